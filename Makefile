@@ -1,0 +1,41 @@
+# The commands a newcomer needs. Each one sets up whatever it lacks, so it works on a bare Debian machine.
+.DEFAULT_GOAL := build
+.PHONY: setup build test test-sanitizers demo bench install format format-check tidy clean help
+
+PRESET ?= release
+PREFIX ?= /usr/local
+
+help:            ## print the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
+
+setup:           ## install the Debian packages the build needs (idempotent)
+	@tools/setup.sh
+
+build: setup     ## build/bin/tilesmith and build/lib
+	cmake --preset $(PRESET) --log-level=WARNING
+	cmake --build --preset $(PRESET)
+
+test: build      ## the whole test suite, with the core under the sanitizers
+	ctest --preset $(PRESET)
+	tools/test_sanitizers.sh
+
+demo: build      ## enumerate, compile, verify, measure and choose kernels for this machine
+	tools/demo.sh
+
+bench: build     ## the benchmarks behind docs/performance.md
+	tools/bench.sh
+
+install: build   ## install the library, headers, CMake package and program under PREFIX
+	cmake --install build --prefix $(PREFIX)
+
+format:          ## rewrite the sources in the project's style
+	tools/format.sh
+
+format-check:    ## fail if a source is not in the project's style
+	tools/format.sh --check
+
+tidy: build      ## clang-tidy over the library
+	tools/tidy.sh
+
+clean:           ## remove every build folder
+	rm -rf build build-asan build-tsan

@@ -1,0 +1,210 @@
+// Algorithm: how a kernel computes its signature. One struct for all operations and vendors; a field an operation does not use keeps its
+// default, and the enumeration never varies it.
+//
+//   field   attention                                             GEMM, convolution
+//   tile    m0 n0 k0 n1 k1 k0max (backward dq_dk_dv: nine)         m n k
+//   wave    waves along m n k of each product (up to three)        m n k
+//   warp    matrix fragment m n k of each product                  m n k
+//   pad     query length, key length, head_dim_qk, head_dim_v     m n k
+// A CPU kernel uses m0 (query rows of a task) and n0 (keys of a block) only.
+#pragma once
+
+#include <array>
+#include <cstdint>
+
+#include "kernel/enum_table.hpp"
+
+namespace tilesmith {
+
+/// The instruction that does the products.
+enum class Instruction : std::uint8_t {
+  automatic,  ///< left to the backend's compiler
+  fma_f32,    ///< vector fused multiply-add in fp32
+  dpbf16,     ///< AVX512-BF16 vdpbf16ps
+  amx_bf16,   ///< AMX tdpbf16ps
+  amx_int8,   ///< AMX tdpb*d
+  mma_sync,   ///< NVIDIA sm_80 warp-level matrix instruction
+  wgmma,      ///< NVIDIA sm_90a warpgroup matrix instruction
+  mfma,       ///< AMD CDNA
+  wmma,       ///< AMD RDNA
+};
+template <>
+struct EnumTable<Instruction> {
+  static constexpr std::string_view kWhat = "instruction";
+  static constexpr auto kNames = enum_names<Instruction>({{Instruction::automatic, "auto"},
+                                                          {Instruction::fma_f32, "fma"},
+                                                          {Instruction::dpbf16, "dpbf16"},
+                                                          {Instruction::amx_bf16, "amxbf16"},
+                                                          {Instruction::amx_int8, "amxint8"},
+                                                          {Instruction::mma_sync, "mma"},
+                                                          {Instruction::wgmma, "wgmma"},
+                                                          {Instruction::mfma, "mfma"},
+                                                          {Instruction::wmma, "wmma"}});
+};
+
+enum class Pipeline : std::uint8_t {
+  // Tilesmith's own templates
+  flash,             ///< CPU: blocks of keys stream past a block of queries
+  decode,            ///< CPU: few query rows; the keys are split over tasks and the pieces combined
+  warp_specialized,  ///< NVIDIA Hopper: producer and consumer warpgroups
+  portable,          ///< NVIDIA sm_80 and newer
+  // Composable Kernel, attention
+  qr,
+  qr_async,
+  qr_async_trload,
+  qr_async_trload_v3,
+  qs,
+  v3,
+  qr_pagedkv,
+  qr_nwarp_sshuffle,
+  splitkv_combine,
+  appendkv,
+  bwd,
+  // Composable Kernel, GEMM and convolution
+  mem,
+  compv1,
+  compv2,
+  compv3,
+  compv4,
+  compv5,
+  compv6,
+  comp_async,
+  comp_tdm,
+  comp_tdm_v2,
+  preshufflev2,
+  basic_v1,
+  basic_async_v1,
+  wavelet,
+  depthwise,
+};
+template <>
+struct EnumTable<Pipeline> {
+  static constexpr std::string_view kWhat = "pipeline";
+  static constexpr auto kNames = enum_names<Pipeline>({{Pipeline::flash, "flash"},
+                                                       {Pipeline::decode, "decode"},
+                                                       {Pipeline::warp_specialized, "warpspec"},
+                                                       {Pipeline::portable, "portable"},
+                                                       {Pipeline::qr, "qr"},
+                                                       {Pipeline::qr_async, "qr_async"},
+                                                       {Pipeline::qr_async_trload, "qr_async_trload"},
+                                                       {Pipeline::qr_async_trload_v3, "qr_async_trload_v3"},
+                                                       {Pipeline::qs, "qs"},
+                                                       {Pipeline::v3, "v3"},
+                                                       {Pipeline::qr_pagedkv, "qr_pagedkv"},
+                                                       {Pipeline::qr_nwarp_sshuffle, "qr_nwarp_sshuffle"},
+                                                       {Pipeline::splitkv_combine, "splitkv_combine"},
+                                                       {Pipeline::appendkv, "appendkv"},
+                                                       {Pipeline::bwd, "bwd"},
+                                                       {Pipeline::mem, "mem"},
+                                                       {Pipeline::compv1, "compv1"},
+                                                       {Pipeline::compv2, "compv2"},
+                                                       {Pipeline::compv3, "compv3"},
+                                                       {Pipeline::compv4, "compv4"},
+                                                       {Pipeline::compv5, "compv5"},
+                                                       {Pipeline::compv6, "compv6"},
+                                                       {Pipeline::comp_async, "comp_async"},
+                                                       {Pipeline::comp_tdm, "comp_tdm"},
+                                                       {Pipeline::comp_tdm_v2, "comp_tdm_v2"},
+                                                       {Pipeline::preshufflev2, "preshufflev2"},
+                                                       {Pipeline::basic_v1, "basic_v1"},
+                                                       {Pipeline::basic_async_v1, "basic_async_v1"},
+                                                       {Pipeline::wavelet, "wavelet"},
+                                                       {Pipeline::depthwise, "depthwise"}});
+};
+
+/// Whether kernels of this pipeline come from Tilesmith's own templates (and carry its own names).
+[[nodiscard]] constexpr bool is_native(Pipeline pipeline) { return pipeline <= Pipeline::portable; }
+
+enum class Scheduler : std::uint8_t { automatic, intrawave, interwave };
+template <>
+struct EnumTable<Scheduler> {
+  static constexpr std::string_view kWhat = "scheduler";
+  static constexpr auto kNames = enum_names<Scheduler>(
+      {{Scheduler::automatic, "default"}, {Scheduler::intrawave, "intrawave"}, {Scheduler::interwave, "interwave"}});
+  static constexpr EnumName<Scheduler> kAliases[] = {{Scheduler::automatic, "auto"}};
+};
+
+enum class Epilogue : std::uint8_t { plain, cshuffle, permute_n, tdm };
+template <>
+struct EnumTable<Epilogue> {
+  static constexpr std::string_view kWhat = "epilogue";
+  static constexpr auto kNames = enum_names<Epilogue>(
+      {{Epilogue::plain, "default"}, {Epilogue::cshuffle, "cshuffle"}, {Epilogue::permute_n, "permute_n"}, {Epilogue::tdm, "tdm"}});
+};
+
+/// Which of several tiles with the same figures an AMD backward kernel uses.
+enum class TileTag : std::uint8_t { none, trload, small, bn192, g1 };
+template <>
+struct EnumTable<TileTag> {
+  static constexpr std::string_view kWhat = "tile tag";
+  static constexpr auto kNames = enum_names<TileTag>({{TileTag::none, "none"},
+                                                      {TileTag::trload, "trload"},
+                                                      {TileTag::small, "small"},
+                                                      {TileTag::bn192, "bn192"},
+                                                      {TileTag::g1, "g1"}});
+};
+
+struct Algorithm {
+  Pipeline pipeline = Pipeline::qr;
+  Instruction instruction = Instruction::automatic;
+  Scheduler scheduler = Scheduler::automatic;
+  Epilogue epilogue = Epilogue::plain;
+  std::array<std::uint16_t, 9> tile{};
+  std::array<std::uint16_t, 9> wave{};
+  std::array<std::uint16_t, 9> warp{};
+  std::array<std::uint8_t, 4> pad{};  ///< 0 no, 1 yes, 8 "alignment of eight elements" (AMD backward)
+  TileTag tag = TileTag::none;
+  std::uint8_t stages = 0;            ///< buffers of the software pipeline; 0 where the pipeline fixes it
+  std::int16_t block_per_cu = -1;     ///< occupancy asked of the compiler; -1 leaves it alone
+  std::uint8_t wave_groups = 1;
+  std::uint8_t max_splits_log2 = 0;
+  std::uint16_t max_seqlen_q = 0;
+  bool use_trload = false;
+  bool persistent = false;
+  bool ping_pong = false;             ///< two consumer groups take turns at the matrix unit
+  bool overlap = false;               ///< the softmax of one block runs under the products of the next
+  bool pack_gqa = false;              ///< query heads of one key head share a tile
+  bool double_buffer = false;
+  bool preshuffle = false;
+  bool transpose_c = false;
+  bool explicit_gemm = false;
+  std::array<std::uint8_t, 3> vector{};  ///< elements per access to A, B, C; 0 leaves the default
+  std::uint8_t groups_merged = 1;
+  std::array<std::uint8_t, 2> subtile{}; ///< depthwise: rows, columns of outputs a lane owns
+  std::uint8_t images = 0;               ///< depthwise: images a block handles
+
+  friend bool operator==(const Algorithm&, const Algorithm&) = default;
+
+  template <class Self, class Visitor>
+  static constexpr void fields(Self& self, Visitor&& visit) {
+    visit("pipeline", self.pipeline);
+    visit("instruction", self.instruction);
+    visit("scheduler", self.scheduler);
+    visit("epilogue", self.epilogue);
+    visit("tile", self.tile);
+    visit("wave", self.wave);
+    visit("warp", self.warp);
+    visit("pad", self.pad);
+    visit("tag", self.tag);
+    visit("stages", self.stages);
+    visit("block_per_cu", self.block_per_cu);
+    visit("wave_groups", self.wave_groups);
+    visit("max_splits_log2", self.max_splits_log2);
+    visit("max_seqlen_q", self.max_seqlen_q);
+    visit("use_trload", self.use_trload);
+    visit("persistent", self.persistent);
+    visit("ping_pong", self.ping_pong);
+    visit("overlap", self.overlap);
+    visit("pack_gqa", self.pack_gqa);
+    visit("double_buffer", self.double_buffer);
+    visit("preshuffle", self.preshuffle);
+    visit("transpose_c", self.transpose_c);
+    visit("explicit_gemm", self.explicit_gemm);
+    visit("vector", self.vector);
+    visit("groups_merged", self.groups_merged);
+    visit("subtile", self.subtile);
+    visit("images", self.images);
+  }
+};
+
+}  // namespace tilesmith

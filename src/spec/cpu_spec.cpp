@@ -1,0 +1,110 @@
+#include "spec/cpu_spec.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "spec/json_reader.hpp"
+#include "spec/spec_files.hpp"
+
+namespace tilesmith {
+namespace {
+
+Result<ArchName> arch_name(const JsonReader& reader) {
+  TS_ASSIGN(const std::string text, reader.string());
+  auto name = ArchName::parse(text);
+  if (!name) return std::unexpected(name.error().in(reader.place()));
+  return name;
+}
+
+Result<CpuTiles> read_tiles(const std::string& pipeline, const JsonReader& reader) {
+  TS_TRY(reader.only({"tile_m", "tile_n"}));
+  CpuTiles tiles;
+  auto parsed = parse_enum<Pipeline>(pipeline);
+  if (!parsed) return std::unexpected(parsed.error().in(reader.place()));
+  tiles.pipeline = *parsed;
+  TS_ASSIGN(tiles.tile_m, reader.at("tile_m").integers(1, 4096));
+  TS_ASSIGN(tiles.tile_n, reader.at("tile_n").integers(1, 65535));
+  return tiles;
+}
+
+Result<CpuAttentionInstruction> read_instruction(const std::string& name, const JsonReader& reader) {
+  TS_TRY(reader.only({"data_types", "lanes", "pipelines"}));
+  CpuAttentionInstruction out;
+  auto parsed = parse_enum<Instruction>(name);
+  if (!parsed) return std::unexpected(parsed.error().in(reader.place()));
+  out.instruction = *parsed;
+  TS_ASSIGN(const auto types, reader.at("data_types").elements());
+  for (const JsonReader& type : types) {
+    TS_ASSIGN(const DataType value, type.enumerator<DataType>());
+    out.data_types.push_back(value);
+  }
+  TS_ASSIGN(out.lanes, reader.at("lanes").integer<int>(1, 64));
+  TS_ASSIGN(const auto pipelines, reader.at("pipelines").members());
+  for (const auto& [pipeline, tiles_reader] : pipelines) {
+    TS_ASSIGN(CpuTiles tiles, read_tiles(pipeline, tiles_reader));
+    out.pipelines.push_back(std::move(tiles));
+  }
+  return out;
+}
+
+}  // namespace
+
+Result<CpuSpec> parse_cpu_spec(std::string_view file, std::string_view text) {
+  TS_ASSIGN(const nlohmann::json document, JsonReader::parse(file, text));
+  const JsonReader root(std::string(file), document);
+  TS_TRY(root.only({"arch", "about", "includes", "features", "compile_flags", "vector_bits", "vector_registers", "caches", "attention_fwd"}));
+
+  CpuSpec spec;
+  TS_ASSIGN(spec.arch, arch_name(root.at("arch")));
+  TS_ASSIGN(spec.about, root.at("about").string());
+  TS_ASSIGN(const auto includes, root.at("includes").elements());
+  for (const JsonReader& included : includes) {
+    TS_ASSIGN(const ArchName name, arch_name(included));
+    spec.includes.push_back(name);
+  }
+  TS_ASSIGN(spec.features, root.at("features").strings());
+  TS_ASSIGN(spec.compile_flags, root.at("compile_flags").strings());
+  for (const std::string& flag : spec.compile_flags)
+    if (!flag.starts_with("-m")) return root.at("compile_flags").refuse("machine flags, each beginning with -m");
+  TS_ASSIGN(spec.vector_bits, root.at("vector_bits").integer<int>(128, 4096));
+  TS_ASSIGN(spec.vector_registers, root.at("vector_registers").integer<int>(8, 1024));
+
+  const JsonReader caches = root.at("caches");
+  TS_TRY(caches.only({"l1d_bytes", "l2_bytes"}));
+  TS_ASSIGN(spec.l1d_bytes, caches.at("l1d_bytes").integer(1024, 1L << 30));
+  TS_ASSIGN(spec.l2_bytes, caches.at("l2_bytes").integer(1024, 1L << 34));
+
+  const JsonReader attention = root.at("attention_fwd");
+  TS_TRY(attention.only({"head_dim", "instructions"}));
+  const JsonReader head_dim = attention.at("head_dim");
+  TS_TRY(head_dim.only({"min", "max", "step"}));
+  TS_ASSIGN(spec.head_dim_min, head_dim.at("min").integer<int>(1, 4096));
+  TS_ASSIGN(spec.head_dim_max, head_dim.at("max").integer<int>(spec.head_dim_min, 4096));
+  TS_ASSIGN(spec.head_dim_step, head_dim.at("step").integer<int>(1, 4096));
+  TS_ASSIGN(const auto instructions, attention.at("instructions").members());
+  for (const auto& [name, reader] : instructions) {
+    TS_ASSIGN(CpuAttentionInstruction instruction, read_instruction(name, reader));
+    spec.attention_fwd.push_back(std::move(instruction));
+  }
+  return spec;
+}
+
+Result<std::vector<CpuSpec>> load_cpu_specs() {
+  TS_ASSIGN(const std::vector<std::string> files, spec_files("cpu"));
+  std::vector<CpuSpec> specs;
+  for (const std::string& file : files) {
+    TS_ASSIGN(const std::string text, spec_file_text(file));
+    TS_ASSIGN(CpuSpec spec, parse_cpu_spec(file, text));
+    specs.push_back(std::move(spec));
+  }
+  // A level includes only lower ones, so the number it includes orders them.
+  std::ranges::stable_sort(specs, {}, [](const CpuSpec& spec) { return spec.includes.size(); });
+  for (const CpuSpec& spec : specs)
+    for (const ArchName& included : spec.includes)
+      if (std::ranges::none_of(specs, [&](const CpuSpec& other) { return other.arch == included; }))
+        return fail(ErrorCode::parse, fmt::format("specs/cpu: {} includes {}, which is no CPU level", spec.arch.text(), included.text()));
+  return specs;
+}
+
+}  // namespace tilesmith

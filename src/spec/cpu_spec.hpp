@@ -1,0 +1,55 @@
+// Facts about CPU architecture levels (specs/cpu/*.json): instruction sets, compiler flags, and the tiles worth trying on them.
+//
+// A level is a set of CPU features. A machine belongs to the highest level whose features it all has, and runs the kernels of that level and
+// of every level it includes.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.hpp"
+#include "kernel/algorithm.hpp"
+#include "kernel/arch_name.hpp"
+#include "kernel/data_type.hpp"
+
+namespace tilesmith {
+
+/// The tiles of one pipeline: query rows (tile_m) and keys (tile_n).
+struct CpuTiles {
+  Pipeline pipeline = Pipeline::flash;
+  std::vector<int> tile_m;
+  std::vector<int> tile_n;
+};
+
+/// What one instruction offers attention.
+struct CpuAttentionInstruction {
+  Instruction instruction = Instruction::fma_f32;
+  std::vector<DataType> data_types;
+  int lanes = 0;  ///< query rows a vector or matrix tile holds: tile_m is a multiple
+  std::vector<CpuTiles> pipelines;
+};
+
+struct CpuSpec {
+  ArchName arch;
+  std::string about;
+  std::vector<ArchName> includes;          ///< levels whose kernels run here too, nearest first
+  std::vector<std::string> features;       ///< names as in /proc/cpuinfo
+  std::vector<std::string> compile_flags;  ///< g++ and clang++ alike
+  int vector_bits = 0;
+  int vector_registers = 0;
+  long l1d_bytes = 0;                      ///< smallest of the level's chips; the machine's own figures win where known
+  long l2_bytes = 0;
+  int head_dim_min = 0;
+  int head_dim_max = 0;
+  int head_dim_step = 0;
+  std::vector<CpuAttentionInstruction> attention_fwd;
+};
+
+/// All levels, lowest first. The first error in a spec is returned with file, path and value.
+[[nodiscard]] Result<std::vector<CpuSpec>> load_cpu_specs();
+
+/// One spec from JSON text; `file` is used in errors.
+[[nodiscard]] Result<CpuSpec> parse_cpu_spec(std::string_view file, std::string_view text);
+
+}  // namespace tilesmith

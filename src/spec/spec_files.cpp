@@ -1,0 +1,60 @@
+#include "spec/spec_files.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <set>
+#include <span>
+#include <system_error>
+
+#include "base/embedded.hpp"
+#include "base/env.hpp"
+
+namespace tilesmith {
+
+std::span<const EmbeddedFile> embedded_specs();
+
+namespace fs = std::filesystem;
+
+Result<std::string> spec_file_text(std::string_view path) {
+  constexpr std::uintmax_t kMaxBytes = 16u << 20;
+  if (const std::optional<fs::path> directory = spec_directory()) {
+    const fs::path file = *directory / path;
+    std::error_code missing;
+    if (fs::exists(file, missing)) {
+      std::error_code code;
+      if (!fs::is_regular_file(file, code) || fs::file_size(file, code) > kMaxBytes)
+        return fail(ErrorCode::io, fmt::format("{} is not a regular file of at most {} bytes", file.string(), kMaxBytes));
+      std::ifstream in(file, std::ios::binary);
+      std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+      if (!in) return fail(ErrorCode::io, fmt::format("cannot read {}: {}", file.string(), std::strerror(errno)), "TILESMITH_SPEC_DIR names this folder");
+      return text;
+    }
+  }
+  for (const EmbeddedFile& file : embedded_specs())
+    if (file.path == path) return std::string(file.text);
+  return fail(ErrorCode::not_found, fmt::format("there is no spec {}", path));
+}
+
+Result<std::vector<std::string>> spec_files(std::string_view folder) {
+  std::set<std::string> paths;
+  const std::string prefix = fmt::format("{}/", folder);
+  for (const EmbeddedFile& file : embedded_specs())
+    if (file.path.starts_with(prefix)) paths.emplace(file.path);
+  if (const std::optional<fs::path> directory = spec_directory()) {
+    std::error_code code;
+    if (!fs::is_directory(*directory, code))
+      return fail(ErrorCode::io, fmt::format("TILESMITH_SPEC_DIR is {}, which is not a directory", directory->string()), "a folder laid out like specs/");
+    for (fs::directory_iterator it(*directory / folder, code), end; !code && it != end; it.increment(code))
+      if (it->path().extension() == ".json") paths.insert(prefix + it->path().filename().string());
+  }
+  return std::vector<std::string>(paths.begin(), paths.end());
+}
+
+}  // namespace tilesmith

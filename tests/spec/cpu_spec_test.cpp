@@ -1,0 +1,79 @@
+// The CPU facts load, and a broken spec is refused with file, path, value and what would be right.
+#include "spec/cpu_spec.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include "spec/spec_files.hpp"
+
+namespace tilesmith {
+namespace {
+
+TEST(CpuSpec, EveryLevelLoadsLowestFirst) {
+  const auto specs = load_cpu_specs();
+  ASSERT_TRUE(specs.has_value()) << specs.error().text();
+  ASSERT_EQ(specs->size(), 4u);
+  EXPECT_EQ(specs->front().arch.text(), "x86_64_v3");
+  EXPECT_EQ(specs->back().arch.text(), "x86_64_amx");
+  for (const CpuSpec& spec : *specs) {
+    EXPECT_FALSE(spec.attention_fwd.empty());
+    for (const CpuAttentionInstruction& instruction : spec.attention_fwd)
+      for (const CpuTiles& tiles : instruction.pipelines)
+        for (const int m : tiles.tile_m) EXPECT_TRUE(m == 1 || m % instruction.lanes == 0) << spec.arch.text() << " " << m;
+  }
+}
+
+class BrokenSpec : public ::testing::Test {
+ protected:
+  static std::string with(std::string_view from, std::string_view to) {
+    std::string text = *spec_file_text("cpu/x86_64_v4.json");
+    const auto at = text.find(from);
+    EXPECT_NE(at, std::string::npos) << from;
+    return text.replace(at, from.size(), to);
+  }
+  static std::string error_of(const std::string& text) {
+    const auto spec = parse_cpu_spec("x.json", text);
+    EXPECT_FALSE(spec.has_value());
+    return spec ? std::string() : spec.error().text();
+  }
+};
+
+TEST_F(BrokenSpec, SaysFilePathValueAndWhatWouldBeRight) {
+  EXPECT_EQ(error_of(with("\"vector_bits\": 512", "\"vector_bits\": \"wide\"")), "x.json: $.vector_bits is \"wide\" (an integer from 128 to 4096)");
+  EXPECT_EQ(error_of(with("\"vector_bits\": 512", "\"vector_bits\": 7")), "x.json: $.vector_bits is 7 (an integer from 128 to 4096)");
+  EXPECT_EQ(error_of(with("\"vector_bits\": 512,", "")), "x.json: $.vector_bits is missing (an integer from 128 to 4096)");
+  EXPECT_NE(error_of(with("\"vector_bits\"", "\"vector_bit\"")).find("x.json: $.vector_bit is not a known field (did you mean"), std::string::npos);
+  EXPECT_NE(error_of(with("\"fp16\"", "\"fp61\"")).find("x.json: $.attention_fwd.instructions.fma.data_types[2]: \"fp61\" is no data type"), std::string::npos);
+  EXPECT_NE(error_of(with("\"fma\": {", "\"fmma\": {")).find("is no instruction"), std::string::npos);
+  EXPECT_NE(error_of(with("\"flash\"", "\"flush\"")).find("did you mean flash"), std::string::npos);
+  EXPECT_NE(error_of(with("-march=x86-64-v4", "-fplugin=evil.so")).find("machine flags"), std::string::npos);
+  EXPECT_NE(error_of(with("\"x86_64_v4\"", "\"X86/../v4\"")).find("$.arch"), std::string::npos);
+}
+
+TEST_F(BrokenSpec, BadJsonSaysTheLine) {
+  EXPECT_NE(error_of("{\n\"arch\": 1,\n}").find("x.json:3: not valid JSON"), std::string::npos);
+  EXPECT_NE(error_of(std::string(1000000, '[')).find("nested deeper"), std::string::npos);
+  EXPECT_FALSE(parse_cpu_spec("x.json", "").has_value());
+}
+
+TEST(SpecFiles, AFolderOverridesAndBadFoldersAreNamed) {
+  const auto folder = std::filesystem::temp_directory_path() / ("tilesmith_specs_" + std::to_string(::getpid()));
+  std::filesystem::create_directories(folder / "cpu");
+  std::ofstream(folder / "cpu" / "x86_64_v4.json") << "{}";
+  ::setenv("TILESMITH_SPEC_DIR", folder.c_str(), 1);
+  EXPECT_EQ(*spec_file_text("cpu/x86_64_v4.json"), "{}");
+  EXPECT_NE(spec_file_text("cpu/x86_64_v3.json")->find("x86_64_v3"), std::string::npos);
+  EXPECT_FALSE(load_cpu_specs().has_value());
+  ::setenv("TILESMITH_SPEC_DIR", "/nonexistent/specs", 1);
+  const auto missing = spec_files("cpu");
+  ASSERT_FALSE(missing.has_value());
+  EXPECT_NE(missing.error().message.find("TILESMITH_SPEC_DIR is /nonexistent/specs"), std::string::npos);
+  ::unsetenv("TILESMITH_SPEC_DIR");
+  std::filesystem::remove_all(folder);
+}
+
+}  // namespace
+}  // namespace tilesmith

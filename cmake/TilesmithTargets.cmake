@@ -11,10 +11,14 @@ if(TILESMITH_SANITIZE)
   add_link_options(-fsanitize=${TILESMITH_SANITIZE})
 endif()
 
-# tilesmith_station(NAME SOURCES ... [USES station ...] [LINK target ...])
-# One station of the road: a static library tilesmith_NAME whose headers are included as "NAME/header.hpp".
+# tilesmith_station(NAME [SOURCES ...] [USES station ...] [LINK target ...])
+# One station of the road: a static library tilesmith_NAME whose headers are included as "NAME/header.hpp". Without SOURCES it takes every
+# .cpp of its folder.
 function(tilesmith_station name)
   cmake_parse_arguments(ARG "" "" "SOURCES;USES;LINK" ${ARGN})
+  if(NOT ARG_SOURCES)
+    file(GLOB ARG_SOURCES CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
+  endif()
   add_library(tilesmith_${name} STATIC ${ARG_SOURCES})
   target_include_directories(tilesmith_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src>)
   target_link_libraries(tilesmith_${name} PRIVATE $<BUILD_INTERFACE:tilesmith_options>)

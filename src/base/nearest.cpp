@@ -8,7 +8,9 @@
 namespace tilesmith {
 namespace {
 
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+char lower(char c) {
+  return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+}
 
 // Beyond this a "name" is an attack or an accident, and the quadratic distance would be felt.
 constexpr std::size_t kLongestWord = 256;
@@ -41,7 +43,8 @@ std::vector<std::string> nearest_names(std::string_view word, std::span<const st
     const std::size_t longer = std::max(word.size(), candidate.size());
     if (candidate.size() > kLongestWord) continue;
     const std::size_t distance = edit_distance(word, candidate);
-    if (distance <= std::max<std::size_t>(1, longer / 3) && distance < longer) ranked.emplace_back(distance, &candidate);
+    if (distance <= std::max<std::size_t>(1, longer / 3) && distance < longer)
+      ranked.emplace_back(distance, &candidate);
   }
   std::ranges::stable_sort(ranked, {}, [](const auto& entry) { return entry.first; });
   std::vector<std::string> names;

@@ -27,7 +27,9 @@ std::string to_hex(const Sha256& digest) {
   return text;
 }
 
-std::string Key128::hex() const { return fmt::format("{:016x}{:016x}", hi, lo); }
+std::string Key128::hex() const {
+  return fmt::format("{:016x}{:016x}", hi, lo);
+}
 
 Result<Key128> Key128::parse(std::string_view hex) {
   const auto refuse = [&] {

@@ -1,4 +1,5 @@
-// Digests: the whole identity of stored bytes (SHA-256, 32 bytes) and the short key that names things in tables and files (its first 16 bytes).
+// Digests: the whole identity of stored bytes (SHA-256, 32 bytes) and the short key that names things in tables and
+// files (its first 16 bytes).
 #pragma once
 
 #include <array>

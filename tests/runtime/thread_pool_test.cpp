@@ -1,0 +1,104 @@
+// The pool runs every task once, keeps stages apart, and serves many callers at once.
+#include "runtime/thread_pool.hpp"
+
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <thread>
+#include <vector>
+
+namespace tilesmith {
+namespace {
+
+struct Args {
+  long long tasks[2] = {0, 0};
+  std::vector<std::atomic<int>> first, second;
+  std::atomic<bool> overlapped{false};
+  std::atomic<int> begun{0}, ended{0};
+
+  Args(long long a, long long b) : tasks{a, b}, first(static_cast<std::size_t>(a)), second(static_cast<std::size_t>(b)) {}
+};
+
+// The kernel's thread hooks have no argument, so they count here.
+std::atomic<int> g_begun{0}, g_ended{0};
+
+Args& of(const void* args) { return *static_cast<Args*>(const_cast<void*>(args)); }
+
+TsCpuKernel two_stages() {
+  TsCpuKernel kernel{};
+  kernel.abi_version = TS_CPU_ABI_VERSION;
+  kernel.stage_count = 2;
+  kernel.workspace_bytes = [](const void*) -> long long { return 0; };
+  kernel.scratch_bytes = [](const void*) -> long long { return 4096; };
+  kernel.thread_begin = [] { ++g_begun; };
+  kernel.thread_end = [] { ++g_ended; };
+  kernel.stages[0] = {[](const void* a) { return of(a).tasks[0]; },
+                      [](const void* a, long long i, void* scratch) {
+                        static_cast<char*>(scratch)[4095] = 1;
+                        ++of(a).first[static_cast<std::size_t>(i)];
+                      }};
+  kernel.stages[1] = {[](const void* a) { return of(a).tasks[1]; },
+                      [](const void* a, long long i, void*) {
+                        for (const auto& count : of(a).first)
+                          if (count.load() != 1) of(a).overlapped = true;
+                        ++of(a).second[static_cast<std::size_t>(i)];
+                      }};
+  return kernel;
+}
+
+void expect_all_once(const Args& args) {
+  for (const auto& count : args.first) ASSERT_EQ(count.load(), 1);
+  for (const auto& count : args.second) ASSERT_EQ(count.load(), 1);
+  ASSERT_FALSE(args.overlapped.load());
+}
+
+TEST(ThreadPool, EveryTaskRunsOnceAndStagesDoNotOverlap) {
+  const TsCpuKernel kernel = two_stages();
+  for (const int threads : {1, 2, 3, 8}) {
+    ThreadPool pool(threads);
+    pool.reserve_scratch(4096);
+    for (const auto& [a, b] : std::vector<std::pair<int, int>>{{0, 0}, {1, 1}, {0, 5}, {5, 0}, {1, 300}, {300, 1}, {257, 129}})
+      for (int repeat = 0; repeat < 20; ++repeat) {
+        Args args(a, b);
+        pool.run(kernel, &args);
+        expect_all_once(args);
+      }
+  }
+  EXPECT_EQ(g_begun.load(), g_ended.load());
+}
+
+TEST(ThreadPool, ManyCallersAtOnce) {
+  const TsCpuKernel kernel = two_stages();
+  ThreadPool pool(3);
+  std::vector<std::thread> callers;
+  std::atomic<int> wrong{0};
+  for (int c = 0; c < 4; ++c)
+    callers.emplace_back([&, c] {
+      for (int i = 0; i < 200; ++i) {
+        Args args(1 + (i * 7 + c) % 40, 1 + i % 13);
+        pool.run(kernel, &args);
+        for (const auto& count : args.first) wrong += count.load() != 1;
+        for (const auto& count : args.second) wrong += count.load() != 1;
+        wrong += args.overlapped.load();
+        if (i % 50 == 0) pool.reserve_scratch(4096 + static_cast<std::size_t>(i) * 64);
+      }
+    });
+  for (auto& caller : callers) caller.join();
+  EXPECT_EQ(wrong.load(), 0);
+}
+
+TEST(ThreadPool, SleepingWorkersWakeForALateJob) {
+  const TsCpuKernel kernel = two_stages();
+  ThreadPool pool(2);
+  for (int i = 0; i < 5; ++i) {
+    Args args(50, 50);
+    pool.run(kernel, &args);
+    expect_all_once(args);
+    std::this_thread::sleep_for(std::chrono::milliseconds(3));
+  }
+}
+
+TEST(ThreadPool, StopsWithoutEverHavingRun) { ThreadPool pool(4); }
+
+}  // namespace
+}  // namespace tilesmith

@@ -1,0 +1,88 @@
+// One attention-forward call as the checks see it: where the tensors lie and what is asked, in words of their own.
+//
+// The meaning of every field is that of TsAttentionArgs (kernels/cpu/abi.h), restated here as code: which keys a row
+// sees, which pairs dropout keeps. Nothing of the generator or of the kernels is used, so a mistake there cannot hide
+// itself.
+#pragma once
+
+#include <cstdint>
+#include <utility>
+
+#include "base/element_type.hpp"
+#include "base/error.hpp"
+
+namespace tilesmith {
+
+/// Strides of a rank-4 tensor, in elements.
+struct TensorStrides {
+  std::int64_t batch = 0;
+  std::int64_t head = 0;
+  std::int64_t row = 0;
+  std::int64_t column = 1;
+
+  friend bool operator==(const TensorStrides&, const TensorStrides&) = default;
+};
+
+/// Somebody else's tensor. In group mode stride.batch is ignored: a sequence starts at its offset in rows.
+struct TensorView {
+  const void* data = nullptr;
+  ElementType type = ElementType::fp32;
+  TensorStrides strides{};
+};
+
+struct AttentionTensors {
+  TensorView q, k, v;
+  const float* bias = nullptr;  ///< [b][h][i][j] by bias_strides; null: no bias
+  TensorStrides bias_strides{};
+  const float* alibi = nullptr;  ///< slopes [b][h]; null: no ALiBi
+  std::int64_t alibi_batch_stride = 0;
+  const float* sink = nullptr;                 ///< [heads_q]; null: no sink
+  const std::int32_t* cu_seqlens_q = nullptr;  ///< both set: group mode
+  const std::int32_t* cu_seqlens_k = nullptr;
+
+  std::int64_t batch = 1, heads_q = 1, heads_kv = 1;
+  std::int64_t seqlen_q = 0, seqlen_k = 0;  ///< group mode: the maxima
+  std::int64_t head_dim_qk = 0, head_dim_v = 0;
+  std::int64_t window_left = -1, window_right = -1;  ///< negative: unbounded
+  bool mask_bottom_right = false;
+  float scale = 1.0F;
+  float softcap = 0.0F;  ///< 0: none
+  std::uint64_t seed = 0, offset = 0;
+  std::uint32_t drop_threshold = 0;  ///< of 65536; 0: no dropout
+
+  [[nodiscard]] bool group_mode() const { return cu_seqlens_q != nullptr; }
+};
+
+/// Where sequence b lies and how long it is.
+struct SequenceSpan {
+  std::int64_t q_begin = 0, k_begin = 0;  ///< first row in group mode, 0 in batch mode
+  std::int64_t seqlen_q = 0, seqlen_k = 0;
+
+  /// Added to a query's row to find its diagonal among the keys.
+  [[nodiscard]] std::int64_t diagonal_offset(bool bottom_right) const { return bottom_right ? seqlen_k - seqlen_q : 0; }
+};
+
+/// Refuses calls that have no meaning: sizes below zero, heads that do not divide, offsets that decrease, missing data.
+[[nodiscard]] Status check_tensors(const AttentionTensors& tensors);
+
+[[nodiscard]] SequenceSpan sequence_of(const AttentionTensors& tensors, std::int64_t b);
+/// The keys [first, last) that row i of a sequence sees; empty when first >= last.
+[[nodiscard]] std::pair<std::int64_t, std::int64_t> visible_keys(const AttentionTensors& tensors,
+                                                                 const SequenceSpan& sequence, std::int64_t i);
+/// Whether dropout keeps the pair (i, j).
+[[nodiscard]] bool keeps(const AttentionTensors& tensors, std::int64_t b, std::int64_t h, std::int64_t i,
+                         std::int64_t j);
+
+/// The rows of the output, counted over heads and sequences, are numbered in the order of a dense tensor: (batch,
+/// heads_q, seqlen_q) in batch mode, (heads_q, total_q) in group mode. References, lse and error positions use this
+/// numbering.
+[[nodiscard]] std::int64_t output_rows(const AttentionTensors& tensors);
+[[nodiscard]] std::int64_t output_row(const AttentionTensors& tensors, std::int64_t b, std::int64_t h, std::int64_t i);
+
+/// The inverse of output_row.
+struct RowPosition {
+  std::int64_t b = 0, h = 0, i = 0;
+};
+[[nodiscard]] RowPosition row_position(const AttentionTensors& tensors, std::int64_t row);
+
+}  // namespace tilesmith

@@ -1,31 +1,10 @@
-// Data types: of tensor elements, and of operations whose inputs and outputs differ (fp8bf16 reads fp8 and writes bf16).
-// The compound names are those of Composable Kernel, so that AMD users find what they know.
+// Names and properties of the data types (declared in include/tilesmith/types.hpp).
 #pragma once
 
-#include <cstdint>
-
 #include "kernel/enum_table.hpp"
+#include "tilesmith/types.hpp"
 
 namespace tilesmith {
-
-enum class DataType : std::uint8_t {
-  fp32,
-  fp16,
-  bf16,
-  fp8,   ///< e4m3
-  bf8,   ///< e5m2
-  int8,
-  int4,
-  int32,
-  tf32,     ///< fp32 in memory, 10 mantissa bits in the product
-  fp64,
-  fp8fp16,  ///< fp8 inputs, fp16 output
-  fp8bf16,  ///< fp8 inputs, bf16 output
-  fp8fp32,  ///< fp8 inputs, fp32 output
-  mxfp8,    ///< fp8 with one e8m0 scale per 32 elements
-  mxfp4,    ///< fp4 with one e8m0 scale per 32 elements
-  pk_fp4,   ///< two fp4 values in a byte
-};
 
 template <>
 struct EnumTable<DataType> {

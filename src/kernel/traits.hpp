@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "kernel/enum_table.hpp"
+#include "tilesmith/types.hpp"
 
 namespace tilesmith {
 
@@ -34,16 +35,12 @@ struct EnumTable<AttentionFamily> {
                                                               {AttentionFamily::bwd_convert_dq, "bwd_convert_dq"}});
 };
 
-/// batch: all sequences have one length. group: variable lengths, given by cumulative offsets.
-enum class SequenceMode : std::uint8_t { batch, group };
 template <>
 struct EnumTable<SequenceMode> {
   static constexpr std::string_view kWhat = "mode";
   static constexpr auto kNames = enum_names<SequenceMode>({{SequenceMode::batch, "batch"}, {SequenceMode::group, "group"}});
 };
 
-/// generic: a window given at run time, which covers the causal masks too.
-enum class MaskKind : std::uint8_t { none, top_left, bottom_right, generic };
 template <>
 struct EnumTable<MaskKind> {
   static constexpr std::string_view kWhat = "mask";
@@ -54,7 +51,6 @@ struct EnumTable<MaskKind> {
   static constexpr EnumName<MaskKind> kAliases[] = {{MaskKind::none, "none"}, {MaskKind::none, "no_mask"}};
 };
 
-enum class BiasKind : std::uint8_t { none, elementwise, alibi };
 template <>
 struct EnumTable<BiasKind> {
   static constexpr std::string_view kWhat = "bias";

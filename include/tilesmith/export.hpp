@@ -1,0 +1,3 @@
+#pragma once
+
+#define TILESMITH_API __attribute__((visibility("default")))

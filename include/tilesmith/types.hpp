@@ -1,0 +1,38 @@
+// The types a problem is described with.
+#pragma once
+
+#include <cstdint>
+
+namespace tilesmith {
+
+/// Data types of tensor elements, and of operations whose inputs and outputs differ (fp8bf16 reads fp8 and writes bf16). The compound names are
+/// those of Composable Kernel, so that AMD users find what they know.
+enum class DataType : std::uint8_t {
+  fp32,
+  fp16,
+  bf16,
+  fp8,  ///< e4m3
+  bf8,  ///< e5m2
+  int8,
+  int4,
+  int32,
+  tf32,     ///< fp32 in memory, 10 mantissa bits in the product
+  fp64,
+  fp8fp16,  ///< fp8 inputs, fp16 output
+  fp8bf16,  ///< fp8 inputs, bf16 output
+  fp8fp32,  ///< fp8 inputs, fp32 output
+  mxfp8,    ///< fp8 with one e8m0 scale per 32 elements
+  mxfp4,    ///< fp4 with one e8m0 scale per 32 elements
+  pk_fp4,   ///< two fp4 values in a byte
+};
+
+/// batch: all sequences have one length. group: variable lengths, given by cumulative offsets.
+enum class SequenceMode : std::uint8_t { batch, group };
+
+/// top_left and bottom_right are causal: query i sees keys j <= i + o, with o = 0 or o = seqlen_k - seqlen_q.
+/// generic exists in kernels only: a window given at run time, which covers the other three.
+enum class MaskKind : std::uint8_t { none, top_left, bottom_right, generic };
+
+enum class BiasKind : std::uint8_t { none, elementwise, alibi };
+
+}  // namespace tilesmith

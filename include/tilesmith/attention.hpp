@@ -48,7 +48,7 @@ struct AttentionProblem {
 enum class AttentionLayout : std::uint8_t { bhsd, bshd };
 
 /// Strides in elements; the head dimension is contiguous. 0 broadcasts an input.
-struct TensorStrides {
+struct AttentionStrides {
   std::int64_t batch = 0;  ///< ignored in group mode
   std::int64_t head = 0;
   std::int64_t row = 0;
@@ -73,7 +73,7 @@ struct AttentionArguments {
   const float* sink = nullptr;   ///< one logit per query head
   const std::int32_t* cu_seqlens_q = nullptr;  ///< group mode: batch + 1 offsets, first 0, increasing
   const std::int32_t* cu_seqlens_k = nullptr;
-  TensorStrides q_strides, k_strides, v_strides, o_strides, lse_strides;  ///< lse_strides.row is usually 1
+  AttentionStrides q_strides, k_strides, v_strides, o_strides, lse_strides;  ///< lse_strides.row is usually 1
   BiasStrides bias_strides;
   std::int64_t alibi_batch_stride = 0;
   float scale = 0;               ///< usually 1 / sqrt(head_dim_qk)

@@ -1,0 +1,263 @@
+#include "dispatch/attention_problem.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cmath>
+
+#include "base/error.hpp"
+
+namespace tilesmith {
+namespace {
+
+// 2^40 of anything is beyond every machine; below it, products of two dimensions cannot overflow 64 bits.
+constexpr std::int64_t kMaxDimension = std::int64_t{1} << 40;
+
+Status check_dimension(const char* name, std::int64_t value, std::int64_t low) {
+  if (value < low || value > kMaxDimension)
+    return fail(ErrorCode::invalid_argument, fmt::format("{} is {}", name, value), fmt::format("{} to {}", low, kMaxDimension));
+  return {};
+}
+
+/// Whether the product fits below 2^62.
+bool product_fits(std::initializer_list<std::int64_t> factors) {
+  std::int64_t product = 1;
+  for (const std::int64_t factor : factors) {
+    if (factor == 0) return true;
+    if (__builtin_mul_overflow(product, factor, &product) || product > (std::int64_t{1} << 62)) return false;
+  }
+  return true;
+}
+
+/// The furthest element of a strided tensor, in bytes from its first, must be addressable.
+Status check_strides(const char* name, std::initializer_list<std::pair<std::int64_t, std::int64_t>> sizes_and_strides, std::int64_t bytes) {
+  std::int64_t furthest = 0;
+  for (const auto& [size, stride] : sizes_and_strides) {
+    std::int64_t span = 0;
+    if (stride < 0)
+      return fail(ErrorCode::invalid_argument, fmt::format("{} has the stride {}", name, stride), "strides of 0 (broadcast) or more elements");
+    if (size > 0 && (__builtin_mul_overflow(size - 1, stride, &span) || __builtin_add_overflow(furthest, span, &furthest)))
+      return fail(ErrorCode::invalid_argument, fmt::format("{}: a dimension of {} with stride {} overflows", name, size, stride), "offsets below 2^62 bytes");
+  }
+  std::int64_t span_bytes = 0;
+  if (__builtin_mul_overflow(furthest, bytes, &span_bytes) || span_bytes > (std::int64_t{1} << 62))
+    return fail(ErrorCode::invalid_argument, fmt::format("{}: its furthest element is {} elements away, which overflows", name, furthest),
+                "offsets below 2^62 bytes");
+  return {};
+}
+
+Status check_pointer(const char* name, const void* pointer, bool needed, const char* why) {
+  if (needed && pointer == nullptr) return fail(ErrorCode::invalid_argument, fmt::format("{} is null", name), why);
+  return {};
+}
+
+/// Pairs a (seqlen_q, seqlen_k) rectangle has inside the window.
+double pairs_in_window(std::int64_t seqlen_q, std::int64_t seqlen_k, const MaskWindow& window) {
+  if (window.left < 0 && window.right < 0) return static_cast<double>(seqlen_q) * static_cast<double>(seqlen_k);
+  const std::int64_t offset = window.bottom_right ? seqlen_k - seqlen_q : 0;
+  double pairs = 0;
+  for (std::int64_t i = 0; i < seqlen_q; ++i) {
+    const std::int64_t first = window.left < 0 ? 0 : std::max<std::int64_t>(0, i + offset - window.left);
+    const std::int64_t last = window.right < 0 ? seqlen_k - 1 : std::min(seqlen_k - 1, i + offset + window.right);
+    pairs += static_cast<double>(std::max<std::int64_t>(0, last - first + 1));
+  }
+  return pairs;
+}
+
+}  // namespace
+
+Status validate(const AttentionProblem& p) {
+  if (p.data_type != DataType::fp32 && p.data_type != DataType::fp16 && p.data_type != DataType::bf16)
+    return fail(ErrorCode::unsupported, "attention forward does not run on this data type", "fp32, fp16 or bf16");
+  TS_TRY(check_dimension("batch", p.batch, 0));
+  TS_TRY(check_dimension("heads_q", p.heads_q, 1));
+  TS_TRY(check_dimension("heads_kv", p.heads_kv, 1));
+  TS_TRY(check_dimension("seqlen_q", p.seqlen_q, 0));
+  TS_TRY(check_dimension("seqlen_k", p.seqlen_k, 0));
+  TS_TRY(check_dimension("head_dim_qk", p.head_dim_qk, 1));
+  TS_TRY(check_dimension("head_dim_v", p.head_dim_v, 1));
+  if (p.heads_q % p.heads_kv != 0)
+    return fail(ErrorCode::invalid_argument, fmt::format("heads_q {} is not a multiple of heads_kv {}", p.heads_q, p.heads_kv),
+                "every key head serves the same number of query heads");
+  const std::int64_t longest = std::max(p.seqlen_q, p.seqlen_k);
+  const std::int64_t widest = std::max(p.head_dim_qk, p.head_dim_v);
+  if (!product_fits({p.batch, p.heads_q, longest, widest, 4}))
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("a tensor of batch {} x heads {} x length {} x head dim {} overflows", p.batch, p.heads_q, longest, widest),
+                "tensors below 2^62 bytes");
+  if (p.mask == MaskKind::generic)
+    return fail(ErrorCode::invalid_argument, "a problem's mask is generic, which only kernels have", "none with a window, top_left or bottom_right");
+  if (p.window_left < -1 || p.window_right < -1)
+    return fail(ErrorCode::invalid_argument, fmt::format("the window is ({}, {})", p.window_left, p.window_right), "bounds of 0 or more, or -1 for none");
+  if (p.mask != MaskKind::none && p.window_right > 0)
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("overlapping masks: a causal mask ends at the diagonal, the window ({}, {}) goes beyond it", p.window_left, p.window_right),
+                "a right bound of -1 or 0 with a causal mask, or mask none");
+  return {};
+}
+
+AttentionArguments dense_arguments(const AttentionProblem& p, AttentionLayout layout) {
+  AttentionArguments out;
+  const auto dense = [&](std::int64_t heads, std::int64_t length, std::int64_t dim) {
+    return layout == AttentionLayout::bhsd ? AttentionStrides{heads * length * dim, length * dim, dim} : AttentionStrides{length * heads * dim, dim, heads * dim};
+  };
+  // In group mode a head of a (heads, total, dim) tensor is as long as the whole packed sequence, which only the caller knows; the strides
+  // below suit one sequence and (total, heads, dim) tensors.
+  out.q_strides = dense(p.heads_q, p.seqlen_q, p.head_dim_qk);
+  out.k_strides = dense(p.heads_kv, p.seqlen_k, p.head_dim_qk);
+  out.v_strides = dense(p.heads_kv, p.seqlen_k, p.head_dim_v);
+  out.o_strides = dense(p.heads_q, p.seqlen_q, p.head_dim_v);
+  out.lse_strides = {p.heads_q * p.seqlen_q, p.seqlen_q, 1};
+  out.bias_strides = {p.heads_q * p.seqlen_q * p.seqlen_k, p.seqlen_q * p.seqlen_k, p.seqlen_k, 1};
+  out.scale = 1.0f / std::sqrt(static_cast<float>(p.head_dim_qk));
+  return out;
+}
+
+AttentionSignature signature_of(const AttentionProblem& p) {
+  AttentionSignature s;
+  s.data_type = p.data_type;
+  s.mode = p.mode;
+  s.head_dim_qk = static_cast<std::uint16_t>(std::min<std::int64_t>(p.head_dim_qk, UINT16_MAX));
+  s.head_dim_v = static_cast<std::uint16_t>(std::min<std::int64_t>(p.head_dim_v, UINT16_MAX));
+  s.mask = p.mask != MaskKind::none || p.window_left >= 0 || p.window_right >= 0 ? MaskKind::generic : MaskKind::none;
+  s.bias = p.bias;
+  s.lse = p.lse;
+  s.dropout = p.dropout;
+  s.logits_soft_cap = p.soft_cap;
+  s.sink = p.sink;
+  return s;
+}
+
+MaskWindow window_of(const AttentionProblem& p) {
+  // FlashAttention aligns a window without a causal mask to the bottom right.
+  const bool windowed = p.window_left >= 0 || p.window_right >= 0;
+  return {.left = p.window_left,
+          .right = p.mask == MaskKind::none ? p.window_right : 0,
+          .bottom_right = p.mask == MaskKind::bottom_right || (p.mask == MaskKind::none && windowed)};
+}
+
+double visible_pairs(const AttentionProblem& p) {
+  return static_cast<double>(p.batch) * static_cast<double>(p.heads_q) * pairs_in_window(p.seqlen_q, p.seqlen_k, window_of(p));
+}
+
+double flops_of(const AttentionProblem& p) { return 2.0 * static_cast<double>(p.head_dim_qk + p.head_dim_v) * visible_pairs(p); }
+
+double bytes_of(const AttentionProblem& p) {
+  const double dims = static_cast<double>(p.head_dim_qk + p.head_dim_v);
+  const double rows = static_cast<double>(p.heads_q * p.seqlen_q) + static_cast<double>(p.heads_kv * p.seqlen_k);
+  return static_cast<double>(p.batch) * rows * dims * (p.data_type == DataType::fp32 ? 4 : 2);
+}
+
+Status validate(const AttentionProblem& p, const AttentionArguments& a) {
+  const bool group = p.mode == SequenceMode::group;
+  const bool some_queries = p.batch > 0 && p.seqlen_q > 0;
+  const bool some_keys = p.batch > 0 && p.seqlen_k > 0;
+  TS_TRY(check_pointer("q", a.q, some_queries, "a tensor of queries"));
+  TS_TRY(check_pointer("k", a.k, some_keys, "a tensor of keys"));
+  TS_TRY(check_pointer("v", a.v, some_keys, "a tensor of values"));
+  TS_TRY(check_pointer("o", a.o, some_queries, "a tensor for the output"));
+  TS_TRY(check_pointer("lse", a.lse, some_queries && p.lse, "the problem asks for the log-sum-exp"));
+  TS_TRY(check_pointer("bias", a.bias, some_queries && some_keys && p.bias == BiasKind::elementwise, "the problem has an elementwise bias"));
+  TS_TRY(check_pointer("alibi", a.alibi, p.bias == BiasKind::alibi, "the problem has ALiBi slopes"));
+  TS_TRY(check_pointer("sink", a.sink, p.sink, "the problem has sink logits"));
+  TS_TRY(check_pointer("cu_seqlens_q", a.cu_seqlens_q, group, "group mode reads batch + 1 offsets"));
+  TS_TRY(check_pointer("cu_seqlens_k", a.cu_seqlens_k, group, "group mode reads batch + 1 offsets"));
+
+  std::int64_t rows_q = p.seqlen_q, rows_k = p.seqlen_k;
+  if (group) {
+    const auto check_offsets = [&](const char* name, const std::int32_t* offsets, std::int64_t longest, std::int64_t& total) -> Status {
+      if (offsets[0] != 0) return fail(ErrorCode::invalid_argument, fmt::format("{}[0] is {}", name, offsets[0]), "0");
+      for (std::int64_t b = 0; b < p.batch; ++b) {
+        const std::int64_t length = std::int64_t{offsets[b + 1]} - offsets[b];
+        if (length < 0 || length > longest)
+          return fail(ErrorCode::invalid_argument, fmt::format("{}[{}] - {}[{}] is {}", name, b + 1, name, b, length),
+                      fmt::format("a length of 0 to {}, the problem's maximum", longest));
+      }
+      total = offsets[p.batch];
+      return {};
+    };
+    TS_TRY(check_offsets("cu_seqlens_q", a.cu_seqlens_q, p.seqlen_q, rows_q));
+    TS_TRY(check_offsets("cu_seqlens_k", a.cu_seqlens_k, p.seqlen_k, rows_k));
+  }
+  const std::int64_t batches = group ? 1 : p.batch;
+  const std::int64_t bytes = p.data_type == DataType::fp32 ? 4 : 2;
+  const auto check = [&](const char* name, const AttentionStrides& s, std::int64_t heads, std::int64_t rows, std::int64_t dim) {
+    return check_strides(name, {{batches, s.batch}, {heads, s.head}, {rows, s.row}, {dim, 1}}, bytes);
+  };
+  TS_TRY(check("q", a.q_strides, p.heads_q, rows_q, p.head_dim_qk));
+  TS_TRY(check("k", a.k_strides, p.heads_kv, rows_k, p.head_dim_qk));
+  TS_TRY(check("v", a.v_strides, p.heads_kv, rows_k, p.head_dim_v));
+  TS_TRY(check("o", a.o_strides, p.heads_q, rows_q, p.head_dim_v));
+  if (p.lse) TS_TRY(check_strides("lse", {{batches, a.lse_strides.batch}, {p.heads_q, a.lse_strides.head}, {rows_q, a.lse_strides.row}}, 4));
+  if (p.bias == BiasKind::elementwise)
+    TS_TRY(check_strides("bias", {{p.batch, a.bias_strides.batch}, {p.heads_q, a.bias_strides.head}, {p.seqlen_q, a.bias_strides.row},
+                                  {p.seqlen_k, a.bias_strides.column}}, 4));
+  // An output row written twice would be a race between tasks.
+  if (some_queries && (a.o_strides.row < p.head_dim_v && rows_q > 1))
+    return fail(ErrorCode::invalid_argument, fmt::format("rows of o overlap: stride {} for {} elements", a.o_strides.row, p.head_dim_v),
+                fmt::format("a row stride of at least {}", p.head_dim_v));
+  if (!std::isfinite(a.scale)) return fail(ErrorCode::invalid_argument, fmt::format("scale is {}", a.scale), "a finite number");
+  if (p.soft_cap && !(a.softcap > 0 && std::isfinite(a.softcap)))
+    return fail(ErrorCode::invalid_argument, fmt::format("softcap is {}", a.softcap), "a positive number");
+  if (p.dropout && !(a.dropout_probability >= 0 && a.dropout_probability < 1))
+    return fail(ErrorCode::invalid_argument, fmt::format("dropout_probability is {}", a.dropout_probability), "0 or more, below 1");
+  return {};
+}
+
+TsAttentionArgs cpu_arguments(const AttentionProblem& p, const AttentionArguments& a, std::int64_t splits, void* workspace) {
+  const auto strides = [](const AttentionStrides& s) { return TsStrides{s.batch, s.head, s.row, 1}; };
+  const MaskWindow window = window_of(p);
+  TsAttentionArgs out{};
+  out.q = a.q;
+  out.k = a.k;
+  out.v = a.v;
+  out.o = a.o;
+  out.lse = a.lse;
+  out.bias = a.bias;
+  out.alibi = a.alibi;
+  out.sink = a.sink;
+  out.cu_seqlens_q = a.cu_seqlens_q;
+  out.cu_seqlens_k = a.cu_seqlens_k;
+  out.workspace = workspace;
+  out.q_strides = strides(a.q_strides);
+  out.k_strides = strides(a.k_strides);
+  out.v_strides = strides(a.v_strides);
+  out.o_strides = strides(a.o_strides);
+  out.lse_strides = strides(a.lse_strides);
+  out.bias_strides = {a.bias_strides.batch, a.bias_strides.head, a.bias_strides.row, a.bias_strides.column};
+  out.alibi_batch_stride = a.alibi_batch_stride;
+  out.batch = p.batch;
+  out.heads_q = p.heads_q;
+  out.heads_kv = p.heads_kv;
+  out.seqlen_q = p.seqlen_q;
+  out.seqlen_k = p.seqlen_k;
+  out.window_left = window.left;
+  out.window_right = window.right;
+  out.mask_bottom_right = window.bottom_right;
+  out.splits = splits;
+  out.seed = a.seed;
+  out.offset = a.offset;
+  out.scale = a.scale;
+  out.softcap = a.softcap;
+  out.drop_threshold = static_cast<unsigned>(std::min(65535.0f, std::round(a.dropout_probability * 65536.0f)));
+  return out;
+}
+
+std::uint64_t hash_of(const AttentionProblem& p) {
+  const auto flags = static_cast<std::uint64_t>(p.data_type) | static_cast<std::uint64_t>(p.mode) << 8 | static_cast<std::uint64_t>(p.mask) << 16 |
+                     static_cast<std::uint64_t>(p.bias) << 24 | static_cast<std::uint64_t>(p.soft_cap) << 32 | static_cast<std::uint64_t>(p.sink) << 33 |
+                     static_cast<std::uint64_t>(p.dropout) << 34 | static_cast<std::uint64_t>(p.lse) << 35;
+  std::uint64_t hash = 0;
+  for (const std::uint64_t word : {flags, static_cast<std::uint64_t>(p.batch), static_cast<std::uint64_t>(p.heads_q), static_cast<std::uint64_t>(p.heads_kv),
+                                   static_cast<std::uint64_t>(p.seqlen_q), static_cast<std::uint64_t>(p.seqlen_k), static_cast<std::uint64_t>(p.head_dim_qk),
+                                   static_cast<std::uint64_t>(p.head_dim_v), static_cast<std::uint64_t>(p.window_left),
+                                   static_cast<std::uint64_t>(p.window_right)}) {
+    // Folded 128-bit product: every input bit reaches every output bit in one multiplication.
+    const auto product = static_cast<unsigned __int128>(hash ^ word ^ 0x9e3779b97f4a7c15u) * 0xd6e8feb86659fd93u;
+    hash = static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
+  }
+  return hash;
+}
+
+}  // namespace tilesmith

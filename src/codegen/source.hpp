@@ -1,5 +1,5 @@
-// What code generation gives and the just-in-time station compiles: one kernel's text with everything that decides its binary. The name is for
-// people and messages; all other fields are part of the binary's identity in the store.
+// What code generation gives and the just-in-time station compiles: one kernel's text with everything that decides its
+// binary. The name is for people and messages; all other fields are part of the binary's identity in the store.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +11,9 @@ namespace tilesmith {
 enum class Language : std::uint8_t { cpp, cuda, hip };
 
 struct Source {
-  std::string name;                  ///< the instance's name
-  std::string text;                  ///< self-contained; everything but entry_symbol has internal linkage
-  std::string entry_symbol;          ///< the one exported symbol, extern "C", unique to the instance: [A-Za-z_][A-Za-z0-9_]*
+  std::string name;          ///< the instance's name
+  std::string text;          ///< self-contained; everything but entry_symbol has internal linkage
+  std::string entry_symbol;  ///< the one exported symbol, extern "C", unique to the instance: [A-Za-z_][A-Za-z0-9_]*
   std::vector<std::string> options;  ///< for the compiler, in order: "-O3", "-march=x86-64-v4"
   std::string arch;                  ///< the architecture's name, for example x86_64_v4 or sm_90a
   Language language = Language::cpp;

@@ -1,0 +1,21 @@
+// The verbs of the program. Each file adds one subcommand: its options, and a callback that does the work through the library and sets the
+// exit code.
+#pragma once
+
+#include <CLI/CLI.hpp>
+
+#include "base/error.hpp"
+
+namespace tilesmith::cli {
+
+/// Exit codes other programs rely on.
+inline constexpr int kSuccess = 0;
+inline constexpr int kFailure = 1;
+inline constexpr int kUsage = 2;
+
+void add_arch(CLI::App& app, int& exit_code);
+
+/// Prints an error as "error: ..." and "hint: ..." on standard error; the exit code that says its kind.
+[[nodiscard]] int exit_code_of(const Status& status);
+
+}  // namespace tilesmith::cli

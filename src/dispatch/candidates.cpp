@@ -1,0 +1,46 @@
+#include "dispatch/candidates.hpp"
+
+#include <fmt/format.h>
+
+#include "dispatch/attention_problem.hpp"
+#include "enumerate/cpu_attention.hpp"
+
+namespace tilesmith {
+
+Result<std::vector<Candidate>> candidates_for(const AttentionProblem& problem, const CpuMachine& machine) {
+  const AttentionSignature signature = signature_of(problem);
+  std::vector<Candidate> candidates;
+  for (const CpuSpec& spec : machine.levels)
+    enumerate_cpu_attention(spec, signature, [&](const KernelConfig& config) {
+      candidates.push_back({config, 0});
+      return true;
+    });
+  if (!candidates.empty()) return candidates;
+
+  // Say which rule stands in the way, asked of a config that differs from a valid one in the signature alone.
+  const CpuSpec& spec = machine.levels.front();
+  for (const CpuAttentionInstruction& facts : spec.attention_fwd)
+    for (const CpuTiles& tiles : facts.pipelines) {
+      KernelConfig config{.arch = spec.arch, .signature = signature, .algorithm = {}};
+      config.algorithm.instruction = facts.instruction;
+      config.algorithm.pipeline = tiles.pipeline;
+      config.algorithm.tile = {static_cast<std::uint16_t>(tiles.tile_m.front()), static_cast<std::uint16_t>(tiles.tile_n.front())};
+      const CpuAttentionSubject subject{config, spec};
+      if (const auto* rule = first_refusal(cpu_attention_rules(), subject))
+        return fail(ErrorCode::unsupported, fmt::format("no CPU kernel computes this problem: rule {}: {}", rule->name, rule->figures(subject)),
+                    std::string(rule->about));
+    }
+  return fail(ErrorCode::unsupported, fmt::format("no CPU kernel computes this problem on {}", spec.arch.text()));
+}
+
+bool serves(const KernelConfig& config, const AttentionProblem& problem) {
+  if (config.operation() != Operation::attention) return false;
+  const AttentionSignature& have = config.attention();
+  const AttentionSignature want = signature_of(problem);
+  return have.family == want.family && have.data_type == want.data_type && have.mode == want.mode && have.head_dim_qk == want.head_dim_qk &&
+         have.head_dim_v == want.head_dim_v && (have.mask == want.mask || have.mask == MaskKind::generic) &&
+         (have.bias == want.bias || want.bias == BiasKind::none) && (have.lse || !want.lse) && (have.dropout || !want.dropout) &&
+         (have.logits_soft_cap || !want.logits_soft_cap) && (have.sink || !want.sink);
+}
+
+}  // namespace tilesmith

@@ -1,0 +1,21 @@
+// The instances that compute a problem on this machine.
+#pragma once
+
+#include <vector>
+
+#include "base/error.hpp"
+#include "dispatch/policy.hpp"
+#include "runtime/cpu_machine.hpp"
+#include "tilesmith/attention.hpp"
+
+namespace tilesmith {
+
+/// Every instance of every level this machine runs whose signature is exactly the problem's; unsupported (with the first refusing rule and its
+/// figures) when there is none.
+[[nodiscard]] Result<std::vector<Candidate>> candidates_for(const AttentionProblem& problem, const CpuMachine& machine);
+
+/// Whether a kernel of this config computes the problem, perhaps with traits the problem does not use: an absent bias, cap, sink or dropout
+/// is a number or a null pointer to the kernel, and every mask is a window.
+[[nodiscard]] bool serves(const KernelConfig& config, const AttentionProblem& problem);
+
+}  // namespace tilesmith

@@ -1,0 +1,43 @@
+// Timing a call honestly: caches cold, several samples, the median with its spread.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <span>
+#include <vector>
+
+#include "base/function_ref.hpp"
+
+namespace tilesmith {
+
+/// Memory a call reads or writes, evicted from every cache level before a cold sample.
+struct MemoryRange {
+  const void* data = nullptr;
+  std::size_t bytes = 0;
+};
+
+struct MeasureOptions {
+  bool cold = true;                                ///< evict the ranges before each sample
+  int min_samples = 7;
+  int max_samples = 101;
+  std::chrono::duration<double> budget{0.5};       ///< stop once this much was spent and min_samples are there
+  double target_spread = 0.01;                     ///< or once the interquartile range is this share of the median
+  double give_up_above = 0;                        ///< seconds; when the first sample is longer, stop there: this candidate cannot win. 0: never
+};
+
+/// Seconds of each sample, in order of time taken.
+struct Timing {
+  std::vector<double> samples;  ///< sorted
+  [[nodiscard]] double median() const;
+  [[nodiscard]] double best() const { return samples.front(); }
+  /// Interquartile range over median.
+  [[nodiscard]] double spread() const;
+};
+
+/// Runs `call` once untimed, then times it. At least one sample is always there.
+[[nodiscard]] Timing measure(FunctionRef<void()> call, std::span<const MemoryRange> touched, const MeasureOptions& options);
+
+/// Writes back and evicts every cache line of the range.
+void evict(const MemoryRange& range);
+
+}  // namespace tilesmith

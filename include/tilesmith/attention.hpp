@@ -83,7 +83,9 @@ struct AttentionArguments {
   std::uint64_t offset = 0;
 };
 
-/// Strides of dense q, k, v, o and lse in this layout, and the usual scale.
-[[nodiscard]] TILESMITH_API AttentionArguments dense_arguments(const AttentionProblem& problem, AttentionLayout layout);
+/// Strides of dense q, k, v, o, lse and bias in this layout, and the usual scale. Group mode packs the sequences: total_q and total_k are the
+/// last of the offsets; batch mode ignores them.
+[[nodiscard]] TILESMITH_API AttentionArguments dense_arguments(const AttentionProblem& problem, AttentionLayout layout, std::int64_t total_q = 0,
+                                                               std::int64_t total_k = 0);
 
 }  // namespace tilesmith

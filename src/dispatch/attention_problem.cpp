@@ -97,18 +97,21 @@ Status validate(const AttentionProblem& p) {
   return {};
 }
 
-AttentionArguments dense_arguments(const AttentionProblem& p, AttentionLayout layout) {
-  AttentionArguments out;
-  const auto dense = [&](std::int64_t heads, std::int64_t length, std::int64_t dim) {
-    return layout == AttentionLayout::bhsd ? AttentionStrides{heads * length * dim, length * dim, dim} : AttentionStrides{length * heads * dim, dim, heads * dim};
+AttentionArguments dense_arguments(const AttentionProblem& p, AttentionLayout layout, std::int64_t total_q, std::int64_t total_k) {
+  const bool group = p.mode == SequenceMode::group;
+  const std::int64_t rows_q = group ? total_q : p.seqlen_q;
+  const std::int64_t rows_k = group ? total_k : p.seqlen_k;
+  const auto dense = [&](std::int64_t heads, std::int64_t rows, std::int64_t dim) {
+    AttentionStrides strides = layout == AttentionLayout::bhsd ? AttentionStrides{0, rows * dim, dim} : AttentionStrides{0, dim, heads * dim};
+    if (!group) strides.batch = heads * rows * dim;
+    return strides;
   };
-  // In group mode a head of a (heads, total, dim) tensor is as long as the whole packed sequence, which only the caller knows; the strides
-  // below suit one sequence and (total, heads, dim) tensors.
-  out.q_strides = dense(p.heads_q, p.seqlen_q, p.head_dim_qk);
-  out.k_strides = dense(p.heads_kv, p.seqlen_k, p.head_dim_qk);
-  out.v_strides = dense(p.heads_kv, p.seqlen_k, p.head_dim_v);
-  out.o_strides = dense(p.heads_q, p.seqlen_q, p.head_dim_v);
-  out.lse_strides = {p.heads_q * p.seqlen_q, p.seqlen_q, 1};
+  AttentionArguments out;
+  out.q_strides = dense(p.heads_q, rows_q, p.head_dim_qk);
+  out.k_strides = dense(p.heads_kv, rows_k, p.head_dim_qk);
+  out.v_strides = dense(p.heads_kv, rows_k, p.head_dim_v);
+  out.o_strides = dense(p.heads_q, rows_q, p.head_dim_v);
+  out.lse_strides = {group ? 0 : p.heads_q * rows_q, rows_q, 1};
   out.bias_strides = {p.heads_q * p.seqlen_q * p.seqlen_k, p.seqlen_q * p.seqlen_k, p.seqlen_k, 1};
   out.scale = 1.0f / std::sqrt(static_cast<float>(p.head_dim_qk));
   return out;

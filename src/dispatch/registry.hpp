@@ -1,12 +1,11 @@
 // The registry: every kernel that can run now, by its key. Kernels come linked into the library (the essential set), from the store, or
-// freshly compiled into it; once found, a kernel stays.
+// freshly compiled into it; once loaded, a kernel stays.
 #pragma once
 
-#include <map>
+#include <memory>
 #include <mutex>
 #include <optional>
-#include <set>
-#include <string>
+#include <unordered_map>
 #include <vector>
 
 #include "base/error.hpp"
@@ -17,9 +16,13 @@
 
 namespace tilesmith {
 
+class Store;
+class Toolchain;
+
 class Registry {
  public:
-  explicit Registry(const CpuMachine& machine) : machine_(&machine) {}
+  explicit Registry(const CpuMachine& machine);
+  ~Registry();
 
   /// The kernel of this instance: loaded, linked in, in the store, or (when `build` allows) compiled now. Thread-safe; two callers that need
   /// one new kernel compile it once.
@@ -29,11 +32,17 @@ class Registry {
   [[nodiscard]] std::vector<KernelConfig> essential() const;
 
  private:
-  [[nodiscard]] Result<CpuKernel> find_uncached(const KernelConfig& config, BuildPolicy build);
+  [[nodiscard]] Result<CpuKernel> acquire(const KernelConfig& config, const Key128& key, BuildPolicy policy);
+  /// Finds the compiler and opens the store, once.
+  [[nodiscard]] Status open_toolchain();
 
   const CpuMachine* machine_;
+  std::unordered_map<Key128, const TsCpuKernel*> linked_;
   std::mutex mutex_;
-  std::map<Key128, Result<CpuKernel>> kernels_;
+  std::unordered_map<Key128, CpuKernel> loaded_;
+  std::unique_ptr<Store> store_;
+  std::unique_ptr<Toolchain> toolchain_;
+  std::optional<Error> no_toolchain_;
 };
 
 }  // namespace tilesmith

@@ -52,8 +52,8 @@ TEST(Architecture, PublicHeadersIncludeNothingPrivate) {
     std::ifstream in(entry.path());
     for (std::string line; std::getline(in, line);) {
       std::smatch match;
-      if (std::regex_search(line, match, include))
-        EXPECT_TRUE(match[1].str().starts_with("tilesmith/")) << entry.path().string() << ": " << line;
+      if (!std::regex_search(line, match, include)) continue;
+      EXPECT_TRUE(match[1].str().starts_with("tilesmith/")) << entry.path().string() << ": " << line;
     }
   }
 }

@@ -1,0 +1,20 @@
+// The essential set: the CPU instances compiled ahead into the library, so that Tilesmith works on a machine without a compiler and the first
+// call on one with a compiler need not wait. They carry every trait, general rather than fastest.
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "kernel/config.hpp"
+#include "kernels/cpu/abi.h"
+#include "spec/cpu_spec.hpp"
+
+namespace tilesmith {
+
+/// The set's members of one level, in a fixed order.
+[[nodiscard]] std::vector<KernelConfig> essential_configs(const CpuSpec& spec);
+
+/// The compiled set, all levels. The table is generated when the library is built (essential_generator.cpp).
+[[nodiscard]] std::span<const TsCpuKernel* const> essential_kernels();
+
+}  // namespace tilesmith

@@ -1,0 +1,14 @@
+// From a kernel config to its source text: the one entry to every backend's emitter.
+#pragma once
+
+#include "base/error.hpp"
+#include "codegen/source.hpp"
+#include "kernel/config.hpp"
+#include "spec/cpu_spec.hpp"
+
+namespace tilesmith {
+
+/// The source of a CPU instance. Errors: unsupported, when no template carries the config.
+[[nodiscard]] Result<Source> generate(const KernelConfig& config, const CpuSpec& spec);
+
+}  // namespace tilesmith

@@ -1,0 +1,74 @@
+#include "dispatch/registry.hpp"
+
+#include <fmt/format.h>
+
+#include "codegen/essential.hpp"
+#include "codegen/generate.hpp"
+#include "jit/build.hpp"
+#include "jit/cxx_toolchain.hpp"
+#include "kernel/native_name.hpp"
+
+namespace tilesmith {
+
+Registry::Registry(const CpuMachine& machine) : machine_(&machine) {
+  for (const TsCpuKernel* table : essential_kernels()) {
+    const Key128 key{table->key[0], table->key[1]};
+    linked_.emplace(key, table);
+  }
+}
+
+Registry::~Registry() = default;
+
+std::vector<KernelConfig> Registry::essential() const {
+  std::vector<KernelConfig> configs;
+  for (const CpuSpec& spec : machine_->levels)
+    for (const KernelConfig& config : essential_configs(spec))
+      if (linked_.contains(key_of(config))) configs.push_back(config);
+  return configs;
+}
+
+Result<CpuKernel> Registry::find(const KernelConfig& config, BuildPolicy build) {
+  const Key128 key = key_of(config);
+  // One lock for the whole of it: planning is rare, and a second caller that needs the same new kernel should wait for it anyway.
+  const std::lock_guard lock(mutex_);
+  if (const auto found = loaded_.find(key); found != loaded_.end()) return found->second;
+  TS_ASSIGN(const CpuKernel kernel, acquire(config, key, build));
+  loaded_.emplace(key, kernel);
+  return kernel;
+}
+
+Result<CpuKernel> Registry::acquire(const KernelConfig& config, const Key128& key, BuildPolicy policy) {
+  if (const auto found = linked_.find(key); found != linked_.end()) return CpuKernel::wrap(found->second, key);
+
+  const CpuSpec* spec = machine_->level(config.arch);
+  if (spec == nullptr) return fail(ErrorCode::unsupported, fmt::format("this machine does not run {}", config.arch.text()));
+  TS_ASSIGN(const Source source, generate(config, *spec));
+  TS_TRY(open_toolchain());
+  TS_ASSIGN(const Binary binary, [&]() -> Result<Binary> {
+    if (policy == BuildPolicy::allowed) return tilesmith::build(*store_, *toolchain_, source);
+    TS_ASSIGN(std::optional<Binary> stored, store_->find(entry_key(source, *toolchain_)));
+    if (!stored) return fail(ErrorCode::not_found, fmt::format("kernel {} is not in the store, and compiling is not allowed", native_name(config)));
+    return *stored;
+  }());
+  return CpuKernel::load(binary.path, source.entry_symbol, key);
+}
+
+Status Registry::open_toolchain() {
+  if (toolchain_ != nullptr) return {};
+  if (!no_toolchain_) {
+    if (store_ == nullptr) {
+      auto store = Store::open();
+      if (!store) return std::unexpected(store.error());
+      store_ = std::move(*store);
+    }
+    auto toolchain = CxxToolchain::find();
+    if (toolchain) {
+      toolchain_ = std::move(*toolchain);
+      return {};
+    }
+    no_toolchain_ = toolchain.error();  // looking again on every plan would cost more than it could find
+  }
+  return std::unexpected(*no_toolchain_);
+}
+
+}  // namespace tilesmith

@@ -46,7 +46,8 @@ Result<CpuKernel> Registry::acquire(const KernelConfig& config, const Key128& ke
   TS_TRY(open_toolchain());
   TS_ASSIGN(const Binary binary, [&]() -> Result<Binary> {
     if (policy == BuildPolicy::allowed) return tilesmith::build(*store_, *toolchain_, source);
-    TS_ASSIGN(std::optional<Binary> stored, store_->find(entry_key(source, *toolchain_)));
+    TS_ASSIGN(const EntryKey entry, entry_key(source, toolchain_->identity()));
+    TS_ASSIGN(std::optional<Binary> stored, store_->find(entry));
     if (!stored) return fail(ErrorCode::not_found, fmt::format("kernel {} is not in the store, and compiling is not allowed", native_name(config)));
     return *stored;
   }());

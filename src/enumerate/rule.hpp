@@ -18,7 +18,7 @@ struct Rule {
   std::string (*figures)(const Subject&);  ///< the figures compared: "scratch 1.2 MiB, half of L2 is 0.5 MiB"
 };
 
-struct Verdict {
+struct RuleVerdict {
   std::string_view rule;
   std::string_view about;
   bool accepted = false;
@@ -34,8 +34,8 @@ template <class Subject>
 }
 
 template <class Subject>
-[[nodiscard]] std::vector<Verdict> verdicts(std::span<const Rule<Subject>> rules, const Subject& subject) {
-  std::vector<Verdict> out;
+[[nodiscard]] std::vector<RuleVerdict> verdicts(std::span<const Rule<Subject>> rules, const Subject& subject) {
+  std::vector<RuleVerdict> out;
   out.reserve(rules.size());
   for (const Rule<Subject>& rule : rules) out.push_back({rule.name, rule.about, rule.accepts(subject), rule.figures(subject)});
   return out;

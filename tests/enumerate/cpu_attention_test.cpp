@@ -84,7 +84,7 @@ TEST(CpuAttention, EachRuleRefusesWhatItIsThereFor) {
 TEST(CpuAttention, VerdictsCarryTheFigures) {
   KernelConfig config = valid_config();
   config.algorithm.tile = {1024, 1024};
-  for (const Verdict& verdict : verdicts(cpu_attention_rules(), CpuAttentionSubject{config, level("x86_64_v4")})) {
+  for (const RuleVerdict& verdict : verdicts(cpu_attention_rules(), CpuAttentionSubject{config, level("x86_64_v4")})) {
     EXPECT_EQ(verdict.accepted, verdict.rule != "working_set_fits_l2") << verdict.rule;
     EXPECT_FALSE(verdict.figures.empty());
     EXPECT_FALSE(verdict.about.empty());

@@ -6,15 +6,7 @@
 #include <new>
 
 #include "base/parallel.hpp"
-
-// The product below is built for several instruction sets and the best chosen when the program starts. Sanitizers run
-// before that choice could be made, so their builds use the plain version.
-#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && \
-    !defined(__SANITIZE_THREAD__)
-#define TS_REFERENCE_CLONES __attribute__((target_clones("arch=skylake-avx512", "arch=haswell", "default")))
-#else
-#define TS_REFERENCE_CLONES
-#endif
+#include "verify/clones.hpp"
 
 namespace tilesmith {
 namespace {
@@ -31,8 +23,8 @@ using Vector8 = double __attribute__((vector_size(64), aligned(8)));
 
 // c += a b, with a (kRows x depth), b (depth x columns), c (kRows x columns) dense but for the row strides; columns is
 // a multiple of kStep.
-TS_REFERENCE_CLONES void multiply_add(const double* a, std::int64_t a_stride, const double* b, double* c,
-                                      std::int64_t depth, std::int64_t columns) {
+TS_VERIFY_CLONES void multiply_add(const double* a, std::int64_t a_stride, const double* b, double* c,
+                                   std::int64_t depth, std::int64_t columns) {
   for (std::int64_t column = 0; column < columns; column += kStep) {
     for (std::int64_t row = 0; row < kRows; row += 4) {
       Vector8 sum[4][2] = {};

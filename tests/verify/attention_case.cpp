@@ -59,13 +59,13 @@ AttentionCase::AttentionCase(const CaseOptions& options) {
   }
   if (options.alibi) {
     alibi.resize(static_cast<std::size_t>(options.batch * options.heads_q));
-    fill_uniform(alibi, {options.seed, 5}, 0.0F, 0.5F);
+    fill_uniform(alibi, {options.seed, 5}, 0.0F, 0.1F);
     t.alibi = alibi.data();
     t.alibi_batch_stride = options.heads_q;
   }
   if (options.sink) {
     sink.resize(static_cast<std::size_t>(options.heads_q));
-    fill_normal(sink, {options.seed, 6});
+    fill_uniform(sink, {options.seed, 6}, 2.0F, 5.0F);  // strong enough to be missed when it is forgotten
     t.sink = sink.data();
   }
 }

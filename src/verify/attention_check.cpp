@@ -1,0 +1,264 @@
+#include "verify/attention_check.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <utility>
+
+#include "verify/naive.hpp"
+
+namespace tilesmith {
+namespace {
+
+constexpr std::int64_t kGroupRows = 16;  // rows whose errors check R compares: enough samples, and of about one size
+
+// Share of zeros in a reference beyond which a comparison proves little (the threshold of benchdnn's
+// zero_trust_percent).
+constexpr double kTrustedZeros = 0.3;
+// Share of zeros a result may have where the reference has none: rounding makes an exact zero now and then.
+constexpr double kStrayZeros = 0.01;
+
+bool fails(Verdict& verdict, Check check, std::string reason) {
+  verdict.outcome = Outcome::fail;
+  verdict.check = check;
+  verdict.reason = fmt::format("check {}: {}", to_string(check), reason);
+  return false;
+}
+
+void mistrusts(Verdict& verdict, std::string reason) {
+  verdict.outcome = Outcome::mistrusted;
+  verdict.check = Check::guards;
+  verdict.reason = std::move(reason);
+}
+
+}  // namespace
+
+Result<AttentionExpectation> AttentionExpectation::make(const AttentionTensors& tensors, ElementType output_type,
+                                                        unsigned threads) {
+  if (!is_floating(output_type))
+    return fail(ErrorCode::invalid_argument, fmt::format("the output type is {}", to_string(output_type)),
+                "a floating type");
+  TS_ASSIGN(const AttentionTolerance tolerance, attention_tolerance(tensors.q.type));
+  AttentionExpectation expectation(tensors, output_type, tolerance);
+  TS_ASSIGN(expectation.reference_, attention_reference(tensors, threads));
+  TS_ASSIGN(expectation.naive_, naive_attention(tensors, output_type, threads));
+  return expectation;
+}
+
+Verdict AttentionExpectation::judge(std::span<const float> output, std::span<const float> lse) const {
+  Verdict verdict;
+  verdict.output = measure_errors(output, reference_.o);
+  const ErrorFigures naive = measure_errors(naive_, reference_.o);
+  if (naive.max_abs > 0) verdict.output.max_ratio = verdict.output.max_abs / naive.max_abs;
+  if (naive.mean_abs > 0) verdict.output.mean_ratio = verdict.output.mean_abs / naive.mean_abs;
+  if (!lse.empty()) verdict.lse = measure_errors(lse, reference_.lse);
+  const bool good = check_guards(output, verdict) && check_bound(output, verdict) && check_relative(output, verdict) &&
+                    check_norm_wise(output, verdict) && (lse.empty() || check_lse(lse, verdict));
+  (void)good;  // the first check that fails has filled the verdict
+  return verdict;
+}
+
+Verdict AttentionExpectation::judge_exact(std::span<const float> output) const {
+  Verdict verdict;
+  verdict.output = measure_errors(output, reference_.o);
+  if (!check_guards(output, verdict)) return verdict;
+  for (std::size_t at = 0; at < output.size(); ++at) {
+    const double want = round_to(output_type_, reference_.o[at]);
+    if (static_cast<double>(output[at]) == want) continue;
+    fails(verdict, Check::exact,
+          fmt::format("output{} is {}, exactly {} is asked for", position(at), output[at], want));
+    break;
+  }
+  return verdict;
+}
+
+bool AttentionExpectation::check_guards(std::span<const float> output, Verdict& verdict) const {
+  if (output.size() != reference_.o.size())
+    return fails(verdict, Check::guards,
+                 fmt::format("the output has {} elements, the problem {}", output.size(), reference_.o.size()));
+  const auto width = static_cast<std::size_t>(tensors_.head_dim_v);
+  std::size_t zeros = 0, wanted_zeros = 0, stray_zeros = 0;
+  std::size_t seeing = 0;  // elements of rows that see keys
+  for (std::size_t at = 0; at < output.size(); ++at) {
+    const double want = reference_.o[at];
+    if (!std::isfinite(want)) {
+      mistrusts(verdict,
+                fmt::format("the reference{} is {}: the inputs hold values that are not finite", position(at), want));
+      return false;
+    }
+    if (!std::isfinite(output[at]))
+      return fails(verdict, Check::guards,
+                   fmt::format("output{} is {}, {} is asked for{}", position(at), output[at], want,
+                               std::isnan(output[at]) ? "; an element that was never written is NaN too" : ""));
+    const auto spread = static_cast<double>(reference_.spread[at]);
+    if (spread == 0 && output[at] != 0)
+      return fails(verdict, Check::guards,
+                   fmt::format("output{} is {}, all its terms are zero", position(at), output[at]));
+    if (spread == 0 && keys_seen(static_cast<std::int64_t>(at / width)) == 0) continue;
+    ++seeing;
+    zeros += output[at] == 0;
+    wanted_zeros += round_to(output_type_, want) == 0;
+    // Beside its own rounding an element may be off by that of the weights: below it, zero is as good as any other
+    // value.
+    stray_zeros +=
+        output[at] == 0 && std::abs(want) > 2 * tolerance_.weight_roundoff * spread + smallest_subnormal(output_type_);
+  }
+  const auto all = static_cast<double>(seeing);
+  if (zeros == seeing && wanted_zeros < seeing)
+    return fails(verdict, Check::guards, fmt::format("all {} elements of the output are zero", seeing));
+  if (stray_zeros > 1 && static_cast<double>(stray_zeros) > kStrayZeros * all)
+    return fails(verdict, Check::guards,
+                 fmt::format("{} of {} elements are zero and should not be; {:.0f} would pass", stray_zeros, seeing,
+                             std::floor(kStrayZeros * all)));
+  if (static_cast<double>(wanted_zeros) > kTrustedZeros * all)
+    mistrusts(verdict, fmt::format("{:.0f} % of the reference are zeros: these inputs would hide an error",
+                                   100 * static_cast<double>(wanted_zeros) / all));
+  return true;
+}
+
+bool AttentionExpectation::check_bound(std::span<const float> output, Verdict& verdict) const {
+  if (!tolerance_.bounded) return true;
+  const auto width = static_cast<std::size_t>(tensors_.head_dim_v);
+  double worst_share = 1;
+  for (std::size_t row = 0; row < reference_.lse.size(); ++row) {
+    ElementTerms terms{.magnitude = static_cast<double>(reference_.magnitude[row]),
+                       .keys = keys_seen(static_cast<std::int64_t>(row))};
+    for (std::size_t element = row * width; element < (row + 1) * width; ++element) {
+      terms.value = std::abs(reference_.o[element]);
+      terms.spread = static_cast<double>(reference_.spread[element]);
+      const double error = std::abs(static_cast<double>(output[element]) - reference_.o[element]);
+      const double limit = attention_bound(tolerance_, output_type_, terms);
+      if (!(error > worst_share * limit)) continue;
+      worst_share = error / limit;
+      fails(verdict, Check::bound,
+            fmt::format("output{} is {}, the reference {:.9g}: off by {:.3g}, at most {:.3g}", position(element),
+                        output[element], reference_.o[element], error, limit));
+    }
+  }
+  return verdict.outcome != Outcome::fail;
+}
+
+bool AttentionExpectation::check_relative(std::span<const float> output, Verdict& verdict) const {
+  const std::int64_t width = tensors_.head_dim_v;
+  for (std::int64_t b = 0; b < tensors_.batch; ++b)
+    for (std::int64_t h = 0; h < tensors_.heads_q; ++h)
+      for (std::int64_t i0 = 0; i0 < sequence_of(tensors_, b).seqlen_q; i0 += kGroupRows) {
+        const std::int64_t rows = std::min(kGroupRows, sequence_of(tensors_, b).seqlen_q - i0);
+        const auto start = static_cast<std::size_t>(output_row(tensors_, b, h, i0) * width);
+        const auto count = static_cast<std::size_t>(rows * width);
+        const std::span want = std::span(reference_.o).subspan(start, count);
+        const ErrorFigures mine = measure_errors(output.subspan(start, count), want);
+        const ErrorFigures naive = measure_errors(std::span(naive_).subspan(start, count), want);
+        double value_max = 0, value_sum = 0, spread_max = 0, spread_squares = 0;
+        for (std::size_t at = start; at < start + count; ++at) {
+          const auto spread = static_cast<double>(reference_.spread[at]);
+          value_max = std::max(value_max, std::abs(reference_.o[at]));
+          value_sum += std::abs(reference_.o[at]);
+          spread_max = std::max(spread_max, spread);
+          spread_squares += spread * spread;
+        }
+        // The naive result may be exact by luck. What every computation may lose is added: FlashAttention's tests
+        // measure it by adding and taking away 0.3 in the output's type; this is the worst case of that, with the
+        // problem's own scale in the place of 0.3.
+        const double u = unit_roundoff(output_type_);
+        const double floor =
+            2 * (u * value_max + tolerance_.weight_roundoff * spread_max) + smallest_subnormal(output_type_);
+        const double limit = tolerance_.relative_max * naive.max_abs + floor;
+        if (mine.max_abs > limit)
+          return fails(verdict, Check::relative,
+                       fmt::format("output{} is {}, the reference {:.9g}: off by {:.3g}, at most {:.3g} = {} x the "
+                                   "naive error {:.3g} of rows {} to {} + {:.3g}",
+                                   position(start + mine.worst), mine.worst_got, mine.worst_want, mine.max_abs, limit,
+                                   tolerance_.relative_max, naive.max_abs, i0, i0 + rows - 1, floor));
+        const auto samples = static_cast<double>(count);
+        const double mean_floor = u * value_sum / samples / 2 + smallest_subnormal(output_type_) +
+                                  3 * tolerance_.weight_roundoff * std::sqrt(spread_squares) / samples;
+        const double mean_limit = tolerance_.relative_mean * naive.mean_abs + mean_floor;
+        if (mine.mean_abs > mean_limit)
+          return fails(verdict, Check::relative,
+                       fmt::format("the mean error of rows {} to {} of batch {}, head {} is {:.3g}, at most {:.3g} = "
+                                   "{} x the naive one {:.3g} + {:.3g}",
+                                   i0, i0 + rows - 1, b, h, mine.mean_abs, mean_limit, tolerance_.relative_mean,
+                                   naive.mean_abs, mean_floor));
+      }
+  return true;
+}
+
+bool AttentionExpectation::check_norm_wise(std::span<const float> output, Verdict& verdict) const {
+  for (std::int64_t b = 0; b < tensors_.batch; ++b)
+    for (std::int64_t h = 0; h < tensors_.heads_q; ++h) {
+      const auto start = static_cast<std::size_t>(output_row(tensors_, b, h, 0) * tensors_.head_dim_v);
+      const auto count = static_cast<std::size_t>(sequence_of(tensors_, b).seqlen_q * tensors_.head_dim_v);
+      double errors = 0;
+      double norms = 0;
+      for (std::size_t at = start; at < start + count; ++at) {
+        const auto x = static_cast<double>(output[at]);
+        const double y = reference_.o[at];
+        const auto spread = static_cast<double>(reference_.spread[at]);
+        const double beyond = std::max(0.0, std::abs(x - y) - smallest_subnormal(output_type_));
+        errors += beyond * beyond;
+        norms += x * x + y * y + 2 * spread * spread;  // the spread stands in where terms cancel
+      }
+      // The limit is one for many elements; the mean square of a few scatters around its own.
+      const double limit =
+          tolerance_.norm_wise * (1 + 4 / std::sqrt(static_cast<double>(std::max<std::size_t>(1, count))));
+      if (!(errors > limit * norms)) continue;
+      return fails(verdict, Check::norm_wise,
+                   fmt::format("batch {}, head {} is off by {:.3g} of its squared norm, at most {:.3g}", b, h,
+                               errors / norms, limit));
+    }
+  return true;
+}
+
+bool AttentionExpectation::check_lse(std::span<const float> lse, Verdict& verdict) const {
+  if (lse.size() != reference_.lse.size())
+    return fails(verdict, Check::lse,
+                 fmt::format("there are {} values, the problem has {}", lse.size(), reference_.lse.size()));
+  for (std::size_t row = 0; row < lse.size(); ++row) {
+    const auto got = static_cast<double>(lse[row]);
+    const double want = reference_.lse[row];
+    const double limit = std::isinf(want) ? 0 : lse_bound(want, static_cast<double>(reference_.magnitude[row]));
+    if (got == want || std::abs(got - want) <= limit) continue;
+    return fails(verdict, Check::lse,
+                 fmt::format("lse{} is {}, the reference {:.9g}: off by {:.3g}, at most {:.3g}",
+                             row_text(static_cast<std::int64_t>(row)), got, want, std::abs(got - want), limit));
+  }
+  return true;
+}
+
+std::int64_t AttentionExpectation::keys_seen(std::int64_t row) const {
+  const RowPosition at = row_position(tensors_, row);
+  const auto [first, last] = visible_keys(tensors_, sequence_of(tensors_, at.b), at.i);
+  return std::max<std::int64_t>(0, last - first);
+}
+
+std::string AttentionExpectation::position(std::size_t element) const {
+  const auto index = static_cast<std::int64_t>(element);
+  const RowPosition at = row_position(tensors_, index / tensors_.head_dim_v);
+  return fmt::format("[batch {}, head {}, row {}, column {}]", at.b, at.h, at.i, index % tensors_.head_dim_v);
+}
+
+std::string AttentionExpectation::row_text(std::int64_t row) const {
+  const RowPosition at = row_position(tensors_, row);
+  return fmt::format("[batch {}, head {}, row {}]", at.b, at.h, at.i);
+}
+
+std::vector<float> read_output(const AttentionTensors& tensors, const TensorView& output, std::int64_t columns) {
+  std::vector<float> dense(static_cast<std::size_t>(output_rows(tensors) * columns));
+  for (std::int64_t b = 0; b < tensors.batch; ++b) {
+    const SequenceSpan sequence = sequence_of(tensors, b);
+    const std::int64_t start = tensors.group_mode() ? sequence.q_begin * output.strides.row : b * output.strides.batch;
+    for (std::int64_t h = 0; h < tensors.heads_q; ++h)
+      for (std::int64_t i = 0; i < sequence.seqlen_q; ++i) {
+        const std::int64_t from = start + h * output.strides.head + i * output.strides.row;
+        const std::int64_t to = output_row(tensors, b, h, i) * columns;
+        for (std::int64_t c = 0; c < columns; ++c)
+          dense[static_cast<std::size_t>(to + c)] = static_cast<float>(
+              load_element(output.type, output.data, static_cast<std::size_t>(from + c * output.strides.column)));
+      }
+  }
+  return dense;
+}
+
+}  // namespace tilesmith

@@ -1,0 +1,10 @@
+// TS_VERIFY_CLONES builds a function for several instruction sets; the best is chosen when the program starts.
+// Sanitizers are not ready at that moment, so their builds keep the plain version.
+#pragma once
+
+#if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && \
+    !defined(__SANITIZE_THREAD__)
+#define TS_VERIFY_CLONES __attribute__((target_clones("arch=skylake-avx512", "arch=haswell", "default")))
+#else
+#define TS_VERIFY_CLONES
+#endif

@@ -1,0 +1,49 @@
+// Error figures of a result against a reference, and the verdict of a check: what failed, by how much, where.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace tilesmith {
+
+struct ErrorFigures {
+  std::size_t count = 0;  ///< elements compared
+  double max_abs = 0;
+  double max_rel = 0;  ///< over elements whose reference is not zero
+  double mean_abs = 0;
+  double rms = 0;
+  double norm_wise = 0;   ///< |x - y|^2 / (|x|^2 + |y|^2) = 1 - 2 <x,y> / (<x,x> + <y,y>)
+  double max_ratio = 0;   ///< max_abs over the naive computation's; 0 when there is none to compare with
+  double mean_ratio = 0;  ///< mean_abs over the naive computation's
+  std::size_t worst = 0;  ///< index of max_abs
+  double worst_got = 0, worst_want = 0;
+};
+
+/// The figures of `got` against `want`; equal infinities are no error, anything else that is not finite is an infinite
+/// one.
+[[nodiscard]] ErrorFigures measure_errors(std::span<const float> got, std::span<const double> want);
+
+/// The checks, by their letters in docs/verification.md.
+enum class Check : std::uint8_t { none, exact, bound, relative, norm_wise, guards, lse };
+[[nodiscard]] std::string_view to_string(Check check);
+
+enum class Outcome : std::uint8_t {
+  pass,
+  fail,
+  mistrusted,  ///< nothing wrong was seen, but these inputs could not have shown it
+};
+[[nodiscard]] std::string_view to_string(Outcome outcome);
+
+struct Verdict {
+  Outcome outcome = Outcome::pass;
+  Check check = Check::none;  ///< the one that failed
+  std::string reason;         ///< a sentence: check, figure, limit, position; empty when all is well
+  ErrorFigures output, lse;
+
+  [[nodiscard]] bool passed() const { return outcome == Outcome::pass; }
+};
+
+}  // namespace tilesmith

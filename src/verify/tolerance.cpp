@@ -1,0 +1,86 @@
+#include "verify/tolerance.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+#include <limits>
+
+namespace tilesmith {
+namespace {
+
+constexpr double kFp32Roundoff = 0x1p-24;
+
+// Rounding errors have either sign, so those of many weights add up like their squares: the spread. An error of one
+// rounding is at most the unit roundoff and its standard deviation about 0.4 of it; four times the roundoff is ten
+// standard deviations, and holds always for up to sixteen weights.
+constexpr double kWeightDeviations = 4;
+
+// Logits and sums are fp32: a dot product, a scaling, an exponential, and sums over the keys, each off by a few
+// roundings of what they handle. Measured on emulated kernels the largest error stays below a third of this
+// (tests/verify/mutation_test.cpp).
+constexpr double kLogitRoundings = 8;
+
+}  // namespace
+
+Result<AttentionTolerance> attention_tolerance(ElementType input) {
+  switch (input) {
+    // fp32: the naive computation is as exact as a kernel, so R says nothing and B carries the check. N: relative
+    // error 1.4e-5.
+    case ElementType::fp32:
+      return AttentionTolerance{.relative_max = std::numeric_limits<double>::infinity(),
+                                .relative_mean = std::numeric_limits<double>::infinity(),
+                                .norm_wise = 1e-10,
+                                .weight_roundoff = kFp32Roundoff,
+                                .bounded = true};
+    // R: FlashAttention's tests allow twice the error of a plain implementation. N: 1e-5 is DeepGEMM's limit for bf16;
+    // fp16 rounds eight times finer, and errors enter N squared.
+    case ElementType::fp16:
+      return AttentionTolerance{.relative_max = 2,
+                                .relative_mean = 1.5,
+                                .norm_wise = 1e-6,
+                                .weight_roundoff = unit_roundoff(ElementType::fp16),
+                                .bounded = true};
+    case ElementType::bf16:
+      return AttentionTolerance{.relative_max = 2,
+                                .relative_mean = 1.5,
+                                .norm_wise = 1e-5,
+                                .weight_roundoff = unit_roundoff(ElementType::bf16),
+                                .bounded = true};
+    // R: FlashAttention's Hopper tests, 4 for fp8. N: DeepGEMM's 1e-3 for fp8, times the square of the coarser rounding
+    // for e5m2. Where small weights are flushed to zero depends on how a kernel scales them, so no bound per element.
+    case ElementType::fp8e4m3:
+      return AttentionTolerance{.relative_max = 4,
+                                .relative_mean = 3,
+                                .norm_wise = 1e-3,
+                                .weight_roundoff = unit_roundoff(ElementType::fp8e4m3)};
+    case ElementType::fp8e5m2:
+      return AttentionTolerance{.relative_max = 4,
+                                .relative_mean = 3,
+                                .norm_wise = 4e-3,
+                                .weight_roundoff = unit_roundoff(ElementType::fp8e5m2)};
+    default:
+      return fail(ErrorCode::unsupported, fmt::format("there is no tolerance for attention in {}", to_string(input)),
+                  "fp32, fp16, bf16, fp8e4m3 or fp8e5m2");
+  }
+}
+
+double attention_bound(const AttentionTolerance& tolerance, ElementType output, const ElementTerms& terms) {
+  const double logits = 1 + terms.magnitude + std::sqrt(static_cast<double>(terms.keys)) / 4;
+  return 2 * unit_roundoff(output) * terms.value + smallest_subnormal(output) +
+         kWeightDeviations * tolerance.weight_roundoff * terms.spread +
+         kLogitRoundings * kFp32Roundoff * logits * (terms.spread + terms.value);
+}
+
+double lse_bound(double lse, double magnitude) {
+  return 1e-5 + 1e-5 * std::abs(lse) + kLogitRoundings * kFp32Roundoff * magnitude;
+}
+
+double product_working_factor(std::int64_t length, double accumulator_roundoff) {
+  return 6 * std::sqrt(static_cast<double>(length)) * accumulator_roundoff;
+}
+
+double product_hard_factor(std::int64_t length, double accumulator_roundoff) {
+  return static_cast<double>(length) * accumulator_roundoff;
+}
+
+}  // namespace tilesmith

@@ -1,0 +1,47 @@
+// How far a kernel's result may be from the float64 reference. One rule per data type; every number here is either
+// derived from the type's rounding or comes with its precedent. docs/verification.md explains the checks.
+#pragma once
+
+#include <cstdint>
+
+#include "base/element_type.hpp"
+#include "base/error.hpp"
+
+namespace tilesmith {
+
+/// Attention forward on inputs of one type.
+struct AttentionTolerance {
+  /// Check R: largest and mean error over those of the naive computation.
+  double relative_max = 0, relative_mean = 0;
+  /// Check N: |x - y|^2 / (|x|^2 + |y|^2) of a head.
+  double norm_wise = 0;
+  /// What rounding the weights to the type of the values costs, relative.
+  double weight_roundoff = 0;
+  /// Check B applies: the kernels' arithmetic of this type is known well enough to bound every element.
+  bool bounded = false;
+};
+
+/// The tolerance for inputs of `input`; an error for types attention is not computed in.
+[[nodiscard]] Result<AttentionTolerance> attention_tolerance(ElementType input);
+
+/// What check B needs to know of one output element.
+struct ElementTerms {
+  double value = 0;       ///< |o|, the reference
+  double spread = 0;      ///< sqrt(sum (p v)^2)
+  double magnitude = 0;   ///< of the row's logits, see AttentionReference
+  std::int64_t keys = 0;  ///< the row sees
+};
+
+/// Check B: the largest error of one output element.
+[[nodiscard]] double attention_bound(const AttentionTolerance& tolerance, ElementType output,
+                                     const ElementTerms& terms);
+
+/// The largest error of one lse: 1e-5 absolute and relative, and what rounding the logits to fp32 costs.
+[[nodiscard]] double lse_bound(double lse, double magnitude);
+
+/// Check B of a plain sum of `length` products: |c - c64| <= u_out |c64| + g sum |a||b|. The working limit is
+/// statistical (6 standard deviations of rounding errors of either sign), the hard limit holds always.
+[[nodiscard]] double product_working_factor(std::int64_t length, double accumulator_roundoff);
+[[nodiscard]] double product_hard_factor(std::int64_t length, double accumulator_roundoff);
+
+}  // namespace tilesmith

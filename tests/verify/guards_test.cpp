@@ -1,0 +1,184 @@
+// Guarded buffers and the exact check on one-hot inputs.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "verify/attention_case.hpp"
+#include "verify/attention_check.hpp"
+#include "verify/emulated_kernel.hpp"
+#include "verify/guarded_buffer.hpp"
+#include "verify/one_hot.hpp"
+
+namespace tilesmith {
+namespace {
+
+TEST(GuardedBuffer, UnwrittenElementsAreNotANumberInEveryFloatingType) {
+  for (const ElementType type : {ElementType::fp64, ElementType::fp32, ElementType::fp16, ElementType::bf16,
+                                 ElementType::fp8e4m3, ElementType::fp8e5m2}) {
+    const GuardedBuffer buffer(type, {1, 2, 3, 4}, {0, 12, 4, 1});
+    for (std::size_t i = 0; i < 24; ++i)
+      EXPECT_TRUE(std::isnan(load_element(type, buffer.view().data, i))) << to_string(type);
+    EXPECT_FALSE(buffer.damage());
+    EXPECT_EQ(reinterpret_cast<std::uintptr_t>(buffer.view().data) % 64, 0u);
+  }
+}
+
+TEST(GuardedBuffer, FindsWritesOutsideTheTensor) {
+  const TensorExtents extents{2, 2, 3, 5};
+  const TensorStrides strides{64, 32, 8, 1};  // gaps of three after each row, more after each head
+  const auto damage_after = [&](std::ptrdiff_t element) {
+    GuardedBuffer buffer(ElementType::fp16, extents, strides);
+    buffer.fill(std::vector<float>(60, 1.0F));
+    EXPECT_FALSE(buffer.damage());
+    buffer.storage()[static_cast<std::size_t>(static_cast<std::ptrdiff_t>(buffer.offset()) + element * 2)] =
+        std::byte{0};
+    return buffer.damage().value_or("none");
+  };
+  EXPECT_NE(damage_after(-1).find("before the tensor"), std::string::npos) << damage_after(-1);
+  EXPECT_NE(damage_after(-1000).find("2000 bytes before"), std::string::npos) << damage_after(-1000);
+  EXPECT_NE(damage_after(5).find("element 5, in a gap"), std::string::npos) << damage_after(5);
+  EXPECT_NE(damage_after(31).find("element 31, in a gap"), std::string::npos);
+  EXPECT_EQ(damage_after(4), "none");
+  const std::ptrdiff_t end = 64 + 32 + 16 + 5;
+  EXPECT_EQ(damage_after(end - 1), "none");
+  EXPECT_NE(damage_after(end).find("byte 0 behind"), std::string::npos) << damage_after(end);
+  EXPECT_NE(damage_after(end + 500).find("byte 1000 behind"), std::string::npos);
+}
+
+TEST(GuardedBuffer, HoldsWhatItIsFilledWith) {
+  const TensorExtents extents{2, 3, 4, 5};
+  std::vector<float> values(120);
+  for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i);
+  for (const TensorStrides& strides :
+       {TensorStrides{60, 20, 5, 1}, TensorStrides{60, 5, 15, 1}, TensorStrides{200, 7, 21, 1}}) {
+    GuardedBuffer buffer(ElementType::fp32, extents, strides);
+    buffer.fill(values);
+    AttentionTensors shape;
+    shape.batch = 2;
+    shape.heads_q = 3;
+    shape.seqlen_q = 4;
+    EXPECT_EQ(read_output(shape, buffer.view(), 5), values);
+    EXPECT_FALSE(buffer.damage());
+  }
+  GuardedBuffer nothing(ElementType::fp32, {0, 3, 4, 5}, {});
+  nothing.fill({});
+  EXPECT_FALSE(nothing.damage());
+}
+
+TEST(ReadOutput, FollowsTheOffsetsOfGroupMode) {
+  const AttentionCase c({.batch = 3, .group = true, .heads_inside = true, .row_gap = 2, .seed = 5});
+  const std::vector<float> q = read_output(c.tensors, c.tensors.q, c.tensors.head_dim_qk);
+  std::size_t seen = 0;
+  for (std::int64_t b = 0; b < 3; ++b)
+    for (std::int64_t h = 0; h < 4; ++h)
+      for (std::int64_t i = 0; i < sequence_of(c.tensors, b).seqlen_q; ++i)
+        for (std::int64_t d = 0; d < 8; ++d, ++seen)
+          EXPECT_EQ(static_cast<double>(q[static_cast<std::size_t>(output_row(c.tensors, b, h, i) * 8 + d)]),
+                    c.get(c.tensors.q, b, h, i, d));
+  EXPECT_EQ(seen, q.size());
+}
+
+// A case whose tensors hold one-hot inputs.
+std::unique_ptr<AttentionCase> one_hot_case(const CaseOptions& options, const OneHotInputs& inputs) {
+  auto c = std::make_unique<AttentionCase>(options);
+  AttentionTensors& t = c->tensors;
+  const std::int64_t total_k = t.group_mode() ? t.cu_seqlens_k[t.batch] : 0;
+  for (std::int64_t b = 0; b < t.batch; ++b) {
+    const SequenceSpan s = sequence_of(t, b);
+    for (std::int64_t h = 0; h < t.heads_q; ++h)
+      for (std::int64_t i = 0; i < s.seqlen_q; ++i)
+        for (std::int64_t d = 0; d < t.head_dim_qk; ++d)
+          c->set(t.q, b, h, i, d,
+                 static_cast<double>(inputs.q[static_cast<std::size_t>(output_row(t, b, h, i) * t.head_dim_qk + d)]));
+    for (std::int64_t h = 0; h < t.heads_kv; ++h)
+      for (std::int64_t j = 0; j < s.seqlen_k; ++j) {
+        const std::int64_t row = t.group_mode() ? h * total_k + s.k_begin + j : (b * t.heads_kv + h) * t.seqlen_k + j;
+        for (std::int64_t d = 0; d < t.head_dim_qk; ++d)
+          c->set(t.k, b, h, j, d, static_cast<double>(inputs.k[static_cast<std::size_t>(row * t.head_dim_qk + d)]));
+        for (std::int64_t d = 0; d < t.head_dim_v; ++d)
+          c->set(t.v, b, h, j, d, static_cast<double>(inputs.v[static_cast<std::size_t>(row * t.head_dim_v + d)]));
+      }
+  }
+  return c;
+}
+
+TEST(OneHot, CorrectKernelsAreExactInEveryTypeAndNoFaultHides) {
+  int exact = 0;
+  int faults = 0;
+  for (std::uint64_t seed = 0; seed < 100; ++seed) {
+    CaseOptions options = random_options(static_cast<ElementType>(1 + seed % 5), 300 + seed);
+    options.drop_threshold = 0;
+    if (options.softcap != 0) options.softcap += 25;
+    const AttentionCase shape(options);
+    const auto inputs = one_hot_inputs(shape.tensors, seed);
+    if (!inputs) {
+      EXPECT_TRUE(options.head_dim_qk < 8 || options.softcap != 0 || size_of(options.type) == 1)
+          << describe(options) << inputs.error().text();
+      continue;
+    }
+    const auto c = one_hot_case(options, *inputs);
+    const ElementType output_type = size_of(options.type) == 1 ? ElementType::bf16 : options.type;
+    const auto expectation = AttentionExpectation::make(c->tensors, output_type, 1);
+    ASSERT_TRUE(expectation);
+    const EmulatedOptions kernel{.block = 16, .splits = 1 + static_cast<std::int64_t>(seed % 3)};
+    const EmulatedResult good = emulate_kernel(c->tensors, output_type, kernel);
+    const Verdict verdict = expectation->judge_exact(good.o);
+    ASSERT_TRUE(verdict.passed()) << describe(options) << "\n" << verdict.reason;
+    ++exact;
+    for (const KernelFault fault : {KernelFault::last_block_dropped, KernelFault::rescale_missing,
+                                    KernelFault::stale_split, KernelFault::split_weights_equal}) {
+      EmulatedOptions faulty = kernel;
+      faulty.fault = fault;
+      const EmulatedResult bad = emulate_kernel(c->tensors, output_type, faulty);
+      if (bad.o == good.o) continue;
+      ++faults;
+      const Verdict found = expectation->judge_exact(bad.o);
+      EXPECT_EQ(found.outcome, Outcome::fail);
+      EXPECT_TRUE(found.check == Check::exact || found.check == Check::guards) << found.reason;
+    }
+  }
+  EXPECT_GT(exact, 60);
+  EXPECT_GT(faults, 60);
+}
+
+TEST(OneHot, OutputsAreRowsOfV) {
+  const CaseOptions options{
+      .type = ElementType::bf16, .seqlen_q = 20, .seqlen_k = 40, .head_dim_qk = 16, .window_right = 0};
+  const auto inputs = one_hot_inputs(AttentionCase(options).tensors, 3);
+  ASSERT_TRUE(inputs) << inputs.error().text();
+  for (const float value : inputs->v) {
+    EXPECT_NE(value, 0.0F);
+    EXPECT_LE(std::abs(value), 15.0F);
+  }
+  const auto c = one_hot_case(options, *inputs);
+  const auto reference = attention_reference(c->tensors, 1);
+  ASSERT_TRUE(reference);
+  for (std::int64_t i = 0; i < 20; ++i) {
+    bool found = false;
+    for (std::int64_t j = 0; j <= i && !found; ++j) {
+      found = true;
+      for (std::int64_t d = 0; d < 6; ++d)
+        found = found && round_to(ElementType::bf16,
+                                  reference->o[static_cast<std::size_t>(output_row(c->tensors, 1, 3, i) * 6 + d)]) ==
+                             c->get(c->tensors.v, 1, 1, j, d);
+    }
+    EXPECT_TRUE(found) << i;
+  }
+}
+
+TEST(OneHot, SaysWhenNoSuchInputsExist) {
+  const auto refused = [](const CaseOptions& options, const char* word) {
+    const auto inputs = one_hot_inputs(AttentionCase(options).tensors, 1);
+    ASSERT_FALSE(inputs) << word;
+    EXPECT_EQ(inputs.error().code, ErrorCode::unsupported);
+    EXPECT_NE(inputs.error().text().find(word), std::string::npos) << inputs.error().text();
+  };
+  refused({.seqlen_k = 300, .head_dim_qk = 8}, "300 keys need 9 dimensions");
+  refused({.softcap = 5}, "soft cap of 5");
+  refused({.drop_threshold = 100}, "dropout");
+  refused({.type = ElementType::fp8e4m3, .scale = 1e-6F}, "fp8e4m3 reaches 256");
+}
+
+}  // namespace
+}  // namespace tilesmith

@@ -1,0 +1,105 @@
+"""What is checked and what is timed: problems paired with configurations. Needs no PyTorch until a problem is made."""
+
+import hopper
+
+
+def _problem(**facts):
+    import problem
+
+    return problem.Problem(**facts)
+
+
+# One trait or awkward size each. `tile` is the algorithm's part of the configuration.
+HOPPER_CASES = [
+    ("plain", {}, {}),
+    ("ragged", dict(seqlen_q=333, seqlen_k=457), {}),
+    ("causal", dict(seqlen_q=1000, seqlen_k=1000, window=(-1, 0)), {}),
+    ("causal ping-pong static", dict(seqlen_q=1000, seqlen_k=1000, window=(-1, 0)), dict(ping_pong=True, dynamic=False)),
+    ("causal top-left", dict(seqlen_q=300, seqlen_k=700, window=(-1, 0), bottom_right=False), {}),
+    ("causal bottom-right, short keys", dict(seqlen_q=700, seqlen_k=300, window=(-1, 0)), {}),
+    ("window", dict(seqlen_q=900, seqlen_k=1100, window=(200, 37)), {}),
+    ("window ping-pong", dict(seqlen_q=900, seqlen_k=1100, window=(130, 0)), dict(ping_pong=True)),
+    ("left window alone", dict(seqlen_q=600, seqlen_k=500, window=(64, -1)), {}),
+    ("two query buffers", dict(seqlen_q=1000, seqlen_k=1000, window=(-1, 0), heads_q=40, heads_kv=40), dict(query_buffers=2)),
+    ("grouped heads", dict(heads_q=8, heads_kv=2, seqlen_q=500, seqlen_k=500, window=(-1, 0)), {}),
+    ("packed heads", dict(heads_q=8, heads_kv=2, seqlen_q=130, seqlen_k=500, window=(-1, 0)), dict(packed_heads=4)),
+    ("packed heads bshd", dict(heads_q=16, heads_kv=2, seqlen_q=33, seqlen_k=700, layout="bshd"), dict(packed_heads=8)),
+    ("bshd", dict(batch=3, layout="bshd", seqlen_q=300, seqlen_k=300), {}),
+    ("fp16", dict(bf16=False, seqlen_q=400, seqlen_k=400, window=(-1, 0)), {}),
+    ("softcap", dict(softcap=20.0, scale=0.5), {}),
+    ("softcap causal", dict(softcap=5.0, scale=0.5, window=(-1, 0)), {}),
+    ("sink", dict(sink=True, window=(100, 0), seqlen_q=500, seqlen_k=500), {}),
+    ("sink, rows that see nothing", dict(sink=True, window=(-1, 0), seqlen_q=500, seqlen_k=200), {}),
+    ("group mode", dict(lengths=((100, 100), (1, 300), (0, 50), (513, 257), (64, 0), (130, 1000))), {}),
+    ("group mode causal", dict(lengths=((100, 100), (1, 300), (0, 50), (513, 257), (64, 0), (130, 1000)), window=(-1, 0), layout="bshd"), {}),
+    ("group mode packed", dict(lengths=((100, 100), (7, 300), (77, 200)), window=(-1, 0), heads_q=8, heads_kv=4), dict(packed_heads=2)),
+    ("tiny", dict(batch=1, heads_q=1, heads_kv=1, seqlen_q=1, seqlen_k=1), {}),
+    ("one warpgroup, two blocks an SM", dict(seqlen_q=700, seqlen_k=700, window=(-1, 0)), dict(warpgroups=1, blocks_per_sm=2, stages=1)),
+    ("three warpgroups", dict(head_dim_qk=64, head_dim_v=64, seqlen_q=900, seqlen_k=900, window=(-1, 0)), dict(warpgroups=3)),
+    ("head dim 64", dict(head_dim_qk=64, head_dim_v=64, seqlen_q=900, seqlen_k=900), dict(warpgroups=3, query_buffers=2)),
+    ("head dim 96", dict(head_dim_qk=96, head_dim_v=96, window=(-1, 0)), {}),
+    ("head dim 72", dict(head_dim_qk=72, head_dim_v=72, window=(-1, 0)), {}),
+    ("head dim 32", dict(head_dim_qk=32, head_dim_v=32, window=(-1, 0)), {}),
+    ("head dims 192/128", dict(head_dim_qk=192, head_dim_v=128, seqlen_q=500, seqlen_k=500, window=(-1, 0)), {}),
+    ("head dim 256", dict(head_dim_qk=256, head_dim_v=256, seqlen_q=500, seqlen_k=500), dict(tile_n=80)),
+    ("head dim 256 causal", dict(head_dim_qk=256, head_dim_v=256, seqlen_q=500, seqlen_k=500, window=(-1, 0)), dict(tile_n=80)),
+    ("head dim 256 group mode", dict(head_dim_qk=256, head_dim_v=256, lengths=((100, 130), (300, 77))), dict(tile_n=80)),
+]
+
+
+def checks():
+    """(name, problem, configuration); the problem is None where PyTorch is missing."""
+    try:
+        import torch  # noqa: F401
+    except ImportError:
+        torch = None
+    out = []
+    for name, facts, tile in HOPPER_CASES:
+        facts = dict(dict(batch=2), **facts)
+        p = _problem(**facts) if torch else None
+        out.append(("hopper: " + name, p, hopper.Config(**hopper.traits(Facts(facts)), **tile)))
+    return out
+
+
+class Facts:
+    """The fields of a problem that decide a configuration, with the problem's defaults; free of PyTorch."""
+
+    DEFAULTS = dict(bf16=True, head_dim_qk=128, head_dim_v=128, window=(-1, -1), lengths=(), sink=False, softcap=0.0, bias=False,
+                    alibi=False, dropout=0.0)
+
+    def __init__(self, facts):
+        for name, value in self.DEFAULTS.items():
+            setattr(self, name, facts.get(name, value))
+
+
+EXPLORED = {
+    64: [dict(warpgroups=2, tile_n=n, query_buffers=2, ping_pong=p, late_wait=l, stages=2) for n in (128, 192, 256) for p in (False, True) for l in (False, True) ]
+    + [dict(warpgroups=3, ping_pong=p, query_buffers=q) for p in (False, True) for q in (1, 2)]
+    + [dict(warpgroups=1, blocks_per_sm=2, query_buffers=2, tile_n=n, late_wait=l) for n in (128, 64) for l in (False, True)]
+    + [dict(warpgroups=1, blocks_per_sm=3, query_buffers=1, tile_n=n, late_wait=l) for n in (80, 64) for l in (False, True)]
+    + [dict(warpgroups=2, tile_n=64, query_buffers=2, stages=4, ping_pong=p) for p in (False, True)]
+    + [dict(warpgroups=2, tile_n=128, query_buffers=2, ping_pong=True, section_mib=n) for n in (4, 8)],
+    128: [dict(query_buffers=q, ping_pong=p, late_wait=l) for q in (1, 2) for p in (False, True) for l in (False, True)]
+    + [dict(query_buffers=2, ping_pong=True, section_mib=n) for n in (4, 8, 16)] + [dict(query_buffers=2, ping_pong=True, dynamic=False)]
+    + [dict(tile_n=176, ping_pong=True, late_wait=True)],
+    256: [dict(tile_n=n, ping_pong=p, dynamic=d) for n in (64, 80) for p in (False, True) for d in (False, True)],
+}
+
+
+def timed(args):
+    """(problem, configurations) of each cell: 16k tokens a batch, hidden size 2048."""
+    out = []
+    for head_dim in map(int, args.head_dims.split(",")):
+        for mask in args.masks.split(","):
+            for seqlen in map(int, args.seqlens.split(",")):
+                heads = 2048 // head_dim
+                facts = dict(batch=16384 // seqlen, heads_q=heads, heads_kv=heads, seqlen_q=seqlen, seqlen_k=seqlen, head_dim_qk=head_dim,
+                             head_dim_v=head_dim, window=(-1, 0 if mask == "causal" else -1))
+                tiles = EXPLORED[head_dim] if args.explore else [hopper.table(head_dim, mask == "causal", seqlen)]
+                configs = [hopper.Config(**hopper.traits(Facts(facts)), **tile) for tile in tiles]
+                try:
+                    p = _problem(**facts)
+                except ImportError:
+                    p = None
+                out.append((p, [c for c in configs if c.fits()]))
+    return out

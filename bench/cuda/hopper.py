@@ -1,0 +1,103 @@
+"""Configurations of the Hopper template: their source text, launch facts and launches."""
+
+from dataclasses import dataclass, fields
+
+
+@dataclass(frozen=True)
+class Config:
+    bf16: bool = True
+    head_dim_qk: int = 128
+    head_dim_v: int = 128
+    warpgroups: int = 2
+    tile_n: int = 128
+    stages: int = 2
+    query_buffers: int = 1
+    blocks_per_sm: int = 1
+    packed_heads: int = 1
+    ping_pong: bool = False
+    dynamic: bool = True
+    mask_right: bool = False
+    mask_left: bool = False
+    group_mode: bool = False
+    lse: bool = True
+    sink: bool = False
+    softcap: bool = False
+    late_wait: bool = False
+    section_mib: int = 32
+
+    def source(self):
+        lines = []
+        for f in fields(self):
+            if f.name == "section_mib":
+                continue
+            value = getattr(self, f.name)
+            name = "k" + "".join(w.capitalize() for w in f.name.split("_"))
+            kind, text = ("bool", str(value).lower()) if isinstance(value, bool) else ("int", str(value))
+            lines.append(f"constexpr {kind} {name} = {text};")
+        return "namespace ts::cfg {\n" + "\n".join(lines) + '\n}  // namespace ts::cfg\n#include "hopper/attention_fwd.cuh"\n'
+
+    def name(self):
+        text = f"{64 * self.warpgroups}x{self.tile_n} s{self.stages} q{self.query_buffers}"
+        if self.blocks_per_sm > 1:
+            text += f" b{self.blocks_per_sm}"
+        return text + (" late" if self.late_wait else "") + (f" sec{self.section_mib}" if self.section_mib != 32 else "") + (" pp" if self.ping_pong else "") + (" dyn" if self.dynamic else " static") + (
+            f" pack{self.packed_heads}" if self.packed_heads > 1 else "")
+
+    def arch(self):
+        return "sm_90a"
+
+    def launcher(self, kernel, t, sms, stream):
+        return launcher(self, kernel, t, sms, stream)
+
+    # The launch facts of kernels/cuda/hopper/layout.cuh.
+    def threads(self):
+        return 128 * (self.warpgroups + 1)
+
+    def shared_bytes(self):
+        columns_qk, columns_v = -(-self.head_dim_qk // 64), -(-self.head_dim_v // 64)
+        barriers = 4 * self.stages + 2 * self.warpgroups * self.query_buffers + 8
+        return (self.warpgroups * self.query_buffers * columns_qk * 64 * 128 + self.stages * (columns_qk + columns_v) * self.tile_n * 128
+                + -(-barriers * 8 // 16) * 16 + 4 * 48 + 16 + 1024)
+
+    def fits(self):
+        return self.shared_bytes() * self.blocks_per_sm <= 233472 - 1024 * self.blocks_per_sm
+
+
+def traits(p):
+    """The part of a configuration that the problem decides."""
+    return dict(bf16=p.bf16, head_dim_qk=p.head_dim_qk, head_dim_v=p.head_dim_v, mask_right=p.window[1] >= 0, mask_left=p.window[0] >= 0,
+                group_mode=bool(p.lengths), sink=p.sink, softcap=p.softcap > 0)
+
+
+def launcher(config, kernel, t, sms, stream):
+    import problem
+
+    p, a = t.p, t.args()
+    packed = config.packed_heads
+    heads = p.heads_kv if packed > 1 else p.heads_q
+    a.row_tiles = -(-p.seqlen_q * packed // (64 * config.warpgroups))
+    a.work_items = p.batch * heads * a.row_tiles
+    a.section_heads = 1
+    if config.mask_right or config.mask_left:
+        bytes_per_head = max(1, p.seqlen_k * (p.head_dim_qk + p.head_dim_v) * 2)
+        group = p.heads_q // p.heads_kv if packed == 1 else 1
+        fit = max(1, (config.section_mib << 20) // bytes_per_head)
+        a.section_heads = max(1, min((1 << fit.bit_length() - 1) * group, p.batch * heads))
+    maps = problem.hopper_maps(t, config.tile_n, packed)
+    grid = min(max(a.work_items, 1), sms * config.blocks_per_sm)
+    return kernel.launcher((grid, 1, 1), (maps, a), stream)
+
+
+def table(head_dim, causal, seqlen):
+    """The tile configuration for a problem of this size; found by measurement on an H200."""
+    if head_dim <= 64:
+        if seqlen < 2048 and causal:
+            return dict(warpgroups=1, blocks_per_sm=3, tile_n=64)
+        return dict(warpgroups=3, tile_n=128, ping_pong=causal or seqlen < 2048, late_wait=not causal and seqlen >= 2048)
+    if head_dim <= 128:
+        if causal:
+            return dict(tile_n=128, query_buffers=2, ping_pong=True, late_wait=seqlen >= 2048)
+        if seqlen < 2048:
+            return dict(tile_n=128, query_buffers=2, ping_pong=True, dynamic=False)
+        return dict(tile_n=176, ping_pong=True, late_wait=True)
+    return dict(tile_n=64 if causal and seqlen < 4096 else 80, ping_pong=True, dynamic=causal)

@@ -1,0 +1,192 @@
+"""An attention problem: its tensors, its float64 reference (the meaning of kernels/cpu/abi.h), its argument struct."""
+
+import ctypes
+import math
+from dataclasses import dataclass
+
+import torch
+
+import driver
+
+
+@dataclass
+class Problem:
+    batch: int = 1
+    heads_q: int = 4
+    heads_kv: int = 4
+    seqlen_q: int = 256
+    seqlen_k: int = 256
+    head_dim_qk: int = 128
+    head_dim_v: int = 128
+    bf16: bool = True
+    layout: str = "bhsd"
+    window: tuple = (-1, -1)
+    bottom_right: bool = True
+    scale: float = 0.0  # 0: 1 / sqrt(head_dim_qk)
+    softcap: float = 0.0
+    bias: bool = False
+    alibi: bool = False
+    sink: bool = False
+    dropout: float = 0.0
+    lengths: tuple = ()  # group mode: (seqlen_q, seqlen_k) of each sequence
+
+    def __post_init__(self):
+        if self.scale == 0.0:
+            self.scale = 1.0 / math.sqrt(self.head_dim_qk)
+        if self.lengths:
+            self.batch = len(self.lengths)
+            self.seqlen_q = max(a for a, _ in self.lengths)
+            self.seqlen_k = max(b for _, b in self.lengths)
+        self.drop_threshold = round(self.dropout * 65536)
+
+    @property
+    def dtype(self):
+        return torch.bfloat16 if self.bf16 else torch.float16
+
+    def flops(self):
+        """2 * (head_dim_qk + head_dim_v) for each visible pair; batch mode, square or bottom-right masks."""
+        rows = torch.arange(self.seqlen_q, dtype=torch.float64)
+        o = self.seqlen_k - self.seqlen_q if self.bottom_right else 0
+        last = rows + o + self.window[1] if self.window[1] >= 0 else torch.full_like(rows, self.seqlen_k - 1)
+        first = rows + o - self.window[0] if self.window[0] >= 0 else torch.zeros_like(rows)
+        pairs = (last.clamp(max=self.seqlen_k - 1) - first.clamp(min=0) + 1).clamp(min=0).sum().item()
+        return 2.0 * (self.head_dim_qk + self.head_dim_v) * self.batch * self.heads_q * pairs
+
+
+def _empty(p, batch, heads, seqlen, dim):
+    if p.layout == "bhsd":
+        return torch.empty(batch, heads, seqlen, dim, dtype=p.dtype, device="cuda")
+    return torch.empty(batch, seqlen, heads, dim, dtype=p.dtype, device="cuda").transpose(1, 2)
+
+
+class Tensors:
+    def __init__(self, p, seed=1):
+        g = torch.Generator(device="cuda").manual_seed(seed)
+        self.p = p
+        totals = [sum(x) for x in zip(*p.lengths)] if p.lengths else [p.seqlen_q, p.seqlen_k]
+        batch = 1 if p.lengths else p.batch
+
+        def draw(heads, rows, dim):
+            t = _empty(p, batch, heads, rows, dim)
+            return t.copy_(torch.randn(t.shape, generator=g, device="cuda", dtype=torch.float32))
+
+        self.q = draw(p.heads_q, totals[0], p.head_dim_qk)
+        self.k = draw(p.heads_kv, totals[1], p.head_dim_qk)
+        self.v = draw(p.heads_kv, totals[1], p.head_dim_v)
+        self.o = _empty(p, batch, p.heads_q, totals[0], p.head_dim_v)
+        self.lse = torch.empty(batch, p.heads_q, totals[0], dtype=torch.float32, device="cuda")
+        f32 = dict(generator=g, device="cuda", dtype=torch.float32)
+        self.bias = torch.randn(p.batch, p.heads_q, p.seqlen_q, p.seqlen_k, **f32) if p.bias else None
+        self.alibi = torch.rand(p.batch, p.heads_q, **f32) * 0.1 if p.alibi else None
+        self.sink = torch.randn(p.heads_q, **f32) if p.sink else None
+        self.cu_q = self.cu_k = None
+        if p.lengths:
+            sums = [[0], [0]]
+            for pair in p.lengths:
+                for s, x in zip(sums, pair):
+                    s.append(s[-1] + x)
+            self.cu_q, self.cu_k = (torch.tensor(s, dtype=torch.int32, device="cuda") for s in sums)
+        self.counters = torch.zeros(2, dtype=torch.int32, device="cuda")
+        self.seed, self.offset = 0x123456789ABCDEF0, 0x0FEDCBA987654321
+        self.poison()
+
+    def poison(self):
+        self.o.fill_(float("nan"))
+        self.lse.fill_(float("nan"))
+
+    def args(self):
+        p, a = self.p, driver.Args()
+        for name, t in dict(q=self.q, k=self.k, v=self.v, o=self.o, lse=self.lse, bias=self.bias, alibi=self.alibi, sink=self.sink,
+                            cu_seqlens_q=self.cu_q, cu_seqlens_k=self.cu_k, tile_counters=self.counters).items():
+            setattr(a, name, t.data_ptr() if t is not None else 0)
+        for name, t in dict(q=self.q, k=self.k, v=self.v, o=self.o, bias=self.bias).items():
+            if t is not None:
+                setattr(a, name + "_strides", driver.Strides(*t.stride()))
+        a.lse_strides = driver.Strides(*self.lse.stride(), 1)
+        a.alibi_batch_stride = p.heads_q
+        for name in ("batch", "heads_q", "heads_kv", "seqlen_q", "seqlen_k", "scale", "softcap", "drop_threshold"):
+            setattr(a, name, getattr(p, name))
+        a.window_left, a.window_right = p.window
+        a.mask_bottom_right = int(p.bottom_right)
+        a.seed, a.offset = self.seed, self.offset
+        return a
+
+
+def philox_keep(seed, offset, batch_head, rows, columns, threshold):
+    """The dropout mask of one head: Philox 4x32-10 as kernels/cpu/abi.h states it."""
+    mask = 0xFFFFFFFF
+    j = torch.arange((columns + 7) // 8, device="cuda", dtype=torch.int64)[None, :].expand(rows, -1)
+    i = torch.arange(rows, device="cuda", dtype=torch.int64)[:, None].expand_as(j)
+    c = [j, i, torch.full_like(j, batch_head), torch.full_like(j, offset & mask)]
+    k0, k1 = seed & mask, (seed >> 32) ^ (offset >> 32)
+    for _ in range(10):
+        a, b = c[0] * 0xD2511F53, c[2] * 0xCD9E8D57  # low 64 bits; the sign bit is masked off below
+        c = [((b >> 32) & mask) ^ c[1] ^ k0, b & mask, ((a >> 32) & mask) ^ c[3] ^ k1, a & mask]
+        k0, k1 = (k0 + 0x9E3779B9) & mask, (k1 + 0xBB67AE85) & mask
+    values = torch.stack([x for w in c for x in (w & 0xFFFF, w >> 16)], dim=-1)
+    return (values >= threshold).reshape(rows, -1)[:, :columns]
+
+
+def reference(t):
+    """Output and lse in float64, head by head."""
+    p = t.p
+    out = torch.zeros(t.o.shape, dtype=torch.float64, device="cuda")
+    lse = torch.zeros(t.lse.shape, dtype=torch.float64, device="cuda")
+    lengths = p.lengths or [(p.seqlen_q, p.seqlen_k)] * p.batch
+    start_q = start_k = 0
+    for b, (sq, sk) in enumerate(lengths):
+        at = 0 if p.lengths else b
+        rows, keys = slice(start_q, start_q + sq), slice(start_k, start_k + sk)
+        if p.lengths:
+            start_q, start_k = start_q + sq, start_k + sk
+        o = sk - sq if p.bottom_right else 0
+        i = torch.arange(sq, device="cuda", dtype=torch.float64)[:, None] + o
+        j = torch.arange(sk, device="cuda", dtype=torch.float64)[None, :]
+        visible = torch.ones(sq, sk, dtype=torch.bool, device="cuda")
+        if p.window[0] >= 0:
+            visible &= j >= i - p.window[0]
+        if p.window[1] >= 0:
+            visible &= j <= i + p.window[1]
+        for h in range(p.heads_q):
+            hk = h // (p.heads_q // p.heads_kv)
+            q, k, v = t.q[at, h, rows].double(), t.k[at, hk, keys].double(), t.v[at, hk, keys].double()
+            s = (q @ k.T) * p.scale
+            if p.softcap:
+                s = p.softcap * torch.tanh(s / p.softcap)
+            if p.bias:
+                s = s + t.bias[b, h, :sq, :sk].double()
+            if p.alibi:
+                s = s - t.alibi[b, h].double() * (i - j).abs()
+            s = s.masked_fill(~visible, -math.inf)
+            every = torch.cat([s, t.sink[h].double().expand(sq, 1)], 1) if p.sink else s
+            total = torch.logsumexp(every, 1) if every.shape[1] else torch.full((sq,), -math.inf, device="cuda", dtype=torch.float64)
+            probability = torch.exp(s - total.nan_to_num(neginf=0.0)[:, None])
+            if p.dropout:
+                keep = philox_keep(t.seed, t.offset, b * p.heads_q + h, sq, sk, p.drop_threshold)
+                probability = probability * keep / (1.0 - p.drop_threshold / 65536)
+            out[at, h, rows] = probability @ v
+            lse[at, h, rows] = total
+    return out, lse
+
+
+def errors(t, out, lse):
+    """(relative RMS error of the output, largest error of the lse); infinity where something was not written or is not finite."""
+    difference = t.o.double() - out
+    rms = (difference.square().mean() / out.square().mean().clamp(min=1e-300)).sqrt().item()
+    both = torch.isinf(lse) & torch.isinf(t.lse)
+    worst = torch.where(both, 0.0, (t.lse.double() - lse).abs()).max().item() if lse.numel() else 0.0
+    return (rms if math.isfinite(rms) else math.inf), (worst if math.isfinite(worst) else math.inf)
+
+
+def hopper_maps(t, tile_n, packed):
+    p, maps = t.p, driver.TensorMaps()
+    base = ctypes.addressof(maps)
+    heads = p.heads_q // packed
+    b, h, s, _ = (2 * x for x in t.q.stride())
+    driver.encode_tensor_map(base, t.q.data_ptr(), (p.head_dim_qk, packed, t.q.shape[2], heads, t.q.shape[0]),
+                             (h if packed > 1 else s, s, h * packed, b), (64, packed, 64 // packed, 1, 1))
+    for i, x in ((1, t.k), (2, t.v)):
+        b, h, s, _ = (2 * y for y in x.stride())
+        driver.encode_tensor_map(base + 128 * i, x.data_ptr(), (x.shape[3], x.shape[2], x.shape[1], x.shape[0]), (s, h, b),
+                                 (64, tile_n, 1, 1))
+    return maps

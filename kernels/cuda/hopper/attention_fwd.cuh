@@ -1,0 +1,48 @@
+// Attention forward for Hopper (sm_90a): warp-specialised, persistent, fed by the tensor copy engine.
+//
+// Configuration, defined in namespace ts::cfg before this file is included (constexpr; int unless said otherwise):
+//   kBf16 (bool)        element type bf16, else fp16
+//   kHeadDimQk, kHeadDimV   multiples of 8 up to 256
+//   kWarpgroups         consumer warpgroups, 1..3: the tile has 64 rows for each
+//   kTileN              keys of a block, a multiple of 16
+//   kStages             key blocks and value blocks in flight
+//   kQueryBuffers       1, or 2 to load the next tile's queries early
+//   kBlocksPerSm        blocks that share an SM
+//   kPackedHeads        query heads of one key/value head that share a tile (1: none); divides 64
+//   kPingPong, kDynamic (bool)   turns between warpgroups; atomic scheduling
+//   kLateWait (bool)    wait for the second product after half of the exponentials instead of before them
+//   kMaskRight, kMaskLeft (bool)   the window is bounded on that side (a causal mask is a right bound of 0)
+//   kGroupMode, kLse, kSink, kSoftcap (bool)
+// Not carried: bias, alibi, dropout (the portable template carries them), a scale that is not positive.
+//
+// Launch facts: kThreads threads, kSharedBytes of dynamic shared memory (layout.cuh), a grid of min(work_items, SMs * kBlocksPerSm) blocks.
+//   row_tiles = ceil(seqlen_q * kPackedHeads / (64 * kWarpgroups)); heads = kPackedHeads > 1 ? heads_kv : heads_q;
+//   work_items = batch * heads * row_tiles; section_heads: 1 without bounds, else the heads whose keys and values fill about half of L2.
+// Tensor maps (16-bit elements, 128-byte swizzle, zero fill), dimensions innermost first; group mode has batch = 1 and the total rows:
+//   q  {head_dim_qk, kPackedHeads, seqlen_q, heads, batch}, box {64, kPackedHeads, 64 / kPackedHeads, 1, 1}
+//   k  {head_dim_qk, seqlen_k, heads_kv, batch}, v the same with head_dim_v, box {64, kTileN, 1, 1}
+// Pointers and strides are multiples of 16 bytes; a length of 0 is encoded as 1.
+#pragma once
+
+#include "consumer.cuh"
+#include "producer.cuh"
+
+extern "C" __global__ void __launch_bounds__(ts::kThreads, ts::cfg::kBlocksPerSm)
+    ts_attention_fwd(const __grid_constant__ TsCudaTensorMaps maps, const __grid_constant__ TsCudaAttentionArgs args) {
+  extern __shared__ unsigned char dynamic_shared[];
+  ts::Shared shared{(ts::smem_address(dynamic_shared) + 1023u) & ~1023u};
+  if (threadIdx.x == 0) shared.init_barriers();
+  __syncthreads();
+  const int warpgroup = static_cast<int>(ts::uniform(threadIdx.x / 128));
+  if (warpgroup == 0) {
+    ts::shrink_registers<ts::kProducerRegisters>();
+    if (threadIdx.x == 0) {
+      ts::Producer producer{shared, maps};
+      producer.run(args);
+    }
+  } else {
+    ts::grow_registers<ts::kConsumerRegisters>();
+    ts::Consumer consumer{shared, args, warpgroup - 1};
+    consumer.run();
+  }
+}

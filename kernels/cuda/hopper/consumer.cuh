@@ -1,0 +1,293 @@
+// A consumer warpgroup: 64 rows of each tile, from scores to output.
+//
+// The pipeline: while the tensor cores score block n - 1 (first product) and multiply block n's probabilities with its values (second
+// product), the previous results are turned into probabilities. Tiles are not islands: the first block of the next tile is scored together
+// with the last second product of the current one, so that a tile costs no empty start and end. That is what short sequences need.
+//
+// Blocks are walked from the last visible key to the first. Only blocks that the mask or the sequence's end cuts are masked.
+#pragma once
+
+#include "epilogue.cuh"
+
+namespace ts {
+
+struct Consumer {
+  const Shared& shared;
+  const TsCudaAttentionArgs& args;
+  const int warpgroup;
+  float unit;
+
+  TileRing ring;
+  RingPlace<cfg::kStages> keys, values;
+  RingPlace<cfg::kQueryBuffers> queries;
+
+  float s[kScores];
+  u32 p[kScores / 2];
+  float o[kOutputs];
+  float factor[2];  // what o is still to be multiplied by, before the next values are added
+  RowState rows;
+
+  // The current tile as this warpgroup sees it.
+  Tile tile;
+  int begin, end;            // its own key blocks: begin .. end - 1
+  int whole_begin, whole_end;  // blocks that need no mask
+  int row_begin[2], row_end[2];  // visible keys of the thread's rows, less the thread's first column
+  int tail;                  // group mode: rows of the oldest unread value block that belong to the sequence
+
+  TS_DEVICE bool leader() const { return threadIdx.x % 128 == 0; }
+
+  // The turns of the warpgroups at issuing products, so that one's softmax runs under another's products.
+  TS_DEVICE void begin_turn() const {
+    if constexpr (cfg::kPingPong) named_barrier_sync(1 + warpgroup, 256);
+  }
+  TS_DEVICE void end_turn() const {
+    if constexpr (cfg::kPingPong) named_barrier_arrive(1 + (warpgroup + 1) % cfg::kWarpgroups, 256);
+  }
+
+  TS_DEVICE void enter(const Tile& next) {
+    tile = next;
+    const int first_row = tile.row + warpgroup * kWarpgroupRows;
+    const int first_query = first_row / cfg::kPackedHeads;
+    const int last_query = (first_row + kWarpgroupRows - 1) / cfg::kPackedHeads;
+    begin = tile.n_begin;
+    end = tile.n_end;
+    if constexpr (kPassBlocks) {
+      end = imax(begin + 1, imin(end, ceil_div(key_end(args, tile, last_query), cfg::kTileN)));
+      begin = imax(begin, imin(end - 1, key_begin(args, tile, first_query) / cfg::kTileN));
+    }
+    whole_end = key_end(args, tile, first_query) / cfg::kTileN;
+    whole_begin = ceil_div(key_begin(args, tile, last_query), cfg::kTileN);
+    const int lane = threadIdx.x & 31;
+    const int column = 2 * (lane & 3);
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const int query = (first_row + (threadIdx.x >> 5 & 3) * 16 + (lane >> 2) + 8 * r) / cfg::kPackedHeads;
+      row_end[r] = key_end(args, tile, query) - column;
+      row_begin[r] = key_begin(args, tile, query) - column;
+    }
+    tail = imin(cfg::kTileN, tile.seqlen_k - (end - 1) * cfg::kTileN);
+  }
+
+  TS_DEVICE void mask(int n) {
+    const int first = n * cfg::kTileN;
+    const int from[2] = {row_begin[0] - first, row_begin[1] - first};
+    const int to[2] = {row_end[0] - first, row_end[1] - first};
+    mask_scores(s, from, to);
+  }
+
+  TS_DEVICE void issue_scores() {
+    const u64 a = descriptor_k_major(uniform(shared.query(warpgroup, queries.index)));
+    const u64 b = descriptor_k_major(uniform(shared.key(keys.index)));
+    pin(s);
+    wgmma_fence();
+#pragma unroll
+    for (int k = 0; k < kStepsQk; ++k) {
+      // A step is 32 bytes; a column of shared memory holds four. Offsets in units of 16 bytes.
+      const int column = k / 4, step = k % 4 * 2;
+      Wgmma<cfg::kTileN, cfg::kBf16>::ss(s, a + (column * kWarpgroupRows * 8 + step), b + (column * cfg::kTileN * 8 + step), k != 0);
+    }
+    wgmma_commit();
+  }
+
+  TS_DEVICE void issue_values(int accumulate) {
+    const u64 b = descriptor_n_major(uniform(shared.value(values.index)), cfg::kTileN * kColumnBytes);
+    pin(o);
+    pin(p);
+    wgmma_fence();
+#pragma unroll
+    for (int k = 0; k < kStepsPv; ++k) {
+      Wgmma<kOutputColumns, cfg::kBf16>::rs(o, p[4 * k], p[4 * k + 1], p[4 * k + 2], p[4 * k + 3], b + k * 128, k != 0 ? 1 : accumulate);
+    }
+    wgmma_commit();
+  }
+
+  TS_DEVICE void release_keys() {
+    if (leader()) mbarrier_arrive(shared.key_empty(keys.index));
+    keys.advance();
+  }
+  TS_DEVICE void release_values() {
+    if (leader()) mbarrier_arrive(shared.value_empty(values.index));
+    values.advance();
+  }
+  TS_DEVICE void release_queries() {
+    if (leader()) mbarrier_arrive(shared.query_empty(warpgroup, queries.index));
+    queries.advance();
+  }
+
+  TS_DEVICE void sync_warpgroup() const { named_barrier_sync(8 + warpgroup, 128); }
+
+  // Blocks that only other warpgroups' rows see: taken and given back unread. All four warps must have seen a stage full before it is given
+  // back, or a late one would find the barrier a round further; elsewhere the products themselves keep the warps together.
+  TS_DEVICE void pass_keys(int count) {
+    for (int i = 0; i < count; ++i) {
+      mbarrier_wait(shared.key_full(keys.index), keys.phase);
+      sync_warpgroup();
+      begin_turn();
+      end_turn();
+      release_keys();
+    }
+  }
+  TS_DEVICE void pass_values(int count) {
+    for (int i = 0; i < count; ++i) {
+      mbarrier_wait(shared.value_full(values.index), values.phase);
+      sync_warpgroup();
+      release_values();
+    }
+  }
+
+  TS_DEVICE void wait_values() {
+    mbarrier_wait(shared.value_full(values.index), values.phase);
+    // In a packed tensor the rows after a sequence's end are another sequence's. Their probabilities are zero, but 0 * NaN is not.
+    if constexpr (cfg::kGroupMode) {
+      if (tail < cfg::kTileN) {
+        const int first = imax(tail, 0);
+        const int chunks = (cfg::kTileN - first) * (kColumnBytes / 16);
+        for (int c = 0; c < kColumnsV; ++c) {
+          const u32 address = shared.value(values.index) + (c * cfg::kTileN + first) * kColumnBytes;
+          for (int i = threadIdx.x % 128; i < chunks; i += 128) {
+            asm volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};" ::"r"(address + 16 * i), "r"(0) : "memory");
+          }
+        }
+        fence_proxy_async();
+        sync_warpgroup();
+        tail = cfg::kTileN;
+      }
+    }
+  }
+
+  // Runs while the tensor cores score the next block.
+  TS_DEVICE void rescale() {
+    pin(o);
+#pragma unroll
+    for (int i = 0; i < kOutputs; ++i) o[i] *= factor[(i >> 1) & 1];
+  }
+
+  // ptxas moves a wait for products up past arithmetic that does not depend on it, here to before the exponentials. A store of a value that
+  // depends on them keeps it behind.
+  TS_DEVICE void hold_until(float value) const {
+    asm volatile("st.shared.f32 [%0], %1;" ::"r"(shared.base + kScratchOffset), "f"(value) : "memory");
+  }
+
+  // One turn of the pipeline inside a tile: block n is scored while the block before it is multiplied with its values.
+  template <bool kMasked>
+  TS_DEVICE void step(int n, int accumulate) {
+    mbarrier_wait(shared.key_full(keys.index), keys.phase);
+    begin_turn();
+    issue_scores();
+    rescale();
+    wait_values();
+    issue_values(accumulate);
+    end_turn();
+    wgmma_wait<1>();
+    pin(s);
+    release_keys();
+    if (n == begin) release_queries();
+    if constexpr (cfg::kSoftcap) soft_cap(s, args.scale / args.softcap);
+    if constexpr (kMasked) mask(n);
+    update_softmax<false, kMasked>(s, rows, factor, unit);
+    if constexpr (cfg::kLateWait) hold_until(rows.sum[0]);
+    wgmma_wait<0>();
+    pin(o);
+    release_values();
+    pack_probabilities(s, p);
+  }
+
+  // Scores of a tile's first block, up to its probabilities.
+  TS_DEVICE void first_softmax() {
+    const int n = end - 1;
+    if (n == begin) release_queries();
+    if constexpr (cfg::kSoftcap) soft_cap(s, args.scale / args.softcap);
+    if (n >= whole_end || n < whole_begin) mask(n);
+    float unused[2];
+    update_softmax<true, true>(s, rows, unused, unit);
+  }
+
+  TS_DEVICE void run() {
+    unit = (cfg::kSoftcap ? args.softcap : args.scale) * kLog2e;
+    if constexpr (cfg::kPingPong) {
+      if (warpgroup == cfg::kWarpgroups - 1) end_turn();
+    }
+    Tile next = ring.pop(shared);
+    if (next.n_end == 0) return;
+#pragma unroll
+    for (int i = 0; i < kOutputs; ++i) o[i] = 0.0f;
+    factor[0] = factor[1] = 1.0f;
+    enter(next);
+    pass_keys(tile.n_end - end);
+    mbarrier_wait(shared.query_full(warpgroup, queries.index), queries.phase);
+    mbarrier_wait(shared.key_full(keys.index), keys.phase);
+    begin_turn();
+    issue_scores();
+    end_turn();
+    wgmma_wait<0>();
+    pin(s);
+    release_keys();
+    first_softmax();
+    pack_probabilities(s, p);
+    pass_values(tile.n_end - end);
+    while (true) {
+      int accumulate = 0;
+      int n = end - 2;
+      if constexpr (kBounded) {
+        for (; n >= imax(begin, whole_end); --n) {
+          step<true>(n, accumulate);
+          accumulate = 1;
+        }
+      }
+      for (; n >= imax(begin, whole_begin); --n) {
+        step<false>(n, accumulate);
+        accumulate = 1;
+      }
+      if constexpr (cfg::kMaskLeft) {
+        for (; n >= begin; --n) {
+          step<true>(n, accumulate);
+          accumulate = 1;
+        }
+      }
+      next = ring.pop(shared);
+      if (next.n_end == 0) {
+        begin_turn();
+        wait_values();
+        rescale();
+        issue_values(accumulate);
+        end_turn();
+        wgmma_wait<0>();
+        pin(o);
+        store_tile(args, tile, warpgroup, rows, o, unit);
+        return;
+      }
+      // The tile's last values together with the next tile's first scores.
+      const Tile done = tile;
+      RowState done_rows = rows;
+      const int trailing = begin - tile.n_begin;
+      const int done_tail = tail;
+      pass_keys(trailing);
+      enter(next);
+      const int leading = tile.n_end - end;
+      pass_keys(leading);
+      mbarrier_wait(shared.query_full(warpgroup, queries.index), queries.phase);
+      mbarrier_wait(shared.key_full(keys.index), keys.phase);
+      begin_turn();
+      issue_scores();
+      const int next_tail = tail;
+      tail = done_tail;
+      wait_values();
+      tail = next_tail;
+      rescale();
+      issue_values(accumulate);
+      end_turn();
+      wgmma_wait<1>();
+      pin(s);
+      release_keys();
+      first_softmax();
+      wgmma_wait<0>();
+      pin(o);
+      release_values();
+      pass_values(trailing + leading);
+      pack_probabilities(s, p);
+      store_tile(args, done, warpgroup, done_rows, o, unit);
+    }
+  }
+};
+
+}  // namespace ts

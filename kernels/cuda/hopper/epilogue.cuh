@@ -1,0 +1,47 @@
+// The end of a tile: divide by the row sums, round, and store straight from registers.
+//
+// A transpose within every four lanes gives each lane 16 contiguous bytes of a row, so a warp's store writes whole 32-byte sectors, without
+// staging in shared memory and without a tensor map of the output; rows beyond the sequence are left alone, as packed sequences need.
+#pragma once
+
+#include "softmax.cuh"
+
+namespace ts {
+
+constexpr int kOutputs = kOutputColumns / 2;  // output registers of a thread
+
+TS_DEVICE void store_tile(const TsCudaAttentionArgs& args, const Tile& t, int warpgroup, RowState& rows, float (&o)[kOutputs], float unit) {
+  const int lane = threadIdx.x & 31;
+  const int first_row = t.row + warpgroup * kWarpgroupRows + (threadIdx.x >> 5 & 3) * 16 + (lane >> 2);
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const int row = first_row + 8 * r;
+    const int query = row / cfg::kPackedHeads;
+    const int head = cfg::kPackedHeads > 1 ? t.head * cfg::kPackedHeads + row % cfg::kPackedHeads : t.head;
+    const float sink = cfg::kSink ? args.sink[head] : 0.0f;
+    const RowResult result = finish_row<cfg::kSink>(__fmul_rn(rows.peak[r], unit), quad_sum(rows.sum[r]), sink);
+    const bool inside = row < t.rows();
+    const i64 position = query + t.offset_q;
+    const i64 batch = cfg::kGroupMode ? 0 : t.batch;
+    if (cfg::kLse && inside && (lane & 3) == 0) {
+      args.lse[batch * args.lse_strides.batch + head * args.lse_strides.head + position * args.lse_strides.row] = result.lse;
+    }
+    char* const out = static_cast<char*>(args.o) +
+                      2 * (batch * args.o_strides.batch + head * args.o_strides.head + position * args.o_strides.row) + 16 * (lane & 3);
+    // A row that saw nothing is zero whatever its values were: 0 * NaN would not be.
+    const bool empty = result.scale == 0.0f;
+#pragma unroll
+    for (int j = 0; j < kOutputColumns; j += 32) {
+      u32 words[4];
+#pragma unroll
+      for (int w = 0; w < 4; ++w) {
+        const int i = (j + 8 * w) / 2 + 2 * r;
+        words[w] = i + 1 < kOutputs ? (empty ? 0u : pack<cfg::kBf16>(o[i] * result.scale, o[i + 1] * result.scale)) : 0u;
+      }
+      quad_transpose(words);
+      if (inside && j + 8 * (lane & 3) < cfg::kHeadDimV) store_16_bytes(out + 2 * j, words);
+    }
+  }
+}
+
+}  // namespace ts

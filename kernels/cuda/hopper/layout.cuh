@@ -1,0 +1,118 @@
+// What follows from the tile configuration: sizes, the shared-memory map, the block's threads and registers.
+//
+// Shared memory, every operand in columns of 64 elements (128 bytes, the swizzle's span):
+//   queries  [warpgroup][buffer][column][64 rows][128 bytes]     each warpgroup has its own 64 rows and its own barriers
+//   keys     [stage][column][kTileN rows][128 bytes]
+//   values   [stage][column][kTileN rows][128 bytes]
+//   barriers, then the ring of tiles that the producer hands to the consumers
+#pragma once
+
+#include "wgmma.cuh"
+
+namespace ts {
+
+constexpr int kWarpgroupRows = 64;
+constexpr int kTileM = kWarpgroupRows * cfg::kWarpgroups;
+constexpr int kColumn = 64;        // elements of 16 bits in a column of shared memory
+constexpr int kColumnBytes = 128;  // of one row of a column
+constexpr int kColumnsQk = ceil_div(cfg::kHeadDimQk, kColumn);
+constexpr int kColumnsV = ceil_div(cfg::kHeadDimV, kColumn);
+constexpr int kStepsQk = ceil_div(cfg::kHeadDimQk, 16);      // products of depth 16; missing head columns are loaded as zeros
+constexpr int kStepsPv = cfg::kTileN / 16;
+constexpr int kOutputColumns = round_up(cfg::kHeadDimV, 16);  // N of the second product
+
+constexpr int kQueryBytes = kColumnsQk * kWarpgroupRows * kColumnBytes;  // one warpgroup's rows
+constexpr int kKeyBytes = kColumnsQk * cfg::kTileN * kColumnBytes;
+constexpr int kValueBytes = kColumnsV * cfg::kTileN * kColumnBytes;
+
+constexpr int kTileSlots = 4;
+constexpr int kTileInts = 12;
+constexpr int kBarriers = 4 * cfg::kStages + 2 * cfg::kWarpgroups * cfg::kQueryBuffers + 2 * kTileSlots;
+
+constexpr int kQueryOffset = 0;
+constexpr int kKeyOffset = kQueryOffset + cfg::kWarpgroups * cfg::kQueryBuffers * kQueryBytes;
+constexpr int kValueOffset = kKeyOffset + cfg::kStages * kKeyBytes;
+constexpr int kBarrierOffset = kValueOffset + cfg::kStages * kValueBytes;
+constexpr int kTileOffset = kBarrierOffset + round_up(kBarriers * 8, 16);
+// 1024 bytes for aligning the base to the swizzle pattern.
+constexpr int kScratchOffset = kTileOffset + kTileSlots * kTileInts * 4;
+constexpr int kSharedBytes = kScratchOffset + 16 + 1024;
+
+constexpr int kThreads = 128 * (cfg::kWarpgroups + 1);
+// Registers the block is launched with, and their redistribution: the producer keeps what addresses need, the consumers share the rest. The
+// sum may not exceed what the launch allotted, or setmaxnreg waits for ever.
+constexpr int kEntryRegisters = 65536 / (kThreads * cfg::kBlocksPerSm) / 8 * 8;
+constexpr int kProducerRegisters = cfg::kWarpgroups == 3 ? 32 : (cfg::kWarpgroups == 2 ? 40 : (cfg::kBlocksPerSm > 2 ? 24 : 56));
+constexpr int kConsumerBudget =
+    (kEntryRegisters * (cfg::kWarpgroups + 1) - kProducerRegisters) / cfg::kWarpgroups / 8 * 8;
+constexpr int kConsumerRegisters = kConsumerBudget > 240 ? 240 : kConsumerBudget;
+
+// With a right or left bound a warpgroup passes over the blocks that only the others' rows see. Two passed blocks are as many as fit
+// between a tile's last products and the next tile's first ones without waiting for a value that is loaded later.
+constexpr bool kBounded = cfg::kMaskRight || cfg::kMaskLeft;
+constexpr int kMostPassed =
+    ceil_div(kTileM - kWarpgroupRows, cfg::kTileN) * ((cfg::kMaskRight ? 1 : 0) + (cfg::kMaskLeft ? 1 : 0));
+constexpr bool kPassBlocks = kBounded && kMostPassed <= cfg::kStages;
+
+static_assert(cfg::kTileN % 16 == 0 && cfg::kTileN <= 256, "the tile's keys are a multiple of 16, at most 256");
+static_assert(kOutputColumns <= 256 && cfg::kHeadDimQk % 8 == 0 && cfg::kHeadDimV % 8 == 0, "head dimensions: multiples of 8 up to 256");
+static_assert(kWarpgroupRows % cfg::kPackedHeads == 0, "packed heads divide 64");
+static_assert(kSharedBytes * cfg::kBlocksPerSm <= 233472 - 1024 * cfg::kBlocksPerSm, "shared memory of sm_90: 228 KB, 1 KB kept per block");
+
+// Addresses of the barriers; all are derived from the one base.
+struct Shared {
+  u32 base;
+
+  TS_DEVICE u32 query(int warpgroup, u32 buffer) const {
+    return base + kQueryOffset + (warpgroup * cfg::kQueryBuffers + buffer) * kQueryBytes;
+  }
+  TS_DEVICE u32 key(u32 stage) const { return base + kKeyOffset + stage * kKeyBytes; }
+  TS_DEVICE u32 value(u32 stage) const { return base + kValueOffset + stage * kValueBytes; }
+  TS_DEVICE u32 barrier(u32 i) const { return base + kBarrierOffset + i * 8; }
+  TS_DEVICE u32 key_full(u32 stage) const { return barrier(stage); }
+  TS_DEVICE u32 key_empty(u32 stage) const { return barrier(cfg::kStages + stage); }
+  TS_DEVICE u32 value_full(u32 stage) const { return barrier(2 * cfg::kStages + stage); }
+  TS_DEVICE u32 value_empty(u32 stage) const { return barrier(3 * cfg::kStages + stage); }
+  TS_DEVICE u32 query_full(int warpgroup, u32 buffer) const {
+    return barrier(4 * cfg::kStages + 2 * (warpgroup * cfg::kQueryBuffers + buffer));
+  }
+  TS_DEVICE u32 query_empty(int warpgroup, u32 buffer) const { return query_full(warpgroup, buffer) + 8; }
+  TS_DEVICE u32 tile_full(u32 slot) const { return barrier(kBarriers - 2 * kTileSlots + 2 * slot); }
+  TS_DEVICE u32 tile_empty(u32 slot) const { return tile_full(slot) + 8; }
+  TS_DEVICE u32 tile(u32 slot) const { return base + kTileOffset + slot * kTileInts * 4; }
+
+  TS_DEVICE void init_barriers() const {
+    for (int s = 0; s < cfg::kStages; ++s) {
+      mbarrier_init(key_full(s), 1);
+      mbarrier_init(key_empty(s), cfg::kWarpgroups);
+      mbarrier_init(value_full(s), 1);
+      mbarrier_init(value_empty(s), cfg::kWarpgroups);
+    }
+    for (int w = 0; w < cfg::kWarpgroups; ++w) {
+      for (int b = 0; b < cfg::kQueryBuffers; ++b) {
+        mbarrier_init(query_full(w, b), 1);
+        mbarrier_init(query_empty(w, b), 1);
+      }
+    }
+    for (int s = 0; s < kTileSlots; ++s) {
+      mbarrier_init(tile_full(s), 1);
+      mbarrier_init(tile_empty(s), 4 * cfg::kWarpgroups);
+    }
+    fence_mbarrier_init();
+  }
+};
+
+// A place in a ring of barriers and the parity of its current round; it runs on from tile to tile.
+template <int kSize>
+struct RingPlace {
+  u32 index = 0;
+  u32 phase = 0;
+  TS_DEVICE void advance() {
+    if (kSize == 1 || ++index == kSize) {
+      index = 0;
+      phase ^= 1;
+    }
+  }
+};
+
+}  // namespace ts

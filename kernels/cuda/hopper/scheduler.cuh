@@ -1,0 +1,139 @@
+// Which tile a block works on next. The producer thread alone decides, works out the tile's rows, sequence and range of key blocks, and
+// hands it to the consumers through a small ring in shared memory.
+//
+// Work items are numbered section by section. A section is as many heads as the host wants to share the L2 cache (section_heads); inside it
+// the longest row tiles of all its heads come first. Item 0.. go to the blocks in order; after that either by a fixed stride or, when
+// kDynamic, by an atomic counter, which evens out the triangle of a causal mask. The last block to finish zeroes the counters.
+#pragma once
+
+#include "layout.cuh"
+
+namespace ts {
+
+struct Tile {
+  int row;      // first row; rows are (query, packed head) with the head running fastest
+  int head;     // query head, or key/value head when heads are packed
+  int batch;
+  int n_begin;  // key blocks n_begin .. n_end - 1, at least one; n_end == 0 ends the work
+  int n_end;
+  int seqlen_q;
+  int seqlen_k;
+  int offset_q;  // first row of the sequence in a packed tensor (group mode), else 0
+  int offset_k;
+
+  TS_DEVICE int rows() const { return seqlen_q * cfg::kPackedHeads; }
+  // The mask's diagonal for query i is i + diagonal().
+  TS_DEVICE int diagonal(const TsCudaAttentionArgs& args) const { return args.mask_bottom_right ? seqlen_k - seqlen_q : 0; }
+};
+
+// One past the last key that a query may see, and the first.
+TS_DEVICE int key_end(const TsCudaAttentionArgs& args, const Tile& t, int query) {
+  int end = t.seqlen_k;
+  if constexpr (cfg::kMaskRight) {
+    end = imax(0, imin(end, query + t.diagonal(args) + static_cast<int>(args.window_right) + 1));
+  }
+  return end;
+}
+TS_DEVICE int key_begin(const TsCudaAttentionArgs& args, const Tile& t, int query) {
+  return cfg::kMaskLeft ? imax(0, query + t.diagonal(args) - static_cast<int>(args.window_left)) : 0;
+}
+
+// Fills in work item `index`; false when the item is a tile beyond its sequence's end.
+TS_DEVICE bool find_tile(const TsCudaAttentionArgs& args, int index, Tile& t) {
+  const int heads = static_cast<int>(cfg::kPackedHeads > 1 ? args.heads_kv : args.heads_q);
+  const int all_heads = heads * static_cast<int>(args.batch);
+  const int section_items = args.section_heads * args.row_tiles;
+  const int section = index / section_items;
+  const int first_head = section * args.section_heads;
+  const int width = imin(args.section_heads, all_heads - first_head);
+  const int rest = index - section * section_items;
+  const int row_tile = args.row_tiles - 1 - rest / width;
+  const int batch_head = first_head + rest % width;
+  t.batch = batch_head / heads;
+  t.head = batch_head - t.batch * heads;
+  t.row = row_tile * kTileM;
+  t.seqlen_q = static_cast<int>(args.seqlen_q);
+  t.seqlen_k = static_cast<int>(args.seqlen_k);
+  t.offset_q = 0;
+  t.offset_k = 0;
+  if constexpr (cfg::kGroupMode) {
+    t.offset_q = args.cu_seqlens_q[t.batch];
+    t.offset_k = args.cu_seqlens_k[t.batch];
+    t.seqlen_q = args.cu_seqlens_q[t.batch + 1] - t.offset_q;
+    t.seqlen_k = args.cu_seqlens_k[t.batch + 1] - t.offset_k;
+  }
+  if (t.row >= t.rows()) return false;
+  const int last_row = imin(t.row + kTileM, t.rows()) - 1;
+  t.n_begin = key_begin(args, t, t.row / cfg::kPackedHeads) / cfg::kTileN;
+  t.n_end = ceil_div(key_end(args, t, last_row / cfg::kPackedHeads), cfg::kTileN);
+  // A tile that sees nothing still walks one masked block: its rows come out as zeros without a path of their own.
+  t.n_begin = imax(0, imin(t.n_begin, ceil_div(t.seqlen_k, cfg::kTileN) - 1));
+  t.n_end = imax(t.n_end, t.n_begin + 1);
+  return true;
+}
+
+// The producer's walk over the work items.
+struct Walk {
+  int index;
+  unsigned int ticket;
+
+  TS_DEVICE void start(const TsCudaAttentionArgs& args) {
+    index = blockIdx.x;
+    draw(args);
+  }
+  // Asks for the item after the current one; the answer arrives while the current tile is loaded.
+  TS_DEVICE void draw(const TsCudaAttentionArgs& args) {
+    if constexpr (cfg::kDynamic) ticket = atomicAdd(args.tile_counters, 1u);
+  }
+  TS_DEVICE void next(const TsCudaAttentionArgs& args) {
+    if constexpr (cfg::kDynamic) {
+      index = gridDim.x + ticket;
+      if (index < args.work_items) draw(args);
+    } else {
+      index += gridDim.x;
+    }
+  }
+  TS_DEVICE void finish(const TsCudaAttentionArgs& args) {
+    if constexpr (cfg::kDynamic) {
+      if (atomicAdd(args.tile_counters + 1, 1u) == gridDim.x - 1) {
+        args.tile_counters[0] = 0;
+        args.tile_counters[1] = 0;
+      }
+    }
+  }
+};
+
+// The ring of tiles in shared memory.
+struct TileRing {
+  RingPlace<kTileSlots> place;
+
+  TS_DEVICE void push(const Shared& shared, const Tile& t) {
+    mbarrier_wait(shared.tile_empty(place.index), place.phase ^ 1);
+    const u32 address = shared.tile(place.index);
+    asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(t.row), "r"(t.head), "r"(t.batch), "r"(t.n_begin) : "memory");
+    asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(address + 16), "r"(t.n_end), "r"(t.seqlen_q), "r"(t.seqlen_k),
+                 "r"(t.offset_q)
+                 : "memory");
+    asm volatile("st.shared.b32 [%0], %1;" ::"r"(address + 32), "r"(t.offset_k) : "memory");
+    mbarrier_arrive(shared.tile_full(place.index));
+    place.advance();
+  }
+
+  TS_DEVICE Tile pop(const Shared& shared) {
+    Tile t;
+    mbarrier_wait(shared.tile_full(place.index), place.phase);
+    const u32 address = shared.tile(place.index);
+    asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];" : "=r"(t.row), "=r"(t.head), "=r"(t.batch), "=r"(t.n_begin) : "r"(address) : "memory");
+    asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(t.n_end), "=r"(t.seqlen_q), "=r"(t.seqlen_k), "=r"(t.offset_q)
+                 : "r"(address + 16)
+                 : "memory");
+    asm volatile("ld.shared.b32 %0, [%1];" : "=r"(t.offset_k) : "r"(address + 32) : "memory");
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) mbarrier_arrive(shared.tile_empty(place.index));
+    place.advance();
+    return t;
+  }
+};
+
+}  // namespace ts

@@ -1,0 +1,77 @@
+// Online softmax over one block of scores, on the accumulator layout of wgmma.cuh, and the mask and soft cap before it.
+//
+// Scores stay in the units of the product until the exponential: p = exp2(s * unit - peak * unit), one FMA and one exp2 per score. `unit` is
+// scale * log2(e), or softcap * log2(e) after a soft cap. The scale must be positive, or the largest product is not the largest logit.
+#pragma once
+
+#include "scheduler.cuh"
+
+namespace ts {
+
+constexpr int kScores = cfg::kTileN / 2;  // score registers of a thread: half in its first row, half in its second
+
+// The two rows of a thread: running maximum, its own part of the running sum (lanes are added up at the end).
+struct RowState {
+  float peak[2];
+  float sum[2];
+};
+
+TS_DEVICE void soft_cap(float (&s)[kScores], float scale_over_cap) {
+#pragma unroll
+  for (int i = 0; i < kScores; ++i) s[i] = tanh_exact(s[i] * scale_over_cap);
+}
+
+// `end` and `begin` bound the visible keys of the thread's two rows, relative to the block's first key and the thread's first column.
+TS_DEVICE void mask_scores(float (&s)[kScores], const int (&begin)[2], const int (&end)[2]) {
+#pragma unroll
+  for (int i = 0; i < kScores; ++i) {
+    const int row = (i >> 1) & 1;
+    const int column = 8 * (i >> 2) + (i & 1);
+    bool hidden = column >= end[row];
+    if constexpr (cfg::kMaskLeft) hidden = hidden || column < begin[row];
+    if (hidden) s[i] = -kInfinity;
+  }
+}
+
+// Turns scores into probabilities and brings the rows up to date. `factor` is what the output so far must be multiplied by; kFirst starts
+// new rows. kGuard allows for rows that have seen nothing yet, whose maximum is -infinity. Products are rounded explicitly: left to fuse
+// them with sums, the compiler does so in some copies of this code and not in others, and a row would depend on the schedule.
+template <bool kFirst, bool kGuard>
+TS_DEVICE void update_softmax(float (&s)[kScores], RowState& rows, float (&factor)[2], float unit) {
+#pragma unroll
+  for (int row = 0; row < 2; ++row) {
+    // Two chains, because a chain of maxima is bound by latency.
+    float even = s[2 * row], odd = s[2 * row + 1];
+#pragma unroll
+    for (int i = 4; i < kScores; i += 4) {
+      even = fmaxf(even, s[i + 2 * row]);
+      odd = fmaxf(odd, s[i + 2 * row + 1]);
+    }
+    float peak = fmaxf(even, odd);
+    if constexpr (!kFirst) peak = fmaxf(peak, rows.peak[row]);
+    peak = quad_max(peak);
+    const float base = kGuard && peak == -kInfinity ? 0.0f : peak;
+    if constexpr (!kFirst) factor[row] = exp2_approx(__fmul_rn(rows.peak[row] - base, unit));
+    rows.peak[row] = peak;
+    const float shift = __fmul_rn(base, unit);
+    float even_sum = 0.0f, odd_sum = 0.0f;
+#pragma unroll
+    for (int i = 0; i < kScores; i += 4) {
+      float& a = s[i + 2 * row];
+      float& b = s[i + 2 * row + 1];
+      a = exp2_approx(fmaf(a, unit, -shift));
+      b = exp2_approx(fmaf(b, unit, -shift));
+      even_sum += a;
+      odd_sum += b;
+    }
+    rows.sum[row] = kFirst ? even_sum + odd_sum : fmaf(rows.sum[row], factor[row], even_sum + odd_sum);
+  }
+}
+
+// Probabilities in the order in which the second product reads them as its A operand: the accumulator's columns 16i..16i+15 are step i.
+TS_DEVICE void pack_probabilities(const float (&s)[kScores], u32 (&p)[kScores / 2]) {
+#pragma unroll
+  for (int i = 0; i < kScores / 2; ++i) p[i] = pack<cfg::kBf16>(s[2 * i], s[2 * i + 1]);
+}
+
+}  // namespace ts

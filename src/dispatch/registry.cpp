@@ -54,6 +54,39 @@ Result<CpuKernel> Registry::acquire(const KernelConfig& config, const Key128& ke
   return CpuKernel::load(binary.path, source.entry_symbol, key);
 }
 
+std::vector<Status> Registry::build(std::span<const KernelConfig> configs, int workers,
+                                    const std::function<void(std::size_t, std::size_t, std::size_t)>& progress) {
+  std::vector<Status> statuses(configs.size());
+  std::vector<Source> sources;
+  std::vector<std::size_t> owners;  // the config each source belongs to
+  const std::lock_guard lock(mutex_);
+  for (std::size_t i = 0; i < configs.size(); ++i) {
+    if (linked_.contains(key_of(configs[i]))) continue;
+    const CpuSpec* spec = machine_->level(configs[i].arch);
+    Result<Source> source = spec != nullptr ? generate(configs[i], *spec)
+                                            : Result<Source>(fail(ErrorCode::unsupported, fmt::format("this machine does not run {}", configs[i].arch.text())));
+    if (!source) {
+      statuses[i] = std::unexpected(source.error());
+      continue;
+    }
+    sources.push_back(std::move(*source));
+    owners.push_back(i);
+  }
+  if (sources.empty()) return statuses;
+  if (const Status opened = open_toolchain(); !opened) {
+    for (const std::size_t owner : owners) statuses[owner] = opened;
+    return statuses;
+  }
+  BuildOptions options;
+  options.workers = workers;
+  options.batch = 4;  // one compiler start for several kernels, while a short list still spreads over the workers
+  if (progress) options.progress = [&](const BuildProgress& p) { progress(p.done, p.total, p.failed); };
+  const std::vector<Result<Binary>> built = tilesmith::build(*store_, *toolchain_, sources, options);
+  for (std::size_t i = 0; i < built.size(); ++i)
+    if (!built[i]) statuses[owners[i]] = std::unexpected(built[i].error());
+  return statuses;
+}
+
 Status Registry::open_toolchain() {
   if (toolchain_ != nullptr) return {};
   if (!no_toolchain_) {

@@ -1,0 +1,54 @@
+#include "bench/csv_journal.hpp"
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <string_view>
+
+namespace tilesmith {
+
+Result<CsvJournal> CsvJournal::open(const std::string& path, bool resume) {
+  CsvJournal journal;
+  journal.path_ = path;
+  journal.file_ = FileDescriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
+  if (!journal.file_) return std::unexpected(system_error("cannot open", path, errno));
+  const int fd = journal.file_.get();
+
+  TS_ASSIGN(const std::string text, read_descriptor(fd, path));
+  const std::string header = csv_header();
+  if (text.empty()) {
+    TS_TRY(write_descriptor(fd, path, header + "\n"));
+    return journal;
+  }
+  if (!resume) return fail(ErrorCode::invalid_argument, fmt::format("{} holds results already", path), "another file, or --resume to add to it");
+
+  std::size_t whole = 0;  // bytes of whole lines
+  for (std::size_t begin = 0; begin < text.size();) {
+    const std::size_t end = text.find('\n', begin);
+    if (end == std::string::npos) break;
+    const std::string_view line(text.data() + begin, end - begin);
+    if (begin == 0) {
+      if (line != header) return fail(ErrorCode::parse, fmt::format("{}: its columns are not those of this program", path), "a file that this version wrote");
+    } else if (const auto cells = parse_csv_line(line)) {
+      journal.known_.insert(cells->front());
+    } else {
+      return fail(ErrorCode::parse, fmt::format("{}: line at byte {} is not a row of results", path, begin), "a file that this version wrote");
+    }
+    begin = whole = end + 1;
+  }
+  if (whole == 0) return fail(ErrorCode::parse, fmt::format("{} has no line of column names", path), "a file that this version wrote");
+  if (::ftruncate(fd, static_cast<off_t>(whole)) != 0 || ::lseek(fd, static_cast<off_t>(whole), SEEK_SET) < 0)
+    return std::unexpected(system_error("cannot cut the torn last line of", path, errno));
+  return journal;
+}
+
+Status CsvJournal::append(const BenchRow& row) {
+  TS_TRY(write_descriptor(file_.get(), path_, csv_line(row) + "\n"));
+  if (::fdatasync(file_.get()) != 0 && errno != EINVAL) return std::unexpected(system_error("cannot sync", path_, errno));
+  known_.insert(row.identity());
+  return {};
+}
+
+}  // namespace tilesmith

@@ -1,0 +1,258 @@
+#include "bench/engine.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "bench/csv_journal.hpp"
+#include "dispatch/candidates.hpp"
+#include "dispatch/registry.hpp"
+#include "kernel/native_name.hpp"
+#include "tilesmith/dispatcher.hpp"
+#include "tune/isolate.hpp"
+
+namespace tilesmith {
+namespace {
+
+using nlohmann::json;
+
+/// A problem and the candidates still to be run on it.
+struct Work {
+  AttentionProblem problem;
+  std::vector<KernelConfig> candidates;
+};
+
+/// What a worker found out, as the bytes that cross the pipe. Doubles are kept exact; JSON has no NaN or infinity, so those travel as null.
+struct Report {
+  RowStatus status = RowStatus::runtime;
+  std::string message;
+  std::optional<TrialTiming> timing;
+  std::optional<RowError> error;
+};
+
+std::string pack(const Report& report) {
+  json out = {{"status", static_cast<int>(report.status)}, {"message", report.message}};
+  if (report.timing) {
+    const TrialTiming& t = *report.timing;
+    out["timing"] = {t.median_s, t.best_s, t.spread, t.samples, t.flops, t.bytes};
+  }
+  if (report.error) out["error"] = {report.error->max_abs, report.error->max_rel, report.error->rms, report.error->max_ratio};
+  return out.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+Report unpack(const std::string& bytes) {
+  const json in = json::parse(bytes);
+  const auto number = [](const json& value) { return value.is_null() ? std::numeric_limits<double>::infinity() : value.get<double>(); };
+  Report report{.status = static_cast<RowStatus>(in["status"].get<int>()), .message = in["message"], .timing = {}, .error = {}};
+  if (in.contains("timing")) {
+    const json& t = in["timing"];
+    report.timing = TrialTiming{number(t[0]), number(t[1]), number(t[2]), t[3].get<int>(), number(t[4]), number(t[5])};
+  }
+  if (in.contains("error")) {
+    const json& e = in["error"];
+    report.error = RowError{number(e[0]), number(e[1]), number(e[2]), number(e[3])};
+  }
+  return report;
+}
+
+/// Runs in a worker: verify, then time. The expectation is null when nothing is to be verified.
+Report try_candidate(const AttentionCase& problem_case, const AttentionExpectation* expectation, const KernelConfig& config, const BenchOptions& options) {
+  const auto failed = [](const Error& error) {
+    return Report{.status = error.code == ErrorCode::compile_failed ? RowStatus::compile : RowStatus::runtime, .message = error.text(), .timing = {}, .error = {}};
+  };
+  Dispatcher dispatcher({.threads = options.threads, .build = BuildPolicy::never, .kernel = native_name(config)});
+  const auto plan = dispatcher.plan(problem_case.problem());
+  if (!plan) return failed(plan.error());
+  const auto call = [&](const AttentionArguments& arguments) { return (*plan)->run(arguments); };
+
+  Report report{.status = RowStatus::unverified, .message = {}, .timing = {}, .error = {}};
+  if (expectation != nullptr) {
+    const auto verdict = verify_call(problem_case, *expectation, call);
+    if (!verdict) return failed(verdict.error());
+    const ErrorFigures& e = verdict->output;
+    report.error = RowError{e.max_abs, e.max_rel, e.rms, e.max_ratio};
+    report.message = verdict->reason;
+    report.status = verdict->outcome == Outcome::fail ? RowStatus::wrong : verdict->outcome == Outcome::pass ? RowStatus::correct : RowStatus::unverified;
+    if (report.status == RowStatus::wrong) return report;  // the time of a wrong result is no result
+  }
+  const auto timing = time_call(problem_case, call, options.measure);
+  if (!timing) return failed(timing.error());
+  report.timing = *timing;
+  return report;
+}
+
+class Bench {
+ public:
+  Bench(const BenchOptions& options, const BenchProgress& progress, const CpuMachine& machine)
+      : options_(options), progress_(progress), machine_(machine), registry_(machine) {}
+
+  Result<BenchSummary> run() {
+    if (!options_.csv.empty()) {
+      TS_ASSIGN(journal_, CsvJournal::open(options_.csv, options_.resume));
+    }
+    threads_ = options_.threads > 0 ? options_.threads : machine_.threads;
+    std::vector<Work> work = plan_work();
+    TS_TRY(build(work));
+    if (!options_.compile_only) {
+      // Measured in a child as well: a ceiling kernel starts threads, and this process forks workers.
+      summary_.ceilings = isolated_ceilings();
+      for (std::size_t i = 0; i < work.size(); ++i) {
+        if (progress_.problem) progress_.problem(i, work.size(), work[i].problem);
+        TS_TRY(run_problem(work[i]));
+      }
+    }
+    return summary_;
+  }
+
+ private:
+  std::vector<Work> plan_work() {
+    std::vector<Work> work;
+    const CostModelPolicy policy;
+    for (const AttentionProblem& problem : options_.problems) {
+      if (!options_.config.allows(problem)) continue;
+      auto candidates = [&]() -> Result<std::vector<Candidate>> {
+        TS_TRY(validate(problem));
+        return candidates_for(problem, machine_);
+      }();
+      if (!candidates) {
+        ++summary_.skipped_problems;
+        if (progress_.skipped) progress_.skipped(problem, candidates.error());
+        continue;
+      }
+      std::erase_if(*candidates, [&](const Candidate& c) { return !options_.config.allows(c.config); });
+      policy.rank(problem, machine_, threads_, *candidates);
+      if (options_.max_kernels > 0 && candidates->size() > static_cast<std::size_t>(options_.max_kernels))
+        candidates->resize(static_cast<std::size_t>(options_.max_kernels));
+      Work item{problem, {}};
+      for (const Candidate& candidate : *candidates) {
+        if (journal_ && journal_->holds(row_for(problem, candidate.config).identity()))
+          ++summary_.resumed;
+        else
+          item.candidates.push_back(candidate.config);
+      }
+      if (!item.candidates.empty()) work.push_back(std::move(item));
+    }
+    return work;
+  }
+
+  BenchRow row_for(const AttentionProblem& problem, const KernelConfig& config) const {
+    BenchRow row;
+    row.problem = problem;
+    row.config = config;
+    row.threads = threads_;
+    return row;
+  }
+
+  /// Compiles what the store lacks. A candidate that cannot be built gets its row now and is not run.
+  Status build(std::vector<Work>& work) {
+    std::map<Key128, std::size_t> index;
+    std::vector<KernelConfig> configs;
+    for (const Work& item : work)
+      for (const KernelConfig& config : item.candidates)
+        if (index.emplace(key_of(config), configs.size()).second) configs.push_back(config);
+    const std::vector<Status> built = registry_.build(configs, options_.workers, progress_.building);
+    for (Work& item : work) {
+      std::vector<KernelConfig> good;
+      for (const KernelConfig& config : item.candidates) {
+        const Status& status = built[index.at(key_of(config))];
+        if (status && !options_.compile_only) {
+          good.push_back(config);
+          continue;
+        }
+        BenchRow row = row_for(item.problem, config);
+        row.status = status ? RowStatus::compiled : RowStatus::compile;
+        if (!status) row.message = status.error().text();
+        TS_TRY(record(row));
+      }
+      item.candidates = std::move(good);
+    }
+    return {};
+  }
+
+  std::optional<Ceilings> isolated_ceilings() {
+    std::optional<Ceilings> ceilings;
+    const Status status = run_isolated(
+        1, options_.limit,
+        [&](std::size_t) {
+          const auto measured = measure_ceilings(threads_);
+          if (!measured) return std::string();
+          return json({measured->fp32_gflops, measured->bf16_gflops, measured->read_gbps}).dump();
+        },
+        [&](const IsolatedResult& result) {
+          if (result.status == IsolatedStatus::done && !result.payload.empty()) {
+            const json in = json::parse(result.payload);
+            ceilings = Ceilings{threads_, in[0].get<double>(), in[1].get<double>(), in[2].get<double>()};
+          }
+          return true;
+        });
+    return status ? ceilings : std::nullopt;
+  }
+
+  Status run_problem(const Work& item) {
+    AttentionInputs inputs;
+    inputs.seed = 1;
+    if (item.problem.soft_cap) inputs.softcap = 30.0f;
+    if (item.problem.dropout) inputs.dropout_probability = 0.1f;
+    const auto problem_case = AttentionCase::create(item.problem, std::move(inputs));
+    if (!problem_case) {
+      ++summary_.skipped_problems;
+      if (progress_.skipped) progress_.skipped(item.problem, problem_case.error());
+      return {};
+    }
+    std::optional<AttentionExpectation> expectation;
+    if (options_.verify) {
+      TS_ASSIGN(expectation, AttentionExpectation::make(problem_case->tensors(), element_type_of(item.problem)));
+    }
+    Status recorded;
+    TS_TRY(run_isolated(
+        item.candidates.size(), options_.limit,
+        [&](std::size_t i) { return pack(try_candidate(*problem_case, expectation ? &*expectation : nullptr, item.candidates[i], options_)); },
+        [&](const IsolatedResult& result) {
+          BenchRow row = row_for(item.problem, item.candidates[result.item]);
+          if (result.status == IsolatedStatus::done) {
+            Report report = unpack(result.payload);
+            row.status = report.status;
+            row.message = std::move(report.message);
+            row.timing = report.timing;
+            row.error = report.error;
+            if (row.timing && summary_.ceilings)
+              row.roofline_percent =
+                  100 * summary_.ceilings->least_seconds(item.problem.data_type, row.timing->flops, row.timing->bytes) / row.timing->median_s;
+          } else {
+            row.status = result.status == IsolatedStatus::timed_out ? RowStatus::timeout : RowStatus::runtime;
+            row.message = result.payload;
+          }
+          recorded = record(row);
+          return recorded.has_value();
+        }));
+    return recorded;
+  }
+
+  Status record(const BenchRow& row) {
+    ++summary_.rows;
+    if (row.status == RowStatus::wrong) ++summary_.wrong;
+    if (row.status == RowStatus::compile || row.status == RowStatus::runtime || row.status == RowStatus::timeout) ++summary_.failed;
+    if (progress_.row) progress_.row(row);
+    return journal_ ? journal_->append(row) : Status{};
+  }
+
+  const BenchOptions& options_;
+  const BenchProgress& progress_;
+  const CpuMachine& machine_;
+  Registry registry_;
+  int threads_ = 1;
+  std::optional<CsvJournal> journal_;
+  BenchSummary summary_;
+};
+
+}  // namespace
+
+Result<BenchSummary> run_bench(const BenchOptions& options, const BenchProgress& progress) {
+  const Result<CpuMachine>& machine = this_cpu_machine();
+  if (!machine) return std::unexpected(machine.error());
+  return Bench(options, progress, *machine).run();
+}
+
+}  // namespace tilesmith

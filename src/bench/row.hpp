@@ -1,0 +1,67 @@
+// One result of a bench: a kernel on a problem, what came of it, and enough to rebuild the kernel and repeat the run.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <nlohmann/json_fwd.hpp>
+
+#include "bench/trial.hpp"
+#include "kernel/config.hpp"
+#include "kernel/enum_table.hpp"
+#include "tilesmith/attention.hpp"
+
+namespace tilesmith {
+
+/// What came of a kernel on a problem.
+enum class RowStatus : std::uint8_t {
+  correct,     ///< ran, and its result was verified
+  unverified,  ///< ran; verification was not asked for
+  wrong,       ///< ran, and its result is wrong
+  compile,     ///< did not compile
+  runtime,     ///< crashed, or could not be loaded or run
+  timeout,     ///< gave no result in time
+  compiled,    ///< compiled; running was not asked for
+};
+template <>
+struct EnumTable<RowStatus> {
+  static constexpr std::string_view kWhat = "row status";
+  static constexpr auto kNames = enum_names<RowStatus>({{RowStatus::correct, "correct"},
+                                                        {RowStatus::unverified, "unverified"},
+                                                        {RowStatus::wrong, "wrong"},
+                                                        {RowStatus::compile, "compile"},
+                                                        {RowStatus::runtime, "runtime"},
+                                                        {RowStatus::timeout, "timeout"},
+                                                        {RowStatus::compiled, "compiled"}});
+};
+
+/// Figures of the verified result.
+struct RowError {
+  double max_abs = 0, max_rel = 0, rms = 0, max_ratio = 0;
+};
+
+struct BenchRow {
+  AttentionProblem problem;
+  KernelConfig config;
+  RowStatus status = RowStatus::runtime;
+  std::string message;  ///< why, when the status is none of the good ones
+  std::optional<TrialTiming> timing;
+  std::optional<RowError> error;
+  double roofline_percent = 0;  ///< of the machine's measured ceiling for this problem; 0 when unknown
+  int threads = 0;
+
+  /// Identifies problem, kernel and threads: what a resumed bench looks for.
+  [[nodiscard]] std::string identity() const;
+};
+
+[[nodiscard]] nlohmann::json to_json(const BenchRow& row);
+
+/// The columns of a CSV file, and a row's cells.
+[[nodiscard]] std::string csv_header();
+[[nodiscard]] std::string csv_line(const BenchRow& row);
+
+/// The cells of one line, quotes undone; nothing for a line that is not whole CSV (the torn end of a killed run).
+[[nodiscard]] std::optional<std::vector<std::string>> parse_csv_line(std::string_view line);
+
+}  // namespace tilesmith

@@ -50,6 +50,18 @@ struct EnumTable<DataType> {
   }
 }
 
+/// What Composable Kernel's GEMMs accumulate in and write for inputs of `type`.
+[[nodiscard]] constexpr DataType gemm_accumulator_type(DataType type) { return type == DataType::int8 ? DataType::int32 : DataType::fp32; }
+[[nodiscard]] constexpr DataType gemm_output_type(DataType type) {
+  switch (type) {
+    case DataType::fp8:
+    case DataType::bf8:
+    case DataType::pk_fp4: return DataType::fp16;
+    case DataType::int8: return DataType::int32;
+    default: return type;
+  }
+}
+
 /// Bits an input element takes in memory.
 [[nodiscard]] constexpr int bits_of(DataType type) {
   switch (input_type(type)) {

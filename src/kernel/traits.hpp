@@ -89,9 +89,9 @@ template <>
 struct EnumTable<RopeKind> {
   static constexpr std::string_view kWhat = "rotary embedding";
   static constexpr auto kNames =
-      enum_names<RopeKind>({{RopeKind::none, "none"}, {RopeKind::interleaved, "inter"}, {RopeKind::half_rotated, "half"}});
+      enum_names<RopeKind>({{RopeKind::none, "none"}, {RopeKind::interleaved, "interleaved"}, {RopeKind::half_rotated, "half_rotated"}});
   static constexpr EnumName<RopeKind> kAliases[] = {
-      {RopeKind::none, "no"}, {RopeKind::interleaved, "interleaved"}, {RopeKind::half_rotated, "half_rotated"}};
+      {RopeKind::none, "no"}, {RopeKind::interleaved, "inter"}, {RopeKind::half_rotated, "half"}};
 };
 
 enum class DropoutVariant : std::uint8_t { unset, no, wg16, wg16_storerandval, p, rp };

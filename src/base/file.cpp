@@ -101,11 +101,11 @@ Status write_descriptor(int fd, const fs::path& path, std::string_view content) 
   return {};
 }
 
-Status write_new_file(const fs::path& path, std::string_view content) {
-  const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
+Status write_new_file(const fs::path& path, std::string_view content, Sync sync) {
+  const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!file) return std::unexpected(system_error("cannot create", path, errno));
   TS_TRY(write_descriptor(file.get(), path, content));
-  if (::fsync(file.get()) != 0) return std::unexpected(system_error("cannot sync", path, errno));
+  if (sync == Sync::yes && ::fsync(file.get()) != 0) return std::unexpected(system_error("cannot sync", path, errno));
   return {};
 }
 

@@ -43,9 +43,10 @@ inline constexpr std::uint64_t kDefaultReadLimit = 1ull << 30;
 /// All of `content`, through interruptions and short writes.
 [[nodiscard]] Status write_descriptor(int fd, const std::filesystem::path& path, std::string_view content);
 
-/// Creates a file that must not exist yet, writes and syncs it. For files in a directory that is private until it is
-/// renamed.
-[[nodiscard]] Status write_new_file(const std::filesystem::path& path, std::string_view content);
+enum class Sync : std::uint8_t { no, yes };
+/// Creates a file that must not exist yet, mode 0600, and writes it. For files in a directory that is private until it
+/// is renamed.
+[[nodiscard]] Status write_new_file(const std::filesystem::path& path, std::string_view content, Sync sync = Sync::no);
 /// Readers of `path` see the old content or all of the new one, also after a crash. Through a symbolic link its target
 /// is replaced; what is not a regular file (a pipe, /dev/stdout) is written to in place.
 [[nodiscard]] Status write_file_atomic(const std::filesystem::path& path, std::string_view content);

@@ -1,0 +1,170 @@
+#include "jit/entry.hpp"
+
+#include <fcntl.h>
+#include <fmt/core.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <nlohmann/json.hpp>
+#include <utility>
+
+#include "base/file.hpp"
+
+namespace tilesmith {
+namespace {
+namespace fs = std::filesystem;
+using nlohmann::json;
+
+// Raised when the meaning of a stored file changes: old entries are then never found, and pruned in time.
+constexpr int kSchema = 1;
+constexpr std::uint64_t kLargestManifest = 4ull << 20;
+constexpr std::uint64_t kLargestFile = 1ull << 30;
+constexpr std::size_t kLongestSymbol = 200;
+
+bool is_identifier(std::string_view text) {
+  const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };
+  const auto digit = [](char c) { return c >= '0' && c <= '9'; };
+  return !text.empty() && text.size() <= kLongestSymbol && letter(text[0]) &&
+         std::ranges::all_of(text, [&](char c) { return letter(c) || digit(c); });
+}
+
+std::string_view language_name(Language language) {
+  switch (language) {
+    case Language::cpp:
+      return "cpp";
+    case Language::cuda:
+      return "cuda";
+    case Language::hip:
+      return "hip";
+  }
+  return "";
+}
+
+std::unexpected<Error> corrupt(const fs::path& path, std::string_view what) {
+  return fail(ErrorCode::corrupt, fmt::format("{}: {}", path.string(), what));
+}
+
+json describe(std::string_view content) {
+  return {{"bytes", content.size()}, {"sha256", to_hex(sha256(content))}};
+}
+
+/// A file of an entry, opened inside its directory's descriptor so that no link leads elsewhere, and refused when
+/// others could change it.
+Result<std::string> read_member(int directory_fd, const fs::path& directory, const char* name, std::uint64_t limit) {
+  const fs::path path = directory / name;
+  const FileDescriptor file(::openat(directory_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
+  if (!file) return corrupt(path, "missing or unreadable");
+  struct stat status {};
+  if (::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return corrupt(path, "not a regular file");
+  if ((status.st_uid != ::geteuid() && status.st_uid != 0) || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0)
+    return corrupt(path, "can be changed by other users");
+  auto content = read_descriptor(file.get(), path, limit);
+  if (!content) return corrupt(path, content.error().message);
+  return content;
+}
+
+Result<std::string> read_checked(int directory_fd, const fs::path& directory, const char* name, const json& files) {
+  const json& expected = files.at(name);
+  TS_ASSIGN(std::string content, read_member(directory_fd, directory, name, kLargestFile));
+  if (content.size() != expected.at("bytes").get<std::uint64_t>()) return corrupt(directory / name, "wrong size");
+  if (to_hex(sha256(content)) != expected.at("sha256").get<std::string>())
+    return corrupt(directory / name, "wrong digest");
+  return content;
+}
+
+Result<StoredEntry> read_manifested(int directory_fd, const fs::path& directory, const json& manifest,
+                                    const EntryKey* key) {
+  if (manifest.at("schema") != kSchema) return corrupt(directory, "unknown schema");
+  const std::string key_text = manifest.at("key").dump();
+  if (key != nullptr ? key_text != key->text : to_hex(sha256(key_text)) != directory.filename())
+    return corrupt(directory, "is the entry of another key");
+  const json& files = manifest.at("files");
+  TS_ASSIGN(const std::string source, read_checked(directory_fd, directory, "source", files));
+  TS_ASSIGN(const std::string log, read_checked(directory_fd, directory, "log", files));
+  StoredEntry entry;
+  if (manifest.at("status") == "failed") {
+    entry.failure = Error{ErrorCode::compile_failed, manifest.at("reason").get<std::string>(),
+                          manifest.at("hint").get<std::string>()};
+    entry.failed_at =
+        std::chrono::system_clock::time_point(std::chrono::seconds(manifest.at("failed_at").get<std::int64_t>()));
+    return entry;
+  }
+  if (manifest.at("status") != "ok") return corrupt(directory, "unknown status");
+  TS_ASSIGN(const std::string binary, read_checked(directory_fd, directory, "binary", files));
+  entry.binary = {directory / "binary", manifest.at("key").at("entry_symbol").get<std::string>(), binary.size(),
+                  sha256(binary), true};
+  return entry;
+}
+
+}  // namespace
+
+Result<EntryKey> entry_key(const Source& source, std::string_view toolchain) {
+  if (!is_identifier(source.entry_symbol))
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("{}: '{}' cannot be an entry symbol", source.name, source.entry_symbol),
+                fmt::format("letters, digits and underscores, at most {}", kLongestSymbol));
+  // nlohmann's objects are ordered by name: the text is canonical.
+  const json key = {
+      {"schema", kSchema},         {"language", language_name(source.language)}, {"arch", source.arch},
+      {"options", source.options}, {"entry_symbol", source.entry_symbol},        {"source", describe(source.text)},
+      {"toolchain", toolchain}};
+  try {
+    std::string text = key.dump();
+    std::string digest = to_hex(sha256(text));
+    return EntryKey{std::move(text), std::move(digest)};
+  } catch (const json::exception&) {
+    return fail(ErrorCode::invalid_argument, fmt::format("{}: an option or the arch is not UTF-8", source.name));
+  }
+}
+
+Result<std::string> Binary::read() const {
+  TS_ASSIGN(std::string content, read_file(path, kLargestFile));
+  if (sha256(content) != digest) return corrupt(path, "changed since it was handed out");
+  return content;
+}
+
+// Only the binary and the manifest are synced, and no directory is: an fsync costs 1 to 5 ms, and an entry that a power
+// failure tears has a wrong digest and is compiled again. What must not happen, that a torn file is taken for a whole
+// one, does not depend on any sync.
+Status write_entry(const fs::path& directory, const EntryKey& key, const Source& source, const EntryContent& content) {
+  json files = {{"source", describe(source.text)}, {"log", describe(content.log)}};
+  TS_TRY(write_new_file(directory / "source", source.text));
+  TS_TRY(write_new_file(directory / "log", content.log));
+  json manifest = {{"schema", kSchema}, {"name", source.name}, {"key", json::parse(key.text)}};
+  if (content.failure) {
+    const auto now = std::chrono::system_clock::now().time_since_epoch();
+    manifest["status"] = "failed";
+    manifest["reason"] = content.failure->message;
+    manifest["hint"] = content.failure->hint;
+    manifest["failed_at"] = std::chrono::duration_cast<std::chrono::seconds>(now).count();
+  } else {
+    manifest["status"] = "ok";
+    files["binary"] = describe(content.binary);
+    const bool linked =
+        !content.same_binary.empty() && ::link(content.same_binary.c_str(), (directory / "binary").c_str()) == 0;
+    if (!linked) TS_TRY(write_new_file(directory / "binary", content.binary, Sync::yes));
+  }
+  manifest["files"] = std::move(files);
+  // A compiler may say anything: what is not UTF-8 is replaced in the reason, and kept as it is in the log.
+  const std::string text = manifest.dump(1, ' ', false, json::error_handler_t::replace);
+  return write_new_file(directory / "manifest.json", text, Sync::yes);
+}
+
+Result<StoredEntry> read_entry(const fs::path& directory, const EntryKey* key) {
+  const FileDescriptor opened(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!opened) {
+    if (errno == ENOENT) return std::unexpected(system_error("no entry", directory, ENOENT));
+    return corrupt(directory, "not a readable directory");
+  }
+  TS_ASSIGN(const std::string text, read_member(opened.get(), directory, "manifest.json", kLargestManifest));
+  try {
+    return read_manifested(opened.get(), directory, json::parse(text), key);
+  } catch (const json::exception& error) {
+    return corrupt(directory / "manifest.json", error.what());
+  }
+}
+
+}  // namespace tilesmith

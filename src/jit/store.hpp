@@ -1,0 +1,112 @@
+// The content-addressed store of compiled kernels: a directory that several processes use at once and that survives
+// their deaths.
+//
+//   v1/entries/KEY      one directory an entry (jit/entry.hpp), complete from the moment it is visible
+//   v1/locks/KEY        locked while the key is compiled, never deleted
+//   v1/building/...     entries on their way in or out, each locked by its process; swept when that is gone
+//   v1/quarantine/...   entries that were not as they were written, kept for a look until the next prune
+//
+// A store that cannot be used (no home, read-only, full, an untrusted default location) never stops work: what is
+// compiled then lives in a private directory until the process ends, and one warning says so.
+#pragma once
+
+#include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <stop_token>
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+#include "base/lock.hpp"
+#include "jit/entry.hpp"
+#include "jit/private_directory.hpp"
+
+namespace tilesmith {
+
+struct StoreStats {
+  std::uint64_t entries = 0;  ///< kernels and remembered failures
+  std::uint64_t failures = 0;
+  std::uint64_t bytes = 0;  ///< of all files of all entries; a file that several entries share counts once
+  std::uint64_t quarantined = 0;
+  std::uint64_t in_progress = 0;
+};
+
+struct StoreVerdict {
+  std::uint64_t checked = 0;
+  std::vector<Error> corrupt;  ///< one for each entry that was moved to quarantine
+};
+
+struct PruneResult {
+  std::uint64_t removed = 0;
+  StoreStats left;
+};
+
+class Store {
+ public:
+  /// The user's store (base/env.hpp says where). An untrusted directory that TILESMITH_CACHE_DIR names is an error,
+  /// because the user chose it; every other obstacle leads to a store that forgets.
+  [[nodiscard]] static Result<std::unique_ptr<Store>> open();
+  /// The store in `directory`, created when missing; an error when others can write to it.
+  [[nodiscard]] static Result<std::unique_ptr<Store>> open(const std::filesystem::path& directory);
+
+  Store(const Store&) = delete;
+  Store& operator=(const Store&) = delete;
+
+  /// Where entries are kept for the next process; empty when nowhere.
+  [[nodiscard]] const std::filesystem::path& root() const { return root_; }
+
+  /// A verified binary, nothing when it is to be compiled, or the error with which compiling it failed within the last
+  /// hour.
+  [[nodiscard]] Result<std::optional<Binary>> find(const EntryKey& key);
+
+  /// Adds a binary and says where it is now: another process's, when that was faster; a private file's, when the store
+  /// cannot take it.
+  [[nodiscard]] Result<Binary> publish(const EntryKey& key, const Source& source, const EntryContent& content);
+  /// Remembers that the compiler refuses this source.
+  void publish_failure(const EntryKey& key, const Source& source, const Error& failure);
+
+  /// Waits, for at most `bound`, until no other process compiles this key. Any failure but `cancelled` means: go on
+  /// without.
+  [[nodiscard]] Result<FileLock> lock(const EntryKey& key, std::chrono::milliseconds bound,
+                                      const std::stop_token& stop);
+
+  /// A private directory on the store's own file system.
+  [[nodiscard]] Result<PrivateDirectory> private_directory();
+
+  [[nodiscard]] Result<StoreStats> stats() const;
+  /// Reads every entry; what is corrupt goes to quarantine.
+  [[nodiscard]] Result<StoreVerdict> verify();
+  /// Removes the quarantine and then the entries unused for longest until at most `max_bytes` are left. Loaded kernels
+  /// are not disturbed.
+  [[nodiscard]] Result<PruneResult> prune(std::uint64_t max_bytes);
+
+  /// Entries this process found corrupt.
+  [[nodiscard]] std::uint64_t corrupt_count() const { return corrupt_.load(std::memory_order_relaxed); }
+
+ private:
+  Store() = default;
+
+  [[nodiscard]] Status prepare(const std::filesystem::path& directory);
+  [[nodiscard]] std::filesystem::path entry_path(const EntryKey& key) const {
+    return root_ / "v1/entries" / key.digest;
+  }
+  [[nodiscard]] Result<Binary> publish_to_root(const EntryKey& key, const Source& source, const EntryContent& content);
+  [[nodiscard]] Result<Binary> publish_to_scratch(const EntryKey& key, const Source& source,
+                                                  const EntryContent& content);
+  [[nodiscard]] Result<std::filesystem::path> scratch();
+  [[nodiscard]] Status discard(const std::filesystem::path& entry);
+  void quarantine(const std::filesystem::path& entry, const Error& reason);
+
+  std::filesystem::path root_;
+  bool writable_ = false;
+  std::atomic<std::uint64_t> corrupt_{0};
+  std::mutex scratch_mutex_;
+  std::optional<PrivateDirectory> scratch_;  ///< what the root could not take, until this process ends
+};
+
+}  // namespace tilesmith

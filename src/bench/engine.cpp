@@ -12,6 +12,7 @@
 #include "kernel/native_name.hpp"
 #include "tilesmith/dispatcher.hpp"
 #include "tune/isolate.hpp"
+#include "verify/naive.hpp"
 
 namespace tilesmith {
 namespace {
@@ -205,12 +206,19 @@ class Bench {
     if (options_.verify) {
       TS_ASSIGN(expectation, AttentionExpectation::make(problem_case->tensors(), element_type_of(item.problem)));
     }
+    double naive_s = 0;
+    if (options_.naive) {
+      const auto begin = std::chrono::steady_clock::now();
+      const auto naive = naive_attention(problem_case->tensors(), element_type_of(item.problem), static_cast<unsigned>(threads_));
+      if (naive) naive_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+    }
     Status recorded;
     TS_TRY(run_isolated(
         item.candidates.size(), options_.limit,
         [&](std::size_t i) { return pack(try_candidate(*problem_case, expectation ? &*expectation : nullptr, item.candidates[i], options_)); },
         [&](const IsolatedResult& result) {
           BenchRow row = row_for(item.problem, item.candidates[result.item]);
+          row.naive_s = naive_s;
           if (result.status == IsolatedStatus::done) {
             Report report = unpack(result.payload);
             row.status = report.status;

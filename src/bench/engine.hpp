@@ -19,6 +19,7 @@ struct BenchOptions {
   BenchConfig config;
   std::vector<AttentionProblem> problems;
   bool verify = false;
+  bool naive = false;   ///< time the naive computation of each problem too
   bool compile_only = false;
   int workers = 0;      ///< compilers at a time; 0: TILESMITH_WORKERS, else as many as processors and memory allow
   int threads = 0;      ///< a kernel's threads; 0: every processor

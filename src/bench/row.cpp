@@ -79,6 +79,7 @@ const Column kColumns[] = {
     {"max_rel_error", error_cell<&RowError::max_rel>},
     {"rms_error", error_cell<&RowError::rms>},
     {"error_ratio_to_naive", error_cell<&RowError::max_ratio>},
+    {"naive_ms", [](const BenchRow& r) { return r.naive_s > 0 ? number(r.naive_s * 1e3) : std::string(); }},
     {"message", [](const BenchRow& r) { return r.message; }},
 };
 
@@ -99,6 +100,7 @@ nlohmann::json to_json(const BenchRow& row) {
   if (!row.message.empty()) out["message"] = row.message;
   if (row.timing) out["timing"] = to_json(*row.timing);
   if (row.timing && row.roofline_percent > 0) out["roofline_percent"] = row.roofline_percent;
+  if (row.naive_s > 0) out["naive_ms"] = row.naive_s * 1e3;
   if (row.error)
     out["error"] = {{"max_abs", row.error->max_abs}, {"max_rel", row.error->max_rel}, {"rms", row.error->rms}, {"max_ratio_to_naive", row.error->max_ratio}};
   return out;

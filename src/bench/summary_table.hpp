@@ -1,0 +1,44 @@
+// The table a person reads after a bench: per problem the fastest correct kernel, its time, rate, share of the roofline, error, and how it compares
+// with the naive computation and with another library on this machine.
+#pragma once
+
+#include <cstdio>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+#include "bench/engine.hpp"
+#include "bench/row.hpp"
+
+namespace tilesmith {
+
+/// Times of another library, measured elsewhere: {"peer": "PyTorch 2.x", "rows": [{"problem": {...}, "median_ms": 1.5}]}.
+struct PeerTimes {
+  std::string peer;
+  std::map<std::string, double> median_s;  ///< by describe(problem)
+
+  [[nodiscard]] static Result<PeerTimes> parse(std::string_view file, std::string_view text);
+};
+
+class SummaryTable {
+ public:
+  explicit SummaryTable(PeerTimes peers) : peers_(std::move(peers)) {}
+
+  void add(const BenchRow& row);
+  void print(std::FILE* out, const BenchSummary& summary) const;
+
+ private:
+  struct Line {
+    std::string problem;
+    BenchRow best;           ///< fastest of the correct ones
+    std::size_t tried = 0;
+    bool any_good = false;
+  };
+
+  PeerTimes peers_;
+  std::vector<Line> lines_;
+  std::map<std::string, std::size_t> index_;
+};
+
+}  // namespace tilesmith

@@ -1,0 +1,163 @@
+// tilesmith bench: candidates of a sweep on a shape matrix, measured in workers, as a table, CSV and JSON.
+#include <fmt/core.h>
+
+#include <map>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "base/file.hpp"
+#include "base/progress.hpp"
+#include "bench/engine.hpp"
+#include "bench/problem_json.hpp"
+#include "bench/shapes.hpp"
+#include "bench/summary_table.hpp"
+#include "cli/verbs.hpp"
+#include "kernel/native_name.hpp"
+
+namespace tilesmith::cli {
+namespace {
+
+struct BenchCliOptions {
+  std::string config;
+  std::string shapes;
+  std::string category = "smoke";
+  std::string shard;
+  std::string peers;
+  std::string csv, json;
+  bool verify = false, naive = false, compile_only = false, resume = false, dry_run = false;
+  int workers = 0, threads = 0, max_kernels = 0, max_problems = 0;
+  double limit_s = 60;
+};
+
+void add_options(CLI::App& verb, BenchCliOptions& o) {
+  verb.add_option("--shapes", o.shapes, "Shape matrix (YAML; default: the built-in one)");
+  verb.add_option("--shard", o.shard, "I/N: every N-th problem, chosen by a stable hash");
+  verb.add_option("--peers", o.peers, "JSON of other libraries' times, to compare with (bench/peers/torch_sdpa.py writes it)");
+  verb.add_option("--csv", o.csv, "Append results to this file, row by row");
+  verb.add_option("--json", o.json, "Write results as one JSON document; - is standard output");
+  verb.add_flag("--verify", o.verify, "Compare every result with a float64 reference");
+  verb.add_flag("--naive", o.naive, "Time the naive computation of each problem too");
+  verb.add_flag("--compile-only", o.compile_only, "Build the kernels and stop");
+  verb.add_flag("--resume", o.resume, "Go on with the --csv file: skip what it holds");
+  verb.add_flag("--dry-run", o.dry_run, "Print the problems as JSON and stop");
+  verb.add_option("--workers", o.workers, "Compilers at a time");
+  verb.add_option("--threads", o.threads, "A kernel's threads (default: every processor)");
+  verb.add_option("--max-kernels", o.max_kernels, "Candidates tried on each problem, the cost model's best first");
+  verb.add_option("--max-problems", o.max_problems, "Problems tried");
+  verb.add_option("--limit", o.limit_s, "Seconds one candidate may take")->capture_default_str();
+}
+
+Status write_json(const std::string& path, const nlohmann::json& document) {
+  const std::string text = document.dump(2) + "\n";
+  if (path == "-") {
+    std::fputs(text.c_str(), stdout);
+    return {};
+  }
+  return write_file_atomic(path, text);
+}
+
+Status bench(const BenchCliOptions& o) {
+  BenchOptions options;
+  if (o.threads < 0 || o.workers < 0 || o.max_kernels < 0 || o.max_problems < 0 || !(o.limit_s > 0))
+    return fail(ErrorCode::invalid_argument, "a negative count or limit", "0 or more");
+  if (o.resume && o.csv.empty()) return fail(ErrorCode::invalid_argument, "--resume without --csv", "the file to go on with");
+  if (!o.config.empty()) {
+    TS_ASSIGN(const std::string text, read_file(o.config, 16u << 20));
+    TS_ASSIGN(options.config, BenchConfig::parse(o.config, text));
+  }
+  TS_ASSIGN(const std::vector<AttentionProblem> problems, load_problems(o.shapes, o.category, o.shard));
+  for (const AttentionProblem& problem : problems)
+    if (options.config.allows(problem) && (o.max_problems == 0 || options.problems.size() < static_cast<std::size_t>(o.max_problems)))
+      options.problems.push_back(problem);
+  if (options.problems.empty()) return fail(ErrorCode::invalid_argument, "no problem is left after the sweep's allow-lists", "wider lists, or another category");
+  if (o.dry_run) {
+    nlohmann::json list = nlohmann::json::array();
+    for (const AttentionProblem& problem : options.problems) list.push_back(to_json(problem));
+    return write_json("-", list);
+  }
+  PeerTimes peers;
+  if (!o.peers.empty()) {
+    TS_ASSIGN(const std::string text, read_file(o.peers, 64u << 20));
+    TS_ASSIGN(peers, PeerTimes::parse(o.peers, text));
+  }
+  options.verify = o.verify;
+  options.naive = o.naive;
+  options.compile_only = o.compile_only;
+  options.workers = o.workers;
+  options.threads = o.threads;
+  options.max_kernels = o.max_kernels;
+  options.csv = o.csv;
+  options.resume = o.resume;
+  options.limit = std::chrono::milliseconds(static_cast<long long>(o.limit_s * 1000));
+
+  nlohmann::json rows = nlohmann::json::array();
+  SummaryTable table(peers);
+  BenchProgress progress;
+  const auto remark = [](std::size_t failed) { return failed == 0 ? std::string() : fmt::format("{} failed", failed); };
+  std::unique_ptr<Progress> building;
+  progress.building = [&](std::size_t done, std::size_t total, std::size_t failed) {
+    if (!building) building = std::make_unique<Progress>("compiling", total);
+    building->update(done, remark(failed));
+  };
+  std::unique_ptr<Progress> measuring;
+  std::size_t failures = 0;
+  progress.problem = [&](std::size_t problem, std::size_t count, const AttentionProblem&) {
+    building.reset();
+    if (!measuring) measuring = std::make_unique<Progress>("measuring", count);
+    measuring->update(problem, remark(failures));
+  };
+  progress.row = [&](const BenchRow& row) {
+    if (!o.json.empty()) rows.push_back(to_json(row));
+    if (row.status != RowStatus::correct && row.status != RowStatus::unverified && row.status != RowStatus::compiled) {
+      ++failures;
+      fmt::print(stderr, "{}: {} on {}: {}\n", name_of(row.status), native_name(row.config), describe(row.problem), row.message);
+    }
+    table.add(row);
+  };
+  std::map<std::string, std::size_t> skipped;
+  progress.skipped = [&](const AttentionProblem&, const Error& error) { ++skipped[error.message]; };
+
+  TS_ASSIGN(const BenchSummary summary, run_bench(options, progress));
+  measuring.reset();
+  building.reset();
+
+  nlohmann::json document = {{"rows", std::move(rows)}, {"resumed", summary.resumed}, {"wrong", summary.wrong}, {"failed", summary.failed}};
+  if (summary.ceilings)
+    document["ceilings"] = {{"threads", summary.ceilings->threads},
+                            {"fp32_gflops", summary.ceilings->fp32_gflops},
+                            {"bf16_gflops", summary.ceilings->bf16_gflops},
+                            {"read_gbps", summary.ceilings->read_gbps}};
+  if (!o.json.empty()) TS_TRY(write_json(o.json, document));
+  if (o.json != "-") {
+    table.print(stdout, summary);
+    for (const auto& [reason, count] : skipped) fmt::print("{} problems skipped: {}\n", count, reason);
+  }
+  if (summary.wrong > 0) return fail(ErrorCode::wrong_result, fmt::format("{} results are wrong", summary.wrong), "their rows say how");
+  return {};
+}
+
+}  // namespace
+
+void add_bench(CLI::App& app, int& exit_code) {
+  CLI::App* verb = app.add_subcommand("bench", "Measure the candidates of a sweep on a shape matrix");
+  auto options = std::make_shared<BenchCliOptions>();
+  verb->add_option("config", options->config, "Sweep file (JSON); all kernels when absent");
+  verb->add_option("--category", options->category, "Tier of the shape matrix: smoke, full or nightly")->capture_default_str();
+  add_options(*verb, *options);
+  verb->callback([options, &exit_code] { exit_code = exit_code_of(bench(*options)); });
+}
+
+void add_sweep(CLI::App& app, int& exit_code) {
+  CLI::App* verb = app.add_subcommand("sweep", "Measure all candidates on a tier of the built-in shape matrix");
+  auto options = std::make_shared<BenchCliOptions>();
+  auto variant = std::make_shared<std::string>("fwd");
+  verb->add_option("--category", options->category, "smoke, full or nightly")->capture_default_str();
+  verb->add_option("--variant", *variant, "Attention variant: fwd")->capture_default_str();
+  add_options(*verb, *options);
+  verb->callback([options, variant, &exit_code] {
+    exit_code = exit_code_of(*variant == "fwd" ? bench(*options)
+                                               : Status(fail(ErrorCode::unsupported, fmt::format("--variant {}: no kernel of it runs here", *variant), "fwd")));
+  });
+}
+
+}  // namespace tilesmith::cli

@@ -1,6 +1,7 @@
 """What is checked and what is timed: problems paired with configurations. Needs no PyTorch until a problem is made."""
 
 import hopper
+import portable
 
 
 def _problem(**facts):
@@ -9,11 +10,16 @@ def _problem(**facts):
     return problem.Problem(**facts)
 
 
+RAGGED = ((100, 100), (1, 300), (0, 50), (513, 257), (64, 0), (130, 1000))
+
 # One trait or awkward size each. `tile` is the algorithm's part of the configuration.
 HOPPER_CASES = [
     ("plain", {}, {}),
     ("ragged", dict(seqlen_q=333, seqlen_k=457), {}),
     ("causal", dict(seqlen_q=1000, seqlen_k=1000, window=(-1, 0)), {}),
+    ("causal, half blocks", dict(seqlen_q=1000, seqlen_k=1100, window=(-1, 0), heads_q=40, heads_kv=40), dict(half_blocks=True)),
+    ("causal, half blocks, three warpgroups", dict(seqlen_q=600, seqlen_k=600, window=(-1, 5), heads_q=60, heads_kv=60, head_dim_qk=64,
+                                                   head_dim_v=64), dict(warpgroups=3, half_blocks=True, ping_pong=True)),
     ("causal ping-pong static", dict(seqlen_q=1000, seqlen_k=1000, window=(-1, 0)), dict(ping_pong=True, dynamic=False)),
     ("causal top-left", dict(seqlen_q=300, seqlen_k=700, window=(-1, 0), bottom_right=False), {}),
     ("causal bottom-right, short keys", dict(seqlen_q=700, seqlen_k=300, window=(-1, 0)), {}),
@@ -30,10 +36,15 @@ HOPPER_CASES = [
     ("softcap causal", dict(softcap=5.0, scale=0.5, window=(-1, 0)), {}),
     ("sink", dict(sink=True, window=(100, 0), seqlen_q=500, seqlen_k=500), {}),
     ("sink, rows that see nothing", dict(sink=True, window=(-1, 0), seqlen_q=500, seqlen_k=200), {}),
-    ("group mode", dict(lengths=((100, 100), (1, 300), (0, 50), (513, 257), (64, 0), (130, 1000))), {}),
-    ("group mode causal", dict(lengths=((100, 100), (1, 300), (0, 50), (513, 257), (64, 0), (130, 1000)), window=(-1, 0), layout="bshd"), {}),
+    ("group mode", dict(lengths=RAGGED), {}),
+    ("group mode causal", dict(lengths=RAGGED, window=(-1, 0), layout="bshd"), {}),
     ("group mode packed", dict(lengths=((100, 100), (7, 300), (77, 200)), window=(-1, 0), heads_q=8, heads_kv=4), dict(packed_heads=2)),
     ("tiny", dict(batch=1, heads_q=1, heads_kv=1, seqlen_q=1, seqlen_k=1), {}),
+    ("warpgroups without rows", dict(seqlen_q=200, seqlen_k=1000, heads_q=40, heads_kv=40), dict(warpgroups=3, tile_n=64)),
+    ("warpgroups without rows, ping-pong", dict(seqlen_q=450, seqlen_k=450, heads_q=80, heads_kv=80, head_dim_qk=64, head_dim_v=64,
+                                                window=(-1, 0)), dict(warpgroups=3, ping_pong=True)),
+    ("wide window, blocks passed on both sides", dict(seqlen_q=1500, seqlen_k=1500, heads_q=20, heads_kv=20, window=(300, 0)),
+     dict(tile_n=64)),
     ("one warpgroup, two blocks an SM", dict(seqlen_q=700, seqlen_k=700, window=(-1, 0)), dict(warpgroups=1, blocks_per_sm=2, stages=1)),
     ("three warpgroups", dict(head_dim_qk=64, head_dim_v=64, seqlen_q=900, seqlen_k=900, window=(-1, 0)), dict(warpgroups=3)),
     ("head dim 64", dict(head_dim_qk=64, head_dim_v=64, seqlen_q=900, seqlen_k=900), dict(warpgroups=3, query_buffers=2)),
@@ -47,17 +58,52 @@ HOPPER_CASES = [
 ]
 
 
+
+EVERY = dict(softcap=20.0, bias=True, alibi=True, sink=True, dropout=0.3)
+PORTABLE_CASES = [
+    ("plain", {}, {}),
+    ("ragged", dict(seqlen_q=333, seqlen_k=457), {}),
+    ("causal", dict(seqlen_q=700, seqlen_k=700, window=(-1, 0)), {}),
+    ("causal top-left", dict(seqlen_q=300, seqlen_k=500, window=(-1, 0), bottom_right=False), {}),
+    ("causal bottom-right, short keys", dict(seqlen_q=500, seqlen_k=300, window=(-1, 0)), {}),
+    ("window", dict(seqlen_q=600, seqlen_k=700, window=(200, 37)), {}),
+    ("grouped heads bshd", dict(heads_q=8, heads_kv=2, layout="bshd", window=(-1, 0)), {}),
+    ("fp16", dict(bf16=False), {}),
+    ("negative scale", dict(scale=-0.1, window=(-1, 0)), {}),
+    ("softcap", dict(softcap=20.0, scale=0.5), {}),
+    ("bias", dict(bias=True, seqlen_q=130, seqlen_k=200), {}),
+    ("alibi", dict(alibi=True, seqlen_q=200, seqlen_k=300, window=(-1, 0)), {}),
+    ("sink", dict(sink=True, window=(100, 0)), {}),
+    ("dropout", dict(dropout=0.2, seqlen_q=200, seqlen_k=300), {}),
+    ("everything", dict(EVERY, seqlen_q=300, seqlen_k=333, window=(120, 30), heads_q=8, heads_kv=2, bf16=False), {}),
+    ("everything, group mode", dict(EVERY, lengths=RAGGED, window=(-1, 0), heads_q=4, heads_kv=2), {}),
+    ("group mode", dict(lengths=RAGGED, layout="bshd"), {}),
+    ("head dim 32", dict(head_dim_qk=32, head_dim_v=32), {}),
+    ("head dim 40", dict(head_dim_qk=40, head_dim_v=40, window=(-1, 0)), {}),
+    ("head dim 64, eight warps", dict(head_dim_qk=64, head_dim_v=64), dict(warps=8, tile_n=96)),
+    ("head dims 192/128", dict(head_dim_qk=192, head_dim_v=128, window=(-1, 0)), {}),
+    ("head dim 256", dict(head_dim_qk=256, head_dim_v=256, window=(-1, 0)), {}),
+    ("tiny", dict(batch=1, heads_q=1, heads_kv=1, seqlen_q=1, seqlen_k=1), {}),
+]
+
+
 def checks():
     """(name, problem, configuration); the problem is None where PyTorch is missing."""
     try:
         import torch  # noqa: F401
     except ImportError:
         torch = None
+    arch = "sm_80"
+    if torch:
+        arch = "sm_%d%d" % torch.cuda.get_device_capability()
     out = []
-    for name, facts, tile in HOPPER_CASES:
-        facts = dict(dict(batch=2), **facts)
-        p = _problem(**facts) if torch else None
-        out.append(("hopper: " + name, p, hopper.Config(**hopper.traits(Facts(facts)), **tile)))
+    for template, cases in ((hopper, HOPPER_CASES), (portable, PORTABLE_CASES)):
+        for name, facts, tile in cases:
+            facts = dict(dict(batch=2), **facts)
+            p = _problem(**facts) if torch else None
+            if template is portable:
+                tile = dict(tile, architecture=arch)
+            out.append((f"{template.__name__}: {name}", p, template.Config(**template.traits(Facts(facts)), **tile)))
     return out
 
 
@@ -73,16 +119,13 @@ class Facts:
 
 
 EXPLORED = {
-    64: [dict(warpgroups=2, tile_n=n, query_buffers=2, ping_pong=p, late_wait=l, stages=2) for n in (128, 192, 256) for p in (False, True) for l in (False, True) ]
-    + [dict(warpgroups=3, ping_pong=p, query_buffers=q) for p in (False, True) for q in (1, 2)]
-    + [dict(warpgroups=1, blocks_per_sm=2, query_buffers=2, tile_n=n, late_wait=l) for n in (128, 64) for l in (False, True)]
-    + [dict(warpgroups=1, blocks_per_sm=3, query_buffers=1, tile_n=n, late_wait=l) for n in (80, 64) for l in (False, True)]
-    + [dict(warpgroups=2, tile_n=64, query_buffers=2, stages=4, ping_pong=p) for p in (False, True)]
-    + [dict(warpgroups=2, tile_n=128, query_buffers=2, ping_pong=True, section_mib=n) for n in (4, 8)],
-    128: [dict(query_buffers=q, ping_pong=p, late_wait=l) for q in (1, 2) for p in (False, True) for l in (False, True)]
-    + [dict(query_buffers=2, ping_pong=True, section_mib=n) for n in (4, 8, 16)] + [dict(query_buffers=2, ping_pong=True, dynamic=False)]
-    + [dict(tile_n=176, ping_pong=True, late_wait=True)],
-    256: [dict(tile_n=n, ping_pong=p, dynamic=d) for n in (64, 80) for p in (False, True) for d in (False, True)],
+    64: [dict(warpgroups=3, ping_pong=True, stages=st, query_buffers=q) for st in (2, 4) for q in (1, 2)]
+    + [dict(warpgroups=3, ping_pong=True, half_blocks=True), dict(warpgroups=3, ping_pong=True, stages=3, late_wait=True)]
+    + [dict(warpgroups=1, blocks_per_sm=3, tile_n=64, stages=st, query_buffers=q) for st, q in ((2, 2), (3, 1), (3, 2), (4, 1))]
+    + [dict(warpgroups=1, blocks_per_sm=2, query_buffers=q, stages=st, half_blocks=h) for q, st in ((1, 3), (2, 2)) for h in (False, True)]
+    + [dict(query_buffers=2, ping_pong=True, stages=st, half_blocks=h) for st in (3, 4) for h in (False, True)],
+    128: [dict(query_buffers=q, stages=st, ping_pong=True, late_wait=l, half_blocks=h) for q, st in ((2, 2), (1, 3)) for l in (False, True) for h in (False, True)],
+    256: [dict(tile_n=n, ping_pong=True, dynamic=d, late_wait=True) for n in (48, 64, 80) for d in (False, True)],
 }
 
 
@@ -96,6 +139,7 @@ def timed(args):
                 facts = dict(batch=16384 // seqlen, heads_q=heads, heads_kv=heads, seqlen_q=seqlen, seqlen_k=seqlen, head_dim_qk=head_dim,
                              head_dim_v=head_dim, window=(-1, 0 if mask == "causal" else -1))
                 tiles = EXPLORED[head_dim] if args.explore else [hopper.table(head_dim, mask == "causal", seqlen)]
+                tiles = [tile for tile in tiles if mask == "causal" or not tile.get("half_blocks")]
                 configs = [hopper.Config(**hopper.traits(Facts(facts)), **tile) for tile in tiles]
                 try:
                     p = _problem(**facts)

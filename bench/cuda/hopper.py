@@ -3,6 +3,18 @@
 from dataclasses import dataclass, fields
 
 
+def constants(config, skip):
+    """A configuration as the constexpr table that a template expects before its include."""
+    lines = []
+    for f in fields(config):
+        if f.name not in skip:
+            value = getattr(config, f.name)
+            name = "k" + "".join(w.capitalize() for w in f.name.split("_"))
+            kind, text = ("bool", str(value).lower()) if isinstance(value, bool) else ("int", str(value))
+            lines.append(f"constexpr {kind} {name} = {text};\n")
+    return "namespace ts::cfg {\n" + "".join(lines) + "}  // namespace ts::cfg\n"
+
+
 @dataclass(frozen=True)
 class Config:
     bf16: bool = True
@@ -23,24 +35,17 @@ class Config:
     sink: bool = False
     softcap: bool = False
     late_wait: bool = False
-    section_mib: int = 32
+    half_blocks: bool = False
+    section_mib: int = 32  # keys and values that the heads of a section share in L2; the host's choice, no constant of the kernel
 
     def source(self):
-        lines = []
-        for f in fields(self):
-            if f.name == "section_mib":
-                continue
-            value = getattr(self, f.name)
-            name = "k" + "".join(w.capitalize() for w in f.name.split("_"))
-            kind, text = ("bool", str(value).lower()) if isinstance(value, bool) else ("int", str(value))
-            lines.append(f"constexpr {kind} {name} = {text};")
-        return "namespace ts::cfg {\n" + "\n".join(lines) + '\n}  // namespace ts::cfg\n#include "hopper/attention_fwd.cuh"\n'
+        return constants(self, skip=("section_mib",)) + '#include "hopper/attention_fwd.cuh"\n'
 
     def name(self):
         text = f"{64 * self.warpgroups}x{self.tile_n} s{self.stages} q{self.query_buffers}"
         if self.blocks_per_sm > 1:
             text += f" b{self.blocks_per_sm}"
-        return text + (" late" if self.late_wait else "") + (f" sec{self.section_mib}" if self.section_mib != 32 else "") + (" pp" if self.ping_pong else "") + (" dyn" if self.dynamic else " static") + (
+        return text + (" late" if self.late_wait else "") + (" half" if self.half_blocks else "") + (f" sec{self.section_mib}" if self.section_mib != 32 else "") + (" pp" if self.ping_pong else "") + (" dyn" if self.dynamic else " static") + (
             f" pack{self.packed_heads}" if self.packed_heads > 1 else "")
 
     def arch(self):
@@ -92,12 +97,8 @@ def table(head_dim, causal, seqlen):
     """The tile configuration for a problem of this size; found by measurement on an H200."""
     if head_dim <= 64:
         if seqlen < 2048 and causal:
-            return dict(warpgroups=1, blocks_per_sm=3, tile_n=64)
-        return dict(warpgroups=3, tile_n=128, ping_pong=causal or seqlen < 2048, late_wait=not causal and seqlen >= 2048)
+            return dict(warpgroups=1, blocks_per_sm=3, tile_n=64, stages=3, query_buffers=2)
+        return dict(warpgroups=3, ping_pong=True, late_wait=not causal, half_blocks=causal)
     if head_dim <= 128:
-        if causal:
-            return dict(tile_n=128, query_buffers=2, ping_pong=True, late_wait=seqlen >= 2048)
-        if seqlen < 2048:
-            return dict(tile_n=128, query_buffers=2, ping_pong=True, dynamic=False)
-        return dict(tile_n=176, ping_pong=True, late_wait=True)
-    return dict(tile_n=64 if causal and seqlen < 4096 else 80, ping_pong=True, dynamic=causal)
+        return dict(query_buffers=2, ping_pong=True, late_wait=True)
+    return dict(tile_n=64 if seqlen < (2048 if causal else 1024) else 80, ping_pong=True, late_wait=True, dynamic=causal)

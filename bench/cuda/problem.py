@@ -124,7 +124,7 @@ def philox_keep(seed, offset, batch_head, rows, columns, threshold):
         c = [((b >> 32) & mask) ^ c[1] ^ k0, b & mask, ((a >> 32) & mask) ^ c[3] ^ k1, a & mask]
         k0, k1 = (k0 + 0x9E3779B9) & mask, (k1 + 0xBB67AE85) & mask
     values = torch.stack([x for w in c for x in (w & 0xFFFF, w >> 16)], dim=-1)
-    return (values >= threshold).reshape(rows, -1)[:, :columns]
+    return (values >= threshold).flatten(1)[:, :columns]
 
 
 def reference(t):

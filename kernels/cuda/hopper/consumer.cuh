@@ -32,6 +32,7 @@ struct Consumer {
   int begin, end;            // its own key blocks: begin .. end - 1
   int whole_begin, whole_end;  // blocks that need no mask
   int row_begin[2], row_end[2];  // visible keys of the thread's rows, less the thread's first column
+  bool half;                 // the first block is taken at half its width
   int tail;                  // group mode: rows of the oldest unread value block that belong to the sequence
 
   TS_DEVICE bool leader() const { return threadIdx.x % 128 == 0; }
@@ -52,29 +53,43 @@ struct Consumer {
     begin = tile.n_begin;
     end = tile.n_end;
     if constexpr (kPassBlocks) {
-      end = imax(begin + 1, imin(end, ceil_div(key_end(args, tile, last_query), cfg::kTileN)));
-      begin = imax(begin, imin(end - 1, key_begin(args, tile, first_query) / cfg::kTileN));
+      end = imax(begin + 1, imin(end, ceil_div(key_end(args, tile.length, last_query), cfg::kTileN)));
+      begin = imax(begin, imin(end - 1, key_begin(args, tile.length, first_query) / cfg::kTileN));
     }
-    whole_end = key_end(args, tile, first_query) / cfg::kTileN;
-    whole_begin = ceil_div(key_begin(args, tile, last_query), cfg::kTileN);
+    whole_end = key_end(args, tile.length, first_query) / cfg::kTileN;
+    whole_begin = ceil_div(key_begin(args, tile.length, last_query), cfg::kTileN);
+    // Not the only block of a tile: its products would need copies of the code that joins tiles.
+    half = cfg::kHalfBlocks && end - 1 > begin && key_end(args, tile.length, last_query) <= (end - 1) * cfg::kTileN + kHalfN;
     const int lane = threadIdx.x & 31;
     const int column = 2 * (lane & 3);
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       const int query = (first_row + (threadIdx.x >> 5 & 3) * 16 + (lane >> 2) + 8 * r) / cfg::kPackedHeads;
-      row_end[r] = key_end(args, tile, query) - column;
-      row_begin[r] = key_begin(args, tile, query) - column;
+      row_end[r] = key_end(args, tile.length, query) - column;
+      row_begin[r] = key_begin(args, tile.length, query) - column;
     }
-    tail = imin(cfg::kTileN, tile.seqlen_k - (end - 1) * cfg::kTileN);
+    tail = imin(cfg::kTileN, tile.length.k - (end - 1) * cfg::kTileN);
   }
 
+  // Scores keep the product's unit, scale * log2(e) (or that of the soft cap) being folded into the exponential.
+  template <int kKeys>
+  TS_DEVICE void soft_cap() {
+    if constexpr (cfg::kSoftcap) {
+#pragma unroll
+      for (int i = 0; i < kKeys / 2; ++i) s[i] = tanh_exact(s[i] * (args.scale / args.softcap));
+    }
+  }
+
+  template <int kKeys>
   TS_DEVICE void mask(int n) {
     const int first = n * cfg::kTileN;
     const int from[2] = {row_begin[0] - first, row_begin[1] - first};
     const int to[2] = {row_end[0] - first, row_end[1] - first};
-    mask_scores(s, from, to);
+    mask_scores(front<kKeys / 2>(s), from, to);
   }
 
+  // Of the first kKeys keys of the block.
+  template <int kKeys>
   TS_DEVICE void issue_scores() {
     const u64 a = descriptor_k_major(uniform(shared.query(warpgroup, queries.index)));
     const u64 b = descriptor_k_major(uniform(shared.key(keys.index)));
@@ -84,18 +99,19 @@ struct Consumer {
     for (int k = 0; k < kStepsQk; ++k) {
       // A step is 32 bytes; a column of shared memory holds four. Offsets in units of 16 bytes.
       const int column = k / 4, step = k % 4 * 2;
-      Wgmma<cfg::kTileN, cfg::kBf16>::ss(s, a + (column * kWarpgroupRows * 8 + step), b + (column * cfg::kTileN * 8 + step), k != 0);
+      Wgmma<kKeys, cfg::kBf16>::ss(front<kKeys / 2>(s), a + (column * kWarpgroupRows * 8 + step), b + (column * cfg::kTileN * 8 + step), k != 0);
     }
     wgmma_commit();
   }
 
+  template <int kKeys>
   TS_DEVICE void issue_values(int accumulate) {
     const u64 b = descriptor_n_major(uniform(shared.value(values.index)), cfg::kTileN * kColumnBytes);
     pin(o);
     pin(p);
     wgmma_fence();
 #pragma unroll
-    for (int k = 0; k < kStepsPv; ++k) {
+    for (int k = 0; k < kKeys / 16; ++k) {
       Wgmma<kOutputColumns, cfg::kBf16>::rs(o, p[4 * k], p[4 * k + 1], p[4 * k + 2], p[4 * k + 3], b + k * 128, k != 0 ? 1 : accumulate);
     }
     wgmma_commit();
@@ -168,22 +184,22 @@ struct Consumer {
     asm volatile("st.shared.f32 [%0], %1;" ::"r"(shared.base + kScratchOffset), "f"(value) : "memory");
   }
 
-  // One turn of the pipeline inside a tile: block n is scored while the block before it is multiplied with its values.
-  template <bool kMasked>
+  // One turn of the pipeline inside a tile: block n is scored while the block before it, of kBefore keys, is multiplied with its values.
+  template <bool kMasked, int kBefore = cfg::kTileN>
   TS_DEVICE void step(int n, int accumulate) {
     mbarrier_wait(shared.key_full(keys.index), keys.phase);
     begin_turn();
-    issue_scores();
+    issue_scores<cfg::kTileN>();
     rescale();
     wait_values();
-    issue_values(accumulate);
+    issue_values<kBefore>(accumulate);
     end_turn();
     wgmma_wait<1>();
     pin(s);
     release_keys();
     if (n == begin) release_queries();
-    if constexpr (cfg::kSoftcap) soft_cap(s, args.scale / args.softcap);
-    if constexpr (kMasked) mask(n);
+    soft_cap<cfg::kTileN>();
+    if constexpr (kMasked) mask<cfg::kTileN>(n);
     update_softmax<false, kMasked>(s, rows, factor, unit);
     if constexpr (cfg::kLateWait) hold_until(rows.sum[0]);
     wgmma_wait<0>();
@@ -193,99 +209,167 @@ struct Consumer {
   }
 
   // Scores of a tile's first block, up to its probabilities.
+  template <int kKeys>
   TS_DEVICE void first_softmax() {
     const int n = end - 1;
     if (n == begin) release_queries();
-    if constexpr (cfg::kSoftcap) soft_cap(s, args.scale / args.softcap);
-    if (n >= whole_end || n < whole_begin) mask(n);
+    soft_cap<kKeys>();
+    if (n >= whole_end || n < whole_begin) mask<kKeys>(n);
     float unused[2];
-    update_softmax<true, true>(s, rows, unused, unit);
+    update_softmax<true, true>(front<kKeys / 2>(s), rows, unused, unit);
   }
 
-  TS_DEVICE void run() {
-    unit = (cfg::kSoftcap ? args.softcap : args.scale) * kLog2e;
-    if constexpr (cfg::kPingPong) {
-      if (warpgroup == cfg::kWarpgroups - 1) end_turn();
-    }
-    Tile next = ring.pop(shared);
-    if (next.n_end == 0) return;
-#pragma unroll
-    for (int i = 0; i < kOutputs; ++i) o[i] = 0.0f;
-    factor[0] = factor[1] = 1.0f;
+  // The first block of a tile that begins with nothing in flight.
+  TS_DEVICE void start(const Tile& next) {
     enter(next);
-    pass_keys(tile.n_end - end);
+    const int leading = tile.n_end - end;
+    pass_keys(leading);
     mbarrier_wait(shared.query_full(warpgroup, queries.index), queries.phase);
     mbarrier_wait(shared.key_full(keys.index), keys.phase);
+    if (cfg::kHalfBlocks && half) {
+      start_products<kHalfN>();
+    } else {
+      start_products<cfg::kTileN>();
+    }
+    pass_values(leading);
+  }
+  template <int kKeys>
+  TS_DEVICE void start_products() {
     begin_turn();
-    issue_scores();
+    issue_scores<kKeys>();
     end_turn();
     wgmma_wait<0>();
     pin(s);
     release_keys();
-    first_softmax();
-    pack_probabilities(s, p);
-    pass_values(tile.n_end - end);
-    while (true) {
-      int accumulate = 0;
-      int n = end - 2;
-      if constexpr (kBounded) {
-        for (; n >= imax(begin, whole_end); --n) {
-          step<true>(n, accumulate);
-          accumulate = 1;
-        }
+    first_softmax<kKeys>();
+    pack_probabilities(front<kKeys / 2>(s), front<kKeys / 4>(p));
+  }
+
+  // The tile's other blocks. True when values have been added up, so that the last ones are added and not the first.
+  TS_DEVICE int walk() {
+    int accumulate = 0;
+    int n = end - 2;
+    if constexpr (cfg::kHalfBlocks) {
+      if (half) {
+        step<true, kHalfN>(n, accumulate);
+        accumulate = 1;
+        --n;
       }
-      for (; n >= imax(begin, whole_begin); --n) {
-        step<false>(n, accumulate);
+    }
+    if constexpr (kBounded) {
+      for (; n >= imax(begin, whole_end); --n) {
+        step<true>(n, accumulate);
         accumulate = 1;
       }
-      if constexpr (cfg::kMaskLeft) {
-        for (; n >= begin; --n) {
-          step<true>(n, accumulate);
-          accumulate = 1;
+    }
+    for (; n >= imax(begin, whole_begin); --n) {
+      step<false>(n, accumulate);
+      accumulate = 1;
+    }
+    if constexpr (cfg::kMaskLeft) {
+      for (; n >= begin; --n) {
+        step<true>(n, accumulate);
+        accumulate = 1;
+      }
+    }
+    return accumulate;
+  }
+
+  // The tile's last values together with the next tile's first scores.
+  TS_DEVICE void cross_over(const Tile& next, int accumulate) {
+    const Tile done = tile;
+    RowState done_rows = rows;
+    const int done_tail = tail;
+    const int trailing = begin - tile.n_begin;
+    pass_keys(trailing);
+    enter(next);
+    const int leading = tile.n_end - end;
+    pass_keys(leading);
+    mbarrier_wait(shared.query_full(warpgroup, queries.index), queries.phase);
+    mbarrier_wait(shared.key_full(keys.index), keys.phase);
+    if (cfg::kHalfBlocks && half) {
+      cross_products<kHalfN>(done_tail, accumulate);
+    } else {
+      cross_products<cfg::kTileN>(done_tail, accumulate);
+    }
+    pass_values(trailing + leading);
+    store_tile(args, done, warpgroup, done_rows, o, unit);
+  }
+  template <int kKeys>
+  TS_DEVICE void cross_products(int done_tail, int accumulate) {
+    begin_turn();
+    issue_scores<kKeys>();
+    rescale();
+    const int next_tail = tail;
+    tail = done_tail;
+    wait_values();
+    tail = next_tail;
+    issue_values<cfg::kTileN>(accumulate);
+    end_turn();
+    wgmma_wait<1>();
+    pin(s);
+    release_keys();
+    first_softmax<kKeys>();
+    wgmma_wait<0>();
+    pin(o);
+    release_values();
+    pack_probabilities(front<kKeys / 2>(s), front<kKeys / 4>(p));
+  }
+
+  // The tile's last values when no scores go with them. No turn: turns are counted in key blocks.
+  TS_DEVICE void finish(int accumulate) {
+    wait_values();
+    rescale();
+    issue_values<cfg::kTileN>(accumulate);
+    wgmma_wait<0>();
+    pin(o);
+    release_values();
+    store_tile(args, tile, warpgroup, rows, o, unit);
+    for (int n = tile.n_begin; n < begin; ++n) {
+      pass_keys(1);
+      pass_values(1);
+    }
+  }
+
+  // A tile at a sequence's end may have no rows for this warpgroup. It gives everything back unread and leaves the tensor cores to the others.
+  TS_DEVICE bool has_rows(const Tile& t) const {
+    return cfg::kWarpgroups == 1 || t.row + warpgroup * kWarpgroupRows < t.rows();
+  }
+  TS_DEVICE void pass_tile(const Tile& t) {
+    mbarrier_wait(shared.query_full(warpgroup, queries.index), queries.phase);
+    sync_warpgroup();
+    release_queries();
+    for (int n = t.n_begin; n < t.n_end; ++n) {
+      pass_keys(1);
+      pass_values(1);
+    }
+  }
+
+  TS_DEVICE void run() {
+    unit = (cfg::kSoftcap ? args.softcap : args.scale) * kLog2e;
+#pragma unroll
+    for (int i = 0; i < kOutputs; ++i) o[i] = 0.0f;
+    factor[0] = factor[1] = 1.0f;
+    if constexpr (cfg::kPingPong) {
+      if (warpgroup == cfg::kWarpgroups - 1) end_turn();
+    }
+    Tile next = ring.pop(shared);
+    while (next.n_end != 0) {
+      if (!has_rows(next)) {
+        pass_tile(next);
+        next = ring.pop(shared);
+        continue;
+      }
+      start(next);
+      while (true) {
+        const int accumulate = walk();
+        next = ring.pop(shared);
+        if (next.n_end == 0 || !has_rows(next)) {
+          finish(accumulate);
+          break;
         }
+        cross_over(next, accumulate);
       }
-      next = ring.pop(shared);
-      if (next.n_end == 0) {
-        begin_turn();
-        wait_values();
-        rescale();
-        issue_values(accumulate);
-        end_turn();
-        wgmma_wait<0>();
-        pin(o);
-        store_tile(args, tile, warpgroup, rows, o, unit);
-        return;
-      }
-      // The tile's last values together with the next tile's first scores.
-      const Tile done = tile;
-      RowState done_rows = rows;
-      const int trailing = begin - tile.n_begin;
-      const int done_tail = tail;
-      pass_keys(trailing);
-      enter(next);
-      const int leading = tile.n_end - end;
-      pass_keys(leading);
-      mbarrier_wait(shared.query_full(warpgroup, queries.index), queries.phase);
-      mbarrier_wait(shared.key_full(keys.index), keys.phase);
-      begin_turn();
-      issue_scores();
-      const int next_tail = tail;
-      tail = done_tail;
-      wait_values();
-      tail = next_tail;
-      rescale();
-      issue_values(accumulate);
-      end_turn();
-      wgmma_wait<1>();
-      pin(s);
-      release_keys();
-      first_softmax();
-      wgmma_wait<0>();
-      pin(o);
-      release_values();
-      pass_values(trailing + leading);
-      pack_probabilities(s, p);
-      store_tile(args, done, warpgroup, done_rows, o, unit);
     }
   }
 };

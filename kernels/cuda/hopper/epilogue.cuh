@@ -4,7 +4,8 @@
 // staging in shared memory and without a tensor map of the output; rows beyond the sequence are left alone, as packed sequences need.
 #pragma once
 
-#include "softmax.cuh"
+#include "../softmax.cuh"
+#include "scheduler.cuh"
 
 namespace ts {
 

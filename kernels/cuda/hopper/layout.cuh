@@ -18,7 +18,6 @@ constexpr int kColumnBytes = 128;  // of one row of a column
 constexpr int kColumnsQk = ceil_div(cfg::kHeadDimQk, kColumn);
 constexpr int kColumnsV = ceil_div(cfg::kHeadDimV, kColumn);
 constexpr int kStepsQk = ceil_div(cfg::kHeadDimQk, 16);      // products of depth 16; missing head columns are loaded as zeros
-constexpr int kStepsPv = cfg::kTileN / 16;
 constexpr int kOutputColumns = round_up(cfg::kHeadDimV, 16);  // N of the second product
 
 constexpr int kQueryBytes = kColumnsQk * kWarpgroupRows * kColumnBytes;  // one warpgroup's rows
@@ -42,7 +41,7 @@ constexpr int kThreads = 128 * (cfg::kWarpgroups + 1);
 // Registers the block is launched with, and their redistribution: the producer keeps what addresses need, the consumers share the rest. The
 // sum may not exceed what the launch allotted, or setmaxnreg waits for ever.
 constexpr int kEntryRegisters = 65536 / (kThreads * cfg::kBlocksPerSm) / 8 * 8;
-constexpr int kProducerRegisters = cfg::kWarpgroups == 3 ? 32 : (cfg::kWarpgroups == 2 ? 40 : (cfg::kBlocksPerSm > 2 ? 24 : 56));
+constexpr int kProducerRegisters = cfg::kWarpgroups == 3 ? 32 : (cfg::kWarpgroups == 2 ? (cfg::kBlocksPerSm > 1 ? 24 : 40) : (cfg::kBlocksPerSm > 2 ? 24 : 56));
 constexpr int kConsumerBudget =
     (kEntryRegisters * (cfg::kWarpgroups + 1) - kProducerRegisters) / cfg::kWarpgroups / 8 * 8;
 constexpr int kConsumerRegisters = kConsumerBudget > 240 ? 240 : kConsumerBudget;
@@ -54,6 +53,9 @@ constexpr int kMostPassed =
     ceil_div(kTileM - kWarpgroupRows, cfg::kTileN) * ((cfg::kMaskRight ? 1 : 0) + (cfg::kMaskLeft ? 1 : 0));
 constexpr bool kPassBlocks = kBounded && kMostPassed <= cfg::kStages;
 
+constexpr int kHalfN = cfg::kHalfBlocks ? cfg::kTileN / 2 : cfg::kTileN;
+
+static_assert(!cfg::kHalfBlocks || (cfg::kMaskRight && cfg::kTileN % 32 == 0), "half blocks serve a right bound");
 static_assert(cfg::kTileN % 16 == 0 && cfg::kTileN <= 256, "the tile's keys are a multiple of 16, at most 256");
 static_assert(kOutputColumns <= 256 && cfg::kHeadDimQk % 8 == 0 && cfg::kHeadDimV % 8 == 0, "head dimensions: multiples of 8 up to 256");
 static_assert(kWarpgroupRows % cfg::kPackedHeads == 0, "packed heads divide 64");

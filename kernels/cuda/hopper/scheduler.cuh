@@ -6,6 +6,7 @@
 // kDynamic, by an atomic counter, which evens out the triangle of a causal mask. The last block to finish zeroes the counters.
 #pragma once
 
+#include "../visible.cuh"
 #include "layout.cuh"
 
 namespace ts {
@@ -16,27 +17,12 @@ struct Tile {
   int batch;
   int n_begin;  // key blocks n_begin .. n_end - 1, at least one; n_end == 0 ends the work
   int n_end;
-  int seqlen_q;
-  int seqlen_k;
+  Lengths length;
   int offset_q;  // first row of the sequence in a packed tensor (group mode), else 0
   int offset_k;
 
-  TS_DEVICE int rows() const { return seqlen_q * cfg::kPackedHeads; }
-  // The mask's diagonal for query i is i + diagonal().
-  TS_DEVICE int diagonal(const TsCudaAttentionArgs& args) const { return args.mask_bottom_right ? seqlen_k - seqlen_q : 0; }
+  TS_DEVICE int rows() const { return length.q * cfg::kPackedHeads; }
 };
-
-// One past the last key that a query may see, and the first.
-TS_DEVICE int key_end(const TsCudaAttentionArgs& args, const Tile& t, int query) {
-  int end = t.seqlen_k;
-  if constexpr (cfg::kMaskRight) {
-    end = imax(0, imin(end, query + t.diagonal(args) + static_cast<int>(args.window_right) + 1));
-  }
-  return end;
-}
-TS_DEVICE int key_begin(const TsCudaAttentionArgs& args, const Tile& t, int query) {
-  return cfg::kMaskLeft ? imax(0, query + t.diagonal(args) - static_cast<int>(args.window_left)) : 0;
-}
 
 // Fills in work item `index`; false when the item is a tile beyond its sequence's end.
 TS_DEVICE bool find_tile(const TsCudaAttentionArgs& args, int index, Tile& t) {
@@ -52,23 +38,21 @@ TS_DEVICE bool find_tile(const TsCudaAttentionArgs& args, int index, Tile& t) {
   t.batch = batch_head / heads;
   t.head = batch_head - t.batch * heads;
   t.row = row_tile * kTileM;
-  t.seqlen_q = static_cast<int>(args.seqlen_q);
-  t.seqlen_k = static_cast<int>(args.seqlen_k);
+  t.length.q = static_cast<int>(args.seqlen_q);
+  t.length.k = static_cast<int>(args.seqlen_k);
   t.offset_q = 0;
   t.offset_k = 0;
   if constexpr (cfg::kGroupMode) {
     t.offset_q = args.cu_seqlens_q[t.batch];
     t.offset_k = args.cu_seqlens_k[t.batch];
-    t.seqlen_q = args.cu_seqlens_q[t.batch + 1] - t.offset_q;
-    t.seqlen_k = args.cu_seqlens_k[t.batch + 1] - t.offset_k;
+    t.length.q = args.cu_seqlens_q[t.batch + 1] - t.offset_q;
+    t.length.k = args.cu_seqlens_k[t.batch + 1] - t.offset_k;
   }
   if (t.row >= t.rows()) return false;
   const int last_row = imin(t.row + kTileM, t.rows()) - 1;
-  t.n_begin = key_begin(args, t, t.row / cfg::kPackedHeads) / cfg::kTileN;
-  t.n_end = ceil_div(key_end(args, t, last_row / cfg::kPackedHeads), cfg::kTileN);
-  // A tile that sees nothing still walks one masked block: its rows come out as zeros without a path of their own.
-  t.n_begin = imax(0, imin(t.n_begin, ceil_div(t.seqlen_k, cfg::kTileN) - 1));
-  t.n_end = imax(t.n_end, t.n_begin + 1);
+  const BlockRange blocks = visible_blocks(args, t.length, t.row / cfg::kPackedHeads, last_row / cfg::kPackedHeads);
+  t.n_begin = blocks.begin;
+  t.n_end = blocks.end;
   return true;
 }
 
@@ -111,7 +95,7 @@ struct TileRing {
     mbarrier_wait(shared.tile_empty(place.index), place.phase ^ 1);
     const u32 address = shared.tile(place.index);
     asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(t.row), "r"(t.head), "r"(t.batch), "r"(t.n_begin) : "memory");
-    asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(address + 16), "r"(t.n_end), "r"(t.seqlen_q), "r"(t.seqlen_k),
+    asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(address + 16), "r"(t.n_end), "r"(t.length.q), "r"(t.length.k),
                  "r"(t.offset_q)
                  : "memory");
     asm volatile("st.shared.b32 [%0], %1;" ::"r"(address + 32), "r"(t.offset_k) : "memory");
@@ -125,7 +109,7 @@ struct TileRing {
     const u32 address = shared.tile(place.index);
     asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];" : "=r"(t.row), "=r"(t.head), "=r"(t.batch), "=r"(t.n_begin) : "r"(address) : "memory");
     asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
-                 : "=r"(t.n_end), "=r"(t.seqlen_q), "=r"(t.seqlen_k), "=r"(t.offset_q)
+                 : "=r"(t.n_end), "=r"(t.length.q), "=r"(t.length.k), "=r"(t.offset_q)
                  : "r"(address + 16)
                  : "memory");
     asm volatile("ld.shared.b32 %0, [%1];" : "=r"(t.offset_k) : "r"(address + 32) : "memory");

@@ -1,14 +1,22 @@
-// Online softmax over one block of scores, on the accumulator layout of wgmma.cuh, and the mask and soft cap before it.
+// Online softmax over one block of scores, and the mask before it.
 //
-// Scores stay in the units of the product until the exponential: p = exp2(s * unit - peak * unit), one FMA and one exp2 per score. `unit` is
-// scale * log2(e), or softcap * log2(e) after a soft cap. The scale must be positive, or the largest product is not the largest logit.
+// Scores lie as the matrix products leave them (m16n8 tiles of mma and wgmma alike): registers 4j, 4j+1 are the thread's first row, columns
+// 8j+2q and 8j+2q+1 with q = lane % 4; registers 4j+2, 4j+3 the same columns of its second row, eight rows below.
+// They may keep any positive unit until the exponential: p = exp2(s * unit - peak * unit), one FMA and one exp2 per score.
 #pragma once
 
-#include "scheduler.cuh"
+#include "common.cuh"
 
 namespace ts {
 
 constexpr int kScores = cfg::kTileN / 2;  // score registers of a thread: half in its first row, half in its second
+
+// The first registers of an array: a block's first keys.
+template <int kCount, typename T, int N>
+TS_DEVICE auto front(T (&a)[N]) -> T (&)[kCount] {
+  static_assert(kCount <= N, "a part of the array");
+  return reinterpret_cast<T(&)[kCount]>(a);
+}
 
 // The two rows of a thread: running maximum, its own part of the running sum (lanes are added up at the end).
 struct RowState {
@@ -16,15 +24,11 @@ struct RowState {
   float sum[2];
 };
 
-TS_DEVICE void soft_cap(float (&s)[kScores], float scale_over_cap) {
-#pragma unroll
-  for (int i = 0; i < kScores; ++i) s[i] = tanh_exact(s[i] * scale_over_cap);
-}
-
 // `end` and `begin` bound the visible keys of the thread's two rows, relative to the block's first key and the thread's first column.
-TS_DEVICE void mask_scores(float (&s)[kScores], const int (&begin)[2], const int (&end)[2]) {
+template <int N>
+TS_DEVICE void mask_scores(float (&s)[N], const int (&begin)[2], const int (&end)[2]) {
 #pragma unroll
-  for (int i = 0; i < kScores; ++i) {
+  for (int i = 0; i < N; ++i) {
     const int row = (i >> 1) & 1;
     const int column = 8 * (i >> 2) + (i & 1);
     bool hidden = column >= end[row];
@@ -36,14 +40,14 @@ TS_DEVICE void mask_scores(float (&s)[kScores], const int (&begin)[2], const int
 // Turns scores into probabilities and brings the rows up to date. `factor` is what the output so far must be multiplied by; kFirst starts
 // new rows. kGuard allows for rows that have seen nothing yet, whose maximum is -infinity. Products are rounded explicitly: left to fuse
 // them with sums, the compiler does so in some copies of this code and not in others, and a row would depend on the schedule.
-template <bool kFirst, bool kGuard>
-TS_DEVICE void update_softmax(float (&s)[kScores], RowState& rows, float (&factor)[2], float unit) {
+template <bool kFirst, bool kGuard, int N>
+TS_DEVICE void update_softmax(float (&s)[N], RowState& rows, float (&factor)[2], float unit) {
 #pragma unroll
   for (int row = 0; row < 2; ++row) {
     // Two chains, because a chain of maxima is bound by latency.
     float even = s[2 * row], odd = s[2 * row + 1];
 #pragma unroll
-    for (int i = 4; i < kScores; i += 4) {
+    for (int i = 4; i < N; i += 4) {
       even = fmaxf(even, s[i + 2 * row]);
       odd = fmaxf(odd, s[i + 2 * row + 1]);
     }
@@ -56,7 +60,7 @@ TS_DEVICE void update_softmax(float (&s)[kScores], RowState& rows, float (&facto
     const float shift = __fmul_rn(base, unit);
     float even_sum = 0.0f, odd_sum = 0.0f;
 #pragma unroll
-    for (int i = 0; i < kScores; i += 4) {
+    for (int i = 0; i < N; i += 4) {
       float& a = s[i + 2 * row];
       float& b = s[i + 2 * row + 1];
       a = exp2_approx(fmaf(a, unit, -shift));
@@ -69,9 +73,10 @@ TS_DEVICE void update_softmax(float (&s)[kScores], RowState& rows, float (&facto
 }
 
 // Probabilities in the order in which the second product reads them as its A operand: the accumulator's columns 16i..16i+15 are step i.
-TS_DEVICE void pack_probabilities(const float (&s)[kScores], u32 (&p)[kScores / 2]) {
+template <int N>
+TS_DEVICE void pack_probabilities(const float (&s)[N], u32 (&p)[N / 2]) {
 #pragma unroll
-  for (int i = 0; i < kScores / 2; ++i) p[i] = pack<cfg::kBf16>(s[2 * i], s[2 * i + 1]);
+  for (int i = 0; i < N / 2; ++i) p[i] = pack<cfg::kBf16>(s[2 * i], s[2 * i + 1]);
 }
 
 }  // namespace ts

@@ -1,0 +1,60 @@
+// The two block products of attention on vector registers, in transposed form: S^T = K Q^T and O^T += V^T P^T.
+
+// Scores of one strip against the staged keys, with the block's maxima taken while the scores are still in registers.
+template <bool kMasked>
+inline void score(const Scaling& scaling, const BlockOfKeys& block, Scratch& w, int strip, Vec (&top)[kVectors]) {
+#pragma GCC unroll 8
+  for (int v = 0; v < kVectors; ++v) top[v] = splat(-kInfinity);
+  for (int r0 = 0; r0 < block.count; r0 += kRows) {
+    Vec x[kRows][kVectors] = {};
+    multiply(x, w.k + r0 * kKeyStride, kKeyStride, 1, w.q[strip][0], kStrip, kWordsQk);
+#pragma GCC unroll 32
+    for (int r = 0; r < kRows; ++r) {
+      if (r0 + r < block.count) {
+#pragma GCC unroll 8
+        for (int v = 0; v < kVectors; ++v) {
+          x[r][v] = logit<kMasked>(scaling, w, strip * kStrip + v * kLanes, block.first + r0 + r, r0 + r, x[r][v]);
+          top[v] = larger(x[r][v], top[v]);
+          store(&w.s[r0 + r][v * kLanes], x[r][v]);
+        }
+      }
+    }
+  }
+}
+
+// Output sums of one strip; `factor` is null when nothing shrinks, and the first block of a strip starts from zero.
+inline void accumulate(const BlockOfKeys& block, Scratch& w, int strip, const Vec* factor) {
+  const float* p = kPack == 1 ? w.s[0] : w.p[0];
+  const int steps = (block.count + kPack - 1) / kPack;
+  for (int c0 = 0; c0 < kColumns; c0 += kRows) {
+    Vec x[kRows][kVectors];
+    if (!w.visited[strip]) {
+#pragma GCC unroll 32
+      for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 8
+        for (int v = 0; v < kVectors; ++v) x[r][v] = Vec{};
+      }
+    } else {
+#pragma GCC unroll 32
+      for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 8
+        for (int v = 0; v < kVectors; ++v) x[r][v] = load(&w.o[strip][c0 + r][v * kLanes]);
+      }
+      if (factor != nullptr) {
+#pragma GCC unroll 8
+        for (int v = 0; v < kVectors; ++v) {
+          const Vec f = factor[v];
+#pragma GCC unroll 32
+          for (int r = 0; r < kRows; ++r) x[r][v] = x[r][v] * f;
+        }
+      }
+    }
+    multiply(x, w.v + c0, 1, kValueStride, p, kStrip, steps);
+#pragma GCC unroll 32
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 8
+      for (int v = 0; v < kVectors; ++v) store(&w.o[strip][c0 + r][v * kLanes], x[r][v]);
+    }
+  }
+  w.visited[strip] = true;
+}

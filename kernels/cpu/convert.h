@@ -1,0 +1,110 @@
+// Between the tensors' element type and the kernel's 32-bit words. A word is a float, or a pair of bf16 when the products
+// take pairs. Rows are walked in chunks of eight elements: head dimensions are multiples of 8, so no chunk passes a row's end.
+
+template <Element>
+struct StoredAs {
+  using Type = unsigned short;
+};
+template <>
+struct StoredAs<Element::fp32> {
+  using Type = float;
+};
+using Stored = StoredAs<kElement>::Type;
+
+typedef float Chunk __attribute__((vector_size(32)));
+typedef unsigned ChunkBits __attribute__((vector_size(32)));
+typedef float LooseChunk __attribute__((vector_size(32), aligned(4), may_alias));
+typedef unsigned short Shorts __attribute__((vector_size(16)));
+typedef unsigned short LooseShorts __attribute__((vector_size(16), aligned(2), may_alias));
+
+constexpr int kPack = kInstruction == Instruction::fma_f32 ? 1 : 2;  // elements in a word
+constexpr int kWordsQk = kHeadDimQk / kPack;
+
+TS_INLINE Shorts load_shorts(const void* from) { return *static_cast<const LooseShorts*>(from); }
+
+// Eight elements as floats.
+TS_INLINE Chunk load_chunk(const Stored* from) {
+  if constexpr (kElement == Element::fp32) {
+    return *reinterpret_cast<const LooseChunk*>(from);
+  } else if constexpr (kElement == Element::bf16) {
+    return (Chunk)(__builtin_convertvector(load_shorts(from), ChunkBits) << 16);
+  } else {
+    Chunk x;
+    asm("vcvtph2ps %1, %0" : "=x"(x) : "x"(load_shorts(from)));
+    return x;
+  }
+}
+
+// Rounds eight floats to nearest even; a NaN stays a NaN.
+TS_INLINE void store_chunk(Stored* to, Chunk x) {
+  if constexpr (kElement == Element::fp32) {
+    *reinterpret_cast<LooseChunk*>(to) = x;
+  } else if constexpr (kElement == Element::bf16) {
+    const ChunkBits bits = (ChunkBits)x;
+    const ChunkBits rounded = (bits + (0x7fffu + ((bits >> 16) & 1u))) >> 16;
+    const ChunkBits word = (bits & 0x7fffffffu) > 0x7f800000u ? (bits >> 16) | 0x40u : rounded;
+    *reinterpret_cast<LooseShorts*>(to) = __builtin_convertvector(word, Shorts);
+  } else {
+    Shorts h;
+    asm("vcvtps2ph $0, %1, %0" : "=x"(h) : "x"(x));
+    *reinterpret_cast<LooseShorts*>(to) = h;
+  }
+}
+
+TS_INLINE void store_words(float* to, Chunk x) { *reinterpret_cast<LooseChunk*>(to) = x; }
+
+// One row of `kColumns` elements as words.
+template <int kColumns>
+TS_INLINE void row_to_words(const Stored* from, float* to) {
+#pragma GCC unroll 2
+  for (int c = 0; c < kColumns; c += 8) {
+    if constexpr (kPack == 1) {
+      store_words(to + c, load_chunk(from + c));
+    } else {
+      *reinterpret_cast<LooseShorts*>(to + c / 2) = load_shorts(from + c);
+    }
+  }
+}
+
+// Two rows as one row of pairs (first[c], second[c]).
+template <int kColumns>
+TS_INLINE void rows_to_pairs(const Stored* first, const Stored* second, float* to) {
+#pragma GCC unroll 2
+  for (int c = 0; c < kColumns; c += 8) {
+    const ChunkBits low = __builtin_convertvector(load_shorts(first + c), ChunkBits);
+    const ChunkBits high = __builtin_convertvector(load_shorts(second + c), ChunkBits);
+    store_words(to + c, (Chunk)(low | (high << 16)));
+  }
+}
+
+TS_INLINE void zero_words(float* to, int count) {
+  for (int c = 0; c < count; ++c) to[c] = 0;
+}
+
+// The element that joins a lone last row to a pair: zeros, never leftovers, because 0 * NaN is NaN.
+alignas(64) constexpr Stored kZeroRow[256] = {};
+
+// Keys [first, last) of a block of `count` keys (its other rows become zeros) as rows of words.
+inline void stage_keys(const Stored* from, long long stride, int first, int last, int count, float* to, int to_stride) {
+  for (int j = 0; j < count; ++j) {
+    if (j >= first && j < last) {
+      row_to_words<kHeadDimQk>(from + j * stride, to + j * to_stride);
+    } else {
+      zero_words(to + j * to_stride, kWordsQk);
+    }
+  }
+}
+
+// The same for values, with each kPack keys interleaved into one row of words.
+inline void stage_values(const Stored* from, long long stride, int first, int last, int count, float* to, int to_stride) {
+  for (int j = 0; j < count; j += kPack) {
+    float* row = to + j / kPack * to_stride;
+    const Stored* even = j >= first && j < last ? from + j * stride : kZeroRow;
+    if constexpr (kPack == 1) {
+      row_to_words<kHeadDimV>(even, row);
+    } else {
+      const Stored* odd = j + 1 >= first && j + 1 < last ? from + (j + 1) * stride : kZeroRow;
+      rows_to_pairs<kHeadDimV>(even, odd, row);
+    }
+  }
+}

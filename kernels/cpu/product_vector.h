@@ -1,0 +1,29 @@
+// The block product on vector registers: c += a b, where a's words are broadcast one by one as they lie in memory and b's
+// columns run along the lanes. One micro-tile keeps kRows x kVectors sums in registers.
+
+TS_INLINE Vec multiply_add(Vec a, Vec b, Vec c) {
+  if constexpr (kPack == 1) {
+    return a * b + c;
+  } else {
+    asm("vdpbf16ps %2, %1, %0" : "+v"(c) : "v"(a), "v"(b));
+    return c;
+  }
+}
+
+// c[r][v] += sum over `steps` of a[r * a_row + k * a_step] * b[k * b_step + v * kLanes ...].
+template <int kRows, int kVectors>
+TS_INLINE void multiply(Vec (&c)[kRows][kVectors], const float* a, int a_row, int a_step, const float* b, int b_step, int steps) {
+  for (int k = 0; k < steps; ++k) {
+    Vec x[kVectors];
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) x[v] = load(b + v * kLanes);
+#pragma GCC unroll 32
+    for (int r = 0; r < kRows; ++r) {
+      const Vec y = splat(a[r * a_row]);
+#pragma GCC unroll 8
+      for (int v = 0; v < kVectors; ++v) c[r][v] = multiply_add(y, x[v], c[r][v]);
+    }
+    a += a_step;
+    b += b_step;
+  }
+}

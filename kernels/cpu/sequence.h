@@ -1,0 +1,76 @@
+// Which sequence a task works on and which keys a query sees.
+
+// The exported functions receive the arguments as const void*.
+TS_INLINE const TsAttentionArgs& arguments(const void* args) { return *static_cast<const TsAttentionArgs*>(args); }
+
+struct Sequence {
+  long long first_query = 0, first_key = 0;  // rows of the tensors where the sequence begins (group mode)
+  long long seqlen_q = 0, seqlen_k = 0;
+  long long shift = 0;  // key column = query row + shift on the mask's diagonal
+};
+
+inline Sequence sequence_of(const TsAttentionArgs& args, long long batch) {
+  Sequence s;
+  s.seqlen_q = args.seqlen_q;
+  s.seqlen_k = args.seqlen_k;
+  if constexpr (kGroupMode) {
+    s.first_query = args.cu_seqlens_q[batch];
+    s.first_key = args.cu_seqlens_k[batch];
+    s.seqlen_q = args.cu_seqlens_q[batch + 1] - s.first_query;
+    s.seqlen_k = args.cu_seqlens_k[batch + 1] - s.first_key;
+  }
+  s.shift = args.mask_bottom_right ? s.seqlen_k - s.seqlen_q : 0;
+  return s;
+}
+
+// Where (batch, head, row 0 of the sequence) of a tensor begins; the batch stride has no meaning in group mode.
+TS_INLINE long long offset_of(const TsStrides& strides, long long batch, long long head, long long first_row) {
+  return (kGroupMode ? first_row * strides.row : batch * strides.batch) + head * strides.head;
+}
+
+// The keys low..high that query i sees; none when low > high.
+struct Visible {
+  long long low, high;
+};
+
+TS_INLINE Visible visible_keys(const TsAttentionArgs& args, const Sequence& s, long long i) {
+  Visible v = {0, s.seqlen_k - 1};
+  if constexpr (kMask) {
+    if (args.window_left >= 0) v.low = max_of(0, i + s.shift - args.window_left);
+    if (args.window_right >= 0) v.high = min_of(v.high, i + s.shift + args.window_right);
+    if (v.low > v.high) v = {s.seqlen_k, -1};
+  }
+  return v;
+}
+
+// The numbers by which scores become exponents of 2. The sign of the scale goes into the queries (exactly), so that the largest
+// score has the largest exponent; a scale of 0 clears the queries.
+constexpr bool kTransformed = kSoftcap || kBias || kAlibi;  // logits are brought to base 2 before the maximum is taken
+
+struct Scaling {
+  float product = 1;      // kTransformed: from a product to a base-2 logit, or to the argument of tanh
+  float capped = 1;       // kSoftcap: from tanh to a base-2 logit
+  float exponent = 1;     // from a stored score to an exponent of 2
+  unsigned query_keep = ~0u, query_flip = 0;  // bit operations on query words
+};
+
+inline Scaling scaling_of(const TsAttentionArgs& args) {
+  Scaling s;
+  float scale = args.scale;
+  if (scale == 0) {
+    s.query_keep = 0;
+    scale = 1;
+  } else if (scale < 0) {
+    s.query_flip = kPack == 2 ? 0x80008000u : 0x80000000u;
+    scale = -scale;
+  }
+  if constexpr (kSoftcap) {
+    s.product = scale / args.softcap;
+    s.capped = args.softcap * kLog2E;
+  } else if constexpr (kTransformed) {
+    s.product = scale * kLog2E;
+  } else {
+    s.exponent = scale * kLog2E;
+  }
+  return s;
+}

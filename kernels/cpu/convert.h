@@ -1,5 +1,6 @@
-// Between the tensors' element type and the kernel's 32-bit words. A word is a float, or a pair of bf16 when the products
-// take pairs. Rows are walked in chunks of eight elements: head dimensions are multiples of 8, so no chunk passes a row's end.
+// Between the tensors' element type and the kernel's 32-bit words. A word is a float, or a pair of bf16 when the
+// products take pairs. Rows are walked in chunks of eight elements: head dimensions are multiples of 8, so no chunk
+// passes a row's end.
 
 template <Element>
 struct StoredAs {
@@ -20,7 +21,9 @@ typedef unsigned short LooseShorts __attribute__((vector_size(16), aligned(2), m
 constexpr int kPack = kInstruction == Instruction::fma_f32 ? 1 : 2;  // elements in a word
 constexpr int kWordsQk = kHeadDimQk / kPack;
 
-TS_INLINE Shorts load_shorts(const void* from) { return *static_cast<const LooseShorts*>(from); }
+TS_INLINE Shorts load_shorts(const void* from) {
+  return *static_cast<const LooseShorts*>(from);
+}
 
 // Eight elements as floats.
 TS_INLINE Chunk load_chunk(const Stored* from) {
@@ -51,7 +54,9 @@ TS_INLINE void store_chunk(Stored* to, Chunk x) {
   }
 }
 
-TS_INLINE void store_words(float* to, Chunk x) { *reinterpret_cast<LooseChunk*>(to) = x; }
+TS_INLINE void store_words(float* to, Chunk x) {
+  *reinterpret_cast<LooseChunk*>(to) = x;
+}
 
 // One row of `kColumns` elements as words.
 template <int kColumns>
@@ -96,7 +101,8 @@ inline void stage_keys(const Stored* from, long long stride, int first, int last
 }
 
 // The same for values, with each kPack keys interleaved into one row of words.
-inline void stage_values(const Stored* from, long long stride, int first, int last, int count, float* to, int to_stride) {
+inline void stage_values(const Stored* from, long long stride, int first, int last, int count, float* to,
+                         int to_stride) {
   for (int j = 0; j < count; j += kPack) {
     float* row = to + j / kPack * to_stride;
     const Stored* even = j >= first && j < last ? from + j * stride : kZeroRow;

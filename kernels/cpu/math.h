@@ -1,8 +1,12 @@
 // Elementary functions on vectors: exp2's polynomial, log2 and tanh.
 
-TS_INLINE Vec select(IVec mask, Vec yes, Vec no) { return mask ? yes : no; }
+TS_INLINE Vec select(IVec mask, Vec yes, Vec no) {
+  return mask ? yes : no;
+}
 
-TS_INLINE Vec magnitude(Vec x) { return (Vec)((IVec)x & 0x7fffffff); }
+TS_INLINE Vec magnitude(Vec x) {
+  return (Vec)((IVec)x & 0x7fffffff);
+}
 
 // 2^f for |f| <= 1/2: minimax polynomials with relative errors 7.5e-5, 2.7e-6 and 2.0e-7 for degrees 3, 4 and 5.
 template <int kDegree>

@@ -19,8 +19,8 @@ TS_INLINE WideVec multiply_even(UVec a, UVec b) {
   return x;
 }
 
-// 2^x. Adding 1.5 * 2^23 leaves the nearest integer n in the low bits of the sum; n goes into the exponent by an integer
-// addition, so x is kept above -126 and what was below becomes an exact 0 afterwards.
+// 2^x. Adding 1.5 * 2^23 leaves the nearest integer n in the low bits of the sum; n goes into the exponent by an
+// integer addition, so x is kept above -126 and what was below becomes an exact 0 afterwards.
 template <int kDegree>
 TS_INLINE Vec exp2(Vec x) {
   constexpr float kMagic = 12582912.0f;
@@ -31,3 +31,6 @@ TS_INLINE Vec exp2(Vec x) {
   const IVec y = (IVec)p + ((IVec)shifted << 23);
   return (Vec)(y & ~(x < floor));
 }
+
+template <class V>
+V pair_bf16(V low, V high);  // there are no pairs without AVX512-BF16; shared code needs the name alone

@@ -29,7 +29,8 @@ TS_INLINE Vec exp2(Vec x) {
   return y;
 }
 
-// The bf16 words (low[l], high[l]) of each lane: one conversion of both vectors, then a permutation that interleaves them.
+// The bf16 words (low[l], high[l]) of each lane: one conversion of both vectors, then a permutation that interleaves
+// them.
 TS_INLINE Vec pair_bf16(Vec low, Vec high) {
   typedef short Shorts __attribute__((vector_size(64)));
   constexpr Shorts kInterleave = {0, 16, 1, 17, 2,  18, 3,  19, 4,  20, 5,  21, 6,  22, 7,  23,

@@ -1,5 +1,5 @@
-// Dropout's random numbers: Philox 4x32-10 (Salmon et al., SC'11), one counter per lane. The rule that ties a counter to a
-// (query, key) pair stands in the kernel contract above.
+// Dropout's random numbers: Philox 4x32-10 (Salmon et al., SC'11), one counter per lane. The rule that ties a counter
+// to a (query, key) pair stands in the kernel contract above.
 
 struct PhiloxWords {
   UVec word[4];

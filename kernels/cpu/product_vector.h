@@ -1,5 +1,5 @@
-// The block product on vector registers: c += a b, where a's words are broadcast one by one as they lie in memory and b's
-// columns run along the lanes. One micro-tile keeps kRows x kVectors sums in registers.
+// The block product on vector registers: c += a b, where a's words are broadcast one by one as they lie in memory and
+// b's columns run along the lanes. One micro-tile keeps kRows x kVectors sums in registers.
 
 TS_INLINE Vec multiply_add(Vec a, Vec b, Vec c) {
   if constexpr (kPack == 1) {
@@ -12,7 +12,8 @@ TS_INLINE Vec multiply_add(Vec a, Vec b, Vec c) {
 
 // c[r][v] += sum over `steps` of a[r * a_row + k * a_step] * b[k * b_step + v * kLanes ...].
 template <int kRows, int kVectors>
-TS_INLINE void multiply(Vec (&c)[kRows][kVectors], const float* a, int a_row, int a_step, const float* b, int b_step, int steps) {
+TS_INLINE void multiply(Vec (&c)[kRows][kVectors], const float* a, int a_row, int a_step, const float* b, int b_step,
+                        int steps) {
   for (int k = 0; k < steps; ++k) {
     Vec x[kVectors];
 #pragma GCC unroll 8

@@ -1,6 +1,7 @@
-// A query block: kTileM (query, head) rows, one per lane, in strips of kStripVectors vectors. Usually the rows are consecutive
-// queries of one head. When a whole sequence is shorter than a block and several query heads share a key-value head, the rows
-// run through all heads of the group, so that short sequences fill the lanes and share the staged keys and values.
+// A query block: kTileM (query, head) rows, one per lane, in strips of kStripVectors vectors. Usually the rows are
+// consecutive queries of one head. When a whole sequence is shorter than a block and several query heads share a
+// key-value head, the rows run through all heads of the group, so that short sequences fill the lanes and share the
+// staged keys and values.
 
 constexpr int strip_vectors(int vectors) {
   if (kInstruction == Instruction::amx_bf16) return 2;
@@ -24,8 +25,8 @@ constexpr int kValueStride = kColumns + 16;
 struct QueryRows {
   int count;
   int query[kTileM], head[kTileM];
-  int low[kTileM], high[kTileM];                       // the keys each lane sees
-  float position[kTileM], slope[kTileM];               // ALiBi, base 2
+  int low[kTileM], high[kTileM];          // the keys each lane sees
+  float position[kTileM], slope[kTileM];  // ALiBi, base 2
   long long min_low[kStrips], max_low[kStrips], min_high[kStrips], max_high[kStrips];
 };
 
@@ -34,16 +35,18 @@ struct alignas(64) Scratch {
   float o[kStrips][kOutputRows][kStrip];
   float k[kKeyRows * kKeyStride];
   float v[kTileN / kPack * kValueStride];
-  float s[kKeyRows][kStrip];                           // scores, then (in place) probabilities
-  float p[kPack == 2 ? kTileN / 2 : 1][kStrip];        // probabilities as pairs
+  float s[kKeyRows][kStrip];                     // scores, then (in place) probabilities
+  float p[kPack == 2 ? kTileN / 2 : 1][kStrip];  // probabilities as pairs
   float bias[kBias ? kTileN : 1][kStrip];
-  float m[kTileM], l[kTileM];                          // running maximum and sum
+  float m[kTileM], l[kTileM];  // running maximum and sum
   float block[kLanes * kLanes];
   bool visited[kStrips];
   QueryRows rows;
 };
 
-TS_INLINE bool packs_heads(const TsAttentionArgs& args) { return args.heads_q > args.heads_kv && args.seqlen_q < kTileM; }
+TS_INLINE bool packs_heads(const TsAttentionArgs& args) {
+  return args.heads_q > args.heads_kv && args.seqlen_q < kTileM;
+}
 
 struct QueryBlock {
   long long batch, head, head_kv;  // the first query head
@@ -51,7 +54,9 @@ struct QueryBlock {
   Sequence sequence;
 };
 
-TS_INLINE long long heads_per_task(const TsAttentionArgs& args) { return packs_heads(args) ? args.heads_q / args.heads_kv : 1; }
+TS_INLINE long long heads_per_task(const TsAttentionArgs& args) {
+  return packs_heads(args) ? args.heads_q / args.heads_kv : 1;
+}
 
 TS_INLINE long long query_blocks(const TsAttentionArgs& args) {
   return (heads_per_task(args) * args.seqlen_q + kTileM - 1) / kTileM;
@@ -63,8 +68,8 @@ inline long long query_tasks(const void* args_pointer) {
   return args.batch * (args.heads_q / heads_per_task(args)) * query_blocks(args);
 }
 
-// Under a mask the last blocks of every head come first, because with a causal mask they see the most keys; without one, the
-// blocks of a head follow each other and share its keys and values in the caches.
+// Under a mask the last blocks of every head come first, because with a causal mask they see the most keys; without
+// one, the blocks of a head follow each other and share its keys and values in the caches.
 inline QueryBlock query_block(const TsAttentionArgs& args, long long task) {
   const long long per_task = heads_per_task(args);
   const long long groups = args.heads_q / per_task;
@@ -126,7 +131,8 @@ inline void pack_queries(const TsAttentionArgs& args, const QueryBlock& q, const
         zero_words(row, kStride);
         continue;
       }
-      row_to_words<kHeadDimQk>(base + offset_of(args.q_strides, q.batch, w.rows.head[lane0 + r], q.sequence.first_query) +
+      row_to_words<kHeadDimQk>(base +
+                                   offset_of(args.q_strides, q.batch, w.rows.head[lane0 + r], q.sequence.first_query) +
                                    w.rows.query[lane0 + r] * args.q_strides.row,
                                row);
       if (scaling.query_keep != ~0u || scaling.query_flip != 0) {

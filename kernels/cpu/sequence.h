@@ -1,7 +1,9 @@
 // Which sequence a task works on and which keys a query sees.
 
 // The exported functions receive the arguments as const void*.
-TS_INLINE const TsAttentionArgs& arguments(const void* args) { return *static_cast<const TsAttentionArgs*>(args); }
+TS_INLINE const TsAttentionArgs& arguments(const void* args) {
+  return *static_cast<const TsAttentionArgs*>(args);
+}
 
 struct Sequence {
   long long first_query = 0, first_key = 0;  // rows of the tensors where the sequence begins (group mode)
@@ -43,14 +45,14 @@ TS_INLINE Visible visible_keys(const TsAttentionArgs& args, const Sequence& s, l
   return v;
 }
 
-// The numbers by which scores become exponents of 2. The sign of the scale goes into the queries (exactly), so that the largest
-// score has the largest exponent; a scale of 0 clears the queries.
+// The numbers by which scores become exponents of 2. The sign of the scale goes into the queries (exactly), so that the
+// largest score has the largest exponent; a scale of 0 clears the queries.
 constexpr bool kTransformed = kSoftcap || kBias || kAlibi;  // logits are brought to base 2 before the maximum is taken
 
 struct Scaling {
-  float product = 1;      // kTransformed: from a product to a base-2 logit, or to the argument of tanh
-  float capped = 1;       // kSoftcap: from tanh to a base-2 logit
-  float exponent = 1;     // from a stored score to an exponent of 2
+  float product = 1;   // kTransformed: from a product to a base-2 logit, or to the argument of tanh
+  float capped = 1;    // kSoftcap: from tanh to a base-2 logit
+  float exponent = 1;  // from a stored score to an exponent of 2
   unsigned query_keep = ~0u, query_flip = 0;  // bit operations on query words
 };
 

@@ -1,5 +1,5 @@
-// The online softmax of one strip: logits from products, the running maximum and sum, probabilities. Queries run along the
-// lanes, so every reduction is vertical.
+// The online softmax of one strip: logits from products, the running maximum and sum, probabilities. Queries run along
+// the lanes, so every reduction is vertical.
 
 struct BlockOfKeys {
   long long first;  // key of row 0
@@ -25,11 +25,15 @@ TS_INLINE Vec logit(const Scaling& scaling, const Scratch& w, int lane, long lon
 }
 
 // The maximum from which exponents are measured: 0 for a lane that has seen nothing, because -inf - -inf is NaN.
-TS_INLINE Vec anchor(Vec m) { return select(m == -kInfinity, Vec{}, m); }
+TS_INLINE Vec anchor(Vec m) {
+  return select(m == -kInfinity, Vec{}, m);
+}
 
-// Takes a block's maxima into the running state. The maximum follows only when some lane grew by more than 2^8 (probabilities
-// up to 256 are harmless in every format used here), so most blocks rescale nothing. True when sums must shrink by `factor`.
-TS_INLINE bool raise_maximum(const Scaling& scaling, Scratch& w, int strip, const Vec (&top)[kVectors], Vec (&factor)[kVectors]) {
+// Takes a block's maxima into the running state. The maximum follows only when some lane grew by more than 2^8
+// (probabilities up to 256 are harmless in every format used here), so most blocks rescale nothing. True when sums must
+// shrink by `factor`.
+TS_INLINE bool raise_maximum(const Scaling& scaling, Scratch& w, int strip, const Vec (&top)[kVectors],
+                             Vec (&factor)[kVectors]) {
   IVec grew = {};
   float* m = w.m + strip * kStrip;
   for (int v = 0; v < kVectors; ++v) grew |= (top[v] - load(m + v * kLanes)) * scaling.exponent > 8.0f;
@@ -46,9 +50,10 @@ TS_INLINE bool raise_maximum(const Scaling& scaling, Scratch& w, int strip, cons
   return true;
 }
 
-// Scores become probabilities 2^(exponent * (s - m)); their sums, taken before dropout and before rounding to pairs, join l.
-inline void exponentiate(const TsAttentionArgs& args, const QueryBlock& q, const Scaling& scaling, const BlockOfKeys& block,
-                         Scratch& w, int strip) {
+// Scores become probabilities 2^(exponent * (s - m)); their sums, taken before dropout and before rounding to pairs,
+// join l.
+inline void exponentiate(const TsAttentionArgs& args, const QueryBlock& q, const Scaling& scaling,
+                         const BlockOfKeys& block, Scratch& w, int strip) {
   constexpr int kStep = kDropout ? 8 : 4;
   const int lane0 = strip * kStrip;
   Vec sum[kVectors], shift[kVectors];
@@ -89,15 +94,17 @@ inline void exponentiate(const TsAttentionArgs& args, const QueryBlock& q, const
   for (int v = 0; v < kVectors; ++v) store(w.l + lane0 + v * kLanes, sum[v]);
 }
 
-// Bias entries of a block, transposed like the scores. A row of 16 contiguous entries is read at once where the tensor has them.
-inline void stage_bias(const TsAttentionArgs& args, const QueryBlock& q, const BlockOfKeys& block, Scratch& w, int strip) {
+// Bias entries of a block, transposed like the scores. A row of 16 contiguous entries is read at once where the tensor
+// has them.
+inline void stage_bias(const TsAttentionArgs& args, const QueryBlock& q, const BlockOfKeys& block, Scratch& w,
+                       int strip) {
   const TsStrides& strides = args.bias_strides;
   const float* row[kLanes];
   for (int v = 0; v < kVectors; ++v) {
     for (int r = 0; r < kLanes; ++r) {
       const int lane = strip * kStrip + v * kLanes + r;
-      row[r] = args.bias + q.batch * strides.batch + w.rows.head[lane] * strides.head + w.rows.query[lane] * strides.row +
-               block.first * strides.column;
+      row[r] = args.bias + q.batch * strides.batch + w.rows.head[lane] * strides.head +
+               w.rows.query[lane] * strides.row + block.first * strides.column;
     }
     for (int j0 = 0; j0 < block.count; j0 += kLanes) {
       const int n = (int)min_of(kLanes, block.count - j0);

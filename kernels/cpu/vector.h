@@ -10,27 +10,53 @@ typedef unsigned long long WideVec __attribute__((vector_size(4 * kLanes)));
 typedef float LooseVec __attribute__((vector_size(4 * kLanes), aligned(4), may_alias));
 typedef int LooseIVec __attribute__((vector_size(4 * kLanes), aligned(4), may_alias));
 
-constexpr int round_up(int value, int multiple) { return (value + multiple - 1) / multiple * multiple; }
-constexpr long long min_of(long long a, long long b) { return a < b ? a : b; }
-constexpr long long max_of(long long a, long long b) { return a > b ? a : b; }
+constexpr int round_up(int value, int multiple) {
+  return (value + multiple - 1) / multiple * multiple;
+}
+constexpr long long min_of(long long a, long long b) {
+  return a < b ? a : b;
+}
+constexpr long long max_of(long long a, long long b) {
+  return a > b ? a : b;
+}
 
-TS_INLINE Vec load(const float* from) { return *reinterpret_cast<const LooseVec*>(from); }
-TS_INLINE IVec load(const int* from) { return *reinterpret_cast<const LooseIVec*>(from); }
-TS_INLINE void store(float* to, Vec x) { *reinterpret_cast<LooseVec*>(to) = x; }
-TS_INLINE void store(int* to, IVec x) { *reinterpret_cast<LooseIVec*>(to) = x; }
-TS_INLINE Vec splat(float x) { return x - Vec{}; }
-TS_INLINE IVec splat(int x) { return x + IVec{}; }
-TS_INLINE UVec splat(unsigned x) { return x + UVec{}; }
+TS_INLINE Vec load(const float* from) {
+  return *reinterpret_cast<const LooseVec*>(from);
+}
+TS_INLINE IVec load(const int* from) {
+  return *reinterpret_cast<const LooseIVec*>(from);
+}
+TS_INLINE void store(float* to, Vec x) {
+  *reinterpret_cast<LooseVec*>(to) = x;
+}
+TS_INLINE void store(int* to, IVec x) {
+  *reinterpret_cast<LooseIVec*>(to) = x;
+}
+TS_INLINE Vec splat(float x) {
+  return x - Vec{};
+}
+TS_INLINE IVec splat(int x) {
+  return x + IVec{};
+}
+TS_INLINE UVec splat(unsigned x) {
+  return x + UVec{};
+}
 
 constexpr float kInfinity = __builtin_inff();
 constexpr float kLog2E = 1.44269504088896341f;
 constexpr float kLn2 = 0.69314718055994531f;
 
-// Lane l of the result: of a where bit `step` of l is clear and of b, `step` lanes earlier, where it is set; and the converse.
-constexpr int lower_lane(int lane, int step) { return (lane & step) == 0 ? lane : kLanes + lane - step; }
-constexpr int upper_lane(int lane, int step) { return (lane & step) == 0 ? lane + step : kLanes + lane; }
+// Lane l of the result: of a where bit `step` of l is clear and of b, `step` lanes earlier, where it is set; and the
+// converse.
+constexpr int lower_lane(int lane, int step) {
+  return (lane & step) == 0 ? lane : kLanes + lane - step;
+}
+constexpr int upper_lane(int lane, int step) {
+  return (lane & step) == 0 ? lane + step : kLanes + lane;
+}
 
-// The two halves of an exchange, written as constant shuffles because both compilers turn those into single instructions.
+// The two halves of an exchange, written as constant shuffles because both compilers turn those into single
+// instructions.
 #define TS_LANES_8(f, s) f(0, s), f(1, s), f(2, s), f(3, s), f(4, s), f(5, s), f(6, s), f(7, s)
 #define TS_LANES_16(f, s) TS_LANES_8(f, s), f(8, s), f(9, s), f(10, s), f(11, s), f(12, s), f(13, s), f(14, s), f(15, s)
 

@@ -1,0 +1,93 @@
+#include "codegen/cpu_kernel_harness.hpp"
+
+#include <dlfcn.h>
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <atomic>
+#include <chrono>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+
+#include "base/subprocess.hpp"
+
+namespace tilesmith {
+
+bool machine_has(CpuLevel level) {
+  constexpr long kRequestPermission = 0x1023, kTileData = 18;  // arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA)
+  switch (level) {
+    case CpuLevel::x86_64_v3:
+      return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+    case CpuLevel::x86_64_v4:
+      return __builtin_cpu_supports("avx512bw") && __builtin_cpu_supports("avx512dq");
+    case CpuLevel::x86_64_v4_bf16:
+      return machine_has(CpuLevel::x86_64_v4) && __builtin_cpu_supports("avx512bf16");
+    case CpuLevel::x86_64_amx:
+      return machine_has(CpuLevel::x86_64_v4_bf16) && syscall(SYS_arch_prctl, kRequestPermission, kTileData) == 0;
+  }
+  return false;
+}
+
+Result<const TsCpuKernel*> compile_kernel(const Source& source, const std::string& compiler, double* seconds) {
+  static std::atomic<int> count = 0;
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / fmt::format("tilesmith_kernels_{}", getpid());
+  std::filesystem::create_directories(folder);
+  const std::filesystem::path stem = folder / fmt::format("kernel_{}", count++);
+  const std::string text_path = stem.string() + ".cpp", library_path = stem.string() + ".so";
+  std::ofstream(text_path) << source.text;
+  TS_ASSIGN(const std::filesystem::path program, find_program(compiler));
+  Command command{.arguments = {program.string()}};
+  command.arguments.insert(command.arguments.end(), source.options.begin(), source.options.end());
+  for (const char* argument : {"-Wall", "-Werror", "-shared", "-fPIC", "-o"}) command.arguments.emplace_back(argument);
+  command.arguments.push_back(library_path);
+  command.arguments.push_back(text_path);
+  const auto start = std::chrono::steady_clock::now();
+  TS_ASSIGN(const ProcessOutcome outcome, run_process(command));
+  if (seconds != nullptr) *seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+  if (!outcome.succeeded()) return fail(ErrorCode::compile_failed, outcome.describe() + "\n" + outcome.errors);
+  void* library = dlopen(library_path.c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (library == nullptr) return fail(ErrorCode::load_failed, dlerror());
+  const void* symbol = dlsym(library, source.entry_symbol.c_str());
+  if (symbol == nullptr) return fail(ErrorCode::load_failed, "no symbol " + source.entry_symbol);
+  if (std::getenv("TILESMITH_KEEP_KERNELS") == nullptr) {
+    std::filesystem::remove(text_path);
+    std::filesystem::remove(library_path);
+    std::error_code ignored;
+    std::filesystem::remove(folder, ignored);
+  }
+  return static_cast<const TsCpuKernel*>(symbol);
+}
+
+GuardedBytes::GuardedBytes(std::size_t bytes, std::size_t alignment) {
+  const std::size_t page = static_cast<std::size_t>(sysconf(_SC_PAGESIZE));
+  const std::size_t rounded = (bytes + alignment - 1) / alignment * alignment;
+  mapped_ = (rounded + page - 1) / page * page + page;
+  mapping_ =
+      static_cast<std::byte*>(mmap(nullptr, mapped_, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0));
+  std::memset(mapping_, 0xff, mapped_ - page);
+  mprotect(mapping_ + mapped_ - page, page, PROT_NONE);
+  data_ = mapping_ + mapped_ - page - rounded;
+}
+
+GuardedBytes::~GuardedBytes() {
+  munmap(mapping_, mapped_);
+}
+
+void run_kernel(const TsCpuKernel& kernel, const void* args) {
+  const GuardedBytes workspace(static_cast<std::size_t>(kernel.workspace_bytes(args)), 64);
+  const GuardedBytes scratch(static_cast<std::size_t>(kernel.scratch_bytes(args)), 64);
+  TsAttentionArgs copy = *static_cast<const TsAttentionArgs*>(args);
+  copy.workspace = workspace.data();
+  if (kernel.thread_begin != nullptr) kernel.thread_begin();
+  for (unsigned s = 0; s < kernel.stage_count; ++s) {
+    const long long tasks = kernel.stages[s].tasks(&copy);
+    for (long long t = 0; t < tasks; ++t) kernel.stages[s].run(&copy, t, scratch.data());
+  }
+  if (kernel.thread_end != nullptr) kernel.thread_end();
+}
+
+}  // namespace tilesmith

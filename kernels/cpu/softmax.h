@@ -96,7 +96,7 @@ inline void exponentiate(const TsAttentionArgs& args, const QueryBlock& q, const
 
 // Bias entries of a block, transposed like the scores. A row of 16 contiguous entries is read at once where the tensor
 // has them.
-inline void stage_bias(const TsAttentionArgs& args, const QueryBlock& q, const BlockOfKeys& block, Scratch& w,
+[[maybe_unused]] inline void stage_bias(const TsAttentionArgs& args, const QueryBlock& q, const BlockOfKeys& block, Scratch& w,
                        int strip) {
   const TsStrides& strides = args.bias_strides;
   const float* row[kLanes];

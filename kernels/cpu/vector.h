@@ -1,7 +1,7 @@
 // What every instruction set shares: loads, stores, selection and the transpose of one square block of 32-bit words.
 // `Vec` (float), `IVec` (int) and `UVec` (unsigned) have kLanes lanes; unaligned twins exist for loads and stores only.
 
-#define TS_INLINE [[gnu::always_inline]] inline
+#define TS_INLINE [[gnu::always_inline, maybe_unused]] inline  // no kernel uses every helper
 
 typedef float Vec __attribute__((vector_size(4 * kLanes)));
 typedef int IVec __attribute__((vector_size(4 * kLanes)));

@@ -66,13 +66,19 @@ Result<std::string> read_member(int directory_fd, const fs::path& directory, con
   return content;
 }
 
-Result<std::string> read_checked(int directory_fd, const fs::path& directory, const char* name, const json& files) {
+struct Checked {
+  std::uint64_t bytes = 0;
+  Sha256 digest{};
+};
+
+Result<Checked> check_member(int directory_fd, const fs::path& directory, const char* name, const json& files) {
   const json& expected = files.at(name);
-  TS_ASSIGN(std::string content, read_member(directory_fd, directory, name, kLargestFile));
+  TS_ASSIGN(const std::string content, read_member(directory_fd, directory, name, kLargestFile));
   if (content.size() != expected.at("bytes").get<std::uint64_t>()) return corrupt(directory / name, "wrong size");
-  if (to_hex(sha256(content)) != expected.at("sha256").get<std::string>())
+  const Checked found{content.size(), sha256(content)};
+  if (to_hex(found.digest) != expected.at("sha256").get<std::string>())
     return corrupt(directory / name, "wrong digest");
-  return content;
+  return found;
 }
 
 Result<StoredEntry> read_manifested(int directory_fd, const fs::path& directory, const json& manifest,
@@ -82,8 +88,8 @@ Result<StoredEntry> read_manifested(int directory_fd, const fs::path& directory,
   if (key != nullptr ? key_text != key->text : to_hex(sha256(key_text)) != directory.filename())
     return corrupt(directory, "is the entry of another key");
   const json& files = manifest.at("files");
-  TS_ASSIGN(const std::string source, read_checked(directory_fd, directory, "source", files));
-  TS_ASSIGN(const std::string log, read_checked(directory_fd, directory, "log", files));
+  TS_TRY(check_member(directory_fd, directory, "source", files));
+  TS_TRY(check_member(directory_fd, directory, "log", files));
   StoredEntry entry;
   if (manifest.at("status") == "failed") {
     entry.failure = Error{ErrorCode::compile_failed, manifest.at("reason").get<std::string>(),
@@ -93,9 +99,9 @@ Result<StoredEntry> read_manifested(int directory_fd, const fs::path& directory,
     return entry;
   }
   if (manifest.at("status") != "ok") return corrupt(directory, "unknown status");
-  TS_ASSIGN(const std::string binary, read_checked(directory_fd, directory, "binary", files));
-  entry.binary = {directory / "binary", manifest.at("key").at("entry_symbol").get<std::string>(), binary.size(),
-                  sha256(binary), true};
+  TS_ASSIGN(const Checked binary, check_member(directory_fd, directory, "binary", files));
+  entry.binary = {directory / "binary", manifest.at("key").at("entry_symbol").get<std::string>(), binary.bytes,
+                  binary.digest, true};
   return entry;
 }
 

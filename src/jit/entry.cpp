@@ -47,6 +47,14 @@ std::unexpected<Error> corrupt(const fs::path& path, std::string_view what) {
   return fail(ErrorCode::corrupt, fmt::format("{}: {}", path.string(), what));
 }
 
+/// Why something could not be opened: `corrupt`, unless this process is short of what opening takes, which says nothing
+/// about the entry.
+std::unexpected<Error> cannot_open(const fs::path& path, int reason) {
+  Error error = system_error("cannot open", path, reason);
+  if (reason != EMFILE && reason != ENFILE && reason != ENOMEM) error.code = ErrorCode::corrupt;
+  return std::unexpected(std::move(error));
+}
+
 json describe(std::string_view content) {
   return {{"bytes", content.size()}, {"sha256", to_hex(sha256(content))}};
 }
@@ -56,7 +64,7 @@ json describe(std::string_view content) {
 Result<std::string> read_member(int directory_fd, const fs::path& directory, const char* name, std::uint64_t limit) {
   const fs::path path = directory / name;
   const FileDescriptor file(::openat(directory_fd, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
-  if (!file) return corrupt(path, "missing or unreadable");
+  if (!file) return cannot_open(path, errno);
   struct stat status {};
   if (::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode)) return corrupt(path, "not a regular file");
   if ((status.st_uid != ::geteuid() && status.st_uid != 0) || (status.st_mode & (S_IWGRP | S_IWOTH)) != 0)
@@ -163,7 +171,7 @@ Result<StoredEntry> read_entry(const fs::path& directory, const EntryKey* key) {
   const FileDescriptor opened(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!opened) {
     if (errno == ENOENT) return std::unexpected(system_error("no entry", directory, ENOENT));
-    return corrupt(directory, "not a readable directory");
+    return cannot_open(directory, errno);
   }
   TS_ASSIGN(const std::string text, read_member(opened.get(), directory, "manifest.json", kLargestManifest));
   try {

@@ -389,6 +389,26 @@ TEST_F(StoreFaults, WithNowhereToKeepThingsOneWarningAndEverythingWorks) {
   }
 }
 
+TEST_F(StoreFaults, ShortageOfDescriptorsIsNoDamage) {
+  const Source source = make_source("a");
+  const int status = in_child([&] {
+    const auto store = open();
+    if (!build(*store, toolchain_, source)) return 1;
+    for (rlim_t more = 0; more < 2; ++more) {  // a hit takes two descriptors at once: the entry's directory and a file
+      const FileDescriptor last(::dup(0));
+      const rlimit limit{static_cast<rlim_t>(last.get()) + 1 + more, 4096};
+      ::setrlimit(RLIMIT_NOFILE, &limit);
+      const auto found = store->find(key_of(source));
+      if (!found || found->has_value()) return 2;
+    }
+    const rlimit limit{1024, 4096};
+    ::setrlimit(RLIMIT_NOFILE, &limit);
+    if (store->corrupt_count() != 0) return 3;
+    return store->find(key_of(source)).value().has_value() ? 0 : 4;
+  });
+  EXPECT_EQ(status, 0);
+}
+
 TEST_F(StoreFaults, EvictionUnderReadersEndsInARebuild) {
   const auto store = open();
   std::jthread pruner([&](const std::stop_token& stop) {

@@ -36,6 +36,8 @@ class AttentionExpectation {
   [[nodiscard]] bool check_guards(std::span<const float> output, Verdict& verdict) const;
   [[nodiscard]] bool check_bound(std::span<const float> output, Verdict& verdict) const;
   [[nodiscard]] bool check_relative(std::span<const float> output, Verdict& verdict) const;
+  [[nodiscard]] bool check_largest(std::span<const float> output, Verdict& verdict) const;
+  [[nodiscard]] bool check_mean(std::span<const float> output, Verdict& verdict) const;
   [[nodiscard]] bool check_norm_wise(std::span<const float> output, Verdict& verdict) const;
   [[nodiscard]] bool check_lse(std::span<const float> lse, Verdict& verdict) const;
   [[nodiscard]] std::int64_t keys_seen(std::int64_t row) const;

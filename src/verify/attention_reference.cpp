@@ -19,7 +19,7 @@ constexpr std::int64_t padded(std::int64_t columns) {
   return (columns + kStep - 1) / kStep * kStep;
 }
 
-using Vector8 = double __attribute__((vector_size(64), aligned(8)));
+using Vector8 = double __attribute__((vector_size(64), aligned(8), may_alias));
 
 // c += a b, with a (kRows x depth), b (depth x columns), c (kRows x columns) dense but for the row strides; columns is
 // a multiple of kStep.

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <cmath>
-#include <limits>
 
 namespace tilesmith {
 namespace {
@@ -27,11 +26,7 @@ Result<AttentionTolerance> attention_tolerance(ElementType input) {
     // fp32: the naive computation is as exact as a kernel, so R says nothing and B carries the check. N: relative
     // error 1.4e-5.
     case ElementType::fp32:
-      return AttentionTolerance{.relative_max = std::numeric_limits<double>::infinity(),
-                                .relative_mean = std::numeric_limits<double>::infinity(),
-                                .norm_wise = 1e-10,
-                                .weight_roundoff = kFp32Roundoff,
-                                .bounded = true};
+      return AttentionTolerance{.norm_wise = 1e-10, .weight_roundoff = kFp32Roundoff, .bounded = true};
     // R: FlashAttention's tests allow twice the error of a plain implementation. N: 1e-5 is DeepGEMM's limit for bf16;
     // fp16 rounds eight times finer, and errors enter N squared.
     case ElementType::fp16:
@@ -46,8 +41,9 @@ Result<AttentionTolerance> attention_tolerance(ElementType input) {
                                 .norm_wise = 1e-5,
                                 .weight_roundoff = unit_roundoff(ElementType::bf16),
                                 .bounded = true};
-    // R: FlashAttention's Hopper tests, 4 for fp8. N: DeepGEMM's 1e-3 for fp8, times the square of the coarser rounding
-    // for e5m2. Where small weights are flushed to zero depends on how a kernel scales them, so no bound per element.
+    // R: FlashAttention's Hopper tests, 4 for fp8. N: DeepGEMM's 1e-3 for fp8; e5m2 rounds twice as coarsely, its
+    // emulated kernels reach 6e-4. Where small weights are flushed to zero depends on how a kernel scales them, so no
+    // bound per element.
     case ElementType::fp8e4m3:
       return AttentionTolerance{.relative_max = 4,
                                 .relative_mean = 3,
@@ -56,7 +52,7 @@ Result<AttentionTolerance> attention_tolerance(ElementType input) {
     case ElementType::fp8e5m2:
       return AttentionTolerance{.relative_max = 4,
                                 .relative_mean = 3,
-                                .norm_wise = 4e-3,
+                                .norm_wise = 2e-3,
                                 .weight_roundoff = unit_roundoff(ElementType::fp8e5m2)};
     default:
       return fail(ErrorCode::unsupported, fmt::format("there is no tolerance for attention in {}", to_string(input)),

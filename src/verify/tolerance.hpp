@@ -11,7 +11,7 @@ namespace tilesmith {
 
 /// Attention forward on inputs of one type.
 struct AttentionTolerance {
-  /// Check R: largest and mean error over those of the naive computation.
+  /// Check R: largest and mean error over those of the naive computation; 0: the check does not apply.
   double relative_max = 0, relative_mean = 0;
   /// Check N: |x - y|^2 / (|x|^2 + |y|^2) of a head.
   double norm_wise = 0;

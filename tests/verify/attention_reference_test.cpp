@@ -9,7 +9,7 @@
 #include <numeric>
 
 #include "base/philox.hpp"
-#include "verify/attention_case.hpp"
+#include "verify/random_attention.hpp"
 
 namespace tilesmith {
 namespace {
@@ -17,7 +17,7 @@ namespace {
 using Real = long double;
 
 // The weight exp(s_ij) of a visible pair, straight from the definition in kernels/cpu/abi.h; 0 when invisible.
-Real weight(const AttentionCase& c, std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) {
+Real weight(const RandomAttention& c, std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) {
   const AttentionTensors& t = c.tensors;
   const std::int64_t lq = t.cu_seqlens_q ? t.cu_seqlens_q[b + 1] - t.cu_seqlens_q[b] : t.seqlen_q;
   const std::int64_t lk = t.cu_seqlens_k ? t.cu_seqlens_k[b + 1] - t.cu_seqlens_k[b] : t.seqlen_k;
@@ -50,7 +50,7 @@ bool kept(const AttentionTensors& t, std::int64_t b, std::int64_t h, std::int64_
 
 void expect_matches_definition(const CaseOptions& options) {
   SCOPED_TRACE(describe(options));
-  const AttentionCase c(options);
+  const RandomAttention c(options);
   const AttentionTensors& t = c.tensors;
   const auto result = attention_reference(t, 1);
   ASSERT_TRUE(result) << result.error().text();
@@ -114,7 +114,7 @@ TEST(AttentionReference, MatchesTheDefinitionAcrossBlockEdges) {
 }
 
 TEST(AttentionReference, AnyThreadCountGivesTheSameBits) {
-  const AttentionCase c({.seqlen_q = 70, .seqlen_k = 90, .drop_threshold = 6000});
+  const RandomAttention c({.seqlen_q = 70, .seqlen_k = 90, .drop_threshold = 6000});
   const auto one = attention_reference(c.tensors, 1);
   const auto many = attention_reference(c.tensors, 5);
   ASSERT_TRUE(one && many);
@@ -133,7 +133,7 @@ TEST(AttentionReference, RowsWithoutKeysAreZeroWithAndWithoutSink) {
                               .sink = sink,
                               .window_left = 2,
                               .window_right = 0};
-    const AttentionCase c(options);
+    const RandomAttention c(options);
     const auto result = attention_reference(c.tensors);
     ASSERT_TRUE(result);
     for (std::int64_t i = 8; i < 40; ++i) {
@@ -149,7 +149,7 @@ TEST(AttentionReference, RowsWithoutKeysAreZeroWithAndWithoutSink) {
 }
 
 TEST(AttentionReference, MinusInfinityInTheBiasMasks) {
-  AttentionCase c({.batch = 1, .heads_q = 1, .heads_kv = 1, .seqlen_q = 2, .seqlen_k = 5, .bias = true});
+  RandomAttention c({.batch = 1, .heads_q = 1, .heads_kv = 1, .seqlen_q = 2, .seqlen_k = 5, .bias = true});
   for (std::size_t j = 0; j < 5; ++j)
     c.bias[j] = -std::numeric_limits<float>::infinity();  // row 0 has no key with any weight
   c.bias[5 + 2] = -std::numeric_limits<float>::infinity();
@@ -163,7 +163,7 @@ TEST(AttentionReference, MinusInfinityInTheBiasMasks) {
 }
 
 TEST(AttentionReference, ConstantValuesComeOutUnchanged) {
-  AttentionCase c({.bias = true, .window_right = 3, .softcap = 4});
+  RandomAttention c({.bias = true, .window_right = 3, .softcap = 4});
   for (std::int64_t b = 0; b < 2; ++b)
     for (std::int64_t h = 0; h < 2; ++h)
       for (std::int64_t j = 0; j < 13; ++j)
@@ -175,11 +175,11 @@ TEST(AttentionReference, ConstantValuesComeOutUnchanged) {
 }
 
 TEST(AttentionReference, AWindowOverEverythingIsNoWindow) {
-  const auto none = attention_reference(AttentionCase({}).tensors);
-  const auto full = attention_reference(AttentionCase({.window_left = 13, .window_right = 13}).tensors);
-  const auto huge = attention_reference(AttentionCase({.window_left = std::numeric_limits<std::int64_t>::max(),
-                                                       .window_right = std::numeric_limits<std::int64_t>::max(),
-                                                       .bottom_right = true})
+  const auto none = attention_reference(RandomAttention({}).tensors);
+  const auto full = attention_reference(RandomAttention({.window_left = 13, .window_right = 13}).tensors);
+  const auto huge = attention_reference(RandomAttention({.window_left = std::numeric_limits<std::int64_t>::max(),
+                                                         .window_right = std::numeric_limits<std::int64_t>::max(),
+                                                         .bottom_right = true})
                                             .tensors);
   ASSERT_TRUE(none && full && huge);
   EXPECT_EQ(none->o, full->o);
@@ -187,7 +187,7 @@ TEST(AttentionReference, AWindowOverEverythingIsNoWindow) {
 }
 
 TEST(AttentionReference, TheFirstCausalRowIsTheFirstValue) {
-  const AttentionCase c({.type = ElementType::bf16, .window_right = 0});
+  const RandomAttention c({.type = ElementType::bf16, .window_right = 0});
   const auto result = attention_reference(c.tensors);
   ASSERT_TRUE(result);
   for (std::int64_t h = 0; h < 4; ++h)
@@ -197,7 +197,7 @@ TEST(AttentionReference, TheFirstCausalRowIsTheFirstValue) {
 }
 
 TEST(AttentionReference, PermutingTheBatchPermutesTheResult) {
-  AttentionCase c({});
+  RandomAttention c({});
   const auto before = attention_reference(c.tensors);
   for (TensorView* view : {&c.tensors.q, &c.tensors.k, &c.tensors.v}) {
     const std::int64_t heads = view == &c.tensors.q ? 4 : 2;
@@ -219,7 +219,7 @@ TEST(AttentionReference, PermutingTheBatchPermutesTheResult) {
 }
 
 TEST(AttentionReference, PiecesOfTheKeysCombineByTheirLse) {
-  const AttentionCase c({.batch = 1, .seqlen_k = 40});
+  const RandomAttention c({.batch = 1, .seqlen_k = 40});
   const auto whole = attention_reference(c.tensors);
   AttentionTensors left = c.tensors;
   left.seqlen_k = 17;
@@ -240,7 +240,8 @@ TEST(AttentionReference, PiecesOfTheKeysCombineByTheirLse) {
 }
 
 TEST(AttentionReference, DropoutKeepsTheExpectedShareAndLeavesTheLse) {
-  AttentionCase c({.batch = 1, .heads_q = 2, .heads_kv = 1, .seqlen_q = 64, .seqlen_k = 512, .drop_threshold = 16384});
+  RandomAttention c(
+      {.batch = 1, .heads_q = 2, .heads_kv = 1, .seqlen_q = 64, .seqlen_k = 512, .drop_threshold = 16384});
   std::int64_t kept_pairs = 0;
   for (std::int64_t i = 0; i < 64; ++i)
     for (std::int64_t j = 0; j < 512; ++j) kept_pairs += keeps(c.tensors, 0, 0, i, j);
@@ -254,7 +255,7 @@ TEST(AttentionReference, DropoutKeepsTheExpectedShareAndLeavesTheLse) {
 
 TEST(AttentionTensors, RowPositionsInvertRowNumbers) {
   for (const bool group : {false, true}) {
-    const AttentionCase c({.batch = 5, .group = group, .seed = 3});
+    const RandomAttention c({.batch = 5, .group = group, .seed = 3});
     std::int64_t rows = 0;
     for (std::int64_t b = 0; b < 5; ++b)
       for (std::int64_t h = 0; h < 4; ++h)
@@ -269,7 +270,7 @@ TEST(AttentionTensors, RowPositionsInvertRowNumbers) {
 }
 
 TEST(AttentionTensors, RefusesCallsWithoutMeaning) {
-  const AttentionCase c({.group = true});
+  const RandomAttention c({.group = true});
   const auto refused = [&](auto change, const std::string& word) {
     AttentionTensors t = c.tensors;
     change(t);

@@ -4,11 +4,11 @@
 #include <algorithm>
 #include <cmath>
 
-#include "verify/attention_case.hpp"
 #include "verify/attention_check.hpp"
 #include "verify/emulated_kernel.hpp"
 #include "verify/guarded_buffer.hpp"
 #include "verify/one_hot.hpp"
+#include "verify/random_attention.hpp"
 
 namespace tilesmith {
 namespace {
@@ -67,7 +67,7 @@ TEST(GuardedBuffer, HoldsWhatItIsFilledWith) {
 }
 
 TEST(ReadOutput, FollowsTheOffsetsOfGroupMode) {
-  const AttentionCase c({.batch = 3, .group = true, .heads_inside = true, .row_gap = 2, .seed = 5});
+  const RandomAttention c({.batch = 3, .group = true, .heads_inside = true, .row_gap = 2, .seed = 5});
   const std::vector<float> q = read_output(c.tensors, c.tensors.q, c.tensors.head_dim_qk);
   std::size_t seen = 0;
   for (std::int64_t b = 0; b < 3; ++b)
@@ -80,8 +80,8 @@ TEST(ReadOutput, FollowsTheOffsetsOfGroupMode) {
 }
 
 // A case whose tensors hold one-hot inputs.
-std::unique_ptr<AttentionCase> one_hot_case(const CaseOptions& options, const OneHotInputs& inputs) {
-  auto c = std::make_unique<AttentionCase>(options);
+std::unique_ptr<RandomAttention> one_hot_case(const CaseOptions& options, const OneHotInputs& inputs) {
+  auto c = std::make_unique<RandomAttention>(options);
   AttentionTensors& t = c->tensors;
   const std::int64_t total_k = t.group_mode() ? t.cu_seqlens_k[t.batch] : 0;
   for (std::int64_t b = 0; b < t.batch; ++b) {
@@ -110,7 +110,7 @@ TEST(OneHot, CorrectKernelsAreExactInEveryTypeAndNoFaultHides) {
     CaseOptions options = random_options(static_cast<ElementType>(1 + seed % 5), 300 + seed);
     options.drop_threshold = 0;
     if (options.softcap != 0) options.softcap += 25;
-    const AttentionCase shape(options);
+    const RandomAttention shape(options);
     const auto inputs = one_hot_inputs(shape.tensors, seed);
     if (!inputs) {
       EXPECT_TRUE(options.head_dim_qk < 8 || options.softcap != 0 || size_of(options.type) == 1)
@@ -145,7 +145,7 @@ TEST(OneHot, CorrectKernelsAreExactInEveryTypeAndNoFaultHides) {
 TEST(OneHot, OutputsAreRowsOfV) {
   const CaseOptions options{
       .type = ElementType::bf16, .seqlen_q = 20, .seqlen_k = 40, .head_dim_qk = 16, .window_right = 0};
-  const auto inputs = one_hot_inputs(AttentionCase(options).tensors, 3);
+  const auto inputs = one_hot_inputs(RandomAttention(options).tensors, 3);
   ASSERT_TRUE(inputs) << inputs.error().text();
   for (const float value : inputs->v) {
     EXPECT_NE(value, 0.0F);
@@ -169,7 +169,7 @@ TEST(OneHot, OutputsAreRowsOfV) {
 
 TEST(OneHot, SaysWhenNoSuchInputsExist) {
   const auto refused = [](const CaseOptions& options, const char* word) {
-    const auto inputs = one_hot_inputs(AttentionCase(options).tensors, 1);
+    const auto inputs = one_hot_inputs(RandomAttention(options).tensors, 1);
     ASSERT_FALSE(inputs) << word;
     EXPECT_EQ(inputs.error().code, ErrorCode::unsupported);
     EXPECT_NE(inputs.error().text().find(word), std::string::npos) << inputs.error().text();

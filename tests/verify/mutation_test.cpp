@@ -9,9 +9,9 @@
 #include <map>
 
 #include "base/random.hpp"
-#include "verify/attention_case.hpp"
 #include "verify/attention_check.hpp"
 #include "verify/emulated_kernel.hpp"
+#include "verify/random_attention.hpp"
 
 namespace tilesmith {
 namespace {
@@ -37,7 +37,7 @@ INSTANTIATE_TEST_SUITE_P(Types, CheckerOf, ::testing::ValuesIn(kInputTypes),
 TEST_P(CheckerOf, AcceptsCorrectKernels) {
   for (std::uint64_t seed = 0; seed < 120; ++seed) {
     const CaseOptions options = random_options(GetParam(), seed);
-    const AttentionCase c(options);
+    const RandomAttention c(options);
     const ElementType output_type = output_of(GetParam(), seed);
     const auto expectation = AttentionExpectation::make(c.tensors, output_type, 1);
     ASSERT_TRUE(expectation) << expectation.error().text();
@@ -74,7 +74,7 @@ struct Subject {
   }
 
   CaseOptions options;
-  AttentionCase problem;
+  RandomAttention problem;
   const AttentionTensors& tensors;
   ElementType output_type;
   EmulatedOptions kernel{.block = 32, .splits = 2};
@@ -342,7 +342,7 @@ TEST(Checker, TheSentenceNamesCheckFigureLimitAndPlace) {
 
 TEST(Checker, MistrustsInputsThatProveNothing) {
   for (const double value : {0.0, 1e-10}) {  // zero, and what becomes zero in fp16
-    AttentionCase zeros({.type = ElementType::bf16, .seqlen_q = 20, .seqlen_k = 20});
+    RandomAttention zeros({.type = ElementType::bf16, .seqlen_q = 20, .seqlen_k = 20});
     for (std::int64_t b = 0; b < 2; ++b)
       for (std::int64_t h = 0; h < 2; ++h)
         for (std::int64_t j = 0; j < 20; ++j)
@@ -353,7 +353,7 @@ TEST(Checker, MistrustsInputsThatProveNothing) {
     EXPECT_EQ(verdict.outcome, Outcome::mistrusted) << verdict.reason;
     EXPECT_NE(verdict.reason.find("33 % of the reference are zeros"), std::string::npos) << verdict.reason;
   }
-  AttentionCase huge({});
+  RandomAttention huge({});
   huge.set(huge.tensors.v, 0, 0, 0, 0, std::numeric_limits<double>::infinity());
   const auto expectation = AttentionExpectation::make(huge.tensors, ElementType::fp32, 1);
   ASSERT_TRUE(expectation);
@@ -365,7 +365,7 @@ TEST(Checker, MistrustsInputsThatProveNothing) {
 TEST(Checker, NaiveResultsInFp32Pass) {
   // In fp32 nothing is stored narrower than it is computed: the naive result is as good as a kernel's.
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
-    const AttentionCase c(random_options(ElementType::fp32, seed));
+    const RandomAttention c(random_options(ElementType::fp32, seed));
     const auto expectation = AttentionExpectation::make(c.tensors, ElementType::fp32, 1);
     ASSERT_TRUE(expectation);
     const Verdict verdict = expectation->judge(expectation->naive());
@@ -374,11 +374,11 @@ TEST(Checker, NaiveResultsInFp32Pass) {
 }
 
 TEST(Checker, RefusesTypesWithoutATolerance) {
-  AttentionCase c({.type = ElementType::fp64});
+  RandomAttention c({.type = ElementType::fp64});
   const auto expectation = AttentionExpectation::make(c.tensors, ElementType::fp64, 1);
   ASSERT_FALSE(expectation);
   EXPECT_EQ(expectation.error().code, ErrorCode::unsupported);
-  EXPECT_FALSE(AttentionExpectation::make(AttentionCase({}).tensors, ElementType::int8));
+  EXPECT_FALSE(AttentionExpectation::make(RandomAttention({}).tensors, ElementType::int8));
 }
 
 }  // namespace

@@ -26,11 +26,11 @@ struct CaseOptions {
   std::uint64_t seed = 1;
 };
 
-class AttentionCase {
+class RandomAttention {
  public:
-  explicit AttentionCase(const CaseOptions& options);
-  AttentionCase(const AttentionCase&) = delete;
-  AttentionCase& operator=(const AttentionCase&) = delete;
+  explicit RandomAttention(const CaseOptions& options);
+  RandomAttention(const RandomAttention&) = delete;
+  RandomAttention& operator=(const RandomAttention&) = delete;
 
   /// Sets element (b, h, row, column) of q, k or v; rows count within the sequence.
   void set(TensorView& view, std::int64_t b, std::int64_t h, std::int64_t row, std::int64_t column, double value);

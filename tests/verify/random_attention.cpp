@@ -1,4 +1,4 @@
-#include "verify/attention_case.hpp"
+#include "verify/random_attention.hpp"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@
 
 namespace tilesmith {
 
-AttentionCase::AttentionCase(const CaseOptions& options) {
+RandomAttention::RandomAttention(const CaseOptions& options) {
   const RandomStream random{options.seed, 99};
   AttentionTensors& t = tensors;
   t.batch = options.batch;
@@ -70,8 +70,8 @@ AttentionCase::AttentionCase(const CaseOptions& options) {
   }
 }
 
-TensorView AttentionCase::make(const CaseOptions& options, std::vector<std::byte>& storage, std::int64_t heads,
-                               std::int64_t rows, std::int64_t columns, std::uint64_t stream) {
+TensorView RandomAttention::make(const CaseOptions& options, std::vector<std::byte>& storage, std::int64_t heads,
+                                 std::int64_t rows, std::int64_t columns, std::uint64_t stream) {
   const std::int64_t pitch = columns + options.row_gap;
   TensorStrides strides{heads * rows * pitch, rows * pitch, pitch, 1};
   if (options.heads_inside) strides = {rows * heads * pitch, pitch, heads * pitch, 1};
@@ -83,22 +83,22 @@ TensorView AttentionCase::make(const CaseOptions& options, std::vector<std::byte
   return {storage.data(), options.type, strides};
 }
 
-std::int64_t AttentionCase::offset(const TensorView& view, std::int64_t b, std::int64_t h, std::int64_t row,
-                                   std::int64_t column) const {
+std::int64_t RandomAttention::offset(const TensorView& view, std::int64_t b, std::int64_t h, std::int64_t row,
+                                     std::int64_t column) const {
   const SequenceSpan sequence = sequence_of(tensors, b);
   const std::int64_t begin = view.data == tensors.q.data ? sequence.q_begin : sequence.k_begin;
   return (tensors.group_mode() ? 0 : b * view.strides.batch) + h * view.strides.head +
          (begin + row) * view.strides.row + column * view.strides.column;
 }
 
-void AttentionCase::set(TensorView& view, std::int64_t b, std::int64_t h, std::int64_t row, std::int64_t column,
-                        double value) {
+void RandomAttention::set(TensorView& view, std::int64_t b, std::int64_t h, std::int64_t row, std::int64_t column,
+                          double value) {
   std::vector<std::byte>& storage = view.data == q_.data() ? q_ : view.data == k_.data() ? k_ : v_;
   store_element(view.type, storage.data(), static_cast<std::size_t>(offset(view, b, h, row, column)), value);
 }
 
-double AttentionCase::get(const TensorView& view, std::int64_t b, std::int64_t h, std::int64_t row,
-                          std::int64_t column) const {
+double RandomAttention::get(const TensorView& view, std::int64_t b, std::int64_t h, std::int64_t row,
+                            std::int64_t column) const {
   return load_element(view.type, view.data, static_cast<std::size_t>(offset(view, b, h, row, column)));
 }
 

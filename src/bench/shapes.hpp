@@ -1,0 +1,103 @@
+// The shape matrix: named sweeps over attention shapes, in tiers of growing cost (data/attention_shapes.yaml, or a
+// user's file of that schema).
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.hpp"
+#include "base/function_ref.hpp"
+#include "kernel/data_type.hpp"
+#include "kernel/traits.hpp"
+
+namespace tilesmith {
+
+/// One attention problem of a sweep.
+struct AttentionShape {
+  std::int64_t batch = 1, seqlen_q = 1024, seqlen_k = 1024, heads_q = 16, heads_kv = 16, head_dim_qk = 128,
+               head_dim_v = 128;
+  DataType data_type = DataType::fp16;
+  MaskKind mask = MaskKind::none;
+  BiasKind bias = BiasKind::none;
+  double dropout = 0;
+  bool lse = false;
+
+  friend bool operator==(const AttentionShape&, const AttentionShape&) = default;
+
+  /// "b2_q1024_k1024_h16x8_d128x128_fp16_top_left_nobias_p0.1_lse": the same text on every machine, in results and for
+  /// sharding.
+  [[nodiscard]] std::string id() const;
+};
+
+/// The values of each axis; the product of them all is the sweep, in this order with the last axis fastest.
+struct ShapeAxes {
+  std::vector<std::int64_t> batch, seqlen_q, seqlen_k, heads_q, heads_kv, head_dim_qk, head_dim_v;
+  std::vector<DataType> data_type;
+  std::vector<MaskKind> mask;
+  std::vector<BiasKind> bias;
+  std::vector<double> dropout;
+  std::vector<bool> lse;
+};
+
+struct ShapeSweep {
+  std::string id;
+  std::string about;
+  ShapeAxes axes;
+  /// What the file says the sweep holds; 0 where it says nothing.
+  struct Counts {
+    std::int64_t shapes = 0, distinct = 0, pair_ok = 0, heads_ok = 0;
+  } counts;
+
+  /// How many shapes; the largest integer when there are more.
+  [[nodiscard]] std::int64_t size() const;
+  void for_each(FunctionRef<void(const AttentionShape&)> visit) const;
+};
+
+/// One of N equal parts of a sweep; which part a shape belongs to depends on the shape alone.
+struct Shard {
+  std::uint64_t index = 1, count = 1;  ///< index from 1 to count
+
+  /// "2/8".
+  [[nodiscard]] static Result<Shard> parse(std::string_view text);
+  [[nodiscard]] bool has(const AttentionShape& shape) const;
+};
+
+class ShapeMatrix {
+ public:
+  /// The matrix compiled into the library.
+  [[nodiscard]] static Result<ShapeMatrix> builtin();
+  [[nodiscard]] static Result<ShapeMatrix> load(const std::filesystem::path& path);
+  /// `origin` begins every error message.
+  [[nodiscard]] static Result<ShapeMatrix> parse(std::string_view yaml, std::string_view origin);
+
+  /// The sweeps of a kernel variant (fwd, splitkv, bwd...) in a tier (smoke, full, nightly) and the tiers it includes,
+  /// in file order.
+  [[nodiscard]] Result<std::vector<const ShapeSweep*>> sweeps(std::string_view variant, std::string_view tier) const;
+  /// Their shapes that belong to the shard, in order, repeats included.
+  [[nodiscard]] Result<std::vector<AttentionShape>> shapes(std::string_view variant, std::string_view tier,
+                                                           Shard shard = {}) const;
+  /// How long one kernel may take on one shape, in seconds.
+  [[nodiscard]] Result<int> timeout_s(std::string_view tier) const;
+
+ private:
+  friend class ShapeReader;
+
+  struct Tier {
+    std::vector<std::string> includes;
+    int timeout_s = 0;
+  };
+  using Section = std::map<std::string, std::vector<ShapeSweep>, std::less<>>;  // by tier
+
+  [[nodiscard]] Result<const Tier*> tier_named(std::string_view name) const;
+
+  std::map<std::string, Tier, std::less<>> tiers_;
+  std::map<std::string, std::string, std::less<>> variant_sections_;
+  std::map<std::string, Section, std::less<>> sections_;
+};
+
+}  // namespace tilesmith

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <cstddef>
 #include <limits>
+#include <unordered_set>
 
 #include "base/nearest.hpp"
 #include "base/sha256.hpp"
@@ -117,6 +118,34 @@ Result<std::vector<AttentionShape>> ShapeMatrix::shapes(std::string_view variant
       if (shard.has(shape)) all.push_back(shape);
     });
   return all;
+}
+
+Result<std::vector<AttentionProblem>> load_problems(const std::filesystem::path& path, std::string_view tier,
+                                                    std::string_view shard) {
+  TS_ASSIGN(const ShapeMatrix matrix, path.empty() ? ShapeMatrix::builtin() : ShapeMatrix::load(path));
+  Shard part;
+  if (!shard.empty()) {
+    TS_ASSIGN(part, Shard::parse(shard));
+  }
+  TS_ASSIGN(const std::vector<AttentionShape> shapes, matrix.shapes("fwd", tier, part));
+  std::vector<AttentionProblem> problems;
+  std::unordered_set<std::string> seen;
+  for (const AttentionShape& shape : shapes) {
+    if (shape.heads_q % shape.heads_kv != 0 || !seen.insert(shape.id()).second) continue;
+    problems.push_back({.data_type = shape.data_type,
+                        .batch = shape.batch,
+                        .heads_q = shape.heads_q,
+                        .heads_kv = shape.heads_kv,
+                        .seqlen_q = shape.seqlen_q,
+                        .seqlen_k = shape.seqlen_k,
+                        .head_dim_qk = shape.head_dim_qk,
+                        .head_dim_v = shape.head_dim_v,
+                        .mask = shape.mask,
+                        .bias = shape.bias,
+                        .dropout = shape.dropout > 0,
+                        .lse = shape.lse});
+  }
+  return problems;
 }
 
 }  // namespace tilesmith

@@ -14,6 +14,7 @@
 #include "base/function_ref.hpp"
 #include "kernel/data_type.hpp"
 #include "kernel/traits.hpp"
+#include "tilesmith/attention.hpp"
 
 namespace tilesmith {
 
@@ -99,5 +100,11 @@ class ShapeMatrix {
   std::map<std::string, std::string, std::less<>> variant_sections_;
   std::map<std::string, Section, std::less<>> sections_;
 };
+
+/// The forward problems of a tier: from the file `path`, or the built-in matrix when it is empty; the part `shard`
+/// ("2/8"), or all when it is empty. Shapes that are listed twice come once, and those whose heads_q is no multiple of
+/// heads_kv, which no kernel computes, are left out.
+[[nodiscard]] Result<std::vector<AttentionProblem>> load_problems(const std::filesystem::path& path,
+                                                                  std::string_view tier, std::string_view shard);
 
 }  // namespace tilesmith

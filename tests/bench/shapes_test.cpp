@@ -151,6 +151,20 @@ forward: {smoke: [{id: small, axes: {seqlen_q: [7, 9]}}]}
   EXPECT_FALSE(shapes->back().lse);
 }
 
+TEST(Shapes, ProblemsAreDistinctAndHaveMeaning) {
+  const auto problems = load_problems("", "smoke", "");
+  ASSERT_TRUE(problems) << problems.error().text();
+  // 698 distinct shapes; heads_q is no multiple of heads_kv in 32 of Vision_Transformer_Shapes (40 over 16) and 6 of
+  // Extreme_GQA_Ratios.
+  EXPECT_EQ(problems->size(), 698u - 32 - 8);
+  EXPECT_EQ(problems->front().seqlen_q, 2048);
+  std::size_t parts = 0;
+  for (const char* shard : {"1/3", "2/3", "3/3"}) parts += load_problems("", "smoke", shard)->size();
+  EXPECT_EQ(parts, problems->size());
+  EXPECT_FALSE(load_problems("", "smoke", "4/3"));
+  EXPECT_FALSE(load_problems("/nonexistent.yaml", "smoke", ""));
+}
+
 TEST(Shapes, UnknownNamesAreRefusedWithTheNearest) {
   const ShapeMatrix matrix = builtin();
   const auto tier = matrix.shapes("fwd", "smokey");

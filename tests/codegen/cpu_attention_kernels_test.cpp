@@ -13,7 +13,7 @@
 
 #include "base/random.hpp"
 #include "codegen/cpu_kernel_harness.hpp"
-#include "verify/attention_case.hpp"
+#include "verify/random_attention.hpp"
 #include "verify/attention_reference.hpp"
 
 namespace tilesmith {
@@ -212,7 +212,7 @@ TEST_P(CpuAttentionKernels, RandomProblemsMatchTheReference) {
     CpuAttentionParameters p;
     const CaseOptions options = random_case(GetParam(), seed, p);
     SCOPED_TRACE(fmt::format("{} tile {}x{} {}", describe(GetParam()), p.tile_m, p.tile_n, describe(options)));
-    const AttentionCase problem(options);
+    const RandomAttention problem(options);
     expect_correct(p, problem.tensors);
     if (HasFatalFailure()) return;
   }

@@ -17,9 +17,9 @@ HOPPER_CASES = [
     ("plain", {}, {}),
     ("ragged", dict(seqlen_q=333, seqlen_k=457), {}),
     ("causal", dict(seqlen_q=1000, seqlen_k=1000, window=(-1, 0)), {}),
-    ("causal, half blocks", dict(seqlen_q=1000, seqlen_k=1100, window=(-1, 0), heads_q=40, heads_kv=40), dict(half_blocks=True)),
-    ("causal, half blocks, three warpgroups", dict(seqlen_q=600, seqlen_k=600, window=(-1, 5), heads_q=60, heads_kv=60, head_dim_qk=64,
-                                                   head_dim_v=64), dict(warpgroups=3, half_blocks=True, ping_pong=True)),
+    ("causal, late wait", dict(seqlen_q=1000, seqlen_k=1100, window=(-1, 0), heads_q=40, heads_kv=40), dict(late_wait=True)),
+    ("window ahead, three warpgroups", dict(seqlen_q=600, seqlen_k=600, window=(-1, 5), heads_q=60, heads_kv=60, head_dim_qk=64,
+                                                   head_dim_v=64), dict(warpgroups=3, ping_pong=True)),
     ("causal ping-pong static", dict(seqlen_q=1000, seqlen_k=1000, window=(-1, 0)), dict(ping_pong=True, dynamic=False)),
     ("causal top-left", dict(seqlen_q=300, seqlen_k=700, window=(-1, 0), bottom_right=False), {}),
     ("causal bottom-right, short keys", dict(seqlen_q=700, seqlen_k=300, window=(-1, 0)), {}),
@@ -118,14 +118,14 @@ class Facts:
             setattr(self, name, facts.get(name, value))
 
 
+# Configurations worth a try beside the table's, by head dimension.
 EXPLORED = {
-    64: [dict(warpgroups=3, ping_pong=True, stages=st, query_buffers=q) for st in (2, 4) for q in (1, 2)]
-    + [dict(warpgroups=3, ping_pong=True, half_blocks=True), dict(warpgroups=3, ping_pong=True, stages=3, late_wait=True)]
-    + [dict(warpgroups=1, blocks_per_sm=3, tile_n=64, stages=st, query_buffers=q) for st, q in ((2, 2), (3, 1), (3, 2), (4, 1))]
-    + [dict(warpgroups=1, blocks_per_sm=2, query_buffers=q, stages=st, half_blocks=h) for q, st in ((1, 3), (2, 2)) for h in (False, True)]
-    + [dict(query_buffers=2, ping_pong=True, stages=st, half_blocks=h) for st in (3, 4) for h in (False, True)],
-    128: [dict(query_buffers=q, stages=st, ping_pong=True, late_wait=l, half_blocks=h) for q, st in ((2, 2), (1, 3)) for l in (False, True) for h in (False, True)],
-    256: [dict(tile_n=n, ping_pong=True, dynamic=d, late_wait=True) for n in (48, 64, 80) for d in (False, True)],
+    64: [dict(warpgroups=3, ping_pong=p, late_wait=l) for p in (False, True) for l in (False, True)]
+    + [dict(warpgroups=1, blocks_per_sm=3, tile_n=64, stages=3, query_buffers=2), dict(warpgroups=1, blocks_per_sm=2, query_buffers=2)],
+    128: [dict(query_buffers=2, ping_pong=p, late_wait=l) for l in (False, True) for p in (False, True)]
+    + [dict(stages=3, ping_pong=True, late_wait=True)] + [dict(tile_n=n, ping_pong=True, late_wait=True) for n in (160, 176)]
+    + [dict(warpgroups=1, blocks_per_sm=2, tile_n=64, query_buffers=q, late_wait=l) for q in (1, 2) for l in (False, True)],
+    256: [dict(tile_n=n, ping_pong=True, dynamic=d, late_wait=True) for n in (64, 80) for d in (False, True)],
 }
 
 
@@ -139,7 +139,6 @@ def timed(args):
                 facts = dict(batch=16384 // seqlen, heads_q=heads, heads_kv=heads, seqlen_q=seqlen, seqlen_k=seqlen, head_dim_qk=head_dim,
                              head_dim_v=head_dim, window=(-1, 0 if mask == "causal" else -1))
                 tiles = EXPLORED[head_dim] if args.explore else [hopper.table(head_dim, mask == "causal", seqlen)]
-                tiles = [tile for tile in tiles if mask == "causal" or not tile.get("half_blocks")]
                 configs = [hopper.Config(**hopper.traits(Facts(facts)), **tile) for tile in tiles]
                 try:
                     p = _problem(**facts)

@@ -35,7 +35,6 @@ class Config:
     sink: bool = False
     softcap: bool = False
     late_wait: bool = False
-    half_blocks: bool = False
     section_mib: int = 32  # keys and values that the heads of a section share in L2; the host's choice, no constant of the kernel
 
     def source(self):
@@ -45,7 +44,7 @@ class Config:
         text = f"{64 * self.warpgroups}x{self.tile_n} s{self.stages} q{self.query_buffers}"
         if self.blocks_per_sm > 1:
             text += f" b{self.blocks_per_sm}"
-        return text + (" late" if self.late_wait else "") + (" half" if self.half_blocks else "") + (f" sec{self.section_mib}" if self.section_mib != 32 else "") + (" pp" if self.ping_pong else "") + (" dyn" if self.dynamic else " static") + (
+        return text + (" late" if self.late_wait else "") + (f" sec{self.section_mib}" if self.section_mib != 32 else "") + (" pp" if self.ping_pong else "") + (" dyn" if self.dynamic else " static") + (
             f" pack{self.packed_heads}" if self.packed_heads > 1 else "")
 
     def arch(self):
@@ -94,11 +93,11 @@ def launcher(config, kernel, t, sms, stream):
 
 
 def table(head_dim, causal, seqlen):
-    """The tile configuration for a problem of this size; found by measurement on an H200."""
+    """The tile configuration for a problem of this size; found by measurement on an H200 (docs/cuda_kernels.md)."""
     if head_dim <= 64:
         if seqlen < 2048 and causal:
             return dict(warpgroups=1, blocks_per_sm=3, tile_n=64, stages=3, query_buffers=2)
-        return dict(warpgroups=3, ping_pong=True, late_wait=not causal, half_blocks=causal)
+        return dict(warpgroups=3, ping_pong=True, late_wait=not causal)
     if head_dim <= 128:
         return dict(query_buffers=2, ping_pong=True, late_wait=True)
-    return dict(tile_n=64 if seqlen < (2048 if causal else 1024) else 80, ping_pong=True, late_wait=True, dynamic=causal)
+    return dict(tile_n=64 if seqlen < (4096 if causal else 1024) else 80, ping_pong=True, late_wait=True, dynamic=causal)

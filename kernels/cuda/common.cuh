@@ -64,28 +64,35 @@ TS_DEVICE float quad_sum(float x) {
   return x + __shfl_xor_sync(0xffffffffu, x, 2);
 }
 
-// Word j of lane q becomes word q of lane j, within every four lanes: afterwards a lane holds 16 contiguous bytes of an accumulator row
-// instead of four pieces of 4 bytes.
-TS_DEVICE void quad_transpose(u32 (&w)[4]) {
-  const u32 lane = threadIdx.x & 3;
-  const bool odd = lane & 1;
-  const bool upper = lane & 2;
-#pragma unroll
-  for (int i = 0; i < 4; i += 2) {
-    const u32 received = __shfl_xor_sync(0xffffffffu, odd ? w[i] : w[i + 1], 1);
-    w[i] = odd ? received : w[i];
-    w[i + 1] = odd ? w[i + 1] : received;
-  }
-#pragma unroll
-  for (int i = 0; i < 2; ++i) {
-    const u32 received = __shfl_xor_sync(0xffffffffu, upper ? w[i] : w[i + 2], 2);
-    w[i] = upper ? received : w[i];
-    w[i + 2] = upper ? w[i + 2] : received;
-  }
+// Two neighbouring 8-column tiles of an accumulator row, packed: each lane of four holds a 4-byte piece of either. Afterwards even lanes hold
+// 8 contiguous bytes of the first tile and odd lanes of the second, so that a store of the four lanes is one whole 32-byte sector.
+TS_DEVICE void pair_exchange(u32& first, u32& second) {
+  const bool odd = threadIdx.x & 1;
+  const u32 received = __shfl_xor_sync(0xffffffffu, odd ? first : second, 1);
+  first = odd ? received : first;
+  second = odd ? second : received;
 }
 
-TS_DEVICE void store_16_bytes(void* p, const u32 (&w)[4]) {
-  asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(w[0]), "r"(w[1]), "r"(w[2]), "r"(w[3]) : "memory");
+TS_DEVICE void store_8_bytes(void* p, u32 low, u32 high) {
+  asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(p), "r"(low), "r"(high) : "memory");
+}
+
+// Stores one of a thread's two rows (`r`), `o` times `scale`. `out` is the row's first element in memory; null leaves it alone. A scale of
+// zero marks a row that saw nothing: it is zero whatever its values were, though 0 * NaN is not.
+template <bool kBf16, int kColumns, int N>
+TS_DEVICE void store_row(char* out, const float (&o)[N], int r, float scale) {
+  static_assert(N % 8 == 0, "whole pairs of 8-column tiles");
+  const int lane = threadIdx.x & 3;
+  const int column = 8 * (lane & 1) + 4 * (lane >> 1);  // the lane's place after the exchange, in a pair of tiles
+  const bool empty = scale == 0.0f;
+#pragma unroll
+  for (int i = 0; i < N; i += 8) {
+    u32 first = pack<kBf16>(o[i + 2 * r] * scale, o[i + 2 * r + 1] * scale);
+    u32 second = pack<kBf16>(o[i + 2 * r + 4] * scale, o[i + 2 * r + 5] * scale);
+    pair_exchange(first, second);
+    if (empty) first = second = 0;
+    if (out != nullptr && (2 * i + 16 <= kColumns || 2 * i + column < kColumns)) store_8_bytes(out + 4 * i + 2 * column, first, second);
+  }
 }
 
 // What a row's softmax leaves: the factor its output is multiplied by, and its lse.
@@ -110,8 +117,8 @@ TS_DEVICE RowResult finish_row(float peak, float sum, float sink) {
   }
   const bool empty = !(sum > 0.0f) && sum == sum;  // a NaN sum is no empty row
   RowResult r;
-  r.scale = empty ? 0.0f : scale / sum;
-  r.lse = empty ? -kInfinity : (peak + log2f(sum)) * kLn2;
+  r.scale = empty ? 0.0f : scale * rcp_approx(sum);
+  r.lse = empty ? -kInfinity : (peak + log2_approx(sum)) * kLn2;
   return r;
 }
 

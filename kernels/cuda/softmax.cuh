@@ -11,13 +11,6 @@ namespace ts {
 
 constexpr int kScores = cfg::kTileN / 2;  // score registers of a thread: half in its first row, half in its second
 
-// The first registers of an array: a block's first keys.
-template <int kCount, typename T, int N>
-TS_DEVICE auto front(T (&a)[N]) -> T (&)[kCount] {
-  static_assert(kCount <= N, "a part of the array");
-  return reinterpret_cast<T(&)[kCount]>(a);
-}
-
 // The two rows of a thread: running maximum, its own part of the running sum (lanes are added up at the end).
 struct RowState {
   float peak[2];
@@ -25,10 +18,9 @@ struct RowState {
 };
 
 // `end` and `begin` bound the visible keys of the thread's two rows, relative to the block's first key and the thread's first column.
-template <int N>
-TS_DEVICE void mask_scores(float (&s)[N], const int (&begin)[2], const int (&end)[2]) {
+TS_DEVICE void mask_scores(float (&s)[kScores], const int (&begin)[2], const int (&end)[2]) {
 #pragma unroll
-  for (int i = 0; i < N; ++i) {
+  for (int i = 0; i < kScores; ++i) {
     const int row = (i >> 1) & 1;
     const int column = 8 * (i >> 2) + (i & 1);
     bool hidden = column >= end[row];
@@ -37,30 +29,39 @@ TS_DEVICE void mask_scores(float (&s)[N], const int (&begin)[2], const int (&end
   }
 }
 
+// How far, in powers of two, a row's maximum may rise before the row is brought to the new one. The base of the exponentials cancels in the
+// end, so an old one costs nothing but range: probabilities up to 2^8 are as exact in bf16 and fp16 as those up to 1, and most blocks leave
+// the output unscaled. The decision is each row's own: a row's result does not depend on its neighbours'.
+constexpr float kRise = 8.0f;
+
 // Turns scores into probabilities and brings the rows up to date. `factor` is what the output so far must be multiplied by; kFirst starts
 // new rows. kGuard allows for rows that have seen nothing yet, whose maximum is -infinity. Products are rounded explicitly: left to fuse
 // them with sums, the compiler does so in some copies of this code and not in others, and a row would depend on the schedule.
-template <bool kFirst, bool kGuard, int N>
-TS_DEVICE void update_softmax(float (&s)[N], RowState& rows, float (&factor)[2], float unit) {
+template <bool kFirst, bool kGuard>
+TS_DEVICE void update_softmax(float (&s)[kScores], RowState& rows, float (&factor)[2], float unit) {
 #pragma unroll
   for (int row = 0; row < 2; ++row) {
     // Two chains, because a chain of maxima is bound by latency.
     float even = s[2 * row], odd = s[2 * row + 1];
 #pragma unroll
-    for (int i = 4; i < N; i += 4) {
+    for (int i = 4; i < kScores; i += 4) {
       even = fmaxf(even, s[i + 2 * row]);
       odd = fmaxf(odd, s[i + 2 * row + 1]);
     }
-    float peak = fmaxf(even, odd);
-    if constexpr (!kFirst) peak = fmaxf(peak, rows.peak[row]);
-    peak = quad_max(peak);
-    const float base = kGuard && peak == -kInfinity ? 0.0f : peak;
-    if constexpr (!kFirst) factor[row] = exp2_approx(__fmul_rn(rows.peak[row] - base, unit));
+    float peak = quad_max(fmaxf(even, odd));
+    factor[row] = 1.0f;
+    if constexpr (!kFirst) {
+      const float rise = __fmul_rn(peak - rows.peak[row], unit);
+      const bool risen = rise > kRise;  // false for a NaN: nothing seen before, and nothing now
+      factor[row] = risen ? exp2_approx(-rise) : 1.0f;
+      peak = risen ? peak : rows.peak[row];
+    }
     rows.peak[row] = peak;
+    const float base = kGuard && peak == -kInfinity ? 0.0f : peak;
     const float shift = __fmul_rn(base, unit);
     float even_sum = 0.0f, odd_sum = 0.0f;
 #pragma unroll
-    for (int i = 0; i < N; i += 4) {
+    for (int i = 0; i < kScores; i += 4) {
       float& a = s[i + 2 * row];
       float& b = s[i + 2 * row + 1];
       a = exp2_approx(fmaf(a, unit, -shift));
@@ -73,10 +74,9 @@ TS_DEVICE void update_softmax(float (&s)[N], RowState& rows, float (&factor)[2],
 }
 
 // Probabilities in the order in which the second product reads them as its A operand: the accumulator's columns 16i..16i+15 are step i.
-template <int N>
-TS_DEVICE void pack_probabilities(const float (&s)[N], u32 (&p)[N / 2]) {
+TS_DEVICE void pack_probabilities(const float (&s)[kScores], u32 (&p)[kScores / 2]) {
 #pragma unroll
-  for (int i = 0; i < N / 2; ++i) p[i] = pack<cfg::kBf16>(s[2 * i], s[2 * i + 1]);
+  for (int i = 0; i < kScores / 2; ++i) p[i] = pack<cfg::kBf16>(s[2 * i], s[2 * i + 1]);
 }
 
 }  // namespace ts

@@ -11,7 +11,6 @@
 //   kPackedHeads        query heads of one key/value head that share a tile (1: none); divides 64
 //   kPingPong, kDynamic (bool)   turns between warpgroups; atomic scheduling
 //   kLateWait (bool)    wait for the second product after half of the exponentials instead of before them
-//   kHalfBlocks (bool)  with a right bound: take a tile's first block at half its width where the bound leaves a warpgroup no more of it
 //   kMaskRight, kMaskLeft (bool)   the window is bounded on that side (a causal mask is a right bound of 0)
 //   kGroupMode, kLse, kSink, kSoftcap (bool)
 // Not carried: bias, alibi, dropout (the portable template carries them), a scale that is not positive.

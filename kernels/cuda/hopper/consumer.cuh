@@ -32,7 +32,6 @@ struct Consumer {
   int begin, end;            // its own key blocks: begin .. end - 1
   int whole_begin, whole_end;  // blocks that need no mask
   int row_begin[2], row_end[2];  // visible keys of the thread's rows, less the thread's first column
-  bool half;                 // the first block is taken at half its width
   int tail;                  // group mode: rows of the oldest unread value block that belong to the sequence
 
   TS_DEVICE bool leader() const { return threadIdx.x % 128 == 0; }
@@ -58,8 +57,6 @@ struct Consumer {
     }
     whole_end = key_end(args, tile.length, first_query) / cfg::kTileN;
     whole_begin = ceil_div(key_begin(args, tile.length, last_query), cfg::kTileN);
-    // Not the only block of a tile: its products would need copies of the code that joins tiles.
-    half = cfg::kHalfBlocks && end - 1 > begin && key_end(args, tile.length, last_query) <= (end - 1) * cfg::kTileN + kHalfN;
     const int lane = threadIdx.x & 31;
     const int column = 2 * (lane & 3);
 #pragma unroll
@@ -72,24 +69,20 @@ struct Consumer {
   }
 
   // Scores keep the product's unit, scale * log2(e) (or that of the soft cap) being folded into the exponential.
-  template <int kKeys>
   TS_DEVICE void soft_cap() {
     if constexpr (cfg::kSoftcap) {
 #pragma unroll
-      for (int i = 0; i < kKeys / 2; ++i) s[i] = tanh_exact(s[i] * (args.scale / args.softcap));
+      for (int i = 0; i < kScores; ++i) s[i] = tanh_exact(s[i] * (args.scale / args.softcap));
     }
   }
 
-  template <int kKeys>
   TS_DEVICE void mask(int n) {
     const int first = n * cfg::kTileN;
     const int from[2] = {row_begin[0] - first, row_begin[1] - first};
     const int to[2] = {row_end[0] - first, row_end[1] - first};
-    mask_scores(front<kKeys / 2>(s), from, to);
+    mask_scores(s, from, to);
   }
 
-  // Of the first kKeys keys of the block.
-  template <int kKeys>
   TS_DEVICE void issue_scores() {
     const u64 a = descriptor_k_major(uniform(shared.query(warpgroup, queries.index)));
     const u64 b = descriptor_k_major(uniform(shared.key(keys.index)));
@@ -99,19 +92,18 @@ struct Consumer {
     for (int k = 0; k < kStepsQk; ++k) {
       // A step is 32 bytes; a column of shared memory holds four. Offsets in units of 16 bytes.
       const int column = k / 4, step = k % 4 * 2;
-      Wgmma<kKeys, cfg::kBf16>::ss(front<kKeys / 2>(s), a + (column * kWarpgroupRows * 8 + step), b + (column * cfg::kTileN * 8 + step), k != 0);
+      Wgmma<cfg::kTileN, cfg::kBf16>::ss(s, a + (column * kWarpgroupRows * 8 + step), b + (column * cfg::kTileN * 8 + step), k != 0);
     }
     wgmma_commit();
   }
 
-  template <int kKeys>
   TS_DEVICE void issue_values(int accumulate) {
     const u64 b = descriptor_n_major(uniform(shared.value(values.index)), cfg::kTileN * kColumnBytes);
     pin(o);
     pin(p);
     wgmma_fence();
 #pragma unroll
-    for (int k = 0; k < kKeys / 16; ++k) {
+    for (int k = 0; k < kStepsPv; ++k) {
       Wgmma<kOutputColumns, cfg::kBf16>::rs(o, p[4 * k], p[4 * k + 1], p[4 * k + 2], p[4 * k + 3], b + k * 128, k != 0 ? 1 : accumulate);
     }
     wgmma_commit();
@@ -173,9 +165,11 @@ struct Consumer {
 
   // Runs while the tensor cores score the next block.
   TS_DEVICE void rescale() {
-    pin(o);
+    if (__any_sync(0xffffffffu, factor[0] != 1.0f || factor[1] != 1.0f)) {
+      pin(o);
 #pragma unroll
-    for (int i = 0; i < kOutputs; ++i) o[i] *= factor[(i >> 1) & 1];
+      for (int i = 0; i < kOutputs; ++i) o[i] *= factor[(i >> 1) & 1];
+    }
   }
 
   // ptxas moves a wait for products up past arithmetic that does not depend on it, here to before the exponentials. A store of a value that
@@ -184,22 +178,22 @@ struct Consumer {
     asm volatile("st.shared.f32 [%0], %1;" ::"r"(shared.base + kScratchOffset), "f"(value) : "memory");
   }
 
-  // One turn of the pipeline inside a tile: block n is scored while the block before it, of kBefore keys, is multiplied with its values.
-  template <bool kMasked, int kBefore = cfg::kTileN>
+  // One turn of the pipeline inside a tile: block n is scored while the block before it is multiplied with its values.
+  template <bool kMasked>
   TS_DEVICE void step(int n, int accumulate) {
     mbarrier_wait(shared.key_full(keys.index), keys.phase);
     begin_turn();
-    issue_scores<cfg::kTileN>();
+    issue_scores();
     rescale();
     wait_values();
-    issue_values<kBefore>(accumulate);
+    issue_values(accumulate);
     end_turn();
     wgmma_wait<1>();
     pin(s);
     release_keys();
     if (n == begin) release_queries();
-    soft_cap<cfg::kTileN>();
-    if constexpr (kMasked) mask<cfg::kTileN>(n);
+    soft_cap();
+    if constexpr (kMasked) mask(n);
     update_softmax<false, kMasked>(s, rows, factor, unit);
     if constexpr (cfg::kLateWait) hold_until(rows.sum[0]);
     wgmma_wait<0>();
@@ -209,14 +203,12 @@ struct Consumer {
   }
 
   // Scores of a tile's first block, up to its probabilities.
-  template <int kKeys>
   TS_DEVICE void first_softmax() {
     const int n = end - 1;
     if (n == begin) release_queries();
-    soft_cap<kKeys>();
-    if (n >= whole_end || n < whole_begin) mask<kKeys>(n);
-    float unused[2];
-    update_softmax<true, true>(front<kKeys / 2>(s), rows, unused, unit);
+    soft_cap();
+    if (n >= whole_end || n < whole_begin) mask(n);
+    update_softmax<true, true>(s, rows, factor, unit);
   }
 
   // The first block of a tile that begins with nothing in flight.
@@ -226,36 +218,21 @@ struct Consumer {
     pass_keys(leading);
     mbarrier_wait(shared.query_full(warpgroup, queries.index), queries.phase);
     mbarrier_wait(shared.key_full(keys.index), keys.phase);
-    if (cfg::kHalfBlocks && half) {
-      start_products<kHalfN>();
-    } else {
-      start_products<cfg::kTileN>();
-    }
-    pass_values(leading);
-  }
-  template <int kKeys>
-  TS_DEVICE void start_products() {
     begin_turn();
-    issue_scores<kKeys>();
+    issue_scores();
     end_turn();
     wgmma_wait<0>();
     pin(s);
     release_keys();
-    first_softmax<kKeys>();
-    pack_probabilities(front<kKeys / 2>(s), front<kKeys / 4>(p));
+    first_softmax();
+    pack_probabilities(s, p);
+    pass_values(leading);
   }
 
   // The tile's other blocks. True when values have been added up, so that the last ones are added and not the first.
   TS_DEVICE int walk() {
     int accumulate = 0;
     int n = end - 2;
-    if constexpr (cfg::kHalfBlocks) {
-      if (half) {
-        step<true, kHalfN>(n, accumulate);
-        accumulate = 1;
-        --n;
-      }
-    }
     if constexpr (kBounded) {
       for (; n >= imax(begin, whole_end); --n) {
         step<true>(n, accumulate);
@@ -287,40 +264,32 @@ struct Consumer {
     pass_keys(leading);
     mbarrier_wait(shared.query_full(warpgroup, queries.index), queries.phase);
     mbarrier_wait(shared.key_full(keys.index), keys.phase);
-    if (cfg::kHalfBlocks && half) {
-      cross_products<kHalfN>(done_tail, accumulate);
-    } else {
-      cross_products<cfg::kTileN>(done_tail, accumulate);
-    }
-    pass_values(trailing + leading);
-    store_tile(args, done, warpgroup, done_rows, o, unit);
-  }
-  template <int kKeys>
-  TS_DEVICE void cross_products(int done_tail, int accumulate) {
     begin_turn();
-    issue_scores<kKeys>();
+    issue_scores();
     rescale();
     const int next_tail = tail;
     tail = done_tail;
     wait_values();
     tail = next_tail;
-    issue_values<cfg::kTileN>(accumulate);
+    issue_values(accumulate);
     end_turn();
     wgmma_wait<1>();
     pin(s);
     release_keys();
-    first_softmax<kKeys>();
+    first_softmax();
     wgmma_wait<0>();
     pin(o);
     release_values();
-    pack_probabilities(front<kKeys / 2>(s), front<kKeys / 4>(p));
+    pass_values(trailing + leading);
+    pack_probabilities(s, p);
+    store_tile(args, done, warpgroup, done_rows, o, unit);
   }
 
   // The tile's last values when no scores go with them. No turn: turns are counted in key blocks.
   TS_DEVICE void finish(int accumulate) {
     wait_values();
     rescale();
-    issue_values<cfg::kTileN>(accumulate);
+    issue_values(accumulate);
     wgmma_wait<0>();
     pin(o);
     release_values();

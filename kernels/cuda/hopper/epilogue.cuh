@@ -1,7 +1,7 @@
 // The end of a tile: divide by the row sums, round, and store straight from registers.
 //
-// A transpose within every four lanes gives each lane 16 contiguous bytes of a row, so a warp's store writes whole 32-byte sectors, without
-// staging in shared memory and without a tensor map of the output; rows beyond the sequence are left alone, as packed sequences need.
+// An exchange between neighbouring lanes makes a warp's store write whole 32-byte sectors, without staging in shared memory and without a
+// tensor map of the output; rows beyond the sequence are left alone, as packed sequences need.
 #pragma once
 
 #include "../softmax.cuh"
@@ -27,21 +27,8 @@ TS_DEVICE void store_tile(const TsCudaAttentionArgs& args, const Tile& t, int wa
     if (cfg::kLse && inside && (lane & 3) == 0) {
       args.lse[batch * args.lse_strides.batch + head * args.lse_strides.head + position * args.lse_strides.row] = result.lse;
     }
-    char* const out = static_cast<char*>(args.o) +
-                      2 * (batch * args.o_strides.batch + head * args.o_strides.head + position * args.o_strides.row) + 16 * (lane & 3);
-    // A row that saw nothing is zero whatever its values were: 0 * NaN would not be.
-    const bool empty = result.scale == 0.0f;
-#pragma unroll
-    for (int j = 0; j < kOutputColumns; j += 32) {
-      u32 words[4];
-#pragma unroll
-      for (int w = 0; w < 4; ++w) {
-        const int i = (j + 8 * w) / 2 + 2 * r;
-        words[w] = i + 1 < kOutputs ? (empty ? 0u : pack<cfg::kBf16>(o[i] * result.scale, o[i + 1] * result.scale)) : 0u;
-      }
-      quad_transpose(words);
-      if (inside && j + 8 * (lane & 3) < cfg::kHeadDimV) store_16_bytes(out + 2 * j, words);
-    }
+    char* const out = static_cast<char*>(args.o) + 2 * (batch * args.o_strides.batch + head * args.o_strides.head + position * args.o_strides.row);
+    store_row<cfg::kBf16, cfg::kHeadDimV>(inside ? out : nullptr, o, r, result.scale);
   }
 }
 

@@ -18,6 +18,7 @@ constexpr int kColumnBytes = 128;  // of one row of a column
 constexpr int kColumnsQk = ceil_div(cfg::kHeadDimQk, kColumn);
 constexpr int kColumnsV = ceil_div(cfg::kHeadDimV, kColumn);
 constexpr int kStepsQk = ceil_div(cfg::kHeadDimQk, 16);      // products of depth 16; missing head columns are loaded as zeros
+constexpr int kStepsPv = cfg::kTileN / 16;
 constexpr int kOutputColumns = round_up(cfg::kHeadDimV, 16);  // N of the second product
 
 constexpr int kQueryBytes = kColumnsQk * kWarpgroupRows * kColumnBytes;  // one warpgroup's rows
@@ -53,9 +54,6 @@ constexpr int kMostPassed =
     ceil_div(kTileM - kWarpgroupRows, cfg::kTileN) * ((cfg::kMaskRight ? 1 : 0) + (cfg::kMaskLeft ? 1 : 0));
 constexpr bool kPassBlocks = kBounded && kMostPassed <= cfg::kStages;
 
-constexpr int kHalfN = cfg::kHalfBlocks ? cfg::kTileN / 2 : cfg::kTileN;
-
-static_assert(!cfg::kHalfBlocks || (cfg::kMaskRight && cfg::kTileN % 32 == 0), "half blocks serve a right bound");
 static_assert(cfg::kTileN % 16 == 0 && cfg::kTileN <= 256, "the tile's keys are a multiple of 16, at most 256");
 static_assert(kOutputColumns <= 256 && cfg::kHeadDimQk % 8 == 0 && cfg::kHeadDimV % 8 == 0, "head dimensions: multiples of 8 up to 256");
 static_assert(kWarpgroupRows % cfg::kPackedHeads == 0, "packed heads divide 64");

@@ -143,18 +143,8 @@ struct Attention {
       }
       float scale = result.scale;
       if constexpr (cfg::kDropout) scale *= 65536.0f / static_cast<float>(65536u - args.drop_threshold);
-      char* const out = const_cast<char*>(tensor(args.o, args.o_strides, head, position)) + 16 * (lane() & 3);
-#pragma unroll
-      for (int j = 0; j < kOutputColumns; j += 32) {
-        u32 words[4];
-#pragma unroll
-        for (int w = 0; w < 4; ++w) {
-          const int i = (j + 8 * w) / 2 + 2 * r;
-          words[w] = i + 1 < kOutputColumns / 2 && scale != 0.0f ? pack<cfg::kBf16>(o[i] * scale, o[i + 1] * scale) : 0u;
-        }
-        quad_transpose(words);
-        if (inside && j + 8 * (lane() & 3) < cfg::kHeadDimV) store_16_bytes(out + 2 * j, words);
-      }
+      char* const out = const_cast<char*>(tensor(args.o, args.o_strides, head, position));
+      store_row<cfg::kBf16, cfg::kHeadDimV>(inside ? out : nullptr, o, r, scale);
     }
   }
 

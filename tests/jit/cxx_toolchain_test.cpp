@@ -6,6 +6,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <ostream>
 #include <thread>
 
 #include "base/file.hpp"
@@ -141,6 +142,10 @@ struct Fault {
   ErrorCode code;
   const char* said;  ///< what the message must tell
 };
+
+void PrintTo(const Fault& fault, std::ostream* out) {
+  *out << fault.compiler;
+}
 
 class FaultyCompiler : public CxxToolchainTest, public ::testing::WithParamInterface<Fault> {};
 

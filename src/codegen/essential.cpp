@@ -35,11 +35,14 @@ std::vector<KernelConfig> essential_configs(const CpuSpec& spec) {
         signature.bias = BiasKind::none;
         signature.dropout = signature.logits_soft_cap = signature.sink = false;
         add(set, spec, signature);
-        signature.dropout = signature.logits_soft_cap = signature.sink = true;
-        for (const BiasKind bias : {BiasKind::elementwise, BiasKind::alibi}) {
-          signature.bias = bias;
-          add(set, spec, signature);
-        }
+        signature.logits_soft_cap = true;
+        add(set, spec, signature);
+        signature.logits_soft_cap = false;
+        signature.bias = BiasKind::alibi;
+        add(set, spec, signature);
+        signature.bias = BiasKind::elementwise;
+        signature.dropout = signature.sink = true;
+        add(set, spec, signature);
       }
   return set;
 }

@@ -39,7 +39,9 @@ Status generate_all(const std::string& directory, int pieces, const std::vector<
       for (const KernelConfig& config : essential_configs(spec)) {
         TS_ASSIGN(const Source source, generate(config, spec));
         // Each instance's internals live in a namespace of their own; its entry symbol is extern "C" wherever it stands.
-        texts[next++ % texts.size()] += fmt::format("namespace {}_instance {{\n{}\n}}\n", source.entry_symbol, source.text);
+        // The contract's header is repeated in each, so its include guard is taken back.
+        texts[next++ % texts.size()] +=
+            fmt::format("#undef TILESMITH_KERNELS_CPU_ABI_H\nnamespace {}_instance {{\n{}\n}}\n", source.entry_symbol, source.text);
         declarations += fmt::format("extern const TsCpuKernel {};\n", source.entry_symbol);
         entries += fmt::format("    &{},\n", source.entry_symbol);
       }
@@ -61,7 +63,7 @@ Status generate_all(const std::string& directory, int pieces, const std::vector<
 
 int main(int argc, char** argv) {
   int pieces = 0;
-  if (argc < 4 || std::from_chars(argv[2], argv[2] + std::string_view(argv[2]).size(), pieces).ec != std::errc{} || pieces < 1) {
+  if (argc < 3 || std::from_chars(argv[2], argv[2] + std::string_view(argv[2]).size(), pieces).ec != std::errc{} || pieces < 1) {
     std::fputs("usage: essential_generator DIRECTORY PIECES LEVEL...\n", stderr);
     return 2;
   }

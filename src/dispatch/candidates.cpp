@@ -39,8 +39,8 @@ bool serves(const KernelConfig& config, const AttentionProblem& problem) {
   const AttentionSignature want = signature_of(problem);
   return have.family == want.family && have.data_type == want.data_type && have.mode == want.mode && have.head_dim_qk == want.head_dim_qk &&
          have.head_dim_v == want.head_dim_v && (have.mask == want.mask || have.mask == MaskKind::generic) &&
-         (have.bias == want.bias || want.bias == BiasKind::none) && (have.lse || !want.lse) && (have.dropout || !want.dropout) &&
-         (have.logits_soft_cap || !want.logits_soft_cap) && (have.sink || !want.sink);
+         (have.bias == want.bias || (have.bias == BiasKind::elementwise && want.bias == BiasKind::none)) && (have.lse || !want.lse) &&
+         (have.dropout || !want.dropout) && have.logits_soft_cap == want.logits_soft_cap && (have.sink || !want.sink);
 }
 
 }  // namespace tilesmith

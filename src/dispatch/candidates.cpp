@@ -43,4 +43,10 @@ bool serves(const KernelConfig& config, const AttentionProblem& problem) {
          (have.dropout || !want.dropout) && have.logits_soft_cap == want.logits_soft_cap && (have.sink || !want.sink);
 }
 
+int unused_traits(const KernelConfig& config, const AttentionProblem& problem) {
+  const AttentionSignature& have = config.attention();
+  const AttentionSignature want = signature_of(problem);
+  return (have.mask != want.mask) + (have.bias != want.bias) + (have.lse != want.lse) + (have.dropout != want.dropout) + (have.sink != want.sink);
+}
+
 }  // namespace tilesmith

@@ -18,4 +18,7 @@ namespace tilesmith {
 /// zero, a sink of minus infinity, a dropout threshold of zero, a place for the log-sum-exp that nobody reads; every mask is a window.
 [[nodiscard]] bool serves(const KernelConfig& config, const AttentionProblem& problem);
 
+/// Traits that a kernel which serves the problem carries for nothing; each costs time.
+[[nodiscard]] int unused_traits(const KernelConfig& config, const AttentionProblem& problem);
+
 }  // namespace tilesmith

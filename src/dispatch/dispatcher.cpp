@@ -135,6 +135,7 @@ Result<std::unique_ptr<Plan>> Dispatcher::Impl::make_plan(const AttentionProblem
     for (const KernelConfig& config : registry->essential())
       if (serves(config, problem)) essential.push_back({config, 0});
     policy.rank(problem, *machine, pool->threads(), essential);
+    std::ranges::stable_sort(essential, {}, [&](const Candidate& c) { return unused_traits(c.config, problem); });
     // Exact candidates that are already there come before general ones with unused traits.
     for (const auto* list : std::array{&candidates, static_cast<const std::vector<Candidate>*>(&essential)})
       for (const Candidate& candidate : *list) {

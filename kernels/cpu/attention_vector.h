@@ -6,7 +6,12 @@ inline void score(const Scaling& scaling, const BlockOfKeys& block, Scratch& w, 
 #pragma GCC unroll 8
   for (int v = 0; v < kVectors; ++v) top[v] = splat(-kInfinity);
   for (int r0 = 0; r0 < block.count; r0 += kRows) {
-    Vec x[kRows][kVectors] = {};
+    Vec x[kRows][kVectors];
+#pragma GCC unroll 32
+    for (int r = 0; r < kRows; ++r) {
+#pragma GCC unroll 8
+      for (int v = 0; v < kVectors; ++v) x[r][v] = fresh_zero();
+    }
     multiply(x, w.k + r0 * kKeyStride, kKeyStride, 1, w.q[strip][0], kStrip, kWordsQk);
 #pragma GCC unroll 32
     for (int r = 0; r < kRows; ++r) {
@@ -32,7 +37,7 @@ inline void accumulate(const BlockOfKeys& block, Scratch& w, int strip, const Ve
 #pragma GCC unroll 32
       for (int r = 0; r < kRows; ++r) {
 #pragma GCC unroll 8
-        for (int v = 0; v < kVectors; ++v) x[r][v] = Vec{};
+        for (int v = 0; v < kVectors; ++v) x[r][v] = fresh_zero();
       }
     } else {
 #pragma GCC unroll 32

@@ -1,13 +1,11 @@
 // The block product on vector registers: c += a b, where a's words are broadcast one by one as they lie in memory and
 // b's columns run along the lanes. One micro-tile keeps kRows x kVectors sums in registers.
 
-TS_INLINE Vec multiply_add(Vec a, Vec b, Vec c) {
-  if constexpr (kPack == 1) {
-    return a * b + c;
-  } else {
-    asm("vdpbf16ps %2, %1, %0" : "+v"(c) : "v"(a), "v"(b));
-    return c;
-  }
+// Zero as a value of its own: sums that start from one shared zero register are spilled by g++ 12.
+TS_INLINE Vec fresh_zero() {
+  Vec x = {};
+  asm("" : "+v"(x));
+  return x;
 }
 
 // c[r][v] += sum over `steps` of a[r * a_row + k * a_step] * b[k * b_step + v * kLanes ...].

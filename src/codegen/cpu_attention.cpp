@@ -116,6 +116,7 @@ std::vector<std::string_view> fragments(const CpuAttentionParameters& p) {
   } else if (p.instruction == Instruction::amx_bf16) {
     names.insert(names.end(), {"query_block.h", "softmax.h", "product_amx.h", "attention_amx.h", "attention_fwd.h"});
   } else {
+    names.push_back(p.instruction == Instruction::dpbf16 ? "product_bf16.h" : "product_f32.h");
     names.insert(names.end(),
                  {"query_block.h", "softmax.h", "product_vector.h", "attention_vector.h", "attention_fwd.h"});
   }

@@ -1,6 +1,5 @@
-// Attention forward: one task computes one query block. Keys and values are staged block by block into the thread's
-// scratch (converted or interleaved, rows that nobody may see as zeros), then every strip of queries is brought up to
-// date with them.
+// Attention forward: one task computes one query block. The keys and values it sees pass by in blocks; every strip of
+// queries is brought up to date with a block before the next one comes.
 
 // Divides by the sums, turns O^T back into rows and writes the rows that exist, and their lse.
 inline void finish(const TsAttentionArgs& args, const QueryBlock& q, const Scaling& scaling, Scratch& w) {
@@ -86,26 +85,14 @@ void run_query_block(const void* args_pointer, long long task, void* scratch) {
     low = min_of(low, w.rows.min_low[strip]);
     high = max_of(high, w.rows.max_high[strip]);
   }
-  const Stored* keys =
-      static_cast<const Stored*>(args.k) + offset_of(args.k_strides, q.batch, q.head_kv, q.sequence.first_key);
-  const Stored* values =
-      static_cast<const Stored*>(args.v) + offset_of(args.v_strides, q.batch, q.head_kv, q.sequence.first_key);
-  // Blocks begin at multiples of 8, where dropout's counters change.
-  for (long long first = low & ~7ll; first <= high; first += kTileN) {
-    const BlockOfKeys block = {first, (int)min_of(kTileN, high + 1 - first), q.sequence.seqlen_k};
-    const int skipped = (int)max_of(0, low - first);
-    stage_keys(keys + first * args.k_strides.row, args.k_strides.row, skipped, block.count,
-               round_up(block.count, kRows), w.k, kKeyStride);
-    stage_values(values + first * args.v_strides.row, args.v_strides.row, skipped, block.count,
-                 round_up(block.count, kPack), w.v, kValueStride);
+  for (long long first = low - low % kKeyGroup; first <= high; first += kTileN) {
+    const BlockOfKeys block = {first, (int)min_of(kTileN, high + 1 - first)};
+    prepare_block(args, q, block, low, w);
     for (int strip = 0; strip < kStrips; ++strip) advance(args, q, scaling, block, w, strip);
   }
   finish(args, q, scaling, w);
 }
 
-long long no_workspace(const void*) {
-  return 0;
-}
 long long scratch_size(const void*) {
   return sizeof(Scratch);
 }

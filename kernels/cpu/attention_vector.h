@@ -1,5 +1,46 @@
 // The two block products of attention on vector registers, in transposed form: S^T = K Q^T and O^T += V^T P^T.
 
+// Keys [first, last) of a block of `count` keys (its other rows become zeros) as rows of words.
+inline void stage_keys(const Stored* from, long long stride, int first, int last, int count, float* to, int to_stride) {
+  for (int j = 0; j < count; ++j) {
+    if (j >= first && j < last) {
+      row_to_words<kHeadDimQk>(from + j * stride, to + j * to_stride);
+    } else {
+      zero_words(to + j * to_stride, kWordsQk);
+    }
+  }
+}
+
+// The same for values, with each kPack keys interleaved into one row of words.
+inline void stage_values(const Stored* from, long long stride, int first, int last, int count, float* to,
+                         int to_stride) {
+  for (int j = 0; j < count; j += kPack) {
+    float* row = to + j / kPack * to_stride;
+    const Stored* even = j >= first && j < last ? from + j * stride : kZeroRow;
+    if constexpr (kPack == 1) {
+      row_to_words<kHeadDimV>(even, row);
+    } else {
+      const Stored* odd = j + 1 >= first && j + 1 < last ? from + (j + 1) * stride : kZeroRow;
+      rows_to_pairs<kHeadDimV>(even, odd, row);
+    }
+  }
+}
+
+// Copies the block into the thread's scratch, converted or interleaved; keys that no row of the query block sees become
+// zeros.
+inline void prepare_block(const TsAttentionArgs& args, const QueryBlock& q, const BlockOfKeys& block, long long low,
+                          Scratch& w) {
+  const Stored* keys = static_cast<const Stored*>(args.k) +
+                       offset_of(args.k_strides, q.batch, q.head_kv, q.sequence.first_key) +
+                       block.first * args.k_strides.row;
+  const Stored* values = static_cast<const Stored*>(args.v) +
+                         offset_of(args.v_strides, q.batch, q.head_kv, q.sequence.first_key) +
+                         block.first * args.v_strides.row;
+  const int first = (int)max_of(0, low - block.first);
+  stage_keys(keys, args.k_strides.row, first, block.count, round_up(block.count, kRows), w.k, kKeyStride);
+  stage_values(values, args.v_strides.row, first, block.count, round_up(block.count, kPack), w.v, kValueStride);
+}
+
 // Scores of one strip against the staged keys, with the block's maxima taken while the scores are still in registers.
 template <bool kMasked>
 inline void score(const Scaling& scaling, const BlockOfKeys& block, Scratch& w, int strip, Vec (&top)[kVectors]) {
@@ -62,4 +103,8 @@ inline void accumulate(const BlockOfKeys& block, Scratch& w, int strip, const Ve
     }
   }
   w.visited[strip] = true;
+}
+
+long long no_workspace(const void*) {
+  return 0;
 }

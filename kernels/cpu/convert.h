@@ -88,29 +88,3 @@ TS_INLINE void zero_words(float* to, int count) {
 
 // The element that joins a lone last row to a pair: zeros, never leftovers, because 0 * NaN is NaN.
 alignas(64) constexpr Stored kZeroRow[256] = {};
-
-// Keys [first, last) of a block of `count` keys (its other rows become zeros) as rows of words.
-inline void stage_keys(const Stored* from, long long stride, int first, int last, int count, float* to, int to_stride) {
-  for (int j = 0; j < count; ++j) {
-    if (j >= first && j < last) {
-      row_to_words<kHeadDimQk>(from + j * stride, to + j * to_stride);
-    } else {
-      zero_words(to + j * to_stride, kWordsQk);
-    }
-  }
-}
-
-// The same for values, with each kPack keys interleaved into one row of words.
-inline void stage_values(const Stored* from, long long stride, int first, int last, int count, float* to,
-                         int to_stride) {
-  for (int j = 0; j < count; j += kPack) {
-    float* row = to + j / kPack * to_stride;
-    const Stored* even = j >= first && j < last ? from + j * stride : kZeroRow;
-    if constexpr (kPack == 1) {
-      row_to_words<kHeadDimV>(even, row);
-    } else {
-      const Stored* odd = j + 1 >= first && j + 1 < last ? from + (j + 1) * stride : kZeroRow;
-      rows_to_pairs<kHeadDimV>(even, odd, row);
-    }
-  }
-}

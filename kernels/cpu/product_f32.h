@@ -1,2 +1,4 @@
 // A product step on float words.
-TS_INLINE Vec multiply_add(Vec a, Vec b, Vec c) { return a * b + c; }
+TS_INLINE Vec multiply_add(Vec a, Vec b, Vec c) {
+  return a * b + c;
+}

@@ -15,6 +15,9 @@ constexpr int kStrips = kTileM / kStrip;
 static_assert(kTileM % kStrip == 0 && kTileN % 16 == 0);
 
 constexpr int kRows = kInstruction == Instruction::amx_bf16 ? 32 : kAccumulators / kVectors;  // of one micro-tile
+constexpr int kKeyGroup = kInstruction == Instruction::amx_bf16 ? 32 : 8;  // where blocks begin: at least dropout's 8
+constexpr int kDepth =
+    kInstruction == Instruction::amx_bf16 ? round_up(kWordsQk, 16) : kWordsQk;  // words of a packed query
 constexpr int kKeyRows = round_up(kTileN, kRows);
 constexpr int kKeyStride = round_up(kWordsQk, kLanes) + 16;  // never a power of two: such rows fall on few cache sets
 constexpr int kColumns = round_up(kHeadDimV, kRows);
@@ -31,7 +34,7 @@ struct QueryRows {
 };
 
 struct alignas(64) Scratch {
-  float q[kStrips][kWordsQk][kStrip];
+  float q[kStrips][kDepth][kStrip];
   float o[kStrips][kOutputRows][kStrip];
   float k[kKeyRows * kKeyStride];
   float v[kTileN / kPack * kValueStride];
@@ -41,6 +44,7 @@ struct alignas(64) Scratch {
   float m[kTileM], l[kTileM];  // running maximum and sum
   float block[kLanes * kLanes];
   bool visited[kStrips];
+  const char *packed_keys, *packed_values;  // AMX: the block in the workspace
   QueryRows rows;
 };
 
@@ -131,6 +135,7 @@ inline void pack_queries(const TsAttentionArgs& args, const QueryBlock& q, const
         zero_words(row, kStride);
         continue;
       }
+      zero_words(row + kWordsQk, kStride - kWordsQk);
       row_to_words<kHeadDimQk>(base +
                                    offset_of(args.q_strides, q.batch, w.rows.head[lane0 + r], q.sequence.first_query) +
                                    w.rows.query[lane0 + r] * args.q_strides.row,
@@ -148,7 +153,7 @@ inline void pack_queries(const TsAttentionArgs& args, const QueryBlock& q, const
     }
     for (int c0 = 0; c0 < kWordsQk; c0 += kLanes) {
       transpose_block(w.k + c0, kStride, w.block, kLanes);
-      for (int c = c0; c < c0 + kLanes && c < kWordsQk; ++c) {
+      for (int c = c0; c < c0 + kLanes && c < kDepth; ++c) {
         store(&w.q[lane0 / kStrip][c][lane0 % kStrip], load(w.block + (c - c0) * kLanes));
       }
     }

@@ -4,7 +4,6 @@
 struct BlockOfKeys {
   long long first;  // key of row 0
   int count;        // keys of the block, at most kTileN
-  long long seqlen_k;
 };
 
 // A product becomes a logit; `lane` is the first lane of the vector within the query block.
@@ -62,11 +61,12 @@ inline void exponentiate(const TsAttentionArgs& args, const QueryBlock& q, const
     sum[v] = load(w.l + lane0 + v * kLanes);
     shift[v] = anchor(load(w.m + lane0 + v * kLanes)) * scaling.exponent;
   }
-  // Rows that fill up the last step would be leftovers: they see nothing.
-  for (int r = block.count; r % kStep != 0; ++r) {
+  // Rows that fill up the last group would be leftovers: they see nothing.
+  const int rows = round_up(block.count, kKeyGroup);
+  for (int r = block.count; r < rows; ++r) {
     for (int v = 0; v < kVectors; ++v) store(&w.s[r][v * kLanes], splat(-kInfinity));
   }
-  for (int r0 = 0; r0 < block.count; r0 += kStep) {
+  for (int r0 = 0; r0 < rows; r0 += kStep) {
 #pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v) {
       Vec p[kStep];
@@ -96,8 +96,8 @@ inline void exponentiate(const TsAttentionArgs& args, const QueryBlock& q, const
 
 // Bias entries of a block, transposed like the scores. A row of 16 contiguous entries is read at once where the tensor
 // has them.
-[[maybe_unused]] inline void stage_bias(const TsAttentionArgs& args, const QueryBlock& q, const BlockOfKeys& block, Scratch& w,
-                       int strip) {
+[[maybe_unused]] inline void stage_bias(const TsAttentionArgs& args, const QueryBlock& q, const BlockOfKeys& block,
+                                        Scratch& w, int strip) {
   const TsStrides& strides = args.bias_strides;
   const float* row[kLanes];
   for (int v = 0; v < kVectors; ++v) {

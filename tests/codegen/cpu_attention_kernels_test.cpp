@@ -13,8 +13,9 @@
 
 #include "base/random.hpp"
 #include "codegen/cpu_kernel_harness.hpp"
-#include "verify/random_attention.hpp"
+#include "codegen/emulated_tiles.hpp"
 #include "verify/attention_reference.hpp"
+#include "verify/random_attention.hpp"
 
 namespace tilesmith {
 namespace {
@@ -66,9 +67,10 @@ void expect_correct(CpuAttentionParameters parameters, const AttentionTensors& t
   parameters.sink = t.sink != nullptr;
   parameters.dropout = t.drop_threshold != 0;
   parameters.group_mode = t.group_mode();
-  const auto source = cpu_attention_source(parameters);
+  auto source = cpu_attention_source(parameters);
   ASSERT_TRUE(source) << source.error().text();
   ASSERT_EQ(source->text.find("#include"), std::string::npos);
+  if (!machine_has(parameters.level)) source->text = with_emulated_tiles(source->text);
   const auto kernel = compile_kernel(*source);
   ASSERT_TRUE(kernel) << kernel.error().text();
   const auto reference = attention_reference(t, 1);
@@ -202,7 +204,8 @@ CaseOptions random_case(const Variant& variant, std::uint64_t seed, CpuAttention
 class CpuAttentionKernels : public ::testing::TestWithParam<Variant> {
  protected:
   void SetUp() override {
-    if (!machine_has(GetParam().level)) GTEST_SKIP() << "this machine lacks " << to_string(GetParam().level);
+    const CpuLevel needed = std::min(GetParam().level, CpuLevel::x86_64_v4_bf16);  // tiles can be emulated
+    if (!machine_has(needed)) GTEST_SKIP() << "this machine lacks " << to_string(GetParam().level);
   }
 };
 

@@ -3,9 +3,11 @@
   python bench/cuda/attention_fwd.py check            every trait of both templates against float64
   python bench/cuda/attention_fwd.py time             the tile table against torch's cuDNN, 16k tokens, hidden size 2048
   python bench/cuda/attention_fwd.py time --explore   more configurations for each cell
+  python bench/cuda/attention_fwd.py time --more      grouped heads, other dimensions, traits; portable too
   python bench/cuda/attention_fwd.py compile          registers and spills of every configuration; needs no GPU
 
-Timing: one process, contenders interleaved, L2 overwritten before each call, CUDA events, median. Ratios above 1 are in our favour.
+Timing: one process, contenders interleaved, L2 overwritten before each call, CUDA events, median.
+Ratios above 1 are in our favour.
 """
 
 import argparse
@@ -45,7 +47,9 @@ def run_compile(args):
 def repeat_report(first, t):
     """How far a second run is from the first."""
     apart = [(a.nan_to_num().float() - b.nan_to_num().float()).abs() for a, b in zip(first, (t.o, t.lse))]
-    return " NOT REPEATABLE: " + ", ".join(f"{(x != 0).sum().item()} of {x.numel()} up to {x.max().item():.1e}" for x in apart)
+    return " NOT REPEATABLE: " + ", ".join(
+        f"{(x != 0).sum().item()} of {x.numel()} up to {x.max().item():.1e}" for x in apart
+    )
 
 
 def run_check(args):
@@ -73,38 +77,62 @@ def run_check(args):
         t.poison()
         go()
         torch.cuda.synchronize()
-        same = torch.equal(first[0].nan_to_num(), t.o.nan_to_num()) and torch.equal(first[1].nan_to_num(), t.lse.nan_to_num())
+        same = torch.equal(first[0].nan_to_num(), t.o.nan_to_num()) and torch.equal(
+            first[1].nan_to_num(), t.lse.nan_to_num()
+        )
         rms, worst = problem.errors(t, *problem.reference(t))
         good = rms < (4e-3 if p.bf16 else 1e-3) and worst < 1e-4 and same
         failures += not good
-        print(f"{'ok  ' if good else 'FAIL'} {name:44s} {config.name():26s} rms {rms:.2e} lse {worst:.1e}{'' if same else repeat_report(first, t)}",
-              flush=True)
+        print(
+            f"{'ok  ' if good else 'FAIL'} {name:44s} {config.name():26s} rms {rms:.2e} lse {worst:.1e}"
+            + ("" if same else repeat_report(first, t)),
+            flush=True,
+        )
     print(f"{len(cases) - failures} of {len(cases)} good")
     return failures != 0
 
 
 def cudnn_call(p, t):
+    """Torch's cuDNN attention on these tensors, or None where it has no such kernel."""
     import torch
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
-    causal = p.window[1] == 0
+    if p.bias or p.alibi or p.sink or p.softcap or p.dropout or p.lengths or p.window not in ((-1, -1), (-1, 0)):
+        return None
 
     def go():
         with sdpa_kernel(SDPBackend.CUDNN_ATTENTION):
-            return torch.nn.functional.scaled_dot_product_attention(t.q, t.k, t.v, is_causal=causal, enable_gqa=p.heads_q != p.heads_kv)
+            return torch.nn.functional.scaled_dot_product_attention(
+                t.q, t.k, t.v, is_causal=p.window[1] == 0, enable_gqa=p.heads_q != p.heads_kv
+            )
 
+    try:
+        go()
+    except RuntimeError:
+        return None
     return go
 
 
+def traits_text(p):
+    """What sets a problem apart, in words."""
+    words = [f"D={p.head_dim_qk}" + (f"/{p.head_dim_v}" if p.head_dim_v != p.head_dim_qk else "")]
+    words.append("full" if p.window == (-1, -1) else "causal" if p.window == (-1, 0) else f"window {p.window}")
+    words.append(f"S={p.seqlen_q}")
+    words += [f"heads {p.heads_q}/{p.heads_kv}"] if p.heads_q != p.heads_kv else []
+    words += [n for n in ("softcap", "bias", "alibi", "sink", "dropout") if getattr(p, n)]
+    words += (["fp16"] if not p.bf16 else []) + (["packed sequences"] if p.lengths else [])
+    return " ".join(words + (["bshd"] if p.layout != "bhsd" else []))
+
+
 def time_all(calls, rounds, rest):
-    """Median milliseconds of each call; interleaved, cold L2. With a rest, each contender's turn is a burst of calls on a rested chip."""
+    """Median milliseconds of each call; interleaved, cold L2. With a rest, a turn is a burst of calls on a rested chip."""
     import torch
 
     flush = torch.empty(192 << 20, dtype=torch.int8, device="cuda")
     events = {n: [] for n in calls}
     names = list(calls)
     for r in range(rounds if rest else rounds + 2):
-        for name in names[r % len(names):] + names[:r % len(names)]:
+        for name in names[r % len(names) :] + names[: r % len(names)]:
             if rest:
                 torch.cuda.synchronize()
                 time.sleep(rest)
@@ -114,7 +142,7 @@ def time_all(calls, rounds, rest):
                 a.record()
                 calls[name]()
                 b.record()
-                if (i if rest else r >= 2):
+                if i if rest else r >= 2:
                     events[name].append((a, b))
     torch.cuda.synchronize()
     return {n: statistics.median(a.elapsed_time(b) for a, b in e) for n, e in events.items()}
@@ -130,12 +158,14 @@ def run_time(args):
     sms = torch.cuda.get_device_properties(0).multi_processor_count
     stream = torch.cuda.current_stream().cuda_stream
     results, ratios = [], []
-    print(f"{torch.cuda.get_device_name(0)}, torch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}; TFLOP/s")
+    print(
+        f"{torch.cuda.get_device_name(0)}, torch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}; TFLOP/s"
+    )
     for p, configs in work:
         t = problem.Tensors(p)
         cudnn = cudnn_call(p, t)
-        expected = cudnn().float()
-        calls = {"cudnn": cudnn}
+        expected = cudnn().float() if cudnn else None
+        calls = {"cuDNN": cudnn} if cudnn else {}
         for config in configs:
             kernel = load(config, built)
             if kernel is None:
@@ -143,24 +173,25 @@ def run_time(args):
             t.poison()
             go = config.launcher(kernel, t, sms, stream)
             go()
-            rms = ((t.o.float() - expected).square().mean() / expected.square().mean()).sqrt().item()
+            got = t.o.float()
+            expected = got if expected is None else expected
+            rms = ((got - expected).square().mean() / expected.square().mean()).sqrt().item()
             if not rms < 6e-3:
-                print(f"WRONG {config.name()}: differs from cuDNN by {rms:.2e}")
+                print(f"WRONG {config.name()}: differs by {rms:.2e}")
                 continue
             calls[config.name()] = go
-        times = time_all(calls, args.rounds, args.rest)
-        rate = {n: p.flops() / ms * 1e-9 for n, ms in times.items()}
-        ours = sorted(((r, n) for n, r in rate.items() if n != "cudnn"), reverse=True)
-        if not ours:
-            continue
-        ratio = ours[0][0] / rate["cudnn"]
-        ratios.append(ratio)
-        mask = "causal" if p.window[1] == 0 else "full"
-        others = "  ".join(f"{n}: {r:.0f}" for r, n in ours[1:])
-        print(f"D={p.head_dim_qk:3d} {mask:6s} S={p.seqlen_q:5d}  cuDNN {rate['cudnn']:5.0f}  ours {ours[0][0]:5.0f}  ratio {ratio:.3f}  "
-              f"[{ours[0][1]}]  {others}", flush=True)
-        results.append(dict(head_dim=p.head_dim_qk, mask=mask, seqlen=p.seqlen_q, tflops=rate))
-    print(f"geometric mean {math.exp(statistics.mean(map(math.log, ratios))):.3f}, smallest {min(ratios):.3f} over {len(ratios)} cells")
+        rate = {n: p.flops() / ms * 1e-9 for n, ms in time_all(calls, args.rounds, args.rest).items()}
+        ours = sorted(((r, n) for n, r in rate.items() if n != "cuDNN"), reverse=True)
+        line = f"{traits_text(p):26s} ours {ours[0][0]:5.0f} "
+        if cudnn:
+            ratios.append(ours[0][0] / rate["cuDNN"])
+            line += f" cuDNN {rate['cuDNN']:5.0f}  ratio {ratios[-1]:.3f} "
+        print(line + f" [{ours[0][1]}]  " + "  ".join(f"{n}: {r:.0f}" for r, n in ours[1:]), flush=True)
+        results.append(dict(problem=traits_text(p), tflops=rate))
+    print(
+        f"geometric mean {math.exp(statistics.mean(map(math.log, ratios))):.3f}, smallest {min(ratios):.3f} "
+        f"over {len(ratios)} cells"
+    )
     if args.json:
         with open(args.json, "w") as f:
             json.dump(results, f, indent=1)
@@ -171,11 +202,14 @@ def main():
     parser.add_argument("what", choices=["check", "time", "compile"])
     parser.add_argument("--only", default="", help="check: cases whose name contains this")
     parser.add_argument("--explore", action="store_true")
+    parser.add_argument("--more", action="store_true")
     parser.add_argument("--head-dims", default="64,128,256")
     parser.add_argument("--seqlens", default="512,1024,2048,4096,8192,16384")
     parser.add_argument("--masks", default="full,causal")
     parser.add_argument("--rounds", type=int, default=15)
-    parser.add_argument("--rest", type=float, default=0.0, help="seconds of rest before each contender's turn (burst timing)")
+    parser.add_argument(
+        "--rest", type=float, default=0.0, help="seconds of rest before each contender's turn (burst timing)"
+    )
     parser.add_argument("--json", default="")
     args = parser.parse_args()
     return {"check": run_check, "time": run_time, "compile": run_compile}[args.what](args)

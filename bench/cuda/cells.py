@@ -10,6 +10,7 @@ def _problem(**facts):
     return problem.Problem(**facts)
 
 
+EVERY = dict(softcap=20.0, bias=True, alibi=True, sink=True, dropout=0.3)
 RAGGED = ((100, 100), (1, 300), (0, 50), (513, 257), (64, 0), (130, 1000))
 
 # One trait or awkward size each. `tile` is the algorithm's part of the configuration.
@@ -17,16 +18,31 @@ HOPPER_CASES = [
     ("plain", {}, {}),
     ("ragged", dict(seqlen_q=333, seqlen_k=457), {}),
     ("causal", dict(seqlen_q=1000, seqlen_k=1000, window=(-1, 0)), {}),
-    ("causal, late wait", dict(seqlen_q=1000, seqlen_k=1100, window=(-1, 0), heads_q=40, heads_kv=40), dict(late_wait=True)),
-    ("window ahead, three warpgroups", dict(seqlen_q=600, seqlen_k=600, window=(-1, 5), heads_q=60, heads_kv=60, head_dim_qk=64,
-                                                   head_dim_v=64), dict(warpgroups=3, ping_pong=True)),
-    ("causal ping-pong static", dict(seqlen_q=1000, seqlen_k=1000, window=(-1, 0)), dict(ping_pong=True, dynamic=False)),
+    (
+        "causal, late wait",
+        dict(seqlen_q=1000, seqlen_k=1100, window=(-1, 0), heads_q=40, heads_kv=40),
+        dict(late_wait=True),
+    ),
+    (
+        "window ahead, three warpgroups",
+        dict(seqlen_q=600, seqlen_k=600, window=(-1, 5), heads_q=60, heads_kv=60, head_dim_qk=64, head_dim_v=64),
+        dict(warpgroups=3, ping_pong=True),
+    ),
+    (
+        "causal ping-pong static",
+        dict(seqlen_q=1000, seqlen_k=1000, window=(-1, 0)),
+        dict(ping_pong=True, dynamic=False),
+    ),
     ("causal top-left", dict(seqlen_q=300, seqlen_k=700, window=(-1, 0), bottom_right=False), {}),
     ("causal bottom-right, short keys", dict(seqlen_q=700, seqlen_k=300, window=(-1, 0)), {}),
     ("window", dict(seqlen_q=900, seqlen_k=1100, window=(200, 37)), {}),
     ("window ping-pong", dict(seqlen_q=900, seqlen_k=1100, window=(130, 0)), dict(ping_pong=True)),
     ("left window alone", dict(seqlen_q=600, seqlen_k=500, window=(64, -1)), {}),
-    ("two query buffers", dict(seqlen_q=1000, seqlen_k=1000, window=(-1, 0), heads_q=40, heads_kv=40), dict(query_buffers=2)),
+    (
+        "two query buffers",
+        dict(seqlen_q=1000, seqlen_k=1000, window=(-1, 0), heads_q=40, heads_kv=40),
+        dict(query_buffers=2),
+    ),
     ("grouped heads", dict(heads_q=8, heads_kv=2, seqlen_q=500, seqlen_k=500, window=(-1, 0)), {}),
     ("packed heads", dict(heads_q=8, heads_kv=2, seqlen_q=130, seqlen_k=500, window=(-1, 0)), dict(packed_heads=4)),
     ("packed heads bshd", dict(heads_q=16, heads_kv=2, seqlen_q=33, seqlen_k=700, layout="bshd"), dict(packed_heads=8)),
@@ -38,28 +54,76 @@ HOPPER_CASES = [
     ("sink, rows that see nothing", dict(sink=True, window=(-1, 0), seqlen_q=500, seqlen_k=200), {}),
     ("group mode", dict(lengths=RAGGED), {}),
     ("group mode causal", dict(lengths=RAGGED, window=(-1, 0), layout="bshd"), {}),
-    ("group mode packed", dict(lengths=((100, 100), (7, 300), (77, 200)), window=(-1, 0), heads_q=8, heads_kv=4), dict(packed_heads=2)),
+    (
+        "group mode packed",
+        dict(lengths=((100, 100), (7, 300), (77, 200)), window=(-1, 0), heads_q=8, heads_kv=4),
+        dict(packed_heads=2),
+    ),
     ("tiny", dict(batch=1, heads_q=1, heads_kv=1, seqlen_q=1, seqlen_k=1), {}),
-    ("warpgroups without rows", dict(seqlen_q=200, seqlen_k=1000, heads_q=40, heads_kv=40), dict(warpgroups=3, tile_n=64)),
-    ("warpgroups without rows, ping-pong", dict(seqlen_q=450, seqlen_k=450, heads_q=80, heads_kv=80, head_dim_qk=64, head_dim_v=64,
-                                                window=(-1, 0)), dict(warpgroups=3, ping_pong=True)),
-    ("wide window, blocks passed on both sides", dict(seqlen_q=1500, seqlen_k=1500, heads_q=20, heads_kv=20, window=(300, 0)),
-     dict(tile_n=64)),
-    ("one warpgroup, two blocks an SM", dict(seqlen_q=700, seqlen_k=700, window=(-1, 0)), dict(warpgroups=1, blocks_per_sm=2, stages=1)),
-    ("three warpgroups", dict(head_dim_qk=64, head_dim_v=64, seqlen_q=900, seqlen_k=900, window=(-1, 0)), dict(warpgroups=3)),
-    ("head dim 64", dict(head_dim_qk=64, head_dim_v=64, seqlen_q=900, seqlen_k=900), dict(warpgroups=3, query_buffers=2)),
+    (
+        "warpgroups without rows",
+        dict(seqlen_q=200, seqlen_k=1000, heads_q=40, heads_kv=40),
+        dict(warpgroups=3, tile_n=64),
+    ),
+    (
+        "warpgroups without rows, ping-pong",
+        dict(seqlen_q=450, seqlen_k=450, heads_q=80, heads_kv=80, head_dim_qk=64, head_dim_v=64, window=(-1, 0)),
+        dict(warpgroups=3, ping_pong=True),
+    ),
+    (
+        "wide window, blocks passed on both sides",
+        dict(seqlen_q=1500, seqlen_k=1500, heads_q=20, heads_kv=20, window=(300, 0)),
+        dict(tile_n=64),
+    ),
+    ("negative scale", dict(scale=-0.1, window=(-1, 0)), {}),
+    ("scale next to zero", dict(scale=1e-42, window=(-1, 0)), {}),
+    ("bias", dict(bias=True, seqlen_q=300, seqlen_k=500), {}),
+    ("alibi", dict(alibi=True, seqlen_q=300, seqlen_k=500, window=(-1, 0)), {}),
+    ("dropout", dict(dropout=0.2, seqlen_q=300, seqlen_k=500, heads_q=60, heads_kv=60), {}),
+    ("everything", dict(EVERY, seqlen_q=300, seqlen_k=333, window=(120, 30), heads_q=8, heads_kv=2, bf16=False), {}),
+    (
+        "everything, packed, group mode",
+        dict(EVERY, lengths=RAGGED, window=(-1, 0), heads_q=4, heads_kv=2),
+        dict(packed_heads=2),
+    ),
+    (
+        "everything, head dim 64",
+        dict(EVERY, head_dim_qk=64, head_dim_v=64, window=(-1, 0), seqlen_q=600, seqlen_k=600),
+        dict(warpgroups=3),
+    ),
+    (
+        "one warpgroup, two blocks an SM",
+        dict(seqlen_q=700, seqlen_k=700, window=(-1, 0)),
+        dict(warpgroups=1, blocks_per_sm=2, stages=1),
+    ),
+    (
+        "three warpgroups",
+        dict(head_dim_qk=64, head_dim_v=64, seqlen_q=900, seqlen_k=900, window=(-1, 0)),
+        dict(warpgroups=3),
+    ),
+    (
+        "head dim 64",
+        dict(head_dim_qk=64, head_dim_v=64, seqlen_q=900, seqlen_k=900),
+        dict(warpgroups=3, query_buffers=2),
+    ),
     ("head dim 96", dict(head_dim_qk=96, head_dim_v=96, window=(-1, 0)), {}),
     ("head dim 72", dict(head_dim_qk=72, head_dim_v=72, window=(-1, 0)), {}),
     ("head dim 32", dict(head_dim_qk=32, head_dim_v=32, window=(-1, 0)), {}),
     ("head dims 192/128", dict(head_dim_qk=192, head_dim_v=128, seqlen_q=500, seqlen_k=500, window=(-1, 0)), {}),
     ("head dim 256", dict(head_dim_qk=256, head_dim_v=256, seqlen_q=500, seqlen_k=500), dict(tile_n=80)),
-    ("head dim 256 causal", dict(head_dim_qk=256, head_dim_v=256, seqlen_q=500, seqlen_k=500, window=(-1, 0)), dict(tile_n=80)),
-    ("head dim 256 group mode", dict(head_dim_qk=256, head_dim_v=256, lengths=((100, 130), (300, 77))), dict(tile_n=80)),
+    (
+        "head dim 256 causal",
+        dict(head_dim_qk=256, head_dim_v=256, seqlen_q=500, seqlen_k=500, window=(-1, 0)),
+        dict(tile_n=80),
+    ),
+    (
+        "head dim 256 group mode",
+        dict(head_dim_qk=256, head_dim_v=256, lengths=((100, 130), (300, 77))),
+        dict(tile_n=80),
+    ),
 ]
 
 
-
-EVERY = dict(softcap=20.0, bias=True, alibi=True, sink=True, dropout=0.3)
 PORTABLE_CASES = [
     ("plain", {}, {}),
     ("ragged", dict(seqlen_q=333, seqlen_k=457), {}),
@@ -93,16 +157,13 @@ def checks():
         import torch  # noqa: F401
     except ImportError:
         torch = None
-    arch = "sm_80"
-    if torch:
-        arch = "sm_%d%d" % torch.cuda.get_device_capability()
     out = []
     for template, cases in ((hopper, HOPPER_CASES), (portable, PORTABLE_CASES)):
         for name, facts, tile in cases:
             facts = dict(dict(batch=2), **facts)
             p = _problem(**facts) if torch else None
             if template is portable:
-                tile = dict(tile, architecture=arch)
+                tile = dict(tile, architecture=_architecture())
             out.append((f"{template.__name__}: {name}", p, template.Config(**template.traits(Facts(facts)), **tile)))
     return out
 
@@ -110,8 +171,18 @@ def checks():
 class Facts:
     """The fields of a problem that decide a configuration, with the problem's defaults; free of PyTorch."""
 
-    DEFAULTS = dict(bf16=True, head_dim_qk=128, head_dim_v=128, window=(-1, -1), lengths=(), sink=False, softcap=0.0, bias=False,
-                    alibi=False, dropout=0.0)
+    DEFAULTS = dict(
+        bf16=True,
+        head_dim_qk=128,
+        head_dim_v=128,
+        window=(-1, -1),
+        lengths=(),
+        sink=False,
+        softcap=0.0,
+        bias=False,
+        alibi=False,
+        dropout=0.0,
+    )
 
     def __init__(self, facts):
         for name, value in self.DEFAULTS.items():
@@ -121,28 +192,92 @@ class Facts:
 # Configurations worth a try beside the table's, by head dimension.
 EXPLORED = {
     64: [dict(warpgroups=3, ping_pong=p, late_wait=l) for p in (False, True) for l in (False, True)]
-    + [dict(warpgroups=1, blocks_per_sm=3, tile_n=64, stages=3, query_buffers=2), dict(warpgroups=1, blocks_per_sm=2, query_buffers=2)],
+    + [
+        dict(warpgroups=1, blocks_per_sm=3, tile_n=64, stages=3, query_buffers=2),
+        dict(warpgroups=1, blocks_per_sm=2, query_buffers=2),
+    ],
     128: [dict(query_buffers=2, ping_pong=p, late_wait=l) for l in (False, True) for p in (False, True)]
-    + [dict(stages=3, ping_pong=True, late_wait=True)] + [dict(tile_n=n, ping_pong=True, late_wait=True) for n in (160, 176)]
-    + [dict(warpgroups=1, blocks_per_sm=2, tile_n=64, query_buffers=q, late_wait=l) for q in (1, 2) for l in (False, True)],
+    + [dict(stages=3, ping_pong=True, late_wait=True)]
+    + [dict(tile_n=n, ping_pong=True, late_wait=True) for n in (160, 176)]
+    + [
+        dict(warpgroups=1, blocks_per_sm=2, tile_n=64, query_buffers=q, late_wait=l)
+        for q in (1, 2)
+        for l in (False, True)
+    ],
     256: [dict(tile_n=n, ping_pong=True, dynamic=d, late_wait=True) for n in (64, 80) for d in (False, True)],
 }
 
 
+def _cell(facts, configs):
+    try:
+        return _problem(**facts), [c for c in configs if c.fits()]
+    except ImportError:
+        return None, [c for c in configs if c.fits()]
+
+
+def _more():
+    """What lies beside the square grid: grouped heads, other head dimensions and types, traits."""
+    base = dict(batch=4, heads_q=16, heads_kv=16, seqlen_q=4096, seqlen_k=4096, window=(-1, 0))
+    grouped = dict(base, batch=1, heads_q=64, heads_kv=8)
+    problems = [
+        grouped,
+        dict(grouped, window=(-1, -1)),
+        dict(grouped, seqlen_q=16384, seqlen_k=16384),
+        dict(base, bf16=False),
+        dict(base, layout="bshd"),
+        dict(base, head_dim_qk=32, head_dim_v=32),
+        dict(base, head_dim_qk=80, head_dim_v=80),
+        dict(base, head_dim_qk=96, head_dim_v=96),
+        dict(base, head_dim_qk=192, head_dim_v=128),
+        dict(base, head_dim_qk=192, head_dim_v=192),
+        dict(base, window=(1023, 0)),
+        dict(base, softcap=30.0),
+        dict(base, sink=True),
+        dict(base, alibi=True),
+        dict(base, bias=True),
+        dict(base, dropout=0.1),
+        dict(base, batch=1, lengths=tuple((n, n) for n in (4096, 100, 2500, 900, 3000, 1500, 700, 3588))),
+    ]
+    out = []
+    for facts in problems:
+        facts_of = Facts(facts)
+        tile = hopper.table(facts_of.head_dim_qk, facts["window"][1] == 0, facts["seqlen_k"])
+        if facts_of.head_dim_qk > 128:
+            tile.update(tile_n=96 if facts_of.head_dim_v > 128 else 128)
+        configs = [hopper.Config(**hopper.traits(facts_of), **tile)]
+        configs.append(portable.Config(**portable.traits(facts_of), architecture=_architecture()))
+        out.append(_cell(facts, configs))
+    return out
+
+
+def _architecture():
+    try:
+        import torch
+    except ImportError:
+        return "sm_80"
+    return "sm_%d%d" % torch.cuda.get_device_capability()
+
+
 def timed(args):
-    """(problem, configurations) of each cell: 16k tokens a batch, hidden size 2048."""
+    """(problem, configurations) of each cell: 16k tokens a batch, hidden size 2048; or the other cells."""
+    if args.more:
+        return _more()
     out = []
     for head_dim in map(int, args.head_dims.split(",")):
         for mask in args.masks.split(","):
             for seqlen in map(int, args.seqlens.split(",")):
                 heads = 2048 // head_dim
-                facts = dict(batch=16384 // seqlen, heads_q=heads, heads_kv=heads, seqlen_q=seqlen, seqlen_k=seqlen, head_dim_qk=head_dim,
-                             head_dim_v=head_dim, window=(-1, 0 if mask == "causal" else -1))
+                facts = dict(
+                    batch=16384 // seqlen,
+                    heads_q=heads,
+                    heads_kv=heads,
+                    seqlen_q=seqlen,
+                    seqlen_k=seqlen,
+                    head_dim_qk=head_dim,
+                    head_dim_v=head_dim,
+                    window=(-1, 0 if mask == "causal" else -1),
+                )
                 tiles = EXPLORED[head_dim] if args.explore else [hopper.table(head_dim, mask == "causal", seqlen)]
                 configs = [hopper.Config(**hopper.traits(Facts(facts)), **tile) for tile in tiles]
-                try:
-                    p = _problem(**facts)
-                except ImportError:
-                    p = None
-                out.append((p, [c for c in configs if c.fits()]))
+                out.append(_cell(facts, configs))
     return out

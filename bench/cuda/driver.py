@@ -25,14 +25,47 @@ class Strides(ctypes.Structure):
 
 class Args(ctypes.Structure):
     _fields_ = (
-        [(n, ctypes.c_void_p) for n in ("q", "k", "v", "o", "lse", "bias", "alibi", "sink", "cu_seqlens_q", "cu_seqlens_k",
-                                        "tile_counters")]
+        [
+            (n, ctypes.c_void_p)
+            for n in (
+                "q",
+                "k",
+                "v",
+                "o",
+                "lse",
+                "bias",
+                "alibi",
+                "sink",
+                "cu_seqlens_q",
+                "cu_seqlens_k",
+                "tile_counters",
+            )
+        ]
         + [(n + "_strides", Strides) for n in ("q", "k", "v", "o", "bias", "lse")]
-        + [(n, ctypes.c_longlong) for n in ("alibi_batch_stride", "batch", "heads_q", "heads_kv", "seqlen_q", "seqlen_k",
-                                            "window_left", "window_right")]
-        + [("seed", ctypes.c_ulonglong), ("offset", ctypes.c_ulonglong), ("scale", ctypes.c_float), ("softcap", ctypes.c_float),
-           ("mask_bottom_right", ctypes.c_int), ("drop_threshold", ctypes.c_uint), ("work_items", ctypes.c_int),
-           ("row_tiles", ctypes.c_int), ("section_heads", ctypes.c_int)]
+        + [
+            (n, ctypes.c_longlong)
+            for n in (
+                "alibi_batch_stride",
+                "batch",
+                "heads_q",
+                "heads_kv",
+                "seqlen_q",
+                "seqlen_k",
+                "window_left",
+                "window_right",
+            )
+        ]
+        + [
+            ("seed", ctypes.c_ulonglong),
+            ("offset", ctypes.c_ulonglong),
+            ("scale", ctypes.c_float),
+            ("softcap", ctypes.c_float),
+            ("mask_bottom_right", ctypes.c_int),
+            ("drop_threshold", ctypes.c_uint),
+            ("work_items", ctypes.c_int),
+            ("row_tiles", ctypes.c_int),
+            ("section_heads", ctypes.c_int),
+        ]
     )
 
 
@@ -45,10 +78,21 @@ def encode_tensor_map(destination, pointer, dims, strides, box):
     rank = len(dims)
     check(
         cuda().cuTensorMapEncodeTiled(
-            ctypes.c_void_p(destination), 1, rank, ctypes.c_void_p(pointer), (ctypes.c_ulonglong * rank)(*[max(1, d) for d in dims]),
-            (ctypes.c_ulonglong * (rank - 1))(*strides), (ctypes.c_uint * rank)(*box), (ctypes.c_uint * rank)(*([1] * rank)),
-            0, 3, 2, 0),
-        f"cuTensorMapEncodeTiled dims {dims} strides {strides} box {box}")
+            ctypes.c_void_p(destination),
+            1,
+            rank,
+            ctypes.c_void_p(pointer),
+            (ctypes.c_ulonglong * rank)(*[max(1, d) for d in dims]),
+            (ctypes.c_ulonglong * (rank - 1))(*strides),
+            (ctypes.c_uint * rank)(*box),
+            (ctypes.c_uint * rank)(*([1] * rank)),
+            0,
+            3,
+            2,
+            0,
+        ),
+        f"cuTensorMapEncodeTiled dims {dims} strides {strides} box {box}",
+    )
 
 
 class Kernel:
@@ -58,7 +102,9 @@ class Kernel:
         self.threads, self.shared_bytes, self.cubin = threads, shared_bytes, cubin
         module, self.function = ctypes.c_void_p(), ctypes.c_void_p()
         check(cuda().cuModuleLoadData(ctypes.byref(module), cubin), "cuModuleLoadData")
-        check(cuda().cuModuleGetFunction(ctypes.byref(self.function), module, b"ts_attention_fwd"), "cuModuleGetFunction")
+        check(
+            cuda().cuModuleGetFunction(ctypes.byref(self.function), module, b"ts_attention_fwd"), "cuModuleGetFunction"
+        )
         check(cuda().cuFuncSetAttribute(self.function, 8, shared_bytes), f"{shared_bytes} bytes of shared memory")
 
     def launcher(self, grid, parameters, stream):
@@ -69,6 +115,9 @@ class Kernel:
         stream = ctypes.c_void_p(stream)
 
         def go(keep=parameters):
-            check(launch(function, grid[0], grid[1], grid[2], threads, 1, 1, shared, stream, array, None), "cuLaunchKernel")
+            check(
+                launch(function, grid[0], grid[1], grid[2], threads, 1, 1, shared, stream, array, None),
+                "cuLaunchKernel",
+            )
 
         return go

@@ -15,6 +15,23 @@ def constants(config, skip):
     return "namespace ts::cfg {\n" + "".join(lines) + "}  // namespace ts::cfg\n"
 
 
+def traits(p):
+    """The part of a configuration of either template that the problem decides."""
+    return dict(
+        bf16=p.bf16,
+        head_dim_qk=p.head_dim_qk,
+        head_dim_v=p.head_dim_v,
+        mask_right=p.window[1] >= 0,
+        mask_left=p.window[0] >= 0,
+        group_mode=bool(p.lengths),
+        sink=p.sink,
+        softcap=p.softcap > 0,
+        bias=p.bias,
+        alibi=p.alibi,
+        dropout=p.dropout > 0,
+    )
+
+
 @dataclass(frozen=True)
 class Config:
     bf16: bool = True
@@ -28,30 +45,32 @@ class Config:
     packed_heads: int = 1
     ping_pong: bool = False
     dynamic: bool = True
+    late_wait: bool = False
     mask_right: bool = False
     mask_left: bool = False
     group_mode: bool = False
     lse: bool = True
     sink: bool = False
     softcap: bool = False
-    late_wait: bool = False
-    section_mib: int = 32  # keys and values that the heads of a section share in L2; the host's choice, no constant of the kernel
+    bias: bool = False
+    alibi: bool = False
+    dropout: bool = False
+    section_mib: int = 32  # keys and values that the heads of a section share in L2: the host's choice alone
 
     def source(self):
         return constants(self, skip=("section_mib",)) + '#include "hopper/attention_fwd.cuh"\n'
 
     def name(self):
-        text = f"{64 * self.warpgroups}x{self.tile_n} s{self.stages} q{self.query_buffers}"
-        if self.blocks_per_sm > 1:
-            text += f" b{self.blocks_per_sm}"
-        return text + (" late" if self.late_wait else "") + (f" sec{self.section_mib}" if self.section_mib != 32 else "") + (" pp" if self.ping_pong else "") + (" dyn" if self.dynamic else " static") + (
-            f" pack{self.packed_heads}" if self.packed_heads > 1 else "")
+        parts = [f"{64 * self.warpgroups}x{self.tile_n}", f"s{self.stages}", f"q{self.query_buffers}"]
+        parts += [f"b{self.blocks_per_sm}"] if self.blocks_per_sm > 1 else []
+        parts += [f"pack{self.packed_heads}"] if self.packed_heads > 1 else []
+        parts += ["pp"] if self.ping_pong else []
+        parts += ["late"] if self.late_wait else []
+        parts += [f"sec{self.section_mib}"] if self.section_mib != 32 else []
+        return " ".join(parts + ["dyn" if self.dynamic else "static"])
 
     def arch(self):
         return "sm_90a"
-
-    def launcher(self, kernel, t, sms, stream):
-        return launcher(self, kernel, t, sms, stream)
 
     # The launch facts of kernels/cuda/hopper/layout.cuh.
     def threads(self):
@@ -60,36 +79,29 @@ class Config:
     def shared_bytes(self):
         columns_qk, columns_v = -(-self.head_dim_qk // 64), -(-self.head_dim_v // 64)
         barriers = 4 * self.stages + 2 * self.warpgroups * self.query_buffers + 8
-        return (self.warpgroups * self.query_buffers * columns_qk * 64 * 128 + self.stages * (columns_qk + columns_v) * self.tile_n * 128
-                + -(-barriers * 8 // 16) * 16 + 4 * 48 + 16 + 1024)
+        queries = self.warpgroups * self.query_buffers * columns_qk * 64 * 128
+        ring = self.stages * (columns_qk + columns_v) * self.tile_n * 128
+        return queries + ring + -(-barriers * 8 // 16) * 16 + 4 * 48 + 16 + 1024
 
     def fits(self):
         return self.shared_bytes() * self.blocks_per_sm <= 233472 - 1024 * self.blocks_per_sm
 
+    def launcher(self, kernel, t, sms, stream):
+        import problem
 
-def traits(p):
-    """The part of a configuration that the problem decides."""
-    return dict(bf16=p.bf16, head_dim_qk=p.head_dim_qk, head_dim_v=p.head_dim_v, mask_right=p.window[1] >= 0, mask_left=p.window[0] >= 0,
-                group_mode=bool(p.lengths), sink=p.sink, softcap=p.softcap > 0)
-
-
-def launcher(config, kernel, t, sms, stream):
-    import problem
-
-    p, a = t.p, t.args()
-    packed = config.packed_heads
-    heads = p.heads_kv if packed > 1 else p.heads_q
-    a.row_tiles = -(-p.seqlen_q * packed // (64 * config.warpgroups))
-    a.work_items = p.batch * heads * a.row_tiles
-    a.section_heads = 1
-    if config.mask_right or config.mask_left:
-        bytes_per_head = max(1, p.seqlen_k * (p.head_dim_qk + p.head_dim_v) * 2)
-        group = p.heads_q // p.heads_kv if packed == 1 else 1
-        fit = max(1, (config.section_mib << 20) // bytes_per_head)
-        a.section_heads = max(1, min((1 << fit.bit_length() - 1) * group, p.batch * heads))
-    maps = problem.hopper_maps(t, config.tile_n, packed)
-    grid = min(max(a.work_items, 1), sms * config.blocks_per_sm)
-    return kernel.launcher((grid, 1, 1), (maps, a), stream)
+        p, a = t.p, t.args()
+        heads = p.heads_kv if self.packed_heads > 1 else p.heads_q
+        a.row_tiles = -(-p.seqlen_q * self.packed_heads // (64 * self.warpgroups))
+        a.work_items = p.batch * heads * a.row_tiles
+        a.section_heads = 1
+        if self.mask_right or self.mask_left:
+            bytes_per_head = max(1, p.seqlen_k * (p.head_dim_qk + p.head_dim_v) * 2)
+            group = p.heads_q // p.heads_kv if self.packed_heads == 1 else 1
+            fit = max(1, (self.section_mib << 20) // bytes_per_head)
+            a.section_heads = max(1, min((1 << fit.bit_length() - 1) * group, p.batch * heads))
+        maps = problem.hopper_maps(t, self.tile_n, self.packed_heads)
+        grid = min(max(a.work_items, 1), sms * self.blocks_per_sm)
+        return kernel.launcher((grid, 1, 1), (maps, a), stream)
 
 
 def table(head_dim, causal, seqlen):
@@ -100,4 +112,5 @@ def table(head_dim, causal, seqlen):
         return dict(warpgroups=3, ping_pong=True, late_wait=not causal)
     if head_dim <= 128:
         return dict(query_buffers=2, ping_pong=True, late_wait=True)
-    return dict(tile_n=64 if seqlen < (4096 if causal else 1024) else 80, ping_pong=True, late_wait=True, dynamic=causal)
+    short = seqlen < (4096 if causal else 1024)
+    return dict(tile_n=64 if short else 80, ping_pong=True, late_wait=True, dynamic=causal)

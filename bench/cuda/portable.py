@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, fields
 
-from hopper import constants
+from hopper import constants, traits  # noqa: F401 (traits: the same for both templates)
 
 
 @dataclass(frozen=True)
@@ -46,9 +46,3 @@ class Config:
     def launcher(self, kernel, t, sms, stream):
         p = t.p
         return kernel.launcher((-(-p.seqlen_q // (16 * self.warps)), p.heads_q, p.batch), (t.args(),), stream)
-
-
-def traits(p):
-    """The part of a configuration that the problem decides."""
-    return dict(bf16=p.bf16, head_dim_qk=p.head_dim_qk, head_dim_v=p.head_dim_v, mask_right=p.window[1] >= 0, mask_left=p.window[0] >= 0,
-                group_mode=bool(p.lengths), sink=p.sink, softcap=p.softcap > 0, bias=p.bias, alibi=p.alibi, dropout=p.dropout > 0)

@@ -44,7 +44,13 @@ class Problem:
         return torch.bfloat16 if self.bf16 else torch.float16
 
     def flops(self):
-        """2 * (head_dim_qk + head_dim_v) for each visible pair; batch mode, square or bottom-right masks."""
+        """2 * (head_dim_qk + head_dim_v) for each visible pair."""
+        if self.lengths:
+            one = dict(
+                heads_q=self.heads_q, heads_kv=self.heads_kv, head_dim_qk=self.head_dim_qk, head_dim_v=self.head_dim_v
+            )
+            one.update(window=self.window, bottom_right=self.bottom_right)
+            return sum(Problem(batch=1, seqlen_q=q, seqlen_k=k, **one).flops() for q, k in self.lengths)
         rows = torch.arange(self.seqlen_q, dtype=torch.float64)
         o = self.seqlen_k - self.seqlen_q if self.bottom_right else 0
         last = rows + o + self.window[1] if self.window[1] >= 0 else torch.full_like(rows, self.seqlen_k - 1)
@@ -96,8 +102,19 @@ class Tensors:
 
     def args(self):
         p, a = self.p, driver.Args()
-        for name, t in dict(q=self.q, k=self.k, v=self.v, o=self.o, lse=self.lse, bias=self.bias, alibi=self.alibi, sink=self.sink,
-                            cu_seqlens_q=self.cu_q, cu_seqlens_k=self.cu_k, tile_counters=self.counters).items():
+        for name, t in dict(
+            q=self.q,
+            k=self.k,
+            v=self.v,
+            o=self.o,
+            lse=self.lse,
+            bias=self.bias,
+            alibi=self.alibi,
+            sink=self.sink,
+            cu_seqlens_q=self.cu_q,
+            cu_seqlens_k=self.cu_k,
+            tile_counters=self.counters,
+        ).items():
             setattr(a, name, t.data_ptr() if t is not None else 0)
         for name, t in dict(q=self.q, k=self.k, v=self.v, o=self.o, bias=self.bias).items():
             if t is not None:
@@ -159,7 +176,11 @@ def reference(t):
                 s = s - t.alibi[b, h].double() * (i - j).abs()
             s = s.masked_fill(~visible, -math.inf)
             every = torch.cat([s, t.sink[h].double().expand(sq, 1)], 1) if p.sink else s
-            total = torch.logsumexp(every, 1) if every.shape[1] else torch.full((sq,), -math.inf, device="cuda", dtype=torch.float64)
+            total = (
+                torch.logsumexp(every, 1)
+                if every.shape[1]
+                else torch.full((sq,), -math.inf, device="cuda", dtype=torch.float64)
+            )
             probability = torch.exp(s - total.nan_to_num(neginf=0.0)[:, None])
             if p.dropout:
                 keep = philox_keep(t.seed, t.offset, b * p.heads_q + h, sq, sk, p.drop_threshold)
@@ -170,7 +191,7 @@ def reference(t):
 
 
 def errors(t, out, lse):
-    """(relative RMS error of the output, largest error of the lse); infinity where something was not written or is not finite."""
+    """(relative RMS error of the output, largest error of the lse); infinity where one is not finite."""
     difference = t.o.double() - out
     rms = (difference.square().mean() / out.square().mean().clamp(min=1e-300)).sqrt().item()
     both = torch.isinf(lse) & torch.isinf(t.lse)
@@ -183,10 +204,20 @@ def hopper_maps(t, tile_n, packed):
     base = ctypes.addressof(maps)
     heads = p.heads_q // packed
     b, h, s, _ = (2 * x for x in t.q.stride())
-    driver.encode_tensor_map(base, t.q.data_ptr(), (p.head_dim_qk, packed, t.q.shape[2], heads, t.q.shape[0]),
-                             (h if packed > 1 else s, s, h * packed, b), (64, packed, 64 // packed, 1, 1))
+    driver.encode_tensor_map(
+        base,
+        t.q.data_ptr(),
+        (p.head_dim_qk, packed, t.q.shape[2], heads, t.q.shape[0]),
+        (h if packed > 1 else s, s, h * packed, b),
+        (64, packed, 64 // packed, 1, 1),
+    )
     for i, x in ((1, t.k), (2, t.v)):
         b, h, s, _ = (2 * y for y in x.stride())
-        driver.encode_tensor_map(base + 128 * i, x.data_ptr(), (x.shape[3], x.shape[2], x.shape[1], x.shape[0]), (s, h, b),
-                                 (64, tile_n, 1, 1))
+        driver.encode_tensor_map(
+            base + 128 * i,
+            x.data_ptr(),
+            (x.shape[3], x.shape[2], x.shape[1], x.shape[0]),
+            (s, h, b),
+            (64, tile_n, 1, 1),
+        )
     return maps

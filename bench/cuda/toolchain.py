@@ -20,7 +20,7 @@ def _library():
 
 
 def compile_source(source, arch):
-    """Returns (cubin, log). The log carries the register and spill report of ptxas; cubin is None when the source is refused."""
+    """Returns (cubin, log). The log carries ptxas' register report; cubin is None when the source is refused."""
     nvrtc = _library()
     program = ctypes.c_void_p()
     nvrtc.nvrtcCreateProgram(ctypes.byref(program), source.encode(), b"kernel.cu", 0, None, None)

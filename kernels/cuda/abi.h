@@ -1,14 +1,16 @@
 /* The contract between Tilesmith and a compiled CUDA attention-forward kernel.
  *
- * The host includes this header; a generated source includes it too, so both sides agree by construction. It is plain C with fixed-width
- * types and includes nothing: the kernels are freestanding and compile with NVRTC.
+ * The host includes this header; a generated source includes it too, so both sides agree by construction. It is plain C
+ * with fixed-width types and includes nothing: the kernels are freestanding and compile with NVRTC.
  *
- * A generated source is a table of constexpr values in namespace ts::cfg (the tile configuration and the traits) followed by one include:
- * "hopper/attention_fwd.cuh" or "portable/attention_fwd.cuh". It defines one entry, extern "C" __global__ ts_attention_fwd. The launch facts
- * (threads, shared memory, grid, tensor maps) stand at the top of those two files.
+ * A generated source is a table of constexpr values in namespace ts::cfg (the tile configuration and the traits)
+ * followed by one include: "hopper/attention_fwd.cuh" or "portable/attention_fwd.cuh". It defines one entry, extern "C"
+ * __global__ ts_attention_fwd. The launch facts (threads, shared memory, grid, tensor maps) stand at the top of those
+ * two files.
  *
- * Every field means what the field of the same name means in kernels/cpu/abi.h; the order of operations on a logit (scale, soft cap, bias,
- * alibi, mask), the sink, the lse and the dropout stream are those of the CPU contract, word for word.
+ * Every field means what the field of the same name means in kernels/cpu/abi.h; the order of operations on a logit
+ * (scale, soft cap, bias, alibi, mask), the sink, the lse and the dropout stream are those of the CPU contract, word
+ * for word.
  */
 #ifndef TILESMITH_KERNELS_CUDA_ABI_H
 #define TILESMITH_KERNELS_CUDA_ABI_H
@@ -33,8 +35,8 @@ typedef struct TsCudaAttentionArgs {
   const float* sink;
   const int* cu_seqlens_q;
   const int* cu_seqlens_k;
-  /* Two 32-bit counters of the dynamic scheduler, zero before the first launch; every launch leaves them zero. One pair per stream: two
-   * kernels that run at the same time must not share it. Unused by kernels with a static schedule. */
+  /* Two 32-bit counters of the dynamic scheduler, zero before the first launch; every launch leaves them zero. One pair
+   * per stream: two kernels that run at the same time must not share it. Unused by kernels with a static schedule. */
   unsigned int* tile_counters;
   TsCudaStrides q_strides, k_strides, v_strides, o_strides, bias_strides, lse_strides;
   long long alibi_batch_stride;
@@ -44,7 +46,8 @@ typedef struct TsCudaAttentionArgs {
   float scale, softcap;
   int mask_bottom_right;
   unsigned int drop_threshold;
-  /* Persistent kernels only: work items of the call, row tiles per head (of the longest sequence) and heads that are walked together. */
+  /* Persistent kernels only: work items of the call, row tiles per head (of the longest sequence) and heads that are
+   * walked together. */
   int work_items, row_tiles, section_heads;
 } TsCudaAttentionArgs;
 

@@ -1,4 +1,5 @@
-// Freestanding basics shared by the CUDA templates: integer types, the element type, special functions, quad reductions.
+// Freestanding basics shared by the CUDA templates: integer types, the element type, special functions, quad
+// reductions.
 #pragma once
 
 #include "abi.h"
@@ -15,12 +16,22 @@ constexpr float kLog2e = 1.4426950408889634f;
 constexpr float kLn2 = 0.6931471805599453f;
 constexpr float kInfinity = __builtin_bit_cast(float, 0x7f800000);
 
-__host__ __device__ constexpr int ceil_div(int a, int b) { return (a + b - 1) / b; }
-__host__ __device__ constexpr int round_up(int a, int b) { return ceil_div(a, b) * b; }
-TS_DEVICE int imin(int a, int b) { return a < b ? a : b; }
-TS_DEVICE int imax(int a, int b) { return a > b ? a : b; }
+__host__ __device__ constexpr int ceil_div(int a, int b) {
+  return (a + b - 1) / b;
+}
+__host__ __device__ constexpr int round_up(int a, int b) {
+  return ceil_div(a, b) * b;
+}
+TS_DEVICE int imin(int a, int b) {
+  return a < b ? a : b;
+}
+TS_DEVICE int imax(int a, int b) {
+  return a > b ? a : b;
+}
 
-TS_DEVICE u32 smem_address(const void* p) { return static_cast<u32>(__cvta_generic_to_shared(p)); }
+TS_DEVICE u32 smem_address(const void* p) {
+  return static_cast<u32>(__cvta_generic_to_shared(p));
+}
 
 TS_DEVICE float exp2_approx(float x) {
   float y;
@@ -38,9 +49,11 @@ TS_DEVICE float rcp_approx(float x) {
   return y;
 }
 
-// tanh from exp2 and a reciprocal. tanh.approx.f32 errs by 2^-11, which a soft cap of 30 turns into 1.5% of a probability; this errs by
-// about 1e-7. Large |x| saturates to +-1 through exp2's 0 and infinity.
-TS_DEVICE float tanh_exact(float x) { return 1.0f - 2.0f * rcp_approx(exp2_approx(x * (2.0f * kLog2e)) + 1.0f); }
+// tanh from exp2 and a reciprocal. tanh.approx.f32 errs by 2^-11, which a soft cap of 30 turns into 1.5% of a
+// probability; this errs by about 1e-7. Large |x| saturates to +-1 through exp2's 0 and infinity.
+TS_DEVICE float tanh_exact(float x) {
+  return 1.0f - 2.0f * rcp_approx(exp2_approx(x * (2.0f * kLog2e)) + 1.0f);
+}
 
 // Two floats to one packed pair of elements; `low` is the one at the lower address.
 template <bool kBf16>
@@ -64,8 +77,9 @@ TS_DEVICE float quad_sum(float x) {
   return x + __shfl_xor_sync(0xffffffffu, x, 2);
 }
 
-// Two neighbouring 8-column tiles of an accumulator row, packed: each lane of four holds a 4-byte piece of either. Afterwards even lanes hold
-// 8 contiguous bytes of the first tile and odd lanes of the second, so that a store of the four lanes is one whole 32-byte sector.
+// Two neighbouring 8-column tiles of an accumulator row, packed: each lane of four holds a 4-byte piece of either.
+// Afterwards even lanes hold 8 contiguous bytes of the first tile and odd lanes of the second, so that a store of the
+// four lanes is one whole 32-byte sector.
 TS_DEVICE void pair_exchange(u32& first, u32& second) {
   const bool odd = threadIdx.x & 1;
   const u32 received = __shfl_xor_sync(0xffffffffu, odd ? first : second, 1);
@@ -77,8 +91,8 @@ TS_DEVICE void store_8_bytes(void* p, u32 low, u32 high) {
   asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(p), "r"(low), "r"(high) : "memory");
 }
 
-// Stores one of a thread's two rows (`r`), `o` times `scale`. `out` is the row's first element in memory; null leaves it alone. A scale of
-// zero marks a row that saw nothing: it is zero whatever its values were, though 0 * NaN is not.
+// Stores one of a thread's two rows (`r`), `o` times `scale`. `out` is the row's first element in memory; null leaves
+// it alone. A scale of zero marks a row that saw nothing: it is zero whatever its values were, though 0 * NaN is not.
 template <bool kBf16, int kColumns, int N>
 TS_DEVICE void store_row(char* out, const float (&o)[N], int r, float scale) {
   static_assert(N % 8 == 0, "whole pairs of 8-column tiles");
@@ -91,7 +105,8 @@ TS_DEVICE void store_row(char* out, const float (&o)[N], int r, float scale) {
     u32 second = pack<kBf16>(o[i + 2 * r + 4] * scale, o[i + 2 * r + 5] * scale);
     pair_exchange(first, second);
     if (empty) first = second = 0;
-    if (out != nullptr && (2 * i + 16 <= kColumns || 2 * i + column < kColumns)) store_8_bytes(out + 4 * i + 2 * column, first, second);
+    if (out != nullptr && (2 * i + 16 <= kColumns || 2 * i + column < kColumns))
+      store_8_bytes(out + 4 * i + 2 * column, first, second);
   }
 }
 
@@ -101,8 +116,8 @@ struct RowResult {
   float lse;
 };
 
-// `peak` is the row maximum in units of log2 (-infinity when the row saw nothing), `sum` the sum of exp2(s - peak) over the row. A sink is
-// one more logit of the sum.
+// `peak` is the row maximum in units of log2 (-infinity when the row saw nothing), `sum` the sum of exp2(s - peak) over
+// the row. A sink is one more logit of the sum.
 template <bool kSink>
 TS_DEVICE RowResult finish_row(float peak, float sum, float sink) {
   float scale = 1.0f;

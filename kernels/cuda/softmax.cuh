@@ -1,8 +1,9 @@
 // Online softmax over one block of scores, and the mask before it.
 //
-// Scores lie as the matrix products leave them (m16n8 tiles of mma and wgmma alike): registers 4j, 4j+1 are the thread's first row, columns
-// 8j+2q and 8j+2q+1 with q = lane % 4; registers 4j+2, 4j+3 the same columns of its second row, eight rows below.
-// They may keep any positive unit until the exponential: p = exp2(s * unit - peak * unit), one FMA and one exp2 per score.
+// Scores lie as the matrix products leave them (m16n8 tiles of mma and wgmma alike): registers 4j, 4j+1 are the
+// thread's first row, columns 8j+2q and 8j+2q+1 with q = lane % 4; registers 4j+2, 4j+3 the same columns of its second
+// row, eight rows below. They may keep any positive unit until the exponential: p = exp2(s * unit - peak * unit), one
+// FMA and one exp2 per score.
 #pragma once
 
 #include "common.cuh"
@@ -17,7 +18,8 @@ struct RowState {
   float sum[2];
 };
 
-// `end` and `begin` bound the visible keys of the thread's two rows, relative to the block's first key and the thread's first column.
+// `end` and `begin` bound the visible keys of the thread's two rows, relative to the block's first key and the thread's
+// first column.
 TS_DEVICE void mask_scores(float (&s)[kScores], const int (&begin)[2], const int (&end)[2]) {
 #pragma unroll
   for (int i = 0; i < kScores; ++i) {
@@ -29,14 +31,16 @@ TS_DEVICE void mask_scores(float (&s)[kScores], const int (&begin)[2], const int
   }
 }
 
-// How far, in powers of two, a row's maximum may rise before the row is brought to the new one. The base of the exponentials cancels in the
-// end, so an old one costs nothing but range: probabilities up to 2^8 are as exact in bf16 and fp16 as those up to 1, and most blocks leave
-// the output unscaled. The decision is each row's own: a row's result does not depend on its neighbours'.
+// How far, in powers of two, a row's maximum may rise before the row is brought to the new one. The base of the
+// exponentials cancels in the end, so an old one costs nothing but range: probabilities up to 2^8 are as exact in bf16
+// and fp16 as those up to 1, and most blocks leave the output unscaled. The decision is each row's own: a row's result
+// does not depend on its neighbours'.
 constexpr float kRise = 8.0f;
 
-// Turns scores into probabilities and brings the rows up to date. `factor` is what the output so far must be multiplied by; kFirst starts
-// new rows. kGuard allows for rows that have seen nothing yet, whose maximum is -infinity. Products are rounded explicitly: left to fuse
-// them with sums, the compiler does so in some copies of this code and not in others, and a row would depend on the schedule.
+// Turns scores into probabilities and brings the rows up to date. `factor` is what the output so far must be multiplied
+// by; kFirst starts new rows. kGuard allows for rows that have seen nothing yet, whose maximum is -infinity. Products
+// are rounded explicitly: left to fuse them with sums, the compiler does so in some copies of this code and not in
+// others, and a row would depend on the schedule.
 template <bool kFirst, bool kGuard>
 TS_DEVICE void update_softmax(float (&s)[kScores], RowState& rows, float (&factor)[2], float unit) {
 #pragma unroll
@@ -73,7 +77,8 @@ TS_DEVICE void update_softmax(float (&s)[kScores], RowState& rows, float (&facto
   }
 }
 
-// Probabilities in the order in which the second product reads them as its A operand: the accumulator's columns 16i..16i+15 are step i.
+// Probabilities in the order in which the second product reads them as its A operand: the accumulator's columns
+// 16i..16i+15 are step i.
 TS_DEVICE void pack_probabilities(const float (&s)[kScores], u32 (&p)[kScores / 2]) {
 #pragma unroll
   for (int i = 0; i < kScores / 2; ++i) p[i] = pack<cfg::kBf16>(s[2 * i], s[2 * i + 1]);

@@ -1,4 +1,5 @@
-// Which keys a query sees: the window around the diagonal, as a half-open range. Shared by the templates; needs kMaskRight and kMaskLeft.
+// Which keys a query sees: the window around the diagonal, as a half-open range. Shared by the templates; needs
+// kMaskRight and kMaskLeft.
 #pragma once
 
 #include "common.cuh"
@@ -14,7 +15,9 @@ struct Lengths {
 };
 
 // A window's reach as an int; a longer one reaches past every sequence.
-TS_DEVICE int reach(i64 window) { return static_cast<int>(window < (1 << 30) ? window : (1 << 30)); }
+TS_DEVICE int reach(i64 window) {
+  return static_cast<int>(window < (1 << 30) ? window : (1 << 30));
+}
 
 // One past the last key that a query sees, and the first one.
 TS_DEVICE int key_end(const TsCudaAttentionArgs& args, const Lengths& lengths, int query) {
@@ -26,8 +29,8 @@ TS_DEVICE int key_begin(const TsCudaAttentionArgs& args, const Lengths& lengths,
   return imax(0, query + lengths.diagonal(args) - reach(args.window_left));
 }
 
-// The key blocks kTileN wide that queries first..last see: at least one, so that queries that see nothing need no path of their own; they
-// walk one masked block and come out as zeros.
+// The key blocks kTileN wide that queries first..last see: at least one, so that queries that see nothing need no path
+// of their own; they walk one masked block and come out as zeros.
 struct BlockRange {
   int begin;
   int end;

@@ -8,17 +8,19 @@
 //   kStages             key blocks and value blocks in flight
 //   kQueryBuffers       1, or 2 to load the next tile's queries early
 //   kBlocksPerSm        blocks that share an SM
-//   kPackedHeads        query heads of one key/value head that share a tile (1: none); divides 64
+//   kPackedHeads        1, or heads_q / heads_kv where that divides 64: a tile's rows are (query, head of the group)
 //   kPingPong, kDynamic (bool)   turns between warpgroups; atomic scheduling
 //   kLateWait (bool)    wait for the second product after half of the exponentials instead of before them
 //   kMaskRight, kMaskLeft (bool)   the window is bounded on that side (a causal mask is a right bound of 0)
-//   kGroupMode, kLse, kSink, kSoftcap (bool)
-// Not carried: bias, alibi, dropout (the portable template carries them), a scale that is not positive.
+//   kGroupMode, kLse, kSink, kSoftcap, kBias, kAlibi, kDropout (bool); with dropout kTileN is a multiple of 32
 //
-// Launch facts: kThreads threads, kSharedBytes of dynamic shared memory (layout.cuh), a grid of min(work_items, SMs * kBlocksPerSm) blocks.
+// Launch facts: kThreads threads, kSharedBytes of dynamic shared memory (layout.cuh), a grid of min(work_items, SMs *
+// kBlocksPerSm) blocks.
 //   row_tiles = ceil(seqlen_q * kPackedHeads / (64 * kWarpgroups)); heads = kPackedHeads > 1 ? heads_kv : heads_q;
-//   work_items = batch * heads * row_tiles; section_heads: 1 without bounds, else the heads whose keys and values fill about half of L2.
-// Tensor maps (16-bit elements, 128-byte swizzle, zero fill), dimensions innermost first; group mode has batch = 1 and the total rows:
+//   work_items = batch * heads * row_tiles; section_heads: 1 without bounds, else the heads whose keys and values fill
+//   about half of L2.
+// Tensor maps (16-bit elements, 128-byte swizzle, zero fill), dimensions innermost first; group mode has batch = 1 and
+// the total rows:
 //   q  {head_dim_qk, kPackedHeads, seqlen_q, heads, batch}, box {64, kPackedHeads, 64 / kPackedHeads, 1, 1}
 //   k  {head_dim_qk, seqlen_k, heads_kv, batch}, v the same with head_dim_v, box {64, kTileN, 1, 1}
 // Pointers and strides are multiples of 16 bytes; a length of 0 is encoded as 1.

@@ -1,10 +1,12 @@
 // A consumer warpgroup: 64 rows of each tile, from scores to output.
 //
-// The pipeline: while the tensor cores score block n - 1 (first product) and multiply block n's probabilities with its values (second
-// product), the previous results are turned into probabilities. Tiles are not islands: the first block of the next tile is scored together
-// with the last second product of the current one, so that a tile costs no empty start and end. That is what short sequences need.
+// The pipeline: while the tensor cores score block n - 1 (first product) and multiply block n's probabilities with its
+// values (second product), the previous results are turned into probabilities. Tiles are not islands: the first block
+// of the next tile is scored together with the last second product of the current one, so that a tile costs no empty
+// start and end. That is what short sequences need.
 //
-// Blocks are walked from the last visible key to the first. Only blocks that the mask or the sequence's end cuts are masked.
+// Blocks are walked from the last visible key to the first. Only blocks that the mask or the sequence's end cuts are
+// masked.
 #pragma once
 
 #include "epilogue.cuh"
@@ -29,10 +31,10 @@ struct Consumer {
 
   // The current tile as this warpgroup sees it.
   Tile tile;
-  int begin, end;            // its own key blocks: begin .. end - 1
-  int whole_begin, whole_end;  // blocks that need no mask
+  int begin, end;                // its own key blocks: begin .. end - 1
+  int whole_begin, whole_end;    // blocks that need no mask
   int row_begin[2], row_end[2];  // visible keys of the thread's rows, less the thread's first column
-  int tail;                  // group mode: rows of the oldest unread value block that belong to the sequence
+  int tail;                      // group mode: rows of the oldest unread value block that belong to the sequence
 
   TS_DEVICE bool leader() const { return threadIdx.x % 128 == 0; }
 
@@ -68,12 +70,24 @@ struct Consumer {
     tail = imin(cfg::kTileN, tile.length.k - (end - 1) * cfg::kTileN);
   }
 
-  // Scores keep the product's unit, scale * log2(e) (or that of the soft cap) being folded into the exponential.
-  TS_DEVICE void soft_cap() {
-    if constexpr (cfg::kSoftcap) {
+  // Products to logits, and dropout: only with the traits that need the rows' places are those worked out.
+  TS_DEVICE Rows place() const {
+    Rows r;
+    r.batch = tile.batch;
 #pragma unroll
-      for (int i = 0; i < kScores; ++i) s[i] = tanh_exact(s[i] * (args.scale / args.softcap));
+    for (int i = 0; i < 2; ++i) {
+      const int row =
+          tile.row + warpgroup * kWarpgroupRows + (threadIdx.x >> 5 & 3) * 16 + (threadIdx.x >> 2 & 7) + 8 * i;
+      r.query[i] = row / cfg::kPackedHeads;
+      r.head[i] = cfg::kPackedHeads > 1 ? tile.head * cfg::kPackedHeads + row % cfg::kPackedHeads : tile.head;
     }
+    return r;
+  }
+  TS_DEVICE void finish_block(int n) {
+    finish_logits(args, tile.length, place(), n * cfg::kTileN + 2 * (threadIdx.x & 3), s);
+  }
+  TS_DEVICE void drop_block(int n) {
+    if constexpr (cfg::kDropout) drop(args, place(), n * cfg::kTileN, s);
   }
 
   TS_DEVICE void mask(int n) {
@@ -92,7 +106,8 @@ struct Consumer {
     for (int k = 0; k < kStepsQk; ++k) {
       // A step is 32 bytes; a column of shared memory holds four. Offsets in units of 16 bytes.
       const int column = k / 4, step = k % 4 * 2;
-      Wgmma<cfg::kTileN, cfg::kBf16>::ss(s, a + (column * kWarpgroupRows * 8 + step), b + (column * cfg::kTileN * 8 + step), k != 0);
+      Wgmma<cfg::kTileN, cfg::kBf16>::ss(s, a + (column * kWarpgroupRows * 8 + step),
+                                         b + (column * cfg::kTileN * 8 + step), k != 0);
     }
     wgmma_commit();
   }
@@ -104,7 +119,8 @@ struct Consumer {
     wgmma_fence();
 #pragma unroll
     for (int k = 0; k < kStepsPv; ++k) {
-      Wgmma<kOutputColumns, cfg::kBf16>::rs(o, p[4 * k], p[4 * k + 1], p[4 * k + 2], p[4 * k + 3], b + k * 128, k != 0 ? 1 : accumulate);
+      Wgmma<kOutputColumns, cfg::kBf16>::rs(o, p[4 * k], p[4 * k + 1], p[4 * k + 2], p[4 * k + 3], b + k * 128,
+                                            k != 0 ? 1 : accumulate);
     }
     wgmma_commit();
   }
@@ -122,10 +138,13 @@ struct Consumer {
     queries.advance();
   }
 
-  TS_DEVICE void sync_warpgroup() const { named_barrier_sync(8 + warpgroup, 128); }
+  TS_DEVICE void sync_warpgroup() const {
+    named_barrier_sync(8 + warpgroup, 128);
+  }
 
-  // Blocks that only other warpgroups' rows see: taken and given back unread. All four warps must have seen a stage full before it is given
-  // back, or a late one would find the barrier a round further; elsewhere the products themselves keep the warps together.
+  // Blocks that only other warpgroups' rows see: taken and given back unread. All four warps must have seen a stage
+  // full before it is given back, or a late one would find the barrier a round further; elsewhere the products
+  // themselves keep the warps together.
   TS_DEVICE void pass_keys(int count) {
     for (int i = 0; i < count; ++i) {
       mbarrier_wait(shared.key_full(keys.index), keys.phase);
@@ -145,7 +164,8 @@ struct Consumer {
 
   TS_DEVICE void wait_values() {
     mbarrier_wait(shared.value_full(values.index), values.phase);
-    // In a packed tensor the rows after a sequence's end are another sequence's. Their probabilities are zero, but 0 * NaN is not.
+    // In a packed tensor the rows after a sequence's end are another sequence's. Their probabilities are zero, but 0 *
+    // NaN is not.
     if constexpr (cfg::kGroupMode) {
       if (tail < cfg::kTileN) {
         const int first = imax(tail, 0);
@@ -172,8 +192,8 @@ struct Consumer {
     }
   }
 
-  // ptxas moves a wait for products up past arithmetic that does not depend on it, here to before the exponentials. A store of a value that
-  // depends on them keeps it behind.
+  // ptxas moves a wait for products up past arithmetic that does not depend on it, here to before the exponentials. A
+  // store of a value that depends on them keeps it behind.
   TS_DEVICE void hold_until(float value) const {
     asm volatile("st.shared.f32 [%0], %1;" ::"r"(shared.base + kScratchOffset), "f"(value) : "memory");
   }
@@ -192,9 +212,10 @@ struct Consumer {
     pin(s);
     release_keys();
     if (n == begin) release_queries();
-    soft_cap();
+    finish_block(n);
     if constexpr (kMasked) mask(n);
     update_softmax<false, kMasked>(s, rows, factor, unit);
+    drop_block(n);
     if constexpr (cfg::kLateWait) hold_until(rows.sum[0]);
     wgmma_wait<0>();
     pin(o);
@@ -206,9 +227,10 @@ struct Consumer {
   TS_DEVICE void first_softmax() {
     const int n = end - 1;
     if (n == begin) release_queries();
-    soft_cap();
+    finish_block(n);
     if (n >= whole_end || n < whole_begin) mask(n);
     update_softmax<true, true>(s, rows, factor, unit);
+    drop_block(n);
   }
 
   // The first block of a tile that begins with nothing in flight.
@@ -300,7 +322,8 @@ struct Consumer {
     }
   }
 
-  // A tile at a sequence's end may have no rows for this warpgroup. It gives everything back unread and leaves the tensor cores to the others.
+  // A tile at a sequence's end may have no rows for this warpgroup. It gives everything back unread and leaves the
+  // tensor cores to the others.
   TS_DEVICE bool has_rows(const Tile& t) const {
     return cfg::kWarpgroups == 1 || t.row + warpgroup * kWarpgroupRows < t.rows();
   }
@@ -315,7 +338,7 @@ struct Consumer {
   }
 
   TS_DEVICE void run() {
-    unit = (cfg::kSoftcap ? args.softcap : args.scale) * kLog2e;
+    unit = logit_unit(args);
 #pragma unroll
     for (int i = 0; i < kOutputs; ++i) o[i] = 0.0f;
     factor[0] = factor[1] = 1.0f;

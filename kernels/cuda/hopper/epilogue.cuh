@@ -1,17 +1,18 @@
 // The end of a tile: divide by the row sums, round, and store straight from registers.
 //
-// An exchange between neighbouring lanes makes a warp's store write whole 32-byte sectors, without staging in shared memory and without a
-// tensor map of the output; rows beyond the sequence are left alone, as packed sequences need.
+// An exchange between neighbouring lanes makes a warp's store write whole 32-byte sectors, without staging in shared
+// memory and without a tensor map of the output; rows beyond the sequence are left alone, as packed sequences need.
 #pragma once
 
-#include "../softmax.cuh"
+#include "../logits.cuh"
 #include "scheduler.cuh"
 
 namespace ts {
 
 constexpr int kOutputs = kOutputColumns / 2;  // output registers of a thread
 
-TS_DEVICE void store_tile(const TsCudaAttentionArgs& args, const Tile& t, int warpgroup, RowState& rows, float (&o)[kOutputs], float unit) {
+TS_DEVICE void store_tile(const TsCudaAttentionArgs& args, const Tile& t, int warpgroup, RowState& rows,
+                          float (&o)[kOutputs], float unit) {
   const int lane = threadIdx.x & 31;
   const int first_row = t.row + warpgroup * kWarpgroupRows + (threadIdx.x >> 5 & 3) * 16 + (lane >> 2);
 #pragma unroll
@@ -25,10 +26,12 @@ TS_DEVICE void store_tile(const TsCudaAttentionArgs& args, const Tile& t, int wa
     const i64 position = query + t.offset_q;
     const i64 batch = cfg::kGroupMode ? 0 : t.batch;
     if (cfg::kLse && inside && (lane & 3) == 0) {
-      args.lse[batch * args.lse_strides.batch + head * args.lse_strides.head + position * args.lse_strides.row] = result.lse;
+      args.lse[batch * args.lse_strides.batch + head * args.lse_strides.head + position * args.lse_strides.row] =
+          result.lse;
     }
-    char* const out = static_cast<char*>(args.o) + 2 * (batch * args.o_strides.batch + head * args.o_strides.head + position * args.o_strides.row);
-    store_row<cfg::kBf16, cfg::kHeadDimV>(inside ? out : nullptr, o, r, result.scale);
+    char* const out = static_cast<char*>(args.o) +
+                      2 * (batch * args.o_strides.batch + head * args.o_strides.head + position * args.o_strides.row);
+    store_row<cfg::kBf16, cfg::kHeadDimV>(inside ? out : nullptr, o, r, result.scale * keep_scale(args));
   }
 }
 

@@ -1,9 +1,8 @@
 // What follows from the tile configuration: sizes, the shared-memory map, the block's threads and registers.
 //
 // Shared memory, every operand in columns of 64 elements (128 bytes, the swizzle's span):
-//   queries  [warpgroup][buffer][column][64 rows][128 bytes]     each warpgroup has its own 64 rows and its own barriers
-//   keys     [stage][column][kTileN rows][128 bytes]
-//   values   [stage][column][kTileN rows][128 bytes]
+//   queries  [warpgroup][buffer][column][64 rows][128 bytes]     each warpgroup has its own 64 rows and its own
+//   barriers keys     [stage][column][kTileN rows][128 bytes] values   [stage][column][kTileN rows][128 bytes]
 //   barriers, then the ring of tiles that the producer hands to the consumers
 #pragma once
 
@@ -17,7 +16,8 @@ constexpr int kColumn = 64;        // elements of 16 bits in a column of shared 
 constexpr int kColumnBytes = 128;  // of one row of a column
 constexpr int kColumnsQk = ceil_div(cfg::kHeadDimQk, kColumn);
 constexpr int kColumnsV = ceil_div(cfg::kHeadDimV, kColumn);
-constexpr int kStepsQk = ceil_div(cfg::kHeadDimQk, 16);      // products of depth 16; missing head columns are loaded as zeros
+constexpr int kStepsQk =
+    ceil_div(cfg::kHeadDimQk, 16);  // products of depth 16; missing head columns are loaded as zeros
 constexpr int kStepsPv = cfg::kTileN / 16;
 constexpr int kOutputColumns = round_up(cfg::kHeadDimV, 16);  // N of the second product
 
@@ -39,25 +39,30 @@ constexpr int kScratchOffset = kTileOffset + kTileSlots * kTileInts * 4;
 constexpr int kSharedBytes = kScratchOffset + 16 + 1024;
 
 constexpr int kThreads = 128 * (cfg::kWarpgroups + 1);
-// Registers the block is launched with, and their redistribution: the producer keeps what addresses need, the consumers share the rest. The
-// sum may not exceed what the launch allotted, or setmaxnreg waits for ever.
+// Registers the block is launched with, and their redistribution: the producer keeps what addresses need, the consumers
+// share the rest. The sum may not exceed what the launch allotted, or setmaxnreg waits for ever.
 constexpr int kEntryRegisters = 65536 / (kThreads * cfg::kBlocksPerSm) / 8 * 8;
-constexpr int kProducerRegisters = cfg::kWarpgroups == 3 ? 32 : (cfg::kWarpgroups == 2 ? (cfg::kBlocksPerSm > 1 ? 24 : 40) : (cfg::kBlocksPerSm > 2 ? 24 : 56));
+constexpr int kProducerRegisters = cfg::kWarpgroups == 3 ? 32
+                                                         : (cfg::kWarpgroups == 2 ? (cfg::kBlocksPerSm > 1 ? 24 : 40)
+                                                                                  : (cfg::kBlocksPerSm > 2 ? 24 : 56));
 constexpr int kConsumerBudget =
     (kEntryRegisters * (cfg::kWarpgroups + 1) - kProducerRegisters) / cfg::kWarpgroups / 8 * 8;
 constexpr int kConsumerRegisters = kConsumerBudget > 240 ? 240 : kConsumerBudget;
 
-// With a right or left bound a warpgroup passes over the blocks that only the others' rows see. Two passed blocks are as many as fit
-// between a tile's last products and the next tile's first ones without waiting for a value that is loaded later.
+// With a right or left bound a warpgroup passes over the blocks that only the others' rows see. Two passed blocks are
+// as many as fit between a tile's last products and the next tile's first ones without waiting for a value that is
+// loaded later.
 constexpr bool kBounded = cfg::kMaskRight || cfg::kMaskLeft;
 constexpr int kMostPassed =
     ceil_div(kTileM - kWarpgroupRows, cfg::kTileN) * ((cfg::kMaskRight ? 1 : 0) + (cfg::kMaskLeft ? 1 : 0));
 constexpr bool kPassBlocks = kBounded && kMostPassed <= cfg::kStages;
 
 static_assert(cfg::kTileN % 16 == 0 && cfg::kTileN <= 256, "the tile's keys are a multiple of 16, at most 256");
-static_assert(kOutputColumns <= 256 && cfg::kHeadDimQk % 8 == 0 && cfg::kHeadDimV % 8 == 0, "head dimensions: multiples of 8 up to 256");
+static_assert(kOutputColumns <= 256 && cfg::kHeadDimQk % 8 == 0 && cfg::kHeadDimV % 8 == 0,
+              "head dimensions: multiples of 8 up to 256");
 static_assert(kWarpgroupRows % cfg::kPackedHeads == 0, "packed heads divide 64");
-static_assert(kSharedBytes * cfg::kBlocksPerSm <= 233472 - 1024 * cfg::kBlocksPerSm, "shared memory of sm_90: 228 KB, 1 KB kept per block");
+static_assert(kSharedBytes * cfg::kBlocksPerSm <= 233472 - 1024 * cfg::kBlocksPerSm,
+              "shared memory of sm_90: 228 KB, 1 KB kept per block");
 
 // Addresses of the barriers; all are derived from the one base.
 struct Shared {

@@ -1,7 +1,8 @@
-// The producer thread: feeds queries, keys and values of one tile after another to the consumers, a ring of stages ahead of them.
+// The producer thread: feeds queries, keys and values of one tile after another to the consumers, a ring of stages
+// ahead of them.
 //
-// Values follow one block behind keys, across tile ends too, because that is the order in which the consumers need them: they multiply
-// block n's values while they score block n - 1.
+// Values follow one block behind keys, across tile ends too, because that is the order in which the consumers need
+// them: they multiply block n's values while they score block n - 1.
 #pragma once
 
 #include "scheduler.cuh"
@@ -34,7 +35,8 @@ struct Producer {
     mbarrier_wait(shared.key_empty(keys.index), keys.phase ^ 1);
     mbarrier_expect(full, kKeyBytes);
     for (int c = 0; c < kColumnsQk; ++c) {
-      tma_load_4d(shared.key(keys.index) + c * cfg::kTileN * kColumnBytes, &maps.k, full, c * kColumn, key, head, batch);
+      tma_load_4d(shared.key(keys.index) + c * cfg::kTileN * kColumnBytes, &maps.k, full, c * kColumn, key, head,
+                  batch);
     }
     keys.advance();
   }
@@ -44,7 +46,8 @@ struct Producer {
     mbarrier_wait(shared.value_empty(values.index), values.phase ^ 1);
     mbarrier_expect(full, kValueBytes);
     for (int c = 0; c < kColumnsV; ++c) {
-      tma_load_4d(shared.value(values.index) + c * cfg::kTileN * kColumnBytes, &maps.v, full, c * kColumn, key, head, batch);
+      tma_load_4d(shared.value(values.index) + c * cfg::kTileN * kColumnBytes, &maps.v, full, c * kColumn, key, head,
+                  batch);
     }
     values.advance();
   }

@@ -1,4 +1,5 @@
-// Thin names for the Hopper instructions the kernel uses: mbarriers, the tensor copy engine, register reallocation, named barriers.
+// Thin names for the Hopper instructions the kernel uses: mbarriers, the tensor copy engine, register reallocation,
+// named barriers.
 #pragma once
 
 #include "../common.cuh"
@@ -8,7 +9,9 @@ namespace ts {
 TS_DEVICE void mbarrier_init(u32 barrier, u32 arrivals) {
   asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;" ::"r"(barrier), "r"(arrivals) : "memory");
 }
-TS_DEVICE void fence_mbarrier_init() { asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory"); }
+TS_DEVICE void fence_mbarrier_init() {
+  asm volatile("fence.mbarrier_init.release.cluster;" ::: "memory");
+}
 TS_DEVICE void mbarrier_arrive(u32 barrier) {
   asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];" ::"r"(barrier) : "memory");
 }
@@ -35,22 +38,27 @@ TS_DEVICE void prefetch_tensor_map(const void* map) {
 }
 TS_DEVICE void tma_load_4d(u32 destination, const void* map, u32 barrier, int c0, int c1, int c2, int c3) {
   asm volatile(
-      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], [%2];" ::"r"(destination),
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], "
+      "[%2];" ::"r"(destination),
       "l"(map), "r"(barrier), "r"(c0), "r"(c1), "r"(c2), "r"(c3)
       : "memory");
 }
 TS_DEVICE void tma_load_5d(u32 destination, const void* map, u32 barrier, int c0, int c1, int c2, int c3, int c4) {
   asm volatile(
-      "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6, %7}], [%2];" ::"r"(
-          destination),
+      "cp.async.bulk.tensor.5d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6, %7}], "
+      "[%2];" ::"r"(destination),
       "l"(map), "r"(barrier), "r"(c0), "r"(c1), "r"(c2), "r"(c3), "r"(c4)
       : "memory");
 }
 
 // Makes ordinary shared-memory stores of this thread visible to the tensor cores and the copy engine.
-TS_DEVICE void fence_proxy_async() { asm volatile("fence.proxy.async.shared::cta;" ::: "memory"); }
+TS_DEVICE void fence_proxy_async() {
+  asm volatile("fence.proxy.async.shared::cta;" ::: "memory");
+}
 
-TS_DEVICE void named_barrier_sync(int id, int threads) { asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory"); }
+TS_DEVICE void named_barrier_sync(int id, int threads) {
+  asm volatile("bar.sync %0, %1;" ::"r"(id), "r"(threads) : "memory");
+}
 TS_DEVICE void named_barrier_arrive(int id, int threads) {
   asm volatile("bar.arrive %0, %1;" ::"r"(id), "r"(threads) : "memory");
 }
@@ -65,6 +73,8 @@ TS_DEVICE void shrink_registers() {
 }
 
 // A value that is the same in the whole warp, said so that the compiler keeps it in uniform registers.
-TS_DEVICE u32 uniform(u32 x) { return __shfl_sync(0xffffffffu, x, 0); }
+TS_DEVICE u32 uniform(u32 x) {
+  return __shfl_sync(0xffffffffu, x, 0);
+}
 
 }  // namespace ts

@@ -1,9 +1,10 @@
-// Which tile a block works on next. The producer thread alone decides, works out the tile's rows, sequence and range of key blocks, and
-// hands it to the consumers through a small ring in shared memory.
+// Which tile a block works on next. The producer thread alone decides, works out the tile's rows, sequence and range of
+// key blocks, and hands it to the consumers through a small ring in shared memory.
 //
-// Work items are numbered section by section. A section is as many heads as the host wants to share the L2 cache (section_heads); inside it
-// the longest row tiles of all its heads come first. Item 0.. go to the blocks in order; after that either by a fixed stride or, when
-// kDynamic, by an atomic counter, which evens out the triangle of a causal mask. The last block to finish zeroes the counters.
+// Work items are numbered section by section. A section is as many heads as the host wants to share the L2 cache
+// (section_heads); inside it the longest row tiles of all its heads come first. Item 0.. go to the blocks in order;
+// after that either by a fixed stride or, when kDynamic, by an atomic counter, which evens out the triangle of a causal
+// mask. The last block to finish zeroes the counters.
 #pragma once
 
 #include "../visible.cuh"
@@ -12,8 +13,8 @@
 namespace ts {
 
 struct Tile {
-  int row;      // first row; rows are (query, packed head) with the head running fastest
-  int head;     // query head, or key/value head when heads are packed
+  int row;   // first row; rows are (query, packed head) with the head running fastest
+  int head;  // query head, or key/value head when heads are packed
   int batch;
   int n_begin;  // key blocks n_begin .. n_end - 1, at least one; n_end == 0 ends the work
   int n_end;
@@ -94,9 +95,11 @@ struct TileRing {
   TS_DEVICE void push(const Shared& shared, const Tile& t) {
     mbarrier_wait(shared.tile_empty(place.index), place.phase ^ 1);
     const u32 address = shared.tile(place.index);
-    asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(t.row), "r"(t.head), "r"(t.batch), "r"(t.n_begin) : "memory");
-    asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(address + 16), "r"(t.n_end), "r"(t.length.q), "r"(t.length.k),
-                 "r"(t.offset_q)
+    asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(t.row), "r"(t.head), "r"(t.batch),
+                 "r"(t.n_begin)
+                 : "memory");
+    asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(address + 16), "r"(t.n_end), "r"(t.length.q),
+                 "r"(t.length.k), "r"(t.offset_q)
                  : "memory");
     asm volatile("st.shared.b32 [%0], %1;" ::"r"(address + 32), "r"(t.offset_k) : "memory");
     mbarrier_arrive(shared.tile_full(place.index));
@@ -107,7 +110,10 @@ struct TileRing {
     Tile t;
     mbarrier_wait(shared.tile_full(place.index), place.phase);
     const u32 address = shared.tile(place.index);
-    asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];" : "=r"(t.row), "=r"(t.head), "=r"(t.batch), "=r"(t.n_begin) : "r"(address) : "memory");
+    asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+                 : "=r"(t.row), "=r"(t.head), "=r"(t.batch), "=r"(t.n_begin)
+                 : "r"(address)
+                 : "memory");
     asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
                  : "=r"(t.n_end), "=r"(t.length.q), "=r"(t.length.k), "=r"(t.offset_q)
                  : "r"(address + 16)

@@ -1,32 +1,42 @@
-// The warpgroup matrix product m64nNk16 with float32 accumulators, for every N that is a multiple of 16: `ss` takes A from shared memory
-// and a K-major B (queries times keys), `rs` takes A from registers and an N-major B (probabilities times values). One specialisation per
-// N, because the number of accumulator registers is part of the instruction's text.
+// The warpgroup matrix product m64nNk16 with float32 accumulators, for every N that is a multiple of 16: `ss` takes A
+// from shared memory and a K-major B (queries times keys), `rs` takes A from registers and an N-major B (probabilities
+// times values). One specialisation per N, because the number of accumulator registers is part of the instruction's
+// text.
 //
-// Accumulator layout (thread t of 128, warp w = t / 32, g = t % 32 / 4, q = t % 4): d[4j], d[4j+1] are row 16w+g, columns 8j+2q, 8j+2q+1;
-// d[4j+2], d[4j+3] the same columns of row 16w+g+8. A thread owns two rows; a row lives in four lanes.
+// Accumulator layout (thread t of 128, warp w = t / 32, g = t % 32 / 4, q = t % 4): d[4j], d[4j+1] are row 16w+g,
+// columns 8j+2q, 8j+2q+1; d[4j+2], d[4j+3] the same columns of row 16w+g+8. A thread owns two rows; a row lives in four
+// lanes.
 #pragma once
 
 #include "ptx.cuh"
 
 namespace ts {
 
-// Shared-memory matrix descriptors, 128-byte swizzle. The high word says: 1024 bytes from one group of eight rows to the next, swizzle 1.
+// Shared-memory matrix descriptors, 128-byte swizzle. The high word says: 1024 bytes from one group of eight rows to
+// the next, swizzle 1.
 constexpr u64 kDescriptorHigh = 0x4000004000000000ull;
 // K-major operand: rows of 128 bytes.
-TS_DEVICE u64 descriptor_k_major(u32 address) { return kDescriptorHigh | ((address & 0x3ffff) >> 4); }
+TS_DEVICE u64 descriptor_k_major(u32 address) {
+  return kDescriptorHigh | ((address & 0x3ffff) >> 4);
+}
 // N-major operand: `leading_bytes` from one group of 64 columns to the next.
 TS_DEVICE u64 descriptor_n_major(u32 address, u32 leading_bytes) {
   return kDescriptorHigh | (static_cast<u64>(leading_bytes >> 4) << 16) | ((address & 0x3ffff) >> 4);
 }
 
-TS_DEVICE void wgmma_fence() { asm volatile("wgmma.fence.sync.aligned;" ::: "memory"); }
-TS_DEVICE void wgmma_commit() { asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory"); }
+TS_DEVICE void wgmma_fence() {
+  asm volatile("wgmma.fence.sync.aligned;" ::: "memory");
+}
+TS_DEVICE void wgmma_commit() {
+  asm volatile("wgmma.commit_group.sync.aligned;" ::: "memory");
+}
 template <int kPending>
 TS_DEVICE void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 }
-// An empty statement that reads and writes registers. Before a product and after its wait it keeps the compiler from moving ordinary
-// accesses of an accumulator into the asynchronous window, which would make it serialise the products (ptxas C7511, C7515).
+// An empty statement that reads and writes registers. Before a product and after its wait it keeps the compiler from
+// moving ordinary accesses of an accumulator into the asynchronous window, which would make it serialise the products
+// (ptxas C7511, C7515).
 template <int N>
 TS_DEVICE void pin(float (&d)[N]) {
 #pragma unroll
@@ -41,8 +51,9 @@ TS_DEVICE void pin(u32 (&d)[N]) {
 template <int N, bool kBf16>
 struct Wgmma;
 
-#define TS_F8(i)                                                                                                            \
-  "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), "+f"(d[i + 7])
+#define TS_F8(i)                                                                                              \
+  "+f"(d[i]), "+f"(d[i + 1]), "+f"(d[i + 2]), "+f"(d[i + 3]), "+f"(d[i + 4]), "+f"(d[i + 5]), "+f"(d[i + 6]), \
+      "+f"(d[i + 7])
 #define TS_NAMES_1 "%0, %1, %2, %3, %4, %5, %6, %7"
 #define TS_NAMES_2 TS_NAMES_1 ", %8, %9, %10, %11, %12, %13, %14, %15"
 #define TS_NAMES_3 TS_NAMES_2 ", %16, %17, %18, %19, %20, %21, %22, %23"
@@ -77,26 +88,28 @@ struct Wgmma;
 #define TS_REGS_16 TS_REGS_15, TS_F8(120)
 
 // `I0`..`I5` are the numbers of the operands after the accumulators.
-#define TS_WGMMA(N, COUNT, TYPE, BF16, I0, I1, I2, I3, I4, I5)                                                              \
-  template <>                                                                                                               \
-  struct Wgmma<N, BF16> {                                                                                                   \
-    static TS_DEVICE void ss(float (&d)[N / 2], u64 a, u64 b, int accumulate) {                                             \
-      asm volatile("{ .reg .pred p; setp.ne.b32 p, %" #I2 ", 0;\n"                                                          \
-                   "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" TS_NAMES_##COUNT "}, %" #I0         \
-                   ", %" #I1 ", p, 1, 1, 0, 0; }"                                                                           \
-                   : TS_REGS_##COUNT                                                                                        \
-                   : "l"(a), "l"(b), "r"(accumulate));                                                                      \
-    }                                                                                                                       \
-    static TS_DEVICE void rs(float (&d)[N / 2], u32 a0, u32 a1, u32 a2, u32 a3, u64 b, int accumulate) {                    \
-      asm volatile("{ .reg .pred p; setp.ne.b32 p, %" #I5 ", 0;\n"                                                          \
-                   "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" TS_NAMES_##COUNT "}, {%" #I0        \
-                   ", %" #I1 ", %" #I2 ", %" #I3 "}, %" #I4 ", p, 1, 1, 1; }"                                               \
-                   : TS_REGS_##COUNT                                                                                        \
-                   : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"(accumulate));                                          \
-    }                                                                                                                       \
+#define TS_WGMMA(N, COUNT, TYPE, BF16, I0, I1, I2, I3, I4, I5)                                           \
+  template <>                                                                                            \
+  struct Wgmma<N, BF16> {                                                                                \
+    static TS_DEVICE void ss(float (&d)[N / 2], u64 a, u64 b, int accumulate) {                          \
+      asm volatile("{ .reg .pred p; setp.ne.b32 p, %" #I2                                                \
+                   ", 0;\n"                                                                              \
+                   "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" TS_NAMES_##COUNT \
+                   "}, %" #I0 ", %" #I1 ", p, 1, 1, 0, 0; }"                                             \
+                   : TS_REGS_##COUNT                                                                     \
+                   : "l"(a), "l"(b), "r"(accumulate));                                                   \
+    }                                                                                                    \
+    static TS_DEVICE void rs(float (&d)[N / 2], u32 a0, u32 a1, u32 a2, u32 a3, u64 b, int accumulate) { \
+      asm volatile("{ .reg .pred p; setp.ne.b32 p, %" #I5                                                \
+                   ", 0;\n"                                                                              \
+                   "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." TYPE "." TYPE " {" TS_NAMES_##COUNT \
+                   "}, {%" #I0 ", %" #I1 ", %" #I2 ", %" #I3 "}, %" #I4 ", p, 1, 1, 1; }"                \
+                   : TS_REGS_##COUNT                                                                     \
+                   : "r"(a0), "r"(a1), "r"(a2), "r"(a3), "l"(b), "r"(accumulate));                       \
+    }                                                                                                    \
   };
-#define TS_WGMMA_TYPES(N, COUNT, I0, I1, I2, I3, I4, I5)        \
-  TS_WGMMA(N, COUNT, "bf16", true, I0, I1, I2, I3, I4, I5)      \
+#define TS_WGMMA_TYPES(N, COUNT, I0, I1, I2, I3, I4, I5)   \
+  TS_WGMMA(N, COUNT, "bf16", true, I0, I1, I2, I3, I4, I5) \
   TS_WGMMA(N, COUNT, "f16", false, I0, I1, I2, I3, I4, I5)
 TS_WGMMA_TYPES(16, 1, 8, 9, 10, 11, 12, 13)
 TS_WGMMA_TYPES(32, 2, 16, 17, 18, 19, 20, 21)

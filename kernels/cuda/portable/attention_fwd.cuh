@@ -1,5 +1,5 @@
-// Attention forward for sm_80 and newer: mma.sync, ldmatrix, cp.async. It carries every trait of the contract; the Hopper template is faster
-// where it applies.
+// Attention forward for sm_80 and newer: mma.sync, ldmatrix, cp.async. It carries every trait of the contract; the
+// Hopper template is faster where it applies.
 //
 // Configuration, defined in namespace ts::cfg before this file is included (constexpr; int unless said otherwise):
 //   kBf16 (bool)            element type bf16, else fp16
@@ -9,15 +9,14 @@
 //   kMaskRight, kMaskLeft (bool)   the window is bounded on that side
 //   kGroupMode, kLse, kSink, kSoftcap, kBias, kAlibi, kDropout (bool)
 //
-// Launch facts: kThreads threads, kSharedBytes of dynamic shared memory (layout.cuh), grid (row_tiles, heads_q, batch) with
-// row_tiles = ceil(seqlen_q / (16 * kWarps)). Pointers and row strides of q, k, v and o are multiples of 16 bytes.
+// Launch facts: kThreads threads, kSharedBytes of dynamic shared memory (layout.cuh), grid (row_tiles, heads_q, batch)
+// with row_tiles = ceil(seqlen_q / (16 * kWarps)). Pointers and row strides of q, k, v and o are multiples of 16 bytes.
 //
-// A warp owns 16 rows. While it scores a block, the block's values arrive; while it multiplies them, the next block's keys do.
+// A warp owns 16 rows. While it scores a block, the block's values arrive; while it multiplies them, the next block's
+// keys do.
 #pragma once
 
-#include "../philox.cuh"
-#include "../softmax.cuh"
-#include "../visible.cuh"
+#include "../logits.cuh"
 #include "layout.cuh"
 
 namespace ts {
@@ -28,7 +27,8 @@ struct Attention {
   int batch, head, first_row;
   Lengths length;
   i64 offset_q, offset_k;
-  int query[2];  // the thread's two rows
+  Rows place;
+  float unit;
 
   float s[kScores];
   u32 p[kScores / 2];
@@ -38,7 +38,8 @@ struct Attention {
   TS_DEVICE int lane() const { return threadIdx.x & 31; }
 
   TS_DEVICE const char* tensor(const void* base, const TsCudaStrides& strides, i64 tensor_head, i64 row) const {
-    return static_cast<const char*>(base) + 2 * ((cfg::kGroupMode ? 0 : batch * strides.batch) + tensor_head * strides.head + row * strides.row);
+    return static_cast<const char*>(base) +
+           2 * ((cfg::kGroupMode ? 0 : batch * strides.batch) + tensor_head * strides.head + row * strides.row);
   }
 
   TS_DEVICE void score() {
@@ -75,76 +76,30 @@ struct Attention {
     }
   }
 
-  // Products to logits in units of log2: scale, soft cap, bias, alibi, in that order.
-  TS_DEVICE void finish_logits(int first_key) {
-    const int column = first_key + 2 * (lane() & 3);
-    const float slope = cfg::kAlibi ? args.alibi[batch * args.alibi_batch_stride + head] : 0.0f;
-    const int diagonal = length.diagonal(args);
-#pragma unroll
-    for (int i = 0; i < kScores; ++i) {
-      const int row = (i >> 1) & 1;
-      const int key = column + 8 * (i >> 2) + (i & 1);
-      float x = s[i] * args.scale;
-      if constexpr (cfg::kSoftcap) x = args.softcap * tanh_exact(x / args.softcap);
-      if constexpr (cfg::kBias) {
-        if (query[row] < length.q && key < length.k) {
-          x += args.bias[batch * args.bias_strides.batch + head * args.bias_strides.head + query[row] * args.bias_strides.row +
-                         key * args.bias_strides.column];
-        }
-      }
-      if constexpr (cfg::kAlibi) x -= slope * fabsf(static_cast<float>(query[row] + diagonal - key));
-      s[i] = x * kLog2e;
-    }
-  }
-
   TS_DEVICE void mask(int first_key) {
     const int column = first_key + 2 * (lane() & 3);
     int begin[2], end[2];
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      begin[r] = key_begin(args, length, query[r]) - column;
-      end[r] = key_end(args, length, query[r]) - column;
+      begin[r] = key_begin(args, length, place.query[r]) - column;
+      end[r] = key_end(args, length, place.query[r]) - column;
     }
     mask_scores(s, begin, end);
-  }
-
-  // Zeroes dropped probabilities, after the row sums. Each lane of four draws for another group of eight keys; the transpose hands every lane
-  // the word that holds its own two keys.
-  TS_DEVICE void drop(int first_key) {
-    Philox philox;
-    philox.start(args, static_cast<u32>(batch * args.heads_q + head));
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-#pragma unroll
-      for (int tile = 0; tile < cfg::kTileN / 8; tile += 4) {
-        u32 words[4];
-        philox.draw(first_key / 8 + tile + (lane() & 3), query[r], words);
-        quad_transpose(words);
-#pragma unroll
-        for (int w = 0; w < 4; ++w) {
-          const int i = 4 * (tile + w) + 2 * r;
-          if ((words[w] & 0xffff) < args.drop_threshold) s[i] = 0.0f;
-          if ((words[w] >> 16) < args.drop_threshold) s[i + 1] = 0.0f;
-        }
-      }
-    }
   }
 
   TS_DEVICE void store() {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       const float sink = cfg::kSink ? args.sink[head] : 0.0f;
-      const RowResult result = finish_row<cfg::kSink>(rows.peak[r], quad_sum(rows.sum[r]), sink);
-      const bool inside = query[r] < length.q;
-      const i64 position = query[r] + offset_q;
+      const RowResult result = finish_row<cfg::kSink>(__fmul_rn(rows.peak[r], unit), quad_sum(rows.sum[r]), sink);
+      const bool inside = place.query[r] < length.q;
+      const i64 position = place.query[r] + offset_q;
       if (cfg::kLse && inside && (lane() & 3) == 0) {
-        args.lse[(cfg::kGroupMode ? 0 : batch * args.lse_strides.batch) + head * args.lse_strides.head + position * args.lse_strides.row] =
-            result.lse;
+        args.lse[(cfg::kGroupMode ? 0 : batch * args.lse_strides.batch) + head * args.lse_strides.head +
+                 position * args.lse_strides.row] = result.lse;
       }
-      float scale = result.scale;
-      if constexpr (cfg::kDropout) scale *= 65536.0f / static_cast<float>(65536u - args.drop_threshold);
       char* const out = const_cast<char*>(tensor(args.o, args.o_strides, head, position));
-      store_row<cfg::kBf16, cfg::kHeadDimV>(inside ? out : nullptr, o, r, scale);
+      store_row<cfg::kBf16, cfg::kHeadDimV>(inside ? out : nullptr, o, r, result.scale * keep_scale(args));
     }
   }
 
@@ -158,11 +113,13 @@ struct Attention {
     if constexpr (cfg::kGroupMode) {
       offset_q = args.cu_seqlens_q[batch];
       offset_k = args.cu_seqlens_k[batch];
-      length = {static_cast<int>(args.cu_seqlens_q[batch + 1] - offset_q), static_cast<int>(args.cu_seqlens_k[batch + 1] - offset_k)};
+      length = {static_cast<int>(args.cu_seqlens_q[batch + 1] - offset_q),
+                static_cast<int>(args.cu_seqlens_k[batch + 1] - offset_k)};
     }
     if (first_row >= length.q) return;
-    query[0] = first_row + threadIdx.x / 32 * kWarpRows + lane() / 4;
-    query[1] = query[0] + 8;
+    const int row = first_row + threadIdx.x / 32 * kWarpRows + lane() / 4;
+    place = {batch, {head, head}, {row, row + 8}};
+    unit = logit_unit(args);
     const i64 head_kv = head / (args.heads_q / args.heads_kv);
     const char* const q = tensor(args.q, args.q_strides, head, offset_q);
     const char* const k = tensor(args.k, args.k_strides, head_kv, offset_k);
@@ -173,7 +130,8 @@ struct Attention {
     const int whole_begin = ceil_div(key_begin(args, length, last_row), cfg::kTileN);
 
     load_rows<kTileM, cfg::kHeadDimQk, kPitchQk>(shared, q, 2 * args.q_strides.row, first_row, length.q);
-    load_rows<cfg::kTileN, cfg::kHeadDimQk, kPitchQk>(shared + kKeyOffset, k, 2 * args.k_strides.row, (blocks.end - 1) * cfg::kTileN, length.k);
+    load_rows<cfg::kTileN, cfg::kHeadDimQk, kPitchQk>(shared + kKeyOffset, k, 2 * args.k_strides.row,
+                                                      (blocks.end - 1) * cfg::kTileN, length.k);
     copy_commit();
 #pragma unroll
     for (int i = 0; i < kOutputColumns / 2; ++i) o[i] = 0.0f;
@@ -182,22 +140,24 @@ struct Attention {
       const int first_key = n * cfg::kTileN;
       copy_wait();
       __syncthreads();
-      load_rows<cfg::kTileN, cfg::kHeadDimV, kPitchV>(shared + kValueOffset, v, 2 * args.v_strides.row, first_key, length.k);
+      load_rows<cfg::kTileN, cfg::kHeadDimV, kPitchV>(shared + kValueOffset, v, 2 * args.v_strides.row, first_key,
+                                                      length.k);
       copy_commit();
       score();
       copy_wait();
       __syncthreads();
       if (n > blocks.begin) {
-        load_rows<cfg::kTileN, cfg::kHeadDimQk, kPitchQk>(shared + kKeyOffset, k, 2 * args.k_strides.row, first_key - cfg::kTileN, length.k);
+        load_rows<cfg::kTileN, cfg::kHeadDimQk, kPitchQk>(shared + kKeyOffset, k, 2 * args.k_strides.row,
+                                                          first_key - cfg::kTileN, length.k);
         copy_commit();
       }
-      finish_logits(first_key);
+      finish_logits(args, length, place, first_key + 2 * (lane() & 3), s);
       if (n >= whole_end || n < whole_begin) mask(first_key);
       float factor[2];
-      update_softmax<false, true>(s, rows, factor, 1.0f);
+      update_softmax<false, true>(s, rows, factor, unit);
 #pragma unroll
       for (int i = 0; i < kOutputColumns / 2; ++i) o[i] *= factor[(i >> 1) & 1];
-      if constexpr (cfg::kDropout) drop(first_key);
+      if constexpr (cfg::kDropout) drop(args, place, first_key, s);
       pack_probabilities(s, p);
       multiply_values();
     }
@@ -207,7 +167,8 @@ struct Attention {
 
 }  // namespace ts
 
-extern "C" __global__ void __launch_bounds__(ts::kThreads) ts_attention_fwd(const __grid_constant__ TsCudaAttentionArgs args) {
+extern "C" __global__ void __launch_bounds__(ts::kThreads)
+    ts_attention_fwd(const __grid_constant__ TsCudaAttentionArgs args) {
   extern __shared__ __align__(16) unsigned char dynamic_shared[];
   ts::Attention attention{args, ts::smem_address(dynamic_shared)};
   attention.run();

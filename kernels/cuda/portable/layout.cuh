@@ -1,7 +1,8 @@
 // Sizes and the shared-memory map of the portable template: queries, one block of keys, one block of values.
 //
-// A row is its head dimension rounded up to 16 elements (the depth of a product; the surplus is zero) and 16 bytes more: with an odd number
-// of 16-byte chunks, eight consecutive rows of a column of chunks fall into eight different bank groups.
+// A row is its head dimension rounded up to 16 elements (the depth of a product; the surplus is zero) and 16 bytes
+// more: with an odd number of 16-byte chunks, eight consecutive rows of a column of chunks fall into eight different
+// bank groups.
 #pragma once
 
 #include "ptx.cuh"
@@ -19,7 +20,7 @@ constexpr int kKeyOffset = kTileM * kPitchQk;
 constexpr int kValueOffset = kKeyOffset + cfg::kTileN * kPitchQk;
 constexpr int kSharedBytes = kValueOffset + cfg::kTileN * kPitchV;
 
-static_assert(cfg::kTileN % 32 == 0, "the dropout stream is drawn for 32 keys at a time");
+static_assert(cfg::kTileN % 16 == 0, "keys of a block: a multiple of 16");
 static_assert(cfg::kHeadDimQk % 8 == 0 && cfg::kHeadDimV % 8 == 0, "rows are copied 16 bytes at a time");
 static_assert(kSharedBytes <= 101376, "99 KB: what a block may have on every chip from sm_80 on");
 
@@ -30,7 +31,8 @@ TS_DEVICE void load_rows(u32 destination, const char* base, i64 row_bytes, int f
   for (int i = threadIdx.x; i < kRows * kChunks; i += kThreads) {
     const int row = i / kChunks, chunk = i % kChunks;
     const bool valid = first + row < length && chunk * 8 < kHeadDim;
-    copy_async(destination + row * kPitch + chunk * 16, valid ? base + (first + row) * row_bytes + chunk * 16 : base, valid);
+    copy_async(destination + row * kPitch + chunk * 16, valid ? base + (first + row) * row_bytes + chunk * 16 : base,
+               valid);
   }
 }
 

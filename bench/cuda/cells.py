@@ -182,6 +182,7 @@ class Facts:
         bias=False,
         alibi=False,
         dropout=0.0,
+        scale=0.0,
     )
 
     def __init__(self, facts):

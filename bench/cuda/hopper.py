@@ -29,6 +29,7 @@ def traits(p):
         bias=p.bias,
         alibi=p.alibi,
         dropout=p.dropout > 0,
+        negative_scale=p.scale < 0,
     )
 
 
@@ -55,6 +56,7 @@ class Config:
     bias: bool = False
     alibi: bool = False
     dropout: bool = False
+    negative_scale: bool = False
     section_mib: int = 32  # keys and values that the heads of a section share in L2: the host's choice alone
 
     def source(self):

@@ -21,6 +21,7 @@ class Config:
     bias: bool = False
     alibi: bool = False
     dropout: bool = False
+    negative_scale: bool = False
     architecture: str = "sm_80"
 
     def source(self):

@@ -21,7 +21,8 @@ struct Rows {
 };
 
 // What a score is multiplied by in the exponential. It is positive, so that the largest score is the largest logit: a
-// negative scale's sign goes to the scores, and a scale of zero becomes one that no float can tell from it.
+// negative scale's sign goes to the scores (a trait: a test at run time costs an instruction a score), and a scale of
+// zero becomes one that no float can tell from it.
 TS_DEVICE float logit_unit(const TsCudaAttentionArgs& args) {
   if constexpr (kAddends) return 1.0f;
   return (cfg::kSoftcap ? args.softcap : fmaxf(fabsf(args.scale), 1e-30f)) * kLog2e;
@@ -33,11 +34,9 @@ TS_DEVICE void finish_logits(const TsCudaAttentionArgs& args, const Lengths& len
   if constexpr (cfg::kSoftcap) {
 #pragma unroll
     for (int i = 0; i < kScores; ++i) s[i] = tanh_exact(s[i] * (args.scale / args.softcap));
-  } else if constexpr (!kAddends) {
-    if (args.scale < 0.0f) {
+  } else if constexpr (!kAddends && cfg::kNegativeScale) {
 #pragma unroll
-      for (int i = 0; i < kScores; ++i) s[i] = -s[i];
-    }
+    for (int i = 0; i < kScores; ++i) s[i] = -s[i];
   }
   if constexpr (kAddends) {
     const float factor = cfg::kSoftcap ? args.softcap : args.scale;

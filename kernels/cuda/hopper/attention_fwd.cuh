@@ -12,7 +12,8 @@
 //   kPingPong, kDynamic (bool)   turns between warpgroups; atomic scheduling
 //   kLateWait (bool)    wait for the second product after half of the exponentials instead of before them
 //   kMaskRight, kMaskLeft (bool)   the window is bounded on that side (a causal mask is a right bound of 0)
-//   kGroupMode, kLse, kSink, kSoftcap, kBias, kAlibi, kDropout (bool); with dropout kTileN is a multiple of 32
+//   kGroupMode, kLse, kSink, kSoftcap, kBias, kAlibi, kDropout, kNegativeScale (bool); with
+//     dropout kTileN is a multiple of 32
 //
 // Launch facts: kThreads threads, kSharedBytes of dynamic shared memory (layout.cuh), a grid of min(work_items, SMs *
 // kBlocksPerSm) blocks.

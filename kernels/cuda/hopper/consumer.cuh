@@ -31,6 +31,8 @@ struct Consumer {
 
   // The current tile as this warpgroup sees it.
   Tile tile;
+  u32 slot;                      // where the tile's facts are in shared memory, too
+  int leading, trailing;         // blocks at its end and beginning that only other warpgroups' rows see
   int begin, end;                // its own key blocks: begin .. end - 1
   int whole_begin, whole_end;    // blocks that need no mask
   int row_begin[2], row_end[2];  // visible keys of the thread's rows, less the thread's first column
@@ -46,8 +48,9 @@ struct Consumer {
     if constexpr (cfg::kPingPong) named_barrier_arrive(1 + (warpgroup + 1) % cfg::kWarpgroups, 256);
   }
 
-  TS_DEVICE void enter(const Tile& next) {
+  TS_DEVICE void enter(const Tile& next, u32 next_slot) {
     tile = next;
+    slot = next_slot;
     const int first_row = tile.row + warpgroup * kWarpgroupRows;
     const int first_query = first_row / cfg::kPackedHeads;
     const int last_query = (first_row + kWarpgroupRows - 1) / cfg::kPackedHeads;
@@ -57,6 +60,8 @@ struct Consumer {
       end = imax(begin + 1, imin(end, ceil_div(key_end(args, tile.length, last_query), cfg::kTileN)));
       begin = imax(begin, imin(end - 1, key_begin(args, tile.length, first_query) / cfg::kTileN));
     }
+    leading = tile.n_end - end;
+    trailing = begin - tile.n_begin;
     whole_end = key_end(args, tile.length, first_query) / cfg::kTileN;
     whole_begin = ceil_div(key_begin(args, tile.length, last_query), cfg::kTileN);
     const int lane = threadIdx.x & 31;
@@ -71,7 +76,7 @@ struct Consumer {
   }
 
   // Products to logits, and dropout: only with the traits that need the rows' places are those worked out.
-  TS_DEVICE Rows place() const {
+  TS_DEVICE Rows place(const Tile& tile) const {
     Rows r;
     r.batch = tile.batch;
 #pragma unroll
@@ -84,10 +89,15 @@ struct Consumer {
     return r;
   }
   TS_DEVICE void finish_block(int n) {
-    finish_logits(args, tile.length, place(), n * cfg::kTileN + 2 * (threadIdx.x & 3), s);
+    if constexpr (kAddends) {
+      const Tile tile = TileRing::read(shared, slot);
+      finish_logits(args, tile.length, place(tile), n * cfg::kTileN + 2 * (threadIdx.x & 3), s);
+    } else {
+      finish_logits(args, Lengths{}, Rows{}, 0, s);
+    }
   }
   TS_DEVICE void drop_block(int n) {
-    if constexpr (cfg::kDropout) drop(args, place(), n * cfg::kTileN, s);
+    if constexpr (cfg::kDropout) drop(args, place(TileRing::read(shared, slot)), n * cfg::kTileN, s);
   }
 
   TS_DEVICE void mask(int n) {
@@ -234,9 +244,8 @@ struct Consumer {
   }
 
   // The first block of a tile that begins with nothing in flight.
-  TS_DEVICE void start(const Tile& next) {
-    enter(next);
-    const int leading = tile.n_end - end;
+  TS_DEVICE void start(const Tile& next, u32 next_slot) {
+    enter(next, next_slot);
     pass_keys(leading);
     mbarrier_wait(shared.query_full(warpgroup, queries.index), queries.phase);
     mbarrier_wait(shared.key_full(keys.index), keys.phase);
@@ -274,15 +283,22 @@ struct Consumer {
     return accumulate;
   }
 
+  // Where registers are scarce a tile's facts are read again at its end, instead of being kept beside the next tile's.
+  TS_DEVICE void store(const Tile& done, u32 done_slot, RowState& done_rows) {
+    constexpr bool kKept = kConsumerRegisters >= 200;
+    store_tile(args, kKept ? done : TileRing::read(shared, done_slot), warpgroup, done_rows, o, unit);
+    TileRing::release(shared, done_slot);
+  }
+
   // The tile's last values together with the next tile's first scores.
-  TS_DEVICE void cross_over(const Tile& next, int accumulate) {
+  TS_DEVICE void cross_over(const Tile& next, u32 next_slot, int accumulate) {
     const Tile done = tile;
+    const u32 done_slot = slot;
     RowState done_rows = rows;
     const int done_tail = tail;
-    const int trailing = begin - tile.n_begin;
-    pass_keys(trailing);
-    enter(next);
-    const int leading = tile.n_end - end;
+    const int done_trailing = trailing;
+    pass_keys(done_trailing);
+    enter(next, next_slot);
     pass_keys(leading);
     mbarrier_wait(shared.query_full(warpgroup, queries.index), queries.phase);
     mbarrier_wait(shared.key_full(keys.index), keys.phase);
@@ -302,9 +318,9 @@ struct Consumer {
     wgmma_wait<0>();
     pin(o);
     release_values();
-    pass_values(trailing + leading);
+    pass_values(done_trailing + leading);
     pack_probabilities(s, p);
-    store_tile(args, done, warpgroup, done_rows, o, unit);
+    store(done, done_slot, done_rows);
   }
 
   // The tile's last values when no scores go with them. No turn: turns are counted in key blocks.
@@ -315,8 +331,8 @@ struct Consumer {
     wgmma_wait<0>();
     pin(o);
     release_values();
-    store_tile(args, tile, warpgroup, rows, o, unit);
-    for (int n = tile.n_begin; n < begin; ++n) {
+    store(tile, slot, rows);
+    for (int i = 0; i < trailing; ++i) {
       pass_keys(1);
       pass_values(1);
     }
@@ -345,22 +361,24 @@ struct Consumer {
     if constexpr (cfg::kPingPong) {
       if (warpgroup == cfg::kWarpgroups - 1) end_turn();
     }
-    Tile next = ring.pop(shared);
+    Tile next;
+    u32 next_slot = ring.pop(shared, next);
     while (next.n_end != 0) {
       if (!has_rows(next)) {
         pass_tile(next);
-        next = ring.pop(shared);
+        TileRing::release(shared, next_slot);
+        next_slot = ring.pop(shared, next);
         continue;
       }
-      start(next);
+      start(next, next_slot);
       while (true) {
         const int accumulate = walk();
-        next = ring.pop(shared);
+        next_slot = ring.pop(shared, next);
         if (next.n_end == 0 || !has_rows(next)) {
           finish(accumulate);
           break;
         }
-        cross_over(next, accumulate);
+        cross_over(next, next_slot, accumulate);
       }
     }
   }

@@ -106,10 +106,18 @@ struct TileRing {
     place.advance();
   }
 
-  TS_DEVICE Tile pop(const Shared& shared) {
-    Tile t;
+  // The slot of the next tile, and the tile. The slot stays the consumer's until it is released, so that a tile's facts
+  // need no registers while its blocks are walked.
+  TS_DEVICE u32 pop(const Shared& shared, Tile& t) {
     mbarrier_wait(shared.tile_full(place.index), place.phase);
-    const u32 address = shared.tile(place.index);
+    const u32 slot = place.index;
+    t = read(shared, slot);
+    place.advance();
+    return slot;
+  }
+  static TS_DEVICE Tile read(const Shared& shared, u32 slot) {
+    Tile t;
+    const u32 address = shared.tile(slot);
     asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
                  : "=r"(t.row), "=r"(t.head), "=r"(t.batch), "=r"(t.n_begin)
                  : "r"(address)
@@ -119,10 +127,11 @@ struct TileRing {
                  : "r"(address + 16)
                  : "memory");
     asm volatile("ld.shared.b32 %0, [%1];" : "=r"(t.offset_k) : "r"(address + 32) : "memory");
-    __syncwarp();
-    if (threadIdx.x % 32 == 0) mbarrier_arrive(shared.tile_empty(place.index));
-    place.advance();
     return t;
+  }
+  static TS_DEVICE void release(const Shared& shared, u32 slot) {
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) mbarrier_arrive(shared.tile_empty(slot));
   }
 };
 

@@ -7,7 +7,7 @@
 //   kWarps                  16 rows of the tile each
 //   kTileN                  keys of a block, a multiple of 32
 //   kMaskRight, kMaskLeft (bool)   the window is bounded on that side
-//   kGroupMode, kLse, kSink, kSoftcap, kBias, kAlibi, kDropout (bool)
+//   kGroupMode, kLse, kSink, kSoftcap, kBias, kAlibi, kDropout, kNegativeScale (bool)
 //
 // Launch facts: kThreads threads, kSharedBytes of dynamic shared memory (layout.cuh), grid (row_tiles, heads_q, batch)
 // with row_tiles = ceil(seqlen_q / (16 * kWarps)). Pointers and row strides of q, k, v and o are multiples of 16 bytes.

@@ -42,6 +42,8 @@ typedef struct TsStrides {
  *   lse = ln(sum) + max, natural logarithm; -inf when the row sees nothing and has no sink
  *   output row = sum_j keep(i,j) / (1 - drop) * p_ij v_j / sum; a row that sees nothing is zero
  *
+ * A null lse, bias or sink (and a drop_threshold of 0) means that the call does not ask for what the kernel has the trait for.
+ *
  * Dropout: Philox 4x32-10 with key (seed low, seed high xor offset high) and counter (j / 8, i, b * heads_q + h, offset low). Its four words
  * are eight 16-bit values, low half first; value j % 8 belongs to (i, j), which is kept when value >= drop_threshold. drop = drop_threshold
  * / 65536. The rule mentions no tile, so every kernel on every device makes the same mask. The lse is that of the undropped row. */

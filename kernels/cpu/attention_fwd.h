@@ -12,7 +12,8 @@ inline void finish(const TsAttentionArgs& args, const QueryBlock& q, const Scali
     Vec weight = splat(kept);
     if constexpr (kSink) {
       float logits[kLanes];
-      for (int r = 0; r < kLanes; ++r) logits[r] = args.sink[w.rows.head[lane0 + r]] * kLog2E;
+      for (int r = 0; r < kLanes; ++r)
+        logits[r] = args.sink != nullptr ? args.sink[w.rows.head[lane0 + r]] * kLog2E : -kInfinity;
       const Vec sink = load(logits);
       const Vec top = anchor(larger(sink, select(sum > 0.0f, m, splat(-kInfinity))));
       const Vec shrink = exp2<5>(m - top);
@@ -26,7 +27,7 @@ inline void finish(const TsAttentionArgs& args, const QueryBlock& q, const Scali
     if constexpr (kLse) {
       float lse[kLanes];
       store(lse, select(empty, splat(-kInfinity), (m + log2(sum)) * kLn2));
-      for (int r = 0; r < kLanes && lane0 + r < w.rows.count; ++r) {
+      for (int r = 0; args.lse != nullptr && r < kLanes && lane0 + r < w.rows.count; ++r) {
         args.lse[offset_of(args.lse_strides, q.batch, w.rows.head[lane0 + r], q.sequence.first_query) +
                  w.rows.query[lane0 + r] * args.lse_strides.row] = lse[r];
       }

@@ -140,16 +140,7 @@ inline void pack_queries(const TsAttentionArgs& args, const QueryBlock& q, const
                                    offset_of(args.q_strides, q.batch, w.rows.head[lane0 + r], q.sequence.first_query) +
                                    w.rows.query[lane0 + r] * args.q_strides.row,
                                row);
-      if (scaling.query_keep != ~0u || scaling.query_flip != 0) {
-        for (int c = 0; c < kWordsQk; c += 4) {
-          for (int i = c; i < c + 4; ++i) {
-            unsigned bits;
-            __builtin_memcpy(&bits, row + i, 4);
-            bits = (bits & scaling.query_keep) ^ scaling.query_flip;
-            __builtin_memcpy(row + i, &bits, 4);
-          }
-        }
-      }
+      apply_sign(scaling, row);
     }
     for (int c0 = 0; c0 < kWordsQk; c0 += kLanes) {
       transpose_block(w.k + c0, kStride, w.block, kLanes);

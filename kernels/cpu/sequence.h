@@ -76,3 +76,14 @@ inline Scaling scaling_of(const TsAttentionArgs& args) {
   }
   return s;
 }
+
+// Gives a row of query words the scale's sign.
+TS_INLINE void apply_sign(const Scaling& scaling, float* row) {
+  if (scaling.query_keep == ~0u && scaling.query_flip == 0) return;
+  for (int c = 0; c < kWordsQk; ++c) {
+    unsigned bits;
+    __builtin_memcpy(&bits, row + c, 4);
+    bits = (bits & scaling.query_keep) ^ scaling.query_flip;
+    __builtin_memcpy(row + c, &bits, 4);
+  }
+}

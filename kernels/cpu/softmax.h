@@ -98,6 +98,10 @@ inline void exponentiate(const TsAttentionArgs& args, const QueryBlock& q, const
 // has them.
 [[maybe_unused]] inline void stage_bias(const TsAttentionArgs& args, const QueryBlock& q, const BlockOfKeys& block,
                                         Scratch& w, int strip) {
+  if (args.bias == nullptr) {
+    zero_words(w.bias[0], kTileN * kStrip);
+    return;
+  }
   const TsStrides& strides = args.bias_strides;
   const float* row[kLanes];
   for (int v = 0; v < kVectors; ++v) {

@@ -84,3 +84,10 @@ inline void transpose_block(const float* from, long long from_stride, float* to,
 #pragma GCC unroll 16
   for (int r = 0; r < kLanes; ++r) store(to + r * to_stride, row[r]);
 }
+
+// The sums of neighbouring lanes (`kStep` apart) of two vectors, a's in the lanes where bit kStep is clear.
+template <int kStep>
+TS_INLINE Vec fold(Vec a, Vec b) {
+  return __builtin_shufflevector(a, b, TS_LANES(lower_lane, kStep)) +
+         __builtin_shufflevector(a, b, TS_LANES(upper_lane, kStep));
+}

@@ -55,7 +55,8 @@ Status check(const CpuAttentionParameters& p) {
     return refuse(fmt::format("tile_n {}", p.tile_n), fmt::format("a multiple of {} up to 1024", key_step));
   }
   if (p.pipeline == Pipeline::decode) {
-    if (p.tile_m < 1 || p.tile_m > 16) return refuse(fmt::format("tile_m {} of a decode kernel", p.tile_m), "1 to 16");
+    if (p.tile_m != 1)
+      return refuse(fmt::format("tile_m {} of a decode kernel", p.tile_m), "1: row groups are chosen at run time");
     if (p.instruction == Instruction::amx_bf16) return refuse("amx_bf16 in a decode kernel", "dpbf16 or fma_f32");
   } else {
     const int lanes = p.level == CpuLevel::x86_64_v3 ? 8 : 16;
@@ -112,6 +113,7 @@ std::vector<std::string_view> fragments(const CpuAttentionParameters& p) {
                                          "convert.h",
                                          "sequence.h"};
   if (p.pipeline == Pipeline::decode) {
+    names.push_back(p.instruction == Instruction::dpbf16 ? "product_bf16.h" : "product_f32.h");
     names.insert(names.end(), {"attention_decode.h"});
   } else if (p.instruction == Instruction::amx_bf16) {
     names.insert(names.end(), {"query_block.h", "softmax.h", "product_amx.h", "attention_amx.h", "attention_fwd.h"});

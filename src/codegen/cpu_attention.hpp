@@ -28,7 +28,7 @@ struct CpuAttentionParameters {
   ElementType element = ElementType::fp32;         ///< fp32, bf16 or fp16, of q, k, v and o
   int head_dim_qk = 64;                            ///< 8..256, a multiple of 8
   int head_dim_v = 64;
-  int tile_m = 96;    ///< flash: query rows of a task, a multiple of the lanes. decode: query rows of a task, 1..16
+  int tile_m = 96;    ///< flash: query rows of a task, a multiple of the lanes. decode: 1, rows are grouped at run time
   int tile_n = 64;    ///< keys of a block, a multiple of 16 (AMX: 32)
   bool mask = false;  ///< windows are given at run time
   bool bias = false;

@@ -221,6 +221,26 @@ TEST_P(CpuAttentionKernels, RandomProblemsMatchTheReference) {
   }
 }
 
+TEST_P(CpuAttentionKernels, RandomDecodeProblemsMatchTheReference) {
+  if (GetParam().instruction == Instruction::amx_bf16) GTEST_SKIP() << "decode kernels use vectors";
+  const char* count = std::getenv("TILESMITH_RANDOM_CASES");
+  for (std::uint64_t seed = 100; seed < 100 + (count != nullptr ? std::strtoull(count, nullptr, 10) : 3); ++seed) {
+    CpuAttentionParameters p;
+    CaseOptions options = random_case(GetParam(), seed, p);
+    const RandomStream random{seed, 4321};
+    options.heads_q = options.heads_kv * static_cast<std::int64_t>(1 + random.below(0, 10));
+    options.seqlen_q = 1 + static_cast<std::int64_t>(random.below(1, 3));
+    options.seqlen_k *= 4;
+    const auto splits = static_cast<std::int64_t>(1 + random.below(2, 6));
+    p.pipeline = Pipeline::decode;
+    p.tile_m = 1;
+    SCOPED_TRACE(fmt::format("{} tile_n {} splits {} {}", describe(GetParam()), p.tile_n, splits, describe(options)));
+    const RandomAttention problem(options);
+    expect_correct(p, problem.tensors, splits);
+    if (HasFatalFailure()) return;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Levels, CpuAttentionKernels, ::testing::ValuesIn(kVariants),
                          [](const auto& instance) { return describe(instance.param); });
 

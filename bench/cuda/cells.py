@@ -35,6 +35,11 @@ HOPPER_CASES = [
     ),
     ("causal top-left", dict(seqlen_q=300, seqlen_k=700, window=(-1, 0), bottom_right=False), {}),
     ("causal bottom-right, short keys", dict(seqlen_q=700, seqlen_k=300, window=(-1, 0)), {}),
+    (
+        "causal, early store",
+        dict(seqlen_q=1000, seqlen_k=1000, window=(-1, 0), heads_q=40, heads_kv=40),
+        dict(late_store=False),
+    ),
     ("window", dict(seqlen_q=900, seqlen_k=1100, window=(200, 37)), {}),
     ("window ping-pong", dict(seqlen_q=900, seqlen_k=1100, window=(130, 0)), dict(ping_pong=True)),
     ("left window alone", dict(seqlen_q=600, seqlen_k=500, window=(64, -1)), {}),

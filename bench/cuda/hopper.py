@@ -47,6 +47,7 @@ class Config:
     ping_pong: bool = False
     dynamic: bool = True
     late_wait: bool = False
+    late_store: bool = True
     mask_right: bool = False
     mask_left: bool = False
     group_mode: bool = False
@@ -68,6 +69,7 @@ class Config:
         parts += [f"pack{self.packed_heads}"] if self.packed_heads > 1 else []
         parts += ["pp"] if self.ping_pong else []
         parts += ["late"] if self.late_wait else []
+        parts += [] if self.late_store else ["early store"]
         parts += [f"sec{self.section_mib}"] if self.section_mib != 32 else []
         return " ".join(parts + ["dyn" if self.dynamic else "static"])
 
@@ -109,10 +111,19 @@ class Config:
 def table(head_dim, causal, seqlen):
     """The tile configuration for a problem of this size; found by measurement on an H200 (docs/cuda_kernels.md)."""
     if head_dim <= 64:
-        if seqlen < 2048 and causal:
+        if causal and seqlen < 2048:
             return dict(warpgroups=1, blocks_per_sm=3, tile_n=64, stages=3, query_buffers=2)
-        return dict(warpgroups=3, ping_pong=True, late_wait=not causal)
+        return dict(warpgroups=3, ping_pong=True, late_wait=True)
     if head_dim <= 128:
-        return dict(query_buffers=2, ping_pong=True, late_wait=True)
-    short = seqlen < (4096 if causal else 1024)
-    return dict(tile_n=64 if short else 80, ping_pong=True, late_wait=True, dynamic=causal)
+        if not causal:
+            return dict(stages=3, ping_pong=True, late_wait=True)
+        short = seqlen < 1024
+        return dict(query_buffers=2, ping_pong=short, late_wait=True, late_store=not short)
+    narrow = seqlen < (8192 if causal else 1024)
+    return dict(
+        tile_n=64 if narrow else 80,
+        ping_pong=True,
+        late_wait=True,
+        dynamic=causal,
+        late_store=not causal or seqlen >= 1024,
+    )

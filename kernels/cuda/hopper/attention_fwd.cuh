@@ -11,6 +11,7 @@
 //   kPackedHeads        1, or heads_q / heads_kv where that divides 64: a tile's rows are (query, head of the group)
 //   kPingPong, kDynamic (bool)   turns between warpgroups; atomic scheduling
 //   kLateWait (bool)    wait for the second product after half of the exponentials instead of before them
+//   kLateStore (bool)   store a tile's output while the next tile's second block is scored, not before it
 //   kMaskRight, kMaskLeft (bool)   the window is bounded on that side (a causal mask is a right bound of 0)
 //   kGroupMode, kLse, kSink, kSoftcap, kBias, kAlibi, kDropout, kNegativeScale (bool); with
 //     dropout kTileN is a multiple of 32

@@ -30,7 +30,10 @@ struct Consumer {
   RowState rows;
 
   // The current tile as this warpgroup sees it.
-  Tile tile;
+  Tile tile, done;
+  bool waiting;  // the output of tile `done` is still in the registers
+  u32 done_slot;
+  RowState done_rows;
   u32 slot;                      // where the tile's facts are in shared memory, too
   int leading, trailing;         // blocks at its end and beginning that only other warpgroups' rows see
   int begin, end;                // its own key blocks: begin .. end - 1
@@ -209,21 +212,30 @@ struct Consumer {
   }
 
   // One turn of the pipeline inside a tile: block n is scored while the block before it is multiplied with its values.
-  template <bool kMasked>
+  template <bool kMasked, bool kFirst = false>
   TS_DEVICE void step(int n, int accumulate) {
     mbarrier_wait(shared.key_full(keys.index), keys.phase);
     begin_turn();
     issue_scores();
-    rescale();
+    if constexpr (kFirst) {
+      end_turn();
+      store_done();
+    } else {
+      rescale();
+    }
     wait_values();
     issue_values(accumulate);
-    end_turn();
+    if constexpr (!kFirst) end_turn();
     wgmma_wait<1>();
     pin(s);
     release_keys();
     if (n == begin) release_queries();
     finish_block(n);
-    if constexpr (kMasked) mask(n);
+    if constexpr (kFirst) {
+      if (kBounded && (n >= whole_end || n < whole_begin)) mask(n);
+    } else if constexpr (kMasked) {
+      mask(n);
+    }
     update_softmax<false, kMasked>(s, rows, factor, unit);
     drop_block(n);
     if constexpr (cfg::kLateWait) hold_until(rows.sum[0]);
@@ -264,6 +276,15 @@ struct Consumer {
   TS_DEVICE int walk() {
     int accumulate = 0;
     int n = end - 2;
+    if constexpr (cfg::kLateStore) {
+      if (n >= begin) {
+        step<kBounded, true>(n, 0);
+        accumulate = 1;
+        --n;
+      } else {
+        store_done();
+      }
+    }
     if constexpr (kBounded) {
       for (; n >= imax(begin, whole_end); --n) {
         step<true>(n, accumulate);
@@ -284,17 +305,27 @@ struct Consumer {
   }
 
   // Where registers are scarce a tile's facts are read again at its end, instead of being kept beside the next tile's.
-  TS_DEVICE void store(const Tile& done, u32 done_slot, RowState& done_rows) {
+  TS_DEVICE void store(const Tile& t, u32 t_slot, RowState& t_rows) {
     constexpr bool kKept = kConsumerRegisters >= 200;
-    store_tile(args, kKept ? done : TileRing::read(shared, done_slot), warpgroup, done_rows, o, unit);
-    TileRing::release(shared, done_slot);
+    store_tile(args, kKept ? t : TileRing::read(shared, t_slot), warpgroup, t_rows, o, unit);
+    TileRing::release(shared, t_slot);
+  }
+  // The tile before this one, if its output still waits in the registers: it is stored while the second block is
+  // scored.
+  TS_DEVICE void store_done() {
+    if (waiting) {
+      pin(o);
+      store(done, done_slot, done_rows);
+      waiting = false;
+    }
   }
 
   // The tile's last values together with the next tile's first scores.
   TS_DEVICE void cross_over(const Tile& next, u32 next_slot, int accumulate) {
-    const Tile done = tile;
-    const u32 done_slot = slot;
-    RowState done_rows = rows;
+    done = tile;
+    done_slot = slot;
+    done_rows = rows;
+    waiting = true;
     const int done_tail = tail;
     const int done_trailing = trailing;
     pass_keys(done_trailing);
@@ -320,7 +351,7 @@ struct Consumer {
     release_values();
     pass_values(done_trailing + leading);
     pack_probabilities(s, p);
-    store(done, done_slot, done_rows);
+    if constexpr (!cfg::kLateStore) store_done();
   }
 
   // The tile's last values when no scores go with them. No turn: turns are counted in key blocks.
@@ -361,6 +392,7 @@ struct Consumer {
     if constexpr (cfg::kPingPong) {
       if (warpgroup == cfg::kWarpgroups - 1) end_turn();
     }
+    waiting = false;
     Tile next;
     u32 next_slot = ring.pop(shared, next);
     while (next.n_end != 0) {

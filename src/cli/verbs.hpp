@@ -16,6 +16,7 @@ inline constexpr int kUsage = 2;
 void add_arch(CLI::App& app, int& exit_code);
 void add_bench(CLI::App& app, int& exit_code);
 void add_run(CLI::App& app, int& exit_code);
+void add_store(CLI::App& app, int& exit_code);
 void add_sweep(CLI::App& app, int& exit_code);
 
 /// Prints an error as "error: ..." and "hint: ..." on standard error; the exit code that says its kind.

@@ -1,0 +1,92 @@
+// tilesmith store: what is kept, whether it is whole, and making room.
+#include <fmt/core.h>
+
+#include <charconv>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "cli/verbs.hpp"
+#include "jit/store.hpp"
+
+namespace tilesmith::cli {
+namespace {
+
+nlohmann::json to_json(const StoreStats& stats) {
+  return {{"entries", stats.entries}, {"failures", stats.failures}, {"bytes", stats.bytes}, {"quarantined", stats.quarantined}, {"in_progress", stats.in_progress}};
+}
+
+void print(const StoreStats& stats) {
+  fmt::print("{} entries ({} of them remembered failures), {:.1f} MiB, {} in quarantine, {} in progress\n", stats.entries, stats.failures,
+             static_cast<double>(stats.bytes) / (1 << 20), stats.quarantined, stats.in_progress);
+}
+
+/// "500M", "2G" or a number of bytes.
+Result<std::uint64_t> parse_size(const std::string& text) {
+  std::uint64_t number = 0;
+  const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), number);
+  const std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
+  const int shift = unit.empty() ? 0 : unit == "K" ? 10 : unit == "M" ? 20 : unit == "G" ? 30 : -1;
+  if (code != std::errc{} || shift < 0 || number > (std::uint64_t{1} << 62 >> shift))
+    return fail(ErrorCode::invalid_argument, fmt::format("--max {}", text), "a size such as 500M or 2G");
+  return number << shift;
+}
+
+Status stats(bool as_json) {
+  TS_ASSIGN(const std::unique_ptr<Store> store, Store::open());
+  TS_ASSIGN(const StoreStats stats, store->stats());
+  if (as_json) {
+    nlohmann::json out = to_json(stats);
+    out["path"] = store->root().string();
+    fmt::print("{}\n", out.dump(2));
+  } else {
+    fmt::print("{}: ", store->root().string());
+    print(stats);
+  }
+  return {};
+}
+
+Status verify(bool as_json) {
+  TS_ASSIGN(const std::unique_ptr<Store> store, Store::open());
+  TS_ASSIGN(const StoreVerdict verdict, store->verify());
+  if (as_json) {
+    nlohmann::json corrupt = nlohmann::json::array();
+    for (const Error& error : verdict.corrupt) corrupt.push_back(error.text());
+    fmt::print("{}\n", nlohmann::json{{"checked", verdict.checked}, {"corrupt", std::move(corrupt)}}.dump(2));
+  } else {
+    for (const Error& error : verdict.corrupt) fmt::print("{}\n", error.text());
+    fmt::print("{} entries checked, {} were corrupt and are in quarantine; they are rebuilt when needed\n", verdict.checked, verdict.corrupt.size());
+  }
+  return {};
+}
+
+Status prune(const std::string& max, bool as_json) {
+  TS_ASSIGN(const std::uint64_t bytes, parse_size(max));
+  TS_ASSIGN(const std::unique_ptr<Store> store, Store::open());
+  TS_ASSIGN(const PruneResult result, store->prune(bytes));
+  if (as_json) {
+    fmt::print("{}\n", nlohmann::json{{"removed", result.removed}, {"left", to_json(result.left)}}.dump(2));
+  } else {
+    fmt::print("{} entries removed; left: ", result.removed);
+    print(result.left);
+  }
+  return {};
+}
+
+}  // namespace
+
+void add_store(CLI::App& app, int& exit_code) {
+  CLI::App* verb = app.add_subcommand("store", "The compiled kernels that are kept between runs");
+  verb->require_subcommand(1);
+  auto as_json = std::make_shared<bool>(false);
+  auto max = std::make_shared<std::string>("1G");
+  CLI::App* stats_verb = verb->add_subcommand("stats", "How many entries, how large");
+  stats_verb->callback([as_json, &exit_code] { exit_code = exit_code_of(stats(*as_json)); });
+  CLI::App* verify_verb = verb->add_subcommand("verify", "Read every entry; what is corrupt goes to quarantine");
+  verify_verb->callback([as_json, &exit_code] { exit_code = exit_code_of(verify(*as_json)); });
+  CLI::App* prune_verb = verb->add_subcommand("prune", "Remove the quarantine, then what was unused for longest");
+  prune_verb->add_option("--max", *max, "Size to shrink to")->capture_default_str();
+  prune_verb->callback([as_json, max, &exit_code] { exit_code = exit_code_of(prune(*max, *as_json)); });
+  for (CLI::App* each : {stats_verb, verify_verb, prune_verb}) each->add_flag("--json", *as_json, "One JSON document");
+}
+
+}  // namespace tilesmith::cli

@@ -216,10 +216,11 @@ TsAttentionArgs cpu_arguments(const AttentionProblem& p, const AttentionArgument
   out.k = a.k;
   out.v = a.v;
   out.o = a.o;
-  out.lse = a.lse;
-  out.bias = a.bias;
-  out.alibi = a.alibi;
-  out.sink = a.sink;
+  // A kernel may carry traits the problem does not use; null tells it so.
+  out.lse = p.lse ? a.lse : nullptr;
+  out.bias = p.bias == BiasKind::elementwise ? a.bias : nullptr;
+  out.alibi = p.bias == BiasKind::alibi ? a.alibi : nullptr;
+  out.sink = p.sink ? a.sink : nullptr;
   out.cu_seqlens_q = a.cu_seqlens_q;
   out.cu_seqlens_k = a.cu_seqlens_k;
   out.workspace = workspace;
@@ -243,7 +244,7 @@ TsAttentionArgs cpu_arguments(const AttentionProblem& p, const AttentionArgument
   out.offset = a.offset;
   out.scale = a.scale;
   out.softcap = a.softcap;
-  out.drop_threshold = static_cast<unsigned>(std::min(65535.0f, std::round(a.dropout_probability * 65536.0f)));
+  out.drop_threshold = !p.dropout ? 0 : static_cast<unsigned>(std::min(65535.0f, std::round(a.dropout_probability * 65536.0f)));
   return out;
 }
 

@@ -14,8 +14,8 @@ namespace tilesmith {
 /// figures) when there is none.
 [[nodiscard]] Result<std::vector<Candidate>> candidates_for(const AttentionProblem& problem, const CpuMachine& machine);
 
-/// Whether a kernel of this config computes the problem, perhaps with traits the problem does not use. Those are given neutral values: a bias of
-/// zero, a sink of minus infinity, a dropout threshold of zero, a place for the log-sum-exp that nobody reads; every mask is a window.
+/// Whether a kernel of this config computes the problem, perhaps with traits the problem does not use: an absent bias, sink or log-sum-exp is a
+/// null pointer to the kernel, no dropout a threshold of zero, and every mask is a window.
 [[nodiscard]] bool serves(const KernelConfig& config, const AttentionProblem& problem);
 
 /// Traits that a kernel which serves the problem carries for nothing; each costs time.

@@ -4,7 +4,6 @@
 
 #include <algorithm>
 #include <array>
-#include <limits>
 
 #include "base/log.hpp"
 #include "dispatch/attention_problem.hpp"
@@ -25,8 +24,6 @@ struct Plan::Impl {
   ThreadPool* pool = nullptr;
   std::int64_t splits = 1;
   std::size_t workspace_bytes = 0;
-  AttentionSignature carried;  ///< the kernel's signature; may have traits the problem does not use
-  std::vector<float> no_sink;  ///< a sink logit per head that adds nothing, for a kernel with the trait and a problem without
   std::string kernel_name;
   std::string reason;
   std::vector<PlanStage> stages;
@@ -41,25 +38,6 @@ std::span<const PlanStage> Plan::stages() const { return impl_->stages; }
 std::string_view Plan::reason() const { return impl_->reason; }
 std::size_t Plan::workspace_bytes() const { return impl_->workspace_bytes; }
 
-namespace {
-
-/// Neutral values for the traits that the kernel carries and the problem does not use.
-void neutralize(const Plan::Impl& plan, TsAttentionArgs& args, float& unread_lse) {
-  static constexpr float kNoBias = 0;
-  if (plan.carried.bias == BiasKind::elementwise && plan.problem.bias == BiasKind::none) {
-    args.bias = &kNoBias;
-    args.bias_strides = {0, 0, 0, 0};
-  }
-  if (plan.carried.sink && !plan.problem.sink) args.sink = plan.no_sink.data();
-  if (plan.carried.lse && !plan.problem.lse) {
-    args.lse = &unread_lse;
-    args.lse_strides = {0, 0, 0, 0};
-  }
-  if (!plan.problem.dropout) args.drop_threshold = 0;
-}
-
-}  // namespace
-
 Status Plan::run(const AttentionArguments& arguments, void* workspace) const {
   const Impl& plan = *impl_;
   TS_TRY(validate(plan.problem, arguments));
@@ -68,9 +46,7 @@ Status Plan::run(const AttentionArguments& arguments, void* workspace) const {
     own.reserve(plan.workspace_bytes);
     workspace = own.data();
   }
-  TsAttentionArgs args = cpu_arguments(plan.problem, arguments, plan.splits, workspace);
-  float unread_lse = 0;
-  neutralize(plan, args, unread_lse);
+  const TsAttentionArgs args = cpu_arguments(plan.problem, arguments, plan.splits, workspace);
   plan.pool->run(plan.kernel.table(), &args);
   return {};
 }
@@ -155,9 +131,6 @@ Result<std::unique_ptr<Plan>> Dispatcher::Impl::make_plan(const AttentionProblem
   plan->splits = splits_for(problem, *chosen, pool->threads());
   plan->kernel_name = native_name(*chosen);
   plan->reason = std::move(reason);
-  plan->carried = chosen->attention();
-  if (plan->carried.sink && !problem.sink)
-    plan->no_sink.assign(static_cast<std::size_t>(problem.heads_q), -std::numeric_limits<float>::infinity());
 
   const TsAttentionArgs args = cpu_arguments(problem, dense_arguments(problem, AttentionLayout::bhsd), plan->splits, nullptr);
   const TsCpuKernel& table = plan->kernel.table();

@@ -1,0 +1,26 @@
+#!/usr/bin/env bash
+# The benchmarks behind docs/performance.md. Run it on a quiet machine; a few minutes. Results go to build/bench.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+tilesmith=build/bin/tilesmith
+out=build/bench
+mkdir -p "$out"
+
+"$tilesmith" arch
+echo "== what a call costs beside its kernel"
+build/bin/dispatch_bench --benchmark_min_time=0.2
+echo "== the store"
+build/bin/jit_bench --benchmark_min_time=0.2
+
+python=${TILESMITH_PEER_PYTHON:-python3}
+for threads in ${TILESMITH_BENCH_THREADS:-1 2}; do
+  echo "== attention forward, $threads thread(s)"
+  rm -f "$out/attention_$threads.csv"
+  sweep=(bench data/bench/attention.json --shapes data/bench/attention_shapes.yaml --threads "$threads" --max-kernels "${TILESMITH_BENCH_KERNELS:-8}")
+  peers=()
+  if "$python" -c 'import torch' 2>/dev/null; then
+    "$tilesmith" "${sweep[@]}" --dry-run | "$python" bench/peers/torch_sdpa.py --threads "$threads" >"$out/peers_$threads.json"
+    peers=(--peers "$out/peers_$threads.json")
+  fi
+  "$tilesmith" "${sweep[@]}" --csv "$out/attention_$threads.csv" "${peers[@]}"
+done

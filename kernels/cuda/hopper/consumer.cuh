@@ -2,8 +2,8 @@
 //
 // The pipeline: while the tensor cores score block n - 1 (first product) and multiply block n's probabilities with its
 // values (second product), the previous results are turned into probabilities. Tiles are not islands: the first block
-// of the next tile is scored together with the last second product of the current one, so that a tile costs no empty
-// start and end. That is what short sequences need.
+// of the next tile is scored together with the last second product of the current one, and the current one's output is
+// stored under the next one's second block, so that a tile costs no empty start and end.
 //
 // Blocks are walked from the last visible key to the first. Only blocks that the mask or the sequence's end cuts are
 // masked.
@@ -29,11 +29,14 @@ struct Consumer {
   float factor[2];  // what o is still to be multiplied by, before the next values are added
   RowState rows;
 
-  // The current tile as this warpgroup sees it.
-  Tile tile, done;
-  bool waiting;  // the output of tile `done` is still in the registers
+  // The tile before the current one, while its output waits in `o` to be stored.
+  Tile done;
   u32 done_slot;
   RowState done_rows;
+  bool waiting;
+
+  // The current tile as this warpgroup sees it.
+  Tile tile;
   u32 slot;                      // where the tile's facts are in shared memory, too
   int leading, trailing;         // blocks at its end and beginning that only other warpgroups' rows see
   int begin, end;                // its own key blocks: begin .. end - 1
@@ -212,6 +215,7 @@ struct Consumer {
   }
 
   // One turn of the pipeline inside a tile: block n is scored while the block before it is multiplied with its values.
+  // kFirst is a tile's second block, under whose scores the tile before is stored; the turn ends before that.
   template <bool kMasked, bool kFirst = false>
   TS_DEVICE void step(int n, int accumulate) {
     mbarrier_wait(shared.key_full(keys.index), keys.phase);
@@ -272,7 +276,7 @@ struct Consumer {
     pass_values(leading);
   }
 
-  // The tile's other blocks. True when values have been added up, so that the last ones are added and not the first.
+  // The tile's other blocks. Returns 1 when values have been added up already, so that the next ones are added to them.
   TS_DEVICE int walk() {
     int accumulate = 0;
     int n = end - 2;

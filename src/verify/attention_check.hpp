@@ -3,6 +3,8 @@
 #pragma once
 
 #include <span>
+#include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/error.hpp"
@@ -39,6 +41,8 @@ class AttentionExpectation {
   [[nodiscard]] bool check_largest(std::span<const float> output, Verdict& verdict) const;
   [[nodiscard]] bool check_mean(std::span<const float> output, Verdict& verdict) const;
   [[nodiscard]] bool check_norm_wise(std::span<const float> output, Verdict& verdict) const;
+  [[nodiscard]] bool norm_wise_rows(std::span<const float> output, std::int64_t first, std::int64_t rows,
+                                    std::string_view what, Verdict& verdict) const;
   [[nodiscard]] bool check_lse(std::span<const float> lse, Verdict& verdict) const;
   [[nodiscard]] std::int64_t keys_seen(std::int64_t row) const;
   [[nodiscard]] std::string position(std::size_t element) const;

@@ -81,6 +81,11 @@ HOPPER_CASES = [
         dict(tile_n=64),
     ),
     ("negative scale", dict(scale=-0.1, window=(-1, 0)), {}),
+    (
+        "traits not asked for",
+        dict(window=(-1, 0), seqlen_q=300, seqlen_k=200),
+        dict(bias=True, alibi=True, sink=True, dropout=True),
+    ),
     ("scale next to zero", dict(scale=1e-42, window=(-1, 0)), {}),
     ("bias", dict(bias=True, seqlen_q=300, seqlen_k=500), {}),
     ("alibi", dict(alibi=True, seqlen_q=300, seqlen_k=500, window=(-1, 0)), {}),
@@ -138,6 +143,11 @@ PORTABLE_CASES = [
     ("window", dict(seqlen_q=600, seqlen_k=700, window=(200, 37)), {}),
     ("grouped heads bshd", dict(heads_q=8, heads_kv=2, layout="bshd", window=(-1, 0)), {}),
     ("fp16", dict(bf16=False), {}),
+    (
+        "traits not asked for",
+        dict(window=(-1, 0), seqlen_q=300, seqlen_k=200),
+        dict(bias=True, alibi=True, sink=True, dropout=True),
+    ),
     ("negative scale", dict(scale=-0.1, window=(-1, 0)), {}),
     ("softcap", dict(softcap=20.0, scale=0.5), {}),
     ("bias", dict(bias=True, seqlen_q=130, seqlen_k=200), {}),
@@ -169,7 +179,9 @@ def checks():
             p = _problem(**facts) if torch else None
             if template is portable:
                 tile = dict(tile, architecture=_architecture())
-            out.append((f"{template.__name__}: {name}", p, template.Config(**template.traits(Facts(facts)), **tile)))
+            out.append(
+                (f"{template.__name__}: {name}", p, template.Config(**dict(template.traits(Facts(facts)), **tile)))
+            )
     return out
 
 

@@ -10,7 +10,8 @@
  *
  * Every field means what the field of the same name means in kernels/cpu/abi.h; the order of operations on a logit
  * (scale, soft cap, bias, alibi, mask), the sink, the lse and the dropout stream are those of the CPU contract, word
- * for word.
+ * for word. A null lse, bias, alibi or sink (and a drop_threshold of 0) means that the call does not ask for what the
+ * kernel has the trait for.
  */
 #ifndef TILESMITH_KERNELS_CUDA_ABI_H
 #define TILESMITH_KERNELS_CUDA_ABI_H

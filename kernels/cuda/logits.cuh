@@ -44,7 +44,9 @@ TS_DEVICE void finish_logits(const TsCudaAttentionArgs& args, const Lengths& len
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
       const int query = rows.query[row];
-      const float slope = cfg::kAlibi ? args.alibi[rows.batch * args.alibi_batch_stride + rows.head[row]] : 0.0f;
+      const float slope = cfg::kAlibi && args.alibi != nullptr
+                              ? args.alibi[rows.batch * args.alibi_batch_stride + rows.head[row]]
+                              : 0.0f;
       const float* bias = nullptr;
       if constexpr (cfg::kBias) {
         bias = args.bias + rows.batch * args.bias_strides.batch + rows.head[row] * args.bias_strides.head +
@@ -55,7 +57,7 @@ TS_DEVICE void finish_logits(const TsCudaAttentionArgs& args, const Lengths& len
         const int key = column + 8 * (i >> 2) + (i & 1);
         float x = s[i] * factor;
         if constexpr (cfg::kBias) {
-          if (query < lengths.q && key < lengths.k) x += bias[key * args.bias_strides.column];
+          if (args.bias != nullptr && query < lengths.q && key < lengths.k) x += bias[key * args.bias_strides.column];
         }
         if constexpr (cfg::kAlibi) x -= slope * fabsf(static_cast<float>(query + diagonal - key));
         s[i] = x * kLog2e;

@@ -20,12 +20,12 @@ TS_DEVICE void store_tile(const TsCudaAttentionArgs& args, const Tile& t, int wa
     const int row = first_row + 8 * r;
     const int query = row / cfg::kPackedHeads;
     const int head = cfg::kPackedHeads > 1 ? t.head * cfg::kPackedHeads + row % cfg::kPackedHeads : t.head;
-    const float sink = cfg::kSink ? args.sink[head] : 0.0f;
+    const float sink = cfg::kSink && args.sink != nullptr ? args.sink[head] : -kInfinity;
     const RowResult result = finish_row<cfg::kSink>(__fmul_rn(rows.peak[r], unit), quad_sum(rows.sum[r]), sink);
     const bool inside = row < t.rows();
     const i64 position = query + t.offset_q;
     const i64 batch = cfg::kGroupMode ? 0 : t.batch;
-    if (cfg::kLse && inside && (lane & 3) == 0) {
+    if (cfg::kLse && args.lse != nullptr && inside && (lane & 3) == 0) {
       args.lse[batch * args.lse_strides.batch + head * args.lse_strides.head + position * args.lse_strides.row] =
           result.lse;
     }

@@ -90,11 +90,11 @@ struct Attention {
   TS_DEVICE void store() {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      const float sink = cfg::kSink ? args.sink[head] : 0.0f;
+      const float sink = cfg::kSink && args.sink != nullptr ? args.sink[head] : -kInfinity;
       const RowResult result = finish_row<cfg::kSink>(__fmul_rn(rows.peak[r], unit), quad_sum(rows.sum[r]), sink);
       const bool inside = place.query[r] < length.q;
       const i64 position = place.query[r] + offset_q;
-      if (cfg::kLse && inside && (lane() & 3) == 0) {
+      if (cfg::kLse && args.lse != nullptr && inside && (lane() & 3) == 0) {
         args.lse[(cfg::kGroupMode ? 0 : batch * args.lse_strides.batch) + head * args.lse_strides.head +
                  position * args.lse_strides.row] = result.lse;
       }

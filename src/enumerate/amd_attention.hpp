@@ -47,6 +47,12 @@ struct AmdAttentionSubject {
 /// list as rules: whoever wants only the sound ones asks amd_attention_sound_rules() of each.
 void enumerate_amd_attention(const AmdAttentionQuery& query, AttentionVariant variant, ConfigSink sink);
 
+/// Why a config is or is not in the chip's list of mode rules: its type, its features, its tile.
+[[nodiscard]] std::span<const Rule<AmdAttentionSubject>> amd_attention_list_rules(AttentionFamily family);
+
+/// What upstream's validator and the silicon ask of an instance.
+[[nodiscard]] std::span<const Rule<AmdAttentionSubject>> amd_attention_sound_rules();
+
 /// Fills in what a name does not say: waves, the fragments of further products, the last backward figures.
 void complete_amd_attention(const AmdAttentionSpec& spec, KernelConfig& config);
 

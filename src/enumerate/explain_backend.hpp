@@ -1,0 +1,27 @@
+// What each backend's enumeration says of one config.
+#pragma once
+
+#include <functional>
+
+#include "enumerate/explain.hpp"
+#include "enumerate/sink.hpp"
+#include "spec/amd_chip.hpp"
+#include "spec/cpu_spec.hpp"
+
+namespace tilesmith {
+
+[[nodiscard]] Result<Explanation> explain_amd_attention(const AmdChip& chip, KernelConfig config);
+/// By operation.
+[[nodiscard]] Result<Explanation> explain_amd_instance(const AmdChip& chip, const KernelConfig& config);
+[[nodiscard]] Result<Explanation> explain_cpu_attention(const CpuSpec& spec, KernelConfig config);
+
+/// How many figures and fields tell two configs of one operation apart; tile figures count by their ratio.
+[[nodiscard]] double config_distance(const KernelConfig& a, const KernelConfig& b);
+
+/// "field: mine -> theirs" for each field that differs.
+[[nodiscard]] std::vector<std::string> config_changes(const KernelConfig& mine, const KernelConfig& theirs);
+
+/// Fills `nearest` and `changes` from a walk over sound instances.
+void find_nearest(Explanation& explanation, const std::function<void(ConfigSink)>& walk);
+
+}  // namespace tilesmith

@@ -1,0 +1,29 @@
+// Listings of CPU attention instances.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "enumerate/cpu_attention.hpp"
+#include "enumerate/listing_plan.hpp"
+
+namespace tilesmith {
+
+Result<ListingPlan> plan_cpu_attention(const CpuSpec& spec, const ListRequest& request) {
+  if (!request.variant.empty() && request.variant != "fwd")
+    return fail(ErrorCode::unsupported,
+                fmt::format("variant {} of attention is not built for {}", request.variant, spec.arch.text()), "fwd");
+  TS_ASSIGN(const std::vector<DataType> types, parse_data_types(request.data_types));
+  ListingPlan plan;
+  plan.enumerate = [spec, types, dims = request.head_dims](ConfigSink sink) {
+    enumerate_cpu_attention(spec, [&](const KernelConfig& config) {
+      const AttentionSignature& s = config.attention();
+      const bool wanted =
+          (types.empty() || std::ranges::find(types, s.data_type) != types.end()) &&
+          (dims.empty() || std::ranges::find(dims, std::pair<int, int>(s.head_dim_qk, s.head_dim_v)) != dims.end());
+      return !wanted || sink(config);
+    });
+  };
+  return plan;
+}
+
+}  // namespace tilesmith

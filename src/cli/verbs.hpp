@@ -15,6 +15,8 @@ inline constexpr int kUsage = 2;
 
 void add_arch(CLI::App& app, int& exit_code);
 void add_bench(CLI::App& app, int& exit_code);
+void add_explain(CLI::App& app, int& exit_code);
+void add_list(CLI::App& app, int& exit_code);
 void add_run(CLI::App& app, int& exit_code);
 void add_store(CLI::App& app, int& exit_code);
 void add_sweep(CLI::App& app, int& exit_code);

@@ -28,8 +28,8 @@ std::vector<HeadDims> listed_head_dims(const Subject& s) {
       if (std::ranges::find(out, tile.head_dims) == out.end()) out.push_back(tile.head_dims);
     return out;
   }
-  const auto by_product = amd_product_head_dims(query, family, s.signature().data_type);
-  if (!by_product.empty()) return by_product;
+  const bool by_product = family == F::fwd_splitkv_combine || family == F::bwd_dot_do_o || family == F::bwd_convert_dq;
+  if (by_product) return amd_product_head_dims(query, family, s.signature().data_type);
   return s.facts() == nullptr ? std::vector<HeadDims>{} : s.facts()->head_dims;
 }
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <limits>
 #include <nlohmann/json.hpp>
 
@@ -18,19 +19,26 @@
 namespace tilesmith {
 namespace {
 
-/// Visits every field of two configs of one operation.
+/// Visits the fields in which two configs of one operation differ; the visitor returns false to stop.
 template <class Visit>
-void compare_fields(const KernelConfig& a, const KernelConfig& b, Visit&& visit) {
+void visit_differences(const KernelConfig& a, const KernelConfig& b, Visit&& visit) {
+  bool go = true;
+  const auto walk = [&](const std::vector<FieldInfo>& fields, const void* left, const void* right, bool of_signature) {
+    const auto* l = static_cast<const unsigned char*>(left);
+    const auto* r = static_cast<const unsigned char*>(right);
+    for (const FieldInfo& field : fields) {
+      const std::size_t bytes = std::size_t{field.size} * field.count;
+      if (go && std::memcmp(l + field.offset, r + field.offset, bytes) != 0)
+        go = visit(field, left, right, of_signature);
+    }
+  };
   std::visit(
       [&](const auto& left) {
         using S = std::remove_cvref_t<decltype(left)>;
-        const auto& right = std::get<S>(b.signature);
-        for (const FieldInfo& field : field_table<S>())
-          visit(field, static_cast<const void*>(&left), static_cast<const void*>(&right), true);
+        walk(field_table<S>(), &left, &std::get<S>(b.signature), true);
       },
       a.signature);
-  for (const FieldInfo& field : field_table<Algorithm>())
-    visit(field, static_cast<const void*>(&a.algorithm), static_cast<const void*>(&b.algorithm), false);
+  walk(field_table<Algorithm>(), &a.algorithm, &b.algorithm, false);
 }
 
 std::string shown(const FieldInfo& field, const void* object) {
@@ -114,9 +122,9 @@ bool Explanation::is_sound() const {
   return is_listed() && all_accept(sound);
 }
 
-double config_distance(const KernelConfig& a, const KernelConfig& b) {
+double config_distance(const KernelConfig& a, const KernelConfig& b, double enough) {
   double distance = 0;
-  compare_fields(a, b, [&](const FieldInfo& field, const void* left, const void* right, bool of_signature) {
+  visit_differences(a, b, [&](const FieldInfo& field, const void* left, const void* right, bool of_signature) {
     for (std::size_t i = 0; i < field.count; ++i) {
       const std::int64_t mine = read_field(field, left, i), theirs = read_field(field, right, i);
       if (mine == theirs) continue;
@@ -124,15 +132,16 @@ double config_distance(const KernelConfig& a, const KernelConfig& b) {
       distance += weight(field.name, of_signature) *
                   (is_figure ? std::abs(std::log2(static_cast<double>(mine) / static_cast<double>(theirs))) : 1.0);
     }
+    return distance < enough;
   });
   return distance;
 }
 
 std::vector<std::string> config_changes(const KernelConfig& mine, const KernelConfig& theirs) {
   std::vector<std::string> out;
-  compare_fields(mine, theirs, [&](const FieldInfo& field, const void* left, const void* right, bool) {
-    const std::string from = shown(field, left), to = shown(field, right);
-    if (from != to) out.push_back(fmt::format("{}: {} -> {}", field.name, from, to));
+  visit_differences(mine, theirs, [&](const FieldInfo& field, const void* left, const void* right, bool) {
+    out.push_back(fmt::format("{}: {} -> {}", field.name, shown(field, left), shown(field, right)));
+    return true;
   });
   return out;
 }
@@ -142,7 +151,7 @@ void find_nearest(Explanation& explanation, const std::function<void(ConfigSink)
   double best = std::numeric_limits<double>::infinity();
   KernelConfig nearest;
   walk([&](const KernelConfig& candidate) {
-    const double distance = config_distance(explanation.config, candidate);
+    const double distance = config_distance(explanation.config, candidate, best);
     if (distance < best) {
       best = distance;
       nearest = candidate;
@@ -159,11 +168,11 @@ Result<Explanation> explain_amd_instance(const AmdChip& chip, const KernelConfig
     case Operation::attention:
       return explain_amd_attention(chip, config);
     case Operation::gemm:
+      return explain_amd_gemm(chip, config);
     case Operation::conv:
-      break;
+      return explain_amd_conv(chip, config);
   }
-  return fail(ErrorCode::unsupported,
-              fmt::format("{} instances of {} are not explained", name_of(config.operation()), chip.arch.text()));
+  return fail(ErrorCode::internal, "a config of no operation");
 }
 
 Result<Explanation> explain_cpu_attention(const CpuSpec& spec, KernelConfig config) {

@@ -30,6 +30,21 @@ std::vector<std::string> receipts_of(const AmdAttentionSpec& spec, const AmdChip
   return out;
 }
 
+/// A receipt whose list has the data type at these head dims, the widest first: neighbours are looked for in its list.
+int receipt_with_neighbours(const AmdAttentionSpec& spec, const AmdChip& chip, const KernelConfig& config) {
+  constexpr int kWidest = 1;
+  const AttentionSignature& s = config.attention();
+  std::vector<int> receipts = {kWidest};
+  receipts.insert(receipts.end(), spec.known_receipts.begin(), spec.known_receipts.end());
+  for (const int receipt : receipts) {
+    const AmdAttentionQuery query{.chip = chip, .spec = spec, .receipt = receipt};
+    if (!amd_attention_features(query, s.family, s.data_type, {s.head_dim_qk, s.head_dim_v}, config.algorithm.tag)
+             .empty())
+      return receipt;
+  }
+  return kWidest;
+}
+
 }  // namespace
 
 Result<Explanation> explain_amd_attention(const AmdChip& chip, KernelConfig config) {
@@ -47,7 +62,7 @@ Result<Explanation> explain_amd_attention(const AmdChip& chip, KernelConfig conf
   if (out.is_listed()) out.receipts = receipts_of(*spec, chip, config);
 
   // The neighbours that matter share the family; the data type and head dims only give way when nothing else is built.
-  const AmdAttentionQuery query{.chip = chip, .spec = *spec, .receipt = 1};
+  const AmdAttentionQuery query{.chip = chip, .spec = *spec, .receipt = receipt_with_neighbours(*spec, chip, config)};
   find_nearest(out, [&](ConfigSink sink) {
     enumerate_amd_attention(query, variant_of(config.attention().family), [&](const KernelConfig& candidate) {
       if (candidate.attention().family != config.attention().family) return true;

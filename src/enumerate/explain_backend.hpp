@@ -11,12 +11,15 @@
 namespace tilesmith {
 
 [[nodiscard]] Result<Explanation> explain_amd_attention(const AmdChip& chip, KernelConfig config);
+[[nodiscard]] Result<Explanation> explain_amd_gemm(const AmdChip& chip, KernelConfig config);
+[[nodiscard]] Result<Explanation> explain_amd_conv(const AmdChip& chip, KernelConfig config);
 /// By operation.
 [[nodiscard]] Result<Explanation> explain_amd_instance(const AmdChip& chip, const KernelConfig& config);
 [[nodiscard]] Result<Explanation> explain_cpu_attention(const CpuSpec& spec, KernelConfig config);
 
 /// How many figures and fields tell two configs of one operation apart; tile figures count by their ratio.
-[[nodiscard]] double config_distance(const KernelConfig& a, const KernelConfig& b);
+/// Counting stops at `enough`.
+[[nodiscard]] double config_distance(const KernelConfig& a, const KernelConfig& b, double enough);
 
 /// "field: mine -> theirs" for each field that differs.
 [[nodiscard]] std::vector<std::string> config_changes(const KernelConfig& mine, const KernelConfig& theirs);

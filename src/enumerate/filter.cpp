@@ -164,6 +164,9 @@ Result<Filter> Filter::compile_all(std::span<const std::string> expressions, Ope
   const auto release = [](void* p) { delete static_cast<TableSource*>(p); };
   if (sqlite3_create_module_v2(state->database, "c", &table_module(), source.release(), release) != SQLITE_OK)
     return broken("cannot register the table c");
+  // The table declares itself when it is first named, which is no reading: that comes before the authorizer.
+  if (sqlite3_exec(state->database, "SELECT rowid FROM c", nullptr, nullptr, nullptr) != SQLITE_OK)
+    return broken("cannot declare the table c");
   sqlite3_limit(state->database, SQLITE_LIMIT_SQL_LENGTH, 1 << 20);
   sqlite3_limit(state->database, SQLITE_LIMIT_EXPR_DEPTH, 1000);
   sqlite3_limit(state->database, SQLITE_LIMIT_LIKE_PATTERN_LENGTH, 256);

@@ -75,7 +75,20 @@ Result<Listing> Listing::prepare(ListRequest request) {
   bool known = false;
   if (const auto chip = find_amd_chip(request.arch); chip) {
     known = true;
-    TS_ASSIGN(plan->walk, plan_amd_attention(**chip, request));
+    switch (request.operation) {
+      case Operation::attention: {
+        TS_ASSIGN(plan->walk, plan_amd_attention(**chip, request));
+        break;
+      }
+      case Operation::gemm: {
+        TS_ASSIGN(plan->walk, plan_amd_gemm(**chip, request));
+        break;
+      }
+      case Operation::conv: {
+        TS_ASSIGN(plan->walk, plan_amd_conv(**chip, request));
+        break;
+      }
+    }
   } else if (chip.error().code != ErrorCode::not_found) {
     return std::unexpected(chip.error());
   } else {

@@ -29,6 +29,7 @@ struct ListRequest {
   std::string rule_set{};    ///< conv: default, tiny, full, full-tests; GEMM: default, or the name of a preselected set
   std::string layout = "rcr";                    ///< GEMM
   std::vector<std::string> data_types{};         ///< empty: all
+  std::vector<int> spatial_dims{};               ///< conv; empty: those of the rule set
   std::vector<std::pair<int, int>> head_dims{};  ///< attention; empty: all
   std::vector<std::string> filters{};            ///< expressions (filter.hpp); all must hold
   std::vector<std::string> filter_files{};       ///< files that hold one expression each

@@ -22,6 +22,8 @@ struct ListingPlan {
 };
 
 [[nodiscard]] Result<ListingPlan> plan_amd_attention(const AmdChip& chip, const ListRequest& request);
+[[nodiscard]] Result<ListingPlan> plan_amd_gemm(const AmdChip& chip, const ListRequest& request);
+[[nodiscard]] Result<ListingPlan> plan_amd_conv(const AmdChip& chip, const ListRequest& request);
 [[nodiscard]] Result<ListingPlan> plan_cpu_attention(const CpuSpec& spec, const ListRequest& request);
 
 [[nodiscard]] Result<std::vector<DataType>> parse_data_types(const std::vector<std::string>& names);

@@ -11,29 +11,32 @@
 namespace tilesmith {
 namespace {
 
-// 2^40 of anything is beyond every machine; below it, products of two dimensions cannot overflow 64 bits.
+// 2^40 of anything is beyond every machine; below it, sums of a few lengths cannot overflow 64 bits.
 constexpr std::int64_t kMaxDimension = std::int64_t{1} << 40;
+constexpr std::int64_t kMaxHeadDim = UINT16_MAX;  // what a signature can say
 
-Status check_dimension(const char* name, std::int64_t value, std::int64_t low) {
-  if (value < low || value > kMaxDimension)
-    return fail(ErrorCode::invalid_argument, fmt::format("{} is {}", name, value), fmt::format("{} to {}", low, kMaxDimension));
+Status check_dimension(const char* name, std::int64_t value, std::int64_t low, std::int64_t high = kMaxDimension) {
+  if (value < low || value > high) return fail(ErrorCode::invalid_argument, fmt::format("{} is {}", name, value), fmt::format("{} to {}", low, high));
   return {};
 }
 
-/// Whether the product fits below 2^62.
+/// Whether the product fits below 2^62. A dimension of 0 counts as 1: strides are products of some of the dimensions, and must fit too.
 bool product_fits(std::initializer_list<std::int64_t> factors) {
   std::int64_t product = 1;
-  for (const std::int64_t factor : factors) {
-    if (factor == 0) return true;
-    if (__builtin_mul_overflow(product, factor, &product) || product > (std::int64_t{1} << 62)) return false;
-  }
+  for (const std::int64_t factor : factors)
+    if (__builtin_mul_overflow(product, std::max<std::int64_t>(1, factor), &product) || product > (std::int64_t{1} << 62)) return false;
   return true;
 }
 
+struct SizeAndStride {
+  std::int64_t size = 0;
+  std::int64_t stride = 0;
+};
+
 /// The furthest element of a strided tensor, in bytes from its first, must be addressable.
-Status check_strides(const char* name, std::initializer_list<std::pair<std::int64_t, std::int64_t>> sizes_and_strides, std::int64_t bytes) {
+Status check_strides(const char* name, std::initializer_list<SizeAndStride> dimensions, std::int64_t bytes) {
   std::int64_t furthest = 0;
-  for (const auto& [size, stride] : sizes_and_strides) {
+  for (const auto& [size, stride] : dimensions) {
     std::int64_t span = 0;
     if (stride < 0)
       return fail(ErrorCode::invalid_argument, fmt::format("{} has the stride {}", name, stride), "strides of 0 (broadcast) or more elements");
@@ -47,22 +50,42 @@ Status check_strides(const char* name, std::initializer_list<std::pair<std::int6
   return {};
 }
 
+/// Every element of an output has a place of its own: two tasks that write one place would race. Each stride must step over all that the smaller
+/// strides reach.
+Status check_apart(const char* name, std::array<SizeAndStride, 4> dimensions) {
+  if (std::ranges::any_of(dimensions, [](const SizeAndStride& d) { return d.size == 0; })) return {};
+  std::ranges::sort(dimensions, {}, &SizeAndStride::stride);
+  std::int64_t reached = 0;  // the furthest element of the dimensions so far
+  for (const auto& [size, stride] : dimensions) {
+    if (size == 1) continue;
+    if (stride <= reached)
+      return fail(ErrorCode::invalid_argument, fmt::format("elements of {} overlap: a dimension of {} has stride {}", name, size, stride),
+                  fmt::format("a stride of at least {}", reached + 1));
+    reached += (size - 1) * stride;
+  }
+  return {};
+}
+
 Status check_pointer(const char* name, const void* pointer, bool needed, const char* why) {
   if (needed && pointer == nullptr) return fail(ErrorCode::invalid_argument, fmt::format("{} is null", name), why);
   return {};
 }
 
-/// Pairs a (seqlen_q, seqlen_k) rectangle has inside the window.
+/// The sum over i = 0 .. count-1 of i + from, each term cut to 0 .. limit.
+double sum_of_cut(std::int64_t count, std::int64_t from, std::int64_t limit) {
+  const std::int64_t rises = std::clamp<std::int64_t>(-from, 0, count);         // first i whose term is not below 0
+  const std::int64_t full = std::clamp<std::int64_t>(limit - from, 0, count);   // first i whose term is not below the limit
+  const auto steps = static_cast<double>(full - rises);
+  return steps * (static_cast<double>(rises + full - 1) / 2 + static_cast<double>(from)) + static_cast<double>(count - full) * static_cast<double>(limit);
+}
+
+/// Pairs a (seqlen_q, seqlen_k) rectangle has inside the window: keys up to each row's right bound less those before its left bound.
 double pairs_in_window(std::int64_t seqlen_q, std::int64_t seqlen_k, const MaskWindow& window) {
-  if (window.left < 0 && window.right < 0) return static_cast<double>(seqlen_q) * static_cast<double>(seqlen_k);
+  const auto all = static_cast<double>(seqlen_q) * static_cast<double>(seqlen_k);
   const std::int64_t offset = window.bottom_right ? seqlen_k - seqlen_q : 0;
-  double pairs = 0;
-  for (std::int64_t i = 0; i < seqlen_q; ++i) {
-    const std::int64_t first = window.left < 0 ? 0 : std::max<std::int64_t>(0, i + offset - window.left);
-    const std::int64_t last = window.right < 0 ? seqlen_k - 1 : std::min(seqlen_k - 1, i + offset + window.right);
-    pairs += static_cast<double>(std::max<std::int64_t>(0, last - first + 1));
-  }
-  return pairs;
+  const double up_to_last = window.right < 0 ? all : sum_of_cut(seqlen_q, offset + window.right + 1, seqlen_k);
+  const double before_first = window.left < 0 ? 0 : sum_of_cut(seqlen_q, offset - window.left, seqlen_k);
+  return up_to_last - before_first;
 }
 
 }  // namespace
@@ -75,8 +98,8 @@ Status validate(const AttentionProblem& p) {
   TS_TRY(check_dimension("heads_kv", p.heads_kv, 1));
   TS_TRY(check_dimension("seqlen_q", p.seqlen_q, 0));
   TS_TRY(check_dimension("seqlen_k", p.seqlen_k, 0));
-  TS_TRY(check_dimension("head_dim_qk", p.head_dim_qk, 1));
-  TS_TRY(check_dimension("head_dim_v", p.head_dim_v, 1));
+  TS_TRY(check_dimension("head_dim_qk", p.head_dim_qk, 1, kMaxHeadDim));
+  TS_TRY(check_dimension("head_dim_v", p.head_dim_v, 1, kMaxHeadDim));
   if (p.heads_q % p.heads_kv != 0)
     return fail(ErrorCode::invalid_argument, fmt::format("heads_q {} is not a multiple of heads_kv {}", p.heads_q, p.heads_kv),
                 "every key head serves the same number of query heads");
@@ -85,6 +108,10 @@ Status validate(const AttentionProblem& p) {
   if (!product_fits({p.batch, p.heads_q, longest, widest, 4}))
     return fail(ErrorCode::invalid_argument,
                 fmt::format("a tensor of batch {} x heads {} x length {} x head dim {} overflows", p.batch, p.heads_q, longest, widest),
+                "tensors below 2^62 bytes");
+  if (p.bias == BiasKind::elementwise && !product_fits({p.batch, p.heads_q, p.seqlen_q, p.seqlen_k, 4}))
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("a bias of batch {} x heads {} x {} queries x {} keys overflows", p.batch, p.heads_q, p.seqlen_q, p.seqlen_k),
                 "tensors below 2^62 bytes");
   if (p.mask == MaskKind::generic)
     return fail(ErrorCode::invalid_argument, "a problem's mask is generic, which only kernels have", "none with a window, top_left or bottom_right");
@@ -112,7 +139,7 @@ AttentionArguments dense_arguments(const AttentionProblem& p, AttentionLayout la
   out.v_strides = dense(p.heads_kv, rows_k, p.head_dim_v);
   out.o_strides = dense(p.heads_q, rows_q, p.head_dim_v);
   out.lse_strides = {group ? 0 : p.heads_q * rows_q, rows_q, 1};
-  out.bias_strides = {p.heads_q * p.seqlen_q * p.seqlen_k, p.seqlen_q * p.seqlen_k, p.seqlen_k, 1};
+  if (p.bias == BiasKind::elementwise) out.bias_strides = {p.heads_q * p.seqlen_q * p.seqlen_k, p.seqlen_q * p.seqlen_k, p.seqlen_k, 1};
   out.scale = 1.0f / std::sqrt(static_cast<float>(p.head_dim_qk));
   return out;
 }
@@ -121,8 +148,8 @@ AttentionSignature signature_of(const AttentionProblem& p) {
   AttentionSignature s;
   s.data_type = p.data_type;
   s.mode = p.mode;
-  s.head_dim_qk = static_cast<std::uint16_t>(std::min<std::int64_t>(p.head_dim_qk, UINT16_MAX));
-  s.head_dim_v = static_cast<std::uint16_t>(std::min<std::int64_t>(p.head_dim_v, UINT16_MAX));
+  s.head_dim_qk = static_cast<std::uint16_t>(p.head_dim_qk);
+  s.head_dim_v = static_cast<std::uint16_t>(p.head_dim_v);
   s.mask = p.mask != MaskKind::none || p.window_left >= 0 || p.window_right >= 0 ? MaskKind::generic : MaskKind::none;
   s.bias = p.bias;
   s.lse = p.lse;
@@ -135,8 +162,9 @@ AttentionSignature signature_of(const AttentionProblem& p) {
 MaskWindow window_of(const AttentionProblem& p) {
   // FlashAttention aligns a window without a causal mask to the bottom right.
   const bool windowed = p.window_left >= 0 || p.window_right >= 0;
-  return {.left = p.window_left,
-          .right = p.mask == MaskKind::none ? p.window_right : 0,
+  // A bound beyond every length bounds nothing, and kernels may add lengths to it.
+  return {.left = std::min(p.window_left, kMaxDimension),
+          .right = p.mask == MaskKind::none ? std::min(p.window_right, kMaxDimension) : 0,
           .bottom_right = p.mask == MaskKind::bottom_right || (p.mask == MaskKind::none && windowed)};
 }
 
@@ -196,10 +224,9 @@ Status validate(const AttentionProblem& p, const AttentionArguments& a) {
   if (p.bias == BiasKind::elementwise)
     TS_TRY(check_strides("bias", {{p.batch, a.bias_strides.batch}, {p.heads_q, a.bias_strides.head}, {p.seqlen_q, a.bias_strides.row},
                                   {p.seqlen_k, a.bias_strides.column}}, 4));
-  // An output row written twice would be a race between tasks.
-  if (some_queries && (a.o_strides.row < p.head_dim_v && rows_q > 1))
-    return fail(ErrorCode::invalid_argument, fmt::format("rows of o overlap: stride {} for {} elements", a.o_strides.row, p.head_dim_v),
-                fmt::format("a row stride of at least {}", p.head_dim_v));
+  if (p.bias == BiasKind::alibi) TS_TRY(check_strides("alibi", {{p.batch, a.alibi_batch_stride}, {p.heads_q, 1}}, 4));
+  TS_TRY(check_apart("o", {{{batches, a.o_strides.batch}, {p.heads_q, a.o_strides.head}, {rows_q, a.o_strides.row}, {p.head_dim_v, 1}}}));
+  if (p.lse) TS_TRY(check_apart("lse", {{{batches, a.lse_strides.batch}, {p.heads_q, a.lse_strides.head}, {rows_q, a.lse_strides.row}, {1, 1}}}));
   if (!std::isfinite(a.scale)) return fail(ErrorCode::invalid_argument, fmt::format("scale is {}", a.scale), "a finite number");
   if (p.soft_cap && !(a.softcap > 0 && std::isfinite(a.softcap)))
     return fail(ErrorCode::invalid_argument, fmt::format("softcap is {}", a.softcap), "a positive number");

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "dispatch/attention_problem.hpp"
 #include "enumerate/cpu_attention.hpp"
 
@@ -18,19 +20,21 @@ Result<std::vector<Candidate>> candidates_for(const AttentionProblem& problem, c
   if (!candidates.empty()) return candidates;
 
   // Say which rule stands in the way, asked of a config that differs from a valid one in the signature alone.
-  const CpuSpec& spec = machine.levels.front();
-  for (const CpuAttentionInstruction& facts : spec.attention_fwd)
-    for (const CpuTiles& tiles : facts.pipelines) {
-      KernelConfig config{.arch = spec.arch, .signature = signature, .algorithm = {}};
-      config.algorithm.instruction = facts.instruction;
-      config.algorithm.pipeline = tiles.pipeline;
-      config.algorithm.tile = {static_cast<std::uint16_t>(tiles.tile_m.front()), static_cast<std::uint16_t>(tiles.tile_n.front())};
-      const CpuAttentionSubject subject{config, spec};
-      if (const auto* rule = first_refusal(cpu_attention_rules(), subject))
-        return fail(ErrorCode::unsupported, fmt::format("no CPU kernel computes this problem: rule {}: {}", rule->name, rule->figures(subject)),
-                    std::string(rule->about));
+  for (const CpuSpec& spec : machine.levels)
+    for (const CpuAttentionInstruction& facts : spec.attention_fwd) {
+      if (std::ranges::find(facts.data_types, signature.data_type) == facts.data_types.end()) continue;
+      for (const CpuTiles& tiles : facts.pipelines) {
+        KernelConfig config{.arch = spec.arch, .signature = signature, .algorithm = {}};
+        config.algorithm.instruction = facts.instruction;
+        config.algorithm.pipeline = tiles.pipeline;
+        config.algorithm.tile = {static_cast<std::uint16_t>(tiles.tile_m.front()), static_cast<std::uint16_t>(tiles.tile_n.front())};
+        const CpuAttentionSubject subject{config, spec};
+        if (const auto* rule = first_refusal(cpu_attention_rules(), subject))
+          return fail(ErrorCode::unsupported, fmt::format("no CPU kernel computes this problem: rule {}: {}", rule->name, rule->figures(subject)),
+                      std::string(rule->about));
+      }
     }
-  return fail(ErrorCode::unsupported, fmt::format("no CPU kernel computes this problem on {}", spec.arch.text()));
+  return fail(ErrorCode::unsupported, fmt::format("no CPU kernel computes this problem on {}", machine.levels.front().arch.text()));
 }
 
 bool serves(const KernelConfig& config, const AttentionProblem& problem) {

@@ -4,10 +4,12 @@
 
 #include <algorithm>
 #include <array>
+#include <tuple>
 
 #include "base/log.hpp"
 #include "dispatch/attention_problem.hpp"
 #include "dispatch/candidates.hpp"
+#include "dispatch/plan.hpp"
 #include "dispatch/plan_cache.hpp"
 #include "dispatch/registry.hpp"
 #include "kernel/native_name.hpp"
@@ -16,40 +18,25 @@
 
 namespace tilesmith {
 
-struct Plan::Impl {
-  Impl(const AttentionProblem& of, const CpuKernel& by) : problem(of), kernel(by) {}
+namespace {
 
-  AttentionProblem problem;
+/// A kernel for a problem, and why it is this one.
+struct Choice {
+  KernelConfig config;
   CpuKernel kernel;
-  ThreadPool* pool = nullptr;
-  std::int64_t splits = 1;
-  std::size_t workspace_bytes = 0;
-  std::string kernel_name;
   std::string reason;
-  std::vector<PlanStage> stages;
 };
 
-Plan::Plan(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-Plan::~Plan() = default;
+/// Kernels of one kind are made from one template with one set of compiler flags.
+using Kind = std::tuple<ArchName, Pipeline, Instruction>;
+Kind kind_of(const KernelConfig& config) { return {config.arch, config.algorithm.pipeline, config.algorithm.instruction}; }
 
-const AttentionProblem& Plan::problem() const { return impl_->problem; }
-std::string_view Plan::kernel_name() const { return impl_->kernel_name; }
-std::span<const PlanStage> Plan::stages() const { return impl_->stages; }
-std::string_view Plan::reason() const { return impl_->reason; }
-std::size_t Plan::workspace_bytes() const { return impl_->workspace_bytes; }
-
-Status Plan::run(const AttentionArguments& arguments, void* workspace) const {
-  const Impl& plan = *impl_;
-  TS_TRY(validate(plan.problem, arguments));
-  if (workspace == nullptr && plan.workspace_bytes > 0) {
-    thread_local AlignedBuffer own;
-    own.reserve(plan.workspace_bytes);
-    workspace = own.data();
-  }
-  const TsAttentionArgs args = cpu_arguments(plan.problem, arguments, plan.splits, workspace);
-  plan.pool->run(plan.kernel.table(), &args);
-  return {};
+/// Whether a failure may lie in the one source, and not in the machine, the store, or the way to the compiler.
+bool concerns_the_source(ErrorCode code) {
+  return code == ErrorCode::compile_failed || code == ErrorCode::internal || code == ErrorCode::unsupported || code == ErrorCode::load_failed;
 }
+
+}  // namespace
 
 struct Dispatcher::Impl {
   DispatcherOptions options;
@@ -60,6 +47,7 @@ struct Dispatcher::Impl {
   PlanCache plans{};
 
   [[nodiscard]] Result<std::unique_ptr<Plan>> make_plan(const AttentionProblem& problem);
+  [[nodiscard]] Result<Choice> choose(const AttentionProblem& problem);
   [[nodiscard]] Result<std::vector<Candidate>> ranked_candidates(const AttentionProblem& problem);
 };
 
@@ -82,7 +70,9 @@ Result<const Plan*> Dispatcher::plan(const AttentionProblem& problem) {
 
 Result<std::vector<Candidate>> Dispatcher::Impl::ranked_candidates(const AttentionProblem& problem) {
   if (!options.kernel.empty()) {
-    TS_ASSIGN(const KernelConfig config, parse_native_name(options.kernel));
+    auto parsed = parse_native_name(options.kernel);
+    if (!parsed) return fail(ErrorCode::invalid_argument, parsed.error().message, parsed.error().hint);
+    const KernelConfig config = std::move(*parsed);
     if (machine->level(config.arch) == nullptr)
       return fail(ErrorCode::unsupported, fmt::format("kernel {} is for {}, which this machine does not run", options.kernel, config.arch.text()),
                   "tilesmith arch lists what runs here");
@@ -96,41 +86,49 @@ Result<std::vector<Candidate>> Dispatcher::Impl::ranked_candidates(const Attenti
   return candidates;
 }
 
-Result<std::unique_ptr<Plan>> Dispatcher::Impl::make_plan(const AttentionProblem& problem) {
+Result<Choice> Dispatcher::Impl::choose(const AttentionProblem& problem) {
   TS_ASSIGN(const std::vector<Candidate> candidates, ranked_candidates(problem));
+  const KernelConfig& best = candidates.front().config;
+  const Result<CpuKernel> found = registry->find(best, options.build);
+  if (found)
+    return Choice{best, *found, options.kernel.empty() ? fmt::format("first of {} candidates by the {}", candidates.size(), policy.name()) : "asked for by name"};
+  const Error& obstacle = found.error();
+  if (!options.kernel.empty()) return std::unexpected(obstacle);
+  const auto stand_in = [&](const KernelConfig& config, const CpuKernel& kernel, const char* how) {
+    log_once(LogLevel::warn, how, fmt::format("{}; going on with {}", obstacle.text(), how));
+    return Choice{config, kernel, fmt::format("the best kernel could not be had: {}", obstacle.message)};
+  };
 
-  // The best candidate that can be had. When the compiler is missing or fails, a kernel of the essential set serves.
-  const KernelConfig* chosen = nullptr;
-  std::string reason;
-  Result<CpuKernel> kernel = registry->find(candidates.front().config, options.build);
-  std::vector<Candidate> essential;
-  if (kernel) {
-    chosen = &candidates.front().config;
-    reason = options.kernel.empty() ? fmt::format("first of {} candidates by the {}", candidates.size(), policy.name()) : "asked for by name";
-  } else if (options.kernel.empty()) {
-    for (const KernelConfig& config : registry->essential())
-      if (serves(config, problem)) essential.push_back({config, 0});
-    policy.rank(problem, *machine, pool->threads(), essential);
-    std::ranges::stable_sort(essential, {}, [&](const Candidate& c) { return unused_traits(c.config, problem); });
-    // Exact candidates that are already there come before general ones with unused traits.
-    for (const auto* list : std::array{&candidates, static_cast<const std::vector<Candidate>*>(&essential)})
-      for (const Candidate& candidate : *list) {
-        if (chosen != nullptr) break;
-        if (auto found = registry->find(candidate.config, BuildPolicy::never)) {
-          log_once(LogLevel::warn, "essential", fmt::format("{}; going on with kernels that need no compiler", kernel.error().text()));
-          reason = fmt::format("the best kernel could not be had: {}", kernel.error().message);
-          kernel = std::move(found);
-          chosen = &candidate.config;
-        }
-      }
+  // A source that this compiler cannot make a kernel of says little about other templates and levels: the best of each is tried.
+  if (options.build == BuildPolicy::allowed && concerns_the_source(obstacle.code)) {
+    std::vector<Kind> tried{kind_of(best)};
+    for (const Candidate& candidate : candidates) {
+      if (std::ranges::find(tried, kind_of(candidate.config)) != tried.end()) continue;
+      tried.push_back(kind_of(candidate.config));
+      if (const auto other = registry->find(candidate.config, options.build)) return stand_in(candidate.config, *other, "kernels of another kind");
+    }
   }
-  if (chosen == nullptr) return std::unexpected(kernel.error());
 
-  auto plan = std::make_unique<Plan::Impl>(problem, *kernel);
+  // What needs no compiler: exact candidates from the store, then linked-in kernels, those with the fewest unused traits first.
+  std::vector<Candidate> essential;
+  for (const KernelConfig& config : registry->essential())
+    if (serves(config, problem)) essential.push_back({config, 0});
+  policy.rank(problem, *machine, pool->threads(), essential);
+  std::ranges::stable_sort(essential, {}, [&](const Candidate& c) { return unused_traits(c.config, problem); });
+  for (const auto* list : std::array{&candidates, static_cast<const std::vector<Candidate>*>(&essential)})
+    for (const Candidate& candidate : *list)
+      if (const auto other = registry->find(candidate.config, BuildPolicy::never))
+        return stand_in(candidate.config, *other, "kernels that need no compiler");
+  return std::unexpected(obstacle);
+}
+
+Result<std::unique_ptr<Plan>> Dispatcher::Impl::make_plan(const AttentionProblem& problem) {
+  TS_ASSIGN(Choice choice, choose(problem));
+  auto plan = std::make_unique<Plan::Impl>(problem, choice.kernel);
   plan->pool = pool.get();
-  plan->splits = splits_for(problem, *chosen, pool->threads());
-  plan->kernel_name = native_name(*chosen);
-  plan->reason = std::move(reason);
+  plan->splits = splits_for(problem, choice.config, pool->threads());
+  plan->kernel_name = native_name(choice.config);
+  plan->reason = std::move(choice.reason);
 
   const TsAttentionArgs args = cpu_arguments(problem, dense_arguments(problem, AttentionLayout::bhsd), plan->splits, nullptr);
   const TsCpuKernel& table = plan->kernel.table();

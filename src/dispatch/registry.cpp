@@ -11,19 +11,16 @@
 namespace tilesmith {
 
 Registry::Registry(const CpuMachine& machine) : machine_(&machine) {
-  for (const TsCpuKernel* table : essential_kernels()) {
-    const Key128 key{table->key[0], table->key[1]};
-    linked_.emplace(key, table);
-  }
+  for (const TsCpuKernel* table : essential_kernels()) linked_.emplace(Key128{table->key[0], table->key[1]}, table);
 }
 
 Registry::~Registry() = default;
 
 std::vector<KernelConfig> Registry::essential() const {
+  // Read from the kernels themselves: which tiles the set has was decided by the specs of the machine that built the library, not by this one's.
   std::vector<KernelConfig> configs;
-  for (const CpuSpec& spec : machine_->levels)
-    for (const KernelConfig& config : essential_configs(spec))
-      if (linked_.contains(key_of(config))) configs.push_back(config);
+  for (const TsCpuKernel* table : essential_kernels())
+    if (auto config = parse_native_name(table->name); config && machine_->level(config->arch) != nullptr) configs.push_back(std::move(*config));
   return configs;
 }
 

@@ -1,0 +1,62 @@
+// A random attention problem with its tensors, for tests: odd sizes, gaps and broadcasts in the strides, empty
+// sequences, rows that see nothing. Every tensor lies between red zones that read as NaN.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+#include "tilesmith/attention.hpp"
+#include "tilesmith/dispatcher.hpp"
+#include "verify/attention_check.hpp"
+#include "verify/guarded_buffer.hpp"
+
+namespace tilesmith::testing {
+
+/// Random sizes for a problem whose data type, mode, head dims and traits are given; a mask other than none becomes any
+/// mask or window.
+[[nodiscard]] AttentionProblem random_shape(AttentionProblem traits, std::uint64_t seed);
+[[nodiscard]] std::string describe(const AttentionProblem& problem);
+
+class RandomCall {
+ public:
+  RandomCall(const AttentionProblem& problem, std::uint64_t seed);
+  RandomCall(const RandomCall&) = delete;
+  RandomCall& operator=(const RandomCall&) = delete;
+
+  [[nodiscard]] const AttentionProblem& problem() const { return problem_; }
+  [[nodiscard]] const AttentionArguments& arguments() const { return arguments_; }
+
+  /// Poisons the outputs and runs the plan.
+  [[nodiscard]] Status run(const Plan& plan);
+  /// What is wrong with the last run's outputs; empty when nothing is.
+  [[nodiscard]] std::string judge();
+  /// The last run's output, dense.
+  [[nodiscard]] std::vector<float> output() const;
+
+ private:
+  [[nodiscard]] GuardedBuffer& tensor(std::int64_t heads, std::int64_t rows, std::int64_t dim, bool may_broadcast,
+                                      AttentionStrides& strides);
+  [[nodiscard]] bool one_in(std::uint64_t chances) { return random(chances) == 0; }
+  [[nodiscard]] std::int64_t random(std::uint64_t bound);
+  [[nodiscard]] std::vector<std::int32_t> offsets(std::int64_t longest);
+  void make_bias();
+  void describe_for_checks();
+
+  AttentionProblem problem_;
+  std::uint64_t seed_;
+  std::uint64_t draw_ = 0;
+  std::vector<std::unique_ptr<GuardedBuffer>> inputs_;
+  std::unique_ptr<GuardedBuffer> o_, lse_;
+  std::vector<float> alibi_, sink_;
+  std::vector<std::int32_t> cu_seqlens_q_, cu_seqlens_k_;
+  TensorExtents o_extents_;
+  AttentionArguments arguments_;
+  AttentionTensors tensors_;
+  std::optional<AttentionExpectation> expectation_;
+};
+
+}  // namespace tilesmith::testing

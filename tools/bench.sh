@@ -9,6 +9,8 @@ mkdir -p "$out"
 "$tilesmith" arch
 echo "== what a call costs beside its kernel"
 build/bin/dispatch_bench --benchmark_min_time=0.2
+echo "== lists of instances"
+build/bin/enumerate_bench --benchmark_min_time=1
 echo "== the store"
 build/bin/jit_bench --benchmark_min_time=0.2
 

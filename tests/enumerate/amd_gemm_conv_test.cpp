@@ -91,5 +91,43 @@ TEST(AmdGemmConvParity, EveryListOfTheTable) {
   }
 }
 
+TEST(AmdGemmConv, EveryNameParsesToTheConfigItNames) {
+  for (const AmdChip& each : amd_chips().value()) {
+    std::size_t wrong = 0;
+    const auto check = [&](const KernelConfig& config) {
+      auto parsed = parse_ck_name(ck_name(config));
+      if (parsed) parsed->arch = config.arch;
+      const bool right = parsed && *parsed == config;
+      EXPECT_TRUE(right) << ck_name(config) << "\n"
+                         << (parsed ? canonical_form(*parsed) : parsed.error().text()) << "\n"
+                         << canonical_form(config);
+      return right || ++wrong < 5;
+    };
+    for (const char* layout : {"rcr", "ccr"}) {
+      AmdGemmQuery query = gemm_query(each.arch.text());
+      query.layout = layout;
+      for (const auto& family : EnumTable<GemmFamily>::kNames)
+        if (family.value != GemmFamily::multi_d || each.arch.text() == "gfx908")
+          enumerate_amd_gemm(query, family.value, check);
+    }
+    for (const auto& rule_set : EnumTable<ConvRuleSet>::kNames)
+      enumerate_amd_conv(conv_query(each.arch.text(), rule_set.value), check);
+  }
+}
+
+// Layouts change the letters of the names and nothing else: no check of upstream looks at them.
+TEST(AmdGemmConv, LayoutsHaveTheSameKernels) {
+  const auto rcr =
+      list_of([&](ConfigSink sink) { enumerate_amd_gemm(gemm_query("gfx90a"), GemmFamily::standard, sink); });
+  AmdGemmQuery query = gemm_query("gfx90a");
+  query.layout = "crr";
+  const auto crr = list_of([&](ConfigSink sink) { enumerate_amd_gemm(query, GemmFamily::standard, sink); });
+  std::string expected = rcr.text();
+  for (std::size_t at = 0; (at = expected.find("_rcr_", at)) != std::string::npos;) expected.replace(at, 5, "_crr_");
+  EXPECT_EQ(crr.text(), expected);
+  query.layout = "rrc";
+  EXPECT_EQ(list_of([&](ConfigSink sink) { enumerate_amd_gemm(query, GemmFamily::standard, sink); }).count(), 0u);
+}
+
 }  // namespace
 }  // namespace tilesmith

@@ -27,6 +27,12 @@ class NameList {
     return true;
   }
 
+  /// Keeps the memory: lists are hundreds of megabytes, and the next one is as long.
+  void clear() {
+    text_.clear();
+    count_ = 0;
+  }
+
   [[nodiscard]] std::size_t count() const { return count_; }
   [[nodiscard]] const std::string& text() const { return text_; }
   [[nodiscard]] std::string ordered_digest() const { return to_hex(sha256(text_)); }
@@ -42,20 +48,23 @@ class NameList {
     return out;
   }
 
-  struct Sorted {
-    std::string digest;
+  struct Digests {
+    std::string ordered;
+    std::string digest;  ///< of the sorted list
     bool unique = true;
   };
-  [[nodiscard]] const Sorted& sorted() const {
-    static std::map<std::string, Sorted> known;
-    const auto [entry, fresh] = known.try_emplace(ordered_digest());
+  [[nodiscard]] const Digests& sorted() const {
+    static std::map<std::string, Digests> known;
+    const std::string ordered = ordered_digest();
+    const auto [entry, fresh] = known.try_emplace(ordered);
     if (!fresh) return entry->second;
     std::vector<std::string_view> names = lines();
     std::ranges::sort(names);
-    std::string joined;
+    static std::string joined;
+    joined.clear();
     joined.reserve(text_.size());
     for (const std::string_view name : names) joined += name;
-    entry->second = {to_hex(sha256(joined)), std::ranges::adjacent_find(names) == names.end()};
+    entry->second = {ordered, to_hex(sha256(joined)), std::ranges::adjacent_find(names) == names.end()};
     return entry->second;
   }
 

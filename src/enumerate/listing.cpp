@@ -70,11 +70,30 @@ Result<std::vector<std::string>> listable_archs() {
   return archs;
 }
 
+/// Options that mean nothing to the operation or the architecture would otherwise be passed over in silence.
+static Status check_options(const ListRequest& request, bool is_amd) {
+  const auto refuse = [](std::string_view option, std::string_view where) {
+    return fail(ErrorCode::invalid_argument, fmt::format("{} is given, which is for {} only", option, where));
+  };
+  const bool attention = request.operation == Operation::attention;
+  if (!request.sweep_file.empty() && !(attention && is_amd))
+    return refuse("a sweep file", "attention on AMD architectures");
+  if (request.receipt != "0" && !(attention && is_amd)) return refuse("a receipt", "attention on AMD architectures");
+  if (!request.head_dims.empty() && !attention) return refuse("a head dim", "attention");
+  if (!request.spatial_dims.empty() && request.operation != Operation::conv)
+    return refuse("a number of spatial dimensions", "conv");
+  if (!request.rule_set.empty() && (attention || !is_amd)) return refuse("a rule set", "gemm and conv");
+  if (request.mode != EnumerationMode::rules && !is_amd)
+    return refuse(fmt::format("mode {}", name_of(request.mode)), "AMD architectures");
+  return {};
+}
+
 Result<Listing> Listing::prepare(ListRequest request) {
   auto plan = std::make_unique<Plan>();
   bool known = false;
   if (const auto chip = find_amd_chip(request.arch); chip) {
     known = true;
+    TS_TRY(check_options(request, true));
     switch (request.operation) {
       case Operation::attention: {
         TS_ASSIGN(plan->walk, plan_amd_attention(**chip, request));
@@ -96,6 +115,7 @@ Result<Listing> Listing::prepare(ListRequest request) {
     for (const CpuSpec& level : levels) {
       if (level.arch.text() != request.arch) continue;
       known = true;
+      TS_TRY(check_options(request, false));
       if (request.operation != Operation::attention)
         return fail(ErrorCode::unsupported,
                     fmt::format("{} kernels are not enumerated for {}", name_of(request.operation), request.arch),

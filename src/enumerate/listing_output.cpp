@@ -150,14 +150,31 @@ void append_csv(std::string& out, const KernelConfig& config) {
   out += '\n';
 }
 
+/// What was asked for, so that a list can be made again.
 std::string request_json(const ListRequest& request) {
-  return nlohmann::json{{"arch", request.arch},
+  nlohmann::json out = {{"arch", request.arch},
                         {"operation", name_of(request.operation)},
                         {"variant", request.variant.empty() ? "all" : request.variant},
-                        {"receipt", request.receipt},
                         {"mode", name_of(request.mode)},
-                        {"filters", request.filters}}
-      .dump();
+                        {"data_types", request.data_types},
+                        {"filters", request.filters},
+                        {"filter_files", request.filter_files}};
+  switch (request.operation) {
+    case Operation::attention:
+      out["receipt"] = request.receipt;
+      out["head_dims"] = request.head_dims;
+      out["sweep_file"] = request.sweep_file;
+      break;
+    case Operation::gemm:
+      out["layout"] = request.layout;
+      out["rule_set"] = request.rule_set;
+      break;
+    case Operation::conv:
+      out["rule_set"] = request.rule_set;
+      out["spatial_dims"] = request.spatial_dims;
+      break;
+  }
+  return out.dump();
 }
 
 Status walk_names(const Listing& listing, Output& out, ListStatistics& statistics) {

@@ -174,8 +174,8 @@ struct AmdAttentionSpec {
 /// The spec in use, loaded once; the error of the load is kept.
 [[nodiscard]] const Result<AmdAttentionSpec>& amd_attention_spec();
 
-/// Reads {"field": [values...]} for the fields of AttentionFeature.
 class JsonReader;
+/// Reads {"field": [values...]} for the fields of AttentionFeature.
 [[nodiscard]] Result<Condition> read_condition(const JsonReader& from);
 /// Reads [values...] of one field.
 [[nodiscard]] Result<FieldChoice> read_choice(std::string_view field, const JsonReader& values);

@@ -264,6 +264,13 @@ TEST(Listing, RequestsThatCannotBeServedSayWhatWouldBe) {
       error_of({.arch = "gfx950", .operation = Operation::conv, .mode = EnumerationMode::tables}).find("rule-set"),
       std::string::npos);
   EXPECT_NE(error_of({.arch = "gfx950", .filter_files = {"/nonexistent"}}).find("/nonexistent"), std::string::npos);
+  EXPECT_NE(error_of({.arch = "gfx950", .operation = Operation::gemm, .sweep_file = "sweep.json"}).find("sweep file"),
+            std::string::npos);
+  EXPECT_NE(error_of({.arch = "gfx950", .operation = Operation::conv, .receipt = "2"}).find("receipt"),
+            std::string::npos);
+  EXPECT_NE(error_of({.arch = "gfx950", .rule_set = "tiny"}).find("rule set"), std::string::npos);
+  EXPECT_NE(error_of({.arch = "gfx950", .spatial_dims = {2}}).find("spatial"), std::string::npos);
+  EXPECT_NE(error_of({.arch = "x86_64_v4", .mode = EnumerationMode::sound}).find("mode sound"), std::string::npos);
   EXPECT_NE(error_of({.arch = "x86_64_v4", .operation = Operation::gemm}).find("gemm"), std::string::npos);
 }
 

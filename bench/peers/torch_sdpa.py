@@ -53,7 +53,7 @@ def main():
     if options.threads:
         torch.set_num_threads(options.threads)
     types = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
-    eviction = torch.ones(64 << 20, dtype=torch.uint8)
+    eviction = torch.ones(512 << 20, dtype=torch.uint8)
     rows = []
     for p in json.load(sys.stdin):
         if not comparable(p):
@@ -72,7 +72,7 @@ def main():
             call()
             began = time.perf_counter()
             while len(samples) < 5 or (time.perf_counter() - began < options.seconds and len(samples) < 100):
-                eviction.add_(1)  # larger than the caches a core has to itself
+                eviction.add_(1)  # larger than any last-level cache
                 start = time.perf_counter()
                 call()
                 samples.append(time.perf_counter() - start)

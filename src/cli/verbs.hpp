@@ -15,7 +15,9 @@ inline constexpr int kUsage = 2;
 
 void add_arch(CLI::App& app, int& exit_code);
 void add_bench(CLI::App& app, int& exit_code);
+void add_build(CLI::App& app, int& exit_code);
 void add_explain(CLI::App& app, int& exit_code);
+void add_generate(CLI::App& app, int& exit_code);
 void add_list(CLI::App& app, int& exit_code);
 void add_run(CLI::App& app, int& exit_code);
 void add_store(CLI::App& app, int& exit_code);

@@ -1,0 +1,135 @@
+// tilesmith generate: the sources of listed instances, with a build.ninja. tilesmith build: the same instances compiled into the store.
+#include <fmt/core.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <filesystem>
+#include <memory>
+#include <vector>
+
+#include "base/file.hpp"
+#include "base/progress.hpp"
+#include "cli/selection.hpp"
+#include "cli/verbs.hpp"
+#include "codegen/generate.hpp"
+#include "dispatch/registry.hpp"
+#include "kernel/native_name.hpp"
+#include "runtime/cpu_machine.hpp"
+
+namespace tilesmith::cli {
+namespace {
+
+/// More than this is a mistake in the selection far more often than a wish.
+constexpr std::size_t kMostAtOnce = 20000;
+
+struct BuildOptionsOfVerb {
+  Selection selection;
+  std::string out;
+  int workers = 0;
+  std::size_t max = kMostAtOnce;
+};
+
+Result<std::vector<KernelConfig>> selected(const BuildOptionsOfVerb& options) {
+  TS_ASSIGN(const Listing listing, options.selection.prepare());
+  std::vector<KernelConfig> configs;
+  ListStatistics statistics;
+  TS_TRY(listing.walk(
+      [&](const KernelConfig& config) {
+        configs.push_back(config);
+        return configs.size() <= options.max;
+      },
+      statistics));
+  if (configs.empty()) return fail(ErrorCode::invalid_argument, "the selection holds no instance", "tilesmith list shows what a selection holds");
+  if (configs.size() > options.max)
+    return fail(ErrorCode::invalid_argument, fmt::format("the selection holds more than {} instances", options.max), "a narrower --filter, or a larger --max");
+  return configs;
+}
+
+Result<const CpuSpec*> level_of(const std::vector<CpuSpec>& specs, const std::string& arch) {
+  for (const CpuSpec& spec : specs)
+    if (spec.arch.text() == arch) return &spec;
+  std::vector<std::string_view> known;
+  for (const CpuSpec& spec : specs) known.push_back(spec.arch.text());
+  return fail(ErrorCode::unsupported, fmt::format("sources are not generated for {}", arch), fmt::format("{}", fmt::join(known, ", ")));
+}
+
+/// Ninja reads "$", ":" and space as its own.
+std::string ninja_escaped(std::string_view text) {
+  std::string out;
+  for (const char c : text) {
+    if (c == '$' || c == ':' || c == ' ') out += '$';
+    out += c;
+  }
+  return out;
+}
+
+Status generate_sources(const BuildOptionsOfVerb& options) {
+  TS_ASSIGN(const std::vector<CpuSpec> specs, load_cpu_specs());
+  TS_ASSIGN(const CpuSpec* spec, level_of(specs, options.selection.request.arch));
+  TS_ASSIGN(const std::vector<KernelConfig> configs, selected(options));
+  std::error_code code;
+  std::filesystem::create_directories(options.out, code);
+  if (code) return fail(ErrorCode::io, fmt::format("cannot create {}: {}", options.out, code.message()));
+
+  std::string ninja = "# Builds one shared object for each kernel: ninja -f build.ninja\ncxx = c++\n\nrule kernel\n  command = $cxx $flags -shared -fPIC -o $out $in\n"
+                      "  description = $out\n\n";
+  Progress progress("generating", configs.size());
+  for (std::size_t i = 0; i < configs.size(); ++i) {
+    TS_ASSIGN(const Source source, generate(configs[i], *spec));
+    TS_TRY(write_file_atomic(std::filesystem::path(options.out) / (source.name + ".cpp"), source.text));
+    ninja += fmt::format("build {0}.so: kernel {0}.cpp\n  flags = {1}\n", source.name, ninja_escaped(fmt::format("{}", fmt::join(source.options, " "))));
+    progress.update(i + 1);
+  }
+  TS_TRY(write_file_atomic(std::filesystem::path(options.out) / "build.ninja", ninja));
+  fmt::print("{} sources and build.ninja in {}\n", configs.size(), options.out);
+  return {};
+}
+
+Status build_into_store(const BuildOptionsOfVerb& options) {
+  if (options.workers < 0) return fail(ErrorCode::invalid_argument, fmt::format("--workers {}", options.workers), "1 or more, or 0 for as many as fit");
+  TS_ASSIGN(const std::vector<KernelConfig> configs, selected(options));
+  // Compiling needs the level's facts, not the level's processor: every level can be built anywhere.
+  TS_ASSIGN(CpuMachine builder, [&]() -> Result<CpuMachine> {
+    CpuMachine machine;
+    TS_ASSIGN(machine.levels, load_cpu_specs());
+    TS_TRY(level_of(machine.levels, options.selection.request.arch));
+    return machine;
+  }());
+  Registry registry(builder);
+  std::unique_ptr<Progress> progress;
+  const std::vector<Status> built = registry.build(configs, options.workers, [&](std::size_t done, std::size_t total, std::size_t failed) {
+    if (!progress) progress = std::make_unique<Progress>("compiling", total);
+    progress->update(done, failed == 0 ? std::string() : fmt::format("{} failed", failed));
+  });
+  progress.reset();
+  std::size_t failed = 0;
+  for (std::size_t i = 0; i < built.size(); ++i) {
+    if (built[i]) continue;
+    if (++failed <= 10) fmt::print(stderr, "{}: {}\n", native_name(configs[i]), built[i].error().text());
+  }
+  fmt::print("{} of {} instances are in the store\n", built.size() - failed, built.size());
+  if (failed > 0) return fail(ErrorCode::compile_failed, fmt::format("{} instances could not be built", failed));
+  return {};
+}
+
+}  // namespace
+
+void add_generate(CLI::App& app, int& exit_code) {
+  CLI::App* verb = app.add_subcommand("generate", "Write the sources of the listed instances, and a build.ninja that builds them");
+  auto options = std::make_shared<BuildOptionsOfVerb>();
+  options->selection.add_to(*verb);
+  verb->add_option("--out", options->out, "Folder to write to")->required();
+  verb->add_option("--max", options->max, "Refuse selections larger than this")->capture_default_str();
+  verb->callback([options, &exit_code] { exit_code = exit_code_of(generate_sources(*options)); });
+}
+
+void add_build(CLI::App& app, int& exit_code) {
+  CLI::App* verb = app.add_subcommand("build", "Compile the listed instances into the store");
+  auto options = std::make_shared<BuildOptionsOfVerb>();
+  options->selection.add_to(*verb);
+  verb->add_option("--workers", options->workers, "Compilers at a time");
+  verb->add_option("--max", options->max, "Refuse selections larger than this")->capture_default_str();
+  verb->callback([options, &exit_code] { exit_code = exit_code_of(build_into_store(*options)); });
+}
+
+}  // namespace tilesmith::cli

@@ -169,16 +169,6 @@ TS_INLINE Vec decode_logit(const TsAttentionArgs& args, const RowGroup& g, const
   return select(seen, x, splat(-kInfinity));
 }
 
-// Asks for the row kAhead keys further on. One row is four cache lines or less and rows may lie apart, which hardware
-// prefetchers follow late: they start anew at every row and every page. A prefetch past the end does no harm.
-template <int kDim>
-TS_INLINE void prefetch_row(const Stored* row, long long stride) {
-  constexpr int kAhead = 24;
-  const char* ahead = reinterpret_cast<const char*>(row + kAhead * stride);
-#pragma GCC unroll 16
-  for (int byte = 0; byte < kDim * (int)sizeof(Stored); byte += 64) __builtin_prefetch(ahead + byte);
-}
-
 // Products of `count` keys with kRows queries, kLanes keys at a time; logits go to w.s.
 template <int kRows>
 inline void decode_scores(const TsAttentionArgs& args, const RowGroup& g, const Scaling& scaling, const Stored* keys,
@@ -192,7 +182,6 @@ inline void decode_scores(const TsAttentionArgs& args, const RowGroup& g, const 
 #pragma GCC unroll 4
       for (int i = 0; i < kKeys; ++i) {
         row[i] = keys + min_of(j0 + j + i, count - 1) * stride;  // rows that do not exist repeat the last
-        prefetch_row<kHeadDimQk>(row[i], stride);
 #pragma GCC unroll 8
         for (int r = 0; r < kRows; ++r) sum[i][r] = Vec{};
       }
@@ -261,7 +250,6 @@ inline void decode_values(const Stored* values, long long stride, int count, int
     for (int c = 0; c < kCount; ++c) sum[r][c] = load(&w.o[r][(first_chunk + c) * kLanes]);
   }
   for (int j = 0; j < count; ++j) {
-    if (first_chunk == 0) prefetch_row<kHeadDimV>(values + j * stride, stride);
     Vec p[kRows];
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) p[r] = splat(w.s[r][j]);

@@ -14,6 +14,14 @@ namespace {
 /// Stream numbers of the random tensors of one seed.
 enum Stream : std::uint64_t { kQ = 1, kK, kV, kBias, kSink, kLengthsQ, kLengthsK };
 
+/// Whether the caller gave a tensor. A scalar has no dimensions, but an element.
+bool is_given(const HostArray& array) { return !array.shape.empty() || !array.data.empty(); }
+
+Status check_floating(const char* name, const HostArray& array) {
+  if (is_floating(array.type)) return {};
+  return fail(ErrorCode::invalid_argument, fmt::format("{} has elements of type {}", name, to_string(array.type)), "a floating-point type");
+}
+
 Status check_shape(const char* name, const HostArray& array, const std::vector<std::int64_t>& expected) {
   if (array.shape == expected) return {};
   return fail(ErrorCode::invalid_argument, fmt::format("{} has shape {}", name, shape_text(array.shape)),
@@ -22,10 +30,9 @@ Status check_shape(const char* name, const HostArray& array, const std::vector<s
 
 /// A given tensor in the problem's element type, or a random one.
 Status fill_tensor(const char* name, HostArray& array, const std::vector<std::int64_t>& shape, ElementType type, RandomStream stream) {
-  if (!array.shape.empty()) {
+  if (is_given(array)) {
     TS_TRY(check_shape(name, array, shape));
-    if (!is_floating(array.type))
-      return fail(ErrorCode::invalid_argument, fmt::format("{} has elements of type {}", name, to_string(array.type)), "a floating-point type");
+    TS_TRY(check_floating(name, array));
     if (array.type != type) array = make_array(type, shape, array.to_floats());
     return {};
   }
@@ -124,22 +131,24 @@ Result<AttentionCase> AttentionCase::create(const AttentionProblem& problem, Att
   TS_TRY(fill_tensor("k", in.k, tensor_shape(p, in.layout, p.heads_kv, out.total_k_, p.head_dim_qk), type, stream(kK)));
   TS_TRY(fill_tensor("v", in.v, tensor_shape(p, in.layout, p.heads_kv, out.total_k_, p.head_dim_v), type, stream(kV)));
 
-  const auto as_floats = [](HostArray& array) {
+  const auto as_floats = [](const char* name, HostArray& array) -> Status {
+    TS_TRY(check_floating(name, array));
     if (array.type != ElementType::fp32) array = make_array(ElementType::fp32, array.shape, array.to_floats());
+    return {};
   };
   if (p.bias == BiasKind::elementwise) {
-    if (in.bias.shape.empty()) TS_TRY(fill_tensor("bias", in.bias, {p.heads_q, p.seqlen_q, p.seqlen_k}, ElementType::fp32, stream(kBias)));
-    as_floats(in.bias);
+    if (!is_given(in.bias)) TS_TRY(fill_tensor("bias", in.bias, {p.heads_q, p.seqlen_q, p.seqlen_k}, ElementType::fp32, stream(kBias)));
+    TS_TRY(as_floats("bias", in.bias));
     TS_ASSIGN(out.bias_strides_, bias_strides_of(in.bias, p));
   }
   if (p.bias == BiasKind::alibi) {
-    if (in.alibi.shape.empty()) {
+    if (!is_given(in.alibi)) {
       // The slopes of Press et al. 2022 (arXiv:2108.12409): 2^(-8 h / heads), h = 1 .. heads.
       std::vector<float> slopes;
       for (std::int64_t h = 1; h <= p.heads_q; ++h) slopes.push_back(std::exp2(-8.0f * static_cast<float>(h) / static_cast<float>(p.heads_q)));
       in.alibi = make_array(ElementType::fp32, {p.heads_q}, slopes);
     }
-    as_floats(in.alibi);
+    TS_TRY(as_floats("alibi", in.alibi));
     if (in.alibi.shape == std::vector<std::int64_t>{p.batch, p.heads_q})
       out.alibi_batch_stride_ = p.heads_q;
     else
@@ -148,7 +157,7 @@ Result<AttentionCase> AttentionCase::create(const AttentionProblem& problem, Att
   if (p.sink) {
     TS_TRY(fill_tensor("sink", in.sink, {p.heads_q}, ElementType::fp32, stream(kSink)));
   }
-  if (in.scale == 0) in.scale = 1.0f / std::sqrt(static_cast<float>(p.head_dim_qk));
+  if (!in.scale) in.scale = 1.0f / std::sqrt(static_cast<float>(p.head_dim_qk));
 
   AttentionOutputs none;
   AttentionArguments arguments = out.arguments(none);
@@ -183,7 +192,7 @@ AttentionArguments AttentionCase::arguments(AttentionOutputs& outputs) const {
   }
   a.bias_strides = bias_strides_;
   a.alibi_batch_stride = alibi_batch_stride_;
-  a.scale = inputs_.scale;
+  a.scale = *inputs_.scale;
   a.softcap = inputs_.softcap;
   a.dropout_probability = inputs_.dropout_probability;
   a.seed = inputs_.seed;

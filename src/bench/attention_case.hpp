@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -26,13 +27,13 @@ struct AttentionOutputs {
 /// The run-time numbers of a call, and which inputs are given instead of random.
 struct AttentionInputs {
   AttentionLayout layout = AttentionLayout::bhsd;
-  float scale = 0;  ///< 0: 1 / sqrt(head_dim_qk)
+  std::optional<float> scale{};  ///< absent: 1 / sqrt(head_dim_qk)
   float softcap = 0;
   float dropout_probability = 0;
   std::uint64_t seed = 0;
-  HostArray q, k, v;           ///< empty: random, normally distributed
-  HostArray bias, alibi, sink; ///< empty: random when the problem has the trait
-  std::vector<std::int32_t> cu_seqlens_q, cu_seqlens_k;  ///< empty in group mode: random lengths up to the maxima
+  HostArray q{}, k{}, v{};           ///< empty: random, normally distributed
+  HostArray bias{}, alibi{}, sink{}; ///< empty: random when the problem has the trait
+  std::vector<std::int32_t> cu_seqlens_q{}, cu_seqlens_k{};  ///< empty in group mode: random lengths up to the maxima
 };
 
 class AttentionCase {

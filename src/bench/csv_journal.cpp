@@ -15,10 +15,21 @@ Result<CsvJournal> CsvJournal::open(const std::string& path, bool resume) {
   journal.file_ = FileDescriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
   if (!journal.file_) return std::unexpected(system_error("cannot open", path, errno));
   const int fd = journal.file_.get();
+  // A lock of the process: the workers it forks do not hold it, so it ends with the bench even when a worker lingers.
+  struct flock whole_file {};
+  whole_file.l_type = F_WRLCK;
+  if (::fcntl(fd, F_SETLK, &whole_file) != 0 && (errno == EACCES || errno == EAGAIN))
+    return fail(ErrorCode::busy, fmt::format("another bench writes to {}", path), "another file, or wait for its end");
 
   TS_ASSIGN(const std::string text, read_descriptor(fd, path));
   const std::string header = csv_header();
-  if (text.empty()) {
+  const auto cut_at = [&](std::size_t bytes) -> Status {
+    if (::ftruncate(fd, static_cast<off_t>(bytes)) != 0 || ::lseek(fd, static_cast<off_t>(bytes), SEEK_SET) < 0)
+      return std::unexpected(system_error("cannot cut the torn last line of", path, errno));
+    return {};
+  };
+  if (text.empty() || (resume && text.size() <= header.size() && header.starts_with(text))) {
+    if (!text.empty()) TS_TRY(cut_at(0));
     TS_TRY(write_descriptor(fd, path, header + "\n"));
     return journal;
   }
@@ -39,8 +50,7 @@ Result<CsvJournal> CsvJournal::open(const std::string& path, bool resume) {
     begin = whole = end + 1;
   }
   if (whole == 0) return fail(ErrorCode::parse, fmt::format("{} has no line of column names", path), "a file that this version wrote");
-  if (::ftruncate(fd, static_cast<off_t>(whole)) != 0 || ::lseek(fd, static_cast<off_t>(whole), SEEK_SET) < 0)
-    return std::unexpected(system_error("cannot cut the torn last line of", path, errno));
+  TS_TRY(cut_at(whole));
   return journal;
 }
 

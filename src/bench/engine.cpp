@@ -63,7 +63,8 @@ Report try_candidate(const AttentionCase& problem_case, const AttentionExpectati
   const auto failed = [](const Error& error) {
     return Report{.status = error.code == ErrorCode::compile_failed ? RowStatus::compile : RowStatus::runtime, .message = error.text(), .timing = {}, .error = {}};
   };
-  Dispatcher dispatcher({.threads = options.threads, .build = BuildPolicy::never, .kernel = native_name(config)});
+  // The kernel was built before; a worker builds it again only where the store cannot keep what the parent built.
+  Dispatcher dispatcher({.threads = options.threads, .kernel = native_name(config)});
   const auto plan = dispatcher.plan(problem_case.problem());
   if (!plan) return failed(plan.error());
   const auto call = [&](const AttentionArguments& arguments) { return (*plan)->run(arguments); };

@@ -44,7 +44,7 @@ struct BenchSummary {
   std::size_t wrong = 0;
   std::size_t failed = 0;   ///< compile, runtime, timeout
   std::size_t skipped_problems = 0;
-  std::optional<Ceilings> ceilings;
+  std::optional<Ceilings> ceilings{};
 };
 
 [[nodiscard]] Result<BenchSummary> run_bench(const BenchOptions& options, const BenchProgress& progress);

@@ -21,7 +21,7 @@ std::vector<std::string> names_of(const std::map<std::string, Value, std::less<>
 }
 
 std::unexpected<Error> unknown(std::string_view what, std::string_view name, const std::vector<std::string>& known) {
-  return fail(ErrorCode::not_found, fmt::format("there is no {} '{}'", what, name), did_you_mean(name, known));
+  return fail(ErrorCode::invalid_argument, fmt::format("there is no {} '{}'", what, name), did_you_mean(name, known));
 }
 
 }  // namespace

@@ -33,7 +33,7 @@ Status print_archs(bool as_json) {
                                {"about", spec.about},
                                {"runs_here", machine && machine->level(spec.arch) != nullptr},
                                {"missing", machine ? missing_features(spec, machine->features) : spec.features}});
-    fmt::print("{}\n", nlohmann::json{{"cpu", std::move(cpu)}}.dump(2));
+    fmt::print("{}", json_text({{"cpu", std::move(cpu)}}));
     return {};
   }
 

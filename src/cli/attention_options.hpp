@@ -19,7 +19,7 @@ struct AttentionOptions {
   std::string mode;  ///< empty: group when offsets are given
   std::string mask = "none";
   std::vector<std::int64_t> window;
-  float scale = 0;
+  std::optional<float> scale;
   float softcap = 0;
   float dropout = 0;
   std::uint64_t seed = 0;

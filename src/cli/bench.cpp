@@ -48,7 +48,7 @@ void add_options(CLI::App& verb, BenchCliOptions& o) {
 }
 
 Status write_json(const std::string& path, const nlohmann::json& document) {
-  const std::string text = document.dump(2) + "\n";
+  const std::string text = json_text(document);
   if (path == "-") {
     std::fputs(text.c_str(), stdout);
     return {};
@@ -58,8 +58,10 @@ Status write_json(const std::string& path, const nlohmann::json& document) {
 
 Status bench(const BenchCliOptions& o) {
   BenchOptions options;
-  if (o.threads < 0 || o.workers < 0 || o.max_kernels < 0 || o.max_problems < 0 || !(o.limit_s > 0))
-    return fail(ErrorCode::invalid_argument, "a negative count or limit", "0 or more");
+  if (o.workers < 0 || o.max_kernels < 0 || o.max_problems < 0)
+    return fail(ErrorCode::invalid_argument, "a negative count", "0 or more");
+  if (o.threads < 0 || o.threads > 4096) return fail(ErrorCode::invalid_argument, fmt::format("--threads {}", o.threads), "1 to 4096, or 0 for every processor");
+  if (!(o.limit_s >= 0.001 && o.limit_s <= 1e6)) return fail(ErrorCode::invalid_argument, fmt::format("--limit {}", o.limit_s), "0.001 to 1000000 seconds");
   if (o.resume && o.csv.empty()) return fail(ErrorCode::invalid_argument, "--resume without --csv", "the file to go on with");
   if (!o.config.empty()) {
     TS_ASSIGN(const std::string text, read_file(o.config, 16u << 20));
@@ -127,11 +129,15 @@ Status bench(const BenchCliOptions& o) {
                             {"fp32_gflops", summary.ceilings->fp32_gflops},
                             {"bf16_gflops", summary.ceilings->bf16_gflops},
                             {"read_gbps", summary.ceilings->read_gbps}};
-  if (!o.json.empty()) TS_TRY(write_json(o.json, document));
+  document["skipped"] = nlohmann::json::object();
+  for (const auto& [reason, count] : skipped) document["skipped"][reason] = count;
   if (o.json != "-") {
     table.print(stdout, summary);
     for (const auto& [reason, count] : skipped) fmt::print("{} problems skipped: {}\n", count, reason);
   }
+  if (!o.json.empty()) TS_TRY(write_json(o.json, document));
+  if (summary.rows + summary.resumed + summary.skipped_problems == 0)
+    return fail(ErrorCode::invalid_argument, "no kernel is left after the sweep's allow-lists", "wider lists of arch, pipeline, instruction, tile_m and tile_n");
   if (summary.wrong > 0) return fail(ErrorCode::wrong_result, fmt::format("{} results are wrong", summary.wrong), "their rows say how");
   return {};
 }

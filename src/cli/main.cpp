@@ -4,6 +4,7 @@
 #include <cstdio>
 #include <exception>
 #include <new>
+#include <system_error>
 #include <vector>
 
 #include "base/nearest.hpp"
@@ -16,14 +17,17 @@ namespace {
 void print_usage_error(const CLI::App& app, const CLI::ParseError& error) {
   fmt::print(stderr, "error: {}\n", error.what());
   const CLI::App* verb = &app;
-  for (const CLI::App* sub : app.get_subcommands()) verb = sub;
+  std::string words = "tilesmith";
+  while (!verb->get_subcommands().empty()) {
+    verb = verb->get_subcommands().back();
+    words += " " + verb->get_name();
+  }
   std::vector<std::string> known;
-  if (verb == &app)
-    for (const CLI::App* sub : app.get_subcommands([](const CLI::App*) { return true; })) known.push_back(sub->get_name());
-  else
-    for (const CLI::Option* option : verb->get_options()) known.push_back(option->get_name());
-  for (const std::string& word : verb->remaining()) fmt::print(stderr, "hint: {}: {}\n", word, did_you_mean(word, known));
-  fmt::print(stderr, "hint: {} --help lists what it takes\n", verb == &app ? "tilesmith" : "tilesmith " + verb->get_name());
+  for (const CLI::App* sub : verb->get_subcommands([](const CLI::App*) { return true; })) known.push_back(sub->get_name());
+  for (const CLI::Option* option : verb->get_options()) known.push_back(option->get_name());
+  for (const std::string& word : verb->remaining())
+    if (const std::string near = did_you_mean(word, known); !near.empty()) fmt::print(stderr, "hint: {}: {}\n", word, near);
+  fmt::print(stderr, "hint: {} --help lists what it takes\n", words);
 }
 
 int run(int argc, char** argv) {
@@ -42,6 +46,9 @@ int run(int argc, char** argv) {
     print_usage_error(app, error);
     return kUsage;
   }
+  // What was printed may be lost (a full disk behind standard output); then nothing succeeded.
+  if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
+    return exit_code_of(std::unexpected(Error{ErrorCode::io, "cannot write to standard output", "free some disk space, or another place"}));
   return exit_code;
 }
 
@@ -53,6 +60,8 @@ int main(int argc, char** argv) {
     return tilesmith::cli::run(argc, argv);
   } catch (const std::bad_alloc&) {
     std::fputs("error: out of memory\n", stderr);
+  } catch (const std::system_error& error) {
+    std::fprintf(stderr, "error: %s\nhint: the system refused a write or a thread; free disk space, memory or processes\n", error.what());
   } catch (const std::exception& error) {
     std::fprintf(stderr, "error: %s\nhint: this is a defect of tilesmith; please report it with the command line\n", error.what());
   }

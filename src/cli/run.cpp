@@ -1,6 +1,7 @@
 // tilesmith run: one problem, the chosen kernel, its time, its error.
 #include <fmt/core.h>
 
+#include <array>
 #include <nlohmann/json.hpp>
 
 #include "bench/problem_json.hpp"
@@ -28,6 +29,8 @@ Status run_attention(const RunOptions& options) {
   if (options.device != "cpu") return fail(ErrorCode::unsupported, fmt::format("--device {}", options.device), "cpu");
   if (options.threads < 0 || options.threads > 4096)
     return fail(ErrorCode::invalid_argument, fmt::format("--threads {}", options.threads), "1 to 4096, or 0 for every processor");
+  const std::array targets{TensorTarget{options.attention.out, "o"}, TensorTarget{options.attention.lse, "lse"}};
+  TS_TRY(check_targets(targets));
   TS_ASSIGN(const AttentionCase problem_case, make_case(options.attention));
   const AttentionProblem& problem = problem_case.problem();
   Dispatcher dispatcher({.threads = options.threads,
@@ -38,8 +41,8 @@ Status run_attention(const RunOptions& options) {
 
   AttentionOutputs outputs = problem_case.make_outputs();
   TS_TRY(plan->run(problem_case.arguments(outputs)));
-  if (!options.attention.out.empty()) TS_TRY(write_tensor(options.attention.out, "o", problem_case.output_array(outputs)));
-  if (!options.attention.lse.empty()) TS_TRY(write_tensor(options.attention.lse, "lse", problem_case.lse_array(outputs)));
+  if (!options.attention.out.empty() || !options.attention.lse.empty())
+    TS_TRY(write_tensors(targets, std::array{problem_case.output_array(outputs), problem.lse ? problem_case.lse_array(outputs) : HostArray{}}));
 
   std::optional<TrialTiming> timing;
   if (!options.no_time) {
@@ -61,7 +64,7 @@ Status run_attention(const RunOptions& options) {
                           {"threads", options.threads}};
     if (timing) out["timing"] = to_json(*timing);
     if (verdict) out["verify"] = to_json(*verdict);
-    fmt::print("{}\n", out.dump(2));
+    fmt::print("{}", json_text(out));
   } else {
     fmt::print("problem  {}\n", describe(problem));
     fmt::print("kernel   {}\n", plan->kernel_name());

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cmath>
+#include <map>
 
 #include "base/npy.hpp"
 #include "base/safetensors.hpp"
@@ -47,7 +49,7 @@ Result<HostArray> read_tensor(const std::string& argument) {
 
 Result<std::vector<std::int32_t>> read_offsets(const std::string& argument) {
   TS_ASSIGN(const HostArray array, read_tensor(argument));
-  if (array.shape.size() != 1 || is_floating(array.type))
+  if (array.shape.size() != 1 || array.shape[0] == 0 || is_floating(array.type) || array.type == ElementType::boolean)
     return fail(ErrorCode::invalid_argument, fmt::format("{} has shape {} and type {}", argument, shape_text(array.shape), to_string(array.type)),
                 "batch + 1 integers");
   std::vector<std::int32_t> offsets;
@@ -59,11 +61,31 @@ Result<std::vector<std::int32_t>> read_offsets(const std::string& argument) {
   return offsets;
 }
 
-Status write_tensor(const std::string& argument, const std::string& name, const HostArray& array) {
-  const auto [file, given] = split(argument);
-  if (file.ends_with(".npy")) return write_npy(file, array);
-  if (file.ends_with(kSafetensors)) return write_safetensors(file, {{given.empty() ? name : given, array}});
-  return std::unexpected(wrong_extension(argument));
+Status check_targets(std::span<const TensorTarget> targets) {
+  std::map<std::string, std::vector<std::string>> names;  // by file
+  for (const TensorTarget& target : targets) {
+    if (target.argument.empty()) continue;
+    const auto [file, given] = split(target.argument);
+    const bool npy = file.ends_with(".npy");
+    if (!npy && !file.ends_with(kSafetensors)) return std::unexpected(wrong_extension(target.argument));
+    std::vector<std::string>& taken = names[file];
+    const std::string name = npy ? std::string() : given.empty() ? target.default_name : given;
+    if (std::ranges::find(taken, name) != taken.end())
+      return fail(ErrorCode::invalid_argument, fmt::format("two tensors are to be written to {}", target.argument), "a place for each");
+    taken.push_back(name);
+  }
+  return {};
+}
+
+Status write_tensors(std::span<const TensorTarget> targets, std::span<const HostArray> arrays) {
+  std::map<std::string, std::vector<std::pair<std::string, HostArray>>> files;
+  for (std::size_t i = 0; i < targets.size(); ++i) {
+    if (targets[i].argument.empty()) continue;
+    const auto [file, given] = split(targets[i].argument);
+    files[file].emplace_back(given.empty() ? targets[i].default_name : given, arrays[i]);
+  }
+  for (const auto& [file, tensors] : files) TS_TRY(file.ends_with(".npy") ? write_npy(file, tensors.front().second) : write_safetensors(file, tensors));
+  return {};
 }
 
 }  // namespace tilesmith::cli

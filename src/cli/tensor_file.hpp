@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <span>
 #include <string>
 #include <vector>
 
@@ -13,7 +14,15 @@ namespace tilesmith::cli {
 [[nodiscard]] Result<HostArray> read_tensor(const std::string& argument);
 /// A rank-1 array of integers that fit 32 bits.
 [[nodiscard]] Result<std::vector<std::int32_t>> read_offsets(const std::string& argument);
-/// By its extension: .npy, or .safetensors[:name] (the name defaults to `name`).
-[[nodiscard]] Status write_tensor(const std::string& argument, const std::string& name, const HostArray& array);
+
+/// Whether tensors can be written to these places: .npy, or .safetensors[:name]; several in one .safetensors file need names of their own.
+/// Empty arguments are skipped.
+struct TensorTarget {
+  std::string argument;
+  std::string default_name;
+};
+[[nodiscard]] Status check_targets(std::span<const TensorTarget> targets);
+/// Writes each array to its target, files of several tensors at once.
+[[nodiscard]] Status write_tensors(std::span<const TensorTarget> targets, std::span<const HostArray> arrays);
 
 }  // namespace tilesmith::cli

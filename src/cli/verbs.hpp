@@ -4,6 +4,8 @@
 
 #include <CLI/CLI.hpp>
 
+#include <nlohmann/json_fwd.hpp>
+
 #include "base/error.hpp"
 
 namespace tilesmith::cli {
@@ -22,6 +24,9 @@ void add_list(CLI::App& app, int& exit_code);
 void add_run(CLI::App& app, int& exit_code);
 void add_store(CLI::App& app, int& exit_code);
 void add_sweep(CLI::App& app, int& exit_code);
+
+/// The document as text, ending in a line break. What is no UTF-8 in it (a path, a compiler's words) is replaced.
+[[nodiscard]] std::string json_text(const nlohmann::json& document);
 
 /// Prints an error as "error: ..." and "hint: ..." on standard error; the exit code that says its kind.
 [[nodiscard]] int exit_code_of(const Status& status);

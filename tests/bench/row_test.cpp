@@ -1,0 +1,123 @@
+#include "bench/row.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "bench/sample_row.hpp"
+#include "kernel/native_name.hpp"
+
+namespace tilesmith {
+namespace {
+
+std::map<std::string, std::string> cells_of(const BenchRow& row) {
+  const auto names = parse_csv_line(csv_header());
+  const auto cells = parse_csv_line(csv_line(row));
+  EXPECT_TRUE(names && cells);
+  std::map<std::string, std::string> out;
+  for (std::size_t i = 0; i < names->size(); ++i)
+    EXPECT_TRUE(out.emplace(names->at(i), cells->at(i)).second) << "two columns " << names->at(i);
+  return out;
+}
+
+TEST(BenchRow, CellsComeBackFromALine) {
+  const BenchRow row = testing::sample_row();
+  const auto cells = cells_of(row);
+  const std::pair<const char*, std::string> expected[] = {{"identity", row.identity()},
+                                                          {"data_type", "bf16"},
+                                                          {"seqlen_q", "512"},
+                                                          {"heads_kv", "2"},
+                                                          {"window_left", "30"},
+                                                          {"window_right", "-1"},
+                                                          {"lse", "1"},
+                                                          {"sink", "0"},
+                                                          {"threads", "2"},
+                                                          {"status", "correct"},
+                                                          {"median_ms", "2"},
+                                                          {"samples", "7"},
+                                                          {"tflops", "2"},
+                                                          {"gbps", "0.5"},
+                                                          {"max_abs_error", "0.5"},
+                                                          {"rms_error", "0.125"},
+                                                          {"error_ratio_to_naive", "1.5"},
+                                                          {"naive_ms", "10"},
+                                                          {"roofline_percent", "50"},
+                                                          {"message", ""}};
+  for (const auto& [name, value] : expected) EXPECT_EQ(cells.at(name), value) << name;
+}
+
+TEST(BenchRow, TheColumnsAreEnoughToRebuildTheKernel) {
+  const BenchRow row = testing::sample_row();
+  const auto cells = cells_of(row);
+  const auto config = parse_native_name(cells.at("kernel"));
+  ASSERT_TRUE(config) << config.error().text();
+  EXPECT_EQ(*config, row.config);
+  EXPECT_EQ(key_of(*config).hex(), cells.at("key"));
+}
+
+TEST(BenchRow, AwkwardMessagesStayOnTheirLine) {
+  BenchRow row = testing::sample_row();
+  row.timing.reset();
+  row.error.reset();
+  row.status = RowStatus::compile;
+  for (const auto& [message, read] : {std::pair{"a,b", "a,b"},
+                                      {"say \"no\"", "say \"no\""},
+                                      {"two\nlines\r\n", "two lines  "},
+                                      {"\"", "\""},
+                                      {",\"\",", ",\"\","},
+                                      {"", ""}}) {
+    row.message = message;
+    EXPECT_EQ(csv_line(row).find('\n'), std::string::npos);
+    const auto cells = cells_of(row);
+    EXPECT_EQ(cells.at("message"), read);
+    EXPECT_EQ(cells.at("median_ms"), "");
+    EXPECT_EQ(cells.at("status"), "compile");
+  }
+}
+
+TEST(BenchRow, TornLinesAreNoRows) {
+  BenchRow row = testing::sample_row();
+  row.message = "a,\"b\"";
+  const std::string line = csv_line(row);
+  ASSERT_TRUE(parse_csv_line(line));
+  // Torn before the last cell, "a,""b""".
+  for (std::size_t bytes = 0; bytes < line.size() - 10; ++bytes)
+    EXPECT_FALSE(parse_csv_line(line.substr(0, bytes))) << bytes;
+  EXPECT_FALSE(parse_csv_line(line + ",more"));
+}
+
+TEST(BenchRow, IdentityIsProblemKernelAndThreads) {
+  std::set<std::string> identities;
+  const auto add = [&](auto change) {
+    BenchRow row = testing::sample_row();
+    change(row);
+    return identities.insert(row.identity()).second;
+  };
+  EXPECT_TRUE(add([](BenchRow&) {}));
+  EXPECT_FALSE(add([](BenchRow& r) { r.status = RowStatus::wrong, r.timing.reset(), r.message = "x"; }));
+  EXPECT_TRUE(add([](BenchRow& r) { r.threads = 1; }));
+  EXPECT_TRUE(add([](BenchRow& r) { r.problem.batch = 1; }));
+  EXPECT_TRUE(add([](BenchRow& r) { r.problem.window_right = 0; }));
+  EXPECT_TRUE(add([](BenchRow& r) { r.config.algorithm.tile[1] = 128; }));
+}
+
+TEST(BenchRow, JsonHasWhatThereIs) {
+  BenchRow row = testing::sample_row();
+  nlohmann::json json = to_json(row);
+  EXPECT_EQ(json["status"], "correct");
+  EXPECT_EQ(json["timing"]["median_ms"], 2.0);
+  EXPECT_EQ(json["error"]["max_abs"], 0.5);
+  EXPECT_FALSE(json.contains("message"));
+  EXPECT_EQ(config_from_json(json["config"]).value(), row.config);
+  row.timing.reset();
+  row.error.reset();
+  row.message = "killed";
+  json = to_json(row);
+  EXPECT_FALSE(json.contains("timing") || json.contains("error") || json.contains("roofline_percent"));
+  EXPECT_EQ(json["message"], "killed");
+}
+
+}  // namespace
+}  // namespace tilesmith

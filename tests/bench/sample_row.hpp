@@ -1,0 +1,34 @@
+// A row of results with every field set, for tests.
+#pragma once
+
+#include "bench/row.hpp"
+#include "dispatch/attention_problem.hpp"
+
+namespace tilesmith::testing {
+
+inline BenchRow sample_row(std::int64_t seqlen = 512) {
+  BenchRow row;
+  row.problem = {.batch = 2,
+                 .heads_q = 8,
+                 .heads_kv = 2,
+                 .seqlen_q = seqlen,
+                 .seqlen_k = 600,
+                 .head_dim_qk = 192,
+                 .mask = MaskKind::top_left,
+                 .window_left = 30,
+                 .lse = true};
+  row.config = {.arch = ArchName::parse("x86_64_v3").value(), .signature = signature_of(row.problem), .algorithm = {}};
+  row.config.algorithm.instruction = Instruction::fma_f32;
+  row.config.algorithm.pipeline = Pipeline::flash;
+  row.config.algorithm.tile = {32, 64};
+  row.status = RowStatus::correct;
+  row.timing =
+      TrialTiming{.median_s = 0.002, .best_s = 0.001, .spread = 0.25, .samples = 7, .flops = 4e9, .bytes = 1e6};
+  row.error = RowError{0.5, 0.25, 0.125, 1.5};
+  row.roofline_percent = 50;
+  row.naive_s = 0.01;
+  row.threads = 2;
+  return row;
+}
+
+}  // namespace tilesmith::testing

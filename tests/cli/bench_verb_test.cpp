@@ -1,0 +1,131 @@
+// The bench verb: its files, and a kill in the middle.
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <nlohmann/json.hpp>
+#include <set>
+#include <sstream>
+#include <thread>
+
+#include "bench/row.hpp"
+#include "cli/program.hpp"
+
+namespace tilesmith {
+namespace {
+using testing::run;
+
+constexpr const char* kShapes = R"(
+schema: 1
+tiers: {smoke: {includes: [smoke], timeout_s: 5}}
+variant_sections: {fwd: forward}
+forward: {smoke: [{id: small, axes: {batch: [1, 2], seqlen_q: [5, 9, 17, 33, 40, 41, 42, 43, 44, 45, 46, 47], seqlen_k: [50], heads_q: [2], heads_kv: [2], dtype: [bf16]}}]}
+)";
+
+class BenchVerb : public ::testing::Test {
+ protected:
+  [[nodiscard]] std::string path(const std::string& name) const { return (directory_.path() / name).string(); }
+  [[nodiscard]] std::string command(const std::string& more) const {
+    return "bench " + path("sweep.json") + " --shapes " + path("shapes.yaml") + " --threads 1 --verify --csv " +
+           path("rows.csv") + " " + more;
+  }
+  /// Identities of whole rows in the CSV file.
+  [[nodiscard]] std::vector<std::string> identities() const {
+    std::vector<std::string> out;
+    const auto text = read_file(path("rows.csv"));
+    if (!text) return out;
+    std::istringstream lines(text->substr(0, text->rfind('\n') + 1));
+    std::string line;
+    std::getline(lines, line);
+    while (std::getline(lines, line)) {
+      const auto cells = parse_csv_line(line);
+      EXPECT_TRUE(cells) << line;
+      if (cells) out.push_back(cells->front());
+    }
+    return out;
+  }
+  void SetUp() override {
+    ASSERT_TRUE(write_file_atomic(path("shapes.yaml"), kShapes));
+    ASSERT_TRUE(write_file_atomic(path("sweep.json"),
+                                  R"({"variant": "fwd", "trait_config": {"pipeline": {"values": ["flash"]}}})"));
+  }
+  TemporaryDirectory directory_ = TemporaryDirectory::create("tilesmith-bench-").value();
+};
+
+TEST_F(BenchVerb, WritesTableCsvAndJson) {
+  const ProcessOutcome outcome = run(command("--max-kernels 1 --max-problems 3 --naive --json " + path("rows.json")));
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_EQ(identities().size(), 3u);
+  const nlohmann::json json = nlohmann::json::parse(read_file(path("rows.json")).value());
+  ASSERT_EQ(json["rows"].size(), 3u);
+  for (const nlohmann::json& row : json["rows"]) {
+    EXPECT_TRUE(row["status"] == "correct" || row["status"] == "unverified") << row.dump();
+    EXPECT_TRUE(row.contains("timing")) << row.dump();
+  }
+  EXPECT_NE(outcome.output.find("3 results"), std::string::npos) << outcome.output;
+  EXPECT_EQ(outcome.errors.find('\r'), std::string::npos) << "no progress bar where there is no terminal";
+
+  const ProcessOutcome again = run(command("--max-kernels 1 --max-problems 3"));
+  EXPECT_EQ(again.code, 2);
+  EXPECT_NE(again.errors.find("--resume"), std::string::npos) << again.errors;
+  const ProcessOutcome resumed = run(command("--max-kernels 1 --max-problems 3 --resume --json -"));
+  EXPECT_EQ(resumed.code, 0) << resumed.errors;
+  EXPECT_EQ(testing::document(resumed)["resumed"], 3);
+  EXPECT_EQ(identities().size(), 3u);
+}
+
+TEST_F(BenchVerb, AKilledBenchGoesOnWhereItWas) {
+  ProcessOutcome first;
+  {
+    std::stop_source kill;
+    const std::jthread watcher([&](const std::stop_token& done) {
+      while (!done.stop_requested() && identities().size() < 3)
+        std::this_thread::sleep_for(std::chrono::milliseconds(1));
+      kill.request_stop();
+    });
+    first = run(command("--max-kernels 1"), {}, kill.get_token());
+  }
+  ASSERT_EQ(first.end, ProcessOutcome::End::cancelled) << first.errors;
+  const std::vector<std::string> before = identities();
+  ASSERT_GE(before.size(), 3u);
+  ASSERT_LT(before.size(), 24u);
+  const ProcessOutcome rest = run(command("--max-kernels 1 --resume --json -"));
+  ASSERT_EQ(rest.code, 0) << rest.errors;
+  const std::vector<std::string> after = identities();
+  EXPECT_EQ(after.size(), 24u);
+  EXPECT_EQ(std::set<std::string>(after.begin(), after.end()).size(), 24u) << "nothing twice";
+  EXPECT_TRUE(std::equal(before.begin(), before.end(), after.begin())) << "nothing lost";
+  EXPECT_EQ(testing::document(rest)["resumed"], before.size());
+  EXPECT_EQ(testing::document(rest)["rows"].size(), 24 - before.size());
+}
+
+TEST_F(BenchVerb, EmptySweepsAreSaidToBeEmpty) {
+  ASSERT_TRUE(write_file_atomic(path("sweep.json"), R"({"trait_config": {"data_type": {"values": ["fp32"]}}})"));
+  ProcessOutcome outcome = run(command(""));
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_NE(outcome.errors.find("no problem is left"), std::string::npos) << outcome.errors;
+  ASSERT_TRUE(write_file_atomic(path("sweep.json"), R"({"trait_config": {"tile_n": {"values": [7]}}})"));
+  outcome = run(command(""));
+  EXPECT_EQ(outcome.code, 2);
+  EXPECT_NE(outcome.errors.find("no kernel is left"), std::string::npos) << outcome.errors;
+}
+
+TEST_F(BenchVerb, AFullDiskStopsItAndItGoesOnLater) {
+  const std::string words = command("--max-kernels 1 --max-problems 4 --resume --json -");
+  ASSERT_EQ(run("bench --compile-only --json - --max-kernels 1 --max-problems 4 --shapes " + path("shapes.yaml") + " " +
+                path("sweep.json"))
+                .code,
+            0);
+  const ProcessOutcome full =
+      testing::run_by("trap '' XFSZ; ulimit -f 2; exec \"$0\" \"$@\"", words);  // 1 KiB: the header and a row or two
+  EXPECT_EQ(full.code, 1) << full.output;
+  EXPECT_NE(full.errors.find("rows.csv"), std::string::npos) << full.errors;
+  const std::size_t kept = identities().size();
+  EXPECT_LT(kept, 4u);
+  const ProcessOutcome rest = run(words);
+  EXPECT_EQ(rest.code, 0) << rest.errors;
+  EXPECT_EQ(identities().size(), 4u);
+  EXPECT_EQ(testing::document(rest)["resumed"], kept);
+}
+
+}  // namespace
+}  // namespace tilesmith

@@ -1,0 +1,143 @@
+// Exit codes, what goes to which stream, and what the program says to a mistake.
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <nlohmann/json.hpp>
+
+#include "cli/program.hpp"
+#include "dispatch/test_store.hpp"
+
+namespace tilesmith {
+namespace {
+using testing::run;
+
+TEST(Usage, HelpSucceeds) {
+  for (const char* words :
+       {"--help", "arch --help", "run --help", "run attention_fwd --help", "bench --help", "sweep --help"}) {
+    const ProcessOutcome outcome = run(words);
+    EXPECT_EQ(outcome.code, 0) << words;
+    EXPECT_NE(outcome.output.find("--help"), std::string::npos) << words;
+    EXPECT_EQ(outcome.errors, "") << words;
+  }
+}
+
+TEST(Usage, MistakesAreUsageErrorsThatSayWhatWouldBeRight) {
+  const std::tuple<const char*, const char*> mistakes[] = {
+      {"", "hint: tilesmith --help"},
+      {"rnu", "hint: rnu: did you mean 'run'?"},
+      {"run", "hint: tilesmith run --help"},
+      {"run attention_fdw", "did you mean 'attention_fwd'?"},
+      {"run attention_fwd --hedas-q 3", "hint: --hedas-q: did you mean '--heads-q'"},
+      {"arch --jsn", "hint: --jsn: did you mean '--json'?"},
+      {"run attention_fwd --seqlen-q many", "--seqlen-q"},
+      {"run attention_fwd --seqlen-q 99999999999999999999", "seqlen_q is 9223372036854775807"},
+      {"run attention_fwd --window 3", "--window"},
+      {"run attention_fwd --dtype fp17", "hint: did you mean fp16?"},
+      {"run attention_fwd --mask diagonal", "top_left"},
+      {"run attention_fwd --mask generic", "top_left or bottom_right"},
+      {"run attention_fwd --mode pack", "group"},
+      {"run attention_fwd --layout sbhd", "hint: bhsd or bshd"},
+      {"run attention_fwd --heads-q 6 --heads-kv 4", "heads_q 6 is not a multiple of heads_kv 4"},
+      {"run attention_fwd --head-dim-qk 0", "head_dim_qk is 0"},
+      {"run attention_fwd --batch -1", "batch is -1"},
+      {"run attention_fwd --mask top_left --window=-1,4", "overlapping masks"},
+      {"run attention_fwd --window=-7,4", "the window is (-7, 4)"},
+      {"run attention_fwd --seqlen-q 1099511627776 --batch 1099511627776", "overflows"},
+      {"run attention_fwd --softcap -3", "softcap is -3"},
+      {"run attention_fwd --dropout 1", "dropout_probability is 1"},
+      {"run attention_fwd --random-bias --random-alibi", "both a bias and ALiBi slopes"},
+      {"run attention_fwd --threads -2", "--threads -2"},
+      {"run attention_fwd --kernel fastest", "kernel name \"fastest\""},
+      {"run attention_fwd --out o.txt --seqlen-q 9", "o.txt is neither a .npy nor a .safetensors file"},
+      {"run attention_fwd --out r.npy --lse r.npy --seqlen-q 9", "two tensors are to be written to r.npy"},
+      {"run attention_fwd --cu-seqlens-q a.txt", "neither a .npy nor"},
+      {"bench --category smok", "did you mean 'smoke'?"},
+      {"bench --shard 5/2", "I/N with I from 1 to N"},
+      {"bench --resume", "--resume without --csv"},
+      {"bench --workers -1", "a negative count"},
+      {"bench --limit 0", "--limit 0"},
+      {"bench --limit 1e300", "--limit 1e+300"},
+  };
+  for (const auto& [words, said] : mistakes) {
+    const ProcessOutcome outcome = run(words);
+    EXPECT_EQ(outcome.code, 2) << words << "\n" << outcome.errors;
+    EXPECT_EQ(outcome.output, "") << words;
+    EXPECT_EQ(outcome.errors.find("error: "), 0u) << words << "\n" << outcome.errors;
+    EXPECT_NE(outcome.errors.find("hint: "), std::string::npos) << words << "\n" << outcome.errors;
+    EXPECT_NE(outcome.errors.find(said), std::string::npos) << words << "\n" << outcome.errors;
+    EXPECT_EQ(outcome.errors.find("defect"), std::string::npos) << words << "\n" << outcome.errors;
+  }
+}
+
+TEST(Usage, WhatCannotBeDoneFails) {
+  const std::tuple<const char*, const char*> failures[] = {
+      {"run attention_fwd --q /nonexistent/q.npy", "/nonexistent/q.npy"},
+      {"run attention_fwd --head-dim-qk 36", "rule head_dims_fit"},
+      {"run attention_fwd --dtype fp8", "fp32, fp16 or bf16"},
+      {"run attention_fwd --device cuda:0", "--device cuda:0"},
+      {"run attention_fwd --seqlen-q 900000000 --seqlen-k 1 --heads-q 1024", "out of memory"},
+      {"bench /nonexistent.json", "/nonexistent.json"},
+      {"bench --shapes /nonexistent.yaml", "/nonexistent.yaml"},
+      {"bench --max-problems 1 --csv /nonexistent/rows.csv", "/nonexistent/rows.csv"},
+      {"sweep --variant bwd", "--variant bwd"},
+  };
+  for (const auto& [words, said] : failures) {
+    const ProcessOutcome outcome = run(words);
+    EXPECT_EQ(outcome.code, 1) << words << "\n" << outcome.errors;
+    EXPECT_EQ(outcome.output, "") << words;
+    EXPECT_EQ(outcome.errors.find("error: "), 0u) << words << "\n" << outcome.errors;
+    EXPECT_NE(outcome.errors.find(said), std::string::npos) << words << "\n" << outcome.errors;
+    EXPECT_EQ(outcome.errors.find("defect"), std::string::npos) << words << "\n" << outcome.errors;
+  }
+}
+
+TEST(Usage, JsonIsOneDocument) {
+  const nlohmann::json arch = testing::document(run("arch --json"));
+  EXPECT_GE(arch["cpu"]["levels"].size(), 4u);
+  const ProcessOutcome ran =
+      run("run attention_fwd --heads-q 4 --heads-kv 2 --seqlen-q 33 --head-dim-qk 64 --mask bottom_right --with-lse "
+          "--verify --json");
+  EXPECT_EQ(ran.code, 0) << ran.errors;
+  const nlohmann::json json = testing::document(ran);
+  EXPECT_EQ(json["operation"], "attention_fwd");
+  EXPECT_EQ(json["problem"]["heads_kv"], 2);
+  EXPECT_EQ(json["verify"]["outcome"], "pass");
+  EXPECT_GT(json["timing"]["median_ms"], 0);
+  EXPECT_TRUE(json["kernel"].get<std::string>().starts_with("attention_fwd_bf16_"));
+  EXPECT_GE(testing::document(run("bench --max-problems 3 --dry-run")).size(), 3u);
+}
+
+TEST(Usage, AFullStandardOutputIsAFailure) {
+  const ProcessOutcome outcome = testing::run_by("exec \"$0\" \"$@\" > /dev/full", "arch --json");
+  EXPECT_EQ(outcome.code, 1);
+  EXPECT_NE(outcome.errors.find("standard output"), std::string::npos) << outcome.errors;
+}
+
+TEST(Usage, WithoutACompilerItSaysSoOnceAndGoesOn) {
+  const testing::EmptyStore store;
+  const testing::ScopedVariable compiler("TILESMITH_CXX", "/nonexistent/c++");
+  const ProcessOutcome outcome =
+      run("run attention_fwd --seqlen-q 50 --head-dim-qk 64 --mask top_left --no-time --verify --json");
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_NE(testing::document(outcome)["reason"].get<std::string>().find("/nonexistent/c++"), std::string::npos);
+  EXPECT_EQ(std::ranges::count(outcome.errors, '\n'), 1) << outcome.errors;
+  EXPECT_NE(outcome.errors.find("going on with kernels that need no compiler"), std::string::npos) << outcome.errors;
+  const ProcessOutcome refused = run("run attention_fwd --seqlen-q 50 --head-dim-qk 72 --no-time");
+  EXPECT_EQ(refused.code, 1);
+  EXPECT_NE(refused.errors.find("/nonexistent/c++"), std::string::npos) << refused.errors;
+}
+
+TEST(Usage, ACompilersWordsNeedNotBeText) {
+  const testing::EmptyStore store;
+  const std::filesystem::path script = store.path() / "compiler";
+  ASSERT_TRUE(write_new_file(
+      script, "#!/bin/sh\n[ \"$1\" = --version ] && { echo 1; exit; }\nprintf 'error: \\377\\376' >&2; exit 1\n"));
+  std::filesystem::permissions(script, std::filesystem::perms::owner_all);
+  const testing::ScopedVariable compiler("TILESMITH_CXX", script.string());
+  const ProcessOutcome outcome = run("run attention_fwd --seqlen-q 20 --head-dim-qk 64 --no-time --json");
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_TRUE(testing::document(outcome).contains("reason"));
+}
+
+}  // namespace
+}  // namespace tilesmith

@@ -2,13 +2,22 @@
 
 #include <fmt/format.h>
 
+#include <span>
 #include <string_view>
+
+#include "base/embedded.hpp"
 
 namespace tilesmith {
 
-std::string_view cpu_fragment(std::string_view file_name);  // generated from kernels/cpu
+std::span<const EmbeddedFile> embedded_cpu_fragments();  // the files of kernels/cpu
 
 namespace {
+
+std::string_view cpu_fragment(std::string_view file_name) {
+  for (const EmbeddedFile& file : embedded_cpu_fragments())
+    if (file.path == file_name) return file.text;
+  return {};
+}
 
 std::string_view instruction_name(Instruction instruction) {
   switch (instruction) {

@@ -2,4 +2,6 @@
 #include "tilesmith/export.hpp"
 
 extern "C" TILESMITH_API const char* tilesmith_version();
-extern "C" const char* tilesmith_version() { return TILESMITH_VERSION; }
+extern "C" const char* tilesmith_version() {
+  return TILESMITH_VERSION;
+}

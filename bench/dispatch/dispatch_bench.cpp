@@ -12,7 +12,14 @@ namespace {
 using namespace tilesmith;
 
 AttentionProblem problem_of(std::int64_t batch, std::int64_t seqlen) {
-  return {.data_type = DataType::fp32, .batch = batch, .heads_q = 8, .heads_kv = 2, .seqlen_q = seqlen, .seqlen_k = seqlen, .head_dim_qk = 64, .head_dim_v = 64};
+  return {.data_type = DataType::fp32,
+          .batch = batch,
+          .heads_q = 8,
+          .heads_kv = 2,
+          .seqlen_q = seqlen,
+          .seqlen_k = seqlen,
+          .head_dim_qk = 64,
+          .head_dim_v = 64};
 }
 
 const Plan& plan_or_exit(Dispatcher& dispatcher, const AttentionProblem& problem) {
@@ -39,7 +46,8 @@ void BM_FindCachedPlan(benchmark::State& state) {
 }
 BENCHMARK(BM_FindCachedPlan)->Arg(1)->Arg(1000);
 
-// A batch of nothing: arguments are checked, the kernel's structure is filled, its stages are asked for their tasks, and there are none.
+// A batch of nothing: arguments are checked, the kernel's structure is filled, its stages are asked for their tasks,
+// and there are none.
 void BM_FindAndRunNothing(benchmark::State& state) {
   const AttentionProblem problem = problem_of(0, 64);
   plan_or_exit(dispatcher(), problem);

@@ -1,12 +1,14 @@
-// Attention forward: the problem (what decides which kernel runs) and the arguments of one call (pointers, strides, run-time numbers).
+// Attention forward: the problem (what decides which kernel runs) and the arguments of one call (pointers, strides,
+// run-time numbers).
 //
-// Dimension names: batch, heads_q, heads_kv, seqlen_q, seqlen_k, head_dim_qk, head_dim_v. heads_q is a multiple of heads_kv; query head h reads
-// key head h / (heads_q / heads_kv).
+// Dimension names: batch, heads_q, heads_kv, seqlen_q, seqlen_k, head_dim_qk, head_dim_v. heads_q is a multiple of
+// heads_kv; query head h reads key head h / (heads_q / heads_kv).
 //
-// With i the query row, j the key position and o = seqlen_k - seqlen_q for bottom_right (and for a window without a causal mask), 0 for top_left:
-//   s = scale * dot(q_i, k_j);  s = softcap * tanh(s / softcap);  s += bias[b][h][i][j];  s += -alibi[b][h] * |i + o - j|
-//   visible: i + o - window_left <= j <= i + o + window_right, a bound of -1 being none; a causal mask also asks j <= i + o
-//   output row = sum over visible j of softmax(s)_j v_j; a sink logit joins the softmax's sum and no output
+// With i the query row, j the key position and o = seqlen_k - seqlen_q for bottom_right (and for a window without a
+// causal mask), 0 for top_left:
+//   s = scale * dot(q_i, k_j);  s = softcap * tanh(s / softcap);  s += bias[b][h][i][j];  s += -alibi[b][h] * |i + o -
+//   j| visible: i + o - window_left <= j <= i + o + window_right, a bound of -1 being none; a causal mask also asks j
+//   <= i + o output row = sum over visible j of softmax(s)_j v_j; a sink logit joins the softmax's sum and no output
 //   lse = natural logarithm of the softmax's sum, the sink included; -inf for a row that sees nothing
 // Masks and windows mean what FlashAttention means by them.
 #pragma once
@@ -44,7 +46,8 @@ struct AttentionProblem {
 /// What is wrong with the problem, or success. The message has the offending figures, the hint what would be right.
 [[nodiscard]] TILESMITH_API Status validate(const AttentionProblem& problem);
 
-/// Order of the dimensions of q, k, v and o in memory. Group mode: heads_seqs is (heads, total, dim), seqs_heads is (total, heads, dim).
+/// Order of the dimensions of q, k, v and o in memory. Group mode: heads_seqs is (heads, total, dim), seqs_heads is
+/// (total, heads, dim).
 enum class AttentionLayout : std::uint8_t { bhsd, bshd };
 
 /// Strides in elements; the head dimension is contiguous. 0 broadcasts an input.
@@ -54,7 +57,8 @@ struct AttentionStrides {
   std::int64_t row = 0;
 };
 
-/// Strides of a bias seen as (batch, heads_q, seqlen_q, seqlen_k), in elements; 0 broadcasts. Group mode indexes it the same way, by sequence.
+/// Strides of a bias seen as (batch, heads_q, seqlen_q, seqlen_k), in elements; 0 broadcasts. Group mode indexes it the
+/// same way, by sequence.
 struct BiasStrides {
   std::int64_t batch = 0;
   std::int64_t head = 0;
@@ -67,7 +71,7 @@ struct AttentionArguments {
   const void* k = nullptr;
   const void* v = nullptr;
   void* o = nullptr;
-  float* lse = nullptr;          ///< (batch, heads_q, seqlen_q); group mode (heads_q, total_q)
+  float* lse = nullptr;  ///< (batch, heads_q, seqlen_q); group mode (heads_q, total_q)
   const float* bias = nullptr;
   const float* alibi = nullptr;  ///< one slope per query head, or per (batch, query head) with alibi_batch_stride
   const float* sink = nullptr;   ///< one logit per query head
@@ -76,16 +80,16 @@ struct AttentionArguments {
   AttentionStrides q_strides, k_strides, v_strides, o_strides, lse_strides;  ///< lse_strides.row is usually 1
   BiasStrides bias_strides;
   std::int64_t alibi_batch_stride = 0;
-  float scale = 0;               ///< usually 1 / sqrt(head_dim_qk)
-  float softcap = 0;             ///< read when the problem has soft_cap; positive
-  float dropout_probability = 0; ///< in [0, 1); acts in steps of 1/65536
-  std::uint64_t seed = 0;        ///< same seed and offset, same dropout mask, on every kernel and device
+  float scale = 0;                ///< usually 1 / sqrt(head_dim_qk)
+  float softcap = 0;              ///< read when the problem has soft_cap; positive
+  float dropout_probability = 0;  ///< in [0, 1); acts in steps of 1/65536
+  std::uint64_t seed = 0;         ///< same seed and offset, same dropout mask, on every kernel and device
   std::uint64_t offset = 0;
 };
 
-/// Strides of dense q, k, v, o, lse and bias in this layout, and the usual scale. Group mode packs the sequences: total_q and total_k are the
-/// last of the offsets; batch mode ignores them.
-[[nodiscard]] TILESMITH_API AttentionArguments dense_arguments(const AttentionProblem& problem, AttentionLayout layout, std::int64_t total_q = 0,
-                                                               std::int64_t total_k = 0);
+/// Strides of dense q, k, v, o, lse and bias in this layout, and the usual scale. Group mode packs the sequences:
+/// total_q and total_k are the last of the offsets; batch mode ignores them.
+[[nodiscard]] TILESMITH_API AttentionArguments dense_arguments(const AttentionProblem& problem, AttentionLayout layout,
+                                                               std::int64_t total_q = 0, std::int64_t total_k = 0);
 
 }  // namespace tilesmith

@@ -40,8 +40,8 @@ struct PlanStage {
   std::string stage;   ///< what the step does
 };
 
-/// A chosen, loaded kernel and everything a call needs beside its arguments. Immutable; belongs to the dispatcher that made it and lives as
-/// long. Safe to use from any number of threads at once.
+/// A chosen, loaded kernel and everything a call needs beside its arguments. Immutable; belongs to the dispatcher that
+/// made it and lives as long. Safe to use from any number of threads at once.
 class TILESMITH_API Plan {
  public:
   Plan(const Plan&) = delete;
@@ -56,8 +56,9 @@ class TILESMITH_API Plan {
   /// Bytes of workspace a call needs; may be 0.
   [[nodiscard]] std::size_t workspace_bytes() const;
 
-  /// Computes o (and lse). `workspace` is workspace_bytes, 64-byte aligned, not shared with a call that runs at the same time; null lets the
-  /// calling thread keep one of its own, allocated by its first call that needs it. Errors: invalid_argument.
+  /// Computes o (and lse). `workspace` is workspace_bytes, 64-byte aligned, not shared with a call that runs at the
+  /// same time; null lets the calling thread keep one of its own, allocated by its first call that needs it. Errors:
+  /// invalid_argument.
   [[nodiscard]] Status run(const AttentionArguments& arguments, void* workspace = nullptr) const;
 
   struct Impl;
@@ -74,8 +75,8 @@ class TILESMITH_API Dispatcher {
   Dispatcher(const Dispatcher&) = delete;
   Dispatcher& operator=(const Dispatcher&) = delete;
 
-  /// The plan for a problem. A problem planned before is found without a lock and without allocating; a new one may take the time of a
-  /// compilation. Errors: invalid_argument, unsupported, compile_failed, load_failed.
+  /// The plan for a problem. A problem planned before is found without a lock and without allocating; a new one may
+  /// take the time of a compilation. Errors: invalid_argument, unsupported, compile_failed, load_failed.
   [[nodiscard]] Result<const Plan*> plan(const AttentionProblem& problem);
 
   struct Impl;

@@ -5,8 +5,8 @@
 
 namespace tilesmith {
 
-/// Data types of tensor elements, and of operations whose inputs and outputs differ (fp8bf16 reads fp8 and writes bf16). The compound names are
-/// those of Composable Kernel, so that AMD users find what they know.
+/// Data types of tensor elements, and of operations whose inputs and outputs differ (fp8bf16 reads fp8 and writes
+/// bf16). The compound names are those of Composable Kernel, so that AMD users find what they know.
 enum class DataType : std::uint8_t {
   fp32,
   fp16,
@@ -16,7 +16,7 @@ enum class DataType : std::uint8_t {
   int8,
   int4,
   int32,
-  tf32,     ///< fp32 in memory, 10 mantissa bits in the product
+  tf32,  ///< fp32 in memory, 10 mantissa bits in the product
   fp64,
   fp8fp16,  ///< fp8 inputs, fp16 output
   fp8bf16,  ///< fp8 inputs, bf16 output

@@ -15,11 +15,14 @@ namespace {
 enum Stream : std::uint64_t { kQ = 1, kK, kV, kBias, kSink, kLengthsQ, kLengthsK };
 
 /// Whether the caller gave a tensor. A scalar has no dimensions, but an element.
-bool is_given(const HostArray& array) { return !array.shape.empty() || !array.data.empty(); }
+bool is_given(const HostArray& array) {
+  return !array.shape.empty() || !array.data.empty();
+}
 
 Status check_floating(const char* name, const HostArray& array) {
   if (is_floating(array.type)) return {};
-  return fail(ErrorCode::invalid_argument, fmt::format("{} has elements of type {}", name, to_string(array.type)), "a floating-point type");
+  return fail(ErrorCode::invalid_argument, fmt::format("{} has elements of type {}", name, to_string(array.type)),
+              "a floating-point type");
 }
 
 Status check_shape(const char* name, const HostArray& array, const std::vector<std::int64_t>& expected) {
@@ -29,7 +32,8 @@ Status check_shape(const char* name, const HostArray& array, const std::vector<s
 }
 
 /// A given tensor in the problem's element type, or a random one.
-Status fill_tensor(const char* name, HostArray& array, const std::vector<std::int64_t>& shape, ElementType type, RandomStream stream) {
+Status fill_tensor(const char* name, HostArray& array, const std::vector<std::int64_t>& shape, ElementType type,
+                   RandomStream stream) {
   if (is_given(array)) {
     TS_TRY(check_shape(name, array, shape));
     TS_TRY(check_floating(name, array));
@@ -48,19 +52,25 @@ std::vector<std::int32_t> random_offsets(std::int64_t batch, std::int64_t longes
   std::vector<std::int32_t> offsets{0};
   for (std::int64_t b = 0; b < batch; ++b) {
     const bool last = b + 1 == batch;
-    const auto length = last ? longest : static_cast<std::int64_t>(stream.below(static_cast<std::uint64_t>(b), static_cast<std::uint64_t>(longest) + 1));
+    const auto length = last ? longest
+                             : static_cast<std::int64_t>(stream.below(static_cast<std::uint64_t>(b),
+                                                                      static_cast<std::uint64_t>(longest) + 1));
     offsets.push_back(static_cast<std::int32_t>(offsets.back() + length));
   }
   return offsets;
 }
 
-Status check_offsets(const char* name, const std::vector<std::int32_t>& offsets, std::int64_t batch, std::int64_t longest) {
+Status check_offsets(const char* name, const std::vector<std::int32_t>& offsets, std::int64_t batch,
+                     std::int64_t longest) {
   if (static_cast<std::int64_t>(offsets.size()) != batch + 1)
-    return fail(ErrorCode::invalid_argument, fmt::format("{} has {} offsets", name, offsets.size()), fmt::format("batch + 1 = {}", batch + 1));
-  if (offsets.front() != 0) return fail(ErrorCode::invalid_argument, fmt::format("{}[0] is {}", name, offsets.front()), "0");
+    return fail(ErrorCode::invalid_argument, fmt::format("{} has {} offsets", name, offsets.size()),
+                fmt::format("batch + 1 = {}", batch + 1));
+  if (offsets.front() != 0)
+    return fail(ErrorCode::invalid_argument, fmt::format("{}[0] is {}", name, offsets.front()), "0");
   for (std::size_t i = 1; i < offsets.size(); ++i)
     if (const std::int64_t length = std::int64_t{offsets[i]} - offsets[i - 1]; length < 0 || length > longest)
-      return fail(ErrorCode::invalid_argument, fmt::format("{}: sequence {} has length {}", name, i - 1, length), fmt::format("0 to {}", longest));
+      return fail(ErrorCode::invalid_argument, fmt::format("{}: sequence {} has length {}", name, i - 1, length),
+                  fmt::format("0 to {}", longest));
   return {};
 }
 
@@ -86,9 +96,12 @@ Result<BiasStrides> bias_strides_of(const HostArray& bias, const AttentionProble
   return BiasStrides{strides[0], strides[1], strides[2], strides[3]};
 }
 
-const float* floats(const HostArray& array) { return array.data.empty() ? nullptr : reinterpret_cast<const float*>(array.data.data()); }
+const float* floats(const HostArray& array) {
+  return array.data.empty() ? nullptr : reinterpret_cast<const float*>(array.data.data());
+}
 
-std::vector<std::int64_t> tensor_shape(const AttentionProblem& p, AttentionLayout layout, std::int64_t heads, std::int64_t rows, std::int64_t dim) {
+std::vector<std::int64_t> tensor_shape(const AttentionProblem& p, AttentionLayout layout, std::int64_t heads,
+                                       std::int64_t rows, std::int64_t dim) {
   std::vector<std::int64_t> shape;
   if (p.mode == SequenceMode::batch) shape.push_back(p.batch);
   if (layout == AttentionLayout::bhsd)
@@ -102,9 +115,12 @@ std::vector<std::int64_t> tensor_shape(const AttentionProblem& p, AttentionLayou
 
 ElementType element_type_of(const AttentionProblem& problem) {
   switch (problem.data_type) {
-    case DataType::fp16: return ElementType::fp16;
-    case DataType::bf16: return ElementType::bf16;
-    default: return ElementType::fp32;
+    case DataType::fp16:
+      return ElementType::fp16;
+    case DataType::bf16:
+      return ElementType::bf16;
+    default:
+      return ElementType::fp32;
   }
 }
 
@@ -137,7 +153,8 @@ Result<AttentionCase> AttentionCase::create(const AttentionProblem& problem, Att
     return {};
   };
   if (p.bias == BiasKind::elementwise) {
-    if (!is_given(in.bias)) TS_TRY(fill_tensor("bias", in.bias, {p.heads_q, p.seqlen_q, p.seqlen_k}, ElementType::fp32, stream(kBias)));
+    if (!is_given(in.bias))
+      TS_TRY(fill_tensor("bias", in.bias, {p.heads_q, p.seqlen_q, p.seqlen_k}, ElementType::fp32, stream(kBias)));
     TS_TRY(as_floats("bias", in.bias));
     TS_ASSIGN(out.bias_strides_, bias_strides_of(in.bias, p));
   }
@@ -145,7 +162,8 @@ Result<AttentionCase> AttentionCase::create(const AttentionProblem& problem, Att
     if (!is_given(in.alibi)) {
       // The slopes of Press et al. 2022 (arXiv:2108.12409): 2^(-8 h / heads), h = 1 .. heads.
       std::vector<float> slopes;
-      for (std::int64_t h = 1; h <= p.heads_q; ++h) slopes.push_back(std::exp2(-8.0f * static_cast<float>(h) / static_cast<float>(p.heads_q)));
+      for (std::int64_t h = 1; h <= p.heads_q; ++h)
+        slopes.push_back(std::exp2(-8.0f * static_cast<float>(h) / static_cast<float>(p.heads_q)));
       in.alibi = make_array(ElementType::fp32, {p.heads_q}, slopes);
     }
     TS_TRY(as_floats("alibi", in.alibi));
@@ -161,7 +179,8 @@ Result<AttentionCase> AttentionCase::create(const AttentionProblem& problem, Att
 
   AttentionOutputs none;
   AttentionArguments arguments = out.arguments(none);
-  arguments.o = arguments.o != nullptr ? arguments.o : &none;  // sizes and numbers are checked before memory is taken for results
+  arguments.o =
+      arguments.o != nullptr ? arguments.o : &none;  // sizes and numbers are checked before memory is taken for results
   arguments.lse = reinterpret_cast<float*>(&none);
   TS_TRY(validate(p, arguments));
   return out;
@@ -203,7 +222,9 @@ AttentionTensors AttentionCase::tensors() const {
   AttentionOutputs none;
   const TsAttentionArgs a = cpu_arguments(problem_, arguments(none), 1, nullptr);
   const ElementType type = element_type_of(problem_);
-  const auto view = [&](const void* data, const TsStrides& s) { return TensorView{data, type, {s.batch, s.head, s.row, s.column}}; };
+  const auto view = [&](const void* data, const TsStrides& s) {
+    return TensorView{data, type, {s.batch, s.head, s.row, s.column}};
+  };
   AttentionTensors out;
   out.q = view(a.q, a.q_strides);
   out.k = view(a.k, a.k_strides);
@@ -235,7 +256,8 @@ AttentionTensors AttentionCase::tensors() const {
 
 std::vector<MemoryRange> AttentionCase::touched(const AttentionOutputs& outputs) const {
   std::vector<MemoryRange> ranges;
-  for (const HostArray* array : {&inputs_.q, &inputs_.k, &inputs_.v, &inputs_.bias}) ranges.push_back({array->data.data(), array->data.size()});
+  for (const HostArray* array : {&inputs_.q, &inputs_.k, &inputs_.v, &inputs_.bias})
+    ranges.push_back({array->data.data(), array->data.size()});
   ranges.push_back({outputs.o.data(), outputs.o.bytes()});
   return ranges;
 }
@@ -272,8 +294,10 @@ double AttentionCase::visible_pairs() const {
 
 double AttentionCase::bytes() const {
   const double sequences = problem_.mode == SequenceMode::batch ? static_cast<double>(problem_.batch) : 1.0;
-  const double rows = static_cast<double>(problem_.heads_q * total_q_) + static_cast<double>(problem_.heads_kv * total_k_);
-  return sequences * rows * static_cast<double>(problem_.head_dim_qk + problem_.head_dim_v) * static_cast<double>(size_of(element_type_of(problem_)));
+  const double rows =
+      static_cast<double>(problem_.heads_q * total_q_) + static_cast<double>(problem_.heads_kv * total_k_);
+  return sequences * rows * static_cast<double>(problem_.head_dim_qk + problem_.head_dim_v) *
+         static_cast<double>(size_of(element_type_of(problem_)));
 }
 
 }  // namespace tilesmith

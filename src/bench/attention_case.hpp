@@ -1,4 +1,5 @@
-// One attention problem with data: inputs (random or given), the arguments of a call on them, and the same call as the checks see it.
+// One attention problem with data: inputs (random or given), the arguments of a call on them, and the same call as the
+// checks see it.
 #pragma once
 
 #include <cstdint>
@@ -31,8 +32,8 @@ struct AttentionInputs {
   float softcap = 0;
   float dropout_probability = 0;
   std::uint64_t seed = 0;
-  HostArray q{}, k{}, v{};           ///< empty: random, normally distributed
-  HostArray bias{}, alibi{}, sink{}; ///< empty: random when the problem has the trait
+  HostArray q{}, k{}, v{};                                   ///< empty: random, normally distributed
+  HostArray bias{}, alibi{}, sink{};                         ///< empty: random when the problem has the trait
   std::vector<std::int32_t> cu_seqlens_q{}, cu_seqlens_k{};  ///< empty in group mode: random lengths up to the maxima
 };
 
@@ -52,18 +53,22 @@ class AttentionCase {
   /// Everything a call touches, to be evicted before a cold sample.
   [[nodiscard]] std::vector<MemoryRange> touched(const AttentionOutputs& outputs) const;
 
-  /// The output as an array of shape (batch, heads, seqlen, dim) or (batch, seqlen, heads, dim) by layout; in group mode without the batch.
+  /// The output as an array of shape (batch, heads, seqlen, dim) or (batch, seqlen, heads, dim) by layout; in group
+  /// mode without the batch.
   [[nodiscard]] HostArray output_array(const AttentionOutputs& outputs) const;
   [[nodiscard]] HostArray lse_array(const AttentionOutputs& outputs) const;
 
   /// Visible query-key pairs over all heads and sequences, at their true lengths.
   [[nodiscard]] double visible_pairs() const;
-  [[nodiscard]] double flops() const { return 2.0 * static_cast<double>(problem_.head_dim_qk + problem_.head_dim_v) * visible_pairs(); }
+  [[nodiscard]] double flops() const {
+    return 2.0 * static_cast<double>(problem_.head_dim_qk + problem_.head_dim_v) * visible_pairs();
+  }
   /// Bytes of q, k, v and o, each once.
   [[nodiscard]] double bytes() const;
 
  private:
-  AttentionCase(const AttentionProblem& problem, AttentionInputs inputs) : problem_(problem), inputs_(std::move(inputs)) {}
+  AttentionCase(const AttentionProblem& problem, AttentionInputs inputs)
+      : problem_(problem), inputs_(std::move(inputs)) {}
 
   AttentionProblem problem_;
   AttentionInputs inputs_;

@@ -33,10 +33,18 @@ struct Trait {
 };
 
 constexpr Trait kTraits[] = {
-    {"data_type", enum_value<DataType>},   {"mode", enum_value<SequenceMode>},  {"mask", enum_value<MaskKind>},
-    {"bias", enum_value<BiasKind>},        {"lse", flag_value},                 {"dropout", flag_value},
-    {"head_dim_qk", integer_value},        {"head_dim_v", integer_value},       {"arch", [](const JsonReader& r) { return r.string(); }},
-    {"pipeline", enum_value<Pipeline>},    {"instruction", enum_value<Instruction>}, {"tile_m", integer_value},
+    {"data_type", enum_value<DataType>},
+    {"mode", enum_value<SequenceMode>},
+    {"mask", enum_value<MaskKind>},
+    {"bias", enum_value<BiasKind>},
+    {"lse", flag_value},
+    {"dropout", flag_value},
+    {"head_dim_qk", integer_value},
+    {"head_dim_v", integer_value},
+    {"arch", [](const JsonReader& r) { return r.string(); }},
+    {"pipeline", enum_value<Pipeline>},
+    {"instruction", enum_value<Instruction>},
+    {"tile_m", integer_value},
     {"tile_n", integer_value},
 };
 
@@ -58,7 +66,8 @@ Result<BenchConfig> BenchConfig::parse(std::string_view file, std::string_view t
     if (trait == std::end(kTraits)) {
       std::vector<std::string> known;
       for (const Trait& each : kTraits) known.emplace_back(each.name);
-      return fail(ErrorCode::parse, fmt::format("{} is no trait of a bench", reader.place()), did_you_mean(name, known));
+      return fail(ErrorCode::parse, fmt::format("{} is no trait of a bench", reader.place()),
+                  did_you_mean(name, known));
     }
     TS_TRY(reader.only({"values"}));
     TS_ASSIGN(const auto values, reader.at("values").elements());
@@ -79,15 +88,17 @@ bool BenchConfig::allows(std::string_view trait, std::string_view value) const {
 }
 
 bool BenchConfig::allows(const AttentionProblem& p) const {
-  return allows("data_type", name_of(p.data_type)) && allows("mode", name_of(p.mode)) && allows("mask", name_of(p.mask)) &&
-         allows("bias", name_of(p.bias)) && allows("lse", p.lse ? "1" : "0") && allows("dropout", p.dropout ? "1" : "0") &&
-         allows("head_dim_qk", std::to_string(p.head_dim_qk)) && allows("head_dim_v", std::to_string(p.head_dim_v));
+  return allows("data_type", name_of(p.data_type)) && allows("mode", name_of(p.mode)) &&
+         allows("mask", name_of(p.mask)) && allows("bias", name_of(p.bias)) && allows("lse", p.lse ? "1" : "0") &&
+         allows("dropout", p.dropout ? "1" : "0") && allows("head_dim_qk", std::to_string(p.head_dim_qk)) &&
+         allows("head_dim_v", std::to_string(p.head_dim_v));
 }
 
 bool BenchConfig::allows(const KernelConfig& config) const {
   const Algorithm& a = config.algorithm;
-  return allows("arch", config.arch.text()) && allows("pipeline", name_of(a.pipeline)) && allows("instruction", name_of(a.instruction)) &&
-         allows("tile_m", std::to_string(a.tile[0])) && allows("tile_n", std::to_string(a.tile[1]));
+  return allows("arch", config.arch.text()) && allows("pipeline", name_of(a.pipeline)) &&
+         allows("instruction", name_of(a.instruction)) && allows("tile_m", std::to_string(a.tile[0])) &&
+         allows("tile_n", std::to_string(a.tile[1]));
 }
 
 }  // namespace tilesmith

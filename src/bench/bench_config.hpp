@@ -1,10 +1,11 @@
-// What a bench sweeps: a JSON file in the form of a sweep file. Traits of the problem pick shapes, traits of the algorithm pick kernels.
+// What a bench sweeps: a JSON file in the form of a sweep file. Traits of the problem pick shapes, traits of the
+// algorithm pick kernels.
 //
 //   {"variant": "fwd", "trait_config": {"data_type": {"values": ["bf16"]}, "mask": {"values": ["no", "top_left"]},
 //                                       "pipeline": {"values": ["flash"]}, "tile_n": {"values": [128, 256]}}}
 //
-// A trait that is absent allows everything. Problem traits: data_type, mode, mask, bias, lse, dropout, head_dim_qk, head_dim_v. Kernel traits:
-// arch, pipeline, instruction, tile_m, tile_n.
+// A trait that is absent allows everything. Problem traits: data_type, mode, mask, bias, lse, dropout, head_dim_qk,
+// head_dim_v. Kernel traits: arch, pipeline, instruction, tile_m, tile_n.
 #pragma once
 
 #include <string>

@@ -33,7 +33,9 @@ Result<CsvJournal> CsvJournal::open(const std::string& path, bool resume) {
     TS_TRY(write_descriptor(fd, path, header + "\n"));
     return journal;
   }
-  if (!resume) return fail(ErrorCode::invalid_argument, fmt::format("{} holds results already", path), "another file, or --resume to add to it");
+  if (!resume)
+    return fail(ErrorCode::invalid_argument, fmt::format("{} holds results already", path),
+                "another file, or --resume to add to it");
 
   std::size_t whole = 0;  // bytes of whole lines
   for (std::size_t begin = 0; begin < text.size();) {
@@ -41,22 +43,28 @@ Result<CsvJournal> CsvJournal::open(const std::string& path, bool resume) {
     if (end == std::string::npos) break;
     const std::string_view line(text.data() + begin, end - begin);
     if (begin == 0) {
-      if (line != header) return fail(ErrorCode::parse, fmt::format("{}: its columns are not those of this program", path), "a file that this version wrote");
+      if (line != header)
+        return fail(ErrorCode::parse, fmt::format("{}: its columns are not those of this program", path),
+                    "a file that this version wrote");
     } else if (const auto cells = parse_csv_line(line)) {
       journal.known_.insert(cells->front());
     } else {
-      return fail(ErrorCode::parse, fmt::format("{}: line at byte {} is not a row of results", path, begin), "a file that this version wrote");
+      return fail(ErrorCode::parse, fmt::format("{}: line at byte {} is not a row of results", path, begin),
+                  "a file that this version wrote");
     }
     begin = whole = end + 1;
   }
-  if (whole == 0) return fail(ErrorCode::parse, fmt::format("{} has no line of column names", path), "a file that this version wrote");
+  if (whole == 0)
+    return fail(ErrorCode::parse, fmt::format("{} has no line of column names", path),
+                "a file that this version wrote");
   TS_TRY(cut_at(whole));
   return journal;
 }
 
 Status CsvJournal::append(const BenchRow& row) {
   TS_TRY(write_descriptor(file_.get(), path_, csv_line(row) + "\n"));
-  if (::fdatasync(file_.get()) != 0 && errno != EINVAL) return std::unexpected(system_error("cannot sync", path_, errno));
+  if (::fdatasync(file_.get()) != 0 && errno != EINVAL)
+    return std::unexpected(system_error("cannot sync", path_, errno));
   known_.insert(row.identity());
   return {};
 }

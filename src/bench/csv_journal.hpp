@@ -1,4 +1,5 @@
-// The CSV file a bench writes: a row at a time, each on disk before the next is measured, so a killed bench loses nothing and can go on.
+// The CSV file a bench writes: a row at a time, each on disk before the next is measured, so a killed bench loses
+// nothing and can go on.
 #pragma once
 
 #include <set>
@@ -12,8 +13,8 @@ namespace tilesmith {
 
 class CsvJournal {
  public:
-  /// Opens the file for appending. With `resume`, rows already there are kept (the torn end of a killed run is cut off); without, a file that
-  /// holds anything is an error, because results are not overwritten.
+  /// Opens the file for appending. With `resume`, rows already there are kept (the torn end of a killed run is cut
+  /// off); without, a file that holds anything is an error, because results are not overwritten.
   [[nodiscard]] static Result<CsvJournal> open(const std::string& path, bool resume);
 
   [[nodiscard]] bool holds(const std::string& identity) const { return known_.contains(identity); }

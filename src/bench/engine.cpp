@@ -25,7 +25,8 @@ struct Work {
   std::vector<KernelConfig> candidates;
 };
 
-/// What a worker found out, as the bytes that cross the pipe. Doubles are kept exact; JSON has no NaN or infinity, so those travel as null.
+/// What a worker found out, as the bytes that cross the pipe. Doubles are kept exact; JSON has no NaN or infinity, so
+/// those travel as null.
 struct Report {
   RowStatus status = RowStatus::runtime;
   std::string message;
@@ -39,14 +40,18 @@ std::string pack(const Report& report) {
     const TrialTiming& t = *report.timing;
     out["timing"] = {t.median_s, t.best_s, t.spread, t.samples, t.flops, t.bytes};
   }
-  if (report.error) out["error"] = {report.error->max_abs, report.error->max_rel, report.error->rms, report.error->max_ratio};
+  if (report.error)
+    out["error"] = {report.error->max_abs, report.error->max_rel, report.error->rms, report.error->max_ratio};
   return out.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
 Report unpack(const std::string& bytes) {
   const json in = json::parse(bytes);
-  const auto number = [](const json& value) { return value.is_null() ? std::numeric_limits<double>::infinity() : value.get<double>(); };
-  Report report{.status = static_cast<RowStatus>(in["status"].get<int>()), .message = in["message"], .timing = {}, .error = {}};
+  const auto number = [](const json& value) {
+    return value.is_null() ? std::numeric_limits<double>::infinity() : value.get<double>();
+  };
+  Report report{
+      .status = static_cast<RowStatus>(in["status"].get<int>()), .message = in["message"], .timing = {}, .error = {}};
   if (in.contains("timing")) {
     const json& t = in["timing"];
     report.timing = TrialTiming{number(t[0]), number(t[1]), number(t[2]), t[3].get<int>(), number(t[4]), number(t[5])};
@@ -59,9 +64,13 @@ Report unpack(const std::string& bytes) {
 }
 
 /// Runs in a worker: verify, then time. The expectation is null when nothing is to be verified.
-Report try_candidate(const AttentionCase& problem_case, const AttentionExpectation* expectation, const KernelConfig& config, const BenchOptions& options) {
+Report try_candidate(const AttentionCase& problem_case, const AttentionExpectation* expectation,
+                     const KernelConfig& config, const BenchOptions& options) {
   const auto failed = [](const Error& error) {
-    return Report{.status = error.code == ErrorCode::compile_failed ? RowStatus::compile : RowStatus::runtime, .message = error.text(), .timing = {}, .error = {}};
+    return Report{.status = error.code == ErrorCode::compile_failed ? RowStatus::compile : RowStatus::runtime,
+                  .message = error.text(),
+                  .timing = {},
+                  .error = {}};
   };
   // The kernel was built before; a worker builds it again only where the store cannot keep what the parent built.
   Dispatcher dispatcher({.threads = options.threads, .kernel = native_name(config)});
@@ -76,7 +85,9 @@ Report try_candidate(const AttentionCase& problem_case, const AttentionExpectati
     const ErrorFigures& e = verdict->output;
     report.error = RowError{e.max_abs, e.max_rel, e.rms, e.max_ratio};
     report.message = verdict->reason;
-    report.status = verdict->outcome == Outcome::fail ? RowStatus::wrong : verdict->outcome == Outcome::pass ? RowStatus::correct : RowStatus::unverified;
+    report.status = verdict->outcome == Outcome::fail   ? RowStatus::wrong
+                    : verdict->outcome == Outcome::pass ? RowStatus::correct
+                                                        : RowStatus::unverified;
     if (report.status == RowStatus::wrong) return report;  // the time of a wrong result is no result
   }
   const auto timing = time_call(problem_case, call, options.measure);
@@ -210,13 +221,17 @@ class Bench {
     double naive_s = 0;
     if (options_.naive) {
       const auto begin = std::chrono::steady_clock::now();
-      const auto naive = naive_attention(problem_case->tensors(), element_type_of(item.problem), static_cast<unsigned>(threads_));
+      const auto naive =
+          naive_attention(problem_case->tensors(), element_type_of(item.problem), static_cast<unsigned>(threads_));
       if (naive) naive_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     }
     Status recorded;
     TS_TRY(run_isolated(
         item.candidates.size(), options_.limit,
-        [&](std::size_t i) { return pack(try_candidate(*problem_case, expectation ? &*expectation : nullptr, item.candidates[i], options_)); },
+        [&](std::size_t i) {
+          return pack(
+              try_candidate(*problem_case, expectation ? &*expectation : nullptr, item.candidates[i], options_));
+        },
         [&](const IsolatedResult& result) {
           BenchRow row = row_for(item.problem, item.candidates[result.item]);
           row.naive_s = naive_s;
@@ -228,7 +243,8 @@ class Bench {
             row.error = report.error;
             if (row.timing && summary_.ceilings)
               row.roofline_percent =
-                  100 * summary_.ceilings->least_seconds(item.problem.data_type, row.timing->flops, row.timing->bytes) / row.timing->median_s;
+                  100 * summary_.ceilings->least_seconds(item.problem.data_type, row.timing->flops, row.timing->bytes) /
+                  row.timing->median_s;
           } else {
             row.status = result.status == IsolatedStatus::timed_out ? RowStatus::timeout : RowStatus::runtime;
             row.message = result.payload;
@@ -242,7 +258,8 @@ class Bench {
   Status record(const BenchRow& row) {
     ++summary_.rows;
     if (row.status == RowStatus::wrong) ++summary_.wrong;
-    if (row.status == RowStatus::compile || row.status == RowStatus::runtime || row.status == RowStatus::timeout) ++summary_.failed;
+    if (row.status == RowStatus::compile || row.status == RowStatus::runtime || row.status == RowStatus::timeout)
+      ++summary_.failed;
     if (progress_.row) progress_.row(row);
     return journal_ ? journal_->append(row) : Status{};
   }

@@ -1,4 +1,5 @@
-// The tile engine: every candidate kernel on every problem, built in parallel, measured in workers that may crash or hang without harm.
+// The tile engine: every candidate kernel on every problem, built in parallel, measured in workers that may crash or
+// hang without harm.
 #pragma once
 
 #include <chrono>
@@ -19,7 +20,7 @@ struct BenchOptions {
   BenchConfig config;
   std::vector<AttentionProblem> problems;
   bool verify = false;
-  bool naive = false;   ///< time the naive computation of each problem too
+  bool naive = false;  ///< time the naive computation of each problem too
   bool compile_only = false;
   int workers = 0;      ///< compilers at a time; 0: TILESMITH_WORKERS, else as many as processors and memory allow
   int threads = 0;      ///< a kernel's threads; 0: every processor
@@ -35,14 +36,15 @@ struct BenchProgress {
   std::function<void(std::size_t done, std::size_t total, std::size_t failed)> building{};
   std::function<void(std::size_t problem, std::size_t problems, const AttentionProblem&)> problem{};
   std::function<void(const BenchRow&)> row{};
-  std::function<void(const AttentionProblem&, const Error&)> skipped{};  ///< no kernel computes the problem, or its data cannot be made
+  std::function<void(const AttentionProblem&, const Error&)>
+      skipped{};  ///< no kernel computes the problem, or its data cannot be made
 };
 
 struct BenchSummary {
   std::size_t rows = 0;
   std::size_t resumed = 0;  ///< found in the CSV and not run again
   std::size_t wrong = 0;
-  std::size_t failed = 0;   ///< compile, runtime, timeout
+  std::size_t failed = 0;  ///< compile, runtime, timeout
   std::size_t skipped_problems = 0;
   std::optional<Ceilings> ceilings{};
 };

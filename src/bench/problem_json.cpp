@@ -32,19 +32,23 @@ std::string describe(const AttentionProblem& p) {
   std::string out = fmt::format("{} b{} ", name_of(p.data_type), p.batch);
   out += p.heads_q == p.heads_kv ? fmt::format("h{} ", p.heads_q) : fmt::format("h{}/{} ", p.heads_q, p.heads_kv);
   out += p.seqlen_q == p.seqlen_k ? fmt::format("s{} ", p.seqlen_q) : fmt::format("s{}x{} ", p.seqlen_q, p.seqlen_k);
-  out += p.head_dim_qk == p.head_dim_v ? fmt::format("d{}", p.head_dim_qk) : fmt::format("d{}/{}", p.head_dim_qk, p.head_dim_v);
+  out += p.head_dim_qk == p.head_dim_v ? fmt::format("d{}", p.head_dim_qk)
+                                       : fmt::format("d{}/{}", p.head_dim_qk, p.head_dim_v);
   if (p.mode == SequenceMode::group) out += " group";
   if (p.mask != MaskKind::none) out += fmt::format(" {}", name_of(p.mask));
   if (p.window_left >= 0 || p.window_right >= 0) out += fmt::format(" window {},{}", p.window_left, p.window_right);
   if (p.bias != BiasKind::none) out += fmt::format(" {}", name_of(p.bias));
-  for (const auto& [set, word] : {std::pair{p.soft_cap, " softcap"}, {p.sink, " sink"}, {p.dropout, " dropout"}, {p.lse, " lse"}})
+  for (const auto& [set, word] :
+       {std::pair{p.soft_cap, " softcap"}, {p.sink, " sink"}, {p.dropout, " dropout"}, {p.lse, " lse"}})
     if (set) out += word;
   return out;
 }
 
 std::string repro_command(const AttentionProblem& p) {
-  std::string out = fmt::format("tilesmith run attention_fwd --batch {} --heads-q {} --heads-kv {} --seqlen-q {} --seqlen-k {} --head-dim-qk {} --head-dim-v {} --dtype {}",
-                                p.batch, p.heads_q, p.heads_kv, p.seqlen_q, p.seqlen_k, p.head_dim_qk, p.head_dim_v, name_of(p.data_type));
+  std::string out = fmt::format(
+      "tilesmith run attention_fwd --batch {} --heads-q {} --heads-kv {} --seqlen-q {} --seqlen-k {} --head-dim-qk {} "
+      "--head-dim-v {} --dtype {}",
+      p.batch, p.heads_q, p.heads_kv, p.seqlen_q, p.seqlen_k, p.head_dim_qk, p.head_dim_v, name_of(p.data_type));
   if (p.mode == SequenceMode::group) out += " --mode group";
   if (p.mask != MaskKind::none) out += fmt::format(" --mask {}", name_of(p.mask));
   if (p.window_left >= 0 || p.window_right >= 0) out += fmt::format(" --window {},{}", p.window_left, p.window_right);

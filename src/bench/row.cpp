@@ -26,7 +26,9 @@ struct Column {
   std::string (*cell)(const BenchRow&);
 };
 
-std::string number(double value) { return fmt::format("{:.6g}", value); }
+std::string number(double value) {
+  return fmt::format("{:.6g}", value);
+}
 
 template <double (TrialTiming::*Figure)() const>
 std::string rate(const BenchRow& row) {
@@ -38,7 +40,9 @@ std::string error_cell(const BenchRow& row) {
   return row.error ? number((*row.error).*Figure) : std::string();
 }
 
-std::string joined(const std::array<std::uint16_t, 9>& tile) { return fmt::format("{}x{}", tile[0], tile[1]); }
+std::string joined(const std::array<std::uint16_t, 9>& tile) {
+  return fmt::format("{}x{}", tile[0], tile[1]);
+}
 
 const Column kColumns[] = {
     {"identity", [](const BenchRow& r) { return r.identity(); }},
@@ -74,7 +78,8 @@ const Column kColumns[] = {
     {"samples", [](const BenchRow& r) { return r.timing ? std::to_string(r.timing->samples) : std::string(); }},
     {"tflops", [](const BenchRow& r) { return r.timing ? number(r.timing->gflops() * 1e-3) : std::string(); }},
     {"gbps", rate<&TrialTiming::gbps>},
-    {"roofline_percent", [](const BenchRow& r) { return r.timing && r.roofline_percent > 0 ? number(r.roofline_percent) : std::string(); }},
+    {"roofline_percent",
+     [](const BenchRow& r) { return r.timing && r.roofline_percent > 0 ? number(r.roofline_percent) : std::string(); }},
     {"max_abs_error", error_cell<&RowError::max_abs>},
     {"max_rel_error", error_cell<&RowError::max_rel>},
     {"rms_error", error_cell<&RowError::rms>},
@@ -87,22 +92,26 @@ const Column kColumns[] = {
 
 std::string BenchRow::identity() const {
   const AttentionProblem& p = problem;
-  const std::string text =
-      fmt::format("{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", name_of(p.data_type), name_of(p.mode), p.batch, p.heads_q, p.heads_kv, p.seqlen_q,
-                  p.seqlen_k, p.head_dim_qk, p.head_dim_v, name_of(p.mask), p.window_left, p.window_right, name_of(p.bias), p.soft_cap, p.sink, p.dropout,
-                  p.lse, threads, key_of(config).hex());
+  const std::string text = fmt::format(
+      "{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", name_of(p.data_type), name_of(p.mode), p.batch,
+      p.heads_q, p.heads_kv, p.seqlen_q, p.seqlen_k, p.head_dim_qk, p.head_dim_v, name_of(p.mask), p.window_left,
+      p.window_right, name_of(p.bias), p.soft_cap, p.sink, p.dropout, p.lse, threads, key_of(config).hex());
   return key128(text).hex();
 }
 
 nlohmann::json to_json(const BenchRow& row) {
-  nlohmann::json out = {{"problem", to_json(row.problem)}, {"kernel", native_name(row.config)}, {"key", key_of(row.config).hex()},
-                        {"config", to_json(row.config)},   {"status", name_of(row.status)},     {"threads", row.threads}};
+  nlohmann::json out = {{"problem", to_json(row.problem)}, {"kernel", native_name(row.config)},
+                        {"key", key_of(row.config).hex()}, {"config", to_json(row.config)},
+                        {"status", name_of(row.status)},   {"threads", row.threads}};
   if (!row.message.empty()) out["message"] = row.message;
   if (row.timing) out["timing"] = to_json(*row.timing);
   if (row.timing && row.roofline_percent > 0) out["roofline_percent"] = row.roofline_percent;
   if (row.naive_s > 0) out["naive_ms"] = row.naive_s * 1e3;
   if (row.error)
-    out["error"] = {{"max_abs", row.error->max_abs}, {"max_rel", row.error->max_rel}, {"rms", row.error->rms}, {"max_ratio_to_naive", row.error->max_ratio}};
+    out["error"] = {{"max_abs", row.error->max_abs},
+                    {"max_rel", row.error->max_rel},
+                    {"rms", row.error->rms},
+                    {"max_ratio_to_naive", row.error->max_ratio}};
   return out;
 }
 

@@ -16,10 +16,14 @@ std::string short_name(const KernelConfig& config) {
   return fmt::format("{} {} {}x{}", name_of(a.pipeline), name_of(a.instruction), a.tile[0], a.tile[1]);
 }
 
-std::string times(double other_s, double own_s) { return other_s > 0 ? fmt::format("{:.2f}x", other_s / own_s) : std::string("-"); }
+std::string times(double other_s, double own_s) {
+  return other_s > 0 ? fmt::format("{:.2f}x", other_s / own_s) : std::string("-");
+}
 
 std::string duration(double seconds) {
-  return seconds < 1e-3 ? fmt::format("{:.1f} us", seconds * 1e6) : seconds < 1 ? fmt::format("{:.3f} ms", seconds * 1e3) : fmt::format("{:.3f} s", seconds);
+  return seconds < 1e-3 ? fmt::format("{:.1f} us", seconds * 1e6)
+         : seconds < 1  ? fmt::format("{:.3f} ms", seconds * 1e3)
+                        : fmt::format("{:.3f} s", seconds);
 }
 
 }  // namespace
@@ -45,7 +49,8 @@ void SummaryTable::add(const BenchRow& row) {
   if (fresh) lines_.push_back({problem, row, 0, false});
   Line& line = lines_[at->second];
   ++line.tried;
-  const bool good = row.status == RowStatus::correct || row.status == RowStatus::unverified || row.status == RowStatus::compiled;
+  const bool good =
+      row.status == RowStatus::correct || row.status == RowStatus::unverified || row.status == RowStatus::compiled;
   const bool faster = good && row.timing && (!line.best.timing || row.timing->median_s < line.best.timing->median_s);
   if (good && (!line.any_good || faster)) line.best = row;
   line.any_good = line.any_good || good;
@@ -53,13 +58,14 @@ void SummaryTable::add(const BenchRow& row) {
 
 void SummaryTable::print(std::FILE* out, const BenchSummary& summary) const {
   if (summary.ceilings)
-    fmt::print(out, "measured ceilings, {} thread{}: fp32 {:.0f} GFLOP/s, bf16 {:.0f} GFLOP/s, memory {:.1f} GB/s\n\n", summary.ceilings->threads,
-               summary.ceilings->threads == 1 ? "" : "s", summary.ceilings->fp32_gflops, summary.ceilings->bf16_gflops, summary.ceilings->read_gbps);
+    fmt::print(out, "measured ceilings, {} thread{}: fp32 {:.0f} GFLOP/s, bf16 {:.0f} GFLOP/s, memory {:.1f} GB/s\n\n",
+               summary.ceilings->threads, summary.ceilings->threads == 1 ? "" : "s", summary.ceilings->fp32_gflops,
+               summary.ceilings->bf16_gflops, summary.ceilings->read_gbps);
   std::size_t widest = 7;
   for (const Line& line : lines_) widest = std::max(widest, line.problem.size());
   const bool naive = std::ranges::any_of(lines_, [](const Line& line) { return line.best.naive_s > 0; });
-  fmt::print(out, "{:{}}  {:>5}  {:24}  {:>10}  {:>8}  {:>6}  {:>9}  {:>6}", "problem", widest, "tried", "best kernel", "time", "TFLOP/s", "% roof", "max error",
-             "/naive");
+  fmt::print(out, "{:{}}  {:>5}  {:24}  {:>10}  {:>8}  {:>6}  {:>9}  {:>6}", "problem", widest, "tried", "best kernel",
+             "time", "TFLOP/s", "% roof", "max error", "/naive");
   if (naive) fmt::print(out, "  {:>8}", "vs naive");
   if (!peers_.peer.empty()) fmt::print(out, "  {:>8}", "vs peer");
   fmt::print(out, "\n");
@@ -77,7 +83,8 @@ void SummaryTable::print(std::FILE* out, const BenchSummary& summary) const {
     }
     fmt::print(out, "{:>10}  {:8.3f}  {:>6}  ", duration(row.timing->median_s), row.timing->gflops() * 1e-3,
                row.roofline_percent > 0 ? fmt::format("{:.0f}", row.roofline_percent) : "-");
-    fmt::print(out, "{:>9}  {:>6}", row.error ? fmt::format("{:.2g}", row.error->max_abs) : "-", row.error ? fmt::format("{:.2f}", row.error->max_ratio) : "-");
+    fmt::print(out, "{:>9}  {:>6}", row.error ? fmt::format("{:.2g}", row.error->max_abs) : "-",
+               row.error ? fmt::format("{:.2f}", row.error->max_ratio) : "-");
     if (naive) fmt::print(out, "  {:>8}", times(row.naive_s, row.timing->median_s));
     if (!peers_.peer.empty()) {
       const auto peer = peers_.median_s.find(line.problem);
@@ -88,7 +95,9 @@ void SummaryTable::print(std::FILE* out, const BenchSummary& summary) const {
   fmt::print(out, "\n{} results", summary.rows);
   if (summary.resumed > 0) fmt::print(out, ", {} found in the file and not repeated", summary.resumed);
   if (summary.wrong + summary.failed > 0) fmt::print(out, ", {} wrong, {} failed", summary.wrong, summary.failed);
-  fmt::print(out, "; times are medians with cold caches; \"/naive\" is the error over that of the same computation done plainly in this precision");
+  fmt::print(out,
+             "; times are medians with cold caches; \"/naive\" is the error over that of the same computation done "
+             "plainly in this precision");
   if (!peers_.peer.empty()) fmt::print(out, "; the peer is {}", peers_.peer);
   fmt::print(out, "\n");
 }

@@ -1,5 +1,5 @@
-// The table a person reads after a bench: per problem the fastest correct kernel, its time, rate, share of the roofline, error, and how it compares
-// with the naive computation and with another library on this machine.
+// The table a person reads after a bench: per problem the fastest correct kernel, its time, rate, share of the
+// roofline, error, and how it compares with the naive computation and with another library on this machine.
 #pragma once
 
 #include <cstdio>
@@ -13,7 +13,8 @@
 
 namespace tilesmith {
 
-/// Times of another library, measured elsewhere: {"peer": "PyTorch 2.x", "rows": [{"problem": {...}, "median_ms": 1.5}]}.
+/// Times of another library, measured elsewhere: {"peer": "PyTorch 2.x", "rows": [{"problem": {...},
+/// "median_ms": 1.5}]}.
 struct PeerTimes {
   std::string peer;
   std::map<std::string, double> median_s;  ///< by describe(problem)
@@ -31,7 +32,7 @@ class SummaryTable {
  private:
   struct Line {
     std::string problem;
-    BenchRow best;           ///< fastest of the correct ones
+    BenchRow best;  ///< fastest of the correct ones
     std::size_t tried = 0;
     bool any_good = false;
   };

@@ -13,19 +13,29 @@ namespace {
 using nlohmann::json;
 
 /// JSON has no infinity or NaN: they become null.
-json finite(double value) { return std::isfinite(value) ? json(value) : json(nullptr); }
-
-json to_json(const ErrorFigures& figures) {
-  return {{"count", figures.count},         {"max_abs", finite(figures.max_abs)},     {"max_rel", finite(figures.max_rel)},
-          {"rms", finite(figures.rms)},     {"mean_abs", finite(figures.mean_abs)},   {"norm_wise", finite(figures.norm_wise)},
-          {"max_ratio_to_naive", finite(figures.max_ratio)}, {"mean_ratio_to_naive", finite(figures.mean_ratio)}};
+json finite(double value) {
+  return std::isfinite(value) ? json(value) : json(nullptr);
 }
 
-TensorStrides rank4(const AttentionStrides& s) { return {s.batch, s.head, s.row, 1}; }
+json to_json(const ErrorFigures& figures) {
+  return {{"count", figures.count},
+          {"max_abs", finite(figures.max_abs)},
+          {"max_rel", finite(figures.max_rel)},
+          {"rms", finite(figures.rms)},
+          {"mean_abs", finite(figures.mean_abs)},
+          {"norm_wise", finite(figures.norm_wise)},
+          {"max_ratio_to_naive", finite(figures.max_ratio)},
+          {"mean_ratio_to_naive", finite(figures.mean_ratio)}};
+}
+
+TensorStrides rank4(const AttentionStrides& s) {
+  return {s.batch, s.head, s.row, 1};
+}
 
 }  // namespace
 
-Result<Verdict> verify_call(const AttentionCase& problem_case, const AttentionExpectation& expectation, AttentionCall call) {
+Result<Verdict> verify_call(const AttentionCase& problem_case, const AttentionExpectation& expectation,
+                            AttentionCall call) {
   const AttentionProblem& p = problem_case.problem();
   const AttentionTensors tensors = problem_case.tensors();
   AttentionOutputs unused;
@@ -57,7 +67,11 @@ Result<TrialTiming> time_call(const AttentionCase& problem_case, AttentionCall c
   AttentionOutputs outputs = problem_case.make_outputs();
   const AttentionArguments arguments = problem_case.arguments(outputs);
   Status status;
-  const Timing timing = measure([&] { if (status) status = call(arguments); }, problem_case.touched(outputs), options);
+  const Timing timing = measure(
+      [&] {
+        if (status) status = call(arguments);
+      },
+      problem_case.touched(outputs), options);
   if (!status) return std::unexpected(status.error());
   return TrialTiming{.median_s = timing.median(),
                      .best_s = timing.best(),

@@ -22,17 +22,19 @@ struct TrialTiming {
   double best_s = 0;
   double spread = 0;  ///< interquartile range over median
   int samples = 0;
-  double flops = 0;   ///< of the problem, useful ones only
-  double bytes = 0;   ///< each input and output once
+  double flops = 0;  ///< of the problem, useful ones only
+  double bytes = 0;  ///< each input and output once
 
   [[nodiscard]] double gflops() const { return flops / median_s * 1e-9; }
   [[nodiscard]] double gbps() const { return bytes / median_s * 1e-9; }
 };
 
 /// Runs the call once on poisoned outputs between red zones and judges the result.
-[[nodiscard]] Result<Verdict> verify_call(const AttentionCase& problem_case, const AttentionExpectation& expectation, AttentionCall call);
+[[nodiscard]] Result<Verdict> verify_call(const AttentionCase& problem_case, const AttentionExpectation& expectation,
+                                          AttentionCall call);
 
-[[nodiscard]] Result<TrialTiming> time_call(const AttentionCase& problem_case, AttentionCall call, const MeasureOptions& options);
+[[nodiscard]] Result<TrialTiming> time_call(const AttentionCase& problem_case, AttentionCall call,
+                                            const MeasureOptions& options);
 
 [[nodiscard]] nlohmann::json to_json(const TrialTiming& timing);
 [[nodiscard]] nlohmann::json to_json(const Verdict& verdict);

@@ -38,14 +38,16 @@ Status print_archs(bool as_json) {
   }
 
   if (machine)
-    fmt::print("CPU  {}: {}, {} threads, L1d {} KiB, L2 {} KiB\n", machine->model, machine->levels.front().arch.text(), machine->threads,
-               machine->l1d_bytes / 1024, machine->l2_bytes / 1024);
+    fmt::print("CPU  {}: {}, {} threads, L1d {} KiB, L2 {} KiB\n", machine->model, machine->levels.front().arch.text(),
+               machine->threads, machine->l1d_bytes / 1024, machine->l2_bytes / 1024);
   else
     fmt::print("CPU  {}\n", machine.error().text());
   for (const CpuSpec& spec : specs) {
     const bool runs = machine && machine->level(spec.arch) != nullptr;
     const std::string state =
-        runs ? std::string("runs here") : fmt::format("lacks {}", fmt::join(machine ? missing_features(spec, machine->features) : spec.features, ", "));
+        runs ? std::string("runs here")
+             : fmt::format("lacks {}",
+                           fmt::join(machine ? missing_features(spec, machine->features) : spec.features, ", "));
     fmt::print("  {:16} {:28} {}\n", spec.arch.text(), state, spec.about);
   }
   return {};
@@ -54,7 +56,8 @@ Status print_archs(bool as_json) {
 }  // namespace
 
 void add_arch(CLI::App& app, int& exit_code) {
-  CLI::App* verb = app.add_subcommand("arch", "The architectures known, the devices found, and what each backend lacks");
+  CLI::App* verb =
+      app.add_subcommand("arch", "The architectures known, the devices found, and what each backend lacks");
   auto as_json = std::make_shared<bool>(false);
   verb->add_flag("--json", *as_json, "One JSON document");
   verb->callback([as_json, &exit_code] { exit_code = exit_code_of(print_archs(*as_json)); });

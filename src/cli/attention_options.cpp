@@ -20,15 +20,23 @@ void AttentionOptions::add_to(CLI::App& verb) {
   verb.add_option("--head-dim-qk", head_dim_qk, "Head dimension of q and k (default 128)")->group(sizes);
   verb.add_option("--head-dim-v", head_dim_v, "Head dimension of v and o (default: head-dim-qk)")->group(sizes);
   verb.add_option("--dtype", dtype, "fp32, fp16 or bf16")->capture_default_str()->group(sizes);
-  verb.add_option("--layout", layout, "Order of the tensors' dimensions: bhsd or bshd")->capture_default_str()->group(sizes);
-  verb.add_option("--mode", mode, "batch, or group for sequences of different lengths (default: group when offsets are given)")->group(sizes);
+  verb.add_option("--layout", layout, "Order of the tensors' dimensions: bhsd or bshd")
+      ->capture_default_str()
+      ->group(sizes);
+  verb.add_option("--mode", mode,
+                  "batch, or group for sequences of different lengths (default: group when offsets are given)")
+      ->group(sizes);
 
   const char* traits = "Traits";
   verb.add_option("--mask", mask, "none, top_left or bottom_right (causal)")->capture_default_str()->group(traits);
-  verb.add_option("--window", window, "LEFT,RIGHT: keys a query sees on each side; -1 is unbounded")->delimiter(',')->expected(2)->group(traits);
+  verb.add_option("--window", window, "LEFT,RIGHT: keys a query sees on each side; -1 is unbounded")
+      ->delimiter(',')
+      ->expected(2)
+      ->group(traits);
   verb.add_option("--scale", scale, "Factor of the logits (default 1/sqrt(head-dim-qk))")->group(traits);
   verb.add_option("--softcap", softcap, "Soft cap of the logits (0: none)")->group(traits);
-  verb.add_option("--bias", bias, "File of a bias that broadcasts to (batch, heads, seqlen_q, seqlen_k)")->group(traits);
+  verb.add_option("--bias", bias, "File of a bias that broadcasts to (batch, heads, seqlen_q, seqlen_k)")
+      ->group(traits);
   verb.add_option("--alibi", alibi, "File of ALiBi slopes, (heads) or (batch, heads)")->group(traits);
   verb.add_option("--sink", sink, "File of sink logits, (heads)")->group(traits);
   verb.add_flag("--random-bias", random_bias, "A random bias")->group(traits);
@@ -58,7 +66,8 @@ class Dimension {
   Status tell(std::optional<std::int64_t> value, const std::string& by) {
     if (!value) return {};
     if (value_ && *value_ != *value)
-      return fail(ErrorCode::invalid_argument, fmt::format("{} is {} by {} and {} by {}", name_, *value_, by_, *value, by), "one value");
+      return fail(ErrorCode::invalid_argument,
+                  fmt::format("{} is {} by {} and {} by {}", name_, *value_, by_, *value, by), "one value");
     value_ = value;
     by_ = by;
     return {};
@@ -72,11 +81,12 @@ class Dimension {
 };
 
 struct Dimensions {
-  Dimension batch{"batch"}, heads_q{"heads_q"}, heads_kv{"heads_kv"}, seqlen_q{"seqlen_q"}, seqlen_k{"seqlen_k"}, head_dim_qk{"head_dim_qk"},
-      head_dim_v{"head_dim_v"};
+  Dimension batch{"batch"}, heads_q{"heads_q"}, heads_kv{"heads_kv"}, seqlen_q{"seqlen_q"}, seqlen_k{"seqlen_k"},
+      head_dim_qk{"head_dim_qk"}, head_dim_v{"head_dim_v"};
 };
 
-Status tell_shape(const char* name, const HostArray& array, bool group, bool bhsd, Dimension& batch, Dimension& heads, Dimension& length, Dimension& dim) {
+Status tell_shape(const char* name, const HostArray& array, bool group, bool bhsd, Dimension& batch, Dimension& heads,
+                  Dimension& length, Dimension& dim) {
   if (array.shape.empty() && array.data.empty()) return {};
   const std::size_t rank = group ? 3 : 4;
   if (array.shape.size() != rank)
@@ -132,7 +142,8 @@ Result<AttentionCase> make_case(const AttentionOptions& options) {
   }
   const bool offsets = !inputs.cu_seqlens_q.empty() || !inputs.cu_seqlens_k.empty();
   if (offsets && (inputs.cu_seqlens_q.empty() || inputs.cu_seqlens_k.empty()))
-    return fail(ErrorCode::invalid_argument, "only one of --cu-seqlens-q and --cu-seqlens-k is given", "both, in group mode");
+    return fail(ErrorCode::invalid_argument, "only one of --cu-seqlens-q and --cu-seqlens-k is given",
+                "both, in group mode");
   problem.mode = offsets ? SequenceMode::group : SequenceMode::batch;
   if (!options.mode.empty()) {
     TS_ASSIGN(const SequenceMode mode, parse_enum<SequenceMode>(options.mode));
@@ -142,7 +153,8 @@ Result<AttentionCase> make_case(const AttentionOptions& options) {
   }
   const bool group = problem.mode == SequenceMode::group;
   if (group && !offsets && (!inputs.q.shape.empty() || !inputs.k.shape.empty() || !inputs.v.shape.empty()))
-    return fail(ErrorCode::invalid_argument, "group mode with tensors from files but no offsets", "--cu-seqlens-q F.npy --cu-seqlens-k F.npy");
+    return fail(ErrorCode::invalid_argument, "group mode with tensors from files but no offsets",
+                "--cu-seqlens-q F.npy --cu-seqlens-k F.npy");
 
   Dimensions d;
   TS_TRY(d.batch.tell(options.batch, "--batch"));

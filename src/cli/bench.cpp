@@ -32,7 +32,8 @@ struct BenchCliOptions {
 void add_options(CLI::App& verb, BenchCliOptions& o) {
   verb.add_option("--shapes", o.shapes, "Shape matrix (YAML; default: the built-in one)");
   verb.add_option("--shard", o.shard, "I/N: every N-th problem, chosen by a stable hash");
-  verb.add_option("--peers", o.peers, "JSON of other libraries' times, to compare with (bench/peers/torch_sdpa.py writes it)");
+  verb.add_option("--peers", o.peers,
+                  "JSON of other libraries' times, to compare with (bench/peers/torch_sdpa.py writes it)");
   verb.add_option("--csv", o.csv, "Append results to this file, row by row");
   verb.add_option("--json", o.json, "Write results as one JSON document; - is standard output");
   verb.add_flag("--verify", o.verify, "Compare every result with a float64 reference");
@@ -60,18 +61,25 @@ Status bench(const BenchCliOptions& o) {
   BenchOptions options;
   if (o.workers < 0 || o.max_kernels < 0 || o.max_problems < 0)
     return fail(ErrorCode::invalid_argument, "a negative count", "0 or more");
-  if (o.threads < 0 || o.threads > 4096) return fail(ErrorCode::invalid_argument, fmt::format("--threads {}", o.threads), "1 to 4096, or 0 for every processor");
-  if (!(o.limit_s >= 0.001 && o.limit_s <= 1e6)) return fail(ErrorCode::invalid_argument, fmt::format("--limit {}", o.limit_s), "0.001 to 1000000 seconds");
-  if (o.resume && o.csv.empty()) return fail(ErrorCode::invalid_argument, "--resume without --csv", "the file to go on with");
+  if (o.threads < 0 || o.threads > 4096)
+    return fail(ErrorCode::invalid_argument, fmt::format("--threads {}", o.threads),
+                "1 to 4096, or 0 for every processor");
+  if (!(o.limit_s >= 0.001 && o.limit_s <= 1e6))
+    return fail(ErrorCode::invalid_argument, fmt::format("--limit {}", o.limit_s), "0.001 to 1000000 seconds");
+  if (o.resume && o.csv.empty())
+    return fail(ErrorCode::invalid_argument, "--resume without --csv", "the file to go on with");
   if (!o.config.empty()) {
     TS_ASSIGN(const std::string text, read_file(o.config, 16u << 20));
     TS_ASSIGN(options.config, BenchConfig::parse(o.config, text));
   }
   TS_ASSIGN(const std::vector<AttentionProblem> problems, load_problems(o.shapes, o.category, o.shard));
   for (const AttentionProblem& problem : problems)
-    if (options.config.allows(problem) && (o.max_problems == 0 || options.problems.size() < static_cast<std::size_t>(o.max_problems)))
+    if (options.config.allows(problem) &&
+        (o.max_problems == 0 || options.problems.size() < static_cast<std::size_t>(o.max_problems)))
       options.problems.push_back(problem);
-  if (options.problems.empty()) return fail(ErrorCode::invalid_argument, "no problem is left after the sweep's allow-lists", "wider lists, or another category");
+  if (options.problems.empty())
+    return fail(ErrorCode::invalid_argument, "no problem is left after the sweep's allow-lists",
+                "wider lists, or another category");
   if (o.dry_run) {
     nlohmann::json list = nlohmann::json::array();
     for (const AttentionProblem& problem : options.problems) list.push_back(to_json(problem));
@@ -112,7 +120,8 @@ Status bench(const BenchCliOptions& o) {
     if (!o.json.empty()) rows.push_back(to_json(row));
     if (row.status != RowStatus::correct && row.status != RowStatus::unverified && row.status != RowStatus::compiled) {
       ++failures;
-      fmt::print(stderr, "{}: {} on {}: {}\n", name_of(row.status), native_name(row.config), describe(row.problem), row.message);
+      fmt::print(stderr, "{}: {} on {}: {}\n", name_of(row.status), native_name(row.config), describe(row.problem),
+                 row.message);
     }
     table.add(row);
   };
@@ -123,7 +132,8 @@ Status bench(const BenchCliOptions& o) {
   measuring.reset();
   building.reset();
 
-  nlohmann::json document = {{"rows", std::move(rows)}, {"resumed", summary.resumed}, {"wrong", summary.wrong}, {"failed", summary.failed}};
+  nlohmann::json document = {
+      {"rows", std::move(rows)}, {"resumed", summary.resumed}, {"wrong", summary.wrong}, {"failed", summary.failed}};
   if (summary.ceilings)
     document["ceilings"] = {{"threads", summary.ceilings->threads},
                             {"fp32_gflops", summary.ceilings->fp32_gflops},
@@ -137,8 +147,10 @@ Status bench(const BenchCliOptions& o) {
   }
   if (!o.json.empty()) TS_TRY(write_json(o.json, document));
   if (summary.rows + summary.resumed + summary.skipped_problems == 0)
-    return fail(ErrorCode::invalid_argument, "no kernel is left after the sweep's allow-lists", "wider lists of arch, pipeline, instruction, tile_m and tile_n");
-  if (summary.wrong > 0) return fail(ErrorCode::wrong_result, fmt::format("{} results are wrong", summary.wrong), "their rows say how");
+    return fail(ErrorCode::invalid_argument, "no kernel is left after the sweep's allow-lists",
+                "wider lists of arch, pipeline, instruction, tile_m and tile_n");
+  if (summary.wrong > 0)
+    return fail(ErrorCode::wrong_result, fmt::format("{} results are wrong", summary.wrong), "their rows say how");
   return {};
 }
 
@@ -148,7 +160,8 @@ void add_bench(CLI::App& app, int& exit_code) {
   CLI::App* verb = app.add_subcommand("bench", "Measure the candidates of a sweep on a shape matrix");
   auto options = std::make_shared<BenchCliOptions>();
   verb->add_option("config", options->config, "Sweep file (JSON); all kernels when absent");
-  verb->add_option("--category", options->category, "Tier of the shape matrix: smoke, full or nightly")->capture_default_str();
+  verb->add_option("--category", options->category, "Tier of the shape matrix: smoke, full or nightly")
+      ->capture_default_str();
   add_options(*verb, *options);
   verb->callback([options, &exit_code] { exit_code = exit_code_of(bench(*options)); });
 }
@@ -161,8 +174,10 @@ void add_sweep(CLI::App& app, int& exit_code) {
   verb->add_option("--variant", *variant, "Attention variant: fwd")->capture_default_str();
   add_options(*verb, *options);
   verb->callback([options, variant, &exit_code] {
-    exit_code = exit_code_of(*variant == "fwd" ? bench(*options)
-                                               : Status(fail(ErrorCode::unsupported, fmt::format("--variant {}: no kernel of it runs here", *variant), "fwd")));
+    exit_code = exit_code_of(
+        *variant == "fwd" ? bench(*options)
+                          : Status(fail(ErrorCode::unsupported,
+                                        fmt::format("--variant {}: no kernel of it runs here", *variant), "fwd")));
   });
 }
 

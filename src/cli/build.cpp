@@ -1,4 +1,5 @@
-// tilesmith generate: the sources of listed instances, with a build.ninja. tilesmith build: the same instances compiled into the store.
+// tilesmith generate: the sources of listed instances, with a build.ninja. tilesmith build: the same instances compiled
+// into the store.
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 
@@ -39,9 +40,12 @@ Result<std::vector<KernelConfig>> selected(const BuildOptionsOfVerb& options) {
         return configs.size() <= options.max;
       },
       statistics));
-  if (configs.empty()) return fail(ErrorCode::invalid_argument, "the selection holds no instance", "tilesmith list shows what a selection holds");
+  if (configs.empty())
+    return fail(ErrorCode::invalid_argument, "the selection holds no instance",
+                "tilesmith list shows what a selection holds");
   if (configs.size() > options.max)
-    return fail(ErrorCode::invalid_argument, fmt::format("the selection holds more than {} instances", options.max), "a narrower --filter, or a larger --max");
+    return fail(ErrorCode::invalid_argument, fmt::format("the selection holds more than {} instances", options.max),
+                "a narrower --filter, or a larger --max");
   return configs;
 }
 
@@ -50,7 +54,8 @@ Result<const CpuSpec*> level_of(const std::vector<CpuSpec>& specs, const std::st
     if (spec.arch.text() == arch) return &spec;
   std::vector<std::string_view> known;
   for (const CpuSpec& spec : specs) known.push_back(spec.arch.text());
-  return fail(ErrorCode::unsupported, fmt::format("sources are not generated for {}", arch), fmt::format("{}", fmt::join(known, ", ")));
+  return fail(ErrorCode::unsupported, fmt::format("sources are not generated for {}", arch),
+              fmt::format("{}", fmt::join(known, ", ")));
 }
 
 /// Ninja reads "$", ":" and space as its own.
@@ -71,13 +76,16 @@ Status generate_sources(const BuildOptionsOfVerb& options) {
   std::filesystem::create_directories(options.out, code);
   if (code) return fail(ErrorCode::io, fmt::format("cannot create {}: {}", options.out, code.message()));
 
-  std::string ninja = "# Builds one shared object for each kernel: ninja -f build.ninja\ncxx = c++\n\nrule kernel\n  command = $cxx $flags -shared -fPIC -o $out $in\n"
-                      "  description = $out\n\n";
+  std::string ninja =
+      "# Builds one shared object for each kernel: ninja -f build.ninja\ncxx = c++\n\nrule kernel\n  command = $cxx "
+      "$flags -shared -fPIC -o $out $in\n"
+      "  description = $out\n\n";
   Progress progress("generating", configs.size());
   for (std::size_t i = 0; i < configs.size(); ++i) {
     TS_ASSIGN(const Source source, generate(configs[i], *spec));
     TS_TRY(write_file_atomic(std::filesystem::path(options.out) / (source.name + ".cpp"), source.text));
-    ninja += fmt::format("build {0}.so: kernel {0}.cpp\n  flags = {1}\n", source.name, ninja_escaped(fmt::format("{}", fmt::join(source.options, " "))));
+    ninja += fmt::format("build {0}.so: kernel {0}.cpp\n  flags = {1}\n", source.name,
+                         ninja_escaped(fmt::format("{}", fmt::join(source.options, " "))));
     progress.update(i + 1);
   }
   TS_TRY(write_file_atomic(std::filesystem::path(options.out) / "build.ninja", ninja));
@@ -86,7 +94,9 @@ Status generate_sources(const BuildOptionsOfVerb& options) {
 }
 
 Status build_into_store(const BuildOptionsOfVerb& options) {
-  if (options.workers < 0) return fail(ErrorCode::invalid_argument, fmt::format("--workers {}", options.workers), "1 or more, or 0 for as many as fit");
+  if (options.workers < 0)
+    return fail(ErrorCode::invalid_argument, fmt::format("--workers {}", options.workers),
+                "1 or more, or 0 for as many as fit");
   TS_ASSIGN(const std::vector<KernelConfig> configs, selected(options));
   // Compiling needs the level's facts, not the level's processor: every level can be built anywhere.
   TS_ASSIGN(CpuMachine builder, [&]() -> Result<CpuMachine> {
@@ -97,10 +107,11 @@ Status build_into_store(const BuildOptionsOfVerb& options) {
   }());
   Registry registry(builder);
   std::unique_ptr<Progress> progress;
-  const std::vector<Status> built = registry.build(configs, options.workers, [&](std::size_t done, std::size_t total, std::size_t failed) {
-    if (!progress) progress = std::make_unique<Progress>("compiling", total);
-    progress->update(done, failed == 0 ? std::string() : fmt::format("{} failed", failed));
-  });
+  const std::vector<Status> built =
+      registry.build(configs, options.workers, [&](std::size_t done, std::size_t total, std::size_t failed) {
+        if (!progress) progress = std::make_unique<Progress>("compiling", total);
+        progress->update(done, failed == 0 ? std::string() : fmt::format("{} failed", failed));
+      });
   progress.reset();
   std::size_t failed = 0;
   for (std::size_t i = 0; i < built.size(); ++i) {
@@ -115,7 +126,8 @@ Status build_into_store(const BuildOptionsOfVerb& options) {
 }  // namespace
 
 void add_generate(CLI::App& app, int& exit_code) {
-  CLI::App* verb = app.add_subcommand("generate", "Write the sources of the listed instances, and a build.ninja that builds them");
+  CLI::App* verb =
+      app.add_subcommand("generate", "Write the sources of the listed instances, and a build.ninja that builds them");
   auto options = std::make_shared<BuildOptionsOfVerb>();
   options->selection.add_to(*verb);
   verb->add_option("--out", options->out, "Folder to write to")->required();

@@ -7,7 +7,9 @@
 
 namespace tilesmith::cli {
 
-std::string json_text(const nlohmann::json& document) { return document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n"; }
+std::string json_text(const nlohmann::json& document) {
+  return document.dump(2, ' ', false, nlohmann::json::error_handler_t::replace) + "\n";
+}
 
 int exit_code_of(const Status& status) {
   if (status) return kSuccess;

@@ -23,10 +23,12 @@ void print_usage_error(const CLI::App& app, const CLI::ParseError& error) {
     words += " " + verb->get_name();
   }
   std::vector<std::string> known;
-  for (const CLI::App* sub : verb->get_subcommands([](const CLI::App*) { return true; })) known.push_back(sub->get_name());
+  for (const CLI::App* sub : verb->get_subcommands([](const CLI::App*) { return true; }))
+    known.push_back(sub->get_name());
   for (const CLI::Option* option : verb->get_options()) known.push_back(option->get_name());
   for (const std::string& word : verb->remaining())
-    if (const std::string near = did_you_mean(word, known); !near.empty()) fmt::print(stderr, "hint: {}: {}\n", word, near);
+    if (const std::string near = did_you_mean(word, known); !near.empty())
+      fmt::print(stderr, "hint: {}: {}\n", word, near);
   fmt::print(stderr, "hint: {} --help lists what it takes\n", words);
 }
 
@@ -35,7 +37,9 @@ int run(int argc, char** argv) {
   app.require_subcommand(1);
   app.set_help_all_flag("--help-all", "Help of every verb");
   int exit_code = kSuccess;
-  for (const auto add : {add_arch, add_list, add_explain, add_generate, add_build, add_run, add_bench, add_sweep, add_store}) add(app, exit_code);
+  for (const auto add :
+       {add_arch, add_list, add_explain, add_generate, add_build, add_run, add_bench, add_sweep, add_store})
+    add(app, exit_code);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp& help) {
@@ -48,7 +52,8 @@ int run(int argc, char** argv) {
   }
   // What was printed may be lost (a full disk behind standard output); then nothing succeeded.
   if (std::fflush(stdout) != 0 || std::ferror(stdout) != 0)
-    return exit_code_of(std::unexpected(Error{ErrorCode::io, "cannot write to standard output", "free some disk space, or another place"}));
+    return exit_code_of(std::unexpected(
+        Error{ErrorCode::io, "cannot write to standard output", "free some disk space, or another place"}));
   return exit_code;
 }
 
@@ -61,9 +66,12 @@ int main(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     std::fputs("error: out of memory\n", stderr);
   } catch (const std::system_error& error) {
-    std::fprintf(stderr, "error: %s\nhint: the system refused a write or a thread; free disk space, memory or processes\n", error.what());
+    std::fprintf(stderr,
+                 "error: %s\nhint: the system refused a write or a thread; free disk space, memory or processes\n",
+                 error.what());
   } catch (const std::exception& error) {
-    std::fprintf(stderr, "error: %s\nhint: this is a defect of tilesmith; please report it with the command line\n", error.what());
+    std::fprintf(stderr, "error: %s\nhint: this is a defect of tilesmith; please report it with the command line\n",
+                 error.what());
   }
   return tilesmith::cli::kFailure;
 }

@@ -28,7 +28,8 @@ struct RunOptions {
 Status run_attention(const RunOptions& options) {
   if (options.device != "cpu") return fail(ErrorCode::unsupported, fmt::format("--device {}", options.device), "cpu");
   if (options.threads < 0 || options.threads > 4096)
-    return fail(ErrorCode::invalid_argument, fmt::format("--threads {}", options.threads), "1 to 4096, or 0 for every processor");
+    return fail(ErrorCode::invalid_argument, fmt::format("--threads {}", options.threads),
+                "1 to 4096, or 0 for every processor");
   const std::array targets{TensorTarget{options.attention.out, "o"}, TensorTarget{options.attention.lse, "lse"}};
   TS_TRY(check_targets(targets));
   TS_ASSIGN(const AttentionCase problem_case, make_case(options.attention));
@@ -42,7 +43,8 @@ Status run_attention(const RunOptions& options) {
   AttentionOutputs outputs = problem_case.make_outputs();
   TS_TRY(plan->run(problem_case.arguments(outputs)));
   if (!options.attention.out.empty() || !options.attention.lse.empty())
-    TS_TRY(write_tensors(targets, std::array{problem_case.output_array(outputs), problem.lse ? problem_case.lse_array(outputs) : HostArray{}}));
+    TS_TRY(write_tensors(targets, std::array{problem_case.output_array(outputs),
+                                             problem.lse ? problem_case.lse_array(outputs) : HostArray{}}));
 
   std::optional<TrialTiming> timing;
   if (!options.no_time) {
@@ -70,17 +72,21 @@ Status run_attention(const RunOptions& options) {
     fmt::print("kernel   {}\n", plan->kernel_name());
     fmt::print("chosen   {}\n", plan->reason());
     if (timing)
-      fmt::print("time     {:.4f} ms median of {}, best {:.4f}, spread {:.1f} %, cold caches\nrate     {:.1f} GFLOP/s, {:.1f} GB/s\n",
-                 timing->median_s * 1e3, timing->samples, timing->best_s * 1e3, timing->spread * 100, timing->gflops(), timing->gbps());
+      fmt::print(
+          "time     {:.4f} ms median of {}, best {:.4f}, spread {:.1f} %, cold caches\nrate     {:.1f} GFLOP/s, {:.1f} "
+          "GB/s\n",
+          timing->median_s * 1e3, timing->samples, timing->best_s * 1e3, timing->spread * 100, timing->gflops(),
+          timing->gbps());
     if (verdict) {
       const ErrorFigures& e = verdict->output;
-      fmt::print("error    max abs {:.3g}, max rel {:.3g}, RMS {:.3g}, {:.2f} of the naive computation's: {}\n", e.max_abs, e.max_rel, e.rms, e.max_ratio,
-                 to_string(verdict->outcome));
+      fmt::print("error    max abs {:.3g}, max rel {:.3g}, RMS {:.3g}, {:.2f} of the naive computation's: {}\n",
+                 e.max_abs, e.max_rel, e.rms, e.max_ratio, to_string(verdict->outcome));
       if (!verdict->reason.empty()) fmt::print("         {}\n", verdict->reason);
     }
   }
   if (verdict && verdict->outcome == Outcome::fail)
-    return fail(ErrorCode::wrong_result, fmt::format("the result of {} is wrong: {}", plan->kernel_name(), verdict->reason),
+    return fail(ErrorCode::wrong_result,
+                fmt::format("the result of {} is wrong: {}", plan->kernel_name(), verdict->reason),
                 fmt::format("repeat with: {}", repro_command(problem)));
   return {};
 }

@@ -9,9 +9,12 @@ namespace {
 
 Result<std::pair<int, int>> parse_head_dims(const std::string& text) {
   int qk = 0, v = 0, used = 0;
-  if (std::sscanf(text.c_str(), "%5dx%5d%n", &qk, &v, &used) == 2 && static_cast<std::size_t>(used) == text.size()) return std::pair(qk, v);
-  if (std::sscanf(text.c_str(), "%5d%n", &qk, &used) == 1 && static_cast<std::size_t>(used) == text.size()) return std::pair(qk, qk);
-  return fail(ErrorCode::invalid_argument, fmt::format("--head-dim {}", text), "one figure, or two joined by x: 192x128");
+  if (std::sscanf(text.c_str(), "%5dx%5d%n", &qk, &v, &used) == 2 && static_cast<std::size_t>(used) == text.size())
+    return std::pair(qk, v);
+  if (std::sscanf(text.c_str(), "%5d%n", &qk, &used) == 1 && static_cast<std::size_t>(used) == text.size())
+    return std::pair(qk, qk);
+  return fail(ErrorCode::invalid_argument, fmt::format("--head-dim {}", text),
+              "one figure, or two joined by x: 192x128");
 }
 
 }  // namespace
@@ -21,19 +24,23 @@ void Selection::add_to(CLI::App& verb) {
   verb.add_option("--arch", request.arch, "Architecture, for example gfx950 or x86_64_v4");
   verb.add_option("--op", operation, "attention, gemm or conv")->capture_default_str();
   verb.add_option("--variant", request.variant, "One variant of the operation; all when absent");
-  verb.add_option("--receipt", request.receipt, "Attention: a receipt's number, or the name of a profile")->capture_default_str();
+  verb.add_option("--receipt", request.receipt, "Attention: a receipt's number, or the name of a profile")
+      ->capture_default_str();
   verb.add_option("--mode", mode, "rules, exhaustive, tables or sound")->capture_default_str();
   verb.add_option("--dtype", request.data_types, "Data types; all when absent")->delimiter(',');
   verb.add_option("--head-dim", head_dims, "Attention: head dims, 128 or 192x128; all when absent")->delimiter(',');
-  verb.add_option("--ndim", request.spatial_dims, "Conv: spatial dimensions; those of the rule set when absent")->delimiter(',');
+  verb.add_option("--ndim", request.spatial_dims, "Conv: spatial dimensions; those of the rule set when absent")
+      ->delimiter(',');
   verb.add_option("--layout", request.layout, "GEMM: layouts of A, B and C")->capture_default_str();
   verb.add_option("--rule-set", request.rule_set, "Conv: full, full-tests, tiny or default; GEMM: a preselected set");
-  verb.add_option("--filter", request.filters, "Keep what the expression holds for: \"c.hdim_q == 128 and c.lse\"")->allow_extra_args(false);
+  verb.add_option("--filter", request.filters, "Keep what the expression holds for: \"c.hdim_q == 128 and c.lse\"")
+      ->allow_extra_args(false);
   verb.add_option("--filter-file", request.filter_files, "The same, from a file")->allow_extra_args(false);
 }
 
 Result<Listing> Selection::prepare() const {
-  if (request.arch.empty()) return fail(ErrorCode::invalid_argument, "--arch is missing", "tilesmith arch names the architectures");
+  if (request.arch.empty())
+    return fail(ErrorCode::invalid_argument, "--arch is missing", "tilesmith arch names the architectures");
   ListRequest asked = request;
   TS_ASSIGN(asked.operation, parse_enum<Operation>(operation));
   TS_ASSIGN(asked.mode, parse_enum<EnumerationMode>(mode));

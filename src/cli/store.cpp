@@ -12,12 +12,17 @@ namespace tilesmith::cli {
 namespace {
 
 nlohmann::json to_json(const StoreStats& stats) {
-  return {{"entries", stats.entries}, {"failures", stats.failures}, {"bytes", stats.bytes}, {"quarantined", stats.quarantined}, {"in_progress", stats.in_progress}};
+  return {{"entries", stats.entries},
+          {"failures", stats.failures},
+          {"bytes", stats.bytes},
+          {"quarantined", stats.quarantined},
+          {"in_progress", stats.in_progress}};
 }
 
 void print(const StoreStats& stats) {
-  fmt::print("{} entries ({} of them remembered failures), {:.1f} MiB, {} in quarantine, {} in progress\n", stats.entries, stats.failures,
-             static_cast<double>(stats.bytes) / (1 << 20), stats.quarantined, stats.in_progress);
+  fmt::print("{} entries ({} of them remembered failures), {:.1f} MiB, {} in quarantine, {} in progress\n",
+             stats.entries, stats.failures, static_cast<double>(stats.bytes) / (1 << 20), stats.quarantined,
+             stats.in_progress);
 }
 
 /// "500M", "2G" or a number of bytes.
@@ -54,7 +59,8 @@ Status verify(bool as_json) {
     fmt::print("{}\n", nlohmann::json{{"checked", verdict.checked}, {"corrupt", std::move(corrupt)}}.dump(2));
   } else {
     for (const Error& error : verdict.corrupt) fmt::print("{}\n", error.text());
-    fmt::print("{} entries checked, {} were corrupt and are in quarantine; they are rebuilt when needed\n", verdict.checked, verdict.corrupt.size());
+    fmt::print("{} entries checked, {} were corrupt and are in quarantine; they are rebuilt when needed\n",
+               verdict.checked, verdict.corrupt.size());
   }
   return {};
 }

@@ -28,7 +28,8 @@ FileAndName split(const std::string& argument) {
 }
 
 Error wrong_extension(const std::string& argument) {
-  return {ErrorCode::invalid_argument, fmt::format("{} is neither a .npy nor a .safetensors file", argument), "x.npy, or x.safetensors:tensor_name"};
+  return {ErrorCode::invalid_argument, fmt::format("{} is neither a .npy nor a .safetensors file", argument),
+          "x.npy, or x.safetensors:tensor_name"};
 }
 
 }  // namespace
@@ -43,19 +44,22 @@ Result<HostArray> read_tensor(const std::string& argument) {
   std::vector<std::string> names;
   for (const auto& [known, entry] : tensors.entries())
     if (names.size() < 20) names.push_back(known);
-  return fail(ErrorCode::invalid_argument, fmt::format("{} holds {} tensors and none is named", file, tensors.entries().size()),
+  return fail(ErrorCode::invalid_argument,
+              fmt::format("{} holds {} tensors and none is named", file, tensors.entries().size()),
               fmt::format("{}:NAME with one of {}", file, fmt::join(names, ", ")));
 }
 
 Result<std::vector<std::int32_t>> read_offsets(const std::string& argument) {
   TS_ASSIGN(const HostArray array, read_tensor(argument));
   if (array.shape.size() != 1 || array.shape[0] == 0 || is_floating(array.type) || array.type == ElementType::boolean)
-    return fail(ErrorCode::invalid_argument, fmt::format("{} has shape {} and type {}", argument, shape_text(array.shape), to_string(array.type)),
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("{} has shape {} and type {}", argument, shape_text(array.shape), to_string(array.type)),
                 "batch + 1 integers");
   std::vector<std::int32_t> offsets;
   for (std::size_t i = 0; i < array.count(); ++i) {
     const double value = load_element(array.type, array.data.data(), i);
-    if (value < 0 || value > INT32_MAX) return fail(ErrorCode::invalid_argument, fmt::format("{}[{}] is {}", argument, i, value), "0 to 2147483647");
+    if (value < 0 || value > INT32_MAX)
+      return fail(ErrorCode::invalid_argument, fmt::format("{}[{}] is {}", argument, i, value), "0 to 2147483647");
     offsets.push_back(static_cast<std::int32_t>(value));
   }
   return offsets;
@@ -71,7 +75,8 @@ Status check_targets(std::span<const TensorTarget> targets) {
     std::vector<std::string>& taken = names[file];
     const std::string name = npy ? std::string() : given.empty() ? target.default_name : given;
     if (std::ranges::find(taken, name) != taken.end())
-      return fail(ErrorCode::invalid_argument, fmt::format("two tensors are to be written to {}", target.argument), "a place for each");
+      return fail(ErrorCode::invalid_argument, fmt::format("two tensors are to be written to {}", target.argument),
+                  "a place for each");
     taken.push_back(name);
   }
   return {};
@@ -84,7 +89,8 @@ Status write_tensors(std::span<const TensorTarget> targets, std::span<const Host
     const auto [file, given] = split(targets[i].argument);
     files[file].emplace_back(given.empty() ? targets[i].default_name : given, arrays[i]);
   }
-  for (const auto& [file, tensors] : files) TS_TRY(file.ends_with(".npy") ? write_npy(file, tensors.front().second) : write_safetensors(file, tensors));
+  for (const auto& [file, tensors] : files)
+    TS_TRY(file.ends_with(".npy") ? write_npy(file, tensors.front().second) : write_safetensors(file, tensors));
   return {};
 }
 

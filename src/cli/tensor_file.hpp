@@ -1,4 +1,5 @@
-// Tensors named on the command line: "x.npy", "model.safetensors:layer0.q", or "model.safetensors" when it holds one tensor.
+// Tensors named on the command line: "x.npy", "model.safetensors:layer0.q", or "model.safetensors" when it holds one
+// tensor.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +16,8 @@ namespace tilesmith::cli {
 /// A rank-1 array of integers that fit 32 bits.
 [[nodiscard]] Result<std::vector<std::int32_t>> read_offsets(const std::string& argument);
 
-/// Whether tensors can be written to these places: .npy, or .safetensors[:name]; several in one .safetensors file need names of their own.
-/// Empty arguments are skipped.
+/// Whether tensors can be written to these places: .npy, or .safetensors[:name]; several in one .safetensors file need
+/// names of their own. Empty arguments are skipped.
 struct TensorTarget {
   std::string argument;
   std::string default_name;

@@ -1,5 +1,5 @@
-// The verbs of the program. Each file adds one subcommand: its options, and a callback that does the work through the library and sets the
-// exit code.
+// The verbs of the program. Each file adds one subcommand: its options, and a callback that does the work through the
+// library and sets the exit code.
 #pragma once
 
 #include <CLI/CLI.hpp>

@@ -8,7 +8,9 @@ namespace {
 constexpr std::uint16_t kHeadDims[] = {64, 128};
 
 /// The tile in the middle of what the level offers: no bad choice for any length.
-const KernelConfig* middle(const std::vector<KernelConfig>& tiles) { return tiles.empty() ? nullptr : &tiles[tiles.size() / 2]; }
+const KernelConfig* middle(const std::vector<KernelConfig>& tiles) {
+  return tiles.empty() ? nullptr : &tiles[tiles.size() / 2];
+}
 
 void add(std::vector<KernelConfig>& set, const CpuSpec& spec, const AttentionSignature& signature) {
   std::vector<KernelConfig> flash;

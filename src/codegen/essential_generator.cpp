@@ -1,4 +1,5 @@
-// Build-time program: writes the sources of the essential set, one file per level and piece, and the table that lists their entry symbols.
+// Build-time program: writes the sources of the essential set, one file per level and piece, and the table that lists
+// their entry symbols.
 //
 //   essential_generator DIRECTORY PIECES LEVEL...      DIRECTORY/<level>_<piece>.cpp ..., DIRECTORY/table.cpp
 //
@@ -38,10 +39,10 @@ Status generate_all(const std::string& directory, int pieces, const std::vector<
       if (spec.arch.text() != level) continue;
       for (const KernelConfig& config : essential_configs(spec)) {
         TS_ASSIGN(const Source source, generate(config, spec));
-        // Each instance's internals live in a namespace of their own; its entry symbol is extern "C" wherever it stands.
-        // The contract's header is repeated in each, so its include guard is taken back.
-        texts[next++ % texts.size()] +=
-            fmt::format("#undef TILESMITH_KERNELS_CPU_ABI_H\nnamespace {}_instance {{\n{}\n}}\n", source.entry_symbol, source.text);
+        // Each instance's internals live in a namespace of their own; its entry symbol is extern "C" wherever it
+        // stands. The contract's header is repeated in each, so its include guard is taken back.
+        texts[next++ % texts.size()] += fmt::format(
+            "#undef TILESMITH_KERNELS_CPU_ABI_H\nnamespace {}_instance {{\n{}\n}}\n", source.entry_symbol, source.text);
         declarations += fmt::format("extern const TsCpuKernel {};\n", source.entry_symbol);
         entries += fmt::format("    &{},\n", source.entry_symbol);
       }
@@ -51,10 +52,12 @@ Status generate_all(const std::string& directory, int pieces, const std::vector<
         return fail(ErrorCode::io, fmt::format("cannot write {}", path));
   }
   const std::string table = fmt::format(
-      "#include \"codegen/essential.hpp\"\n\nextern \"C\" {{\n{}}}\n\nstd::span<const TsCpuKernel* const> tilesmith::essential_kernels() {{\n"
+      "#include \"codegen/essential.hpp\"\n\nextern \"C\" {{\n{}}}\n\nstd::span<const TsCpuKernel* const> "
+      "tilesmith::essential_kernels() {{\n"
       "  static const TsCpuKernel* const kTable[] = {{\n{}  }};\n  return kTable;\n}}\n",
       declarations, entries);
-  if (const std::string path = directory + "/table.cpp"; !write(path, table)) return fail(ErrorCode::io, fmt::format("cannot write {}", path));
+  if (const std::string path = directory + "/table.cpp"; !write(path, table))
+    return fail(ErrorCode::io, fmt::format("cannot write {}", path));
   return {};
 }
 
@@ -63,7 +66,8 @@ Status generate_all(const std::string& directory, int pieces, const std::vector<
 
 int main(int argc, char** argv) {
   int pieces = 0;
-  if (argc < 3 || std::from_chars(argv[2], argv[2] + std::string_view(argv[2]).size(), pieces).ec != std::errc{} || pieces < 1) {
+  if (argc < 3 || std::from_chars(argv[2], argv[2] + std::string_view(argv[2]).size(), pieces).ec != std::errc{} ||
+      pieces < 1) {
     std::fputs("usage: essential_generator DIRECTORY PIECES LEVEL...\n", stderr);
     return 2;
   }

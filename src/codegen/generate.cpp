@@ -9,15 +9,20 @@ namespace tilesmith {
 namespace {
 
 Error not_carried(const KernelConfig& config, std::string_view what) {
-  return {ErrorCode::unsupported, fmt::format("no CPU template carries {} of {}", what, native_name(config)), "tilesmith explain NAME says which rule refuses it"};
+  return {ErrorCode::unsupported, fmt::format("no CPU template carries {} of {}", what, native_name(config)),
+          "tilesmith explain NAME says which rule refuses it"};
 }
 
 Result<ElementType> element_of(const KernelConfig& config) {
   switch (config.attention().data_type) {
-    case DataType::fp32: return ElementType::fp32;
-    case DataType::bf16: return ElementType::bf16;
-    case DataType::fp16: return ElementType::fp16;
-    default: return std::unexpected(not_carried(config, "the data type"));
+    case DataType::fp32:
+      return ElementType::fp32;
+    case DataType::bf16:
+      return ElementType::bf16;
+    case DataType::fp16:
+      return ElementType::fp16;
+    default:
+      return std::unexpected(not_carried(config, "the data type"));
   }
 }
 
@@ -30,7 +35,8 @@ Result<Source> generate(const KernelConfig& config, const CpuSpec& spec) {
   CpuAttentionParameters parameters;
   parameters.name = native_name(config);
   parameters.key = {key.hi, key.lo};
-  for (const CpuLevel level : {CpuLevel::x86_64_v3, CpuLevel::x86_64_v4, CpuLevel::x86_64_v4_bf16, CpuLevel::x86_64_amx})
+  for (const CpuLevel level :
+       {CpuLevel::x86_64_v3, CpuLevel::x86_64_v4, CpuLevel::x86_64_v4_bf16, CpuLevel::x86_64_amx})
     if (to_string(level) == spec.arch.text()) parameters.level = level;
   parameters.pipeline = config.algorithm.pipeline;
   parameters.instruction = config.algorithm.instruction;

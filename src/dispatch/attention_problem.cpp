@@ -16,15 +16,19 @@ constexpr std::int64_t kMaxDimension = std::int64_t{1} << 40;
 constexpr std::int64_t kMaxHeadDim = UINT16_MAX;  // what a signature can say
 
 Status check_dimension(const char* name, std::int64_t value, std::int64_t low, std::int64_t high = kMaxDimension) {
-  if (value < low || value > high) return fail(ErrorCode::invalid_argument, fmt::format("{} is {}", name, value), fmt::format("{} to {}", low, high));
+  if (value < low || value > high)
+    return fail(ErrorCode::invalid_argument, fmt::format("{} is {}", name, value), fmt::format("{} to {}", low, high));
   return {};
 }
 
-/// Whether the product fits below 2^62. A dimension of 0 counts as 1: strides are products of some of the dimensions, and must fit too.
+/// Whether the product fits below 2^62. A dimension of 0 counts as 1: strides are products of some of the dimensions,
+/// and must fit too.
 bool product_fits(std::initializer_list<std::int64_t> factors) {
   std::int64_t product = 1;
   for (const std::int64_t factor : factors)
-    if (__builtin_mul_overflow(product, std::max<std::int64_t>(1, factor), &product) || product > (std::int64_t{1} << 62)) return false;
+    if (__builtin_mul_overflow(product, std::max<std::int64_t>(1, factor), &product) ||
+        product > (std::int64_t{1} << 62))
+      return false;
   return true;
 }
 
@@ -39,19 +43,24 @@ Status check_strides(const char* name, std::initializer_list<SizeAndStride> dime
   for (const auto& [size, stride] : dimensions) {
     std::int64_t span = 0;
     if (stride < 0)
-      return fail(ErrorCode::invalid_argument, fmt::format("{} has the stride {}", name, stride), "strides of 0 (broadcast) or more elements");
-    if (size > 0 && (__builtin_mul_overflow(size - 1, stride, &span) || __builtin_add_overflow(furthest, span, &furthest)))
-      return fail(ErrorCode::invalid_argument, fmt::format("{}: a dimension of {} with stride {} overflows", name, size, stride), "offsets below 2^62 bytes");
+      return fail(ErrorCode::invalid_argument, fmt::format("{} has the stride {}", name, stride),
+                  "strides of 0 (broadcast) or more elements");
+    if (size > 0 &&
+        (__builtin_mul_overflow(size - 1, stride, &span) || __builtin_add_overflow(furthest, span, &furthest)))
+      return fail(ErrorCode::invalid_argument,
+                  fmt::format("{}: a dimension of {} with stride {} overflows", name, size, stride),
+                  "offsets below 2^62 bytes");
   }
   std::int64_t span_bytes = 0;
   if (__builtin_mul_overflow(furthest, bytes, &span_bytes) || span_bytes > (std::int64_t{1} << 62))
-    return fail(ErrorCode::invalid_argument, fmt::format("{}: its furthest element is {} elements away, which overflows", name, furthest),
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("{}: its furthest element is {} elements away, which overflows", name, furthest),
                 "offsets below 2^62 bytes");
   return {};
 }
 
-/// Every element of an output has a place of its own: two tasks that write one place would race. Each stride must step over all that the smaller
-/// strides reach.
+/// Every element of an output has a place of its own: two tasks that write one place would race. Each stride must step
+/// over all that the smaller strides reach.
 Status check_apart(const char* name, std::array<SizeAndStride, 4> dimensions) {
   if (std::ranges::any_of(dimensions, [](const SizeAndStride& d) { return d.size == 0; })) return {};
   std::ranges::sort(dimensions, {}, &SizeAndStride::stride);
@@ -59,7 +68,8 @@ Status check_apart(const char* name, std::array<SizeAndStride, 4> dimensions) {
   for (const auto& [size, stride] : dimensions) {
     if (size == 1) continue;
     if (stride <= reached)
-      return fail(ErrorCode::invalid_argument, fmt::format("elements of {} overlap: a dimension of {} has stride {}", name, size, stride),
+      return fail(ErrorCode::invalid_argument,
+                  fmt::format("elements of {} overlap: a dimension of {} has stride {}", name, size, stride),
                   fmt::format("a stride of at least {}", reached + 1));
     reached += (size - 1) * stride;
   }
@@ -73,13 +83,16 @@ Status check_pointer(const char* name, const void* pointer, bool needed, const c
 
 /// The sum over i = 0 .. count-1 of i + from, each term cut to 0 .. limit.
 double sum_of_cut(std::int64_t count, std::int64_t from, std::int64_t limit) {
-  const std::int64_t rises = std::clamp<std::int64_t>(-from, 0, count);         // first i whose term is not below 0
-  const std::int64_t full = std::clamp<std::int64_t>(limit - from, 0, count);   // first i whose term is not below the limit
+  const std::int64_t rises = std::clamp<std::int64_t>(-from, 0, count);  // first i whose term is not below 0
+  const std::int64_t full =
+      std::clamp<std::int64_t>(limit - from, 0, count);  // first i whose term is not below the limit
   const auto steps = static_cast<double>(full - rises);
-  return steps * (static_cast<double>(rises + full - 1) / 2 + static_cast<double>(from)) + static_cast<double>(count - full) * static_cast<double>(limit);
+  return steps * (static_cast<double>(rises + full - 1) / 2 + static_cast<double>(from)) +
+         static_cast<double>(count - full) * static_cast<double>(limit);
 }
 
-/// Pairs a (seqlen_q, seqlen_k) rectangle has inside the window: keys up to each row's right bound less those before its left bound.
+/// Pairs a (seqlen_q, seqlen_k) rectangle has inside the window: keys up to each row's right bound less those before
+/// its left bound.
 double pairs_in_window(std::int64_t seqlen_q, std::int64_t seqlen_k, const MaskWindow& window) {
   const auto all = static_cast<double>(seqlen_q) * static_cast<double>(seqlen_k);
   const std::int64_t offset = window.bottom_right ? seqlen_k - seqlen_q : 0;
@@ -101,35 +114,43 @@ Status validate(const AttentionProblem& p) {
   TS_TRY(check_dimension("head_dim_qk", p.head_dim_qk, 1, kMaxHeadDim));
   TS_TRY(check_dimension("head_dim_v", p.head_dim_v, 1, kMaxHeadDim));
   if (p.heads_q % p.heads_kv != 0)
-    return fail(ErrorCode::invalid_argument, fmt::format("heads_q {} is not a multiple of heads_kv {}", p.heads_q, p.heads_kv),
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("heads_q {} is not a multiple of heads_kv {}", p.heads_q, p.heads_kv),
                 "every key head serves the same number of query heads");
   const std::int64_t longest = std::max(p.seqlen_q, p.seqlen_k);
   const std::int64_t widest = std::max(p.head_dim_qk, p.head_dim_v);
   if (!product_fits({p.batch, p.heads_q, longest, widest, 4}))
     return fail(ErrorCode::invalid_argument,
-                fmt::format("a tensor of batch {} x heads {} x length {} x head dim {} overflows", p.batch, p.heads_q, longest, widest),
+                fmt::format("a tensor of batch {} x heads {} x length {} x head dim {} overflows", p.batch, p.heads_q,
+                            longest, widest),
                 "tensors below 2^62 bytes");
   if (p.bias == BiasKind::elementwise && !product_fits({p.batch, p.heads_q, p.seqlen_q, p.seqlen_k, 4}))
     return fail(ErrorCode::invalid_argument,
-                fmt::format("a bias of batch {} x heads {} x {} queries x {} keys overflows", p.batch, p.heads_q, p.seqlen_q, p.seqlen_k),
+                fmt::format("a bias of batch {} x heads {} x {} queries x {} keys overflows", p.batch, p.heads_q,
+                            p.seqlen_q, p.seqlen_k),
                 "tensors below 2^62 bytes");
   if (p.mask == MaskKind::generic)
-    return fail(ErrorCode::invalid_argument, "a problem's mask is generic, which only kernels have", "none with a window, top_left or bottom_right");
+    return fail(ErrorCode::invalid_argument, "a problem's mask is generic, which only kernels have",
+                "none with a window, top_left or bottom_right");
   if (p.window_left < -1 || p.window_right < -1)
-    return fail(ErrorCode::invalid_argument, fmt::format("the window is ({}, {})", p.window_left, p.window_right), "bounds of 0 or more, or -1 for none");
+    return fail(ErrorCode::invalid_argument, fmt::format("the window is ({}, {})", p.window_left, p.window_right),
+                "bounds of 0 or more, or -1 for none");
   if (p.mask != MaskKind::none && p.window_right > 0)
     return fail(ErrorCode::invalid_argument,
-                fmt::format("overlapping masks: a causal mask ends at the diagonal, the window ({}, {}) goes beyond it", p.window_left, p.window_right),
+                fmt::format("overlapping masks: a causal mask ends at the diagonal, the window ({}, {}) goes beyond it",
+                            p.window_left, p.window_right),
                 "a right bound of -1 or 0 with a causal mask, or mask none");
   return {};
 }
 
-AttentionArguments dense_arguments(const AttentionProblem& p, AttentionLayout layout, std::int64_t total_q, std::int64_t total_k) {
+AttentionArguments dense_arguments(const AttentionProblem& p, AttentionLayout layout, std::int64_t total_q,
+                                   std::int64_t total_k) {
   const bool group = p.mode == SequenceMode::group;
   const std::int64_t rows_q = group ? total_q : p.seqlen_q;
   const std::int64_t rows_k = group ? total_k : p.seqlen_k;
   const auto dense = [&](std::int64_t heads, std::int64_t rows, std::int64_t dim) {
-    AttentionStrides strides = layout == AttentionLayout::bhsd ? AttentionStrides{0, rows * dim, dim} : AttentionStrides{0, dim, heads * dim};
+    AttentionStrides strides =
+        layout == AttentionLayout::bhsd ? AttentionStrides{0, rows * dim, dim} : AttentionStrides{0, dim, heads * dim};
     if (!group) strides.batch = heads * rows * dim;
     return strides;
   };
@@ -139,7 +160,8 @@ AttentionArguments dense_arguments(const AttentionProblem& p, AttentionLayout la
   out.v_strides = dense(p.heads_kv, rows_k, p.head_dim_v);
   out.o_strides = dense(p.heads_q, rows_q, p.head_dim_v);
   out.lse_strides = {group ? 0 : p.heads_q * rows_q, rows_q, 1};
-  if (p.bias == BiasKind::elementwise) out.bias_strides = {p.heads_q * p.seqlen_q * p.seqlen_k, p.seqlen_q * p.seqlen_k, p.seqlen_k, 1};
+  if (p.bias == BiasKind::elementwise)
+    out.bias_strides = {p.heads_q * p.seqlen_q * p.seqlen_k, p.seqlen_q * p.seqlen_k, p.seqlen_k, 1};
   out.scale = 1.0f / std::sqrt(static_cast<float>(p.head_dim_qk));
   return out;
 }
@@ -169,10 +191,13 @@ MaskWindow window_of(const AttentionProblem& p) {
 }
 
 double visible_pairs(const AttentionProblem& p) {
-  return static_cast<double>(p.batch) * static_cast<double>(p.heads_q) * pairs_in_window(p.seqlen_q, p.seqlen_k, window_of(p));
+  return static_cast<double>(p.batch) * static_cast<double>(p.heads_q) *
+         pairs_in_window(p.seqlen_q, p.seqlen_k, window_of(p));
 }
 
-double flops_of(const AttentionProblem& p) { return 2.0 * static_cast<double>(p.head_dim_qk + p.head_dim_v) * visible_pairs(p); }
+double flops_of(const AttentionProblem& p) {
+  return 2.0 * static_cast<double>(p.head_dim_qk + p.head_dim_v) * visible_pairs(p);
+}
 
 double bytes_of(const AttentionProblem& p) {
   const double dims = static_cast<double>(p.head_dim_qk + p.head_dim_v);
@@ -189,7 +214,8 @@ Status validate(const AttentionProblem& p, const AttentionArguments& a) {
   TS_TRY(check_pointer("v", a.v, some_keys, "a tensor of values"));
   TS_TRY(check_pointer("o", a.o, some_queries, "a tensor for the output"));
   TS_TRY(check_pointer("lse", a.lse, some_queries && p.lse, "the problem asks for the log-sum-exp"));
-  TS_TRY(check_pointer("bias", a.bias, some_queries && some_keys && p.bias == BiasKind::elementwise, "the problem has an elementwise bias"));
+  TS_TRY(check_pointer("bias", a.bias, some_queries && some_keys && p.bias == BiasKind::elementwise,
+                       "the problem has an elementwise bias"));
   TS_TRY(check_pointer("alibi", a.alibi, p.bias == BiasKind::alibi, "the problem has ALiBi slopes"));
   TS_TRY(check_pointer("sink", a.sink, p.sink, "the problem has sink logits"));
   TS_TRY(check_pointer("cu_seqlens_q", a.cu_seqlens_q, group, "group mode reads batch + 1 offsets"));
@@ -197,7 +223,8 @@ Status validate(const AttentionProblem& p, const AttentionArguments& a) {
 
   std::int64_t rows_q = p.seqlen_q, rows_k = p.seqlen_k;
   if (group) {
-    const auto check_offsets = [&](const char* name, const std::int32_t* offsets, std::int64_t longest, std::int64_t& total) -> Status {
+    const auto check_offsets = [&](const char* name, const std::int32_t* offsets, std::int64_t longest,
+                                   std::int64_t& total) -> Status {
       if (offsets[0] != 0) return fail(ErrorCode::invalid_argument, fmt::format("{}[0] is {}", name, offsets[0]), "0");
       for (std::int64_t b = 0; b < p.batch; ++b) {
         const std::int64_t length = std::int64_t{offsets[b + 1]} - offsets[b];
@@ -213,29 +240,44 @@ Status validate(const AttentionProblem& p, const AttentionArguments& a) {
   }
   const std::int64_t batches = group ? 1 : p.batch;
   const std::int64_t bytes = p.data_type == DataType::fp32 ? 4 : 2;
-  const auto check = [&](const char* name, const AttentionStrides& s, std::int64_t heads, std::int64_t rows, std::int64_t dim) {
+  const auto check = [&](const char* name, const AttentionStrides& s, std::int64_t heads, std::int64_t rows,
+                         std::int64_t dim) {
     return check_strides(name, {{batches, s.batch}, {heads, s.head}, {rows, s.row}, {dim, 1}}, bytes);
   };
   TS_TRY(check("q", a.q_strides, p.heads_q, rows_q, p.head_dim_qk));
   TS_TRY(check("k", a.k_strides, p.heads_kv, rows_k, p.head_dim_qk));
   TS_TRY(check("v", a.v_strides, p.heads_kv, rows_k, p.head_dim_v));
   TS_TRY(check("o", a.o_strides, p.heads_q, rows_q, p.head_dim_v));
-  if (p.lse) TS_TRY(check_strides("lse", {{batches, a.lse_strides.batch}, {p.heads_q, a.lse_strides.head}, {rows_q, a.lse_strides.row}}, 4));
+  if (p.lse)
+    TS_TRY(check_strides(
+        "lse", {{batches, a.lse_strides.batch}, {p.heads_q, a.lse_strides.head}, {rows_q, a.lse_strides.row}}, 4));
   if (p.bias == BiasKind::elementwise)
-    TS_TRY(check_strides("bias", {{p.batch, a.bias_strides.batch}, {p.heads_q, a.bias_strides.head}, {p.seqlen_q, a.bias_strides.row},
-                                  {p.seqlen_k, a.bias_strides.column}}, 4));
+    TS_TRY(check_strides("bias",
+                         {{p.batch, a.bias_strides.batch},
+                          {p.heads_q, a.bias_strides.head},
+                          {p.seqlen_q, a.bias_strides.row},
+                          {p.seqlen_k, a.bias_strides.column}},
+                         4));
   if (p.bias == BiasKind::alibi) TS_TRY(check_strides("alibi", {{p.batch, a.alibi_batch_stride}, {p.heads_q, 1}}, 4));
-  TS_TRY(check_apart("o", {{{batches, a.o_strides.batch}, {p.heads_q, a.o_strides.head}, {rows_q, a.o_strides.row}, {p.head_dim_v, 1}}}));
-  if (p.lse) TS_TRY(check_apart("lse", {{{batches, a.lse_strides.batch}, {p.heads_q, a.lse_strides.head}, {rows_q, a.lse_strides.row}, {1, 1}}}));
-  if (!std::isfinite(a.scale)) return fail(ErrorCode::invalid_argument, fmt::format("scale is {}", a.scale), "a finite number");
+  TS_TRY(check_apart(
+      "o",
+      {{{batches, a.o_strides.batch}, {p.heads_q, a.o_strides.head}, {rows_q, a.o_strides.row}, {p.head_dim_v, 1}}}));
+  if (p.lse)
+    TS_TRY(check_apart(
+        "lse",
+        {{{batches, a.lse_strides.batch}, {p.heads_q, a.lse_strides.head}, {rows_q, a.lse_strides.row}, {1, 1}}}));
+  if (!std::isfinite(a.scale))
+    return fail(ErrorCode::invalid_argument, fmt::format("scale is {}", a.scale), "a finite number");
   if (p.soft_cap && !(a.softcap > 0 && std::isfinite(a.softcap)))
     return fail(ErrorCode::invalid_argument, fmt::format("softcap is {}", a.softcap), "a positive number");
   if (p.dropout && !(a.dropout_probability >= 0 && a.dropout_probability < 1))
-    return fail(ErrorCode::invalid_argument, fmt::format("dropout_probability is {}", a.dropout_probability), "0 or more, below 1");
+    return fail(ErrorCode::invalid_argument, fmt::format("dropout_probability is {}", a.dropout_probability),
+                "0 or more, below 1");
   return {};
 }
 
-TsAttentionArgs cpu_arguments(const AttentionProblem& p, const AttentionArguments& a, std::int64_t splits, void* workspace) {
+TsAttentionArgs cpu_arguments(const AttentionProblem& p, const AttentionArguments& a, std::int64_t splits,
+                              void* workspace) {
   const auto strides = [](const AttentionStrides& s) { return TsStrides{s.batch, s.head, s.row, 1}; };
   const MaskWindow window = window_of(p);
   TsAttentionArgs out{};
@@ -271,17 +313,20 @@ TsAttentionArgs cpu_arguments(const AttentionProblem& p, const AttentionArgument
   out.offset = a.offset;
   out.scale = a.scale;
   out.softcap = a.softcap;
-  out.drop_threshold = !p.dropout ? 0 : static_cast<unsigned>(std::min(65535.0f, std::round(a.dropout_probability * 65536.0f)));
+  out.drop_threshold =
+      !p.dropout ? 0 : static_cast<unsigned>(std::min(65535.0f, std::round(a.dropout_probability * 65536.0f)));
   return out;
 }
 
 std::uint64_t hash_of(const AttentionProblem& p) {
-  const auto flags = static_cast<std::uint64_t>(p.data_type) | static_cast<std::uint64_t>(p.mode) << 8 | static_cast<std::uint64_t>(p.mask) << 16 |
-                     static_cast<std::uint64_t>(p.bias) << 24 | static_cast<std::uint64_t>(p.soft_cap) << 32 | static_cast<std::uint64_t>(p.sink) << 33 |
+  const auto flags = static_cast<std::uint64_t>(p.data_type) | static_cast<std::uint64_t>(p.mode) << 8 |
+                     static_cast<std::uint64_t>(p.mask) << 16 | static_cast<std::uint64_t>(p.bias) << 24 |
+                     static_cast<std::uint64_t>(p.soft_cap) << 32 | static_cast<std::uint64_t>(p.sink) << 33 |
                      static_cast<std::uint64_t>(p.dropout) << 34 | static_cast<std::uint64_t>(p.lse) << 35;
   std::uint64_t hash = 0;
-  for (const std::uint64_t word : {flags, static_cast<std::uint64_t>(p.batch), static_cast<std::uint64_t>(p.heads_q), static_cast<std::uint64_t>(p.heads_kv),
-                                   static_cast<std::uint64_t>(p.seqlen_q), static_cast<std::uint64_t>(p.seqlen_k), static_cast<std::uint64_t>(p.head_dim_qk),
+  for (const std::uint64_t word : {flags, static_cast<std::uint64_t>(p.batch), static_cast<std::uint64_t>(p.heads_q),
+                                   static_cast<std::uint64_t>(p.heads_kv), static_cast<std::uint64_t>(p.seqlen_q),
+                                   static_cast<std::uint64_t>(p.seqlen_k), static_cast<std::uint64_t>(p.head_dim_qk),
                                    static_cast<std::uint64_t>(p.head_dim_v), static_cast<std::uint64_t>(p.window_left),
                                    static_cast<std::uint64_t>(p.window_right)}) {
     // Folded 128-bit product: every input bit reaches every output bit in one multiplication.

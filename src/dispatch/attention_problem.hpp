@@ -9,7 +9,8 @@
 
 namespace tilesmith {
 
-/// The signature that carries exactly the problem's traits. Causal masks and windows are the generic mask, whose bounds are run-time numbers.
+/// The signature that carries exactly the problem's traits. Causal masks and windows are the generic mask, whose bounds
+/// are run-time numbers.
 [[nodiscard]] AttentionSignature signature_of(const AttentionProblem& problem);
 
 /// The window a kernel is given: a causal mask bounds the right side.
@@ -20,18 +21,21 @@ struct MaskWindow {
 };
 [[nodiscard]] MaskWindow window_of(const AttentionProblem& problem);
 
-/// Query-key pairs the mask leaves visible, over all batches and heads: the work of the problem. Group mode counts the longest sequences.
+/// Query-key pairs the mask leaves visible, over all batches and heads: the work of the problem. Group mode counts the
+/// longest sequences.
 [[nodiscard]] double visible_pairs(const AttentionProblem& problem);
 /// 2 (head_dim_qk + head_dim_v) floating-point operations for each visible pair.
 [[nodiscard]] double flops_of(const AttentionProblem& problem);
 /// Bytes of q, k, v and o, each once.
 [[nodiscard]] double bytes_of(const AttentionProblem& problem);
 
-/// Checks one call's arguments against its problem: pointers that must be there, strides whose furthest element overflows, numbers out of range.
+/// Checks one call's arguments against its problem: pointers that must be there, strides whose furthest element
+/// overflows, numbers out of range.
 [[nodiscard]] Status validate(const AttentionProblem& problem, const AttentionArguments& arguments);
 
 /// The structure a CPU kernel reads. `workspace` is shared by all tasks.
-[[nodiscard]] TsAttentionArgs cpu_arguments(const AttentionProblem& problem, const AttentionArguments& arguments, std::int64_t splits, void* workspace);
+[[nodiscard]] TsAttentionArgs cpu_arguments(const AttentionProblem& problem, const AttentionArguments& arguments,
+                                            std::int64_t splits, void* workspace);
 
 /// A hash of all fields, equal for equal problems within a process.
 [[nodiscard]] std::uint64_t hash_of(const AttentionProblem& problem);

@@ -27,30 +27,37 @@ Result<std::vector<Candidate>> candidates_for(const AttentionProblem& problem, c
         KernelConfig config{.arch = spec.arch, .signature = signature, .algorithm = {}};
         config.algorithm.instruction = facts.instruction;
         config.algorithm.pipeline = tiles.pipeline;
-        config.algorithm.tile = {static_cast<std::uint16_t>(tiles.tile_m.front()), static_cast<std::uint16_t>(tiles.tile_n.front())};
+        config.algorithm.tile = {static_cast<std::uint16_t>(tiles.tile_m.front()),
+                                 static_cast<std::uint16_t>(tiles.tile_n.front())};
         const CpuAttentionSubject subject{config, spec};
         if (const auto* rule = first_refusal(cpu_attention_rules(), subject))
-          return fail(ErrorCode::unsupported, fmt::format("no CPU kernel computes this problem: rule {}: {}", rule->name, rule->figures(subject)),
-                      std::string(rule->about));
+          return fail(
+              ErrorCode::unsupported,
+              fmt::format("no CPU kernel computes this problem: rule {}: {}", rule->name, rule->figures(subject)),
+              std::string(rule->about));
       }
     }
-  return fail(ErrorCode::unsupported, fmt::format("no CPU kernel computes this problem on {}", machine.levels.front().arch.text()));
+  return fail(ErrorCode::unsupported,
+              fmt::format("no CPU kernel computes this problem on {}", machine.levels.front().arch.text()));
 }
 
 bool serves(const KernelConfig& config, const AttentionProblem& problem) {
   if (config.operation() != Operation::attention) return false;
   const AttentionSignature& have = config.attention();
   const AttentionSignature want = signature_of(problem);
-  return have.family == want.family && have.data_type == want.data_type && have.mode == want.mode && have.head_dim_qk == want.head_dim_qk &&
-         have.head_dim_v == want.head_dim_v && (have.mask == want.mask || have.mask == MaskKind::generic) &&
-         (have.bias == want.bias || (have.bias == BiasKind::elementwise && want.bias == BiasKind::none)) && (have.lse || !want.lse) &&
-         (have.dropout || !want.dropout) && have.logits_soft_cap == want.logits_soft_cap && (have.sink || !want.sink);
+  return have.family == want.family && have.data_type == want.data_type && have.mode == want.mode &&
+         have.head_dim_qk == want.head_dim_qk && have.head_dim_v == want.head_dim_v &&
+         (have.mask == want.mask || have.mask == MaskKind::generic) &&
+         (have.bias == want.bias || (have.bias == BiasKind::elementwise && want.bias == BiasKind::none)) &&
+         (have.lse || !want.lse) && (have.dropout || !want.dropout) && have.logits_soft_cap == want.logits_soft_cap &&
+         (have.sink || !want.sink);
 }
 
 int unused_traits(const KernelConfig& config, const AttentionProblem& problem) {
   const AttentionSignature& have = config.attention();
   const AttentionSignature want = signature_of(problem);
-  return (have.mask != want.mask) + (have.bias != want.bias) + (have.lse != want.lse) + (have.dropout != want.dropout) + (have.sink != want.sink);
+  return (have.mask != want.mask) + (have.bias != want.bias) + (have.lse != want.lse) + (have.dropout != want.dropout) +
+         (have.sink != want.sink);
 }
 
 }  // namespace tilesmith

@@ -1,4 +1,5 @@
-// The analytic cost model. It counts clock cycles, because only the order of candidates matters; a nominal clock turns them into seconds.
+// The analytic cost model. It counts clock cycles, because only the order of candidates matters; a nominal clock turns
+// them into seconds.
 //
 // Per visible pair of a flash tile of m queries and n keys, on L fp32 lanes, head dims d = head_dim_qk + head_dim_v:
 //   products   2 d / (operations a cycle of the instruction)
@@ -19,18 +20,23 @@ constexpr double kNominalClock = 3.0e9;
 constexpr double kSoftmaxCycles = 24;
 constexpr double kConvertCycles = 2;
 constexpr double kRescaleCycles = 3;
-constexpr double kTaskCycles = 2000;       // starting a task: packing Q, writing O
-constexpr double kMemoryBytesPerCycle = 6; // what one core reads from memory: 16 to 20 GB/s on current servers
+constexpr double kTaskCycles = 2000;        // starting a task: packing Q, writing O
+constexpr double kMemoryBytesPerCycle = 6;  // what one core reads from memory: 16 to 20 GB/s on current servers
 
 double operations_per_cycle(Instruction instruction, double lanes) {
   switch (instruction) {
-    case Instruction::dpbf16: return 4 * lanes;    // two products a lane
-    case Instruction::amx_bf16: return 1024 * 0.5; // half of the tile unit's rate is what whole kernels reach
-    default: return 2 * lanes;
+    case Instruction::dpbf16:
+      return 4 * lanes;  // two products a lane
+    case Instruction::amx_bf16:
+      return 1024 * 0.5;  // half of the tile unit's rate is what whole kernels reach
+    default:
+      return 2 * lanes;
   }
 }
 
-double ceil_div(double a, double b) { return std::ceil(a / b); }
+double ceil_div(double a, double b) {
+  return std::ceil(a / b);
+}
 
 }  // namespace
 
@@ -65,8 +71,9 @@ double expected_seconds(const AttentionProblem& p, const KernelConfig& config, c
     // A masked tile sees a ragged edge on each bounded side: half a tile and half a block more than its rows' average.
     const double keys = std::min(static_cast<double>(p.seqlen_k), keys_per_row + (masked ? (m + n) / 2 : 0));
     const double pairs = tiles * m * ceil_div(keys, n) * n;
-    const double per_pair = 2 * dims / operations_per_cycle(config.algorithm.instruction, lanes) + kSoftmaxCycles / lanes +
-                            dims * kConvertCycles / (lanes * m) + static_cast<double>(p.head_dim_v) * kRescaleCycles / (lanes * n);
+    const double per_pair = 2 * dims / operations_per_cycle(config.algorithm.instruction, lanes) +
+                            kSoftmaxCycles / lanes + dims * kConvertCycles / (lanes * m) +
+                            static_cast<double>(p.head_dim_v) * kRescaleCycles / (lanes * n);
     tasks = tiles;
     cycles = std::max(pairs * per_pair, bytes_of(p) / kMemoryBytesPerCycle) + tasks * kTaskCycles;
   }
@@ -74,10 +81,12 @@ double expected_seconds(const AttentionProblem& p, const KernelConfig& config, c
   return cycles / tasks * rounds / kNominalClock;
 }
 
-void CostModelPolicy::rank(const AttentionProblem& problem, const CpuMachine& machine, int threads, std::vector<Candidate>& candidates) const {
+void CostModelPolicy::rank(const AttentionProblem& problem, const CpuMachine& machine, int threads,
+                           std::vector<Candidate>& candidates) const {
   for (Candidate& candidate : candidates) {
     const CpuSpec* spec = machine.level(candidate.config.arch);
-    candidate.seconds = spec == nullptr ? std::numeric_limits<double>::infinity() : expected_seconds(problem, candidate.config, *spec, threads);
+    candidate.seconds = spec == nullptr ? std::numeric_limits<double>::infinity()
+                                        : expected_seconds(problem, candidate.config, *spec, threads);
   }
   std::ranges::stable_sort(candidates, [](const Candidate& a, const Candidate& b) {
     if (a.seconds != b.seconds) return a.seconds < b.seconds;

@@ -1,6 +1,7 @@
-// Plans by problem. Reading takes no lock and allocates nothing: a reader follows one atomic pointer to a table and probes it. Writers take
-// turns; they fill empty slots in place, and replace a half-full table by one of twice the size. Replaced tables are kept until the cache dies,
-// because a reader may still be in one; together they are no larger than the newest.
+// Plans by problem. Reading takes no lock and allocates nothing: a reader follows one atomic pointer to a table and
+// probes it. Writers take turns; they fill empty slots in place, and replace a half-full table by one of twice the
+// size. Replaced tables are kept until the cache dies, because a reader may still be in one; together they are no
+// larger than the newest.
 #pragma once
 
 #include <atomic>

@@ -17,16 +17,19 @@ Registry::Registry(const CpuMachine& machine) : machine_(&machine) {
 Registry::~Registry() = default;
 
 std::vector<KernelConfig> Registry::essential() const {
-  // Read from the kernels themselves: which tiles the set has was decided by the specs of the machine that built the library, not by this one's.
+  // Read from the kernels themselves: which tiles the set has was decided by the specs of the machine that built the
+  // library, not by this one's.
   std::vector<KernelConfig> configs;
   for (const TsCpuKernel* table : essential_kernels())
-    if (auto config = parse_native_name(table->name); config && machine_->level(config->arch) != nullptr) configs.push_back(std::move(*config));
+    if (auto config = parse_native_name(table->name); config && machine_->level(config->arch) != nullptr)
+      configs.push_back(std::move(*config));
   return configs;
 }
 
 Result<CpuKernel> Registry::find(const KernelConfig& config, BuildPolicy build) {
   const Key128 key = key_of(config);
-  // One lock for the whole of it: planning is rare, and a second caller that needs the same new kernel should wait for it anyway.
+  // One lock for the whole of it: planning is rare, and a second caller that needs the same new kernel should wait for
+  // it anyway.
   const std::lock_guard lock(mutex_);
   if (const auto found = loaded_.find(key); found != loaded_.end()) return found->second;
   TS_ASSIGN(const CpuKernel kernel, acquire(config, key, build));
@@ -38,14 +41,17 @@ Result<CpuKernel> Registry::acquire(const KernelConfig& config, const Key128& ke
   if (const auto found = linked_.find(key); found != linked_.end()) return CpuKernel::wrap(found->second, key);
 
   const CpuSpec* spec = machine_->level(config.arch);
-  if (spec == nullptr) return fail(ErrorCode::unsupported, fmt::format("this machine does not run {}", config.arch.text()));
+  if (spec == nullptr)
+    return fail(ErrorCode::unsupported, fmt::format("this machine does not run {}", config.arch.text()));
   TS_ASSIGN(const Source source, generate(config, *spec));
   TS_TRY(open_toolchain());
   TS_ASSIGN(const Binary binary, [&]() -> Result<Binary> {
     if (policy == BuildPolicy::allowed) return tilesmith::build(*store_, *toolchain_, source);
     TS_ASSIGN(const EntryKey entry, entry_key(source, toolchain_->identity()));
     TS_ASSIGN(std::optional<Binary> stored, store_->find(entry));
-    if (!stored) return fail(ErrorCode::not_found, fmt::format("kernel {} is not in the store, and compiling is not allowed", native_name(config)));
+    if (!stored)
+      return fail(ErrorCode::not_found,
+                  fmt::format("kernel {} is not in the store, and compiling is not allowed", native_name(config)));
     return *stored;
   }());
   return CpuKernel::load(binary.path, source.entry_symbol, key);
@@ -60,8 +66,10 @@ std::vector<Status> Registry::build(std::span<const KernelConfig> configs, int w
   for (std::size_t i = 0; i < configs.size(); ++i) {
     if (linked_.contains(key_of(configs[i]))) continue;
     const CpuSpec* spec = machine_->level(configs[i].arch);
-    Result<Source> source = spec != nullptr ? generate(configs[i], *spec)
-                                            : Result<Source>(fail(ErrorCode::unsupported, fmt::format("this machine does not run {}", configs[i].arch.text())));
+    Result<Source> source =
+        spec != nullptr ? generate(configs[i], *spec)
+                        : Result<Source>(fail(ErrorCode::unsupported,
+                                              fmt::format("this machine does not run {}", configs[i].arch.text())));
     if (!source) {
       statuses[i] = std::unexpected(source.error());
       continue;

@@ -1,5 +1,5 @@
-// The registry: every kernel that can run now, by its key. Kernels come linked into the library (the essential set), from the store, or
-// freshly compiled into it; once loaded, a kernel stays.
+// The registry: every kernel that can run now, by its key. Kernels come linked into the library (the essential set),
+// from the store, or freshly compiled into it; once loaded, a kernel stays.
 #pragma once
 
 #include <cstddef>
@@ -27,13 +27,15 @@ class Registry {
   explicit Registry(const CpuMachine& machine);
   ~Registry();
 
-  /// The kernel of this instance: loaded, linked in, in the store, or (when `build` allows) compiled now. Thread-safe; two callers that need
-  /// one new kernel compile it once.
+  /// The kernel of this instance: loaded, linked in, in the store, or (when `build` allows) compiled now. Thread-safe;
+  /// two callers that need one new kernel compile it once.
   [[nodiscard]] Result<CpuKernel> find(const KernelConfig& config, BuildPolicy build);
 
-  /// Compiles what is neither linked in nor in the store, several at a time; one status per config, in order. Nothing is loaded.
-  [[nodiscard]] std::vector<Status> build(std::span<const KernelConfig> configs, int workers,
-                                          const std::function<void(std::size_t done, std::size_t total, std::size_t failed)>& progress);
+  /// Compiles what is neither linked in nor in the store, several at a time; one status per config, in order. Nothing
+  /// is loaded.
+  [[nodiscard]] std::vector<Status> build(
+      std::span<const KernelConfig> configs, int workers,
+      const std::function<void(std::size_t done, std::size_t total, std::size_t failed)>& progress);
 
   /// Configs of the linked-in kernels that this machine runs.
   [[nodiscard]] std::vector<KernelConfig> essential() const;

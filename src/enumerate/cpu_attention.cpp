@@ -33,39 +33,47 @@ bool head_dim_in_range(const Subject& s, int dim) {
 }
 
 constexpr Rule<Subject> kRules[] = {
-    {"family_is_carried", "the CPU templates compute attention forward without paging, rotary embedding or quantisation", forward_only,
+    {"family_is_carried",
+     "the CPU templates compute attention forward without paging, rotary embedding or quantisation", forward_only,
      [](const Subject& s) {
-       return fmt::format("family {}, paged_kv {}, rope {}, qscale {}", name_of(s.signature().family), s.signature().paged_kv,
-                          name_of(s.signature().rope), name_of(s.signature().qscale));
+       return fmt::format("family {}, paged_kv {}, rope {}, qscale {}", name_of(s.signature().family),
+                          s.signature().paged_kv, name_of(s.signature().rope), name_of(s.signature().qscale));
      }},
     {"instruction_is_present", "the level has the instruction that does the products, for these inputs",
      [](const Subject& s) {
        const CpuAttentionInstruction* facts = instruction_facts(s);
-       return facts != nullptr && std::ranges::find(facts->data_types, s.signature().data_type) != facts->data_types.end();
+       return facts != nullptr &&
+              std::ranges::find(facts->data_types, s.signature().data_type) != facts->data_types.end();
      },
      [](const Subject& s) {
        std::vector<std::string> offered;
        for (const CpuAttentionInstruction& facts : s.spec.attention_fwd)
-         for (const DataType type : facts.data_types) offered.push_back(fmt::format("{} {}", name_of(facts.instruction), name_of(type)));
-       return fmt::format("{} on {}; {} offers {}", name_of(s.config.algorithm.instruction), name_of(s.signature().data_type), s.spec.arch.text(),
-                          fmt::join(offered, ", "));
+         for (const DataType type : facts.data_types)
+           offered.push_back(fmt::format("{} {}", name_of(facts.instruction), name_of(type)));
+       return fmt::format("{} on {}; {} offers {}", name_of(s.config.algorithm.instruction),
+                          name_of(s.signature().data_type), s.spec.arch.text(), fmt::join(offered, ", "));
      }},
     {"pipeline_is_offered", "the level lists the pipeline for the instruction",
      [](const Subject& s) {
        const CpuAttentionInstruction* facts = instruction_facts(s);
-       return facts != nullptr && std::ranges::any_of(facts->pipelines, [&](const CpuTiles& t) { return t.pipeline == s.config.algorithm.pipeline; });
+       return facts != nullptr && std::ranges::any_of(facts->pipelines, [&](const CpuTiles& t) {
+                return t.pipeline == s.config.algorithm.pipeline;
+              });
      },
      [](const Subject& s) { return fmt::format("pipeline {}", name_of(s.config.algorithm.pipeline)); }},
     {"head_dims_fit", "head dims are within the templates' range, in steps the tails are written for",
-     [](const Subject& s) { return head_dim_in_range(s, s.signature().head_dim_qk) && head_dim_in_range(s, s.signature().head_dim_v); },
      [](const Subject& s) {
-       return fmt::format("head_dim_qk {}, head_dim_v {}; {} to {} in steps of {}", s.signature().head_dim_qk, s.signature().head_dim_v,
-                          s.spec.head_dim_min, s.spec.head_dim_max, s.spec.head_dim_step);
+       return head_dim_in_range(s, s.signature().head_dim_qk) && head_dim_in_range(s, s.signature().head_dim_v);
+     },
+     [](const Subject& s) {
+       return fmt::format("head_dim_qk {}, head_dim_v {}; {} to {} in steps of {}", s.signature().head_dim_qk,
+                          s.signature().head_dim_v, s.spec.head_dim_min, s.spec.head_dim_max, s.spec.head_dim_step);
      }},
     {"mask_is_no_or_generic", "causal masks are windows given at run time, so one masked body serves them all",
      [](const Subject& s) { return s.signature().mask == MaskKind::none || s.signature().mask == MaskKind::generic; },
      [](const Subject& s) { return fmt::format("mask {}", name_of(s.signature().mask)); }},
-    {"tile_m_fills_lanes", "query rows lie along vector lanes, so a tile is a whole number of vectors (one row group for decode)",
+    {"tile_m_fills_lanes",
+     "query rows lie along vector lanes, so a tile is a whole number of vectors (one row group for decode)",
      [](const Subject& s) {
        const CpuAttentionInstruction* facts = instruction_facts(s);
        if (s.config.algorithm.pipeline == Pipeline::decode) return s.tile_m() == 1;
@@ -80,12 +88,16 @@ constexpr Rule<Subject> kRules[] = {
      [](const Subject& s) { return fmt::format("tile_n {}, a multiple of 32", s.tile_n()); }},
     {"working_set_fits_l2", "a task's scores, accumulators and blocks of K and V stay in the core's L2",
      [](const Subject& s) { return working_set_bytes(s) <= s.spec.l2_bytes; },
-     [](const Subject& s) { return fmt::format("working set {} KiB, L2 {} KiB", working_set_bytes(s) / 1024, s.spec.l2_bytes / 1024); }},
+     [](const Subject& s) {
+       return fmt::format("working set {} KiB, L2 {} KiB", working_set_bytes(s) / 1024, s.spec.l2_bytes / 1024);
+     }},
 };
 
 }  // namespace
 
-std::span<const Rule<CpuAttentionSubject>> cpu_attention_rules() { return kRules; }
+std::span<const Rule<CpuAttentionSubject>> cpu_attention_rules() {
+  return kRules;
+}
 
 long working_set_bytes(const CpuAttentionSubject& s) {
   const long m = s.tile_m(), n = s.tile_n(), qk = s.signature().head_dim_qk, v = s.signature().head_dim_v;
@@ -107,7 +119,8 @@ void enumerate_cpu_attention(const CpuSpec& spec, const AttentionSignature& sign
       for (const int m : tiles.tile_m)
         for (const int n : tiles.tile_n) {
           config.algorithm.tile = {static_cast<std::uint16_t>(m), static_cast<std::uint16_t>(n)};
-          if (first_refusal(cpu_attention_rules(), CpuAttentionSubject{config, spec}) == nullptr && !sink(config)) return;
+          if (first_refusal(cpu_attention_rules(), CpuAttentionSubject{config, spec}) == nullptr && !sink(config))
+            return;
         }
     }
   }
@@ -115,7 +128,8 @@ void enumerate_cpu_attention(const CpuSpec& spec, const AttentionSignature& sign
 
 void enumerate_cpu_attention(const CpuSpec& spec, ConfigSink sink) {
   std::vector<std::pair<int, int>> head_dims;
-  for (int dim = spec.head_dim_min; dim <= spec.head_dim_max; dim += spec.head_dim_step) head_dims.emplace_back(dim, dim);
+  for (int dim = spec.head_dim_min; dim <= spec.head_dim_max; dim += spec.head_dim_step)
+    head_dims.emplace_back(dim, dim);
   head_dims.insert(head_dims.end(), spec.unequal_head_dims.begin(), spec.unequal_head_dims.end());
 
   bool wanted = true;

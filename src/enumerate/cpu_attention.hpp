@@ -1,4 +1,5 @@
-// Enumeration of CPU attention-forward instances: which signatures the templates carry, and which tiles are worth trying for each.
+// Enumeration of CPU attention-forward instances: which signatures the templates carry, and which tiles are worth
+// trying for each.
 #pragma once
 
 #include <span>
@@ -22,7 +23,8 @@ struct CpuAttentionSubject {
 
 [[nodiscard]] std::span<const Rule<CpuAttentionSubject>> cpu_attention_rules();
 
-/// Bytes of thread-private memory one task of the kernel works on: Q, a block of K and V, scores, accumulators. They should stay in L2.
+/// Bytes of thread-private memory one task of the kernel works on: Q, a block of K and V, scores, accumulators. They
+/// should stay in L2.
 [[nodiscard]] long working_set_bytes(const CpuAttentionSubject& subject);
 
 /// The instances of one level for one signature, all tiles, best-known order: what dispatch ranks.

@@ -1,5 +1,6 @@
-// Rules: small named predicates over a config and the facts about its chip. Enumeration keeps what every rule accepts; `explain` asks each
-// rule for its verdict and the figures it compared. There is one evaluator, so the two cannot disagree.
+// Rules: small named predicates over a config and the facts about its chip. Enumeration keeps what every rule accepts;
+// `explain` asks each rule for its verdict and the figures it compared. There is one evaluator, so the two cannot
+// disagree.
 #pragma once
 
 #include <span>
@@ -37,7 +38,8 @@ template <class Subject>
 [[nodiscard]] std::vector<RuleVerdict> verdicts(std::span<const Rule<Subject>> rules, const Subject& subject) {
   std::vector<RuleVerdict> out;
   out.reserve(rules.size());
-  for (const Rule<Subject>& rule : rules) out.push_back({rule.name, rule.about, rule.accepts(subject), rule.figures(subject)});
+  for (const Rule<Subject>& rule : rules)
+    out.push_back({rule.name, rule.about, rule.accepts(subject), rule.figures(subject)});
   return out;
 }
 

@@ -1,5 +1,5 @@
-// Where enumerations send their instances: one call per config, in enumeration order. The config belongs to the enumerator and changes after
-// the call, so a list of any length is walked in constant memory.
+// Where enumerations send their instances: one call per config, in enumeration order. The config belongs to the
+// enumerator and changes after the call, so a list of any length is walked in constant memory.
 #pragma once
 
 #include "base/function_ref.hpp"

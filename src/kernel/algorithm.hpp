@@ -1,5 +1,5 @@
-// Algorithm: how a kernel computes its signature. One struct for all operations and vendors; a field an operation does not use keeps its
-// default, and the enumeration never varies it.
+// Algorithm: how a kernel computes its signature. One struct for all operations and vendors; a field an operation does
+// not use keeps its default, and the enumeration never varies it.
 //
 //   field   attention                                             GEMM, convolution
 //   tile    m0 n0 k0 n1 k1 k0max (backward dq_dk_dv: nine)         m n k
@@ -113,7 +113,9 @@ struct EnumTable<Pipeline> {
 };
 
 /// Whether kernels of this pipeline come from Tilesmith's own templates (and carry its own names).
-[[nodiscard]] constexpr bool is_native(Pipeline pipeline) { return pipeline <= Pipeline::portable; }
+[[nodiscard]] constexpr bool is_native(Pipeline pipeline) {
+  return pipeline <= Pipeline::portable;
+}
 
 enum class Scheduler : std::uint8_t { automatic, intrawave, interwave };
 template <>
@@ -128,8 +130,10 @@ enum class Epilogue : std::uint8_t { plain, cshuffle, permute_n, tdm };
 template <>
 struct EnumTable<Epilogue> {
   static constexpr std::string_view kWhat = "epilogue";
-  static constexpr auto kNames = enum_names<Epilogue>(
-      {{Epilogue::plain, "default"}, {Epilogue::cshuffle, "cshuffle"}, {Epilogue::permute_n, "permute_n"}, {Epilogue::tdm, "tdm"}});
+  static constexpr auto kNames = enum_names<Epilogue>({{Epilogue::plain, "default"},
+                                                       {Epilogue::cshuffle, "cshuffle"},
+                                                       {Epilogue::permute_n, "permute_n"},
+                                                       {Epilogue::tdm, "tdm"}});
 };
 
 /// Which of several tiles with the same figures an AMD backward kernel uses.
@@ -154,24 +158,24 @@ struct Algorithm {
   std::array<std::uint16_t, 9> warp{};
   std::array<std::uint8_t, 4> pad{};  ///< 0 no, 1 yes, 8 "alignment of eight elements" (AMD backward)
   TileTag tag = TileTag::none;
-  std::uint8_t stages = 0;            ///< buffers of the software pipeline; 0 where the pipeline fixes it
-  std::int16_t block_per_cu = -1;     ///< occupancy asked of the compiler; -1 leaves it alone
+  std::uint8_t stages = 0;         ///< buffers of the software pipeline; 0 where the pipeline fixes it
+  std::int16_t block_per_cu = -1;  ///< occupancy asked of the compiler; -1 leaves it alone
   std::uint8_t wave_groups = 1;
   std::uint8_t max_splits_log2 = 0;
   std::uint16_t max_seqlen_q = 0;
   bool use_trload = false;
   bool persistent = false;
-  bool ping_pong = false;             ///< two consumer groups take turns at the matrix unit
-  bool overlap = false;               ///< the softmax of one block runs under the products of the next
-  bool pack_gqa = false;              ///< query heads of one key head share a tile
+  bool ping_pong = false;  ///< two consumer groups take turns at the matrix unit
+  bool overlap = false;    ///< the softmax of one block runs under the products of the next
+  bool pack_gqa = false;   ///< query heads of one key head share a tile
   bool double_buffer = false;
   bool preshuffle = false;
   bool transpose_c = false;
   bool explicit_gemm = false;
   std::array<std::uint8_t, 3> vector{};  ///< elements per access to A, B, C; 0 leaves the default
   std::uint8_t groups_merged = 1;
-  std::array<std::uint8_t, 2> subtile{}; ///< depthwise: rows, columns of outputs a lane owns
-  std::uint8_t images = 0;               ///< depthwise: images a block handles
+  std::array<std::uint8_t, 2> subtile{};  ///< depthwise: rows, columns of outputs a lane owns
+  std::uint8_t images = 0;                ///< depthwise: images a block handles
 
   friend bool operator==(const Algorithm&, const Algorithm&) = default;
 

@@ -1,4 +1,5 @@
-// The name of an architecture (x86_64_v4, sm_90a, gfx950): a value type, because which architectures exist is a fact in specs/, not code.
+// The name of an architecture (x86_64_v4, sm_90a, gfx950): a value type, because which architectures exist is a fact in
+// specs/, not code.
 #pragma once
 
 #include <algorithm>

@@ -21,6 +21,8 @@ std::string canonical_form(const KernelConfig& config) {
   return out;
 }
 
-Key128 key_of(const KernelConfig& config) { return key128(canonical_form(config)); }
+Key128 key_of(const KernelConfig& config) {
+  return key128(canonical_form(config));
+}
 
 }  // namespace tilesmith

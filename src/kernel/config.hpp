@@ -1,7 +1,7 @@
 // KernelConfig: one kernel instance = what it computes (Signature) + how (Algorithm) + the architecture it is for.
 //
-// Identity is the canonical form: every field in declaration order, "field=value", so two configs are equal exactly when their canonical
-// forms are. The 128-bit key is the head of its SHA-256. Names are for people (native_name.hpp).
+// Identity is the canonical form: every field in declaration order, "field=value", so two configs are equal exactly
+// when their canonical forms are. The 128-bit key is the head of its SHA-256. Names are for people (native_name.hpp).
 #pragma once
 
 #include <cstdint>
@@ -39,8 +39,8 @@ struct KernelConfig {
 /// {"arch": ..., "operation": ..., "signature": {...}, "algorithm": {...}}, every field present.
 [[nodiscard]] nlohmann::json to_json(const KernelConfig& config);
 
-/// The inverse of to_json. Absent fields keep their defaults; an unknown field or a value of the wrong kind is an error that names the
-/// JSON path, the value, and what would be right.
+/// The inverse of to_json. Absent fields keep their defaults; an unknown field or a value of the wrong kind is an error
+/// that names the JSON path, the value, and what would be right.
 [[nodiscard]] Result<KernelConfig> config_from_json(const nlohmann::json& json);
 
 }  // namespace tilesmith

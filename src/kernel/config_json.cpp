@@ -34,12 +34,15 @@ Status read_integer(const json& from, const std::string& path, T& value) {
   using Limits = std::numeric_limits<T>;
   const auto wrong = [&] {
     return fail(ErrorCode::parse, fmt::format("{} is {}", path, shown(from)),
-                fmt::format("an integer from {} to {}", static_cast<long long>(Limits::min()), static_cast<long long>(Limits::max())));
+                fmt::format("an integer from {} to {}", static_cast<long long>(Limits::min()),
+                            static_cast<long long>(Limits::max())));
   };
   if (!from.is_number_integer()) return wrong();
-  if (from.is_number_unsigned() && from.get<std::uint64_t>() > static_cast<std::uint64_t>(Limits::max())) return wrong();
+  if (from.is_number_unsigned() && from.get<std::uint64_t>() > static_cast<std::uint64_t>(Limits::max()))
+    return wrong();
   const auto number = from.get<std::int64_t>();
-  if (number < static_cast<std::int64_t>(Limits::min()) || number > static_cast<std::int64_t>(Limits::max())) return wrong();
+  if (number < static_cast<std::int64_t>(Limits::min()) || number > static_cast<std::int64_t>(Limits::max()))
+    return wrong();
   value = static_cast<T>(number);
   return {};
 }
@@ -54,7 +57,8 @@ Status read_value(const json& from, const std::string& path, T& value) {
     return read_integer(from, path, value);
   } else if constexpr (EnumField<T>) {
     if (!from.is_string())
-      return fail(ErrorCode::parse, fmt::format("{} is {}", path, shown(from)), fmt::format("the name of a {}", EnumTable<T>::kWhat));
+      return fail(ErrorCode::parse, fmt::format("{} is {}", path, shown(from)),
+                  fmt::format("the name of a {}", EnumTable<T>::kWhat));
     auto parsed = parse_enum<T>(from.template get_ref<const std::string&>());
     if (!parsed) return std::unexpected(parsed.error().in(path));
     value = *parsed;
@@ -62,9 +66,11 @@ Status read_value(const json& from, const std::string& path, T& value) {
   } else {
     static_assert(ArrayField<T>);
     if (!from.is_array() || from.size() > value.size())
-      return fail(ErrorCode::parse, fmt::format("{} is {}", path, shown(from)), fmt::format("an array of at most {} integers", value.size()));
+      return fail(ErrorCode::parse, fmt::format("{} is {}", path, shown(from)),
+                  fmt::format("an array of at most {} integers", value.size()));
     value = {};
-    for (std::size_t i = 0; i < from.size(); ++i) TS_TRY(read_integer(from[i], fmt::format("{}[{}]", path, i), value[i]));
+    for (std::size_t i = 0; i < from.size(); ++i)
+      TS_TRY(read_integer(from[i], fmt::format("{}[{}]", path, i), value[i]));
     return {};
   }
 }
@@ -72,7 +78,8 @@ Status read_value(const json& from, const std::string& path, T& value) {
 template <class S>
 json struct_to_json(const S& fields_of) {
   json out = json::object();
-  S::fields(fields_of, [&out](std::string_view field, const auto& value) { out[std::string(field)] = value_to_json(value); });
+  S::fields(fields_of,
+            [&out](std::string_view field, const auto& value) { out[std::string(field)] = value_to_json(value); });
   return out;
 }
 
@@ -83,12 +90,14 @@ Status struct_from_json(const json& from, const std::string& path, S& into) {
   S::fields(into, [&known](std::string_view field, auto&) { known.emplace_back(field); });
   for (const auto& [name, value] : from.items()) {
     if (std::ranges::find(known, name) != known.end()) continue;
-    return fail(ErrorCode::parse, fmt::format("{}.{} is not a known field", path, name.substr(0, 64)), did_you_mean(name, known));
+    return fail(ErrorCode::parse, fmt::format("{}.{} is not a known field", path, name.substr(0, 64)),
+                did_you_mean(name, known));
   }
   Status status;
   S::fields(into, [&](std::string_view field, auto& value) {
     if (!status) return;
-    if (const auto found = from.find(std::string(field)); found != from.end()) status = read_value(*found, fmt::format("{}.{}", path, field), value);
+    if (const auto found = from.find(std::string(field)); found != from.end())
+      status = read_value(*found, fmt::format("{}.{}", path, field), value);
   });
   return status;
 }
@@ -103,26 +112,38 @@ json to_json(const KernelConfig& config) {
 }
 
 Result<KernelConfig> config_from_json(const json& from) {
-  if (!from.is_object()) return fail(ErrorCode::parse, fmt::format("$ is {}", shown(from)), "an object with arch, operation, signature, algorithm");
+  if (!from.is_object())
+    return fail(ErrorCode::parse, fmt::format("$ is {}", shown(from)),
+                "an object with arch, operation, signature, algorithm");
   KernelConfig config;
   for (const auto& [name, value] : from.items())
     if (name != "arch" && name != "operation" && name != "signature" && name != "algorithm")
-      return fail(ErrorCode::parse, fmt::format("$.{} is not a known field", name.substr(0, 64)), "arch, operation, signature, algorithm");
+      return fail(ErrorCode::parse, fmt::format("$.{} is not a known field", name.substr(0, 64)),
+                  "arch, operation, signature, algorithm");
   for (const char* required : {"arch", "operation", "signature", "algorithm"})
-    if (!from.contains(required)) return fail(ErrorCode::parse, fmt::format("$.{} is missing", required), "arch, operation, signature, algorithm");
+    if (!from.contains(required))
+      return fail(ErrorCode::parse, fmt::format("$.{} is missing", required), "arch, operation, signature, algorithm");
 
   const json& arch = from["arch"];
-  if (!arch.is_string()) return fail(ErrorCode::parse, fmt::format("$.arch is {}", shown(arch)), "the name of an architecture");
+  if (!arch.is_string())
+    return fail(ErrorCode::parse, fmt::format("$.arch is {}", shown(arch)), "the name of an architecture");
   TS_ASSIGN(config.arch, ArchName::parse(arch.get_ref<const std::string&>()));
 
   Operation operation{};
   TS_TRY(read_value(from["operation"], "$.operation", operation));
   switch (operation) {
-    case Operation::attention: config.signature.emplace<AttentionSignature>(); break;
-    case Operation::gemm: config.signature.emplace<GemmSignature>(); break;
-    case Operation::conv: config.signature.emplace<ConvSignature>(); break;
+    case Operation::attention:
+      config.signature.emplace<AttentionSignature>();
+      break;
+    case Operation::gemm:
+      config.signature.emplace<GemmSignature>();
+      break;
+    case Operation::conv:
+      config.signature.emplace<ConvSignature>();
+      break;
   }
-  TS_TRY(std::visit([&](auto& signature) { return struct_from_json(from["signature"], "$.signature", signature); }, config.signature));
+  TS_TRY(std::visit([&](auto& signature) { return struct_from_json(from["signature"], "$.signature", signature); },
+                    config.signature));
   TS_TRY(struct_from_json(from["algorithm"], "$.algorithm", config.algorithm));
   return config;
 }

@@ -1,5 +1,5 @@
-// One table per enum maps its values to names. Printing, parsing, JSON, filters and help texts all read that table; nothing else spells
-// a value's name.
+// One table per enum maps its values to names. Printing, parsing, JSON, filters and help texts all read that table;
+// nothing else spells a value's name.
 //
 // A table is a specialisation of EnumTable<E>:
 //   static constexpr std::string_view kWhat = "mask";                        // the word used in error messages
@@ -29,7 +29,9 @@ template <class E>
 struct EnumTable;
 
 template <class E>
-concept TabledEnum = std::is_enum_v<E> && requires { EnumTable<E>::kNames; };
+concept TabledEnum = std::is_enum_v<E> && requires {
+  EnumTable<E>::kNames;
+};
 
 /// Builds a name table; does not compile when the table has a gap or is out of order.
 template <class E, std::size_t N>

@@ -1,5 +1,5 @@
-// The kinds of value a signature or algorithm field can have, and how each is written as text. Everything that walks `fields` (canonical
-// form, names, JSON, filter columns) shares these.
+// The kinds of value a signature or algorithm field can have, and how each is written as text. Everything that walks
+// `fields` (canonical form, names, JSON, filter columns) shares these.
 #pragma once
 
 #include <array>
@@ -18,7 +18,8 @@ template <std::integral T, std::size_t N>
 struct IsIntegerArray<std::array<T, N>> : std::true_type {};
 
 template <class T>
-concept FlagField = std::same_as<std::remove_cvref_t<T>, bool>;
+concept FlagField = std::same_as < std::remove_cvref_t<T>,
+bool > ;
 template <class T>
 concept IntegerField = std::integral<std::remove_cvref_t<T>> && !FlagField<T>;
 template <class T>

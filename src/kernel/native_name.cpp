@@ -18,11 +18,25 @@ struct FieldToken {
 };
 
 constexpr FieldToken kTokens[] = {
-    {"family", "", true},        {"direction", "", true},        {"data_type", "", true},      {"mode", "", true},
-    {"a", "a", true},            {"b", "b", true},               {"c", "c", true},             {"head_dim_qk", "d", true},
-    {"head_dim_v", "dv", true},  {"logits_soft_cap", "softcap"}, {"pipeline", "", true},       {"instruction", "", true},
-    {"tile", "tile", true},      {"wave_groups", "groups"},      {"ping_pong", "pingpong"},    {"pack_gqa", "packgqa"},
-    {"v_layout", "vlayout"},     {"skip_min_seqlen_q", "skip"},  {"dropout_variant", "dropvariant"},
+    {"family", "", true},
+    {"direction", "", true},
+    {"data_type", "", true},
+    {"mode", "", true},
+    {"a", "a", true},
+    {"b", "b", true},
+    {"c", "c", true},
+    {"head_dim_qk", "d", true},
+    {"head_dim_v", "dv", true},
+    {"logits_soft_cap", "softcap"},
+    {"pipeline", "", true},
+    {"instruction", "", true},
+    {"tile", "tile", true},
+    {"wave_groups", "groups"},
+    {"ping_pong", "pingpong"},
+    {"pack_gqa", "packgqa"},
+    {"v_layout", "vlayout"},
+    {"skip_min_seqlen_q", "skip"},
+    {"dropout_variant", "dropvariant"},
     {"depthwise", "dw"},
 };
 
@@ -34,7 +48,8 @@ constexpr FieldToken token_of(std::string_view field) {
 
 std::string lower(std::string_view text) {
   std::string out(text);
-  std::ranges::transform(out, out.begin(), [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+  std::ranges::transform(out, out.begin(),
+                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
   return out;
 }
 
@@ -63,7 +78,8 @@ std::string token_text(std::string_view label, const T& value) {
 template <class S>
 void append_tokens(std::string& name, const S& fields_of) {
   const S defaults{};
-  // The two structs have the same fields in the same order, so each value is compared with the default visited at the same position.
+  // The two structs have the same fields in the same order, so each value is compared with the default visited at the
+  // same position.
   std::vector<std::string> default_values;
   S::fields(defaults, [&](std::string_view, const auto& value) { append_value(default_values.emplace_back(), value); });
   std::size_t position = 0;
@@ -105,7 +121,8 @@ class Reader {
     long long number = 0;
     if (!strip_number(text, number) || (!text.empty() && text[0] != '_')) return false;
     if (negative) number = -number;
-    if (number < static_cast<long long>(std::numeric_limits<T>::min()) || number > static_cast<long long>(std::numeric_limits<T>::max()))
+    if (number < static_cast<long long>(std::numeric_limits<T>::min()) ||
+        number > static_cast<long long>(std::numeric_limits<T>::max()))
       return false;
     value = static_cast<T>(number);
     rest_ = text;
@@ -137,7 +154,8 @@ class Reader {
     const EnumName<E>* best = nullptr;
     for (const auto& entry : EnumTable<E>::kNames) {
       Reader attempt = *this;
-      if (attempt.take(enum_text(label, entry.name)) && (best == nullptr || entry.name.size() > best->name.size())) best = &entry;
+      if (attempt.take(enum_text(label, entry.name)) && (best == nullptr || entry.name.size() > best->name.size()))
+        best = &entry;
     }
     if (best == nullptr) return false;
     value = best->value;
@@ -206,10 +224,13 @@ std::string native_name(const KernelConfig& config) {
 
 Result<KernelConfig> parse_native_name(std::string_view name) {
   constexpr std::size_t kMaxName = 1024;
-  if (name.size() > kMaxName) return fail(ErrorCode::parse, fmt::format("kernel name of {} characters", name.size()), fmt::format("at most {}", kMaxName));
+  if (name.size() > kMaxName)
+    return fail(ErrorCode::parse, fmt::format("kernel name of {} characters", name.size()),
+                fmt::format("at most {}", kMaxName));
   const std::size_t arch_at = name.rfind("_on_");
   if (arch_at == std::string_view::npos)
-    return fail(ErrorCode::parse, fmt::format("kernel name \"{}\" names no architecture", name.substr(0, 80)), "names end in _on_<arch>");
+    return fail(ErrorCode::parse, fmt::format("kernel name \"{}\" names no architecture", name.substr(0, 80)),
+                "names end in _on_<arch>");
   KernelConfig config;
   TS_ASSIGN(config.arch, ArchName::parse(name.substr(arch_at + 4)));
 
@@ -217,11 +238,18 @@ Result<KernelConfig> parse_native_name(std::string_view name) {
   Reader reader(prefixed);
   Operation operation{};
   if (!reader.take_enum("", operation))
-    return fail(ErrorCode::parse, fmt::format("kernel name \"{}\" names no operation", name.substr(0, 80)), "attention_, gemm_ or conv_ first");
+    return fail(ErrorCode::parse, fmt::format("kernel name \"{}\" names no operation", name.substr(0, 80)),
+                "attention_, gemm_ or conv_ first");
   switch (operation) {
-    case Operation::attention: config.signature.emplace<AttentionSignature>(); break;
-    case Operation::gemm: config.signature.emplace<GemmSignature>(); break;
-    case Operation::conv: config.signature.emplace<ConvSignature>(); break;
+    case Operation::attention:
+      config.signature.emplace<AttentionSignature>();
+      break;
+    case Operation::gemm:
+      config.signature.emplace<GemmSignature>();
+      break;
+    case Operation::conv:
+      config.signature.emplace<ConvSignature>();
+      break;
   }
   TS_TRY(std::visit([&](auto& signature) { return read_tokens(reader, signature); }, config.signature));
   TS_TRY(read_tokens(reader, config.algorithm));

@@ -1,7 +1,8 @@
-// Signature: what a kernel computes. One struct per operation, every field a typed value; how it is computed is in algorithm.hpp.
+// Signature: what a kernel computes. One struct per operation, every field a typed value; how it is computed is in
+// algorithm.hpp.
 //
-// Each struct lists its fields once, in `fields`. Identity, JSON, filters and CSV columns are all derived from that list (fields.hpp), so
-// a field cannot be forgotten in one of them.
+// Each struct lists its fields once, in `fields`. Identity, JSON, filters and CSV columns are all derived from that
+// list (fields.hpp), so a field cannot be forgotten in one of them.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +23,7 @@ struct AttentionSignature {
   std::uint16_t head_dim_v = 128;
   MaskKind mask = MaskKind::none;
   BiasKind bias = BiasKind::none;
-  bool lse = false;                ///< writes the log-sum-exp of each row
+  bool lse = false;  ///< writes the log-sum-exp of each row
   bool dropout = false;
   bool logits_soft_cap = false;
   bool sink = false;               ///< an extra logit per head joins the softmax's sum
@@ -33,8 +34,8 @@ struct AttentionSignature {
   KvLayout kv_layout = KvLayout::vectorized;
   KvLookup kv_lookup = KvLookup::sglang;
   RopeKind rope = RopeKind::none;
-  bool deterministic = false;      ///< backward: no atomics
-  bool dbias = false;              ///< backward: writes the gradient of the bias
+  bool deterministic = false;  ///< backward: no atomics
+  bool dbias = false;          ///< backward: writes the gradient of the bias
   DropoutVariant dropout_variant = DropoutVariant::unset;
 
   friend bool operator==(const AttentionSignature&, const AttentionSignature&) = default;
@@ -77,7 +78,7 @@ struct GemmSignature {
   MatrixOrder layout_b = MatrixOrder::column;
   MatrixOrder layout_c = MatrixOrder::row;
   MatrixOrder layout_d = MatrixOrder::row;
-  std::uint8_t num_d = 0;          ///< extra tensors the element-wise operation reads
+  std::uint8_t num_d = 0;  ///< extra tensors the element-wise operation reads
   ElementwiseKind elementwise = ElementwiseKind::pass_through;
   StreamKReduction stream_k = StreamKReduction::none;
   QuantScale qscale = QuantScale::none;
@@ -115,8 +116,8 @@ struct ConvSignature {
   bool depthwise = false;
   ConvSpecialization specialization = ConvSpecialization::none;
   StreamKReduction stream_k = StreamKReduction::none;
-  bool two_stage = false;          ///< backward weight: fp32 workspace, then a conversion
-  bool large_tensor = false;       ///< the image is split so that offsets fit 32 bits
+  bool two_stage = false;                 ///< backward weight: fp32 workspace, then a conversion
+  bool large_tensor = false;              ///< the image is split so that offsets fit 32 bits
   std::array<std::uint8_t, 2> filter{};   ///< depthwise: filter height, width
   std::array<std::uint8_t, 2> stride{};   ///< depthwise
   std::array<std::uint8_t, 2> padding{};  ///< depthwise

@@ -1,5 +1,5 @@
-// The compile-time features ("traits") a signature is made of, each an enum with its one table of names. Names that Composable Kernel
-// prints in kernel names are spelled as there.
+// The compile-time features ("traits") a signature is made of, each an enum with its one table of names. Names that
+// Composable Kernel prints in kernel names are spelled as there.
 #pragma once
 
 #include <array>
@@ -24,21 +24,23 @@ enum class AttentionFamily : std::uint8_t {
 template <>
 struct EnumTable<AttentionFamily> {
   static constexpr std::string_view kWhat = "attention family";
-  static constexpr auto kNames = enum_names<AttentionFamily>({{AttentionFamily::fwd, "fwd"},
-                                                              {AttentionFamily::fwd_splitkv, "fwd_splitkv"},
-                                                              {AttentionFamily::fwd_splitkv_combine, "fwd_splitkv_combine"},
-                                                              {AttentionFamily::fwd_pagedkv, "fwd_pagedkv"},
-                                                              {AttentionFamily::fwd_appendkv, "fwd_appendkv"},
-                                                              {AttentionFamily::batch_prefill, "batch_prefill"},
-                                                              {AttentionFamily::bwd_dot_do_o, "bwd_dot_do_o"},
-                                                              {AttentionFamily::bwd_dq_dk_dv, "bwd_dq_dk_dv"},
-                                                              {AttentionFamily::bwd_convert_dq, "bwd_convert_dq"}});
+  static constexpr auto kNames =
+      enum_names<AttentionFamily>({{AttentionFamily::fwd, "fwd"},
+                                   {AttentionFamily::fwd_splitkv, "fwd_splitkv"},
+                                   {AttentionFamily::fwd_splitkv_combine, "fwd_splitkv_combine"},
+                                   {AttentionFamily::fwd_pagedkv, "fwd_pagedkv"},
+                                   {AttentionFamily::fwd_appendkv, "fwd_appendkv"},
+                                   {AttentionFamily::batch_prefill, "batch_prefill"},
+                                   {AttentionFamily::bwd_dot_do_o, "bwd_dot_do_o"},
+                                   {AttentionFamily::bwd_dq_dk_dv, "bwd_dq_dk_dv"},
+                                   {AttentionFamily::bwd_convert_dq, "bwd_convert_dq"}});
 };
 
 template <>
 struct EnumTable<SequenceMode> {
   static constexpr std::string_view kWhat = "mode";
-  static constexpr auto kNames = enum_names<SequenceMode>({{SequenceMode::batch, "batch"}, {SequenceMode::group, "group"}});
+  static constexpr auto kNames =
+      enum_names<SequenceMode>({{SequenceMode::batch, "batch"}, {SequenceMode::group, "group"}});
 };
 
 template <>
@@ -74,7 +76,8 @@ enum class KvLayout : std::uint8_t { vectorized, linear };
 template <>
 struct EnumTable<KvLayout> {
   static constexpr std::string_view kWhat = "key/value layout";
-  static constexpr auto kNames = enum_names<KvLayout>({{KvLayout::vectorized, "vectorized"}, {KvLayout::linear, "linear"}});
+  static constexpr auto kNames =
+      enum_names<KvLayout>({{KvLayout::vectorized, "vectorized"}, {KvLayout::linear, "linear"}});
 };
 
 enum class KvLookup : std::uint8_t { sglang, vllm };
@@ -88,8 +91,8 @@ enum class RopeKind : std::uint8_t { none, interleaved, half_rotated };
 template <>
 struct EnumTable<RopeKind> {
   static constexpr std::string_view kWhat = "rotary embedding";
-  static constexpr auto kNames =
-      enum_names<RopeKind>({{RopeKind::none, "none"}, {RopeKind::interleaved, "interleaved"}, {RopeKind::half_rotated, "half_rotated"}});
+  static constexpr auto kNames = enum_names<RopeKind>(
+      {{RopeKind::none, "none"}, {RopeKind::interleaved, "interleaved"}, {RopeKind::half_rotated, "half_rotated"}});
   static constexpr EnumName<RopeKind> kAliases[] = {
       {RopeKind::none, "no"}, {RopeKind::interleaved, "inter"}, {RopeKind::half_rotated, "half"}};
 };
@@ -98,12 +101,13 @@ enum class DropoutVariant : std::uint8_t { unset, no, wg16, wg16_storerandval, p
 template <>
 struct EnumTable<DropoutVariant> {
   static constexpr std::string_view kWhat = "dropout variant";
-  static constexpr auto kNames = enum_names<DropoutVariant>({{DropoutVariant::unset, "unset"},
-                                                             {DropoutVariant::no, "no"},
-                                                             {DropoutVariant::wg16, "dropout_wg16"},
-                                                             {DropoutVariant::wg16_storerandval, "dropout_wg16_storerandval"},
-                                                             {DropoutVariant::p, "p"},
-                                                             {DropoutVariant::rp, "rp"}});
+  static constexpr auto kNames =
+      enum_names<DropoutVariant>({{DropoutVariant::unset, "unset"},
+                                  {DropoutVariant::no, "no"},
+                                  {DropoutVariant::wg16, "dropout_wg16"},
+                                  {DropoutVariant::wg16_storerandval, "dropout_wg16_storerandval"},
+                                  {DropoutVariant::p, "p"},
+                                  {DropoutVariant::rp, "rp"}});
 };
 
 enum class MatrixOrder : std::uint8_t { row, column };
@@ -128,7 +132,20 @@ struct EnumTable<GemmFamily> {
 };
 
 enum class ElementwiseKind : std::uint8_t {
-  pass_through, add, multiply, multi_d_add, multi_d_multiply, relu, gelu, fast_gelu, clamp, sigmoid, tanh, swish, hard_swish, add_scale,
+  pass_through,
+  add,
+  multiply,
+  multi_d_add,
+  multi_d_multiply,
+  relu,
+  gelu,
+  fast_gelu,
+  clamp,
+  sigmoid,
+  tanh,
+  swish,
+  hard_swish,
+  add_scale,
 };
 template <>
 struct EnumTable<ElementwiseKind> {

@@ -65,8 +65,8 @@ int cgroup_processors() {
   return std::max(1, static_cast<int>((quota + period - 1) / period));
 }
 
-/// AMX state is large, so Linux hands it out on request: arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA), once per process
-/// (Documentation/arch/x86/xstate.rst).
+/// AMX state is large, so Linux hands it out on request: arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA), once per
+/// process (Documentation/arch/x86/xstate.rst).
 bool request_amx() {
   constexpr long kRequestPermission = 0x1023;
   constexpr long kTileData = 18;
@@ -102,11 +102,14 @@ Result<CpuMachine> detect_cpu_machine() {
   for (const CpuSpec& spec : specs)
     if (missing_features(spec, machine.features).empty()) machine.levels.insert(machine.levels.begin(), spec);
   if (machine.levels.empty())
-    return fail(ErrorCode::unsupported,
-                fmt::format("the CPU \"{}\" has no level that Tilesmith knows: {} lacks {}", machine.model,
-                            specs.empty() ? "-" : specs.front().arch.text(),
-                            specs.empty() ? std::string() : fmt::format("{}", fmt::join(missing_features(specs.front(), machine.features), ", "))),
-                "an x86-64 processor with AVX2 and FMA");
+    return fail(
+        ErrorCode::unsupported,
+        fmt::format("the CPU \"{}\" has no level that Tilesmith knows: {} lacks {}", machine.model,
+                    specs.empty() ? "-" : specs.front().arch.text(),
+                    specs.empty()
+                        ? std::string()
+                        : fmt::format("{}", fmt::join(missing_features(specs.front(), machine.features), ", "))),
+        "an x86-64 processor with AVX2 and FMA");
   for (CpuSpec& spec : machine.levels) {
     if (machine.l1d_bytes > 0) spec.l1d_bytes = machine.l1d_bytes;
     if (machine.l2_bytes > 0) spec.l2_bytes = machine.l2_bytes;

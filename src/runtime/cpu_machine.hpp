@@ -14,9 +14,9 @@ struct CpuMachine {
   std::vector<std::string> features;  ///< as in /proc/cpuinfo: what both the chip and the operating system offer
   long l1d_bytes = 0;                 ///< per core; 0 when the machine does not say
   long l2_bytes = 0;
-  long l3_bytes = 0;                  ///< of the whole cache; on virtual machines often the host's
-  int threads = 1;                    ///< processors this process may use: affinity mask and cgroup quota
-  std::vector<CpuSpec> levels;        ///< levels whose kernels run here, highest first, cache sizes set to this machine's
+  long l3_bytes = 0;            ///< of the whole cache; on virtual machines often the host's
+  int threads = 1;              ///< processors this process may use: affinity mask and cgroup quota
+  std::vector<CpuSpec> levels;  ///< levels whose kernels run here, highest first, cache sizes set to this machine's
 
   [[nodiscard]] const CpuSpec* level(const ArchName& arch) const;
 };
@@ -24,7 +24,8 @@ struct CpuMachine {
 /// The features among `spec.features` that `features` lacks.
 [[nodiscard]] std::vector<std::string> missing_features(const CpuSpec& spec, const std::vector<std::string>& features);
 
-/// Detects this machine; the error says that no level fits and what is missing. AMX counts only when the operating system grants its use.
+/// Detects this machine; the error says that no level fits and what is missing. AMX counts only when the operating
+/// system grants its use.
 [[nodiscard]] Result<CpuMachine> detect_cpu_machine();
 
 /// The machine, detected once per process.

@@ -14,7 +14,9 @@ constexpr std::uint64_t kNextJob = 1ull << 32;
 // How long an idle worker watches for the next job before it sleeps: about twice what a futex wake costs.
 constexpr auto kSpin = std::chrono::microseconds(60);
 
-inline void pause() { __builtin_ia32_pause(); }
+inline void pause() {
+  __builtin_ia32_pause();
+}
 
 /// Spins, then gives the processor away: with more runnable threads than processors the awaited thread may need ours.
 template <class Done>
@@ -54,7 +56,8 @@ ThreadPool::~ThreadPool() {
 }
 
 void ThreadPool::start_threads() {
-  for (std::size_t i = 1; i < workers_.size(); ++i) workers_[i]->thread = std::thread([this, i] { work(*workers_[i]); });
+  for (std::size_t i = 1; i < workers_.size(); ++i)
+    workers_[i]->thread = std::thread([this, i] { work(*workers_[i]); });
 }
 
 void ThreadPool::reserve_scratch(std::size_t bytes) {

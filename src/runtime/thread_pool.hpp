@@ -1,9 +1,10 @@
 // The threads that run a CPU kernel's tasks.
 //
-// One job at a time: the caller works too, idle workers join while the job is open. A worker spins a little between jobs, because calls come
-// in bursts and a sleeping thread takes tens of microseconds to wake, then sleeps. A job is closed as soon as its last task is done, so a
-// worker that wakes late costs nothing. A second caller that finds the pool busy runs its job alone on its own thread: nobody waits, and no more
-// threads run than the machine has. Running a job takes no lock and allocates nothing.
+// One job at a time: the caller works too, idle workers join while the job is open. A worker spins a little between
+// jobs, because calls come in bursts and a sleeping thread takes tens of microseconds to wake, then sleeps. A job is
+// closed as soon as its last task is done, so a worker that wakes late costs nothing. A second caller that finds the
+// pool busy runs its job alone on its own thread: nobody waits, and no more threads run than the machine has. Running a
+// job takes no lock and allocates nothing.
 #pragma once
 
 #include <array>
@@ -29,7 +30,8 @@ class ThreadPool {
 
   [[nodiscard]] int threads() const { return threads_; }
 
-  /// Makes every thread's scratch at least `bytes`. Called when planning, so that running need not allocate. Waits for a running job.
+  /// Makes every thread's scratch at least `bytes`. Called when planning, so that running need not allocate. Waits for
+  /// a running job.
   void reserve_scratch(std::size_t bytes);
 
   /// Runs all stages of the kernel. Safe from any number of threads at once.
@@ -41,7 +43,7 @@ class ThreadPool {
     std::thread thread;
   };
   struct alignas(64) Stage {
-    std::atomic<long long> next{0};       ///< the next task to hand out
+    std::atomic<long long> next{0};  ///< the next task to hand out
     std::atomic<long long> unfinished{0};
     long long tasks = 0;
   };

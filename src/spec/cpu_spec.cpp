@@ -53,7 +53,8 @@ Result<CpuAttentionInstruction> read_instruction(const std::string& name, const 
 Result<CpuSpec> parse_cpu_spec(std::string_view file, std::string_view text) {
   TS_ASSIGN(const nlohmann::json document, JsonReader::parse(file, text));
   const JsonReader root(std::string(file), document);
-  TS_TRY(root.only({"arch", "about", "includes", "features", "compile_flags", "vector_bits", "vector_registers", "caches", "attention_fwd"}));
+  TS_TRY(root.only({"arch", "about", "includes", "features", "compile_flags", "vector_bits", "vector_registers",
+                    "caches", "attention_fwd"}));
 
   CpuSpec spec;
   TS_ASSIGN(spec.arch, arch_name(root.at("arch")));
@@ -109,7 +110,8 @@ Result<std::vector<CpuSpec>> load_cpu_specs() {
   for (const CpuSpec& spec : specs)
     for (const ArchName& included : spec.includes)
       if (std::ranges::none_of(specs, [&](const CpuSpec& other) { return other.arch == included; }))
-        return fail(ErrorCode::parse, fmt::format("specs/cpu: {} includes {}, which is no CPU level", spec.arch.text(), included.text()));
+        return fail(ErrorCode::parse,
+                    fmt::format("specs/cpu: {} includes {}, which is no CPU level", spec.arch.text(), included.text()));
   return specs;
 }
 

@@ -1,7 +1,8 @@
-// Facts about CPU architecture levels (specs/cpu/*.json): instruction sets, compiler flags, and the tiles worth trying on them.
+// Facts about CPU architecture levels (specs/cpu/*.json): instruction sets, compiler flags, and the tiles worth trying
+// on them.
 //
-// A level is a set of CPU features. A machine belongs to the highest level whose features it all has, and runs the kernels of that level and
-// of every level it includes.
+// A level is a set of CPU features. A machine belongs to the highest level whose features it all has, and runs the
+// kernels of that level and of every level it includes.
 #pragma once
 
 #include <string>
@@ -39,7 +40,7 @@ struct CpuSpec {
   std::vector<std::string> compile_flags;  ///< g++ and clang++ alike
   int vector_bits = 0;
   int vector_registers = 0;
-  long l1d_bytes = 0;                      ///< smallest of the level's chips; the machine's own figures win where known
+  long l1d_bytes = 0;  ///< smallest of the level's chips; the machine's own figures win where known
   long l2_bytes = 0;
   int head_dim_min = 0;
   int head_dim_max = 0;

@@ -39,7 +39,8 @@ bool too_deep(std::string_view text, int limit) {
 
 Result<json> JsonReader::parse(std::string_view file, std::string_view text) {
   constexpr int kMaxDepth = 64;
-  if (too_deep(text, kMaxDepth)) return fail(ErrorCode::parse, fmt::format("{}: JSON nested deeper than {} levels", file, kMaxDepth));
+  if (too_deep(text, kMaxDepth))
+    return fail(ErrorCode::parse, fmt::format("{}: JSON nested deeper than {} levels", file, kMaxDepth));
   try {
     return json::parse(text);
   } catch (const json::parse_error& error) {
@@ -49,7 +50,9 @@ Result<json> JsonReader::parse(std::string_view file, std::string_view text) {
   }
 }
 
-bool JsonReader::has(std::string_view field) const { return value_->is_object() && value_->contains(std::string(field)); }
+bool JsonReader::has(std::string_view field) const {
+  return value_->is_object() && value_->contains(std::string(field));
+}
 
 JsonReader JsonReader::at(std::string_view field) const {
   const json* found = &kMissing;
@@ -58,7 +61,9 @@ JsonReader JsonReader::at(std::string_view field) const {
   return {file_, fmt::format("{}.{}", path_, field), found};
 }
 
-std::string JsonReader::place() const { return fmt::format("{}: {}", file_, path_); }
+std::string JsonReader::place() const {
+  return fmt::format("{}: {}", file_, path_);
+}
 
 std::unexpected<Error> JsonReader::refuse(std::string expected) const {
   if (value_ == &kMissing) return fail(ErrorCode::parse, fmt::format("{} is missing", place()), std::move(expected));
@@ -72,7 +77,8 @@ Status JsonReader::only(std::initializer_list<std::string_view> known) const {
   for (const auto& [name, value] : value_->items()) {
     if (std::ranges::find(known, name) != known.end()) continue;
     const std::vector<std::string> names(known.begin(), known.end());
-    return fail(ErrorCode::parse, fmt::format("{}.{} is not a known field", place(), name.substr(0, 64)), did_you_mean(name, names));
+    return fail(ErrorCode::parse, fmt::format("{}.{} is not a known field", place(), name.substr(0, 64)),
+                did_you_mean(name, names));
   }
   return {};
 }
@@ -80,7 +86,8 @@ Status JsonReader::only(std::initializer_list<std::string_view> known) const {
 Result<std::int64_t> JsonReader::wide_integer(std::int64_t low, std::int64_t high) const {
   const auto wrong = [&] { return refuse(fmt::format("an integer from {} to {}", low, high)); };
   if (!value_->is_number_integer()) return wrong();
-  if (value_->is_number_unsigned() && value_->get<std::uint64_t>() > static_cast<std::uint64_t>(INT64_MAX)) return wrong();
+  if (value_->is_number_unsigned() && value_->get<std::uint64_t>() > static_cast<std::uint64_t>(INT64_MAX))
+    return wrong();
   const auto number = value_->get<std::int64_t>();
   if (number < low || number > high) return wrong();
   return number;
@@ -105,7 +112,8 @@ Result<std::vector<JsonReader>> JsonReader::elements() const {
   if (!value_->is_array()) return refuse("an array");
   std::vector<JsonReader> out;
   out.reserve(value_->size());
-  for (std::size_t i = 0; i < value_->size(); ++i) out.push_back(JsonReader(file_, fmt::format("{}[{}]", path_, i), &(*value_)[i]));
+  for (std::size_t i = 0; i < value_->size(); ++i)
+    out.push_back(JsonReader(file_, fmt::format("{}[{}]", path_, i), &(*value_)[i]));
   return out;
 }
 

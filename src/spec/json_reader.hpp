@@ -1,4 +1,5 @@
-// Reading a JSON document field by field, with errors that say where: file, JSON path, the value found, and what would be right.
+// Reading a JSON document field by field, with errors that say where: file, JSON path, the value found, and what would
+// be right.
 //
 //   JsonReader root(file, json);
 //   TS_ASSIGN(auto bits, root.at("vector_bits").integer<int>(64, 1024));
@@ -24,7 +25,8 @@ class JsonReader {
  public:
   JsonReader(std::string file, const nlohmann::json& value) : file_(std::move(file)), value_(&value) {}
 
-  /// Parses `text` (at most 64 levels deep); the error has the file and the line. The returned document is read by JsonReader(file, document).
+  /// Parses `text` (at most 64 levels deep); the error has the file and the line. The returned document is read by
+  /// JsonReader(file, document).
   [[nodiscard]] static Result<nlohmann::json> parse(std::string_view file, std::string_view text);
 
   [[nodiscard]] bool has(std::string_view field) const;

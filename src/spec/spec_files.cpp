@@ -30,10 +30,13 @@ Result<std::string> spec_file_text(std::string_view path) {
     if (fs::exists(file, missing)) {
       std::error_code code;
       if (!fs::is_regular_file(file, code) || fs::file_size(file, code) > kMaxBytes)
-        return fail(ErrorCode::io, fmt::format("{} is not a regular file of at most {} bytes", file.string(), kMaxBytes));
+        return fail(ErrorCode::io,
+                    fmt::format("{} is not a regular file of at most {} bytes", file.string(), kMaxBytes));
       std::ifstream in(file, std::ios::binary);
       std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-      if (!in) return fail(ErrorCode::io, fmt::format("cannot read {}: {}", file.string(), std::strerror(errno)), "TILESMITH_SPEC_DIR names this folder");
+      if (!in)
+        return fail(ErrorCode::io, fmt::format("cannot read {}: {}", file.string(), std::strerror(errno)),
+                    "TILESMITH_SPEC_DIR names this folder");
       return text;
     }
   }
@@ -50,7 +53,8 @@ Result<std::vector<std::string>> spec_files(std::string_view folder) {
   if (const std::optional<fs::path> directory = spec_directory()) {
     std::error_code code;
     if (!fs::is_directory(*directory, code))
-      return fail(ErrorCode::io, fmt::format("TILESMITH_SPEC_DIR is {}, which is not a directory", directory->string()), "a folder laid out like specs/");
+      return fail(ErrorCode::io, fmt::format("TILESMITH_SPEC_DIR is {}, which is not a directory", directory->string()),
+                  "a folder laid out like specs/");
     for (fs::directory_iterator it(*directory / folder, code), end; !code && it != end; it.increment(code))
       if (it->path().extension() == ".json") paths.insert(prefix + it->path().filename().string());
   }

@@ -1,4 +1,5 @@
-// The JSON facts of specs/: compiled into the library, each replaceable by a file of the same path in TILESMITH_SPEC_DIR.
+// The JSON facts of specs/: compiled into the library, each replaceable by a file of the same path in
+// TILESMITH_SPEC_DIR.
 #pragma once
 
 #include <string>

@@ -1,5 +1,6 @@
-// The ceilings are measured with the instructions alone: independent accumulator chains in registers, and a plain read of a buffer far larger than
-// any cache a machine of this kind has to itself. Inline assembly keeps the compiler from proving the loops useless.
+// The ceilings are measured with the instructions alone: independent accumulator chains in registers, and a plain read
+// of a buffer far larger than any cache a machine of this kind has to itself. Inline assembly keeps the compiler from
+// proving the loops useless.
 #include "tune/ceilings.hpp"
 
 #include <algorithm>
@@ -34,7 +35,8 @@ __attribute__((target("avx2,fma"))) void fma_avx2() {
   asm volatile(TS_TWELVE(TS_ZERO) TS_ZERO(12) TS_ZERO(13) "1:\n\t" TS_TWELVE(TS_OP) "dec %0\n\tjnz 1b\n\tvzeroupper"
                : "+r"(n)
                :
-               : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "cc");
+               : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11",
+                 "xmm12", "xmm13", "cc");
 #undef TS_OP
 #undef TS_ZERO
 }
@@ -46,7 +48,8 @@ __attribute__((target("avx512f"))) void fma_avx512() {
   asm volatile(TS_TWELVE(TS_ZERO) TS_ZERO(12) TS_ZERO(13) "1:\n\t" TS_TWELVE(TS_OP) "dec %0\n\tjnz 1b\n\tvzeroupper"
                : "+r"(n)
                :
-               : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "cc");
+               : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11",
+                 "xmm12", "xmm13", "cc");
 #undef TS_OP
 }
 
@@ -56,12 +59,14 @@ __attribute__((target("avx512f,avx512bf16"))) void dpbf16() {
   asm volatile(TS_TWELVE(TS_ZERO) TS_ZERO(12) TS_ZERO(13) "1:\n\t" TS_TWELVE(TS_OP) "dec %0\n\tjnz 1b\n\tvzeroupper"
                : "+r"(n)
                :
-               : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11", "xmm12", "xmm13", "cc");
+               : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11",
+                 "xmm12", "xmm13", "cc");
 #undef TS_OP
 #undef TS_ZERO
 }
 
-/// Two by two tiles of products with operands read from L1, random data: what a kernel can hope for (zeros run at a higher clock).
+/// Two by two tiles of products with operands read from L1, random data: what a kernel can hope for (zeros run at a
+/// higher clock).
 __attribute__((target("amx-tile,amx-bf16"))) void amx_bf16() {
   alignas(64) static thread_local unsigned char config[64] = {};
   alignas(64) static thread_local std::uint16_t operands[4 * 512];
@@ -82,8 +87,10 @@ __attribute__((target("amx-tile,amx-bf16"))) void amx_bf16() {
       "ldtilecfg (%3)\n\t"
       "tilezero %%tmm0\n\ttilezero %%tmm1\n\ttilezero %%tmm2\n\ttilezero %%tmm3\n\t"
       "1:\n\t"
-      "tileloadd (%1,%2), %%tmm4\n\ttileloadd 1024(%1,%2), %%tmm5\n\ttileloadd 2048(%1,%2), %%tmm6\n\ttileloadd 3072(%1,%2), %%tmm7\n\t"
-      "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\ttdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\ttdpbf16ps %%tmm6, %%tmm5, %%tmm2\n\ttdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
+      "tileloadd (%1,%2), %%tmm4\n\ttileloadd 1024(%1,%2), %%tmm5\n\ttileloadd 2048(%1,%2), %%tmm6\n\ttileloadd "
+      "3072(%1,%2), %%tmm7\n\t"
+      "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\ttdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\ttdpbf16ps %%tmm6, %%tmm5, "
+      "%%tmm2\n\ttdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
       "dec %0\n\tjnz 1b\n\ttilerelease"
       : "+r"(n)
       : "r"(base), "r"(stride), "r"(config)
@@ -122,7 +129,8 @@ double rate(const Probe& probe, int threads) {
 __attribute__((target("avx2"))) void read_all(const std::byte* data, std::size_t bytes) {
   const std::byte* end = data + bytes;
   asm volatile(
-      "1:\n\tvmovdqa (%0), %%ymm0\n\tvmovdqa 32(%0), %%ymm1\n\tvmovdqa 64(%0), %%ymm2\n\tvmovdqa 96(%0), %%ymm3\n\tadd $128, %0\n\tcmp %1, %0\n\tjb 1b\n\tvzeroupper"
+      "1:\n\tvmovdqa (%0), %%ymm0\n\tvmovdqa 32(%0), %%ymm1\n\tvmovdqa 64(%0), %%ymm2\n\tvmovdqa 96(%0), %%ymm3\n\tadd "
+      "$128, %0\n\tcmp %1, %0\n\tjb 1b\n\tvzeroupper"
       : "+r"(data)
       : "r"(end)
       : "xmm0", "xmm1", "xmm2", "xmm3", "cc", "memory");
@@ -162,13 +170,17 @@ double Ceilings::least_seconds(DataType type, double flops, double bytes) const 
 Result<Ceilings> measure_ceilings(int threads) {
   const Result<CpuMachine>& machine = this_cpu_machine();
   if (!machine) return std::unexpected(machine.error());
-  const auto has = [&](const char* feature) { return std::ranges::find(machine->features, feature) != machine->features.end(); };
+  const auto has = [&](const char* feature) {
+    return std::ranges::find(machine->features, feature) != machine->features.end();
+  };
   constexpr double kChains = 12.0 * kRounds;
   Ceilings out;
   out.threads = std::max(1, threads);
-  out.fp32_gflops = rate(has("avx512f") ? Probe{kChains * 32, fma_avx512} : Probe{kChains * 16, fma_avx2}, out.threads) * 1e-9;
+  out.fp32_gflops =
+      rate(has("avx512f") ? Probe{kChains * 32, fma_avx512} : Probe{kChains * 16, fma_avx2}, out.threads) * 1e-9;
   if (has("avx512_bf16")) out.bf16_gflops = rate({kChains * 64, dpbf16}, out.threads) * 1e-9;
-  if (has("amx_bf16")) out.bf16_gflops = std::max(out.bf16_gflops, rate({4.0 * kRounds * 16 * 16 * 64, amx_bf16}, out.threads) * 1e-9);
+  if (has("amx_bf16"))
+    out.bf16_gflops = std::max(out.bf16_gflops, rate({4.0 * kRounds * 16 * 16 * 64, amx_bf16}, out.threads) * 1e-9);
   out.read_gbps = read_rate(out.threads) * 1e-9;
   return out;
 }

@@ -1,7 +1,7 @@
 #include "tune/isolate.hpp"
 
-#include <fmt/format.h>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <poll.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -91,12 +91,14 @@ Status run_isolated(std::size_t count, std::chrono::milliseconds limit, Function
   std::size_t next = 0;
   while (next < count) {
     int ends[2];
-    if (::pipe2(ends, O_CLOEXEC) != 0) return fail(ErrorCode::io, fmt::format("no pipe for a worker: {}", std::strerror(errno)));
+    if (::pipe2(ends, O_CLOEXEC) != 0)
+      return fail(ErrorCode::io, fmt::format("no pipe for a worker: {}", std::strerror(errno)));
     const pid_t pid = ::fork();
     if (pid < 0) {
       ::close(ends[0]);
       ::close(ends[1]);
-      return fail(ErrorCode::io, fmt::format("no process for a worker: {}", std::strerror(errno)), "a higher process limit, or fewer workers");
+      return fail(ErrorCode::io, fmt::format("no process for a worker: {}", std::strerror(errno)),
+                  "a higher process limit, or fewer workers");
     }
     if (pid == 0) {
       ::close(ends[0]);

@@ -1,8 +1,8 @@
-// Work that may crash or hang without harm: each item runs in a forked child, which shares the parent's memory as it was (inputs, references) and
-// sends back bytes through a pipe.
+// Work that may crash or hang without harm: each item runs in a forked child, which shares the parent's memory as it
+// was (inputs, references) and sends back bytes through a pipe.
 //
-// One child handles items until it dies or the list ends. An item that crashes, hangs or exits is recorded as such, and a fresh child goes on
-// with the next one.
+// One child handles items until it dies or the list ends. An item that crashes, hangs or exits is recorded as such, and
+// a fresh child goes on with the next one.
 #pragma once
 
 #include <chrono>
@@ -21,12 +21,15 @@ enum class IsolatedStatus : std::uint8_t { done, crashed, timed_out };
 struct IsolatedResult {
   std::size_t item = 0;
   IsolatedStatus status = IsolatedStatus::done;
-  std::string payload;  ///< what the item returned; for the others, what happened: "killed by signal 11 (Segmentation fault)"
+  std::string
+      payload;  ///< what the item returned; for the others, what happened: "killed by signal 11 (Segmentation fault)"
 };
 
-/// Runs `work(item)` for every item in 0..count-1, in order, in children, and hands each result to `report` in the parent as it comes. `report`
-/// returns false to stop early. `limit` bounds one item's wall-clock time; a child over it is killed. Errors: io (no pipe or process to be had).
-[[nodiscard]] Status run_isolated(std::size_t count, std::chrono::milliseconds limit, FunctionRef<std::string(std::size_t)> work,
+/// Runs `work(item)` for every item in 0..count-1, in order, in children, and hands each result to `report` in the
+/// parent as it comes. `report` returns false to stop early. `limit` bounds one item's wall-clock time; a child over it
+/// is killed. Errors: io (no pipe or process to be had).
+[[nodiscard]] Status run_isolated(std::size_t count, std::chrono::milliseconds limit,
+                                  FunctionRef<std::string(std::size_t)> work,
                                   FunctionRef<bool(const IsolatedResult&)> report);
 
 }  // namespace tilesmith

@@ -19,9 +19,13 @@ double quantile(const std::vector<double>& sorted, double q) {
 
 }  // namespace
 
-double Timing::median() const { return quantile(samples, 0.5); }
+double Timing::median() const {
+  return quantile(samples, 0.5);
+}
 
-double Timing::spread() const { return (quantile(samples, 0.75) - quantile(samples, 0.25)) / median(); }
+double Timing::spread() const {
+  return (quantile(samples, 0.75) - quantile(samples, 0.25)) / median();
+}
 
 void evict(const MemoryRange& range) {
   constexpr std::size_t kLine = 64;

@@ -17,12 +17,13 @@ struct MemoryRange {
 };
 
 struct MeasureOptions {
-  bool cold = true;                                ///< evict the ranges before each sample
+  bool cold = true;  ///< evict the ranges before each sample
   int min_samples = 7;
   int max_samples = 101;
-  std::chrono::duration<double> budget{0.5};       ///< stop once this much was spent and min_samples are there
-  double target_spread = 0.01;                     ///< or once the interquartile range is this share of the median
-  double give_up_above = 0;                        ///< seconds; when the first sample is longer, stop there: this candidate cannot win. 0: never
+  std::chrono::duration<double> budget{0.5};  ///< stop once this much was spent and min_samples are there
+  double target_spread = 0.01;                ///< or once the interquartile range is this share of the median
+  double give_up_above =
+      0;  ///< seconds; when the first sample is longer, stop there: this candidate cannot win. 0: never
 };
 
 /// Seconds of each sample, in order of time taken.
@@ -35,7 +36,8 @@ struct Timing {
 };
 
 /// Runs `call` once untimed, then times it. At least one sample is always there.
-[[nodiscard]] Timing measure(FunctionRef<void()> call, std::span<const MemoryRange> touched, const MeasureOptions& options);
+[[nodiscard]] Timing measure(FunctionRef<void()> call, std::span<const MemoryRange> touched,
+                             const MeasureOptions& options);
 
 /// Writes back and evicts every cache line of the range.
 void evict(const MemoryRange& range);

@@ -1,4 +1,5 @@
-// The stations of the road depend in one direction: a source may include its own station and those above it, never one below.
+// The stations of the road depend in one direction: a source may include its own station and those above it, never one
+// below.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -12,8 +13,8 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::vector<std::string> kStations = {"base",     "kernel",   "spec", "enumerate", "codegen", "jit",  "runtime",
-                                            "dispatch", "tune", "verify",    "bench",   "capi", "cli"};
+const std::vector<std::string> kStations = {"base",     "kernel", "spec",   "enumerate", "codegen", "jit", "runtime",
+                                            "dispatch", "tune",   "verify", "bench",     "capi",    "cli"};
 
 int rank_of(const std::string& station) {
   for (std::size_t i = 0; i < kStations.size(); ++i)
@@ -40,7 +41,8 @@ TEST(Architecture, StationsIncludeOnlyStationsAbove) {
       const int other = rank_of(match[1]);
       if (other < 0) continue;  // include/tilesmith, kernels/
       ++checked;
-      EXPECT_LE(other, own) << entry.path().string() << ":" << line_number << ": " << station << " may not use " << match[1];
+      EXPECT_LE(other, own) << entry.path().string() << ":" << line_number << ": " << station << " may not use "
+                            << match[1];
     }
   }
   EXPECT_GT(checked, 50) << "the check saw almost no includes";

@@ -87,7 +87,8 @@ TEST(AttentionCase, WhatDoesNotFitIsRefusedByName) {
        }},
       {"alibi has elements of type int32", "floating-point",
        [](auto& p, auto& in) { p.bias = BiasKind::alibi, in.alibi = integers({4}); }},
-      {"alibi has shape (2,)", "shape (4,)", [](auto& p, auto& in) { p.bias = BiasKind::alibi, in.alibi = floats({2}); }},
+      {"alibi has shape (2,)", "shape (4,)",
+       [](auto& p, auto& in) { p.bias = BiasKind::alibi, in.alibi = floats({2}); }},
       {"sink has shape ()", "shape (4,)", [](auto& p, auto& in) { p.sink = true, in.sink = floats({}); }},
       {"cu_seqlens_q has 2 offsets", "batch + 1 = 3",
        [](auto& p, auto& in) {

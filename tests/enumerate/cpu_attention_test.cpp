@@ -1,4 +1,5 @@
-// CPU attention instances: the list is what the rules accept, every instance is distinct, and refusals name their rule and figures.
+// CPU attention instances: the list is what the rules accept, every instance is distinct, and refusals name their rule
+// and figures.
 #include "enumerate/cpu_attention.hpp"
 
 #include <gtest/gtest.h>

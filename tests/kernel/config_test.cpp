@@ -75,7 +75,8 @@ TEST(KernelConfig, EqualityIsEqualityOfCanonicalForms) {
 TEST(KernelConfig, KeyIsStable) {
   KernelConfig config;
   config.arch = *ArchName::parse("x86_64_v4");
-  EXPECT_EQ(canonical_form(config).substr(0, 72), "arch=x86_64_v4;operation=attention;family=fwd;data_type=fp16;mode=batch;");
+  EXPECT_EQ(canonical_form(config).substr(0, 72),
+            "arch=x86_64_v4;operation=attention;family=fwd;data_type=fp16;mode=batch;");
   EXPECT_EQ(key_of(config).hex(), "d38e6feb67b4b1050241d34c35d4610a");
 }
 
@@ -90,14 +91,16 @@ TEST(KernelConfig, ReadableName) {
   config.algorithm.pipeline = Pipeline::flash;
   config.algorithm.instruction = Instruction::dpbf16;
   config.algorithm.tile = {64, 256};
-  EXPECT_EQ(native_name(config), "attention_fwd_bf16_batch_d192_dv128_mask_generic_lse_flash_dpbf16_tile64x256_on_x86_64_v4_bf16");
+  EXPECT_EQ(native_name(config),
+            "attention_fwd_bf16_batch_d192_dv128_mask_generic_lse_flash_dpbf16_tile64x256_on_x86_64_v4_bf16");
 }
 
 TEST(KernelConfig, BadNamesSayWhatIsWrong) {
-  for (const char* name : {"", "attention", "attention_fwd_bf16", "attention_fwd_bf17_batch_d128_dv128_flash_fma_tile64_on_x86_64_v4",
-                           "attention_fwd_bf16_batch_d99999999_dv128_flash_fma_tile64_on_x86_64_v4",
-                           "attention_fwd_bf16_batch_d128_dv128_flash_fma_tile64_surprise_on_x86_64_v4",
-                           "attention_fwd_bf16_batch_d128_dv128_flash_fma_tile64_on_X86"}) {
+  for (const char* name :
+       {"", "attention", "attention_fwd_bf16", "attention_fwd_bf17_batch_d128_dv128_flash_fma_tile64_on_x86_64_v4",
+        "attention_fwd_bf16_batch_d99999999_dv128_flash_fma_tile64_on_x86_64_v4",
+        "attention_fwd_bf16_batch_d128_dv128_flash_fma_tile64_surprise_on_x86_64_v4",
+        "attention_fwd_bf16_batch_d128_dv128_flash_fma_tile64_on_X86"}) {
     const auto parsed = parse_native_name(name);
     ASSERT_FALSE(parsed.has_value()) << name;
     EXPECT_FALSE(parsed.error().hint.empty()) << name;

@@ -20,7 +20,8 @@ void randomize(std::mt19937_64& random, T& value) {
   } else if constexpr (EnumField<T>) {
     value = static_cast<T>(random() % enum_size<T>());
   } else {
-    for (auto& figure : value) figure = static_cast<std::remove_cvref_t<decltype(figure)>>(random() % 4 == 0 ? 0 : random());
+    for (auto& figure : value)
+      figure = static_cast<std::remove_cvref_t<decltype(figure)>>(random() % 4 == 0 ? 0 : random());
   }
 }
 
@@ -29,9 +30,15 @@ inline KernelConfig random_config(std::mt19937_64& random) {
   KernelConfig config;
   config.arch = *ArchName::parse(archs[random() % 5]);
   switch (random() % 3) {
-    case 0: config.signature.emplace<AttentionSignature>(); break;
-    case 1: config.signature.emplace<GemmSignature>(); break;
-    default: config.signature.emplace<ConvSignature>(); break;
+    case 0:
+      config.signature.emplace<AttentionSignature>();
+      break;
+    case 1:
+      config.signature.emplace<GemmSignature>();
+      break;
+    default:
+      config.signature.emplace<ConvSignature>();
+      break;
   }
   // Sparse changes exercise the names' defaults, dense ones everything else.
   const std::uint64_t density = 1 + random() % 8;

@@ -16,13 +16,16 @@ struct Args {
   std::atomic<bool> overlapped{false};
   std::atomic<int> begun{0}, ended{0};
 
-  Args(long long a, long long b) : tasks{a, b}, first(static_cast<std::size_t>(a)), second(static_cast<std::size_t>(b)) {}
+  Args(long long a, long long b)
+      : tasks{a, b}, first(static_cast<std::size_t>(a)), second(static_cast<std::size_t>(b)) {}
 };
 
 // The kernel's thread hooks have no argument, so they count here.
 std::atomic<int> g_begun{0}, g_ended{0};
 
-Args& of(const void* args) { return *static_cast<Args*>(const_cast<void*>(args)); }
+Args& of(const void* args) {
+  return *static_cast<Args*>(const_cast<void*>(args));
+}
 
 TsCpuKernel two_stages() {
   TsCpuKernel kernel{};
@@ -57,7 +60,8 @@ TEST(ThreadPool, EveryTaskRunsOnceAndStagesDoNotOverlap) {
   for (const int threads : {1, 2, 3, 8}) {
     ThreadPool pool(threads);
     pool.reserve_scratch(4096);
-    for (const auto& [a, b] : std::vector<std::pair<int, int>>{{0, 0}, {1, 1}, {0, 5}, {5, 0}, {1, 300}, {300, 1}, {257, 129}})
+    for (const auto& [a, b] :
+         std::vector<std::pair<int, int>>{{0, 0}, {1, 1}, {0, 5}, {5, 0}, {1, 300}, {300, 1}, {257, 129}})
       for (int repeat = 0; repeat < 20; ++repeat) {
         Args args(a, b);
         pool.run(kernel, &args);
@@ -98,7 +102,9 @@ TEST(ThreadPool, SleepingWorkersWakeForALateJob) {
   }
 }
 
-TEST(ThreadPool, StopsWithoutEverHavingRun) { ThreadPool pool(4); }
+TEST(ThreadPool, StopsWithoutEverHavingRun) {
+  ThreadPool pool(4);
+}
 
 }  // namespace
 }  // namespace tilesmith

@@ -22,7 +22,8 @@ TEST(CpuSpec, EveryLevelLoadsLowestFirst) {
     EXPECT_FALSE(spec.attention_fwd.empty());
     for (const CpuAttentionInstruction& instruction : spec.attention_fwd)
       for (const CpuTiles& tiles : instruction.pipelines)
-        for (const int m : tiles.tile_m) EXPECT_TRUE(m == 1 || m % instruction.lanes == 0) << spec.arch.text() << " " << m;
+        for (const int m : tiles.tile_m)
+          EXPECT_TRUE(m == 1 || m % instruction.lanes == 0) << spec.arch.text() << " " << m;
   }
 }
 
@@ -42,11 +43,18 @@ class BrokenSpec : public ::testing::Test {
 };
 
 TEST_F(BrokenSpec, SaysFilePathValueAndWhatWouldBeRight) {
-  EXPECT_EQ(error_of(with("\"vector_bits\": 512", "\"vector_bits\": \"wide\"")), "x.json: $.vector_bits is \"wide\" (an integer from 128 to 4096)");
-  EXPECT_EQ(error_of(with("\"vector_bits\": 512", "\"vector_bits\": 7")), "x.json: $.vector_bits is 7 (an integer from 128 to 4096)");
-  EXPECT_EQ(error_of(with("\"vector_bits\": 512,", "")), "x.json: $.vector_bits is missing (an integer from 128 to 4096)");
-  EXPECT_NE(error_of(with("\"vector_bits\"", "\"vector_bit\"")).find("x.json: $.vector_bit is not a known field (did you mean"), std::string::npos);
-  EXPECT_NE(error_of(with("\"fp16\"", "\"fp61\"")).find("x.json: $.attention_fwd.instructions.fma.data_types[2]: \"fp61\" is no data type"), std::string::npos);
+  EXPECT_EQ(error_of(with("\"vector_bits\": 512", "\"vector_bits\": \"wide\"")),
+            "x.json: $.vector_bits is \"wide\" (an integer from 128 to 4096)");
+  EXPECT_EQ(error_of(with("\"vector_bits\": 512", "\"vector_bits\": 7")),
+            "x.json: $.vector_bits is 7 (an integer from 128 to 4096)");
+  EXPECT_EQ(error_of(with("\"vector_bits\": 512,", "")),
+            "x.json: $.vector_bits is missing (an integer from 128 to 4096)");
+  EXPECT_NE(error_of(with("\"vector_bits\"", "\"vector_bit\""))
+                .find("x.json: $.vector_bit is not a known field (did you mean"),
+            std::string::npos);
+  EXPECT_NE(error_of(with("\"fp16\"", "\"fp61\""))
+                .find("x.json: $.attention_fwd.instructions.fma.data_types[2]: \"fp61\" is no data type"),
+            std::string::npos);
   EXPECT_NE(error_of(with("\"fma\": {", "\"fmma\": {")).find("is no instruction"), std::string::npos);
   EXPECT_NE(error_of(with("\"flash\"", "\"flush\"")).find("did you mean flash"), std::string::npos);
   EXPECT_NE(error_of(with("-march=x86-64-v4", "-fplugin=evil.so")).find("machine flags"), std::string::npos);

@@ -14,10 +14,11 @@ namespace {
 
 std::vector<IsolatedResult> run(std::size_t count, FunctionRef<std::string(std::size_t)> work, int limit_ms = 20000) {
   std::vector<IsolatedResult> results;
-  const Status status = run_isolated(count, std::chrono::milliseconds(limit_ms), work, [&](const IsolatedResult& result) {
-    results.push_back(result);
-    return true;
-  });
+  const Status status =
+      run_isolated(count, std::chrono::milliseconds(limit_ms), work, [&](const IsolatedResult& result) {
+        results.push_back(result);
+        return true;
+      });
   EXPECT_TRUE(status.has_value());
   EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1) << "a child was left behind";
   return results;
@@ -67,13 +68,16 @@ TEST(Isolate, AHangIsKilledAndTheRestGoesOn) {
 
 TEST(Isolate, TheReporterCanStop) {
   int reports = 0;
-  ASSERT_TRUE(run_isolated(100, std::chrono::milliseconds(20000), [](std::size_t) { return std::string("x"); },
-                           [&](const IsolatedResult&) { return ++reports < 3; }));
+  ASSERT_TRUE(run_isolated(
+      100, std::chrono::milliseconds(20000), [](std::size_t) { return std::string("x"); },
+      [&](const IsolatedResult&) { return ++reports < 3; }));
   EXPECT_EQ(reports, 3);
   EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1);
 }
 
-TEST(Isolate, NothingToDoIsFine) { EXPECT_TRUE(run(0, [](std::size_t) { return std::string(); }).empty()); }
+TEST(Isolate, NothingToDoIsFine) {
+  EXPECT_TRUE(run(0, [](std::size_t) { return std::string(); }).empty());
+}
 
 }  // namespace
 }  // namespace tilesmith

@@ -6,8 +6,13 @@
 #include <tilesmith/tilesmith.hpp>
 
 int main() {
-  const tilesmith::AttentionProblem problem{
-      .data_type = tilesmith::DataType::fp32, .heads_q = 2, .heads_kv = 1, .seqlen_q = 5, .seqlen_k = 9, .head_dim_qk = 64, .head_dim_v = 64};
+  const tilesmith::AttentionProblem problem{.data_type = tilesmith::DataType::fp32,
+                                            .heads_q = 2,
+                                            .heads_kv = 1,
+                                            .seqlen_q = 5,
+                                            .seqlen_k = 9,
+                                            .head_dim_qk = 64,
+                                            .head_dim_v = 64};
   tilesmith::Dispatcher dispatcher({.build = tilesmith::BuildPolicy::never});
   const auto plan = dispatcher.plan(problem);
   if (!plan) {

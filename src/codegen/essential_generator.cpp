@@ -32,6 +32,7 @@ bool write(const std::string& path, const std::string& text) {
 Status generate_all(const std::string& directory, int pieces, const std::vector<std::string_view>& levels) {
   TS_ASSIGN(const std::vector<CpuSpec> specs, load_cpu_specs());
   std::string declarations, entries;
+  std::size_t count = 0;
   for (const std::string_view level : levels) {
     std::vector<std::string> texts(static_cast<std::size_t>(pieces));
     std::size_t next = 0;
@@ -45,17 +46,19 @@ Status generate_all(const std::string& directory, int pieces, const std::vector<
             "#undef TILESMITH_KERNELS_CPU_ABI_H\nnamespace {}_instance {{\n{}\n}}\n", source.entry_symbol, source.text);
         declarations += fmt::format("extern const TsCpuKernel {};\n", source.entry_symbol);
         entries += fmt::format("    &{},\n", source.entry_symbol);
+        ++count;
       }
     }
     for (std::size_t piece = 0; piece < texts.size(); ++piece)
       if (const std::string path = fmt::format("{}/{}_{}.cpp", directory, level, piece); !write(path, texts[piece]))
         return fail(ErrorCode::io, fmt::format("cannot write {}", path));
   }
+  // An array object, because the set may be empty and a built-in array may not.
   const std::string table = fmt::format(
-      "#include \"codegen/essential.hpp\"\n\nextern \"C\" {{\n{}}}\n\nstd::span<const TsCpuKernel* const> "
-      "tilesmith::essential_kernels() {{\n"
-      "  static const TsCpuKernel* const kTable[] = {{\n{}  }};\n  return kTable;\n}}\n",
-      declarations, entries);
+      "#include <array>\n\n#include \"codegen/essential.hpp\"\n\nextern \"C\" {{\n{}}}\n\n"
+      "std::span<const TsCpuKernel* const> tilesmith::essential_kernels() {{\n"
+      "  static const std::array<const TsCpuKernel*, {}> kTable = {{{{\n{}  }}}};\n  return kTable;\n}}\n",
+      declarations, count, entries);
   if (const std::string path = directory + "/table.cpp"; !write(path, table))
     return fail(ErrorCode::io, fmt::format("cannot write {}", path));
   return {};

@@ -24,14 +24,31 @@ std::size_t tilesmith::testing::allocations() {
   return count;
 }
 
-// The array and nothrow forms call these.
+// In libstdc++ the array and nothrow forms call the plain ones. A sanitizer's runtime brings forms of its own that do
+// not, so every form that the library uses is replaced: what one allocates another frees.
 void* operator new(std::size_t bytes) {
+  return counted(bytes);
+}
+void* operator new(std::size_t bytes, const std::nothrow_t&) noexcept {
+  ++count;
+  return std::malloc(bytes == 0 ? 1 : bytes);
+}
+void* operator new[](std::size_t bytes) {
   return counted(bytes);
 }
 void* operator new(std::size_t bytes, std::align_val_t alignment) {
   return counted(bytes, alignment);
 }
 void operator delete(void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete[](void* memory) noexcept {
+  std::free(memory);
+}
+void operator delete[](void* memory, std::size_t) noexcept {
+  std::free(memory);
+}
+void operator delete(void* memory, const std::nothrow_t&) noexcept {
   std::free(memory);
 }
 void operator delete(void* memory, std::size_t) noexcept {

@@ -26,6 +26,14 @@ Result<ElementType> element_of(const KernelConfig& config) {
   }
 }
 
+/// The fragments an instance needs, from the level's facts and not from its name: a level added in specs/ finds its
+/// own.
+CpuLevel template_level(Instruction instruction, const CpuSpec& spec) {
+  if (spec.vector_bits < 512) return CpuLevel::x86_64_v3;
+  if (instruction == Instruction::amx_bf16) return CpuLevel::x86_64_amx;
+  return instruction == Instruction::dpbf16 ? CpuLevel::x86_64_v4_bf16 : CpuLevel::x86_64_v4;
+}
+
 }  // namespace
 
 Result<Source> generate(const KernelConfig& config, const CpuSpec& spec) {
@@ -35,9 +43,7 @@ Result<Source> generate(const KernelConfig& config, const CpuSpec& spec) {
   CpuAttentionParameters parameters;
   parameters.name = native_name(config);
   parameters.key = {key.hi, key.lo};
-  for (const CpuLevel level :
-       {CpuLevel::x86_64_v3, CpuLevel::x86_64_v4, CpuLevel::x86_64_v4_bf16, CpuLevel::x86_64_amx})
-    if (to_string(level) == spec.arch.text()) parameters.level = level;
+  parameters.level = template_level(config.algorithm.instruction, spec);
   parameters.pipeline = config.algorithm.pipeline;
   parameters.instruction = config.algorithm.instruction;
   TS_ASSIGN(parameters.element, element_of(config));
@@ -53,7 +59,12 @@ Result<Source> generate(const KernelConfig& config, const CpuSpec& spec) {
   parameters.dropout = signature.dropout;
   parameters.lse = signature.lse;
   parameters.group_mode = signature.mode == SequenceMode::group;
-  return cpu_attention_source(parameters);
+  TS_ASSIGN(Source source, cpu_attention_source(parameters));
+  // Machine flags are facts of the level: those of its spec take the place of the template's own.
+  std::erase_if(source.options, [](const std::string& option) { return option.starts_with("-m"); });
+  source.options.insert(source.options.end(), spec.compile_flags.begin(), spec.compile_flags.end());
+  source.arch = std::string(spec.arch.text());
+  return source;
 }
 
 }  // namespace tilesmith

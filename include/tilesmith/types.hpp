@@ -30,8 +30,9 @@ enum class DataType : std::uint8_t {
 enum class SequenceMode : std::uint8_t { batch, group };
 
 /// top_left and bottom_right are causal: query i sees keys j <= i + o, with o = 0 or o = seqlen_k - seqlen_q.
-/// generic exists in kernels only: a window given at run time, which covers the other three.
-enum class MaskKind : std::uint8_t { none, top_left, bottom_right, generic };
+/// Two kinds exist in kernels only, both with bounds and diagonal given at run time: generic, a window bounded on both
+/// sides, covers all the others; causal, bounded on the right and open on the left, covers top_left and bottom_right.
+enum class MaskKind : std::uint8_t { none, top_left, bottom_right, generic, causal };
 
 enum class BiasKind : std::uint8_t { none, elementwise, alibi };
 

@@ -129,8 +129,9 @@ Status validate(const AttentionProblem& p) {
                 fmt::format("a bias of batch {} x heads {} x {} queries x {} keys overflows", p.batch, p.heads_q,
                             p.seqlen_q, p.seqlen_k),
                 "tensors below 2^62 bytes");
-  if (p.mask == MaskKind::generic)
-    return fail(ErrorCode::invalid_argument, "a problem's mask is generic, which only kernels have",
+  if (p.mask == MaskKind::generic || p.mask == MaskKind::causal)
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("a problem's mask is {}, which only kernels have", name_of(p.mask)),
                 "none with a window, top_left or bottom_right");
   if (p.window_left < -1 || p.window_right < -1)
     return fail(ErrorCode::invalid_argument, fmt::format("the window is ({}, {})", p.window_left, p.window_right),

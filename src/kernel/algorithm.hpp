@@ -6,7 +6,8 @@
 //   wave    waves along m n k of each product (up to three)        m n k
 //   warp    matrix fragment m n k of each product                  m n k
 //   pad     query length, key length, head_dim_qk, head_dim_v     m n k
-// A CPU kernel uses m0 (query rows of a task) and n0 (keys of a block) only.
+// A CPU kernel uses m0 (query rows of a task) and n0 (keys of a block) only; an NVIDIA kernel the same two, of a block
+// of threads.
 #pragma once
 
 #include <array>
@@ -159,15 +160,18 @@ struct Algorithm {
   std::array<std::uint8_t, 4> pad{};  ///< 0 no, 1 yes, 8 "alignment of eight elements" (AMD backward)
   TileTag tag = TileTag::none;
   std::uint8_t stages = 0;         ///< buffers of the software pipeline; 0 where the pipeline fixes it
+  std::uint8_t query_buffers = 1;  ///< 2: the next tile's queries are loaded while a tile is worked on
+  std::uint8_t packed_heads = 1;   ///< query heads of one key head that share a tile
   std::int16_t block_per_cu = -1;  ///< occupancy asked of the compiler; -1 leaves it alone
   std::uint8_t wave_groups = 1;
   std::uint8_t max_splits_log2 = 0;
   std::uint16_t max_seqlen_q = 0;
   bool use_trload = false;
   bool persistent = false;
-  bool ping_pong = false;  ///< two consumer groups take turns at the matrix unit
-  bool overlap = false;    ///< the softmax of one block runs under the products of the next
-  bool pack_gqa = false;   ///< query heads of one key head share a tile
+  bool ping_pong = false;   ///< two consumer groups take turns at the matrix unit
+  bool dynamic = false;     ///< persistent blocks take their tiles from a counter, not by a fixed stride
+  bool late_wait = false;   ///< the wait for the second product stands amid the exponentials
+  bool late_store = false;  ///< a tile's output is stored while the next tile's second block is scored
   bool double_buffer = false;
   bool preshuffle = false;
   bool transpose_c = false;
@@ -191,6 +195,8 @@ struct Algorithm {
     visit("pad", self.pad);
     visit("tag", self.tag);
     visit("stages", self.stages);
+    visit("query_buffers", self.query_buffers);
+    visit("packed_heads", self.packed_heads);
     visit("block_per_cu", self.block_per_cu);
     visit("wave_groups", self.wave_groups);
     visit("max_splits_log2", self.max_splits_log2);
@@ -198,8 +204,9 @@ struct Algorithm {
     visit("use_trload", self.use_trload);
     visit("persistent", self.persistent);
     visit("ping_pong", self.ping_pong);
-    visit("overlap", self.overlap);
-    visit("pack_gqa", self.pack_gqa);
+    visit("dynamic", self.dynamic);
+    visit("late_wait", self.late_wait);
+    visit("late_store", self.late_store);
     visit("double_buffer", self.double_buffer);
     visit("preshuffle", self.preshuffle);
     visit("transpose_c", self.transpose_c);

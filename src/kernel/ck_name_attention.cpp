@@ -108,7 +108,8 @@ Result<KernelConfig> parse_attention_name(std::string_view name) {
     a.pad[i] = static_cast<std::uint8_t>(digit - '0');
   }
   r.take(r.rest().substr(0, 4));
-  if (!r.take("_mask=") || !r.take_enum(s.mask)) return r.expected("_mask= and no, top_left, bottom_right or generic");
+  if (!r.take("_mask=") || !r.take_enum(s.mask) || s.mask == MaskKind::causal)
+    return r.expected("_mask= and no, top_left, bottom_right or generic");
   if (!r.take("bias=") || !r.take_enum(s.bias)) return r.expected("bias= and no, bias or alibi");
   const auto flag = [&r](std::string_view text) { return r.take(text); };
   s.lse = flag("lse=1_");

@@ -27,6 +27,7 @@ struct AttentionSignature {
   bool dropout = false;
   bool logits_soft_cap = false;
   bool sink = false;               ///< an extra logit per head joins the softmax's sum
+  bool negative_scale = false;     ///< the logits' scale is below zero: for kernels whose softmax holds the scale
   bool skip_min_seqlen_q = false;  ///< group mode: sequences shorter than a minimum are skipped
   QuantScale qscale = QuantScale::none;
   bool paged_kv = false;
@@ -54,6 +55,7 @@ struct AttentionSignature {
     visit("dropout", self.dropout);
     visit("logits_soft_cap", self.logits_soft_cap);
     visit("sink", self.sink);
+    visit("negative_scale", self.negative_scale);
     visit("skip_min_seqlen_q", self.skip_min_seqlen_q);
     visit("qscale", self.qscale);
     visit("paged_kv", self.paged_kv);

@@ -49,7 +49,8 @@ struct EnumTable<MaskKind> {
   static constexpr auto kNames = enum_names<MaskKind>({{MaskKind::none, "no"},
                                                        {MaskKind::top_left, "top_left"},
                                                        {MaskKind::bottom_right, "bottom_right"},
-                                                       {MaskKind::generic, "generic"}});
+                                                       {MaskKind::generic, "generic"},
+                                                       {MaskKind::causal, "causal"}});
   static constexpr EnumName<MaskKind> kAliases[] = {{MaskKind::none, "none"}, {MaskKind::none, "no_mask"}};
 };
 

@@ -52,6 +52,7 @@ TEST(AttentionProblem, EveryRefusalNamesTheValueAndWhatWouldBeRight) {
       {"bias", [](auto& p) { p.bias = BiasKind::elementwise, p.heads_q = 4, p.seqlen_q = p.seqlen_k = 1 << 30; },
        "a bias of batch 1 x heads 4 x 1073741824 queries x 1073741824 keys overflows", "2^62"},
       {"generic mask", [](auto& p) { p.mask = MaskKind::generic; }, "mask is generic", "top_left or bottom_right"},
+      {"causal mask", [](auto& p) { p.mask = MaskKind::causal; }, "mask is causal", "top_left or bottom_right"},
       {"window", [](auto& p) { p.window_left = -2; }, "the window is (-2, -1)", "-1 for none"},
       {"window right", [](auto& p) { p.window_right = -100; }, "the window is (-1, -100)", "-1 for none"},
       {"overlapping masks", [](auto& p) { p.mask = MaskKind::top_left, p.window_left = 4, p.window_right = 1; },

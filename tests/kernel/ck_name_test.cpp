@@ -83,6 +83,12 @@ TEST(CkName, ChangedCharactersNeverGoUnnoticed) {
   }
 }
 
+TEST(CkName, MasksOfOtherBackendsAreRefused) {
+  EXPECT_FALSE(parse_ck_name("fmha_fwd_fp16_batch_h128_qr_async_t128x128x32x128x32x128_w32x32x16_pad1111_mask=causal_"
+                             "bias=no_bpc=-1")
+                   .has_value());
+}
+
 TEST(CkName, ErrorsQuoteThePlace) {
   const auto error = parse_ck_name(
       "fmha_fwd_fp16_batch_h128_qr_asink_t128x128x32x128x32x128_w32x32x16_pad1111_mask=no_bias=no_bpc=-1");

@@ -77,7 +77,7 @@ TEST(KernelConfig, KeyIsStable) {
   config.arch = *ArchName::parse("x86_64_v4");
   EXPECT_EQ(canonical_form(config).substr(0, 72),
             "arch=x86_64_v4;operation=attention;family=fwd;data_type=fp16;mode=batch;");
-  EXPECT_EQ(key_of(config).hex(), "d38e6feb67b4b1050241d34c35d4610a");
+  EXPECT_EQ(key_of(config).hex(), "4a2fd720fc28ceaf31cdbe6b91c264fd");
 }
 
 TEST(KernelConfig, ReadableName) {
@@ -93,6 +93,25 @@ TEST(KernelConfig, ReadableName) {
   config.algorithm.tile = {64, 256};
   EXPECT_EQ(native_name(config),
             "attention_fwd_bf16_batch_d192_dv128_mask_generic_lse_flash_dpbf16_tile64x256_on_x86_64_v4_bf16");
+
+  config.arch = *ArchName::parse("sm_90a");
+  signature.mask = MaskKind::causal;
+  signature.negative_scale = true;
+  config.algorithm = {.pipeline = Pipeline::warp_specialized,
+                      .instruction = Instruction::wgmma,
+                      .tile = {192, 128},
+                      .stages = 2,
+                      .query_buffers = 2,
+                      .packed_heads = 4,
+                      .block_per_cu = 1,
+                      .ping_pong = true,
+                      .dynamic = true,
+                      .late_wait = true,
+                      .late_store = true};
+  EXPECT_EQ(native_name(config),
+            "attention_fwd_bf16_batch_d192_dv128_mask_causal_lse_negscale_warpspec_wgmma_tile192x128_stages2_qbuf2_"
+            "pack4_blocks1_pingpong_dynamic_latewait_latestore_on_sm_90a");
+  EXPECT_EQ(*parse_native_name(native_name(config)), config);
 }
 
 TEST(KernelConfig, BadNamesSayWhatIsWrong) {

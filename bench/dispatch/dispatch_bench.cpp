@@ -22,7 +22,7 @@ AttentionProblem problem_of(std::int64_t batch, std::int64_t seqlen) {
           .head_dim_v = 64};
 }
 
-const Plan& plan_or_exit(Dispatcher& dispatcher, const AttentionProblem& problem) {
+const AttentionPlan& plan_or_exit(Dispatcher& dispatcher, const AttentionProblem& problem) {
   const auto plan = dispatcher.plan(problem);
   if (plan) return **plan;
   std::fprintf(stderr, "%s\n", plan.error().text().c_str());

@@ -38,7 +38,9 @@ struct AttentionProblem {
   bool soft_cap = false;
   bool sink = false;
   bool dropout = false;
-  bool lse = false;  ///< the call wants the log-sum-exp
+  bool lse = false;             ///< the call wants the log-sum-exp
+  bool negative_scale = false;  ///< the call's scale is below 0; the CPU does not ask
+  bool unaligned = false;       ///< a pointer or row of q, k, v or o is no multiple of 16 bytes; the CPU does not ask
 
   friend bool operator==(const AttentionProblem&, const AttentionProblem&) = default;
 };
@@ -66,6 +68,7 @@ struct BiasStrides {
   std::int64_t column = 1;
 };
 
+/// On a CUDA device every pointer is to memory the device can read, the offsets included.
 struct AttentionArguments {
   const void* q = nullptr;
   const void* k = nullptr;
@@ -77,6 +80,8 @@ struct AttentionArguments {
   const float* sink = nullptr;   ///< one logit per query head
   const std::int32_t* cu_seqlens_q = nullptr;  ///< group mode: batch + 1 offsets, first 0, increasing
   const std::int32_t* cu_seqlens_k = nullptr;
+  std::int64_t total_q = 0;  ///< group mode: rows of q and o, and of k and v; the CPU reads them off the offsets
+  std::int64_t total_k = 0;
   AttentionStrides q_strides, k_strides, v_strides, o_strides, lse_strides;  ///< lse_strides.row is usually 1
   BiasStrides bias_strides;
   std::int64_t alibi_batch_stride = 0;

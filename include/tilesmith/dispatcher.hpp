@@ -1,12 +1,12 @@
 // From a problem to a plan, and from a plan to a result.
 //
-//   tilesmith::Dispatcher dispatcher;                                  // one per process is enough; thread-safe
-//   tilesmith::AttentionProblem problem{.batch = 1, .heads_q = 16, .heads_kv = 4, .seqlen_q = 2048, .seqlen_k = 2048};
-//   auto plan = dispatcher.plan(problem);                              // may compile; once per distinct problem
-//   if (!plan) { report(plan.error().text()); return; }
-//   auto arguments = tilesmith::dense_arguments(problem, tilesmith::AttentionLayout::bhsd);
-//   arguments.q = q; arguments.k = k; arguments.v = v; arguments.o = o;
-//   auto status = (*plan)->run(arguments);                             // never compiles, takes no lock
+//   tilesmith::Dispatcher dispatcher;                                  // one per process and device is enough;
+//   thread-safe tilesmith::AttentionProblem problem{.batch = 1, .heads_q = 16, .heads_kv = 4, .seqlen_q = 2048,
+//   .seqlen_k = 2048}; auto plan = dispatcher.plan(problem);                              // may compile; once per
+//   distinct problem if (!plan) { report(plan.error().text()); return; } auto arguments =
+//   tilesmith::dense_arguments(problem, tilesmith::AttentionLayout::bhsd); arguments.q = q; arguments.k = k;
+//   arguments.v = v; arguments.o = o; auto status = (*plan)->run(arguments);                             // never
+//   compiles, takes no lock
 #pragma once
 
 #include <cstddef>
@@ -15,9 +15,11 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "tilesmith/attention.hpp"
+#include "tilesmith/device.hpp"
 #include "tilesmith/error.hpp"
 
 namespace tilesmith {
@@ -29,7 +31,8 @@ enum class BuildPolicy : std::uint8_t {
 };
 
 struct DispatcherOptions {
-  int threads = 0;  ///< threads a kernel runs on, the caller's included; 0: every processor this process may use
+  Device device{};
+  int threads = 0;  ///< CPU: threads a kernel runs on, the caller's included; 0: every processor this process may use
   BuildPolicy build = BuildPolicy::allowed;
   std::string kernel{};  ///< when set, the only kernel to use, by its name
 };
@@ -40,32 +43,58 @@ struct PlanStage {
   std::string stage;   ///< what the step does
 };
 
+/// What is known of a plan, whatever its operation.
+struct PlanFacts {
+  Device device{};
+  std::string kernel;  ///< its name
+  std::string reason;  ///< why this kernel was chosen, in a sentence
+  std::vector<PlanStage> stages{};
+  std::size_t workspace_bytes = 0;  ///< of memory a call needs; may be 0
+};
+
+/// Where and with what memory one call runs.
+struct RunOptions {
+  void* stream = nullptr;     ///< CUDA: the stream (CUstream, cudaStream_t) to run on; null is the default stream
+  void* workspace = nullptr;  ///< workspace_bytes, 64-byte aligned, not shared with a call that runs at the same time;
+                              ///< null lets the library keep one, allocated by the first call that needs it
+};
+
 /// A chosen, loaded kernel and everything a call needs beside its arguments. Immutable; belongs to the dispatcher that
 /// made it and lives as long. Safe to use from any number of threads at once.
 class TILESMITH_API Plan {
  public:
   Plan(const Plan&) = delete;
   Plan& operator=(const Plan&) = delete;
-  ~Plan();
+  virtual ~Plan();
 
-  [[nodiscard]] const AttentionProblem& problem() const;
-  [[nodiscard]] std::string_view kernel_name() const;
-  [[nodiscard]] std::span<const PlanStage> stages() const;
-  /// Why this kernel was chosen, in a sentence.
-  [[nodiscard]] std::string_view reason() const;
-  /// Bytes of workspace a call needs; may be 0.
-  [[nodiscard]] std::size_t workspace_bytes() const;
+  [[nodiscard]] Device device() const { return facts_.device; }
+  [[nodiscard]] std::string_view kernel_name() const { return facts_.kernel; }
+  [[nodiscard]] std::span<const PlanStage> stages() const { return facts_.stages; }
+  [[nodiscard]] std::string_view reason() const { return facts_.reason; }
+  [[nodiscard]] std::size_t workspace_bytes() const { return facts_.workspace_bytes; }
 
-  /// Computes o (and lse). `workspace` is workspace_bytes, 64-byte aligned, not shared with a call that runs at the
-  /// same time; null lets the calling thread keep one of its own, allocated by its first call that needs it. Errors:
-  /// invalid_argument.
-  [[nodiscard]] Status run(const AttentionArguments& arguments, void* workspace = nullptr) const;
-
-  struct Impl;
-  explicit Plan(std::unique_ptr<Impl> impl);
+ protected:
+  explicit Plan(PlanFacts facts) : facts_(std::move(facts)) {}
 
  private:
-  std::unique_ptr<Impl> impl_;
+  PlanFacts facts_;
+};
+
+class TILESMITH_API AttentionPlan : public Plan {
+ public:
+  using Problem = AttentionProblem;
+
+  [[nodiscard]] const AttentionProblem& problem() const { return problem_; }
+
+  /// Computes o (and lse). On the CPU it is done when run returns; on a CUDA device it is queued on the stream. Errors:
+  /// invalid_argument, launch_failed.
+  [[nodiscard]] virtual Status run(const AttentionArguments& arguments, const RunOptions& options = {}) const = 0;
+
+ protected:
+  AttentionPlan(const AttentionProblem& problem, PlanFacts facts) : Plan(std::move(facts)), problem_(problem) {}
+
+ private:
+  AttentionProblem problem_;
 };
 
 class TILESMITH_API Dispatcher {
@@ -75,9 +104,12 @@ class TILESMITH_API Dispatcher {
   Dispatcher(const Dispatcher&) = delete;
   Dispatcher& operator=(const Dispatcher&) = delete;
 
+  [[nodiscard]] Device device() const;
+
   /// The plan for a problem. A problem planned before is found without a lock and without allocating; a new one may
-  /// take the time of a compilation. Errors: invalid_argument, unsupported, compile_failed, load_failed.
-  [[nodiscard]] Result<const Plan*> plan(const AttentionProblem& problem);
+  /// take the time of a compilation. Errors: invalid_argument, unsupported, not_found
+  /// (no such device, no driver), compile_failed, load_failed.
+  [[nodiscard]] Result<const AttentionPlan*> plan(const AttentionProblem& problem);
 
   struct Impl;
 

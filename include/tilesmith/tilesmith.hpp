@@ -10,6 +10,7 @@
 #pragma once
 
 #include "tilesmith/attention.hpp"
+#include "tilesmith/device.hpp"
 #include "tilesmith/dispatcher.hpp"
 #include "tilesmith/error.hpp"
 #include "tilesmith/types.hpp"

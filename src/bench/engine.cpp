@@ -7,9 +7,9 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/csv_journal.hpp"
-#include "dispatch/candidates.hpp"
-#include "dispatch/registry.hpp"
+#include "dispatch/backend.hpp"
 #include "kernel/native_name.hpp"
+#include "runtime/cpu_machine.hpp"
 #include "tilesmith/dispatcher.hpp"
 #include "tune/isolate.hpp"
 #include "verify/naive.hpp"
@@ -73,7 +73,7 @@ Report try_candidate(const AttentionCase& problem_case, const AttentionExpectati
                   .error = {}};
   };
   // The kernel was built before; a worker builds it again only where the store cannot keep what the parent built.
-  Dispatcher dispatcher({.threads = options.threads, .kernel = native_name(config)});
+  Dispatcher dispatcher({.device = options.device, .threads = options.threads, .kernel = native_name(config)});
   const auto plan = dispatcher.plan(problem_case.problem());
   if (!plan) return failed(plan.error());
   const auto call = [&](const AttentionArguments& arguments) { return (*plan)->run(arguments); };
@@ -98,14 +98,13 @@ Report try_candidate(const AttentionCase& problem_case, const AttentionExpectati
 
 class Bench {
  public:
-  Bench(const BenchOptions& options, const BenchProgress& progress, const CpuMachine& machine)
-      : options_(options), progress_(progress), machine_(machine), registry_(machine) {}
+  Bench(const BenchOptions& options, const BenchProgress& progress, Backend& backend, int threads)
+      : options_(options), progress_(progress), backend_(backend), threads_(threads) {}
 
   Result<BenchSummary> run() {
     if (!options_.csv.empty()) {
       TS_ASSIGN(journal_, CsvJournal::open(options_.csv, options_.resume));
     }
-    threads_ = options_.threads > 0 ? options_.threads : machine_.threads;
     std::vector<Work> work = plan_work();
     TS_TRY(build(work));
     if (!options_.compile_only) {
@@ -122,12 +121,11 @@ class Bench {
  private:
   std::vector<Work> plan_work() {
     std::vector<Work> work;
-    const CostModelPolicy policy;
     for (const AttentionProblem& problem : options_.problems) {
       if (!options_.config.allows(problem)) continue;
       auto candidates = [&]() -> Result<std::vector<Candidate>> {
         TS_TRY(validate(problem));
-        return candidates_for(problem, machine_);
+        return backend_.attention().candidates(problem);
       }();
       if (!candidates) {
         ++summary_.skipped_problems;
@@ -135,7 +133,6 @@ class Bench {
         continue;
       }
       std::erase_if(*candidates, [&](const Candidate& c) { return !options_.config.allows(c.config); });
-      policy.rank(problem, machine_, threads_, *candidates);
       if (options_.max_kernels > 0 && candidates->size() > static_cast<std::size_t>(options_.max_kernels))
         candidates->resize(static_cast<std::size_t>(options_.max_kernels));
       Work item{problem, {}};
@@ -165,7 +162,7 @@ class Bench {
     for (const Work& item : work)
       for (const KernelConfig& config : item.candidates)
         if (index.emplace(key_of(config), configs.size()).second) configs.push_back(config);
-    const std::vector<Status> built = registry_.build(configs, options_.workers, progress_.building);
+    const std::vector<Status> built = backend_.build(configs, options_.workers, progress_.building);
     for (Work& item : work) {
       std::vector<KernelConfig> good;
       for (const KernelConfig& config : item.candidates) {
@@ -266,9 +263,8 @@ class Bench {
 
   const BenchOptions& options_;
   const BenchProgress& progress_;
-  const CpuMachine& machine_;
-  Registry registry_;
-  int threads_ = 1;
+  Backend& backend_;
+  int threads_;
   std::optional<CsvJournal> journal_;
   BenchSummary summary_;
 };
@@ -276,9 +272,10 @@ class Bench {
 }  // namespace
 
 Result<BenchSummary> run_bench(const BenchOptions& options, const BenchProgress& progress) {
+  TS_ASSIGN(const std::unique_ptr<Backend> backend, open_backend(options.device, options.threads));
   const Result<CpuMachine>& machine = this_cpu_machine();
-  if (!machine) return std::unexpected(machine.error());
-  return Bench(options, progress, *machine).run();
+  const int threads = options.threads > 0 || !machine ? std::max(1, options.threads) : machine->threads;
+  return Bench(options, progress, *backend, threads).run();
 }
 
 }  // namespace tilesmith

@@ -11,6 +11,7 @@
 #include "base/error.hpp"
 #include "bench/bench_config.hpp"
 #include "bench/row.hpp"
+#include "tilesmith/device.hpp"
 #include "tune/ceilings.hpp"
 #include "tune/measure.hpp"
 
@@ -18,6 +19,7 @@ namespace tilesmith {
 
 struct BenchOptions {
   BenchConfig config;
+  Device device{};
   std::vector<AttentionProblem> problems;
   bool verify = false;
   bool naive = false;  ///< time the naive computation of each problem too

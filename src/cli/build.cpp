@@ -13,9 +13,8 @@
 #include "cli/selection.hpp"
 #include "cli/verbs.hpp"
 #include "codegen/generate.hpp"
-#include "dispatch/registry.hpp"
+#include "dispatch/kernel_builder.hpp"
 #include "kernel/native_name.hpp"
-#include "runtime/cpu_machine.hpp"
 
 namespace tilesmith::cli {
 namespace {
@@ -98,17 +97,11 @@ Status build_into_store(const BuildOptionsOfVerb& options) {
     return fail(ErrorCode::invalid_argument, fmt::format("--workers {}", options.workers),
                 "1 or more, or 0 for as many as fit");
   TS_ASSIGN(const std::vector<KernelConfig> configs, selected(options));
-  // Compiling needs the level's facts, not the level's processor: every level can be built anywhere.
-  TS_ASSIGN(CpuMachine builder, [&]() -> Result<CpuMachine> {
-    CpuMachine machine;
-    TS_ASSIGN(machine.levels, load_cpu_specs());
-    TS_TRY(level_of(machine.levels, options.selection.request.arch));
-    return machine;
-  }());
-  Registry registry(builder);
+  // Compiling needs the architecture's facts, not its processor: every architecture can be built anywhere.
+  TS_ASSIGN(const std::unique_ptr<KernelBuilder> builder, builder_for(options.selection.request.arch));
   std::unique_ptr<Progress> progress;
   const std::vector<Status> built =
-      registry.build(configs, options.workers, [&](std::size_t done, std::size_t total, std::size_t failed) {
+      builder->build(configs, options.workers, [&](std::size_t done, std::size_t total, std::size_t failed) {
         if (!progress) progress = std::make_unique<Progress>("compiling", total);
         progress->update(done, failed == 0 ? std::string() : fmt::format("{} failed", failed));
       });

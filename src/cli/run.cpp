@@ -37,7 +37,7 @@ Status run_attention(const RunOptions& options) {
   Dispatcher dispatcher({.threads = options.threads,
                          .build = options.no_build ? BuildPolicy::never : BuildPolicy::allowed,
                          .kernel = options.kernel});
-  TS_ASSIGN(const Plan* plan, dispatcher.plan(problem));
+  TS_ASSIGN(const AttentionPlan* plan, dispatcher.plan(problem));
   const auto call = [&](const AttentionArguments& arguments) { return plan->run(arguments); };
 
   AttentionOutputs outputs = problem_case.make_outputs();

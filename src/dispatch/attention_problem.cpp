@@ -206,7 +206,7 @@ double bytes_of(const AttentionProblem& p) {
   return static_cast<double>(p.batch) * rows * dims * (p.data_type == DataType::fp32 ? 4 : 2);
 }
 
-Status validate(const AttentionProblem& p, const AttentionArguments& a) {
+Status validate(const AttentionProblem& p, const AttentionArguments& a, DeviceKind device) {
   const bool group = p.mode == SequenceMode::group;
   const bool some_queries = p.batch > 0 && p.seqlen_q > 0;
   const bool some_keys = p.batch > 0 && p.seqlen_k > 0;
@@ -223,7 +223,12 @@ Status validate(const AttentionProblem& p, const AttentionArguments& a) {
   TS_TRY(check_pointer("cu_seqlens_k", a.cu_seqlens_k, group, "group mode reads batch + 1 offsets"));
 
   std::int64_t rows_q = p.seqlen_q, rows_k = p.seqlen_k;
-  if (group) {
+  if (group && device != DeviceKind::cpu) {
+    TS_TRY(check_dimension("total_q", a.total_q, 0));
+    TS_TRY(check_dimension("total_k", a.total_k, 0));
+    rows_q = a.total_q;
+    rows_k = a.total_k;
+  } else if (group) {
     const auto check_offsets = [&](const char* name, const std::int32_t* offsets, std::int64_t longest,
                                    std::int64_t& total) -> Status {
       if (offsets[0] != 0) return fail(ErrorCode::invalid_argument, fmt::format("{}[0] is {}", name, offsets[0]), "0");
@@ -323,7 +328,8 @@ std::uint64_t hash_of(const AttentionProblem& p) {
   const auto flags = static_cast<std::uint64_t>(p.data_type) | static_cast<std::uint64_t>(p.mode) << 8 |
                      static_cast<std::uint64_t>(p.mask) << 16 | static_cast<std::uint64_t>(p.bias) << 24 |
                      static_cast<std::uint64_t>(p.soft_cap) << 32 | static_cast<std::uint64_t>(p.sink) << 33 |
-                     static_cast<std::uint64_t>(p.dropout) << 34 | static_cast<std::uint64_t>(p.lse) << 35;
+                     static_cast<std::uint64_t>(p.dropout) << 34 | static_cast<std::uint64_t>(p.lse) << 35 |
+                     static_cast<std::uint64_t>(p.negative_scale) << 36 | static_cast<std::uint64_t>(p.unaligned) << 37;
   std::uint64_t hash = 0;
   for (const std::uint64_t word : {flags, static_cast<std::uint64_t>(p.batch), static_cast<std::uint64_t>(p.heads_q),
                                    static_cast<std::uint64_t>(p.heads_kv), static_cast<std::uint64_t>(p.seqlen_q),

@@ -6,11 +6,12 @@
 #include "kernel/signature.hpp"
 #include "kernels/cpu/abi.h"
 #include "tilesmith/attention.hpp"
+#include "tilesmith/device.hpp"
 
 namespace tilesmith {
 
-/// The signature that carries exactly the problem's traits. Causal masks and windows are the generic mask, whose bounds
-/// are run-time numbers.
+/// The signature of the CPU kernels that carry exactly the problem's traits. Causal masks and windows are the generic
+/// mask, whose bounds are run-time numbers.
 [[nodiscard]] AttentionSignature signature_of(const AttentionProblem& problem);
 
 /// The window a kernel is given: a causal mask bounds the right side.
@@ -31,7 +32,9 @@ struct MaskWindow {
 
 /// Checks one call's arguments against its problem: pointers that must be there, strides whose furthest element
 /// overflows, numbers out of range.
-[[nodiscard]] Status validate(const AttentionProblem& problem, const AttentionArguments& arguments);
+/// The offsets of group mode are read on the CPU only: on a device they are device memory.
+[[nodiscard]] Status validate(const AttentionProblem& problem, const AttentionArguments& arguments,
+                              DeviceKind device = DeviceKind::cpu);
 
 /// The structure a CPU kernel reads. `workspace` is shared by all tasks.
 [[nodiscard]] TsAttentionArgs cpu_arguments(const AttentionProblem& problem, const AttentionArguments& arguments,

@@ -6,16 +6,11 @@
 #include <string_view>
 #include <vector>
 
-#include "kernel/config.hpp"
+#include "dispatch/candidate.hpp"
 #include "runtime/cpu_machine.hpp"
 #include "tilesmith/attention.hpp"
 
 namespace tilesmith {
-
-struct Candidate {
-  KernelConfig config;
-  double seconds = 0;  ///< what the policy expects the call to take
-};
 
 class Policy {
  public:

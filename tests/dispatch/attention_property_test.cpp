@@ -7,8 +7,8 @@
 
 #include "base/random.hpp"
 #include "dispatch/candidates.hpp"
+#include "dispatch/cpu_registry.hpp"
 #include "dispatch/random_problem.hpp"
-#include "dispatch/registry.hpp"
 #include "dispatch/test_store.hpp"
 #include "kernel/native_name.hpp"
 #include "verify/attention_tensors.hpp"
@@ -30,7 +30,7 @@ std::vector<std::string> kernels_for(const AttentionProblem& problem, std::uint6
   std::vector<KernelConfig> configs;
   for (const auto& [kind, choices] : kinds)
     configs.push_back(choices[RandomStream{seed, configs.size()}.below(0, choices.size())]);
-  Registry registry(machine);
+  CpuRegistry registry(machine);
   std::vector<std::string> names;
   const std::vector<Status> built = registry.build(configs, 0, {});
   for (std::size_t i = 0; i < configs.size(); ++i) {

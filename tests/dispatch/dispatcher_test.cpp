@@ -32,7 +32,7 @@ AttentionProblem small(std::int64_t seqlen_q = 33, std::int64_t seqlen_k = 70) {
           .lse = true};
 }
 
-KernelConfig config_of(const Plan& plan) {
+KernelConfig config_of(const AttentionPlan& plan) {
   return parse_native_name(plan.kernel_name()).value();
 }
 
@@ -53,7 +53,7 @@ TEST(Dispatcher, APlanSaysWhatItRunsAndWhy) {
 TEST(Dispatcher, AKnownPlanIsFoundAndRunWithoutAllocation) {
   Dispatcher dispatcher({.threads = 2});
   RandomCall call(small(), 2);
-  const Plan* first = dispatcher.plan(small()).value();
+  const AttentionPlan* first = dispatcher.plan(small()).value();
   ASSERT_TRUE(call.run(*first));  // starts the pool's threads
   const std::size_t before = testing::allocations();
   const auto again = dispatcher.plan(small());
@@ -73,7 +73,7 @@ TEST(Dispatcher, RefusesWhatCannotBeAndWhatItHasNoKernelFor) {
   problem = small();
   problem.head_dim_qk = 36;
   EXPECT_EQ(dispatcher.plan(problem).error().code, ErrorCode::unsupported);
-  const Plan* plan = dispatcher.plan(small()).value();
+  const AttentionPlan* plan = dispatcher.plan(small()).value();
   AttentionArguments arguments = dense_arguments(small(), AttentionLayout::bhsd);
   const Status refused = plan->run(arguments);
   ASSERT_FALSE(refused);
@@ -102,7 +102,7 @@ TEST(Dispatcher, EightThreadsPlanAndRunTheSameProblems) {
     const auto which = i % kProblems;
     calls.push_back(std::make_unique<RandomCall>(small(17 + static_cast<std::int64_t>(which), 90), which));
   }
-  std::array<std::array<const Plan*, kProblems>, kThreads> plans{};
+  std::array<std::array<const AttentionPlan*, kProblems>, kThreads> plans{};
   std::atomic<int> failures = 0;
   {
     std::vector<std::jthread> threads;
@@ -150,12 +150,12 @@ TEST(Dispatcher, TheNumberOfThreadsDoesNotChangeTheResult) {
 TEST(Dispatcher, AWorkspaceOfTheCallersWillDo) {
   Dispatcher dispatcher({.threads = 2});
   RandomCall call(small(), 5);
-  const Plan* plan = dispatcher.plan(small()).value();
+  const AttentionPlan* plan = dispatcher.plan(small()).value();
   AlignedBuffer workspace(plan->workspace_bytes() + 64);
   std::memset(workspace.data(), 0xff, workspace.bytes());
   ASSERT_TRUE(call.run(*plan));
   const std::vector<float> own = call.output();
-  ASSERT_TRUE(plan->run(call.arguments(), workspace.data()));
+  ASSERT_TRUE(plan->run(call.arguments(), {.workspace = workspace.data()}));
   EXPECT_EQ(call.output(), own);
   for (std::size_t i = plan->workspace_bytes(); i < workspace.bytes(); ++i)
     ASSERT_EQ(workspace.data()[i], std::byte{0xff}) << "written behind the workspace";

@@ -8,15 +8,16 @@
 
 #include "dispatch/allocation_count.hpp"
 #include "dispatch/attention_problem.hpp"
-#include "dispatch/plan.hpp"
+#include "tilesmith/dispatcher.hpp"
 
 namespace tilesmith {
 namespace {
 
-long long nothing(const void*) {
-  return 0;
-}
-void run_nothing(const void*, long long, void*) {}
+class NoPlan final : public AttentionPlan {
+ public:
+  explicit NoPlan(const AttentionProblem& problem) : AttentionPlan(problem, {}) {}
+  [[nodiscard]] Status run(const AttentionArguments&, const RunOptions&) const override { return {}; }
+};
 
 /// The i-th of many problems that differ in one or several fields.
 AttentionProblem problem_of(std::int64_t i) {
@@ -28,21 +29,19 @@ AttentionProblem problem_of(std::int64_t i) {
           .soft_cap = i % 2 == 0};
 }
 
-std::unique_ptr<const Plan> plan_of(const AttentionProblem& problem) {
-  static const TsCpuKernel kTable{TS_CPU_ABI_VERSION,      1, "nothing", {1, 2}, nothing, nothing, nullptr, nullptr,
-                                  {{nothing, run_nothing}}};
-  return std::make_unique<Plan>(std::make_unique<Plan::Impl>(problem, CpuKernel::wrap(&kTable, {1, 2}).value()));
+std::unique_ptr<const AttentionPlan> plan_of(const AttentionProblem& problem) {
+  return std::make_unique<NoPlan>(problem);
 }
 
 TEST(PlanCache, IsEmptyAtFirst) {
-  const PlanCache cache;
+  const PlanCache<AttentionPlan> cache;
   EXPECT_EQ(cache.find({}), nullptr);
 }
 
 TEST(PlanCache, TheFirstPlanOfAProblemStays) {
-  PlanCache cache;
+  PlanCache<AttentionPlan> cache;
   auto plan = plan_of(problem_of(3));
-  const Plan* first = plan.get();
+  const AttentionPlan* first = plan.get();
   EXPECT_EQ(cache.insert(std::move(plan)), first);
   EXPECT_EQ(cache.insert(plan_of(problem_of(3))), first);
   EXPECT_EQ(cache.find(problem_of(3)), first);
@@ -52,7 +51,7 @@ TEST(PlanCache, TheFirstPlanOfAProblemStays) {
 TEST(PlanCache, EveryFieldTellsProblemsApart) {
   AttentionProblem base{
       .batch = 2, .heads_q = 8, .heads_kv = 2, .seqlen_q = 100, .seqlen_k = 200, .head_dim_qk = 64, .head_dim_v = 32};
-  std::vector<AttentionProblem> problems(16, base);
+  std::vector<AttentionProblem> problems(18, base);
   problems[0].data_type = DataType::fp16;
   problems[1].mode = SequenceMode::group;
   problems[2].batch = 3;
@@ -69,11 +68,13 @@ TEST(PlanCache, EveryFieldTellsProblemsApart) {
   problems[13].soft_cap = true;
   problems[14].sink = true;
   problems[15].dropout = true;
+  problems[16].negative_scale = true;
+  problems[17].unaligned = true;
   problems.push_back(base);
   problems.push_back(base);
   problems.back().lse = true;
-  PlanCache cache;
-  std::set<const Plan*> plans;
+  PlanCache<AttentionPlan> cache;
+  std::set<const AttentionPlan*> plans;
   std::set<std::uint64_t> hashes;
   for (const AttentionProblem& problem : problems) {
     plans.insert(cache.insert(plan_of(problem)));
@@ -85,9 +86,9 @@ TEST(PlanCache, EveryFieldTellsProblemsApart) {
 }
 
 TEST(PlanCache, GrowsOverThousandsOfProblemsAndForgetsNone) {
-  PlanCache cache;
+  PlanCache<AttentionPlan> cache;
   constexpr std::int64_t kCount = 5000;
-  std::vector<const Plan*> plans;
+  std::vector<const AttentionPlan*> plans;
   for (std::int64_t i = 0; i < kCount; ++i) {
     plans.push_back(cache.insert(plan_of(problem_of(i))));
     if (i % 97 != 0) continue;
@@ -97,7 +98,7 @@ TEST(PlanCache, GrowsOverThousandsOfProblemsAndForgetsNone) {
   const std::size_t before = testing::allocations();
   std::size_t found = 0;
   for (std::int64_t i = 0; i < 2 * kCount; ++i) {
-    const Plan* plan = cache.find(problem_of(i));
+    const AttentionPlan* plan = cache.find(problem_of(i));
     found += plan != nullptr && plan == plans[static_cast<std::size_t>(i)];
   }
   EXPECT_EQ(testing::allocations(), before) << "a look-up allocates";
@@ -105,7 +106,7 @@ TEST(PlanCache, GrowsOverThousandsOfProblemsAndForgetsNone) {
 }
 
 TEST(PlanCache, ReadersSeeWholePlansWhileWritersAdd) {
-  PlanCache cache;
+  PlanCache<AttentionPlan> cache;
   constexpr std::int64_t kCount = 1500;
   std::atomic<std::int64_t> wrong = 0, added = 0;
   std::atomic<bool> done = false;
@@ -114,7 +115,8 @@ TEST(PlanCache, ReadersSeeWholePlansWhileWritersAdd) {
     for (int t = 0; t < 3; ++t)
       readers.emplace_back([&, t] {
         for (std::int64_t i = t; !done; i = (i + 7) % kCount)
-          if (const Plan* plan = cache.find(problem_of(i)); plan != nullptr && plan->problem() != problem_of(i))
+          if (const AttentionPlan* plan = cache.find(problem_of(i));
+              plan != nullptr && plan->problem() != problem_of(i))
             ++wrong;
       });
     {
@@ -125,8 +127,8 @@ TEST(PlanCache, ReadersSeeWholePlansWhileWritersAdd) {
             const std::int64_t which =
                 (i * 37 + t * 500) % kCount;  // every writer adds every problem, in its own order
             auto plan = plan_of(problem_of(which));
-            const Plan* mine = plan.get();
-            const Plan* kept = cache.insert(std::move(plan));
+            const AttentionPlan* mine = plan.get();
+            const AttentionPlan* kept = cache.insert(std::move(plan));
             added += kept == mine;
             if (kept->problem() != problem_of(which) || cache.find(problem_of(which)) != kept) ++wrong;
           }

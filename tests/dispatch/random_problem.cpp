@@ -213,7 +213,7 @@ void RandomCall::describe_for_checks() {
   t.drop_threshold = static_cast<std::uint32_t>(a.dropout_probability * 65536.0F);
 }
 
-Status RandomCall::run(const Plan& plan) {
+Status RandomCall::run(const AttentionPlan& plan) {
   for (GuardedBuffer* buffer : {o_.get(), lse_.get()})
     if (buffer != nullptr) std::ranges::fill(buffer->storage(), std::byte{0xff});
   return plan.run(arguments_);

@@ -31,7 +31,7 @@ class RandomCall {
   [[nodiscard]] const AttentionArguments& arguments() const { return arguments_; }
 
   /// Poisons the outputs and runs the plan.
-  [[nodiscard]] Status run(const Plan& plan);
+  [[nodiscard]] Status run(const AttentionPlan& plan);
   /// What is wrong with the last run's outputs; empty when nothing is.
   [[nodiscard]] std::string judge();
   /// The last run's output, dense.

@@ -1,0 +1,62 @@
+// What a device brings to dispatch: the kernels it has for a problem, best first, and plans that run them. The choice
+// among them (choice.hpp) is the same for every device and operation.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <span>
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+#include "dispatch/candidate.hpp"
+#include "tilesmith/dispatcher.hpp"
+
+namespace tilesmith {
+
+/// One operation on one device. PlanT is the operation's plan (AttentionPlan).
+template <class PlanT>
+class OperationBackend {
+ public:
+  using Problem = typename PlanT::Problem;
+
+  OperationBackend() = default;
+  OperationBackend(const OperationBackend&) = delete;
+  OperationBackend& operator=(const OperationBackend&) = delete;
+  virtual ~OperationBackend() = default;
+
+  /// Instances whose signature is exactly the problem's, best first; `unsupported`, with the refusing rule and its
+  /// figures, when there is none.
+  [[nodiscard]] virtual Result<std::vector<Candidate>> candidates(const Problem& problem) const = 0;
+  /// Instances that need no compiler and compute the problem, perhaps with traits it does not use; best first.
+  [[nodiscard]] virtual std::vector<Candidate> stand_ins(const Problem& problem) const = 0;
+  /// Whether an instance asked for by name runs on this device and computes the problem.
+  [[nodiscard]] virtual Status check(const KernelConfig& config, const Problem& problem) const = 0;
+  /// Finds, loads or builds the instance's kernel and plans the problem with it.
+  [[nodiscard]] virtual Result<std::unique_ptr<PlanT>> plan(const Problem& problem, const KernelConfig& config,
+                                                            std::string reason, BuildPolicy build) = 0;
+  /// The name of the policy that puts the best candidate first.
+  [[nodiscard]] virtual std::string_view policy() const = 0;
+};
+
+/// done, total and failed kernels of a build; called by one thread at a time.
+using BuildCounter = std::function<void(std::size_t done, std::size_t total, std::size_t failed)>;
+
+class Backend {
+ public:
+  Backend() = default;
+  Backend(const Backend&) = delete;
+  Backend& operator=(const Backend&) = delete;
+  virtual ~Backend() = default;
+
+  [[nodiscard]] virtual OperationBackend<AttentionPlan>& attention() = 0;
+  /// Compiles what the device needs compiled and does not have, several at a time; one status per config, in order.
+  /// Nothing is loaded.
+  [[nodiscard]] virtual std::vector<Status> build(std::span<const KernelConfig> configs, int workers,
+                                                  const BuildCounter& progress) = 0;
+};
+
+/// `threads` is for the CPU. Errors: not_found (no such device, or what it needs is not installed), unsupported.
+[[nodiscard]] Result<std::unique_ptr<Backend>> open_backend(Device device, int threads);
+
+}  // namespace tilesmith

@@ -1,0 +1,32 @@
+// The CPU as a device: one thread pool and one registry for all its operations.
+#pragma once
+
+#include "dispatch/backend.hpp"
+#include "dispatch/cpu_attention.hpp"
+#include "dispatch/cpu_registry.hpp"
+#include "runtime/cpu_machine.hpp"
+#include "runtime/thread_pool.hpp"
+
+namespace tilesmith {
+
+class CpuBackend final : public Backend {
+ public:
+  /// threads = 0: every processor this process may use.
+  CpuBackend(const CpuMachine& machine, int threads)
+      : registry_(machine),
+        pool_(threads > 0 ? threads : machine.threads),
+        attention_(machine, registry_, pool_) {}
+
+  [[nodiscard]] OperationBackend<AttentionPlan>& attention() override { return attention_; }
+  [[nodiscard]] std::vector<Status> build(std::span<const KernelConfig> configs, int workers,
+                                          const BuildCounter& progress) override {
+    return registry_.build(configs, workers, progress);
+  }
+
+ private:
+  CpuRegistry registry_;
+  ThreadPool pool_;
+  CpuAttention attention_;
+};
+
+}  // namespace tilesmith

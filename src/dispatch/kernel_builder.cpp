@@ -1,0 +1,86 @@
+#include "dispatch/kernel_builder.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "codegen/generate.hpp"
+#include "jit/build.hpp"
+#include "jit/cxx_toolchain.hpp"
+#include "kernel/native_name.hpp"
+
+namespace tilesmith {
+
+Result<Binary> KernelBuilder::find(const KernelConfig& config, BuildPolicy policy) {
+  TS_ASSIGN(const Source source, generate_(config));
+  TS_TRY(open());
+  if (policy == BuildPolicy::allowed) return tilesmith::build(*store_, *toolchain_, source);
+  TS_ASSIGN(const EntryKey entry, entry_key(source, toolchain_->identity()));
+  TS_ASSIGN(const std::optional<Binary> stored, store_->find(entry));
+  if (!stored)
+    return fail(ErrorCode::not_found,
+                fmt::format("kernel {} is not in the store, and compiling is not allowed", native_name(config)));
+  return *stored;
+}
+
+std::vector<Status> KernelBuilder::build(std::span<const KernelConfig> configs, int workers,
+                                         const BuildCounter& progress) {
+  std::vector<Status> statuses(configs.size());
+  std::vector<Source> sources;
+  std::vector<std::size_t> owners;  // the config each source belongs to
+  for (std::size_t i = 0; i < configs.size(); ++i) {
+    Result<Source> source = generate_(configs[i]);
+    if (!source) {
+      statuses[i] = std::unexpected(source.error());
+      continue;
+    }
+    sources.push_back(std::move(*source));
+    owners.push_back(i);
+  }
+  if (sources.empty()) return statuses;
+  if (const Status opened = open(); !opened) {
+    for (const std::size_t owner : owners) statuses[owner] = opened;
+    return statuses;
+  }
+  BuildOptions options;
+  options.workers = workers;
+  options.batch = 4;  // one compiler start for several kernels, while a short list still spreads over the workers
+  if (progress) options.progress = [&](const BuildProgress& p) { progress(p.done, p.total, p.failed); };
+  const std::vector<Result<Binary>> built = tilesmith::build(*store_, *toolchain_, sources, options);
+  for (std::size_t i = 0; i < built.size(); ++i)
+    if (!built[i]) statuses[owners[i]] = std::unexpected(built[i].error());
+  return statuses;
+}
+
+Status KernelBuilder::open() {
+  const std::lock_guard lock(mutex_);
+  if (toolchain_ != nullptr) return {};
+  if (!no_toolchain_) {
+    if (store_ == nullptr) {
+      auto store = Store::open();
+      if (!store) return std::unexpected(store.error());
+      store_ = std::move(*store);
+    }
+    auto toolchain = find_toolchain_();
+    if (toolchain) {
+      toolchain_ = std::move(*toolchain);
+      return {};
+    }
+    no_toolchain_ = toolchain.error();  // looking again on every plan would cost more than it could find
+  }
+  return std::unexpected(*no_toolchain_);
+}
+
+Result<std::unique_ptr<KernelBuilder>> builder_for(std::string_view arch) {
+  TS_ASSIGN(const std::vector<CpuSpec> levels, load_cpu_specs());
+  std::vector<std::string_view> known;
+  for (const CpuSpec& level : levels) {
+    if (level.arch.text() == arch)
+      return std::make_unique<KernelBuilder>([level](const KernelConfig& config) { return generate(config, level); },
+                                             [] { return CxxToolchain::find(); });
+    known.push_back(level.arch.text());
+  }
+  return fail(ErrorCode::unsupported, fmt::format("kernels are not compiled for {}", arch),
+              fmt::format("{}", fmt::join(known, ", ")));
+}
+
+}  // namespace tilesmith

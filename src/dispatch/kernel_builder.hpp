@@ -1,0 +1,53 @@
+// From instances to binaries: generates each instance's source and finds it in the store, or compiles it into the
+// store. The toolchain is looked for when the first kernel is needed, and a failure to find one is remembered.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "base/error.hpp"
+#include "codegen/source.hpp"
+#include "dispatch/backend.hpp"
+#include "jit/store.hpp"
+#include "jit/toolchain.hpp"
+#include "kernel/config.hpp"
+
+namespace tilesmith {
+
+class KernelBuilder {
+ public:
+  using Generate = std::function<Result<Source>(const KernelConfig&)>;
+  using FindToolchain = std::function<Result<std::unique_ptr<Toolchain>>()>;
+
+  KernelBuilder(Generate generate, FindToolchain find_toolchain)
+      : generate_(std::move(generate)), find_toolchain_(std::move(find_toolchain)) {}
+
+  /// The instance's binary. Thread-safe. Errors: not_found when it is not in the store and compiling is not allowed, or
+  /// there is no toolchain; compile_failed; those of the store.
+  [[nodiscard]] Result<Binary> find(const KernelConfig& config, BuildPolicy policy);
+
+  /// Compiles what is not in the store, several at a time; one status per config, in order.
+  [[nodiscard]] std::vector<Status> build(std::span<const KernelConfig> configs, int workers,
+                                          const BuildCounter& progress);
+
+ private:
+  /// Finds the compiler and opens the store, once.
+  [[nodiscard]] Status open();
+
+  Generate generate_;
+  FindToolchain find_toolchain_;
+  std::mutex mutex_;  ///< of what follows
+  std::unique_ptr<Store> store_;
+  std::unique_ptr<Toolchain> toolchain_;
+  std::optional<Error> no_toolchain_;
+};
+
+/// A builder of an architecture's kernels, which this machine need not run. Errors: unsupported, with the known names.
+[[nodiscard]] Result<std::unique_ptr<KernelBuilder>> builder_for(std::string_view arch);
+
+}  // namespace tilesmith

@@ -2,14 +2,6 @@
 // products take pairs. Rows are walked in chunks of eight elements: head dimensions are multiples of 8, so no chunk
 // passes a row's end.
 
-template <Element>
-struct StoredAs {
-  using Type = unsigned short;
-};
-template <>
-struct StoredAs<Element::fp32> {
-  using Type = float;
-};
 using Stored = StoredAs<kElement>::Type;
 
 typedef float Chunk __attribute__((vector_size(32)));
@@ -27,31 +19,12 @@ TS_INLINE Shorts load_shorts(const void* from) {
 
 // Eight elements as floats.
 TS_INLINE Chunk load_chunk(const Stored* from) {
-  if constexpr (kElement == Element::fp32) {
-    return *reinterpret_cast<const LooseChunk*>(from);
-  } else if constexpr (kElement == Element::bf16) {
-    return (Chunk)(__builtin_convertvector(load_shorts(from), ChunkBits) << 16);
-  } else {
-    Chunk x;
-    asm("vcvtph2ps %1, %0" : "=x"(x) : "x"(load_shorts(from)));
-    return x;
-  }
+  return load_floats<kElement, 8>(from);
 }
 
 // Rounds eight floats to nearest even; a NaN stays a NaN.
 TS_INLINE void store_chunk(Stored* to, Chunk x) {
-  if constexpr (kElement == Element::fp32) {
-    *reinterpret_cast<LooseChunk*>(to) = x;
-  } else if constexpr (kElement == Element::bf16) {
-    const ChunkBits bits = (ChunkBits)x;
-    const ChunkBits rounded = (bits + (0x7fffu + ((bits >> 16) & 1u))) >> 16;
-    const ChunkBits word = (bits & 0x7fffffffu) > 0x7f800000u ? (bits >> 16) | 0x40u : rounded;
-    *reinterpret_cast<LooseShorts*>(to) = __builtin_convertvector(word, Shorts);
-  } else {
-    Shorts h;
-    asm("vcvtps2ph $0, %1, %0" : "=x"(h) : "x"(x));
-    *reinterpret_cast<LooseShorts*>(to) = h;
-  }
+  store_floats<kElement, 8>(to, x);
 }
 
 TS_INLINE void store_words(float* to, Chunk x) {

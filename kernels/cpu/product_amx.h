@@ -1,6 +1,6 @@
 // AMX tiles as statements. The compilers' own macros name no memory, so stores before a load may be dropped or moved;
-// these clobber memory. A tile is 16 rows of 64 bytes: of A 16 rows of 32 bf16, of B 16 rows of 16 pairs, of C 16x16
-// float.
+// these clobber memory. A tile is 16 rows of 64 bytes: of A 16 rows of 32 bf16 or 64 int8, of B 16 rows of 16
+// pairs or fours, of C 16x16 float or int.
 
 template <int kTile>
 TS_INLINE void tile_load(const void* from, long long stride) {
@@ -19,7 +19,11 @@ TS_INLINE void tile_zero() {
 
 template <int kC, int kA, int kB>
 TS_INLINE void tile_dot() {
-  asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kC), "i"(kA), "i"(kB));
+  if constexpr (kInstruction == Instruction::amx_int8) {
+    asm volatile("tdpbssd %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kC), "i"(kA), "i"(kB));
+  } else {
+    asm volatile("tdpbf16ps %%tmm%c2, %%tmm%c1, %%tmm%c0" : : "i"(kC), "i"(kA), "i"(kB));
+  }
 }
 
 constexpr int kTileBytes = 1024;
@@ -41,8 +45,8 @@ void release_tiles() {
   asm volatile("tilerelease" : : : "memory");
 }
 
-// C (2 x 2 tiles in tmm0-3) += A B over `depth` steps of 32. A's two tiles are a_second bytes apart, B's 64 (one strip
-// row holds both). Each product waits for one load only.
+// C (2 x 2 tiles in tmm0-3) += A B over `depth` steps of 16 words. A's two tiles are a_second bytes apart, B's 64 (one
+// strip row holds both). Each product waits for one load only.
 TS_INLINE void tile_products(const char* a, long long a_second, long long a_step, const char* b, long long b_stride,
                              int depth) {
   for (int k = 0; k < depth; ++k) {
@@ -58,3 +62,6 @@ TS_INLINE void tile_products(const char* a, long long a_second, long long a_step
     b += 16 * b_stride;
   }
 }
+
+template <class V>
+V multiply_add(V a, V b, V c);  // tiles have no product step on vectors; shared code needs the name alone

@@ -5,30 +5,8 @@
 #include <span>
 #include <string_view>
 
-#include "base/embedded.hpp"
-
 namespace tilesmith {
-
-std::span<const EmbeddedFile> embedded_cpu_fragments();  // the files of kernels/cpu
-
 namespace {
-
-std::string_view cpu_fragment(std::string_view file_name) {
-  for (const EmbeddedFile& file : embedded_cpu_fragments())
-    if (file.path == file_name) return file.text;
-  return {};
-}
-
-std::string_view instruction_name(Instruction instruction) {
-  switch (instruction) {
-    case Instruction::dpbf16:
-      return "dpbf16";
-    case Instruction::amx_bf16:
-      return "amx_bf16";
-    default:
-      return "fma_f32";
-  }
-}
 
 Status check(const CpuAttentionParameters& p) {
   const auto refuse = [&](std::string what, std::string hint) {
@@ -50,7 +28,7 @@ Status check(const CpuAttentionParameters& p) {
   }
   if (p.bias && p.alibi) return refuse("elementwise bias together with ALiBi", "one kind of bias");
   if (p.instruction != Instruction::fma_f32 && p.element != ElementType::bf16) {
-    return refuse(fmt::format("{} products of {} tensors", instruction_name(p.instruction), to_string(p.element)),
+    return refuse(fmt::format("{} products of {} tensors", fragment_name(p.instruction), to_string(p.element)),
                   "fma_f32");
   }
   if (p.instruction == Instruction::dpbf16 && p.level < CpuLevel::x86_64_v4_bf16) {
@@ -84,31 +62,23 @@ int exp2_degree(const CpuAttentionParameters& p) {
   return p.element == ElementType::fp16 || p.lse ? 4 : 3;
 }
 
-std::string prologue(const CpuAttentionParameters& p) {
-  std::string text = fmt::format("// {}\n", p.name);
-  text += "enum class Element { fp32, bf16, fp16 };\nenum class Instruction { fma_f32, dpbf16, amx_bf16 };\n";
-  text += fmt::format("constexpr Element kElement = Element::{};\n", to_string(p.element));
-  text += fmt::format("constexpr Instruction kInstruction = Instruction::{};\n", instruction_name(p.instruction));
-  const auto integer = [&](std::string_view name, int value) {
-    text += fmt::format("constexpr int {} = {};\n", name, value);
-  };
-  const auto flag = [&](std::string_view name, bool value) {
-    text += fmt::format("constexpr bool {} = {};\n", name, value);
-  };
-  integer("kHeadDimQk", p.head_dim_qk);
-  integer("kHeadDimV", p.head_dim_v);
-  integer("kTileM", p.tile_m);
-  integer("kTileN", p.tile_n);
-  integer("kExp2Degree", exp2_degree(p));
-  flag("kMask", p.mask);
-  flag("kBias", p.bias);
-  flag("kAlibi", p.alibi);
-  flag("kSoftcap", p.soft_cap);
-  flag("kSink", p.sink);
-  flag("kDropout", p.dropout);
-  flag("kLse", p.lse);
-  flag("kGroupMode", p.group_mode);
-  return text;
+CpuConstants constants_of(const CpuAttentionParameters& p) {
+  CpuConstants constants;
+  add_cpu_basics(constants, p.element, p.instruction);
+  constants.integer("kHeadDimQk", p.head_dim_qk);
+  constants.integer("kHeadDimV", p.head_dim_v);
+  constants.integer("kTileM", p.tile_m);
+  constants.integer("kTileN", p.tile_n);
+  constants.integer("kExp2Degree", exp2_degree(p));
+  constants.flag("kMask", p.mask);
+  constants.flag("kBias", p.bias);
+  constants.flag("kAlibi", p.alibi);
+  constants.flag("kSoftcap", p.soft_cap);
+  constants.flag("kSink", p.sink);
+  constants.flag("kDropout", p.dropout);
+  constants.flag("kLse", p.lse);
+  constants.flag("kGroupMode", p.group_mode);
+  return constants;
 }
 
 std::vector<std::string_view> fragments(const CpuAttentionParameters& p) {
@@ -119,6 +89,7 @@ std::vector<std::string_view> fragments(const CpuAttentionParameters& p) {
                                          wide ? "math_avx512.h" : "math_avx2.h",
                                          "functions.h",
                                          "philox.h",
+                                         "elements.h",
                                          "convert.h",
                                          "sequence.h"};
   if (p.pipeline == Pipeline::decode) {
@@ -134,70 +105,29 @@ std::vector<std::string_view> fragments(const CpuAttentionParameters& p) {
   return names;
 }
 
-std::string table(const CpuAttentionParameters& p, std::string_view entry) {
-  std::string stages = "no_workspace, scratch_size, nullptr, nullptr, {{query_tasks, run_query_block}}";
-  int stage_count = 1;
+CpuTable table_of(const CpuAttentionParameters& p) {
   if (p.pipeline == Pipeline::decode) {
-    stages =
-        "decode_workspace, scratch_size, nullptr, nullptr, {{split_tasks, run_split}, {combine_tasks, run_combine}}";
-    stage_count = 2;
-  } else if (p.instruction == Instruction::amx_bf16) {
-    stages =
-        "packed_size, scratch_size, configure_tiles, release_tiles, {{pack_tasks, run_pack}, {query_tasks, "
-        "run_query_block}}";
-    stage_count = 2;
+    return {.workspace = "decode_workspace",
+            .scratch = "scratch_size",
+            .stages = {{"split_tasks", "run_split"}, {"combine_tasks", "run_combine"}}};
   }
-  return fmt::format(
-      "extern \"C\" __attribute__((visibility(\"default\"))) const TsCpuKernel {};\n"
-      "const TsCpuKernel {} = {{TS_CPU_ABI_VERSION, {}, \"{}\", {{0x{:016x}ull, 0x{:016x}ull}}, {}}};\n",
-      entry, entry, stage_count, p.name, p.key[0], p.key[1], stages);
+  if (p.instruction == Instruction::amx_bf16) {
+    return {.workspace = "packed_size",
+            .scratch = "scratch_size",
+            .thread_begin = "configure_tiles",
+            .thread_end = "release_tiles",
+            .stages = {{"pack_tasks", "run_pack"}, {"query_tasks", "run_query_block"}}};
+  }
+  return {.workspace = "no_workspace", .scratch = "scratch_size", .stages = {{"query_tasks", "run_query_block"}}};
 }
 
 }  // namespace
 
-std::string_view to_string(CpuLevel level) {
-  switch (level) {
-    case CpuLevel::x86_64_v3:
-      return "x86_64_v3";
-    case CpuLevel::x86_64_v4:
-      return "x86_64_v4";
-    case CpuLevel::x86_64_v4_bf16:
-      return "x86_64_v4_bf16";
-    case CpuLevel::x86_64_amx:
-      return "x86_64_amx";
-  }
-  return {};
-}
-
-std::vector<std::string> cpu_level_options(CpuLevel level) {
-  std::vector<std::string> options = {level == CpuLevel::x86_64_v3 ? "-march=x86-64-v3" : "-march=x86-64-v4"};
-  if (level >= CpuLevel::x86_64_v4) options.emplace_back("-mprefer-vector-width=512");
-  if (level >= CpuLevel::x86_64_v4_bf16) options.emplace_back("-mavx512bf16");
-  if (level >= CpuLevel::x86_64_amx) options.insert(options.end(), {"-mamx-tile", "-mamx-bf16"});
-  return options;
-}
-
 Result<Source> cpu_attention_source(const CpuAttentionParameters& parameters) {
   TS_TRY(check(parameters));
-  Source source;
-  source.name = parameters.name;
-  source.arch = to_string(parameters.level);
-  source.entry_symbol = fmt::format("ts_kernel_{:016x}{:016x}", parameters.key[0], parameters.key[1]);
-  source.options = {"-std=c++20",         "-O3", "-ffp-contract=fast", "-fno-math-errno", "-fno-trapping-math",
-                    "-fvisibility=hidden"};
-  for (std::string& option : cpu_level_options(parameters.level)) source.options.push_back(std::move(option));
-  source.text = prologue(parameters);
-  source.text += cpu_fragment("abi.h");
-  source.text += "namespace {\n";
-  for (const std::string_view name : fragments(parameters)) {
-    const std::string_view text = cpu_fragment(name);
-    if (text.empty()) return fail(ErrorCode::internal, fmt::format("kernel fragment '{}' is not embedded", name));
-    source.text += fmt::format("\n// ---- {}\n", name);
-    source.text += text;
-  }
-  source.text += "}  // namespace\n\n";
-  source.text += table(parameters, source.entry_symbol);
-  return source;
+  constexpr std::string_view kContract[] = {"abi.h"};
+  return cpu_source(parameters.name, parameters.key, parameters.level, constants_of(parameters), kContract,
+                    fragments(parameters), table_of(parameters));
 }
 
 }  // namespace tilesmith

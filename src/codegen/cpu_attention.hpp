@@ -6,18 +6,10 @@
 #include <array>
 #include <cstdint>
 #include <string>
-#include <string_view>
-#include <vector>
 
-#include "base/element_type.hpp"
-#include "base/error.hpp"
-#include "codegen/source.hpp"
-#include "kernel/algorithm.hpp"
+#include "codegen/cpu_source.hpp"
 
 namespace tilesmith {
-
-/// Sets of instructions a machine has; each includes those before it.
-enum class CpuLevel : std::uint8_t { x86_64_v3, x86_64_v4, x86_64_v4_bf16, x86_64_amx };
 
 struct CpuAttentionParameters {
   std::string name;                    ///< the instance's name, kept in the kernel table
@@ -42,10 +34,5 @@ struct CpuAttentionParameters {
 
 /// The source of the kernel with these parameters; an error when the templates do not cover them.
 [[nodiscard]] Result<Source> cpu_attention_source(const CpuAttentionParameters& parameters);
-
-[[nodiscard]] std::string_view to_string(CpuLevel level);
-/// Compiler options that allow a level's instructions; explicit, so that a binary does not depend on the building
-/// machine.
-[[nodiscard]] std::vector<std::string> cpu_level_options(CpuLevel level);
 
 }  // namespace tilesmith

@@ -28,6 +28,8 @@ enum class Instruction : std::uint8_t {
   wgmma,      ///< NVIDIA sm_90a warpgroup matrix instruction
   mfma,       ///< AMD CDNA
   wmma,       ///< AMD RDNA
+  dot_int16,  ///< pairs of 16-bit integers, vpmaddwd (AVX2, AVX-512)
+  dot_int8,   ///< fours of 8-bit integers, AVX512-VNNI vpdpbusd
 };
 template <>
 struct EnumTable<Instruction> {
@@ -40,7 +42,9 @@ struct EnumTable<Instruction> {
                                                           {Instruction::mma_sync, "mma"},
                                                           {Instruction::wgmma, "wgmma"},
                                                           {Instruction::mfma, "mfma"},
-                                                          {Instruction::wmma, "wmma"}});
+                                                          {Instruction::wmma, "wmma"},
+                                                          {Instruction::dot_int16, "int16dot"},
+                                                          {Instruction::dot_int8, "vnni"}});
 };
 
 enum class Pipeline : std::uint8_t {

@@ -11,6 +11,7 @@
 #include <string>
 #include <vector>
 
+#include "codegen/cpu_attention.hpp"
 #include "codegen/cpu_kernel_harness.hpp"
 
 using namespace tilesmith;

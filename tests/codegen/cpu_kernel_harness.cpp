@@ -80,15 +80,12 @@ GuardedBytes::~GuardedBytes() {
   munmap(mapping_, mapped_);
 }
 
-void run_kernel(const TsCpuKernel& kernel, const void* args) {
-  const GuardedBytes workspace(static_cast<std::size_t>(kernel.workspace_bytes(args)), 64);
+void run_stages(const TsCpuKernel& kernel, const void* args) {
   const GuardedBytes scratch(static_cast<std::size_t>(kernel.scratch_bytes(args)), 64);
-  TsAttentionArgs copy = *static_cast<const TsAttentionArgs*>(args);
-  copy.workspace = workspace.data();
   if (kernel.thread_begin != nullptr) kernel.thread_begin();
   for (unsigned s = 0; s < kernel.stage_count; ++s) {
-    const long long tasks = kernel.stages[s].tasks(&copy);
-    for (long long t = 0; t < tasks; ++t) kernel.stages[s].run(&copy, t, scratch.data());
+    const long long tasks = kernel.stages[s].tasks(args);
+    for (long long t = 0; t < tasks; ++t) kernel.stages[s].run(args, t, scratch.data());
   }
   if (kernel.thread_end != nullptr) kernel.thread_end();
 }

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/error.hpp"
-#include "codegen/cpu_attention.hpp"
+#include "codegen/cpu_source.hpp"
 #include "kernels/cpu/abi.h"
 
 namespace tilesmith {
@@ -17,9 +17,6 @@ namespace tilesmith {
 /// A loaded kernel; it stays loaded until the program ends.
 [[nodiscard]] Result<const TsCpuKernel*> compile_kernel(const Source& source, const std::string& compiler = "g++",
                                                         double* seconds = nullptr);
-
-/// Runs all stages on the calling thread with a workspace and a scratch that end where unreadable pages begin.
-void run_kernel(const TsCpuKernel& kernel, const void* args);
 
 /// Memory of exactly `bytes`, the last of them before an unreadable page; filled with bytes that read as NaN in every
 /// type.
@@ -36,5 +33,17 @@ class GuardedBytes {
   std::byte* data_ = nullptr;
   std::size_t mapped_ = 0;
 };
+
+/// Runs all stages on the calling thread with a scratch that ends where unreadable pages begin.
+void run_stages(const TsCpuKernel& kernel, const void* args);
+
+/// The same with a workspace of that kind.
+template <class Args>
+void run_kernel(const TsCpuKernel& kernel, const Args* args) {
+  const GuardedBytes workspace(static_cast<std::size_t>(kernel.workspace_bytes(args)), 64);
+  Args copy = *args;
+  copy.workspace = workspace.data();
+  run_stages(kernel, &copy);
+}
 
 }  // namespace tilesmith

@@ -36,6 +36,18 @@ inline void emulated_dot(int c, int a, int b) {
     }
   }
 }
+inline void emulated_dot_int8(int c, int a, int b) {
+  for (int m = 0; m < 16; ++m) {
+    for (int n = 0; n < 16; ++n) {
+      int sum;
+      __builtin_memcpy(&sum, emulated_tile[c].row[m] + 4 * n, 4);
+      for (int k = 0; k < 64; ++k) {
+        sum += (signed char)emulated_tile[a].row[m][k] * (signed char)emulated_tile[b].row[k / 4][4 * n + k % 4];
+      }
+      __builtin_memcpy(emulated_tile[c].row[m] + 4 * n, &sum, 4);
+    }
+  }
+}
 }
 )";
   struct Replacement {
@@ -45,7 +57,8 @@ inline void emulated_dot(int c, int a, int b) {
        {Replacement{"tileloadd", "emulated_load(kTile, from, stride);"},
         Replacement{"tilestored", "emulated_store(kTile, to, stride);"},
         Replacement{"tilezero", "emulated_zero(kTile);"}, Replacement{"tdpbf16ps", "emulated_dot(kC, kA, kB);"},
-        Replacement{"ldtilecfg", ";"}, Replacement{"tilerelease", ";"}}) {
+        Replacement{"tdpbssd", "emulated_dot_int8(kC, kA, kB);"}, Replacement{"ldtilecfg", ";"},
+        Replacement{"tilerelease", ";"}}) {
     const std::size_t at = text.find(std::string("asm volatile(\"") + r.mnemonic);
     if (at == std::string::npos) continue;
     text.replace(at, text.find(';', at) + 1 - at, r.call);

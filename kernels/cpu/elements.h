@@ -1,0 +1,95 @@
+// Tensor elements as floats in registers and back, by element type; `kCount` of them (8 or 16) at a time.
+
+template <Element>
+struct StoredAs {
+  using Type = unsigned short;
+};
+template <>
+struct StoredAs<Element::fp32> {
+  using Type = float;
+};
+template <>
+struct StoredAs<Element::int8> {
+  using Type = signed char;
+};
+template <>
+struct StoredAs<Element::int32> {
+  using Type = int;
+};
+
+template <int kCount>
+struct Group {
+  typedef float Floats __attribute__((vector_size(4 * kCount)));
+  typedef unsigned Bits __attribute__((vector_size(4 * kCount)));
+  typedef int Ints __attribute__((vector_size(4 * kCount)));
+  typedef unsigned short Shorts __attribute__((vector_size(2 * kCount)));
+  typedef signed char Bytes __attribute__((vector_size(kCount)));
+  typedef float LooseFloats __attribute__((vector_size(4 * kCount), aligned(4), may_alias));
+  typedef int LooseInts __attribute__((vector_size(4 * kCount), aligned(4), may_alias));
+  typedef unsigned short LooseShorts __attribute__((vector_size(2 * kCount), aligned(2), may_alias));
+  typedef signed char LooseBytes __attribute__((vector_size(kCount), aligned(1), may_alias));
+};
+
+template <Element kType, int kCount>
+TS_INLINE typename Group<kCount>::Floats load_floats(const void* from) {
+  using G = Group<kCount>;
+  using Floats = typename G::Floats;
+  if constexpr (kType == Element::fp32) {
+    return *static_cast<const typename G::LooseFloats*>(from);
+  } else if constexpr (kType == Element::int32) {
+    return __builtin_convertvector(*static_cast<const typename G::LooseInts*>(from), Floats);
+  } else if constexpr (kType == Element::int8) {
+    return __builtin_convertvector(*static_cast<const typename G::LooseBytes*>(from), Floats);
+  } else {
+    const typename G::Shorts halves = *static_cast<const typename G::LooseShorts*>(from);
+    if constexpr (kType == Element::bf16) {
+      return (Floats)(__builtin_convertvector(halves, typename G::Bits) << 16);
+    } else {
+      Floats x;
+      if constexpr (kCount == 16) {
+        asm("vcvtph2ps %1, %0" : "=v"(x) : "v"(halves));
+      } else {
+        asm("vcvtph2ps %1, %0" : "=x"(x) : "x"(halves));
+      }
+      return x;
+    }
+  }
+}
+
+// Rounds to nearest even; a NaN stays a NaN, and becomes 0 among the integers, whose range is kept to.
+template <Element kType, int kCount>
+TS_INLINE void store_floats(void* to, typename Group<kCount>::Floats x) {
+  using G = Group<kCount>;
+  if constexpr (kType == Element::fp32) {
+    *static_cast<typename G::LooseFloats*>(to) = x;
+  } else if constexpr (kType == Element::bf16) {
+    const typename G::Bits bits = (typename G::Bits)x;
+    const typename G::Bits rounded = (bits + (0x7fffu + ((bits >> 16) & 1u))) >> 16;
+    const typename G::Bits word = (bits & 0x7fffffffu) > 0x7f800000u ? (bits >> 16) | 0x40u : rounded;
+    *static_cast<typename G::LooseShorts*>(to) = __builtin_convertvector(word, typename G::Shorts);
+  } else if constexpr (kType == Element::fp16) {
+    typename G::Shorts h;
+    if constexpr (kCount == 16) {
+      asm("vcvtps2ph $0, %1, %0" : "=v"(h) : "v"(x));
+    } else {
+      asm("vcvtps2ph $0, %1, %0" : "=x"(h) : "x"(x));
+    }
+    *static_cast<typename G::LooseShorts*>(to) = h;
+  } else {
+    // Beyond 2^23 floats are whole; nearer to 0, adding 1.5 * 2^23 rounds.
+    constexpr float kMagic = 12582912.0f;
+    constexpr float kLow = kType == Element::int8 ? -128.0f : -2147483648.0f;
+    constexpr float kHigh = kType == Element::int8 ? 127.0f : 2147483520.0f;  // the largest float below 2^31
+    typename G::Floats y = x == x ? x : typename G::Floats{};
+    y = y < kLow ? typename G::Floats{} + kLow : y;
+    y = y > kHigh ? typename G::Floats{} + kHigh : y;
+    const typename G::Floats size = (typename G::Floats)((typename G::Bits)y & 0x7fffffffu);
+    const typename G::Floats near = (y + kMagic) - kMagic;
+    const auto whole = __builtin_convertvector(size < 4194304.0f ? near : y, typename G::Ints);
+    if constexpr (kType == Element::int8) {
+      *static_cast<typename G::LooseBytes*>(to) = __builtin_convertvector(whole, typename G::Bytes);
+    } else {
+      *static_cast<typename G::LooseInts*>(to) = whole;
+    }
+  }
+}

@@ -1,0 +1,141 @@
+// What happens to a rectangle of sums on its way to D: the terms the kernel was generated with, in the order gemm_abi.h
+// gives. Rows are walked in vectors; at the right edge only the elements that exist are read and written.
+
+using Output = StoredAs<kOutput>::Type;
+constexpr int kGate = kGated ? 2 : 1;  // columns of sums for one of D
+
+constexpr int even_lane(int lane, int offset) {
+  return 2 * lane + offset;
+}
+
+struct Patch {
+  long long batch, row, column;  // its place among the sums
+  int rows, columns;
+};
+
+template <Element kType>
+TS_INLINE Vec load_side(const void* tensor, long long index, int count) {
+  using Type = typename StoredAs<kType>::Type;
+  const Type* from = static_cast<const Type*>(tensor) + index;
+  if (count >= kLanes) return load_floats<kType, kLanes>(from);
+  Type buffer[kLanes] = {};
+  for (int i = 0; i < count; ++i) buffer[i] = from[i];
+  return load_floats<kType, kLanes>(buffer);
+}
+
+TS_INLINE void store_output(Output* to, Vec x, int count) {
+  if (count >= kLanes) return store_floats<kOutput, kLanes>(to, x);
+  Output buffer[kLanes];
+  store_floats<kOutput, kLanes>(buffer, x);
+  for (int i = 0; i < count; ++i) to[i] = buffer[i];
+}
+
+// What all columns of a row share.
+struct RowTerms {
+  float factor;
+  Vec bias;
+};
+
+TS_INLINE RowTerms row_terms(const TsGemmArgs& args, long long row) {
+  RowTerms terms = {args.alpha, Vec{}};
+  if constexpr (kRowScale) terms.factor *= args.row_scale[row];
+  if constexpr (kBias == Bias::along_m) terms.bias = splat(load_side<kBiasType>(args.bias, row, 1)[0]);
+  return terms;
+}
+
+// x of `count` columns.
+TS_INLINE Vec linear(const TsGemmArgs& args, const Patch& patch, const RowTerms& terms, long long row, long long column,
+                     const float* sums, int count) {
+  Vec x = load(sums);
+  if constexpr (kInteger) x = __builtin_convertvector((IVec)x, Vec);
+  x = x * terms.factor;
+  if constexpr (kColumnScale) x = x * load_side<Element::fp32>(args.column_scale, column, count);
+  if (args.beta != 0) {
+    const long long index = patch.batch * args.c.batch + row * args.c.leading + column;
+    x = x + args.beta * load_side<kSideType>(args.c.data, index, count);
+  }
+  if constexpr (kBias == Bias::along_n) x = x + load_side<kBiasType>(args.bias, column, count);
+  if constexpr (kBias == Bias::along_m) x = x + terms.bias;
+  return x;
+}
+
+// `count` of D from column `column` of D.
+TS_INLINE Vec outcome(const TsGemmArgs& args, const Patch& patch, const RowTerms& terms, long long row, long long column,
+                      const float* sums, int count) {
+  Vec y;
+  if constexpr (kGated) {
+    const int second = 2 * count - kLanes;  // columns of sums in the second vector
+    const Vec low = linear(args, patch, terms, row, 2 * column, sums, (int)min_of(kLanes, 2 * count));
+    const Vec high = second > 0 ? linear(args, patch, terms, row, 2 * column + kLanes, sums + kLanes, second) : Vec{};
+    y = activate<kActivation>(__builtin_shufflevector(low, high, TS_LANES(even_lane, 0))) *
+        __builtin_shufflevector(low, high, TS_LANES(even_lane, 1));
+  } else {
+    y = activate<kActivation>(linear(args, patch, terms, row, column, sums, count));
+  }
+#pragma GCC unroll 4
+  for (int e = 0; e < kExtras; ++e) {
+    const TsMatrix& extra = args.extra[e];
+    const Vec x = load_side<kSideType>(extra.data, patch.batch * extra.batch + row * extra.leading + column, count);
+    y = kExtrasMultiply ? y * x : y + x;
+  }
+  if constexpr (kClamp) {
+    y = larger(splat(args.low), y);  // a NaN stays
+    y = select(y > args.high, splat(args.high), y);
+  }
+  return y;
+}
+
+// max(*amax, found), where both are the bits of numbers without sign, which order like integers; a NaN is the largest.
+inline void join_amax(float* amax, int found) {
+  int* to = reinterpret_cast<int*>(amax);
+  int seen = __atomic_load_n(to, __ATOMIC_RELAXED);
+  while (seen < found && !__atomic_compare_exchange_n(to, &seen, found, true, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+  }
+}
+
+// Whole numbers: no term but C, and arithmetic modulo 2^32.
+inline void finish_integers(const TsGemmArgs& args, const Patch& patch, const float* sums, int stride) {
+  const unsigned beta = (unsigned)(int)args.beta;
+  for (int r = 0; r < patch.rows; ++r) {
+    const long long row = patch.row + r;
+    int* to = static_cast<int*>(args.d) + patch.batch * args.d_batch + row * args.d_leading + patch.column;
+    const int* from = reinterpret_cast<const int*>(sums) + r * stride;
+    if (beta == 0) {
+      __builtin_memcpy(to, from, patch.columns * 4);
+      continue;
+    }
+    const int* c = static_cast<const int*>(args.c.data) + patch.batch * args.c.batch + row * args.c.leading + patch.column;
+    for (int j = 0; j < patch.columns; ++j) to[j] = (int)((unsigned)from[j] + beta * (unsigned)c[j]);
+  }
+}
+
+// `sums` has `stride` columns a row and may be read up to 2 kLanes beyond its end.
+[[gnu::noinline]] void finish(const TsGemmArgs& args, const Patch& patch, const float* sums, int stride) {
+  if constexpr (kInteger && kOutput == Element::int32) {
+    finish_integers(args, patch, sums, stride);
+  } else {
+    IVec largest = {};
+    const long long first = patch.column / kGate;
+    const int columns = patch.columns / kGate;
+    for (int r = 0; r < patch.rows; ++r) {
+      const long long row = patch.row + r;
+      const RowTerms terms = row_terms(args, row);
+      Output* to = static_cast<Output*>(args.d) + patch.batch * args.d_batch + row * args.d_leading + first;
+      for (int j = 0; j < columns; j += kLanes) {
+        const int count = (int)min_of(kLanes, columns - j);
+        const Vec y = outcome(args, patch, terms, row, first + j, sums + r * stride + kGate * j, count);
+        if constexpr (kAmax) {
+          constexpr IVec kNumbers = TS_LANE_NUMBERS;
+          const IVec size = kNumbers < count ? (IVec)magnitude(y) : IVec{};
+          largest = size > largest ? size : largest;
+        }
+        store_output(to + j, y, count);
+      }
+    }
+    if constexpr (kAmax) {
+      int found = 0;
+      for (int l = 0; l < kLanes; ++l) found = largest[l] > found ? largest[l] : found;
+      join_amax(args.amax, found);
+    }
+  }
+}

@@ -17,6 +17,8 @@ struct Source {
   std::vector<std::string> options;  ///< for the compiler, in order: "-O3", "-march=x86-64-v4"
   std::string arch;                  ///< the architecture's name, for example x86_64_v4 or sm_90a
   Language language = Language::cpp;
+  /// CUDA: registers may be spilled to memory. Elsewhere a spill is a defect, and compiling fails with the figures.
+  bool allow_spills = false;
 };
 
 }  // namespace tilesmith

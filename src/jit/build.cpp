@@ -151,6 +151,7 @@ class Builder {
       return;
     }
     EntryContent content{compiled->binary, compiled->log};
+    content.resources = std::move(compiled->resources);
     // The binary of a batch is stored once and linked into every entry.
     std::optional<PrivateDirectory> shared;
     if (jobs.size() > 1) {

@@ -20,7 +20,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::uint64_t kLargestBinary = 256ull << 20;
-constexpr std::size_t kQuotedBytes = 4096;
 constexpr std::chrono::seconds kVersionTimeLimit{30};
 
 /// What a compiler may see of our environment: what it needs to find its own parts, in English. CPATH and its like
@@ -30,11 +29,6 @@ std::vector<std::string> compiler_environment(const fs::path& temporary) {
   for (const char* name : {"PATH", "HOME", "LD_LIBRARY_PATH"})
     if (const auto value = env(name)) variables.push_back(fmt::format("{}={}", name, *value));
   return variables;
-}
-
-std::string quote(const std::string& text) {
-  if (text.size() <= kQuotedBytes) return text;
-  return text.substr(0, kQuotedBytes) + fmt::format("\n[{} bytes more]", text.size() - kQuotedBytes);
 }
 
 /// The compiler's version text and the digest of its program. The text alone does not tell a patched build or a wrapper
@@ -49,7 +43,7 @@ Result<std::string> ask_identity(const fs::path& compiler) {
   if (!outcome.succeeded() || outcome.output.empty())
     return fail(ErrorCode::not_found,
                 fmt::format("{} does not tell its version: it {} and said '{}'", compiler.string(), outcome.describe(),
-                            quote(outcome.output + outcome.errors)),
+                            quote_log(outcome.output + outcome.errors)),
                 "set TILESMITH_CXX to a C++ compiler that works");
   TS_ASSIGN(const std::string program, read_file(compiler));
   return fmt::format("{}sha256 {}", outcome.output, to_hex(sha256(program)));
@@ -74,7 +68,7 @@ Error failure(const fs::path& compiler, std::span<const Source* const> sources, 
   const std::string said = outcome.errors.empty() ? outcome.output : outcome.errors;
   Error error{ErrorCode::compile_failed,
               fmt::format("{} {} on {}", compiler.string(), outcome.describe(), names(sources))};
-  if (!said.empty()) error.message += fmt::format(":\n{}", quote(said));
+  if (!said.empty()) error.message += fmt::format(":\n{}", quote_log(said));
   if (outcome.end == ProcessOutcome::End::cancelled) error.code = ErrorCode::cancelled;
   if (outcome.end == ProcessOutcome::End::timed_out) error.code = ErrorCode::timeout;
   // The driver reports the death of the compiler proper in words and with an ordinary status. Neither that nor our own

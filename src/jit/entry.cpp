@@ -99,6 +99,8 @@ Result<StoredEntry> read_manifested(int directory_fd, const fs::path& directory,
   TS_TRY(check_member(directory_fd, directory, "source", files));
   TS_TRY(check_member(directory_fd, directory, "log", files));
   StoredEntry entry;
+  entry.name = manifest.at("name").get<std::string>();
+  entry.arch = manifest.at("key").at("arch").get<std::string>();
   if (manifest.at("status") == "failed") {
     entry.failure = Error{ErrorCode::compile_failed, manifest.at("reason").get<std::string>(),
                           manifest.at("hint").get<std::string>()};
@@ -110,6 +112,8 @@ Result<StoredEntry> read_manifested(int directory_fd, const fs::path& directory,
   TS_ASSIGN(const Checked binary, check_member(directory_fd, directory, "binary", files));
   entry.binary = {directory / "binary", manifest.at("key").at("entry_symbol").get<std::string>(), binary.bytes,
                   binary.digest, true};
+  if (const auto resources = manifest.find("resources"); resources != manifest.end())
+    entry.binary.resources = resource_report_from_json(*resources);
   return entry;
 }
 
@@ -121,10 +125,11 @@ Result<EntryKey> entry_key(const Source& source, std::string_view toolchain) {
                 fmt::format("{}: '{}' cannot be an entry symbol", source.name, source.entry_symbol),
                 fmt::format("letters, digits and underscores, at most {}", kLongestSymbol));
   // nlohmann's objects are ordered by name: the text is canonical.
-  const json key = {
+  json key = {
       {"schema", kSchema},         {"language", language_name(source.language)}, {"arch", source.arch},
       {"options", source.options}, {"entry_symbol", source.entry_symbol},        {"source", describe(source.text)},
       {"toolchain", toolchain}};
+  if (source.allow_spills) key["allow_spills"] = true;
   try {
     std::string text = key.dump();
     std::string digest = to_hex(sha256(text));
@@ -157,6 +162,7 @@ Status write_entry(const fs::path& directory, const EntryKey& key, const Source&
   } else {
     manifest["status"] = "ok";
     files["binary"] = describe(content.binary);
+    if (content.resources) manifest["resources"] = to_json(*content.resources);
     const bool linked =
         !content.same_binary.empty() && ::link(content.same_binary.c_str(), (directory / "binary").c_str()) == 0;
     if (!linked) TS_TRY(write_new_file(directory / "binary", content.binary, Sync::yes));

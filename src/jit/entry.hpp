@@ -4,7 +4,8 @@
 //   binary          the compiled kernel (absent when compiling failed)
 //   source          the text it was compiled from
 //   log             what the compiler said
-//   manifest.json   the key's text, the status, and the size and SHA-256 of each file above
+//   manifest.json   the key's text, the status, the size and SHA-256 of each file above, and of a CUDA kernel what it
+//                   takes of its device
 #pragma once
 
 #include <chrono>
@@ -17,6 +18,7 @@
 #include "base/error.hpp"
 #include "base/sha256.hpp"
 #include "codegen/source.hpp"
+#include "jit/resource_report.hpp"
 
 namespace tilesmith {
 
@@ -37,7 +39,8 @@ struct Binary {
   std::string entry_symbol;
   std::uint64_t bytes = 0;
   Sha256 digest{};
-  bool from_store = false;  ///< found, not compiled by this call
+  bool from_store = false;                    ///< found, not compiled by this call
+  std::optional<ResourceReport> resources{};  ///< what the compiler said about it; CUDA only
 
   /// The bytes, checked again.
   [[nodiscard]] Result<std::string> read() const;
@@ -50,6 +53,7 @@ struct EntryContent {
   std::optional<Error> failure{};       ///< why, when it failed
   std::filesystem::path same_binary{};  ///< a file that holds these very bytes already, to be linked instead of written
                                         ///< again; may be empty
+  std::optional<ResourceReport> resources{};
 };
 
 /// Fills an empty private directory.
@@ -57,6 +61,8 @@ struct EntryContent {
                                  const EntryContent& content);
 
 struct StoredEntry {
+  std::string name;  ///< of the instance that was compiled first
+  std::string arch;
   Binary binary;                                      ///< when `failure` is empty
   std::optional<Error> failure;                       ///< why compiling failed
   std::chrono::system_clock::time_point failed_at{};  ///< when

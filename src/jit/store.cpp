@@ -146,7 +146,8 @@ Result<Binary> Store::publish_to_root(const EntryKey& key, const Source& source,
     if (::rename(directory.path().c_str(), target.c_str()) == 0) {
       directory.release();
       if (content.failure) return Binary{};
-      return Binary{target / "binary", source.entry_symbol, content.binary.size(), sha256(content.binary), false};
+      return Binary{target / "binary", source.entry_symbol, content.binary.size(), sha256(content.binary), false,
+                    content.resources};
     }
     const int reason = errno;
     if (reason != ENOTEMPTY && reason != EEXIST && reason != ENOTDIR)

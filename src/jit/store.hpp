@@ -79,6 +79,9 @@ class Store {
   [[nodiscard]] Result<PrivateDirectory> private_directory();
 
   [[nodiscard]] Result<StoreStats> stats() const;
+  /// Every whole entry of the root, remembered failures included, by arch and name. What is damaged is left out: verify
+  /// tells about it.
+  [[nodiscard]] std::vector<StoredEntry> entries() const;
   /// Reads every entry; what is corrupt goes to quarantine.
   [[nodiscard]] Result<StoreVerdict> verify();
   /// Removes the quarantine and then the entries unused for longest until at most `max_bytes` are left. Loaded kernels

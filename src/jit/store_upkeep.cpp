@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <set>
 #include <system_error>
+#include <tuple>
 #include <utility>
 #include <vector>
 
@@ -64,6 +65,15 @@ Result<StoreStats> Store::stats() const {
   stats.quarantined = list(root_ / "v1/quarantine").size();
   stats.in_progress = list(root_ / "v1/building").size();
   return stats;
+}
+
+std::vector<StoredEntry> Store::entries() const {
+  std::vector<StoredEntry> entries;
+  if (root_.empty()) return entries;
+  for (const fs::path& path : list(root_ / "v1/entries"))
+    if (auto entry = read_entry(path, nullptr)) entries.push_back(std::move(*entry));
+  std::ranges::sort(entries, {}, [](const StoredEntry& entry) { return std::tie(entry.arch, entry.name); });
+  return entries;
 }
 
 Result<StoreVerdict> Store::verify() {

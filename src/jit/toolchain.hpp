@@ -4,12 +4,14 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <stop_token>
 #include <string>
 
 #include "base/error.hpp"
 #include "codegen/source.hpp"
+#include "jit/resource_report.hpp"
 
 namespace tilesmith {
 
@@ -21,8 +23,12 @@ struct CompileLimits {
 
 struct Compiled {
   std::string binary;
-  std::string log;  ///< what the compiler said although it succeeded
+  std::string log;                            ///< what the compiler said although it succeeded
+  std::optional<ResourceReport> resources{};  ///< what the kernel takes of its device; CUDA only
 };
+
+/// A compiler's words for an error message: all of them, or the first 4 KiB and how many are left out.
+[[nodiscard]] std::string quote_log(const std::string& text);
 
 class Toolchain {
  public:

@@ -40,14 +40,15 @@ Result<std::unique_ptr<PlanT>> choose_plan(OperationBackend<PlanT>& backend, con
   if (!options.kernel.empty()) return named_plan(backend, problem, options);
   TS_ASSIGN(const std::vector<Candidate> candidates, backend.candidates(problem));
   const KernelConfig& best = candidates.front().config;
-  auto plan = backend.plan(problem, best, fmt::format("first of {} candidates by the {}", candidates.size(), backend.policy()),
-                           options.build);
+  auto plan =
+      backend.plan(problem, best, fmt::format("first of {} candidates by the {}", candidates.size(), backend.policy()),
+                   options.build);
   if (plan) return plan;
 
   const Error obstacle = plan.error();
   const auto stand_in = [&](const KernelConfig& config, BuildPolicy build, const char* how) {
-    auto other = backend.plan(problem, config,
-                              fmt::format("the best kernel could not be had: {}", obstacle.message), build);
+    auto other =
+        backend.plan(problem, config, fmt::format("the best kernel could not be had: {}", obstacle.message), build);
     if (other) log_once(LogLevel::warn, how, fmt::format("{}; going on with {}", obstacle.text(), how));
     return other;
   };

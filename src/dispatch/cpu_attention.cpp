@@ -56,10 +56,10 @@ std::vector<Candidate> CpuAttention::stand_ins(const AttentionProblem& problem) 
 
 Status CpuAttention::check(const KernelConfig& config, const AttentionProblem& problem) const {
   if (machine_.level(config.arch) == nullptr)
-    return fail(ErrorCode::unsupported,
-                fmt::format("kernel {} is for {}, which this machine does not run", native_name(config),
-                            config.arch.text()),
-                "tilesmith arch lists what runs here");
+    return fail(
+        ErrorCode::unsupported,
+        fmt::format("kernel {} is for {}, which this machine does not run", native_name(config), config.arch.text()),
+        "tilesmith arch lists what runs here");
   if (!serves(config, problem))
     return fail(ErrorCode::invalid_argument,
                 fmt::format("kernel {} does not compute this problem", native_name(config)),
@@ -72,8 +72,7 @@ Result<std::unique_ptr<AttentionPlan>> CpuAttention::plan(const AttentionProblem
                                                           std::string reason, BuildPolicy build) {
   TS_ASSIGN(const CpuKernel kernel, registry_.find(config, build));
   const std::int64_t splits = splits_for(problem, config, pool_.threads());
-  const TsAttentionArgs args =
-      cpu_arguments(problem, dense_arguments(problem, AttentionLayout::bhsd), splits, nullptr);
+  const TsAttentionArgs args = cpu_arguments(problem, dense_arguments(problem, AttentionLayout::bhsd), splits, nullptr);
   const TsCpuKernel& table = kernel.table();
   PlanFacts facts{.device = {}, .kernel = native_name(config), .reason = std::move(reason)};
   facts.workspace_bytes = static_cast<std::size_t>(table.workspace_bytes(&args));

@@ -13,9 +13,7 @@ class CpuBackend final : public Backend {
  public:
   /// threads = 0: every processor this process may use.
   CpuBackend(const CpuMachine& machine, int threads)
-      : registry_(machine),
-        pool_(threads > 0 ? threads : machine.threads),
-        attention_(machine, registry_, pool_) {}
+      : registry_(machine), pool_(threads > 0 ? threads : machine.threads), attention_(machine, registry_, pool_) {}
 
   [[nodiscard]] OperationBackend<AttentionPlan>& attention() override { return attention_; }
   [[nodiscard]] std::vector<Status> build(std::span<const KernelConfig> configs, int workers,

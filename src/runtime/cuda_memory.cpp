@@ -13,7 +13,7 @@ cu::DevicePointer address(const void* pointer) {
   return reinterpret_cast<cu::DevicePointer>(pointer);
 }
 
-/// Queues one transfer; `queue` is called with the context current.
+/// Queues one transfer; `queue` is called with the context current. `doing` has a place for the count.
 template <class Queue>
 Status transfer(const CudaContext& context, std::size_t count, std::string_view doing, const Queue& queue) {
   if (count == 0) return {};
@@ -21,7 +21,7 @@ Status transfer(const CudaContext& context, std::size_t count, std::string_view 
   TS_TRY(current.status());
   const cu::Code code = queue(context.driver());
   if (code == cu::Code::success) return {};
-  return std::unexpected(cuda_error(context.driver(), code, fmt::format("{} ({})", doing, count)));
+  return std::unexpected(cuda_error(context.driver(), code, fmt::format(fmt::runtime(doing), count)));
 }
 
 }  // namespace
@@ -53,28 +53,28 @@ Result<CudaHostBuffer> CudaHostBuffer::allocate(const CudaContext& context, std:
 
 Status copy_to_device(const CudaContext& context, void* device, const void* host, std::size_t bytes,
                       cu::Stream stream) {
-  return transfer(context, bytes, "copying bytes to the device",
+  return transfer(context, bytes, "copying {} bytes to the device",
                   [&](const CudaDriver& driver) { return driver.memcpy_htod(address(device), host, bytes, stream); });
 }
 
 Status copy_to_host(const CudaContext& context, void* host, const void* device, std::size_t bytes, cu::Stream stream) {
-  return transfer(context, bytes, "copying bytes from the device",
+  return transfer(context, bytes, "copying {} bytes from the device",
                   [&](const CudaDriver& driver) { return driver.memcpy_dtoh(host, address(device), bytes, stream); });
 }
 
 Status copy_on_device(const CudaContext& context, void* to, const void* from, std::size_t bytes, cu::Stream stream) {
-  return transfer(context, bytes, "copying bytes on the device", [&](const CudaDriver& driver) {
+  return transfer(context, bytes, "copying {} bytes on the device", [&](const CudaDriver& driver) {
     return driver.memcpy_dtod(address(to), address(from), bytes, stream);
   });
 }
 
 Status fill_bytes(const CudaContext& context, void* device, std::uint8_t value, std::size_t bytes, cu::Stream stream) {
-  return transfer(context, bytes, "filling bytes on the device",
+  return transfer(context, bytes, "filling {} bytes on the device",
                   [&](const CudaDriver& driver) { return driver.memset_d8(address(device), value, bytes, stream); });
 }
 
 Status fill_words(const CudaContext& context, void* device, std::uint32_t value, std::size_t words, cu::Stream stream) {
-  return transfer(context, words, "filling words on the device",
+  return transfer(context, words, "filling {} words on the device",
                   [&](const CudaDriver& driver) { return driver.memset_d32(address(device), value, words, stream); });
 }
 

@@ -76,11 +76,13 @@ Result<CpuKernel> load(const CpuGemmParameters& p) {
 
 /// The best instruction of the machine, or the one asked for.
 Status choose(const Options& options, const CpuMachine& machine, CpuGemmParameters& p) {
-  const auto has = [&](std::string_view feature) { return std::ranges::find(machine.features, feature) != machine.features.end(); };
-  p.level = has("amx_bf16")                                ? CpuLevel::x86_64_amx
+  const auto has = [&](std::string_view feature) {
+    return std::ranges::find(machine.features, feature) != machine.features.end();
+  };
+  p.level = has("amx_bf16")                            ? CpuLevel::x86_64_amx
             : has("avx512_bf16") && has("avx512_vnni") ? CpuLevel::x86_64_v4_bf16
-            : has("avx512bw") && has("avx512dq")         ? CpuLevel::x86_64_v4
-                                                         : CpuLevel::x86_64_v3;
+            : has("avx512bw") && has("avx512dq")       ? CpuLevel::x86_64_v4
+                                                       : CpuLevel::x86_64_v3;
   for (const CpuLevel l : {CpuLevel::x86_64_v3, CpuLevel::x86_64_v4, CpuLevel::x86_64_v4_bf16, CpuLevel::x86_64_amx})
     if (to_string(l) == options.level) p.level = l;
   TS_ASSIGN(p.element, parse_element_type(options.type));
@@ -94,9 +96,9 @@ Status choose(const Options& options, const CpuMachine& machine, CpuGemmParamete
   if (p.element == ElementType::bf16 && p.level >= CpuLevel::x86_64_v4_bf16)
     p.instruction = tiles ? Instruction::amx_bf16 : Instruction::dpbf16;
   if (p.element == ElementType::int8)
-    p.instruction = tiles                                  ? Instruction::amx_int8
+    p.instruction = tiles                                 ? Instruction::amx_int8
                     : p.level >= CpuLevel::x86_64_v4_bf16 ? Instruction::dot_int8
-                                                           : Instruction::dot_int16;
+                                                          : Instruction::dot_int16;
   for (std::size_t i = 0; i < enum_size<Instruction>(); ++i)
     if (name_of(static_cast<Instruction>(i)) == options.instruction) p.instruction = static_cast<Instruction>(i);
   const CpuGemmBlocking blocking = cpu_gemm_blocking(p.level, p.instruction, machine.l1d_bytes, machine.l2_bytes);
@@ -209,7 +211,8 @@ Status run(const Options& options) {
       const double scale = p.element == ElementType::int8 ? 1 : std::sqrt(static_cast<double>(call.k));
       for (long long i = 0; i < call.m * call.n; i += 97) {
         const auto at = static_cast<std::size_t>(i);
-        worst = std::max(worst, std::abs(load_element(p.output, d.data(), at) - load_element(p.output, peer_d.data(), at)) / scale);
+        worst = std::max(
+            worst, std::abs(load_element(p.output, d.data(), at) - load_element(p.output, peer_d.data(), at)) / scale);
       }
       if (!(worst <= 0.05)) return fail(ErrorCode::internal, fmt::format("results differ by {} of sqrt(k)", worst));
     }

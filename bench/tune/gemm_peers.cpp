@@ -23,7 +23,8 @@ void add_openblas(std::vector<GemmPeer>& peers, const GemmCall& call) {
   set_threads(call.threads);
   peers.push_back({"OpenBLAS", [=] {
                      constexpr int kRowMajor = 101, kPlain = 111, kTransposed = 112;
-                     const auto m = static_cast<int>(call.m), n = static_cast<int>(call.n), k = static_cast<int>(call.k);
+                     const auto m = static_cast<int>(call.m), n = static_cast<int>(call.n),
+                                k = static_cast<int>(call.k);
                      sgemm(kRowMajor, call.row_a ? kPlain : kTransposed, call.row_b ? kPlain : kTransposed, m, n, k, 1,
                            static_cast<const float*>(call.a), call.row_a ? k : m, static_cast<const float*>(call.b),
                            call.row_b ? n : k, 0, static_cast<float*>(call.d), n);
@@ -78,9 +79,9 @@ void add_onednn(std::vector<GemmPeer>& peers, const GemmCall& call, bool packed)
       state->b = b;
     }
     peers.push_back({"oneDNN", [state] {
-                       state->product.execute(state->stream, {{DNNL_ARG_SRC, state->a},
-                                                              {DNNL_ARG_WEIGHTS, state->b},
-                                                              {DNNL_ARG_DST, state->d}});
+                       state->product.execute(
+                           state->stream,
+                           {{DNNL_ARG_SRC, state->a}, {DNNL_ARG_WEIGHTS, state->b}, {DNNL_ARG_DST, state->d}});
                        state->stream.wait();
                      }});
   } catch (const dnnl::error&) {

@@ -15,7 +15,8 @@ TS_INLINE Vec sigmoid(Vec x) {
 }
 
 // The normal distribution function: below 0 it is exp(-x^2 / 2) P(t), t = 1 / (1 + 0.3 |x|), where P was fitted to
-// erfc(|x| / sqrt 2) exp(x^2 / 2) / 2 with a relative error of 5e-8 up to |x| = 10.5; beyond, the exponential is nearly 0.
+// erfc(|x| / sqrt 2) exp(x^2 / 2) / 2 with a relative error of 5e-8 up to |x| = 10.5; beyond, the exponential is nearly
+// 0.
 TS_INLINE Vec normal_cdf(Vec x) {
   const Vec a = magnitude(x);
   const Vec t = 1.0f / (1.0f + 0.3f * a);

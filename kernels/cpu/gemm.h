@@ -38,12 +38,13 @@ struct Pieces {
 long long workspace_size(const void* args_pointer) {
   const TsGemmArgs& args = arguments(args_pointer);
   long long bytes = packed_bytes(args);
-  if constexpr (kSplitK) bytes += Grid(args).splits * args.batch * args.m * up(args.n, kColumnStep) * 4 + 2 * kLanes * 4;
+  if constexpr (kSplitK)
+    bytes += Grid(args).splits * args.batch * args.m * up(args.n, kColumnStep) * 4 + 2 * kLanes * 4;
   return bytes;
 }
 
-// Scratch: the block of A; sums of all micro-tiles when k has several blocks, else of two, one of which is finished while
-// the other is computed.
+// Scratch: the block of A; sums of all micro-tiles when k has several blocks, else of two, one of which is finished
+// while the other is computed.
 constexpr long long kPackedRowsBytes = 4ll * round_up(kTileM, kLanes) * kRowWords;
 
 TS_INLINE bool keeps_sums(const Grid& grid, const TsGemmArgs& args) {
@@ -62,8 +63,8 @@ inline void deliver(const TsGemmArgs& args, const Task& task, const Patch& patch
   if constexpr (kSplitK) {
     const Pieces pieces(args);
     for (int r = 0; r < patch.rows; ++r) {
-      float* to = pieces.data + task.split * pieces.split + task.batch * pieces.batch + (patch.row + r) * pieces.columns +
-                  patch.column;
+      float* to = pieces.data + task.split * pieces.split + task.batch * pieces.batch +
+                  (patch.row + r) * pieces.columns + patch.column;
       for (int c = 0; c < patch.columns; c += kLanes) store(to + c, load(sums + r * kPanel + c));
     }
   } else {
@@ -83,8 +84,8 @@ void run_multiply(const void* args_pointer, long long index, void* scratch) {
   const PackedB packed(args);
   const long long member = args.b.batch == 0 ? 0 : task.batch;
   const float* packed_data = static_cast<const float*>(kPackedB ? args.b.data : args.workspace);
-  const Stored* a = static_cast<const Stored*>(args.a.data) + task.batch * args.a.batch +
-                    task.row * (kRowA ? args.a.leading : 1);
+  const Stored* a =
+      static_cast<const Stored*>(args.a.data) + task.batch * args.a.batch + task.row * (kRowA ? args.a.leading : 1);
   float* const rows = static_cast<float*>(scratch);
   float* const sums = rows + kPackedRowsBytes / 4;
   const bool keep = keeps_sums(grid, args);

@@ -8,8 +8,8 @@ extern "C" {
 
 #define TS_GEMM_MAX_EXTRAS 4
 
-/* One matrix per member of the batch. Element (i, j) of member b lies at index b * batch + i * leading + j of a row-major
- * matrix and at b * batch + j * leading + i of a column-major one. A batch stride of 0 shares the matrix. */
+/* One matrix per member of the batch. Element (i, j) of member b lies at index b * batch + i * leading + j of a
+ * row-major matrix and at b * batch + j * leading + i of a column-major one. A batch stride of 0 shares the matrix. */
 typedef struct TsMatrix {
   const void* data;
   long long leading;
@@ -24,10 +24,11 @@ typedef struct TsMatrix {
  *   D[i][j]  = y limited to low .. high, rounded to D's type; amax = max(amax, |y|) before rounding
  *
  * D, C, the extras and every scale are row-major; n counts B's columns, so that D and the extras of a gated kernel have
- * n / 2 columns (n is even) and C, the bias and the scales n. Which terms exist is the kernel's choice, made when it was
- * generated; the factors alpha and beta always do. A and B are not read when alpha is 0, C is not read when beta is 0.
- * C and the extras may be D itself, but no other overlap is allowed. Sums are fp32, or int32 (modulo 2^32) when A and B
- * are int8. A kernel of int8 matrices that writes int32 has no other term than C: alpha is 0 or 1, beta any whole number.
+ * n / 2 columns (n is even) and C, the bias and the scales n. Which terms exist is the kernel's choice, made when it
+ * was generated; the factors alpha and beta always do. A and B are not read when alpha is 0, C is not read when beta is
+ * 0. C and the extras may be D itself, but no other overlap is allowed. Sums are fp32, or int32 (modulo 2^32) when A
+ * and B are int8. A kernel of int8 matrices that writes int32 has no other term than C: alpha is 0 or 1, beta any whole
+ * number.
  *
  * The order of additions depends on the kernel and on splits alone, never on threads. */
 typedef struct TsGemmArgs {
@@ -41,8 +42,8 @@ typedef struct TsGemmArgs {
   const float* row_scale;    /* m, shared by the batch */
   const float* column_scale; /* n, shared by the batch */
   float* amax;               /* one number for the whole call; the caller sets it to what it starts from */
-  void* workspace;           /* workspace_bytes of it, 64-byte aligned, shared by all tasks of all stages. A pack kernel's
-                                workspace is its result: kept, it is the B of kernels of packed B. */
+  void* workspace; /* workspace_bytes of it, 64-byte aligned, shared by all tasks of all stages. A pack kernel's
+                      workspace is its result: kept, it is the B of kernels of packed B. */
   long long m, n, k, batch;
   long long splits;  /* pieces that kernels which split k cut it into; 1 or more */
   long long threads; /* how many threads will run the tasks: only the size of tasks depends on it; 1 or more */

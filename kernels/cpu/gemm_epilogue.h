@@ -60,8 +60,8 @@ TS_INLINE Vec linear(const TsGemmArgs& args, const Patch& patch, const RowTerms&
 }
 
 // `count` of D from column `column` of D.
-TS_INLINE Vec outcome(const TsGemmArgs& args, const Patch& patch, const RowTerms& terms, long long row, long long column,
-                      const float* sums, int count) {
+TS_INLINE Vec outcome(const TsGemmArgs& args, const Patch& patch, const RowTerms& terms, long long row,
+                      long long column, const float* sums, int count) {
   Vec y;
   if constexpr (kGated) {
     const int second = 2 * count - kLanes;  // columns of sums in the second vector
@@ -104,7 +104,8 @@ inline void finish_integers(const TsGemmArgs& args, const Patch& patch, const fl
       __builtin_memcpy(to, from, patch.columns * 4);
       continue;
     }
-    const int* c = static_cast<const int*>(args.c.data) + patch.batch * args.c.batch + row * args.c.leading + patch.column;
+    const int* c =
+        static_cast<const int*>(args.c.data) + patch.batch * args.c.batch + row * args.c.leading + patch.column;
     for (int j = 0; j < patch.columns; ++j) to[j] = (int)((unsigned)from[j] + beta * (unsigned)c[j]);
   }
 }

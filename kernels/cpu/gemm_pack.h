@@ -68,8 +68,8 @@ TS_INLINE float* packed_row(float* to, int row, int word) {
   return to + (long long)row * kRowWords + word;
 }
 
-
-[[maybe_unused]] inline void pack_a(const Stored* from, long long leading, int count, int elements, int words, float* to) {
+[[maybe_unused]] inline void pack_a(const Stored* from, long long leading, int count, int elements, int words,
+                                    float* to) {
   constexpr int kStride = kTiles ? 16 : kRowWords;
   static_assert(!kTiles || kLanes == 16);
   alignas(64) float block[kLanes * kLanes];
@@ -84,8 +84,7 @@ TS_INLINE float* packed_row(float* to, int row, int word) {
         transpose_block(block, kLanes, at, kStride);
       }
       if constexpr (kOffset) {
-        for (int i = 0; i < kLanes; ++i)
-          store(at + i * kStride, (Vec)((UVec)load(at + i * kStride) ^ 0x80808080u));
+        for (int i = 0; i < kLanes; ++i) store(at + i * kStride, (Vec)((UVec)load(at + i * kStride) ^ 0x80808080u));
       }
     }
   }

@@ -1,13 +1,14 @@
 // Products work on 32-bit words of kPack elements that are neighbours along k: floats, pairs of bf16 or of int16, fours
-// of int8. Elements come in either order and leave as blocks of words in either order; beyond the matrix words are zero.
+// of int8. Elements come in either order and leave as blocks of words in either order; beyond the matrix words are
+// zero.
 
 using Stored = StoredAs<kElement>::Type;
 
 constexpr bool kTiles = kInstruction == Instruction::amx_bf16 || kInstruction == Instruction::amx_int8;
 constexpr bool kInteger = kElement == Element::int8;
-constexpr int kPack = kInstruction == Instruction::fma_f32                                              ? 1
+constexpr int kPack = kInstruction == Instruction::fma_f32                                             ? 1
                       : kInstruction == Instruction::dot_int8 || kInstruction == Instruction::amx_int8 ? 4
-                                                                                                         : 2;
+                                                                                                       : 2;
 constexpr int kBlockElements = kLanes * kPack;  // of a vector of words
 // vpdpbusd takes its left operand without sign: A's elements get 128 added, and the sums start at -128 sum(b).
 constexpr bool kOffset = kInstruction == Instruction::dot_int8;
@@ -24,9 +25,9 @@ TS_INLINE Vec words_along(const Stored* from) {
   if constexpr (kPack == 1) {
     return load_floats<kElement, kLanes>(from);
   } else if constexpr (kInstruction == Instruction::dot_int16) {
-    return (Vec)__builtin_convertvector(*reinterpret_cast<const LooseByteVec*>(from), WideShorts);
+    return (Vec) __builtin_convertvector(*reinterpret_cast<const LooseByteVec*>(from), WideShorts);
   } else {
-    return (Vec)*reinterpret_cast<const LooseUVec*>(from);
+    return (Vec) * reinterpret_cast<const LooseUVec*>(from);
   }
 }
 
@@ -46,7 +47,7 @@ TS_INLINE Vec words_across(const Stored* from, long long leading) {
 #pragma GCC unroll 4
     for (int i = 0; i < kPack; ++i) {
       const auto bytes = *reinterpret_cast<const typename Group<kLanes>::LooseBytes*>(from + i * leading);
-      const UVec wide = (UVec)__builtin_convertvector(bytes, IVec);
+      const UVec wide = (UVec) __builtin_convertvector(bytes, IVec);
       word |= (kBits == 32 ? wide : wide & ((1u << kBits) - 1)) << (i * kBits);
     }
     return (Vec)word;
@@ -82,9 +83,11 @@ inline void gather_block(const Stored* from, long long leading, int indices, int
     for (int w = 0; w < rows; ++w) {
       const int left = elements - w * kPack;
       const Stored* row = from + w * kPack * leading;
-      store(to + w * to_stride, left <= 0 || indices <= 0              ? Vec{}
-                                : left >= kPack && indices >= kLanes ? words_across(row, leading)
-                                                                     : words_across_part(row, leading, (int)min_of(left, kPack), (int)min_of(indices, kLanes)));
+      store(to + w * to_stride,
+            left <= 0 || indices <= 0 ? Vec{}
+            : left >= kPack && indices >= kLanes
+                ? words_across(row, leading)
+                : words_across_part(row, leading, (int)min_of(left, kPack), (int)min_of(indices, kLanes)));
     }
   }
 }

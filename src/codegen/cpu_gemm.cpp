@@ -54,7 +54,7 @@ bool multiplies(Instruction instruction, ElementType element) {
 CpuLevel lowest_level(Instruction instruction) {
   if (uses_tiles(instruction)) return CpuLevel::x86_64_amx;
   return instruction == Instruction::dpbf16 || instruction == Instruction::dot_int8 ? CpuLevel::x86_64_v4_bf16
-                                                                                     : CpuLevel::x86_64_v3;
+                                                                                    : CpuLevel::x86_64_v3;
 }
 
 Status check(const CpuGemmParameters& p) {
@@ -167,8 +167,8 @@ std::vector<std::string_view> fragments(const CpuGemmParameters& p) {
     names.emplace_back("gemm_pack_b.h");
     return names;
   }
-  names.insert(names.end(), {"math.h", wide ? "math_avx512.h" : "math_avx2.h", "functions.h", "activations.h",
-                             "gemm_epilogue.h"});
+  names.insert(names.end(),
+               {"math.h", wide ? "math_avx512.h" : "math_avx2.h", "functions.h", "activations.h", "gemm_epilogue.h"});
   if (uses_tiles(p.instruction)) {
     names.emplace_back("gemm_tile_amx.h");
   } else {

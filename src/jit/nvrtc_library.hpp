@@ -31,6 +31,8 @@ class NvrtcLibrary {
 
   [[nodiscard]] int major() const { return major_; }
   [[nodiscard]] int minor() const { return minor_; }
+  /// Whether it keeps compiled code between calls, and takes --no-cache.
+  [[nodiscard]] bool has_cache() const { return major_ > 12 || (major_ == 12 && minor_ >= 9); }
   /// Version and build, no path: "NVRTC 13.0 build 65be0db3...".
   [[nodiscard]] const std::string& identity() const { return identity_; }
   /// The file it came from.

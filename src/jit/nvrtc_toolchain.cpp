@@ -132,6 +132,8 @@ Result<Compiled> NvrtcToolchain::compile(std::span<const Source* const> sources,
   // The report decides whether the kernel is accepted, so asking for it is not the source's to forget.
   const std::string arch = "--gpu-architecture=" + source.arch;
   std::vector<const char*> options = {arch.c_str(), "--ptxas-options=-v"};
+  // NVRTC keeps a cache of its own where there is a driver. What comes from it comes without the report.
+  if (library_.has_cache()) options.push_back("--no-cache");
   for (const std::string& option : source.options) options.push_back(option.c_str());
   const Code code = library_.compile_program(program.handle(), static_cast<int>(options.size()), options.data());
   if (code != Code::success && watch.stopped)
@@ -147,6 +149,11 @@ Result<Compiled> NvrtcToolchain::compile(std::span<const Source* const> sources,
     return std::unexpected(good.error().in(source.name));
   std::string binary = program.cubin();
   TS_TRY(check_binary(source, binary));
+  if (resources.kernel(source.entry_symbol) == nullptr)
+    return fail(ErrorCode::internal,
+                fmt::format("{} did not report what {} takes of its device, so that nothing can be said of its quality",
+                            library_.identity(), source.name),
+                "an option of the source may silence it; CUDA_CACHE_DISABLE=1 helps against a cached answer");
   return Compiled{std::move(binary), std::move(log), std::move(resources)};
 }
 

@@ -77,7 +77,7 @@ std::size_t bytes_of(TensorMapElement element) {
   }
 }
 
-Status encode_tensor_map(const CudaDriver& driver, const TensorMapFormat& format, const void* address,
+Status encode_tensor_map(const CudaContext& context, const TensorMapFormat& format, const void* address,
                          std::span<const TensorMapDimension> dimensions, TsCudaTensorMap& map) {
   TS_TRY(check(format, address, dimensions));
   std::array<std::uint64_t, kMaxRank> extents{}, strides{};
@@ -88,20 +88,25 @@ Status encode_tensor_map(const CudaDriver& driver, const TensorMapFormat& format
     steps[i] = i == 0 ? 1 : dimensions[i].step;
     if (i > 0) strides[i - 1] = dimensions[i].stride_bytes;
   }
-  const cu::Code code = driver.tensor_map_encode_tiled(
+  // The driver asks the current context's device for its rules, although nothing happens on it.
+  const CudaCurrent current(context);
+  TS_TRY(current.status());
+  const cu::Code code = context.driver().tensor_map_encode_tiled(
       &map, static_cast<int>(format.element), static_cast<unsigned>(dimensions.size()), const_cast<void*>(address),
       extents.data(), strides.data(), box.data(), steps.data(), kNoInterleave, static_cast<int>(format.swizzle),
       static_cast<int>(format.promotion), static_cast<int>(format.fill));
   if (code == cu::Code::success) [[likely]]
     return {};
-  return std::unexpected(cuda_error(driver, code, describe(address, dimensions)));
+  return std::unexpected(cuda_error(context.driver(), code, describe(address, dimensions)));
 }
 
-Status replace_address(const CudaDriver& driver, const void* address, TsCudaTensorMap& map) {
-  const cu::Code code = driver.tensor_map_replace_address(&map, const_cast<void*>(address));
+Status replace_address(const CudaContext& context, const void* address, TsCudaTensorMap& map) {
+  const CudaCurrent current(context);
+  TS_TRY(current.status());
+  const cu::Code code = context.driver().tensor_map_replace_address(&map, const_cast<void*>(address));
   if (code == cu::Code::success) [[likely]]
     return {};
-  return std::unexpected(cuda_error(driver, code, fmt::format("moving a tensor map to {}", address)));
+  return std::unexpected(cuda_error(context.driver(), code, fmt::format("moving a tensor map to {}", address)));
 }
 
 }  // namespace tilesmith

@@ -6,7 +6,7 @@
 
 #include "base/error.hpp"
 #include "kernels/cuda/abi.h"
-#include "runtime/cuda_driver.hpp"
+#include "runtime/cuda_context.hpp"
 
 namespace tilesmith {
 
@@ -51,10 +51,10 @@ struct TensorMapDimension {
 /// aligned, strides are multiples of 16 bytes below 2^40, a tile's innermost row is a multiple of 16 bytes and, with a
 /// swizzle, no longer than it. Error: `invalid_argument` naming the dimension and the rule. Takes about 1 us, allocates
 /// nothing.
-[[nodiscard]] Status encode_tensor_map(const CudaDriver& driver, const TensorMapFormat& format, const void* address,
+[[nodiscard]] Status encode_tensor_map(const CudaContext& context, const TensorMapFormat& format, const void* address,
                                        std::span<const TensorMapDimension> dimensions, TsCudaTensorMap& map);
 
 /// The same tensor elsewhere: changes the address of an encoded map.
-[[nodiscard]] Status replace_address(const CudaDriver& driver, const void* address, TsCudaTensorMap& map);
+[[nodiscard]] Status replace_address(const CudaContext& context, const void* address, TsCudaTensorMap& map);
 
 }  // namespace tilesmith

@@ -31,9 +31,9 @@ double activated(GemmActivation activation, double x) {
   return x;
 }
 
-constexpr double kSlope = 1.2;          // no activation is steeper
+constexpr double kSlope = 1.2;             // no activation is steeper
 constexpr double kActivationError = 6e-7;  // of the functions, relative to max(1, |x|)
-constexpr double kRoundoff = 0x1p-24;   // of fp32
+constexpr double kRoundoff = 0x1p-24;      // of fp32
 
 struct Estimate {
   double value = 0, error = 0;
@@ -197,7 +197,8 @@ std::string GemmProblem::mismatch() const {
         for (const Tensor& extra : extras_) {
           const double e = extra.at(b, i, j);
           y.value = p.extras_multiply ? y.value * e : y.value + e;
-          y.error = (p.extras_multiply ? y.error * std::abs(e) : y.error) + 2 * kRoundoff * (std::abs(y.value) + std::abs(e));
+          y.error =
+              (p.extras_multiply ? y.error * std::abs(e) : y.error) + 2 * kRoundoff * (std::abs(y.value) + std::abs(e));
         }
         if (p.clamp) y.value = std::clamp(y.value, static_cast<double>(args_.low), static_cast<double>(args_.high));
         amax = std::max(amax, std::abs(y.value));
@@ -218,17 +219,19 @@ std::string GemmProblem::mismatch() const {
           bound += unit_roundoff(p.output) * (std::abs(expected) + bound) + tiny;
         }
         if (!(std::abs(actual - expected) <= bound))
-          return fmt::format("batch {} row {} column {}: {} instead of {} (allowed error {})", b, i, j, actual, expected,
-                             bound);
+          return fmt::format("batch {} row {} column {}: {} instead of {} (allowed error {})", b, i, j, actual,
+                             expected, bound);
       }
     }
   }
   const std::size_t size = size_of(p.output);
   for (std::size_t at = 0; at < written.size(); ++at) {
     for (std::size_t byte = 0; !written[at] && byte < size; ++byte)
-      if (d_.bytes->data()[at * size + byte] != std::byte{0xff}) return fmt::format("element {} of a gap was written", at);
+      if (d_.bytes->data()[at * size + byte] != std::byte{0xff})
+        return fmt::format("element {} of a gap was written", at);
   }
-  if (p.amax && !(std::abs(*amax_ - amax) <= 1e-5 * (1 + amax))) return fmt::format("amax {} instead of {}", *amax_, amax);
+  if (p.amax && !(std::abs(*amax_ - amax) <= 1e-5 * (1 + amax)))
+    return fmt::format("amax {} instead of {}", *amax_, amax);
   return {};
 }
 

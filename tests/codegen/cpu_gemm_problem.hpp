@@ -15,7 +15,7 @@ namespace tilesmith {
 struct GemmSizes {
   long long m = 1, n = 1, k = 1, batch = 1;
   float alpha = 1, beta = 0;
-  bool share_b = false;       ///< one B for the whole batch
+  bool share_b = false;         ///< one B for the whole batch
   bool small_integers = false;  ///< values whose sums are exact in fp32
   long long splits = 1, threads = 1;
   double size = 1;  ///< of random values

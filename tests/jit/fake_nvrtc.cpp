@@ -1,5 +1,6 @@
 // A compiler that compiles nothing: NVRTC's functions with scripted answers, so that finding it and its failures can be
-// tested where there is none. FAKE_NVRTC_VERSION and FAKE_NVRTC_RESULT change what it says.
+// tested where there is none. FAKE_NVRTC_VERSION, FAKE_NVRTC_RESULT and FAKE_NVRTC_CUBIN (give
+// one) change what it says.
 #include <cstddef>
 #include <cstdio>
 #include <cstdlib>
@@ -9,6 +10,9 @@
 
 namespace {
 const char kLog[] = "the fake compiler's words";
+const char kCubin[] =
+    "\x7f"
+    "ELF with .text.k";
 int program;
 }  // namespace
 
@@ -27,7 +31,10 @@ EXPORT int nvrtcDestroyProgram(void** handle) {
   *handle = nullptr;
   return 0;
 }
-EXPORT int nvrtcCompileProgram(void*, int, const char* const*) {
+EXPORT int nvrtcCompileProgram(void*, int count, const char* const* options) {
+  // As versions before 12.9 do.
+  for (int i = 0; i < count; ++i)
+    if (std::strcmp(options[i], "--no-cache") == 0) return 5;
   const char* text = std::getenv("FAKE_NVRTC_RESULT");
   return text != nullptr ? std::atoi(text) : 0;
 }
@@ -40,9 +47,10 @@ EXPORT int nvrtcGetProgramLog(void*, char* log) {
   return 0;
 }
 EXPORT int nvrtcGetCUBINSize(void*, std::size_t* size) {
-  *size = 0;
+  *size = std::getenv("FAKE_NVRTC_CUBIN") != nullptr ? sizeof kCubin : 0;
   return 0;
 }
-EXPORT int nvrtcGetCUBIN(void*, char*) {
+EXPORT int nvrtcGetCUBIN(void*, char* cubin) {
+  if (std::getenv("FAKE_NVRTC_CUBIN") != nullptr) std::memcpy(cubin, kCubin, sizeof kCubin);
   return 0;
 }

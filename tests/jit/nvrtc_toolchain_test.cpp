@@ -124,6 +124,7 @@ TEST_F(NvrtcToolchainTest, RefusesSpillsUnlessTheSourceAllowsThem) {
   EXPECT_NE(refused.error().message.find("a_kernel: the compiler reports a loss of performance:\n  k spills registers"),
             std::string::npos)
       << refused.error().message;
+  EXPECT_FALSE(compile(source).has_value()) << "the second time it came from a cache";
   source.allow_spills = true;
   const auto allowed = compile(source);
   ASSERT_TRUE(allowed.has_value()) << allowed.error().text();
@@ -323,6 +324,18 @@ TEST(NvrtcToolchainFaults, EachFailureOfTheCompilerIsItsOwnError) {
     ASSERT_FALSE(compiled.has_value()) << code;
     EXPECT_EQ(compiled.error().code, expected) << compiled.error().text();
   }
+}
+
+// NVRTC gives what it finds in its own cache without a report: then nothing says that the kernel does not spill.
+TEST(NvrtcToolchainFaults, ABinaryWithoutAReportIsRefused) {
+  const auto toolchain = NvrtcToolchain::use(fake()).value();
+  const ScopedVariable cubin("FAKE_NVRTC_CUBIN", "1");
+  const Source source = cuda_source(kAdd);
+  const Source* one[] = {&source};
+  const auto compiled = toolchain->compile(one, {});
+  ASSERT_FALSE(compiled.has_value());
+  EXPECT_EQ(compiled.error().code, ErrorCode::internal);
+  EXPECT_NE(compiled.error().message.find("did not report"), std::string::npos) << compiled.error().message;
 }
 
 }  // namespace

@@ -236,7 +236,7 @@ TEST_F(CudaFake, ATensorMapIsEncodedAsAsked) {
   alignas(64) char tensor[16] = {};
   TsCudaTensorMap map{};
   const TensorMapDimension dimensions[] = {{128, 2, 64, 1}, {1000, 256, 128, 1}, {8, 256000, 1, 2}};
-  const Status encoded = encode_tensor_map(*driver_, {}, tensor, dimensions, map);
+  const Status encoded = encode_tensor_map(*context_, {}, tensor, dimensions, map);
   ASSERT_TRUE(encoded.has_value()) << encoded.error().text();
   EXPECT_EQ(fake.map.type, 9);  // bf16
   EXPECT_EQ(fake.map.rank, 3);
@@ -249,8 +249,9 @@ TEST_F(CudaFake, ATensorMapIsEncodedAsAsked) {
   EXPECT_EQ(fake.box, (std::array<std::uint32_t, 5>{64, 128, 1}));
   EXPECT_EQ(fake.steps, (std::array<std::uint32_t, 5>{1, 1, 2}));
   EXPECT_EQ(map.opaque[0], reinterpret_cast<std::uintptr_t>(tensor));
-  EXPECT_TRUE(replace_address(*driver_, nullptr, map).has_value());
+  EXPECT_TRUE(replace_address(*context_, nullptr, map).has_value());
   EXPECT_EQ(map.opaque[0], 0u);
+  EXPECT_EQ(fake.context_at_encode, context_->handle()) << "the driver refuses without one";
 }
 
 TEST_F(CudaFake, ATensorMapThatCannotBeNamesTheRule) {
@@ -281,7 +282,7 @@ TEST_F(CudaFake, ATensorMapThatCannotBeNamesTheRule) {
       {format, tensor, {{128, 2, 72, 1}}, "tensor map: a row of the tile has 144 bytes, the swizzle 128"},
       {narrow, tensor, {{128, 2, 24, 1}}, "tensor map: a row of the tile has 48 bytes, the swizzle 32"}};
   for (const Case& each : cases) {
-    const Status refused = encode_tensor_map(*driver_, each.format, each.address, each.dimensions, map);
+    const Status refused = encode_tensor_map(*context_, each.format, each.address, each.dimensions, map);
     ASSERT_FALSE(refused.has_value()) << each.message;
     EXPECT_EQ(refused.error().code, ErrorCode::invalid_argument);
     EXPECT_NE(refused.error().message.find(each.message), std::string::npos) << refused.error().message;
@@ -289,8 +290,9 @@ TEST_F(CudaFake, ATensorMapThatCannotBeNamesTheRule) {
   }
   fake.encode = Code::invalid_value;
   const TensorMapDimension dimensions[] = {row};
-  EXPECT_NE(encode_tensor_map(*driver_, format, tensor, dimensions, map).error().message.find("128 elements of stride"),
-            std::string::npos);
+  EXPECT_NE(
+      encode_tensor_map(*context_, format, tensor, dimensions, map).error().message.find("128 elements of stride"),
+      std::string::npos);
 }
 
 }  // namespace

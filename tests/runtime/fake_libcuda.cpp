@@ -308,6 +308,7 @@ EXPORT Code cuTensorMapEncodeTiled(void* map, int type, unsigned rank, void* add
     if (i + 1 < rank) state.strides[i] = strides[i];
   }
   std::memcpy(map, &address, sizeof address);
+  state.context_at_encode = state.depth == 0 ? nullptr : state.stack[state.depth - 1];
   return state.encode;
 }
 #ifndef FAKE_LIBCUDA_INCOMPLETE

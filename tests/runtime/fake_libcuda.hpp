@@ -30,6 +30,7 @@ struct FakeLibcuda {
   int depth = 0;
   std::array<void*, 16> stack{};  ///< of current contexts
   void* context_at_free = nullptr;
+  void* context_at_encode = nullptr;
   bool capturing = false;
   int mode = 0;  ///< of capture, this thread's
   int mode_at_load = -1;

@@ -1,0 +1,338 @@
+/* Tilesmith's C interface: one header, C99, no dependency.
+ *
+ *   tilesmith_attention call = TILESMITH_ATTENTION_INIT;     // every field is described below
+ *   call.data_type = TILESMITH_FP32;
+ *   call.heads_q = 16;
+ *   call.heads_kv = 4;
+ *   call.seqlen_q = call.seqlen_k = 2048;
+ *   call.head_dim_qk = call.head_dim_v = 64;
+ *   tilesmith_attention_dense(&call, TILESMITH_BHSD);        // strides and scale of dense tensors
+ *   call.q = q;                                              // your buffers; k, v and o likewise
+ *   if (tilesmith_attention_forward(NULL, &call) != TILESMITH_SUCCESS) {
+ *     tilesmith_error error = TILESMITH_ERROR_INIT;
+ *     tilesmith_last_error(&error);
+ *     fprintf(stderr, "%s (%s)\n", error.message, error.hint);
+ *   }
+ *
+ * Rules of the whole interface:
+ * - A function that can fail returns a status: TILESMITH_SUCCESS or one of tilesmith_code. What went wrong, in words,
+ *   is kept for the calling thread until its next failure: tilesmith_last_error.
+ * - Structures begin with their size, struct_size = sizeof the structure, which the _INIT macros set. A program built
+ *   against a newer header works with an older library as long as it leaves the fields the library does not know at
+ *   zero, and a program built against an older header works with a newer library. Reserved fields are 0.
+ * - Text is UTF-8, ends with a zero byte, belongs to the library, is never NULL, and lives as long as is said there.
+ * - Every function may be called from any number of threads at once. None prints, exits or throws.
+ * - Field names and semantics are those of the C++ interface; tilesmith/attention.hpp has the formulas.
+ */
+#ifndef TILESMITH_H
+#define TILESMITH_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#ifndef TILESMITH_API
+#define TILESMITH_API __attribute__((visibility("default")))
+#endif
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ------------------------------------------------------------------------------------------------ versions, errors */
+
+/* Grows when the meaning of an existing field or function changes; additions leave it alone. */
+#define TILESMITH_ABI_VERSION 1
+
+/* Of the library, "0.1.0"; lives for ever. */
+TILESMITH_API const char* tilesmith_version(void);
+/* TILESMITH_ABI_VERSION of the library at hand. */
+TILESMITH_API int32_t tilesmith_abi_version(void);
+
+typedef int32_t tilesmith_status;
+
+enum tilesmith_code {
+  TILESMITH_SUCCESS = 0,
+  TILESMITH_INVALID_ARGUMENT = 1, /* the caller asked for something that cannot be: fix the call */
+  TILESMITH_UNSUPPORTED = 2,      /* meaningful, but no kernel or machine here can serve it */
+  TILESMITH_NOT_FOUND = 3,        /* a named thing does not exist: a kernel, a device, a driver */
+  TILESMITH_IO = 4,               /* the operating system refused a read, a write or a directory */
+  TILESMITH_PARSE = 5,            /* a text is not what its format asks for */
+  TILESMITH_COMPILE_FAILED = 6,   /* a compiler reported an error, crashed or produced nothing */
+  TILESMITH_LOAD_FAILED = 7,      /* a binary could not be loaded */
+  TILESMITH_LAUNCH_FAILED = 8,    /* a kernel did not run to its end */
+  TILESMITH_WRONG_RESULT = 9,     /* a kernel ran and its result is outside the tolerance */
+  TILESMITH_TIMEOUT = 10,         /* a bounded wait ran out */
+  TILESMITH_CANCELLED = 11,       /* somebody asked to stop */
+  TILESMITH_CORRUPT = 12,         /* stored bytes are not those that were written */
+  TILESMITH_BUSY = 13,            /* another process holds what is needed */
+  TILESMITH_OUT_OF_MEMORY = 14,   /* memory or disk space is exhausted */
+  TILESMITH_INTERNAL = 15         /* a defect in Tilesmith itself */
+};
+
+/* "invalid_argument"; "unknown" for a number that is no code. Lives for ever. */
+TILESMITH_API const char* tilesmith_code_name(tilesmith_status code);
+
+typedef struct tilesmith_error {
+  uint64_t struct_size;
+  tilesmith_status code; /* TILESMITH_SUCCESS when nothing has failed on this thread yet */
+  int32_t reserved;
+  const char* message; /* what is wrong and where, with the offending value */
+  const char* hint;    /* what would be right; may be "" */
+} tilesmith_error;
+#define TILESMITH_ERROR_INIT \
+  { sizeof(tilesmith_error), 0, 0, NULL, NULL }
+
+/* The calling thread's last failure. Its texts live until this thread's next failure. */
+TILESMITH_API tilesmith_status tilesmith_last_error(tilesmith_error* out);
+
+/* --------------------------------------------------------------------------------------------------------- devices */
+
+/* The numbers are DLPack's. */
+enum tilesmith_device_kind {
+  TILESMITH_DEVICE_DEFAULT = 0, /* in a call: the context's device; in a context's options: the CPU */
+  TILESMITH_CPU = 1,
+  TILESMITH_CUDA = 2
+};
+
+typedef struct tilesmith_device {
+  int32_t kind;
+  int32_t index; /* 0 for the CPU */
+} tilesmith_device;
+
+/* A figure of a device; the name has the unit: "threads", "l2_bytes". */
+typedef struct tilesmith_fact {
+  const char* name;
+  int64_t value;
+} tilesmith_fact;
+
+/* All texts and facts live for ever. */
+typedef struct tilesmith_device_info {
+  uint64_t struct_size;
+  tilesmith_device device;
+  const char* name; /* as the machine calls it */
+  const char* arch; /* the architecture kernels are made for: "x86_64_v4", "sm_90a" */
+  const tilesmith_fact* facts;
+  int64_t fact_count;
+} tilesmith_device_info;
+#define TILESMITH_DEVICE_INFO_INIT \
+  { sizeof(tilesmith_device_info), {0, 0}, NULL, NULL, NULL, 0 }
+
+/* What a kind of device lacks here. Texts live for ever. */
+typedef struct tilesmith_backend_info {
+  uint64_t struct_size;
+  int32_t kind;
+  int32_t device_count;
+  const char* missing; /* why no device of this kind can be used; "" when one can */
+  const char* hint;    /* what would help; may be "" */
+} tilesmith_backend_info;
+#define TILESMITH_BACKEND_INFO_INIT \
+  { sizeof(tilesmith_backend_info), 0, 0, NULL, NULL }
+
+/* Devices that kernels can run on, of every kind. They are looked for once. */
+TILESMITH_API tilesmith_status tilesmith_device_count(int64_t* out);
+/* The i-th of them, i from 0. */
+TILESMITH_API tilesmith_status tilesmith_device_at(int64_t i, tilesmith_device_info* out);
+TILESMITH_API tilesmith_status tilesmith_backend(int32_t kind, tilesmith_backend_info* out);
+
+/* -------------------------------------------------------------------------------------------------------- contexts */
+
+enum tilesmith_build_policy {
+  TILESMITH_BUILD_ALLOWED = 0, /* compile when the best kernel is not there; without a compiler use what is there */
+  TILESMITH_BUILD_NEVER = 1    /* only kernels that are linked in, loaded, or in the store */
+};
+
+/* What plans, threads and loaded kernels belong to. Functions take NULL for the process's own, which has the default
+ * options and lives for ever. */
+typedef struct tilesmith_context tilesmith_context;
+
+typedef struct tilesmith_context_options {
+  uint64_t struct_size;
+  tilesmith_device device; /* of calls that name none */
+  int32_t threads;         /* of a CPU kernel, the caller's included; 0: every processor this process may use */
+  int32_t build;           /* tilesmith_build_policy */
+  const char* kernel;      /* the only kernel to use, by its name; NULL or "": the best */
+} tilesmith_context_options;
+#define TILESMITH_CONTEXT_OPTIONS_INIT \
+  { sizeof(tilesmith_context_options), {0, 0}, 0, 0, NULL }
+
+/* options may be NULL. Cheap: devices are opened by the first call that needs them. */
+TILESMITH_API tilesmith_status tilesmith_context_create(const tilesmith_context_options* options,
+                                                        tilesmith_context** out);
+/* Its plans go with it; no call may be running on it. NULL is let be. */
+TILESMITH_API void tilesmith_context_destroy(tilesmith_context* context);
+
+/* ------------------------------------------------------------------------------------------------------- attention */
+
+/* Of q, k, v and o. The compound ones read the first type and write the second. */
+enum tilesmith_data_type {
+  TILESMITH_FP32 = 0,
+  TILESMITH_FP16 = 1,
+  TILESMITH_BF16 = 2,
+  TILESMITH_FP8 = 3, /* e4m3 */
+  TILESMITH_BF8 = 4, /* e5m2 */
+  TILESMITH_FP8FP16 = 10,
+  TILESMITH_FP8BF16 = 11,
+  TILESMITH_FP8FP32 = 12
+};
+
+enum tilesmith_sequence_mode {
+  TILESMITH_BATCH = 0, /* every sequence of the batch has one length */
+  TILESMITH_GROUP = 1  /* variable lengths, packed one after the other, by cumulative offsets */
+};
+
+enum tilesmith_mask {
+  TILESMITH_MASK_NONE = 0,
+  TILESMITH_MASK_TOP_LEFT = 1,    /* causal: query i sees keys j <= i */
+  TILESMITH_MASK_BOTTOM_RIGHT = 2 /* causal: query i sees keys j <= i + seqlen_k - seqlen_q */
+};
+
+enum tilesmith_bias_kind {
+  TILESMITH_BIAS_NONE = 0,
+  TILESMITH_BIAS_ELEMENTWISE = 1, /* a tensor added to the logits */
+  TILESMITH_BIAS_ALIBI = 2        /* a slope per head times the distance */
+};
+
+/* Bits of tilesmith_attention.traits. */
+enum tilesmith_attention_trait {
+  TILESMITH_SOFT_CAP = 1, /* s = softcap * tanh(s / softcap) */
+  TILESMITH_SINK = 2,     /* one logit per query head joins the softmax's sum */
+  TILESMITH_DROPOUT = 4,
+  TILESMITH_LSE = 8 /* the log-sum-exp is wanted */
+};
+
+enum tilesmith_layout {
+  TILESMITH_BHSD = 0, /* (batch, heads, rows, dim); group mode: (heads, rows of all sequences, dim) */
+  TILESMITH_BSHD = 1  /* (batch, rows, heads, dim); group mode: (rows of all sequences, heads, dim) */
+};
+
+/* In elements; the head dimension is contiguous. 0 broadcasts an input. */
+typedef struct tilesmith_strides {
+  int64_t batch; /* ignored in group mode */
+  int64_t head;
+  int64_t row;
+} tilesmith_strides;
+
+typedef struct tilesmith_bias_strides {
+  int64_t batch;
+  int64_t head;
+  int64_t row;
+  int64_t column;
+} tilesmith_bias_strides;
+
+/* One call of attention forward, whole. */
+typedef struct tilesmith_attention {
+  uint64_t struct_size;
+
+  /* The problem: what a plan depends on. */
+  tilesmith_device device;
+  int32_t data_type; /* tilesmith_data_type */
+  int32_t mode;      /* tilesmith_sequence_mode */
+  int32_t mask;      /* tilesmith_mask */
+  int32_t bias_kind; /* tilesmith_bias_kind */
+  uint32_t traits;   /* tilesmith_attention_trait, or-ed */
+  uint32_t reserved;
+  int64_t batch;
+  int64_t heads_q; /* a multiple of heads_kv */
+  int64_t heads_kv;
+  int64_t seqlen_q; /* group mode: the longest of the batch */
+  int64_t seqlen_k;
+  int64_t head_dim_qk;
+  int64_t head_dim_v;
+  int64_t window_left; /* keys a query sees to its left; -1: all. FlashAttention's meaning */
+  int64_t window_right;
+  int64_t total_q; /* group mode: rows of q and o over all sequences */
+  int64_t total_k;
+
+  tilesmith_strides q_strides; /* of tensors seen as (batch, heads, rows, dim) */
+  tilesmith_strides k_strides;
+  tilesmith_strides v_strides;
+  tilesmith_strides o_strides;
+  tilesmith_strides lse_strides;       /* lse is (batch, heads_q, seqlen_q); group mode (heads_q, total_q) */
+  tilesmith_bias_strides bias_strides; /* bias is (batch, heads_q, seqlen_q, seqlen_k), in group mode too */
+  int64_t alibi_batch_stride;          /* 0: one slope per query head; else one per batch and query head */
+
+  float scale;               /* of the logits, usually 1 / sqrt(head_dim_qk) */
+  float softcap;             /* with TILESMITH_SOFT_CAP: positive; else 0 */
+  float dropout_probability; /* with TILESMITH_DROPOUT: 0 to below 1, in steps of 1/65536; else 0 */
+  float reserved_number;
+
+  /* The data: memory the device reads. A pointer no trait asks for is NULL. */
+  const void* q;
+  const void* k;
+  const void* v;
+  void* o;
+  float* lse;
+  const float* bias;
+  const float* alibi;
+  const float* sink;           /* (heads_q) */
+  const int32_t* cu_seqlens_q; /* group mode: (batch + 1), first 0, increasing, last total_q */
+  const int32_t* cu_seqlens_k;
+
+  void* stream;             /* CUDA: the stream to run on (cudaStream_t); NULL: the default stream. CPU: NULL */
+  void* workspace;          /* 64-byte aligned, for this call alone; NULL: the library keeps one of its own */
+  uint64_t workspace_bytes; /* of workspace: at least the plan's workspace_bytes */
+  uint64_t seed;            /* dropout: same seed and offset, same mask, on every kernel and device */
+  uint64_t offset;
+} tilesmith_attention;
+
+/* A batch of one with one head, no mask, nothing optional: set what differs. */
+#define TILESMITH_ATTENTION_INIT                                                                                    \
+  {                                                                                                                 \
+    sizeof(tilesmith_attention), {0, 0}, TILESMITH_BF16, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 128, 128, -1, -1, 0, 0,      \
+        {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0, 0}, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, \
+        NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0                                                     \
+  }
+
+/* Fills in the strides of dense q, k, v, o, lse and bias in this layout (tilesmith_layout), and the usual scale, from
+ * the problem's fields. */
+TILESMITH_API tilesmith_status tilesmith_attention_dense(tilesmith_attention* call, int32_t layout);
+
+/* Computes o (and lse). The first call of a problem plans it, which may take the time of a compilation; later ones
+ * allocate nothing and take no lock. On the CPU the result is there on return; on a CUDA device it is queued on the
+ * stream. */
+TILESMITH_API tilesmith_status tilesmith_attention_forward(tilesmith_context* context, const tilesmith_attention* call);
+
+/* The same in two steps. A plan belongs to its context and lives as long. */
+typedef struct tilesmith_attention_plan tilesmith_attention_plan;
+
+/* Reads the problem, the scale's sign, and, for their alignment, the strides and pointers of q, k, v and o; pointers
+ * may be NULL. */
+TILESMITH_API tilesmith_status tilesmith_attention_plan_for(tilesmith_context* context, const tilesmith_attention* call,
+                                                            const tilesmith_attention_plan** out);
+/* The call's problem must be the plan's. */
+TILESMITH_API tilesmith_status tilesmith_attention_run(const tilesmith_attention_plan* plan,
+                                                       const tilesmith_attention* call);
+
+/* ----------------------------------------------------------------------------------------------------------- plans */
+
+/* One step of a plan. */
+typedef struct tilesmith_plan_stage {
+  const char* kernel;
+  const char* stage; /* what the step does */
+} tilesmith_plan_stage;
+
+/* Texts live as long as the plan's context; the array of stages until this thread asks for another plan's facts. */
+typedef struct tilesmith_plan_info {
+  uint64_t struct_size;
+  tilesmith_device device;
+  const char* operation; /* "attention_fwd" */
+  const char* kernel;    /* the kernel's name */
+  const char* reason;    /* why it was chosen, in a sentence */
+  const tilesmith_plan_stage* stages;
+  int64_t stage_count;
+  uint64_t workspace_bytes; /* a call needs; may be 0 */
+} tilesmith_plan_info;
+#define TILESMITH_PLAN_INFO_INIT \
+  { sizeof(tilesmith_plan_info), {0, 0}, NULL, NULL, NULL, NULL, 0, 0 }
+
+TILESMITH_API tilesmith_status tilesmith_attention_plan_facts(const tilesmith_attention_plan* plan,
+                                                              tilesmith_plan_info* out);
+/* The plan of the calling thread's last successful forward or run, whatever its operation. not_found: there was none,
+ * or its context was destroyed. */
+TILESMITH_API tilesmith_status tilesmith_last_plan(tilesmith_plan_info* out);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif

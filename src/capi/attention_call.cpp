@@ -1,0 +1,155 @@
+#include "capi/attention_call.hpp"
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <initializer_list>
+
+#include "kernel/data_type.hpp"
+
+namespace tilesmith::capi {
+namespace {
+
+// The C enumerations are the C++ ones: a checked number is the value.
+static_assert(TILESMITH_FP32 == static_cast<int>(DataType::fp32) && TILESMITH_FP16 == static_cast<int>(DataType::fp16));
+static_assert(TILESMITH_BF16 == static_cast<int>(DataType::bf16) && TILESMITH_FP8 == static_cast<int>(DataType::fp8));
+static_assert(TILESMITH_BF8 == static_cast<int>(DataType::bf8));
+static_assert(TILESMITH_FP8FP16 == static_cast<int>(DataType::fp8fp16));
+static_assert(TILESMITH_FP8BF16 == static_cast<int>(DataType::fp8bf16));
+static_assert(TILESMITH_FP8FP32 == static_cast<int>(DataType::fp8fp32));
+static_assert(TILESMITH_BATCH == static_cast<int>(SequenceMode::batch));
+static_assert(TILESMITH_GROUP == static_cast<int>(SequenceMode::group));
+static_assert(TILESMITH_MASK_NONE == static_cast<int>(MaskKind::none));
+static_assert(TILESMITH_MASK_TOP_LEFT == static_cast<int>(MaskKind::top_left));
+static_assert(TILESMITH_MASK_BOTTOM_RIGHT == static_cast<int>(MaskKind::bottom_right));
+static_assert(TILESMITH_BIAS_NONE == static_cast<int>(BiasKind::none));
+static_assert(TILESMITH_BIAS_ELEMENTWISE == static_cast<int>(BiasKind::elementwise));
+static_assert(TILESMITH_BIAS_ALIBI == static_cast<int>(BiasKind::alibi));
+
+constexpr std::uint32_t kTraits = TILESMITH_SOFT_CAP | TILESMITH_SINK | TILESMITH_DROPOUT | TILESMITH_LSE;
+
+Status check_enum(const char* field, std::int32_t value, std::int32_t last, const char* type) {
+  if (value < 0 || value > last)
+    return fail(ErrorCode::invalid_argument, fmt::format("{} is {}", field, value), fmt::format("a {}", type));
+  return {};
+}
+
+Status check_data_type(std::int32_t value) {
+  for (const std::int32_t known : {TILESMITH_FP32, TILESMITH_FP16, TILESMITH_BF16, TILESMITH_FP8, TILESMITH_BF8,
+                                   TILESMITH_FP8FP16, TILESMITH_FP8BF16, TILESMITH_FP8FP32})
+    if (value == known) return {};
+  return fail(ErrorCode::invalid_argument, fmt::format("data_type is {}", value), "a tilesmith_data_type");
+}
+
+/// A value that no trait asks for would be ignored; the caller meant something by it.
+Status check_unused(const char* field, bool given, const char* asks) {
+  if (given)
+    return fail(ErrorCode::invalid_argument, fmt::format("{} is given, and the problem does not ask for it", field),
+                fmt::format("{}, or leave it at zero", asks));
+  return {};
+}
+
+bool is_unaligned(const void* pointer, const tilesmith_strides& strides, std::int64_t element_bytes) {
+  constexpr std::int64_t kAlignment = 16;
+  const auto off = [&](std::int64_t stride) { return stride * element_bytes % kAlignment != 0; };
+  return reinterpret_cast<std::uintptr_t>(pointer) % kAlignment != 0 || off(strides.batch) || off(strides.head) ||
+         off(strides.row);
+}
+
+AttentionStrides strides_of(const tilesmith_strides& s) {
+  return {s.batch, s.head, s.row};
+}
+
+}  // namespace
+
+Result<AttentionProblem> problem_of(const tilesmith_attention& call, Device device) {
+  TS_TRY(check_data_type(call.data_type));
+  TS_TRY(check_enum("mode", call.mode, TILESMITH_GROUP, "tilesmith_sequence_mode"));
+  TS_TRY(check_enum("mask", call.mask, TILESMITH_MASK_BOTTOM_RIGHT, "tilesmith_mask"));
+  TS_TRY(check_enum("bias_kind", call.bias_kind, TILESMITH_BIAS_ALIBI, "tilesmith_bias_kind"));
+  if ((call.traits & ~kTraits) != 0)
+    return fail(ErrorCode::invalid_argument, fmt::format("traits is {:#x}", call.traits),
+                fmt::format("bits of tilesmith_attention_trait, {:#x}", kTraits));
+  if (call.reserved != 0 || call.reserved_number != 0)
+    return fail(ErrorCode::invalid_argument, "a reserved field is not 0", "0; TILESMITH_ATTENTION_INIT sets it");
+  const auto has = [&](tilesmith_attention_trait trait) { return (call.traits & trait) != 0; };
+  const bool elementwise = call.bias_kind == TILESMITH_BIAS_ELEMENTWISE;
+  const bool alibi = call.bias_kind == TILESMITH_BIAS_ALIBI;
+  const bool group = call.mode == TILESMITH_GROUP;
+  TS_TRY(check_unused("softcap", !has(TILESMITH_SOFT_CAP) && call.softcap != 0, "set TILESMITH_SOFT_CAP"));
+  TS_TRY(check_unused("dropout_probability", !has(TILESMITH_DROPOUT) && call.dropout_probability != 0,
+                      "set TILESMITH_DROPOUT"));
+  TS_TRY(check_unused("lse", !has(TILESMITH_LSE) && call.lse != nullptr, "set TILESMITH_LSE"));
+  TS_TRY(check_unused("sink", !has(TILESMITH_SINK) && call.sink != nullptr, "set TILESMITH_SINK"));
+  TS_TRY(check_unused("bias", !elementwise && call.bias != nullptr, "set bias_kind to elementwise"));
+  TS_TRY(check_unused("alibi", !alibi && call.alibi != nullptr, "set bias_kind to alibi"));
+  TS_TRY(check_unused("cu_seqlens_q", !group && call.cu_seqlens_q != nullptr, "set mode to group"));
+  TS_TRY(check_unused("cu_seqlens_k", !group && call.cu_seqlens_k != nullptr, "set mode to group"));
+
+  AttentionProblem problem{.data_type = static_cast<DataType>(call.data_type),
+                           .mode = static_cast<SequenceMode>(call.mode),
+                           .batch = call.batch,
+                           .heads_q = call.heads_q,
+                           .heads_kv = call.heads_kv,
+                           .seqlen_q = call.seqlen_q,
+                           .seqlen_k = call.seqlen_k,
+                           .head_dim_qk = call.head_dim_qk,
+                           .head_dim_v = call.head_dim_v,
+                           .mask = static_cast<MaskKind>(call.mask),
+                           .window_left = call.window_left,
+                           .window_right = call.window_right,
+                           .bias = static_cast<BiasKind>(call.bias_kind),
+                           .soft_cap = has(TILESMITH_SOFT_CAP),
+                           .sink = has(TILESMITH_SINK),
+                           .dropout = has(TILESMITH_DROPOUT),
+                           .lse = has(TILESMITH_LSE)};
+  if (device.kind != DeviceKind::cpu) {  // the CPU does not ask: one plan serves either way
+    const std::int64_t in = bits_of(problem.data_type) / 8, out = bits_of(output_type(problem.data_type)) / 8;
+    problem.negative_scale = call.scale < 0;
+    problem.unaligned = is_unaligned(call.q, call.q_strides, in) || is_unaligned(call.k, call.k_strides, in) ||
+                        is_unaligned(call.v, call.v_strides, in) || is_unaligned(call.o, call.o_strides, out);
+  }
+  return problem;
+}
+
+AttentionArguments arguments_of(const tilesmith_attention& call) {
+  AttentionArguments out;
+  out.q = call.q;
+  out.k = call.k;
+  out.v = call.v;
+  out.o = call.o;
+  out.lse = call.lse;
+  out.bias = call.bias;
+  out.alibi = call.alibi;
+  out.sink = call.sink;
+  out.cu_seqlens_q = call.cu_seqlens_q;
+  out.cu_seqlens_k = call.cu_seqlens_k;
+  out.total_q = call.total_q;
+  out.total_k = call.total_k;
+  out.q_strides = strides_of(call.q_strides);
+  out.k_strides = strides_of(call.k_strides);
+  out.v_strides = strides_of(call.v_strides);
+  out.o_strides = strides_of(call.o_strides);
+  out.lse_strides = strides_of(call.lse_strides);
+  out.bias_strides = {call.bias_strides.batch, call.bias_strides.head, call.bias_strides.row, call.bias_strides.column};
+  out.alibi_batch_stride = call.alibi_batch_stride;
+  out.scale = call.scale;
+  out.softcap = call.softcap;
+  out.dropout_probability = call.dropout_probability;
+  out.seed = call.seed;
+  out.offset = call.offset;
+  return out;
+}
+
+Result<RunOptions> options_of(const tilesmith_attention& call, const Plan& plan) {
+  if (call.stream != nullptr && plan.device().kind == DeviceKind::cpu)
+    return fail(ErrorCode::invalid_argument, "a stream is given, and the device is the CPU", "null");
+  if (call.workspace != nullptr && call.workspace_bytes < plan.workspace_bytes())
+    return fail(ErrorCode::invalid_argument, fmt::format("the workspace has {} bytes", call.workspace_bytes),
+                fmt::format("at least {}, or null for the library's own", plan.workspace_bytes()));
+  if (reinterpret_cast<std::uintptr_t>(call.workspace) % 64 != 0)
+    return fail(ErrorCode::invalid_argument, "the workspace is not aligned", "a multiple of 64 bytes");
+  return RunOptions{.stream = call.stream, .workspace = call.workspace};
+}
+
+}  // namespace tilesmith::capi

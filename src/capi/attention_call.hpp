@@ -1,0 +1,18 @@
+// One call's structure as the C++ interface's problem and arguments.
+#pragma once
+
+#include "base/error.hpp"
+#include "tilesmith.h"
+#include "tilesmith/attention.hpp"
+#include "tilesmith/device.hpp"
+#include "tilesmith/dispatcher.hpp"
+
+namespace tilesmith::capi {
+
+/// Errors: invalid_argument, a number that is no value of its enumeration, or a field set that no trait asks for.
+[[nodiscard]] Result<AttentionProblem> problem_of(const tilesmith_attention& call, Device device);
+[[nodiscard]] AttentionArguments arguments_of(const tilesmith_attention& call);
+/// Errors: invalid_argument, a workspace too small for the plan, or a stream on the CPU.
+[[nodiscard]] Result<RunOptions> options_of(const tilesmith_attention& call, const Plan& plan);
+
+}  // namespace tilesmith::capi

@@ -1,0 +1,86 @@
+#include "capi/context.hpp"
+
+#include <fmt/format.h>
+
+#include "capi/last_error.hpp"
+#include "capi/sized_struct.hpp"
+
+namespace {
+
+std::uint64_t next_id() {
+  static std::atomic<std::uint64_t> last{0};
+  return ++last;
+}
+
+}  // namespace
+
+tilesmith_context::tilesmith_context(tilesmith::DispatcherOptions options)
+    : options_(std::move(options)), id_(next_id()), life_(std::make_shared<int>(0)) {}
+
+tilesmith::Dispatcher& tilesmith_context::dispatcher(tilesmith::Device device) {
+  auto& place = device.kind == tilesmith::DeviceKind::cpu ? cpu_ : cuda_.at(static_cast<std::size_t>(device.index));
+  if (tilesmith::Dispatcher* known = place.load(std::memory_order_acquire)) return *known;
+  return open(device, place);
+}
+
+tilesmith::Dispatcher& tilesmith_context::open(tilesmith::Device device, std::atomic<tilesmith::Dispatcher*>& place) {
+  const std::lock_guard lock(growing_);
+  if (tilesmith::Dispatcher* known = place.load(std::memory_order_acquire)) return *known;
+  tilesmith::DispatcherOptions options = options_;
+  options.device = device;
+  owned_.push_back(std::make_unique<tilesmith::Dispatcher>(std::move(options)));
+  place.store(owned_.back().get(), std::memory_order_release);
+  return *owned_.back();
+}
+
+const tilesmith_attention_plan& tilesmith_context::handle(const tilesmith::AttentionPlan& plan) {
+  const std::lock_guard lock(growing_);
+  return handles_.try_emplace(&plan, tilesmith_attention_plan{&plan, this}).first->second;
+}
+
+namespace tilesmith::capi {
+namespace {
+
+Result<DispatcherOptions> options_from_c(const tilesmith_context_options& given) {
+  DispatcherOptions options;
+  TS_ASSIGN(options.device, device_from_c(given.device, Device{}));
+  if (given.threads < 0)
+    return fail(ErrorCode::invalid_argument, fmt::format("threads is {}", given.threads),
+                "1 or more, or 0 for every processor this process may use");
+  options.threads = given.threads;
+  if (given.build != TILESMITH_BUILD_ALLOWED && given.build != TILESMITH_BUILD_NEVER)
+    return fail(ErrorCode::invalid_argument, fmt::format("build is {}", given.build), "a tilesmith_build_policy");
+  options.build = given.build == TILESMITH_BUILD_ALLOWED ? BuildPolicy::allowed : BuildPolicy::never;
+  if (given.kernel != nullptr) options.kernel = given.kernel;
+  return options;
+}
+
+}  // namespace
+
+tilesmith_context& context_or_default(tilesmith_context* context) {
+  if (context != nullptr) return *context;
+  // Never destroyed: threads that outlive main may still call, and at exit a driver may be gone before us.
+  static tilesmith_context& own = *new tilesmith_context(DispatcherOptions{});
+  return own;
+}
+
+}  // namespace tilesmith::capi
+
+tilesmith_status tilesmith_context_create(const tilesmith_context_options* options, tilesmith_context** out) {
+  using namespace tilesmith;
+  return capi::guarded([&]() -> Status {
+    if (out == nullptr) return fail(ErrorCode::invalid_argument, "out is null", "a place for the new context");
+    *out = nullptr;
+    DispatcherOptions chosen;
+    if (options != nullptr) {
+      TS_TRY(capi::check_struct("tilesmith_context_options", options, sizeof *options));
+      TS_ASSIGN(chosen, capi::options_from_c(*options));
+    }
+    *out = new tilesmith_context(std::move(chosen));
+    return {};
+  });
+}
+
+void tilesmith_context_destroy(tilesmith_context* context) {
+  delete context;
+}

@@ -1,0 +1,57 @@
+// A context: one dispatcher for each device it was asked for, opened by the first call that needs it.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <vector>
+
+#include "base/error.hpp"
+#include "capi/device.hpp"
+#include "tilesmith.h"
+#include "tilesmith/dispatcher.hpp"
+
+/// What a plan's handle points to. It belongs to its context.
+struct tilesmith_attention_plan {
+  const tilesmith::AttentionPlan* plan;
+  const tilesmith_context* context;
+};
+
+/// What a context's handle points to; tilesmith_context_create makes it.
+struct tilesmith_context {
+ public:
+  /// options.device is the one of calls that name none.
+  explicit tilesmith_context(tilesmith::DispatcherOptions options);
+
+  [[nodiscard]] tilesmith::Device device() const { return options_.device; }
+  /// A device's dispatcher. Once there is one, no lock is taken and nothing is allocated.
+  [[nodiscard]] tilesmith::Dispatcher& dispatcher(tilesmith::Device device);
+  /// The handle of one of this context's plans; always the same one.
+  [[nodiscard]] const tilesmith_attention_plan& handle(const tilesmith::AttentionPlan& plan);
+  /// Never two alike within a process.
+  [[nodiscard]] std::uint64_t id() const { return id_; }
+  /// Expires with the context.
+  [[nodiscard]] std::weak_ptr<const void> life() const { return life_; }
+
+ private:
+  tilesmith::Dispatcher& open(tilesmith::Device device, std::atomic<tilesmith::Dispatcher*>& place);
+
+  const tilesmith::DispatcherOptions options_;
+  const std::uint64_t id_;
+  const std::shared_ptr<const void> life_;
+  std::mutex growing_;  ///< held to add a dispatcher or a handle
+  std::vector<std::unique_ptr<tilesmith::Dispatcher>> owned_;
+  std::atomic<tilesmith::Dispatcher*> cpu_{nullptr};
+  std::array<std::atomic<tilesmith::Dispatcher*>, tilesmith::capi::kMaxDevices> cuda_{};
+  std::map<const tilesmith::AttentionPlan*, tilesmith_attention_plan> handles_;
+};
+
+namespace tilesmith::capi {
+
+/// The context itself; for null the process's own.
+[[nodiscard]] tilesmith_context& context_or_default(tilesmith_context* context);
+
+}  // namespace tilesmith::capi

@@ -1,0 +1,15 @@
+// What the calling thread ran last.
+#pragma once
+
+#include "capi/context.hpp"
+#include "tilesmith/dispatcher.hpp"
+
+namespace tilesmith::capi {
+
+/// Allocates nothing and takes no lock. `operation` lives for ever.
+void remember(const tilesmith_context& context, const Plan& plan, const char* operation);
+
+/// Fills the caller's structure with a plan's facts.
+[[nodiscard]] Status write_plan(const Plan& plan, const char* operation, tilesmith_plan_info* out);
+
+}  // namespace tilesmith::capi

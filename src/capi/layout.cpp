@@ -1,0 +1,22 @@
+// The layout of every structure of the C interface, pinned: a change here breaks programs that are already compiled.
+#include <cstddef>
+
+#include "tilesmith.h"
+
+static_assert(sizeof(tilesmith_device) == 8 && sizeof(tilesmith_fact) == 16 && sizeof(tilesmith_plan_stage) == 16);
+static_assert(sizeof(tilesmith_strides) == 24 && sizeof(tilesmith_bias_strides) == 32);
+static_assert(sizeof(tilesmith_error) == 32 && offsetof(tilesmith_error, message) == 16);
+static_assert(sizeof(tilesmith_device_info) == 48 && offsetof(tilesmith_device_info, facts) == 32);
+static_assert(sizeof(tilesmith_backend_info) == 32 && offsetof(tilesmith_backend_info, missing) == 16);
+static_assert(sizeof(tilesmith_context_options) == 32 && offsetof(tilesmith_context_options, kernel) == 24);
+static_assert(sizeof(tilesmith_plan_info) == 64 && offsetof(tilesmith_plan_info, workspace_bytes) == 56);
+
+static_assert(sizeof(tilesmith_attention) == 424);
+static_assert(offsetof(tilesmith_attention, data_type) == 16);
+static_assert(offsetof(tilesmith_attention, batch) == 40);
+static_assert(offsetof(tilesmith_attention, q_strides) == 128);
+static_assert(offsetof(tilesmith_attention, bias_strides) == 248);
+static_assert(offsetof(tilesmith_attention, scale) == 288);
+static_assert(offsetof(tilesmith_attention, q) == 304);
+static_assert(offsetof(tilesmith_attention, stream) == 384);
+static_assert(offsetof(tilesmith_attention, offset) == 416);

@@ -1,0 +1,74 @@
+#include "capi/context.hpp"
+
+#include <gtest/gtest.h>
+
+#include <string>
+#include <thread>
+
+#include "dispatch/test_store.hpp"
+
+namespace tilesmith::capi {
+namespace {
+
+std::string last_message() {
+  tilesmith_error error = TILESMITH_ERROR_INIT;
+  EXPECT_EQ(tilesmith_last_error(&error), TILESMITH_SUCCESS);
+  return error.message;
+}
+
+TEST(Context, OptionsThatCannotBe) {
+  const auto create = [](auto change) {
+    tilesmith_context_options options = TILESMITH_CONTEXT_OPTIONS_INIT;
+    change(options);
+    tilesmith_context* context = nullptr;
+    const tilesmith_status status = tilesmith_context_create(&options, &context);
+    tilesmith_context_destroy(context);
+    return status;
+  };
+  EXPECT_EQ(create([](auto&) {}), TILESMITH_SUCCESS);
+  EXPECT_EQ(create([](auto& o) { o.threads = -1; }), TILESMITH_INVALID_ARGUMENT);
+  EXPECT_EQ(create([](auto& o) { o.build = 2; }), TILESMITH_INVALID_ARGUMENT);
+  EXPECT_EQ(create([](auto& o) { o.device = {9, 0}; }), TILESMITH_INVALID_ARGUMENT);
+  EXPECT_EQ(create([](auto& o) { o.device = {TILESMITH_CPU, 1}; }), TILESMITH_INVALID_ARGUMENT);
+  EXPECT_EQ(create([](auto& o) { o.device = {TILESMITH_CUDA, -1}; }), TILESMITH_INVALID_ARGUMENT);
+  EXPECT_EQ(create([](auto& o) { o.device = {TILESMITH_CUDA, kMaxDevices}; }), TILESMITH_INVALID_ARGUMENT);
+  EXPECT_EQ(tilesmith_context_create(nullptr, nullptr), TILESMITH_INVALID_ARGUMENT);
+}
+
+TEST(Context, OneDispatcherPerDevice) {
+  tilesmith_context context({.threads = 1});
+  Dispatcher& cpu = context.dispatcher({});
+  EXPECT_EQ(&cpu, &context.dispatcher({}));
+  Dispatcher& gpu = context.dispatcher({DeviceKind::cuda, 3});
+  EXPECT_NE(&cpu, &gpu);
+  EXPECT_EQ(gpu.device(), (Device{DeviceKind::cuda, 3}));
+  EXPECT_EQ(&gpu, &context.dispatcher({DeviceKind::cuda, 3}));
+}
+
+TEST(Context, ErrorsBelongToTheirThread) {
+  EXPECT_EQ(tilesmith_device_count(nullptr), TILESMITH_INVALID_ARGUMENT);
+  const std::string mine = last_message();
+  EXPECT_FALSE(mine.empty());
+  std::thread([&] {
+    EXPECT_EQ(last_message(), "");
+    EXPECT_EQ(tilesmith_backend(-1, nullptr), TILESMITH_INVALID_ARGUMENT);
+    EXPECT_NE(last_message(), mine);
+  }).join();
+  EXPECT_EQ(last_message(), mine);
+}
+
+TEST(Context, AKernelByNameThatIsNone) {
+  tilesmith_context_options options = TILESMITH_CONTEXT_OPTIONS_INIT;
+  options.kernel = "no_such_kernel";
+  tilesmith_context* context = nullptr;
+  ASSERT_EQ(tilesmith_context_create(&options, &context), TILESMITH_SUCCESS);
+  tilesmith_attention call = TILESMITH_ATTENTION_INIT;
+  const tilesmith_attention_plan* plan = nullptr;
+  EXPECT_EQ(tilesmith_attention_plan_for(context, &call, &plan), TILESMITH_INVALID_ARGUMENT);
+  EXPECT_NE(last_message().find("no_such_kernel"), std::string::npos) << last_message();
+  EXPECT_EQ(plan, nullptr);
+  tilesmith_context_destroy(context);
+}
+
+}  // namespace
+}  // namespace tilesmith::capi

@@ -84,13 +84,49 @@ HOPPER_CASES = [
     (
         "traits not asked for",
         dict(window=(-1, 0), seqlen_q=300, seqlen_k=200),
-        dict(bias=True, alibi=True, sink=True, dropout=True),
+        dict(bias=True, bias_stages=1, alibi=True, sink=True, dropout=True, tile_n=64),
     ),
     ("scale next to zero", dict(scale=1e-42, window=(-1, 0)), {}),
-    ("bias", dict(bias=True, seqlen_q=300, seqlen_k=500), {}),
+    ("bias", dict(bias=True, seqlen_q=300, seqlen_k=500), dict(bias_stages=1)),
+    ("bias by elements", dict(bias=True, bias_odd=True, seqlen_q=300, seqlen_k=333, window=(-1, 0)), {}),
+    (
+        "bias broadcast, causal",
+        dict(bias=True, bias_broadcast=(0, 2), seqlen_q=700, seqlen_k=700, window=(-1, 0), heads_q=40, heads_kv=40),
+        dict(bias_stages=2, tile_n=64),
+    ),
+    (
+        "bias, soft cap, window, head dim 64",
+        dict(bias=True, softcap=9.0, seqlen_q=900, seqlen_k=1001, window=(300, 40), head_dim_qk=64, head_dim_v=64),
+        dict(bias_stages=1, warpgroups=3),
+    ),
+    (
+        "bias, packed heads, group mode",
+        dict(bias=True, lengths=RAGGED, window=(-1, 0), heads_q=8, heads_kv=2),
+        dict(bias_stages=1, packed_heads=4),
+    ),
+    (
+        "bias, head dim 256",
+        dict(bias=True, seqlen_q=300, seqlen_k=500, head_dim_qk=256, head_dim_v=256),
+        dict(bias_stages=1, tile_n=64),
+    ),
+    ("softcap beyond its range", dict(softcap=0.5, scale=4.0, window=(-1, 0)), {}),
+    (
+        "softcap, hidden keys that are NaN",
+        dict(softcap=20.0, hidden_nan=True, seqlen_q=300, seqlen_k=400, window=(-1, 0), bottom_right=False),
+        {},
+    ),
     ("alibi", dict(alibi=True, seqlen_q=300, seqlen_k=500, window=(-1, 0)), {}),
+    (
+        "alibi, three warpgroups, both sides",
+        dict(alibi=True, seqlen_q=700, seqlen_k=500, heads_q=60, heads_kv=60),
+        dict(warpgroups=3, tile_n=80, late_wait=True),
+    ),
     ("dropout", dict(dropout=0.2, seqlen_q=300, seqlen_k=500, heads_q=60, heads_kv=60), {}),
-    ("everything", dict(EVERY, seqlen_q=300, seqlen_k=333, window=(120, 30), heads_q=8, heads_kv=2, bf16=False), {}),
+    (
+        "everything",
+        dict(EVERY, seqlen_q=300, seqlen_k=333, window=(120, 30), heads_q=8, heads_kv=2, bf16=False),
+        dict(tile_n=64, bias_stages=2),
+    ),
     (
         "everything, packed, group mode",
         dict(EVERY, lengths=RAGGED, window=(-1, 0), heads_q=4, heads_kv=2),
@@ -99,7 +135,7 @@ HOPPER_CASES = [
     (
         "everything, head dim 64",
         dict(EVERY, head_dim_qk=64, head_dim_v=64, window=(-1, 0), seqlen_q=600, seqlen_k=600),
-        dict(warpgroups=3),
+        dict(warpgroups=3, tile_n=64, bias_stages=1),
     ),
     (
         "one warpgroup, two blocks an SM",
@@ -150,6 +186,11 @@ PORTABLE_CASES = [
     ),
     ("negative scale", dict(scale=-0.1, window=(-1, 0)), {}),
     ("softcap", dict(softcap=20.0, scale=0.5), {}),
+    (
+        "softcap, hidden keys that are NaN",
+        dict(softcap=20.0, hidden_nan=True, seqlen_q=300, seqlen_k=400, window=(-1, 0), bottom_right=False),
+        {},
+    ),
     ("bias", dict(bias=True, seqlen_q=130, seqlen_k=200), {}),
     ("alibi", dict(alibi=True, seqlen_q=200, seqlen_k=300, window=(-1, 0)), {}),
     ("sink", dict(sink=True, window=(100, 0)), {}),
@@ -262,7 +303,7 @@ def _more():
         tile = hopper.table(facts_of.head_dim_qk, facts["window"][1] == 0, facts["seqlen_k"])
         if facts_of.head_dim_qk > 128:
             tile.update(tile_n=96 if facts_of.head_dim_v > 128 else 128)
-        configs = [hopper.Config(**hopper.traits(facts_of), **tile)]
+        configs = [hopper.Config(**hopper.traits(facts_of), **hopper.trait_tile(facts_of, tile))]
         configs.append(portable.Config(**portable.traits(facts_of), architecture=_architecture()))
         out.append(_cell(facts, configs))
     return out

@@ -70,16 +70,20 @@ class Args(ctypes.Structure):
 
 
 class TensorMaps(ctypes.Structure):
-    _fields_ = [("bytes", ctypes.c_ubyte * (3 * 128))]
+    _fields_ = [("bytes", ctypes.c_ubyte * (4 * 128))]
 
 
-def encode_tensor_map(destination, pointer, dims, strides, box):
-    """A map of 16-bit elements with the 128-byte swizzle; strides in bytes, of every dimension but the innermost."""
+# Element types of a tensor map.
+UINT8, BITS16, FLOAT32 = 0, 1, 7
+
+
+def encode_tensor_map(destination, pointer, dims, strides, box, element=BITS16):
+    """A map with the 128-byte swizzle and zero fill; strides in bytes, of every dimension but the innermost."""
     rank = len(dims)
     check(
         cuda().cuTensorMapEncodeTiled(
             ctypes.c_void_p(destination),
-            1,
+            element,
             rank,
             ctypes.c_void_p(pointer),
             (ctypes.c_ulonglong * rank)(*[max(1, d) for d in dims]),

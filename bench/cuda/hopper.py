@@ -55,6 +55,7 @@ class Config:
     sink: bool = False
     softcap: bool = False
     bias: bool = False
+    bias_stages: int = 0
     alibi: bool = False
     dropout: bool = False
     negative_scale: bool = False
@@ -67,6 +68,7 @@ class Config:
         parts = [f"{64 * self.warpgroups}x{self.tile_n}", f"s{self.stages}", f"q{self.query_buffers}"]
         parts += [f"b{self.blocks_per_sm}"] if self.blocks_per_sm > 1 else []
         parts += [f"pack{self.packed_heads}"] if self.packed_heads > 1 else []
+        parts += [f"bias{self.bias_stages}"] if self.bias else []
         parts += ["pp"] if self.ping_pong else []
         parts += ["late"] if self.late_wait else []
         parts += [] if self.late_store else ["early store"]
@@ -82,9 +84,12 @@ class Config:
 
     def shared_bytes(self):
         columns_qk, columns_v = -(-self.head_dim_qk // 64), -(-self.head_dim_v // 64)
-        barriers = 4 * self.stages + 2 * self.warpgroups * self.query_buffers + 8
+        bias_stages = self.bias_stages if self.bias else 0
+        barriers = 4 * self.stages + 2 * self.warpgroups * (self.query_buffers + bias_stages) + 8
         queries = self.warpgroups * self.query_buffers * columns_qk * 64 * 128
         ring = self.stages * (columns_qk + columns_v) * self.tile_n * 128
+        ring += self.warpgroups * bias_stages * self.tile_n * 64 * 4
+        ring += 4 * self.warpgroups * 32 * self.tile_n if self.dropout else 0
         return queries + ring + -(-barriers * 8 // 16) * 16 + 4 * 48 + 16 + 1024
 
     def fits(self):
@@ -103,9 +108,22 @@ class Config:
             group = p.heads_q // p.heads_kv if self.packed_heads == 1 else 1
             fit = max(1, (self.section_mib << 20) // bytes_per_head)
             a.section_heads = max(1, min((1 << fit.bit_length() - 1) * group, p.batch * heads))
-        maps = problem.hopper_maps(t, self.tile_n, self.packed_heads)
+        maps = problem.hopper_maps(t, self.tile_n, self.packed_heads, self.bias and self.bias_stages > 0)
         grid = min(max(a.work_items, 1), sms * self.blocks_per_sm)
         return kernel.launcher((grid, 1, 1), (maps, a), stream)
+
+
+def trait_tile(p, tile):
+    """The tile of the plain kernel, changed for a trait: for what it needs in shared memory, and for the longer softmax
+    of an alibi, which wants more warps to hide behind."""
+    wide = 64 < max(p.head_dim_qk, p.head_dim_v) <= 128
+    if p.bias:
+        return dict(tile, query_buffers=1, tile_n=128 if wide else 64, bias_stages=1 if wide else 2)
+    if p.dropout:
+        return dict(tile, query_buffers=1)
+    if p.alibi and wide:
+        return dict(warpgroups=3, tile_n=80, late_wait=True)
+    return tile
 
 
 def table(head_dim, causal, seqlen):

@@ -25,9 +25,12 @@ class Problem:
     scale: float = 0.0  # 0: 1 / sqrt(head_dim_qk)
     softcap: float = 0.0
     bias: bool = False
+    bias_broadcast: tuple = ()  # dimensions of the bias with stride 0
+    bias_odd: bool = False  # rows that do not begin at multiples of 16 bytes
     alibi: bool = False
     sink: bool = False
     dropout: float = 0.0
+    hidden_nan: bool = False  # NaN in the keys that no query sees: those after the last query's, masked top-left
     lengths: tuple = ()  # group mode: (seqlen_q, seqlen_k) of each sequence
 
     def __post_init__(self):
@@ -79,10 +82,17 @@ class Tensors:
         self.q = draw(p.heads_q, totals[0], p.head_dim_qk)
         self.k = draw(p.heads_kv, totals[1], p.head_dim_qk)
         self.v = draw(p.heads_kv, totals[1], p.head_dim_v)
+        if p.hidden_nan:
+            self.k[:, :, p.seqlen_q :] = float("nan")
         self.o = _empty(p, batch, p.heads_q, totals[0], p.head_dim_v)
         self.lse = torch.empty(batch, p.heads_q, totals[0], dtype=torch.float32, device="cuda")
         f32 = dict(generator=g, device="cuda", dtype=torch.float32)
-        self.bias = torch.randn(p.batch, p.heads_q, p.seqlen_q, p.seqlen_k, **f32) if p.bias else None
+        self.bias = None
+        if p.bias:
+            sizes = [p.batch, p.heads_q, p.seqlen_q, p.seqlen_k]
+            stored = [1 if i in p.bias_broadcast else n for i, n in enumerate(sizes)]
+            stored[3] = stored[3] | 1 if p.bias_odd else -(-stored[3] // 4) * 4
+            self.bias = torch.randn(stored, **f32)[..., : p.seqlen_k].expand(sizes)
         self.alibi = torch.rand(p.batch, p.heads_q, **f32) * 0.1 if p.alibi else None
         self.sink = torch.randn(p.heads_q, **f32) if p.sink else None
         self.cu_q = self.cu_k = None
@@ -199,7 +209,7 @@ def errors(t, out, lse):
     return (rms if math.isfinite(rms) else math.inf), (worst if math.isfinite(worst) else math.inf)
 
 
-def hopper_maps(t, tile_n, packed):
+def hopper_maps(t, tile_n, packed, shared_bias=False):
     p, maps = t.p, driver.TensorMaps()
     base = ctypes.addressof(maps)
     heads = p.heads_q // packed
@@ -219,5 +229,15 @@ def hopper_maps(t, tile_n, packed):
             (x.shape[3], x.shape[2], x.shape[1], x.shape[0]),
             (s, h, b),
             (64, tile_n, 1, 1),
+        )
+    if shared_bias and t.bias is not None:
+        b, h, s, _ = (4 * x for x in t.bias.stride())
+        driver.encode_tensor_map(
+            base + 128 * 3,
+            t.bias.data_ptr(),
+            (t.bias.shape[3], packed, t.bias.shape[2], heads, t.bias.shape[0]),
+            (h if packed > 1 else s, s, h * packed, b),
+            (32, packed, 64 // packed, 1, 1),
+            driver.FLOAT32,
         )
     return maps

@@ -64,6 +64,7 @@ typedef struct
 /* The tensor maps of a Hopper kernel, by value as a __grid_constant__ parameter. */
 typedef struct TsCudaTensorMaps {
   TsCudaTensorMap q, k, v;
+  TsCudaTensorMap bias; /* only with the bias trait through shared memory */
 } TsCudaTensorMaps;
 
 #endif

@@ -49,10 +49,11 @@ TS_DEVICE float rcp_approx(float x) {
   return y;
 }
 
-// tanh from exp2 and a reciprocal. tanh.approx.f32 errs by 2^-11, which a soft cap of 30 turns into 1.5% of a
-// probability; this errs by about 1e-7. Large |x| saturates to +-1 through exp2's 0 and infinity.
-TS_DEVICE float tanh_exact(float x) {
-  return 1.0f - 2.0f * rcp_approx(exp2_approx(x * (2.0f * kLog2e)) + 1.0f);
+// A minimum that keeps a NaN.
+TS_DEVICE float min_nan(float a, float b) {
+  float y;
+  asm("min.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
+  return y;
 }
 
 // Two floats to one packed pair of elements; `low` is the one at the lower address.

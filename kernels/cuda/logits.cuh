@@ -1,17 +1,16 @@
 // From products to logits, and dropout: the traits of the attention contract that touch single scores, on the register
 // layout of softmax.cuh.
 //
-// A plain logit is the product times a constant, and the constant waits for the exponential (`logit_unit`); so does a
-// soft cap's. With an addend (bias, alibi) the logit is worked out here, in units of log2.
+// A logit is a score times a constant, which waits for the exponential (`logit_unit`): scores keep the unit in which
+// the traits have the least to do. A plain score and an alibi's are products, a soft cap's are sigmoids, a bias's are
+// logits.
 #pragma once
 
 #include "philox.cuh"
-#include "softmax.cuh"
+#include "soft_cap.cuh"
 #include "visible.cuh"
 
 namespace ts {
-
-constexpr bool kAddends = cfg::kBias || cfg::kAlibi;
 
 // The thread's two rows in the problem.
 struct Rows {
@@ -20,50 +19,101 @@ struct Rows {
   int query[2];
 };
 
-// What a score is multiplied by in the exponential. It is positive, so that the largest score is the largest logit: a
-// negative scale's sign goes to the scores (a trait: a test at run time costs an instruction a score), and a scale of
-// zero becomes one that no float can tell from it.
-TS_DEVICE float logit_unit(const TsCudaAttentionArgs& args) {
-  if constexpr (kAddends) return 1.0f;
-  return (cfg::kSoftcap ? args.softcap : fmaxf(fabsf(args.scale), 1e-30f)) * kLog2e;
+// What turns a product, or a soft cap's sigmoid, into a logit. It is positive without a bias, so that the largest score
+// is the largest logit: a negative scale's sign goes to the scores (a trait: a test at run time costs an instruction a
+// score), and a scale of zero becomes one that no float can tell from it.
+TS_DEVICE float logit_factor(const TsCudaAttentionArgs& args) {
+  if constexpr (cfg::kSoftcap) return 2.0f * args.softcap;
+  return cfg::kBias ? args.scale : fmaxf(fabsf(args.scale), 1e-30f);
 }
 
-// `column` is the key of the thread's first score.
-TS_DEVICE void finish_logits(const TsCudaAttentionArgs& args, const Lengths& lengths, const Rows& rows, int column,
-                             float (&s)[kScores]) {
-  if constexpr (cfg::kSoftcap) {
+// What a score is multiplied by in the exponential of 2.
+TS_DEVICE float logit_unit(const TsCudaAttentionArgs& args) {
+  return cfg::kBias ? kLog2e : logit_factor(args) * kLog2e;
+}
+
+// The largest logit of a row in units of log2, from its largest score.
+TS_DEVICE float peak_logit(const TsCudaAttentionArgs& args, float peak, float unit) {
+  if constexpr (cfg::kSoftcap) return fmaf(peak, unit, -args.softcap * kLog2e);
+  return __fmul_rn(peak, unit);
+}
+
+// What ALiBi needs of the thread's two rows.
+struct Alibi {
+  float slope[2];   // less than nothing, in the scores' unit
+  int diagonal[2];  // the key at distance zero
+
+  TS_DEVICE void start(const TsCudaAttentionArgs& args, const Rows& rows, const Lengths& lengths, float unit) {
 #pragma unroll
-    for (int i = 0; i < kScores; ++i) s[i] = tanh_exact(s[i] * (args.scale / args.softcap));
-  } else if constexpr (!kAddends && cfg::kNegativeScale) {
-#pragma unroll
-    for (int i = 0; i < kScores; ++i) s[i] = -s[i];
+    for (int r = 0; r < 2; ++r) {
+      slope[r] = args.alibi == nullptr
+                     ? 0.0f
+                     : args.alibi[rows.batch * args.alibi_batch_stride + rows.head[r]] * (-kLog2e / unit);
+      diagonal[r] = rows.query[r] + lengths.diagonal(args);
+    }
   }
-  if constexpr (kAddends) {
-    const float factor = cfg::kSoftcap ? args.softcap : args.scale;
-    const int diagonal = lengths.diagonal(args);
+};
+
+// Where there is no bias to add.
+struct NoBias {
+  TS_DEVICE void add(float factor, float (&s)[kScores]) const {
+#pragma unroll
+    for (int i = 0; i < kScores; ++i) s[i] *= factor;
+  }
+};
+
+// A bias that is read element by element, with any strides; `column` is the key of the thread's first score.
+struct GlobalBias {
+  const TsCudaAttentionArgs& args;
+  const Lengths lengths;
+  const Rows rows;
+  const int column;
+
+  // Scores times `factor` plus the bias.
+  TS_DEVICE void add(float factor, float (&s)[kScores]) const {
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
       const int query = rows.query[row];
-      const float slope = cfg::kAlibi && args.alibi != nullptr
-                              ? args.alibi[rows.batch * args.alibi_batch_stride + rows.head[row]]
-                              : 0.0f;
-      const float* bias = nullptr;
-      if constexpr (cfg::kBias) {
-        bias = args.bias + rows.batch * args.bias_strides.batch + rows.head[row] * args.bias_strides.head +
-               query * args.bias_strides.row;
-      }
+      const float* const bias = args.bias + rows.batch * args.bias_strides.batch +
+                                rows.head[row] * args.bias_strides.head + query * args.bias_strides.row;
+      const int keys = args.bias != nullptr && query < lengths.q ? lengths.k : 0;
 #pragma unroll
       for (int i = 2 * row; i < kScores; i += (i & 1) ? 3 : 1) {
         const int key = column + 8 * (i >> 2) + (i & 1);
-        float x = s[i] * factor;
-        if constexpr (cfg::kBias) {
-          if (args.bias != nullptr && query < lengths.q && key < lengths.k) x += bias[key * args.bias_strides.column];
-        }
-        if constexpr (cfg::kAlibi) x -= slope * fabsf(static_cast<float>(query + diagonal - key));
-        s[i] = x * kLog2e;
+        s[i] = fmaf(s[i], factor, key < keys ? bias[key * args.bias_strides.column] : 0.0f);
       }
     }
   }
+};
+
+// `column` is the key of the thread's first score; `bias` adds a block of the bias, if the kernel has that trait.
+template <class Bias>
+TS_DEVICE void finish_logits(const TsCudaAttentionArgs& args, const Alibi& alibi, const Bias& bias, int column,
+                             float (&s)[kScores]) {
+  if constexpr (cfg::kSoftcap) {
+    const float inner = args.scale * rcp_approx(args.softcap);
+    soft_cap(inner == 0.0f ? 1e-30f : inner, s);
+  } else if constexpr (!cfg::kBias && cfg::kNegativeScale) {
+#pragma unroll
+    for (int i = 0; i < kScores; ++i) s[i] = -s[i];
+  }
+  if constexpr (cfg::kBias) bias.add(logit_factor(args), s);
+  if constexpr (cfg::kAlibi) {
+#pragma unroll
+    for (int row = 0; row < 2; ++row) {
+      const float distance = static_cast<float>(alibi.diagonal[row] - column);
+#pragma unroll
+      for (int i = 2 * row; i < kScores; i += (i & 1) ? 3 : 1)
+        s[i] = fmaf(alibi.slope[row], fabsf(distance - static_cast<float>(8 * (i >> 2) + (i & 1))), s[i]);
+    }
+  }
+}
+
+// Zeroes the probabilities of two neighbouring keys that a word of the dropout stream drops. `bound` is the threshold
+// shifted to the upper half.
+TS_DEVICE void drop_pair(u32 word, u32 bound, float& first, float& second) {
+  if (word << 16 < bound) first = 0.0f;
+  if (word < bound) second = 0.0f;
 }
 
 // Zeroes dropped probabilities, after the row sums. `key` is the block's first key. Each lane of four draws for another
@@ -82,8 +132,7 @@ TS_DEVICE void drop(const TsCudaAttentionArgs& args, const Rows& rows, int key, 
 #pragma unroll
       for (int w = 0; w < 4; ++w) {
         const int i = 4 * (tile + w) + 2 * row;
-        if ((words[w] & 0xffff) < args.drop_threshold) s[i] = 0.0f;
-        if ((words[w] >> 16) < args.drop_threshold) s[i + 1] = 0.0f;
+        drop_pair(words[w], args.drop_threshold << 16, s[i], s[i + 1]);
       }
     }
   }

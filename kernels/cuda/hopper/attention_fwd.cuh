@@ -15,6 +15,8 @@
 //   kMaskRight, kMaskLeft (bool)   the window is bounded on that side (a causal mask is a right bound of 0)
 //   kGroupMode, kLse, kSink, kSoftcap, kBias, kAlibi, kDropout, kNegativeScale (bool); with
 //     dropout kTileN is a multiple of 32
+//   kBiasStages         with kBias: blocks of the bias in flight for each warpgroup, through the tensor map `bias`
+//     (kTileN a multiple of 32); 0 reads the bias element by element, with any strides and alignment, at half the speed
 //
 // Launch facts: kThreads threads, kSharedBytes of dynamic shared memory (layout.cuh), a grid of min(work_items, SMs *
 // kBlocksPerSm) blocks.
@@ -25,6 +27,11 @@
 // the total rows:
 //   q  {head_dim_qk, kPackedHeads, seqlen_q, heads, batch}, box {64, kPackedHeads, 64 / kPackedHeads, 1, 1}
 //   k  {head_dim_qk, seqlen_k, heads_kv, batch}, v the same with head_dim_v, box {64, kTileN, 1, 1}
+//   bias (with kBiasStages > 0 and a bias that is not null; float32 elements, the same swizzle and fill)
+//      {seqlen_k, kPackedHeads, seqlen_q, heads, batch}, box {32, kPackedHeads, 64 / kPackedHeads, 1, 1}; in group mode,
+//      too, batch is the number of sequences and rows and keys are those of the longest one. The keys are contiguous
+//      (column == 1); the pointer is a multiple of 16 bytes, the other strides multiples of 4 elements, 0 where the bias
+//      is broadcast.
 // Pointers and strides are multiples of 16 bytes; a length of 0 is encoded as 1.
 #pragma once
 
@@ -42,6 +49,9 @@ extern "C" __global__ void __launch_bounds__(ts::kThreads, ts::cfg::kBlocksPerSm
     ts::shrink_registers<ts::kProducerRegisters>();
     if (threadIdx.x == 0) {
       ts::Producer producer{shared, maps};
+      producer.run(args);
+    } else if (ts::kSharedBias && threadIdx.x % 32 == 0 && threadIdx.x / 32 <= ts::cfg::kWarpgroups) {
+      ts::BiasProducer producer{shared, maps, static_cast<int>(threadIdx.x / 32) - 1};
       producer.run(args);
     }
   } else {

@@ -9,6 +9,8 @@
 // masked.
 #pragma once
 
+#include "bias.cuh"
+#include "dropout.cuh"
 #include "epilogue.cuh"
 
 namespace ts {
@@ -22,6 +24,7 @@ struct Consumer {
   TileRing ring;
   RingPlace<cfg::kStages> keys, values;
   RingPlace<cfg::kQueryBuffers> queries;
+  RingPlace<kSharedBias ? kBiasStages : 1> bias;
 
   float s[kScores];
   u32 p[kScores / 2];
@@ -42,6 +45,7 @@ struct Consumer {
   int begin, end;                // its own key blocks: begin .. end - 1
   int whole_begin, whole_end;    // blocks that need no mask
   int row_begin[2], row_end[2];  // visible keys of the thread's rows, less the thread's first column
+  Alibi alibi;
   int tail;                      // group mode: rows of the oldest unread value block that belong to the sequence
 
   TS_DEVICE bool leader() const { return threadIdx.x % 128 == 0; }
@@ -60,12 +64,9 @@ struct Consumer {
     const int first_row = tile.row + warpgroup * kWarpgroupRows;
     const int first_query = first_row / cfg::kPackedHeads;
     const int last_query = (first_row + kWarpgroupRows - 1) / cfg::kPackedHeads;
-    begin = tile.n_begin;
-    end = tile.n_end;
-    if constexpr (kPassBlocks) {
-      end = imax(begin + 1, imin(end, ceil_div(key_end(args, tile.length, last_query), cfg::kTileN)));
-      begin = imax(begin, imin(end - 1, key_begin(args, tile.length, first_query) / cfg::kTileN));
-    }
+    const BlockRange own = own_blocks(args, tile, warpgroup);
+    begin = own.begin;
+    end = own.end;
     leading = tile.n_end - end;
     trailing = begin - tile.n_begin;
     whole_end = key_end(args, tile.length, first_query) / cfg::kTileN;
@@ -79,6 +80,7 @@ struct Consumer {
       row_begin[r] = key_begin(args, tile.length, query) - column;
     }
     tail = imin(cfg::kTileN, tile.length.k - (end - 1) * cfg::kTileN);
+    if constexpr (cfg::kAlibi) alibi.start(args, place(tile), tile.length, unit);
   }
 
   // Products to logits, and dropout: only with the traits that need the rows' places are those worked out.
@@ -94,16 +96,35 @@ struct Consumer {
     }
     return r;
   }
-  TS_DEVICE void finish_block(int n) {
-    if constexpr (kAddends) {
+  // From products to logits. A hidden NaN must not reach its neighbours, which a soft cap mixes: with one a block that
+  // is cut is masked before, too.
+  TS_DEVICE void finish_block(int n, bool cut) {
+    if (cfg::kSoftcap && cut) mask(n);
+    const int column = n * cfg::kTileN + 2 * (threadIdx.x & 3);
+    if constexpr (kSharedBias) {
+      if (args.bias != nullptr) {
+        mbarrier_wait(shared.bias_full(warpgroup, bias.index), bias.phase);
+        finish_logits(args, alibi, SharedBias{shared.bias(warpgroup, bias.index)}, column, s);
+        fence_proxy_async();
+        __syncwarp();
+        if (threadIdx.x % 32 == 0) mbarrier_arrive(shared.bias_empty(warpgroup, bias.index));
+        bias.advance();
+      } else {
+        finish_logits(args, alibi, NoBias{}, column, s);
+      }
+    } else if constexpr (cfg::kBias) {
       const Tile tile = TileRing::read(shared, slot);
-      finish_logits(args, tile.length, place(tile), n * cfg::kTileN + 2 * (threadIdx.x & 3), s);
+      finish_logits(args, alibi, GlobalBias{args, tile.length, place(tile), column}, column, s);
     } else {
-      finish_logits(args, Lengths{}, Rows{}, 0, s);
+      finish_logits(args, alibi, NoBias{}, column, s);
     }
   }
+
   TS_DEVICE void drop_block(int n) {
-    if constexpr (cfg::kDropout) drop(args, place(TileRing::read(shared, slot)), n * cfg::kTileN, s);
+    if constexpr (cfg::kDropout) {
+      const u32 words = shared.words(4 * warpgroup + static_cast<int>(threadIdx.x >> 5 & 3));
+      drop_through(words, args, place(TileRing::read(shared, slot)), n * cfg::kTileN, s);
+    }
   }
 
   TS_DEVICE void mask(int n) {
@@ -234,12 +255,9 @@ struct Consumer {
     pin(s);
     release_keys();
     if (n == begin) release_queries();
-    finish_block(n);
-    if constexpr (kFirst) {
-      if (kBounded && (n >= whole_end || n < whole_begin)) mask(n);
-    } else if constexpr (kMasked) {
-      mask(n);
-    }
+    const bool cut = kFirst ? kBounded && (n >= whole_end || n < whole_begin) : kMasked;
+    finish_block(n, cut);
+    if (cut) mask(n);
     update_softmax<false, kMasked>(s, rows, factor, unit);
     drop_block(n);
     if constexpr (cfg::kLateWait) hold_until(rows.sum[0]);
@@ -253,8 +271,9 @@ struct Consumer {
   TS_DEVICE void first_softmax() {
     const int n = end - 1;
     if (n == begin) release_queries();
-    finish_block(n);
-    if (n >= whole_end || n < whole_begin) mask(n);
+    const bool cut = n >= whole_end || n < whole_begin;
+    finish_block(n, cut);
+    if (cut) mask(n);
     update_softmax<true, true>(s, rows, factor, unit);
     drop_block(n);
   }
@@ -373,11 +392,7 @@ struct Consumer {
     }
   }
 
-  // A tile at a sequence's end may have no rows for this warpgroup. It gives everything back unread and leaves the
-  // tensor cores to the others.
-  TS_DEVICE bool has_rows(const Tile& t) const {
-    return cfg::kWarpgroups == 1 || t.row + warpgroup * kWarpgroupRows < t.rows();
-  }
+  // A tile without rows for this warpgroup: everything is given back unread, the tensor cores are left to the others.
   TS_DEVICE void pass_tile(const Tile& t) {
     mbarrier_wait(shared.query_full(warpgroup, queries.index), queries.phase);
     sync_warpgroup();
@@ -400,7 +415,7 @@ struct Consumer {
     Tile next;
     u32 next_slot = ring.pop(shared, next);
     while (next.n_end != 0) {
-      if (!has_rows(next)) {
+      if (!has_rows(next, warpgroup)) {
         pass_tile(next);
         TileRing::release(shared, next_slot);
         next_slot = ring.pop(shared, next);
@@ -410,7 +425,7 @@ struct Consumer {
       while (true) {
         const int accumulate = walk();
         next_slot = ring.pop(shared, next);
-        if (next.n_end == 0 || !has_rows(next)) {
+        if (next.n_end == 0 || !has_rows(next, warpgroup)) {
           finish(accumulate);
           break;
         }

@@ -3,6 +3,8 @@
 // Shared memory, every operand in columns of 64 elements (128 bytes, the swizzle's span):
 //   queries  [warpgroup][buffer][column][64 rows][128 bytes]     each warpgroup has its own 64 rows and its own
 //   barriers keys     [stage][column][kTileN rows][128 bytes] values   [stage][column][kTileN rows][128 bytes]
+//   bias     [warpgroup][stage][column of 32 keys][64 rows][128 bytes]    float32
+//   words    [warp][32 * kTileN bytes]     the dropout stream of a block
 //   barriers, then the ring of tiles that the producer hands to the consumers
 #pragma once
 
@@ -25,14 +27,25 @@ constexpr int kQueryBytes = kColumnsQk * kWarpgroupRows * kColumnBytes;  // one 
 constexpr int kKeyBytes = kColumnsQk * cfg::kTileN * kColumnBytes;
 constexpr int kValueBytes = kColumnsV * cfg::kTileN * kColumnBytes;
 
+// The bias comes through the copy engine, or is read element by element from any strides.
+constexpr bool kSharedBias = cfg::kBias && cfg::kBiasStages > 0;
+constexpr int kBiasStages = kSharedBias ? cfg::kBiasStages : 0;
+constexpr int kBiasColumn = 32;  // keys in a column of shared memory
+constexpr int kBiasBytes = cfg::kTileN / kBiasColumn * kWarpgroupRows * kColumnBytes;  // one warpgroup's rows
+constexpr int kWordBytes = cfg::kDropout ? 32 * cfg::kTileN : 0;                       // one warp's rows
+
 constexpr int kTileSlots = 4;
 constexpr int kTileInts = 12;
-constexpr int kBarriers = 4 * cfg::kStages + 2 * cfg::kWarpgroups * cfg::kQueryBuffers + 2 * kTileSlots;
+constexpr int kBiasBarrier = 4 * cfg::kStages + 2 * cfg::kWarpgroups * cfg::kQueryBuffers;
+constexpr int kTileBarrier = kBiasBarrier + 2 * cfg::kWarpgroups * kBiasStages;
+constexpr int kBarriers = kTileBarrier + 2 * kTileSlots;
 
 constexpr int kQueryOffset = 0;
 constexpr int kKeyOffset = kQueryOffset + cfg::kWarpgroups * cfg::kQueryBuffers * kQueryBytes;
 constexpr int kValueOffset = kKeyOffset + cfg::kStages * kKeyBytes;
-constexpr int kBarrierOffset = kValueOffset + cfg::kStages * kValueBytes;
+constexpr int kBiasOffset = kValueOffset + cfg::kStages * kValueBytes;
+constexpr int kWordOffset = kBiasOffset + cfg::kWarpgroups * kBiasStages * kBiasBytes;
+constexpr int kBarrierOffset = kWordOffset + 4 * cfg::kWarpgroups * kWordBytes;
 constexpr int kTileOffset = kBarrierOffset + round_up(kBarriers * 8, 16);
 // 1024 bytes for aligning the base to the swizzle pattern.
 constexpr int kScratchOffset = kTileOffset + kTileSlots * kTileInts * 4;
@@ -61,6 +74,7 @@ static_assert(cfg::kTileN % 16 == 0 && cfg::kTileN <= 256, "the tile's keys are 
 static_assert(kOutputColumns <= 256 && cfg::kHeadDimQk % 8 == 0 && cfg::kHeadDimV % 8 == 0,
               "head dimensions: multiples of 8 up to 256");
 static_assert(kWarpgroupRows % cfg::kPackedHeads == 0, "packed heads divide 64");
+static_assert(!kSharedBias || cfg::kTileN % kBiasColumn == 0, "with bias stages kTileN is a multiple of 32");
 static_assert(kSharedBytes * cfg::kBlocksPerSm <= 233472 - 1024 * cfg::kBlocksPerSm,
               "shared memory of sm_90: 228 KB, 1 KB kept per block");
 
@@ -73,6 +87,10 @@ struct Shared {
   }
   TS_DEVICE u32 key(u32 stage) const { return base + kKeyOffset + stage * kKeyBytes; }
   TS_DEVICE u32 value(u32 stage) const { return base + kValueOffset + stage * kValueBytes; }
+  TS_DEVICE u32 bias(int warpgroup, u32 stage) const {
+    return base + kBiasOffset + (warpgroup * kBiasStages + stage) * kBiasBytes;
+  }
+  TS_DEVICE u32 words(int warp) const { return base + kWordOffset + warp * kWordBytes; }
   TS_DEVICE u32 barrier(u32 i) const { return base + kBarrierOffset + i * 8; }
   TS_DEVICE u32 key_full(u32 stage) const { return barrier(stage); }
   TS_DEVICE u32 key_empty(u32 stage) const { return barrier(cfg::kStages + stage); }
@@ -82,7 +100,11 @@ struct Shared {
     return barrier(4 * cfg::kStages + 2 * (warpgroup * cfg::kQueryBuffers + buffer));
   }
   TS_DEVICE u32 query_empty(int warpgroup, u32 buffer) const { return query_full(warpgroup, buffer) + 8; }
-  TS_DEVICE u32 tile_full(u32 slot) const { return barrier(kBarriers - 2 * kTileSlots + 2 * slot); }
+  TS_DEVICE u32 bias_full(int warpgroup, u32 stage) const {
+    return barrier(kBiasBarrier + 2 * (warpgroup * kBiasStages + stage));
+  }
+  TS_DEVICE u32 bias_empty(int warpgroup, u32 stage) const { return bias_full(warpgroup, stage) + 8; }
+  TS_DEVICE u32 tile_full(u32 slot) const { return barrier(kTileBarrier + 2 * slot); }
   TS_DEVICE u32 tile_empty(u32 slot) const { return tile_full(slot) + 8; }
   TS_DEVICE u32 tile(u32 slot) const { return base + kTileOffset + slot * kTileInts * 4; }
 
@@ -98,10 +120,14 @@ struct Shared {
         mbarrier_init(query_full(w, b), 1);
         mbarrier_init(query_empty(w, b), 1);
       }
+      for (int b = 0; b < kBiasStages; ++b) {
+        mbarrier_init(bias_full(w, b), 1);
+        mbarrier_init(bias_empty(w, b), 4);
+      }
     }
     for (int s = 0; s < kTileSlots; ++s) {
       mbarrier_init(tile_full(s), 1);
-      mbarrier_init(tile_empty(s), 4 * cfg::kWarpgroups);
+      mbarrier_init(tile_empty(s), (kSharedBias ? 5 : 4) * cfg::kWarpgroups);
     }
     fence_mbarrier_init();
   }

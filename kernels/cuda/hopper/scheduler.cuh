@@ -57,6 +57,24 @@ TS_DEVICE bool find_tile(const TsCudaAttentionArgs& args, int index, Tile& t) {
   return true;
 }
 
+// A tile at a sequence's end may have no rows for a warpgroup.
+TS_DEVICE bool has_rows(const Tile& t, int warpgroup) {
+  return cfg::kWarpgroups == 1 || t.row + warpgroup * kWarpgroupRows < t.rows();
+}
+
+// The tile's key blocks that a warpgroup's rows see: at least one.
+TS_DEVICE BlockRange own_blocks(const TsCudaAttentionArgs& args, const Tile& t, int warpgroup) {
+  BlockRange r = {t.n_begin, t.n_end};
+  if constexpr (kPassBlocks) {
+    const int first_row = t.row + warpgroup * kWarpgroupRows;
+    const int first_query = first_row / cfg::kPackedHeads;
+    const int last_query = (first_row + kWarpgroupRows - 1) / cfg::kPackedHeads;
+    r.end = imax(r.begin + 1, imin(r.end, ceil_div(key_end(args, t.length, last_query), cfg::kTileN)));
+    r.begin = imax(r.begin, imin(r.end - 1, key_begin(args, t.length, first_query) / cfg::kTileN));
+  }
+  return r;
+}
+
 // The producer's walk over the work items.
 struct Walk {
   int index;

@@ -28,6 +28,7 @@ struct Attention {
   Lengths length;
   i64 offset_q, offset_k;
   Rows place;
+  Alibi alibi;
   float unit;
 
   float s[kScores];
@@ -91,7 +92,7 @@ struct Attention {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       const float sink = cfg::kSink && args.sink != nullptr ? args.sink[head] : -kInfinity;
-      const RowResult result = finish_row<cfg::kSink>(__fmul_rn(rows.peak[r], unit), quad_sum(rows.sum[r]), sink);
+      const RowResult result = finish_row<cfg::kSink>(peak_logit(args, rows.peak[r], unit), quad_sum(rows.sum[r]), sink);
       const bool inside = place.query[r] < length.q;
       const i64 position = place.query[r] + offset_q;
       if (cfg::kLse && args.lse != nullptr && inside && (lane() & 3) == 0) {
@@ -120,6 +121,7 @@ struct Attention {
     const int row = first_row + threadIdx.x / 32 * kWarpRows + lane() / 4;
     place = {batch, {head, head}, {row, row + 8}};
     unit = logit_unit(args);
+    if constexpr (cfg::kAlibi) alibi.start(args, place, length, unit);
     const i64 head_kv = head / (args.heads_q / args.heads_kv);
     const char* const q = tensor(args.q, args.q_strides, head, offset_q);
     const char* const k = tensor(args.k, args.k_strides, head_kv, offset_k);
@@ -151,8 +153,11 @@ struct Attention {
                                                           first_key - cfg::kTileN, length.k);
         copy_commit();
       }
-      finish_logits(args, length, place, first_key + 2 * (lane() & 3), s);
-      if (n >= whole_end || n < whole_begin) mask(first_key);
+      const bool cut = n >= whole_end || n < whole_begin;
+      if (cfg::kSoftcap && cut) mask(first_key);  // a soft cap mixes neighbours: no hidden NaN may reach them
+      const int column = first_key + 2 * (lane() & 3);
+      finish_logits(args, alibi, GlobalBias{args, length, place, column}, column, s);
+      if (cut) mask(first_key);
       float factor[2];
       update_softmax<false, true>(s, rows, factor, unit);
 #pragma unroll

@@ -3,13 +3,19 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <array>
 #include <fstream>
 #include <iterator>
 #include <memory>
+#include <nlohmann/json.hpp>
+#include <string_view>
+#include <vector>
 
 #include "cli/selection.hpp"
 #include "cli/verbs.hpp"
 #include "enumerate/listing_output.hpp"
+#include "jit/store.hpp"
 #include "kernel/name.hpp"
 
 namespace tilesmith::cli {
@@ -18,7 +24,7 @@ namespace {
 struct ListOptions {
   Selection selection;
   std::string import_file;
-  bool count = false, names = false, json = false, ndjson = false, csv = false, stats = false;
+  bool count = false, names = false, json = false, ndjson = false, csv = false, stats = false, built = false;
 };
 
 ListFormat format_of(const ListOptions& options) {
@@ -42,7 +48,57 @@ Status list_imported(const ListOptions& options) {
   return {};
 }
 
+/// What narrows instances says nothing about stored kernels.
+Status check_built(const CLI::App& verb) {
+  constexpr std::array<std::string_view, 4> kTogether = {"--built", "--arch", "--count", "--json"};
+  for (const CLI::Option* option : verb.get_options())
+    if (option->count() > 0 && std::ranges::find(kTogether, option->get_name()) == kTogether.end())
+      return fail(ErrorCode::invalid_argument, fmt::format("{} does not go with --built", option->get_name()),
+                  "--arch, --count and --json do");
+  return {};
+}
+
+/// What is compiled and kept in the store; --arch narrows it.
+Status list_built(const ListOptions& options) {
+  TS_ASSIGN(const std::unique_ptr<Store> store, Store::open());
+  std::vector<StoredEntry> entries = store->entries();
+  const std::string& arch = options.selection.request.arch;
+  std::erase_if(entries, [&](const StoredEntry& entry) { return !arch.empty() && entry.arch != arch; });
+  if (options.count) {
+    fmt::print("{}\n", std::ranges::count_if(entries, [](const StoredEntry& entry) { return !entry.failure; }));
+    return {};
+  }
+  nlohmann::json document = nlohmann::json::array();
+  for (const StoredEntry& entry : entries) {
+    const Binary& binary = entry.binary;
+    const FunctionResources* kernel = binary.resources ? binary.resources->kernel(binary.entry_symbol) : nullptr;
+    if (options.json) {
+      nlohmann::json item = {{"name", entry.name}, {"arch", entry.arch}};
+      if (entry.failure) {
+        item["failure"] = entry.failure->text();
+      } else {
+        item["bytes"] = binary.bytes;
+        item["sha256"] = to_hex(binary.digest);
+        item["entry_symbol"] = binary.entry_symbol;
+        if (binary.resources) item["resources"] = to_json(*binary.resources);
+      }
+      document.push_back(std::move(item));
+    } else if (entry.failure) {
+      const std::string& message = entry.failure->message;
+      fmt::print("{:16} {}  refused: {}\n", entry.arch, entry.name, message.substr(0, message.find('\n')));
+    } else if (kernel != nullptr) {
+      fmt::print("{:16} {}  {} bytes, {} registers, {} bytes shared, {} bytes spilled\n", entry.arch, entry.name,
+                 binary.bytes, kernel->registers, kernel->shared_bytes, binary.resources->spill_bytes());
+    } else {
+      fmt::print("{:16} {}  {} bytes\n", entry.arch, entry.name, binary.bytes);
+    }
+  }
+  if (options.json) fmt::print("{}", json_text(document));
+  return {};
+}
+
 Status list(const ListOptions& options) {
+  if (options.built) return list_built(options);
   if (!options.import_file.empty()) return list_imported(options);
   TS_ASSIGN(const Listing listing, options.selection.prepare());
   if (options.stats || (options.count && options.json)) {
@@ -67,6 +123,8 @@ void add_list(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<ListOptions>();
   options->selection.add_to(*verb);
   verb->add_option("--import", options->import_file, "List what an earlier --json or --ndjson exported, checked");
+  verb->add_flag("--built", options->built,
+                 "Instead: what is compiled and kept in the store, with what each kernel takes");
   verb->add_flag("--count", options->count, "One integer");
   verb->add_flag("--names", options->names, "One name a line (the default)");
   verb->add_flag("--json", options->json, "One JSON document");
@@ -74,7 +132,10 @@ void add_list(CLI::App& app, int& exit_code) {
   verb->add_flag("--csv", options->csv, "One row a kernel");
   verb->add_flag("--stats", options->stats,
                  "Counts by family, and in mode sound by the rule that refused, instead of the instances");
-  verb->callback([options, &exit_code] { exit_code = exit_code_of(list(*options)); });
+  verb->callback([verb, options, &exit_code] {
+    const Status fits = options->built ? check_built(*verb) : Status();
+    exit_code = exit_code_of(fits ? list(*options) : fits);
+  });
 }
 
 }  // namespace tilesmith::cli

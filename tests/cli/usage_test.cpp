@@ -94,6 +94,8 @@ TEST(Usage, WhatCannotBeDoneFails) {
 TEST(Usage, JsonIsOneDocument) {
   const nlohmann::json arch = testing::document(run("arch --json"));
   EXPECT_GE(arch["cpu"]["levels"].size(), 4u);
+  EXPECT_EQ(arch["cuda"]["devices"].empty(), arch["cuda"].contains("error")) << arch["cuda"];
+  EXPECT_TRUE(arch["cuda"]["compiler"].contains("identity") || arch["cuda"]["compiler"].contains("error"));
   const ProcessOutcome ran =
       run("run attention_fwd --heads-q 4 --heads-kv 2 --seqlen-q 33 --head-dim-qk 64 --mask bottom_right --with-lse "
           "--verify --json");
@@ -105,6 +107,35 @@ TEST(Usage, JsonIsOneDocument) {
   EXPECT_GT(json["timing"]["median_ms"], 0);
   EXPECT_TRUE(json["kernel"].get<std::string>().starts_with("attention_fwd_bf16_"));
   EXPECT_GE(testing::document(run("bench --max-problems 3 --dry-run")).size(), 3u);
+}
+
+TEST(Usage, ArchSaysWhatCudaLacks) {
+  const testing::ScopedVariable driver("TILESMITH_LIBCUDA", "/nonexistent/libcuda.so.1");
+  const testing::ScopedVariable compiler("TILESMITH_NVRTC", "/nonexistent/libnvrtc.so");
+  const nlohmann::json cuda = testing::document(run("arch --json"))["cuda"];
+  EXPECT_TRUE(cuda["devices"].empty());
+  EXPECT_NE(cuda["error"].get<std::string>().find("install the NVIDIA driver"), std::string::npos) << cuda;
+  EXPECT_NE(cuda["compiler"]["error"].get<std::string>().find("pip install nvidia-cuda-nvrtc"), std::string::npos);
+  const ProcessOutcome text = run("arch");
+  EXPECT_EQ(text.code, 0);
+  EXPECT_NE(text.output.find("CUDA no CUDA driver: /nonexistent/libcuda.so.1"), std::string::npos) << text.output;
+}
+
+TEST(Usage, ListsWhatIsBuilt) {
+  const testing::EmptyStore store;
+  EXPECT_EQ(run("list --built --count").output, "0\n");
+  const ProcessOutcome ran = run("run attention_fwd --seqlen-q 50 --head-dim-qk 72 --no-time --verify");
+  ASSERT_EQ(ran.code, 0) << ran.errors;
+  const nlohmann::json entries = testing::document(run("list --built --json"));
+  ASSERT_GE(entries.size(), 1u);
+  EXPECT_TRUE(entries[0]["name"].get<std::string>().starts_with("attention_fwd_")) << entries[0];
+  EXPECT_GT(entries[0]["bytes"], 0);
+  EXPECT_FALSE(entries[0].contains("resources")) << "a CPU kernel has no such report";
+  EXPECT_NE(run("list --built").output.find(entries[0]["name"].get<std::string>()), std::string::npos);
+  EXPECT_EQ(run("list --built --arch sm_90a --count").output, "0\n");
+  const ProcessOutcome mixed = run("list --built --stats");
+  EXPECT_NE(mixed.code, 0);
+  EXPECT_NE(mixed.errors.find("--stats does not go with --built"), std::string::npos) << mixed.errors;
 }
 
 TEST(Usage, AFullStandardOutputIsAFailure) {

@@ -2,9 +2,9 @@
 // registers without leave, whose wgmma instructions were serialised or whose setmaxnreg was ignored is refused with the
 // compiler's own words.
 //
-// It compiles inside this process, several sources at a time from as many threads (measured with 13.0: two threads work
-// at once). A stop request and the time limit are obeyed between its phases, the longest of which, assembling, takes
-// about half of a compile; before NVRTC 12.8 only before it starts. The memory limit is for compilers that are
+// It compiles inside this process, several sources at a time from as many threads (figures in docs/architecture.md). A
+// stop request and the time limit are obeyed between its phases, the longest of which, assembling, takes half of a
+// compile or more; before NVRTC 12.8 only before it starts. The memory limit is for compilers that are
 // programs. If the compiler itself crashes, so does this process.
 #pragma once
 

@@ -265,7 +265,7 @@ typedef struct tilesmith_attention {
   const float* bias;
   const float* alibi;
   const float* sink;           /* (heads_q) */
-  const int32_t* cu_seqlens_q; /* group mode: (batch + 1), first 0, increasing, last total_q */
+  const int32_t* cu_seqlens_q; /* group mode: (batch + 1), first 0, increasing, last at most total_q */
   const int32_t* cu_seqlens_k;
 
   void* stream;             /* CUDA: the stream to run on (cudaStream_t); NULL: the default stream. CPU: NULL */

@@ -3,7 +3,7 @@
 set -euo pipefail
 
 packages=(g++ cmake ninja-build make pkg-config libfmt-dev nlohmann-json3-dev libyaml-cpp-dev libcli11-dev libsqlite3-dev
-          libssl-dev libgtest-dev libbenchmark-dev)
+          libssl-dev libgtest-dev libbenchmark-dev python3-numpy python3-pytest)
 
 missing=()
 for package in "${packages[@]}"; do

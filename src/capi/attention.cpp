@@ -20,7 +20,8 @@ Result<const AttentionPlan*> plan_of(tilesmith_context& context, const tilesmith
 
 Status run(const tilesmith_context& context, const AttentionPlan& plan, const tilesmith_attention& call) {
   TS_ASSIGN(const RunOptions options, options_of(call, plan));
-  TS_TRY(plan.run(arguments_of(call), options));
+  TS_ASSIGN(const AttentionArguments arguments, arguments_of(call, plan.device()));
+  TS_TRY(plan.run(arguments, options));
   remember(context, plan, kOperation);
   return {};
 }

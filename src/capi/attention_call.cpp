@@ -56,6 +56,14 @@ bool is_unaligned(const void* pointer, const tilesmith_strides& strides, std::in
          off(strides.row);
 }
 
+/// The C++ interface takes the rows of a packed tensor from the offsets; here the caller says how many there are.
+Status check_total(const char* name, const std::int32_t* offsets, std::int64_t batch, std::int64_t total) {
+  if (offsets != nullptr && offsets[batch] > total)
+    return fail(ErrorCode::invalid_argument, fmt::format("{}[{}] is {}", name, batch, offsets[batch]),
+                fmt::format("at most {}, the rows of the tensor", total));
+  return {};
+}
+
 AttentionStrides strides_of(const tilesmith_strides& s) {
   return {s.batch, s.head, s.row};
 }
@@ -112,7 +120,11 @@ Result<AttentionProblem> problem_of(const tilesmith_attention& call, Device devi
   return problem;
 }
 
-AttentionArguments arguments_of(const tilesmith_attention& call) {
+Result<AttentionArguments> arguments_of(const tilesmith_attention& call, Device device) {
+  if (call.mode == TILESMITH_GROUP && device.kind == DeviceKind::cpu) {
+    TS_TRY(check_total("cu_seqlens_q", call.cu_seqlens_q, call.batch, call.total_q));
+    TS_TRY(check_total("cu_seqlens_k", call.cu_seqlens_k, call.batch, call.total_k));
+  }
   AttentionArguments out;
   out.q = call.q;
   out.k = call.k;

@@ -11,7 +11,8 @@ namespace tilesmith::capi {
 
 /// Errors: invalid_argument, a number that is no value of its enumeration, or a field set that no trait asks for.
 [[nodiscard]] Result<AttentionProblem> problem_of(const tilesmith_attention& call, Device device);
-[[nodiscard]] AttentionArguments arguments_of(const tilesmith_attention& call);
+/// Errors: invalid_argument, offsets beyond the tensors' rows, where the processor can read them.
+[[nodiscard]] Result<AttentionArguments> arguments_of(const tilesmith_attention& call, Device device);
 /// Errors: invalid_argument, a workspace too small for the plan, or a stream on the CPU.
 [[nodiscard]] Result<RunOptions> options_of(const tilesmith_attention& call, const Plan& plan);
 

@@ -130,6 +130,26 @@ TEST(AttentionCall, EveryMissingPointerIsNamed) {
   EXPECT_EQ(failure_with([](auto& c) { c.mode = TILESMITH_GROUP; }), "cu_seqlens_q is null");
 }
 
+TEST(AttentionCall, OffsetsEndWithinTheTensors) {
+  Buffers buffers;
+  tilesmith_attention call = sample(buffers);
+  const std::int32_t offsets_q[] = {0, 13, 33}, offsets_k[] = {0, 40, 47};
+  call.mode = TILESMITH_GROUP;
+  call.batch = 2;
+  call.total_q = 33;
+  call.total_k = 47;
+  ASSERT_EQ(tilesmith_attention_dense(&call, TILESMITH_BHSD), TILESMITH_SUCCESS);
+  call.cu_seqlens_q = offsets_q;
+  call.cu_seqlens_k = offsets_k;
+  ASSERT_EQ(failure_of(call), "");
+  for (std::size_t i = 0; i < buffers.o.size(); ++i) ASSERT_NEAR(buffers.o[i], i / 64 < 13 ? 19.5f : 43.0f, 1e-4f);
+  call.total_q = 32;
+  EXPECT_EQ(failure_of(call), "cu_seqlens_q[2] is 33");
+  call.total_q = 33;
+  call.total_k = 46;
+  EXPECT_EQ(failure_of(call), "cu_seqlens_k[2] is 47");
+}
+
 TEST(AttentionCall, AlignmentMattersToCudaAlone) {
   Buffers buffers;
   tilesmith_attention call = sample(buffers);

@@ -1,0 +1,29 @@
+"""Tilesmith: from a problem to the fastest verified kernel.
+
+    >>> import numpy as np, tilesmith
+    >>> q, k, v = (np.random.rand(1, 8, 128, 64).astype("float32") for _ in range(3))
+    >>> o = tilesmith.attention(q, k, v, causal=True)
+    >>> tilesmith.last_plan().kernel
+    'attention_fwd_fp32_...'
+
+Tensors are torch tensors (CPU and CUDA), NumPy arrays, or anything else that speaks DLPack; results are of the same kind,
+on the same device and stream. Nothing is copied and no framework is imported: torch support is there when torch is.
+Kernels are chosen for the machine at hand, and compiled when they are not in the store yet (TILESMITH_CACHE_DIR).
+"""
+
+from tilesmith._attention import attention
+from tilesmith._devices import Device, devices, missing
+from tilesmith._errors import Error, Failure, InvalidArgument, OutOfMemory, Unsupported, WrongType
+from tilesmith._library import library_path, version
+from tilesmith._plan import Plan, Stage, last_plan
+
+__all__ = [
+    "Device", "Error", "Failure", "InvalidArgument", "OutOfMemory", "Plan", "Stage", "Unsupported", "WrongType",
+    "attention", "devices", "last_plan", "library_path", "missing", "version",
+]
+
+
+def __getattr__(name: str) -> str:
+    if name == "__version__":
+        return version()
+    raise AttributeError(f"module 'tilesmith' has no attribute '{name}'")

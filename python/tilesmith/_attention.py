@@ -1,0 +1,103 @@
+"""The public function: it only finds out whose tensors these are."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Callable, Optional
+
+from tilesmith._errors import WrongType
+
+# The function that serves a type of tensor, filled in as types arrive.
+_SERVED_BY: dict[type, Callable[..., Any]] = {}
+
+
+def attention(
+    q: Any,
+    k: Any,
+    v: Any,
+    *,
+    layout: str = "bhsd",
+    causal: bool = False,
+    mask: str = "none",
+    window: tuple[int, int] = (-1, -1),
+    scale: Optional[float] = None,
+    softcap: float = 0.0,
+    bias: Any = None,
+    alibi: Any = None,
+    sink: Any = None,
+    dropout_p: float = 0.0,
+    seed: Optional[int] = None,
+    cu_seqlens_q: Any = None,
+    cu_seqlens_k: Any = None,
+    max_seqlen_q: Optional[int] = None,
+    max_seqlen_k: Optional[int] = None,
+    return_lse: bool = False,
+    out: Any = None,
+) -> Any:
+    """Attention forward: softmax(scale q k^T + bias) v, row by row.
+
+    q, k, v: tensors of one kind (torch, NumPy, DLPack), one data type (float32, float16, bfloat16; float8 e4m3 on
+        devices that have it) and one device. Shapes for layout "bhsd": (batch, heads_q, seqlen_q, head_dim_qk),
+        (batch, heads_kv, seqlen_k, head_dim_qk), (batch, heads_kv, seqlen_k, head_dim_v); for "bshd" heads and seqlen
+        change places. heads_q is a multiple of heads_kv: query head h reads key head h // (heads_q // heads_kv). Any
+        strides, as long as the head dim is contiguous; nothing is copied.
+    layout: "bhsd" or "bshd".
+    causal: True is mask="bottom_right".
+    mask: "none", "top_left" (query i sees keys j <= i), "bottom_right" (j <= i + seqlen_k - seqlen_q).
+    window: (left, right): query i sees keys i + o - left <= j <= i + o + right; -1 is no bound. o is seqlen_k - seqlen_q
+        for mask "bottom_right" and for a window without a mask, else 0.
+    scale: of the logits; None is 1 / sqrt(head_dim_qk).
+    softcap: if positive, logits become softcap * tanh(logits / softcap), before the bias.
+    bias: float32, broadcast to (batch, heads_q, seqlen_q, seqlen_k), added to the scaled logits.
+    alibi: float32 slopes, (heads_q,) or (batch, heads_q): -slope * |i + o - j| is added to the logits, with the o of a
+        window.
+    sink: float32, (heads_q,): one more logit per head that joins the softmax's sum and no output.
+    dropout_p: probability that a weight is dropped, 0 to below 1; the others are divided by 1 - dropout_p.
+    seed: of dropout, 0 to 2**64 - 1: the same seed gives the same result, on every device. None draws one, from torch's
+        default generator for torch tensors and else from Python's `random`.
+    cu_seqlens_q, cu_seqlens_k: int32, (batch + 1,): variable lengths. Sequence b has the rows cu_seqlens[b] to
+        cu_seqlens[b + 1] of q (and the output), or of k and v, whose shapes are then (heads, total, dim) for "bhsd" and
+        (total, heads, dim) for "bshd".
+    max_seqlen_q, max_seqlen_k: the longest of the sequences. None reads the offsets, which for tensors on a GPU waits
+        for it.
+    return_lse: True returns (output, lse): lse is float32, (batch, heads_q, seqlen_q) or with variable lengths
+        (heads_q, total_q), the natural logarithm of the softmax's sum, the sink included; -inf where a row sees nothing.
+    out: where to write the output: (batch, heads_q, seqlen_q, head_dim_v) in the layout's order, any strides with a
+        contiguous head dim; must not overlap the inputs. None makes a new dense tensor.
+
+    Returns the output, of the inputs' kind and data type (bfloat16 for float8 inputs without `out`), on their device; on
+    a GPU it is queued on the current stream. A row that sees no key is 0. Sums are float32.
+
+    The first call of a problem chooses a kernel and may compile it; later ones take a few microseconds. Forward only:
+    tensors that require a gradient are refused unless gradients are off.
+
+    Errors: ValueError (tilesmith.InvalidArgument), TypeError (tilesmith.WrongType), NotImplementedError
+    (tilesmith.Unsupported: no kernel for this), MemoryError, RuntimeError; all with `message` and `hint`.
+    """
+    serve = _SERVED_BY.get(type(q))
+    if serve is None:
+        serve = _server_of(q)
+    return serve(q, k, v, layout, causal, mask, window, scale, softcap, bias, alibi, sink, dropout_p, seed, cu_seqlens_q,
+                 cu_seqlens_k, max_seqlen_q, max_seqlen_k, return_lse, out)  # fmt: skip
+
+
+def _server_of(q: Any) -> Callable[..., Any]:
+    """Finds the tensor library of q without importing one that is not imported yet: a tensor of it would have."""
+    if (torch := sys.modules.get("torch")) is not None and isinstance(q, torch.Tensor):
+        from tilesmith import _torch
+
+        # Only plain tensors: subclasses (fake and wrapped ones) have no data of their own and go through torch's dispatcher.
+        plain = type(q) in (torch.Tensor, torch.nn.Parameter)
+        serve = _torch.attention if plain else _torch.attention_op
+    elif (numpy := sys.modules.get("numpy")) is not None and isinstance(q, numpy.ndarray):
+        from tilesmith import _numpy
+
+        serve = _numpy.attention
+    elif hasattr(q, "__dlpack__") and hasattr(q, "__dlpack_device__"):
+        from tilesmith import _dlpack
+
+        serve = _dlpack.attention
+    else:
+        raise WrongType(f"q is a {type(q).__name__}", "a torch tensor, a NumPy array, or an array with __dlpack__")
+    _SERVED_BY[type(q)] = serve
+    return serve

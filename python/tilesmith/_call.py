@@ -1,0 +1,323 @@
+"""One attention call as the C structure: from what the tensors look like to a structure that lacks only its pointers.
+
+The tensor libraries (_numpy, _torch, _dlpack) describe tensors as views and keep what `prepare` makes for each distinct
+description; a repeated call then stores its pointers and runs.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import struct
+import threading
+from typing import NamedTuple, Optional
+
+from tilesmith import _nvrtc
+from tilesmith._errors import InvalidArgument, Unsupported, WrongType
+from tilesmith._library import CPU, CUDA, KIND_NAMES, Attention, library, raise_last_error, sized
+
+_INPUT_CODES = {"fp32": 0, "fp16": 1, "bf16": 2, "fp8": 3, "bf8": 4}
+# fp8 inputs have outputs of another type; the type of `out` chooses, bf16 when there is none.
+_FP8_CODES = {"fp16": 10, "bf16": 11, "fp32": 12}
+_MASKS = {"none": 0, "top_left": 1, "bottom_right": 2}
+_SOFT_CAP, _SINK, _DROPOUT, _LSE = 1, 2, 4, 8
+_ELEMENTWISE, _ALIBI = 1, 2
+# In the order of the structure: ten tensors and the stream.
+_POINTERS = struct.Struct("@11P")
+_POINTERS_AT = Attention.q.offset
+_KEPT_CALLS = 1024
+
+
+class View(NamedTuple):
+    """What a tensor looks like, without where it is."""
+
+    data_type: str  #: "fp32", ..., "int32"; else the name its library has for it
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]  #: in elements
+    kind: int  #: CPU or CUDA
+    index: int  #: of the device
+
+
+class Tensors(NamedTuple):
+    q: View
+    k: View
+    v: View
+    bias: Optional[View] = None
+    alibi: Optional[View] = None
+    sink: Optional[View] = None
+    cu_seqlens_q: Optional[View] = None
+    cu_seqlens_k: Optional[View] = None
+    out: Optional[View] = None
+
+
+class Options(NamedTuple):
+    """The arguments of `attention` that are no tensors."""
+
+    layout: str
+    causal: bool
+    mask: str
+    window: tuple[int, int]
+    scale: Optional[float]
+    softcap: float
+    dropout_p: float
+    max_seqlen_q: Optional[int]
+    max_seqlen_k: Optional[int]
+    return_lse: bool
+
+
+class Call:
+    """A prepared call. It belongs to the thread that made it: the structure is filled anew for each run."""
+
+    __slots__ = ("_call", "_address", "_forward", "out_shape", "out_type", "same_type", "lse_shape", "stream_device")
+
+    def __init__(self, call: Attention, out_shape: tuple[int, ...], out_type: str, same_type: bool,
+                 lse_shape: tuple[int, ...]) -> None:  # fmt: skip
+        self._call = call
+        self._address = ctypes.addressof(call)
+        self._forward = library().tilesmith_attention_forward
+        self.out_shape = out_shape
+        self.out_type = out_type
+        self.same_type = same_type  #: the output's type is the inputs'
+        self.lse_shape = lse_shape  #: () when no log-sum-exp is wanted
+        self.stream_device = call.device.index if call.device.kind == CUDA else -1  #: whose stream; -1: none
+
+    def run(self, q: int, k: int, v: int, out: int, lse: int, bias: int, alibi: int, sink: int, cu_seqlens_q: int,
+            cu_seqlens_k: int, stream: int) -> None:  # fmt: skip
+        """Runs on these addresses; 0 is none."""
+        _POINTERS.pack_into(self._call, _POINTERS_AT, q, k, v, out, lse, bias, alibi, sink, cu_seqlens_q, cu_seqlens_k,
+                            stream)  # fmt: skip
+        status = self._forward(None, self._address)
+        if status:
+            raise_last_error(status)
+
+    def seed(self, value: int) -> None:
+        self._call.seed = value
+
+
+class Calls(threading.local):
+    """A thread's prepared calls by their descriptions; a tensor library keeps one."""
+
+    def __init__(self) -> None:
+        self.by_key: dict[object, Call] = {}
+
+    def keep(self, key: object, call: Call) -> Call:
+        if len(self.by_key) >= _KEPT_CALLS:  # shapes that never repeat: start anew, preparing is cheap
+            self.by_key.clear()
+        self.by_key[key] = call
+        return call
+
+
+def check_seed(seed: int) -> int:
+    if not 0 <= seed < 1 << 64:
+        raise InvalidArgument(f"seed is {seed}", "0 to 2**64 - 1")
+    return seed
+
+
+def prepare(tensors: Tensors, options: Options) -> Call:
+    """Checks everything that can be checked without the data, and fills in the structure."""
+    call = sized(Attention)
+    group = _set_mode(call, tensors)
+    dims = _dims(options.layout, group)
+    _set_shape(call, tensors, dims, options, group)
+    out_type = _set_data_type(call, tensors)
+    _set_mask(call, options)
+    call.device.kind, call.device.index = tensors.q.kind, tensors.q.index
+    _check_devices(tensors)
+    if tensors.q.kind == CUDA:
+        _nvrtc.find()
+    call.q_strides, call.k_strides, call.v_strides = (
+        _strides(name, getattr(tensors, name), dims) for name in ("q", "k", "v"))  # fmt: skip
+    out_shape = _like(tensors.q.shape, dims, tensors.v.shape[-1])
+    _set_out(call, tensors.out, out_shape, dims)
+    _set_numbers(call, options)
+    _set_optional(call, tensors, group)
+    lse_shape: tuple[int, ...] = ()
+    if options.return_lse:
+        call.traits |= _LSE
+        rows = call.total_q if group else call.seqlen_q
+        lse_shape = (call.heads_q, rows) if group else (call.batch, call.heads_q, rows)
+        call.lse_strides.batch, call.lse_strides.head, call.lse_strides.row = call.heads_q * rows, rows, 1
+    return Call(call, out_shape, out_type, out_type == tensors.q.data_type, lse_shape)
+
+
+class _Dims(NamedTuple):
+    """Which dimension of a tensor is which."""
+
+    rank: int
+    batch: Optional[int]
+    head: int
+    row: int
+    text: str
+
+
+_DIMS = {
+    ("bhsd", False): _Dims(4, 0, 1, 2, "(batch, heads, seqlen, dim)"),
+    ("bshd", False): _Dims(4, 0, 2, 1, "(batch, seqlen, heads, dim)"),
+    ("bhsd", True): _Dims(3, None, 0, 1, "(heads, total, dim)"),
+    ("bshd", True): _Dims(3, None, 1, 0, "(total, heads, dim)"),
+}
+
+
+def _dims(layout: str, group: bool) -> _Dims:
+    if layout not in ("bhsd", "bshd"):
+        raise InvalidArgument(f"layout is {layout!r}", "'bhsd' or 'bshd'")
+    return _DIMS[layout, group]
+
+
+def _set_mode(call: Attention, tensors: Tensors) -> bool:
+    if (tensors.cu_seqlens_q is None) != (tensors.cu_seqlens_k is None):
+        raise InvalidArgument("one of cu_seqlens_q and cu_seqlens_k is given", "both (variable lengths) or neither")
+    call.mode = int(tensors.cu_seqlens_q is not None)
+    return bool(call.mode)
+
+
+def _set_shape(call: Attention, tensors: Tensors, dims: _Dims, options: Options, group: bool) -> None:
+    for name in ("q", "k", "v"):
+        shape = getattr(tensors, name).shape
+        if len(shape) != dims.rank:
+            hint = dims.text if group else f"{dims.text}; variable lengths need cu_seqlens_q and cu_seqlens_k"
+            raise InvalidArgument(f"{name} has the shape {shape}", hint)
+    q, k, v = tensors.q.shape, tensors.k.shape, tensors.v.shape
+    if k[:-1] != v[:-1]:
+        raise InvalidArgument(f"k has the shape {k}, v {v}", "the same, but for the head dim")
+    if q[-1] != k[-1]:
+        raise InvalidArgument(f"the head dim of q is {q[-1]}, of k {k[-1]}", "the same")
+    call.heads_q, call.heads_kv, call.head_dim_qk, call.head_dim_v = q[dims.head], k[dims.head], q[-1], v[-1]
+    if group:
+        offsets_q, offsets_k = tensors.cu_seqlens_q, tensors.cu_seqlens_k
+        for name, offsets in (("cu_seqlens_q", offsets_q), ("cu_seqlens_k", offsets_k)):
+            if offsets.data_type != "int32" or len(offsets.shape) != 1 or offsets.strides[0] != 1:
+                raise WrongType(f"{name} has the type {offsets.data_type}, the shape {offsets.shape} and the strides "
+                                f"{offsets.strides}", "int32, one contiguous dimension, batch + 1 offsets")  # fmt: skip
+        if offsets_q.shape != offsets_k.shape or offsets_q.shape[0] < 1:
+            raise InvalidArgument(f"cu_seqlens_q has {offsets_q.shape[0]} offsets, cu_seqlens_k {offsets_k.shape[0]}",
+                                  "batch + 1 each")  # fmt: skip
+        call.batch = offsets_q.shape[0] - 1
+        call.total_q, call.total_k = q[dims.row], k[dims.row]
+        call.seqlen_q, call.seqlen_k = options.max_seqlen_q, options.max_seqlen_k
+        return
+    if q[dims.batch] != k[dims.batch]:
+        raise InvalidArgument(f"the batch of q is {q[dims.batch]}, of k and v {k[dims.batch]}", "the same")
+    for name in ("max_seqlen_q", "max_seqlen_k"):
+        if getattr(options, name) is not None:
+            raise InvalidArgument(f"{name} is given without cu_seqlens", "with variable lengths only")
+    call.batch, call.seqlen_q, call.seqlen_k = q[dims.batch], q[dims.row], k[dims.row]
+
+
+def _set_data_type(call: Attention, tensors: Tensors) -> str:
+    data_type = tensors.q.data_type
+    for name in ("k", "v"):
+        if (other := getattr(tensors, name).data_type) != data_type:
+            raise WrongType(f"q is {data_type}, {name} is {other}", "one data type for q, k and v")
+    if data_type not in _INPUT_CODES:
+        raise WrongType(f"q, k and v are {data_type}", "float32, float16, bfloat16, or float8 (e4m3)")
+    out_type = data_type if data_type not in ("fp8", "bf8") else "bf16"
+    if tensors.out is not None and tensors.out.data_type != out_type:
+        if data_type != "fp8" or tensors.out.data_type not in _FP8_CODES:
+            raise WrongType(f"out is {tensors.out.data_type}", out_type)
+        out_type = tensors.out.data_type
+    call.data_type = _FP8_CODES[out_type] if data_type == "fp8" else _INPUT_CODES[data_type]
+    return out_type
+
+
+def _set_mask(call: Attention, options: Options) -> None:
+    if options.mask not in _MASKS:
+        raise InvalidArgument(f"mask is {options.mask!r}", ", ".join(map(repr, _MASKS)))
+    if options.causal and options.mask == "top_left":
+        raise InvalidArgument("causal=True is mask='bottom_right', and mask is 'top_left'", "one of the two")
+    call.mask = _MASKS["bottom_right" if options.causal else options.mask]
+    window = options.window
+    if len(window) != 2 or not all(isinstance(bound, int) and -1 <= bound < 1 << 62 for bound in window):
+        raise InvalidArgument(f"window is {window!r}", "(left, right), whole numbers of 0 or more, or -1 for no bound")
+    call.window_left, call.window_right = window
+
+
+def _check_devices(tensors: Tensors) -> None:
+    q = tensors.q
+    if q.kind not in KIND_NAMES:
+        raise Unsupported(f"q is on a device of the DLPack kind {q.kind}", "the CPU, or a CUDA device")
+    for name, view in zip(Tensors._fields, tensors):
+        if view is not None and (view.kind, view.index) != (q.kind, q.index):
+            raise InvalidArgument(f"q is on {_device_text(q)}, {name} on {_device_text(view)}", "one device for all")
+
+
+def _device_text(view: View) -> str:
+    name = KIND_NAMES.get(view.kind, f"kind {view.kind}")
+    return name if view.kind == CPU else f"{name}:{view.index}"
+
+
+def _strides(name: str, view: View, dims: _Dims) -> tuple[int, int, int]:
+    if 0 in view.shape:  # no element has a place, and libraries write what they like here
+        view = view._replace(strides=dense_strides(view.shape))
+    if view.strides[-1] != 1 and view.shape[-1] > 1:
+        raise InvalidArgument(f"{name} has the strides {view.strides}", "a contiguous head dim, the last one")
+    return (0 if dims.batch is None else view.strides[dims.batch], view.strides[dims.head], view.strides[dims.row])
+
+
+def _like(shape: tuple[int, ...], dims: _Dims, head_dim: int) -> tuple[int, ...]:
+    return (*shape[: dims.rank - 1], head_dim)
+
+
+def dense_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    strides, step = [], 1
+    for size in reversed(shape):
+        strides.append(step)
+        step *= max(size, 1)
+    return tuple(reversed(strides))
+
+
+def _set_out(call: Attention, out: Optional[View], shape: tuple[int, ...], dims: _Dims) -> None:
+    if out is None:
+        out = View("", shape, dense_strides(shape), 0, 0)
+    elif out.shape != shape:
+        raise InvalidArgument(f"out has the shape {out.shape}", str(shape))
+    call.o_strides = _strides("out", out, dims)
+
+
+def _set_numbers(call: Attention, options: Options) -> None:
+    scale = 1 / math.sqrt(max(call.head_dim_qk, 1)) if options.scale is None else options.scale
+    call.scale = scale
+    if options.softcap < 0:
+        raise InvalidArgument(f"softcap is {options.softcap}", "a positive number, or 0 for none")
+    if options.softcap > 0:
+        call.traits |= _SOFT_CAP
+        call.softcap = options.softcap
+    if not 0 <= options.dropout_p < 1:
+        raise InvalidArgument(f"dropout_p is {options.dropout_p}", "0 or more, below 1")
+    if options.dropout_p > 0:
+        call.traits |= _DROPOUT
+        call.dropout_probability = options.dropout_p
+
+
+def _set_optional(call: Attention, tensors: Tensors, group: bool) -> None:
+    for name in ("bias", "alibi", "sink"):
+        view = getattr(tensors, name)
+        if view is not None and view.data_type != "fp32":
+            raise WrongType(f"{name} is {view.data_type}", "float32")
+    if tensors.bias is not None and tensors.alibi is not None:
+        raise InvalidArgument("bias and alibi are given", "one of the two; ALiBi can be written into the bias")
+    if (bias := tensors.bias) is not None:
+        full = (call.batch, call.heads_q, call.seqlen_q, call.seqlen_k)
+        call.bias_kind = _ELEMENTWISE
+        call.bias_strides = _broadcast(bias, full)
+    if (alibi := tensors.alibi) is not None:
+        if alibi.shape not in ((call.heads_q,), (call.batch, call.heads_q)) or alibi.strides[-1] != 1:
+            raise InvalidArgument(f"alibi has the shape {alibi.shape} and the strides {alibi.strides}",
+                                  f"({call.heads_q},) or ({call.batch}, {call.heads_q}), the last one contiguous")  # fmt: skip
+        call.bias_kind = _ALIBI
+        call.alibi_batch_stride = alibi.strides[0] if len(alibi.shape) == 2 else 0
+    if (sink := tensors.sink) is not None:
+        if sink.shape != (call.heads_q,) or sink.strides != (1,):
+            raise InvalidArgument(f"sink has the shape {sink.shape} and the strides {sink.strides}",
+                                  f"({call.heads_q},), contiguous")  # fmt: skip
+        call.traits |= _SINK
+
+
+def _broadcast(bias: View, full: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides of the bias seen in its full shape, by the usual broadcasting."""
+    missing = len(full) - len(bias.shape)
+    if missing < 0 or any(size not in (1, wanted) for size, wanted in zip(bias.shape, full[missing:])):
+        raise InvalidArgument(f"bias has the shape {bias.shape}",
+                              f"what broadcasts to (batch, heads_q, seqlen_q, seqlen_k) = {full}")  # fmt: skip
+    strides = [0 if size == 1 else stride for size, stride in zip(bias.shape, bias.strides)]
+    return (0,) * missing + tuple(strides)

@@ -1,0 +1,156 @@
+"""The shared library: where it is, its functions, its structures (include/tilesmith.h, field by field)."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+from ctypes import c_char_p, c_float, c_int32, c_int64, c_uint32, c_uint64, c_void_p
+from pathlib import Path
+from typing import NoReturn
+
+from tilesmith._errors import Failure, error_of
+
+ABI_VERSION = 1
+
+CPU, CUDA = 1, 2  # tilesmith_device_kind, DLPack's numbers
+KIND_NAMES = {CPU: "cpu", CUDA: "cuda"}
+
+
+class DeviceId(ctypes.Structure):
+    _fields_ = [("kind", c_int32), ("index", c_int32)]
+
+    def __str__(self) -> str:
+        name = KIND_NAMES.get(self.kind, f"kind {self.kind}")
+        return name if self.kind == CPU else f"{name}:{self.index}"
+
+
+class Strides(ctypes.Structure):
+    _fields_ = [("batch", c_int64), ("head", c_int64), ("row", c_int64)]
+
+
+class BiasStrides(ctypes.Structure):
+    _fields_ = [("batch", c_int64), ("head", c_int64), ("row", c_int64), ("column", c_int64)]
+
+
+class Attention(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", c_uint64),
+        ("device", DeviceId), ("data_type", c_int32), ("mode", c_int32), ("mask", c_int32), ("bias_kind", c_int32),
+        ("traits", c_uint32), ("reserved", c_uint32),
+        ("batch", c_int64), ("heads_q", c_int64), ("heads_kv", c_int64), ("seqlen_q", c_int64), ("seqlen_k", c_int64),
+        ("head_dim_qk", c_int64), ("head_dim_v", c_int64), ("window_left", c_int64), ("window_right", c_int64),
+        ("total_q", c_int64), ("total_k", c_int64),
+        ("q_strides", Strides), ("k_strides", Strides), ("v_strides", Strides), ("o_strides", Strides),
+        ("lse_strides", Strides), ("bias_strides", BiasStrides), ("alibi_batch_stride", c_int64),
+        ("scale", c_float), ("softcap", c_float), ("dropout_probability", c_float), ("reserved_number", c_float),
+        ("q", c_void_p), ("k", c_void_p), ("v", c_void_p), ("o", c_void_p), ("lse", c_void_p), ("bias", c_void_p),
+        ("alibi", c_void_p), ("sink", c_void_p), ("cu_seqlens_q", c_void_p), ("cu_seqlens_k", c_void_p),
+        ("stream", c_void_p), ("workspace", c_void_p), ("workspace_bytes", c_uint64), ("seed", c_uint64),
+        ("offset", c_uint64),
+    ]  # fmt: skip
+
+
+class LastError(ctypes.Structure):
+    _fields_ = [("struct_size", c_uint64), ("code", c_int32), ("reserved", c_int32), ("message", c_char_p),
+                ("hint", c_char_p)]  # fmt: skip
+
+
+class Fact(ctypes.Structure):
+    _fields_ = [("name", c_char_p), ("value", c_int64)]
+
+
+class DeviceInfo(ctypes.Structure):
+    _fields_ = [("struct_size", c_uint64), ("device", DeviceId), ("name", c_char_p), ("arch", c_char_p),
+                ("facts", ctypes.POINTER(Fact)), ("fact_count", c_int64)]  # fmt: skip
+
+
+class BackendInfo(ctypes.Structure):
+    _fields_ = [("struct_size", c_uint64), ("kind", c_int32), ("device_count", c_int32), ("missing", c_char_p),
+                ("hint", c_char_p)]  # fmt: skip
+
+
+class PlanStage(ctypes.Structure):
+    _fields_ = [("kernel", c_char_p), ("stage", c_char_p)]
+
+
+class PlanInfo(ctypes.Structure):
+    _fields_ = [("struct_size", c_uint64), ("device", DeviceId), ("operation", c_char_p), ("kernel", c_char_p),
+                ("reason", c_char_p), ("stages", ctypes.POINTER(PlanStage)), ("stage_count", c_int64),
+                ("workspace_bytes", c_uint64)]  # fmt: skip
+
+
+_FUNCTIONS = {
+    "tilesmith_version": (c_char_p, []),
+    "tilesmith_abi_version": (c_int32, []),
+    "tilesmith_code_name": (c_char_p, [c_int32]),
+    "tilesmith_last_error": (c_int32, [c_void_p]),
+    "tilesmith_device_count": (c_int32, [c_void_p]),
+    "tilesmith_device_at": (c_int32, [c_int64, c_void_p]),
+    "tilesmith_backend": (c_int32, [c_int32, c_void_p]),
+    "tilesmith_attention_forward": (c_int32, [c_void_p, c_void_p]),
+    "tilesmith_last_plan": (c_int32, [c_void_p]),
+}
+
+
+def _candidates() -> list[str]:
+    """Where the library may be: where the caller says, beside this file (a wheel), in the build tree of the sources this
+    file belongs to, and where the system looks."""
+    if chosen := os.environ.get("TILESMITH_LIBRARY"):
+        return [chosen]
+    package = Path(__file__).resolve().parent
+    places = [package / "libtilesmith.so", package.parents[1] / "build" / "lib" / "libtilesmith.so"]
+    return [str(place) for place in places if place.is_file()] + ["libtilesmith.so.0"]
+
+
+@functools.cache
+def library() -> ctypes.CDLL:
+    """The loaded library, its functions declared."""
+    failures = []
+    for path in _candidates():
+        try:
+            loaded = ctypes.CDLL(path)
+        except OSError as error:
+            failures.append(str(error))
+            continue
+        try:
+            for name, (result, arguments) in _FUNCTIONS.items():
+                function = getattr(loaded, name)
+                function.restype, function.argtypes = result, arguments
+        except AttributeError as error:
+            raise Failure(f"{path} is not this package's library: {error}", "one of the same version",
+                          "load_failed") from None  # fmt: skip
+        if (found := loaded.tilesmith_abi_version()) != ABI_VERSION:
+            raise Failure(f"{path} has the ABI version {found}", f"{ABI_VERSION}, as this package", "load_failed")
+        return loaded
+    raise Failure("the library cannot be loaded: " + "; ".join(failures),
+                  "reinstall the package, or set TILESMITH_LIBRARY to libtilesmith.so", "load_failed")  # fmt: skip
+
+
+def library_path() -> str:
+    """The file the library was loaded from, as the loader was told."""
+    return library()._name
+
+
+def version() -> str:
+    """Of the library: "0.1.0"."""
+    return library().tilesmith_version().decode()
+
+
+def sized(struct: type[ctypes.Structure]) -> ctypes.Structure:
+    """A new structure of zeros that knows its size."""
+    made = struct()
+    made.struct_size = ctypes.sizeof(struct)
+    return made
+
+
+def raise_last_error(status: int) -> NoReturn:
+    """Raises what the library says about the last failure of this thread."""
+    last = sized(LastError)
+    library().tilesmith_last_error(ctypes.addressof(last))
+    raise error_of(library().tilesmith_code_name(status).decode(), last.message.decode(), last.hint.decode())
+
+
+def check(status: int) -> None:
+    if status:
+        raise_last_error(status)

@@ -1,0 +1,39 @@
+import numpy as np
+import pytest
+
+import reference
+
+# Units in the last place of the stored type that a sum of float32 products may be off, with room for the rounding of
+# the weights to the type: relative to the largest value, 1.
+TOLERANCE = {"float32": 2e-5, "float16": 4e-3, "bfloat16": 3e-2}
+
+
+@pytest.fixture
+def rng():
+    return np.random.default_rng(20)
+
+
+@pytest.fixture
+def qkv(rng):
+    """A maker of q, k, v in the bhsd layout, values in -1 .. 1."""
+
+    def make(batch=2, heads_q=4, heads_kv=2, rows_q=33, rows_k=70, dim=64, dim_v=None, dtype="float32"):
+        shapes = (heads_q, rows_q, dim), (heads_kv, rows_k, dim), (heads_kv, rows_k, dim_v or dim)
+        return tuple(rng.uniform(-1, 1, (batch, *shape)).astype(dtype) for shape in shapes)
+
+    return make
+
+
+def assert_near(got, expected, dtype="float32"):
+    got = np.asarray(got, np.float64)
+    assert got.shape == expected.shape
+    np.testing.assert_allclose(got, expected, rtol=0, atol=TOLERANCE[str(dtype)])
+
+
+def assert_attention(got, q, k, v, **options):
+    """A result, or a pair with the log-sum-exp, against the reference."""
+    o, lse = reference.attention(q, k, v, **options)
+    if isinstance(got, tuple):
+        np.testing.assert_allclose(np.asarray(got[1], np.float64), lse, rtol=1e-5, atol=1e-5)
+        got = got[0]
+    assert_near(got, o, q.dtype)

@@ -1,0 +1,66 @@
+"""Attention forward in float64, from the documented formulas alone."""
+
+from __future__ import annotations
+
+import numpy as np
+
+
+def attention(q, k, v, *, mask="none", window=(-1, -1), scale=None, softcap=0.0, bias=None, alibi=None, sink=None,
+              dropout_p=0.0, seed=0):  # fmt: skip
+    """(output, lse) of (batch, heads, seqlen, dim) arrays."""
+    q, k, v = (np.asarray(x, np.float64) for x in (q, k, v))
+    batch, heads_q, rows_q, dim = q.shape
+    heads_kv, rows_k = k.shape[1:3]
+    k, v = (np.repeat(x, heads_q // heads_kv, axis=1) for x in (k, v))
+    s = (1 / np.sqrt(dim) if scale is None else scale) * np.einsum("bhid,bhjd->bhij", q, k)
+    if softcap:
+        s = softcap * np.tanh(s / softcap)
+    windowed = tuple(window) != (-1, -1)
+    offset = rows_k - rows_q if mask == "bottom_right" or (mask == "none" and windowed) else 0
+    i, j = np.arange(rows_q)[:, None] + offset, np.arange(rows_k)[None, :]
+    if bias is not None:
+        s = s + np.asarray(bias, np.float64)
+    if alibi is not None:
+        s = s - np.broadcast_to(np.asarray(alibi, np.float64), (batch, heads_q))[..., None, None] * np.abs(i - j)
+    visible = np.ones((rows_q, rows_k), bool)
+    if mask != "none":
+        visible &= j <= i
+    if window[0] >= 0:
+        visible &= j >= i - window[0]
+    if window[1] >= 0:
+        visible &= j <= i + window[1]
+    s = np.where(visible, s, -np.inf)
+    logits = s if sink is None else np.concatenate(
+        [s, np.broadcast_to(np.asarray(sink, np.float64)[None, :, None, None], (*s.shape[:3], 1))], axis=-1)  # fmt: skip
+    top = np.max(logits, axis=-1, keepdims=True, initial=-np.inf)
+    top = np.where(np.isfinite(top), top, 0)
+    total = np.exp(logits - top).sum(-1, keepdims=True)
+    weights = np.exp(s - top) / np.where(total == 0, 1, total)
+    with np.errstate(divide="ignore"):
+        lse = (np.log(total) + top)[..., 0]
+    if dropout_p:
+        threshold = round(dropout_p * 65536)
+        weights = weights * keeps(threshold, seed, batch, heads_q, rows_q, rows_k) / (1 - threshold / 65536)
+    return np.einsum("bhij,bhjd->bhid", weights, v), lse
+
+
+def keeps(threshold, seed, batch, heads, rows_q, rows_k):
+    """Which (query, key) pairs dropout keeps: Philox 4x32-10, counter (j / 8, i, b * heads + h, 0), key seed; eight
+    16-bit values a counter."""
+    blocks = -(-rows_k // 8)
+    shape = (batch, heads, rows_q, blocks)
+    b, h, i, block = np.indices(shape, dtype=np.uint64)
+    words = _philox([block, i, b * np.uint64(heads) + h, np.zeros(shape, np.uint64)], seed & 0xFFFFFFFF, seed >> 32)
+    values = [half for word in words for half in (word & np.uint64(0xFFFF), word >> np.uint64(16))]
+    return (np.stack(values, -1).reshape(batch, heads, rows_q, blocks * 8)[..., :rows_k] >= threshold).astype(float)
+
+
+def _philox(counter, key_low, key_high):
+    low32, shift = np.uint64(0xFFFFFFFF), np.uint64(32)
+    c0, c1, c2, c3 = counter
+    for _ in range(10):
+        first, second = c0 * np.uint64(0xD2511F53), c2 * np.uint64(0xCD9E8D57)
+        c0, c1, c2, c3 = ((second >> shift) ^ c1 ^ np.uint64(key_low), second & low32,
+                          (first >> shift) ^ c3 ^ np.uint64(key_high), first & low32)  # fmt: skip
+        key_low, key_high = (key_low + 0x9E3779B9) & 0xFFFFFFFF, (key_high + 0xBB67AE85) & 0xFFFFFFFF
+    return c0, c1, c2, c3

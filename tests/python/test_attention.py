@@ -1,0 +1,146 @@
+"""Every trait against the float64 reference, on NumPy arrays."""
+
+import numpy as np
+import pytest
+from conftest import assert_attention, assert_near
+
+import reference
+import tilesmith
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16"])
+def test_plain(qkv, dtype):
+    q, k, v = qkv(dtype=dtype)
+    got = tilesmith.attention(q, k, v)
+    assert type(got) is np.ndarray and got.dtype == q.dtype
+    assert_attention(got, q, k, v)
+
+
+def test_bfloat16(qkv):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    q, k, v = qkv(dtype=ml_dtypes.bfloat16)
+    got = tilesmith.attention(q, k, v)
+    assert got.dtype == ml_dtypes.bfloat16
+    assert_attention(got, q, k, v)
+
+
+@pytest.mark.parametrize("mask", ["none", "top_left", "bottom_right"])
+@pytest.mark.parametrize("window", [(-1, -1), (5, 0), (0, -1), (7, -1)])
+@pytest.mark.parametrize("rows", [(33, 70), (70, 33)])
+def test_masks_and_windows(qkv, mask, window, rows):
+    q, k, v = qkv(batch=1, rows_q=rows[0], rows_k=rows[1])
+    got = tilesmith.attention(q, k, v, mask=mask, window=window, return_lse=True)
+    assert_attention(got, q, k, v, mask=mask, window=window)
+
+
+def test_a_window_to_the_right(qkv):
+    q, k, v = qkv()
+    assert_attention(tilesmith.attention(q, k, v, window=(3, 9)), q, k, v, window=(3, 9))
+    assert_attention(tilesmith.attention(q, k, v, window=[3, 9]), q, k, v, window=(3, 9))
+
+
+def test_causal_is_bottom_right(qkv):
+    q, k, v = qkv()
+    causal = tilesmith.attention(q, k, v, causal=True)
+    assert_attention(causal, q, k, v, mask="bottom_right")
+    np.testing.assert_array_equal(causal, tilesmith.attention(q, k, v, mask="bottom_right"))
+    np.testing.assert_array_equal(causal, tilesmith.attention(q, k, v, causal=True, mask="bottom_right"))
+
+
+def test_rows_that_see_nothing_are_zero(qkv):
+    q, k, v = qkv(rows_q=40, rows_k=8)
+    o, lse = tilesmith.attention(q, k, v, causal=True, return_lse=True)
+    assert (o[:, :, :32] == 0).all() and (lse[:, :, :32] == -np.inf).all()
+    assert_attention((o, lse), q, k, v, mask="bottom_right")
+
+
+@pytest.mark.parametrize("heads", [(8, 1), (6, 2), (3, 3)])
+def test_grouped_heads(qkv, heads):
+    q, k, v = qkv(heads_q=heads[0], heads_kv=heads[1])
+    assert_attention(tilesmith.attention(q, k, v), q, k, v)
+
+
+def test_head_dims_differ(qkv):
+    q, k, v = qkv(dim=96, dim_v=64)
+    assert_attention(tilesmith.attention(q, k, v), q, k, v)
+
+
+@pytest.mark.parametrize("scale", [0.3, -0.2, 0.0, 1])
+def test_scale(qkv, scale):
+    q, k, v = qkv()
+    assert_attention(tilesmith.attention(q, k, v, scale=scale), q, k, v, scale=scale)
+
+
+def test_softcap(qkv):
+    q, k, v = qkv()
+    assert_attention(tilesmith.attention(q, k, v, softcap=0.5), q, k, v, softcap=0.5)
+
+
+@pytest.mark.parametrize("shape", [(2, 4, 33, 70), (1, 4, 33, 70), (2, 1, 1, 70), (33, 70), (70,), (4, 1, 1), ()])
+def test_bias_broadcasts(qkv, rng, shape):
+    q, k, v = qkv()
+    bias = rng.standard_normal(shape).astype(np.float32)
+    assert_attention(tilesmith.attention(q, k, v, bias=np.asarray(bias)), q, k, v, bias=bias)
+
+
+def test_bias_with_any_strides(qkv, rng):
+    q, k, v = qkv()
+    bias = rng.standard_normal((70, 33)).astype(np.float32).T
+    assert_attention(tilesmith.attention(q, k, v, bias=bias), q, k, v, bias=bias)
+
+
+@pytest.mark.parametrize("per_batch", [False, True])
+@pytest.mark.parametrize("mask", ["none", "top_left", "bottom_right"])
+def test_alibi(qkv, rng, per_batch, mask):
+    q, k, v = qkv()
+    alibi = rng.uniform(0, 0.5, (2, 4) if per_batch else (4,)).astype(np.float32)
+    assert_attention(tilesmith.attention(q, k, v, alibi=alibi, mask=mask), q, k, v, alibi=alibi, mask=mask)
+
+
+def test_sink(qkv, rng):
+    q, k, v = qkv()
+    sink = rng.standard_normal(4).astype(np.float32)
+    got = tilesmith.attention(q, k, v, sink=sink, causal=True, return_lse=True)
+    assert_attention(got, q, k, v, sink=sink, mask="bottom_right")
+
+
+def test_dropout_is_the_documented_mask(qkv):
+    q, k, v = qkv()
+    for seed in (0, 7, (1 << 64) - 1):
+        got = tilesmith.attention(q, k, v, dropout_p=0.25, seed=seed)
+        assert_attention(got, q, k, v, dropout_p=0.25, seed=seed)
+
+
+def test_dropout_repeats_with_its_seed_alone(qkv):
+    q, k, v = qkv()
+    first, again, other, drawn, drawn_again = (
+        tilesmith.attention(q, k, v, dropout_p=0.5, seed=seed) for seed in (1, 1, 2, None, None))  # fmt: skip
+    np.testing.assert_array_equal(first, again)
+    assert (first != other).any() and (drawn != drawn_again).any()
+
+
+def test_lse(qkv):
+    q, k, v = qkv()
+    o, lse = tilesmith.attention(q, k, v, return_lse=True)
+    assert lse.dtype == np.float32 and lse.shape == (2, 4, 33)
+    assert_attention((o, lse), q, k, v)
+
+
+@pytest.mark.parametrize("shape", [dict(rows_q=1), dict(rows_k=1), dict(batch=1, heads_q=1, heads_kv=1, rows_q=1, rows_k=1)])
+def test_the_smallest(qkv, shape):
+    q, k, v = qkv(**shape)
+    assert_attention(tilesmith.attention(q, k, v, return_lse=True), q, k, v)
+
+
+@pytest.mark.parametrize("shape", [dict(batch=0), dict(rows_q=0), dict(rows_k=0)])
+def test_nothing_to_do(qkv, shape):
+    q, k, v = qkv(**shape)
+    o = tilesmith.attention(q, k, v)
+    assert o.shape == q.shape and (o == 0).all()
+
+
+def test_decode_lengths_that_never_repeat(qkv):
+    q, k, v = qkv(batch=1, rows_q=1, rows_k=1100)
+    for rows in range(1000, 1100):
+        got = tilesmith.attention(q, k[:, :, :rows], v[:, :, :rows])
+    assert_near(got, reference.attention(q, k[:, :, :rows], v[:, :, :rows])[0])

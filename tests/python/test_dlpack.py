@@ -1,0 +1,73 @@
+"""Arrays of a library that neither NumPy nor torch is: seen through DLPack alone."""
+
+import types
+
+import numpy as np
+import pytest
+from conftest import assert_attention
+
+import tilesmith
+
+
+class Foreign:
+    """An array that shows only the array API's interchange."""
+
+    def __init__(self, array):
+        self.array = array
+        self.dtype, self.shape = array.dtype, array.shape
+
+    def __dlpack__(self, **options):
+        options.pop("max_version", None)  # NumPy 1 does not know it, and it must not matter
+        return self.array.__dlpack__(**options)
+
+    def __dlpack_device__(self):
+        return self.array.__dlpack_device__()
+
+    def __array_namespace__(self):
+        return types.SimpleNamespace(float32=np.float32, empty=lambda shape, dtype: Foreign(np.empty(shape, dtype)))
+
+
+class Older(Foreign):
+    """From before DLPack 1: knows no max_version."""
+
+    def __dlpack__(self, stream=None):
+        return self.array.__dlpack__()
+
+
+@pytest.mark.parametrize("kind", [Foreign, Older])
+def test_foreign(qkv, kind, rng):
+    q, k, v = qkv()
+    bias = rng.standard_normal((33, 70)).astype(np.float32)
+    o, lse = tilesmith.attention(kind(q), kind(k), kind(v), bias=kind(bias), return_lse=True)
+    assert type(o) is Foreign and type(lse) is Foreign
+    assert_attention((o.array, lse.array), q, k, v, bias=bias)
+    again = tilesmith.attention(kind(q), kind(k), kind(v), bias=kind(bias))
+    np.testing.assert_array_equal(again.array, o.array)
+
+
+def test_strides_and_out(qkv):
+    q, k, v = qkv()
+    out = np.empty((2, 33, 4, 64), np.float32).swapaxes(1, 2)
+    foreign_out = Foreign(out)
+    swapped = [Foreign(np.ascontiguousarray(x.swapaxes(1, 2)).swapaxes(1, 2)) for x in (q, k, v)]
+    assert tilesmith.attention(*swapped, out=foreign_out) is foreign_out
+    assert_attention(out, q, k, v)
+
+
+def test_group(qkv):
+    q, k, v = (x[0] for x in qkv())
+    cu_q, cu_k = (np.array(x, np.int32) for x in ([0, 13, 33], [0, 40, 70]))
+    expected = tilesmith.attention(q, k, v, cu_seqlens_q=cu_q, cu_seqlens_k=cu_k)
+    got = tilesmith.attention(Foreign(q), Foreign(k), Foreign(v), cu_seqlens_q=Foreign(cu_q), cu_seqlens_k=Foreign(cu_k),
+                              max_seqlen_q=20, max_seqlen_k=40)  # fmt: skip
+    np.testing.assert_array_equal(got.array, expected)
+    with pytest.raises(ValueError, match="max_seqlen_q or max_seqlen_k is not given"):
+        tilesmith.attention(Foreign(q), Foreign(k), Foreign(v), cu_seqlens_q=Foreign(cu_q), cu_seqlens_k=Foreign(cu_k))
+
+
+def test_what_cannot_be(qkv):
+    q, k, v = qkv()
+    with pytest.raises(TypeError, match="k is a list"):
+        tilesmith.attention(Foreign(q), [1.0], Foreign(v))
+    with pytest.raises(TypeError, match="DLPack type 2 of 64 bits"):
+        tilesmith.attention(*(Foreign(x.astype(np.float64)) for x in (q, k, v)))

@@ -73,12 +73,13 @@ class TensorMaps(ctypes.Structure):
     _fields_ = [("bytes", ctypes.c_ubyte * (4 * 128))]
 
 
-# Element types of a tensor map.
-UINT8, BITS16, FLOAT32 = 0, 1, 7
+# Element types of a tensor map, in the driver's numbers, and its swizzles by the bytes they span.
+UINT8, BITS16, UINT32, FLOAT32, TFLOAT32 = 0, 1, 2, 7, 11
+SWIZZLES = {32: 1, 64: 2, 128: 3}
 
 
-def encode_tensor_map(destination, pointer, dims, strides, box, element=BITS16):
-    """A map with the 128-byte swizzle and zero fill; strides in bytes, of every dimension but the innermost."""
+def encode_tensor_map(destination, pointer, dims, strides, box, element=BITS16, swizzle=SWIZZLES[128]):
+    """A map with zero fill; strides in bytes, of every dimension but the innermost."""
     rank = len(dims)
     check(
         cuda().cuTensorMapEncodeTiled(
@@ -91,7 +92,7 @@ def encode_tensor_map(destination, pointer, dims, strides, box, element=BITS16):
             (ctypes.c_uint * rank)(*box),
             (ctypes.c_uint * rank)(*([1] * rank)),
             0,
-            3,
+            swizzle,
             2,
             0,
         ),
@@ -99,15 +100,30 @@ def encode_tensor_map(destination, pointer, dims, strides, box, element=BITS16):
     )
 
 
+class LaunchAttribute(ctypes.Structure):
+    _fields_ = [("id", ctypes.c_int), ("pad", ctypes.c_int), ("value", ctypes.c_uint * 16)]
+
+
+class LaunchConfig(ctypes.Structure):
+    _fields_ = [
+        ("grid", ctypes.c_uint * 3),
+        ("block", ctypes.c_uint * 3),
+        ("shared_bytes", ctypes.c_uint),
+        ("stream", ctypes.c_void_p),
+        ("attributes", ctypes.POINTER(LaunchAttribute)),
+        ("attribute_count", ctypes.c_uint),
+    ]
+
+
 class Kernel:
     """A loaded entry point with its launch facts."""
 
-    def __init__(self, cubin, threads, shared_bytes):
+    def __init__(self, cubin, threads, shared_bytes, entry=b"ts_attention_fwd"):
         self.threads, self.shared_bytes, self.cubin = threads, shared_bytes, cubin
         module, self.function = ctypes.c_void_p(), ctypes.c_void_p()
         check(cuda().cuModuleLoadData(ctypes.byref(module), cubin), "cuModuleLoadData")
         check(
-            cuda().cuModuleGetFunction(ctypes.byref(self.function), module, b"ts_attention_fwd"), "cuModuleGetFunction"
+            cuda().cuModuleGetFunction(ctypes.byref(self.function), module, entry), "cuModuleGetFunction"
         )
         check(cuda().cuFuncSetAttribute(self.function, 8, shared_bytes), f"{shared_bytes} bytes of shared memory")
 
@@ -123,5 +139,29 @@ class Kernel:
                 launch(function, grid[0], grid[1], grid[2], threads, 1, 1, shared, stream, array, None),
                 "cuLaunchKernel",
             )
+
+        return go
+
+    def launcher_with(self, grid, parameters, stream, cluster=1, overlap=False):
+        """The same for launches with clusters or with an overlap of the kernel before."""
+        array = (ctypes.c_void_p * len(parameters))(*[ctypes.addressof(p) for p in parameters])
+        attributes = []
+        if cluster > 1:
+            attributes.append(LaunchAttribute(id=4, value=(ctypes.c_uint * 16)(cluster, 1, 1)))
+        if overlap:
+            attributes.append(LaunchAttribute(id=6, value=(ctypes.c_uint * 16)(1)))
+        held = (LaunchAttribute * max(1, len(attributes)))(*attributes)
+        config = LaunchConfig(
+            grid=grid,
+            block=(self.threads, 1, 1),
+            shared_bytes=self.shared_bytes,
+            stream=stream,
+            attributes=held,
+            attribute_count=len(attributes),
+        )
+        launch, function = cuda().cuLaunchKernelEx, self.function
+
+        def go(keep=(parameters, held)):
+            check(launch(ctypes.byref(config), function, array, None), "cuLaunchKernelEx")
 
         return go

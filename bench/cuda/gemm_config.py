@@ -1,0 +1,307 @@
+"""Configurations of the GEMM templates: their source text, launch facts and launches."""
+
+import ctypes
+from dataclasses import dataclass, fields
+
+from gemm_facts import BYTES, OPERATIONS, TYPES
+
+
+
+def traits(p):
+    """The part of every configuration that the problem decides."""
+    return dict(
+        type_a=p.a,
+        type_b=p.b,
+        type_d=p.d,
+        row_major_a=p.row_major_a,
+        row_major_b=p.row_major_b,
+        pairs=p.aligned and p.n % 2 == 0,
+        scaling=int(p.block_scales),
+        grouping=p.grouping,
+        epilogue=p.epilogue,
+    )
+
+
+def _source(config, include, skip=()):
+    lines = []
+    for f in fields(config):
+        value = getattr(config, f.name)
+        name = "k" + "".join(w.capitalize() for w in f.name.split("_"))
+        if f.name in skip:
+            continue
+        if f.name == "epilogue":
+            for array, numbers in (
+                ("kEpilogue", [OPERATIONS.index(o) for o, _ in value]),
+                ("kEpilogueTypes", [TYPES.index(t) for _, t in value]),
+            ):
+                lines.append(f"constexpr int {array}[] = {{{', '.join(map(str, numbers or [0]))}}};\n")
+            lines.append(f"constexpr int kEpilogueLength = {len(value)};\n")
+        elif isinstance(value, bool):
+            lines.append(f"constexpr bool {name} = {str(value).lower()};\n")
+        else:
+            number = TYPES.index(value) if f.name.startswith("type_") else value
+            lines.append(f"constexpr int {name} = {number};\n")
+    return "namespace ts::cfg {\n" + "".join(lines) + f'}}  // namespace ts::cfg\n#include "gemm/{include}/gemm.cuh"\n'
+
+
+def hopper_traits(p):
+    return dict(traits(p), store_box=p.aligned and p.columns() * BYTES[p.d] % 16 == 0)
+
+
+@dataclass(frozen=True)
+class Hopper:
+    type_a: str = "bf16"
+    type_b: str = "bf16"
+    type_d: str = "bf16"
+    row_major_a: bool = True
+    row_major_b: bool = False
+    tile_m: int = 128
+    tile_n: int = 256
+    warpgroups: int = 2
+    ping_pong: bool = False
+    stages: int = 4
+    cluster_m: int = 1
+    cluster_n: int = 1
+    blocks_per_sm: int = 1
+    store_box: bool = True
+    pairs: bool = True
+    split_k: bool = False
+    promote: bool = False
+    scaling: int = 0
+    grouping: int = 0
+    epilogue: tuple = ()
+    band: int = 8  # the host's choices alone: the order of tiles, the parts of k, the overlap of launches
+    band_columns: bool = False
+    splits: int = 1
+    overlap: bool = True
+
+    def source(self):
+        return _source(self, "hopper", ("band", "band_columns", "splits", "overlap"))
+
+    def arch(self):
+        return "sm_90a"
+
+    def name(self):
+        parts = [f"{self.tile_m}x{self.tile_n}", "pp" if self.ping_pong else f"coop{self.warpgroups}", f"s{self.stages}"]
+        parts += [f"cl{self.cluster_m}x{self.cluster_n}"] if self.cluster_m * self.cluster_n > 1 else []
+        parts += [f"b{self.blocks_per_sm}"] if self.blocks_per_sm > 1 else []
+        parts += [f"split{self.splits}"] if self.split_k else []
+        parts += ["direct"] if not self.store_box else []
+        parts += ["promote"] if self.promote else []
+        parts += [f"band{'N' if self.band_columns else 'M'}{self.band}"]
+        return " ".join(parts + ([] if self.overlap else ["apart"]))
+
+    # The launch facts of kernels/cuda/gemm/hopper/layout.cuh.
+    def threads(self):
+        return 128 * (self.warpgroups + 1)
+
+    def tile_k(self):
+        return 128 // BYTES[self.type_a]
+
+    def gated(self):
+        return any(o.startswith("gate") for o, _ in self.epilogue)
+
+    def slab_row_bytes(self):
+        reads = "add multiply bias_n scale_n".split()
+        columns = 32 if sum(o in reads for o, _ in self.epilogue) > 1 else 64
+        share = 2 if self.gated() else 1
+        while columns > 16 and (self.tile_n % columns or columns * BYTES[self.type_d] // share > 128):
+            columns //= 2
+        return columns * BYTES[self.type_d] // share
+
+    def shared_bytes(self):
+        rows_a = self.tile_m if self.row_major_a else -(-self.tile_m // 64) * 64
+        rows_b = -(-self.tile_n // 64) * 64 if self.row_major_b else self.tile_n
+        slabs = self.warpgroups * 2 * -(-64 * self.slab_row_bytes() // 1024) * 1024 if self.store_box else 0
+        return self.stages * (rows_a + rows_b) * 128 + slabs + 8 * (2 * self.stages + 2) + 16 + 1024
+
+    def fits(self):
+        return self.shared_bytes() * self.blocks_per_sm <= 233472 - 1024 * self.blocks_per_sm
+
+    def tiles(self, p):
+        tiles_n = -(-p.n // (self.tile_n * self.cluster_n))
+        if p.grouping:
+            return tiles_n * sum(-(-r // (self.tile_m * self.cluster_m)) for r in p.group_rows)
+        return tiles_n * -(-p.m // (self.tile_m * self.cluster_m)) * p.batch
+
+    def workspace(self, p):
+        """Bytes of partial sums and the number of counters of a split product."""
+        if not self.split_k:
+            return 0, 0
+        tiles = self.tiles(p) * self.cluster_m * self.cluster_n
+        return 4 * tiles * self.splits * self.tile_m * self.tile_n, tiles * (1 if self.ping_pong else self.warpgroups)
+
+    def maps(self, t):
+        import driver
+        import gemm_problem
+
+        p, maps = t.p, gemm_problem.Maps()
+        base = ctypes.addressof(maps)
+        for i, (x, row_major, kind, rows, k_major) in enumerate(
+            (
+                (t.a, p.row_major_a, p.a, self.tile_m // self.cluster_n, p.row_major_a),
+                (t.b, p.row_major_b, p.b, self.tile_n // self.cluster_m, not p.row_major_b),
+            )
+        ):
+            outer, inner = (1, 2) if row_major else (2, 1)
+            size = BYTES[kind]
+            box = (128 // size, rows, 1) if k_major else (64, 64, 1)
+            driver.encode_tensor_map(
+                base + 128 * i,
+                x.data_ptr(),
+                (x.shape[inner], x.shape[outer], x.shape[0]),
+                (size * x.stride(outer), size * x.stride(0)),
+                box,
+                {1: driver.UINT8, 2: driver.BITS16, 4: driver.TFLOAT32}[size],
+            )
+        if self.store_box:
+            size, row_bytes = BYTES[p.d], self.slab_row_bytes()
+            driver.encode_tensor_map(
+                base + 256,
+                t.d.data_ptr(),
+                (t.d.shape[2], t.d.shape[1], t.d.shape[0]),
+                (size * t.d.stride(1), size * t.d.stride(0)),
+                (row_bytes // size, 64, 1),
+                {1: driver.UINT8, 2: driver.BITS16, 4: driver.UINT32}[size],
+                driver.SWIZZLES[row_bytes],
+            )
+        return maps
+
+    def launcher(self, kernel, t, sms, stream, workspace=None):
+        p, a = t.p, t.args()
+        a.band, a.band_columns = self.band, int(self.band_columns)
+        a.splits = min(self.splits, -(-p.k // self.tile_k()))
+        if self.split_k:
+            a.partials, a.counters = workspace.pointers(*self.workspace(p))
+        cluster = self.cluster_m * self.cluster_n
+        grid = min(self.tiles(p) * a.splits, sms * self.blocks_per_sm // cluster) * cluster
+        return kernel.launcher_with((max(grid, cluster), 1, 1), (self.maps(t), a), stream, cluster, self.overlap)
+
+
+@dataclass(frozen=True)
+class Skinny:
+    type_a: str = "bf16"
+    type_b: str = "bf16"
+    type_d: str = "bf16"
+    row_major_a: bool = True
+    row_major_b: bool = False
+    rows: int = 16
+    columns: int = 16
+    warps: int = 16
+    stages: int = 8
+    blocks_per_sm: int = 1
+    pairs: bool = True
+    split_k: bool = False
+    scaling: int = 0
+    grouping: int = 0
+    epilogue: tuple = ()
+    splits: int = 1  # the host's choices
+    overlap: bool = True
+    architecture: str = "sm_90a"
+
+    def source(self):
+        return _source(self, "skinny", ("splits", "overlap", "architecture"))
+
+    def arch(self):
+        return self.architecture
+
+    def name(self):
+        parts = [f"skinny {self.rows}x{self.columns}", f"w{self.warps}", f"s{self.stages}"]
+        parts += [f"b{self.blocks_per_sm}"] if self.blocks_per_sm > 1 else []
+        return " ".join(parts + ([f"split{self.splits}"] if self.split_k else []))
+
+    # The launch facts of kernels/cuda/gemm/skinny/gemm.cuh.
+    def threads(self):
+        return 32 * self.warps
+
+    def shared_bytes(self):
+        return self.warps * self.stages * self.columns * 64 + 2 * self.warps * self.columns * 64 + 16
+
+    def fits(self):
+        return self.shared_bytes() * self.blocks_per_sm <= 233472 - 1024 * self.blocks_per_sm
+
+    def items(self, p):
+        return -(-p.n // self.columns) * p.batch * self.splits
+
+    def workspace(self, p):
+        return self.items(p) * self.columns * 64, self.items(p) // self.splits
+
+    def launcher(self, kernel, t, sms, stream, workspace=None):
+        a = t.args()
+        a.splits = self.splits
+        if self.split_k:
+            a.partials, a.counters = workspace.pointers(*self.workspace(t.p))
+        grid = min(self.items(t.p), sms * self.blocks_per_sm)
+        return kernel.launcher_with((grid, 1, 1), (a,), stream, overlap=self.overlap)
+
+
+@dataclass(frozen=True)
+class Portable:
+    type_a: str = "bf16"
+    type_b: str = "bf16"
+    type_d: str = "bf16"
+    row_major_a: bool = True
+    row_major_b: bool = False
+    tile_m: int = 128
+    tile_n: int = 128
+    warps_m: int = 2
+    warps_n: int = 4
+    stages: int = 4
+    blocks_per_sm: int = 1
+    aligned: bool = True
+    pairs: bool = True
+    three_products: bool = False
+    split_k: bool = False
+    scaling: int = 0
+    grouping: int = 0
+    epilogue: tuple = ()
+    band: int = 8  # the host's choices
+    band_columns: bool = False
+    splits: int = 1
+    overlap: bool = False
+    architecture: str = "sm_80"
+
+    def source(self):
+        return _source(self, "portable", ("band", "band_columns", "splits", "overlap", "architecture"))
+
+    def arch(self):
+        return self.architecture
+
+    def name(self):
+        parts = [f"portable {self.tile_m}x{self.tile_n}", f"w{self.warps_m}x{self.warps_n}", f"s{self.stages}"]
+        parts += [f"b{self.blocks_per_sm}"] if self.blocks_per_sm > 1 else []
+        parts += [f"split{self.splits}"] if self.split_k else []
+        return " ".join(parts + ([] if self.aligned else ["unaligned"]))
+
+    # The launch facts of kernels/cuda/gemm/portable/layout.cuh.
+    def threads(self):
+        return 32 * self.warps_m * self.warps_n
+
+    def shared_bytes(self):
+        def operand(tile, along_k):
+            if along_k or BYTES[self.type_a] != 2:
+                return tile * (64 + 16)
+            return 32 * (2 * tile + 16)
+
+        stage = operand(self.tile_m, self.row_major_a) + operand(self.tile_n, not self.row_major_b)
+        return self.stages * stage + 16
+
+    def fits(self):
+        return self.shared_bytes() <= 101376
+
+    def tiles(self, p):
+        tiles_n = -(-p.n // self.tile_n)
+        if p.grouping:
+            return tiles_n * sum(-(-r // self.tile_m) for r in p.group_rows)
+        return tiles_n * -(-p.m // self.tile_m) * p.batch
+
+    def workspace(self, p):
+        return 4 * self.tiles(p) * self.splits * self.tile_m * self.tile_n, self.tiles(p)
+
+    def launcher(self, kernel, t, sms, stream, workspace=None):
+        a = t.args()
+        a.band, a.band_columns, a.splits = self.band, int(self.band_columns), self.splits
+        if self.split_k:
+            a.partials, a.counters = workspace.pointers(*self.workspace(t.p))
+        grid = max(1, self.tiles(t.p) * self.splits)
+        return kernel.launcher_with((grid, 1, 1), (a,), stream, overlap=self.overlap)

@@ -1,0 +1,215 @@
+// The epilogue: the operations of cfg::kEpilogue on one slab of a tile, in registers.
+//
+// A slab is a row block of kColumns columns as the matrix products leave it (m16n8 tiles of mma and wgmma alike): v[4j]
+// and v[4j + 1] are the thread's first row, columns 8j and 8j + 1 after its own first column; v[4j + 2] and v[4j + 3] the
+// same columns of its second row, eight rows below. What the operations read is loaded ahead (`Operands`), so that one
+// slab's memory latency hides behind the slab before it.
+#pragma once
+
+#include "types.cuh"
+
+namespace ts::gemm {
+
+// Where a thread's part of a slab lies in the problem. The limits are the first row and column that do not exist.
+struct Place {
+  int row, column;
+  int row_limit, column_limit;
+  i64 batch;    // entry of d and of tensors and vectors over m
+  i64 batch_n;  // entry of vectors over n: b's
+};
+
+constexpr bool is_gate(int operation) {
+  return operation >= TS_GEMM_GATE_SILU && operation <= TS_GEMM_GATE_SIGMOID;
+}
+constexpr bool is_tensor(int operation) {
+  return operation == TS_GEMM_ADD || operation == TS_GEMM_MULTIPLY;
+}
+constexpr bool is_column_vector(int operation) {
+  return operation == TS_GEMM_BIAS_N || operation == TS_GEMM_SCALE_N;
+}
+constexpr bool is_row_vector(int operation) {
+  return operation == TS_GEMM_BIAS_M || operation == TS_GEMM_SCALE_M;
+}
+constexpr bool any_gate() {
+  for (int i = 0; i < cfg::kEpilogueLength; ++i) {
+    if (is_gate(cfg::kEpilogue[i])) return true;
+  }
+  return false;
+}
+constexpr int column_readers() {
+  int readers = 0;
+  for (int i = 0; i < cfg::kEpilogueLength; ++i)
+    readers += is_tensor(cfg::kEpilogue[i]) || is_column_vector(cfg::kEpilogue[i]);
+  return readers;
+}
+constexpr bool kGated = any_gate();
+constexpr bool gate_last() {
+  for (int i = 0; i < cfg::kEpilogueLength; ++i) {
+    const bool amax_follows = i + 2 == cfg::kEpilogueLength && cfg::kEpilogue[i + 1] == TS_GEMM_AMAX;
+    if (is_gate(cfg::kEpilogue[i]) && i + 1 != cfg::kEpilogueLength && !amax_follows) return false;
+    if (cfg::kEpilogue[i] == TS_GEMM_AMAX && i + 1 != cfg::kEpilogueLength) return false;
+  }
+  return true;
+}
+static_assert(cfg::kEpilogueLength <= TS_GEMM_EPILOGUE_MAX, "the epilogue has at most 8 operations");
+static_assert(gate_last(), "a gate is the last operation but for amax, and amax is the last of all");
+
+// What operation I reads for one slab.
+template <int I, int kColumns, bool kPresent = (I < cfg::kEpilogueLength)>
+struct Operands {
+  TS_DEVICE void load(const TsCudaGemmArgs&, const Place&) {}
+  TS_DEVICE void apply(const TsCudaGemmArgs&, const Place&, float (&)[kColumns / 2]) {}
+};
+
+TS_DEVICE float sigmoid(float x) {
+  return rcp_approx(1.0f + exp2_approx(-kLog2e * x));
+}
+// bf16 and fp8 outputs round away the error of the hardware's tanh (2^-11), others get the exact one.
+TS_DEVICE float tanh_of(float x) {
+  if constexpr (cfg::kTypeD == TS_GEMM_BF16 || bytes_of(cfg::kTypeD) == 1) {
+    float y;
+    asm("tanh.approx.f32 %0, %1;" : "=f"(y) : "f"(x));
+    return y;
+  } else {
+    return tanh_exact(x);
+  }
+}
+TS_DEVICE float gelu(float x) {
+  return 0.5f * x * (1.0f + erff(x * 0.70710678118654752f));
+}
+TS_DEVICE float gelu_tanh(float x) {
+  const float inner = x * fmaf(0.79788456080286536f * 0.044715f * x, x, 0.79788456080286536f);
+  const float half = 0.5f * x;
+  return fmaf(half, tanh_of(inner), half);
+}
+
+template <int kOperation>
+TS_DEVICE float activate(float x, const TsCudaGemmOperand& operand) {
+  if constexpr (kOperation == TS_GEMM_RELU) return x < 0.0f ? 0.0f : x;
+  if constexpr (kOperation == TS_GEMM_GELU || kOperation == TS_GEMM_GATE_GELU) return gelu(x);
+  if constexpr (kOperation == TS_GEMM_GELU_TANH || kOperation == TS_GEMM_GATE_GELU_TANH) return gelu_tanh(x);
+  if constexpr (kOperation == TS_GEMM_SILU || kOperation == TS_GEMM_GATE_SILU) return x * sigmoid(x);
+  if constexpr (kOperation == TS_GEMM_SIGMOID || kOperation == TS_GEMM_GATE_SIGMOID) return sigmoid(x);
+  if constexpr (kOperation == TS_GEMM_TANH) return tanh_of(x);
+  if constexpr (kOperation == TS_GEMM_CLAMP)
+    return x < operand.value ? operand.value : (x > operand.limit ? operand.limit : x);
+}
+
+template <int I, int kColumns>
+struct Operands<I, kColumns, true> {
+  static constexpr int kOperation = cfg::kEpilogue[I];
+  static constexpr int kType = cfg::kEpilogueTypes[I];
+  static constexpr int kPairs = kColumns / 8;  // of a thread in a row
+  static constexpr int kLoads = is_tensor(kOperation)          ? 2 * kPairs
+                                : is_column_vector(kOperation) ? kPairs
+                                : is_row_vector(kOperation)    ? 2
+                                                               : 1;
+  Pair<kType> loaded[kLoads];
+  Operands<I + 1, kColumns> rest;
+
+  TS_DEVICE void load(const TsCudaGemmArgs& args, const Place& place) {
+    const TsCudaGemmOperand& operand = args.epilogue[I];
+    const i64 batch = is_column_vector(kOperation) ? place.batch_n : place.batch;
+    const char* const base = static_cast<const char*>(operand.data) + batch * operand.batch_stride * bytes_of(kType);
+    if constexpr (is_tensor(kOperation)) {
+      const bool wanted = kOperation != TS_GEMM_ADD || operand.value != 0.0f;
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        const int row = place.row + 8 * r;
+        const char* const at = base + (row * operand.row_stride + place.column) * bytes_of(kType);
+        const int count = wanted && row < place.row_limit ? place.column_limit - place.column : 0;
+#pragma unroll
+        for (int j = 0; j < kPairs; ++j) {
+          loaded[r * kPairs + j] = load_pair<kType, cfg::kPairs>(at + 8 * j * bytes_of(kType), count - 8 * j);
+        }
+      }
+    } else if constexpr (is_column_vector(kOperation)) {
+#pragma unroll
+      for (int j = 0; j < kPairs; ++j) {
+        const int column = place.column + 8 * j;
+        loaded[j] = load_pair<kType, cfg::kPairs>(base + column * bytes_of(kType), place.column_limit - column);
+      }
+    } else if constexpr (is_row_vector(kOperation)) {
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        const int row = place.row + 8 * r;
+        loaded[r] = load_pair<kType, false>(base + row * bytes_of(kType), row < place.row_limit ? 1 : 0);
+      }
+    }
+    rest.load(args, place);
+  }
+
+  // A gate leaves its result in the even places.
+  TS_DEVICE void apply(const TsCudaGemmArgs& args, const Place& place, float (&v)[kColumns / 2]) {
+    const TsCudaGemmOperand& operand = args.epilogue[I];
+    if constexpr (kOperation == TS_GEMM_AMAX) {
+      float most = 0.0f;
+#pragma unroll
+      for (int i = 0; i < kColumns / 2; i += kGated ? 2 : 1) {
+        const bool inside = place.row + 8 * (i >> 1 & 1) < place.row_limit &&
+                            place.column + 8 * (i >> 2) + (i & 1) < place.column_limit;
+        most = inside ? fmaxf(most, fabsf(v[i])) : most;
+      }
+#pragma unroll
+      for (int lanes = 16; lanes > 0; lanes /= 2) most = fmaxf(most, __shfl_xor_sync(0xffffffffu, most, lanes));
+      // The order of floats that are not negative is that of their bits.
+      if (threadIdx.x % 32 == 0) atomicMax(static_cast<unsigned int*>(operand.data), __float_as_uint(most));
+    } else if constexpr (is_gate(kOperation)) {
+#pragma unroll
+      for (int i = 0; i < kColumns / 2; i += 2) v[i] = activate<kOperation>(v[i], operand) * v[i + 1];
+    } else {
+#pragma unroll
+      for (int i = 0; i < kColumns / 2; i += 2) {
+        const int r = i >> 1 & 1, j = i >> 2;
+        if constexpr (is_tensor(kOperation) || is_column_vector(kOperation)) {
+          float low, high;
+          unpack<kType>(loaded[(is_tensor(kOperation) ? r * kPairs : 0) + j], low, high);
+          if constexpr (kOperation == TS_GEMM_ADD) {
+            v[i] = fmaf(operand.value, low, v[i]);
+            v[i + 1] = fmaf(operand.value, high, v[i + 1]);
+          } else if constexpr (kOperation == TS_GEMM_BIAS_N) {
+            v[i] += low;
+            v[i + 1] += high;
+          } else {
+            v[i] *= low;
+            v[i + 1] *= high;
+          }
+        } else if constexpr (is_row_vector(kOperation)) {
+          float value, unused;
+          unpack<kType>(loaded[r], value, unused);
+          v[i] = kOperation == TS_GEMM_BIAS_M ? v[i] + value : v[i] * value;
+          v[i + 1] = kOperation == TS_GEMM_BIAS_M ? v[i + 1] + value : v[i + 1] * value;
+        } else {
+          v[i] = activate<kOperation>(v[i], operand);
+          v[i + 1] = activate<kOperation>(v[i + 1], operand);
+        }
+      }
+    }
+    rest.apply(args, place, v);
+  }
+};
+
+// Writes a slab straight to memory, with any strides: what lies beyond the limits is left alone.
+template <int kColumns>
+TS_DEVICE void store_slab(const TsCudaGemmArgs& args, const Place& place, const float (&v)[kColumns / 2]) {
+  constexpr int kBytes = bytes_of(cfg::kTypeD);
+#pragma unroll
+  for (int r = 0; r < 2; ++r) {
+    const int row = place.row + 8 * r;
+    char* const out = static_cast<char*>(args.d) + (place.batch * args.d_batch_stride + row * args.d_stride +
+                                                    (kGated ? place.column / 2 : place.column)) *
+                                                       kBytes;
+    const int count = row < place.row_limit ? place.column_limit - place.column : 0;
+#pragma unroll
+    for (int j = 0; j < kColumns / 8; ++j) {
+      const Pair<cfg::kTypeD> pair = pack_pair<cfg::kTypeD>(v[4 * j + 2 * r], v[4 * j + 2 * r + 1]);
+      if constexpr (kGated) {
+        if (8 * j < count) store_bits<kBytes>(out + 4 * j * kBytes, pair.words[0]);
+      } else {
+        store_pair<cfg::kTypeD, cfg::kPairs>(out + 8 * j * kBytes, pair, count - 8 * j);
+      }
+    }
+  }
+}
+
+}  // namespace ts::gemm

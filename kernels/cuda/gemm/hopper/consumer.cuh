@@ -1,0 +1,302 @@
+// A consumer warpgroup: multiplies the stages of one tile after another and finishes the tiles.
+//
+// Cooperative warpgroups share a tile by rows; with kPingPong each has every second tile of the block for itself, and one
+// finishes its tile while the other multiplies.
+#pragma once
+
+#include "../partials.cuh"
+#include "layout.cuh"
+
+namespace ts::gemm {
+
+struct Consumer {
+  const Shared& shared;
+  const TsCudaGemmMaps& maps;
+  const TsCudaGemmArgs& args;
+  int warpgroup;
+  u32 rank;
+  RingPlace place;
+  float factor;        // alpha and the tensors' scales
+  u32 slab_count = 0;  // slabs given to the copy engine
+
+  TS_DEVICE int thread() const { return threadIdx.x % 128; }
+  TS_DEVICE int tile_warpgroup() const { return cfg::kPingPong ? 0 : warpgroup; }
+  TS_DEVICE int barrier() const { return 1 + warpgroup; }
+
+  TS_DEVICE void release(u32 stage) const {
+    if constexpr (kCluster == 1) {
+      if (thread() == 0) mbarrier_arrive(shared.empty(stage));
+    } else {
+      // To every block that copies into this one: those of its row and column of the cluster.
+      const u32 to = thread();
+      if (to < kCluster && (to % cfg::kClusterM == rank % cfg::kClusterM || to / cfg::kClusterM == rank / cfg::kClusterM))
+        mbarrier_arrive_at(shared.empty(stage), to);
+    }
+  }
+
+  // The products of one stage, issued and committed. `accumulate`: whether the first adds to the sums.
+  TS_DEVICE void issue(Sum (&sums)[kRowBlocks][kSums], u32 stage, int accumulate) const {
+    const u32 address_a = uniform(shared.tile_a(stage) + tile_warpgroup() * kRowBlocks * 64 * 128);
+    const u32 address_b = uniform(shared.tile_b(stage));
+    const u64 a = kMnMajorA ? descriptor_n_major(address_a, kColumnBytes) : descriptor_k_major(address_a);
+    const u64 b = kMnMajorB ? descriptor_n_major(address_b, kColumnBytes) : descriptor_k_major(address_b);
+    constexpr int kStepA = kMnMajorA ? 128 : 2, kStepB = kMnMajorB ? 128 : 2;  // in units of 16 bytes
+#pragma unroll
+    for (int rb = 0; rb < kRowBlocks; ++rb) pin_sums(sums[rb]);
+    wgmma_fence();
+#pragma unroll
+    for (int step = 0; step < kStepsOfTile; ++step) {
+#pragma unroll
+      for (int rb = 0; rb < kRowBlocks; ++rb) {
+        Product<cfg::kTileN>::multiply(sums[rb], a + step * kStepA + rb * 512, b + step * kStepB,
+                                       step == 0 ? accumulate : 1);
+      }
+    }
+    wgmma_commit();
+#pragma unroll
+    for (int rb = 0; rb < kRowBlocks; ++rb) pin_sums(sums[rb]);
+  }
+
+  // All steps of a tile but for the last wait; returns the stage that is still being read.
+  TS_DEVICE u32 multiply(const Tile& t, Sum (&sums)[kRowBlocks][kSums]) {
+    u32 previous = 0;
+    for (int s = 0; s < t.steps; ++s) {
+      mbarrier_wait(shared.full(place.index), place.phase);
+      issue(sums, place.index, s != 0);
+      if (s != 0) {
+        wgmma_wait<1>();
+        release(previous);
+      }
+      previous = place.index;
+      place.advance();
+    }
+    return previous;
+  }
+
+  // The same with sums that leave the tensor cores after every step, which is 128 of k: fp8 products are added up there
+  // with few bits. With block scales each step is scaled on its way.
+  TS_DEVICE void multiply_promoted(const Tile& t, Sum (&sums)[kRowBlocks][kSums]) {
+    constexpr bool kBlocks = cfg::kScaling == TS_GEMM_SCALE_BLOCK;
+    static_assert(!kBlocks || 128 % cfg::kTileN == 0, "block scales: the tile's columns divide 128");
+    const float* scale_a[kRowBlocks][2];
+    const float* scale_b = nullptr;
+    bool inside[kRowBlocks][2];
+    float next[kRowBlocks][2] = {}, next_b = 1.0f;
+    if constexpr (kBlocks) {
+      const i64 batch_a = cfg::kGrouping == TS_GEMM_CONTIGUOUS ? 0 : t.batch;
+      scale_b = args.scale_b + t.batch * args.scale_b_batch_stride + t.column / 128 * args.scale_b_row_stride +
+                t.step * args.scale_b_block_stride;
+#pragma unroll
+      for (int i = 0; i < 2 * kRowBlocks; ++i) {
+        const int row = t.row + tile_warpgroup() * kWarpgroupRows + i / 2 * 64 + thread() / 32 * 16 + i % 2 * 8 +
+                        thread() % 32 / 4;
+        inside[i / 2][i % 2] = row < t.row_limit;
+        scale_a[i / 2][i % 2] = args.scale_a + batch_a * args.scale_a_batch_stride +
+                                (t.row_offset + row) * args.scale_a_row_stride + t.step * args.scale_a_block_stride;
+      }
+    }
+    auto load_scales = [&](int s) {
+      if constexpr (kBlocks) {
+        next_b = __ldg(scale_b + s * args.scale_b_block_stride);
+#pragma unroll
+        for (int i = 0; i < 2 * kRowBlocks; ++i)
+          next[i / 2][i % 2] = inside[i / 2][i % 2] ? __ldg(scale_a[i / 2][i % 2] + s * args.scale_a_block_stride) : 0.0f;
+      }
+    };
+    load_scales(0);
+#pragma unroll
+    for (int rb = 0; rb < kRowBlocks; ++rb) {
+#pragma unroll
+      for (int i = 0; i < kSums; ++i) sums[rb][i] = 0;
+    }
+    for (int s = 0; s < t.steps; ++s) {
+      float scale[kRowBlocks][2];
+#pragma unroll
+      for (int i = 0; i < 2 * kRowBlocks; ++i) scale[i / 2][i % 2] = kBlocks ? next[i / 2][i % 2] * next_b : 1.0f;
+      Sum fresh[kRowBlocks][kSums];
+      mbarrier_wait(shared.full(place.index), place.phase);
+      issue(fresh, place.index, 0);
+      if (s + 1 < t.steps) load_scales(s + 1);
+      wgmma_wait<0>();
+#pragma unroll
+      for (int rb = 0; rb < kRowBlocks; ++rb) pin_sums(fresh[rb]);
+      release(place.index);
+      place.advance();
+#pragma unroll
+      for (int rb = 0; rb < kRowBlocks; ++rb) {
+#pragma unroll
+        for (int i = 0; i < kSums; ++i) {
+          sums[rb][i] = kBlocks ? fmaf(fresh[rb][i], scale[rb][i >> 1 & 1], sums[rb][i]) : sums[rb][i] + fresh[rb][i];
+        }
+      }
+    }
+  }
+
+  TS_DEVICE Place place_of(const Tile& t, int piece) const {
+    const int row = t.row_offset + t.row + tile_warpgroup() * kWarpgroupRows + piece / kSlabs * 64 + thread() / 32 * 16;
+    const i64 batch = cfg::kGrouping == TS_GEMM_CONTIGUOUS ? 0 : t.batch;
+    return {row + thread() % 32 / 4,
+            t.column + piece % kSlabs * kSlabColumns + 2 * (thread() & 3),
+            t.row_offset + t.row_limit,
+            args.n,
+            batch,
+            t.batch};
+  }
+
+  // Puts a slab into shared memory, swizzled as the copy engine expects, and starts its copy to d. The thread that starts
+  // copies sees to it that the buffer of the next slab is free before the others pass the barrier.
+  TS_DEVICE void store_as_box(const Tile& t, int piece, const float (&v)[kSlabColumns / 2]) {
+    const u32 slab = shared.slab(warpgroup, slab_count & 1);
+    ++slab_count;
+    if constexpr (kBytesD == 2 && !kGated) {
+      write_slab_matrices(slab, v);
+    } else {
+      write_slab(slab, v);
+    }
+    fence_proxy_async();
+    if (thread() == 0) store_wait_read<0>();
+    named_barrier_sync(barrier(), 128);
+    if (thread() == 0) {
+      const int column = t.column + piece % kSlabs * kSlabColumns;
+      const int row = t.row_offset + t.row + tile_warpgroup() * kWarpgroupRows + piece / kSlabs * 64;
+      store_box(&maps.d, slab, kGated ? column / 2 : column, row, cfg::kGrouping == TS_GEMM_CONTIGUOUS ? 0 : t.batch);
+      store_commit();
+    }
+  }
+
+  static constexpr int kSlabChunks = kSlabRowBytes / 16;
+  // The place of 16-byte chunk 0 of a row, exclusive-or'ed with the number of any other.
+  static TS_DEVICE int swizzle(int row) {
+    return (kSlabRowBytes == 128 ? row : (kSlabRowBytes == 64 ? row >> 1 : row >> 2)) & (kSlabChunks - 1);
+  }
+
+  // 16-bit elements: four matrices of 8 x 8 at a time, the two row halves of two neighbouring 8-column tiles.
+  TS_DEVICE void write_slab_matrices(u32 slab, const float (&v)[kSlabColumns / 2]) const {
+    const int row = thread() / 32 * 16 + thread() % 16;
+    const u32 line = slab + row * kSlabRowBytes;
+    const u32 chunk = (swizzle(row) ^ (thread() >> 4 & 1)) << 4;
+#pragma unroll
+    for (int j = 0; j < kSlabColumns / 8; j += 2) {
+      const float* const x = v + 4 * j;
+      asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(line + (chunk ^ (j << 4))),
+                   "r"(pack_pair<cfg::kTypeD>(x[0], x[1]).words[0]), "r"(pack_pair<cfg::kTypeD>(x[2], x[3]).words[0]),
+                   "r"(pack_pair<cfg::kTypeD>(x[4], x[5]).words[0]), "r"(pack_pair<cfg::kTypeD>(x[6], x[7]).words[0])
+                   : "memory");
+    }
+  }
+
+  // Any element: pair by pair; a gate's results one by one.
+  TS_DEVICE void write_slab(u32 slab, const float (&v)[kSlabColumns / 2]) const {
+    constexpr int kStride = (kGated ? 4 : 8) * kBytesD;  // between a thread's neighbouring 8-column tiles
+    const int first = (thread() & 3) * (kGated ? 1 : 2) * kBytesD;
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const int row = thread() / 32 * 16 + thread() % 32 / 4 + 8 * r;
+      const u32 line = slab + row * kSlabRowBytes + (first & 15);
+      const u32 chunk = (swizzle(row) << 4) ^ (first & ~15);
+#pragma unroll
+      for (int j = 0; j < kSlabColumns / 8; ++j) {
+        const Pair<cfg::kTypeD> pair = pack_pair<cfg::kTypeD>(v[4 * j + 2 * r], v[4 * j + 2 * r + 1]);
+        const u32 at = line + (chunk ^ (j * kStride & ~15)) + (j * kStride & 15);
+        constexpr int kPiece = kBytesD * (kGated ? 1 : 2);
+        if constexpr (kPiece == 8) {
+          asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(at), "r"(pair.words[0]), "r"(pair.words[1]) : "memory");
+        } else if constexpr (kPiece == 4) {
+          asm volatile("st.shared.b32 [%0], %1;" ::"r"(at), "r"(pair.words[0]) : "memory");
+        } else if constexpr (kPiece == 2) {
+          asm volatile("{ .reg .b16 x; cvt.u16.u32 x, %1; st.shared.b16 [%0], x; }" ::"r"(at), "r"(pair.words[0])
+                       : "memory");
+        } else {
+          asm volatile("st.shared.u8 [%0], %1;" ::"r"(at), "r"(pair.words[0]) : "memory");
+        }
+      }
+    }
+  }
+
+  TS_DEVICE void finish(const Tile& t, const Sum (&sums)[kRowBlocks][kSums], Operands<0, kSlabColumns>& operands) {
+    // A group's last rows may be followed by another group's, which a box would overwrite.
+    const bool whole = cfg::kGrouping == TS_GEMM_UNGROUPED || t.row + cfg::kTileM <= t.row_limit;
+#pragma unroll
+    for (int piece = 0; piece < kRowBlocks * kSlabs; ++piece) {
+      Operands<0, kSlabColumns> next;
+      if (piece + 1 < kRowBlocks * kSlabs) next.load(args, place_of(t, piece + 1));
+      const Place here = place_of(t, piece);
+      float v[kSlabColumns / 2];
+#pragma unroll
+      for (int i = 0; i < kSlabColumns / 2; ++i) {
+        const Sum sum = sums[piece / kSlabs][piece % kSlabs * (kSlabColumns / 2) + i];
+        v[i] = result_of(sum, factor);
+      }
+      operands.apply(args, here, v);
+      if (cfg::kStoreBox && whole)
+        store_as_box(t, piece, v);
+      else
+        store_slab<kSlabColumns>(args, here, v);
+      operands = next;
+    }
+  }
+
+  TS_DEVICE bool find_next(TileWalk& walk, int& item, Tile& t) {
+    const int stride = gridDim.x / kCluster;
+    if constexpr (cfg::kPingPong) {
+      if (!walk.find(item += stride, rank, t)) return false;
+      place.skip(t.steps);
+    }
+    return walk.find(item += stride, rank, t);
+  }
+
+  TS_DEVICE void run() {
+    factor = args.alpha;
+    if constexpr (cfg::kScaling == TS_GEMM_SCALE_TENSOR) {
+      if (args.scale_a != nullptr) factor *= *args.scale_a;
+      if (args.scale_b != nullptr) factor *= *args.scale_b;
+    }
+    TileWalk walk(args);
+    Tile t, next;
+    int item = blockIdx.x / kCluster;
+    bool more = walk.find(item, rank, t);
+    if (cfg::kPingPong && warpgroup == 1 && more) {
+      place.skip(t.steps);
+      more = walk.find(item += gridDim.x / kCluster, rank, t);
+    }
+    u32 turn = 0;
+    while (more) {
+      if constexpr (cfg::kPingPong) {
+        // The first warpgroup's first turn is free; afterwards each waits for the other's last products to be issued.
+        mbarrier_wait(shared.turn(warpgroup), warpgroup == 0 ? turn ^ 1 : turn);
+        turn ^= 1;
+      }
+      Sum sums[kRowBlocks][kSums];
+      Operands<0, kSlabColumns> operands;
+      u32 last = 0;
+      if constexpr (kPromote)
+        multiply_promoted(t, sums);
+      else
+        last = multiply(t, sums);
+      if (cfg::kPingPong && thread() % 32 == 0) mbarrier_arrive(shared.turn(1 - warpgroup));
+      // What the end of the tile needs, and the next tile, are found out while the last products run.
+      operands.load(args, place_of(t, 0));
+      more = find_next(walk, item, next);
+      if constexpr (!kPromote) {
+        wgmma_wait<0>();
+#pragma unroll
+        for (int rb = 0; rb < kRowBlocks; ++rb) pin_sums(sums[rb]);
+        release(last);
+      }
+      bool mine = true;
+      if constexpr (cfg::kSplitK) {
+        const int first_row = t.row + tile_warpgroup() * kWarpgroupRows + thread() / 32 * 16;
+        u32 wanted = 0;
+        for (int rb = 0; rb < kRowBlocks; ++rb) wanted |= first_row + 64 * rb < t.row_limit ? 1u << rb : 0u;
+        const int unit = (t.index * kCluster + static_cast<int>(rank)) * kTileWarpgroups + tile_warpgroup();
+        mine = join_parts<128>(args, unit, t.split, thread(), wanted, shared.flag(warpgroup),
+                               [this] { named_barrier_sync(barrier(), 128); }, sums);
+      }
+      if (mine) finish(t, sums, operands);
+      t = next;
+    }
+    if (cfg::kStoreBox && thread() == 0) store_wait_done();
+  }
+};
+
+}  // namespace ts::gemm

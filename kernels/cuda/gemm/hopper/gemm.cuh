@@ -1,0 +1,68 @@
+// GEMM for Hopper (sm_90a): warp-specialised, persistent, fed by the tensor copy engine.
+//
+// Configuration, defined in namespace ts::cfg before this file is included (constexpr; int unless said otherwise; type,
+// operation, scaling and grouping numbers are those of gemm_abi.h):
+//   kTypeA, kTypeB, kTypeD      element types
+//   kRowMajorA, kRowMajorB (bool)   8-bit and tf32 operands: a row-major, b column-major
+//   kTileM, kTileN              the tile; kTileN a multiple of 16 up to 256, kTileM at most 256
+//   kWarpgroups                 consumer warpgroups, 1..3
+//   kPingPong (bool)            two warpgroups with a tile each, taking turns; else they share a tile's rows. A warpgroup
+//                               has 64 or 128 rows (64 * kRowBlocks)
+//   kStages                     tiles of 128 bytes of k in flight
+//   kClusterM, kClusterN        blocks that share tiles of b (neighbours along m) or of a (along n) by multicast
+//   kBlocksPerSm                blocks that share an SM
+//   kStoreBox (bool)            d is written by the copy engine: it has a tensor map, and the columns of a row are a
+//                               multiple of 16 bytes (the engine would write the rest of the last 16). Else element by
+//                               element, at any alignment
+//   kPairs (bool)               n is even and d's and the epilogue's pointers and strides are multiples of two elements
+//   kSplitK (bool)              k may be split (args.splits)
+//   kPromote (bool)             fp8: sums leave the tensor cores every 128 of k, for accuracy
+//   kScaling, kGrouping
+//   kEpilogueLength, kEpilogue[], kEpilogueTypes[]   operations and what they read; the arrays have at least one element
+//
+// Launch facts: kThreads threads, kSharedBytes of dynamic shared memory (layout.cuh), clusters of kClusterM * kClusterN
+// blocks, a grid of min(work items * kCluster, SMs * kBlocksPerSm) blocks, a multiple of kCluster. Work items:
+//   splits * batch * ceil(m / (kTileM * kClusterM)) * ceil(n / (kTileN * kClusterN)); with groups, the sum over the groups,
+//   or any larger number. The kernel may be launched to overlap the kernel before it (programmatic stream serialisation).
+// Tensor maps (zero fill; 128-byte swizzle but for d), dimensions innermost first, rows of contiguous groups all together:
+//   a  row-major {k, m, batch}, box {kTileK, kTileM / kClusterN, 1}; column-major {m, k, batch}, box {64, 64, 1}
+//   b  column-major {k, n, batch}, box {kTileK, kTileN / kClusterM, 1}; row-major {n, k, batch}, box {64, 64, 1}
+//   d  {columns, m, batch}, box {kSlabRowBytes / size of an element, 64, 1}, swizzle of kSlabRowBytes bytes
+// float32 operands have maps of type tfloat32, which rounds them. Pointers and strides of what has a map are multiples
+// of 16 bytes.
+#pragma once
+
+#include "consumer.cuh"
+#include "producer.cuh"
+
+extern "C" __global__ void __launch_bounds__(ts::gemm::kThreads, ts::cfg::kBlocksPerSm)
+    ts_gemm(const __grid_constant__ TsCudaGemmMaps maps, const __grid_constant__ TsCudaGemmArgs args) {
+  extern __shared__ unsigned char dynamic_shared[];
+  using namespace ts::gemm;
+  Shared shared{(ts::smem_address(dynamic_shared) + 1023u) & ~1023u};
+  const ts::u32 rank = kCluster > 1 ? cluster_rank() : 0;
+  if (threadIdx.x == 0) shared.init_barriers();
+  if constexpr (kCluster > 1)
+    cluster_sync();
+  else
+    __syncthreads();
+  wait_for_previous_kernel();
+  let_next_kernel_start();
+  const int warpgroup = static_cast<int>(ts::uniform(threadIdx.x / 128));
+  if (warpgroup == 0) {
+    ts::shrink_registers<kProducerRegisters>();
+    if (threadIdx.x == 0) {
+      Producer producer{shared, maps, rank};
+      producer.run(args);
+    }
+  } else {
+    ts::grow_registers<kConsumerRegisters>();
+    Consumer consumer{shared, maps, args, warpgroup - 1, rank};
+    consumer.run();
+  }
+  // A block stays until its neighbours have copied into it and freed its stages for the last time.
+  if constexpr (kCluster > 1) {
+    __syncwarp();
+    cluster_sync();
+  }
+}

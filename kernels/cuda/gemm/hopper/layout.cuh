@@ -1,0 +1,136 @@
+// What follows from the tile configuration: sizes, the shared-memory map, the block's threads and registers.
+//
+// Shared memory: a ring of stages, each a tile of a and a tile of b, 128 bytes of k (or, MN-major, columns of 64 elements
+// by 64 of k); then each consumer warpgroup's slabs of output; then the barriers.
+#pragma once
+
+#include "../epilogue.cuh"
+#include "../walk.cuh"
+#include "ptx.cuh"
+#include "wgmma.cuh"
+
+namespace ts::gemm {
+
+constexpr int kElementBytes = bytes_of(cfg::kTypeA);
+constexpr int kTileK = 128 / kElementBytes;
+constexpr bool kMnMajorA = !cfg::kRowMajorA;
+constexpr bool kMnMajorB = cfg::kRowMajorB;
+constexpr int kStepsOfTile = 4;  // products of 32 bytes of k in a stage
+
+constexpr int kWarpgroupRows = cfg::kPingPong ? cfg::kTileM : cfg::kTileM / cfg::kWarpgroups;
+constexpr int kRowBlocks = kWarpgroupRows / 64;
+constexpr int kSums = cfg::kTileN / 2;  // of a thread in a row block
+constexpr int kTileWarpgroups = cfg::kPingPong ? 1 : cfg::kWarpgroups;  // that work on one tile
+
+constexpr int kCluster = cfg::kClusterM * cfg::kClusterN;
+constexpr int kColumnBytes = 64 * 128;  // MN-major: 64 elements by 64 of k
+constexpr int kColumnsA = ceil_div(cfg::kTileM, 64);
+constexpr int kColumnsB = ceil_div(cfg::kTileN, 64);
+constexpr int kBytesA = kMnMajorA ? kColumnsA * kColumnBytes : cfg::kTileM * 128;
+constexpr int kBytesB = kMnMajorB ? kColumnsB * kColumnBytes : cfg::kTileN * 128;
+constexpr int kStageBytes = kBytesA + kBytesB;
+
+// Columns of a x b that are finished together, and the bytes of a row of them in d. At most 64 columns, 32 when several
+// operations read something for every column, for the registers' sake.
+constexpr int kBytesD = bytes_of(cfg::kTypeD);
+constexpr int slab_columns() {
+  for (int columns = column_readers() > 1 ? 32 : 64; columns > 16; columns /= 2) {
+    if (cfg::kTileN % columns == 0 && columns * kBytesD / (kGated ? 2 : 1) <= 128) return columns;
+  }
+  return 16;
+}
+constexpr int kSlabColumns = slab_columns();
+constexpr int kSlabs = cfg::kTileN / kSlabColumns;
+constexpr int kSlabRowBytes = kSlabColumns * kBytesD / (kGated ? 2 : 1);
+constexpr int kSlabBytes = 64 * kSlabRowBytes;
+constexpr int kSlabBuffers = cfg::kStoreBox ? 2 : 0;  // per warpgroup
+
+constexpr int kRingOffset = 0;
+constexpr int kSlabOffset = cfg::kStages * kStageBytes;
+constexpr int kBarrierOffset = kSlabOffset + cfg::kWarpgroups * kSlabBuffers * round_up(kSlabBytes, 1024);
+constexpr int kBarriers = 2 * cfg::kStages + 2;
+constexpr int kFlagOffset = kBarrierOffset + 8 * kBarriers;
+// 1024 bytes for aligning the base to the swizzle pattern.
+constexpr int kSharedBytes = kFlagOffset + 16 + 1024;
+
+constexpr int kThreads = 128 * (cfg::kWarpgroups + 1);
+// Registers the block is launched with, and their redistribution; the sum may not exceed what the launch allotted, or
+// setmaxnreg waits for ever.
+constexpr int kEntryRegisters = 65536 / (kThreads * cfg::kBlocksPerSm) / 8 * 8;
+constexpr int kProducerRegisters = cfg::kWarpgroups == 3 ? 32 : 40;
+constexpr int kConsumerBudget =
+    ((kEntryRegisters > 248 ? 248 : kEntryRegisters) * (cfg::kWarpgroups + 1) - kProducerRegisters) / cfg::kWarpgroups /
+    8 * 8;
+constexpr int kConsumerRegisters = kConsumerBudget > 240 ? 240 : kConsumerBudget;
+
+constexpr bool kIntegers = cfg::kTypeA == TS_GEMM_S8;
+// Whether sums leave the tensor cores every 128 of k.
+constexpr bool kPromote = cfg::kPromote || cfg::kScaling == TS_GEMM_SCALE_BLOCK;
+
+static_assert(bytes_of(cfg::kTypeA) == bytes_of(cfg::kTypeB), "operands of one size");
+static_assert(kElementBytes == 2 || (cfg::kRowMajorA && !cfg::kRowMajorB),
+              "8-bit and tf32 operands must lie along k (a row-major, b column-major) on wgmma; take the portable template");
+static_assert(cfg::kTileN % 16 == 0 && cfg::kTileN <= 256, "the tile's columns are a multiple of 16, at most 256");
+static_assert(cfg::kTileM <= 256, "one copy covers at most 256 rows");
+static_assert(kRowBlocks >= 1 && kWarpgroupRows == 64 * kRowBlocks, "each warpgroup has 64 or more whole rows of 64");
+static_assert(!cfg::kPingPong || cfg::kWarpgroups == 2, "two warpgroups take turns");
+static_assert(cfg::kStages >= 2, "at least two stages: one is multiplied while another arrives");
+static_assert(cfg::kTileN / cfg::kClusterM % (kMnMajorB && cfg::kClusterM > 1 ? 64 : 8) == 0 &&
+                  cfg::kTileM / cfg::kClusterN % (kMnMajorA && cfg::kClusterN > 1 ? 64 : 8) == 0,
+              "the blocks of a cluster load whole swizzle patterns");
+static_assert(!kGated || kSlabRowBytes >= 32 || !cfg::kStoreBox, "a gated slab stored as a box has rows of 32 bytes");
+static_assert(!kPromote || (is_fp8(cfg::kTypeA) && is_fp8(cfg::kTypeB)), "promotion and block scales are for fp8");
+static_assert(kIntegers == (cfg::kTypeB == TS_GEMM_S8), "s8 goes with s8");
+static_assert(cfg::kTypeD != TS_GEMM_S32 || (kIntegers && cfg::kEpilogueLength == 0),
+              "s32 output is the plain sum of s8 products");
+static_assert(cfg::kGrouping == TS_GEMM_UNGROUPED || cfg::kGrouping == TS_GEMM_MASKED || cfg::kRowMajorA,
+              "contiguous groups need a row-major a");
+static_assert(kSharedBytes * cfg::kBlocksPerSm <= 233472 - 1024 * cfg::kBlocksPerSm,
+              "shared memory of sm_90: 228 KB, 1 KB kept per block");
+
+using TileWalk = Walk<cfg::kTileM, cfg::kTileN, kTileK, cfg::kClusterM, cfg::kClusterN>;
+
+// Addresses; all are derived from the one base.
+struct Shared {
+  u32 base;
+
+  TS_DEVICE u32 tile_a(u32 stage) const { return base + kRingOffset + stage * kStageBytes; }
+  TS_DEVICE u32 tile_b(u32 stage) const { return tile_a(stage) + kBytesA; }
+  TS_DEVICE u32 slab(int warpgroup, int buffer) const {
+    return base + kSlabOffset + (warpgroup * kSlabBuffers + buffer) * round_up(kSlabBytes, 1024);
+  }
+  TS_DEVICE u32 full(u32 stage) const { return base + kBarrierOffset + stage * 8; }
+  TS_DEVICE u32 empty(u32 stage) const { return full(cfg::kStages + stage); }
+  TS_DEVICE u32 turn(int warpgroup) const { return full(2 * cfg::kStages + warpgroup); }
+  TS_DEVICE u32 flag(int warpgroup) const { return base + kFlagOffset + 4 * warpgroup; }
+
+  TS_DEVICE void init_barriers() const {
+    for (int s = 0; s < cfg::kStages; ++s) {
+      mbarrier_init(full(s), 1);
+      // Each block that receives from this one frees the stage here too.
+      mbarrier_init(empty(s), kTileWarpgroups * (cfg::kClusterM + cfg::kClusterN - 1));
+    }
+    mbarrier_init(turn(0), 4);
+    mbarrier_init(turn(1), 4);
+    fence_mbarrier_init();
+  }
+};
+
+// A place in the ring and the parity of its current round; it runs on from tile to tile.
+struct RingPlace {
+  u32 index = 0, phase = 0;
+
+  TS_DEVICE void advance() {
+    if (++index == cfg::kStages) {
+      index = 0;
+      phase ^= 1;
+    }
+  }
+  TS_DEVICE void skip(int stages) {
+    const u32 to = index + stages;
+    phase ^= to / cfg::kStages & 1;
+    index = to % cfg::kStages;
+  }
+};
+
+}  // namespace ts::gemm

@@ -1,0 +1,67 @@
+// The producer thread: copies the tiles of a and b, one step of k after another, a ring of stages ahead of the
+// consumers.
+//
+// In a cluster each block copies its share of what the blocks need in common and multicasts it.
+#pragma once
+
+#include "layout.cuh"
+
+namespace ts::gemm {
+
+struct Producer {
+  const Shared& shared;
+  const TsCudaGemmMaps& maps;
+  u32 rank;
+  RingPlace place;
+
+  static TS_DEVICE void load(u32 destination, const void* map, u32 barrier, int c0, int c1, int c2, u32 mask, bool share) {
+    if (share)
+      load_box_multicast(destination, map, barrier, c0, c1, c2, mask);
+    else
+      load_box(destination, map, barrier, c0, c1, c2);
+  }
+
+  // One operand's part of a stage. `parts` blocks share it; this one copies part number `part`.
+  template <bool kMnMajor, int kTile, int kParts>
+  static TS_DEVICE void load_operand(u32 destination, const void* map, u32 barrier, int first, int k, int batch, int part,
+                                     u32 mask) {
+    if constexpr (kMnMajor) {
+      constexpr int kColumns = ceil_div(kTile, 64) / kParts;
+#pragma unroll
+      for (int i = 0; i < kColumns; ++i) {
+        const int column = part * kColumns + i;
+        load(destination + column * kColumnBytes, map, barrier, first + 64 * column, k, batch, mask, kParts > 1);
+      }
+    } else {
+      constexpr int kRows = kTile / kParts;
+      load(destination + part * kRows * 128, map, barrier, k, first + part * kRows, batch, mask, kParts > 1);
+    }
+  }
+
+  TS_DEVICE void run(const TsCudaGemmArgs& args) {
+    prefetch_tensor_map(&maps.a);
+    prefetch_tensor_map(&maps.b);
+    const int at_m = rank % cfg::kClusterM, at_n = rank / cfg::kClusterM;
+    u32 mask_a = 0, mask_b = 0;  // blocks with the same rows, with the same columns
+    for (int i = 0; i < cfg::kClusterN; ++i) mask_a |= 1u << (at_m + cfg::kClusterM * i);
+    for (int i = 0; i < cfg::kClusterM; ++i) mask_b |= 1u << (i + cfg::kClusterM * at_n);
+    TileWalk walk(args);
+    Tile t;
+    for (int item = blockIdx.x / kCluster; walk.find(item, rank, t); item += gridDim.x / kCluster) {
+      const int batch_a = cfg::kGrouping == TS_GEMM_CONTIGUOUS ? 0 : t.batch;
+      for (int s = 0; s < t.steps; ++s) {
+        const u32 full = shared.full(place.index);
+        const int k = (t.step + s) * kTileK;
+        mbarrier_wait(shared.empty(place.index), place.phase ^ 1);
+        mbarrier_expect(full, kStageBytes);
+        load_operand<kMnMajorA, cfg::kTileM, cfg::kClusterN>(shared.tile_a(place.index), &maps.a, full,
+                                                             t.row_offset + t.row, k, batch_a, at_n, mask_a);
+        load_operand<kMnMajorB, cfg::kTileN, cfg::kClusterM>(shared.tile_b(place.index), &maps.b, full, t.column, k,
+                                                             t.batch, at_m, mask_b);
+        place.advance();
+      }
+    }
+  }
+};
+
+}  // namespace ts::gemm

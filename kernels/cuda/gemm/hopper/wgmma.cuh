@@ -1,0 +1,128 @@
+// The warpgroup matrix product of the GEMM templates: both operands from shared memory, every element type, K-major or
+// (16-bit types) MN-major. A step is 32 bytes of k whatever the type.
+//
+// The instruction's types and its trailing immediates are strings chosen at compile time ("C" operands), so one
+// specialisation per number of accumulators is enough.
+#pragma once
+
+#include "../../hopper/wgmma.cuh"
+#include "../types.cuh"
+
+namespace ts::gemm {
+
+template <int kTypeA, int kTypeB>
+struct ProductKind;
+#define TS_GEMM_KIND(A, B, TEXT)                                                    \
+  template <>                                                                       \
+  struct ProductKind<A, B> {                                                        \
+    static constexpr const char text[] = TEXT;                                      \
+  };
+TS_GEMM_KIND(TS_GEMM_BF16, TS_GEMM_BF16, "k16.f32.bf16.bf16")
+TS_GEMM_KIND(TS_GEMM_F16, TS_GEMM_F16, "k16.f32.f16.f16")
+TS_GEMM_KIND(TS_GEMM_F32, TS_GEMM_F32, "k8.f32.tf32.tf32")
+TS_GEMM_KIND(TS_GEMM_E4M3, TS_GEMM_E4M3, "k32.f32.e4m3.e4m3")
+TS_GEMM_KIND(TS_GEMM_E4M3, TS_GEMM_E5M2, "k32.f32.e4m3.e5m2")
+TS_GEMM_KIND(TS_GEMM_E5M2, TS_GEMM_E4M3, "k32.f32.e5m2.e4m3")
+TS_GEMM_KIND(TS_GEMM_E5M2, TS_GEMM_E5M2, "k32.f32.e5m2.e5m2")
+TS_GEMM_KIND(TS_GEMM_S8, TS_GEMM_S8, "k32.s32.s8.s8")
+#undef TS_GEMM_KIND
+
+// Signs of the operands and, for 16-bit types, whether each is MN-major.
+template <bool kInteger, bool kSixteen, bool kMnMajorA, bool kMnMajorB>
+struct ProductTail {
+  static constexpr const char text[] = ", 1, 1";
+};
+template <>
+struct ProductTail<true, false, false, false> {
+  static constexpr const char text[] = "";
+};
+template <>
+struct ProductTail<false, true, false, false> {
+  static constexpr const char text[] = ", 1, 1, 0, 0";
+};
+template <>
+struct ProductTail<false, true, true, false> {
+  static constexpr const char text[] = ", 1, 1, 1, 0";
+};
+template <>
+struct ProductTail<false, true, false, true> {
+  static constexpr const char text[] = ", 1, 1, 0, 1";
+};
+template <>
+struct ProductTail<false, true, true, true> {
+  static constexpr const char text[] = ", 1, 1, 1, 1";
+};
+
+using Kind = ProductKind<cfg::kTypeA, cfg::kTypeB>;
+using Tail = ProductTail<cfg::kTypeA == TS_GEMM_S8, bytes_of(cfg::kTypeA) == 2, !cfg::kRowMajorA, cfg::kRowMajorB>;
+
+// multiply(d, a, b, accumulate): d (+)= a x b, of 64 rows and N columns.
+template <int N>
+struct Product;
+
+#define TS_GEMM_R8(C, i) \
+  C(d[i]), C(d[i + 1]), C(d[i + 2]), C(d[i + 3]), C(d[i + 4]), C(d[i + 5]), C(d[i + 6]), C(d[i + 7])
+#define TS_GEMM_REGS_1(C) TS_GEMM_R8(C, 0)
+#define TS_GEMM_REGS_2(C) TS_GEMM_REGS_1(C), TS_GEMM_R8(C, 8)
+#define TS_GEMM_REGS_3(C) TS_GEMM_REGS_2(C), TS_GEMM_R8(C, 16)
+#define TS_GEMM_REGS_4(C) TS_GEMM_REGS_3(C), TS_GEMM_R8(C, 24)
+#define TS_GEMM_REGS_5(C) TS_GEMM_REGS_4(C), TS_GEMM_R8(C, 32)
+#define TS_GEMM_REGS_6(C) TS_GEMM_REGS_5(C), TS_GEMM_R8(C, 40)
+#define TS_GEMM_REGS_7(C) TS_GEMM_REGS_6(C), TS_GEMM_R8(C, 48)
+#define TS_GEMM_REGS_8(C) TS_GEMM_REGS_7(C), TS_GEMM_R8(C, 56)
+#define TS_GEMM_REGS_9(C) TS_GEMM_REGS_8(C), TS_GEMM_R8(C, 64)
+#define TS_GEMM_REGS_10(C) TS_GEMM_REGS_9(C), TS_GEMM_R8(C, 72)
+#define TS_GEMM_REGS_11(C) TS_GEMM_REGS_10(C), TS_GEMM_R8(C, 80)
+#define TS_GEMM_REGS_12(C) TS_GEMM_REGS_11(C), TS_GEMM_R8(C, 88)
+#define TS_GEMM_REGS_13(C) TS_GEMM_REGS_12(C), TS_GEMM_R8(C, 96)
+#define TS_GEMM_REGS_14(C) TS_GEMM_REGS_13(C), TS_GEMM_R8(C, 104)
+#define TS_GEMM_REGS_15(C) TS_GEMM_REGS_14(C), TS_GEMM_R8(C, 112)
+#define TS_GEMM_REGS_16(C) TS_GEMM_REGS_15(C), TS_GEMM_R8(C, 120)
+#define TS_GEMM_FLOATS(x) "+f"(x)
+#define TS_GEMM_INTS(x) "+r"(x)
+
+// `I0`..`I4` are the numbers of the operands after the accumulators.
+#define TS_GEMM_MULTIPLY(TYPE, CONSTRAINT, N, COUNT, I0, I1, I2, I3, I4)                               \
+  static TS_DEVICE void multiply(TYPE(&d)[N / 2], u64 a, u64 b, int accumulate) {                      \
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %" #I2 ", 0;\n"                                       \
+                 "wgmma.mma_async.sync.aligned.m64n" #N "%" #I3 " {" TS_NAMES_##COUNT "}, %" #I0 ", %" #I1 \
+                 ", p%" #I4 "; }"                                                                      \
+                 : TS_GEMM_REGS_##COUNT(CONSTRAINT)                                                    \
+                 : "l"(a), "l"(b), "r"(accumulate), "C"(Kind::text), "C"(Tail::text));                 \
+  }
+#define TS_GEMM_PRODUCT(N, COUNT, I0, I1, I2, I3, I4)                               \
+  template <>                                                                       \
+  struct Product<N> {                                                               \
+    TS_GEMM_MULTIPLY(float, TS_GEMM_FLOATS, N, COUNT, I0, I1, I2, I3, I4)           \
+    TS_GEMM_MULTIPLY(int, TS_GEMM_INTS, N, COUNT, I0, I1, I2, I3, I4)               \
+  };
+TS_GEMM_PRODUCT(16, 1, 8, 9, 10, 11, 12)
+TS_GEMM_PRODUCT(32, 2, 16, 17, 18, 19, 20)
+TS_GEMM_PRODUCT(48, 3, 24, 25, 26, 27, 28)
+TS_GEMM_PRODUCT(64, 4, 32, 33, 34, 35, 36)
+TS_GEMM_PRODUCT(80, 5, 40, 41, 42, 43, 44)
+TS_GEMM_PRODUCT(96, 6, 48, 49, 50, 51, 52)
+TS_GEMM_PRODUCT(112, 7, 56, 57, 58, 59, 60)
+TS_GEMM_PRODUCT(128, 8, 64, 65, 66, 67, 68)
+TS_GEMM_PRODUCT(144, 9, 72, 73, 74, 75, 76)
+TS_GEMM_PRODUCT(160, 10, 80, 81, 82, 83, 84)
+TS_GEMM_PRODUCT(176, 11, 88, 89, 90, 91, 92)
+TS_GEMM_PRODUCT(192, 12, 96, 97, 98, 99, 100)
+TS_GEMM_PRODUCT(208, 13, 104, 105, 106, 107, 108)
+TS_GEMM_PRODUCT(224, 14, 112, 113, 114, 115, 116)
+TS_GEMM_PRODUCT(240, 15, 120, 121, 122, 123, 124)
+TS_GEMM_PRODUCT(256, 16, 128, 129, 130, 131, 132)
+#undef TS_GEMM_PRODUCT
+#undef TS_GEMM_MULTIPLY
+
+template <int N>
+TS_DEVICE void pin_sums(float (&d)[N]) {
+  pin(d);
+}
+template <int N>
+TS_DEVICE void pin_sums(int (&d)[N]) {
+#pragma unroll
+  for (int i = 0; i < N; ++i) asm volatile("" : "+r"(d[i])::"memory");
+}
+
+}  // namespace ts::gemm

@@ -1,0 +1,76 @@
+// Split products: whoever works on a part of a tile leaves its sums in memory, and who comes last adds all parts up in
+// their order, so that the result does not depend on who that was. Nobody waits for anybody.
+#pragma once
+
+#include "types.cuh"
+
+namespace ts::gemm {
+
+// Typed as the sums are: a change of type is a copy that ptxas sees among the products in flight (C7514).
+TS_DEVICE void store_sums(float* p, const float* s) {
+  asm volatile("st.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(p), "f"(s[0]), "f"(s[1]), "f"(s[2]), "f"(s[3])
+               : "memory");
+}
+TS_DEVICE void store_sums(float* p, const int* s) {
+  asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(s[0]), "r"(s[1]), "r"(s[2]), "r"(s[3])
+               : "memory");
+}
+
+// True when this team of kThreads threads was the last of its unit (a tile, or a warpgroup's rows of one); `sums` then
+// hold the whole. Bit i of `wanted` says whether the warp has rows in block i: the others take no part in the traffic.
+// `sync` is a barrier of the team; `flag` 4 bytes of shared memory for it. Partial sums: [unit][part][block][sum / 4]
+// [thread][4].
+template <int kThreads, int kBlocks, int kSums, class Sync>
+TS_DEVICE bool join_parts(const TsCudaGemmArgs& args, int unit, int own, int thread, u32 wanted, u32 flag, Sync sync,
+                          Sum (&sums)[kBlocks][kSums]) {
+  static_assert(kSums % 4 == 0, "sums are moved four at a time");
+  constexpr bool kKeep = kBlocks * kSums <= 64;  // the own sums stay in registers; larger ones are read back
+  constexpr int kPart = kThreads * kBlocks * kSums;
+  float* const parts = args.partials + static_cast<i64>(unit) * args.splits * kPart + thread * 4;
+#pragma unroll
+  for (int block = 0; block < kBlocks; ++block) {
+    if (wanted >> block & 1) {
+      float* const p = parts + own * kPart + block * kThreads * kSums;
+#pragma unroll
+      for (int i = 0; i < kSums; i += 4) store_sums(p + i * kThreads, &sums[block][i]);
+    }
+  }
+  __threadfence();
+  sync();
+  if (thread == 0) {
+    const u32 before = atomicAdd(args.counters + unit, 1u);
+    const u32 last = before == static_cast<u32>(args.splits) - 1;
+    if (last) args.counters[unit] = 0;
+    asm volatile("st.shared.b32 [%0], %1;" ::"r"(flag), "r"(last) : "memory");
+  }
+  sync();
+  u32 last;
+  asm volatile("ld.shared.b32 %0, [%1];" : "=r"(last) : "r"(flag) : "memory");
+  if (!last) return false;
+  __threadfence();
+#pragma unroll
+  for (int block = 0; block < kBlocks; ++block) {
+    if (!(wanted >> block & 1)) continue;
+    Sum total[kSums];
+#pragma unroll
+    for (int i = 0; i < kSums; ++i) total[i] = 0;
+    for (int part = 0; part < args.splits; ++part) {
+      if (kKeep && part == own) {
+#pragma unroll
+        for (int i = 0; i < kSums; ++i) total[i] += sums[block][i];
+        continue;
+      }
+      u32 loaded[kSums / 4][4];
+#pragma unroll
+      for (int i = 0; i < kSums / 4; ++i)
+        load_chunk_uncached(loaded[i], parts + part * kPart + block * kThreads * kSums + i * 4 * kThreads);
+#pragma unroll
+      for (int i = 0; i < kSums; ++i) total[i] += sum_of_bits(loaded[i / 4][i % 4]);
+    }
+#pragma unroll
+    for (int i = 0; i < kSums; ++i) sums[block][i] = total[i];
+  }
+  return true;
+}
+
+}  // namespace ts::gemm

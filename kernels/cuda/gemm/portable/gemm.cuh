@@ -1,0 +1,170 @@
+// GEMM for sm_80 and newer (fp8: sm_89): mma.sync, ldmatrix, cp.async. Every layout, every alignment, every epilogue; the
+// Hopper template is faster where it applies.
+//
+// Configuration, defined in namespace ts::cfg before this file is included (constexpr; int unless said otherwise; the
+// numbers are those of gemm_abi.h):
+//   kTypeA, kTypeB, kTypeD
+//   kRowMajorA, kRowMajorB (bool)
+//   kTileM, kTileN           the tile; kWarpsM, kWarpsN: warps along each, with at least 16 x 16 of it
+//   kStages                  steps of 64 bytes of k in shared memory
+//   kBlocksPerSm             blocks that share an SM (bounds the registers)
+//   kAligned (bool)          pointers and strides of a and b are multiples of 16 bytes
+//   kPairs (bool)            n is even and d's and the epilogue's pointers and strides are multiples of two elements
+//   kThreeProducts (bool)    float32: each operand is split into two tf32 parts and three products are taken, which is about
+//                            as exact as float32; else one product of operands rounded to tf32
+//   kSplitK (bool), kScaling (tensor scales only), kGrouping
+//   kEpilogueLength, kEpilogue[], kEpilogueTypes[]
+//
+// Launch facts: kThreads threads, kSharedBytes of dynamic shared memory (layout.cuh), a grid of at most one block per work
+// item: splits * batch * ceil(m / kTileM) * ceil(n / kTileN); with groups the sum over the groups, or any larger number. A
+// smaller grid walks the items. Split products have one counter a tile.
+#pragma once
+
+#include "../launch.cuh"
+#include "../partials.cuh"
+#include "layout.cuh"
+
+namespace ts::gemm {
+
+constexpr int kBlocksM = kWarpM / 16, kTilesN = kWarpN / 8;
+
+struct Gemm {
+  const TsCudaGemmArgs& args;
+  u32 shared;
+
+  TS_DEVICE int warp_row() const { return static_cast<int>(threadIdx.x / 32) / cfg::kWarpsN * kWarpM; }
+  TS_DEVICE int warp_column() const { return static_cast<int>(threadIdx.x / 32) % cfg::kWarpsN * kWarpN; }
+
+  TS_DEVICE void copy(const Tile& t, int step, int stage) const {
+    const i64 batch_a = cfg::kGrouping == TS_GEMM_CONTIGUOUS ? 0 : t.batch;
+    const int k = (t.step + step) * kTileK;
+    const u32 to = shared + stage * kStageBytes;
+    copy_operand<LayoutA, cfg::kTileM, cfg::kRowMajorA>(
+        to, static_cast<const char*>(args.a) + batch_a * args.a_batch_stride * kElementBytes, args.a_stride,
+        t.row_offset + t.row, t.row_offset + t.row_limit, k, args.k);
+    copy_operand<LayoutB, cfg::kTileN, !cfg::kRowMajorB>(
+        to + LayoutA::kBytes, static_cast<const char*>(args.b) + t.batch * args.b_batch_stride * kElementBytes,
+        args.b_stride, t.column, args.n, k, args.k);
+  }
+
+  // float32 to the part that tf32 holds, and what is left.
+  static TS_DEVICE u32 to_tf32(u32 x) {
+    u32 r;
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r) : "f"(as_float(x)));
+    return r;
+  }
+  static TS_DEVICE void split(u32 (&x)[4], u32 (&rest)[4]) {
+#pragma unroll
+    for (int i = 0; i < 4; ++i) {
+      const u32 whole = x[i];
+      x[i] = to_tf32(whole);
+      rest[i] = to_tf32(__float_as_uint(as_float(whole) - as_float(x[i])));
+    }
+  }
+
+  TS_DEVICE void multiply(int stage, Sum (&sums)[kBlocksM][4 * kTilesN]) const {
+    const u32 a_address = lane_address<LayoutA, true>(shared + stage * kStageBytes, warp_row());
+    const u32 b_address = lane_address<LayoutB, false>(shared + stage * kStageBytes + LayoutA::kBytes, warp_column());
+#pragma unroll
+    for (int step = 0; step < kTileBytesK / 32; ++step) {
+      u32 a[kBlocksM][4], a_rest[kBlocksM][4];
+#pragma unroll
+      for (int i = 0; i < kBlocksM; ++i) {
+        load_fragment<LayoutA>(a[i], a_address, 16 * i, step);
+        if constexpr (cfg::kTypeA == TS_GEMM_F32) split(a[i], a_rest[i]);
+      }
+#pragma unroll
+      for (int j = 0; j < kTilesN; j += 2) {
+        u32 b[4], b_rest[4];
+        load_fragment<LayoutB>(b, b_address, 8 * j, step);
+        if constexpr (cfg::kTypeA == TS_GEMM_F32) split(b, b_rest);
+#pragma unroll
+        for (int i = 0; i < kBlocksM; ++i) {
+#pragma unroll
+          for (int e = 0; e < 2; ++e) {
+            Sum(&d)[4] = reinterpret_cast<Sum(&)[4]>(sums[i][4 * (j + e)]);
+            if constexpr (cfg::kThreeProducts) {
+              multiply_add(d, a_rest[i][0], a_rest[i][1], a_rest[i][2], a_rest[i][3], b[2 * e], b[2 * e + 1]);
+              multiply_add(d, a[i][0], a[i][1], a[i][2], a[i][3], b_rest[2 * e], b_rest[2 * e + 1]);
+            }
+            multiply_add(d, a[i][0], a[i][1], a[i][2], a[i][3], b[2 * e], b[2 * e + 1]);
+          }
+        }
+      }
+    }
+  }
+
+  TS_DEVICE void finish(const Tile& t, const Sum (&sums)[kBlocksM][4 * kTilesN], float factor) const {
+    const int lane = threadIdx.x & 31;
+    const i64 batch = cfg::kGrouping == TS_GEMM_CONTIGUOUS ? 0 : t.batch;
+    constexpr int kColumns = kWarpN % 32 == 0 ? 32 : 16;  // finished together
+#pragma unroll
+    for (int i = 0; i < kBlocksM; ++i) {
+#pragma unroll
+      for (int c = 0; c < kWarpN; c += kColumns) {
+        const Place place{t.row_offset + t.row + warp_row() + 16 * i + lane / 4,
+                          t.column + warp_column() + c + 2 * (lane & 3),
+                          t.row_offset + t.row_limit,
+                          args.n,
+                          batch,
+                          t.batch};
+        Operands<0, kColumns> operands;
+        operands.load(args, place);
+        float v[kColumns / 2];
+#pragma unroll
+        for (int e = 0; e < kColumns / 2; ++e) v[e] = result_of(sums[i][c / 2 + e], factor);
+        operands.apply(args, place, v);
+        store_slab<kColumns>(args, place, v);
+      }
+    }
+  }
+
+  TS_DEVICE void run() const {
+    wait_for_previous_kernel();
+    let_next_kernel_start();
+    float factor = args.alpha;
+    if (args.scale_a != nullptr) factor *= *args.scale_a;
+    if (args.scale_b != nullptr) factor *= *args.scale_b;
+    TileWalk walk(args);
+    Tile t;
+    for (int item = blockIdx.x; walk.find(item, 0, t); item += gridDim.x) {
+      Sum sums[kBlocksM][4 * kTilesN];
+#pragma unroll
+      for (int i = 0; i < kBlocksM; ++i) {
+#pragma unroll
+        for (int e = 0; e < 4 * kTilesN; ++e) sums[i][e] = 0;
+      }
+#pragma unroll
+      for (int s = 0; s < cfg::kStages - 1; ++s) {
+        if (s < t.steps) copy(t, s, s);
+        copy_commit();
+      }
+      int stage = 0;
+      for (int s = 0; s < t.steps; ++s) {
+        copy_wait_for<cfg::kStages - 2>();
+        __syncthreads();
+        const int next = s + cfg::kStages - 1;
+        if (next < t.steps) copy(t, next, stage == 0 ? cfg::kStages - 1 : stage - 1);
+        copy_commit();
+        multiply(stage, sums);
+        stage = stage + 1 == cfg::kStages ? 0 : stage + 1;
+      }
+      __syncthreads();
+      if constexpr (cfg::kSplitK) {
+        if (!join_parts<kThreads>(args, t.index, t.split, static_cast<int>(threadIdx.x), ~0u, shared + kFlagOffset,
+                                  [] { __syncthreads(); }, sums))
+          continue;
+      }
+      finish(t, sums, factor);
+    }
+  }
+};
+
+}  // namespace ts::gemm
+
+extern "C" __global__ void __launch_bounds__(ts::gemm::kThreads, ts::cfg::kBlocksPerSm)
+    ts_gemm(const __grid_constant__ TsCudaGemmArgs args) {
+  extern __shared__ __align__(16) unsigned char dynamic_shared[];
+  const ts::gemm::Gemm gemm{args, ts::smem_address(dynamic_shared)};
+  gemm.run();
+}

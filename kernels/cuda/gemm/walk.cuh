@@ -1,0 +1,87 @@
+// Which tile a block works on: work items to tiles, in bands that keep the panels of a and b in the L2 cache.
+#pragma once
+
+#include "types.cuh"
+
+namespace ts::gemm {
+
+struct Tile {
+  int row, column;   // first row and column; rows count from the start of the group's or batch entry's
+  int row_offset;    // added to the row in a and d: the group's first row (contiguous groups)
+  int row_limit;     // rows there are
+  int batch;         // batch entry of b, and of a and d unless groups are contiguous
+  int step, steps;   // range of k, in steps of the tile's depth
+  int split, index;  // part of a split product, and the tile's number
+};
+
+// Tile `index` of tiles_m x tiles_n in bands.
+TS_DEVICE void place_in_bands(const TsCudaGemmArgs& args, int index, int tiles_m, int tiles_n, int& m, int& n) {
+  const int across = args.band_columns ? tiles_n : tiles_m;
+  const int along = args.band_columns ? tiles_m : tiles_n;
+  const int band_tiles = args.band * along;
+  const int band = index / band_tiles;
+  const int first = band * args.band;
+  const int width = imin(args.band, across - first);
+  const int rest = index - band * band_tiles;
+  const int at = rest / width;
+  const int a = first + rest - at * width;
+  m = args.band_columns ? at : a;
+  n = args.band_columns ? a : at;
+}
+
+// Walks the work items of one block (of one cluster: its blocks are kClusterM x kClusterN neighbours). Items are
+// visited in rising order.
+template <int kTileM, int kTileN, int kTileK, int kClusterM, int kClusterN>
+struct Walk {
+  const TsCudaGemmArgs& args;
+  int all_steps;
+  int tiles_m, tiles_n;      // of one batch entry or group, in clusters
+  int group = 0, before = 0;  // grouped: the group reached and the tiles before it
+
+  TS_DEVICE explicit Walk(const TsCudaGemmArgs& a) : args(a) {
+    all_steps = ceil_div(args.k, kTileK);
+    tiles_m = ceil_div(args.m, kTileM * kClusterM);
+    tiles_n = ceil_div(args.n, kTileN * kClusterN);
+  }
+
+  TS_DEVICE int group_rows(int g) const {
+    return cfg::kGrouping == TS_GEMM_CONTIGUOUS ? args.group_rows[g + 1] - args.group_rows[g]
+                                                : imin(args.group_rows[g], args.m);
+  }
+
+  // Fills in item `item`; false when there is none. `rank` is the block's number in its cluster.
+  TS_DEVICE bool find(int item, int rank, Tile& t) {
+    const int splits = cfg::kSplitK ? args.splits : 1;
+    int index = cfg::kSplitK ? item / splits : item;
+    t.split = item - index * splits;
+    t.index = index;
+    // In 32 bits: a division of 64 is a function call, in the middle of the products in flight.
+    t.step = cfg::kSplitK ? all_steps * t.split / splits : 0;
+    t.steps = cfg::kSplitK ? all_steps * (t.split + 1) / splits - t.step : all_steps;
+    int m, n;
+    if constexpr (cfg::kGrouping == TS_GEMM_UNGROUPED) {
+      const int entry_tiles = tiles_m * tiles_n;
+      t.batch = index / entry_tiles;
+      if (t.batch >= args.batch) return false;
+      place_in_bands(args, index - t.batch * entry_tiles, tiles_m, tiles_n, m, n);
+      t.row_offset = 0;
+      t.row_limit = args.m;
+    } else {
+      for (;; ++group) {
+        if (group >= args.groups) return false;
+        tiles_m = ceil_div(group_rows(group), kTileM * kClusterM);
+        if (index < before + tiles_m * tiles_n) break;
+        before += tiles_m * tiles_n;
+      }
+      place_in_bands(args, index - before, tiles_m, tiles_n, m, n);
+      t.batch = group;
+      t.row_offset = cfg::kGrouping == TS_GEMM_CONTIGUOUS ? args.group_rows[group] : 0;
+      t.row_limit = group_rows(group);
+    }
+    t.row = (m * kClusterM + rank % kClusterM) * kTileM;
+    t.column = (n * kClusterN + rank / kClusterM) * kTileN;
+    return true;
+  }
+};
+
+}  // namespace ts::gemm

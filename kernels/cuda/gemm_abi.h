@@ -1,0 +1,122 @@
+/* The contract between Tilesmith and a compiled CUDA GEMM kernel.
+ *
+ * The host includes this header; a generated source includes it too, so both sides agree by construction. It is plain C
+ * with fixed-width types: the kernels are freestanding and compile with NVRTC.
+ *
+ * A generated source is a table of constexpr values in namespace ts::cfg (the tile configuration and the traits)
+ * followed by one include: "gemm/hopper/gemm.cuh", "gemm/portable/gemm.cuh" or "gemm/skinny/gemm.cuh". It defines one
+ * entry, extern "C" __global__ ts_gemm. The launch facts (threads, shared memory, grid, tensor maps) stand at the top of
+ * those files.
+ *
+ *   d = epilogue(alpha * scale_a * scale_b * a x b)        a: m x k, b: k x n, d: m x n, each `batch` times
+ *
+ * Every operand is row-major (its columns contiguous) or column-major (its rows contiguous); a and b are either, d is
+ * row-major. Sums are kept in float32, in int32 for 8-bit integers. The epilogue is a list of operations fixed at compile
+ * time and done in float32 in the order of the list; beta * C is the operation TS_GEMM_ADD with `value` = beta.
+ *
+ * m, n, k and batch are at least 1: an empty product is the caller's own business.
+ */
+#ifndef TILESMITH_KERNELS_CUDA_GEMM_ABI_H
+#define TILESMITH_KERNELS_CUDA_GEMM_ABI_H
+
+#include "abi.h"
+
+/* Element types, the values of cfg::kTypeA, kTypeB, kTypeD and cfg::kEpilogueTypes. Products of float32 operands are
+ * taken in tf32. */
+enum {
+  TS_GEMM_F32 = 0,
+  TS_GEMM_BF16 = 1,
+  TS_GEMM_F16 = 2,
+  TS_GEMM_E4M3 = 3,
+  TS_GEMM_E5M2 = 4,
+  TS_GEMM_S8 = 5,
+  TS_GEMM_S32 = 6
+};
+
+/* Operations of the epilogue, the values of cfg::kEpilogue. `v` is the value, (i, j) its row and column in a x b. */
+enum {
+  TS_GEMM_NONE = 0,
+  TS_GEMM_ADD = 1,       /* v += value * tensor[i][j]; a value of 0 leaves the tensor unread */
+  TS_GEMM_MULTIPLY = 2,  /* v *= tensor[i][j] */
+  TS_GEMM_BIAS_N = 3,    /* v += vector[j] */
+  TS_GEMM_BIAS_M = 4,    /* v += vector[i] */
+  TS_GEMM_SCALE_N = 5,   /* v *= vector[j] */
+  TS_GEMM_SCALE_M = 6,   /* v *= vector[i] */
+  TS_GEMM_RELU = 7,      /* NaN stays NaN */
+  TS_GEMM_GELU = 8,      /* v * (1 + erf(v / sqrt(2))) / 2 */
+  TS_GEMM_GELU_TANH = 9, /* v * (1 + tanh(sqrt(2 / pi) * (v + 0.044715 * v^3))) / 2 */
+  TS_GEMM_SILU = 10,     /* v * sigmoid(v) */
+  TS_GEMM_SIGMOID = 11,
+  TS_GEMM_TANH = 12,
+  TS_GEMM_CLAMP = 13, /* to value .. limit; NaN stays NaN */
+  /* Gates join columns 2j and 2j + 1 into column j of d, which then has n / 2 columns (n even): act(v[2j]) * v[2j + 1].
+   * A gate is the last operation but for TS_GEMM_AMAX. */
+  TS_GEMM_GATE_SILU = 14,
+  TS_GEMM_GATE_GELU = 15,
+  TS_GEMM_GATE_GELU_TANH = 16,
+  TS_GEMM_GATE_SIGMOID = 17,
+  TS_GEMM_AMAX = 18 /* *data (float32, at least 0 beforehand) becomes the larger of itself and every |v|; last */
+};
+#define TS_GEMM_EPILOGUE_MAX 8
+
+/* How fp8 and integer operands are scaled: the values of cfg::kScaling. */
+enum {
+  TS_GEMM_SCALE_TENSOR = 0, /* scale_a and scale_b point to one float32 each, or are null */
+  /* K in blocks of 128: scale_a[i * row stride + block * block stride] for row i of a, scale_b[j / 128 * row stride +
+   * block * block stride] for column j of b. Sums are kept in float32 registers and take up each block of K scaled. */
+  TS_GEMM_SCALE_BLOCK = 1
+};
+
+/* Which rows of a go with which b: the values of cfg::kGrouping. */
+enum {
+  TS_GEMM_UNGROUPED = 0,
+  /* The rows of all groups behind one another in a and d; group g has rows group_rows[g] .. group_rows[g + 1] - 1 and
+   * multiplies b at g * b_batch_stride. Epilogue tensors and vectors over m run with the rows of d; vectors over n have
+   * their batch stride from group to group. */
+  TS_GEMM_CONTIGUOUS = 1,
+  /* Group g is batch entry g, of which the first group_rows[g] rows (at most m) are computed; the rest of d is left
+   * alone. */
+  TS_GEMM_MASKED = 2
+};
+
+/* What an epilogue operation reads or writes. Strides in elements; element (i, j) of batch entry z is at data + z *
+ * batch_stride + i * row_stride + j, element i of a vector at data + z * batch_stride + i. */
+typedef struct TsCudaGemmOperand {
+  void* data;
+  long long row_stride, batch_stride;
+  float value, limit;
+} TsCudaGemmOperand;
+
+/* Passed by value as a __grid_constant__ parameter. */
+typedef struct TsCudaGemmArgs {
+  const void* a;
+  const void* b;
+  void* d;
+  const float* scale_a;
+  const float* scale_b;
+  const int* group_rows;
+  /* Split products only. partials: float32 (int32 for 8-bit integers) [tile][split][tile elements]; counters: one 32-bit
+   * counter per tile and warpgroup, zero before the first launch and left zero by every launch. Both per stream. */
+  float* partials;
+  unsigned int* counters;
+  /* From one row (row-major) or column (column-major) to the next, and from one batch entry to the next; in elements. */
+  long long a_stride, b_stride, d_stride;
+  long long a_batch_stride, b_batch_stride, d_batch_stride;
+  long long scale_a_row_stride, scale_a_block_stride, scale_a_batch_stride;
+  long long scale_b_row_stride, scale_b_block_stride, scale_b_batch_stride;
+  TsCudaGemmOperand epilogue[TS_GEMM_EPILOGUE_MAX];
+  float alpha;
+  int m, n, k, batch, groups;
+  /* Tile order: tiles are walked in bands of `band` tile rows (or tile columns when band_columns is set), along the band,
+   * across it first. */
+  int band, band_columns;
+  /* Parts into which k is split, each at least one step of the tile; 1: not split. */
+  int splits;
+} TsCudaGemmArgs;
+
+/* The tensor maps of a Hopper kernel, by value as a __grid_constant__ parameter. */
+typedef struct TsCudaGemmMaps {
+  TsCudaTensorMap a, b, d;
+} TsCudaGemmMaps;
+
+#endif

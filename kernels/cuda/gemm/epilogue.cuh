@@ -64,6 +64,10 @@ struct Operands {
 TS_DEVICE float sigmoid(float x) {
   return rcp_approx(1.0f + exp2_approx(-kLog2e * x));
 }
+// tanh within about 1e-7; large |x| saturate to +-1 through exp2's 0 and infinity.
+TS_DEVICE float tanh_exact(float x) {
+  return 1.0f - 2.0f * rcp_approx(exp2_approx(x * (2.0f * kLog2e)) + 1.0f);
+}
 // bf16 and fp8 outputs round away the error of the hardware's tanh (2^-11), others get the exact one.
 TS_DEVICE float tanh_of(float x) {
   if constexpr (cfg::kTypeD == TS_GEMM_BF16 || bytes_of(cfg::kTypeD) == 1) {

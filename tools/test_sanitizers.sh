@@ -16,5 +16,5 @@ run() { # preset, test programs
 }
 
 export UBSAN_OPTIONS=print_stacktrace=1 ASAN_OPTIONS=detect_leaks=1
-run asan base_test kernel_test spec_test runtime_test dispatch_test capi_test
+run asan base_test kernel_test spec_test runtime_test runtime_cuda_test dispatch_test capi_test
 run tsan runtime_test dispatch_test capi_test

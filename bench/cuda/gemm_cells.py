@@ -1,7 +1,7 @@
 """What is checked: problems paired with configurations, one trait or awkward size each. Needs no PyTorch until a problem
 is made."""
 
-from gemm_config import Hopper, Portable, Skinny, hopper_traits, traits
+from gemm_config import Hopper, Portable, Skinny, Stream, hopper_traits, traits
 
 CONFIGS = dict(
     coop=dict(),
@@ -197,6 +197,11 @@ def checks(only=""):
     for name, facts, tile in _skinny_cases():
         facts = dict(dict(exact=True), **facts)
         out.append((f"skinny {name}", facts, lambda p, tile=tile: Skinny(**dict(traits(p), **tile))))
+    shared = ("rows", "split_k", "splits")
+    for name, facts, tile in _skinny_cases():
+        facts = dict(dict(exact=True), **facts)
+        tile = dict({k: v for k, v in tile.items() if k in shared}, columns=48 if len(name) % 2 else 112, stages=4, boxes=2)
+        out.append((f"stream {name}", facts, lambda p, tile=tile: Stream(**dict(traits(p), **tile))))
     for name, facts, tile in _portable_cases():
         facts = dict(dict(exact=True), **facts)
         aligned = facts.get("aligned", True)

@@ -41,7 +41,30 @@ def _source(config, include, skip=()):
         else:
             number = TYPES.index(value) if f.name.startswith("type_") else value
             lines.append(f"constexpr int {name} = {number};\n")
-    return "namespace ts::cfg {\n" + "".join(lines) + f'}}  // namespace ts::cfg\n#include "gemm/{include}/gemm.cuh"\n'
+    return "namespace ts::cfg {\n" + "".join(lines) + f'}}  // namespace ts::cfg\n#include "gemm/{include}.cuh"\n'
+
+
+def operand_maps(t, rows_a, rows_b):
+    """The tensor maps of a and b, and their address: boxes of 128 bytes of k by so many rows, or, MN-major, 64 x 64."""
+    import driver
+    import gemm_problem
+
+    p, maps = t.p, gemm_problem.Maps()
+    base = ctypes.addressof(maps)
+    for i, (x, kind, rows, along_k) in enumerate(
+        ((t.a, p.a, rows_a, p.row_major_a), (t.b.transpose(1, 2), p.b, rows_b, not p.row_major_b))
+    ):
+        size = BYTES[kind]
+        outer, inner = (1, 2) if along_k else (2, 1)
+        driver.encode_tensor_map(
+            base + 128 * i,
+            x.data_ptr(),
+            (x.shape[inner], x.shape[outer], x.shape[0]),
+            (size * x.stride(outer), size * x.stride(0)),
+            (128 // size, rows, 1) if along_k else (64, 64, 1),
+            {1: driver.UINT8, 2: driver.BITS16, 4: driver.TFLOAT32}[size],
+        )
+    return maps, base
 
 
 def hopper_traits(p):
@@ -76,7 +99,7 @@ class Hopper:
     overlap: bool = True
 
     def source(self):
-        return _source(self, "hopper", ("band", "band_columns", "splits", "overlap"))
+        return _source(self, "hopper/gemm", ("band", "band_columns", "splits", "overlap"))
 
     def arch(self):
         return "sm_90a"
@@ -133,27 +156,10 @@ class Hopper:
 
     def maps(self, t):
         import driver
-        import gemm_problem
 
-        p, maps = t.p, gemm_problem.Maps()
-        base = ctypes.addressof(maps)
-        for i, (x, row_major, kind, rows, k_major) in enumerate(
-            (
-                (t.a, p.row_major_a, p.a, self.tile_m // self.cluster_n, p.row_major_a),
-                (t.b, p.row_major_b, p.b, self.tile_n // self.cluster_m, not p.row_major_b),
-            )
-        ):
-            outer, inner = (1, 2) if row_major else (2, 1)
-            size = BYTES[kind]
-            box = (128 // size, rows, 1) if k_major else (64, 64, 1)
-            driver.encode_tensor_map(
-                base + 128 * i,
-                x.data_ptr(),
-                (x.shape[inner], x.shape[outer], x.shape[0]),
-                (size * x.stride(outer), size * x.stride(0)),
-                box,
-                {1: driver.UINT8, 2: driver.BITS16, 4: driver.TFLOAT32}[size],
-            )
+        p = t.p
+        rows_a, rows_b = self.tile_m // self.cluster_n, self.tile_n // self.cluster_m
+        maps, base = operand_maps(t, rows_a, rows_b)
         if self.store_box:
             size, row_bytes = BYTES[p.d], self.slab_row_bytes()
             driver.encode_tensor_map(
@@ -200,7 +206,7 @@ class Skinny:
     architecture: str = "sm_90a"
 
     def source(self):
-        return _source(self, "skinny", ("splits", "overlap", "architecture"))
+        return _source(self, "skinny/gemm", ("splits", "overlap", "architecture"))
 
     def arch(self):
         return self.architecture
@@ -262,7 +268,7 @@ class Portable:
     architecture: str = "sm_80"
 
     def source(self):
-        return _source(self, "portable", ("band", "band_columns", "splits", "overlap", "architecture"))
+        return _source(self, "portable/gemm", ("band", "band_columns", "splits", "overlap", "architecture"))
 
     def arch(self):
         return self.architecture
@@ -305,3 +311,65 @@ class Portable:
             a.partials, a.counters = workspace.pointers(*self.workspace(t.p))
         grid = max(1, self.tiles(t.p) * self.splits)
         return kernel.launcher_with((grid, 1, 1), (a,), stream, overlap=self.overlap)
+
+
+@dataclass(frozen=True)
+class Stream:
+    """Few rows on Hopper: hopper/skinny.cuh."""
+
+    type_a: str = "bf16"
+    type_b: str = "bf16"
+    type_d: str = "bf16"
+    row_major_a: bool = True
+    row_major_b: bool = False
+    rows: int = 16
+    columns: int = 32
+    boxes: int = 4
+    warps: int = 4
+    stages: int = 8
+    blocks_per_sm: int = 1
+    pairs: bool = True
+    split_k: bool = False
+    scaling: int = 0
+    grouping: int = 0
+    epilogue: tuple = ()
+    splits: int = 1  # the host's choices
+    overlap: bool = True
+
+    def source(self):
+        return _source(self, "hopper/skinny", ("splits", "overlap"))
+
+    def arch(self):
+        return "sm_90a"
+
+    def name(self):
+        parts = [f"stream {self.rows}x{self.columns}", f"k{self.boxes}", f"w{self.warps}", f"s{self.stages}"]
+        parts += [f"b{self.blocks_per_sm}"] if self.blocks_per_sm > 1 else []
+        return " ".join(parts + ([f"split{self.splits}"] if self.split_k else []))
+
+    # The launch facts of kernels/cuda/gemm/hopper/skinny.cuh.
+    def threads(self):
+        return 32 * self.warps + 32
+
+    def shared_bytes(self):
+        ring = self.stages * self.boxes * (self.rows + self.columns) * 128
+        return ring + self.warps * self.columns * 64 + 16 * self.stages + 16 + 1024
+
+    def fits(self):
+        return self.shared_bytes() * self.blocks_per_sm <= 233472 - 1024 * self.blocks_per_sm
+
+    def items(self, p):
+        return -(-p.n // self.columns) * p.batch * self.splits
+
+    def workspace(self, p):
+        own = -(-self.columns // 8 // self.warps) + 1
+        return self.items(p) * 32 * self.warps * own * 16, self.items(p) // self.splits
+
+    def launcher(self, kernel, t, sms, stream, workspace=None):
+        a = t.args()
+        a.splits = self.splits
+        if self.split_k:
+            a.partials, a.counters = workspace.pointers(*self.workspace(t.p))
+        grid = min(self.items(t.p), sms * self.blocks_per_sm)
+        maps, _ = operand_maps(t, self.rows, self.columns)
+        return kernel.launcher_with((grid, 1, 1), (maps, a), stream, overlap=self.overlap)

@@ -2,7 +2,7 @@
 
 import math
 
-from gemm_config import BYTES, Hopper, Skinny, hopper_traits, traits
+from gemm_config import BYTES, Hopper, Skinny, Stream, hopper_traits, traits
 
 SQUARES = (512, 1024, 2048, 4096, 8192)
 ROWS = (1, 16, 64, 128, 512, 2048, 8192)
@@ -93,19 +93,25 @@ def promising(p, count):
     skinny = []
     if p.m <= 16 and p.row_major_a and not p.row_major_b and p.a not in ("f32",):
         rows = 8 if p.m <= 8 else 16
+        fit = -(-p.n // SMS // 16) * 16
+        while fit > 128:
+            fit = -(-fit // 2 // 16) * 16
         for facts in (
-            dict(columns=16, stages=8),
-            dict(columns=16, stages=6),
-            dict(columns=8, stages=12),
-            dict(columns=8, warps=8, stages=8, blocks_per_sm=2),
-            dict(columns=16, warps=8, stages=8, blocks_per_sm=2),
-            dict(columns=32, warps=8, stages=8),
-            dict(columns=8, warps=8, stages=8, blocks_per_sm=4),
+            dict(columns=fit, boxes=max(1, 128 // fit)),
+            dict(columns=fit, boxes=max(1, 128 // fit), warps=8) if fit <= 64 else dict(columns=fit, boxes=2),
+            dict(columns=fit, boxes=max(1, 64 // fit)) if fit < 112 else dict(columns=fit, boxes=2, warps=8),
+            dict(columns=32, boxes=4, blocks_per_sm=2),
+            dict(columns=64, boxes=2, splits=2, split_k=True),
+            dict(columns=fit // 2 // 16 * 16 or 16, boxes=2, blocks_per_sm=2),
         ):
-            kept = {k: v for k, v in traits(p).items()}
-            skinny.append(Skinny(**kept, rows=rows, **facts))
+            best = None
+            for stages in range(2, 40):
+                one = Stream(**traits(p), rows=rows, stages=stages, **facts)
+                best = one if one.fits() else best
+            skinny.append(best)
+        skinny.append(Skinny(**traits(p), rows=rows, columns=16, stages=6))
         chosen = skinny + chosen[:2]
-    return chosen[:count]
+    return [c for c in chosen if c][:count]
 
 
 def variants(p):

@@ -146,7 +146,18 @@ struct Gemm {
         const int next = s + cfg::kStages - 1;
         if (next < t.steps) copy(t, next, stage == 0 ? cfg::kStages - 1 : stage - 1);
         copy_commit();
-        multiply(stage, sums);
+        if constexpr (cfg::kThreeProducts) {
+          // The tensor cores cut off what they add up; float32 registers round it.
+          Sum fresh[kBlocksM][4 * kTilesN] = {};
+          multiply(stage, fresh);
+#pragma unroll
+          for (int i = 0; i < kBlocksM; ++i) {
+#pragma unroll
+            for (int e = 0; e < 4 * kTilesN; ++e) sums[i][e] += fresh[i][e];
+          }
+        } else {
+          multiply(stage, sums);
+        }
         stage = stage + 1 == cfg::kStages ? 0 : stage + 1;
       }
       __syncthreads();

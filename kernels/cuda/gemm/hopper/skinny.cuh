@@ -1,0 +1,234 @@
+// GEMM of at most 16 rows for Hopper (sm_90a): a stream through b by the copy engine, multiplied by mma.sync.
+//
+// Configuration, defined in namespace ts::cfg before this file is included (constexpr; int unless said otherwise; the
+// numbers are those of gemm_abi.h):
+//   kTypeA, kTypeB, kTypeD   16-bit types, fp8 or s8; a and b of one size
+//   kRowMajorA, kRowMajorB (bool)   a row-major, b column-major: both along k
+//   kRows                    8 or 16: at least m
+//   kColumns                 columns that a block works on at a time, a multiple of 16 up to 256; the best is what gives each
+//                            SM one group: ceil(n / SMs) rounded up
+//   kBoxes                   boxes of 128 bytes of k in a stage
+//   kWarps                   consumer warps, a divisor of 4 * kBoxes: each has its own part of a stage's k
+//   kStages                  stages in flight
+//   kBlocksPerSm             blocks that share an SM
+//   kPairs (bool)            n is even and d's and the epilogue's pointers and strides are multiples of two elements
+//   kSplitK (bool)           k may be split over blocks (args.splits)
+//   kScaling, kGrouping      tensor scales only, no groups
+//   kEpilogueLength, kEpilogue[], kEpilogueTypes[]
+//
+// Launch facts: kThreads threads, kSharedBytes of dynamic shared memory, a grid of min(work items, SMs * kBlocksPerSm)
+// blocks; work items: splits * batch * ceil(n / kColumns). Split products: partials [group][split][kTeam * kOwnTiles * 4],
+// one counter a group. Tensor maps (128-byte swizzle, zero fill), dimensions innermost first:
+//   a  {k, m, batch}, box {kBoxK, kRows, 1};  b  {k, n, batch}, box {kBoxK, kColumns, 1}; none of d.
+// Pointers and strides of a and b are multiples of 16 bytes. The kernel may be launched to overlap the kernel before it.
+#pragma once
+
+#include "../../portable/copy.cuh"
+#include "../epilogue.cuh"
+#include "../mma.cuh"
+#include "../partials.cuh"
+#include "ptx.cuh"
+
+namespace ts::gemm {
+
+constexpr int kTeam = 32 * cfg::kWarps;
+constexpr int kThreads = kTeam + 32;
+constexpr int kElementBytes = bytes_of(cfg::kTypeA);
+constexpr int kBoxK = 128 / kElementBytes;
+constexpr int kStageK = cfg::kBoxes * kBoxK;
+constexpr int kBoxBytesA = cfg::kRows * 128, kBoxBytesB = cfg::kColumns * 128;
+constexpr int kStageBytes = cfg::kBoxes * (kBoxBytesA + kBoxBytesB);
+constexpr int kTiles = cfg::kColumns / 8;
+constexpr int kOwnTiles = ceil_div(kTiles, cfg::kWarps);  // that a warp finishes
+constexpr int kWarpSteps = 4 * cfg::kBoxes / cfg::kWarps;  // products of 32 bytes of k for a warp in a stage
+constexpr int kSumsOffset = cfg::kStages * kStageBytes;
+constexpr int kBarrierOffset = kSumsOffset + cfg::kWarps * kTiles * 512;
+constexpr int kFlagOffset = kBarrierOffset + 16 * cfg::kStages;
+constexpr int kSharedBytes = kFlagOffset + 16 + 1024;
+
+static_assert(cfg::kRowMajorA && !cfg::kRowMajorB, "few rows: both operands must lie along k; take another template");
+static_assert(cfg::kRows == 8 || cfg::kRows == 16, "8 or 16 rows");
+static_assert(bytes_of(cfg::kTypeB) == kElementBytes && kElementBytes <= 2, "operands of one size, 8 or 16 bits");
+static_assert(cfg::kColumns % 16 == 0 && cfg::kColumns <= 256, "columns: a multiple of 16, at most 256");
+static_assert(4 * cfg::kBoxes % cfg::kWarps == 0, "warps share a stage's k evenly");
+static_assert(cfg::kGrouping == TS_GEMM_UNGROUPED && cfg::kScaling == TS_GEMM_SCALE_TENSOR, "no groups, no block scales");
+static_assert(kSharedBytes * cfg::kBlocksPerSm <= 233472 - 1024 * cfg::kBlocksPerSm,
+              "shared memory of sm_90: 228 KB, 1 KB kept per block");
+
+struct Skinny {
+  const TsCudaGemmMaps& maps;
+  const TsCudaGemmArgs& args;
+  u32 base;
+  u32 stage = 0, phase = 0;
+
+  struct Item {
+    int group, split, batch, column, step, steps;
+  };
+
+  TS_DEVICE u32 full(u32 s) const { return base + kBarrierOffset + 16 * s; }
+  TS_DEVICE u32 empty(u32 s) const { return full(s) + 8; }
+  TS_DEVICE int lane() const { return threadIdx.x & 31; }
+  TS_DEVICE int warp() const { return threadIdx.x >> 5; }
+  TS_DEVICE void advance() {
+    if (++stage == cfg::kStages) {
+      stage = 0;
+      phase ^= 1;
+    }
+  }
+
+  TS_DEVICE bool find(int index, Item& t) const {
+    const int splits = cfg::kSplitK ? args.splits : 1;
+    const int groups = ceil_div(args.n, cfg::kColumns);
+    const int all_steps = ceil_div(args.k, kStageK);
+    t.group = index / splits;
+    t.split = index - t.group * splits;
+    t.batch = t.group / groups;
+    t.column = (t.group - t.batch * groups) * cfg::kColumns;
+    t.step = all_steps * t.split / splits;
+    t.steps = all_steps * (t.split + 1) / splits - t.step;
+    return t.batch < args.batch;
+  }
+
+  TS_DEVICE void produce() {
+    prefetch_tensor_map(&maps.a);
+    prefetch_tensor_map(&maps.b);
+    Item t;
+    for (int index = blockIdx.x; find(index, t); index += gridDim.x) {
+      for (int s = 0; s < t.steps; ++s) {
+        mbarrier_wait(empty(stage), phase ^ 1);
+        mbarrier_expect(full(stage), kStageBytes);
+        const u32 to = base + stage * kStageBytes;
+#pragma unroll
+        for (int box = 0; box < cfg::kBoxes; ++box) {
+          const int k = (t.step + s) * kStageK + box * kBoxK;
+          load_box(to + cfg::kBoxes * kBoxBytesA + box * kBoxBytesB, &maps.b, full(stage), k, t.column, t.batch);
+          load_box(to + box * kBoxBytesA, &maps.a, full(stage), k, 0, t.batch);
+        }
+        advance();
+      }
+    }
+  }
+
+  // This warp's products of one stage.
+  TS_DEVICE void multiply(Sum (&sums)[kTiles][4]) const {
+    const u32 from = base + stage * kStageBytes;
+    const int row = lane() & 7, half = lane() >> 3 & 1, quarter = lane() >> 4;
+#pragma unroll
+    for (int i = 0; i < kWarpSteps; ++i) {
+      const int step = warp() * kWarpSteps + i;
+      const int box = step >> 2, chunk = (step & 3) * 2;
+      const u32 a_box = from + box * kBoxBytesA;
+      const u32 b_box = from + cfg::kBoxes * kBoxBytesA + box * kBoxBytesB;
+      u32 a[4];
+      if constexpr (cfg::kRows == 16) {
+        load_matrices(a, a_box + (half * 8 + row) * 128 + ((chunk + quarter ^ row) << 4));
+      } else {
+        // Rows 8 and on do not exist: the same two matrices twice, and zeros for the products.
+        load_matrices(a, a_box + row * 128 + ((chunk + quarter ^ row) << 4));
+        a[1] = a[3] = 0;
+      }
+      const u32 b_line = b_box + (quarter * 8 + row) * 128 + ((chunk + half ^ row) << 4);
+#pragma unroll
+      for (int j = 0; j < kTiles; j += 2) {
+        u32 b[4];
+        load_matrices(b, b_line + j * 1024);
+        multiply_add(sums[j], a[0], a[1], a[2], a[3], b[0], b[1]);
+        multiply_add(sums[j + 1], a[0], a[1], a[2], a[3], b[2], b[3]);
+      }
+    }
+  }
+
+  TS_DEVICE void team_sync() const { named_barrier_sync(1, kTeam); }
+
+  TS_DEVICE void consume() {
+    float factor = args.alpha;
+    if (args.scale_a != nullptr) factor *= *args.scale_a;
+    if (args.scale_b != nullptr) factor *= *args.scale_b;
+    Item t;
+    for (int index = blockIdx.x; find(index, t); index += gridDim.x) {
+      Sum sums[kTiles][4];
+#pragma unroll
+      for (int j = 0; j < kTiles; ++j) sums[j][0] = sums[j][1] = sums[j][2] = sums[j][3] = 0;
+      for (int s = 0; s < t.steps; ++s) {
+        mbarrier_wait(full(stage), phase);
+        multiply(sums);
+        // Ordinary reads before the copy engine's writes.
+        fence_proxy_async();
+        __syncwarp();
+        if (lane() == 0) mbarrier_arrive(empty(stage));
+        advance();
+      }
+      finish(t, factor, sums);
+    }
+  }
+
+  // Adds up what the warps have, each its own share of the columns, and writes the results.
+  TS_DEVICE void finish(const Item& t, float factor, const Sum (&sums)[kTiles][4]) const {
+    const u32 place = base + kSumsOffset + lane() * 16;
+#pragma unroll
+    for (int j = 0; j < kTiles; ++j) {
+      const u32 words[4] = {bits_of(sums[j][0]), bits_of(sums[j][1]), bits_of(sums[j][2]), bits_of(sums[j][3])};
+      store_shared(place + (warp() * kTiles + j) * 512, words);
+    }
+    team_sync();
+    Sum own[kOwnTiles][4];
+    u32 wanted = 0;
+#pragma unroll
+    for (int i = 0; i < kOwnTiles; ++i) {
+      const int j = i * cfg::kWarps + warp();
+      own[i][0] = own[i][1] = own[i][2] = own[i][3] = 0;
+      if (j >= kTiles) continue;
+      wanted |= 1u << i;
+#pragma unroll
+      for (int w = 0; w < cfg::kWarps; ++w) {
+        u32 words[4];
+        load_shared(words, place + (w * kTiles + j) * 512);
+#pragma unroll
+        for (int e = 0; e < 4; ++e) own[i][e] += sum_of_bits(words[e]);
+      }
+    }
+    bool mine = true;
+    if constexpr (cfg::kSplitK)
+      mine = join_parts<kTeam>(args, t.group, t.split, static_cast<int>(threadIdx.x), wanted, base + kFlagOffset,
+                               [this] { team_sync(); }, own);
+    if (mine) {
+#pragma unroll
+      for (int i = 0; i < kOwnTiles; ++i) {
+        const int j = i * cfg::kWarps + warp();
+        if (j >= kTiles) continue;
+        const Place at{lane() / 4, t.column + 8 * j + 2 * (lane() & 3), args.m, args.n, t.batch, t.batch};
+        Operands<0, 8> operands;
+        operands.load(args, at);
+        float v[4];
+#pragma unroll
+        for (int e = 0; e < 4; ++e) v[e] = result_of(own[i][e], factor);
+        operands.apply(args, at, v);
+        store_slab<8>(args, at, v);
+      }
+    }
+    team_sync();
+  }
+};
+
+}  // namespace ts::gemm
+
+extern "C" __global__ void __launch_bounds__(ts::gemm::kThreads, ts::cfg::kBlocksPerSm)
+    ts_gemm(const __grid_constant__ TsCudaGemmMaps maps, const __grid_constant__ TsCudaGemmArgs args) {
+  extern __shared__ unsigned char dynamic_shared[];
+  using namespace ts::gemm;
+  Skinny skinny{maps, args, (ts::smem_address(dynamic_shared) + 1023u) & ~1023u};
+  if (threadIdx.x == 0) {
+    for (int s = 0; s < ts::cfg::kStages; ++s) {
+      ts::mbarrier_init(skinny.full(s), 1);
+      ts::mbarrier_init(skinny.empty(s), ts::cfg::kWarps);
+    }
+    ts::fence_mbarrier_init();
+  }
+  __syncthreads();
+  wait_for_previous_kernel();
+  let_next_kernel_start();
+  if (threadIdx.x < kTeam)
+    skinny.consume();
+  else if (threadIdx.x == kTeam)
+    skinny.produce();
+}

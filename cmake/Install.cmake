@@ -11,7 +11,9 @@ target_include_directories(tilesmith PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_D
 target_compile_features(tilesmith PUBLIC cxx_std_23)
 
 install(TARGETS tilesmith EXPORT tilesmith_targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
-install(TARGETS tilesmith_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+if(TILESMITH_PROGRAM)
+  install(TARGETS tilesmith_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
+endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
 install(EXPORT tilesmith_targets NAMESPACE tilesmith:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tilesmith)
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/tilesmithConfig.cmake.in ${PROJECT_BINARY_DIR}/tilesmithConfig.cmake

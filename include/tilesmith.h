@@ -122,7 +122,8 @@ typedef struct tilesmith_backend_info {
   uint64_t struct_size;
   int32_t kind;
   int32_t device_count;
-  const char* missing; /* why no device of this kind can be used; "" when one can */
+  const char* missing; /* why no device of this kind can be used, or, where there is one, why no kernel can be compiled
+                          for it; "" when nothing is missing */
   const char* hint;    /* what would help; may be "" */
 } tilesmith_backend_info;
 #define TILESMITH_BACKEND_INFO_INIT \

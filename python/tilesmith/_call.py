@@ -19,6 +19,7 @@ from tilesmith._library import CPU, CUDA, KIND_NAMES, Attention, library, raise_
 _INPUT_CODES = {"fp32": 0, "fp16": 1, "bf16": 2, "fp8": 3, "bf8": 4}
 # fp8 inputs have outputs of another type; the type of `out` chooses, bf16 when there is none.
 _FP8_CODES = {"fp16": 10, "bf16": 11, "fp32": 12}
+_BYTES = {"fp32": 4, "fp16": 2, "bf16": 2, "fp8": 1, "bf8": 1, "int32": 4}
 _MASKS = {"none": 0, "top_left": 1, "bottom_right": 2}
 _SOFT_CAP, _SINK, _DROPOUT, _LSE = 1, 2, 4, 8
 _ELEMENTWISE, _ALIBI = 1, 2
@@ -68,16 +69,18 @@ class Options(NamedTuple):
 class Call:
     """A prepared call. It belongs to the thread that made it: the structure is filled anew for each run."""
 
-    __slots__ = ("_call", "_address", "_forward", "out_shape", "out_type", "same_type", "lse_shape", "stream_device")
+    __slots__ = ("_call", "_address", "_forward", "_spans", "out_shape", "out_type", "same_type", "lse_shape",
+                 "stream_device")  # fmt: skip
 
-    def __init__(self, call: Attention, out_shape: tuple[int, ...], out_type: str, same_type: bool,
+    def __init__(self, call: Attention, tensors: Tensors, out_shape: tuple[int, ...], out_type: str,
                  lse_shape: tuple[int, ...]) -> None:  # fmt: skip
         self._call = call
         self._address = ctypes.addressof(call)
         self._forward = library().tilesmith_attention_forward
+        self._spans = [0 if view is None else _span(view) for view in tensors]
         self.out_shape = out_shape
         self.out_type = out_type
-        self.same_type = same_type  #: the output's type is the inputs'
+        self.same_type = out_type == tensors.q.data_type
         self.lse_shape = lse_shape  #: () when no log-sum-exp is wanted
         self.stream_device = call.device.index if call.device.kind == CUDA else -1  #: whose stream; -1: none
 
@@ -89,6 +92,15 @@ class Call:
         status = self._forward(None, self._address)
         if status:
             raise_last_error(status)
+
+    def check_apart(self, *addresses: int) -> None:
+        """An output must not lie on an input: rows are written while others are still read. Takes the addresses of all
+        tensors, the caller's output last."""
+        first = addresses[-1]
+        last = first + self._spans[-1]
+        for name, begin, span in zip(Tensors._fields, addresses[:-1], self._spans):
+            if begin < last and first < begin + span:
+                raise InvalidArgument(f"out and {name} may share memory", "an output of its own")
 
     def seed(self, value: int) -> None:
         self._call.seed = value
@@ -137,7 +149,7 @@ def prepare(tensors: Tensors, options: Options) -> Call:
         rows = call.total_q if group else call.seqlen_q
         lse_shape = (call.heads_q, rows) if group else (call.batch, call.heads_q, rows)
         call.lse_strides.batch, call.lse_strides.head, call.lse_strides.row = call.heads_q * rows, rows, 1
-    return Call(call, out_shape, out_type, out_type == tensors.q.data_type, lse_shape)
+    return Call(call, tensors, out_shape, out_type, lse_shape)
 
 
 class _Dims(NamedTuple):
@@ -244,6 +256,13 @@ def _check_devices(tensors: Tensors) -> None:
 def _device_text(view: View) -> str:
     name = KIND_NAMES.get(view.kind, f"kind {view.kind}")
     return name if view.kind == CPU else f"{name}:{view.index}"
+
+
+def _span(view: View) -> int:
+    """Bytes from the first element to behind the last."""
+    if 0 in view.shape:
+        return 0
+    return (1 + sum((size - 1) * stride for size, stride in zip(view.shape, view.strides))) * _BYTES[view.data_type]
 
 
 def _strides(name: str, view: View, dims: _Dims) -> tuple[int, int, int]:

@@ -39,7 +39,8 @@ def devices() -> list[Device]:
 
 
 def missing() -> dict[str, str]:
-    """The kinds of device that cannot be used here, and why: {"cuda": "libcuda.so.1 cannot be opened (...)"}."""
+    """What keeps a kind of device from being used here, or kernels from being compiled for it, and what would help:
+    {"cuda": "no CUDA driver: ... (install ...)"}. Empty when nothing does."""
     _nvrtc.find()
     reasons = {}
     for kind, name in KIND_NAMES.items():

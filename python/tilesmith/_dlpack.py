@@ -105,7 +105,9 @@ def attention(q, k, v, layout, causal, mask, window, scale, softcap, bias, alibi
                       bool(return_lse))  # fmt: skip
     call = _calls.by_key.get(key := (options, views)) or _calls.keep(key, prepare(views, options))
     result, lse = out, None
-    if out is None:
+    if out is not None:
+        call.check_apart(*(0 if b is None else b.address for b in borrowed))
+    else:
         result = _new(q, views.q, call.out_shape, call.out_type)
         borrowed[-1] = _Borrowed("the output", result, stream)
     if return_lse:

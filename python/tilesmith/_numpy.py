@@ -84,19 +84,13 @@ def attention(q, k, v, layout, causal, mask, window, scale, softcap, bias, alibi
         call = _calls.keep(key, prepare(views, options))
     if out is None:
         out = np.empty(call.out_shape, _dtype_of(call.out_type, q.dtype))
+    elif not out.flags.writeable:
+        raise InvalidArgument("out is read-only", "a writable array")
     else:
-        _check_out(out, arrays[:-1])
+        call.check_apart(*map(_address, arrays))
     lse = np.empty(call.lse_shape, np.float32) if return_lse else None
     if dropout_p:
         call.seed(random.getrandbits(64) if seed is None else check_seed(seed))
     call.run(_address(q), _address(k), _address(v), _address(out), _address(lse), _address(bias), _address(alibi),
              _address(sink), _address(cu_seqlens_q), _address(cu_seqlens_k), 0)  # fmt: skip
     return (out, lse) if return_lse else out
-
-
-def _check_out(out: np.ndarray, inputs: tuple[Optional[np.ndarray], ...]) -> None:
-    if not out.flags.writeable:
-        raise InvalidArgument("out is read-only", "a writable array")
-    for name, array in zip(Tensors._fields, inputs):
-        if array is not None and np.may_share_memory(out, array):
-            raise InvalidArgument(f"out and {name} share memory", "an output of its own")

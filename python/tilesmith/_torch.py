@@ -67,29 +67,29 @@ def attention(q, k, v, layout, causal, mask, window, scale, softcap, bias, alibi
     if dropout_p:
         call.seed(_draw_seed() if seed is None else check_seed(seed))
     if out is None:
-        # The sizes as arguments of their own: torch takes 1 us longer to read a tuple of them.
-        result = q.new_empty(*call.out_shape) if call.same_type else q.new_empty(call.out_shape, dtype=torch.bfloat16)
+        # The sizes as arguments of their own: torch takes a microsecond longer to read a tuple of them.
+        result = q.new_empty(*call.out_shape) if call.same_type else q.new_empty(*call.out_shape, dtype=torch.bfloat16)
     else:
         result = out
-        _check_out(out, (q, k, v, bias, alibi, sink, cu_seqlens_q, cu_seqlens_k))
+        call.check_apart(q.data_ptr(), k.data_ptr(), v.data_ptr(), _address(bias), _address(alibi), _address(sink),
+                         _address(cu_seqlens_q), _address(cu_seqlens_k), out.data_ptr())  # fmt: skip
     stream = _raw_stream(call.stream_device) if call.stream_device >= 0 else 0
     if plain and not return_lse:
         call.run(q.data_ptr(), k.data_ptr(), v.data_ptr(), result.data_ptr(), 0, 0, 0, 0, 0, 0, stream)
         return result
-    lse = q.new_empty(call.lse_shape, dtype=torch.float32) if return_lse else None
+    lse = q.new_empty(*call.lse_shape, dtype=torch.float32) if return_lse else None
     call.run(q.data_ptr(), k.data_ptr(), v.data_ptr(), result.data_ptr(), _address(lse), _address(bias), _address(alibi),
              _address(sink), _address(cu_seqlens_q), _address(cu_seqlens_k), stream)  # fmt: skip
     return (result, lse) if return_lse else result
 
 
 def _check_tensors(tensors: tuple[Any, ...]) -> None:
-    for name, tensor in zip(Tensors._fields, tensors):
-        if tensor is None:
-            continue
-        if not isinstance(tensor, Tensor):
+    for tensor in tensors:
+        if tensor is not None and not isinstance(tensor, Tensor):
+            name = next(name for name, each in zip(Tensors._fields, tensors) if each is tensor)
             raise WrongType(f"{name} is a {type(tensor).__name__}, q is a torch tensor", "torch tensors")
-        if tensor.requires_grad and _grad_enabled():
-            raise _no_gradient()
+    if _grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors):
+        raise _no_gradient()
 
 
 def _no_gradient() -> Unsupported:
@@ -126,25 +126,6 @@ def _longest(given: Optional[int], offsets: Optional[Tensor]) -> Optional[int]:
 def _draw_seed() -> int:
     """From torch's default generator, so that torch.manual_seed decides it."""
     return int(torch.randint((1 << 63) - 1, ()))
-
-
-def _check_out(out: Tensor, inputs: tuple[Optional[Tensor], ...]) -> None:
-    """An output must not lie on an input: rows are written while others are still read."""
-    first, last = _extent(out)
-    for name, tensor in zip(Tensors._fields, inputs):
-        if tensor is not None:
-            begin, end = _extent(tensor)
-            if begin < last and first < end:
-                raise InvalidArgument(f"out and {name} may share memory", "an output of its own")
-
-
-def _extent(tensor: Tensor) -> tuple[int, int]:
-    """First address and the one behind the last."""
-    begin = tensor.data_ptr()
-    if tensor.numel() == 0:
-        return begin, begin
-    reach = sum((size - 1) * stride for size, stride in zip(tensor.shape, tensor.stride()))
-    return begin, begin + (reach + 1) * tensor.element_size()
 
 
 # ------------------------------------------------------------------------------------------------------ the operator

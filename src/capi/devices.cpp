@@ -7,6 +7,7 @@
 #include "capi/device.hpp"
 #include "capi/last_error.hpp"
 #include "capi/sized_struct.hpp"
+#include "jit/nvrtc_library.hpp"
 #include "runtime/cpu_machine.hpp"
 #include "runtime/cuda_device.hpp"
 
@@ -76,6 +77,15 @@ void Found::find_cuda() {
                                  {"driver_version", info.driver_version}}});
 }
 
+/// Opened when somebody asks: it is a large library.
+const Error& missing_compiler() {
+  static const Error& once = *new Error([] {
+    const auto compiler = NvrtcLibrary::find();
+    return compiler ? Error{ErrorCode::not_found, "", ""} : compiler.error();
+  }());
+  return once;
+}
+
 const Found& found() {
   static const Found& once = *new Found;
   return once;
@@ -113,8 +123,9 @@ tilesmith_status tilesmith_backend(int32_t kind, tilesmith_backend_info* out) {
     if (kind != TILESMITH_CPU && kind != TILESMITH_CUDA)
       return fail(ErrorCode::invalid_argument, fmt::format("the kind is {}", kind), "TILESMITH_CPU or TILESMITH_CUDA");
     const auto& backend = kind == TILESMITH_CPU ? capi::found().cpu : capi::found().cuda;
-    return capi::write_struct(
-        "tilesmith_backend_info", out,
-        {sizeof *out, kind, backend.count, backend.missing.message.c_str(), backend.missing.hint.c_str()});
+    const bool compiles = kind == TILESMITH_CUDA && backend.count > 0;
+    const Error& missing = compiles ? capi::missing_compiler() : backend.missing;
+    return capi::write_struct("tilesmith_backend_info", out,
+                              {sizeof *out, kind, backend.count, missing.message.c_str(), missing.hint.c_str()});
   });
 }

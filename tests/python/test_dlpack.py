@@ -52,6 +52,8 @@ def test_strides_and_out(qkv):
     swapped = [Foreign(np.ascontiguousarray(x.swapaxes(1, 2)).swapaxes(1, 2)) for x in (q, k, v)]
     assert tilesmith.attention(*swapped, out=foreign_out) is foreign_out
     assert_attention(out, q, k, v)
+    with pytest.raises(ValueError, match="out and q may share memory"):
+        tilesmith.attention(Foreign(q), Foreign(k), Foreign(v), out=Foreign(q))
 
 
 def test_group(qkv):

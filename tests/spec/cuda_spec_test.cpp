@@ -1,0 +1,88 @@
+// The NVIDIA facts load, a device finds its architecture, and a broken spec is refused with file, path and value.
+#include "spec/cuda_spec.hpp"
+
+#include <gtest/gtest.h>
+
+#include "spec/spec_files.hpp"
+
+namespace tilesmith {
+namespace {
+
+const std::vector<CudaSpec>& specs() {
+  static const std::vector<CudaSpec> all = load_cuda_specs().value();
+  return all;
+}
+
+TEST(CudaSpec, EveryArchitectureLoadsByCapability) {
+  std::vector<std::string> names;
+  for (const CudaSpec& spec : specs()) {
+    names.emplace_back(spec.arch.text());
+    EXPECT_EQ(spec.tested, spec.arch.text() == "sm_90a") << names.back();
+    EXPECT_FALSE(spec.source.empty());
+    EXPECT_GT(spec.reference.tflops_of(DataType::bf16), 0) << names.back();
+    ASSERT_FALSE(spec.attention_fwd.empty());
+    EXPECT_EQ(spec.attention_pipeline(Pipeline::warp_specialized) != nullptr, spec.arch.text() == "sm_90a");
+    // The portable pipeline has a first choice for every problem, and comes last.
+    EXPECT_EQ(spec.attention_fwd.back().pipeline, Pipeline::portable);
+  }
+  EXPECT_EQ(names, (std::vector<std::string>{"sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a"}));
+}
+
+TEST(CudaSpec, Fp8RateServesTheCompoundTypes) {
+  const CudaReferenceChip& chip = (*spec_for(specs(), 9, 0))->reference;
+  EXPECT_EQ(chip.tflops_of(DataType::fp8bf16), chip.tflops_of(DataType::fp8));
+  EXPECT_EQ(chip.tflops_of(DataType::fp64), 0);
+}
+
+TEST(CudaSpec, DevicesFindTheirArchitecture) {
+  const auto arch_of = [](int major, int minor) {
+    const auto spec = spec_for(specs(), major, minor);
+    return spec ? std::string((*spec)->arch.text()) : spec.error().message;
+  };
+  EXPECT_EQ(arch_of(8, 0), "sm_80");
+  EXPECT_EQ(arch_of(8, 6), "sm_86");
+  EXPECT_EQ(arch_of(8, 7), "sm_86");  // a plain architecture runs on later capabilities of its major number
+  EXPECT_EQ(arch_of(8, 9), "sm_89");
+  EXPECT_EQ(arch_of(9, 0), "sm_90a");
+  EXPECT_EQ(arch_of(10, 0), "sm_100a");
+  EXPECT_EQ(arch_of(12, 0), "sm_120a");
+  // An architecture made for one capability runs on no other.
+  EXPECT_EQ(arch_of(10, 3), "no architecture is known for compute capability 10.3");
+  EXPECT_EQ(arch_of(12, 1), "no architecture is known for compute capability 12.1");
+  EXPECT_EQ(arch_of(7, 5), "no architecture is known for compute capability 7.5");
+  EXPECT_NE(spec_for(specs(), 7, 5).error().hint.find("sm_90a"), std::string::npos);
+}
+
+std::string error_with(std::string_view from, std::string_view to) {
+  std::string text = *spec_file_text("cuda/sm_90a.json");
+  const auto at = text.find(from);
+  EXPECT_NE(at, std::string::npos) << from;
+  const auto spec = parse_cuda_spec("x.json", text.replace(at, from.size(), to));
+  EXPECT_FALSE(spec.has_value()) << to;
+  return spec ? std::string() : spec.error().text();
+}
+
+TEST(CudaSpec, BrokenOnesSayFilePathValueAndWhatWouldBeRight) {
+  const auto says = [](std::string_view from, std::string_view to, std::string_view expected) {
+    const std::string error = error_with(from, to);
+    EXPECT_NE(error.find(expected), std::string::npos) << error;
+  };
+  says("\"warp_size\": 32", "\"warp_size\": 64", "x.json: $.warp_size is 64 (an integer from 32 to 32)");
+  says("[9, 0]", "[9]", "x.json: $.compute_capability is [9] ([major, minor])");
+  says("[9, 0]", "[9, 1]", "the figures of sm_90a");
+  says("\"tested\": true", "\"tested\": 1", "$.tested is 1 (true or false)");
+  says("\"per_block\": 232448", "\"per_block\": 999999999", "$.shared.per_block is 999999999");
+  says("\"wgmma\": [", "\"wgma\": [", "is no instruction");
+  says("\"warpspec\": {", "\"warpspek\": {", "did you mean warpspec");
+  says("[1, 2, 4, 8, 16]", "[2, 4]", "1 first");
+  says("\"tile\": [64, 64]", "\"tile\": [64]", "tiles[0].tile is [64] ([query rows, keys])");
+  says("\"query_buffers\": 2", "\"query_buffers\": 3", "query_buffers is 3 (an integer from 1 to 2)");
+  says("\"efficiency\": 0.5", "\"efficiency\": 1.5", "at most 1");
+  says("\"efficiency\": 0.5", "\"efficiency\": -1", "above 0");
+  says("[0, 2047]", "[2047, 0]", "[lowest, highest]");
+  says("\"masked\": true", "\"maskd\": true", "did you mean 'masked'");
+  says("\"tflops\": {\"bf16\"", "\"tflops\": {\"bf61\"", "is no data type");
+}
+
+}  // namespace
+}  // namespace tilesmith

@@ -11,6 +11,7 @@
 
 #include "base/nearest.hpp"
 #include "enumerate/cpu_attention.hpp"
+#include "enumerate/cuda_attention.hpp"
 #include "enumerate/explain_backend.hpp"
 #include "enumerate/listing.hpp"
 #include "kernel/field_table.hpp"
@@ -108,6 +109,12 @@ Result<std::vector<Explanation>> explain_native(const KernelConfig& config, std:
     TS_ASSIGN(Explanation one, explain_cpu_attention(level, config));
     return std::vector<Explanation>{std::move(one)};
   }
+  TS_ASSIGN(const std::vector<CudaSpec> cuda, load_cuda_specs());
+  for (const CudaSpec& spec : cuda) {
+    if (spec.arch.text() != wanted) continue;
+    TS_ASSIGN(Explanation one, explain_cuda_attention(spec, config));
+    return std::vector<Explanation>{std::move(one)};
+  }
   TS_ASSIGN(const std::vector<std::string> archs, listable_archs());
   return fail(ErrorCode::not_found, fmt::format("no instances are known for \"{}\"", wanted.substr(0, 64)),
               did_you_mean(wanted, archs));
@@ -175,16 +182,35 @@ Result<Explanation> explain_amd_instance(const AmdChip& chip, const KernelConfig
   return fail(ErrorCode::internal, "a config of no operation");
 }
 
+namespace {
+
+Status only_attention(const KernelConfig& config, const ArchName& arch) {
+  if (config.operation() == Operation::attention) return {};
+  return fail(ErrorCode::unsupported,
+              fmt::format("{} instances are not enumerated for {}", name_of(config.operation()), arch.text()));
+}
+
+}  // namespace
+
 Result<Explanation> explain_cpu_attention(const CpuSpec& spec, KernelConfig config) {
-  if (config.operation() != Operation::attention)
-    return fail(ErrorCode::unsupported,
-                fmt::format("{} instances are not enumerated for {}", name_of(config.operation()), spec.arch.text()));
+  TS_TRY(only_attention(config, spec.arch));
   config.arch = spec.arch;
   Explanation out;
   out.config = config;
   out.listed = verdicts(cpu_attention_rules(), CpuAttentionSubject{config, spec});
   // Tiles are what a caller can change; the signature is what it needs.
   find_nearest(out, [&](ConfigSink sink) { enumerate_cpu_attention(spec, config.attention(), sink); });
+  return out;
+}
+
+Result<Explanation> explain_cuda_attention(const CudaSpec& spec, KernelConfig config) {
+  TS_TRY(only_attention(config, spec.arch));
+  config.arch = spec.arch;
+  Explanation out;
+  out.config = config;
+  out.listed = verdicts(cuda_attention_rules(), CudaAttentionSubject{config, spec});
+  const int packed[] = {config.algorithm.packed_heads, 1};
+  find_nearest(out, [&](ConfigSink sink) { enumerate_cuda_attention(spec, config.attention(), packed, sink); });
   return out;
 }
 

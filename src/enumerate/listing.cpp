@@ -66,6 +66,8 @@ Result<std::vector<std::string>> listable_archs() {
   for (const AmdChip& chip : *chips) archs.emplace_back(chip.arch.text());
   TS_ASSIGN(const std::vector<CpuSpec> levels, load_cpu_specs());
   for (const CpuSpec& level : levels) archs.emplace_back(level.arch.text());
+  TS_ASSIGN(const std::vector<CudaSpec> cuda, load_cuda_specs());
+  for (const CudaSpec& spec : cuda) archs.emplace_back(spec.arch.text());
   std::ranges::sort(archs);
   return archs;
 }
@@ -86,6 +88,32 @@ static Status check_options(const ListRequest& request, bool is_amd) {
   if (request.mode != EnumerationMode::rules && !is_amd)
     return refuse(fmt::format("mode {}", name_of(request.mode)), "AMD architectures");
   return {};
+}
+
+/// Whether the request is for one of Tilesmith's own backends, whose plan it then fills in.
+static Result<bool> plan_native(const ListRequest& request, ListingPlan& plan) {
+  const auto check = [&]() -> Status {
+    TS_TRY(check_options(request, false));
+    if (request.operation == Operation::attention) return {};
+    return fail(ErrorCode::unsupported,
+                fmt::format("{} kernels are not enumerated for {}", name_of(request.operation), request.arch),
+                "--op attention");
+  };
+  TS_ASSIGN(const std::vector<CpuSpec> levels, load_cpu_specs());
+  for (const CpuSpec& level : levels) {
+    if (level.arch.text() != request.arch) continue;
+    TS_TRY(check());
+    TS_ASSIGN(plan, plan_cpu_attention(level, request));
+    return true;
+  }
+  TS_ASSIGN(const std::vector<CudaSpec> cuda, load_cuda_specs());
+  for (const CudaSpec& spec : cuda) {
+    if (spec.arch.text() != request.arch) continue;
+    TS_TRY(check());
+    TS_ASSIGN(plan, plan_cuda_attention(spec, request));
+    return true;
+  }
+  return false;
 }
 
 Result<Listing> Listing::prepare(ListRequest request) {
@@ -111,17 +139,7 @@ Result<Listing> Listing::prepare(ListRequest request) {
   } else if (chip.error().code != ErrorCode::not_found) {
     return std::unexpected(chip.error());
   } else {
-    TS_ASSIGN(const std::vector<CpuSpec> levels, load_cpu_specs());
-    for (const CpuSpec& level : levels) {
-      if (level.arch.text() != request.arch) continue;
-      known = true;
-      TS_TRY(check_options(request, false));
-      if (request.operation != Operation::attention)
-        return fail(ErrorCode::unsupported,
-                    fmt::format("{} kernels are not enumerated for {}", name_of(request.operation), request.arch),
-                    "--op attention");
-      TS_ASSIGN(plan->walk, plan_cpu_attention(level, request));
-    }
+    TS_ASSIGN(known, plan_native(request, plan->walk));
   }
   if (!known) {
     TS_ASSIGN(const std::vector<std::string> archs, listable_archs());

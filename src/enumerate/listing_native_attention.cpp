@@ -1,21 +1,25 @@
-// Listings of CPU attention instances.
+// Listings of Tilesmith's own attention instances: CPU and NVIDIA.
 #include <fmt/format.h>
 
 #include <algorithm>
 
 #include "enumerate/cpu_attention.hpp"
+#include "enumerate/cuda_attention.hpp"
 #include "enumerate/listing_plan.hpp"
 
 namespace tilesmith {
+namespace {
 
-Result<ListingPlan> plan_cpu_attention(const CpuSpec& spec, const ListRequest& request) {
+template <class Spec>
+Result<ListingPlan> plan_attention(const Spec& spec, const ListRequest& request,
+                                   void (*enumerate)(const Spec&, ConfigSink)) {
   if (!request.variant.empty() && request.variant != "fwd")
     return fail(ErrorCode::unsupported,
                 fmt::format("variant {} of attention is not built for {}", request.variant, spec.arch.text()), "fwd");
   TS_ASSIGN(const std::vector<DataType> types, parse_data_types(request.data_types));
   ListingPlan plan;
-  plan.enumerate = [spec, types, dims = request.head_dims](ConfigSink sink) {
-    enumerate_cpu_attention(spec, [&](const KernelConfig& config) {
+  plan.enumerate = [spec, enumerate, types, dims = request.head_dims](ConfigSink sink) {
+    enumerate(spec, [&](const KernelConfig& config) {
       const AttentionSignature& s = config.attention();
       const bool wanted =
           (types.empty() || std::ranges::find(types, s.data_type) != types.end()) &&
@@ -24,6 +28,16 @@ Result<ListingPlan> plan_cpu_attention(const CpuSpec& spec, const ListRequest& r
     });
   };
   return plan;
+}
+
+}  // namespace
+
+Result<ListingPlan> plan_cpu_attention(const CpuSpec& spec, const ListRequest& request) {
+  return plan_attention(spec, request, enumerate_cpu_attention);
+}
+
+Result<ListingPlan> plan_cuda_attention(const CudaSpec& spec, const ListRequest& request) {
+  return plan_attention(spec, request, enumerate_cuda_attention);
 }
 
 }  // namespace tilesmith

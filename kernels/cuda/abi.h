@@ -5,7 +5,7 @@
  *
  * A generated source is a table of constexpr values in namespace ts::cfg (the tile configuration and the traits)
  * followed by one include: "hopper/attention_fwd.cuh" or "portable/attention_fwd.cuh". It defines one entry, extern "C"
- * __global__ ts_attention_fwd. The launch facts (threads, shared memory, grid, tensor maps) stand at the top of those
+ * __global__, named by the macro TS_ENTRY (ts_attention_fwd when it is not defined). The launch facts (threads, shared memory, grid, tensor maps) stand at the top of those
  * two files.
  *
  * Every field means what the field of the same name means in kernels/cpu/abi.h; the order of operations on a logit

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <filesystem>
 #include <memory>
+#include <variant>
 #include <vector>
 
 #include "base/file.hpp"
@@ -48,13 +49,50 @@ Result<std::vector<KernelConfig>> selected(const BuildOptionsOfVerb& options) {
   return configs;
 }
 
-Result<const CpuSpec*> level_of(const std::vector<CpuSpec>& specs, const std::string& arch) {
-  for (const CpuSpec& spec : specs)
-    if (spec.arch.text() == arch) return &spec;
-  std::vector<std::string_view> known;
-  for (const CpuSpec& spec : specs) known.push_back(spec.arch.text());
+/// The facts of an architecture that sources are generated for.
+using Facts = std::variant<CpuSpec, CudaSpec>;
+
+Result<Facts> facts_of(const std::string& arch) {
+  std::vector<std::string> known;
+  TS_ASSIGN(const std::vector<CpuSpec> levels, load_cpu_specs());
+  for (const CpuSpec& spec : levels) {
+    if (spec.arch.text() == arch) return spec;
+    known.emplace_back(spec.arch.text());
+  }
+  TS_ASSIGN(const std::vector<CudaSpec> cuda, load_cuda_specs());
+  for (const CudaSpec& spec : cuda) {
+    if (spec.arch.text() == arch) return spec;
+    known.emplace_back(spec.arch.text());
+  }
   return fail(ErrorCode::unsupported, fmt::format("sources are not generated for {}", arch),
               fmt::format("{}", fmt::join(known, ", ")));
+}
+
+/// How ninja turns a language's sources into binaries.
+struct NinjaRule {
+  std::string_view text;
+  std::string_view source_suffix, binary_suffix;
+};
+
+NinjaRule ninja_rule(Language language) {
+  if (language == Language::cuda)
+    return {
+        "# Builds one cubin for each kernel: ninja -f build.ninja\nnvcc = nvcc\n\nrule kernel\n"
+        "  command = $nvcc $flags -cubin -o $out $in\n  description = $out\n\n",
+        ".cu", ".cubin"};
+  return {
+      "# Builds one shared object for each kernel: ninja -f build.ninja\ncxx = c++\n\nrule kernel\n"
+      "  command = $cxx $flags -shared -fPIC -o $out $in\n  description = $out\n\n",
+      ".cpp", ".so"};
+}
+
+/// The command line's options for a source: NVRTC takes some that nvcc does not know or spells otherwise.
+std::string command_options(const Source& source) {
+  if (source.language != Language::cuda) return fmt::format("{}", fmt::join(source.options, " "));
+  std::string out = fmt::format("-arch={} -Xptxas=-v", source.arch);
+  for (const std::string& option : source.options)
+    if (option != "-default-device") out += ' ' + option;
+  return out;
 }
 
 /// Ninja reads "$", ":" and space as its own.
@@ -68,23 +106,22 @@ std::string ninja_escaped(std::string_view text) {
 }
 
 Status generate_sources(const BuildOptionsOfVerb& options) {
-  TS_ASSIGN(const std::vector<CpuSpec> specs, load_cpu_specs());
-  TS_ASSIGN(const CpuSpec* spec, level_of(specs, options.selection.request.arch));
+  TS_ASSIGN(const Facts facts, facts_of(options.selection.request.arch));
   TS_ASSIGN(const std::vector<KernelConfig> configs, selected(options));
   std::error_code code;
   std::filesystem::create_directories(options.out, code);
   if (code) return fail(ErrorCode::io, fmt::format("cannot create {}: {}", options.out, code.message()));
 
-  std::string ninja =
-      "# Builds one shared object for each kernel: ninja -f build.ninja\ncxx = c++\n\nrule kernel\n  command = $cxx "
-      "$flags -shared -fPIC -o $out $in\n"
-      "  description = $out\n\n";
+  std::string ninja;
   Progress progress("generating", configs.size());
   for (std::size_t i = 0; i < configs.size(); ++i) {
-    TS_ASSIGN(const Source source, generate(configs[i], *spec));
-    TS_TRY(write_file_atomic(std::filesystem::path(options.out) / (source.name + ".cpp"), source.text));
-    ninja += fmt::format("build {0}.so: kernel {0}.cpp\n  flags = {1}\n", source.name,
-                         ninja_escaped(fmt::format("{}", fmt::join(source.options, " "))));
+    TS_ASSIGN(const Source source, std::visit([&](const auto& spec) { return generate(configs[i], spec); }, facts));
+    const NinjaRule rule = ninja_rule(source.language);
+    if (ninja.empty()) ninja = rule.text;
+    TS_TRY(write_file_atomic(std::filesystem::path(options.out) / fmt::format("{}{}", source.name, rule.source_suffix),
+                             source.text));
+    ninja += fmt::format("build {0}{1}: kernel {0}{2}\n  flags = {3}\n", source.name, rule.binary_suffix,
+                         rule.source_suffix, ninja_escaped(command_options(source)));
     progress.update(i + 1);
   }
   TS_TRY(write_file_atomic(std::filesystem::path(options.out) / "build.ninja", ninja));

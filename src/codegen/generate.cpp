@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 
 #include "codegen/cpu_attention.hpp"
+#include "codegen/cuda_attention.hpp"
+#include "enumerate/cuda_attention.hpp"
 #include "kernel/native_name.hpp"
 
 namespace tilesmith {
@@ -65,6 +67,21 @@ Result<Source> generate(const KernelConfig& config, const CpuSpec& spec) {
   source.options.insert(source.options.end(), spec.compile_flags.begin(), spec.compile_flags.end());
   source.arch = std::string(spec.arch.text());
   return source;
+}
+
+Result<Source> generate(const KernelConfig& config, const CudaSpec& spec) {
+  const auto refuse = [&](std::string what, std::string hint) {
+    return fail(ErrorCode::unsupported, fmt::format("{}: {}", native_name(config), what), std::move(hint));
+  };
+  if (config.operation() != Operation::attention)
+    return refuse(fmt::format("no CUDA template carries {}", name_of(config.operation())), "attention");
+  if (config.arch != spec.arch)
+    return refuse(fmt::format("an instance of {} asked of {}", config.arch.text(), spec.arch.text()),
+                  "the facts of the instance's own architecture");
+  const CudaAttentionSubject subject{config, spec};
+  if (const auto* rule = first_refusal(cuda_attention_rules(), subject))
+    return refuse(fmt::format("rule {}: {}", rule->name, rule->figures(subject)), std::string(rule->about));
+  return cuda_attention_source(config);
 }
 
 }  // namespace tilesmith

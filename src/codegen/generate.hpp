@@ -5,10 +5,14 @@
 #include "codegen/source.hpp"
 #include "kernel/config.hpp"
 #include "spec/cpu_spec.hpp"
+#include "spec/cuda_spec.hpp"
 
 namespace tilesmith {
 
 /// The source of a CPU instance. Errors: unsupported, when no template carries the config.
 [[nodiscard]] Result<Source> generate(const KernelConfig& config, const CpuSpec& spec);
+
+/// The source of an NVIDIA instance. Errors: unsupported, with the rule that refuses the config.
+[[nodiscard]] Result<Source> generate(const KernelConfig& config, const CudaSpec& spec);
 
 }  // namespace tilesmith

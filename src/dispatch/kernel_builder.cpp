@@ -6,6 +6,7 @@
 #include "codegen/generate.hpp"
 #include "jit/build.hpp"
 #include "jit/cxx_toolchain.hpp"
+#include "jit/nvrtc_toolchain.hpp"
 #include "kernel/native_name.hpp"
 
 namespace tilesmith {
@@ -78,6 +79,13 @@ Result<std::unique_ptr<KernelBuilder>> builder_for(std::string_view arch) {
       return std::make_unique<KernelBuilder>([level](const KernelConfig& config) { return generate(config, level); },
                                              [] { return CxxToolchain::find(); });
     known.push_back(level.arch.text());
+  }
+  TS_ASSIGN(const std::vector<CudaSpec> chips, load_cuda_specs());
+  for (const CudaSpec& chip : chips) {
+    if (chip.arch.text() == arch)
+      return std::make_unique<KernelBuilder>([chip](const KernelConfig& config) { return generate(config, chip); },
+                                             [] { return NvrtcToolchain::find(); });
+    known.push_back(chip.arch.text());
   }
   return fail(ErrorCode::unsupported, fmt::format("kernels are not compiled for {}", arch),
               fmt::format("{}", fmt::join(known, ", ")));

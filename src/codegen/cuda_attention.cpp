@@ -1,0 +1,94 @@
+#include "codegen/cuda_attention.hpp"
+
+#include <fmt/format.h>
+
+#include <concepts>
+
+#include "codegen/flatten.hpp"
+#include "enumerate/cuda_attention_facts.hpp"
+#include "kernel/native_name.hpp"
+
+namespace tilesmith {
+
+std::span<const EmbeddedFile> embedded_cuda_templates();  // the files of kernels/cuda
+
+namespace {
+
+/// The template's table: constexpr values in namespace ts::cfg.
+class Table {
+ public:
+  void add(std::string_view name, std::same_as<bool> auto value) {
+    text_ += fmt::format("constexpr bool {} = {};\n", name, value);
+  }
+  template <std::integral T>
+  requires(!std::same_as<T, bool>) void add(std::string_view name, T value) {
+    text_ += fmt::format("constexpr int {} = {};\n", name, value);
+  }
+  [[nodiscard]] std::string text() const { return "namespace ts::cfg {\n" + text_ + "}  // namespace ts::cfg\n"; }
+
+ private:
+  std::string text_;
+};
+
+void add_signature(Table& table, const AttentionSignature& s) {
+  table.add("kBf16", s.data_type == DataType::bf16);
+  table.add("kHeadDimQk", s.head_dim_qk);
+  table.add("kHeadDimV", s.head_dim_v);
+  table.add("kMaskRight", s.mask != MaskKind::none);
+  table.add("kMaskLeft", s.mask == MaskKind::generic);
+  table.add("kGroupMode", s.mode == SequenceMode::group);
+  table.add("kLse", s.lse);
+  table.add("kSink", s.sink);
+  table.add("kSoftcap", s.logits_soft_cap);
+  table.add("kBias", s.bias == BiasKind::elementwise);
+  table.add("kAlibi", s.bias == BiasKind::alibi);
+  table.add("kDropout", s.dropout);
+  table.add("kNegativeScale", s.negative_scale);
+}
+
+void add_hopper(Table& table, const Algorithm& a, const CudaAttentionFacts& facts) {
+  table.add("kWarpgroups", facts.warpgroups);
+  table.add("kTileN", facts.tile_keys);
+  table.add("kStages", a.stages);
+  table.add("kQueryBuffers", a.query_buffers);
+  table.add("kBlocksPerSm", facts.blocks_per_sm);
+  table.add("kPackedHeads", a.packed_heads);
+  table.add("kPingPong", a.ping_pong);
+  table.add("kDynamic", a.dynamic);
+  table.add("kLateWait", a.late_wait);
+  table.add("kLateStore", a.late_store);
+}
+
+void add_portable(Table& table, const CudaAttentionFacts& facts) {
+  table.add("kWarps", facts.warps);
+  table.add("kTileN", facts.tile_keys);
+}
+
+}  // namespace
+
+Result<Source> cuda_attention_source(const KernelConfig& config) {
+  const bool is_hopper = config.algorithm.pipeline == Pipeline::warp_specialized;
+  const CudaAttentionFacts facts = cuda_attention_facts(config);
+  Table table;
+  add_signature(table, config.attention());
+  if (is_hopper)
+    add_hopper(table, config.algorithm, facts);
+  else
+    add_portable(table, facts);
+  TS_ASSIGN(const std::string text,
+            flatten_includes(embedded_cuda_templates(),
+                             is_hopper ? "hopper/attention_fwd.cuh" : "portable/attention_fwd.cuh"));
+  Source source;
+  source.name = native_name(config);
+  source.entry_symbol = source.name;
+  source.language = Language::cuda;
+  source.arch = std::string(config.arch.text());
+  // The rules keep operands in registers; what is let through is the few words that the persistent pipeline's producer
+  // has no room for. Products that run one by one are refused all the same.
+  source.allow_spills = is_hopper;
+  source.options = {"-std=c++17", "-default-device"};
+  source.text = table.text() + fmt::format("#define TS_ENTRY {}\n\n", source.entry_symbol) + text;
+  return source;
+}
+
+}  // namespace tilesmith

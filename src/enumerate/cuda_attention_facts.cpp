@@ -20,8 +20,8 @@ int overhead_registers(const AttentionSignature& s, const Algorithm& a, const Cu
   if (!facts.persistent) return 40;
   int registers = facts.consumer_registers < 200 ? 28 : 36;
   const bool biased = s.bias == BiasKind::elementwise;
-  registers += biased ? 28 : 0;
-  registers += s.dropout ? 28 : 0;
+  registers += biased || s.dropout ? 28 : 0;
+  registers += biased && s.dropout ? 16 : 0;
   // A store between two tiles' work keeps both tiles' places.
   if (!a.late_store && (biased || s.dropout)) registers += 24;
   return registers;

@@ -51,6 +51,7 @@ void add_hopper(Table& table, const Algorithm& a, const CudaAttentionFacts& fact
   table.add("kTileN", facts.tile_keys);
   table.add("kStages", a.stages);
   table.add("kQueryBuffers", a.query_buffers);
+  table.add("kBiasStages", a.bias_stages);
   table.add("kBlocksPerSm", facts.blocks_per_sm);
   table.add("kPackedHeads", a.packed_heads);
   table.add("kPingPong", a.ping_pong);

@@ -44,7 +44,7 @@ bool tile_m_is_whole(const Subject& s) {
 }
 
 int tile_n_step(const Subject& s) {
-  return s.is_warp_specialized() && !s.signature().dropout ? 16 : 32;
+  return s.is_warp_specialized() && !s.signature().dropout && s.algorithm().bias_stages == 0 ? 16 : 32;
 }
 
 /// What the portable template may ask for on the smallest chip it is written for; it refuses more.
@@ -103,7 +103,7 @@ constexpr Rule<Subject> kRules[] = {
        return mask == MaskKind::none || mask == MaskKind::causal || mask == MaskKind::generic;
      },
      [](const Subject& s) { return fmt::format("mask {}; no, causal or generic", name_of(s.signature().mask)); }},
-    {"negative_scale_matters", "with a soft cap, a bias or ALiBi the scores carry the scale's sign themselves",
+    {"negative_scale_matters", "with a soft cap or an elementwise bias the scores carry the scale's sign themselves",
      [](const Subject& s) { return cuda_attention_signature(s.signature()) == s.signature(); },
      [](const Subject& s) {
        return fmt::format("negative_scale {}, logits_soft_cap {}, bias {}", s.signature().negative_scale,
@@ -114,19 +114,21 @@ constexpr Rule<Subject> kRules[] = {
      [](const Subject& s) {
        return fmt::format("tile_m {}, groups of {}", s.tile_m(), s.is_warp_specialized() ? 64 : 16);
      }},
-    {"tile_n_is_whole_steps", "keys come in products of depth 16, for dropout and portably 32 at a time, up to 256",
+    {"tile_n_is_whole_steps",
+     "keys come in products of depth 16, for dropout, a copied bias and portably 32 at a time, up to 256",
      [](const Subject& s) { return s.tile_n() > 0 && s.tile_n() <= 256 && s.tile_n() % tile_n_step(s) == 0; },
      [](const Subject& s) { return fmt::format("tile_n {}, steps of {}", s.tile_n(), tile_n_step(s)); }},
     {"fields_belong_to_pipeline",
-     "the persistent pipeline has 1 to 4 stages, 1 or 2 query buffers and a number of blocks an SM; the portable one "
-     "has none of its options",
+     "the persistent pipeline has 1 to 4 stages, 1 or 2 query buffers, up to 4 stages of an elementwise bias and a "
+     "number of blocks an SM; the portable one has none of its options",
      [](const Subject& s) {
        Algorithm rest = s.algorithm();
        rest.tile = {};
        if (s.is_warp_specialized()) {
          if (rest.stages < 1 || rest.stages > 4 || rest.query_buffers < 1 || rest.query_buffers > 2) return false;
+         if (rest.bias_stages > (s.signature().bias == BiasKind::elementwise ? 4 : 0)) return false;
          if (rest.block_per_cu < 1) return false;
-         rest.stages = 0;
+         rest.stages = rest.bias_stages = 0;
          rest.query_buffers = rest.packed_heads = 1;
          rest.block_per_cu = -1;
          rest.ping_pong = rest.dynamic = rest.late_wait = rest.late_store = false;
@@ -135,8 +137,8 @@ constexpr Rule<Subject> kRules[] = {
      },
      [](const Subject& s) {
        const Algorithm& a = s.algorithm();
-       return fmt::format("stages {}, query_buffers {}, packed_heads {}, block_per_cu {}", a.stages, a.query_buffers,
-                          a.packed_heads, a.block_per_cu);
+       return fmt::format("stages {}, query_buffers {}, bias_stages {}, packed_heads {}, block_per_cu {}", a.stages,
+                          a.query_buffers, a.bias_stages, a.packed_heads, a.block_per_cu);
      }},
     {"packed_heads_divide_rows", "a warpgroup's 64 rows hold every head of a group the same number of times",
      [](const Subject& s) { return s.algorithm().packed_heads > 0 && 64 % s.algorithm().packed_heads == 0; },
@@ -203,6 +205,8 @@ bool is_first_for(const CudaTile& tile, const AttentionSignature& signature, con
   if (!tile.first_for) return false;
   const CudaTileCondition& condition = *tile.first_for;
   return (!condition.masked || *condition.masked == (signature.mask != MaskKind::none)) &&
+         (!condition.dropout || *condition.dropout == signature.dropout) &&
+         (!condition.bias || *condition.bias == signature.bias) &&
          (!condition.seqlen_k || condition.seqlen_k->holds(shape.seqlen_k));
 }
 
@@ -215,6 +219,7 @@ KernelConfig config_of(const CudaSpec& spec, const AttentionSignature& signature
   a.tile = {static_cast<std::uint16_t>(tile.tile_m), static_cast<std::uint16_t>(tile.tile_n)};
   a.stages = static_cast<std::uint8_t>(tile.stages);
   a.query_buffers = static_cast<std::uint8_t>(tile.query_buffers);
+  a.bias_stages = static_cast<std::uint8_t>(tile.bias_stages);
   a.block_per_cu = static_cast<std::int16_t>(tile.blocks_per_sm);
   a.ping_pong = tile.ping_pong;
   a.dynamic = tile.dynamic;
@@ -254,7 +259,7 @@ std::span<const Rule<CudaAttentionSubject>> cuda_attention_rules() {
 }
 
 AttentionSignature cuda_attention_signature(AttentionSignature signature) {
-  if (signature.logits_soft_cap || signature.bias != BiasKind::none) signature.negative_scale = false;
+  if (signature.logits_soft_cap || signature.bias == BiasKind::elementwise) signature.negative_scale = false;
   return signature;
 }
 
@@ -321,6 +326,7 @@ std::vector<KernelConfig> ranked_cuda_attention(const CudaSpec& spec, const Atte
   };
   std::vector<Ranked> ranked;
   enumerate_cuda_attention(spec, signature, packed_heads, [&](const KernelConfig& config) {
+    if (config.algorithm.bias_stages > 0 && !shape.bias_can_be_copied) return true;
     ranked.push_back({config, 1, estimated_seconds(config, spec, shape)});
     return true;
   });

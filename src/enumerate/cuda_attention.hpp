@@ -34,11 +34,13 @@ struct CudaAttentionShape {
   std::int64_t heads_kv = 1;
   std::int64_t seqlen_q = 0;
   std::int64_t seqlen_k = 0;
+  /// An elementwise bias suits the copy engine: contiguous keys, a pointer and rows of whole 16 bytes.
+  bool bias_can_be_copied = true;
   double visible = 1;  ///< share of the query-key pairs that the mask leaves
 };
 
 /// The signature without what makes no difference to a kernel: a negative scale is told apart only where the softmax
-/// holds the scale, which it does not with a soft cap, a bias or ALiBi.
+/// holds the scale, which it does not with a soft cap or an elementwise bias.
 [[nodiscard]] AttentionSignature cuda_attention_signature(AttentionSignature signature);
 
 /// The instances of one architecture for one signature: every pipeline and tile that the rules accept, in the tile

@@ -34,14 +34,17 @@ void persistent_facts(const AttentionSignature& s, const Algorithm& a, CudaAtten
   facts.threads = 128 * (warpgroups + 1);
   facts.blocks_per_sm = blocks;
   facts.persistent = facts.tensor_maps = true;
+  facts.bias_map = a.bias_stages > 0;
 
   // Operands stand in columns of 64 elements, 128 bytes a row.
   const int columns_qk = ceil_div(s.head_dim_qk, 64), columns_v = ceil_div(s.head_dim_v, 64);
   const long queries = 64L * 128 * columns_qk * warpgroups * a.query_buffers;
   const long ring = 128L * a.tile[1] * (columns_qk + columns_v) * a.stages;
-  const int barriers = 4 * a.stages + 2 * warpgroups * a.query_buffers + 8;
+  const long bias = 64L * 4 * a.tile[1] * warpgroups * a.bias_stages;
+  const long words = s.dropout ? 32L * a.tile[1] * facts.warps : 0;  // the dropout stream of a block
+  const int barriers = 4 * a.stages + 2 * warpgroups * (a.query_buffers + a.bias_stages) + 8;
   constexpr int kTileRing = 4 * 12 * 4, kScratch = 16, kAlignment = 1024;
-  facts.shared_bytes = queries + ring + round_up(8 * barriers, 16) + kTileRing + kScratch + kAlignment;
+  facts.shared_bytes = queries + ring + bias + words + round_up(8 * barriers, 16) + kTileRing + kScratch + kAlignment;
 
   facts.launch_registers = 65536 / (facts.threads * blocks) / 8 * 8;
   if (warpgroups == 3)

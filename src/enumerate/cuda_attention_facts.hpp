@@ -19,6 +19,7 @@ struct CudaAttentionFacts {
   /// heads, batch).
   bool persistent = false;
   bool tensor_maps = false;  ///< takes TsCudaTensorMaps before the arguments
+  bool bias_map = false;     ///< and reads a bias through the map of that name
 
   int launch_registers = 0;    ///< of a thread at launch: what the compiler may use before the roles part
   int producer_registers = 0;  ///< after setmaxnreg; 0 without roles

@@ -165,6 +165,7 @@ struct Algorithm {
   TileTag tag = TileTag::none;
   std::uint8_t stages = 0;         ///< buffers of the software pipeline; 0 where the pipeline fixes it
   std::uint8_t query_buffers = 1;  ///< 2: the next tile's queries are loaded while a tile is worked on
+  std::uint8_t bias_stages = 0;    ///< blocks of an elementwise bias in flight; 0: it is read element by element
   std::uint8_t packed_heads = 1;   ///< query heads of one key head that share a tile
   std::int16_t block_per_cu = -1;  ///< occupancy asked of the compiler; -1 leaves it alone
   std::uint8_t wave_groups = 1;
@@ -200,6 +201,7 @@ struct Algorithm {
     visit("tag", self.tag);
     visit("stages", self.stages);
     visit("query_buffers", self.query_buffers);
+    visit("bias_stages", self.bias_stages);
     visit("packed_heads", self.packed_heads);
     visit("block_per_cu", self.block_per_cu);
     visit("wave_groups", self.wave_groups);

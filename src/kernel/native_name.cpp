@@ -34,6 +34,7 @@ constexpr FieldToken kTokens[] = {
     {"wave_groups", "groups"},
     {"ping_pong", "pingpong"},
     {"query_buffers", "qbuf"},
+    {"bias_stages", "biasbuf"},
     {"packed_heads", "pack"},
     {"block_per_cu", "blocks"},
     {"late_wait", "latewait"},

@@ -38,10 +38,16 @@ Result<double> positive(const JsonReader& reader) {
 }
 
 Result<CudaTileCondition> read_condition(const JsonReader& reader) {
-  TS_TRY(reader.only({"masked", "seqlen_k"}));
+  TS_TRY(reader.only({"masked", "dropout", "bias", "seqlen_k"}));
   CudaTileCondition condition;
   if (reader.has("masked")) {
     TS_ASSIGN(condition.masked, reader.at("masked").boolean());
+  }
+  if (reader.has("dropout")) {
+    TS_ASSIGN(condition.dropout, reader.at("dropout").boolean());
+  }
+  if (reader.has("bias")) {
+    TS_ASSIGN(condition.bias, reader.at("bias").enumerator<BiasKind>());
   }
   if (reader.has("seqlen_k")) {
     TS_ASSIGN(condition.seqlen_k, read_range(reader.at("seqlen_k"), 0, kMaxLength));
@@ -50,8 +56,8 @@ Result<CudaTileCondition> read_condition(const JsonReader& reader) {
 }
 
 Result<CudaTile> read_tile(const JsonReader& reader) {
-  TS_TRY(reader.only({"tile", "stages", "query_buffers", "blocks_per_sm", "ping_pong", "dynamic", "late_wait",
-                      "late_store", "head_dim", "head_dim_v", "efficiency", "first_for"}));
+  TS_TRY(reader.only({"tile", "stages", "query_buffers", "bias_stages", "blocks_per_sm", "ping_pong", "dynamic",
+                      "late_wait", "late_store", "head_dim", "head_dim_v", "efficiency", "first_for"}));
   CudaTile tile;
   const JsonReader figures = reader.at("tile");
   TS_ASSIGN(const std::vector<int> sizes, figures.integers(1, 4096));
@@ -65,6 +71,7 @@ Result<CudaTile> read_tile(const JsonReader& reader) {
   };
   TS_TRY(integer("stages", tile.stages, 16));
   TS_TRY(integer("query_buffers", tile.query_buffers, 2));
+  TS_TRY(integer("bias_stages", tile.bias_stages, 16));
   TS_TRY(integer("blocks_per_sm", tile.blocks_per_sm, 64));
   const auto flag = [&](std::string_view field, bool& into) -> Status {
     if (!reader.has(field)) return {};

@@ -16,6 +16,7 @@
 #include "kernel/algorithm.hpp"
 #include "kernel/arch_name.hpp"
 #include "kernel/data_type.hpp"
+#include "kernel/traits.hpp"
 
 namespace tilesmith {
 
@@ -29,6 +30,8 @@ struct CudaRange {
 /// Problems for which a tile is the first choice; an absent part holds for all.
 struct CudaTileCondition {
   std::optional<bool> masked;
+  std::optional<bool> dropout;
+  std::optional<BiasKind> bias;
   std::optional<CudaRange> seqlen_k;
 };
 
@@ -38,6 +41,7 @@ struct CudaTile {
   int tile_n = 0;  ///< keys of a step
   int stages = 0;  ///< the persistent pipeline's; the portable one has none of these
   int query_buffers = 1;
+  int bias_stages = 0;
   int blocks_per_sm = -1;
   bool ping_pong = false;
   bool dynamic = false;

@@ -125,6 +125,9 @@ TEST(CudaAttention, EachRuleRefusesWhatItIsThereFor) {
   hopper("fields_belong_to_pipeline", [](K&, S&, A& a) { a.query_buffers = 3; });
   hopper("fields_belong_to_pipeline", [](K&, S&, A& a) { a.block_per_cu = -1; });
   hopper("fields_belong_to_pipeline", [](K&, S&, A& a) { a.tile[2] = 64, a.preshuffle = true; });
+  hopper("fields_belong_to_pipeline", [](K&, S&, A& a) { a.bias_stages = 1; });  // of what bias?
+  hopper("tile_n_is_whole_steps",
+         [](K&, S& s, A& a) { s.bias = BiasKind::elementwise, a.bias_stages = 1, a.tile[1] = 80; });
   hopper("packed_heads_divide_rows", [](K&, S&, A& a) { a.packed_heads = 3; });
   hopper("packed_heads_divide_rows", [](K&, S&, A& a) { a.packed_heads = 0; });
   hopper("turns_need_two_groups", [](K&, S&, A& a) { a.tile[0] = 64, a.ping_pong = true; });
@@ -197,6 +200,25 @@ TEST(CudaAttention, TheTileTableDecides) {
             "128x64_stages2_blocks1_pingpong_dynamic_latewait_latestore");
   EXPECT_EQ(first_choice(with(256, 256, causal), cube(8192)),
             "128x80_stages2_blocks1_pingpong_dynamic_latewait_latestore");
+}
+
+TEST(CudaAttention, TraitsHaveTilesOfTheirOwn) {
+  AttentionSignature signature = with(128, 128, MaskKind::causal);
+  signature.bias = BiasKind::alibi;
+  EXPECT_EQ(first_choice(signature, cube(4096)), "192x80_stages2_blocks1_dynamic_latewait_latestore");
+  signature.bias = BiasKind::none;
+  signature.dropout = true;
+  EXPECT_EQ(first_choice(signature, cube(4096)), "128x128_stages2_blocks1_dynamic_latewait_latestore");
+  signature.dropout = false;
+  signature.bias = BiasKind::elementwise;
+  EXPECT_EQ(first_choice(signature, cube(4096)), "128x128_stages2_biasbuf1_blocks1_dynamic_latewait_latestore");
+  // A bias that the copy engine cannot read is read element by element.
+  CudaAttentionShape strided = cube(4096);
+  strided.bias_can_be_copied = false;
+  const auto ranked = ranked_cuda_attention(arch("sm_90a"), signature, strided);
+  ASSERT_FALSE(ranked.empty());
+  for (const KernelConfig& config : ranked) EXPECT_EQ(config.algorithm.bias_stages, 0) << native_name(config);
+  EXPECT_EQ(ranked.front().algorithm.pipeline, Pipeline::warp_specialized);
 }
 
 TEST(CudaAttention, EverySignatureHasAKernel) {

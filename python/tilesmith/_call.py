@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import ctypes
 import math
+import numbers
+import operator
 import struct
 import threading
 from typing import NamedTuple, Optional
@@ -120,9 +122,24 @@ class Calls(threading.local):
 
 
 def check_seed(seed: int) -> int:
+    seed = _whole("seed", seed)
     if not 0 <= seed < 1 << 64:
         raise InvalidArgument(f"seed is {seed}", "0 to 2**64 - 1")
     return seed
+
+
+def _whole(name: str, value: object) -> int:
+    try:
+        return operator.index(value)
+    except TypeError:
+        raise WrongType(f"{name} is {value!r}", "a whole number") from None
+
+
+def _number(name: str, value: object) -> float:
+    # No tensors: their value could change while the prepared call stays.
+    if not isinstance(value, numbers.Real):
+        raise WrongType(f"{name} is {value!r}", "a number")
+    return float(value)
 
 
 def prepare(tensors: Tensors, options: Options) -> Call:
@@ -206,7 +223,8 @@ def _set_shape(call: Attention, tensors: Tensors, dims: _Dims, options: Options,
                                   "batch + 1 each")  # fmt: skip
         call.batch = offsets_q.shape[0] - 1
         call.total_q, call.total_k = q[dims.row], k[dims.row]
-        call.seqlen_q, call.seqlen_k = options.max_seqlen_q, options.max_seqlen_k
+        call.seqlen_q = _whole("max_seqlen_q", options.max_seqlen_q)
+        call.seqlen_k = _whole("max_seqlen_k", options.max_seqlen_k)
         return
     if q[dims.batch] != k[dims.batch]:
         raise InvalidArgument(f"the batch of q is {q[dims.batch]}, of k and v {k[dims.batch]}", "the same")
@@ -238,9 +256,9 @@ def _set_mask(call: Attention, options: Options) -> None:
     if options.causal and options.mask == "top_left":
         raise InvalidArgument("causal=True is mask='bottom_right', and mask is 'top_left'", "one of the two")
     call.mask = _MASKS["bottom_right" if options.causal else options.mask]
-    window = options.window
-    if len(window) != 2 or not all(isinstance(bound, int) and -1 <= bound < 1 << 62 for bound in window):
-        raise InvalidArgument(f"window is {window!r}", "(left, right), whole numbers of 0 or more, or -1 for no bound")
+    window = [_whole("a bound of the window", bound) for bound in options.window]
+    if len(window) != 2 or not all(-1 <= bound < 1 << 62 for bound in window):
+        raise InvalidArgument(f"window is {options.window!r}", "(left, right), bounds of 0 or more, or -1 for none")
     call.window_left, call.window_right = window
 
 
@@ -294,18 +312,19 @@ def _set_out(call: Attention, out: Optional[View], shape: tuple[int, ...], dims:
 
 
 def _set_numbers(call: Attention, options: Options) -> None:
-    scale = 1 / math.sqrt(max(call.head_dim_qk, 1)) if options.scale is None else options.scale
-    call.scale = scale
-    if options.softcap < 0:
-        raise InvalidArgument(f"softcap is {options.softcap}", "a positive number, or 0 for none")
-    if options.softcap > 0:
+    default = 1 / math.sqrt(max(call.head_dim_qk, 1))
+    call.scale = default if options.scale is None else _number("scale", options.scale)
+    softcap, dropout_p = _number("softcap", options.softcap), _number("dropout_p", options.dropout_p)
+    if softcap < 0:
+        raise InvalidArgument(f"softcap is {softcap}", "a positive number, or 0 for none")
+    if softcap != 0:
         call.traits |= _SOFT_CAP
-        call.softcap = options.softcap
-    if not 0 <= options.dropout_p < 1:
-        raise InvalidArgument(f"dropout_p is {options.dropout_p}", "0 or more, below 1")
-    if options.dropout_p > 0:
+        call.softcap = softcap
+    if not 0 <= dropout_p < 1:
+        raise InvalidArgument(f"dropout_p is {dropout_p}", "0 or more, below 1")
+    if dropout_p > 0:
         call.traits |= _DROPOUT
-        call.dropout_probability = options.dropout_p
+        call.dropout_probability = dropout_p
 
 
 def _set_optional(call: Attention, tensors: Tensors, group: bool) -> None:

@@ -15,6 +15,7 @@ _calls = Calls()
 
 # (DLDataTypeCode, bits), one lane.
 _TYPES = {(2, 32): "fp32", (2, 16): "fp16", (4, 16): "bf16", (10, 8): "fp8", (12, 8): "bf8", (0, 32): "int32"}
+_NUMPY_TYPES = {"fp32": "float32", "fp16": "float16"}  # that NumPy exports
 _PINNED_KINDS = {3: CPU, 13: CUDA}  # host memory CUDA has pinned, CUDA's managed memory
 
 
@@ -82,13 +83,39 @@ def _stream_of(array: Any) -> Optional[int]:
     return 1  # the array API's number for CUDA's legacy default stream
 
 
-def _new(q: Any, q_view: View, shape: tuple[int, ...], data_type: str) -> Any:
-    """A new array of q's kind, by the array API."""
-    if data_type != q_view.data_type and data_type != "fp32":
-        raise Unsupported(f"no way to make a {data_type} array of q's kind", "pass out", "unsupported")
-    space = q.__array_namespace__() if hasattr(q, "__array_namespace__") else sys.modules[type(q).__module__.split(".")[0]]
-    dtype = q.dtype if data_type == q_view.data_type else space.float32
-    return space.empty(shape, dtype=dtype, device=q.device) if hasattr(q, "device") else space.empty(shape, dtype=dtype)
+class _New:
+    """A new array of q's kind, by the array API, and where to write it. Kinds whose arrays never change (JAX) take memory
+    of NumPy's over when it is written."""
+
+    def __init__(self, q: Any, like: View, shape: tuple[int, ...], data_type: str, stream: Optional[int]) -> None:
+        self._space = _namespace_of(q)
+        if data_type != like.data_type and data_type != "fp32":
+            raise Unsupported(f"no way to make a {data_type} array of q's kind", "pass out", "unsupported")
+        dtype = q.dtype if data_type == like.data_type else self._space.float32
+        device = {"device": q.device} if hasattr(q, "device") else {}
+        self._array = self._space.empty(shape, dtype=dtype, **device)
+        self.borrowed = _Borrowed("the output", self._array, stream)
+        self._unchanging = self.borrowed.read_only
+        if self._unchanging:
+            self._array = _numpy_memory(type(q), like.kind, shape, data_type)
+            self.borrowed = _Borrowed("the output", self._array, None)
+
+    def written(self) -> Any:
+        return self._space.from_dlpack(self._array) if self._unchanging else self._array
+
+
+def _namespace_of(array: Any) -> Any:
+    if hasattr(array, "__array_namespace__"):
+        return array.__array_namespace__()
+    return sys.modules[type(array).__module__.split(".")[0]]
+
+
+def _numpy_memory(kind: type, device_kind: int, shape: tuple[int, ...], data_type: str) -> Any:
+    numpy = sys.modules.get("numpy")
+    if numpy is None or device_kind != CPU or data_type not in _NUMPY_TYPES:
+        raise Unsupported(f"arrays of the kind {kind.__name__} cannot be written to, and no {data_type} memory can be made for "
+                          "them", "call it on torch.from_dlpack(q), ...", "unsupported")  # fmt: skip
+    return numpy.empty(shape, _NUMPY_TYPES[data_type])
 
 
 def attention(q, k, v, layout, causal, mask, window, scale, softcap, bias, alibi, sink, dropout_p, seed, cu_seqlens_q,
@@ -104,23 +131,16 @@ def attention(q, k, v, layout, causal, mask, window, scale, softcap, bias, alibi
     options = Options(layout, bool(causal), mask, tuple(window), scale, softcap, dropout_p, max_seqlen_q, max_seqlen_k,
                       bool(return_lse))  # fmt: skip
     call = _calls.by_key.get(key := (options, views)) or _calls.keep(key, prepare(views, options))
-    result, lse = out, None
     if out is not None:
+        if borrowed[-1].read_only:
+            raise InvalidArgument("out is read-only", "an array that can be written to")
         call.check_apart(*(0 if b is None else b.address for b in borrowed))
-    else:
-        result = _new(q, views.q, call.out_shape, call.out_type)
-        borrowed[-1] = _Borrowed("the output", result, stream)
-    if return_lse:
-        lse = _new(q, views.q, call.lse_shape, "fp32")
-    lse_borrowed = None if lse is None else _Borrowed("the log-sum-exp", lse, stream)
-    for written in (borrowed[-1], lse_borrowed):
-        if written is not None and written.read_only:
-            raise Unsupported(f"arrays of the kind {type(q).__name__} cannot be written to",
-                              "view them as NumPy or torch: numpy.from_dlpack(q), torch.from_dlpack(q)",
-                              "unsupported")  # fmt: skip
+    result = _New(q, views.q, call.out_shape, call.out_type, stream) if out is None else None
+    lse = _New(q, views.q, call.lse_shape, "fp32", stream) if return_lse else None
     if dropout_p:
         call.seed(random.getrandbits(64) if seed is None else check_seed(seed))
-    addresses = [0 if b is None else b.address for b in borrowed]
-    call.run(*addresses[:3], addresses[-1], 0 if lse_borrowed is None else lse_borrowed.address, *addresses[3:-1],
-             0 if stream in (None, 1) else stream)  # fmt: skip
-    return (result, lse) if return_lse else result
+    *inputs, given_out = (0 if b is None else b.address for b in borrowed)
+    call.run(*inputs[:3], given_out if result is None else result.borrowed.address,
+             0 if lse is None else lse.borrowed.address, *inputs[3:], 0 if stream in (None, 1) else stream)  # fmt: skip
+    made = out if result is None else result.written()
+    return made if lse is None else (made, lse.written())

@@ -63,7 +63,7 @@ def _check_arrays(**arrays: Any) -> None:
 
 def _longest(given: Optional[int], offsets: np.ndarray) -> int:
     if given is not None:
-        return int(given)
+        return given
     return int(np.diff(offsets).max(initial=0)) if offsets.ndim == 1 else 0
 
 

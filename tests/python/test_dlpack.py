@@ -73,3 +73,42 @@ def test_what_cannot_be(qkv):
         tilesmith.attention(Foreign(q), [1.0], Foreign(v))
     with pytest.raises(TypeError, match="DLPack type 2 of 64 bits"):
         tilesmith.attention(*(Foreign(x.astype(np.float64)) for x in (q, k, v)))
+
+
+@pytest.mark.parametrize("name", ["array_api_strict", "jax"])
+def test_libraries(qkv, name):
+    pytest.importorskip(name)
+    import importlib
+
+    q, k, v = qkv()
+    space = importlib.import_module("jax.numpy" if name == "jax" else name)
+    tensors = [space.asarray(x) for x in (q, k, v)]
+    o, lse = tilesmith.attention(*tensors, causal=True, return_lse=True)
+    assert type(o) is type(tensors[0]) and type(lse) is type(tensors[0])
+    assert_attention((np.asarray(o), np.asarray(lse)), q, k, v, mask="bottom_right")
+    np.testing.assert_array_equal(np.asarray(tensors[0]), q)
+
+
+def test_arrays_that_never_change(qkv):
+    class Unchanging(Foreign):
+        """Exports read-only views, as JAX does; NumPy marks them so since its second version."""
+
+        def __init__(self, array):
+            super().__init__(array.copy())
+            self.array.flags.writeable = False
+
+        def __array_namespace__(self):
+            return types.SimpleNamespace(float32=np.float32, from_dlpack=Unchanging,
+                                         empty=lambda shape, dtype: Unchanging(np.empty(shape, dtype)))  # fmt: skip
+
+        def __dlpack__(self, **options):
+            return self.array.__dlpack__(**options)
+
+    if np.lib.NumpyVersion(np.__version__) < "2.1.0":
+        pytest.skip("this NumPy does not export read-only arrays")
+    q, k, v = qkv()
+    got = tilesmith.attention(*(Unchanging(x) for x in (q, k, v)))
+    assert type(got) is Unchanging
+    assert_attention(got.array, q, k, v)
+    with pytest.raises(ValueError, match="out is read-only"):
+        tilesmith.attention(*(Unchanging(x) for x in (q, k, v)), out=Unchanging(q))

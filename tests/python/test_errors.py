@@ -15,11 +15,14 @@ import tilesmith
         (dict(mask="causal"), ValueError, "mask is 'causal'"),
         (dict(causal=True, mask="top_left"), ValueError, "causal=True is mask='bottom_right'"),
         (dict(window=(-2, 0)), ValueError, "window is (-2, 0)"),
-        (dict(window=(1.5, 0)), ValueError, "window is (1.5, 0)"),
+        (dict(window=(1.5, 0)), TypeError, "a bound of the window is 1.5"),
         (dict(window=(1, 2, 3)), ValueError, "window is (1, 2, 3)"),
         (dict(window=(1 << 70, 0)), ValueError, "window is"),
         (dict(causal=True, window=(4, 4)), ValueError, "overlapping masks"),
         (dict(scale=float("nan")), ValueError, "scale is nan"),
+        (dict(scale="1"), TypeError, "scale is '1' (a number)"),
+        (dict(softcap=float("nan")), ValueError, "softcap is nan"),
+        (dict(dropout_p=0.5, seed=1.5), TypeError, "seed is 1.5 (a whole number)"),
         (dict(softcap=-1.0), ValueError, "softcap is -1.0"),
         (dict(dropout_p=1.0), ValueError, "dropout_p is 1.0"),
         (dict(dropout_p=-0.1), ValueError, "dropout_p is -0.1"),
@@ -40,6 +43,14 @@ def test_options(qkv, options, exception, words):
         tilesmith.attention(*qkv(), **options)
     assert isinstance(caught.value, tilesmith.Error)
     assert words in str(caught.value)
+
+
+def test_numbers_of_numpy_are_numbers(qkv):
+    q, k, v = qkv()
+    options = dict(scale=0.25, softcap=2.0, dropout_p=0.5, seed=3, window=(4, 5))
+    of_numpy = dict(scale=np.float32(0.25), softcap=np.float64(2), dropout_p=np.float16(0.5), seed=np.int64(3),
+                    window=np.array([4, 5]))  # fmt: skip
+    np.testing.assert_array_equal(tilesmith.attention(q, k, v, **of_numpy), tilesmith.attention(q, k, v, **options))
 
 
 def test_tensors(qkv):

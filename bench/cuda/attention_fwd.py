@@ -4,6 +4,7 @@
   python bench/cuda/attention_fwd.py time             the tile table against torch's cuDNN, 16k tokens, hidden size 2048
   python bench/cuda/attention_fwd.py time --explore   more configurations for each cell
   python bench/cuda/attention_fwd.py time --more      grouped heads, other dimensions, traits; portable too
+  python bench/cuda/attention_fwd.py time --fp8 tensor   e4m3 against our own bf16
   python bench/cuda/attention_fwd.py compile          registers and spills of every configuration; needs no GPU
 
 Timing: one process, contenders interleaved, L2 overwritten before each call, CUDA events, median.
@@ -52,6 +53,11 @@ def repeat_report(first, t):
     )
 
 
+def limit(p):
+    """How far the output may be from float64's, relative RMS: the probabilities' rounding makes most of it."""
+    return 3e-2 if p.fp8 else 4e-3 if p.bf16 else 1e-3
+
+
 def run_check(args):
     import torch
 
@@ -81,7 +87,7 @@ def run_check(args):
             first[1].nan_to_num(), t.lse.nan_to_num()
         )
         rms, worst = problem.errors(t, *problem.reference(t))
-        good = rms < (4e-3 if p.bf16 else 1e-3) and worst < 1e-4 and same
+        good = rms < limit(p) and worst < (2e-2 if p.fp8 else 1e-4) and same
         failures += not good
         print(
             f"{'ok  ' if good else 'FAIL'} {name:44s} {config.name():26s} rms {rms:.2e} lse {worst:.1e}"
@@ -97,7 +103,7 @@ def cudnn_call(p, t):
     import torch
     from torch.nn.attention import SDPBackend, sdpa_kernel
 
-    if p.bias or p.alibi or p.sink or p.softcap or p.dropout or p.lengths or p.window not in ((-1, -1), (-1, 0)):
+    if p.fp8 or p.bias or p.alibi or p.sink or p.softcap or p.dropout or p.lengths or p.window not in ((-1, -1), (-1, 0)):
         return None
 
     def go():
@@ -120,6 +126,7 @@ def traits_text(p):
     words.append(f"S={p.seqlen_q}")
     words += [f"heads {p.heads_q}/{p.heads_kv}"] if p.heads_q != p.heads_kv else []
     words += [n for n in ("softcap", "bias", "alibi", "sink", "dropout") if getattr(p, n)]
+    words += [f"fp8 by {p.fp8}"] if p.fp8 else []
     words += (["fp16"] if not p.bf16 else []) + (["packed sequences"] if p.lengths else [])
     return " ".join(words + (["bshd"] if p.layout != "bhsd" else []))
 
@@ -154,7 +161,8 @@ def run_time(args):
     import problem
 
     work = cells.timed(args)
-    built = build([c for _, cs in work for c in cs])
+    twins = {id(p): cells.bf16_twin(p) for p, _ in work if p.fp8}
+    built = build([c for _, cs in work for c in cs] + [c for _, c in twins.values()])
     sms = torch.cuda.get_device_properties(0).multi_processor_count
     stream = torch.cuda.current_stream().cuda_stream
     results, ratios = [], []
@@ -163,9 +171,13 @@ def run_time(args):
     )
     for p, configs in work:
         t = problem.Tensors(p)
-        cudnn = cudnn_call(p, t)
-        expected = cudnn().float() if cudnn else None
-        calls = {"cuDNN": cudnn} if cudnn else {}
+        rival, peer = "cuDNN", cudnn_call(p, t)
+        expected = peer().float() if peer else None
+        if p.fp8:
+            twin, config = twins[id(p)]
+            twin_tensors = problem.Tensors(twin)
+            rival, peer = "bf16", config.launcher(load(config, built), twin_tensors, sms, stream)
+        calls = {rival: peer} if peer else {}
         for config in configs:
             kernel = load(config, built)
             if kernel is None:
@@ -181,11 +193,11 @@ def run_time(args):
                 continue
             calls[config.name()] = go
         rate = {n: p.flops() / ms * 1e-9 for n, ms in time_all(calls, args.rounds, args.rest).items()}
-        ours = sorted(((r, n) for n, r in rate.items() if n != "cuDNN"), reverse=True)
+        ours = sorted(((r, n) for n, r in rate.items() if n != rival), reverse=True)
         line = f"{traits_text(p):26s} ours {ours[0][0]:5.0f} "
-        if cudnn:
-            ratios.append(ours[0][0] / rate["cuDNN"])
-            line += f" cuDNN {rate['cuDNN']:5.0f}  ratio {ratios[-1]:.3f} "
+        if peer:
+            ratios.append(ours[0][0] / rate[rival])
+            line += f" {rival} {rate[rival]:5.0f}  ratio {ratios[-1]:.3f} "
         print(line + f" [{ours[0][1]}]  " + "  ".join(f"{n}: {r:.0f}" for r, n in ours[1:]), flush=True)
         results.append(dict(problem=traits_text(p), tflops=rate))
     print(
@@ -203,6 +215,7 @@ def main():
     parser.add_argument("--only", default="", help="check: cases whose name contains this")
     parser.add_argument("--explore", action="store_true")
     parser.add_argument("--more", action="store_true")
+    parser.add_argument("--fp8", choices=["", "tensor", "head", "block"], default="")
     parser.add_argument("--head-dims", default="64,128,256")
     parser.add_argument("--seqlens", default="512,1024,2048,4096,8192,16384")
     parser.add_argument("--masks", default="full,causal")

@@ -1,5 +1,7 @@
 """What is checked and what is timed: problems paired with configurations. Needs no PyTorch until a problem is made."""
 
+import dataclasses
+
 import hopper
 import portable
 
@@ -170,6 +172,48 @@ HOPPER_CASES = [
 ]
 
 
+# In fp8: the layouts of every operand, and what scales and the transposition could spoil.
+FP8_CASES = [
+    ("plain", {}, {}),
+    ("ragged", dict(seqlen_q=333, seqlen_k=457), {}),
+    ("scales by head", dict(fp8="head", seqlen_q=700, seqlen_k=700, heads_q=8, heads_kv=2, batch=3), {}),
+    ("scales by block", dict(fp8="block", seqlen_q=700, seqlen_k=900), {}),
+    ("scales by block, causal", dict(fp8="block", seqlen_q=1000, seqlen_k=1000, window=(-1, 0), heads_q=40), {}),
+    ("scales by block, 64 keys", dict(fp8="block", seqlen_q=700, seqlen_k=900, window=(300, 0)), dict(tile_n=64)),
+    ("scales by block, group mode", dict(fp8="block", lengths=RAGGED, window=(-1, 0), heads_q=8, heads_kv=2), {}),
+    ("causal", dict(seqlen_q=1000, seqlen_k=1100, window=(-1, 0), heads_q=40), dict(late_wait=True, query_buffers=2)),
+    ("causal ping-pong", dict(seqlen_q=1000, seqlen_k=1000, window=(-1, 0)), dict(ping_pong=True, stages=3)),
+    ("window, 192 keys", dict(seqlen_q=1500, seqlen_k=1500, window=(300, 10), heads_q=40), dict(tile_n=192)),
+    ("group mode bshd", dict(lengths=RAGGED, layout="bshd"), {}),
+    ("soft cap, sink, fp16", dict(softcap=20.0, sink=True, bf16=False, window=(-1, 0)), {}),
+    ("alibi, bias, dropout", dict(alibi=True, bias=True, dropout=0.2, fp8="head", seqlen_q=300, seqlen_k=333), {}),
+    ("negative scale", dict(scale=-0.1, window=(-1, 0)), {}),
+    ("head dim 64", dict(head_dim_qk=64, head_dim_v=64, seqlen_q=900, seqlen_k=900), dict(warpgroups=3)),
+    (
+        "head dim 64, by block, causal",
+        dict(fp8="block", head_dim_qk=64, head_dim_v=64, seqlen_q=900, seqlen_k=900, window=(-1, 0), heads_q=40),
+        dict(warpgroups=3, ping_pong=True, late_wait=True),
+    ),
+    ("head dims 192/128", dict(head_dim_qk=192, head_dim_v=128, seqlen_q=500, seqlen_k=500, window=(-1, 0)), {}),
+    ("head dims 48/80", dict(head_dim_qk=48, head_dim_v=80, seqlen_q=500, seqlen_k=500), dict(tile_n=96)),
+    (
+        "head dim 256",
+        dict(head_dim_qk=256, head_dim_v=256, seqlen_q=500, seqlen_k=500, heads_q=60),
+        dict(tile_n=96, late_wait=True),
+    ),
+    (
+        "head dim 256, by block, causal",
+        dict(fp8="block", head_dim_qk=256, head_dim_v=256, window=(-1, 0)),
+        dict(tile_n=64),
+    ),
+    ("tiny", dict(batch=1, heads_q=1, seqlen_q=1, seqlen_k=1), {}),
+]
+HOPPER_CASES += [
+    (f"fp8 {name}", dict(dict(fp8="tensor", heads_kv=facts.get("heads_q", 4)), **facts), tile)
+    for name, facts, tile in FP8_CASES
+]
+
+
 PORTABLE_CASES = [
     ("plain", {}, {}),
     ("ragged", dict(seqlen_q=333, seqlen_k=457), {}),
@@ -204,6 +248,17 @@ PORTABLE_CASES = [
     ("head dims 192/128", dict(head_dim_qk=192, head_dim_v=128, window=(-1, 0)), {}),
     ("head dim 256", dict(head_dim_qk=256, head_dim_v=256, window=(-1, 0)), {}),
     ("tiny", dict(batch=1, heads_q=1, heads_kv=1, seqlen_q=1, seqlen_k=1), {}),
+    ("unaligned", dict(unaligned=True, seqlen_q=300, seqlen_k=257, window=(-1, 0)), dict(unaligned=True)),
+    (
+        "unaligned, head dims 37/51",
+        dict(unaligned=True, head_dim_qk=37, head_dim_v=51, seqlen_q=200, seqlen_k=300, heads_q=8, heads_kv=2),
+        dict(unaligned=True),
+    ),
+    (
+        "unaligned, head dim 250, group mode",
+        dict(unaligned=True, head_dim_qk=250, head_dim_v=250, lengths=RAGGED, bf16=False),
+        dict(unaligned=True),
+    ),
 ]
 
 
@@ -220,9 +275,10 @@ def checks():
             p = _problem(**facts) if torch else None
             if template is portable:
                 tile = dict(tile, architecture=_architecture())
-            out.append(
-                (f"{template.__name__}: {name}", p, template.Config(**dict(template.traits(Facts(facts)), **tile)))
-            )
+                config = portable.Config(**dict(portable.traits(Facts(facts)), **tile))
+            else:
+                config = hopper.Config(**dict(hopper.hopper_traits(Facts(facts)), **tile))
+            out.append((f"{template.__name__}: {name}", p, config))
     return out
 
 
@@ -241,6 +297,7 @@ class Facts:
         alibi=False,
         dropout=0.0,
         scale=0.0,
+        fp8="",
     )
 
     def __init__(self, facts):
@@ -279,6 +336,7 @@ def _more():
     base = dict(batch=4, heads_q=16, heads_kv=16, seqlen_q=4096, seqlen_k=4096, window=(-1, 0))
     grouped = dict(base, batch=1, heads_q=64, heads_kv=8)
     problems = [
+        base,
         grouped,
         dict(grouped, window=(-1, -1)),
         dict(grouped, seqlen_q=16384, seqlen_k=16384),
@@ -303,7 +361,7 @@ def _more():
         tile = hopper.table(facts_of.head_dim_qk, facts["window"][1] == 0, facts["seqlen_k"])
         if facts_of.head_dim_qk > 128:
             tile.update(tile_n=96 if facts_of.head_dim_v > 128 else 128)
-        configs = [hopper.Config(**hopper.traits(facts_of), **hopper.trait_tile(facts_of, tile))]
+        configs = [hopper.Config(**hopper.hopper_traits(facts_of), **hopper.trait_tile(facts_of, tile))]
         configs.append(portable.Config(**portable.traits(facts_of), architecture=_architecture()))
         out.append(_cell(facts, configs))
     return out
@@ -317,6 +375,13 @@ def _architecture():
     return "sm_%d%d" % torch.cuda.get_device_capability()
 
 
+def bf16_twin(p):
+    """What an fp8 problem is compared with, torch having no fp8 attention: our own kernel in bf16."""
+    twin = dataclasses.replace(p, fp8="")
+    tile = hopper.table(p.head_dim_qk, p.window[1] == 0, p.seqlen_k)
+    return twin, hopper.Config(**hopper.hopper_traits(twin), **tile)
+
+
 def timed(args):
     """(problem, configurations) of each cell: 16k tokens a batch, hidden size 2048; or the other cells."""
     if args.more:
@@ -327,6 +392,7 @@ def timed(args):
             for seqlen in map(int, args.seqlens.split(",")):
                 heads = 2048 // head_dim
                 facts = dict(
+                    fp8=args.fp8,
                     batch=16384 // seqlen,
                     heads_q=heads,
                     heads_kv=heads,
@@ -336,7 +402,11 @@ def timed(args):
                     head_dim_v=head_dim,
                     window=(-1, 0 if mask == "causal" else -1),
                 )
-                tiles = EXPLORED[head_dim] if args.explore else [hopper.table(head_dim, mask == "causal", seqlen)]
-                configs = [hopper.Config(**hopper.traits(Facts(facts)), **tile) for tile in tiles]
+                tiles = [hopper.table(head_dim, mask == "causal", seqlen)]
+                if args.fp8:
+                    tiles = [hopper.fp8_table(head_dim, args.fp8 == "block")]
+                elif args.explore:
+                    tiles = EXPLORED[head_dim]
+                configs = [hopper.Config(**hopper.hopper_traits(Facts(facts)), **tile) for tile in tiles]
                 out.append(_cell(facts, configs))
     return out

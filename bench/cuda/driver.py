@@ -23,6 +23,10 @@ class Strides(ctypes.Structure):
     _fields_ = [(n, ctypes.c_longlong) for n in ("batch", "head", "row", "column")]
 
 
+class Scale(ctypes.Structure):
+    _fields_ = [("data", ctypes.c_void_p)] + [(n, ctypes.c_longlong) for n in ("batch", "head", "block")]
+
+
 class Args(ctypes.Structure):
     _fields_ = (
         [
@@ -66,6 +70,7 @@ class Args(ctypes.Structure):
             ("row_tiles", ctypes.c_int),
             ("section_heads", ctypes.c_int),
         ]
+        + [(n + "_scale", Scale) for n in "qkv"]
     )
 
 

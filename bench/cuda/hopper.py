@@ -33,6 +33,11 @@ def traits(p):
     )
 
 
+def hopper_traits(p):
+    """The same for this template, which has fp8 besides."""
+    return dict(traits(p), fp8=bool(p.fp8), block_scale=p.fp8 == "block")
+
+
 @dataclass(frozen=True)
 class Config:
     bf16: bool = True
@@ -59,6 +64,8 @@ class Config:
     alibi: bool = False
     dropout: bool = False
     negative_scale: bool = False
+    fp8: bool = False
+    block_scale: bool = False
     section_mib: int = 32  # keys and values that the heads of a section share in L2: the host's choice alone
 
     def source(self):
@@ -67,6 +74,7 @@ class Config:
     def name(self):
         parts = [f"{64 * self.warpgroups}x{self.tile_n}", f"s{self.stages}", f"q{self.query_buffers}"]
         parts += [f"b{self.blocks_per_sm}"] if self.blocks_per_sm > 1 else []
+        parts += ["fp8 block" if self.block_scale else "fp8"] if self.fp8 else []
         parts += [f"pack{self.packed_heads}"] if self.packed_heads > 1 else []
         parts += [f"bias{self.bias_stages}"] if self.bias else []
         parts += ["pp"] if self.ping_pong else []
@@ -83,11 +91,15 @@ class Config:
         return 128 * (self.warpgroups + 1)
 
     def shared_bytes(self):
-        columns_qk, columns_v = -(-self.head_dim_qk // 64), -(-self.head_dim_v // 64)
+        column = 128 if self.fp8 else 64
+        columns_qk, columns_v = -(-self.head_dim_qk // column), -(-self.head_dim_v // column)
+        raw_stages = 2 if self.fp8 else 0
         bias_stages = self.bias_stages if self.bias else 0
-        barriers = 4 * self.stages + 2 * self.warpgroups * (self.query_buffers + bias_stages) + 8
+        barriers = 4 * self.stages + 2 * self.warpgroups * (self.query_buffers + bias_stages) + 2 * raw_stages + 8
         queries = self.warpgroups * self.query_buffers * columns_qk * 64 * 128
-        ring = self.stages * (columns_qk + columns_v) * self.tile_n * 128
+        ring = (self.stages * columns_qk + (raw_stages or self.stages) * columns_v) * self.tile_n * 128
+        if self.fp8:  # the transposed values
+            ring += self.stages * -(-self.tile_n // 128) * 128 * (-(-self.head_dim_v // 16) * 16)
         ring += self.warpgroups * bias_stages * self.tile_n * 64 * 4
         ring += 4 * self.warpgroups * 32 * self.tile_n if self.dropout else 0
         return queries + ring + -(-barriers * 8 // 16) * 16 + 4 * 48 + 16 + 1024
@@ -104,7 +116,7 @@ class Config:
         a.work_items = p.batch * heads * a.row_tiles
         a.section_heads = 1
         if self.mask_right or self.mask_left:
-            bytes_per_head = max(1, p.seqlen_k * (p.head_dim_qk + p.head_dim_v) * 2)
+            bytes_per_head = max(1, p.seqlen_k * (p.head_dim_qk + p.head_dim_v) * t.k.element_size())
             group = p.heads_q // p.heads_kv if self.packed_heads == 1 else 1
             fit = max(1, (self.section_mib << 20) // bytes_per_head)
             a.section_heads = max(1, min((1 << fit.bit_length() - 1) * group, p.batch * heads))
@@ -124,6 +136,15 @@ def trait_tile(p, tile):
     if p.alibi and wide:
         return dict(warpgroups=3, tile_n=80, late_wait=True)
     return tile
+
+
+def fp8_table(head_dim, by_block):
+    """The same for fp8. With scales by block the tile's keys divide a block."""
+    if head_dim <= 64:
+        return dict(warpgroups=3, stages=3, late_wait=True)
+    if head_dim <= 128:
+        return dict(tile_n=128 if by_block else 160, stages=3, late_wait=True)
+    return dict(tile_n=64 if by_block else 96, stages=3 if by_block else 2, late_wait=True)
 
 
 def table(head_dim, causal, seqlen):

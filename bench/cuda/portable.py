@@ -22,6 +22,7 @@ class Config:
     alibi: bool = False
     dropout: bool = False
     negative_scale: bool = False
+    unaligned: bool = False
     architecture: str = "sm_80"
 
     def source(self):

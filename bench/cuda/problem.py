@@ -30,6 +30,8 @@ class Problem:
     alibi: bool = False
     sink: bool = False
     dropout: float = 0.0
+    fp8: str = ""  # e4m3 q, k and v with scales: "tensor", "head" or "block"
+    unaligned: bool = False  # rows of an odd number of elements, from an odd address
     hidden_nan: bool = False  # NaN in the keys that no query sees: those after the last query's, masked top-left
     lengths: tuple = ()  # group mode: (seqlen_q, seqlen_k) of each sequence
 
@@ -62,10 +64,43 @@ class Problem:
         return 2.0 * (self.head_dim_qk + self.head_dim_v) * self.batch * self.heads_q * pairs
 
 
-def _empty(p, batch, heads, seqlen, dim):
+def _empty(p, batch, heads, seqlen, dim, dtype=None):
+    dtype = dtype or p.dtype
+    if p.unaligned:
+        rows = torch.empty(batch * heads * seqlen * (dim | 1) + 1, dtype=dtype, device="cuda")[1:]
+        return rows.view(batch, heads, seqlen, dim | 1)[..., :dim]
     if p.layout == "bhsd":
-        return torch.empty(batch, heads, seqlen, dim, dtype=p.dtype, device="cuda")
-    return torch.empty(batch, seqlen, heads, dim, dtype=p.dtype, device="cuda").transpose(1, 2)
+        return torch.empty(batch, heads, seqlen, dim, dtype=dtype, device="cuda")
+    return torch.empty(batch, seqlen, heads, dim, dtype=dtype, device="cuda").transpose(1, 2)
+
+
+SCALE_BLOCK = 128  # TS_CUDA_SCALE_BLOCK
+
+
+def _quantise(p, x, lengths):
+    """(e4m3 tensor, float32 scales [sequence, head, block] with stride 0 where shared, the tensor that they mean)."""
+    starts = [0]
+    for n in lengths:
+        starts.append(starts[-1] + n)
+    sequences = [(b, slice(0, x.shape[2])) for b in range(x.shape[0])]
+    if p.lengths:
+        sequences = [(0, slice(a, b)) for a, b in zip(starts, starts[1:])]
+    heads, blocks = x.shape[1], max(1, -(-max(s.stop - s.start for _, s in sequences) // SCALE_BLOCK))
+    scales = torch.zeros(len(sequences), heads, blocks, device="cuda")
+    for i, (b, rows) in enumerate(sequences):
+        one = x[b, :, rows].abs().amax(-1)
+        one = torch.nn.functional.pad(one, (0, blocks * SCALE_BLOCK - one.shape[1]))
+        scales[i] = one.reshape(heads, blocks, SCALE_BLOCK).amax(-1)
+    if p.fp8 != "block":
+        scales = scales.amax(dim=(0, 1, 2) if p.fp8 == "tensor" else 2, keepdim=True)
+    scales = (scales / 448).clamp(min=1e-6)
+    each = scales.expand(len(sequences), heads, blocks)
+    stored, meant = _empty(p, *x.shape, dtype=torch.float8_e4m3fn), torch.empty_like(x)
+    for i, (b, rows) in enumerate(sequences):
+        by_row = each[i].repeat_interleave(SCALE_BLOCK, 1)[:, : rows.stop - rows.start, None]
+        stored[b, :, rows] = (x[b, :, rows] / by_row).to(torch.float8_e4m3fn)
+        meant[b, :, rows] = stored[b, :, rows].float() * by_row
+    return stored, each, meant
 
 
 class Tensors:
@@ -77,11 +112,20 @@ class Tensors:
 
         def draw(heads, rows, dim):
             t = _empty(p, batch, heads, rows, dim)
-            return t.copy_(torch.randn(t.shape, generator=g, device="cuda", dtype=torch.float32))
+            x = torch.randn(t.shape, generator=g, device="cuda", dtype=torch.float32)
+            # In fp8 rows differ in size, so that scales differ; the loudest block is eight times the quietest.
+            return t.copy_(x) if not p.fp8 else x * 2 ** (torch.arange(rows, device="cuda")[:, None] // 100 % 4 - 2.0)
 
         self.q = draw(p.heads_q, totals[0], p.head_dim_qk)
         self.k = draw(p.heads_kv, totals[1], p.head_dim_qk)
         self.v = draw(p.heads_kv, totals[1], p.head_dim_v)
+        self.scales = {}
+        self.meant = dict(q=self.q, k=self.k, v=self.v)
+        if p.fp8:
+            for n in "qkv":
+                lengths = [pair[n != "q"] for pair in p.lengths]
+                stored, self.scales[n], self.meant[n] = _quantise(p, getattr(self, n), lengths)
+                setattr(self, n, stored)
         if p.hidden_nan:
             self.k[:, :, p.seqlen_q :] = float("nan")
         self.o = _empty(p, batch, p.heads_q, totals[0], p.head_dim_v)
@@ -130,6 +174,8 @@ class Tensors:
             if t is not None:
                 setattr(a, name + "_strides", driver.Strides(*t.stride()))
         a.lse_strides = driver.Strides(*self.lse.stride(), 1)
+        for name, s in self.scales.items():
+            setattr(a, name + "_scale", driver.Scale(s.data_ptr(), *s.stride()))
         a.alibi_batch_stride = p.heads_q
         for name in ("batch", "heads_q", "heads_kv", "seqlen_q", "seqlen_k", "scale", "softcap", "drop_threshold"):
             setattr(a, name, getattr(p, name))
@@ -176,7 +222,10 @@ def reference(t):
             visible &= j <= i + p.window[1]
         for h in range(p.heads_q):
             hk = h // (p.heads_q // p.heads_kv)
-            q, k, v = t.q[at, h, rows].double(), t.k[at, hk, keys].double(), t.v[at, hk, keys].double()
+            q, k, v = (
+                x[at, n, part].double()
+                for x, n, part in ((t.meant["q"], h, rows), (t.meant["k"], hk, keys), (t.meant["v"], hk, keys))
+            )
             s = (q @ k.T) * p.scale
             if p.softcap:
                 s = p.softcap * torch.tanh(s / p.softcap)
@@ -213,22 +262,26 @@ def hopper_maps(t, tile_n, packed, shared_bias=False):
     p, maps = t.p, driver.TensorMaps()
     base = ctypes.addressof(maps)
     heads = p.heads_q // packed
-    b, h, s, _ = (2 * x for x in t.q.stride())
+    size, column = t.q.element_size(), 128 // t.q.element_size()
+    element = driver.UINT8 if p.fp8 else driver.BITS16
+    b, h, s, _ = (size * x for x in t.q.stride())
     driver.encode_tensor_map(
         base,
         t.q.data_ptr(),
         (p.head_dim_qk, packed, t.q.shape[2], heads, t.q.shape[0]),
         (h if packed > 1 else s, s, h * packed, b),
-        (64, packed, 64 // packed, 1, 1),
+        (column, packed, 64 // packed, 1, 1),
+        element,
     )
     for i, x in ((1, t.k), (2, t.v)):
-        b, h, s, _ = (2 * y for y in x.stride())
+        b, h, s, _ = (size * y for y in x.stride())
         driver.encode_tensor_map(
             base + 128 * i,
             x.data_ptr(),
             (x.shape[3], x.shape[2], x.shape[1], x.shape[0]),
             (s, h, b),
-            (64, tile_n, 1, 1),
+            (column, tile_n, 1, 1),
+            element,
         )
     if shared_bias and t.bias is not None:
         b, h, s, _ = (4 * x for x in t.bias.stride())

@@ -24,6 +24,15 @@ typedef struct TsCudaStrides {
   long long column;
 } TsCudaStrides;
 
+/* What the stored values of an fp8 tensor are multiplied by: data[b * batch + h * head + i * block], strides in
+ * elements, 0 where the scale is shared. `block` counts TS_CUDA_SCALE_BLOCK rows of the sequence, from its beginning,
+ * and is read by kernels with block scales alone. Null data: a scale of 1. Scales are positive, finite and normal. */
+#define TS_CUDA_SCALE_BLOCK 128
+typedef struct TsCudaScale {
+  const float* data;
+  long long batch, head, block;
+} TsCudaScale;
+
 /* Passed by value as a __grid_constant__ parameter. */
 typedef struct TsCudaAttentionArgs {
   const void* q;
@@ -50,6 +59,8 @@ typedef struct TsCudaAttentionArgs {
   /* Persistent kernels only: work items of the call, row tiles per head (of the longest sequence) and heads that are
    * walked together. */
   int work_items, row_tiles, section_heads;
+  /* fp8 kernels only; k and v by the head of keys and values. */
+  TsCudaScale q_scale, k_scale, v_scale;
 } TsCudaAttentionArgs;
 
 /* An encoded tensor map (CUtensorMap of the driver): 128 bytes, 64-byte aligned. */

@@ -68,6 +68,18 @@ TS_DEVICE u32 pack(float low, float high) {
   return r;
 }
 
+// Four floats to e4m3, `a` at the lowest address; what is too large becomes 448.
+TS_DEVICE u32 pack_e4m3(float a, float b, float c, float d) {
+  u32 r;
+  asm("{ .reg .b16 low, high;\n"
+      "cvt.rn.satfinite.e4m3x2.f32 low, %2, %1;\n"
+      "cvt.rn.satfinite.e4m3x2.f32 high, %4, %3;\n"
+      "mov.b32 %0, {low, high}; }"
+      : "=r"(r)
+      : "f"(a), "f"(b), "f"(c), "f"(d));
+  return r;
+}
+
 // Reductions over the four lanes that share an accumulator row.
 TS_DEVICE float quad_max(float x) {
   x = fmaxf(x, __shfl_xor_sync(0xffffffffu, x, 1));
@@ -108,6 +120,20 @@ TS_DEVICE void store_row(char* out, const float (&o)[N], int r, float scale) {
     if (empty) first = second = 0;
     if (out != nullptr && (2 * i + 16 <= kColumns || 2 * i + column < kColumns))
       store_8_bytes(out + 4 * i + 2 * column, first, second);
+  }
+}
+
+// The same by single elements: for rows with no alignment and for columns of any number.
+template <bool kBf16, int kColumns, int N>
+TS_DEVICE void store_row_by_elements(char* out, const float (&o)[N], int r, float scale) {
+  if (out == nullptr) return;
+#pragma unroll
+  for (int i = 0; i < N; i += 4) {
+    const int column = 2 * i + 2 * (threadIdx.x & 3);
+    const u32 pair = scale == 0.0f ? 0 : pack<kBf16>(o[i + 2 * r] * scale, o[i + 2 * r + 1] * scale);
+    unsigned short* const to = reinterpret_cast<unsigned short*>(out) + column;
+    if (column < kColumns) to[0] = static_cast<unsigned short>(pair);
+    if (column + 1 < kColumns) to[1] = static_cast<unsigned short>(pair >> 16);
   }
 }
 

@@ -22,20 +22,21 @@ struct Rows {
 // What turns a product, or a soft cap's sigmoid, into a logit. It is positive without a bias, so that the largest score
 // is the largest logit: a negative scale's sign goes to the scores (a trait: a test at run time costs an instruction a
 // score), and a scale of zero becomes one that no float can tell from it.
-TS_DEVICE float logit_factor(const TsCudaAttentionArgs& args) {
+// `scale` is that of the call, times those of fp8 queries and keys.
+TS_DEVICE float logit_factor(const TsCudaAttentionArgs& args, float scale) {
   if constexpr (cfg::kSoftcap) return 2.0f * args.softcap;
-  return cfg::kBias ? args.scale : fmaxf(fabsf(args.scale), 1e-30f);
+  return cfg::kBias ? scale : fmaxf(fabsf(scale), 1e-30f);
 }
 
 // What a score is multiplied by in the exponential of 2.
-TS_DEVICE float logit_unit(const TsCudaAttentionArgs& args) {
-  return cfg::kBias ? kLog2e : logit_factor(args) * kLog2e;
+TS_DEVICE float logit_unit(const TsCudaAttentionArgs& args, float scale) {
+  return cfg::kBias ? kLog2e : logit_factor(args, scale) * kLog2e;
 }
 
-// The largest logit of a row in units of log2, from its largest score.
-TS_DEVICE float peak_logit(const TsCudaAttentionArgs& args, float peak, float unit) {
-  if constexpr (cfg::kSoftcap) return fmaf(peak, unit, -args.softcap * kLog2e);
-  return __fmul_rn(peak, unit);
+// The logit of which a row's probabilities are fractions, in units of log2, from the row's `peak`.
+TS_DEVICE float base_logit(const TsCudaAttentionArgs& args, float peak) {
+  if constexpr (cfg::kSoftcap) return peak - args.softcap * kLog2e - kLift;
+  return peak - kLift;
 }
 
 // What ALiBi needs of the thread's two rows.
@@ -88,16 +89,16 @@ struct GlobalBias {
 
 // `column` is the key of the thread's first score; `bias` adds a block of the bias, if the kernel has that trait.
 template <class Bias>
-TS_DEVICE void finish_logits(const TsCudaAttentionArgs& args, const Alibi& alibi, const Bias& bias, int column,
-                             float (&s)[kScores]) {
+TS_DEVICE void finish_logits(const TsCudaAttentionArgs& args, float scale, const Alibi& alibi, const Bias& bias,
+                             int column, float (&s)[kScores]) {
   if constexpr (cfg::kSoftcap) {
-    const float inner = args.scale * rcp_approx(args.softcap);
+    const float inner = scale * rcp_approx(args.softcap);
     soft_cap(inner == 0.0f ? 1e-30f : inner, s);
   } else if constexpr (!cfg::kBias && cfg::kNegativeScale) {
 #pragma unroll
     for (int i = 0; i < kScores; ++i) s[i] = -s[i];
   }
-  if constexpr (cfg::kBias) bias.add(logit_factor(args), s);
+  if constexpr (cfg::kBias) bias.add(logit_factor(args, scale), s);
   if constexpr (cfg::kAlibi) {
 #pragma unroll
     for (int row = 0; row < 2; ++row) {

@@ -12,7 +12,8 @@ namespace ts {
 
 constexpr int kScores = cfg::kTileN / 2;  // score registers of a thread: half in its first row, half in its second
 
-// The two rows of a thread: running maximum, its own part of the running sum (lanes are added up at the end).
+// The two rows of a thread: running maximum of the logits in units of log2 (less a soft cap's constant), its own part
+// of the running sum (lanes are added up at the end).
 struct RowState {
   float peak[2];
   float sum[2];
@@ -35,7 +36,10 @@ TS_DEVICE void mask_scores(float (&s)[kScores], const int (&begin)[2], const int
 // exponentials cancels in the end, so an old one costs nothing but range: probabilities up to 2^8 are as exact in bf16
 // and fp16 as those up to 1, and most blocks leave the output unscaled. The decision is each row's own: a row's result
 // does not depend on its neighbours'.
-constexpr float kRise = 8.0f;
+//
+// e4m3 ends at 448 and is worth four bits less: there probabilities are multiplied by 2^kLift, up to 2^8 after a rise.
+constexpr float kRise = cfg::kFp8 ? 2.0f : 8.0f;
+constexpr float kLift = cfg::kFp8 ? 6.0f : 0.0f;
 
 // Turns scores into probabilities and brings the rows up to date. `factor` is what the output so far must be multiplied
 // by; kFirst starts new rows. kGuard allows for rows that have seen nothing yet, whose maximum is -infinity. Products
@@ -52,17 +56,17 @@ TS_DEVICE void update_softmax(float (&s)[kScores], RowState& rows, float (&facto
       even = fmaxf(even, s[i + 2 * row]);
       odd = fmaxf(odd, s[i + 2 * row + 1]);
     }
-    float peak = quad_max(fmaxf(even, odd));
+    float peak = __fmul_rn(quad_max(fmaxf(even, odd)), unit);
     factor[row] = 1.0f;
     if constexpr (!kFirst) {
-      const float rise = __fmul_rn(peak - rows.peak[row], unit);
+      const float rise = peak - rows.peak[row];
       const bool risen = rise > kRise;  // false for a NaN: nothing seen before, and nothing now
       factor[row] = risen ? exp2_approx(-rise) : 1.0f;
       peak = risen ? peak : rows.peak[row];
     }
     rows.peak[row] = peak;
     const float base = kGuard && peak == -kInfinity ? 0.0f : peak;
-    const float shift = __fmul_rn(base, unit);
+    const float shift = base - kLift;
     float even_sum = 0.0f, odd_sum = 0.0f;
 #pragma unroll
     for (int i = 0; i < kScores; i += 4) {
@@ -78,10 +82,22 @@ TS_DEVICE void update_softmax(float (&s)[kScores], RowState& rows, float (&facto
 }
 
 // Probabilities in the order in which the second product reads them as its A operand: the accumulator's columns
-// 16i..16i+15 are step i.
-TS_DEVICE void pack_probabilities(const float (&s)[kScores], u32 (&p)[kScores / 2]) {
+// 16i..16i+15 are step i. In fp8 columns 32i..32i+31 are step i, and since the operand wants four neighbours of a
+// thread where the accumulator has two pairs, it gets the keys in another order: with q = lane % 4, place 16h + 4q + 2j
+// + e of a step is key 16h + 8j + 2q + e. The values are stored in the same order (hopper/transpose.cuh).
+constexpr int kProbabilities = kScores / (cfg::kFp8 ? 4 : 2);
+
+TS_DEVICE void pack_probabilities(const float (&s)[kScores], u32 (&p)[kProbabilities]) {
+  if constexpr (cfg::kFp8) {
 #pragma unroll
-  for (int i = 0; i < kScores / 2; ++i) p[i] = pack<cfg::kBf16>(s[2 * i], s[2 * i + 1]);
+    for (int i = 0; i < kScores; i += 8) {
+      p[i / 4] = pack_e4m3(s[i], s[i + 1], s[i + 4], s[i + 5]);
+      p[i / 4 + 1] = pack_e4m3(s[i + 2], s[i + 3], s[i + 6], s[i + 7]);
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < kScores / 2; ++i) p[i] = pack<cfg::kBf16>(s[2 * i], s[2 * i + 1]);
+  }
 }
 
 }  // namespace ts

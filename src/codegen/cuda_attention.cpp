@@ -58,10 +58,13 @@ void add_hopper(Table& table, const Algorithm& a, const CudaAttentionFacts& fact
   table.add("kDynamic", a.dynamic);
   table.add("kLateWait", a.late_wait);
   table.add("kLateStore", a.late_store);
+  table.add("kFp8", false);
+  table.add("kBlockScale", false);
 }
 
 void add_portable(Table& table, const CudaAttentionFacts& facts) {
   table.add("kWarps", facts.warps);
+  table.add("kUnaligned", false);
   table.add("kTileN", facts.tile_keys);
 }
 

@@ -1,10 +1,12 @@
 // Attention forward for Hopper (sm_90a): warp-specialised, persistent, fed by the tensor copy engine.
 //
 // Configuration, defined in namespace ts::cfg before this file is included (constexpr; int unless said otherwise):
-//   kBf16 (bool)        element type bf16, else fp16
-//   kHeadDimQk, kHeadDimV   multiples of 8 up to 256
+//   kBf16 (bool)        element type bf16, else fp16; with kFp8 that of the output alone
+//   kFp8 (bool)         queries, keys and values are e4m3
+//   kBlockScale (bool)  with kFp8: the scales change along the sequence, too (abi.h)
+//   kHeadDimQk, kHeadDimV   multiples of 8 up to 256; with kFp8 of 16
 //   kWarpgroups         consumer warpgroups, 1..3: the tile has 64 rows for each
-//   kTileN              keys of a block, a multiple of 16
+//   kTileN              keys of a block, a multiple of 16; with kFp8 of 32, with kBlockScale 32, 64 or 128
 //   kStages             key blocks and value blocks in flight
 //   kQueryBuffers       1, or 2 to load the next tile's queries early
 //   kBlocksPerSm        blocks that share an SM
@@ -18,25 +20,28 @@
 //   kBiasStages         with kBias: blocks of the bias in flight for each warpgroup, through the tensor map `bias`
 //     (kTileN a multiple of 32); 0 reads the bias element by element, with any strides and alignment, at half the speed
 //
+// With kFp8 kPackedHeads is 1 and kBiasStages 0, and with kBlockScale there is no kAlibi; all else goes together. The
+// probabilities are rounded to e4m3 before the second product, the row sums and the lse are not.
+//
 // Launch facts: kThreads threads, kSharedBytes of dynamic shared memory (layout.cuh), a grid of min(work_items, SMs *
 // kBlocksPerSm) blocks.
 //   row_tiles = ceil(seqlen_q * kPackedHeads / (64 * kWarpgroups)); heads = kPackedHeads > 1 ? heads_kv : heads_q;
 //   work_items = batch * heads * row_tiles; section_heads: 1 without bounds, else the heads whose keys and values fill
 //   about half of L2.
-// Tensor maps (16-bit elements, 128-byte swizzle, zero fill), dimensions innermost first; group mode has batch = 1 and
-// the total rows:
+// Tensor maps (16-bit elements, with kFp8 8-bit ones and boxes of 128 instead of 64; 128-byte swizzle, zero fill),
+// dimensions innermost first; group mode has batch = 1 and the total rows:
 //   q  {head_dim_qk, kPackedHeads, seqlen_q, heads, batch}, box {64, kPackedHeads, 64 / kPackedHeads, 1, 1}
 //   k  {head_dim_qk, seqlen_k, heads_kv, batch}, v the same with head_dim_v, box {64, kTileN, 1, 1}
 //   bias (with kBiasStages > 0 and a bias that is not null; float32 elements, the same swizzle and fill)
-//      {seqlen_k, kPackedHeads, seqlen_q, heads, batch}, box {32, kPackedHeads, 64 / kPackedHeads, 1, 1}; in group mode,
-//      too, batch is the number of sequences and rows and keys are those of the longest one. The keys are contiguous
-//      (column == 1); the pointer is a multiple of 16 bytes, the other strides multiples of 4 elements, 0 where the bias
-//      is broadcast.
-// Pointers and strides are multiples of 16 bytes; a length of 0 is encoded as 1.
+//      {seqlen_k, kPackedHeads, seqlen_q, heads, batch}, box {32, kPackedHeads, 64 / kPackedHeads, 1, 1}; in group
+//      mode, too, batch is the number of sequences and rows and keys are those of the longest one. The keys are
+//      contiguous (column == 1); the pointer is a multiple of 16 bytes, the other strides multiples of 4 elements, 0
+//      where the bias is broadcast.
+// Pointers and strides of q, k, v and o are multiples of 16 bytes; a length of 0 is encoded as 1.
 #pragma once
 
 #include "consumer.cuh"
-#include "producer.cuh"
+#include "transpose.cuh"
 
 // The entry's name: a generated source sets the instance's own, which profilers then show.
 #ifndef TS_ENTRY
@@ -52,7 +57,9 @@ extern "C" __global__ void __launch_bounds__(ts::kThreads, ts::cfg::kBlocksPerSm
   const int warpgroup = static_cast<int>(ts::uniform(threadIdx.x / 128));
   if (warpgroup == 0) {
     ts::shrink_registers<ts::kProducerRegisters>();
-    if (threadIdx.x == 0) {
+    if constexpr (ts::cfg::kFp8) {
+      ts::produce_fp8(args, shared, maps);
+    } else if (threadIdx.x == 0) {
       ts::Producer producer{shared, maps};
       producer.run(args);
     } else if (ts::kSharedBias && threadIdx.x % 32 == 0 && threadIdx.x / 32 <= ts::cfg::kWarpgroups) {

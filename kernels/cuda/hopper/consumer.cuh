@@ -19,7 +19,8 @@ struct Consumer {
   const Shared& shared;
   const TsCudaAttentionArgs& args;
   const int warpgroup;
-  float unit;
+  float scale;  // what products are multiplied by
+  float unit;   // what scores are multiplied by in the exponential
 
   TileRing ring;
   RingPlace<cfg::kStages> keys, values;
@@ -27,7 +28,7 @@ struct Consumer {
   RingPlace<kSharedBias ? kBiasStages : 1> bias;
 
   float s[kScores];
-  u32 p[kScores / 2];
+  u32 p[kProbabilities];
   float o[kOutputs];
   float factor[2];  // what o is still to be multiplied by, before the next values are added
   RowState rows;
@@ -36,6 +37,7 @@ struct Consumer {
   Tile done;
   u32 done_slot;
   RowState done_rows;
+  float done_value_scale;
   bool waiting;
 
   // The current tile as this warpgroup sees it.
@@ -46,6 +48,10 @@ struct Consumer {
   int whole_begin, whole_end;    // blocks that need no mask
   int row_begin[2], row_end[2];  // visible keys of the thread's rows, less the thread's first column
   Alibi alibi;
+  float query_scale;             // fp8 with block scales
+  float key_scale;               // those of a block that is being scored
+  float next_value_scale;
+  float value_scale;             // fp8: the unit of `o`, the scale of the values that were or will be added last
   int tail;                      // group mode: rows of the oldest unread value block that belong to the sequence
 
   TS_DEVICE bool leader() const { return threadIdx.x % 128 == 0; }
@@ -80,7 +86,49 @@ struct Consumer {
       row_begin[r] = key_begin(args, tile.length, query) - column;
     }
     tail = imin(cfg::kTileN, tile.length.k - (end - 1) * cfg::kTileN);
+    if constexpr (cfg::kFp8) {
+      query_scale = scale_at(args.q_scale, tile.head, first_query);
+      if constexpr (!cfg::kBlockScale) {
+        key_scale = scale_at(args.k_scale, key_head(), 0);
+        value_scale = scale_at(args.v_scale, key_head(), 0);
+        set_scale(args.scale * query_scale * key_scale);
+      }
+    }
     if constexpr (cfg::kAlibi) alibi.start(args, place(tile), tile.length, unit);
+  }
+
+  TS_DEVICE void set_scale(float x) {
+    scale = x;
+    unit = logit_unit(args, scale);
+  }
+
+  // The scales of fp8 tensors. With block scales those of a block are asked for before its scores are waited for; the
+  // unit of `o` is that of the values that come next, which costs a rescaling where it changes.
+  TS_DEVICE int key_head() const { return tile.head / static_cast<int>(args.heads_q / args.heads_kv); }
+  TS_DEVICE float scale_at(const TsCudaScale& s, int head, int row) const {
+    if (s.data == nullptr) return 1.0f;
+    const i64 block = cfg::kBlockScale ? row / TS_CUDA_SCALE_BLOCK : 0;
+    return s.data[tile.batch * s.batch + head * s.head + block * s.block];
+  }
+  TS_DEVICE void ask_scales(int n) {
+    if constexpr (cfg::kBlockScale) {
+      key_scale = scale_at(args.k_scale, key_head(), n * cfg::kTileN);
+      next_value_scale = scale_at(args.v_scale, key_head(), n * cfg::kTileN);
+    }
+  }
+  TS_DEVICE void use_scales() {
+    if constexpr (cfg::kBlockScale) set_scale(args.scale * query_scale * key_scale);
+  }
+  template <bool kFirst>
+  TS_DEVICE void change_value_scale() {
+    if constexpr (cfg::kBlockScale) {
+      if constexpr (!kFirst) {
+        const float change = value_scale * rcp_approx(next_value_scale);
+        factor[0] *= change;
+        factor[1] *= change;
+      }
+      value_scale = next_value_scale;
+    }
   }
 
   // Products to logits, and dropout: only with the traits that need the rows' places are those worked out.
@@ -104,19 +152,19 @@ struct Consumer {
     if constexpr (kSharedBias) {
       if (args.bias != nullptr) {
         mbarrier_wait(shared.bias_full(warpgroup, bias.index), bias.phase);
-        finish_logits(args, alibi, SharedBias{shared.bias(warpgroup, bias.index)}, column, s);
+        finish_logits(args, scale, alibi, SharedBias{shared.bias(warpgroup, bias.index)}, column, s);
         fence_proxy_async();
         __syncwarp();
         if (threadIdx.x % 32 == 0) mbarrier_arrive(shared.bias_empty(warpgroup, bias.index));
         bias.advance();
       } else {
-        finish_logits(args, alibi, NoBias{}, column, s);
+        finish_logits(args, scale, alibi, NoBias{}, column, s);
       }
     } else if constexpr (cfg::kBias) {
       const Tile tile = TileRing::read(shared, slot);
-      finish_logits(args, alibi, GlobalBias{args, tile.length, place(tile), column}, column, s);
+      finish_logits(args, scale, alibi, GlobalBias{args, tile.length, place(tile), column}, column, s);
     } else {
-      finish_logits(args, alibi, NoBias{}, column, s);
+      finish_logits(args, scale, alibi, NoBias{}, column, s);
     }
   }
 
@@ -143,21 +191,23 @@ struct Consumer {
     for (int k = 0; k < kStepsQk; ++k) {
       // A step is 32 bytes; a column of shared memory holds four. Offsets in units of 16 bytes.
       const int column = k / 4, step = k % 4 * 2;
-      Wgmma<cfg::kTileN, cfg::kBf16>::ss(s, a + (column * kWarpgroupRows * 8 + step),
-                                         b + (column * cfg::kTileN * 8 + step), k != 0);
+      Wgmma<cfg::kTileN, kElement>::ss(s, a + (column * kWarpgroupRows * 8 + step),
+                                       b + (column * cfg::kTileN * 8 + step), k != 0);
     }
     wgmma_commit();
   }
 
   TS_DEVICE void issue_values(int accumulate) {
-    const u64 b = descriptor_n_major(uniform(shared.value(values.index)), cfg::kTileN * kColumnBytes);
+    const u32 value = uniform(shared.value(values.index));
+    const u64 b = cfg::kFp8 ? descriptor_k_major(value) : descriptor_n_major(value, cfg::kTileN * kColumnBytes);
     pin(o);
     pin(p);
     wgmma_fence();
 #pragma unroll
     for (int k = 0; k < kStepsPv; ++k) {
-      Wgmma<kOutputColumns, cfg::kBf16>::rs(o, p[4 * k], p[4 * k + 1], p[4 * k + 2], p[4 * k + 3], b + k * 128,
-                                            k != 0 ? 1 : accumulate);
+      const int step = cfg::kFp8 ? k / 4 * kOutputColumns * 8 + k % 4 * 2 : k * 128;
+      Wgmma<kOutputColumns, kElement>::rs(o, p[4 * k], p[4 * k + 1], p[4 * k + 2], p[4 * k + 3], b + step,
+                                          k != 0 ? 1 : accumulate);
     }
     wgmma_commit();
   }
@@ -203,7 +253,7 @@ struct Consumer {
     mbarrier_wait(shared.value_full(values.index), values.phase);
     // In a packed tensor the rows after a sequence's end are another sequence's. Their probabilities are zero, but 0 *
     // NaN is not.
-    if constexpr (cfg::kGroupMode) {
+    if constexpr (cfg::kGroupMode && !cfg::kFp8) {
       if (tail < cfg::kTileN) {
         const int first = imax(tail, 0);
         const int chunks = (cfg::kTileN - first) * (kColumnBytes / 16);
@@ -239,6 +289,7 @@ struct Consumer {
   // kFirst is a tile's second block, under whose scores the tile before is stored; the turn ends before that.
   template <bool kMasked, bool kFirst = false>
   TS_DEVICE void step(int n, int accumulate) {
+    ask_scales(n);
     mbarrier_wait(shared.key_full(keys.index), keys.phase);
     begin_turn();
     issue_scores();
@@ -255,10 +306,12 @@ struct Consumer {
     pin(s);
     release_keys();
     if (n == begin) release_queries();
+    use_scales();
     const bool cut = kFirst ? kBounded && (n >= whole_end || n < whole_begin) : kMasked;
     finish_block(n, cut);
     if (cut) mask(n);
     update_softmax<false, kMasked>(s, rows, factor, unit);
+    change_value_scale<false>();
     drop_block(n);
     if constexpr (cfg::kLateWait) hold_until(rows.sum[0]);
     wgmma_wait<0>();
@@ -271,16 +324,19 @@ struct Consumer {
   TS_DEVICE void first_softmax() {
     const int n = end - 1;
     if (n == begin) release_queries();
+    use_scales();
     const bool cut = n >= whole_end || n < whole_begin;
     finish_block(n, cut);
     if (cut) mask(n);
     update_softmax<true, true>(s, rows, factor, unit);
+    change_value_scale<true>();
     drop_block(n);
   }
 
   // The first block of a tile that begins with nothing in flight.
   TS_DEVICE void start(const Tile& next, u32 next_slot) {
     enter(next, next_slot);
+    ask_scales(end - 1);
     pass_keys(leading);
     mbarrier_wait(shared.query_full(warpgroup, queries.index), queries.phase);
     mbarrier_wait(shared.key_full(keys.index), keys.phase);
@@ -328,9 +384,9 @@ struct Consumer {
   }
 
   // Where registers are scarce a tile's facts are read again at its end, instead of being kept beside the next tile's.
-  TS_DEVICE void store(const Tile& t, u32 t_slot, RowState& t_rows) {
+  TS_DEVICE void store(const Tile& t, u32 t_slot, RowState& t_rows, float t_value_scale) {
     constexpr bool kKept = kConsumerRegisters >= 200;
-    store_tile(args, kKept ? t : TileRing::read(shared, t_slot), warpgroup, t_rows, o, unit);
+    store_tile(args, kKept ? t : TileRing::read(shared, t_slot), warpgroup, t_rows, o, t_value_scale);
     TileRing::release(shared, t_slot);
   }
   // The tile before this one, if its output still waits in the registers: it is stored while the second block is
@@ -338,7 +394,7 @@ struct Consumer {
   TS_DEVICE void store_done() {
     if (waiting) {
       pin(o);
-      store(done, done_slot, done_rows);
+      store(done, done_slot, done_rows, done_value_scale);
       waiting = false;
     }
   }
@@ -348,11 +404,13 @@ struct Consumer {
     done = tile;
     done_slot = slot;
     done_rows = rows;
+    done_value_scale = value_scale;
     waiting = true;
     const int done_tail = tail;
     const int done_trailing = trailing;
     pass_keys(done_trailing);
     enter(next, next_slot);
+    ask_scales(end - 1);
     pass_keys(leading);
     mbarrier_wait(shared.query_full(warpgroup, queries.index), queries.phase);
     mbarrier_wait(shared.key_full(keys.index), keys.phase);
@@ -385,7 +443,7 @@ struct Consumer {
     wgmma_wait<0>();
     pin(o);
     release_values();
-    store(tile, slot, rows);
+    store(tile, slot, rows, value_scale);
     for (int i = 0; i < trailing; ++i) {
       pass_keys(1);
       pass_values(1);
@@ -404,7 +462,8 @@ struct Consumer {
   }
 
   TS_DEVICE void run() {
-    unit = logit_unit(args);
+    set_scale(args.scale);
+    value_scale = 1.0f;
 #pragma unroll
     for (int i = 0; i < kOutputs; ++i) o[i] = 0.0f;
     factor[0] = factor[1] = 1.0f;

@@ -12,7 +12,7 @@ namespace ts {
 constexpr int kOutputs = kOutputColumns / 2;  // output registers of a thread
 
 TS_DEVICE void store_tile(const TsCudaAttentionArgs& args, const Tile& t, int warpgroup, RowState& rows,
-                          float (&o)[kOutputs], float unit) {
+                          float (&o)[kOutputs], float value_scale) {
   const int lane = threadIdx.x & 31;
   const int first_row = t.row + warpgroup * kWarpgroupRows + (threadIdx.x >> 5 & 3) * 16 + (lane >> 2);
 #pragma unroll
@@ -21,7 +21,7 @@ TS_DEVICE void store_tile(const TsCudaAttentionArgs& args, const Tile& t, int wa
     const int query = row / cfg::kPackedHeads;
     const int head = cfg::kPackedHeads > 1 ? t.head * cfg::kPackedHeads + row % cfg::kPackedHeads : t.head;
     const float sink = cfg::kSink && args.sink != nullptr ? args.sink[head] : -kInfinity;
-    const RowResult result = finish_row<cfg::kSink>(peak_logit(args, rows.peak[r], unit), quad_sum(rows.sum[r]), sink);
+    const RowResult result = finish_row<cfg::kSink>(base_logit(args, rows.peak[r]), quad_sum(rows.sum[r]), sink);
     const bool inside = row < t.rows();
     const i64 position = query + t.offset_q;
     const i64 batch = cfg::kGroupMode ? 0 : t.batch;
@@ -31,7 +31,8 @@ TS_DEVICE void store_tile(const TsCudaAttentionArgs& args, const Tile& t, int wa
     }
     char* const out = static_cast<char*>(args.o) +
                       2 * (batch * args.o_strides.batch + head * args.o_strides.head + position * args.o_strides.row);
-    store_row<cfg::kBf16, cfg::kHeadDimV>(inside ? out : nullptr, o, r, result.scale * keep_scale(args));
+    store_row<cfg::kBf16, cfg::kHeadDimV>(inside ? out : nullptr, o, r, 
+                                             result.scale * keep_scale(args) * (cfg::kFp8 ? value_scale : 1.0f));
   }
 }
 

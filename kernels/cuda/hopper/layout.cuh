@@ -1,8 +1,10 @@
 // What follows from the tile configuration: sizes, the shared-memory map, the block's threads and registers.
 //
-// Shared memory, every operand in columns of 64 elements (128 bytes, the swizzle's span):
+// Shared memory, every operand in columns of 128 bytes, the swizzle's span (64 elements, 128 of fp8):
 //   queries  [warpgroup][buffer][column][64 rows][128 bytes]     each warpgroup has its own 64 rows and its own
 //   barriers keys     [stage][column][kTileN rows][128 bytes] values   [stage][column][kTileN rows][128 bytes]
+//            in fp8 the values are transposed: [stage][column of 128 keys][head dimension][128 bytes]
+//   raw      [stage][column][kTileN rows][128 bytes]     fp8: the values before
 //   bias     [warpgroup][stage][column of 32 keys][64 rows][128 bytes]    float32
 //   words    [warp][32 * kTileN bytes]     the dropout stream of a block
 //   barriers, then the ring of tiles that the producer hands to the consumers
@@ -14,18 +16,22 @@ namespace ts {
 
 constexpr int kWarpgroupRows = 64;
 constexpr int kTileM = kWarpgroupRows * cfg::kWarpgroups;
-constexpr int kColumn = 64;        // elements of 16 bits in a column of shared memory
-constexpr int kColumnBytes = 128;  // of one row of a column
+constexpr Element kElement = cfg::kFp8 ? Element::e4m3 : (cfg::kBf16 ? Element::bf16 : Element::f16);
+constexpr int kColumnBytes = 128;  // of one row of a column of shared memory
+constexpr int kColumn = kColumnBytes / (cfg::kFp8 ? 1 : 2);  // elements
+constexpr int kDepth = 32 / (cfg::kFp8 ? 1 : 2);             // of a product, in elements
 constexpr int kColumnsQk = ceil_div(cfg::kHeadDimQk, kColumn);
 constexpr int kColumnsV = ceil_div(cfg::kHeadDimV, kColumn);
-constexpr int kStepsQk =
-    ceil_div(cfg::kHeadDimQk, 16);  // products of depth 16; missing head columns are loaded as zeros
-constexpr int kStepsPv = cfg::kTileN / 16;
+constexpr int kStepsQk = ceil_div(cfg::kHeadDimQk, kDepth);  // missing head columns are loaded as zeros
+constexpr int kStepsPv = cfg::kTileN / kDepth;
 constexpr int kOutputColumns = round_up(cfg::kHeadDimV, 16);  // N of the second product
 
 constexpr int kQueryBytes = kColumnsQk * kWarpgroupRows * kColumnBytes;  // one warpgroup's rows
 constexpr int kKeyBytes = kColumnsQk * cfg::kTileN * kColumnBytes;
-constexpr int kValueBytes = kColumnsV * cfg::kTileN * kColumnBytes;
+constexpr int kLoadedBytes = kColumnsV * cfg::kTileN * kColumnBytes;  // of values, as they come
+constexpr int kValueBytes =
+    cfg::kFp8 ? ceil_div(cfg::kTileN, kColumn) * kOutputColumns * kColumnBytes : kLoadedBytes;
+constexpr int kRawStages = cfg::kFp8 ? 2 : 0;
 
 // The bias comes through the copy engine, or is read element by element from any strides.
 constexpr bool kSharedBias = cfg::kBias && cfg::kBiasStages > 0;
@@ -37,13 +43,15 @@ constexpr int kWordBytes = cfg::kDropout ? 32 * cfg::kTileN : 0;                
 constexpr int kTileSlots = 4;
 constexpr int kTileInts = 12;
 constexpr int kBiasBarrier = 4 * cfg::kStages + 2 * cfg::kWarpgroups * cfg::kQueryBuffers;
-constexpr int kTileBarrier = kBiasBarrier + 2 * cfg::kWarpgroups * kBiasStages;
+constexpr int kRawBarrier = kBiasBarrier + 2 * cfg::kWarpgroups * kBiasStages;
+constexpr int kTileBarrier = kRawBarrier + 2 * kRawStages;
 constexpr int kBarriers = kTileBarrier + 2 * kTileSlots;
 
 constexpr int kQueryOffset = 0;
 constexpr int kKeyOffset = kQueryOffset + cfg::kWarpgroups * cfg::kQueryBuffers * kQueryBytes;
 constexpr int kValueOffset = kKeyOffset + cfg::kStages * kKeyBytes;
-constexpr int kBiasOffset = kValueOffset + cfg::kStages * kValueBytes;
+constexpr int kRawOffset = kValueOffset + cfg::kStages * kValueBytes;
+constexpr int kBiasOffset = kRawOffset + kRawStages * kLoadedBytes;
 constexpr int kWordOffset = kBiasOffset + cfg::kWarpgroups * kBiasStages * kBiasBytes;
 constexpr int kBarrierOffset = kWordOffset + 4 * cfg::kWarpgroups * kWordBytes;
 constexpr int kTileOffset = kBarrierOffset + round_up(kBarriers * 8, 16);
@@ -55,9 +63,10 @@ constexpr int kThreads = 128 * (cfg::kWarpgroups + 1);
 // Registers the block is launched with, and their redistribution: the producer keeps what addresses need, the consumers
 // share the rest. The sum may not exceed what the launch allotted, or setmaxnreg waits for ever.
 constexpr int kEntryRegisters = 65536 / (kThreads * cfg::kBlocksPerSm) / 8 * 8;
-constexpr int kProducerRegisters = cfg::kWarpgroups == 3 ? 32
-                                                         : (cfg::kWarpgroups == 2 ? (cfg::kBlocksPerSm > 1 ? 24 : 40)
-                                                                                  : (cfg::kBlocksPerSm > 2 ? 24 : 56));
+constexpr bool kWideProducer = cfg::kFp8;  // one that transposes
+constexpr int kProducerRegisters = cfg::kWarpgroups == 3   ? (kWideProducer ? 72 : 32)
+                                   : cfg::kWarpgroups == 2 ? (cfg::kBlocksPerSm > 1 ? 24 : (kWideProducer ? 72 : 40))
+                                                           : (cfg::kBlocksPerSm > 2 ? 24 : 56);
 constexpr int kConsumerBudget =
     (kEntryRegisters * (cfg::kWarpgroups + 1) - kProducerRegisters) / cfg::kWarpgroups / 8 * 8;
 constexpr int kConsumerRegisters = kConsumerBudget > 240 ? 240 : kConsumerBudget;
@@ -73,6 +82,14 @@ constexpr bool kPassBlocks = kBounded && kMostPassed <= cfg::kStages;
 static_assert(cfg::kTileN % 16 == 0 && cfg::kTileN <= 256, "the tile's keys are a multiple of 16, at most 256");
 static_assert(kOutputColumns <= 256 && cfg::kHeadDimQk % 8 == 0 && cfg::kHeadDimV % 8 == 0,
               "head dimensions: multiples of 8 up to 256");
+static_assert(!cfg::kFp8 || (cfg::kTileN % 32 == 0 && cfg::kHeadDimQk % 16 == 0 && cfg::kHeadDimV % 16 == 0),
+              "fp8: the tile's keys are a multiple of 32, the head dimensions of 16");
+static_assert(!cfg::kFp8 || cfg::kPackedHeads == 1, "fp8: heads are not packed, for their queries' scales may differ");
+static_assert(!cfg::kFp8 || !kSharedBias, "fp8: a bias is read by elements (kBiasStages = 0)");
+static_assert(!cfg::kBlockScale || cfg::kFp8, "block scales are for fp8");
+static_assert(!cfg::kBlockScale || TS_CUDA_SCALE_BLOCK % cfg::kTileN == 0,
+              "block scales: the tile's keys divide the scales' block");
+static_assert(!cfg::kBlockScale || !cfg::kAlibi, "block scales: no alibi, for the scores' unit changes with the block");
 static_assert(kWarpgroupRows % cfg::kPackedHeads == 0, "packed heads divide 64");
 static_assert(!kSharedBias || cfg::kTileN % kBiasColumn == 0, "with bias stages kTileN is a multiple of 32");
 static_assert(kSharedBytes * cfg::kBlocksPerSm <= 233472 - 1024 * cfg::kBlocksPerSm,
@@ -87,6 +104,7 @@ struct Shared {
   }
   TS_DEVICE u32 key(u32 stage) const { return base + kKeyOffset + stage * kKeyBytes; }
   TS_DEVICE u32 value(u32 stage) const { return base + kValueOffset + stage * kValueBytes; }
+  TS_DEVICE u32 raw(u32 stage) const { return base + kRawOffset + stage * kLoadedBytes; }
   TS_DEVICE u32 bias(int warpgroup, u32 stage) const {
     return base + kBiasOffset + (warpgroup * kBiasStages + stage) * kBiasBytes;
   }
@@ -104,6 +122,8 @@ struct Shared {
     return barrier(kBiasBarrier + 2 * (warpgroup * kBiasStages + stage));
   }
   TS_DEVICE u32 bias_empty(int warpgroup, u32 stage) const { return bias_full(warpgroup, stage) + 8; }
+  TS_DEVICE u32 raw_full(u32 stage) const { return barrier(kRawBarrier + 2 * stage); }
+  TS_DEVICE u32 raw_empty(u32 stage) const { return raw_full(stage) + 8; }
   TS_DEVICE u32 tile_full(u32 slot) const { return barrier(kTileBarrier + 2 * slot); }
   TS_DEVICE u32 tile_empty(u32 slot) const { return tile_full(slot) + 8; }
   TS_DEVICE u32 tile(u32 slot) const { return base + kTileOffset + slot * kTileInts * 4; }
@@ -112,7 +132,7 @@ struct Shared {
     for (int s = 0; s < cfg::kStages; ++s) {
       mbarrier_init(key_full(s), 1);
       mbarrier_init(key_empty(s), cfg::kWarpgroups);
-      mbarrier_init(value_full(s), 1);
+      mbarrier_init(value_full(s), cfg::kFp8 ? 4 : 1);
       mbarrier_init(value_empty(s), cfg::kWarpgroups);
     }
     for (int w = 0; w < cfg::kWarpgroups; ++w) {
@@ -125,9 +145,13 @@ struct Shared {
         mbarrier_init(bias_empty(w, b), 4);
       }
     }
+    for (int s = 0; s < kRawStages; ++s) {
+      mbarrier_init(raw_full(s), 1);
+      mbarrier_init(raw_empty(s), 4);
+    }
     for (int s = 0; s < kTileSlots; ++s) {
       mbarrier_init(tile_full(s), 1);
-      mbarrier_init(tile_empty(s), (kSharedBias ? 5 : 4) * cfg::kWarpgroups);
+      mbarrier_init(tile_empty(s), (kSharedBias ? 5 : 4) * cfg::kWarpgroups + (cfg::kFp8 ? 4 : 0));
     }
     fence_mbarrier_init();
   }

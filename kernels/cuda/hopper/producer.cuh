@@ -12,7 +12,8 @@ namespace ts {
 struct Producer {
   const Shared& shared;
   const TsCudaTensorMaps& maps;
-  RingPlace<cfg::kStages> keys, values;
+  RingPlace<cfg::kStages> keys;
+  RingPlace<cfg::kFp8 ? kRawStages : cfg::kStages> values;
   RingPlace<cfg::kQueryBuffers> queries;
 
   TS_DEVICE void load_queries(const Tile& t) {
@@ -42,20 +43,25 @@ struct Producer {
   }
 
   TS_DEVICE void load_values(int key, int head, int batch) {
-    const u32 full = shared.value_full(values.index);
-    mbarrier_wait(shared.value_empty(values.index), values.phase ^ 1);
-    mbarrier_expect(full, kValueBytes);
+    const u32 full = cfg::kFp8 ? shared.raw_full(values.index) : shared.value_full(values.index);
+    const u32 to = cfg::kFp8 ? shared.raw(values.index) : shared.value(values.index);
+    mbarrier_wait(cfg::kFp8 ? shared.raw_empty(values.index) : shared.value_empty(values.index), values.phase ^ 1);
+    mbarrier_expect(full, kLoadedBytes);
     for (int c = 0; c < kColumnsV; ++c) {
-      tma_load_4d(shared.value(values.index) + c * cfg::kTileN * kColumnBytes, &maps.v, full, c * kColumn, key, head,
+      tma_load_4d(to + c * cfg::kTileN * kColumnBytes, &maps.v, full, c * kColumn, key, head,
                   batch);
     }
     values.advance();
   }
 
-  TS_DEVICE void run(const TsCudaAttentionArgs& args) {
+  TS_DEVICE void prefetch_maps() const {
     prefetch_tensor_map(&maps.q);
     prefetch_tensor_map(&maps.k);
     prefetch_tensor_map(&maps.v);
+  }
+
+  TS_DEVICE void run(const TsCudaAttentionArgs& args) {
+    prefetch_maps();
     TileRing ring;
     Walk walk;
     const int group = static_cast<int>(args.heads_q / args.heads_kv);

@@ -3,18 +3,25 @@
 //
 // Configuration, defined in namespace ts::cfg before this file is included (constexpr; int unless said otherwise):
 //   kBf16 (bool)            element type bf16, else fp16
-//   kHeadDimQk, kHeadDimV   multiples of 8 up to 256
+//   kHeadDimQk, kHeadDimV   multiples of 8 up to 256; with kUnaligned any number up to 256
+//   kUnaligned (bool)       reads and writes q, k, v and o by single elements: for pointers and strides that are no
+//                           multiples of 16 bytes, and head dimensions that are no multiples of 8
 //   kWarps                  16 rows of the tile each
 //   kTileN                  keys of a block, a multiple of 32
 //   kMaskRight, kMaskLeft (bool)   the window is bounded on that side
 //   kGroupMode, kLse, kSink, kSoftcap, kBias, kAlibi, kDropout, kNegativeScale (bool)
 //
 // Launch facts: kThreads threads, kSharedBytes of dynamic shared memory (layout.cuh), grid (row_tiles, heads_q, batch)
-// with row_tiles = ceil(seqlen_q / (16 * kWarps)). Pointers and row strides of q, k, v and o are multiples of 16 bytes.
+// with row_tiles = ceil(seqlen_q / (16 * kWarps)). Pointers and strides of q, k, v and o are multiples of 16 bytes,
+// with kUnaligned of an element.
 //
 // A warp owns 16 rows. While it scores a block, the block's values arrive; while it multiplies them, the next block's
 // keys do.
 #pragma once
+
+namespace ts::cfg {
+constexpr bool kFp8 = false;
+}
 
 #include "../logits.cuh"
 #include "layout.cuh"
@@ -92,7 +99,7 @@ struct Attention {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       const float sink = cfg::kSink && args.sink != nullptr ? args.sink[head] : -kInfinity;
-      const RowResult result = finish_row<cfg::kSink>(peak_logit(args, rows.peak[r], unit), quad_sum(rows.sum[r]), sink);
+      const RowResult result = finish_row<cfg::kSink>(base_logit(args, rows.peak[r]), quad_sum(rows.sum[r]), sink);
       const bool inside = place.query[r] < length.q;
       const i64 position = place.query[r] + offset_q;
       if (cfg::kLse && args.lse != nullptr && inside && (lane() & 3) == 0) {
@@ -100,7 +107,12 @@ struct Attention {
                  position * args.lse_strides.row] = result.lse;
       }
       char* const out = const_cast<char*>(tensor(args.o, args.o_strides, head, position));
-      store_row<cfg::kBf16, cfg::kHeadDimV>(inside ? out : nullptr, o, r, result.scale * keep_scale(args));
+      const float factor = result.scale * keep_scale(args);
+      if constexpr (cfg::kUnaligned) {
+        store_row_by_elements<cfg::kBf16, cfg::kHeadDimV>(inside ? out : nullptr, o, r, factor);
+      } else {
+        store_row<cfg::kBf16, cfg::kHeadDimV>(inside ? out : nullptr, o, r, factor);
+      }
     }
   }
 
@@ -120,7 +132,7 @@ struct Attention {
     if (first_row >= length.q) return;
     const int row = first_row + threadIdx.x / 32 * kWarpRows + lane() / 4;
     place = {batch, {head, head}, {row, row + 8}};
-    unit = logit_unit(args);
+    unit = logit_unit(args, args.scale);
     if constexpr (cfg::kAlibi) alibi.start(args, place, length, unit);
     const i64 head_kv = head / (args.heads_q / args.heads_kv);
     const char* const q = tensor(args.q, args.q_strides, head, offset_q);
@@ -156,7 +168,7 @@ struct Attention {
       const bool cut = n >= whole_end || n < whole_begin;
       if (cfg::kSoftcap && cut) mask(first_key);  // a soft cap mixes neighbours: no hidden NaN may reach them
       const int column = first_key + 2 * (lane() & 3);
-      finish_logits(args, alibi, GlobalBias{args, length, place, column}, column, s);
+      finish_logits(args, args.scale, alibi, GlobalBias{args, length, place, column}, column, s);
       if (cut) mask(first_key);
       float factor[2];
       update_softmax<false, true>(s, rows, factor, unit);

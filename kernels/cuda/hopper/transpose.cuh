@@ -1,0 +1,139 @@
+// The producer's warpgroup in fp8: its first thread feeds the consumers as in 16 bits, and all four warps transpose the
+// values, because the tensor cores take 8-bit operands only with the depth (here the keys) contiguous.
+//
+// A unit of the work is 32 keys by 16 columns of the head dimension. ldmatrix, for which two bytes are one element,
+// gives a lane two neighbouring columns of two neighbouring keys; a byte permutation parts the columns; stmatrix stores
+// rows of keys. The keys come to lie in the order of the probabilities (softmax.cuh), for that is the order in which
+// the lanes have them.
+#pragma once
+
+#include "producer.cuh"
+
+namespace ts {
+
+TS_DEVICE void load_transposed(u32 (&r)[4], u32 address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(address)
+               : "memory");
+}
+TS_DEVICE void store_matrices(u32 address, u32 a, u32 b, u32 c, u32 d) {
+  asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(address), "r"(a), "r"(b),
+               "r"(c), "r"(d)
+               : "memory");
+}
+
+struct Transposer {
+  const Shared& shared;
+  RingPlace<cfg::kStages> values;
+  RingPlace<cfg::kFp8 ? kRawStages : 1> raws;
+
+  // One block; `tail` of its keys belong to the sequence. Those after it are another sequence's in a packed tensor, and
+  // zero times NaN is not zero.
+  TS_DEVICE void run(int tail) {
+    const u32 thread = threadIdx.x, lane = thread & 31, warp = thread >> 5;
+    const u32 raw = shared.raw(raws.index), value = shared.value(values.index);
+    mbarrier_wait(shared.raw_full(raws.index), raws.phase);
+    if (cfg::kGroupMode && tail < cfg::kTileN) {
+      const int chunks = (cfg::kTileN - tail) * (kColumnBytes / 16);
+      for (int c = 0; c < kColumnsV; ++c) {
+        for (int i = thread; i < chunks; i += 128) {
+          asm volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};" ::"r"(raw + (c * cfg::kTileN + tail) * kColumnBytes +
+                                                                          16 * i),
+                       "r"(0)
+                       : "memory");
+        }
+      }
+      named_barrier_sync(7, 128);
+    }
+    mbarrier_wait(shared.value_empty(values.index), values.phase ^ 1);
+    // A warp takes every fourth group of 16 columns. Addresses differ from unit to unit by constants, but for the
+    // swizzle's exclusive or, which touches bits of its own.
+    constexpr int kKeyGroups = cfg::kTileN / 32, kColumnGroups = kOutputColumns / 16;
+    constexpr int kUnits = ceil_div(kColumnGroups, 4) * kKeyGroups, kBatch = 2;
+    const u32 from = raw + lane * kColumnBytes + (warp ^ (lane & 7)) * 16;
+    // Matrix m of a store has rows of keys 16 * (m & 1) .. of the unit. To meet in no bank its lower four rows are of
+    // columns of one parity and its upper four of the other.
+    const u32 upper = lane >> 4, parities = upper ? 0x75316420 : 0x64207531;
+    const u32 row = 2 * (lane & 7) + ((lane >> 4) ^ (lane >> 2 & 1));
+    const u32 to = value + (warp * 16 + row) * kColumnBytes + ((lane >> 3 & 1) ^ (row & 7)) * 16;
+#pragma unroll
+    for (int first = 0; first < kUnits; first += kBatch) {
+      u32 r[kBatch][4];
+#pragma unroll
+      for (int j = 0; j < kBatch; ++j) {
+        const int step = (first + j) / kKeyGroups, keys = (first + j) % kKeyGroups;
+        if (first + j < kUnits && (kColumnGroups % 4 == 0 || warp + 4 * step < kColumnGroups))
+          load_transposed(r[j], (from ^ step % 2 * 64) + (step / 2 * cfg::kTileN + keys * 32) * kColumnBytes);
+      }
+#pragma unroll
+      for (int j = 0; j < kBatch; ++j) {
+        const int step = (first + j) / kKeyGroups, keys = (first + j) % kKeyGroups;
+        if (first + j < kUnits && (kColumnGroups % 4 == 0 || warp + 4 * step < kColumnGroups)) {
+          store_matrices((to ^ keys % 4 * 32) + (keys / 4 * kOutputColumns + step * 64) * kColumnBytes,
+                         __byte_perm(r[j][0], r[j][1], parities >> 16), __byte_perm(r[j][2], r[j][3], parities >> 16),
+                         __byte_perm(r[j][0], r[j][1], parities), __byte_perm(r[j][2], r[j][3], parities));
+        }
+      }
+    }
+    fence_proxy_async();
+    __syncwarp();
+    if (lane == 0) {
+      mbarrier_arrive(shared.value_full(values.index));
+      mbarrier_arrive(shared.raw_empty(raws.index));
+    }
+    values.advance();
+    raws.advance();
+  }
+};
+
+// All threads of the producer's warpgroup.
+TS_DEVICE void produce_fp8(const TsCudaAttentionArgs& args, const Shared& shared, const TsCudaTensorMaps& maps) {
+  const bool leader = threadIdx.x == 0;
+  Producer producer{shared, maps};
+  Transposer transposer{shared};
+  TileRing pushed, popped;
+  Walk walk;
+  if (leader) {
+    producer.prefetch_maps();
+    walk.start(args);
+  }
+  bool late = false;  // a block's values are loaded and not yet transposed
+  int late_tail = 0;
+  while (true) {
+    if (leader) {
+      Tile next;
+      bool found = false;
+      while (!found && walk.index < args.work_items) {
+        found = find_tile(args, walk.index, next);
+        walk.next(args);
+      }
+      if (!found) next = {};
+      pushed.push(shared, next);
+    }
+    __syncwarp();
+    Tile t;
+    const u32 slot = popped.pop(shared, t);
+    TileRing::release(shared, slot);
+    if (t.n_end == 0) break;
+    const int head = t.head / static_cast<int>(args.heads_q / args.heads_kv);
+    const int batch = cfg::kGroupMode ? 0 : t.batch;
+    for (int n = t.n_end - 1; n >= t.n_begin; --n) {
+      if (leader) {
+        const int key = n * cfg::kTileN + t.offset_k;
+        producer.load_keys(key, head, batch);
+        producer.load_values(key, head, batch);
+      }
+      __syncwarp();
+      if (late) transposer.run(late_tail);
+      late = true;
+      late_tail = imax(0, imin(cfg::kTileN, t.length.k - n * cfg::kTileN));
+      if (leader && n == t.n_end - 1) producer.load_queries(t);
+      __syncwarp();
+    }
+  }
+  if (late) transposer.run(late_tail);
+  if (leader) walk.finish(args);
+}
+
+}  // namespace ts

@@ -2,7 +2,7 @@
 
 import math
 
-from gemm_config import BYTES, Hopper, Skinny, Stream, hopper_traits, traits
+from gemm_config import BYTES, Hopper, Stream, hopper_traits, traits
 
 SQUARES = (512, 1024, 2048, 4096, 8192)
 ROWS = (1, 16, 64, 128, 512, 2048, 8192)
@@ -26,92 +26,103 @@ def shapes(which):
     return out
 
 
-TILES = (
-    [dict(tile_m=128, tile_n=n) for n in (128, 160, 192, 224, 256)]
-    + [dict(tile_m=256, tile_n=n) for n in (96, 128)]
-    + [dict(tile_m=192, tile_n=n, warpgroups=3) for n in (128, 192)]
-    + [dict(tile_m=64, tile_n=n, ping_pong=True) for n in (64, 96, 128, 224, 256)]
-    + [dict(tile_m=128, tile_n=n, ping_pong=True) for n in (32, 64, 96, 112, 128)]
-    + [dict(tile_m=64, tile_n=n, warpgroups=1) for n in (32, 64, 96, 112, 128)]
-    + [dict(tile_m=128, tile_n=n) for n in (32, 64)]
-)
 SMS = 132
+
+# Tiles of the Hopper template, with what they took on an H200 (bf16): microseconds for a step of 128 bytes of k, and for
+# the end of a tile. A launch takes another 2.5.
+TILES = (
+    (dict(tile_m=128, tile_n=256), 0.639, 1.8),
+    (dict(tile_m=128, tile_n=224), 0.570, 1.6),
+    (dict(tile_m=128, tile_n=192), 0.510, 1.5),
+    (dict(tile_m=128, tile_n=160), 0.430, 1.3),
+    (dict(tile_m=256, tile_n=128), 0.647, 1.8),
+    (dict(tile_m=192, tile_n=192, warpgroups=3), 0.710, 2.0),
+    (dict(tile_m=128, tile_n=128, ping_pong=True), 0.340, 0.6),
+    (dict(tile_m=128, tile_n=112, ping_pong=True), 0.310, 0.6),
+    (dict(tile_m=64, tile_n=128, warpgroups=1), 0.200, 0.3),
+    (dict(tile_m=64, tile_n=64, warpgroups=1), 0.170, 0.3),
+    (dict(tile_m=64, tile_n=32, warpgroups=1), 0.150, 0.3),
+)
+
+# Up to 128 rows memory and the launch decide: (bytes of an element, m, n and k up to, configuration), the first that
+# fits. MN-major operands and others that no line fits take the tiles above.
+FEW_ROWS = (
+    (2, 64, 4224, 8192, dict(tile_m=64, tile_n=32, warpgroups=1)),
+    (2, 64, 4224, 1 << 30, dict(tile_m=64, tile_n=64, ping_pong=True, split_k=True, splits=2)),
+    (2, 64, 8448, 1 << 30, dict(tile_m=64, tile_n=64, warpgroups=1)),
+    (2, 64, 1 << 30, 1 << 30, dict(tile_m=64, tile_n=112, warpgroups=1)),
+    (2, 128, 4224, 8192, dict(tile_m=64, tile_n=64, warpgroups=1, cluster_m=2)),
+    (2, 128, 4224, 1 << 30, dict(tile_m=64, tile_n=128, warpgroups=1, cluster_m=2, split_k=True, splits=2)),
+    (2, 128, 1 << 30, 1 << 30, dict(tile_m=64, tile_n=224, ping_pong=True, cluster_m=2)),
+    (1, 64, 4224, 1 << 30, dict(tile_m=64, tile_n=32, warpgroups=1)),
+    (1, 64, 8448, 1 << 30, dict(tile_m=64, tile_n=64, warpgroups=1)),
+    (1, 64, 1 << 30, 1 << 30, dict(tile_m=64, tile_n=112, warpgroups=1)),
+    (1, 128, 4224, 1 << 30, dict(tile_m=64, tile_n=64, warpgroups=1, cluster_m=2)),
+    (1, 128, 1 << 30, 1 << 30, dict(tile_m=64, tile_n=224, ping_pong=True, cluster_m=2)),
+)
 
 
 def fill(config):
     """The configuration with as many stages as fit."""
-    best = None
-    for stages in range(2, 13):
-        one = Hopper(**dict(config, stages=stages))
-        if one.fits():
-            best = one
-    return best
+    return largest(lambda stages: Hopper(**dict(config, stages=stages)), range(2, 13))
 
 
-def clocks(p, c):
-    """A rough count of clocks, to rank configurations before any is timed."""
-    tiles = c.tiles(p) * c.cluster_m * c.cluster_n
-    items = tiles * c.splits
-    rounds = math.ceil(items / SMS)
-    steps = math.ceil(math.ceil(p.k / c.tile_k()) / c.splits)
-    element = BYTES[p.a]
-    # A product takes n / 2 clocks whatever the type; small tiles are fed less well.
-    multiply = c.tile_m * c.tile_n / 32 * (1 if c.tile_m * c.tile_n >= 128 * 128 else 1.2)
-    rows = min(c.tile_m, p.m)
-    move = (rows / c.cluster_n + c.tile_n / c.cluster_m) * 128 / 50
-    memory = p.bytes() / 2.6e3 / rounds
-    end = c.tile_m * c.tile_n / 16 * (0.3 if c.ping_pong and rounds > 1 else 1) * (2 if element == 1 else 1)
-    end += (1500 + c.tile_m * c.tile_n / 16 * c.splits) if c.split_k else 0
-    penalty = 1.01 if c.cluster_m * c.cluster_n > 1 else 1
-    return rounds * penalty * (max(steps * max(multiply, move), memory) + end) + 2500
+def band(p):
+    return 16 if p.m * p.n <= 4096 * 14336 else 8
+
+
+def largest(make, stages=range(2, 40)):
+    """The configuration with as many stages as fit, or None."""
+    fitting = [c for c in map(make, stages) if c.fits()]
+    return fitting[-1] if fitting else None
+
+
+def streams(p):
+    """Configurations for at most 16 rows, the best first: one group of columns for each SM, or an even part of one."""
+    fit = -(-p.n // SMS // 16) * 16
+    while fit > 128:
+        fit = -(-fit // 2 // 16) * 16
+    few = dict(boxes=max(1, 128 // fit)) if fit < 112 else dict(boxes=2)
+    choices = (
+        dict(columns=fit, **few),
+        dict(columns=fit, **dict(few, boxes=max(2, few["boxes"])), warps=8),
+        dict(columns=fit, boxes=max(1, 64 // fit)),
+        dict(columns=32, boxes=4, blocks_per_sm=2),
+    )
+    common = dict(traits(p), rows=8 if p.m <= 8 else 16)
+    return [c for c in (largest(lambda s, f=f: Stream(**common, stages=s, **f)) for f in choices) if c]
+
+
+def cost(p, tile, step, end):
+    """Microseconds that a tile would take, from TILES."""
+    c = fill(dict(hopper_traits(p), **tile))
+    if p.a == "s8" and c.ping_pong:
+        step *= 0.95  # integers draw less power: the smaller tile is not held back by it
+    rounds = math.ceil(c.tiles(p) / SMS)
+    return 2.5 + max(rounds * (math.ceil(p.k / c.tile_k()) * step + end), p.bytes() / 4.3e6)
+
+
+def usable(p, tile):
+    if p.row_major_b and tile["tile_n"] % 64:
+        return False
+    return True
 
 
 def promising(p, count):
-    """The configurations that the model likes best."""
-    out = []
-    for tile in TILES:
-        if p.row_major_b and tile["tile_n"] % 64:
-            continue
-        for cluster in (dict(), dict(cluster_m=2), dict(cluster_n=2)):
-            if cluster and (tile["tile_n"] % 16 or tile.get("warpgroups") == 3):
-                continue
-            for splits in (1, 2, 3, 4, 6):
-                if splits > 1 and (p.k / splits < 512 or tile["tile_m"] * tile["tile_n"] > 128 * 192):
-                    continue
-                band = 8 if p.m >= 8192 else 4
-                c = fill(dict(hopper_traits(p), **tile, **cluster, split_k=splits > 1, splits=splits, band=band))
-                if c.tiles(p) * c.splits > SMS and splits > 1:
-                    continue
-                out.append((clocks(p, c), len(out), c))
-    # Not more than two variants of a tile, so that the list stays various.
-    chosen, seen = [], {}
-    for _, _, c in sorted(out):
-        key = (c.tile_m, c.tile_n, c.ping_pong, c.warpgroups)
-        seen[key] = seen.get(key, 0) + 1
-        if seen[key] <= 2:
-            chosen.append(c)
-    skinny = []
-    if p.m <= 16 and p.row_major_a and not p.row_major_b and p.a not in ("f32",):
-        rows = 8 if p.m <= 8 else 16
-        fit = -(-p.n // SMS // 16) * 16
-        while fit > 128:
-            fit = -(-fit // 2 // 16) * 16
-        for facts in (
-            dict(columns=fit, boxes=max(1, 128 // fit)),
-            dict(columns=fit, boxes=max(1, 128 // fit), warps=8) if fit <= 64 else dict(columns=fit, boxes=2),
-            dict(columns=fit, boxes=max(1, 64 // fit)) if fit < 112 else dict(columns=fit, boxes=2, warps=8),
-            dict(columns=32, boxes=4, blocks_per_sm=2),
-            dict(columns=64, boxes=2, splits=2, split_k=True),
-            dict(columns=fit // 2 // 16 * 16 or 16, boxes=2, blocks_per_sm=2),
-        ):
-            best = None
-            for stages in range(2, 40):
-                one = Stream(**traits(p), rows=rows, stages=stages, **facts)
-                best = one if one.fits() else best
-            skinny.append(best)
-        skinny.append(Skinny(**traits(p), rows=rows, columns=16, stages=6))
-        chosen = skinny + chosen[:2]
-    return [c for c in chosen if c][:count]
+    """The best configurations by the table: the first is the table's choice."""
+    few, size = [], BYTES[p.a]
+    along_k = p.row_major_a and not p.row_major_b
+    if p.m <= 16 and along_k and size < 4:
+        few = streams(p)
+    elif p.m <= 128 and along_k and p.batch == 1:
+        few = [
+            fill(dict(hopper_traits(p), **tile, band=band(p)))
+            for bytes_, m, n, k, tile in FEW_ROWS
+            if bytes_ == size and p.m <= m and p.n <= n and p.k <= k
+        ]
+    ranked = sorted((cost(p, *row), i) for i, row in enumerate(TILES) if usable(p, row[0]))
+    tiles = [fill(dict(hopper_traits(p), **TILES[i][0], band=band(p))) for _, i in ranked]
+    return (few + tiles)[:count]
 
 
 def variants(p):
@@ -126,17 +137,14 @@ def variants(p):
     return out + [fill(dict(common, tile_m=128, tile_n=128, ping_pong=True, band=b)) for b in (4, 8)]
 
 
-TABLE = {}
-
-
 def table(p):
-    """The table's configurations for a problem."""
+    """The table's configuration for a problem."""
     return promising(p, 1)
 
 
 def configs(p, explore, only=""):
-    """The table's choice and, to explore, the most promising others."""
-    every = table(p)
-    if explore:
-        every += variants(p) if p.m * p.n >= 2048 * 2048 else promising(p, explore)
+    """The table's choice and, to explore, others."""
+    every = promising(p, max(1, explore))
+    if explore > 4 and p.m * p.n >= 2048 * 2048:
+        every += variants(p)
     return [c for c in dict.fromkeys(every) if only in c.name()]

@@ -3,6 +3,7 @@
   python bench/cuda/gemm.py check                every trait of the templates, exactly with integers or against float64
   python bench/cuda/gemm.py time                 the tile table against torch (cuBLAS): bf16; --types f16, e4m3, s8, ...
   python bench/cuda/gemm.py time --explore 12    also the twelve most promising other configurations of every shape
+  python bench/cuda/gemm.py extras               epilogues, layouts, other types, groups, the portable template
   python bench/cuda/gemm.py compile              registers and spills of every checked configuration; needs no GPU
 
 Timing: one process; inputs rotated through more than 200 MB so that L2 is cold; CUDA graphs; each contender in turn rests,
@@ -20,9 +21,11 @@ import statistics
 import sys
 import time
 
+import driver
 import gemm_cells
 import gemm_table
 import toolchain
+from gemm_config import Hopper, Portable, hopper_traits, traits
 from gemm_facts import Problem
 
 CACHE = os.environ.get("TILESMITH_BENCH_CACHE", "")
@@ -55,8 +58,6 @@ def build(configs):
 
 
 def load(config, built):
-    import driver
-
     cubin, log = built[config.source()]
     if cubin is None:
         print(f"refused: {config.name()}: {log[:400]}")
@@ -179,10 +180,10 @@ def cublas_call(p, t):
 
     a, b = t.a[0], t.b[0]
     one = torch.ones(1, device="cuda")
-    if p.epilogue or p.grouping or p.batch > 1:
+    if p.epilogue or p.grouping or p.block_scales or p.batch > 1 or (p.a != "s8" and p.d == "f32" != p.a):
         return None
     if p.a in ("e4m3", "e5m2"):
-        return lambda: torch._scaled_mm(a, b, one, one, out_dtype=t.d.dtype, use_fast_accum=not p.block_scales)
+        return lambda: torch._scaled_mm(a, b, one, one, out_dtype=t.d.dtype, use_fast_accum=True)
     if p.a == "s8":
         return lambda: torch._int_mm(a, b)
     return lambda: torch.mm(a, b, out=t.d[0])
@@ -235,7 +236,9 @@ def time_cell(p, configs, built, args, sms, stream, workspace):
             peer = [None]
     if peer[0] is None:
         out, _ = problem.reference(sets[0])
-        expected = out[0][2]
+        entry, rows, expected = out[-1]
+    else:
+        entry, rows = 0, slice(0, p.m)
     expected = expected.double()
     for config in configs:
         kernel = load(config, built)
@@ -246,7 +249,7 @@ def time_cell(p, configs, built, args, sms, stream, workspace):
         launches = [config.launcher(kernel, t, sms, stream.cuda_stream, workspace) for t in sets]
         launches[0]()
         torch.cuda.synchronize()
-        got = sets[0].d[0].double()
+        got = sets[0].d[entry, rows].double()
         rms = ((got - expected).square().mean() / expected.square().mean()).sqrt().item()
         if not rms < 6e-3:
             wrong[config.name()] = f"differs by {rms:.1e}"
@@ -286,7 +289,7 @@ def run_time(args):
     torch.cuda.set_stream(stream)
     sms = torch.cuda.get_device_properties(0).multi_processor_count
     print(f"{torch.cuda.get_device_name(0)}, torch {torch.__version__}; TFLOP/s (GB/s)")
-    work = [(p, gemm_table.configs(p, args.explore, args.only)) for p in timed_problems(args)]
+    work = [(p, gemm_table.configs(p, args.explore, args.only, args.early_b)) for p in timed_problems(args)]
     built = build([c for _, cs in work for c in cs])
     workspace, results, ratios = Workspace(), [], {}
     started = time.time()
@@ -318,9 +321,34 @@ def run_time(args):
     return 0
 
 
+def run_extras(args):
+    """Times of what plain products against cuBLAS do not show, next to the plain product of the same kind."""
+    import torch
+
+    stream = torch.cuda.Stream()
+    torch.cuda.set_stream(stream)
+    sms = torch.cuda.get_device_properties(0).multi_processor_count
+    torch.backends.cuda.matmul.allow_tf32 = True
+    work = []
+    for name, facts, tiles in gemm_cells.extras():
+        p = Problem(**dict(facts, dense=True))
+        if args.only in name:
+            work.append((name, p, [Hopper(**dict(hopper_traits(p), **t)) for t in tiles]))
+        if args.only in name and ("plain" in name or name.startswith("layout")) or name in ("direct stores", "type f32"):
+            portable = [Portable(**dict(traits(p), blocks_per_sm=b, stages=s), architecture="sm_90a") for b, s in ((1, 4), (2, 3))]
+            work.append((f"{name}, portable", p, portable))
+    built = build([c for _, _, cs in work for c in cs])
+    workspace = Workspace()
+    for name, p, configs in work:
+        us, wrong = time_cell(p, configs, built, args, sms, stream, workspace)
+        rates = "; ".join(f"{n} {p.flops() / t * 1e-6:.1f}" for n, t in sorted(us.items(), key=lambda x: x[1]))
+        print(f"{name:28s} {rates}", *(f"WRONG {n}: {w}" for n, w in wrong.items()), flush=True)
+    return 0
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=["check", "time", "compile"])
+    parser.add_argument("what", choices=["check", "time", "extras", "compile"])
     parser.add_argument("--only", default="", help="cases, or configurations, whose name contains this")
     parser.add_argument("--verbose", action="store_true")
     parser.add_argument("--types", default="bf16")
@@ -331,9 +359,10 @@ def main():
     parser.add_argument("--rest", type=float, default=0.15, help="seconds before each contender's burst")
     parser.add_argument("--budget", type=float, default=0.0, help="seconds after which no further shape is begun")
     parser.add_argument("--show", type=int, default=4, help="runners-up on each line")
+    parser.add_argument("--early-b", action="store_true", help="b is constant: copies of it may start early (few rows)")
     parser.add_argument("--json", default="")
     args = parser.parse_args()
-    return {"check": run_check, "time": run_time, "compile": run_compile}[args.what](args)
+    return {"check": run_check, "time": run_time, "extras": run_extras, "compile": run_compile}[args.what](args)
 
 
 if __name__ == "__main__":

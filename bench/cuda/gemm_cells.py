@@ -200,7 +200,9 @@ def checks(only=""):
     shared = ("rows", "split_k", "splits")
     for name, facts, tile in _skinny_cases():
         facts = dict(dict(exact=True), **facts)
-        tile = dict({k: v for k, v in tile.items() if k in shared}, columns=48 if len(name) % 2 else 112, stages=4, boxes=2)
+        wide = len(name) % 2 == 0
+        tile = dict({k: v for k, v in tile.items() if k in shared}, columns=112 if wide else 48, early_b=wide)
+        tile.update(stages=4, boxes=2)
         out.append((f"stream {name}", facts, lambda p, tile=tile: Stream(**dict(traits(p), **tile))))
     for name, facts, tile in _portable_cases():
         facts = dict(dict(exact=True), **facts)
@@ -208,3 +210,45 @@ def checks(only=""):
         out.append((f"portable {name}", facts, lambda p, tile=tile, aligned=aligned: Portable(
             **dict(traits(p), aligned=aligned, **tile))))
     return [c for c in out if only in c[0]]
+
+
+def extras():
+    """(what, problem facts, configurations' tiles): what is timed beyond plain products against cuBLAS."""
+    square = dict(m=4096, n=4096, k=4096)
+    coop, turns = dict(band=16), dict(tile_n=128, ping_pong=True, stages=6, band=16)
+    for name, epilogue in (
+        ("plain", ()),
+        ("bias", (("bias_n", "bf16"),)),
+        ("bias, relu", (("bias_n", "bf16"), ("relu", "f32"))),
+        ("bias, gelu", (("bias_n", "bf16"), ("gelu", "f32"))),
+        ("bias, gelu_tanh", (("bias_n", "bf16"), ("gelu_tanh", "f32"))),
+        ("silu", (("silu", "f32"),)),
+        ("residual", (("add", "bf16"),)),
+        ("residual, bias, silu", (("add", "bf16"), ("bias_n", "bf16"), ("silu", "f32"))),
+        ("row and column scales", (("scale_m", "f32"), ("scale_n", "f32"))),
+        ("swiglu", (("gate_silu", "f32"),)),
+        ("amax", (("amax", "f32"),)),
+    ):
+        yield f"epilogue: {name}", dict(square, epilogue=epilogue), (coop, turns)
+    yield "output f32", dict(square, d="f32"), (coop, turns)
+    yield "direct stores", dict(square), (dict(coop, store_box=False), dict(turns, store_box=False))
+    for layout in ("rrr", "crr", "ccr"):
+        major = dict(row_major_a=layout[0] == "r", row_major_b=layout[1] == "r")
+        yield f"layout {layout}", dict(square, **major), (coop, turns)
+    for kind, d in (("f16", "f16"), ("f32", "f32")):
+        yield f"type {kind}", dict(square, a=kind, b=kind, d=d), (coop, turns)
+    fp8 = dict(a="e4m3", b="e4m3")
+    narrow = dict(tile_n=128, stages=6, band=16)
+    yield "fp8", dict(square, **fp8), (coop, turns)
+    yield "fp8 promoted", dict(square, **fp8), (
+        dict(narrow, promote=True),
+        dict(tile_n=192, stages=4, promote=True, band=16),
+        dict(tile_m=64, tile_n=128, ping_pong=True, stages=8, promote=True, band=16),
+    )
+    yield "fp8 block scales", dict(square, block_scales=True, **fp8), (
+        narrow,
+        dict(tile_m=64, tile_n=128, ping_pong=True, stages=8, band=16),
+    )
+    rows = (512,) * 8
+    yield "groups in a row", dict(square, grouping=1, group_rows=rows), (coop, turns)
+    yield "groups, masked", dict(square, m=1024, grouping=2, group_rows=(300, 1024, 77, 512, 900, 11, 640, 632)), (turns,)

@@ -68,7 +68,10 @@ def operand_maps(t, rows_a, rows_b):
 
 
 def hopper_traits(p):
-    return dict(traits(p), store_box=p.aligned and p.columns() * BYTES[p.d] % 16 == 0)
+    store_box = p.aligned and p.columns() * BYTES[p.d] % 16 == 0
+    tensors = [t for o, t in p.epilogue if o in ("add", "multiply")]
+    staged = store_box and tensors and BYTES[p.d] == 2 and not p.gated() and p.n % 8 == 0
+    return dict(traits(p), store_box=store_box, staged_tensors=bool(staged))
 
 
 @dataclass(frozen=True)
@@ -88,6 +91,7 @@ class Hopper:
     blocks_per_sm: int = 1
     store_box: bool = True
     pairs: bool = True
+    staged_tensors: bool = False
     split_k: bool = False
     promote: bool = False
     scaling: int = 0
@@ -197,6 +201,7 @@ class Skinny:
     stages: int = 8
     blocks_per_sm: int = 1
     pairs: bool = True
+    staged_tensors: bool = False
     split_k: bool = False
     scaling: int = 0
     grouping: int = 0
@@ -256,6 +261,7 @@ class Portable:
     blocks_per_sm: int = 1
     aligned: bool = True
     pairs: bool = True
+    staged_tensors: bool = False
     three_products: bool = False
     split_k: bool = False
     scaling: int = 0
@@ -329,7 +335,9 @@ class Stream:
     stages: int = 8
     blocks_per_sm: int = 1
     pairs: bool = True
+    staged_tensors: bool = False
     split_k: bool = False
+    early_b: bool = False
     scaling: int = 0
     grouping: int = 0
     epilogue: tuple = ()
@@ -345,6 +353,7 @@ class Stream:
     def name(self):
         parts = [f"stream {self.rows}x{self.columns}", f"k{self.boxes}", f"w{self.warps}", f"s{self.stages}"]
         parts += [f"b{self.blocks_per_sm}"] if self.blocks_per_sm > 1 else []
+        parts += ["early"] if self.early_b else []
         return " ".join(parts + ([f"split{self.splits}"] if self.split_k else []))
 
     # The launch facts of kernels/cuda/gemm/hopper/skinny.cuh.

@@ -32,7 +32,7 @@ SMS = 132
 # the end of a tile. A launch takes another 2.5.
 TILES = (
     (dict(tile_m=128, tile_n=256), 0.639, 1.8),
-    (dict(tile_m=128, tile_n=224), 0.570, 1.6),
+    (dict(tile_m=128, tile_n=224), 0.565, 1.6),
     (dict(tile_m=128, tile_n=192), 0.510, 1.5),
     (dict(tile_m=128, tile_n=160), 0.430, 1.3),
     (dict(tile_m=256, tile_n=128), 0.647, 1.8),
@@ -47,18 +47,18 @@ TILES = (
 # Up to 128 rows memory and the launch decide: (bytes of an element, m, n and k up to, configuration), the first that
 # fits. MN-major operands and others that no line fits take the tiles above.
 FEW_ROWS = (
-    (2, 64, 4224, 8192, dict(tile_m=64, tile_n=32, warpgroups=1)),
-    (2, 64, 4224, 1 << 30, dict(tile_m=64, tile_n=64, ping_pong=True, split_k=True, splits=2)),
     (2, 64, 8448, 1 << 30, dict(tile_m=64, tile_n=64, warpgroups=1)),
+    (2, 64, 4224, 8192, dict(tile_m=64, tile_n=32, warpgroups=1)),
     (2, 64, 1 << 30, 1 << 30, dict(tile_m=64, tile_n=112, warpgroups=1)),
-    (2, 128, 4224, 8192, dict(tile_m=64, tile_n=64, warpgroups=1, cluster_m=2)),
+    (2, 128, 4224, 8192, dict(tile_m=64, tile_n=64, warpgroups=1)),
     (2, 128, 4224, 1 << 30, dict(tile_m=64, tile_n=128, warpgroups=1, cluster_m=2, split_k=True, splits=2)),
-    (2, 128, 1 << 30, 1 << 30, dict(tile_m=64, tile_n=224, ping_pong=True, cluster_m=2)),
-    (1, 64, 4224, 1 << 30, dict(tile_m=64, tile_n=32, warpgroups=1)),
+    (2, 128, 1 << 30, 1 << 30, dict(tile_m=128, tile_n=112, ping_pong=True)),
     (1, 64, 8448, 1 << 30, dict(tile_m=64, tile_n=64, warpgroups=1)),
     (1, 64, 1 << 30, 1 << 30, dict(tile_m=64, tile_n=112, warpgroups=1)),
-    (1, 128, 4224, 1 << 30, dict(tile_m=64, tile_n=64, warpgroups=1, cluster_m=2)),
+    (1, 128, 4224, 1 << 30, dict(tile_m=64, tile_n=64, warpgroups=1)),
+    (1, 128, 4224, 1 << 30, dict(tile_m=64, tile_n=128, warpgroups=1, cluster_m=2, split_k=True, splits=2)),
     (1, 128, 1 << 30, 1 << 30, dict(tile_m=64, tile_n=224, ping_pong=True, cluster_m=2)),
+    (1, 128, 1 << 30, 1 << 30, dict(tile_m=128, tile_n=112, ping_pong=True)),
 )
 
 
@@ -77,27 +77,27 @@ def largest(make, stages=range(2, 40)):
     return fitting[-1] if fitting else None
 
 
-def streams(p):
+def streams(p, early_b=False):
     """Configurations for at most 16 rows, the best first: one group of columns for each SM, or an even part of one."""
     fit = -(-p.n // SMS // 16) * 16
     while fit > 128:
         fit = -(-fit // 2 // 16) * 16
-    few = dict(boxes=max(1, 128 // fit)) if fit < 112 else dict(boxes=2)
+    few = dict(boxes=max(1, 128 // fit), warps=4) if fit < 96 else dict(boxes=2, warps=8)
     choices = (
         dict(columns=fit, **few),
-        dict(columns=fit, **dict(few, boxes=max(2, few["boxes"])), warps=8),
+        dict(columns=fit, boxes=max(2, 128 // fit), warps=12 - few["warps"]),
         dict(columns=fit, boxes=max(1, 64 // fit)),
         dict(columns=32, boxes=4, blocks_per_sm=2),
     )
-    common = dict(traits(p), rows=8 if p.m <= 8 else 16)
+    common = dict(traits(p), rows=8 if p.m <= 8 else 16, early_b=early_b)
     return [c for c in (largest(lambda s, f=f: Stream(**common, stages=s, **f)) for f in choices) if c]
 
 
 def cost(p, tile, step, end):
     """Microseconds that a tile would take, from TILES."""
     c = fill(dict(hopper_traits(p), **tile))
-    if p.a == "s8" and c.ping_pong:
-        step *= 0.95  # integers draw less power: the smaller tile is not held back by it
+    if p.a == "s8" and p.k <= 8192 and c.ping_pong:
+        step *= 0.94  # integers draw less power: the smaller tile is not held back by it
     rounds = math.ceil(c.tiles(p) / SMS)
     return 2.5 + max(rounds * (math.ceil(p.k / c.tile_k()) * step + end), p.bytes() / 4.3e6)
 
@@ -108,12 +108,12 @@ def usable(p, tile):
     return True
 
 
-def promising(p, count):
+def promising(p, count, early_b=False):
     """The best configurations by the table: the first is the table's choice."""
     few, size = [], BYTES[p.a]
     along_k = p.row_major_a and not p.row_major_b
     if p.m <= 16 and along_k and size < 4:
-        few = streams(p)
+        few = streams(p, early_b)
     elif p.m <= 128 and along_k and p.batch == 1:
         few = [
             fill(dict(hopper_traits(p), **tile, band=band(p)))
@@ -142,9 +142,9 @@ def table(p):
     return promising(p, 1)
 
 
-def configs(p, explore, only=""):
+def configs(p, explore, only="", early_b=False):
     """The table's choice and, to explore, others."""
-    every = promising(p, max(1, explore))
+    every = promising(p, max(1, explore), early_b)
     if explore > 4 and p.m * p.n >= 2048 * 2048:
         every += variants(p)
     return [c for c in dict.fromkeys(every) if only in c.name()]

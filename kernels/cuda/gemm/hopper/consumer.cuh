@@ -81,7 +81,6 @@ struct Consumer {
     const float* scale_a[kRowBlocks][2];
     const float* scale_b = nullptr;
     bool inside[kRowBlocks][2];
-    float next[kRowBlocks][2] = {}, next_b = 1.0f;
     if constexpr (kBlocks) {
       const i64 batch_a = cfg::kGrouping == TS_GEMM_CONTIGUOUS ? 0 : t.batch;
       scale_b = args.scale_b + t.batch * args.scale_b_batch_stride + t.column / 128 * args.scale_b_row_stride +
@@ -95,28 +94,25 @@ struct Consumer {
                                 (t.row_offset + row) * args.scale_a_row_stride + t.step * args.scale_a_block_stride;
       }
     }
-    auto load_scales = [&](int s) {
-      if constexpr (kBlocks) {
-        next_b = __ldg(scale_b + s * args.scale_b_block_stride);
-#pragma unroll
-        for (int i = 0; i < 2 * kRowBlocks; ++i)
-          next[i / 2][i % 2] = inside[i / 2][i % 2] ? __ldg(scale_a[i / 2][i % 2] + s * args.scale_a_block_stride) : 0.0f;
-      }
-    };
-    load_scales(0);
 #pragma unroll
     for (int rb = 0; rb < kRowBlocks; ++rb) {
 #pragma unroll
       for (int i = 0; i < kSums; ++i) sums[rb][i] = 0;
     }
     for (int s = 0; s < t.steps; ++s) {
-      float scale[kRowBlocks][2];
+      // Asked for before the products and needed after them.
+      float scale[kRowBlocks][2], scale_of_b = 1.0f;
+      if constexpr (kBlocks) {
+        scale_of_b = __ldg(scale_b + s * args.scale_b_block_stride);
 #pragma unroll
-      for (int i = 0; i < 2 * kRowBlocks; ++i) scale[i / 2][i % 2] = kBlocks ? next[i / 2][i % 2] * next_b : 1.0f;
+        for (int i = 0; i < 2 * kRowBlocks; ++i) {
+          scale[i / 2][i % 2] =
+              inside[i / 2][i % 2] ? __ldg(scale_a[i / 2][i % 2] + s * args.scale_a_block_stride) : 0.0f;
+        }
+      }
       Sum fresh[kRowBlocks][kSums];
       mbarrier_wait(shared.full(place.index), place.phase);
       issue(fresh, place.index, 0);
-      if (s + 1 < t.steps) load_scales(s + 1);
       wgmma_wait<0>();
 #pragma unroll
       for (int rb = 0; rb < kRowBlocks; ++rb) pin_sums(fresh[rb]);
@@ -124,6 +120,10 @@ struct Consumer {
       place.advance();
 #pragma unroll
       for (int rb = 0; rb < kRowBlocks; ++rb) {
+        if constexpr (kBlocks) {
+          scale[rb][0] *= scale_of_b;
+          scale[rb][1] *= scale_of_b;
+        }
 #pragma unroll
         for (int i = 0; i < kSums; ++i) {
           sums[rb][i] = kBlocks ? fmaf(fresh[rb][i], scale[rb][i >> 1 & 1], sums[rb][i]) : sums[rb][i] + fresh[rb][i];
@@ -164,17 +164,11 @@ struct Consumer {
     }
   }
 
-  static constexpr int kSlabChunks = kSlabRowBytes / 16;
-  // The place of 16-byte chunk 0 of a row, exclusive-or'ed with the number of any other.
-  static TS_DEVICE int swizzle(int row) {
-    return (kSlabRowBytes == 128 ? row : (kSlabRowBytes == 64 ? row >> 1 : row >> 2)) & (kSlabChunks - 1);
-  }
-
   // 16-bit elements: four matrices of 8 x 8 at a time, the two row halves of two neighbouring 8-column tiles.
   TS_DEVICE void write_slab_matrices(u32 slab, const float (&v)[kSlabColumns / 2]) const {
     const int row = thread() / 32 * 16 + thread() % 16;
     const u32 line = slab + row * kSlabRowBytes;
-    const u32 chunk = (swizzle(row) ^ (thread() >> 4 & 1)) << 4;
+    const u32 chunk = (swizzle<kSlabRowBytes>(row) ^ (thread() >> 4 & 1)) << 4;
 #pragma unroll
     for (int j = 0; j < kSlabColumns / 8; j += 2) {
       const float* const x = v + 4 * j;
@@ -193,7 +187,7 @@ struct Consumer {
     for (int r = 0; r < 2; ++r) {
       const int row = thread() / 32 * 16 + thread() % 32 / 4 + 8 * r;
       const u32 line = slab + row * kSlabRowBytes + (first & 15);
-      const u32 chunk = (swizzle(row) << 4) ^ (first & ~15);
+      const u32 chunk = (swizzle<kSlabRowBytes>(row) << 4) ^ (first & ~15);
 #pragma unroll
       for (int j = 0; j < kSlabColumns / 8; ++j) {
         const Pair<cfg::kTypeD> pair = pack_pair<cfg::kTypeD>(v[4 * j + 2 * r], v[4 * j + 2 * r + 1]);
@@ -227,7 +221,7 @@ struct Consumer {
         const Sum sum = sums[piece / kSlabs][piece % kSlabs * (kSlabColumns / 2) + i];
         v[i] = result_of(sum, factor);
       }
-      operands.apply(args, here, v);
+      operands.apply(args, here, v, shared.slab(warpgroup, slab_count & 1) + thread() / 32 * 16 * kSlabRowBytes);
       if (cfg::kStoreBox && whole)
         store_as_box(t, piece, v);
       else

@@ -15,6 +15,8 @@
 //                               multiple of 16 bytes (the engine would write the rest of the last 16). Else element by
 //                               element, at any alignment
 //   kPairs (bool)               n is even and d's and the epilogue's pointers and strides are multiples of two elements
+//   kStagedTensors (bool)       16-bit tensors of the epilogue are read 16 bytes at a time: their pointers and strides are
+//                               multiples of 16 bytes and n of 8; d is 16-bit, a box, and not gated
 //   kSplitK (bool)              k may be split (args.splits)
 //   kPromote (bool)             fp8: sums leave the tensor cores every 128 of k, for accuracy
 //   kScaling, kGrouping

@@ -80,6 +80,8 @@ static_assert(cfg::kTileN / cfg::kClusterM % (kMnMajorB && cfg::kClusterM > 1 ? 
               "the blocks of a cluster load whole swizzle patterns");
 static_assert(!kGated || kSlabRowBytes >= 32 || !cfg::kStoreBox, "a gated slab stored as a box has rows of 32 bytes");
 static_assert(!kPromote || (is_fp8(cfg::kTypeA) && is_fp8(cfg::kTypeB)), "promotion and block scales are for fp8");
+static_assert(!cfg::kStagedTensors || (cfg::kStoreBox && kBytesD == 2 && !kGated),
+              "tensors are staged where 16-bit results are staged");
 static_assert(kIntegers == (cfg::kTypeB == TS_GEMM_S8), "s8 goes with s8");
 static_assert(cfg::kTypeD != TS_GEMM_S32 || (kIntegers && cfg::kEpilogueLength == 0),
               "s32 output is the plain sum of s8 products");

@@ -13,8 +13,9 @@
 //   kBlocksPerSm             blocks that share an SM
 //   kPairs (bool)            n is even and d's and the epilogue's pointers and strides are multiples of two elements
 //   kSplitK (bool)           k may be split over blocks (args.splits)
+//   kEarlyB (bool)           b is no result of the kernel before (weights): its first copies do not wait for that kernel
 //   kScaling, kGrouping      tensor scales only, no groups
-//   kEpilogueLength, kEpilogue[], kEpilogueTypes[]
+//   kEpilogueLength, kEpilogue[], kEpilogueTypes[]; kStagedTensors (bool) is false
 //
 // Launch facts: kThreads threads, kSharedBytes of dynamic shared memory, a grid of min(work items, SMs * kBlocksPerSm)
 // blocks; work items: splits * batch * ceil(n / kColumns). Split products: partials [group][split][kTeam * kOwnTiles * 4],
@@ -89,21 +90,42 @@ struct Skinny {
     return t.batch < args.batch;
   }
 
+  TS_DEVICE void load_b(const Item& t, int step, u32 to_stage) const {
+    mbarrier_expect(full(to_stage), kStageBytes);
+    const u32 to = base + to_stage * kStageBytes + cfg::kBoxes * kBoxBytesA;
+#pragma unroll
+    for (int box = 0; box < cfg::kBoxes; ++box) {
+      const int k = (t.step + step) * kStageK + box * kBoxK;
+      load_box(to + box * kBoxBytesB, &maps.b, full(to_stage), k, t.column, t.batch);
+    }
+  }
+  TS_DEVICE void load_a(const Item& t, int step, u32 to_stage) const {
+    const u32 to = base + to_stage * kStageBytes;
+#pragma unroll
+    for (int box = 0; box < cfg::kBoxes; ++box) {
+      const int k = (t.step + step) * kStageK + box * kBoxK;
+      load_box(to + box * kBoxBytesA, &maps.a, full(to_stage), k, 0, t.batch);
+    }
+  }
+
   TS_DEVICE void produce() {
     prefetch_tensor_map(&maps.a);
     prefetch_tensor_map(&maps.b);
     Item t;
-    for (int index = blockIdx.x; find(index, t); index += gridDim.x) {
+    int index = blockIdx.x, early = 0;
+    if (cfg::kEarlyB && find(index, t)) {
+      for (early = 0; early < t.steps && early < cfg::kStages; ++early) load_b(t, early, early);
+    }
+    wait_for_previous_kernel();
+    for (; find(index, t); index += gridDim.x) {
       for (int s = 0; s < t.steps; ++s) {
-        mbarrier_wait(empty(stage), phase ^ 1);
-        mbarrier_expect(full(stage), kStageBytes);
-        const u32 to = base + stage * kStageBytes;
-#pragma unroll
-        for (int box = 0; box < cfg::kBoxes; ++box) {
-          const int k = (t.step + s) * kStageK + box * kBoxK;
-          load_box(to + cfg::kBoxes * kBoxBytesA + box * kBoxBytesB, &maps.b, full(stage), k, t.column, t.batch);
-          load_box(to + box * kBoxBytesA, &maps.a, full(stage), k, 0, t.batch);
+        if (early > 0) {
+          --early;
+        } else {
+          mbarrier_wait(empty(stage), phase ^ 1);
+          load_b(t, s, stage);
         }
+        load_a(t, s, stage);
         advance();
       }
     }
@@ -141,6 +163,7 @@ struct Skinny {
   TS_DEVICE void team_sync() const { named_barrier_sync(1, kTeam); }
 
   TS_DEVICE void consume() {
+    wait_for_previous_kernel();
     float factor = args.alpha;
     if (args.scale_a != nullptr) factor *= *args.scale_a;
     if (args.scale_b != nullptr) factor *= *args.scale_b;
@@ -202,7 +225,7 @@ struct Skinny {
         float v[4];
 #pragma unroll
         for (int e = 0; e < 4; ++e) v[e] = result_of(own[i][e], factor);
-        operands.apply(args, at, v);
+        operands.apply(args, at, v, 0);
         store_slab<8>(args, at, v);
       }
     }
@@ -225,7 +248,6 @@ extern "C" __global__ void __launch_bounds__(ts::gemm::kThreads, ts::cfg::kBlock
     ts::fence_mbarrier_init();
   }
   __syncthreads();
-  wait_for_previous_kernel();
   let_next_kernel_start();
   if (threadIdx.x < kTeam)
     skinny.consume();

@@ -13,7 +13,7 @@
 //   kThreeProducts (bool)    float32: each operand is split into two tf32 parts and three products are taken, which is about
 //                            as exact as float32; else one product of operands rounded to tf32
 //   kSplitK (bool), kScaling (tensor scales only), kGrouping
-//   kEpilogueLength, kEpilogue[], kEpilogueTypes[]
+//   kEpilogueLength, kEpilogue[], kEpilogueTypes[]; kStagedTensors (bool) is false
 //
 // Launch facts: kThreads threads, kSharedBytes of dynamic shared memory (layout.cuh), a grid of at most one block per work
 // item: splits * batch * ceil(m / kTileM) * ceil(n / kTileN); with groups the sum over the groups, or any larger number. A
@@ -113,7 +113,7 @@ struct Gemm {
         float v[kColumns / 2];
 #pragma unroll
         for (int e = 0; e < kColumns / 2; ++e) v[e] = result_of(sums[i][c / 2 + e], factor);
-        operands.apply(args, place, v);
+        operands.apply(args, place, v, 0);
         store_slab<kColumns>(args, place, v);
       }
     }

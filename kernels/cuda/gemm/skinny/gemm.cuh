@@ -12,7 +12,7 @@
 //   kPairs (bool)            n is even and d's and the epilogue's pointers and strides are multiples of two elements
 //   kSplitK (bool)           k may be split over blocks (args.splits)
 //   kScaling, kGrouping      tensor scales only, no groups
-//   kEpilogueLength, kEpilogue[], kEpilogueTypes[]
+//   kEpilogueLength, kEpilogue[], kEpilogueTypes[]; kStagedTensors (bool) is false
 //
 // Launch facts: kThreads threads, kSharedBytes of dynamic shared memory, a grid of min(work items, SMs * kBlocksPerSm)
 // blocks; work items: splits * batch * ceil(n / kColumns). Split products: partials as long as [column group][split][kRows *
@@ -213,7 +213,7 @@ struct Skinny {
       float v[4];
 #pragma unroll
       for (int i = 0; i < 4; ++i) v[i] = result_of(sums[j][i], factor);
-      operands.apply(args, place, v);
+      operands.apply(args, place, v, 0);
       store_slab<8>(args, place, v);
     }
   }

@@ -23,6 +23,7 @@
 #include "runtime/cpu_kernel.hpp"
 #include "runtime/cpu_machine.hpp"
 #include "runtime/thread_pool.hpp"
+#include "tune/ceilings.hpp"
 #include "tune/measure.hpp"
 
 namespace tilesmith {
@@ -41,7 +42,7 @@ struct Options {
   long long splits = 1;
   std::vector<int> tile;
   double seconds = 1;
-  bool warm = false, alone = false, processor_time = false;
+  bool warm = false, alone = false, ceilings = false, processor_time = false;
   std::vector<std::string> shapes;
 };
 
@@ -101,7 +102,8 @@ Status choose(const Options& options, const CpuMachine& machine, CpuGemmParamete
                                                           : Instruction::dot_int16;
   for (std::size_t i = 0; i < enum_size<Instruction>(); ++i)
     if (name_of(static_cast<Instruction>(i)) == options.instruction) p.instruction = static_cast<Instruction>(i);
-  const CpuGemmBlocking blocking = cpu_gemm_blocking(p.level, p.instruction, machine.l1d_bytes, machine.l2_bytes);
+  const CpuGemmBlocking blocking =
+      cpu_gemm_blocking(p.level, p.form, p.instruction, machine.l1d_bytes, machine.l2_bytes);
   p.tile_m = blocking.tile_m;
   p.tile_n = blocking.tile_n;
   p.tile_k = blocking.tile_k;
@@ -127,6 +129,13 @@ Status run(const Options& options) {
   fmt::print("{} {} {}, order {}, {} {}, tile {}x{}x{}, splits {}, {} thread(s), {} caches\n", to_string(p.level),
              to_string(p.element), name_of(p.instruction), options.order, options.form, to_string(p.output), p.tile_m,
              p.tile_n, p.tile_k, options.splits, options.threads, options.warm ? "warm" : "cold");
+  double ceiling = 0;
+  if (options.ceilings) {
+    TS_ASSIGN(const Ceilings ceilings, measure_ceilings(options.threads));
+    ceiling = p.element == ElementType::bf16 && p.instruction != Instruction::fma_f32 ? ceilings.bf16_gflops
+                                                                                      : ceilings.fp32_gflops;
+    fmt::print("ceilings: {:.0f} GFLOP/s of products, reading {:.1f} GB/s\n", ceiling, ceilings.read_gbps);
+  }
   std::vector<std::pair<std::string, std::vector<double>>> ratios;
   for (const std::string& text : options.shapes) {
     GemmCall call;
@@ -171,9 +180,11 @@ Status run(const Options& options) {
     std::vector<Contender> contenders = {{"tilesmith", [&] { pool.run(kernel.table(), &args); }}};
     if (!options.alone)
       for (GemmPeer& peer : gemm_peers(call, p.packed_b)) contenders.push_back({peer.name, peer.run});
-    const MemoryRange touched[] = {{a.data(), a.bytes()},           {b.data(), b.bytes()},
-                                   {d.data(), d.bytes()},           {peer_d.data(), peer_d.bytes()},
-                                   {packed.data(), packed.bytes()}, {workspace.data(), workspace.bytes()}};
+    const MemoryRange touched[] = {{a.data(), a.bytes()},
+                                   {b.data(), b.bytes()},
+                                   {d.data(), d.bytes()},
+                                   {peer_d.data(), peer_d.bytes()},
+                                   {packed.data(), packed.bytes()}};
     for (Contender& c : contenders) c.run();
     double spent = 0;
     for (int round = 0; round < 5 || (spent < options.seconds && round < 500); ++round) {
@@ -195,6 +206,7 @@ Status run(const Options& options) {
                  flop / c.median() * 1e-9);
       if (&c == &contenders.front()) {
         fmt::print(" {:.1f} GB/s of B", bytes / c.median() * 1e-9);
+        if (ceiling > 0) fmt::print(" {:.0f} % of products", 100 * flop / c.median() * 1e-9 / ceiling);
         continue;
       }
       const double ratio = c.median() / contenders.front().median();
@@ -246,6 +258,7 @@ int main(int argc, char** argv) {
   app.add_option("--seconds", options.seconds, "spent on each shape");
   app.add_flag("--warm", options.warm, "leave the caches as the call before left them");
   app.add_flag("--processor-time", options.processor_time, "of the calling thread: on one thread of a busy machine");
+  app.add_flag("--ceilings", options.ceilings, "measure the machine's ceilings first");
   app.add_flag("--alone", options.alone, "no peers");
   app.add_option("shapes", options.shapes, "MxNxK ...")->required();
   CLI11_PARSE(app, argc, argv);

@@ -62,6 +62,10 @@ TS_INLINE void store_floats(void* to, typename Group<kCount>::Floats x) {
   using G = Group<kCount>;
   if constexpr (kType == Element::fp32) {
     *static_cast<typename G::LooseFloats*>(to) = x;
+  } else if constexpr (kType == Element::bf16 && kCount == 16 && kConvertsBf16) {
+    typename G::Shorts h;  // the instruction flushes denormal numbers
+    asm("vcvtneps2bf16 %1, %0" : "=v"(h) : "v"(x));
+    *static_cast<typename G::LooseShorts*>(to) = h;
   } else if constexpr (kType == Element::bf16) {
     const typename G::Bits bits = (typename G::Bits)x;
     const typename G::Bits rounded = (bits + (0x7fffu + ((bits >> 16) & 1u))) >> 16;

@@ -85,6 +85,16 @@ TS_INLINE Vec outcome(const TsGemmArgs& args, const Patch& patch, const RowTerms
   return y;
 }
 
+// Asks for a patch of D before its sums are there: a line that is to be written must first be owned.
+TS_INLINE void claim(const TsGemmArgs& args, const Patch& patch) {
+  for (int r = 0; r < patch.rows; ++r) {
+    const Output* row = static_cast<Output*>(args.d) + patch.batch * args.d_batch + (patch.row + r) * args.d_leading +
+                        patch.column / kGate;
+    for (int j = 0; j < patch.columns / kGate; j += 64 / (int)sizeof(Output))
+      asm volatile("prefetchw %0" : : "m"(row[j]));
+  }
+}
+
 // max(*amax, found), where both are the bits of numbers without sign, which order like integers; a NaN is the largest.
 inline void join_amax(float* amax, int found) {
   int* to = reinterpret_cast<int*>(amax);

@@ -1,9 +1,88 @@
-// A kernel that packs B once, for kernels of packed B: its workspace is its result.
+// Packing B: once per call into the workspace, or panel by panel into the scratch of the one task that needs them.
 
-long long workspace_size(const void* args_pointer) {
-  return packed_b_bytes(arguments(args_pointer));
+// Columns that one packing task takes: long runs of B's rows, or many tasks.
+TS_INLINE long long pack_width(const TsGemmArgs& args) {
+  return (args.threads > 1 ? 4 : 22) * kPanel;
 }
 
-long long scratch_size(const void*) {
-  return 0;
+[[maybe_unused]] long long pack_b_tasks(const void* args_pointer) {
+  const TsGemmArgs& args = arguments(args_pointer);
+  if (packs_in_tasks(args, Grid(args))) return 0;
+  return PackedB::members(args) * blocks_of(depth_of(args), kTileK) * blocks_of(args.n, pack_width(args));
+}
+
+// `count` columns from `from` (column 0, the block's first k) into panels, of `elements` along k.
+inline void pack_columns(const Stored* from, long long leading, int count, int elements, int words, float* to) {
+  const int width = round_up(count, kColumnStep);
+  const auto place = [&](int w, int c, int panel_width) {
+    return to + c / kPanel * kPanel * words + w * panel_width + c % kPanel;
+  };
+  const auto width_at = [&](int c) { return (int)min_of(kPanel, width - c / kPanel * kPanel); };
+  if constexpr (kRowB) {
+    // Row by row: memory is read in few streams.
+    for (int w = 0; w < words; ++w) {
+      const Stored* row = from + (long long)w * kPack * leading;
+      const int rows = (int)min_of(kPack, elements - w * kPack);
+      for (int c = 0; c < width; c += kPanel) {
+        const int panel_width = width_at(c);
+        float* at = place(w, c, panel_width);
+        for (int v = 0; v < panel_width; v += kLanes) {
+          const int left = count - c - v;
+          store(at + v, rows == kPack && left >= kLanes ? words_across(row + c + v, leading)
+                        : rows <= 0 || left <= 0
+                            ? Vec{}
+                            : words_across_part(row + c + v, leading, rows, (int)min_of(left, kLanes)));
+        }
+      }
+    }
+  } else {
+    alignas(64) float block[kLanes * kLanes];
+    for (int c = 0; c < width; c += kLanes) {
+      const int panel_width = width_at(c);
+      for (int w = 0; w < words; w += kLanes) {
+        gather_block<true>(from + c * leading + w * kPack, leading, count - c, elements - w * kPack, block, kLanes,
+                           kLanes);
+        if (words - w >= kLanes) {
+          transpose_block(block, kLanes, place(w, c, panel_width), panel_width);
+        } else {
+          alignas(64) float turned[kLanes * kLanes];
+          transpose_block(block, kLanes, turned, kLanes);
+          for (int r = 0; r < words - w; ++r) store(place(w + r, c, panel_width), load(turned + r * kLanes));
+        }
+      }
+    }
+  }
+}
+
+// -128 times the sums over k of packed columns: one product with ones.
+[[maybe_unused]] inline void sum_columns(const float* packed, int count, int words, float* to) {
+  const int width = round_up(count, kColumnStep);
+  for (int c = 0; c < width; c += kLanes) {
+    const int panel = c / kPanel * kPanel, panel_width = (int)min_of(kPanel, width - panel);
+    const float* at = packed + panel * words + (c - panel);
+    Sum sum = {};
+    for (int w = 0; w < words; ++w)
+      sum = multiply_add((Vec)splat(0x01010101), load(at + (long long)w * panel_width), sum);
+    store_sum(to + c, sum * -128);
+  }
+}
+
+// Where column `column` of block `block` of k begins in B as it lies.
+TS_INLINE const Stored* stored_b(const TsGemmArgs& args, long long member, long long block, long long column) {
+  return static_cast<const Stored*>(args.b.data) + member * args.b.batch +
+         (kRowB ? block * kTileK * args.b.leading + column : column * args.b.leading + block * kTileK);
+}
+
+[[maybe_unused]] void run_pack_b(const void* args_pointer, long long task, void*) {
+  const TsGemmArgs& args = arguments(args_pointer);
+  const PackedB packed(args);
+  const long long groups = blocks_of(args.n, pack_width(args));
+  const long long group = task % groups, block = task / groups % packed.blocks, member = task / groups / packed.blocks;
+  const long long column = group * pack_width(args);
+  const int count = (int)min_of(pack_width(args), args.n - column);
+  const int elements = (int)min_of(kTileK, args.k - block * kTileK), words = block_words(args.k, block);
+  float* to = static_cast<float*>(args.workspace) + packed.panel(member, block, column);
+  pack_columns(stored_b(args, member, block, column), args.b.leading, count, elements, words, to);
+  if constexpr (kOffset)
+    sum_columns(to, count, words, static_cast<float*>(args.workspace) + packed.start(member, block, column));
 }

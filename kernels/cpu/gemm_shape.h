@@ -65,7 +65,8 @@ struct Grid {
     blocks_per_split = blocks_of(blocks, kSplitK ? max_of(1, args.splits) : 1);
     splits = blocks_of(blocks, blocks_per_split);
     rows = min_of(kTileM, up(max_of(1, args.m), kRows));
-    columns = min_of(kTileN, up(max_of(1, args.n), kPanel));
+    const bool keeps_sums = kForm == Form::skinny || min_of(blocks_per_split, blocks) > 1;  // they take room in caches
+    columns = min_of(keeps_sums ? kTileN : 2 * kTileN, up(max_of(1, args.n), kPanel));
     const long long wanted = args.threads > 1 ? 4 * args.threads : 1;
     while (args.batch * splits * blocks_of(args.m, rows) * blocks_of(args.n, columns) < wanted) {
       if (rows > 8 * kRows) {
@@ -87,6 +88,11 @@ struct Grid {
   }
   long long tasks(const TsGemmArgs& args) const { return args.batch * splits * row_blocks * column_blocks; }
 };
+
+// Whether tasks pack the panels of B that they need themselves, into their scratch: when no other task needs the same.
+TS_INLINE bool packs_in_tasks(const TsGemmArgs& args, const Grid& grid) {
+  return kForm == Form::blocked && !kPackedB && grid.row_blocks <= 1 && (args.b.batch != 0 || args.batch <= 1);
+}
 
 // One step of a task: a micro-tile's sums for one block of k.
 struct MicroTile {

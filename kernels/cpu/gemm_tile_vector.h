@@ -3,11 +3,12 @@
 
 template <int kCount, int kVectors>
 TS_INLINE void multiply_tile_of(const MicroTile& t) {
-  Vec c[kCount][kVectors];
+  Sum c[kCount][kVectors];
+  const bool first = t.first;
 #pragma GCC unroll 32
   for (int r = 0; r < kCount; ++r) {
 #pragma GCC unroll 8
-    for (int v = 0; v < kVectors; ++v) c[r][v] = fresh_zero();
+    for (int v = 0; v < kVectors; ++v) c[r][v] = fresh_zero<Sum>();
   }
   multiply(c, t.a, kRowWords, 1, t.b, kVectors * kLanes, t.words);
 #pragma GCC unroll 32
@@ -15,10 +16,10 @@ TS_INLINE void multiply_tile_of(const MicroTile& t) {
 #pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v) {
       float* to = t.sums + r * kPanel + v * kLanes;
-      Vec sum = c[r][v];
-      if constexpr (kOffset) sum = (Vec)((IVec)sum + load(reinterpret_cast<const int*>(t.start) + v * kLanes));
-      if (!t.first) sum = kInteger ? (Vec)((IVec)sum + (IVec)load(to)) : sum + load(to);
-      store(to, sum);
+      Sum sum = c[r][v];
+      if constexpr (kOffset) sum = sum + load_sum(t.start + v * kLanes);
+      if (!first) sum = sum + load_sum(to);
+      store_sum(to, sum);
     }
   }
 }

@@ -13,6 +13,24 @@ constexpr int kBlockElements = kLanes * kPack;  // of a vector of words
 // vpdpbusd takes its left operand without sign: A's elements get 128 added, and the sums start at -128 sum(b).
 constexpr bool kOffset = kInstruction == Instruction::dot_int8;
 
+// Sums are floats or integers. Both lie in arrays of float; load_sum and store_sum know which they are.
+template <bool>
+struct SumOf {
+  using Type = Vec;
+};
+template <>
+struct SumOf<true> {
+  using Type = IVec;
+};
+using Sum = SumOf<kInteger>::Type;
+
+TS_INLINE Sum load_sum(const float* from) {
+  return (Sum)load(from);
+}
+TS_INLINE void store_sum(float* to, Sum x) {
+  store(to, (Vec)x);
+}
+
 typedef unsigned LooseUVec __attribute__((vector_size(4 * kLanes), aligned(1), may_alias));
 typedef typename Group<kLanes>::Shorts HalfVec;
 typedef typename Group<kLanes>::LooseShorts LooseHalfVec;
@@ -37,24 +55,29 @@ inline Vec words_along_part(const Stored* from, int elements) {
   return words_along(buffer);
 }
 
+// Element l of the result's even places is a's, of its odd places b's.
+constexpr int interleaved(int place, int count) {
+  return place / 2 + place % 2 * count;
+}
+
 // A vector of words from kLanes neighbours of kPack rows, `leading` elements apart.
 TS_INLINE Vec words_across(const Stored* from, long long leading) {
   if constexpr (kPack == 1) {
     return load_floats<kElement, kLanes>(from);
   } else if constexpr (kInteger) {
-    UVec word = {};
-    constexpr int kBits = 32 / kPack;
+    using Bytes = typename Group<kLanes>::Bytes;
+    Bytes row[kPack];
 #pragma GCC unroll 4
-    for (int i = 0; i < kPack; ++i) {
-      const auto bytes = *reinterpret_cast<const typename Group<kLanes>::LooseBytes*>(from + i * leading);
-      const UVec wide = (UVec) __builtin_convertvector(bytes, IVec);
-      word |= (kBits == 32 ? wide : wide & ((1u << kBits) - 1)) << (i * kBits);
-    }
-    return (Vec)word;
+    for (int i = 0; i < kPack; ++i)
+      row[i] = *reinterpret_cast<const typename Group<kLanes>::LooseBytes*>(from + i * leading);
+    const auto pairs = __builtin_shufflevector(row[0], row[1], TS_DOUBLE_LANES(interleaved, kLanes));
+    if constexpr (kPack == 2) return (Vec) __builtin_convertvector(pairs, WideShorts);
+    const auto others = __builtin_shufflevector(row[kPack - 2], row[kPack - 1], TS_DOUBLE_LANES(interleaved, kLanes));
+    return (Vec)__builtin_shufflevector((HalfVec)pairs, (HalfVec)others, TS_DOUBLE_LANES(interleaved, kLanes));
   } else {
-    const UVec low = __builtin_convertvector(*reinterpret_cast<const LooseHalfVec*>(from), UVec);
-    const UVec high = __builtin_convertvector(*reinterpret_cast<const LooseHalfVec*>(from + leading), UVec);
-    return (Vec)(low | (high << 16));
+    const HalfVec low = *reinterpret_cast<const LooseHalfVec*>(from);
+    const HalfVec high = *reinterpret_cast<const LooseHalfVec*>(from + leading);
+    return (Vec)__builtin_shufflevector(low, high, TS_DOUBLE_LANES(interleaved, kLanes));
   }
 }
 
@@ -66,28 +89,47 @@ inline Vec words_across_part(const Stored* from, long long leading, int rows, in
   return words_across(buffer, kLanes);
 }
 
+// Words with 128 added to every element, for the operand without sign.
+template <bool kRaised>
+TS_INLINE Vec raised(Vec x) {
+  return kRaised ? (Vec)((UVec)x ^ 0x80808080u) : x;
+}
+
+// A row of `words` from `elements` neighbours along k; its vectors are `step` words apart.
+template <bool kRaised>
+inline void gather_row(const Stored* from, int elements, int words, float* to, int step) {
+  int e = 0;
+  for (; e + kBlockElements <= elements; e += kBlockElements, to += step)
+    store(to, raised<kRaised>(words_along(from + e)));
+  for (; e < words * kPack; e += kBlockElements, to += step)
+    store(to, raised<kRaised>(e < elements ? words_along_part(from + e, elements - e) : Vec{}));
+}
+
 // A block of kLanes indices (rows of A, columns of B) by kLanes words, of which `indices` and `elements` along k exist.
 // kAlong: an index's elements are neighbours, and the block has a row of words for each index; else the elements of one
-// k are neighbours, and it has a row of indices for each word. `rows` of the block are written.
-template <bool kAlong>
+// k are neighbours, and it has a row of indices for each word. `rows` of the block are written; kRaised: with 128 added
+// to every element.
+template <bool kAlong, bool kRaised = false>
 inline void gather_block(const Stored* from, long long leading, int indices, int elements, float* to, int to_stride,
                          int rows) {
+  const auto put = [&](int row, Vec x) { store(to + row * to_stride, raised<kRaised>(x)); };
   if constexpr (kAlong) {
-    for (int i = 0; i < rows; ++i) {
-      const Stored* row = from + i * leading;
-      store(to + i * to_stride, i >= indices || elements <= 0 ? Vec{}
-                                : elements >= kBlockElements  ? words_along(row)
-                                                              : words_along_part(row, elements));
-    }
+    const int there = (int)min_of(rows, elements >= kBlockElements ? indices : 0);
+    int i = 0;
+    for (; i < there; ++i) put(i, words_along(from + i * leading));
+    for (; i < rows; ++i)
+      put(i, i < indices && elements > 0 ? words_along_part(from + i * leading, (int)min_of(elements, kBlockElements))
+                                         : Vec{});
   } else {
-    for (int w = 0; w < rows; ++w) {
+    const long long step = kPack * leading;
+    const int there = indices >= kLanes ? (int)min_of(rows, elements / kPack) : 0;
+    int w = 0;
+    for (; w < there; ++w) put(w, words_across(from + w * step, leading));
+    for (; w < rows; ++w) {
       const int left = elements - w * kPack;
-      const Stored* row = from + w * kPack * leading;
-      store(to + w * to_stride,
-            left <= 0 || indices <= 0 ? Vec{}
-            : left >= kPack && indices >= kLanes
-                ? words_across(row, leading)
-                : words_across_part(row, leading, (int)min_of(left, kPack), (int)min_of(indices, kLanes)));
+      put(w, left > 0 && indices > 0
+                 ? words_across_part(from + w * step, leading, (int)min_of(left, kPack), (int)min_of(indices, kLanes))
+                 : Vec{});
     }
   }
 }

@@ -38,10 +38,10 @@ struct TileConfig {
 alignas(64) constexpr TileConfig kTileConfig;
 
 // A thread's tiles are configured once, around all its tasks: the instruction takes longer than a small product.
-void configure_tiles() {
+[[maybe_unused]] void configure_tiles() {
   asm volatile("ldtilecfg %0" : : "m"(kTileConfig) : "memory");
 }
-void release_tiles() {
+[[maybe_unused]] void release_tiles() {
   asm volatile("tilerelease" : : : "memory");
 }
 
@@ -63,5 +63,5 @@ TS_INLINE void tile_products(const char* a, long long a_second, long long a_step
   }
 }
 
-template <class V>
-V multiply_add(V a, V b, V c);  // tiles have no product step on vectors; shared code needs the name alone
+template <class V, class S>
+S multiply_add(V a, V b, S c);  // tiles have no product step on vectors; shared code needs the name alone

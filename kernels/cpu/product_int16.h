@@ -1,7 +1,7 @@
-// A product step on pairs of 16-bit integers: c += low(a) low(b) + high(a) high(b), modulo 2^32. Sums travel as the
-// bits of a Vec.
-TS_INLINE Vec multiply_add(Vec a, Vec b, Vec c) {
+// A product step on pairs of 16-bit integers: c += low(a) low(b) + high(a) high(b), modulo 2^32. (Sums of
+// integers are no Vec: g++ would copy every one of them between the two types in each step.)
+TS_INLINE IVec multiply_add(Vec a, Vec b, IVec c) {
   IVec x;
   asm("vpmaddwd %2, %1, %0" : "=v"(x) : "v"(a), "v"(b));
-  return (Vec)((IVec)c + x);
+  return c + x;
 }

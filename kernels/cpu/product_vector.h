@@ -2,15 +2,16 @@
 // b's columns run along the lanes. One micro-tile keeps kRows x kVectors sums in registers.
 
 // Zero as a value of its own: sums that start from one shared zero register are spilled by g++ 12.
-TS_INLINE Vec fresh_zero() {
-  Vec x = {};
+template <class Sum = Vec>
+TS_INLINE Sum fresh_zero() {
+  Sum x = {};
   asm("" : "+v"(x));
   return x;
 }
 
 // c[r][v] += sum over `steps` of a[r * a_row + k * a_step] * b[k * b_step + v * kLanes ...].
-template <int kRows, int kVectors>
-TS_INLINE void multiply(Vec (&c)[kRows][kVectors], const float* a, int a_row, int a_step, const float* b, int b_step,
+template <int kRows, int kVectors, class Sum>
+TS_INLINE void multiply(Sum (&c)[kRows][kVectors], const float* a, int a_row, int a_step, const float* b, int b_step,
                         int steps) {
   for (int k = 0; k < steps; ++k) {
     Vec x[kVectors];

@@ -59,6 +59,9 @@ constexpr int upper_lane(int lane, int step) {
 // instructions.
 #define TS_LANES_8(f, s) f(0, s), f(1, s), f(2, s), f(3, s), f(4, s), f(5, s), f(6, s), f(7, s)
 #define TS_LANES_16(f, s) TS_LANES_8(f, s), f(8, s), f(9, s), f(10, s), f(11, s), f(12, s), f(13, s), f(14, s), f(15, s)
+#define TS_LANES_32(f, s)                                                                                      \
+  TS_LANES_16(f, s), f(16, s), f(17, s), f(18, s), f(19, s), f(20, s), f(21, s), f(22, s), f(23, s), f(24, s), \
+      f(25, s), f(26, s), f(27, s), f(28, s), f(29, s), f(30, s), f(31, s)
 
 // One of the log2(kLanes) exchange steps of a transpose.
 template <int kStep>

@@ -64,7 +64,7 @@ int exp2_degree(const CpuAttentionParameters& p) {
 
 CpuConstants constants_of(const CpuAttentionParameters& p) {
   CpuConstants constants;
-  add_cpu_basics(constants, p.element, p.instruction);
+  add_cpu_basics(constants, p.level, p.element, p.instruction);
   constants.integer("kHeadDimQk", p.head_dim_qk);
   constants.integer("kHeadDimV", p.head_dim_v);
   constants.integer("kTileM", p.tile_m);

@@ -106,6 +106,11 @@ std::string_view activation_name(GemmActivation activation) {
   return kNames[static_cast<std::size_t>(activation)];
 }
 
+std::string_view form_name(CpuGemmForm form) {
+  constexpr std::string_view kNames[] = {"blocked", "skinny", "pack_b"};
+  return kNames[static_cast<std::size_t>(form)];
+}
+
 std::string_view bias_name(GemmBias bias) {
   constexpr std::string_view kNames[] = {"none", "along_n", "along_m"};
   return kNames[static_cast<std::size_t>(bias)];
@@ -113,9 +118,11 @@ std::string_view bias_name(GemmBias bias) {
 
 CpuConstants constants_of(const CpuGemmParameters& p) {
   CpuConstants constants;
-  add_cpu_basics(constants, p.element, p.instruction);
+  add_cpu_basics(constants, p.level, p.element, p.instruction);
   constants.line("enum class Bias { none, along_n, along_m };");
   constants.line("enum class Activation { none, relu, gelu, gelu_tanh, silu, sigmoid, tanh };");
+  constants.line("enum class Form { blocked, skinny, pack_b };");
+  constants.choice("Form", "kForm", form_name(p.form));
   constants.choice("Element", "kOutput", to_string(p.output));
   constants.choice("Element", "kSideType", to_string(p.side));
   constants.choice("Element", "kBiasType", to_string(p.bias_type));
@@ -161,20 +168,23 @@ std::vector<std::string_view> fragments(const CpuGemmParameters& p) {
                                          "elements.h",
                                          "gemm_words.h",
                                          "gemm_shape.h",
-                                         product_fragment(p.instruction),
-                                         "gemm_pack.h"};
+                                         product_fragment(p.instruction)};
   if (p.form == CpuGemmForm::pack_b) {
-    names.emplace_back("gemm_pack_b.h");
+    names.insert(names.end(), {"gemm_pack_b.h", "gemm_pack_kernel.h"});
     return names;
   }
+  if (p.form == CpuGemmForm::blocked) names.emplace_back("gemm_pack_b.h");
+  names.emplace_back("gemm_pack_a.h");
   names.insert(names.end(),
                {"math.h", wide ? "math_avx512.h" : "math_avx2.h", "functions.h", "activations.h", "gemm_epilogue.h"});
-  if (uses_tiles(p.instruction)) {
-    names.emplace_back("gemm_tile_amx.h");
+  names.emplace_back("gemm_split.h");
+  if (p.form == CpuGemmForm::skinny) {
+    names.insert(names.end(), {"product_vector.h", "gemm_skinny.h"});
+  } else if (uses_tiles(p.instruction)) {
+    names.insert(names.end(), {"gemm_tile_amx.h", "gemm.h"});
   } else {
-    names.insert(names.end(), {"product_vector.h", "gemm_tile_vector.h"});
+    names.insert(names.end(), {"product_vector.h", "gemm_tile_vector.h", "gemm.h"});
   }
-  names.emplace_back(p.form == CpuGemmForm::skinny ? "gemm_skinny.h" : "gemm.h");
   return names;
 }
 
@@ -207,18 +217,25 @@ CpuGemmTile cpu_gemm_tile(CpuLevel level, Instruction instruction) {
   return {lanes == 16 ? 8 : 4, 3 * lanes, lanes * pack};
 }
 
-CpuGemmBlocking cpu_gemm_blocking(CpuLevel level, Instruction instruction, long l1d_bytes, long l2_bytes) {
+CpuGemmBlocking cpu_gemm_blocking(CpuLevel level, CpuGemmForm form, Instruction instruction, long l1d_bytes,
+                                  long l2_bytes) {
   const CpuGemmTile tile = cpu_gemm_tile(level, instruction);
   const auto down = [](long value, long step, long most) {
     return static_cast<int>(std::max(step, std::min(value, most) / step * step));
   };
-  // A register tile's rows of A stay in the first-level cache, with the panel of B passing by.
-  const long words = down(l1d_bytes / 4 / (4 * tile.rows), 128, uses_tiles(instruction) ? 512 : 384);
+  // A register tile's rows of A take half of the first-level cache, with the panel of B passing by. Tiles stream both
+  // from the second level: loading and storing their sums costs more than L1 would save.
+  const bool tiles = uses_tiles(instruction);
+  const long words = tiles ? 1024 : down(l1d_bytes / 2 / (4 * tile.rows), 128, 512);
   CpuGemmBlocking blocking{};
   blocking.tile_k = static_cast<int>(words) * pack_of(instruction);
-  // A task's rows of A take a third of the second-level cache, its sums another third.
-  blocking.tile_m = down(l2_bytes / 3 / (4 * words), tile.rows, uses_tiles(instruction) ? 256 : 192);
-  blocking.tile_n = down(l2_bytes / 3 / (4L * blocking.tile_m), tile.columns, 10L * tile.columns);
+  // A task's rows of A take two fifths (tiles: half) of the second-level cache.
+  blocking.tile_m =
+      down(tiles ? l2_bytes / 2 / (4 * words) : l2_bytes * 2 / 5 / (4 * words), tile.rows, tiles ? 256 : 192);
+  if (form == CpuGemmForm::skinny) blocking.tile_m = down(16, tile.rows, 16);
+  // Every column of tasks packs A again. The sums, which grow with the columns, are visited once in a block of k; when
+  // there is only one block they are not kept and a task may be twice as wide.
+  blocking.tile_n = (form == CpuGemmForm::skinny ? 10 : tiles ? 33 : 22) * tile.columns;
   return blocking;
 }
 

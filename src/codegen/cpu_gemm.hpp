@@ -59,7 +59,8 @@ struct CpuGemmTile {
 struct CpuGemmBlocking {
   int tile_m, tile_n, tile_k;
 };
-[[nodiscard]] CpuGemmBlocking cpu_gemm_blocking(CpuLevel level, Instruction instruction, long l1d_bytes, long l2_bytes);
+[[nodiscard]] CpuGemmBlocking cpu_gemm_blocking(CpuLevel level, CpuGemmForm form, Instruction instruction,
+                                                long l1d_bytes, long l2_bytes);
 
 /// The source of the kernel with these parameters; an error when the templates do not cover them.
 [[nodiscard]] Result<Source> cpu_gemm_source(const CpuGemmParameters& parameters);

@@ -87,11 +87,12 @@ std::string_view fragment_name(Instruction instruction) {
   }
 }
 
-void add_cpu_basics(CpuConstants& constants, ElementType element, Instruction instruction) {
+void add_cpu_basics(CpuConstants& constants, CpuLevel level, ElementType element, Instruction instruction) {
   constants.line("enum class Element { fp32, bf16, fp16, int8, int32 };");
   constants.line("enum class Instruction { fma_f32, dpbf16, amx_bf16, dot_int16, dot_int8, amx_int8 };");
   constants.choice("Element", "kElement", to_string(element));
   constants.choice("Instruction", "kInstruction", fragment_name(instruction));
+  constants.flag("kConvertsBf16", level >= CpuLevel::x86_64_v4_bf16);
 }
 
 Result<Source> cpu_source(std::string_view name, const std::array<std::uint64_t, 2>& key, CpuLevel level,

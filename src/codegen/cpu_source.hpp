@@ -47,8 +47,9 @@ class CpuConstants {
 /// An instruction as the fragments spell it.
 [[nodiscard]] std::string_view fragment_name(Instruction instruction);
 
-/// kElement's and kInstruction's enumerations with their values.
-void add_cpu_basics(CpuConstants& constants, ElementType element, Instruction instruction);
+/// What every kernel says of itself: kElement's and kInstruction's enumerations with their values, and what the level's
+/// conversions can do.
+void add_cpu_basics(CpuConstants& constants, CpuLevel level, ElementType element, Instruction instruction);
 
 struct CpuStageNames {
   std::string_view tasks, run;  ///< functions of the fragments

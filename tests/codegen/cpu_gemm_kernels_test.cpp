@@ -4,6 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
 #include <vector>
 
 #include "codegen/cpu_gemm.hpp"
@@ -118,6 +121,192 @@ TEST_P(CpuGemmKernels, WholeNumbersAreExact) {
   std::vector<GemmSizes> cases = {{.m = 37, .n = 65, .k = 71}, {.m = 9, .n = 100, .k = 200, .batch = 2, .beta = 2}};
   for (GemmSizes& s : cases) s.small_integers = true;
   expect_correct(p, cases);
+}
+
+TEST_P(CpuGemmKernels, SkinnyKernelsAreCorrect) {
+  CpuGemmParameters p = small_tiles(GetParam());
+  if (p.level == CpuLevel::x86_64_amx) GTEST_SKIP() << "skinny kernels use vectors";
+  p.form = CpuGemmForm::skinny;
+  p.tile_m = 16;
+  std::vector<GemmSizes> cases = kAwkward;
+  for (long long m = 1; m <= 16; ++m) cases.push_back({.m = m, .n = 90 + 7 * m, .k = 40 + 11 * m});
+  for (const MatrixOrder a : {MatrixOrder::row, MatrixOrder::column}) {
+    for (const MatrixOrder b : {MatrixOrder::row, MatrixOrder::column}) {
+      p.order_a = a;
+      p.order_b = b;
+      SCOPED_TRACE(fmt::format("order {}{}", name_of(a), name_of(b)));
+      expect_correct(p, cases);
+      if (HasFatalFailure()) return;
+    }
+  }
+}
+
+/// The forms a variant has.
+std::vector<CpuGemmParameters> forms(const Variant& variant) {
+  std::vector<CpuGemmParameters> all = {small_tiles(variant)};
+  if (variant.level == CpuLevel::x86_64_amx) return all;
+  all.push_back(all[0]);
+  all[1].form = CpuGemmForm::skinny;
+  all[1].tile_m = 16;
+  return all;
+}
+
+TEST_P(CpuGemmKernels, SplitsOfKAreCorrectAndIndependentOfThreads) {
+  for (CpuGemmParameters p : forms(GetParam())) {
+    p.split_k = true;
+    std::vector<GemmSizes> cases = kAwkward;
+    cases.push_back({.m = 5, .n = 40, .k = 1000});
+    cases.push_back({.m = 13, .n = 131, .k = 700, .batch = 2, .beta = 1});
+    for (GemmSizes& s : cases) s.splits = 3;
+    cases.push_back({.m = 7, .n = 9, .k = 50, .splits = 1000});
+    expect_correct(p, cases);
+    if (HasFatalFailure()) return;
+
+    const auto kernel = compile(p);
+    ASSERT_TRUE(kernel);
+    GemmSizes sizes{.m = 61, .n = 300, .k = 500, .splits = 3};
+    const GemmProblem one(p, sizes);
+    run_kernel(**kernel, &one.args());
+    sizes.threads = 16;
+    const GemmProblem many(p, sizes);
+    run_kernel(**kernel, &many.args());
+    const auto bytes = static_cast<std::size_t>(sizes.m * one.args().d_leading - 3) * size_of(p.output);
+    EXPECT_EQ(std::memcmp(one.args().d, many.args().d, bytes), 0);
+  }
+}
+
+TEST_P(CpuGemmKernels, PackedMatricesGiveTheSameBits) {
+  for (const MatrixOrder order : {MatrixOrder::row, MatrixOrder::column}) {
+    CpuGemmParameters p = small_tiles(GetParam());
+    p.order_b = order;
+    CpuGemmParameters pack = p, product = p;
+    pack.form = CpuGemmForm::pack_b;
+    product.packed_b = true;
+    const auto plain = compile(p), packer = compile(pack), kernel = compile(product);
+    ASSERT_TRUE(plain);
+    ASSERT_TRUE(packer) << packer.error().text();
+    ASSERT_TRUE(kernel) << kernel.error().text();
+    for (const GemmSizes& sizes : kAwkward) {
+      const GemmProblem expected(p, sizes), problem(p, sizes);
+      run_kernel(**plain, &expected.args());
+      const GuardedBytes packed(static_cast<std::size_t>((*packer)->workspace_bytes(&problem.args())), 64);
+      TsGemmArgs args = problem.args();
+      args.workspace = packed.data();
+      if (sizes.alpha != 0) run_stages(**packer, &args);
+      args = problem.args_of_packed(packed.data());
+      run_kernel(**kernel, &args);
+      ASSERT_EQ(problem.mismatch(), "") << describe(sizes);
+      ASSERT_EQ(expected.mismatch(), "") << describe(sizes);
+    }
+  }
+}
+
+TEST_P(CpuGemmKernels, EpiloguesAreCorrect) {
+  const std::vector<GemmSizes> cases = {{.m = 0, .n = 4, .k = 3},
+                                        {.m = 1, .n = 2, .k = 1, .alpha = 0.5F},
+                                        {.m = 23, .n = 70, .k = 60, .alpha = -0.3F, .beta = 0.5F},
+                                        {.m = 9, .n = 34, .k = 150, .batch = 2, .alpha = 2, .threads = 3},
+                                        {.m = 12, .n = 50, .k = 9, .size = 20}};  // activations far out
+  const auto with = [&](auto change) {
+    CpuGemmParameters p = small_tiles(GetParam());
+    if (p.element == ElementType::int8) p.output = p.side = ElementType::fp32;
+    change(p);
+    expect_correct(p, cases);
+  };
+  constexpr ElementType kOutputs[] = {ElementType::fp32, ElementType::bf16, ElementType::fp16};
+  // Activations depend on the vectors and on whether sums are floats, and on nothing else of a variant.
+  const bool activations = GetParam().level <= CpuLevel::x86_64_v4 &&
+                           (GetParam().element == ElementType::fp32 || GetParam().level == CpuLevel::x86_64_v3);
+  int round = 0;
+  for (const GemmActivation activation : {GemmActivation::relu, GemmActivation::gelu, GemmActivation::gelu_tanh,
+                                          GemmActivation::silu, GemmActivation::sigmoid, GemmActivation::tanh}) {
+    if (!activations) break;
+    with([&](CpuGemmParameters& p) {
+      p.activation = activation;
+      p.bias = round % 2 == 0 ? GemmBias::along_n : GemmBias::along_m;
+      p.output = p.side = p.bias_type = kOutputs[round % 3];
+      if (p.element == ElementType::int8) p.row_scale = p.column_scale = true;
+      p.amax = round % 2 == 1;
+    });
+    if (HasFatalFailure()) return;
+    ++round;
+  }
+  with([](CpuGemmParameters& p) {
+    p.gated = true;
+    p.activation = GemmActivation::silu;
+    p.bias = GemmBias::along_n;
+    p.extras = 1;
+    p.split_k = true;
+  });
+  with([](CpuGemmParameters& p) {
+    p.row_scale = p.column_scale = true;
+    p.extras = 2;
+    p.side = ElementType::bf16;
+    p.amax = true;
+  });
+  with([](CpuGemmParameters& p) {
+    p.extras = 4;
+    p.extras_multiply = p.clamp = true;
+    p.activation = GemmActivation::gelu_tanh;
+    p.side = p.output = ElementType::fp16;
+  });
+  if (GetParam().element != ElementType::int8) return;
+  with([](CpuGemmParameters& p) {
+    p.row_scale = p.column_scale = true;
+    p.bias = GemmBias::along_m;
+    p.output = ElementType::int8;
+  });
+}
+
+TEST_P(CpuGemmKernels, NumbersThatAreNotFiniteStayInTheirRowsAndColumns) {
+  for (CpuGemmParameters p : forms(GetParam())) {
+    if (!is_floating(p.element)) continue;
+    const GemmSizes sizes{.m = 13, .n = 70, .k = 90};
+    const auto kernel = compile(p);
+    ASSERT_TRUE(kernel);
+    const GemmProblem problem(p, sizes);
+    const TsGemmArgs& args = problem.args();
+    store_element(p.element, const_cast<void*>(args.a.data), static_cast<std::size_t>(5 * args.a.leading + 7),
+                  std::numeric_limits<double>::quiet_NaN());
+    store_element(p.element, const_cast<void*>(args.b.data), static_cast<std::size_t>(11 * args.b.leading + 33),
+                  std::numeric_limits<double>::infinity());
+    run_kernel(**kernel, &args);
+    for (long long i = 0; i < sizes.m; ++i) {
+      for (long long j = 0; j < sizes.n; ++j) {
+        const double x = load_element(p.output, args.d, static_cast<std::size_t>(i * args.d_leading + j));
+        EXPECT_EQ(std::isfinite(x), i != 5 && j != 33) << i << " " << j;
+      }
+    }
+  }
+}
+
+TEST(CpuGemmSource, RefusesWhatTheTemplatesDoNotCover) {
+  const auto refused = [](auto change) {
+    CpuGemmParameters p;
+    p.name = "test";
+    p.level = CpuLevel::x86_64_v4_bf16;
+    change(p);
+    const auto source = cpu_gemm_source(p);
+    return source ? std::string("accepted") : source.error().text();
+  };
+  EXPECT_EQ(refused([](CpuGemmParameters&) {}), "accepted");
+  EXPECT_NE(refused([](auto& p) { p.instruction = Instruction::dpbf16; }).find("dpbf16 products of fp32"),
+            std::string::npos);
+  EXPECT_NE(refused([](auto& p) {
+              p.element = ElementType::bf16;
+              p.instruction = Instruction::amx_bf16;
+            }).find("level x86_64_amx or higher"),
+            std::string::npos);
+  EXPECT_NE(refused([](auto& p) { p.tile_n = 100; }).find("tile_n 100"), std::string::npos);
+  EXPECT_NE(refused([](auto& p) { p.extras = 5; }).find("0 to 4"), std::string::npos);
+  EXPECT_NE(refused([](auto& p) { p.output = ElementType::int32; }).find("int32 output"), std::string::npos);
+  EXPECT_NE(refused([](auto& p) {
+              p.element = ElementType::int8;
+              p.instruction = Instruction::dot_int8;
+              p.output = p.side = ElementType::int32;
+              p.clamp = true;
+            }).find("epilogue on int32"),
+            std::string::npos);
 }
 
 INSTANTIATE_TEST_SUITE_P(Levels, CpuGemmKernels, ::testing::ValuesIn(kVariants),

@@ -1,0 +1,29 @@
+// Packing A: block by block into the scratch of a blocked kernel's task, once into a skinny kernel's workspace.
+
+// Rows of A: for the vector micro-kernel `stride` words after another, for tiles in groups of 32 rows by 16 words. Rows
+// that fill up the last micro-tile are zeros: their sums are never used, but leftovers may be slow denormal numbers.
+TS_INLINE float* packed_row(float* to, int row, int word, long long stride) {
+  if constexpr (kTiles) return to + row / 32 * (32 * kTileWords) + word / 16 * (32 * 16) + row % 32 * 16 + word % 16;
+  return to + row * stride + word;
+}
+
+inline void pack_a(const Stored* from, long long leading, int count, int elements, int words, float* to,
+                   long long row_stride) {
+  const int stride = kTiles ? 16 : (int)row_stride;
+  static_assert(!kTiles || kLanes == 16);
+  if constexpr (kRowA) {
+    // Row by row: memory is read in one stream.
+    for (int r = 0; r < round_up(count, kLanes); ++r)
+      gather_row<kOffset>(from + r * leading, r < count ? elements : 0, words, packed_row(to, r, 0, row_stride),
+                          kTiles ? 32 * kLanes : kLanes);
+  } else {
+    alignas(64) float block[kLanes * kLanes];
+    for (int w = 0; w < words; w += kLanes) {
+      for (int r = 0; r < round_up(count, kRows); r += kLanes) {
+        gather_block<false, kOffset>(from + (long long)w * kPack * leading + r, leading, count - r,
+                                     elements - w * kPack, block, kLanes, kLanes);
+        transpose_block(block, kLanes, packed_row(to, r, w, row_stride), stride);
+      }
+    }
+  }
+}

@@ -1,0 +1,224 @@
+// GEMM with few rows of A, bound by reading B: B is read once, as it lies, and never stored. A is packed first, for all
+// of k. Where columns of B run along the lanes (row-major B), a task visits its columns once for every few rows of B,
+// with the sums in its scratch, so that memory is read in long runs; where k does (column-major B), it takes the dot
+// products of a few columns at a time.
+
+constexpr int kGroupRows = 16 / kPack;  // words of k for one visit: sixteen rows of B
+constexpr int kSumRows = kTileM + (kOffset ? 1 : 0);
+
+// Workspace: [batch][row][word], zeros beyond k; kOffset: behind m's rows a row of ones, whose sums are B's own.
+struct PackedA {
+  long long stride, batch;
+
+  explicit PackedA(const TsGemmArgs& args)
+      : stride(up(blocks_of(depth_of(args), kPack), kLanes) + 16), batch(stride * (up(args.m, kLanes) + (kOffset ? 1 : 0))) {}
+  TS_INLINE float* ones(const TsGemmArgs& args, long long member) const {
+    return static_cast<float*>(args.workspace) + (member + 1) * batch - stride;
+  }
+};
+
+long long packed_bytes(const TsGemmArgs& args) {
+  return up(4 * args.batch * PackedA(args).batch, 64);
+}
+
+long long scratch_size(const void*) {
+  return max_of(4ll * (kSumRows * kTileN + 2 * kLanes), kReduceBytes);
+}
+
+long long pack_a_tasks(const void* args_pointer) {
+  const TsGemmArgs& args = arguments(args_pointer);
+  return args.batch * blocks_of(depth_of(args), kTileK);
+}
+
+void run_pack_a(const void* args_pointer, long long task, void*) {
+  const TsGemmArgs& args = arguments(args_pointer);
+  const PackedA packed(args);
+  const long long blocks = blocks_of(args.k, kTileK), member = task / blocks, first = task % blocks * kTileK;
+  const int elements = (int)min_of(kTileK, args.k - first), words = (int)blocks_of(elements, kPack);
+  const Stored* from =
+      static_cast<const Stored*>(args.a.data) + member * args.a.batch + first * (kRowA ? 1 : args.a.leading);
+  float* to = static_cast<float*>(args.workspace) + member * packed.batch + first / kPack;
+  pack_a(from, args.a.leading, (int)args.m, elements, words, to, packed.stride);
+  if constexpr (kOffset) {
+    for (int w = 0; w < words; w += kLanes) store(packed.ones(args, member) + first / kPack + w, (Vec)splat(0x01010101));
+  }
+}
+
+struct Strip {
+  const float* a;  // the first row's word
+  long long a_stride;
+  const Stored* b;  // the first column's element
+  long long leading;
+  float* sums;  // kTileN columns a row
+  int rows, columns, words, elements;
+};
+
+// Columns along the lanes: kVectors vectors of columns from `column`, kCount rows, at most kGroupRows words.
+template <int kCount, int kVectors>
+TS_INLINE void add_group(const Strip& s, int row, int column, int word, int words) {
+  Sum c[kCount][kVectors];
+  const float* a = s.a + row * s.a_stride + word;
+  const Stored* b = s.b + (long long)word * kPack * s.leading + column;
+  float* sums = s.sums + row * kTileN + column;
+#pragma GCC unroll 8
+  for (int r = 0; r < kCount; ++r) {
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) c[r][v] = load_sum(sums + r * kTileN + v * kLanes);
+  }
+  const bool whole = s.elements - (word + words) * kPack >= 0 && s.columns - column >= kVectors * kLanes;
+  const auto accumulate = [&](int w, auto load_words) {
+    Vec x[kVectors];
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) x[v] = load_words(w, v);
+#pragma GCC unroll 8
+    for (int r = 0; r < kCount; ++r) {
+      const Vec y = splat(a[r * s.a_stride + w]);
+#pragma GCC unroll 8
+      for (int v = 0; v < kVectors; ++v) c[r][v] = multiply_add(y, x[v], c[r][v]);
+    }
+  };
+  if (whole) {
+    for (int w = 0; w < words; ++w)
+      accumulate(w, [&](int i, int v) { return words_across(b + (long long)i * kPack * s.leading + v * kLanes, s.leading); });
+  } else {
+    for (int w = 0; w < words; ++w)
+      accumulate(w, [&](int i, int v) {
+        const int rows = (int)min_of(kPack, s.elements - (word + i) * kPack);
+        const int count = (int)min_of(kLanes, s.columns - column - v * kLanes);
+        return words_across_part(b + (long long)i * kPack * s.leading + v * kLanes, s.leading, rows, count);
+      });
+  }
+#pragma GCC unroll 8
+  for (int r = 0; r < kCount; ++r) {
+#pragma GCC unroll 8
+    for (int v = 0; v < kVectors; ++v) store_sum(sums + r * kTileN + v * kLanes, c[r][v]);
+  }
+}
+
+template <int kCount>
+[[gnu::noinline]] void add_rows_across(const Strip& s, int row, int word, int words) {
+  constexpr int kVectors = kCount >= 8 ? kAccumulators / 8 : 4 < kAccumulators / kCount ? 4 : kAccumulators / kCount;
+  constexpr int kStep = kVectors * kLanes;
+  int column = 0;
+  for (; column + kStep <= s.columns; column += kStep) add_group<kCount, kVectors>(s, row, column, word, words);
+  for (; column < s.columns; column += kLanes) add_group<kCount, 1>(s, row, column, word, words);
+}
+
+// The sum of all lanes, as the bits of a float when it is an integer.
+TS_INLINE float sum_lanes(Sum x) {
+  decltype(x[0] + x[0]) lane[kLanes];
+  store(lane, x);
+  for (int step = kLanes / 2; step > 0; step /= 2)
+    for (int l = 0; l < step; ++l) lane[l] += lane[l + step];
+  float bits;
+  __builtin_memcpy(&bits, lane, 4);
+  return bits;
+}
+
+// k along the lanes: dot products of kCount rows and kColumns columns.
+template <int kCount, int kColumns>
+TS_INLINE void dot_products(const Strip& s, int row, int column) {
+  Sum c[kCount][kColumns];
+#pragma GCC unroll 8
+  for (int r = 0; r < kCount; ++r) {
+#pragma GCC unroll 8
+    for (int j = 0; j < kColumns; ++j) c[r][j] = fresh_zero<Sum>();
+  }
+  const float* a = s.a + row * s.a_stride;
+  const Stored* b = s.b + column * s.leading;
+  const auto accumulate = [&](int w, auto load_words) {
+    Vec y[kCount];
+#pragma GCC unroll 8
+    for (int r = 0; r < kCount; ++r) y[r] = load(a + r * s.a_stride + w);
+#pragma GCC unroll 8
+    for (int j = 0; j < kColumns; ++j) {
+      const Vec x = load_words(w, j);
+#pragma GCC unroll 8
+      for (int r = 0; r < kCount; ++r) c[r][j] = multiply_add(y[r], x, c[r][j]);
+    }
+  };
+  const int whole = s.elements / kBlockElements * kLanes;
+  int w = 0;
+  for (; w < whole; w += kLanes)
+    accumulate(w, [&](int i, int j) { return words_along(b + j * s.leading + (long long)i * kPack); });
+  if (w * kPack < s.elements)
+    accumulate(w, [&](int i, int j) {
+      return words_along_part(b + j * s.leading + (long long)i * kPack, s.elements - i * kPack);
+    });
+#pragma GCC unroll 8
+  for (int r = 0; r < kCount; ++r) {
+#pragma GCC unroll 8
+    for (int j = 0; j < kColumns; ++j) s.sums[(row + r) * kTileN + column + j] = sum_lanes(c[r][j]);
+  }
+}
+
+constexpr int kDotRows = 4;
+constexpr int kDotColumns = kLanes == 16 ? 4 : 2;
+
+template <int kCount>
+[[gnu::noinline]] void add_rows_along(const Strip& s, int row, int column, int columns) {
+  constexpr int kColumns = kDotColumns * (kCount <= 2 ? 2 : 1);
+  for (; columns >= kColumns; column += kColumns, columns -= kColumns) dot_products<kCount, kColumns>(s, row, column);
+  for (; columns > 0; ++column, --columns) dot_products<kCount, 1>(s, row, column);
+}
+
+// All rows in groups of eight (dot products: four), the rest by its binary digits, then the row of ones.
+inline void multiply_strip(const Strip& s, const Strip& ones) {
+  if constexpr (kRowB) {
+    for (int word = 0; word < s.words; word += kGroupRows) {
+      const int words = (int)min_of(kGroupRows, s.words - word);
+      int row = 0;
+      for (; s.rows - row >= 8; row += 8) add_rows_across<8>(s, row, word, words);
+      if (s.rows - row >= 4) add_rows_across<4>(s, row, word, words), row += 4;
+      if (s.rows - row >= 2) add_rows_across<2>(s, row, word, words), row += 2;
+      if (s.rows - row >= 1) add_rows_across<1>(s, row, word, words);
+      if constexpr (kOffset) add_rows_across<1>(ones, 0, word, words);
+    }
+  } else {
+    constexpr int kColumns = 2 * kDotColumns;
+    for (int column = 0; column < s.columns; column += kColumns) {
+      const int columns = (int)min_of(kColumns, s.columns - column);
+      int row = 0;
+      for (; s.rows - row >= kDotRows; row += kDotRows) add_rows_along<kDotRows>(s, row, column, columns);
+      if (s.rows - row >= 2) add_rows_along<2>(s, row, column, columns), row += 2;
+      if (s.rows - row >= 1) add_rows_along<1>(s, row, column, columns);
+      if constexpr (kOffset) add_rows_along<1>(ones, 0, column, columns);
+    }
+  }
+}
+
+void run_multiply(const void* args_pointer, long long index, void* scratch) {
+  const TsGemmArgs& args = arguments(args_pointer);
+  const Grid grid(args);
+  const Task task(args, grid, index);
+  const PackedA packed(args);
+  const long long first = task.split * grid.blocks_per_split * kTileK;
+  const long long elements = min_of(grid.blocks_per_split * kTileK, depth_of(args) - first);
+  Strip s;
+  s.a = static_cast<const float*>(args.workspace) + task.batch * packed.batch + task.row * packed.stride + first / kPack;
+  s.a_stride = packed.stride;
+  s.b = static_cast<const Stored*>(args.b.data) + task.batch * args.b.batch +
+        (kRowB ? first * args.b.leading + task.column : task.column * args.b.leading + first);
+  s.leading = args.b.leading;
+  s.sums = static_cast<float*>(scratch);
+  s.rows = task.rows;
+  s.columns = task.columns;
+  s.elements = (int)elements;
+  s.words = (int)blocks_of(elements, kPack);
+  Strip ones = s;
+  if constexpr (kOffset) ones.a = packed.ones(args, task.batch) + first / kPack;
+  ones.sums = s.sums + task.rows * kTileN;
+  ones.rows = 1;
+  for (int r = 0; r < task.rows + (kOffset ? 1 : 0); ++r)
+    for (int c = 0; c < task.columns; c += kLanes) store(s.sums + r * kTileN + c, Vec{});
+  multiply_strip(s, ones);
+  if constexpr (kOffset) {
+    for (int r = 0; r < task.rows; ++r) {
+      for (int c = 0; c < task.columns; c += kLanes) {
+        float* to = s.sums + r * kTileN + c;
+        store_sum(to, load_sum(to) - 128 * load_sum(ones.sums + c));
+      }
+    }
+  }
+  deliver(args, task.split, {task.batch, task.row, task.column, task.rows, task.columns}, s.sums, kTileN);
+}

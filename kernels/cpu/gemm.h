@@ -2,7 +2,8 @@
 
 constexpr int kSumsPerTile = kRows * kPanel;
 constexpr long long kPackedRowsBytes = 4ll * round_up(kTileM, kLanes) * kRowWords;
-constexpr long long kPanelBytes = 4ll * kPanel * (kTileWords + 1);  // one panel and its row of first sums
+constexpr long long kPanelBytes =
+    (4ll * kPanel * (kTileWords + 1) + 63) / 64 * 64;  // one panel and its row of first sums
 
 // Workspace: packed B.
 long long packed_bytes(const TsGemmArgs& args) {

@@ -54,15 +54,17 @@ inline void pack_columns(const Stored* from, long long leading, int count, int e
   }
 }
 
-// -128 times the sums over k of packed columns: one product with ones.
-[[maybe_unused]] inline void sum_columns(const float* packed, int count, int words, float* to) {
+// -128 times the sums over k of packed columns: one product with ones. (A template, because only kernels that need it
+// have a product step of this kind.)
+template <class V = Vec>
+void sum_columns(const float* packed, int count, int words, float* to) {
   const int width = round_up(count, kColumnStep);
   for (int c = 0; c < width; c += kLanes) {
     const int panel = c / kPanel * kPanel, panel_width = (int)min_of(kPanel, width - panel);
     const float* at = packed + panel * words + (c - panel);
     Sum sum = {};
     for (int w = 0; w < words; ++w)
-      sum = multiply_add((Vec)splat(0x01010101), load(at + (long long)w * panel_width), sum);
+      sum = multiply_add((V)splat(0x01010101), (V)load(at + (long long)w * panel_width), sum);
     store_sum(to + c, sum * -128);
   }
 }

@@ -11,7 +11,8 @@ struct PackedA {
   long long stride, batch;
 
   explicit PackedA(const TsGemmArgs& args)
-      : stride(up(blocks_of(depth_of(args), kPack), kLanes) + 16), batch(stride * (up(args.m, kLanes) + (kOffset ? 1 : 0))) {}
+      : stride(up(blocks_of(depth_of(args), kPack), kLanes) + 16),
+        batch(stride * (up(args.m, kLanes) + (kOffset ? 1 : 0))) {}
   TS_INLINE float* ones(const TsGemmArgs& args, long long member) const {
     return static_cast<float*>(args.workspace) + (member + 1) * batch - stride;
   }
@@ -40,7 +41,8 @@ void run_pack_a(const void* args_pointer, long long task, void*) {
   float* to = static_cast<float*>(args.workspace) + member * packed.batch + first / kPack;
   pack_a(from, args.a.leading, (int)args.m, elements, words, to, packed.stride);
   if constexpr (kOffset) {
-    for (int w = 0; w < words; w += kLanes) store(packed.ones(args, member) + first / kPack + w, (Vec)splat(0x01010101));
+    for (int w = 0; w < words; w += kLanes)
+      store(packed.ones(args, member) + first / kPack + w, (Vec)splat(0x01010101));
   }
 }
 
@@ -79,7 +81,8 @@ TS_INLINE void add_group(const Strip& s, int row, int column, int word, int word
   };
   if (whole) {
     for (int w = 0; w < words; ++w)
-      accumulate(w, [&](int i, int v) { return words_across(b + (long long)i * kPack * s.leading + v * kLanes, s.leading); });
+      accumulate(
+          w, [&](int i, int v) { return words_across(b + (long long)i * kPack * s.leading + v * kLanes, s.leading); });
   } else {
     for (int w = 0; w < words; ++w)
       accumulate(w, [&](int i, int v) {
@@ -195,7 +198,8 @@ void run_multiply(const void* args_pointer, long long index, void* scratch) {
   const long long first = task.split * grid.blocks_per_split * kTileK;
   const long long elements = min_of(grid.blocks_per_split * kTileK, depth_of(args) - first);
   Strip s;
-  s.a = static_cast<const float*>(args.workspace) + task.batch * packed.batch + task.row * packed.stride + first / kPack;
+  s.a =
+      static_cast<const float*>(args.workspace) + task.batch * packed.batch + task.row * packed.stride + first / kPack;
   s.a_stride = packed.stride;
   s.b = static_cast<const Stored*>(args.b.data) + task.batch * args.b.batch +
         (kRowB ? first * args.b.leading + task.column : task.column * args.b.leading + first);

@@ -1,5 +1,5 @@
-// Splitting k: tasks put the sums of their piece into the workspace, behind what was packed; a last stage adds the pieces
-// up in order and finishes them.
+// Splitting k: tasks put the sums of their piece into the workspace, behind what was packed; a last stage adds the
+// pieces up in order and finishes them.
 
 struct Task {
   long long batch, split, row, column;  // where its part of the sums begins

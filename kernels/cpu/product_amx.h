@@ -62,6 +62,3 @@ TS_INLINE void tile_products(const char* a, long long a_second, long long a_step
     b += 16 * b_stride;
   }
 }
-
-template <class V, class S>
-S multiply_add(V a, V b, S c);  // tiles have no product step on vectors; shared code needs the name alone

@@ -12,6 +12,7 @@
 #include "codegen/cpu_gemm.hpp"
 #include "codegen/cpu_gemm_problem.hpp"
 #include "codegen/emulated_tiles.hpp"
+#include "runtime/thread_pool.hpp"
 
 namespace tilesmith {
 namespace {
@@ -130,14 +131,11 @@ TEST_P(CpuGemmKernels, SkinnyKernelsAreCorrect) {
   p.tile_m = 16;
   std::vector<GemmSizes> cases = kAwkward;
   for (long long m = 1; m <= 16; ++m) cases.push_back({.m = m, .n = 90 + 7 * m, .k = 40 + 11 * m});
-  for (const MatrixOrder a : {MatrixOrder::row, MatrixOrder::column}) {
-    for (const MatrixOrder b : {MatrixOrder::row, MatrixOrder::column}) {
-      p.order_a = a;
-      p.order_b = b;
-      SCOPED_TRACE(fmt::format("order {}{}", name_of(a), name_of(b)));
-      expect_correct(p, cases);
-      if (HasFatalFailure()) return;
-    }
+  for (const MatrixOrder order : {MatrixOrder::row, MatrixOrder::column}) {
+    p.order_a = p.order_b = order;
+    SCOPED_TRACE(fmt::format("both {}", name_of(order)));
+    expect_correct(p, cases);
+    if (HasFatalFailure()) return;
   }
 }
 
@@ -172,6 +170,24 @@ TEST_P(CpuGemmKernels, SplitsOfKAreCorrectAndIndependentOfThreads) {
     run_kernel(**kernel, &many.args());
     const auto bytes = static_cast<std::size_t>(sizes.m * one.args().d_leading - 3) * size_of(p.output);
     EXPECT_EQ(std::memcmp(one.args().d, many.args().d, bytes), 0);
+  }
+}
+
+TEST_P(CpuGemmKernels, ThreadsShareTheTasks) {
+  CpuGemmParameters p = small_tiles(GetParam());
+  p.output = p.side = ElementType::fp32;
+  p.split_k = p.amax = true;
+  const auto kernel = compile(p);
+  ASSERT_TRUE(kernel) << kernel.error().text();
+  ThreadPool pool(3);
+  for (int round = 0; round < 5; ++round) {
+    const GemmProblem problem(p, {.m = 150, .n = 333, .k = 200, .batch = 2, .splits = 2, .threads = 3});
+    TsGemmArgs args = problem.args();
+    const GuardedBytes workspace(static_cast<std::size_t>((*kernel)->workspace_bytes(&args)), 64);
+    args.workspace = workspace.data();
+    pool.reserve_scratch(static_cast<std::size_t>((*kernel)->scratch_bytes(&args)));
+    pool.run(**kernel, &args);
+    ASSERT_EQ(problem.mismatch(), "");
   }
 }
 

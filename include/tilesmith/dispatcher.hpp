@@ -21,6 +21,7 @@
 #include "tilesmith/attention.hpp"
 #include "tilesmith/device.hpp"
 #include "tilesmith/error.hpp"
+#include "tilesmith/gemm.hpp"
 
 namespace tilesmith {
 
@@ -97,6 +98,23 @@ class TILESMITH_API AttentionPlan : public Plan {
   AttentionProblem problem_;
 };
 
+class TILESMITH_API GemmPlan : public Plan {
+ public:
+  using Problem = GemmProblem;
+
+  [[nodiscard]] const GemmProblem& problem() const { return problem_; }
+
+  /// Computes D. On the CPU it is done when run returns; on a CUDA device it is queued on the stream. Errors:
+  /// invalid_argument, launch_failed.
+  [[nodiscard]] virtual Status run(const GemmArguments& arguments, const RunOptions& options = {}) const = 0;
+
+ protected:
+  GemmPlan(const GemmProblem& problem, PlanFacts facts) : Plan(std::move(facts)), problem_(problem) {}
+
+ private:
+  GemmProblem problem_;
+};
+
 class TILESMITH_API Dispatcher {
  public:
   explicit Dispatcher(DispatcherOptions options = {});
@@ -110,6 +128,7 @@ class TILESMITH_API Dispatcher {
   /// take the time of a compilation. Errors: invalid_argument, unsupported, not_found
   /// (no such device, no driver), compile_failed, load_failed.
   [[nodiscard]] Result<const AttentionPlan*> plan(const AttentionProblem& problem);
+  [[nodiscard]] Result<const GemmPlan*> plan(const GemmProblem& problem);
 
   struct Impl;
 

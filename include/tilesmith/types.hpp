@@ -36,4 +36,7 @@ enum class MaskKind : std::uint8_t { none, top_left, bottom_right, generic, caus
 
 enum class BiasKind : std::uint8_t { none, elementwise, alibi };
 
+/// row: the elements of a row are neighbours in memory; column: those of a column.
+enum class MatrixOrder : std::uint8_t { row, column };
+
 }  // namespace tilesmith

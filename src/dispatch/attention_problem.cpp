@@ -3,83 +3,16 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 
 #include "base/error.hpp"
+#include "dispatch/argument_checks.hpp"
+#include "dispatch/hash_words.hpp"
 
 namespace tilesmith {
 namespace {
 
-// 2^40 of anything is beyond every machine; below it, sums of a few lengths cannot overflow 64 bits.
-constexpr std::int64_t kMaxDimension = std::int64_t{1} << 40;
 constexpr std::int64_t kMaxHeadDim = UINT16_MAX;  // what a signature can say
-
-Status check_dimension(const char* name, std::int64_t value, std::int64_t low, std::int64_t high = kMaxDimension) {
-  if (value < low || value > high)
-    return fail(ErrorCode::invalid_argument, fmt::format("{} is {}", name, value), fmt::format("{} to {}", low, high));
-  return {};
-}
-
-/// Whether the product fits below 2^62. A dimension of 0 counts as 1: strides are products of some of the dimensions,
-/// and must fit too.
-bool product_fits(std::initializer_list<std::int64_t> factors) {
-  std::int64_t product = 1;
-  for (const std::int64_t factor : factors)
-    if (__builtin_mul_overflow(product, std::max<std::int64_t>(1, factor), &product) ||
-        product > (std::int64_t{1} << 62))
-      return false;
-  return true;
-}
-
-struct SizeAndStride {
-  std::int64_t size = 0;
-  std::int64_t stride = 0;
-};
-
-/// The furthest element of a strided tensor, in bytes from its first, must be addressable.
-Status check_strides(const char* name, std::initializer_list<SizeAndStride> dimensions, std::int64_t bytes) {
-  std::int64_t furthest = 0;
-  for (const auto& [size, stride] : dimensions) {
-    std::int64_t span = 0;
-    if (stride < 0)
-      return fail(ErrorCode::invalid_argument, fmt::format("{} has the stride {}", name, stride),
-                  "strides of 0 (broadcast) or more elements");
-    if (size > 0 &&
-        (__builtin_mul_overflow(size - 1, stride, &span) || __builtin_add_overflow(furthest, span, &furthest)))
-      return fail(ErrorCode::invalid_argument,
-                  fmt::format("{}: a dimension of {} with stride {} overflows", name, size, stride),
-                  "offsets below 2^62 bytes");
-  }
-  std::int64_t span_bytes = 0;
-  if (__builtin_mul_overflow(furthest, bytes, &span_bytes) || span_bytes > (std::int64_t{1} << 62))
-    return fail(ErrorCode::invalid_argument,
-                fmt::format("{}: its furthest element is {} elements away, which overflows", name, furthest),
-                "offsets below 2^62 bytes");
-  return {};
-}
-
-/// Every element of an output has a place of its own: two tasks that write one place would race. Each stride must step
-/// over all that the smaller strides reach.
-Status check_apart(const char* name, std::array<SizeAndStride, 4> dimensions) {
-  if (std::ranges::any_of(dimensions, [](const SizeAndStride& d) { return d.size == 0; })) return {};
-  std::ranges::sort(dimensions, {}, &SizeAndStride::stride);
-  std::int64_t reached = 0;  // the furthest element of the dimensions so far
-  for (const auto& [size, stride] : dimensions) {
-    if (size == 1) continue;
-    if (stride <= reached)
-      return fail(ErrorCode::invalid_argument,
-                  fmt::format("elements of {} overlap: a dimension of {} has stride {}", name, size, stride),
-                  fmt::format("a stride of at least {}", reached + 1));
-    reached += (size - 1) * stride;
-  }
-  return {};
-}
-
-Status check_pointer(const char* name, const void* pointer, bool needed, const char* why) {
-  if (needed && pointer == nullptr) return fail(ErrorCode::invalid_argument, fmt::format("{} is null", name), why);
-  return {};
-}
 
 /// The sum over i = 0 .. count-1 of i + from, each term cut to 0 .. limit.
 double sum_of_cut(std::int64_t count, std::int64_t from, std::int64_t limit) {
@@ -330,17 +263,11 @@ std::uint64_t hash_of(const AttentionProblem& p) {
                      static_cast<std::uint64_t>(p.soft_cap) << 32 | static_cast<std::uint64_t>(p.sink) << 33 |
                      static_cast<std::uint64_t>(p.dropout) << 34 | static_cast<std::uint64_t>(p.lse) << 35 |
                      static_cast<std::uint64_t>(p.negative_scale) << 36 | static_cast<std::uint64_t>(p.unaligned) << 37;
-  std::uint64_t hash = 0;
-  for (const std::uint64_t word : {flags, static_cast<std::uint64_t>(p.batch), static_cast<std::uint64_t>(p.heads_q),
-                                   static_cast<std::uint64_t>(p.heads_kv), static_cast<std::uint64_t>(p.seqlen_q),
-                                   static_cast<std::uint64_t>(p.seqlen_k), static_cast<std::uint64_t>(p.head_dim_qk),
-                                   static_cast<std::uint64_t>(p.head_dim_v), static_cast<std::uint64_t>(p.window_left),
-                                   static_cast<std::uint64_t>(p.window_right)}) {
-    // Folded 128-bit product: every input bit reaches every output bit in one multiplication.
-    const auto product = static_cast<unsigned __int128>(hash ^ word ^ 0x9e3779b97f4a7c15u) * 0xd6e8feb86659fd93u;
-    hash = static_cast<std::uint64_t>(product) ^ static_cast<std::uint64_t>(product >> 64);
-  }
-  return hash;
+  return hash_words({flags, static_cast<std::uint64_t>(p.batch), static_cast<std::uint64_t>(p.heads_q),
+                     static_cast<std::uint64_t>(p.heads_kv), static_cast<std::uint64_t>(p.seqlen_q),
+                     static_cast<std::uint64_t>(p.seqlen_k), static_cast<std::uint64_t>(p.head_dim_qk),
+                     static_cast<std::uint64_t>(p.head_dim_v), static_cast<std::uint64_t>(p.window_left),
+                     static_cast<std::uint64_t>(p.window_right)});
 }
 
 }  // namespace tilesmith

@@ -50,6 +50,8 @@ class Backend {
   virtual ~Backend() = default;
 
   [[nodiscard]] virtual OperationBackend<AttentionPlan>& attention() = 0;
+  /// Null where the device has no GEMM kernels.
+  [[nodiscard]] virtual OperationBackend<GemmPlan>* gemm() { return nullptr; }
   /// Compiles what the device needs compiled and does not have, several at a time; one status per config, in order.
   /// Nothing is loaded.
   [[nodiscard]] virtual std::vector<Status> build(std::span<const KernelConfig> configs, int workers,

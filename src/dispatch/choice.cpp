@@ -75,5 +75,7 @@ Result<std::unique_ptr<PlanT>> choose_plan(OperationBackend<PlanT>& backend, con
 
 template Result<std::unique_ptr<AttentionPlan>> choose_plan(OperationBackend<AttentionPlan>&, const AttentionProblem&,
                                                             const DispatcherOptions&);
+template Result<std::unique_ptr<GemmPlan>> choose_plan(OperationBackend<GemmPlan>&, const GemmProblem&,
+                                                       const DispatcherOptions&);
 
 }  // namespace tilesmith

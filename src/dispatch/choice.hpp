@@ -18,5 +18,7 @@ template <class PlanT>
 
 extern template Result<std::unique_ptr<AttentionPlan>> choose_plan(OperationBackend<AttentionPlan>&,
                                                                    const AttentionProblem&, const DispatcherOptions&);
+extern template Result<std::unique_ptr<GemmPlan>> choose_plan(OperationBackend<GemmPlan>&, const GemmProblem&,
+                                                              const DispatcherOptions&);
 
 }  // namespace tilesmith

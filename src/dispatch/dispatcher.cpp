@@ -1,10 +1,11 @@
 #include "tilesmith/dispatcher.hpp"
 
-#include <mutex>
+#include <fmt/format.h>
 
 #include "dispatch/attention_problem.hpp"
 #include "dispatch/backend.hpp"
 #include "dispatch/choice.hpp"
+#include "dispatch/gemm_problem.hpp"
 #include "dispatch/plan_cache.hpp"
 
 namespace tilesmith {
@@ -13,6 +14,21 @@ struct Dispatcher::Impl {
   DispatcherOptions options;
   Result<std::unique_ptr<Backend>> backend;  ///< or why every plan() fails
   PlanCache<AttentionPlan> attention{};
+  PlanCache<GemmPlan> gemm{};
+
+  /// `operation` finds the operation in a backend.
+  template <class PlanT, class Operation>
+  Result<const PlanT*> plan(PlanCache<PlanT>& cache, Operation operation, const typename PlanT::Problem& problem) {
+    if (const PlanT* known = cache.find(problem)) return known;
+    TS_TRY(validate(problem));
+    if (!backend) return std::unexpected(backend.error());
+    OperationBackend<PlanT>* kernels = operation(**backend);
+    if (kernels == nullptr)
+      return fail(ErrorCode::unsupported,
+                  fmt::format("{} has no kernels of this operation", to_string(options.device)));
+    TS_ASSIGN(std::unique_ptr<PlanT> made, choose_plan(*kernels, problem, options));
+    return cache.insert(std::move(made));
+  }
 };
 
 Dispatcher::Dispatcher(DispatcherOptions options)
@@ -27,11 +43,13 @@ Device Dispatcher::device() const {
 }
 
 Result<const AttentionPlan*> Dispatcher::plan(const AttentionProblem& problem) {
-  if (const AttentionPlan* known = impl_->attention.find(problem)) return known;
-  TS_TRY(validate(problem));
-  if (!impl_->backend) return std::unexpected(impl_->backend.error());
-  TS_ASSIGN(std::unique_ptr<AttentionPlan> made, choose_plan((*impl_->backend)->attention(), problem, impl_->options));
-  return impl_->attention.insert(std::move(made));
+  return impl_->plan(
+      impl_->attention, [](Backend& backend) { return &backend.attention(); }, problem);
+}
+
+Result<const GemmPlan*> Dispatcher::plan(const GemmProblem& problem) {
+  return impl_->plan(
+      impl_->gemm, [](Backend& backend) { return backend.gemm(); }, problem);
 }
 
 }  // namespace tilesmith

@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "dispatch/attention_problem.hpp"
+#include "dispatch/gemm_problem.hpp"
 #include "tilesmith/dispatcher.hpp"
 
 namespace tilesmith {

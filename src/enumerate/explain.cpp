@@ -46,6 +46,10 @@ std::string shown(const FieldInfo& field, const void* object) {
   if (field.kind == FieldKind::enumeration)
     return std::string(field.value_names[static_cast<std::size_t>(read_field(field, object))]);
   std::string out;
+  if (field.kind == FieldKind::list) {
+    append_list(out, field, object);
+    return out.empty() ? "nothing" : out;
+  }
   for (std::size_t i = 0; i < field.count; ++i) {
     if (i > 0) out += 'x';
     append_integer(out, read_field(field, object, i));

@@ -195,6 +195,11 @@ FilterValue filter_value(const FilterColumn& column, const KernelConfig& config,
   const FieldInfo& field = *column.field;
   if (field.kind == FieldKind::enumeration)
     return text(field.value_names[static_cast<std::size_t>(read_field(field, object))]);
+  if (field.kind == FieldKind::list) {
+    buffer.clear();
+    append_list(buffer, field, object);
+    return text(buffer);
+  }
   if (field.kind == FieldKind::array && column.element < 0) {
     buffer.clear();
     join_figures(field, object, buffer);

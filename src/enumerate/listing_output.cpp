@@ -59,7 +59,7 @@ class Output {
   Status status_;
 };
 
-// Names, values of enumerations and architectures are over [A-Za-z0-9_=.-], so nothing in a config needs escaping in
+// Names, values of enumerations and architectures are over [A-Za-z0-9_=.+-], so nothing in a config needs escaping in
 // JSON or CSV.
 template <class T>
 void append_json_value(std::string& out, const T& value) {
@@ -71,6 +71,13 @@ void append_json_value(std::string& out, const T& value) {
     out += '"';
   } else if constexpr (IntegerField<T>) {
     append_integer(out, static_cast<long long>(value));
+  } else if constexpr (ListField<T>) {
+    out += '[';
+    for (std::size_t i = 0; i < value.size(); ++i) {
+      if (i > 0) out += ',';
+      append_json_value(out, value[i]);
+    }
+    out += ']';
   } else {
     out += '[';
     for (std::size_t i = 0; i < value.size(); ++i) {

@@ -6,8 +6,9 @@
 //   wave    waves along m n k of each product (up to three)        m n k
 //   warp    matrix fragment m n k of each product                  m n k
 //   pad     query length, key length, head_dim_qk, head_dim_v     m n k
-// A CPU kernel uses m0 (query rows of a task) and n0 (keys of a block) only; an NVIDIA kernel the same two, of a block
-// of threads.
+// A CPU attention kernel uses m0 (query rows of a task) and n0 (keys of a block) only; an NVIDIA kernel the same two,
+// of a block of threads. A CPU GEMM's tile is the rows and columns of a task and the elements of k between two visits
+// of its sums.
 #pragma once
 
 #include <array>
@@ -53,6 +54,8 @@ enum class Pipeline : std::uint8_t {
   decode,            ///< CPU: few query rows; the keys are split over tasks and the pieces combined
   warp_specialized,  ///< NVIDIA Hopper: producer and consumer warpgroups
   portable,          ///< NVIDIA sm_80 and newer
+  blocked,           ///< CPU, GEMM: both matrices packed into blocks for the caches
+  skinny,            ///< GEMM: few rows of A; B is read once, as it lies
   // Composable Kernel, attention
   qr,
   qr_async,
@@ -89,6 +92,8 @@ struct EnumTable<Pipeline> {
                                                        {Pipeline::decode, "decode"},
                                                        {Pipeline::warp_specialized, "warpspec"},
                                                        {Pipeline::portable, "portable"},
+                                                       {Pipeline::blocked, "blocked"},
+                                                       {Pipeline::skinny, "skinny"},
                                                        {Pipeline::qr, "qr"},
                                                        {Pipeline::qr_async, "qr_async"},
                                                        {Pipeline::qr_async_trload, "qr_async_trload"},
@@ -119,7 +124,7 @@ struct EnumTable<Pipeline> {
 
 /// Whether kernels of this pipeline come from Tilesmith's own templates (and carry its own names).
 [[nodiscard]] constexpr bool is_native(Pipeline pipeline) {
-  return pipeline <= Pipeline::portable;
+  return pipeline <= Pipeline::skinny;
 }
 
 enum class Scheduler : std::uint8_t { automatic, intrawave, interwave };
@@ -172,6 +177,7 @@ struct Algorithm {
   std::uint8_t max_splits_log2 = 0;
   std::uint16_t max_seqlen_q = 0;
   bool use_trload = false;
+  bool splits_k = false;  ///< GEMM: k may be cut into pieces that are added up in order
   bool persistent = false;
   bool ping_pong = false;   ///< two consumer groups take turns at the matrix unit
   bool dynamic = false;     ///< persistent blocks take their tiles from a counter, not by a fixed stride
@@ -208,6 +214,7 @@ struct Algorithm {
     visit("max_splits_log2", self.max_splits_log2);
     visit("max_seqlen_q", self.max_seqlen_q);
     visit("use_trload", self.use_trload);
+    visit("splits_k", self.splits_k);
     visit("persistent", self.persistent);
     visit("ping_pong", self.ping_pong);
     visit("dynamic", self.dynamic);

@@ -23,10 +23,15 @@ std::string shown(const json& value) {
 
 template <class T>
 json value_to_json(const T& value) {
-  if constexpr (EnumField<T>)
+  if constexpr (EnumField<T>) {
     return name_of(value);
-  else
+  } else if constexpr (ListField<T>) {
+    json list = json::array();
+    for (const auto element : value) list.push_back(name_of(element));
+    return list;
+  } else {
     return value;
+  }
 }
 
 template <class T>
@@ -62,6 +67,20 @@ Status read_value(const json& from, const std::string& path, T& value) {
     auto parsed = parse_enum<T>(from.template get_ref<const std::string&>());
     if (!parsed) return std::unexpected(parsed.error().in(path));
     value = *parsed;
+    return {};
+  } else if constexpr (ListField<T>) {
+    using Element = typename T::value_type;
+    const auto wrong = [&] {
+      return fail(ErrorCode::parse, fmt::format("{} is {}", path, shown(from)),
+                  fmt::format("an array of at most {} names of a {}", T::kMax, EnumTable<Element>::kWhat));
+    };
+    if (!from.is_array()) return wrong();
+    value = {};
+    for (std::size_t i = 0; i < from.size(); ++i) {
+      Element element{};
+      TS_TRY(read_value(from[i], fmt::format("{}[{}]", path, i), element));
+      if (!value.push_back(element)) return wrong();
+    }
     return {};
   } else {
     static_assert(ArrayField<T>);

@@ -17,18 +17,19 @@
 
 namespace tilesmith {
 
-enum class FieldKind : std::uint8_t { flag, integer, enumeration, array };
+enum class FieldKind : std::uint8_t { flag, integer, enumeration, array, list };
 
 struct FieldInfo {
   std::string_view name;
   FieldKind kind = FieldKind::integer;
   bool is_signed = false;
   std::uint8_t size = 1;                        ///< bytes of one element
-  std::uint8_t count = 1;                       ///< elements: more than one for an array
+  std::uint8_t count = 1;                       ///< elements: more than one for an array or a list
   std::uint16_t offset = 0;                     ///< in the struct
-  std::string_view what;                        ///< enumerations: the word for error messages
-  std::vector<std::string_view> value_names{};  ///< enumerations: by value
-  std::vector<std::pair<std::string_view, std::int64_t>> value_aliases{};  ///< enumerations: further spellings
+  std::string_view what;                        ///< enumerations and lists: the word for error messages
+  std::vector<std::string_view> value_names{};  ///< enumerations and lists: by value
+  std::vector<std::pair<std::string_view, std::int64_t>>
+      value_aliases{};  ///< enumerations and lists: further spellings
 
   /// The value with this name or alias; -1 when there is none.
   [[nodiscard]] std::int64_t value_of(std::string_view text) const {
@@ -57,6 +58,27 @@ inline void write_field(const FieldInfo& field, void* object, std::int64_t value
     std::memcpy(at, &bits, sizeof bits);
 }
 
+/// A list's values joined by "+", as append_value writes them.
+inline void append_list(std::string& out, const FieldInfo& field, const void* object) {
+  for (std::size_t i = 0; i < field.count; ++i) {
+    const std::int64_t value = read_field(field, object, i);
+    if (value == 0) break;
+    if (i > 0) out += '+';
+    out += field.value_names[static_cast<std::size_t>(value)];
+  }
+}
+
+/// Fills in what errors and texts need to know of an enumeration.
+template <TabledEnum E>
+void describe_values(FieldInfo& field) {
+  static_assert(sizeof(E) == 1);
+  field.what = EnumTable<E>::kWhat;
+  for (const auto& entry : EnumTable<E>::kNames) field.value_names.push_back(entry.name);
+  if constexpr (requires { EnumTable<E>::kAliases; })
+    for (const auto& entry : EnumTable<E>::kAliases)
+      field.value_aliases.emplace_back(entry.name, static_cast<std::int64_t>(entry.value));
+}
+
 template <class S>
 [[nodiscard]] const std::vector<FieldInfo>& field_table() {
   static const std::vector<FieldInfo> table = [] {
@@ -71,13 +93,13 @@ template <class S>
       if constexpr (FlagField<T>) {
         field.kind = FieldKind::flag;
       } else if constexpr (EnumField<T>) {
-        static_assert(sizeof(T) == 1);
         field.kind = FieldKind::enumeration;
-        field.what = EnumTable<T>::kWhat;
-        for (const auto& entry : EnumTable<T>::kNames) field.value_names.push_back(entry.name);
-        if constexpr (requires { EnumTable<T>::kAliases; })
-          for (const auto& entry : EnumTable<T>::kAliases)
-            field.value_aliases.emplace_back(entry.name, static_cast<std::int64_t>(entry.value));
+        describe_values<T>(field);
+      } else if constexpr (ListField<T>) {
+        static_assert(sizeof(T) == T::kMax);
+        field.kind = FieldKind::list;
+        field.count = T::kMax;
+        describe_values<typename T::value_type>(field);
       } else if constexpr (IntegerField<T>) {
         static_assert(sizeof(T) <= 2);
         field.is_signed = std::is_signed_v<T>;

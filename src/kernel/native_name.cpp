@@ -43,6 +43,8 @@ constexpr FieldToken kTokens[] = {
     {"v_layout", "vlayout"},
     {"skip_min_seqlen_q", "skip"},
     {"dropout_variant", "dropvariant"},
+    {"epilogue_ops", "with"},
+    {"splits_k", "splitk"},
     {"depthwise", "dw"},
 };
 
@@ -59,6 +61,13 @@ std::string lower(std::string_view text) {
   return out;
 }
 
+/// A list's value: in a name, tokens end at underscores, and "gelu", "tanh" is not "gelu_tanh".
+std::string list_token(std::string_view value) {
+  std::string out = lower(value);
+  std::erase(out, '_');
+  return out;
+}
+
 template <class T>
 std::string token_text(std::string_view label, const T& value) {
   std::string out(label);
@@ -70,6 +79,11 @@ std::string token_text(std::string_view label, const T& value) {
   } else if constexpr (EnumField<T>) {
     if (!label.empty()) out += '_';
     out += lower(name_of(value));
+  } else if constexpr (ListField<T>) {
+    for (const auto element : value) {
+      out += '_';
+      out += list_token(name_of(element));
+    }
   } else {
     std::size_t count = value.size();
     while (count > 1 && value[count - 1] == 0) --count;
@@ -154,6 +168,28 @@ class Reader {
     return true;
   }
 
+  /// Takes "_" + label + the list's values as far as they go.
+  template <class List>
+  bool take_list(std::string_view label, List& list) {
+    Reader attempt = *this;
+    if (!attempt.take(label)) return false;
+    List read{};
+    for (bool more = true; more;) {
+      more = false;
+      for (const auto& entry : EnumTable<typename List::value_type>::kNames) {
+        Reader next = attempt;
+        if (!next.take(list_token(entry.name)) || !read.push_back(entry.value)) continue;
+        attempt = next;
+        more = true;
+        break;
+      }
+    }
+    if (read.empty()) return false;
+    list = read;
+    *this = attempt;
+    return true;
+  }
+
   /// Takes "_" + [label + "_"] + the longest value name that fits.
   template <class E>
   bool take_enum(std::string_view label, E& value) {
@@ -207,6 +243,8 @@ Status read_tokens(Reader& reader, S& into) {
       taken = reader.take_integer(token.label, value);
     } else if constexpr (EnumField<T>) {
       taken = reader.take_enum(token.label, value);
+    } else if constexpr (ListField<T>) {
+      taken = reader.take_list(token.label, value);
     } else {
       taken = reader.take_array(token.label, value);
     }

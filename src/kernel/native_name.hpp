@@ -6,7 +6,8 @@
 //
 // Tokens stand in field order. A field that has its default value is left out, except those that every name shows. A
 // flag is its label, an integer its label and digits, an enum its label and value (or the value alone), an array its
-// label and figures without trailing zeros.
+// label and figures without trailing zeros, a list its label and the names
+// of its values without underscores.
 #pragma once
 
 #include <string>

@@ -69,13 +69,15 @@ struct AttentionSignature {
   }
 };
 
-/// GEMM: D = epilogue(alpha * op(A) x op(B) + beta * C).
+/// GEMM: D = epilogue(alpha * op(A) x op(B) + beta * C). `c` is the type of the result, as Composable Kernel counts.
 struct GemmSignature {
   GemmFamily family = GemmFamily::standard;
   DataType a = DataType::fp16;
   DataType b = DataType::fp16;
   DataType c = DataType::fp16;
   DataType accumulator = DataType::fp32;
+  DataType side = DataType::fp16;  ///< native kernels: of C and of the tensors that add and multiply read
+  DataType bias = DataType::fp16;  ///< native kernels
   MatrixOrder layout_a = MatrixOrder::row;
   MatrixOrder layout_b = MatrixOrder::column;
   MatrixOrder layout_c = MatrixOrder::row;
@@ -86,6 +88,7 @@ struct GemmSignature {
   QuantScale qscale = QuantScale::none;
   std::uint8_t split_k = 1;
   bool structured_sparsity = false;
+  GemmEpilogue epilogue_ops{};  ///< native kernels: the operations of the epilogue
 
   friend bool operator==(const GemmSignature&, const GemmSignature&) = default;
 
@@ -96,6 +99,8 @@ struct GemmSignature {
     visit("b", self.b);
     visit("c", self.c);
     visit("accumulator", self.accumulator);
+    visit("side", self.side);
+    visit("bias", self.bias);
     visit("layout_a", self.layout_a);
     visit("layout_b", self.layout_b);
     visit("layout_c", self.layout_c);
@@ -106,6 +111,7 @@ struct GemmSignature {
     visit("qscale", self.qscale);
     visit("split_k", self.split_k);
     visit("structured_sparsity", self.structured_sparsity);
+    visit("epilogue_ops", self.epilogue_ops);
   }
 };
 

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "kernel/enum_table.hpp"
+#include "tilesmith/gemm_epilogue.hpp"
 #include "tilesmith/types.hpp"
 
 namespace tilesmith {
@@ -111,7 +112,6 @@ struct EnumTable<DropoutVariant> {
                                   {DropoutVariant::rp, "rp"}});
 };
 
-enum class MatrixOrder : std::uint8_t { row, column };
 template <>
 struct EnumTable<MatrixOrder> {
   static constexpr std::string_view kWhat = "matrix order";
@@ -165,6 +165,21 @@ struct EnumTable<ElementwiseKind> {
                                                               {ElementwiseKind::swish, "Swish"},
                                                               {ElementwiseKind::hard_swish, "HardSwish"},
                                                               {ElementwiseKind::add_scale, "AddScale"}});
+};
+
+template <>
+struct EnumTable<EpilogueOp> {
+  static constexpr std::string_view kWhat = "epilogue operation";
+  static constexpr auto kNames = enum_names<EpilogueOp>(
+      {{EpilogueOp::none, "none"},           {EpilogueOp::bias, "bias"},       {EpilogueOp::bias_m, "bias_m"},
+       {EpilogueOp::scale_n, "scale_n"},     {EpilogueOp::scale_m, "scale_m"}, {EpilogueOp::add, "add"},
+       {EpilogueOp::multiply, "multiply"},   {EpilogueOp::relu, "relu"},       {EpilogueOp::gelu, "gelu"},
+       {EpilogueOp::gelu_tanh, "gelu_tanh"}, {EpilogueOp::silu, "silu"},       {EpilogueOp::sigmoid, "sigmoid"},
+       {EpilogueOp::tanh, "tanh"},           {EpilogueOp::clamp, "clamp"},     {EpilogueOp::glu, "glu"},
+       {EpilogueOp::reglu, "reglu"},         {EpilogueOp::geglu, "geglu"},     {EpilogueOp::geglu_tanh, "geglu_tanh"},
+       {EpilogueOp::swiglu, "swiglu"},       {EpilogueOp::amax, "amax"}});
+  static constexpr EnumName<EpilogueOp> kAliases[] = {
+      {EpilogueOp::bias, "bias_n"}, {EpilogueOp::silu, "swish"}, {EpilogueOp::multiply, "mul"}};
 };
 
 enum class StreamKReduction : std::uint8_t { none, atomic, linear, tree };

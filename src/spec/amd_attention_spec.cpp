@@ -29,9 +29,10 @@ Result<std::int64_t> read_field_value(const FieldInfo& field, const JsonReader& 
       return from.integer<std::int64_t>(field.is_signed ? -(1 << (8 * field.size - 1)) : 0,
                                         (1 << (8 * field.size - (field.is_signed ? 1 : 0))) - 1);
     case FieldKind::array:
+    case FieldKind::list:
       break;
   }
-  return from.refuse("a value of a field that is no array");
+  return from.refuse("a value of a field that is neither array nor list");
 }
 
 Result<std::vector<HeadDims>> read_head_dims(const JsonReader& parent, std::string_view field) {

@@ -77,7 +77,7 @@ TEST(KernelConfig, KeyIsStable) {
   config.arch = *ArchName::parse("x86_64_v4");
   EXPECT_EQ(canonical_form(config).substr(0, 72),
             "arch=x86_64_v4;operation=attention;family=fwd;data_type=fp16;mode=batch;");
-  EXPECT_EQ(key_of(config).hex(), "c6fe07b4626677e2ce07b707e2945032");
+  EXPECT_EQ(key_of(config).hex(), "7312b32ca1f3411b72f1b087c9eb98ad");
 }
 
 TEST(KernelConfig, ReadableName) {
@@ -112,6 +112,35 @@ TEST(KernelConfig, ReadableName) {
             "attention_fwd_bf16_batch_d192_dv128_mask_causal_lse_negscale_warpspec_wgmma_tile192x128_stages2_qbuf2_"
             "pack4_blocks1_pingpong_dynamic_latewait_latestore_on_sm_90a");
   EXPECT_EQ(*parse_native_name(native_name(config)), config);
+}
+
+TEST(KernelConfig, GemmNamesListTheEpilogue) {
+  KernelConfig config;
+  config.arch = *ArchName::parse("x86_64_v4_bf16");
+  auto& signature = config.signature.emplace<GemmSignature>();
+  signature.a = signature.b = signature.c = signature.side = signature.bias = DataType::bf16;
+  signature.epilogue_ops = {EpilogueOp::bias, EpilogueOp::gelu_tanh, EpilogueOp::scale_m};
+  config.algorithm = {
+      .pipeline = Pipeline::blocked, .instruction = Instruction::dpbf16, .tile = {192, 480, 512}, .splits_k = true};
+  EXPECT_EQ(native_name(config),
+            "gemm_standard_a_bf16_b_bf16_c_bf16_side_bf16_bias_bf16_with_bias_gelutanh_scalem_blocked_dpbf16_"
+            "tile192x480x512_splitk_on_x86_64_v4_bf16");
+  EXPECT_EQ(*parse_native_name(native_name(config)), config);
+  EXPECT_NE(canonical_form(config).find(";epilogue_ops=bias+gelu_tanh+scale_m;"), std::string::npos);
+  EXPECT_EQ(to_json(config)["signature"]["epilogue_ops"], (nlohmann::json{"bias", "gelu_tanh", "scale_m"}));
+
+  // "gelu", "tanh" is another list than "gelu_tanh".
+  signature.epilogue_ops = {EpilogueOp::gelu, EpilogueOp::tanh};
+  EXPECT_NE(native_name(config).find("_with_gelu_tanh_blocked"), std::string::npos);
+  EXPECT_EQ(*parse_native_name(native_name(config)), config);
+
+  nlohmann::json json = to_json(config);
+  json["signature"]["epilogue_ops"] = nlohmann::json::array({"relu", "none"});
+  const auto none = config_from_json(json);
+  ASSERT_FALSE(none);
+  EXPECT_NE(none.error().text().find("signature.epilogue_ops"), std::string::npos) << none.error().text();
+  json["signature"]["epilogue_ops"] = nlohmann::json::array({"rilu"});
+  EXPECT_FALSE(config_from_json(json));
 }
 
 TEST(KernelConfig, BadNamesSayWhatIsWrong) {

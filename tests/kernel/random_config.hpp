@@ -19,6 +19,12 @@ void randomize(std::mt19937_64& random, T& value) {
     if (value == std::numeric_limits<T>::min()) value = 0;
   } else if constexpr (EnumField<T>) {
     value = static_cast<T>(random() % enum_size<T>());
+  } else if constexpr (ListField<T>) {
+    value = {};
+    for (std::uint64_t left = random() % (T::kMax + 1); left > 0; --left) {
+      using Element = typename T::value_type;
+      value.push_back(static_cast<Element>(1 + random() % (enum_size<Element>() - 1)));
+    }
   } else {
     for (auto& figure : value)
       figure = static_cast<std::remove_cvref_t<decltype(figure)>>(random() % 4 == 0 ? 0 : random());

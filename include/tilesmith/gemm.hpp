@@ -1,0 +1,89 @@
+// GEMM: the problem (what decides which kernel runs) and the arguments of one call (pointers, strides, run-time
+// numbers).
+//
+//   D = epilogue(alpha * op(A) x op(B) + beta * C)        op(A) is m x k, op(B) is k x n, C is m x n; `batch` times
+//
+// Sums are fp32, or int32 (modulo 2^32) of int8. The epilogue (gemm_epilogue.hpp) is computed in fp32 and rounded once,
+// to D's type. D is m x n, or m x n / 2 when the epilogue has a gate. C, D and the epilogue's tensors are row-major;
+// A and B are of either order, so that the four layouts are, by the letters of A, B and D: rcr (torch.nn.Linear: both
+// along k), rrr, crr, ccr.
+//
+// m, n or batch of 0 computes nothing; k of 0 makes the products zeros.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <optional>
+
+#include "tilesmith/error.hpp"
+#include "tilesmith/gemm_epilogue.hpp"
+#include "tilesmith/types.hpp"
+
+namespace tilesmith {
+
+/// Everything a plan depends on. Two equal problems have one plan. gemm_problem() fills in the usual types.
+struct GemmProblem {
+  DataType type_a = DataType::bf16;     ///< fp32, tf32 (fp32 in memory), fp16, bf16, fp8, bf8 or int8
+  DataType type_b = DataType::bf16;     ///< A's; fp8 and bf8 mix
+  DataType type_c = DataType::bf16;     ///< of C and of the tensors that add and multiply read; int32 exactly where D is
+  DataType type_d = DataType::bf16;     ///< fp32, fp16, bf16, fp8, bf8; of int8 also int32 and int8
+  DataType type_bias = DataType::bf16;  ///< fp32, fp16 or bf16
+  MatrixOrder order_a = MatrixOrder::row;
+  MatrixOrder order_b = MatrixOrder::column;
+  std::int64_t m = 1;
+  std::int64_t n = 1;  ///< columns of B; D has half of them when the epilogue has a gate
+  std::int64_t k = 1;
+  std::int64_t batch = 1;
+  bool beta = false;         ///< the call's beta is not 0
+  GemmEpilogue epilogue{};   ///< none where D is int32
+  bool unaligned = false;    ///< a pointer, row or batch stride is no multiple of 16 bytes; the CPU does not ask
+
+  [[nodiscard]] std::int64_t columns_of_d() const { return epilogue.gated() ? n / 2 : n; }
+
+  friend bool operator==(const GemmProblem&, const GemmProblem&) = default;
+};
+
+/// The problem with inputs of one type and the usual others: D and C of `output` (absent: the inputs' own type; int32
+/// for int8, bf16 for 8-bit floats, fp32 for tf32), a bias of D's type where that is a floating type of 16 bits or
+/// more, else fp32.
+[[nodiscard]] TILESMITH_API GemmProblem gemm_problem(DataType type, std::int64_t m, std::int64_t n, std::int64_t k,
+                                                     std::optional<DataType> output = {});
+
+/// What is wrong with the problem, or success. The message has the offending figures, the hint what would be right.
+[[nodiscard]] TILESMITH_API Status validate(const GemmProblem& problem);
+
+/// One matrix per member of the batch. Element (i, j) of member b is at index b * batch + i * leading + j of a row-major
+/// matrix, at b * batch + j * leading + i of a column-major one. A batch stride of 0 shares the matrix.
+struct GemmOperand {
+  const void* data = nullptr;
+  std::int64_t leading = 0;
+  std::int64_t batch = 0;
+};
+
+/// What one operation of the epilogue reads.
+struct EpilogueOperand {
+  const void* data = nullptr;  ///< bias, scale: n or m elements behind one another; add, multiply: a row-major matrix
+  std::int64_t leading = 0;    ///< of a matrix
+  std::int64_t batch = 0;      ///< of a matrix; 0 shares it
+  float low = 0;               ///< of clamp
+  float high = 0;
+};
+
+/// On a CUDA device every pointer is to memory the device can read. D may be C or a tensor of the epilogue, element for
+/// element; it may overlap nothing else.
+struct GemmArguments {
+  GemmOperand a, b;
+  GemmOperand c;  ///< read when beta is not 0
+  void* d = nullptr;
+  std::int64_t d_leading = 0;
+  std::int64_t d_batch = 0;
+  std::array<EpilogueOperand, GemmEpilogue::kMax> epilogue{};  ///< in the order of the problem's
+  float* amax = nullptr;  ///< one number for the call, not NaN and at least 0 beforehand
+  float alpha = 1;        ///< 0 or 1 where D is int32; at 0, A and B are not read
+  float beta = 0;         ///< a whole number where D is int32
+};
+
+/// Leading dimensions and batch strides of dense matrices.
+[[nodiscard]] TILESMITH_API GemmArguments dense_arguments(const GemmProblem& problem);
+
+}  // namespace tilesmith

@@ -1,0 +1,300 @@
+#include "dispatch/gemm_problem.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstdlib>
+
+#include "base/error.hpp"
+#include "dispatch/argument_checks.hpp"
+#include "dispatch/hash_words.hpp"
+#include "kernel/data_type.hpp"
+#include "kernel/traits.hpp"
+
+namespace tilesmith {
+namespace {
+
+constexpr DataType kWideFloats[] = {DataType::fp32, DataType::fp16, DataType::bf16};
+constexpr DataType kFloats[] = {DataType::fp32, DataType::fp16, DataType::bf16, DataType::fp8, DataType::bf8};
+
+template <std::size_t N>
+bool is_among(DataType type, const DataType (&types)[N]) {
+  return std::ranges::find(types, type) != std::end(types);
+}
+
+bool is_fp8(DataType type) {
+  return type == DataType::fp8 || type == DataType::bf8;
+}
+
+Status check_types(const GemmProblem& p) {
+  const auto refuse = [](std::string what, std::string hint) {
+    return fail(ErrorCode::unsupported, std::move(what), std::move(hint));
+  };
+  const bool integers = p.type_a == DataType::int8;
+  if (!integers && p.type_a != DataType::tf32 && !is_among(p.type_a, kFloats))
+    return refuse(fmt::format("GEMM does not run on {} matrices", name_of(p.type_a)),
+                  "fp32, tf32, fp16, bf16, fp8, bf8 or int8");
+  if (p.type_a != p.type_b && !(is_fp8(p.type_a) && is_fp8(p.type_b)))
+    return refuse(fmt::format("A is {} and B is {}", name_of(p.type_a), name_of(p.type_b)),
+                  "one type for both, or a mix of fp8 and bf8");
+  const bool whole = p.type_d == DataType::int32;
+  if (!is_among(p.type_d, kFloats) && !(integers && (whole || p.type_d == DataType::int8)))
+    return refuse(fmt::format("{} matrices give no {} result", name_of(p.type_a), name_of(p.type_d)),
+                  integers ? "int32, int8, fp32, fp16, bf16, fp8 or bf8" : "fp32, fp16, bf16, fp8 or bf8");
+  if (whole != (p.type_c == DataType::int32))
+    return refuse(fmt::format("C is {} and D is {}", name_of(p.type_c), name_of(p.type_d)),
+                  "int32 for C exactly where D is int32");
+  if (!whole && p.type_c != DataType::int8 && !is_among(p.type_c, kFloats))
+    return refuse(fmt::format("C is {}", name_of(p.type_c)), "fp32, fp16, bf16, fp8, bf8 or int8");
+  if (!is_among(p.type_bias, kWideFloats))
+    return refuse(fmt::format("the bias is {}", name_of(p.type_bias)), "fp32, fp16 or bf16");
+  return {};
+}
+
+Status check_epilogue(const GemmProblem& p) {
+  const auto refuse = [](std::string what, std::string hint) {
+    return fail(ErrorCode::invalid_argument, std::move(what), std::move(hint));
+  };
+  if (p.type_d == DataType::int32 && !p.epilogue.empty())
+    return refuse(fmt::format("the epilogue of an int32 result begins with {}", name_of(p.epilogue[0])),
+                  "no epilogue, or a result of another type");
+  std::size_t gates = 0;
+  for (std::size_t i = 0; i < p.epilogue.size(); ++i) {
+    const EpilogueOp op = p.epilogue[i];
+    gates += is_gate(op);
+    if (op == EpilogueOp::amax && i + 1 != p.epilogue.size())
+      return refuse("amax is not the last operation of the epilogue", "amax at the end");
+  }
+  if (gates > 1) return refuse(fmt::format("the epilogue has {} gates", gates), "one gate");
+  if (gates == 1 && p.n % 2 != 0)
+    return refuse(fmt::format("a gate joins pairs of columns, and n is {}", p.n), "an even n");
+  return {};
+}
+
+std::int64_t bytes_of(DataType type) {
+  return bits_of(type) / 8;
+}
+
+/// A matrix in memory, for the checks: `lines` rows of a row-major matrix or columns of a column-major one.
+struct Lines {
+  std::string_view name;
+  const void* data = nullptr;
+  std::int64_t batch = 1, batch_stride = 0;
+  std::int64_t lines = 0, leading = 0, length = 0;
+  std::int64_t element_bytes = 1;
+
+  [[nodiscard]] bool empty() const { return batch == 0 || lines == 0 || length == 0; }
+  /// Bytes from the first element to behind the last.
+  [[nodiscard]] std::int64_t extent() const {
+    return ((batch - 1) * batch_stride + (lines - 1) * leading + length) * element_bytes;
+  }
+};
+
+Lines lines_of(std::string_view name, const void* data, std::int64_t leading, std::int64_t batch_stride,
+               DataType type, MatrixOrder order, std::int64_t rows, std::int64_t columns, std::int64_t batch) {
+  const bool row = order == MatrixOrder::row;
+  return {.name = name,
+          .data = data,
+          .batch = batch,
+          .batch_stride = batch_stride,
+          .lines = row ? rows : columns,
+          .leading = leading,
+          .length = row ? columns : rows,
+          .element_bytes = bytes_of(type)};
+}
+
+Status check_matrix(const Lines& matrix, std::string_view why) {
+  if (matrix.empty()) return {};
+  TS_TRY(check_pointer(matrix.name, matrix.data, true, why));
+  if (matrix.lines > 1 && matrix.leading < matrix.length)
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("{}: the leading dimension is {}", matrix.name, matrix.leading),
+                fmt::format("{} or more", matrix.length));
+  return check_strides(
+      matrix.name,
+      {{matrix.batch, matrix.batch_stride}, {matrix.lines, matrix.leading}, {matrix.length, 1}}, matrix.element_bytes);
+}
+
+/// Whether two matrices share a byte. Matrices whose lines lie at one distance in one buffer, side by side, do not.
+bool overlap(const Lines& x, const Lines& y) {
+  if (x.empty() || y.empty()) return false;
+  const auto low_x = reinterpret_cast<std::intptr_t>(x.data), low_y = reinterpret_cast<std::intptr_t>(y.data);
+  const std::int64_t difference = low_y - low_x;
+  if (difference >= x.extent() || -difference >= y.extent()) return false;
+  const std::int64_t pitch = x.leading * x.element_bytes;
+  const auto on_pitch = [&](const Lines& z) {
+    return z.leading * z.element_bytes == pitch && (z.batch == 1 || z.batch_stride * z.element_bytes % pitch == 0);
+  };
+  if (pitch <= 0 || !on_pitch(x) || !on_pitch(y)) return true;
+  // Where y's lines begin within a pitch that begins with x's.
+  const std::int64_t offset = ((difference % pitch) + pitch) % pitch;
+  const std::int64_t length_x = x.length * x.element_bytes, length_y = y.length * y.element_bytes;
+  return offset < length_x || offset + length_y > pitch;
+}
+
+bool same_places(const Lines& x, const Lines& y) {
+  return x.data == y.data && x.element_bytes == y.element_bytes && (x.lines == 1 || x.leading == y.leading) &&
+         (x.batch == 1 || x.batch_stride == y.batch_stride) && x.length == y.length;
+}
+
+}  // namespace
+
+GemmProblem gemm_problem(DataType type, std::int64_t m, std::int64_t n, std::int64_t k,
+                         std::optional<DataType> output) {
+  const auto usual = [&] {
+    switch (type) {
+      case DataType::int8:
+        return DataType::int32;
+      case DataType::fp8:
+      case DataType::bf8:
+        return DataType::bf16;
+      case DataType::tf32:
+        return DataType::fp32;
+      default:
+        return type;
+    }
+  };
+  GemmProblem p;
+  p.type_a = p.type_b = type;
+  p.type_c = p.type_d = output.value_or(usual());
+  p.type_bias = is_among(p.type_d, kWideFloats) ? p.type_d : DataType::fp32;
+  p.m = m;
+  p.n = n;
+  p.k = k;
+  return p;
+}
+
+Status validate(const GemmProblem& p) {
+  TS_TRY(check_types(p));
+  TS_TRY(check_dimension("batch", p.batch, 0));
+  TS_TRY(check_dimension("m", p.m, 0));
+  TS_TRY(check_dimension("n", p.n, 0));
+  TS_TRY(check_dimension("k", p.k, 0));
+  TS_TRY(check_epilogue(p));
+  for (const auto& [rows, columns] : {std::pair{p.m, p.k}, std::pair{p.k, p.n}, std::pair{p.m, p.n}})
+    if (!product_fits({p.batch, rows, columns, 4}))
+      return fail(ErrorCode::invalid_argument,
+                  fmt::format("a matrix of batch {} x {} x {} overflows", p.batch, rows, columns),
+                  "matrices below 2^62 bytes");
+  return {};
+}
+
+GemmArguments dense_arguments(const GemmProblem& p) {
+  const auto dense = [](MatrixOrder order, std::int64_t rows, std::int64_t columns) {
+    return GemmOperand{.leading = order == MatrixOrder::row ? columns : rows, .batch = rows * columns};
+  };
+  GemmArguments out;
+  out.a = dense(p.order_a, p.m, p.k);
+  out.b = dense(p.order_b, p.k, p.n);
+  out.c = dense(MatrixOrder::row, p.m, p.n);
+  out.d_leading = p.columns_of_d();
+  out.d_batch = p.m * p.columns_of_d();
+  std::int64_t columns = p.n;
+  for (std::size_t i = 0; i < p.epilogue.size(); ++i) {
+    if (is_gate(p.epilogue[i])) columns /= 2;
+    if (reads_tensor(p.epilogue[i])) out.epilogue[i] = {.leading = columns, .batch = p.m * columns};
+  }
+  return out;
+}
+
+double flops_of(const GemmProblem& p) {
+  return 2.0 * static_cast<double>(p.batch) * static_cast<double>(p.m) * static_cast<double>(p.n) *
+         static_cast<double>(p.k);
+}
+
+double bytes_of(const GemmProblem& p) {
+  const auto matrix = [](DataType type, std::int64_t rows, std::int64_t columns) {
+    return static_cast<double>(bytes_of(type)) * static_cast<double>(rows) * static_cast<double>(columns);
+  };
+  double bytes = matrix(p.type_a, p.m, p.k) + matrix(p.type_b, p.k, p.n) + matrix(p.type_d, p.m, p.columns_of_d());
+  if (p.beta) bytes += matrix(p.type_c, p.m, p.n);
+  std::int64_t columns = p.n;
+  for (const EpilogueOp op : p.epilogue) {
+    if (is_gate(op)) columns /= 2;
+    if (reads_tensor(op)) bytes += matrix(p.type_c, p.m, columns);
+  }
+  return bytes * static_cast<double>(p.batch);
+}
+
+Status validate(const GemmProblem& p, const GemmArguments& a) {
+  if (!p.beta && a.beta != 0)
+    return fail(ErrorCode::invalid_argument, fmt::format("beta is {}", a.beta), "0, or a problem that has beta");
+  for (const auto& [name, value] : {std::pair{"alpha", a.alpha}, std::pair{"beta", a.beta}})
+    if (!std::isfinite(value))
+      return fail(ErrorCode::invalid_argument, fmt::format("{} is {}", name, value), "a finite number");
+  if (p.type_d == DataType::int32) {
+    if (a.alpha != 0 && a.alpha != 1)
+      return fail(ErrorCode::invalid_argument, fmt::format("alpha of an int32 result is {}", a.alpha), "0 or 1");
+    if (a.beta != std::trunc(a.beta) || std::abs(a.beta) > 0x1p30f)
+      return fail(ErrorCode::invalid_argument, fmt::format("beta of an int32 result is {}", a.beta),
+                  "a whole number of at most 2^30");
+  }
+  if (p.m == 0 || p.n == 0 || p.batch == 0) return {};
+
+  const auto matrix = [&](std::string_view name, const GemmOperand& x, DataType type, MatrixOrder order,
+                          std::int64_t rows, std::int64_t columns) {
+    return lines_of(name, x.data, x.leading, x.batch, type, order, rows, columns, p.batch);
+  };
+  const Lines d = matrix("d", {a.d, a.d_leading, a.d_batch}, p.type_d, MatrixOrder::row, p.m, p.columns_of_d());
+  TS_TRY(check_matrix(d, "a matrix for the result"));
+  TS_TRY(check_apart("d", {{{p.batch, d.batch_stride}, {d.lines, d.leading}, {d.length, 1}, {1, 1}}}));
+  const auto shared = [&](const Lines& x, bool may_be_d) -> Status {
+    if (!overlap(d, x) || (may_be_d && same_places(d, x))) return {};
+    return fail(ErrorCode::invalid_argument, fmt::format("d overlaps {}", x.name),
+                may_be_d ? fmt::format("memory of its own, or exactly that of {}", x.name) : "memory of its own");
+  };
+  if (a.alpha != 0) {
+    const Lines left = matrix("a", a.a, p.type_a, p.order_a, p.m, p.k);
+    const Lines right = matrix("b", a.b, p.type_b, p.order_b, p.k, p.n);
+    TS_TRY(check_matrix(left, "a matrix of m x k"));
+    TS_TRY(check_matrix(right, "a matrix of k x n"));
+    TS_TRY(shared(left, false));
+    TS_TRY(shared(right, false));
+  }
+  if (a.beta != 0) {
+    const Lines c = matrix("c", a.c, p.type_c, MatrixOrder::row, p.m, p.n);
+    TS_TRY(check_matrix(c, "beta is not 0"));
+    TS_TRY(shared(c, p.type_c == p.type_d));
+  }
+  std::int64_t columns = p.n;
+  for (std::size_t i = 0; i < p.epilogue.size(); ++i) {
+    const EpilogueOp op = p.epilogue[i];
+    const EpilogueOperand& x = a.epilogue[i];
+    const std::string name = fmt::format("epilogue[{}], {}", i, name_of(op));
+    if (is_gate(op)) columns /= 2;
+    if (reads_vector(op)) {
+      const bool bias = op == EpilogueOp::bias || op == EpilogueOp::bias_m;
+      const std::int64_t length = op == EpilogueOp::bias || op == EpilogueOp::scale_n ? columns : p.m;
+      const Lines vector = lines_of(name, x.data, length, 0, bias ? p.type_bias : DataType::fp32, MatrixOrder::row, 1,
+                                    length, p.batch);
+      TS_TRY(check_matrix(vector, fmt::format("a vector of {}", length)));
+      TS_TRY(shared(vector, false));
+    } else if (reads_tensor(op)) {
+      const Lines tensor =
+          matrix(name, {x.data, x.leading, x.batch}, p.type_c, MatrixOrder::row, p.m, columns);
+      TS_TRY(check_matrix(tensor, fmt::format("a matrix of {} x {}", p.m, columns)));
+      TS_TRY(shared(tensor, p.type_c == p.type_d && columns == p.columns_of_d()));
+    } else if (op == EpilogueOp::clamp && !(x.low <= x.high)) {
+      return fail(ErrorCode::invalid_argument, fmt::format("{}: the limits are {} and {}", name, x.low, x.high),
+                  "low at most high, neither of them NaN");
+    } else if (op == EpilogueOp::amax) {
+      TS_TRY(check_pointer("amax", a.amax, true, "the epilogue writes it"));
+    }
+  }
+  return {};
+}
+
+std::uint64_t hash_of(const GemmProblem& p) {
+  std::uint64_t types = 0;
+  for (const DataType type : {p.type_a, p.type_b, p.type_c, p.type_d, p.type_bias})
+    types = types << 8 | static_cast<std::uint64_t>(type);
+  types = types << 8 | static_cast<std::uint64_t>(p.order_a) | static_cast<std::uint64_t>(p.order_b) << 1 |
+          static_cast<std::uint64_t>(p.beta) << 2 | static_cast<std::uint64_t>(p.unaligned) << 3;
+  std::uint64_t operations = 0;
+  for (const EpilogueOp op : p.epilogue) operations = operations << 8 | static_cast<std::uint64_t>(op);
+  return hash_words({types, operations, static_cast<std::uint64_t>(p.m), static_cast<std::uint64_t>(p.n),
+                     static_cast<std::uint64_t>(p.k), static_cast<std::uint64_t>(p.batch)});
+}
+
+}  // namespace tilesmith

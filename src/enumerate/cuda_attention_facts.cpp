@@ -17,11 +17,16 @@ constexpr int round_up(int a, int b) {
 /// bytes or runs the products one by one; with this much at most a few words, most of them the producer's, which has
 /// few registers and time to spare.
 int overhead_registers(const AttentionSignature& s, const Algorithm& a, const CudaAttentionFacts& facts) {
-  if (!facts.persistent) return 40;
-  int registers = facts.consumer_registers < 200 ? 28 : 36;
   const bool biased = s.bias == BiasKind::elementwise;
-  registers += biased || s.dropout ? 28 : 0;
-  registers += biased && s.dropout ? 16 : 0;
+  if (!facts.persistent) return 72 + (biased && s.dropout ? 24 : 0);
+  const bool wide = facts.consumer_registers >= 200;
+  int registers = wide ? 36 : 28;
+  if (biased && s.dropout)
+    registers += a.bias_stages > 0 ? 44 : 76;
+  else if (biased)
+    registers += 28;
+  else if (s.dropout)
+    registers += wide ? 36 : 28;
   // A store between two tiles' work keeps both tiles' places.
   if (!a.late_store && (biased || s.dropout)) registers += 24;
   return registers;

@@ -23,6 +23,10 @@ long long scratch_size(const void* args_pointer) {
   return max_of(kPackedRowsBytes + kPanelBytes + 4 * (tiles * kSumsPerTile + 2 * kLanes), kReduceBytes);
 }
 
+// Rows of A that are words already are read as they lie: packing costs more than what rows far apart lose in the
+// caches.
+constexpr bool kWordsAreA = !kTiles && kRowA && kElement == Element::fp32;
+
 void run_multiply(const void* args_pointer, long long index, void* scratch) {
   const TsGemmArgs& args = arguments(args_pointer);
   const Grid grid(args);
@@ -46,9 +50,12 @@ void run_multiply(const void* args_pointer, long long index, void* scratch) {
   for (long long block = first_block; block < end_block; ++block) {
     const int words = block < blocks ? block_words(args.k, block) : 0;
     const int elements = (int)min_of(kTileK, args.k - block * kTileK);
-    if (words > 0)
-      pack_a(a + block * kTileK * (kRowA ? 1 : args.a.leading), args.a.leading, task.rows, elements, words, rows,
-             kRowWords);
+    const Stored* from = a + block * kTileK * (kRowA ? 1 : args.a.leading);
+    // The last, partial rows are packed even where the others are read as they lie.
+    const int in_place = kWordsAreA ? task.rows / kRows * kRows : 0;
+    if (words > 0 && in_place < task.rows)
+      pack_a(from + in_place * (kRowA ? args.a.leading : 1), args.a.leading, task.rows - in_place, elements, words,
+             packed_row(rows, in_place, 0, kRowWords), kRowWords);
     int tile = 0;
     for (int c = 0; c < task.columns; c += kPanel) {
       const int columns = (int)min_of(kPanel, task.columns - c);
@@ -67,6 +74,13 @@ void run_multiply(const void* args_pointer, long long index, void* scratch) {
       }
       for (int r = 0; r < task.rows; r += kRows, ++tile) {
         t.a = packed_row(rows, r, 0, kRowWords);
+        t.a_stride = kRowWords;
+        if constexpr (kWordsAreA) {
+          if (r < in_place) {
+            t.a = reinterpret_cast<const float*>(from + r * args.a.leading);
+            t.a_stride = args.a.leading;
+          }
+        }
         t.rows = (int)min_of(kRows, task.rows - r);
         t.sums = sums + (keep ? tile : tile & 1) * kSumsPerTile;
         const Patch patch = {task.batch, task.row + r, task.column + c, t.rows, columns};

@@ -96,8 +96,9 @@ TS_INLINE bool packs_in_tasks(const TsGemmArgs& args, const Grid& grid) {
 
 // One step of a task: a micro-tile's sums for one block of k.
 struct MicroTile {
-  const float* a;  // packed rows
-  const float* b;  // packed panel
+  const float* a;      // rows of words
+  long long a_stride;  // from one to the next (vectors)
+  const float* b;      // packed panel
   const float* start;
   float* sums;  // kRows x kPanel
   int rows, width, words;

@@ -10,7 +10,7 @@ TS_INLINE void multiply_tile_of(const MicroTile& t) {
 #pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v) c[r][v] = fresh_zero<Sum>();
   }
-  multiply(c, t.a, kRowWords, 1, t.b, kVectors * kLanes, t.words);
+  multiply(c, t.a, t.a_stride, 1, t.b, kVectors * kLanes, t.words);
 #pragma GCC unroll 32
   for (int r = 0; r < kCount; ++r) {
 #pragma GCC unroll 8

@@ -11,8 +11,8 @@ TS_INLINE Sum fresh_zero() {
 
 // c[r][v] += sum over `steps` of a[r * a_row + k * a_step] * b[k * b_step + v * kLanes ...].
 template <int kRows, int kVectors, class Sum>
-TS_INLINE void multiply(Sum (&c)[kRows][kVectors], const float* a, int a_row, int a_step, const float* b, int b_step,
-                        int steps) {
+TS_INLINE void multiply(Sum (&c)[kRows][kVectors], const float* a, long long a_row, int a_step, const float* b,
+                        int b_step, int steps) {
   for (int k = 0; k < steps; ++k) {
     Vec x[kVectors];
 #pragma GCC unroll 8

@@ -180,6 +180,11 @@ def cublas_call(p, t):
 
     a, b = t.a[0], t.b[0]
     one = torch.ones(1, device="cuda")
+    added = p.epilogue[0][0] if len(p.epilogue) == 1 and p.d == p.a == p.epilogue[0][1] else ""
+    if added in ("add", "bias_n"):
+        _, tensor, value, _ = t.operands[0]
+        c, beta = (tensor[0], value) if added == "add" else (tensor[0, 0], 1.0)
+        return lambda: torch.addmm(c, a, b, beta=beta, out=t.d[0])
     if p.epilogue or p.grouping or p.block_scales or p.batch > 1 or (p.a != "s8" and p.d == "f32" != p.a):
         return None
     if p.a in ("e4m3", "e5m2"):
@@ -335,7 +340,9 @@ def run_extras(args):
         if args.only in name:
             work.append((name, p, [Hopper(**dict(hopper_traits(p), **t)) for t in tiles]))
         if args.only in name and ("plain" in name or name.startswith("layout")) or name in ("direct stores", "type f32"):
-            portable = [Portable(**dict(traits(p), blocks_per_sm=b, stages=s), architecture="sm_90a") for b, s in ((1, 4), (2, 3))]
+            shapes = (dict(blocks_per_sm=2, stages=3), dict(warps_n=2, blocks_per_sm=2, stages=3))
+            portable = [Portable(**dict(traits(p), architecture="sm_90a", **s)) for s in shapes]
+            portable = [c for c in portable if c.fits()]
             work.append((f"{name}, portable", p, portable))
     built = build([c for _, _, cs in work for c in cs])
     workspace = Workspace()

@@ -94,40 +94,63 @@ struct Consumer {
                                 (t.row_offset + row) * args.scale_a_row_stride + t.step * args.scale_a_block_stride;
       }
     }
+    // The scales of `step`'s block: the thread's rows' times the columns'.
+    auto scales_of = [&](int step, float (&scale)[2 * kRowBlocks + 1]) {
+      if constexpr (kBlocks) {
+        const bool there = step < t.steps;
+        scale[2 * kRowBlocks] = there ? __ldg(scale_b + step * args.scale_b_block_stride) : 0.0f;
+#pragma unroll
+        for (int i = 0; i < 2 * kRowBlocks; ++i) {
+          scale[i] = there && inside[i / 2][i % 2]
+                         ? __ldg(scale_a[i / 2][i % 2] + step * args.scale_a_block_stride)
+                         : 0.0f;
+        }
+      }
+    };
 #pragma unroll
     for (int rb = 0; rb < kRowBlocks; ++rb) {
 #pragma unroll
       for (int i = 0; i < kSums; ++i) sums[rb][i] = 0;
     }
-    for (int s = 0; s < t.steps; ++s) {
-      // Asked for before the products and needed after them.
-      float scale[kRowBlocks][2], scale_of_b = 1.0f;
-      if constexpr (kBlocks) {
-        scale_of_b = __ldg(scale_b + s * args.scale_b_block_stride);
+    // Scales are asked for a group of steps ahead: with the copy engine at work, memory takes longer than a step.
+    constexpr int kAhead = kBlocks ? 4 : 1;
+    float now[kAhead][2 * kRowBlocks + 1], next[kAhead][2 * kRowBlocks + 1];
 #pragma unroll
-        for (int i = 0; i < 2 * kRowBlocks; ++i) {
-          scale[i / 2][i % 2] =
-              inside[i / 2][i % 2] ? __ldg(scale_a[i / 2][i % 2] + s * args.scale_a_block_stride) : 0.0f;
-        }
+    for (int i = 0; i < kAhead; ++i) scales_of(i, now[i]);
+    for (int first = 0; first < t.steps; first += kAhead) {
+#pragma unroll
+      for (int i = 0; i < kAhead; ++i) scales_of(first + kAhead + i, next[i]);
+#pragma unroll
+      for (int i = 0; i < kAhead; ++i) {
+        if (first + i < t.steps) add_step(now[i], sums);
       }
-      Sum fresh[kRowBlocks][kSums];
-      mbarrier_wait(shared.full(place.index), place.phase);
-      issue(fresh, place.index, 0);
-      wgmma_wait<0>();
 #pragma unroll
-      for (int rb = 0; rb < kRowBlocks; ++rb) pin_sums(fresh[rb]);
-      release(place.index);
-      place.advance();
+      for (int i = 0; i < kAhead; ++i) {
 #pragma unroll
-      for (int rb = 0; rb < kRowBlocks; ++rb) {
-        if constexpr (kBlocks) {
-          scale[rb][0] *= scale_of_b;
-          scale[rb][1] *= scale_of_b;
-        }
+        for (int e = 0; e <= 2 * kRowBlocks; ++e) now[i][e] = next[i][e];
+      }
+    }
+  }
+
+  // One step of promoted sums.
+  TS_DEVICE void add_step(const float (&scale)[2 * kRowBlocks + 1], Sum (&sums)[kRowBlocks][kSums]) {
+    Sum fresh[kRowBlocks][kSums];
+    mbarrier_wait(shared.full(place.index), place.phase);
+    issue(fresh, place.index, 0);
+    wgmma_wait<0>();
 #pragma unroll
-        for (int i = 0; i < kSums; ++i) {
-          sums[rb][i] = kBlocks ? fmaf(fresh[rb][i], scale[rb][i >> 1 & 1], sums[rb][i]) : sums[rb][i] + fresh[rb][i];
-        }
+    for (int rb = 0; rb < kRowBlocks; ++rb) pin_sums(fresh[rb]);
+    release(place.index);
+    place.advance();
+#pragma unroll
+    for (int rb = 0; rb < kRowBlocks; ++rb) {
+      if constexpr (cfg::kScaling == TS_GEMM_SCALE_BLOCK) {
+        const float both[2] = {scale[2 * rb] * scale[2 * kRowBlocks], scale[2 * rb + 1] * scale[2 * kRowBlocks]};
+#pragma unroll
+        for (int i = 0; i < kSums; ++i) sums[rb][i] = fmaf(fresh[rb][i], both[i >> 1 & 1], sums[rb][i]);
+      } else {
+#pragma unroll
+        for (int i = 0; i < kSums; ++i) sums[rb][i] += fresh[rb][i];
       }
     }
   }

@@ -6,8 +6,8 @@
   python bench/cuda/gemm.py extras               epilogues, layouts, other types, groups, the portable template
   python bench/cuda/gemm.py compile              registers and spills of every checked configuration; needs no GPU
 
-Timing: one process; inputs rotated through more than 200 MB so that L2 is cold; CUDA graphs; each contender in turn rests,
-runs once unmeasured, then in a burst of about 10 ms between two events; the best of the rounds counts.
+Timing: one process; inputs rotated through more than 200 MB so that L2 is cold; CUDA graphs; each contender in turn
+rests, runs once unmeasured, then in a burst of about 10 ms between two events; the best of the rounds counts.
 Ratios above 1 are in our favour.
 """
 
@@ -125,7 +125,11 @@ def judge(t, config):
         return good and wrong == 0, f"{wrong} of {total} differ" + text
     limit = LIMITS.get(p.d, 1e-2)
     if p.d == "f32":
-        limit = (1e-6 if getattr(config, "three_products", False) else 6e-4) if p.a == "f32" else (2e-3 if p.a in ("e4m3", "e5m2") else limit)
+        limit = (
+            (1e-6 if getattr(config, "three_products", False) else 6e-4)
+            if p.a == "f32"
+            else (2e-3 if p.a in ("e4m3", "e5m2") else limit)
+        )
     rms = math.sqrt(error / max(norm, 1e-300)) if math.isfinite(error) else math.inf
     return good and rms < limit, f"rms {rms:.1e}" + text
 
@@ -169,7 +173,9 @@ def run_check(args):
         good = good and same
         failures += not good
         if not good or args.verbose:
-            print(f"{'ok  ' if good else 'FAIL'} {name:40s} {config.name():30s} {text}{'' if same else ' NOT REPEATABLE'}")
+            print(
+                f"{'ok  ' if good else 'FAIL'} {name:40s} {config.name():30s} {text}{'' if same else ' NOT REPEATABLE'}"
+            )
     print(f"{len(cases) - failures} of {len(cases)} good" + " " * 60)
     return failures != 0
 
@@ -339,7 +345,11 @@ def run_extras(args):
         p = Problem(**dict(facts, dense=True))
         if args.only in name:
             work.append((name, p, [Hopper(**dict(hopper_traits(p), **t)) for t in tiles]))
-        if args.only in name and ("plain" in name or name.startswith("layout")) or name in ("direct stores", "type f32"):
+        if (
+            args.only in name
+            and ("plain" in name or name.startswith("layout"))
+            or name in ("direct stores", "type f32")
+        ):
             shapes = (dict(blocks_per_sm=2, stages=3), dict(warps_n=2, blocks_per_sm=2, stages=3))
             portable = [Portable(**dict(traits(p), architecture="sm_90a", **s)) for s in shapes]
             portable = [c for c in portable if c.fits()]

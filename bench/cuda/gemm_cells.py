@@ -1,5 +1,4 @@
-"""What is checked: problems paired with configurations, one trait or awkward size each. Needs no PyTorch until a problem
-is made."""
+"""What is checked: problems paired with configurations, one trait or awkward size each. Needs no PyTorch."""
 
 from gemm_config import Hopper, Portable, Skinny, Stream, hopper_traits, traits
 
@@ -51,7 +50,9 @@ def _hopper_cases():
     case("fp8, coop, split", dict(m=333, n=600, k=1000, d="f32", **FP8), CONFIGS["split"])
     case("fp8 promoted", dict(m=333, n=600, k=1000, d="f32", **FP8), CONFIGS["coop"], tile_n=128, promote=True)
     case("fp8 promoted, ping-pong", dict(m=333, n=600, k=1000, **FP8), CONFIGS["small"], promote=True)
-    case("fp8 output e4m3", dict(m=333, n=608, k=100, d="e4m3", tensor_scales=True, exact=False, **FP8), CONFIGS["coop"])
+    case(
+        "fp8 output e4m3", dict(m=333, n=608, k=100, d="e4m3", tensor_scales=True, exact=False, **FP8), CONFIGS["coop"]
+    )
     case(
         "fp8 block scales",
         dict(m=333, n=600, k=1000, d="f32", block_scales=True, exact=False, **FP8),
@@ -101,7 +102,12 @@ def _hopper_cases():
         case(f"{operation} {kind}, {which}", dict(epilogue=((operation, kind),), **sizes), CONFIGS[which])
         if operation in ("add", "bias_n", "gate_silu", "amax", "gelu_tanh"):
             odd = dict(sizes, n=522 if operation.startswith("gate") else 523)
-            case(f"{operation} {kind}, direct", dict(epilogue=((operation, kind),), **odd), CONFIGS[which], store_box=False)
+            case(
+                f"{operation} {kind}, direct",
+                dict(epilogue=((operation, kind),), **odd),
+                CONFIGS[which],
+                store_box=False,
+            )
             case(f"{operation} {kind}, output f32", dict(epilogue=((operation, kind),), d="f32", **odd), CONFIGS[which])
     several = (("add", "bf16"), ("bias_n", "f32"), ("gelu_tanh", "f32"), ("multiply", "bf16"), ("amax", "f32"))
     case("several", dict(m=333, n=520, k=72, epilogue=several, exact=False, alpha=0.1, batch=2), CONFIGS["ping_pong"])
@@ -116,10 +122,26 @@ def _hopper_cases():
                 dict(m=300, n=520, k=200, grouping=grouping, group_rows=groups),
                 CONFIGS[which],
             )
-    case("groups 1, fp8 blocks", dict(m=300, n=520, k=600, grouping=1, group_rows=groups, block_scales=True,
-                                      exact=False, **FP8), CONFIGS["coop"], tile_n=128)
-    case("groups 1, bias", dict(m=300, n=520, k=60, grouping=1, group_rows=groups, exact=False, row_major_b=True,
-                                epilogue=(("bias_n", "bf16"), ("scale_m", "f32"))), CONFIGS["coop"])
+    case(
+        "groups 1, fp8 blocks",
+        dict(m=300, n=520, k=600, grouping=1, group_rows=groups, block_scales=True, exact=False, **FP8),
+        CONFIGS["coop"],
+        tile_n=128,
+    )
+    case(
+        "groups 1, bias",
+        dict(
+            m=300,
+            n=520,
+            k=60,
+            grouping=1,
+            group_rows=groups,
+            exact=False,
+            row_major_b=True,
+            epilogue=(("bias_n", "bf16"), ("scale_m", "f32")),
+        ),
+        CONFIGS["coop"],
+    )
     return cases
 
 
@@ -171,7 +193,9 @@ def _portable_cases():
             case(f"{kind} {layout}", dict(m=201, n=301, k=203, **facts))
             case(f"{kind} {layout}, unaligned", dict(m=201, n=301, k=203, aligned=False, **facts))
     case("tf32, random", dict(m=300, n=300, k=500, a="f32", b="f32", d="f32", exact=False))
-    case("three products, random", dict(m=300, n=300, k=500, a="f32", b="f32", d="f32", exact=False), three_products=True)
+    case(
+        "three products, random", dict(m=300, n=300, k=500, a="f32", b="f32", d="f32", exact=False), three_products=True
+    )
     case("fp8", dict(m=300, n=300, k=500, **FP8), architecture="sm_90a")
     for d in ("bf16", "f32", "s8"):
         case(f"int8 to {d}", dict(m=300, n=302, k=500, d=d, **INT8))
@@ -207,8 +231,13 @@ def checks(only=""):
     for name, facts, tile in _portable_cases():
         facts = dict(dict(exact=True), **facts)
         aligned = facts.get("aligned", True)
-        out.append((f"portable {name}", facts, lambda p, tile=tile, aligned=aligned: Portable(
-            **dict(traits(p), aligned=aligned, **tile))))
+        out.append(
+            (
+                f"portable {name}",
+                facts,
+                lambda p, tile=tile, aligned=aligned: Portable(**dict(traits(p), aligned=aligned, **tile)),
+            )
+        )
     return [c for c in out if only in c[0]]
 
 
@@ -251,4 +280,6 @@ def extras():
     )
     rows = (512,) * 8
     yield "groups in a row", dict(square, grouping=1, group_rows=rows), (coop, turns)
-    yield "groups, masked", dict(square, m=1024, grouping=2, group_rows=(300, 1024, 77, 512, 900, 11, 640, 632)), (turns,)
+    yield "groups, masked", dict(square, m=1024, grouping=2, group_rows=(300, 1024, 77, 512, 900, 11, 640, 632)), (
+        turns,
+    )

@@ -6,7 +6,6 @@ from dataclasses import dataclass, fields
 from gemm_facts import BYTES, OPERATIONS, TYPES
 
 
-
 def traits(p):
     """The part of every configuration that the problem decides."""
     return dict(
@@ -109,7 +108,11 @@ class Hopper:
         return "sm_90a"
 
     def name(self):
-        parts = [f"{self.tile_m}x{self.tile_n}", "pp" if self.ping_pong else f"coop{self.warpgroups}", f"s{self.stages}"]
+        parts = [
+            f"{self.tile_m}x{self.tile_n}",
+            "pp" if self.ping_pong else f"coop{self.warpgroups}",
+            f"s{self.stages}",
+        ]
         parts += [f"cl{self.cluster_m}x{self.cluster_n}"] if self.cluster_m * self.cluster_n > 1 else []
         parts += [f"b{self.blocks_per_sm}"] if self.blocks_per_sm > 1 else []
         parts += [f"split{self.splits}"] if self.split_k else []

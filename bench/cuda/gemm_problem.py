@@ -17,6 +17,8 @@ TORCH = dict(
     s8=torch.int8,
     s32=torch.int32,
 )
+
+
 class Operand(ctypes.Structure):
     _fields_ = [
         ("data", ctypes.c_void_p),

@@ -1,4 +1,4 @@
-"""The tile table of the GEMM templates: which configuration for which problem, as data; and a model that ranks others."""
+"""The tile table of the GEMM templates, as data: which configuration for which problem, and which to try next."""
 
 import math
 
@@ -28,8 +28,8 @@ def shapes(which):
 
 SMS = 132
 
-# Tiles of the Hopper template, with what they took on an H200 (bf16): microseconds for a step of 128 bytes of k, and for
-# the end of a tile. A launch takes another 2.5.
+# Tiles of the Hopper template, with what they took on an H200 (bf16): microseconds for a step of 128 bytes of k, and
+# for the end of a tile. A launch takes another 2.5.
 TILES = (
     (dict(tile_m=128, tile_n=256), 0.639, 1.8),
     (dict(tile_m=128, tile_n=224), 0.565, 1.6),

@@ -4,15 +4,15 @@
  * with fixed-width types: the kernels are freestanding and compile with NVRTC.
  *
  * A generated source is a table of constexpr values in namespace ts::cfg (the tile configuration and the traits)
- * followed by one include: "gemm/hopper/gemm.cuh", "gemm/portable/gemm.cuh" or "gemm/skinny/gemm.cuh". It defines one
- * entry, extern "C" __global__ ts_gemm. The launch facts (threads, shared memory, grid, tensor maps) stand at the top of
- * those files.
+ * followed by one include: "gemm/hopper/gemm.cuh", "gemm/portable/gemm.cuh" or, for at most 16 rows,
+ * "gemm/hopper/skinny.cuh" and "gemm/skinny/gemm.cuh". It defines one entry, extern "C" __global__ ts_gemm. The launch
+ * facts (threads, shared memory, grid, tensor maps) stand at the top of those files.
  *
  *   d = epilogue(alpha * scale_a * scale_b * a x b)        a: m x k, b: k x n, d: m x n, each `batch` times
  *
  * Every operand is row-major (its columns contiguous) or column-major (its rows contiguous); a and b are either, d is
- * row-major. Sums are kept in float32, in int32 for 8-bit integers. The epilogue is a list of operations fixed at compile
- * time and done in float32 in the order of the list; beta * C is the operation TS_GEMM_ADD with `value` = beta.
+ * row-major. Sums are kept in float32, in int32 for 8-bit integers. The epilogue is a list of operations fixed at
+ * compile time and done in float32 in the order of the list; beta * C is the operation TS_GEMM_ADD with `value` = beta.
  *
  * m, n, k and batch are at least 1: an empty product is the caller's own business.
  */
@@ -95,11 +95,13 @@ typedef struct TsCudaGemmArgs {
   const float* scale_a;
   const float* scale_b;
   const int* group_rows;
-  /* Split products only. partials: float32 (int32 for 8-bit integers) [tile][split][tile elements]; counters: one 32-bit
-   * counter per tile and warpgroup, zero before the first launch and left zero by every launch. Both per stream. */
+  /* Split products only. partials: float32 (int32 for 8-bit integers), splits times the elements of all tiles, whole
+   * ones; counters: 32-bit, one for each tile (Hopper's cooperative tiles: for each of a tile's warpgroups), zero
+   * before the first launch and left zero by every launch. Both per stream. */
   float* partials;
   unsigned int* counters;
-  /* From one row (row-major) or column (column-major) to the next, and from one batch entry to the next; in elements. */
+  /* From one row (row-major) or column (column-major) to the next, and from one batch entry to the next; in elements.
+   */
   long long a_stride, b_stride, d_stride;
   long long a_batch_stride, b_batch_stride, d_batch_stride;
   long long scale_a_row_stride, scale_a_block_stride, scale_a_batch_stride;
@@ -107,8 +109,8 @@ typedef struct TsCudaGemmArgs {
   TsCudaGemmOperand epilogue[TS_GEMM_EPILOGUE_MAX];
   float alpha;
   int m, n, k, batch, groups;
-  /* Tile order: tiles are walked in bands of `band` tile rows (or tile columns when band_columns is set), along the band,
-   * across it first. */
+  /* Tile order: tiles are walked in bands of `band` tile rows (or tile columns when band_columns is set), along the
+   * band, across it first. */
   int band, band_columns;
   /* Parts into which k is split, each at least one step of the tile; 1: not split. */
   int splits;

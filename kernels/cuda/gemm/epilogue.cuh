@@ -1,13 +1,13 @@
 // The epilogue: the operations of cfg::kEpilogue on one slab of a tile, in registers.
 //
 // A slab is a row block of kColumns columns as the matrix products leave it (m16n8 tiles of mma and wgmma alike): v[4j]
-// and v[4j + 1] are the thread's first row, columns 8j and 8j + 1 after its own first column; v[4j + 2] and v[4j + 3] the
-// same columns of its second row, eight rows below. What the operations read is loaded ahead (`Operands`), so that one
-// slab's memory latency hides behind the slab before it.
+// and v[4j + 1] are the thread's first row, columns 8j and 8j + 1 after its own first column; v[4j + 2] and v[4j + 3]
+// the same columns of its second row, eight rows below. What the operations read is loaded ahead (`Operands`), so that
+// one slab's memory latency hides behind the slab before it.
 //
-// Loading a tensor as the slab lies in registers takes 4 bytes of 8 rows at a time, which keeps the load unit busier than
-// the tensor cores: a residual cost 8% at 4096^3. With cfg::kStagedTensors a warp loads whole rows, 16 bytes a lane, and
-// turns them round in the shared memory into which its part of the slab goes afterwards.
+// Loading a tensor as the slab lies in registers takes 4 bytes of 8 rows at a time, which keeps the load unit busier
+// than the tensor cores: a residual cost 8% at 4096^3. With cfg::kStagedTensors a warp loads whole rows, 16 bytes a
+// lane, and turns them round in the shared memory into which its part of the slab goes afterwards.
 #pragma once
 
 #include "../portable/copy.cuh"
@@ -59,8 +59,8 @@ constexpr bool gate_last() {
 static_assert(cfg::kEpilogueLength <= TS_GEMM_EPILOGUE_MAX, "the epilogue has at most 8 operations");
 static_assert(gate_last(), "a gate is the last operation but for amax, and amax is the last of all");
 
-// The place of 16-byte chunk 0 of a row of shared memory, exclusive-or'ed with the number of any other: the copy engine's
-// swizzles, free of bank conflicts for the eight rows of a matrix.
+// The place of 16-byte chunk 0 of a row of shared memory, exclusive-or'ed with the number of any other: the copy
+// engine's swizzles, free of bank conflicts for the eight rows of a matrix.
 template <int kRowBytes>
 TS_DEVICE int swizzle(int row) {
   return (kRowBytes == 128 ? row : (kRowBytes == 64 ? row >> 1 : row >> 2)) & (kRowBytes / 16 - 1);
@@ -90,7 +90,8 @@ TS_DEVICE float tanh_of(float x) {
     return tanh_exact(x);
   }
 }
-// x times the normal distribution's integral up to x, which for x < 0 is erfc(|x| / sqrt(2)) / 2 and else one minus that.
+// x times the normal distribution's integral up to x, which for x < 0 is erfc(|x| / sqrt(2)) / 2 and else one minus
+// that.
 // erfc(y) = (a1 t + ... + a5 t^5) exp(-y^2) with t = 1 / (1 + p y) within 1.5e-7 (Abramowitz and Stegun, 7.1.26); the
 // library's erff takes twice the instructions.
 TS_DEVICE float gelu(float x) {
@@ -265,9 +266,9 @@ TS_DEVICE void store_slab(const TsCudaGemmArgs& args, const Place& place, const 
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     const int row = place.row + 8 * r;
-    char* const out = static_cast<char*>(args.d) + (place.batch * args.d_batch_stride + row * args.d_stride +
-                                                    (kGated ? place.column / 2 : place.column)) *
-                                                       kBytes;
+    char* const out =
+        static_cast<char*>(args.d) +
+        (place.batch * args.d_batch_stride + row * args.d_stride + (kGated ? place.column / 2 : place.column)) * kBytes;
     const int count = row < place.row_limit ? place.column_limit - place.column : 0;
 #pragma unroll
     for (int j = 0; j < kColumns / 8; ++j) {

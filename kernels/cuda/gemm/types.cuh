@@ -82,7 +82,8 @@ TS_DEVICE int saturate_s8(float x) {
   return r & 0xff;
 }
 
-// Rounds to nearest even; fp8 and s8 saturate. An s32 passes through with its bits: integer sums are stored as they are.
+// Rounds to nearest even; fp8 and s8 saturate. An s32 passes through with its bits: integer sums are stored as they
+// are.
 template <int kType>
 TS_DEVICE Pair<kType> pack_pair(float low, float high) {
   Pair<kType> p;
@@ -184,10 +185,6 @@ TS_DEVICE void load_chunk_uncached(u32 (&r)[4], const void* p) {
   asm volatile("ld.global.cg.v4.b32 {%0, %1, %2, %3}, [%4];"
                : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
                : "l"(p)
-               : "memory");
-}
-TS_DEVICE void store_chunk(void* p, const u32 (&r)[4]) {
-  asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(r[0]), "r"(r[1]), "r"(r[2]), "r"(r[3])
                : "memory");
 }
 TS_DEVICE void load_shared(u32 (&r)[4], u32 address) {

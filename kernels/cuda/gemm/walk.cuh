@@ -35,7 +35,7 @@ template <int kTileM, int kTileN, int kTileK, int kClusterM, int kClusterN>
 struct Walk {
   const TsCudaGemmArgs& args;
   int all_steps;
-  int tiles_m, tiles_n;      // of one batch entry or group, in clusters
+  int tiles_m, tiles_n;       // of one batch entry or group, in clusters
   int group = 0, before = 0;  // grouped: the group reached and the tiles before it
 
   TS_DEVICE explicit Walk(const TsCudaGemmArgs& a) : args(a) {

@@ -1,7 +1,7 @@
 // A consumer warpgroup: multiplies the stages of one tile after another and finishes the tiles.
 //
-// Cooperative warpgroups share a tile by rows; with kPingPong each has every second tile of the block for itself, and one
-// finishes its tile while the other multiplies.
+// Cooperative warpgroups share a tile by rows; with kPingPong each has every second tile of the block for itself, and
+// one finishes its tile while the other multiplies.
 #pragma once
 
 #include "../partials.cuh"
@@ -29,7 +29,8 @@ struct Consumer {
     } else {
       // To every block that copies into this one: those of its row and column of the cluster.
       const u32 to = thread();
-      if (to < kCluster && (to % cfg::kClusterM == rank % cfg::kClusterM || to / cfg::kClusterM == rank / cfg::kClusterM))
+      if (to < kCluster &&
+          (to % cfg::kClusterM == rank % cfg::kClusterM || to / cfg::kClusterM == rank / cfg::kClusterM))
         mbarrier_arrive_at(shared.empty(stage), to);
     }
   }
@@ -87,23 +88,22 @@ struct Consumer {
                 t.step * args.scale_b_block_stride;
 #pragma unroll
       for (int i = 0; i < 2 * kRowBlocks; ++i) {
-        const int row = t.row + tile_warpgroup() * kWarpgroupRows + i / 2 * 64 + thread() / 32 * 16 + i % 2 * 8 +
-                        thread() % 32 / 4;
+        const int row =
+            t.row + tile_warpgroup() * kWarpgroupRows + i / 2 * 64 + thread() / 32 * 16 + i % 2 * 8 + thread() % 32 / 4;
         inside[i / 2][i % 2] = row < t.row_limit;
         scale_a[i / 2][i % 2] = args.scale_a + batch_a * args.scale_a_batch_stride +
                                 (t.row_offset + row) * args.scale_a_row_stride + t.step * args.scale_a_block_stride;
       }
     }
     // The scales of `step`'s block: the thread's rows' times the columns'.
-    auto scales_of = [&](int step, float (&scale)[2 * kRowBlocks + 1]) {
+    auto scales_of = [&](int step, float(&scale)[2 * kRowBlocks + 1]) {
       if constexpr (kBlocks) {
         const bool there = step < t.steps;
         scale[2 * kRowBlocks] = there ? __ldg(scale_b + step * args.scale_b_block_stride) : 0.0f;
 #pragma unroll
         for (int i = 0; i < 2 * kRowBlocks; ++i) {
-          scale[i] = there && inside[i / 2][i % 2]
-                         ? __ldg(scale_a[i / 2][i % 2] + step * args.scale_a_block_stride)
-                         : 0.0f;
+          scale[i] =
+              there && inside[i / 2][i % 2] ? __ldg(scale_a[i / 2][i % 2] + step * args.scale_a_block_stride) : 0.0f;
         }
       }
     };
@@ -166,8 +166,8 @@ struct Consumer {
             t.batch};
   }
 
-  // Puts a slab into shared memory, swizzled as the copy engine expects, and starts its copy to d. The thread that starts
-  // copies sees to it that the buffer of the next slab is free before the others pass the barrier.
+  // Puts a slab into shared memory, swizzled as the copy engine expects, and starts its copy to d. The thread that
+  // starts copies sees to it that the buffer of the next slab is free before the others pass the barrier.
   TS_DEVICE void store_as_box(const Tile& t, int piece, const float (&v)[kSlabColumns / 2]) {
     const u32 slab = shared.slab(warpgroup, slab_count & 1);
     ++slab_count;
@@ -306,8 +306,9 @@ struct Consumer {
         u32 wanted = 0;
         for (int rb = 0; rb < kRowBlocks; ++rb) wanted |= first_row + 64 * rb < t.row_limit ? 1u << rb : 0u;
         const int unit = (t.index * kCluster + static_cast<int>(rank)) * kTileWarpgroups + tile_warpgroup();
-        mine = join_parts<128>(args, unit, t.split, thread(), wanted, shared.flag(warpgroup),
-                               [this] { named_barrier_sync(barrier(), 128); }, sums);
+        mine = join_parts<128>(
+            args, unit, t.split, thread(), wanted, shared.flag(warpgroup),
+            [this] { named_barrier_sync(barrier(), 128); }, sums);
       }
       if (mine) finish(t, sums, operands);
       t = next;

@@ -6,8 +6,8 @@
 //   kRowMajorA, kRowMajorB (bool)   8-bit and tf32 operands: a row-major, b column-major
 //   kTileM, kTileN              the tile; kTileN a multiple of 16 up to 256, kTileM at most 256
 //   kWarpgroups                 consumer warpgroups, 1..3
-//   kPingPong (bool)            two warpgroups with a tile each, taking turns; else they share a tile's rows. A warpgroup
-//                               has 64 or 128 rows (64 * kRowBlocks)
+//   kPingPong (bool)            two warpgroups with a tile each, taking turns; else they share a tile's rows. A
+//                               warpgroup has 64 or 128 rows (64 * kRowBlocks)
 //   kStages                     tiles of 128 bytes of k in flight
 //   kClusterM, kClusterN        blocks that share tiles of b (neighbours along m) or of a (along n) by multicast
 //   kBlocksPerSm                blocks that share an SM
@@ -15,18 +15,21 @@
 //                               multiple of 16 bytes (the engine would write the rest of the last 16). Else element by
 //                               element, at any alignment
 //   kPairs (bool)               n is even and d's and the epilogue's pointers and strides are multiples of two elements
-//   kStagedTensors (bool)       16-bit tensors of the epilogue are read 16 bytes at a time: their pointers and strides are
-//                               multiples of 16 bytes and n of 8; d is 16-bit, a box, and not gated
+//   kStagedTensors (bool)       16-bit tensors of the epilogue are read 16 bytes at a time: their pointers and strides
+//                               are multiples of 16 bytes and n of 8; d is 16-bit, a box, and not gated
 //   kSplitK (bool)              k may be split (args.splits)
 //   kPromote (bool)             fp8: sums leave the tensor cores every 128 of k, for accuracy
 //   kScaling, kGrouping
-//   kEpilogueLength, kEpilogue[], kEpilogueTypes[]   operations and what they read; the arrays have at least one element
+//   kEpilogueLength, kEpilogue[], kEpilogueTypes[]   operations and the types of what they read; the arrays have at
+//                               least one element
 //
 // Launch facts: kThreads threads, kSharedBytes of dynamic shared memory (layout.cuh), clusters of kClusterM * kClusterN
 // blocks, a grid of min(work items * kCluster, SMs * kBlocksPerSm) blocks, a multiple of kCluster. Work items:
-//   splits * batch * ceil(m / (kTileM * kClusterM)) * ceil(n / (kTileN * kClusterN)); with groups, the sum over the groups,
-//   or any larger number. The kernel may be launched to overlap the kernel before it (programmatic stream serialisation).
-// Tensor maps (zero fill; 128-byte swizzle but for d), dimensions innermost first, rows of contiguous groups all together:
+//   splits * batch * ceil(m / (kTileM * kClusterM)) * ceil(n / (kTileN * kClusterN)); with groups, the sum over the
+//   groups, or any larger number. The kernel may be launched to overlap the kernel before it (programmatic stream
+//   serialisation).
+// Tensor maps (zero fill; 128-byte swizzle but for d), dimensions innermost first, rows of contiguous groups
+// all together:
 //   a  row-major {k, m, batch}, box {kTileK, kTileM / kClusterN, 1}; column-major {m, k, batch}, box {64, 64, 1}
 //   b  column-major {k, n, batch}, box {kTileK, kTileN / kClusterM, 1}; row-major {n, k, batch}, box {64, 64, 1}
 //   d  {columns, m, batch}, box {kSlabRowBytes / size of an element, 64, 1}, swizzle of kSlabRowBytes bytes

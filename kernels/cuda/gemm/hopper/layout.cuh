@@ -1,7 +1,7 @@
 // What follows from the tile configuration: sizes, the shared-memory map, the block's threads and registers.
 //
-// Shared memory: a ring of stages, each a tile of a and a tile of b, 128 bytes of k (or, MN-major, columns of 64 elements
-// by 64 of k); then each consumer warpgroup's slabs of output; then the barriers.
+// Shared memory: a ring of stages, each a tile of a and a tile of b, 128 bytes of k (or, MN-major, columns of 64
+// elements by 64 of k); then each consumer warpgroup's slabs of output; then the barriers.
 #pragma once
 
 #include "../epilogue.cuh"
@@ -19,7 +19,7 @@ constexpr int kStepsOfTile = 4;  // products of 32 bytes of k in a stage
 
 constexpr int kWarpgroupRows = cfg::kPingPong ? cfg::kTileM : cfg::kTileM / cfg::kWarpgroups;
 constexpr int kRowBlocks = kWarpgroupRows / 64;
-constexpr int kSums = cfg::kTileN / 2;  // of a thread in a row block
+constexpr int kSums = cfg::kTileN / 2;                                  // of a thread in a row block
 constexpr int kTileWarpgroups = cfg::kPingPong ? 1 : cfg::kWarpgroups;  // that work on one tile
 
 constexpr int kCluster = cfg::kClusterM * cfg::kClusterN;
@@ -68,8 +68,9 @@ constexpr bool kIntegers = cfg::kTypeA == TS_GEMM_S8;
 constexpr bool kPromote = cfg::kPromote || cfg::kScaling == TS_GEMM_SCALE_BLOCK;
 
 static_assert(bytes_of(cfg::kTypeA) == bytes_of(cfg::kTypeB), "operands of one size");
-static_assert(kElementBytes == 2 || (cfg::kRowMajorA && !cfg::kRowMajorB),
-              "8-bit and tf32 operands must lie along k (a row-major, b column-major) on wgmma; take the portable template");
+static_assert(
+    kElementBytes == 2 || (cfg::kRowMajorA && !cfg::kRowMajorB),
+    "8-bit and tf32 operands must lie along k (a row-major, b column-major) on wgmma; take the portable template");
 static_assert(cfg::kTileN % 16 == 0 && cfg::kTileN <= 256, "the tile's columns are a multiple of 16, at most 256");
 static_assert(cfg::kTileM <= 256, "one copy covers at most 256 rows");
 static_assert(kRowBlocks >= 1 && kWarpgroupRows == 64 * kRowBlocks, "each warpgroup has 64 or more whole rows of 64");

@@ -14,7 +14,8 @@ struct Producer {
   u32 rank;
   RingPlace place;
 
-  static TS_DEVICE void load(u32 destination, const void* map, u32 barrier, int c0, int c1, int c2, u32 mask, bool share) {
+  static TS_DEVICE void load(u32 destination, const void* map, u32 barrier, int c0, int c1, int c2, u32 mask,
+                             bool share) {
     if (share)
       load_box_multicast(destination, map, barrier, c0, c1, c2, mask);
     else
@@ -23,8 +24,8 @@ struct Producer {
 
   // One operand's part of a stage. `parts` blocks share it; this one copies part number `part`.
   template <bool kMnMajor, int kTile, int kParts>
-  static TS_DEVICE void load_operand(u32 destination, const void* map, u32 barrier, int first, int k, int batch, int part,
-                                     u32 mask) {
+  static TS_DEVICE void load_operand(u32 destination, const void* map, u32 barrier, int first, int k, int batch,
+                                     int part, u32 mask) {
     if constexpr (kMnMajor) {
       constexpr int kColumns = ceil_div(kTile, 64) / kParts;
 #pragma unroll

@@ -8,8 +8,8 @@ namespace ts::gemm {
 
 TS_DEVICE void load_box(u32 destination, const void* map, u32 barrier, int c0, int c1, int c2) {
   asm volatile(
-      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], [%2];" ::"r"(
-          destination),
+      "cp.async.bulk.tensor.3d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], [%2];" ::
+          "r"(destination),
       "l"(map), "r"(barrier), "r"(c0), "r"(c1), "r"(c2)
       : "memory");
 }
@@ -23,8 +23,8 @@ TS_DEVICE void load_box_multicast(u32 destination, const void* map, u32 barrier,
       : "memory");
 }
 TS_DEVICE void store_box(const void* map, u32 source, int c0, int c1, int c2) {
-  asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(map), "r"(source),
-               "r"(c0), "r"(c1), "r"(c2)
+  asm volatile("cp.async.bulk.tensor.3d.global.shared::cta.bulk_group [%0, {%2, %3, %4}], [%1];" ::"l"(map),
+               "r"(source), "r"(c0), "r"(c1), "r"(c2)
                : "memory");
 }
 TS_DEVICE void store_commit() {
@@ -50,10 +50,10 @@ TS_DEVICE void cluster_sync() {
 // Without .release.cluster, which would put a memory barrier of the whole chip into the main loop: the consumer only
 // says that its reads are done.
 TS_DEVICE void mbarrier_arrive_at(u32 barrier, u32 block) {
-  asm volatile("{ .reg .b32 r; mapa.shared::cluster.u32 r, %0, %1; mbarrier.arrive.shared::cluster.b64 _, [r]; }" ::"r"(
-                   barrier),
-               "r"(block)
-               : "memory");
+  asm volatile(
+      "{ .reg .b32 r; mapa.shared::cluster.u32 r, %0, %1; mbarrier.arrive.shared::cluster.b64 _, [r]; }" ::"r"(barrier),
+      "r"(block)
+      : "memory");
 }
 
 }  // namespace ts::gemm

@@ -5,23 +5,24 @@
 //   kTypeA, kTypeB, kTypeD   16-bit types, fp8 or s8; a and b of one size
 //   kRowMajorA, kRowMajorB (bool)   a row-major, b column-major: both along k
 //   kRows                    8 or 16: at least m
-//   kColumns                 columns that a block works on at a time, a multiple of 16 up to 256; the best is what gives each
-//                            SM one group: ceil(n / SMs) rounded up
+//   kColumns                 columns that a block works on at a time, a multiple of 16 up to 256; the best is what
+//                            gives each SM one group: ceil(n / SMs) rounded up
 //   kBoxes                   boxes of 128 bytes of k in a stage
 //   kWarps                   consumer warps, a divisor of 4 * kBoxes: each has its own part of a stage's k
 //   kStages                  stages in flight
 //   kBlocksPerSm             blocks that share an SM
 //   kPairs (bool)            n is even and d's and the epilogue's pointers and strides are multiples of two elements
 //   kSplitK (bool)           k may be split over blocks (args.splits)
-//   kEarlyB (bool)           b is no result of the kernel before (weights): its first copies do not wait for that kernel
+//   kEarlyB (bool)           b is no result of the kernel before (weights): its first copies do not wait for that
+//   kernel
 //   kScaling, kGrouping      tensor scales only, no groups
 //   kEpilogueLength, kEpilogue[], kEpilogueTypes[]; kStagedTensors (bool) is false
 //
 // Launch facts: kThreads threads, kSharedBytes of dynamic shared memory, a grid of min(work items, SMs * kBlocksPerSm)
-// blocks; work items: splits * batch * ceil(n / kColumns). Split products: partials [group][split][kTeam * kOwnTiles * 4],
-// one counter a group. Tensor maps (128-byte swizzle, zero fill), dimensions innermost first:
+// blocks; work items: splits * batch * ceil(n / kColumns). Split products: partials [group][split][kTeam * kOwnTiles *
+// 4], one counter a group. Tensor maps (128-byte swizzle, zero fill), dimensions innermost first:
 //   a  {k, m, batch}, box {kBoxK, kRows, 1};  b  {k, n, batch}, box {kBoxK, kColumns, 1}; none of d.
-// Pointers and strides of a and b are multiples of 16 bytes. The kernel may be launched to overlap the kernel before it.
+// Pointers and strides of a and b are multiples of 16 bytes. The kernel may be launched to overlap the one before.
 #pragma once
 
 #include "../../portable/copy.cuh"
@@ -40,7 +41,7 @@ constexpr int kStageK = cfg::kBoxes * kBoxK;
 constexpr int kBoxBytesA = cfg::kRows * 128, kBoxBytesB = cfg::kColumns * 128;
 constexpr int kStageBytes = cfg::kBoxes * (kBoxBytesA + kBoxBytesB);
 constexpr int kTiles = cfg::kColumns / 8;
-constexpr int kOwnTiles = ceil_div(kTiles, cfg::kWarps);  // that a warp finishes
+constexpr int kOwnTiles = ceil_div(kTiles, cfg::kWarps);   // that a warp finishes
 constexpr int kWarpSteps = 4 * cfg::kBoxes / cfg::kWarps;  // products of 32 bytes of k for a warp in a stage
 constexpr int kSumsOffset = cfg::kStages * kStageBytes;
 constexpr int kBarrierOffset = kSumsOffset + cfg::kWarps * kTiles * 512;
@@ -52,7 +53,8 @@ static_assert(cfg::kRows == 8 || cfg::kRows == 16, "8 or 16 rows");
 static_assert(bytes_of(cfg::kTypeB) == kElementBytes && kElementBytes <= 2, "operands of one size, 8 or 16 bits");
 static_assert(cfg::kColumns % 16 == 0 && cfg::kColumns <= 256, "columns: a multiple of 16, at most 256");
 static_assert(4 * cfg::kBoxes % cfg::kWarps == 0, "warps share a stage's k evenly");
-static_assert(cfg::kGrouping == TS_GEMM_UNGROUPED && cfg::kScaling == TS_GEMM_SCALE_TENSOR, "no groups, no block scales");
+static_assert(cfg::kGrouping == TS_GEMM_UNGROUPED && cfg::kScaling == TS_GEMM_SCALE_TENSOR,
+              "no groups, no block scales");
 static_assert(kSharedBytes * cfg::kBlocksPerSm <= 233472 - 1024 * cfg::kBlocksPerSm,
               "shared memory of sm_90: 228 KB, 1 KB kept per block");
 
@@ -160,7 +162,9 @@ struct Skinny {
     }
   }
 
-  TS_DEVICE void team_sync() const { named_barrier_sync(1, kTeam); }
+  TS_DEVICE void team_sync() const {
+    named_barrier_sync(1, kTeam);
+  }
 
   TS_DEVICE void consume() {
     wait_for_previous_kernel();
@@ -212,8 +216,9 @@ struct Skinny {
     }
     bool mine = true;
     if constexpr (cfg::kSplitK)
-      mine = join_parts<kTeam>(args, t.group, t.split, static_cast<int>(threadIdx.x), wanted, base + kFlagOffset,
-                               [this] { team_sync(); }, own);
+      mine = join_parts<kTeam>(
+          args, t.group, t.split, static_cast<int>(threadIdx.x), wanted, base + kFlagOffset, [this] { team_sync(); },
+          own);
     if (mine) {
 #pragma unroll
       for (int i = 0; i < kOwnTiles; ++i) {

@@ -12,10 +12,10 @@ namespace ts::gemm {
 
 template <int kTypeA, int kTypeB>
 struct ProductKind;
-#define TS_GEMM_KIND(A, B, TEXT)                                                    \
-  template <>                                                                       \
-  struct ProductKind<A, B> {                                                        \
-    static constexpr const char text[] = TEXT;                                      \
+#define TS_GEMM_KIND(A, B, TEXT)               \
+  template <>                                  \
+  struct ProductKind<A, B> {                   \
+    static constexpr const char text[] = TEXT; \
   };
 TS_GEMM_KIND(TS_GEMM_BF16, TS_GEMM_BF16, "k16.f32.bf16.bf16")
 TS_GEMM_KIND(TS_GEMM_F16, TS_GEMM_F16, "k16.f32.f16.f16")
@@ -82,19 +82,20 @@ struct Product;
 #define TS_GEMM_INTS(x) "+r"(x)
 
 // `I0`..`I4` are the numbers of the operands after the accumulators.
-#define TS_GEMM_MULTIPLY(TYPE, CONSTRAINT, N, COUNT, I0, I1, I2, I3, I4)                               \
-  static TS_DEVICE void multiply(TYPE(&d)[N / 2], u64 a, u64 b, int accumulate) {                      \
-    asm volatile("{ .reg .pred p; setp.ne.b32 p, %" #I2 ", 0;\n"                                       \
-                 "wgmma.mma_async.sync.aligned.m64n" #N "%" #I3 " {" TS_NAMES_##COUNT "}, %" #I0 ", %" #I1 \
-                 ", p%" #I4 "; }"                                                                      \
-                 : TS_GEMM_REGS_##COUNT(CONSTRAINT)                                                    \
-                 : "l"(a), "l"(b), "r"(accumulate), "C"(Kind::text), "C"(Tail::text));                 \
+#define TS_GEMM_MULTIPLY(TYPE, CONSTRAINT, N, COUNT, I0, I1, I2, I3, I4)                                              \
+  static TS_DEVICE void multiply(TYPE(&d)[N / 2], u64 a, u64 b, int accumulate) {                                     \
+    asm volatile("{ .reg .pred p; setp.ne.b32 p, %" #I2                                                               \
+                 ", 0;\n"                                                                                             \
+                 "wgmma.mma_async.sync.aligned.m64n" #N "%" #I3 " {" TS_NAMES_##COUNT "}, %" #I0 ", %" #I1 ", p%" #I4 \
+                                                                                      "; }"                           \
+                 : TS_GEMM_REGS_##COUNT(CONSTRAINT)                                                                   \
+                 : "l"(a), "l"(b), "r"(accumulate), "C"(Kind::text), "C"(Tail::text));                                \
   }
-#define TS_GEMM_PRODUCT(N, COUNT, I0, I1, I2, I3, I4)                               \
-  template <>                                                                       \
-  struct Product<N> {                                                               \
-    TS_GEMM_MULTIPLY(float, TS_GEMM_FLOATS, N, COUNT, I0, I1, I2, I3, I4)           \
-    TS_GEMM_MULTIPLY(int, TS_GEMM_INTS, N, COUNT, I0, I1, I2, I3, I4)               \
+#define TS_GEMM_PRODUCT(N, COUNT, I0, I1, I2, I3, I4)                     \
+  template <>                                                             \
+  struct Product<N> {                                                     \
+    TS_GEMM_MULTIPLY(float, TS_GEMM_FLOATS, N, COUNT, I0, I1, I2, I3, I4) \
+    TS_GEMM_MULTIPLY(int, TS_GEMM_INTS, N, COUNT, I0, I1, I2, I3, I4)     \
   };
 TS_GEMM_PRODUCT(16, 1, 8, 9, 10, 11, 12)
 TS_GEMM_PRODUCT(32, 2, 16, 17, 18, 19, 20)

@@ -1,5 +1,5 @@
-// GEMM for sm_80 and newer (fp8: sm_89): mma.sync, ldmatrix, cp.async. Every layout, every alignment, every epilogue; the
-// Hopper template is faster where it applies.
+// GEMM for sm_80 and newer (fp8: sm_89): mma.sync, ldmatrix, cp.async. Every layout, every alignment, every epilogue;
+// the Hopper template is faster where it applies.
 //
 // Configuration, defined in namespace ts::cfg before this file is included (constexpr; int unless said otherwise; the
 // numbers are those of gemm_abi.h):
@@ -10,14 +10,14 @@
 //   kBlocksPerSm             blocks that share an SM (bounds the registers)
 //   kAligned (bool)          pointers and strides of a and b are multiples of 16 bytes
 //   kPairs (bool)            n is even and d's and the epilogue's pointers and strides are multiples of two elements
-//   kThreeProducts (bool)    float32: each operand is split into two tf32 parts and three products are taken, which is about
-//                            as exact as float32; else one product of operands rounded to tf32
+//   kThreeProducts (bool)    float32: each operand is split into two tf32 parts and three products are taken, which is
+//                            about as exact as float32; else one product of operands rounded to tf32
 //   kSplitK (bool), kScaling (tensor scales only), kGrouping
 //   kEpilogueLength, kEpilogue[], kEpilogueTypes[]; kStagedTensors (bool) is false
 //
-// Launch facts: kThreads threads, kSharedBytes of dynamic shared memory (layout.cuh), a grid of at most one block per work
-// item: splits * batch * ceil(m / kTileM) * ceil(n / kTileN); with groups the sum over the groups, or any larger number. A
-// smaller grid walks the items. Split products have one counter a tile.
+// Launch facts: kThreads threads, kSharedBytes of dynamic shared memory (layout.cuh), a grid of at most one block per
+// work item: splits * batch * ceil(m / kTileM) * ceil(n / kTileN); with groups the sum over the groups, or any larger
+// number. A smaller grid walks the items. Split products have one counter a tile.
 #pragma once
 
 #include "../launch.cuh"
@@ -162,8 +162,9 @@ struct Gemm {
       }
       __syncthreads();
       if constexpr (cfg::kSplitK) {
-        if (!join_parts<kThreads>(args, t.index, t.split, static_cast<int>(threadIdx.x), ~0u, shared + kFlagOffset,
-                                  [] { __syncthreads(); }, sums))
+        if (!join_parts<kThreads>(
+                args, t.index, t.split, static_cast<int>(threadIdx.x), ~0u, shared + kFlagOffset,
+                [] { __syncthreads(); }, sums))
           continue;
       }
       finish(t, sums, factor);

@@ -1,9 +1,9 @@
 // What follows from the tile configuration of the portable template: how operands lie in shared memory and how they get
 // there.
 //
-// A tile of an operand lies along k (rows of 64 bytes of k) or, 16-bit and MN-major in memory, as it does there (rows of
-// the tile's m or n, read by transposing ldmatrix). 16 bytes of padding make a row an odd number of 16-byte chunks, so that
-// the eight rows of a matrix fall into different banks.
+// A tile of an operand lies along k (rows of 64 bytes of k) or, 16-bit and MN-major in memory, as it does there (rows
+// of the tile's m or n, read by transposing ldmatrix). 16 bytes of padding make a row an odd number of 16-byte chunks,
+// so that the eight rows of a matrix fall into different banks.
 #pragma once
 
 #include "../../portable/copy.cuh"
@@ -36,9 +36,9 @@ struct OperandLayout {
   static constexpr int kPitch = kRowBytes + 16;
   static constexpr int kBytes = kRows * kPitch;
   static constexpr Way kWay = cfg::kAligned && (kAlongK || kElementBytes == 2) ? Way::chunks
-                              : kElementBytes == 4                               ? Way::words
-                              : cfg::kAligned && kElementBytes == 1              ? Way::transpose
-                                                                                 : Way::elements;
+                              : kElementBytes == 4                             ? Way::words
+                              : cfg::kAligned && kElementBytes == 1            ? Way::transpose
+                                                                               : Way::elements;
 };
 using LayoutA = OperandLayout<cfg::kTileM, cfg::kRowMajorA>;
 using LayoutB = OperandLayout<cfg::kTileN, !cfg::kRowMajorB>;
@@ -49,7 +49,8 @@ constexpr int kSharedBytes = kFlagOffset + 16;
 
 static_assert(bytes_of(cfg::kTypeA) == bytes_of(cfg::kTypeB), "operands of one size");
 static_assert(kWarpM % 16 == 0 && kWarpN % 16 == 0, "a warp's part of the tile is a multiple of 16 by 16");
-static_assert(cfg::kTileM % 16 == 0 && cfg::kTileN % 16 == 0 && cfg::kStages >= 2, "tiles of sixteens, two stages or more");
+static_assert(cfg::kTileM % 16 == 0 && cfg::kTileN % 16 == 0 && cfg::kStages >= 2,
+              "tiles of sixteens, two stages or more");
 static_assert(cfg::kScaling == TS_GEMM_SCALE_TENSOR, "block scales need the Hopper template");
 static_assert(cfg::kTypeD != TS_GEMM_S32 || (cfg::kTypeA == TS_GEMM_S8 && cfg::kEpilogueLength == 0),
               "s32 output is the plain sum of s8 products");
@@ -119,8 +120,8 @@ TS_DEVICE void copy_operand(u32 to, const char* base, i64 stride, int first, int
 }
 
 // The address that this lane gives to ldmatrix for four matrices: two blocks of eight rows by two of 16 bytes of k. The
-// registers are then, for a (kRowsFirst), rows 0-7 and 8-15 of the first 16 bytes and of the second; for b, the first and
-// the second 16 bytes of rows 0-7 and of rows 8-15.
+// registers are then, for a (kRowsFirst), rows 0-7 and 8-15 of the first 16 bytes and of the second; for b, the first
+// and the second 16 bytes of rows 0-7 and of rows 8-15.
 template <class Layout, bool kRowsFirst>
 TS_DEVICE u32 lane_address(u32 tile, int row) {
   const int lane = threadIdx.x & 31;

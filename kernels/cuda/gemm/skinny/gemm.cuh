@@ -15,13 +15,13 @@
 //   kEpilogueLength, kEpilogue[], kEpilogueTypes[]; kStagedTensors (bool) is false
 //
 // Launch facts: kThreads threads, kSharedBytes of dynamic shared memory, a grid of min(work items, SMs * kBlocksPerSm)
-// blocks; work items: splits * batch * ceil(n / kColumns). Split products: partials as long as [column group][split][kRows *
-// kColumns], one counter a column group. Pointers of a and b and their strides are multiples of 16 bytes, k of the elements
-// in 16 bytes. The kernel may be launched to overlap the kernel before it.
+// blocks; work items: splits * batch * ceil(n / kColumns). Split products: partials [column group][split][16 *
+// kColumns], one counter a column group. Pointers of a and b and their strides are multiples of 16 bytes, k of the
+// elements in 16 bytes. The kernel may be launched to overlap the kernel before it.
 //
-// A lane copies 16 bytes of a row of b and reads them back itself as its part of a product's operand: the order of k inside
-// a product is free as long as a's is the same. So there is no barrier between copying and multiplying, and as many bytes
-// are in flight as shared memory holds. Warps share a group by k and add up once per group.
+// A lane copies 16 bytes of a row of b and reads them back itself as its part of a product's operand: the order of k
+// inside a product is free as long as a's is the same. So there is no barrier between copying and multiplying, and as
+// many bytes are in flight as shared memory holds. Warps share a group by k and add up once per group.
 #pragma once
 
 #include "../../portable/copy.cuh"
@@ -47,7 +47,8 @@ static_assert(cfg::kRowMajorA && !cfg::kRowMajorB, "few rows: both operands must
 static_assert(cfg::kRows == 8 || cfg::kRows == 16, "8 or 16 rows");
 static_assert(cfg::kTypeA == cfg::kTypeB && kElementBytes <= 2, "operands of one 8-bit or 16-bit type");
 static_assert(cfg::kColumns % 8 == 0, "columns come in eights");
-static_assert(cfg::kGrouping == TS_GEMM_UNGROUPED && cfg::kScaling == TS_GEMM_SCALE_TENSOR, "no groups, no block scales");
+static_assert(cfg::kGrouping == TS_GEMM_UNGROUPED && cfg::kScaling == TS_GEMM_SCALE_TENSOR,
+              "no groups, no block scales");
 static_assert(kSharedBytes <= 232448, "shared memory of a block");
 
 struct Skinny {
@@ -61,10 +62,11 @@ struct Skinny {
   // A block's stream: step `step` (of this warp) of item `item`. `end` is the item's number of steps for this warp.
   struct Cursor {
     int item, step, end;
-    const char* row;  // b at the lane's row and the warp's first k; the lane's row of the next 8-column tile is 8 rows on
-    int k;            // the lane's k in the first step
-    int k_limit;      // where the item's part of k ends
-    int columns;      // of the group's that exist, from the lane's on
+    const char*
+        row;      // b at the lane's row and the warp's first k; the lane's row of the next 8-column tile is 8 rows on
+    int k;        // the lane's k in the first step
+    int k_limit;  // where the item's part of k ends
+    int columns;  // of the group's that exist, from the lane's on
   };
 
   TS_DEVICE void start(Cursor& c) const {
@@ -84,7 +86,8 @@ struct Skinny {
     c.k_limit = imin(args.k, to * kStepK);
     const int column = first + lane() / 4;
     c.columns = args.n - column;
-    c.row = static_cast<const char*>(args.b) + (batch * args.b_batch_stride + column * args.b_stride + c.k) * kElementBytes;
+    c.row =
+        static_cast<const char*>(args.b) + (batch * args.b_batch_stride + column * args.b_stride + c.k) * kElementBytes;
   }
 
   // Starts the copy of the cursor's step into stage `stage` and moves the cursor on; items that are over are passed.
@@ -203,7 +206,9 @@ struct Skinny {
       }
     }
     if constexpr (cfg::kSplitK) {
-      if (!join_parts<32>(args, group, split, lane(), ~0u, shared + kFlagOffset, [] { __syncwarp(); }, sums)) return;
+      if (!join_parts<32>(
+              args, group, split, lane(), ~0u, shared + kFlagOffset, [] { __syncwarp(); }, sums))
+        return;
     }
 #pragma unroll
     for (int j = 0; j < kTiles; ++j) {

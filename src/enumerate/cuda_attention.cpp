@@ -23,13 +23,25 @@ bool forward_only(const Subject& s) {
   plain.head_dim_qk = plain.head_dim_v = AttentionSignature{}.head_dim_qk;
   plain.mask = MaskKind::none;
   plain.bias = BiasKind::none;
-  plain.lse = plain.dropout = plain.logits_soft_cap = plain.sink = plain.negative_scale = false;
+  plain.lse = plain.dropout = plain.logits_soft_cap = plain.sink = plain.negative_scale = plain.unaligned = false;
+  plain.qscale = QuantScale::none;  // asked by a rule of its own
   return plain == AttentionSignature{};
 }
 
-bool head_dim_in_range(const Subject& s, int dim) {
-  return dim >= s.spec.head_dim_min && dim <= s.spec.head_dim_max && dim % s.spec.head_dim_step == 0;
+bool is_fp8(const Subject& s) {
+  return input_type(s.signature().data_type) == DataType::fp8;
 }
+
+/// Rows are copied 16 bytes at a time, unless the kernel reads them by elements.
+int head_dim_step(const Subject& s) {
+  return s.signature().unaligned ? 1 : is_fp8(s) ? 2 * s.spec.head_dim_step : s.spec.head_dim_step;
+}
+
+bool head_dim_in_range(const Subject& s, int dim) {
+  return dim >= s.spec.head_dim_min && dim <= s.spec.head_dim_max && dim % head_dim_step(s) == 0;
+}
+
+constexpr int kScaleBlockRows = 128;  // TS_CUDA_SCALE_BLOCK of kernels/cuda/abi.h
 
 const CudaInstruction* instruction_facts(const Subject& s) {
   for (const CudaInstruction& facts : s.spec.instructions)
@@ -44,7 +56,7 @@ bool tile_m_is_whole(const Subject& s) {
 }
 
 int tile_n_step(const Subject& s) {
-  return s.is_warp_specialized() && !s.signature().dropout && s.algorithm().bias_stages == 0 ? 16 : 32;
+  return s.is_warp_specialized() && !s.signature().dropout && s.algorithm().bias_stages == 0 && !is_fp8(s) ? 16 : 32;
 }
 
 /// What the portable template may ask for on the smallest chip it is written for; it refuses more.
@@ -57,8 +69,8 @@ long shared_bytes_limit(const Subject& s, const CudaAttentionFacts& facts) {
 }
 
 constexpr Rule<Subject> kRules[] = {
-    {"family_is_carried",
-     "the CUDA templates compute attention forward without paging, rotary embedding or quantisation", forward_only,
+    {"family_is_carried", "the CUDA templates compute attention forward without paging or rotary embedding",
+     forward_only,
      [](const Subject& s) {
        return fmt::format("family {}, paged_kv {}, rope {}, qscale {}", name_of(s.signature().family),
                           s.signature().paged_kv, name_of(s.signature().rope), name_of(s.signature().qscale));
@@ -95,7 +107,36 @@ constexpr Rule<Subject> kRules[] = {
      },
      [](const Subject& s) {
        return fmt::format("head_dim_qk {}, head_dim_v {}; {} to {} in steps of {}", s.signature().head_dim_qk,
-                          s.signature().head_dim_v, s.spec.head_dim_min, s.spec.head_dim_max, s.spec.head_dim_step);
+                          s.signature().head_dim_v, s.spec.head_dim_min, s.spec.head_dim_max, head_dim_step(s));
+     }},
+    {"scales_belong_to_fp8", "fp8 tensors have scales, by tensor or by blocks of rows; others have none",
+     [](const Subject& s) {
+       const QuantScale scale = s.signature().qscale;
+       return is_fp8(s) ? scale == QuantScale::pertensor || scale == QuantScale::blockscale : scale == QuantScale::none;
+     },
+     [](const Subject& s) {
+       return fmt::format("{} with qscale {}", name_of(s.signature().data_type), name_of(s.signature().qscale));
+     }},
+    {"fp8_goes_without",
+     "fp8 kernels do not pack heads or copy a bias; with scales by block a step of keys divides a block, and ALiBi, "
+     "which "
+     "works in the scores' unit, is not carried",
+     [](const Subject& s) {
+       if (!is_fp8(s)) return true;
+       if (s.algorithm().packed_heads != 1 || s.algorithm().bias_stages != 0) return false;
+       if (s.signature().qscale != QuantScale::blockscale) return true;
+       return s.signature().bias != BiasKind::alibi && s.tile_n() > 0 && kScaleBlockRows % s.tile_n() == 0;
+     },
+     [](const Subject& s) {
+       return fmt::format("{}, qscale {}, packed_heads {}, bias_stages {}, bias {}, tile_n {}",
+                          name_of(s.signature().data_type), name_of(s.signature().qscale), s.algorithm().packed_heads,
+                          s.algorithm().bias_stages, name_of(s.signature().bias), s.tile_n());
+     }},
+    {"rows_can_be_copied",
+     "the copy engine takes rows that are multiples of 16 bytes; others are the portable pipeline's",
+     [](const Subject& s) { return !s.signature().unaligned || !s.is_warp_specialized(); },
+     [](const Subject& s) {
+       return fmt::format("unaligned {}, pipeline {}", s.signature().unaligned, name_of(s.algorithm().pipeline));
      }},
     {"mask_is_a_window", "bounds and diagonal are run-time numbers: a kernel only knows which sides are bounded",
      [](const Subject& s) {
@@ -197,7 +238,8 @@ bool accepted(const KernelConfig& config, const CudaSpec& spec) {
 }
 
 bool tile_is_for(const CudaTile& tile, const AttentionSignature& signature) {
-  return tile.head_dim.holds(std::max(signature.head_dim_qk, signature.head_dim_v)) &&
+  return tile.fp8 == (input_type(signature.data_type) == DataType::fp8) &&
+         tile.head_dim.holds(std::max(signature.head_dim_qk, signature.head_dim_v)) &&
          (!tile.head_dim_v || tile.head_dim_v->holds(signature.head_dim_v));
 }
 
@@ -290,13 +332,25 @@ void enumerate_cuda_attention(const CudaSpec& spec, ConfigSink sink) {
   bool wanted = true;
   const auto forward = [&](const KernelConfig& config) { return wanted = sink(config); };
   AttentionSignature signature;
-  for (const DataType type : {DataType::bf16, DataType::fp16})
+  struct Kind {
+    DataType type;
+    QuantScale scale;
+    bool unaligned;
+  };
+  constexpr Kind kKinds[] = {
+      {DataType::bf16, QuantScale::none, false},         {DataType::fp16, QuantScale::none, false},
+      {DataType::bf16, QuantScale::none, true},          {DataType::fp16, QuantScale::none, true},
+      {DataType::fp8bf16, QuantScale::pertensor, false}, {DataType::fp8bf16, QuantScale::blockscale, false},
+      {DataType::fp8fp16, QuantScale::pertensor, false}, {DataType::fp8fp16, QuantScale::blockscale, false}};
+  for (const Kind& kind : kKinds)
     for (const auto& [qk, v] : head_dims)
       for (const SequenceMode mode : {SequenceMode::batch, SequenceMode::group})
         for (const MaskKind mask : {MaskKind::none, MaskKind::causal, MaskKind::generic})
           for (const BiasKind bias : {BiasKind::none, BiasKind::elementwise, BiasKind::alibi})
             for (unsigned flags = 0; flags < 32 && wanted; ++flags) {
-              signature.data_type = type;
+              signature.data_type = kind.type;
+              signature.qscale = kind.scale;
+              signature.unaligned = kind.unaligned;
               signature.head_dim_qk = static_cast<std::uint16_t>(qk);
               signature.head_dim_v = static_cast<std::uint16_t>(v);
               signature.mode = mode;
@@ -358,7 +412,7 @@ double estimated_seconds(const KernelConfig& config, const CudaSpec& spec, const
   // A tile beside the table is taken for a middling one.
   const double efficiency = tile == nullptr ? 0.3 : tile->efficiency;
   const double flops_per_second =
-      spec.reference.tflops_of(s.data_type) * 1e12 / spec.reference.sms * efficiency / facts.blocks_per_sm;
+      spec.reference.tflops_of(input_type(s.data_type)) * 1e12 / spec.reference.sms * efficiency / facts.blocks_per_sm;
   const double depth = s.head_dim_qk + s.head_dim_v;
   const double keys = static_cast<double>(shape.seqlen_k) * shape.visible;
   // The blocks of keys a tile walks over, and one for its start and end.
@@ -368,7 +422,7 @@ double estimated_seconds(const KernelConfig& config, const CudaSpec& spec, const
 
   const double queries = static_cast<double>(shape.batch * shape.heads_q) * static_cast<double>(shape.seqlen_q);
   const double keys_read = static_cast<double>(shape.batch * shape.heads_kv) * static_cast<double>(shape.seqlen_k);
-  const double bytes = 2 * (queries + keys_read) * depth;
+  const double bytes = (input_type(s.data_type) == DataType::fp8 ? 1 : 2) * (queries + keys_read) * depth;
   return std::max(waves * tile_seconds, bytes / spec.reference.bytes_per_second);
 }
 

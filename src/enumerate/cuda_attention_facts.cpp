@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "kernel/data_type.hpp"
+
 namespace tilesmith {
 namespace {
 
@@ -41,21 +43,24 @@ void persistent_facts(const AttentionSignature& s, const Algorithm& a, CudaAtten
   facts.persistent = facts.tensor_maps = true;
   facts.bias_map = a.bias_stages > 0;
 
-  // Operands stand in columns of 64 elements, 128 bytes a row.
-  const int columns_qk = ceil_div(s.head_dim_qk, 64), columns_v = ceil_div(s.head_dim_v, 64);
+  // Operands stand in columns of 128 bytes. In fp8 values come into two raw stages, and are transposed into the ring.
+  const bool fp8 = input_type(s.data_type) == DataType::fp8;
+  const int column = fp8 ? 128 : 64, raw_stages = fp8 ? 2 : 0;
+  const int columns_qk = ceil_div(s.head_dim_qk, column), columns_v = ceil_div(s.head_dim_v, column);
   const long queries = 64L * 128 * columns_qk * warpgroups * a.query_buffers;
-  const long ring = 128L * a.tile[1] * (columns_qk + columns_v) * a.stages;
+  const long values = fp8 ? 128L * ceil_div(a.tile[1], 128) * round_up(s.head_dim_v, 16) : 128L * a.tile[1] * columns_v;
+  const long ring = (128L * a.tile[1] * columns_qk + values) * a.stages + 128L * a.tile[1] * columns_v * raw_stages;
   const long bias = 64L * 4 * a.tile[1] * warpgroups * a.bias_stages;
   const long words = s.dropout ? 32L * a.tile[1] * facts.warps : 0;  // the dropout stream of a block
-  const int barriers = 4 * a.stages + 2 * warpgroups * (a.query_buffers + a.bias_stages) + 8;
+  const int barriers = 4 * a.stages + 2 * warpgroups * (a.query_buffers + a.bias_stages) + 2 * raw_stages + 8;
   constexpr int kTileRing = 4 * 12 * 4, kScratch = 16, kAlignment = 1024;
   facts.shared_bytes = queries + ring + bias + words + round_up(8 * barriers, 16) + kTileRing + kScratch + kAlignment;
 
   facts.launch_registers = 65536 / (facts.threads * blocks) / 8 * 8;
   if (warpgroups == 3)
-    facts.producer_registers = 32;
+    facts.producer_registers = fp8 ? 72 : 32;
   else if (warpgroups == 2)
-    facts.producer_registers = blocks > 1 ? 24 : 40;
+    facts.producer_registers = blocks > 1 ? 24 : fp8 ? 72 : 40;
   else
     facts.producer_registers = blocks > 2 ? 24 : 56;
   const int share =
@@ -87,7 +92,8 @@ CudaAttentionFacts cuda_attention_facts(const KernelConfig& config) {
     portable_facts(s, a, facts);
   // A thread holds two rows of its warp's 16: half a register for each score, a quarter for a packed probability.
   const int output_columns = round_up(s.head_dim_v, 16);
-  facts.needed_registers = a.tile[1] / 2 + a.tile[1] / 4 + output_columns / 2 + overhead_registers(s, a, facts);
+  const int probabilities = a.tile[1] / (input_type(s.data_type) == DataType::fp8 ? 8 : 4);
+  facts.needed_registers = a.tile[1] / 2 + probabilities + output_columns / 2 + overhead_registers(s, a, facts);
   facts.operand_registers = facts.persistent ? std::max<int>(a.tile[1], output_columns) / 2 : 4;
   return facts;
 }

@@ -129,7 +129,7 @@ Result<EntryKey> entry_key(const Source& source, std::string_view toolchain) {
       {"schema", kSchema},         {"language", language_name(source.language)}, {"arch", source.arch},
       {"options", source.options}, {"entry_symbol", source.entry_symbol},        {"source", describe(source.text)},
       {"toolchain", toolchain}};
-  if (source.allow_spills) key["allow_spills"] = true;
+  if (source.spill_limit_bytes > 0) key["spill_limit_bytes"] = source.spill_limit_bytes;
   try {
     std::string text = key.dump();
     std::string digest = to_hex(sha256(text));

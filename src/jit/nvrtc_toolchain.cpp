@@ -145,7 +145,7 @@ Result<Compiled> NvrtcToolchain::compile(std::span<const Source* const> sources,
   if (code != Code::success) return std::unexpected(failure(library_, source, code, log));
 
   ResourceReport resources = parse_resources(log);
-  if (const Status good = check_resources(resources, source.allow_spills); !good)
+  if (const Status good = check_resources(resources, source.spill_limit_bytes); !good)
     return std::unexpected(good.error().in(source.name));
   std::string binary = program.cubin();
   TS_TRY(check_binary(source, binary));

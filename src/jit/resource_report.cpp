@@ -94,18 +94,16 @@ ResourceReport parse_resources(std::string_view log) {
   return std::move(reader.report);
 }
 
-Status check_resources(const ResourceReport& report, bool allow_spills) {
+Status check_resources(const ResourceReport& report, std::uint32_t spill_limit_bytes) {
   std::string losses;
   std::string hint;
   for (const std::string& advisory : report.advisories)
     if (advisory.find(kLoss) != std::string::npos) losses += "\n  " + advisory;
   if (!losses.empty()) hint = "such a kernel gives right results slowly: change its configuration or its source";
-  if (!allow_spills && report.spill_bytes() > 0) {
-    for (const FunctionResources& each : report.functions)
-      if (each.spill_store_bytes + each.spill_load_bytes > 0)
-        losses +=
-            fmt::format("\n  {} spills registers: {} bytes of stores, {} bytes of loads, with {} registers a thread",
-                        each.function, each.spill_store_bytes, each.spill_load_bytes, each.registers);
+  for (const FunctionResources& each : report.functions) {
+    if (std::max(each.spill_store_bytes, each.spill_load_bytes) <= std::int64_t{spill_limit_bytes}) continue;
+    losses += fmt::format("\n  {} spills registers: {} bytes of stores, {} bytes of loads, with {} registers a thread",
+                          each.function, each.spill_store_bytes, each.spill_load_bytes, each.registers);
     if (hint.empty())
       hint = "a smaller tile, fewer threads a block or fewer blocks a multiprocessor leave more registers";
   }

@@ -44,8 +44,8 @@ struct ResourceReport {
 [[nodiscard]] ResourceReport parse_resources(std::string_view log);
 
 /// Refuses, with `compile_failed` and the compiler's own words, what ptxas calls a potential performance loss
-/// (serialised wgmma, setmaxnreg ignored), and spills unless they are allowed.
-[[nodiscard]] Status check_resources(const ResourceReport& report, bool allow_spills);
+/// (serialised wgmma, setmaxnreg ignored), and spills beyond the limit.
+[[nodiscard]] Status check_resources(const ResourceReport& report, std::uint32_t spill_limit_bytes);
 
 [[nodiscard]] nlohmann::json to_json(const ResourceReport& report);
 /// Throws nlohmann::json::exception when it is none.

@@ -28,6 +28,7 @@ struct AttentionSignature {
   bool logits_soft_cap = false;
   bool sink = false;               ///< an extra logit per head joins the softmax's sum
   bool negative_scale = false;     ///< the logits' scale is below zero: for kernels whose softmax holds the scale
+  bool unaligned = false;          ///< NVIDIA: rows may begin at any element; others ask for multiples of 16 bytes
   bool skip_min_seqlen_q = false;  ///< group mode: sequences shorter than a minimum are skipped
   QuantScale qscale = QuantScale::none;
   bool paged_kv = false;
@@ -56,6 +57,7 @@ struct AttentionSignature {
     visit("logits_soft_cap", self.logits_soft_cap);
     visit("sink", self.sink);
     visit("negative_scale", self.negative_scale);
+    visit("unaligned", self.unaligned);
     visit("skip_min_seqlen_q", self.skip_min_seqlen_q);
     visit("qscale", self.qscale);
     visit("paged_kv", self.paged_kv);

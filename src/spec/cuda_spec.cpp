@@ -57,7 +57,7 @@ Result<CudaTileCondition> read_condition(const JsonReader& reader) {
 
 Result<CudaTile> read_tile(const JsonReader& reader) {
   TS_TRY(reader.only({"tile", "stages", "query_buffers", "bias_stages", "blocks_per_sm", "ping_pong", "dynamic",
-                      "late_wait", "late_store", "head_dim", "head_dim_v", "efficiency", "first_for"}));
+                      "late_wait", "late_store", "fp8", "head_dim", "head_dim_v", "efficiency", "first_for"}));
   CudaTile tile;
   const JsonReader figures = reader.at("tile");
   TS_ASSIGN(const std::vector<int> sizes, figures.integers(1, 4096));
@@ -82,6 +82,7 @@ Result<CudaTile> read_tile(const JsonReader& reader) {
   TS_TRY(flag("dynamic", tile.dynamic));
   TS_TRY(flag("late_wait", tile.late_wait));
   TS_TRY(flag("late_store", tile.late_store));
+  TS_TRY(flag("fp8", tile.fp8));
   TS_ASSIGN(tile.head_dim, read_range(reader.at("head_dim"), 1, 4096));
   if (reader.has("head_dim_v")) {
     TS_ASSIGN(tile.head_dim_v, read_range(reader.at("head_dim_v"), 1, 4096));

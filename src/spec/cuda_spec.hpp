@@ -47,6 +47,7 @@ struct CudaTile {
   bool dynamic = false;
   bool late_wait = false;
   bool late_store = false;
+  bool fp8 = false;                            ///< for 8-bit inputs, and no others
   CudaRange head_dim;                          ///< of the larger head dim
   std::optional<CudaRange> head_dim_v;         ///< a further limit
   double efficiency = 0;                       ///< share of the dense peak that a long problem reaches

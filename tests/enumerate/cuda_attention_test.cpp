@@ -114,6 +114,15 @@ TEST(CudaAttention, EachRuleRefusesWhatItIsThereFor) {
   hopper("pipeline_is_offered", [](K&, S&, A& a) { a.pipeline = Pipeline::flash; });
   hopper("head_dims_fit", [](K&, S& s, A&) { s.head_dim_qk = 132; });
   hopper("head_dims_fit", [](K&, S& s, A&) { s.head_dim_v = 264; });
+  hopper("head_dims_fit",
+         [](K&, S& s, A&) { s.data_type = DataType::fp8bf16, s.qscale = QuantScale::pertensor, s.head_dim_qk = 72; });
+  hopper("scales_belong_to_fp8", [](K&, S& s, A&) { s.qscale = QuantScale::pertensor; });
+  hopper("scales_belong_to_fp8", [](K&, S& s, A&) { s.data_type = DataType::fp8bf16; });
+  hopper("fp8_goes_without",
+         [](K&, S& s, A& a) { s.data_type = DataType::fp8bf16, s.qscale = QuantScale::pertensor, a.packed_heads = 2; });
+  hopper("fp8_goes_without",
+         [](K&, S& s, A& a) { s.data_type = DataType::fp8bf16, s.qscale = QuantScale::blockscale, a.tile[1] = 160; });
+  hopper("rows_can_be_copied", [](K&, S& s, A&) { s.unaligned = true; });
   hopper("mask_is_a_window", [](K&, S& s, A&) { s.mask = MaskKind::bottom_right; });
   hopper("negative_scale_matters", [](K&, S& s, A&) { s.negative_scale = s.logits_soft_cap = true; });
   hopper("tile_m_is_whole_groups", [](K&, S&, A& a) { a.tile[0] = 96; });

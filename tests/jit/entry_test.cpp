@@ -25,7 +25,7 @@ TEST(EntryKey, DependsOnEveryFieldButTheName) {
                                                              [](Source& s) { s.arch = "x86_64_v4"; },
                                                              [](Source& s) { s.language = Language::cuda; },
                                                              [](Source& s) { s.language = Language::hip; },
-                                                             [](Source& s) { s.allow_spills = true; }};
+                                                             [](Source& s) { s.spill_limit_bytes = 64; }};
   const Source source = make_source("a");
   std::set<std::string> digests = {entry_key(source, "gcc 12")->digest, entry_key(source, "gcc 13")->digest};
   for (const auto& change : changes) {

@@ -125,7 +125,7 @@ TEST_F(NvrtcToolchainTest, RefusesSpillsUnlessTheSourceAllowsThem) {
             std::string::npos)
       << refused.error().message;
   EXPECT_FALSE(compile(source).has_value()) << "the second time it came from a cache";
-  source.allow_spills = true;
+  source.spill_limit_bytes = 1 << 20;
   const auto allowed = compile(source);
   ASSERT_TRUE(allowed.has_value()) << allowed.error().text();
   EXPECT_GT(allowed->resources->spill_bytes(), 0);
@@ -136,7 +136,7 @@ TEST_F(NvrtcToolchainTest, RefusesSerialisedWgmmaAndIgnoredRegisterRequests) {
                                                        {kIgnoredRegisters, "'setmaxnreg' ignored"}};
   for (const auto& [text, words] : cases) {
     Source source = cuda_source(text);
-    source.allow_spills = true;
+    source.spill_limit_bytes = 1 << 20;
     const auto refused = compile(source);
     ASSERT_FALSE(refused.has_value()) << words;
     EXPECT_EQ(refused.error().code, ErrorCode::compile_failed);

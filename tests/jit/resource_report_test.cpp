@@ -40,7 +40,7 @@ TEST(ResourceReport, ReadsAKernelsFigures) {
   EXPECT_EQ(report.kernel("another"), nullptr);
   EXPECT_TRUE(report.advisories.empty());
   EXPECT_EQ(report.spill_bytes(), 0);
-  EXPECT_TRUE(check_resources(report, false).has_value());
+  EXPECT_TRUE(check_resources(report, 0).has_value());
 }
 
 TEST(ResourceReport, ReadsWhatOlderCompilersWrite) {
@@ -56,13 +56,13 @@ TEST(ResourceReport, SpillsAreRefusedUnlessAllowed) {
   EXPECT_EQ(report.functions[0].stack_bytes, 2392);
   EXPECT_FALSE(report.functions[1].is_kernel);
   EXPECT_EQ(report.spill_bytes(), 4220 + 5744);
-  const Status refused = check_resources(report, false);
+  const Status refused = check_resources(report, 0);
   ASSERT_FALSE(refused.has_value());
   EXPECT_EQ(refused.error().code, ErrorCode::compile_failed);
   EXPECT_NE(refused.error().message.find("k spills registers: 4220 bytes of stores, 5744 bytes of loads, with 32"),
             std::string::npos)
       << refused.error().message;
-  EXPECT_TRUE(check_resources(report, true).has_value());
+  EXPECT_TRUE(check_resources(report, 1 << 20).has_value());
 }
 
 TEST(ResourceReport, LossesAreRefusedEvenWhereSpillsAreAllowed) {
@@ -73,7 +73,7 @@ TEST(ResourceReport, LossesAreRefusedEvenWhereSpillsAreAllowed) {
         "at entry."}) {
     const ResourceReport report = parse_resources(line + "\n" + kHealthy);
     ASSERT_EQ(report.advisories.size(), 1u);
-    const Status refused = check_resources(report, true);
+    const Status refused = check_resources(report, 1 << 20);
     ASSERT_FALSE(refused.has_value());
     EXPECT_NE(refused.error().message.find(line.substr(line.find("(C75"))), std::string::npos)
         << refused.error().message;
@@ -85,7 +85,7 @@ TEST(ResourceReport, AdviceWithoutALossIsKeptAndAccepted) {
       "ptxas info    : (C7519) warpgroup.arrive is injected in around line 37 by compiler to allow use of registers\n"
       "ptxas warning : Value of threads per SM is out of range\n");
   EXPECT_EQ(report.advisories.size(), 2u);
-  EXPECT_TRUE(check_resources(report, false).has_value());
+  EXPECT_TRUE(check_resources(report, 0).has_value());
 }
 
 TEST(ResourceReport, AnyTextCanBeRead) {

@@ -77,7 +77,7 @@ TEST(KernelConfig, KeyIsStable) {
   config.arch = *ArchName::parse("x86_64_v4");
   EXPECT_EQ(canonical_form(config).substr(0, 72),
             "arch=x86_64_v4;operation=attention;family=fwd;data_type=fp16;mode=batch;");
-  EXPECT_EQ(key_of(config).hex(), "7312b32ca1f3411b72f1b087c9eb98ad");
+  EXPECT_EQ(key_of(config).hex(), "b456a564e4daa10c6d28e8dec90d7f13");
 }
 
 TEST(KernelConfig, ReadableName) {

@@ -75,7 +75,7 @@ TEST(CudaSpec, BrokenOnesSayFilePathValueAndWhatWouldBeRight) {
   says("\"wgmma\": [", "\"wgma\": [", "is no instruction");
   says("\"warpspec\": {", "\"warpspek\": {", "did you mean warpspec");
   says("[1, 2, 4, 8, 16]", "[2, 4]", "1 first");
-  says("\"tile\": [64, 64]", "\"tile\": [64]", "tiles[0].tile is [64] ([query rows, keys])");
+  says("\"tile\": [64, 64]", "\"tile\": [64]", ".tile is [64] ([query rows, keys])");
   says("\"query_buffers\": 2", "\"query_buffers\": 3", "query_buffers is 3 (an integer from 1 to 2)");
   says("\"efficiency\": 0.5", "\"efficiency\": 1.5", "at most 1");
   says("\"efficiency\": 0.5", "\"efficiency\": -1", "above 0");

@@ -189,7 +189,7 @@ struct Attention {
 #define TS_ENTRY ts_attention_fwd
 #endif
 
-extern "C" __global__ void __launch_bounds__(ts::kThreads)
+extern "C" __global__ void __launch_bounds__(ts::kThreads, 1)
     TS_ENTRY(const __grid_constant__ TsCudaAttentionArgs args) {
   extern __shared__ __align__(16) unsigned char dynamic_shared[];
   ts::Attention attention{args, ts::smem_address(dynamic_shared)};

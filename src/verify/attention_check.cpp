@@ -232,7 +232,8 @@ bool AttentionExpectation::check_lse(std::span<const float> lse, Verdict& verdic
   for (std::size_t row = 0; row < lse.size(); ++row) {
     const auto got = static_cast<double>(lse[row]);
     const double want = reference_.lse[row];
-    const double limit = std::isinf(want) ? 0 : lse_bound(want, static_cast<double>(reference_.magnitude[row]));
+    const double limit =
+        std::isinf(want) ? 0 : lse_bound(tolerance_, want, static_cast<double>(reference_.magnitude[row]));
     if (got == want || std::abs(got - want) <= limit) continue;
     return fails(verdict, Check::lse,
                  fmt::format("lse{} is {}, the reference {:.9g}: off by {:.3g}, at most {:.3g}",

@@ -84,9 +84,14 @@ class RowBlock {
   void load_row(const TensorView& view, std::int64_t begin, std::int64_t head, std::int64_t row,
                 std::span<double> to) const {
     const std::byte* source = at(view, begin, head, row);
-    if (view.strides.column == 1) return load_elements(view.type, source, to);
-    for (std::size_t c = 0; c < to.size(); ++c)
-      to[c] = load_element(view.type, source, c * static_cast<std::size_t>(view.strides.column));
+    if (view.strides.column == 1)
+      load_elements(view.type, source, to);
+    else
+      for (std::size_t c = 0; c < to.size(); ++c)
+        to[c] = load_element(view.type, source, c * static_cast<std::size_t>(view.strides.column));
+    if (view.scale.data == nullptr) return;
+    const double scale = view.scale.at(b_, head, row);
+    for (double& x : to) x *= scale;
   }
   std::int64_t kv_head() const { return h_ / (tensors_.heads_q / tensors_.heads_kv); }
 

@@ -24,10 +24,23 @@ struct TensorStrides {
 };
 
 /// Somebody else's tensor. In group mode stride.batch is ignored: a sequence starts at its offset in rows.
+/// What stored values are multiplied by, for each block of a sequence's rows; strides of 0 share a scale.
+struct TensorScale {
+  static constexpr std::int64_t kBlockRows = 128;
+
+  const float* data = nullptr;  ///< null: 1
+  std::int64_t batch = 0, head = 0, block = 0;
+
+  [[nodiscard]] double at(std::int64_t b, std::int64_t h, std::int64_t row) const {
+    return data == nullptr ? 1 : static_cast<double>(data[b * batch + h * head + row / kBlockRows * block]);
+  }
+};
+
 struct TensorView {
   const void* data = nullptr;
   ElementType type = ElementType::fp32;
   TensorStrides strides{};
+  TensorScale scale{};
 };
 
 struct AttentionTensors {

@@ -64,9 +64,11 @@ class Head {
                 std::span<float> to) const {
     const std::int64_t start = tensors_.group_mode() ? begin * view.strides.row : b_ * view.strides.batch;
     const std::int64_t offset = start + head * view.strides.head + row * view.strides.row;
+    const double scale = view.scale.at(b_, head, row);
     for (std::size_t c = 0; c < to.size(); ++c)
-      to[c] = static_cast<float>(load_element(
-          view.type, view.data, static_cast<std::size_t>(offset + static_cast<std::int64_t>(c) * view.strides.column)));
+      to[c] = static_cast<float>(
+          scale * load_element(view.type, view.data,
+                               static_cast<std::size_t>(offset + static_cast<std::int64_t>(c) * view.strides.column)));
   }
 
   void load_keys_and_values() {

@@ -17,6 +17,8 @@ struct AttentionTolerance {
   double norm_wise = 0;
   /// What rounding the weights to the type of the values costs, relative.
   double weight_roundoff = 0;
+  /// Of the sums that make a logit, relative to their terms.
+  double logit_roundoff = 0x1p-24;
   /// Check B applies: the kernels' arithmetic of this type is known well enough to bound every element.
   bool bounded = false;
 };
@@ -36,8 +38,8 @@ struct ElementTerms {
 [[nodiscard]] double attention_bound(const AttentionTolerance& tolerance, ElementType output,
                                      const ElementTerms& terms);
 
-/// The largest error of one lse: 1e-5 absolute and relative, and what rounding the logits to fp32 costs.
-[[nodiscard]] double lse_bound(double lse, double magnitude);
+/// The largest error of one lse: 1e-5 absolute and relative, and what rounding the logits costs.
+[[nodiscard]] double lse_bound(const AttentionTolerance& tolerance, double lse, double magnitude);
 
 /// Check B of a plain sum of `length` products: |c - c64| <= u_out |c64| + g sum |a||b|. The working limit is
 /// statistical (6 standard deviations of rounding errors of either sign), the hard limit holds always.

@@ -61,8 +61,8 @@ TEST(Tolerance, ProductLimitsGrowWithTheLength) {
   EXPECT_DOUBLE_EQ(product_working_factor(1024, 0x1p-24), 6 * 32 * 0x1p-24);
   EXPECT_GT(product_working_factor(16, 0x1p-24), product_hard_factor(16, 0x1p-24))
       << "short sums: the hard limit is the smaller one";
-  EXPECT_NEAR(lse_bound(0, 0), 1e-5, 1e-12);
-  EXPECT_NEAR(lse_bound(-100, 0), 1e-3 + 1e-5, 1e-9);
+  EXPECT_NEAR(lse_bound({}, 0, 0), 1e-5, 1e-12);
+  EXPECT_NEAR(lse_bound({}, -100, 0), 1e-3 + 1e-5, 1e-9);
 }
 
 }  // namespace

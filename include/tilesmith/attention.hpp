@@ -20,9 +20,13 @@
 
 namespace tilesmith {
 
+/// Rows of a sequence that share a scale, counted from its beginning.
+inline constexpr std::int64_t kScaleBlock = 128;
+
 /// Everything a plan depends on. Two equal problems have one plan.
 struct AttentionProblem {
-  DataType data_type = DataType::bf16;  ///< of q, k, v and o: fp32, fp16 or bf16; sums are fp32
+  /// Of q, k, v and o: fp32, fp16 or bf16; fp8bf16 and fp8fp16 read e4m3 and write bf16 or fp16. Sums are fp32.
+  DataType data_type = DataType::bf16;
   SequenceMode mode = SequenceMode::batch;
   std::int64_t batch = 1;
   std::int64_t heads_q = 1;
@@ -40,7 +44,10 @@ struct AttentionProblem {
   bool dropout = false;
   bool lse = false;             ///< the call wants the log-sum-exp
   bool negative_scale = false;  ///< the call's scale is below 0; the CPU does not ask
-  bool unaligned = false;       ///< a pointer or row of q, k, v or o is no multiple of 16 bytes; the CPU does not ask
+  bool block_scale = false;     ///< fp8: scales differ along a sequence, by blocks of kScaleBlock rows
+  // What a CUDA kernel may expect of the memory; the CPU does not ask.
+  bool unaligned = false;       ///< a pointer or row of q, k, v or o is no multiple of 16 bytes
+  bool unaligned_bias = false;  ///< the same of the bias, or its columns are not contiguous
 
   friend bool operator==(const AttentionProblem&, const AttentionProblem&) = default;
 };
@@ -68,6 +75,14 @@ struct BiasStrides {
   std::int64_t column = 1;
 };
 
+/// What the stored values of an fp8 tensor are multiplied by: data[b * batch + h * head + i * block], strides in
+/// elements, 0 where the scale is shared; `block` is read with block scales alone. Null data is a scale of 1. Scales
+/// are positive, finite and normal.
+struct AttentionScale {
+  const float* data = nullptr;
+  std::int64_t batch = 0, head = 0, block = 0;
+};
+
 /// On a CUDA device every pointer is to memory the device can read, the offsets included.
 struct AttentionArguments {
   const void* q = nullptr;
@@ -85,10 +100,11 @@ struct AttentionArguments {
   AttentionStrides q_strides, k_strides, v_strides, o_strides, lse_strides;  ///< lse_strides.row is usually 1
   BiasStrides bias_strides;
   std::int64_t alibi_batch_stride = 0;
-  float scale = 0;                ///< usually 1 / sqrt(head_dim_qk)
-  float softcap = 0;              ///< read when the problem has soft_cap; positive
-  float dropout_probability = 0;  ///< in [0, 1); acts in steps of 1/65536
-  std::uint64_t seed = 0;         ///< same seed and offset, same dropout mask, on every kernel and device
+  AttentionScale q_scale, k_scale, v_scale;  ///< fp8; k and v by the head of keys and values
+  float scale = 0;                           ///< usually 1 / sqrt(head_dim_qk)
+  float softcap = 0;                         ///< read when the problem has soft_cap; positive
+  float dropout_probability = 0;             ///< in [0, 1); acts in steps of 1/65536
+  std::uint64_t seed = 0;                    ///< same seed and offset, same dropout mask, on every kernel and device
   std::uint64_t offset = 0;
 };
 

@@ -23,10 +23,10 @@ namespace tilesmith {
 
 /// Everything a plan depends on. Two equal problems have one plan. gemm_problem() fills in the usual types.
 struct GemmProblem {
-  DataType type_a = DataType::bf16;     ///< fp32, tf32 (fp32 in memory), fp16, bf16, fp8, bf8 or int8
-  DataType type_b = DataType::bf16;     ///< A's; fp8 and bf8 mix
-  DataType type_c = DataType::bf16;     ///< of C and of the tensors that add and multiply read; int32 exactly where D is
-  DataType type_d = DataType::bf16;     ///< fp32, fp16, bf16, fp8, bf8; of int8 also int32 and int8
+  DataType type_a = DataType::bf16;  ///< fp32, tf32 (fp32 in memory), fp16, bf16, fp8, bf8 or int8
+  DataType type_b = DataType::bf16;  ///< A's; fp8 and bf8 mix
+  DataType type_c = DataType::bf16;  ///< of C and of the tensors that add and multiply read; int32 exactly where D is
+  DataType type_d = DataType::bf16;  ///< fp32, fp16, bf16, fp8, bf8; of int8 also int32 and int8
   DataType type_bias = DataType::bf16;  ///< fp32, fp16 or bf16
   MatrixOrder order_a = MatrixOrder::row;
   MatrixOrder order_b = MatrixOrder::column;
@@ -34,9 +34,9 @@ struct GemmProblem {
   std::int64_t n = 1;  ///< columns of B; D has half of them when the epilogue has a gate
   std::int64_t k = 1;
   std::int64_t batch = 1;
-  bool beta = false;         ///< the call's beta is not 0
-  GemmEpilogue epilogue{};   ///< none where D is int32
-  bool unaligned = false;    ///< a pointer, row or batch stride is no multiple of 16 bytes; the CPU does not ask
+  bool beta = false;        ///< the call's beta is not 0
+  GemmEpilogue epilogue{};  ///< none where D is int32
+  bool unaligned = false;   ///< a pointer, row or batch stride is no multiple of 16 bytes; the CPU does not ask
 
   [[nodiscard]] std::int64_t columns_of_d() const { return epilogue.gated() ? n / 2 : n; }
 
@@ -52,8 +52,8 @@ struct GemmProblem {
 /// What is wrong with the problem, or success. The message has the offending figures, the hint what would be right.
 [[nodiscard]] TILESMITH_API Status validate(const GemmProblem& problem);
 
-/// One matrix per member of the batch. Element (i, j) of member b is at index b * batch + i * leading + j of a row-major
-/// matrix, at b * batch + j * leading + i of a column-major one. A batch stride of 0 shares the matrix.
+/// One matrix per member of the batch. Element (i, j) of member b is at index b * batch + i * leading + j of a
+/// row-major matrix, at b * batch + j * leading + i of a column-major one. A batch stride of 0 shares the matrix.
 struct GemmOperand {
   const void* data = nullptr;
   std::int64_t leading = 0;

@@ -90,6 +90,7 @@ tilesmith_status tilesmith_attention_run(const tilesmith_attention_plan* handle,
       return fail(ErrorCode::invalid_argument,
                   fmt::format("the call is for {}, the plan for {}", to_string(device), to_string(plan.device())));
     TS_ASSIGN(AttentionProblem problem, capi::problem_of(*call, device));
+    problem.unaligned_bias |= plan.problem().unaligned_bias;
     problem.unaligned |= plan.problem().unaligned;  // a plan that expects less of the pointers serves more
     if (problem != plan.problem())
       return fail(ErrorCode::invalid_argument, "the call's problem is not the plan's",

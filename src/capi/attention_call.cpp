@@ -116,6 +116,9 @@ Result<AttentionProblem> problem_of(const tilesmith_attention& call, Device devi
     problem.negative_scale = call.scale < 0;
     problem.unaligned = is_unaligned(call.q, call.q_strides, in) || is_unaligned(call.k, call.k_strides, in) ||
                         is_unaligned(call.v, call.v_strides, in) || is_unaligned(call.o, call.o_strides, out);
+    const tilesmith_bias_strides& b = call.bias_strides;
+    problem.unaligned_bias = elementwise && (is_unaligned(call.bias, {b.batch, b.head, b.row}, sizeof(float)) ||
+                                             (b.column != 1 && call.seqlen_k > 1));
   }
   return problem;
 }

@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "dispatch/argument_checks.hpp"
 #include "dispatch/hash_words.hpp"
+#include "kernel/data_type.hpp"
 
 namespace tilesmith {
 namespace {
@@ -37,8 +38,13 @@ double pairs_in_window(std::int64_t seqlen_q, std::int64_t seqlen_k, const MaskW
 }  // namespace
 
 Status validate(const AttentionProblem& p) {
-  if (p.data_type != DataType::fp32 && p.data_type != DataType::fp16 && p.data_type != DataType::bf16)
-    return fail(ErrorCode::unsupported, "attention forward does not run on this data type", "fp32, fp16 or bf16");
+  constexpr std::array kTypes{DataType::fp32, DataType::fp16, DataType::bf16, DataType::fp8bf16, DataType::fp8fp16};
+  if (std::ranges::find(kTypes, p.data_type) == kTypes.end())
+    return fail(ErrorCode::unsupported, fmt::format("attention forward does not run on {}", name_of(p.data_type)),
+                "fp32, fp16, bf16, fp8bf16 or fp8fp16");
+  if (p.block_scale && input_type(p.data_type) != DataType::fp8)
+    return fail(ErrorCode::invalid_argument, fmt::format("block scales with {}", name_of(p.data_type)),
+                "they belong to fp8bf16 and fp8fp16");
   TS_TRY(check_dimension("batch", p.batch, 0));
   TS_TRY(check_dimension("heads_q", p.heads_q, 1));
   TS_TRY(check_dimension("heads_kv", p.heads_kv, 1));
@@ -133,10 +139,15 @@ double flops_of(const AttentionProblem& p) {
   return 2.0 * static_cast<double>(p.head_dim_qk + p.head_dim_v) * visible_pairs(p);
 }
 
+std::int64_t input_bytes(DataType type) {
+  const DataType input = input_type(type);
+  return input == DataType::fp32 ? 4 : input == DataType::fp8 ? 1 : 2;
+}
+
 double bytes_of(const AttentionProblem& p) {
   const double dims = static_cast<double>(p.head_dim_qk + p.head_dim_v);
   const double rows = static_cast<double>(p.heads_q * p.seqlen_q) + static_cast<double>(p.heads_kv * p.seqlen_k);
-  return static_cast<double>(p.batch) * rows * dims * (p.data_type == DataType::fp32 ? 4 : 2);
+  return static_cast<double>(p.batch) * rows * dims * static_cast<double>(input_bytes(p.data_type));
 }
 
 Status validate(const AttentionProblem& p, const AttentionArguments& a, DeviceKind device) {
@@ -178,7 +189,7 @@ Status validate(const AttentionProblem& p, const AttentionArguments& a, DeviceKi
     TS_TRY(check_offsets("cu_seqlens_k", a.cu_seqlens_k, p.seqlen_k, rows_k));
   }
   const std::int64_t batches = group ? 1 : p.batch;
-  const std::int64_t bytes = p.data_type == DataType::fp32 ? 4 : 2;
+  const std::int64_t bytes = 4;  // of the widest type: a limit on addresses
   const auto check = [&](const char* name, const AttentionStrides& s, std::int64_t heads, std::int64_t rows,
                          std::int64_t dim) {
     return check_strides(name, {{batches, s.batch}, {heads, s.head}, {rows, s.row}, {dim, 1}}, bytes);
@@ -213,6 +224,10 @@ Status validate(const AttentionProblem& p, const AttentionArguments& a, DeviceKi
     return fail(ErrorCode::invalid_argument, fmt::format("dropout_probability is {}", a.dropout_probability),
                 "0 or more, below 1");
   return {};
+}
+
+std::uint32_t drop_threshold(const AttentionArguments& a) {
+  return static_cast<std::uint32_t>(std::min(65535.0f, std::round(a.dropout_probability * 65536.0f)));
 }
 
 TsAttentionArgs cpu_arguments(const AttentionProblem& p, const AttentionArguments& a, std::int64_t splits,
@@ -252,8 +267,7 @@ TsAttentionArgs cpu_arguments(const AttentionProblem& p, const AttentionArgument
   out.offset = a.offset;
   out.scale = a.scale;
   out.softcap = a.softcap;
-  out.drop_threshold =
-      !p.dropout ? 0 : static_cast<unsigned>(std::min(65535.0f, std::round(a.dropout_probability * 65536.0f)));
+  out.drop_threshold = p.dropout ? drop_threshold(a) : 0;
   return out;
 }
 
@@ -262,7 +276,9 @@ std::uint64_t hash_of(const AttentionProblem& p) {
                      static_cast<std::uint64_t>(p.mask) << 16 | static_cast<std::uint64_t>(p.bias) << 24 |
                      static_cast<std::uint64_t>(p.soft_cap) << 32 | static_cast<std::uint64_t>(p.sink) << 33 |
                      static_cast<std::uint64_t>(p.dropout) << 34 | static_cast<std::uint64_t>(p.lse) << 35 |
-                     static_cast<std::uint64_t>(p.negative_scale) << 36 | static_cast<std::uint64_t>(p.unaligned) << 37;
+                     static_cast<std::uint64_t>(p.negative_scale) << 36 |
+                     static_cast<std::uint64_t>(p.block_scale) << 37 | static_cast<std::uint64_t>(p.unaligned) << 38 |
+                     static_cast<std::uint64_t>(p.unaligned_bias) << 39;
   return hash_words({flags, static_cast<std::uint64_t>(p.batch), static_cast<std::uint64_t>(p.heads_q),
                      static_cast<std::uint64_t>(p.heads_kv), static_cast<std::uint64_t>(p.seqlen_q),
                      static_cast<std::uint64_t>(p.seqlen_k), static_cast<std::uint64_t>(p.head_dim_qk),

@@ -27,7 +27,9 @@ struct MaskWindow {
 [[nodiscard]] double visible_pairs(const AttentionProblem& problem);
 /// 2 (head_dim_qk + head_dim_v) floating-point operations for each visible pair.
 [[nodiscard]] double flops_of(const AttentionProblem& problem);
-/// Bytes of q, k, v and o, each once.
+/// Bytes of one element of q, k and v.
+[[nodiscard]] std::int64_t input_bytes(DataType type);
+/// Bytes of q, k, v and o, each once; o is counted as wide as q.
 [[nodiscard]] double bytes_of(const AttentionProblem& problem);
 
 /// Checks one call's arguments against its problem: pointers that must be there, strides whose furthest element
@@ -35,6 +37,9 @@ struct MaskWindow {
 /// The offsets of group mode are read on the CPU only: on a device they are device memory.
 [[nodiscard]] Status validate(const AttentionProblem& problem, const AttentionArguments& arguments,
                               DeviceKind device = DeviceKind::cpu);
+
+/// Of 65536 draws of a pair's 16 bits, those that drop it.
+[[nodiscard]] std::uint32_t drop_threshold(const AttentionArguments& arguments);
 
 /// The structure a CPU kernel reads. `workspace` is shared by all tasks.
 [[nodiscard]] TsAttentionArgs cpu_arguments(const AttentionProblem& problem, const AttentionArguments& arguments,

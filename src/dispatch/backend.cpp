@@ -1,6 +1,7 @@
 #include "dispatch/backend.hpp"
 
 #include "dispatch/cpu_backend.hpp"
+#include "dispatch/cuda_backend.hpp"
 
 namespace tilesmith {
 
@@ -10,7 +11,8 @@ Result<std::unique_ptr<Backend>> open_backend(Device device, int threads) {
     if (!machine) return std::unexpected(machine.error());
     return std::make_unique<CpuBackend>(*machine, threads);
   }
-  return fail(ErrorCode::unsupported, "no kernels for " + to_string(device));
+  TS_ASSIGN(const CudaPlanningFacts facts, cuda_planning_facts(device.index));
+  return CudaBackend::make(device.index, facts);
 }
 
 }  // namespace tilesmith

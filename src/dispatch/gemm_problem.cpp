@@ -91,8 +91,8 @@ struct Lines {
   }
 };
 
-Lines lines_of(std::string_view name, const void* data, std::int64_t leading, std::int64_t batch_stride,
-               DataType type, MatrixOrder order, std::int64_t rows, std::int64_t columns, std::int64_t batch) {
+Lines lines_of(std::string_view name, const void* data, std::int64_t leading, std::int64_t batch_stride, DataType type,
+               MatrixOrder order, std::int64_t rows, std::int64_t columns, std::int64_t batch) {
   const bool row = order == MatrixOrder::row;
   return {.name = name,
           .data = data,
@@ -111,9 +111,9 @@ Status check_matrix(const Lines& matrix, std::string_view why) {
     return fail(ErrorCode::invalid_argument,
                 fmt::format("{}: the leading dimension is {}", matrix.name, matrix.leading),
                 fmt::format("{} or more", matrix.length));
-  return check_strides(
-      matrix.name,
-      {{matrix.batch, matrix.batch_stride}, {matrix.lines, matrix.leading}, {matrix.length, 1}}, matrix.element_bytes);
+  return check_strides(matrix.name,
+                       {{matrix.batch, matrix.batch_stride}, {matrix.lines, matrix.leading}, {matrix.length, 1}},
+                       matrix.element_bytes);
 }
 
 /// Whether two matrices share a byte. Matrices whose lines lie at one distance in one buffer, side by side, do not.
@@ -266,13 +266,12 @@ Status validate(const GemmProblem& p, const GemmArguments& a) {
     if (reads_vector(op)) {
       const bool bias = op == EpilogueOp::bias || op == EpilogueOp::bias_m;
       const std::int64_t length = op == EpilogueOp::bias || op == EpilogueOp::scale_n ? columns : p.m;
-      const Lines vector = lines_of(name, x.data, length, 0, bias ? p.type_bias : DataType::fp32, MatrixOrder::row, 1,
-                                    length, p.batch);
+      const Lines vector =
+          lines_of(name, x.data, length, 0, bias ? p.type_bias : DataType::fp32, MatrixOrder::row, 1, length, p.batch);
       TS_TRY(check_matrix(vector, fmt::format("a vector of {}", length)));
       TS_TRY(shared(vector, false));
     } else if (reads_tensor(op)) {
-      const Lines tensor =
-          matrix(name, {x.data, x.leading, x.batch}, p.type_c, MatrixOrder::row, p.m, columns);
+      const Lines tensor = matrix(name, {x.data, x.leading, x.batch}, p.type_c, MatrixOrder::row, p.m, columns);
       TS_TRY(check_matrix(tensor, fmt::format("a matrix of {} x {}", p.m, columns)));
       TS_TRY(shared(tensor, p.type_c == p.type_d && columns == p.columns_of_d()));
     } else if (op == EpilogueOp::clamp && !(x.low <= x.high)) {

@@ -71,21 +71,27 @@ Status KernelBuilder::open() {
   return std::unexpected(*no_toolchain_);
 }
 
+std::unique_ptr<KernelBuilder> cpu_builder(const CpuSpec& level) {
+  return std::make_unique<KernelBuilder>([level](const KernelConfig& config) { return generate(config, level); },
+                                         [] { return CxxToolchain::find(); });
+}
+
+std::unique_ptr<KernelBuilder> cuda_builder(const CudaSpec& spec) {
+  return std::make_unique<KernelBuilder>([spec](const KernelConfig& config) { return generate(config, spec); },
+                                         [] { return NvrtcToolchain::find(); });
+}
+
 Result<std::unique_ptr<KernelBuilder>> builder_for(std::string_view arch) {
+  std::vector<std::string> known;
   TS_ASSIGN(const std::vector<CpuSpec> levels, load_cpu_specs());
-  std::vector<std::string_view> known;
   for (const CpuSpec& level : levels) {
-    if (level.arch.text() == arch)
-      return std::make_unique<KernelBuilder>([level](const KernelConfig& config) { return generate(config, level); },
-                                             [] { return CxxToolchain::find(); });
-    known.push_back(level.arch.text());
+    if (level.arch.text() == arch) return cpu_builder(level);
+    known.emplace_back(level.arch.text());
   }
-  TS_ASSIGN(const std::vector<CudaSpec> chips, load_cuda_specs());
-  for (const CudaSpec& chip : chips) {
-    if (chip.arch.text() == arch)
-      return std::make_unique<KernelBuilder>([chip](const KernelConfig& config) { return generate(config, chip); },
-                                             [] { return NvrtcToolchain::find(); });
-    known.push_back(chip.arch.text());
+  TS_ASSIGN(const std::vector<CudaSpec> specs, load_cuda_specs());
+  for (const CudaSpec& spec : specs) {
+    if (spec.arch.text() == arch) return cuda_builder(spec);
+    known.emplace_back(spec.arch.text());
   }
   return fail(ErrorCode::unsupported, fmt::format("kernels are not compiled for {}", arch),
               fmt::format("{}", fmt::join(known, ", ")));

@@ -16,6 +16,8 @@
 #include "jit/store.hpp"
 #include "jit/toolchain.hpp"
 #include "kernel/config.hpp"
+#include "spec/cpu_spec.hpp"
+#include "spec/cuda_spec.hpp"
 
 namespace tilesmith {
 
@@ -46,6 +48,9 @@ class KernelBuilder {
   std::unique_ptr<Toolchain> toolchain_;
   std::optional<Error> no_toolchain_;
 };
+
+[[nodiscard]] std::unique_ptr<KernelBuilder> cpu_builder(const CpuSpec& level);
+[[nodiscard]] std::unique_ptr<KernelBuilder> cuda_builder(const CudaSpec& spec);
 
 /// A builder of an architecture's kernels, which this machine need not run. Errors: unsupported, with the known names.
 [[nodiscard]] Result<std::unique_ptr<KernelBuilder>> builder_for(std::string_view arch);

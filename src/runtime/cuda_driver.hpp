@@ -58,6 +58,7 @@ namespace tilesmith {
   F(stream_wait_event, "cuStreamWaitEvent", cu::Stream stream, cu::Event event, unsigned flags)                        \
   F(stream_begin_capture, "cuStreamBeginCapture_v2", cu::Stream stream, cu::CaptureMode mode)                          \
   F(stream_end_capture, "cuStreamEndCapture", cu::Stream stream, cu::Graph* graph)                                     \
+  F(stream_get_id, "cuStreamGetId", cu::Stream stream, std::uint64_t* identity)                                        \
   F(stream_is_capturing, "cuStreamIsCapturing", cu::Stream stream, cu::CaptureStatus* status)                          \
   F(exchange_capture_mode, "cuThreadExchangeStreamCaptureMode", cu::CaptureMode* mode)                                 \
   F(event_create, "cuEventCreate", cu::Event* event, unsigned flags)                                                   \

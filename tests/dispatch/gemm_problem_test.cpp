@@ -27,8 +27,8 @@ TEST(GemmProblem, TheDefaultIsValid) {
 }
 
 TEST(GemmProblem, EveryInputHasUsualTypes) {
-  for (const DataType type : {DataType::fp32, DataType::tf32, DataType::fp16, DataType::bf16, DataType::fp8,
-                              DataType::bf8, DataType::int8}) {
+  for (const DataType type :
+       {DataType::fp32, DataType::tf32, DataType::fp16, DataType::bf16, DataType::fp8, DataType::bf8, DataType::int8}) {
     const GemmProblem p = gemm_problem(type, 4, 6, 8);
     EXPECT_TRUE(validate(p)) << validate(p).error().text();
     EXPECT_EQ(p.order_a, MatrixOrder::row);
@@ -59,11 +59,18 @@ TEST(GemmProblem, EveryRefusalNamesTheValueAndWhatWouldBeRight) {
       {"batch", [](auto& p) { p.batch = -2; }, "batch is -2", "0 to"},
       {"size", [](auto& p) { p.m = p.n = kHuge; }, "overflows", "2^62"},
       {"size without a batch", [](auto& p) { p.m = p.k = kHuge, p.batch = 0; }, "overflows", "2^62"},
-      {"epilogue of int32",
-       [](auto& p) { p = gemm_problem(DataType::int8, 1, 1, 1), p.epilogue = {EpilogueOp::relu}; }, "begins with relu",
-       "another type"},
-      {"amax", [](auto& p) { p.epilogue = {EpilogueOp::amax, EpilogueOp::relu}; }, "amax is not the last", "at the end"},
-      {"gates", [](auto& p) { p.n = 8, p.epilogue = {EpilogueOp::glu, EpilogueOp::swiglu}; }, "2 gates", "one gate"},
+      {"epilogue of int32", [](auto& p) { p = gemm_problem(DataType::int8, 1, 1, 1), p.epilogue = {EpilogueOp::relu}; },
+       "begins with relu", "another type"},
+      {"amax",
+       [](auto& p) {
+         p.epilogue = {EpilogueOp::amax, EpilogueOp::relu};
+       },
+       "amax is not the last", "at the end"},
+      {"gates",
+       [](auto& p) {
+         p.n = 8, p.epilogue = {EpilogueOp::glu, EpilogueOp::swiglu};
+       },
+       "2 gates", "one gate"},
       {"odd gate", [](auto& p) { p.n = 7, p.epilogue = {EpilogueOp::swiglu}; }, "n is 7", "an even n"},
   };
   for (const Refusal& refusal : refusals) {
@@ -95,8 +102,12 @@ TEST(GemmProblem, EqualProblemsHashAlikeAndEveryFieldCounts) {
       [](auto& p) { p.beta = true; },
       [](auto& p) { p.unaligned = true; },
       [](auto& p) { p.epilogue = {EpilogueOp::bias}; },
-      [](auto& p) { p.epilogue = {EpilogueOp::bias, EpilogueOp::relu}; },
-      [](auto& p) { p.epilogue = {EpilogueOp::relu, EpilogueOp::bias}; },
+      [](auto& p) {
+        p.epilogue = {EpilogueOp::bias, EpilogueOp::relu};
+      },
+      [](auto& p) {
+        p.epilogue = {EpilogueOp::relu, EpilogueOp::bias};
+      },
   };
   std::set<std::uint64_t> seen;
   for (const auto& change : changes) {

@@ -7,14 +7,17 @@
 #include "base/random.hpp"
 #include "kernel/data_type.hpp"
 #include "kernel/traits.hpp"
+#include "runtime/cuda_memory.hpp"
+#include "runtime/cuda_stream.hpp"
 
 namespace tilesmith::testing {
 namespace {
 
-ElementType element_of(const AttentionProblem& p) {
-  return p.data_type == DataType::fp32   ? ElementType::fp32
-         : p.data_type == DataType::fp16 ? ElementType::fp16
-                                         : ElementType::bf16;
+ElementType element_of(DataType type) {
+  return type == DataType::fp32   ? ElementType::fp32
+         : type == DataType::fp16 ? ElementType::fp16
+         : type == DataType::fp8  ? ElementType::fp8e4m3
+                                  : ElementType::bf16;
 }
 
 }  // namespace
@@ -75,7 +78,7 @@ std::vector<std::int32_t> RandomCall::offsets(std::int64_t longest) {
 GuardedBuffer& RandomCall::tensor(std::int64_t heads, std::int64_t rows, std::int64_t dim, bool may_broadcast,
                                   AttentionStrides& strides) {
   const bool group = problem_.mode == SequenceMode::group;
-  const auto gap = [&] { return one_in(2) ? 0 : random(20); };
+  const auto gap = [&] { return one_in(2) ? 0 : random(20) * stride_step_; };
   TensorExtents extents{group ? 1 : problem_.batch, heads, rows, dim};
   if (one_in(2)) {
     strides.row = dim + gap();
@@ -95,8 +98,9 @@ GuardedBuffer& RandomCall::tensor(std::int64_t heads, std::int64_t rows, std::in
     strides.head = 0;
     extents.head = 1;
   }
-  auto buffer = std::make_unique<GuardedBuffer>(element_of(problem_), extents,
-                                                TensorStrides{strides.batch, strides.head, strides.row, 1});
+  const DataType type = problem_.data_type;
+  auto buffer = std::make_unique<GuardedBuffer>(element_of(may_broadcast ? input_type(type) : output_type(type)),
+                                                extents, TensorStrides{strides.batch, strides.head, strides.row, 1});
   if (!may_broadcast) {
     o_extents_ = extents;
     o_ = std::move(buffer);
@@ -112,11 +116,13 @@ GuardedBuffer& RandomCall::tensor(std::int64_t heads, std::int64_t rows, std::in
 void RandomCall::make_bias() {
   TensorExtents extents{problem_.batch, problem_.heads_q, problem_.seqlen_q, problem_.seqlen_k};
   TensorStrides strides;
-  std::int64_t next = one_in(4) ? 2 : 1;
+  const bool whole = stride_step_ > 1 && !problem_.unaligned_bias;  // rows are multiples of 16 bytes
+  std::int64_t next = one_in(4) && !whole ? 2 : 1;
   const auto place = [&](std::int64_t& size, std::int64_t& stride) {
-    if (size > 0 && one_in(4)) size = 1;
+    if (size > 0 && one_in(4) && !(whole && &size == &extents.column)) size = 1;
     stride = size == 1 ? 0 : next;
     next = std::max<std::int64_t>(1, size) * next + (one_in(2) ? 0 : random(9));
+    if (whole) next = (next + 3) / 4 * 4;
   };
   place(extents.column, strides.column);
   place(extents.row, strides.row);
@@ -131,7 +137,21 @@ void RandomCall::make_bias() {
   inputs_.push_back(std::move(buffer));
 }
 
-RandomCall::RandomCall(const AttentionProblem& problem, std::uint64_t seed) : problem_(problem), seed_(seed) {
+void RandomCall::make_scale(std::int64_t heads, std::int64_t longest, std::vector<float>& values,
+                            AttentionScale& scale) {
+  if (!problem_.block_scale && one_in(4)) return;  // a scale of 1
+  const std::int64_t blocks =
+      problem_.block_scale ? std::max<std::int64_t>(1, (longest + kScaleBlock - 1) / kScaleBlock) : 1;
+  scale.block = problem_.block_scale ? 1 : 0;
+  scale.head = one_in(3) ? 0 : blocks;
+  scale.batch = one_in(3) ? 0 : heads * blocks;
+  values.resize(static_cast<std::size_t>(std::max<std::int64_t>(1, problem_.batch) * heads * blocks));
+  fill_uniform(values, {seed_, 30 + draw_}, 0.3F, 1.5F, 1);
+  scale.data = values.data();
+}
+
+RandomCall::RandomCall(const AttentionProblem& problem, std::uint64_t seed, std::int64_t stride_step)
+    : problem_(problem), seed_(seed), stride_step_(stride_step) {
   const AttentionProblem& p = problem_;
   std::int64_t rows_q = p.seqlen_q, rows_k = p.seqlen_k;
   if (p.mode == SequenceMode::group) {
@@ -141,11 +161,18 @@ RandomCall::RandomCall(const AttentionProblem& problem, std::uint64_t seed) : pr
     rows_k = cu_seqlens_k_.back();
     arguments_.cu_seqlens_q = cu_seqlens_q_.data();
     arguments_.cu_seqlens_k = cu_seqlens_k_.data();
+    arguments_.total_q = rows_q;
+    arguments_.total_k = rows_k;
   }
   arguments_.q = tensor(p.heads_q, rows_q, p.head_dim_qk, true, arguments_.q_strides).data();
   arguments_.k = tensor(p.heads_kv, rows_k, p.head_dim_qk, true, arguments_.k_strides).data();
   arguments_.v = tensor(p.heads_kv, rows_k, p.head_dim_v, true, arguments_.v_strides).data();
   arguments_.o = tensor(p.heads_q, rows_q, p.head_dim_v, false, arguments_.o_strides).data();
+  if (input_type(p.data_type) == DataType::fp8) {
+    make_scale(p.heads_q, p.seqlen_q, q_scale_, arguments_.q_scale);
+    make_scale(p.heads_kv, p.seqlen_k, k_scale_, arguments_.k_scale);
+    make_scale(p.heads_kv, p.seqlen_k, v_scale_, arguments_.v_scale);
+  }
   if (p.lse) {
     AttentionStrides& s = arguments_.lse_strides;
     s = one_in(2) ? AttentionStrides{p.heads_q * rows_q, rows_q, 1}
@@ -179,12 +206,15 @@ void RandomCall::describe_for_checks() {
   const AttentionProblem& p = problem_;
   const AttentionArguments& a = arguments_;
   AttentionTensors& t = tensors_;
-  const auto view = [&](const void* data, const AttentionStrides& s) {
-    return TensorView{data, element_of(p), {s.batch, s.head, s.row, 1}};
+  const auto view = [&](const void* data, const AttentionStrides& s, const AttentionScale& scale) {
+    return TensorView{data,
+                      element_of(input_type(p.data_type)),
+                      {s.batch, s.head, s.row, 1},
+                      {scale.data, scale.batch, scale.head, scale.block}};
   };
-  t.q = view(a.q, a.q_strides);
-  t.k = view(a.k, a.k_strides);
-  t.v = view(a.v, a.v_strides);
+  t.q = view(a.q, a.q_strides, a.q_scale);
+  t.k = view(a.k, a.k_strides, a.k_scale);
+  t.v = view(a.v, a.v_strides, a.v_scale);
   t.bias = a.bias;
   t.bias_strides = {a.bias_strides.batch, a.bias_strides.head, a.bias_strides.row, a.bias_strides.column};
   t.alibi = a.alibi;
@@ -216,7 +246,51 @@ void RandomCall::describe_for_checks() {
 Status RandomCall::run(const AttentionPlan& plan) {
   for (GuardedBuffer* buffer : {o_.get(), lse_.get()})
     if (buffer != nullptr) std::ranges::fill(buffer->storage(), std::byte{0xff});
-  return plan.run(arguments_);
+  return plan.device().kind == DeviceKind::cuda ? run_on_device(plan) : plan.run(arguments_);
+}
+
+Status RandomCall::run_on_device(const AttentionPlan& plan) {
+  TS_ASSIGN(const CudaContext* context, CudaContext::of(plan.device().index));
+  const CudaCurrent current(*context);
+  TS_TRY(current.status());
+  TS_ASSIGN(const CudaStream stream, CudaStream::create(*context));
+  std::vector<CudaBuffer> copies;
+  /// Copies memory to the device and moves a pointer into it along.
+  const auto move = [&]<class T>(T*& pointer, const void* begin, std::size_t bytes) -> Status {
+    if (bytes == 0) {
+      pointer = nullptr;
+      return {};
+    }
+    TS_ASSIGN(CudaBuffer copy, CudaBuffer::allocate(*context, bytes));
+    TS_TRY(copy_to_device(*context, copy.data(), begin, bytes, stream.handle()));
+    const auto offset = reinterpret_cast<std::uintptr_t>(pointer) - reinterpret_cast<std::uintptr_t>(begin);
+    pointer = reinterpret_cast<T*>(reinterpret_cast<std::uintptr_t>(copy.data()) + offset);
+    copies.push_back(std::move(copy));
+    return {};
+  };
+  const auto move_buffer = [&](auto*& pointer, GuardedBuffer& buffer) {
+    return move(pointer, buffer.storage().data(), buffer.storage().size());
+  };
+  AttentionArguments a = arguments_;
+  TS_TRY(move_buffer(a.q, *inputs_[0]));
+  TS_TRY(move_buffer(a.k, *inputs_[1]));
+  TS_TRY(move_buffer(a.v, *inputs_[2]));
+  if (a.bias != nullptr) TS_TRY(move_buffer(a.bias, *inputs_[3]));
+  TS_TRY(move(a.alibi, alibi_.data(), alibi_.size() * sizeof(float)));
+  TS_TRY(move(a.sink, sink_.data(), sink_.size() * sizeof(float)));
+  TS_TRY(move(a.q_scale.data, q_scale_.data(), q_scale_.size() * sizeof(float)));
+  TS_TRY(move(a.k_scale.data, k_scale_.data(), k_scale_.size() * sizeof(float)));
+  TS_TRY(move(a.v_scale.data, v_scale_.data(), v_scale_.size() * sizeof(float)));
+  TS_TRY(move(a.cu_seqlens_q, cu_seqlens_q_.data(), cu_seqlens_q_.size() * sizeof(std::int32_t)));
+  TS_TRY(move(a.cu_seqlens_k, cu_seqlens_k_.data(), cu_seqlens_k_.size() * sizeof(std::int32_t)));
+  TS_TRY(move_buffer(a.o, *o_));
+  const void* const o = copies.back().data();
+  if (lse_) TS_TRY(move_buffer(a.lse, *lse_));
+  const void* const lse = copies.back().data();
+  TS_TRY(plan.run(a, {.stream = stream.handle()}));
+  TS_TRY(copy_to_host(*context, o_->storage().data(), o, o_->storage().size(), stream.handle()));
+  if (lse_) TS_TRY(copy_to_host(*context, lse_->storage().data(), lse, lse_->storage().size(), stream.handle()));
+  return stream.synchronize();
 }
 
 std::vector<float> RandomCall::output() const {
@@ -227,7 +301,7 @@ std::string RandomCall::judge() {
   for (const GuardedBuffer* buffer : {o_.get(), lse_.get()})
     if (const auto damage = buffer != nullptr ? buffer->damage() : std::nullopt) return *damage;
   if (!expectation_) {
-    auto made = AttentionExpectation::make(tensors_, element_of(problem_), 1);
+    auto made = AttentionExpectation::make(tensors_, element_of(output_type(problem_.data_type)), 1);
     if (!made) return made.error().text();
     expectation_ = std::move(*made);
   }

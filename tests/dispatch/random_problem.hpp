@@ -23,14 +23,15 @@ namespace tilesmith::testing {
 
 class RandomCall {
  public:
-  RandomCall(const AttentionProblem& problem, std::uint64_t seed);
+  /// Strides are multiples of `stride_step` elements where the head dims are.
+  RandomCall(const AttentionProblem& problem, std::uint64_t seed, std::int64_t stride_step = 1);
   RandomCall(const RandomCall&) = delete;
   RandomCall& operator=(const RandomCall&) = delete;
 
   [[nodiscard]] const AttentionProblem& problem() const { return problem_; }
   [[nodiscard]] const AttentionArguments& arguments() const { return arguments_; }
 
-  /// Poisons the outputs and runs the plan.
+  /// Poisons the outputs and runs the plan; on a device, on copies of all tensors and their red zones.
   [[nodiscard]] Status run(const AttentionPlan& plan);
   /// What is wrong with the last run's outputs; empty when nothing is.
   [[nodiscard]] std::string judge();
@@ -38,20 +39,23 @@ class RandomCall {
   [[nodiscard]] std::vector<float> output() const;
 
  private:
+  [[nodiscard]] Status run_on_device(const AttentionPlan& plan);
   [[nodiscard]] GuardedBuffer& tensor(std::int64_t heads, std::int64_t rows, std::int64_t dim, bool may_broadcast,
                                       AttentionStrides& strides);
   [[nodiscard]] bool one_in(std::uint64_t chances) { return random(chances) == 0; }
   [[nodiscard]] std::int64_t random(std::uint64_t bound);
   [[nodiscard]] std::vector<std::int32_t> offsets(std::int64_t longest);
   void make_bias();
+  void make_scale(std::int64_t heads, std::int64_t longest, std::vector<float>& values, AttentionScale& scale);
   void describe_for_checks();
 
   AttentionProblem problem_;
   std::uint64_t seed_;
+  std::int64_t stride_step_;
   std::uint64_t draw_ = 0;
   std::vector<std::unique_ptr<GuardedBuffer>> inputs_;
   std::unique_ptr<GuardedBuffer> o_, lse_;
-  std::vector<float> alibi_, sink_;
+  std::vector<float> alibi_, sink_, q_scale_, k_scale_, v_scale_;
   std::vector<std::int32_t> cu_seqlens_q_, cu_seqlens_k_;
   TensorExtents o_extents_;
   AttentionArguments arguments_;

@@ -249,6 +249,10 @@ EXPORT Code cuStreamEndCapture(void*, void** graph) {
   ++state.objects;
   return give(graph);
 }
+EXPORT Code cuStreamGetId(void* stream, std::uint64_t* identity) {
+  *identity = reinterpret_cast<std::uintptr_t>(stream);
+  return Code::success;
+}
 EXPORT Code cuStreamIsCapturing(void*, int* status) {
   *status = state.capturing ? 1 : 0;
   return Code::success;

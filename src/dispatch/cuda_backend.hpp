@@ -1,0 +1,47 @@
+// A CUDA device: one registry of loaded kernels for all its operations.
+#pragma once
+
+#include "dispatch/backend.hpp"
+#include "dispatch/cuda_attention.hpp"
+#include "dispatch/cuda_registry.hpp"
+#include "spec/cuda_spec.hpp"
+
+namespace tilesmith {
+
+/// What choosing among kernels needs to know of a device: plain figures, so that a process that must not touch the
+/// driver itself (because it forks workers that do) can be told them.
+struct CudaPlanningFacts {
+  int compute_major = 0;
+  int compute_minor = 0;
+  int sm_count = 0;
+  std::int64_t l2_bytes = 0;
+  double memory_bytes_per_second = 0;  ///< 0: unknown
+};
+
+/// Asks the driver. Errors: not_found (no driver, no such device), unsupported.
+[[nodiscard]] Result<CudaPlanningFacts> cuda_planning_facts(int device_index);
+
+class CudaBackend final : public Backend {
+ public:
+  /// Does not touch the device. Errors: unsupported when its architecture is not known.
+  [[nodiscard]] static Result<std::unique_ptr<CudaBackend>> make(int device_index, const CudaPlanningFacts& facts);
+
+  /// With the figures of the device at hand.
+  [[nodiscard]] const CudaSpec& spec() const { return spec_; }
+
+  [[nodiscard]] OperationBackend<AttentionPlan>& attention() override { return attention_; }
+  [[nodiscard]] std::vector<Status> build(std::span<const KernelConfig> configs, int workers,
+                                          const BuildCounter& progress) override {
+    return registry_.build(configs, workers, progress);
+  }
+
+ private:
+  CudaBackend(int device_index, CudaSpec spec)
+      : spec_(std::move(spec)), registry_(spec_), attention_(device_index, spec_, registry_) {}
+
+  CudaSpec spec_;
+  CudaRegistry registry_;
+  CudaAttention attention_;
+};
+
+}  // namespace tilesmith

@@ -1,0 +1,37 @@
+// The CUDA kernels loaded on one device, by their key; once loaded, a kernel stays.
+#pragma once
+
+#include <mutex>
+#include <span>
+#include <unordered_map>
+#include <vector>
+
+#include "base/error.hpp"
+#include "dispatch/kernel_builder.hpp"
+#include "kernel/config.hpp"
+#include "runtime/cuda_kernel.hpp"
+#include "spec/cuda_spec.hpp"
+
+namespace tilesmith {
+
+class CudaRegistry {
+ public:
+  explicit CudaRegistry(const CudaSpec& spec);
+
+  /// The kernel of this instance, ready to be launched with so much dynamic shared memory: loaded, in the store, or
+  /// (when `build` allows) compiled now. Thread-safe; two callers that need one new kernel compile it once.
+  [[nodiscard]] Result<CudaKernel> find(const CudaContext& context, const KernelConfig& config,
+                                        std::size_t dynamic_shared_bytes, BuildPolicy build);
+
+  [[nodiscard]] std::vector<Status> build(std::span<const KernelConfig> configs, int workers,
+                                          const BuildCounter& progress) {
+    return builder_->build(configs, workers, progress);
+  }
+
+ private:
+  std::unique_ptr<KernelBuilder> builder_;
+  std::mutex mutex_;
+  std::unordered_map<Key128, CudaKernel> loaded_;
+};
+
+}  // namespace tilesmith

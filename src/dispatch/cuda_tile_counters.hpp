@@ -1,0 +1,41 @@
+// The counters of dynamically scheduled kernels: two zeroed words that every launch leaves zeroed, so that launches
+// that follow each other may share a pair and launches that may run at the same time must not.
+//
+// A stream has a pair of its own, found by its identity, which the driver never gives twice. A launch that is being
+// captured into a graph gets a fresh pair for good: the graph may run in any stream, next to anything.
+#pragma once
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+#include <memory>
+
+#include "base/error.hpp"
+#include "runtime/cuda_context.hpp"
+#include "runtime/cuda_memory.hpp"
+
+namespace tilesmith {
+
+class CudaTileCounters {
+ public:
+  static constexpr std::size_t kStreams = 1024;    ///< streams that can have a pair
+  static constexpr std::size_t kCaptured = 32768;  ///< captured launches that can
+
+  [[nodiscard]] static Result<std::unique_ptr<CudaTileCounters>> create(const CudaContext& context);
+
+  /// The pair for the next launch in the stream, in device memory. Takes no lock and allocates nothing. Error:
+  /// out_of_memory when all pairs are given away.
+  [[nodiscard]] Result<unsigned*> of(cu::Stream stream);
+
+ private:
+  CudaTileCounters(const CudaContext& context, CudaBuffer memory) : context_(context), memory_(std::move(memory)) {}
+
+  [[nodiscard]] unsigned* at(std::size_t pair) const;
+
+  const CudaContext& context_;
+  CudaBuffer memory_;
+  std::array<std::atomic<std::uint64_t>, kStreams> streams_{};  ///< identity + 1; 0 is free
+  std::atomic<std::size_t> captured_{0};
+};
+
+}  // namespace tilesmith

@@ -7,6 +7,7 @@
 
 #include "base/random.hpp"
 #include "dispatch/attention_problem.hpp"
+#include "kernel/data_type.hpp"
 
 namespace tilesmith {
 namespace {
@@ -45,6 +46,10 @@ Status fill_tensor(const char* name, HostArray& array, const std::vector<std::in
   fill_normal(values, stream);
   array = make_array(type, shape, values);
   return {};
+}
+
+bool all_fp8(const AttentionInputs& in) {
+  return in.q.type == ElementType::fp8e4m3 && in.k.type == ElementType::fp8e4m3 && in.v.type == ElementType::fp8e4m3;
 }
 
 /// Random lengths in 0..longest with the longest among them, as offsets.
@@ -113,15 +118,70 @@ std::vector<std::int64_t> tensor_shape(const AttentionProblem& p, AttentionLayou
 
 }  // namespace
 
-ElementType element_type_of(const AttentionProblem& problem) {
-  switch (problem.data_type) {
+namespace {
+
+ElementType element_type(DataType type) {
+  switch (type) {
     case DataType::fp16:
       return ElementType::fp16;
     case DataType::bf16:
       return ElementType::bf16;
+    case DataType::fp8:
+      return ElementType::fp8e4m3;
     default:
       return ElementType::fp32;
   }
+}
+
+}  // namespace
+
+ElementType input_element_type_of(const AttentionProblem& problem) {
+  return element_type(input_type(problem.data_type));
+}
+ElementType output_element_type_of(const AttentionProblem& problem) {
+  return element_type(output_type(problem.data_type));
+}
+
+Status AttentionCase::quantise(HostArray& array, std::int64_t heads, std::int64_t rows,
+                               const std::vector<std::int32_t>& offsets, Scales& scales) const {
+  constexpr float kLargest = 448;  // of e4m3
+  const AttentionProblem& p = problem_;
+  if (array.type == ElementType::fp8e4m3) return {};
+  std::vector<float> values = array.to_floats();
+  const std::int64_t sequences = p.batch;
+  const std::int64_t longest = offsets.empty() ? rows : std::max(p.seqlen_q, p.seqlen_k);
+  const std::int64_t blocks = p.block_scale ? std::max<std::int64_t>(1, (longest + kScaleBlock - 1) / kScaleBlock) : 1;
+  if (p.block_scale) scales = {.values = {}, .batch = heads * blocks, .head = blocks, .block = 1};
+  scales.values.assign(static_cast<std::size_t>(p.block_scale ? sequences * heads * blocks : 1), 0.0F);
+  const std::int64_t dim = values.empty()
+                               ? 0
+                               : static_cast<std::int64_t>(values.size()) /
+                                     std::max<std::int64_t>(1, heads * rows * (offsets.empty() ? sequences : 1));
+  const bool bhsd = inputs_.layout == AttentionLayout::bhsd;
+  /// Calls visit(scale, first value of the row) for every row.
+  const auto for_each_row = [&](auto visit) {
+    for (std::int64_t b = 0; b < sequences; ++b) {
+      const std::int64_t begin = offsets.empty() ? 0 : offsets[static_cast<std::size_t>(b)];
+      const std::int64_t length = offsets.empty() ? rows : offsets[static_cast<std::size_t>(b) + 1] - begin;
+      for (std::int64_t h = 0; h < heads; ++h)
+        for (std::int64_t row = 0; row < length; ++row) {
+          const std::int64_t place = bhsd ? h * rows + begin + row : (begin + row) * heads + h;
+          const std::int64_t at = ((offsets.empty() ? b * heads * rows : 0) + place) * dim;
+          visit(scales.values[static_cast<std::size_t>(b * scales.batch + h * scales.head +
+                                                       row / kScaleBlock * scales.block)],
+                values.data() + at);
+        }
+    }
+  };
+  for_each_row([&](float& scale, const float* row) {
+    for (std::int64_t c = 0; c < dim; ++c) scale = std::max(scale, std::abs(row[c]) / kLargest);
+  });
+  for (float& scale : scales.values) scale = std::isnormal(scale) ? scale : 1.0F;
+  for_each_row([&](const float& scale, float* row) {
+    for (std::int64_t c = 0; c < dim; ++c) row[c] /= scale;
+  });
+  array = make_array(ElementType::fp8e4m3, array.shape, values);
+  return {};
 }
 
 Result<AttentionCase> AttentionCase::create(const AttentionProblem& problem, AttentionInputs inputs) {
@@ -142,10 +202,17 @@ Result<AttentionCase> AttentionCase::create(const AttentionProblem& problem, Att
     out.total_k_ = in.cu_seqlens_k.back();
   }
 
-  const ElementType type = element_type_of(p);
+  const bool fp8 = input_type(p.data_type) == DataType::fp8;
+  const ElementType type = fp8 && !all_fp8(in) ? ElementType::fp32 : input_element_type_of(p);
   TS_TRY(fill_tensor("q", in.q, tensor_shape(p, in.layout, p.heads_q, out.total_q_, p.head_dim_qk), type, stream(kQ)));
   TS_TRY(fill_tensor("k", in.k, tensor_shape(p, in.layout, p.heads_kv, out.total_k_, p.head_dim_qk), type, stream(kK)));
   TS_TRY(fill_tensor("v", in.v, tensor_shape(p, in.layout, p.heads_kv, out.total_k_, p.head_dim_v), type, stream(kV)));
+
+  if (fp8) {
+    TS_TRY(out.quantise(in.q, p.heads_q, out.total_q_, in.cu_seqlens_q, out.q_scale_));
+    TS_TRY(out.quantise(in.k, p.heads_kv, out.total_k_, in.cu_seqlens_k, out.k_scale_));
+    TS_TRY(out.quantise(in.v, p.heads_kv, out.total_k_, in.cu_seqlens_k, out.v_scale_));
+  }
 
   const auto as_floats = [](const char* name, HostArray& array) -> Status {
     TS_TRY(check_floating(name, array));
@@ -177,6 +244,15 @@ Result<AttentionCase> AttentionCase::create(const AttentionProblem& problem, Att
   }
   if (!in.scale) in.scale = 1.0f / std::sqrt(static_cast<float>(p.head_dim_qk));
 
+  out.problem_.negative_scale = *in.scale < 0;
+  const auto not_whole = [](std::int64_t elements, std::size_t bytes) {
+    return elements * static_cast<std::int64_t>(bytes) % 16 != 0;
+  };
+  out.problem_.unaligned = not_whole(p.head_dim_qk, size_of(input_element_type_of(p))) ||
+                           not_whole(p.head_dim_v, size_of(input_element_type_of(p)));
+  const BiasStrides& b = out.bias_strides_;
+  out.problem_.unaligned_bias = p.bias == BiasKind::elementwise && ((b.column != 1 && p.seqlen_k > 1) ||
+                                                                    not_whole(b.batch | b.head | b.row, sizeof(float)));
   AttentionOutputs none;
   AttentionArguments arguments = out.arguments(none);
   arguments.o =
@@ -190,7 +266,7 @@ AttentionOutputs AttentionCase::make_outputs() const {
   const std::int64_t sequences = problem_.mode == SequenceMode::batch ? problem_.batch : 1;
   const std::int64_t rows = sequences * problem_.heads_q * total_q_;
   AttentionOutputs out;
-  out.o.reserve(static_cast<std::size_t>(rows * problem_.head_dim_v) * size_of(element_type_of(problem_)));
+  out.o.reserve(static_cast<std::size_t>(rows * problem_.head_dim_v) * size_of(output_element_type_of(problem_)));
   if (problem_.lse) out.lse.resize(static_cast<std::size_t>(rows));
   return out;
 }
@@ -208,8 +284,16 @@ AttentionArguments AttentionCase::arguments(AttentionOutputs& outputs) const {
   if (problem_.mode == SequenceMode::group) {
     a.cu_seqlens_q = inputs_.cu_seqlens_q.data();
     a.cu_seqlens_k = inputs_.cu_seqlens_k.data();
+    a.total_q = total_q_;
+    a.total_k = total_k_;
   }
   a.bias_strides = bias_strides_;
+  const auto scale = [](const Scales& s) {
+    return AttentionScale{s.values.empty() ? nullptr : s.values.data(), s.batch, s.head, s.block};
+  };
+  a.q_scale = scale(q_scale_);
+  a.k_scale = scale(k_scale_);
+  a.v_scale = scale(v_scale_);
   a.alibi_batch_stride = alibi_batch_stride_;
   a.scale = *inputs_.scale;
   a.softcap = inputs_.softcap;
@@ -221,14 +305,17 @@ AttentionArguments AttentionCase::arguments(AttentionOutputs& outputs) const {
 AttentionTensors AttentionCase::tensors() const {
   AttentionOutputs none;
   const TsAttentionArgs a = cpu_arguments(problem_, arguments(none), 1, nullptr);
-  const ElementType type = element_type_of(problem_);
-  const auto view = [&](const void* data, const TsStrides& s) {
-    return TensorView{data, type, {s.batch, s.head, s.row, s.column}};
+  const ElementType type = input_element_type_of(problem_);
+  const auto view = [&](const void* data, const TsStrides& s, const Scales& scale) {
+    return TensorView{data,
+                      type,
+                      {s.batch, s.head, s.row, s.column},
+                      {scale.values.empty() ? nullptr : scale.values.data(), scale.batch, scale.head, scale.block}};
   };
   AttentionTensors out;
-  out.q = view(a.q, a.q_strides);
-  out.k = view(a.k, a.k_strides);
-  out.v = view(a.v, a.v_strides);
+  out.q = view(a.q, a.q_strides, q_scale_);
+  out.k = view(a.k, a.k_strides, k_scale_);
+  out.v = view(a.v, a.v_strides, v_scale_);
   out.bias = a.bias;
   out.bias_strides = {a.bias_strides.batch, a.bias_strides.head, a.bias_strides.row, a.bias_strides.column};
   out.alibi = a.alibi;
@@ -254,17 +341,20 @@ AttentionTensors AttentionCase::tensors() const {
   return out;
 }
 
-std::vector<MemoryRange> AttentionCase::touched(const AttentionOutputs& outputs) const {
+std::vector<MemoryRange> AttentionCase::inputs() const {
   std::vector<MemoryRange> ranges;
-  for (const HostArray* array : {&inputs_.q, &inputs_.k, &inputs_.v, &inputs_.bias})
+  for (const HostArray* array : {&inputs_.q, &inputs_.k, &inputs_.v, &inputs_.bias, &inputs_.alibi, &inputs_.sink})
     ranges.push_back({array->data.data(), array->data.size()});
-  ranges.push_back({outputs.o.data(), outputs.o.bytes()});
+  for (const std::vector<std::int32_t>* offsets : {&inputs_.cu_seqlens_q, &inputs_.cu_seqlens_k})
+    ranges.push_back({offsets->data(), offsets->size() * sizeof(std::int32_t)});
+  for (const Scales* scale : {&q_scale_, &k_scale_, &v_scale_})
+    ranges.push_back({scale->values.data(), scale->values.size() * sizeof(float)});
   return ranges;
 }
 
 HostArray AttentionCase::output_array(const AttentionOutputs& outputs) const {
   HostArray out;
-  out.type = element_type_of(problem_);
+  out.type = output_element_type_of(problem_);
   out.shape = tensor_shape(problem_, inputs_.layout, problem_.heads_q, total_q_, problem_.head_dim_v);
   std::int64_t count = 1;
   for (const std::int64_t size : out.shape) count *= size;
@@ -297,7 +387,7 @@ double AttentionCase::bytes() const {
   const double rows =
       static_cast<double>(problem_.heads_q * total_q_) + static_cast<double>(problem_.heads_kv * total_k_);
   return sequences * rows * static_cast<double>(problem_.head_dim_qk + problem_.head_dim_v) *
-         static_cast<double>(size_of(element_type_of(problem_)));
+         static_cast<double>(size_of(input_element_type_of(problem_)));
 }
 
 }  // namespace tilesmith

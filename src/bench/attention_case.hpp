@@ -16,8 +16,8 @@
 
 namespace tilesmith {
 
-/// The element type of q, k, v and o.
-[[nodiscard]] ElementType element_type_of(const AttentionProblem& problem);
+[[nodiscard]] ElementType input_element_type_of(const AttentionProblem& problem);
+[[nodiscard]] ElementType output_element_type_of(const AttentionProblem& problem);
 
 /// Memory for one call's results.
 struct AttentionOutputs {
@@ -32,7 +32,9 @@ struct AttentionInputs {
   float softcap = 0;
   float dropout_probability = 0;
   std::uint64_t seed = 0;
-  HostArray q{}, k{}, v{};                                   ///< empty: random, normally distributed
+  /// Empty: random, normally distributed. fp8 inputs that are not fp8 already are quantised, with a scale that makes
+  /// the largest value of the tensor (or, with block scales, of the block) the type's largest.
+  HostArray q{}, k{}, v{};
   HostArray bias{}, alibi{}, sink{};                         ///< empty: random when the problem has the trait
   std::vector<std::int32_t> cu_seqlens_q{}, cu_seqlens_k{};  ///< empty in group mode: random lengths up to the maxima
 };
@@ -50,8 +52,8 @@ class AttentionCase {
   [[nodiscard]] AttentionArguments arguments(AttentionOutputs& outputs) const;
   /// The same call for references and checks.
   [[nodiscard]] AttentionTensors tensors() const;
-  /// Everything a call touches, to be evicted before a cold sample.
-  [[nodiscard]] std::vector<MemoryRange> touched(const AttentionOutputs& outputs) const;
+  /// The memory of every input.
+  [[nodiscard]] std::vector<MemoryRange> inputs() const;
 
   /// The output as an array of shape (batch, heads, seqlen, dim) or (batch, seqlen, heads, dim) by layout; in group
   /// mode without the batch.
@@ -67,6 +69,13 @@ class AttentionCase {
   [[nodiscard]] double bytes() const;
 
  private:
+  struct Scales {
+    std::vector<float> values;
+    std::int64_t batch = 0, head = 0, block = 0;  ///< strides
+  };
+  [[nodiscard]] Status quantise(HostArray& array, std::int64_t heads, std::int64_t rows,
+                                const std::vector<std::int32_t>& offsets, Scales& scales) const;
+
   AttentionCase(const AttentionProblem& problem, AttentionInputs inputs)
       : problem_(problem), inputs_(std::move(inputs)) {}
 
@@ -75,6 +84,7 @@ class AttentionCase {
   std::int64_t total_q_ = 0;  ///< rows of q over the batch
   std::int64_t total_k_ = 0;
   BiasStrides bias_strides_{};
+  Scales q_scale_, k_scale_, v_scale_;
   std::int64_t alibi_batch_stride_ = 0;
 };
 

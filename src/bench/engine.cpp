@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/csv_journal.hpp"
-#include "dispatch/backend.hpp"
+#include "dispatch/cuda_backend.hpp"
 #include "kernel/native_name.hpp"
 #include "runtime/cpu_machine.hpp"
 #include "tilesmith/dispatcher.hpp"
@@ -76,11 +76,12 @@ Report try_candidate(const AttentionCase& problem_case, const AttentionExpectati
   Dispatcher dispatcher({.device = options.device, .threads = options.threads, .kernel = native_name(config)});
   const auto plan = dispatcher.plan(problem_case.problem());
   if (!plan) return failed(plan.error());
-  const auto call = [&](const AttentionArguments& arguments) { return (*plan)->run(arguments); };
+  const auto trial = make_trial(problem_case, options.device);
+  if (!trial) return failed(trial.error());
 
   Report report{.status = RowStatus::unverified, .message = {}, .timing = {}, .error = {}};
   if (expectation != nullptr) {
-    const auto verdict = verify_call(problem_case, *expectation, call);
+    const auto verdict = (*trial)->verify(**plan, *expectation);
     if (!verdict) return failed(verdict.error());
     const ErrorFigures& e = verdict->output;
     report.error = RowError{e.max_abs, e.max_rel, e.rms, e.max_ratio};
@@ -90,7 +91,7 @@ Report try_candidate(const AttentionCase& problem_case, const AttentionExpectati
                                                         : RowStatus::unverified;
     if (report.status == RowStatus::wrong) return report;  // the time of a wrong result is no result
   }
-  const auto timing = time_call(problem_case, call, options.measure);
+  const auto timing = (*trial)->time(**plan, options.measure);
   if (!timing) return failed(timing.error());
   report.timing = *timing;
   return report;
@@ -98,8 +99,10 @@ Report try_candidate(const AttentionCase& problem_case, const AttentionExpectati
 
 class Bench {
  public:
-  Bench(const BenchOptions& options, const BenchProgress& progress, Backend& backend, int threads)
-      : options_(options), progress_(progress), backend_(backend), threads_(threads) {}
+  /// `known` ceilings need no measuring. `threads` is 0 on a device.
+  Bench(const BenchOptions& options, const BenchProgress& progress, Backend& backend, int threads,
+        std::optional<Ceilings> known)
+      : options_(options), progress_(progress), backend_(backend), threads_(threads), known_ceilings_(known) {}
 
   Result<BenchSummary> run() {
     if (!options_.csv.empty()) {
@@ -109,7 +112,7 @@ class Bench {
     TS_TRY(build(work));
     if (!options_.compile_only) {
       // Measured in a child as well: a ceiling kernel starts threads, and this process forks workers.
-      summary_.ceilings = isolated_ceilings();
+      summary_.ceilings = known_ceilings_ ? known_ceilings_ : isolated_ceilings();
       for (std::size_t i = 0; i < work.size(); ++i) {
         if (progress_.problem) progress_.problem(i, work.size(), work[i].problem);
         TS_TRY(run_problem(work[i]));
@@ -193,7 +196,7 @@ class Bench {
         [&](const IsolatedResult& result) {
           if (result.status == IsolatedStatus::done && !result.payload.empty()) {
             const json in = json::parse(result.payload);
-            ceilings = Ceilings{threads_, in[0].get<double>(), in[1].get<double>(), in[2].get<double>()};
+            ceilings = Ceilings{.threads = threads_, .fp32_gflops = in[0], .bf16_gflops = in[1], .read_gbps = in[2]};
           }
           return true;
         });
@@ -213,13 +216,13 @@ class Bench {
     }
     std::optional<AttentionExpectation> expectation;
     if (options_.verify) {
-      TS_ASSIGN(expectation, AttentionExpectation::make(problem_case->tensors(), element_type_of(item.problem)));
+      TS_ASSIGN(expectation, AttentionExpectation::make(problem_case->tensors(), output_element_type_of(item.problem)));
     }
     double naive_s = 0;
     if (options_.naive) {
       const auto begin = std::chrono::steady_clock::now();
-      const auto naive =
-          naive_attention(problem_case->tensors(), element_type_of(item.problem), static_cast<unsigned>(threads_));
+      const auto naive = naive_attention(problem_case->tensors(), output_element_type_of(item.problem),
+                                         static_cast<unsigned>(threads_));
       if (naive) naive_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
     }
     Status recorded;
@@ -265,17 +268,54 @@ class Bench {
   const BenchProgress& progress_;
   Backend& backend_;
   int threads_;
+  std::optional<Ceilings> known_ceilings_;
   std::optional<CsvJournal> journal_;
   BenchSummary summary_;
 };
 
+/// What planning needs to know of a CUDA device, asked by a child: a process whose driver is awake cannot fork workers
+/// that use it.
+Result<CudaPlanningFacts> isolated_planning_facts(int device_index, std::chrono::milliseconds limit) {
+  Result<CudaPlanningFacts> facts = fail(ErrorCode::internal, "the CUDA driver could not be asked");
+  TS_TRY(run_isolated(
+      1, limit,
+      [&](std::size_t) {
+        const auto found = cuda_planning_facts(device_index);
+        if (!found)
+          return json({{"code", static_cast<int>(found.error().code)},
+                       {"message", found.error().message},
+                       {"hint", found.error().hint}})
+              .dump(-1, ' ', false, json::error_handler_t::replace);
+        return json({found->compute_major, found->compute_minor, found->sm_count, found->l2_bytes,
+                     found->memory_bytes_per_second})
+            .dump();
+      },
+      [&](const IsolatedResult& result) {
+        if (result.status != IsolatedStatus::done) {
+          facts = fail(ErrorCode::internal, fmt::format("asking the CUDA driver: {}", result.payload));
+          return false;
+        }
+        const json in = json::parse(result.payload);
+        if (in.is_object())
+          facts = fail(static_cast<ErrorCode>(in["code"].get<int>()), in["message"], in["hint"]);
+        else
+          facts = CudaPlanningFacts{in[0], in[1], in[2], in[3], in[4]};
+        return false;
+      }));
+  return facts;
+}
+
 }  // namespace
 
 Result<BenchSummary> run_bench(const BenchOptions& options, const BenchProgress& progress) {
+  if (options.device.kind == DeviceKind::cuda) {
+    TS_ASSIGN(const CudaPlanningFacts facts, isolated_planning_facts(options.device.index, options.limit));
+    TS_ASSIGN(const std::unique_ptr<CudaBackend> backend, CudaBackend::make(options.device.index, facts));
+    return Bench(options, progress, *backend, 0, cuda_ceilings(backend->spec())).run();
+  }
   TS_ASSIGN(const std::unique_ptr<Backend> backend, open_backend(options.device, options.threads));
-  const Result<CpuMachine>& machine = this_cpu_machine();
-  const int threads = options.threads > 0 || !machine ? std::max(1, options.threads) : machine->threads;
-  return Bench(options, progress, *backend, threads).run();
+  const int threads = options.threads > 0 ? options.threads : this_cpu_machine()->threads;
+  return Bench(options, progress, *backend, threads, std::nullopt).run();
 }
 
 }  // namespace tilesmith

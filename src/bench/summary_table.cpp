@@ -58,9 +58,11 @@ void SummaryTable::add(const BenchRow& row) {
 
 void SummaryTable::print(std::FILE* out, const BenchSummary& summary) const {
   if (summary.ceilings)
-    fmt::print(out, "measured ceilings, {} thread{}: fp32 {:.0f} GFLOP/s, bf16 {:.0f} GFLOP/s, memory {:.1f} GB/s\n\n",
-               summary.ceilings->threads, summary.ceilings->threads == 1 ? "" : "s", summary.ceilings->fp32_gflops,
-               summary.ceilings->bf16_gflops, summary.ceilings->read_gbps);
+    fmt::print(out, "{}: fp32 {:.0f} GFLOP/s, bf16 {:.0f} GFLOP/s, memory {:.1f} GB/s\n\n",
+               summary.ceilings->measured ? fmt::format("measured ceilings, {} thread{}", summary.ceilings->threads,
+                                                        summary.ceilings->threads == 1 ? "" : "s")
+                                          : std::string("the data sheet's ceilings"),
+               summary.ceilings->fp32_gflops, summary.ceilings->bf16_gflops, summary.ceilings->read_gbps);
   std::size_t widest = 7;
   for (const Line& line : lines_) widest = std::max(widest, line.problem.size());
   const bool naive = std::ranges::any_of(lines_, [](const Line& line) { return line.best.naive_s > 0; });

@@ -5,7 +5,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "verify/guarded_buffer.hpp"
+#include "bench/cuda_trial.hpp"
 
 namespace tilesmith {
 namespace {
@@ -32,23 +32,58 @@ TensorStrides rank4(const AttentionStrides& s) {
   return {s.batch, s.head, s.row, 1};
 }
 
+class CpuTrial final : public Trial {
+ public:
+  explicit CpuTrial(const AttentionCase& problem_case) : case_(problem_case) {}
+
+  [[nodiscard]] Status run(const AttentionPlan& plan, AttentionOutputs& outputs) override {
+    return plan.run(case_.arguments(outputs));
+  }
+
+  [[nodiscard]] Result<Verdict> verify(const AttentionPlan& plan, const AttentionExpectation& expectation) override {
+    return verify_guarded(case_, expectation, [&](GuardedBuffer& o, GuardedBuffer& lse) {
+      AttentionOutputs unused;
+      AttentionArguments arguments = case_.arguments(unused);
+      arguments.o = o.data();
+      arguments.lse = case_.problem().lse ? reinterpret_cast<float*>(lse.data()) : nullptr;
+      return plan.run(arguments);
+    });
+  }
+
+  [[nodiscard]] Result<TrialTiming> time(const AttentionPlan& plan, const MeasureOptions& options) override {
+    AttentionOutputs outputs = case_.make_outputs();
+    const AttentionArguments arguments = case_.arguments(outputs);
+    std::vector<MemoryRange> touched = case_.inputs();
+    touched.push_back({outputs.o.data(), outputs.o.bytes()});
+    Status status;
+    const Timing timing = measure(
+        [&] {
+          if (status) status = plan.run(arguments);
+        },
+        touched, options);
+    if (!status) return std::unexpected(status.error());
+    return trial_timing(case_, timing);
+  }
+
+ private:
+  const AttentionCase& case_;
+};
+
 }  // namespace
 
-Result<Verdict> verify_call(const AttentionCase& problem_case, const AttentionExpectation& expectation,
-                            AttentionCall call) {
+Result<Verdict> verify_guarded(const AttentionCase& problem_case, const AttentionExpectation& expectation,
+                               FunctionRef<Status(GuardedBuffer& o, GuardedBuffer& lse)> run) {
   const AttentionProblem& p = problem_case.problem();
   const AttentionTensors tensors = problem_case.tensors();
   AttentionOutputs unused;
-  AttentionArguments arguments = problem_case.arguments(unused);
+  const AttentionArguments arguments = problem_case.arguments(unused);
 
   const bool group = p.mode == SequenceMode::group;
   const std::int64_t batches = group ? 1 : p.batch;
   const std::int64_t rows = group ? std::int64_t{arguments.cu_seqlens_q[p.batch]} : p.seqlen_q;
-  GuardedBuffer o(element_type_of(p), {batches, p.heads_q, rows, p.head_dim_v}, rank4(arguments.o_strides));
+  GuardedBuffer o(output_element_type_of(p), {batches, p.heads_q, rows, p.head_dim_v}, rank4(arguments.o_strides));
   GuardedBuffer lse(ElementType::fp32, {batches, p.heads_q, rows, 1}, rank4(arguments.lse_strides));
-  arguments.o = o.data();
-  arguments.lse = p.lse ? reinterpret_cast<float*>(lse.data()) : nullptr;
-  TS_TRY(call(arguments));
+  TS_TRY(run(o, lse));
 
   for (const auto& [name, buffer] : {std::pair{"o", &o}, std::pair{"lse", &lse}})
     if (const auto damage = buffer->damage()) {
@@ -63,22 +98,18 @@ Result<Verdict> verify_call(const AttentionCase& problem_case, const AttentionEx
   return expectation.judge(output, read_output(tensors, lse.view(), 1));
 }
 
-Result<TrialTiming> time_call(const AttentionCase& problem_case, AttentionCall call, const MeasureOptions& options) {
-  AttentionOutputs outputs = problem_case.make_outputs();
-  const AttentionArguments arguments = problem_case.arguments(outputs);
-  Status status;
-  const Timing timing = measure(
-      [&] {
-        if (status) status = call(arguments);
-      },
-      problem_case.touched(outputs), options);
-  if (!status) return std::unexpected(status.error());
-  return TrialTiming{.median_s = timing.median(),
-                     .best_s = timing.best(),
-                     .spread = timing.spread(),
-                     .samples = static_cast<int>(timing.samples.size()),
-                     .flops = problem_case.flops(),
-                     .bytes = problem_case.bytes()};
+TrialTiming trial_timing(const AttentionCase& problem_case, const Timing& timing) {
+  return {.median_s = timing.median(),
+          .best_s = timing.best(),
+          .spread = timing.spread(),
+          .samples = static_cast<int>(timing.samples.size()),
+          .flops = problem_case.flops(),
+          .bytes = problem_case.bytes()};
+}
+
+Result<std::unique_ptr<Trial>> make_trial(const AttentionCase& problem_case, Device device) {
+  if (device.kind == DeviceKind::cuda) return CudaTrial::create(problem_case, device.index);
+  return std::make_unique<CpuTrial>(problem_case);
 }
 
 json to_json(const TrialTiming& timing) {

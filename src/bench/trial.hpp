@@ -1,6 +1,7 @@
-// One kernel on one case: is it right, and how long does it take? What `run`, `bench` and `tune` all ask.
+// One kernel on one case and device: is it right, and how long does it take? What `run`, `bench` and `tune` all ask.
 #pragma once
 
+#include <memory>
 #include <optional>
 #include <string>
 
@@ -9,13 +10,12 @@
 #include "base/error.hpp"
 #include "base/function_ref.hpp"
 #include "bench/attention_case.hpp"
+#include "tilesmith/dispatcher.hpp"
 #include "tune/measure.hpp"
 #include "verify/attention_check.hpp"
+#include "verify/guarded_buffer.hpp"
 
 namespace tilesmith {
-
-/// Computes the case's problem with these arguments.
-using AttentionCall = FunctionRef<Status(const AttentionArguments&)>;
 
 struct TrialTiming {
   double median_s = 0;
@@ -29,12 +29,28 @@ struct TrialTiming {
   [[nodiscard]] double gbps() const { return bytes / median_s * 1e-9; }
 };
 
-/// Runs the call once on poisoned outputs between red zones and judges the result.
-[[nodiscard]] Result<Verdict> verify_call(const AttentionCase& problem_case, const AttentionExpectation& expectation,
-                                          AttentionCall call);
+/// A case on a device. The case must outlive the trial.
+class Trial {
+ public:
+  Trial() = default;
+  Trial(const Trial&) = delete;
+  Trial& operator=(const Trial&) = delete;
+  virtual ~Trial() = default;
 
-[[nodiscard]] Result<TrialTiming> time_call(const AttentionCase& problem_case, AttentionCall call,
-                                            const MeasureOptions& options);
+  /// Runs once and brings the results back.
+  [[nodiscard]] virtual Status run(const AttentionPlan& plan, AttentionOutputs& outputs) = 0;
+  /// Runs once on poisoned outputs between red zones and judges the result.
+  [[nodiscard]] virtual Result<Verdict> verify(const AttentionPlan& plan, const AttentionExpectation& expectation) = 0;
+  [[nodiscard]] virtual Result<TrialTiming> time(const AttentionPlan& plan, const MeasureOptions& options) = 0;
+};
+
+[[nodiscard]] Result<std::unique_ptr<Trial>> make_trial(const AttentionCase& problem_case, Device device);
+
+/// What every device's verification shares: makes the guarded outputs, lets `run` fill them, judges.
+[[nodiscard]] Result<Verdict> verify_guarded(const AttentionCase& problem_case, const AttentionExpectation& expectation,
+                                             FunctionRef<Status(GuardedBuffer& o, GuardedBuffer& lse)> run);
+
+[[nodiscard]] TrialTiming trial_timing(const AttentionCase& problem_case, const Timing& timing);
 
 [[nodiscard]] nlohmann::json to_json(const TrialTiming& timing);
 [[nodiscard]] nlohmann::json to_json(const Verdict& verdict);

@@ -19,7 +19,9 @@ void AttentionOptions::add_to(CLI::App& verb) {
   verb.add_option("--seqlen-k", seqlen_k, "Keys of a sequence (default: seqlen-q)")->group(sizes);
   verb.add_option("--head-dim-qk", head_dim_qk, "Head dimension of q and k (default 128)")->group(sizes);
   verb.add_option("--head-dim-v", head_dim_v, "Head dimension of v and o (default: head-dim-qk)")->group(sizes);
-  verb.add_option("--dtype", dtype, "fp32, fp16 or bf16")->capture_default_str()->group(sizes);
+  verb.add_option("--dtype", dtype, "fp32, fp16, bf16 or fp8e4m3 (which writes bf16)")
+      ->capture_default_str()
+      ->group(sizes);
   verb.add_option("--layout", layout, "Order of the tensors' dimensions: bhsd or bshd")
       ->capture_default_str()
       ->group(sizes);
@@ -113,6 +115,7 @@ Result<AttentionCase> make_case(const AttentionOptions& options) {
   AttentionProblem problem;
   AttentionInputs inputs;
   TS_ASSIGN(problem.data_type, parse_enum<DataType>(options.dtype));
+  if (problem.data_type == DataType::fp8) problem.data_type = DataType::fp8bf16;  // of the inputs
   TS_ASSIGN(problem.mask, parse_enum<MaskKind>(options.mask));
   if (options.layout != "bhsd" && options.layout != "bshd")
     return fail(ErrorCode::invalid_argument, fmt::format("--layout {}", options.layout), "bhsd or bshd");

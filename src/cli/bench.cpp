@@ -24,6 +24,7 @@ struct BenchCliOptions {
   std::string shard;
   std::string peers;
   std::string csv, json;
+  std::string device = "cpu";
   bool verify = false, naive = false, compile_only = false, resume = false, dry_run = false;
   int workers = 0, threads = 0, max_kernels = 0, max_problems = 0;
   double limit_s = 60;
@@ -42,8 +43,9 @@ void add_options(CLI::App& verb, BenchCliOptions& o) {
   verb.add_flag("--resume", o.resume, "Go on with the --csv file: skip what it holds");
   verb.add_flag("--dry-run", o.dry_run, "Print the problems as JSON and stop");
   verb.add_option("--workers", o.workers, "Compilers at a time");
+  verb.add_option("--device", o.device, "Where to run: cpu or cuda:N")->capture_default_str();
   verb.add_option("--threads", o.threads, "A kernel's threads (default: every processor)");
-  verb.add_option("--max-kernels", o.max_kernels, "Candidates tried on each problem, the cost model's best first");
+  verb.add_option("--max-kernels", o.max_kernels, "Candidates tried on each problem, the policy's best first");
   verb.add_option("--max-problems", o.max_problems, "Problems tried");
   verb.add_option("--limit", o.limit_s, "Seconds one candidate may take")->capture_default_str();
 }
@@ -90,6 +92,7 @@ Status bench(const BenchCliOptions& o) {
     TS_ASSIGN(const std::string text, read_file(o.peers, 64u << 20));
     TS_ASSIGN(peers, PeerTimes::parse(o.peers, text));
   }
+  TS_ASSIGN(options.device, parse_device(o.device));
   options.verify = o.verify;
   options.naive = o.naive;
   options.compile_only = o.compile_only;

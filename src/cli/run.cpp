@@ -26,7 +26,7 @@ struct RunOptions {
 };
 
 Status run_attention(const RunOptions& options) {
-  if (options.device != "cpu") return fail(ErrorCode::unsupported, fmt::format("--device {}", options.device), "cpu");
+  TS_ASSIGN(const Device device, parse_device(options.device));
   if (options.threads < 0 || options.threads > 4096)
     return fail(ErrorCode::invalid_argument, fmt::format("--threads {}", options.threads),
                 "1 to 4096, or 0 for every processor");
@@ -34,35 +34,35 @@ Status run_attention(const RunOptions& options) {
   TS_TRY(check_targets(targets));
   TS_ASSIGN(const AttentionCase problem_case, make_case(options.attention));
   const AttentionProblem& problem = problem_case.problem();
-  Dispatcher dispatcher({.threads = options.threads,
+  Dispatcher dispatcher({.device = device,
+                         .threads = options.threads,
                          .build = options.no_build ? BuildPolicy::never : BuildPolicy::allowed,
                          .kernel = options.kernel});
   TS_ASSIGN(const AttentionPlan* plan, dispatcher.plan(problem));
-  const auto call = [&](const AttentionArguments& arguments) { return plan->run(arguments); };
+  TS_ASSIGN(const std::unique_ptr<Trial> trial, make_trial(problem_case, device));
 
   AttentionOutputs outputs = problem_case.make_outputs();
-  TS_TRY(plan->run(problem_case.arguments(outputs)));
+  TS_TRY(trial->run(*plan, outputs));
   if (!options.attention.out.empty() || !options.attention.lse.empty())
     TS_TRY(write_tensors(targets, std::array{problem_case.output_array(outputs),
                                              problem.lse ? problem_case.lse_array(outputs) : HostArray{}}));
 
   std::optional<TrialTiming> timing;
   if (!options.no_time) {
-    TS_ASSIGN(timing, time_call(problem_case, call, {}));
+    TS_ASSIGN(timing, trial->time(*plan, {}));
   }
   std::optional<Verdict> verdict;
   if (options.verify) {
     const AttentionTensors tensors = problem_case.tensors();
-    TS_ASSIGN(const AttentionExpectation expectation, AttentionExpectation::make(tensors, element_type_of(problem)));
-    TS_ASSIGN(verdict, verify_call(problem_case, expectation, call));
+    TS_ASSIGN(const AttentionExpectation expectation,
+              AttentionExpectation::make(tensors, output_element_type_of(problem)));
+    TS_ASSIGN(verdict, trial->verify(*plan, expectation));
   }
 
   if (options.as_json) {
-    nlohmann::json out = {{"operation", "attention_fwd"},
-                          {"problem", to_json(problem)},
-                          {"kernel", plan->kernel_name()},
-                          {"reason", plan->reason()},
-                          {"workspace_bytes", plan->workspace_bytes()},
+    nlohmann::json out = {{"operation", "attention_fwd"}, {"problem", to_json(problem)},
+                          {"device", to_string(device)},  {"kernel", plan->kernel_name()},
+                          {"reason", plan->reason()},     {"workspace_bytes", plan->workspace_bytes()},
                           {"threads", options.threads}};
     if (timing) out["timing"] = to_json(*timing);
     if (verdict) out["verify"] = to_json(*verdict);
@@ -99,7 +99,7 @@ void add_run(CLI::App& app, int& exit_code) {
   CLI::App* attention = verb->add_subcommand("attention_fwd", "Attention forward: softmax(scale q k^T + bias) v");
   auto options = std::make_shared<RunOptions>();
   options->attention.add_to(*attention);
-  attention->add_option("--device", options->device, "Where to run: cpu")->capture_default_str();
+  attention->add_option("--device", options->device, "Where to run: cpu or cuda:N")->capture_default_str();
   attention->add_option("--threads", options->threads, "Threads (default: every processor this process may use)");
   attention->add_option("--kernel", options->kernel, "Use this kernel, by its name");
   attention->add_flag("--verify", options->verify, "Compare with a float64 reference");

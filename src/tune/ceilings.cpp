@@ -163,8 +163,23 @@ double read_rate(int threads) {
 }  // namespace
 
 double Ceilings::least_seconds(DataType type, double flops, double bytes) const {
-  const double gflops = type == DataType::bf16 ? std::max(fp32_gflops, bf16_gflops) : fp32_gflops;
+  const double own = type == DataType::bf16              ? bf16_gflops
+                     : type == DataType::fp16            ? fp16_gflops
+                     : input_type(type) == DataType::fp8 ? fp8_gflops
+                                                         : 0;
+  const double gflops = std::max(fp32_gflops, own);
   return std::max(flops / (gflops * 1e9), bytes / (read_gbps * 1e9));
+}
+
+Ceilings cuda_ceilings(const CudaSpec& spec) {
+  const CudaReferenceChip& chip = spec.reference;
+  return {.measured = false,
+          .threads = 0,
+          .fp32_gflops = 1e3 * chip.tflops_of(DataType::fp32),
+          .bf16_gflops = 1e3 * chip.tflops_of(DataType::bf16),
+          .fp16_gflops = 1e3 * chip.tflops_of(DataType::fp16),
+          .fp8_gflops = 1e3 * chip.tflops_of(DataType::fp8),
+          .read_gbps = 1e-9 * chip.bytes_per_second};
 }
 
 Result<Ceilings> measure_ceilings(int threads) {

@@ -3,19 +3,26 @@
 
 #include "base/error.hpp"
 #include "runtime/cpu_machine.hpp"
+#include "spec/cuda_spec.hpp"
 #include "tilesmith/types.hpp"
 
 namespace tilesmith {
 
 struct Ceilings {
-  int threads = 1;
+  bool measured = true;    ///< else the chip's data sheet says so
+  int threads = 1;         ///< the CPU's; 0 on a device
   double fp32_gflops = 0;  ///< fp32 fused multiply-adds, operands in registers
   double bf16_gflops = 0;  ///< the fastest bf16 product instruction, fp32 sums; 0 when the machine has none
-  double read_gbps = 0;    ///< reading memory that is in no cache
+  double fp16_gflops = 0;  ///< 0: no better than fp32
+  double fp8_gflops = 0;
+  double read_gbps = 0;  ///< reading memory that is in no cache
 
   /// The least seconds a problem of these operations and bytes can take on inputs of this type.
   [[nodiscard]] double least_seconds(DataType type, double flops, double bytes) const;
 };
+
+/// The data sheet of the chip that stands for an architecture, or whose figures the spec was given.
+[[nodiscard]] Ceilings cuda_ceilings(const CudaSpec& spec);
 
 /// Takes about a second. Errors: unsupported, when the machine has no level that Tilesmith knows.
 [[nodiscard]] Result<Ceilings> measure_ceilings(int threads);

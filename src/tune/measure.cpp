@@ -35,6 +35,13 @@ void evict(const MemoryRange& range) {
   _mm_mfence();
 }
 
+bool is_enough(const Timing& timing, double spent_seconds, const MeasureOptions& options) {
+  const std::vector<double>& sorted = timing.samples;
+  if (options.give_up_above > 0 && sorted.size() == 1 && sorted.front() > options.give_up_above) return true;
+  if (static_cast<int>(sorted.size()) < options.min_samples) return false;
+  return spent_seconds > options.budget.count() || timing.spread() < options.target_spread;
+}
+
 Timing measure(FunctionRef<void()> call, std::span<const MemoryRange> touched, const MeasureOptions& options) {
   call();  // loads code, wakes threads, touches outputs
   Timing timing;
@@ -48,9 +55,7 @@ Timing measure(FunctionRef<void()> call, std::span<const MemoryRange> touched, c
     const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
     spent += seconds;
     sorted.insert(std::ranges::upper_bound(sorted, seconds), seconds);
-    if (options.give_up_above > 0 && sorted.size() == 1 && seconds > options.give_up_above) break;
-    if (static_cast<int>(sorted.size()) < options.min_samples) continue;
-    if (spent > options.budget.count() || timing.spread() < options.target_spread) break;
+    if (is_enough(timing, spent, options)) break;
   }
   return timing;
 }

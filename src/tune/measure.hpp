@@ -35,6 +35,9 @@ struct Timing {
   [[nodiscard]] double spread() const;
 };
 
+/// Whether the samples so far will do.
+[[nodiscard]] bool is_enough(const Timing& timing, double spent_seconds, const MeasureOptions& options);
+
 /// Runs `call` once untimed, then times it. At least one sample is always there.
 [[nodiscard]] Timing measure(FunctionRef<void()> call, std::span<const MemoryRange> touched,
                              const MeasureOptions& options);

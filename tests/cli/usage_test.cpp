@@ -73,8 +73,8 @@ TEST(Usage, WhatCannotBeDoneFails) {
   const std::tuple<const char*, const char*> failures[] = {
       {"run attention_fwd --q /nonexistent/q.npy", "/nonexistent/q.npy"},
       {"run attention_fwd --head-dim-qk 36", "rule head_dims_fit"},
-      {"run attention_fwd --dtype fp8", "fp32, fp16 or bf16"},
-      {"run attention_fwd --device cuda:0", "--device cuda:0"},
+      {"run attention_fwd --dtype int8", "fp8bf16 or fp8fp16"},
+      {"run attention_fwd --device gpu", "'gpu' is no device"},
       {"run attention_fwd --seqlen-q 900000000 --seqlen-k 1 --heads-q 1024", "out of memory"},
       {"bench /nonexistent.json", "/nonexistent.json"},
       {"bench --shapes /nonexistent.yaml", "/nonexistent.yaml"},

@@ -1,0 +1,121 @@
+#!/usr/bin/env python3
+"""tilesmith.attention beside PyTorch's attention on a CUDA device, in one process.
+
+    python bench/peers/cuda_attention.py                       16384 tokens, hidden size 2048, head dims 64, 128, 256
+    python bench/peers/cuda_attention.py --flex                FlexAttention (max-autotune) too
+    python bench/peers/cuda_attention.py --rest 0.15           burst: a rested chip before each contender's turn
+
+Contenders take turns; L2 is overwritten before each call; CUDA events; the median of --rounds. TFLOP/s count visible pairs only.
+Needs torch with CUDA, and the package (pip install ., or PYTHONPATH=python with TILESMITH_LIBRARY).
+"""
+import argparse
+import json
+import math
+import statistics
+import time
+
+import torch
+from torch.nn.attention import SDPBackend, sdpa_kernel
+from torch.nn.functional import scaled_dot_product_attention
+
+import tilesmith
+
+
+def backend(which, q, k, v, causal):
+    def go():
+        with sdpa_kernel(which):
+            return scaled_dot_product_attention(q, k, v, is_causal=causal, enable_gqa=q.shape[1] != k.shape[1])
+
+    try:
+        go()
+    except RuntimeError:
+        return None
+    return go
+
+
+def flex(q, k, v, causal):
+    from torch.nn.attention.flex_attention import create_block_mask, flex_attention
+
+    mask = None
+    if causal:
+        mask = create_block_mask(lambda b, h, i, j: i >= j, None, None, q.shape[2], k.shape[2], device=q.device)
+    compiled = torch.compile(flex_attention, mode="max-autotune-no-cudagraphs", dynamic=False)
+    return lambda: compiled(q, k, v, block_mask=mask)
+
+
+def time_all(calls, rounds, rest):
+    """Median milliseconds of each call. With a rest, a turn is five calls on a rested chip, the first of them not counted."""
+    flush = torch.empty(192 << 20, dtype=torch.int8, device="cuda")
+    events = {name: [] for name in calls}
+    names = list(calls)
+    warm = 0 if rest else 2
+    for turn in range(rounds + warm):
+        for name in names[turn % len(names):] + names[:turn % len(names)]:
+            if rest:
+                torch.cuda.synchronize()
+                time.sleep(rest)
+            for i in range(5 if rest else 1):
+                flush.zero_()
+                begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
+                begin.record()
+                calls[name]()
+                end.record()
+                if i if rest else turn >= warm:
+                    events[name].append((begin, end))
+    torch.cuda.synchronize()
+    return {name: statistics.median(a.elapsed_time(b) for a, b in pairs) for name, pairs in events.items()}
+
+
+def numbers(text):
+    return [int(x) for x in text.split(",")]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--head-dims", type=numbers, default=[64, 128, 256])
+    parser.add_argument("--seqlens", type=numbers, default=[512, 1024, 2048, 4096, 8192, 16384])
+    parser.add_argument("--masks", default="full,causal")
+    parser.add_argument("--tokens", type=int, default=16384)
+    parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--rest", type=float, default=0.0, help="seconds before each contender's turn")
+    parser.add_argument("--flex", action="store_true")
+    parser.add_argument("--json", default="")
+    options = parser.parse_args()
+
+    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, cuDNN {torch.backends.cudnn.version()}, tilesmith "
+          f"{tilesmith.__version__}; bf16, TFLOP/s{'; burst' if options.rest else '; sustained'}")
+    rows, ratios = [], []
+    for head_dim in options.head_dims:
+        for mask in options.masks.split(","):
+            for seqlen in options.seqlens:
+                causal = mask == "causal"
+                shape = (options.tokens // seqlen, 2048 // head_dim, seqlen, head_dim)
+                q, k, v = (torch.randn(shape, device="cuda", dtype=torch.bfloat16) for _ in range(3))
+                out = torch.empty_like(q)
+                calls = {"tilesmith": lambda: tilesmith.attention(q, k, v, causal=causal, out=out)}
+                for name, which in (("cuDNN", SDPBackend.CUDNN_ATTENTION), ("flash", SDPBackend.FLASH_ATTENTION)):
+                    if call := backend(which, q, k, v, causal):
+                        calls[name] = call
+                if options.flex:
+                    calls["flex"] = flex(q, k, v, causal)
+                expected = calls["cuDNN"]().float()
+                calls["tilesmith"]()
+                apart = ((out.float() - expected).square().mean() / expected.square().mean()).sqrt().item()
+                if not apart < 6e-3:
+                    raise SystemExit(f"wrong result: {apart:.2e} from cuDNN's at {shape} {mask}")
+                flops = 4 * shape[0] * shape[1] * head_dim * (seqlen * (seqlen + 1) / 2 if causal else seqlen**2)
+                rate = {name: flops / ms * 1e-9 for name, ms in time_all(calls, options.rounds, options.rest).items()}
+                ratios.append(rate["tilesmith"] / rate["cuDNN"])
+                print(f"d{head_dim:<4}{mask:7} s{seqlen:<6}" + "".join(f" {name} {x:4.0f} " for name, x in rate.items())
+                      + f" = {ratios[-1]:.3f} x cuDNN", flush=True)
+                rows.append({"head_dim": head_dim, "mask": mask, "seqlen": seqlen, "kernel": tilesmith.last_plan().kernel,
+                             "tflops": rate})
+    print(f"geometric mean {math.exp(statistics.mean(map(math.log, ratios))):.3f} x cuDNN, smallest {min(ratios):.3f}, "
+          f"{len(ratios)} cells")
+    if options.json:
+        with open(options.json, "w") as file:
+            json.dump(rows, file, indent=1)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# The tests that take a CUDA device: the programs labelled gpu, then a small problem on each pipeline under
+# compute-sanitizer's four tools. TILESMITH_BIN names a folder of prebuilt programs, for a machine that builds nothing.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+bin=${TILESMITH_BIN:-build/bin}
+
+if [ -z "${TILESMITH_BIN:-}" ]; then
+  ctest --preset release -L gpu --no-tests=error
+else
+  for program in runtime_cuda_device_test cuda_attention_test; do "$bin/$program" --gtest_brief=1; done
+fi
+
+sanitizer=$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)
+if [ ! -x "$sanitizer" ]; then
+  echo "compute-sanitizer is not installed: its checks are skipped" >&2
+  exit 0
+fi
+arch=$("$bin/tilesmith" arch --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["cuda"]["devices"][0]["arch"])')
+small=(--device cuda:0 --dtype bf16 --batch 2 --heads-q 4 --heads-kv 2 --seqlen-q 200 --seqlen-k 330 --mask bottom_right --with-lse --no-time)
+traits="c.head_dim_qk = 128 and c.head_dim_v = 128 and c.data_type = 'bf16' and c.mode = 'batch' and c.mask = 'causal' and c.bias = 'no' and c.lse
+        and not c.dropout and not c.logits_soft_cap and not c.sink and not c.negative_scale and c.packed_heads = 1"
+for pipeline in $("$bin/tilesmith" list --arch "$arch" --names --filter "$traits" | sed -E 's/.*_lse_([a-z0-9]+)_.*/\1/' | sort -u); do
+  kernel=$("$bin/tilesmith" list --arch "$arch" --names --filter "$traits and c.pipeline = '$pipeline'" | head -n 1)
+  "$bin/tilesmith" run attention_fwd "${small[@]}" --kernel "$kernel" >/dev/null  # compiled here: a tool is to watch the launch, not the compiler
+  for tool in memcheck racecheck synccheck initcheck; do
+    echo "== $tool: $kernel"
+    "$sanitizer" --tool "$tool" --error-exitcode 1 --kernel-regex kns=attention "$bin/tilesmith" run attention_fwd "${small[@]}" --kernel "$kernel" | tail -n 1
+  done
+done

@@ -17,14 +17,18 @@ if [ ! -x "$sanitizer" ]; then
   exit 0
 fi
 arch=$("$bin/tilesmith" arch --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["cuda"]["devices"][0]["arch"])')
-small=(--device cuda:0 --dtype bf16 --batch 2 --heads-q 4 --heads-kv 2 --seqlen-q 200 --seqlen-k 330 --mask bottom_right --with-lse --no-time)
-traits="c.head_dim_qk = 128 and c.head_dim_v = 128 and c.data_type = 'bf16' and c.mode = 'batch' and c.mask = 'causal' and c.bias = 'no' and c.lse
-        and not c.dropout and not c.logits_soft_cap and not c.sink and not c.negative_scale and c.packed_heads = 1"
-for pipeline in $("$bin/tilesmith" list --arch "$arch" --names --filter "$traits" | sed -E 's/.*_lse_([a-z0-9]+)_.*/\1/' | sort -u); do
-  kernel=$("$bin/tilesmith" list --arch "$arch" --names --filter "$traits and c.pipeline = '$pipeline'" | head -n 1)
-  "$bin/tilesmith" run attention_fwd "${small[@]}" --kernel "$kernel" >/dev/null  # compiled here: a tool is to watch the launch, not the compiler
-  for tool in memcheck racecheck synccheck initcheck; do
-    echo "== $tool: $kernel"
-    "$sanitizer" --tool "$tool" --error-exitcode 1 --kernel-regex kns=attention "$bin/tilesmith" run attention_fwd "${small[@]}" --kernel "$kernel" | tail -n 1
+shape=(--device cuda:0 --batch 2 --heads-q 4 --heads-kv 2 --seqlen-q 200 --seqlen-k 330 --mask bottom_right --with-lse --no-time)
+for type in bf16 fp8bf16; do
+  plain="c.head_dim_qk = 128 and c.head_dim_v = 128 and c.data_type = '$type' and c.mode = 'batch' and c.mask = 'causal' and c.bias = 'no' and c.lse
+         and not c.dropout and not c.logits_soft_cap and not c.sink and not c.negative_scale and not c.unaligned and c.packed_heads = 1"
+  for pipeline in warpspec portable; do
+    kernel=$("$bin/tilesmith" list --arch "$arch" --names --filter "$plain and c.pipeline = '$pipeline'" 2>/dev/null | head -n 1)
+    [ -n "$kernel" ] || continue
+    call=("$bin/tilesmith" run attention_fwd "${shape[@]}" --dtype "$type" --kernel "$kernel")
+    "${call[@]}" >/dev/null  # compiled here: a tool is to watch the launch, not the compiler
+    for tool in memcheck racecheck synccheck initcheck; do
+      echo "== $tool: $kernel"
+      "$sanitizer" --tool "$tool" --error-exitcode 1 --kernel-regex kns=attention "${call[@]}" | tail -n 1
+    done
   done
 done

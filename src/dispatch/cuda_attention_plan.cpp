@@ -10,7 +10,7 @@
 #include <cmath>
 
 #include "base/error.hpp"
-#include "dispatch/attention_problem.hpp"
+#include "dispatch/attention_kernel_args.hpp"
 #include "kernel/data_type.hpp"
 #include "runtime/cuda_tensor_map.hpp"
 
@@ -123,41 +123,10 @@ Status CudaAttentionPlan::check(const AttentionArguments& a) const {
 
 TsCudaAttentionArgs CudaAttentionPlan::kernel_arguments(const AttentionArguments& a) const {
   const AttentionProblem& p = problem();
-  const auto strides = [](const AttentionStrides& s) { return TsCudaStrides{s.batch, s.head, s.row, 1}; };
-  const MaskWindow window = window_of(p);
-  TsCudaAttentionArgs out{};
-  out.q = a.q;
-  out.k = a.k;
-  out.v = a.v;
-  out.o = a.o;
-  // A kernel may carry traits the problem does not use; null tells it so.
-  out.lse = p.lse ? a.lse : nullptr;
-  out.bias = p.bias == BiasKind::elementwise ? a.bias : nullptr;
-  out.alibi = p.bias == BiasKind::alibi ? a.alibi : nullptr;
-  out.sink = p.sink ? a.sink : nullptr;
-  out.cu_seqlens_q = a.cu_seqlens_q;
-  out.cu_seqlens_k = a.cu_seqlens_k;
-  out.q_strides = strides(a.q_strides);
-  out.k_strides = strides(a.k_strides);
-  out.v_strides = strides(a.v_strides);
-  out.o_strides = strides(a.o_strides);
-  out.lse_strides = strides(a.lse_strides);
-  out.bias_strides = {a.bias_strides.batch, a.bias_strides.head, a.bias_strides.row, a.bias_strides.column};
-  out.alibi_batch_stride = a.alibi_batch_stride;
-  out.batch = p.batch;
-  out.heads_q = p.heads_q;
-  out.heads_kv = p.heads_kv;
-  out.seqlen_q = p.seqlen_q;
-  out.seqlen_k = p.seqlen_k;
+  auto out = shared_kernel_args<TsCudaAttentionArgs>(p, a);
   // A kernel with a bound the problem lacks is given one beyond every sequence.
-  out.window_left = window.left >= 0 ? window.left : kLongest;
-  out.window_right = window.right >= 0 ? window.right : kLongest;
-  out.mask_bottom_right = window.bottom_right;
-  out.seed = a.seed;
-  out.offset = a.offset;
-  out.scale = a.scale;
-  out.softcap = a.softcap;
-  out.drop_threshold = p.dropout ? drop_threshold(a) : 0;
+  if (out.window_left < 0) out.window_left = kLongest;
+  if (out.window_right < 0) out.window_right = kLongest;
   out.work_items = work_items_;
   out.row_tiles = row_tiles_;
   out.section_heads = section_heads_;

@@ -60,20 +60,6 @@ TEST_P(AttentionProperty, EveryKernelAgreesWithTheReference) {
   }
 }
 
-AttentionProblem traits(DataType type, std::int64_t qk, std::int64_t v, std::string_view words) {
-  const auto has = [&](std::string_view word) { return words.find(word) != std::string_view::npos; };
-  AttentionProblem p{.data_type = type, .head_dim_qk = qk, .head_dim_v = v};
-  if (has("group")) p.mode = SequenceMode::group;
-  if (has("mask")) p.mask = MaskKind::top_left;
-  if (has("bias")) p.bias = BiasKind::elementwise;
-  if (has("alibi")) p.bias = BiasKind::alibi;
-  p.soft_cap = has("cap");
-  p.sink = has("sink");
-  p.dropout = has("drop");
-  p.lse = has("lse");
-  return p;
-}
-
 std::vector<std::tuple<AttentionProblem, std::uint64_t>> signatures() {
   const std::tuple<DataType, std::int64_t, std::int64_t, const char*> rows[] = {
       {DataType::bf16, 64, 64, ""},
@@ -89,7 +75,7 @@ std::vector<std::tuple<AttentionProblem, std::uint64_t>> signatures() {
       {DataType::fp32, 88, 256, "alibi lse"},
   };
   std::vector<std::tuple<AttentionProblem, std::uint64_t>> out;
-  for (const auto& [type, qk, v, words] : rows) out.emplace_back(traits(type, qk, v, words), out.size() + 1);
+  for (const auto& [type, qk, v, words] : rows) out.emplace_back(testing::traits(type, qk, v, words), out.size() + 1);
   return out;
 }
 

@@ -26,23 +26,6 @@ class CudaAttentionTest : public ::testing::Test {
   }
 };
 
-AttentionProblem traits(DataType type, std::int64_t qk, std::int64_t v, std::string_view words) {
-  const auto has = [&](std::string_view word) { return words.find(word) != std::string_view::npos; };
-  AttentionProblem p{.data_type = type, .head_dim_qk = qk, .head_dim_v = v};
-  if (has("group")) p.mode = SequenceMode::group;
-  if (has("mask")) p.mask = MaskKind::top_left;
-  if (has("bias")) p.bias = BiasKind::elementwise;
-  if (has("alibi")) p.bias = BiasKind::alibi;
-  p.soft_cap = has("cap");
-  p.sink = has("sink");
-  p.dropout = has("drop");
-  p.lse = has("lse");
-  p.unaligned = has("unaligned");
-  p.unaligned_bias = has("odd bias");
-  p.block_scale = has("block");
-  return p;
-}
-
 /// The best instance of each pipeline that computes the problem.
 std::vector<KernelConfig> one_of_each_pipeline(Backend& backend, const AttentionProblem& problem) {
   const std::vector<Candidate> candidates = backend.attention().candidates(problem).value();
@@ -59,7 +42,7 @@ class CudaAttentionProperty : public CudaAttentionTest, public ::testing::WithPa
 
 TEST_P(CudaAttentionProperty, EveryPipelineAgreesWithTheReference) {
   const auto& [type, qk, v, words] = GetParam();
-  const AttentionProblem wanted = traits(type, qk, v, words);
+  const AttentionProblem wanted = testing::traits(type, qk, v, words);
   const std::uint64_t first_seed = std::hash<std::string>{}(fmt::format("{} {} {} {}", int(type), qk, v, words)) % 1000;
   const auto backend = open_backend(kDevice, 1).value();
   std::vector<std::unique_ptr<testing::RandomCall>> calls;

@@ -22,6 +22,23 @@ ElementType element_of(DataType type) {
 
 }  // namespace
 
+AttentionProblem traits(DataType type, std::int64_t qk, std::int64_t v, std::string_view words) {
+  const auto has = [&](std::string_view word) { return words.find(word) != std::string_view::npos; };
+  AttentionProblem p{.data_type = type, .head_dim_qk = qk, .head_dim_v = v};
+  if (has("group")) p.mode = SequenceMode::group;
+  if (has("mask")) p.mask = MaskKind::top_left;
+  if (has("bias")) p.bias = BiasKind::elementwise;
+  if (has("alibi")) p.bias = BiasKind::alibi;
+  p.soft_cap = has("cap");
+  p.sink = has("sink");
+  p.dropout = has("drop");
+  p.lse = has("lse");
+  p.unaligned = has("unaligned");
+  p.unaligned_bias = has("odd bias");
+  p.block_scale = has("block");
+  return p;
+}
+
 AttentionProblem random_shape(AttentionProblem p, std::uint64_t seed) {
   const RandomStream stream{seed, 1000};
   std::uint64_t draw = 0;

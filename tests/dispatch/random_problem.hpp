@@ -6,6 +6,7 @@
 #include <memory>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/error.hpp"
@@ -16,6 +17,9 @@
 
 namespace tilesmith::testing {
 
+/// A problem of these types, dims and traits: group, mask, bias (or odd bias, which nothing may be assumed of), alibi,
+/// cap, sink, drop, lse, unaligned, block.
+[[nodiscard]] AttentionProblem traits(DataType type, std::int64_t qk, std::int64_t v, std::string_view words);
 /// Random sizes for a problem whose data type, mode, head dims and traits are given; a mask other than none becomes any
 /// mask or window.
 [[nodiscard]] AttentionProblem random_shape(AttentionProblem traits, std::uint64_t seed);

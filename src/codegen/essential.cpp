@@ -1,6 +1,7 @@
 #include "codegen/essential.hpp"
 
 #include "enumerate/cpu_attention.hpp"
+#include "enumerate/cpu_gemm.hpp"
 
 namespace tilesmith {
 namespace {
@@ -12,7 +13,7 @@ const KernelConfig* middle(const std::vector<KernelConfig>& tiles) {
   return tiles.empty() ? nullptr : &tiles[tiles.size() / 2];
 }
 
-void add(std::vector<KernelConfig>& set, const CpuSpec& spec, const AttentionSignature& signature) {
+void add_attention(std::vector<KernelConfig>& set, const CpuSpec& spec, const AttentionSignature& signature) {
   std::vector<KernelConfig> flash;
   enumerate_cpu_attention(spec, signature, [&](const KernelConfig& config) {
     if (config.algorithm.pipeline == Pipeline::flash) flash.push_back(config);
@@ -21,10 +22,7 @@ void add(std::vector<KernelConfig>& set, const CpuSpec& spec, const AttentionSig
   if (const KernelConfig* chosen = middle(flash)) set.push_back(*chosen);
 }
 
-}  // namespace
-
-std::vector<KernelConfig> essential_configs(const CpuSpec& spec) {
-  std::vector<KernelConfig> set;
+void add_all_attention(std::vector<KernelConfig>& set, const CpuSpec& spec) {
   AttentionSignature signature;
   signature.mask = MaskKind::generic;
   signature.lse = true;
@@ -36,16 +34,54 @@ std::vector<KernelConfig> essential_configs(const CpuSpec& spec) {
         signature.mode = mode;
         signature.bias = BiasKind::none;
         signature.dropout = signature.logits_soft_cap = signature.sink = false;
-        add(set, spec, signature);
+        add_attention(set, spec, signature);
         signature.logits_soft_cap = true;
-        add(set, spec, signature);
+        add_attention(set, spec, signature);
         signature.logits_soft_cap = false;
         signature.bias = BiasKind::alibi;
-        add(set, spec, signature);
+        add_attention(set, spec, signature);
         signature.bias = BiasKind::elementwise;
         signature.dropout = signature.sink = true;
-        add(set, spec, signature);
+        add_attention(set, spec, signature);
       }
+}
+
+/// The products themselves in every layout, and what linear layers add to them.
+void add_all_gemm(std::vector<KernelConfig>& set, const CpuSpec& spec) {
+  const GemmEpilogue epilogues[] = {{},
+                                    {EpilogueOp::bias},
+                                    {EpilogueOp::bias, EpilogueOp::relu},
+                                    {EpilogueOp::bias, EpilogueOp::gelu},
+                                    {EpilogueOp::bias, EpilogueOp::silu}};
+  for (const DataType type : {DataType::fp32, DataType::bf16, DataType::fp16, DataType::int8})
+    for (const MatrixOrder order_a : {MatrixOrder::row, MatrixOrder::column})
+      for (const MatrixOrder order_b : {MatrixOrder::column, MatrixOrder::row})
+        for (const GemmEpilogue& epilogue : epilogues) {
+          const bool linear = order_a == MatrixOrder::row && order_b == MatrixOrder::column && type != DataType::int8;
+          if (!epilogue.empty() && !linear) continue;
+          GemmSignature signature;
+          signature.a = signature.b = type;
+          signature.c = signature.side = type == DataType::int8 ? DataType::int32 : type;
+          signature.accumulator = type == DataType::int8 ? DataType::int32 : DataType::fp32;
+          if (!epilogue.empty()) signature.bias = type;
+          signature.layout_a = order_a;
+          signature.layout_b = order_b;
+          signature.epilogue_ops = epilogue;
+          std::vector<KernelConfig> blocked;
+          enumerate_cpu_gemm(spec, signature, [&](const KernelConfig& config) {
+            if (config.algorithm.pipeline == Pipeline::blocked && !config.algorithm.splits_k) blocked.push_back(config);
+            return true;
+          });
+          if (const KernelConfig* chosen = middle(blocked)) set.push_back(*chosen);
+        }
+}
+
+}  // namespace
+
+std::vector<KernelConfig> essential_configs(const CpuSpec& spec) {
+  std::vector<KernelConfig> set;
+  add_all_attention(set, spec);
+  add_all_gemm(set, spec);
   return set;
 }
 

@@ -1,5 +1,5 @@
 // The essential set: the CPU instances compiled ahead into the library, so that Tilesmith works on a machine without a
-// compiler and the first call on one with a compiler need not wait. They carry every trait, general rather than
+// compiler and the first call on one with a compiler need not wait. Attention carries every trait, general rather than
 // fastest.
 #pragma once
 

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include "codegen/cpu_attention.hpp"
+#include "codegen/cpu_gemm.hpp"
 #include "codegen/cuda_attention.hpp"
+#include "enumerate/cpu_gemm.hpp"
 #include "enumerate/cuda_attention.hpp"
 #include "kernel/native_name.hpp"
 
@@ -15,14 +17,18 @@ Error not_carried(const KernelConfig& config, std::string_view what) {
           "tilesmith explain NAME says which rule refuses it"};
 }
 
-Result<ElementType> element_of(const KernelConfig& config) {
-  switch (config.attention().data_type) {
+Result<ElementType> element_of(const KernelConfig& config, DataType type) {
+  switch (type) {
     case DataType::fp32:
       return ElementType::fp32;
     case DataType::bf16:
       return ElementType::bf16;
     case DataType::fp16:
       return ElementType::fp16;
+    case DataType::int8:
+      return ElementType::int8;
+    case DataType::int32:
+      return ElementType::int32;
     default:
       return std::unexpected(not_carried(config, "the data type"));
   }
@@ -32,14 +38,68 @@ Result<ElementType> element_of(const KernelConfig& config) {
 /// own.
 CpuLevel template_level(Instruction instruction, const CpuSpec& spec) {
   if (spec.vector_bits < 512) return CpuLevel::x86_64_v3;
-  if (instruction == Instruction::amx_bf16) return CpuLevel::x86_64_amx;
-  return instruction == Instruction::dpbf16 ? CpuLevel::x86_64_v4_bf16 : CpuLevel::x86_64_v4;
+  if (instruction == Instruction::amx_bf16 || instruction == Instruction::amx_int8) return CpuLevel::x86_64_amx;
+  return instruction == Instruction::dpbf16 || instruction == Instruction::dot_int8 ? CpuLevel::x86_64_v4_bf16
+                                                                                    : CpuLevel::x86_64_v4;
 }
 
-}  // namespace
+GemmActivation activation_of(EpilogueOp op) {
+  switch (op) {
+    case EpilogueOp::relu:
+      return GemmActivation::relu;
+    case EpilogueOp::gelu:
+      return GemmActivation::gelu;
+    case EpilogueOp::gelu_tanh:
+      return GemmActivation::gelu_tanh;
+    case EpilogueOp::silu:
+      return GemmActivation::silu;
+    case EpilogueOp::sigmoid:
+      return GemmActivation::sigmoid;
+    case EpilogueOp::tanh:
+      return GemmActivation::tanh;
+    default:
+      return GemmActivation::none;
+  }
+}
 
-Result<Source> generate(const KernelConfig& config, const CpuSpec& spec) {
-  if (config.operation() != Operation::attention) return std::unexpected(not_carried(config, "the operation"));
+Result<Source> gemm_source(const KernelConfig& config, const CpuSpec& spec) {
+  const CpuGemmSubject subject{config, spec};
+  if (const auto* rule = first_refusal(cpu_gemm_rules(), subject))
+    return fail(ErrorCode::unsupported,
+                fmt::format("{}: rule {}: {}", native_name(config), rule->name, rule->figures(subject)),
+                std::string(rule->about));
+  const GemmSignature& signature = subject.signature();
+  TS_ASSIGN(const CpuGemmTerms terms, cpu_gemm_kernel_terms(signature.epilogue_ops));
+  const Key128 key = key_of(config);
+  CpuGemmParameters p;
+  p.name = native_name(config);
+  p.key = {key.hi, key.lo};
+  p.level = template_level(config.algorithm.instruction, spec);
+  p.form = config.algorithm.pipeline == Pipeline::skinny ? CpuGemmForm::skinny : CpuGemmForm::blocked;
+  p.instruction = config.algorithm.instruction;
+  TS_ASSIGN(p.element, element_of(config, signature.a));
+  TS_ASSIGN(p.output, element_of(config, signature.c));
+  TS_ASSIGN(p.side, element_of(config, signature.side));
+  TS_ASSIGN(p.bias_type, element_of(config, signature.bias));
+  p.order_a = signature.layout_a;
+  p.order_b = signature.layout_b;
+  p.tile_m = subject.tile_m();
+  p.tile_n = subject.tile_n();
+  p.tile_k = subject.tile_k();
+  p.split_k = config.algorithm.splits_k;
+  p.bias = terms.bias < 0 ? GemmBias::none : terms.bias_along_m ? GemmBias::along_m : GemmBias::along_n;
+  p.activation = activation_of(terms.activation);
+  p.gated = terms.gated;
+  p.row_scale = terms.row_scale >= 0;
+  p.column_scale = terms.column_scale >= 0;
+  p.extras = terms.extras;
+  p.extras_multiply = terms.extras_multiply;
+  p.clamp = terms.clamp >= 0;
+  p.amax = terms.amax;
+  return cpu_gemm_source(p);
+}
+
+Result<Source> attention_source(const KernelConfig& config, const CpuSpec& spec) {
   const AttentionSignature& signature = config.attention();
   const Key128 key = key_of(config);
   CpuAttentionParameters parameters;
@@ -48,7 +108,7 @@ Result<Source> generate(const KernelConfig& config, const CpuSpec& spec) {
   parameters.level = template_level(config.algorithm.instruction, spec);
   parameters.pipeline = config.algorithm.pipeline;
   parameters.instruction = config.algorithm.instruction;
-  TS_ASSIGN(parameters.element, element_of(config));
+  TS_ASSIGN(parameters.element, element_of(config, signature.data_type));
   parameters.head_dim_qk = signature.head_dim_qk;
   parameters.head_dim_v = signature.head_dim_v;
   parameters.tile_m = config.algorithm.tile[0];
@@ -61,7 +121,15 @@ Result<Source> generate(const KernelConfig& config, const CpuSpec& spec) {
   parameters.dropout = signature.dropout;
   parameters.lse = signature.lse;
   parameters.group_mode = signature.mode == SequenceMode::group;
-  TS_ASSIGN(Source source, cpu_attention_source(parameters));
+  return cpu_attention_source(parameters);
+}
+
+}  // namespace
+
+Result<Source> generate(const KernelConfig& config, const CpuSpec& spec) {
+  if (config.operation() == Operation::conv) return std::unexpected(not_carried(config, "the operation"));
+  TS_ASSIGN(Source source,
+            config.operation() == Operation::gemm ? gemm_source(config, spec) : attention_source(config, spec));
   // Machine flags are facts of the level: those of its spec take the place of the template's own.
   std::erase_if(source.options, [](const std::string& option) { return option.starts_with("-m"); });
   source.options.insert(source.options.end(), spec.compile_flags.begin(), spec.compile_flags.end());

@@ -1,6 +1,8 @@
 // A kernel that could compute a problem, and what a policy expects of it.
 #pragma once
 
+#include <vector>
+
 #include "kernel/config.hpp"
 
 namespace tilesmith {
@@ -9,5 +11,8 @@ struct Candidate {
   KernelConfig config;
   double seconds = 0;  ///< what the policy expects the call to take
 };
+
+/// Orders by seconds; ties go to the smaller key, so that every machine of a kind chooses alike.
+void best_first(std::vector<Candidate>& candidates);
 
 }  // namespace tilesmith

@@ -88,10 +88,7 @@ void CostModelPolicy::rank(const AttentionProblem& problem, const CpuMachine& ma
     candidate.seconds = spec == nullptr ? std::numeric_limits<double>::infinity()
                                         : expected_seconds(problem, candidate.config, *spec, threads);
   }
-  std::ranges::stable_sort(candidates, [](const Candidate& a, const Candidate& b) {
-    if (a.seconds != b.seconds) return a.seconds < b.seconds;
-    return key_of(a.config) < key_of(b.config);
-  });
+  best_first(candidates);
 }
 
 }  // namespace tilesmith

@@ -7,6 +7,7 @@
 #include "base/log.hpp"
 #include "dispatch/attention_problem.hpp"
 #include "dispatch/candidates.hpp"
+#include "dispatch/cpu_workspace.hpp"
 #include "kernel/native_name.hpp"
 
 namespace tilesmith {
@@ -20,13 +21,8 @@ class CpuAttentionPlan final : public AttentionPlan {
 
   [[nodiscard]] Status run(const AttentionArguments& arguments, const RunOptions& options) const override {
     TS_TRY(validate(problem(), arguments));
-    void* workspace = options.workspace;
-    if (workspace == nullptr && workspace_bytes() > 0) {
-      thread_local AlignedBuffer own;
-      own.reserve(workspace_bytes());
-      workspace = own.data();
-    }
-    const TsAttentionArgs args = cpu_arguments(problem(), arguments, splits_, workspace);
+    const TsAttentionArgs args =
+        cpu_arguments(problem(), arguments, splits_, cpu_workspace(options, workspace_bytes()));
     pool_.run(kernel_.table(), &args);
     return {};
   }
@@ -55,11 +51,7 @@ std::vector<Candidate> CpuAttention::stand_ins(const AttentionProblem& problem) 
 }
 
 Status CpuAttention::check(const KernelConfig& config, const AttentionProblem& problem) const {
-  if (machine_.level(config.arch) == nullptr)
-    return fail(
-        ErrorCode::unsupported,
-        fmt::format("kernel {} is for {}, which this machine does not run", native_name(config), config.arch.text()),
-        "tilesmith arch lists what runs here");
+  TS_TRY(check_runs_here(machine_, config));
   if (!serves(config, problem))
     return fail(ErrorCode::invalid_argument,
                 fmt::format("kernel {} does not compute this problem", native_name(config)),

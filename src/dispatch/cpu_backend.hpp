@@ -3,6 +3,7 @@
 
 #include "dispatch/backend.hpp"
 #include "dispatch/cpu_attention.hpp"
+#include "dispatch/cpu_gemm.hpp"
 #include "dispatch/cpu_registry.hpp"
 #include "runtime/cpu_machine.hpp"
 #include "runtime/thread_pool.hpp"
@@ -13,9 +14,13 @@ class CpuBackend final : public Backend {
  public:
   /// threads = 0: every processor this process may use.
   CpuBackend(const CpuMachine& machine, int threads)
-      : registry_(machine), pool_(threads > 0 ? threads : machine.threads), attention_(machine, registry_, pool_) {}
+      : registry_(machine),
+        pool_(threads > 0 ? threads : machine.threads),
+        attention_(machine, registry_, pool_),
+        gemm_(machine, registry_, pool_) {}
 
   [[nodiscard]] OperationBackend<AttentionPlan>& attention() override { return attention_; }
+  [[nodiscard]] OperationBackend<GemmPlan>* gemm() override { return &gemm_; }
   [[nodiscard]] std::vector<Status> build(std::span<const KernelConfig> configs, int workers,
                                           const BuildCounter& progress) override {
     return registry_.build(configs, workers, progress);
@@ -25,6 +30,7 @@ class CpuBackend final : public Backend {
   CpuRegistry registry_;
   ThreadPool pool_;
   CpuAttention attention_;
+  CpuGemm gemm_;
 };
 
 }  // namespace tilesmith

@@ -15,6 +15,9 @@
 
 namespace tilesmith {
 
+/// Whether the machine runs kernels of the config's level. Errors: unsupported.
+[[nodiscard]] Status check_runs_here(const CpuMachine& machine, const KernelConfig& config);
+
 class CpuRegistry {
  public:
   explicit CpuRegistry(const CpuMachine& machine);

@@ -11,6 +11,7 @@
 
 #include "base/nearest.hpp"
 #include "enumerate/cpu_attention.hpp"
+#include "enumerate/cpu_gemm.hpp"
 #include "enumerate/cuda_attention.hpp"
 #include "enumerate/explain_backend.hpp"
 #include "enumerate/listing.hpp"
@@ -110,7 +111,8 @@ Result<std::vector<Explanation>> explain_native(const KernelConfig& config, std:
   const std::string_view wanted = arch.empty() ? config.arch.text() : arch;
   for (const CpuSpec& level : levels) {
     if (level.arch.text() != wanted) continue;
-    TS_ASSIGN(Explanation one, explain_cpu_attention(level, config));
+    TS_ASSIGN(Explanation one, config.operation() == Operation::gemm ? explain_cpu_gemm(level, config)
+                                                                     : explain_cpu_attention(level, config));
     return std::vector<Explanation>{std::move(one)};
   }
   TS_ASSIGN(const std::vector<CudaSpec> cuda, load_cuda_specs());
@@ -204,6 +206,16 @@ Result<Explanation> explain_cpu_attention(const CpuSpec& spec, KernelConfig conf
   out.listed = verdicts(cpu_attention_rules(), CpuAttentionSubject{config, spec});
   // Tiles are what a caller can change; the signature is what it needs.
   find_nearest(out, [&](ConfigSink sink) { enumerate_cpu_attention(spec, config.attention(), sink); });
+  return out;
+}
+
+Result<Explanation> explain_cpu_gemm(const CpuSpec& spec, KernelConfig config) {
+  config.arch = spec.arch;
+  Explanation out;
+  out.config = config;
+  out.listed = verdicts(cpu_gemm_rules(), CpuGemmSubject{config, spec});
+  find_nearest(out,
+               [&](ConfigSink sink) { enumerate_cpu_gemm(spec, std::get<GemmSignature>(config.signature), sink); });
   return out;
 }
 

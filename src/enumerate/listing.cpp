@@ -92,24 +92,25 @@ static Status check_options(const ListRequest& request, bool is_amd) {
 
 /// Whether the request is for one of Tilesmith's own backends, whose plan it then fills in.
 static Result<bool> plan_native(const ListRequest& request, ListingPlan& plan) {
-  const auto check = [&]() -> Status {
-    TS_TRY(check_options(request, false));
-    if (request.operation == Operation::attention) return {};
+  const auto unknown = [&](std::string_view known) {
     return fail(ErrorCode::unsupported,
                 fmt::format("{} kernels are not enumerated for {}", name_of(request.operation), request.arch),
-                "--op attention");
+                std::string(known));
   };
   TS_ASSIGN(const std::vector<CpuSpec> levels, load_cpu_specs());
   for (const CpuSpec& level : levels) {
     if (level.arch.text() != request.arch) continue;
-    TS_TRY(check());
-    TS_ASSIGN(plan, plan_cpu_attention(level, request));
+    TS_TRY(check_options(request, false));
+    if (request.operation == Operation::conv) return unknown("--op attention or gemm");
+    TS_ASSIGN(plan, request.operation == Operation::gemm ? plan_cpu_gemm(level, request)
+                                                         : plan_cpu_attention(level, request));
     return true;
   }
   TS_ASSIGN(const std::vector<CudaSpec> cuda, load_cuda_specs());
   for (const CudaSpec& spec : cuda) {
     if (spec.arch.text() != request.arch) continue;
-    TS_TRY(check());
+    TS_TRY(check_options(request, false));
+    if (request.operation != Operation::attention) return unknown("--op attention");
     TS_ASSIGN(plan, plan_cuda_attention(spec, request));
     return true;
   }

@@ -17,6 +17,16 @@ Result<ArchName> arch_name(const JsonReader& reader) {
   return name;
 }
 
+Result<std::vector<DataType>> read_types(const JsonReader& reader) {
+  TS_ASSIGN(const auto names, reader.elements());
+  std::vector<DataType> types;
+  for (const JsonReader& name : names) {
+    TS_ASSIGN(const DataType type, name.enumerator<DataType>());
+    types.push_back(type);
+  }
+  return types;
+}
+
 Result<CpuTiles> read_tiles(const std::string& pipeline, const JsonReader& reader) {
   TS_TRY(reader.only({"tile_m", "tile_n"}));
   CpuTiles tiles;
@@ -34,11 +44,7 @@ Result<CpuAttentionInstruction> read_instruction(const std::string& name, const 
   auto parsed = parse_enum<Instruction>(name);
   if (!parsed) return std::unexpected(parsed.error().in(reader.place()));
   out.instruction = *parsed;
-  TS_ASSIGN(const auto types, reader.at("data_types").elements());
-  for (const JsonReader& type : types) {
-    TS_ASSIGN(const DataType value, type.enumerator<DataType>());
-    out.data_types.push_back(value);
-  }
+  TS_ASSIGN(out.data_types, read_types(reader.at("data_types")));
   TS_ASSIGN(out.lanes, reader.at("lanes").integer<int>(1, 64));
   TS_ASSIGN(const auto pipelines, reader.at("pipelines").members());
   for (const auto& [pipeline, tiles_reader] : pipelines) {
@@ -48,13 +54,73 @@ Result<CpuAttentionInstruction> read_instruction(const std::string& name, const 
   return out;
 }
 
+Result<CpuGemmTiles> read_gemm_tiles(const std::string& pipeline, const JsonReader& reader) {
+  TS_TRY(reader.only({"tile_m", "tile_n", "tile_k"}));
+  CpuGemmTiles tiles;
+  auto parsed = parse_enum<Pipeline>(pipeline);
+  if (!parsed) return std::unexpected(parsed.error().in(reader.place()));
+  tiles.pipeline = *parsed;
+  TS_ASSIGN(tiles.tile_m, reader.at("tile_m").integers(1, 1024));
+  TS_ASSIGN(tiles.tile_n, reader.at("tile_n").integers(1, 4096));
+  TS_ASSIGN(tiles.tile_k, reader.at("tile_k").integers(1, 8192));
+  return tiles;
+}
+
+Result<CpuGemmInstruction> read_gemm_instruction(const std::string& name, const JsonReader& reader) {
+  TS_TRY(reader.only({"data_types", "registers", "elements_per_word", "products_per_cycle", "pipelines"}));
+  CpuGemmInstruction out;
+  auto parsed = parse_enum<Instruction>(name);
+  if (!parsed) return std::unexpected(parsed.error().in(reader.place()));
+  out.instruction = *parsed;
+  TS_ASSIGN(out.data_types, read_types(reader.at("data_types")));
+  TS_ASSIGN(const std::vector<int> registers, reader.at("registers").integers(1, 4096));
+  if (registers.size() != 3) return reader.at("registers").refuse("[rows of A, columns of B, elements of k]");
+  out.rows = registers[0];
+  out.columns = registers[1];
+  out.depth = registers[2];
+  TS_ASSIGN(out.elements_per_word, reader.at("elements_per_word").integer<int>(1, 4));
+  TS_ASSIGN(out.products_per_cycle, reader.at("products_per_cycle").number());
+  if (!(out.products_per_cycle > 0)) return reader.at("products_per_cycle").refuse("a number above 0");
+  TS_ASSIGN(const auto pipelines, reader.at("pipelines").members());
+  for (const auto& [pipeline, tiles_reader] : pipelines) {
+    TS_ASSIGN(CpuGemmTiles tiles, read_gemm_tiles(pipeline, tiles_reader));
+    out.pipelines.push_back(std::move(tiles));
+  }
+  return out;
+}
+
+Result<GemmEpilogue> read_epilogue(const JsonReader& reader) {
+  TS_ASSIGN(const auto names, reader.elements());
+  GemmEpilogue list;
+  for (const JsonReader& name : names) {
+    TS_ASSIGN(const EpilogueOp op, name.enumerator<EpilogueOp>());
+    if (!list.push_back(op)) return reader.refuse(fmt::format("at most {} operations", GemmEpilogue::kMax));
+  }
+  return list;
+}
+
+Status read_gemm(const JsonReader& reader, CpuSpec& spec) {
+  TS_TRY(reader.only({"epilogues", "instructions"}));
+  TS_ASSIGN(const auto epilogues, reader.at("epilogues").elements());
+  for (const JsonReader& each : epilogues) {
+    TS_ASSIGN(const GemmEpilogue epilogue, read_epilogue(each));
+    spec.gemm_epilogues.push_back(epilogue);
+  }
+  TS_ASSIGN(const auto instructions, reader.at("instructions").members());
+  for (const auto& [name, each] : instructions) {
+    TS_ASSIGN(CpuGemmInstruction instruction, read_gemm_instruction(name, each));
+    spec.gemm.push_back(std::move(instruction));
+  }
+  return {};
+}
+
 }  // namespace
 
 Result<CpuSpec> parse_cpu_spec(std::string_view file, std::string_view text) {
   TS_ASSIGN(const nlohmann::json document, JsonReader::parse(file, text));
   const JsonReader root(std::string(file), document);
   TS_TRY(root.only({"arch", "about", "includes", "features", "compile_flags", "vector_bits", "vector_registers",
-                    "caches", "attention_fwd"}));
+                    "caches", "attention_fwd", "gemm"}));
 
   CpuSpec spec;
   TS_ASSIGN(spec.arch, arch_name(root.at("arch")));
@@ -94,6 +160,7 @@ Result<CpuSpec> parse_cpu_spec(std::string_view file, std::string_view text) {
     TS_ASSIGN(CpuAttentionInstruction instruction, read_instruction(name, reader));
     spec.attention_fwd.push_back(std::move(instruction));
   }
+  TS_TRY(read_gemm(root.at("gemm"), spec));
   return spec;
 }
 

@@ -14,6 +14,7 @@
 #include "kernel/algorithm.hpp"
 #include "kernel/arch_name.hpp"
 #include "kernel/data_type.hpp"
+#include "kernel/traits.hpp"
 
 namespace tilesmith {
 
@@ -32,6 +33,26 @@ struct CpuAttentionInstruction {
   std::vector<CpuTiles> pipelines;
 };
 
+/// The tiles of one GEMM pipeline: rows and columns of a task, elements of k between two visits of its sums.
+struct CpuGemmTiles {
+  Pipeline pipeline = Pipeline::blocked;
+  std::vector<int> tile_m;
+  std::vector<int> tile_n;
+  std::vector<int> tile_k;
+};
+
+/// What one instruction offers GEMM.
+struct CpuGemmInstruction {
+  Instruction instruction = Instruction::fma_f32;
+  std::vector<DataType> data_types;  ///< of A and B
+  int rows = 0;                      ///< what the registers hold, of which tiles are multiples: rows of A,
+  int columns = 0;                   ///< columns of B,
+  int depth = 0;                     ///< elements of k
+  int elements_per_word = 1;         ///< elements of k in a 32-bit word of the packed matrices
+  double products_per_cycle = 0;     ///< multiplications and additions a core does at best
+  std::vector<CpuGemmTiles> pipelines;
+};
+
 struct CpuSpec {
   ArchName arch;
   std::string about;
@@ -47,6 +68,8 @@ struct CpuSpec {
   int head_dim_step = 0;
   std::vector<std::pair<int, int>> unequal_head_dims;  ///< (head_dim_qk, head_dim_v) pairs listed beside the equal ones
   std::vector<CpuAttentionInstruction> attention_fwd;
+  std::vector<CpuGemmInstruction> gemm;
+  std::vector<GemmEpilogue> gemm_epilogues;  ///< those that listings hold; dispatch makes any
 };
 
 /// All levels, lowest first. The first error in a spec is returned with file, path and value.

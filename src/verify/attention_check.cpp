@@ -13,25 +13,6 @@ namespace {
 
 constexpr std::int64_t kGroupRows = 16;  // rows whose errors check R compares: enough samples, and of about one size
 
-// Share of zeros in a reference beyond which a comparison proves little (the threshold of benchdnn's
-// zero_trust_percent).
-constexpr double kTrustedZeros = 0.3;
-// Share of zeros a result may have where the reference has none: rounding makes an exact zero now and then.
-constexpr double kStrayZeros = 0.01;
-
-bool fails(Verdict& verdict, Check check, std::string reason) {
-  verdict.outcome = Outcome::fail;
-  verdict.check = check;
-  verdict.reason = fmt::format("check {}: {}", to_string(check), reason);
-  return false;
-}
-
-void mistrusts(Verdict& verdict, std::string reason) {
-  verdict.outcome = Outcome::mistrusted;
-  verdict.check = Check::guards;
-  verdict.reason = std::move(reason);
-}
-
 }  // namespace
 
 Result<AttentionExpectation> AttentionExpectation::make(const AttentionTensors& tensors, ElementType output_type,

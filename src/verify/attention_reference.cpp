@@ -6,44 +6,13 @@
 #include <new>
 
 #include "base/parallel.hpp"
-#include "verify/clones.hpp"
+#include "verify/product64.hpp"
 
 namespace tilesmith {
 namespace {
 
-constexpr std::int64_t kRows = 32;  // query rows of a task: enough to share the conversion of a key tile
-constexpr std::int64_t kKeys = 64;  // keys of a tile
-constexpr std::int64_t kStep = 16;  // columns the product handles at a time
-
-constexpr std::int64_t padded(std::int64_t columns) {
-  return (columns + kStep - 1) / kStep * kStep;
-}
-
-using Vector8 = double __attribute__((vector_size(64), aligned(8), may_alias));
-
-// c += a b, with a (kRows x depth), b (depth x columns), c (kRows x columns) dense but for the row strides; columns is
-// a multiple of kStep.
-TS_VERIFY_CLONES void multiply_add(const double* a, std::int64_t a_stride, const double* b, double* c,
-                                   std::int64_t depth, std::int64_t columns) {
-  for (std::int64_t column = 0; column < columns; column += kStep) {
-    for (std::int64_t row = 0; row < kRows; row += 4) {
-      Vector8 sum[4][2] = {};
-      for (std::int64_t k = 0; k < depth; ++k) {
-        const auto* right = reinterpret_cast<const Vector8*>(b + k * columns + column);
-        for (std::int64_t r = 0; r < 4; ++r) {
-          const double left = a[(row + r) * a_stride + k];
-          sum[r][0] += left * right[0];
-          sum[r][1] += left * right[1];
-        }
-      }
-      for (std::int64_t r = 0; r < 4; ++r) {
-        auto* out = reinterpret_cast<Vector8*>(c + (row + r) * columns + column);
-        out[0] += sum[r][0];
-        out[1] += sum[r][1];
-      }
-    }
-  }
-}
+constexpr std::int64_t kRows = kProductRows;  // query rows of a task
+constexpr std::int64_t kKeys = 64;            // keys of a tile
 
 // One task: kRows query rows of one head of one sequence.
 class RowBlock {
@@ -119,7 +88,7 @@ class RowBlock {
           transposed[static_cast<std::size_t>(d * kKeys + j)] = row[static_cast<std::size_t>(d)];
       }
       std::fill(products.begin(), products.end(), 0.0);
-      multiply_add(q.data(), depth, transposed.data(), products.data(), depth, kKeys);
+      multiply_add64(q.data(), depth, transposed.data(), products.data(), depth, kKeys);
       for (std::int64_t r = 0; r < rows_; ++r)
         std::copy_n(products.begin() + r * kKeys, keys, weights_.begin() + r * stride_ + j0 - first_);
     }
@@ -191,7 +160,7 @@ class RowBlock {
   // o = weights v, and the spread of its terms.
   void combine() {
     const std::int64_t width = tensors_.head_dim_v;
-    const std::int64_t columns = padded(width);
+    const std::int64_t columns = padded_columns(width);
     std::vector<double> values(static_cast<std::size_t>(kKeys * columns));
     std::vector<double> o(static_cast<std::size_t>(kRows * columns));
     std::vector<double> spread(o.size());
@@ -202,13 +171,13 @@ class RowBlock {
         load_row(tensors_.v, sequence_.k_begin, kv_head(), j0 + j,
                  std::span(values.data() + j * columns, static_cast<std::size_t>(width)));
       const double* weights = weights_.data() + j0 - first_;
-      multiply_add(weights, stride_, values.data(), o.data(), keys, columns);
+      multiply_add64(weights, stride_, values.data(), o.data(), keys, columns);
       for (double& value : values) value *= value;
       for (std::int64_t r = 0; r < kRows; ++r)
         for (std::int64_t j = 0; j < keys; ++j)
           squared_weights[static_cast<std::size_t>(r * kKeys + j)] =
               weights[r * stride_ + j] * weights[r * stride_ + j];
-      multiply_add(squared_weights.data(), kKeys, values.data(), spread.data(), keys, columns);
+      multiply_add64(squared_weights.data(), kKeys, values.data(), spread.data(), keys, columns);
     }
     for (std::int64_t r = 0; r < rows_; ++r) {
       const std::int64_t start = output_row(tensors_, b_, h_, i0_ + r) * width;

@@ -8,40 +8,10 @@
 #include <cstdint>
 #include <utility>
 
-#include "base/element_type.hpp"
 #include "base/error.hpp"
+#include "verify/tensor_view.hpp"
 
 namespace tilesmith {
-
-/// Strides of a rank-4 tensor, in elements.
-struct TensorStrides {
-  std::int64_t batch = 0;
-  std::int64_t head = 0;
-  std::int64_t row = 0;
-  std::int64_t column = 1;
-
-  friend bool operator==(const TensorStrides&, const TensorStrides&) = default;
-};
-
-/// Somebody else's tensor. In group mode stride.batch is ignored: a sequence starts at its offset in rows.
-/// What stored values are multiplied by, for each block of a sequence's rows; strides of 0 share a scale.
-struct TensorScale {
-  static constexpr std::int64_t kBlockRows = 128;
-
-  const float* data = nullptr;  ///< null: 1
-  std::int64_t batch = 0, head = 0, block = 0;
-
-  [[nodiscard]] double at(std::int64_t b, std::int64_t h, std::int64_t row) const {
-    return data == nullptr ? 1 : static_cast<double>(data[b * batch + h * head + row / kBlockRows * block]);
-  }
-};
-
-struct TensorView {
-  const void* data = nullptr;
-  ElementType type = ElementType::fp32;
-  TensorStrides strides{};
-  TensorScale scale{};
-};
 
 struct AttentionTensors {
   TensorView q, k, v;

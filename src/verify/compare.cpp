@@ -1,5 +1,7 @@
 #include "verify/compare.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
@@ -7,7 +9,10 @@
 
 namespace tilesmith {
 
-ErrorFigures measure_errors(std::span<const float> got, std::span<const double> want) {
+namespace {
+
+template <class T>
+ErrorFigures figures_of(std::span<const T> got, std::span<const double> want) {
   ErrorFigures figures;
   figures.count = std::min(got.size(), want.size());
   double squares = 0;
@@ -37,6 +42,28 @@ ErrorFigures measure_errors(std::span<const float> got, std::span<const double> 
   return figures;
 }
 
+}  // namespace
+
+ErrorFigures measure_errors(std::span<const float> got, std::span<const double> want) {
+  return figures_of(got, want);
+}
+ErrorFigures measure_errors(std::span<const double> got, std::span<const double> want) {
+  return figures_of(got, want);
+}
+
+bool fails(Verdict& verdict, Check check, std::string_view reason) {
+  verdict.outcome = Outcome::fail;
+  verdict.check = check;
+  verdict.reason = fmt::format("check {}: {}", to_string(check), reason);
+  return false;
+}
+
+void mistrusts(Verdict& verdict, std::string reason) {
+  verdict.outcome = Outcome::mistrusted;
+  verdict.check = Check::guards;
+  verdict.reason = std::move(reason);
+}
+
 std::string_view to_string(Check check) {
   switch (check) {
     case Check::none:
@@ -53,6 +80,8 @@ std::string_view to_string(Check check) {
       return "guards";
     case Check::lse:
       return "lse";
+    case Check::amax:
+      return "amax";
   }
   std::unreachable();
 }

@@ -25,9 +25,10 @@ struct ErrorFigures {
 /// The figures of `got` against `want`; equal infinities are no error, anything else that is not finite is an infinite
 /// one.
 [[nodiscard]] ErrorFigures measure_errors(std::span<const float> got, std::span<const double> want);
+[[nodiscard]] ErrorFigures measure_errors(std::span<const double> got, std::span<const double> want);
 
 /// The checks, by their letters in docs/verification.md.
-enum class Check : std::uint8_t { none, exact, bound, relative, norm_wise, guards, lse };
+enum class Check : std::uint8_t { none, exact, bound, relative, norm_wise, guards, lse, amax };
 [[nodiscard]] std::string_view to_string(Check check);
 
 enum class Outcome : std::uint8_t {
@@ -45,5 +46,15 @@ struct Verdict {
 
   [[nodiscard]] bool passed() const { return outcome == Outcome::pass; }
 };
+
+/// Fills in a failed check; false, so that checks chain with &&.
+bool fails(Verdict& verdict, Check check, std::string_view reason);
+void mistrusts(Verdict& verdict, std::string reason);
+
+/// Share of zeros in a reference beyond which a comparison proves little (the threshold of benchdnn's
+/// zero_trust_percent).
+inline constexpr double kTrustedZeros = 0.3;
+/// Share of zeros a result may have where the reference has none: rounding makes an exact zero now and then.
+inline constexpr double kStrayZeros = 0.01;
 
 }  // namespace tilesmith

@@ -10,8 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "base/element_type.hpp"
-#include "verify/attention_tensors.hpp"
+#include "verify/tensor_view.hpp"
 
 namespace tilesmith {
 

@@ -7,15 +7,10 @@
 #include <span>
 
 #include "base/parallel.hpp"
-#include "verify/clones.hpp"
+#include "verify/add_scaled.hpp"
 
 namespace tilesmith {
 namespace {
-
-// target += weight * source, the inner loop of both products.
-TS_VERIFY_CLONES void add_scaled(float* target, const float* source, float weight, std::int64_t count) {
-  for (std::int64_t i = 0; i < count; ++i) target[i] += weight * source[i];
-}
 
 void round_all(ElementType type, std::span<float> values) {
   if (type == ElementType::fp32) return;

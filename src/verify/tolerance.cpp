@@ -66,6 +66,47 @@ Result<AttentionTolerance> attention_tolerance(ElementType input) {
   }
 }
 
+Result<GemmTolerance> gemm_tolerance(ElementType input, ElementType output) {
+  GemmTolerance tolerance;
+  if (input == ElementType::int8) {
+    tolerance.accumulator_roundoff = 0;
+  } else if (is_floating(input) && input != ElementType::fp64) {
+    tolerance.accumulator_roundoff = kFp32Roundoff;
+  } else {
+    return fail(ErrorCode::unsupported, fmt::format("there is no tolerance for products of {}", to_string(input)),
+                "fp32, fp16, bf16, fp8e4m3, fp8e5m2 or int8");
+  }
+  switch (output) {
+    // N: a sum's error enters squared; 1e-10 is a relative error of 1.4e-5.
+    case ElementType::fp32:
+      tolerance.norm_wise = 1e-10;
+      return tolerance;
+    // R: a kernel rounds once where the naive computation rounds after every operation. N: as for attention.
+    case ElementType::fp16:
+      tolerance.norm_wise = 1e-6;
+      break;
+    case ElementType::bf16:
+      tolerance.norm_wise = 1e-5;
+      break;
+    case ElementType::fp8e4m3:
+      tolerance.norm_wise = 2e-3;
+      break;
+    case ElementType::fp8e5m2:
+      tolerance.norm_wise = 8e-3;
+      break;
+    // Whole numbers: the bound of each element says all.
+    case ElementType::int32:
+    case ElementType::int8:
+      return tolerance;
+    default:
+      return fail(ErrorCode::unsupported, fmt::format("there is no tolerance for a result in {}", to_string(output)),
+                  "fp32, fp16, bf16, fp8e4m3, fp8e5m2, int32 or int8");
+  }
+  tolerance.relative_max = 1.5;
+  tolerance.relative_mean = 1.1;
+  return tolerance;
+}
+
 double attention_bound(const AttentionTolerance& tolerance, ElementType output, const ElementTerms& terms) {
   const double logits = 1 + terms.magnitude + std::sqrt(static_cast<double>(terms.keys)) / 4;
   return 2 * unit_roundoff(output) * terms.value + smallest_subnormal(output) +

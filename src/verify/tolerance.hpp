@@ -41,6 +41,15 @@ struct ElementTerms {
 /// The largest error of one lse: 1e-5 absolute and relative, and what rounding the logits costs.
 [[nodiscard]] double lse_bound(const AttentionTolerance& tolerance, double lse, double magnitude);
 
+/// GEMM, from inputs of one type to outputs of one.
+struct GemmTolerance {
+  double relative_max = 0, relative_mean = 0;  ///< check R, as above
+  double norm_wise = 0;                        ///< check N, of a member of the batch; 0: it does not apply
+  double accumulator_roundoff = 0;             ///< of the sums; 0: they are exact
+};
+/// An error for types GEMM is not computed in.
+[[nodiscard]] Result<GemmTolerance> gemm_tolerance(ElementType input, ElementType output);
+
 /// Check B of a plain sum of `length` products: |c - c64| <= u_out |c64| + g sum |a||b|. The working limit is
 /// statistical (6 standard deviations of rounding errors of either sign), the hard limit holds always.
 [[nodiscard]] double product_working_factor(std::int64_t length, double accumulator_roundoff);

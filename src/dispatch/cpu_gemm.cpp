@@ -1,0 +1,137 @@
+#include "dispatch/cpu_gemm.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <limits>
+
+#include "base/log.hpp"
+#include "dispatch/cpu_gemm_problem.hpp"
+#include "dispatch/cpu_workspace.hpp"
+#include "dispatch/gemm_problem.hpp"
+#include "enumerate/cpu_gemm.hpp"
+#include "kernel/native_name.hpp"
+
+namespace tilesmith {
+namespace {
+
+class CpuGemmPlan final : public GemmPlan {
+ public:
+  CpuGemmPlan(const GemmProblem& problem, PlanFacts facts, const CpuGemmTerms& terms, const CpuKernel& kernel,
+              ThreadPool& pool, std::int64_t splits)
+      : GemmPlan(problem, std::move(facts)), terms_(terms), kernel_(kernel), pool_(pool), splits_(splits) {}
+
+  [[nodiscard]] Status run(const GemmArguments& arguments, const RunOptions& options) const override {
+    TS_TRY(validate(problem(), arguments));
+    if (problem().m == 0 || problem().n == 0 || problem().batch == 0) return {};
+    const TsGemmArgs args = cpu_arguments(problem(), terms_, arguments, splits_, pool_.threads(),
+                                          cpu_workspace(options, workspace_bytes()));
+    pool_.run(kernel_.table(), &args);
+    return {};
+  }
+
+ private:
+  CpuGemmTerms terms_;
+  CpuKernel kernel_;
+  ThreadPool& pool_;
+  std::int64_t splits_;
+};
+
+/// Why no instance of any level computes the problem: the rule that refuses one which differs from valid ones in the
+/// signature alone.
+Error refusal(const CpuMachine& machine, const GemmSignature& signature) {
+  for (const CpuSpec& spec : machine.levels)
+    for (const CpuGemmInstruction& facts : spec.gemm) {
+      if (std::ranges::find(facts.data_types, signature.a) == facts.data_types.end()) continue;
+      for (const CpuGemmTiles& tiles : facts.pipelines) {
+        KernelConfig config{.arch = spec.arch, .signature = signature, .algorithm = {}};
+        config.algorithm.instruction = facts.instruction;
+        config.algorithm.pipeline = tiles.pipeline;
+        config.algorithm.tile = {static_cast<std::uint16_t>(tiles.tile_m.front()),
+                                 static_cast<std::uint16_t>(tiles.tile_n.front()),
+                                 static_cast<std::uint16_t>(tiles.tile_k.front())};
+        const CpuGemmSubject subject{config, spec};
+        if (const auto* rule = first_refusal(cpu_gemm_rules(), subject))
+          return {ErrorCode::unsupported,
+                  fmt::format("no CPU kernel computes this problem: rule {}: {}", rule->name, rule->figures(subject)),
+                  std::string(rule->about)};
+      }
+    }
+  return {ErrorCode::unsupported,
+          fmt::format("no CPU kernel multiplies {} matrices on {}", name_of(signature.a),
+                      machine.levels.front().arch.text()),
+          "tilesmith list --op gemm --arch ARCH shows what there is"};
+}
+
+}  // namespace
+
+Result<std::vector<Candidate>> CpuGemm::candidates(const GemmProblem& problem) const {
+  TS_ASSIGN(const GemmSignature signature, cpu_signature_of(problem));
+  std::vector<Candidate> candidates;
+  for (const CpuSpec& spec : machine_.levels)
+    enumerate_cpu_gemm(spec, signature, [&](const KernelConfig& config) {
+      const bool useless_split = config.algorithm.splits_k && splits_for(problem, config, spec, pool_.threads()) == 1;
+      if (!useless_split && serves(config, problem)) candidates.push_back({config, 0});
+      return true;
+    });
+  if (candidates.empty()) return std::unexpected(refusal(machine_, signature));
+  rank(problem, candidates);
+  return candidates;
+}
+
+std::vector<Candidate> CpuGemm::stand_ins(const GemmProblem& problem) const {
+  std::vector<Candidate> linked;
+  for (const KernelConfig& config : registry_.essential())
+    if (serves(config, problem)) linked.push_back({config, 0});
+  rank(problem, linked);
+  return linked;
+}
+
+Status CpuGemm::check(const KernelConfig& config, const GemmProblem& problem) const {
+  TS_TRY(check_runs_here(machine_, config));
+  if (serves(config, problem)) return {};
+  const std::string what = fmt::format("kernel {} does not compute this problem", native_name(config));
+  const auto signature = cpu_signature_of(problem);
+  if (!signature) return fail(ErrorCode::invalid_argument, what, signature.error().message);
+  return fail(ErrorCode::invalid_argument, what,
+              config.operation() == Operation::gemm && std::get<GemmSignature>(config.signature) == *signature
+                  ? fmt::format("its tile has {} rows, the problem {}", config.algorithm.tile[0], problem.m)
+                  : fmt::format("the problem's kernels are {}",
+                                native_name({config.arch, *signature, config.algorithm})));
+}
+
+Result<std::unique_ptr<GemmPlan>> CpuGemm::plan(const GemmProblem& problem, const KernelConfig& config,
+                                                std::string reason, BuildPolicy build) {
+  TS_ASSIGN(const CpuGemmTerms terms, cpu_gemm_terms(problem.epilogue, problem.beta));
+  TS_ASSIGN(const CpuKernel kernel, registry_.find(config, build));
+  const CpuSpec* spec = machine_.level(config.arch);
+  const std::int64_t splits = spec == nullptr ? 1 : splits_for(problem, config, *spec, pool_.threads());
+  const TsCpuKernel& table = kernel.table();
+  PlanFacts facts{.device = {}, .kernel = native_name(config), .reason = std::move(reason)};
+  std::size_t scratch = 0;
+  // A matrix B that the batch shares is packed otherwise than one for each member: there is room for both.
+  for (const bool shared_b : {false, true}) {
+    GemmArguments arguments = dense_arguments(problem);
+    if (shared_b) arguments.b.batch = 0;
+    const TsGemmArgs args = cpu_arguments(problem, terms, arguments, splits, pool_.threads(), nullptr);
+    facts.workspace_bytes =
+        std::max(facts.workspace_bytes, static_cast<std::size_t>(table.workspace_bytes(&args)));
+    scratch = std::max(scratch, static_cast<std::size_t>(table.scratch_bytes(&args)));
+  }
+  pool_.reserve_scratch(scratch);
+  for (unsigned stage = 0; stage < table.stage_count; ++stage)
+    facts.stages.push_back({facts.kernel, fmt::format("stage {}", stage)});
+  log_debug("planned {}: {}", facts.kernel, facts.reason);
+  return std::make_unique<CpuGemmPlan>(problem, std::move(facts), terms, kernel, pool_, splits);
+}
+
+void CpuGemm::rank(const GemmProblem& problem, std::vector<Candidate>& candidates) const {
+  for (Candidate& candidate : candidates) {
+    const CpuSpec* spec = machine_.level(candidate.config.arch);
+    candidate.seconds = spec == nullptr ? std::numeric_limits<double>::infinity()
+                                        : expected_seconds(problem, candidate.config, *spec, pool_.threads());
+  }
+  best_first(candidates);
+}
+
+}  // namespace tilesmith

@@ -1,0 +1,31 @@
+// GEMM on the CPU.
+#pragma once
+
+#include "dispatch/backend.hpp"
+#include "dispatch/cpu_registry.hpp"
+#include "runtime/cpu_machine.hpp"
+#include "runtime/thread_pool.hpp"
+
+namespace tilesmith {
+
+class CpuGemm final : public OperationBackend<GemmPlan> {
+ public:
+  CpuGemm(const CpuMachine& machine, CpuRegistry& registry, ThreadPool& pool)
+      : machine_(machine), registry_(registry), pool_(pool) {}
+
+  [[nodiscard]] Result<std::vector<Candidate>> candidates(const GemmProblem& problem) const override;
+  [[nodiscard]] std::vector<Candidate> stand_ins(const GemmProblem& problem) const override;
+  [[nodiscard]] Status check(const KernelConfig& config, const GemmProblem& problem) const override;
+  [[nodiscard]] Result<std::unique_ptr<GemmPlan>> plan(const GemmProblem& problem, const KernelConfig& config,
+                                                       std::string reason, BuildPolicy build) override;
+  [[nodiscard]] std::string_view policy() const override { return "cost model"; }
+
+ private:
+  void rank(const GemmProblem& problem, std::vector<Candidate>& candidates) const;
+
+  const CpuMachine& machine_;
+  CpuRegistry& registry_;
+  ThreadPool& pool_;
+};
+
+}  // namespace tilesmith

@@ -1,0 +1,90 @@
+// The cost model of CPU GEMM kernels. It counts clock cycles, because only the order of candidates matters; a nominal
+// clock turns them into seconds.
+//
+//   products   what the registers compute, whole micro-tiles and all, at the instruction's rate
+//   packing    B once, A once for every column of tasks; turning columns into rows costs twice as much
+//   sums       loaded and stored once for every further block of k
+//   pieces     of a split k: stored, loaded and added up
+// A blocked kernel reads memory while it packs, and multiplies what lies in the caches. A skinny one packs A alone and
+// reads B while it multiplies.
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "dispatch/cpu_gemm_problem.hpp"
+#include "dispatch/gemm_problem.hpp"
+#include "enumerate/cpu_gemm.hpp"
+
+namespace tilesmith {
+namespace {
+
+constexpr double kNominalClock = 3.0e9;
+constexpr double kMemoryBytesPerCycle = 6;  // what one core reads from memory: 16 to 20 GB/s on current servers
+constexpr double kTaskCycles = 1000;
+constexpr double kStageCycles = 4000;     // one more round of waking and waiting
+constexpr double kPackCycles = 2;         // a vector of packed words
+constexpr double kSumCycles = 2;          // a vector of sums loaded and stored again
+constexpr double kFinishCycles = 4;       // a vector of results
+constexpr double kSkinnyEfficiency = 0.6;  // few rows keep few products in flight for each load
+
+double ceil_div(double a, double b) {
+  return std::ceil(a / b);
+}
+double up(double size, double step) {
+  return ceil_div(size, step) * step;
+}
+
+/// What the kernels' grid can be cut into without splitting k: tiles shrink to two micro-tiles either way.
+double most_tasks(const GemmProblem& p, const CpuGemmInstruction& facts, bool skinny) {
+  const double rows = skinny ? 1 : ceil_div(static_cast<double>(p.m), 2.0 * facts.rows);
+  return static_cast<double>(p.batch) * rows * ceil_div(static_cast<double>(p.n), 2.0 * facts.columns);
+}
+
+}  // namespace
+
+std::int64_t splits_for(const GemmProblem& p, const KernelConfig& config, const CpuSpec& spec, int threads) {
+  const CpuGemmSubject subject{config, spec};
+  const CpuGemmInstruction* facts = subject.facts();
+  if (!config.algorithm.splits_k || facts == nullptr || threads <= 1) return 1;
+  const double tasks = std::max(1.0, most_tasks(p, *facts, config.algorithm.pipeline == Pipeline::skinny));
+  const double blocks = std::max(1.0, ceil_div(static_cast<double>(p.k), subject.tile_k()));
+  return static_cast<std::int64_t>(std::clamp(ceil_div(2.0 * threads, tasks), 1.0, blocks));
+}
+
+double expected_seconds(const GemmProblem& p, const KernelConfig& config, const CpuSpec& spec, int threads) {
+  const CpuGemmSubject subject{config, spec};
+  const CpuGemmInstruction* facts = subject.facts();
+  if (facts == nullptr) return std::numeric_limits<double>::infinity();
+  const bool skinny = config.algorithm.pipeline == Pipeline::skinny;
+  const bool tiles = config.algorithm.instruction == Instruction::amx_bf16 ||
+                     config.algorithm.instruction == Instruction::amx_int8;
+  const double lanes = spec.vector_bits / 32.0;
+  const double m = static_cast<double>(p.m), n = static_cast<double>(p.n), batch = static_cast<double>(p.batch);
+  const double words = ceil_div(static_cast<double>(p.k), facts->elements_per_word);
+
+  const double rows = skinny ? m : up(m, tiles ? facts->rows : facts->rows / 2.0);
+  const double columns = up(n, tiles ? facts->columns : lanes);
+  const double products = rows * columns * words * facts->elements_per_word /
+                          (facts->products_per_cycle * (skinny ? kSkinnyEfficiency : 1.0));
+  const double turned_a = p.order_a == MatrixOrder::row && tiles ? 1 : 2, turned_b = p.order_b == MatrixOrder::row ? 1 : 2;
+  const double column_tasks = skinny ? 1 : std::max(1.0, ceil_div(n, subject.tile_n()));
+  const double packing_a = m * words / lanes * kPackCycles * turned_a * column_tasks;
+  const double packing_b = skinny ? 0 : n * words / lanes * kPackCycles * turned_b;
+  const double blocks = std::max(1.0, ceil_div(static_cast<double>(p.k), subject.tile_k()));
+  const auto splits = static_cast<double>(splits_for(p, config, spec, threads));
+  // Skinny kernels visit the sums once for sixteen rows of a row-major B; of a column-major one they take dot products.
+  const double visits = !skinny ? blocks - splits : p.order_b == MatrixOrder::row ? static_cast<double>(p.k) / 16 : 0;
+  const double sums = std::max(0.0, visits) * rows * columns / lanes * kSumCycles;
+  const double pieces = config.algorithm.splits_k ? 2 * splits * m * n / lanes * kSumCycles : 0;
+  const double finish = m * n / lanes * kFinishCycles;
+
+  const double work = batch * (products + packing_a + sums + pieces + finish);
+  const double memory = bytes_of(p) / kMemoryBytesPerCycle;
+  const double cycles = skinny ? std::max(work, memory) : work + std::max(batch * packing_b, memory);
+  const double tasks = std::max(1.0, most_tasks(p, *facts, skinny) * splits);
+  const double at_once = std::min<double>(threads, tasks);
+  const double stages = 1 + (config.algorithm.splits_k ? 1 : 0);
+  return (cycles / at_once + kTaskCycles + stages * kStageCycles * (threads > 1)) / kNominalClock;
+}
+
+}  // namespace tilesmith

@@ -1,0 +1,70 @@
+#include "dispatch/cpu_gemm_problem.hpp"
+
+#include <algorithm>
+#include <limits>
+
+#include "enumerate/cpu_gemm.hpp"
+
+namespace tilesmith {
+
+Result<GemmSignature> cpu_signature_of(const GemmProblem& p) {
+  TS_ASSIGN(const CpuGemmTerms terms, cpu_gemm_terms(p.epilogue, p.beta));
+  GemmSignature s;
+  s.a = p.type_a;
+  s.b = p.type_b;
+  s.c = p.type_d;
+  s.accumulator = p.type_a == DataType::int8 ? DataType::int32 : DataType::fp32;
+  s.side = p.beta || terms.c >= 0 || terms.extras > 0 ? p.type_c : p.type_d;
+  if (terms.bias >= 0) s.bias = p.type_bias;
+  s.layout_a = p.order_a;
+  s.layout_b = p.order_b;
+  s.epilogue_ops = terms.normal_form();
+  return s;
+}
+
+bool serves(const KernelConfig& config, const GemmProblem& p) {
+  if (config.operation() != Operation::gemm) return false;
+  if (config.algorithm.pipeline == Pipeline::skinny && p.m > config.algorithm.tile[0]) return false;
+  const auto wanted = cpu_signature_of(p);
+  return wanted && std::get<GemmSignature>(config.signature) == *wanted;
+}
+
+TsGemmArgs cpu_arguments(const GemmProblem& p, const CpuGemmTerms& terms, const GemmArguments& a, std::int64_t splits,
+                         int threads, void* workspace) {
+  const auto operand = [&](int at) { return a.epilogue[static_cast<std::size_t>(at)]; };
+  const auto tensor = [&](int at) { return TsMatrix{operand(at).data, operand(at).leading, operand(at).batch}; };
+  const auto floats = [&](int at) { return static_cast<const float*>(operand(at).data); };
+  TsGemmArgs out{};
+  out.a = {a.a.data, a.a.leading, a.a.batch};
+  out.b = {a.b.data, a.b.leading, a.b.batch};
+  out.c = {a.c.data, a.c.leading, a.c.batch};
+  out.beta = a.beta;
+  if (terms.c >= 0) {
+    out.c = tensor(terms.c);
+    out.beta = 1;
+  }
+  for (int i = 0; i < terms.extras; ++i) out.extra[i] = tensor(terms.extra[static_cast<std::size_t>(i)]);
+  out.d = a.d;
+  out.d_leading = a.d_leading;
+  out.d_batch = a.d_batch;
+  if (terms.bias >= 0) out.bias = operand(terms.bias).data;
+  if (terms.row_scale >= 0) out.row_scale = floats(terms.row_scale);
+  if (terms.column_scale >= 0) out.column_scale = floats(terms.column_scale);
+  if (terms.clamp_is_relu) out.high = std::numeric_limits<float>::infinity();
+  if (terms.clamp >= 0) {
+    out.low = operand(terms.clamp).low;
+    out.high = operand(terms.clamp).high;
+  }
+  out.amax = a.amax;
+  out.workspace = workspace;
+  out.m = p.m;
+  out.n = p.n;
+  out.k = p.k;
+  out.batch = p.batch;
+  out.splits = splits;
+  out.threads = threads;
+  out.alpha = a.alpha;
+  return out;
+}
+
+}  // namespace tilesmith

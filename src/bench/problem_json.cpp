@@ -60,4 +60,60 @@ std::string repro_command(const AttentionProblem& p) {
   return out + " --verify";
 }
 
+namespace {
+
+std::string layout_of(const GemmProblem& p) {
+  return fmt::format("{}{}r", name_of(p.order_a), name_of(p.order_b));
+}
+
+std::string joined(const GemmEpilogue& epilogue, char separator) {
+  std::string out;
+  for (const EpilogueOp op : epilogue) {
+    if (!out.empty()) out += separator;
+    out += name_of(op);
+  }
+  return out;
+}
+
+}  // namespace
+
+nlohmann::json to_json(const GemmProblem& p) {
+  nlohmann::json epilogue = nlohmann::json::array();
+  for (const EpilogueOp op : p.epilogue) epilogue.push_back(name_of(op));
+  return {{"m", p.m},
+          {"n", p.n},
+          {"k", p.k},
+          {"batch", p.batch},
+          {"layout", layout_of(p)},
+          {"type_a", name_of(p.type_a)},
+          {"type_b", name_of(p.type_b)},
+          {"type_c", name_of(p.type_c)},
+          {"type_d", name_of(p.type_d)},
+          {"type_bias", name_of(p.type_bias)},
+          {"beta", p.beta},
+          {"epilogue", epilogue}};
+}
+
+std::string describe(const GemmProblem& p) {
+  std::string out(name_of(p.type_a));
+  if (p.type_b != p.type_a) out += fmt::format("/{}", name_of(p.type_b));
+  if (p.type_d != p.type_a) out += fmt::format(" to {}", name_of(p.type_d));
+  if (p.batch != 1) out += fmt::format(" b{}", p.batch);
+  out += fmt::format(" {}x{}x{} {}", p.m, p.n, p.k, layout_of(p));
+  if (p.beta) out += " + C";
+  if (!p.epilogue.empty()) out += fmt::format(" {}", joined(p.epilogue, '+'));
+  return out;
+}
+
+std::string repro_command(const GemmProblem& p) {
+  std::string out = fmt::format(
+      "tilesmith run gemm -m {} -n {} -k {} --batch {} --layout {} --dtype {} --dtype-b {} --dtype-out {} --dtype-c {} "
+      "--dtype-bias {}",
+      p.m, p.n, p.k, p.batch, layout_of(p), name_of(p.type_a), name_of(p.type_b), name_of(p.type_d), name_of(p.type_c),
+      name_of(p.type_bias));
+  if (p.beta) out += " --beta 1";
+  if (!p.epilogue.empty()) out += fmt::format(" --epilogue {}", joined(p.epilogue, ','));
+  return out + " --verify";
+}
+
 }  // namespace tilesmith

@@ -1,4 +1,4 @@
-// An attention problem as JSON and as one line of text, both naming every field that is not at its default.
+// Problems as JSON and as one line of text, both naming every field that is not at its default.
 #pragma once
 
 #include <string>
@@ -6,6 +6,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "tilesmith/attention.hpp"
+#include "tilesmith/gemm.hpp"
 
 namespace tilesmith {
 
@@ -16,5 +17,11 @@ namespace tilesmith {
 
 /// The command that repeats this problem: "tilesmith run attention_fwd --batch 1 ...".
 [[nodiscard]] std::string repro_command(const AttentionProblem& problem);
+
+[[nodiscard]] nlohmann::json to_json(const GemmProblem& problem);
+/// "bf16 256x512x1024 rcr bias+gelu": m x n x k.
+[[nodiscard]] std::string describe(const GemmProblem& problem);
+/// "tilesmith run gemm -m 256 ..."; alpha and beta are not the problem's.
+[[nodiscard]] std::string repro_command(const GemmProblem& problem);
 
 }  // namespace tilesmith

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "cli/dimension.hpp"
 #include "cli/tensor_file.hpp"
 #include "kernel/data_type.hpp"
 #include "kernel/traits.hpp"
@@ -59,28 +60,6 @@ void AttentionOptions::add_to(CLI::App& verb) {
 }
 
 namespace {
-
-/// One dimension, told by an option, by one or two tensors' shapes, or by a default; all that are told must agree.
-class Dimension {
- public:
-  explicit Dimension(std::string name) : name_(std::move(name)) {}
-
-  Status tell(std::optional<std::int64_t> value, const std::string& by) {
-    if (!value) return {};
-    if (value_ && *value_ != *value)
-      return fail(ErrorCode::invalid_argument,
-                  fmt::format("{} is {} by {} and {} by {}", name_, *value_, by_, *value, by), "one value");
-    value_ = value;
-    by_ = by;
-    return {};
-  }
-  [[nodiscard]] std::int64_t or_else(std::int64_t otherwise) const { return value_.value_or(otherwise); }
-
- private:
-  std::string name_;
-  std::optional<std::int64_t> value_;
-  std::string by_;
-};
 
 struct Dimensions {
   Dimension batch{"batch"}, heads_q{"heads_q"}, heads_kv{"heads_kv"}, seqlen_q{"seqlen_q"}, seqlen_k{"seqlen_k"},

@@ -93,11 +93,11 @@ Status CpuGemm::check(const KernelConfig& config, const GemmProblem& problem) co
   const std::string what = fmt::format("kernel {} does not compute this problem", native_name(config));
   const auto signature = cpu_signature_of(problem);
   if (!signature) return fail(ErrorCode::invalid_argument, what, signature.error().message);
-  return fail(ErrorCode::invalid_argument, what,
-              config.operation() == Operation::gemm && std::get<GemmSignature>(config.signature) == *signature
-                  ? fmt::format("its tile has {} rows, the problem {}", config.algorithm.tile[0], problem.m)
-                  : fmt::format("the problem's kernels are {}",
-                                native_name({config.arch, *signature, config.algorithm})));
+  return fail(
+      ErrorCode::invalid_argument, what,
+      config.operation() == Operation::gemm && std::get<GemmSignature>(config.signature) == *signature
+          ? fmt::format("its tile has {} rows, the problem {}", config.algorithm.tile[0], problem.m)
+          : fmt::format("the problem's kernels are {}", native_name({config.arch, *signature, config.algorithm})));
 }
 
 Result<std::unique_ptr<GemmPlan>> CpuGemm::plan(const GemmProblem& problem, const KernelConfig& config,
@@ -114,8 +114,7 @@ Result<std::unique_ptr<GemmPlan>> CpuGemm::plan(const GemmProblem& problem, cons
     GemmArguments arguments = dense_arguments(problem);
     if (shared_b) arguments.b.batch = 0;
     const TsGemmArgs args = cpu_arguments(problem, terms, arguments, splits, pool_.threads(), nullptr);
-    facts.workspace_bytes =
-        std::max(facts.workspace_bytes, static_cast<std::size_t>(table.workspace_bytes(&args)));
+    facts.workspace_bytes = std::max(facts.workspace_bytes, static_cast<std::size_t>(table.workspace_bytes(&args)));
     scratch = std::max(scratch, static_cast<std::size_t>(table.scratch_bytes(&args)));
   }
   pool_.reserve_scratch(scratch);

@@ -21,10 +21,10 @@ namespace {
 constexpr double kNominalClock = 3.0e9;
 constexpr double kMemoryBytesPerCycle = 6;  // what one core reads from memory: 16 to 20 GB/s on current servers
 constexpr double kTaskCycles = 1000;
-constexpr double kStageCycles = 4000;     // one more round of waking and waiting
-constexpr double kPackCycles = 2;         // a vector of packed words
-constexpr double kSumCycles = 2;          // a vector of sums loaded and stored again
-constexpr double kFinishCycles = 4;       // a vector of results
+constexpr double kStageCycles = 4000;      // one more round of waking and waiting
+constexpr double kPackCycles = 2;          // a vector of packed words
+constexpr double kSumCycles = 2;           // a vector of sums loaded and stored again
+constexpr double kFinishCycles = 4;        // a vector of results
 constexpr double kSkinnyEfficiency = 0.6;  // few rows keep few products in flight for each load
 
 double ceil_div(double a, double b) {
@@ -56,8 +56,8 @@ double expected_seconds(const GemmProblem& p, const KernelConfig& config, const 
   const CpuGemmInstruction* facts = subject.facts();
   if (facts == nullptr) return std::numeric_limits<double>::infinity();
   const bool skinny = config.algorithm.pipeline == Pipeline::skinny;
-  const bool tiles = config.algorithm.instruction == Instruction::amx_bf16 ||
-                     config.algorithm.instruction == Instruction::amx_int8;
+  const bool tiles =
+      config.algorithm.instruction == Instruction::amx_bf16 || config.algorithm.instruction == Instruction::amx_int8;
   const double lanes = spec.vector_bits / 32.0;
   const double m = static_cast<double>(p.m), n = static_cast<double>(p.n), batch = static_cast<double>(p.batch);
   const double words = ceil_div(static_cast<double>(p.k), facts->elements_per_word);
@@ -66,7 +66,8 @@ double expected_seconds(const GemmProblem& p, const KernelConfig& config, const 
   const double columns = up(n, tiles ? facts->columns : lanes);
   const double products = rows * columns * words * facts->elements_per_word /
                           (facts->products_per_cycle * (skinny ? kSkinnyEfficiency : 1.0));
-  const double turned_a = p.order_a == MatrixOrder::row && tiles ? 1 : 2, turned_b = p.order_b == MatrixOrder::row ? 1 : 2;
+  const double turned_a = p.order_a == MatrixOrder::row && tiles ? 1 : 2,
+               turned_b = p.order_b == MatrixOrder::row ? 1 : 2;
   const double column_tasks = skinny ? 1 : std::max(1.0, ceil_div(n, subject.tile_n()));
   const double packing_a = m * words / lanes * kPackCycles * turned_a * column_tasks;
   const double packing_b = skinny ? 0 : n * words / lanes * kPackCycles * turned_b;

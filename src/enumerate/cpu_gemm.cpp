@@ -107,9 +107,7 @@ constexpr Rule<Subject> kRules[] = {
                           facts == nullptr ? 0 : facts->depth);
      }},
     {"skinny_has_few_rows", "a skinny kernel keeps the sums of all rows while B passes by once",
-     [](const Subject& s) {
-       return s.config.algorithm.pipeline != Pipeline::skinny || s.tile_m() <= kCpuSkinnyRows;
-     },
+     [](const Subject& s) { return s.config.algorithm.pipeline != Pipeline::skinny || s.tile_m() <= kCpuSkinnyRows; },
      [](const Subject& s) { return fmt::format("tile_m {}, at most {}", s.tile_m(), kCpuSkinnyRows); }},
     {"block_of_a_fits_l2", "every panel of B passes the packed block of A, which stays in the core's L2",
      [](const Subject& s) {

@@ -31,7 +31,6 @@ EpilogueOp gate_of(EpilogueOp function) {
   return EpilogueOp::none;
 }
 
-
 /// Walks a list through the kernels' order.
 class Walk {
  public:
@@ -101,8 +100,8 @@ class Walk {
 Result<CpuGemmTerms> walk(const GemmEpilogue& epilogue, Walk walk) {
   for (std::size_t i = 0; i < epilogue.size(); ++i)
     if (!walk.take(epilogue[i], static_cast<int>(i)))
-      return fail(ErrorCode::unsupported, fmt::format("CPU kernels do not carry {} at place {} of the epilogue",
-                                                      name_of(epilogue[i]), i),
+      return fail(ErrorCode::unsupported,
+                  fmt::format("CPU kernels do not carry {} at place {} of the epilogue", name_of(epilogue[i]), i),
                   "scales (without C); add (in C's place); one bias; one activation or gate; up to 4 tensors to add or "
                   "to multiply; clamp or relu; amax");
   return walk.terms();

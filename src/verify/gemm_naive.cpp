@@ -63,8 +63,7 @@ class Rows {
           const double gate = static_cast<double>(rounded(activated(step.op, static_cast<double>(row[at]))));
           row[static_cast<std::size_t>(j)] = rounded(gate * static_cast<double>(row[at + 1]));
         }
-      } else if (step.op == EpilogueOp::scale_n || step.op == EpilogueOp::scale_m ||
-                 step.op == EpilogueOp::multiply) {
+      } else if (step.op == EpilogueOp::scale_n || step.op == EpilogueOp::scale_m || step.op == EpilogueOp::multiply) {
         each([&](double x, std::int64_t j) { return x * operand(j); });
       } else if (reads_vector(step.op) || reads_tensor(step.op)) {
         each([&](double x, std::int64_t j) { return x + operand(j); });

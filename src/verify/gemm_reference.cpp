@@ -31,8 +31,8 @@ Value rounded(Value v) {
 }
 
 Value product(const Value& a, const Value& b) {
-  return rounded({a.x * b.x, std::abs(a.x) * b.error + std::abs(b.x) * a.error + a.error * b.error,
-                  a.magnitude * b.magnitude});
+  return rounded(
+      {a.x * b.x, std::abs(a.x) * b.error + std::abs(b.x) * a.error + a.error * b.error, a.magnitude * b.magnitude});
 }
 
 Value applied(EpilogueOp op, const Value& v, double function_roundoff) {
@@ -79,7 +79,8 @@ class Block {
     for (std::int64_t p0 = 0; p0 < t_.k; p0 += kDepth) {
       const std::int64_t depth = std::min(kDepth, t_.k - p0);
       for (std::int64_t r = 0; r < rows_; ++r)
-        for (std::int64_t p = 0; p < depth; ++p) put(left, left_size, r * kDepth + p, element(t_.a, b_, i0_ + r, p0 + p));
+        for (std::int64_t p = 0; p < depth; ++p)
+          put(left, left_size, r * kDepth + p, element(t_.a, b_, i0_ + r, p0 + p));
       for (std::int64_t p = 0; p < depth; ++p)
         for (std::int64_t c = 0; c < columns_; ++c)
           put(right, right_size, p * width_ + c, element(t_.b, b_, p0 + p, j0_ + c));
@@ -97,8 +98,7 @@ class Block {
     const auto at = static_cast<std::size_t>(r * width_ + c);
     const double alpha = static_cast<double>(t_.alpha), beta = static_cast<double>(t_.beta);
     const double size = std::abs(alpha) * sizes_[at];
-    Value v = rounded(
-        {alpha * sums_[at], product_working_factor(t_.k, arithmetic_.accumulator_roundoff) * size, size});
+    Value v = rounded({alpha * sums_[at], product_working_factor(t_.k, arithmetic_.accumulator_roundoff) * size, size});
     if (t_.beta != 0) v = plus(v, beta * element(t_.c, b_, i0_ + r, j0_ + c));
     return v;
   }

@@ -12,11 +12,11 @@
 namespace tilesmith {
 
 struct GemmReference {
-  std::vector<double> d;          ///< batch x m x columns of D, before rounding
-  std::vector<double> bound;      ///< of each element: the largest error of a kernel that rounds to fp32 only
-  std::vector<float> magnitude;   ///< of each element: what its terms' sizes add up to, as cancellation does not show
-  double amax = 0;                ///< the largest |d|; 0 of nothing
-  double amax_bound = 0;          ///< the largest bound
+  std::vector<double> d;         ///< batch x m x columns of D, before rounding
+  std::vector<double> bound;     ///< of each element: the largest error of a kernel that rounds to fp32 only
+  std::vector<float> magnitude;  ///< of each element: what its terms' sizes add up to, as cancellation does not show
+  double amax = 0;               ///< the largest |d|; 0 of nothing
+  double amax_bound = 0;         ///< the largest bound
 };
 
 struct GemmArithmetic {

@@ -5,7 +5,7 @@
 
 namespace tilesmith {
 
-inline constexpr std::int64_t kProductRows = 32;    // of a block: enough to share the conversion of the right matrix
+inline constexpr std::int64_t kProductRows = 32;     // of a block: enough to share the conversion of the right matrix
 inline constexpr std::int64_t kProductColumns = 16;  // handled at a time
 
 constexpr std::int64_t padded_columns(std::int64_t columns) {

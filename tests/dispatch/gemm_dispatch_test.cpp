@@ -76,7 +76,7 @@ class Call {
     for (std::size_t i = 0; i < p.epilogue.size(); ++i) {
       EpilogueOperand& operand = arguments.epilogue[i];
       const EpilogueOp op = p.epilogue[i];
-      operand.data = reads_tensor(op) ? tensor.bytes.data()
+      operand.data = reads_tensor(op)                                         ? tensor.bytes.data()
                      : op == EpilogueOp::scale_m || op == EpilogueOp::scale_n ? scale.bytes.data()
                                                                               : bias.bytes.data();
       operand.low = -5;
@@ -248,7 +248,8 @@ TEST(GemmDispatch, ASharedBNeedsNoMoreWorkspaceThanThePlanSays) {
   ASSERT_TRUE(plan->run(shared.arguments, {.workspace = workspace.data()}));
   EXPECT_EQ(call.judge(), "");
   EXPECT_EQ(shared.d.bytes, call.d.bytes);
-  EXPECT_TRUE(std::all_of(workspace.data() + plan->workspace_bytes(), workspace.data() + plan->workspace_bytes() + kZone,
+  EXPECT_TRUE(std::all_of(workspace.data() + plan->workspace_bytes(),
+                          workspace.data() + plan->workspace_bytes() + kZone,
                           [](std::byte byte) { return byte == std::byte{0x5a}; }));
 }
 
@@ -353,8 +354,8 @@ TEST(GemmCost, KIsSplitOnlyWhereThreadsWouldIdle) {
   ASSERT_TRUE(machine);
   const CpuSpec& spec = machine->levels.back();
   KernelConfig config{.arch = spec.arch, .signature = GemmSignature{}, .algorithm = {}};
-  config.algorithm = {.pipeline = Pipeline::blocked, .instruction = Instruction::fma_f32, .tile = {48, 528, 512},
-                      .splits_k = true};
+  config.algorithm = {
+      .pipeline = Pipeline::blocked, .instruction = Instruction::fma_f32, .tile = {48, 528, 512}, .splits_k = true};
   EXPECT_EQ(splits_for(gemm_problem(DataType::fp32, 4096, 4096, 4096), config, spec, 8), 1);
   EXPECT_GT(splits_for(gemm_problem(DataType::fp32, 8, 16, 65536), config, spec, 8), 1);
   EXPECT_LE(splits_for(gemm_problem(DataType::fp32, 8, 16, 600), config, spec, 8), 2);

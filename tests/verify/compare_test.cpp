@@ -35,7 +35,7 @@ TEST(MeasureErrors, WhatIsNotFiniteIsInfinitelyWrongUnlessItIsWanted) {
   EXPECT_EQ(measure_errors(infinite, std::array{0.0, 1.0}).max_abs, kInfinity);
   EXPECT_EQ(measure_errors(std::array{std::nanf(""), 1.0F}, std::array{0.0, 1.0}).max_abs, kInfinity);
   EXPECT_EQ(measure_errors(std::array{std::nanf(""), 1.0F}, std::array{0.0, 1.0}).worst, 0u);
-  EXPECT_EQ(measure_errors({}, {}).count, 0u);
+  EXPECT_EQ(measure_errors(std::span<const float>{}, {}).count, 0u);
   EXPECT_EQ(measure_errors(std::array{1.0F}, std::array{0.0}).norm_wise, 1.0);
   EXPECT_EQ(measure_errors(std::array{0.0F}, std::array{0.0}).norm_wise, 0.0);
 }

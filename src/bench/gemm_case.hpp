@@ -1,0 +1,73 @@
+// One GEMM problem with data: inputs (random or given), the arguments of a call on them, and the same call as the
+// checks see it.
+#pragma once
+
+#include <array>
+#include <cstdint>
+#include <vector>
+
+#include "base/error.hpp"
+#include "base/host_array.hpp"
+#include "runtime/aligned_buffer.hpp"
+#include "tilesmith/gemm.hpp"
+#include "tune/measure.hpp"
+#include "verify/gemm_tensors.hpp"
+
+namespace tilesmith {
+
+/// Memory for one call's results.
+struct GemmOutputs {
+  AlignedBuffer d;
+  float amax = 0;
+};
+
+/// The run-time numbers of a call, and which inputs are given instead of random. Given matrices have the shapes of
+/// op(A), op(B), C and D, whatever the orders they are stored in: (rows, columns), which the batch shares, or (batch,
+/// rows, columns).
+struct GemmInputs {
+  float alpha = 1, beta = 0;
+  float clamp_low = -1, clamp_high = 1;
+  std::uint64_t seed = 0;
+  HostArray a{}, b{}, c{};
+  std::array<HostArray, GemmEpilogue::kMax> epilogue{};  ///< what each operation reads
+};
+
+class GemmCase {
+ public:
+  /// Fills what is not given. Errors: a given array whose shape or type does not fit the problem, memory.
+  [[nodiscard]] static Result<GemmCase> create(const GemmProblem& problem, GemmInputs inputs);
+
+  [[nodiscard]] const GemmProblem& problem() const { return problem_; }
+  [[nodiscard]] ElementType output_type() const;
+  [[nodiscard]] bool wants_amax() const;
+
+  [[nodiscard]] GemmOutputs make_outputs() const;
+  /// The call that writes into `outputs`.
+  [[nodiscard]] GemmArguments arguments(GemmOutputs& outputs) const;
+  /// The same call for references and checks.
+  [[nodiscard]] GemmTensors tensors() const;
+  /// Everything a call touches, to be evicted before a cold sample.
+  [[nodiscard]] std::vector<MemoryRange> touched(const GemmOutputs& outputs) const;
+
+  /// D as an array of shape (m, columns), or (batch, m, columns) of a larger batch.
+  [[nodiscard]] HostArray output_array(const GemmOutputs& outputs) const;
+
+ private:
+  /// A matrix in the order and type the kernel reads.
+  struct Operand {
+    HostArray array;
+    std::int64_t leading = 0, batch = 0;
+    MatrixOrder order = MatrixOrder::row;
+
+    [[nodiscard]] TensorView view() const;
+  };
+
+  explicit GemmCase(const GemmProblem& problem) : problem_(problem) {}
+
+  GemmProblem problem_;
+  GemmInputs inputs_;  ///< without its arrays
+  Operand a_, b_, c_;
+  std::array<Operand, GemmEpilogue::kMax> epilogue_;
+};
+
+}  // namespace tilesmith

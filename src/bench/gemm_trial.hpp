@@ -1,0 +1,32 @@
+// One GEMM kernel on one case and device: is it right, and how long does it take?
+#pragma once
+
+#include <memory>
+
+#include "base/error.hpp"
+#include "bench/gemm_case.hpp"
+#include "bench/trial.hpp"
+#include "tilesmith/dispatcher.hpp"
+#include "verify/gemm_check.hpp"
+
+namespace tilesmith {
+
+/// A case on a device. The case must outlive the trial.
+class GemmTrial {
+ public:
+  GemmTrial() = default;
+  GemmTrial(const GemmTrial&) = delete;
+  GemmTrial& operator=(const GemmTrial&) = delete;
+  virtual ~GemmTrial() = default;
+
+  /// Runs once and brings the results back.
+  [[nodiscard]] virtual Status run(const GemmPlan& plan, GemmOutputs& outputs) = 0;
+  /// Runs once on a poisoned output between red zones, with gaps between its rows, and judges the result.
+  [[nodiscard]] virtual Result<Verdict> verify(const GemmPlan& plan, const GemmExpectation& expectation) = 0;
+  [[nodiscard]] virtual Result<TrialTiming> time(const GemmPlan& plan, const MeasureOptions& options) = 0;
+};
+
+/// Errors: unsupported, for devices without GEMM kernels.
+[[nodiscard]] Result<std::unique_ptr<GemmTrial>> make_trial(const GemmCase& problem_case, Device device);
+
+}  // namespace tilesmith

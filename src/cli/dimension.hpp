@@ -1,0 +1,35 @@
+// One dimension, told by an option, by some tensors' shapes, or by a default; all that are told must agree.
+#pragma once
+
+#include <fmt/format.h>
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+#include "base/error.hpp"
+
+namespace tilesmith::cli {
+
+class Dimension {
+ public:
+  explicit Dimension(std::string name) : name_(std::move(name)) {}
+
+  Status tell(std::optional<std::int64_t> value, const std::string& by) {
+    if (!value) return {};
+    if (value_ && *value_ != *value)
+      return fail(ErrorCode::invalid_argument,
+                  fmt::format("{} is {} by {} and {} by {}", name_, *value_, by_, *value, by), "one value");
+    value_ = value;
+    by_ = by;
+    return {};
+  }
+  [[nodiscard]] std::int64_t or_else(std::int64_t otherwise) const { return value_.value_or(otherwise); }
+
+ private:
+  std::string name_;
+  std::optional<std::int64_t> value_;
+  std::string by_;
+};
+
+}  // namespace tilesmith::cli

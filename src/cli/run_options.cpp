@@ -1,0 +1,67 @@
+#include "cli/run_options.hpp"
+
+#include <fmt/core.h>
+
+#include "cli/verbs.hpp"
+
+namespace tilesmith::cli {
+
+void RunOptions::add_to(CLI::App& operation) {
+  operation.add_option("--device", device, "Where to run: cpu or cuda:N")->capture_default_str();
+  operation.add_option("--threads", threads, "Threads (default: every processor this process may use)");
+  operation.add_option("--kernel", kernel, "Use this kernel, by its name");
+  operation.add_flag("--verify", verify, "Compare with a float64 reference");
+  operation.add_flag("--no-time", no_time, "Run once, without timing");
+  operation.add_flag("--no-build", no_build, "Use only kernels that need no compilation");
+  operation.add_flag("--json", as_json, "One JSON document on standard output");
+}
+
+Result<DispatcherOptions> RunOptions::dispatcher_options() const {
+  TS_ASSIGN(const Device where, parse_device(device));
+  if (threads < 0 || threads > 4096)
+    return fail(ErrorCode::invalid_argument, fmt::format("--threads {}", threads), "1 to 4096, or 0 for every processor");
+  return DispatcherOptions{.device = where,
+                           .threads = threads,
+                           .build = no_build ? BuildPolicy::never : BuildPolicy::allowed,
+                           .kernel = kernel};
+}
+
+Status print_report(const RunOptions& options, const RunReport& report) {
+  const Plan& plan = *report.plan;
+  const auto& [timing, verdict] = std::tie(report.timing, report.verdict);
+  if (options.as_json) {
+    nlohmann::json out = {{"operation", report.operation},
+                          {"problem", report.problem},
+                          {"device", to_string(plan.device())},
+                          {"kernel", plan.kernel_name()},
+                          {"reason", plan.reason()},
+                          {"workspace_bytes", plan.workspace_bytes()},
+                          {"threads", options.threads}};
+    if (timing) out["timing"] = to_json(*timing);
+    if (verdict) out["verify"] = to_json(*verdict);
+    fmt::print("{}", json_text(out));
+  } else {
+    fmt::print("problem  {}\n", report.description);
+    fmt::print("kernel   {}\n", plan.kernel_name());
+    fmt::print("chosen   {}\n", plan.reason());
+    if (timing)
+      fmt::print(
+          "time     {:.4f} ms median of {}, best {:.4f}, spread {:.1f} %, cold caches\nrate     {:.1f} GFLOP/s, {:.1f} "
+          "GB/s\n",
+          timing->median_s * 1e3, timing->samples, timing->best_s * 1e3, timing->spread * 100, timing->gflops(),
+          timing->gbps());
+    if (verdict) {
+      const ErrorFigures& e = verdict->output;
+      fmt::print("error    max abs {:.3g}, max rel {:.3g}, RMS {:.3g}, {:.2f} of the naive computation's: {}\n",
+                 e.max_abs, e.max_rel, e.rms, e.max_ratio, to_string(verdict->outcome));
+      if (!verdict->reason.empty()) fmt::print("         {}\n", verdict->reason);
+    }
+  }
+  if (verdict && verdict->outcome == Outcome::fail)
+    return fail(ErrorCode::wrong_result,
+                fmt::format("the result of {} is wrong: {}", plan.kernel_name(), verdict->reason),
+                fmt::format("repeat with: {}", report.repro));
+  return {};
+}
+
+}  // namespace tilesmith::cli

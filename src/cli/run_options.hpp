@@ -1,0 +1,43 @@
+// What every operation of `tilesmith run` shares: where and with which kernel it runs, and what is printed of it.
+#pragma once
+
+#include <CLI/CLI.hpp>
+#include <nlohmann/json.hpp>
+#include <optional>
+#include <string>
+
+#include "bench/trial.hpp"
+#include "tilesmith/dispatcher.hpp"
+
+namespace tilesmith::cli {
+
+struct RunOptions {
+  std::string device = "cpu";
+  std::string kernel;
+  int threads = 0;
+  bool verify = false;
+  bool no_time = false;
+  bool no_build = false;
+  bool as_json = false;
+
+  void add_to(CLI::App& operation);
+  [[nodiscard]] Result<DispatcherOptions> dispatcher_options() const;
+};
+
+struct RunReport {
+  std::string operation;
+  nlohmann::json problem;
+  std::string description;
+  std::string repro;  ///< the command that repeats the problem
+  const Plan* plan = nullptr;
+  std::optional<TrialTiming> timing{};
+  std::optional<Verdict> verdict{};
+};
+
+/// Prints the report; an error when the result is wrong.
+[[nodiscard]] Status print_report(const RunOptions& options, const RunReport& report);
+
+/// tilesmith run gemm
+void add_run_gemm(CLI::App& run, int& exit_code);
+
+}  // namespace tilesmith::cli

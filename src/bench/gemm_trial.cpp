@@ -50,12 +50,7 @@ class CpuGemmTrial final : public GemmTrial {
         },
         case_.touched(outputs), options);
     if (!status) return std::unexpected(status.error());
-    return TrialTiming{.median_s = timing.median(),
-                       .best_s = timing.best(),
-                       .spread = timing.spread(),
-                       .samples = static_cast<int>(timing.samples.size()),
-                       .flops = flops_of(case_.problem()),
-                       .bytes = bytes_of(case_.problem())};
+    return trial_timing(timing, flops_of(case_.problem()), bytes_of(case_.problem()));
   }
 
  private:

@@ -50,7 +50,7 @@ class Trial {
 [[nodiscard]] Result<Verdict> verify_guarded(const AttentionCase& problem_case, const AttentionExpectation& expectation,
                                              FunctionRef<Status(GuardedBuffer& o, GuardedBuffer& lse)> run);
 
-[[nodiscard]] TrialTiming trial_timing(const AttentionCase& problem_case, const Timing& timing);
+[[nodiscard]] TrialTiming trial_timing(const Timing& timing, double flops, double bytes);
 
 [[nodiscard]] nlohmann::json to_json(const TrialTiming& timing);
 [[nodiscard]] nlohmann::json to_json(const Verdict& verdict);

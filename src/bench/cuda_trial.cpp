@@ -97,7 +97,7 @@ Result<TrialTiming> CudaTrial::time(const AttentionPlan& plan, const MeasureOpti
   TS_ASSIGN(const Timing timing,
             timer.measure(
                 stream_.handle(), [&] { return plan.run(a, {.stream = stream_.handle()}); }, options));
-  return trial_timing(case_, timing);
+  return trial_timing(timing, case_.flops(), case_.bytes());
 }
 
 }  // namespace tilesmith

@@ -156,7 +156,9 @@ GemmOutputs GemmCase::make_outputs() const {
 }
 
 GemmArguments GemmCase::arguments(GemmOutputs& outputs) const {
-  const auto data = [](const HostArray& array) -> const void* { return array.data.empty() ? nullptr : array.data.data(); };
+  const auto data = [](const HostArray& array) -> const void* {
+    return array.data.empty() ? nullptr : array.data.data();
+  };
   GemmArguments a = dense_arguments(problem_);
   a.a = {data(a_.array), a_.leading, a_.batch};
   a.b = {data(b_.array), b_.leading, b_.batch};

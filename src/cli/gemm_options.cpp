@@ -31,15 +31,17 @@ void GemmOptions::add_to(CLI::App& verb) {
   const char* terms = "D = epilogue(alpha op(A) op(B) + beta C)";
   verb.add_option("--alpha", alpha, "Factor of the products")->capture_default_str()->group(terms);
   verb.add_option("--beta", beta, "Factor of C")->capture_default_str()->group(terms);
-  verb.add_option("--epilogue", epilogue,
-                  "Operations in order, with commas between: bias, bias_m, scale_n, scale_m, add, multiply, relu, gelu, "
-                  "gelu_tanh, silu, sigmoid, tanh, clamp, glu, reglu, geglu, geglu_tanh, swiglu, amax")
+  verb.add_option(
+          "--epilogue", epilogue,
+          "Operations in order, with commas between: bias, bias_m, scale_n, scale_m, add, multiply, relu, gelu, "
+          "gelu_tanh, silu, sigmoid, tanh, clamp, glu, reglu, geglu, geglu_tanh, swiglu, amax")
       ->group(terms);
   verb.add_option("--clamp", clamp, "LOW,HIGH: the limits of clamp")->delimiter(',')->expected(2)->group(terms);
   verb.add_option("--seed", seed, "Seed of random inputs")->capture_default_str()->group(terms);
 
-  const char* files = "Tensors: x.npy or x.safetensors:name, of shape (rows, columns) or (batch, rows, columns) whatever "
-                      "--layout says; random when absent";
+  const char* files =
+      "Tensors: x.npy or x.safetensors:name, of shape (rows, columns) or (batch, rows, columns) whatever "
+      "--layout says; random when absent";
   verb.add_option("--a", a, "op(A), m x k")->group(files);
   verb.add_option("--b", b, "op(B), k x n")->group(files);
   verb.add_option("--c", c, "C, m x n")->group(files);
@@ -47,8 +49,7 @@ void GemmOptions::add_to(CLI::App& verb) {
   verb.add_option("--scale-n", scale_n, "Factors of columns, n elements")->group(files);
   verb.add_option("--scale-m", scale_m, "Factors of rows, m elements")->group(files);
   for (std::size_t i = 0; i < kTensors; ++i)
-    verb.add_option(fmt::format("--d{}", i), tensors[i],
-                    fmt::format("Tensor {} that add or multiply reads, m x n", i))
+    verb.add_option(fmt::format("--d{}", i), tensors[i], fmt::format("Tensor {} that add or multiply reads, m x n", i))
         ->group(files);
   verb.add_option("--out", out, "Where to write D")->group(files);
 }
@@ -89,7 +90,8 @@ Status read_operands(const GemmOptions& options, const GemmEpilogue& epilogue, G
   };
   std::vector<File> files{{options.bias, "--bias"}, {options.scale_n, "--scale-n"}, {options.scale_m, "--scale-m"}};
   const std::size_t first_tensor = files.size();
-  for (std::size_t i = 0; i < GemmOptions::kTensors; ++i) files.push_back({options.tensors[i], fmt::format("--d{}", i)});
+  for (std::size_t i = 0; i < GemmOptions::kTensors; ++i)
+    files.push_back({options.tensors[i], fmt::format("--d{}", i)});
   std::size_t tensor = first_tensor;
   for (std::size_t i = 0; i < epilogue.size(); ++i) {
     const EpilogueOp op = epilogue[i];
@@ -106,8 +108,8 @@ Status read_operands(const GemmOptions& options, const GemmEpilogue& epilogue, G
   }
   for (const File& file : files)
     if (!file.name.empty() && !file.used)
-      return fail(ErrorCode::invalid_argument, fmt::format("{} is given, and no operation of --epilogue reads it",
-                                                           file.option),
+      return fail(ErrorCode::invalid_argument,
+                  fmt::format("{} is given, and no operation of --epilogue reads it", file.option),
                   "--epilogue bias, scale_n, scale_m, add or multiply");
   return {};
 }
@@ -124,8 +126,7 @@ Result<GemmCase> make_case(const GemmOptions& o) {
   TS_TRY(read(o.a, inputs.a));
   TS_TRY(read(o.b, inputs.b));
   TS_TRY(read(o.c, inputs.c));
-  if (!o.c.empty() && o.beta == 0)
-    return fail(ErrorCode::invalid_argument, "--c is given and --beta is 0", "--beta 1");
+  if (!o.c.empty() && o.beta == 0) return fail(ErrorCode::invalid_argument, "--c is given and --beta is 0", "--beta 1");
   Dimension batch{"batch"}, m{"m"}, n{"n"}, k{"k"};
   TS_TRY(batch.tell(o.batch, "--batch"));
   TS_TRY(m.tell(o.m, "-m"));
@@ -141,8 +142,7 @@ Result<GemmCase> make_case(const GemmOptions& o) {
     TS_ASSIGN(output, parse_enum<DataType>(o.dtype_out));
   }
   constexpr std::int64_t kUsualSize = 512;
-  GemmProblem problem =
-      gemm_problem(type, m.or_else(kUsualSize), n.or_else(kUsualSize), k.or_else(kUsualSize), output);
+  GemmProblem problem = gemm_problem(type, m.or_else(kUsualSize), n.or_else(kUsualSize), k.or_else(kUsualSize), output);
   problem.batch = batch.or_else(1);
   for (const auto& [name, into] : {std::pair{&o.dtype_b, &problem.type_b}, std::pair{&o.dtype_c, &problem.type_c},
                                    std::pair{&o.dtype_bias, &problem.type_bias}})

@@ -19,7 +19,8 @@ void RunOptions::add_to(CLI::App& operation) {
 Result<DispatcherOptions> RunOptions::dispatcher_options() const {
   TS_ASSIGN(const Device where, parse_device(device));
   if (threads < 0 || threads > 4096)
-    return fail(ErrorCode::invalid_argument, fmt::format("--threads {}", threads), "1 to 4096, or 0 for every processor");
+    return fail(ErrorCode::invalid_argument, fmt::format("--threads {}", threads),
+                "1 to 4096, or 0 for every processor");
   return DispatcherOptions{.device = where,
                            .threads = threads,
                            .build = no_build ? BuildPolicy::never : BuildPolicy::allowed,
@@ -30,13 +31,10 @@ Status print_report(const RunOptions& options, const RunReport& report) {
   const Plan& plan = *report.plan;
   const auto& [timing, verdict] = std::tie(report.timing, report.verdict);
   if (options.as_json) {
-    nlohmann::json out = {{"operation", report.operation},
-                          {"problem", report.problem},
-                          {"device", to_string(plan.device())},
-                          {"kernel", plan.kernel_name()},
-                          {"reason", plan.reason()},
-                          {"workspace_bytes", plan.workspace_bytes()},
-                          {"threads", options.threads}};
+    nlohmann::json out = {
+        {"operation", report.operation}, {"problem", report.problem}, {"device", to_string(plan.device())},
+        {"kernel", plan.kernel_name()},  {"reason", plan.reason()},   {"workspace_bytes", plan.workspace_bytes()},
+        {"threads", options.threads}};
     if (timing) out["timing"] = to_json(*timing);
     if (verdict) out["verify"] = to_json(*verdict);
     fmt::print("{}", json_text(out));

@@ -42,7 +42,7 @@ GemmProblem random_problem(std::uint64_t seed) {
   if (!p.beta && below(3) == 0) p.epilogue = {Op::scale_m, Op::scale_n};
   if (below(2) == 0) p.epilogue.push_back(below(2) == 0 ? Op::bias : Op::bias_m);
   if (!p.beta && below(4) == 0) p.epilogue.push_back(Op::add);
-  constexpr Op kFunctions[] = {Op::relu, Op::gelu, Op::gelu_tanh, Op::silu,       Op::sigmoid, Op::tanh,
+  constexpr Op kFunctions[] = {Op::relu, Op::gelu,  Op::gelu_tanh, Op::silu,       Op::sigmoid, Op::tanh,
                                Op::glu,  Op::reglu, Op::geglu,     Op::geglu_tanh, Op::swiglu};
   if (below(2) == 0) p.epilogue.push_back(kFunctions[below(std::size(kFunctions))]);
   if (below(4) == 0) p.epilogue.push_back(Op::multiply);
@@ -125,8 +125,8 @@ class GuardedCall {
   TensorView matrix(DataType type, bool column, std::int64_t rows, std::int64_t columns, float deviation) {
     const std::int64_t lines = column ? columns : rows, length = column ? rows : columns;
     const std::int64_t leading = length + 5;
-    const TensorView stored = make(type, {p.batch, 1, lines, length},
-                                   {.batch = lines * leading + 3, .row = leading, .column = 1}, deviation);
+    const TensorView stored =
+        make(type, {p.batch, 1, lines, length}, {.batch = lines * leading + 3, .row = leading, .column = 1}, deviation);
     TensorView view = stored;
     if (column) std::swap(view.strides.row, view.strides.column);
     return view;

@@ -73,7 +73,9 @@ TEST(CpuGemm, EachRuleRefusesWhatItIsThereFor) {
   };
   expect("", [](auto&, auto&, auto&) {});
   expect("", [](auto&, auto& s, auto&) { s.layout_a = MatrixOrder::column, s.layout_b = MatrixOrder::row; });
-  expect("", [](auto&, auto& s, auto&) { s.epilogue_ops = {Op::scale_m, Op::scale_n, Op::bias_m, Op::geglu, Op::add}; });
+  expect("", [](auto&, auto& s, auto&) {
+    s.epilogue_ops = {Op::scale_m, Op::scale_n, Op::bias_m, Op::geglu, Op::add};
+  });
   expect("", [](auto&, auto&, auto& a) { a.pipeline = Pipeline::skinny, a.tile = {16, 480, 512}; });
   expect("family_is_carried", [](auto&, auto& s, auto&) { s.family = GemmFamily::stream_k; });
   expect("family_is_carried", [](auto&, auto& s, auto&) { s.layout_c = MatrixOrder::column; });
@@ -134,7 +136,8 @@ TEST(CpuGemmTerms, WhatDoesNotFitIsRefused) {
 
 TEST(CpuGemmTerms, TermsKnowTheirPlacesInTheList) {
   const CpuGemmTerms t =
-      cpu_gemm_terms({Op::scale_n, Op::add, Op::bias_m, Op::relu, Op::multiply, Op::multiply, Op::clamp}, false).value();
+      cpu_gemm_terms({Op::scale_n, Op::add, Op::bias_m, Op::relu, Op::multiply, Op::multiply, Op::clamp}, false)
+          .value();
   EXPECT_EQ(t.column_scale, 0);
   EXPECT_EQ(t.row_scale, -1);
   EXPECT_EQ(t.c, 1);

@@ -14,8 +14,8 @@
 namespace tilesmith {
 namespace {
 
-using testing::EmulatedGemm;
 using testing::emulate_gemm;
+using testing::EmulatedGemm;
 using testing::GemmFault;
 using testing::GemmOptions;
 using testing::RandomGemm;
@@ -24,10 +24,10 @@ struct Types {
   ElementType input, output;
 };
 constexpr Types kTypes[] = {
-    {ElementType::fp32, ElementType::fp32},     {ElementType::fp16, ElementType::fp16},
-    {ElementType::bf16, ElementType::bf16},     {ElementType::bf16, ElementType::fp32},
-    {ElementType::fp8e4m3, ElementType::bf16},  {ElementType::fp8e5m2, ElementType::fp16},
-    {ElementType::int8, ElementType::int32},    {ElementType::int8, ElementType::fp32},
+    {ElementType::fp32, ElementType::fp32},    {ElementType::fp16, ElementType::fp16},
+    {ElementType::bf16, ElementType::bf16},    {ElementType::bf16, ElementType::fp32},
+    {ElementType::fp8e4m3, ElementType::bf16}, {ElementType::fp8e5m2, ElementType::fp16},
+    {ElementType::int8, ElementType::int32},   {ElementType::int8, ElementType::fp32},
     {ElementType::fp16, ElementType::fp8e4m3},
 };
 
@@ -117,8 +117,8 @@ TEST_P(GemmCheckerOf, FindsEveryFault) {
     found("C of the first member", s.misread([](GemmTensors& t) { t.c.strides.batch = 0; }));
     found("beta ignored", s.misread([](GemmTensors& t) { t.beta = 0; }));
     found("B's row off by one", s.misread([](GemmTensors& t) {
-      t.b.data = static_cast<const std::byte*>(t.b.data) +
-                 static_cast<std::ptrdiff_t>(size_of(t.b.type)) * t.b.strides.row;
+      t.b.data =
+          static_cast<const std::byte*>(t.b.data) + static_cast<std::ptrdiff_t>(size_of(t.b.type)) * t.b.strides.row;
       --t.k;
     }));
     if (!whole) {
@@ -127,9 +127,8 @@ TEST_P(GemmCheckerOf, FindsEveryFault) {
       found("bias along m", s.misread([](GemmTensors& t) { t.epilogue[0].operand.strides = {.row = 1, .column = 0}; }));
       found("tensor ignored", s.misread([](GemmTensors& t) { t.epilogue.pop_back(); }));
       found("relu too many", s.misread([](GemmTensors& t) { t.epilogue.push_back({.op = EpilogueOp::relu}); }));
-      found("clamped", s.misread([](GemmTensors& t) {
-        t.epilogue.push_back({.op = EpilogueOp::clamp, .low = -1, .high = 1});
-      }));
+      found("clamped",
+            s.misread([](GemmTensors& t) { t.epilogue.push_back({.op = EpilogueOp::clamp, .low = -1, .high = 1}); }));
     }
 
     found("two rows swapped", s.spoiled([&](Doubles d) {

@@ -42,9 +42,9 @@ GemmOptions random_gemm_options(ElementType input, ElementType output, std::uint
   o.beta = below(3) == 1 ? -0.5F : 0.0F;
   if (below(4) == 0) o.epilogue = {EpilogueOp::scale_m, EpilogueOp::scale_n};
   if (below(2) == 0) o.epilogue.push_back(below(2) == 0 ? EpilogueOp::bias : EpilogueOp::bias_m);
-  constexpr EpilogueOp kFunctions[] = {EpilogueOp::gelu, EpilogueOp::gelu_tanh, EpilogueOp::silu, EpilogueOp::sigmoid,
-                                       EpilogueOp::tanh, EpilogueOp::relu,      EpilogueOp::glu,  EpilogueOp::geglu,
-                                       EpilogueOp::geglu_tanh, EpilogueOp::swiglu};
+  constexpr EpilogueOp kFunctions[] = {
+      EpilogueOp::gelu, EpilogueOp::gelu_tanh, EpilogueOp::silu,  EpilogueOp::sigmoid,    EpilogueOp::tanh,
+      EpilogueOp::relu, EpilogueOp::glu,       EpilogueOp::geglu, EpilogueOp::geglu_tanh, EpilogueOp::swiglu};
   if (below(2) == 0) o.epilogue.push_back(kFunctions[below(std::size(kFunctions))]);
   if (below(3) == 0) o.epilogue.push_back(below(2) == 0 ? EpilogueOp::add : EpilogueOp::multiply);
   if (below(4) == 0) o.epilogue.push_back(EpilogueOp::clamp);
@@ -82,7 +82,9 @@ RandomGemm::RandomGemm(const GemmOptions& options) : options_(options) {
   const TensorStrides a = matrix(o.column_a, o.m, o.k), b = matrix(o.column_b, o.k, o.n), c = matrix(false, o.m, o.n);
   tensors.a = make(o.input, a, elements(a), 1, whole(o.input) ? 60 : 1);
   tensors.b = make(o.input, b, elements(b), 2, whole(o.input) ? 60 : scale);
-  const ElementType side = o.output == ElementType::int32 ? ElementType::int32 : whole(o.output) ? ElementType::fp32 : o.output;
+  const ElementType side = o.output == ElementType::int32 ? ElementType::int32
+                           : whole(o.output)              ? ElementType::fp32
+                                                          : o.output;
   tensors.c = make(side, c, elements(c), 3, whole(side) ? 1000 : 1);
   std::uint64_t stream = 10;
   for (const EpilogueOp op : o.epilogue) {
@@ -129,7 +131,8 @@ EmulatedGemm emulate_gemm(const GemmTensors& t, ElementType output, GemmFault fa
           whole_sum += x * y;
         }
         of_piece += of_block * (fault == GemmFault::block_twice && p0 == 0 ? 2.0F : 1.0F);
-        if (fault == GemmFault::low_precision_sum) of_piece = as_float(round_to(t.a.type, static_cast<double>(of_piece)));
+        if (fault == GemmFault::low_precision_sum)
+          of_piece = as_float(round_to(t.a.type, static_cast<double>(of_piece)));
         if (fault == GemmFault::block_twice && p0 == 0) whole_sum *= 2;
       }
       if (split == 0) first_piece = of_piece;

@@ -1,0 +1,104 @@
+// tilesmith run gemm: files hold op(A), op(B) and D, whatever the layout stores.
+#include <gtest/gtest.h>
+
+#include <nlohmann/json.hpp>
+
+#include "base/npy.hpp"
+#include "cli/program.hpp"
+#include "verify/gemm_check.hpp"
+
+namespace tilesmith {
+namespace {
+using testing::document;
+using testing::random_array;
+using testing::run;
+
+class RunGemm : public ::testing::Test {
+ protected:
+  [[nodiscard]] std::string path(const std::string& name) const { return (directory_.path() / name).string(); }
+  void expect_refused(const std::string& words, int code, const std::string& message) const {
+    const ProcessOutcome outcome = run("run gemm --no-time --dtype fp32 " + words);
+    EXPECT_EQ(outcome.code, code) << words << "\n" << outcome.errors;
+    EXPECT_NE(outcome.errors.find(message), std::string::npos) << words << "\n" << outcome.errors;
+    EXPECT_EQ(outcome.output, "");
+  }
+
+  TemporaryDirectory directory_ = TemporaryDirectory::create("tilesmith-gemm-").value();
+};
+
+TEST_F(RunGemm, FilesHaveOneShapeForEveryLayout) {
+  const HostArray a = random_array({9, 20}, 1, path("a.npy")), b = random_array({20, 14}, 2, path("b.npy"));
+  const HostArray c = random_array({9, 14}, 3, path("c.npy")), bias = random_array({14}, 4, path("bias.npy"));
+  const HostArray d0 = random_array({9, 14}, 5, path("d0.npy"));
+  GemmTensors t;
+  t.a = {a.data.data(), a.type, {.row = 20, .column = 1}};
+  t.b = {b.data.data(), b.type, {.row = 14, .column = 1}};
+  t.c = {c.data.data(), c.type, {.row = 14, .column = 1}};
+  t.m = 9;
+  t.n = 14;
+  t.k = 20;
+  t.alpha = 0.5f;
+  t.beta = 2;
+  t.epilogue = {{.op = EpilogueOp::bias, .operand = {bias.data.data(), bias.type, {.row = 0, .column = 1}}},
+                {.op = EpilogueOp::silu},
+                {.op = EpilogueOp::add, .operand = {d0.data.data(), d0.type, {.row = 14, .column = 1}}}};
+  const auto expectation = GemmExpectation::make(t, ElementType::fp32, 1);
+  ASSERT_TRUE(expectation) << expectation.error().text();
+  for (const std::string layout : {"rcr", "rrr", "crr", "ccr"}) {
+    const ProcessOutcome outcome =
+        run("run gemm --dtype fp32 --no-time --alpha 0.5 --beta 2 --epilogue bias,silu,add --layout " + layout + " --a " +
+            path("a.npy") + " --b " + path("b.npy") + " --c " + path("c.npy") + " --bias " + path("bias.npy") +
+            " --d0 " + path("d0.npy") + " --out " + path("d.npy"));
+    ASSERT_EQ(outcome.code, 0) << outcome.errors;
+    const auto d = read_npy(path("d.npy"));
+    ASSERT_TRUE(d) << d.error().text();
+    EXPECT_EQ(d->shape, (std::vector<std::int64_t>{9, 14}));
+    const Verdict verdict =
+        expectation->judge(read_output(t, {d->data.data(), d->type, {.row = 14, .column = 1}}));
+    EXPECT_NE(verdict.outcome, Outcome::fail) << layout << ": " << verdict.reason;
+  }
+}
+
+TEST_F(RunGemm, OneDocumentSaysWhatRanAndHowWell) {
+  const ProcessOutcome outcome = run(
+      "run gemm -m 33 -n 40 -k 50 --batch 2 --dtype bf16 --epilogue bias,swiglu,amax --threads 2 --verify --json "
+      "--no-time --seed 3");
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  const nlohmann::json json = document(outcome);
+  EXPECT_EQ(json["operation"], "gemm");
+  EXPECT_EQ(json["device"], "cpu");
+  EXPECT_EQ(json["problem"]["epilogue"], (nlohmann::json{"bias", "swiglu", "amax"}));
+  EXPECT_GT(json["problem"]["amax"].get<double>(), 0);
+  EXPECT_EQ(json["verify"]["outcome"], "pass");
+  EXPECT_EQ(json["verify"]["output"]["count"], 2 * 33 * 20);
+  EXPECT_FALSE(json.contains("timing"));
+}
+
+TEST_F(RunGemm, ARandomInputIsTheSameInEveryLayout) {
+  for (const std::string layout : {"rcr", "crr"})
+    ASSERT_EQ(run("run gemm -m 5 -n 6 -k 7 --dtype int8 --no-time --layout " + layout + " --out " + path(layout + ".npy"))
+                  .code,
+              0);
+  EXPECT_EQ(read_npy(path("rcr.npy"))->data, read_npy(path("crr.npy"))->data);
+  EXPECT_EQ(read_npy(path("rcr.npy"))->type, ElementType::int32);
+}
+
+TEST_F(RunGemm, WhatCannotBeIsRefused) {
+  (void)random_array({9, 20}, 1, path("a.npy"));
+  (void)random_array({14}, 2, path("v.npy"));
+  expect_refused("--layout rcc", 2, "rcr, rrr, crr or ccr");
+  expect_refused("--epilogue bias,rilu", 1, "rilu");
+  expect_refused("--epilogue multiply,relu,bias", 1, "bias at place 2");
+  expect_refused("-m 4 --a " + path("a.npy"), 2, "m is 4 by -m and 9");
+  expect_refused("--a " + path("v.npy"), 2, "a has shape");
+  expect_refused("--bias " + path("v.npy"), 2, "no operation of --epilogue reads it");
+  expect_refused("-n 15 --epilogue bias --bias " + path("v.npy"), 2, "has shape (14");
+  expect_refused("-n 15 --epilogue swiglu", 2, "an even n");
+  expect_refused("--c " + path("a.npy"), 2, "--beta is 0");
+  expect_refused("--dtype-out int32", 1, "no int32 result");
+  expect_refused("--dtype fp8", 1, "fp8");
+  expect_refused("--device cuda:99", 1, "");
+}
+
+}  // namespace
+}  // namespace tilesmith

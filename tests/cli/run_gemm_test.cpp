@@ -87,7 +87,7 @@ TEST_F(RunGemm, WhatCannotBeIsRefused) {
   (void)random_array({9, 20}, 1, path("a.npy"));
   (void)random_array({14}, 2, path("v.npy"));
   expect_refused("--layout rcc", 2, "rcr, rrr, crr or ccr");
-  expect_refused("--epilogue bias,rilu", 1, "rilu");
+  expect_refused("--epilogue bias,rilu", 2, "rilu");
   expect_refused("--epilogue multiply,relu,bias", 1, "bias at place 2");
   expect_refused("-m 4 --a " + path("a.npy"), 2, "m is 4 by -m and 9");
   expect_refused("--a " + path("v.npy"), 2, "a has shape");
@@ -96,7 +96,9 @@ TEST_F(RunGemm, WhatCannotBeIsRefused) {
   expect_refused("-n 15 --epilogue swiglu", 2, "an even n");
   expect_refused("--c " + path("a.npy"), 2, "--beta is 0");
   expect_refused("--dtype-out int32", 1, "no int32 result");
-  expect_refused("--dtype fp8", 1, "fp8");
+  const ProcessOutcome fp8 = run("run gemm --no-time --dtype fp8");
+  EXPECT_EQ(fp8.code, 1);
+  EXPECT_NE(fp8.errors.find("no CPU kernel multiplies fp8 matrices"), std::string::npos) << fp8.errors;
   expect_refused("--device cuda:99", 1, "");
 }
 

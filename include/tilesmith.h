@@ -198,7 +198,8 @@ enum tilesmith_attention_trait {
   TILESMITH_SOFT_CAP = 1, /* s = softcap * tanh(s / softcap) */
   TILESMITH_SINK = 2,     /* one logit per query head joins the softmax's sum */
   TILESMITH_DROPOUT = 4,
-  TILESMITH_LSE = 8 /* the log-sum-exp is wanted */
+  TILESMITH_LSE = 8,         /* the log-sum-exp is wanted */
+  TILESMITH_BLOCK_SCALE = 16 /* fp8: scales differ along a sequence, by blocks of 128 rows from its beginning */
 };
 
 enum tilesmith_layout {
@@ -219,6 +220,15 @@ typedef struct tilesmith_bias_strides {
   int64_t row;
   int64_t column;
 } tilesmith_bias_strides;
+
+/* What the stored values of an fp8 tensor are multiplied by: data[b * batch + h * head + row / 128 * block], strides in
+ * elements, 0 where the scale is shared. NULL data is a scale of 1. Scales are positive, finite and normal. */
+typedef struct tilesmith_scale {
+  const float* data; /* memory the device reads */
+  int64_t batch;
+  int64_t head;  /* k and v: of keys and values */
+  int64_t block; /* with TILESMITH_BLOCK_SCALE; else 0 */
+} tilesmith_scale;
 
 /* One call of attention forward, whole. */
 typedef struct tilesmith_attention {
@@ -274,6 +284,10 @@ typedef struct tilesmith_attention {
   uint64_t workspace_bytes; /* of workspace: at least the plan's workspace_bytes */
   uint64_t seed;            /* dropout: same seed and offset, same mask, on every kernel and device */
   uint64_t offset;
+
+  tilesmith_scale q_scale; /* fp8 types */
+  tilesmith_scale k_scale;
+  tilesmith_scale v_scale;
 } tilesmith_attention;
 
 /* A batch of one with one head, no mask, nothing optional: set what differs. */
@@ -281,7 +295,9 @@ typedef struct tilesmith_attention {
   {                                                                                                                 \
     sizeof(tilesmith_attention), {0, 0}, TILESMITH_BF16, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 128, 128, -1, -1, 0, 0,      \
         {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0, 0}, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, \
-        NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0                                                     \
+        NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, {NULL, 0, 0, 0}, {NULL, 0, 0, 0}, {                \
+      NULL, 0, 0, 0                                                                                                 \
+    }                                                                                                               \
   }
 
 /* Fills in the strides of dense q, k, v, o, lse and bias in this layout (tilesmith_layout), and the usual scale, from

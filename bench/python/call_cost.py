@@ -53,7 +53,7 @@ def main():
         "tilesmith.attention, out=": lambda: tilesmith.attention(q, k, v, out=out),
         "tilesmith.attention, causal, lse": lambda: tilesmith.attention(q, k, v, causal=True, return_lse=True),
         "torch's operator": lambda: torch.ops.tilesmith.attention_fwd(
-            q, k, v, "bhsd", False, "none", -1, -1, None, 0.0, None, None, None, 0.0, None, None, None, None, None, False),
+            q, k, v, "bhsd", False, "none", -1, -1, None, 0.0, *(None,) * 6, 0.0, *(None,) * 5, False),
         "torch SDPA": lambda: sdpa(q, k, v),
     }  # fmt: skip
     if cpu:

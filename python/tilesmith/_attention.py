@@ -25,6 +25,9 @@ def attention(
     bias: Any = None,
     alibi: Any = None,
     sink: Any = None,
+    q_scale: Any = None,
+    k_scale: Any = None,
+    v_scale: Any = None,
     dropout_p: float = 0.0,
     seed: Optional[int] = None,
     cu_seqlens_q: Any = None,
@@ -52,6 +55,11 @@ def attention(
     alibi: float32 slopes, (heads_q,) or (batch, heads_q): -slope * |i + o - j| is added to the logits, with the o of a
         window.
     sink: float32, (heads_q,): one more logit per head that joins the softmax's sum and no output.
+    q_scale, k_scale, v_scale: what the values of float8 tensors are multiplied by: float32 tensors on their device,
+        positive. Shapes: () or (1,), one number; (batch, heads), one per head; (batch, heads, ceil(seqlen / 128)), one per
+        head and 128 rows, counted from the beginning of a sequence. Dimensions of 1 are broadcast. heads and seqlen are
+        heads_q and seqlen_q for q, else heads_kv and seqlen_k; with variable lengths batch is the number of sequences and
+        seqlen the longest. None is 1.
     dropout_p: probability that a weight is dropped, 0 to below 1; the others are divided by 1 - dropout_p.
     seed: of dropout, 0 to 2**64 - 1: the same seed gives the same result, on every device. None draws one, from torch's
         default generator for torch tensors and else from Python's `random`.
@@ -77,8 +85,8 @@ def attention(
     serve = _SERVED_BY.get(type(q))
     if serve is None:
         serve = _server_of(q)
-    return serve(q, k, v, layout, causal, mask, window, scale, softcap, bias, alibi, sink, dropout_p, seed, cu_seqlens_q,
-                 cu_seqlens_k, max_seqlen_q, max_seqlen_k, return_lse, out)  # fmt: skip
+    return serve(q, k, v, layout, causal, mask, window, scale, softcap, bias, alibi, sink, q_scale, k_scale, v_scale,
+                 dropout_p, seed, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, return_lse, out)  # fmt: skip
 
 
 def _server_of(q: Any) -> Callable[..., Any]:

@@ -23,11 +23,12 @@ _INPUT_CODES = {"fp32": 0, "fp16": 1, "bf16": 2, "fp8": 3, "bf8": 4}
 _FP8_CODES = {"fp16": 10, "bf16": 11, "fp32": 12}
 _BYTES = {"fp32": 4, "fp16": 2, "bf16": 2, "fp8": 1, "bf8": 1, "int32": 4}
 _MASKS = {"none": 0, "top_left": 1, "bottom_right": 2}
-_SOFT_CAP, _SINK, _DROPOUT, _LSE = 1, 2, 4, 8
+_SOFT_CAP, _SINK, _DROPOUT, _LSE, _BLOCK_SCALE = 1, 2, 4, 8, 16
 _ELEMENTWISE, _ALIBI = 1, 2
 # In the order of the structure: ten tensors and the stream.
 _POINTERS = struct.Struct("@11P")
 _POINTERS_AT = Attention.q.offset
+_SCALE_BLOCK = 128
 _KEPT_CALLS = 1024
 
 
@@ -48,6 +49,9 @@ class Tensors(NamedTuple):
     bias: Optional[View] = None
     alibi: Optional[View] = None
     sink: Optional[View] = None
+    q_scale: Optional[View] = None
+    k_scale: Optional[View] = None
+    v_scale: Optional[View] = None
     cu_seqlens_q: Optional[View] = None
     cu_seqlens_k: Optional[View] = None
     out: Optional[View] = None
@@ -71,24 +75,29 @@ class Options(NamedTuple):
 class Call:
     """A prepared call. It belongs to the thread that made it: the structure is filled anew for each run."""
 
-    __slots__ = ("_call", "_address", "_forward", "_spans", "out_shape", "out_type", "same_type", "lse_shape",
-                 "stream_device")  # fmt: skip
+    __slots__ = ("_call", "_address", "_forward", "_inputs", "_out_span", "out_shape", "out_type", "same_type",
+                 "lse_shape", "stream_device", "scaled")  # fmt: skip
 
     def __init__(self, call: Attention, tensors: Tensors, out_shape: tuple[int, ...], out_type: str,
                  lse_shape: tuple[int, ...]) -> None:  # fmt: skip
         self._call = call
         self._address = ctypes.addressof(call)
         self._forward = library().tilesmith_attention_forward
-        self._spans = [0 if view is None else _span(view) for view in tensors]
+        #: of the inputs there are: name, position in Tensors, bytes
+        self._inputs = [(name, at, _span(view)) for at, (name, view) in enumerate(zip(Tensors._fields, tensors[:-1]))
+                        if view is not None]  # fmt: skip
+        self._out_span = 0 if tensors.out is None else _span(tensors.out)
         self.out_shape = out_shape
         self.out_type = out_type
         self.same_type = out_type == tensors.q.data_type
         self.lse_shape = lse_shape  #: () when no log-sum-exp is wanted
         self.stream_device = call.device.index if call.device.kind == CUDA else -1  #: whose stream; -1: none
+        #: whether `scales` is to be called before each run
+        self.scaled = any(view is not None for view in (tensors.q_scale, tensors.k_scale, tensors.v_scale))
 
     def run(self, q: int, k: int, v: int, out: int, lse: int, bias: int, alibi: int, sink: int, cu_seqlens_q: int,
             cu_seqlens_k: int, stream: int) -> None:  # fmt: skip
-        """Runs on these addresses; 0 is none."""
+        """Runs on these addresses, and on those `scales` was given; 0 is none."""
         _POINTERS.pack_into(self._call, _POINTERS_AT, q, k, v, out, lse, bias, alibi, sink, cu_seqlens_q, cu_seqlens_k,
                             stream)  # fmt: skip
         status = self._forward(None, self._address)
@@ -99,13 +108,19 @@ class Call:
         """An output must not lie on an input: rows are written while others are still read. Takes the addresses of all
         tensors, the caller's output last."""
         first = addresses[-1]
-        last = first + self._spans[-1]
-        for name, begin, span in zip(Tensors._fields, addresses[:-1], self._spans):
+        last = first + self._out_span
+        for name, at, span in self._inputs:
+            begin = addresses[at]
             if begin < last and first < begin + span:
                 raise InvalidArgument(f"out and {name} may share memory", "an output of its own")
 
     def seed(self, value: int) -> None:
         self._call.seed = value
+
+    def scales(self, q: int, k: int, v: int) -> None:
+        """Addresses of the scales. They lie apart from the other pointers, so that calls without any do not store them."""
+        call = self._call
+        call.q_scale.data, call.k_scale.data, call.v_scale.data = q, k, v
 
 
 class Calls(threading.local):
@@ -160,6 +175,7 @@ def prepare(tensors: Tensors, options: Options) -> Call:
     _set_out(call, tensors.out, out_shape, dims)
     _set_numbers(call, options)
     _set_optional(call, tensors, group)
+    _set_scales(call, tensors)
     lse_shape: tuple[int, ...] = ()
     if options.return_lse:
         call.traits |= _LSE
@@ -328,7 +344,7 @@ def _set_numbers(call: Attention, options: Options) -> None:
 
 
 def _set_optional(call: Attention, tensors: Tensors, group: bool) -> None:
-    for name in ("bias", "alibi", "sink"):
+    for name in ("bias", "alibi", "sink", "q_scale", "k_scale", "v_scale"):
         view = getattr(tensors, name)
         if view is not None and view.data_type != "fp32":
             raise WrongType(f"{name} is {view.data_type}", "float32")
@@ -337,7 +353,7 @@ def _set_optional(call: Attention, tensors: Tensors, group: bool) -> None:
     if (bias := tensors.bias) is not None:
         full = (call.batch, call.heads_q, call.seqlen_q, call.seqlen_k)
         call.bias_kind = _ELEMENTWISE
-        call.bias_strides = _broadcast(bias, full)
+        call.bias_strides = _broadcast("bias", bias, "(batch, heads_q, seqlen_q, seqlen_k)", full)
     if (alibi := tensors.alibi) is not None:
         if alibi.shape not in ((call.heads_q,), (call.batch, call.heads_q)) or alibi.strides[-1] != 1:
             raise InvalidArgument(f"alibi has the shape {alibi.shape} and the strides {alibi.strides}",
@@ -351,11 +367,30 @@ def _set_optional(call: Attention, tensors: Tensors, group: bool) -> None:
         call.traits |= _SINK
 
 
-def _broadcast(bias: View, full: tuple[int, ...]) -> tuple[int, ...]:
-    """Strides of the bias seen in its full shape, by the usual broadcasting."""
-    missing = len(full) - len(bias.shape)
-    if missing < 0 or any(size not in (1, wanted) for size, wanted in zip(bias.shape, full[missing:])):
-        raise InvalidArgument(f"bias has the shape {bias.shape}",
-                              f"what broadcasts to (batch, heads_q, seqlen_q, seqlen_k) = {full}")  # fmt: skip
-    strides = [0 if size == 1 else stride for size, stride in zip(bias.shape, bias.strides)]
+def _set_scales(call: Attention, tensors: Tensors) -> None:
+    for name, heads, seqlen in (("q_scale", "heads_q", "seqlen_q"), ("k_scale", "heads_kv", "seqlen_k"),
+                                ("v_scale", "heads_kv", "seqlen_k")):  # fmt: skip
+        if (view := getattr(tensors, name)) is None:
+            continue
+        if tensors.q.data_type != "fp8":
+            raise InvalidArgument(f"{name} is given, and q, k and v are {tensors.q.data_type}",
+                                  "no scales, or float8 (e4m3) tensors")  # fmt: skip
+        full: tuple[int, ...] = (call.batch, getattr(call, heads))
+        text = f"(batch, {heads})"
+        if len(view.shape) > 2:
+            full += (-(-getattr(call, seqlen) // _SCALE_BLOCK),)
+            text = f"(batch, {heads}, {seqlen} / {_SCALE_BLOCK} rounded up)"
+        scale = getattr(call, name)
+        scale.batch, scale.head, *block = _broadcast(name, view, text, full)
+        if any(block):  # a scale that every block shares does not need a kernel that looks for more
+            scale.block = block[0]
+            call.traits |= _BLOCK_SCALE
+
+
+def _broadcast(name: str, view: View, text: str, full: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides of the tensor seen in its full shape, by the usual broadcasting."""
+    missing = len(full) - len(view.shape)
+    if missing < 0 or any(size not in (1, wanted) for size, wanted in zip(view.shape, full[missing:])):
+        raise InvalidArgument(f"{name} has the shape {view.shape}", f"what broadcasts to {text} = {full}")
+    strides = [0 if size == 1 else stride for size, stride in zip(view.shape, view.strides)]
     return (0,) * missing + tuple(strides)

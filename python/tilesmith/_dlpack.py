@@ -118,11 +118,11 @@ def _numpy_memory(kind: type, device_kind: int, shape: tuple[int, ...], data_typ
     return numpy.empty(shape, _NUMPY_TYPES[data_type])
 
 
-def attention(q, k, v, layout, causal, mask, window, scale, softcap, bias, alibi, sink, dropout_p, seed, cu_seqlens_q,
-              cu_seqlens_k, max_seqlen_q, max_seqlen_k, return_lse, out) -> Any:  # fmt: skip
+def attention(q, k, v, layout, causal, mask, window, scale, softcap, bias, alibi, sink, q_scale, k_scale, v_scale,
+              dropout_p, seed, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, return_lse, out) -> Any:  # fmt: skip
     """tilesmith.attention on DLPack arrays."""
     stream = _stream_of(q)
-    given = (q, k, v, bias, alibi, sink, cu_seqlens_q, cu_seqlens_k, out)
+    given = (q, k, v, bias, alibi, sink, q_scale, k_scale, v_scale, cu_seqlens_q, cu_seqlens_k, out)
     borrowed = [None if array is None else _Borrowed(name, array, stream)
                 for name, array in zip(Tensors._fields, given)]  # fmt: skip
     views = Tensors(*(None if b is None else b.view for b in borrowed))
@@ -139,8 +139,11 @@ def attention(q, k, v, layout, causal, mask, window, scale, softcap, bias, alibi
     lse = _New(q, views.q, call.lse_shape, "fp32", stream) if return_lse else None
     if dropout_p:
         call.seed(random.getrandbits(64) if seed is None else check_seed(seed))
-    *inputs, given_out = (0 if b is None else b.address for b in borrowed)
-    call.run(*inputs[:3], given_out if result is None else result.borrowed.address,
-             0 if lse is None else lse.borrowed.address, *inputs[3:], 0 if stream in (None, 1) else stream)  # fmt: skip
+    at = Tensors(*(0 if b is None else b.address for b in borrowed))
+    if call.scaled:
+        call.scales(at.q_scale, at.k_scale, at.v_scale)
+    call.run(at.q, at.k, at.v, at.out if result is None else result.borrowed.address,
+             0 if lse is None else lse.borrowed.address, at.bias, at.alibi, at.sink, at.cu_seqlens_q, at.cu_seqlens_k,
+             0 if stream in (None, 1) else stream)  # fmt: skip
     made = out if result is None else result.written()
     return made if lse is None else (made, lse.written())

@@ -67,16 +67,16 @@ def _longest(given: Optional[int], offsets: np.ndarray) -> int:
     return int(np.diff(offsets).max(initial=0)) if offsets.ndim == 1 else 0
 
 
-def attention(q, k, v, layout, causal, mask, window, scale, softcap, bias, alibi, sink, dropout_p, seed, cu_seqlens_q,
-              cu_seqlens_k, max_seqlen_q, max_seqlen_k, return_lse, out) -> Any:  # fmt: skip
+def attention(q, k, v, layout, causal, mask, window, scale, softcap, bias, alibi, sink, q_scale, k_scale, v_scale,
+              dropout_p, seed, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, return_lse, out) -> Any:  # fmt: skip
     """tilesmith.attention on NumPy arrays."""
-    _check_arrays(q=q, k=k, v=v, bias=bias, alibi=alibi, sink=sink, cu_seqlens_q=cu_seqlens_q,
-                  cu_seqlens_k=cu_seqlens_k, out=out)  # fmt: skip
+    _check_arrays(q=q, k=k, v=v, bias=bias, alibi=alibi, sink=sink, q_scale=q_scale, k_scale=k_scale, v_scale=v_scale,
+                  cu_seqlens_q=cu_seqlens_q, cu_seqlens_k=cu_seqlens_k, out=out)  # fmt: skip
     if cu_seqlens_q is not None and cu_seqlens_k is not None:
         max_seqlen_q, max_seqlen_k = _longest(max_seqlen_q, cu_seqlens_q), _longest(max_seqlen_k, cu_seqlens_k)
     options = Options(layout, bool(causal), mask, tuple(window), scale, softcap, dropout_p, max_seqlen_q, max_seqlen_k,
                       bool(return_lse))  # fmt: skip
-    arrays = (q, k, v, bias, alibi, sink, cu_seqlens_q, cu_seqlens_k, out)
+    arrays = (q, k, v, bias, alibi, sink, q_scale, k_scale, v_scale, cu_seqlens_q, cu_seqlens_k, out)
     key = (options, *map(_describe, arrays))
     call = _calls.by_key.get(key)
     if call is None:
@@ -91,6 +91,8 @@ def attention(q, k, v, layout, causal, mask, window, scale, softcap, bias, alibi
     lse = np.empty(call.lse_shape, np.float32) if return_lse else None
     if dropout_p:
         call.seed(random.getrandbits(64) if seed is None else check_seed(seed))
+    if call.scaled:
+        call.scales(_address(q_scale), _address(k_scale), _address(v_scale))
     call.run(_address(q), _address(k), _address(v), _address(out), _address(lse), _address(bias), _address(alibi),
              _address(sink), _address(cu_seqlens_q), _address(cu_seqlens_k), 0)  # fmt: skip
     return (out, lse) if return_lse else out

@@ -6,6 +6,7 @@ through torch.ops.tilesmith, whose implementations on the CPU and on CUDA are th
 
 from __future__ import annotations
 
+import numbers
 from typing import Any, Optional
 
 import torch
@@ -34,16 +35,17 @@ _raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None) or (
     lambda index: torch.cuda.current_stream(index).cuda_stream)  # fmt: skip
 
 
-def attention(q, k, v, layout, causal, mask, window, scale, softcap, bias, alibi, sink, dropout_p, seed, cu_seqlens_q,
-              cu_seqlens_k, max_seqlen_q, max_seqlen_k, return_lse, out) -> Any:  # fmt: skip
+def attention(q, k, v, layout, causal, mask, window, scale, softcap, bias, alibi, sink, q_scale, k_scale, v_scale,
+              dropout_p, seed, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, return_lse, out) -> Any:  # fmt: skip
     """tilesmith.attention on plain torch tensors. Every call passes here, so it is written for speed."""
     if _is_compiling():
-        return attention_op(q, k, v, layout, causal, mask, window, scale, softcap, bias, alibi, sink, dropout_p, seed,
-                            cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, return_lse, out)  # fmt: skip
-    plain = (bias is None and alibi is None and sink is None and cu_seqlens_q is None and cu_seqlens_k is None
-             and out is None)  # fmt: skip
+        return attention_op(q, k, v, layout, causal, mask, window, scale, softcap, bias, alibi, sink, q_scale, k_scale,
+                            v_scale, dropout_p, seed, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, return_lse,
+                            out)  # fmt: skip
+    plain = (bias is None and alibi is None and sink is None and q_scale is None and k_scale is None and v_scale is None
+             and cu_seqlens_q is None and cu_seqlens_k is None and out is None)  # fmt: skip
     if not plain or type(k) is not Tensor or type(v) is not Tensor:
-        _check_tensors((q, k, v, bias, alibi, sink, cu_seqlens_q, cu_seqlens_k, out))
+        _check_tensors((q, k, v, bias, alibi, sink, q_scale, k_scale, v_scale, cu_seqlens_q, cu_seqlens_k, out))
         max_seqlen_q, max_seqlen_k = _longest(max_seqlen_q, cu_seqlens_q), _longest(max_seqlen_k, cu_seqlens_k)
     if type(window) is not tuple:
         window = tuple(window)
@@ -53,12 +55,12 @@ def attention(q, k, v, layout, causal, mask, window, scale, softcap, bias, alibi
            v.stride(), v.get_device(), layout, causal, mask, window, scale, softcap, dropout_p, max_seqlen_q,
            max_seqlen_k, return_lse)  # fmt: skip
     if not plain:
-        key += tuple(map(_describe, (bias, alibi, sink, cu_seqlens_q, cu_seqlens_k, out)))
+        key += tuple(map(_describe, (bias, alibi, sink, q_scale, k_scale, v_scale, cu_seqlens_q, cu_seqlens_k, out)))
     call = _calls.by_key.get(key)
     if call is None:
         options = Options(layout, causal, mask, window, scale, softcap, dropout_p, max_seqlen_q, max_seqlen_k,
                           return_lse)  # fmt: skip
-        tensors = (q, k, v, bias, alibi, sink, cu_seqlens_q, cu_seqlens_k, out)
+        tensors = (q, k, v, bias, alibi, sink, q_scale, k_scale, v_scale, cu_seqlens_q, cu_seqlens_k, out)
         views = Tensors(*(_view_of(name, tensor) for name, tensor in zip(Tensors._fields, tensors)))
         call = _calls.keep(key, prepare(views, options))
 
@@ -72,11 +74,14 @@ def attention(q, k, v, layout, causal, mask, window, scale, softcap, bias, alibi
     else:
         result = out
         call.check_apart(q.data_ptr(), k.data_ptr(), v.data_ptr(), _address(bias), _address(alibi), _address(sink),
-                         _address(cu_seqlens_q), _address(cu_seqlens_k), out.data_ptr())  # fmt: skip
+                         _address(q_scale), _address(k_scale), _address(v_scale), _address(cu_seqlens_q),
+                         _address(cu_seqlens_k), out.data_ptr())  # fmt: skip
     stream = _raw_stream(call.stream_device) if call.stream_device >= 0 else 0
     if plain and not return_lse:
         call.run(q.data_ptr(), k.data_ptr(), v.data_ptr(), result.data_ptr(), 0, 0, 0, 0, 0, 0, stream)
         return result
+    if call.scaled:
+        call.scales(_address(q_scale), _address(k_scale), _address(v_scale))
     lse = q.new_empty(*call.lse_shape, dtype=torch.float32) if return_lse else None
     call.run(q.data_ptr(), k.data_ptr(), v.data_ptr(), result.data_ptr(), _address(lse), _address(bias), _address(alibi),
              _address(sink), _address(cu_seqlens_q), _address(cu_seqlens_k), stream)  # fmt: skip
@@ -87,7 +92,9 @@ def _check_tensors(tensors: tuple[Any, ...]) -> None:
     for tensor in tensors:
         if tensor is not None and not isinstance(tensor, Tensor):
             name = next(name for name, each in zip(Tensors._fields, tensors) if each is tensor)
-            raise WrongType(f"{name} is a {type(tensor).__name__}, q is a torch tensor", "torch tensors")
+            number = name.endswith("_scale") and isinstance(tensor, numbers.Real)
+            hint = "torch.tensor(..., device=q.device): kernels read it there" if number else "torch tensors"
+            raise WrongType(f"{name} is a {type(tensor).__name__}, q is a torch tensor", hint)
     if _grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors):
         raise _no_gradient()
 
@@ -132,24 +139,27 @@ def _draw_seed() -> int:
 
 _ARGUMENTS = (
     "Tensor q, Tensor k, Tensor v, str layout, bool causal, str mask, SymInt window_left, SymInt window_right, float? scale, "
-    "float softcap, Tensor? bias, Tensor? alibi, Tensor? sink, float dropout_p, int? seed, Tensor? cu_seqlens_q, "
-    "Tensor? cu_seqlens_k, SymInt? max_seqlen_q, SymInt? max_seqlen_k, bool return_lse"
+    "float softcap, Tensor? bias, Tensor? alibi, Tensor? sink, Tensor? q_scale, Tensor? k_scale, Tensor? v_scale, "
+    "float dropout_p, int? seed, Tensor? cu_seqlens_q, Tensor? cu_seqlens_k, SymInt? max_seqlen_q, SymInt? max_seqlen_k, "
+    "bool return_lse"
 )
 _library = torch.library.Library("tilesmith", "DEF")
 _library.define(f"attention_fwd({_ARGUMENTS}) -> (Tensor, Tensor)")
 _library.define(f"attention_fwd_out({_ARGUMENTS}, *, Tensor(a!) out) -> Tensor")
 
 
-def attention_op(q, k, v, layout, causal, mask, window, scale, softcap, bias, alibi, sink, dropout_p, seed, cu_seqlens_q,
-                 cu_seqlens_k, max_seqlen_q, max_seqlen_k, return_lse, out) -> Any:  # fmt: skip
+def attention_op(q, k, v, layout, causal, mask, window, scale, softcap, bias, alibi, sink, q_scale, k_scale, v_scale,
+                 dropout_p, seed, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, return_lse,
+                 out) -> Any:  # fmt: skip
     """tilesmith.attention as the operator: what torch.compile traces."""
     if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
         raise _no_gradient()
     if seed is not None:
         seed = check_seed(seed)
         seed -= (1 << 64) if seed >> 63 else 0  # the operator's integers are signed
-    arguments = (q, k, v, layout, bool(causal), mask, window[0], window[1], scale, softcap, bias, alibi, sink, dropout_p,
-                 seed, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, bool(return_lse))  # fmt: skip
+    arguments = (q, k, v, layout, bool(causal), mask, window[0], window[1], scale, softcap, bias, alibi, sink, q_scale,
+                 k_scale, v_scale, dropout_p, seed, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k,
+                 bool(return_lse))  # fmt: skip
     if out is None:
         result, lse = torch.ops.tilesmith.attention_fwd(*arguments)
     else:
@@ -157,11 +167,12 @@ def attention_op(q, k, v, layout, causal, mask, window, scale, softcap, bias, al
     return (result, lse) if return_lse else result
 
 
-def _attention_fwd(q, k, v, layout, causal, mask, window_left, window_right, scale, softcap, bias, alibi, sink, dropout_p,
-                   seed, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, return_lse, out=None):  # fmt: skip
+def _attention_fwd(q, k, v, layout, causal, mask, window_left, window_right, scale, softcap, bias, alibi, sink, q_scale,
+                   k_scale, v_scale, dropout_p, seed, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, return_lse,
+                   out=None):  # fmt: skip
     result = attention(q, k, v, layout, causal, mask, (window_left, window_right), scale, softcap, bias, alibi, sink,
-                       dropout_p, None if seed is None else seed % (1 << 64), cu_seqlens_q, cu_seqlens_k, max_seqlen_q,
-                       max_seqlen_k, return_lse, out)  # fmt: skip
+                       q_scale, k_scale, v_scale, dropout_p, None if seed is None else seed % (1 << 64), cu_seqlens_q,
+                       cu_seqlens_k, max_seqlen_q, max_seqlen_k, return_lse, out)  # fmt: skip
     return result if return_lse else (result, q.new_empty(0, dtype=torch.float32))
 
 

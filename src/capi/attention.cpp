@@ -1,6 +1,8 @@
 // Attention forward: in one call, and in the two steps it is made of.
 #include <fmt/format.h>
 
+#include <cstddef>
+
 #include "capi/attention_call.hpp"
 #include "capi/context.hpp"
 #include "capi/last_error.hpp"
@@ -26,8 +28,9 @@ Status run(const tilesmith_context& context, const AttentionPlan& plan, const ti
   return {};
 }
 
-Status check_call(const tilesmith_attention* call) {
-  return check_struct("tilesmith_attention", call, sizeof *call);
+/// `room` takes the copy of a call from a program of before the scales were added.
+Result<const tilesmith_attention*> whole(const tilesmith_attention* call, tilesmith_attention& room) {
+  return read_struct("tilesmith_attention", call, offsetof(tilesmith_attention, q_scale), room);
 }
 
 }  // namespace
@@ -37,10 +40,11 @@ using namespace tilesmith;
 
 tilesmith_status tilesmith_attention_dense(tilesmith_attention* call, int32_t layout) {
   return capi::guarded([&]() -> Status {
-    TS_TRY(capi::check_call(call));
+    tilesmith_attention room;
+    TS_ASSIGN(const tilesmith_attention* given, capi::whole(call, room));
     if (layout != TILESMITH_BHSD && layout != TILESMITH_BSHD)
       return fail(ErrorCode::invalid_argument, fmt::format("layout is {}", layout), "a tilesmith_layout");
-    TS_ASSIGN(const AttentionProblem problem, capi::problem_of(*call, Device{}));
+    TS_ASSIGN(const AttentionProblem problem, capi::problem_of(*given, Device{}));
     TS_TRY(validate(problem));
     const AttentionArguments dense =
         dense_arguments(problem, layout == TILESMITH_BHSD ? AttentionLayout::bhsd : AttentionLayout::bshd,
@@ -58,21 +62,23 @@ tilesmith_status tilesmith_attention_dense(tilesmith_attention* call, int32_t la
   });
 }
 
-tilesmith_status tilesmith_attention_forward(tilesmith_context* context, const tilesmith_attention* call) {
+tilesmith_status tilesmith_attention_forward(tilesmith_context* context, const tilesmith_attention* given) {
   return capi::guarded([&]() -> Status {
-    TS_TRY(capi::check_call(call));
+    tilesmith_attention room;
+    TS_ASSIGN(const tilesmith_attention* call, capi::whole(given, room));
     tilesmith_context& in = capi::context_or_default(context);
     TS_ASSIGN(const AttentionPlan* plan, capi::plan_of(in, *call));
     return capi::run(in, *plan, *call);
   });
 }
 
-tilesmith_status tilesmith_attention_plan_for(tilesmith_context* context, const tilesmith_attention* call,
+tilesmith_status tilesmith_attention_plan_for(tilesmith_context* context, const tilesmith_attention* given,
                                               const tilesmith_attention_plan** out) {
   return capi::guarded([&]() -> Status {
     if (out == nullptr) return fail(ErrorCode::invalid_argument, "out is null", "a place for the plan");
     *out = nullptr;
-    TS_TRY(capi::check_call(call));
+    tilesmith_attention room;
+    TS_ASSIGN(const tilesmith_attention* call, capi::whole(given, room));
     tilesmith_context& in = capi::context_or_default(context);
     TS_ASSIGN(const AttentionPlan* plan, capi::plan_of(in, *call));
     *out = &in.handle(*plan);
@@ -80,10 +86,11 @@ tilesmith_status tilesmith_attention_plan_for(tilesmith_context* context, const 
   });
 }
 
-tilesmith_status tilesmith_attention_run(const tilesmith_attention_plan* handle, const tilesmith_attention* call) {
+tilesmith_status tilesmith_attention_run(const tilesmith_attention_plan* handle, const tilesmith_attention* given) {
   return capi::guarded([&]() -> Status {
     if (handle == nullptr) return fail(ErrorCode::invalid_argument, "the plan is null", "tilesmith_attention_plan_for");
-    TS_TRY(capi::check_call(call));
+    tilesmith_attention room;
+    TS_ASSIGN(const tilesmith_attention* call, capi::whole(given, room));
     const AttentionPlan& plan = *handle->plan;
     TS_ASSIGN(const Device device, capi::device_from_c(call->device, plan.device()));
     if (device != plan.device())

@@ -26,7 +26,8 @@ static_assert(TILESMITH_BIAS_NONE == static_cast<int>(BiasKind::none));
 static_assert(TILESMITH_BIAS_ELEMENTWISE == static_cast<int>(BiasKind::elementwise));
 static_assert(TILESMITH_BIAS_ALIBI == static_cast<int>(BiasKind::alibi));
 
-constexpr std::uint32_t kTraits = TILESMITH_SOFT_CAP | TILESMITH_SINK | TILESMITH_DROPOUT | TILESMITH_LSE;
+constexpr std::uint32_t kTraits =
+    TILESMITH_SOFT_CAP | TILESMITH_SINK | TILESMITH_DROPOUT | TILESMITH_LSE | TILESMITH_BLOCK_SCALE;
 
 Status check_enum(const char* field, std::int32_t value, std::int32_t last, const char* type) {
   if (value < 0 || value > last)
@@ -49,6 +50,22 @@ Status check_unused(const char* field, bool given, const char* asks) {
   return {};
 }
 
+struct NamedScale {
+  const char* name;
+  const tilesmith_scale& scale;
+};
+
+Status check_scales(const tilesmith_attention& call, bool by_block) {
+  const bool fp8 = input_type(static_cast<DataType>(call.data_type)) == DataType::fp8;
+  for (const auto& [name, scale] :
+       {NamedScale{"q_scale", call.q_scale}, {"k_scale", call.k_scale}, {"v_scale", call.v_scale}}) {
+    if (!fp8) TS_TRY(check_unused(name, scale.data != nullptr, "use an fp8 data_type"));
+    if (!by_block && scale.block != 0)
+      TS_TRY(check_unused(fmt::format("{}.block", name).c_str(), true, "set TILESMITH_BLOCK_SCALE"));
+  }
+  return {};
+}
+
 bool is_unaligned(const void* pointer, const tilesmith_strides& strides, std::int64_t element_bytes) {
   constexpr std::int64_t kAlignment = 16;
   const auto off = [&](std::int64_t stride) { return stride * element_bytes % kAlignment != 0; };
@@ -66,6 +83,10 @@ Status check_total(const char* name, const std::int32_t* offsets, std::int64_t b
 
 AttentionStrides strides_of(const tilesmith_strides& s) {
   return {s.batch, s.head, s.row};
+}
+
+AttentionScale scale_of(const tilesmith_scale& s) {
+  return {s.data, s.batch, s.head, s.block};
 }
 
 }  // namespace
@@ -93,6 +114,7 @@ Result<AttentionProblem> problem_of(const tilesmith_attention& call, Device devi
   TS_TRY(check_unused("alibi", !alibi && call.alibi != nullptr, "set bias_kind to alibi"));
   TS_TRY(check_unused("cu_seqlens_q", !group && call.cu_seqlens_q != nullptr, "set mode to group"));
   TS_TRY(check_unused("cu_seqlens_k", !group && call.cu_seqlens_k != nullptr, "set mode to group"));
+  TS_TRY(check_scales(call, has(TILESMITH_BLOCK_SCALE)));
 
   AttentionProblem problem{.data_type = static_cast<DataType>(call.data_type),
                            .mode = static_cast<SequenceMode>(call.mode),
@@ -110,7 +132,8 @@ Result<AttentionProblem> problem_of(const tilesmith_attention& call, Device devi
                            .soft_cap = has(TILESMITH_SOFT_CAP),
                            .sink = has(TILESMITH_SINK),
                            .dropout = has(TILESMITH_DROPOUT),
-                           .lse = has(TILESMITH_LSE)};
+                           .lse = has(TILESMITH_LSE),
+                           .block_scale = has(TILESMITH_BLOCK_SCALE)};
   if (device.kind != DeviceKind::cpu) {  // the CPU does not ask: one plan serves either way
     const std::int64_t in = bits_of(problem.data_type) / 8, out = bits_of(output_type(problem.data_type)) / 8;
     problem.negative_scale = call.scale < 0;
@@ -148,6 +171,9 @@ Result<AttentionArguments> arguments_of(const tilesmith_attention& call, Device 
   out.lse_strides = strides_of(call.lse_strides);
   out.bias_strides = {call.bias_strides.batch, call.bias_strides.head, call.bias_strides.row, call.bias_strides.column};
   out.alibi_batch_stride = call.alibi_batch_stride;
+  out.q_scale = scale_of(call.q_scale);
+  out.k_scale = scale_of(call.k_scale);
+  out.v_scale = scale_of(call.v_scale);
   out.scale = call.scale;
   out.softcap = call.softcap;
   out.dropout_probability = call.dropout_probability;

@@ -11,7 +11,9 @@ static_assert(sizeof(tilesmith_backend_info) == 32 && offsetof(tilesmith_backend
 static_assert(sizeof(tilesmith_context_options) == 32 && offsetof(tilesmith_context_options, kernel) == 24);
 static_assert(sizeof(tilesmith_plan_info) == 64 && offsetof(tilesmith_plan_info, workspace_bytes) == 56);
 
-static_assert(sizeof(tilesmith_attention) == 424);
+static_assert(sizeof(tilesmith_scale) == 32 && offsetof(tilesmith_scale, block) == 24);
+
+static_assert(sizeof(tilesmith_attention) == 520);
 static_assert(offsetof(tilesmith_attention, data_type) == 16);
 static_assert(offsetof(tilesmith_attention, batch) == 40);
 static_assert(offsetof(tilesmith_attention, q_strides) == 128);
@@ -20,3 +22,4 @@ static_assert(offsetof(tilesmith_attention, scale) == 288);
 static_assert(offsetof(tilesmith_attention, q) == 304);
 static_assert(offsetof(tilesmith_attention, stream) == 384);
 static_assert(offsetof(tilesmith_attention, offset) == 416);
+static_assert(offsetof(tilesmith_attention, q_scale) == 424);  // the structure's first version ends here

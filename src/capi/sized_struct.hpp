@@ -1,6 +1,6 @@
 // Structures that begin with their size, so that a program and a library of different ages understand each other: a
-// longer structure than the library's is taken when the rest of it is zero. Every structure is of its first version, so
-// a shorter one lacks fields that always were; the first field to be added brings the rule for those without it.
+// longer structure than the library's is taken when the rest of it is zero, a shorter one when it is an earlier
+// version, whose missing fields are then zero.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,23 @@
 
 namespace tilesmith::capi {
 
-/// invalid_argument: a null structure, or one whose size cannot be. `known` is the size the library knows.
-[[nodiscard]] Status check_struct(const char* name, const void* given, std::size_t known);
+/// invalid_argument: a null structure, or one whose size cannot be. `known` is the size the library knows, `earlier`
+/// the size of the version before it.
+[[nodiscard]] Status check_struct(const char* name, const void* given, std::size_t known, std::size_t earlier = 0);
+
+/// The caller's structure, which must not be read beyond its size, with every field the library knows: as it is where
+/// it has them, else a copy in `room`.
+template <class Struct>
+[[nodiscard]] Result<const Struct*> read_struct(const char* name, const Struct* given, std::size_t earlier,
+                                                Struct& room) {
+  TS_TRY(check_struct(name, given, sizeof(Struct), earlier));
+  std::uint64_t size = 0;
+  std::memcpy(&size, given, sizeof size);
+  if (size >= sizeof(Struct)) return given;
+  room = {};
+  std::memcpy(&room, given, size);
+  return &room;
+}
 
 /// Fills the caller's structure; its struct_size stays.
 template <class Struct>

@@ -167,6 +167,50 @@ TEST(AttentionCall, AlignmentMattersToCudaAlone) {
   EXPECT_FALSE(problem_of(call, Device{})->negative_scale);
 }
 
+TEST(AttentionCall, Scales) {
+  Buffers buffers;
+  tilesmith_attention call = sample(buffers);
+  const Device cuda{DeviceKind::cuda, 0};
+  const float scales[3] = {};
+  call.data_type = TILESMITH_FP8BF16;
+  call.traits |= TILESMITH_BLOCK_SCALE;
+  call.q_scale = {scales, 1, 2, 3};
+  call.k_scale = {scales + 1, 4, 5, 6};
+  call.v_scale = {scales + 2, 7, 8, 9};
+  const Result<AttentionProblem> problem = problem_of(call, cuda);
+  ASSERT_TRUE(problem) << problem.error().text();
+  EXPECT_TRUE(problem->block_scale);
+  EXPECT_EQ(problem->data_type, DataType::fp8bf16);
+  const Result<AttentionArguments> arguments = arguments_of(call, cuda);
+  ASSERT_TRUE(arguments) << arguments.error().text();
+  const auto expect = [](const AttentionScale& s, const float* data, std::int64_t first) {
+    EXPECT_EQ(s.data, data);
+    EXPECT_EQ(s.batch, first);
+    EXPECT_EQ(s.head, first + 1);
+    EXPECT_EQ(s.block, first + 2);
+  };
+  expect(arguments->q_scale, scales, 1);
+  expect(arguments->k_scale, scales + 1, 4);
+  expect(arguments->v_scale, scales + 2, 7);
+
+  call.traits &= ~static_cast<std::uint32_t>(TILESMITH_BLOCK_SCALE);
+  EXPECT_EQ(problem_of(call, cuda).error().message, "q_scale.block is given, and the problem does not ask for it");
+  call.q_scale.block = call.k_scale.block = call.v_scale.block = 0;
+  EXPECT_FALSE(problem_of(call, cuda)->block_scale);
+}
+
+TEST(AttentionCall, ScalesBelongToFp8) {
+  static constexpr float kScale = 1;
+  const auto unasked = [](const char* field) {
+    return std::string(field) + " is given, and the problem does not ask for it";
+  };
+  EXPECT_EQ(failure_with([](auto& c) { c.q_scale.data = &kScale; }), unasked("q_scale"));
+  EXPECT_EQ(failure_with([](auto& c) { c.k_scale.data = &kScale; }), unasked("k_scale"));
+  EXPECT_EQ(failure_with([](auto& c) { c.v_scale.data = &kScale; }), unasked("v_scale"));
+  EXPECT_EQ(failure_with([](auto& c) { c.v_scale.block = 1; }), unasked("v_scale.block"));
+  EXPECT_EQ(failure_with([](auto& c) { c.traits |= TILESMITH_BLOCK_SCALE; }), "block scales with fp32");
+}
+
 TEST(AttentionCall, ADenseCallNeedsAProblem) {
   tilesmith_attention call = TILESMITH_ATTENTION_INIT;
   EXPECT_EQ(tilesmith_attention_dense(&call, 2), TILESMITH_INVALID_ARGUMENT);

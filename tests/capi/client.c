@@ -10,10 +10,12 @@
 /* The layout a compiled program relies on, seen by a C compiler. */
 #define PIN(name, condition) typedef char pin_##name[(condition) ? 1 : -1]
 PIN(error, sizeof(tilesmith_error) == 32);
-PIN(attention, sizeof(tilesmith_attention) == 424);
+PIN(scale, sizeof(tilesmith_scale) == 32);
+PIN(attention, sizeof(tilesmith_attention) == 520);
 PIN(attention_strides, offsetof(tilesmith_attention, q_strides) == 128);
 PIN(attention_pointers, offsetof(tilesmith_attention, q) == 304);
 PIN(attention_tail, offsetof(tilesmith_attention, offset) == 416);
+PIN(attention_scales, offsetof(tilesmith_attention, q_scale) == 424);
 PIN(plan_info, sizeof(tilesmith_plan_info) == 64);
 PIN(device_info, sizeof(tilesmith_device_info) == 48);
 
@@ -200,14 +202,35 @@ static void test_struct_sizes(void) {
   newer.later_field = 0;
   EXPECT_SUCCESS(tilesmith_attention_forward(NULL, &newer.call));
   newer.later_field = 1;
-  EXPECT_FAILURE(tilesmith_attention_forward(NULL, &newer.call), TILESMITH_INVALID_ARGUMENT, "struct_size is 432");
+  EXPECT_FAILURE(tilesmith_attention_forward(NULL, &newer.call), TILESMITH_INVALID_ARGUMENT, "struct_size is 528");
   call.struct_size = 0;
   EXPECT_FAILURE(tilesmith_attention_forward(NULL, &call), TILESMITH_INVALID_ARGUMENT, "struct_size is 0");
+  call.struct_size = offsetof(tilesmith_attention, q_scale) + 8;
+  EXPECT_FAILURE(tilesmith_attention_forward(NULL, &call), TILESMITH_INVALID_ARGUMENT, "struct_size is 432");
   call.struct_size = sizeof call - 1;
-  EXPECT_FAILURE(tilesmith_attention_forward(NULL, &call), TILESMITH_INVALID_ARGUMENT, "struct_size is 423");
+  EXPECT_FAILURE(tilesmith_attention_forward(NULL, &call), TILESMITH_INVALID_ARGUMENT, "struct_size is 519");
   call.struct_size = (uint64_t)-1;
   EXPECT_FAILURE(tilesmith_attention_forward(NULL, &call), TILESMITH_INVALID_ARGUMENT, "struct_size");
   EXPECT_FAILURE(tilesmith_attention_forward(NULL, NULL), TILESMITH_INVALID_ARGUMENT, "null");
+}
+
+/* A program compiled before the scales were added: its structure ends where they begin, and what lies behind it is its
+ * own business. */
+static void test_an_older_program(void) {
+  const tilesmith_attention_plan* plan = NULL;
+  tilesmith_attention older = sample_call();
+  older.struct_size = offsetof(tilesmith_attention, q_scale);
+  memset(&older.q_scale, 0xff, sizeof older - offsetof(tilesmith_attention, q_scale));
+  memset(&older.q_strides, 0xff, sizeof older.q_strides);
+  EXPECT_SUCCESS(tilesmith_attention_dense(&older, TILESMITH_BHSD));
+  EXPECT(older.struct_size == offsetof(tilesmith_attention, q_scale) && older.q_strides.row == DIM);
+  memset(o, 0xff, sizeof o);
+  EXPECT_SUCCESS(tilesmith_attention_forward(NULL, &older));
+  check_result((double)older.scale);
+  memset(o, 0xff, sizeof o);
+  EXPECT_SUCCESS(tilesmith_attention_plan_for(NULL, &older, &plan));
+  EXPECT_SUCCESS(tilesmith_attention_run(plan, &older));
+  check_result((double)older.scale);
 }
 
 int main(void) {
@@ -218,6 +241,7 @@ int main(void) {
   test_one_call();
   test_two_steps_in_a_context();
   test_struct_sizes();
+  test_an_older_program();
   if (failures == 0) printf("all as expected\n");
   return failures == 0 ? 0 : 1;
 }

@@ -1,6 +1,8 @@
 """torch tensors on a CUDA device: results, streams, graphs, devices. Skipped where there is none."""
 
+import numpy as np
 import pytest
+import reference
 import test_torch
 
 import tilesmith
@@ -109,12 +111,104 @@ def test_devices_mixed_up():
         tilesmith.attention(q, k, v, bias=torch.zeros(200, 333))
 
 
-def test_float8():
-    q, k, v = (x.to(torch.float8_e4m3fn) for x in qkv(dtype=torch.float16))
+def on_float8(*tensors, **options):
+    """Skips where the device has no kernel for float8."""
     try:
-        o = tilesmith.attention(q, k, v)
+        return tilesmith.attention(*tensors, **options)
     except NotImplementedError as error:
         pytest.skip(str(error))
-    assert o.dtype == torch.bfloat16
-    expected = tilesmith.attention(*(x.float().cpu() for x in (q, k, v)))
-    torch.testing.assert_close(o.float().cpu(), expected, rtol=0, atol=0.1)
+
+
+def quantised(x, by):
+    """x as (values in e4m3, their scales, what the two mean in float64)."""
+    batch, heads, rows, _ = x.shape
+    spans = {"tensor": x.abs().amax(), "head": x.abs().amax((2, 3))}
+    if by == "block":
+        spans["block"] = torch.stack([part.abs().amax((2, 3)) for part in x.split(128, 2)], 2)
+    scale = (spans[by] / 448).float()  # the largest e4m3
+    full = {"tensor": lambda: scale.expand(batch, heads, rows),
+            "head": lambda: scale[:, :, None].expand(batch, heads, rows),
+            "block": lambda: scale.repeat_interleave(128, 2)[:, :, :rows]}[by]()  # fmt: skip
+    values = (x / full[..., None]).to(torch.float8_e4m3fn)
+    return values, scale, (values.double() * full[..., None].double()).cpu().numpy()
+
+
+def uneven(batch, heads, rows, dim=128):
+    """Normal values whose size differs by head and by 128 rows, 4 times at most, so that another one's scale shows."""
+    blocks = -(-rows // 128)
+    size = 2 ** (torch.rand(batch, heads, blocks, device="cuda") * 2 - 1)
+    return torch.randn(batch, heads, rows, dim, device="cuda") * size.repeat_interleave(128, 2)[:, :, :rows, None]
+
+
+def check_float8(o, expected):
+    """Weights are rounded to e4m3, which has 4 bits: 2.6 % in the root mean square where all keys count alike, less where
+    few do. The output's rounding to bfloat16 adds 0.2 %."""
+    error = np.linalg.norm(o.double().cpu().numpy() - expected, axis=(2, 3)) / np.linalg.norm(expected, axis=(2, 3))
+    assert error.max() < 0.04, error
+
+
+@pytest.mark.parametrize("options", [{}, dict(causal=True), dict(window=(100, 0)), dict(scale=-0.05)])
+@pytest.mark.parametrize("by", ["tensor", "head", "block"])
+def test_float8(by, options):
+    torch.manual_seed(6)
+    (q, q_scale, mean_q), (k, k_scale, mean_k), (v, v_scale, mean_v) = (
+        quantised(uneven(2, heads, rows), by) for heads, rows in ((4, 300), (2, 400), (2, 400)))  # fmt: skip
+    o = on_float8(q, k, v, q_scale=q_scale, k_scale=k_scale, v_scale=v_scale, **options)
+    assert o.dtype == torch.bfloat16 and o.device == q.device
+    of_reference = dict(mask="bottom_right") if "causal" in options else options
+    expected = reference.attention(mean_q, mean_k, mean_v, **of_reference)[0]
+    check_float8(o, expected)
+    half = torch.empty_like(o, dtype=torch.float16)
+    check_float8(on_float8(q, k, v, q_scale=q_scale, k_scale=k_scale, v_scale=v_scale, out=half, **options), expected)
+
+
+def test_float8_without_scales():
+    torch.manual_seed(6)
+    q, k, v = (uneven(2, heads, rows).to(torch.float8_e4m3fn) for heads, rows in ((4, 300), (2, 400), (2, 400)))
+    expected = reference.attention(*(x.double().cpu().numpy() for x in (q, k, v)))[0]
+    check_float8(on_float8(q, k, v), expected)
+    one = torch.ones((), device="cuda")
+    torch.testing.assert_close(tilesmith.attention(q, k, v, q_scale=one, v_scale=one), tilesmith.attention(q, k, v),
+                               rtol=0, atol=0)  # fmt: skip
+
+
+def test_float8_scales_of_several_kinds():
+    torch.manual_seed(6)
+    q, q_scale, mean_q = quantised(uneven(2, 4, 300), "head")
+    k, k_scale, mean_k = quantised(uneven(2, 2, 400), "block")
+    v, v_scale, mean_v = quantised(uneven(2, 2, 400), "tensor")
+    o = on_float8(q, k, v, q_scale=q_scale, k_scale=k_scale, v_scale=v_scale)
+    check_float8(o, reference.attention(mean_q, mean_k, mean_v)[0])
+    o = tilesmith.attention(q, k, v, k_scale=k_scale, v_scale=v_scale)  # q's scale is 1
+    check_float8(o, reference.attention(q.double().cpu().numpy(), mean_k, mean_v)[0])
+
+
+def test_float8_group():
+    """Blocks are counted from the beginning of each sequence."""
+    torch.manual_seed(6)
+    rows = ((70, 133), (230, 290))
+    parts = [[quantised(uneven(1, heads, n), "block") for heads, n in ((4, rows_q), (2, rows_k), (2, rows_k))]
+             for rows_q, rows_k in rows]  # fmt: skip
+    packed = [torch.cat([part[i][0][0].view(torch.uint8) for part in parts], 1).view(torch.float8_e4m3fn) for i in range(3)]
+    blocks = [max(part[i][1].shape[2] for part in parts) for i in range(3)]
+    scales = [torch.cat([torch.nn.functional.pad(part[i][1], (0, blocks[i] - part[i][1].shape[2]), value=1.0)
+                         for part in parts]) for i in range(3)]  # fmt: skip
+    cu_q, cu_k = (torch.tensor(x, dtype=torch.int32, device="cuda") for x in ([0, 70, 300], [0, 133, 423]))
+    o = on_float8(*packed, q_scale=scales[0], k_scale=scales[1], v_scale=scales[2], cu_seqlens_q=cu_q, cu_seqlens_k=cu_k)
+    for part, (begin, end) in zip(parts, ((0, 70), (70, 300))):
+        check_float8(o[None, :, begin:end], reference.attention(*(mean for _, _, mean in part))[0])
+
+
+def test_float8_compile():
+    torch.manual_seed(6)
+    (q, q_scale, _), (k, k_scale, _), (v, v_scale, _) = (quantised(uneven(2, 2, 256), "block") for _ in range(3))
+    expected = on_float8(q, k, v, q_scale=q_scale, k_scale=k_scale, v_scale=v_scale)
+    compiled = torch.compile(lambda *t: tilesmith.attention(*t[:3], q_scale=t[3], k_scale=t[4], v_scale=t[5]) * 2,
+                             fullgraph=True)  # fmt: skip
+    torch.testing.assert_close(compiled(q, k, v, q_scale, k_scale, v_scale), expected * 2, rtol=0, atol=0)
+
+
+def test_float8_scales_lie_on_the_device():
+    q, k, v = (x.to(torch.float8_e4m3fn) for x in qkv(dtype=torch.float16))
+    with pytest.raises(ValueError, match="q is on cuda:0, v_scale on cpu"):
+        tilesmith.attention(q, k, v, v_scale=torch.ones(()))

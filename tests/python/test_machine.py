@@ -124,7 +124,8 @@ def test_the_structures_are_the_headers():
     text = re.sub(r"/\*.*?\*/", "", header.read_text(), flags=re.S)
     structures = {
         "tilesmith_device": _library.DeviceId, "tilesmith_strides": _library.Strides,
-        "tilesmith_bias_strides": _library.BiasStrides, "tilesmith_attention": _library.Attention,
+        "tilesmith_bias_strides": _library.BiasStrides, "tilesmith_scale": _library.Scale,
+        "tilesmith_attention": _library.Attention,
         "tilesmith_error": _library.LastError, "tilesmith_fact": _library.Fact,
         "tilesmith_device_info": _library.DeviceInfo, "tilesmith_backend_info": _library.BackendInfo,
         "tilesmith_plan_stage": _library.PlanStage, "tilesmith_plan_info": _library.PlanInfo,
@@ -132,7 +133,7 @@ def test_the_structures_are_the_headers():
     for name, structure in structures.items():
         body = re.search(rf"typedef struct {name} {{(.*?)}} {name};", text, flags=re.S)[1]
         assert re.findall(r"(\w+);", body) == [field[0] for field in structure._fields_], name
-    assert ctypes.sizeof(_library.Attention) == 424 and _library.Attention.q.offset == 304
+    assert ctypes.sizeof(_library.Attention) == 520 and _library.Attention.q.offset == 304
 
 
 def test_nvrtc_of_a_package_is_found(tmp_path):

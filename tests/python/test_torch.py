@@ -133,7 +133,7 @@ def test_threads_have_calls_of_their_own(tensors):
 def operator_arguments(q, k, v, **changes):
     arguments = dict(
         layout="bhsd", causal=False, mask="none", window_left=-1, window_right=-1, scale=None, softcap=0.0, bias=None,
-        alibi=None, sink=None, dropout_p=0.0, seed=None, cu_seqlens_q=None, cu_seqlens_k=None, max_seqlen_q=None,
+        alibi=None, sink=None, q_scale=None, k_scale=None, v_scale=None, dropout_p=0.0, seed=None, cu_seqlens_q=None, cu_seqlens_k=None, max_seqlen_q=None,
         max_seqlen_k=None, return_lse=False)  # fmt: skip
     return q, k, v, *(arguments | changes).values()
 

@@ -13,6 +13,7 @@
 #include "enumerate/cpu_attention.hpp"
 #include "enumerate/cpu_gemm.hpp"
 #include "enumerate/cuda_attention.hpp"
+#include "enumerate/cuda_gemm.hpp"
 #include "enumerate/explain_backend.hpp"
 #include "enumerate/listing.hpp"
 #include "kernel/field_table.hpp"
@@ -118,7 +119,8 @@ Result<std::vector<Explanation>> explain_native(const KernelConfig& config, std:
   TS_ASSIGN(const std::vector<CudaSpec> cuda, load_cuda_specs());
   for (const CudaSpec& spec : cuda) {
     if (spec.arch.text() != wanted) continue;
-    TS_ASSIGN(Explanation one, explain_cuda_attention(spec, config));
+    TS_ASSIGN(Explanation one, config.operation() == Operation::gemm ? explain_cuda_gemm(spec, config)
+                                                                     : explain_cuda_attention(spec, config));
     return std::vector<Explanation>{std::move(one)};
   }
   TS_ASSIGN(const std::vector<std::string> archs, listable_archs());
@@ -227,6 +229,16 @@ Result<Explanation> explain_cuda_attention(const CudaSpec& spec, KernelConfig co
   out.listed = verdicts(cuda_attention_rules(), CudaAttentionSubject{config, spec});
   const int packed[] = {config.algorithm.packed_heads, 1};
   find_nearest(out, [&](ConfigSink sink) { enumerate_cuda_attention(spec, config.attention(), packed, sink); });
+  return out;
+}
+
+Result<Explanation> explain_cuda_gemm(const CudaSpec& spec, KernelConfig config) {
+  config.arch = spec.arch;
+  Explanation out;
+  out.config = config;
+  out.listed = verdicts(cuda_gemm_rules(), CudaGemmSubject{config, spec});
+  find_nearest(out,
+               [&](ConfigSink sink) { enumerate_cuda_gemm(spec, std::get<GemmSignature>(config.signature), sink); });
   return out;
 }
 

@@ -19,6 +19,7 @@ namespace tilesmith {
 [[nodiscard]] Result<Explanation> explain_cpu_attention(const CpuSpec& spec, KernelConfig config);
 [[nodiscard]] Result<Explanation> explain_cpu_gemm(const CpuSpec& spec, KernelConfig config);
 [[nodiscard]] Result<Explanation> explain_cuda_attention(const CudaSpec& spec, KernelConfig config);
+[[nodiscard]] Result<Explanation> explain_cuda_gemm(const CudaSpec& spec, KernelConfig config);
 
 /// How many figures and fields tell two configs of one operation apart; tile figures count by their ratio.
 /// Counting stops at `enough`.

@@ -110,8 +110,9 @@ static Result<bool> plan_native(const ListRequest& request, ListingPlan& plan) {
   for (const CudaSpec& spec : cuda) {
     if (spec.arch.text() != request.arch) continue;
     TS_TRY(check_options(request, false));
-    if (request.operation != Operation::attention) return unknown("--op attention");
-    TS_ASSIGN(plan, plan_cuda_attention(spec, request));
+    if (request.operation == Operation::conv) return unknown("--op attention or gemm");
+    TS_ASSIGN(plan, request.operation == Operation::gemm ? plan_cuda_gemm(spec, request)
+                                                         : plan_cuda_attention(spec, request));
     return true;
   }
   return false;

@@ -28,6 +28,7 @@ struct ListingPlan {
 [[nodiscard]] Result<ListingPlan> plan_cpu_attention(const CpuSpec& spec, const ListRequest& request);
 [[nodiscard]] Result<ListingPlan> plan_cpu_gemm(const CpuSpec& spec, const ListRequest& request);
 [[nodiscard]] Result<ListingPlan> plan_cuda_attention(const CudaSpec& spec, const ListRequest& request);
+[[nodiscard]] Result<ListingPlan> plan_cuda_gemm(const CudaSpec& spec, const ListRequest& request);
 
 [[nodiscard]] Result<std::vector<DataType>> parse_data_types(const std::vector<std::string>& names);
 

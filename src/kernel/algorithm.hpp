@@ -8,7 +8,8 @@
 //   pad     query length, key length, head_dim_qk, head_dim_v     m n k
 // A CPU attention kernel uses m0 (query rows of a task) and n0 (keys of a block) only; an NVIDIA kernel the same two,
 // of a block of threads. A CPU GEMM's tile is the rows and columns of a task and the elements of k between two visits
-// of its sums.
+// of its sums; an NVIDIA GEMM's is that of a block of threads, k of one stage, and `wave` counts the
+// warpgroups (portable: warps) along m and n, of skinny kernels the warps along k.
 #pragma once
 
 #include <array>
@@ -56,6 +57,7 @@ enum class Pipeline : std::uint8_t {
   portable,          ///< NVIDIA sm_80 and newer
   blocked,           ///< CPU, GEMM: both matrices packed into blocks for the caches
   skinny,            ///< GEMM: few rows of A; B is read once, as it lies
+  stream,            ///< NVIDIA Hopper, GEMM: skinny, with the copy engine bringing B
   // Composable Kernel, attention
   qr,
   qr_async,
@@ -94,6 +96,7 @@ struct EnumTable<Pipeline> {
                                                        {Pipeline::portable, "portable"},
                                                        {Pipeline::blocked, "blocked"},
                                                        {Pipeline::skinny, "skinny"},
+                                                       {Pipeline::stream, "stream"},
                                                        {Pipeline::qr, "qr"},
                                                        {Pipeline::qr_async, "qr_async"},
                                                        {Pipeline::qr_async_trload, "qr_async_trload"},
@@ -124,7 +127,7 @@ struct EnumTable<Pipeline> {
 
 /// Whether kernels of this pipeline come from Tilesmith's own templates (and carry its own names).
 [[nodiscard]] constexpr bool is_native(Pipeline pipeline) {
-  return pipeline <= Pipeline::skinny;
+  return pipeline <= Pipeline::stream;
 }
 
 enum class Scheduler : std::uint8_t { automatic, intrawave, interwave };
@@ -173,6 +176,7 @@ struct Algorithm {
   std::uint8_t bias_stages = 0;    ///< blocks of an elementwise bias in flight; 0: it is read element by element
   std::uint8_t packed_heads = 1;   ///< query heads of one key head that share a tile
   std::int16_t block_per_cu = -1;  ///< occupancy asked of the compiler; -1 leaves it alone
+  std::array<std::uint8_t, 2> cluster = {1, 1};  ///< NVIDIA GEMM: blocks along m and n that share what they load
   std::uint8_t wave_groups = 1;
   std::uint8_t max_splits_log2 = 0;
   std::uint16_t max_seqlen_q = 0;
@@ -210,6 +214,7 @@ struct Algorithm {
     visit("bias_stages", self.bias_stages);
     visit("packed_heads", self.packed_heads);
     visit("block_per_cu", self.block_per_cu);
+    visit("cluster", self.cluster);
     visit("wave_groups", self.wave_groups);
     visit("max_splits_log2", self.max_splits_log2);
     visit("max_seqlen_q", self.max_seqlen_q);

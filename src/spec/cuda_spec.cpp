@@ -197,7 +197,7 @@ Result<CudaSpec> parse_cuda_spec(std::string_view file, std::string_view text) {
   const JsonReader root(std::string(file), document);
   TS_TRY(root.only({"arch", "about", "source", "tested", "compute_capability", "warp_size", "threads_per_block",
                     "threads_per_sm", "blocks_per_sm", "registers", "shared", "reference", "instructions",
-                    "attention_fwd"}));
+                    "attention_fwd", "gemm"}));
   CudaSpec spec;
   TS_ASSIGN(const std::string arch, root.at("arch").string());
   auto name = ArchName::parse(arch);
@@ -224,6 +224,7 @@ Result<CudaSpec> parse_cuda_spec(std::string_view file, std::string_view text) {
     spec.instructions.push_back({*parsed, std::move(data_types)});
   }
   TS_TRY(read_attention(root.at("attention_fwd"), spec));
+  TS_ASSIGN(spec.gemm, read_cuda_gemm(root.at("gemm")));
   return spec;
 }
 

@@ -17,6 +17,7 @@
 #include "kernel/arch_name.hpp"
 #include "kernel/data_type.hpp"
 #include "kernel/traits.hpp"
+#include "spec/cuda_gemm_spec.hpp"
 
 namespace tilesmith {
 
@@ -103,6 +104,7 @@ struct CudaSpec {
   int head_dim_step = 0;
   std::vector<std::pair<int, int>> unequal_head_dims;  ///< (head_dim_qk, head_dim_v) pairs listed beside the equal ones
   std::vector<CudaAttentionPipeline> attention_fwd;    ///< fastest first
+  CudaGemmSpec gemm;
 
   /// Runs on its own compute capability only: the name ends in a letter.
   [[nodiscard]] bool is_chip_specific() const;

@@ -1,0 +1,289 @@
+#include "enumerate/cuda_gemm.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+namespace tilesmith {
+namespace {
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
+  return (a + b - 1) / b;
+}
+
+bool accepted(const KernelConfig& config, const CudaSpec& spec) {
+  return first_refusal(cuda_gemm_rules(), CudaGemmSubject{config, spec}) == nullptr;
+}
+
+const GemmSignature& signature_of(const KernelConfig& config) {
+  return std::get<GemmSignature>(config.signature);
+}
+
+bool is_along_k(const GemmSignature& g) {
+  return g.layout_a == MatrixOrder::row && g.layout_b == MatrixOrder::column;
+}
+
+/// Everything but the stages, where the table leaves them open, and the widths of access.
+Algorithm algorithm_of(const GemmSignature& signature, const CudaGemmPipeline& pipeline, const CudaGemmTile& tile) {
+  const int bytes = bits_of(signature.a) / 8;
+  const int stage_bytes = pipeline.pipeline == Pipeline::stream             ? 128 * tile.boxes
+                          : pipeline.pipeline == Pipeline::warp_specialized ? 128
+                                                                            : 64;
+  Algorithm a;
+  a.pipeline = pipeline.pipeline;
+  a.instruction = pipeline.instruction;
+  a.tile = {static_cast<std::uint16_t>(tile.tile_m), static_cast<std::uint16_t>(tile.tile_n),
+            static_cast<std::uint16_t>(stage_bytes / std::max(bytes, 1))};
+  for (std::size_t i = 0; i < tile.wave.size(); ++i) a.wave[i] = static_cast<std::uint16_t>(tile.wave[i]);
+  a.stages = static_cast<std::uint8_t>(tile.stages);
+  a.block_per_cu = static_cast<std::int16_t>(tile.blocks_per_sm);
+  a.cluster = {static_cast<std::uint8_t>(tile.cluster_m), static_cast<std::uint8_t>(tile.cluster_n)};
+  a.ping_pong = tile.ping_pong;
+  a.splits_k = tile.splits > 1;
+  return a;
+}
+
+/// More stages than these hide nothing more.
+int most_stages(Pipeline pipeline) {
+  return pipeline == Pipeline::warp_specialized ? 12 : 39;
+}
+
+/// Gives the config the table's stages, or as many as fit; false when the rules refuse it.
+bool settle(KernelConfig& config, const CudaGemmTile& tile, const CudaSpec& spec) {
+  if (tile.stages > 0) return accepted(config, spec);
+  for (int stages = most_stages(config.algorithm.pipeline); stages >= 2; --stages) {
+    config.algorithm.stages = static_cast<std::uint8_t>(stages);
+    if (accepted(config, spec)) return true;
+  }
+  return false;
+}
+
+using Widths = std::array<std::uint8_t, 3>;
+
+/// The widths of access of a pipeline, the widest first.
+std::vector<Widths> widths_of(const GemmSignature& signature, Pipeline pipeline) {
+  const int bytes = bits_of(signature.a) / 8, result_bytes = bits_of(signature.c) / 8;
+  if (bytes == 0 || result_bytes == 0) return {};
+  const auto wide = static_cast<std::uint8_t>(16 / bytes), box = static_cast<std::uint8_t>(16 / result_bytes);
+  std::vector<Widths> widths;
+  if (pipeline == Pipeline::warp_specialized) widths.push_back({wide, wide, box});
+  widths.push_back({wide, wide, 2});
+  widths.push_back({wide, wide, 1});
+  if (pipeline == Pipeline::portable) widths.push_back({1, 1, 1});
+  return widths;
+}
+
+/// The tile table's entry a config stands for; null for one that was made by hand.
+const CudaGemmTile* tile_of(const KernelConfig& config, const CudaSpec& spec) {
+  const CudaGemmPipeline* pipeline = spec.gemm.pipeline(config.algorithm.pipeline);
+  if (pipeline == nullptr) return nullptr;
+  for (const CudaGemmTile& tile : pipeline->tiles) {
+    Algorithm a = algorithm_of(signature_of(config), *pipeline, tile);
+    a.vector = config.algorithm.vector;
+    if (tile.stages == 0) a.stages = config.algorithm.stages;
+    if (a == config.algorithm) return &tile;
+  }
+  return nullptr;
+}
+
+bool is_first_for(const CudaGemmTile& tile, const GemmSignature& signature, const CudaGemmShape& shape) {
+  if (!tile.first_for || !is_along_k(signature) || shape.batch != 1) return false;
+  const CudaGemmCondition& c = *tile.first_for;
+  return (!c.element_bytes || *c.element_bytes == bits_of(signature.a) / 8) && (!c.most_m || shape.m <= *c.most_m) &&
+         (!c.most_n || shape.n <= *c.most_n) && (!c.most_k || shape.k <= *c.most_k);
+}
+
+bool is_few_rows(Pipeline pipeline) {
+  return pipeline == Pipeline::stream || pipeline == Pipeline::skinny;
+}
+
+/// The results worth listing for matrices of a type.
+std::vector<DataType> results_of(DataType type) {
+  switch (type) {
+    case DataType::int8:
+      return {DataType::int32, DataType::bf16, DataType::fp32, DataType::int8};
+    case DataType::fp8:
+    case DataType::bf8:
+      return {DataType::bf16, DataType::fp16, DataType::fp32, DataType::fp8};
+    case DataType::fp32:
+    case DataType::tf32:
+      return {DataType::fp32};
+    default:
+      return {type, DataType::fp32};
+  }
+}
+
+double tflops_of(const CudaReferenceChip& chip, DataType type) {
+  const double half = chip.tflops_of(DataType::bf16);
+  switch (type) {
+    case DataType::fp8:
+    case DataType::bf8:
+    case DataType::int8:
+      return 2 * half;
+    case DataType::tf32:
+      return half / 2;
+    case DataType::fp32:
+      return half / 6;  // three products in tf32
+    default:
+      return half;
+  }
+}
+
+}  // namespace
+
+bool cuda_gemm_suits(const KernelConfig& config, const CudaGemmShape& shape) {
+  const GemmSignature& g = signature_of(config);
+  const Algorithm& a = config.algorithm;
+  const CudaGemmFacts facts = cuda_gemm_facts(config);
+  if (is_few_rows(a.pipeline) && shape.m > a.tile[0]) return false;
+  // Only the portable template goes on without a single step of k.
+  if (shape.k == 0 && a.pipeline != Pipeline::portable) return false;
+  // The cp.async stream reads whole 16 bytes of k and may not pass the row's end.
+  if (a.pipeline == Pipeline::skinny && shape.k * facts.element_bytes % 16 != 0) return false;
+  if (shape.unaligned && (facts.aligned || facts.pairs)) return false;
+  if (facts.pairs && shape.n % 2 != 0) return false;
+  const std::int64_t columns = g.epilogue_ops.gated() ? shape.n / 2 : shape.n;
+  return !facts.store_box || columns * facts.result_bytes % 16 == 0;
+}
+
+std::int64_t cuda_gemm_tiles(const KernelConfig& config, const CudaGemmShape& shape) {
+  const Algorithm& a = config.algorithm;
+  const std::int64_t m = std::int64_t{a.tile[0]} * a.cluster[0], n = std::int64_t{a.tile[1]} * a.cluster[1];
+  return shape.batch * ceil_div(shape.m, m) * ceil_div(shape.n, n) * a.cluster[0] * a.cluster[1];
+}
+
+int cuda_gemm_splits(const KernelConfig& config, const CudaSpec& spec, const CudaGemmShape& shape) {
+  if (!config.algorithm.splits_k) return 1;
+  const CudaGemmTile* tile = tile_of(config, spec);
+  const int wanted = tile == nullptr ? 2 : tile->splits;
+  const std::int64_t steps = ceil_div(shape.k, std::max<int>(config.algorithm.tile[2], 1));
+  return static_cast<int>(std::clamp<std::int64_t>(wanted, 1, std::max<std::int64_t>(steps, 1)));
+}
+
+void enumerate_cuda_gemm(const CudaSpec& spec, const GemmSignature& signature, ConfigSink sink) {
+  for (const CudaGemmPipeline& pipeline : spec.gemm.pipelines) {
+    std::vector<Algorithm> seen;  // a tile may be the first choice for several shapes
+    for (const CudaGemmTile& tile : pipeline.tiles) {
+      KernelConfig config{.arch = spec.arch, .signature = signature, .algorithm = {}};
+      const Algorithm algorithm = algorithm_of(signature, pipeline, tile);
+      if (std::ranges::find(seen, algorithm) != seen.end()) continue;
+      seen.push_back(algorithm);
+      for (const Widths& widths : widths_of(signature, pipeline.pipeline)) {
+        config.algorithm = algorithm;
+        config.algorithm.vector = widths;
+        if (settle(config, tile, spec) && !sink(config)) return;
+      }
+    }
+  }
+}
+
+void enumerate_cuda_gemm(const CudaSpec& spec, std::string_view layout, ConfigSink sink) {
+  bool wanted = true;
+  const auto forward = [&](const KernelConfig& config) { return wanted = sink(config); };
+  std::vector<DataType> types;
+  for (const CudaGemmPipeline& pipeline : spec.gemm.pipelines)
+    for (const DataType type : pipeline.data_types)
+      if (std::ranges::find(types, type) == types.end()) types.push_back(type);
+  GemmSignature signature;
+  for (const DataType type : types)
+    for (const DataType result : results_of(type))
+      for (const MatrixOrder order_a : {MatrixOrder::row, MatrixOrder::column})
+        for (const MatrixOrder order_b : {MatrixOrder::column, MatrixOrder::row}) {
+          if (!layout.empty() && layout != fmt::format("{}{}r", name_of(order_a), name_of(order_b))) continue;
+          for (const GemmEpilogue& epilogue : spec.gemm.epilogues) {
+            if (result == DataType::int32 && !epilogue.empty()) continue;
+            const bool has_bias = std::ranges::any_of(
+                epilogue, [](EpilogueOp op) { return op == EpilogueOp::bias || op == EpilogueOp::bias_m; });
+            const bool wide = result == DataType::fp32 || result == DataType::fp16 || result == DataType::bf16;
+            signature.layout_a = order_a;
+            signature.layout_b = order_b;
+            signature.a = signature.b = type;
+            signature.c = signature.side = result;
+            signature.accumulator = type == DataType::int8 ? DataType::int32 : DataType::fp32;
+            signature.bias = !has_bias ? GemmSignature{}.bias : wide ? result : DataType::fp32;
+            signature.epilogue_ops = epilogue;
+            if (wanted) enumerate_cuda_gemm(spec, signature, forward);
+          }
+        }
+}
+
+std::vector<RankedCudaGemm> ranked_cuda_gemm(const CudaSpec& spec, const GemmSignature& signature,
+                                             const CudaGemmShape& shape) {
+  struct Ranked {
+    RankedCudaGemm one;
+    int place;  // few rows, then the table's first choices in their order, then the rest
+  };
+  constexpr int kFewRows = -1000, kOthers = 1000;
+  std::vector<Ranked> ranked;
+  for (const CudaGemmPipeline& pipeline : spec.gemm.pipelines) {
+    int place = 0;
+    std::vector<Algorithm> seen;
+    for (const CudaGemmTile& tile : pipeline.tiles) {
+      ++place;
+      const bool first = is_first_for(tile, signature, shape);
+      if (tile.first_for && !first) continue;
+      const Algorithm algorithm = algorithm_of(signature, pipeline, tile);
+      if (std::ranges::find(seen, algorithm) != seen.end()) continue;
+      for (const Widths& widths : widths_of(signature, pipeline.pipeline)) {
+        KernelConfig config{.arch = spec.arch, .signature = signature, .algorithm = algorithm};
+        config.algorithm.vector = widths;
+        if (!settle(config, tile, spec) || !cuda_gemm_suits(config, shape)) continue;
+        seen.push_back(algorithm);
+        const double seconds = estimated_seconds(config, spec, shape);
+        ranked.push_back({{config, seconds}, is_few_rows(pipeline.pipeline) ? kFewRows : first ? place : kOthers});
+        break;
+      }
+    }
+  }
+  std::ranges::stable_sort(ranked, [](const Ranked& a, const Ranked& b) {
+    return a.place != b.place ? a.place < b.place : a.one.seconds < b.one.seconds;
+  });
+  std::vector<RankedCudaGemm> out;
+  out.reserve(ranked.size());
+  for (Ranked& r : ranked) out.push_back(std::move(r.one));
+  return out;
+}
+
+double estimated_seconds(const KernelConfig& config, const CudaSpec& spec, const CudaGemmShape& shape) {
+  constexpr double kReachedBandwidth = 0.9;  // of the chip's, by a stream through memory
+  const GemmSignature& g = signature_of(config);
+  const Algorithm& a = config.algorithm;
+  const CudaGemmFacts facts = cuda_gemm_facts(config);
+  const CudaGemmTile* tile = tile_of(config, spec);
+  const CudaReferenceChip& chip = spec.reference;
+  const auto real = [](std::int64_t value) { return static_cast<double>(value); };
+
+  const double columns = g.epilogue_ops.gated() ? real(shape.n) / 2 : real(shape.n);
+  const double bytes = real(shape.batch) * (facts.element_bytes * (real(shape.m) + real(shape.n)) * real(shape.k) +
+                                            facts.result_bytes * real(shape.m) * columns);
+  const double bandwidth = kReachedBandwidth * chip.bytes_per_second;
+  const int splits = cuda_gemm_splits(config, spec, shape);
+  const std::int64_t items = cuda_gemm_tiles(config, shape) * splits;
+  const double rounds = real(ceil_div(items, std::int64_t{chip.sms} * facts.blocks_per_sm));
+  const double launch = spec.gemm.launch_us * 1e-6;
+  // B passes once; the SM with most columns is the last.
+  if (is_few_rows(a.pipeline))
+    return launch + std::max(bytes / bandwidth, rounds * a.tile[1] * facts.element_bytes * real(shape.k) /
+                                                    (bandwidth / chip.sms) * facts.blocks_per_sm);
+
+  double tile_seconds = 0;
+  if (tile != nullptr && tile->step_us > 0) {
+    double step = tile->step_us;
+    // Integers draw less power: the smaller tile is not held back by it.
+    if (g.a == DataType::int8 && a.ping_pong && shape.k <= 8192) step *= 0.94;
+    const std::int64_t steps = ceil_div(ceil_div(shape.k, std::max(facts.stage_k, 1)), splits);
+    tile_seconds = 1e-6 * (real(steps) * step + tile->end_us);
+  } else {
+    // A tile beside the table is taken for a middling one.
+    const double efficiency = tile == nullptr || tile->efficiency == 0 ? 0.3 : tile->efficiency;
+    const double rate = tflops_of(chip, g.a) * 1e12 / chip.sms * efficiency / facts.blocks_per_sm;
+    // The stages it walks over, and two for its start and end.
+    const double depth = real(ceil_div(shape.k, std::max(facts.stage_k, 1)) + 2) * facts.stage_k;
+    tile_seconds = 2.0 * a.tile[0] * a.tile[1] * depth / rate;
+  }
+  return launch + std::max(rounds * tile_seconds, bytes / bandwidth);
+}
+
+}  // namespace tilesmith

@@ -1,0 +1,76 @@
+// Enumeration of NVIDIA GEMM instances: which signatures the templates of kernels/cuda/gemm carry, which tiles a chip
+// holds, and in which order they are worth trying.
+//
+// `vector` of the algorithm is how wide memory is accessed: A and B 16 bytes at a time or by elements; D and what the
+// epilogue reads by 16 bytes (the copy engine's), by pairs, or by elements. So it says what alignment a call must have.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+#include "enumerate/cuda_gemm_facts.hpp"
+#include "enumerate/rule.hpp"
+#include "enumerate/sink.hpp"
+#include "spec/cuda_spec.hpp"
+
+namespace tilesmith {
+
+/// What the rules look at.
+struct CudaGemmSubject {
+  const KernelConfig& config;
+  const CudaSpec& spec;
+
+  [[nodiscard]] const GemmSignature& signature() const { return std::get<GemmSignature>(config.signature); }
+  [[nodiscard]] const Algorithm& algorithm() const { return config.algorithm; }
+  [[nodiscard]] int tile_m() const { return config.algorithm.tile[0]; }
+  [[nodiscard]] int tile_n() const { return config.algorithm.tile[1]; }
+  [[nodiscard]] int tile_k() const { return config.algorithm.tile[2]; }
+};
+
+[[nodiscard]] std::span<const Rule<CudaGemmSubject>> cuda_gemm_rules();
+
+/// The sizes of a problem, as far as they decide between instances. All are at least 1, but for k.
+struct CudaGemmShape {
+  std::int64_t m = 1;
+  std::int64_t n = 1;
+  std::int64_t k = 1;
+  std::int64_t batch = 1;
+  bool unaligned = false;  ///< a pointer, row or batch stride is no multiple of 16 bytes
+};
+
+/// Whether an instance computes problems of this shape: rows that a skinny kernel holds, columns and alignment that its
+/// accesses suit.
+[[nodiscard]] bool cuda_gemm_suits(const KernelConfig& config, const CudaGemmShape& shape);
+
+/// Tiles of A x B, whole clusters of them, over the whole batch.
+[[nodiscard]] std::int64_t cuda_gemm_tiles(const KernelConfig& config, const CudaGemmShape& shape);
+
+/// Parts into which an instance that splits k cuts it: the tile table's number, but each part has a stage of k. 1 for
+/// others.
+[[nodiscard]] int cuda_gemm_splits(const KernelConfig& config, const CudaSpec& spec, const CudaGemmShape& shape);
+
+/// The instances of one architecture for one signature: every pipeline, tile and width of access that the rules accept,
+/// each once, in the tile table's order.
+void enumerate_cuda_gemm(const CudaSpec& spec, const GemmSignature& signature, ConfigSink sink);
+
+/// The instances of one architecture and layout, by the letters of A, B and D ("rcr"; empty: all four): every data
+/// type, the results usual for it, the epilogues of the spec.
+void enumerate_cuda_gemm(const CudaSpec& spec, std::string_view layout, ConfigSink sink);
+
+struct RankedCudaGemm {
+  KernelConfig config;
+  double seconds = 0;  ///< estimated
+};
+
+/// The instances that compute a problem, with the widest accesses that suit it; the one to run first in front: streams
+/// of few rows, the tile table's first choice for the shape, then the others by estimated time. Empty when the rules
+/// refuse all.
+[[nodiscard]] std::vector<RankedCudaGemm> ranked_cuda_gemm(const CudaSpec& spec, const GemmSignature& signature,
+                                                           const CudaGemmShape& shape);
+
+/// Seconds that an instance should take on the spec's reference chip (whose figures may be set to the device's at
+/// hand): rounds of tiles over the SMs, or the time the matrices take to pass through memory.
+[[nodiscard]] double estimated_seconds(const KernelConfig& config, const CudaSpec& spec, const CudaGemmShape& shape);
+
+}  // namespace tilesmith

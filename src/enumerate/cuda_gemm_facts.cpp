@@ -1,0 +1,120 @@
+#include "enumerate/cuda_gemm_facts.hpp"
+
+#include <algorithm>
+
+#include "kernel/data_type.hpp"
+
+namespace tilesmith {
+namespace {
+
+constexpr int ceil_div(int a, int b) {
+  return (a + b - 1) / b;
+}
+constexpr int round_up(int a, int b) {
+  return ceil_div(a, b) * b;
+}
+
+constexpr int kRegisters = 65536;  // of an SM
+constexpr int kAlignment = 1024;   // of the swizzle pattern, spare
+constexpr int kFlag = 16;          // a word of the split products' last block
+
+/// Columns that are finished together: fewer when several operations read something for every column, or where a row
+/// of D would be longer than the copy engine's 128 bytes.
+int slab_columns(const GemmSignature& s, int tile_n, int result_bytes) {
+  const auto readers = std::ranges::count_if(s.epilogue_ops, [](EpilogueOp op) {
+    return reads_tensor(op) || op == EpilogueOp::bias || op == EpilogueOp::scale_n;
+  });
+  const int share = s.epilogue_ops.gated() ? 2 : 1;
+  for (int columns = readers > 1 ? 32 : 64; columns > 16; columns /= 2)
+    if (tile_n % columns == 0 && columns * result_bytes / share <= 128) return columns;
+  return 16;
+}
+
+void warp_specialized_facts(const GemmSignature& s, const Algorithm& a, CudaGemmFacts& facts) {
+  const int tile_m = a.tile[0], tile_n = a.tile[1], warpgroups = a.wave[0];
+  facts.threads = 128 * (warpgroups + 1);
+  facts.warps = 4 * warpgroups;
+  facts.persistent = facts.tensor_maps = true;
+  const int rows_a = s.layout_a == MatrixOrder::row ? tile_m : round_up(tile_m, 64);
+  const int rows_b = s.layout_b == MatrixOrder::column ? tile_n : round_up(tile_n, 64);
+  facts.slab_row_bytes =
+      slab_columns(s, tile_n, facts.result_bytes) * facts.result_bytes / (s.epilogue_ops.gated() ? 2 : 1);
+  const long slabs = facts.store_box ? 2L * warpgroups * round_up(64 * facts.slab_row_bytes, 1024) : 0;
+  const long barriers = 8L * (2 * a.stages + 2);
+  facts.shared_bytes = a.stages * (rows_a + rows_b) * 128L + slabs + barriers + kFlag + kAlignment;
+  facts.part_bytes = 4L * tile_m * tile_n;
+  facts.counters = a.ping_pong ? 1 : warpgroups;
+
+  const int warpgroup_rows = a.ping_pong ? tile_m : tile_m / warpgroups;
+  facts.accumulators = warpgroup_rows / 64 * tile_n / 2;
+  facts.launch_registers = kRegisters / (facts.threads * facts.blocks_per_sm) / 8 * 8;
+  facts.producer_registers = warpgroups == 3 ? 32 : 40;
+  const int share = (std::min(facts.launch_registers, 248) * (warpgroups + 1) - facts.producer_registers) / warpgroups;
+  facts.consumer_registers = std::min(share / 8 * 8, 240);
+}
+
+void portable_facts(const GemmSignature& s, const Algorithm& a, CudaGemmFacts& facts) {
+  const int tile_m = a.tile[0], tile_n = a.tile[1];
+  facts.warps = a.wave[0] * a.wave[1];
+  facts.threads = 32 * facts.warps;
+  // Rows along k, or, 16-bit and contiguous along m or n, rows as they lie; 16 bytes more against bank conflicts.
+  const auto operand = [&](int tile, bool along_k) {
+    return along_k || facts.element_bytes != 2 ? tile * (64L + 16) : 32 * (2L * tile + 16);
+  };
+  facts.shared_bytes = a.stages * (operand(tile_m, s.layout_a == MatrixOrder::row) +
+                                   operand(tile_n, s.layout_b == MatrixOrder::column)) +
+                       kFlag;
+  facts.part_bytes = 4L * tile_m * tile_n;
+  if (facts.threads == 0) return;
+  facts.accumulators = tile_m * tile_n / facts.threads;
+  facts.launch_registers = facts.consumer_registers =
+      std::min(255, kRegisters / (facts.threads * facts.blocks_per_sm) / 8 * 8);
+}
+
+void few_rows_facts(const Algorithm& a, CudaGemmFacts& facts) {
+  const int rows = a.tile[0], columns = a.tile[1], warps = a.wave[2];
+  facts.warps = warps;
+  facts.persistent = true;
+  facts.accumulators = columns / 8 * 4;
+  if (a.pipeline == Pipeline::stream) {
+    facts.tensor_maps = true;
+    facts.threads = 32 * warps + 32;
+    const long ring = 128L * a.stages * facts.boxes * (rows + columns);
+    facts.shared_bytes = ring + 64L * warps * columns + 16L * a.stages + kFlag + kAlignment;
+    facts.part_bytes = 512L * warps * ceil_div(columns / 8, std::max(warps, 1));
+  } else {
+    facts.threads = 32 * warps;
+    facts.shared_bytes = 64L * warps * a.stages * columns + 2L * 64 * warps * columns + kFlag;
+    facts.part_bytes = 64L * columns;
+  }
+  if (facts.threads > 0)
+    facts.launch_registers = facts.consumer_registers =
+        std::min(255, kRegisters / (facts.threads * facts.blocks_per_sm) / 8 * 8);
+}
+
+}  // namespace
+
+CudaGemmFacts cuda_gemm_facts(const KernelConfig& config) {
+  const auto& s = std::get<GemmSignature>(config.signature);
+  const Algorithm& a = config.algorithm;
+  CudaGemmFacts facts;
+  facts.element_bytes = bits_of(s.a) / 8;
+  facts.result_bytes = bits_of(s.c) / 8;
+  facts.blocks_per_sm = std::max<int>(a.block_per_cu, 1);
+  facts.stage_k = a.tile[2];
+  facts.boxes = facts.stage_k * facts.element_bytes / 128;
+  facts.aligned = a.vector[0] * facts.element_bytes == 16;
+  facts.store_box = a.pipeline == Pipeline::warp_specialized && a.vector[2] * facts.result_bytes == 16;
+  facts.pairs = a.vector[2] > 1;
+  facts.staged_tensors = facts.store_box && facts.result_bytes == 2 && !s.epilogue_ops.gated() &&
+                         std::ranges::any_of(s.epilogue_ops, reads_tensor);
+  if (a.pipeline == Pipeline::warp_specialized)
+    warp_specialized_facts(s, a, facts);
+  else if (a.pipeline == Pipeline::portable)
+    portable_facts(s, a, facts);
+  else
+    few_rows_facts(a, facts);
+  return facts;
+}
+
+}  // namespace tilesmith

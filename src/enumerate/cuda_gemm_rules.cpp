@@ -1,0 +1,296 @@
+// What the templates of kernels/cuda/gemm carry, and what a chip holds.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "enumerate/cuda_gemm.hpp"
+
+namespace tilesmith {
+namespace {
+
+using Subject = CudaGemmSubject;
+
+bool is_among(DataType type, std::initializer_list<DataType> types) {
+  return std::ranges::find(types, type) != types.end();
+}
+bool is_fp8(DataType type) {
+  return is_among(type, {DataType::fp8, DataType::bf8});
+}
+bool is_wide_float(DataType type) {
+  return is_among(type, {DataType::fp32, DataType::fp16, DataType::bf16});
+}
+bool is_few_rows(const Subject& s) {
+  return s.algorithm().pipeline == Pipeline::stream || s.algorithm().pipeline == Pipeline::skinny;
+}
+bool is_warp_specialized(const Subject& s) {
+  return s.algorithm().pipeline == Pipeline::warp_specialized;
+}
+bool is_along_k(const GemmSignature& g) {
+  return g.layout_a == MatrixOrder::row && g.layout_b == MatrixOrder::column;
+}
+int element_bytes(const Subject& s) {
+  return std::max(bits_of(s.signature().a) / 8, 1);
+}
+int result_bytes(const Subject& s) {
+  return std::max(bits_of(s.signature().c) / 8, 1);
+}
+
+bool plain_family(const Subject& s) {
+  GemmSignature plain = s.signature();  // what is left after the carried fields are reset must be a default signature
+  const GemmSignature defaults;
+  plain.a = plain.b = plain.c = plain.side = plain.bias = defaults.a;
+  plain.accumulator = defaults.accumulator;
+  plain.layout_a = defaults.layout_a;
+  plain.layout_b = defaults.layout_b;
+  plain.epilogue_ops = {};
+  return plain == defaults;
+}
+
+bool types_fit(const Subject& s) {
+  const GemmSignature& g = s.signature();
+  const bool integers = g.a == DataType::int8, whole = g.c == DataType::int32;
+  if (g.a != g.b && !(is_fp8(g.a) && is_fp8(g.b))) return false;
+  if (g.accumulator != (integers ? DataType::int32 : DataType::fp32)) return false;
+  if (whole) return integers && g.epilogue_ops.empty();
+  const auto result = [&](DataType type) { return is_wide_float(type) || is_fp8(type); };
+  if (!result(g.c) && !(integers && g.c == DataType::int8)) return false;
+  return (result(g.side) || g.side == DataType::int8) && is_wide_float(g.bias);
+}
+
+/// The first operation that the kernels do not have, or have only elsewhere in a list; `none` if there is none.
+EpilogueOp uncarried(const GemmEpilogue& epilogue) {
+  for (std::size_t i = 0; i < epilogue.size(); ++i) {
+    const EpilogueOp op = epilogue[i];
+    const bool last = i + 1 == epilogue.size();
+    const bool before_amax = i + 2 == epilogue.size() && epilogue[i + 1] == EpilogueOp::amax;
+    if (op == EpilogueOp::reglu || (is_gate(op) && !last && !before_amax) || (op == EpilogueOp::amax && !last))
+      return op;
+  }
+  return EpilogueOp::none;
+}
+
+bool tile_is_whole(const Subject& s) {
+  const Algorithm& a = s.algorithm();
+  const int m = s.tile_m(), n = s.tile_n();
+  if (std::ranges::any_of(std::span(a.tile).subspan(3), [](int v) { return v != 0; })) return false;
+  if (std::ranges::any_of(std::span(a.wave).subspan(3), [](int v) { return v != 0; })) return false;
+  if (is_warp_specialized(s)) {
+    const int groups = a.wave[0];
+    if (groups < 1 || groups > 3 || a.wave[1] != 0 || a.wave[2] != 0) return false;
+    const int rows = a.ping_pong ? m : m / groups;
+    const bool whole = a.ping_pong ? groups == 2 : m % groups == 0;
+    return whole && rows >= 64 && rows % 64 == 0 && m <= 256 && n >= 16 && n % 16 == 0 && n <= 256;
+  }
+  if (is_few_rows(s)) {
+    const int warps = a.wave[2], step = a.pipeline == Pipeline::stream ? 16 : 8;
+    return (m == 8 || m == 16) && n >= step && n % step == 0 && n <= 256 && a.wave[0] == 1 && a.wave[1] == 1 &&
+           warps >= 1 && warps <= 31;
+  }
+  const int along_m = a.wave[0], along_n = a.wave[1];
+  return along_m >= 1 && along_n >= 1 && along_m * along_n <= 32 && a.wave[2] == 0 && m >= 16 && m <= 256 && n >= 16 &&
+         n <= 256 && m % (16 * along_m) == 0 && n % (16 * along_n) == 0;
+}
+
+/// Elements of k that a stage of the pipeline may have: multiples, and the most.
+std::pair<int, int> stage_step(const Subject& s) {
+  const int bytes = is_warp_specialized(s) || s.algorithm().pipeline == Pipeline::stream ? 128 : 64;
+  const int step = bytes / element_bytes(s);
+  return {step, s.algorithm().pipeline == Pipeline::stream ? 16 * step : step};
+}
+
+bool stage_is_whole(const Subject& s) {
+  const auto [step, most] = stage_step(s);
+  if (s.tile_k() < step || s.tile_k() > most || s.tile_k() % step != 0) return false;
+  return s.algorithm().pipeline != Pipeline::stream || 4 * (s.tile_k() / step) % s.algorithm().wave[2] == 0;
+}
+
+bool fields_belong(const Subject& s) {
+  Algorithm rest = s.algorithm();
+  if (rest.stages < 2 || rest.block_per_cu < 1) return false;
+  rest.tile = rest.wave = {};
+  rest.vector = {};
+  rest.stages = 0;
+  rest.block_per_cu = -1;
+  rest.splits_k = false;
+  if (is_warp_specialized(s)) {
+    rest.cluster = {1, 1};
+    rest.ping_pong = false;
+  }
+  return rest == Algorithm{.pipeline = rest.pipeline, .instruction = rest.instruction};
+}
+
+bool accesses_are_carried(const Subject& s) {
+  const auto& [a, b, d] = s.algorithm().vector;
+  const int wide = 16 / element_bytes(s);
+  const bool box = d * result_bytes(s) == 16 && is_warp_specialized(s);
+  if (a != b || (d != 1 && d != 2 && !box)) return false;
+  if (a == wide) return true;
+  return a == 1 && d == 1 && s.algorithm().pipeline == Pipeline::portable;
+}
+
+bool cluster_is_whole(const Subject& s) {
+  const auto [m, n] = s.algorithm().cluster;
+  if (m < 1 || n < 1 || m * n > 8) return false;
+  const GemmSignature& g = s.signature();
+  const int step_m = g.layout_a == MatrixOrder::column && n > 1 ? 64 : 8;
+  const int step_n = g.layout_b == MatrixOrder::row && m > 1 ? 64 : 8;
+  return s.tile_m() % n == 0 && s.tile_m() / n % step_m == 0 && s.tile_n() % m == 0 && s.tile_n() / m % step_n == 0;
+}
+
+/// What the portable template may ask for on the smallest chip it is written for; it refuses more.
+constexpr long kPortableSharedBytes = 101376;
+
+long shared_bytes_limit(const Subject& s, const CudaGemmFacts& facts) {
+  const long share = s.spec.shared_bytes_per_sm / facts.blocks_per_sm - s.spec.shared_bytes_reserved;
+  const long limit = std::min(s.spec.shared_bytes_per_block, share);
+  return s.algorithm().pipeline == Pipeline::portable ? std::min(limit, kPortableSharedBytes) : limit;
+}
+
+/// Registers beside the sums: operands, addresses, counters, and what the epilogue has loaded ahead.
+int other_registers(const Subject& s) {
+  if (is_warp_specialized(s)) return 40;
+  return s.signature().a == DataType::fp32 ? 96 : 56;  // in three products each operand has two parts
+}
+
+constexpr Rule<Subject> kRules[] = {
+    {"family_is_carried", "the CUDA templates compute dense products with a row-major result", plain_family,
+     [](const Subject& s) {
+       const GemmSignature& g = s.signature();
+       return fmt::format("family {}, layouts of C and D {}{}, stream_k {}, qscale {}", name_of(g.family),
+                          name_of(g.layout_c), name_of(g.layout_d), name_of(g.stream_k), name_of(g.qscale));
+     }},
+    {"pipeline_is_offered", "the chip lists the pipeline with this instruction, for these matrices",
+     [](const Subject& s) {
+       const CudaGemmPipeline* offered = s.spec.gemm.pipeline(s.algorithm().pipeline);
+       return offered != nullptr && offered->instruction == s.algorithm().instruction &&
+              std::ranges::find(offered->data_types, s.signature().a) != offered->data_types.end();
+     },
+     [](const Subject& s) {
+       std::vector<std::string> offered;
+       for (const CudaGemmPipeline& p : s.spec.gemm.pipelines)
+         for (const DataType type : p.data_types)
+           offered.push_back(
+               fmt::format("{} with {} of {}", name_of(p.pipeline), name_of(p.instruction), name_of(type)));
+       return fmt::format("{} with {} of {}; {} offers {}", name_of(s.algorithm().pipeline),
+                          name_of(s.algorithm().instruction), name_of(s.signature().a), s.spec.arch.text(),
+                          fmt::join(offered, ", "));
+     }},
+    {"types_are_carried",
+     "A and B are of one type, or fp8 and bf8; sums are fp32 (int32 of int8); results are floating, of int8 also int8, "
+     "or int32 without an epilogue",
+     types_fit,
+     [](const Subject& s) {
+       const GemmSignature& g = s.signature();
+       return fmt::format("a {}, b {}, sums {}, result {}, C and tensors {}, bias {}, {} operations", name_of(g.a),
+                          name_of(g.b), name_of(g.accumulator), name_of(g.c), name_of(g.side), name_of(g.bias),
+                          g.epilogue_ops.size());
+     }},
+    {"one_type_by_elements", "the skinny pipeline takes products of one type; fp8 and bf8 are mixed by the others",
+     [](const Subject& s) { return s.algorithm().pipeline != Pipeline::skinny || s.signature().a == s.signature().b; },
+     [](const Subject& s) { return fmt::format("a {}, b {}", name_of(s.signature().a), name_of(s.signature().b)); }},
+    {"epilogue_is_carried", "a gate is the last operation but for amax, amax the last of all; reglu is not carried",
+     [](const Subject& s) { return uncarried(s.signature().epilogue_ops) == EpilogueOp::none; },
+     [](const Subject& s) {
+       std::vector<std::string_view> names;
+       for (const EpilogueOp op : s.signature().epilogue_ops) names.push_back(name_of(op));
+       return fmt::format("[{}], refused {}", fmt::join(names, ", "), name_of(uncarried(s.signature().epilogue_ops)));
+     }},
+    {"layout_is_carried",
+     "wgmma takes 16-bit matrices as they lie and others along k; kernels of few rows take both along k",
+     [](const Subject& s) {
+       if (s.algorithm().pipeline == Pipeline::portable || is_along_k(s.signature())) return true;
+       return is_warp_specialized(s) && element_bytes(s) == 2;
+     },
+     [](const Subject& s) {
+       return fmt::format("a {}, b {} of {} bytes", name_of(s.signature().layout_a), name_of(s.signature().layout_b),
+                          element_bytes(s));
+     }},
+    {"tile_is_whole",
+     "warpgroups have 64 rows or a multiple, up to 3 warpgroups and 256 rows and columns; portable warps have 16 x 16 "
+     "or "
+     "a multiple; few rows are 8 or 16",
+     tile_is_whole,
+     [](const Subject& s) {
+       const Algorithm& a = s.algorithm();
+       return fmt::format("tile {} x {}, waves {} x {} x {}, ping_pong {}", s.tile_m(), s.tile_n(), a.wave[0],
+                          a.wave[1], a.wave[2], a.ping_pong);
+     }},
+    {"stage_is_whole",
+     "a stage is 128 bytes of k, portably 64; a stream's is up to 16 boxes of 128, which its warps share evenly",
+     stage_is_whole,
+     [](const Subject& s) {
+       const auto [step, most] = stage_step(s);
+       return fmt::format("tile_k {}, steps of {} up to {}, {} warps along k", s.tile_k(), step, most,
+                          s.algorithm().wave[2]);
+     }},
+    {"fields_belong_to_pipeline",
+     "all pipelines have two stages or more and a number of blocks an SM; the warp-specialised one may have clusters "
+     "and "
+     "ping-pong",
+     fields_belong,
+     [](const Subject& s) {
+       const Algorithm& a = s.algorithm();
+       return fmt::format("stages {}, block_per_cu {}, cluster {} x {}, ping_pong {}", a.stages, a.block_per_cu,
+                          a.cluster[0], a.cluster[1], a.ping_pong);
+     }},
+    {"accesses_are_carried",
+     "A and B are read 16 bytes at a time, portably also by elements; D is written by elements or pairs, by the "
+     "warp-specialised pipeline also 16 bytes at a time",
+     accesses_are_carried,
+     [](const Subject& s) {
+       const auto& [a, b, d] = s.algorithm().vector;
+       return fmt::format("{}, {} and {} elements at a time, of {} and {} bytes", a, b, d, element_bytes(s),
+                          result_bytes(s));
+     }},
+    {"cluster_loads_whole_patterns", "each block of a cluster loads whole swizzle patterns of what they share",
+     [](const Subject& s) { return !is_warp_specialized(s) || cluster_is_whole(s); },
+     [](const Subject& s) {
+       return fmt::format("tile {} x {} over a cluster of {} x {}", s.tile_m(), s.tile_n(), s.algorithm().cluster[0],
+                          s.algorithm().cluster[1]);
+     }},
+    {"gated_slab_is_copied", "a gated slab that the copy engine stores has rows of 32 bytes or more",
+     [](const Subject& s) {
+       const CudaGemmFacts facts = cuda_gemm_facts(s.config);
+       return !facts.store_box || !s.signature().epilogue_ops.gated() || facts.slab_row_bytes >= 32;
+     },
+     [](const Subject& s) { return fmt::format("rows of {} bytes", cuda_gemm_facts(s.config).slab_row_bytes); }},
+    {"threads_fit", "the blocks of an SM have no more threads than it holds",
+     [](const Subject& s) {
+       const CudaGemmFacts facts = cuda_gemm_facts(s.config);
+       return facts.threads <= s.spec.threads_per_block && facts.threads * facts.blocks_per_sm <= s.spec.threads_per_sm;
+     },
+     [](const Subject& s) {
+       const CudaGemmFacts facts = cuda_gemm_facts(s.config);
+       return fmt::format("{} blocks of {} threads, {} a block and {} an SM", facts.blocks_per_sm, facts.threads,
+                          s.spec.threads_per_block, s.spec.threads_per_sm);
+     }},
+    {"shared_memory_fits", "the stages and what goes out fit the block's share of an SM",
+     [](const Subject& s) {
+       const CudaGemmFacts facts = cuda_gemm_facts(s.config);
+       return facts.shared_bytes <= shared_bytes_limit(s, facts);
+     },
+     [](const Subject& s) {
+       const CudaGemmFacts facts = cuda_gemm_facts(s.config);
+       return fmt::format("{} bytes, {} for each of {} blocks", facts.shared_bytes, shared_bytes_limit(s, facts),
+                          facts.blocks_per_sm);
+     }},
+    {"registers_hold_sums", "the sums and what stands beside them stay in registers",
+     [](const Subject& s) {
+       const CudaGemmFacts facts = cuda_gemm_facts(s.config);
+       return facts.accumulators + other_registers(s) <= facts.consumer_registers;
+     },
+     [](const Subject& s) {
+       const CudaGemmFacts facts = cuda_gemm_facts(s.config);
+       return fmt::format("{} sums and {} beside them, of {} registers", facts.accumulators, other_registers(s),
+                          facts.consumer_registers);
+     }},
+};
+
+}  // namespace
+
+std::span<const Rule<CudaGemmSubject>> cuda_gemm_rules() {
+  return kRules;
+}
+
+}  // namespace tilesmith

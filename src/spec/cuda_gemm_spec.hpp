@@ -1,0 +1,57 @@
+// The GEMM tiles of an NVIDIA architecture: what measurement said of each, and the problems it was found best for.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "base/error.hpp"
+#include "kernel/algorithm.hpp"
+#include "kernel/data_type.hpp"
+#include "spec/json_reader.hpp"
+#include "tilesmith/gemm_epilogue.hpp"
+
+namespace tilesmith {
+
+/// Unbatched problems with both operands along k for which a tile is the first choice; an absent part holds for all.
+struct CudaGemmCondition {
+  std::optional<int> element_bytes;  ///< of A and B
+  std::optional<int> most_m, most_n, most_k;
+};
+
+/// The fields are those of Algorithm.
+struct CudaGemmTile {
+  int tile_m = 0;
+  int tile_n = 0;
+  std::vector<int> wave;  ///< warp_specialized [warpgroups], portable [along m, along n], few rows [1, 1, warps]
+  int stages = 0;         ///< 0: as many as fit
+  int boxes = 0;          ///< stream: boxes of 128 bytes of k in a stage
+  int blocks_per_sm = 1;
+  int cluster_m = 1;
+  int cluster_n = 1;
+  int splits = 1;  ///< parts of k; more than 1 make a tile that splits k
+  bool ping_pong = false;
+  double step_us = 0;                          ///< microseconds for a stage of k; 0 where memory alone decides
+  double end_us = 0;                           ///< and for the end of a tile
+  double efficiency = 0;                       ///< instead of the two: share of the dense peak that a full chip reaches
+  std::optional<CudaGemmCondition> first_for;  ///< absent: it is ranked by its time
+};
+
+struct CudaGemmPipeline {
+  Pipeline pipeline = Pipeline::portable;
+  Instruction instruction = Instruction::mma_sync;
+  std::vector<DataType> data_types;  ///< of A and B
+  std::vector<CudaGemmTile> tiles;   ///< those with first_for in order of preference
+};
+
+struct CudaGemmSpec {
+  double launch_us = 0;                 ///< microseconds that any launch takes
+  std::vector<GemmEpilogue> epilogues;  ///< those that listings hold; dispatch makes any
+  std::vector<CudaGemmPipeline> pipelines;
+
+  /// Null when the architecture does not offer the pipeline.
+  [[nodiscard]] const CudaGemmPipeline* pipeline(Pipeline pipeline) const;
+};
+
+[[nodiscard]] Result<CudaGemmSpec> read_cuda_gemm(const JsonReader& reader);
+
+}  // namespace tilesmith

@@ -1,0 +1,284 @@
+// NVIDIA GEMM instances: the list is what the rules accept, every instance is distinct, refusals name their rule and
+// figures, and the tile table decides what runs first.
+#include "enumerate/cuda_gemm.hpp"
+
+#include <gtest/gtest.h>
+
+#include <set>
+#include <unordered_set>
+
+#include "enumerate/explain.hpp"
+#include "enumerate/listing.hpp"
+#include "kernel/native_name.hpp"
+
+namespace tilesmith {
+namespace {
+
+const CudaSpec& arch(std::string_view name) {
+  static const std::vector<CudaSpec> specs = load_cuda_specs().value();
+  for (const CudaSpec& spec : specs)
+    if (spec.arch.text() == name) return spec;
+  throw std::runtime_error("no such architecture");
+}
+
+GemmSignature signature_of(DataType type, DataType result) {
+  GemmSignature s;
+  s.a = s.b = type;
+  s.c = s.side = result;
+  s.bias = DataType::fp32;
+  s.accumulator = type == DataType::int8 ? DataType::int32 : DataType::fp32;
+  return s;
+}
+GemmSignature bf16() {
+  return signature_of(DataType::bf16, DataType::bf16);
+}
+
+TEST(CudaGemm, EveryInstanceIsDistinctItsNameParsesAndItIsAccepted) {
+  for (const char* name : {"sm_80", "sm_89", "sm_90a"}) {
+    std::unordered_set<std::string> names;
+    enumerate_cuda_gemm(arch(name), "", [&](const KernelConfig& config) {
+      const std::string text = native_name(config);
+      EXPECT_TRUE(names.insert(text).second) << text;
+      if (names.size() % 17 != 0) return true;
+      const auto parsed = parse_native_name(text);
+      EXPECT_TRUE(parsed.has_value() && *parsed == config) << text;
+      EXPECT_EQ(first_refusal(cuda_gemm_rules(), CudaGemmSubject{config, arch(name)}), nullptr) << text;
+      return true;
+    });
+    EXPECT_GT(names.size(), 1000u) << name;
+  }
+}
+
+TEST(CudaGemm, StopsWhenTheSinkHasEnough) {
+  int calls = 0;
+  enumerate_cuda_gemm(arch("sm_90a"), "rcr", [&](const KernelConfig&) { return ++calls < 5; });
+  EXPECT_EQ(calls, 5);
+}
+
+TEST(CudaGemm, ListingsHaveTheTypesAndLayoutAskedFor) {
+  const Listing listing =
+      Listing::prepare({.arch = "sm_90a", .operation = Operation::gemm, .layout = "rcr", .data_types = {"fp8"}}).value();
+  ListStatistics statistics;
+  ASSERT_TRUE(listing.walk(
+      [](const KernelConfig& config) {
+        const auto& s = std::get<GemmSignature>(config.signature);
+        EXPECT_EQ(s.a, DataType::fp8);
+        EXPECT_EQ(s.layout_b, MatrixOrder::column);
+        return true;
+      },
+      statistics));
+  EXPECT_GT(statistics.listed, 100u);
+  const auto refused = Listing::prepare({.arch = "sm_90a", .operation = Operation::gemm, .layout = "rcc"});
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_NE(refused.error().hint.find("ccr"), std::string::npos);
+}
+
+KernelConfig hopper_config() {
+  KernelConfig config{.arch = arch("sm_90a").arch, .signature = bf16(), .algorithm = {}};
+  config.algorithm = {.pipeline = Pipeline::warp_specialized,
+                      .instruction = Instruction::wgmma,
+                      .tile = {128, 256, 64},
+                      .wave = {2},
+                      .stages = 4,
+                      .block_per_cu = 1,
+                      .vector = {8, 8, 8}};
+  return config;
+}
+KernelConfig stream_config() {
+  KernelConfig config = hopper_config();
+  config.algorithm = {.pipeline = Pipeline::stream,
+                      .instruction = Instruction::mma_sync,
+                      .tile = {16, 32, 256},
+                      .wave = {1, 1, 4},
+                      .stages = 8,
+                      .block_per_cu = 1,
+                      .vector = {8, 8, 2}};
+  return config;
+}
+KernelConfig portable_config() {
+  KernelConfig config = hopper_config();
+  config.algorithm = {.pipeline = Pipeline::portable,
+                      .instruction = Instruction::mma_sync,
+                      .tile = {128, 128, 32},
+                      .wave = {2, 2},
+                      .stages = 3,
+                      .block_per_cu = 2,
+                      .vector = {8, 8, 2}};
+  return config;
+}
+KernelConfig skinny_config() {
+  KernelConfig config = stream_config();
+  config.arch = arch("sm_80").arch;
+  config.algorithm.pipeline = Pipeline::skinny;
+  config.algorithm.tile = {16, 32, 32};
+  config.algorithm.stages = 4;
+  return config;
+}
+
+TEST(CudaGemm, EachRuleRefusesWhatItIsThereFor) {
+  std::set<std::string> seen;
+  const auto refusing_rule = [](const KernelConfig& config) {
+    const auto* rule = first_refusal(cuda_gemm_rules(), CudaGemmSubject{config, arch(config.arch.text())});
+    return rule == nullptr ? std::string() : std::string(rule->name);
+  };
+  const auto check = [&](const KernelConfig& base, const std::string& rule, auto change) {
+    EXPECT_EQ(refusing_rule(base), "");
+    KernelConfig config = base;
+    change(std::get<GemmSignature>(config.signature), config.algorithm);
+    EXPECT_EQ(refusing_rule(config), rule) << native_name(config);
+    seen.insert(rule);
+  };
+  using S = GemmSignature;
+  using A = Algorithm;
+  const KernelConfig hopper = hopper_config(), stream = stream_config(), portable = portable_config();
+  check(hopper, "family_is_carried", [](S& s, A&) { s.family = GemmFamily::stream_k; });
+  check(hopper, "family_is_carried", [](S& s, A&) { s.layout_c = MatrixOrder::column; });
+  check(hopper, "pipeline_is_offered", [](S&, A& a) { a.instruction = Instruction::mma_sync; });
+  check(hopper, "pipeline_is_offered", [](S& s, A&) { s.a = s.b = DataType::fp32; });
+  check(skinny_config(), "pipeline_is_offered", [](S& s, A&) { s.a = s.b = DataType::fp8; });
+  check(hopper, "types_are_carried", [](S& s, A&) { s.b = DataType::fp16; });
+  check(hopper, "types_are_carried", [](S& s, A&) { s.c = DataType::int32; });
+  check(hopper, "types_are_carried", [](S& s, A&) { s.accumulator = DataType::int32; });
+  check(hopper, "types_are_carried", [](S& s, A&) { s.bias = DataType::fp8; });
+  KernelConfig ada = skinny_config();
+  ada.arch = arch("sm_89").arch;
+  std::get<S>(ada.signature) = signature_of(DataType::fp8, DataType::bf16);
+  ada.algorithm.tile[2] = 64;
+  ada.algorithm.vector = {16, 16, 2};
+  check(ada, "one_type_by_elements", [](S& s, A&) { s.b = DataType::bf8; });
+  check(hopper, "epilogue_is_carried", [](S& s, A&) { s.epilogue_ops = {EpilogueOp::reglu}; });
+  check(portable, "epilogue_is_carried", [](S& s, A&) { s.epilogue_ops = {EpilogueOp::swiglu, EpilogueOp::bias}; });
+  check(stream, "layout_is_carried", [](S& s, A&) { s.layout_a = MatrixOrder::column; });
+  check(hopper, "layout_is_carried", [](S& s, A&) {
+    s = signature_of(DataType::fp8, DataType::bf16);
+    s.layout_b = MatrixOrder::row;
+  });
+  check(hopper, "tile_is_whole", [](S&, A& a) { a.tile[0] = 96; });
+  check(hopper, "tile_is_whole", [](S&, A& a) { a.tile[1] = 264; });
+  check(hopper, "tile_is_whole", [](S&, A& a) { a.wave[0] = 3, a.ping_pong = true; });
+  check(stream, "tile_is_whole", [](S&, A& a) { a.tile[0] = 32; });
+  check(portable, "tile_is_whole", [](S&, A& a) { a.wave[1] = 3; });
+  check(hopper, "stage_is_whole", [](S&, A& a) { a.tile[2] = 32; });
+  check(stream, "stage_is_whole", [](S&, A& a) { a.wave[2] = 3; });
+  check(hopper, "fields_belong_to_pipeline", [](S&, A& a) { a.stages = 1; });
+  check(hopper, "fields_belong_to_pipeline", [](S&, A& a) { a.query_buffers = 2; });
+  check(portable, "fields_belong_to_pipeline", [](S&, A& a) { a.cluster = {2, 1}; });
+  check(hopper, "accesses_are_carried", [](S&, A& a) { a.vector = {1, 1, 1}; });
+  check(portable, "accesses_are_carried", [](S&, A& a) { a.vector = {8, 8, 8}; });
+  check(hopper, "cluster_loads_whole_patterns", [](S& s, A& a) {
+    s.layout_b = MatrixOrder::row;
+    a.tile[1] = 96;
+    a.cluster = {2, 1};
+  });
+  check(hopper, "gated_slab_is_copied", [](S& s, A& a) {
+    s.epilogue_ops = {EpilogueOp::swiglu};
+    a.tile[1] = 112;
+  });
+  check(portable, "threads_fit", [](S&, A& a) { a.wave = {8, 4}, a.block_per_cu = 3; });
+  check(hopper, "shared_memory_fits", [](S&, A& a) { a.stages = 5; });
+  check(portable, "shared_memory_fits", [](S&, A& a) { a.stages = 5; });
+  check(hopper, "registers_hold_sums", [](S&, A& a) { a.tile = {256, 208, 64}, a.stages = 2; });
+  check(portable, "registers_hold_sums", [](S&, A& a) { a.wave = {2, 1}; });
+  for (const auto& rule : cuda_gemm_rules()) EXPECT_TRUE(seen.contains(std::string(rule.name))) << rule.name;
+}
+
+/// "tile m x n, pipeline" of the first.
+std::string first(const GemmSignature& signature, CudaGemmShape shape, std::string_view on = "sm_90a") {
+  const auto ranked = ranked_cuda_gemm(arch(on), signature, shape);
+  if (ranked.empty()) return "none";
+  const Algorithm& a = ranked.front().config.algorithm;
+  return std::string(name_of(a.pipeline)) + " " + std::to_string(a.tile[0]) + "x" + std::to_string(a.tile[1]) + " s" +
+         std::to_string(a.stages) + (a.ping_pong ? " pp" : "") + (a.splits_k ? " split" : "");
+}
+
+TEST(CudaGemm, TheTileTableChooses) {
+  // What the measured table of the templates' documentation ran, bf16.
+  EXPECT_EQ(first(bf16(), {512, 512, 512}), "warpspec 64x32 s12");
+  EXPECT_EQ(first(bf16(), {1024, 1024, 1024}), "warpspec 64x128 s8");
+  EXPECT_EQ(first(bf16(), {4096, 4096, 4096}), "warpspec 128x256 s4");
+  EXPECT_EQ(first(bf16(), {1, 4096, 4096}), "stream 8x32 s10");
+  EXPECT_EQ(first(bf16(), {16, 4096, 4096}), "stream 16x32 s9");
+  EXPECT_EQ(first(bf16(), {16, 14336, 4096}), "stream 16x112 s5");
+  EXPECT_EQ(first(bf16(), {64, 4096, 4096}), "warpspec 64x64 s12");
+  EXPECT_EQ(first(bf16(), {64, 14336, 4096}), "warpspec 64x112 s10");
+  EXPECT_EQ(first(bf16(), {128, 4096, 14336}), "warpspec 64x128 s8 split");
+  EXPECT_EQ(first(bf16(), {128, 14336, 4096}), "warpspec 128x112 s7 pp");
+  EXPECT_EQ(first(bf16(), {512, 4096, 4096}), "warpspec 128x128 s6 pp");
+  EXPECT_EQ(first(bf16(), {512, 14336, 4096}), "warpspec 128x224 s4");
+  EXPECT_EQ(first(bf16(), {8192, 14336, 4096}), "warpspec 192x192 s3");
+}
+
+TEST(CudaGemm, WhatAnAccessNeedsDecides) {
+  const auto widths = [](const GemmSignature& signature, const CudaGemmShape& shape) {
+    const auto ranked = ranked_cuda_gemm(arch("sm_90a"), signature, shape);
+    return ranked.empty() ? std::array<std::uint8_t, 3>{} : ranked.front().config.algorithm.vector;
+  };
+  using W = std::array<std::uint8_t, 3>;
+  EXPECT_EQ(widths(bf16(), {300, 320, 64}), (W{8, 8, 8}));
+  EXPECT_EQ(widths(bf16(), {300, 322, 64}), (W{8, 8, 2}));  // rows of D that are no multiple of 16 bytes
+  EXPECT_EQ(widths(bf16(), {300, 321, 64}), (W{8, 8, 1}));
+  EXPECT_EQ(widths(bf16(), {300, 320, 64, 1, true}), (W{1, 1, 1}));
+  GemmSignature gated = bf16();
+  gated.epilogue_ops = {EpilogueOp::swiglu};
+  EXPECT_EQ(widths(gated, {300, 328, 64}), (W{8, 8, 2}));  // 164 columns of D
+  // Without a single step of k only the portable template has an answer.
+  EXPECT_TRUE(first(bf16(), {300, 320, 0}).starts_with("portable"));
+  EXPECT_TRUE(first(bf16(), {1, 320, 0}).starts_with("portable"));
+  for (const auto& one : ranked_cuda_gemm(arch("sm_80"), bf16(), {1, 320, 60}))
+    EXPECT_EQ(one.config.algorithm.pipeline, Pipeline::portable);
+  EXPECT_TRUE(first(bf16(), {1, 320, 64}, "sm_80").starts_with("skinny"));
+  // 8-bit matrices that do not lie along k.
+  GemmSignature odd = signature_of(DataType::int8, DataType::int32);
+  odd.layout_a = MatrixOrder::column;
+  EXPECT_TRUE(first(odd, {300, 320, 64}).starts_with("portable"));
+  EXPECT_TRUE(first(signature_of(DataType::fp32, DataType::fp32), {300, 320, 64}).starts_with("portable"));
+  EXPECT_TRUE(first(signature_of(DataType::tf32, DataType::fp32), {300, 320, 64}).starts_with("warpspec"));
+}
+
+TEST(CudaGemm, EverySignatureListedRunsOnEveryShape) {
+  for (const CudaGemmShape shape : {CudaGemmShape{1, 1, 1}, CudaGemmShape{17, 33, 5, 3}, CudaGemmShape{7, 2, 0},
+                                    CudaGemmShape{129, 4098, 77, 2, true}})
+    for (const char* name : {"sm_80", "sm_90a"}) {
+      GemmSignature last;
+      enumerate_cuda_gemm(arch(name), "", [&](const KernelConfig& config) {
+        const auto& signature = std::get<GemmSignature>(config.signature);
+        if (signature == last || (signature.epilogue_ops.gated() && shape.n % 2 != 0)) return true;
+        last = signature;
+        EXPECT_FALSE(ranked_cuda_gemm(arch(name), signature, shape).empty()) << native_name(config);
+        return true;
+      });
+    }
+}
+
+TEST(CudaGemm, SplitsHaveAStageEach) {
+  KernelConfig config = hopper_config();
+  const CudaGemmShape shape{128, 4096, 14336};
+  EXPECT_EQ(cuda_gemm_splits(config, arch("sm_90a"), shape), 1);
+  config.algorithm.splits_k = true;
+  EXPECT_EQ(cuda_gemm_splits(config, arch("sm_90a"), shape), 2);
+  EXPECT_EQ(cuda_gemm_splits(config, arch("sm_90a"), {128, 4096, 64}), 1);
+  EXPECT_EQ(cuda_gemm_splits(config, arch("sm_90a"), {128, 4096, 0}), 1);
+}
+
+TEST(CudaGemm, TilesComeInWholeClusters) {
+  KernelConfig config = hopper_config();
+  EXPECT_EQ(cuda_gemm_tiles(config, {129, 257, 1, 3}), 3 * 2 * 2);
+  config.algorithm.cluster = {4, 1};
+  EXPECT_EQ(cuda_gemm_tiles(config, {129, 257, 1, 3}), 3 * 4 * 2);
+}
+
+TEST(CudaGemm, ExplanationsNameTheRuleAndTheNearest) {
+  KernelConfig config = hopper_config();
+  config.algorithm.stages = 9;
+  const auto explained = explain(native_name(config), "");
+  ASSERT_TRUE(explained.has_value()) << explained.error().text();
+  ASSERT_EQ(explained->size(), 1u);
+  EXPECT_FALSE(explained->front().is_listed());
+  const std::string text = explanation_text(explained->front());
+  EXPECT_NE(text.find("REFUSE shared_memory_fits"), std::string::npos) << text;
+  ASSERT_TRUE(explained->front().nearest.has_value());
+  EXPECT_EQ(*explained->front().nearest, native_name(hopper_config()));
+}
+
+}  // namespace
+}  // namespace tilesmith

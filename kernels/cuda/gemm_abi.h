@@ -5,8 +5,9 @@
  *
  * A generated source is a table of constexpr values in namespace ts::cfg (the tile configuration and the traits)
  * followed by one include: "gemm/hopper/gemm.cuh", "gemm/portable/gemm.cuh" or, for at most 16 rows,
- * "gemm/hopper/skinny.cuh" and "gemm/skinny/gemm.cuh". It defines one entry, extern "C" __global__ ts_gemm. The launch
- * facts (threads, shared memory, grid, tensor maps) stand at the top of those files.
+ * "gemm/hopper/skinny.cuh" and "gemm/skinny/gemm.cuh". It defines one entry, extern "C" __global__, named by the macro
+ * TS_ENTRY (ts_gemm when it is not defined). The launch facts (threads, shared memory, grid, tensor maps) stand at the
+ * top of those files.
  *
  *   d = epilogue(alpha * scale_a * scale_b * a x b)        a: m x k, b: k x n, d: m x n, each `batch` times
  *

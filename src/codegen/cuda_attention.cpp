@@ -2,8 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <concepts>
-
+#include "codegen/cuda_table.hpp"
 #include "codegen/flatten.hpp"
 #include "enumerate/cuda_attention_facts.hpp"
 #include "kernel/native_name.hpp"
@@ -14,23 +13,7 @@ std::span<const EmbeddedFile> embedded_cuda_templates();  // the files of kernel
 
 namespace {
 
-/// The template's table: constexpr values in namespace ts::cfg.
-class Table {
- public:
-  void add(std::string_view name, std::same_as<bool> auto value) {
-    text_ += fmt::format("constexpr bool {} = {};\n", name, value);
-  }
-  template <std::integral T>
-  requires(!std::same_as<T, bool>) void add(std::string_view name, T value) {
-    text_ += fmt::format("constexpr int {} = {};\n", name, value);
-  }
-  [[nodiscard]] std::string text() const { return "namespace ts::cfg {\n" + text_ + "}  // namespace ts::cfg\n"; }
-
- private:
-  std::string text_;
-};
-
-void add_signature(Table& table, const AttentionSignature& s) {
+void add_signature(CudaTable& table, const AttentionSignature& s) {
   table.add("kBf16", output_type(s.data_type) == DataType::bf16);
   table.add("kHeadDimQk", s.head_dim_qk);
   table.add("kHeadDimV", s.head_dim_v);
@@ -46,7 +29,7 @@ void add_signature(Table& table, const AttentionSignature& s) {
   table.add("kNegativeScale", s.negative_scale);
 }
 
-void add_hopper(Table& table, const Algorithm& a, const CudaAttentionFacts& facts) {
+void add_hopper(CudaTable& table, const Algorithm& a, const CudaAttentionFacts& facts) {
   table.add("kWarpgroups", facts.warpgroups);
   table.add("kTileN", facts.tile_keys);
   table.add("kStages", a.stages);
@@ -60,7 +43,7 @@ void add_hopper(Table& table, const Algorithm& a, const CudaAttentionFacts& fact
   table.add("kLateStore", a.late_store);
 }
 
-void add_portable(Table& table, const CudaAttentionFacts& facts) {
+void add_portable(CudaTable& table, const CudaAttentionFacts& facts) {
   table.add("kWarps", facts.warps);
   table.add("kTileN", facts.tile_keys);
 }
@@ -70,7 +53,7 @@ void add_portable(Table& table, const CudaAttentionFacts& facts) {
 Result<Source> cuda_attention_source(const KernelConfig& config) {
   const bool is_hopper = config.algorithm.pipeline == Pipeline::warp_specialized;
   const CudaAttentionFacts facts = cuda_attention_facts(config);
-  Table table;
+  CudaTable table;
   add_signature(table, config.attention());
   const AttentionSignature& signature = config.attention();
   if (is_hopper) {

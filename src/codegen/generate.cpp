@@ -5,8 +5,10 @@
 #include "codegen/cpu_attention.hpp"
 #include "codegen/cpu_gemm.hpp"
 #include "codegen/cuda_attention.hpp"
+#include "codegen/cuda_gemm.hpp"
 #include "enumerate/cpu_gemm.hpp"
 #include "enumerate/cuda_attention.hpp"
+#include "enumerate/cuda_gemm.hpp"
 #include "kernel/native_name.hpp"
 
 namespace tilesmith {
@@ -141,14 +143,21 @@ Result<Source> generate(const KernelConfig& config, const CudaSpec& spec) {
   const auto refuse = [&](std::string what, std::string hint) {
     return fail(ErrorCode::unsupported, fmt::format("{}: {}", native_name(config), what), std::move(hint));
   };
-  if (config.operation() != Operation::attention)
-    return refuse(fmt::format("no CUDA template carries {}", name_of(config.operation())), "attention");
+  if (config.operation() == Operation::conv)
+    return refuse(fmt::format("no CUDA template carries {}", name_of(config.operation())), "attention or gemm");
   if (config.arch != spec.arch)
     return refuse(fmt::format("an instance of {} asked of {}", config.arch.text(), spec.arch.text()),
                   "the facts of the instance's own architecture");
-  const CudaAttentionSubject subject{config, spec};
-  if (const auto* rule = first_refusal(cuda_attention_rules(), subject))
-    return refuse(fmt::format("rule {}: {}", rule->name, rule->figures(subject)), std::string(rule->about));
+  const auto accept = [&](auto rules, const auto& subject) -> Status {
+    if (const auto* rule = first_refusal(rules, subject))
+      return refuse(fmt::format("rule {}: {}", rule->name, rule->figures(subject)), std::string(rule->about));
+    return {};
+  };
+  if (config.operation() == Operation::gemm) {
+    TS_TRY(accept(cuda_gemm_rules(), CudaGemmSubject{config, spec}));
+    return cuda_gemm_source(config);
+  }
+  TS_TRY(accept(cuda_attention_rules(), CudaAttentionSubject{config, spec}));
   return cuda_attention_source(config);
 }
 

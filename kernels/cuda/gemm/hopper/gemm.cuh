@@ -40,8 +40,12 @@
 #include "consumer.cuh"
 #include "producer.cuh"
 
+#ifndef TS_ENTRY
+#define TS_ENTRY ts_gemm
+#endif
+
 extern "C" __global__ void __launch_bounds__(ts::gemm::kThreads, ts::cfg::kBlocksPerSm)
-    ts_gemm(const __grid_constant__ TsCudaGemmMaps maps, const __grid_constant__ TsCudaGemmArgs args) {
+    TS_ENTRY(const __grid_constant__ TsCudaGemmMaps maps, const __grid_constant__ TsCudaGemmArgs args) {
   extern __shared__ unsigned char dynamic_shared[];
   using namespace ts::gemm;
   Shared shared{(ts::smem_address(dynamic_shared) + 1023u) & ~1023u};

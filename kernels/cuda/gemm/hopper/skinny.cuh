@@ -240,8 +240,12 @@ struct Skinny {
 
 }  // namespace ts::gemm
 
+#ifndef TS_ENTRY
+#define TS_ENTRY ts_gemm
+#endif
+
 extern "C" __global__ void __launch_bounds__(ts::gemm::kThreads, ts::cfg::kBlocksPerSm)
-    ts_gemm(const __grid_constant__ TsCudaGemmMaps maps, const __grid_constant__ TsCudaGemmArgs args) {
+    TS_ENTRY(const __grid_constant__ TsCudaGemmMaps maps, const __grid_constant__ TsCudaGemmArgs args) {
   extern __shared__ unsigned char dynamic_shared[];
   using namespace ts::gemm;
   Skinny skinny{maps, args, (ts::smem_address(dynamic_shared) + 1023u) & ~1023u};

@@ -226,8 +226,12 @@ struct Skinny {
 
 }  // namespace ts::gemm
 
+#ifndef TS_ENTRY
+#define TS_ENTRY ts_gemm
+#endif
+
 extern "C" __global__ void __launch_bounds__(ts::gemm::kThreads, ts::cfg::kBlocksPerSm)
-    ts_gemm(const __grid_constant__ TsCudaGemmArgs args) {
+    TS_ENTRY(const __grid_constant__ TsCudaGemmArgs args) {
   extern __shared__ __align__(16) unsigned char dynamic_shared[];
   ts::gemm::Skinny skinny{args, ts::smem_address(dynamic_shared)};
   skinny.run();

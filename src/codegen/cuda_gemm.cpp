@@ -1,0 +1,168 @@
+#include "codegen/cuda_gemm.hpp"
+
+#include "codegen/cuda_table.hpp"
+#include "codegen/flatten.hpp"
+#include "enumerate/cuda_gemm_facts.hpp"
+#include "kernel/native_name.hpp"
+#include "kernels/cuda/gemm_abi.h"
+
+namespace tilesmith {
+
+std::span<const EmbeddedFile> embedded_cuda_templates();  // the files of kernels/cuda
+
+namespace {
+
+Result<int> type_number(DataType type) {
+  switch (type) {
+    case DataType::fp32:
+    case DataType::tf32:
+      return TS_GEMM_F32;
+    case DataType::bf16:
+      return TS_GEMM_BF16;
+    case DataType::fp16:
+      return TS_GEMM_F16;
+    case DataType::fp8:
+      return TS_GEMM_E4M3;
+    case DataType::bf8:
+      return TS_GEMM_E5M2;
+    case DataType::int8:
+      return TS_GEMM_S8;
+    case DataType::int32:
+      return TS_GEMM_S32;
+    default:
+      return fail(ErrorCode::unsupported, fmt::format("no CUDA GEMM template carries {}", name_of(type)));
+  }
+}
+
+Result<int> operation_number(EpilogueOp op) {
+  switch (op) {
+    case EpilogueOp::none:
+      return TS_GEMM_NONE;
+    case EpilogueOp::bias:
+      return TS_GEMM_BIAS_N;
+    case EpilogueOp::bias_m:
+      return TS_GEMM_BIAS_M;
+    case EpilogueOp::scale_n:
+      return TS_GEMM_SCALE_N;
+    case EpilogueOp::scale_m:
+      return TS_GEMM_SCALE_M;
+    case EpilogueOp::add:
+      return TS_GEMM_ADD;
+    case EpilogueOp::multiply:
+      return TS_GEMM_MULTIPLY;
+    case EpilogueOp::relu:
+      return TS_GEMM_RELU;
+    case EpilogueOp::gelu:
+      return TS_GEMM_GELU;
+    case EpilogueOp::gelu_tanh:
+      return TS_GEMM_GELU_TANH;
+    case EpilogueOp::silu:
+      return TS_GEMM_SILU;
+    case EpilogueOp::sigmoid:
+      return TS_GEMM_SIGMOID;
+    case EpilogueOp::tanh:
+      return TS_GEMM_TANH;
+    case EpilogueOp::clamp:
+      return TS_GEMM_CLAMP;
+    case EpilogueOp::glu:
+      return TS_GEMM_GATE_SIGMOID;
+    case EpilogueOp::geglu:
+      return TS_GEMM_GATE_GELU;
+    case EpilogueOp::geglu_tanh:
+      return TS_GEMM_GATE_GELU_TANH;
+    case EpilogueOp::swiglu:
+      return TS_GEMM_GATE_SILU;
+    case EpilogueOp::amax:
+      return TS_GEMM_AMAX;
+    case EpilogueOp::reglu:
+      break;
+  }
+  return fail(ErrorCode::unsupported, fmt::format("no CUDA GEMM template carries {}", name_of(op)));
+}
+
+Status add_signature(CudaTable& table, const GemmSignature& s) {
+  TS_ASSIGN(const int a, type_number(s.a));
+  TS_ASSIGN(const int b, type_number(s.b));
+  TS_ASSIGN(const int d, type_number(s.c));
+  TS_ASSIGN(const int side, type_number(s.side));
+  TS_ASSIGN(const int bias, type_number(s.bias));
+  table.add("kTypeA", a);
+  table.add("kTypeB", b);
+  table.add("kTypeD", d);
+  table.add("kRowMajorA", s.layout_a == MatrixOrder::row);
+  table.add("kRowMajorB", s.layout_b == MatrixOrder::row);
+  table.add("kScaling", int{TS_GEMM_SCALE_TENSOR});
+  table.add("kGrouping", int{TS_GEMM_UNGROUPED});
+  std::vector<int> operations, types;
+  for (const EpilogueOp op : s.epilogue_ops) {
+    TS_ASSIGN(const int operation, operation_number(op));
+    operations.push_back(operation);
+    const bool reads_bias = op == EpilogueOp::bias || op == EpilogueOp::bias_m;
+    types.push_back(reads_tensor(op) ? side : reads_bias ? bias : int{TS_GEMM_F32});
+  }
+  table.add("kEpilogue", operations);
+  table.add("kEpilogueTypes", types);
+  table.add("kEpilogueLength", operations.size());
+  return {};
+}
+
+/// The template's file, once its part of the table is written.
+std::string_view add_algorithm(CudaTable& table, const KernelConfig& config, const CudaGemmFacts& facts) {
+  const Algorithm& a = config.algorithm;
+  table.add("kStages", a.stages);
+  table.add("kBlocksPerSm", facts.blocks_per_sm);
+  table.add("kPairs", facts.pairs);
+  table.add("kStagedTensors", facts.staged_tensors);
+  table.add("kSplitK", a.splits_k);
+  switch (a.pipeline) {
+    case Pipeline::warp_specialized:
+      table.add("kTileM", a.tile[0]);
+      table.add("kTileN", a.tile[1]);
+      table.add("kWarpgroups", a.wave[0]);
+      table.add("kPingPong", a.ping_pong);
+      table.add("kClusterM", a.cluster[0]);
+      table.add("kClusterN", a.cluster[1]);
+      table.add("kStoreBox", facts.store_box);
+      table.add("kPromote", false);
+      return "gemm/hopper/gemm.cuh";
+    case Pipeline::stream:
+      table.add("kRows", a.tile[0]);
+      table.add("kColumns", a.tile[1]);
+      table.add("kBoxes", facts.boxes);
+      table.add("kWarps", a.wave[2]);
+      table.add("kEarlyB", false);  // nothing says that B is not the result of the kernel before
+      return "gemm/hopper/skinny.cuh";
+    case Pipeline::skinny:
+      table.add("kRows", a.tile[0]);
+      table.add("kColumns", a.tile[1]);
+      table.add("kWarps", a.wave[2]);
+      return "gemm/skinny/gemm.cuh";
+    default:
+      table.add("kTileM", a.tile[0]);
+      table.add("kTileN", a.tile[1]);
+      table.add("kWarpsM", a.wave[0]);
+      table.add("kWarpsN", a.wave[1]);
+      table.add("kAligned", facts.aligned);
+      table.add("kThreeProducts", std::get<GemmSignature>(config.signature).a == DataType::fp32);
+      return "gemm/portable/gemm.cuh";
+  }
+}
+
+}  // namespace
+
+Result<Source> cuda_gemm_source(const KernelConfig& config) {
+  CudaTable table;
+  TS_TRY(add_signature(table, std::get<GemmSignature>(config.signature)));
+  const std::string_view file = add_algorithm(table, config, cuda_gemm_facts(config));
+  TS_ASSIGN(const std::string text, flatten_includes(embedded_cuda_templates(), file));
+  Source source;
+  source.name = native_name(config);
+  source.entry_symbol = source.name;
+  source.language = Language::cuda;
+  source.arch = std::string(config.arch.text());
+  source.options = {"-std=c++17", "-default-device"};
+  source.text = table.text() + fmt::format("#define TS_ENTRY {}\n\n", source.entry_symbol) + text;
+  return source;
+}
+
+}  // namespace tilesmith

@@ -1,0 +1,207 @@
+// Generated CUDA GEMM sources: self-contained, healthy when compiled, and of the sizes that the host computes. The
+// compiling tests need NVRTC and no GPU.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include "base/parallel.hpp"
+#include "codegen/generate.hpp"
+#include "enumerate/cuda_gemm.hpp"
+#include "jit/nvrtc_toolchain.hpp"
+#include "kernel/native_name.hpp"
+
+namespace tilesmith {
+namespace {
+
+const CudaSpec& arch(std::string_view name) {
+  static const std::vector<CudaSpec> specs = load_cuda_specs().value();
+  for (const CudaSpec& spec : specs)
+    if (spec.arch.text() == name) return spec;
+  throw std::runtime_error("no such architecture");
+}
+
+GemmSignature signature_of(DataType type, DataType result, GemmEpilogue epilogue = {}) {
+  GemmSignature s;
+  s.a = s.b = type;
+  s.c = s.side = result;
+  s.bias = DataType::fp32;
+  s.accumulator = type == DataType::int8 ? DataType::int32 : DataType::fp32;
+  s.epilogue_ops = epilogue;
+  return s;
+}
+
+KernelConfig best(std::string_view on, Pipeline pipeline, const GemmSignature& signature, CudaGemmShape shape) {
+  for (const RankedCudaGemm& one : ranked_cuda_gemm(arch(on), signature, shape))
+    if (one.config.algorithm.pipeline == pipeline) return one.config;
+  throw std::runtime_error("no such instance");
+}
+
+Source source_of(const KernelConfig& config) {
+  const auto source = generate(config, arch(config.arch.text()));
+  if (!source) throw std::runtime_error(source.error().text());
+  return *source;
+}
+
+constexpr CudaGemmShape kLarge{4096, 4096, 4096}, kFew{16, 4096, 4096};
+const GemmSignature kBf16 = signature_of(DataType::bf16, DataType::bf16);
+
+/// One of each template.
+std::vector<KernelConfig> one_of_each(const GemmSignature& signature) {
+  return {best("sm_90a", Pipeline::warp_specialized, signature, kLarge),
+          best("sm_90a", Pipeline::stream, signature, kFew), best("sm_80", Pipeline::portable, signature, kLarge),
+          best("sm_80", Pipeline::skinny, signature, kFew)};
+}
+
+TEST(CudaGemmSource, IsOneTextWithoutIncludes) {
+  for (const KernelConfig& config : one_of_each(kBf16)) {
+    const Source source = source_of(config);
+    EXPECT_EQ(source.name, native_name(config));
+    EXPECT_EQ(source.entry_symbol, source.name);
+    EXPECT_EQ(source.arch, config.arch.text());
+    EXPECT_EQ(source.language, Language::cuda);
+    EXPECT_EQ(source.text.find("#include"), std::string::npos);
+    EXPECT_NE(source.text.find("#define TS_ENTRY " + source.name), std::string::npos);
+    EXPECT_NE(source.text.find("constexpr int kEpilogue[] = {0};"), std::string::npos);
+  }
+}
+
+TEST(CudaGemmSource, TheEpilogueIsInTheTable) {
+  GemmSignature signature = signature_of(DataType::bf16, DataType::bf16,
+                                         {EpilogueOp::scale_m, EpilogueOp::bias, EpilogueOp::add, EpilogueOp::silu});
+  signature.side = DataType::fp16;
+  const Source source = source_of(best("sm_90a", Pipeline::warp_specialized, signature, kLarge));
+  // The numbers of kernels/cuda/gemm_abi.h.
+  EXPECT_NE(source.text.find("constexpr int kEpilogue[] = {6, 3, 1, 10};"), std::string::npos);
+  EXPECT_NE(source.text.find("constexpr int kEpilogueTypes[] = {0, 0, 2, 0};"), std::string::npos);
+  EXPECT_NE(source.text.find("constexpr bool kStagedTensors = true;"), std::string::npos);
+}
+
+TEST(CudaGemmSource, WhatARuleRefusesIsNotGenerated) {
+  KernelConfig config = best("sm_90a", Pipeline::warp_specialized, kBf16, kLarge);
+  config.algorithm.stages = 9;
+  const auto refused = generate(config, arch("sm_90a"));
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_NE(refused.error().message.find("rule shared_memory_fits"), std::string::npos) << refused.error().text();
+}
+
+class CudaGemmKernels : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    auto found = NvrtcToolchain::find();
+    if (!found) GTEST_SKIP() << "NVRTC is not installed: " << found.error().text();
+    toolchain_ = std::move(*found);
+  }
+
+  /// Compiles all, as many at a time as there are processors; `check` is called by one thread at a time.
+  template <class Check>
+  void compile_all(const std::vector<Source>& sources, Check&& check) {
+    std::mutex mutex;
+    parallel_for(sources.size(), 0, [&](std::size_t at) {
+      const Source* const source = &sources[at];
+      const Result<Compiled> compiled = toolchain_->compile({&source, 1}, {});
+      const std::lock_guard lock(mutex);
+      ASSERT_TRUE(compiled.has_value()) << compiled.error().text();
+      ASSERT_TRUE(compiled->resources.has_value()) << source->name;
+      check(at, *compiled->resources);
+    });
+  }
+
+  std::unique_ptr<NvrtcToolchain> toolchain_;
+};
+
+TEST_F(CudaGemmKernels, AreHealthy) {
+  std::vector<KernelConfig> configs = one_of_each(kBf16);
+  configs.push_back(best("sm_90a", Pipeline::warp_specialized, signature_of(DataType::fp8, DataType::bf16), kLarge));
+  configs.push_back(best("sm_90a", Pipeline::warp_specialized, kBf16, {128, 4096, 14336}));  // a cluster, split k
+  configs.push_back(best(
+      "sm_90a", Pipeline::warp_specialized,
+      signature_of(DataType::bf16, DataType::bf16, {EpilogueOp::add, EpilogueOp::bias, EpilogueOp::gelu}), kLarge));
+  configs.push_back(best("sm_80", Pipeline::portable, signature_of(DataType::fp32, DataType::fp32), kLarge));
+  std::vector<Source> sources;
+  for (const KernelConfig& config : configs) sources.push_back(source_of(config));
+  compile_all(sources, [&](std::size_t at, const ResourceReport& report) {
+    const FunctionResources* const kernel = report.kernel(sources[at].entry_symbol);
+    ASSERT_NE(kernel, nullptr) << sources[at].name;
+    const CudaGemmFacts facts = cuda_gemm_facts(configs[at]);
+    EXPECT_EQ(kernel->spill_store_bytes, 0) << sources[at].name;
+    EXPECT_LE(kernel->registers, facts.launch_registers) << sources[at].name;
+    if (facts.producer_registers == 0) return;
+    // setmaxnreg waits for ever for registers that the launch did not bring.
+    const int warpgroups = facts.warps / 4;
+    EXPECT_LE(facts.producer_registers + warpgroups * facts.consumer_registers, kernel->registers * (warpgroups + 1))
+        << sources[at].name;
+  });
+}
+
+/// The instance's text up to its entry, with the host's facts asserted: nothing of the kernel is compiled but its
+/// sizes.
+Source assertion_source(const KernelConfig& config) {
+  Source source = source_of(config);
+  const CudaGemmFacts facts = cuda_gemm_facts(config);
+  const std::size_t entry = source.text.find("extern \"C\" __global__ void __launch_bounds__");
+  if (entry == std::string::npos) throw std::runtime_error("no entry in " + source.name);
+  source.text.resize(entry);
+  const auto same = [&](std::string_view name, long value) {
+    source.text += fmt::format("static_assert(ts::gemm::{} == {}, \"{}\");\n", name, value, name);
+  };
+  same("kThreads", facts.threads);
+  same("kSharedBytes", facts.shared_bytes);
+  switch (config.algorithm.pipeline) {
+    case Pipeline::warp_specialized:
+      same("kTileK", facts.stage_k);
+      same("kSlabRowBytes", facts.slab_row_bytes);
+      same("kEntryRegisters", facts.launch_registers);
+      same("kProducerRegisters", facts.producer_registers);
+      same("kConsumerRegisters", facts.consumer_registers);
+      same("kSums * ts::gemm::kRowBlocks", facts.accumulators);
+      same("kTileWarpgroups", facts.counters);
+      break;
+    case Pipeline::stream:
+      same("kStageK", facts.stage_k);
+      same("kTeam * ts::gemm::kOwnTiles * 16", facts.part_bytes);
+      break;
+    case Pipeline::skinny:
+      same("kStepK", facts.stage_k);
+      same("kGroupSums * 4", facts.part_bytes);
+      break;
+    default:
+      same("kTileK", facts.stage_k);
+      same("kWarpM * ts::gemm::kWarpN / 32", facts.accumulators);
+  }
+  source.text += "extern \"C\" __global__ void TS_ENTRY() {}\n";
+  return source;
+}
+
+TEST_F(CudaGemmKernels, LaunchFactsAreTheTemplates) {
+  // Every tile of some signatures, in turn with every width of access.
+  std::vector<Source> sources;
+  GemmSignature turned = signature_of(DataType::fp16, DataType::fp32, {EpilogueOp::bias, EpilogueOp::add});
+  turned.layout_a = MatrixOrder::column;
+  turned.layout_b = MatrixOrder::row;
+  const GemmSignature gated = signature_of(DataType::fp8, DataType::bf16, {EpilogueOp::swiglu, EpilogueOp::amax});
+  const GemmSignature bytes = signature_of(DataType::int8, DataType::int8, {EpilogueOp::scale_n, EpilogueOp::bias});
+  std::size_t at = 0;
+  for (const char* name : {"sm_80", "sm_90a"})
+    for (const GemmSignature& signature : {turned, gated, bytes})
+      enumerate_cuda_gemm(arch(name), signature, [&](const KernelConfig& config) {
+        if (at++ % 5 == 0) sources.push_back(assertion_source(config));
+        return true;
+      });
+  EXPECT_GT(sources.size(), 20u);
+  compile_all(sources, [](std::size_t, const ResourceReport&) {});
+}
+
+TEST_F(CudaGemmKernels, AWrongFactIsNoticed) {
+  Source source = assertion_source(best("sm_90a", Pipeline::warp_specialized, kBf16, kLarge));
+  const std::size_t at = source.text.find("kThreads == 384");
+  ASSERT_NE(at, std::string::npos);
+  source.text.replace(at, 15, "kThreads == 385");
+  const Source* const one = &source;
+  EXPECT_FALSE(toolchain_->compile({&one, 1}, {}).has_value());
+}
+
+}  // namespace
+}  // namespace tilesmith

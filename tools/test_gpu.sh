@@ -8,7 +8,7 @@ bin=${TILESMITH_BIN:-build/bin}
 if [ -z "${TILESMITH_BIN:-}" ]; then
   ctest --preset release -L gpu --no-tests=error
 else
-  for program in runtime_cuda_device_test cuda_attention_test; do "$bin/$program" --gtest_brief=1; done
+  for program in runtime_cuda_device_test cuda_attention_test cuda_gemm_test; do "$bin/$program" --gtest_brief=1; done
 fi
 
 sanitizer=$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)

@@ -3,6 +3,7 @@
 
 #include "dispatch/backend.hpp"
 #include "dispatch/cuda_attention.hpp"
+#include "dispatch/cuda_gemm.hpp"
 #include "dispatch/cuda_registry.hpp"
 #include "spec/cuda_spec.hpp"
 
@@ -30,6 +31,7 @@ class CudaBackend final : public Backend {
   [[nodiscard]] const CudaSpec& spec() const { return spec_; }
 
   [[nodiscard]] OperationBackend<AttentionPlan>& attention() override { return attention_; }
+  [[nodiscard]] OperationBackend<GemmPlan>* gemm() override { return &gemm_; }
   [[nodiscard]] std::vector<Status> build(std::span<const KernelConfig> configs, int workers,
                                           const BuildCounter& progress) override {
     return registry_.build(configs, workers, progress);
@@ -37,11 +39,15 @@ class CudaBackend final : public Backend {
 
  private:
   CudaBackend(int device_index, CudaSpec spec)
-      : spec_(std::move(spec)), registry_(spec_), attention_(device_index, spec_, registry_) {}
+      : spec_(std::move(spec)),
+        registry_(spec_),
+        attention_(device_index, spec_, registry_),
+        gemm_(device_index, spec_, registry_) {}
 
   CudaSpec spec_;
   CudaRegistry registry_;
   CudaAttention attention_;
+  CudaGemm gemm_;
 };
 
 }  // namespace tilesmith

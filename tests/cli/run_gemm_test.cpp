@@ -46,23 +46,22 @@ TEST_F(RunGemm, FilesHaveOneShapeForEveryLayout) {
   ASSERT_TRUE(expectation) << expectation.error().text();
   for (const std::string layout : {"rcr", "rrr", "crr", "ccr"}) {
     const ProcessOutcome outcome =
-        run("run gemm --dtype fp32 --no-time --alpha 0.5 --beta 2 --epilogue bias,silu,add --layout " + layout + " --a " +
-            path("a.npy") + " --b " + path("b.npy") + " --c " + path("c.npy") + " --bias " + path("bias.npy") +
-            " --d0 " + path("d0.npy") + " --out " + path("d.npy"));
+        run("run gemm --dtype fp32 --no-time --alpha 0.5 --beta 2 --epilogue bias,silu,add --layout " + layout +
+            " --a " + path("a.npy") + " --b " + path("b.npy") + " --c " + path("c.npy") + " --bias " +
+            path("bias.npy") + " --d0 " + path("d0.npy") + " --out " + path("d.npy"));
     ASSERT_EQ(outcome.code, 0) << outcome.errors;
     const auto d = read_npy(path("d.npy"));
     ASSERT_TRUE(d) << d.error().text();
     EXPECT_EQ(d->shape, (std::vector<std::int64_t>{9, 14}));
-    const Verdict verdict =
-        expectation->judge(read_output(t, {d->data.data(), d->type, {.row = 14, .column = 1}}));
+    const Verdict verdict = expectation->judge(read_output(t, {d->data.data(), d->type, {.row = 14, .column = 1}}));
     EXPECT_NE(verdict.outcome, Outcome::fail) << layout << ": " << verdict.reason;
   }
 }
 
 TEST_F(RunGemm, OneDocumentSaysWhatRanAndHowWell) {
-  const ProcessOutcome outcome = run(
-      "run gemm -m 33 -n 40 -k 50 --batch 2 --dtype bf16 --epilogue bias,swiglu,amax --threads 2 --verify --json "
-      "--no-time --seed 3");
+  const ProcessOutcome outcome =
+      run("run gemm -m 33 -n 40 -k 50 --batch 2 --dtype bf16 --epilogue bias,swiglu,amax --threads 2 --verify --json "
+          "--no-time --seed 3");
   ASSERT_EQ(outcome.code, 0) << outcome.errors;
   const nlohmann::json json = document(outcome);
   EXPECT_EQ(json["operation"], "gemm");
@@ -76,9 +75,10 @@ TEST_F(RunGemm, OneDocumentSaysWhatRanAndHowWell) {
 
 TEST_F(RunGemm, ARandomInputIsTheSameInEveryLayout) {
   for (const std::string layout : {"rcr", "crr"})
-    ASSERT_EQ(run("run gemm -m 5 -n 6 -k 7 --dtype int8 --no-time --layout " + layout + " --out " + path(layout + ".npy"))
-                  .code,
-              0);
+    ASSERT_EQ(
+        run("run gemm -m 5 -n 6 -k 7 --dtype int8 --no-time --layout " + layout + " --out " + path(layout + ".npy"))
+            .code,
+        0);
   EXPECT_EQ(read_npy(path("rcr.npy"))->data, read_npy(path("crr.npy"))->data);
   EXPECT_EQ(read_npy(path("rcr.npy"))->type, ElementType::int32);
 }

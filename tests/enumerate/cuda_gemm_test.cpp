@@ -57,7 +57,8 @@ TEST(CudaGemm, StopsWhenTheSinkHasEnough) {
 
 TEST(CudaGemm, ListingsHaveTheTypesAndLayoutAskedFor) {
   const Listing listing =
-      Listing::prepare({.arch = "sm_90a", .operation = Operation::gemm, .layout = "rcr", .data_types = {"fp8"}}).value();
+      Listing::prepare({.arch = "sm_90a", .operation = Operation::gemm, .layout = "rcr", .data_types = {"fp8"}})
+          .value();
   ListStatistics statistics;
   ASSERT_TRUE(listing.walk(
       [](const KernelConfig& config) {

@@ -1,0 +1,130 @@
+#include "dispatch/cuda_gemm.hpp"
+
+#include <fmt/format.h>
+
+#include "base/log.hpp"
+#include "dispatch/cuda_gemm_plan.hpp"
+#include "kernel/native_name.hpp"
+#include "runtime/cuda_stream.hpp"
+
+namespace tilesmith {
+namespace {
+
+constexpr std::size_t kZeroBytes = 16;
+
+/// Which rule stands in the way, asked of the spec's own tiles.
+Error why_none(const CudaSpec& spec, const GemmSignature& signature) {
+  KernelConfig config{.arch = spec.arch, .signature = signature, .algorithm = {}};
+  const CudaGemmPipeline& pipeline = spec.gemm.pipelines.back();
+  config.algorithm.pipeline = pipeline.pipeline;
+  config.algorithm.instruction = pipeline.instruction;
+  const CudaGemmSubject subject{config, spec};
+  const auto* rule = first_refusal(cuda_gemm_rules(), subject);
+  if (rule == nullptr)
+    return {ErrorCode::unsupported, fmt::format("no CUDA kernel computes this problem on {}", spec.arch.text())};
+  return {ErrorCode::unsupported,
+          fmt::format("no CUDA kernel computes this problem: rule {}: {}", rule->name, rule->figures(subject)),
+          std::string(rule->about)};
+}
+
+/// Nobody keeps the parts of split products between a launch's blocks yet.
+bool is_planned(const KernelConfig& config) {
+  return !config.algorithm.splits_k;
+}
+
+}  // namespace
+
+CudaGemmShape cuda_gemm_shape(const GemmProblem& p) {
+  return {.m = p.m, .n = p.n, .k = p.k, .batch = p.batch, .unaligned = p.unaligned};
+}
+
+Result<GemmSignature> cuda_signature_of(const GemmProblem& p) {
+  GemmSignature s;
+  s.a = p.type_a;
+  s.b = p.type_b;
+  s.c = p.type_d;
+  s.accumulator = p.type_a == DataType::int8 ? DataType::int32 : DataType::fp32;
+  s.side = p.type_d;
+  s.layout_a = p.order_a;
+  s.layout_b = p.order_b;
+  if (p.beta) s.epilogue_ops.push_back(EpilogueOp::add);
+  for (const EpilogueOp op : p.epilogue)
+    if (!s.epilogue_ops.push_back(op))
+      return fail(ErrorCode::unsupported,
+                  fmt::format("beta * C and an epilogue of {} operations are more than a CUDA kernel carries",
+                              p.epilogue.size()),
+                  fmt::format("at most {} with C", GemmEpilogue::kMax - 1));
+  for (const EpilogueOp op : s.epilogue_ops) {
+    if (reads_tensor(op)) s.side = p.type_c;
+    if (op == EpilogueOp::bias || op == EpilogueOp::bias_m) s.bias = p.type_bias;
+  }
+  return s;
+}
+
+Result<std::vector<Candidate>> CudaGemm::candidates(const GemmProblem& problem) const {
+  TS_ASSIGN(const GemmSignature signature, cuda_signature_of(problem));
+  std::vector<Candidate> candidates;
+  for (RankedCudaGemm& one : ranked_cuda_gemm(spec_, signature, cuda_gemm_shape(problem)))
+    if (is_planned(one.config)) candidates.push_back({std::move(one.config), one.seconds});
+  if (candidates.empty()) return std::unexpected(why_none(spec_, signature));
+  return candidates;
+}
+
+Status CudaGemm::check(const KernelConfig& config, const GemmProblem& problem) const {
+  const auto refuse = [&](ErrorCode code, const std::string& what, std::string hint) {
+    return fail(code, fmt::format("kernel {} {}", native_name(config), what), std::move(hint));
+  };
+  if (config.arch != spec_.arch)
+    return refuse(ErrorCode::unsupported,
+                  fmt::format("is for {}, the device is {}", config.arch.text(), spec_.arch.text()),
+                  "tilesmith arch lists what runs here");
+  if (config.operation() != Operation::gemm)
+    return refuse(ErrorCode::invalid_argument, "is no GEMM", "a name that begins with gemm");
+  const CudaGemmSubject subject{config, spec_};
+  if (const auto* rule = first_refusal(cuda_gemm_rules(), subject))
+    return refuse(ErrorCode::unsupported, fmt::format("is refused: rule {}: {}", rule->name, rule->figures(subject)),
+                  std::string(rule->about));
+  if (!is_planned(config))
+    return refuse(ErrorCode::unsupported, "splits k, which plans do not carry yet", "an instance without splitk");
+  TS_ASSIGN(const GemmSignature signature, cuda_signature_of(problem));
+  if (subject.signature() != signature)
+    return refuse(ErrorCode::invalid_argument, "does not compute this problem",
+                  fmt::format("the problem's kernels are {}", native_name({config.arch, signature, config.algorithm})));
+  if (!cuda_gemm_suits(config, cuda_gemm_shape(problem)))
+    return refuse(ErrorCode::invalid_argument,
+                  fmt::format("does not suit a product of {} x {} x {}{}", problem.m, problem.n, problem.k,
+                              problem.unaligned ? ", unaligned" : ""),
+                  "fewer elements at a time (vector), or another pipeline");
+  return {};
+}
+
+Result<const void*> CudaGemm::zeros(const CudaContext& context) {
+  const std::lock_guard lock(mutex_);
+  if (zeros_.data() == nullptr) {
+    const CudaCurrent current(context);
+    TS_TRY(current.status());
+    const CudaCaptureRelaxed relaxed(context.driver());
+    TS_ASSIGN(CudaBuffer memory, CudaBuffer::allocate(context, kZeroBytes));
+    TS_ASSIGN(const CudaStream stream, CudaStream::create(context));
+    TS_TRY(fill_bytes(context, memory.data(), 0, kZeroBytes, stream.handle()));
+    TS_TRY(stream.synchronize());
+    zeros_ = std::move(memory);
+  }
+  return zeros_.data();
+}
+
+Result<std::unique_ptr<GemmPlan>> CudaGemm::plan(const GemmProblem& problem, const KernelConfig& config,
+                                                 std::string reason, BuildPolicy build) {
+  TS_ASSIGN(const CudaContext* context, CudaContext::of(device_index_));
+  const CudaGemmFacts facts = cuda_gemm_facts(config);
+  TS_ASSIGN(const CudaKernel kernel,
+            registry_.find(*context, config, static_cast<std::size_t>(facts.shared_bytes), build));
+  TS_ASSIGN(const void* zero, zeros(*context));
+  PlanFacts plan{
+      .device = {DeviceKind::cuda, device_index_}, .kernel = native_name(config), .reason = std::move(reason)};
+  plan.stages.push_back({plan.kernel, "gemm"});
+  log_debug("planned {}: {}", plan.kernel, plan.reason);
+  return CudaGemmPlan::make(problem, std::move(plan), config, spec_, kernel, zero);
+}
+
+}  // namespace tilesmith

@@ -1,0 +1,42 @@
+// GEMM on a CUDA device.
+#pragma once
+
+#include <mutex>
+
+#include "dispatch/backend.hpp"
+#include "dispatch/cuda_registry.hpp"
+#include "enumerate/cuda_gemm.hpp"
+#include "runtime/cuda_memory.hpp"
+
+namespace tilesmith {
+
+[[nodiscard]] CudaGemmShape cuda_gemm_shape(const GemmProblem& problem);
+
+/// The signature of the problem's CUDA kernels: beta * C is an addition at the head of the epilogue. Error: unsupported
+/// when the epilogue is then longer than kernels carry.
+[[nodiscard]] Result<GemmSignature> cuda_signature_of(const GemmProblem& problem);
+
+class CudaGemm final : public OperationBackend<GemmPlan> {
+ public:
+  /// `spec` has the figures of the device at hand. The device itself is touched by plan() alone.
+  CudaGemm(int device_index, const CudaSpec& spec, CudaRegistry& registry)
+      : device_index_(device_index), spec_(spec), registry_(registry) {}
+
+  [[nodiscard]] Result<std::vector<Candidate>> candidates(const GemmProblem& problem) const override;
+  [[nodiscard]] std::vector<Candidate> stand_ins(const GemmProblem&) const override { return {}; }
+  [[nodiscard]] Status check(const KernelConfig& config, const GemmProblem& problem) const override;
+  [[nodiscard]] Result<std::unique_ptr<GemmPlan>> plan(const GemmProblem& problem, const KernelConfig& config,
+                                                       std::string reason, BuildPolicy build) override;
+  [[nodiscard]] std::string_view policy() const override { return "tile table"; }
+
+ private:
+  [[nodiscard]] Result<const void*> zeros(const CudaContext& context);
+
+  int device_index_;
+  const CudaSpec& spec_;
+  CudaRegistry& registry_;
+  std::mutex mutex_;
+  CudaBuffer zeros_;  ///< made by the first plan
+};
+
+}  // namespace tilesmith

@@ -1,0 +1,196 @@
+// The launch facts are those that stand at the top of the entry files of kernels/cuda/gemm.
+#include "dispatch/cuda_gemm_plan.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "dispatch/cuda_gemm.hpp"
+#include "dispatch/gemm_problem.hpp"
+#include "kernel/data_type.hpp"
+#include "runtime/cuda_tensor_map.hpp"
+
+namespace tilesmith {
+namespace {
+
+constexpr std::int64_t kLongest = std::int64_t{1} << 30;  // kernels count rows, columns and tiles in 32 bits
+constexpr std::int64_t kUnit = 16;                        // bytes: of a tensor copy, and of an asynchronous one
+
+std::int64_t bytes_of(DataType type) {
+  return bits_of(type) / 8;
+}
+
+TensorMapElement map_element(DataType type) {
+  switch (bytes_of(type)) {
+    case 1:
+      return TensorMapElement::u8;
+    case 2:
+      return TensorMapElement::u16;
+    default:
+      return TensorMapElement::tf32;  // rounds fp32 matrices
+  }
+}
+
+/// Tiles walked side by side, so that the panels they share stay in the L2 cache. Measured on an H200.
+int band_of(const GemmProblem& p) {
+  return p.m * p.n <= std::int64_t{4096} * 14336 ? 16 : 8;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<GemmPlan>> CudaGemmPlan::make(const GemmProblem& p, PlanFacts plan, const KernelConfig& config,
+                                                     const CudaSpec& spec, const CudaKernel& kernel,
+                                                     const void* zeros) {
+  std::unique_ptr<CudaGemmPlan> made(new CudaGemmPlan(p, std::move(plan), config, kernel, zeros));
+  for (const auto& [name, value] :
+       {std::pair{"m", p.m}, std::pair{"n", p.n}, std::pair{"k", p.k}, std::pair{"batch", p.batch}})
+    if (value > kLongest)
+      return fail(ErrorCode::unsupported, fmt::format("{} {} is beyond a CUDA kernel's launch", name, value),
+                  fmt::format("at most {}", kLongest));
+  const CudaGemmFacts& facts = made->facts_;
+  CudaLaunch& launch = made->launch_;
+  launch.block = {static_cast<unsigned>(facts.threads), 1, 1};
+  launch.dynamic_shared_bytes = static_cast<unsigned>(facts.shared_bytes);
+  const std::int64_t cluster = std::int64_t{config.algorithm.cluster[0]} * config.algorithm.cluster[1];
+  const std::int64_t tiles = std::max<std::int64_t>(cuda_gemm_tiles(config, cuda_gemm_shape(p)), cluster);
+  if (tiles > kLongest)
+    return fail(ErrorCode::unsupported, fmt::format("{} tiles are beyond a CUDA kernel's launch", tiles),
+                fmt::format("at most {}", kLongest));
+  const std::int64_t places = std::int64_t{spec.reference.sms} * facts.blocks_per_sm / cluster * cluster;
+  launch.grid.x = static_cast<unsigned>(facts.persistent ? std::min(tiles, places) : tiles);
+  launch.cluster = {static_cast<unsigned>(cluster), 1, 1};
+  launch.overlaps_previous = facts.tensor_maps;  // these wait for what comes before them themselves
+  return made;
+}
+
+Status CudaGemmPlan::check(const GemmArguments& a) const {
+  const GemmProblem& p = problem();
+  TS_TRY(validate(p, a));
+  const auto aligned = [&](std::string_view name, const void* data, std::int64_t leading, std::int64_t batch,
+                           DataType type, std::int64_t unit) -> Status {
+    const auto address = reinterpret_cast<std::uintptr_t>(data);
+    const std::int64_t steps = (leading | (p.batch > 1 ? batch : 0)) * bytes_of(type);
+    if ((address | static_cast<std::uintptr_t>(steps)) % static_cast<std::uintptr_t>(unit) == 0) return {};
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("{} at address {} with leading dimension {} and batch stride {} is not aligned to {} bytes",
+                            name, data, leading, batch, unit),
+                "plan the problem with unaligned, for a kernel that asks for no alignment");
+  };
+  if (facts_.aligned && a.alpha != 0) {
+    TS_TRY(aligned("a", a.a.data, a.a.leading, a.a.batch, p.type_a, kUnit));
+    TS_TRY(aligned("b", a.b.data, a.b.leading, a.b.batch, p.type_b, kUnit));
+  }
+  const auto unit = [&](DataType type, bool wide) {
+    return wide ? kUnit : facts_.pairs ? 2 * bytes_of(type) : bytes_of(type);
+  };
+  TS_TRY(aligned("d", a.d, a.d_leading, a.d_batch, p.type_d, unit(p.type_d, facts_.store_box)));
+  const auto tensor_unit = unit(p.type_c, facts_.staged_tensors);
+  if (a.beta != 0) TS_TRY(aligned("c", a.c.data, a.c.leading, a.c.batch, p.type_c, tensor_unit));
+  for (std::size_t i = 0; i < p.epilogue.size(); ++i) {
+    const EpilogueOp op = p.epilogue[i];
+    const EpilogueOperand& x = a.epilogue[i];
+    const std::string name = fmt::format("epilogue[{}]", i);
+    if (reads_tensor(op)) TS_TRY(aligned(name, x.data, x.leading, x.batch, p.type_c, tensor_unit));
+    const bool bias = op == EpilogueOp::bias;
+    if (bias || op == EpilogueOp::scale_n) {
+      const DataType type = bias ? p.type_bias : DataType::fp32;
+      TS_TRY(aligned(name, x.data, 0, 0, type, unit(type, false)));
+    }
+  }
+  return {};
+}
+
+TsCudaGemmArgs CudaGemmPlan::kernel_arguments(const GemmArguments& a) const {
+  const GemmProblem& p = problem();
+  TsCudaGemmArgs out{};
+  out.a = a.a.data;
+  out.b = a.b.data;
+  out.d = a.d;
+  out.a_stride = a.a.leading;
+  out.b_stride = a.b.leading;
+  out.d_stride = a.d_leading;
+  out.a_batch_stride = a.a.batch;
+  out.b_batch_stride = a.b.batch;
+  out.d_batch_stride = a.d_batch;
+  std::size_t at = 0;
+  if (p.beta) out.epilogue[at++] = {const_cast<void*>(a.c.data), a.c.leading, a.c.batch, a.beta, 0};
+  for (std::size_t i = 0; i < p.epilogue.size(); ++i) {
+    const EpilogueOp op = p.epilogue[i];
+    const EpilogueOperand& x = a.epilogue[i];
+    TsCudaGemmOperand& operand = out.epilogue[at++];
+    if (reads_tensor(op))
+      operand = {const_cast<void*>(x.data), x.leading, x.batch, 1, 0};
+    else if (reads_vector(op))
+      operand = {const_cast<void*>(x.data), 0, 0, 0, 0};  // the batch shares it
+    else if (op == EpilogueOp::clamp)
+      operand = {nullptr, 0, 0, x.low, x.high};
+    else if (op == EpilogueOp::amax)
+      operand = {a.amax, 0, 0, 0, 0};
+  }
+  out.alpha = a.alpha;
+  out.m = static_cast<int>(p.m);
+  out.n = static_cast<int>(p.n);
+  // A and B are not to be read where alpha is 0: no steps of k, or (encode_maps) zeros.
+  out.k = static_cast<int>(a.alpha == 0 && !facts_.tensor_maps ? 0 : p.k);
+  out.batch = static_cast<int>(p.batch);
+  out.groups = 0;
+  out.band = band_of(p);
+  out.splits = 1;
+  return out;
+}
+
+Status CudaGemmPlan::encode_maps(const GemmArguments& a, TsCudaGemmMaps& maps) const {
+  const GemmProblem& p = problem();
+  const bool stream = algorithm_.pipeline == Pipeline::stream;
+  const auto operand = [&](const GemmOperand& x, DataType type, bool along_k, std::int64_t rows, int box_rows,
+                           TsCudaTensorMap& map) -> Status {
+    const TensorMapFormat format{.element = map_element(type)};
+    const auto size = static_cast<std::uint64_t>(bytes_of(type));
+    const std::uint32_t box_inner = along_k ? static_cast<std::uint32_t>(128 / size) : 64;
+    const std::uint32_t box_outer = along_k ? static_cast<std::uint32_t>(box_rows) : 64;
+    if (a.alpha == 0) {  // one zero, and zeros around it
+      const TensorMapDimension dimensions[] = {{1, 0, box_inner}, {1, kUnit, box_outer}, {1, kUnit, 1}};
+      return encode_tensor_map(kernel_.context(), format, zeros_, dimensions, map);
+    }
+    const auto inner = static_cast<std::uint64_t>(along_k ? p.k : rows);
+    const auto outer = static_cast<std::uint64_t>(along_k ? rows : p.k);
+    // The stride of the only member of a batch is nobody's; it need not be a multiple of anything.
+    const std::uint64_t batch_bytes = p.batch > 1 ? static_cast<std::uint64_t>(x.batch) * size : kUnit;
+    const TensorMapDimension dimensions[] = {{inner, 0, box_inner},
+                                             {outer, static_cast<std::uint64_t>(x.leading) * size, box_outer},
+                                             {static_cast<std::uint64_t>(p.batch), batch_bytes, 1}};
+    return encode_tensor_map(kernel_.context(), format, x.data, dimensions, map);
+  };
+  const int rows_a = stream ? algorithm_.tile[0] : algorithm_.tile[0] / algorithm_.cluster[1];
+  const int rows_b = stream ? algorithm_.tile[1] : algorithm_.tile[1] / algorithm_.cluster[0];
+  TS_TRY(operand(a.a, p.type_a, p.order_a == MatrixOrder::row, p.m, rows_a, maps.a));
+  TS_TRY(operand(a.b, p.type_b, p.order_b == MatrixOrder::column, p.n, rows_b, maps.b));
+  if (!facts_.store_box) return {};
+  const auto size = static_cast<std::uint64_t>(bytes_of(p.type_d));
+  const auto row_bytes = static_cast<unsigned>(facts_.slab_row_bytes);
+  // 16, 32, 64 or 128 bytes: no swizzle, or that of so many.
+  const TensorMapFormat format{.element = size == 4 ? TensorMapElement::u32 : map_element(p.type_d),
+                               .swizzle = static_cast<TensorMapSwizzle>(std::bit_width(row_bytes) - 5)};
+  const TensorMapDimension dimensions[] = {
+      {static_cast<std::uint64_t>(p.columns_of_d()), 0, static_cast<std::uint32_t>(row_bytes / size)},
+      {static_cast<std::uint64_t>(p.m), static_cast<std::uint64_t>(a.d_leading) * size, 64},
+      {static_cast<std::uint64_t>(p.batch), p.batch > 1 ? static_cast<std::uint64_t>(a.d_batch) * size : kUnit, 1}};
+  return encode_tensor_map(kernel_.context(), format, a.d, dimensions, maps.d);
+}
+
+Status CudaGemmPlan::run(const GemmArguments& a, const RunOptions& options) const {
+  TS_TRY(check(a));
+  if (problem().m == 0 || problem().n == 0 || problem().batch == 0) return {};
+  const CudaCurrent current(kernel_.context());
+  TS_TRY(current.status());
+  CudaLaunch how = launch_;
+  how.stream = static_cast<cu::Stream>(options.stream);
+  const TsCudaGemmArgs arguments = kernel_arguments(a);
+  if (!facts_.tensor_maps) return launch_with(kernel_, how, arguments);
+  TsCudaGemmMaps maps{};
+  TS_TRY(encode_maps(a, maps));
+  return launch_with(kernel_, how, maps, arguments);
+}
+
+}  // namespace tilesmith

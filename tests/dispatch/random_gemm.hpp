@@ -1,0 +1,48 @@
+// A random GEMM problem with its matrices, for tests: any types, orders and epilogues, red zones around everything.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+#include "tilesmith/dispatcher.hpp"
+#include "tilesmith/gemm.hpp"
+#include "verify/gemm_check.hpp"
+#include "verify/guarded_buffer.hpp"
+
+namespace tilesmith::testing {
+
+/// Any sizes, and an epilogue that the CPU carries.
+[[nodiscard]] GemmProblem random_gemm_problem(std::uint64_t seed);
+
+/// The problem with random data and leading dimensions longer than rows.
+class RandomGemm {
+ public:
+  /// Rows and batch strides are multiples of `stride_step` elements.
+  RandomGemm(const GemmProblem& problem, std::uint64_t seed, std::int64_t stride_step = 1);
+  RandomGemm(const RandomGemm&) = delete;
+  RandomGemm& operator=(const RandomGemm&) = delete;
+
+  [[nodiscard]] const GemmTensors& tensors() const { return tensors_; }
+
+  /// Empty when the plan's result is right and nothing else was touched. On a device, of copies of everything.
+  [[nodiscard]] std::string judge(const GemmPlan& plan, const GemmExpectation& expectation);
+
+ private:
+  [[nodiscard]] Status run_on_device(const GemmPlan& plan, GuardedBuffer& d);
+  [[nodiscard]] std::int64_t longer(std::int64_t length, std::int64_t by) const;
+  [[nodiscard]] TensorView matrix(DataType type, bool column, std::int64_t rows, std::int64_t columns, float deviation);
+  [[nodiscard]] TensorView make(DataType type, const TensorExtents& extents, const TensorStrides& strides,
+                                float deviation);
+
+  GemmProblem p_;
+  GemmTensors tensors_;
+  GemmArguments arguments_;
+  float amax_ = 0;
+  std::uint64_t seed_;
+  std::int64_t stride_step_;
+  std::vector<GuardedBuffer> inputs_;
+};
+
+}  // namespace tilesmith::testing

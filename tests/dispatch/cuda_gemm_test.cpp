@@ -53,8 +53,8 @@ TEST(CudaGemm, EveryPipelineComputesRandomProblems) {
     ASSERT_TRUE(expectation) << expectation.error().text();
     const auto plan = backend->gemm()->plan(problem, trial.config, "a test", BuildPolicy::never);
     ASSERT_TRUE(plan) << plan.error().text();
-    EXPECT_EQ(call.judge(**plan, *expectation), "") << native_name(trial.config) << " m " << problem.m << " n " << problem.n
-                                                    << " k " << problem.k << " batch " << problem.batch;
+    EXPECT_EQ(call.judge(**plan, *expectation), "") << native_name(trial.config) << " m " << problem.m << " n "
+                                                    << problem.n << " k " << problem.k << " batch " << problem.batch;
   }
 }
 

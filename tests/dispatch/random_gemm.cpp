@@ -76,10 +76,10 @@ RandomGemm::RandomGemm(const GemmProblem& problem, std::uint64_t seed, std::int6
       step.operand.strides = {.row = along_n ? 0 : 1, .column = along_n ? 1 : 0};
     }
     arguments_.epilogue[i] = {.data = step.operand.data,
-                             .leading = step.operand.strides.row,
-                             .batch = step.operand.strides.batch,
-                             .low = step.low,
-                             .high = step.high};
+                              .leading = step.operand.strides.row,
+                              .batch = step.operand.strides.batch,
+                              .low = step.low,
+                              .high = step.high};
     tensors_.epilogue.push_back(step);
   }
 }
@@ -96,7 +96,9 @@ std::string RandomGemm::judge(const GemmPlan& plan, const GemmExpectation& expec
   arguments_.d_leading = strides.row;
   arguments_.d_batch = strides.batch;
   amax_ = 0;
-  if (const Status status = plan.device().kind == DeviceKind::cuda ? run_on_device(plan, d) : plan.run(arguments_); !status) return status.error().text();
+  if (const Status status = plan.device().kind == DeviceKind::cuda ? run_on_device(plan, d) : plan.run(arguments_);
+      !status)
+    return status.error().text();
   if (const auto damage = d.damage()) return *damage;
   for (const GuardedBuffer& input : inputs_)
     if (const auto damage = input.damage()) return "an input: " + *damage;
@@ -142,14 +144,15 @@ Status RandomGemm::run_on_device(const GemmPlan& plan, GuardedBuffer& d) {
 TensorView RandomGemm::matrix(DataType type, bool column, std::int64_t rows, std::int64_t columns, float deviation) {
   const std::int64_t lines = column ? columns : rows, length = column ? rows : columns;
   const std::int64_t leading = longer(length, 5);
-  const TensorView stored =
-      make(type, {p_.batch, 1, lines, length}, {.batch = longer(lines * leading, 3), .row = leading, .column = 1}, deviation);
+  const TensorView stored = make(type, {p_.batch, 1, lines, length},
+                                 {.batch = longer(lines * leading, 3), .row = leading, .column = 1}, deviation);
   TensorView view = stored;
   if (column) std::swap(view.strides.row, view.strides.column);
   return view;
 }
 
-TensorView RandomGemm::make(DataType type, const TensorExtents& extents, const TensorStrides& strides, float deviation) {
+TensorView RandomGemm::make(DataType type, const TensorExtents& extents, const TensorStrides& strides,
+                            float deviation) {
   const ElementType element = memory_type_of(type);
   std::vector<float> values(static_cast<std::size_t>(extents.batch * extents.row * extents.column));
   const RandomStream stream{seed_, 100 + inputs_.size()};

@@ -21,6 +21,8 @@ constexpr std::int64_t kLongest = std::int64_t{1} << 30;  // kernels count rows 
 constexpr std::int64_t kGridLimit = 65535;                // blocks along y and z
 constexpr std::int64_t kAlignment = 16;                   // bytes: of a tensor copy, and of an asynchronous one
 
+static_assert(kScaleBlock == TS_CUDA_SCALE_BLOCK);
+
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
 }

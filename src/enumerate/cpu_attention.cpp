@@ -5,6 +5,8 @@
 
 #include <algorithm>
 
+#include "spec/head_dims.hpp"
+
 namespace tilesmith {
 namespace {
 
@@ -127,10 +129,7 @@ void enumerate_cpu_attention(const CpuSpec& spec, const AttentionSignature& sign
 }
 
 void enumerate_cpu_attention(const CpuSpec& spec, ConfigSink sink) {
-  std::vector<std::pair<int, int>> head_dims;
-  for (int dim = spec.head_dim_min; dim <= spec.head_dim_max; dim += spec.head_dim_step)
-    head_dims.emplace_back(dim, dim);
-  head_dims.insert(head_dims.end(), spec.unequal_head_dims.begin(), spec.unequal_head_dims.end());
+  const std::vector<std::pair<int, int>> head_dims = listed_head_dims(spec);
 
   bool wanted = true;
   const auto forward = [&](const KernelConfig& config) { return wanted = sink(config); };

@@ -6,6 +6,8 @@
 #include <algorithm>
 #include <vector>
 
+#include "enumerate/gemm_family.hpp"
+
 namespace tilesmith {
 namespace {
 
@@ -25,17 +27,6 @@ const CpuGemmTiles* tiles_of(const Subject& s) {
   return found == facts->pipelines.end() ? nullptr : &*found;
 }
 
-bool plain_family(const Subject& s) {
-  GemmSignature plain = s.signature();  // what is left after the carried fields are reset must be a default signature
-  const GemmSignature defaults;
-  plain.a = plain.b = plain.c = plain.side = plain.bias = defaults.a;
-  plain.accumulator = defaults.accumulator;
-  plain.layout_a = defaults.layout_a;
-  plain.layout_b = defaults.layout_b;
-  plain.epilogue_ops = {};
-  return plain == defaults;
-}
-
 bool types_fit(const Subject& s) {
   const GemmSignature& g = s.signature();
   const bool integers = g.a == DataType::int8, whole = g.c == DataType::int32;
@@ -50,7 +41,8 @@ bool is_whole(int value, int step, int most) {
 }
 
 constexpr Rule<Subject> kRules[] = {
-    {"family_is_carried", "the CPU templates compute dense products with a row-major result", plain_family,
+    {"family_is_carried", "the CPU templates compute dense products with a row-major result",
+     [](const Subject& s) { return is_plain_gemm(s.signature()); },
      [](const Subject& s) {
        const GemmSignature& g = s.signature();
        return fmt::format("family {}, layouts of C and D {}{}, stream_k {}, qscale {}", name_of(g.family),

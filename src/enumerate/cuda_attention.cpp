@@ -6,6 +6,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "spec/head_dims.hpp"
+#include "tilesmith/attention.hpp"
+
 namespace tilesmith {
 namespace {
 
@@ -40,8 +43,6 @@ int head_dim_step(const Subject& s) {
 bool head_dim_in_range(const Subject& s, int dim) {
   return dim >= s.spec.head_dim_min && dim <= s.spec.head_dim_max && dim % head_dim_step(s) == 0;
 }
-
-constexpr int kScaleBlockRows = 128;  // TS_CUDA_SCALE_BLOCK of kernels/cuda/abi.h
 
 const CudaInstruction* instruction_facts(const Subject& s) {
   for (const CudaInstruction& facts : s.spec.instructions)
@@ -125,7 +126,7 @@ constexpr Rule<Subject> kRules[] = {
        if (!is_fp8(s)) return true;
        if (s.algorithm().packed_heads != 1 || s.algorithm().bias_stages != 0) return false;
        if (s.signature().qscale != QuantScale::blockscale) return true;
-       return s.signature().bias != BiasKind::alibi && s.tile_n() > 0 && kScaleBlockRows % s.tile_n() == 0;
+       return s.signature().bias != BiasKind::alibi && s.tile_n() > 0 && kScaleBlock % s.tile_n() == 0;
      },
      [](const Subject& s) {
        return fmt::format("{}, qscale {}, packed_heads {}, bias_stages {}, bias {}, tile_n {}",
@@ -320,10 +321,7 @@ void enumerate_cuda_attention(const CudaSpec& spec, const AttentionSignature& wa
 }
 
 void enumerate_cuda_attention(const CudaSpec& spec, ConfigSink sink) {
-  std::vector<std::pair<int, int>> head_dims;
-  for (int dim = spec.head_dim_min; dim <= spec.head_dim_max; dim += spec.head_dim_step)
-    head_dims.emplace_back(dim, dim);
-  head_dims.insert(head_dims.end(), spec.unequal_head_dims.begin(), spec.unequal_head_dims.end());
+  const std::vector<std::pair<int, int>> head_dims = listed_head_dims(spec);
   std::vector<int> packed_heads;
   for (const CudaAttentionPipeline& pipeline : spec.attention_fwd)
     for (const int packed : pipeline.packed_heads)

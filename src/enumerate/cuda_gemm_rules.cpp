@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "enumerate/cuda_gemm.hpp"
+#include "enumerate/gemm_family.hpp"
 
 namespace tilesmith {
 namespace {
@@ -34,17 +35,6 @@ int element_bytes(const Subject& s) {
 }
 int result_bytes(const Subject& s) {
   return std::max(bits_of(s.signature().c) / 8, 1);
-}
-
-bool plain_family(const Subject& s) {
-  GemmSignature plain = s.signature();  // what is left after the carried fields are reset must be a default signature
-  const GemmSignature defaults;
-  plain.a = plain.b = plain.c = plain.side = plain.bias = defaults.a;
-  plain.accumulator = defaults.accumulator;
-  plain.layout_a = defaults.layout_a;
-  plain.layout_b = defaults.layout_b;
-  plain.epilogue_ops = {};
-  return plain == defaults;
 }
 
 bool types_fit(const Subject& s) {
@@ -154,7 +144,8 @@ int other_registers(const Subject& s) {
 }
 
 constexpr Rule<Subject> kRules[] = {
-    {"family_is_carried", "the CUDA templates compute dense products with a row-major result", plain_family,
+    {"family_is_carried", "the CUDA templates compute dense products with a row-major result",
+     [](const Subject& s) { return is_plain_gemm(s.signature()); },
      [](const Subject& s) {
        const GemmSignature& g = s.signature();
        return fmt::format("family {}, layouts of C and D {}{}, stream_k {}, qscale {}", name_of(g.family),

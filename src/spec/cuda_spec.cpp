@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <cmath>
 
+#include "spec/head_dims.hpp"
 #include "spec/json_reader.hpp"
 #include "spec/spec_files.hpp"
 
@@ -151,17 +152,7 @@ Result<CudaReferenceChip> read_reference(const JsonReader& reader) {
 
 Status read_attention(const JsonReader& attention, CudaSpec& spec) {
   TS_TRY(attention.only({"head_dim", "pipelines"}));
-  const JsonReader head_dim = attention.at("head_dim");
-  TS_TRY(head_dim.only({"min", "max", "step", "unequal_pairs"}));
-  TS_ASSIGN(spec.head_dim_min, head_dim.at("min").integer<int>(1, 4096));
-  TS_ASSIGN(spec.head_dim_max, head_dim.at("max").integer<int>(spec.head_dim_min, 4096));
-  TS_ASSIGN(spec.head_dim_step, head_dim.at("step").integer<int>(1, 4096));
-  TS_ASSIGN(const auto pairs, head_dim.at("unequal_pairs").elements());
-  for (const JsonReader& pair : pairs) {
-    TS_ASSIGN(const std::vector<int> dims, pair.integers(spec.head_dim_min, spec.head_dim_max));
-    if (dims.size() != 2) return pair.refuse("[head_dim_qk, head_dim_v]");
-    spec.unequal_head_dims.emplace_back(dims[0], dims[1]);
-  }
+  TS_TRY(read_head_dims(attention.at("head_dim"), spec));
   TS_ASSIGN(const auto pipelines, attention.at("pipelines").members());
   for (const auto& [name, reader] : pipelines) {
     TS_ASSIGN(CudaAttentionPipeline pipeline, read_pipeline(name, reader));

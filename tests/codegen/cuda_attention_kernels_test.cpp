@@ -2,14 +2,12 @@
 // compiling tests need NVRTC and no GPU.
 #include <gtest/gtest.h>
 
-#include <mutex>
 #include <string>
 #include <vector>
 
-#include "base/parallel.hpp"
 #include "codegen/generate.hpp"
+#include "codegen/nvrtc_fixture.hpp"
 #include "enumerate/cuda_attention.hpp"
-#include "jit/nvrtc_toolchain.hpp"
 #include "kernel/native_name.hpp"
 
 namespace tilesmith {
@@ -75,28 +73,8 @@ TEST(CudaAttentionSource, WhatARuleRefusesIsNotGenerated) {
   EXPECT_FALSE(generate(best("sm_80", kPortable, config.attention()), arch("sm_86")).has_value());
 }
 
-class CudaAttentionKernels : public ::testing::Test {
+class CudaAttentionKernels : public testing::NvrtcFixture {
  protected:
-  void SetUp() override {
-    auto found = NvrtcToolchain::find();
-    if (!found) GTEST_SKIP() << "NVRTC is not installed: " << found.error().text();
-    toolchain_ = std::move(*found);
-  }
-
-  /// Compiles all, as many at a time as there are processors; `check` is called by one thread at a time.
-  template <class Check>
-  void compile_all(const std::vector<Source>& sources, Check&& check) {
-    std::mutex mutex;
-    parallel_for(sources.size(), 0, [&](std::size_t at) {
-      const Source* const source = &sources[at];
-      const Result<Compiled> compiled = toolchain_->compile({&source, 1}, {});
-      const std::lock_guard lock(mutex);
-      ASSERT_TRUE(compiled.has_value()) << compiled.error().text();
-      ASSERT_TRUE(compiled->resources.has_value()) << source->name;
-      check(at, *compiled->resources);
-    });
-  }
-
   /// Compiles instances and compares what they take with the host's facts.
   void check_instances(const std::vector<KernelConfig>& configs, bool spills) {
     std::vector<Source> sources;
@@ -122,8 +100,6 @@ class CudaAttentionKernels : public ::testing::Test {
       }
     });
   }
-
-  std::unique_ptr<NvrtcToolchain> toolchain_;
 };
 
 /// The essential set: every pipeline, head dim and data type, with and without a causal mask.

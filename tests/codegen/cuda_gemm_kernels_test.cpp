@@ -3,14 +3,12 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
-#include <mutex>
 #include <string>
 #include <vector>
 
-#include "base/parallel.hpp"
 #include "codegen/generate.hpp"
+#include "codegen/nvrtc_fixture.hpp"
 #include "enumerate/cuda_gemm.hpp"
-#include "jit/nvrtc_toolchain.hpp"
 #include "kernel/native_name.hpp"
 
 namespace tilesmith {
@@ -87,30 +85,7 @@ TEST(CudaGemmSource, WhatARuleRefusesIsNotGenerated) {
   EXPECT_NE(refused.error().message.find("rule shared_memory_fits"), std::string::npos) << refused.error().text();
 }
 
-class CudaGemmKernels : public ::testing::Test {
- protected:
-  void SetUp() override {
-    auto found = NvrtcToolchain::find();
-    if (!found) GTEST_SKIP() << "NVRTC is not installed: " << found.error().text();
-    toolchain_ = std::move(*found);
-  }
-
-  /// Compiles all, as many at a time as there are processors; `check` is called by one thread at a time.
-  template <class Check>
-  void compile_all(const std::vector<Source>& sources, Check&& check) {
-    std::mutex mutex;
-    parallel_for(sources.size(), 0, [&](std::size_t at) {
-      const Source* const source = &sources[at];
-      const Result<Compiled> compiled = toolchain_->compile({&source, 1}, {});
-      const std::lock_guard lock(mutex);
-      ASSERT_TRUE(compiled.has_value()) << compiled.error().text();
-      ASSERT_TRUE(compiled->resources.has_value()) << source->name;
-      check(at, *compiled->resources);
-    });
-  }
-
-  std::unique_ptr<NvrtcToolchain> toolchain_;
-};
+class CudaGemmKernels : public testing::NvrtcFixture {};
 
 TEST_F(CudaGemmKernels, AreHealthy) {
   std::vector<KernelConfig> configs = one_of_each(kBf16);

@@ -92,7 +92,7 @@ Result<HostArray> vector_array(const std::string& name, HostArray given, std::in
 Result<GemmCase> GemmCase::create(const GemmProblem& problem, GemmInputs inputs) {
   TS_TRY(validate(problem));
   GemmCase out(problem);
-  const GemmProblem& p = out.problem_;
+  GemmProblem& p = out.problem_;
   const auto fill = [&](Operand& operand, const Matrix& matrix, HostArray& given, std::uint64_t stream) -> Status {
     bool shared = false;
     TS_ASSIGN(operand.array, matrix_array(matrix, std::move(given), {inputs.seed, stream}, shared));
@@ -127,6 +127,10 @@ Result<GemmCase> GemmCase::create(const GemmProblem& problem, GemmInputs inputs)
     } else if (is_given(given)) {
       return fail(ErrorCode::invalid_argument, fmt::format("{} reads no tensor", name_of(op)));
     }
+  }
+  for (const Operand* operand : {&out.a_, &out.b_}) {
+    const std::int64_t steps = operand->leading | (p.batch > 1 ? operand->batch : 0);
+    p.unaligned |= steps * static_cast<std::int64_t>(size_of(operand->array.type)) % 16 != 0;
   }
   inputs.a = inputs.b = inputs.c = {};
   inputs.epilogue = {};
@@ -209,12 +213,11 @@ GemmTensors GemmCase::tensors() const {
   return out;
 }
 
-std::vector<MemoryRange> GemmCase::touched(const GemmOutputs& outputs) const {
+std::vector<MemoryRange> GemmCase::inputs() const {
   std::vector<MemoryRange> ranges;
   for (const Operand* operand : {&a_, &b_, &c_})
     ranges.push_back({operand->array.data.data(), operand->array.data.size()});
   for (const Operand& operand : epilogue_) ranges.push_back({operand.array.data.data(), operand.array.data.size()});
-  ranges.push_back({outputs.d.data(), outputs.d.bytes()});
   return ranges;
 }
 

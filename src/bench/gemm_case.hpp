@@ -37,6 +37,7 @@ class GemmCase {
   /// Fills what is not given. Errors: a given array whose shape or type does not fit the problem, memory.
   [[nodiscard]] static Result<GemmCase> create(const GemmProblem& problem, GemmInputs inputs);
 
+  /// The problem that was asked for, with what its matrices have (unaligned).
   [[nodiscard]] const GemmProblem& problem() const { return problem_; }
   [[nodiscard]] ElementType output_type() const;
   [[nodiscard]] bool wants_amax() const;
@@ -46,8 +47,8 @@ class GemmCase {
   [[nodiscard]] GemmArguments arguments(GemmOutputs& outputs) const;
   /// The same call for references and checks.
   [[nodiscard]] GemmTensors tensors() const;
-  /// Everything a call touches, to be evicted before a cold sample.
-  [[nodiscard]] std::vector<MemoryRange> touched(const GemmOutputs& outputs) const;
+  /// The memory of all inputs.
+  [[nodiscard]] std::vector<MemoryRange> inputs() const;
 
   /// D as an array of shape (m, columns), or (batch, m, columns) of a larger batch.
   [[nodiscard]] HostArray output_array(const GemmOutputs& outputs) const;

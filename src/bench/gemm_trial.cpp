@@ -2,13 +2,11 @@
 
 #include <fmt/format.h>
 
+#include "bench/cuda_gemm_trial.hpp"
 #include "dispatch/gemm_problem.hpp"
-#include "verify/guarded_buffer.hpp"
 
 namespace tilesmith {
 namespace {
-
-constexpr std::int64_t kGap = 5;  // elements between the rows of a guarded output
 
 class CpuGemmTrial final : public GemmTrial {
  public:
@@ -20,35 +18,24 @@ class CpuGemmTrial final : public GemmTrial {
   }
 
   [[nodiscard]] Result<Verdict> verify(const GemmPlan& plan, const GemmExpectation& expectation) override {
-    const GemmProblem& p = case_.problem();
-    const std::int64_t leading = p.columns_of_d() + kGap;
-    const TensorStrides strides{.batch = p.m * leading + kGap, .row = leading, .column = 1};
-    GuardedBuffer d(case_.output_type(), {p.batch, 1, p.m, p.columns_of_d()}, strides);
-    GemmOutputs outputs;
-    GemmArguments arguments = case_.arguments(outputs);
-    arguments.d = d.data();
-    arguments.d_leading = strides.row;
-    arguments.d_batch = strides.batch;
-    TS_TRY(plan.run(arguments));
-    if (const auto damage = d.damage()) {
-      Verdict verdict;
-      fails(verdict, Check::guards, fmt::format("d: {}", *damage));
-      return verdict;
-    }
-    const std::vector<double> output = read_output(case_.tensors(), d.view());
-    if (!case_.wants_amax()) return expectation.judge(output);
-    return expectation.judge(output, outputs.amax);
+    return verify_guarded(case_, expectation, 1, [&](const GemmArguments& arguments, GuardedBuffer&, float& amax) {
+      GemmArguments a = arguments;
+      a.amax = &amax;
+      return plan.run(a);
+    });
   }
 
   [[nodiscard]] Result<TrialTiming> time(const GemmPlan& plan, const MeasureOptions& options) override {
     GemmOutputs outputs = case_.make_outputs();
     const GemmArguments arguments = case_.arguments(outputs);
+    std::vector<MemoryRange> touched = case_.inputs();
+    touched.push_back({outputs.d.data(), outputs.d.bytes()});
     Status status;
     const Timing timing = measure(
         [&] {
           if (status) status = plan.run(arguments);
         },
-        case_.touched(outputs), options);
+        touched, options);
     if (!status) return std::unexpected(status.error());
     return trial_timing(timing, flops_of(case_.problem()), bytes_of(case_.problem()));
   }
@@ -59,9 +46,33 @@ class CpuGemmTrial final : public GemmTrial {
 
 }  // namespace
 
+Result<Verdict> verify_guarded(const GemmCase& problem_case, const GemmExpectation& expectation, std::int64_t row_step,
+                               FunctionRef<Status(const GemmArguments&, GuardedBuffer&, float&)> run) {
+  constexpr std::int64_t kGap = 5;  // elements between rows
+  const auto with_gap = [&](std::int64_t length) { return (length + kGap + row_step - 1) / row_step * row_step; };
+  const GemmProblem& p = problem_case.problem();
+  const std::int64_t leading = with_gap(p.columns_of_d());
+  const TensorStrides strides{.batch = with_gap(p.m * leading), .row = leading, .column = 1};
+  GuardedBuffer d(problem_case.output_type(), {p.batch, 1, p.m, p.columns_of_d()}, strides);
+  GemmOutputs outputs;
+  GemmArguments arguments = problem_case.arguments(outputs);
+  arguments.d = d.data();
+  arguments.d_leading = strides.row;
+  arguments.d_batch = strides.batch;
+  TS_TRY(run(arguments, d, outputs.amax));
+  if (const auto damage = d.damage()) {
+    Verdict verdict;
+    fails(verdict, Check::guards, fmt::format("d: {}", *damage));
+    return verdict;
+  }
+  const std::vector<double> output = read_output(problem_case.tensors(), d.view());
+  if (!problem_case.wants_amax()) return expectation.judge(output);
+  return expectation.judge(output, outputs.amax);
+}
+
 Result<std::unique_ptr<GemmTrial>> make_trial(const GemmCase& problem_case, Device device) {
-  if (device.kind == DeviceKind::cpu) return std::make_unique<CpuGemmTrial>(problem_case);
-  return fail(ErrorCode::unsupported, fmt::format("GEMM does not run on {}", to_string(device)), "cpu");
+  if (device.kind == DeviceKind::cuda) return CudaGemmTrial::create(problem_case, device.index);
+  return std::make_unique<CpuGemmTrial>(problem_case);
 }
 
 }  // namespace tilesmith

@@ -26,7 +26,13 @@ class GemmTrial {
   [[nodiscard]] virtual Result<TrialTiming> time(const GemmPlan& plan, const MeasureOptions& options) = 0;
 };
 
-/// Errors: unsupported, for devices without GEMM kernels.
+/// Errors: not_found (no driver), invalid_argument (no such device), out_of_memory.
 [[nodiscard]] Result<std::unique_ptr<GemmTrial>> make_trial(const GemmCase& problem_case, Device device);
+
+/// What every device's verification shares: makes a guarded D with gaps between its rows, which begin at multiples of
+/// `row_step` elements, lets `run` fill it and amax, judges. `arguments` are the case's with D on the host.
+[[nodiscard]] Result<Verdict> verify_guarded(
+    const GemmCase& problem_case, const GemmExpectation& expectation, std::int64_t row_step,
+    FunctionRef<Status(const GemmArguments& arguments, GuardedBuffer& d, float& amax)> run);
 
 }  // namespace tilesmith

@@ -14,6 +14,8 @@
  *     fprintf(stderr, "%s (%s)\n", error.message, error.hint);
  *   }
  *
+ * tilesmith_gemm is the same for matrix products: fill in, tilesmith_gemm_dense, tilesmith_gemm_compute.
+ *
  * Rules of the whole interface:
  * - A function that can fail returns a status: TILESMITH_SUCCESS or one of tilesmith_code. What went wrong, in words,
  *   is kept for the calling thread until its next failure: tilesmith_last_error.
@@ -22,7 +24,7 @@
  *   zero, and a program built against an older header works with a newer library. Reserved fields are 0.
  * - Text is UTF-8, ends with a zero byte, belongs to the library, is never NULL, and lives as long as is said there.
  * - Every function may be called from any number of threads at once. None prints, exits or throws.
- * - Field names and semantics are those of the C++ interface; tilesmith/attention.hpp has the formulas.
+ * - Field names and semantics are those of the C++ interface; tilesmith/attention.hpp and gemm.hpp have the formulas.
  */
 #ifndef TILESMITH_H
 #define TILESMITH_H
@@ -162,19 +164,24 @@ TILESMITH_API tilesmith_status tilesmith_context_create(const tilesmith_context_
 /* Its plans go with it; no call may be running on it. NULL is let be. */
 TILESMITH_API void tilesmith_context_destroy(tilesmith_context* context);
 
-/* ------------------------------------------------------------------------------------------------------- attention */
+/* ------------------------------------------------------------------------------------------------------ data types */
 
-/* Of q, k, v and o. The compound ones read the first type and write the second. */
 enum tilesmith_data_type {
   TILESMITH_FP32 = 0,
   TILESMITH_FP16 = 1,
   TILESMITH_BF16 = 2,
   TILESMITH_FP8 = 3, /* e4m3 */
   TILESMITH_BF8 = 4, /* e5m2 */
+  TILESMITH_INT8 = 5,
+  TILESMITH_INT32 = 7,
+  TILESMITH_TF32 = 8, /* fp32 in memory, 10 bits of mantissa in the products */
+  /* Of attention: read the first type and write the second. */
   TILESMITH_FP8FP16 = 10,
   TILESMITH_FP8BF16 = 11,
   TILESMITH_FP8FP32 = 12
 };
+
+/* ------------------------------------------------------------------------------------------------------- attention */
 
 enum tilesmith_sequence_mode {
   TILESMITH_BATCH = 0, /* every sequence of the batch has one length */
@@ -236,7 +243,7 @@ typedef struct tilesmith_attention {
 
   /* The problem: what a plan depends on. */
   tilesmith_device device;
-  int32_t data_type; /* tilesmith_data_type */
+  int32_t data_type; /* tilesmith_data_type: of q, k, v and o */
   int32_t mode;      /* tilesmith_sequence_mode */
   int32_t mask;      /* tilesmith_mask */
   int32_t bias_kind; /* tilesmith_bias_kind */
@@ -320,6 +327,127 @@ TILESMITH_API tilesmith_status tilesmith_attention_plan_for(tilesmith_context* c
 TILESMITH_API tilesmith_status tilesmith_attention_run(const tilesmith_attention_plan* plan,
                                                        const tilesmith_attention* call);
 
+/* ------------------------------------------------------------------------------------------------------------ GEMM */
+
+/* D = epilogue(alpha * A x B + beta * C), `batch` times: A is m x k, B is k x n, C is m x n. Sums are fp32, or int32
+ * (modulo 2^32) of int8; the epilogue is computed in fp32 and rounded once, to D's type. */
+
+enum tilesmith_matrix_order {
+  TILESMITH_ROW = 0,   /* the elements of a row are neighbours in memory */
+  TILESMITH_COLUMN = 1 /* those of a column */
+};
+
+/* What happens to v, the value at row i and column j, on its way to D. Vectors are shared by the batch. */
+enum tilesmith_epilogue_op {
+  TILESMITH_EPILOGUE_NONE = 0,     /* the end of the list */
+  TILESMITH_EPILOGUE_BIAS = 1,     /* v += bias[j]; n elements of type_bias */
+  TILESMITH_EPILOGUE_BIAS_M = 2,   /* v += bias[i]; m elements of type_bias */
+  TILESMITH_EPILOGUE_SCALE_N = 3,  /* v *= scale[j]; n elements of fp32 */
+  TILESMITH_EPILOGUE_SCALE_M = 4,  /* v *= scale[i]; m elements of fp32 */
+  TILESMITH_EPILOGUE_ADD = 5,      /* v += tensor[i][j]; a row-major matrix of type_c */
+  TILESMITH_EPILOGUE_MULTIPLY = 6, /* v *= tensor[i][j]; a row-major matrix of type_c */
+  TILESMITH_EPILOGUE_RELU = 7,
+  TILESMITH_EPILOGUE_GELU = 8,      /* v (1 + erf(v / sqrt 2)) / 2 */
+  TILESMITH_EPILOGUE_GELU_TANH = 9, /* v (1 + tanh(sqrt(2 / pi) (v + 0.044715 v^3))) / 2 */
+  TILESMITH_EPILOGUE_SILU = 10,     /* v sigmoid(v) */
+  TILESMITH_EPILOGUE_SIGMOID = 11,
+  TILESMITH_EPILOGUE_TANH = 12,
+  TILESMITH_EPILOGUE_CLAMP = 13, /* limited to low .. high; NaN stays NaN */
+  /* Gates join columns 2 j and 2 j + 1 into column j: f(v[2 j]) v[2 j + 1]. What follows one sees n / 2 columns. */
+  TILESMITH_EPILOGUE_GLU = 14,        /* f = sigmoid */
+  TILESMITH_EPILOGUE_REGLU = 15,      /* f = relu */
+  TILESMITH_EPILOGUE_GEGLU = 16,      /* f = gelu */
+  TILESMITH_EPILOGUE_GEGLU_TANH = 17, /* f = gelu_tanh */
+  TILESMITH_EPILOGUE_SWIGLU = 18,     /* f = silu */
+  TILESMITH_EPILOGUE_AMAX = 19        /* *amax = max(*amax, |v|), of the values before they are rounded; last */
+};
+
+#define TILESMITH_EPILOGUE_LENGTH 8
+
+/* One operation and what it reads. Fields it does not use are 0. */
+typedef struct tilesmith_epilogue {
+  int32_t op; /* tilesmith_epilogue_op */
+  int32_t reserved;
+  const void* data; /* of bias, scale, add, multiply: memory the device reads */
+  int64_t leading;  /* add, multiply: elements from a row to the next */
+  int64_t batch;    /* add, multiply: elements from a matrix of the batch to the next; 0 shares it */
+  float low;        /* clamp */
+  float high;
+} tilesmith_epilogue;
+
+/* One matrix per member of the batch. Element (i, j) of member b is data[b * batch + i * leading + j] of a row-major
+ * matrix, data[b * batch + j * leading + i] of a column-major one. A batch stride of 0 shares the matrix. */
+typedef struct tilesmith_matrix {
+  const void* data; /* memory the device reads */
+  int64_t leading;  /* at least a row's (column's) elements */
+  int64_t batch;
+} tilesmith_matrix;
+
+/* One GEMM, whole. */
+typedef struct tilesmith_gemm {
+  uint64_t struct_size;
+
+  /* The problem: what a plan depends on, with whether beta is 0 and the operations of the epilogue. */
+  tilesmith_device device;
+  int32_t type_a;    /* tilesmith_data_type: fp32, tf32, fp16, bf16, fp8, bf8 or int8 */
+  int32_t type_b;    /* A's; fp8 and bf8 mix */
+  int32_t type_c;    /* of C and of the tensors that add and multiply read; int32 exactly where D is */
+  int32_t type_d;    /* fp32, fp16, bf16, fp8, bf8; of int8 also int32 (without an epilogue) and int8 */
+  int32_t type_bias; /* fp32, fp16 or bf16 */
+  int32_t order_a;   /* tilesmith_matrix_order. C, D and the epilogue's tensors are row-major */
+  int32_t order_b;
+  uint32_t reserved;
+  int64_t m; /* m, n or batch of 0 computes nothing; k of 0 makes the products zeros */
+  int64_t n; /* columns of B; D has half of them when the epilogue has a gate */
+  int64_t k;
+  int64_t batch;
+
+  float alpha; /* 0 or 1 where D is int32; at 0, A and B are not read */
+  float beta;  /* at 0, C is not read; a whole number where D is int32 */
+  tilesmith_matrix a;
+  tilesmith_matrix b;
+  tilesmith_matrix c; /* may be D, element for element */
+  void* d;            /* may be C or a tensor of the epilogue; overlaps nothing else */
+  int64_t d_leading;
+  int64_t d_batch;
+  float* amax; /* with the operation: one number for the call, at least 0 and not NaN beforehand */
+
+  void* stream;             /* CUDA: the stream to run on (cudaStream_t); NULL: the default stream. CPU: NULL */
+  void* workspace;          /* 64-byte aligned, for this call alone; NULL: the library keeps one of its own */
+  uint64_t workspace_bytes; /* of workspace: at least the plan's workspace_bytes */
+
+  tilesmith_epilogue epilogue[TILESMITH_EPILOGUE_LENGTH]; /* in order, up to the first that is none */
+} tilesmith_gemm;
+
+/* A product of two bf16 numbers, B along k as torch.nn.Linear has it, nothing optional: set what differs. */
+#define TILESMITH_GEMM_INIT                                                                                         \
+  {                                                                                                                 \
+    sizeof(tilesmith_gemm), {0, 0}, TILESMITH_BF16, TILESMITH_BF16, TILESMITH_BF16, TILESMITH_BF16, TILESMITH_BF16, \
+        TILESMITH_ROW, TILESMITH_COLUMN, 0, 1, 1, 1, 1, 1, 0, {NULL, 0, 0}, {NULL, 0, 0}, {NULL, 0, 0}, NULL, 0, 0, \
+        NULL, NULL, NULL, 0, {                                                                                      \
+      {0, 0, NULL, 0, 0, 0, 0}, {0, 0, NULL, 0, 0, 0, 0}, {0, 0, NULL, 0, 0, 0, 0}, {0, 0, NULL, 0, 0, 0, 0},       \
+          {0, 0, NULL, 0, 0, 0, 0}, {0, 0, NULL, 0, 0, 0, 0}, {0, 0, NULL, 0, 0, 0, 0}, {0, 0, NULL, 0, 0, 0, 0},   \
+    }                                                                                                               \
+  }
+
+/* Fills in the leading dimensions and batch strides of dense matrices, the epilogue's included, from the problem's
+ * fields. */
+TILESMITH_API tilesmith_status tilesmith_gemm_dense(tilesmith_gemm* call);
+
+/* Computes D. The first call of a problem plans it, which may take the time of a compilation; later ones allocate
+ * nothing and take no lock. On the CPU the result is there on return; on a CUDA device it is queued on the stream.
+ * Errors: invalid_argument names the field; unsupported: no kernel computes this here, with the rule in the way. */
+TILESMITH_API tilesmith_status tilesmith_gemm_compute(tilesmith_context* context, const tilesmith_gemm* call);
+
+/* The same in two steps. A plan belongs to its context and lives as long. */
+typedef struct tilesmith_gemm_plan tilesmith_gemm_plan;
+
+/* Reads the problem, whether beta is 0, and, for their alignment, the strides and pointers; pointers may be NULL. */
+TILESMITH_API tilesmith_status tilesmith_gemm_plan_for(tilesmith_context* context, const tilesmith_gemm* call,
+                                                       const tilesmith_gemm_plan** out);
+/* The call's problem must be the plan's. */
+TILESMITH_API tilesmith_status tilesmith_gemm_run(const tilesmith_gemm_plan* plan, const tilesmith_gemm* call);
+
 /* ----------------------------------------------------------------------------------------------------------- plans */
 
 /* One step of a plan. */
@@ -332,7 +460,7 @@ typedef struct tilesmith_plan_stage {
 typedef struct tilesmith_plan_info {
   uint64_t struct_size;
   tilesmith_device device;
-  const char* operation; /* "attention_fwd" */
+  const char* operation; /* "attention_fwd", "gemm" */
   const char* kernel;    /* the kernel's name */
   const char* reason;    /* why it was chosen, in a sentence */
   const tilesmith_plan_stage* stages;
@@ -344,7 +472,8 @@ typedef struct tilesmith_plan_info {
 
 TILESMITH_API tilesmith_status tilesmith_attention_plan_facts(const tilesmith_attention_plan* plan,
                                                               tilesmith_plan_info* out);
-/* The plan of the calling thread's last successful forward or run, whatever its operation. not_found: there was none,
+TILESMITH_API tilesmith_status tilesmith_gemm_plan_facts(const tilesmith_gemm_plan* plan, tilesmith_plan_info* out);
+/* The plan of the calling thread's last successful call or run, whatever its operation. not_found: there was none,
  * or its context was destroyed. */
 TILESMITH_API tilesmith_status tilesmith_last_plan(tilesmith_plan_info* out);
 

@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <initializer_list>
 
+#include "capi/call_checks.hpp"
 #include "kernel/data_type.hpp"
 
 namespace tilesmith::capi {
@@ -29,25 +30,11 @@ static_assert(TILESMITH_BIAS_ALIBI == static_cast<int>(BiasKind::alibi));
 constexpr std::uint32_t kTraits =
     TILESMITH_SOFT_CAP | TILESMITH_SINK | TILESMITH_DROPOUT | TILESMITH_LSE | TILESMITH_BLOCK_SCALE;
 
-Status check_enum(const char* field, std::int32_t value, std::int32_t last, const char* type) {
-  if (value < 0 || value > last)
-    return fail(ErrorCode::invalid_argument, fmt::format("{} is {}", field, value), fmt::format("a {}", type));
-  return {};
-}
-
 Status check_data_type(std::int32_t value) {
   for (const std::int32_t known : {TILESMITH_FP32, TILESMITH_FP16, TILESMITH_BF16, TILESMITH_FP8, TILESMITH_BF8,
                                    TILESMITH_FP8FP16, TILESMITH_FP8BF16, TILESMITH_FP8FP32})
     if (value == known) return {};
   return fail(ErrorCode::invalid_argument, fmt::format("data_type is {}", value), "a tilesmith_data_type");
-}
-
-/// A value that no trait asks for would be ignored; the caller meant something by it.
-Status check_unused(const char* field, bool given, const char* asks) {
-  if (given)
-    return fail(ErrorCode::invalid_argument, fmt::format("{} is given, and the problem does not ask for it", field),
-                fmt::format("{}, or leave it at zero", asks));
-  return {};
 }
 
 struct NamedScale {
@@ -61,16 +48,14 @@ Status check_scales(const tilesmith_attention& call, bool by_block) {
        {NamedScale{"q_scale", call.q_scale}, {"k_scale", call.k_scale}, {"v_scale", call.v_scale}}) {
     if (!fp8) TS_TRY(check_unused(name, scale.data != nullptr, "use an fp8 data_type"));
     if (!by_block && scale.block != 0)
-      TS_TRY(check_unused(fmt::format("{}.block", name).c_str(), true, "set TILESMITH_BLOCK_SCALE"));
+      TS_TRY(check_unused(fmt::format("{}.block", name), true, "set TILESMITH_BLOCK_SCALE"));
   }
   return {};
 }
 
-bool is_unaligned(const void* pointer, const tilesmith_strides& strides, std::int64_t element_bytes) {
-  constexpr std::int64_t kAlignment = 16;
-  const auto off = [&](std::int64_t stride) { return stride * element_bytes % kAlignment != 0; };
-  return reinterpret_cast<std::uintptr_t>(pointer) % kAlignment != 0 || off(strides.batch) || off(strides.head) ||
-         off(strides.row);
+bool tensor_is_unaligned(const void* pointer, const tilesmith_strides& strides, std::int64_t element_bytes) {
+  return is_unaligned(pointer) || is_unaligned(strides.batch, element_bytes) ||
+         is_unaligned(strides.head, element_bytes) || is_unaligned(strides.row, element_bytes);
 }
 
 /// The C++ interface takes the rows of a packed tensor from the offsets; here the caller says how many there are.
@@ -137,10 +122,11 @@ Result<AttentionProblem> problem_of(const tilesmith_attention& call, Device devi
   if (device.kind != DeviceKind::cpu) {  // the CPU does not ask: one plan serves either way
     const std::int64_t in = bits_of(problem.data_type) / 8, out = bits_of(output_type(problem.data_type)) / 8;
     problem.negative_scale = call.scale < 0;
-    problem.unaligned = is_unaligned(call.q, call.q_strides, in) || is_unaligned(call.k, call.k_strides, in) ||
-                        is_unaligned(call.v, call.v_strides, in) || is_unaligned(call.o, call.o_strides, out);
+    problem.unaligned =
+        tensor_is_unaligned(call.q, call.q_strides, in) || tensor_is_unaligned(call.k, call.k_strides, in) ||
+        tensor_is_unaligned(call.v, call.v_strides, in) || tensor_is_unaligned(call.o, call.o_strides, out);
     const tilesmith_bias_strides& b = call.bias_strides;
-    problem.unaligned_bias = elementwise && (is_unaligned(call.bias, {b.batch, b.head, b.row}, sizeof(float)) ||
+    problem.unaligned_bias = elementwise && (tensor_is_unaligned(call.bias, {b.batch, b.head, b.row}, sizeof(float)) ||
                                              (b.column != 1 && call.seqlen_k > 1));
   }
   return problem;
@@ -180,17 +166,6 @@ Result<AttentionArguments> arguments_of(const tilesmith_attention& call, Device 
   out.seed = call.seed;
   out.offset = call.offset;
   return out;
-}
-
-Result<RunOptions> options_of(const tilesmith_attention& call, const Plan& plan) {
-  if (call.stream != nullptr && plan.device().kind == DeviceKind::cpu)
-    return fail(ErrorCode::invalid_argument, "a stream is given, and the device is the CPU", "null");
-  if (call.workspace != nullptr && call.workspace_bytes < plan.workspace_bytes())
-    return fail(ErrorCode::invalid_argument, fmt::format("the workspace has {} bytes", call.workspace_bytes),
-                fmt::format("at least {}, or null for the library's own", plan.workspace_bytes()));
-  if (reinterpret_cast<std::uintptr_t>(call.workspace) % 64 != 0)
-    return fail(ErrorCode::invalid_argument, "the workspace is not aligned", "a multiple of 64 bytes");
-  return RunOptions{.stream = call.stream, .workspace = call.workspace};
 }
 
 }  // namespace tilesmith::capi

@@ -5,7 +5,6 @@
 #include "tilesmith.h"
 #include "tilesmith/attention.hpp"
 #include "tilesmith/device.hpp"
-#include "tilesmith/dispatcher.hpp"
 
 namespace tilesmith::capi {
 
@@ -13,7 +12,5 @@ namespace tilesmith::capi {
 [[nodiscard]] Result<AttentionProblem> problem_of(const tilesmith_attention& call, Device device);
 /// Errors: invalid_argument, offsets beyond the tensors' rows, where the processor can read them.
 [[nodiscard]] Result<AttentionArguments> arguments_of(const tilesmith_attention& call, Device device);
-/// Errors: invalid_argument, a workspace too small for the plan, or a stream on the CPU.
-[[nodiscard]] Result<RunOptions> options_of(const tilesmith_attention& call, const Plan& plan);
 
 }  // namespace tilesmith::capi

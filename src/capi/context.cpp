@@ -35,7 +35,12 @@ tilesmith::Dispatcher& tilesmith_context::open(tilesmith::Device device, std::at
 
 const tilesmith_attention_plan& tilesmith_context::handle(const tilesmith::AttentionPlan& plan) {
   const std::lock_guard lock(growing_);
-  return handles_.try_emplace(&plan, tilesmith_attention_plan{&plan, this}).first->second;
+  return attention_.try_emplace(&plan, tilesmith_attention_plan{&plan, this}).first->second;
+}
+
+const tilesmith_gemm_plan& tilesmith_context::handle(const tilesmith::GemmPlan& plan) {
+  const std::lock_guard lock(growing_);
+  return gemm_.try_emplace(&plan, tilesmith_gemm_plan{&plan, this}).first->second;
 }
 
 namespace tilesmith::capi {

@@ -19,6 +19,10 @@ struct tilesmith_attention_plan {
   const tilesmith::AttentionPlan* plan;
   const tilesmith_context* context;
 };
+struct tilesmith_gemm_plan {
+  const tilesmith::GemmPlan* plan;
+  const tilesmith_context* context;
+};
 
 /// What a context's handle points to; tilesmith_context_create makes it.
 struct tilesmith_context {
@@ -31,6 +35,7 @@ struct tilesmith_context {
   [[nodiscard]] tilesmith::Dispatcher& dispatcher(tilesmith::Device device);
   /// The handle of one of this context's plans; always the same one.
   [[nodiscard]] const tilesmith_attention_plan& handle(const tilesmith::AttentionPlan& plan);
+  [[nodiscard]] const tilesmith_gemm_plan& handle(const tilesmith::GemmPlan& plan);
   /// Never two alike within a process.
   [[nodiscard]] std::uint64_t id() const { return id_; }
   /// Expires with the context.
@@ -46,7 +51,8 @@ struct tilesmith_context {
   std::vector<std::unique_ptr<tilesmith::Dispatcher>> owned_;
   std::atomic<tilesmith::Dispatcher*> cpu_{nullptr};
   std::array<std::atomic<tilesmith::Dispatcher*>, tilesmith::capi::kMaxDevices> cuda_{};
-  std::map<const tilesmith::AttentionPlan*, tilesmith_attention_plan> handles_;
+  std::map<const tilesmith::AttentionPlan*, tilesmith_attention_plan> attention_;
+  std::map<const tilesmith::GemmPlan*, tilesmith_gemm_plan> gemm_;
 };
 
 namespace tilesmith::capi {

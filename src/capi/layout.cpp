@@ -23,3 +23,14 @@ static_assert(offsetof(tilesmith_attention, q) == 304);
 static_assert(offsetof(tilesmith_attention, stream) == 384);
 static_assert(offsetof(tilesmith_attention, offset) == 416);
 static_assert(offsetof(tilesmith_attention, q_scale) == 424);  // the structure's first version ends here
+
+static_assert(sizeof(tilesmith_matrix) == 24 && sizeof(tilesmith_epilogue) == 40);
+static_assert(offsetof(tilesmith_epilogue, data) == 8 && offsetof(tilesmith_epilogue, low) == 32);
+static_assert(sizeof(tilesmith_gemm) == 536);
+static_assert(offsetof(tilesmith_gemm, type_a) == 16);
+static_assert(offsetof(tilesmith_gemm, m) == 48);
+static_assert(offsetof(tilesmith_gemm, alpha) == 80);
+static_assert(offsetof(tilesmith_gemm, a) == 88);
+static_assert(offsetof(tilesmith_gemm, d) == 160);
+static_assert(offsetof(tilesmith_gemm, stream) == 192);
+static_assert(offsetof(tilesmith_gemm, epilogue) == 216);

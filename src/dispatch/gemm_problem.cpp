@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstdlib>
+#include <iterator>
 
 #include "base/error.hpp"
 #include "dispatch/argument_checks.hpp"
@@ -261,7 +262,9 @@ Status validate(const GemmProblem& p, const GemmArguments& a) {
   for (std::size_t i = 0; i < p.epilogue.size(); ++i) {
     const EpilogueOp op = p.epilogue[i];
     const EpilogueOperand& x = a.epilogue[i];
-    const std::string name = fmt::format("epilogue[{}], {}", i, name_of(op));
+    fmt::memory_buffer text;  // on the stack: calls allocate nothing
+    fmt::format_to(std::back_inserter(text), "epilogue[{}], {}", i, name_of(op));
+    const std::string_view name(text.data(), text.size());
     if (is_gate(op)) columns /= 2;
     if (reads_vector(op)) {
       const bool bias = op == EpilogueOp::bias || op == EpilogueOp::bias_m;

@@ -16,6 +16,10 @@ PIN(attention_strides, offsetof(tilesmith_attention, q_strides) == 128);
 PIN(attention_pointers, offsetof(tilesmith_attention, q) == 304);
 PIN(attention_tail, offsetof(tilesmith_attention, offset) == 416);
 PIN(attention_scales, offsetof(tilesmith_attention, q_scale) == 424);
+PIN(gemm, sizeof(tilesmith_gemm) == 536);
+PIN(gemm_pointers, offsetof(tilesmith_gemm, a) == 88);
+PIN(gemm_epilogue, offsetof(tilesmith_gemm, epilogue) == 216);
+PIN(epilogue, sizeof(tilesmith_epilogue) == 40);
 PIN(plan_info, sizeof(tilesmith_plan_info) == 64);
 PIN(device_info, sizeof(tilesmith_device_info) == 48);
 
@@ -233,6 +237,75 @@ static void test_an_older_program(void) {
   check_result((double)older.scale);
 }
 
+/* --------------------------------------------------------------------------------------------------------- GEMM */
+
+enum { M = 6, N = 10, K = 33 };
+static float a[M * K], b[N * K], d[M * N], bias[N];
+
+static tilesmith_gemm sample_gemm(void) {
+  tilesmith_gemm call = TILESMITH_GEMM_INIT;
+  call.type_a = call.type_b = call.type_c = call.type_d = call.type_bias = TILESMITH_FP32;
+  call.m = M;
+  call.n = N;
+  call.k = K;
+  call.epilogue[0].op = TILESMITH_EPILOGUE_BIAS;
+  call.epilogue[1].op = TILESMITH_EPILOGUE_RELU;
+  EXPECT_SUCCESS(tilesmith_gemm_dense(&call));
+  call.a.data = a;
+  call.b.data = b;
+  call.d = d;
+  call.epilogue[0].data = bias;
+  return call;
+}
+
+static void check_gemm(void) {
+  int i, j, l;
+  double worst = 0;
+  for (i = 0; i < M; ++i)
+    for (j = 0; j < N; ++j) {
+      double sum = bias[j];
+      for (l = 0; l < K; ++l) sum += (double)a[i * K + l] * b[j * K + l];
+      worst = fmax(worst, fabs(fmax(sum, 0) - d[i * N + j]));
+    }
+  EXPECT(worst < 1e-5);
+  memset(d, 0xff, sizeof d);
+}
+
+static void test_gemm(void) {
+  tilesmith_plan_info info = TILESMITH_PLAN_INFO_INIT;
+  tilesmith_context_options options = TILESMITH_CONTEXT_OPTIONS_INIT;
+  tilesmith_context* context = NULL;
+  const tilesmith_gemm_plan *plan = NULL, *again = NULL;
+  tilesmith_gemm call = sample_gemm();
+  fill(a, M * K, 4);
+  fill(b, N * K, 5);
+  fill(bias, N, 6);
+  options.build = TILESMITH_BUILD_NEVER;
+  EXPECT_SUCCESS(tilesmith_context_create(&options, &context));
+  EXPECT_SUCCESS(tilesmith_gemm_compute(context, &call));
+  check_gemm();
+  EXPECT_SUCCESS(tilesmith_last_plan(&info));
+  EXPECT(strcmp(info.operation, "gemm") == 0);
+
+  EXPECT_SUCCESS(tilesmith_gemm_plan_for(context, &call, &plan));
+  EXPECT_SUCCESS(tilesmith_gemm_plan_for(context, &call, &again));
+  EXPECT(plan == again);
+  EXPECT_SUCCESS(tilesmith_gemm_plan_facts(plan, &info));
+  EXPECT(info.device.kind == TILESMITH_CPU && strlen(info.kernel) > 0);
+  EXPECT_SUCCESS(tilesmith_gemm_run(plan, &call));
+  check_gemm();
+  call.beta = 1;
+  EXPECT_FAILURE(tilesmith_gemm_run(plan, &call), TILESMITH_INVALID_ARGUMENT, "not the plan's");
+  call = sample_gemm();
+  call.struct_size = 0;
+  EXPECT_FAILURE(tilesmith_gemm_run(plan, &call), TILESMITH_INVALID_ARGUMENT, "tilesmith_gemm.struct_size is 0");
+  EXPECT_FAILURE(tilesmith_gemm_compute(context, NULL), TILESMITH_INVALID_ARGUMENT, "null");
+  EXPECT_FAILURE(tilesmith_gemm_run(NULL, &call), TILESMITH_INVALID_ARGUMENT, "null");
+  EXPECT_FAILURE(tilesmith_gemm_plan_for(context, &call, NULL), TILESMITH_INVALID_ARGUMENT, "null");
+  EXPECT_FAILURE(tilesmith_gemm_plan_facts(NULL, &info), TILESMITH_INVALID_ARGUMENT, "null");
+  tilesmith_context_destroy(context);
+}
+
 int main(void) {
   fill(q, (int)(sizeof q / sizeof *q), 1);
   fill(k, (int)(sizeof k / sizeof *k), 2);
@@ -242,6 +315,7 @@ int main(void) {
   test_two_steps_in_a_context();
   test_struct_sizes();
   test_an_older_program();
+  test_gemm();
   if (failures == 0) printf("all as expected\n");
   return failures == 0 ? 0 : 1;
 }

@@ -1,0 +1,69 @@
+// GEMM: in one call, and in the two steps it is made of.
+#include "capi/gemm_call.hpp"
+#include "capi/operation.hpp"
+#include "capi/sized_struct.hpp"
+
+namespace tilesmith::capi {
+namespace {
+
+struct Gemm {
+  using Call = tilesmith_gemm;
+  using Plan = GemmPlan;
+  using Handle = tilesmith_gemm_plan;
+  static constexpr const char* kName = "gemm";
+  static constexpr const char* kPlanFor = "tilesmith_gemm_plan_for";
+
+  static Result<const Call*> whole(const Call* call, Call&) {
+    TS_TRY(check_struct("tilesmith_gemm", call, sizeof(Call)));
+    return call;
+  }
+  static Result<GemmProblem> problem_of(const Call& call, Device device) { return capi::problem_of(call, device); }
+  static Result<GemmArguments> arguments_of(const Call& call, Device) { return capi::arguments_of(call); }
+  /// A plan that expects less of the pointers serves more.
+  static void widen(GemmProblem& problem, const GemmProblem& of_plan) { problem.unaligned |= of_plan.unaligned; }
+};
+
+}  // namespace
+}  // namespace tilesmith::capi
+
+using namespace tilesmith;
+
+tilesmith_status tilesmith_gemm_dense(tilesmith_gemm* call) {
+  return capi::guarded([&]() -> Status {
+    TS_TRY(capi::check_struct("tilesmith_gemm", call, sizeof *call));
+    TS_ASSIGN(const GemmProblem problem, capi::problem_of(*call, Device{}));
+    TS_TRY(validate(problem));
+    const GemmArguments dense = dense_arguments(problem);
+    const auto fill = [](tilesmith_matrix& matrix, const GemmOperand& operand) {
+      matrix.leading = operand.leading;
+      matrix.batch = operand.batch;
+    };
+    fill(call->a, dense.a);
+    fill(call->b, dense.b);
+    fill(call->c, dense.c);
+    call->d_leading = dense.d_leading;
+    call->d_batch = dense.d_batch;
+    for (std::size_t i = 0; i < problem.epilogue.size(); ++i) {
+      call->epilogue[i].leading = dense.epilogue[i].leading;
+      call->epilogue[i].batch = dense.epilogue[i].batch;
+    }
+    return {};
+  });
+}
+
+tilesmith_status tilesmith_gemm_compute(tilesmith_context* context, const tilesmith_gemm* call) {
+  return capi::compute<capi::Gemm>(context, call);
+}
+
+tilesmith_status tilesmith_gemm_plan_for(tilesmith_context* context, const tilesmith_gemm* call,
+                                         const tilesmith_gemm_plan** out) {
+  return capi::plan_for<capi::Gemm>(context, call, out);
+}
+
+tilesmith_status tilesmith_gemm_run(const tilesmith_gemm_plan* plan, const tilesmith_gemm* call) {
+  return capi::run<capi::Gemm>(plan, call);
+}
+
+tilesmith_status tilesmith_gemm_plan_facts(const tilesmith_gemm_plan* plan, tilesmith_plan_info* out) {
+  return capi::plan_facts<capi::Gemm>(plan, out);
+}

@@ -1,0 +1,299 @@
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <cstring>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "capi/gemm_call.hpp"
+#include "dispatch/allocation_count.hpp"
+#include "dispatch/test_store.hpp"
+#include "tilesmith.h"
+
+namespace tilesmith::capi {
+namespace {
+
+struct Buffers {
+  std::vector<float> a, b, c, d, bias;
+};
+
+/// 5 x 9 from k of 7, fp32, with a bias. Whole numbers, so that the order of sums does not matter.
+tilesmith_gemm sample(Buffers& buffers) {
+  tilesmith_gemm call = TILESMITH_GEMM_INIT;
+  call.type_a = call.type_b = call.type_c = call.type_d = call.type_bias = TILESMITH_FP32;
+  call.m = 5;
+  call.n = 9;
+  call.k = 7;
+  call.epilogue[0].op = TILESMITH_EPILOGUE_BIAS;
+  EXPECT_EQ(tilesmith_gemm_dense(&call), TILESMITH_SUCCESS);
+  const auto fill = [](std::vector<float>& out, std::size_t size, int seed) {
+    out.resize(size);
+    for (std::size_t i = 0; i < size; ++i) out[i] = static_cast<float>(static_cast<int>(i * 7 + seed) % 11 - 5);
+  };
+  fill(buffers.a, 5 * 7, 1);
+  fill(buffers.b, 9 * 7, 2);
+  fill(buffers.c, 5 * 9, 3);
+  fill(buffers.bias, 9, 4);
+  buffers.d.assign(5 * 9, NAN);
+  call.a.data = buffers.a.data();
+  call.b.data = buffers.b.data();
+  call.c.data = buffers.c.data();
+  call.d = buffers.d.data();
+  call.epilogue[0].data = buffers.bias.data();
+  return call;
+}
+
+/// alpha A B + beta C + bias, B along k.
+double expected(const Buffers& x, std::size_t i, std::size_t j, double alpha = 1, double beta = 0) {
+  double sum = 0;
+  for (std::size_t k = 0; k < 7; ++k) sum += double{x.a[i * 7 + k]} * double{x.b[j * 7 + k]};
+  return alpha * sum + beta * double{x.c[i * 9 + j]} + double{x.bias[j]};
+}
+
+/// "" for a call that succeeds.
+std::string failure_of(const tilesmith_gemm& call) {
+  if (tilesmith_gemm_compute(nullptr, &call) == TILESMITH_SUCCESS) return "";
+  tilesmith_error error = TILESMITH_ERROR_INIT;
+  EXPECT_EQ(tilesmith_last_error(&error), TILESMITH_SUCCESS);
+  return error.message;
+}
+
+template <class Change>
+std::string failure_with(Change change) {
+  Buffers buffers;
+  tilesmith_gemm call = sample(buffers);
+  change(call);
+  return failure_of(call);
+}
+
+TEST(GemmCall, ProductsAndNumbers) {
+  Buffers x;
+  tilesmith_gemm call = sample(x);
+  for (const auto& [alpha, beta] : {std::pair{1.0f, 0.0f}, {2.0f, -3.0f}, {0.0f, 1.0f}}) {
+    call.alpha = alpha;
+    call.beta = beta;
+    ASSERT_EQ(failure_of(call), "");
+    for (std::size_t i = 0; i < 5; ++i)
+      for (std::size_t j = 0; j < 9; ++j) ASSERT_EQ(x.d[i * 9 + j], expected(x, i, j, alpha, beta)) << i << ' ' << j;
+  }
+  tilesmith_plan_info plan = TILESMITH_PLAN_INFO_INIT;
+  ASSERT_EQ(tilesmith_last_plan(&plan), TILESMITH_SUCCESS);
+  EXPECT_STREQ(plan.operation, "gemm");
+}
+
+TEST(GemmCall, OrdersBatchesAndStrides) {
+  Buffers x;
+  tilesmith_gemm call = sample(x);
+  // The same numbers read as a column-major A (7 x 5 transposed) of one row per batch member: rows of D one by one.
+  call.order_a = TILESMITH_COLUMN;
+  call.batch = 5;
+  call.m = 1;
+  call.a.leading = 1;
+  call.a.batch = 7;
+  call.b.batch = 0;
+  call.d_leading = call.d_batch = 9;
+  ASSERT_EQ(failure_of(call), "");
+  for (std::size_t i = 0; i < 5; ++i)
+    for (std::size_t j = 0; j < 9; ++j) ASSERT_EQ(x.d[i * 9 + j], expected(x, i, j));
+}
+
+TEST(GemmCall, AGateHalvesTheColumns) {
+  Buffers x;
+  tilesmith_gemm call = sample(x);
+  float amax = 0;
+  call.n = 8;
+  call.epilogue[0] = {};
+  call.epilogue[0].op = TILESMITH_EPILOGUE_REGLU;
+  call.epilogue[1].op = TILESMITH_EPILOGUE_AMAX;
+  ASSERT_EQ(tilesmith_gemm_dense(&call), TILESMITH_SUCCESS);
+  EXPECT_EQ(call.d_leading, 4);
+  call.amax = &amax;
+  ASSERT_EQ(failure_of(call), "");
+  std::ranges::fill(x.bias, 0.0f);
+  double most = 0;
+  for (std::size_t i = 0; i < 5; ++i)
+    for (std::size_t j = 0; j < 4; ++j) {
+      const double gated = std::max(expected(x, i, 2 * j), 0.0) * expected(x, i, 2 * j + 1);
+      ASSERT_EQ(x.d[i * 4 + j], gated);
+      most = std::max(most, std::abs(gated));
+    }
+  EXPECT_EQ(amax, most);
+}
+
+TEST(GemmCall, IntegersAndNothingToDo) {
+  std::vector<std::int8_t> a(3 * 5, 3), b(4 * 5, -2);
+  std::vector<std::int32_t> d(12, 77);
+  tilesmith_gemm call = TILESMITH_GEMM_INIT;
+  call.type_a = call.type_b = TILESMITH_INT8;
+  call.type_c = call.type_d = TILESMITH_INT32;
+  call.m = 3;
+  call.n = 4;
+  call.k = 5;
+  ASSERT_EQ(tilesmith_gemm_dense(&call), TILESMITH_SUCCESS);
+  call.a.data = a.data();
+  call.b.data = b.data();
+  call.d = d.data();
+  ASSERT_EQ(failure_of(call), "");
+  for (const std::int32_t value : d) ASSERT_EQ(value, -30);
+  call.m = 0;
+  call.d = nullptr;
+  ASSERT_EQ(failure_of(call), "");
+  call.m = 3;
+  call.k = 0;
+  call.d = d.data();
+  call.a.data = call.b.data = nullptr;
+  ASSERT_EQ(failure_of(call), "");
+  for (const std::int32_t value : d) ASSERT_EQ(value, 0);
+}
+
+TEST(GemmCall, APlannedCallAllocatesNothing) {
+  Buffers x;
+  const tilesmith_gemm call = sample(x);
+  ASSERT_EQ(failure_of(call), "");
+  const std::size_t before = testing::allocations();
+  for (int i = 0; i < 100; ++i) ASSERT_EQ(tilesmith_gemm_compute(nullptr, &call), TILESMITH_SUCCESS);
+  EXPECT_EQ(testing::allocations(), before);
+}
+
+TEST(GemmCall, ManyThreadsAtOnce) {
+  std::vector<std::thread> threads;
+  for (int t = 0; t < 8; ++t)
+    threads.emplace_back([t] {
+      Buffers x;
+      tilesmith_gemm call = sample(x);
+      call.m = 5 - t % 4;  // a few problems, planned by racing threads
+      for (int i = 0; i < 50; ++i) ASSERT_EQ(failure_of(call), "");
+      ASSERT_EQ(x.d[4], expected(x, 0, 4));
+    });
+  for (std::thread& thread : threads) thread.join();
+}
+
+TEST(GemmCall, NumbersThatAreNoValue) {
+  EXPECT_EQ(failure_with([](auto& c) { c.type_a = 99; }), "type_a is 99");
+  EXPECT_EQ(failure_with([](auto& c) { c.type_b = -1; }), "type_b is -1");
+  EXPECT_EQ(failure_with([](auto& c) { c.type_c = TILESMITH_FP8BF16; }), "type_c is 11");
+  EXPECT_EQ(failure_with([](auto& c) { c.type_d = 6; }), "type_d is 6");
+  EXPECT_EQ(failure_with([](auto& c) { c.type_bias = 9; }), "type_bias is 9");
+  EXPECT_EQ(failure_with([](auto& c) { c.type_bias = TILESMITH_INT32; }), "the bias is int32");
+  EXPECT_EQ(failure_with([](auto& c) { c.order_a = 2; }), "order_a is 2");
+  EXPECT_EQ(failure_with([](auto& c) { c.order_b = -1; }), "order_b is -1");
+  EXPECT_EQ(failure_with([](auto& c) { c.reserved = 1; }), "reserved is 1");
+  EXPECT_EQ(failure_with([](auto& c) { c.device = {TILESMITH_CPU, 1}; }), "the device's index is 1 with the kind 1");
+  EXPECT_EQ(failure_with([](auto& c) { c.epilogue[1].op = 77; }), "epilogue[1].op is 77");
+  EXPECT_EQ(failure_with([](auto& c) { c.epilogue[7].op = -1; }), "epilogue[7].op is -1");
+  EXPECT_EQ(failure_with([](auto& c) { c.epilogue[0].reserved = 4; }), "epilogue[0].reserved is 4");
+  EXPECT_EQ(failure_with([](auto& c) { c.epilogue[2].op = TILESMITH_EPILOGUE_RELU; }),
+            "epilogue[2].op follows one that is none");
+  EXPECT_EQ(failure_with([](auto& c) { c.k = -2; }), "k is -2");
+  EXPECT_EQ(failure_with([](auto& c) { c.alpha = NAN; }), "alpha is nan");
+  EXPECT_EQ(failure_with([](auto& c) { c.a.leading = 6; }), "a: the leading dimension is 6");
+}
+
+TEST(GemmCall, NothingGivenIsIgnored) {
+  static float number = 0;
+  const auto unasked = [](const char* field) {
+    return std::string(field) + " is given, and the problem does not ask for it";
+  };
+  EXPECT_EQ(failure_with([](auto& c) { c.amax = &number; }), unasked("amax"));
+  EXPECT_EQ(failure_with([](auto& c) { c.epilogue[3].data = &number; }), unasked("epilogue[3].data"));
+  EXPECT_EQ(failure_with([](auto& c) { c.epilogue[0].leading = 9; }), unasked("epilogue[0].leading"));
+  EXPECT_EQ(failure_with([](auto& c) { c.epilogue[0].batch = 9; }), unasked("epilogue[0].batch"));
+  EXPECT_EQ(failure_with([](auto& c) { c.epilogue[0].low = -1; }), unasked("epilogue[0].low"));
+  EXPECT_EQ(failure_with([](auto& c) { c.epilogue[1].high = 1; }), unasked("epilogue[1].high"));
+}
+
+TEST(GemmCall, EveryMissingPointerIsNamed) {
+  EXPECT_EQ(failure_with([](auto& c) { c.a.data = nullptr; }), "a is null");
+  EXPECT_EQ(failure_with([](auto& c) { c.b.data = nullptr; }), "b is null");
+  EXPECT_EQ(failure_with([](auto& c) { c.d = nullptr; }), "d is null");
+  EXPECT_EQ(failure_with([](auto& c) { c.beta = 1, c.c.data = nullptr; }), "c is null");
+  EXPECT_EQ(failure_with([](auto& c) { c.epilogue[0].data = nullptr; }), "epilogue[0], bias is null");
+  EXPECT_EQ(failure_with([](auto& c) { c.epilogue[1].op = TILESMITH_EPILOGUE_AMAX; }), "amax is null");
+}
+
+TEST(GemmCall, EveryFieldArrives) {
+  Buffers x;
+  tilesmith_gemm call = sample(x);
+  float amax = 0;
+  call.alpha = 2;
+  call.beta = 3;
+  call.a = {x.a.data(), 11, 12};
+  call.b = {x.b.data(), 13, 14};
+  call.c = {x.c.data(), 15, 16};
+  call.d_leading = 17;
+  call.d_batch = 18;
+  call.epilogue[1] = {TILESMITH_EPILOGUE_ADD, 0, x.c.data(), 19, 20, 0, 0};
+  call.epilogue[2] = {TILESMITH_EPILOGUE_CLAMP, 0, nullptr, 0, 0, -1, 2};
+  call.epilogue[3].op = TILESMITH_EPILOGUE_AMAX;
+  call.amax = &amax;
+  call.type_c = TILESMITH_BF16;
+  call.order_a = TILESMITH_COLUMN;
+  const Result<GemmProblem> problem = problem_of(call, Device{});
+  ASSERT_TRUE(problem) << problem.error().text();
+  EXPECT_EQ(problem->epilogue,
+            (GemmEpilogue{EpilogueOp::bias, EpilogueOp::add, EpilogueOp::clamp, EpilogueOp::amax}));
+  EXPECT_TRUE(problem->beta);
+  EXPECT_EQ(problem->type_c, DataType::bf16);
+  EXPECT_EQ(problem->order_a, MatrixOrder::column);
+  EXPECT_EQ(problem->order_b, MatrixOrder::column);
+  const GemmArguments arguments = arguments_of(call);
+  const auto expect = [](const GemmOperand& operand, const tilesmith_matrix& matrix) {
+    EXPECT_EQ(operand.data, matrix.data);
+    EXPECT_EQ(operand.leading, matrix.leading);
+    EXPECT_EQ(operand.batch, matrix.batch);
+  };
+  expect(arguments.a, call.a);
+  expect(arguments.b, call.b);
+  expect(arguments.c, call.c);
+  EXPECT_EQ(arguments.d_leading, 17);
+  EXPECT_EQ(arguments.d_batch, 18);
+  EXPECT_EQ(arguments.alpha, 2);
+  EXPECT_EQ(arguments.beta, 3);
+  EXPECT_EQ(arguments.amax, &amax);
+  EXPECT_EQ(arguments.epilogue[0].data, x.bias.data());
+  EXPECT_EQ(arguments.epilogue[1].leading, 19);
+  EXPECT_EQ(arguments.epilogue[1].batch, 20);
+  EXPECT_EQ(arguments.epilogue[2].low, -1);
+  EXPECT_EQ(arguments.epilogue[2].high, 2);
+}
+
+TEST(GemmCall, AlignmentMattersToCudaAlone) {
+  alignas(16) static std::byte memory[32];
+  tilesmith_gemm call = TILESMITH_GEMM_INIT;
+  call.m = call.n = call.k = 16;
+  call.epilogue[0].op = TILESMITH_EPILOGUE_ADD;
+  ASSERT_EQ(tilesmith_gemm_dense(&call), TILESMITH_SUCCESS);
+  const Device cuda{DeviceKind::cuda, 0};
+  const auto unaligned_with = [&](auto change) {
+    tilesmith_gemm changed = call;
+    change(changed);
+    EXPECT_FALSE(problem_of(changed, Device{})->unaligned);
+    return problem_of(changed, cuda)->unaligned;
+  };
+  EXPECT_FALSE(unaligned_with([](auto&) {}));
+  EXPECT_FALSE(unaligned_with([](auto& c) { c.a.data = memory + 16; }));
+  EXPECT_TRUE(unaligned_with([](auto& c) { c.a.data = memory + 2; }));
+  EXPECT_TRUE(unaligned_with([](auto& c) { c.b.leading = 17; }));
+  EXPECT_TRUE(unaligned_with([](auto& c) { c.d = memory + 8; }));
+  EXPECT_TRUE(unaligned_with([](auto& c) { c.d_leading = 20; }));
+  EXPECT_TRUE(unaligned_with([](auto& c) { c.epilogue[0].data = memory + 8; }));
+  EXPECT_TRUE(unaligned_with([](auto& c) { c.epilogue[0].leading = 18; }));
+  EXPECT_FALSE(unaligned_with([](auto& c) { c.c.leading = 17; }));  // not read
+  EXPECT_TRUE(unaligned_with([](auto& c) { c.c.leading = 17, c.beta = 1; }));
+  EXPECT_FALSE(unaligned_with([](auto& c) { c.a.batch = 3; }));  // of one member
+  EXPECT_TRUE(unaligned_with([](auto& c) { c.a.batch = 3, c.batch = 2; }));
+}
+
+TEST(GemmCall, ADenseCallNeedsAProblem) {
+  tilesmith_gemm call = TILESMITH_GEMM_INIT;
+  call.n = -1;
+  EXPECT_EQ(tilesmith_gemm_dense(&call), TILESMITH_INVALID_ARGUMENT);
+  call.n = 3;
+  call.epilogue[0].op = TILESMITH_EPILOGUE_SWIGLU;
+  EXPECT_EQ(tilesmith_gemm_dense(&call), TILESMITH_INVALID_ARGUMENT);
+  EXPECT_EQ(tilesmith_gemm_dense(nullptr), TILESMITH_INVALID_ARGUMENT);
+}
+
+}  // namespace
+}  // namespace tilesmith::capi

@@ -27,11 +27,6 @@ Error why_none(const CudaSpec& spec, const GemmSignature& signature) {
           std::string(rule->about)};
 }
 
-/// Nobody keeps the parts of split products between a launch's blocks yet.
-bool is_planned(const KernelConfig& config) {
-  return !config.algorithm.splits_k;
-}
-
 }  // namespace
 
 CudaGemmShape cuda_gemm_shape(const GemmProblem& p) {
@@ -64,8 +59,10 @@ Result<GemmSignature> cuda_signature_of(const GemmProblem& p) {
 Result<std::vector<Candidate>> CudaGemm::candidates(const GemmProblem& problem) const {
   TS_ASSIGN(const GemmSignature signature, cuda_signature_of(problem));
   std::vector<Candidate> candidates;
-  for (RankedCudaGemm& one : ranked_cuda_gemm(spec_, signature, cuda_gemm_shape(problem)))
-    if (is_planned(one.config)) candidates.push_back({std::move(one.config), one.seconds});
+  const CudaGemmShape shape = cuda_gemm_shape(problem);
+  for (RankedCudaGemm& one : ranked_cuda_gemm(spec_, signature, shape))
+    if (!one.config.algorithm.splits_k || cuda_gemm_splits(one.config, spec_, shape) > 1)
+      candidates.push_back({std::move(one.config), one.seconds});
   if (candidates.empty()) return std::unexpected(why_none(spec_, signature));
   return candidates;
 }
@@ -84,8 +81,6 @@ Status CudaGemm::check(const KernelConfig& config, const GemmProblem& problem) c
   if (const auto* rule = first_refusal(cuda_gemm_rules(), subject))
     return refuse(ErrorCode::unsupported, fmt::format("is refused: rule {}: {}", rule->name, rule->figures(subject)),
                   std::string(rule->about));
-  if (!is_planned(config))
-    return refuse(ErrorCode::unsupported, "splits k, which plans do not carry yet", "an instance without splitk");
   TS_ASSIGN(const GemmSignature signature, cuda_signature_of(problem));
   if (subject.signature() != signature)
     return refuse(ErrorCode::invalid_argument, "does not compute this problem",
@@ -120,11 +115,17 @@ Result<std::unique_ptr<GemmPlan>> CudaGemm::plan(const GemmProblem& problem, con
   TS_ASSIGN(const CudaKernel kernel,
             registry_.find(*context, config, static_cast<std::size_t>(facts.shared_bytes), build));
   TS_ASSIGN(const void* zero, zeros(*context));
+  CudaSplitMemory* split_memory = nullptr;
+  if (config.algorithm.splits_k) {
+    const std::lock_guard lock(mutex_);
+    if (split_memory_ == nullptr) split_memory_ = std::make_unique<CudaSplitMemory>(*context);
+    split_memory = split_memory_.get();
+  }
   PlanFacts plan{
       .device = {DeviceKind::cuda, device_index_}, .kernel = native_name(config), .reason = std::move(reason)};
   plan.stages.push_back({plan.kernel, "gemm"});
   log_debug("planned {}: {}", plan.kernel, plan.reason);
-  return CudaGemmPlan::make(problem, std::move(plan), config, spec_, kernel, zero);
+  return CudaGemmPlan::make(problem, std::move(plan), config, spec_, kernel, zero, split_memory);
 }
 
 }  // namespace tilesmith

@@ -5,6 +5,7 @@
 
 #include "dispatch/backend.hpp"
 #include "dispatch/cuda_registry.hpp"
+#include "dispatch/cuda_split_memory.hpp"
 #include "enumerate/cuda_gemm.hpp"
 #include "runtime/cuda_memory.hpp"
 
@@ -36,7 +37,8 @@ class CudaGemm final : public OperationBackend<GemmPlan> {
   const CudaSpec& spec_;
   CudaRegistry& registry_;
   std::mutex mutex_;
-  CudaBuffer zeros_;  ///< made by the first plan
+  CudaBuffer zeros_;                               ///< made by the first plan
+  std::unique_ptr<CudaSplitMemory> split_memory_;  ///< made by the first plan that splits k
 };
 
 }  // namespace tilesmith

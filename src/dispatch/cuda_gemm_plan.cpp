@@ -40,9 +40,21 @@ int band_of(const GemmProblem& p) {
 }  // namespace
 
 Result<std::unique_ptr<GemmPlan>> CudaGemmPlan::make(const GemmProblem& p, PlanFacts plan, const KernelConfig& config,
-                                                     const CudaSpec& spec, const CudaKernel& kernel,
-                                                     const void* zeros) {
-  std::unique_ptr<CudaGemmPlan> made(new CudaGemmPlan(p, std::move(plan), config, kernel, zeros));
+                                                     const CudaSpec& spec, const CudaKernel& kernel, const void* zeros,
+                                                     CudaSplitMemory* split_memory) {
+  const CudaGemmShape shape = cuda_gemm_shape(p);
+  const std::int64_t cluster = std::int64_t{config.algorithm.cluster[0]} * config.algorithm.cluster[1];
+  const std::int64_t tiles = std::max<std::int64_t>(cuda_gemm_tiles(config, shape), cluster);
+  const std::int64_t splits = cuda_gemm_splits(config, spec, shape);
+  const std::int64_t items = tiles * splits;
+  CudaSplitMemory::Size split_size;
+  if (split_memory != nullptr) {
+    const CudaGemmFacts facts = cuda_gemm_facts(config);
+    split_size.part_bytes = static_cast<std::size_t>(items * facts.part_bytes);
+    split_size.counters = static_cast<std::size_t>(tiles * facts.counters);
+    plan.workspace_bytes = split_size.bytes();
+  }
+  std::unique_ptr<CudaGemmPlan> made(new CudaGemmPlan(p, std::move(plan), config, kernel, zeros, split_memory));
   for (const auto& [name, value] :
        {std::pair{"m", p.m}, std::pair{"n", p.n}, std::pair{"k", p.k}, std::pair{"batch", p.batch}})
     if (value > kLongest)
@@ -52,15 +64,16 @@ Result<std::unique_ptr<GemmPlan>> CudaGemmPlan::make(const GemmProblem& p, PlanF
   CudaLaunch& launch = made->launch_;
   launch.block = {static_cast<unsigned>(facts.threads), 1, 1};
   launch.dynamic_shared_bytes = static_cast<unsigned>(facts.shared_bytes);
-  const std::int64_t cluster = std::int64_t{config.algorithm.cluster[0]} * config.algorithm.cluster[1];
-  const std::int64_t tiles = std::max<std::int64_t>(cuda_gemm_tiles(config, cuda_gemm_shape(p)), cluster);
-  if (tiles > kLongest)
-    return fail(ErrorCode::unsupported, fmt::format("{} tiles are beyond a CUDA kernel's launch", tiles),
+  if (items > kLongest)
+    return fail(ErrorCode::unsupported, fmt::format("{} tiles are beyond a CUDA kernel's launch", items),
                 fmt::format("at most {}", kLongest));
   const std::int64_t places = std::int64_t{spec.reference.sms} * facts.blocks_per_sm / cluster * cluster;
-  launch.grid.x = static_cast<unsigned>(facts.persistent ? std::min(tiles, places) : tiles);
+  launch.grid.x = static_cast<unsigned>(facts.persistent ? std::min(items, places) : items);
   launch.cluster = {static_cast<unsigned>(cluster), 1, 1};
   launch.overlaps_previous = facts.tensor_maps;  // these wait for what comes before them themselves
+  made->splits_ = static_cast<int>(splits);
+  made->split_size_ = split_size;
+  if (split_memory != nullptr) TS_TRY(split_memory->reserve(split_size));
   return made;
 }
 
@@ -136,7 +149,7 @@ TsCudaGemmArgs CudaGemmPlan::kernel_arguments(const GemmArguments& a) const {
   out.batch = static_cast<int>(p.batch);
   out.groups = 0;
   out.band = band_of(p);
-  out.splits = 1;
+  out.splits = splits_;
   return out;
 }
 
@@ -179,6 +192,18 @@ Status CudaGemmPlan::encode_maps(const GemmArguments& a, TsCudaGemmMaps& maps) c
   return encode_tensor_map(kernel_.context(), format, a.d, dimensions, maps.d);
 }
 
+Result<CudaSplitMemory::Place> CudaGemmPlan::split_place(const RunOptions& options) const {
+  const auto stream = static_cast<cu::Stream>(options.stream);
+  if (options.workspace == nullptr) return split_memory_->of(stream, split_size_);
+  constexpr std::uintptr_t kWorkspaceUnit = 64;
+  if (reinterpret_cast<std::uintptr_t>(options.workspace) % kWorkspaceUnit != 0)
+    return fail(ErrorCode::invalid_argument, fmt::format("the workspace at {} is not aligned", options.workspace),
+                fmt::format("a multiple of {} bytes", kWorkspaceUnit));
+  // What the caller's memory holds is unknown.
+  TS_TRY(fill_bytes(kernel_.context(), options.workspace, 0, split_size_.counter_bytes(), stream));
+  return CudaSplitMemory::place_in(options.workspace, split_size_);
+}
+
 Status CudaGemmPlan::run(const GemmArguments& a, const RunOptions& options) const {
   TS_TRY(check(a));
   if (problem().m == 0 || problem().n == 0 || problem().batch == 0) return {};
@@ -186,7 +211,12 @@ Status CudaGemmPlan::run(const GemmArguments& a, const RunOptions& options) cons
   TS_TRY(current.status());
   CudaLaunch how = launch_;
   how.stream = static_cast<cu::Stream>(options.stream);
-  const TsCudaGemmArgs arguments = kernel_arguments(a);
+  TsCudaGemmArgs arguments = kernel_arguments(a);
+  if (split_memory_ != nullptr) {
+    TS_ASSIGN(const CudaSplitMemory::Place place, split_place(options));
+    arguments.counters = place.counters;
+    arguments.partials = place.parts;
+  }
   if (!facts_.tensor_maps) return launch_with(kernel_, how, arguments);
   TsCudaGemmMaps maps{};
   TS_TRY(encode_maps(a, maps));

@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "dispatch/cuda_split_memory.hpp"
 #include "enumerate/cuda_gemm.hpp"
 #include "kernels/cuda/gemm_abi.h"
 #include "runtime/cuda_kernel.hpp"
@@ -14,31 +15,38 @@ namespace tilesmith {
 
 class CudaGemmPlan final : public GemmPlan {
  public:
-  /// `zeros` are 16 bytes of zeros on the device, which stand in for A and B where alpha is 0. Errors: unsupported for
-  /// sizes beyond a launch's limits.
+  /// `zeros` are 16 bytes of zeros on the device, which stand in for A and B where alpha is 0; `split_memory` is null
+  /// where k is not split. Errors: unsupported for sizes beyond a launch's limits, out_of_memory.
   [[nodiscard]] static Result<std::unique_ptr<GemmPlan>> make(const GemmProblem& problem, PlanFacts plan,
                                                               const KernelConfig& config, const CudaSpec& spec,
-                                                              const CudaKernel& kernel, const void* zeros);
+                                                              const CudaKernel& kernel, const void* zeros,
+                                                              CudaSplitMemory* split_memory);
 
   [[nodiscard]] Status run(const GemmArguments& arguments, const RunOptions& options) const override;
 
  private:
   CudaGemmPlan(const GemmProblem& problem, PlanFacts plan, const KernelConfig& config, const CudaKernel& kernel,
-               const void* zeros)
+               const void* zeros, CudaSplitMemory* split_memory)
       : GemmPlan(problem, std::move(plan)),
         kernel_(kernel),
         algorithm_(config.algorithm),
         facts_(cuda_gemm_facts(config)),
-        zeros_(zeros) {}
+        zeros_(zeros),
+        split_memory_(split_memory) {}
 
   [[nodiscard]] Status check(const GemmArguments& arguments) const;
   [[nodiscard]] TsCudaGemmArgs kernel_arguments(const GemmArguments& arguments) const;
+  /// Where the blocks of this call leave the parts of its products.
+  [[nodiscard]] Result<CudaSplitMemory::Place> split_place(const RunOptions& options) const;
   [[nodiscard]] Status encode_maps(const GemmArguments& arguments, TsCudaGemmMaps& maps) const;
 
   CudaKernel kernel_;
   Algorithm algorithm_;
   CudaGemmFacts facts_;
   const void* zeros_;
+  CudaSplitMemory* split_memory_;
+  CudaSplitMemory::Size split_size_;
+  int splits_ = 1;
   CudaLaunch launch_;
 };
 

@@ -5,12 +5,12 @@
 // captured into a graph gets a fresh pair for good: the graph may run in any stream, next to anything.
 #pragma once
 
-#include <array>
 #include <atomic>
 #include <cstdint>
 #include <memory>
 
 #include "base/error.hpp"
+#include "dispatch/cuda_stream_slots.hpp"
 #include "runtime/cuda_context.hpp"
 #include "runtime/cuda_memory.hpp"
 
@@ -18,8 +18,8 @@ namespace tilesmith {
 
 class CudaTileCounters {
  public:
-  static constexpr std::size_t kStreams = 1024;    ///< streams that can have a pair
-  static constexpr std::size_t kCaptured = 32768;  ///< captured launches that can
+  static constexpr std::size_t kStreams = CudaStreamSlots::kStreams;
+  static constexpr std::size_t kCaptured = 32768;  ///< captured launches that can have a pair
 
   [[nodiscard]] static Result<std::unique_ptr<CudaTileCounters>> create(const CudaContext& context);
 
@@ -28,13 +28,14 @@ class CudaTileCounters {
   [[nodiscard]] Result<unsigned*> of(cu::Stream stream);
 
  private:
-  CudaTileCounters(const CudaContext& context, CudaBuffer memory) : context_(context), memory_(std::move(memory)) {}
+  CudaTileCounters(const CudaContext& context, CudaBuffer memory)
+      : context_(context), memory_(std::move(memory)), slots_(context) {}
 
   [[nodiscard]] unsigned* at(std::size_t pair) const;
 
   const CudaContext& context_;
   CudaBuffer memory_;
-  std::array<std::atomic<std::uint64_t>, kStreams> streams_{};  ///< identity + 1; 0 is free
+  CudaStreamSlots slots_;
   std::atomic<std::size_t> captured_{0};
 };
 

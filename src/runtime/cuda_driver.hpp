@@ -60,6 +60,8 @@ namespace tilesmith {
   F(stream_end_capture, "cuStreamEndCapture", cu::Stream stream, cu::Graph* graph)                                     \
   F(stream_get_id, "cuStreamGetId", cu::Stream stream, std::uint64_t* identity)                                        \
   F(stream_is_capturing, "cuStreamIsCapturing", cu::Stream stream, cu::CaptureStatus* status)                          \
+  F(stream_get_capture_info, "cuStreamGetCaptureInfo_v2", cu::Stream stream, cu::CaptureStatus* status,                \
+    std::uint64_t* identity, cu::Graph* graph, const cu::GraphNode** dependencies, std::size_t* dependency_count)      \
   F(exchange_capture_mode, "cuThreadExchangeStreamCaptureMode", cu::CaptureMode* mode)                                 \
   F(event_create, "cuEventCreate", cu::Event* event, unsigned flags)                                                   \
   F(event_destroy, "cuEventDestroy_v2", cu::Event event)                                                               \
@@ -70,6 +72,11 @@ namespace tilesmith {
   F(graph_instantiate, "cuGraphInstantiateWithFlags", cu::GraphExec* exec, cu::Graph graph, unsigned long long flags)  \
   F(graph_destroy, "cuGraphDestroy", cu::Graph graph)                                                                  \
   F(graph_exec_destroy, "cuGraphExecDestroy", cu::GraphExec exec)                                                      \
+  F(user_object_create, "cuUserObjectCreate", cu::UserObject* object, void* data, cu::HostFunction destroy,            \
+    unsigned references, unsigned flags)                                                                               \
+  F(user_object_release, "cuUserObjectRelease", cu::UserObject object, unsigned references)                            \
+  F(graph_retain_user_object, "cuGraphRetainUserObject", cu::Graph graph, cu::UserObject object, unsigned references,  \
+    unsigned flags)                                                                                                    \
   F(graph_launch, "cuGraphLaunch", cu::GraphExec exec, cu::Stream stream)                                              \
   F(tensor_map_encode_tiled, "cuTensorMapEncodeTiled", void* map, int data_type, unsigned rank, void* address,         \
     const std::uint64_t* extents, const std::uint64_t* strides, const std::uint32_t* box, const std::uint32_t* steps,  \

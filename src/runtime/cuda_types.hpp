@@ -61,6 +61,9 @@ using Stream = struct StreamObject*;  ///< null: the legacy default stream
 using Event = struct EventObject*;
 using Graph = struct GraphObject*;
 using GraphExec = struct GraphExecObject*;
+using GraphNode = struct GraphNodeObject*;
+using UserObject = struct UserObjectObject*;
+using HostFunction = void (*)(void* data);
 
 struct Uuid {
   unsigned char bytes[16];
@@ -131,5 +134,7 @@ enum class CaptureStatus : int { none = 0, active = 1, invalidated = 2 };
 
 inline constexpr unsigned kStreamNonBlocking = 1;
 inline constexpr unsigned kEventDisableTiming = 2;
+inline constexpr unsigned kUserObjectNoSync = 1;     ///< nobody waits for its destruction
+inline constexpr unsigned kGraphUserObjectMove = 1;  ///< the graph takes the caller's reference
 
 }  // namespace tilesmith::cu

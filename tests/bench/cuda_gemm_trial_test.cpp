@@ -52,10 +52,11 @@ class CudaGemmTrials : public ::testing::Test {
   static void SetUpTestSuite() { ::setenv("TILESMITH_LIBCUDA", TILESMITH_FAKE_LIBCUDA, 1); }
 
   void plan(const GemmProblem& problem) {
-    made = std::make_unique<GemmCase>(GemmCase::create(problem, {.alpha = 0.5F, .beta = problem.beta ? 2.0F : 0.0F}).value());
+    made = std::make_unique<GemmCase>(
+        GemmCase::create(problem, {.alpha = 0.5F, .beta = problem.beta ? 2.0F : 0.0F}).value());
     cpu_plan = dispatcher.plan(made->problem()).value();
-    expectation = std::make_unique<GemmExpectation>(
-        GemmExpectation::make(made->tensors(), made->output_type(), 1).value());
+    expectation =
+        std::make_unique<GemmExpectation>(GemmExpectation::make(made->tensors(), made->output_type(), 1).value());
   }
 
   Dispatcher dispatcher{{.threads = 1}};
@@ -101,8 +102,8 @@ TEST_F(CudaGemmTrials, FaultsAreFound) {
   const auto verdict = [&](Fault fault) { return (*trial)->verify(StandIn(*cpu_plan, fault), *expectation).value(); };
   const Verdict right = verdict(Fault::none);
   EXPECT_NE(right.outcome, Outcome::fail) << right.reason;
-  for (const auto& [fault, check] : {std::pair{Fault::gap_written, Check::guards},
-                                     std::pair{Fault::row_left_out, Check::guards}}) {
+  for (const auto& [fault, check] :
+       {std::pair{Fault::gap_written, Check::guards}, std::pair{Fault::row_left_out, Check::guards}}) {
     const Verdict wrong = verdict(fault);
     EXPECT_EQ(wrong.outcome, Outcome::fail);
     EXPECT_EQ(wrong.check, check) << wrong.reason;

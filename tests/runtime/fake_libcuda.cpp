@@ -4,6 +4,9 @@
 
 #include <cstdlib>
 #include <cstring>
+#include <map>
+#include <memory>
+#include <vector>
 
 #include "runtime/cuda_types.hpp"
 
@@ -23,6 +26,11 @@ Code give(Handle* handle) {
   *handle = reinterpret_cast<Handle>(++state.handles);
   return Code::success;
 }
+
+/// What is called when the last graph that holds it is gone.
+using UserObject = std::shared_ptr<void>;
+std::map<void*, UserObject> user_objects;
+std::map<void*, std::vector<UserObject>> held;  // by graphs and their instances
 
 }  // namespace
 
@@ -242,12 +250,35 @@ EXPORT Code cuStreamWaitEvent(void*, void*, unsigned) {
 }
 EXPORT Code cuStreamBeginCapture_v2(void*, int) {
   state.capturing = true;
-  return Code::success;
+  ++state.captures;
+  return give(&state.captured_graph);
 }
 EXPORT Code cuStreamEndCapture(void*, void** graph) {
   state.capturing = false;
   ++state.objects;
-  return give(graph);
+  *graph = state.captured_graph;
+  return Code::success;
+}
+EXPORT Code cuStreamGetCaptureInfo_v2(void*, int* status, std::uint64_t* identity, void** graph, const void**,
+                                      std::size_t*) {
+  *status = state.capturing ? 1 : 0;
+  *identity = state.captures;
+  *graph = state.captured_graph;
+  return Code::success;
+}
+EXPORT Code cuUserObjectCreate(void** object, void* data, void (*destroy)(void*), unsigned, unsigned) {
+  give(object);
+  user_objects[*object] = UserObject(data, destroy);
+  return Code::success;
+}
+EXPORT Code cuUserObjectRelease(void* object, unsigned) {
+  user_objects.erase(object);
+  return Code::success;
+}
+EXPORT Code cuGraphRetainUserObject(void* graph, void* object, unsigned, unsigned) {
+  held[graph].push_back(user_objects[object]);
+  user_objects.erase(object);  // moved
+  return Code::success;
 }
 EXPORT Code cuStreamGetId(void* stream, std::uint64_t* identity) {
   *identity = reinterpret_cast<std::uintptr_t>(stream);
@@ -285,15 +316,19 @@ EXPORT Code cuEventElapsedTime(float* milliseconds, void*, void*) {
   *milliseconds = 2.5F;
   return Code::success;
 }
-EXPORT Code cuGraphInstantiateWithFlags(void** exec, void*, unsigned long long) {
+EXPORT Code cuGraphInstantiateWithFlags(void** exec, void* graph, unsigned long long) {
   ++state.objects;
-  return give(exec);
+  give(exec);
+  held[*exec] = held[graph];
+  return Code::success;
 }
-EXPORT Code cuGraphDestroy(void*) {
+EXPORT Code cuGraphDestroy(void* graph) {
+  held.erase(graph);
   --state.objects;
   return Code::success;
 }
-EXPORT Code cuGraphExecDestroy(void*) {
+EXPORT Code cuGraphExecDestroy(void* exec) {
+  held.erase(exec);
   --state.objects;
   return Code::success;
 }

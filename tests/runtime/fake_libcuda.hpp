@@ -32,6 +32,8 @@ struct FakeLibcuda {
   void* context_at_free = nullptr;
   void* context_at_encode = nullptr;
   bool capturing = false;
+  std::uint64_t captures = 0;  ///< begun; the last one's identity
+  void* captured_graph = nullptr;
   int mode = 0;  ///< of capture, this thread's
   int mode_at_load = -1;
   int dynamic_shared_bytes = -1;

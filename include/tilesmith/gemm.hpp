@@ -9,6 +9,26 @@
 // along k), rrr, crr, ccr.
 //
 // m, n or batch of 0 computes nothing; k of 0 makes the products zeros.
+//
+// Groups (mixtures of experts): the members of the batch are groups, each with its own B and its own number of rows,
+// which the call's `group_ends` tell: group g has rows start(g) .. group_ends[g] - 1.
+//
+//   contiguous   start(g) is group_ends[g - 1], and 0 for the first; A and D are one matrix each of m rows (the
+//                capacity: the last end may be less), and so are C, the epilogue's tensors and vectors over m
+//   masked       start(g) is 0; A, D, C, the tensors and vectors over m are one for each group, of m rows each
+//
+// Groups may be empty and may start at any row. Rows of D that belong to no group are left as they are. B, and vectors
+// over n, step by their batch strides from group to group.
+//
+// Scales: with `scale_depth`, elements of k have scales in common, in blocks of that many.
+//
+//   8-bit floats   depth 128: row i of A has scale_a of (i, k / 128), columns j of B scale_b of (j / 128, k / 128), in
+//                  fp32; D = sum over blocks q of scale_a(i, q) scale_b(j / 128, q) (A x B over block q)
+//   weights        A is fp16 or bf16, B int8 or int4: element (k, j) of B stands for B(k, j) * scale_b(j, k / depth),
+//                  taken in fp32 and rounded to A's type. Two int4 share a byte, the one of lower k in its low half;
+//                  they have their sign in two's complement
+//
+// Matrices with scales lie along k (rcr).
 #pragma once
 
 #include <array>
@@ -24,7 +44,7 @@ namespace tilesmith {
 /// Everything a plan depends on. Two equal problems have one plan. gemm_problem() fills in the usual types.
 struct GemmProblem {
   DataType type_a = DataType::bf16;  ///< fp32, tf32 (fp32 in memory), fp16, bf16, fp8, bf8 or int8
-  DataType type_b = DataType::bf16;  ///< A's; fp8 and bf8 mix
+  DataType type_b = DataType::bf16;  ///< A's; fp8 and bf8 mix; int8 and int4 weights of fp16 and bf16
   DataType type_c = DataType::bf16;  ///< of C and of the tensors that add and multiply read; int32 exactly where D is
   DataType type_d = DataType::bf16;  ///< fp32, fp16, bf16, fp8, bf8; of int8 also int32 and int8
   DataType type_bias = DataType::bf16;  ///< fp32, fp16 or bf16
@@ -34,9 +54,13 @@ struct GemmProblem {
   std::int64_t n = 1;  ///< columns of B; D has half of them when the epilogue has a gate
   std::int64_t k = 1;
   std::int64_t batch = 1;
-  bool beta = false;        ///< the call's beta is not 0
-  GemmEpilogue epilogue{};  ///< none where D is int32
-  bool unaligned = false;   ///< a pointer, row or batch stride is no multiple of 16 bytes; the CPU does not ask
+  bool beta = false;                           ///< the call's beta is not 0
+  GemmEpilogue epilogue{};                     ///< none where D is int32
+  GemmGrouping grouping = GemmGrouping::none;  ///< `batch` counts the groups
+  /// Elements of k that share a scale, 0 without scales. 8-bit floats: 128. Weights: a power of two from 32 on, or k.
+  std::int64_t scale_depth = 0;
+  DataType type_scale = DataType::fp32;  ///< of scales: fp32; of weights also A's
+  bool unaligned = false;  ///< a pointer, row or batch stride is no multiple of 16 bytes; the CPU does not ask
 
   [[nodiscard]] std::int64_t columns_of_d() const { return epilogue.gated() ? n / 2 : n; }
 
@@ -60,11 +84,20 @@ struct GemmOperand {
   std::int64_t batch = 0;
 };
 
+/// Scales of blocks of k: that of row i of A (of column j of B, or of its columns 128 i ..), block q of k and member b
+/// is at index b * batch + i * row + q * block.
+struct GemmScales {
+  const void* data = nullptr;
+  std::int64_t row = 0;
+  std::int64_t block = 0;
+  std::int64_t batch = 0;  ///< of A: ignored with contiguous groups, where rows run on
+};
+
 /// What one operation of the epilogue reads.
 struct EpilogueOperand {
   const void* data = nullptr;  ///< bias, scale: n or m elements behind one another; add, multiply: a row-major matrix
   std::int64_t leading = 0;    ///< of a matrix
-  std::int64_t batch = 0;      ///< of a matrix; 0 shares it
+  std::int64_t batch = 0;      ///< of a matrix, and of a vector with groups; 0 shares it
   float low = 0;               ///< of clamp
   float high = 0;
 };
@@ -73,7 +106,12 @@ struct EpilogueOperand {
 /// element; it may overlap nothing else.
 struct GemmArguments {
   GemmOperand a, b;
-  GemmOperand c;  ///< read when beta is not 0
+  GemmOperand c;       ///< read when beta is not 0; int4 matrices count leading dimensions and strides in elements
+  GemmScales scale_a;  ///< with scale_depth, of 8-bit floats
+  GemmScales scale_b;  ///< with scale_depth
+  /// With groups: for each of them the first row beyond its last, rising (contiguous) and at most m. The CPU checks
+  /// it; a CUDA kernel reads it on the device, and limits what is beyond.
+  const std::int32_t* group_ends = nullptr;
   void* d = nullptr;
   std::int64_t d_leading = 0;
   std::int64_t d_batch = 0;
@@ -83,7 +121,8 @@ struct GemmArguments {
   float beta = 0;         ///< a whole number where D is int32
 };
 
-/// Leading dimensions and batch strides of dense matrices.
+/// Leading dimensions and batch strides of dense matrices: scales by rows of A and columns of B, blocks of k behind one
+/// another; with groups, vectors over n (masked: over m too) that lie behind one another.
 [[nodiscard]] TILESMITH_API GemmArguments dense_arguments(const GemmProblem& problem);
 
 }  // namespace tilesmith

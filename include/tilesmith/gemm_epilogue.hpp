@@ -8,7 +8,8 @@
 
 namespace tilesmith {
 
-/// v is the value at row i and column j. Vectors are shared by the batch; scales are fp32.
+/// v is the value at row i and column j. Vectors are shared by the batch, unless its members are
+/// groups; scales are fp32.
 enum class EpilogueOp : std::uint8_t {
   none,      ///< never in a list
   bias,      ///< v += bias[j]

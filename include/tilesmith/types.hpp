@@ -39,4 +39,9 @@ enum class BiasKind : std::uint8_t { none, elementwise, alibi };
 /// row: the elements of a row are neighbours in memory; column: those of a column.
 enum class MatrixOrder : std::uint8_t { row, column };
 
+/// GEMM, when the members of a batch have different numbers of rows, known on the device only.
+/// contiguous: the rows of all groups lie behind one another in one A and one D. masked: every group has an A and a D
+/// of its own with room for m rows.
+enum class GemmGrouping : std::uint8_t { none, contiguous, masked };
+
 }  // namespace tilesmith

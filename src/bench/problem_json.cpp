@@ -80,26 +80,36 @@ std::string joined(const GemmEpilogue& epilogue, char separator) {
 nlohmann::json to_json(const GemmProblem& p) {
   nlohmann::json epilogue = nlohmann::json::array();
   for (const EpilogueOp op : p.epilogue) epilogue.push_back(name_of(op));
-  return {{"m", p.m},
-          {"n", p.n},
-          {"k", p.k},
-          {"batch", p.batch},
-          {"layout", layout_of(p)},
-          {"type_a", name_of(p.type_a)},
-          {"type_b", name_of(p.type_b)},
-          {"type_c", name_of(p.type_c)},
-          {"type_d", name_of(p.type_d)},
-          {"type_bias", name_of(p.type_bias)},
-          {"beta", p.beta},
-          {"epilogue", epilogue}};
+  nlohmann::json json = {{"m", p.m},
+                         {"n", p.n},
+                         {"k", p.k},
+                         {"batch", p.batch},
+                         {"layout", layout_of(p)},
+                         {"type_a", name_of(p.type_a)},
+                         {"type_b", name_of(p.type_b)},
+                         {"type_c", name_of(p.type_c)},
+                         {"type_d", name_of(p.type_d)},
+                         {"type_bias", name_of(p.type_bias)},
+                         {"beta", p.beta},
+                         {"epilogue", epilogue}};
+  if (p.grouping != GemmGrouping::none) json["grouping"] = name_of(p.grouping);
+  if (p.scale_depth != 0) {
+    json["scale_depth"] = p.scale_depth;
+    json["type_scale"] = name_of(p.type_scale);
+  }
+  return json;
 }
 
 std::string describe(const GemmProblem& p) {
   std::string out(name_of(p.type_a));
   if (p.type_b != p.type_a) out += fmt::format("/{}", name_of(p.type_b));
   if (p.type_d != p.type_a) out += fmt::format(" to {}", name_of(p.type_d));
-  if (p.batch != 1) out += fmt::format(" b{}", p.batch);
+  if (p.grouping != GemmGrouping::none)
+    out += fmt::format(" {} {} groups", p.batch, name_of(p.grouping));
+  else if (p.batch != 1)
+    out += fmt::format(" b{}", p.batch);
   out += fmt::format(" {}x{}x{} {}", p.m, p.n, p.k, layout_of(p));
+  if (p.scale_depth != 0) out += fmt::format(" scaled by {}", p.scale_depth);
   if (p.beta) out += " + C";
   if (!p.epilogue.empty()) out += fmt::format(" {}", joined(p.epilogue, '+'));
   return out;
@@ -111,6 +121,9 @@ std::string repro_command(const GemmProblem& p) {
       "--dtype-bias {}",
       p.m, p.n, p.k, p.batch, layout_of(p), name_of(p.type_a), name_of(p.type_b), name_of(p.type_d), name_of(p.type_c),
       name_of(p.type_bias));
+  if (p.grouping != GemmGrouping::none) out += fmt::format(" --grouping {}", name_of(p.grouping));
+  if (p.scale_depth != 0)
+    out += fmt::format(" --scale-depth {} --dtype-scale {}", p.scale_depth, name_of(p.type_scale));
   if (p.beta) out += " --beta 1";
   if (!p.epilogue.empty()) out += fmt::format(" --epilogue {}", joined(p.epilogue, ','));
   return out + " --verify";

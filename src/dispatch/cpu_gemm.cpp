@@ -8,12 +8,15 @@
 #include "base/log.hpp"
 #include "dispatch/cpu_gemm_problem.hpp"
 #include "dispatch/cpu_workspace.hpp"
+#include "dispatch/gemm_group.hpp"
 #include "dispatch/gemm_problem.hpp"
 #include "enumerate/cpu_gemm.hpp"
 #include "kernel/native_name.hpp"
 
 namespace tilesmith {
 namespace {
+
+constexpr std::int64_t kLeastRows = 4;  // of a register tile: fewer or more rows make a difference from there to there
 
 class CpuGemmPlan final : public GemmPlan {
  public:
@@ -24,13 +27,30 @@ class CpuGemmPlan final : public GemmPlan {
   [[nodiscard]] Status run(const GemmArguments& arguments, const RunOptions& options) const override {
     TS_TRY(validate(problem(), arguments));
     if (problem().m == 0 || problem().n == 0 || problem().batch == 0) return {};
-    const TsGemmArgs args = cpu_arguments(problem(), terms_, arguments, splits_, pool_.threads(),
-                                          cpu_workspace(options, workspace_bytes()));
-    pool_.run(kernel_.table(), &args);
+    if (problem().grouping != GemmGrouping::none) return run_groups(arguments, options);
+    run(problem(), arguments, options);
     return {};
   }
 
  private:
+  void run(const GemmProblem& problem, const GemmArguments& arguments, const RunOptions& options) const {
+    const TsGemmArgs args =
+        cpu_arguments(problem, terms_, arguments, splits_, pool_.threads(), cpu_workspace(options, workspace_bytes()));
+    pool_.run(kernel_.table(), &args);
+  }
+
+  /// One group after the other, each on all threads.
+  Status run_groups(const GemmArguments& arguments, const RunOptions& options) const {
+    const GemmProblem& p = problem();
+    TS_TRY(check_group_ends(p, arguments.group_ends));
+    for (std::int64_t g = 0; g < p.batch; ++g) {
+      const GemmGroup group = group_of(p, arguments.group_ends, g);
+      if (group.rows() == 0) continue;
+      run(problem_of_group(p, group.rows()), arguments_of_group(p, arguments, group), options);
+    }
+    return {};
+  }
+
   CpuGemmTerms terms_;
   CpuKernel kernel_;
   ThreadPool& pool_;
@@ -70,7 +90,8 @@ Result<std::vector<Candidate>> CpuGemm::candidates(const GemmProblem& problem) c
   std::vector<Candidate> candidates;
   for (const CpuSpec& spec : machine_.levels)
     enumerate_cpu_gemm(spec, signature, [&](const KernelConfig& config) {
-      const bool useless_split = config.algorithm.splits_k && splits_for(problem, config, spec, pool_.threads()) == 1;
+      const bool useless_split =
+          config.algorithm.splits_k && splits_for(typical_call(problem), config, spec, pool_.threads()) == 1;
       if (!useless_split && serves(config, problem)) candidates.push_back({config, 0});
       return true;
     });
@@ -105,17 +126,28 @@ Result<std::unique_ptr<GemmPlan>> CpuGemm::plan(const GemmProblem& problem, cons
   TS_ASSIGN(const CpuGemmTerms terms, cpu_gemm_terms(problem.epilogue, problem.beta));
   TS_ASSIGN(const CpuKernel kernel, registry_.find(config, build));
   const CpuSpec* spec = machine_.level(config.arch);
-  const std::int64_t splits = spec == nullptr ? 1 : splits_for(problem, config, *spec, pool_.threads());
+  const std::int64_t splits = spec == nullptr ? 1 : splits_for(typical_call(problem), config, *spec, pool_.threads());
   const TsCpuKernel& table = kernel.table();
   PlanFacts facts{.device = {}, .kernel = native_name(config), .reason = std::move(reason)};
   std::size_t scratch = 0;
-  // A matrix B that the batch shares is packed otherwise than one for each member: there is room for both.
-  for (const bool shared_b : {false, true}) {
-    GemmArguments arguments = dense_arguments(problem);
-    if (shared_b) arguments.b.batch = 0;
-    const TsGemmArgs args = cpu_arguments(problem, terms, arguments, splits, pool_.threads(), nullptr);
-    facts.workspace_bytes = std::max(facts.workspace_bytes, static_cast<std::size_t>(table.workspace_bytes(&args)));
-    scratch = std::max(scratch, static_cast<std::size_t>(table.scratch_bytes(&args)));
+  const auto make_room = [&](const GemmProblem& call) {
+    // A matrix B that the batch shares is packed otherwise than one for each member: there is room for both.
+    for (const bool shared_b : {false, true}) {
+      GemmArguments arguments = dense_arguments(call);
+      if (shared_b) arguments.b.batch = 0;
+      const TsGemmArgs args = cpu_arguments(call, terms, arguments, splits, pool_.threads(), nullptr);
+      facts.workspace_bytes = std::max(facts.workspace_bytes, static_cast<std::size_t>(table.workspace_bytes(&args)));
+      scratch = std::max(scratch, static_cast<std::size_t>(table.scratch_bytes(&args)));
+    }
+  };
+  if (problem.grouping == GemmGrouping::none) {
+    make_room(problem);
+  } else {
+    // A group of fewer rows may be cut into other tasks, until there are whole tiles for all threads.
+    const std::int64_t uneven = std::min(problem.m, std::int64_t{config.algorithm.tile[0]} * 4 * pool_.threads());
+    for (std::int64_t rows = 1; rows < uneven; rows += kLeastRows) make_room(problem_of_group(problem, rows));
+    make_room(problem_of_group(problem, uneven));
+    make_room(problem_of_group(problem, problem.m));
   }
   pool_.reserve_scratch(scratch);
   for (unsigned stage = 0; stage < table.stage_count; ++stage)
@@ -125,10 +157,11 @@ Result<std::unique_ptr<GemmPlan>> CpuGemm::plan(const GemmProblem& problem, cons
 }
 
 void CpuGemm::rank(const GemmProblem& problem, std::vector<Candidate>& candidates) const {
+  const GemmProblem call = typical_call(problem);
   for (Candidate& candidate : candidates) {
     const CpuSpec* spec = machine_.level(candidate.config.arch);
     candidate.seconds = spec == nullptr ? std::numeric_limits<double>::infinity()
-                                        : expected_seconds(problem, candidate.config, *spec, pool_.threads());
+                                        : expected_seconds(call, candidate.config, *spec, pool_.threads());
   }
   best_first(candidates);
 }

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <limits>
 
+#include "dispatch/gemm_group.hpp"
+#include "dispatch/gemm_problem.hpp"
 #include "enumerate/cpu_gemm.hpp"
 
 namespace tilesmith {
@@ -16,10 +18,20 @@ Result<GemmSignature> cpu_signature_of(const GemmProblem& p) {
   s.accumulator = p.type_a == DataType::int8 ? DataType::int32 : DataType::fp32;
   s.side = p.beta || terms.c >= 0 || terms.extras > 0 ? p.type_c : p.type_d;
   if (terms.bias >= 0) s.bias = p.type_bias;
+  if (has_weights(p))
+    s.scale = p.type_scale;
+  else if (p.scale_depth != 0)
+    s.qscale = QuantScale::blockscale;
   s.layout_a = p.order_a;
   s.layout_b = p.order_b;
   s.epilogue_ops = terms.normal_form();
   return s;
+}
+
+GemmProblem typical_call(const GemmProblem& p) {
+  if (p.grouping == GemmGrouping::none) return p;
+  const bool contiguous = p.grouping == GemmGrouping::contiguous && p.batch > 0;
+  return problem_of_group(p, contiguous ? (p.m + p.batch - 1) / p.batch : p.m);
 }
 
 bool serves(const KernelConfig& config, const GemmProblem& p) {

@@ -16,6 +16,9 @@ namespace tilesmith {
 /// read are those kernels are made with. Errors: unsupported, when the epilogue does not fit.
 [[nodiscard]] Result<GemmSignature> cpu_signature_of(const GemmProblem& problem);
 
+/// What a kernel is called with at a time: the problem itself, or a group with its share of the rows.
+[[nodiscard]] GemmProblem typical_call(const GemmProblem& problem);
+
 /// Whether a kernel of this config computes the problem.
 [[nodiscard]] bool serves(const KernelConfig& config, const GemmProblem& problem);
 

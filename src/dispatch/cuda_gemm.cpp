@@ -4,6 +4,7 @@
 
 #include "base/log.hpp"
 #include "dispatch/cuda_gemm_plan.hpp"
+#include "dispatch/gemm_problem.hpp"
 #include "kernel/native_name.hpp"
 #include "runtime/cuda_stream.hpp"
 
@@ -40,6 +41,11 @@ Result<GemmSignature> cuda_signature_of(const GemmProblem& p) {
   s.c = p.type_d;
   s.accumulator = p.type_a == DataType::int8 ? DataType::int32 : DataType::fp32;
   s.side = p.type_d;
+  s.grouping = p.grouping;
+  if (has_weights(p))
+    s.scale = p.type_scale;
+  else if (p.scale_depth != 0)
+    s.qscale = QuantScale::blockscale;
   s.layout_a = p.order_a;
   s.layout_b = p.order_b;
   if (p.beta) s.epilogue_ops.push_back(EpilogueOp::add);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdlib>
 #include <iterator>
@@ -36,9 +37,9 @@ Status check_types(const GemmProblem& p) {
   if (!integers && p.type_a != DataType::tf32 && !is_among(p.type_a, kFloats))
     return refuse(fmt::format("GEMM does not run on {} matrices", name_of(p.type_a)),
                   "fp32, tf32, fp16, bf16, fp8, bf8 or int8");
-  if (p.type_a != p.type_b && !(is_fp8(p.type_a) && is_fp8(p.type_b)))
+  if (p.type_a != p.type_b && !(is_fp8(p.type_a) && is_fp8(p.type_b)) && !has_weights(p))
     return refuse(fmt::format("A is {} and B is {}", name_of(p.type_a), name_of(p.type_b)),
-                  "one type for both, or a mix of fp8 and bf8");
+                  "one type for both, a mix of fp8 and bf8, or int8 or int4 weights of fp16 and bf16");
   const bool whole = p.type_d == DataType::int32;
   if (!is_among(p.type_d, kFloats) && !(integers && (whole || p.type_d == DataType::int8)))
     return refuse(fmt::format("{} matrices give no {} result", name_of(p.type_a), name_of(p.type_d)),
@@ -50,6 +51,41 @@ Status check_types(const GemmProblem& p) {
     return refuse(fmt::format("C is {}", name_of(p.type_c)), "fp32, fp16, bf16, fp8, bf8 or int8");
   if (!is_among(p.type_bias, kWideFloats))
     return refuse(fmt::format("the bias is {}", name_of(p.type_bias)), "fp32, fp16 or bf16");
+  return {};
+}
+
+Status check_scales(const GemmProblem& p) {
+  const auto refuse = [](std::string what, std::string hint) {
+    return fail(ErrorCode::invalid_argument, std::move(what), std::move(hint));
+  };
+  const bool weights = has_weights(p), blocks = is_fp8(p.type_a) && p.scale_depth != 0;
+  if (!weights && !blocks) {
+    if (p.scale_depth == 0) return {};
+    return refuse(
+        fmt::format("scale_depth is {} with {} and {} matrices", p.scale_depth, name_of(p.type_a), name_of(p.type_b)),
+        "0; scales along k are for 8-bit floats and for integer weights");
+  }
+  const std::int64_t depth = p.scale_depth;
+  if (blocks && depth != kBlockDepth)
+    return refuse(fmt::format("scale_depth of {} matrices is {}", name_of(p.type_a), depth),
+                  fmt::format("{}", kBlockDepth));
+  if (weights && !(depth >= 32 && std::has_single_bit(static_cast<std::uint64_t>(depth))) &&
+      !(depth > 0 && depth == p.k))
+    return refuse(fmt::format("scale_depth of {} weights is {}", name_of(p.type_b), depth),
+                  "a power of two from 32 on, or k");
+  if (p.type_scale != DataType::fp32 && !(weights && p.type_scale == p.type_a))
+    return refuse(fmt::format("scales are {}", name_of(p.type_scale)),
+                  weights ? fmt::format("fp32 or {}", name_of(p.type_a)) : "fp32");
+  if (p.order_a != MatrixOrder::row || p.order_b != MatrixOrder::column)
+    return refuse(fmt::format("matrices with scales of layout {}{}r", name_of(p.order_a), name_of(p.order_b)), "rcr");
+  if (p.type_b == DataType::int4 && p.k % 2 != 0)
+    return refuse(fmt::format("two int4 share a byte, and k is {}", p.k), "an even k");
+  return {};
+}
+
+Status check_grouping(const GemmProblem& p) {
+  if (p.grouping == GemmGrouping::contiguous && p.order_a != MatrixOrder::row)
+    return fail(ErrorCode::invalid_argument, "A of contiguous groups is column-major", "a row-major A");
   return {};
 }
 
@@ -77,6 +113,17 @@ std::int64_t bytes_of(DataType type) {
   return bits_of(type) / 8;
 }
 
+std::int64_t blocks_of(std::int64_t size, std::int64_t block) {
+  return (size + block - 1) / block;
+}
+std::int64_t scale_blocks(const GemmProblem& p) {
+  return p.scale_depth == 0 ? 0 : blocks_of(p.k, p.scale_depth);
+}
+/// Rows of B's scales: columns of B, or blocks of them.
+std::int64_t scale_rows_of_b(const GemmProblem& p) {
+  return has_weights(p) ? p.n : blocks_of(p.n, kBlockDepth);
+}
+
 /// A matrix in memory, for the checks: `lines` rows of a row-major matrix or columns of a column-major one.
 struct Lines {
   std::string_view name;
@@ -95,6 +142,9 @@ struct Lines {
 Lines lines_of(std::string_view name, const void* data, std::int64_t leading, std::int64_t batch_stride, DataType type,
                MatrixOrder order, std::int64_t rows, std::int64_t columns, std::int64_t batch) {
   const bool row = order == MatrixOrder::row;
+  if (type == DataType::int4)  // in bytes of two
+    return lines_of(name, data, leading / 2, batch_stride / 2, DataType::int8, order, row ? rows : blocks_of(rows, 2),
+                    row ? blocks_of(columns, 2) : columns, batch);
   return {.name = name,
           .data = data,
           .batch = batch,
@@ -172,6 +222,8 @@ Status validate(const GemmProblem& p) {
   TS_TRY(check_dimension("m", p.m, 0));
   TS_TRY(check_dimension("n", p.n, 0));
   TS_TRY(check_dimension("k", p.k, 0));
+  TS_TRY(check_scales(p));
+  TS_TRY(check_grouping(p));
   TS_TRY(check_epilogue(p));
   for (const auto& [rows, columns] : {std::pair{p.m, p.k}, std::pair{p.k, p.n}, std::pair{p.m, p.n}})
     if (!product_fits({p.batch, rows, columns, 4}))
@@ -185,37 +237,51 @@ GemmArguments dense_arguments(const GemmProblem& p) {
   const auto dense = [](MatrixOrder order, std::int64_t rows, std::int64_t columns) {
     return GemmOperand{.leading = order == MatrixOrder::row ? columns : rows, .batch = rows * columns};
   };
+  const bool grouped = p.grouping != GemmGrouping::none, one = p.grouping == GemmGrouping::contiguous;
   GemmArguments out;
   out.a = dense(p.order_a, p.m, p.k);
   out.b = dense(p.order_b, p.k, p.n);
   out.c = dense(MatrixOrder::row, p.m, p.n);
   out.d_leading = p.columns_of_d();
-  out.d_batch = p.m * p.columns_of_d();
+  out.d_batch = one ? 0 : p.m * p.columns_of_d();
+  if (one) out.a.batch = out.c.batch = 0;
+  const std::int64_t blocks = scale_blocks(p);
+  if (blocks > 0) {
+    if (!has_weights(p)) out.scale_a = {.row = blocks, .block = 1, .batch = one ? 0 : p.m * blocks};
+    out.scale_b = {.row = blocks, .block = 1, .batch = scale_rows_of_b(p) * blocks};
+  }
   std::int64_t columns = p.n;
   for (std::size_t i = 0; i < p.epilogue.size(); ++i) {
-    if (is_gate(p.epilogue[i])) columns /= 2;
-    if (reads_tensor(p.epilogue[i])) out.epilogue[i] = {.leading = columns, .batch = p.m * columns};
+    const EpilogueOp op = p.epilogue[i];
+    if (is_gate(op)) columns /= 2;
+    if (reads_tensor(op)) out.epilogue[i] = {.leading = columns, .batch = one ? 0 : p.m * columns};
+    if (reads_vector(op) && grouped) out.epilogue[i].batch = is_along_n(op) ? columns : one ? 0 : p.m;
   }
   return out;
 }
 
 double flops_of(const GemmProblem& p) {
-  return 2.0 * static_cast<double>(p.batch) * static_cast<double>(p.m) * static_cast<double>(p.n) *
+  return 2.0 * static_cast<double>(row_members(p)) * static_cast<double>(p.m) * static_cast<double>(p.n) *
          static_cast<double>(p.k);
 }
 
 double bytes_of(const GemmProblem& p) {
   const auto matrix = [](DataType type, std::int64_t rows, std::int64_t columns) {
-    return static_cast<double>(bytes_of(type)) * static_cast<double>(rows) * static_cast<double>(columns);
+    return bits_of(type) / 8.0 * static_cast<double>(rows) * static_cast<double>(columns);
   };
-  double bytes = matrix(p.type_a, p.m, p.k) + matrix(p.type_b, p.k, p.n) + matrix(p.type_d, p.m, p.columns_of_d());
+  double bytes = matrix(p.type_a, p.m, p.k) + matrix(p.type_d, p.m, p.columns_of_d());
+  double bytes_of_b = matrix(p.type_b, p.k, p.n);
+  if (p.scale_depth != 0) {
+    bytes_of_b += matrix(p.type_scale, scale_blocks(p), scale_rows_of_b(p));
+    if (!has_weights(p)) bytes += matrix(p.type_scale, p.m, scale_blocks(p));
+  }
   if (p.beta) bytes += matrix(p.type_c, p.m, p.n);
   std::int64_t columns = p.n;
   for (const EpilogueOp op : p.epilogue) {
     if (is_gate(op)) columns /= 2;
     if (reads_tensor(op)) bytes += matrix(p.type_c, p.m, columns);
   }
-  return bytes * static_cast<double>(p.batch);
+  return bytes * static_cast<double>(row_members(p)) + bytes_of_b * static_cast<double>(p.batch);
 }
 
 Status validate(const GemmProblem& p, const GemmArguments& a) {
@@ -233,13 +299,17 @@ Status validate(const GemmProblem& p, const GemmArguments& a) {
   }
   if (p.m == 0 || p.n == 0 || p.batch == 0) return {};
 
+  const bool grouped = p.grouping != GemmGrouping::none;
+  const std::int64_t members = row_members(p);  // of everything but B and vectors over n
   const auto matrix = [&](std::string_view name, const GemmOperand& x, DataType type, MatrixOrder order,
                           std::int64_t rows, std::int64_t columns) {
-    return lines_of(name, x.data, x.leading, x.batch, type, order, rows, columns, p.batch);
+    return lines_of(name, x.data, x.leading, x.batch, type, order, rows, columns, members);
   };
+  if (grouped)
+    TS_TRY(check_pointer("group_ends", a.group_ends, true, fmt::format("where each of {} groups ends", p.batch)));
   const Lines d = matrix("d", {a.d, a.d_leading, a.d_batch}, p.type_d, MatrixOrder::row, p.m, p.columns_of_d());
   TS_TRY(check_matrix(d, "a matrix for the result"));
-  TS_TRY(check_apart("d", {{{p.batch, d.batch_stride}, {d.lines, d.leading}, {d.length, 1}, {1, 1}}}));
+  TS_TRY(check_apart("d", {{{members, d.batch_stride}, {d.lines, d.leading}, {d.length, 1}, {1, 1}}}));
   const auto shared = [&](const Lines& x, bool may_be_d) -> Status {
     if (!overlap(d, x) || (may_be_d && same_places(d, x))) return {};
     return fail(ErrorCode::invalid_argument, fmt::format("d overlaps {}", x.name),
@@ -247,11 +317,29 @@ Status validate(const GemmProblem& p, const GemmArguments& a) {
   };
   if (a.alpha != 0) {
     const Lines left = matrix("a", a.a, p.type_a, p.order_a, p.m, p.k);
-    const Lines right = matrix("b", a.b, p.type_b, p.order_b, p.k, p.n);
+    const Lines right = lines_of("b", a.b.data, a.b.leading, a.b.batch, p.type_b, p.order_b, p.k, p.n, p.batch);
+    if (p.type_b == DataType::int4 && (a.b.leading % 2 != 0 || a.b.batch % 2 != 0))
+      return fail(ErrorCode::invalid_argument,
+                  fmt::format("b: the leading dimension of {} and the batch stride of {} begin rows inside a byte",
+                              a.b.leading, a.b.batch),
+                  "even numbers of int4");
     TS_TRY(check_matrix(left, "a matrix of m x k"));
     TS_TRY(check_matrix(right, "a matrix of k x n"));
     TS_TRY(shared(left, false));
     TS_TRY(shared(right, false));
+    const auto scales = [&](std::string_view name, const GemmScales& x, std::int64_t rows,
+                            std::int64_t batch) -> Status {
+      const std::int64_t blocks = scale_blocks(p);
+      if (blocks == 0 || rows == 0) return {};
+      TS_TRY(check_pointer(name, x.data, true, fmt::format("scales of {} by {} blocks of k", rows, blocks)));
+      TS_TRY(check_strides(name, {{batch, x.batch}, {rows, x.row}, {blocks, x.block}}, bytes_of(p.type_scale)));
+      const std::int64_t extent = (batch - 1) * x.batch + (rows - 1) * x.row + (blocks - 1) * x.block + 1;
+      return shared(lines_of(name, x.data, extent, 0, p.type_scale, MatrixOrder::row, 1, extent, 1), false);
+    };
+    if (p.scale_depth != 0) {
+      if (!has_weights(p)) TS_TRY(scales("scale_a", a.scale_a, p.m, members));
+      TS_TRY(scales("scale_b", a.scale_b, scale_rows_of_b(p), p.batch));
+    }
   }
   if (a.beta != 0) {
     const Lines c = matrix("c", a.c, p.type_c, MatrixOrder::row, p.m, p.n);
@@ -268,9 +356,9 @@ Status validate(const GemmProblem& p, const GemmArguments& a) {
     if (is_gate(op)) columns /= 2;
     if (reads_vector(op)) {
       const bool bias = op == EpilogueOp::bias || op == EpilogueOp::bias_m;
-      const std::int64_t length = op == EpilogueOp::bias || op == EpilogueOp::scale_n ? columns : p.m;
-      const Lines vector =
-          lines_of(name, x.data, length, 0, bias ? p.type_bias : DataType::fp32, MatrixOrder::row, 1, length, p.batch);
+      const std::int64_t length = is_along_n(op) ? columns : p.m;
+      const Lines vector = lines_of(name, x.data, length, grouped ? x.batch : 0, bias ? p.type_bias : DataType::fp32,
+                                    MatrixOrder::row, 1, length, is_along_n(op) ? p.batch : members);
       TS_TRY(check_matrix(vector, fmt::format("a vector of {}", length)));
       TS_TRY(shared(vector, false));
     } else if (reads_tensor(op)) {
@@ -287,16 +375,29 @@ Status validate(const GemmProblem& p, const GemmArguments& a) {
   return {};
 }
 
+Status check_group_ends(const GemmProblem& p, const std::int32_t* ends) {
+  std::int64_t before = 0;
+  for (std::int64_t g = 0; g < p.batch; ++g) {
+    if (ends[g] < before || ends[g] > p.m)
+      return fail(ErrorCode::invalid_argument, fmt::format("group {} of {} ends at row {}", g, p.batch, ends[g]),
+                  before > 0 ? fmt::format("{} to {}: ends rise, up to m", before, p.m) : fmt::format("0 to {}", p.m));
+    if (p.grouping == GemmGrouping::contiguous) before = ends[g];
+  }
+  return {};
+}
+
 std::uint64_t hash_of(const GemmProblem& p) {
   std::uint64_t types = 0;
-  for (const DataType type : {p.type_a, p.type_b, p.type_c, p.type_d, p.type_bias})
+  for (const DataType type : {p.type_a, p.type_b, p.type_c, p.type_d, p.type_bias, p.type_scale})
     types = types << 8 | static_cast<std::uint64_t>(type);
   types = types << 8 | static_cast<std::uint64_t>(p.order_a) | static_cast<std::uint64_t>(p.order_b) << 1 |
-          static_cast<std::uint64_t>(p.beta) << 2 | static_cast<std::uint64_t>(p.unaligned) << 3;
+          static_cast<std::uint64_t>(p.beta) << 2 | static_cast<std::uint64_t>(p.unaligned) << 3 |
+          static_cast<std::uint64_t>(p.grouping) << 4;
   std::uint64_t operations = 0;
   for (const EpilogueOp op : p.epilogue) operations = operations << 8 | static_cast<std::uint64_t>(op);
   return hash_words({types, operations, static_cast<std::uint64_t>(p.m), static_cast<std::uint64_t>(p.n),
-                     static_cast<std::uint64_t>(p.k), static_cast<std::uint64_t>(p.batch)});
+                     static_cast<std::uint64_t>(p.k), static_cast<std::uint64_t>(p.batch),
+                     static_cast<std::uint64_t>(p.scale_depth)});
 }
 
 }  // namespace tilesmith

@@ -7,14 +7,34 @@
 
 namespace tilesmith {
 
-/// 2 m n k floating-point operations for each member of the batch.
+/// Columns of B and elements of k that share a scale of 8-bit floats.
+inline constexpr std::int64_t kBlockDepth = 128;
+
+/// Whether B holds integer weights of a floating A.
+[[nodiscard]] inline bool has_weights(const GemmProblem& p) {
+  return (p.type_a == DataType::fp16 || p.type_a == DataType::bf16) &&
+         (p.type_b == DataType::int8 || p.type_b == DataType::int4);
+}
+/// Members that A, C, D and the epilogue's tensors have: contiguous groups share one.
+[[nodiscard]] inline std::int64_t row_members(const GemmProblem& p) {
+  return p.grouping == GemmGrouping::contiguous && p.batch > 0 ? 1 : p.batch;
+}
+/// Of an operation that reads a vector.
+[[nodiscard]] inline bool is_along_n(EpilogueOp op) {
+  return op == EpilogueOp::bias || op == EpilogueOp::scale_n;
+}
+
+/// 2 m n k floating-point operations for each member of the batch; of groups, for as many rows as there is room for.
 [[nodiscard]] double flops_of(const GemmProblem& problem);
-/// Bytes of A, B, D, of C where it is read and of the epilogue's tensors, each once.
+/// Bytes of A, B, D, of C where it is read, of scales and of the epilogue's tensors, each once.
 [[nodiscard]] double bytes_of(const GemmProblem& problem);
 
 /// Checks one call's arguments against its problem: pointers that must be there, leading dimensions shorter than a row,
 /// offsets that overflow, memory that D must not share, numbers out of range.
 [[nodiscard]] Status validate(const GemmProblem& problem, const GemmArguments& arguments);
+
+/// Checks the ends of groups, in memory of the host: they rise, up to m.
+[[nodiscard]] Status check_group_ends(const GemmProblem& problem, const std::int32_t* ends);
 
 /// A hash of all fields, equal for equal problems within a process.
 [[nodiscard]] std::uint64_t hash_of(const GemmProblem& problem);

@@ -148,8 +148,9 @@ constexpr Rule<Subject> kRules[] = {
      [](const Subject& s) { return is_plain_gemm(s.signature()); },
      [](const Subject& s) {
        const GemmSignature& g = s.signature();
-       return fmt::format("family {}, layouts of C and D {}{}, stream_k {}, qscale {}", name_of(g.family),
-                          name_of(g.layout_c), name_of(g.layout_d), name_of(g.stream_k), name_of(g.qscale));
+       return fmt::format("family {}, layouts of C and D {}{}, stream_k {}, qscale {}, grouping {}", name_of(g.family),
+                          name_of(g.layout_c), name_of(g.layout_d), name_of(g.stream_k), name_of(g.qscale),
+                          name_of(g.grouping));
      }},
     {"pipeline_is_offered", "the chip lists the pipeline with this instruction, for these matrices",
      [](const Subject& s) {

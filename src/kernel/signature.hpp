@@ -78,8 +78,10 @@ struct GemmSignature {
   DataType b = DataType::fp16;
   DataType c = DataType::fp16;
   DataType accumulator = DataType::fp32;
-  DataType side = DataType::fp16;  ///< native kernels: of C and of the tensors that add and multiply read
-  DataType bias = DataType::fp16;  ///< native kernels
+  DataType side = DataType::fp16;   ///< native kernels: of C and of the tensors that add and multiply read
+  DataType bias = DataType::fp16;   ///< native kernels
+  DataType scale = DataType::fp16;  ///< native kernels: of integer weights' scales
+  GemmGrouping grouping = GemmGrouping::none;
   MatrixOrder layout_a = MatrixOrder::row;
   MatrixOrder layout_b = MatrixOrder::column;
   MatrixOrder layout_c = MatrixOrder::row;
@@ -103,6 +105,8 @@ struct GemmSignature {
     visit("accumulator", self.accumulator);
     visit("side", self.side);
     visit("bias", self.bias);
+    visit("scale", self.scale);
+    visit("grouping", self.grouping);
     visit("layout_a", self.layout_a);
     visit("layout_b", self.layout_b);
     visit("layout_c", self.layout_c);

@@ -74,6 +74,13 @@ struct EnumTable<QuantScale> {
   static constexpr EnumName<QuantScale> kAliases[] = {{QuantScale::none, "none"}};
 };
 
+template <>
+struct EnumTable<GemmGrouping> {
+  static constexpr std::string_view kWhat = "grouping";
+  static constexpr auto kNames = enum_names<GemmGrouping>(
+      {{GemmGrouping::none, "none"}, {GemmGrouping::contiguous, "contiguous"}, {GemmGrouping::masked, "masked"}});
+};
+
 enum class KvLayout : std::uint8_t { vectorized, linear };
 template <>
 struct EnumTable<KvLayout> {

@@ -1,5 +1,5 @@
-// The head dimensions of attention, as every backend's spec states them: {"min", "max", "step", "unequal_pairs"}. `Spec`
-// has head_dim_min, head_dim_max, head_dim_step and unequal_head_dims.
+// The head dimensions of attention, as every backend's spec states them: {"min", "max", "step", "unequal_pairs"}.
+// `Spec` has head_dim_min, head_dim_max, head_dim_step and unequal_head_dims.
 #pragma once
 
 #include <utility>

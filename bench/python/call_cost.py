@@ -14,7 +14,7 @@ import time
 import torch
 
 import tilesmith
-from tilesmith import _torch
+from tilesmith import _torch_attention
 
 
 def least_microseconds(function, calls, rounds, synchronize):
@@ -44,7 +44,7 @@ def main():
     q, k, v = (torch.randn(1, 1, 1, dim, device=options.device, dtype=data_type) for _ in range(3))
     out = torch.empty_like(q)
     tilesmith.attention(q, k, v, out=out)  # prepares the structure below, whose pointers stay good as long as `out` does
-    call = list(_torch._calls.by_key.values())[-1]
+    call = list(_torch_attention._calls.by_key.values())[-1]
     sdpa = torch.nn.functional.scaled_dot_product_attention
     rows = {
         "tilesmith.attention": lambda: tilesmith.attention(q, k, v),

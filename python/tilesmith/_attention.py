@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import sys
-from typing import Any, Callable, Optional
+from typing import Any, Optional
 
-from tilesmith._errors import WrongType
+from tilesmith._tensor_library import Servers
 
-# The function that serves a type of tensor, filled in as types arrive.
-_SERVED_BY: dict[type, Callable[..., Any]] = {}
+_servers = Servers("attention", "attention")
+_SERVED_BY = _servers.by_type
 
 
 def attention(
@@ -84,28 +83,6 @@ def attention(
     """
     serve = _SERVED_BY.get(type(q))
     if serve is None:
-        serve = _server_of(q)
+        serve = _servers.find("q", q)
     return serve(q, k, v, layout, causal, mask, window, scale, softcap, bias, alibi, sink, q_scale, k_scale, v_scale,
                  dropout_p, seed, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, return_lse, out)  # fmt: skip
-
-
-def _server_of(q: Any) -> Callable[..., Any]:
-    """Finds the tensor library of q without importing one that is not imported yet: a tensor of it would have."""
-    if (torch := sys.modules.get("torch")) is not None and isinstance(q, torch.Tensor):
-        from tilesmith import _torch
-
-        # Only plain tensors: subclasses (fake and wrapped ones) have no data of their own and go through torch's dispatcher.
-        plain = type(q) in (torch.Tensor, torch.nn.Parameter)
-        serve = _torch.attention if plain else _torch.attention_op
-    elif (numpy := sys.modules.get("numpy")) is not None and isinstance(q, numpy.ndarray):
-        from tilesmith import _numpy
-
-        serve = _numpy.attention
-    elif hasattr(q, "__dlpack__") and hasattr(q, "__dlpack_device__"):
-        from tilesmith import _dlpack
-
-        serve = _dlpack.attention
-    else:
-        raise WrongType(f"q is a {type(q).__name__}", "a torch tensor, a NumPy array, or an array with __dlpack__")
-    _SERVED_BY[type(q)] = serve
-    return serve

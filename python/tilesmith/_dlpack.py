@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import ctypes
-import random
 import sys
 from typing import Any, Optional
 
-from tilesmith._call import Calls, Options, Tensors, View, check_seed, dense_strides, prepare
-from tilesmith._errors import InvalidArgument, Unsupported, WrongType
+from tilesmith._errors import Unsupported, WrongType
 from tilesmith._library import CPU, CUDA
-
-_calls = Calls()
+from tilesmith._views import View, dense_strides
 
 # (DLDataTypeCode, bits), one lane.
-_TYPES = {(2, 32): "fp32", (2, 16): "fp16", (4, 16): "bf16", (10, 8): "fp8", (12, 8): "bf8", (0, 32): "int32"}
+_TYPES = {(2, 32): "fp32", (2, 16): "fp16", (4, 16): "bf16", (10, 8): "fp8", (12, 8): "bf8", (0, 8): "int8",
+          (0, 32): "int32"}  # fmt: skip
 _NUMPY_TYPES = {"fp32": "float32", "fp16": "float16"}  # that NumPy exports
 _PINNED_KINDS = {3: CPU, 13: CUDA}  # host memory CUDA has pinned, CUDA's managed memory
 
@@ -41,7 +39,7 @@ _capsule_is = ctypes.pythonapi.PyCapsule_IsValid
 _capsule_is.restype, _capsule_is.argtypes = ctypes.c_int, [ctypes.py_object, ctypes.c_char_p]
 
 
-class _Borrowed:
+class Borrowed:
     """A tensor seen through its capsule, which is never consumed: while it lives, so does the memory."""
 
     def __init__(self, name: str, array: Any, stream: Optional[int]) -> None:
@@ -72,7 +70,7 @@ def _export(array: Any, stream: Optional[int]) -> Any:
         return array.__dlpack__(**arguments)
 
 
-def _stream_of(array: Any) -> Optional[int]:
+def stream_of(array: Any) -> Optional[int]:
     """The stream the call runs on: CuPy's current one, else the default stream, which the producer then waits into; None
     on the CPU."""
     kind, _ = array.__dlpack_device__()
@@ -83,7 +81,7 @@ def _stream_of(array: Any) -> Optional[int]:
     return 1  # the array API's number for CUDA's legacy default stream
 
 
-class _New:
+class New:
     """A new array of q's kind, by the array API, and where to write it. Kinds whose arrays never change (JAX) take memory
     of NumPy's over when it is written."""
 
@@ -94,11 +92,11 @@ class _New:
         dtype = q.dtype if data_type == like.data_type else self._space.float32
         device = {"device": q.device} if hasattr(q, "device") else {}
         self._array = self._space.empty(shape, dtype=dtype, **device)
-        self.borrowed = _Borrowed("the output", self._array, stream)
+        self.borrowed = Borrowed("the output", self._array, stream)
         self._unchanging = self.borrowed.read_only
         if self._unchanging:
             self._array = _numpy_memory(type(q), like.kind, shape, data_type)
-            self.borrowed = _Borrowed("the output", self._array, None)
+            self.borrowed = Borrowed("the output", self._array, None)
 
     def written(self) -> Any:
         return self._space.from_dlpack(self._array) if self._unchanging else self._array
@@ -116,34 +114,3 @@ def _numpy_memory(kind: type, device_kind: int, shape: tuple[int, ...], data_typ
         raise Unsupported(f"arrays of the kind {kind.__name__} cannot be written to, and no {data_type} memory can be made for "
                           "them", "call it on torch.from_dlpack(q), ...", "unsupported")  # fmt: skip
     return numpy.empty(shape, _NUMPY_TYPES[data_type])
-
-
-def attention(q, k, v, layout, causal, mask, window, scale, softcap, bias, alibi, sink, q_scale, k_scale, v_scale,
-              dropout_p, seed, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, return_lse, out) -> Any:  # fmt: skip
-    """tilesmith.attention on DLPack arrays."""
-    stream = _stream_of(q)
-    given = (q, k, v, bias, alibi, sink, q_scale, k_scale, v_scale, cu_seqlens_q, cu_seqlens_k, out)
-    borrowed = [None if array is None else _Borrowed(name, array, stream)
-                for name, array in zip(Tensors._fields, given)]  # fmt: skip
-    views = Tensors(*(None if b is None else b.view for b in borrowed))
-    if views.cu_seqlens_q is not None and (max_seqlen_q is None or max_seqlen_k is None):
-        raise InvalidArgument("max_seqlen_q or max_seqlen_k is not given", "the longest of the sequences")
-    options = Options(layout, bool(causal), mask, tuple(window), scale, softcap, dropout_p, max_seqlen_q, max_seqlen_k,
-                      bool(return_lse))  # fmt: skip
-    call = _calls.by_key.get(key := (options, views)) or _calls.keep(key, prepare(views, options))
-    if out is not None:
-        if borrowed[-1].read_only:
-            raise InvalidArgument("out is read-only", "an array that can be written to")
-        call.check_apart(*(0 if b is None else b.address for b in borrowed))
-    result = _New(q, views.q, call.out_shape, call.out_type, stream) if out is None else None
-    lse = _New(q, views.q, call.lse_shape, "fp32", stream) if return_lse else None
-    if dropout_p:
-        call.seed(random.getrandbits(64) if seed is None else check_seed(seed))
-    at = Tensors(*(0 if b is None else b.address for b in borrowed))
-    if call.scaled:
-        call.scales(at.q_scale, at.k_scale, at.v_scale)
-    call.run(at.q, at.k, at.v, at.out if result is None else result.borrowed.address,
-             0 if lse is None else lse.borrowed.address, at.bias, at.alibi, at.sink, at.cu_seqlens_q, at.cu_seqlens_k,
-             0 if stream in (None, 1) else stream)  # fmt: skip
-    made = out if result is None else result.written()
-    return made if lse is None else (made, lse.written())

@@ -13,7 +13,7 @@ import pytest
 from conftest import assert_attention
 
 import tilesmith
-from tilesmith import _call, _library
+from tilesmith import _kept_calls, _library
 
 
 def test_devices():
@@ -80,13 +80,13 @@ def test_a_forked_child_computes(qkv):
 
 
 def test_shapes_that_never_repeat_keep_few_calls(qkv, monkeypatch):
-    from tilesmith import _numpy
+    from tilesmith import _numpy_attention
 
-    monkeypatch.setattr(_call, "_KEPT_CALLS", 8)
+    monkeypatch.setattr(_kept_calls, "_KEPT_CALLS", 8)
     q, k, v = qkv(batch=1, rows_q=1)
     for rows in range(40, 60):
         tilesmith.attention(q, k[:, :, :rows], v[:, :, :rows])
-    assert len(_numpy._calls.by_key) <= 8
+    assert len(_numpy_attention._calls.by_key) <= 8
     assert_attention(tilesmith.attention(q, k, v), q, k, v)
 
 

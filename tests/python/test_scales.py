@@ -7,7 +7,7 @@ import pytest
 import tilesmith
 
 torch = pytest.importorskip("torch", reason="torch is not installed")
-from tilesmith import _call, _torch  # noqa: E402 (needs torch)
+from tilesmith import _attention_call, _library, _torch_attention, _views  # noqa: E402 (needs torch)
 
 BLOCK_SCALE = 16
 NO_KERNEL = "no CPU kernel computes this problem"
@@ -20,10 +20,10 @@ def qkv(batch=2, heads_q=4, heads_kv=2, rows_q=200, rows_k=333, dim=64, dtype=to
 
 def structure_of(*tensors, **options):
     """The structure a call filled in before the library had no kernel for it."""
-    _torch._calls.by_key.clear()
+    _torch_attention._calls.by_key.clear()
     with pytest.raises(NotImplementedError, match=NO_KERNEL):
         tilesmith.attention(*tensors, **options)
-    (call,) = _torch._calls.by_key.values()
+    (call,) = _torch_attention._calls.by_key.values()
     return call._call
 
 
@@ -97,7 +97,7 @@ def test_repeated_calls_store_the_pointers_again():
     structure_of(*tensors, q_scale=first)
     with pytest.raises(NotImplementedError):
         tilesmith.attention(*tensors, q_scale=second)
-    (call,) = _torch._calls.by_key.values()
+    (call,) = _torch_attention._calls.by_key.values()
     assert call._call.q_scale.data == second.data_ptr() and call._call.k_scale.data is None
 
 
@@ -139,10 +139,10 @@ def test_an_output_must_not_lie_on_a_scale():
 
 
 def test_devices_mixed_up():
-    views = [_call.View("fp8", (1, 1, 1, 64), (64, 64, 64, 1), _call.CUDA, 0)] * 3
-    options = _call.Options("bhsd", False, "none", (-1, -1), None, 0.0, 0.0, None, None, False)
+    views = [_views.View("fp8", (1, 1, 1, 64), (64, 64, 64, 1), _library.CUDA, 0)] * 3
+    options = _attention_call.Options("bhsd", False, "none", (-1, -1), None, 0.0, 0.0, None, None, False)
     with pytest.raises(ValueError, match="q is on cuda:0, k_scale on cpu"):
-        _call.prepare(_call.Tensors(*views, k_scale=_call.View("fp32", (), (), _call.CPU, 0)), options)
+        _attention_call.prepare(_attention_call.Tensors(*views, k_scale=_views.View("fp32", (), (), _library.CPU, 0)), options)
 
 
 def test_numpy():

@@ -8,20 +8,17 @@ from __future__ import annotations
 
 import ctypes
 import math
-import numbers
-import operator
 import struct
-import threading
 from typing import NamedTuple, Optional
 
 from tilesmith import _nvrtc
-from tilesmith._errors import InvalidArgument, Unsupported, WrongType
-from tilesmith._library import CPU, CUDA, KIND_NAMES, Attention, library, raise_last_error, sized
+from tilesmith._errors import InvalidArgument, WrongType
+from tilesmith._library import CUDA, Attention, library, raise_last_error, sized
+from tilesmith._views import View, broadcast, check_devices, dense_strides, number, span, whole
 
 _INPUT_CODES = {"fp32": 0, "fp16": 1, "bf16": 2, "fp8": 3, "bf8": 4}
 # fp8 inputs have outputs of another type; the type of `out` chooses, bf16 when there is none.
 _FP8_CODES = {"fp16": 10, "bf16": 11, "fp32": 12}
-_BYTES = {"fp32": 4, "fp16": 2, "bf16": 2, "fp8": 1, "bf8": 1, "int32": 4}
 _MASKS = {"none": 0, "top_left": 1, "bottom_right": 2}
 _SOFT_CAP, _SINK, _DROPOUT, _LSE, _BLOCK_SCALE = 1, 2, 4, 8, 16
 _ELEMENTWISE, _ALIBI = 1, 2
@@ -29,17 +26,6 @@ _ELEMENTWISE, _ALIBI = 1, 2
 _POINTERS = struct.Struct("@11P")
 _POINTERS_AT = Attention.q.offset
 _SCALE_BLOCK = 128
-_KEPT_CALLS = 1024
-
-
-class View(NamedTuple):
-    """What a tensor looks like, without where it is."""
-
-    data_type: str  #: "fp32", ..., "int32"; else the name its library has for it
-    shape: tuple[int, ...]
-    strides: tuple[int, ...]  #: in elements
-    kind: int  #: CPU or CUDA
-    index: int  #: of the device
 
 
 class Tensors(NamedTuple):
@@ -84,9 +70,9 @@ class Call:
         self._address = ctypes.addressof(call)
         self._forward = library().tilesmith_attention_forward
         #: of the inputs there are: name, position in Tensors, bytes
-        self._inputs = [(name, at, _span(view)) for at, (name, view) in enumerate(zip(Tensors._fields, tensors[:-1]))
+        self._inputs = [(name, at, span(view)) for at, (name, view) in enumerate(zip(Tensors._fields, tensors[:-1]))
                         if view is not None]  # fmt: skip
-        self._out_span = 0 if tensors.out is None else _span(tensors.out)
+        self._out_span = 0 if tensors.out is None else span(tensors.out)
         self.out_shape = out_shape
         self.out_type = out_type
         self.same_type = out_type == tensors.q.data_type
@@ -123,38 +109,11 @@ class Call:
         call.q_scale.data, call.k_scale.data, call.v_scale.data = q, k, v
 
 
-class Calls(threading.local):
-    """A thread's prepared calls by their descriptions; a tensor library keeps one."""
-
-    def __init__(self) -> None:
-        self.by_key: dict[object, Call] = {}
-
-    def keep(self, key: object, call: Call) -> Call:
-        if len(self.by_key) >= _KEPT_CALLS:  # shapes that never repeat: start anew, preparing is cheap
-            self.by_key.clear()
-        self.by_key[key] = call
-        return call
-
-
 def check_seed(seed: int) -> int:
-    seed = _whole("seed", seed)
+    seed = whole("seed", seed)
     if not 0 <= seed < 1 << 64:
         raise InvalidArgument(f"seed is {seed}", "0 to 2**64 - 1")
     return seed
-
-
-def _whole(name: str, value: object) -> int:
-    try:
-        return operator.index(value)
-    except TypeError:
-        raise WrongType(f"{name} is {value!r}", "a whole number") from None
-
-
-def _number(name: str, value: object) -> float:
-    # No tensors: their value could change while the prepared call stays.
-    if not isinstance(value, numbers.Real):
-        raise WrongType(f"{name} is {value!r}", "a number")
-    return float(value)
 
 
 def prepare(tensors: Tensors, options: Options) -> Call:
@@ -166,7 +125,7 @@ def prepare(tensors: Tensors, options: Options) -> Call:
     out_type = _set_data_type(call, tensors)
     _set_mask(call, options)
     call.device.kind, call.device.index = tensors.q.kind, tensors.q.index
-    _check_devices(tensors)
+    check_devices(tensors._fields, tensors)
     if tensors.q.kind == CUDA:
         _nvrtc.find()
     call.q_strides, call.k_strides, call.v_strides = (
@@ -239,8 +198,8 @@ def _set_shape(call: Attention, tensors: Tensors, dims: _Dims, options: Options,
                                   "batch + 1 each")  # fmt: skip
         call.batch = offsets_q.shape[0] - 1
         call.total_q, call.total_k = q[dims.row], k[dims.row]
-        call.seqlen_q = _whole("max_seqlen_q", options.max_seqlen_q)
-        call.seqlen_k = _whole("max_seqlen_k", options.max_seqlen_k)
+        call.seqlen_q = whole("max_seqlen_q", options.max_seqlen_q)
+        call.seqlen_k = whole("max_seqlen_k", options.max_seqlen_k)
         return
     if q[dims.batch] != k[dims.batch]:
         raise InvalidArgument(f"the batch of q is {q[dims.batch]}, of k and v {k[dims.batch]}", "the same")
@@ -272,31 +231,10 @@ def _set_mask(call: Attention, options: Options) -> None:
     if options.causal and options.mask == "top_left":
         raise InvalidArgument("causal=True is mask='bottom_right', and mask is 'top_left'", "one of the two")
     call.mask = _MASKS["bottom_right" if options.causal else options.mask]
-    window = [_whole("a bound of the window", bound) for bound in options.window]
+    window = [whole("a bound of the window", bound) for bound in options.window]
     if len(window) != 2 or not all(-1 <= bound < 1 << 62 for bound in window):
         raise InvalidArgument(f"window is {options.window!r}", "(left, right), bounds of 0 or more, or -1 for none")
     call.window_left, call.window_right = window
-
-
-def _check_devices(tensors: Tensors) -> None:
-    q = tensors.q
-    if q.kind not in KIND_NAMES:
-        raise Unsupported(f"q is on a device of the DLPack kind {q.kind}", "the CPU, or a CUDA device")
-    for name, view in zip(Tensors._fields, tensors):
-        if view is not None and (view.kind, view.index) != (q.kind, q.index):
-            raise InvalidArgument(f"q is on {_device_text(q)}, {name} on {_device_text(view)}", "one device for all")
-
-
-def _device_text(view: View) -> str:
-    name = KIND_NAMES.get(view.kind, f"kind {view.kind}")
-    return name if view.kind == CPU else f"{name}:{view.index}"
-
-
-def _span(view: View) -> int:
-    """Bytes from the first element to behind the last."""
-    if 0 in view.shape:
-        return 0
-    return (1 + sum((size - 1) * stride for size, stride in zip(view.shape, view.strides))) * _BYTES[view.data_type]
 
 
 def _strides(name: str, view: View, dims: _Dims) -> tuple[int, int, int]:
@@ -311,14 +249,6 @@ def _like(shape: tuple[int, ...], dims: _Dims, head_dim: int) -> tuple[int, ...]
     return (*shape[: dims.rank - 1], head_dim)
 
 
-def dense_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
-    strides, step = [], 1
-    for size in reversed(shape):
-        strides.append(step)
-        step *= max(size, 1)
-    return tuple(reversed(strides))
-
-
 def _set_out(call: Attention, out: Optional[View], shape: tuple[int, ...], dims: _Dims) -> None:
     if out is None:
         out = View("", shape, dense_strides(shape), 0, 0)
@@ -329,8 +259,8 @@ def _set_out(call: Attention, out: Optional[View], shape: tuple[int, ...], dims:
 
 def _set_numbers(call: Attention, options: Options) -> None:
     default = 1 / math.sqrt(max(call.head_dim_qk, 1))
-    call.scale = default if options.scale is None else _number("scale", options.scale)
-    softcap, dropout_p = _number("softcap", options.softcap), _number("dropout_p", options.dropout_p)
+    call.scale = default if options.scale is None else number("scale", options.scale)
+    softcap, dropout_p = number("softcap", options.softcap), number("dropout_p", options.dropout_p)
     if softcap < 0:
         raise InvalidArgument(f"softcap is {softcap}", "a positive number, or 0 for none")
     if softcap != 0:
@@ -353,7 +283,7 @@ def _set_optional(call: Attention, tensors: Tensors, group: bool) -> None:
     if (bias := tensors.bias) is not None:
         full = (call.batch, call.heads_q, call.seqlen_q, call.seqlen_k)
         call.bias_kind = _ELEMENTWISE
-        call.bias_strides = _broadcast("bias", bias, "(batch, heads_q, seqlen_q, seqlen_k)", full)
+        call.bias_strides = broadcast("bias", bias, "(batch, heads_q, seqlen_q, seqlen_k)", full)
     if (alibi := tensors.alibi) is not None:
         if alibi.shape not in ((call.heads_q,), (call.batch, call.heads_q)) or alibi.strides[-1] != 1:
             raise InvalidArgument(f"alibi has the shape {alibi.shape} and the strides {alibi.strides}",
@@ -381,16 +311,7 @@ def _set_scales(call: Attention, tensors: Tensors) -> None:
             full += (-(-getattr(call, seqlen) // _SCALE_BLOCK),)
             text = f"(batch, {heads}, {seqlen} / {_SCALE_BLOCK} rounded up)"
         scale = getattr(call, name)
-        scale.batch, scale.head, *block = _broadcast(name, view, text, full)
+        scale.batch, scale.head, *block = broadcast(name, view, text, full)
         if any(block):  # a scale that every block shares does not need a kernel that looks for more
             scale.block = block[0]
             call.traits |= _BLOCK_SCALE
-
-
-def _broadcast(name: str, view: View, text: str, full: tuple[int, ...]) -> tuple[int, ...]:
-    """Strides of the tensor seen in its full shape, by the usual broadcasting."""
-    missing = len(full) - len(view.shape)
-    if missing < 0 or any(size not in (1, wanted) for size, wanted in zip(view.shape, full[missing:])):
-        raise InvalidArgument(f"{name} has the shape {view.shape}", f"what broadcasts to {text} = {full}")
-    strides = [0 if size == 1 else stride for size, stride in zip(view.shape, view.strides)]
-    return (0,) * missing + tuple(strides)

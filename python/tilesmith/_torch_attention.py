@@ -1,0 +1,161 @@
+"""attention on torch tensors, and its operator."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any, Optional
+
+import torch
+from torch import Tensor
+
+from tilesmith._attention_call import Call, Options, Tensors, check_seed, prepare
+from tilesmith._errors import WrongType
+from tilesmith._kept_calls import KeptCalls
+from tilesmith._torch import (
+    TYPES,
+    address,
+    define,
+    describe,
+    grad_enabled,
+    is_compiling,
+    no_gradient,
+    raw_stream,
+    view_of,
+)
+
+_calls: KeptCalls[Call] = KeptCalls()
+
+
+def attention(q, k, v, layout, causal, mask, window, scale, softcap, bias, alibi, sink, q_scale, k_scale, v_scale,
+              dropout_p, seed, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, return_lse, out) -> Any:  # fmt: skip
+    """tilesmith.attention on plain torch tensors. Every call passes here, so it is written for speed."""
+    if is_compiling():
+        return attention_op(q, k, v, layout, causal, mask, window, scale, softcap, bias, alibi, sink, q_scale, k_scale,
+                            v_scale, dropout_p, seed, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, return_lse,
+                            out)  # fmt: skip
+    plain = (bias is None and alibi is None and sink is None and q_scale is None and k_scale is None and v_scale is None
+             and cu_seqlens_q is None and cu_seqlens_k is None and out is None)  # fmt: skip
+    if not plain or type(k) is not Tensor or type(v) is not Tensor:
+        _check_tensors((q, k, v, bias, alibi, sink, q_scale, k_scale, v_scale, cu_seqlens_q, cu_seqlens_k, out))
+        max_seqlen_q, max_seqlen_k = _longest(max_seqlen_q, cu_seqlens_q), _longest(max_seqlen_k, cu_seqlens_k)
+    if type(window) is not tuple:
+        window = tuple(window)
+    # get_device() is the device's index, -1 for the CPU: a device object takes longer to hash. Meta tensors have -1 too, but
+    # the library refuses their null pointers.
+    key = (q.dtype, q.shape, q.stride(), q.get_device(), k.dtype, k.shape, k.stride(), k.get_device(), v.dtype, v.shape,
+           v.stride(), v.get_device(), layout, causal, mask, window, scale, softcap, dropout_p, max_seqlen_q,
+           max_seqlen_k, return_lse)  # fmt: skip
+    if not plain:
+        key += tuple(map(describe, (bias, alibi, sink, q_scale, k_scale, v_scale, cu_seqlens_q, cu_seqlens_k, out)))
+    call = _calls.by_key.get(key)
+    if call is None:
+        options = Options(layout, causal, mask, window, scale, softcap, dropout_p, max_seqlen_q, max_seqlen_k,
+                          return_lse)  # fmt: skip
+        tensors = (q, k, v, bias, alibi, sink, q_scale, k_scale, v_scale, cu_seqlens_q, cu_seqlens_k, out)
+        views = Tensors(*(view_of(name, tensor) for name, tensor in zip(Tensors._fields, tensors)))
+        call = _calls.keep(key, prepare(views, options))
+
+    if grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
+        raise no_gradient("attention")
+    if dropout_p:
+        call.seed(_draw_seed() if seed is None else check_seed(seed))
+    if out is None:
+        # The sizes as arguments of their own: torch takes a microsecond longer to read a tuple of them.
+        result = q.new_empty(*call.out_shape) if call.same_type else q.new_empty(*call.out_shape, dtype=torch.bfloat16)
+    else:
+        result = out
+        call.check_apart(q.data_ptr(), k.data_ptr(), v.data_ptr(), address(bias), address(alibi), address(sink),
+                         address(q_scale), address(k_scale), address(v_scale), address(cu_seqlens_q),
+                         address(cu_seqlens_k), out.data_ptr())  # fmt: skip
+    stream = raw_stream(call.stream_device) if call.stream_device >= 0 else 0
+    if plain and not return_lse:
+        call.run(q.data_ptr(), k.data_ptr(), v.data_ptr(), result.data_ptr(), 0, 0, 0, 0, 0, 0, stream)
+        return result
+    if call.scaled:
+        call.scales(address(q_scale), address(k_scale), address(v_scale))
+    lse = q.new_empty(*call.lse_shape, dtype=torch.float32) if return_lse else None
+    call.run(q.data_ptr(), k.data_ptr(), v.data_ptr(), result.data_ptr(), address(lse), address(bias), address(alibi),
+             address(sink), address(cu_seqlens_q), address(cu_seqlens_k), stream)  # fmt: skip
+    return (result, lse) if return_lse else result
+
+
+def _check_tensors(tensors: tuple[Any, ...]) -> None:
+    for tensor in tensors:
+        if tensor is not None and not isinstance(tensor, Tensor):
+            name = next(name for name, each in zip(Tensors._fields, tensors) if each is tensor)
+            number = name.endswith("_scale") and isinstance(tensor, numbers.Real)
+            hint = "torch.tensor(..., device=q.device): kernels read it there" if number else "torch tensors"
+            raise WrongType(f"{name} is a {type(tensor).__name__}, q is a torch tensor", hint)
+    if grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors):
+        raise no_gradient("attention")
+
+
+def _longest(given: Optional[int], offsets: Optional[Tensor]) -> Optional[int]:
+    if given is not None or offsets is None or offsets.dim() != 1 or offsets.numel() < 2:
+        return given if given is not None or offsets is None else 0
+    return int((offsets[1:] - offsets[:-1]).max())
+
+
+def _draw_seed() -> int:
+    """From torch's default generator, so that torch.manual_seed decides it."""
+    return int(torch.randint((1 << 63) - 1, ()))
+
+
+# ------------------------------------------------------------------------------------------------------ the operator
+
+_ARGUMENTS = (
+    "Tensor q, Tensor k, Tensor v, str layout, bool causal, str mask, SymInt window_left, SymInt window_right, float? scale, "
+    "float softcap, Tensor? bias, Tensor? alibi, Tensor? sink, Tensor? q_scale, Tensor? k_scale, Tensor? v_scale, "
+    "float dropout_p, int? seed, Tensor? cu_seqlens_q, Tensor? cu_seqlens_k, SymInt? max_seqlen_q, SymInt? max_seqlen_k, "
+    "bool return_lse"
+)
+
+
+def attention_op(q, k, v, layout, causal, mask, window, scale, softcap, bias, alibi, sink, q_scale, k_scale, v_scale,
+                 dropout_p, seed, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, return_lse,
+                 out) -> Any:  # fmt: skip
+    """tilesmith.attention as the operator: what torch.compile traces."""
+    if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
+        raise no_gradient("attention")
+    if seed is not None:
+        seed = check_seed(seed)
+        seed -= (1 << 64) if seed >> 63 else 0  # the operator's integers are signed
+    arguments = (q, k, v, layout, bool(causal), mask, window[0], window[1], scale, softcap, bias, alibi, sink, q_scale,
+                 k_scale, v_scale, dropout_p, seed, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k,
+                 bool(return_lse))  # fmt: skip
+    if out is None:
+        result, lse = torch.ops.tilesmith.attention_fwd(*arguments)
+    else:
+        result, lse = out, torch.ops.tilesmith.attention_fwd_out(*arguments, out=out)
+    return (result, lse) if return_lse else result
+
+
+def _attention_fwd(q, k, v, layout, causal, mask, window_left, window_right, scale, softcap, bias, alibi, sink, q_scale,
+                   k_scale, v_scale, dropout_p, seed, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, return_lse,
+                   out=None):  # fmt: skip
+    result = attention(q, k, v, layout, causal, mask, (window_left, window_right), scale, softcap, bias, alibi, sink,
+                       q_scale, k_scale, v_scale, dropout_p, None if seed is None else seed % (1 << 64), cu_seqlens_q,
+                       cu_seqlens_k, max_seqlen_q, max_seqlen_k, return_lse, out)  # fmt: skip
+    return result if return_lse else (result, q.new_empty(0, dtype=torch.float32))
+
+
+def _attention_fwd_out(*arguments, out):
+    return _attention_fwd(*arguments, out=out)[1]
+
+
+def _fake_attention_fwd(q, k, v, layout, *rest):
+    """Shapes and types alone."""
+    return_lse, group = rest[-1], rest[-5] is not None
+    dtype = torch.bfloat16 if TYPES.get(q.dtype) in ("fp8", "bf8") else q.dtype
+    head, row = (0, 1) if layout == "bhsd" else (1, 0)
+    shape = (q.shape[head], q.shape[row]) if group else (q.shape[0], q.shape[1 + head], q.shape[1 + row])
+    return (q.new_empty((*q.shape[:-1], v.shape[-1]), dtype=dtype),
+            q.new_empty(shape if return_lse else (0,), dtype=torch.float32))  # fmt: skip
+
+
+def _fake_attention_fwd_out(*arguments, out):
+    return _fake_attention_fwd(*arguments)[1]
+
+
+define(f"attention_fwd({_ARGUMENTS}) -> (Tensor, Tensor)", _attention_fwd, _fake_attention_fwd, "attention")
+define(f"attention_fwd_out({_ARGUMENTS}, *, Tensor(a!) out) -> Tensor", _attention_fwd_out, _fake_attention_fwd_out)

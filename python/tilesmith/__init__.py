@@ -5,6 +5,7 @@
     >>> o = tilesmith.attention(q, k, v, causal=True)
     >>> tilesmith.last_plan().kernel
     'attention_fwd_fp32_...'
+    >>> y = tilesmith.linear(np.ones((4, 64), "float32"), np.ones((16, 64), "float32"), activation="gelu")
 
 Tensors are torch tensors (CPU and CUDA), NumPy arrays, or anything else that speaks DLPack; results are of the same kind,
 on the same device and stream. Nothing is copied and no framework is imported: torch support is there when torch is.
@@ -14,12 +15,13 @@ Kernels are chosen for the machine at hand, and compiled when they are not in th
 from tilesmith._attention import attention
 from tilesmith._devices import Device, devices, missing
 from tilesmith._errors import Error, Failure, InvalidArgument, OutOfMemory, Unsupported, WrongType
+from tilesmith._gemm import linear, matmul
 from tilesmith._library import library_path, version
 from tilesmith._plan import Plan, Stage, last_plan
 
 __all__ = [
     "Device", "Error", "Failure", "InvalidArgument", "OutOfMemory", "Plan", "Stage", "Unsupported", "WrongType",
-    "attention", "devices", "last_plan", "library_path", "missing", "version",
+    "attention", "devices", "last_plan", "library_path", "linear", "matmul", "missing", "version",
 ]
 
 

@@ -55,6 +55,27 @@ class Attention(ctypes.Structure):
     ]  # fmt: skip
 
 
+class Matrix(ctypes.Structure):
+    _fields_ = [("data", c_void_p), ("leading", c_int64), ("batch", c_int64)]
+
+
+class Epilogue(ctypes.Structure):
+    _fields_ = [("op", c_int32), ("reserved", c_int32), ("data", c_void_p), ("leading", c_int64), ("batch", c_int64),
+                ("low", c_float), ("high", c_float)]  # fmt: skip
+
+
+class Gemm(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", c_uint64),
+        ("device", DeviceId), ("type_a", c_int32), ("type_b", c_int32), ("type_c", c_int32), ("type_d", c_int32),
+        ("type_bias", c_int32), ("order_a", c_int32), ("order_b", c_int32), ("reserved", c_uint32),
+        ("m", c_int64), ("n", c_int64), ("k", c_int64), ("batch", c_int64), ("alpha", c_float), ("beta", c_float),
+        ("a", Matrix), ("b", Matrix), ("c", Matrix), ("d", c_void_p), ("d_leading", c_int64), ("d_batch", c_int64),
+        ("amax", c_void_p), ("stream", c_void_p), ("workspace", c_void_p), ("workspace_bytes", c_uint64),
+        ("epilogue", Epilogue * 8),
+    ]  # fmt: skip
+
+
 class LastError(ctypes.Structure):
     _fields_ = [("struct_size", c_uint64), ("code", c_int32), ("reserved", c_int32), ("message", c_char_p),
                 ("hint", c_char_p)]  # fmt: skip
@@ -93,6 +114,7 @@ _FUNCTIONS = {
     "tilesmith_device_at": (c_int32, [c_int64, c_void_p]),
     "tilesmith_backend": (c_int32, [c_int32, c_void_p]),
     "tilesmith_attention_forward": (c_int32, [c_void_p, c_void_p]),
+    "tilesmith_gemm_compute": (c_int32, [c_void_p, c_void_p]),
     "tilesmith_last_plan": (c_int32, [c_void_p]),
 }
 

@@ -20,7 +20,7 @@ class Stage:
 class Plan:
     """A chosen kernel, and why it was chosen."""
 
-    operation: str  #: "attention_fwd"
+    operation: str  #: "attention_fwd", "gemm"
     device: str  #: "cpu", "cuda:0"
     kernel: str  #: the kernel's name
     stages: tuple[Stage, ...]

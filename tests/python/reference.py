@@ -1,6 +1,8 @@
-"""Attention forward in float64, from the documented formulas alone."""
+"""Attention forward and matrix products in float64, from the documented formulas alone."""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 
@@ -64,3 +66,46 @@ def _philox(counter, key_low, key_high):
                           (first >> shift) ^ c3 ^ np.uint64(key_high), first & low32)  # fmt: skip
         key_low, key_high = (key_low + 0x9E3779B9) & 0xFFFFFFFF, (key_high + 0xBB67AE85) & 0xFFFFFFFF
     return c0, c1, c2, c3
+
+
+_erf = np.vectorize(math.erf, otypes=[float])
+
+
+def _sigmoid(v):
+    return 0.5 * (1 + np.tanh(v / 2))
+
+
+ACTIVATIONS = {
+    "relu": lambda v: np.maximum(v, 0),
+    "gelu": lambda v: v * (1 + _erf(v / np.sqrt(2))) / 2,
+    "gelu_tanh": lambda v: v * (1 + np.tanh(np.sqrt(2 / np.pi) * (v + 0.044715 * v**3))) / 2,
+    "silu": lambda v: v * _sigmoid(v),
+    "sigmoid": _sigmoid,
+    "tanh": np.tanh,
+}
+GATES = {"glu": "sigmoid", "reglu": "relu", "geglu": "gelu", "geglu_tanh": "gelu_tanh", "swiglu": "silu"}
+
+
+def matmul(a, b, *, alpha=1, beta=1, c=None, bias=None, activation=None, gate=None, multiply=None, residual=None, clamp=None,
+           scale_a=None, scale_b=None):  # fmt: skip
+    """Of arrays of two dimensions or more; scale_a broadcasts to (..., m, 1), scale_b to (1, n)."""
+    wide = lambda x: np.asarray(x, np.float64)  # noqa: E731
+    v = alpha * (wide(a) @ wide(b))
+    if scale_a is not None:
+        scale_a = wide(scale_a)
+        v = v * (scale_a[..., None] if scale_a.ndim else scale_a)
+    if scale_b is not None:
+        v = v * wide(scale_b)
+    if c is not None:
+        v = v + beta * wide(c)
+    if bias is not None:
+        v = v + wide(bias)
+    if activation is not None:
+        v = ACTIVATIONS[activation](v)
+    if gate is not None:
+        v = ACTIVATIONS[GATES[gate]](v[..., 0::2]) * v[..., 1::2]
+    if multiply is not None:
+        v = v * wide(multiply)
+    if residual is not None:
+        v = v + wide(residual)
+    return v if clamp is None else np.clip(v, *clamp)

@@ -112,3 +112,30 @@ def test_arrays_that_never_change(qkv):
     assert_attention(got.array, q, k, v)
     with pytest.raises(ValueError, match="out is read-only"):
         tilesmith.attention(*(Unchanging(x) for x in (q, k, v)), out=Unchanging(q))
+
+
+def test_matmul(rng):
+    a, b, residual = (rng.uniform(-1, 1, shape).astype("f4") for shape in ((2, 6, 20), (10, 20), (2, 6, 10)))
+    scale = np.full(10, 2, np.float32)
+    got = tilesmith.linear(Foreign(a), Foreign(b), residual=Foreign(residual), scale_w=Foreign(scale), scale_x=0.5)
+    assert type(got) is Foreign
+    np.testing.assert_allclose(got.array, a.astype("f8") @ b.T.astype("f8") + residual, atol=1e-5)
+    out = Foreign(np.empty((2, 6, 10), np.float32))
+    assert tilesmith.matmul(Foreign(a), Foreign(b.T), out=out) is out
+    np.testing.assert_allclose(out.array, a.astype("f8") @ b.T.astype("f8"), atol=1e-5)
+    with pytest.raises(TypeError, match="w is a list"):
+        tilesmith.linear(Foreign(a), [1.0])
+    with pytest.raises(NotImplementedError, match="out_dtype"):
+        tilesmith.matmul(Foreign(a), Foreign(b.T), out_dtype="float16")
+
+
+@pytest.mark.parametrize("name", ["array_api_strict", "jax"])
+def test_matmul_of_libraries(name, rng):
+    pytest.importorskip(name)
+    import importlib
+
+    space = importlib.import_module("jax.numpy" if name == "jax" else name)
+    a, b = (rng.uniform(-1, 1, shape).astype("f4") for shape in ((6, 20), (20, 10)))
+    got = tilesmith.matmul(space.asarray(a), space.asarray(b))
+    assert type(got) is type(space.asarray(a))
+    np.testing.assert_allclose(np.asarray(got), a.astype("f8") @ b.astype("f8"), atol=1e-5)

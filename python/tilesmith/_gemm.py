@@ -1,0 +1,112 @@
+"""The public functions of matrix products: they only find out whose tensors these are."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+from tilesmith._tensor_library import Servers
+
+_servers = Servers("gemm", "gemm")
+_SERVED_BY = _servers.by_type
+
+
+def matmul(
+    a: Any,
+    b: Any,
+    *,
+    out: Any = None,
+    out_dtype: Any = None,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    c: Any = None,
+    bias: Any = None,
+    activation: Optional[str] = None,
+    gate: Optional[str] = None,
+    multiply: Any = None,
+    residual: Any = None,
+    clamp: Optional[tuple[float, float]] = None,
+    scale_a: Any = None,
+    scale_b: Any = None,
+    tf32: bool = False,
+) -> Any:
+    """A matrix product and what follows it, in one kernel, rounded once.
+
+    With i a row and j a column, computed in float32 in this order, every step optional:
+
+        v = alpha * scale_a[i] * scale_b[j] * sum over l of a[i, l] b[l, j]
+        v = v + beta * c[i, j] + bias[j]
+        v = activation(v), or the gate of columns 2 j and 2 j + 1
+        out[i, j] = min(max(v * multiply[i, j] + residual[i, j], low), high)
+
+    a, b: tensors of one kind (torch, NumPy, DLPack) and one device, shapes by torch.matmul's rules: (..., m, k) and
+        (..., k, n), whose leading dimensions are broadcast; one-dimensional a or b is a row or a column, and the result
+        lacks that dimension. float32, float16, bfloat16, int8 or float8 (e4m3 and e5m2 mix), where the device has
+        kernels. One of the last two dimensions is contiguous: transposed views are read as they are, and nothing is
+        copied. The leading dimensions must come down to one stride for each tensor, joined where strides go on from one into
+        the next (with the rows too, where b has none): of contiguous tensors, those that are all a's, all b's or in both.
+    out: where to write the result, contiguous rows; may be c, multiply or residual, and overlaps nothing else. None
+        makes a new dense tensor.
+    out_dtype: of the result, as the tensors' library names it; None is out's, else the inputs', bfloat16 for float8, and
+        for int8 int32, or float32 with anything but alpha, beta and c. int8 gives int8 (rounded to nearest, limited to
+        -128 .. 127) too.
+    alpha: a number. beta: a number, read with c alone. For an int32 result alpha is 0 or 1 and beta whole.
+    c: added before bias and activation, broadcast to (..., m, n). multiply, residual: behind the activation, broadcast to
+        the result's shape. All three have contiguous rows, and one data type: the result's, or another that has kernels.
+    bias: float32, float16 or bfloat16: (n,), contiguous, or (m, 1), one for each row.
+    activation: "relu", "gelu" (v (1 + erf(v / sqrt 2)) / 2), "gelu_tanh" (v (1 + tanh(sqrt(2 / pi) (v + 0.044715 v^3))) / 2),
+        "silu" (v sigmoid(v)), "sigmoid" or "tanh".
+    gate: "glu", "reglu", "geglu", "geglu_tanh" or "swiglu": joins columns 2 j and 2 j + 1 to f(v[2 j]) v[2 j + 1], f being
+        sigmoid, relu, gelu, gelu_tanh or silu. The result has n / 2 columns; bias and c have n. See linear for weights.
+    clamp: (low, high), limits; -inf and inf are none.
+    scale_a, scale_b: what the stored values of a and b are multiplied by: numbers, float32 tensors of one element, or
+        float32 vectors, one for each row of a, (m,), (m, 1), (..., m) or (..., m, 1), and column of b, (n,) or (1, n).
+        Beside vectors beta is 1. On a GPU a tensor of one element is spread by a small kernel of torch's before.
+    tf32: float32 matrices are rounded to 10 bits of mantissa in the products, where the device has such instructions.
+
+    Returns the result, of the inputs' kind, on their device; on a GPU it is queued on the current stream. Sums are
+    float32, of int8 int32 (modulo 2^32). k of 0 makes the products zeros.
+
+    The first call of a problem chooses a kernel and may compile it; later ones take a few microseconds. Forward only:
+    tensors that require a gradient are refused unless gradients are off.
+
+    Errors: ValueError (tilesmith.InvalidArgument), TypeError (tilesmith.WrongType), NotImplementedError
+    (tilesmith.Unsupported: no kernel for this), MemoryError, RuntimeError; all with `message` and `hint`. The library's
+    own call the result d.
+    """
+    serve = _SERVED_BY.get(type(a)) or _servers.find("a", a)
+    return serve("matmul", a, b, c, bias, multiply, residual, scale_a, scale_b, out, out_dtype, alpha, beta, activation,
+                 gate, clamp, tf32)  # fmt: skip
+
+
+def linear(
+    x: Any,
+    w: Any,
+    bias: Any = None,
+    activation: Optional[str] = None,
+    gate: Optional[str] = None,
+    *,
+    out: Any = None,
+    out_dtype: Any = None,
+    multiply: Any = None,
+    residual: Any = None,
+    clamp: Optional[tuple[float, float]] = None,
+    scale_x: Any = None,
+    scale_w: Any = None,
+    tf32: bool = False,
+) -> Any:
+    """A linear layer, torch.nn.functional.linear's x w^T + bias, and what follows it, in one kernel, rounded once.
+
+    x: (..., k). w: (n, k), torch.nn.Linear's weight. bias: (n,). The result is (..., n), or (..., n / 2) with a gate.
+    gate: "glu", "reglu", "geglu", "geglu_tanh" or "swiglu": f(y[..., 2 j]) y[..., 2 j + 1], of y = x w^T + bias. The rows of
+        two weights, that of f and the other, are interleaved once for it:
+        w = torch.stack((w_gate, w_up), 1).flatten(0, 1), and their biases likewise.
+    scale_x, scale_w: of the rows of x and of w, as scale_a and scale_b of matmul; (n, 1) is taken too.
+    The other arguments, types, errors and what is returned are matmul's.
+
+        h = tilesmith.linear(x, w1, b1, activation="gelu")
+        h = tilesmith.linear(x, w_gate_and_up, gate="swiglu")
+        y = tilesmith.linear(h, w2, residual=x)
+    """
+    serve = _SERVED_BY.get(type(x)) or _servers.find("x", x)
+    return serve("linear", x, w, None, bias, multiply, residual, scale_x, scale_w, out, out_dtype, 1.0, 1.0, activation,
+                 gate, clamp, tf32)  # fmt: skip

@@ -1,0 +1,190 @@
+"""matmul and linear on torch tensors, and their operator."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any, Optional
+
+import torch
+from torch import Tensor
+
+from tilesmith._errors import InvalidArgument, WrongType
+from tilesmith._gemm_call import NAMES, Call, Operands, Options, prepare
+from tilesmith._kept_calls import KeptCalls
+from tilesmith._torch import (
+    DTYPES,
+    TYPES,
+    address,
+    define,
+    describe,
+    grad_enabled,
+    is_compiling,
+    no_gradient,
+    raw_stream,
+    view_of,
+)
+from tilesmith._views import number
+
+_calls: KeptCalls[Call] = KeptCalls()
+
+
+def gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, out_dtype, alpha, beta, activation, gate, clamp,
+         tf32) -> Any:  # fmt: skip
+    """matmul and linear on plain torch tensors. Every call passes here, so it is written for speed."""
+    if is_compiling():
+        return gemm_op(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, out_dtype, alpha, beta, activation,
+                       gate, clamp, tf32)  # fmt: skip
+    if alpha.__class__ is not float:
+        alpha = number("alpha", alpha)
+    scaled = scale_a is not None or scale_b is not None
+    plain = c is None and multiply is None and residual is None and not scaled and out is None
+    if not plain or type(b) is not Tensor or (bias is not None and type(bias) is not Tensor):
+        _check_tensors(form, (a, b, c, bias, multiply, residual, scale_a, scale_b, out))
+        if scaled:
+            alpha, scale_a, scale_b = _fold(form, alpha, a, b, scale_a, scale_b)
+    # get_device() as in attention
+    key = (form, a.dtype, a.shape, a.stride(), a.get_device(), b.dtype, b.shape, b.stride(), b.get_device(), out_dtype,
+           activation, gate, clamp, tf32)  # fmt: skip
+    if bias is not None:
+        key += (bias.dtype, bias.shape, bias.stride(), bias.get_device())
+    if not plain:
+        key += (beta, scaled, bias is None, *map(describe, (c, multiply, residual, scale_a, scale_b, out)))
+    call = _calls.by_key.get(key)
+    if call is None:
+        call = _prepared(key, form, (a, b, c, bias, multiply, residual, scale_a, scale_b, out), out_dtype, beta, activation,
+                         gate, clamp, tf32, scaled)  # fmt: skip
+    if grad_enabled() and (a.requires_grad or b.requires_grad or (bias is not None and bias.requires_grad)):
+        raise no_gradient(form)
+    if out is None:
+        # The sizes as arguments of their own: torch takes a microsecond longer to read a tuple of them.
+        shape = call.out_shape
+        if not shape:
+            shape = ((),)
+        result = a.new_empty(*shape) if call.same_type else a.new_empty(*shape, dtype=DTYPES[call.out_type])
+    else:
+        result = out
+    stream = raw_stream(call.stream_device) if call.stream_device >= 0 else 0
+    if plain:
+        call.run(alpha, a.data_ptr(), b.data_ptr(), result.data_ptr(), stream, 0 if bias is None else bias.data_ptr())
+    else:
+        call.run_all(alpha, a.data_ptr(), b.data_ptr(), result.data_ptr(), stream, address(c), address(bias),
+                     address(multiply), address(residual), address(scale_a), address(scale_b))  # fmt: skip
+    return result
+
+
+def _prepared(key: object, form: str, tensors: tuple[Any, ...], out_dtype: Any, beta: Any, activation: Any, gate: Any,
+              clamp: Any, tf32: Any, scaled: bool) -> Call:  # fmt: skip
+    views = Operands(*(view_of(name, tensor) for name, tensor in zip(NAMES[form], tensors)))
+    if out_dtype is not None and not isinstance(out_dtype, torch.dtype):
+        raise WrongType(f"out_dtype is {out_dtype!r}", "a torch.dtype")
+    out_type = None if out_dtype is None else TYPES.get(out_dtype, str(out_dtype))
+    options = Options(form, out_type, activation, gate, clamp, bool(tf32), scaled)
+    return _calls.keep(key, prepare(views, options, beta))
+
+
+def _check_tensors(form: str, tensors: tuple[Any, ...]) -> None:
+    names = NAMES[form]
+    for name, tensor in zip(names, tensors):
+        if tensor is None or isinstance(tensor, Tensor):
+            continue
+        if not name.startswith("scale_"):
+            raise WrongType(f"{name} is a {type(tensor).__name__}, {names[0]} is a torch tensor", "torch tensors")
+        if not isinstance(tensor, numbers.Real):
+            raise WrongType(f"{name} is a {type(tensor).__name__}", "a number or a torch tensor")
+    if grad_enabled() and any(isinstance(tensor, Tensor) and tensor.requires_grad for tensor in tensors):
+        raise no_gradient(form)
+
+
+def _fold(form: str, alpha: float, a: Tensor, b: Tensor, scale_a: Any,
+          scale_b: Any) -> tuple[float, Optional[Tensor], Optional[Tensor]]:  # fmt: skip
+    """Scales of one number become part of alpha, or on a GPU, which alone knows them, of a vector."""
+    names = NAMES[form]
+    vectors: list[Optional[Tensor]] = [None, None]
+    single: Optional[Tensor] = None
+    for at, scale in enumerate((scale_a, scale_b)):
+        if scale is None:
+            continue
+        if not isinstance(scale, Tensor):
+            alpha *= scale
+            continue
+        name = names[6 + at]
+        if scale.dtype != torch.float32:
+            raise WrongType(f"{name} is {scale.dtype}", "float32")
+        if scale.device != a.device:
+            raise InvalidArgument(f"{names[0]} is on {a.device}, {name} on {scale.device}", "one device for all")
+        if scale.numel() != 1:
+            vectors[at] = scale
+        elif scale.device.type == "cpu":
+            alpha *= scale.item()
+        else:
+            single = scale.reshape(1) if single is None else single * scale.reshape(1)
+    if single is not None:
+        if vectors[1] is not None or vectors[0] is None:
+            columns = b.shape[0] if form == "linear" else b.shape[-1] if b.dim() > 1 else 1
+            vectors[1] = single.expand(columns).contiguous() if vectors[1] is None else vectors[1] * single
+        else:
+            vectors[0] = vectors[0] * single
+    return alpha, vectors[0], vectors[1]
+
+
+# ------------------------------------------------------------------------------------------------------ the operator
+
+_ARGUMENTS = (
+    "str form, Tensor a, Tensor b, Tensor? c, Tensor? bias, Tensor? multiply, Tensor? residual, Tensor? scale_a, "
+    "Tensor? scale_b, ScalarType? out_dtype, float alpha, float beta, str? activation, str? gate, float[]? clamp, bool tf32"
+)
+
+
+def gemm_op(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, out_dtype, alpha, beta, activation, gate, clamp,
+            tf32) -> Any:  # fmt: skip
+    """matmul and linear as the operator: what torch.compile traces."""
+    if torch.is_grad_enabled() and (a.requires_grad or b.requires_grad):
+        raise no_gradient(form)
+    for scale in (scale_a, scale_b):
+        if isinstance(scale, (int, float)):
+            alpha = alpha * scale
+            if a.dtype == torch.int8 and out is None and out_dtype is None:
+                out_dtype = torch.float32
+    scale_a, scale_b = (scale if isinstance(scale, torch.Tensor) else None for scale in (scale_a, scale_b))
+    arguments = (form, a, b, c, bias, multiply, residual, scale_a, scale_b, out_dtype, alpha, beta, activation, gate,
+                 None if clamp is None else list(clamp), bool(tf32))  # fmt: skip
+    if out is None:
+        return torch.ops.tilesmith.gemm(*arguments)
+    torch.ops.tilesmith.gemm_out(*arguments, out=out)
+    return out
+
+
+def _gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out_dtype, alpha, beta, activation, gate, clamp, tf32,
+          out=None):  # fmt: skip
+    return gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, out_dtype, alpha, beta, activation, gate,
+                None if clamp is None else tuple(clamp), tf32)  # fmt: skip
+
+
+def _gemm_out(*arguments, out):
+    _gemm(*arguments, out=out)
+
+
+def _fake_gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out_dtype, alpha, beta, activation, gate, clamp,
+               tf32):  # fmt: skip
+    """Shape and type alone."""
+    if out_dtype is None:
+        out_dtype = torch.bfloat16 if TYPES.get(a.dtype) in ("fp8", "bf8") else a.dtype
+        if a.dtype == torch.int8:
+            beside = (bias, multiply, residual, scale_a, scale_b, activation, gate, clamp)
+            out_dtype = torch.int32 if all(x is None for x in beside) else torch.float32
+    columns = b.shape[0] if form == "linear" else b.shape[-1]
+    columns = columns // 2 if gate is not None else columns
+    if form == "linear":
+        shape = (*a.shape[:-1], columns)
+    else:
+        batch = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        shape = (*batch, *(() if a.dim() == 1 else (a.shape[-2],)), *(() if b.dim() == 1 else (columns,)))
+    return a.new_empty(shape, dtype=out_dtype)
+
+
+def _fake_gemm_out(*arguments, out):
+    pass
+
+
+define(f"gemm({_ARGUMENTS}) -> Tensor", _gemm, _fake_gemm, "a matrix product")
+define(f"gemm_out({_ARGUMENTS}, *, Tensor(a!) out) -> ()", _gemm_out, _fake_gemm_out)

@@ -1,0 +1,168 @@
+"""matmul and linear on a CUDA device: results, streams, graphs. Skipped where there is none."""
+
+import pytest
+import reference
+import test_torch_matmul
+
+import tilesmith
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+pytestmark = [
+    pytest.mark.gpu,
+    pytest.mark.skipif(not torch.cuda.is_available(), reason="no CUDA device"),
+    pytest.mark.skipif("cuda" in tilesmith.missing(), reason=tilesmith.missing().get("cuda", "")),
+]
+EPSILON = {torch.float32: 2.0**-20, torch.float16: 2.0**-11, torch.bfloat16: 2.0**-8}
+
+
+def make(*shape, dtype=torch.bfloat16):
+    return torch.empty(shape, device="cuda").uniform_(-1, 1).to(dtype)
+
+
+def check(got, a, b, tolerance=1e-4, **options):
+    """Against float64. Products of 16-bit floats are exact in float32; sums of up to 1000 of them are off by less than
+    1e-4."""
+    moved = {name: x.double().cpu().numpy() if isinstance(x, torch.Tensor) else x for name, x in options.items()}
+    expected = torch.from_numpy(reference.matmul(a.double().cpu().numpy(), b.double().cpu().numpy(), **moved))
+    assert got.device == a.device and got.shape == expected.shape
+    torch.testing.assert_close(got.double().cpu(), expected, rtol=EPSILON[got.dtype], atol=tolerance)
+    assert tilesmith.last_plan().device == "cuda:0" and tilesmith.last_plan().operation == "gemm"
+
+
+@pytest.fixture(autouse=True)
+def seed():
+    torch.manual_seed(4)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+@pytest.mark.parametrize("shape", [(1, 1, 1), (1, 256, 512), (7, 13, 17), (37, 129, 250), (256, 320, 512)])
+def test_shapes(dtype, shape):
+    m, n, k = shape
+    a, b = make(m, k, dtype=dtype), make(k, n, dtype=dtype)
+    check(tilesmith.matmul(a, b), a, b)
+    w = b.t().contiguous()
+    check(tilesmith.linear(a, w), a, b)
+
+
+def test_nothing_to_sum():
+    assert tilesmith.matmul(make(0, 8), make(8, 8)).shape == (0, 8)
+    assert (tilesmith.matmul(make(8, 0), make(0, 16)) == 0).all()
+
+
+@pytest.mark.parametrize("left", [False, True])
+@pytest.mark.parametrize("right", [False, True])
+def test_layouts(left, right):
+    a = make(96, 128).t().contiguous().t() if left else make(96, 128)
+    b = make(128, 160).t().contiguous().t() if right else make(128, 160)
+    check(tilesmith.matmul(a, b), a, b)
+    a, b = make(96, 131)[:, 3:], make(128, 163)[:, 3:]  # rows that are not aligned
+    check(tilesmith.matmul(a, b), a, b)
+
+
+def test_batches():
+    a, b = make(3, 40, 64), make(3, 64, 72)
+    check(tilesmith.matmul(a, b), a, b)
+    check(tilesmith.matmul(a, b[0]), a, b[0])
+    check(tilesmith.matmul(a[:1].expand(3, -1, -1), b), a[:1], b)
+
+
+@pytest.mark.parametrize("activation", reference.ACTIVATIONS)
+def test_activations(activation):
+    x, w, bias = make(2, 50, 128), make(96, 128), make(96)
+    check(tilesmith.linear(x, w, bias, activation), x, w.t(), bias=bias, activation=activation)
+
+
+@pytest.mark.parametrize("gate", ["glu", "geglu", "geglu_tanh", "swiglu"])
+def test_gates(gate):
+    x, w, bias = make(70, 128), make(192, 128), make(192)
+    check(tilesmith.linear(x, w, bias, gate=gate), x, w.t(), bias=bias, gate=gate, tolerance=1e-3)
+
+
+def test_epilogues():
+    a, b = make(70, 128), make(128, 96)
+    for options in (dict(alpha=0.5, beta=2, c=make(70, 96)), dict(residual=make(70, 96), bias=make(96), activation="silu"),
+                    dict(multiply=make(70, 96)), dict(clamp=(-1.0, 2.0)), dict(bias=make(70, 1))):  # fmt: skip
+        check(tilesmith.matmul(a, b, **options), a, b, **options)
+
+
+def test_scales():
+    a, b = make(70, 128), make(128, 96)
+    rows, columns = torch.rand(70, device="cuda") + 0.5, torch.rand(96, device="cuda") + 0.5
+    check(tilesmith.matmul(a, b, scale_a=rows, scale_b=columns), a, b, scale_a=rows, scale_b=columns)
+    one = torch.full((1,), 3.0, device="cuda")
+    check(tilesmith.matmul(a, b, scale_a=one), a, b, alpha=3)
+    check(tilesmith.matmul(a, b, scale_a=one, scale_b=one), a, b, alpha=9)
+    check(tilesmith.matmul(a, b, scale_a=rows, scale_b=one), a, b, alpha=3, scale_a=rows)
+    check(tilesmith.matmul(a, b, scale_a=one, scale_b=columns), a, b, alpha=3, scale_b=columns)
+    with pytest.raises(ValueError, match="a is on cuda:0, scale_a on cpu"):
+        tilesmith.matmul(a, b, scale_a=torch.ones(1))
+
+
+def test_float8():
+    if torch.cuda.get_device_capability() < (8, 9):
+        pytest.skip("no float8 instructions")
+    x, w = make(70, 256), make(96, 256)
+    x8, w8 = x.to(torch.float8_e4m3fn), w.to(torch.float8_e4m3fn)
+    rows, columns = torch.rand(70, 1, device="cuda") + 0.5, torch.rand(96, device="cuda") + 0.5
+    got = tilesmith.linear(x8, w8, scale_x=rows, scale_w=columns)
+    assert got.dtype == torch.bfloat16
+    # Hopper's float8 instructions keep 14 bits of a partial sum.
+    check(got, x8, w8.t(), scale_a=rows[:, 0], scale_b=columns, tolerance=2e-2)
+    mixed = tilesmith.linear(x8, w.to(torch.float8_e5m2), out_dtype=torch.float32)
+    check(mixed, x8, w.to(torch.float8_e5m2).t(), tolerance=2e-2)
+
+
+def test_integers():
+    a, b = (torch.randint(-128, 128, shape, dtype=torch.int8, device="cuda") for shape in ((70, 256), (96, 256)))
+    exact = a.cpu().long() @ b.cpu().long().t()
+    torch.testing.assert_close(tilesmith.linear(a, b).cpu().long(), exact, rtol=0, atol=0)
+    got = tilesmith.linear(a, b, scale_x=1e-3, out_dtype=torch.bfloat16)
+    torch.testing.assert_close(got.double().cpu(), exact.double() * 1e-3, rtol=2**-8, atol=1e-5)
+
+
+def test_tf32():
+    a, b = make(70, 128, dtype=torch.float32), make(128, 96, dtype=torch.float32)
+    check(tilesmith.matmul(a, b, tf32=True), a, b, tolerance=2e-2)
+
+
+def test_the_current_stream():
+    """The result depends on work queued before it on the same stream, and later work on the result."""
+    a, b = make(512, 512), make(512, 512)
+    expected = tilesmith.matmul(a, b)
+    stream = torch.cuda.Stream()
+    stream.wait_stream(torch.cuda.current_stream())
+    with torch.cuda.stream(stream):
+        late = torch.zeros_like(a)
+        torch.cuda._sleep(20_000_000)
+        late.copy_(a)
+        product = tilesmith.matmul(late, b) * 1
+    stream.synchronize()
+    torch.testing.assert_close(product, expected, rtol=0, atol=0)
+
+
+def test_a_graph():
+    a, b, scale = make(64, 512), make(512, 256), torch.full((1,), 2.0, device="cuda")
+    tilesmith.matmul(a, b, scale_a=scale)  # plans
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        product = tilesmith.matmul(a, b, scale_a=scale)
+    a.copy_(torch.flip(a, [0]))
+    scale.fill_(3)
+    graph.replay()
+    torch.testing.assert_close(product, tilesmith.matmul(a, b, scale_a=scale), rtol=0, atol=0)
+
+
+def test_compile():
+    x, w, bias = make(3, 70, 128), make(96, 128), make(96)
+    compiled = torch.compile(lambda x, w, bias: tilesmith.linear(x, w, bias, "gelu") * 2, fullgraph=True)
+    torch.testing.assert_close(compiled(x, w, bias), tilesmith.linear(x, w, bias, "gelu") * 2, rtol=0, atol=0)
+    arguments = test_torch_matmul.operator_arguments(x, w, form="linear", bias=bias)
+    torch.library.opcheck(torch.ops.tilesmith.gemm, arguments)
+
+
+def test_devices_mixed_up():
+    a, b = make(8, 16), make(16, 8)
+    with pytest.raises(ValueError, match="a is on cuda:0, b on cpu"):
+        tilesmith.matmul(a, b.cpu())
+    with pytest.raises(ValueError, match="a is on cuda:0, residual on cpu"):
+        tilesmith.matmul(a, b, residual=torch.zeros(8, 8, dtype=torch.bfloat16))

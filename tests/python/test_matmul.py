@@ -1,0 +1,308 @@
+"""matmul and linear against float64, on NumPy arrays."""
+
+import numpy as np
+import pytest
+
+import reference
+import tilesmith
+
+# What rounding to the type loses, relative to a value.
+EPSILON = {"float32": 2.0**-20, "float16": 2.0**-11, "bfloat16": 2.0**-8, "int8": 0, "int32": 0}
+
+
+def dtype_of(name):
+    if name == "bfloat16":
+        return pytest.importorskip("ml_dtypes").bfloat16
+    return np.dtype(name)
+
+
+@pytest.fixture
+def make(rng):
+    def random(*shape, dtype="float32"):
+        if dtype == "int8":
+            return rng.integers(-128, 128, shape, np.int8)
+        return rng.uniform(-1, 1, shape).astype(dtype_of(dtype))
+
+    return random
+
+
+def assert_product(got, expected, dtype="float32"):
+    assert got.dtype == dtype_of(dtype) and got.shape == expected.shape
+    # Sums of float32 products whose absolute values are below 1 each, beside the result's own rounding.
+    np.testing.assert_allclose(np.asarray(got, np.float64), expected, rtol=EPSILON[dtype], atol=4e-5)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float16", "bfloat16"])
+@pytest.mark.parametrize("shape", [(1, 1, 1), (1, 37, 129), (2, 3, 5), (13, 1, 17), (31, 67, 1), (7, 11, 130), (96, 200, 64)])
+def test_shapes(make, dtype, shape):
+    m, n, k = shape
+    a, b = make(m, k, dtype=dtype), make(k, n, dtype=dtype)
+    assert_product(tilesmith.matmul(a, b), reference.matmul(a, b), dtype)
+    assert tilesmith.last_plan().operation == "gemm"
+
+
+@pytest.mark.parametrize("shape", [(0, 3, 4), (3, 0, 4), (3, 4, 0), (0, 0, 0)])
+def test_nothing_to_sum(make, shape):
+    m, n, k = shape
+    got = tilesmith.matmul(make(m, k), make(k, n))
+    assert got.shape == (m, n) and (got == 0).all()
+    bias = make(n)
+    np.testing.assert_array_equal(tilesmith.matmul(make(m, k), make(k, n), bias=bias), np.broadcast_to(bias, (m, n)))
+    assert tilesmith.matmul(make(0, 2, 3), make(3, 4)).shape == (0, 2, 4)
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+@pytest.mark.parametrize("left", ["row", "column", "padded", "padded column"])
+@pytest.mark.parametrize("right", ["row", "column", "padded", "padded column"])
+def test_layouts(make, dtype, left, right):
+    def laid(layout, rows, columns):
+        if "column" in layout:
+            return laid(layout.replace("column", "row"), columns, rows).T
+        return make(rows, columns + 3, dtype=dtype)[:, 2:-1] if "padded" in layout else make(rows, columns, dtype=dtype)
+
+    a, b = laid(left, 13, 40), laid(right, 40, 21)
+    assert_product(tilesmith.matmul(a, b), reference.matmul(a, b), dtype)
+
+
+def test_strides_that_cannot_be(make):
+    a, b = make(8, 10), make(10, 6)
+    for wrong, name in ((a[:, ::-1], "a"), (a[::-1], "a"), (make(8, 20)[:, ::2], "a"),
+                        (np.broadcast_to(make(10), (8, 10)), "a")):  # fmt: skip
+        with pytest.raises(ValueError, match=f"{name} has the shape .* and the strides|{name} has the strides") as caught:
+            tilesmith.matmul(wrong, b)
+        assert "copy" in caught.value.hint
+    with pytest.raises(ValueError, match=r"b has the strides \(-6, 1\)"):
+        tilesmith.matmul(a, b[::-1])
+    with pytest.raises(ValueError, match="out has the shape"):
+        tilesmith.matmul(a, b, out=np.empty((6, 8), np.float32).T)
+    with pytest.raises(ValueError, match="c has the shape"):
+        tilesmith.matmul(a, b, c=make(6))
+    with pytest.raises(ValueError, match="a is not aligned"):
+        tilesmith.matmul(np.frombuffer(bytes(8 * 10 * 4 + 1), np.uint8)[1:].view(np.float32).reshape(8, 10), b)
+    # A dimension of one element has no stride to speak of.
+    assert_product(tilesmith.matmul(a[:1, ::-1][:, ::-1], b), reference.matmul(a[:1], b))
+    assert_product(tilesmith.matmul(make(8, 20)[:, ::20] * 0 + 1, make(1, 6) * 0 + 2), np.full((8, 6), 2.0))
+
+
+@pytest.mark.parametrize("left, right", [
+    ((3, 5, 7), (3, 7, 9)), ((3, 5, 7), (7, 9)), ((5, 7), (3, 7, 9)), ((2, 3, 5, 7), (2, 3, 7, 9)), ((2, 3, 5, 7), (7, 9)),
+    ((1, 5, 7), (3, 7, 9)), ((2, 3, 1, 7), (7, 9)), ((3, 1, 7), (3, 7, 1)), ((1, 1, 5, 7), (7, 9)), ((2, 1, 5, 7), (2, 1, 7, 9)),
+    ((7,), (7, 9)), ((5, 7), (7,)), ((7,), (7,)), ((3, 5, 7), (7,)), ((7,), (3, 7, 9)),
+])  # fmt: skip
+def test_batches(make, left, right):
+    a, b = make(*left), make(*right)
+    expected = np.matmul(a.astype(np.float64), b.astype(np.float64))
+    assert_product(tilesmith.matmul(a, b), np.asarray(expected))
+    out = np.empty(expected.shape, np.float32)
+    assert tilesmith.matmul(a, b, out=out) is out
+    assert_product(out, np.asarray(expected))
+
+
+def test_rows_and_batch_are_one_where_strides_allow(make):
+    """x of any leading dimensions is one product: its rows are the rows of one matrix."""
+    from tilesmith import _numpy_gemm
+
+    w = make(9, 7)
+
+    def walked(x, **options):
+        _numpy_gemm._calls.by_key.clear()
+        assert_product(tilesmith.linear(x, w, **options), reference.matmul(x, w.T, **options))
+        (call,) = _numpy_gemm._calls.by_key.values()
+        return call._call.batch, call._call.m
+
+    assert walked(make(2, 3, 5, 7)) == (1, 30)
+    assert walked(make(4, 1, 7)) == (1, 4)
+    assert walked(make(4, 3, 7)[:, :1]) == (1, 4)
+    assert walked(make(5, 4, 7).swapaxes(0, 1)) == (4, 5)
+    assert walked(make(4, 6, 7)[:, :5]) == (4, 5)
+    assert walked(make(4, 5, 7), residual=make(5, 9)) == (4, 5)
+    assert walked(make(4, 5, 7), residual=make(4, 5, 9)) == (1, 20)
+
+
+def test_batches_that_have_no_one_stride(make):
+    with pytest.raises(ValueError, match=r"the batch \(2, 3\) cannot be walked with one stride"):
+        tilesmith.matmul(make(2, 1, 5, 7), make(3, 7, 9))
+    with pytest.raises(ValueError, match=r"the batch of a is \(2,\), of b \(3,\)"):
+        tilesmith.matmul(make(2, 5, 7), make(3, 7, 9))
+
+
+@pytest.mark.parametrize("activation", [None, *reference.ACTIVATIONS])
+def test_linear(make, activation):
+    x, w, bias = make(3, 5, 33), make(19, 33), make(19)
+    got = tilesmith.linear(x, w, bias, activation)
+    assert_product(got, reference.matmul(x, w.T, bias=bias, activation=activation))
+
+
+@pytest.mark.parametrize("gate", reference.GATES)
+def test_gates(make, gate):
+    """Two weights, their rows interleaved as the documentation does it."""
+    x, first, second = make(5, 33), make(12, 33), make(12, 33)
+    w = np.stack((first, second), 1).reshape(24, 33)
+    bias = make(24)
+    got = tilesmith.linear(x, w, bias, gate=gate)
+    assert_product(got, reference.matmul(x, w.T, bias=bias, gate=gate))
+    activation = reference.ACTIVATIONS[reference.GATES[gate]]
+    wide = [reference.matmul(x, half.T, bias=bias[at::2]) for at, half in enumerate((first, second))]
+    assert_product(got, activation(wide[0]) * wide[1])
+
+
+def test_everything_at_once(make, rng):
+    a, b, bias, residual = make(6, 20), make(20, 10), make(10), make(6, 10)
+    options = dict(alpha=0.5, beta=-2, c=make(6, 10), bias=bias, activation="silu", residual=residual, clamp=(-0.5, np.inf))
+    assert_product(tilesmith.matmul(a, b, **options), reference.matmul(a, b, **options))
+    options = dict(alpha=2, c=make(6, 10), gate="swiglu", multiply=make(6, 5))
+    assert_product(tilesmith.matmul(a, b, **options), reference.matmul(a, b, **options))
+    for alpha, beta in ((0, 1), (1, 0), (0, 0), (-1.5, 3)):  # numbers are no part of what is prepared
+        options = dict(alpha=alpha, beta=beta, c=residual)
+        assert_product(tilesmith.matmul(a, b, **options), reference.matmul(a, b, **options))
+
+
+def test_bias_for_each_row(make):
+    a, b = make(6, 20), make(20, 10)
+    bias = make(6, 1)
+    assert_product(tilesmith.matmul(a, b, bias=bias), reference.matmul(a, b, bias=bias))
+    a = make(3, 6, 20)  # shared by the batch, whose rows are then not joined
+    assert_product(tilesmith.matmul(a, b, bias=bias), reference.matmul(a, b, bias=bias))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16"])
+def test_scales(make, rng, dtype):
+    a, b = make(2, 6, 20, dtype=dtype), make(20, 10, dtype=dtype)
+    by_row, by_column = rng.uniform(0.5, 2, (2, 6)).astype("f4"), rng.uniform(0.5, 2, 10).astype("f4")
+    options = dict(scale_a=by_row, scale_b=by_column)
+    expected = reference.matmul(a, b, **options)
+    assert_product(tilesmith.matmul(a, b, out_dtype=np.float32, **options), expected)
+    options = dict(scale_a=by_row[..., None], scale_b=by_column[None])
+    assert_product(tilesmith.matmul(a, b, out_dtype="float32", **options), expected)
+    assert_product(tilesmith.matmul(a, b, out_dtype="float32", scale_a=by_row[0], scale_b=np.float32(3)),
+                   reference.matmul(a, b, scale_a=by_row[0], alpha=3))  # fmt: skip
+    assert_product(tilesmith.matmul(a, b, out_dtype="float32", scale_a=np.full((1, 1), 3, "f4"), scale_b=0.5),
+                   reference.matmul(a, b, alpha=1.5))  # fmt: skip
+    w = np.ascontiguousarray(b.T)
+    assert_product(tilesmith.linear(a, w, out_dtype="float32", scale_w=by_column[:, None], scale_x=by_row), expected)
+
+
+def test_scales_then_c(make, rng):
+    a, b, c = make(6, 20), make(20, 10), make(6, 10)
+    options = dict(scale_a=rng.uniform(0.5, 2, 6).astype("f4"), c=c, bias=make(10))
+    assert_product(tilesmith.matmul(a, b, **options), reference.matmul(a, b, **options))
+    with pytest.raises(ValueError, match="beta is 2 beside scales"):
+        tilesmith.matmul(a, b, beta=2, **options)
+
+
+def test_integers(make, rng):
+    a, b = make(7, 100, dtype="int8"), make(100, 9, dtype="int8")
+    exact = a.astype(np.int64) @ b.astype(np.int64)
+    assert_product(tilesmith.matmul(a, b), exact.astype(np.float64), "int32")
+    c = rng.integers(-1000, 1000, (7, 9), np.int32)
+    assert_product(tilesmith.matmul(a, b, c=c, beta=-3), (exact - 3 * c).astype(np.float64), "int32")
+    scale_b = rng.uniform(0.5, 2, 9).astype("f4") / 1e4
+    got = tilesmith.matmul(a, b, scale_a=0.5, scale_b=scale_b)
+    assert_product(got, reference.matmul(a, b, alpha=0.5, scale_b=scale_b))
+    assert_product(tilesmith.matmul(a, b, scale_a=0.5), reference.matmul(a, b, alpha=0.5))
+    rounded = tilesmith.matmul(a, b, out_dtype=np.int8, alpha=1e-3)
+    np.testing.assert_array_equal(rounded, np.clip(np.rint(exact * np.float64(np.float32(1e-3))), -128, 127).astype(np.int8))
+    with pytest.raises(ValueError, match="alpha of an int32 result is 2"):
+        tilesmith.matmul(a, b, alpha=2)
+
+
+def test_data_types_of_the_rest(make):
+    """The result, bias and the tensors beside need not have the inputs' type."""
+    pytest.importorskip("ml_dtypes")
+    a, b = make(6, 20, dtype="bfloat16"), make(20, 10, dtype="bfloat16")
+    bias, residual = make(10), make(6, 10)
+    assert_product(tilesmith.matmul(a, b, bias=bias, residual=residual, out_dtype="float32"),
+                   reference.matmul(a, b, bias=bias, residual=residual))  # fmt: skip
+    assert_product(tilesmith.matmul(a, b, out=np.empty((6, 10), np.float32)), reference.matmul(a, b))
+
+
+def test_outputs_that_are_operands(make):
+    a, b = make(6, 20), make(20, 10)
+    c = make(6, 10)
+    expected = reference.matmul(a, b, c=c)
+    assert tilesmith.matmul(a, b, c=c, out=c) is c
+    assert_product(c, expected)
+    whole = make(20, 40)
+    with pytest.raises(ValueError, match="d overlaps a"):
+        tilesmith.matmul(whole[:6, :20], b, out=whole[:6, 10:20])
+    part = make(6, 30)[:, 3:13]
+    expected = reference.matmul(a, b)
+    assert tilesmith.matmul(a, b, out=part) is part
+    assert_product(part, expected)
+    frozen = np.empty((6, 10), np.float32)
+    frozen.flags.writeable = False
+    with pytest.raises(ValueError, match="out is read-only"):
+        tilesmith.matmul(a, b, out=frozen)
+
+
+@pytest.mark.parametrize(
+    ("options", "exception", "words"),
+    [
+        (dict(activation="gelu_fast"), ValueError, "activation is 'gelu_fast' ('relu', 'gelu'"),
+        (dict(gate="silu"), ValueError, "gate is 'silu' ('glu', 'reglu'"),
+        (dict(gate="swiglu", activation="relu"), ValueError, "activation is 'relu' and gate is 'swiglu'"),
+        (dict(gate="swiglu", b=np.ones((20, 9), "f4")), ValueError, "gate is 'swiglu', and there are 9 columns"),
+        (dict(b=np.ones((19, 10), "f4")), ValueError, "a has 20 columns, b 19 rows"),
+        (dict(b=np.ones((20, 10), "f2")), TypeError, "a is fp32, b is fp16 (one type for both"),
+        (dict(b=np.ones((20, 10))), TypeError, "a is fp32, b is float64"),
+        (dict(a=np.ones((6, 20))), TypeError, "a is float64 (float32, float16"),
+        (dict(a=np.float32(3)), TypeError, "a is a float32 (a torch tensor"),
+        (dict(a=np.array(3, "f4")), ValueError, "a has the shape (), b (20, 10)"),
+        (dict(b=[[1.0]]), TypeError, "b is a list, a is a NumPy array"),
+        (dict(alpha="2"), TypeError, "alpha is '2' (a number)"),
+        (dict(alpha=float("nan")), ValueError, "alpha is nan"),
+        (dict(beta="2", c=np.ones((6, 10), "f4")), TypeError, "beta is '2' (a number)"),
+        (dict(bias=np.ones(9, "f4")), ValueError, "bias has the shape (9,) and the strides (1,) ((10,), contiguous"),
+        (dict(bias=np.ones(20, "f4")[::2]), ValueError, "bias has the shape (10,) and the strides (2,)"),
+        (dict(bias=np.ones((5, 1), "f4")), ValueError, "bias has the shape (5, 1) ((6,): one number a row)"),
+        (dict(bias=np.ones(10, "i4")), TypeError, "bias is int32 (float32, float16 or bfloat16)"),
+        (dict(c=np.ones((5, 10), "f4")), ValueError, "c has the shape (5, 10) (what broadcasts to the product's shape"),
+        (dict(residual=np.ones((6, 10), "f4"), gate="glu"), ValueError, "residual has the shape (6, 10)"),
+        (dict(residual=np.ones((6, 10), "f4"), c=np.ones((6, 10), "f2")), TypeError, "c is fp16 and residual is fp32"),
+        (dict(residual=np.ones((6, 10))), TypeError, "residual is float64"),
+        (dict(clamp=(1, 0)), ValueError, "clamp is (1, 0)"),
+        (dict(clamp=3), TypeError, "clamp is 3 ((low, high))"),
+        (dict(scale_a=np.ones(5, "f4")), ValueError, "scale_a has the shape (5,)"),
+        (dict(scale_a=np.ones(12, "f4")[::2]), ValueError, "scale_a is not one number after the other"),
+        (dict(scale_b=np.ones(6, "f4")), ValueError, "scale_b has the shape (6,)"),
+        (dict(scale_b=np.ones(10)), TypeError, "scale_b is float64 (float32)"),
+        (dict(scale_a="1"), TypeError, "scale_a is a str (a number or a NumPy array)"),
+        (dict(out=np.empty((6, 9), "f4")), ValueError, "out has the shape (6, 9) ((6, 10))"),
+        (dict(out_dtype="int8"), TypeError, "the output is to be int8"),
+        (dict(out_dtype="float64"), TypeError, "the output is to be float64"),
+        (dict(out_dtype="float31"), TypeError, "out_dtype is 'float31'"),
+        (dict(out=np.empty((6, 10), "f4"), out_dtype="float16"), TypeError, "out is fp32, out_dtype fp16"),
+        (dict(a=np.ones((6, 20), "f2"), b=np.ones((20, 10), "f2"), tf32=True), ValueError, "tf32 is set, and a is fp16"),
+    ],
+)  # fmt: skip
+def test_errors(make, options, exception, words):
+    arguments = dict(a=make(6, 20), b=make(20, 10)) | options
+    with pytest.raises(exception) as caught:
+        tilesmith.matmul(arguments.pop("a"), arguments.pop("b"), **arguments)
+    assert isinstance(caught.value, tilesmith.Error)
+    assert words in str(caught.value)
+
+
+def test_errors_of_linear_have_its_names(make):
+    with pytest.raises(ValueError, match="x has 20 elements in its last dimension, w 21"):
+        tilesmith.linear(make(6, 20), make(10, 21))
+    with pytest.raises(ValueError, match=r"w has the shape \(2, 10, 20\) \(\(n, k\)\)"):
+        tilesmith.linear(make(6, 20), make(2, 10, 20))
+    with pytest.raises(TypeError, match="w is a list, x is a NumPy array"):
+        tilesmith.linear(make(6, 20), [1.0])
+    with pytest.raises(ValueError, match="scale_w has the shape"):
+        tilesmith.linear(make(6, 20), make(10, 20), scale_w=np.ones(11, "f4"))
+
+
+def test_what_no_cpu_kernel_computes(make):
+    with pytest.raises(NotImplementedError, match="rule|no CPU kernel"):
+        tilesmith.matmul(make(6, 20), make(20, 10), tf32=True)
+    with pytest.raises(NotImplementedError, match="CPU kernels do not carry"):
+        tilesmith.matmul(make(6, 20), make(20, 10), multiply=make(6, 10), residual=make(6, 10))
+
+
+def test_shapes_that_never_repeat(make):
+    b = make(64, 8)
+    for m in range(1, 60):
+        a = make(m, 64)
+        assert_product(tilesmith.matmul(a, b), reference.matmul(a, b))

@@ -1,0 +1,221 @@
+"""matmul and linear on torch tensors: views, the operator that torch.compile sees, gradients."""
+
+import threading
+
+import numpy as np
+import pytest
+
+import reference
+import tilesmith
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+
+TOLERANCE = {torch.float32: dict(rtol=1e-6, atol=4e-5), torch.float16: dict(rtol=2**-11, atol=1e-4),
+             torch.bfloat16: dict(rtol=2**-8, atol=1e-4)}  # fmt: skip
+
+
+@pytest.fixture
+def make():
+    torch.manual_seed(3)
+    return lambda *shape, dtype=torch.float32: (torch.rand(shape) * 2 - 1).to(dtype)
+
+
+def assert_product(got, expected):
+    assert type(got) is torch.Tensor
+    torch.testing.assert_close(got.double(), expected, **TOLERANCE[got.dtype])
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_as_torch_does(make, dtype):
+    for left, right in (((5, 33), (33, 9)), ((2, 3, 5, 33), (33, 9)), ((3, 5, 33), (3, 33, 9)), ((33,), (33, 9)), ((33,), (33,)),
+                        ((3, 5, 33), (33,)), ((5, 33), (4, 33, 9)), ((0, 33), (33, 9)), ((5, 0), (0, 9))):  # fmt: skip
+        a, b = make(*left, dtype=dtype), make(*right, dtype=dtype)
+        got = tilesmith.matmul(a, b)
+        expected = torch.matmul(a.double(), b.double())
+        assert got.shape == expected.shape and got.dtype == dtype and got.device == a.device and got.is_contiguous()
+        assert_product(got, expected)
+    x, w, bias = make(2, 5, 33, dtype=dtype), make(9, 33, dtype=dtype), make(9, dtype=dtype)
+    assert_product(tilesmith.linear(x, w, bias), torch.nn.functional.linear(x.double(), w.double(), bias.double()))
+    assert_product(tilesmith.linear(x[0, 0], w), torch.nn.functional.linear(x[0, 0].double(), w.double()))
+
+
+def test_views(make):
+    a, b = make(33, 5), make(9, 33)
+    expected = a.double().T @ b.double().T
+    assert_product(tilesmith.matmul(a.T, b.T), expected)
+    whole = make(4, 40)
+    assert_product(tilesmith.matmul(whole[:, 2:35], b.T), whole[:, 2:35].double() @ b.double().T)
+    one = make(1, 5, 33)
+    assert_product(tilesmith.matmul(one.expand(3, -1, -1), b.T), one.expand(3, -1, -1).double() @ b.double().T)
+    many = make(3, 33, 9)
+    assert_product(tilesmith.matmul(one.expand(3, -1, -1), many), one.double() @ many.double())
+    with pytest.raises(ValueError, match="x has the shape"):
+        tilesmith.linear(make(5, 66)[:, ::2], b)
+
+
+def test_the_same_as_numpy(make):
+    x, w, bias, residual = make(5, 33), make(10, 33), make(10), make(5, 5)
+    options = dict(gate="geglu", residual=residual)
+    expected = tilesmith.linear(x.numpy(), w.numpy(), bias.numpy(), gate="geglu", residual=residual.numpy())
+    np.testing.assert_array_equal(tilesmith.linear(x, w, bias, **options).numpy(), expected)
+
+
+def test_epilogues(make):
+    a, b = make(6, 20), make(20, 10)
+    options = dict(alpha=0.5, beta=2, c=make(6, 10), bias=make(10), activation="gelu", residual=make(6, 10), clamp=(-1, 0.5))
+    assert_product(tilesmith.matmul(a, b, **options), torch.from_numpy(reference.matmul(a, b, **options)))
+    options["beta"] = -1  # read anew
+    assert_product(tilesmith.matmul(a, b, **options), torch.from_numpy(reference.matmul(a, b, **options)))
+
+
+def test_scales(make):
+    a, b = make(3, 6, 20), make(20, 10)
+    rows, columns = torch.rand(3, 6) + 0.5, torch.rand(10) + 0.5
+    expected = torch.from_numpy(reference.matmul(a, b, scale_a=rows, scale_b=columns))
+    assert_product(tilesmith.matmul(a, b, scale_a=rows, scale_b=columns), expected)
+    assert_product(tilesmith.matmul(a, b, scale_a=rows[..., None], scale_b=columns[None]), expected)
+    for two, three in ((2, 3.0), (torch.tensor(2.0), torch.full((1, 1), 3.0))):
+        assert_product(tilesmith.matmul(a, b, scale_a=two, scale_b=three), 6 * a.double() @ b.double())
+    with pytest.raises(TypeError, match="scale_a is torch.float64"):
+        tilesmith.matmul(a, b, scale_a=torch.ones(1, dtype=torch.float64))
+    with pytest.raises(TypeError, match="scale_b is a ndarray"):
+        tilesmith.matmul(a, b, scale_b=np.ones(10, "f4"))
+
+
+def test_integers():
+    a, b = (torch.randint(-128, 128, shape, dtype=torch.int8) for shape in ((7, 50), (50, 9)))
+    exact = a.long() @ b.long()
+    torch.testing.assert_close(tilesmith.matmul(a, b).long(), exact, rtol=0, atol=0)
+    got = tilesmith.matmul(a, b, scale_a=1e-3, out_dtype=torch.bfloat16)
+    assert got.dtype == torch.bfloat16
+    torch.testing.assert_close(got.double(), exact.double() * 1e-3, rtol=2**-8, atol=1e-6)
+    assert tilesmith.matmul(a, b, scale_a=1e-3, scale_b=torch.ones(9)).dtype == torch.float32
+
+
+def test_float8_has_no_kernel_on_a_cpu(make):
+    a = make(16, 32).to(torch.float8_e4m3fn)
+    with pytest.raises(NotImplementedError, match="no CPU kernel"):
+        tilesmith.linear(a, a.to(torch.float8_e5m2))
+
+
+def test_out(make):
+    a, b = make(6, 20), make(20, 10)
+    for out in (torch.empty(6, 10), torch.empty(6, 30)[:, 5:15]):
+        assert tilesmith.matmul(a, b, out=out) is out
+        assert_product(out, a.double() @ b.double())
+    residual = make(6, 10)
+    expected = a.double() @ b.double() + residual.double()
+    assert_product(tilesmith.matmul(a, b, residual=residual, out=residual), expected)
+    with pytest.raises(ValueError, match="out has the shape"):
+        tilesmith.matmul(a, b, out=torch.empty(10, 6).T)
+    with pytest.raises(TypeError, match="out_dtype is 'fp32'"):
+        tilesmith.matmul(a, b, out_dtype="fp32")
+
+
+def test_forward_only(make):
+    a, b = make(6, 20), make(20, 10).requires_grad_()
+    for call in (lambda: tilesmith.matmul(a, b), lambda: tilesmith.linear(b.T, a), lambda: tilesmith.linear(a, a, b[0, :6]),
+                 lambda: tilesmith.matmul(a, a.T, residual=b[:6, :6])):  # fmt: skip
+        with pytest.raises(NotImplementedError, match="forward only"):
+            call()
+    with torch.no_grad():
+        assert_product(tilesmith.matmul(a, b), a.double() @ b.double())
+        layer = torch.nn.Linear(20, 7)
+        assert_product(tilesmith.linear(a, layer.weight, layer.bias), layer(a).double())
+
+
+def test_tensors_that_cannot_be(make):
+    a, b = make(6, 20), make(20, 10)
+    with pytest.raises(TypeError, match="b is a ndarray, a is a torch tensor"):
+        tilesmith.matmul(a, b.numpy())
+    with pytest.raises(TypeError, match="a is torch.float64"):
+        tilesmith.matmul(a.double(), b.double())
+    with pytest.raises(NotImplementedError, match="a is a torch.strided tensor on meta"):
+        tilesmith.matmul(make(6, 19).to("meta"), make(19, 10).to("meta"))
+    with pytest.raises(ValueError, match="a is a lazily negated view"):
+        tilesmith.matmul(torch.complex(a, a).conj().imag, b)
+    with pytest.raises(NotImplementedError, match="bias is a torch.sparse_coo tensor"):
+        tilesmith.matmul(a, b, residual=a, bias=torch.ones(10).to_sparse())
+
+
+def test_threads_have_calls_of_their_own(make):
+    problems = [(make(30, 40), make(40, 20)) for _ in range(4)]
+    expected = [tilesmith.matmul(*problem) for problem in problems]
+    wrong = []
+
+    def work(which):
+        for _ in range(100):
+            if not torch.equal(tilesmith.matmul(*problems[which]), expected[which]):
+                wrong.append(which)
+
+    threads = [threading.Thread(target=work, args=(which,)) for which in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not wrong
+
+
+# ------------------------------------------------------------------------------------------------------ the operator
+
+
+def operator_arguments(a, b, **changes):
+    arguments = dict(c=None, bias=None, multiply=None, residual=None, scale_a=None, scale_b=None, out_dtype=None, alpha=1.0,
+                     beta=1.0, activation=None, gate=None, clamp=None, tf32=False)  # fmt: skip
+    return changes.pop("form", "matmul"), a, b, *(arguments | changes).values()
+
+
+def test_opcheck(make):
+    tilesmith.matmul(make(6, 20), make(20, 10))  # registers the operator
+    a, b, w = make(2, 6, 20), make(20, 10), make(10, 20)
+    for changes in ({}, dict(bias=make(10), gate="swiglu", clamp=[-1.0, 1.0]), dict(c=make(2, 6, 10), alpha=2.0, beta=0.5),
+                    dict(scale_a=torch.rand(2, 6), scale_b=torch.rand(10)), dict(out_dtype=torch.float16)):  # fmt: skip
+        torch.library.opcheck(torch.ops.tilesmith.gemm, operator_arguments(a, b, **changes))
+    torch.library.opcheck(torch.ops.tilesmith.gemm, operator_arguments(a, w, form="linear", bias=make(10), activation="relu"))
+    torch.library.opcheck(torch.ops.tilesmith.gemm, operator_arguments(a[0, 0], b))
+    torch.library.opcheck(torch.ops.tilesmith.gemm_out, operator_arguments(a, b), {"out": torch.empty(2, 6, 10)})
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_compile(make, dynamic):
+    def layer(x, w, v):
+        h = tilesmith.linear(x * 2, w, gate="swiglu", clamp=(-4, 4), scale_x=0.5)
+        return tilesmith.matmul(h, v, residual=x, out_dtype=torch.float32) + 1
+
+    compiled = torch.compile(layer, fullgraph=True, dynamic=dynamic, backend="aot_eager")
+    w, v = make(24, 20), make(12, 20)
+    for rows in (5, 9):
+        x = make(3, rows, 20)
+        torch.testing.assert_close(compiled(x, w, v), layer(x, w, v), rtol=0, atol=0)
+
+
+def test_compile_with_an_output(make):
+    a, b = make(6, 20), make(20, 10)
+
+    @torch.compile(fullgraph=True, backend="aot_eager")
+    def layer(a, b, out):
+        tilesmith.matmul(a, b, out=out)
+        return out * 2
+
+    torch.testing.assert_close(layer(a, b, torch.empty(6, 10)), tilesmith.matmul(a, b) * 2, rtol=0, atol=0)
+
+
+def test_the_operator_has_no_backward(make):
+    a, b = make(6, 20).requires_grad_(), make(20, 10)
+    with torch.no_grad():
+        tilesmith.matmul(a, b)
+    with pytest.raises(NotImplementedError, match="forward only"):
+        torch.ops.tilesmith.gemm(*operator_arguments(a, b)).sum().backward()
+
+
+def test_fake_tensors(make):
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode() as mode:
+        a, b = mode.from_tensor(make(2, 6, 20)), mode.from_tensor(make(20, 10))
+        assert tilesmith.matmul(a, b, gate="glu").shape == (2, 6, 5)
+        assert tilesmith.matmul(a[0, 0], b).shape == (10,)
+        integers = mode.from_tensor(torch.ones(6, 20, dtype=torch.int8))
+        assert tilesmith.linear(integers, integers).dtype == torch.int32
+        for scale in (2.0, b[0, 0], b[:6, 0]):
+            assert tilesmith.linear(integers, integers, scale_w=scale).dtype == torch.float32

@@ -41,8 +41,11 @@ struct NamedType {
 };
 
 Status check_types(const tilesmith_gemm& call) {
-  for (const auto& [field, value] : {NamedType{"type_a", call.type_a}, {"type_b", call.type_b},
-                                     {"type_c", call.type_c}, {"type_d", call.type_d}, {"type_bias", call.type_bias}})
+  for (const auto& [field, value] : {NamedType{"type_a", call.type_a},
+                                     {"type_b", call.type_b},
+                                     {"type_c", call.type_c},
+                                     {"type_d", call.type_d},
+                                     {"type_bias", call.type_bias}})
     switch (value) {
       case TILESMITH_FP32:
       case TILESMITH_FP16:

@@ -126,10 +126,9 @@ Result<CudaSplitMemory::Place> CudaSplitMemory::of_capture(cu::Stream stream, st
   // Without the lock: the driver may call give_back.
   auto held = std::make_unique<Held>(shared_, by, piece);
   cu::UserObject object = nullptr;
-  if (const Status made =
-          cuda_status(driver,
-                      driver.user_object_create(&object, held.get(), &Held::give_back, 1, cu::kUserObjectNoSync),
-                      "giving a captured graph its memory");
+  if (const Status made = cuda_status(
+          driver, driver.user_object_create(&object, held.get(), &Held::give_back, 1, cu::kUserObjectNoSync),
+          "giving a captured graph its memory");
       !made) {
     Held::give_back(held.release());
     return std::unexpected(made.error());

@@ -1,8 +1,8 @@
 // What the blocks of a split product share: float32 parts, and counters that are zero before every launch and left zero
 // by it. Launches that follow each other may share memory and launches that may run at the same time must not.
 //
-// A stream keeps a piece of its own. Launches captured into a graph share a piece with those captured before them in the
-// same stream, and with nobody else; the graph holds it, and when the graph is destroyed the piece serves again.
+// A stream keeps a piece of its own. Launches captured into a graph share a piece with those captured before them in
+// the same stream, and with nobody else; the graph holds it, and when the graph is destroyed the piece serves again.
 // (One graph instantiated twice has one piece: its two instances must not run at the same time.)
 #pragma once
 
@@ -44,8 +44,8 @@ class CudaSplitMemory {
   /// Sees to it that the next stream needs no allocation. Error: out_of_memory.
   [[nodiscard]] Status reserve(const Size& size);
 
-  /// For the next launch in the stream. Takes no lock and allocates nothing, but where the stream has no piece yet or one
-  /// too small, or is being captured. Errors: out_of_memory.
+  /// For the next launch in the stream. Takes no lock and allocates nothing, but where the stream has no piece yet or
+  /// one too small, or is being captured. Errors: out_of_memory.
   [[nodiscard]] Result<Place> of(cu::Stream stream, const Size& size);
 
  private:

@@ -131,6 +131,47 @@ double tflops_of(const CudaReferenceChip& chip, DataType type) {
   }
 }
 
+constexpr std::int64_t kMostSplits = 16;  // of a tile beside the table
+
+/// Blocks that run at a time.
+std::int64_t places_of(const KernelConfig& config, const CudaSpec& spec) {
+  return std::int64_t{spec.reference.sms} * cuda_gemm_facts(config).blocks_per_sm;
+}
+
+constexpr double kReachedBandwidth = 0.9;  // of the chip's, by a stream through memory
+
+/// Seconds of one work item: a tile, or one of so many parts of it, of which the last adds up all.
+double item_seconds(const KernelConfig& config, const CudaGemmTile* tile, const CudaSpec& spec,
+                    const CudaGemmShape& shape, int splits) {
+  // Estimated: what one SM reads from the L2 cache, and a fence, a counter and a barrier.
+  constexpr double kJoinedBytesPerSecond = 110e9, kJoin = 1.5e-6;
+  const GemmSignature& g = signature_of(config);
+  const Algorithm& a = config.algorithm;
+  const CudaGemmFacts facts = cuda_gemm_facts(config);
+  const CudaReferenceChip& chip = spec.reference;
+  const std::int64_t steps = ceil_div(ceil_div(shape.k, std::max(facts.stage_k, 1)), splits);
+  const auto real_steps = static_cast<double>(steps);
+  double seconds = 0;
+  if (is_few_rows(a.pipeline)) {  // its share of B passes once
+    const double rate = kReachedBandwidth * chip.bytes_per_second / chip.sms / facts.blocks_per_sm;
+    const double k = splits > 1 ? real_steps * facts.stage_k : static_cast<double>(shape.k);
+    seconds = a.tile[1] * facts.element_bytes * k / rate;
+  } else if (tile != nullptr && tile->step_us > 0) {
+    double step = tile->step_us;
+    // Integers draw less power: the smaller tile is not held back by it.
+    if (g.a == DataType::int8 && a.ping_pong && shape.k <= 8192) step *= 0.94;
+    seconds = 1e-6 * (real_steps * step + tile->end_us);
+  } else {
+    // A tile beside the table is taken for a middling one.
+    const double efficiency = tile == nullptr || tile->efficiency == 0 ? 0.3 : tile->efficiency;
+    const double rate = tflops_of(chip, g.a) * 1e12 / chip.sms * efficiency / facts.blocks_per_sm;
+    // The stages it walks over, and two for its start and end.
+    seconds = 2.0 * a.tile[0] * a.tile[1] * (real_steps + 2) * facts.stage_k / rate;
+  }
+  if (splits > 1) seconds += kJoin + splits * static_cast<double>(facts.part_bytes) / kJoinedBytesPerSecond;
+  return seconds;
+}
+
 }  // namespace
 
 bool cuda_gemm_suits(const KernelConfig& config, const CudaGemmShape& shape) {
@@ -157,9 +198,15 @@ std::int64_t cuda_gemm_tiles(const KernelConfig& config, const CudaGemmShape& sh
 int cuda_gemm_splits(const KernelConfig& config, const CudaSpec& spec, const CudaGemmShape& shape) {
   if (!config.algorithm.splits_k) return 1;
   const CudaGemmTile* tile = tile_of(config, spec);
-  const int wanted = tile == nullptr ? 2 : tile->splits;
+  const std::int64_t most = tile == nullptr ? kMostSplits : std::max(tile->splits, 2);
   const std::int64_t steps = ceil_div(shape.k, std::max<int>(config.algorithm.tile[2], 1));
-  return static_cast<int>(std::clamp<std::int64_t>(wanted, 1, std::max<std::int64_t>(steps, 1)));
+  const std::int64_t tiles = std::max<std::int64_t>(cuda_gemm_tiles(config, shape), 1);
+  const std::int64_t one_round = places_of(config, spec) / tiles;
+  const int limit = static_cast<int>(std::min(std::clamp<std::int64_t>(one_round, 2, most), steps));
+  int best = std::min(limit, 2);
+  for (int splits = best + 1; splits <= limit; ++splits)
+    if (item_seconds(config, tile, spec, shape, splits) < item_seconds(config, tile, spec, shape, best)) best = splits;
+  return std::max(best, 1);
 }
 
 void enumerate_cuda_gemm(const CudaSpec& spec, const GemmSignature& signature, ConfigSink sink) {
@@ -216,6 +263,7 @@ std::vector<RankedCudaGemm> ranked_cuda_gemm(const CudaSpec& spec, const GemmSig
     int place;  // few rows, then the table's first choices in their order, then the rest
   };
   constexpr int kFewRows = -1000, kOthers = 1000;
+  constexpr std::int64_t kLeastFull = 4;  // first choices were measured on chips a quarter full or more
   std::vector<Ranked> ranked;
   for (const CudaGemmPipeline& pipeline : spec.gemm.pipelines) {
     int place = 0;
@@ -231,8 +279,12 @@ std::vector<RankedCudaGemm> ranked_cuda_gemm(const CudaSpec& spec, const GemmSig
         config.algorithm.vector = widths;
         if (!settle(config, tile, spec) || !cuda_gemm_suits(config, shape)) continue;
         seen.push_back(algorithm);
-        const double seconds = estimated_seconds(config, spec, shape);
-        ranked.push_back({{config, seconds}, is_few_rows(pipeline.pipeline) ? kFewRows : first ? place : kOthers});
+        const std::int64_t items = cuda_gemm_tiles(config, shape) * cuda_gemm_splits(config, spec, shape);
+        const bool is_measured = kLeastFull * items >= places_of(config, spec);
+        ranked.push_back({{config, estimated_seconds(config, spec, shape)},
+                          is_few_rows(pipeline.pipeline) ? kFewRows
+                          : first && is_measured         ? place
+                                                         : kOthers});
         break;
       }
     }
@@ -247,43 +299,16 @@ std::vector<RankedCudaGemm> ranked_cuda_gemm(const CudaSpec& spec, const GemmSig
 }
 
 double estimated_seconds(const KernelConfig& config, const CudaSpec& spec, const CudaGemmShape& shape) {
-  constexpr double kReachedBandwidth = 0.9;  // of the chip's, by a stream through memory
-  const GemmSignature& g = signature_of(config);
-  const Algorithm& a = config.algorithm;
   const CudaGemmFacts facts = cuda_gemm_facts(config);
-  const CudaGemmTile* tile = tile_of(config, spec);
-  const CudaReferenceChip& chip = spec.reference;
   const auto real = [](std::int64_t value) { return static_cast<double>(value); };
-
-  const double columns = g.epilogue_ops.gated() ? real(shape.n) / 2 : real(shape.n);
+  const double columns = signature_of(config).epilogue_ops.gated() ? real(shape.n) / 2 : real(shape.n);
   const double bytes = real(shape.batch) * (facts.element_bytes * (real(shape.m) + real(shape.n)) * real(shape.k) +
                                             facts.result_bytes * real(shape.m) * columns);
-  const double bandwidth = kReachedBandwidth * chip.bytes_per_second;
   const int splits = cuda_gemm_splits(config, spec, shape);
-  const std::int64_t items = cuda_gemm_tiles(config, shape) * splits;
-  const double rounds = real(ceil_div(items, std::int64_t{chip.sms} * facts.blocks_per_sm));
-  const double launch = spec.gemm.launch_us * 1e-6;
-  // B passes once; the SM with most columns is the last.
-  if (is_few_rows(a.pipeline))
-    return launch + std::max(bytes / bandwidth, rounds * a.tile[1] * facts.element_bytes * real(shape.k) /
-                                                    (bandwidth / chip.sms) * facts.blocks_per_sm);
-
-  double tile_seconds = 0;
-  if (tile != nullptr && tile->step_us > 0) {
-    double step = tile->step_us;
-    // Integers draw less power: the smaller tile is not held back by it.
-    if (g.a == DataType::int8 && a.ping_pong && shape.k <= 8192) step *= 0.94;
-    const std::int64_t steps = ceil_div(ceil_div(shape.k, std::max(facts.stage_k, 1)), splits);
-    tile_seconds = 1e-6 * (real(steps) * step + tile->end_us);
-  } else {
-    // A tile beside the table is taken for a middling one.
-    const double efficiency = tile == nullptr || tile->efficiency == 0 ? 0.3 : tile->efficiency;
-    const double rate = tflops_of(chip, g.a) * 1e12 / chip.sms * efficiency / facts.blocks_per_sm;
-    // The stages it walks over, and two for its start and end.
-    const double depth = real(ceil_div(shape.k, std::max(facts.stage_k, 1)) + 2) * facts.stage_k;
-    tile_seconds = 2.0 * a.tile[0] * a.tile[1] * depth / rate;
-  }
-  return launch + std::max(rounds * tile_seconds, bytes / bandwidth);
+  const double rounds = real(ceil_div(cuda_gemm_tiles(config, shape) * splits, places_of(config, spec)));
+  return spec.gemm.launch_us * 1e-6 +
+         std::max(rounds * item_seconds(config, tile_of(config, spec), spec, shape, splits),
+                  bytes / (kReachedBandwidth * spec.reference.bytes_per_second));
 }
 
 }  // namespace tilesmith

@@ -46,8 +46,8 @@ struct CudaGemmShape {
 /// Tiles of A x B, whole clusters of them, over the whole batch.
 [[nodiscard]] std::int64_t cuda_gemm_tiles(const KernelConfig& config, const CudaGemmShape& shape);
 
-/// Parts into which an instance that splits k cuts it: the tile table's number, but each part has a stage of k. 1 for
-/// others.
+/// Parts into which an instance that splits k cuts it: as many as should take the least time, up to the tile table's
+/// number and one round of the chip; each has a stage of k. 1 for others.
 [[nodiscard]] int cuda_gemm_splits(const KernelConfig& config, const CudaSpec& spec, const CudaGemmShape& shape);
 
 /// The instances of one architecture for one signature: every pipeline, tile and width of access that the rules accept,

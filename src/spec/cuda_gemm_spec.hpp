@@ -28,7 +28,7 @@ struct CudaGemmTile {
   int blocks_per_sm = 1;
   int cluster_m = 1;
   int cluster_n = 1;
-  int splits = 1;  ///< parts of k; more than 1 make a tile that splits k
+  int splits = 1;  ///< most parts of k; more than 1 make a tile that splits k
   bool ping_pong = false;
   double step_us = 0;                          ///< microseconds for a stage of k; 0 where memory alone decides
   double end_us = 0;                           ///< and for the end of a tile

@@ -231,8 +231,7 @@ TEST(GemmCall, EveryFieldArrives) {
   call.order_a = TILESMITH_COLUMN;
   const Result<GemmProblem> problem = problem_of(call, Device{});
   ASSERT_TRUE(problem) << problem.error().text();
-  EXPECT_EQ(problem->epilogue,
-            (GemmEpilogue{EpilogueOp::bias, EpilogueOp::add, EpilogueOp::clamp, EpilogueOp::amax}));
+  EXPECT_EQ(problem->epilogue, (GemmEpilogue{EpilogueOp::bias, EpilogueOp::add, EpilogueOp::clamp, EpilogueOp::amax}));
   EXPECT_TRUE(problem->beta);
   EXPECT_EQ(problem->type_c, DataType::bf16);
   EXPECT_EQ(problem->order_a, MatrixOrder::column);

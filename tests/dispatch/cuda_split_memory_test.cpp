@@ -14,10 +14,12 @@ class CudaSplitMemories : public CudaFake {
  protected:
   [[nodiscard]] CudaStream stream() const { return CudaStream::create(*context_).value(); }
   [[nodiscard]] CudaGraph capture(cu::Stream stream, FunctionRef<void()> work) const {
-    return CudaGraph::capture(*context_, stream, [&]() -> Status {
-             work();
-             return {};
-           }).value();
+    return CudaGraph::capture(*context_, stream,
+                              [&]() -> Status {
+                                work();
+                                return {};
+                              })
+        .value();
   }
   static constexpr CudaSplitMemory::Size kSmall{1000, 3}, kLarge{5000, 100};
 };

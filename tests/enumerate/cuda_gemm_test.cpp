@@ -253,12 +253,31 @@ TEST(CudaGemm, EverySignatureListedRunsOnEveryShape) {
 
 TEST(CudaGemm, SplitsHaveAStageEach) {
   KernelConfig config = hopper_config();
-  const CudaGemmShape shape{128, 4096, 14336};
-  EXPECT_EQ(cuda_gemm_splits(config, arch("sm_90a"), shape), 1);
+  EXPECT_EQ(cuda_gemm_splits(config, arch("sm_90a"), {128, 4096, 14336}), 1);
   config.algorithm.splits_k = true;
-  EXPECT_EQ(cuda_gemm_splits(config, arch("sm_90a"), shape), 2);
   EXPECT_EQ(cuda_gemm_splits(config, arch("sm_90a"), {128, 4096, 64}), 1);
   EXPECT_EQ(cuda_gemm_splits(config, arch("sm_90a"), {128, 4096, 0}), 1);
+  EXPECT_EQ(cuda_gemm_splits(config, arch("sm_90a"), {128, 4096, 128}), 2);
+}
+
+TEST(CudaGemm, PartsFillTheChipAsFarAsTheyPay) {
+  // The table's own: at most two.
+  const auto best = [](const CudaGemmShape& shape) {
+    const auto ranked = ranked_cuda_gemm(arch("sm_90a"), bf16(), shape);
+    return std::pair{ranked.front().config, cuda_gemm_splits(ranked.front().config, arch("sm_90a"), shape)};
+  };
+  EXPECT_EQ(best({128, 4096, 14336}).second, 2);
+  int before = 1;
+  for (const std::int64_t k : {1024, 4096, 16384, 65536}) {
+    const auto [config, splits] = best({128, 256, k});
+    EXPECT_GE(splits, before) << "longer sums, fewer parts";
+    EXPECT_LE(splits * cuda_gemm_tiles(config, {128, 256, k}), 132);
+    before = splits;
+  }
+  EXPECT_GT(before, 8);
+  EXPECT_EQ(best({4096, 4096, 65536}).second, 1) << "the chip is full";
+  EXPECT_EQ(best({128, 256, 128}).second, 1) << "nothing to share";
+  EXPECT_GT(best({16, 64, 65536}).second, 8) << "few rows";
 }
 
 TEST(CudaGemm, TilesComeInWholeClusters) {

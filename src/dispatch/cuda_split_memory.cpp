@@ -19,7 +19,8 @@ struct CudaSplitMemory::Piece {
 };
 
 struct CudaSplitMemory::Shared {
-  using Captured = std::pair<std::uint64_t, std::uint64_t>;  ///< identities of the capture and of the stream
+  /// The capture's identity and the stream, whose own identity the driver does not tell meanwhile.
+  using Captured = std::pair<std::uint64_t, cu::Stream>;
 
   std::mutex mutex;
   std::vector<const Piece*> spare;
@@ -112,9 +113,7 @@ Result<CudaSplitMemory::Place> CudaSplitMemory::of(cu::Stream stream, const Size
 Result<CudaSplitMemory::Place> CudaSplitMemory::of_capture(cu::Stream stream, std::uint64_t capture, cu::Graph graph,
                                                            const Size& size) {
   const CudaDriver& driver = context_.driver();
-  std::uint64_t identity = 0;
-  TS_TRY(cuda_status(driver, driver.stream_get_id(stream, &identity), "asking for the stream's identity"));
-  const Shared::Captured by{capture, identity};
+  const Shared::Captured by{capture, stream};
   const Piece* piece = nullptr;
   {
     const std::lock_guard lock(shared_->mutex);

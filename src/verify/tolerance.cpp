@@ -12,6 +12,7 @@ constexpr double kFp32Roundoff = 0x1p-24;
 // Hopper's tensor cores keep 13 to 14 bits of a sum of 8-bit products (DeepSeek-V3, arXiv:2412.19437, 3.3.2; measured
 // here on an H200: docs/cuda_kernels.md).
 constexpr double kFp8Sums = 0x1p-13;
+constexpr double kFp8Terms = 32;  // that one instruction adds up; a sum is rounded once in so many
 
 // Rounding errors have either sign, so those of many weights add up like their squares: the spread. An error of one
 // rounding is at most the unit roundoff and its standard deviation about 0.4 of it; four times the roundoff is ten
@@ -70,6 +71,8 @@ Result<GemmTolerance> gemm_tolerance(ElementType input, ElementType output) {
   GemmTolerance tolerance;
   if (input == ElementType::int8) {
     tolerance.accumulator_roundoff = 0;
+  } else if (input == ElementType::fp8e4m3 || input == ElementType::fp8e5m2) {
+    tolerance.accumulator_roundoff = kFp8Sums / std::sqrt(kFp8Terms);
   } else if (is_floating(input) && input != ElementType::fp64) {
     tolerance.accumulator_roundoff = kFp32Roundoff;
   } else {

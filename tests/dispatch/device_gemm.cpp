@@ -35,7 +35,8 @@ Status DeviceGemm::fill(Matrix& matrix, DataType type, MatrixOrder order, std::i
   const bool by_rows = order == MatrixOrder::row;
   const std::int64_t leading = by_rows ? columns : rows;
   matrix.operand = {device, leading, rows * columns};
-  matrix.view = {matrix.host.data(), element,
+  matrix.view = {matrix.host.data(),
+                 element,
                  {.batch = rows * columns, .row = by_rows ? leading : 1, .column = by_rows ? 1 : leading}};
   return {};
 }
@@ -67,8 +68,8 @@ Status DeviceGemm::queue(const GemmPlan& plan, const CudaBuffer& d, const RunOpt
   arguments.a = a_.operand;
   arguments.b = b_.operand;
   arguments.c = c_.operand;
-  arguments.d = static_cast<std::byte*>(d.data()) +
-                offset_ * static_cast<std::int64_t>(size_of(memory_type_of(problem_.type_d)));
+  arguments.d =
+      static_cast<std::byte*>(d.data()) + offset_ * static_cast<std::int64_t>(size_of(memory_type_of(problem_.type_d)));
   arguments.alpha = alpha;
   arguments.beta = beta;
   return plan.run(arguments, options);

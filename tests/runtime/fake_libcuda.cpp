@@ -281,6 +281,7 @@ EXPORT Code cuGraphRetainUserObject(void* graph, void* object, unsigned, unsigne
   return Code::success;
 }
 EXPORT Code cuStreamGetId(void* stream, std::uint64_t* identity) {
+  if (state.capturing) return Code::capture_unsupported;
   *identity = reinterpret_cast<std::uintptr_t>(stream);
   return Code::success;
 }

@@ -36,7 +36,7 @@ std::vector<KernelConfig> one_of_each_pipeline(Backend& backend, const Attention
   return configs;
 }
 
-using Row = std::tuple<DataType, std::int64_t, std::int64_t, const char*>;
+using Row = std::tuple<DataType, std::int64_t, std::int64_t, std::string>;  // a literal would print its address
 
 class CudaAttentionProperty : public CudaAttentionTest, public ::testing::WithParamInterface<Row> {};
 
@@ -69,7 +69,7 @@ TEST_P(CudaAttentionProperty, EveryPipelineAgreesWithTheReference) {
   }
 }
 
-constexpr Row kRows[] = {
+const Row kRows[] = {
     {DataType::bf16, 64, 64, ""},
     {DataType::bf16, 128, 128, "mask lse"},
     {DataType::bf16, 256, 256, "mask lse"},
@@ -262,6 +262,20 @@ TEST_F(CudaAttentionTest, NothingToDoIsDone) {
   arguments.k = keys.arguments.k;
   arguments.v = keys.arguments.v;
   EXPECT_TRUE(dispatcher.plan(problem).value()->run(arguments));
+}
+
+// The copied bias has no tensor map then: reading it was an illegal instruction.
+TEST_F(CudaAttentionTest, WithoutKeysTheBiasIsNotRead) {
+  AttentionProblem problem = medium();
+  problem.bias = BiasKind::elementwise;
+  problem.seqlen_k = 0;
+  testing::RandomCall call(problem, 3, 16);
+  const auto backend = open_backend(kDevice, 1).value();
+  for (const KernelConfig& config : one_of_each_pipeline(*backend, problem)) {
+    const auto plan = backend->attention().plan(problem, config, "a test", BuildPolicy::allowed).value();
+    ASSERT_TRUE(call.run(*plan)) << native_name(config);
+    EXPECT_EQ(call.judge(), "") << native_name(config);
+  }
 }
 
 }  // namespace

@@ -129,7 +129,8 @@ TsCudaAttentionArgs CudaAttentionPlan::kernel_arguments(const AttentionArguments
   // A kernel with a bound the problem lacks is given one beyond every sequence.
   if (out.window_left < 0) out.window_left = kLongest;
   if (out.window_right < 0) out.window_right = kLongest;
-  // One block of keys is loaded and masked even without keys; there is no bias to load with it, and no tensor map of one.
+  // One block of keys is loaded and masked even without keys; there is no bias to load with it, and no tensor map of
+  // one.
   if (p.seqlen_k == 0) out.bias = nullptr;
   out.work_items = work_items_;
   out.row_tiles = row_tiles_;

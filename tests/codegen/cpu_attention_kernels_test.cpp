@@ -21,6 +21,9 @@
 namespace tilesmith {
 namespace {
 
+// Each test is a process of its own, and many want the same kernels.
+const std::filesystem::path kStore = std::filesystem::path(TILESMITH_BINARY_DIR) / "test-store";
+
 struct Variant {
   CpuLevel level;
   ElementType element;
@@ -72,7 +75,7 @@ void expect_correct(CpuAttentionParameters parameters, const AttentionTensors& t
   ASSERT_TRUE(source) << source.error().text();
   ASSERT_EQ(source->text.find("#include"), std::string::npos);
   if (!machine_has(parameters.level)) source->text = with_emulated_tiles(source->text);
-  const auto kernel = compile_kernel(*source);
+  const auto kernel = compile_kernel(*source, kStore);
   ASSERT_TRUE(kernel) << kernel.error().text();
   const auto reference = attention_reference(t, 1);
   ASSERT_TRUE(reference) << reference.error().text();

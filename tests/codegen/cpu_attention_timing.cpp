@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cmath>
 #include <cstdlib>
 #include <ctime>
@@ -11,6 +12,7 @@
 #include <string>
 #include <vector>
 
+#include "base/file.hpp"
 #include "codegen/cpu_attention.hpp"
 #include "codegen/cpu_kernel_harness.hpp"
 
@@ -46,9 +48,11 @@ int main(int argc, char** argv) {
   p.mask = causal;
   const auto source = cpu_attention_source(p);
   if (!source) return fmt::print("{}\n", source.error().text()), 1;
-  double compile_seconds = 0;
-  const auto kernel =
-      compile_kernel(*source, std::getenv("CXX") != nullptr ? std::getenv("CXX") : "g++", &compile_seconds);
+  const auto store = TemporaryDirectory::create("tilesmith-timing-").value();  // empty: the kernel is compiled
+  const auto compile_start = std::chrono::steady_clock::now();
+  const auto kernel = compile_kernel(*source, store.path());
+  const double compile_seconds =
+      std::chrono::duration<double>(std::chrono::steady_clock::now() - compile_start).count();
   if (!kernel) return fmt::print("{}\n", kernel.error().text()), 1;
   if (!machine_has(p.level)) return 0;
   std::mt19937 random(1);

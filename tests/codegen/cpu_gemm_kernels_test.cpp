@@ -17,6 +17,9 @@
 namespace tilesmith {
 namespace {
 
+// Each test is a process of its own, and many want the same kernels.
+const std::filesystem::path kStore = std::filesystem::path(TILESMITH_BINARY_DIR) / "test-store";
+
 struct Variant {
   CpuLevel level;
   ElementType element;
@@ -66,7 +69,7 @@ Result<const TsCpuKernel*> compile(const CpuGemmParameters& p) {
   TS_ASSIGN(Source source, cpu_gemm_source(p));
   EXPECT_EQ(source.text.find("#include"), std::string::npos);
   if (!machine_has(p.level)) source.text = with_emulated_tiles(source.text);
-  return compile_kernel(source);
+  return compile_kernel(source, kStore);
 }
 
 void expect_correct(const CpuGemmParameters& p, const std::vector<GemmSizes>& cases) {

@@ -1,18 +1,14 @@
 #include "codegen/cpu_kernel_harness.hpp"
 
 #include <dlfcn.h>
-#include <fmt/format.h>
 #include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <chrono>
 #include <cstring>
-#include <filesystem>
-#include <fstream>
-#include <map>
 
-#include "base/subprocess.hpp"
+#include "jit/build.hpp"
+#include "jit/cxx_toolchain.hpp"
 
 namespace tilesmith {
 
@@ -31,38 +27,17 @@ bool machine_has(CpuLevel level) {
   return false;
 }
 
-Result<const TsCpuKernel*> compile_kernel(const Source& source, const std::string& compiler, double* seconds) {
-  static std::map<std::string, const TsCpuKernel*> compiled;  // tests ask for the same kernel more than once
-  const std::string key = compiler + source.text;
-  if (const auto found = compiled.find(key); found != compiled.end()) return found->second;
-  static int count = 0;
-  const std::filesystem::path folder =
-      std::filesystem::temp_directory_path() / fmt::format("tilesmith_kernels_{}", getpid());
-  std::filesystem::create_directories(folder);
-  const std::filesystem::path stem = folder / fmt::format("kernel_{}", count++);
-  const std::string text_path = stem.string() + ".cpp", library_path = stem.string() + ".so";
-  std::ofstream(text_path) << source.text;
-  TS_ASSIGN(const std::filesystem::path program, find_program(compiler));
-  Command command{.arguments = {program.string()}};
-  command.arguments.insert(command.arguments.end(), source.options.begin(), source.options.end());
-  for (const char* argument : {"-Wall", "-Werror", "-shared", "-fPIC", "-o"}) command.arguments.emplace_back(argument);
-  command.arguments.push_back(library_path);
-  command.arguments.push_back(text_path);
-  const auto start = std::chrono::steady_clock::now();
-  TS_ASSIGN(const ProcessOutcome outcome, run_process(command));
-  if (seconds != nullptr) *seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
-  if (!outcome.succeeded()) return fail(ErrorCode::compile_failed, outcome.describe() + "\n" + outcome.errors);
-  void* library = dlopen(library_path.c_str(), RTLD_NOW | RTLD_LOCAL);
+Result<const TsCpuKernel*> compile_kernel(Source source, const std::filesystem::path& store_directory) {
+  TS_ASSIGN(const std::unique_ptr<Store> store, Store::open(store_directory));
+  static const Result<std::unique_ptr<CxxToolchain>> toolchain = CxxToolchain::find();
+  if (!toolchain) return std::unexpected(toolchain.error());
+  for (const char* option : {"-Wall", "-Werror"}) source.options.emplace_back(option);
+  TS_ASSIGN(const Binary binary, build(*store, **toolchain, source));
+  void* library = dlopen(binary.path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return fail(ErrorCode::load_failed, dlerror());
   const void* symbol = dlsym(library, source.entry_symbol.c_str());
   if (symbol == nullptr) return fail(ErrorCode::load_failed, "no symbol " + source.entry_symbol);
-  if (std::getenv("TILESMITH_KEEP_KERNELS") == nullptr) {
-    std::filesystem::remove(text_path);
-    std::filesystem::remove(library_path);
-    std::error_code ignored;
-    std::filesystem::remove(folder, ignored);
-  }
-  return compiled[key] = static_cast<const TsCpuKernel*>(symbol);
+  return static_cast<const TsCpuKernel*>(symbol);
 }
 
 GuardedBytes::GuardedBytes(std::size_t bytes, std::size_t alignment) {

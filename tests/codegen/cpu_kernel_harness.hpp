@@ -1,7 +1,7 @@
-// Compiles a generated CPU source with the system's compiler, loads it and runs it: the least that tests and timings
-// need.
+// Compiles a generated CPU source, loads it and runs it without a dispatcher: the least that tests and timings need.
 #pragma once
 
+#include <filesystem>
 #include <functional>
 #include <string>
 
@@ -14,9 +14,8 @@ namespace tilesmith {
 /// Whether this machine can run kernels of a level (for AMX: also whether the system grants the tiles).
 [[nodiscard]] bool machine_has(CpuLevel level);
 
-/// A loaded kernel; it stays loaded until the program ends.
-[[nodiscard]] Result<const TsCpuKernel*> compile_kernel(const Source& source, const std::string& compiler = "g++",
-                                                        double* seconds = nullptr);
+/// A loaded kernel, compiled with warnings as errors unless the store has it; it stays loaded until the program ends.
+[[nodiscard]] Result<const TsCpuKernel*> compile_kernel(Source source, const std::filesystem::path& store_directory);
 
 /// Memory of exactly `bytes`, the last of them before an unreadable page; filled with bytes that read as NaN in every
 /// type.

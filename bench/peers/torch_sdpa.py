@@ -14,26 +14,6 @@ import sys
 import time
 
 
-def describe(p):
-    """The line that names a problem in Tilesmith's tables."""
-    heads = f"h{p['heads_q']}" if p["heads_q"] == p["heads_kv"] else f"h{p['heads_q']}/{p['heads_kv']}"
-    length = f"s{p['seqlen_q']}" if p["seqlen_q"] == p["seqlen_k"] else f"s{p['seqlen_q']}x{p['seqlen_k']}"
-    dim = f"d{p['head_dim_qk']}" if p["head_dim_qk"] == p["head_dim_v"] else f"d{p['head_dim_qk']}/{p['head_dim_v']}"
-    text = f"{p['data_type']} b{p['batch']} {heads} {length} {dim}"
-    if p["mode"] == "group":
-        text += " group"
-    if p["mask"] != "no":
-        text += f" {p['mask']}"
-    if p["window"] != [-1, -1]:
-        text += f" window {p['window'][0]},{p['window'][1]}"
-    if p["bias"] != "no":
-        text += f" {p['bias']}"
-    for trait, word in (("soft_cap", "softcap"), ("sink", "sink"), ("dropout", "dropout"), ("lse", "lse")):
-        if p[trait]:
-            text += f" {word}"
-    return text
-
-
 def comparable(p):
     square = p["seqlen_q"] == p["seqlen_k"]
     causal = p["mask"] == "top_left" or (p["mask"] == "bottom_right" and square)
@@ -76,7 +56,7 @@ def main():
                 start = time.perf_counter()
                 call()
                 samples.append(time.perf_counter() - start)
-        rows.append({"problem": describe(p), "median_ms": statistics.median(samples) * 1e3})
+        rows.append({"problem": p["problem"], "median_ms": statistics.median(samples) * 1e3})
         print(f"{rows[-1]['problem']}: {rows[-1]['median_ms']:.4f} ms", file=sys.stderr)
     json.dump({"peer": f"PyTorch {torch.__version__} scaled_dot_product_attention", "rows": rows}, sys.stdout, indent=1)
     print()

@@ -4,8 +4,10 @@
 //   {"variant": "fwd", "trait_config": {"data_type": {"values": ["bf16"]}, "mask": {"values": ["no", "top_left"]},
 //                                       "pipeline": {"values": ["flash"]}, "tile_n": {"values": [128, 256]}}}
 //
-// A trait that is absent allows everything. Problem traits: data_type, mode, mask, bias, lse, dropout, head_dim_qk,
-// head_dim_v. Kernel traits: arch, pipeline, instruction, tile_m, tile_n.
+// A trait that is absent allows everything. Problem traits of attention: data_type, mode, mask, bias, lse, dropout,
+// head_dim_qk, head_dim_v; of GEMM: data_type (of A), output_type, layout ("rcr"), epilogue ("bias+gelu", "" for
+// none), beta. Kernel traits: arch, pipeline, instruction, tile_m, tile_n, of GEMM also tile_k and splits_k. `variant`
+// is attention's.
 #pragma once
 
 #include <string>
@@ -15,6 +17,7 @@
 #include "base/error.hpp"
 #include "kernel/config.hpp"
 #include "tilesmith/attention.hpp"
+#include "tilesmith/gemm.hpp"
 
 namespace tilesmith {
 
@@ -24,9 +27,10 @@ class BenchConfig {
   BenchConfig() = default;
 
   /// Errors name file, JSON path, value and what would be right.
-  [[nodiscard]] static Result<BenchConfig> parse(std::string_view file, std::string_view text);
+  [[nodiscard]] static Result<BenchConfig> parse(Operation operation, std::string_view file, std::string_view text);
 
   [[nodiscard]] bool allows(const AttentionProblem& problem) const;
+  [[nodiscard]] bool allows(const GemmProblem& problem) const;
   [[nodiscard]] bool allows(const KernelConfig& config) const;
 
  private:

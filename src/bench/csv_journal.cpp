@@ -9,7 +9,7 @@
 
 namespace tilesmith {
 
-Result<CsvJournal> CsvJournal::open(const std::string& path, bool resume) {
+Result<CsvJournal> CsvJournal::open(const std::string& path, Operation operation, bool resume) {
   CsvJournal journal;
   journal.path_ = path;
   journal.file_ = FileDescriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
@@ -22,7 +22,7 @@ Result<CsvJournal> CsvJournal::open(const std::string& path, bool resume) {
     return fail(ErrorCode::busy, fmt::format("another bench writes to {}", path), "another file, or wait for its end");
 
   TS_ASSIGN(const std::string text, read_descriptor(fd, path));
-  const std::string header = csv_header();
+  const std::string header = csv_header(operation);
   const auto cut_at = [&](std::size_t bytes) -> Status {
     if (::ftruncate(fd, static_cast<off_t>(bytes)) != 0 || ::lseek(fd, static_cast<off_t>(bytes), SEEK_SET) < 0)
       return std::unexpected(system_error("cannot cut the torn last line of", path, errno));
@@ -45,8 +45,8 @@ Result<CsvJournal> CsvJournal::open(const std::string& path, bool resume) {
     if (begin == 0) {
       if (line != header)
         return fail(ErrorCode::parse, fmt::format("{}: its columns are not those of this program", path),
-                    "a file that this version wrote");
-    } else if (const auto cells = parse_csv_line(line)) {
+                    "a file that this version wrote for this operation");
+    } else if (const auto cells = parse_csv_line(operation, line)) {
       journal.known_.insert(cells->front());
     } else {
       return fail(ErrorCode::parse, fmt::format("{}: line at byte {} is not a row of results", path, begin),

@@ -13,9 +13,9 @@ namespace tilesmith {
 
 class CsvJournal {
  public:
-  /// Opens the file for appending. With `resume`, rows already there are kept (the torn end of a killed run is cut
-  /// off); without, a file that holds anything is an error, because results are not overwritten.
-  [[nodiscard]] static Result<CsvJournal> open(const std::string& path, bool resume);
+  /// Opens the file for appending results of the operation. With `resume`, rows already there are kept (the torn end of
+  /// a killed run is cut off); without, a file that holds anything is an error, because results are not overwritten.
+  [[nodiscard]] static Result<CsvJournal> open(const std::string& path, Operation operation, bool resume);
 
   [[nodiscard]] bool holds(const std::string& identity) const { return known_.contains(identity); }
   [[nodiscard]] std::size_t size() const { return known_.size(); }

@@ -7,12 +7,14 @@
 #include <nlohmann/json.hpp>
 
 #include "bench/csv_journal.hpp"
+#include "bench/gemm_trial.hpp"
+#include "dispatch/attention_problem.hpp"
 #include "dispatch/cuda_backend.hpp"
+#include "dispatch/gemm_problem.hpp"
 #include "kernel/native_name.hpp"
 #include "runtime/cpu_machine.hpp"
 #include "tilesmith/dispatcher.hpp"
 #include "tune/isolate.hpp"
-#include "verify/naive.hpp"
 
 namespace tilesmith {
 namespace {
@@ -20,8 +22,9 @@ namespace {
 using nlohmann::json;
 
 /// A problem and the candidates still to be run on it.
+template <class Problem>
 struct Work {
-  AttentionProblem problem;
+  Problem problem;
   std::vector<KernelConfig> candidates;
 };
 
@@ -64,8 +67,9 @@ Report unpack(const std::string& bytes) {
 }
 
 /// Runs in a worker: verify, then time. The expectation is null when nothing is to be verified.
-Report try_candidate(const AttentionCase& problem_case, const AttentionExpectation* expectation,
-                     const KernelConfig& config, const BenchOptions& options) {
+template <class Case, class Expectation>
+Report try_candidate(const Case& problem_case, const Expectation* expectation, const KernelConfig& config,
+                     const BenchOptions& options) {
   const auto failed = [](const Error& error) {
     return Report{.status = error.code == ErrorCode::compile_failed ? RowStatus::compile : RowStatus::runtime,
                   .message = error.text(),
@@ -97,18 +101,28 @@ Report try_candidate(const AttentionCase& problem_case, const AttentionExpectati
   return report;
 }
 
+/// A bench of one operation.
+template <class Problem>
 class Bench {
  public:
+  using Operation = BenchOperation<Problem>;
+  using Kernels = OperationBackend<typename Operation::Plan>;
+
   /// `known` ceilings need no measuring. `threads` is 0 on a device.
-  Bench(const BenchOptions& options, const BenchProgress& progress, Backend& backend, int threads,
-        std::optional<Ceilings> known)
-      : options_(options), progress_(progress), backend_(backend), threads_(threads), known_ceilings_(known) {}
+  Bench(const BenchOptions& options, const BenchProgress& progress, Backend& backend, const Kernels& kernels,
+        int threads, std::optional<Ceilings> known)
+      : options_(options),
+        progress_(progress),
+        backend_(backend),
+        kernels_(kernels),
+        threads_(threads),
+        known_ceilings_(known) {}
 
   Result<BenchSummary> run() {
     if (!options_.csv.empty()) {
-      TS_ASSIGN(journal_, CsvJournal::open(options_.csv, options_.resume));
+      TS_ASSIGN(journal_, CsvJournal::open(options_.csv, operation_of(options_.problems), options_.resume));
     }
-    std::vector<Work> work = plan_work();
+    std::vector<Work<Problem>> work = plan_work();
     TS_TRY(build(work));
     if (!options_.compile_only) {
       // Measured in a child as well: a ceiling kernel starts threads, and this process forks workers.
@@ -122,13 +136,13 @@ class Bench {
   }
 
  private:
-  std::vector<Work> plan_work() {
-    std::vector<Work> work;
-    for (const AttentionProblem& problem : options_.problems) {
+  std::vector<Work<Problem>> plan_work() {
+    std::vector<Work<Problem>> work;
+    for (const Problem& problem : std::get<std::vector<Problem>>(options_.problems)) {
       if (!options_.config.allows(problem)) continue;
       auto candidates = [&]() -> Result<std::vector<Candidate>> {
         TS_TRY(validate(problem));
-        return backend_.attention().candidates(problem);
+        return kernels_.candidates(problem);
       }();
       if (!candidates) {
         ++summary_.skipped_problems;
@@ -138,7 +152,7 @@ class Bench {
       std::erase_if(*candidates, [&](const Candidate& c) { return !options_.config.allows(c.config); });
       if (options_.max_kernels > 0 && candidates->size() > static_cast<std::size_t>(options_.max_kernels))
         candidates->resize(static_cast<std::size_t>(options_.max_kernels));
-      Work item{problem, {}};
+      Work<Problem> item{problem, {}};
       for (const Candidate& candidate : *candidates) {
         if (journal_ && journal_->holds(row_for(problem, candidate.config).identity()))
           ++summary_.resumed;
@@ -150,7 +164,7 @@ class Bench {
     return work;
   }
 
-  BenchRow row_for(const AttentionProblem& problem, const KernelConfig& config) const {
+  BenchRow row_for(const Problem& problem, const KernelConfig& config) const {
     BenchRow row;
     row.problem = problem;
     row.config = config;
@@ -159,14 +173,14 @@ class Bench {
   }
 
   /// Compiles what the store lacks. A candidate that cannot be built gets its row now and is not run.
-  Status build(std::vector<Work>& work) {
+  Status build(std::vector<Work<Problem>>& work) {
     std::map<Key128, std::size_t> index;
     std::vector<KernelConfig> configs;
-    for (const Work& item : work)
+    for (const Work<Problem>& item : work)
       for (const KernelConfig& config : item.candidates)
         if (index.emplace(key_of(config), configs.size()).second) configs.push_back(config);
     const std::vector<Status> built = backend_.build(configs, options_.workers, progress_.building);
-    for (Work& item : work) {
+    for (Work<Problem>& item : work) {
       std::vector<KernelConfig> good;
       for (const KernelConfig& config : item.candidates) {
         const Status& status = built[index.at(key_of(config))];
@@ -191,40 +205,34 @@ class Bench {
         [&](std::size_t) {
           const auto measured = measure_ceilings(threads_);
           if (!measured) return std::string();
-          return json({measured->fp32_gflops, measured->bf16_gflops, measured->read_gbps}).dump();
+          return json({measured->fp32_gflops, measured->bf16_gflops, measured->int8_gops, measured->read_gbps}).dump();
         },
         [&](const IsolatedResult& result) {
           if (result.status == IsolatedStatus::done && !result.payload.empty()) {
             const json in = json::parse(result.payload);
-            ceilings = Ceilings{.threads = threads_, .fp32_gflops = in[0], .bf16_gflops = in[1], .read_gbps = in[2]};
+            ceilings = Ceilings{.threads = threads_,
+                                .fp32_gflops = in[0],
+                                .bf16_gflops = in[1],
+                                .int8_gops = in[2],
+                                .read_gbps = in[3]};
           }
           return true;
         });
     return status ? ceilings : std::nullopt;
   }
 
-  Status run_problem(const Work& item) {
-    AttentionInputs inputs;
-    inputs.seed = 1;
-    if (item.problem.soft_cap) inputs.softcap = 30.0f;
-    if (item.problem.dropout) inputs.dropout_probability = 0.1f;
-    const auto problem_case = AttentionCase::create(item.problem, std::move(inputs));
+  Status run_problem(const Work<Problem>& item) {
+    const auto problem_case = Operation::make_case(item.problem);
     if (!problem_case) {
       ++summary_.skipped_problems;
       if (progress_.skipped) progress_.skipped(item.problem, problem_case.error());
       return {};
     }
-    std::optional<AttentionExpectation> expectation;
+    std::optional<typename Operation::Expectation> expectation;
     if (options_.verify) {
-      TS_ASSIGN(expectation, AttentionExpectation::make(problem_case->tensors(), output_element_type_of(item.problem)));
+      TS_ASSIGN(expectation, Operation::expect(*problem_case));
     }
-    double naive_s = 0;
-    if (options_.naive) {
-      const auto begin = std::chrono::steady_clock::now();
-      const auto naive = naive_attention(problem_case->tensors(), output_element_type_of(item.problem),
-                                         static_cast<unsigned>(threads_));
-      if (naive) naive_s = std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
-    }
+    const double naive_s = options_.naive ? Operation::naive_seconds(*problem_case, threads_) : 0;
     Status recorded;
     TS_TRY(run_isolated(
         item.candidates.size(), options_.limit,
@@ -242,9 +250,10 @@ class Bench {
             row.timing = report.timing;
             row.error = report.error;
             if (row.timing && summary_.ceilings)
-              row.roofline_percent =
-                  100 * summary_.ceilings->least_seconds(item.problem.data_type, row.timing->flops, row.timing->bytes) /
-                  row.timing->median_s;
+              row.roofline_percent = 100 *
+                                     summary_.ceilings->least_seconds(Operation::product_type(item.problem),
+                                                                      row.timing->flops, row.timing->bytes) /
+                                     row.timing->median_s;
           } else {
             row.status = result.status == IsolatedStatus::timed_out ? RowStatus::timeout : RowStatus::runtime;
             row.message = result.payload;
@@ -267,6 +276,7 @@ class Bench {
   const BenchOptions& options_;
   const BenchProgress& progress_;
   Backend& backend_;
+  const Kernels& kernels_;
   int threads_;
   std::optional<Ceilings> known_ceilings_;
   std::optional<CsvJournal> journal_;
@@ -305,17 +315,30 @@ Result<CudaPlanningFacts> isolated_planning_facts(int device_index, std::chrono:
   return facts;
 }
 
+Result<BenchSummary> run_on(const BenchOptions& options, const BenchProgress& progress, Backend& backend, int threads,
+                            std::optional<Ceilings> known) {
+  return std::visit(
+      [&]<class Problem>(const std::vector<Problem>&) -> Result<BenchSummary> {
+        const auto* kernels = BenchOperation<Problem>::kernels(backend);
+        if (kernels == nullptr)
+          return fail(ErrorCode::unsupported, fmt::format("{} has no kernels of {}", to_string(options.device),
+                                                          name_of(operation_of(options.problems))));
+        return Bench<Problem>(options, progress, backend, *kernels, threads, known).run();
+      },
+      options.problems);
+}
+
 }  // namespace
 
 Result<BenchSummary> run_bench(const BenchOptions& options, const BenchProgress& progress) {
   if (options.device.kind == DeviceKind::cuda) {
     TS_ASSIGN(const CudaPlanningFacts facts, isolated_planning_facts(options.device.index, options.limit));
     TS_ASSIGN(const std::unique_ptr<CudaBackend> backend, CudaBackend::make(options.device.index, facts));
-    return Bench(options, progress, *backend, 0, cuda_ceilings(backend->spec())).run();
+    return run_on(options, progress, *backend, 0, cuda_ceilings(backend->spec()));
   }
   TS_ASSIGN(const std::unique_ptr<Backend> backend, open_backend(options.device, options.threads));
   const int threads = options.threads > 0 ? options.threads : this_cpu_machine()->threads;
-  return Bench(options, progress, *backend, threads, std::nullopt).run();
+  return run_on(options, progress, *backend, threads, std::nullopt);
 }
 
 }  // namespace tilesmith

@@ -10,6 +10,7 @@
 
 #include "base/error.hpp"
 #include "bench/bench_config.hpp"
+#include "bench/operation.hpp"
 #include "bench/row.hpp"
 #include "tilesmith/device.hpp"
 #include "tune/ceilings.hpp"
@@ -20,7 +21,7 @@ namespace tilesmith {
 struct BenchOptions {
   BenchConfig config;
   Device device{};
-  std::vector<AttentionProblem> problems;
+  BenchProblems problems;
   bool verify = false;
   bool naive = false;  ///< time the naive computation of each problem too
   bool compile_only = false;
@@ -36,9 +37,9 @@ struct BenchOptions {
 /// What to tell somebody who watches.
 struct BenchProgress {
   std::function<void(std::size_t done, std::size_t total, std::size_t failed)> building{};
-  std::function<void(std::size_t problem, std::size_t problems, const AttentionProblem&)> problem{};
+  std::function<void(std::size_t problem, std::size_t problems, const BenchProblem&)> problem{};
   std::function<void(const BenchRow&)> row{};
-  std::function<void(const AttentionProblem&, const Error&)>
+  std::function<void(const BenchProblem&, const Error&)>
       skipped{};  ///< no kernel computes the problem, or its data cannot be made
 };
 
@@ -51,6 +52,7 @@ struct BenchSummary {
   std::optional<Ceilings> ceilings{};
 };
 
+/// Error: unsupported, when the device has no kernels of the problems' operation.
 [[nodiscard]] Result<BenchSummary> run_bench(const BenchOptions& options, const BenchProgress& progress);
 
 }  // namespace tilesmith

@@ -60,10 +60,18 @@ std::string repro_command(const AttentionProblem& p) {
   return out + " --verify";
 }
 
-namespace {
-
 std::string layout_of(const GemmProblem& p) {
   return fmt::format("{}{}r", name_of(p.order_a), name_of(p.order_b));
+}
+
+Status set_layout(GemmProblem& problem, std::string_view layout) {
+  for (const MatrixOrder a : {MatrixOrder::row, MatrixOrder::column})
+    for (const MatrixOrder b : {MatrixOrder::row, MatrixOrder::column}) {
+      problem.order_a = a;
+      problem.order_b = b;
+      if (layout_of(problem) == layout) return {};
+    }
+  return fail(ErrorCode::invalid_argument, fmt::format("there is no layout '{}'", layout), "rcr, rrr, crr or ccr");
 }
 
 std::string joined(const GemmEpilogue& epilogue, char separator) {
@@ -74,8 +82,6 @@ std::string joined(const GemmEpilogue& epilogue, char separator) {
   }
   return out;
 }
-
-}  // namespace
 
 nlohmann::json to_json(const GemmProblem& p) {
   nlohmann::json epilogue = nlohmann::json::array();
@@ -111,7 +117,10 @@ std::string describe(const GemmProblem& p) {
   out += fmt::format(" {}x{}x{} {}", p.m, p.n, p.k, layout_of(p));
   if (p.scale_depth != 0) out += fmt::format(" scaled by {}", p.scale_depth);
   if (p.beta) out += " + C";
-  if (!p.epilogue.empty()) out += fmt::format(" {}", joined(p.epilogue, '+'));
+  if (!p.epilogue.empty()) out += fmt::format(" {}", joined(p.epilogue));
+  const GemmProblem usual = gemm_problem(p.type_a, p.m, p.n, p.k, p.type_d);
+  if (p.type_c != usual.type_c) out += fmt::format(" C {}", name_of(p.type_c));
+  if (p.type_bias != usual.type_bias) out += fmt::format(" bias {}", name_of(p.type_bias));
   return out;
 }
 

@@ -2,9 +2,11 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "base/error.hpp"
 #include "tilesmith/attention.hpp"
 #include "tilesmith/gemm.hpp"
 
@@ -18,10 +20,18 @@ namespace tilesmith {
 /// The command that repeats this problem: "tilesmith run attention_fwd --batch 1 ...".
 [[nodiscard]] std::string repro_command(const AttentionProblem& problem);
 
+/// "rcr": the orders of A, B and D.
+[[nodiscard]] std::string layout_of(const GemmProblem& problem);
+/// Sets the orders of A and B. Error: no layout of those that are computed.
+[[nodiscard]] Status set_layout(GemmProblem& problem, std::string_view layout);
+
 [[nodiscard]] nlohmann::json to_json(const GemmProblem& problem);
 /// "bf16 256x512x1024 rcr bias+gelu": m x n x k.
 [[nodiscard]] std::string describe(const GemmProblem& problem);
 /// "tilesmith run gemm -m 256 ..."; alpha and beta are not the problem's.
 [[nodiscard]] std::string repro_command(const GemmProblem& problem);
+
+/// "bias+gelu"; empty without operations.
+[[nodiscard]] std::string joined(const GemmEpilogue& epilogue, char separator = '+');
 
 }  // namespace tilesmith

@@ -21,9 +21,11 @@ std::string csv_cell(std::string_view text) {
   return out + '"';
 }
 
+/// A column whose cells are made of a Subject: a row, or a problem.
+template <class Subject>
 struct Column {
   std::string_view name;
-  std::string (*cell)(const BenchRow&);
+  std::string (*cell)(const Subject&);
 };
 
 std::string number(double value) {
@@ -40,37 +42,57 @@ std::string error_cell(const BenchRow& row) {
   return row.error ? number((*row.error).*Figure) : std::string();
 }
 
-std::string joined(const std::array<std::uint16_t, 9>& tile) {
-  return fmt::format("{}x{}", tile[0], tile[1]);
-}
-
-const Column kColumns[] = {
+const Column<BenchRow> kHead[] = {
     {"identity", [](const BenchRow& r) { return r.identity(); }},
-    {"operation", [](const BenchRow&) { return std::string("attention_fwd"); }},
-    {"data_type", [](const BenchRow& r) { return std::string(name_of(r.problem.data_type)); }},
-    {"mode", [](const BenchRow& r) { return std::string(name_of(r.problem.mode)); }},
-    {"batch", [](const BenchRow& r) { return std::to_string(r.problem.batch); }},
-    {"heads_q", [](const BenchRow& r) { return std::to_string(r.problem.heads_q); }},
-    {"heads_kv", [](const BenchRow& r) { return std::to_string(r.problem.heads_kv); }},
-    {"seqlen_q", [](const BenchRow& r) { return std::to_string(r.problem.seqlen_q); }},
-    {"seqlen_k", [](const BenchRow& r) { return std::to_string(r.problem.seqlen_k); }},
-    {"head_dim_qk", [](const BenchRow& r) { return std::to_string(r.problem.head_dim_qk); }},
-    {"head_dim_v", [](const BenchRow& r) { return std::to_string(r.problem.head_dim_v); }},
-    {"mask", [](const BenchRow& r) { return std::string(name_of(r.problem.mask)); }},
-    {"window_left", [](const BenchRow& r) { return std::to_string(r.problem.window_left); }},
-    {"window_right", [](const BenchRow& r) { return std::to_string(r.problem.window_right); }},
-    {"bias", [](const BenchRow& r) { return std::string(name_of(r.problem.bias)); }},
-    {"soft_cap", [](const BenchRow& r) { return std::to_string(r.problem.soft_cap); }},
-    {"sink", [](const BenchRow& r) { return std::to_string(r.problem.sink); }},
-    {"dropout", [](const BenchRow& r) { return std::to_string(r.problem.dropout); }},
-    {"lse", [](const BenchRow& r) { return std::to_string(r.problem.lse); }},
+    {"operation",
+     [](const BenchRow& r) {
+       return std::string(operation_of(r.problem) == Operation::gemm ? "gemm" : "attention_fwd");
+     }},
+};
+
+const Column<AttentionProblem> kAttentionColumns[] = {
+    {"data_type", [](const AttentionProblem& p) { return std::string(name_of(p.data_type)); }},
+    {"mode", [](const AttentionProblem& p) { return std::string(name_of(p.mode)); }},
+    {"batch", [](const AttentionProblem& p) { return std::to_string(p.batch); }},
+    {"heads_q", [](const AttentionProblem& p) { return std::to_string(p.heads_q); }},
+    {"heads_kv", [](const AttentionProblem& p) { return std::to_string(p.heads_kv); }},
+    {"seqlen_q", [](const AttentionProblem& p) { return std::to_string(p.seqlen_q); }},
+    {"seqlen_k", [](const AttentionProblem& p) { return std::to_string(p.seqlen_k); }},
+    {"head_dim_qk", [](const AttentionProblem& p) { return std::to_string(p.head_dim_qk); }},
+    {"head_dim_v", [](const AttentionProblem& p) { return std::to_string(p.head_dim_v); }},
+    {"mask", [](const AttentionProblem& p) { return std::string(name_of(p.mask)); }},
+    {"window_left", [](const AttentionProblem& p) { return std::to_string(p.window_left); }},
+    {"window_right", [](const AttentionProblem& p) { return std::to_string(p.window_right); }},
+    {"bias", [](const AttentionProblem& p) { return std::string(name_of(p.bias)); }},
+    {"soft_cap", [](const AttentionProblem& p) { return std::to_string(p.soft_cap); }},
+    {"sink", [](const AttentionProblem& p) { return std::to_string(p.sink); }},
+    {"dropout", [](const AttentionProblem& p) { return std::to_string(p.dropout); }},
+    {"lse", [](const AttentionProblem& p) { return std::to_string(p.lse); }},
+};
+
+const Column<GemmProblem> kGemmColumns[] = {
+    {"m", [](const GemmProblem& p) { return std::to_string(p.m); }},
+    {"n", [](const GemmProblem& p) { return std::to_string(p.n); }},
+    {"k", [](const GemmProblem& p) { return std::to_string(p.k); }},
+    {"batch", [](const GemmProblem& p) { return std::to_string(p.batch); }},
+    {"layout", [](const GemmProblem& p) { return layout_of(p); }},
+    {"type_a", [](const GemmProblem& p) { return std::string(name_of(p.type_a)); }},
+    {"type_b", [](const GemmProblem& p) { return std::string(name_of(p.type_b)); }},
+    {"type_c", [](const GemmProblem& p) { return std::string(name_of(p.type_c)); }},
+    {"type_d", [](const GemmProblem& p) { return std::string(name_of(p.type_d)); }},
+    {"type_bias", [](const GemmProblem& p) { return std::string(name_of(p.type_bias)); }},
+    {"beta", [](const GemmProblem& p) { return std::to_string(p.beta); }},
+    {"epilogue", [](const GemmProblem& p) { return joined(p.epilogue); }},
+};
+
+const Column<BenchRow> kTail[] = {
     {"threads", [](const BenchRow& r) { return std::to_string(r.threads); }},
     {"kernel", [](const BenchRow& r) { return native_name(r.config); }},
     {"key", [](const BenchRow& r) { return key_of(r.config).hex(); }},
     {"arch", [](const BenchRow& r) { return std::string(r.config.arch.text()); }},
     {"pipeline", [](const BenchRow& r) { return std::string(name_of(r.config.algorithm.pipeline)); }},
     {"instruction", [](const BenchRow& r) { return std::string(name_of(r.config.algorithm.instruction)); }},
-    {"tile", [](const BenchRow& r) { return joined(r.config.algorithm.tile); }},
+    {"tile", [](const BenchRow& r) { return tile_text(r.config); }},
     {"status", [](const BenchRow& r) { return std::string(name_of(r.status)); }},
     {"median_ms", [](const BenchRow& r) { return r.timing ? number(r.timing->median_s * 1e3) : std::string(); }},
     {"best_ms", [](const BenchRow& r) { return r.timing ? number(r.timing->best_s * 1e3) : std::string(); }},
@@ -88,15 +110,35 @@ const Column kColumns[] = {
     {"message", [](const BenchRow& r) { return r.message; }},
 };
 
+template <class Subject, std::size_t N, class Visit>
+void for_each(const Column<Subject> (&columns)[N], const Subject* subject, Visit& visit) {
+  for (const Column<Subject>& column : columns)
+    visit(column.name, [&] { return subject == nullptr ? std::string() : column.cell(*subject); });
+}
+
+/// Calls visit(name, cell) for every column of an operation, in order; cell() makes the row's, where there is a row.
+template <class Visit>
+void for_each_column(Operation operation, const BenchRow* row, Visit visit) {
+  const BenchProblem* problem = row == nullptr ? nullptr : &row->problem;
+  for_each(kHead, row, visit);
+  if (operation == Operation::gemm)
+    for_each(kGemmColumns, std::get_if<GemmProblem>(problem), visit);
+  else
+    for_each(kAttentionColumns, std::get_if<AttentionProblem>(problem), visit);
+  for_each(kTail, row, visit);
+}
+
 }  // namespace
 
+std::string tile_text(const KernelConfig& config) {
+  const auto& tile = config.algorithm.tile;
+  std::string text = fmt::format("{}x{}", tile[0], tile[1]);
+  if (config.operation() == Operation::gemm) text += fmt::format("x{}", tile[2]);
+  return text;
+}
+
 std::string BenchRow::identity() const {
-  const AttentionProblem& p = problem;
-  const std::string text = fmt::format(
-      "{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}|{}", name_of(p.data_type), name_of(p.mode), p.batch,
-      p.heads_q, p.heads_kv, p.seqlen_q, p.seqlen_k, p.head_dim_qk, p.head_dim_v, name_of(p.mask), p.window_left,
-      p.window_right, name_of(p.bias), p.soft_cap, p.sink, p.dropout, p.lse, threads, key_of(config).hex());
-  return key128(text).hex();
+  return key128(fmt::format("{}|{}|{}", to_json(problem).dump(), threads, key_of(config).hex())).hex();
 }
 
 nlohmann::json to_json(const BenchRow& row) {
@@ -115,25 +157,25 @@ nlohmann::json to_json(const BenchRow& row) {
   return out;
 }
 
-std::string csv_header() {
+std::string csv_header(Operation operation) {
   std::string line;
-  for (const Column& column : kColumns) {
+  for_each_column(operation, nullptr, [&](std::string_view name, const auto&) {
     if (!line.empty()) line += ',';
-    line += column.name;
-  }
+    line += name;
+  });
   return line;
 }
 
 std::string csv_line(const BenchRow& row) {
   std::string line;
-  for (const Column& column : kColumns) {
-    if (&column != kColumns) line += ',';
-    line += csv_cell(column.cell(row));
-  }
+  for_each_column(operation_of(row.problem), &row, [&](std::string_view, const auto& cell) {
+    if (!line.empty()) line += ',';  // the first cell, the identity, is never empty
+    line += csv_cell(cell());
+  });
   return line;
 }
 
-std::optional<std::vector<std::string>> parse_csv_line(std::string_view line) {
+std::optional<std::vector<std::string>> parse_csv_line(Operation operation, std::string_view line) {
   std::vector<std::string> cells(1);
   bool quoted = false;
   for (std::size_t i = 0; i < line.size(); ++i) {
@@ -153,7 +195,9 @@ std::optional<std::vector<std::string>> parse_csv_line(std::string_view line) {
       cells.back() += c;
     }
   }
-  if (quoted || cells.size() != std::size(kColumns)) return std::nullopt;
+  std::size_t columns = 0;
+  for_each_column(operation, nullptr, [&](std::string_view, const auto&) { ++columns; });
+  if (quoted || cells.size() != columns) return std::nullopt;
   return cells;
 }
 

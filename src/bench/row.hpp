@@ -7,10 +7,10 @@
 
 #include <nlohmann/json_fwd.hpp>
 
+#include "bench/operation.hpp"
 #include "bench/trial.hpp"
 #include "kernel/config.hpp"
 #include "kernel/enum_table.hpp"
-#include "tilesmith/attention.hpp"
 
 namespace tilesmith {
 
@@ -42,7 +42,7 @@ struct RowError {
 };
 
 struct BenchRow {
-  AttentionProblem problem;
+  BenchProblem problem;
   KernelConfig config;
   RowStatus status = RowStatus::runtime;
   std::string message;  ///< why, when the status is none of the good ones
@@ -58,11 +58,15 @@ struct BenchRow {
 
 [[nodiscard]] nlohmann::json to_json(const BenchRow& row);
 
-/// The columns of a CSV file, and a row's cells.
-[[nodiscard]] std::string csv_header();
+/// "64x128"; of a GEMM "96x528x512".
+[[nodiscard]] std::string tile_text(const KernelConfig& config);
+
+/// The columns of a CSV file of an operation's results, and a row's cells.
+[[nodiscard]] std::string csv_header(Operation operation);
 [[nodiscard]] std::string csv_line(const BenchRow& row);
 
-/// The cells of one line, quotes undone; nothing for a line that is not whole CSV (the torn end of a killed run).
-[[nodiscard]] std::optional<std::vector<std::string>> parse_csv_line(std::string_view line);
+/// The cells of one line, quotes undone; nothing for a line that is not a whole one of that operation's file (the torn
+/// end of a killed run).
+[[nodiscard]] std::optional<std::vector<std::string>> parse_csv_line(Operation operation, std::string_view line);
 
 }  // namespace tilesmith

@@ -13,7 +13,20 @@ namespace {
 
 std::string short_name(const KernelConfig& config) {
   const Algorithm& a = config.algorithm;
-  return fmt::format("{} {} {}x{}", name_of(a.pipeline), name_of(a.instruction), a.tile[0], a.tile[1]);
+  return fmt::format("{} {} {}{}", name_of(a.pipeline), name_of(a.instruction), tile_text(config),
+                     a.splits_k ? " split" : "");
+}
+
+/// "fp32 117 GFLOP/s, bf16 234 GFLOP/s, memory 31.0 GB/s": what is known.
+std::string ceilings_text(const Ceilings& c) {
+  std::string out;
+  for (const auto& [name, rate] : {std::pair{"fp32", c.fp32_gflops},
+                                   {"tf32", c.tf32_gflops},
+                                   {"bf16", c.bf16_gflops},
+                                   {"fp8", c.fp8_gflops},
+                                   {"int8", c.int8_gops}})
+    if (rate > 0) out += fmt::format("{} {:.0f} G{}/s, ", name, rate, std::string_view(name) == "int8" ? "OP" : "FLOP");
+  return out + fmt::format("memory {:.1f} GB/s", c.read_gbps);
 }
 
 std::string times(double other_s, double own_s) {
@@ -58,16 +71,20 @@ void SummaryTable::add(const BenchRow& row) {
 
 void SummaryTable::print(std::FILE* out, const BenchSummary& summary) const {
   if (summary.ceilings)
-    fmt::print(out, "{}: fp32 {:.0f} GFLOP/s, bf16 {:.0f} GFLOP/s, memory {:.1f} GB/s\n\n",
+    fmt::print(out, "{}: {}\n\n",
                summary.ceilings->measured ? fmt::format("measured ceilings, {} thread{}", summary.ceilings->threads,
                                                         summary.ceilings->threads == 1 ? "" : "s")
                                           : std::string("the data sheet's ceilings"),
-               summary.ceilings->fp32_gflops, summary.ceilings->bf16_gflops, summary.ceilings->read_gbps);
+               ceilings_text(*summary.ceilings));
   std::size_t widest = 7;
-  for (const Line& line : lines_) widest = std::max(widest, line.problem.size());
+  std::size_t longest_name = 24;
+  for (const Line& line : lines_) {
+    widest = std::max(widest, line.problem.size());
+    longest_name = std::max(longest_name, short_name(line.best.config).size());
+  }
   const bool naive = std::ranges::any_of(lines_, [](const Line& line) { return line.best.naive_s > 0; });
-  fmt::print(out, "{:{}}  {:>5}  {:24}  {:>10}  {:>8}  {:>6}  {:>9}  {:>6}", "problem", widest, "tried", "best kernel",
-             "time", "TFLOP/s", "% roof", "max error", "/naive");
+  fmt::print(out, "{:{}}  {:>5}  {:{}}  {:>10}  {:>8}  {:>6}  {:>9}  {:>6}", "problem", widest, "tried", "best kernel",
+             longest_name, "time", "TFLOP/s", "% roof", "max error", "/naive");
   if (naive) fmt::print(out, "  {:>8}", "vs naive");
   if (!peers_.peer.empty()) fmt::print(out, "  {:>8}", "vs peer");
   fmt::print(out, "\n");
@@ -78,7 +95,7 @@ void SummaryTable::print(std::FILE* out, const BenchSummary& summary) const {
       fmt::print(out, "none: {}\n", name_of(row.status));
       continue;
     }
-    fmt::print(out, "{:24}  ", short_name(row.config));
+    fmt::print(out, "{:{}}  ", short_name(row.config), longest_name);
     if (!row.timing) {
       fmt::print(out, "{}\n", name_of(row.status));
       continue;

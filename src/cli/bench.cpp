@@ -8,8 +8,6 @@
 #include "base/file.hpp"
 #include "base/progress.hpp"
 #include "bench/engine.hpp"
-#include "bench/problem_json.hpp"
-#include "bench/shapes.hpp"
 #include "bench/summary_table.hpp"
 #include "cli/verbs.hpp"
 #include "kernel/native_name.hpp"
@@ -18,6 +16,7 @@ namespace tilesmith::cli {
 namespace {
 
 struct BenchCliOptions {
+  std::string operation = "attention";
   std::string config;
   std::string shapes;
   std::string category = "smoke";
@@ -31,10 +30,10 @@ struct BenchCliOptions {
 };
 
 void add_options(CLI::App& verb, BenchCliOptions& o) {
+  verb.add_option("--op", o.operation, "attention or gemm")->capture_default_str();
   verb.add_option("--shapes", o.shapes, "Shape matrix (YAML; default: the built-in one)");
   verb.add_option("--shard", o.shard, "I/N: every N-th problem, chosen by a stable hash");
-  verb.add_option("--peers", o.peers,
-                  "JSON of other libraries' times, to compare with (bench/peers/torch_sdpa.py writes it)");
+  verb.add_option("--peers", o.peers, "JSON of other libraries' times, to compare with (bench/peers writes it)");
   verb.add_option("--csv", o.csv, "Append results to this file, row by row");
   verb.add_option("--json", o.json, "Write results as one JSON document; - is standard output");
   verb.add_flag("--verify", o.verify, "Compare every result with a float64 reference");
@@ -59,6 +58,31 @@ Status write_json(const std::string& path, const nlohmann::json& document) {
   return write_file_atomic(path, text);
 }
 
+/// The problems that the sweep's allow-lists leave, at most `most` of them (0: all).
+BenchProblems allowed(BenchProblems problems, const BenchConfig& config, int most) {
+  std::visit(
+      [&](auto& list) {
+        std::erase_if(list, [&](const auto& problem) { return !config.allows(problem); });
+        if (most > 0 && list.size() > static_cast<std::size_t>(most)) list.erase(list.begin() + most, list.end());
+      },
+      problems);
+  return problems;
+}
+
+/// Every problem, with the line that names it in tables.
+nlohmann::json listing_of(const BenchProblems& problems) {
+  nlohmann::json out = nlohmann::json::array();
+  std::visit(
+      [&](const auto& list) {
+        for (const BenchProblem problem : list) {
+          out.push_back(to_json(problem));
+          out.back()["problem"] = describe(problem);
+        }
+      },
+      problems);
+  return out;
+}
+
 Status bench(const BenchCliOptions& o) {
   BenchOptions options;
   if (o.workers < 0 || o.max_kernels < 0 || o.max_problems < 0)
@@ -70,23 +94,17 @@ Status bench(const BenchCliOptions& o) {
     return fail(ErrorCode::invalid_argument, fmt::format("--limit {}", o.limit_s), "0.001 to 1000000 seconds");
   if (o.resume && o.csv.empty())
     return fail(ErrorCode::invalid_argument, "--resume without --csv", "the file to go on with");
+  TS_ASSIGN(const Operation operation, parse_enum<Operation>(o.operation));
   if (!o.config.empty()) {
     TS_ASSIGN(const std::string text, read_file(o.config, 16u << 20));
-    TS_ASSIGN(options.config, BenchConfig::parse(o.config, text));
+    TS_ASSIGN(options.config, BenchConfig::parse(operation, o.config, text));
   }
-  TS_ASSIGN(const std::vector<AttentionProblem> problems, load_problems(o.shapes, o.category, o.shard));
-  for (const AttentionProblem& problem : problems)
-    if (options.config.allows(problem) &&
-        (o.max_problems == 0 || options.problems.size() < static_cast<std::size_t>(o.max_problems)))
-      options.problems.push_back(problem);
-  if (options.problems.empty())
+  TS_ASSIGN(BenchProblems problems, load_problems(operation, o.shapes, o.category, o.shard));
+  options.problems = allowed(std::move(problems), options.config, o.max_problems);
+  if (std::visit([](const auto& list) { return list.empty(); }, options.problems))
     return fail(ErrorCode::invalid_argument, "no problem is left after the sweep's allow-lists",
                 "wider lists, or another category");
-  if (o.dry_run) {
-    nlohmann::json list = nlohmann::json::array();
-    for (const AttentionProblem& problem : options.problems) list.push_back(to_json(problem));
-    return write_json("-", list);
-  }
+  if (o.dry_run) return write_json("-", listing_of(options.problems));
   PeerTimes peers;
   if (!o.peers.empty()) {
     TS_ASSIGN(const std::string text, read_file(o.peers, 64u << 20));
@@ -114,7 +132,7 @@ Status bench(const BenchCliOptions& o) {
   };
   std::unique_ptr<Progress> measuring;
   std::size_t failures = 0;
-  progress.problem = [&](std::size_t problem, std::size_t count, const AttentionProblem&) {
+  progress.problem = [&](std::size_t problem, std::size_t count, const BenchProblem&) {
     building.reset();
     if (!measuring) measuring = std::make_unique<Progress>("measuring", count);
     measuring->update(problem, remark(failures));
@@ -129,7 +147,7 @@ Status bench(const BenchCliOptions& o) {
     table.add(row);
   };
   std::map<std::string, std::size_t> skipped;
-  progress.skipped = [&](const AttentionProblem&, const Error& error) { ++skipped[error.message]; };
+  progress.skipped = [&](const BenchProblem&, const Error& error) { ++skipped[error.message]; };
 
   TS_ASSIGN(const BenchSummary summary, run_bench(options, progress));
   measuring.reset();
@@ -138,10 +156,11 @@ Status bench(const BenchCliOptions& o) {
   nlohmann::json document = {
       {"rows", std::move(rows)}, {"resumed", summary.resumed}, {"wrong", summary.wrong}, {"failed", summary.failed}};
   if (summary.ceilings)
-    document["ceilings"] = {{"threads", summary.ceilings->threads},
-                            {"fp32_gflops", summary.ceilings->fp32_gflops},
-                            {"bf16_gflops", summary.ceilings->bf16_gflops},
-                            {"read_gbps", summary.ceilings->read_gbps}};
+    document["ceilings"] = {
+        {"threads", summary.ceilings->threads},         {"fp32_gflops", summary.ceilings->fp32_gflops},
+        {"tf32_gflops", summary.ceilings->tf32_gflops}, {"bf16_gflops", summary.ceilings->bf16_gflops},
+        {"fp16_gflops", summary.ceilings->fp16_gflops}, {"fp8_gflops", summary.ceilings->fp8_gflops},
+        {"int8_gops", summary.ceilings->int8_gops},     {"read_gbps", summary.ceilings->read_gbps}};
   document["skipped"] = nlohmann::json::object();
   for (const auto& [reason, count] : skipped) document["skipped"][reason] = count;
   if (o.json != "-") {

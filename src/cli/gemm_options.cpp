@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "bench/problem_json.hpp"
 #include "cli/dimension.hpp"
 #include "cli/tensor_file.hpp"
 #include "kernel/data_type.hpp"
@@ -149,10 +150,8 @@ Result<GemmCase> make_case(const GemmOptions& o) {
     if (!name->empty()) {
       TS_ASSIGN(*into, parse_enum<DataType>(*name));
     }
-  if (o.layout != "rcr" && o.layout != "rrr" && o.layout != "crr" && o.layout != "ccr")
-    return fail(ErrorCode::invalid_argument, fmt::format("--layout {}", o.layout), "rcr, rrr, crr or ccr");
-  problem.order_a = o.layout[0] == 'r' ? MatrixOrder::row : MatrixOrder::column;
-  problem.order_b = o.layout[1] == 'r' ? MatrixOrder::row : MatrixOrder::column;
+  if (const Status set = set_layout(problem, o.layout); !set)
+    return fail(ErrorCode::invalid_argument, fmt::format("--layout {}", o.layout), set.error().hint);
   problem.beta = o.beta != 0;
   TS_ASSIGN(problem.epilogue, parse_epilogue(o.epilogue));
   TS_TRY(read_operands(o, problem.epilogue, inputs));

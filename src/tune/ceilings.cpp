@@ -62,40 +62,54 @@ __attribute__((target("avx512f,avx512bf16"))) void dpbf16() {
                : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11",
                  "xmm12", "xmm13", "cc");
 #undef TS_OP
+}
+
+__attribute__((target("avx512f,avx512vnni"))) void vnni() {
+#define TS_OP(i) "vpdpbusd %%zmm12, %%zmm13, %%zmm" #i "\n\t"
+  int n = kRounds;
+  asm volatile(TS_TWELVE(TS_ZERO) TS_ZERO(12) TS_ZERO(13) "1:\n\t" TS_TWELVE(TS_OP) "dec %0\n\tjnz 1b\n\tvzeroupper"
+               : "+r"(n)
+               :
+               : "xmm0", "xmm1", "xmm2", "xmm3", "xmm4", "xmm5", "xmm6", "xmm7", "xmm8", "xmm9", "xmm10", "xmm11",
+                 "xmm12", "xmm13", "cc");
+#undef TS_OP
 #undef TS_ZERO
 }
 
 /// Two by two tiles of products with operands read from L1, random data: what a kernel can hope for (zeros run at a
 /// higher clock).
-__attribute__((target("amx-tile,amx-bf16"))) void amx_bf16() {
-  alignas(64) static thread_local unsigned char config[64] = {};
-  alignas(64) static thread_local std::uint16_t operands[4 * 512];
-  config[0] = 1;
-  for (int tile = 0; tile < 8; ++tile) {
-    config[16 + 2 * tile] = 64;
-    config[48 + tile] = 16;
+#define TS_AMX_PROBE(name, feature, product)                                                                          \
+  __attribute__((target("amx-tile," feature))) void name() {                                                          \
+    alignas(64) static thread_local unsigned char config[64] = {};                                                    \
+    alignas(64) static thread_local std::uint16_t operands[4 * 512];                                                  \
+    config[0] = 1;                                                                                                    \
+    for (int tile = 0; tile < 8; ++tile) {                                                                            \
+      config[16 + 2 * tile] = 64;                                                                                     \
+      config[48 + tile] = 16;                                                                                         \
+    }                                                                                                                 \
+    std::uint32_t state = 1;                                                                                          \
+    for (auto& value : operands) {                                                                                    \
+      state = state * 1664525u + 1013904223u;                                                                         \
+      value = static_cast<std::uint16_t>(0x3f80u | (state >> 25)); /* as bf16 between 1 and 2 */                      \
+    }                                                                                                                 \
+    const void* base = operands;                                                                                      \
+    long stride = 64;                                                                                                 \
+    int n = kRounds;                                                                                                  \
+    asm volatile(                                                                                                     \
+        "ldtilecfg (%3)\n\t"                                                                                          \
+        "tilezero %%tmm0\n\ttilezero %%tmm1\n\ttilezero %%tmm2\n\ttilezero %%tmm3\n\t"                                \
+        "1:\n\t"                                                                                                      \
+        "tileloadd (%1,%2), %%tmm4\n\ttileloadd 1024(%1,%2), %%tmm5\n\ttileloadd 2048(%1,%2), %%tmm6\n\ttileloadd "   \
+        "3072(%1,%2), %%tmm7\n\t" product " %%tmm6, %%tmm4, %%tmm0\n\t" product " %%tmm7, %%tmm4, %%tmm1\n\t" product \
+        " %%tmm6, %%tmm5, %%tmm2\n\t" product                                                                         \
+        " %%tmm7, %%tmm5, %%tmm3\n\t"                                                                                 \
+        "dec %0\n\tjnz 1b\n\ttilerelease"                                                                             \
+        : "+r"(n)                                                                                                     \
+        : "r"(base), "r"(stride), "r"(config)                                                                         \
+        : "cc", "memory");                                                                                            \
   }
-  std::uint32_t state = 1;
-  for (auto& value : operands) {
-    state = state * 1664525u + 1013904223u;
-    value = static_cast<std::uint16_t>(0x3f80u | (state >> 25));  // between 1 and 2
-  }
-  const void* base = operands;
-  long stride = 64;
-  int n = kRounds;
-  asm volatile(
-      "ldtilecfg (%3)\n\t"
-      "tilezero %%tmm0\n\ttilezero %%tmm1\n\ttilezero %%tmm2\n\ttilezero %%tmm3\n\t"
-      "1:\n\t"
-      "tileloadd (%1,%2), %%tmm4\n\ttileloadd 1024(%1,%2), %%tmm5\n\ttileloadd 2048(%1,%2), %%tmm6\n\ttileloadd "
-      "3072(%1,%2), %%tmm7\n\t"
-      "tdpbf16ps %%tmm6, %%tmm4, %%tmm0\n\ttdpbf16ps %%tmm7, %%tmm4, %%tmm1\n\ttdpbf16ps %%tmm6, %%tmm5, "
-      "%%tmm2\n\ttdpbf16ps %%tmm7, %%tmm5, %%tmm3\n\t"
-      "dec %0\n\tjnz 1b\n\ttilerelease"
-      : "+r"(n)
-      : "r"(base), "r"(stride), "r"(config)
-      : "cc", "memory");
-}
+TS_AMX_PROBE(amx_bf16, "amx-bf16", "tdpbf16ps")
+TS_AMX_PROBE(amx_int8, "amx-int8", "tdpbssd")
 
 /// Operations a second over all threads: the best of a few runs, each long enough to reach the steady clock.
 double rate(const Probe& probe, int threads) {
@@ -163,12 +177,16 @@ double read_rate(int threads) {
 }  // namespace
 
 double Ceilings::least_seconds(DataType type, double flops, double bytes) const {
-  const double own = type == DataType::bf16              ? bf16_gflops
-                     : type == DataType::fp16            ? fp16_gflops
-                     : input_type(type) == DataType::fp8 ? fp8_gflops
-                                                         : 0;
+  const DataType inputs = input_type(type);
+  const bool is_fp8 = inputs == DataType::fp8 || inputs == DataType::bf8;
+  const double own = type == DataType::tf32   ? tf32_gflops
+                     : type == DataType::bf16 ? bf16_gflops
+                     : type == DataType::fp16 ? fp16_gflops
+                     : type == DataType::int8 ? int8_gops
+                     : is_fp8                 ? fp8_gflops
+                                              : 0;
   const double gflops = std::max(fp32_gflops, own);
-  return std::max(flops / (gflops * 1e9), bytes / (read_gbps * 1e9));
+  return gflops > 0 ? std::max(flops / (gflops * 1e9), bytes / (read_gbps * 1e9)) : 0;
 }
 
 Ceilings cuda_ceilings(const CudaSpec& spec) {
@@ -176,9 +194,11 @@ Ceilings cuda_ceilings(const CudaSpec& spec) {
   return {.measured = false,
           .threads = 0,
           .fp32_gflops = 1e3 * chip.tflops_of(DataType::fp32),
+          .tf32_gflops = 1e3 * chip.tflops_of(DataType::tf32),
           .bf16_gflops = 1e3 * chip.tflops_of(DataType::bf16),
           .fp16_gflops = 1e3 * chip.tflops_of(DataType::fp16),
           .fp8_gflops = 1e3 * chip.tflops_of(DataType::fp8),
+          .int8_gops = 1e3 * chip.tflops_of(DataType::int8),
           .read_gbps = 1e-9 * chip.bytes_per_second};
 }
 
@@ -196,6 +216,9 @@ Result<Ceilings> measure_ceilings(int threads) {
   if (has("avx512_bf16")) out.bf16_gflops = rate({kChains * 64, dpbf16}, out.threads) * 1e-9;
   if (has("amx_bf16"))
     out.bf16_gflops = std::max(out.bf16_gflops, rate({4.0 * kRounds * 16 * 16 * 64, amx_bf16}, out.threads) * 1e-9);
+  if (has("avx512_vnni")) out.int8_gops = rate({kChains * 128, vnni}, out.threads) * 1e-9;
+  if (has("amx_int8"))
+    out.int8_gops = std::max(out.int8_gops, rate({4.0 * kRounds * 16 * 16 * 128, amx_int8}, out.threads) * 1e-9);
   out.read_gbps = read_rate(out.threads) * 1e-9;
   return out;
 }

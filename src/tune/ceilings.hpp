@@ -11,13 +11,16 @@ namespace tilesmith {
 struct Ceilings {
   bool measured = true;    ///< else the chip's data sheet says so
   int threads = 1;         ///< the CPU's; 0 on a device
-  double fp32_gflops = 0;  ///< fp32 fused multiply-adds, operands in registers
-  double bf16_gflops = 0;  ///< the fastest bf16 product instruction, fp32 sums; 0 when the machine has none
-  double fp16_gflops = 0;  ///< 0: no better than fp32
+  double fp32_gflops = 0;  ///< fp32 fused multiply-adds, operands in registers; 0: unknown
+  double tf32_gflops = 0;  ///< this and the following are of the type's fastest product instruction; 0: there is none
+  double bf16_gflops = 0;
+  double fp16_gflops = 0;
   double fp8_gflops = 0;
+  double int8_gops = 0;
   double read_gbps = 0;  ///< reading memory that is in no cache
 
-  /// The least seconds a problem of these operations and bytes can take on inputs of this type.
+  /// The least seconds a problem of these operations and bytes can take on inputs of this type; 0 when the rate of its
+  /// products is unknown.
   [[nodiscard]] double least_seconds(DataType type, double flops, double bytes) const;
 };
 

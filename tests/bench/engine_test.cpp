@@ -27,30 +27,34 @@ BenchOptions options_for(const std::string& tiles_m, const std::string& tiles_n 
   BenchOptions options;
   options.config =
       BenchConfig::parse(
-          "test",
+          Operation::attention, "test",
           R"({"trait_config": {"arch": {"values": ["x86_64_v3"]}, "pipeline": {"values": ["flash"]}, "tile_n": {"values": [)" +
               tiles_n + R"(]},
                                                   "tile_m": {"values": [)" +
               tiles_m + "]}}}")
           .value();
-  options.problems = {small(33)};
+  options.problems = std::vector{small(33)};
   options.verify = true;
   options.threads = 1;
   options.measure.min_samples = options.measure.max_samples = 3;
   return options;
 }
 
+std::vector<AttentionProblem>& attention(BenchOptions& options) {
+  return std::get<std::vector<AttentionProblem>>(options.problems);
+}
+
 TEST(Engine, ABadKernelIsRecordedAndTheRestGoesOn) {
   const testing::ScopedVariable compiler(
       "TILESMITH_CXX", std::string(TILESMITH_SOURCE_DIR) + "/tests/bench/fake_compilers/makes_bad_kernels");
   BenchOptions options = options_for("16, 24, 48", "64, 128");
-  options.problems.push_back(small(34));
+  attention(options).push_back(small(34));
   options.limit = std::chrono::seconds(3);
   std::map<std::tuple<std::int64_t, int, int>, BenchRow> rows;
-  const auto summary =
-      run_bench(options, {.row = [&](const BenchRow& row) {
-                  rows[{row.problem.seqlen_q, row.config.algorithm.tile[0], row.config.algorithm.tile[1]}] = row;
-                }});
+  const auto summary = run_bench(options, {.row = [&](const BenchRow& row) {
+                                   rows[{std::get<AttentionProblem>(row.problem).seqlen_q, row.config.algorithm.tile[0],
+                                         row.config.algorithm.tile[1]}] = row;
+                                 }});
   ASSERT_TRUE(summary) << summary.error().text();
   for (const std::int64_t seqlen : {33, 34}) {
     const auto at = [&](int m, int n) { return rows.at({seqlen, m, n}); };
@@ -72,6 +76,75 @@ TEST(Engine, ABadKernelIsRecordedAndTheRestGoesOn) {
   EXPECT_EQ(summary->failed, 6u);
 }
 
+TEST(Engine, BadGemmKernelsAreRecordedToo) {
+  const testing::ScopedVariable compiler(
+      "TILESMITH_CXX", std::string(TILESMITH_SOURCE_DIR) + "/tests/bench/fake_compilers/makes_bad_kernels");
+  BenchOptions options = options_for("24, 48", "264");
+  options.config = BenchConfig::parse(Operation::gemm, "test",
+                                      R"({"trait_config": {"arch": {"values": ["x86_64_v3"]},
+                                          "pipeline": {"values": ["blocked"]}}})")
+                       .value();
+  options.problems = std::vector{gemm_problem(DataType::fp32, 33, 70, 40)};
+  options.limit = std::chrono::seconds(3);
+  options.naive = true;
+  std::map<std::tuple<int, int, int>, BenchRow> rows;
+  const auto summary = run_bench(options, {.row = [&](const BenchRow& row) {
+                                   const auto& tile = row.config.algorithm.tile;
+                                   rows[{tile[0], tile[1], tile[2]}] = row;
+                                 }});
+  ASSERT_TRUE(summary) << summary.error().text();
+  EXPECT_EQ(rows.at({24, 264, 256}).status, RowStatus::runtime);
+  EXPECT_EQ(rows.at({24, 264, 512}).status, RowStatus::timeout);
+  EXPECT_EQ(rows.at({48, 528, 256}).status, RowStatus::wrong);
+  EXPECT_EQ(rows.at({48, 264, 512}).status, RowStatus::compile);
+  const BenchRow& good = rows.at({24, 528, 512});
+  EXPECT_EQ(good.status, RowStatus::correct) << good.message;
+  ASSERT_TRUE(good.timing && good.error);
+  EXPECT_EQ(good.timing->flops, 2.0 * 33 * 70 * 40);
+  EXPECT_EQ(good.timing->bytes, 4.0 * (33 * 40 + 40 * 70 + 33 * 70));
+  EXPECT_GT(good.roofline_percent, 0);
+  EXPECT_GT(good.naive_s, 0);
+  EXPECT_LT(good.error->max_abs, 1e-4);
+  EXPECT_EQ(summary->wrong, 1u);
+  EXPECT_EQ(summary->failed, 3u);
+}
+
+TEST(Engine, EveryKindOfGemmIsRightAndResumed) {
+  const TemporaryDirectory directory = TemporaryDirectory::create("tilesmith-engine-").value();
+  BenchOptions options;
+  options.csv = (directory.path() / "rows.csv").string();
+  options.verify = true;
+  options.threads = 1;
+  options.max_kernels = 1;
+  options.measure.min_samples = options.measure.max_samples = 2;
+  GemmProblem fused = gemm_problem(DataType::bf16, 9, 30, 40);
+  fused.batch = 2;
+  fused.order_b = MatrixOrder::row;
+  fused.beta = true;
+  fused.epilogue = {EpilogueOp::bias, EpilogueOp::gelu};
+  GemmProblem unknown = gemm_problem(DataType::fp8, 8, 8, 8);
+  GemmProblem gated = gemm_problem(DataType::bf16, 8, 7, 8);
+  gated.epilogue = {EpilogueOp::swiglu};
+  options.problems = std::vector{fused, gemm_problem(DataType::int8, 20, 33, 64), unknown, gated};
+  std::vector<std::string> reasons;
+  const BenchProgress progress{
+      .row = [](const BenchRow& row) { EXPECT_EQ(row.status, RowStatus::correct) << row.message; },
+      .skipped = [&](const BenchProblem&, const Error& error) { reasons.push_back(error.message); }};
+  auto summary = run_bench(options, progress);
+  ASSERT_TRUE(summary) << summary.error().text();
+  EXPECT_EQ(summary->rows, 2u);
+  ASSERT_EQ(reasons.size(), 2u);
+  EXPECT_NE(reasons[0].find("fp8"), std::string::npos) << reasons[0];
+  EXPECT_NE(reasons[1].find("pairs of columns"), std::string::npos) << reasons[1];
+  options.resume = true;
+  summary = run_bench(options, progress);
+  ASSERT_TRUE(summary) << summary.error().text();
+  EXPECT_EQ(summary->resumed, 2u);
+  EXPECT_EQ(summary->rows, 0u);
+  options.problems = std::vector{small(33)};
+  EXPECT_FALSE(run_bench(options, {})) << "results of GEMM and of attention in one file";
+}
+
 TEST(Engine, AResumedBenchRunsWhatIsMissing) {
   const TemporaryDirectory directory = TemporaryDirectory::create("tilesmith-engine-").value();
   BenchOptions options = options_for("24, 48");
@@ -81,12 +154,12 @@ TEST(Engine, AResumedBenchRunsWhatIsMissing) {
   EXPECT_EQ(summary->rows, 2u);
   EXPECT_FALSE(run_bench(options, {})) << "results are not overwritten";
   options.resume = true;
-  options.problems.push_back(small(35));
+  attention(options).push_back(small(35));
   summary = run_bench(options, {});
   ASSERT_TRUE(summary) << summary.error().text();
   EXPECT_EQ(summary->resumed, 2u);
   EXPECT_EQ(summary->rows, 2u);
-  EXPECT_EQ(CsvJournal::open(options.csv, true)->size(), 4u);
+  EXPECT_EQ(CsvJournal::open(options.csv, Operation::attention, true)->size(), 4u);
 }
 
 TEST(Engine, AStoreThatForgetsIsNoObstacle) {
@@ -115,12 +188,12 @@ TEST(Engine, CompileOnlyMeasuresNothing) {
 
 TEST(Engine, ProblemsWithoutAKernelAreSkippedWithTheReason) {
   BenchOptions options = options_for("48");
-  options.problems.front().head_dim_qk = 36;
-  options.problems.push_back(small(3));
-  options.problems.back().heads_kv = 3;
+  attention(options).front().head_dim_qk = 36;
+  attention(options).push_back(small(3));
+  attention(options).back().heads_kv = 3;
   std::vector<std::string> reasons;
   const auto summary = run_bench(
-      options, {.skipped = [&](const AttentionProblem&, const Error& error) { reasons.push_back(error.message); }});
+      options, {.skipped = [&](const BenchProblem&, const Error& error) { reasons.push_back(error.message); }});
   ASSERT_TRUE(summary) << summary.error().text();
   EXPECT_EQ(summary->skipped_problems, 2u);
   ASSERT_EQ(reasons.size(), 2u);

@@ -13,8 +13,9 @@ namespace tilesmith {
 namespace {
 
 std::map<std::string, std::string> cells_of(const BenchRow& row) {
-  const auto names = parse_csv_line(csv_header());
-  const auto cells = parse_csv_line(csv_line(row));
+  const Operation operation = operation_of(row.problem);
+  const auto names = parse_csv_line(operation, csv_header(operation));
+  const auto cells = parse_csv_line(operation, csv_line(row));
   EXPECT_TRUE(names && cells);
   std::map<std::string, std::string> out;
   for (std::size_t i = 0; i < names->size(); ++i)
@@ -81,11 +82,11 @@ TEST(BenchRow, TornLinesAreNoRows) {
   BenchRow row = testing::sample_row();
   row.message = "a,\"b\"";
   const std::string line = csv_line(row);
-  ASSERT_TRUE(parse_csv_line(line));
+  ASSERT_TRUE(parse_csv_line(Operation::attention, line));
   // Torn before the last cell, "a,""b""".
   for (std::size_t bytes = 0; bytes < line.size() - 10; ++bytes)
-    EXPECT_FALSE(parse_csv_line(line.substr(0, bytes))) << bytes;
-  EXPECT_FALSE(parse_csv_line(line + ",more"));
+    EXPECT_FALSE(parse_csv_line(Operation::attention, line.substr(0, bytes))) << bytes;
+  EXPECT_FALSE(parse_csv_line(Operation::attention, line + ",more"));
 }
 
 TEST(BenchRow, IdentityIsProblemKernelAndThreads) {
@@ -98,9 +99,37 @@ TEST(BenchRow, IdentityIsProblemKernelAndThreads) {
   EXPECT_TRUE(add([](BenchRow&) {}));
   EXPECT_FALSE(add([](BenchRow& r) { r.status = RowStatus::wrong, r.timing.reset(), r.message = "x"; }));
   EXPECT_TRUE(add([](BenchRow& r) { r.threads = 1; }));
-  EXPECT_TRUE(add([](BenchRow& r) { r.problem.batch = 1; }));
-  EXPECT_TRUE(add([](BenchRow& r) { r.problem.window_right = 0; }));
+  EXPECT_TRUE(add([](BenchRow& r) { std::get<AttentionProblem>(r.problem).batch = 1; }));
+  EXPECT_TRUE(add([](BenchRow& r) { std::get<AttentionProblem>(r.problem).window_right = 0; }));
   EXPECT_TRUE(add([](BenchRow& r) { r.config.algorithm.tile[1] = 128; }));
+  EXPECT_TRUE(add([](BenchRow& r) { r = testing::sample_gemm_row(); }));
+  EXPECT_FALSE(add([](BenchRow& r) { r = testing::sample_gemm_row(); }));
+  for (void (*change)(GemmProblem&) :
+       {+[](GemmProblem& p) { p.m = 1; }, +[](GemmProblem& p) { p.n = 2; }, +[](GemmProblem& p) { p.k = 1; },
+        +[](GemmProblem& p) { p.batch = 1; }, +[](GemmProblem& p) { p.order_a = MatrixOrder::column; },
+        +[](GemmProblem& p) { p.type_d = DataType::fp32; }, +[](GemmProblem& p) { p.type_c = DataType::fp32; },
+        +[](GemmProblem& p) { p.type_bias = DataType::fp32; }, +[](GemmProblem& p) { p.beta = false; },
+        +[](GemmProblem& p) { p.epilogue = {EpilogueOp::bias}; }})
+    EXPECT_TRUE(add([&](BenchRow& r) {
+      r = testing::sample_gemm_row();
+      change(std::get<GemmProblem>(r.problem));
+    })) << "each field of a problem is part of what it is";
+}
+
+TEST(BenchRow, GemmHasColumnsOfItsOwn) {
+  const BenchRow row = testing::sample_gemm_row();
+  const auto cells = cells_of(row);
+  const std::pair<const char*, const char*> expected[] = {
+      {"operation", "gemm"},  {"m", "256"},         {"n", "512"},       {"k", "1024"}, {"batch", "3"},
+      {"layout", "rrr"},      {"type_a", "int8"},   {"type_d", "bf16"}, {"beta", "1"}, {"epilogue", "bias+gelu"},
+      {"tile", "96x528x512"}, {"status", "correct"}};
+  for (const auto& [name, value] : expected) EXPECT_EQ(cells.at(name), value) << name;
+  EXPECT_FALSE(cells.contains("seqlen_q"));
+  const auto config = parse_native_name(cells.at("kernel"));
+  ASSERT_TRUE(config) << config.error().text();
+  EXPECT_EQ(*config, row.config);
+  EXPECT_EQ(to_json(row)["problem"]["epilogue"].size(), 2u);
+  EXPECT_FALSE(parse_csv_line(Operation::attention, csv_line(row))) << "the other operation's file";
 }
 
 TEST(BenchRow, JsonHasWhatThereIs) {

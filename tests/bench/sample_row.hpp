@@ -1,23 +1,25 @@
-// A row of results with every field set, for tests.
+// Rows of results with every field set, for tests.
 #pragma once
 
 #include "bench/row.hpp"
 #include "dispatch/attention_problem.hpp"
+#include "dispatch/cpu_gemm_problem.hpp"
 
 namespace tilesmith::testing {
 
 inline BenchRow sample_row(std::int64_t seqlen = 512) {
   BenchRow row;
-  row.problem = {.batch = 2,
-                 .heads_q = 8,
-                 .heads_kv = 2,
-                 .seqlen_q = seqlen,
-                 .seqlen_k = 600,
-                 .head_dim_qk = 192,
-                 .mask = MaskKind::top_left,
-                 .window_left = 30,
-                 .lse = true};
-  row.config = {.arch = ArchName::parse("x86_64_v3").value(), .signature = signature_of(row.problem), .algorithm = {}};
+  const AttentionProblem problem{.batch = 2,
+                                 .heads_q = 8,
+                                 .heads_kv = 2,
+                                 .seqlen_q = seqlen,
+                                 .seqlen_k = 600,
+                                 .head_dim_qk = 192,
+                                 .mask = MaskKind::top_left,
+                                 .window_left = 30,
+                                 .lse = true};
+  row.problem = problem;
+  row.config = {.arch = ArchName::parse("x86_64_v3").value(), .signature = signature_of(problem), .algorithm = {}};
   row.config.algorithm.instruction = Instruction::fma_f32;
   row.config.algorithm.pipeline = Pipeline::flash;
   row.config.algorithm.tile = {32, 64};
@@ -28,6 +30,23 @@ inline BenchRow sample_row(std::int64_t seqlen = 512) {
   row.roofline_percent = 50;
   row.naive_s = 0.01;
   row.threads = 2;
+  return row;
+}
+
+/// The same of a GEMM.
+inline BenchRow sample_gemm_row(std::int64_t m = 256) {
+  BenchRow row = sample_row();
+  GemmProblem problem = gemm_problem(DataType::int8, m, 512, 1024, DataType::bf16);
+  problem.batch = 3;
+  problem.order_b = MatrixOrder::row;
+  problem.beta = true;
+  problem.epilogue = {EpilogueOp::bias, EpilogueOp::gelu};
+  row.problem = problem;
+  row.config = {
+      .arch = ArchName::parse("x86_64_v4").value(), .signature = cpu_signature_of(problem).value(), .algorithm = {}};
+  row.config.algorithm.instruction = Instruction::dot_int16;
+  row.config.algorithm.pipeline = Pipeline::blocked;
+  row.config.algorithm.tile = {96, 528, 512};
   return row;
 }
 

@@ -83,6 +83,20 @@ TEST(SummaryTable, ComparesWithAPeer) {
   EXPECT_NE(text.find("the peer is Other 1.0"), std::string::npos);
 }
 
+TEST(SummaryTable, ShowsGemm) {
+  SummaryTable table({});
+  BenchRow one = testing::sample_gemm_row();
+  one.config.algorithm.splits_k = true;
+  table.add(one);
+  BenchSummary summary{.rows = 1, .ceilings = Ceilings{.fp32_gflops = 100, .int8_gops = 400, .read_gbps = 20}};
+  const std::string text = printed(table, summary);
+  const std::string line = line_with(text, "int8 to bf16 b3 256x512x1024 rrr + C bias+gelu");
+  EXPECT_NE(line.find("blocked int16dot 96x528x512 split"), std::string::npos) << line;
+  EXPECT_NE(line.find("    50  "), std::string::npos) << "per cent of the roofline: " << line;
+  EXPECT_NE(text.find("fp32 100 GFLOP/s, int8 400 GOP/s, memory 20.0 GB/s"), std::string::npos) << text;
+  EXPECT_EQ(text.find("bf16 0"), std::string::npos) << "what is unknown is not shown: " << text;
+}
+
 TEST(SummaryTable, PeerFilesAreChecked) {
   for (const char* text :
        {"", "{}", R"({"peer": 3, "rows": []})", R"({"peer": "x", "rows": [{"problem": "p", "median_ms": 0}]})",

@@ -37,7 +37,7 @@ class BenchVerb : public ::testing::Test {
     std::string line;
     std::getline(lines, line);
     while (std::getline(lines, line)) {
-      const auto cells = parse_csv_line(line);
+      const auto cells = parse_csv_line(operation_, line);
       EXPECT_TRUE(cells) << line;
       if (cells) out.push_back(cells->front());
     }
@@ -48,6 +48,7 @@ class BenchVerb : public ::testing::Test {
     ASSERT_TRUE(write_file_atomic(path("sweep.json"),
                                   R"({"variant": "fwd", "trait_config": {"pipeline": {"values": ["flash"]}}})"));
   }
+  Operation operation_ = Operation::attention;
   TemporaryDirectory directory_ = TemporaryDirectory::create("tilesmith-bench-").value();
 };
 
@@ -96,6 +97,38 @@ TEST_F(BenchVerb, AKilledBenchGoesOnWhereItWas) {
   EXPECT_TRUE(std::equal(before.begin(), before.end(), after.begin())) << "nothing lost";
   EXPECT_EQ(testing::document(rest)["resumed"], before.size());
   EXPECT_EQ(testing::document(rest)["rows"].size(), 24 - before.size());
+}
+
+TEST_F(BenchVerb, GemmRunsFromItsOwnShapes) {
+  operation_ = Operation::gemm;
+  ASSERT_TRUE(write_file_atomic(path("shapes.yaml"), R"(
+schema: 1
+tiers: {smoke: {includes: [smoke], timeout_s: 5}}
+gemm: {smoke: [{id: small, axes: {m: [1, 40], nk: [[30, 50], [64, 24]], dtype: [bf16, int8], layout: [rcr, rrr]}}]}
+)"));
+  ASSERT_TRUE(write_file_atomic(path("sweep.json"), R"({"trait_config": {"layout": {"values": ["rrr"]}}})"));
+  const std::string words = command("--op gemm --max-kernels 1");
+  const nlohmann::json listed = testing::document(run(words + " --dry-run"));
+  ASSERT_EQ(listed.size(), 8u);
+  EXPECT_EQ(listed[0]["problem"], "bf16 1x30x50 rrr");
+  const ProcessOutcome outcome = run(words + " --naive --json " + path("rows.json"));
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_EQ(identities().size(), 8u);
+  const nlohmann::json json = nlohmann::json::parse(read_file(path("rows.json")).value());
+  ASSERT_EQ(json["rows"].size(), 8u);
+  for (const nlohmann::json& row : json["rows"]) {
+    EXPECT_EQ(row["status"], "correct") << row.dump();
+    EXPECT_EQ(row["problem"]["layout"], "rrr");
+    EXPECT_TRUE(row.contains("timing")) << row.dump();
+  }
+  EXPECT_NE(outcome.output.find("int8 to int32 40x64x24 rrr"), std::string::npos) << outcome.output;
+  EXPECT_EQ(testing::document(run(words + " --resume --json -"))["resumed"], 8);
+
+  for (const auto& [op, code] : {std::pair{"conv", 1}, {"gem", 2}}) {
+    const ProcessOutcome refused = run(std::string("bench --dry-run --op ") + op);
+    EXPECT_EQ(refused.code, code) << refused.output;
+    EXPECT_NE(refused.errors.find("gemm"), std::string::npos) << refused.errors;
+  }
 }
 
 TEST_F(BenchVerb, EmptySweepsAreSaidToBeEmpty) {

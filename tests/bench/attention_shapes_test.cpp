@@ -1,4 +1,4 @@
-#include "bench/shapes.hpp"
+#include "bench/attention_shapes.hpp"
 
 #include <gtest/gtest.h>
 
@@ -15,8 +15,8 @@ namespace {
 
 using Pair = std::pair<std::int64_t, std::int64_t>;
 
-ShapeMatrix builtin() {
-  auto matrix = ShapeMatrix::builtin();
+AttentionShapes builtin() {
+  auto matrix = AttentionShapes::builtin();
   EXPECT_TRUE(matrix) << (matrix ? "" : matrix.error().text());
   return std::move(matrix).value();
 }
@@ -42,12 +42,12 @@ bool has_kernel(bool backward, const AttentionShape& shape) {
   }
 }
 
-TEST(Shapes, EverySweepHasTheCountsTheFileGives) {
-  const ShapeMatrix matrix = builtin();
+TEST(AttentionShapes, EverySweepHasTheCountsTheFileGives) {
+  const AttentionShapes matrix = builtin();
   for (const char* variant : {"fwd", "bwd"}) {
     const auto sweeps = matrix.sweeps(variant, "nightly");
     ASSERT_TRUE(sweeps);
-    for (const ShapeSweep* sweep : *sweeps) {
+    for (const AttentionShapeSweep* sweep : *sweeps) {
       SCOPED_TRACE(sweep->id);
       std::int64_t shapes = 0, pair_ok = 0, heads_ok = 0;
       std::set<std::string> ids;
@@ -67,8 +67,8 @@ TEST(Shapes, EverySweepHasTheCountsTheFileGives) {
   }
 }
 
-TEST(Shapes, TiersIncludeTheSmallerOnes) {
-  const ShapeMatrix matrix = builtin();
+TEST(AttentionShapes, TiersIncludeTheSmallerOnes) {
+  const AttentionShapes matrix = builtin();
   EXPECT_EQ(matrix.shapes("fwd", "smoke")->size(), 770u);
   EXPECT_EQ(matrix.shapes("fwd", "full")->size(), 770u + 35858u);
   EXPECT_EQ(matrix.shapes("splitkv", "nightly")->size(), 770u + 35858u);
@@ -78,8 +78,8 @@ TEST(Shapes, TiersIncludeTheSmallerOnes) {
   EXPECT_EQ(*matrix.timeout_s("nightly"), 600);
 }
 
-TEST(Shapes, TheLastAxisRunsFastest) {
-  const ShapeMatrix matrix = builtin();
+TEST(AttentionShapes, TheLastAxisRunsFastest) {
+  const AttentionShapes matrix = builtin();
   const auto shapes = matrix.shapes("fwd", "smoke");
   ASSERT_TRUE(shapes);
   // GQA_4to1_Prefill_Basic: batch {1, 4}, dtype {fp16, bf16}, mask {no_mask, top_left}, lse {false, true}.
@@ -101,8 +101,8 @@ TEST(Shapes, TheLastAxisRunsFastest) {
   EXPECT_EQ(first.id(), "b1_q2048_k2048_h32x8_d128x128_fp16_no_nobias_p0_nolse");
 }
 
-TEST(Shapes, ShardsShareTheShapesOutAlways) {
-  const ShapeMatrix matrix = builtin();
+TEST(AttentionShapes, ShardsShareTheShapesOutAlways) {
+  const AttentionShapes matrix = builtin();
   const auto all = matrix.shapes("fwd", "full");
   std::size_t total = 0;
   for (std::uint64_t i = 1; i <= 7; ++i) {
@@ -111,18 +111,18 @@ TEST(Shapes, ShardsShareTheShapesOutAlways) {
     total += part->size();
     EXPECT_NEAR(static_cast<double>(part->size()), static_cast<double>(all->size()) / 7,
                 0.1 * static_cast<double>(all->size()) / 7);
-    EXPECT_TRUE(std::ranges::all_of(*part, [&](const AttentionShape& shape) { return Shard{i, 7}.has(shape); }));
+    EXPECT_TRUE(std::ranges::all_of(*part, [&](const AttentionShape& shape) { return Shard{i, 7}.has(shape.id()); }));
   }
   EXPECT_EQ(total, all->size());
   // The same on every machine and in every version: results of shards that ran apart are joined later.
   EXPECT_EQ(std::ranges::count_if(std::array{1, 2, 3, 4},
                                   [&](int i) {
-                                    return Shard{static_cast<std::uint64_t>(i), 4}.has(all->front());
+                                    return Shard{static_cast<std::uint64_t>(i), 4}.has(all->front().id());
                                   }),
             1);
 }
 
-TEST(Shapes, ShardsParse) {
+TEST(AttentionShapes, ShardsParse) {
   const auto shard = Shard::parse("2/8");
   ASSERT_TRUE(shard);
   EXPECT_EQ(shard->index, 2u);
@@ -131,15 +131,15 @@ TEST(Shapes, ShardsParse) {
     EXPECT_FALSE(Shard::parse(text)) << text;
 }
 
-TEST(Shapes, AbsentAxesTakeTheDefaults) {
-  const auto matrix = ShapeMatrix::parse(R"(
+TEST(AttentionShapes, AbsentAxesTakeTheDefaults) {
+  const auto matrix = AttentionShapes::parse(R"(
 schema: 1
 tiers: {smoke: {includes: [smoke], timeout_s: 5}}
 axis_defaults_when_absent: {batch: [3], lse: [true, false]}
 variant_sections: {fwd: forward}
 forward: {smoke: [{id: small, axes: {seqlen_q: [7, 9]}}]}
 )",
-                                         "here");
+                                             "here");
   ASSERT_TRUE(matrix) << matrix.error().text();
   const auto shapes = matrix->shapes("fwd", "smoke");
   ASSERT_TRUE(shapes);
@@ -151,31 +151,30 @@ forward: {smoke: [{id: small, axes: {seqlen_q: [7, 9]}}]}
   EXPECT_FALSE(shapes->back().lse);
 }
 
-TEST(Shapes, ProblemsAreDistinctAndHaveMeaning) {
-  const auto problems = load_problems("", "smoke", "");
+TEST(AttentionShapes, ProblemsAreDistinctAndHaveMeaning) {
+  const auto problems = load_attention_problems("", "smoke", {});
   ASSERT_TRUE(problems) << problems.error().text();
   // 698 distinct shapes; heads_q is no multiple of heads_kv in 32 of Vision_Transformer_Shapes (40 over 16) and 6 of
   // Extreme_GQA_Ratios.
   EXPECT_EQ(problems->size(), 698u - 32 - 8);
   EXPECT_EQ(problems->front().seqlen_q, 2048);
   std::size_t parts = 0;
-  for (const char* shard : {"1/3", "2/3", "3/3"}) parts += load_problems("", "smoke", shard)->size();
+  for (const std::uint64_t part : {1u, 2u, 3u}) parts += load_attention_problems("", "smoke", {part, 3})->size();
   EXPECT_EQ(parts, problems->size());
-  EXPECT_FALSE(load_problems("", "smoke", "4/3"));
-  EXPECT_FALSE(load_problems("/nonexistent.yaml", "smoke", ""));
+  EXPECT_FALSE(load_attention_problems("/nonexistent.yaml", "smoke", {}));
 }
 
-TEST(Shapes, UnknownNamesAreRefusedWithTheNearest) {
-  const ShapeMatrix matrix = builtin();
+TEST(AttentionShapes, UnknownNamesAreRefusedWithTheNearest) {
+  const AttentionShapes matrix = builtin();
   const auto tier = matrix.shapes("fwd", "smokey");
   ASSERT_FALSE(tier);
   EXPECT_NE(tier.error().text().find("smoke"), std::string::npos) << tier.error().text();
   EXPECT_FALSE(matrix.shapes("forward", "smoke"));
   EXPECT_FALSE(matrix.timeout_s("never"));
-  EXPECT_FALSE(ShapeMatrix::load("/nonexistent/shapes.yaml"));
+  EXPECT_FALSE(AttentionShapes::load("/nonexistent/shapes.yaml"));
 }
 
-TEST(Shapes, BrokenFilesAreRefusedByFileLinePathAndValue) {
+TEST(AttentionShapes, BrokenFilesAreRefusedByFileLinePathAndValue) {
   const auto file = read_file(std::string(TILESMITH_SOURCE_DIR) + "/data/attention_shapes.yaml");
   ASSERT_TRUE(file);
   const auto with = [&](std::string_view from, std::string_view to) {
@@ -190,6 +189,7 @@ TEST(Shapes, BrokenFilesAreRefusedByFileLinePathAndValue) {
       {"a: [", "line 1"},
       {"a: b: c", "line 1"},
       {with("schema: 1", "schema: 2"), "schema is 2"},
+      {"schema: 1", "tiers is nothing"},
       {with("schema: 1", "scheme: 1"), "'scheme' (did you mean"},
       {with("dtype: [fp16, bf16]", "dtype: [fp16, bf61]"), "forward.smoke[0].axes.dtype[1] is 'bf61'"},
       {with("batch: [1, 4]", "batch: [1, 0]"), "forward.smoke[0].axes.batch[1] is '0'"},
@@ -215,7 +215,7 @@ TEST(Shapes, BrokenFilesAreRefusedByFileLinePathAndValue) {
       {with("  smoke:\n", "  smoke: 3\n  other:\n"), "forward.smoke is '3'"},
   };
   for (const auto& [text, word] : files) {
-    const auto matrix = ShapeMatrix::parse(text, "shapes.yaml");
+    const auto matrix = AttentionShapes::parse(text, "shapes.yaml");
     ASSERT_FALSE(matrix) << word;
     EXPECT_EQ(matrix.error().code, ErrorCode::parse);
     EXPECT_NE(matrix.error().text().find(word), std::string::npos) << word << "\n" << matrix.error().text();
@@ -223,13 +223,13 @@ TEST(Shapes, BrokenFilesAreRefusedByFileLinePathAndValue) {
   }
 }
 
-TEST(Shapes, HostileFilesEndInAnError) {
-  EXPECT_FALSE(ShapeMatrix::parse(std::string(5 << 20, ' '), "spaces"));
-  EXPECT_FALSE(ShapeMatrix::parse(std::string(100000, '['), "brackets"));
-  EXPECT_FALSE(ShapeMatrix::parse(std::string(100000, '{'), "braces"));
+TEST(AttentionShapes, HostileFilesEndInAnError) {
+  EXPECT_FALSE(AttentionShapes::parse(std::string(5 << 20, ' '), "spaces"));
+  EXPECT_FALSE(AttentionShapes::parse(std::string(100000, '['), "brackets"));
+  EXPECT_FALSE(AttentionShapes::parse(std::string(100000, '{'), "braces"));
   std::string bomb = "a0: &a0 [x, x]\n";
   for (int i = 1; i < 40; ++i) bomb += fmt::format("a{}: &a{} [*a{}, *a{}]\n", i, i, i - 1, i - 1);
-  EXPECT_FALSE(ShapeMatrix::parse(bomb, "aliases"));
+  EXPECT_FALSE(AttentionShapes::parse(bomb, "aliases"));
   std::string product =
       "schema: 1\ntiers: {smoke: {includes: [smoke], timeout_s: 5}}\nvariant_sections: {fwd: forward}\nforward: "
       "{smoke: [{id: x, axes: {";
@@ -238,7 +238,7 @@ TEST(Shapes, HostileFilesEndInAnError) {
     for (int i = 2; i < 2000; ++i) product += ", " + std::to_string(i);
     product += "], ";
   }
-  const auto matrix = ShapeMatrix::parse(product + "}}]}", "product");
+  const auto matrix = AttentionShapes::parse(product + "}}]}", "product");
   ASSERT_FALSE(matrix);
   EXPECT_NE(matrix.error().text().find("shapes"), std::string::npos) << matrix.error().text();
 }

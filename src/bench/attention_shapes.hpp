@@ -1,17 +1,17 @@
-// The shape matrix: named sweeps over attention shapes, in tiers of growing cost (data/attention_shapes.yaml, or a
+// The attention shape matrix: named sweeps over shapes, in tiers of growing cost (data/attention_shapes.yaml, or a
 // user's file of that schema).
 #pragma once
 
-#include <array>
 #include <cstdint>
 #include <filesystem>
-#include <map>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/error.hpp"
 #include "base/function_ref.hpp"
+#include "bench/shard.hpp"
+#include "bench/tiers.hpp"
 #include "kernel/data_type.hpp"
 #include "kernel/traits.hpp"
 #include "tilesmith/attention.hpp"
@@ -36,7 +36,7 @@ struct AttentionShape {
 };
 
 /// The values of each axis; the product of them all is the sweep, in this order with the last axis fastest.
-struct ShapeAxes {
+struct AttentionAxes {
   std::vector<std::int64_t> batch, seqlen_q, seqlen_k, heads_q, heads_kv, head_dim_qk, head_dim_v;
   std::vector<DataType> data_type;
   std::vector<MaskKind> mask;
@@ -45,10 +45,10 @@ struct ShapeAxes {
   std::vector<bool> lse;
 };
 
-struct ShapeSweep {
+struct AttentionShapeSweep {
   std::string id;
   std::string about;
-  ShapeAxes axes;
+  AttentionAxes axes;
   /// What the file says the sweep holds; 0 where it says nothing.
   struct Counts {
     std::int64_t shapes = 0, distinct = 0, pair_ok = 0, heads_ok = 0;
@@ -59,26 +59,19 @@ struct ShapeSweep {
   void for_each(FunctionRef<void(const AttentionShape&)> visit) const;
 };
 
-/// One of N equal parts of a sweep; which part a shape belongs to depends on the shape alone.
-struct Shard {
-  std::uint64_t index = 1, count = 1;  ///< index from 1 to count
-
-  /// "2/8".
-  [[nodiscard]] static Result<Shard> parse(std::string_view text);
-  [[nodiscard]] bool has(const AttentionShape& shape) const;
-};
-
-class ShapeMatrix {
+class AttentionShapes {
  public:
   /// The matrix compiled into the library.
-  [[nodiscard]] static Result<ShapeMatrix> builtin();
-  [[nodiscard]] static Result<ShapeMatrix> load(const std::filesystem::path& path);
+  [[nodiscard]] static Result<AttentionShapes> builtin() { return load({}); }
+  /// The built-in one when the path is empty.
+  [[nodiscard]] static Result<AttentionShapes> load(const std::filesystem::path& path);
   /// `origin` begins every error message.
-  [[nodiscard]] static Result<ShapeMatrix> parse(std::string_view yaml, std::string_view origin);
+  [[nodiscard]] static Result<AttentionShapes> parse(std::string_view yaml, std::string_view origin);
 
   /// The sweeps of a kernel variant (fwd, splitkv, bwd...) in a tier (smoke, full, nightly) and the tiers it includes,
   /// in file order.
-  [[nodiscard]] Result<std::vector<const ShapeSweep*>> sweeps(std::string_view variant, std::string_view tier) const;
+  [[nodiscard]] Result<std::vector<const AttentionShapeSweep*>> sweeps(std::string_view variant,
+                                                                       std::string_view tier) const;
   /// Their shapes that belong to the shard, in order, repeats included.
   [[nodiscard]] Result<std::vector<AttentionShape>> shapes(std::string_view variant, std::string_view tier,
                                                            Shard shard = {}) const;
@@ -86,25 +79,17 @@ class ShapeMatrix {
   [[nodiscard]] Result<int> timeout_s(std::string_view tier) const;
 
  private:
-  friend class ShapeReader;
+  friend class AttentionShapesReader;
 
-  struct Tier {
-    std::vector<std::string> includes;
-    int timeout_s = 0;
-  };
-  using Section = std::map<std::string, std::vector<ShapeSweep>, std::less<>>;  // by tier
-
-  [[nodiscard]] Result<const Tier*> tier_named(std::string_view name) const;
-
-  std::map<std::string, Tier, std::less<>> tiers_;
+  Tiers tiers_;
   std::map<std::string, std::string, std::less<>> variant_sections_;
-  std::map<std::string, Section, std::less<>> sections_;
+  std::map<std::string, TieredSweeps<AttentionShapeSweep>, std::less<>> sections_;
 };
 
-/// The forward problems of a tier: from the file `path`, or the built-in matrix when it is empty; the part `shard`
-/// ("2/8"), or all when it is empty. Shapes that are listed twice come once, and those whose heads_q is no multiple of
-/// heads_kv, which no kernel computes, are left out.
-[[nodiscard]] Result<std::vector<AttentionProblem>> load_problems(const std::filesystem::path& path,
-                                                                  std::string_view tier, std::string_view shard);
+/// The forward problems of a tier: from the file `path`, or the built-in matrix when it is empty; of the part `shard`.
+/// Shapes that are listed twice come once, and those whose heads_q is no multiple of heads_kv, which no kernel
+/// computes, are left out.
+[[nodiscard]] Result<std::vector<AttentionProblem>> load_attention_problems(const std::filesystem::path& path,
+                                                                            std::string_view tier, Shard shard);
 
 }  // namespace tilesmith

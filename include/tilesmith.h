@@ -173,6 +173,7 @@ enum tilesmith_data_type {
   TILESMITH_FP8 = 3, /* e4m3 */
   TILESMITH_BF8 = 4, /* e5m2 */
   TILESMITH_INT8 = 5,
+  TILESMITH_INT4 = 6, /* two in a byte, the one of lower k in its low half; strides count elements */
   TILESMITH_INT32 = 7,
   TILESMITH_TF32 = 8, /* fp32 in memory, 10 bits of mantissa in the products */
   /* Of attention: read the first type and write the second. */
@@ -337,7 +338,8 @@ enum tilesmith_matrix_order {
   TILESMITH_COLUMN = 1 /* those of a column */
 };
 
-/* What happens to v, the value at row i and column j, on its way to D. Vectors are shared by the batch. */
+/* What happens to v, the value at row i and column j, on its way to D. Vectors are shared by the batch, unless its
+ * members are groups. */
 enum tilesmith_epilogue_op {
   TILESMITH_EPILOGUE_NONE = 0,     /* the end of the list */
   TILESMITH_EPILOGUE_BIAS = 1,     /* v += bias[j]; n elements of type_bias */
@@ -370,7 +372,8 @@ typedef struct tilesmith_epilogue {
   int32_t reserved;
   const void* data; /* of bias, scale, add, multiply: memory the device reads */
   int64_t leading;  /* add, multiply: elements from a row to the next */
-  int64_t batch;    /* add, multiply: elements from a matrix of the batch to the next; 0 shares it */
+  int64_t batch;    /* add, multiply: elements from a matrix of the batch to the next; 0 shares it. With groups also of
+                       vectors; those over m of contiguous groups run on, and have 0 */
   float low;        /* clamp */
   float high;
 } tilesmith_epilogue;
@@ -383,6 +386,25 @@ typedef struct tilesmith_matrix {
   int64_t batch;
 } tilesmith_matrix;
 
+/* The members of a batch may be groups with numbers of rows of their own (mixtures of experts). Group g has the rows
+ * start(g) .. group_ends[g] - 1; rows of D that belong to none are left as they are. B, and vectors over n, step by
+ * their batch strides from group to group. */
+enum tilesmith_grouping {
+  TILESMITH_GROUPS_NONE = 0,
+  TILESMITH_GROUPS_CONTIGUOUS = 1, /* start(g) is group_ends[g - 1], 0 for the first: A, C, D and the epilogue's tensors
+                                      are one matrix of m rows each, A row-major; their batch strides are not read */
+  TILESMITH_GROUPS_MASKED = 2      /* start(g) is 0: every group has an A, C, D and tensors of its own, of m rows */
+};
+
+/* Scales that blocks of k have in common: that of row i of A, or of line i of B's scales, and block q of k in member b
+ * is data[b * batch + i * row + q * block]. */
+typedef struct tilesmith_block_scale {
+  const void* data; /* memory the device reads */
+  int64_t row;
+  int64_t block;
+  int64_t batch; /* of A with contiguous groups: not read */
+} tilesmith_block_scale;
+
 /* One GEMM, whole. */
 typedef struct tilesmith_gemm {
   uint64_t struct_size;
@@ -390,7 +412,7 @@ typedef struct tilesmith_gemm {
   /* The problem: what a plan depends on, with whether beta is 0 and the operations of the epilogue. */
   tilesmith_device device;
   int32_t type_a;    /* tilesmith_data_type: fp32, tf32, fp16, bf16, fp8, bf8 or int8 */
-  int32_t type_b;    /* A's; fp8 and bf8 mix */
+  int32_t type_b;    /* A's; fp8 and bf8 mix; int8 and int4 weights of fp16 and bf16, with scale_depth */
   int32_t type_c;    /* of C and of the tensors that add and multiply read; int32 exactly where D is */
   int32_t type_d;    /* fp32, fp16, bf16, fp8, bf8; of int8 also int32 (without an epilogue) and int8 */
   int32_t type_bias; /* fp32, fp16 or bf16 */
@@ -400,7 +422,7 @@ typedef struct tilesmith_gemm {
   int64_t m; /* m, n or batch of 0 computes nothing; k of 0 makes the products zeros */
   int64_t n; /* columns of B; D has half of them when the epilogue has a gate */
   int64_t k;
-  int64_t batch;
+  int64_t batch; /* with grouping: the number of groups */
 
   float alpha; /* 0 or 1 where D is int32; at 0, A and B are not read */
   float beta;  /* at 0, C is not read; a whole number where D is int32 */
@@ -417,6 +439,18 @@ typedef struct tilesmith_gemm {
   uint64_t workspace_bytes; /* of workspace: at least the plan's workspace_bytes */
 
   tilesmith_epilogue epilogue[TILESMITH_EPILOGUE_LENGTH]; /* in order, up to the first that is none */
+
+  int32_t grouping;   /* tilesmith_grouping */
+  int32_t type_scale; /* tilesmith_data_type: fp32; of weights also A's */
+  /* Elements of k that share a scale; 0: there are none. Matrices with scales lie along k (A row-major, B
+   * column-major). fp8 and bf8: 128; D = sum over blocks q of k of scale_a(i, q) scale_b(j / 128, q) (A x B over block
+   * q). Weights: a power of two from 32 on, or k; B(l, j) stands for B(l, j) * scale_b(j, l / scale_depth), rounded to
+   * A's type. */
+  int64_t scale_depth;
+  tilesmith_block_scale scale_a; /* of fp8 and bf8 */
+  tilesmith_block_scale scale_b;
+  const int32_t* group_ends; /* with grouping, `batch` of them: at most m and, of contiguous groups, rising. The CPU
+                                checks them; a CUDA device reads them itself, and limits what is beyond */
 } tilesmith_gemm;
 
 /* A product of two bf16 numbers, B along k as torch.nn.Linear has it, nothing optional: set what differs. */
@@ -424,14 +458,14 @@ typedef struct tilesmith_gemm {
   {                                                                                                                 \
     sizeof(tilesmith_gemm), {0, 0}, TILESMITH_BF16, TILESMITH_BF16, TILESMITH_BF16, TILESMITH_BF16, TILESMITH_BF16, \
         TILESMITH_ROW, TILESMITH_COLUMN, 0, 1, 1, 1, 1, 1, 0, {NULL, 0, 0}, {NULL, 0, 0}, {NULL, 0, 0}, NULL, 0, 0, \
-        NULL, NULL, NULL, 0, {                                                                                      \
-      {0, 0, NULL, 0, 0, 0, 0}, {0, 0, NULL, 0, 0, 0, 0}, {0, 0, NULL, 0, 0, 0, 0}, {0, 0, NULL, 0, 0, 0, 0},       \
-          {0, 0, NULL, 0, 0, 0, 0}, {0, 0, NULL, 0, 0, 0, 0}, {0, 0, NULL, 0, 0, 0, 0}, {0, 0, NULL, 0, 0, 0, 0},   \
-    }                                                                                                               \
+        NULL, NULL, NULL, 0,                                                                                        \
+        {{0, 0, NULL, 0, 0, 0, 0}, {0, 0, NULL, 0, 0, 0, 0}, {0, 0, NULL, 0, 0, 0, 0}, {0, 0, NULL, 0, 0, 0, 0},    \
+         {0, 0, NULL, 0, 0, 0, 0}, {0, 0, NULL, 0, 0, 0, 0}, {0, 0, NULL, 0, 0, 0, 0}, {0, 0, NULL, 0, 0, 0, 0}},   \
+        0, TILESMITH_FP32, 0, {NULL, 0, 0, 0}, {NULL, 0, 0, 0}, NULL                                                \
   }
 
-/* Fills in the leading dimensions and batch strides of dense matrices, the epilogue's included, from the problem's
- * fields. */
+/* Fills in the leading dimensions and batch strides of dense matrices, the epilogue's included, and the strides of
+ * scales whose blocks of k lie behind one another, from the problem's fields. */
 TILESMITH_API tilesmith_status tilesmith_gemm_dense(tilesmith_gemm* call);
 
 /* Computes D. The first call of a problem plans it, which may take the time of a compilation; later ones allocate

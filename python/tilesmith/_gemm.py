@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Optional
 
+from tilesmith._errors import InvalidArgument
 from tilesmith._tensor_library import Servers
 
 _servers = Servers("gemm", "gemm")
@@ -60,7 +61,9 @@ def matmul(
     clamp: (low, high), limits; -inf and inf are none.
     scale_a, scale_b: what the stored values of a and b are multiplied by: numbers, float32 tensors of one element, or
         float32 vectors, one for each row of a, (m,), (m, 1), (..., m) or (..., m, 1), and column of b, (n,) or (1, n).
-        Beside vectors beta is 1. On a GPU a tensor of one element is spread by a small kernel of torch's before.
+        Beside vectors beta is 1. On a GPU a tensor of one element is spread by a small kernel of torch's before. float8
+        also takes scales by blocks, float32: scale_a (..., m, ceil(k / 128)), one for 128 elements of a row, beside scale_b
+        (..., ceil(k / 128), ceil(n / 128)), one for 128 by 128; a and b then lie along k (b is a transposed view).
     tf32: float32 matrices are rounded to 10 bits of mantissa in the products, where the device has such instructions.
 
     Returns the result, of the inputs' kind, on their device; on a GPU it is queued on the current stream. Sums are
@@ -74,7 +77,7 @@ def matmul(
     own call the result d.
     """
     serve = _SERVED_BY.get(type(a)) or _servers.find("a", a)
-    return serve("matmul", a, b, c, bias, multiply, residual, scale_a, scale_b, out, out_dtype, alpha, beta, activation,
+    return serve("matmul", a, b, c, bias, multiply, residual, scale_a, scale_b, out, None, out_dtype, alpha, beta, activation,
                  gate, clamp, tf32)  # fmt: skip
 
 
@@ -100,7 +103,8 @@ def linear(
     gate: "glu", "reglu", "geglu", "geglu_tanh" or "swiglu": f(y[..., 2 j]) y[..., 2 j + 1], of y = x w^T + bias. The rows of
         two weights, that of f and the other, are interleaved once for it:
         w = torch.stack((w_gate, w_up), 1).flatten(0, 1), and their biases likewise.
-    scale_x, scale_w: of the rows of x and of w, as scale_a and scale_b of matmul; (n, 1) is taken too.
+    scale_x, scale_w: of the rows of x and of w, as scale_a and scale_b of matmul; (n, 1) is taken too. By blocks:
+        (..., ceil(k / 128)) and (ceil(n / 128), ceil(k / 128)).
     The other arguments, types, errors and what is returned are matmul's.
 
         h = tilesmith.linear(x, w1, b1, activation="gelu")
@@ -108,5 +112,55 @@ def linear(
         y = tilesmith.linear(h, w2, residual=x)
     """
     serve = _SERVED_BY.get(type(x)) or _servers.find("x", x)
-    return serve("linear", x, w, None, bias, multiply, residual, scale_x, scale_w, out, out_dtype, 1.0, 1.0, activation,
+    return serve("linear", x, w, None, bias, multiply, residual, scale_x, scale_w, out, None, out_dtype, 1.0, 1.0, activation,
+                 gate, clamp, tf32)  # fmt: skip
+
+
+def grouped_matmul(
+    a: Any,
+    b: Any,
+    *,
+    group_ends: Any = None,
+    group_rows: Any = None,
+    out: Any = None,
+    out_dtype: Any = None,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    c: Any = None,
+    bias: Any = None,
+    activation: Optional[str] = None,
+    gate: Optional[str] = None,
+    multiply: Any = None,
+    residual: Any = None,
+    clamp: Optional[tuple[float, float]] = None,
+    scale_a: Any = None,
+    scale_b: Any = None,
+    tf32: bool = False,
+) -> Any:
+    """Products of groups of rows with a matrix each, in one kernel: the experts of a mixture. How many rows a group has is
+    read on the device.
+
+    b: (groups, k, n). Weights stored (groups, n, k) go in as transposed views.
+    group_ends: int32, (groups,): the rows of all groups lie behind one another. a is (rows, k) and the result (rows, n):
+        rows group_ends[g - 1] (0 for the first) to group_ends[g] are a's times b[g]. torch._grouped_mm's offs. The last
+        end may be below rows, and groups may be empty.
+    group_rows: int32, (groups,): every group has room for m rows, of which it uses the first group_rows[g]. a is
+        (groups, m, k) and the result (groups, m, n).
+        One of the two is given. Rows of the result that belong to no group are left as they are, which in a new tensor
+        is anything.
+    bias: (n,), or (groups, n), contiguous rows. scale_b: numbers, (n,) or (groups, n). scale_a: one for each row of a. By
+        blocks, for float8: scale_a (..., ceil(k / 128)), scale_b (groups, ceil(k / 128), ceil(n / 128)).
+    c, multiply, residual and out: of the result's shape (c: with n columns) or what broadcasts to it.
+    The other arguments, the order of operations, types and errors are matmul's. On the CPU group_ends and group_rows are
+    checked; on a GPU, where nothing waits for them, what is beyond the rows there are is limited to them.
+
+        h = tilesmith.grouped_matmul(x, w1.mT, group_ends=ends, gate="swiglu")     # w1 is (experts, 2 hidden, k)
+        y = tilesmith.grouped_matmul(h, w2.mT, group_ends=ends)
+    """
+    if (group_ends is None) == (group_rows is None):
+        raise InvalidArgument(f"{'neither' if group_ends is None else 'each'} of group_ends and group_rows is given",
+                              "group_ends for rows behind one another, group_rows for a matrix a group")  # fmt: skip
+    form, groups = ("grouped", group_ends) if group_rows is None else ("masked", group_rows)
+    serve = _SERVED_BY.get(type(a)) or _servers.find("a", a)
+    return serve(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, out_dtype, alpha, beta, activation,
                  gate, clamp, tf32)  # fmt: skip

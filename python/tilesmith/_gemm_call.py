@@ -26,6 +26,7 @@ _ROW, _COLUMN = 0, 1
 _BIAS, _BIAS_M, _SCALE_N, _SCALE_M, _ADD, _MULTIPLY, _CLAMP = 1, 2, 3, 4, 5, 6, 13
 ACTIVATIONS = {"relu": 7, "gelu": 8, "gelu_tanh": 9, "silu": 10, "sigmoid": 11, "tanh": 12}
 GATES = {"glu": 14, "reglu": 15, "geglu": 16, "geglu_tanh": 17, "swiglu": 18}
+_SCALE_BLOCK = 128
 _ALIGNMENT = 16  # elements: of a row nobody goes on from
 
 
@@ -41,15 +42,27 @@ class Operands(NamedTuple):
     scale_a: Optional[View] = None  #: a vector; single numbers are part of alpha
     scale_b: Optional[View] = None
     out: Optional[View] = None
+    groups: Optional[View] = None  #: where each group ends
 
 
-NAMES = {"matmul": Operands._fields, "linear": ("x", "w", "c", "bias", "multiply", "residual", "scale_x", "scale_w", "out")}
+#: The operands whose addresses run_all takes, in its order.
+_ADDRESSED = ("c", "bias", "multiply", "residual", "scale_a", "scale_b", "groups")
+
+_BESIDE = ("c", "bias", "multiply", "residual")
+#: What callers know the operands as. grouped: the groups' rows lie behind one another; masked: each has a matrix.
+NAMES = {
+    "matmul": ("a", "b", *_BESIDE, "scale_a", "scale_b", "out", "groups"),
+    "linear": ("x", "w", *_BESIDE, "scale_x", "scale_w", "out", "groups"),
+    "grouped": ("a", "b", *_BESIDE, "scale_a", "scale_b", "out", "group_ends"),
+    "masked": ("a", "b", *_BESIDE, "scale_a", "scale_b", "out", "group_rows"),
+}
+_GROUPING = {"grouped": 1, "masked": 2}
 
 
 class Options(NamedTuple):
     """The arguments that are neither tensors nor alpha and beta."""
 
-    form: str  #: "matmul" or "linear"
+    form: str  #: of NAMES
     out_type: Optional[str]
     activation: Optional[str]
     gate: Optional[str]
@@ -71,7 +84,7 @@ class Call:
         self._compute = library().tilesmith_gemm_compute
         memory = memoryview((ctypes.c_char * ctypes.sizeof(call)).from_buffer(call)).cast("B")
         self._words, self._floats = memory.cast("Q"), memory.cast("f")
-        self._places = places  #: of the operands from c to scale_b: position among them, word of the structure
+        self._places = places  #: of the operands beside a, b and out: position among them, word of the structure
         self.out_shape = out_shape
         self.out_type = out_type
         self.same_type = out_type == operands.a.data_type
@@ -89,7 +102,7 @@ class Call:
             raise_last_error(status)
 
     def run_all(self, alpha: float, a: int, b: int, out: int, stream: int, *operands: int) -> None:
-        """Runs on these addresses; operands: c, bias, multiply, residual, scale_a, scale_b, 0 where there is none."""
+        """Runs on these addresses; operands: c, bias, multiply, residual, scale_a, scale_b, groups, 0 where there is none."""
         for at, word in self._places:
             self._words[word] = operands[at]
         self.run(alpha, a, b, out, stream)
@@ -100,6 +113,7 @@ _STREAM = Gemm.stream.offset // 8
 _EPILOGUE = (Gemm.epilogue.offset + 8) // 8  # the data of the first operation
 _EPILOGUE_STEP = 5
 _ALPHA = Gemm.alpha.offset // 4
+_SCALE_A, _SCALE_B, _GROUPS = Gemm.scale_a.offset // 8, Gemm.scale_b.offset // 8, Gemm.group_ends.offset // 8
 
 
 def prepare(x: Operands, o: Options, beta: float) -> Call:
@@ -113,8 +127,10 @@ def prepare(x: Operands, o: Options, beta: float) -> Call:
     _check_choices(o)
     out_type = _set_types(call, x, o, names)
     shape = _Shape.of(x, o)
-    places = _set_epilogue(call, x, o, beta, names, shape)
-    _set_matrices(call, x, o, names, shape)
+    blocks = _has_block_scales(x, o, shape)
+    places = _set_epilogue(call, x, o, beta, names, shape, blocks)
+    _set_groups(call, x, o, names, shape, places)
+    _set_matrices(call, x, o, names, shape, blocks)
     return Call(call, places, x, shape.result, out_type)
 
 
@@ -198,11 +214,14 @@ class _Shape(NamedTuple):
     drops_column: bool
     a: View  #: (..., m, k)
     b: View  #: (..., k, n)
+    groups: Optional[int]
 
     @staticmethod
     def of(x: Operands, o: Options) -> _Shape:
         a, b = x.a, x.b
         linear = o.form == "linear"
+        if o.form in _GROUPING:
+            _check_group_shapes(a, b, o.form)
         if linear:
             if len(b.shape) != 2:
                 raise InvalidArgument(f"w has the shape {b.shape}", "(n, k)")
@@ -223,9 +242,10 @@ class _Shape(NamedTuple):
                 if not linear else "the same: x is (..., k) and w is (n, k)")  # fmt: skip
         if o.gate is not None and n % 2:
             raise InvalidArgument(f"gate is {o.gate!r}, and there are {n} columns", "an even number: a gate joins pairs")
-        batch = _broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        batch = a.shape[:-2] if o.form in _GROUPING else _broadcast_shapes(a.shape[:-2], b.shape[:-2])
         columns = n // 2 if o.gate is not None else n
-        return _Shape(batch, m, n, k, columns, drops_row, drops_column, a, b)
+        groups = b.shape[0] if o.form in _GROUPING else None
+        return _Shape(batch, m, n, k, columns, drops_row, drops_column, a, b, groups)
 
     def without(self, columns: int) -> tuple[int, ...]:
         """The shape of a matrix with so many columns, as callers see it."""
@@ -243,7 +263,18 @@ class _Shape(NamedTuple):
 
     @property
     def empty(self) -> bool:
-        return 0 in (*self.batch, self.m, self.n)
+        return 0 in (*self.batch, self.m, self.n, self.groups)
+
+
+def _check_group_shapes(a: View, b: View, form: str) -> None:
+    """Contiguous: a is (rows, k); masked: (groups, m, k). b is (groups, k, n)."""
+    masked = form == "masked"
+    if len(a.shape) != (3 if masked else 2):
+        raise InvalidArgument(f"a has the shape {a.shape}",
+                              "(groups, m, k) with group_rows" if masked else "(rows, k) with group_ends")  # fmt: skip
+    if len(b.shape) != 3 or (masked and a.shape[0] != b.shape[0]):
+        raise InvalidArgument(f"b has the shape {b.shape}",
+                              f"({a.shape[0]}, k, n), a matrix a group" if masked else "(groups, k, n)")  # fmt: skip
 
 
 def _transposed(view: View) -> View:
@@ -263,70 +294,111 @@ def _broadcast_shapes(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]
 
 
 def _set_epilogue(call: Gemm, x: Operands, o: Options, beta: float, names: tuple[str, ...],
-                  s: _Shape) -> list[tuple[int, int]]:  # fmt: skip
+                  s: _Shape, blocks: bool) -> list[tuple[int, int]]:  # fmt: skip
     """The list of operations, and where the addresses of the operands go."""
     call.alpha, call.beta = 1, 0
     places: list[tuple[int, int]] = []
     at = 0
 
-    def append(op: int, operand: Optional[int] = None) -> None:
+    def append(op: int, operand: Optional[str] = None) -> None:
         nonlocal at
         call.epilogue[at].op = op
         if operand is not None:
-            places.append((operand - 2, _EPILOGUE + _EPILOGUE_STEP * at))
+            places.append((_ADDRESSED.index(operand), _EPILOGUE + _EPILOGUE_STEP * at))
         at += 1
 
-    scaled = x.scale_a is not None or x.scale_b is not None
-    if x.scale_a is not None:
-        append(_SCALE_M, 6)
-    if x.scale_b is not None:
-        _check_vector(names[7], x.scale_b, _line(x.scale_b, o.form == "linear"), s.n, "columns of the product")
-        append(_SCALE_N, 7)
+    scaled = (x.scale_a is not None or x.scale_b is not None) and not blocks
+    if blocks:
+        places += [(_ADDRESSED.index("scale_a"), _SCALE_A), (_ADDRESSED.index("scale_b"), _SCALE_B)]
+    if x.scale_a is not None and not blocks:
+        append(_SCALE_M, "scale_a")
+    if x.scale_b is not None and not blocks:
+        call.epilogue[at].batch = _column_vector(names[7], x.scale_b, s, o.form == "linear")
+        append(_SCALE_N, "scale_b")
     if x.c is not None and scaled:
         if beta != 1:  # the sum of products is scaled before c is added
             raise InvalidArgument(f"beta is {beta} beside scales that are vectors", "1, and c multiplied beforehand")
-        append(_ADD, 2)
+        append(_ADD, "c")
     elif x.c is not None:
         call.beta = number("beta", beta)
-        places.append((0, _C))
+        places.append((_ADDRESSED.index("c"), _C))
     if (bias := x.bias) is not None:
-        if _is_column(bias):
-            append(_BIAS_M, 3)
+        if _is_column(bias, s):
+            append(_BIAS_M, "bias")
         else:
-            _check_vector("bias", bias, _line(bias, False), s.n, "columns of the product; (m, 1) for one a row")
-            append(_BIAS, 3)
+            call.epilogue[at].batch = _column_vector("bias", bias, s, False)
+            append(_BIAS, "bias")
     if o.activation is not None:
         append(ACTIVATIONS[o.activation])
     if o.gate is not None:
         append(GATES[o.gate])
     if x.multiply is not None:
-        append(_MULTIPLY, 4)
+        append(_MULTIPLY, "multiply")
     if x.residual is not None:
-        append(_ADD, 5)
+        append(_ADD, "residual")
     if o.clamp is not None:
         call.epilogue[at].low, call.epilogue[at].high = o.clamp
         append(_CLAMP)
     return places
 
 
-def _is_column(bias: View) -> bool:
+def _is_column(bias: View, s: _Shape) -> bool:
     """Whether a bias has one number a row of the product."""
-    return len(bias.shape) == 2 and bias.shape[1] == 1 and bias.shape[0] > 1
+    return s.groups is None and len(bias.shape) == 2 and bias.shape[1] == 1 and bias.shape[0] > 1
 
 
-def _line(view: View, column: bool) -> Optional[int]:
-    """The stride of a vector: one dimension, or two of which one is 1 (the last where it is a column)."""
-    if len(view.shape) == 1:
-        return view.strides[0]
-    if len(view.shape) == 2 and view.shape[1 if column else 0] == 1:
-        return view.strides[0 if column else 1]
-    return None
-
-
-def _check_vector(name: str, view: View, stride: Optional[int], length: int, text: str) -> None:
-    if stride is None or math.prod(view.shape) != length or (stride != 1 and length > 1):
+def _column_vector(name: str, view: View, s: _Shape, column: bool) -> int:
+    """Checks a vector over columns, (n,), (1, n), or (n, 1) where it is a column; with groups (n,) or (groups, n). Returns the
+    stride from group to group."""
+    shape, strides = view.shape, view.strides
+    batch = 0
+    if s.groups is not None and len(shape) == 2 and shape[0] == s.groups:
+        batch, shape, strides = strides[0], shape[1:], strides[1:]
+    elif len(shape) == 2 and shape[1 if column else 0] == 1:
+        at = 0 if column else 1
+        shape, strides = (shape[at],), (strides[at],)
+    if shape != (s.n,) or (strides[0] != 1 and s.n > 1) or batch < 0:
+        wanted = f"({s.n},)" if s.groups is None else f"({s.n},) or {(s.groups, s.n)}"
         raise InvalidArgument(f"{name} has the shape {view.shape} and the strides {view.strides}",
-                              f"({length},), contiguous: the {text}")  # fmt: skip
+                              f"{wanted}, contiguous: one number a column of the product")  # fmt: skip
+    return batch
+
+
+def _has_block_scales(x: Operands, o: Options, s: _Shape) -> bool:
+    """Whether scales are by blocks: of 128 elements of k for a, of 128 by 128 for b."""
+    scales = x.scale_a, x.scale_b
+    if scales == (None, None) or x.a.data_type not in _FLOAT8:
+        return False
+    shapes = _block_shapes(x, o, s)
+    fits = [scale is not None and scale.shape == shape for scale, shape in zip(scales, shapes)]
+    if all(fits):
+        return True
+    # What has one block of k may be a vector; what has several is by blocks, and so is the other to be.
+    for at, several in enumerate((shapes[0][-1] > 1, math.prod(shapes[1]) > 1)):
+        if fits[at] and several:
+            mine, other = NAMES[o.form][6 + at], NAMES[o.form][7 - at]
+            given = "is not given" if scales[1 - at] is None else f"has the shape {scales[1 - at].shape}"
+            raise InvalidArgument(f"{mine} is by blocks of 128 and {other} {given}", f"{shapes[1 - at]}, by blocks too")
+    return False
+
+
+def _block_shapes(x: Operands, o: Options, s: _Shape) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    blocks_k, blocks_n = -(-s.k // _SCALE_BLOCK), -(-s.n // _SCALE_BLOCK)
+    lines = (blocks_n, blocks_k) if o.form == "linear" else (blocks_k, blocks_n)
+    return (*x.a.shape[:-1], blocks_k), (*x.b.shape[:-2], *lines)
+
+
+def _set_groups(call: Gemm, x: Operands, o: Options, names: tuple[str, ...], s: _Shape,
+                places: list[tuple[int, int]]) -> None:  # fmt: skip
+    if s.groups is None:
+        return
+    groups = x.groups
+    if groups is None or groups.data_type != "int32" or groups.shape != (s.groups,) or (
+            groups.strides != (1,) and s.groups > 1):  # fmt: skip
+        given = "None" if groups is None else f"{groups.data_type}, {groups.shape} with the strides {groups.strides}"
+        raise WrongType(f"{names[9]} is {given}", f"int32, ({s.groups},), contiguous: one number a group")
+    call.grouping = _GROUPING[o.form]
+    places.append((_ADDRESSED.index("groups"), _GROUPS))
 
 
 # ---------------------------------------------------------------------------------------------------------- matrices
@@ -340,49 +412,66 @@ class _Walk(NamedTuple):
     strides: list[tuple[int, int]]
 
 
-def _set_matrices(call: Gemm, x: Operands, o: Options, names: tuple[str, ...], s: _Shape) -> None:
-    # Strides of every operand along batch, rows and columns; vectors over rows have no columns.
+def _set_matrices(call: Gemm, x: Operands, o: Options, names: tuple[str, ...], s: _Shape, blocks: bool) -> None:
     out = x.out if x.out is not None else View("", s.result, dense_strides(s.result), 0, 0)
     if out.shape != s.result:
         raise InvalidArgument(f"out has the shape {out.shape}", str(s.result))
-    a = _in_batch(s.a, s.batch)
-    b = _in_batch(s.b, s.batch)
+    for name, view in zip(names, (s.a, s.b, x.c, x.bias, x.multiply, x.residual, x.scale_a, x.scale_b, out)):
+        if view is not None and not s.empty and any(stride < 0 for stride in view.strides):
+            raise InvalidArgument(f"{name} has the strides {view.strides}", "no negative ones: a copy of it")
+    # Strides of every operand along batch and rows, and a matrix's along columns; b does not change with rows.
+    a, d = _in_batch(s.a, s.batch), s.whole(out.strides)
+    b = _in_batch(s.b, s.batch if s.groups is None else (s.groups,))
     beside = {name: s.whole(broadcast(name, view, text, s.without(columns)))
               for name, view, text, columns in (("c", x.c, "the product's shape", s.n),
                                                 ("multiply", x.multiply, "the output's shape", s.columns),
                                                 ("residual", x.residual, "the output's shape", s.columns))
               if view is not None}  # fmt: skip
-    vectors = {name: _row_vector(name, view, s) for name, view in ((names[6], x.scale_a), ("bias", x.bias))
-               if view is not None and (name != "bias" or _is_column(view))}  # fmt: skip
-    d = s.whole(out.strides)
-    for name, view in ((names[0], s.a), (names[1], s.b), ("out", out), ("c", x.c), ("multiply", x.multiply),
-                       ("residual", x.residual)):  # fmt: skip
-        if view is not None and not s.empty and any(stride < 0 for stride in view.strides):
-            raise InvalidArgument(f"{name} has the strides {view.strides}", "no negative ones: a copy of it")
+    vectors: dict[str, tuple[int, ...]] = {}  # over rows
+    if x.bias is not None and _is_column(x.bias, s):
+        vectors["bias"] = _row_vector("bias", x.bias, s)
+    if x.scale_a is not None and not blocks:
+        vectors[names[6]] = _row_vector(names[6], x.scale_a, s)
     call.n, call.k = s.n, s.k
     if s.empty:
-        call.m, call.batch = s.m, math.prod(s.batch)
+        call.m, call.batch = s.m, math.prod(s.batch) if s.groups is None else s.groups
         return _set_dense(call, s)
-    rows = [(*a[:-1],), (*b[:-2], 0), d[:-1], *(strides[:-1] for strides in beside.values()), *vectors.values()]
-    walk = _join(s, rows, a, d, beside)
+    rows = [a[:-1], (*b[:-2], 0), d[:-1], *(strides[:-1] for strides in beside.values()), *vectors.values()]
+    if blocks:
+        by_line = _transposed(x.scale_b) if o.form == "linear" else x.scale_b
+        scale_b = _in_batch(by_line, s.batch if s.groups is None else (s.groups,))
+        rows += [x.scale_a.strides[:-1], (*scale_b[:-2], 0)]
+        call.scale_depth = _SCALE_BLOCK
+        call.scale_a.block, (call.scale_b.block, call.scale_b.row) = x.scale_a.strides[-1], scale_b[-2:]
+    walk = _join(s, rows, a, d, beside) if s.groups is None else _groups_walk(s, rows)
     call.m, call.batch = walk.m, walk.batch
-    shape = walk.m, s.k
-    call.order_a, call.a.leading = _order(names[0], x.a, shape, (walk.strides[0][1], a[-1]), _ROW)
+    call.order_a, call.a.leading = _order(names[0], x.a, (walk.m, s.k), (walk.strides[0][1], a[-1]), _ROW)
     call.order_b, call.b.leading = _order(names[1], x.b, (s.k, s.n), b[-2:], _COLUMN)
     call.a.batch, call.b.batch = walk.strides[0][0], walk.strides[1][0]
     call.d_leading = _leading("out", out, (walk.m, s.columns), (walk.strides[2][1], d[-1]))
     call.d_batch = walk.strides[2][0]
-    scaled = x.scale_a is not None or x.scale_b is not None
     operations = [each for each in call.epilogue if each.op in (_ADD, _MULTIPLY)]
     for (name, strides), (batch, row) in zip(beside.items(), walk.strides[3:]):
+        first = name == "c" and len(operations) == sum(view is not None for view in (x.multiply, x.residual))
+        target = call.c if first else operations.pop(0)
         columns = s.n if name == "c" else s.columns
-        target = call.c if name == "c" and not scaled else operations.pop(0)
         target.leading = _leading(name, getattr(x, name), (walk.m, columns), (row, strides[-1]))
         target.batch = batch
-    for name, (batch, row) in zip(vectors, walk.strides[3 + len(beside) :]):
-        if (batch != 0 and walk.batch > 1) or (row != 1 and walk.m > 1):
+    for (name, strides), (batch, row) in zip(vectors.items(), walk.strides[3 + len(beside) :]):
+        if s.groups is not None:
+            next(each for each in call.epilogue if each.op == _SCALE_M).batch = batch
+        elif batch != 0 and walk.batch > 1:
+            row = 0
+        if row != 1 and walk.m > 1:
             raise InvalidArgument(f"{name} is not one number after the other along the rows of {names[0]}",
                                   f"contiguous, ({s.m},) or the shape of {names[0]} without its last dimension")  # fmt: skip
+    if blocks:
+        (call.scale_a.batch, call.scale_a.row), (call.scale_b.batch, _) = walk.strides[-2:]
+
+
+def _groups_walk(s: _Shape, rows: list[tuple[int, ...]]) -> _Walk:
+    """Groups are walked as they are: one matrix for all (but for b and its scales), or one for each."""
+    return _Walk(s.groups, s.m, [(each[0] if len(each) == 2 else 0, each[-1]) for each in rows])
 
 
 def _in_batch(view: View, batch: tuple[int, ...]) -> tuple[int, ...]:

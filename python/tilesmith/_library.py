@@ -64,6 +64,10 @@ class Epilogue(ctypes.Structure):
                 ("low", c_float), ("high", c_float)]  # fmt: skip
 
 
+class BlockScale(ctypes.Structure):
+    _fields_ = [("data", c_void_p), ("row", c_int64), ("block", c_int64), ("batch", c_int64)]
+
+
 class Gemm(ctypes.Structure):
     _fields_ = [
         ("struct_size", c_uint64),
@@ -72,7 +76,8 @@ class Gemm(ctypes.Structure):
         ("m", c_int64), ("n", c_int64), ("k", c_int64), ("batch", c_int64), ("alpha", c_float), ("beta", c_float),
         ("a", Matrix), ("b", Matrix), ("c", Matrix), ("d", c_void_p), ("d_leading", c_int64), ("d_batch", c_int64),
         ("amax", c_void_p), ("stream", c_void_p), ("workspace", c_void_p), ("workspace_bytes", c_uint64),
-        ("epilogue", Epilogue * 8),
+        ("epilogue", Epilogue * 8), ("grouping", c_int32), ("type_scale", c_int32), ("scale_depth", c_int64),
+        ("scale_a", BlockScale), ("scale_b", BlockScale), ("group_ends", c_void_p),
     ]  # fmt: skip
 
 

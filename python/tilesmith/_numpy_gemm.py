@@ -1,4 +1,4 @@
-"""matmul and linear on NumPy arrays."""
+"""matmul, linear and grouped_matmul on NumPy arrays."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ from tilesmith._views import number
 _calls: KeptCalls[Call] = KeptCalls()
 
 
-def gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, out_dtype, alpha, beta, activation, gate, clamp,
+def gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, out_dtype, alpha, beta, activation, gate, clamp,
          tf32) -> Any:  # fmt: skip
-    """matmul and linear on NumPy arrays."""
+    """matmul, linear and grouped_matmul on NumPy arrays."""
     names = NAMES[form]
     scaled = scale_a is not None or scale_b is not None
     alpha, scale_a = _fold(number("alpha", alpha), names[6], scale_a)
     alpha, scale_b = _fold(alpha, names[7], scale_b)
-    arrays = (a, b, c, bias, multiply, residual, scale_a, scale_b, out)
+    arrays = (a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups)
     check_arrays(names, arrays)
     if out_dtype is not None:
         try:
@@ -42,7 +42,7 @@ def gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, out_dty
     elif not out.flags.writeable:
         raise InvalidArgument("out is read-only", "a writable array")
     call.run_all(alpha, address(a), address(b), address(out), 0, address(c), address(bias), address(multiply),
-                 address(residual), address(scale_a), address(scale_b))  # fmt: skip
+                 address(residual), address(scale_a), address(scale_b), address(groups))  # fmt: skip
     return out
 
 

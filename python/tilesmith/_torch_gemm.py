@@ -1,4 +1,4 @@
-"""matmul and linear on torch tensors, and their operator."""
+"""matmul, linear and grouped_matmul on torch tensors, and their operator."""
 
 from __future__ import annotations
 
@@ -28,18 +28,18 @@ from tilesmith._views import number
 _calls: KeptCalls[Call] = KeptCalls()
 
 
-def gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, out_dtype, alpha, beta, activation, gate, clamp,
+def gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, out_dtype, alpha, beta, activation, gate, clamp,
          tf32) -> Any:  # fmt: skip
-    """matmul and linear on plain torch tensors. Every call passes here, so it is written for speed."""
+    """matmul, linear and grouped_matmul on plain torch tensors. Every call passes here, so it is written for speed."""
     if is_compiling():
-        return gemm_op(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, out_dtype, alpha, beta, activation,
+        return gemm_op(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, out_dtype, alpha, beta, activation,
                        gate, clamp, tf32)  # fmt: skip
     if alpha.__class__ is not float:
         alpha = number("alpha", alpha)
     scaled = scale_a is not None or scale_b is not None
-    plain = c is None and multiply is None and residual is None and not scaled and out is None
+    plain = c is None and multiply is None and residual is None and not scaled and out is None and groups is None
     if not plain or type(b) is not Tensor or (bias is not None and type(bias) is not Tensor):
-        _check_tensors(form, (a, b, c, bias, multiply, residual, scale_a, scale_b, out))
+        _check_tensors(form, (a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups))
         if scaled:
             alpha, scale_a, scale_b = _fold(form, alpha, a, b, scale_a, scale_b)
     # get_device() as in attention
@@ -48,10 +48,10 @@ def gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, out_dty
     if bias is not None:
         key += (bias.dtype, bias.shape, bias.stride(), bias.get_device())
     if not plain:
-        key += (beta, scaled, bias is None, *map(describe, (c, multiply, residual, scale_a, scale_b, out)))
+        key += (beta, scaled, bias is None, *map(describe, (c, multiply, residual, scale_a, scale_b, out, groups)))
     call = _calls.by_key.get(key)
     if call is None:
-        call = _prepared(key, form, (a, b, c, bias, multiply, residual, scale_a, scale_b, out), out_dtype, beta, activation,
+        call = _prepared(key, form, (a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups), out_dtype, beta, activation,
                          gate, clamp, tf32, scaled)  # fmt: skip
     if grad_enabled() and (a.requires_grad or b.requires_grad or (bias is not None and bias.requires_grad)):
         raise no_gradient(form)
@@ -68,7 +68,7 @@ def gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, out_dty
         call.run(alpha, a.data_ptr(), b.data_ptr(), result.data_ptr(), stream, 0 if bias is None else bias.data_ptr())
     else:
         call.run_all(alpha, a.data_ptr(), b.data_ptr(), result.data_ptr(), stream, address(c), address(bias),
-                     address(multiply), address(residual), address(scale_a), address(scale_b))  # fmt: skip
+                     address(multiply), address(residual), address(scale_a), address(scale_b), address(groups))  # fmt: skip
     return result
 
 
@@ -131,11 +131,12 @@ def _fold(form: str, alpha: float, a: Tensor, b: Tensor, scale_a: Any,
 
 _ARGUMENTS = (
     "str form, Tensor a, Tensor b, Tensor? c, Tensor? bias, Tensor? multiply, Tensor? residual, Tensor? scale_a, "
-    "Tensor? scale_b, ScalarType? out_dtype, float alpha, float beta, str? activation, str? gate, float[]? clamp, bool tf32"
+    "Tensor? scale_b, Tensor? groups, ScalarType? out_dtype, float alpha, float beta, str? activation, str? gate, "
+    "float[]? clamp, bool tf32"
 )
 
 
-def gemm_op(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, out_dtype, alpha, beta, activation, gate, clamp,
+def gemm_op(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, out_dtype, alpha, beta, activation, gate, clamp,
             tf32) -> Any:  # fmt: skip
     """matmul and linear as the operator: what torch.compile traces."""
     if torch.is_grad_enabled() and (a.requires_grad or b.requires_grad):
@@ -146,7 +147,7 @@ def gemm_op(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, out_
             if a.dtype == torch.int8 and out is None and out_dtype is None:
                 out_dtype = torch.float32
     scale_a, scale_b = (scale if isinstance(scale, torch.Tensor) else None for scale in (scale_a, scale_b))
-    arguments = (form, a, b, c, bias, multiply, residual, scale_a, scale_b, out_dtype, alpha, beta, activation, gate,
+    arguments = (form, a, b, c, bias, multiply, residual, scale_a, scale_b, groups, out_dtype, alpha, beta, activation, gate,
                  None if clamp is None else list(clamp), bool(tf32))  # fmt: skip
     if out is None:
         return torch.ops.tilesmith.gemm(*arguments)
@@ -154,9 +155,9 @@ def gemm_op(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, out_
     return out
 
 
-def _gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out_dtype, alpha, beta, activation, gate, clamp, tf32,
+def _gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, groups, out_dtype, alpha, beta, activation, gate, clamp, tf32,
           out=None):  # fmt: skip
-    return gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, out_dtype, alpha, beta, activation, gate,
+    return gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, out_dtype, alpha, beta, activation, gate,
                 None if clamp is None else tuple(clamp), tf32)  # fmt: skip
 
 
@@ -164,7 +165,7 @@ def _gemm_out(*arguments, out):
     _gemm(*arguments, out=out)
 
 
-def _fake_gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out_dtype, alpha, beta, activation, gate, clamp,
+def _fake_gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, groups, out_dtype, alpha, beta, activation, gate, clamp,
                tf32):  # fmt: skip
     """Shape and type alone."""
     if out_dtype is None:
@@ -174,7 +175,7 @@ def _fake_gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out_dt
             out_dtype = torch.int32 if all(x is None for x in beside) else torch.float32
     columns = b.shape[0] if form == "linear" else b.shape[-1]
     columns = columns // 2 if gate is not None else columns
-    if form == "linear":
+    if form != "matmul":
         shape = (*a.shape[:-1], columns)
     else:
         batch = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])

@@ -53,9 +53,9 @@ Status check_scales(const tilesmith_attention& call, bool by_block) {
   return {};
 }
 
-bool tensor_is_unaligned(const void* pointer, const tilesmith_strides& strides, std::int64_t element_bytes) {
-  return is_unaligned(pointer) || is_unaligned(strides.batch, element_bytes) ||
-         is_unaligned(strides.head, element_bytes) || is_unaligned(strides.row, element_bytes);
+bool tensor_is_unaligned(const void* pointer, const tilesmith_strides& strides, int element_bits) {
+  return is_unaligned(pointer) || is_unaligned(strides.batch, element_bits) ||
+         is_unaligned(strides.head, element_bits) || is_unaligned(strides.row, element_bits);
 }
 
 /// The C++ interface takes the rows of a packed tensor from the offsets; here the caller says how many there are.
@@ -120,14 +120,15 @@ Result<AttentionProblem> problem_of(const tilesmith_attention& call, Device devi
                            .lse = has(TILESMITH_LSE),
                            .block_scale = has(TILESMITH_BLOCK_SCALE)};
   if (device.kind != DeviceKind::cpu) {  // the CPU does not ask: one plan serves either way
-    const std::int64_t in = bits_of(problem.data_type) / 8, out = bits_of(output_type(problem.data_type)) / 8;
+    const int in = bits_of(problem.data_type), out = bits_of(output_type(problem.data_type));
     problem.negative_scale = call.scale < 0;
     problem.unaligned =
         tensor_is_unaligned(call.q, call.q_strides, in) || tensor_is_unaligned(call.k, call.k_strides, in) ||
         tensor_is_unaligned(call.v, call.v_strides, in) || tensor_is_unaligned(call.o, call.o_strides, out);
     const tilesmith_bias_strides& b = call.bias_strides;
-    problem.unaligned_bias = elementwise && (tensor_is_unaligned(call.bias, {b.batch, b.head, b.row}, sizeof(float)) ||
-                                             (b.column != 1 && call.seqlen_k > 1));
+    problem.unaligned_bias =
+        elementwise && (tensor_is_unaligned(call.bias, {b.batch, b.head, b.row}, bits_of(DataType::fp32)) ||
+                        (b.column != 1 && call.seqlen_k > 1));
   }
   return problem;
 }

@@ -26,9 +26,9 @@ bool is_unaligned(const void* pointer) {
   return reinterpret_cast<std::uintptr_t>(pointer) % kAlignment != 0;
 }
 
-bool is_unaligned(std::int64_t stride, std::int64_t element_bytes) {
-  // Modulo first: a stride may be anything, and its bytes overflow.
-  return stride % kAlignment * element_bytes % kAlignment != 0;
+bool is_unaligned(std::int64_t stride, int element_bits) {
+  // Modulo first: a stride may be anything, and its bits overflow.
+  return stride % (8 * kAlignment) * element_bits % (8 * kAlignment) != 0;
 }
 
 Result<RunOptions> options_of(void* stream, void* workspace, std::uint64_t workspace_bytes, const Plan& plan) {

@@ -17,7 +17,7 @@ namespace tilesmith::capi {
 
 /// Whether an address or a distance is no multiple of the copy engines' 16 bytes.
 [[nodiscard]] bool is_unaligned(const void* pointer);
-[[nodiscard]] bool is_unaligned(std::int64_t stride, std::int64_t element_bytes);
+[[nodiscard]] bool is_unaligned(std::int64_t stride, int element_bits);
 
 /// Errors: invalid_argument, a workspace too small for the plan or not aligned, or a stream on the CPU.
 [[nodiscard]] Result<RunOptions> options_of(void* stream, void* workspace, std::uint64_t workspace_bytes,

@@ -1,4 +1,6 @@
 // GEMM: in one call, and in the two steps it is made of.
+#include <cstddef>
+
 #include "capi/gemm_call.hpp"
 #include "capi/operation.hpp"
 #include "capi/sized_struct.hpp"
@@ -13,9 +15,9 @@ struct Gemm {
   static constexpr const char* kName = "gemm";
   static constexpr const char* kPlanFor = "tilesmith_gemm_plan_for";
 
-  static Result<const Call*> whole(const Call* call, Call&) {
-    TS_TRY(check_struct("tilesmith_gemm", call, sizeof(Call)));
-    return call;
+  /// `room` takes the copy of a call from a program of before the groups were added.
+  static Result<const Call*> whole(const Call* call, Call& room) {
+    return read_struct("tilesmith_gemm", call, offsetof(tilesmith_gemm, grouping), room);
   }
   static Result<GemmProblem> problem_of(const Call& call, Device device) { return capi::problem_of(call, device); }
   static Result<GemmArguments> arguments_of(const Call& call, Device) { return capi::arguments_of(call); }
@@ -30,8 +32,9 @@ using namespace tilesmith;
 
 tilesmith_status tilesmith_gemm_dense(tilesmith_gemm* call) {
   return capi::guarded([&]() -> Status {
-    TS_TRY(capi::check_struct("tilesmith_gemm", call, sizeof *call));
-    TS_ASSIGN(const GemmProblem problem, capi::problem_of(*call, Device{}));
+    tilesmith_gemm room;
+    TS_ASSIGN(const tilesmith_gemm* given, capi::Gemm::whole(call, room));
+    TS_ASSIGN(const GemmProblem problem, capi::problem_of(*given, Device{}));
     TS_TRY(validate(problem));
     const GemmArguments dense = dense_arguments(problem);
     const auto fill = [](tilesmith_matrix& matrix, const GemmOperand& operand) {
@@ -47,6 +50,14 @@ tilesmith_status tilesmith_gemm_dense(tilesmith_gemm* call) {
       call->epilogue[i].leading = dense.epilogue[i].leading;
       call->epilogue[i].batch = dense.epilogue[i].batch;
     }
+    if (given == &room) return {};  // what lies behind an earlier structure is not the library's
+    const auto fill_scale = [](tilesmith_block_scale& scale, const GemmScales& scales) {
+      scale.row = scales.row;
+      scale.block = scales.block;
+      scale.batch = scales.batch;
+    };
+    fill_scale(call->scale_a, dense.scale_a);
+    fill_scale(call->scale_b, dense.scale_b);
     return {};
   });
 }

@@ -11,10 +11,14 @@ namespace {
 
 // The C enumerations are the C++ ones: a checked number is the value. attention_call.cpp has the other data types.
 static_assert(TILESMITH_INT8 == static_cast<int>(DataType::int8) &&
+              TILESMITH_INT4 == static_cast<int>(DataType::int4) &&
               TILESMITH_INT32 == static_cast<int>(DataType::int32) &&
               TILESMITH_TF32 == static_cast<int>(DataType::tf32));
 static_assert(TILESMITH_ROW == static_cast<int>(MatrixOrder::row) &&
               TILESMITH_COLUMN == static_cast<int>(MatrixOrder::column));
+static_assert(TILESMITH_GROUPS_NONE == static_cast<int>(GemmGrouping::none) &&
+              TILESMITH_GROUPS_CONTIGUOUS == static_cast<int>(GemmGrouping::contiguous) &&
+              TILESMITH_GROUPS_MASKED == static_cast<int>(GemmGrouping::masked));
 constexpr bool same(tilesmith_epilogue_op c, EpilogueOp cpp) {
   return static_cast<int>(c) == static_cast<int>(cpp);
 }
@@ -45,7 +49,8 @@ Status check_types(const tilesmith_gemm& call) {
                                      {"type_b", call.type_b},
                                      {"type_c", call.type_c},
                                      {"type_d", call.type_d},
-                                     {"type_bias", call.type_bias}})
+                                     {"type_bias", call.type_bias},
+                                     {"type_scale", call.type_scale}})
     switch (value) {
       case TILESMITH_FP32:
       case TILESMITH_FP16:
@@ -53,6 +58,7 @@ Status check_types(const tilesmith_gemm& call) {
       case TILESMITH_FP8:
       case TILESMITH_BF8:
       case TILESMITH_INT8:
+      case TILESMITH_INT4:
       case TILESMITH_INT32:
       case TILESMITH_TF32:
         break;
@@ -68,7 +74,7 @@ Status check_unread(std::size_t at, const char* field, bool given, const char* a
   return given ? check_unused(fmt::format("epilogue[{}].{}", at, field), true, asks) : Status{};
 }
 
-Status check_operation(const tilesmith_epilogue& x, std::size_t at) {
+Status check_operation(const tilesmith_epilogue& x, std::size_t at, bool grouped) {
   if (x.op < 0 || x.op > TILESMITH_EPILOGUE_AMAX)
     return fail(ErrorCode::invalid_argument, fmt::format("epilogue[{}].op is {}", at, x.op), "a tilesmith_epilogue_op");
   if (x.reserved != 0)
@@ -77,7 +83,8 @@ Status check_operation(const tilesmith_epilogue& x, std::size_t at) {
   const bool matrix = reads_tensor(op);
   TS_TRY(check_unread(at, "data", !matrix && !reads_vector(op) && x.data != nullptr, "an op that reads something"));
   TS_TRY(check_unread(at, "leading", !matrix && x.leading != 0, "add or multiply"));
-  TS_TRY(check_unread(at, "batch", !matrix && x.batch != 0, "add or multiply"));
+  const bool steps = matrix || (grouped && reads_vector(op));
+  TS_TRY(check_unread(at, "batch", !steps && x.batch != 0, "add or multiply, or groups"));
   TS_TRY(check_unread(at, "low", op != EpilogueOp::clamp && x.low != 0, "clamp"));
   return check_unread(at, "high", op != EpilogueOp::clamp && x.high != 0, "clamp");
 }
@@ -86,7 +93,7 @@ Result<GemmEpilogue> epilogue_of(const tilesmith_gemm& call) {
   GemmEpilogue epilogue;
   for (std::size_t i = 0; i < GemmEpilogue::kMax; ++i) {
     const tilesmith_epilogue& x = call.epilogue[i];
-    TS_TRY(check_operation(x, i));
+    TS_TRY(check_operation(x, i, call.grouping != TILESMITH_GROUPS_NONE));
     if (x.op == TILESMITH_EPILOGUE_NONE) continue;
     if (epilogue.size() != i)
       return fail(ErrorCode::invalid_argument, fmt::format("epilogue[{}].op follows one that is none", i),
@@ -98,18 +105,35 @@ Result<GemmEpilogue> epilogue_of(const tilesmith_gemm& call) {
 
 /// Whether a kernel that moves 16 bytes at a time could not read or write one of the matrices and vectors.
 bool call_is_unaligned(const tilesmith_gemm& call) {
+  const auto any = [](const void* data, std::int64_t leading, std::int64_t batch, std::int32_t type) {
+    const int bits = bits_of(static_cast<DataType>(type));
+    return is_unaligned(data) || is_unaligned(leading, bits) || is_unaligned(batch, bits);
+  };
+  // The stride from the only member of a batch is nobody's, and contiguous groups have one A and one D.
+  const bool many = call.batch > 1, contiguous = call.grouping == TILESMITH_GROUPS_CONTIGUOUS;
   const auto matrix = [&](const void* data, std::int64_t leading, std::int64_t batch, std::int32_t type) {
-    const std::int64_t bytes = bits_of(static_cast<DataType>(type)) / 8;
-    return is_unaligned(data) || is_unaligned(leading, bytes) || (call.batch > 1 && is_unaligned(batch, bytes));
+    return any(data, leading, many && !contiguous ? batch : 0, type);
   };
   if (matrix(call.a.data, call.a.leading, call.a.batch, call.type_a) ||
-      matrix(call.b.data, call.b.leading, call.b.batch, call.type_b) ||
+      any(call.b.data, call.b.leading, many ? call.b.batch : 0, call.type_b) ||
       matrix(call.d, call.d_leading, call.d_batch, call.type_d))
     return true;
   if (call.beta != 0 && matrix(call.c.data, call.c.leading, call.c.batch, call.type_c)) return true;
   for (const tilesmith_epilogue& x : call.epilogue)
     if (matrix(x.data, x.leading, x.batch, call.type_c)) return true;  // zeros where nothing is read
   return false;
+}
+
+Status check_block_scales(const tilesmith_gemm& call) {
+  if (call.scale_depth != 0) return {};
+  for (const auto& [name, scale] : {std::pair{"scale_a", &call.scale_a}, std::pair{"scale_b", &call.scale_b}})
+    TS_TRY(check_unused(name, scale->data != nullptr || scale->row != 0 || scale->block != 0 || scale->batch != 0,
+                        "set scale_depth"));
+  return check_unused("type_scale", call.type_scale != TILESMITH_FP32, "set scale_depth");
+}
+
+GemmScales scales_of(const tilesmith_block_scale& x) {
+  return {x.data, x.row, x.block, x.batch};
 }
 
 GemmOperand operand_of(const tilesmith_matrix& x) {
@@ -125,6 +149,10 @@ Result<GemmProblem> problem_of(const tilesmith_gemm& call, Device device) {
   if (call.reserved != 0)
     return fail(ErrorCode::invalid_argument, fmt::format("reserved is {}", call.reserved),
                 "0; TILESMITH_GEMM_INIT sets it");
+  TS_TRY(check_enum("grouping", call.grouping, TILESMITH_GROUPS_MASKED, "tilesmith_grouping"));
+  const bool grouped = call.grouping != TILESMITH_GROUPS_NONE;
+  TS_TRY(check_unused("group_ends", !grouped && call.group_ends != nullptr, "set grouping"));
+  TS_TRY(check_block_scales(call));
   TS_ASSIGN(const GemmEpilogue epilogue, epilogue_of(call));
   const bool amax = !epilogue.empty() && epilogue[epilogue.size() - 1] == EpilogueOp::amax;
   TS_TRY(check_unused("amax", !amax && call.amax != nullptr, "end the epilogue with amax"));
@@ -140,7 +168,10 @@ Result<GemmProblem> problem_of(const tilesmith_gemm& call, Device device) {
                       .k = call.k,
                       .batch = call.batch,
                       .beta = call.beta != 0,
-                      .epilogue = epilogue};
+                      .epilogue = epilogue,
+                      .grouping = static_cast<GemmGrouping>(call.grouping),
+                      .scale_depth = call.scale_depth,
+                      .type_scale = static_cast<DataType>(call.type_scale)};
   problem.unaligned = device.kind != DeviceKind::cpu && call_is_unaligned(call);  // the CPU does not ask
   return problem;
 }
@@ -150,6 +181,9 @@ GemmArguments arguments_of(const tilesmith_gemm& call) {
   out.a = operand_of(call.a);
   out.b = operand_of(call.b);
   out.c = operand_of(call.c);
+  out.scale_a = scales_of(call.scale_a);
+  out.scale_b = scales_of(call.scale_b);
+  out.group_ends = call.group_ends;
   out.d = call.d;
   out.d_leading = call.d_leading;
   out.d_batch = call.d_batch;

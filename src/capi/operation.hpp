@@ -1,5 +1,5 @@
 // The four functions of an operation (a call in one step, its plan, a run of the plan, the plan's facts), alike for
-// all.
+// each.
 //
 // An operation is a struct of
 //   Call, Plan, Handle        the C structure, the C++ plan, what the C plan points to

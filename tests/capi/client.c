@@ -16,7 +16,9 @@ PIN(attention_strides, offsetof(tilesmith_attention, q_strides) == 128);
 PIN(attention_pointers, offsetof(tilesmith_attention, q) == 304);
 PIN(attention_tail, offsetof(tilesmith_attention, offset) == 416);
 PIN(attention_scales, offsetof(tilesmith_attention, q_scale) == 424);
-PIN(gemm, sizeof(tilesmith_gemm) == 536);
+PIN(gemm, sizeof(tilesmith_gemm) == 624);
+PIN(gemm_groups, offsetof(tilesmith_gemm, grouping) == 536);
+PIN(block_scale, sizeof(tilesmith_block_scale) == 32);
 PIN(gemm_pointers, offsetof(tilesmith_gemm, a) == 88);
 PIN(gemm_epilogue, offsetof(tilesmith_gemm, epilogue) == 216);
 PIN(epilogue, sizeof(tilesmith_epilogue) == 40);
@@ -294,6 +296,14 @@ static void test_gemm(void) {
   EXPECT(info.device.kind == TILESMITH_CPU && strlen(info.kernel) > 0);
   EXPECT_SUCCESS(tilesmith_gemm_run(plan, &call));
   check_gemm();
+  call.struct_size = offsetof(tilesmith_gemm, grouping); /* of before the groups were added */
+  memset(&call.grouping, 0xff, sizeof call - offsetof(tilesmith_gemm, grouping));
+  call.d_leading = 0;
+  EXPECT_SUCCESS(tilesmith_gemm_dense(&call));
+  EXPECT(call.d_leading == N && call.grouping == -1);
+  EXPECT_SUCCESS(tilesmith_gemm_compute(context, &call));
+  check_gemm();
+  call = sample_gemm();
   call.beta = 1;
   EXPECT_FAILURE(tilesmith_gemm_run(plan, &call), TILESMITH_INVALID_ARGUMENT, "not the plan's");
   call = sample_gemm();

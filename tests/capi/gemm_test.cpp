@@ -121,6 +121,51 @@ TEST(GemmCall, AGateHalvesTheColumns) {
   EXPECT_EQ(amax, most);
 }
 
+TEST(GemmCall, Groups) {
+  // Rows 0 to 1 times the first B (columns 0 to 2 of the sample's), no row times the next, rows 2 to 3 times the last.
+  Buffers x;
+  tilesmith_gemm call = sample(x);
+  const std::int32_t ends[] = {2, 2, 4};
+  call.grouping = TILESMITH_GROUPS_CONTIGUOUS;
+  call.group_ends = ends;
+  call.batch = 3;
+  call.n = 3;
+  ASSERT_EQ(tilesmith_gemm_dense(&call), TILESMITH_SUCCESS);
+  EXPECT_EQ(call.b.batch, 21);
+  EXPECT_EQ(call.epilogue[0].batch, 3);
+  ASSERT_EQ(failure_of(call), "");
+  for (std::size_t i = 0; i < 5; ++i)
+    for (std::size_t j = 0; j < 3; ++j) {
+      if (i == 4)
+        ASSERT_TRUE(std::isnan(x.d[i * 3 + j]));  // of no group
+      else
+        ASSERT_EQ(x.d[i * 3 + j], expected(x, i, j + (i < 2 ? 0 : 6))) << i << ' ' << j;
+    }
+
+  // The same as five groups with room for one row each, of which the second has none.
+  const std::int32_t rows[] = {1, 0, 1, 1, 1};
+  call.grouping = TILESMITH_GROUPS_MASKED;
+  call.group_ends = rows;
+  call.batch = 5;
+  call.m = 1;
+  ASSERT_EQ(tilesmith_gemm_dense(&call), TILESMITH_SUCCESS);
+  EXPECT_EQ(call.a.batch, 7);
+  call.b.batch = call.epilogue[0].batch = 0;
+  x.d.assign(x.d.size(), NAN);
+  ASSERT_EQ(failure_of(call), "");
+  for (std::size_t i = 0; i < 5; ++i)
+    for (std::size_t j = 0; j < 3; ++j) {
+      if (i == 1)
+        ASSERT_TRUE(std::isnan(x.d[i * 3 + j]));
+      else
+        ASSERT_EQ(x.d[i * 3 + j], expected(x, i, j)) << i << ' ' << j;
+    }
+
+  const std::int32_t wrong[] = {1, 0, 1, 1, 2};
+  call.group_ends = wrong;
+  EXPECT_EQ(failure_of(call), "group 4 of 5 ends at row 2");
+}
+
 TEST(GemmCall, IntegersAndNothingToDo) {
   std::vector<std::int8_t> a(3 * 5, 3), b(4 * 5, -2);
   std::vector<std::int32_t> d(12, 77);
@@ -173,11 +218,13 @@ TEST(GemmCall, NumbersThatAreNoValue) {
   EXPECT_EQ(failure_with([](auto& c) { c.type_a = 99; }), "type_a is 99");
   EXPECT_EQ(failure_with([](auto& c) { c.type_b = -1; }), "type_b is -1");
   EXPECT_EQ(failure_with([](auto& c) { c.type_c = TILESMITH_FP8BF16; }), "type_c is 11");
-  EXPECT_EQ(failure_with([](auto& c) { c.type_d = 6; }), "type_d is 6");
+  EXPECT_EQ(failure_with([](auto& c) { c.type_d = 13; }), "type_d is 13");
   EXPECT_EQ(failure_with([](auto& c) { c.type_bias = 9; }), "type_bias is 9");
   EXPECT_EQ(failure_with([](auto& c) { c.type_bias = TILESMITH_INT32; }), "the bias is int32");
   EXPECT_EQ(failure_with([](auto& c) { c.order_a = 2; }), "order_a is 2");
   EXPECT_EQ(failure_with([](auto& c) { c.order_b = -1; }), "order_b is -1");
+  EXPECT_EQ(failure_with([](auto& c) { c.type_scale = 40; }), "type_scale is 40");
+  EXPECT_EQ(failure_with([](auto& c) { c.grouping = 3; }), "grouping is 3");
   EXPECT_EQ(failure_with([](auto& c) { c.reserved = 1; }), "reserved is 1");
   EXPECT_EQ(failure_with([](auto& c) { c.device = {TILESMITH_CPU, 1}; }), "the device's index is 1 with the kind 1");
   EXPECT_EQ(failure_with([](auto& c) { c.epilogue[1].op = 77; }), "epilogue[1].op is 77");
@@ -201,6 +248,11 @@ TEST(GemmCall, NothingGivenIsIgnored) {
   EXPECT_EQ(failure_with([](auto& c) { c.epilogue[0].batch = 9; }), unasked("epilogue[0].batch"));
   EXPECT_EQ(failure_with([](auto& c) { c.epilogue[0].low = -1; }), unasked("epilogue[0].low"));
   EXPECT_EQ(failure_with([](auto& c) { c.epilogue[1].high = 1; }), unasked("epilogue[1].high"));
+  static constexpr std::int32_t kEnd = 0;
+  EXPECT_EQ(failure_with([](auto& c) { c.group_ends = &kEnd; }), unasked("group_ends"));
+  EXPECT_EQ(failure_with([](auto& c) { c.scale_a.data = &number; }), unasked("scale_a"));
+  EXPECT_EQ(failure_with([](auto& c) { c.scale_b.block = 1; }), unasked("scale_b"));
+  EXPECT_EQ(failure_with([](auto& c) { c.type_scale = TILESMITH_BF16; }), unasked("type_scale"));
 }
 
 TEST(GemmCall, EveryMissingPointerIsNamed) {
@@ -210,6 +262,7 @@ TEST(GemmCall, EveryMissingPointerIsNamed) {
   EXPECT_EQ(failure_with([](auto& c) { c.beta = 1, c.c.data = nullptr; }), "c is null");
   EXPECT_EQ(failure_with([](auto& c) { c.epilogue[0].data = nullptr; }), "epilogue[0], bias is null");
   EXPECT_EQ(failure_with([](auto& c) { c.epilogue[1].op = TILESMITH_EPILOGUE_AMAX; }), "amax is null");
+  EXPECT_EQ(failure_with([](auto& c) { c.grouping = TILESMITH_GROUPS_CONTIGUOUS; }), "group_ends is null");
 }
 
 TEST(GemmCall, EveryFieldArrives) {
@@ -229,8 +282,19 @@ TEST(GemmCall, EveryFieldArrives) {
   call.amax = &amax;
   call.type_c = TILESMITH_BF16;
   call.order_a = TILESMITH_COLUMN;
+  const std::int32_t ends[] = {1};
+  call.grouping = TILESMITH_GROUPS_MASKED;
+  call.group_ends = ends;
+  call.scale_depth = 128;
+  call.type_scale = TILESMITH_BF16;
+  call.scale_a = {&amax, 21, 22, 23};
+  call.scale_b = {ends, 24, 25, 26};
+  call.epilogue[0].batch = 27;
   const Result<GemmProblem> problem = problem_of(call, Device{});
   ASSERT_TRUE(problem) << problem.error().text();
+  EXPECT_EQ(problem->grouping, GemmGrouping::masked);
+  EXPECT_EQ(problem->scale_depth, 128);
+  EXPECT_EQ(problem->type_scale, DataType::bf16);
   EXPECT_EQ(problem->epilogue, (GemmEpilogue{EpilogueOp::bias, EpilogueOp::add, EpilogueOp::clamp, EpilogueOp::amax}));
   EXPECT_TRUE(problem->beta);
   EXPECT_EQ(problem->type_c, DataType::bf16);
@@ -245,6 +309,16 @@ TEST(GemmCall, EveryFieldArrives) {
   expect(arguments.a, call.a);
   expect(arguments.b, call.b);
   expect(arguments.c, call.c);
+  const auto expect_scales = [](const GemmScales& scales, const tilesmith_block_scale& scale) {
+    EXPECT_EQ(scales.data, scale.data);
+    EXPECT_EQ(scales.row, scale.row);
+    EXPECT_EQ(scales.block, scale.block);
+    EXPECT_EQ(scales.batch, scale.batch);
+  };
+  expect_scales(arguments.scale_a, call.scale_a);
+  expect_scales(arguments.scale_b, call.scale_b);
+  EXPECT_EQ(arguments.group_ends, ends);
+  EXPECT_EQ(arguments.epilogue[0].batch, 27);
   EXPECT_EQ(arguments.d_leading, 17);
   EXPECT_EQ(arguments.d_batch, 18);
   EXPECT_EQ(arguments.alpha, 2);
@@ -282,6 +356,12 @@ TEST(GemmCall, AlignmentMattersToCudaAlone) {
   EXPECT_TRUE(unaligned_with([](auto& c) { c.c.leading = 17, c.beta = 1; }));
   EXPECT_FALSE(unaligned_with([](auto& c) { c.a.batch = 3; }));  // of one member
   EXPECT_TRUE(unaligned_with([](auto& c) { c.a.batch = 3, c.batch = 2; }));
+  const auto contiguous = [](auto& c) { c.grouping = TILESMITH_GROUPS_CONTIGUOUS, c.batch = 2; };
+  EXPECT_FALSE(unaligned_with([&](auto& c) { contiguous(c), c.a.batch = 3; }));  // one A for all groups
+  EXPECT_TRUE(unaligned_with([&](auto& c) { contiguous(c), c.b.batch = 3; }));
+  const auto weights = [](auto& c) { c.type_b = TILESMITH_INT4, c.scale_depth = 32; };
+  EXPECT_TRUE(unaligned_with([&](auto& c) { weights(c); }));  // rows of 8 bytes
+  EXPECT_FALSE(unaligned_with([&](auto& c) { weights(c), c.b.leading = 32; }));
 }
 
 TEST(GemmCall, ADenseCallNeedsAProblem) {

@@ -126,7 +126,8 @@ def test_the_structures_are_the_headers():
         "tilesmith_device": _library.DeviceId, "tilesmith_strides": _library.Strides,
         "tilesmith_bias_strides": _library.BiasStrides, "tilesmith_scale": _library.Scale,
         "tilesmith_attention": _library.Attention, "tilesmith_matrix": _library.Matrix,
-        "tilesmith_epilogue": _library.Epilogue, "tilesmith_gemm": _library.Gemm,
+        "tilesmith_epilogue": _library.Epilogue, "tilesmith_block_scale": _library.BlockScale,
+        "tilesmith_gemm": _library.Gemm,
         "tilesmith_error": _library.LastError, "tilesmith_fact": _library.Fact,
         "tilesmith_device_info": _library.DeviceInfo, "tilesmith_backend_info": _library.BackendInfo,
         "tilesmith_plan_stage": _library.PlanStage, "tilesmith_plan_info": _library.PlanInfo,
@@ -135,7 +136,7 @@ def test_the_structures_are_the_headers():
         body = re.search(rf"typedef struct {name} {{(.*?)}} {name};", text, flags=re.S)[1]
         assert re.findall(r"(\w+)(?:\[\w+\])?;", body) == [field[0] for field in structure._fields_], name
     assert ctypes.sizeof(_library.Attention) == 520 and _library.Attention.q.offset == 304
-    assert ctypes.sizeof(_library.Gemm) == 536 and _library.Gemm.epilogue.offset == 216
+    assert ctypes.sizeof(_library.Gemm) == 624 and _library.Gemm.epilogue.offset == 216
 
 
 def test_nvrtc_of_a_package_is_found(tmp_path):

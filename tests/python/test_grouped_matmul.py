@@ -1,0 +1,217 @@
+"""grouped_matmul against products group by group, and scales by blocks, whose results are for a GPU (test_cuda_matmul.py):
+no CPU has a kernel for float8, which the library says after everything else was found right."""
+
+import numpy as np
+import pytest
+
+import reference
+import tilesmith
+
+
+def random(rng, *shape):
+    return rng.uniform(-1, 1, shape).astype("f4")
+
+
+def assert_rows(got, expected):
+    np.testing.assert_allclose(np.asarray(got, np.float64), expected, rtol=2e-6, atol=4e-5)
+
+
+ENDS = [[3, 3, 10, 20], [0, 0, 0, 0], [20, 20, 20, 20], [1, 2, 3, 17]]
+
+
+@pytest.mark.parametrize("ends", ENDS)
+@pytest.mark.parametrize("column", [False, True])
+def test_contiguous(rng, ends, column):
+    a, b = random(rng, 20, 33), random(rng, 4, 33, 14)
+    if column:
+        b = np.ascontiguousarray(b.swapaxes(1, 2)).swapaxes(1, 2)
+    out = np.full((20, 14), 7, np.float32)
+    assert tilesmith.grouped_matmul(a, b, group_ends=np.array(ends, np.int32), out=out) is out
+    begin = 0
+    for group, end in enumerate(ends):
+        assert_rows(out[begin:end], reference.matmul(a[begin:end], b[group]))
+        begin = end
+    assert (out[begin:] == 7).all()  # of no group
+    got = tilesmith.grouped_matmul(a, b, group_ends=np.array(ends, np.int32))
+    np.testing.assert_array_equal(got[:begin], out[:begin])
+
+
+@pytest.mark.parametrize("rows", [[5, 0, 2, 4], [0, 0, 0, 0], [5, 5, 5, 5]])
+def test_masked(rng, rows):
+    a, b = random(rng, 4, 5, 33), random(rng, 4, 33, 14)
+    out = np.full((4, 5, 14), 7, np.float32)
+    tilesmith.grouped_matmul(a, b, group_rows=np.array(rows, np.int32), out=out)
+    for group, count in enumerate(rows):
+        assert_rows(out[group, :count], reference.matmul(a[group, :count], b[group]))
+        assert (out[group, count:] == 7).all()
+
+
+def test_epilogues(rng):
+    a, b, ends = random(rng, 20, 33), random(rng, 3, 33, 14), np.array([4, 11, 20], np.int32)
+    bias, scale_a, scale_b = random(rng, 3, 14), random(rng, 20) + 2, random(rng, 3, 14) + 2
+    multiply, residual, c = random(rng, 20, 7), random(rng, 20, 14), random(rng, 20, 14)
+    for options in (dict(bias=bias, gate="swiglu", multiply=multiply), dict(bias=bias[1], activation="gelu", residual=residual),
+                    dict(scale_a=scale_a, scale_b=scale_b, c=c), dict(scale_b=scale_b[0], alpha=2.0), dict(c=c, beta=-0.5),
+                    dict(scale_a=scale_a[:, None], scale_b=0.5)):  # fmt: skip
+        got = tilesmith.grouped_matmul(a, b, group_ends=ends, **options)
+        for group, (begin, end) in enumerate(zip([0, *ends], ends)):
+            mine = {name: value if np.ndim(value) == 0 or np.shape(value) == (14,) else
+                    value[group] if len(value) == 3 else value[begin:end] for name, value in options.items()}  # fmt: skip
+            if np.ndim(mine.get("scale_a")) == 2:
+                mine["scale_a"] = mine["scale_a"][:, 0]
+            assert_rows(got[begin:end], reference.matmul(a[begin:end], b[group], **mine))
+
+
+def test_masked_epilogues(rng):
+    a, b, rows = random(rng, 3, 6, 33), random(rng, 3, 33, 14), np.array([6, 6, 6], np.int32)
+    options = dict(scale_a=random(rng, 3, 6) + 2, bias=random(rng, 3, 14), activation="relu", residual=random(rng, 3, 6, 14))
+    got = tilesmith.grouped_matmul(a, b, group_rows=rows, **options)
+    assert_rows(got, reference.matmul(a, b, **(options | dict(bias=options["bias"][:, None]))))
+    got = tilesmith.grouped_matmul(a, b, group_rows=rows, scale_a=options["scale_a"][0])  # the groups share it
+    assert_rows(got, reference.matmul(a, b, scale_a=options["scale_a"][0]))
+
+
+def test_integers_and_nothing_to_do(rng):
+    a, b = (rng.integers(-128, 128, shape, np.int8) for shape in ((9, 50), (2, 50, 6)))
+    got = tilesmith.grouped_matmul(a, b, group_ends=np.array([4, 9], np.int32))
+    assert got.dtype == np.int32
+    for begin, end, group in ((0, 4, 0), (4, 9, 1)):
+        np.testing.assert_array_equal(got[begin:end], a[begin:end].astype(int) @ b[group].astype(int))
+    for a, b, ends in ((random(rng, 0, 8), random(rng, 2, 8, 4), [0, 0]), (random(rng, 5, 8), random(rng, 0, 8, 4), []),
+                       (random(rng, 5, 8), random(rng, 2, 8, 0), [1, 5])):  # fmt: skip
+        assert tilesmith.grouped_matmul(a, b, group_ends=np.array(ends, np.int32)).shape == (a.shape[0], b.shape[2])
+    got = tilesmith.grouped_matmul(random(rng, 5, 0), random(rng, 2, 0, 4), group_ends=np.array([1, 5], np.int32))
+    assert (got == 0).all()
+
+
+@pytest.mark.parametrize(
+    ("options", "exception", "words"),
+    [
+        (dict(group_ends=None), ValueError, "neither of group_ends and group_rows is given"),
+        (dict(group_rows=np.zeros(3, "i4")), ValueError, "each of group_ends and group_rows is given"),
+        (dict(group_ends=np.zeros(3, "i8")), TypeError, "group_ends is int64, (3,) with the strides (1,) (int32, (3,), contiguous"),
+        (dict(group_ends=np.zeros(4, "i4")), TypeError, "group_ends is int32, (4,)"),
+        (dict(group_ends=np.zeros(6, "i4")[::2]), TypeError, "with the strides (2,)"),
+        (dict(group_ends=[1, 2, 3]), TypeError, "group_ends is a list, a is a NumPy array"),
+        (dict(group_ends=np.array([4, 3, 20], "i4")), ValueError, "group 1 of 3 ends at row 3"),
+        (dict(group_ends=np.array([4, 9, 21], "i4")), ValueError, "group 2 of 3 ends at row 21"),
+        (dict(group_ends=np.array([-1, 9, 20], "i4")), ValueError, "group 0 of 3 ends at row -1"),
+        (dict(a=np.zeros((3, 5, 8), "f4")), ValueError, "a has the shape (3, 5, 8) ((rows, k) with group_ends)"),
+        (dict(group_ends=None, group_rows=np.zeros(3, "i4")), ValueError, "a has the shape (20, 8) ((groups, m, k) with group_rows)"),
+        (dict(b=np.zeros((8, 6), "f4")), ValueError, "b has the shape (8, 6) ((groups, k, n))"),
+        (dict(b=np.zeros((3, 7, 6), "f4")), ValueError, "a has 8 columns, b 7 rows"),
+        (dict(bias=np.zeros((2, 6), "f4")), ValueError, "bias has the shape (2, 6)"),
+        (dict(bias=np.zeros((3, 12), "f4")[:, ::2]), ValueError, "((6,) or (3, 6), contiguous: one number a column"),
+        (dict(residual=np.zeros((3, 6), "f4")), ValueError, "residual has the shape (3, 6)"),
+        (dict(a=np.zeros((8, 20), "f4").T), ValueError, "A of contiguous groups is column-major"),
+    ],
+)  # fmt: skip
+def test_errors(options, exception, words):
+    arguments = dict(a=np.zeros((20, 8), "f4"), b=np.zeros((3, 8, 6), "f4"), group_ends=np.array([4, 9, 20], "i4")) | options
+    with pytest.raises(exception) as caught:
+        tilesmith.grouped_matmul(arguments.pop("a"), arguments.pop("b"), **arguments)
+    assert words in str(caught.value)
+
+
+# --------------------------------------------------------------------------------------------------------------- torch
+
+
+def test_torch(rng):
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    a, w = torch.from_numpy(random(rng, 20, 33)), torch.from_numpy(random(rng, 3, 14, 33))
+    ends = torch.tensor([4, 4, 20], dtype=torch.int32)
+    got = tilesmith.grouped_matmul(a, w.mT, group_ends=ends, gate="swiglu")
+    for begin, end, group in ((0, 4, 0), (4, 20, 2)):
+        assert_rows(got[begin:end], reference.matmul(a[begin:end], w[group].T, gate="swiglu"))
+
+    def layer(a, w, ends):
+        h = tilesmith.grouped_matmul(a * 2, w.mT, group_ends=ends, activation="relu")
+        return tilesmith.grouped_matmul(h.view(1, 20, 14).expand(3, -1, -1), w, group_rows=ends * 0 + 20) + 1
+
+    compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
+    torch.testing.assert_close(compiled(a, w, ends), layer(a, w, ends), rtol=0, atol=0)
+    arguments = ("grouped", a, w.mT, *(None,) * 6, ends, None, 1.0, 1.0, None, None, None, False)
+    torch.library.opcheck(torch.ops.tilesmith.gemm, arguments)
+    with pytest.raises(TypeError, match="group_ends is a list, a is a torch tensor"):
+        tilesmith.grouped_matmul(a, w.mT, group_ends=[4, 4, 20])
+
+
+# ------------------------------------------------------------------------------------------------------------- blocks
+
+
+def structure_of(function, *arrays, **options):
+    """The structure a call filled in before the library had no kernel for it."""
+    from tilesmith import _numpy_gemm
+
+    _numpy_gemm._calls.by_key.clear()
+    with pytest.raises(NotImplementedError):
+        function(*arrays, **options)
+    (call,) = _numpy_gemm._calls.by_key.values()
+    return call._call
+
+
+def numbers(scale):
+    return scale.data, scale.row, scale.block, scale.batch
+
+
+@pytest.fixture
+def float8():
+    ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml_dtypes is not installed")
+    return lambda *shape: np.zeros(shape, ml_dtypes.float8_e4m3fn)
+
+
+def test_linear_by_blocks(float8):
+    scale_x, scale_w = np.ones((40, 3), "f4"), np.ones((2, 3), "f4")
+    call = structure_of(tilesmith.linear, float8(40, 300), float8(200, 300), scale_x=scale_x, scale_w=scale_w)
+    assert call.scale_depth == 128 and [each.op for each in call.epilogue] == [0] * 8
+    assert numbers(call.scale_a) == (scale_x.ctypes.data, 3, 1, 0)
+    assert numbers(call.scale_b) == (scale_w.ctypes.data, 3, 1, 0)
+    # Transposed, as kernels that quantise leave them, and with rows of several dimensions.
+    scale_x = np.ones((3, 40), "f4").T
+    call = structure_of(tilesmith.linear, float8(40, 300), float8(200, 300), scale_x=scale_x, scale_w=scale_w)
+    assert numbers(call.scale_a) == (scale_x.ctypes.data, 1, 40, 0)
+    scale_x = np.ones((2, 20, 3), "f4")
+    call = structure_of(tilesmith.linear, float8(2, 20, 300), float8(200, 300), scale_x=scale_x, scale_w=scale_w)
+    assert (call.batch, call.m) == (1, 40) and numbers(call.scale_a) == (scale_x.ctypes.data, 3, 1, 0)
+
+
+def test_matmul_by_blocks(float8):
+    scale_a, scale_b = np.ones((5, 40, 3), "f4"), np.ones((5, 3, 2), "f4")
+    call = structure_of(tilesmith.matmul, float8(5, 40, 300), float8(5, 200, 300).swapaxes(1, 2), scale_a=scale_a,
+                        scale_b=scale_b)  # fmt: skip
+    assert (call.batch, call.m) == (5, 40)
+    assert numbers(call.scale_a) == (scale_a.ctypes.data, 3, 1, 120)
+    assert numbers(call.scale_b) == (scale_b.ctypes.data, 1, 2, 6)
+
+
+def test_groups_by_blocks(float8):
+    scale_a, scale_b = np.ones((40, 3), "f4"), np.ones((5, 3, 2), "f4")
+    ends = np.array([0, 10, 20, 30, 40], np.int32)
+    b = float8(5, 200, 300).swapaxes(1, 2)
+    call = structure_of(tilesmith.grouped_matmul, float8(40, 300), b, group_ends=ends, scale_a=scale_a, scale_b=scale_b)
+    assert (call.batch, call.m, call.grouping, call.group_ends) == (5, 40, 1, ends.ctypes.data)
+    assert numbers(call.scale_a) == (scale_a.ctypes.data, 3, 1, 0)
+    assert numbers(call.scale_b) == (scale_b.ctypes.data, 1, 2, 6)
+    scale_a = np.ones((5, 8, 3), "f4")
+    call = structure_of(tilesmith.grouped_matmul, float8(5, 8, 300), b, group_rows=ends // 5, scale_a=scale_a, scale_b=scale_b)
+    assert (call.batch, call.m, call.grouping) == (5, 8, 2)
+    assert numbers(call.scale_a) == (scale_a.ctypes.data, 3, 1, 24)
+
+
+def test_vectors_are_no_blocks(float8):
+    call = structure_of(tilesmith.linear, float8(40, 300), float8(200, 300), scale_x=np.ones((40, 1), "f4"),
+                        scale_w=np.ones((200, 1), "f4"))  # fmt: skip
+    assert call.scale_depth == 0 and [each.op for each in call.epilogue][:3] == [4, 3, 0]
+
+
+def test_block_scales_that_cannot_be(float8):
+    x, w = float8(40, 300), float8(200, 300)
+    by_block = dict(scale_x=np.ones((40, 3), "f4"), scale_w=np.ones((2, 3), "f4"))
+    for change, words in ((dict(scale_w=None), r"scale_x is by blocks of 128 and scale_w is not given \(\(2, 3\), by blocks"),
+                          (dict(scale_w=np.ones(200, "f4")), r"scale_x is by blocks of 128 and scale_w has the shape \(200,\)"),
+                          (dict(scale_x=np.ones(40, "f4")), r"scale_w is by blocks of 128 and scale_x has the shape \(40,\)"),
+                          (dict(scale_x=np.ones((40, 2), "f4")), "scale_w is by blocks of 128 and scale_x has")):  # fmt: skip
+        with pytest.raises(ValueError, match=words):
+            tilesmith.linear(x, w, **(by_block | change))
+    with pytest.raises(ValueError, match="scale_w has the shape"):  # blocks are float8's
+        tilesmith.linear(x.astype(np.float32), w.astype(np.float32), **by_block)

@@ -166,3 +166,84 @@ def test_devices_mixed_up():
         tilesmith.matmul(a, b.cpu())
     with pytest.raises(ValueError, match="a is on cuda:0, residual on cpu"):
         tilesmith.matmul(a, b, residual=torch.zeros(8, 8, dtype=torch.bfloat16))
+
+
+def served(function, *tensors, **options):
+    """Skips where the library has no such kernels."""
+    try:
+        return function(*tensors, **options)
+    except tilesmith.Unsupported as error:
+        pytest.skip(error.message)
+
+
+@pytest.mark.parametrize("ends", [[30, 30, 100, 200], [0, 0, 0, 0], [1, 2, 3, 170]])
+@pytest.mark.parametrize("options", [{}, dict(activation="silu"), dict(gate="swiglu")])
+def test_groups(ends, options):
+    a, w = make(200, 128), make(4, 96, 128)
+    out = torch.full((200, 48 if "gate" in options else 96), 7, dtype=a.dtype, device="cuda")
+    rows = torch.tensor(ends, dtype=torch.int32, device="cuda")
+    served(tilesmith.grouped_matmul, a, w.mT, group_ends=rows, out=out, **options)
+    begin = 0
+    for group, end in enumerate(ends):
+        if end > begin:
+            check(out[begin:end], a[begin:end], w[group].t(), tolerance=1e-3, **options)
+        begin = end
+    assert (out[begin:] == 7).all()  # of no group
+
+
+def test_masked_groups():
+    a, w, rows = make(4, 50, 128), make(4, 96, 128), [50, 0, 7, 33]
+    out = torch.full((4, 50, 96), 7, dtype=a.dtype, device="cuda")
+    served(tilesmith.grouped_matmul, a, w.mT, group_rows=torch.tensor(rows, dtype=torch.int32, device="cuda"), out=out)
+    for group, count in enumerate(rows):
+        if count:
+            check(out[group, :count], a[group, :count], w[group].t())
+        assert (out[group, count:] == 7).all()
+
+
+def test_groups_like_torch():
+    if not hasattr(torch, "_grouped_mm") or torch.cuda.get_device_capability() != (9, 0):
+        pytest.skip("torch._grouped_mm is Hopper's")
+    a, w = make(256, 128), make(4, 96, 128)
+    ends = torch.tensor([64, 64, 192, 256], dtype=torch.int32, device="cuda")
+    expected = torch._grouped_mm(a, w.mT, offs=ends)
+    torch.testing.assert_close(served(tilesmith.grouped_matmul, a, w.mT, group_ends=ends), expected, rtol=2**-7, atol=1e-3)
+
+
+def quantised(x, rows):
+    """x as e4m3 values, scales of blocks of `rows` rows by 128 columns, and what the two mean in float64."""
+    lines, k = x.shape[-2:]
+    padded = torch.nn.functional.pad(x.float(), (0, -k % 128, 0, -lines % rows))
+    blocks = padded.unflatten(-1, (-1, 128)).unflatten(-3, (-1, rows))  # (..., lines / rows, rows, k / 128, 128)
+    scale = (blocks.abs().amax((-1, -3)) / 448).clamp(min=1e-6)
+    full = scale.repeat_interleave(rows, -2)[..., :lines, :].repeat_interleave(128, -1)[..., :k]
+    values = (x.float() / full).to(torch.float8_e4m3fn)
+    return values, scale, values.double() * full.double()
+
+
+def check_blocks(got, expected):
+    error = (got.double() - expected).norm() / expected.norm()
+    assert error < 4e-3, error  # the output's rounding to bfloat16, and sums of 14 bits
+
+
+@pytest.mark.parametrize("shape", [(70, 256, 512), (3, 130, 384), (256, 384, 1000)])
+def test_float8_by_blocks(shape):
+    m, n, k = shape
+    size = 2 ** (torch.rand(m, 1, device="cuda") * 6 - 3)
+    x, scale_x, mean_x = quantised(make(m, k) * size, 1)
+    w, scale_w, mean_w = quantised(make(n, k), 128)
+    got = served(tilesmith.linear, x, w, scale_x=scale_x, scale_w=scale_w)
+    assert got.dtype == torch.bfloat16
+    check_blocks(got, mean_x @ mean_w.t())
+    strided = scale_x.t().contiguous().t()
+    torch.testing.assert_close(tilesmith.linear(x, w, scale_x=strided, scale_w=scale_w), got, rtol=0, atol=0)
+
+
+def test_float8_groups_by_blocks():
+    x, scale_x, mean_x = quantised(make(200, 256), 1)
+    w, scale_w, mean_w = quantised(make(3, 256, 256), 128)
+    ends = [60, 60, 200]
+    got = served(tilesmith.grouped_matmul, x, w.mT, group_ends=torch.tensor(ends, dtype=torch.int32, device="cuda"),
+                 scale_a=scale_x, scale_b=scale_w.mT)  # fmt: skip
+    for begin, end, group in ((0, 60, 0), (60, 200, 2)):
+        check_blocks(got[begin:end], mean_x[begin:end] @ mean_w[group].t())

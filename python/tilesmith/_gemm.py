@@ -105,6 +105,10 @@ def linear(
         w = torch.stack((w_gate, w_up), 1).flatten(0, 1), and their biases likewise.
     scale_x, scale_w: of the rows of x and of w, as scale_a and scale_b of matmul; (n, 1) is taken too. By blocks:
         (..., ceil(k / 128)) and (ceil(n / 128), ceil(k / 128)).
+    Integer weights: w may be int8, or uint8 (n, ceil(k / 2)) of pairs of int4 (two's complement, the one of lower k in the
+        low half), beside x of float16 or bfloat16. scale_w, float32 or of x's type, is then (n,) or by blocks of k, (n,
+        ceil(k / depth)), depth a power of two from 32 on; w * scale_w is rounded to x's type before the product. matmul
+        and grouped_matmul take b and scale_b likewise, k and n in their order.
     The other arguments, types, errors and what is returned are matmul's.
 
         h = tilesmith.linear(x, w1, b1, activation="gelu")

@@ -16,17 +16,20 @@ from tilesmith._errors import InvalidArgument, WrongType
 from tilesmith._library import CUDA, Gemm, library, raise_last_error, sized
 from tilesmith._views import View, broadcast, check_devices, dense_strides, number
 
-_CODES = {"fp32": 0, "fp16": 1, "bf16": 2, "fp8": 3, "bf8": 4, "int8": 5, "int32": 7}
+_CODES = {"fp32": 0, "fp16": 1, "bf16": 2, "fp8": 3, "bf8": 4, "int8": 5, "int4": 6, "int32": 7}
 _TF32 = 8
 _INPUTS = ("fp32", "fp16", "bf16", "fp8", "bf8", "int8")
 _FLOAT8 = ("fp8", "bf8")
 _WIDE = ("fp32", "fp16", "bf16")
+_WEIGHTS = ("int8", "int4")  # of fp16 and bf16
+_PACKED = "uint8"  # two int4
 _TYPES_TEXT = "float32, float16, bfloat16, float8 (e4m3, e5m2) or int8"
 _ROW, _COLUMN = 0, 1
 _BIAS, _BIAS_M, _SCALE_N, _SCALE_M, _ADD, _MULTIPLY, _CLAMP = 1, 2, 3, 4, 5, 6, 13
 ACTIVATIONS = {"relu": 7, "gelu": 8, "gelu_tanh": 9, "silu": 10, "sigmoid": 11, "tanh": 12}
 GATES = {"glu": 14, "reglu": 15, "geglu": 16, "geglu_tanh": 17, "swiglu": 18}
 _SCALE_BLOCK = 128
+_SHALLOWEST = 32  # blocks of k of weights
 _ALIGNMENT = 16  # elements: of a row nobody goes on from
 
 
@@ -125,9 +128,10 @@ def prepare(x: Operands, o: Options, beta: float) -> Call:
     if x.a.kind == CUDA:
         _nvrtc.find()
     _check_choices(o)
+    x = _unpacked(x, o, names)
     out_type = _set_types(call, x, o, names)
     shape = _Shape.of(x, o)
-    blocks = _has_block_scales(x, o, shape)
+    blocks = _Blocks.of(x, o, shape)
     places = _set_epilogue(call, x, o, beta, names, shape, blocks)
     _set_groups(call, x, o, names, shape, places)
     _set_matrices(call, x, o, names, shape, blocks)
@@ -155,8 +159,9 @@ def _set_types(call: Gemm, x: Operands, o: Options, names: tuple[str, ...]) -> s
     a, b = x.a.data_type, x.b.data_type
     if a not in _INPUTS:
         raise WrongType(f"{names[0]} is {a}", _TYPES_TEXT)
-    if a != b and not (a in _FLOAT8 and b in _FLOAT8):
-        raise WrongType(f"{names[0]} is {a}, {names[1]} is {b}", "one type for both, or float8 of both kinds")
+    if a != b and not (a in _FLOAT8 and b in _FLOAT8) and not has_weights(a, b):
+        raise WrongType(f"{names[0]} is {a}, {names[1]} is {b}",
+                        "one type for both, float8 of both kinds, or integer weights of float16 and bfloat16")  # fmt: skip
     out_type = _out_type(x, o)
     if o.tf32 and a != "fp32":
         raise InvalidArgument(f"tf32 is set, and {names[0]} is {a}", "float32")
@@ -177,10 +182,33 @@ def _set_types(call: Gemm, x: Operands, o: Options, names: tuple[str, ...]) -> s
         if type_bias not in _WIDE:
             raise WrongType(f"bias is {type_bias}", "float32, float16 or bfloat16")
     call.type_bias = _CODES[type_bias]
+    weights = has_weights(a, b)
     for name, view in ((names[6], x.scale_a), (names[7], x.scale_b)):
         if view is not None and view.data_type != "fp32":
-            raise WrongType(f"{name} is {view.data_type}", "float32")
+            if not weights or view is not x.scale_b or view.data_type != a:
+                raise WrongType(f"{name} is {view.data_type}", f"float32 or {a}" if weights else "float32")
+            call.type_scale = _CODES[view.data_type]
     return out_type
+
+
+def has_weights(a: str, b: str) -> bool:
+    """Whether b holds integers that stand for numbers of a's type."""
+    return a in ("fp16", "bf16") and b in (*_WEIGHTS, _PACKED)
+
+
+def _unpacked(x: Operands, o: Options, names: tuple[str, ...]) -> Operands:
+    """Bytes of two int4, which lie along k, seen as int4."""
+    if x.b.data_type != _PACKED or not has_weights(x.a.data_type, _PACKED):
+        return x
+    if len(x.b.shape) < 2:
+        raise InvalidArgument(f"{names[1]} has the shape {x.b.shape}", "pairs of int4 in a matrix")
+    at = len(x.b.shape) - (1 if o.form == "linear" else 2)
+    if x.b.strides[at] != 1 and x.b.shape[at] > 1:
+        raise InvalidArgument(f"{names[1]} has the strides {x.b.strides}", "pairs of int4 behind one another along k")
+    shape, k = list(x.b.shape), x.a.shape[-1] if x.a.shape else 0
+    shape[at] = k if 2 * shape[at] == k + 1 else 2 * shape[at]
+    strides = [stride if i == at else 2 * stride for i, stride in enumerate(x.b.strides)]
+    return x._replace(b=x.b._replace(data_type="int4", shape=tuple(shape), strides=tuple(strides)))
 
 
 def _out_type(x: Operands, o: Options) -> str:
@@ -294,7 +322,7 @@ def _broadcast_shapes(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]
 
 
 def _set_epilogue(call: Gemm, x: Operands, o: Options, beta: float, names: tuple[str, ...],
-                  s: _Shape, blocks: bool) -> list[tuple[int, int]]:  # fmt: skip
+                  s: _Shape, blocks: _Blocks) -> list[tuple[int, int]]:  # fmt: skip
     """The list of operations, and where the addresses of the operands go."""
     call.alpha, call.beta = 1, 0
     places: list[tuple[int, int]] = []
@@ -307,15 +335,16 @@ def _set_epilogue(call: Gemm, x: Operands, o: Options, beta: float, names: tuple
             places.append((_ADDRESSED.index(operand), _EPILOGUE + _EPILOGUE_STEP * at))
         at += 1
 
-    scaled = (x.scale_a is not None or x.scale_b is not None) and not blocks
-    if blocks:
-        places += [(_ADDRESSED.index("scale_a"), _SCALE_A), (_ADDRESSED.index("scale_b"), _SCALE_B)]
-    if x.scale_a is not None and not blocks:
+    if blocks.of_a:
+        places.append((_ADDRESSED.index("scale_a"), _SCALE_A))
+    elif x.scale_a is not None:
         append(_SCALE_M, "scale_a")
-    if x.scale_b is not None and not blocks:
+    if blocks.depth:
+        places.append((_ADDRESSED.index("scale_b"), _SCALE_B))
+    elif x.scale_b is not None:
         call.epilogue[at].batch = _column_vector(names[7], x.scale_b, s, o.form == "linear")
         append(_SCALE_N, "scale_b")
-    if x.c is not None and scaled:
+    if x.c is not None and at > 0:
         if beta != 1:  # the sum of products is scaled before c is added
             raise InvalidArgument(f"beta is {beta} beside scales that are vectors", "1, and c multiplied beforehand")
         append(_ADD, "c")
@@ -364,28 +393,63 @@ def _column_vector(name: str, view: View, s: _Shape, column: bool) -> int:
     return batch
 
 
-def _has_block_scales(x: Operands, o: Options, s: _Shape) -> bool:
-    """Whether scales are by blocks: of 128 elements of k for a, of 128 by 128 for b."""
-    scales = x.scale_a, x.scale_b
-    if scales == (None, None) or x.a.data_type not in _FLOAT8:
-        return False
-    shapes = _block_shapes(x, o, s)
-    fits = [scale is not None and scale.shape == shape for scale, shape in zip(scales, shapes)]
-    if all(fits):
-        return True
-    # What has one block of k may be a vector; what has several is by blocks, and so is the other to be.
-    for at, several in enumerate((shapes[0][-1] > 1, math.prod(shapes[1]) > 1)):
-        if fits[at] and several:
-            mine, other = NAMES[o.form][6 + at], NAMES[o.form][7 - at]
-            given = "is not given" if scales[1 - at] is None else f"has the shape {scales[1 - at].shape}"
-            raise InvalidArgument(f"{mine} is by blocks of 128 and {other} {given}", f"{shapes[1 - at]}, by blocks too")
-    return False
+class _Blocks(NamedTuple):
+    """Scales by blocks of k: of float8, 128 elements of a's rows and 128 by 128 of b; of weights, so many of b's columns."""
+
+    depth: int = 0  #: elements of k; 0: there are none
+    of_a: bool = False
+    strides_b: tuple[int, ...] = ()  #: of b's scales along batch, blocks of k, and lines (columns, or 128 of them)
+
+    @staticmethod
+    def of(x: Operands, o: Options, s: _Shape) -> _Blocks:
+        if has_weights(x.a.data_type, x.b.data_type):
+            return _weight_blocks(x, o, s)
+        scales = x.scale_a, x.scale_b
+        if scales == (None, None) or x.a.data_type not in _FLOAT8:
+            return _Blocks()
+        blocks_k, blocks_n = -(-s.k // _SCALE_BLOCK), -(-s.n // _SCALE_BLOCK)
+        lines = (blocks_n, blocks_k) if o.form == "linear" else (blocks_k, blocks_n)
+        shapes = (*x.a.shape[:-1], blocks_k), (*x.b.shape[:-2], *lines)
+        fits = [scale is not None and scale.shape == shape for scale, shape in zip(scales, shapes)]
+        if all(fits):
+            of_b = _transposed(x.scale_b) if o.form == "linear" else x.scale_b
+            return _Blocks(_SCALE_BLOCK, True, of_b.strides)
+        # What has one block of k may be a vector; what has several is by blocks, and so is the other to be.
+        for at, several in enumerate((blocks_k > 1, math.prod(shapes[1]) > 1)):
+            if fits[at] and several:
+                mine, other = NAMES[o.form][6 + at], NAMES[o.form][7 - at]
+                given = "is not given" if scales[1 - at] is None else f"has the shape {scales[1 - at].shape}"
+                raise InvalidArgument(f"{mine} is by blocks of 128 and {other} {given}", f"{shapes[1 - at]}, by blocks too")
+        return _Blocks()
 
 
-def _block_shapes(x: Operands, o: Options, s: _Shape) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    blocks_k, blocks_n = -(-s.k // _SCALE_BLOCK), -(-s.n // _SCALE_BLOCK)
-    lines = (blocks_n, blocks_k) if o.form == "linear" else (blocks_k, blocks_n)
-    return (*x.a.shape[:-1], blocks_k), (*x.b.shape[:-2], *lines)
+def _weight_blocks(x: Operands, o: Options, s: _Shape) -> _Blocks:
+    """Scales of weights: (n,) or by blocks of k, (n, k / depth) for linear, else (..., k / depth, n); with groups (groups, n)
+    too."""
+    name, view = NAMES[o.form][7], x.scale_b
+    batch = x.b.shape[:-2]
+    linear = o.form == "linear"
+    wanted = f"({s.n},) or ({s.n}, blocks of k)" if linear else f"({s.n},) or {(*batch, 'blocks of k', s.n)}"
+    hint = f"{wanted}; blocks of a power of two from {_SHALLOWEST} on, or one"
+    if view is None:
+        raise InvalidArgument(f"{NAMES[o.form][1]} is {x.b.data_type} and {NAMES[o.form][0]} {x.a.data_type}, and {name} is no "
+                              "tensor", hint)  # fmt: skip
+    shape, strides = view.shape, view.strides
+    if shape == (s.n,) or (shape == (*batch, s.n) and s.groups is not None):
+        shape, strides = (*shape[:-1], 1, s.n), (*strides[:-1], 0, strides[-1])
+    elif linear and len(shape) == 2:
+        shape, strides = shape[::-1], strides[::-1]
+    if len(shape) == 2:
+        strides = (0,) * len(batch) + strides
+    elif shape[:-2] != batch:
+        shape = ()
+    depths = [s.k] + [1 << bit for bit in range(5, 40)]
+    depth = next((depth for depth in depths if shape[-2:] == (-(-s.k // max(depth, 1)), s.n)), 0)
+    if s.k == 0 and shape[-1:] == (s.n,):
+        depth = _SHALLOWEST
+    if depth == 0:
+        raise InvalidArgument(f"{name} has the shape {view.shape}", hint)
+    return _Blocks(depth, False, strides)
 
 
 def _set_groups(call: Gemm, x: Operands, o: Options, names: tuple[str, ...], s: _Shape,
@@ -412,7 +476,8 @@ class _Walk(NamedTuple):
     strides: list[tuple[int, int]]
 
 
-def _set_matrices(call: Gemm, x: Operands, o: Options, names: tuple[str, ...], s: _Shape, blocks: bool) -> None:
+def _set_matrices(call: Gemm, x: Operands, o: Options, names: tuple[str, ...], s: _Shape,
+                  blocks: _Blocks) -> None:  # fmt: skip
     out = x.out if x.out is not None else View("", s.result, dense_strides(s.result), 0, 0)
     if out.shape != s.result:
         raise InvalidArgument(f"out has the shape {out.shape}", str(s.result))
@@ -430,19 +495,22 @@ def _set_matrices(call: Gemm, x: Operands, o: Options, names: tuple[str, ...], s
     vectors: dict[str, tuple[int, ...]] = {}  # over rows
     if x.bias is not None and _is_column(x.bias, s):
         vectors["bias"] = _row_vector("bias", x.bias, s)
-    if x.scale_a is not None and not blocks:
+    if x.scale_a is not None and not blocks.of_a:
         vectors[names[6]] = _row_vector(names[6], x.scale_a, s)
-    call.n, call.k = s.n, s.k
+    call.n, call.k, call.scale_depth = s.n, s.k, blocks.depth
     if s.empty:
         call.m, call.batch = s.m, math.prod(s.batch) if s.groups is None else s.groups
         return _set_dense(call, s)
     rows = [a[:-1], (*b[:-2], 0), d[:-1], *(strides[:-1] for strides in beside.values()), *vectors.values()]
-    if blocks:
-        by_line = _transposed(x.scale_b) if o.form == "linear" else x.scale_b
-        scale_b = _in_batch(by_line, s.batch if s.groups is None else (s.groups,))
-        rows += [x.scale_a.strides[:-1], (*scale_b[:-2], 0)]
-        call.scale_depth = _SCALE_BLOCK
-        call.scale_a.block, (call.scale_b.block, call.scale_b.row) = x.scale_a.strides[-1], scale_b[-2:]
+    if blocks.depth:
+        batch_shape = x.b.shape[:-2]
+        missing = (0,) * (len(s.batch if s.groups is None else (s.groups,)) - len(batch_shape))
+        own = (0 if size == 1 else stride for size, stride in zip(batch_shape, blocks.strides_b))
+        rows.append((*missing, *own, 0))
+        call.scale_b.block, call.scale_b.row = blocks.strides_b[-2:]
+    if blocks.of_a:
+        rows.append(x.scale_a.strides[:-1])
+        call.scale_a.block = x.scale_a.strides[-1]
     walk = _join(s, rows, a, d, beside) if s.groups is None else _groups_walk(s, rows)
     call.m, call.batch = walk.m, walk.batch
     call.order_a, call.a.leading = _order(names[0], x.a, (walk.m, s.k), (walk.strides[0][1], a[-1]), _ROW)
@@ -465,8 +533,10 @@ def _set_matrices(call: Gemm, x: Operands, o: Options, names: tuple[str, ...], s
         if row != 1 and walk.m > 1:
             raise InvalidArgument(f"{name} is not one number after the other along the rows of {names[0]}",
                                   f"contiguous, ({s.m},) or the shape of {names[0]} without its last dimension")  # fmt: skip
-    if blocks:
-        (call.scale_a.batch, call.scale_a.row), (call.scale_b.batch, _) = walk.strides[-2:]
+    if blocks.of_a:
+        call.scale_a.batch, call.scale_a.row = walk.strides[-1]
+    if blocks.depth:
+        call.scale_b.batch = walk.strides[-2 if blocks.of_a else -1][0]
 
 
 def _groups_walk(s: _Shape, rows: list[tuple[int, ...]]) -> _Walk:

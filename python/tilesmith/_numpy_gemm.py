@@ -8,7 +8,7 @@ from typing import Any, Optional
 import numpy as np
 
 from tilesmith._errors import InvalidArgument, WrongType
-from tilesmith._gemm_call import NAMES, Call, Operands, Options, prepare
+from tilesmith._gemm_call import NAMES, Call, Operands, Options, has_weights, prepare
 from tilesmith._kept_calls import KeptCalls
 from tilesmith._numpy import address, check_arrays, describe, dtype_of, type_of, view_of
 from tilesmith._views import number
@@ -22,7 +22,8 @@ def gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups,
     names = NAMES[form]
     scaled = scale_a is not None or scale_b is not None
     alpha, scale_a = _fold(number("alpha", alpha), names[6], scale_a)
-    alpha, scale_b = _fold(alpha, names[7], scale_b)
+    if not isinstance(b, np.ndarray) or not has_weights(type_of(a.dtype), type_of(b.dtype)):
+        alpha, scale_b = _fold(alpha, names[7], scale_b)
     arrays = (a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups)
     check_arrays(names, arrays)
     if out_dtype is not None:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from tilesmith._errors import InvalidArgument, WrongType
-from tilesmith._gemm_call import NAMES, Call, Operands, Options, prepare
+from tilesmith._gemm_call import NAMES, Call, Operands, Options, has_weights, prepare
 from tilesmith._kept_calls import KeptCalls
 from tilesmith._torch import (
     DTYPES,
@@ -101,11 +101,15 @@ def _fold(form: str, alpha: float, a: Tensor, b: Tensor, scale_a: Any,
     names = NAMES[form]
     vectors: list[Optional[Tensor]] = [None, None]
     single: Optional[Tensor] = None
+    weights = has_weights(TYPES.get(a.dtype, ""), TYPES.get(b.dtype, ""))  # their scales are kept, of one number too
     for at, scale in enumerate((scale_a, scale_b)):
         if scale is None:
             continue
         if not isinstance(scale, Tensor):
             alpha *= scale
+            continue
+        if at == 1 and weights:
+            vectors[at] = scale
             continue
         name = names[6 + at]
         if scale.dtype != torch.float32:
@@ -118,7 +122,10 @@ def _fold(form: str, alpha: float, a: Tensor, b: Tensor, scale_a: Any,
             alpha *= scale.item()
         else:
             single = scale.reshape(1) if single is None else single * scale.reshape(1)
-    if single is not None:
+    if single is not None and weights:
+        rows = single.expand(a.shape[:-1]).contiguous() if vectors[0] is None else vectors[0] * single
+        vectors[0] = rows
+    elif single is not None:
         if vectors[1] is not None or vectors[0] is None:
             columns = b.shape[0] if form == "linear" else b.shape[-1] if b.dim() > 1 else 1
             vectors[1] = single.expand(columns).contiguous() if vectors[1] is None else vectors[1] * single

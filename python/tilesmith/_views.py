@@ -9,7 +9,7 @@ from typing import NamedTuple, Optional, Sequence
 from tilesmith._errors import InvalidArgument, Unsupported, WrongType
 from tilesmith._library import CPU, KIND_NAMES
 
-BYTES = {"fp32": 4, "fp16": 2, "bf16": 2, "fp8": 1, "bf8": 1, "int8": 1, "int32": 4}
+BYTES = {"fp32": 4, "fp16": 2, "bf16": 2, "fp8": 1, "bf8": 1, "int8": 1, "uint8": 1, "int32": 4}
 
 
 class View(NamedTuple):

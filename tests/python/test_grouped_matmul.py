@@ -1,5 +1,7 @@
-"""grouped_matmul against products group by group, and scales by blocks, whose results are for a GPU (test_cuda_matmul.py):
-no CPU has a kernel for float8, which the library says after everything else was found right."""
+"""grouped_matmul against products group by group, and scales by blocks: what the structure says of them, and results where
+the CPU has kernels for them."""
+
+import contextlib
 
 import numpy as np
 import pytest
@@ -140,11 +142,11 @@ def test_torch(rng):
 
 
 def structure_of(function, *arrays, **options):
-    """The structure a call filled in before the library had no kernel for it."""
+    """The structure a call filled in, whether or not there is a kernel for it."""
     from tilesmith import _numpy_gemm
 
     _numpy_gemm._calls.by_key.clear()
-    with pytest.raises(NotImplementedError):
+    with contextlib.suppress(tilesmith.Unsupported):
         function(*arrays, **options)
     (call,) = _numpy_gemm._calls.by_key.values()
     return call._call
@@ -215,3 +217,103 @@ def test_block_scales_that_cannot_be(float8):
             tilesmith.linear(x, w, **(by_block | change))
     with pytest.raises(ValueError, match="scale_w has the shape"):  # blocks are float8's
         tilesmith.linear(x.astype(np.float32), w.astype(np.float32), **by_block)
+
+
+def served(function, *arrays, **options):
+    """Skips where the CPU has no such kernel."""
+    try:
+        return function(*arrays, **options)
+    except tilesmith.Unsupported as error:
+        pytest.skip(error.message)
+
+
+def assert_close(got, expected, epsilon):
+    assert got.shape == expected.shape
+    np.testing.assert_allclose(np.asarray(got, np.float64), expected, rtol=epsilon, atol=1e-3)
+
+
+def test_results_by_blocks(rng):
+    ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml_dtypes is not installed")
+    x, w = (random(rng, rows, 300).astype(ml_dtypes.float8_e4m3fn) for rows in (40, 200))
+    scale_x, scale_w = random(rng, 40, 3) + 1.5, random(rng, 2, 3) + 1.5
+    got = served(tilesmith.linear, x, w, scale_x=scale_x, scale_w=scale_w, out_dtype="float32")
+    wide_x = x.astype(float) * scale_x.astype(float).repeat(128, 1)[:, :300]
+    wide_w = w.astype(float) * scale_w.astype(float).repeat(128, 0)[:200].repeat(128, 1)[:, :300]
+    assert_close(got, wide_x @ wide_w.T, 1e-5)
+    ends = np.array([10, 40], np.int32)
+    weights, scales = np.stack((w[:100], w[100:])), np.stack((scale_w[:1], scale_w[1:]))
+    got = tilesmith.grouped_matmul(x, weights.swapaxes(1, 2), group_ends=ends, scale_a=scale_x, scale_b=scales.swapaxes(1, 2),
+                                   out_dtype="float32")  # fmt: skip
+    for begin, end, group in ((0, 10, 0), (10, 40, 1)):
+        wide = weights[group].astype(float) * scales[group].astype(float).repeat(128, 0)[:100].repeat(128, 1)[:, :300]
+        assert_close(got[begin:end], wide_x[begin:end] @ wide.T, 1e-5)
+
+
+# ------------------------------------------------------------------------------------------------------------ weights
+
+
+def packed(values):
+    """int4 in pairs along the last dimension, the first of a pair in the low half."""
+    padded = np.pad(values, [(0, 0)] * (values.ndim - 1) + [(0, values.shape[-1] % 2)]).astype(np.uint8) & 15
+    return padded[..., 0::2] | padded[..., 1::2] << 4
+
+
+@pytest.mark.parametrize("bits", [8, 4])
+@pytest.mark.parametrize("depth", [32, 64, 320, None])
+def test_weights(rng, bits, depth):
+    """Integer weights stand for float16 numbers."""
+    x = random(rng, 2, 5, 320).astype(np.float16)
+    w = rng.integers(-(1 << bits - 1), 1 << bits - 1, (24, 320), np.int8)
+    blocks = 1 if depth is None else -(-320 // depth)
+    scale_w = (random(rng, 24, blocks) + 1.5).astype(np.float32) / (1 << bits - 1)
+    wide = (w * scale_w.repeat(320 // blocks, 1)[:, :320]).astype(np.float16)
+    weights = w if bits == 8 else packed(w)
+    scale = scale_w[:, 0] if depth is None else scale_w
+    bias = random(rng, 24).astype(np.float16)
+    got = served(tilesmith.linear, x, weights, bias, "silu", scale_w=scale, out_dtype="float32")
+    assert_close(got, reference.matmul(x, wide.T, bias=bias, activation="silu"), 1e-5)
+    assert tilesmith.linear(x, weights, scale_w=scale).dtype == np.float16
+    got = tilesmith.matmul(x, weights.T, scale_b=scale.T, scale_a=np.full((2, 5), 2, "f4"), alpha=0.5, out_dtype="float32")
+    assert_close(got, reference.matmul(x, wide.T), 1e-5)
+
+
+def test_weights_in_groups(rng):
+    x, ends = random(rng, 20, 64).astype(np.float16), np.array([3, 3, 20], np.int32)
+    w = rng.integers(-8, 8, (3, 24, 64), np.int8)
+    scale_w = random(rng, 3, 24, 2).astype(np.float16)
+    wide = (w * scale_w.astype("f4").repeat(32, 2)).astype(np.float16)
+    got = served(tilesmith.grouped_matmul, x, packed(w).swapaxes(1, 2), group_ends=ends, scale_b=scale_w.swapaxes(1, 2),
+                 out_dtype="float32")  # fmt: skip
+    for begin, end, group in ((0, 3, 0), (3, 20, 2)):
+        assert_close(got[begin:end], reference.matmul(x[begin:end], wide[group].T), 1e-5)
+    got = tilesmith.grouped_matmul(x, w.swapaxes(1, 2), group_ends=ends, scale_b=np.ones((3, 24), "f4"), out_dtype="float32")
+    assert_close(got[3:], reference.matmul(x[3:], w[2].T), 1e-5)
+
+
+def test_weights_fill_in_the_structure():
+    x, w, scale = np.zeros((5, 96), "f2"), np.zeros((24, 48), np.uint8), np.zeros((24, 3), np.float16)
+    call = structure_of(tilesmith.linear, x, w, scale_w=scale)
+    assert (call.type_a, call.type_b, call.type_scale, call.scale_depth) == (1, 6, 1, 32)
+    assert (call.k, call.n, call.order_b, call.b.leading) == (96, 24, 1, 96)
+    assert numbers(call.scale_b) == (scale.ctypes.data, 3, 1, 0) and numbers(call.scale_a) == (None, 0, 0, 0)
+
+
+@pytest.mark.parametrize(
+    ("options", "exception", "words"),
+    [
+        (dict(), ValueError, "w is int8 and x fp16, and scale_w is no tensor ((24,) or (24, blocks of k); blocks of a power of two"),
+        (dict(scale_w=0.5), TypeError, "scale_w is a float, x is a NumPy array"),
+        (dict(scale_w=np.ones((24, 96), "f4")), ValueError, "scale_w has the shape (24, 96)"),
+        (dict(scale_w=np.ones((24, 4), "f4")), ValueError, "scale_w has the shape (24, 4)"),
+        (dict(scale_w=np.ones(23, "f4")), ValueError, "scale_w has the shape (23,)"),
+        (dict(scale_w=np.ones(24)), TypeError, "scale_w is float64 (float32 or fp16)"),
+        (dict(scale_w=np.ones(24, "f4"), w=np.zeros((24, 47), np.uint8)), ValueError, "x has 96 elements in its last dimension, w 94"),
+        (dict(scale_w=np.ones(24, "f4"), w=np.zeros((24, 96), np.uint8)[:, ::2]), ValueError, "w has the strides (96, 2)"),
+        (dict(w=np.zeros((24, 96), np.uint8), x=np.zeros((5, 96), "f4")), TypeError, "x is fp32, w is uint8 (one type for both"),
+    ],
+)  # fmt: skip
+def test_weights_that_cannot_be(options, exception, words):
+    arguments = dict(x=np.zeros((5, 96), "f2"), w=np.zeros((24, 96), np.int8)) | options
+    with pytest.raises(exception) as caught:
+        tilesmith.linear(arguments.pop("x"), arguments.pop("w"), **arguments)
+    assert words in str(caught.value)

@@ -92,6 +92,7 @@ class Hopper:
     pairs: bool = True
     staged_tensors: bool = False
     split_k: bool = False
+    stream_k: bool = False
     promote: bool = False
     scaling: int = 0
     grouping: int = 0
@@ -116,6 +117,7 @@ class Hopper:
         parts += [f"cl{self.cluster_m}x{self.cluster_n}"] if self.cluster_m * self.cluster_n > 1 else []
         parts += [f"b{self.blocks_per_sm}"] if self.blocks_per_sm > 1 else []
         parts += [f"split{self.splits}"] if self.split_k else []
+        parts += ["streamk"] if self.stream_k else []
         parts += ["direct"] if not self.store_box else []
         parts += ["promote"] if self.promote else []
         parts += [f"band{'N' if self.band_columns else 'M'}{self.band}"]
@@ -155,11 +157,15 @@ class Hopper:
         return tiles_n * -(-p.m // (self.tile_m * self.cluster_m)) * p.batch
 
     def workspace(self, p):
-        """Bytes of partial sums and the number of counters of a split product."""
+        """Bytes of partial sums and the number of counters of a split product or of stream-K (on at most 160 SMs)."""
+        tile, counters = 4 * self.tile_m * self.tile_n, 1 if self.ping_pong else self.warpgroups
+        if self.stream_k:
+            blocks = 160 * self.blocks_per_sm
+            return 2 * blocks * tile, 2 * blocks * counters
         if not self.split_k:
             return 0, 0
         tiles = self.tiles(p) * self.cluster_m * self.cluster_n
-        return 4 * tiles * self.splits * self.tile_m * self.tile_n, tiles * (1 if self.ping_pong else self.warpgroups)
+        return tiles * self.splits * tile, tiles * counters
 
     def maps(self, t):
         import driver
@@ -184,7 +190,7 @@ class Hopper:
         p, a = t.p, t.args()
         a.band, a.band_columns = self.band, int(self.band_columns)
         a.splits = min(self.splits, -(-p.k // self.tile_k()))
-        if self.split_k:
+        if self.split_k or self.stream_k:
             a.partials, a.counters = workspace.pointers(*self.workspace(p))
         cluster = self.cluster_m * self.cluster_n
         grid = min(self.tiles(p) * a.splits, sms * self.blocks_per_sm // cluster) * cluster

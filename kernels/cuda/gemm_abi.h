@@ -96,9 +96,10 @@ typedef struct TsCudaGemmArgs {
   const float* scale_a;
   const float* scale_b;
   const int* group_rows;
-  /* Split products only. partials: float32 (int32 for 8-bit integers), splits times the elements of all tiles, whole
-   * ones; counters: 32-bit, one for each tile (Hopper's cooperative tiles: for each of a tile's warpgroups), zero
-   * before the first launch and left zero by every launch. Both per stream. */
+  /* Split products and stream-K only. partials: float32 (int32 for 8-bit integers), splits times the elements of all
+   * tiles, whole ones; stream-K: two tiles for each block. counters: 32-bit, one for each tile (Hopper's cooperative
+   * tiles: for each of a tile's warpgroups; stream-K: for as many tiles as two a block), zero before the first launch
+   * and left zero by every launch. Both per stream. */
   float* partials;
   unsigned int* counters;
   /* From one row (row-major) or column (column-major) to the next, and from one batch entry to the next; in elements.

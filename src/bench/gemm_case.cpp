@@ -4,6 +4,7 @@
 
 #include <cmath>
 
+#include "base/float_types.hpp"
 #include "base/random.hpp"
 #include "dispatch/gemm_problem.hpp"
 #include "kernel/memory_type.hpp"
@@ -44,6 +45,14 @@ std::vector<float> turned(const std::vector<float>& values, std::int64_t rows, s
       for (std::size_t j = 0; j < static_cast<std::size_t>(columns); ++j)
         out[start + j * static_cast<std::size_t>(rows) + i] = values[start + i * static_cast<std::size_t>(columns) + j];
   return out;
+}
+
+/// To the numbers that are multiplied: devices with tf32 products round what is fp32 in memory.
+void round_to_tf32(HostArray& array) {
+  constexpr FloatFormat kTf32{.exponent_bits = 8, .mantissa_bits = 10, .has_infinity = true, .saturates = false};
+  std::vector<float> values = array.to_floats();
+  for (float& value : values) value = decode_float(kTf32, encode_float(kTf32, static_cast<double>(value)));
+  store_elements(array.type, values, array.data.data());
 }
 
 struct Matrix {
@@ -128,7 +137,8 @@ Result<GemmCase> GemmCase::create(const GemmProblem& problem, GemmInputs inputs)
       return fail(ErrorCode::invalid_argument, fmt::format("{} reads no tensor", name_of(op)));
     }
   }
-  for (const Operand* operand : {&out.a_, &out.b_}) {
+  for (Operand* operand : {&out.a_, &out.b_}) {
+    if (p.type_a == DataType::tf32) round_to_tf32(operand->array);
     const std::int64_t steps = operand->leading | (p.batch > 1 ? operand->batch : 0);
     p.unaligned |= steps * static_cast<std::int64_t>(size_of(operand->array.type)) % 16 != 0;
   }

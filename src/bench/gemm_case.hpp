@@ -34,7 +34,8 @@ struct GemmInputs {
 
 class GemmCase {
  public:
-  /// Fills what is not given. Errors: a given array whose shape or type does not fit the problem, memory.
+  /// Fills what is not given; matrices of tf32 are rounded to it. Errors: a given array whose shape or type does not
+  /// fit the problem, memory.
   [[nodiscard]] static Result<GemmCase> create(const GemmProblem& problem, GemmInputs inputs);
 
   /// The problem that was asked for, with what its matrices have (unaligned).

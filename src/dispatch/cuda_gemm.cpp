@@ -28,6 +28,10 @@ Error why_none(const CudaSpec& spec, const GemmSignature& signature) {
           std::string(rule->about)};
 }
 
+bool may_share(const KernelConfig& config) {
+  return config.algorithm.splits_k || config.algorithm.stream_k;
+}
+
 }  // namespace
 
 CudaGemmShape cuda_gemm_shape(const GemmProblem& p) {
@@ -67,7 +71,7 @@ Result<std::vector<Candidate>> CudaGemm::candidates(const GemmProblem& problem) 
   std::vector<Candidate> candidates;
   const CudaGemmShape shape = cuda_gemm_shape(problem);
   for (RankedCudaGemm& one : ranked_cuda_gemm(spec_, signature, shape))
-    if (!one.config.algorithm.splits_k || cuda_gemm_splits(one.config, spec_, shape) > 1)
+    if (!may_share(one.config) || cuda_gemm_shares(one.config, spec_, shape))
       candidates.push_back({std::move(one.config), one.seconds});
   if (candidates.empty()) return std::unexpected(why_none(spec_, signature));
   return candidates;
@@ -122,7 +126,7 @@ Result<std::unique_ptr<GemmPlan>> CudaGemm::plan(const GemmProblem& problem, con
             registry_.find(*context, config, static_cast<std::size_t>(facts.shared_bytes), build));
   TS_ASSIGN(const void* zero, zeros(*context));
   CudaSplitMemory* split_memory = nullptr;
-  if (config.algorithm.splits_k) {
+  if (may_share(config)) {
     const std::lock_guard lock(mutex_);
     if (split_memory_ == nullptr) split_memory_ = std::make_unique<CudaSplitMemory>(*context);
     split_memory = split_memory_.get();

@@ -42,16 +42,11 @@ int band_of(const GemmProblem& p) {
 Result<std::unique_ptr<GemmPlan>> CudaGemmPlan::make(const GemmProblem& p, PlanFacts plan, const KernelConfig& config,
                                                      const CudaSpec& spec, const CudaKernel& kernel, const void* zeros,
                                                      CudaSplitMemory* split_memory) {
-  const CudaGemmShape shape = cuda_gemm_shape(p);
-  const std::int64_t cluster = std::int64_t{config.algorithm.cluster[0]} * config.algorithm.cluster[1];
-  const std::int64_t tiles = std::max<std::int64_t>(cuda_gemm_tiles(config, shape), cluster);
-  const std::int64_t splits = cuda_gemm_splits(config, spec, shape);
-  const std::int64_t items = tiles * splits;
+  const CudaGemmWork work = cuda_gemm_work(config, spec, cuda_gemm_shape(p));
   CudaSplitMemory::Size split_size;
   if (split_memory != nullptr) {
-    const CudaGemmFacts facts = cuda_gemm_facts(config);
-    split_size.part_bytes = static_cast<std::size_t>(items * facts.part_bytes);
-    split_size.counters = static_cast<std::size_t>(tiles * facts.counters);
+    split_size.part_bytes = static_cast<std::size_t>(work.places * cuda_gemm_facts(config).part_bytes);
+    split_size.counters = static_cast<std::size_t>(work.counters);
     plan.workspace_bytes = split_size.bytes();
   }
   std::unique_ptr<CudaGemmPlan> made(new CudaGemmPlan(p, std::move(plan), config, kernel, zeros, split_memory));
@@ -64,14 +59,16 @@ Result<std::unique_ptr<GemmPlan>> CudaGemmPlan::make(const GemmProblem& p, PlanF
   CudaLaunch& launch = made->launch_;
   launch.block = {static_cast<unsigned>(facts.threads), 1, 1};
   launch.dynamic_shared_bytes = static_cast<unsigned>(facts.shared_bytes);
-  if (items > kLongest)
-    return fail(ErrorCode::unsupported, fmt::format("{} tiles are beyond a CUDA kernel's launch", items),
+  if (work.items > kLongest)
+    return fail(ErrorCode::unsupported, fmt::format("{} tiles are beyond a CUDA kernel's launch", work.items),
                 fmt::format("at most {}", kLongest));
-  const std::int64_t places = std::int64_t{spec.reference.sms} * facts.blocks_per_sm / cluster * cluster;
-  launch.grid.x = static_cast<unsigned>(facts.persistent ? std::min(items, places) : items);
-  launch.cluster = {static_cast<unsigned>(cluster), 1, 1};
+  if (config.algorithm.stream_k && 2 * work.blocks * (p.k / facts.stage_k + 1) > kLongest)
+    return fail(ErrorCode::unsupported, fmt::format("k of {} is beyond what stream-K shares", p.k),
+                "an instance without streamk");
+  launch.grid.x = static_cast<unsigned>(work.blocks);
+  launch.cluster = {config.algorithm.cluster[0] * unsigned{config.algorithm.cluster[1]}, 1, 1};
   launch.overlaps_previous = facts.tensor_maps;  // these wait for what comes before them themselves
-  made->splits_ = static_cast<int>(splits);
+  made->splits_ = work.splits;
   made->split_size_ = split_size;
   if (split_memory != nullptr) TS_TRY(split_memory->reserve(split_size));
   return made;

@@ -16,7 +16,7 @@ namespace tilesmith {
 class CudaGemmPlan final : public GemmPlan {
  public:
   /// `zeros` are 16 bytes of zeros on the device, which stand in for A and B where alpha is 0; `split_memory` is null
-  /// where k is not split. Errors: unsupported for sizes beyond a launch's limits, out_of_memory.
+  /// where blocks share no tiles. Errors: unsupported for sizes beyond a launch's limits, out_of_memory.
   [[nodiscard]] static Result<std::unique_ptr<GemmPlan>> make(const GemmProblem& problem, PlanFacts plan,
                                                               const KernelConfig& config, const CudaSpec& spec,
                                                               const CudaKernel& kernel, const void* zeros,

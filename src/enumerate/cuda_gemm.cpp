@@ -42,6 +42,7 @@ Algorithm algorithm_of(const GemmSignature& signature, const CudaGemmPipeline& p
   a.cluster = {static_cast<std::uint8_t>(tile.cluster_m), static_cast<std::uint8_t>(tile.cluster_n)};
   a.ping_pong = tile.ping_pong;
   a.splits_k = tile.splits > 1;
+  a.stream_k = tile.stream_k;
   return a;
 }
 
@@ -140,11 +141,16 @@ std::int64_t places_of(const KernelConfig& config, const CudaSpec& spec) {
 
 constexpr double kReachedBandwidth = 0.9;  // of the chip's, by a stream through memory
 
+/// What parts of a tile cost when a block leaves or reads so many. Estimated: what one SM reads from the L2 cache, and
+/// a fence, a counter and a barrier.
+double join_seconds(const CudaGemmFacts& facts, int parts) {
+  constexpr double kBytesPerSecond = 110e9, kJoin = 1.5e-6;
+  return kJoin + parts * static_cast<double>(facts.part_bytes) / kBytesPerSecond;
+}
+
 /// Seconds of one work item: a tile, or one of so many parts of it, of which the last adds up all.
 double item_seconds(const KernelConfig& config, const CudaGemmTile* tile, const CudaSpec& spec,
                     const CudaGemmShape& shape, int splits) {
-  // Estimated: what one SM reads from the L2 cache, and a fence, a counter and a barrier.
-  constexpr double kJoinedBytesPerSecond = 110e9, kJoin = 1.5e-6;
   const GemmSignature& g = signature_of(config);
   const Algorithm& a = config.algorithm;
   const CudaGemmFacts facts = cuda_gemm_facts(config);
@@ -168,8 +174,7 @@ double item_seconds(const KernelConfig& config, const CudaGemmTile* tile, const 
     // The stages it walks over, and two for its start and end.
     seconds = 2.0 * a.tile[0] * a.tile[1] * (real_steps + 2) * facts.stage_k / rate;
   }
-  if (splits > 1) seconds += kJoin + splits * static_cast<double>(facts.part_bytes) / kJoinedBytesPerSecond;
-  return seconds;
+  return splits > 1 ? seconds + join_seconds(facts, splits) : seconds;
 }
 
 }  // namespace
@@ -207,6 +212,40 @@ int cuda_gemm_splits(const KernelConfig& config, const CudaSpec& spec, const Cud
   for (int splits = best + 1; splits <= limit; ++splits)
     if (item_seconds(config, tile, spec, shape, splits) < item_seconds(config, tile, spec, shape, best)) best = splits;
   return std::max(best, 1);
+}
+
+CudaGemmWork cuda_gemm_work(const KernelConfig& config, const CudaSpec& spec, const CudaGemmShape& shape) {
+  // A cluster's run of stream-K is not worth its parts when it is shorter, nor a tile when it has more parts.
+  constexpr std::int64_t kLeastSteps = 4, kMostParts = 16;
+  const Algorithm& a = config.algorithm;
+  const CudaGemmFacts facts = cuda_gemm_facts(config);
+  const std::int64_t cluster = std::int64_t{a.cluster[0]} * a.cluster[1];
+  const std::int64_t tiles = std::max(cuda_gemm_tiles(config, shape), cluster);
+  const std::int64_t at_a_time = std::max<std::int64_t>(places_of(config, spec) / cluster, 1);
+  CudaGemmWork work;
+  if (a.stream_k) {
+    const std::int64_t each = tiles / cluster, steps = std::max<std::int64_t>(ceil_div(shape.k, facts.stage_k), 1);
+    const std::int64_t clusters =
+        std::min({at_a_time, each * kMostParts, std::max(each * steps / kLeastSteps, std::min(each, at_a_time))});
+    work.items = tiles;
+    work.blocks = clusters * cluster;
+    work.places = 2 * work.blocks;
+    work.counters = std::min(2 * clusters, each) * cluster * facts.counters;
+    return work;
+  }
+  work.splits = cuda_gemm_splits(config, spec, shape);
+  work.items = tiles * work.splits;
+  work.blocks = facts.persistent ? std::min(work.items, at_a_time * cluster) : work.items;
+  if (a.splits_k) {
+    work.places = work.items;
+    work.counters = tiles * facts.counters;
+  }
+  return work;
+}
+
+bool cuda_gemm_shares(const KernelConfig& config, const CudaSpec& spec, const CudaGemmShape& shape) {
+  const CudaGemmWork work = cuda_gemm_work(config, spec, shape);
+  return work.splits > 1 || (config.algorithm.stream_k && work.items % work.blocks != 0);
 }
 
 void enumerate_cuda_gemm(const CudaSpec& spec, const GemmSignature& signature, ConfigSink sink) {
@@ -262,7 +301,7 @@ std::vector<RankedCudaGemm> ranked_cuda_gemm(const CudaSpec& spec, const GemmSig
     RankedCudaGemm one;
     int place;  // few rows, then the table's first choices in their order, then the rest
   };
-  constexpr int kFewRows = -1000, kOthers = 1000;
+  constexpr int kFewRows = -1000, kOthers = 1000, kShared = 1001;
   constexpr std::int64_t kLeastFull = 4;  // first choices were measured on chips a quarter full or more
   std::vector<Ranked> ranked;
   for (const CudaGemmPipeline& pipeline : spec.gemm.pipelines) {
@@ -279,11 +318,11 @@ std::vector<RankedCudaGemm> ranked_cuda_gemm(const CudaSpec& spec, const GemmSig
         config.algorithm.vector = widths;
         if (!settle(config, tile, spec) || !cuda_gemm_suits(config, shape)) continue;
         seen.push_back(algorithm);
-        const std::int64_t items = cuda_gemm_tiles(config, shape) * cuda_gemm_splits(config, spec, shape);
-        const bool is_measured = kLeastFull * items >= places_of(config, spec);
+        const bool is_measured = kLeastFull * cuda_gemm_work(config, spec, shape).items >= places_of(config, spec);
         ranked.push_back({{config, estimated_seconds(config, spec, shape)},
                           is_few_rows(pipeline.pipeline) ? kFewRows
                           : first && is_measured         ? place
+                          : tile.stream_k                ? kShared
                                                          : kOthers});
         break;
       }
@@ -304,11 +343,14 @@ double estimated_seconds(const KernelConfig& config, const CudaSpec& spec, const
   const double columns = signature_of(config).epilogue_ops.gated() ? real(shape.n) / 2 : real(shape.n);
   const double bytes = real(shape.batch) * (facts.element_bytes * (real(shape.m) + real(shape.n)) * real(shape.k) +
                                             facts.result_bytes * real(shape.m) * columns);
-  const int splits = cuda_gemm_splits(config, spec, shape);
-  const double rounds = real(ceil_div(cuda_gemm_tiles(config, shape) * splits, places_of(config, spec)));
-  return spec.gemm.launch_us * 1e-6 +
-         std::max(rounds * item_seconds(config, tile_of(config, spec), spec, shape, splits),
-                  bytes / (kReachedBandwidth * spec.reference.bytes_per_second));
+  const CudaGemmWork work = cuda_gemm_work(config, spec, shape);
+  const double item = item_seconds(config, tile_of(config, spec), spec, shape, work.splits);
+  // Stream-K leaves one part of a tile in memory, reads another and its own.
+  const double seconds = config.algorithm.stream_k
+                             ? real(work.items) / real(std::max<std::int64_t>(work.blocks, 1)) * item +
+                                   (cuda_gemm_shares(config, spec, shape) ? join_seconds(facts, 3) : 0)
+                             : real(ceil_div(work.items, places_of(config, spec))) * item;
+  return spec.gemm.launch_us * 1e-6 + std::max(seconds, bytes / (kReachedBandwidth * spec.reference.bytes_per_second));
 }
 
 }  // namespace tilesmith

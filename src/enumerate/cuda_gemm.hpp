@@ -50,6 +50,19 @@ struct CudaGemmShape {
 /// number and one round of the chip; each has a stage of k. 1 for others.
 [[nodiscard]] int cuda_gemm_splits(const KernelConfig& config, const CudaSpec& spec, const CudaGemmShape& shape);
 
+/// How a launch divides a problem.
+struct CudaGemmWork {
+  std::int64_t items = 0;     ///< tiles, or parts of tiles: at most so many blocks have something to do
+  std::int64_t blocks = 0;    ///< of the grid
+  int splits = 1;             ///< parts of each tile
+  std::int64_t places = 0;    ///< for parts of tiles, where those are shared
+  std::int64_t counters = 0;  ///< 32-bit words beside them
+};
+[[nodiscard]] CudaGemmWork cuda_gemm_work(const KernelConfig& config, const CudaSpec& spec, const CudaGemmShape& shape);
+
+/// Whether blocks share tiles of this problem at all: k has steps for two parts, or stream-K's last round is not full.
+[[nodiscard]] bool cuda_gemm_shares(const KernelConfig& config, const CudaSpec& spec, const CudaGemmShape& shape);
+
 /// The instances of one architecture for one signature: every pipeline, tile and width of access that the rules accept,
 /// each once, in the tile table's order.
 void enumerate_cuda_gemm(const CudaSpec& spec, const GemmSignature& signature, ConfigSink sink);

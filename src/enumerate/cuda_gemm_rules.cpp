@@ -104,6 +104,8 @@ bool fields_belong(const Subject& s) {
   rest.block_per_cu = -1;
   rest.splits_k = false;
   if (is_warp_specialized(s)) {
+    // With multicast beside it stream-K spills: its walk stays in the producer's few registers.
+    if (!s.algorithm().splits_k && rest.cluster == decltype(rest.cluster){1, 1}) rest.stream_k = false;
     rest.cluster = {1, 1};
     rest.ping_pong = false;
   }
@@ -217,14 +219,13 @@ constexpr Rule<Subject> kRules[] = {
                           s.algorithm().wave[2]);
      }},
     {"fields_belong_to_pipeline",
-     "all pipelines have two stages or more and a number of blocks an SM; the warp-specialised one may have clusters "
-     "and "
-     "ping-pong",
+     "all pipelines have two stages or more and a number of blocks an SM; the warp-specialised one may have clusters, "
+     "ping-pong and, without clusters and split k, stream-K",
      fields_belong,
      [](const Subject& s) {
        const Algorithm& a = s.algorithm();
-       return fmt::format("stages {}, block_per_cu {}, cluster {} x {}, ping_pong {}", a.stages, a.block_per_cu,
-                          a.cluster[0], a.cluster[1], a.ping_pong);
+       return fmt::format("stages {}, block_per_cu {}, cluster {} x {}, ping_pong {}, splits_k {}, stream_k {}",
+                          a.stages, a.block_per_cu, a.cluster[0], a.cluster[1], a.ping_pong, a.splits_k, a.stream_k);
      }},
     {"accesses_are_carried",
      "A and B are read 16 bytes at a time, portably also by elements; D is written by elements or pairs, by the "

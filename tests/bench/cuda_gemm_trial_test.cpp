@@ -81,7 +81,7 @@ TEST_F(CudaGemmTrials, EveryOperandTravelsAndComesBack) {
   const StandIn device_plan(*cpu_plan, Fault::none);
   for (int repeat = 0; repeat < 2; ++repeat) ASSERT_TRUE((*trial)->run(device_plan, on_device));
   ASSERT_TRUE(cpu_plan->run(made->arguments(on_host)));
-  EXPECT_EQ(std::memcmp(on_device.d.data(), on_host.d.data(), on_host.d.bytes()), 0);
+  EXPECT_TRUE(made->output_array(on_device).data == made->output_array(on_host).data);
   EXPECT_EQ(on_device.amax, on_host.amax);
   const GemmArguments host = made->arguments(on_host);
   const GemmArguments& device = device_plan.seen;
@@ -122,6 +122,21 @@ TEST_F(CudaGemmTrials, RowsOfDSuitWhatTheProblemPromises) {
     EXPECT_EQ(device_plan.seen.d_leading % 4 == 0, !made->problem().unaligned) << device_plan.seen.d_leading;
     EXPECT_GT(device_plan.seen.d_leading, 6);
   }
+}
+
+TEST_F(CudaGemmTrials, MatricesOfTf32AreExactThere) {
+  GemmProblem problem = gemm_problem(DataType::tf32, 4, 6, 24);
+  problem.order_a = MatrixOrder::column;
+  const GemmCase tf32 = GemmCase::create(problem, {}).value();
+  GemmOutputs outputs;
+  const GemmArguments arguments = tf32.arguments(outputs);
+  for (const void* const matrix : {arguments.a.data, arguments.b.data})
+    for (int i = 0; i < 24; ++i) {
+      std::uint32_t bits = 0;
+      std::memcpy(&bits, static_cast<const char*>(matrix) + 4 * i, 4);
+      EXPECT_EQ(bits & 0x1fffU, 0U);
+      EXPECT_NE(bits, 0U);
+    }
 }
 
 TEST_F(CudaGemmTrials, NothingIsLeftOnTheDevice) {

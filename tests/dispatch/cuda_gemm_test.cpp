@@ -243,6 +243,54 @@ TEST_F(CudaGemmPlans, SplitProductsAreCapturedIntoGraphs) {
   }
 }
 
+TEST_F(CudaGemmPlans, StreamKSharesWhatFillsNoRound) {
+  std::vector<GemmProblem> problems{bf16(3840, 2560, 1000), bf16(1920, 2568, 520), bf16(130, 296, 4096),
+                                    gemm_problem(DataType::fp8, 700, 1600, 2048),
+                                    gemm_problem(DataType::int8, 2900, 1040, 912)};
+  problems[2].batch = 3;
+  for (const GemmProblem& problem : problems) {
+    const auto candidates = backend->gemm()->candidates(problem);
+    ASSERT_TRUE(candidates) << candidates.error().text();
+    std::vector<KernelConfig> configs;
+    const KernelConfig* alone = nullptr;
+    for (const Candidate& candidate : *candidates) {
+      const Algorithm& algorithm = candidate.config.algorithm;
+      if (algorithm.stream_k) configs.push_back(candidate.config);
+      if (alone == nullptr && !algorithm.stream_k && !algorithm.splits_k) alone = &candidate.config;
+    }
+    ASSERT_FALSE(configs.empty());
+    ASSERT_NE(alone, nullptr);
+    configs.push_back(*alone);
+    ASSERT_NO_FATAL_FAILURE(build(configs));
+    configs.pop_back();
+    const auto whole = DeviceGemm::create(*context, problem, 50, GemmValues::whole).value();
+    const auto normal = DeviceGemm::create(*context, problem, 51, GemmValues::normal).value();
+    const CudaBuffer d = whole.make_d(stream.handle()).value(), other = whole.make_d(other_stream.handle()).value();
+    const auto reference = plan(problem, *alone);
+    ASSERT_NE(reference, nullptr);
+    ASSERT_EQ(words(whole.queue(*reference, d, {.stream = stream.handle()})), "");
+    const std::vector<std::byte> expected = whole.fetch(d, stream.handle()).value();
+    for (const KernelConfig& config : configs) {
+      SCOPED_TRACE(native_name(config));
+      const auto made = plan(problem, config);
+      ASSERT_NE(made, nullptr);
+      ASSERT_TRUE(fill_bytes(*context, d.data(), 0xff, d.bytes(), stream.handle()));
+      ASSERT_EQ(words(whole.queue(*made, d, {.stream = stream.handle()})), "");
+      EXPECT_TRUE(whole.fetch(d, stream.handle()).value() == expected);
+      std::vector<std::byte> first;
+      for (int repeat = 0; repeat < 4; ++repeat) {
+        ASSERT_EQ(words(normal.queue(*made, d, {.stream = stream.handle()})), "");
+        ASSERT_EQ(words(normal.queue(*made, other, {.stream = other_stream.handle()})), "");
+        const auto one = normal.fetch(d, stream.handle()).value(),
+                   two = normal.fetch(other, other_stream.handle()).value();
+        if (repeat == 0) first = one;
+        EXPECT_TRUE(one == first) << "repeat " << repeat << " has other bits";
+        EXPECT_TRUE(two == first) << "repeat " << repeat << " in another stream has other bits";
+      }
+    }
+  }
+}
+
 TEST_F(CudaGemmPlans, TheCallersWorkspaceMayHoldAnything) {
   const GemmProblem problem = bf16(128, 512, 8192);
   const auto made = plan(problem, split_config(problem, Pipeline::warp_specialized));

@@ -164,6 +164,9 @@ TEST(CudaGemm, EachRuleRefusesWhatItIsThereFor) {
   check(hopper, "fields_belong_to_pipeline", [](S&, A& a) { a.stages = 1; });
   check(hopper, "fields_belong_to_pipeline", [](S&, A& a) { a.query_buffers = 2; });
   check(portable, "fields_belong_to_pipeline", [](S&, A& a) { a.cluster = {2, 1}; });
+  check(portable, "fields_belong_to_pipeline", [](S&, A& a) { a.stream_k = true; });
+  check(hopper, "fields_belong_to_pipeline", [](S&, A& a) { a.stream_k = a.splits_k = true; });
+  check(hopper, "fields_belong_to_pipeline", [](S&, A& a) { a.stream_k = true, a.cluster = {2, 1}; });
   check(hopper, "accesses_are_carried", [](S&, A& a) { a.vector = {1, 1, 1}; });
   check(portable, "accesses_are_carried", [](S&, A& a) { a.vector = {8, 8, 8}; });
   check(hopper, "cluster_loads_whole_patterns", [](S& s, A& a) {
@@ -278,6 +281,20 @@ TEST(CudaGemm, PartsFillTheChipAsFarAsTheyPay) {
   EXPECT_EQ(best({4096, 4096, 65536}).second, 1) << "the chip is full";
   EXPECT_EQ(best({128, 256, 128}).second, 1) << "nothing to share";
   EXPECT_GT(best({16, 64, 65536}).second, 8) << "few rows";
+}
+
+TEST(CudaGemm, StreamKHasARunForEveryBlock) {
+  KernelConfig config = hopper_config();  // 128 x 256
+  config.algorithm.stream_k = true;
+  const CudaSpec& spec = arch("sm_90a");
+  const CudaGemmWork full = cuda_gemm_work(config, spec, {128 * 150, 256, 1024});
+  EXPECT_EQ(full.blocks, 132);
+  EXPECT_EQ(full.places, 2 * 132);
+  EXPECT_GE(full.counters, 150 * cuda_gemm_facts(config).counters) << "fewer than two rounds: all tiles are shared";
+  EXPECT_TRUE(cuda_gemm_shares(config, spec, {128 * 150, 256, 1024}));
+  EXPECT_FALSE(cuda_gemm_shares(config, spec, {128 * 264, 256, 1024})) << "two whole rounds";
+  EXPECT_LE(cuda_gemm_work(config, spec, {128, 256, 65536}).blocks, 16) << "parts that one block adds up";
+  EXPECT_EQ(cuda_gemm_work(config, spec, {128, 256, 64}).blocks, 1) << "a single step";
 }
 
 TEST(CudaGemm, TilesComeInWholeClusters) {

@@ -16,21 +16,23 @@ TS_DEVICE void store_sums(float* p, const int* s) {
                : "memory");
 }
 
-// True when this team of kThreads threads was the last of its unit (a tile, or a warpgroup's rows of one); `sums` then
-// hold the whole. Bit i of `wanted` says whether the warp has rows in block i: the others take no part in the traffic.
-// `sync` is a barrier of the team; `flag` 4 bytes of shared memory for it. Partial sums: [unit][part][block][sum / 4]
-// [thread][4].
-template <int kThreads, int kBlocks, int kSums, class Sync>
-TS_DEVICE bool join_parts(const TsCudaGemmArgs& args, int unit, int own, int thread, u32 wanted, u32 flag, Sync sync,
-                          Sum (&sums)[kBlocks][kSums]) {
+// True when this team of kThreads threads was the last of the `count` that share a unit (a tile, or a warpgroup's rows of
+// one); `sums` then hold the whole. Each team has part `own`; place_of(part) says which place in args.partials a part
+// has, `counter` counts the parts that are there. Bit i of `wanted` says whether the warp has rows in block i: the others
+// take no part in the traffic. `sync` is a barrier of the team; `flag` 4 bytes of shared memory for it. Partial sums:
+// [place][block][sum / 4][thread][4].
+template <int kThreads, int kBlocks, int kSums, class PlaceOf, class Sync>
+TS_DEVICE bool join_parts(const TsCudaGemmArgs& args, u32* counter, int count, int own, PlaceOf place_of, int thread,
+                          u32 wanted, u32 flag, Sync sync, Sum (&sums)[kBlocks][kSums]) {
   static_assert(kSums % 4 == 0, "sums are moved four at a time");
   constexpr bool kKeep = kBlocks * kSums <= 64;  // the own sums stay in registers; larger ones are read back
   constexpr int kPart = kThreads * kBlocks * kSums;
-  float* const parts = args.partials + static_cast<i64>(unit) * args.splits * kPart + thread * 4;
+  const auto part_at = [&](int part) { return args.partials + static_cast<i64>(place_of(part)) * kPart + thread * 4; };
+  float* const mine = part_at(own);
 #pragma unroll
   for (int block = 0; block < kBlocks; ++block) {
     if (wanted >> block & 1) {
-      float* const p = parts + own * kPart + block * kThreads * kSums;
+      float* const p = mine + block * kThreads * kSums;
 #pragma unroll
       for (int i = 0; i < kSums; i += 4) store_sums(p + i * kThreads, &sums[block][i]);
     }
@@ -38,9 +40,9 @@ TS_DEVICE bool join_parts(const TsCudaGemmArgs& args, int unit, int own, int thr
   __threadfence();
   sync();
   if (thread == 0) {
-    const u32 before = atomicAdd(args.counters + unit, 1u);
-    const u32 last = before == static_cast<u32>(args.splits) - 1;
-    if (last) args.counters[unit] = 0;
+    const u32 before = atomicAdd(counter, 1u);
+    const u32 last = before == static_cast<u32>(count) - 1;
+    if (last) *counter = 0;
     asm volatile("st.shared.b32 [%0], %1;" ::"r"(flag), "r"(last) : "memory");
   }
   sync();
@@ -54,16 +56,17 @@ TS_DEVICE bool join_parts(const TsCudaGemmArgs& args, int unit, int own, int thr
     Sum total[kSums];
 #pragma unroll
     for (int i = 0; i < kSums; ++i) total[i] = 0;
-    for (int part = 0; part < args.splits; ++part) {
+    for (int part = 0; part < count; ++part) {
       if (kKeep && part == own) {
 #pragma unroll
         for (int i = 0; i < kSums; ++i) total[i] += sums[block][i];
         continue;
       }
+      const float* const from = part_at(part) + block * kThreads * kSums;
       u32 loaded[kSums / 4][4];
 #pragma unroll
       for (int i = 0; i < kSums / 4; ++i)
-        load_chunk_uncached(loaded[i], parts + part * kPart + block * kThreads * kSums + i * 4 * kThreads);
+        load_chunk_uncached(loaded[i], from + i * 4 * kThreads);
 #pragma unroll
       for (int i = 0; i < kSums; ++i) total[i] += sum_of_bits(loaded[i / 4][i % 4]);
     }
@@ -71,6 +74,15 @@ TS_DEVICE bool join_parts(const TsCudaGemmArgs& args, int unit, int own, int thr
     for (int i = 0; i < kSums; ++i) sums[block][i] = total[i];
   }
   return true;
+}
+
+// The same of args.splits parts, whose places follow each other.
+template <int kThreads, int kBlocks, int kSums, class Sync>
+TS_DEVICE bool join_parts(const TsCudaGemmArgs& args, int unit, int own, int thread, u32 wanted, u32 flag, Sync sync,
+                          Sum (&sums)[kBlocks][kSums]) {
+  return join_parts<kThreads>(
+      args, args.counters + unit, args.splits, own, [&](int part) { return unit * args.splits + part; }, thread, wanted,
+      flag, sync, sums);
 }
 
 }  // namespace ts::gemm

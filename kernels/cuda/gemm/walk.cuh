@@ -58,6 +58,12 @@ struct Walk {
     // In 32 bits: a division of 64 is a function call, in the middle of the products in flight.
     t.step = cfg::kSplitK ? all_steps * t.split / splits : 0;
     t.steps = cfg::kSplitK ? all_steps * (t.split + 1) / splits - t.step : all_steps;
+    return place(rank, t);
+  }
+
+  // Where tile t.index lies; false when there is no such tile.
+  TS_DEVICE bool place(int rank, Tile& t) {
+    const int index = t.index;
     int m, n;
     if constexpr (cfg::kGrouping == TS_GEMM_UNGROUPED) {
       const int entry_tiles = tiles_m * tiles_n;

@@ -253,6 +253,28 @@ struct Consumer {
     }
   }
 
+  // Whether this warpgroup has the whole sums of its rows of the tile: of a tile in parts, whoever comes last has them.
+  // A template, for what one of the walks does not have.
+  template <class W>
+  TS_DEVICE bool join(const W& walk, const Tile& t, Sum (&sums)[kRowBlocks][kSums]) const {
+    const int first_row = t.row + tile_warpgroup() * kWarpgroupRows + thread() / 32 * 16;
+    u32 wanted = 0;
+    for (int rb = 0; rb < kRowBlocks; ++rb) wanted |= first_row + 64 * rb < t.row_limit ? 1u << rb : 0u;
+    const auto sync = [this] { named_barrier_sync(barrier(), 128); };
+    const auto unit_of = [this](int index) {
+      return (index * kCluster + static_cast<int>(rank)) * kTileWarpgroups + tile_warpgroup();
+    };
+    if constexpr (cfg::kStreamK) {
+      if (t.steps == walk.all_steps) return true;
+      const auto parts = walk.parts_of(t);
+      return join_parts<128>(
+          args, args.counters + unit_of(t.index - walk.whole), parts.count, parts.own,
+          [&](int part) { return unit_of(parts.place(part)); }, thread(), wanted, shared.flag(warpgroup), sync, sums);
+    } else {
+      return join_parts<128>(args, unit_of(t.index), t.split, thread(), wanted, shared.flag(warpgroup), sync, sums);
+    }
+  }
+
   TS_DEVICE bool find_next(TileWalk& walk, int& item, Tile& t) {
     const int stride = gridDim.x / kCluster;
     if constexpr (cfg::kPingPong) {
@@ -301,15 +323,7 @@ struct Consumer {
         release(last);
       }
       bool mine = true;
-      if constexpr (cfg::kSplitK) {
-        const int first_row = t.row + tile_warpgroup() * kWarpgroupRows + thread() / 32 * 16;
-        u32 wanted = 0;
-        for (int rb = 0; rb < kRowBlocks; ++rb) wanted |= first_row + 64 * rb < t.row_limit ? 1u << rb : 0u;
-        const int unit = (t.index * kCluster + static_cast<int>(rank)) * kTileWarpgroups + tile_warpgroup();
-        mine = join_parts<128>(
-            args, unit, t.split, thread(), wanted, shared.flag(warpgroup),
-            [this] { named_barrier_sync(barrier(), 128); }, sums);
-      }
+      if constexpr (cfg::kSplitK || cfg::kStreamK) mine = join(walk, t, sums);
       if (mine) finish(t, sums, operands);
       t = next;
     }

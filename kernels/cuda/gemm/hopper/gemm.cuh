@@ -18,6 +18,7 @@
 //   kStagedTensors (bool)       16-bit tensors of the epilogue are read 16 bytes at a time: their pointers and strides
 //                               are multiples of 16 bytes and n of 8; d is 16-bit, a box, and not gated
 //   kSplitK (bool)              k may be split (args.splits)
+//   kStreamK (bool)             the blocks share what does not fill a round of tiles by steps of k (stream_k.cuh)
 //   kPromote (bool)             fp8: sums leave the tensor cores every 128 of k, for accuracy
 //   kScaling, kGrouping
 //   kEpilogueLength, kEpilogue[], kEpilogueTypes[]   operations and the types of what they read; the arrays have at

@@ -7,6 +7,7 @@
 #include "../epilogue.cuh"
 #include "../walk.cuh"
 #include "ptx.cuh"
+#include "stream_k.cuh"
 #include "wgmma.cuh"
 
 namespace ts::gemm {
@@ -88,10 +89,21 @@ static_assert(cfg::kTypeD != TS_GEMM_S32 || (kIntegers && cfg::kEpilogueLength =
               "s32 output is the plain sum of s8 products");
 static_assert(cfg::kGrouping == TS_GEMM_UNGROUPED || cfg::kGrouping == TS_GEMM_MASKED || cfg::kRowMajorA,
               "contiguous groups need a row-major a");
+static_assert(!cfg::kStreamK || (!cfg::kSplitK && cfg::kGrouping == TS_GEMM_UNGROUPED),
+              "stream-K shares tiles that are neither split nor grouped");
 static_assert(kSharedBytes * cfg::kBlocksPerSm <= 233472 - 1024 * cfg::kBlocksPerSm,
               "shared memory of sm_90: 228 KB, 1 KB kept per block");
 
-using TileWalk = Walk<cfg::kTileM, cfg::kTileN, kTileK, cfg::kClusterM, cfg::kClusterN>;
+template <bool kShared, int... kShape>
+struct WalkOf {
+  using Type = Walk<kShape...>;
+};
+template <int... kShape>
+struct WalkOf<true, kShape...> {
+  using Type = SharedWalk<kShape...>;
+};
+using TileWalk =
+    typename WalkOf<cfg::kStreamK, cfg::kTileM, cfg::kTileN, kTileK, cfg::kClusterM, cfg::kClusterN>::Type;
 
 // Addresses; all are derived from the one base.
 struct Shared {

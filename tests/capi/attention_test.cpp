@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "capi/attention_call.hpp"
+#include "capi/failure.hpp"
 #include "dispatch/allocation_count.hpp"
 #include "dispatch/test_store.hpp"
 #include "tilesmith.h"
@@ -41,12 +42,8 @@ tilesmith_attention sample(Buffers& buffers) {
   return call;
 }
 
-/// "" for a call that succeeds.
 std::string failure_of(const tilesmith_attention& call) {
-  if (tilesmith_attention_forward(nullptr, &call) == TILESMITH_SUCCESS) return "";
-  tilesmith_error error = TILESMITH_ERROR_INIT;
-  EXPECT_EQ(tilesmith_last_error(&error), TILESMITH_SUCCESS);
-  return error.message;
+  return message_of(tilesmith_attention_forward(nullptr, &call));
 }
 
 template <class Change>

@@ -6,6 +6,7 @@
 #include <thread>
 #include <vector>
 
+#include "capi/failure.hpp"
 #include "capi/gemm_call.hpp"
 #include "dispatch/allocation_count.hpp"
 #include "dispatch/test_store.hpp"
@@ -51,12 +52,8 @@ double expected(const Buffers& x, std::size_t i, std::size_t j, double alpha = 1
   return alpha * sum + beta * double{x.c[i * 9 + j]} + double{x.bias[j]};
 }
 
-/// "" for a call that succeeds.
 std::string failure_of(const tilesmith_gemm& call) {
-  if (tilesmith_gemm_compute(nullptr, &call) == TILESMITH_SUCCESS) return "";
-  tilesmith_error error = TILESMITH_ERROR_INIT;
-  EXPECT_EQ(tilesmith_last_error(&error), TILESMITH_SUCCESS);
-  return error.message;
+  return message_of(tilesmith_gemm_compute(nullptr, &call));
 }
 
 template <class Change>

@@ -1,3 +1,5 @@
+import threading
+
 import numpy as np
 import pytest
 
@@ -37,3 +39,22 @@ def assert_attention(got, q, k, v, **options):
         np.testing.assert_allclose(np.asarray(got[1], np.float64), lse, rtol=1e-5, atol=1e-5)
         got = got[0]
     assert_near(got, o, q.dtype)
+
+
+def wrong_in_threads(function, problems, calls=100):
+    """The problems of which a thread ever got another result than the first, each thread computing all in turn."""
+    expected = [np.asarray(function(*problem)) for problem in problems]
+    wrong = set()
+
+    def work(first):
+        for i in range(calls):
+            which = (first + i) % len(problems)
+            if not np.array_equal(np.asarray(function(*problems[which])), expected[which]):
+                wrong.add(which)
+
+    threads = [threading.Thread(target=work, args=(first,)) for first in range(6)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    return wrong

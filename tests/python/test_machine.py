@@ -10,7 +10,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from conftest import assert_attention
+from conftest import assert_attention, wrong_in_threads
 
 import tilesmith
 from tilesmith import _kept_calls, _library
@@ -53,21 +53,7 @@ def test_last_plan_is_this_threads(qkv):
 
 def test_many_threads(qkv):
     problems = [qkv(rows_k=rows) for rows in (20, 40, 70)]
-    expected = [tilesmith.attention(*problem, causal=True) for problem in problems]
-    wrong = []
-
-    def work(seed):
-        for i in range(60):
-            which = (seed + i) % len(problems)
-            if not np.array_equal(tilesmith.attention(*problems[which], causal=True), expected[which]):
-                wrong.append(which)
-
-    threads = [threading.Thread(target=work, args=(seed,)) for seed in range(6)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
+    assert not wrong_in_threads(lambda *problem: tilesmith.attention(*problem, causal=True), problems, calls=60)
 
 
 def test_a_forked_child_computes(qkv):

@@ -1,10 +1,8 @@
 """torch tensors on the CPU, and the operator torch.compile sees."""
 
-import threading
-
 import numpy as np
 import pytest
-from conftest import assert_attention
+from conftest import assert_attention, wrong_in_threads
 
 import tilesmith
 
@@ -110,21 +108,7 @@ def test_tensors_that_cannot_be(tensors):
 
 
 def test_threads_have_calls_of_their_own(tensors):
-    problems = [tensors() for _ in range(4)]
-    expected = [tilesmith.attention(*problem) for problem in problems]
-    wrong = []
-
-    def work(which):
-        for _ in range(100):
-            if not torch.equal(tilesmith.attention(*problems[which]), expected[which]):
-                wrong.append(which)
-
-    threads = [threading.Thread(target=work, args=(which,)) for which in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
+    assert not wrong_in_threads(tilesmith.attention, [tensors() for _ in range(4)])
 
 
 # ------------------------------------------------------------------------------------------------------ the operator

@@ -1,9 +1,8 @@
 """matmul and linear on torch tensors: views, the operator that torch.compile sees, gradients."""
 
-import threading
-
 import numpy as np
 import pytest
+from conftest import wrong_in_threads
 
 import reference
 import tilesmith
@@ -143,21 +142,7 @@ def test_tensors_that_cannot_be(make):
 
 
 def test_threads_have_calls_of_their_own(make):
-    problems = [(make(30, 40), make(40, 20)) for _ in range(4)]
-    expected = [tilesmith.matmul(*problem) for problem in problems]
-    wrong = []
-
-    def work(which):
-        for _ in range(100):
-            if not torch.equal(tilesmith.matmul(*problems[which]), expected[which]):
-                wrong.append(which)
-
-    threads = [threading.Thread(target=work, args=(which,)) for which in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert not wrong
+    assert not wrong_in_threads(tilesmith.matmul, [(make(30, 40), make(40, 20)) for _ in range(4)])
 
 
 # ------------------------------------------------------------------------------------------------------ the operator

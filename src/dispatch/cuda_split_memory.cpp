@@ -75,6 +75,7 @@ Result<const CudaSplitMemory::Piece*> CudaSplitMemory::take(const Size& size) {
 }
 
 Status CudaSplitMemory::reserve(const Size& size) {
+  const CudaCaptureRelaxed relaxed(context_.driver());  // giving memory back breaks a capture otherwise
   const std::lock_guard lock(shared_->mutex);
   TS_ASSIGN(const Piece* piece, take(size));
   std::vector<const Piece*>& spare = shared_->spare;

@@ -51,6 +51,15 @@ TEST_F(CudaSplitMemories, AfterPlanningTheFirstStreamAllocatesNothing) {
   EXPECT_EQ(fake.allocations, 1);
 }
 
+TEST_F(CudaSplitMemories, PlanningInsideACaptureDoesNotBreakIt) {
+  CudaSplitMemory memory(*context_);
+  ASSERT_TRUE(memory.reserve(kSmall));
+  const CudaStream a = stream();
+  const CudaGraph graph = capture(a.handle(), [&] { EXPECT_TRUE(memory.reserve(kLarge)); });
+  EXPECT_EQ(fake.allocations, 1);
+  EXPECT_EQ(fake.mode_at_free, static_cast<int>(cu::CaptureMode::relaxed));
+}
+
 TEST_F(CudaSplitMemories, AnOutgrownPieceStaysForLaunchesUnderWay) {
   CudaSplitMemory memory(*context_);
   const CudaStream a = stream(), b = stream();

@@ -198,6 +198,7 @@ EXPORT Code cuMemAlloc_v2(std::uint64_t* pointer, std::size_t bytes) {
 }
 EXPORT Code cuMemFree_v2(std::uint64_t pointer) {
   --state.allocations;
+  state.mode_at_free = state.mode;
   state.context_at_free = state.depth == 0 ? nullptr : state.stack[state.depth - 1];
   std::free(reinterpret_cast<void*>(pointer));
   return Code::success;

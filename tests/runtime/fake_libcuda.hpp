@@ -36,6 +36,7 @@ struct FakeLibcuda {
   void* captured_graph = nullptr;
   int mode = 0;  ///< of capture, this thread's
   int mode_at_load = -1;
+  int mode_at_free = -1;
   int dynamic_shared_bytes = -1;
   unsigned stream_flags = 0;
   unsigned event_flags = 0;

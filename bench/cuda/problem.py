@@ -33,6 +33,7 @@ class Problem:
     fp8: str = ""  # e4m3 q, k and v with scales: "tensor", "head" or "block"
     unaligned: bool = False  # rows of an odd number of elements, from an odd address
     hidden_nan: bool = False  # NaN in the keys that no query sees: those after the last query's, masked top-left
+    negative: bool = False  # every product is less than zero
     lengths: tuple = ()  # group mode: (seqlen_q, seqlen_k) of each sequence
 
     def __post_init__(self):
@@ -126,6 +127,9 @@ class Tensors:
                 lengths = [pair[n != "q"] for pair in p.lengths]
                 stored, self.scales[n], self.meant[n] = _quantise(p, getattr(self, n), lengths)
                 setattr(self, n, stored)
+        if p.negative:
+            self.q.abs_()
+            self.k.abs_().neg_()
         if p.hidden_nan:
             self.k[:, :, p.seqlen_q :] = float("nan")
         self.o = _empty(p, batch, p.heads_q, totals[0], p.head_dim_v)

@@ -149,6 +149,7 @@ template <bool kSink>
 TS_DEVICE RowResult finish_row(float peak, float sum, float sink) {
   float scale = 1.0f;
   if constexpr (kSink) {
+    if (sum == 0.0f) peak = -kInfinity;
     const float sink2 = __fmul_rn(sink, kLog2e);
     const float top = fmaxf(peak, sink2);
     if (top > -kInfinity) {

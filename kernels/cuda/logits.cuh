@@ -2,8 +2,8 @@
 // layout of softmax.cuh.
 //
 // A logit is a score times a constant, which waits for the exponential (`logit_unit`): scores keep the unit in which
-// the traits have the least to do. A plain score and an alibi's are products, a soft cap's are sigmoids, a bias's are
-// logits.
+// the traits have the least to do. A plain score and an alibi's are products, a soft cap's are logits in units of log2,
+// a bias's are logits.
 #pragma once
 
 #include "philox.cuh"
@@ -19,23 +19,23 @@ struct Rows {
   int query[2];
 };
 
-// What turns a product, or a soft cap's sigmoid, into a logit. It is positive without a bias, so that the largest score
-// is the largest logit: a negative scale's sign goes to the scores (a trait: a test at run time costs an instruction a
-// score), and a scale of zero becomes one that no float can tell from it.
+// What turns a product, or what a soft cap makes of it, into a logit. It is positive without a bias, so that the
+// largest score is the largest logit: a negative scale's sign goes to the scores (a trait: a test at run time costs an
+// instruction a score), and a scale of zero becomes one that no float can tell from it.
 // `scale` is that of the call, times those of fp8 queries and keys.
 TS_DEVICE float logit_factor(const TsCudaAttentionArgs& args, float scale) {
-  if constexpr (cfg::kSoftcap) return 2.0f * args.softcap;
+  if constexpr (cfg::kSoftcap) return kLn2;
   return cfg::kBias ? scale : fmaxf(fabsf(scale), 1e-30f);
 }
 
 // What a score is multiplied by in the exponential of 2.
 TS_DEVICE float logit_unit(const TsCudaAttentionArgs& args, float scale) {
+  if constexpr (cfg::kSoftcap && !cfg::kBias) return 1.0f;
   return cfg::kBias ? kLog2e : logit_factor(args, scale) * kLog2e;
 }
 
 // The logit of which a row's probabilities are fractions, in units of log2, from the row's `peak`.
-TS_DEVICE float base_logit(const TsCudaAttentionArgs& args, float peak) {
-  if constexpr (cfg::kSoftcap) return peak - args.softcap * kLog2e - kLift;
+TS_DEVICE float base_logit(float peak) {
   return peak - kLift;
 }
 
@@ -92,8 +92,12 @@ template <class Bias>
 TS_DEVICE void finish_logits(const TsCudaAttentionArgs& args, float scale, const Alibi& alibi, const Bias& bias,
                              int column, float (&s)[kScores]) {
   if constexpr (cfg::kSoftcap) {
-    const float inner = scale * rcp_approx(args.softcap);
-    soft_cap(inner == 0.0f ? 1e-30f : inner, s);
+    // A bias or dropout leaves no registers for a choice.
+    if constexpr (cfg::kBias || cfg::kDropout) {
+      SoftCap::far(scale, args.softcap, s);
+    } else {
+      SoftCap::apply(scale, args.softcap, s);
+    }
   } else if constexpr (!cfg::kBias && cfg::kNegativeScale) {
 #pragma unroll
     for (int i = 0; i < kScores; ++i) s[i] = -s[i];

@@ -1,39 +1,98 @@
-// The soft cap: scores to sigmoid(2 x) = (1 + tanh(x)) / 2 with x = scale * score / softcap. The capped logit is
-// softcap * (2 * sigmoid - 1): the factor goes to the exponential (logit_unit) and the constant to the lse.
+// The soft cap: scores to capped logits in units of log2, log2(e) * softcap * tanh(x) with x = scale * score / softcap.
 //
-// tanh.approx.f32 errs by 2^-11, which a cap of 30 turns into 1.5% of a probability. An exp2 and a reciprocal err by
-// 2e-7, but would be two more operations of the special-function unit, which the softmax keeps busy already at 16
-// results a clock. So four scores of a row share one reciprocal, that of the product of their denominators.
+// tanh.approx.f32 errs by 2^-11, which a cap of 30 turns into 1.5% of a probability. Two ways are exact enough:
+//
+//   near  where every |x| of a warp's block is at most 0.35: a polynomial, odd in x, on the multiply-add pipe alone.
+//         Its relative error is at most 3e-6, a third of what the lse may be off by.
+//   far   by an exp2 and a reciprocal, 2e-7: two more operations of the special-function unit, which the softmax keeps
+//         busy already at 16 results a clock. So four scores of a row share one reciprocal, that of the product of
+//         their denominators.
+//
+// A warp decides for all its rows: the last bits of a row may depend on the others'.
+//
+// Logits are bounded by the cap: with a small one bf16 has room for exp2(logit) as it is, and rows need no maximum
+// (kMayGoUnshifted).
 #pragma once
 
 #include "softmax.cuh"
 
 namespace ts {
 
-// `inner` is what turns a score into x; not zero, for a masked score is infinite. A NaN among four scores makes all
-// four NaN: hidden scores are masked before.
-TS_DEVICE void soft_cap(float inner, float (&s)[kScores]) {
-  static_assert(kScores % 8 == 0, "whole pairs of 8-column tiles");
-  const float exponent = inner * (-2.0f * kLog2e);
+// The largest cap for which exp2(+-log2(e) * cap), 2^+-72, leaves room for sums and for products with values.
+constexpr float kBoundedCap = 50.0f;
+// Only bf16 has the range, and logits are bounded only where no bias is added to them. Dropout lacks the registers.
+constexpr bool kMayGoUnshifted =
+    cfg::kSoftcap && !cfg::kBias && !cfg::kAlibi && !cfg::kDropout && cfg::kBf16 && !cfg::kFp8;
+
+struct SoftCap {
+  float bound;  // scores up to which the polynomial holds
+  float series[3];
+
+  // What turns a score into x: not zero, for a masked score is infinite.
+  static TS_DEVICE float inner_scale(float scale, float softcap) {
+    const float inner = scale * rcp_approx(softcap);
+    return inner == 0.0f ? 1e-30f : inner;
+  }
+
+  TS_DEVICE void start(float scale, float softcap) {
+    const float inner = inner_scale(scale, softcap), square = inner * inner;
+    // Outside this range the coefficients or the powers would leave that of float.
+    bound = square > 1e-8f && square < 1e8f ? 0.35f * rcp_approx(fabsf(inner)) : -1.0f;
+    const float slope = inner * softcap * kLog2e;
+    series[0] = 0.999997131f * slope;
+    series[1] = -0.332909542f * (slope * square);
+    series[2] = 0.123950313f * (slope * (square * square));
+  }
+
+  // Whether the warp's scores are all near. A NaN is: the polynomial keeps it.
+  TS_DEVICE bool is_near(const float (&s)[kScores]) const {
+    float largest[4] = {};
 #pragma unroll
-  for (int i = 0; i < kScores; i += 8) {
+    for (int i = 0; i < kScores; ++i) largest[i % 4] = fmaxf(largest[i % 4], fabsf(s[i]));
+    const float all = fmaxf(fmaxf(largest[0], largest[1]), fmaxf(largest[2], largest[3]));
+    return __all_sync(0xffffffffu, all <= bound);
+  }
+
+  TS_DEVICE float near(float score) const {
+    const float square = score * score;
+    return score * fmaf(fmaf(series[2], square, series[1]), square, series[0]);
+  }
+
+  // A NaN among four scores makes all four NaN: hidden scores are masked before.
+  static TS_DEVICE void far(float scale, float softcap, float (&s)[kScores]) {
+    static_assert(kScores % 8 == 0, "whole pairs of 8-column tiles");
+    const float exponent = inner_scale(scale, softcap) * (-2.0f * kLog2e), unit = softcap * kLog2e;
 #pragma unroll
-    for (int row = 0; row < 2; ++row) {
-      float &a = s[i + 2 * row], &b = s[i + 2 * row + 1], &c = s[i + 2 * row + 4], &d = s[i + 2 * row + 5];
-      // At most 2^30 each, so that the product of four is a float.
-      const float da = exp2_approx(min_nan(a * exponent, 30.0f)) + 1.0f;
-      const float db = exp2_approx(min_nan(b * exponent, 30.0f)) + 1.0f;
-      const float dc = exp2_approx(min_nan(c * exponent, 30.0f)) + 1.0f;
-      const float dd = exp2_approx(min_nan(d * exponent, 30.0f)) + 1.0f;
-      const float ab = da * db, cd = dc * dd;
-      const float inverse = rcp_approx(ab * cd);
-      const float inverse_ab = inverse * cd, inverse_cd = inverse * ab;
-      a = inverse_ab * db;
-      b = inverse_ab * da;
-      c = inverse_cd * dd;
-      d = inverse_cd * dc;
+    for (int i = 0; i < kScores; i += 8) {
+#pragma unroll
+      for (int row = 0; row < 2; ++row) {
+        float &a = s[i + 2 * row], &b = s[i + 2 * row + 1], &c = s[i + 2 * row + 4], &d = s[i + 2 * row + 5];
+        // At most 2^30 each, so that the product of four is a float.
+        const float da = exp2_approx(min_nan(a * exponent, 30.0f)) + 1.0f;
+        const float db = exp2_approx(min_nan(b * exponent, 30.0f)) + 1.0f;
+        const float dc = exp2_approx(min_nan(c * exponent, 30.0f)) + 1.0f;
+        const float dd = exp2_approx(min_nan(d * exponent, 30.0f)) + 1.0f;
+        const float ab = da * db, cd = dc * dd;
+        const float inverse = 2.0f * unit * rcp_approx(ab * cd);
+        const float inverse_ab = inverse * cd, inverse_cd = inverse * ab;
+        a = fmaf(inverse_ab, db, -unit);
+        b = fmaf(inverse_ab, da, -unit);
+        c = fmaf(inverse_cd, dd, -unit);
+        d = fmaf(inverse_cd, dc, -unit);
+      }
     }
   }
-}
+
+  static TS_DEVICE void apply(float scale, float softcap, float (&s)[kScores]) {
+    SoftCap cap;
+    cap.start(scale, softcap);
+    if (cap.is_near(s)) {
+#pragma unroll
+      for (int i = 0; i < kScores; ++i) s[i] = cap.near(s[i]);
+    } else {
+      far(scale, softcap, s);
+    }
+  }
+};
 
 }  // namespace ts

@@ -12,8 +12,8 @@ namespace ts {
 
 constexpr int kScores = cfg::kTileN / 2;  // score registers of a thread: half in its first row, half in its second
 
-// The two rows of a thread: running maximum of the logits in units of log2 (less a soft cap's constant), its own part
-// of the running sum (lanes are added up at the end).
+// The two rows of a thread: running maximum of the logits in units of log2 (or zero where logits are bounded), its own
+// part of the running sum (lanes are added up at the end).
 struct RowState {
   float peak[2];
   float sum[2];
@@ -21,14 +21,15 @@ struct RowState {
 
 // `end` and `begin` bound the visible keys of the thread's two rows, relative to the block's first key and the thread's
 // first column.
+TS_DEVICE bool is_hidden(int i, const int (&begin)[2], const int (&end)[2]) {
+  const int row = (i >> 1) & 1;
+  const int column = 8 * (i >> 2) + (i & 1);
+  return column >= end[row] || (cfg::kMaskLeft && column < begin[row]);
+}
 TS_DEVICE void mask_scores(float (&s)[kScores], const int (&begin)[2], const int (&end)[2]) {
 #pragma unroll
   for (int i = 0; i < kScores; ++i) {
-    const int row = (i >> 1) & 1;
-    const int column = 8 * (i >> 2) + (i & 1);
-    bool hidden = column >= end[row];
-    if constexpr (cfg::kMaskLeft) hidden = hidden || column < begin[row];
-    if (hidden) s[i] = -kInfinity;
+    if (is_hidden(i, begin, end)) s[i] = -kInfinity;
   }
 }
 
@@ -41,22 +42,55 @@ TS_DEVICE void mask_scores(float (&s)[kScores], const int (&begin)[2], const int
 constexpr float kRise = cfg::kFp8 ? 2.0f : 8.0f;
 constexpr float kLift = cfg::kFp8 ? 6.0f : 0.0f;
 
+// The largest of the thread's scores in one of its two rows, `least` if that is larger.
+//
+// kIntegers: floats that are not negative are in the order of their bits, and there is a maximum of three integers:
+// half the instructions. A row without such a score in some lane takes the other way.
+template <bool kIntegers>
+TS_DEVICE float largest_score(const float (&s)[kScores], int row, float least) {
+  if constexpr (kIntegers) {
+    int even = __float_as_int(s[2 * row]), odd = __float_as_int(s[2 * row + 1]);
+#pragma unroll
+    for (int i = 4; i + 4 < kScores; i += 8) {
+      even = imax(imax(even, __float_as_int(s[i + 2 * row])), __float_as_int(s[i + 2 * row + 4]));
+      odd = imax(imax(odd, __float_as_int(s[i + 2 * row + 1])), __float_as_int(s[i + 2 * row + 5]));
+    }
+    constexpr int kLast = kScores - 4;
+    const int last = imax(__float_as_int(s[kLast + 2 * row]), __float_as_int(s[kLast + 2 * row + 1]));
+    const int largest = imax(imax(even, odd), last);
+    if (!__any_sync(0xffffffffu, largest < 0)) return __int_as_float(largest);
+  }
+  // Two chains, because a chain of maxima is bound by latency.
+  float even = s[2 * row], odd = s[2 * row + 1];
+  if (row > 0) {
+    even = fmaxf(even, least);
+    odd = fmaxf(odd, least);
+  }
+#pragma unroll
+  for (int i = 4; i < kScores; i += 4) {
+    even = fmaxf(even, s[i + 2 * row]);
+    odd = fmaxf(odd, s[i + 2 * row + 1]);
+  }
+  return fmaxf(even, odd);
+}
+
+// How a block's maxima are taken. The second row's best runs under the first row's exponentials, but the compiler takes
+// both first, unless something keeps it from that: the test of the integers does, or (staggered) a number that it
+// cannot know to be -infinity.
+enum class Maxima { floats, staggered, integers };
+
 // Turns scores into probabilities and brings the rows up to date. `factor` is what the output so far must be multiplied
-// by; kFirst starts new rows. kGuard allows for rows that have seen nothing yet, whose maximum is -infinity. Products
-// are rounded explicitly: left to fuse them with sums, the compiler does so in some copies of this code and not in
-// others, and a row would depend on the schedule.
-template <bool kFirst, bool kGuard>
-TS_DEVICE void update_softmax(float (&s)[kScores], RowState& rows, float (&factor)[2], float unit) {
+// by; kFirst starts new rows. kGuard allows for rows that have seen nothing yet, whose maximum is -infinity. Rows whose
+// scores are `bounded` keep the base 0. Products are rounded explicitly: left to fuse them with sums, the compiler does
+// so in some copies of this code and not in others, and a row would depend on the schedule.
+template <bool kFirst, bool kGuard, Maxima kMaxima = Maxima::floats>
+TS_DEVICE void update_softmax(float (&s)[kScores], RowState& rows, float (&factor)[2], float unit,
+                              bool bounded = false) {
+  float least = -kInfinity;
 #pragma unroll
   for (int row = 0; row < 2; ++row) {
-    // Two chains, because a chain of maxima is bound by latency.
-    float even = s[2 * row], odd = s[2 * row + 1];
-#pragma unroll
-    for (int i = 4; i < kScores; i += 4) {
-      even = fmaxf(even, s[i + 2 * row]);
-      odd = fmaxf(odd, s[i + 2 * row + 1]);
-    }
-    float peak = __fmul_rn(quad_max(fmaxf(even, odd)), unit);
+    const float largest = bounded ? 0.0f : quad_max(largest_score<kMaxima == Maxima::integers>(s, row, least));
+    float peak = __fmul_rn(largest, unit);
     factor[row] = 1.0f;
     if constexpr (!kFirst) {
       const float rise = peak - rows.peak[row];
@@ -67,6 +101,8 @@ TS_DEVICE void update_softmax(float (&s)[kScores], RowState& rows, float (&facto
     rows.peak[row] = peak;
     const float base = kGuard && peak == -kInfinity ? 0.0f : peak;
     const float shift = base - kLift;
+    // -infinity, or a NaN, which a maximum passes over.
+    if constexpr (kMaxima == Maxima::staggered) least = fmaf(shift, 0.0f, -kInfinity);
     float even_sum = 0.0f, odd_sum = 0.0f;
 #pragma unroll
     for (int i = 0; i < kScores; i += 4) {

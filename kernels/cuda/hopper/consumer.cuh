@@ -15,12 +15,22 @@
 
 namespace ts {
 
+// What follows was found by measurement. A bias and dropout leave no registers for it.
+constexpr bool kRoomy = !cfg::kBias && !cfg::kDropout;
+// Three warps on a scheduler hide what the test of the integers would, and in fp8 the stagger, too.
+constexpr Maxima kMaxima = kRoomy && cfg::kWarpgroups == 2                   ? Maxima::integers
+                           : kRoomy && cfg::kWarpgroups == 3 && !cfg::kFp8 ? Maxima::staggered
+                                                                           : Maxima::floats;
+// A tile's second block and the blocks that are cut share a copy of the code, which saves a tenth of the compile time.
+constexpr bool kSharedStep = kRoomy && kBounded && cfg::kWarpgroups == 2 && !cfg::kFp8;
+
 struct Consumer {
   const Shared& shared;
   const TsCudaAttentionArgs& args;
   const int warpgroup;
   float scale;  // what products are multiplied by
   float unit;   // what scores are multiplied by in the exponential
+  SoftCap cap;
 
   TileRing ring;
   RingPlace<cfg::kStages> keys, values;
@@ -100,6 +110,10 @@ struct Consumer {
   TS_DEVICE void set_scale(float x) {
     scale = x;
     unit = logit_unit(args, scale);
+    if constexpr (kMayGoUnshifted) {
+      cap.start(scale, args.softcap);
+      if (args.softcap > kBoundedCap) cap.bound = -1.0f;
+    }
   }
 
   // The scales of fp8 tensors. With block scales those of a block are asked for before its scores are waited for; the
@@ -144,6 +158,49 @@ struct Consumer {
     }
     return r;
   }
+
+  // From products to probabilities.
+  template <bool kFirst, bool kGuard>
+  TS_DEVICE void softmax(int n, bool cut) {
+    if constexpr (kMayGoUnshifted) {
+      capped_softmax<kFirst, kGuard>(n, cut);
+    } else {
+      finish_block(n, cut);
+      if (cut) mask(n);
+      update_softmax<kFirst, kGuard, kGuard ? Maxima::floats : kMaxima>(s, rows, factor, unit);
+    }
+  }
+
+  // The same with a soft cap that is small enough for rows to need no maximum, as far as all scores are near; else as
+  // above, with rows that keep the maximum 0.
+  template <bool kFirst, bool kGuard>
+  TS_DEVICE void capped_softmax(int n, bool cut) {
+    if (cap.is_near(s)) {
+      const int first = n * cfg::kTileN;
+      const int from[2] = {row_begin[0] - first, row_begin[1] - first};
+      const int to[2] = {row_end[0] - first, row_end[1] - first};
+      float sum[4] = {};
+#pragma unroll
+      for (int i = 0; i < kScores; ++i) {
+        s[i] = exp2_approx(cap.near(s[i]));
+        if (kGuard && cut && is_hidden(i, from, to)) s[i] = 0.0f;
+        sum[i % 4] += s[i];
+      }
+#pragma unroll
+      for (int row = 0; row < 2; ++row) {
+        const float both = sum[2 * row] + sum[2 * row + 1];
+        rows.sum[row] = kFirst ? both : rows.sum[row] + both;
+        rows.peak[row] = 0.0f;
+        factor[row] = 1.0f;
+      }
+    } else {
+      if (cut) mask_again(n);
+      SoftCap::far(scale, args.softcap, s);
+      if (cut) mask(n);
+      update_softmax<kFirst, kGuard>(s, rows, factor, 1.0f, args.softcap <= kBoundedCap);
+    }
+  }
+
   // From products to logits. A hidden NaN must not reach its neighbours, which a soft cap mixes: with one a block that
   // is cut is masked before, too.
   TS_DEVICE void finish_block(int n, bool cut) {
@@ -180,6 +237,11 @@ struct Consumer {
     const int from[2] = {row_begin[0] - first, row_begin[1] - first};
     const int to[2] = {row_end[0] - first, row_end[1] - first};
     mask_scores(s, from, to);
+  }
+  // The same for the compiler as a mask of its own: comparisons that it shared would need registers in between.
+  TS_DEVICE void mask_again(int n) {
+    asm volatile("" : "+r"(n));
+    mask(n);
   }
 
   TS_DEVICE void issue_scores() {
@@ -224,6 +286,8 @@ struct Consumer {
     if (leader()) mbarrier_arrive(shared.query_empty(warpgroup, queries.index));
     queries.advance();
   }
+
+  TS_DEVICE bool is_cut(int n) const { return n >= whole_end || n < whole_begin; }
 
   TS_DEVICE void sync_warpgroup() const {
     named_barrier_sync(8 + warpgroup, 128);
@@ -286,14 +350,14 @@ struct Consumer {
   }
 
   // One turn of the pipeline inside a tile: block n is scored while the block before it is multiplied with its values.
-  // kFirst is a tile's second block, under whose scores the tile before is stored; the turn ends before that.
-  template <bool kMasked, bool kFirst = false>
-  TS_DEVICE void step(int n, int accumulate) {
+  // `second` is a tile's second block, under whose scores the tile before is stored; the turn ends before that.
+  template <bool kMasked>
+  TS_DEVICE void step(int n, int accumulate, bool second) {
     ask_scales(n);
     mbarrier_wait(shared.key_full(keys.index), keys.phase);
     begin_turn();
     issue_scores();
-    if constexpr (kFirst) {
+    if (second) {
       end_turn();
       store_done();
     } else {
@@ -301,16 +365,13 @@ struct Consumer {
     }
     wait_values();
     issue_values(accumulate);
-    if constexpr (!kFirst) end_turn();
+    if (!second) end_turn();
     wgmma_wait<1>();
     pin(s);
     release_keys();
     if (n == begin) release_queries();
     use_scales();
-    const bool cut = kFirst ? kBounded && (n >= whole_end || n < whole_begin) : kMasked;
-    finish_block(n, cut);
-    if (cut) mask(n);
-    update_softmax<false, kMasked>(s, rows, factor, unit);
+    softmax<false, kMasked>(n, kMasked && is_cut(n));
     change_value_scale<false>();
     drop_block(n);
     if constexpr (cfg::kLateWait) hold_until(rows.sum[0]);
@@ -325,10 +386,7 @@ struct Consumer {
     const int n = end - 1;
     if (n == begin) release_queries();
     use_scales();
-    const bool cut = n >= whole_end || n < whole_begin;
-    finish_block(n, cut);
-    if (cut) mask(n);
-    update_softmax<true, true>(s, rows, factor, unit);
+    softmax<true, true>(n, is_cut(n));
     change_value_scale<true>();
     drop_block(n);
   }
@@ -355,28 +413,32 @@ struct Consumer {
   TS_DEVICE int walk() {
     int accumulate = 0;
     int n = end - 2;
-    if constexpr (cfg::kLateStore) {
-      if (n >= begin) {
-        step<kBounded, true>(n, 0);
+    bool second = cfg::kLateStore;
+    if (cfg::kLateStore && n < begin) store_done();
+    if constexpr (!kSharedStep) {
+      if (second && n >= begin) {
+        step<kBounded>(n, 0, true);
         accumulate = 1;
         --n;
-      } else {
-        store_done();
       }
+      second = false;
     }
-    if constexpr (kBounded) {
-      for (; n >= imax(begin, whole_end); --n) {
-        step<true>(n, accumulate);
+    do {
+      if constexpr (kBounded) {
+        for (; n >= begin && (second || is_cut(n)); --n) {
+          step<true>(n, accumulate, second);
+          accumulate = 1;
+          second = false;
+        }
+      }
+      for (; n >= imax(begin, whole_begin); --n) {
+        step<false>(n, accumulate, false);
         accumulate = 1;
       }
-    }
-    for (; n >= imax(begin, whole_begin); --n) {
-      step<false>(n, accumulate);
-      accumulate = 1;
-    }
-    if constexpr (cfg::kMaskLeft) {
+    } while (cfg::kMaskLeft && kRoomy && n >= begin);
+    if constexpr (cfg::kMaskLeft && !kRoomy) {
       for (; n >= begin; --n) {
-        step<true>(n, accumulate);
+        step<true>(n, accumulate, false);
         accumulate = 1;
       }
     }

@@ -21,7 +21,7 @@ TS_DEVICE void store_tile(const TsCudaAttentionArgs& args, const Tile& t, int wa
     const int query = row / cfg::kPackedHeads;
     const int head = cfg::kPackedHeads > 1 ? t.head * cfg::kPackedHeads + row % cfg::kPackedHeads : t.head;
     const float sink = cfg::kSink && args.sink != nullptr ? args.sink[head] : -kInfinity;
-    const RowResult result = finish_row<cfg::kSink>(base_logit(args, rows.peak[r]), quad_sum(rows.sum[r]), sink);
+    const RowResult result = finish_row<cfg::kSink>(base_logit(rows.peak[r]), quad_sum(rows.sum[r]), sink);
     const bool inside = row < t.rows();
     const i64 position = query + t.offset_q;
     const i64 batch = cfg::kGroupMode ? 0 : t.batch;

@@ -99,7 +99,7 @@ struct Attention {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       const float sink = cfg::kSink && args.sink != nullptr ? args.sink[head] : -kInfinity;
-      const RowResult result = finish_row<cfg::kSink>(base_logit(args, rows.peak[r]), quad_sum(rows.sum[r]), sink);
+      const RowResult result = finish_row<cfg::kSink>(base_logit(rows.peak[r]), quad_sum(rows.sum[r]), sink);
       const bool inside = place.query[r] < length.q;
       const i64 position = place.query[r] + offset_q;
       if (cfg::kLse && args.lse != nullptr && inside && (lane() & 3) == 0) {

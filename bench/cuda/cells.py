@@ -111,6 +111,23 @@ HOPPER_CASES = [
         dict(bias=True, seqlen_q=300, seqlen_k=500, head_dim_qk=256, head_dim_v=256),
         dict(bias_stages=1, tile_n=64),
     ),
+    ("softcap, a cap too large for rows without a maximum", dict(softcap=80.0, scale=3.0, window=(-1, 0)), {}),
+    ("softcap, large cap, negative scale", dict(softcap=200.0, scale=-2.0, seqlen_q=300, seqlen_k=400), {}),
+    ("softcap, logits near zero", dict(softcap=50.0, window=(-1, 0), seqlen_q=700, seqlen_k=900), dict(late_wait=True)),
+    ("softcap, negative scale, near", dict(softcap=30.0, scale=-0.05, window=(90, 30), seqlen_q=700, seqlen_k=900), {}),
+    (
+        "softcap, hidden keys that are NaN, near",
+        dict(softcap=30.0, hidden_nan=True, seqlen_q=300, seqlen_k=400, window=(-1, 0), bottom_right=False),
+        {},
+    ),
+    (
+        "softcap, sink, rows that see nothing",
+        dict(softcap=30.0, sink=True, window=(-1, 0), seqlen_q=500, seqlen_k=200),
+        {},
+    ),
+    ("softcap fp16", dict(softcap=30.0, bf16=False, window=(-1, 0)), {}),
+    ("softcap, group mode", dict(softcap=30.0, lengths=RAGGED, window=(-1, 0)), {}),
+    ("negative logits", dict(negative=True, seqlen_q=300, seqlen_k=700), {}),
     ("softcap beyond its range", dict(softcap=0.5, scale=4.0, window=(-1, 0)), {}),
     (
         "softcap, hidden keys that are NaN",
@@ -188,6 +205,11 @@ FP8_CASES = [
     ("soft cap, sink, fp16", dict(softcap=20.0, sink=True, bf16=False, window=(-1, 0)), {}),
     ("alibi, bias, dropout", dict(alibi=True, bias=True, dropout=0.2, fp8="head", seqlen_q=300, seqlen_k=333), {}),
     ("negative scale", dict(scale=-0.1, window=(-1, 0)), {}),
+    (
+        "three warpgroups, causal",
+        dict(seqlen_q=900, seqlen_k=1000, heads_q=40, window=(-1, 0)),
+        dict(warpgroups=3, tile_n=96, stages=3, late_wait=True),
+    ),
     ("head dim 64", dict(head_dim_qk=64, head_dim_v=64, seqlen_q=900, seqlen_k=900), dict(warpgroups=3)),
     (
         "head dim 64, by block, causal",
@@ -404,7 +426,7 @@ def timed(args):
                 )
                 tiles = [hopper.table(head_dim, mask == "causal", seqlen)]
                 if args.fp8:
-                    tiles = [hopper.fp8_table(head_dim, args.fp8 == "block")]
+                    tiles = [hopper.fp8_table(head_dim, args.fp8 == "block", mask == "causal", seqlen)]
                 elif args.explore:
                     tiles = EXPLORED[head_dim]
                 configs = [hopper.Config(**hopper.hopper_traits(Facts(facts)), **tile) for tile in tiles]

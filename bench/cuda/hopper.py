@@ -138,12 +138,16 @@ def trait_tile(p, tile):
     return tile
 
 
-def fp8_table(head_dim, by_block):
+def fp8_table(head_dim, by_block, causal, seqlen):
     """The same for fp8. With scales by block the tile's keys divide a block."""
     if head_dim <= 64:
         return dict(warpgroups=3, stages=3, late_wait=True)
     if head_dim <= 128:
-        return dict(tile_n=128 if by_block else 160, stages=3, late_wait=True)
+        if by_block:
+            return dict(tile_n=128, stages=3, late_wait=True)
+        if seqlen >= 2048:
+            return dict(warpgroups=3, tile_n=96, stages=4 if causal else 3, ping_pong=not causal, late_wait=True)
+        return dict(tile_n=160, stages=3, late_wait=True)
     return dict(tile_n=64 if by_block else 96, stages=3 if by_block else 2, late_wait=True)
 
 

@@ -58,7 +58,7 @@ void persistent_facts(const AttentionSignature& s, const Algorithm& a, CudaAtten
 
   facts.launch_registers = 65536 / (facts.threads * blocks) / 8 * 8;
   if (warpgroups == 3)
-    facts.producer_registers = fp8 ? 72 : 32;
+    facts.producer_registers = !fp8 ? 32 : s.head_dim_v > 64 ? 56 : 72;
   else if (warpgroups == 2)
     facts.producer_registers = blocks > 1 ? 24 : fp8 ? 72 : 40;
   else

@@ -145,6 +145,9 @@ TEST_F(CudaAttentionKernels, TraitsAreHealthy) {
   add(128, [](S& s) { s.dropout = true; });
   add(128, [](S& s) { s.logits_soft_cap = true; });
   add(128, [](S& s) { s.sink = s.negative_scale = true; });
+  add(64, [](S& s) { s.logits_soft_cap = true; });
+  add(256, [](S& s) { s.logits_soft_cap = s.sink = true; });
+  add(128, [](S& s) { s.data_type = DataType::fp8bf16, s.qscale = QuantScale::pertensor; });
   add(64, everything);
   add(128, everything);
   check_instances(configs, true);
@@ -185,6 +188,12 @@ Source assertion_source(const KernelConfig& config) {
 
 TEST_F(CudaAttentionKernels, LaunchFactsAreTheTemplates) {
   std::vector<Source> sources;
+  AttentionSignature fp8 = signature_of(128, 128, DataType::fp8bf16, MaskKind::none);
+  fp8.qscale = QuantScale::pertensor;
+  for (const int dim : {64, 128}) {
+    fp8.head_dim_qk = fp8.head_dim_v = static_cast<std::uint16_t>(dim);
+    sources.push_back(assertion_source(best("sm_90a", kHopper, fp8)));
+  }
   for (const char* name : {"sm_80", "sm_90a"})
     for (const auto& [qk, v] : {std::pair(40, 40), std::pair(128, 128), std::pair(192, 128), std::pair(200, 256)})
       for (const bool traits : {false, true}) {

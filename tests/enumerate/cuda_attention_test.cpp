@@ -211,6 +211,22 @@ TEST(CudaAttention, TheTileTableDecides) {
             "128x80_stages2_blocks1_pingpong_dynamic_latewait_latestore");
 }
 
+TEST(CudaAttention, Fp8HasTilesOfItsOwn) {
+  AttentionSignature signature = with(128, 128, MaskKind::none);
+  signature.data_type = DataType::fp8bf16;
+  signature.qscale = QuantScale::pertensor;
+  EXPECT_EQ(first_choice(signature, cube(1024)), "128x160_stages3_blocks1_dynamic_latewait_latestore");
+  EXPECT_EQ(first_choice(signature, cube(4096)), "192x96_stages3_blocks1_pingpong_dynamic_latewait_latestore");
+  signature.mask = MaskKind::causal;
+  EXPECT_EQ(first_choice(signature, cube(4096)), "192x96_stages4_blocks1_dynamic_latewait_latestore");
+  // Dropout lacks the registers, and with scales by block a step of keys divides a block.
+  signature.dropout = true;
+  EXPECT_EQ(first_choice(signature, cube(4096)), "128x128_stages3_blocks1_dynamic_latewait_latestore");
+  signature.dropout = false;
+  signature.qscale = QuantScale::blockscale;
+  EXPECT_EQ(first_choice(signature, cube(4096)), "128x128_stages3_blocks1_dynamic_latewait_latestore");
+}
+
 TEST(CudaAttention, TraitsHaveTilesOfTheirOwn) {
   AttentionSignature signature = with(128, 128, MaskKind::causal);
   signature.bias = BiasKind::alibi;

@@ -64,7 +64,9 @@ constexpr int kThreads = 128 * (cfg::kWarpgroups + 1);
 // share the rest. The sum may not exceed what the launch allotted, or setmaxnreg waits for ever.
 constexpr int kEntryRegisters = 65536 / (kThreads * cfg::kBlocksPerSm) / 8 * 8;
 constexpr bool kWideProducer = cfg::kFp8;  // one that transposes
-constexpr int kProducerRegisters = cfg::kWarpgroups == 3   ? (kWideProducer ? 72 : 32)
+// Beside three warpgroups with wide outputs it gets by with fewer, one unit of its work at a time.
+constexpr bool kNarrowProducer = kWideProducer && cfg::kWarpgroups == 3 && cfg::kHeadDimV > 64;
+constexpr int kProducerRegisters = cfg::kWarpgroups == 3   ? (kNarrowProducer ? 56 : kWideProducer ? 72 : 32)
                                    : cfg::kWarpgroups == 2 ? (cfg::kBlocksPerSm > 1 ? 24 : (kWideProducer ? 72 : 40))
                                                            : (cfg::kBlocksPerSm > 2 ? 24 : 56);
 constexpr int kConsumerBudget =

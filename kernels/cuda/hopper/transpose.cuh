@@ -50,7 +50,7 @@ struct Transposer {
     // A warp takes every fourth group of 16 columns. Addresses differ from unit to unit by constants, but for the
     // swizzle's exclusive or, which touches bits of its own.
     constexpr int kKeyGroups = cfg::kTileN / 32, kColumnGroups = kOutputColumns / 16;
-    constexpr int kUnits = ceil_div(kColumnGroups, 4) * kKeyGroups, kBatch = 2;
+    constexpr int kUnits = ceil_div(kColumnGroups, 4) * kKeyGroups, kBatch = kNarrowProducer ? 1 : 2;
     const u32 from = raw + lane * kColumnBytes + (warp ^ (lane & 7)) * 16;
     // Matrix m of a store has rows of keys 16 * (m & 1) .. of the unit. To meet in no bank its lower four rows are of
     // columns of one parity and its upper four of the other.

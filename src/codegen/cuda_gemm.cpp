@@ -123,7 +123,7 @@ std::string_view add_algorithm(CudaTable& table, const KernelConfig& config, con
       table.add("kClusterM", a.cluster[0]);
       table.add("kClusterN", a.cluster[1]);
       table.add("kStoreBox", facts.store_box);
-      table.add("kStreamK", a.stream_k);
+      table.add("kStreamK", a.shares_k);
       table.add("kPromote", false);
       return "gemm/hopper/gemm.cuh";
     case Pipeline::stream:
@@ -163,7 +163,7 @@ Result<Source> cuda_gemm_source(const KernelConfig& config) {
   source.arch = std::string(config.arch.text());
   source.options = {"-std=c++17", "-default-device"};
   // Which part of a tile comes next is worked out once a tile, beside all the rest: a word or two may go to memory.
-  if (config.algorithm.splits_k || config.algorithm.stream_k) source.spill_limit_bytes = 16;
+  if (config.algorithm.splits_k || config.algorithm.shares_k) source.spill_limit_bytes = 16;
   source.text = table.text() + fmt::format("#define TS_ENTRY {}\n\n", source.entry_symbol) + text;
   return source;
 }

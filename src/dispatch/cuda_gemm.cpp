@@ -29,7 +29,7 @@ Error why_none(const CudaSpec& spec, const GemmSignature& signature) {
 }
 
 bool may_share(const KernelConfig& config) {
-  return config.algorithm.splits_k || config.algorithm.stream_k;
+  return config.algorithm.splits_k || config.algorithm.shares_k;
 }
 
 }  // namespace

@@ -62,7 +62,7 @@ Result<std::unique_ptr<GemmPlan>> CudaGemmPlan::make(const GemmProblem& p, PlanF
   if (work.items > kLongest)
     return fail(ErrorCode::unsupported, fmt::format("{} tiles are beyond a CUDA kernel's launch", work.items),
                 fmt::format("at most {}", kLongest));
-  if (config.algorithm.stream_k && 2 * work.blocks * (p.k / facts.stage_k + 1) > kLongest)
+  if (config.algorithm.shares_k && 2 * work.blocks * (p.k / facts.stage_k + 1) > kLongest)
     return fail(ErrorCode::unsupported, fmt::format("k of {} is beyond what stream-K shares", p.k),
                 "an instance without streamk");
   launch.grid.x = static_cast<unsigned>(work.blocks);

@@ -42,7 +42,7 @@ Algorithm algorithm_of(const GemmSignature& signature, const CudaGemmPipeline& p
   a.cluster = {static_cast<std::uint8_t>(tile.cluster_m), static_cast<std::uint8_t>(tile.cluster_n)};
   a.ping_pong = tile.ping_pong;
   a.splits_k = tile.splits > 1;
-  a.stream_k = tile.stream_k;
+  a.shares_k = tile.shares_k;
   return a;
 }
 
@@ -223,7 +223,7 @@ CudaGemmWork cuda_gemm_work(const KernelConfig& config, const CudaSpec& spec, co
   const std::int64_t tiles = std::max(cuda_gemm_tiles(config, shape), cluster);
   const std::int64_t at_a_time = std::max<std::int64_t>(places_of(config, spec) / cluster, 1);
   CudaGemmWork work;
-  if (a.stream_k) {
+  if (a.shares_k) {
     const std::int64_t each = tiles / cluster, steps = std::max<std::int64_t>(ceil_div(shape.k, facts.stage_k), 1);
     const std::int64_t clusters =
         std::min({at_a_time, each * kMostParts, std::max(each * steps / kLeastSteps, std::min(each, at_a_time))});
@@ -245,7 +245,7 @@ CudaGemmWork cuda_gemm_work(const KernelConfig& config, const CudaSpec& spec, co
 
 bool cuda_gemm_shares(const KernelConfig& config, const CudaSpec& spec, const CudaGemmShape& shape) {
   const CudaGemmWork work = cuda_gemm_work(config, spec, shape);
-  return work.splits > 1 || (config.algorithm.stream_k && work.items % work.blocks != 0);
+  return work.splits > 1 || (config.algorithm.shares_k && work.items % work.blocks != 0);
 }
 
 void enumerate_cuda_gemm(const CudaSpec& spec, const GemmSignature& signature, ConfigSink sink) {
@@ -322,7 +322,7 @@ std::vector<RankedCudaGemm> ranked_cuda_gemm(const CudaSpec& spec, const GemmSig
         ranked.push_back({{config, estimated_seconds(config, spec, shape)},
                           is_few_rows(pipeline.pipeline) ? kFewRows
                           : first && is_measured         ? place
-                          : tile.stream_k                ? kShared
+                          : tile.shares_k                ? kShared
                                                          : kOthers});
         break;
       }
@@ -346,7 +346,7 @@ double estimated_seconds(const KernelConfig& config, const CudaSpec& spec, const
   const CudaGemmWork work = cuda_gemm_work(config, spec, shape);
   const double item = item_seconds(config, tile_of(config, spec), spec, shape, work.splits);
   // Stream-K leaves one part of a tile in memory, reads another and its own.
-  const double seconds = config.algorithm.stream_k
+  const double seconds = config.algorithm.shares_k
                              ? real(work.items) / real(std::max<std::int64_t>(work.blocks, 1)) * item +
                                    (cuda_gemm_shares(config, spec, shape) ? join_seconds(facts, 3) : 0)
                              : real(ceil_div(work.items, places_of(config, spec))) * item;

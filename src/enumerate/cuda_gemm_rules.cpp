@@ -105,7 +105,7 @@ bool fields_belong(const Subject& s) {
   rest.splits_k = false;
   if (is_warp_specialized(s)) {
     // With multicast beside it stream-K spills: its walk stays in the producer's few registers.
-    if (!s.algorithm().splits_k && rest.cluster == decltype(rest.cluster){1, 1}) rest.stream_k = false;
+    if (!s.algorithm().splits_k && rest.cluster == decltype(rest.cluster){1, 1}) rest.shares_k = false;
     rest.cluster = {1, 1};
     rest.ping_pong = false;
   }
@@ -224,8 +224,8 @@ constexpr Rule<Subject> kRules[] = {
      fields_belong,
      [](const Subject& s) {
        const Algorithm& a = s.algorithm();
-       return fmt::format("stages {}, block_per_cu {}, cluster {} x {}, ping_pong {}, splits_k {}, stream_k {}",
-                          a.stages, a.block_per_cu, a.cluster[0], a.cluster[1], a.ping_pong, a.splits_k, a.stream_k);
+       return fmt::format("stages {}, block_per_cu {}, cluster {} x {}, ping_pong {}, splits_k {}, shares_k {}",
+                          a.stages, a.block_per_cu, a.cluster[0], a.cluster[1], a.ping_pong, a.splits_k, a.shares_k);
      }},
     {"accesses_are_carried",
      "A and B are read 16 bytes at a time, portably also by elements; D is written by elements or pairs, by the "

@@ -182,7 +182,7 @@ struct Algorithm {
   std::uint16_t max_seqlen_q = 0;
   bool use_trload = false;
   bool splits_k = false;  ///< GEMM: k may be cut into pieces that are added up in order
-  bool stream_k = false;  ///< GEMM: blocks share the tiles of the last rounds by equal runs of k
+  bool shares_k = false;  ///< GEMM: blocks share the tiles of the last rounds by equal runs of k
   bool persistent = false;
   bool ping_pong = false;   ///< two consumer groups take turns at the matrix unit
   bool dynamic = false;     ///< persistent blocks take their tiles from a counter, not by a fixed stride
@@ -221,7 +221,7 @@ struct Algorithm {
     visit("max_seqlen_q", self.max_seqlen_q);
     visit("use_trload", self.use_trload);
     visit("splits_k", self.splits_k);
-    visit("stream_k", self.stream_k);
+    visit("shares_k", self.shares_k);
     visit("persistent", self.persistent);
     visit("ping_pong", self.ping_pong);
     visit("dynamic", self.dynamic);

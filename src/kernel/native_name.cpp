@@ -45,7 +45,7 @@ constexpr FieldToken kTokens[] = {
     {"dropout_variant", "dropvariant"},
     {"epilogue_ops", "with"},
     {"splits_k", "splitk"},
-    {"stream_k", "streamk"},
+    {"shares_k", "streamk"},
     {"depthwise", "dw"},
 };
 

@@ -25,7 +25,7 @@ Result<CudaGemmCondition> read_condition(const JsonReader& reader) {
 }
 
 Result<CudaGemmTile> read_tile(const JsonReader& reader) {
-  TS_TRY(reader.only({"tile", "wave", "stages", "boxes", "blocks_per_sm", "cluster", "splits", "ping_pong", "stream_k",
+  TS_TRY(reader.only({"tile", "wave", "stages", "boxes", "blocks_per_sm", "cluster", "splits", "ping_pong", "shares_k",
                       "step_us", "end_us", "efficiency", "first_for"}));
   CudaGemmTile tile;
   TS_ASSIGN(const std::vector<int> sizes, reader.at("tile").integers(1, 4096));
@@ -52,9 +52,9 @@ Result<CudaGemmTile> read_tile(const JsonReader& reader) {
   if (reader.has("ping_pong")) {
     TS_ASSIGN(tile.ping_pong, reader.at("ping_pong").boolean());
   }
-  if (reader.has("stream_k")) {
-    TS_ASSIGN(tile.stream_k, reader.at("stream_k").boolean());
-    if (tile.splits > 1) return reader.refuse("stream_k or splits");
+  if (reader.has("shares_k")) {
+    TS_ASSIGN(tile.shares_k, reader.at("shares_k").boolean());
+    if (tile.splits > 1) return reader.refuse("shares_k or splits");
   }
   const auto figure = [&](std::string_view field, double& into) -> Status {
     if (!reader.has(field)) return {};

@@ -255,8 +255,8 @@ TEST_F(CudaGemmPlans, StreamKSharesWhatFillsNoRound) {
     const KernelConfig* alone = nullptr;
     for (const Candidate& candidate : *candidates) {
       const Algorithm& algorithm = candidate.config.algorithm;
-      if (algorithm.stream_k) configs.push_back(candidate.config);
-      if (alone == nullptr && !algorithm.stream_k && !algorithm.splits_k) alone = &candidate.config;
+      if (algorithm.shares_k) configs.push_back(candidate.config);
+      if (alone == nullptr && !algorithm.shares_k && !algorithm.splits_k) alone = &candidate.config;
     }
     ASSERT_FALSE(configs.empty());
     ASSERT_NE(alone, nullptr);

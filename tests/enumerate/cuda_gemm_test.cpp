@@ -164,9 +164,9 @@ TEST(CudaGemm, EachRuleRefusesWhatItIsThereFor) {
   check(hopper, "fields_belong_to_pipeline", [](S&, A& a) { a.stages = 1; });
   check(hopper, "fields_belong_to_pipeline", [](S&, A& a) { a.query_buffers = 2; });
   check(portable, "fields_belong_to_pipeline", [](S&, A& a) { a.cluster = {2, 1}; });
-  check(portable, "fields_belong_to_pipeline", [](S&, A& a) { a.stream_k = true; });
-  check(hopper, "fields_belong_to_pipeline", [](S&, A& a) { a.stream_k = a.splits_k = true; });
-  check(hopper, "fields_belong_to_pipeline", [](S&, A& a) { a.stream_k = true, a.cluster = {2, 1}; });
+  check(portable, "fields_belong_to_pipeline", [](S&, A& a) { a.shares_k = true; });
+  check(hopper, "fields_belong_to_pipeline", [](S&, A& a) { a.shares_k = a.splits_k = true; });
+  check(hopper, "fields_belong_to_pipeline", [](S&, A& a) { a.shares_k = true, a.cluster = {2, 1}; });
   check(hopper, "accesses_are_carried", [](S&, A& a) { a.vector = {1, 1, 1}; });
   check(portable, "accesses_are_carried", [](S&, A& a) { a.vector = {8, 8, 8}; });
   check(hopper, "cluster_loads_whole_patterns", [](S& s, A& a) {
@@ -285,7 +285,7 @@ TEST(CudaGemm, PartsFillTheChipAsFarAsTheyPay) {
 
 TEST(CudaGemm, StreamKHasARunForEveryBlock) {
   KernelConfig config = hopper_config();  // 128 x 256
-  config.algorithm.stream_k = true;
+  config.algorithm.shares_k = true;
   const CudaSpec& spec = arch("sm_90a");
   const CudaGemmWork full = cuda_gemm_work(config, spec, {128 * 150, 256, 1024});
   EXPECT_EQ(full.blocks, 132);

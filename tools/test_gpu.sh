@@ -9,7 +9,7 @@ if [ -z "${TILESMITH_BIN:-}" ]; then
   ctest --preset release -L gpu --no-tests=error
   ctest --preset release -R python.suite  # its GPU part takes a python3 with torch
 else
-  for program in runtime_cuda_device_test cuda_attention_test cuda_gemm_test; do "$bin/$program" --gtest_brief=1; done
+  for program in runtime_cuda_device_test cuda_attention_test cuda_gemm_test cuda_gemm_experts_test; do "$bin/$program" --gtest_brief=1; done
 fi
 
 sanitizer=$(command -v compute-sanitizer || echo /usr/local/cuda/bin/compute-sanitizer)

@@ -31,7 +31,7 @@ class Operand(ctypes.Structure):
 
 class Args(ctypes.Structure):
     _fields_ = (
-        [(x, ctypes.c_void_p) for x in "a b d scale_a scale_b group_rows partials counters".split()]
+        [(x, ctypes.c_void_p) for x in "a b d scale_a scale_b group_ends partials counters".split()]
         + [
             (x, ctypes.c_longlong)
             for x in (
@@ -41,7 +41,7 @@ class Args(ctypes.Structure):
             ).split()
         ]
         + [("epilogue", Operand * 8), ("alpha", ctypes.c_float)]
-        + [(x, ctypes.c_int) for x in "m n k batch groups band band_columns splits".split()]
+        + [(x, ctypes.c_int) for x in "m n k batch groups band band_columns splits scale_shift".split()]
     )
 
 
@@ -101,11 +101,11 @@ class Tensors:
         if p.block_scales:
             self.scale_a = torch.rand(p.entries(), blocks, p.rows(), generator=g, device="cuda") + 0.5
             self.scale_b = torch.rand(p.entries_b(), -(-p.n // 128), blocks, generator=g, device="cuda") + 0.5
-        self.group_rows = None
+        self.group_ends = None
         if p.grouping:
             rows = list(p.group_rows)
-            starts = [sum(rows[:i]) for i in range(len(rows) + 1)]
-            self.group_rows = torch.tensor(starts if p.grouping == 1 else rows, dtype=torch.int32, device="cuda")
+            ends = [sum(rows[: i + 1]) for i in range(len(rows))]
+            self.group_ends = torch.tensor(ends if p.grouping == 1 else rows, dtype=torch.int32, device="cuda")
         self.operands = []  # of each operation: (storage or None, view or None, value, limit)
         for operation, kind in p.epilogue:
             value, limit = (0.5, 0.0) if operation == "add" else (-0.75, 1.5)
@@ -143,7 +143,7 @@ class Tensors:
             a.scale_b_row_stride, a.scale_b_block_stride = self.scale_b.stride(1), 1
             a.scale_b_batch_stride = self.scale_b.stride(0)
         if p.grouping:
-            a.group_rows, a.groups = self.group_rows.data_ptr(), len(p.group_rows)
+            a.group_ends, a.groups = self.group_ends.data_ptr(), len(p.group_rows)
         for i, (_, view, value, limit) in enumerate(self.operands):
             o = a.epilogue[i]
             o.value, o.limit = value, limit

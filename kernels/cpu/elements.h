@@ -16,6 +16,18 @@ template <>
 struct StoredAs<Element::int32> {
   using Type = int;
 };
+template <>
+struct StoredAs<Element::fp8e4m3> {
+  using Type = unsigned char;
+};
+template <>
+struct StoredAs<Element::fp8e5m2> {
+  using Type = unsigned char;
+};
+template <>
+struct StoredAs<Element::int4> {  // two of them
+  using Type = unsigned char;
+};
 
 template <int kCount>
 struct Group {
@@ -40,8 +52,23 @@ TS_INLINE typename Group<kCount>::Floats load_floats(const void* from) {
     return __builtin_convertvector(*static_cast<const typename G::LooseInts*>(from), Floats);
   } else if constexpr (kType == Element::int8) {
     return __builtin_convertvector(*static_cast<const typename G::LooseBytes*>(from), Floats);
+  } else if constexpr (kType == Element::fp8e4m3) {
+    // The exponent's bias is 7; bits moved to where a float has them are off by 2^(127 - 7), denormal numbers too.
+    using Bits = typename G::Bits;
+    const Bits bits =
+        (Bits) __builtin_convertvector(*static_cast<const typename G::LooseBytes*>(from), typename G::Ints);
+    const Floats size = (Floats)((bits & 0x7fu) << 20) * 0x1p120f;
+    const Bits number = (Bits)size | (bits & 0x80u) << 24;
+    return (Floats)((bits & 0x7fu) == 0x7fu ? Bits{} + 0x7fc00000u : number);
   } else {
-    const typename G::Shorts halves = *static_cast<const typename G::LooseShorts*>(from);
+    typename G::Shorts halves;
+    if constexpr (kType == Element::fp8e5m2) {  // the upper half of an fp16
+      halves = (typename G::Shorts) __builtin_convertvector(*static_cast<const typename G::LooseBytes*>(from),
+                                                            typename G::Shorts)
+               << 8;
+    } else {
+      halves = *static_cast<const typename G::LooseShorts*>(from);
+    }
     if constexpr (kType == Element::bf16) {
       return (Floats)(__builtin_convertvector(halves, typename G::Bits) << 16);
     } else {

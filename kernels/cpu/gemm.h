@@ -55,7 +55,8 @@ void run_multiply(const void* args_pointer, long long index, void* scratch) {
     const int in_place = kWordsAreA ? task.rows / kRows * kRows : 0;
     if (words > 0 && in_place < task.rows)
       pack_a(from + in_place * (kRowA ? args.a.leading : 1), args.a.leading, task.rows - in_place, elements, words,
-             packed_row(rows, in_place, 0, kRowWords), kRowWords);
+             packed_row(rows, in_place, 0, kRowWords), kRowWords,
+             ScalesOfA(args, task.batch, task.row + in_place, block * kTileK));
     int tile = 0;
     for (int c = 0; c < task.columns; c += kPanel) {
       const int columns = (int)min_of(kPanel, task.columns - c);
@@ -66,7 +67,8 @@ void run_multiply(const void* args_pointer, long long index, void* scratch) {
       if (pack_here) {
         t.b = panel;
         t.start = panel + kPanel * words;
-        pack_columns(stored_b(args, member, block, task.column + c), args.b.leading, columns, elements, words, panel);
+        pack_columns(stored_b(args, member, block, task.column + c), args.b.leading, columns, elements, words, panel,
+                     ScalesOfB(args, member, task.column + c, block * kTileK));
         if constexpr (kOffset) sum_columns(panel, columns, words, panel + kPanel * words);
       } else {
         t.b = packed_data + packed.panel(member, block, task.column + c);

@@ -16,6 +16,15 @@ typedef struct TsMatrix {
   long long batch;
 } TsMatrix;
 
+/* Scales of blocks of 2^scale_shift elements of k: that of row i of A (of column i of B, or of its 128 columns from
+ * 128 i on), block q and member b lies at index b * batch + i * row + q * block. */
+typedef struct TsScales {
+  const void* data;
+  long long row;
+  long long block;
+  long long batch;
+} TsScales;
+
 /* One call: for every b < batch, with P = A B over k (A is m x k, B is k x n),
  *
  *   x[i][j]  = alpha * row_scale[i] * column_scale[j] * P[i][j] + beta * C[i][j] + bias
@@ -30,12 +39,18 @@ typedef struct TsMatrix {
  * and B are int8. A kernel of int8 matrices that writes int32 has no other term than C: alpha is 0 or 1, beta any whole
  * number.
  *
+ * Kernels with scales multiply what the scales make of A and B: of 8-bit floats, each element times that of its block
+ * of 128 of k, in fp32; of integer weights (B), each weight times that of its block, in fp32, rounded to A's type. A
+ * and B lie along k. int4 weights lie two in a byte, the one of lower k in its low half, and B's strides count bytes.
+ *
  * The order of additions depends on the kernel and on splits alone, never on threads. */
 typedef struct TsGemmArgs {
   TsMatrix a;
   TsMatrix b; /* kernels of packed B: `data` is what the pack kernel wrote; leading and batch are as packed */
   TsMatrix c;
   TsMatrix extra[TS_GEMM_MAX_EXTRAS];
+  TsScales scale_a; /* fp32 */
+  TsScales scale_b; /* of the kernel's type */
   void* d;
   long long d_leading, d_batch;
   const void* bias;          /* n elements (along n), or m (along m); shared by the batch */
@@ -49,6 +64,7 @@ typedef struct TsGemmArgs {
   long long threads; /* how many threads will run the tasks: only the size of tasks depends on it; 1 or more */
   float alpha, beta;
   float low, high; /* limits of a clamping kernel */
+  int scale_shift; /* 62: all of k is one block */
 } TsGemmArgs;
 
 #ifdef __cplusplus

@@ -8,14 +8,19 @@ TS_INLINE float* packed_row(float* to, int row, int word, long long stride) {
 }
 
 inline void pack_a(const Stored* from, long long leading, int count, int elements, int words, float* to,
-                   long long row_stride) {
+                   long long row_stride, [[maybe_unused]] const ScalesOfA& scales) {
   const int stride = kTiles ? 16 : (int)row_stride;
   static_assert(!kTiles || kLanes == 16);
   if constexpr (kRowA) {
     // Row by row: memory is read in one stream.
-    for (int r = 0; r < round_up(count, kLanes); ++r)
+    for (int r = 0; r < round_up(count, kLanes); ++r) {
       gather_row<kOffset>(from + r * leading, r < count ? elements : 0, words, packed_row(to, r, 0, row_stride),
                           kTiles ? 32 * kLanes : kLanes);
+      if constexpr (kScaledA) {
+        float* row = packed_row(to, r, 0, row_stride);
+        for (int w = 0; r < count && w < words; w += kLanes) store(row + w, load(row + w) * scales.at(r, w));
+      }
+    }
   } else {
     alignas(64) float block[kLanes * kLanes];
     for (int w = 0; w < words; w += kLanes) {

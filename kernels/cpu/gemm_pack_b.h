@@ -12,7 +12,8 @@ TS_INLINE long long pack_width(const TsGemmArgs& args) {
 }
 
 // `count` columns from `from` (column 0, the block's first k) into panels, of `elements` along k.
-inline void pack_columns(const Stored* from, long long leading, int count, int elements, int words, float* to) {
+inline void pack_columns(const StoredB* from, long long leading, int count, int elements, int words, float* to,
+                         [[maybe_unused]] const ScalesOfB& scales) {
   const int width = round_up(count, kColumnStep);
   const auto place = [&](int w, int c, int panel_width) {
     return to + c / kPanel * kPanel * words + w * panel_width + c % kPanel;
@@ -21,17 +22,17 @@ inline void pack_columns(const Stored* from, long long leading, int count, int e
   if constexpr (kRowB) {
     // Row by row: memory is read in few streams.
     for (int w = 0; w < words; ++w) {
-      const Stored* row = from + (long long)w * kPack * leading;
+      const StoredB* row = from + (long long)w * kPack * leading;
       const int rows = (int)min_of(kPack, elements - w * kPack);
       for (int c = 0; c < width; c += kPanel) {
         const int panel_width = width_at(c);
         float* at = place(w, c, panel_width);
         for (int v = 0; v < panel_width; v += kLanes) {
           const int left = count - c - v;
-          store(at + v, rows == kPack && left >= kLanes ? words_across(row + c + v, leading)
+          store(at + v, rows == kPack && left >= kLanes ? words_across<kElementB>(row + c + v, leading)
                         : rows <= 0 || left <= 0
                             ? Vec{}
-                            : words_across_part(row + c + v, leading, rows, (int)min_of(left, kLanes)));
+                            : words_across_part<kElementB>(row + c + v, leading, rows, (int)min_of(left, kLanes)));
         }
       }
     }
@@ -40,8 +41,14 @@ inline void pack_columns(const Stored* from, long long leading, int count, int e
     for (int c = 0; c < width; c += kLanes) {
       const int panel_width = width_at(c);
       for (int w = 0; w < words; w += kLanes) {
-        gather_block<true>(from + c * leading + w * kPack, leading, count - c, elements - w * kPack, block, kLanes,
-                           kLanes);
+        if constexpr (kScales != Scales::none) {
+          for (int i = 0; i < kLanes; ++i)
+            store(block + i * kLanes, scaled_words(from + (c + i) * leading + w * kPack / kStoredElementsB,
+                                                   i < count - c ? elements - w * kPack : 0, scales, c + i, w * kPack));
+        } else {
+          gather_block<true, false, kElementB>(from + c * leading + w * kPack, leading, count - c, elements - w * kPack,
+                                               block, kLanes, kLanes);
+        }
         if (words - w >= kLanes) {
           transpose_block(block, kLanes, place(w, c, panel_width), panel_width);
         } else {
@@ -70,9 +77,10 @@ void sum_columns(const float* packed, int count, int words, float* to) {
 }
 
 // Where column `column` of block `block` of k begins in B as it lies.
-TS_INLINE const Stored* stored_b(const TsGemmArgs& args, long long member, long long block, long long column) {
-  return static_cast<const Stored*>(args.b.data) + member * args.b.batch +
-         (kRowB ? block * kTileK * args.b.leading + column : column * args.b.leading + block * kTileK);
+TS_INLINE const StoredB* stored_b(const TsGemmArgs& args, long long member, long long block, long long column) {
+  return static_cast<const StoredB*>(args.b.data) + member * args.b.batch +
+         (kRowB ? block * kTileK * args.b.leading + column
+                : column * args.b.leading + block * kTileK / kStoredElementsB);
 }
 
 [[maybe_unused]] void run_pack_b(const void* args_pointer, long long task, void*) {
@@ -84,7 +92,8 @@ TS_INLINE const Stored* stored_b(const TsGemmArgs& args, long long member, long 
   const int count = (int)min_of(pack_width(args), args.n - column);
   const int elements = (int)min_of(kTileK, args.k - block * kTileK), words = block_words(args.k, block);
   float* to = static_cast<float*>(args.workspace) + packed.panel(member, block, column);
-  pack_columns(stored_b(args, member, block, column), args.b.leading, count, elements, words, to);
+  pack_columns(stored_b(args, member, block, column), args.b.leading, count, elements, words, to,
+               ScalesOfB(args, member, column, block * kTileK));
   if constexpr (kOffset)
     sum_columns(to, count, words, static_cast<float*>(args.workspace) + packed.start(member, block, column));
 }

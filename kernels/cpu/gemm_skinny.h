@@ -39,7 +39,7 @@ void run_pack_a(const void* args_pointer, long long task, void*) {
   const Stored* from =
       static_cast<const Stored*>(args.a.data) + member * args.a.batch + first * (kRowA ? 1 : args.a.leading);
   float* to = static_cast<float*>(args.workspace) + member * packed.batch + first / kPack;
-  pack_a(from, args.a.leading, (int)args.m, elements, words, to, packed.stride);
+  pack_a(from, args.a.leading, (int)args.m, elements, words, to, packed.stride, ScalesOfA(args, member, 0, first));
   if constexpr (kOffset) {
     for (int w = 0; w < words; w += kLanes)
       store(packed.ones(args, member) + first / kPack + w, (Vec)splat(0x01010101));
@@ -49,7 +49,8 @@ void run_pack_a(const void* args_pointer, long long task, void*) {
 struct Strip {
   const float* a;  // the first row's word
   long long a_stride;
-  const Stored* b;  // the first column's element
+  const StoredB* b;  // the first column's element
+  const ScalesOfB* scales;
   long long leading;
   float* sums;  // kTileN columns a row
   int rows, columns, words, elements;
@@ -60,7 +61,7 @@ template <int kCount, int kVectors>
 TS_INLINE void add_group(const Strip& s, int row, int column, int word, int words) {
   Sum c[kCount][kVectors];
   const float* a = s.a + row * s.a_stride + word;
-  const Stored* b = s.b + (long long)word * kPack * s.leading + column;
+  const StoredB* b = s.b + (long long)word * kPack * s.leading + column;
   float* sums = s.sums + row * kTileN + column;
 #pragma GCC unroll 8
   for (int r = 0; r < kCount; ++r) {
@@ -81,14 +82,15 @@ TS_INLINE void add_group(const Strip& s, int row, int column, int word, int word
   };
   if (whole) {
     for (int w = 0; w < words; ++w)
-      accumulate(
-          w, [&](int i, int v) { return words_across(b + (long long)i * kPack * s.leading + v * kLanes, s.leading); });
+      accumulate(w, [&](int i, int v) {
+        return words_across<kElementB>(b + (long long)i * kPack * s.leading + v * kLanes, s.leading);
+      });
   } else {
     for (int w = 0; w < words; ++w)
       accumulate(w, [&](int i, int v) {
         const int rows = (int)min_of(kPack, s.elements - (word + i) * kPack);
         const int count = (int)min_of(kLanes, s.columns - column - v * kLanes);
-        return words_across_part(b + (long long)i * kPack * s.leading + v * kLanes, s.leading, rows, count);
+        return words_across_part<kElementB>(b + (long long)i * kPack * s.leading + v * kLanes, s.leading, rows, count);
       });
   }
 #pragma GCC unroll 8
@@ -128,7 +130,7 @@ TS_INLINE void dot_products(const Strip& s, int row, int column) {
     for (int j = 0; j < kColumns; ++j) c[r][j] = fresh_zero<Sum>();
   }
   const float* a = s.a + row * s.a_stride;
-  const Stored* b = s.b + column * s.leading;
+  const StoredB* b = s.b + column * s.leading;
   const auto accumulate = [&](int w, auto load_words) {
     Vec y[kCount];
 #pragma GCC unroll 8
@@ -142,12 +144,17 @@ TS_INLINE void dot_products(const Strip& s, int row, int column) {
   };
   const int whole = s.elements / kBlockElements * kLanes;
   int w = 0;
-  for (; w < whole; w += kLanes)
-    accumulate(w, [&](int i, int j) { return words_along(b + j * s.leading + (long long)i * kPack); });
-  if (w * kPack < s.elements)
-    accumulate(w, [&](int i, int j) {
-      return words_along_part(b + j * s.leading + (long long)i * kPack, s.elements - i * kPack);
-    });
+  const auto place = [&](int i, int j) { return b + j * s.leading + (long long)i * kPack / kStoredElementsB; };
+  if constexpr (kScales != Scales::none) {
+    for (; w * kPack < s.elements; w += kLanes)
+      accumulate(w, [&](int i, int j) {
+        return scaled_words(place(i, j), s.elements - i * kPack, *s.scales, column + j, (long long)i * kPack);
+      });
+  } else {
+    for (; w < whole; w += kLanes) accumulate(w, [&](int i, int j) { return words_along<kElementB>(place(i, j)); });
+    if (w * kPack < s.elements)
+      accumulate(w, [&](int i, int j) { return words_along_part<kElementB>(place(i, j), s.elements - i * kPack); });
+  }
 #pragma GCC unroll 8
   for (int r = 0; r < kCount; ++r) {
 #pragma GCC unroll 8
@@ -201,8 +208,10 @@ void run_multiply(const void* args_pointer, long long index, void* scratch) {
   s.a =
       static_cast<const float*>(args.workspace) + task.batch * packed.batch + task.row * packed.stride + first / kPack;
   s.a_stride = packed.stride;
-  s.b = static_cast<const Stored*>(args.b.data) + task.batch * args.b.batch +
-        (kRowB ? first * args.b.leading + task.column : task.column * args.b.leading + first);
+  s.b = static_cast<const StoredB*>(args.b.data) + task.batch * args.b.batch +
+        (kRowB ? first * args.b.leading + task.column : task.column * args.b.leading + first / kStoredElementsB);
+  const ScalesOfB scales(args, task.batch, task.column, first);
+  s.scales = &scales;
   s.leading = args.b.leading;
   s.sums = static_cast<float*>(scratch);
   s.rows = task.rows;

@@ -3,6 +3,8 @@
 // zero.
 
 using Stored = StoredAs<kElement>::Type;
+using StoredB = StoredAs<kElementB>::Type;
+constexpr int kStoredElementsB = kElementB == Element::int4 ? 2 : 1;  // in a StoredB
 
 constexpr bool kTiles = kInstruction == Instruction::amx_bf16 || kInstruction == Instruction::amx_int8;
 constexpr bool kInteger = kElement == Element::int8;
@@ -39,9 +41,10 @@ typedef typename Group<2 * kLanes>::LooseBytes LooseByteVec;
 typedef short WideShorts __attribute__((vector_size(4 * kLanes)));
 
 // A vector of words from kBlockElements neighbours along k.
-TS_INLINE Vec words_along(const Stored* from) {
+template <Element kType = kElement>
+TS_INLINE Vec words_along(const typename StoredAs<kType>::Type* from) {
   if constexpr (kPack == 1) {
-    return load_floats<kElement, kLanes>(from);
+    return load_floats<kType, kLanes>(from);
   } else if constexpr (kInstruction == Instruction::dot_int16) {
     return (Vec) __builtin_convertvector(*reinterpret_cast<const LooseByteVec*>(from), WideShorts);
   } else {
@@ -49,10 +52,11 @@ TS_INLINE Vec words_along(const Stored* from) {
   }
 }
 
-inline Vec words_along_part(const Stored* from, int elements) {
-  Stored buffer[kBlockElements] = {};
+template <Element kType = kElement>
+inline Vec words_along_part(const typename StoredAs<kType>::Type* from, int elements) {
+  typename StoredAs<kType>::Type buffer[kBlockElements] = {};
   for (int i = 0; i < elements; ++i) buffer[i] = from[i];
-  return words_along(buffer);
+  return words_along<kType>(buffer);
 }
 
 // Element l of the result's even places is a's, of its odd places b's.
@@ -61,9 +65,10 @@ constexpr int interleaved(int place, int count) {
 }
 
 // A vector of words from kLanes neighbours of kPack rows, `leading` elements apart.
-TS_INLINE Vec words_across(const Stored* from, long long leading) {
+template <Element kType = kElement>
+TS_INLINE Vec words_across(const typename StoredAs<kType>::Type* from, long long leading) {
   if constexpr (kPack == 1) {
-    return load_floats<kElement, kLanes>(from);
+    return load_floats<kType, kLanes>(from);
   } else if constexpr (kInteger) {
     using Bytes = typename Group<kLanes>::Bytes;
     Bytes row[kPack];
@@ -82,11 +87,12 @@ TS_INLINE Vec words_across(const Stored* from, long long leading) {
 }
 
 // The same at the matrix' edge: `rows` (at most kPack) of `count` (at most kLanes) elements exist.
-inline Vec words_across_part(const Stored* from, long long leading, int rows, int count) {
-  Stored buffer[kPack * kLanes] = {};
+template <Element kType = kElement>
+inline Vec words_across_part(const typename StoredAs<kType>::Type* from, long long leading, int rows, int count) {
+  typename StoredAs<kType>::Type buffer[kPack * kLanes] = {};
   for (int i = 0; i < rows; ++i)
     for (int j = 0; j < count; ++j) buffer[i * kLanes + j] = from[i * leading + j];
-  return words_across(buffer, kLanes);
+  return words_across<kType>(buffer, kLanes);
 }
 
 // Words with 128 added to every element, for the operand without sign.
@@ -109,27 +115,28 @@ inline void gather_row(const Stored* from, int elements, int words, float* to, i
 // kAlong: an index's elements are neighbours, and the block has a row of words for each index; else the elements of one
 // k are neighbours, and it has a row of indices for each word. `rows` of the block are written; kRaised: with 128 added
 // to every element.
-template <bool kAlong, bool kRaised = false>
-inline void gather_block(const Stored* from, long long leading, int indices, int elements, float* to, int to_stride,
-                         int rows) {
+template <bool kAlong, bool kRaised = false, Element kType = kElement>
+inline void gather_block(const typename StoredAs<kType>::Type* from, long long leading, int indices, int elements,
+                         float* to, int to_stride, int rows) {
   const auto put = [&](int row, Vec x) { store(to + row * to_stride, raised<kRaised>(x)); };
   if constexpr (kAlong) {
     const int there = (int)min_of(rows, elements >= kBlockElements ? indices : 0);
     int i = 0;
-    for (; i < there; ++i) put(i, words_along(from + i * leading));
+    for (; i < there; ++i) put(i, words_along<kType>(from + i * leading));
     for (; i < rows; ++i)
-      put(i, i < indices && elements > 0 ? words_along_part(from + i * leading, (int)min_of(elements, kBlockElements))
-                                         : Vec{});
+      put(i, i < indices && elements > 0
+                 ? words_along_part<kType>(from + i * leading, (int)min_of(elements, kBlockElements))
+                 : Vec{});
   } else {
     const long long step = kPack * leading;
     const int there = indices >= kLanes ? (int)min_of(rows, elements / kPack) : 0;
     int w = 0;
-    for (; w < there; ++w) put(w, words_across(from + w * step, leading));
+    for (; w < there; ++w) put(w, words_across<kType>(from + w * step, leading));
     for (; w < rows; ++w) {
       const int left = elements - w * kPack;
-      put(w, left > 0 && indices > 0
-                 ? words_across_part(from + w * step, leading, (int)min_of(left, kPack), (int)min_of(indices, kLanes))
-                 : Vec{});
+      put(w, left > 0 && indices > 0 ? words_across_part<kType>(from + w * step, leading, (int)min_of(left, kPack),
+                                                                (int)min_of(indices, kLanes))
+                                     : Vec{});
     }
   }
 }

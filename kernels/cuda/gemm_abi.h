@@ -31,7 +31,8 @@ enum {
   TS_GEMM_E4M3 = 3,
   TS_GEMM_E5M2 = 4,
   TS_GEMM_S8 = 5,
-  TS_GEMM_S32 = 6
+  TS_GEMM_S32 = 6,
+  TS_GEMM_S4 = 7 /* b alone, as weights: two in a byte, the one of lower k in its low half; strides count elements */
 };
 
 /* Operations of the epilogue, the values of cfg::kEpilogue. `v` is the value, (i, j) its row and column in a x b. */
@@ -65,18 +66,22 @@ enum {
   TS_GEMM_SCALE_TENSOR = 0, /* scale_a and scale_b point to one float32 each, or are null */
   /* K in blocks of 128: scale_a[i * row stride + block * block stride] for row i of a, scale_b[j / 128 * row stride +
    * block * block stride] for column j of b. Sums are kept in float32 registers and take up each block of K scaled. */
-  TS_GEMM_SCALE_BLOCK = 1
+  TS_GEMM_SCALE_BLOCK = 1,
+  /* b holds integers (S8 or S4) beside an a of 16 bits, whose type is that of the products. Element (p, j) stands for
+   * b[p][j] * scale_b[j * row stride + (p >> scale_shift) * block stride], taken in float32 and rounded to a's type.
+   * The scales are of type cfg::kTypeScale, float32 or a's; blocks have 32 of K or more. Both lie along K. */
+  TS_GEMM_SCALE_WEIGHTS = 2
 };
 
 /* Which rows of a go with which b: the values of cfg::kGrouping. */
 enum {
   TS_GEMM_UNGROUPED = 0,
-  /* The rows of all groups behind one another in a and d; group g has rows group_rows[g] .. group_rows[g + 1] - 1 and
-   * multiplies b at g * b_batch_stride. Epilogue tensors and vectors over m run with the rows of d; vectors over n have
-   * their batch stride from group to group. */
+  /* The rows of all groups behind one another in a and d, m of them at most; group g ends before row group_ends[g],
+   * which rises, begins where the one before it ends, at any row, and multiplies b at g * b_batch_stride. Epilogue
+   * tensors and vectors over m run with the rows of d; vectors over n have their batch stride from group to group. */
   TS_GEMM_CONTIGUOUS = 1,
-  /* Group g is batch entry g, of which the first group_rows[g] rows (at most m) are computed; the rest of d is left
-   * alone. */
+  /* Group g is batch entry g, of which the first group_ends[g] rows (at most m) are computed. In either case the rest of
+   * d is left alone. */
   TS_GEMM_MASKED = 2
 };
 
@@ -94,8 +99,8 @@ typedef struct TsCudaGemmArgs {
   const void* b;
   void* d;
   const float* scale_a;
-  const float* scale_b;
-  const int* group_rows;
+  const void* scale_b; /* float32, of weights also a's type */
+  const int* group_ends;
   /* Split products and stream-K only. partials: float32 (int32 for 8-bit integers), splits times the elements of all
    * tiles, whole ones; stream-K: two tiles for each block. counters: 32-bit, one for each tile (Hopper's cooperative
    * tiles: for each of a tile's warpgroups; stream-K: for as many tiles as two a block), zero before the first launch
@@ -116,6 +121,7 @@ typedef struct TsCudaGemmArgs {
   int band, band_columns;
   /* Parts into which k is split, each at least one step of the tile; 1: not split. */
   int splits;
+  int scale_shift; /* of weights: a block has 1 << scale_shift of K; 31: all of it */
 } TsCudaGemmArgs;
 
 /* The tensor maps of a Hopper kernel, by value as a __grid_constant__ parameter. */

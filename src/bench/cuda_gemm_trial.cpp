@@ -21,6 +21,11 @@ Result<GemmArguments> CudaGemmTrial::arguments() const {
   bench_.move(a.a.data);
   bench_.move(a.b.data);
   bench_.move(a.c.data);
+  bench_.move(a.scale_a.data);
+  bench_.move(a.scale_b.data);
+  const void* ends = a.group_ends;
+  bench_.move(ends);
+  a.group_ends = static_cast<const std::int32_t*>(ends);
   for (EpilogueOperand& operand : a.epilogue) bench_.move(operand.data);
   a.amax = static_cast<float*>(amax_.data());
   TS_TRY(fill_bytes(bench_.context(), a.amax, 0, sizeof(float), bench_.stream()));
@@ -64,7 +69,7 @@ Result<TrialTiming> CudaGemmTrial::time(const GemmPlan& plan, const MeasureOptio
   TS_ASSIGN(GemmArguments a, arguments());
   a.d = d.data();
   TS_ASSIGN(const Timing timing, bench_.time([&] { return plan.run(a, {.stream = bench_.stream()}); }, options));
-  return trial_timing(timing, flops_of(case_.problem()), bytes_of(case_.problem()));
+  return trial_timing(timing, case_.flops(), bytes_of(case_.problem()));
 }
 
 }  // namespace tilesmith

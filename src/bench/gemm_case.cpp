@@ -2,11 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
+#include <span>
 
 #include "base/float_types.hpp"
 #include "base/random.hpp"
+#include "dispatch/gemm_group.hpp"
 #include "dispatch/gemm_problem.hpp"
+#include "kernel/data_type.hpp"
 #include "kernel/memory_type.hpp"
 #include "kernel/traits.hpp"
 
@@ -14,7 +18,7 @@ namespace tilesmith {
 namespace {
 
 /// Stream numbers of the random tensors of one seed.
-enum Stream : std::uint64_t { kA = 1, kB, kC, kEpilogue };
+enum Stream : std::uint64_t { kA = 1, kB, kC, kEpilogue, kScaleA = 100, kScaleB };
 
 bool is_given(const HostArray& array) {
   return !array.shape.empty() || !array.data.empty();
@@ -82,6 +86,17 @@ Result<HostArray> matrix_array(const Matrix& m, HostArray given, RandomStream st
   return make_array(m.values.type, shape, values);
 }
 
+/// Bytes of two random int4 each, as many as a column-major matrix has.
+Result<HostArray> int4_array(const Matrix& m, const HostArray& given, RandomStream stream) {
+  if (is_given(given))
+    return fail(ErrorCode::unsupported, fmt::format("{} is given, of int4", m.name), "random weights, or int8");
+  const std::vector<std::int64_t> shape{m.batch, m.columns, m.rows / 2};
+  TS_ASSIGN(const std::uint64_t bytes, byte_size(ElementType::fp32, shape));
+  std::vector<float> values(bytes / sizeof(float));
+  fill_integers(values, stream, 0, 255);
+  return make_array(ElementType::uint8, shape, values);
+}
+
 Result<HostArray> vector_array(const std::string& name, HostArray given, std::int64_t length, ElementType type,
                                float deviation, RandomStream stream) {
   const std::vector<std::int64_t> shape{length};
@@ -104,7 +119,11 @@ Result<GemmCase> GemmCase::create(const GemmProblem& problem, GemmInputs inputs)
   GemmProblem& p = out.problem_;
   const auto fill = [&](Operand& operand, const Matrix& matrix, HostArray& given, std::uint64_t stream) -> Status {
     bool shared = false;
-    TS_ASSIGN(operand.array, matrix_array(matrix, std::move(given), {inputs.seed, stream}, shared));
+    if (stream == kB && p.type_b == DataType::int4) {
+      TS_ASSIGN(operand.array, int4_array(matrix, given, {inputs.seed, stream}));
+    } else {
+      TS_ASSIGN(operand.array, matrix_array(matrix, std::move(given), {inputs.seed, stream}, shared));
+    }
     operand.order = matrix.order;
     operand.leading = matrix.order == MatrixOrder::row ? matrix.columns : matrix.rows;
     operand.batch = shared ? 0 : matrix.rows * matrix.columns;
@@ -113,9 +132,10 @@ Result<GemmCase> GemmCase::create(const GemmProblem& problem, GemmInputs inputs)
   const ElementType side = memory_type_of(p.type_c);
   // Results of about 1, where activations bend and small types are at home.
   const float deviation = 1 / std::sqrt(static_cast<float>(std::max<std::int64_t>(1, p.k)));
-  TS_TRY(fill(out.a_, {"a", p.batch, p.m, p.k, p.order_a, {memory_type_of(p.type_a), 1}}, inputs.a, kA));
+  const std::int64_t members = row_members(p);
+  TS_TRY(fill(out.a_, {"a", members, p.m, p.k, p.order_a, {memory_type_of(p.type_a), 1}}, inputs.a, kA));
   TS_TRY(fill(out.b_, {"b", p.batch, p.k, p.n, p.order_b, {memory_type_of(p.type_b), deviation}}, inputs.b, kB));
-  if (p.beta) TS_TRY(fill(out.c_, {"c", p.batch, p.m, p.n, MatrixOrder::row, {side, 1}}, inputs.c, kC));
+  if (p.beta) TS_TRY(fill(out.c_, {"c", members, p.m, p.n, MatrixOrder::row, {side, 1}}, inputs.c, kC));
   std::int64_t columns = p.n;
   for (std::size_t i = 0; i < p.epilogue.size(); ++i) {
     const EpilogueOp op = p.epilogue[i];
@@ -124,7 +144,7 @@ Result<GemmCase> GemmCase::create(const GemmProblem& problem, GemmInputs inputs)
     HostArray& given = inputs.epilogue[i];
     if (is_gate(op)) columns /= 2;
     if (reads_tensor(op)) {
-      TS_TRY(fill(operand, {name, p.batch, p.m, columns, MatrixOrder::row, {side, 1}}, given, kEpilogue + i));
+      TS_TRY(fill(operand, {name, members, p.m, columns, MatrixOrder::row, {side, 1}}, given, kEpilogue + i));
     } else if (reads_vector(op)) {
       const bool bias = op == EpilogueOp::bias || op == EpilogueOp::bias_m;
       const std::int64_t length = op == EpilogueOp::bias || op == EpilogueOp::scale_n ? columns : p.m;
@@ -137,11 +157,13 @@ Result<GemmCase> GemmCase::create(const GemmProblem& problem, GemmInputs inputs)
       return fail(ErrorCode::invalid_argument, fmt::format("{} reads no tensor", name_of(op)));
     }
   }
-  for (Operand* operand : {&out.a_, &out.b_}) {
+  for (const auto& [operand, type] : {std::pair{&out.a_, p.type_a}, std::pair{&out.b_, p.type_b}}) {
     if (p.type_a == DataType::tf32) round_to_tf32(operand->array);
     const std::int64_t steps = operand->leading | (p.batch > 1 ? operand->batch : 0);
-    p.unaligned |= steps * static_cast<std::int64_t>(size_of(operand->array.type)) % 16 != 0;
+    p.unaligned |= steps * bits_of(type) / 8 % 16 != 0;
   }
+  if (p.scale_depth != 0) TS_TRY(out.add_scales(inputs, deviation));
+  if (p.grouping != GemmGrouping::none) TS_TRY(out.add_groups(inputs));
   inputs.a = inputs.b = inputs.c = {};
   inputs.epilogue = {};
   out.inputs_ = std::move(inputs);
@@ -153,8 +175,66 @@ Result<GemmCase> GemmCase::create(const GemmProblem& problem, GemmInputs inputs)
   return out;
 }
 
+Status GemmCase::add_scales(const GemmInputs& inputs, float deviation) {
+  const GemmProblem& p = problem_;
+  const std::int64_t blocks = p.scale_depth == 0 ? 0 : (p.k + p.scale_depth - 1) / p.scale_depth;
+  const auto fill = [&](Scales& scales, std::int64_t batch, std::int64_t rows, std::int64_t lines, float size,
+                        std::uint64_t stream) -> Status {
+    scales.rows = rows;
+    scales.lines = lines;
+    const std::vector<std::int64_t> shape{batch, rows, blocks};
+    TS_ASSIGN(const std::uint64_t bytes, byte_size(ElementType::fp32, shape));
+    std::vector<float> values(bytes / sizeof(float));
+    fill_uniform(values, {inputs.seed, stream}, 0.5F * size, 1.5F * size);
+    scales.array = make_array(memory_type_of(p.type_scale), shape, values);
+    return {};
+  };
+  if (has_weights(p))  // of integers up to 100, or 8
+    return fill(scale_b_, p.batch, p.n, 1, deviation * (p.type_b == DataType::int4 ? 0.2F : 0.017F), kScaleB);
+  TS_TRY(fill(scale_a_, row_members(p), p.m, 1, 1, kScaleA));
+  return fill(scale_b_, p.batch, (p.n + kBlockDepth - 1) / kBlockDepth, kBlockDepth, 1, kScaleB);
+}
+
+Status GemmCase::add_groups(const GemmInputs& inputs) {
+  const GemmProblem& p = problem_;
+  const auto groups = static_cast<std::size_t>(p.batch);
+  if (!inputs.group_rows.empty() && inputs.group_rows.size() != groups)
+    return fail(ErrorCode::invalid_argument, fmt::format("rows of {} groups are given", inputs.group_rows.size()),
+                fmt::format("of {}", p.batch));
+  const bool contiguous = p.grouping == GemmGrouping::contiguous;
+  std::int64_t before = 0;
+  for (std::size_t g = 0; g < groups; ++g) {
+    const auto at = static_cast<std::int64_t>(g);
+    const std::int64_t even = contiguous ? p.m * (at + 1) / p.batch - p.m * at / p.batch : p.m;
+    const std::int64_t rows = inputs.group_rows.empty() ? even : inputs.group_rows[g];
+    before = contiguous ? before + rows : rows;
+    group_ends_.push_back(static_cast<std::int32_t>(before));
+  }
+  return check_group_ends(p, group_ends_.data());
+}
+
+GemmScales GemmCase::scale_arguments(const Scales& scales, std::int64_t batch) const {
+  if (scales.array.data.empty()) return {};
+  const std::int64_t blocks = (problem_.k + problem_.scale_depth - 1) / problem_.scale_depth;
+  return {scales.array.data.data(), blocks, 1, batch > 1 ? scales.rows * blocks : 0};
+}
+
+GemmScaleView GemmCase::scale_view(const Scales& scales, std::int64_t batch) const {
+  const GemmScales a = scale_arguments(scales, batch);
+  if (a.data == nullptr) return {};
+  return {.view = {a.data, scales.array.type, {.batch = a.batch, .row = a.row, .column = a.block}},
+          .lines = scales.lines,
+          .depth = problem_.scale_depth};
+}
+
 ElementType GemmCase::output_type() const {
   return memory_type_of(problem_.type_d);
+}
+
+double GemmCase::flops() const {
+  if (problem_.grouping == GemmGrouping::none) return flops_of(problem_);
+  return 2.0 * static_cast<double>(tensors().total_rows()) * static_cast<double>(problem_.n) *
+         static_cast<double>(problem_.k);
 }
 
 bool GemmCase::wants_amax() const {
@@ -164,8 +244,9 @@ bool GemmCase::wants_amax() const {
 
 GemmOutputs GemmCase::make_outputs() const {
   GemmOutputs out;
-  out.d.reserve(static_cast<std::size_t>(problem_.batch * problem_.m * problem_.columns_of_d()) *
+  out.d.reserve(static_cast<std::size_t>(row_members(problem_) * problem_.m * problem_.columns_of_d()) *
                 size_of(output_type()));
+  if (problem_.grouping != GemmGrouping::none) std::fill_n(out.d.data(), out.d.bytes(), std::byte{0});
   return out;
 }
 
@@ -177,6 +258,9 @@ GemmArguments GemmCase::arguments(GemmOutputs& outputs) const {
   a.a = {data(a_.array), a_.leading, a_.batch};
   a.b = {data(b_.array), b_.leading, b_.batch};
   a.c = {data(c_.array), c_.leading, c_.batch};
+  a.scale_a = scale_arguments(scale_a_, row_members(problem_));
+  a.scale_b = scale_arguments(scale_b_, problem_.batch);
+  if (!group_ends_.empty()) a.group_ends = group_ends_.data();
   a.d = outputs.d.data();
   a.alpha = inputs_.alpha;
   a.beta = inputs_.beta;
@@ -205,6 +289,17 @@ GemmTensors GemmCase::tensors() const {
   out.a = a_.view();
   out.b = b_.view();
   out.c = c_.view();
+  out.b_is_weights = has_weights(problem_);
+  out.b_is_int4 = problem_.type_b == DataType::int4;
+  out.scale_a = scale_view(scale_a_, row_members(problem_));
+  out.scale_b = scale_view(scale_b_, problem_.batch);
+  out.contiguous = problem_.grouping == GemmGrouping::contiguous;
+  std::int64_t before = 0;
+  for (std::size_t g = 0; g < group_ends_.size(); ++g) {
+    const GemmGroup group = group_of(problem_, group_ends_.data(), static_cast<std::int64_t>(g));
+    out.groups.push_back({.first = group.first, .count = group.rows(), .before = before});
+    before += group.rows();
+  }
   out.batch = problem_.batch;
   out.m = problem_.m;
   out.n = problem_.n;
@@ -228,6 +323,10 @@ std::vector<MemoryRange> GemmCase::inputs() const {
   for (const Operand* operand : {&a_, &b_, &c_})
     ranges.push_back({operand->array.data.data(), operand->array.data.size()});
   for (const Operand& operand : epilogue_) ranges.push_back({operand.array.data.data(), operand.array.data.size()});
+  for (const Scales* scales : {&scale_a_, &scale_b_})
+    ranges.push_back({scales->array.data.data(), scales->array.data.size()});
+  const auto ends = std::as_bytes(std::span(group_ends_));
+  ranges.push_back({ends.data(), ends.size()});
   return ranges;
 }
 
@@ -235,9 +334,9 @@ HostArray GemmCase::output_array(const GemmOutputs& outputs) const {
   HostArray out;
   out.type = output_type();
   out.shape = {problem_.m, problem_.columns_of_d()};
-  if (problem_.batch != 1) out.shape.insert(out.shape.begin(), problem_.batch);
-  const auto bytes =
-      static_cast<std::size_t>(problem_.batch * problem_.m * problem_.columns_of_d()) * size_of(out.type);
+  const std::int64_t members = row_members(problem_);
+  if (members != 1) out.shape.insert(out.shape.begin(), members);
+  const auto bytes = static_cast<std::size_t>(members * problem_.m * problem_.columns_of_d()) * size_of(out.type);
   const std::byte* data = outputs.d.data();
   if (bytes > 0) out.data.assign(data, data + bytes);
   return out;

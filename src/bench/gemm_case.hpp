@@ -29,6 +29,8 @@ struct GemmInputs {
   float clamp_low = -1, clamp_high = 1;
   std::uint64_t seed = 0;
   HostArray a{}, b{}, c{};
+  std::vector<std::int32_t>
+      group_rows{};  ///< of each group; empty: contiguous ones share m evenly, masked ones are full
   std::array<HostArray, GemmEpilogue::kMax> epilogue{};  ///< what each operation reads
 };
 
@@ -42,7 +44,10 @@ class GemmCase {
   [[nodiscard]] const GemmProblem& problem() const { return problem_; }
   [[nodiscard]] ElementType output_type() const;
   [[nodiscard]] bool wants_amax() const;
+  /// Floating-point operations of a call, of groups for the rows they have.
+  [[nodiscard]] double flops() const;
 
+  /// Memory for results; rows of no group are zeros.
   [[nodiscard]] GemmOutputs make_outputs() const;
   /// The call that writes into `outputs`.
   [[nodiscard]] GemmArguments arguments(GemmOutputs& outputs) const;
@@ -67,8 +72,21 @@ class GemmCase {
   explicit GemmCase(const GemmProblem& problem) : problem_(problem) {}
 
   GemmProblem problem_;
+  /// Scales of A or B, and how many rows of A or columns of B share one.
+  struct Scales {
+    HostArray array;
+    std::int64_t rows = 0, lines = 1;
+  };
+
+  [[nodiscard]] Status add_scales(const GemmInputs& inputs, float deviation);
+  [[nodiscard]] Status add_groups(const GemmInputs& inputs);
+  [[nodiscard]] GemmScales scale_arguments(const Scales& scales, std::int64_t batch) const;
+  [[nodiscard]] GemmScaleView scale_view(const Scales& scales, std::int64_t batch) const;
+
   GemmInputs inputs_;  ///< without its arrays
   Operand a_, b_, c_;
+  Scales scale_a_, scale_b_;
+  std::vector<std::int32_t> group_ends_;
   std::array<Operand, GemmEpilogue::kMax> epilogue_;
 };
 

@@ -37,7 +37,7 @@ class CpuGemmTrial final : public GemmTrial {
         },
         touched, options);
     if (!status) return std::unexpected(status.error());
-    return trial_timing(timing, flops_of(case_.problem()), bytes_of(case_.problem()));
+    return trial_timing(timing, case_.flops(), bytes_of(case_.problem()));
   }
 
  private:
@@ -53,19 +53,23 @@ Result<Verdict> verify_guarded(const GemmCase& problem_case, const GemmExpectati
   const GemmProblem& p = problem_case.problem();
   const std::int64_t leading = with_gap(p.columns_of_d());
   const TensorStrides strides{.batch = with_gap(p.m * leading), .row = leading, .column = 1};
-  GuardedBuffer d(problem_case.output_type(), {p.batch, 1, p.m, p.columns_of_d()}, strides);
+  GuardedBuffer d(problem_case.output_type(), {row_members(p), 1, p.m, p.columns_of_d()}, strides);
   GemmOutputs outputs;
   GemmArguments arguments = problem_case.arguments(outputs);
   arguments.d = d.data();
   arguments.d_leading = strides.row;
   arguments.d_batch = strides.batch;
   TS_TRY(run(arguments, d, outputs.amax));
-  if (const auto damage = d.damage()) {
+  const GemmTensors tensors = problem_case.tensors();
+  if (const auto damage =
+          d.damage([&](std::int64_t matrix, std::int64_t row) { return tensors.is_computed(matrix, row); })) {
     Verdict verdict;
     fails(verdict, Check::guards, fmt::format("d: {}", *damage));
     return verdict;
   }
-  const std::vector<double> output = read_output(problem_case.tensors(), d.view());
+  TensorView written = d.view();
+  if (tensors.contiguous) written.strides.batch = 0;
+  const std::vector<double> output = read_output(tensors, written);
   if (!problem_case.wants_amax()) return expectation.judge(output);
   return expectation.judge(output, outputs.amax);
 }

@@ -2,6 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+#include <numeric>
+
 #include "bench/problem_json.hpp"
 #include "cli/dimension.hpp"
 #include "cli/tensor_file.hpp"
@@ -16,14 +19,29 @@ void GemmOptions::add_to(CLI::App& verb) {
   verb.add_option("-n", n, "Columns of op(B); D has half of them when the epilogue has a gate (default 512)")
       ->group(sizes);
   verb.add_option("-k", k, "Columns of op(A), rows of op(B) (default 512)")->group(sizes);
-  verb.add_option("--batch", batch, "Products (default 1)")->group(sizes);
+  verb.add_option("--batch", batch, "Products, or groups (default 1, or as many as --group-rows)")->group(sizes);
+  verb.add_option("--grouping", grouping,
+                  "Each product has rows of its own number: contiguous, behind one another in m rows of A and D, or "
+                  "masked, each in m rows of its own")
+      ->capture_default_str()
+      ->group(sizes);
+  verb.add_option("--group-rows", group_rows, "Rows of each group, with commas between (default: even, or full)")
+      ->delimiter(',')
+      ->group(sizes);
+  verb.add_option("--scale-depth", scale_depth,
+                  "Elements of k that share a random scale: 128 of fp8 and bf8; of int8 and int4 weights (--dtype-b of "
+                  "fp16 or bf16) a power of two from 32 on, or k")
+      ->group(sizes);
+  verb.add_option("--dtype-scale", dtype_scale, "Type of scales: fp32, of weights also A's")
+      ->capture_default_str()
+      ->group(sizes);
   verb.add_option("--layout", layout, "Orders of A, B and D, r(ow) or c(olumn): rcr, rrr, crr or ccr")
       ->capture_default_str()
       ->group(sizes);
   verb.add_option("--dtype", dtype, "Type of A: fp32, tf32, fp16, bf16, fp8, bf8 or int8")
       ->capture_default_str()
       ->group(sizes);
-  verb.add_option("--dtype-b", dtype_b, "Type of B (default: A's)")->group(sizes);
+  verb.add_option("--dtype-b", dtype_b, "Type of B (default: A's; int8 or int4: weights)")->group(sizes);
   verb.add_option("--dtype-out", dtype_out, "Type of D (default: A's; int32 of int8, bf16 of 8-bit floats)")
       ->group(sizes);
   verb.add_option("--dtype-c", dtype_c, "Type of C and of tensors to add or multiply (default: D's)")->group(sizes);
@@ -133,9 +151,23 @@ Result<GemmCase> make_case(const GemmOptions& o) {
   TS_TRY(m.tell(o.m, "-m"));
   TS_TRY(n.tell(o.n, "-n"));
   TS_TRY(k.tell(o.k, "-k"));
-  TS_TRY(tell_shape("a", inputs.a, batch, m, k));
+  TS_ASSIGN(const GemmGrouping grouping, parse_enum<GemmGrouping>(o.grouping));
+  if (!o.group_rows.empty()) {
+    if (grouping == GemmGrouping::none)
+      return fail(ErrorCode::invalid_argument, "--group-rows without --grouping", "--grouping contiguous or masked");
+    TS_TRY(batch.tell(static_cast<std::int64_t>(o.group_rows.size()), "the length of --group-rows"));
+    if (!o.m) {
+      const std::int64_t sum = std::accumulate(o.group_rows.begin(), o.group_rows.end(), std::int64_t{0});
+      const std::int64_t rows =
+          grouping == GemmGrouping::contiguous ? sum : *std::max_element(o.group_rows.begin(), o.group_rows.end());
+      TS_TRY(m.tell(rows, "--group-rows"));
+    }
+  }
+  Dimension members{"batch of A"};
+  Dimension& batch_of_a = grouping == GemmGrouping::contiguous ? members : batch;
+  TS_TRY(tell_shape("a", inputs.a, batch_of_a, m, k));
   TS_TRY(tell_shape("b", inputs.b, batch, k, n));
-  TS_TRY(tell_shape("c", inputs.c, batch, m, n));
+  TS_TRY(tell_shape("c", inputs.c, batch_of_a, m, n));
 
   TS_ASSIGN(const DataType type, parse_enum<DataType>(o.dtype));
   std::optional<DataType> output;
@@ -145,6 +177,9 @@ Result<GemmCase> make_case(const GemmOptions& o) {
   constexpr std::int64_t kUsualSize = 512;
   GemmProblem problem = gemm_problem(type, m.or_else(kUsualSize), n.or_else(kUsualSize), k.or_else(kUsualSize), output);
   problem.batch = batch.or_else(1);
+  problem.grouping = grouping;
+  problem.scale_depth = o.scale_depth;
+  TS_ASSIGN(problem.type_scale, parse_enum<DataType>(o.dtype_scale));
   for (const auto& [name, into] : {std::pair{&o.dtype_b, &problem.type_b}, std::pair{&o.dtype_c, &problem.type_c},
                                    std::pair{&o.dtype_bias, &problem.type_bias}})
     if (!name->empty()) {
@@ -160,6 +195,7 @@ Result<GemmCase> make_case(const GemmOptions& o) {
   inputs.clamp_low = o.clamp[0];
   inputs.clamp_high = o.clamp[1];
   inputs.seed = o.seed;
+  inputs.group_rows = o.group_rows;
   return GemmCase::create(problem, std::move(inputs));
 }
 

@@ -19,6 +19,10 @@ struct GemmOptions {
   std::string layout = "rcr";
   std::string dtype = "bf16";
   std::string dtype_b, dtype_out, dtype_c, dtype_bias;  ///< empty: the usual ones
+  std::string grouping = "none";
+  std::vector<std::int32_t> group_rows;
+  std::int64_t scale_depth = 0;
+  std::string dtype_scale = "fp32";
   std::string epilogue;
   float alpha = 1, beta = 0;
   std::vector<float> clamp{-1, 1};

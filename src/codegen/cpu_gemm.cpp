@@ -34,11 +34,15 @@ bool is_float(ElementType type) {
   return type == ElementType::fp32 || type == ElementType::bf16 || type == ElementType::fp16;
 }
 
+bool is_fp8(ElementType type) {
+  return type == ElementType::fp8e4m3 || type == ElementType::fp8e5m2;
+}
+
 /// Whether an instruction multiplies elements of a type.
 bool multiplies(Instruction instruction, ElementType element) {
   switch (instruction) {
     case Instruction::fma_f32:
-      return is_float(element);
+      return is_float(element) || is_fp8(element);
     case Instruction::dpbf16:
     case Instruction::amx_bf16:
       return element == ElementType::bf16;
@@ -57,18 +61,30 @@ CpuLevel lowest_level(Instruction instruction) {
                                                                                     : CpuLevel::x86_64_v3;
 }
 
+bool scales_fit(const CpuGemmParameters& p) {
+  if (p.element_b && !(is_fp8(p.element) && is_fp8(*p.element_b))) return false;
+  if (p.scales == CpuGemmScales::none) return true;
+  if (p.order_a != MatrixOrder::row || p.order_b != MatrixOrder::column) return false;
+  if (p.scales == CpuGemmScales::blocks) return is_fp8(p.element) && p.scale_type == ElementType::fp32;
+  return (p.element == ElementType::bf16 || p.element == ElementType::fp16) && is_float(p.scale_type);
+}
+
 Status check(const CpuGemmParameters& p) {
   const auto refuse = [&](std::string what, std::string hint) {
     return fail(ErrorCode::unsupported, fmt::format("CPU GEMM kernel '{}': {}", p.name, what), std::move(hint));
   };
   if (!multiplies(p.instruction, p.element)) {
-    return refuse(fmt::format("{} products of {} matrices", name_of(p.instruction), to_string(p.element)),
-                  "fma for fp32, bf16, fp16; dpbf16 or amxbf16 for bf16; int16dot, vnni or amxint8 for int8");
+    return refuse(
+        fmt::format("{} products of {} matrices", name_of(p.instruction), to_string(p.element)),
+        "fma for fp32, bf16, fp16 and 8-bit floats; dpbf16 or amxbf16 for bf16; int16dot, vnni or amxint8 for int8");
   }
   if (p.level < lowest_level(p.instruction)) {
     return refuse(fmt::format("{} at level {}", name_of(p.instruction), to_string(p.level)),
                   fmt::format("level {} or higher", to_string(lowest_level(p.instruction))));
   }
+  if (!scales_fit(p))
+    return refuse("scales or a type of B that do not go with A",
+                  "along k: blocks of 8-bit floats, or integer weights of bf16 and fp16");
   const bool whole = p.output == ElementType::int32;
   if (!is_float(p.output) && (p.element != ElementType::int8 || (!whole && p.output != ElementType::int8))) {
     return refuse(fmt::format("{} output of {} matrices", to_string(p.output), to_string(p.element)),
@@ -116,13 +132,28 @@ std::string_view bias_name(GemmBias bias) {
   return kNames[static_cast<std::size_t>(bias)];
 }
 
+std::string_view scales_name(CpuGemmScales scales) {
+  constexpr std::string_view kNames[] = {"none", "blocks", "int8_weights", "int4_weights"};
+  return kNames[static_cast<std::size_t>(scales)];
+}
+
+std::string_view element_of_b(const CpuGemmParameters& p) {
+  if (p.scales == CpuGemmScales::int8_weights) return "int8";
+  if (p.scales == CpuGemmScales::int4_weights) return "int4";
+  return to_string(p.element_b.value_or(p.element));
+}
+
 CpuConstants constants_of(const CpuGemmParameters& p) {
   CpuConstants constants;
   add_cpu_basics(constants, p.level, p.element, p.instruction);
   constants.line("enum class Bias { none, along_n, along_m };");
   constants.line("enum class Activation { none, relu, gelu, gelu_tanh, silu, sigmoid, tanh };");
   constants.line("enum class Form { blocked, skinny, pack_b };");
+  constants.line("enum class Scales { none, blocks, int8_weights, int4_weights };");
   constants.choice("Form", "kForm", form_name(p.form));
+  constants.choice("Element", "kElementB", element_of_b(p));
+  constants.choice("Scales", "kScales", scales_name(p.scales));
+  constants.choice("Element", "kScaleType", to_string(p.scale_type));
   constants.choice("Element", "kOutput", to_string(p.output));
   constants.choice("Element", "kSideType", to_string(p.side));
   constants.choice("Element", "kBiasType", to_string(p.bias_type));
@@ -167,6 +198,7 @@ std::vector<std::string_view> fragments(const CpuGemmParameters& p) {
                                          "vector.h",
                                          "elements.h",
                                          "gemm_words.h",
+                                         "gemm_scales.h",
                                          "gemm_shape.h",
                                          product_fragment(p.instruction)};
   if (p.form == CpuGemmForm::pack_b) {

@@ -4,6 +4,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "codegen/cpu_source.hpp"
@@ -17,6 +18,9 @@ enum class CpuGemmForm : std::uint8_t {
   pack_b,   ///< packs B for blocked kernels with packed_b and the same level, instruction, element and tile_k
 };
 
+/// Scales along k: of blocks of 8-bit floats, or of B's integer weights.
+enum class CpuGemmScales : std::uint8_t { none, blocks, int8_weights, int4_weights };
+
 enum class GemmBias : std::uint8_t { none, along_n, along_m };
 
 enum class GemmActivation : std::uint8_t { none, relu, gelu, gelu_tanh, silu, sigmoid, tanh };
@@ -27,7 +31,10 @@ struct CpuGemmParameters {
   CpuLevel level = CpuLevel::x86_64_v3;
   CpuGemmForm form = CpuGemmForm::blocked;
   Instruction instruction = Instruction::fma_f32;  ///< fma_f32, dpbf16, amx_bf16, dot_int16, dot_int8 or amx_int8
-  ElementType element = ElementType::fp32;         ///< of A and B: fp32, bf16, fp16 or int8
+  ElementType element = ElementType::fp32;         ///< of A and B: fp32, bf16, fp16, int8, fp8e4m3 or fp8e5m2
+  std::optional<ElementType> element_b{};          ///< where it is not A's: the other one of the 8-bit floats
+  CpuGemmScales scales = CpuGemmScales::none;      ///< weights: B's type is theirs, A's fp16 or bf16
+  ElementType scale_type = ElementType::fp32;      ///< of weights' scales: fp32, bf16 or fp16
   ElementType output = ElementType::fp32;          ///< of D: fp32, bf16 or fp16; for int8 also int32 and int8
   ElementType side = ElementType::fp32;            ///< of C and the extras: any of D's types; int32 when D is int32
   ElementType bias_type = ElementType::fp32;       ///< of the bias: fp32, bf16 or fp16

@@ -88,7 +88,7 @@ std::string_view fragment_name(Instruction instruction) {
 }
 
 void add_cpu_basics(CpuConstants& constants, CpuLevel level, ElementType element, Instruction instruction) {
-  constants.line("enum class Element { fp32, bf16, fp16, int8, int32 };");
+  constants.line("enum class Element { fp32, bf16, fp16, int8, int32, fp8e4m3, fp8e5m2, int4 };");
   constants.line("enum class Instruction { fma_f32, dpbf16, amx_bf16, dot_int16, dot_int8, amx_int8 };");
   constants.choice("Element", "kElement", to_string(element));
   constants.choice("Instruction", "kInstruction", fragment_name(instruction));

@@ -3,6 +3,7 @@
 #include "codegen/cuda_table.hpp"
 #include "codegen/flatten.hpp"
 #include "enumerate/cuda_gemm_facts.hpp"
+#include "enumerate/gemm_family.hpp"
 #include "kernel/native_name.hpp"
 #include "kernels/cuda/gemm_abi.h"
 
@@ -29,6 +30,8 @@ Result<int> type_number(DataType type) {
       return TS_GEMM_S8;
     case DataType::int32:
       return TS_GEMM_S32;
+    case DataType::int4:
+      return TS_GEMM_S4;
     default:
       return fail(ErrorCode::unsupported, fmt::format("no CUDA GEMM template carries {}", name_of(type)));
   }
@@ -80,6 +83,23 @@ Result<int> operation_number(EpilogueOp op) {
   return fail(ErrorCode::unsupported, fmt::format("no CUDA GEMM template carries {}", name_of(op)));
 }
 
+int scaling_number(const GemmSignature& s) {
+  if (has_weights(s)) return TS_GEMM_SCALE_WEIGHTS;
+  return has_block_scales(s) ? TS_GEMM_SCALE_BLOCK : TS_GEMM_SCALE_TENSOR;
+}
+
+int grouping_number(GemmGrouping grouping) {
+  switch (grouping) {
+    case GemmGrouping::contiguous:
+      return TS_GEMM_CONTIGUOUS;
+    case GemmGrouping::masked:
+      return TS_GEMM_MASKED;
+    case GemmGrouping::none:
+      break;
+  }
+  return TS_GEMM_UNGROUPED;
+}
+
 Status add_signature(CudaTable& table, const GemmSignature& s) {
   TS_ASSIGN(const int a, type_number(s.a));
   TS_ASSIGN(const int b, type_number(s.b));
@@ -91,8 +111,10 @@ Status add_signature(CudaTable& table, const GemmSignature& s) {
   table.add("kTypeD", d);
   table.add("kRowMajorA", s.layout_a == MatrixOrder::row);
   table.add("kRowMajorB", s.layout_b == MatrixOrder::row);
-  table.add("kScaling", int{TS_GEMM_SCALE_TENSOR});
-  table.add("kGrouping", int{TS_GEMM_UNGROUPED});
+  TS_ASSIGN(const int scale, type_number(has_weights(s) ? s.scale : DataType::fp32));
+  table.add("kScaling", scaling_number(s));
+  table.add("kTypeScale", scale);
+  table.add("kGrouping", grouping_number(s.grouping));
   std::vector<int> operations, types;
   for (const EpilogueOp op : s.epilogue_ops) {
     TS_ASSIGN(const int operation, operation_number(op));
@@ -161,6 +183,10 @@ Result<Source> cuda_gemm_source(const KernelConfig& config) {
   source.entry_symbol = source.name;
   source.language = Language::cuda;
   source.arch = std::string(config.arch.text());
+  // A walk over groups takes a few registers more than full tiles leave: a word or two, outside the products.
+  constexpr int kSpillsOfGroups = 32;
+  if (std::get<GemmSignature>(config.signature).grouping != GemmGrouping::none)
+    source.spill_limit_bytes = kSpillsOfGroups;
   source.options = {"-std=c++17", "-default-device"};
   // Which part of a tile comes next is worked out once a tile, beside all the rest: a word or two may go to memory.
   if (config.algorithm.splits_k || config.algorithm.shares_k) source.spill_limit_bytes = 16;

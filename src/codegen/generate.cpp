@@ -31,6 +31,10 @@ Result<ElementType> element_of(const KernelConfig& config, DataType type) {
       return ElementType::int8;
     case DataType::int32:
       return ElementType::int32;
+    case DataType::fp8:
+      return ElementType::fp8e4m3;
+    case DataType::bf8:
+      return ElementType::fp8e5m2;
     default:
       return std::unexpected(not_carried(config, "the data type"));
   }
@@ -80,6 +84,14 @@ Result<Source> gemm_source(const KernelConfig& config, const CpuSpec& spec) {
   p.form = config.algorithm.pipeline == Pipeline::skinny ? CpuGemmForm::skinny : CpuGemmForm::blocked;
   p.instruction = config.algorithm.instruction;
   TS_ASSIGN(p.element, element_of(config, signature.a));
+  if (signature.b == DataType::int4 || (signature.b == DataType::int8 && signature.a != DataType::int8)) {
+    p.scales = signature.b == DataType::int4 ? CpuGemmScales::int4_weights : CpuGemmScales::int8_weights;
+    TS_ASSIGN(p.scale_type, element_of(config, signature.scale));
+  } else {
+    if (signature.qscale == QuantScale::blockscale) p.scales = CpuGemmScales::blocks;
+    TS_ASSIGN(p.element_b, element_of(config, signature.b));
+    if (p.element_b == p.element) p.element_b.reset();
+  }
   TS_ASSIGN(p.output, element_of(config, signature.c));
   TS_ASSIGN(p.side, element_of(config, signature.side));
   TS_ASSIGN(p.bias_type, element_of(config, signature.bias));

@@ -1,6 +1,7 @@
 #include "dispatch/cpu_gemm_problem.hpp"
 
 #include <algorithm>
+#include <bit>
 #include <limits>
 
 #include "dispatch/gemm_group.hpp"
@@ -56,6 +57,17 @@ TsGemmArgs cpu_arguments(const GemmProblem& p, const CpuGemmTerms& terms, const 
     out.beta = 1;
   }
   for (int i = 0; i < terms.extras; ++i) out.extra[i] = tensor(terms.extra[static_cast<std::size_t>(i)]);
+  const auto scales = [](const GemmScales& x) { return TsScales{x.data, x.row, x.block, x.batch}; };
+  out.scale_a = scales(a.scale_a);
+  out.scale_b = scales(a.scale_b);
+  constexpr int kOneBlock = 62;
+  out.scale_shift = p.scale_depth == 0 || p.scale_depth >= p.k
+                        ? kOneBlock
+                        : std::countr_zero(static_cast<std::uint64_t>(p.scale_depth));
+  if (p.type_b == DataType::int4) {  // in bytes
+    out.b.leading /= 2;
+    out.b.batch /= 2;
+  }
   out.d = a.d;
   out.d_leading = a.d_leading;
   out.d_batch = a.d_batch;

@@ -35,7 +35,7 @@ bool may_share(const KernelConfig& config) {
 }  // namespace
 
 CudaGemmShape cuda_gemm_shape(const GemmProblem& p) {
-  return {.m = p.m, .n = p.n, .k = p.k, .batch = p.batch, .unaligned = p.unaligned};
+  return {.m = p.m, .n = p.n, .k = p.k, .batch = p.batch, .unaligned = p.unaligned, .grouping = p.grouping};
 }
 
 Result<GemmSignature> cuda_signature_of(const GemmProblem& p) {

@@ -77,10 +77,12 @@ Result<std::unique_ptr<GemmPlan>> CudaGemmPlan::make(const GemmProblem& p, PlanF
 Status CudaGemmPlan::check(const GemmArguments& a) const {
   const GemmProblem& p = problem();
   TS_TRY(validate(p, a));
+  // Contiguous groups share one matrix, whose batch stride is nobody's.
+  const auto of_rows = [&](std::int64_t batch) { return row_members(p) > 1 ? batch : 0; };
   const auto aligned = [&](std::string_view name, const void* data, std::int64_t leading, std::int64_t batch,
                            DataType type, std::int64_t unit) -> Status {
     const auto address = reinterpret_cast<std::uintptr_t>(data);
-    const std::int64_t steps = (leading | (p.batch > 1 ? batch : 0)) * bytes_of(type);
+    const std::int64_t steps = (leading | (p.batch > 1 ? batch : 0)) * bits_of(type) / 8;
     if ((address | static_cast<std::uintptr_t>(steps)) % static_cast<std::uintptr_t>(unit) == 0) return {};
     return fail(ErrorCode::invalid_argument,
                 fmt::format("{} at address {} with leading dimension {} and batch stride {} is not aligned to {} bytes",
@@ -88,24 +90,25 @@ Status CudaGemmPlan::check(const GemmArguments& a) const {
                 "plan the problem with unaligned, for a kernel that asks for no alignment");
   };
   if (facts_.aligned && a.alpha != 0) {
-    TS_TRY(aligned("a", a.a.data, a.a.leading, a.a.batch, p.type_a, kUnit));
+    TS_TRY(aligned("a", a.a.data, a.a.leading, of_rows(a.a.batch), p.type_a, kUnit));
     TS_TRY(aligned("b", a.b.data, a.b.leading, a.b.batch, p.type_b, kUnit));
   }
   const auto unit = [&](DataType type, bool wide) {
     return wide ? kUnit : facts_.pairs ? 2 * bytes_of(type) : bytes_of(type);
   };
-  TS_TRY(aligned("d", a.d, a.d_leading, a.d_batch, p.type_d, unit(p.type_d, facts_.store_box)));
+  TS_TRY(aligned("d", a.d, a.d_leading, of_rows(a.d_batch), p.type_d, unit(p.type_d, facts_.store_box)));
   const auto tensor_unit = unit(p.type_c, facts_.staged_tensors);
-  if (a.beta != 0) TS_TRY(aligned("c", a.c.data, a.c.leading, a.c.batch, p.type_c, tensor_unit));
+  if (a.beta != 0) TS_TRY(aligned("c", a.c.data, a.c.leading, of_rows(a.c.batch), p.type_c, tensor_unit));
   for (std::size_t i = 0; i < p.epilogue.size(); ++i) {
     const EpilogueOp op = p.epilogue[i];
     const EpilogueOperand& x = a.epilogue[i];
     const std::string name = fmt::format("epilogue[{}]", i);
-    if (reads_tensor(op)) TS_TRY(aligned(name, x.data, x.leading, x.batch, p.type_c, tensor_unit));
+    if (reads_tensor(op)) TS_TRY(aligned(name, x.data, x.leading, of_rows(x.batch), p.type_c, tensor_unit));
     const bool bias = op == EpilogueOp::bias;
     if (bias || op == EpilogueOp::scale_n) {
       const DataType type = bias ? p.type_bias : DataType::fp32;
-      TS_TRY(aligned(name, x.data, 0, 0, type, unit(type, false)));
+      const bool own = p.grouping != GemmGrouping::none;
+      TS_TRY(aligned(name, x.data, 0, own ? x.batch : 0, type, unit(type, false)));
     }
   }
   return {};
@@ -131,8 +134,8 @@ TsCudaGemmArgs CudaGemmPlan::kernel_arguments(const GemmArguments& a) const {
     TsCudaGemmOperand& operand = out.epilogue[at++];
     if (reads_tensor(op))
       operand = {const_cast<void*>(x.data), x.leading, x.batch, 1, 0};
-    else if (reads_vector(op))
-      operand = {const_cast<void*>(x.data), 0, 0, 0, 0};  // the batch shares it
+    else if (reads_vector(op))  // the batch shares it, groups do not
+      operand = {const_cast<void*>(x.data), 0, p.grouping == GemmGrouping::none ? 0 : x.batch, 0, 0};
     else if (op == EpilogueOp::clamp)
       operand = {nullptr, 0, 0, x.low, x.high};
     else if (op == EpilogueOp::amax)
@@ -144,17 +147,38 @@ TsCudaGemmArgs CudaGemmPlan::kernel_arguments(const GemmArguments& a) const {
   // A and B are not to be read where alpha is 0: no steps of k, or (encode_maps) zeros.
   out.k = static_cast<int>(a.alpha == 0 && !facts_.tensor_maps ? 0 : p.k);
   out.batch = static_cast<int>(p.batch);
-  out.groups = 0;
+  out.groups = p.grouping == GemmGrouping::none ? 0 : out.batch;
+  out.group_ends = a.group_ends;
+  if (p.scale_depth != 0) add_scales(a, out);
   out.band = band_of(p);
   out.splits = splits_;
   return out;
 }
 
+void CudaGemmPlan::add_scales(const GemmArguments& a, TsCudaGemmArgs& out) const {
+  constexpr int kOneBlock = 31;
+  const std::int64_t depth = problem().scale_depth;
+  out.scale_shift = depth >= problem().k ? kOneBlock : std::countr_zero(static_cast<std::uint64_t>(depth));
+  if (a.alpha == 0) {  // zeros for all
+    out.scale_a = static_cast<const float*>(zeros_);
+    out.scale_b = zeros_;
+    return;
+  }
+  out.scale_a = static_cast<const float*>(a.scale_a.data);
+  out.scale_b = a.scale_b.data;
+  out.scale_a_row_stride = a.scale_a.row;
+  out.scale_a_block_stride = a.scale_a.block;
+  out.scale_a_batch_stride = a.scale_a.batch;
+  out.scale_b_row_stride = a.scale_b.row;
+  out.scale_b_block_stride = a.scale_b.block;
+  out.scale_b_batch_stride = a.scale_b.batch;
+}
+
 Status CudaGemmPlan::encode_maps(const GemmArguments& a, TsCudaGemmMaps& maps) const {
   const GemmProblem& p = problem();
   const bool stream = algorithm_.pipeline == Pipeline::stream;
-  const auto operand = [&](const GemmOperand& x, DataType type, bool along_k, std::int64_t rows, int box_rows,
-                           TsCudaTensorMap& map) -> Status {
+  const auto operand = [&](const GemmOperand& x, std::int64_t members, DataType type, bool along_k, std::int64_t rows,
+                           int box_rows, TsCudaTensorMap& map) -> Status {
     const TensorMapFormat format{.element = map_element(type)};
     const auto size = static_cast<std::uint64_t>(bytes_of(type));
     const std::uint32_t box_inner = along_k ? static_cast<std::uint32_t>(128 / size) : 64;
@@ -166,16 +190,17 @@ Status CudaGemmPlan::encode_maps(const GemmArguments& a, TsCudaGemmMaps& maps) c
     const auto inner = static_cast<std::uint64_t>(along_k ? p.k : rows);
     const auto outer = static_cast<std::uint64_t>(along_k ? rows : p.k);
     // The stride of the only member of a batch is nobody's; it need not be a multiple of anything.
-    const std::uint64_t batch_bytes = p.batch > 1 ? static_cast<std::uint64_t>(x.batch) * size : kUnit;
+    const std::uint64_t batch_bytes = members > 1 ? static_cast<std::uint64_t>(x.batch) * size : kUnit;
     const TensorMapDimension dimensions[] = {{inner, 0, box_inner},
                                              {outer, static_cast<std::uint64_t>(x.leading) * size, box_outer},
-                                             {static_cast<std::uint64_t>(p.batch), batch_bytes, 1}};
+                                             {static_cast<std::uint64_t>(members), batch_bytes, 1}};
     return encode_tensor_map(kernel_.context(), format, x.data, dimensions, map);
   };
   const int rows_a = stream ? algorithm_.tile[0] : algorithm_.tile[0] / algorithm_.cluster[1];
   const int rows_b = stream ? algorithm_.tile[1] : algorithm_.tile[1] / algorithm_.cluster[0];
-  TS_TRY(operand(a.a, p.type_a, p.order_a == MatrixOrder::row, p.m, rows_a, maps.a));
-  TS_TRY(operand(a.b, p.type_b, p.order_b == MatrixOrder::column, p.n, rows_b, maps.b));
+  const std::int64_t members = row_members(p);
+  TS_TRY(operand(a.a, members, p.type_a, p.order_a == MatrixOrder::row, p.m, rows_a, maps.a));
+  TS_TRY(operand(a.b, p.batch, p.type_b, p.order_b == MatrixOrder::column, p.n, rows_b, maps.b));
   if (!facts_.store_box) return {};
   const auto size = static_cast<std::uint64_t>(bytes_of(p.type_d));
   const auto row_bytes = static_cast<unsigned>(facts_.slab_row_bytes);
@@ -185,7 +210,7 @@ Status CudaGemmPlan::encode_maps(const GemmArguments& a, TsCudaGemmMaps& maps) c
   const TensorMapDimension dimensions[] = {
       {static_cast<std::uint64_t>(p.columns_of_d()), 0, static_cast<std::uint32_t>(row_bytes / size)},
       {static_cast<std::uint64_t>(p.m), static_cast<std::uint64_t>(a.d_leading) * size, 64},
-      {static_cast<std::uint64_t>(p.batch), p.batch > 1 ? static_cast<std::uint64_t>(a.d_batch) * size : kUnit, 1}};
+      {static_cast<std::uint64_t>(members), members > 1 ? static_cast<std::uint64_t>(a.d_batch) * size : kUnit, 1}};
   return encode_tensor_map(kernel_.context(), format, a.d, dimensions, maps.d);
 }
 

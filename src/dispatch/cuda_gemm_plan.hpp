@@ -38,6 +38,7 @@ class CudaGemmPlan final : public GemmPlan {
   [[nodiscard]] TsCudaGemmArgs kernel_arguments(const GemmArguments& arguments) const;
   /// Where the blocks of this call leave the parts of its products.
   [[nodiscard]] Result<CudaSplitMemory::Place> split_place(const RunOptions& options) const;
+  void add_scales(const GemmArguments& arguments, TsCudaGemmArgs& out) const;
   [[nodiscard]] Status encode_maps(const GemmArguments& arguments, TsCudaGemmMaps& maps) const;
 
   CudaKernel kernel_;

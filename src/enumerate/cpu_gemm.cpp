@@ -30,7 +30,8 @@ const CpuGemmTiles* tiles_of(const Subject& s) {
 bool types_fit(const Subject& s) {
   const GemmSignature& g = s.signature();
   const bool integers = g.a == DataType::int8, whole = g.c == DataType::int32;
-  if (g.a != g.b || g.accumulator != (integers ? DataType::int32 : DataType::fp32)) return false;
+  if (g.a != g.b && !(is_fp8(g.a) && is_fp8(g.b)) && !has_weights(g)) return false;
+  if (g.accumulator != (integers ? DataType::int32 : DataType::fp32)) return false;
   if (!is_wide_float(g.c) && !(integers && (whole || g.c == DataType::int8))) return false;
   if (whole) return g.side == DataType::int32 && g.epilogue_ops.empty();
   return (is_wide_float(g.side) || g.side == DataType::int8) && is_wide_float(g.bias);
@@ -45,8 +46,19 @@ constexpr Rule<Subject> kRules[] = {
      [](const Subject& s) { return is_plain_gemm(s.signature()); },
      [](const Subject& s) {
        const GemmSignature& g = s.signature();
-       return fmt::format("family {}, layouts of C and D {}{}, stream_k {}, qscale {}", name_of(g.family),
-                          name_of(g.layout_c), name_of(g.layout_d), name_of(g.stream_k), name_of(g.qscale));
+       return fmt::format("family {}, layouts of C and D {}{}, stream_k {}", name_of(g.family), name_of(g.layout_c),
+                          name_of(g.layout_d), name_of(g.stream_k));
+     }},
+    {"scales_are_carried",
+     "blocks of 8-bit floats have scales in fp32, integer weights in fp32 or A's type, both along k; groups are calls "
+     "of "
+     "their own",
+     [](const Subject& s) { return scales_fit(s.signature()) && s.signature().grouping == GemmGrouping::none; },
+     [](const Subject& s) {
+       const GemmSignature& g = s.signature();
+       return fmt::format("a {}, b {}, qscale {}, scale {}, layout {}{}, grouping {}", name_of(g.a), name_of(g.b),
+                          name_of(g.qscale), name_of(g.scale), name_of(g.layout_a), name_of(g.layout_b),
+                          name_of(g.grouping));
      }},
     {"instruction_is_present", "the level has the instruction that does the products, for these matrices",
      [](const Subject& s) {
@@ -115,6 +127,7 @@ constexpr Rule<Subject> kRules[] = {
 std::vector<DataType> results_of(DataType type) {
   if (type == DataType::int8) return {DataType::int32, DataType::bf16, DataType::fp32, DataType::int8};
   if (type == DataType::fp32) return {DataType::fp32};
+  if (is_fp8(type)) return {DataType::bf16, DataType::fp32};
   return {type, DataType::fp32};
 }
 

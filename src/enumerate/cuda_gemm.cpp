@@ -6,6 +6,8 @@
 #include <cmath>
 #include <limits>
 
+#include "enumerate/gemm_family.hpp"
+
 namespace tilesmith {
 namespace {
 
@@ -21,13 +23,9 @@ const GemmSignature& signature_of(const KernelConfig& config) {
   return std::get<GemmSignature>(config.signature);
 }
 
-bool is_along_k(const GemmSignature& g) {
-  return g.layout_a == MatrixOrder::row && g.layout_b == MatrixOrder::column;
-}
-
 /// Everything but the stages, where the table leaves them open, and the widths of access.
 Algorithm algorithm_of(const GemmSignature& signature, const CudaGemmPipeline& pipeline, const CudaGemmTile& tile) {
-  const int bytes = bits_of(signature.a) / 8;
+  const int bits = bits_of(pipeline.pipeline == Pipeline::skinny ? signature.b : signature.a);
   const int stage_bytes = pipeline.pipeline == Pipeline::stream             ? 128 * tile.boxes
                           : pipeline.pipeline == Pipeline::warp_specialized ? 128
                                                                             : 64;
@@ -35,7 +33,7 @@ Algorithm algorithm_of(const GemmSignature& signature, const CudaGemmPipeline& p
   a.pipeline = pipeline.pipeline;
   a.instruction = pipeline.instruction;
   a.tile = {static_cast<std::uint16_t>(tile.tile_m), static_cast<std::uint16_t>(tile.tile_n),
-            static_cast<std::uint16_t>(stage_bytes / std::max(bytes, 1))};
+            static_cast<std::uint16_t>(8 * stage_bytes / std::max(bits, 1))};
   for (std::size_t i = 0; i < tile.wave.size(); ++i) a.wave[i] = static_cast<std::uint16_t>(tile.wave[i]);
   a.stages = static_cast<std::uint8_t>(tile.stages);
   a.block_per_cu = static_cast<std::int16_t>(tile.blocks_per_sm);
@@ -161,7 +159,9 @@ double item_seconds(const KernelConfig& config, const CudaGemmTile* tile, const 
   if (is_few_rows(a.pipeline)) {  // its share of B passes once
     const double rate = kReachedBandwidth * chip.bytes_per_second / chip.sms / facts.blocks_per_sm;
     const double k = splits > 1 ? real_steps * facts.stage_k : static_cast<double>(shape.k);
-    seconds = a.tile[1] * facts.element_bytes * k / rate;
+    // Beside weights, which are narrow, A's way to the products counts: it is read again for every group of columns.
+    const double beside = has_weights(g) ? static_cast<double>(a.tile[0]) * facts.element_bytes : 0;
+    seconds = (a.tile[1] * facts.bits_of_b / 8.0 + beside) * k / rate;
   } else if (tile != nullptr && tile->step_us > 0) {
     double step = tile->step_us;
     // Integers draw less power: the smaller tile is not held back by it.
@@ -187,7 +187,7 @@ bool cuda_gemm_suits(const KernelConfig& config, const CudaGemmShape& shape) {
   // Only the portable template goes on without a single step of k.
   if (shape.k == 0 && a.pipeline != Pipeline::portable) return false;
   // The cp.async stream reads whole 16 bytes of k and may not pass the row's end.
-  if (a.pipeline == Pipeline::skinny && shape.k * facts.element_bytes % 16 != 0) return false;
+  if (a.pipeline == Pipeline::skinny && shape.k * facts.bits_of_b % 128 != 0) return false;
   if (shape.unaligned && (facts.aligned || facts.pairs)) return false;
   if (facts.pairs && shape.n % 2 != 0) return false;
   const std::int64_t columns = g.epilogue_ops.gated() ? shape.n / 2 : shape.n;
@@ -197,7 +197,10 @@ bool cuda_gemm_suits(const KernelConfig& config, const CudaGemmShape& shape) {
 std::int64_t cuda_gemm_tiles(const KernelConfig& config, const CudaGemmShape& shape) {
   const Algorithm& a = config.algorithm;
   const std::int64_t m = std::int64_t{a.tile[0]} * a.cluster[0], n = std::int64_t{a.tile[1]} * a.cluster[1];
-  return shape.batch * ceil_div(shape.m, m) * ceil_div(shape.n, n) * a.cluster[0] * a.cluster[1];
+  // A contiguous group adds the rows that fill up its last tile.
+  const std::int64_t rows_of_tiles = shape.grouping == GemmGrouping::contiguous ? (shape.m + shape.batch * (m - 1)) / m
+                                                                                : shape.batch * ceil_div(shape.m, m);
+  return rows_of_tiles * ceil_div(shape.n, n) * a.cluster[0] * a.cluster[1];
 }
 
 int cuda_gemm_splits(const KernelConfig& config, const CudaSpec& spec, const CudaGemmShape& shape) {
@@ -341,8 +344,9 @@ double estimated_seconds(const KernelConfig& config, const CudaSpec& spec, const
   const CudaGemmFacts facts = cuda_gemm_facts(config);
   const auto real = [](std::int64_t value) { return static_cast<double>(value); };
   const double columns = signature_of(config).epilogue_ops.gated() ? real(shape.n) / 2 : real(shape.n);
-  const double bytes = real(shape.batch) * (facts.element_bytes * (real(shape.m) + real(shape.n)) * real(shape.k) +
-                                            facts.result_bytes * real(shape.m) * columns);
+  const double rows = real(shape.m) * (shape.grouping == GemmGrouping::contiguous ? 1 : real(shape.batch));
+  const double bytes = rows * (facts.element_bytes * real(shape.k) + facts.result_bytes * columns) +
+                       real(shape.batch) * facts.bits_of_b / 8 * real(shape.n) * real(shape.k);
   const CudaGemmWork work = cuda_gemm_work(config, spec, shape);
   const double item = item_seconds(config, tile_of(config, spec), spec, shape, work.splits);
   // Stream-K leaves one part of a tile in memory, reads another and its own.

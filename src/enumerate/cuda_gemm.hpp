@@ -36,14 +36,15 @@ struct CudaGemmShape {
   std::int64_t n = 1;
   std::int64_t k = 1;
   std::int64_t batch = 1;
-  bool unaligned = false;  ///< a pointer, row or batch stride is no multiple of 16 bytes
+  bool unaligned = false;                      ///< a pointer, row or batch stride is no multiple of 16 bytes
+  GemmGrouping grouping = GemmGrouping::none;  ///< contiguous: m rows of all members together
 };
 
 /// Whether an instance computes problems of this shape: rows that a skinny kernel holds, columns and alignment that its
 /// accesses suit.
 [[nodiscard]] bool cuda_gemm_suits(const KernelConfig& config, const CudaGemmShape& shape);
 
-/// Tiles of A x B, whole clusters of them, over the whole batch.
+/// Tiles of A x B, whole clusters of them, over the whole batch; of groups, the most there may be.
 [[nodiscard]] std::int64_t cuda_gemm_tiles(const KernelConfig& config, const CudaGemmShape& shape);
 
 /// Parts into which an instance that splits k cuts it: as many as should take the least time, up to the tile table's

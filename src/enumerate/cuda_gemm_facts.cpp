@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "enumerate/gemm_family.hpp"
 #include "kernel/data_type.hpp"
 
 namespace tilesmith {
@@ -46,7 +47,7 @@ void warp_specialized_facts(const GemmSignature& s, const Algorithm& a, CudaGemm
   facts.counters = a.ping_pong ? 1 : warpgroups;
 
   const int warpgroup_rows = a.ping_pong ? tile_m : tile_m / warpgroups;
-  facts.accumulators = warpgroup_rows / 64 * tile_n / 2;
+  facts.accumulators = warpgroup_rows / 64 * tile_n / 2 * (has_block_scales(s) ? 2 : 1);
   facts.launch_registers = kRegisters / (facts.threads * facts.blocks_per_sm) / 8 * 8;
   facts.producer_registers = warpgroups == 3 ? 32 : 40;
   const int share = (std::min(facts.launch_registers, 248) * (warpgroups + 1) - facts.producer_registers) / warpgroups;
@@ -66,7 +67,7 @@ void portable_facts(const GemmSignature& s, const Algorithm& a, CudaGemmFacts& f
                        kFlag;
   facts.part_bytes = 4L * tile_m * tile_n;
   if (facts.threads == 0) return;
-  facts.accumulators = tile_m * tile_n / facts.threads;
+  facts.accumulators = tile_m * tile_n / facts.threads * (has_block_scales(s) ? 2 : 1);
   facts.launch_registers = facts.consumer_registers =
       std::min(255, kRegisters / (facts.threads * facts.blocks_per_sm) / 8 * 8);
 }
@@ -99,6 +100,7 @@ CudaGemmFacts cuda_gemm_facts(const KernelConfig& config) {
   const Algorithm& a = config.algorithm;
   CudaGemmFacts facts;
   facts.element_bytes = bits_of(s.a) / 8;
+  facts.bits_of_b = bits_of(s.b);
   facts.result_bytes = bits_of(s.c) / 8;
   facts.blocks_per_sm = std::max<int>(a.block_per_cu, 1);
   facts.stage_k = a.tile[2];

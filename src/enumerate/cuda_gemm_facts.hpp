@@ -8,7 +8,8 @@
 namespace tilesmith {
 
 struct CudaGemmFacts {
-  int element_bytes = 0;  ///< of A and B
+  int element_bytes = 0;  ///< of A and B, as they are multiplied
+  int bits_of_b = 0;      ///< of an element of B in memory: integer weights have fewer
   int result_bytes = 0;   ///< of D
   int threads = 0;        ///< of a block
   long shared_bytes = 0;  ///< dynamic shared memory of a block
@@ -27,7 +28,7 @@ struct CudaGemmFacts {
   long part_bytes = 0;  ///< split products: of workspace, for one part of a tile
   int counters = 1;     ///< split products: 32-bit words, for a tile
 
-  int accumulators = 0;        ///< sums that a thread keeps in registers
+  int accumulators = 0;        ///< sums that a thread keeps in registers; with block scales twice as many
   int launch_registers = 0;    ///< of a thread at launch
   int producer_registers = 0;  ///< after setmaxnreg; 0 without roles
   int consumer_registers = 0;  ///< of a thread that multiplies

@@ -15,9 +15,6 @@ using Subject = CudaGemmSubject;
 bool is_among(DataType type, std::initializer_list<DataType> types) {
   return std::ranges::find(types, type) != types.end();
 }
-bool is_fp8(DataType type) {
-  return is_among(type, {DataType::fp8, DataType::bf8});
-}
 bool is_wide_float(DataType type) {
   return is_among(type, {DataType::fp32, DataType::fp16, DataType::bf16});
 }
@@ -26,9 +23,6 @@ bool is_few_rows(const Subject& s) {
 }
 bool is_warp_specialized(const Subject& s) {
   return s.algorithm().pipeline == Pipeline::warp_specialized;
-}
-bool is_along_k(const GemmSignature& g) {
-  return g.layout_a == MatrixOrder::row && g.layout_b == MatrixOrder::column;
 }
 int element_bytes(const Subject& s) {
   return std::max(bits_of(s.signature().a) / 8, 1);
@@ -40,7 +34,7 @@ int result_bytes(const Subject& s) {
 bool types_fit(const Subject& s) {
   const GemmSignature& g = s.signature();
   const bool integers = g.a == DataType::int8, whole = g.c == DataType::int32;
-  if (g.a != g.b && !(is_fp8(g.a) && is_fp8(g.b))) return false;
+  if (g.a != g.b && !(is_fp8(g.a) && is_fp8(g.b)) && !has_weights(g)) return false;
   if (g.accumulator != (integers ? DataType::int32 : DataType::fp32)) return false;
   if (whole) return integers && g.epilogue_ops.empty();
   const auto result = [&](DataType type) { return is_wide_float(type) || is_fp8(type); };
@@ -85,7 +79,8 @@ bool tile_is_whole(const Subject& s) {
 /// Elements of k that a stage of the pipeline may have: multiples, and the most.
 std::pair<int, int> stage_step(const Subject& s) {
   const int bytes = is_warp_specialized(s) || s.algorithm().pipeline == Pipeline::stream ? 128 : 64;
-  const int step = bytes / element_bytes(s);
+  const bool by_b = s.algorithm().pipeline == Pipeline::skinny;  // a lane's 16 bytes of B say how much of A goes along
+  const int step = by_b ? 8 * bytes / std::max(bits_of(s.signature().b), 1) : bytes / element_bytes(s);
   return {step, s.algorithm().pipeline == Pipeline::stream ? 16 * step : step};
 }
 
@@ -142,7 +137,20 @@ long shared_bytes_limit(const Subject& s, const CudaGemmFacts& facts) {
 /// Registers beside the sums: operands, addresses, counters, and what the epilogue has loaded ahead.
 int other_registers(const Subject& s) {
   if (is_warp_specialized(s)) return 40;
+  if (s.algorithm().pipeline == Pipeline::skinny && has_weights(s.signature())) {
+    // Of this step and of the next: A's part beside 16 bytes of weights, for two rows, and a scale for each column.
+    const int chunks = 16 / std::max(bits_of(s.signature().b), 1);  // of 16 bytes of A
+    return 40 + 2 * (2 * 4 * chunks + s.tile_n() / 8);
+  }
   return s.signature().a == DataType::fp32 ? 96 : 56;  // in three products each operand has two parts
+}
+
+/// Block scales are applied to sums beside the sums; few rows take their scales with the weights.
+bool scales_are_carried(const Subject& s) {
+  const GemmSignature& g = s.signature();
+  if (!scales_fit(g)) return false;
+  return !has_block_scales(g) ||
+         (!is_few_rows(s) && !s.algorithm().shares_k && (s.tile_n() == 0 || 128 % s.tile_n() == 0));
 }
 
 constexpr Rule<Subject> kRules[] = {
@@ -150,15 +158,16 @@ constexpr Rule<Subject> kRules[] = {
      [](const Subject& s) { return is_plain_gemm(s.signature()); },
      [](const Subject& s) {
        const GemmSignature& g = s.signature();
-       return fmt::format("family {}, layouts of C and D {}{}, stream_k {}, qscale {}, grouping {}", name_of(g.family),
-                          name_of(g.layout_c), name_of(g.layout_d), name_of(g.stream_k), name_of(g.qscale),
-                          name_of(g.grouping));
+       return fmt::format("family {}, layouts of C and D {}{}, stream_k {}", name_of(g.family), name_of(g.layout_c),
+                          name_of(g.layout_d), name_of(g.stream_k));
      }},
     {"pipeline_is_offered", "the chip lists the pipeline with this instruction, for these matrices",
      [](const Subject& s) {
        const CudaGemmPipeline* offered = s.spec.gemm.pipeline(s.algorithm().pipeline);
-       return offered != nullptr && offered->instruction == s.algorithm().instruction &&
-              std::ranges::find(offered->data_types, s.signature().a) != offered->data_types.end();
+       if (offered == nullptr || offered->instruction != s.algorithm().instruction) return false;
+       const GemmSignature& g = s.signature();
+       const std::vector<DataType>& types = has_weights(g) ? offered->weights : offered->data_types;
+       return std::ranges::find(types, has_weights(g) ? g.b : g.a) != types.end();
      },
      [](const Subject& s) {
        std::vector<std::string> offered;
@@ -166,12 +175,18 @@ constexpr Rule<Subject> kRules[] = {
          for (const DataType type : p.data_types)
            offered.push_back(
                fmt::format("{} with {} of {}", name_of(p.pipeline), name_of(p.instruction), name_of(type)));
-       return fmt::format("{} with {} of {}; {} offers {}", name_of(s.algorithm().pipeline),
-                          name_of(s.algorithm().instruction), name_of(s.signature().a), s.spec.arch.text(),
-                          fmt::join(offered, ", "));
+       for (const CudaGemmPipeline& p : s.spec.gemm.pipelines)
+         for (const DataType type : p.weights)
+           offered.push_back(
+               fmt::format("{} with {} of {} weights", name_of(p.pipeline), name_of(p.instruction), name_of(type)));
+       const GemmSignature& g = s.signature();
+       return fmt::format("{} with {} of {}{}; {} offers {}", name_of(s.algorithm().pipeline),
+                          name_of(s.algorithm().instruction), name_of(has_weights(g) ? g.b : g.a),
+                          has_weights(g) ? " weights" : "", s.spec.arch.text(), fmt::join(offered, ", "));
      }},
     {"types_are_carried",
-     "A and B are of one type, or fp8 and bf8; sums are fp32 (int32 of int8); results are floating, of int8 also int8, "
+     "A and B are of one type, or fp8 and bf8, or B holds integer weights of fp16 and bf16; sums are fp32 (int32 of "
+     "int8); results are floating, of int8 also int8, "
      "or int32 without an epilogue",
      types_fit,
      [](const Subject& s) {
@@ -181,8 +196,35 @@ constexpr Rule<Subject> kRules[] = {
                           g.epilogue_ops.size());
      }},
     {"one_type_by_elements", "the skinny pipeline takes products of one type; fp8 and bf8 are mixed by the others",
-     [](const Subject& s) { return s.algorithm().pipeline != Pipeline::skinny || s.signature().a == s.signature().b; },
+     [](const Subject& s) {
+       return s.algorithm().pipeline != Pipeline::skinny || s.signature().a == s.signature().b ||
+              has_weights(s.signature());
+     },
      [](const Subject& s) { return fmt::format("a {}, b {}", name_of(s.signature().a), name_of(s.signature().b)); }},
+    {"scales_are_carried",
+     "blocks of 8-bit floats have scales in fp32 and tiles whose columns divide 128, on pipelines of many rows; "
+     "integer "
+     "weights have scales in fp32 or A's type; both lie along k",
+     scales_are_carried,
+     [](const Subject& s) {
+       const GemmSignature& g = s.signature();
+       return fmt::format("{}: a {}, b {}, qscale {}, scale {}, layout {}{}, tile_n {}",
+                          name_of(s.algorithm().pipeline), name_of(g.a), name_of(g.b), name_of(g.qscale),
+                          name_of(g.scale), name_of(g.layout_a), name_of(g.layout_b), s.tile_n());
+     }},
+    {"groups_are_carried",
+     "groups are for pipelines of many rows, which do not split or share k then; contiguous ones have a row-major A",
+     [](const Subject& s) {
+       const GemmSignature& g = s.signature();
+       if (g.grouping == GemmGrouping::none) return true;
+       return !is_few_rows(s) && !s.algorithm().splits_k && !s.algorithm().shares_k &&
+              (g.grouping != GemmGrouping::contiguous || g.layout_a == MatrixOrder::row);
+     },
+     [](const Subject& s) {
+       return fmt::format("{} groups in {}, a {}, splits_k {}, shares_k {}", name_of(s.signature().grouping),
+                          name_of(s.algorithm().pipeline), name_of(s.signature().layout_a), s.algorithm().splits_k,
+                          s.algorithm().shares_k);
+     }},
     {"epilogue_is_carried", "a gate is the last operation but for amax, amax the last of all; reglu is not carried",
      [](const Subject& s) { return uncarried(s.signature().epilogue_ops) == EpilogueOp::none; },
      [](const Subject& s) {

@@ -75,7 +75,7 @@ Result<CudaGemmTile> read_tile(const JsonReader& reader) {
 }
 
 Result<CudaGemmPipeline> read_pipeline(const std::string& name, const JsonReader& reader) {
-  TS_TRY(reader.only({"instruction", "data_types", "tiles"}));
+  TS_TRY(reader.only({"instruction", "data_types", "weights", "tiles"}));
   CudaGemmPipeline out;
   auto parsed = parse_enum<Pipeline>(name);
   if (!parsed) return std::unexpected(parsed.error().in(reader.place()));
@@ -85,6 +85,14 @@ Result<CudaGemmPipeline> read_pipeline(const std::string& name, const JsonReader
   for (const JsonReader& item : types) {
     TS_ASSIGN(const DataType type, item.enumerator<DataType>());
     out.data_types.push_back(type);
+  }
+  if (reader.has("weights")) {
+    TS_ASSIGN(const auto weights, reader.at("weights").elements());
+    for (const JsonReader& item : weights) {
+      TS_ASSIGN(const DataType type, item.enumerator<DataType>());
+      if (type != DataType::int8 && type != DataType::int4) return item.refuse("int8 or int4");
+      out.weights.push_back(type);
+    }
   }
   TS_ASSIGN(const auto tiles, reader.at("tiles").elements());
   for (const JsonReader& item : tiles) {

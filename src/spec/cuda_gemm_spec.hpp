@@ -41,6 +41,7 @@ struct CudaGemmPipeline {
   Pipeline pipeline = Pipeline::portable;
   Instruction instruction = Instruction::mma_sync;
   std::vector<DataType> data_types;  ///< of A and B
+  std::vector<DataType> weights;     ///< of B beside an fp16 or bf16 A: int8, int4
   std::vector<CudaGemmTile> tiles;   ///< those with first_for in order of preference
 };
 

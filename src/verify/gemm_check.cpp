@@ -133,29 +133,29 @@ bool GemmExpectation::check_relative(std::span<const double> output, Verdict& ve
   if (naive_.empty()) return true;
   const double u = unit_roundoff(output_type_);
   const std::int64_t width = tensors_.columns_of_d();
-  for (std::int64_t b = 0; b < tensors_.batch; ++b)
-    for (std::int64_t i0 = 0; i0 < tensors_.m; i0 += kGroupRows) {
-      const std::int64_t rows = std::min(kGroupRows, tensors_.m - i0);
-      const auto start = static_cast<std::size_t>((b * tensors_.m + i0) * width);
-      const auto count = static_cast<std::size_t>(rows * width);
-      const std::span want = std::span(reference_.d).subspan(start, count);
-      const ErrorFigures mine = measure_errors(output.subspan(start, count), want);
-      const ErrorFigures naive = measure_errors(std::span(naive_).subspan(start, count), want);
-      double value = 0, bound = 0;
-      for (std::size_t at = start; at < start + count; ++at) {
-        value = std::max(value, std::abs(reference_.d[at]));
-        bound = std::max(bound, reference_.bound[at]);
-      }
-      // The naive result may be exact by luck, so what every computation may lose is added to its error.
-      const double lost = u * value + 2 * bound + smallest_subnormal(output_type_);
-      const double limit = tolerance_.relative_max * naive.max_abs + lost;
-      if (mine.max_abs <= limit) continue;
-      return fails(verdict, Check::relative,
-                   fmt::format("output{} is {}, the reference {:.9g}: off by {:.3g}, at most {:.3g} = {} x the naive "
-                               "error {:.3g} of rows {} to {} + {:.3g}",
-                               position(start + mine.worst), mine.worst_got, mine.worst_want, mine.max_abs, limit,
-                               tolerance_.relative_max, naive.max_abs, i0, i0 + rows - 1, lost));
+  for (const auto& [b, i0] : row_blocks_of(tensors_, kGroupRows)) {
+    const GemmRows own = tensors_.rows_of(b);
+    const std::int64_t rows = std::min(kGroupRows, own.count - i0);
+    const auto start = static_cast<std::size_t>((own.before + i0) * width);
+    const auto count = static_cast<std::size_t>(rows * width);
+    const std::span want = std::span(reference_.d).subspan(start, count);
+    const ErrorFigures mine = measure_errors(output.subspan(start, count), want);
+    const ErrorFigures naive = measure_errors(std::span(naive_).subspan(start, count), want);
+    double value = 0, bound = 0;
+    for (std::size_t at = start; at < start + count; ++at) {
+      value = std::max(value, std::abs(reference_.d[at]));
+      bound = std::max(bound, reference_.bound[at]);
     }
+    // The naive result may be exact by luck, so what every computation may lose is added to its error.
+    const double lost = u * value + 2 * bound + smallest_subnormal(output_type_);
+    const double limit = tolerance_.relative_max * naive.max_abs + lost;
+    if (mine.max_abs <= limit) continue;
+    return fails(verdict, Check::relative,
+                 fmt::format("output{} is {}, the reference {:.9g}: off by {:.3g}, at most {:.3g} = {} x the naive "
+                             "error {:.3g} of rows {} to {} + {:.3g}",
+                             position(start + mine.worst), mine.worst_got, mine.worst_want, mine.max_abs, limit,
+                             tolerance_.relative_max, naive.max_abs, i0, i0 + rows - 1, lost));
+  }
   const ErrorFigures mine = measure_errors(output, reference_.d);
   const ErrorFigures naive = measure_errors(naive_, reference_.d);
   if (mine.count == 0) return true;
@@ -175,13 +175,15 @@ bool GemmExpectation::check_relative(std::span<const double> output, Verdict& ve
 
 bool GemmExpectation::check_norm_wise(std::span<const double> output, Verdict& verdict) const {
   if (tolerance_.norm_wise == 0) return true;
-  const std::int64_t size = tensors_.m * tensors_.columns_of_d();
+  const std::int64_t width = tensors_.columns_of_d();
   const double depth = std::sqrt(static_cast<double>(std::max<std::int64_t>(1, tensors_.k)));
   double all_errors = 0, all_norms = 0;
   for (std::int64_t b = 0; b <= tensors_.batch; ++b) {
     double errors = 0, norms = 0;
     if (b < tensors_.batch) {
-      for (auto at = static_cast<std::size_t>(b * size); at < static_cast<std::size_t>((b + 1) * size); ++at) {
+      const GemmRows own = tensors_.rows_of(b);
+      const auto end = static_cast<std::size_t>((own.before + own.count) * width);
+      for (auto at = static_cast<std::size_t>(own.before * width); at < end; ++at) {
         const double x = output[at], y = reference_.d[at];
         const double spread = static_cast<double>(reference_.magnitude[at]) / depth;
         const double beyond = std::max(0.0, std::abs(x - y) - smallest_subnormal(output_type_));
@@ -215,16 +217,20 @@ bool GemmExpectation::check_amax(float amax, Verdict& verdict) const {
 std::string GemmExpectation::position(std::size_t at) const {
   const auto index = static_cast<std::int64_t>(at);
   const std::int64_t width = std::max<std::int64_t>(1, tensors_.columns_of_d());
-  const std::int64_t rows = std::max<std::int64_t>(1, tensors_.m);
-  return fmt::format("[batch {}, row {}, column {}]", index / width / rows, index / width % rows, index % width);
+  std::int64_t b = 0;
+  while (b + 1 < tensors_.batch && tensors_.rows_of(b + 1).before <= index / width) ++b;
+  const GemmRows rows = tensors_.rows_of(b);
+  return fmt::format("[batch {}, row {}, column {}]", b, rows.first + index / width - rows.before, index % width);
 }
 
 std::vector<double> read_output(const GemmTensors& tensors, const TensorView& output) {
   std::vector<double> dense;
   dense.reserve(static_cast<std::size_t>(tensors.elements_of_d()));
-  for (std::int64_t b = 0; b < tensors.batch; ++b)
-    for (std::int64_t i = 0; i < tensors.m; ++i)
+  for (std::int64_t b = 0; b < tensors.batch; ++b) {
+    const GemmRows rows = tensors.rows_of(b);
+    for (std::int64_t i = rows.first; i < rows.first + rows.count; ++i)
       for (std::int64_t j = 0; j < tensors.columns_of_d(); ++j) dense.push_back(element(output, b, i, j));
+  }
   return dense;
 }
 

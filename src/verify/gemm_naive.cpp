@@ -16,15 +16,15 @@ constexpr std::int64_t kRows = 32;  // of a task: enough to share the conversion
 class Rows {
  public:
   Rows(const GemmTensors& tensors, ElementType type, std::int64_t b, std::int64_t i0)
-      : t_(tensors), type_(type), b_(b), i0_(i0), count_(std::min(kRows, t_.m - i0)) {}
+      : t_(tensors), type_(type), b_(b), rows_(t_.rows_of(b)), i0_(i0), count_(std::min(kRows, rows_.count - i0)) {}
 
   void run(std::span<double> d) {
     multiply();
     std::vector<float> row(static_cast<std::size_t>(t_.n));
     for (std::int64_t r = 0; r < count_; ++r) {
       std::copy_n(sums_.begin() + r * t_.n, t_.n, row.begin());
-      finish(i0_ + r, row);
-      std::copy_n(row.begin(), t_.columns_of_d(), d.begin() + (b_ * t_.m + i0_ + r) * t_.columns_of_d());
+      finish(rows_.first + i0_ + r, row);
+      std::copy_n(row.begin(), t_.columns_of_d(), d.begin() + (rows_.before + i0_ + r) * t_.columns_of_d());
     }
   }
 
@@ -37,9 +37,10 @@ class Rows {
     std::vector<float> right(static_cast<std::size_t>(t_.n));
     for (std::int64_t p = 0; p < t_.k; ++p) {
       for (std::int64_t j = 0; j < t_.n; ++j)
-        right[static_cast<std::size_t>(j)] = static_cast<float>(element(t_.b, b_, p, j));
+        right[static_cast<std::size_t>(j)] = static_cast<float>(t_.value_of_b(b_, p, j));
       for (std::int64_t r = 0; r < count_; ++r)
-        add_scaled(sums_.data() + r * t_.n, right.data(), static_cast<float>(element(t_.a, b_, i0_ + r, p)), t_.n);
+        add_scaled(sums_.data() + r * t_.n, right.data(),
+                   static_cast<float>(t_.value_of_a(b_, rows_.first + i0_ + r, p)), t_.n);
     }
   }
 
@@ -79,7 +80,9 @@ class Rows {
 
   const GemmTensors& t_;
   ElementType type_;
-  std::int64_t b_, i0_, count_;
+  std::int64_t b_;
+  GemmRows rows_;
+  std::int64_t i0_, count_;
   std::vector<float> sums_;
 };
 
@@ -93,11 +96,9 @@ Result<std::vector<double>> naive_gemm(const GemmTensors& t, ElementType output_
   } catch (const std::bad_alloc&) {
     return fail(ErrorCode::out_of_memory, "no memory for the naive result");
   }
-  const std::int64_t blocks = (t.m + kRows - 1) / kRows;
-  parallel_for(static_cast<std::size_t>(t.n > 0 ? t.batch * blocks : 0), threads, [&](std::size_t task) {
-    const auto index = static_cast<std::int64_t>(task);
-    Rows(t, output_type, index / blocks, index % blocks * kRows).run(d);
-  });
+  const std::vector<GemmRowBlock> blocks = row_blocks_of(t, kRows);
+  parallel_for(t.n > 0 ? blocks.size() : 0, threads,
+               [&](std::size_t task) { Rows(t, output_type, blocks[task].member, blocks[task].row).run(d); });
   return d;
 }
 

@@ -18,6 +18,8 @@ constexpr std::int64_t kDepth = 256;    // of k converted at a time
 constexpr double kFp32Roundoff = 0x1p-24;
 // A kernel's function is a handful of fp32 operations on numbers of its argument's size.
 constexpr double kFunctionRoundings = 10;
+// Each factor is rounded when it is scaled, or the product of two scales and what a block's sum is multiplied by.
+constexpr double kScaleRoundings = 2;
 
 /// A value on its way through the epilogue: how far a kernel's may be off, and the size of the terms in it.
 struct Value {
@@ -57,9 +59,9 @@ class Block {
         arithmetic_(arithmetic),
         result_(result),
         b_(b),
-        i0_(i0),
+        i0_(t_.rows_of(b).first + i0),
         j0_(j0),
-        rows_(std::min(kRows, t_.m - i0)),
+        rows_(std::min(kRows, t_.rows_of(b).count - i0)),
         columns_(std::min(kColumns, t_.n - j0)),
         width_(padded_columns(columns_)),
         sums_(static_cast<std::size_t>(kRows * width_)),
@@ -80,10 +82,10 @@ class Block {
       const std::int64_t depth = std::min(kDepth, t_.k - p0);
       for (std::int64_t r = 0; r < rows_; ++r)
         for (std::int64_t p = 0; p < depth; ++p)
-          put(left, left_size, r * kDepth + p, element(t_.a, b_, i0_ + r, p0 + p));
+          put(left, left_size, r * kDepth + p, t_.value_of_a(b_, i0_ + r, p0 + p));
       for (std::int64_t p = 0; p < depth; ++p)
         for (std::int64_t c = 0; c < columns_; ++c)
-          put(right, right_size, p * width_ + c, element(t_.b, b_, p0 + p, j0_ + c));
+          put(right, right_size, p * width_ + c, t_.value_of_b(b_, p0 + p, j0_ + c));
       multiply_add64(left.data(), kDepth, right.data(), sums_.data(), depth, width_);
       multiply_add64(left_size.data(), kDepth, right_size.data(), sizes_.data(), depth, width_);
     }
@@ -98,7 +100,9 @@ class Block {
     const auto at = static_cast<std::size_t>(r * width_ + c);
     const double alpha = static_cast<double>(t_.alpha), beta = static_cast<double>(t_.beta);
     const double size = std::abs(alpha) * sizes_[at];
-    Value v = rounded({alpha * sums_[at], product_working_factor(t_.k, arithmetic_.accumulator_roundoff) * size, size});
+    double factor = product_working_factor(t_.k, arithmetic_.accumulator_roundoff);
+    if (t_.scale_a.depth != 0) factor += kScaleRoundings * kFp32Roundoff;
+    Value v = rounded({alpha * sums_[at], factor * size, size});
     if (t_.beta != 0) v = plus(v, beta * element(t_.c, b_, i0_ + r, j0_ + c));
     return v;
   }
@@ -150,7 +154,8 @@ class Block {
       }
     }
     if (arithmetic_.wraps) v = {wrapped(v.x), 0, v.magnitude};
-    const auto at = static_cast<std::size_t>((b_ * t_.m + i) * t_.columns_of_d() + j);
+    const GemmRows rows = t_.rows_of(b_);
+    const auto at = static_cast<std::size_t>((rows.before + i - rows.first) * t_.columns_of_d() + j);
     result_.d[at] = v.x;
     result_.bound[at] = v.error;
     result_.magnitude[at] = static_cast<float>(v.magnitude);
@@ -176,11 +181,11 @@ Result<GemmReference> gemm_reference(const GemmTensors& t, const GemmArithmetic&
   } catch (const std::bad_alloc&) {
     return fail(ErrorCode::out_of_memory, "no memory for the reference result");
   }
-  const std::int64_t row_blocks = (t.m + kRows - 1) / kRows, column_blocks = (t.n + kColumns - 1) / kColumns;
-  parallel_for(static_cast<std::size_t>(t.batch * row_blocks * column_blocks), threads, [&](std::size_t task) {
-    const auto index = static_cast<std::int64_t>(task);
-    Block(t, arithmetic, result, index / column_blocks / row_blocks, index / column_blocks % row_blocks * kRows,
-          index % column_blocks * kColumns)
+  const std::vector<GemmRowBlock> row_blocks = row_blocks_of(t, kRows);
+  const auto column_blocks = static_cast<std::size_t>((t.n + kColumns - 1) / kColumns);
+  parallel_for(row_blocks.size() * column_blocks, threads, [&](std::size_t task) {
+    const GemmRowBlock& block = row_blocks[task / column_blocks];
+    Block(t, arithmetic, result, block.member, block.row, static_cast<std::int64_t>(task % column_blocks) * kColumns)
         .run();
   });
   for (std::size_t at = 0; at < result.d.size(); ++at) {

@@ -13,6 +13,43 @@ bool GemmTensors::gated() const {
   return std::ranges::any_of(epilogue, [](const GemmStep& step) { return is_gate(step.op); });
 }
 
+std::int64_t GemmTensors::total_rows() const {
+  if (groups.empty()) return batch * m;
+  return groups.back().before + groups.back().count;
+}
+
+bool GemmTensors::is_computed(std::int64_t matrix, std::int64_t row) const {
+  const auto holds = [&](const GemmRows& rows) { return row >= rows.first && row < rows.first + rows.count; };
+  return contiguous ? std::ranges::any_of(groups, holds) : holds(rows_of(matrix));
+}
+
+namespace {
+
+double scale_at(const GemmScaleView& s, std::int64_t b, std::int64_t line, std::int64_t p) {
+  return s.depth == 0 ? 1 : element(s.view, b, line / s.lines, p / s.depth);
+}
+
+/// The int4 at an index: two's complement, the even one in a byte's low half.
+double int4_at(const void* data, std::int64_t index) {
+  const int byte = static_cast<const std::uint8_t*>(data)[index / 2];
+  const int half = index % 2 == 0 ? byte & 15 : byte >> 4;
+  return half < 8 ? half : half - 16;
+}
+
+}  // namespace
+
+double GemmTensors::value_of_a(std::int64_t member, std::int64_t i, std::int64_t p) const {
+  return element(a, member, i, p) * scale_at(scale_a, member, i, p);
+}
+
+double GemmTensors::value_of_b(std::int64_t member, std::int64_t p, std::int64_t j) const {
+  const TensorStrides& s = b.strides;
+  const double stored =
+      b_is_int4 ? int4_at(b.data, member * s.batch + p * s.row + j * s.column) : element(b, member, p, j);
+  const double value = stored * scale_at(scale_b, member, j, p);
+  return b_is_weights ? round_to(a.type, round_to(ElementType::fp32, value)) : value;
+}
+
 Status check_tensors(const GemmTensors& t) {
   for (const auto& [name, size] :
        {std::pair{"batch", t.batch}, std::pair{"m", t.m}, std::pair{"n", t.n}, std::pair{"k", t.k}})
@@ -21,6 +58,11 @@ Status check_tensors(const GemmTensors& t) {
     return fail(ErrorCode::invalid_argument, fmt::format("a gate joins pairs of columns, and n is {}", t.n),
                 "an even n");
   if (t.batch * t.m * t.n == 0) return {};
+  if (!t.groups.empty() && static_cast<std::int64_t>(t.groups.size()) != t.batch)
+    return fail(ErrorCode::invalid_argument, fmt::format("{} groups of a batch of {}", t.groups.size(), t.batch));
+  for (const GemmScaleView* scale : {&t.scale_a, &t.scale_b})
+    if (scale->depth != 0 && scale->view.data == nullptr)
+      return fail(ErrorCode::invalid_argument, "scales without data");
   if (t.k > 0 && t.alpha != 0 && (t.a.data == nullptr || t.b.data == nullptr))
     return fail(ErrorCode::invalid_argument, "a or b has elements but no data");
   if (t.beta != 0 && t.c.data == nullptr) return fail(ErrorCode::invalid_argument, "beta is not 0, and c has no data");
@@ -30,6 +72,13 @@ Status check_tensors(const GemmTensors& t) {
       return fail(ErrorCode::invalid_argument, fmt::format("operation {} of the epilogue has no data", i));
   }
   return {};
+}
+
+std::vector<GemmRowBlock> row_blocks_of(const GemmTensors& t, std::int64_t most) {
+  std::vector<GemmRowBlock> blocks;
+  for (std::int64_t b = 0; b < t.batch; ++b)
+    for (std::int64_t row = 0; row < t.rows_of(b).count; row += most) blocks.push_back({b, row});
+  return blocks;
 }
 
 double element(const TensorView& view, std::int64_t b, std::int64_t i, std::int64_t j) {

@@ -41,11 +41,13 @@ void GuardedBuffer::fill(std::span<const float> values) {
   });
 }
 
-std::optional<std::string> GuardedBuffer::damage() const {
+std::optional<std::string> GuardedBuffer::damage(const RowFilter& wanted) const {
   // Blank what belongs to the tensor in a copy; then every byte must be the pattern.
   std::vector<std::byte> outside = storage_;
   const std::size_t width = size_of(type_);
-  for_each_row([&](std::int64_t offset, std::int64_t) {
+  for_each_row([&](std::int64_t offset, std::int64_t dense) {
+    const std::int64_t line = dense / extents_.column;
+    if (wanted && !wanted(line / extents_.row / extents_.head, line % extents_.row)) return;
     for (std::int64_t c = 0; c < extents_.column; ++c)
       std::fill_n(outside.begin() + static_cast<std::ptrdiff_t>(
                                         start_ + static_cast<std::size_t>(offset + c * strides_.column) * width),
@@ -57,7 +59,7 @@ std::optional<std::string> GuardedBuffer::damage() const {
   if (at < start_) return fmt::format("a byte {} bytes before the tensor's first element was written", start_ - at);
   if (at >= start_ + size_)
     return fmt::format("byte {} behind the tensor's last element was written", at - start_ - size_);
-  return fmt::format("element {}, in a gap between rows, was written", (at - start_) / width);
+  return fmt::format("element {}, in a gap between rows or in a row left out, was written", (at - start_) / width);
 }
 
 }  // namespace tilesmith

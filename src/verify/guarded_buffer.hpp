@@ -5,6 +5,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <span>
 #include <string>
@@ -35,8 +36,12 @@ class GuardedBuffer {
   /// Rounds `values`, dense in the order batch, head, row, column, into the tensor.
   void fill(std::span<const float> values);
 
-  /// Where something was written outside the tensor's elements; nothing when all is well.
-  [[nodiscard]] std::optional<std::string> damage() const;
+  /// Whether row `row` of a batch is to be written.
+  using RowFilter = std::function<bool(std::int64_t batch, std::int64_t row)>;
+
+  /// Where something was written outside the tensor's elements, or in rows the filter leaves out; nothing when all is
+  /// well.
+  [[nodiscard]] std::optional<std::string> damage(const RowFilter& wanted = {}) const;
 
  private:
   template <class Visit>

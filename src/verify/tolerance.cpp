@@ -69,9 +69,10 @@ Result<AttentionTolerance> attention_tolerance(ElementType input) {
 
 Result<GemmTolerance> gemm_tolerance(ElementType input, ElementType output) {
   GemmTolerance tolerance;
+  const bool is_fp8 = input == ElementType::fp8e4m3 || input == ElementType::fp8e5m2;
   if (input == ElementType::int8) {
     tolerance.accumulator_roundoff = 0;
-  } else if (input == ElementType::fp8e4m3 || input == ElementType::fp8e5m2) {
+  } else if (is_fp8) {
     tolerance.accumulator_roundoff = kFp8Sums / std::sqrt(kFp8Terms);
   } else if (is_floating(input) && input != ElementType::fp64) {
     tolerance.accumulator_roundoff = kFp32Roundoff;
@@ -82,7 +83,7 @@ Result<GemmTolerance> gemm_tolerance(ElementType input, ElementType output) {
   switch (output) {
     // N: a sum's error enters squared; 1e-10 is a relative error of 1.4e-5.
     case ElementType::fp32:
-      tolerance.norm_wise = 1e-10;
+      tolerance.norm_wise = is_fp8 ? kFp8Sums * kFp8Sums : 1e-10;
       return tolerance;
     // R: a kernel rounds once where the naive computation rounds after every operation. N: as for attention.
     case ElementType::fp16:

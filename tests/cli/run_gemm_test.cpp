@@ -73,6 +73,24 @@ TEST_F(RunGemm, OneDocumentSaysWhatRanAndHowWell) {
   EXPECT_FALSE(json.contains("timing"));
 }
 
+TEST_F(RunGemm, GroupsScalesAndWeights) {
+  for (const std::string options : {"--grouping contiguous --group-rows 5,0,17 --epilogue scale_m,bias",
+                                    "--grouping masked --batch 3 -m 9 --dtype fp8 --scale-depth 128 -k 200",
+                                    "--dtype fp16 --dtype-b int4 --scale-depth 32 --dtype-scale fp16 -k 96 -m 3",
+                                    "--grouping masked --group-rows 4,9 --dtype-b int8 --scale-depth 50 -k 50"}) {
+    const ProcessOutcome outcome = run(std::string("run gemm -n 40 --verify --json ") + options);
+    ASSERT_EQ(outcome.code, 0) << outcome.errors;
+    const nlohmann::json json = document(outcome);
+    EXPECT_EQ(json["verify"]["outcome"], "pass") << options;
+    EXPECT_EQ(json["problem"].contains("grouping"), options.find("--grouping") != std::string::npos);
+    if (options.find("5,0,17") != std::string::npos) {
+      EXPECT_EQ(json["problem"]["m"], 22);
+      EXPECT_EQ(json["problem"]["batch"], 3);
+      EXPECT_EQ(json["verify"]["output"]["count"], 22 * 40);
+    }
+  }
+}
+
 TEST_F(RunGemm, ARandomInputIsTheSameInEveryLayout) {
   for (const std::string layout : {"rcr", "crr"})
     ASSERT_EQ(
@@ -96,9 +114,12 @@ TEST_F(RunGemm, WhatCannotBeIsRefused) {
   expect_refused("-n 15 --epilogue swiglu", 2, "an even n");
   expect_refused("--c " + path("a.npy"), 2, "--beta is 0");
   expect_refused("--dtype-out int32", 1, "no int32 result");
-  const ProcessOutcome fp8 = run("run gemm --no-time --dtype fp8");
-  EXPECT_EQ(fp8.code, 1);
-  EXPECT_NE(fp8.errors.find("no CPU kernel multiplies fp8 matrices"), std::string::npos) << fp8.errors;
+  expect_refused("--group-rows 3,4", 2, "--grouping contiguous or masked");
+  expect_refused("--grouping contiguous --group-rows 3,4 -m 6", 2, "group 1 of 2 ends at row 7");
+  expect_refused("--dtype-b int4", 1, "int8 or int4 weights of fp16 and bf16");
+  const ProcessOutcome tf32 = run("run gemm --no-time --dtype tf32");
+  EXPECT_EQ(tf32.code, 1);
+  EXPECT_NE(tf32.errors.find("no CPU kernel multiplies tf32 matrices"), std::string::npos) << tf32.errors;
   expect_refused("--device cuda:99", 1, "");
 }
 

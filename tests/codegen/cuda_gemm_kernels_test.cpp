@@ -87,8 +87,57 @@ TEST(CudaGemmSource, WhatARuleRefusesIsNotGenerated) {
 
 class CudaGemmKernels : public testing::NvrtcFixture {};
 
+/// Integer weights of 16-bit floats.
+GemmSignature with_weights(DataType type, DataType weights, DataType scale) {
+  GemmSignature s = signature_of(type, type);
+  s.b = weights;
+  s.scale = scale;
+  return s;
+}
+
+GemmSignature with_block_scales(GemmGrouping grouping) {
+  GemmSignature s = signature_of(DataType::fp8, DataType::bf16);
+  s.qscale = QuantScale::blockscale;
+  s.grouping = grouping;
+  return s;
+}
+
+std::vector<KernelConfig> configs_of(std::string_view on, const GemmSignature& signature) {
+  std::vector<KernelConfig> configs;
+  enumerate_cuda_gemm(arch(on), signature, [&](const KernelConfig& config) {
+    if (config.algorithm.vector[2] > 1) configs.push_back(config);
+    return true;
+  });
+  return configs;
+}
+
+/// Groups, scales of blocks, weights.
+std::vector<KernelConfig> of_experts() {
+  GemmSignature groups = kBf16;
+  groups.grouping = GemmGrouping::contiguous;
+  std::vector<KernelConfig> configs = {
+      best("sm_90a", Pipeline::warp_specialized, groups, {4096, 4096, 4096, 8}),
+      best("sm_80", Pipeline::portable, groups, {4096, 4096, 4096, 8}),
+      best("sm_90a", Pipeline::warp_specialized, with_block_scales(GemmGrouping::none), kLarge),
+      best("sm_90a", Pipeline::warp_specialized, with_block_scales(GemmGrouping::masked), {64, 4096, 4096, 8}),
+      best("sm_89", Pipeline::portable, with_block_scales(GemmGrouping::none), kLarge)};
+  for (const DataType type : {DataType::bf16, DataType::fp16})
+    for (const DataType weights : {DataType::int8, DataType::int4}) {
+      const GemmSignature same = with_weights(type, weights, type), wide = with_weights(type, weights, DataType::fp32);
+      configs.push_back(best("sm_90a", Pipeline::skinny, same, kFew));
+      configs.push_back(best("sm_80", Pipeline::skinny, wide, {1, 4096, 4096}));
+      configs.push_back(best("sm_80", Pipeline::portable, wide, kLarge));
+      configs.push_back(best("sm_90a", Pipeline::portable, same, kLarge));
+    }
+  // Weights keep most in registers beside the widest tiles.
+  for (const KernelConfig& config : configs_of("sm_90a", with_weights(DataType::bf16, DataType::int4, DataType::bf16)))
+    if (config.algorithm.pipeline == Pipeline::skinny && config.algorithm.tile[1] >= 96) configs.push_back(config);
+  return configs;
+}
+
 TEST_F(CudaGemmKernels, AreHealthy) {
   std::vector<KernelConfig> configs = one_of_each(kBf16);
+  for (const KernelConfig& config : of_experts()) configs.push_back(config);
   configs.push_back(best("sm_90a", Pipeline::warp_specialized, signature_of(DataType::fp8, DataType::bf16), kLarge));
   configs.push_back(best("sm_90a", Pipeline::warp_specialized, kBf16, {128, 4096, 14336}));  // a cluster, split k
   configs.push_back(best(

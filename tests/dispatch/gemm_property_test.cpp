@@ -2,6 +2,7 @@
 // with float64.
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <map>
 
 #include "dispatch/cpu_gemm.hpp"
@@ -17,17 +18,15 @@
 namespace tilesmith {
 namespace {
 
-/// Which quarter of the problems: random_gemm_problem() takes the type of the inputs from seed % 4.
-class GemmProperty : public ::testing::TestWithParam<std::uint64_t> {};
-
-TEST_P(GemmProperty, EveryKindOfKernelComputesRandomProblems) {
+/// Runs one tile of each kind of kernel on every fourth random problem, from the first on.
+void run_random_problems(std::uint64_t first, std::uint64_t problems,
+                         const std::function<GemmProblem(std::uint64_t)>& draw) {
   const auto& machine = this_cpu_machine();
   ASSERT_TRUE(machine) << machine.error().text();
-  constexpr std::uint64_t kProblems = 8;
   std::size_t kernels = 0;
-  for (std::uint64_t i = 0; i < kProblems; ++i) {
-    const std::uint64_t seed = GetParam() + 4 * i;
-    const GemmProblem problem = testing::random_gemm_problem(seed);
+  for (std::uint64_t i = 0; i < problems; ++i) {
+    const std::uint64_t seed = first + 4 * i;
+    const GemmProblem problem = draw(seed);
     const auto signature = cpu_signature_of(problem);
     ASSERT_TRUE(signature) << signature.error().text();
     testing::RandomGemm call(problem, seed);
@@ -51,12 +50,24 @@ TEST_P(GemmProperty, EveryKindOfKernelComputesRandomProblems) {
       Dispatcher dispatcher({.threads = 1 + static_cast<int>(i % 3), .kernel = name});
       const auto plan = dispatcher.plan(problem);
       ASSERT_TRUE(plan) << plan.error().text();
-      EXPECT_EQ(call.judge(**plan, *expectation), "") << "seed " << seed << ": " << name << " m " << problem.m << " n "
-                                                      << problem.n << " k " << problem.k << " batch " << problem.batch;
+      EXPECT_EQ(call.judge(**plan, *expectation), "")
+          << "seed " << seed << ": " << name << " m " << problem.m << " n " << problem.n << " k " << problem.k
+          << " batch " << problem.batch << " " << name_of(problem.grouping);
       ++kernels;
     }
   }
-  EXPECT_GT(kernels, kProblems / 2);
+  EXPECT_GT(kernels, problems / 2);
+}
+
+/// Which quarter of the problems: random_gemm_problem() takes the type of the inputs from seed % 4.
+class GemmProperty : public ::testing::TestWithParam<std::uint64_t> {};
+
+TEST_P(GemmProperty, EveryKindOfKernelComputesRandomProblems) {
+  run_random_problems(GetParam(), 8, testing::random_gemm_problem);
+}
+
+TEST_P(GemmProperty, EveryKindOfKernelComputesGroupsScalesAndWeights) {
+  run_random_problems(GetParam(), 9, [](std::uint64_t seed) { return testing::random_expert_problem(seed); });
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, GemmProperty, ::testing::Range<std::uint64_t>(0, 4));

@@ -3,6 +3,8 @@
 #include <cmath>
 
 #include "base/random.hpp"
+#include "dispatch/gemm_group.hpp"
+#include "dispatch/gemm_problem.hpp"
 #include "kernel/memory_type.hpp"
 #include "runtime/cuda_memory.hpp"
 #include "runtime/cuda_stream.hpp"
@@ -40,6 +42,42 @@ GemmProblem random_gemm_problem(std::uint64_t seed) {
   return p;
 }
 
+GemmProblem random_expert_problem(std::uint64_t seed, bool device) {
+  const RandomStream random{seed, 3};
+  std::uint64_t drawn = 0;
+  const auto below = [&](std::uint64_t bound) { return random.below(drawn++, bound); };
+  constexpr std::int64_t kRows[] = {1, 7, 16, 17, 60, 130, 300};
+  const std::int64_t m = kRows[below(std::size(kRows))], n = 2 * (1 + static_cast<std::int64_t>(below(150)));
+  const std::int64_t k = 16 * (1 + static_cast<std::int64_t>(below(40)));
+  const DataType half = below(2) == 0 ? DataType::bf16 : DataType::fp16;
+  const DataType result = below(2) == 0 ? DataType::fp32 : DataType::bf16;
+  GemmProblem p;
+  switch (seed % 3) {
+    case 0:
+      p = gemm_problem(half, m, n, k);
+      break;
+    case 1:
+      p = gemm_problem(DataType::fp8, m, n, k, result);
+      p.scale_depth = 128;
+      break;
+    default: {
+      p = gemm_problem(half, m, n, k, below(2) == 0 ? DataType::fp32 : half);
+      p.type_b = below(2) == 0 ? DataType::int4 : DataType::int8;
+      const std::int64_t depths[] = {32, 64, 128, k};
+      p.scale_depth = depths[below(4)];
+      if (below(2) == 0) p.type_scale = half;
+    }
+  }
+  p.batch = 1 + static_cast<std::int64_t>(below(4));
+  if (seed % 3 == 0 || below(2) == 0) p.grouping = below(2) == 0 ? GemmGrouping::contiguous : GemmGrouping::masked;
+  p.beta = !device && below(3) == 0;
+  if (!p.beta && below(3) == 0) p.epilogue.push_back(Op::scale_m);
+  if (below(3) == 0) p.epilogue.push_back(Op::bias);
+  if (below(3) == 0) p.epilogue.push_back(below(2) == 0 ? Op::silu : Op::swiglu);
+  if (below(4) == 0) p.epilogue.push_back(Op::amax);
+  return p;
+}
+
 RandomGemm::RandomGemm(const GemmProblem& problem, std::uint64_t seed, std::int64_t stride_step)
     : p_(problem), seed_(seed), stride_step_(stride_step) {
   const float deviation = 1 / std::sqrt(static_cast<float>(std::max<std::int64_t>(1, p_.k)));
@@ -47,9 +85,10 @@ RandomGemm::RandomGemm(const GemmProblem& problem, std::uint64_t seed, std::int6
     return GemmOperand{view.data, column ? view.strides.column : view.strides.row, view.strides.batch};
   };
   const bool column_a = p_.order_a == MatrixOrder::column, column_b = p_.order_b == MatrixOrder::column;
-  tensors_.a = matrix(p_.type_a, column_a, p_.m, p_.k, 1);
-  tensors_.b = matrix(p_.type_b, column_b, p_.k, p_.n, deviation);
-  tensors_.c = matrix(p_.type_c, false, p_.m, p_.n, 1);
+  const std::int64_t members = row_members(p_);
+  tensors_.a = matrix(p_.type_a, column_a, members, p_.m, p_.k, 1);
+  tensors_.b = matrix(p_.type_b, column_b, p_.batch, p_.k, p_.n, deviation);
+  tensors_.c = matrix(p_.type_c, false, members, p_.m, p_.n, 1);
   arguments_.a = operand(tensors_.a, column_a);
   arguments_.b = operand(tensors_.b, column_b);
   arguments_.c = operand(tensors_.c, false);
@@ -62,18 +101,25 @@ RandomGemm::RandomGemm(const GemmProblem& problem, std::uint64_t seed, std::int6
   tensors_.k = p_.k;
   tensors_.alpha = arguments_.alpha;
   tensors_.beta = arguments_.beta;
+  tensors_.b_is_weights = has_weights(p_);
+  tensors_.b_is_int4 = p_.type_b == DataType::int4;
+  if (p_.scale_depth != 0) add_scales(deviation);
+  if (p_.grouping != GemmGrouping::none) add_groups();
   std::int64_t columns = p_.n;
   for (std::size_t i = 0; i < p_.epilogue.size(); ++i) {
     const Op op = p_.epilogue[i];
     if (is_gate(op)) columns /= 2;
     GemmStep step{.op = op, .low = -0.5F, .high = 0.75F};
     if (reads_tensor(op)) {
-      step.operand = matrix(p_.type_c, false, p_.m, columns, 1);
+      step.operand = matrix(p_.type_c, false, members, p_.m, columns, 1);
     } else if (reads_vector(op)) {
       const bool bias = op == Op::bias || op == Op::bias_m, along_n = op == Op::bias || op == Op::scale_n;
       const float size = !bias && p_.type_a == DataType::int8 ? 0.02f : 1.0f;
-      step.operand = make(bias ? p_.type_bias : DataType::fp32, {1, 1, 1, along_n ? columns : p_.m}, {}, size);
-      step.operand.strides = {.row = along_n ? 0 : 1, .column = along_n ? 1 : 0};
+      const std::int64_t length = along_n ? columns : p_.m, stride = longer(length, 3);
+      // The batch shares a vector, but each group has its own; contiguous groups share one along m.
+      const std::int64_t vectors = p_.grouping == GemmGrouping::none ? 1 : along_n ? p_.batch : members;
+      step.operand = make(bias ? p_.type_bias : DataType::fp32, {vectors, 1, 1, length}, {.batch = stride}, size);
+      step.operand.strides = {.batch = vectors > 1 ? stride : 0, .row = along_n ? 0 : 1, .column = along_n ? 1 : 0};
     }
     arguments_.epilogue[i] = {.data = step.operand.data,
                               .leading = step.operand.strides.row,
@@ -91,7 +137,7 @@ std::int64_t RandomGemm::longer(std::int64_t length, std::int64_t by) const {
 std::string RandomGemm::judge(const GemmPlan& plan, const GemmExpectation& expectation) {
   const std::int64_t leading = longer(p_.columns_of_d(), 3);
   const TensorStrides strides{.batch = longer(p_.m * leading, 7), .row = leading, .column = 1};
-  GuardedBuffer d(memory_type_of(p_.type_d), {p_.batch, 1, p_.m, p_.columns_of_d()}, strides);
+  GuardedBuffer d(memory_type_of(p_.type_d), {row_members(p_), 1, p_.m, p_.columns_of_d()}, strides);
   arguments_.d = d.data();
   arguments_.d_leading = strides.row;
   arguments_.d_batch = strides.batch;
@@ -99,12 +145,16 @@ std::string RandomGemm::judge(const GemmPlan& plan, const GemmExpectation& expec
   if (const Status status = plan.device().kind == DeviceKind::cuda ? run_on_device(plan, d) : plan.run(arguments_);
       !status)
     return status.error().text();
-  if (const auto damage = d.damage()) return *damage;
+  if (const auto damage =
+          d.damage([&](std::int64_t matrix, std::int64_t row) { return tensors_.is_computed(matrix, row); }))
+    return *damage;
   for (const GuardedBuffer& input : inputs_)
     if (const auto damage = input.damage()) return "an input: " + *damage;
   const bool asked = !p_.epilogue.empty() && p_.epilogue[p_.epilogue.size() - 1] == Op::amax;
+  TensorView written = d.view();
+  if (tensors_.contiguous) written.strides.batch = 0;
   const Verdict verdict =
-      expectation.judge(read_output(tensors_, d.view()), asked ? std::optional(amax_) : std::nullopt);
+      expectation.judge(read_output(tensors_, written), asked ? std::optional(amax_) : std::nullopt);
   return verdict.outcome == Outcome::fail ? verdict.reason : "";
 }
 
@@ -129,7 +179,13 @@ Status RandomGemm::run_on_device(const GemmPlan& plan, GuardedBuffer& d) {
   move(a.a.data);
   move(a.b.data);
   move(a.c.data);
+  move(a.scale_a.data);
+  move(a.scale_b.data);
   for (EpilogueOperand& operand : a.epilogue) move(operand.data);
+  if (!ends_.empty()) {
+    TS_TRY(copy(std::as_bytes(std::span(ends_))));
+    a.group_ends = static_cast<const std::int32_t*>(copies.back().data());
+  }
   TS_TRY(copy(d.storage()));
   a.d = static_cast<std::byte*>(copies.back().data()) + d.offset();
   const void* const on_device = copies.back().data();
@@ -141,12 +197,58 @@ Status RandomGemm::run_on_device(const GemmPlan& plan, GuardedBuffer& d) {
   return stream.synchronize();
 }
 
-TensorView RandomGemm::matrix(DataType type, bool column, std::int64_t rows, std::int64_t columns, float deviation) {
-  const std::int64_t lines = column ? columns : rows, length = column ? rows : columns;
+void RandomGemm::add_scales(float deviation) {
+  const std::int64_t blocks = (p_.k + p_.scale_depth - 1) / p_.scale_depth;
+  const auto scales = [&](GemmScaleView& view, GemmScales& argument, std::int64_t batch, std::int64_t rows,
+                          std::int64_t lines, float deviation_of_scales) {
+    // Blocks behind one another, or rows: kernels take any strides.
+    const bool turned = seed_ % 2 == 1;
+    const std::int64_t leading = (turned ? rows : blocks) + 1, size = (turned ? blocks : rows) * leading;
+    view.view = make(p_.type_scale, {batch, 1, turned ? blocks : rows, turned ? rows : blocks},
+                     {.batch = size + 2, .row = leading, .column = 1}, deviation_of_scales);
+    if (turned) std::swap(view.view.strides.row, view.view.strides.column);
+    view.lines = lines;
+    view.depth = p_.scale_depth;
+    argument = {view.view.data, view.view.strides.row, view.view.strides.column, view.view.strides.batch};
+  };
+  if (has_weights(p_)) {
+    scales(tensors_.scale_b, arguments_.scale_b, p_.batch, p_.n, 1,
+           deviation / (p_.type_b == DataType::int4 ? 4.0f : 70.0f));
+    return;
+  }
+  scales(tensors_.scale_a, arguments_.scale_a, row_members(p_), p_.m, 1, 1);
+  scales(tensors_.scale_b, arguments_.scale_b, p_.batch, (p_.n + kBlockDepth - 1) / kBlockDepth, kBlockDepth, 1);
+}
+
+void RandomGemm::add_groups() {
+  const RandomStream random{seed_, 2};
+  tensors_.contiguous = p_.grouping == GemmGrouping::contiguous;
+  std::int64_t before = 0;
+  for (std::int64_t g = 0; g < p_.batch; ++g) {
+    const std::int64_t room = tensors_.contiguous ? p_.m - before : p_.m;
+    // Some groups are empty, some take all that is left.
+    const std::uint64_t kind = random.below(static_cast<std::uint64_t>(2 * g), 5);
+    const auto drawn = static_cast<std::int64_t>(
+        random.below(static_cast<std::uint64_t>(2 * g + 1), static_cast<std::uint64_t>(room + 1)));
+    const std::int64_t rows = kind == 0 ? 0 : kind == 1 ? room : drawn;
+    tensors_.groups.push_back({.first = tensors_.contiguous ? before : 0, .count = rows, .before = before});
+    before += rows;
+    ends_.push_back(static_cast<std::int32_t>(tensors_.contiguous ? before : rows));
+  }
+  if (tensors_.contiguous)
+    for (TensorView* view : {&tensors_.a, &tensors_.c, &tensors_.scale_a.view}) view->strides.batch = 0;
+  arguments_.group_ends = ends_.data();
+}
+
+TensorView RandomGemm::matrix(DataType type, bool column, std::int64_t batch, std::int64_t rows, std::int64_t columns,
+                              float deviation) {
+  const int packed = type == DataType::int4 ? 2 : 1;  // elements of a byte
+  const std::int64_t lines = column ? columns : rows, length = (column ? rows : columns) / packed;
   const std::int64_t leading = longer(length, 5);
-  const TensorView stored = make(type, {p_.batch, 1, lines, length},
-                                 {.batch = longer(lines * leading, 3), .row = leading, .column = 1}, deviation);
-  TensorView view = stored;
+  TensorView view = make(type, {batch, 1, lines, length},
+                         {.batch = batch > 1 ? longer(lines * leading, 3) : 0, .row = leading, .column = 1}, deviation);
+  view.strides.batch *= packed;
+  view.strides.row *= packed;
   if (column) std::swap(view.strides.row, view.strides.column);
   return view;
 }
@@ -156,7 +258,9 @@ TensorView RandomGemm::make(DataType type, const TensorExtents& extents, const T
   const ElementType element = memory_type_of(type);
   std::vector<float> values(static_cast<std::size_t>(extents.batch * extents.row * extents.column));
   const RandomStream stream{seed_, 100 + inputs_.size()};
-  if (is_floating(element))
+  if (element == ElementType::uint8)
+    fill_integers(values, stream, 0, 255, 1);
+  else if (is_floating(element))
     fill_normal(values, stream, deviation, 1);
   else
     fill_integers(values, stream, -128, 127, 1);

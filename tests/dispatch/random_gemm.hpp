@@ -16,6 +16,9 @@ namespace tilesmith::testing {
 /// Any sizes, and an epilogue that the CPU carries.
 [[nodiscard]] GemmProblem random_gemm_problem(std::uint64_t seed);
 
+/// Groups, scales of 8-bit floats, integer weights, or two of them; `device`: of what CUDA kernels carry.
+[[nodiscard]] GemmProblem random_expert_problem(std::uint64_t seed, bool device = false);
+
 /// The problem with random data and leading dimensions longer than rows.
 class RandomGemm {
  public:
@@ -32,7 +35,10 @@ class RandomGemm {
  private:
   [[nodiscard]] Status run_on_device(const GemmPlan& plan, GuardedBuffer& d);
   [[nodiscard]] std::int64_t longer(std::int64_t length, std::int64_t by) const;
-  [[nodiscard]] TensorView matrix(DataType type, bool column, std::int64_t rows, std::int64_t columns, float deviation);
+  [[nodiscard]] TensorView matrix(DataType type, bool column, std::int64_t batch, std::int64_t rows,
+                                  std::int64_t columns, float deviation);
+  void add_scales(float deviation);
+  void add_groups();
   [[nodiscard]] TensorView make(DataType type, const TensorExtents& extents, const TensorStrides& strides,
                                 float deviation);
 
@@ -40,6 +46,7 @@ class RandomGemm {
   GemmTensors tensors_;
   GemmArguments arguments_;
   float amax_ = 0;
+  std::vector<std::int32_t> ends_;
   std::uint64_t seed_;
   std::int64_t stride_step_;
   std::vector<GuardedBuffer> inputs_;

@@ -80,7 +80,16 @@ TEST(CpuGemm, EachRuleRefusesWhatItIsThereFor) {
   expect("family_is_carried", [](auto&, auto& s, auto&) { s.family = GemmFamily::stream_k; });
   expect("family_is_carried", [](auto&, auto& s, auto&) { s.layout_c = MatrixOrder::column; });
   expect("instruction_is_present", [](auto&, auto&, auto& a) { a.instruction = Instruction::amx_bf16; });
-  expect("instruction_is_present", [](auto&, auto& s, auto&) { s.a = s.b = DataType::fp8; });
+  expect("instruction_is_present", [](auto&, auto& s, auto&) { s.a = s.b = DataType::tf32; });
+  expect("", [](auto&, auto& s, auto&) { s.a = s.b = DataType::fp8, s.qscale = QuantScale::blockscale; });
+  expect("", [](auto&, auto& s, auto&) { s.a = s.scale = DataType::bf16, s.b = DataType::int4; });
+  expect("scales_are_carried", [](auto&, auto& s, auto&) { s.qscale = QuantScale::blockscale; });
+  expect("scales_are_carried",
+         [](auto&, auto& s, auto&) { s.a = DataType::bf16, s.b = DataType::int8, s.scale = DataType::fp16; });
+  expect("scales_are_carried", [](auto&, auto& s, auto&) {
+    s.a = s.scale = DataType::bf16, s.b = DataType::int8, s.layout_b = MatrixOrder::row;
+  });
+  expect("scales_are_carried", [](auto&, auto& s, auto&) { s.grouping = GemmGrouping::masked; });
   expect("types_are_carried", [](auto&, auto& s, auto&) { s.b = DataType::bf16; });
   expect("types_are_carried", [](auto&, auto& s, auto&) { s.c = DataType::int8; });
   expect("types_are_carried", [](auto&, auto& s, auto&) { s.accumulator = DataType::int32; });
@@ -166,7 +175,7 @@ TEST(CpuGemm, ListingsAreNarrowedByTypeLayoutAndFilter) {
   EXPECT_GT(all, 100u);
   EXPECT_EQ(count_of({.arch = "x86_64_v4", .layout = "ccr"}), all);
   const std::size_t floats = count_of({.arch = "x86_64_v4", .data_types = {"fp32", "bf16", "fp16"}});
-  const std::size_t bytes = count_of({.arch = "x86_64_v4", .data_types = {"int8"}});
+  const std::size_t bytes = count_of({.arch = "x86_64_v4", .data_types = {"int8", "fp8", "bf8"}});
   EXPECT_EQ(floats + bytes, all);
   const std::size_t swiglu = count_of({.arch = "x86_64_v4", .filters = {"c.epilogue_ops == 'swiglu'"}});
   EXPECT_GT(swiglu, 0u);

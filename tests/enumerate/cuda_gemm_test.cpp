@@ -147,6 +147,12 @@ TEST(CudaGemm, EachRuleRefusesWhatItIsThereFor) {
   ada.algorithm.tile[2] = 64;
   ada.algorithm.vector = {16, 16, 2};
   check(ada, "one_type_by_elements", [](S& s, A&) { s.b = DataType::bf8; });
+  check(hopper, "scales_are_carried", [](S& s, A&) { s.qscale = QuantScale::blockscale; });
+  check(hopper, "scales_are_carried", [](S& s, A&) { s.scale = DataType::fp32; });
+  check(portable, "scales_are_carried",
+        [](S& s, A&) { s.b = DataType::int4, s.scale = DataType::fp32, s.layout_b = MatrixOrder::row; });
+  check(stream, "groups_are_carried", [](S& s, A&) { s.grouping = GemmGrouping::masked; });
+  check(hopper, "groups_are_carried", [](S& s, A& a) { s.grouping = GemmGrouping::masked, a.splits_k = true; });
   check(hopper, "epilogue_is_carried", [](S& s, A&) { s.epilogue_ops = {EpilogueOp::reglu}; });
   check(portable, "epilogue_is_carried", [](S& s, A&) { s.epilogue_ops = {EpilogueOp::swiglu, EpilogueOp::bias}; });
   check(stream, "layout_is_carried", [](S& s, A&) { s.layout_a = MatrixOrder::column; });
@@ -184,6 +190,68 @@ TEST(CudaGemm, EachRuleRefusesWhatItIsThereFor) {
   check(hopper, "registers_hold_sums", [](S&, A& a) { a.tile = {256, 208, 64}, a.stages = 2; });
   check(portable, "registers_hold_sums", [](S&, A& a) { a.wave = {2, 1}; });
   for (const auto& rule : cuda_gemm_rules()) EXPECT_TRUE(seen.contains(std::string(rule.name))) << rule.name;
+}
+
+GemmSignature weights_signature(DataType weights, DataType scale = DataType::bf16) {
+  GemmSignature s = signature_of(DataType::bf16, DataType::bf16);
+  s.b = weights;
+  s.scale = scale;
+  return s;
+}
+
+TEST(CudaGemm, WeightsGoToMmaKernelsOfEveryArchitecture) {
+  for (const char* name : {"sm_80", "sm_89", "sm_90a"})
+    for (const DataType weights : {DataType::int8, DataType::int4})
+      for (const DataType scale : {DataType::bf16, DataType::fp32}) {
+        const GemmSignature signature = weights_signature(weights, scale);
+        const auto few = ranked_cuda_gemm(arch(name), signature, {16, 4096, 4096});
+        ASSERT_FALSE(few.empty());
+        EXPECT_EQ(few.front().config.algorithm.pipeline, Pipeline::skinny) << native_name(few.front().config);
+        EXPECT_EQ(few.front().config.algorithm.tile[2], weights == DataType::int4 ? 128 : 64);
+        const auto many = ranked_cuda_gemm(arch(name), signature, {512, 4096, 4096});
+        ASSERT_FALSE(many.empty());
+        EXPECT_EQ(many.front().config.algorithm.pipeline, Pipeline::portable);
+        // Rows of whole 16 bytes of weights: 32 of int4.
+        const auto odd = ranked_cuda_gemm(arch(name), signature, {16, 4096, 4088});
+        ASSERT_FALSE(odd.empty());
+        EXPECT_EQ(odd.front().config.algorithm.pipeline, Pipeline::portable);
+      }
+}
+
+TEST(CudaGemm, OnHopperPlainProductsOfFewRowsStayWithTheCopyEngine) {
+  for (const RankedCudaGemm& one :
+       ranked_cuda_gemm(arch("sm_90a"), signature_of(DataType::bf16, DataType::bf16), {16, 4096, 4096}))
+    EXPECT_NE(one.config.algorithm.pipeline, Pipeline::skinny);
+}
+
+TEST(CudaGemm, BlockScalesTakeTilesWhoseColumnsDivide128) {
+  GemmSignature signature = signature_of(DataType::fp8, DataType::bf16);
+  signature.qscale = QuantScale::blockscale;
+  const auto ranked = ranked_cuda_gemm(arch("sm_90a"), signature, {4096, 4096, 4096});
+  ASSERT_FALSE(ranked.empty());
+  EXPECT_EQ(ranked.front().config.algorithm.pipeline, Pipeline::warp_specialized);
+  EXPECT_EQ(ranked.front().config.algorithm.tile[0], 128);
+  for (const RankedCudaGemm& one : ranked) EXPECT_EQ(128 % one.config.algorithm.tile[1], 0);
+}
+
+TEST(CudaGemm, GroupsHaveRoomForTheTilesOfAnyRows) {
+  GemmSignature signature = signature_of(DataType::bf16, DataType::bf16);
+  signature.grouping = GemmGrouping::contiguous;
+  CudaGemmShape shape{1000, 256, 64, 6};
+  shape.grouping = GemmGrouping::contiguous;
+  const auto ranked = ranked_cuda_gemm(arch("sm_90a"), signature, shape);
+  ASSERT_FALSE(ranked.empty());
+  for (const RankedCudaGemm& one : ranked) {
+    const int m = one.config.algorithm.tile[0], n = one.config.algorithm.tile[1];
+    // The worst rows: one more than whole tiles in five groups, the rest in the last.
+    std::int64_t tiles = 0, left = shape.m;
+    for (int g = 0; g < 6; ++g) {
+      const std::int64_t rows = g == 5 ? left : std::min<std::int64_t>(left, 1);
+      tiles += (rows + m - 1) / m;
+      left -= rows;
+    }
+    EXPECT_GE(cuda_gemm_tiles(one.config, shape), tiles * ((shape.n + n - 1) / n)) << native_name(one.config);
+  }
 }
 
 /// "tile m x n, pipeline" of the first.

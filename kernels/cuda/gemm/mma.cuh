@@ -22,7 +22,7 @@ TS_GEMM_KIND(TS_GEMM_E5M2, TS_GEMM_E4M3, "m16n8k32.row.col.f32.e5m2.e4m3.f32")
 TS_GEMM_KIND(TS_GEMM_E5M2, TS_GEMM_E5M2, "m16n8k32.row.col.f32.e5m2.e5m2.f32")
 TS_GEMM_KIND(TS_GEMM_S8, TS_GEMM_S8, "m16n8k32.row.col.s32.s8.s8.s32")
 #undef TS_GEMM_KIND
-using Mma = MmaKind<cfg::kTypeA, cfg::kTypeB>;
+using Mma = MmaKind<cfg::kTypeA, kWeights ? cfg::kTypeA : cfg::kTypeB>;
 
 // d += a x b. Of each operand a register holds 4 bytes along k: a0 and a2 row g = lane / 4, a1 and a3 row g + 8, b0 and
 // b1 column g; the first of the pairs bytes 4q .. 4q + 3 of k (q = lane % 4), the second the same 16 bytes on. d[0],

@@ -9,6 +9,14 @@ namespace ts::gemm {
 __host__ __device__ constexpr int bytes_of(int type) {
   return type == TS_GEMM_F32 || type == TS_GEMM_S32 ? 4 : (type == TS_GEMM_BF16 || type == TS_GEMM_F16 ? 2 : 1);
 }
+// Of an element, or of two int4, which share a byte.
+__host__ __device__ constexpr int bits_of_type(int type) {
+  return type == TS_GEMM_S4 ? 4 : 8 * bytes_of(type);
+}
+constexpr bool kWeights = cfg::kScaling == TS_GEMM_SCALE_WEIGHTS;
+static_assert(!kWeights || ((cfg::kTypeA == TS_GEMM_BF16 || cfg::kTypeA == TS_GEMM_F16) &&
+                            (cfg::kTypeB == TS_GEMM_S8 || cfg::kTypeB == TS_GEMM_S4)),
+              "weights are integers beside an a of 16 bits");
 __host__ __device__ constexpr bool is_fp8(int type) {
   return type == TS_GEMM_E4M3 || type == TS_GEMM_E5M2;
 }

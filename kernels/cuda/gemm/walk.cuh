@@ -44,10 +44,12 @@ struct Walk {
     tiles_n = ceil_div(args.n, kTileN * kClusterN);
   }
 
-  TS_DEVICE int group_rows(int g) const {
-    return cfg::kGrouping == TS_GEMM_CONTIGUOUS ? args.group_rows[g + 1] - args.group_rows[g]
-                                                : imin(args.group_rows[g], args.m);
+  // Whatever the ends are, nothing beyond row m is touched.
+  TS_DEVICE int group_end(int g) const { return imax(0, imin(args.group_ends[g], args.m)); }
+  TS_DEVICE int group_start(int g) const {
+    return cfg::kGrouping == TS_GEMM_CONTIGUOUS && g > 0 ? group_end(g - 1) : 0;
   }
+  TS_DEVICE int group_rows(int g) const { return imax(0, group_end(g) - group_start(g)); }
 
   // Fills in item `item`; false when there is none. `rank` is the block's number in its cluster.
   TS_DEVICE bool find(int item, int rank, Tile& t) {
@@ -81,7 +83,7 @@ struct Walk {
       }
       place_in_bands(args, index - before, tiles_m, tiles_n, m, n);
       t.batch = group;
-      t.row_offset = cfg::kGrouping == TS_GEMM_CONTIGUOUS ? args.group_rows[group] : 0;
+      t.row_offset = group_start(group);
       t.row_limit = group_rows(group);
     }
     t.row = (m * kClusterM + rank % kClusterM) * kTileM;

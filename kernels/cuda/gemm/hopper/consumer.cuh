@@ -84,8 +84,8 @@ struct Consumer {
     bool inside[kRowBlocks][2];
     if constexpr (kBlocks) {
       const i64 batch_a = cfg::kGrouping == TS_GEMM_CONTIGUOUS ? 0 : t.batch;
-      scale_b = args.scale_b + t.batch * args.scale_b_batch_stride + t.column / 128 * args.scale_b_row_stride +
-                t.step * args.scale_b_block_stride;
+      scale_b = static_cast<const float*>(args.scale_b) + t.batch * args.scale_b_batch_stride +
+                t.column / 128 * args.scale_b_row_stride + t.step * args.scale_b_block_stride;
 #pragma unroll
       for (int i = 0; i < 2 * kRowBlocks; ++i) {
         const int row =
@@ -288,7 +288,7 @@ struct Consumer {
     factor = args.alpha;
     if constexpr (cfg::kScaling == TS_GEMM_SCALE_TENSOR) {
       if (args.scale_a != nullptr) factor *= *args.scale_a;
-      if (args.scale_b != nullptr) factor *= *args.scale_b;
+      if (args.scale_b != nullptr) factor *= *static_cast<const float*>(args.scale_b);
     }
     TileWalk walk(args);
     Tile t, next;

@@ -170,7 +170,7 @@ struct Skinny {
     wait_for_previous_kernel();
     float factor = args.alpha;
     if (args.scale_a != nullptr) factor *= *args.scale_a;
-    if (args.scale_b != nullptr) factor *= *args.scale_b;
+    if (args.scale_b != nullptr) factor *= *static_cast<const float*>(args.scale_b);
     Item t;
     for (int index = blockIdx.x; find(index, t); index += gridDim.x) {
       Sum sums[kTiles][4];

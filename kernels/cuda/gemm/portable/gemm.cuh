@@ -12,7 +12,7 @@
 //   kPairs (bool)            n is even and d's and the epilogue's pointers and strides are multiples of two elements
 //   kThreeProducts (bool)    float32: each operand is split into two tf32 parts and three products are taken, which is
 //                            about as exact as float32; else one product of operands rounded to tf32
-//   kSplitK (bool), kScaling (tensor scales only), kGrouping
+//   kSplitK (bool), kScaling, kGrouping; kTypeScale: of weights' scales
 //   kEpilogueLength, kEpilogue[], kEpilogueTypes[]; kStagedTensors (bool) is false
 //
 // Launch facts: kThreads threads, kSharedBytes of dynamic shared memory (layout.cuh), a grid of at most one block per
@@ -42,9 +42,42 @@ struct Gemm {
     copy_operand<LayoutA, cfg::kTileM, cfg::kRowMajorA>(
         to, static_cast<const char*>(args.a) + batch_a * args.a_batch_stride * kElementBytes, args.a_stride,
         t.row_offset + t.row, t.row_offset + t.row_limit, k, args.k);
-    copy_operand<LayoutB, cfg::kTileN, !cfg::kRowMajorB>(
-        to + LayoutA::kBytes, static_cast<const char*>(args.b) + t.batch * args.b_batch_stride * kElementBytes,
-        args.b_stride, t.column, args.n, k, args.k);
+    if constexpr (!kWeights)
+      copy_operand<LayoutB, cfg::kTileN, !cfg::kRowMajorB>(
+          to + LayoutA::kBytes, static_cast<const char*>(args.b) + t.batch * args.b_batch_stride * kElementBytes,
+          args.b_stride, t.column, args.n, k, args.k);
+  }
+  // Weights go through registers, in two parts around the products of another step.
+  TS_DEVICE void load(WeightsOnTheWay& weights, const Tile& t, int step) const {
+    weights.load(args, t.batch, t.column, (t.step + step) * kTileK);
+  }
+  TS_DEVICE void leave(const WeightsOnTheWay& weights, int stage) const {
+    weights.leave(shared + stage * kStageBytes + LayoutA::kBytes);
+  }
+
+  // Adds the products of a step, times the scales of its block of k.
+  TS_DEVICE void add_scaled(const Tile& t, int step, const Sum (&fresh)[kBlocksM][4 * kTilesN],
+                            Sum (&sums)[kBlocksM][4 * kTilesN]) const {
+    const i64 batch = cfg::kGrouping == TS_GEMM_CONTIGUOUS ? 0 : t.batch;
+    const i64 block = (t.step + step) * kTileK / 128;
+    const float column = __ldg(static_cast<const float*>(args.scale_b) + t.batch * args.scale_b_batch_stride +
+                               t.column / 128 * args.scale_b_row_stride + block * args.scale_b_block_stride);
+#pragma unroll
+    for (int i = 0; i < kBlocksM; ++i) {
+#pragma unroll
+      for (int r = 0; r < 2; ++r) {
+        const int row = t.row + warp_row() + 16 * i + 8 * r + static_cast<int>(threadIdx.x & 31) / 4;
+        const float scale = row < t.row_limit ? column * __ldg(args.scale_a + batch * args.scale_a_batch_stride +
+                                                               (t.row_offset + row) * args.scale_a_row_stride +
+                                                               block * args.scale_a_block_stride)
+                                              : 0.0f;
+#pragma unroll
+        for (int e = 2 * r; e < 4 * kTilesN; e += 4) {
+          sums[i][e] = fmaf(fresh[i][e], scale, sums[i][e]);
+          sums[i][e + 1] = fmaf(fresh[i][e + 1], scale, sums[i][e + 1]);
+        }
+      }
+    }
   }
 
   // float32 to the part that tf32 holds, and what is left.
@@ -123,8 +156,10 @@ struct Gemm {
     wait_for_previous_kernel();
     let_next_kernel_start();
     float factor = args.alpha;
-    if (args.scale_a != nullptr) factor *= *args.scale_a;
-    if (args.scale_b != nullptr) factor *= *args.scale_b;
+    if constexpr (cfg::kScaling == TS_GEMM_SCALE_TENSOR) {
+      if (args.scale_a != nullptr) factor *= *args.scale_a;
+      if (args.scale_b != nullptr) factor *= *static_cast<const float*>(args.scale_b);
+    }
     TileWalk walk(args);
     Tile t;
     for (int item = blockIdx.x; walk.find(item, 0, t); item += gridDim.x) {
@@ -136,7 +171,14 @@ struct Gemm {
       }
 #pragma unroll
       for (int s = 0; s < cfg::kStages - 1; ++s) {
-        if (s < t.steps) copy(t, s, s);
+        if (s < t.steps) {
+          copy(t, s, s);
+          if constexpr (kWeights) {
+            WeightsOnTheWay weights;
+            load(weights, t, s);
+            leave(weights, s);
+          }
+        }
         copy_commit();
       }
       int stage = 0;
@@ -144,9 +186,19 @@ struct Gemm {
         copy_wait_for<cfg::kStages - 2>();
         __syncthreads();
         const int next = s + cfg::kStages - 1;
-        if (next < t.steps) copy(t, next, stage == 0 ? cfg::kStages - 1 : stage - 1);
+        const int next_stage = stage == 0 ? cfg::kStages - 1 : stage - 1;
+        if (next < t.steps) copy(t, next, next_stage);
         copy_commit();
-        if constexpr (cfg::kThreeProducts) {
+        if constexpr (kWeights) {
+          WeightsOnTheWay weights;
+          if (next < t.steps) load(weights, t, next);
+          multiply(stage, sums);
+          if (next < t.steps) leave(weights, next_stage);
+        } else if constexpr (cfg::kScaling == TS_GEMM_SCALE_BLOCK) {
+          Sum fresh[kBlocksM][4 * kTilesN] = {};
+          multiply(stage, fresh);
+          add_scaled(t, s, fresh, sums);
+        } else if constexpr (cfg::kThreeProducts) {
           // The tensor cores cut off what they add up; float32 registers round it.
           Sum fresh[kBlocksM][4 * kTilesN] = {};
           multiply(stage, fresh);

@@ -10,6 +10,7 @@
 #include "../epilogue.cuh"
 #include "../mma.cuh"
 #include "../walk.cuh"
+#include "../weights.cuh"
 
 namespace ts::gemm {
 
@@ -47,11 +48,14 @@ constexpr int kStageBytes = LayoutA::kBytes + LayoutB::kBytes;
 constexpr int kFlagOffset = cfg::kStages * kStageBytes;
 constexpr int kSharedBytes = kFlagOffset + 16;
 
-static_assert(bytes_of(cfg::kTypeA) == bytes_of(cfg::kTypeB), "operands of one size");
+static_assert(kWeights || bytes_of(cfg::kTypeA) == bytes_of(cfg::kTypeB), "operands of one size");
+static_assert(!kWeights || (cfg::kRowMajorA && !cfg::kRowMajorB), "weights lie along k, and a beside them");
 static_assert(kWarpM % 16 == 0 && kWarpN % 16 == 0, "a warp's part of the tile is a multiple of 16 by 16");
 static_assert(cfg::kTileM % 16 == 0 && cfg::kTileN % 16 == 0 && cfg::kStages >= 2,
               "tiles of sixteens, two stages or more");
-static_assert(cfg::kScaling == TS_GEMM_SCALE_TENSOR, "block scales need the Hopper template");
+static_assert(cfg::kScaling != TS_GEMM_SCALE_BLOCK ||
+                  (is_fp8(cfg::kTypeA) && is_fp8(cfg::kTypeB) && 128 % cfg::kTileN == 0),
+              "block scales are for fp8 operands, and the tile's columns divide 128");
 static_assert(cfg::kTypeD != TS_GEMM_S32 || (cfg::kTypeA == TS_GEMM_S8 && cfg::kEpilogueLength == 0),
               "s32 output is the plain sum of s8 products");
 static_assert(!cfg::kThreeProducts || cfg::kTypeA == TS_GEMM_F32, "three products are for float32");
@@ -118,6 +122,74 @@ TS_DEVICE void copy_operand(u32 to, const char* base, i64 stride, int first, int
     }
   }
 }
+
+// One step of weights on its way to where b lies in shared memory: eight at a time are loaded into registers before the
+// products of another step and left there, as 16-bit floats, after them.
+struct WeightsOnTheWay {
+  static constexpr int kGroups = kTileK / 8;  // of eight, in a row of the tile
+  static constexpr int kItems = ceil_div(cfg::kTileN * kGroups, kThreads);
+  static constexpr int kBits = bits_of_type(cfg::kTypeB);
+  static constexpr int kWords = kBits / 4;
+  u32 words[kItems][kWords];
+  Scale scales[kItems];
+
+  // Eight weights at `p`, of which `left` exist.
+  static TS_DEVICE void load_words(u32 (&w)[kWords], const char* p, int left) {
+    if (cfg::kAligned && left >= 8) {
+#pragma unroll
+      for (int i = 0; i < kWords; ++i) w[i] = load_bits<4>(p + 4 * i);
+      return;
+    }
+    const int bytes = (imin(left, 8) * kBits + 7) / 8;
+#pragma unroll
+    for (int i = 0; i < kWords; ++i) {
+      w[i] = 0;
+#pragma unroll
+      for (int b = 0; b < 4; ++b) w[i] |= 4 * i + b < bytes ? load_bits<1>(p + 4 * i + b) << 8 * b : 0;
+    }
+  }
+
+  TS_DEVICE void load(const TsCudaGemmArgs& args, int batch, int column, int k) {
+    const char* const base = static_cast<const char*>(args.b);
+#pragma unroll
+    for (int i = 0; i < kItems; ++i) {
+      const int item = i * kThreads + static_cast<int>(threadIdx.x);
+      const int row = column + item / kGroups, at = k + item % kGroups * 8;
+      const bool there = item < cfg::kTileN * kGroups && row < args.n;
+      const int left = there ? args.k - at : 0;
+      load_words(words[i], base + (batch * args.b_batch_stride + row * args.b_stride + at) * kBits / 8, left);
+      scales[i] = load_scale(args, scale_index(args, batch, row, at), left > 0);
+    }
+  }
+
+  TS_DEVICE void leave(u32 to) const {
+#pragma unroll
+    for (int i = 0; i < kItems; ++i) {
+      const int item = i * kThreads + static_cast<int>(threadIdx.x);
+      if (kItems * kThreads > cfg::kTileN * kGroups && item >= cfg::kTileN * kGroups) return;
+      u32 pairs[4], out[4];
+      constexpr int kFar = cfg::kTypeB == TS_GEMM_S4 ? 2 : 1;  // from the first word of a pair's elements to the second
+      if constexpr (cfg::kTypeB == TS_GEMM_S4) {
+        pairs[0] = pair_of_int4<0>(words[i][0]);  // 0 and 4
+        pairs[1] = pair_of_int4<1>(words[i][0]);
+        pairs[2] = pair_of_int4<2>(words[i][0]);
+        pairs[3] = pair_of_int4<3>(words[i][0]);
+      } else {
+        pairs[0] = pair_of_int8<0>(words[i][0]);  // 0 and 2
+        pairs[1] = pair_of_int8<1>(words[i][0]);
+        pairs[2] = pair_of_int8<0>(words[i][kWords - 1]);
+        pairs[3] = pair_of_int8<1>(words[i][kWords - 1]);
+      }
+      out[0] = __byte_perm(pairs[0], pairs[1], 0x5410);
+      out[kFar] = __byte_perm(pairs[0], pairs[1], 0x7632);
+      out[3 - kFar] = __byte_perm(pairs[2], pairs[3], 0x5410);
+      out[3] = __byte_perm(pairs[2], pairs[3], 0x7632);
+#pragma unroll
+      for (int e = 0; e < 4; ++e) out[e] = scaled(out[e], scales[i]);
+      store_shared(to + item / kGroups * LayoutB::kPitch + item % kGroups * 16, out);
+    }
+  }
+};
 
 // The address that this lane gives to ldmatrix for four matrices: two blocks of eight rows by two of 16 bytes of k. The
 // registers are then, for a (kRowsFirst), rows 0-7 and 8-15 of the first 16 bytes and of the second; for b, the first

@@ -2,7 +2,7 @@
 //
 // Configuration, defined in namespace ts::cfg before this file is included (constexpr; int unless said otherwise; the
 // numbers are those of gemm_abi.h):
-//   kTypeA, kTypeB, kTypeD   16-bit types, fp8 or s8; a and b of one type
+//   kTypeA, kTypeB, kTypeD   16-bit types, fp8 or s8; a and b of one type, or b of integer weights
 //   kRowMajorA, kRowMajorB (bool)   a row-major, b column-major: both along k
 //   kRows                    8 or 16: at least m
 //   kColumns                 columns of a group, a multiple of 8: what a block works on at a time
@@ -11,13 +11,14 @@
 //   kBlocksPerSm             blocks that share an SM
 //   kPairs (bool)            n is even and d's and the epilogue's pointers and strides are multiples of two elements
 //   kSplitK (bool)           k may be split over blocks (args.splits)
-//   kScaling, kGrouping      tensor scales only, no groups
+//   kScaling, kGrouping      tensor scales or weights, no groups
+//   kTypeScale               of weights' scales
 //   kEpilogueLength, kEpilogue[], kEpilogueTypes[]; kStagedTensors (bool) is false
 //
 // Launch facts: kThreads threads, kSharedBytes of dynamic shared memory, a grid of min(work items, SMs * kBlocksPerSm)
 // blocks; work items: splits * batch * ceil(n / kColumns). Split products: partials [column group][split][16 *
 // kColumns], one counter a column group. Pointers of a and b and their strides are multiples of 16 bytes, k of the
-// elements in 16 bytes. The kernel may be launched to overlap the kernel before it.
+// elements of b in 16 bytes. The kernel may be launched to overlap the kernel before it.
 //
 // A lane copies 16 bytes of a row of b and reads them back itself as its part of a product's operand: the order of k
 // inside a product is free as long as a's is the same. So there is no barrier between copying and multiplying, and as
@@ -29,12 +30,16 @@
 #include "../launch.cuh"
 #include "../mma.cuh"
 #include "../partials.cuh"
+#include "../weights.cuh"
 
 namespace ts::gemm {
 
 constexpr int kThreads = 32 * cfg::kWarps;
 constexpr int kElementBytes = bytes_of(cfg::kTypeA);
-constexpr int kStepK = 64 / kElementBytes;  // of k in a step: 16 bytes for each lane of four
+constexpr int kBitsB = bits_of_type(cfg::kTypeB);
+constexpr int kLaneK = 128 / kBitsB;                      // of k in the 16 bytes of b that a lane has of a step
+constexpr int kStepK = 4 * kLaneK;                        // four lanes share a row
+constexpr int kChunksA = kLaneK * kElementBytes / 16;     // of 16 bytes of a beside them
 constexpr int kTiles = cfg::kColumns / 8;   // products side by side
 constexpr int kStepBytes = kTiles * 512;    // of a warp
 constexpr int kGroupSums = cfg::kColumns * 16;
@@ -45,9 +50,9 @@ constexpr int kSharedBytes = kFlagOffset + 16;
 
 static_assert(cfg::kRowMajorA && !cfg::kRowMajorB, "few rows: both operands must lie along k; take another template");
 static_assert(cfg::kRows == 8 || cfg::kRows == 16, "8 or 16 rows");
-static_assert(cfg::kTypeA == cfg::kTypeB && kElementBytes <= 2, "operands of one 8-bit or 16-bit type");
+static_assert((cfg::kTypeA == cfg::kTypeB && kElementBytes <= 2) || kWeights, "operands of one 8-bit or 16-bit type");
 static_assert(cfg::kColumns % 8 == 0, "columns come in eights");
-static_assert(cfg::kGrouping == TS_GEMM_UNGROUPED && cfg::kScaling == TS_GEMM_SCALE_TENSOR,
+static_assert(cfg::kGrouping == TS_GEMM_UNGROUPED && cfg::kScaling != TS_GEMM_SCALE_BLOCK,
               "no groups, no block scales");
 static_assert(kSharedBytes <= 232448, "shared memory of a block");
 
@@ -82,12 +87,11 @@ struct Skinny {
     // Warps take the part's steps in turn, so that a block reads long runs of a row.
     c.step = 0;
     c.end = mine > warp() ? (mine - warp() + cfg::kWarps - 1) / cfg::kWarps : 0;
-    c.k = (from + warp()) * kStepK + (lane() & 3) * (16 / kElementBytes);
+    c.k = (from + warp()) * kStepK + (lane() & 3) * kLaneK;
     c.k_limit = imin(args.k, to * kStepK);
     const int column = first + lane() / 4;
     c.columns = args.n - column;
-    c.row =
-        static_cast<const char*>(args.b) + (batch * args.b_batch_stride + column * args.b_stride + c.k) * kElementBytes;
+    c.row = static_cast<const char*>(args.b) + bytes_b(batch * args.b_batch_stride + column * args.b_stride + c.k);
   }
 
   // Starts the copy of the cursor's step into stage `stage` and moves the cursor on; items that are over are passed.
@@ -103,22 +107,88 @@ struct Skinny {
 #pragma unroll
       for (int j = 0; j < kTiles; ++j) {
         const bool valid = inside && 8 * j < c.columns;
-        copy_async(to + 512 * j, valid ? c.row + (8 * j * args.b_stride + offset) * kElementBytes : args.b, valid);
+        copy_async(to + 512 * j, valid ? c.row + bytes_b(8 * j * args.b_stride + offset) : args.b, valid);
       }
       ++c.step;
     }
     copy_commit();
   }
 
-  // The lane's 16 bytes of rows g and g + 8 of a.
-  TS_DEVICE void load_a(u32 (&low)[4], u32 (&high)[4], const char* a, int k, int limit) const {
+  // What a lane multiplies beside its 16 bytes of b: the same k of rows g and g + 8 of a, and scales of its rows of b.
+  struct Beside {
+    u32 low[kChunksA][4], high[kChunksA][4];
+    Scale scales[kWeights ? kTiles : 1];
+  };
+
+  // `column`: the lane's first row of b.
+  TS_DEVICE void load_beside(Beside& x, const char* a, int batch, int column, int k, int limit) const {
     const int row = lane() / 4;
-    load_chunk(low, a + (row * args.a_stride + k) * kElementBytes, row < args.m && k < limit);
-    if constexpr (cfg::kRows == 16)
-      load_chunk(high, a + ((row + 8) * args.a_stride + k) * kElementBytes, row + 8 < args.m && k < limit);
-    else
-      high[0] = high[1] = high[2] = high[3] = 0;
+    const bool inside = k < limit;
+#pragma unroll
+    for (int c = 0; c < kChunksA; ++c) {
+      const char* const at = a + (row * args.a_stride + k) * kElementBytes + 16 * c;
+      load_chunk(x.low[c], at, row < args.m && inside);
+      if constexpr (cfg::kRows == 16)
+        load_chunk(x.high[c], at + 8 * args.a_stride * kElementBytes, row + 8 < args.m && inside);
+      else
+        x.high[c][0] = x.high[c][1] = x.high[c][2] = x.high[c][3] = 0;
+    }
+    if constexpr (kWeights) {
+      const i64 index = scale_index(args, batch, column, k);
+#pragma unroll
+      for (int j = 0; j < kTiles; ++j)
+        x.scales[j] =
+            load_scale(args, index + 8 * j * args.scale_b_row_stride, inside && column + 8 * j < args.n);
+    }
   }
+
+  // Brings a's pairs of neighbours into the order in which weights come out of their words.
+  static TS_DEVICE void pair_up(u32 (&x)[4]) {
+    if constexpr (!kWeights) return;
+    constexpr int kFar = cfg::kTypeB == TS_GEMM_S4 ? 2 : 1;  // words between the elements of a pair
+    u32 y[4];
+    y[0] = __byte_perm(x[0], x[kFar], 0x5410);
+    y[1] = __byte_perm(x[0], x[kFar], 0x7632);
+    y[2] = __byte_perm(x[3 - kFar], x[3], 0x5410);
+    y[3] = __byte_perm(x[3 - kFar], x[3], 0x7632);
+#pragma unroll
+    for (int i = 0; i < 4; ++i) x[i] = y[i];
+  }
+
+  // The weights beside chunk c of a.
+  template <int C>
+  static TS_DEVICE void unpack_weights(u32 (&w)[4], const u32 (&b)[4], Scale scale) {
+    if constexpr (cfg::kTypeB == TS_GEMM_S4) {
+      w[0] = pair_of_int4<0>(b[C]);
+      w[1] = pair_of_int4<1>(b[C]);
+      w[2] = pair_of_int4<2>(b[C]);
+      w[3] = pair_of_int4<3>(b[C]);
+    } else {
+      w[0] = pair_of_int8<0>(b[2 * C]);
+      w[1] = pair_of_int8<1>(b[2 * C]);
+      w[2] = pair_of_int8<0>(b[2 * C + 1]);
+      w[3] = pair_of_int8<1>(b[2 * C + 1]);
+    }
+#pragma unroll
+    for (int i = 0; i < 4; ++i) w[i] = scaled(w[i], scale);
+  }
+
+  static TS_DEVICE void multiply_chunk(Sum (&d)[4], const u32 (&low)[4], const u32 (&high)[4], const u32 (&b)[4]) {
+    multiply_add(d, low[0], high[0], low[1], high[1], b[0], b[1]);
+    multiply_add(d, low[2], high[2], low[3], high[3], b[2], b[3]);
+  }
+
+  template <int C = 0>
+  static TS_DEVICE void multiply_weights(Sum (&d)[4], const Beside& x, const u32 (&b)[4], Scale scale) {
+    if constexpr (C < kChunksA) {
+      u32 w[4];
+      unpack_weights<C>(w, b, scale);
+      multiply_chunk(d, x.low[C], x.high[C], w);
+      multiply_weights<C + 1>(d, x, b, scale);
+    }
+  }
+
+  static TS_DEVICE i64 bytes_b(i64 elements) { return elements * kBitsB / 8; }
 
   TS_DEVICE void run() {
     column_groups = ceil_div(args.n, cfg::kColumns);
@@ -132,8 +202,10 @@ struct Skinny {
     let_next_kernel_start();
 #pragma unroll
     for (int s = 0; s < cfg::kStages - 1; ++s) copy(ahead, items, s);
-    if (args.scale_a != nullptr) factor *= *args.scale_a;
-    if (args.scale_b != nullptr) factor *= *args.scale_b;
+    if constexpr (!kWeights) {
+      if (args.scale_a != nullptr) factor *= *args.scale_a;
+      if (args.scale_b != nullptr) factor *= *static_cast<const float*>(args.scale_b);
+    }
     int stage = 0, buffer = 0, finisher = 0;
     for (Cursor c{static_cast<int>(blockIdx.x)}; c.item < items; c.item += gridDim.x) {
       start(c);
@@ -143,28 +215,32 @@ struct Skinny {
       Sum sums[kTiles][4];
 #pragma unroll
       for (int j = 0; j < kTiles; ++j) sums[j][0] = sums[j][1] = sums[j][2] = sums[j][3] = 0;
-      u32 low[4], high[4], next_low[4], next_high[4];
-      if (c.end > 0) load_a(low, high, a, c.k, c.k_limit);
+      const int column = args.n - c.columns;
+      Beside now, next;
+      if (c.end > 0) load_beside(now, a, batch, column, c.k, c.k_limit);
       for (; c.step < c.end; ++c.step) {
         const int k = c.k + (c.step + 1) * cfg::kWarps * kStepK;
-        load_a(next_low, next_high, a, k, c.step + 1 < c.end ? c.k_limit : 0);
+        load_beside(next, a, batch, column, k, c.step + 1 < c.end ? c.k_limit : 0);
+#pragma unroll
+        for (int i = 0; i < kChunksA; ++i) {
+          pair_up(now.low[i]);
+          pair_up(now.high[i]);
+        }
         copy_wait_for<cfg::kStages - 2>();
         const u32 from = shared + (warp() * cfg::kStages + stage) * kStepBytes + lane() * 16;
 #pragma unroll
         for (int j = 0; j < kTiles; ++j) {
           u32 b[4];
           load_shared(b, from + 512 * j);
-          multiply_add(sums[j], low[0], high[0], low[1], high[1], b[0], b[1]);
-          multiply_add(sums[j], low[2], high[2], low[3], high[3], b[2], b[3]);
+          if constexpr (kWeights)
+            multiply_weights(sums[j], now, b, now.scales[j]);
+          else
+            multiply_chunk(sums[j], now.low[0], now.high[0], b);
         }
         // The stage read one step ago is free: its reads are done, for their values have been used.
         copy(ahead, items, stage == 0 ? cfg::kStages - 1 : stage - 1);
         stage = stage + 1 == cfg::kStages ? 0 : stage + 1;
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-          low[i] = next_low[i];
-          high[i] = next_high[i];
-        }
+        now = next;
       }
       leave(sums, buffer);
       __syncthreads();

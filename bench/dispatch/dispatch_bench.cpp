@@ -1,10 +1,13 @@
-// What a call costs beside its kernel: finding a cached plan, and running it on a problem with nothing to compute.
+// What a call costs beside its kernel: finding a cached plan, running it on a problem with nothing to compute, and
+// planning GEMM shapes that were never seen, whose kernels are loaded already (on the CPU) or not looked at (what a
+// CUDA device's figures decide; no device is needed).
 #include <benchmark/benchmark.h>
 
 #include <cstdio>
 #include <cstdlib>
 #include <vector>
 
+#include "dispatch/cuda_backend.hpp"
 #include "tilesmith/dispatcher.hpp"
 
 namespace {
@@ -55,6 +58,47 @@ void BM_FindAndRunNothing(benchmark::State& state) {
   for (auto _ : state) benchmark::DoNotOptimize((*dispatcher().plan(problem))->run(arguments));
 }
 BENCHMARK(BM_FindAndRunNothing);
+
+/// Every call another shape: m, n and k are multiples of 8 and go their own ways, and their order repeats never in
+/// practice.
+class NewShapes {
+ public:
+  explicit NewShapes(DataType type) : type_(type) {}
+  GemmProblem operator()() {
+    ++next_;
+    return gemm_problem(type_, 8 * (1 + next_ % 1021), 8 * (1 + next_ % 1019), 8 * (1 + next_ % 1013));
+  }
+
+ private:
+  DataType type_;
+  std::int64_t next_ = 0;
+};
+
+constexpr DataType kTypes[] = {DataType::fp32, DataType::bf16, DataType::int8};
+
+void BM_PlanNewGemm(benchmark::State& state) {
+  NewShapes shapes(kTypes[state.range(0)]);
+  const auto plan = [&](const GemmProblem& problem) {
+    const auto made = dispatcher().plan(problem);
+    if (made) return;
+    std::fprintf(stderr, "%s\n", made.error().text().c_str());
+    std::exit(1);
+  };
+  for (int i = 0; i < 2000; ++i) plan(shapes());  // loads, and perhaps compiles, every kernel the shapes choose
+  for (auto _ : state) plan(shapes());
+}
+BENCHMARK(BM_PlanNewGemm)->DenseRange(0, 2)->Iterations(4000);
+
+void BM_RankNewCudaGemm(benchmark::State& state) {
+  NewShapes shapes(kTypes[state.range(0)]);
+  const auto backend = CudaBackend::make(0, {9, 0, 132, 60 << 20, 4.8e12});  // an H200's
+  if (!backend) {
+    state.SkipWithError(backend.error().text().c_str());
+    return;
+  }
+  for (auto _ : state) benchmark::DoNotOptimize((*backend)->gemm()->candidates(shapes()));
+}
+BENCHMARK(BM_RankNewCudaGemm)->DenseRange(0, 2);
 
 }  // namespace
 

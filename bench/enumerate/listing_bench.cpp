@@ -1,5 +1,5 @@
-// How fast lists are made: all attention instances of the chip with most of them. Processor time of the one thread that
-// works.
+// How fast lists are made: all attention instances of the chip with most of them, all GEMM instances of an NVIDIA chip
+// and of CPU levels. Processor time of the one thread that works.
 #include <benchmark/benchmark.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -53,6 +53,16 @@ BENCHMARK_CAPTURE(count, sound, ListRequest{.arch = "gfx950", .mode = Enumeratio
     ->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(count, filter,
                   ListRequest{.arch = "gfx950", .filters = {"c.hdim_q == 128 and c.pipeline == 'qr_async'"}})
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(count, gemm_sm_90a, ListRequest{.arch = "sm_90a", .operation = Operation::gemm, .layout = "all"})
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(count, gemm_x86_64_v4,
+                  ListRequest{.arch = "x86_64_v4", .operation = Operation::gemm, .layout = "all"})
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(count, gemm_gfx950, ListRequest{.arch = "gfx950", .operation = Operation::gemm})
+    ->Unit(benchmark::kMillisecond);
+BENCHMARK_CAPTURE(count, gemm_gfx950_exhaustive,
+                  ListRequest{.arch = "gfx950", .operation = Operation::gemm, .mode = EnumerationMode::exhaustive})
     ->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(write_names, to_nowhere, "/dev/null")->Unit(benchmark::kMillisecond);
 BENCHMARK_CAPTURE(write_names, to_a_file, "enumerate_bench.names")->Unit(benchmark::kMillisecond);

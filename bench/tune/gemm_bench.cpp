@@ -29,13 +29,6 @@
 namespace tilesmith {
 namespace {
 
-/// Seconds of the wall's clock, or of the calling thread's processor time.
-double now(bool processor) {
-  timespec t{};
-  clock_gettime(processor ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &t);
-  return static_cast<double>(t.tv_sec) + 1e-9 * static_cast<double>(t.tv_nsec);
-}
-
 struct Options {
   std::string type = "fp32", output, order = "rr", level, instruction, form = "blocked";
   int threads = 1;
@@ -191,9 +184,9 @@ Status run(const Options& options) {
       for (Contender& c : contenders) {
         if (!options.warm)
           for (const MemoryRange& range : touched) evict(range);
-        const double begin = now(options.processor_time);
+        const double begin = clock_seconds(options.processor_time);
         c.run();
-        c.seconds.push_back(now(options.processor_time) - begin);
+        c.seconds.push_back(clock_seconds(options.processor_time) - begin);
         spent += c.seconds.back();
       }
     }

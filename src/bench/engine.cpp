@@ -21,11 +21,17 @@ namespace {
 
 using nlohmann::json;
 
+/// A kernel to be run on a problem, and its place in the policy's order.
+struct Ranked {
+  KernelConfig config;
+  int rank = 0;
+};
+
 /// A problem and the candidates still to be run on it.
 template <class Problem>
 struct Work {
   Problem problem;
-  std::vector<KernelConfig> candidates;
+  std::vector<Ranked> candidates;
 };
 
 /// What a worker found out, as the bytes that cross the pipe. Doubles are kept exact; JSON has no NaN or infinity, so
@@ -149,25 +155,27 @@ class Bench {
         if (progress_.skipped) progress_.skipped(problem, candidates.error());
         continue;
       }
-      std::erase_if(*candidates, [&](const Candidate& c) { return !options_.config.allows(c.config); });
-      if (options_.max_kernels > 0 && candidates->size() > static_cast<std::size_t>(options_.max_kernels))
-        candidates->resize(static_cast<std::size_t>(options_.max_kernels));
       Work<Problem> item{problem, {}};
-      for (const Candidate& candidate : *candidates) {
-        if (journal_ && journal_->holds(row_for(problem, candidate.config).identity()))
+      std::size_t allowed = 0;
+      for (std::size_t rank = 0; rank < candidates->size(); ++rank) {
+        const Ranked candidate{std::move((*candidates)[rank].config), static_cast<int>(rank)};
+        if (!options_.config.allows(candidate.config)) continue;
+        if (options_.max_kernels > 0 && ++allowed > static_cast<std::size_t>(options_.max_kernels)) break;
+        if (journal_ && journal_->holds(row_for(problem, candidate).identity()))
           ++summary_.resumed;
         else
-          item.candidates.push_back(candidate.config);
+          item.candidates.push_back(candidate);
       }
       if (!item.candidates.empty()) work.push_back(std::move(item));
     }
     return work;
   }
 
-  BenchRow row_for(const Problem& problem, const KernelConfig& config) const {
+  BenchRow row_for(const Problem& problem, const Ranked& candidate) const {
     BenchRow row;
     row.problem = problem;
-    row.config = config;
+    row.config = candidate.config;
+    row.rank = candidate.rank;
     row.threads = threads_;
     return row;
   }
@@ -177,18 +185,18 @@ class Bench {
     std::map<Key128, std::size_t> index;
     std::vector<KernelConfig> configs;
     for (const Work<Problem>& item : work)
-      for (const KernelConfig& config : item.candidates)
-        if (index.emplace(key_of(config), configs.size()).second) configs.push_back(config);
+      for (const Ranked& candidate : item.candidates)
+        if (index.emplace(key_of(candidate.config), configs.size()).second) configs.push_back(candidate.config);
     const std::vector<Status> built = backend_.build(configs, options_.workers, progress_.building);
     for (Work<Problem>& item : work) {
-      std::vector<KernelConfig> good;
-      for (const KernelConfig& config : item.candidates) {
-        const Status& status = built[index.at(key_of(config))];
+      std::vector<Ranked> good;
+      for (const Ranked& candidate : item.candidates) {
+        const Status& status = built[index.at(key_of(candidate.config))];
         if (status && !options_.compile_only) {
-          good.push_back(config);
+          good.push_back(candidate);
           continue;
         }
-        BenchRow row = row_for(item.problem, config);
+        BenchRow row = row_for(item.problem, candidate);
         row.status = status ? RowStatus::compiled : RowStatus::compile;
         if (!status) row.message = status.error().text();
         TS_TRY(record(row));
@@ -238,7 +246,7 @@ class Bench {
         item.candidates.size(), options_.limit,
         [&](std::size_t i) {
           return pack(
-              try_candidate(*problem_case, expectation ? &*expectation : nullptr, item.candidates[i], options_));
+              try_candidate(*problem_case, expectation ? &*expectation : nullptr, item.candidates[i].config, options_));
         },
         [&](const IsolatedResult& result) {
           BenchRow row = row_for(item.problem, item.candidates[result.item]);

@@ -11,8 +11,9 @@
 namespace tilesmith {
 namespace {
 
-const std::vector<std::string> kAxes = {"batch", "m",       "n",         "k",      "nk",       "mnk",
-                                        "dtype", "dtype_b", "dtype_out", "layout", "epilogue", "beta"};
+const std::vector<std::string> kAxes = {"batch",  "m",        "n",       "k",           "nk",
+                                        "mnk",    "dtype",    "dtype_b", "dtype_out",   "grouping",
+                                        "layout", "epilogue", "beta",    "scale_depth", "dtype_scale"};
 
 /// Whether dense matrices of the problem have rows or members of the batch that begin off multiples of 16 bytes.
 bool has_unaligned_rows(const GemmProblem& p) {
@@ -95,6 +96,12 @@ class GemmShapesReader {
     TS_TRY(yaml_.axis(node, path, "dtype", axes.dtype, type));
     TS_TRY(yaml_.axis(node, path, "dtype_b", axes.dtype_b, type));
     TS_TRY(yaml_.axis(node, path, "dtype_out", axes.dtype_out, type));
+    TS_TRY(yaml_.axis(node, path, "grouping", axes.grouping, [this](const Node& value, const std::string& at) {
+      return yaml_.enumerator<GemmGrouping>(value, at);
+    }));
+    TS_TRY(yaml_.axis(node, path, "scale_depth", axes.scale_depth,
+                      [this](const Node& value, const std::string& at) { return yaml_.integer(value, at, 0); }));
+    TS_TRY(yaml_.axis(node, path, "dtype_scale", axes.dtype_scale, type));
     TS_TRY(yaml_.axis(node, path, "layout", axes.layout,
                       [this](const Node& value, const std::string& at) { return read_layout(value, at); }));
     TS_TRY(yaml_.axis(node, path, "epilogue", axes.epilogue,
@@ -175,12 +182,18 @@ void GemmShapeSweep::for_each(FunctionRef<void(const GemmProblem&)> visit) const
     const bool beta = pick(axes.beta);  // the last axis runs fastest
     const GemmEpilogue epilogue = pick(axes.epilogue);
     const GemmAxes::Orders layout = pick(axes.layout);
+    const DataType type_scale = pick(axes.dtype_scale);
+    const std::int64_t scale_depth = pick(axes.scale_depth);
+    const GemmGrouping grouping = pick(axes.grouping);
     const std::optional<DataType> output = pick(axes.dtype_out), type_b = pick(axes.dtype_b);
     const DataType type = pick(axes.dtype);
     const auto [m, n, k] = pick(axes.mnk);
     GemmProblem problem = gemm_problem(type, m, n, k, output);
     problem.batch = pick(axes.batch);
     problem.type_b = type_b.value_or(type);
+    problem.grouping = grouping;
+    problem.scale_depth = scale_depth;
+    problem.type_scale = type_scale;
     problem.order_a = layout.a;
     problem.order_b = layout.b;
     problem.epilogue = epilogue;

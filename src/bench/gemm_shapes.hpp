@@ -11,8 +11,8 @@
 //         axes: {m: [1, 16], nk: [[4096, 4096], [28672, 4096]], dtype: [bf16, fp16], epilogue: [[], [bias, gelu]]}
 //
 // Sizes are m, n and k crossed, m crossed with pairs `nk`, or triples `mnk`. The other axes are batch, dtype, dtype_b,
-// dtype_out (both absent: the usual ones of dtype), layout (rcr, rrr, crr, ccr), epilogue (lists of operations) and
-// beta.
+// dtype_out (both absent: the usual ones of dtype), grouping (none, contiguous, masked: batch counts the groups),
+// scale_depth and dtype_scale, layout (rcr, rrr, crr, ccr), epilogue (lists of operations) and beta.
 #pragma once
 
 #include <array>
@@ -41,6 +41,9 @@ struct GemmAxes {
   std::vector<std::array<std::int64_t, 3>> mnk{{512, 512, 512}};
   std::vector<DataType> dtype{DataType::bf16};
   std::vector<std::optional<DataType>> dtype_b{{}}, dtype_out{{}};  ///< absent: the usual ones
+  std::vector<GemmGrouping> grouping{GemmGrouping::none};
+  std::vector<std::int64_t> scale_depth{0};
+  std::vector<DataType> dtype_scale{DataType::fp32};
   std::vector<Orders> layout{{}};
   std::vector<GemmEpilogue> epilogue{{}};
   std::vector<bool> beta{false};

@@ -81,6 +81,9 @@ const Column<GemmProblem> kGemmColumns[] = {
     {"type_c", [](const GemmProblem& p) { return std::string(name_of(p.type_c)); }},
     {"type_d", [](const GemmProblem& p) { return std::string(name_of(p.type_d)); }},
     {"type_bias", [](const GemmProblem& p) { return std::string(name_of(p.type_bias)); }},
+    {"grouping", [](const GemmProblem& p) { return std::string(name_of(p.grouping)); }},
+    {"scale_depth", [](const GemmProblem& p) { return std::to_string(p.scale_depth); }},
+    {"type_scale", [](const GemmProblem& p) { return std::string(name_of(p.type_scale)); }},
     {"beta", [](const GemmProblem& p) { return std::to_string(p.beta); }},
     {"epilogue", [](const GemmProblem& p) { return joined(p.epilogue); }},
 };
@@ -93,6 +96,7 @@ const Column<BenchRow> kTail[] = {
     {"pipeline", [](const BenchRow& r) { return std::string(name_of(r.config.algorithm.pipeline)); }},
     {"instruction", [](const BenchRow& r) { return std::string(name_of(r.config.algorithm.instruction)); }},
     {"tile", [](const BenchRow& r) { return tile_text(r.config); }},
+    {"rank", [](const BenchRow& r) { return std::to_string(r.rank); }},
     {"status", [](const BenchRow& r) { return std::string(name_of(r.status)); }},
     {"median_ms", [](const BenchRow& r) { return r.timing ? number(r.timing->median_s * 1e3) : std::string(); }},
     {"best_ms", [](const BenchRow& r) { return r.timing ? number(r.timing->best_s * 1e3) : std::string(); }},
@@ -142,9 +146,13 @@ std::string BenchRow::identity() const {
 }
 
 nlohmann::json to_json(const BenchRow& row) {
-  nlohmann::json out = {{"problem", to_json(row.problem)}, {"kernel", native_name(row.config)},
-                        {"key", key_of(row.config).hex()}, {"config", to_json(row.config)},
-                        {"status", name_of(row.status)},   {"threads", row.threads}};
+  nlohmann::json out = {{"problem", to_json(row.problem)},
+                        {"kernel", native_name(row.config)},
+                        {"key", key_of(row.config).hex()},
+                        {"config", to_json(row.config)},
+                        {"status", name_of(row.status)},
+                        {"threads", row.threads},
+                        {"rank", row.rank}};
   if (!row.message.empty()) out["message"] = row.message;
   if (row.timing) out["timing"] = to_json(*row.timing);
   if (row.timing && row.roofline_percent > 0) out["roofline_percent"] = row.roofline_percent;

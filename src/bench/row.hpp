@@ -44,6 +44,7 @@ struct RowError {
 struct BenchRow {
   BenchProblem problem;
   KernelConfig config;
+  int rank = 0;  ///< its place among the problem's candidates before the sweep's allow-lists, the policy's first is 0
   RowStatus status = RowStatus::runtime;
   std::string message;  ///< why, when the status is none of the good ones
   std::optional<TrialTiming> timing;

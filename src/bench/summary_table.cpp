@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cmath>
 #include <nlohmann/json.hpp>
 
 #include "bench/problem_json.hpp"
@@ -59,7 +60,7 @@ Result<PeerTimes> PeerTimes::parse(std::string_view file, std::string_view text)
 void SummaryTable::add(const BenchRow& row) {
   const std::string problem = describe(row.problem);
   const auto [at, fresh] = index_.try_emplace(problem, lines_.size());
-  if (fresh) lines_.push_back({problem, row, 0, false});
+  if (fresh) lines_.push_back({.problem = problem, .best = row});
   Line& line = lines_[at->second];
   ++line.tried;
   const bool good =
@@ -67,6 +68,30 @@ void SummaryTable::add(const BenchRow& row) {
   const bool faster = good && row.timing && (!line.best.timing || row.timing->median_s < line.best.timing->median_s);
   if (good && (!line.any_good || faster)) line.best = row;
   line.any_good = line.any_good || good;
+  if (good && row.timing) {
+    if (row.rank == 0) line.first_s = row.timing->best_s;
+    if (line.least_s == 0 || row.timing->best_s < line.least_s) line.least_s = row.timing->best_s;
+  }
+}
+
+void SummaryTable::print_regret(std::FILE* out) const {
+  double logarithms = 0;
+  std::size_t count = 0, fastest = 0;
+  const Line* worst = nullptr;
+  for (const Line& line : lines_) {
+    if (line.first_s == 0 || line.tried < 2) continue;
+    ++count;
+    fastest += line.first_s == line.least_s;
+    logarithms += std::log(line.first_s / line.least_s);
+    if (worst == nullptr || line.first_s / line.least_s > worst->first_s / worst->least_s) worst = &line;
+  }
+  if (count == 0) return;
+  fmt::print(
+      out,
+      "the policy's first choice is the fastest of {} of {} problems; by best times it takes {:.3f}x the fastest "
+      "(geometric mean), at most {:.2f}x ({})\n",
+      fastest, count, std::exp(logarithms / static_cast<double>(count)), worst->first_s / worst->least_s,
+      worst->problem);
 }
 
 void SummaryTable::print(std::FILE* out, const BenchSummary& summary) const {
@@ -119,6 +144,7 @@ void SummaryTable::print(std::FILE* out, const BenchSummary& summary) const {
              "plainly in this precision");
   if (!peers_.peer.empty()) fmt::print(out, "; the peer is {}", peers_.peer);
   fmt::print(out, "\n");
+  print_regret(out);
 }
 
 }  // namespace tilesmith

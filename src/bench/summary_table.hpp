@@ -1,5 +1,6 @@
 // The table a person reads after a bench: per problem the fastest correct kernel, its time, rate, share of the
-// roofline, error, and how it compares with the naive computation and with another library on this machine.
+// roofline, error, and how it compares with the naive computation and with another library on this machine; and over
+// all problems what the policy's first choice costs beside the fastest kernel.
 #pragma once
 
 #include <cstdio>
@@ -30,11 +31,15 @@ class SummaryTable {
   void print(std::FILE* out, const BenchSummary& summary) const;
 
  private:
+  void print_regret(std::FILE* out) const;
+
   struct Line {
     std::string problem;
     BenchRow best;  ///< fastest of the correct ones
     std::size_t tried = 0;
     bool any_good = false;
+    double first_s = 0;  ///< best time of the policy's first choice; 0 when it was not measured
+    double least_s = 0;  ///< best time of any
   };
 
   PeerTimes peers_;

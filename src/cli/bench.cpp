@@ -24,7 +24,7 @@ struct BenchCliOptions {
   std::string peers;
   std::string csv, json;
   std::string device = "cpu";
-  bool verify = false, naive = false, compile_only = false, resume = false, dry_run = false;
+  bool verify = false, naive = false, compile_only = false, resume = false, dry_run = false, processor_time = false;
   int workers = 0, threads = 0, max_kernels = 0, max_problems = 0;
   double limit_s = 60;
 };
@@ -44,6 +44,8 @@ void add_options(CLI::App& verb, BenchCliOptions& o) {
   verb.add_option("--workers", o.workers, "Compilers at a time");
   verb.add_option("--device", o.device, "Where to run: cpu or cuda:N")->capture_default_str();
   verb.add_option("--threads", o.threads, "A kernel's threads (default: every processor)");
+  verb.add_flag("--processor-time", o.processor_time,
+                "Count processor time, on a machine that others use too (with --threads 1)");
   verb.add_option("--max-kernels", o.max_kernels, "Candidates tried on each problem, the policy's best first");
   verb.add_option("--max-problems", o.max_problems, "Problems tried");
   verb.add_option("--limit", o.limit_s, "Seconds one candidate may take")->capture_default_str();
@@ -111,6 +113,9 @@ Status bench(const BenchCliOptions& o) {
     TS_ASSIGN(peers, PeerTimes::parse(o.peers, text));
   }
   TS_ASSIGN(options.device, parse_device(o.device));
+  if (o.processor_time && (o.threads != 1 || options.device.kind != DeviceKind::cpu))
+    return fail(ErrorCode::invalid_argument, "--processor-time counts one thread's", "--threads 1 --device cpu");
+  options.measure.processor_time = o.processor_time;
   options.verify = o.verify;
   options.naive = o.naive;
   options.compile_only = o.compile_only;

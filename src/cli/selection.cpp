@@ -31,7 +31,9 @@ void Selection::add_to(CLI::App& verb) {
   verb.add_option("--head-dim", head_dims, "Attention: head dims, 128 or 192x128; all when absent")->delimiter(',');
   verb.add_option("--ndim", request.spatial_dims, "Conv: spatial dimensions; those of the rule set when absent")
       ->delimiter(',');
-  verb.add_option("--layout", request.layout, "GEMM: layouts of A, B and C")->capture_default_str();
+  verb.add_option("--layout", request.layout,
+                  "GEMM: layout of A, B and C; all: every one (kernels of CPUs and NVIDIA GPUs)")
+      ->capture_default_str();
   verb.add_option("--rule-set", request.rule_set, "Conv: full, full-tests, tiny or default; GEMM: a preselected set");
   verb.add_option("--filter", request.filters, "Keep what the expression holds for: \"c.hdim_q == 128 and c.lse\"")
       ->allow_extra_args(false);

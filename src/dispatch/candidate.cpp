@@ -1,13 +1,18 @@
 #include "dispatch/candidate.hpp"
 
 #include <algorithm>
+#include <tuple>
 
 namespace tilesmith {
 
 void best_first(std::vector<Candidate>& candidates) {
-  std::ranges::stable_sort(candidates, [](const Candidate& a, const Candidate& b) {
+  const auto kind = [](const KernelConfig& c) {
+    return std::tie(c.arch, c.algorithm.pipeline, c.algorithm.instruction, c.algorithm.tile, c.algorithm.splits_k);
+  };
+  std::ranges::sort(candidates, [&](const Candidate& a, const Candidate& b) {
     if (a.seconds != b.seconds) return a.seconds < b.seconds;
-    return key_of(a.config) < key_of(b.config);
+    if (kind(a.config) != kind(b.config)) return kind(a.config) < kind(b.config);
+    return key_of(a.config) < key_of(b.config);  // takes microseconds
   });
 }
 

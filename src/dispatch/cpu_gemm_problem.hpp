@@ -27,8 +27,8 @@ namespace tilesmith {
                                        const GemmArguments& arguments, std::int64_t splits, int threads,
                                        void* workspace);
 
-/// Seconds a kernel is expected to take: the padded work at the instruction's rate, or memory for the bytes, whichever
-/// is longer, spread over the threads.
+/// Seconds a kernel is expected to take: the padded work at the instruction's rate, packing and memory for the bytes,
+/// spread over the threads.
 [[nodiscard]] double expected_seconds(const GemmProblem& problem, const KernelConfig& config, const CpuSpec& spec,
                                       int threads);
 

@@ -16,8 +16,7 @@ class Policy {
  public:
   virtual ~Policy() = default;
   [[nodiscard]] virtual std::string_view name() const = 0;
-  /// Fills in `seconds` and puts the best candidate first; ties go to the smaller key, so that every machine of a kind
-  /// chooses alike.
+  /// Fills in `seconds` and puts the best candidate first: see best_first.
   virtual void rank(const AttentionProblem& problem, const CpuMachine& machine, int threads,
                     std::vector<Candidate>& candidates) const = 0;
 };

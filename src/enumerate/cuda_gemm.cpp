@@ -52,11 +52,19 @@ int most_stages(Pipeline pipeline) {
 /// Gives the config the table's stages, or as many as fit; false when the rules refuse it.
 bool settle(KernelConfig& config, const CudaGemmTile& tile, const CudaSpec& spec) {
   if (tile.stages > 0) return accepted(config, spec);
-  for (int stages = most_stages(config.algorithm.pipeline); stages >= 2; --stages) {
+  const auto fits = [&](int stages) {
     config.algorithm.stages = static_cast<std::uint8_t>(stages);
-    if (accepted(config, spec)) return true;
+    return accepted(config, spec);
+  };
+  // Of what the rules look at only shared memory depends on the stages, and grows with them: halve the range.
+  int few = 2, many = most_stages(config.algorithm.pipeline) + 1;
+  if (!fits(few)) return false;
+  while (many - few > 1) {
+    const int middle = (few + many) / 2;
+    (fits(middle) ? few : many) = middle;
   }
-  return false;
+  config.algorithm.stages = static_cast<std::uint8_t>(few);
+  return true;
 }
 
 using Widths = std::array<std::uint8_t, 3>;

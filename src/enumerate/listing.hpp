@@ -27,7 +27,7 @@ struct ListRequest {
   EnumerationMode mode = EnumerationMode::rules;
   std::string sweep_file{};  ///< attention: a sweep file
   std::string rule_set{};    ///< conv: default, tiny, full, full-tests; GEMM: default, or the name of a preselected set
-  std::string layout = "rcr";                    ///< GEMM
+  std::string layout = "rcr";                    ///< GEMM; "all" for native kernels
   std::vector<std::string> data_types{};         ///< empty: all
   std::vector<int> spatial_dims{};               ///< conv; empty: those of the rule set
   std::vector<std::pair<int, int>> head_dims{};  ///< attention; empty: all

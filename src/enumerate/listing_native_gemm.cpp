@@ -10,7 +10,8 @@
 namespace tilesmith {
 namespace {
 
-constexpr std::string_view kLayouts[] = {"rcr", "rrr", "crr", "ccr"};
+constexpr std::string_view kAll = "all";
+constexpr std::string_view kLayouts[] = {"rcr", "rrr", "crr", "ccr", kAll};
 
 template <class Spec>
 Result<ListingPlan> plan_gemm(const Spec& spec, const ListRequest& request,
@@ -20,10 +21,10 @@ Result<ListingPlan> plan_gemm(const Spec& spec, const ListRequest& request,
                 fmt::format("variant {} of gemm is not built for {}", request.variant, spec.arch.text()), "standard");
   if (std::ranges::find(kLayouts, request.layout) == std::end(kLayouts))
     return fail(ErrorCode::invalid_argument, fmt::format("layout \"{}\" is not built", request.layout.substr(0, 64)),
-                "rcr, rrr, crr or ccr");
+                "rcr, rrr, crr, ccr or all");
   TS_ASSIGN(const std::vector<DataType> types, parse_data_types(request.data_types));
   ListingPlan plan;
-  plan.enumerate = [spec, enumerate, types, layout = request.layout](ConfigSink sink) {
+  plan.enumerate = [spec, enumerate, types, layout = request.layout == kAll ? "" : request.layout](ConfigSink sink) {
     enumerate(spec, layout, [&](const KernelConfig& config) {
       const bool wanted =
           types.empty() || std::ranges::find(types, std::get<GemmSignature>(config.signature).a) != types.end();

@@ -49,7 +49,7 @@ struct CpuGemmInstruction {
   int columns = 0;                   ///< columns of B,
   int depth = 0;                     ///< elements of k
   int elements_per_word = 1;         ///< elements of k in a 32-bit word of the packed matrices
-  double products_per_cycle = 0;     ///< multiplications and additions a core does at best
+  double products_per_cycle = 0;     ///< multiplications and additions of a core whose units are as narrow as Zen 4's
   std::vector<CpuGemmTiles> pipelines;
 };
 

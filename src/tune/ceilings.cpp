@@ -12,6 +12,7 @@
 #include <vector>
 
 #include "runtime/aligned_buffer.hpp"
+#include "tune/measure.hpp"
 
 namespace tilesmith {
 namespace {
@@ -111,7 +112,8 @@ __attribute__((target("avx512f,avx512vnni"))) void vnni() {
 TS_AMX_PROBE(amx_bf16, "amx-bf16", "tdpbf16ps")
 TS_AMX_PROBE(amx_int8, "amx-int8", "tdpbssd")
 
-/// Operations a second over all threads: the best of a few runs, each long enough to reach the steady clock.
+/// Operations a second over all threads: the best of a few runs, each long enough to reach the steady clock. One thread
+/// counts its processor time: others that use the machine too lower no ceiling.
 double rate(const Probe& probe, int threads) {
   double best = 0;
   for (int attempt = 0; attempt < 4; ++attempt) {
@@ -131,10 +133,10 @@ double rate(const Probe& probe, int threads) {
     };
     std::vector<std::thread> others;
     for (int t = 1; t < threads; ++t) others.emplace_back(body);
-    const auto begin = Clock::now();
+    const double begin = clock_seconds(threads == 1);
     body();
     for (auto& other : others) other.join();
-    const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    const double seconds = clock_seconds(threads == 1) - begin;
     best = std::max(best, static_cast<double>(calls.load()) * probe.operations / seconds);
   }
   return best;
@@ -164,11 +166,11 @@ double read_rate(int threads) {
       read_all(buffer.data() + static_cast<std::size_t>(t) * kBytes, kBytes);
     };
     std::vector<std::thread> others;
-    const auto begin = Clock::now();
+    const double begin = clock_seconds(threads == 1);
     for (int t = 1; t < threads; ++t) others.emplace_back(body, t);
     body(0);
     for (auto& other : others) other.join();
-    const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    const double seconds = clock_seconds(threads == 1) - begin;
     best = std::max(best, static_cast<double>(kBytes) * threads / seconds);
   }
   return best;

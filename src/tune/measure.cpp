@@ -1,14 +1,13 @@
 #include "tune/measure.hpp"
 
 #include <emmintrin.h>
+#include <time.h>
 
 #include <algorithm>
 #include <cmath>
 
 namespace tilesmith {
 namespace {
-
-using Clock = std::chrono::steady_clock;
 
 double quantile(const std::vector<double>& sorted, double q) {
   const double at = q * static_cast<double>(sorted.size() - 1);
@@ -42,6 +41,12 @@ bool is_enough(const Timing& timing, double spent_seconds, const MeasureOptions&
   return spent_seconds > options.budget.count() || timing.spread() < options.target_spread;
 }
 
+double clock_seconds(bool processor_time) {
+  timespec now{};
+  clock_gettime(processor_time ? CLOCK_THREAD_CPUTIME_ID : CLOCK_MONOTONIC, &now);
+  return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
+}
+
 Timing measure(FunctionRef<void()> call, std::span<const MemoryRange> touched, const MeasureOptions& options) {
   call();  // loads code, wakes threads, touches outputs
   Timing timing;
@@ -50,9 +55,9 @@ Timing measure(FunctionRef<void()> call, std::span<const MemoryRange> touched, c
   while (static_cast<int>(sorted.size()) < std::max(1, options.max_samples)) {
     if (options.cold)
       for (const MemoryRange& range : touched) evict(range);
-    const auto begin = Clock::now();
+    const double begin = clock_seconds(options.processor_time);
     call();
-    const double seconds = std::chrono::duration<double>(Clock::now() - begin).count();
+    const double seconds = clock_seconds(options.processor_time) - begin;
     spent += seconds;
     sorted.insert(std::ranges::upper_bound(sorted, seconds), seconds);
     if (is_enough(timing, spent, options)) break;

@@ -17,7 +17,9 @@ struct MemoryRange {
 };
 
 struct MeasureOptions {
-  bool cold = true;  ///< evict the ranges before each sample
+  bool cold = true;             ///< evict the ranges before each sample
+  bool processor_time = false;  ///< the calling thread's instead of the wall's clock: for calls on one thread of a CPU
+                                ///< that others use too
   int min_samples = 7;
   int max_samples = 101;
   std::chrono::duration<double> budget{0.5};  ///< stop once this much was spent and min_samples are there
@@ -37,6 +39,9 @@ struct Timing {
 
 /// Whether the samples so far will do.
 [[nodiscard]] bool is_enough(const Timing& timing, double spent_seconds, const MeasureOptions& options);
+
+/// Seconds of the wall's clock, or of the calling thread's processor time.
+[[nodiscard]] double clock_seconds(bool processor_time);
 
 /// Runs `call` once untimed, then times it. At least one sample is always there.
 [[nodiscard]] Timing measure(FunctionRef<void()> call, std::span<const MemoryRange> touched,

@@ -103,6 +103,8 @@ TEST(Engine, BadGemmKernelsAreRecordedToo) {
   EXPECT_EQ(good.timing->flops, 2.0 * 33 * 70 * 40);
   EXPECT_EQ(good.timing->bytes, 4.0 * (33 * 40 + 40 * 70 + 33 * 70));
   EXPECT_GT(good.roofline_percent, 0);
+  std::set<int> ranks;
+  for (const auto& [tile, row] : rows) EXPECT_TRUE(ranks.insert(row.rank).second) << "each has a place of its own";
   EXPECT_GT(good.naive_s, 0);
   EXPECT_LT(good.error->max_abs, 1e-4);
   EXPECT_EQ(summary->wrong, 1u);

@@ -35,6 +35,7 @@ TEST(BenchRow, CellsComeBackFromALine) {
                                                           {"lse", "1"},
                                                           {"sink", "0"},
                                                           {"threads", "2"},
+                                                          {"rank", "3"},
                                                           {"status", "correct"},
                                                           {"median_ms", "2"},
                                                           {"samples", "7"},

@@ -30,6 +30,7 @@ inline BenchRow sample_row(std::int64_t seqlen = 512) {
   row.roofline_percent = 50;
   row.naive_s = 0.01;
   row.threads = 2;
+  row.rank = 3;
   return row;
 }
 

@@ -83,6 +83,29 @@ TEST(SummaryTable, ComparesWithAPeer) {
   EXPECT_NE(text.find("the peer is Other 1.0"), std::string::npos);
 }
 
+TEST(SummaryTable, SaysWhatThePolicysFirstChoiceCosts) {
+  SummaryTable table({});
+  const auto add = [&](std::int64_t seqlen, int rank, double best_s) {
+    BenchRow one = row(seqlen, best_s);
+    one.rank = rank;
+    one.timing->best_s = best_s;
+    table.add(one);
+  };
+  add(10, 0, 0.004);
+  add(10, 1, 0.001);
+  add(20, 0, 0.001);
+  add(20, 1, 0.003);
+  add(30, 1, 0.001);  // the first choice was not measured
+  add(30, 2, 0.002);
+  add(40, 0, 0.001);  // there was no choice
+  const std::string text = printed(table, {});
+  EXPECT_NE(text.find("the fastest of 1 of 2 problems; by best times it takes 2.000x the fastest (geometric mean), at "
+                      "most 4.00x (" +
+                      describe(row(10, 1).problem) + ")"),
+            std::string::npos)
+      << text;
+}
+
 TEST(SummaryTable, ShowsGemm) {
   SummaryTable table({});
   BenchRow one = testing::sample_gemm_row();

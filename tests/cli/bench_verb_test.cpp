@@ -124,6 +124,8 @@ gemm: {smoke: [{id: small, axes: {m: [1, 40], nk: [[30, 50], [64, 24]], dtype: [
   EXPECT_NE(outcome.output.find("int8 to int32 40x64x24 rrr"), std::string::npos) << outcome.output;
   EXPECT_EQ(testing::document(run(words + " --resume --json -"))["resumed"], 8);
 
+  EXPECT_EQ(run("bench --processor-time --threads 2").code, 2);
+  EXPECT_EQ(run(words + " --processor-time --resume --json -").code, 0);
   for (const auto& [op, code] : {std::pair{"conv", 1}, {"gem", 2}}) {
     const ProcessOutcome refused = run(std::string("bench --dry-run --op ") + op);
     EXPECT_EQ(refused.code, code) << refused.output;

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <thread>
+
 namespace tilesmith {
 namespace {
 
@@ -31,6 +33,15 @@ TEST(Measure, GivesUpOnAHopelessCandidate) {
   options.give_up_above = 1e-12;
   const Timing timing = measure([] {}, {}, options);
   EXPECT_EQ(timing.samples.size(), 1u);
+}
+
+TEST(Measure, ProcessorTimeLeavesSleepOut) {
+  MeasureOptions options;
+  options.min_samples = options.max_samples = 3;
+  const auto sleep = [] { std::this_thread::sleep_for(std::chrono::milliseconds(50)); };
+  EXPECT_GE(measure(sleep, {}, options).best(), 0.05);
+  options.processor_time = true;
+  EXPECT_LT(measure(sleep, {}, options).best(), 0.05);
 }
 
 TEST(Measure, EvictingLeavesMemoryAsItWas) {

@@ -11,7 +11,7 @@ void best_first(std::vector<Candidate>& candidates) {
   };
   std::ranges::sort(candidates, [&](const Candidate& a, const Candidate& b) {
     if (a.seconds != b.seconds) return a.seconds < b.seconds;
-    if (kind(a.config) != kind(b.config)) return kind(a.config) < kind(b.config);
+    if (kind(a.config) != kind(b.config)) return kind(a.config) > kind(b.config);
     return key_of(a.config) < key_of(b.config);  // takes microseconds
   });
 }

@@ -12,7 +12,7 @@ struct Candidate {
   double seconds = 0;  ///< what the policy expects the call to take
 };
 
-/// Orders by seconds; ties go to the smaller tile, then the smaller key, so that every machine of a kind chooses alike.
+/// Orders by seconds; ties go to the larger tile, then the smaller key, so that every machine of a kind chooses alike.
 void best_first(std::vector<Candidate>& candidates);
 
 }  // namespace tilesmith

@@ -28,7 +28,7 @@ constexpr double kPackACycles = 2;     // a vector of packed words; columns that
 constexpr double kSumCycles = 2;       // a vector of sums loaded and stored again
 constexpr double kFinishCycles = 4;    // a vector of results
 // Few rows keep few products in flight for each load; dot products with columns of B are folded at their ends.
-constexpr double kSkinnyRowShare = 1 / 1.1, kSkinnyColumnShare = 1 / 1.5;
+constexpr double kSkinnyRowShare = 1 / 1.1, kSkinnyColumnShare = 1 / 1.35;
 
 /// Cycles for a vector of B's words.
 struct WordCycles {

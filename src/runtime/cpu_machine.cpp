@@ -45,16 +45,20 @@ void read_caches(CpuMachine& machine) {
 
 void read_cpuinfo(CpuMachine& machine) {
   std::ifstream in("/proc/cpuinfo");
+  std::string vendor, family;
   for (std::string line; std::getline(in, line);) {
     const auto colon = line.find(':');
     if (colon == std::string::npos) continue;
     const std::string value = colon + 2 <= line.size() ? line.substr(colon + 2) : std::string();
     if (line.starts_with("model name") && machine.model.empty()) machine.model = value;
+    if (line.starts_with("vendor_id")) vendor = value;
+    if (line.starts_with("cpu family")) family = value;
     if (line.starts_with("flags") && machine.features.empty()) {
       std::istringstream words(value);
       for (std::string word; words >> word;) machine.features.push_back(word);
     }
   }
+  machine.family = fmt::format("{} {}", vendor, family);
 }
 
 /// Whole processors of the cgroup's quota (cpu.max: "200000 100000" is two), or 0 when it has none.
@@ -100,7 +104,7 @@ Result<CpuMachine> detect_cpu_machine() {
 
   TS_ASSIGN(const std::vector<CpuSpec> specs, load_cpu_specs());
   for (const CpuSpec& spec : specs)
-    if (missing_features(spec, machine.features).empty()) machine.levels.insert(machine.levels.begin(), spec);
+    if (missing_features(spec, machine.features).empty()) machine.levels.insert(machine.levels.begin(), on_chip(spec, machine.family));
   if (machine.levels.empty())
     return fail(
         ErrorCode::unsupported,

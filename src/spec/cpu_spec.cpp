@@ -121,7 +121,7 @@ Result<CpuSpec> parse_cpu_spec(std::string_view file, std::string_view text) {
   TS_ASSIGN(const nlohmann::json document, JsonReader::parse(file, text));
   const JsonReader root(std::string(file), document);
   TS_TRY(root.only({"arch", "about", "includes", "features", "compile_flags", "vector_bits", "vector_registers",
-                    "caches", "attention_fwd", "gemm"}));
+                    "half_width_units", "caches", "attention_fwd", "gemm"}));
 
   CpuSpec spec;
   TS_ASSIGN(spec.arch, arch_name(root.at("arch")));
@@ -138,6 +138,10 @@ Result<CpuSpec> parse_cpu_spec(std::string_view file, std::string_view text) {
   TS_ASSIGN(spec.vector_bits, root.at("vector_bits").integer<int>(128, 4096));
   TS_ASSIGN(spec.vector_registers, root.at("vector_registers").integer<int>(8, 1024));
 
+  if (root.has("half_width_units")) {
+    TS_ASSIGN(spec.half_width_units, root.at("half_width_units").strings());
+  }
+
   const JsonReader caches = root.at("caches");
   TS_TRY(caches.only({"l1d_bytes", "l2_bytes"}));
   TS_ASSIGN(spec.l1d_bytes, caches.at("l1d_bytes").integer(1024, 1L << 30));
@@ -152,6 +156,12 @@ Result<CpuSpec> parse_cpu_spec(std::string_view file, std::string_view text) {
     spec.attention_fwd.push_back(std::move(instruction));
   }
   TS_TRY(read_gemm(root.at("gemm"), spec));
+  return spec;
+}
+
+CpuSpec on_chip(CpuSpec spec, std::string_view family) {
+  if (std::ranges::find(spec.half_width_units, family) != spec.half_width_units.end())
+    for (CpuGemmInstruction& instruction : spec.gemm) instruction.products_per_cycle /= 2;
   return spec;
 }
 

@@ -49,7 +49,7 @@ struct CpuGemmInstruction {
   int columns = 0;                   ///< columns of B,
   int depth = 0;                     ///< elements of k
   int elements_per_word = 1;         ///< elements of k in a 32-bit word of the packed matrices
-  double products_per_cycle = 0;     ///< multiplications and additions of a core whose units are as narrow as Zen 4's
+  double products_per_cycle = 0;     ///< multiplications and additions a core does at best
   std::vector<CpuGemmTiles> pipelines;
 };
 
@@ -61,6 +61,8 @@ struct CpuSpec {
   std::vector<std::string> compile_flags;  ///< g++ and clang++ alike
   int vector_bits = 0;
   int vector_registers = 0;
+  /// Chips (vendor and family of /proc/cpuinfo, "AuthenticAMD 25") that compute a vector of this level in two halves.
+  std::vector<std::string> half_width_units;
   long l1d_bytes = 0;  ///< smallest of the level's chips; the machine's own figures win where known
   long l2_bytes = 0;
   int head_dim_min = 0;
@@ -71,6 +73,9 @@ struct CpuSpec {
   std::vector<CpuGemmInstruction> gemm;
   std::vector<GemmEpilogue> gemm_epilogues;  ///< those that listings hold; dispatch makes any
 };
+
+/// The level on a chip of this vendor and family: half the products a cycle where its units have half the width.
+[[nodiscard]] CpuSpec on_chip(CpuSpec spec, std::string_view family);
 
 /// All levels, lowest first. The first error in a spec is returned with file, path and value.
 [[nodiscard]] Result<std::vector<CpuSpec>> load_cpu_specs();

@@ -59,6 +59,10 @@ TEST(GemmShapes, TypesAreTheUsualOnesUnlessTheyAreNamed) {
             (Names{"int8 to int32 8x8x8 rcr", "fp8 to bf16 8x8x8 rcr", "bf16 8x8x8 rcr"}));
   EXPECT_EQ(names_of("mnk: [[8, 8, 8]], dtype: [fp8], dtype_b: [fp8, bf8], dtype_out: [fp16]"),
             (Names{"fp8 to fp16 8x8x8 rcr", "fp8/bf8 to fp16 8x8x8 rcr"}));
+  EXPECT_EQ(names_of("mnk: [[8, 8, 128]], batch: [4], dtype: [fp8], grouping: [none, contiguous], scale_depth: [0, 128]"),
+            (Names{"fp8 to bf16 b4 8x8x128 rcr", "fp8 to bf16 b4 8x8x128 rcr scaled by 128",
+                   "fp8 to bf16 4 contiguous groups 8x8x128 rcr",
+                   "fp8 to bf16 4 contiguous groups 8x8x128 rcr scaled by 128"}));
   const auto shapes = shapes_with("mnk: [[8, 8, 8]], epilogue: [[], [bias, gelu], [swiglu]]");
   ASSERT_TRUE(shapes);
   const auto problems = problems_of(*shapes);
@@ -160,6 +164,8 @@ TEST(GemmShapes, MistakesAreNamedByFileLinePathAndValue) {
       {"epilogue: [[none]]", "axes.epilogue[0][0] is 'none'"},
       {"epilogue: [[add, add, add, add, add, add, add, add, add]]", "axes.epilogue[0][8] is 'add'"},
       {"beta: [2]", "axes.beta[0] is '2'"},
+      {"grouping: [ragged]", "axes.grouping[0] is 'ragged'"},
+      {"scale_depth: [-1]", "axes.scale_depth[0] is '-1'"},
       {"size: [2]", "'size'"},
   };
   for (const auto& [text, word] : axes) {

@@ -91,12 +91,12 @@ TEST(CostModel, ShuffledCandidatesAreRankedAlike) {
   }
 }
 
-TEST(CostModel, TiesGoToTheSmallerTileWhateverTheOrder) {
+TEST(CostModel, TiesGoToTheLargerTileWhateverTheOrder) {
   AttentionProblem nothing{.batch = 0};
   auto candidates = candidates_for(nothing, every_level()).value();
   CostModelPolicy().rank(nothing, every_level(), 4, candidates);
   EXPECT_EQ(candidates.front().seconds, candidates.back().seconds);
-  EXPECT_TRUE(std::ranges::is_sorted(candidates, {}, [](const Candidate& c) {
+  EXPECT_TRUE(std::ranges::is_sorted(candidates, std::greater(), [](const Candidate& c) {
     return std::tuple(c.config.arch, c.config.algorithm.pipeline, c.config.algorithm.instruction,
                       c.config.algorithm.tile);
   }));

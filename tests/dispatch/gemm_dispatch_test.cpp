@@ -12,9 +12,11 @@
 #include "base/random.hpp"
 #include "codegen/essential.hpp"
 #include "dispatch/allocation_count.hpp"
+#include "dispatch/candidate.hpp"
 #include "dispatch/cpu_gemm_problem.hpp"
 #include "dispatch/gemm_problem.hpp"
 #include "dispatch/test_store.hpp"
+#include "enumerate/cpu_gemm.hpp"
 #include "kernel/native_name.hpp"
 #include "runtime/aligned_buffer.hpp"
 #include "runtime/cpu_machine.hpp"
@@ -347,6 +349,48 @@ TEST(GemmCost, FewRowsAreSkinnyAndManyBlocked) {
         EXPECT_EQ(chosen, want) << spec.arch.text() << " m " << m;
       }
     }
+}
+
+// By the specs alone, whatever this machine is: what was the fastest of all on Zen 4 (docs/performance.md).
+TEST(GemmCost, FewRowsGetTheKernelsThatMeasurementFoundFastest) {
+  const auto specs = load_cpu_specs();
+  ASSERT_TRUE(specs) << specs.error().text();
+  struct Case {
+    DataType type;
+    MatrixOrder order_b;
+    std::int64_t m;
+    Pipeline pipeline;
+    Instruction instruction;
+  };
+  constexpr auto row = MatrixOrder::row, column = MatrixOrder::column;
+  for (const Case& c : {Case{DataType::fp32, column, 4, Pipeline::skinny, Instruction::fma_f32},
+                        Case{DataType::fp32, row, 16, Pipeline::skinny, Instruction::fma_f32},
+                        Case{DataType::fp32, row, 32, Pipeline::blocked, Instruction::fma_f32},
+                        Case{DataType::bf16, column, 4, Pipeline::skinny, Instruction::dpbf16},
+                        Case{DataType::bf16, column, 16, Pipeline::blocked, Instruction::dpbf16},
+                        Case{DataType::bf16, row, 8, Pipeline::skinny, Instruction::dpbf16},
+                        Case{DataType::int8, column, 8, Pipeline::blocked, Instruction::dot_int8},
+                        Case{DataType::int8, row, 1, Pipeline::skinny, Instruction::dot_int16},
+                        Case{DataType::int8, row, 8, Pipeline::skinny, Instruction::dot_int8},
+                        Case{DataType::int8, column, 32, Pipeline::blocked, Instruction::dot_int8}}) {
+    GemmProblem problem = gemm_problem(c.type, c.m, 4096, 1024);
+    problem.order_b = c.order_b;
+    std::vector<Candidate> candidates;
+    for (const CpuSpec& level : *specs) {
+      const CpuSpec spec = on_chip(level, "AuthenticAMD 25");
+      if (spec.arch.text().starts_with("x86_64_v4"))
+        enumerate_cpu_gemm(spec, *cpu_signature_of(problem), [&](const KernelConfig& config) {
+          if (!config.algorithm.splits_k && serves(config, problem))
+            candidates.push_back({config, expected_seconds(problem, config, spec, 1)});
+          return true;
+        });
+    }
+    ASSERT_FALSE(candidates.empty());
+    best_first(candidates);
+    const Algorithm& first = candidates.front().config.algorithm;
+    EXPECT_EQ(first.pipeline, c.pipeline) << name_of(c.type) << " m " << c.m;
+    EXPECT_EQ(first.instruction, c.instruction) << name_of(c.type) << " m " << c.m;
+  }
 }
 
 TEST(GemmCost, KIsSplitOnlyWhereThreadsWouldIdle) {

@@ -13,6 +13,7 @@ TEST(CpuMachine, TheMachineAtHandRunsAtLeastOneLevel) {
   EXPECT_TRUE(missing_features(highest, machine->features).empty());
   for (const ArchName& included : highest.includes) EXPECT_NE(machine->level(included), nullptr) << included.text();
   EXPECT_GT(highest.l2_bytes, 0);
+  EXPECT_FALSE(machine->family.empty());
 }
 
 TEST(CpuMachine, MissingFeaturesAreNamed) {

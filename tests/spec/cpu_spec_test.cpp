@@ -83,5 +83,21 @@ TEST(SpecFiles, AFolderOverridesAndBadFoldersAreNamed) {
   std::filesystem::remove_all(folder);
 }
 
+TEST(CpuSpec, ChipsOfHalfTheWidthDoHalfTheProducts) {
+  const auto specs = load_cpu_specs();
+  ASSERT_TRUE(specs);
+  int halved = 0;
+  for (const CpuSpec& spec : *specs)
+    for (const auto& [family, factor] : {std::pair{"AuthenticAMD 25", 0.5}, {"AuthenticAMD 26", 1.0}}) {
+      const CpuSpec chip = on_chip(spec, family);
+      const bool wide = spec.arch.text().starts_with("x86_64_v4");
+      for (std::size_t i = 0; i < spec.gemm.size(); ++i)
+        EXPECT_EQ(chip.gemm[i].products_per_cycle, spec.gemm[i].products_per_cycle * (wide ? factor : 1.0))
+            << spec.arch.text();
+      halved += wide && factor < 1;
+    }
+  EXPECT_EQ(halved, 2);
+}
+
 }  // namespace
 }  // namespace tilesmith

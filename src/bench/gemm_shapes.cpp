@@ -163,10 +163,9 @@ class GemmShapesReader {
 
 std::int64_t GemmShapeSweep::size() const {
   std::int64_t product = 1;
-  for (const std::size_t count :
-       {axes.batch.size(), axes.mnk.size(), axes.dtype.size(), axes.dtype_b.size(), axes.dtype_out.size(),
-        axes.grouping.size(), axes.scale_depth.size(), axes.dtype_scale.size(), axes.layout.size(),
-        axes.epilogue.size(), axes.beta.size()})
+  for (const std::size_t count : {axes.batch.size(), axes.mnk.size(), axes.dtype.size(), axes.dtype_b.size(),
+                                  axes.dtype_out.size(), axes.grouping.size(), axes.scale_depth.size(),
+                                  axes.dtype_scale.size(), axes.layout.size(), axes.epilogue.size(), axes.beta.size()})
     if (__builtin_mul_overflow(product, static_cast<std::int64_t>(count), &product))
       return std::numeric_limits<std::int64_t>::max();
   return product;

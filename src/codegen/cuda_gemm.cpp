@@ -183,8 +183,8 @@ Result<Source> cuda_gemm_source(const KernelConfig& config) {
   source.entry_symbol = source.name;
   source.language = Language::cuda;
   source.arch = std::string(config.arch.text());
-  // A walk over groups takes a few registers more than full tiles leave: a word or two, outside the products.
-  constexpr int kSpillsOfGroups = 32;
+  // A walk over groups takes a few registers more than full tiles leave: some words, outside the products.
+  constexpr int kSpillsOfGroups = 64;
   if (std::get<GemmSignature>(config.signature).grouping != GemmGrouping::none)
     source.spill_limit_bytes = kSpillsOfGroups;
   source.options = {"-std=c++17", "-default-device"};

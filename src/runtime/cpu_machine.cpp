@@ -104,7 +104,8 @@ Result<CpuMachine> detect_cpu_machine() {
 
   TS_ASSIGN(const std::vector<CpuSpec> specs, load_cpu_specs());
   for (const CpuSpec& spec : specs)
-    if (missing_features(spec, machine.features).empty()) machine.levels.insert(machine.levels.begin(), on_chip(spec, machine.family));
+    if (missing_features(spec, machine.features).empty())
+      machine.levels.insert(machine.levels.begin(), on_chip(spec, machine.family));
   if (machine.levels.empty())
     return fail(
         ErrorCode::unsupported,

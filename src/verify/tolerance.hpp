@@ -17,6 +17,8 @@ struct AttentionTolerance {
   double norm_wise = 0;
   /// What rounding the weights to the type of the values costs, relative.
   double weight_roundoff = 0;
+  /// Weights below this share of their row's largest may become zero: what is below the type's smallest number.
+  double weight_floor = 0;
   /// Of the sums that make a logit, relative to their terms.
   double logit_roundoff = 0x1p-24;
   /// Check B applies: the kernels' arithmetic of this type is known well enough to bound every element.

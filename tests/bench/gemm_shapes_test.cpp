@@ -59,10 +59,11 @@ TEST(GemmShapes, TypesAreTheUsualOnesUnlessTheyAreNamed) {
             (Names{"int8 to int32 8x8x8 rcr", "fp8 to bf16 8x8x8 rcr", "bf16 8x8x8 rcr"}));
   EXPECT_EQ(names_of("mnk: [[8, 8, 8]], dtype: [fp8], dtype_b: [fp8, bf8], dtype_out: [fp16]"),
             (Names{"fp8 to fp16 8x8x8 rcr", "fp8/bf8 to fp16 8x8x8 rcr"}));
-  EXPECT_EQ(names_of("mnk: [[8, 8, 128]], batch: [4], dtype: [fp8], grouping: [none, contiguous], scale_depth: [0, 128]"),
-            (Names{"fp8 to bf16 b4 8x8x128 rcr", "fp8 to bf16 b4 8x8x128 rcr scaled by 128",
-                   "fp8 to bf16 4 contiguous groups 8x8x128 rcr",
-                   "fp8 to bf16 4 contiguous groups 8x8x128 rcr scaled by 128"}));
+  EXPECT_EQ(
+      names_of("mnk: [[8, 8, 128]], batch: [4], dtype: [fp8], grouping: [none, contiguous], scale_depth: [0, 128]"),
+      (Names{"fp8 to bf16 b4 8x8x128 rcr", "fp8 to bf16 b4 8x8x128 rcr scaled by 128",
+             "fp8 to bf16 4 contiguous groups 8x8x128 rcr",
+             "fp8 to bf16 4 contiguous groups 8x8x128 rcr scaled by 128"}));
   const auto shapes = shapes_with("mnk: [[8, 8, 8]], epilogue: [[], [bias, gelu], [swiglu]]");
   ASSERT_TRUE(shapes);
   const auto problems = problems_of(*shapes);

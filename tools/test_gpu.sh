@@ -17,6 +17,22 @@ if [ ! -x "$sanitizer" ]; then
   echo "compute-sanitizer is not installed: its checks are skipped" >&2
   exit 0
 fi
+
+# check TOOL COMMAND...: the summary, and on errors everything. The warp-specialised kernels store to a word that nobody reads, all lanes at
+# once, to keep a wait in its place (hold_until in kernels/cuda/hopper/consumer.cuh): racecheck reports writes against writes, and those
+# alone are let pass.
+check() {
+  local tool=$1 status=0 output
+  shift
+  output=$("$sanitizer" --tool "$tool" --error-exitcode 1 --kernel-regex kns=attention "$@" 2>&1) || status=$?
+  if [ "$tool" = racecheck ] && races=$(grep 'Race reported' <<<"$output") &&
+    ! grep -qv 'between Write access .* and Write access ' <<<"$races"; then
+    status=0
+  fi
+  if [ "$status" = 0 ]; then grep SUMMARY <<<"$output"; else printf '%s\n' "$output" >&2; fi
+  return "$status"
+}
+
 arch=$("$bin/tilesmith" arch --json | python3 -c 'import json, sys; print(json.load(sys.stdin)["cuda"]["devices"][0]["arch"])')
 shape=(--device cuda:0 --batch 2 --heads-q 4 --heads-kv 2 --seqlen-q 200 --seqlen-k 330 --mask bottom_right --with-lse --no-time)
 for type in bf16 fp8bf16; do
@@ -29,7 +45,7 @@ for type in bf16 fp8bf16; do
     "${call[@]}" >/dev/null  # compiled here: a tool is to watch the launch, not the compiler
     for tool in memcheck racecheck synccheck initcheck; do
       echo "== $tool: $kernel"
-      "$sanitizer" --tool "$tool" --error-exitcode 1 --kernel-regex kns=attention "${call[@]}" | tail -n 1
+      check "$tool" "${call[@]}"
     done
   done
 done

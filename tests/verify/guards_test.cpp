@@ -103,6 +103,36 @@ std::unique_ptr<RandomAttention> one_hot_case(const CaseOptions& options, const 
   return c;
 }
 
+// A row whose largest weight meets a value of zero: all the others are below what e4m3 can hold.
+TEST(Guards, ARowOfFlushedWeightsMayBeZeroInFp8) {
+  const std::int64_t keys = 13, columns = 6;
+  RandomAttention problem({.type = ElementType::fp8e4m3,
+                           .batch = 1,
+                           .heads_q = 1,
+                           .heads_kv = 1,
+                           .seqlen_q = 9,
+                           .seqlen_k = keys,
+                           .head_dim_qk = 8,
+                           .head_dim_v = columns,
+                           .scale = 0.375F});
+  AttentionTensors& t = problem.tensors;
+  for (std::int64_t c = 0; c < 8; ++c) problem.set(t.q, 0, 0, 0, c, c == 0 ? 4 : 0);
+  for (std::int64_t j = 0; j < keys; ++j) problem.set(t.k, 0, 0, j, 0, j == 0 ? 8 : 0);  // the others weigh exp(-12)
+  for (std::int64_t c = 0; c < columns; ++c) problem.set(t.v, 0, 0, 0, c, 0);
+  const auto reference = attention_reference(t, 1).value();
+  const auto expectation = AttentionExpectation::make(t, ElementType::bf16, 1).value();
+  std::vector<float> output(reference.o.size());
+  for (std::size_t i = 0; i < output.size(); ++i)
+    output[i] = static_cast<float>(round_to(ElementType::bf16, reference.o[i]));
+  for (std::size_t c = 0; c < columns; ++c) {
+    EXPECT_NE(output[c], 0);
+    output[c] = 0;
+  }
+  EXPECT_TRUE(expectation.judge(output, {}).passed()) << expectation.judge(output, {}).reason;
+  for (std::size_t c = columns; c < 2 * columns; ++c) output[c] = 0;  // a row that weighs as usual
+  EXPECT_FALSE(expectation.judge(output, {}).passed());
+}
+
 TEST(OneHot, CorrectKernelsAreExactInEveryTypeAndNoFaultHides) {
   int exact = 0;
   int faults = 0;

@@ -24,8 +24,8 @@ constexpr double kWeightDeviations = 4;
 // (tests/verify/mutation_test.cpp).
 constexpr double kLogitRoundings = 8;
 
-// e4m3 rounds what is below 2^-10 to zero; kernels scale a row's largest weight to 2^6 at least (docs/cuda_kernels.md),
-// and dropout divides the kept ones by up to 2 in the problems that are checked.
+// e4m3 rounds what is below 2^-10 to zero, and kernels scale a row's largest weight to 2^6 at least
+// (docs/cuda_kernels.md): a share of 2^-16. Twice that, because dropout divides the weights it keeps.
 constexpr double kFp8WeightFloor = 0x1p-15;
 
 }  // namespace

@@ -22,6 +22,11 @@ class Walk {
     signature().family = family;
     set_layout(signature(), query.layout);
     config_.algorithm.preshuffle = family == GemmFamily::preshuffle;
+    if (query.mode == EnumerationMode::exhaustive) {
+      // Exhaustive lists look at nothing but whole tiles and schedulers a pipeline has.
+      tile_rules_ = {};
+      trait_rules_ = trait_rules_.first<1>();
+    }
   }
 
   void sweep() {
@@ -76,7 +81,7 @@ class Walk {
         (i < 3 ? a.tile[i] : i < 6 ? a.wave[i - 3] : a.warp[i - 6]) = figure;
       }
       const auto whole = [&](std::size_t i) { return a.tile[i] % (a.wave[i] * a.warp[i]) == 0; };
-      if (whole(0) && whole(1) && whole(2)) traits();
+      if (whole(0) && whole(1) && whole(2) && passes(tile_rules_)) traits();
       more = false;
       for (std::size_t i = 9; i-- > 0 && !more;) {
         more = ++at[i] < axis(i).size();
@@ -93,7 +98,7 @@ class Walk {
           a.pipeline = pipeline;
           a.epilogue = epilogue;
           a.scheduler = scheduler;
-          if (!valid()) continue;
+          if (!passes(trait_rules_)) continue;
           for (const bool persistent : {false, true}) {
             a.persistent = persistent;
             variants();
@@ -102,11 +107,8 @@ class Walk {
         }
   }
 
-  [[nodiscard]] bool valid() const {
-    const AmdGemmSubject subject{config_, query_.chip, query_.spec};
-    // Exhaustive lists look at nothing but whole tiles and schedulers a pipeline has.
-    if (query_.mode == EnumerationMode::exhaustive) return amd_gemm_rules().front().accepts(subject);
-    return first_refusal(amd_gemm_rules(), subject) == nullptr;
+  [[nodiscard]] bool passes(AmdGemmRules rules) const {
+    return first_refusal(rules, AmdGemmSubject{config_, query_.chip, query_.spec}) == nullptr;
   }
 
   void variants() {
@@ -155,6 +157,8 @@ class Walk {
   const AmdGemmSpec::Family& family_;
   GemmFamily kind_;
   ConfigSink sink_;
+  AmdGemmRules tile_rules_ = amd_gemm_tile_rules();
+  AmdGemmRules trait_rules_ = amd_gemm_trait_rules();
   KernelConfig config_;
   bool go_ = true;
 };

@@ -39,14 +39,19 @@ struct AmdGemmSubject {
   }
 };
 
+using AmdGemmRules = std::span<const Rule<AmdGemmSubject>>;
+
 /// The instances of one family. Mode tables lists the preselected sets, in which upstream checks nothing.
 void enumerate_amd_gemm(const AmdGemmQuery& query, GemmFamily family, ConfigSink sink);
 
 /// Upstream's validity checks.
-[[nodiscard]] std::span<const Rule<AmdGemmSubject>> amd_gemm_rules();
+[[nodiscard]] AmdGemmRules amd_gemm_rules();
+/// The first of them, which look at tile, waves and fragment alone, and the others.
+[[nodiscard]] AmdGemmRules amd_gemm_tile_rules();
+[[nodiscard]] AmdGemmRules amd_gemm_trait_rules();
 /// Whether the sweep reaches an instance at all.
-[[nodiscard]] std::span<const Rule<AmdGemmSubject>> amd_gemm_sweep_rules();
+[[nodiscard]] AmdGemmRules amd_gemm_sweep_rules();
 /// What those checks miss: the silicon, and what is known to fail.
-[[nodiscard]] std::span<const Rule<AmdGemmSubject>> amd_gemm_sound_rules();
+[[nodiscard]] AmdGemmRules amd_gemm_sound_rules();
 
 }  // namespace tilesmith

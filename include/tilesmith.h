@@ -482,6 +482,16 @@ TILESMITH_API tilesmith_status tilesmith_gemm_plan_for(tilesmith_context* contex
 /* The call's problem must be the plan's. */
 TILESMITH_API tilesmith_status tilesmith_gemm_run(const tilesmith_gemm_plan* plan, const tilesmith_gemm* call);
 
+/* Several products, each a whole call with sizes, types and an epilogue of its own, as one. On the CPU all products'
+ * tasks are one job for the threads; on a CUDA device products of one form share launches where there is a kernel for
+ * it, and the others are queued one after another. All calls are for one device and one stream, and none brings a
+ * workspace or groups; no d overlaps what another product reads or writes. The list of the thread's last call is kept,
+ * with its plan: the same sizes again are not planned again. A list of none computes nothing.
+ * Errors: those of tilesmith_gemm_compute, with the number of the product; nothing is computed then, unless a launch
+ * fails. */
+TILESMITH_API tilesmith_status tilesmith_gemm_compute_list(tilesmith_context* context,
+                                                           const tilesmith_gemm* const* calls, int64_t count);
+
 /* ----------------------------------------------------------------------------------------------------------- plans */
 
 /* One step of a plan. */

@@ -115,6 +115,26 @@ class TILESMITH_API GemmPlan : public Plan {
   GemmProblem problem_;
 };
 
+/// A list of products, each with sizes, types and an epilogue of its own, computed as one call. On the CPU all products'
+/// tasks are one job for the threads; on a CUDA device products of one form share launches where a kernel is made for
+/// it (stages() says which), and the others are launched one after another. It lives no longer than its dispatcher.
+class TILESMITH_API GemmListPlan : public Plan {
+ public:
+  [[nodiscard]] std::span<const GemmProblem> problems() const { return problems_; }
+
+  /// Computes every product's D from its own arguments, in the problems' order. No D overlaps what another product
+  /// reads or writes. Nothing is computed when any of them is wrong: the message says which. Errors: invalid_argument,
+  /// launch_failed.
+  [[nodiscard]] virtual Status run(std::span<const GemmArguments> arguments, const RunOptions& options = {}) const = 0;
+
+ protected:
+  GemmListPlan(std::vector<GemmProblem> problems, PlanFacts facts)
+      : Plan(std::move(facts)), problems_(std::move(problems)) {}
+
+ private:
+  std::vector<GemmProblem> problems_;
+};
+
 class TILESMITH_API Dispatcher {
  public:
   explicit Dispatcher(DispatcherOptions options = {});
@@ -129,6 +149,10 @@ class TILESMITH_API Dispatcher {
   /// (no such device, no driver), compile_failed, load_failed.
   [[nodiscard]] Result<const AttentionPlan*> plan(const AttentionProblem& problem);
   [[nodiscard]] Result<const GemmPlan*> plan(const GemmProblem& problem);
+  /// The plan for a list of products, the caller's own. Kernels and what is known of each problem stay with the
+  /// dispatcher, so that a list of new sizes is planned in about a microsecond a product once kernels are there. Errors:
+  /// those of the first problem that fails, whose number the message has; unsupported for members that are groups.
+  [[nodiscard]] Result<std::unique_ptr<const GemmListPlan>> plan(std::span<const GemmProblem> problems);
 
   struct Impl;
 

@@ -1,9 +1,6 @@
 // GEMM: in one call, and in the two steps it is made of.
-#include <cstddef>
-
 #include "capi/gemm_call.hpp"
 #include "capi/operation.hpp"
-#include "capi/sized_struct.hpp"
 
 namespace tilesmith::capi {
 namespace {
@@ -15,10 +12,7 @@ struct Gemm {
   static constexpr const char* kName = "gemm";
   static constexpr const char* kPlanFor = "tilesmith_gemm_plan_for";
 
-  /// `room` takes the copy of a call from a program of before the groups were added.
-  static Result<const Call*> whole(const Call* call, Call& room) {
-    return read_struct("tilesmith_gemm", call, offsetof(tilesmith_gemm, grouping), room);
-  }
+  static Result<const Call*> whole(const Call* call, Call& room) { return whole_call(call, room); }
   static Result<GemmProblem> problem_of(const Call& call, Device device) { return capi::problem_of(call, device); }
   static Result<GemmArguments> arguments_of(const Call& call, Device) { return capi::arguments_of(call); }
   /// A plan that expects less of the pointers serves more.

@@ -2,7 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <cstddef>
+
 #include "capi/call_checks.hpp"
+#include "capi/sized_struct.hpp"
 #include "kernel/data_type.hpp"
 #include "kernel/traits.hpp"
 
@@ -141,6 +144,10 @@ GemmOperand operand_of(const tilesmith_matrix& x) {
 }
 
 }  // namespace
+
+Result<const tilesmith_gemm*> whole_call(const tilesmith_gemm* call, tilesmith_gemm& room) {
+  return read_struct("tilesmith_gemm", call, offsetof(tilesmith_gemm, grouping), room);  // before groups were added
+}
 
 Result<GemmProblem> problem_of(const tilesmith_gemm& call, Device device) {
   TS_TRY(check_types(call));

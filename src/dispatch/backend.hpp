@@ -39,6 +39,16 @@ class OperationBackend {
   [[nodiscard]] virtual std::string_view policy() const = 0;
 };
 
+class GemmBackend : public OperationBackend<GemmPlan> {
+ public:
+  /// The dispatcher's plan for a problem.
+  using Planner = std::function<Result<const GemmPlan*>(const GemmProblem&)>;
+
+  /// A plan for products that are valid, and no groups; `plan` is how those of single products are had.
+  [[nodiscard]] virtual Result<std::unique_ptr<const GemmListPlan>> plan_list(std::vector<GemmProblem> problems,
+                                                                              const Planner& plan) = 0;
+};
+
 /// done, total and failed kernels of a build; called by one thread at a time.
 using BuildCounter = std::function<void(std::size_t done, std::size_t total, std::size_t failed)>;
 
@@ -51,7 +61,7 @@ class Backend {
 
   [[nodiscard]] virtual OperationBackend<AttentionPlan>& attention() = 0;
   /// Null where the device has no GEMM kernels.
-  [[nodiscard]] virtual OperationBackend<GemmPlan>* gemm() { return nullptr; }
+  [[nodiscard]] virtual GemmBackend* gemm() { return nullptr; }
   /// Compiles what the device needs compiled and does not have, several at a time; one status per config, in order.
   /// Nothing is loaded.
   [[nodiscard]] virtual std::vector<Status> build(std::span<const KernelConfig> configs, int workers,

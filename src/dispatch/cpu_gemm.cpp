@@ -6,8 +6,9 @@
 #include <limits>
 
 #include "base/log.hpp"
+#include "dispatch/cpu_gemm_list.hpp"
+#include "dispatch/cpu_gemm_plan.hpp"
 #include "dispatch/cpu_gemm_problem.hpp"
-#include "dispatch/cpu_workspace.hpp"
 #include "dispatch/gemm_group.hpp"
 #include "dispatch/gemm_problem.hpp"
 #include "enumerate/cpu_gemm.hpp"
@@ -17,45 +18,6 @@ namespace tilesmith {
 namespace {
 
 constexpr std::int64_t kLeastRows = 4;  // of a register tile: fewer or more rows make a difference from there to there
-
-class CpuGemmPlan final : public GemmPlan {
- public:
-  CpuGemmPlan(const GemmProblem& problem, PlanFacts facts, const CpuGemmTerms& terms, const CpuKernel& kernel,
-              ThreadPool& pool, std::int64_t splits)
-      : GemmPlan(problem, std::move(facts)), terms_(terms), kernel_(kernel), pool_(pool), splits_(splits) {}
-
-  [[nodiscard]] Status run(const GemmArguments& arguments, const RunOptions& options) const override {
-    TS_TRY(validate(problem(), arguments));
-    if (problem().m == 0 || problem().n == 0 || problem().batch == 0) return {};
-    if (problem().grouping != GemmGrouping::none) return run_groups(arguments, options);
-    run(problem(), arguments, options);
-    return {};
-  }
-
- private:
-  void run(const GemmProblem& problem, const GemmArguments& arguments, const RunOptions& options) const {
-    const TsGemmArgs args =
-        cpu_arguments(problem, terms_, arguments, splits_, pool_.threads(), cpu_workspace(options, workspace_bytes()));
-    pool_.run(kernel_.table(), &args);
-  }
-
-  /// One group after the other, each on all threads.
-  Status run_groups(const GemmArguments& arguments, const RunOptions& options) const {
-    const GemmProblem& p = problem();
-    TS_TRY(check_group_ends(p, arguments.group_ends));
-    for (std::int64_t g = 0; g < p.batch; ++g) {
-      const GemmGroup group = group_of(p, arguments.group_ends, g);
-      if (group.rows() == 0) continue;
-      run(problem_of_group(p, group.rows()), arguments_of_group(p, arguments, group), options);
-    }
-    return {};
-  }
-
-  CpuGemmTerms terms_;
-  CpuKernel kernel_;
-  ThreadPool& pool_;
-  std::int64_t splits_;
-};
 
 /// Why no instance of any level computes the problem: the rule that refuses one which differs from valid ones in the
 /// signature alone.
@@ -154,6 +116,11 @@ Result<std::unique_ptr<GemmPlan>> CpuGemm::plan(const GemmProblem& problem, cons
     facts.stages.push_back({facts.kernel, fmt::format("stage {}", stage)});
   log_debug("planned {}: {}", facts.kernel, facts.reason);
   return std::make_unique<CpuGemmPlan>(problem, std::move(facts), terms, kernel, pool_, splits);
+}
+
+Result<std::unique_ptr<const GemmListPlan>> CpuGemm::plan_list(std::vector<GemmProblem> problems,
+                                                               const Planner& plan) {
+  return CpuGemmListPlan::make(std::move(problems), plan, pool_);
 }
 
 void CpuGemm::rank(const GemmProblem& problem, std::vector<Candidate>& candidates) const {

@@ -8,7 +8,7 @@
 
 namespace tilesmith {
 
-class CpuGemm final : public OperationBackend<GemmPlan> {
+class CpuGemm final : public GemmBackend {
  public:
   CpuGemm(const CpuMachine& machine, CpuRegistry& registry, ThreadPool& pool)
       : machine_(machine), registry_(registry), pool_(pool) {}
@@ -18,6 +18,8 @@ class CpuGemm final : public OperationBackend<GemmPlan> {
   [[nodiscard]] Status check(const KernelConfig& config, const GemmProblem& problem) const override;
   [[nodiscard]] Result<std::unique_ptr<GemmPlan>> plan(const GemmProblem& problem, const KernelConfig& config,
                                                        std::string reason, BuildPolicy build) override;
+  [[nodiscard]] Result<std::unique_ptr<const GemmListPlan>> plan_list(std::vector<GemmProblem> problems,
+                                                                      const Planner& plan) override;
   [[nodiscard]] std::string_view policy() const override { return "cost model"; }
 
  private:

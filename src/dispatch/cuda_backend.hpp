@@ -31,7 +31,7 @@ class CudaBackend final : public Backend {
   [[nodiscard]] const CudaSpec& spec() const { return spec_; }
 
   [[nodiscard]] OperationBackend<AttentionPlan>& attention() override { return attention_; }
-  [[nodiscard]] OperationBackend<GemmPlan>* gemm() override { return &gemm_; }
+  [[nodiscard]] GemmBackend* gemm() override { return &gemm_; }
   [[nodiscard]] std::vector<Status> build(std::span<const KernelConfig> configs, int workers,
                                           const BuildCounter& progress) override {
     return registry_.build(configs, workers, progress);

@@ -4,6 +4,7 @@
 
 #include "base/log.hpp"
 #include "dispatch/cuda_gemm_plan.hpp"
+#include "dispatch/gemm_list.hpp"
 #include "dispatch/gemm_problem.hpp"
 #include "kernel/native_name.hpp"
 #include "runtime/cuda_stream.hpp"
@@ -136,6 +137,13 @@ Result<std::unique_ptr<GemmPlan>> CudaGemm::plan(const GemmProblem& problem, con
   plan.stages.push_back({plan.kernel, "gemm"});
   log_debug("planned {}: {}", plan.kernel, plan.reason);
   return CudaGemmPlan::make(problem, std::move(plan), config, spec_, kernel, zero, split_memory);
+}
+
+Result<std::unique_ptr<const GemmListPlan>> CudaGemm::plan_list(std::vector<GemmProblem> problems,
+                                                                const Planner& plan) {
+  TS_ASSIGN(std::vector<const GemmPlan*> members, plans_of(problems, plan));
+  PlanFacts facts = facts_of_list({DeviceKind::cuda, device_index_}, members, "launched one after another");
+  return std::make_unique<const GemmSequencePlan>(std::move(problems), std::move(facts), std::move(members));
 }
 
 }  // namespace tilesmith

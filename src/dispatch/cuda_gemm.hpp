@@ -17,7 +17,7 @@ namespace tilesmith {
 /// when the epilogue is then longer than kernels carry.
 [[nodiscard]] Result<GemmSignature> cuda_signature_of(const GemmProblem& problem);
 
-class CudaGemm final : public OperationBackend<GemmPlan> {
+class CudaGemm final : public GemmBackend {
  public:
   /// `spec` has the figures of the device at hand. The device itself is touched by plan() alone.
   CudaGemm(int device_index, const CudaSpec& spec, CudaRegistry& registry)
@@ -28,6 +28,8 @@ class CudaGemm final : public OperationBackend<GemmPlan> {
   [[nodiscard]] Status check(const KernelConfig& config, const GemmProblem& problem) const override;
   [[nodiscard]] Result<std::unique_ptr<GemmPlan>> plan(const GemmProblem& problem, const KernelConfig& config,
                                                        std::string reason, BuildPolicy build) override;
+  [[nodiscard]] Result<std::unique_ptr<const GemmListPlan>> plan_list(std::vector<GemmProblem> problems,
+                                                                      const Planner& plan) override;
   [[nodiscard]] std::string_view policy() const override { return "tile table"; }
 
  private:

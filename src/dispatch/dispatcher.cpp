@@ -5,6 +5,7 @@
 #include "dispatch/attention_problem.hpp"
 #include "dispatch/backend.hpp"
 #include "dispatch/choice.hpp"
+#include "dispatch/gemm_list.hpp"
 #include "dispatch/gemm_problem.hpp"
 #include "dispatch/plan_cache.hpp"
 
@@ -50,6 +51,23 @@ Result<const AttentionPlan*> Dispatcher::plan(const AttentionProblem& problem) {
 Result<const GemmPlan*> Dispatcher::plan(const GemmProblem& problem) {
   return impl_->plan(
       impl_->gemm, [](Backend& backend) { return backend.gemm(); }, problem);
+}
+
+Result<std::unique_ptr<const GemmListPlan>> Dispatcher::plan(std::span<const GemmProblem> problems) {
+  for (std::size_t i = 0; i < problems.size(); ++i) {
+    const Status status = problems[i].grouping == GemmGrouping::none
+                              ? validate(problems[i])
+                              : fail(ErrorCode::unsupported, "its batch is groups",
+                                     "a call of its own, or a product for each group");
+    if (!status) return std::unexpected(of_product(status.error(), i, problems.size()));
+  }
+  if (!impl_->backend) return std::unexpected(impl_->backend.error());
+  GemmBackend* kernels = (*impl_->backend)->gemm();
+  if (kernels == nullptr)
+    return fail(ErrorCode::unsupported,
+                fmt::format("{} has no kernels of this operation", to_string(impl_->options.device)));
+  return kernels->plan_list({problems.begin(), problems.end()},
+                            [this](const GemmProblem& problem) { return plan(problem); });
 }
 
 }  // namespace tilesmith

@@ -135,46 +135,58 @@ std::int64_t RandomGemm::longer(std::int64_t length, std::int64_t by) const {
 }
 
 std::string RandomGemm::judge(const GemmPlan& plan, const GemmExpectation& expectation) {
-  const std::int64_t leading = longer(p_.columns_of_d(), 3);
-  const TensorStrides strides{.batch = longer(p_.m * leading, 7), .row = leading, .column = 1};
-  GuardedBuffer d(memory_type_of(p_.type_d), {row_members(p_), 1, p_.m, p_.columns_of_d()}, strides);
-  arguments_.d = d.data();
-  arguments_.d_leading = strides.row;
-  arguments_.d_batch = strides.batch;
-  amax_ = 0;
-  if (const Status status = plan.device().kind == DeviceKind::cuda ? run_on_device(plan, d) : plan.run(arguments_);
-      !status)
-    return status.error().text();
+  const Status status = [&]() -> Status {
+    if (plan.device().kind == DeviceKind::cpu) return plan.run(host_arguments());
+    TS_ASSIGN(const CudaContext* context, CudaContext::of(plan.device().index));
+    const CudaCurrent current(*context);
+    TS_TRY(current.status());
+    TS_ASSIGN(const CudaStream stream, CudaStream::create(*context));
+    TS_ASSIGN(const GemmArguments arguments, device_arguments(*context, stream.handle()));
+    TS_TRY(plan.run(arguments, {.stream = stream.handle()}));
+    return fetch(*context, stream.handle());
+  }();
+  return status ? judge(expectation) : status.error().text();
+}
+
+std::string RandomGemm::judge(const GemmExpectation& expectation) const {
   if (const auto damage =
-          d.damage([&](std::int64_t matrix, std::int64_t row) { return tensors_.is_computed(matrix, row); }))
+          d_->damage([&](std::int64_t matrix, std::int64_t row) { return tensors_.is_computed(matrix, row); }))
     return *damage;
   for (const GuardedBuffer& input : inputs_)
     if (const auto damage = input.damage()) return "an input: " + *damage;
   const bool asked = !p_.epilogue.empty() && p_.epilogue[p_.epilogue.size() - 1] == Op::amax;
-  TensorView written = d.view();
+  TensorView written = d_->view();
   if (tensors_.contiguous) written.strides.batch = 0;
   const Verdict verdict =
       expectation.judge(read_output(tensors_, written), asked ? std::optional(amax_) : std::nullopt);
   return verdict.outcome == Outcome::fail ? verdict.reason : "";
 }
 
-Status RandomGemm::run_on_device(const GemmPlan& plan, GuardedBuffer& d) {
-  TS_ASSIGN(const CudaContext* context, CudaContext::of(plan.device().index));
-  const CudaCurrent current(*context);
-  TS_TRY(current.status());
-  TS_ASSIGN(const CudaStream stream, CudaStream::create(*context));
-  std::vector<CudaBuffer> copies;
-  const auto copy = [&](std::span<const std::byte> memory) -> Status {
-    TS_ASSIGN(CudaBuffer made, CudaBuffer::allocate(*context, memory.size()));
-    TS_TRY(copy_to_device(*context, made.data(), memory.data(), memory.size(), stream.handle()));
-    copies.push_back(std::move(made));
-    return {};
+GemmArguments RandomGemm::host_arguments() {
+  const std::int64_t leading = longer(p_.columns_of_d(), 3);
+  const TensorStrides strides{.batch = longer(p_.m * leading, 7), .row = leading, .column = 1};
+  d_.emplace(memory_type_of(p_.type_d), TensorExtents{row_members(p_), 1, p_.m, p_.columns_of_d()}, strides);
+  amax_ = 0;
+  GemmArguments out = arguments_;
+  out.d = d_->data();
+  out.d_leading = strides.row;
+  out.d_batch = strides.batch;
+  return out;
+}
+
+Result<GemmArguments> RandomGemm::device_arguments(const CudaContext& context, cu::Stream stream) {
+  GemmArguments a = host_arguments();
+  copies_.clear();
+  const auto copy = [&](std::span<const std::byte> memory) -> Result<std::byte*> {
+    TS_ASSIGN(CudaBuffer made, CudaBuffer::allocate(context, memory.size()));
+    TS_TRY(copy_to_device(context, made.data(), memory.data(), memory.size(), stream));
+    copies_.push_back(std::move(made));
+    return static_cast<std::byte*>(copies_.back().data());
   };
   for (GuardedBuffer& input : inputs_) TS_TRY(copy(input.storage()));
-  GemmArguments a = arguments_;
   const auto move = [&](const void*& pointer) {
     for (std::size_t i = 0; i < inputs_.size(); ++i)
-      if (pointer == inputs_[i].data()) pointer = static_cast<std::byte*>(copies[i].data()) + inputs_[i].offset();
+      if (pointer == inputs_[i].data()) pointer = static_cast<std::byte*>(copies_[i].data()) + inputs_[i].offset();
   };
   move(a.a.data);
   move(a.b.data);
@@ -183,18 +195,21 @@ Status RandomGemm::run_on_device(const GemmPlan& plan, GuardedBuffer& d) {
   move(a.scale_b.data);
   for (EpilogueOperand& operand : a.epilogue) move(operand.data);
   if (!ends_.empty()) {
-    TS_TRY(copy(std::as_bytes(std::span(ends_))));
-    a.group_ends = static_cast<const std::int32_t*>(copies.back().data());
+    TS_ASSIGN(const std::byte* ends, copy(std::as_bytes(std::span(ends_))));
+    a.group_ends = reinterpret_cast<const std::int32_t*>(ends);
   }
-  TS_TRY(copy(d.storage()));
-  a.d = static_cast<std::byte*>(copies.back().data()) + d.offset();
-  const void* const on_device = copies.back().data();
-  TS_TRY(copy(std::as_bytes(std::span(&amax_, 1))));
-  a.amax = static_cast<float*>(copies.back().data());
-  TS_TRY(plan.run(a, {.stream = stream.handle()}));
-  TS_TRY(copy_to_host(*context, d.storage().data(), on_device, d.storage().size(), stream.handle()));
-  TS_TRY(copy_to_host(*context, &amax_, a.amax, sizeof amax_, stream.handle()));
-  return stream.synchronize();
+  TS_ASSIGN(std::byte * d, copy(d_->storage()));
+  a.d = d + d_->offset();
+  TS_ASSIGN(std::byte * amax, copy(std::as_bytes(std::span(&amax_, 1))));
+  a.amax = reinterpret_cast<float*>(amax);
+  return a;
+}
+
+Status RandomGemm::fetch(const CudaContext& context, cu::Stream stream) {
+  const CudaBuffer &amax = copies_.back(), &d = copies_[copies_.size() - 2];
+  TS_TRY(copy_to_host(context, d_->storage().data(), d.data(), d_->storage().size(), stream));
+  TS_TRY(copy_to_host(context, &amax_, amax.data(), sizeof amax_, stream));
+  return synchronize(context, stream);
 }
 
 void RandomGemm::add_scales(float deviation) {

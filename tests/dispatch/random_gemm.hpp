@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "runtime/cuda_memory.hpp"
 #include "tilesmith/dispatcher.hpp"
 #include "tilesmith/gemm.hpp"
 #include "verify/gemm_check.hpp"
@@ -32,8 +33,15 @@ class RandomGemm {
   /// Empty when the plan's result is right and nothing else was touched. On a device, of copies of everything.
   [[nodiscard]] std::string judge(const GemmPlan& plan, const GemmExpectation& expectation);
 
+  // The same in steps, for calls of several products: arguments with a fresh D, and, once they have run, the verdict.
+  [[nodiscard]] GemmArguments host_arguments();
+  /// Of copies of everything.
+  [[nodiscard]] Result<GemmArguments> device_arguments(const CudaContext& context, cu::Stream stream);
+  /// Waits for the stream and brings the result back.
+  [[nodiscard]] Status fetch(const CudaContext& context, cu::Stream stream);
+  [[nodiscard]] std::string judge(const GemmExpectation& expectation) const;
+
  private:
-  [[nodiscard]] Status run_on_device(const GemmPlan& plan, GuardedBuffer& d);
   [[nodiscard]] std::int64_t longer(std::int64_t length, std::int64_t by) const;
   [[nodiscard]] TensorView matrix(DataType type, bool column, std::int64_t batch, std::int64_t rows,
                                   std::int64_t columns, float deviation);
@@ -50,6 +58,8 @@ class RandomGemm {
   std::uint64_t seed_;
   std::int64_t stride_step_;
   std::vector<GuardedBuffer> inputs_;
+  std::optional<GuardedBuffer> d_;
+  std::vector<CudaBuffer> copies_;  ///< of the inputs, group ends, d, amax
 };
 
 }  // namespace tilesmith::testing

@@ -115,9 +115,10 @@ class TILESMITH_API GemmPlan : public Plan {
   GemmProblem problem_;
 };
 
-/// A list of products, each with sizes, types and an epilogue of its own, computed as one call. On the CPU all products'
-/// tasks are one job for the threads; on a CUDA device products of one form share launches where a kernel is made for
-/// it (stages() says which), and the others are launched one after another. It lives no longer than its dispatcher.
+/// A list of products, each with sizes, types and an epilogue of its own, computed as one call. On the CPU all
+/// products' tasks are one job for the threads; on a CUDA device products of one form share launches where a kernel is
+/// made for it (stages() says which), and the others are launched one after another. It lives no longer than its
+/// dispatcher.
 class TILESMITH_API GemmListPlan : public Plan {
  public:
   [[nodiscard]] std::span<const GemmProblem> problems() const { return problems_; }
@@ -150,8 +151,9 @@ class TILESMITH_API Dispatcher {
   [[nodiscard]] Result<const AttentionPlan*> plan(const AttentionProblem& problem);
   [[nodiscard]] Result<const GemmPlan*> plan(const GemmProblem& problem);
   /// The plan for a list of products, the caller's own. Kernels and what is known of each problem stay with the
-  /// dispatcher, so that a list of new sizes is planned in about a microsecond a product once kernels are there. Errors:
-  /// those of the first problem that fails, whose number the message has; unsupported for members that are groups.
+  /// dispatcher, so that a list of new sizes is planned in about a microsecond a product once kernels are there.
+  /// Errors: those of the first problem that fails, whose number the message has; unsupported for members that are
+  /// groups.
   [[nodiscard]] Result<std::unique_ptr<const GemmListPlan>> plan(std::span<const GemmProblem> problems);
 
   struct Impl;

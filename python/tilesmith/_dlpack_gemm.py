@@ -38,3 +38,7 @@ def gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups,
     call.run_all(alpha, at[0], at[1], at[8] if result is None else result.borrowed.address,
                  0 if stream in (None, 1) else stream, *at[2:8], at[9])  # fmt: skip
     return out if result is None else result.written()
+
+
+def gemm_list(lists, *options) -> Any:
+    raise Unsupported("lists of arrays of this kind", "torch tensors, NumPy arrays, or a call for each", "unsupported")

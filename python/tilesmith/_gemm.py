@@ -9,6 +9,7 @@ from tilesmith._tensor_library import Servers
 
 _servers = Servers("gemm", "gemm")
 _SERVED_BY = _servers.by_type
+_list_servers = Servers("gemm", "gemm_list", "")
 
 
 def matmul(
@@ -142,7 +143,7 @@ def grouped_matmul(
     tf32: bool = False,
 ) -> Any:
     """Products of groups of rows with a matrix each, in one kernel: the experts of a mixture. How many rows a group has is
-    read on the device.
+    read on the device. Of lists, the products of their entries.
 
     b: (groups, k, n). Weights stored (groups, n, k) go in as transposed views.
     group_ends: int32, (groups,): the rows of all groups lie behind one another. a is (rows, k) and the result (rows, n):
@@ -160,7 +161,24 @@ def grouped_matmul(
 
         h = tilesmith.grouped_matmul(x, w1.mT, group_ends=ends, gate="swiglu")     # w1 is (experts, 2 hidden, k)
         y = tilesmith.grouped_matmul(h, w2.mT, group_ends=ends)
+
+    Lists: a and b are lists of torch tensors or NumPy arrays of any sizes, group_ends and group_rows are not given, and
+    entry i of the result, a list, is matmul(a[i], b[i]). out, c, bias, multiply, residual, scale_a and scale_b are lists too,
+    one entry for each product; the other arguments hold for all. No entry of out overlaps what another product reads or
+    writes. On the CPU all products are one job for its threads; on a GPU products of one type and layout share launches
+    where there is a kernel for it (last_plan().stages), and others are queued one after another. An error names the
+    product, and nothing is computed then. A list of none gives one.
+
+        y = tilesmith.grouped_matmul([x0, x1, x2], [w0.T, w1.T, w2.T], bias=[b0, b1, b2], activation="relu")
     """
+    if isinstance(a, (list, tuple)):
+        if group_ends is not None or group_rows is not None:
+            raise InvalidArgument("a is a list, and group_ends or group_rows is given", "tensors, or neither of the two")
+        if not a:
+            return []
+        compute = _list_servers.by_type.get(type(a[0])) or _list_servers.find("a[0]", a[0])
+        return compute((a, b, c, bias, multiply, residual, scale_a, scale_b, out), out_dtype, alpha, beta, activation, gate, clamp,
+                       tf32)  # fmt: skip
     if (group_ends is None) == (group_rows is None):
         raise InvalidArgument(f"{'neither' if group_ends is None else 'each'} of group_ends and group_rows is given",
                               "group_ends for rows behind one another, group_rows for a matrix a group")  # fmt: skip

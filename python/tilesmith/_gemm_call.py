@@ -49,7 +49,7 @@ class Operands(NamedTuple):
 
 
 #: The operands whose addresses run_all takes, in its order.
-_ADDRESSED = ("c", "bias", "multiply", "residual", "scale_a", "scale_b", "groups")
+ADDRESSED = ("c", "bias", "multiply", "residual", "scale_a", "scale_b", "groups")
 
 _BESIDE = ("c", "bias", "multiply", "residual")
 #: What callers know the operands as. grouped: the groups' rows lie behind one another; masked: each has a matrix.
@@ -77,7 +77,7 @@ class Options(NamedTuple):
 class Call:
     """A prepared call. It belongs to the thread that made it: the structure is filled anew for each run."""
 
-    __slots__ = ("_call", "_address", "_compute", "_words", "_floats", "_places", "out_shape", "out_type", "same_type",
+    __slots__ = ("_call", "_address", "_compute", "_words", "_floats", "places", "out_shape", "out_type", "same_type",
                  "stream_device")  # fmt: skip
 
     def __init__(self, call: Gemm, places: list[tuple[int, int]], operands: Operands, out_shape: tuple[int, ...],
@@ -87,7 +87,7 @@ class Call:
         self._compute = library().tilesmith_gemm_compute
         memory = memoryview((ctypes.c_char * ctypes.sizeof(call)).from_buffer(call)).cast("B")
         self._words, self._floats = memory.cast("Q"), memory.cast("f")
-        self._places = places  #: of the operands beside a, b and out: position among them, word of the structure
+        self.places = places  #: of the operands beside a, b and out: position among them, word of the structure
         self.out_shape = out_shape
         self.out_type = out_type
         self.same_type = out_type == operands.a.data_type
@@ -96,26 +96,31 @@ class Call:
     def run(self, alpha: float, a: int, b: int, out: int, stream: int, bias: int = 0) -> None:
         """Runs on these addresses. No operand but a bias."""
         words = self._words
-        words[_A], words[_B], words[_D], words[_STREAM] = a, b, out, stream
-        self._floats[_ALPHA] = alpha
+        words[WORD_A], words[WORD_B], words[WORD_D], words[WORD_STREAM] = a, b, out, stream
+        self._floats[WORD_ALPHA] = alpha
         if bias:
             words[_EPILOGUE] = bias
         status = self._compute(None, self._address)
         if status:
             raise_last_error(status)
 
+    def copy_to(self, address: int) -> None:
+        """The structure as it is, to other memory."""
+        ctypes.memmove(address, self._address, ctypes.sizeof(Gemm))
+
     def run_all(self, alpha: float, a: int, b: int, out: int, stream: int, *operands: int) -> None:
         """Runs on these addresses; operands: c, bias, multiply, residual, scale_a, scale_b, groups, 0 where there is none."""
-        for at, word in self._places:
+        for at, word in self.places:
             self._words[word] = operands[at]
         self.run(alpha, a, b, out, stream)
 
 
-_A, _B, _C, _D = (Gemm.a.offset // 8, Gemm.b.offset // 8, Gemm.c.offset // 8, Gemm.d.offset // 8)
-_STREAM = Gemm.stream.offset // 8
+# Words (of eight bytes; of alpha, four) of the structure.
+WORD_A, WORD_B, _C, WORD_D = (Gemm.a.offset // 8, Gemm.b.offset // 8, Gemm.c.offset // 8, Gemm.d.offset // 8)
+WORD_STREAM = Gemm.stream.offset // 8
 _EPILOGUE = (Gemm.epilogue.offset + 8) // 8  # the data of the first operation
 _EPILOGUE_STEP = 5
-_ALPHA = Gemm.alpha.offset // 4
+WORD_ALPHA = Gemm.alpha.offset // 4
 _SCALE_A, _SCALE_B, _GROUPS = Gemm.scale_a.offset // 8, Gemm.scale_b.offset // 8, Gemm.group_ends.offset // 8
 
 
@@ -332,15 +337,15 @@ def _set_epilogue(call: Gemm, x: Operands, o: Options, beta: float, names: tuple
         nonlocal at
         call.epilogue[at].op = op
         if operand is not None:
-            places.append((_ADDRESSED.index(operand), _EPILOGUE + _EPILOGUE_STEP * at))
+            places.append((ADDRESSED.index(operand), _EPILOGUE + _EPILOGUE_STEP * at))
         at += 1
 
     if blocks.of_a:
-        places.append((_ADDRESSED.index("scale_a"), _SCALE_A))
+        places.append((ADDRESSED.index("scale_a"), _SCALE_A))
     elif x.scale_a is not None:
         append(_SCALE_M, "scale_a")
     if blocks.depth:
-        places.append((_ADDRESSED.index("scale_b"), _SCALE_B))
+        places.append((ADDRESSED.index("scale_b"), _SCALE_B))
     elif x.scale_b is not None:
         call.epilogue[at].batch = _column_vector(names[7], x.scale_b, s, o.form == "linear")
         append(_SCALE_N, "scale_b")
@@ -350,7 +355,7 @@ def _set_epilogue(call: Gemm, x: Operands, o: Options, beta: float, names: tuple
         append(_ADD, "c")
     elif x.c is not None:
         call.beta = number("beta", beta)
-        places.append((_ADDRESSED.index("c"), _C))
+        places.append((ADDRESSED.index("c"), _C))
     if (bias := x.bias) is not None:
         if _is_column(bias, s):
             append(_BIAS_M, "bias")
@@ -462,7 +467,7 @@ def _set_groups(call: Gemm, x: Operands, o: Options, names: tuple[str, ...], s: 
         given = "None" if groups is None else f"{groups.data_type}, {groups.shape} with the strides {groups.strides}"
         raise WrongType(f"{names[9]} is {given}", f"int32, ({s.groups},), contiguous: one number a group")
     call.grouping = _GROUPING[o.form]
-    places.append((_ADDRESSED.index("groups"), _GROUPS))
+    places.append((ADDRESSED.index("groups"), _GROUPS))
 
 
 # ---------------------------------------------------------------------------------------------------------- matrices

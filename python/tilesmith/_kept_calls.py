@@ -13,11 +13,12 @@ Call = TypeVar("Call")
 class KeptCalls(threading.local, Generic[Call]):
     """A thread's prepared calls by their descriptions; a tensor library keeps one of these for each operation."""
 
-    def __init__(self) -> None:
+    def __init__(self, most: int = _KEPT_CALLS) -> None:
+        self.most = most
         self.by_key: dict[object, Call] = {}
 
     def keep(self, key: object, call: Call) -> Call:
-        if len(self.by_key) >= _KEPT_CALLS:  # shapes that never repeat: start anew, preparing is cheap
+        if len(self.by_key) >= self.most:  # shapes that never repeat: start anew, preparing is cheap
             self.by_key.clear()
         self.by_key[key] = call
         return call

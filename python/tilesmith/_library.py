@@ -120,6 +120,7 @@ _FUNCTIONS = {
     "tilesmith_backend": (c_int32, [c_int32, c_void_p]),
     "tilesmith_attention_forward": (c_int32, [c_void_p, c_void_p]),
     "tilesmith_gemm_compute": (c_int32, [c_void_p, c_void_p]),
+    "tilesmith_gemm_compute_list": (c_int32, [c_void_p, c_void_p, c_int64]),
     "tilesmith_last_plan": (c_int32, [c_void_p]),
 }
 

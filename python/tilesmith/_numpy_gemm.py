@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import numbers
-from typing import Any, Optional
+from typing import Any, Optional, Sequence
 
 import numpy as np
 
 from tilesmith._errors import InvalidArgument, WrongType
 from tilesmith._gemm_call import NAMES, Call, Operands, Options, has_weights, prepare
+from tilesmith._gemm_list import Library, Lists, check_lists, compute, kept_lists
 from tilesmith._kept_calls import KeptCalls
 from tilesmith._numpy import address, check_arrays, describe, dtype_of, type_of, view_of
 from tilesmith._views import number
@@ -21,25 +22,18 @@ def gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups,
     """matmul, linear and grouped_matmul on NumPy arrays."""
     names = NAMES[form]
     scaled = scale_a is not None or scale_b is not None
-    alpha, scale_a = _fold(number("alpha", alpha), names[6], scale_a)
-    if not isinstance(b, np.ndarray) or not has_weights(type_of(a.dtype), type_of(b.dtype)):
-        alpha, scale_b = _fold(alpha, names[7], scale_b)
+    alpha, scale_a, scale_b = _fold(form, number("alpha", alpha), a, b, scale_a, scale_b)
     arrays = (a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups)
     check_arrays(names, arrays)
-    if out_dtype is not None:
-        try:
-            out_dtype = np.dtype(out_dtype)
-        except TypeError:
-            raise WrongType(f"out_dtype is {out_dtype!r}", "a NumPy dtype") from None
+    out_dtype = _dtype(out_dtype)
     key = (form, out_dtype, activation, gate, clamp, tf32, beta, scaled, *map(describe, arrays))
     call = _calls.by_key.get(key)
     if call is None:
         views = Operands(*(view_of(name, array) for name, array in zip(names, arrays)))
-        out_type = None if out_dtype is None else type_of(out_dtype)
-        options = Options(form, out_type, activation, gate, clamp, bool(tf32), scaled)
+        options = Options(form, _type_name(out_dtype), activation, gate, clamp, bool(tf32), scaled)
         call = _calls.keep(key, prepare(views, options, beta))
     if out is None:
-        out = np.empty(call.out_shape, dtype_of(call.out_type, a.dtype))
+        out = _new(call, a)
     elif not out.flags.writeable:
         raise InvalidArgument("out is read-only", "a writable array")
     call.run_all(alpha, address(a), address(b), address(out), 0, address(c), address(bias), address(multiply),
@@ -47,8 +41,31 @@ def gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups,
     return out
 
 
-def _fold(alpha: float, name: str, scale: Any) -> tuple[float, Optional[np.ndarray]]:
-    """A scale of one number becomes part of alpha."""
+def _dtype(dtype: Any) -> Optional[np.dtype]:
+    try:
+        return None if dtype is None else np.dtype(dtype)
+    except TypeError:
+        raise WrongType(f"out_dtype is {dtype!r}", "a NumPy dtype") from None
+
+
+def _type_name(dtype: Optional[np.dtype]) -> Optional[str]:
+    return None if dtype is None else type_of(dtype)
+
+
+def _new(call: Call, a: np.ndarray) -> np.ndarray:
+    return np.empty(call.out_shape, dtype_of(call.out_type, a.dtype))
+
+
+def _fold(form: str, alpha: float, a: Any, b: Any, scale_a: Any, scale_b: Any) -> tuple[float, Any, Any]:
+    """Scales of one number become part of alpha."""
+    names = NAMES[form]
+    alpha, scale_a = _fold_one(alpha, names[6], scale_a)
+    if not isinstance(b, np.ndarray) or not has_weights(type_of(a.dtype), type_of(b.dtype)):
+        alpha, scale_b = _fold_one(alpha, names[7], scale_b)
+    return alpha, scale_a, scale_b
+
+
+def _fold_one(alpha: float, name: str, scale: Any) -> tuple[float, Optional[np.ndarray]]:
     if scale is None or (isinstance(scale, np.ndarray) and scale.size != 1):
         return alpha, scale
     if isinstance(scale, np.ndarray):
@@ -58,3 +75,30 @@ def _fold(alpha: float, name: str, scale: Any) -> tuple[float, Optional[np.ndarr
     if not isinstance(scale, numbers.Real):
         raise WrongType(f"{name} is a {type(scale).__name__}", "a number or a NumPy array")
     return alpha * float(scale), None
+
+
+def _describe_all(arrays: Sequence[Any]) -> object:
+    return tuple(map(describe, arrays))
+
+
+def _addresses(arrays: Sequence[Any]) -> list[int]:
+    return list(map(address, arrays))
+
+
+_LIBRARY = Library(describe, _describe_all, view_of, _addresses, _new, _fold, lambda call: 0, _calls, kept_lists())
+
+
+def gemm_list(lists: Lists, out_dtype, alpha, beta, activation, gate, clamp, tf32) -> list[np.ndarray]:
+    """grouped_matmul of lists."""
+    check_lists(lists)
+    names = NAMES["matmul"]
+    for name, each in zip(names, lists):
+        numbers_too = name.startswith("scale_")
+        for at, array in enumerate(each or ()):
+            if not (numbers_too and (array is None or isinstance(array, numbers.Real))):
+                check_arrays((f"{names[0]}[0]", f"{name}[{at}]"), (lists[0][0], array))
+            if name == "out" and not array.flags.writeable:
+                raise InvalidArgument(f"out[{at}] is read-only", "a writable array")
+            if array is None and not numbers_too:
+                raise WrongType(f"{name}[{at}] is None", "a NumPy array")
+    return compute(_LIBRARY, lists, _type_name(_dtype(out_dtype)), alpha, beta, activation, gate, clamp, tf32)

@@ -11,12 +11,13 @@ from tilesmith._errors import WrongType
 
 class Servers:
     """The functions that serve one operation, by the type of its first tensor, filled in as types arrive. They are in the
-    module _<library>_<module>: `operation` for plain tensors, `operation`_op for torch's others."""
+    module _<library>_<module>: `operation` for plain tensors, with the suffix `others` for torch's others."""
 
-    def __init__(self, module: str, operation: str) -> None:
+    def __init__(self, module: str, operation: str, others: str = "_op") -> None:
         self.by_type: dict[type, Callable[..., Any]] = {}
         self._module = module
         self._operation = operation
+        self._others = others
 
     def find(self, name: str, tensor: Any) -> Callable[..., Any]:
         """For the tensor, which the caller knows as `name`."""
@@ -26,7 +27,7 @@ class Servers:
         if library == "torch":
             from tilesmith._torch import is_plain
 
-            operation += "" if is_plain(tensor) else "_op"
+            operation += "" if is_plain(tensor) else self._others
         serve = self.by_type[type(tensor)] = getattr(module, operation)
         return serve
 

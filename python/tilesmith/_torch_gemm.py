@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import numbers
-from typing import Any, Optional
+import operator
+from typing import Any, Optional, Sequence
 
 import torch
 from torch import Tensor
 
 from tilesmith._errors import InvalidArgument, WrongType
 from tilesmith._gemm_call import NAMES, Call, Operands, Options, has_weights, prepare
+from tilesmith._gemm_list import Library, Lists, check_lists, compute, kept_lists
 from tilesmith._kept_calls import KeptCalls
 from tilesmith._torch import (
     DTYPES,
@@ -75,11 +77,14 @@ def gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups,
 def _prepared(key: object, form: str, tensors: tuple[Any, ...], out_dtype: Any, beta: Any, activation: Any, gate: Any,
               clamp: Any, tf32: Any, scaled: bool) -> Call:  # fmt: skip
     views = Operands(*(view_of(name, tensor) for name, tensor in zip(NAMES[form], tensors)))
-    if out_dtype is not None and not isinstance(out_dtype, torch.dtype):
-        raise WrongType(f"out_dtype is {out_dtype!r}", "a torch.dtype")
-    out_type = None if out_dtype is None else TYPES.get(out_dtype, str(out_dtype))
-    options = Options(form, out_type, activation, gate, clamp, bool(tf32), scaled)
+    options = Options(form, _type_name(out_dtype), activation, gate, clamp, bool(tf32), scaled)
     return _calls.keep(key, prepare(views, options, beta))
+
+
+def _type_name(dtype: Any) -> Optional[str]:
+    if dtype is not None and not isinstance(dtype, torch.dtype):
+        raise WrongType(f"out_dtype is {dtype!r}", "a torch.dtype")
+    return None if dtype is None else TYPES.get(dtype, str(dtype))
 
 
 def _check_tensors(form: str, tensors: tuple[Any, ...]) -> None:
@@ -132,6 +137,62 @@ def _fold(form: str, alpha: float, a: Tensor, b: Tensor, scale_a: Any,
         else:
             vectors[0] = vectors[0] * single
     return alpha, vectors[0], vectors[1]
+
+
+# ------------------------------------------------------------------------------------------------------------- lists
+
+
+_dtype = operator.attrgetter("dtype")
+
+
+def _requires_grad(tensor: Any) -> bool:
+    return isinstance(tensor, Tensor) and tensor.requires_grad
+
+
+def _describe(tensor: Any) -> object:
+    return None if tensor is None else (tensor.dtype, tensor.shape, tensor.stride(), tensor.get_device())
+
+
+def _describe_all(tensors: Sequence[Any]) -> object:
+    if set(map(type, tensors)) == {Tensor}:
+        dtypes, devices = set(map(_dtype, tensors)), set(map(Tensor.get_device, tensors))
+        if len(dtypes) == len(devices) == 1:
+            return (*dtypes, *devices, tuple(map(Tensor.size, tensors)), tuple(map(Tensor.stride, tensors)))
+    return tuple(map(_describe, tensors))
+
+
+def _addresses(tensors: Sequence[Any]) -> list[int]:
+    return list(map(Tensor.data_ptr if set(map(type, tensors)) == {Tensor} else address, tensors))
+
+
+def _new(call: Call, a: Tensor) -> Tensor:
+    return a.new_empty(call.out_shape) if call.same_type else a.new_empty(call.out_shape, dtype=DTYPES[call.out_type])
+
+
+def _stream(call: Call) -> int:
+    return raw_stream(call.stream_device) if call.stream_device >= 0 else 0
+
+
+_LIBRARY = Library(_describe, _describe_all, view_of, _addresses, _new, _fold, _stream, _calls, kept_lists())
+
+
+def gemm_list(lists: Lists, out_dtype, alpha, beta, activation, gate, clamp, tf32) -> list[Tensor]:
+    """grouped_matmul of lists."""
+    check_lists(lists)
+    names = NAMES["matmul"]
+    types = set().union(*(map(type, each) for each in lists if each is not None))
+    if types != {Tensor}:
+        for name, each in zip(names, lists):
+            numbers_too = name.startswith("scale_")
+            for at, tensor in enumerate(each or ()):
+                if not (isinstance(tensor, Tensor) or (numbers_too and (tensor is None or isinstance(tensor, numbers.Real)))):
+                    raise WrongType(f"{name}[{at}] is a {type(tensor).__name__}, {names[0]}[0] is a torch tensor", "torch tensors")
+    if is_compiling() or any(issubclass(kind, Tensor) and kind not in (Tensor, torch.nn.Parameter) for kind in types):
+        products = zip(*((None,) * len(lists[0]) if each is None else each for each in lists))
+        return [gemm_op("matmul", *product, None, out_dtype, alpha, beta, activation, gate, clamp, tf32) for product in products]
+    if grad_enabled() and any(any(map(_requires_grad, each)) for each in lists if each is not None):
+        raise no_gradient("grouped_matmul")
+    return compute(_LIBRARY, lists, _type_name(out_dtype), alpha, beta, activation, gate, clamp, tf32)
 
 
 # ------------------------------------------------------------------------------------------------------ the operator

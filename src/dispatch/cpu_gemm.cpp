@@ -118,8 +118,7 @@ Result<std::unique_ptr<GemmPlan>> CpuGemm::plan(const GemmProblem& problem, cons
   return std::make_unique<CpuGemmPlan>(problem, std::move(facts), terms, kernel, pool_, splits);
 }
 
-Result<std::unique_ptr<const GemmListPlan>> CpuGemm::plan_list(std::vector<GemmProblem> problems,
-                                                               const Planner& plan) {
+Result<std::unique_ptr<const GemmListPlan>> CpuGemm::plan_list(std::vector<GemmProblem> problems, const Planner& plan) {
   return CpuGemmListPlan::make(std::move(problems), plan, pool_);
 }
 

@@ -55,10 +55,10 @@ Result<const GemmPlan*> Dispatcher::plan(const GemmProblem& problem) {
 
 Result<std::unique_ptr<const GemmListPlan>> Dispatcher::plan(std::span<const GemmProblem> problems) {
   for (std::size_t i = 0; i < problems.size(); ++i) {
-    const Status status = problems[i].grouping == GemmGrouping::none
-                              ? validate(problems[i])
-                              : fail(ErrorCode::unsupported, "its batch is groups",
-                                     "a call of its own, or a product for each group");
+    const Status status =
+        problems[i].grouping == GemmGrouping::none
+            ? validate(problems[i])
+            : fail(ErrorCode::unsupported, "its batch is groups", "a call of its own, or a product for each group");
     if (!status) return std::unexpected(of_product(status.error(), i, problems.size()));
   }
   if (!impl_->backend) return std::unexpected(impl_->backend.error());

@@ -8,17 +8,17 @@ namespace tilesmith {
 
 Status validate(std::span<const GemmProblem> problems, std::span<const GemmArguments> arguments) {
   if (arguments.size() != problems.size())
-    return fail(ErrorCode::invalid_argument,
-                fmt::format("there are arguments for {} products, the plan is for {}", arguments.size(), problems.size()),
-                "as many as problems, in their order");
+    return fail(
+        ErrorCode::invalid_argument,
+        fmt::format("there are arguments for {} products, the plan is for {}", arguments.size(), problems.size()),
+        "as many as problems, in their order");
   for (std::size_t i = 0; i < problems.size(); ++i)
     if (const Status status = validate(problems[i], arguments[i]); !status)
       return std::unexpected(of_product(status.error(), i, problems.size()));
   return {};
 }
 
-Result<std::vector<const GemmPlan*>> plans_of(std::span<const GemmProblem> problems,
-                                              const GemmBackend::Planner& plan) {
+Result<std::vector<const GemmPlan*>> plans_of(std::span<const GemmProblem> problems, const GemmBackend::Planner& plan) {
   std::vector<const GemmPlan*> plans;
   plans.reserve(problems.size());
   for (const GemmProblem& problem : problems) {

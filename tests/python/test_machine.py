@@ -13,7 +13,7 @@ import pytest
 from conftest import assert_attention, wrong_in_threads
 
 import tilesmith
-from tilesmith import _kept_calls, _library
+from tilesmith import _library
 
 
 def test_devices():
@@ -68,7 +68,7 @@ def test_a_forked_child_computes(qkv):
 def test_shapes_that_never_repeat_keep_few_calls(qkv, monkeypatch):
     from tilesmith import _numpy_attention
 
-    monkeypatch.setattr(_kept_calls, "_KEPT_CALLS", 8)
+    monkeypatch.setattr(_numpy_attention._calls, "most", 8)
     q, k, v = qkv(batch=1, rows_q=1)
     for rows in range(40, 60):
         tilesmith.attention(q, k[:, :, :rows], v[:, :, :rows])

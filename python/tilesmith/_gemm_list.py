@@ -1,0 +1,123 @@
+"""Lists of products: prepared calls side by side in memory, computed by one call of the library."""
+
+from __future__ import annotations
+
+import ctypes
+from array import array
+from typing import Any, Callable, NamedTuple, Optional, Sequence
+
+from tilesmith._errors import Error, InvalidArgument, WrongType
+from tilesmith._gemm_call import ADDRESSED, NAMES, WORD_A, WORD_ALPHA, WORD_B, WORD_D, WORD_STREAM, Call, Operands, Options, prepare
+from tilesmith._kept_calls import KeptCalls
+from tilesmith._library import Gemm, library, raise_last_error
+from tilesmith._views import View, number
+
+_WORDS, _FLOATS = ctypes.sizeof(Gemm) // 8, ctypes.sizeof(Gemm) // 4
+_KEPT_LISTS = 16  # of a thread: a list of a thousand products takes most of a megabyte
+_SCALES = (6, 7)  # among the operands
+
+Lists = Sequence[Optional[Sequence[Any]]]
+
+
+class CallList:
+    """Prepared calls as one. It belongs to the thread that made it."""
+
+    def __init__(self, calls: Sequence[Call]) -> None:
+        self.calls = calls
+        self._memory = (Gemm * len(calls))()
+        size, start = ctypes.sizeof(Gemm), ctypes.addressof(self._memory)
+        for at, call in enumerate(calls):
+            call.copy_to(start + at * size)
+        self._pointers = (ctypes.c_void_p * len(calls))(*range(start, start + len(calls) * size, size))
+        memory = memoryview(self._memory).cast("B")
+        self._words, self._floats = memory.cast("Q"), memory.cast("f")
+        # Of operands beside a, b and out: which, the product, the word its address goes to.
+        self._places = [(operand, at, at * _WORDS + word) for at, call in enumerate(calls) for operand, word in call.places]
+
+    def run(self, alphas: Sequence[float], a: Sequence[int], b: Sequence[int], out: Sequence[int],
+            operands: Sequence[Sequence[int]], stream: int) -> None:  # fmt: skip
+        """Runs on these addresses; operands are those of ADDRESSED, in its order."""
+        words, count = self._words, len(self.calls)
+        for word, addresses in ((WORD_A, a), (WORD_B, b), (WORD_D, out), (WORD_STREAM, [stream] * count)):
+            words[word::_WORDS] = memoryview(array("Q", addresses))
+        self._floats[WORD_ALPHA::_FLOATS] = memoryview(array("f", alphas))
+        for operand, at, word in self._places:
+            words[word] = operands[operand][at]
+        status = library().tilesmith_gemm_compute_list(None, ctypes.addressof(self._pointers), count)
+        if status:
+            raise_last_error(status)
+
+
+class Library(NamedTuple):
+    """What a tensor library does for lists."""
+
+    describe: Callable[[Any], object]  #: of a tensor or None, all that a prepared call depends on
+    describe_all: Callable[[Sequence[Any]], object]  #: the same of a list; every tensor passes here, so it is written for speed
+    view_of: Callable[[str, Any], View]
+    addresses: Callable[[Sequence[Any]], Sequence[int]]
+    new: Callable[[Call, Any], Any]  #: a result, of the kind of the product's a
+    fold: Callable[..., tuple[float, Any, Any]]  #: scales of one number into alpha
+    stream: Callable[[Call], int]
+    calls: KeptCalls[Call]
+    lists: KeptCalls[CallList]
+
+
+def kept_lists() -> KeptCalls[CallList]:
+    return KeptCalls(_KEPT_LISTS)
+
+
+def check_lists(lists: Lists) -> None:
+    """All are sequences as long as the first, or None."""
+    names = NAMES["matmul"]
+    for name, each in zip(names, lists):
+        if each is None:
+            continue
+        if not isinstance(each, (list, tuple)):
+            raise WrongType(f"{name} is a {type(each).__name__}, {names[0]} a list", "a list, one entry for each product")
+        if len(each) != len(lists[0]):
+            raise InvalidArgument(f"{name} has {len(each)} entries, {names[0]} {len(lists[0])}", "one for each product")
+    if lists[1] is None:
+        raise WrongType("b is None", "a list, one entry for each product")
+
+
+def compute(kind: Library, lists: Lists, out_type: Optional[str], alpha: Any, beta: Any, activation: Any, gate: Any,
+            clamp: Any, tf32: Any) -> list[Any]:  # fmt: skip
+    """lists: a, b, c, bias, multiply, residual, scale_a, scale_b, out; checked to be of the library's tensors."""
+    a, b, out, count = lists[0], lists[1], lists[8], len(lists[0])
+    if count == 0:
+        return []
+    alphas = [number("alpha", alpha)] * count
+    scaled = lists[6] is not None or lists[7] is not None
+    if scaled:
+        none = (None,) * count
+        folded = [kind.fold("matmul", *each) for each in zip(alphas, a, b, lists[6] or none, lists[7] or none)]
+        alphas, *scales = map(list, zip(*folded))
+        lists = [*lists[:6], *scales, out]
+    options = Options("matmul", out_type, activation, gate, clamp, bool(tf32), scaled)
+    key = (options, beta, *(None if each is None else kind.describe_all(each) for each in lists))
+    prepared = kind.lists.by_key.get(key)
+    if prepared is None:
+        calls = []
+        for at in range(count):
+            tensors = [None if each is None else each[at] for each in lists]
+            try:
+                calls.append(_prepared(kind, tensors, options, beta))
+            except Error as error:
+                raise type(error)(f"product {at} of {count}: {error.message}", error.hint, error.code) from None
+        prepared = kind.lists.keep(key, CallList(calls))
+    results = list(map(kind.new, prepared.calls, a)) if out is None else list(out)
+    operands = [() if each is None else kind.addresses(each) for each in lists[2:8]]
+    prepared.run(alphas, *map(kind.addresses, (a, b, results)), operands, kind.stream(prepared.calls[0]))
+    return results
+
+
+assert ADDRESSED[:6] == NAMES["matmul"][2:8]
+
+
+def _prepared(kind: Library, tensors: Sequence[Any], options: Options, beta: Any) -> Call:
+    key = (options, beta, *map(kind.describe, tensors))
+    call = kind.calls.by_key.get(key)
+    if call is None:
+        views = (None if tensor is None else kind.view_of(name, tensor) for name, tensor in zip(NAMES["matmul"], tensors))
+        call = kind.calls.keep(key, prepare(Operands(*views), options, beta))
+    return call

@@ -451,6 +451,12 @@ typedef struct tilesmith_gemm {
   tilesmith_block_scale scale_b;
   const int32_t* group_ends; /* with grouping, `batch` of them: at most m and, of contiguous groups, rising. The CPU
                                 checks them; a CUDA device reads them itself, and limits what is beyond */
+
+  /* A second product, whose sums go on from the first's: D = epilogue(alpha (A x B + A2 x B2) + beta C). A2 (m x k2)
+   * and B2 (k2 x n) have A's and B's types and orders; 0: there is none. Without grouping, scale_depth and weights. */
+  int64_t k2;
+  tilesmith_matrix a2;
+  tilesmith_matrix b2;
 } tilesmith_gemm;
 
 /* A product of two bf16 numbers, B along k as torch.nn.Linear has it, nothing optional: set what differs. */
@@ -461,7 +467,9 @@ typedef struct tilesmith_gemm {
         NULL, NULL, NULL, 0,                                                                                        \
         {{0, 0, NULL, 0, 0, 0, 0}, {0, 0, NULL, 0, 0, 0, 0}, {0, 0, NULL, 0, 0, 0, 0}, {0, 0, NULL, 0, 0, 0, 0},    \
          {0, 0, NULL, 0, 0, 0, 0}, {0, 0, NULL, 0, 0, 0, 0}, {0, 0, NULL, 0, 0, 0, 0}, {0, 0, NULL, 0, 0, 0, 0}},   \
-        0, TILESMITH_FP32, 0, {NULL, 0, 0, 0}, {NULL, 0, 0, 0}, NULL                                                \
+        0, TILESMITH_FP32, 0, {NULL, 0, 0, 0}, {NULL, 0, 0, 0}, NULL, 0, {NULL, 0, 0}, {                            \
+      NULL, 0, 0                                                                                                    \
+    }                                                                                                               \
   }
 
 /* Fills in the leading dimensions and batch strides of dense matrices, the epilogue's included, and the strides of

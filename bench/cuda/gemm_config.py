@@ -22,7 +22,7 @@ def traits(p):
 
 
 def _source(config, include, skip=()):
-    lines = [f"constexpr int kTypeScale = {TYPES.index('f32')};\n"]
+    lines = [f"constexpr int kTypeScale = {TYPES.index('f32')};\n", "constexpr bool kSecond = false;\n"]
     for f in fields(config):
         value = getattr(config, f.name)
         name = "k" + "".join(w.capitalize() for w in f.name.split("_"))

@@ -29,6 +29,13 @@
 //                  they have their sign in two's complement
 //
 // Matrices with scales lie along k (rcr).
+//
+// A second product: with `k2`, A2 (m x k2) and B2 (k2 x n), of A's and B's types, orders and batches, are multiplied
+// too, and the sums go on:
+//
+//   D = epilogue(alpha * (op(A) x op(B) + op(A2) x op(B2)) + beta * C)
+//
+// It goes with neither groups, scales along k nor weights.
 #pragma once
 
 #include <array>
@@ -53,6 +60,7 @@ struct GemmProblem {
   std::int64_t m = 1;
   std::int64_t n = 1;  ///< columns of B; D has half of them when the epilogue has a gate
   std::int64_t k = 1;
+  std::int64_t k2 = 0;  ///< columns of A2 and rows of B2, a second product; 0: there is none
   std::int64_t batch = 1;
   bool beta = false;                           ///< the call's beta is not 0
   GemmEpilogue epilogue{};                     ///< none where D is int32
@@ -106,6 +114,7 @@ struct EpilogueOperand {
 /// element; it may overlap nothing else.
 struct GemmArguments {
   GemmOperand a, b;
+  GemmOperand a2, b2;  ///< with k2
   GemmOperand c;       ///< read when beta is not 0; int4 matrices count leading dimensions and strides in elements
   GemmScales scale_a;  ///< with scale_depth, of 8-bit floats
   GemmScales scale_b;  ///< with scale_depth
@@ -117,7 +126,7 @@ struct GemmArguments {
   std::int64_t d_batch = 0;
   std::array<EpilogueOperand, GemmEpilogue::kMax> epilogue{};  ///< in the order of the problem's
   float* amax = nullptr;  ///< one number for the call, not NaN and at least 0 beforehand
-  float alpha = 1;        ///< 0 or 1 where D is int32; at 0, A and B are not read
+  float alpha = 1;        ///< 0 or 1 where D is int32; at 0, A, B, A2 and B2 are not read
   float beta = 0;         ///< a whole number where D is int32
 };
 

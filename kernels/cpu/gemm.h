@@ -13,7 +13,7 @@ long long packed_bytes(const TsGemmArgs& args) {
 // Scratch: the block of A; a panel of B packed here; sums of all micro-tiles when k has several blocks, else of two,
 // one of which is finished while the other is computed.
 TS_INLINE bool keeps_sums(const Grid& grid, const TsGemmArgs& args) {
-  return min_of(grid.blocks_per_split, blocks_of(depth_of(args), kTileK)) > 1;
+  return min_of(grid.blocks_per_split, depth_of(args).blocks) > 1;
 }
 
 long long scratch_size(const void* args_pointer) {
@@ -32,31 +32,33 @@ void run_multiply(const void* args_pointer, long long index, void* scratch) {
   const Grid grid(args);
   const Task task(args, grid, index);
   const PackedB packed(args);
-  const long long member = args.b.batch == 0 ? 0 : task.batch;
+  const long long member = batch_shares_b(args) ? 0 : task.batch;
   const float* packed_data = static_cast<const float*>(kPackedB ? args.b.data : args.workspace);
-  const Stored* a =
-      static_cast<const Stored*>(args.a.data) + task.batch * args.a.batch + task.row * (kRowA ? args.a.leading : 1);
   float* const rows = static_cast<float*>(scratch);
   float* const panel = rows + kPackedRowsBytes / 4;
   float* const sums = panel + kPanelBytes / 4;
   const bool pack_here = packs_in_tasks(args, grid);
   const bool keep = keeps_sums(grid, args);
-  const long long blocks = blocks_of(depth_of(args), kTileK);
+  const Depth depth = depth_of(args);
+  const long long blocks = depth.blocks;
   const long long first_block = task.split * grid.blocks_per_split;
   const long long end_block = max_of(first_block + 1, min_of(blocks, first_block + grid.blocks_per_split));
 
   Patch waiting = {};  // computed, but not yet finished: on AMX both go on side by side
   const float* waiting_sums = nullptr;
   for (long long block = first_block; block < end_block; ++block) {
-    const int words = block < blocks ? block_words(args.k, block) : 0;
-    const int elements = (int)min_of(kTileK, args.k - block * kTileK);
-    const Stored* from = a + block * kTileK * (kRowA ? 1 : args.a.leading);
+    const int words = block < blocks ? depth.words(block) : 0;
+    const int elements = depth.elements(block);
+    const TsMatrix& a = matrix_a(args, depth, block);
+    const Stored* from =
+        static_cast<const Stored*>(a.data) + task.batch * a.batch +
+        (kRowA ? task.row * a.leading + depth.start(block) : depth.start(block) * a.leading + task.row);
     // The last, partial rows are packed even where the others are read as they lie.
     const int in_place = kWordsAreA ? task.rows / kRows * kRows : 0;
     if (words > 0 && in_place < task.rows)
-      pack_a(from + in_place * (kRowA ? args.a.leading : 1), args.a.leading, task.rows - in_place, elements, words,
+      pack_a(from + in_place * (kRowA ? a.leading : 1), a.leading, task.rows - in_place, elements, words,
              packed_row(rows, in_place, 0, kRowWords), kRowWords,
-             ScalesOfA(args, task.batch, task.row + in_place, block * kTileK));
+             ScalesOfA(args, task.batch, task.row + in_place, depth.start(block)));
     int tile = 0;
     for (int c = 0; c < task.columns; c += kPanel) {
       const int columns = (int)min_of(kPanel, task.columns - c);
@@ -67,8 +69,8 @@ void run_multiply(const void* args_pointer, long long index, void* scratch) {
       if (pack_here) {
         t.b = panel;
         t.start = panel + kPanel * words;
-        pack_columns(stored_b(args, member, block, task.column + c), args.b.leading, columns, elements, words, panel,
-                     ScalesOfB(args, member, task.column + c, block * kTileK));
+        pack_columns(stored_b(args, depth, member, block, task.column + c), matrix_b(args, depth, block).leading,
+                     columns, elements, words, panel, ScalesOfB(args, member, task.column + c, depth.start(block)));
         if constexpr (kOffset) sum_columns(panel, columns, words, panel + kPanel * words);
       } else {
         t.b = packed_data + packed.panel(member, block, task.column + c);
@@ -79,8 +81,8 @@ void run_multiply(const void* args_pointer, long long index, void* scratch) {
         t.a_stride = kRowWords;
         if constexpr (kWordsAreA) {
           if (r < in_place) {
-            t.a = reinterpret_cast<const float*>(from + r * args.a.leading);
-            t.a_stride = args.a.leading;
+            t.a = reinterpret_cast<const float*>(from + r * a.leading);
+            t.a_stride = a.leading;
           }
         }
         t.rows = (int)min_of(kRows, task.rows - r);

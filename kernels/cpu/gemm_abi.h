@@ -25,7 +25,8 @@ typedef struct TsScales {
   long long batch;
 } TsScales;
 
-/* One call: for every b < batch, with P = A B over k (A is m x k, B is k x n),
+/* One call: for every b < batch, with P = A B over k (A is m x k, B is k x n), in kernels with a second product
+ * P = A B + A2 B2 over k and k2,
  *
  *   x[i][j]  = alpha * row_scale[i] * column_scale[j] * P[i][j] + beta * C[i][j] + bias
  *   y[i][j]  = activation(x[i][j])            or, in a gated kernel, activation(x[i][2 j]) * x[i][2 j + 1]
@@ -34,10 +35,10 @@ typedef struct TsScales {
  *
  * D, C, the extras and every scale are row-major; n counts B's columns, so that D and the extras of a gated kernel have
  * n / 2 columns (n is even) and C, the bias and the scales n. Which terms exist is the kernel's choice, made when it
- * was generated; the factors alpha and beta always do. A and B are not read when alpha is 0, C is not read when beta is
- * 0. C and the extras may be D itself, but no other overlap is allowed. Sums are fp32, or int32 (modulo 2^32) when A
- * and B are int8. A kernel of int8 matrices that writes int32 has no other term than C: alpha is 0 or 1, beta any whole
- * number.
+ * was generated; the factors alpha and beta always do. A, B, A2 and B2 are not read when alpha is 0, C is not read when
+ * beta is 0. C and the extras may be D itself, but no other overlap is allowed. Sums are fp32, or int32 (modulo 2^32)
+ * when A and B are int8. A kernel of int8 matrices that writes int32 has no other term than C: alpha is 0 or 1, beta
+ * any whole number.
  *
  * Kernels with scales multiply what the scales make of A and B: of 8-bit floats, each element times that of its block
  * of 128 of k, in fp32; of integer weights (B), each weight times that of its block, in fp32, rounded to A's type. A
@@ -46,7 +47,9 @@ typedef struct TsScales {
  * The order of additions depends on the kernel and on splits alone, never on threads. */
 typedef struct TsGemmArgs {
   TsMatrix a;
-  TsMatrix b; /* kernels of packed B: `data` is what the pack kernel wrote; leading and batch are as packed */
+  TsMatrix b;  /* kernels of packed B: `data` is what the pack kernel wrote; leading and batch are as packed */
+  TsMatrix a2; /* m x k2 and k2 x n, of A's and B's types and orders */
+  TsMatrix b2;
   TsMatrix c;
   TsMatrix extra[TS_GEMM_MAX_EXTRAS];
   TsScales scale_a; /* fp32 */
@@ -59,7 +62,7 @@ typedef struct TsGemmArgs {
   float* amax;               /* one number for the whole call; the caller sets it to what it starts from */
   void* workspace; /* workspace_bytes of it, 64-byte aligned, shared by all tasks of all stages. A pack kernel's
                       workspace is its result: kept, it is the B of kernels of packed B. */
-  long long m, n, k, batch;
+  long long m, n, k, k2, batch;
   long long splits;  /* pieces that kernels which split k cut it into; 1 or more */
   long long threads; /* how many threads will run the tasks: only the size of tasks depends on it; 1 or more */
   float alpha, beta;

@@ -8,7 +8,7 @@ TS_INLINE long long pack_width(const TsGemmArgs& args) {
 [[maybe_unused]] long long pack_b_tasks(const void* args_pointer) {
   const TsGemmArgs& args = arguments(args_pointer);
   if (packs_in_tasks(args, Grid(args))) return 0;
-  return PackedB::members(args) * blocks_of(depth_of(args), kTileK) * blocks_of(args.n, pack_width(args));
+  return PackedB::members(args) * depth_of(args).blocks * blocks_of(args.n, pack_width(args));
 }
 
 // `count` columns from `from` (column 0, the block's first k) into panels, of `elements` along k.
@@ -77,23 +77,26 @@ void sum_columns(const float* packed, int count, int words, float* to) {
 }
 
 // Where column `column` of block `block` of k begins in B as it lies.
-TS_INLINE const StoredB* stored_b(const TsGemmArgs& args, long long member, long long block, long long column) {
-  return static_cast<const StoredB*>(args.b.data) + member * args.b.batch +
-         (kRowB ? block * kTileK * args.b.leading + column
-                : column * args.b.leading + block * kTileK / kStoredElementsB);
+TS_INLINE const StoredB* stored_b(const TsGemmArgs& args, const Depth& depth, long long member, long long block,
+                                  long long column) {
+  const TsMatrix& b = matrix_b(args, depth, block);
+  const long long k = depth.start(block);
+  return static_cast<const StoredB*>(b.data) + member * b.batch +
+         (kRowB ? k * b.leading + column : column * b.leading + k / kStoredElementsB);
 }
 
 [[maybe_unused]] void run_pack_b(const void* args_pointer, long long task, void*) {
   const TsGemmArgs& args = arguments(args_pointer);
   const PackedB packed(args);
   const long long groups = blocks_of(args.n, pack_width(args));
-  const long long group = task % groups, block = task / groups % packed.blocks, member = task / groups / packed.blocks;
+  const Depth& depth = packed.depth;
+  const long long group = task % groups, block = task / groups % depth.blocks, member = task / groups / depth.blocks;
   const long long column = group * pack_width(args);
   const int count = (int)min_of(pack_width(args), args.n - column);
-  const int elements = (int)min_of(kTileK, args.k - block * kTileK), words = block_words(args.k, block);
+  const int elements = depth.elements(block), words = depth.words(block);
   float* to = static_cast<float*>(args.workspace) + packed.panel(member, block, column);
-  pack_columns(stored_b(args, member, block, column), args.b.leading, count, elements, words, to,
-               ScalesOfB(args, member, column, block * kTileK));
+  pack_columns(stored_b(args, depth, member, block, column), matrix_b(args, depth, block).leading, count, elements,
+               words, to, ScalesOfB(args, member, column, depth.start(block)));
   if constexpr (kOffset)
     sum_columns(to, count, words, static_cast<float*>(args.workspace) + packed.start(member, block, column));
 }

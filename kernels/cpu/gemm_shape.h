@@ -1,7 +1,8 @@
-// How a GEMM is cut up. k goes in blocks of kTileK elements, whose sums are carried in fp32 (int32) memory. B is packed
-// into panels of kPanel columns, one after another for each block of k, the last one only as wide as it must be. A task
-// computes kTileM x kTileN of D, or less when there would be too few tasks: it packs its block of A into its scratch
-// (for the second-level cache) and lets every panel of B (in the first- or second-level cache) pass all its rows.
+// How a GEMM is cut up. k (and k2 behind it) goes in blocks of kTileK elements, whose sums are carried in fp32 (int32)
+// memory. B is packed into panels of kPanel columns, one after another for each block of k, the last one only as wide
+// as it must be. A task computes kTileM x kTileN of D, or less when there would be too few tasks: it packs its block of
+// A into its scratch (for the second-level cache) and lets every panel of B (in the first- or second-level cache) pass
+// all its rows.
 
 constexpr int kPanelVectors = kTiles ? 2 : 3;
 constexpr int kPanel = kTiles ? 32 : kPanelVectors * kLanes;
@@ -23,31 +24,59 @@ TS_INLINE long long up(long long size, long long multiple) {
   return blocks_of(size, multiple) * multiple;
 }
 
-// k as far as it is read: not at all when alpha is 0.
-TS_INLINE long long depth_of(const TsGemmArgs& args) {
-  return args.alpha == 0 ? 0 : args.k;
+// The blocks of k, then those of a second product: none has elements of both.
+struct Depth {
+  long long sizes[2];       // k and k2
+  long long first, blocks;  // blocks of the first product, and of both
+
+  Depth(long long k, long long k2)
+      : sizes{k, kSecond ? k2 : 0}, first(blocks_of(k, kTileK)), blocks(first + blocks_of(sizes[1], kTileK)) {}
+
+  TS_INLINE bool is_second(long long block) const { return kSecond && block >= first; }
+  // Its first element of its product's k, and how many it has.
+  TS_INLINE long long start(long long block) const { return (is_second(block) ? block - first : block) * kTileK; }
+  TS_INLINE int elements(long long block) const {
+    return (int)min_of(kTileK, sizes[is_second(block) ? 1 : 0] - start(block));
+  }
+  // Packed words: its own, and those of all blocks before it.
+  TS_INLINE int words(long long block) const { return (int)up(blocks_of(elements(block), kPack), kWordStep); }
+  TS_INLINE long long words_before(long long block) const {
+    const long long missing = is_second(block) && first > 0 ? kTileWords - words(first - 1) : 0;
+    return block * kTileWords - missing;
+  }
+};
+
+// What is read: nothing when alpha is 0.
+TS_INLINE Depth depth_of(const TsGemmArgs& args) {
+  return args.alpha == 0 ? Depth(0, 0) : Depth(args.k, args.k2);
 }
 
-// Packed words of block `index` of k.
-TS_INLINE int block_words(long long k, long long index) {
-  return (int)up(blocks_of(min_of(kTileK, k - index * kTileK), kPack), kWordStep);
+// The matrices that a block is of.
+TS_INLINE const TsMatrix& matrix_a(const TsGemmArgs& args, const Depth& depth, long long block) {
+  return depth.is_second(block) ? args.a2 : args.a;
+}
+TS_INLINE const TsMatrix& matrix_b(const TsGemmArgs& args, const Depth& depth, long long block) {
+  return depth.is_second(block) ? args.b2 : args.b;
+}
+TS_INLINE bool batch_shares_b(const TsGemmArgs& args) {
+  return args.b.batch == 0 && (!kSecond || args.b2.batch == 0);
 }
 
 // Packed B: for every member of the batch, the blocks of k, then (kOffset) a row of column sums for each block.
 struct PackedB {
-  long long k, columns, blocks, batch_words;
+  Depth depth;
+  long long columns, batch_words;
 
-  explicit PackedB(const TsGemmArgs& args)
-      : k(args.k), columns(up(args.n, kColumnStep)), blocks(blocks_of(args.k, kTileK)) {
-    const long long words = blocks == 0 ? 0 : (blocks - 1) * kTileWords + block_words(k, blocks - 1);
-    batch_words = (words + (kOffset ? blocks : 0)) * columns;
+  explicit PackedB(const TsGemmArgs& args) : depth(args.k, args.k2), columns(up(args.n, kColumnStep)) {
+    const long long last = depth.blocks - 1, words = last < 0 ? 0 : depth.words_before(last) + depth.words(last);
+    batch_words = (words + (kOffset ? depth.blocks : 0)) * columns;
   }
-  static long long members(const TsGemmArgs& args) { return args.b.batch == 0 ? min_of(args.batch, 1) : args.batch; }
+  static long long members(const TsGemmArgs& args) { return batch_shares_b(args) ? min_of(args.batch, 1) : args.batch; }
   TS_INLINE long long panel(long long member, long long block, long long column) const {
-    return member * batch_words + block * kTileWords * columns + column * block_words(k, block);
+    return member * batch_words + depth.words_before(block) * columns + column * depth.words(block);
   }
   TS_INLINE long long start(long long member, long long block, long long column) const {
-    return (member + 1) * batch_words - (blocks - block) * columns + column;
+    return (member + 1) * batch_words - (depth.blocks - block) * columns + column;
   }
 };
 
@@ -61,7 +90,7 @@ struct Grid {
   long long rows, columns, row_blocks, column_blocks, splits, blocks_per_split;
 
   explicit Grid(const TsGemmArgs& args) {
-    const long long blocks = max_of(1, blocks_of(depth_of(args), kTileK));
+    const long long blocks = max_of(1, depth_of(args).blocks);
     blocks_per_split = blocks_of(blocks, kSplitK ? max_of(1, args.splits) : 1);
     splits = blocks_of(blocks, blocks_per_split);
     rows = min_of(kTileM, up(max_of(1, args.m), kRows));
@@ -91,7 +120,7 @@ struct Grid {
 
 // Whether tasks pack the panels of B that they need themselves, into their scratch: when no other task needs the same.
 TS_INLINE bool packs_in_tasks(const TsGemmArgs& args, const Grid& grid) {
-  return kForm == Form::blocked && !kPackedB && grid.row_blocks <= 1 && (args.b.batch != 0 || args.batch <= 1);
+  return kForm == Form::blocked && !kPackedB && grid.row_blocks <= 1 && (!batch_shares_b(args) || args.batch <= 1);
 }
 
 // One step of a task: a micro-tile's sums for one block of k.

@@ -6,13 +6,21 @@
 constexpr int kGroupRows = 16 / kPack;  // words of k for one visit: sixteen rows of B
 constexpr int kSumRows = kTileM + (kOffset ? 1 : 0);
 
-// Workspace: [batch][row][word], zeros beyond k; kOffset: behind m's rows a row of ones, whose sums are B's own.
+// Workspace: [batch][row][word], zeros beyond k, then the second product's words; kOffset: behind m's rows a row of
+// ones, whose sums are B's own.
 struct PackedA {
-  long long stride, batch;
+  Depth depth;
+  long long second, stride, batch;  // second: where the second product's words begin in a row
 
   explicit PackedA(const TsGemmArgs& args)
-      : stride(up(blocks_of(depth_of(args), kPack), kLanes) + 16),
+      : depth(depth_of(args)),
+        second(up(blocks_of(depth.sizes[0], kPack), kLanes)),
+        stride(second + up(blocks_of(depth.sizes[1], kPack), kLanes) + 16),
         batch(stride * (up(args.m, kLanes) + (kOffset ? 1 : 0))) {}
+  // Where a block's words begin.
+  TS_INLINE long long word(long long block) const {
+    return (depth.is_second(block) ? second : 0) + depth.start(block) / kPack;
+  }
   TS_INLINE float* ones(const TsGemmArgs& args, long long member) const {
     return static_cast<float*>(args.workspace) + (member + 1) * batch - stride;
   }
@@ -28,21 +36,22 @@ long long scratch_size(const void*) {
 
 long long pack_a_tasks(const void* args_pointer) {
   const TsGemmArgs& args = arguments(args_pointer);
-  return args.batch * blocks_of(depth_of(args), kTileK);
+  return args.batch * depth_of(args).blocks;
 }
 
 void run_pack_a(const void* args_pointer, long long task, void*) {
   const TsGemmArgs& args = arguments(args_pointer);
   const PackedA packed(args);
-  const long long blocks = blocks_of(args.k, kTileK), member = task / blocks, first = task % blocks * kTileK;
-  const int elements = (int)min_of(kTileK, args.k - first), words = (int)blocks_of(elements, kPack);
-  const Stored* from =
-      static_cast<const Stored*>(args.a.data) + member * args.a.batch + first * (kRowA ? 1 : args.a.leading);
-  float* to = static_cast<float*>(args.workspace) + member * packed.batch + first / kPack;
-  pack_a(from, args.a.leading, (int)args.m, elements, words, to, packed.stride, ScalesOfA(args, member, 0, first));
+  const Depth& depth = packed.depth;
+  const long long member = task / depth.blocks, block = task % depth.blocks, first = depth.start(block);
+  const int elements = depth.elements(block), words = (int)blocks_of(elements, kPack);
+  const TsMatrix& a = matrix_a(args, depth, block);
+  const Stored* from = static_cast<const Stored*>(a.data) + member * a.batch + first * (kRowA ? 1 : a.leading);
+  float* to = static_cast<float*>(args.workspace) + member * packed.batch + packed.word(block);
+  pack_a(from, a.leading, (int)args.m, elements, words, to, packed.stride, ScalesOfA(args, member, 0, first));
   if constexpr (kOffset) {
     for (int w = 0; w < words; w += kLanes)
-      store(packed.ones(args, member) + first / kPack + w, (Vec)splat(0x01010101));
+      store(packed.ones(args, member) + packed.word(block) + w, (Vec)splat(0x01010101));
   }
 }
 
@@ -109,15 +118,18 @@ template <int kCount>
   for (; column < s.columns; column += kLanes) add_group<kCount, 1>(s, row, column, word, words);
 }
 
-// The sum of all lanes, as the bits of a float when it is an integer.
-TS_INLINE float sum_lanes(Sum x) {
+// Writes the sum of all lanes (of integers its bits); with a second product, added to what is there.
+TS_INLINE void put_sum_of_lanes(float* to, Sum x) {
   decltype(x[0] + x[0]) lane[kLanes];
   store(lane, x);
   for (int step = kLanes / 2; step > 0; step /= 2)
     for (int l = 0; l < step; ++l) lane[l] += lane[l + step];
-  float bits;
-  __builtin_memcpy(&bits, lane, 4);
-  return bits;
+  if constexpr (kSecond) {
+    decltype(x[0] + x[0]) before;
+    __builtin_memcpy(&before, to, 4);
+    lane[0] += before;
+  }
+  __builtin_memcpy(to, lane, 4);
 }
 
 // k along the lanes: dot products of kCount rows and kColumns columns.
@@ -158,7 +170,7 @@ TS_INLINE void dot_products(const Strip& s, int row, int column) {
 #pragma GCC unroll 8
   for (int r = 0; r < kCount; ++r) {
 #pragma GCC unroll 8
-    for (int j = 0; j < kColumns; ++j) s.sums[(row + r) * kTileN + column + j] = sum_lanes(c[r][j]);
+    for (int j = 0; j < kColumns; ++j) put_sum_of_lanes(s.sums + (row + r) * kTileN + column + j, c[r][j]);
   }
 }
 
@@ -202,29 +214,42 @@ void run_multiply(const void* args_pointer, long long index, void* scratch) {
   const Grid grid(args);
   const Task task(args, grid, index);
   const PackedA packed(args);
-  const long long first = task.split * grid.blocks_per_split * kTileK;
-  const long long elements = min_of(grid.blocks_per_split * kTileK, depth_of(args) - first);
+  const Depth& depth = packed.depth;
   Strip s;
-  s.a =
-      static_cast<const float*>(args.workspace) + task.batch * packed.batch + task.row * packed.stride + first / kPack;
   s.a_stride = packed.stride;
-  s.b = static_cast<const StoredB*>(args.b.data) + task.batch * args.b.batch +
-        (kRowB ? first * args.b.leading + task.column : task.column * args.b.leading + first / kStoredElementsB);
-  const ScalesOfB scales(args, task.batch, task.column, first);
-  s.scales = &scales;
-  s.leading = args.b.leading;
   s.sums = static_cast<float*>(scratch);
   s.rows = task.rows;
   s.columns = task.columns;
-  s.elements = (int)elements;
-  s.words = (int)blocks_of(elements, kPack);
   Strip ones = s;
-  if constexpr (kOffset) ones.a = packed.ones(args, task.batch) + first / kPack;
   ones.sums = s.sums + task.rows * kTileN;
   ones.rows = 1;
   for (int r = 0; r < task.rows + (kOffset ? 1 : 0); ++r)
     for (int c = 0; c < task.columns; c += kLanes) store(s.sums + r * kTileN + c, Vec{});
-  multiply_strip(s, ones);
+  // The task's blocks of the first product, then those of the second.
+  const long long begin = task.split * grid.blocks_per_split, end = min_of(begin + grid.blocks_per_split, depth.blocks);
+  for (int product = 0; product < (kSecond ? 2 : 1); ++product) {
+    const long long block = product == 0 ? begin : max_of(begin, depth.first);
+    const long long blocks = (product == 0 ? min_of(end, depth.first) : end) - block;
+    if (blocks <= 0) continue;
+    const long long first = depth.start(block);
+    const TsMatrix& b = matrix_b(args, depth, block);
+    const ScalesOfB scales(args, task.batch, task.column, first);
+    s.a = static_cast<const float*>(args.workspace) + task.batch * packed.batch + task.row * packed.stride +
+          packed.word(block);
+    s.b = static_cast<const StoredB*>(b.data) + task.batch * b.batch +
+          (kRowB ? first * b.leading + task.column : task.column * b.leading + first / kStoredElementsB);
+    s.scales = &scales;
+    s.leading = b.leading;
+    s.elements = (int)min_of(blocks * kTileK, depth.sizes[product] - first);
+    s.words = (int)blocks_of(s.elements, kPack);
+    if constexpr (kOffset) ones.a = packed.ones(args, task.batch) + packed.word(block);
+    ones.b = s.b;
+    ones.scales = s.scales;
+    ones.leading = s.leading;
+    ones.elements = s.elements;
+    ones.words = s.words;
+    multiply_strip(s, ones);
+  }
   if constexpr (kOffset) {
     for (int r = 0; r < task.rows; ++r) {
       for (int c = 0; c < task.columns; c += kLanes) {

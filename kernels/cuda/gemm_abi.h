@@ -11,6 +11,9 @@
  *
  *   d = epilogue(alpha * scale_a * scale_b * a x b)        a: m x k, b: k x n, d: m x n, each `batch` times
  *
+ * With cfg::kSecond the sums of a second product, a2 x b2 over k2, go on from those of a x b; a2 and b2 have the types
+ * and orders of a and b.
+ *
  * Every operand is row-major (its columns contiguous) or column-major (its rows contiguous); a and b are either, d is
  * row-major. Sums are kept in float32, in int32 for 8-bit integers. The epilogue is a list of operations fixed at
  * compile time and done in float32 in the order of the list; beta * C is the operation TS_GEMM_ADD with `value` = beta.
@@ -122,11 +125,16 @@ typedef struct TsCudaGemmArgs {
   /* Parts into which k is split, each at least one step of the tile; 1: not split. */
   int splits;
   int scale_shift; /* of weights: a block has 1 << scale_shift of K; 31: all of it */
+  /* cfg::kSecond only. */
+  int k2;
+  const void* a2;
+  const void* b2;
+  long long a2_stride, b2_stride, a2_batch_stride, b2_batch_stride;
 } TsCudaGemmArgs;
 
 /* The tensor maps of a Hopper kernel, by value as a __grid_constant__ parameter. */
 typedef struct TsCudaGemmMaps {
-  TsCudaTensorMap a, b, d;
+  TsCudaTensorMap a, b, d, a2, b2; /* the last two: cfg::kSecond only */
 } TsCudaGemmMaps;
 
 #endif

@@ -20,6 +20,8 @@ Result<GemmArguments> CudaGemmTrial::arguments() const {
   GemmArguments a = case_.arguments(none);
   bench_.move(a.a.data);
   bench_.move(a.b.data);
+  bench_.move(a.a2.data);
+  bench_.move(a.b2.data);
   bench_.move(a.c.data);
   bench_.move(a.scale_a.data);
   bench_.move(a.scale_b.data);

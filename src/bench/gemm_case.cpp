@@ -18,7 +18,7 @@ namespace tilesmith {
 namespace {
 
 /// Stream numbers of the random tensors of one seed.
-enum Stream : std::uint64_t { kA = 1, kB, kC, kEpilogue, kScaleA = 100, kScaleB };
+enum Stream : std::uint64_t { kA = 1, kB, kC, kEpilogue, kScaleA = 100, kScaleB, kA2, kB2 };
 
 bool is_given(const HostArray& array) {
   return !array.shape.empty() || !array.data.empty();
@@ -131,10 +131,14 @@ Result<GemmCase> GemmCase::create(const GemmProblem& problem, GemmInputs inputs)
   };
   const ElementType side = memory_type_of(p.type_c);
   // Results of about 1, where activations bend and small types are at home.
-  const float deviation = 1 / std::sqrt(static_cast<float>(std::max<std::int64_t>(1, p.k)));
+  const float deviation = 1 / std::sqrt(static_cast<float>(std::max<std::int64_t>(1, depth_of(p))));
   const std::int64_t members = row_members(p);
   TS_TRY(fill(out.a_, {"a", members, p.m, p.k, p.order_a, {memory_type_of(p.type_a), 1}}, inputs.a, kA));
   TS_TRY(fill(out.b_, {"b", p.batch, p.k, p.n, p.order_b, {memory_type_of(p.type_b), deviation}}, inputs.b, kB));
+  if (p.k2 != 0) {
+    TS_TRY(fill(out.a2_, {"a2", members, p.m, p.k2, p.order_a, {memory_type_of(p.type_a), 1}}, inputs.a2, kA2));
+    TS_TRY(fill(out.b2_, {"b2", p.batch, p.k2, p.n, p.order_b, {memory_type_of(p.type_b), deviation}}, inputs.b2, kB2));
+  }
   if (p.beta) TS_TRY(fill(out.c_, {"c", members, p.m, p.n, MatrixOrder::row, {side, 1}}, inputs.c, kC));
   std::int64_t columns = p.n;
   for (std::size_t i = 0; i < p.epilogue.size(); ++i) {
@@ -157,14 +161,16 @@ Result<GemmCase> GemmCase::create(const GemmProblem& problem, GemmInputs inputs)
       return fail(ErrorCode::invalid_argument, fmt::format("{} reads no tensor", name_of(op)));
     }
   }
-  for (const auto& [operand, type] : {std::pair{&out.a_, p.type_a}, std::pair{&out.b_, p.type_b}}) {
+  for (const auto& [operand, type] : {std::pair{&out.a_, p.type_a}, std::pair{&out.b_, p.type_b},
+                                      std::pair{&out.a2_, p.type_a}, std::pair{&out.b2_, p.type_b}}) {
+    if (operand->array.shape.empty()) continue;
     if (p.type_a == DataType::tf32) round_to_tf32(operand->array);
     const std::int64_t steps = operand->leading | (p.batch > 1 ? operand->batch : 0);
     p.unaligned |= steps * bits_of(type) / 8 % 16 != 0;
   }
   if (p.scale_depth != 0) TS_TRY(out.add_scales(inputs, deviation));
   if (p.grouping != GemmGrouping::none) TS_TRY(out.add_groups(inputs));
-  inputs.a = inputs.b = inputs.c = {};
+  inputs.a = inputs.b = inputs.a2 = inputs.b2 = inputs.c = {};
   inputs.epilogue = {};
   out.inputs_ = std::move(inputs);
 
@@ -234,7 +240,7 @@ ElementType GemmCase::output_type() const {
 double GemmCase::flops() const {
   if (problem_.grouping == GemmGrouping::none) return flops_of(problem_);
   return 2.0 * static_cast<double>(tensors().total_rows()) * static_cast<double>(problem_.n) *
-         static_cast<double>(problem_.k);
+         static_cast<double>(depth_of(problem_));
 }
 
 bool GemmCase::wants_amax() const {
@@ -257,6 +263,8 @@ GemmArguments GemmCase::arguments(GemmOutputs& outputs) const {
   GemmArguments a = dense_arguments(problem_);
   a.a = {data(a_.array), a_.leading, a_.batch};
   a.b = {data(b_.array), b_.leading, b_.batch};
+  a.a2 = {data(a2_.array), a2_.leading, a2_.batch};
+  a.b2 = {data(b2_.array), b2_.leading, b2_.batch};
   a.c = {data(c_.array), c_.leading, c_.batch};
   a.scale_a = scale_arguments(scale_a_, row_members(problem_));
   a.scale_b = scale_arguments(scale_b_, problem_.batch);
@@ -288,6 +296,8 @@ GemmTensors GemmCase::tensors() const {
   GemmTensors out;
   out.a = a_.view();
   out.b = b_.view();
+  out.a2 = a2_.view();
+  out.b2 = b2_.view();
   out.c = c_.view();
   out.b_is_weights = has_weights(problem_);
   out.b_is_int4 = problem_.type_b == DataType::int4;
@@ -304,6 +314,7 @@ GemmTensors GemmCase::tensors() const {
   out.m = problem_.m;
   out.n = problem_.n;
   out.k = problem_.k;
+  out.k2 = problem_.k2;
   out.alpha = inputs_.alpha;
   out.beta = problem_.beta ? inputs_.beta : 0.0f;
   for (std::size_t i = 0; i < problem_.epilogue.size(); ++i) {
@@ -320,7 +331,7 @@ GemmTensors GemmCase::tensors() const {
 
 std::vector<MemoryRange> GemmCase::inputs() const {
   std::vector<MemoryRange> ranges;
-  for (const Operand* operand : {&a_, &b_, &c_})
+  for (const Operand* operand : {&a_, &b_, &a2_, &b2_, &c_})
     ranges.push_back({operand->array.data.data(), operand->array.data.size()});
   for (const Operand& operand : epilogue_) ranges.push_back({operand.array.data.data(), operand.array.data.size()});
   for (const Scales* scales : {&scale_a_, &scale_b_})

@@ -22,13 +22,13 @@ struct GemmOutputs {
 };
 
 /// The run-time numbers of a call, and which inputs are given instead of random. Given matrices have the shapes of
-/// op(A), op(B), C and D, whatever the orders they are stored in: (rows, columns), which the batch shares, or (batch,
-/// rows, columns).
+/// op(A), op(B), op(A2), op(B2), C and D, whatever the orders they are stored in: (rows, columns), which the batch
+/// shares, or (batch, rows, columns).
 struct GemmInputs {
   float alpha = 1, beta = 0;
   float clamp_low = -1, clamp_high = 1;
   std::uint64_t seed = 0;
-  HostArray a{}, b{}, c{};
+  HostArray a{}, b{}, a2{}, b2{}, c{};
   std::vector<std::int32_t>
       group_rows{};  ///< of each group; empty: contiguous ones share m evenly, masked ones are full
   std::array<HostArray, GemmEpilogue::kMax> epilogue{};  ///< what each operation reads
@@ -84,7 +84,7 @@ class GemmCase {
   [[nodiscard]] GemmScaleView scale_view(const Scales& scales, std::int64_t batch) const;
 
   GemmInputs inputs_;  ///< without its arrays
-  Operand a_, b_, c_;
+  Operand a_, b_, a2_, b2_, c_;
   Scales scale_a_, scale_b_;
   std::vector<std::int32_t> group_ends_;
   std::array<Operand, GemmEpilogue::kMax> epilogue_;

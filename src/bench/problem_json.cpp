@@ -98,6 +98,7 @@ nlohmann::json to_json(const GemmProblem& p) {
                          {"type_bias", name_of(p.type_bias)},
                          {"beta", p.beta},
                          {"epilogue", epilogue}};
+  if (p.k2 != 0) json["k2"] = p.k2;
   if (p.grouping != GemmGrouping::none) json["grouping"] = name_of(p.grouping);
   if (p.scale_depth != 0) {
     json["scale_depth"] = p.scale_depth;
@@ -114,7 +115,9 @@ std::string describe(const GemmProblem& p) {
     out += fmt::format(" {} {} groups", p.batch, name_of(p.grouping));
   else if (p.batch != 1)
     out += fmt::format(" b{}", p.batch);
-  out += fmt::format(" {}x{}x{} {}", p.m, p.n, p.k, layout_of(p));
+  out += fmt::format(" {}x{}x{}", p.m, p.n, p.k);
+  if (p.k2 != 0) out += fmt::format("+{}", p.k2);
+  out += fmt::format(" {}", layout_of(p));
   if (p.scale_depth != 0) out += fmt::format(" scaled by {}", p.scale_depth);
   if (p.beta) out += " + C";
   if (!p.epilogue.empty()) out += fmt::format(" {}", joined(p.epilogue));
@@ -130,6 +133,7 @@ std::string repro_command(const GemmProblem& p) {
       "--dtype-bias {}",
       p.m, p.n, p.k, p.batch, layout_of(p), name_of(p.type_a), name_of(p.type_b), name_of(p.type_d), name_of(p.type_c),
       name_of(p.type_bias));
+  if (p.k2 != 0) out += fmt::format(" --k2 {}", p.k2);
   if (p.grouping != GemmGrouping::none) out += fmt::format(" --grouping {}", name_of(p.grouping));
   if (p.scale_depth != 0)
     out += fmt::format(" --scale-depth {} --dtype-scale {}", p.scale_depth, name_of(p.type_scale));

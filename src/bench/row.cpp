@@ -81,6 +81,7 @@ const Column<GemmProblem> kGemmColumns[] = {
     {"type_c", [](const GemmProblem& p) { return std::string(name_of(p.type_c)); }},
     {"type_d", [](const GemmProblem& p) { return std::string(name_of(p.type_d)); }},
     {"type_bias", [](const GemmProblem& p) { return std::string(name_of(p.type_bias)); }},
+    {"k2", [](const GemmProblem& p) { return std::to_string(p.k2); }},
     {"grouping", [](const GemmProblem& p) { return std::string(name_of(p.grouping)); }},
     {"scale_depth", [](const GemmProblem& p) { return std::to_string(p.scale_depth); }},
     {"type_scale", [](const GemmProblem& p) { return std::string(name_of(p.type_scale)); }},

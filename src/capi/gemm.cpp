@@ -44,7 +44,10 @@ tilesmith_status tilesmith_gemm_dense(tilesmith_gemm* call) {
       call->epilogue[i].leading = dense.epilogue[i].leading;
       call->epilogue[i].batch = dense.epilogue[i].batch;
     }
-    if (given == &room) return {};  // what lies behind an earlier structure is not the library's
+    const auto has = [&](std::size_t end) {
+      return call->struct_size >= end;
+    };  // what lies behind is not the library's
+    if (!has(offsetof(tilesmith_gemm, group_ends))) return {};
     const auto fill_scale = [](tilesmith_block_scale& scale, const GemmScales& scales) {
       scale.row = scales.row;
       scale.block = scales.block;
@@ -52,6 +55,9 @@ tilesmith_status tilesmith_gemm_dense(tilesmith_gemm* call) {
     };
     fill_scale(call->scale_a, dense.scale_a);
     fill_scale(call->scale_b, dense.scale_b);
+    if (!has(sizeof(tilesmith_gemm))) return {};
+    fill(call->a2, dense.a2);
+    fill(call->b2, dense.b2);
     return {};
   });
 }

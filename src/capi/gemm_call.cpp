@@ -121,6 +121,9 @@ bool call_is_unaligned(const tilesmith_gemm& call) {
       any(call.b.data, call.b.leading, many ? call.b.batch : 0, call.type_b) ||
       matrix(call.d, call.d_leading, call.d_batch, call.type_d))
     return true;
+  if (call.k2 != 0 && (matrix(call.a2.data, call.a2.leading, call.a2.batch, call.type_a) ||
+                       any(call.b2.data, call.b2.leading, many ? call.b2.batch : 0, call.type_b)))
+    return true;
   if (call.beta != 0 && matrix(call.c.data, call.c.leading, call.c.batch, call.type_c)) return true;
   for (const tilesmith_epilogue& x : call.epilogue)
     if (matrix(x.data, x.leading, x.batch, call.type_c)) return true;  // zeros where nothing is read
@@ -160,6 +163,8 @@ Result<GemmProblem> problem_of(const tilesmith_gemm& call, Device device) {
   const bool grouped = call.grouping != TILESMITH_GROUPS_NONE;
   TS_TRY(check_unused("group_ends", !grouped && call.group_ends != nullptr, "set grouping"));
   TS_TRY(check_block_scales(call));
+  for (const auto& [name, matrix] : {std::pair{"a2", &call.a2}, std::pair{"b2", &call.b2}})
+    TS_TRY(check_unused(name, call.k2 == 0 && matrix->data != nullptr, "set k2"));
   TS_ASSIGN(const GemmEpilogue epilogue, epilogue_of(call));
   const bool amax = !epilogue.empty() && epilogue[epilogue.size() - 1] == EpilogueOp::amax;
   TS_TRY(check_unused("amax", !amax && call.amax != nullptr, "end the epilogue with amax"));
@@ -173,6 +178,7 @@ Result<GemmProblem> problem_of(const tilesmith_gemm& call, Device device) {
                       .m = call.m,
                       .n = call.n,
                       .k = call.k,
+                      .k2 = call.k2,
                       .batch = call.batch,
                       .beta = call.beta != 0,
                       .epilogue = epilogue,
@@ -187,6 +193,8 @@ GemmArguments arguments_of(const tilesmith_gemm& call) {
   GemmArguments out;
   out.a = operand_of(call.a);
   out.b = operand_of(call.b);
+  out.a2 = operand_of(call.a2);
+  out.b2 = operand_of(call.b2);
   out.c = operand_of(call.c);
   out.scale_a = scales_of(call.scale_a);
   out.scale_b = scales_of(call.scale_b);

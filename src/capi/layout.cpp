@@ -27,7 +27,7 @@ static_assert(offsetof(tilesmith_attention, q_scale) == 424);  // the structure'
 static_assert(sizeof(tilesmith_matrix) == 24 && sizeof(tilesmith_epilogue) == 40);
 static_assert(offsetof(tilesmith_epilogue, data) == 8 && offsetof(tilesmith_epilogue, low) == 32);
 static_assert(sizeof(tilesmith_block_scale) == 32 && offsetof(tilesmith_block_scale, batch) == 24);
-static_assert(sizeof(tilesmith_gemm) == 624);
+static_assert(sizeof(tilesmith_gemm) == 680);
 static_assert(offsetof(tilesmith_gemm, type_a) == 16);
 static_assert(offsetof(tilesmith_gemm, m) == 48);
 static_assert(offsetof(tilesmith_gemm, alpha) == 80);

@@ -19,6 +19,8 @@ void GemmOptions::add_to(CLI::App& verb) {
   verb.add_option("-n", n, "Columns of op(B); D has half of them when the epilogue has a gate (default 512)")
       ->group(sizes);
   verb.add_option("-k", k, "Columns of op(A), rows of op(B) (default 512)")->group(sizes);
+  verb.add_option("--k2", k2, "A second product, op(A2) op(B2) with so many columns of op(A2), is added to the first")
+      ->group(sizes);
   verb.add_option("--batch", batch, "Products, or groups (default 1, or as many as --group-rows)")->group(sizes);
   verb.add_option("--grouping", grouping,
                   "Each product has rows of its own number: contiguous, behind one another in m rows of A and D, or "
@@ -47,7 +49,7 @@ void GemmOptions::add_to(CLI::App& verb) {
   verb.add_option("--dtype-c", dtype_c, "Type of C and of tensors to add or multiply (default: D's)")->group(sizes);
   verb.add_option("--dtype-bias", dtype_bias, "Type of the bias (default: D's, or fp32)")->group(sizes);
 
-  const char* terms = "D = epilogue(alpha op(A) op(B) + beta C)";
+  const char* terms = "D = epilogue(alpha (op(A) op(B) + op(A2) op(B2)) + beta C)";
   verb.add_option("--alpha", alpha, "Factor of the products")->capture_default_str()->group(terms);
   verb.add_option("--beta", beta, "Factor of C")->capture_default_str()->group(terms);
   verb.add_option(
@@ -63,6 +65,8 @@ void GemmOptions::add_to(CLI::App& verb) {
       "--layout says; random when absent";
   verb.add_option("--a", a, "op(A), m x k")->group(files);
   verb.add_option("--b", b, "op(B), k x n")->group(files);
+  verb.add_option("--a2", a2, "op(A2), m x k2")->group(files);
+  verb.add_option("--b2", b2, "op(B2), k2 x n")->group(files);
   verb.add_option("--c", c, "C, m x n")->group(files);
   verb.add_option("--bias", bias, "The bias, n elements (bias_m: m)")->group(files);
   verb.add_option("--scale-n", scale_n, "Factors of columns, n elements")->group(files);
@@ -144,13 +148,16 @@ Result<GemmCase> make_case(const GemmOptions& o) {
   };
   TS_TRY(read(o.a, inputs.a));
   TS_TRY(read(o.b, inputs.b));
+  TS_TRY(read(o.a2, inputs.a2));
+  TS_TRY(read(o.b2, inputs.b2));
   TS_TRY(read(o.c, inputs.c));
   if (!o.c.empty() && o.beta == 0) return fail(ErrorCode::invalid_argument, "--c is given and --beta is 0", "--beta 1");
-  Dimension batch{"batch"}, m{"m"}, n{"n"}, k{"k"};
+  Dimension batch{"batch"}, m{"m"}, n{"n"}, k{"k"}, k2{"k2"};
   TS_TRY(batch.tell(o.batch, "--batch"));
   TS_TRY(m.tell(o.m, "-m"));
   TS_TRY(n.tell(o.n, "-n"));
   TS_TRY(k.tell(o.k, "-k"));
+  TS_TRY(k2.tell(o.k2, "--k2"));
   TS_ASSIGN(const GemmGrouping grouping, parse_enum<GemmGrouping>(o.grouping));
   if (!o.group_rows.empty()) {
     if (grouping == GemmGrouping::none)
@@ -167,6 +174,8 @@ Result<GemmCase> make_case(const GemmOptions& o) {
   Dimension& batch_of_a = grouping == GemmGrouping::contiguous ? members : batch;
   TS_TRY(tell_shape("a", inputs.a, batch_of_a, m, k));
   TS_TRY(tell_shape("b", inputs.b, batch, k, n));
+  TS_TRY(tell_shape("a2", inputs.a2, batch_of_a, m, k2));
+  TS_TRY(tell_shape("b2", inputs.b2, batch, k2, n));
   TS_TRY(tell_shape("c", inputs.c, batch_of_a, m, n));
 
   TS_ASSIGN(const DataType type, parse_enum<DataType>(o.dtype));
@@ -176,6 +185,7 @@ Result<GemmCase> make_case(const GemmOptions& o) {
   }
   constexpr std::int64_t kUsualSize = 512;
   GemmProblem problem = gemm_problem(type, m.or_else(kUsualSize), n.or_else(kUsualSize), k.or_else(kUsualSize), output);
+  problem.k2 = k2.or_else(0);
   problem.batch = batch.or_else(1);
   problem.grouping = grouping;
   problem.scale_depth = o.scale_depth;

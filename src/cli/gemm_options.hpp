@@ -15,7 +15,7 @@ namespace tilesmith::cli {
 struct GemmOptions {
   static constexpr std::size_t kTensors = 4;
 
-  std::optional<std::int64_t> batch, m, n, k;
+  std::optional<std::int64_t> batch, m, n, k, k2;
   std::string layout = "rcr";
   std::string dtype = "bf16";
   std::string dtype_b, dtype_out, dtype_c, dtype_bias;  ///< empty: the usual ones
@@ -27,7 +27,7 @@ struct GemmOptions {
   float alpha = 1, beta = 0;
   std::vector<float> clamp{-1, 1};
   std::uint64_t seed = 0;
-  std::string a, b, c, bias, scale_m, scale_n, out;
+  std::string a, b, a2, b2, c, bias, scale_m, scale_n, out;
   std::array<std::string, kTensors> tensors;  ///< what add and multiply read, in the epilogue's order
 
   void add_to(CLI::App& verb);

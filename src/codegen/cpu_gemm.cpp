@@ -103,6 +103,8 @@ Status check(const CpuGemmParameters& p) {
   if (whole && epilogue) return refuse("an epilogue on int32 output", "a floating or int8 output");
   if (p.extras < 0 || p.extras > kMaxExtras)
     return refuse(fmt::format("{} extras", p.extras), fmt::format("0 to {}", kMaxExtras));
+  if (p.second && (p.packed_b || p.form == CpuGemmForm::pack_b || p.scales != CpuGemmScales::none))
+    return refuse("a second product beside packed B or scales", "either of them alone");
   if (p.form == CpuGemmForm::pack_b && (p.packed_b || p.split_k || epilogue))
     return refuse("a product's trait on a kernel that packs B", "none of packed_b, split_k and the epilogue's terms");
   if (p.form == CpuGemmForm::skinny && (uses_tiles(p.instruction) || p.packed_b))
@@ -168,6 +170,7 @@ CpuConstants constants_of(const CpuGemmParameters& p) {
   constants.flag("kExtrasMultiply", p.extras_multiply);
   constants.flag("kSplitK", p.split_k);
   constants.flag("kPackedB", p.packed_b);
+  constants.flag("kSecond", p.second);
   constants.flag("kGated", p.gated);
   constants.flag("kRowScale", p.row_scale);
   constants.flag("kColumnScale", p.column_scale);

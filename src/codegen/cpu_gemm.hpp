@@ -45,6 +45,7 @@ struct CpuGemmParameters {
   int tile_k = 384;       ///< elements of k between two visits of the sums, a multiple of cpu_gemm_tile().depth
   bool split_k = false;   ///< k may be cut into pieces that are added up in order
   bool packed_b = false;  ///< B comes from a pack_b kernel
+  bool second = false;    ///< the sums of a second product, A2 B2, go on from the first's
   GemmBias bias = GemmBias::none;
   GemmActivation activation = GemmActivation::none;
   bool gated = false;  ///< neighbouring columns are a pair: D has n / 2 columns

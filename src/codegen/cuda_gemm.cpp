@@ -115,6 +115,7 @@ Status add_signature(CudaTable& table, const GemmSignature& s) {
   table.add("kScaling", scaling_number(s));
   table.add("kTypeScale", scale);
   table.add("kGrouping", grouping_number(s.grouping));
+  table.add("kSecond", s.second);
   std::vector<int> operations, types;
   for (const EpilogueOp op : s.epilogue_ops) {
     TS_ASSIGN(const int operation, operation_number(op));

@@ -96,7 +96,7 @@ Result<std::unique_ptr<GemmPlan>> CpuGemm::plan(const GemmProblem& problem, cons
     // A matrix B that the batch shares is packed otherwise than one for each member: there is room for both.
     for (const bool shared_b : {false, true}) {
       GemmArguments arguments = dense_arguments(call);
-      if (shared_b) arguments.b.batch = 0;
+      if (shared_b) arguments.b.batch = arguments.b2.batch = 0;
       const TsGemmArgs args = cpu_arguments(call, terms, arguments, splits, pool_.threads(), nullptr);
       facts.workspace_bytes = std::max(facts.workspace_bytes, static_cast<std::size_t>(table.workspace_bytes(&args)));
       scratch = std::max(scratch, static_cast<std::size_t>(table.scratch_bytes(&args)));

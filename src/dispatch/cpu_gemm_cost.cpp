@@ -49,6 +49,11 @@ double up(double size, double step) {
   return ceil_div(size, step) * step;
 }
 
+/// Steps of so many elements along k, with those of a second product.
+double steps_of(const GemmProblem& p, double step) {
+  return ceil_div(static_cast<double>(p.k), step) + ceil_div(static_cast<double>(p.k2), step);
+}
+
 /// What the kernels' grid can be cut into without splitting k: tiles shrink to two micro-tiles either way.
 double most_tasks(const GemmProblem& p, const CpuGemmInstruction& facts, bool skinny) {
   const double rows = skinny ? 1 : ceil_div(static_cast<double>(p.m), 2.0 * facts.rows);
@@ -62,7 +67,7 @@ std::int64_t splits_for(const GemmProblem& p, const KernelConfig& config, const 
   const CpuGemmInstruction* facts = subject.facts();
   if (!config.algorithm.splits_k || facts == nullptr || threads <= 1) return 1;
   const double tasks = std::max(1.0, most_tasks(p, *facts, config.algorithm.pipeline == Pipeline::skinny));
-  const double blocks = std::max(1.0, ceil_div(static_cast<double>(p.k), subject.tile_k()));
+  const double blocks = std::max(1.0, steps_of(p, subject.tile_k()));
   return static_cast<std::int64_t>(std::clamp(ceil_div(2.0 * threads, tasks), 1.0, blocks));
 }
 
@@ -75,7 +80,7 @@ double expected_seconds(const GemmProblem& p, const KernelConfig& config, const 
       config.algorithm.instruction == Instruction::amx_bf16 || config.algorithm.instruction == Instruction::amx_int8;
   const double lanes = spec.vector_bits / 32.0;
   const double m = static_cast<double>(p.m), n = static_cast<double>(p.n), batch = static_cast<double>(p.batch);
-  const double words = ceil_div(static_cast<double>(p.k), facts->elements_per_word);
+  const double words = steps_of(p, facts->elements_per_word);
 
   const double rows = skinny ? m : up(m, tiles ? facts->rows : facts->rows / 2.0);
   const double columns = up(n, tiles ? facts->columns : lanes);
@@ -90,7 +95,7 @@ double expected_seconds(const GemmProblem& p, const KernelConfig& config, const 
                             (skinny         ? word.skinny
                              : columns_of_b ? word.blocked_column
                                             : word.blocked_row);
-  const double blocks = std::max(1.0, ceil_div(static_cast<double>(p.k), subject.tile_k()));
+  const double blocks = std::max(1.0, steps_of(p, subject.tile_k()));
   const auto splits = static_cast<double>(splits_for(p, config, spec, threads));
   const double sums = skinny ? 0 : std::max(0.0, blocks - splits) * rows * columns / lanes * kSumCycles;
   const double pieces = config.algorithm.splits_k ? 2 * splits * m * n / lanes * kSumCycles : 0;

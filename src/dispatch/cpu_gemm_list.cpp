@@ -86,7 +86,7 @@ Result<std::unique_ptr<const GemmListPlan>> CpuGemmListPlan::make(std::vector<Ge
     long long workspace = 0;
     for (const bool shared_b : {false, true}) {  // packed otherwise than one for each member of the batch
       GemmArguments arguments = dense_arguments(problems[member.product]);
-      if (shared_b) arguments.b.batch = 0;
+      if (shared_b) arguments.b.batch = arguments.b2.batch = 0;
       const TsGemmArgs args = member.plan->kernel_arguments(arguments, member.threads, nullptr);
       workspace = std::max(workspace, table.workspace_bytes(&args));
       scratch = std::max(scratch, table.scratch_bytes(&args));

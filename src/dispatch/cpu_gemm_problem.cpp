@@ -23,6 +23,7 @@ Result<GemmSignature> cpu_signature_of(const GemmProblem& p) {
     s.scale = p.type_scale;
   else if (p.scale_depth != 0)
     s.qscale = QuantScale::blockscale;
+  s.second = p.k2 != 0;
   s.layout_a = p.order_a;
   s.layout_b = p.order_b;
   s.epilogue_ops = terms.normal_form();
@@ -50,6 +51,8 @@ TsGemmArgs cpu_arguments(const GemmProblem& p, const CpuGemmTerms& terms, const 
   TsGemmArgs out{};
   out.a = {a.a.data, a.a.leading, a.a.batch};
   out.b = {a.b.data, a.b.leading, a.b.batch};
+  out.a2 = {a.a2.data, a.a2.leading, a.a2.batch};
+  out.b2 = {a.b2.data, a.b2.leading, a.b2.batch};
   out.c = {a.c.data, a.c.leading, a.c.batch};
   out.beta = a.beta;
   if (terms.c >= 0) {
@@ -84,6 +87,7 @@ TsGemmArgs cpu_arguments(const GemmProblem& p, const CpuGemmTerms& terms, const 
   out.m = p.m;
   out.n = p.n;
   out.k = p.k;
+  out.k2 = p.k2;
   out.batch = p.batch;
   out.splits = splits;
   out.threads = threads;

@@ -36,7 +36,7 @@ bool may_share(const KernelConfig& config) {
 }  // namespace
 
 CudaGemmShape cuda_gemm_shape(const GemmProblem& p) {
-  return {.m = p.m, .n = p.n, .k = p.k, .batch = p.batch, .unaligned = p.unaligned, .grouping = p.grouping};
+  return {.m = p.m, .n = p.n, .k = p.k, .batch = p.batch, .unaligned = p.unaligned, .grouping = p.grouping, .k2 = p.k2};
 }
 
 Result<GemmSignature> cuda_signature_of(const GemmProblem& p) {
@@ -51,6 +51,7 @@ Result<GemmSignature> cuda_signature_of(const GemmProblem& p) {
     s.scale = p.type_scale;
   else if (p.scale_depth != 0)
     s.qscale = QuantScale::blockscale;
+  s.second = p.k2 != 0;
   s.layout_a = p.order_a;
   s.layout_b = p.order_b;
   if (p.beta) s.epilogue_ops.push_back(EpilogueOp::add);

@@ -50,8 +50,8 @@ Result<std::unique_ptr<GemmPlan>> CudaGemmPlan::make(const GemmProblem& p, PlanF
     plan.workspace_bytes = split_size.bytes();
   }
   std::unique_ptr<CudaGemmPlan> made(new CudaGemmPlan(p, std::move(plan), config, kernel, zeros, split_memory));
-  for (const auto& [name, value] :
-       {std::pair{"m", p.m}, std::pair{"n", p.n}, std::pair{"k", p.k}, std::pair{"batch", p.batch}})
+  for (const auto& [name, value] : {std::pair{"m", p.m}, std::pair{"n", p.n}, std::pair{"k", p.k},
+                                    std::pair{"k2", p.k2}, std::pair{"batch", p.batch}})
     if (value > kLongest)
       return fail(ErrorCode::unsupported, fmt::format("{} {} is beyond a CUDA kernel's launch", name, value),
                   fmt::format("at most {}", kLongest));
@@ -62,8 +62,8 @@ Result<std::unique_ptr<GemmPlan>> CudaGemmPlan::make(const GemmProblem& p, PlanF
   if (work.items > kLongest)
     return fail(ErrorCode::unsupported, fmt::format("{} tiles are beyond a CUDA kernel's launch", work.items),
                 fmt::format("at most {}", kLongest));
-  if (config.algorithm.shares_k && 2 * work.blocks * (p.k / facts.stage_k + 1) > kLongest)
-    return fail(ErrorCode::unsupported, fmt::format("k of {} is beyond what stream-K shares", p.k),
+  if (config.algorithm.shares_k && 2 * work.blocks * (depth_of(p) / facts.stage_k + 2) > kLongest)
+    return fail(ErrorCode::unsupported, fmt::format("k of {} is beyond what stream-K shares", depth_of(p)),
                 "an instance without streamk");
   launch.grid.x = static_cast<unsigned>(work.blocks);
   launch.cluster = {config.algorithm.cluster[0] * unsigned{config.algorithm.cluster[1]}, 1, 1};
@@ -92,6 +92,10 @@ Status CudaGemmPlan::check(const GemmArguments& a) const {
   if (facts_.aligned && a.alpha != 0) {
     TS_TRY(aligned("a", a.a.data, a.a.leading, of_rows(a.a.batch), p.type_a, kUnit));
     TS_TRY(aligned("b", a.b.data, a.b.leading, a.b.batch, p.type_b, kUnit));
+    if (p.k2 != 0) {
+      TS_TRY(aligned("a2", a.a2.data, a.a2.leading, a.a2.batch, p.type_a, kUnit));
+      TS_TRY(aligned("b2", a.b2.data, a.b2.leading, a.b2.batch, p.type_b, kUnit));
+    }
   }
   const auto unit = [&](DataType type, bool wide) {
     return wide ? kUnit : facts_.pairs ? 2 * bytes_of(type) : bytes_of(type);
@@ -146,6 +150,15 @@ TsCudaGemmArgs CudaGemmPlan::kernel_arguments(const GemmArguments& a) const {
   out.n = static_cast<int>(p.n);
   // A and B are not to be read where alpha is 0: no steps of k, or (encode_maps) zeros.
   out.k = static_cast<int>(a.alpha == 0 && !facts_.tensor_maps ? 0 : p.k);
+  if (p.k2 != 0) {
+    out.k2 = static_cast<int>(a.alpha == 0 && !facts_.tensor_maps ? 0 : p.k2);
+    out.a2 = a.a2.data;
+    out.b2 = a.b2.data;
+    out.a2_stride = a.a2.leading;
+    out.b2_stride = a.b2.leading;
+    out.a2_batch_stride = a.a2.batch;
+    out.b2_batch_stride = a.b2.batch;
+  }
   out.batch = static_cast<int>(p.batch);
   out.groups = p.grouping == GemmGrouping::none ? 0 : out.batch;
   out.group_ends = a.group_ends;
@@ -178,7 +191,7 @@ Status CudaGemmPlan::encode_maps(const GemmArguments& a, TsCudaGemmMaps& maps) c
   const GemmProblem& p = problem();
   const bool stream = algorithm_.pipeline == Pipeline::stream;
   const auto operand = [&](const GemmOperand& x, std::int64_t members, DataType type, bool along_k, std::int64_t rows,
-                           int box_rows, TsCudaTensorMap& map) -> Status {
+                           std::int64_t k, int box_rows, TsCudaTensorMap& map) -> Status {
     const TensorMapFormat format{.element = map_element(type)};
     const auto size = static_cast<std::uint64_t>(bytes_of(type));
     const std::uint32_t box_inner = along_k ? static_cast<std::uint32_t>(128 / size) : 64;
@@ -187,8 +200,8 @@ Status CudaGemmPlan::encode_maps(const GemmArguments& a, TsCudaGemmMaps& maps) c
       const TensorMapDimension dimensions[] = {{1, 0, box_inner}, {1, kUnit, box_outer}, {1, kUnit, 1}};
       return encode_tensor_map(kernel_.context(), format, zeros_, dimensions, map);
     }
-    const auto inner = static_cast<std::uint64_t>(along_k ? p.k : rows);
-    const auto outer = static_cast<std::uint64_t>(along_k ? rows : p.k);
+    const auto inner = static_cast<std::uint64_t>(along_k ? k : rows);
+    const auto outer = static_cast<std::uint64_t>(along_k ? rows : k);
     // The stride of the only member of a batch is nobody's; it need not be a multiple of anything.
     const std::uint64_t batch_bytes = members > 1 ? static_cast<std::uint64_t>(x.batch) * size : kUnit;
     const TensorMapDimension dimensions[] = {{inner, 0, box_inner},
@@ -199,8 +212,13 @@ Status CudaGemmPlan::encode_maps(const GemmArguments& a, TsCudaGemmMaps& maps) c
   const int rows_a = stream ? algorithm_.tile[0] : algorithm_.tile[0] / algorithm_.cluster[1];
   const int rows_b = stream ? algorithm_.tile[1] : algorithm_.tile[1] / algorithm_.cluster[0];
   const std::int64_t members = row_members(p);
-  TS_TRY(operand(a.a, members, p.type_a, p.order_a == MatrixOrder::row, p.m, rows_a, maps.a));
-  TS_TRY(operand(a.b, p.batch, p.type_b, p.order_b == MatrixOrder::column, p.n, rows_b, maps.b));
+  const bool along_k_a = p.order_a == MatrixOrder::row, along_k_b = p.order_b == MatrixOrder::column;
+  TS_TRY(operand(a.a, members, p.type_a, along_k_a, p.m, p.k, rows_a, maps.a));
+  TS_TRY(operand(a.b, p.batch, p.type_b, along_k_b, p.n, p.k, rows_b, maps.b));
+  if (p.k2 != 0) {
+    TS_TRY(operand(a.a2, members, p.type_a, along_k_a, p.m, p.k2, rows_a, maps.a2));
+    TS_TRY(operand(a.b2, p.batch, p.type_b, along_k_b, p.n, p.k2, rows_b, maps.b2));
+  }
   if (!facts_.store_box) return {};
   const auto size = static_cast<std::uint64_t>(bytes_of(p.type_d));
   const auto row_bytes = static_cast<unsigned>(facts_.slab_row_bytes);

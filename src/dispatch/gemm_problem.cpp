@@ -89,6 +89,18 @@ Status check_grouping(const GemmProblem& p) {
   return {};
 }
 
+Status check_second(const GemmProblem& p) {
+  if (p.k2 == 0) return {};
+  const auto refuse = [&](std::string_view beside) {
+    return fail(ErrorCode::unsupported, fmt::format("a second product (k2 is {}) beside {}", p.k2, beside),
+                "k2 of 0, and two calls: the second with beta 1 and C the first's result");
+  };
+  if (p.grouping != GemmGrouping::none) return refuse(fmt::format("{} groups", name_of(p.grouping)));
+  if (has_weights(p)) return refuse(fmt::format("{} weights", name_of(p.type_b)));
+  if (p.scale_depth != 0) return refuse(fmt::format("scales of {} elements of k", p.scale_depth));
+  return {};
+}
+
 Status check_epilogue(const GemmProblem& p) {
   const auto refuse = [](std::string what, std::string hint) {
     return fail(ErrorCode::invalid_argument, std::move(what), std::move(hint));
@@ -222,10 +234,13 @@ Status validate(const GemmProblem& p) {
   TS_TRY(check_dimension("m", p.m, 0));
   TS_TRY(check_dimension("n", p.n, 0));
   TS_TRY(check_dimension("k", p.k, 0));
+  TS_TRY(check_dimension("k2", p.k2, 0));
   TS_TRY(check_scales(p));
   TS_TRY(check_grouping(p));
+  TS_TRY(check_second(p));
   TS_TRY(check_epilogue(p));
-  for (const auto& [rows, columns] : {std::pair{p.m, p.k}, std::pair{p.k, p.n}, std::pair{p.m, p.n}})
+  for (const auto& [rows, columns] :
+       {std::pair{p.m, p.k}, std::pair{p.k, p.n}, std::pair{p.m, p.k2}, std::pair{p.k2, p.n}, std::pair{p.m, p.n}})
     if (!product_fits({p.batch, rows, columns, 4}))
       return fail(ErrorCode::invalid_argument,
                   fmt::format("a matrix of batch {} x {} x {} overflows", p.batch, rows, columns),
@@ -241,6 +256,10 @@ GemmArguments dense_arguments(const GemmProblem& p) {
   GemmArguments out;
   out.a = dense(p.order_a, p.m, p.k);
   out.b = dense(p.order_b, p.k, p.n);
+  if (p.k2 != 0) {
+    out.a2 = dense(p.order_a, p.m, p.k2);
+    out.b2 = dense(p.order_b, p.k2, p.n);
+  }
   out.c = dense(MatrixOrder::row, p.m, p.n);
   out.d_leading = p.columns_of_d();
   out.d_batch = one ? 0 : p.m * p.columns_of_d();
@@ -262,15 +281,15 @@ GemmArguments dense_arguments(const GemmProblem& p) {
 
 double flops_of(const GemmProblem& p) {
   return 2.0 * static_cast<double>(row_members(p)) * static_cast<double>(p.m) * static_cast<double>(p.n) *
-         static_cast<double>(p.k);
+         static_cast<double>(depth_of(p));
 }
 
 double bytes_of(const GemmProblem& p) {
   const auto matrix = [](DataType type, std::int64_t rows, std::int64_t columns) {
     return bits_of(type) / 8.0 * static_cast<double>(rows) * static_cast<double>(columns);
   };
-  double bytes = matrix(p.type_a, p.m, p.k) + matrix(p.type_d, p.m, p.columns_of_d());
-  double bytes_of_b = matrix(p.type_b, p.k, p.n);
+  double bytes = matrix(p.type_a, p.m, depth_of(p)) + matrix(p.type_d, p.m, p.columns_of_d());
+  double bytes_of_b = matrix(p.type_b, depth_of(p), p.n);
   if (p.scale_depth != 0) {
     bytes_of_b += matrix(p.type_scale, scale_blocks(p), scale_rows_of_b(p));
     if (!has_weights(p)) bytes += matrix(p.type_scale, p.m, scale_blocks(p));
@@ -327,6 +346,14 @@ Status validate(const GemmProblem& p, const GemmArguments& a) {
     TS_TRY(check_matrix(right, "a matrix of k x n"));
     TS_TRY(shared(left, false));
     TS_TRY(shared(right, false));
+    if (p.k2 != 0) {
+      const Lines left2 = matrix("a2", a.a2, p.type_a, p.order_a, p.m, p.k2);
+      const Lines right2 = lines_of("b2", a.b2.data, a.b2.leading, a.b2.batch, p.type_b, p.order_b, p.k2, p.n, p.batch);
+      TS_TRY(check_matrix(left2, "a matrix of m x k2"));
+      TS_TRY(check_matrix(right2, "a matrix of k2 x n"));
+      TS_TRY(shared(left2, false));
+      TS_TRY(shared(right2, false));
+    }
     const auto scales = [&](std::string_view name, const GemmScales& x, std::int64_t rows,
                             std::int64_t batch) -> Status {
       const std::int64_t blocks = scale_blocks(p);
@@ -396,8 +423,8 @@ std::uint64_t hash_of(const GemmProblem& p) {
   std::uint64_t operations = 0;
   for (const EpilogueOp op : p.epilogue) operations = operations << 8 | static_cast<std::uint64_t>(op);
   return hash_words({types, operations, static_cast<std::uint64_t>(p.m), static_cast<std::uint64_t>(p.n),
-                     static_cast<std::uint64_t>(p.k), static_cast<std::uint64_t>(p.batch),
-                     static_cast<std::uint64_t>(p.scale_depth)});
+                     static_cast<std::uint64_t>(p.k), static_cast<std::uint64_t>(p.k2),
+                     static_cast<std::uint64_t>(p.batch), static_cast<std::uint64_t>(p.scale_depth)});
 }
 
 }  // namespace tilesmith

@@ -15,6 +15,10 @@ inline constexpr std::int64_t kBlockDepth = 128;
   return (p.type_a == DataType::fp16 || p.type_a == DataType::bf16) &&
          (p.type_b == DataType::int8 || p.type_b == DataType::int4);
 }
+/// Elements that an element of the product is the sum of: k, and those of the second product.
+[[nodiscard]] inline std::int64_t depth_of(const GemmProblem& p) {
+  return p.k + p.k2;
+}
 /// Members that A, C, D and the epilogue's tensors have: contiguous groups share one.
 [[nodiscard]] inline std::int64_t row_members(const GemmProblem& p) {
   return p.grouping == GemmGrouping::contiguous && p.batch > 0 ? 1 : p.batch;
@@ -24,9 +28,10 @@ inline constexpr std::int64_t kBlockDepth = 128;
   return op == EpilogueOp::bias || op == EpilogueOp::scale_n;
 }
 
-/// 2 m n k floating-point operations for each member of the batch; of groups, for as many rows as there is room for.
+/// 2 m n (k + k2) floating-point operations for each member of the batch; of groups, for as many rows as there is room
+/// for.
 [[nodiscard]] double flops_of(const GemmProblem& problem);
-/// Bytes of A, B, D, of C where it is read, of scales and of the epilogue's tensors, each once.
+/// Bytes of A, B, A2, B2, D, of C where it is read, of scales and of the epilogue's tensors, each once.
 [[nodiscard]] double bytes_of(const GemmProblem& problem);
 
 /// Checks one call's arguments against its problem: pointers that must be there, leading dimensions shorter than a row,

@@ -60,6 +60,13 @@ constexpr Rule<Subject> kRules[] = {
                           name_of(g.qscale), name_of(g.scale), name_of(g.layout_a), name_of(g.layout_b),
                           name_of(g.grouping));
      }},
+    {"second_product_is_carried", "a second product goes with neither groups, scales along k nor weights",
+     [](const Subject& s) { return second_fits(s.signature()); },
+     [](const Subject& s) {
+       const GemmSignature& g = s.signature();
+       return fmt::format("a second product beside {} groups, qscale {}, a {} and b {}", name_of(g.grouping),
+                          name_of(g.qscale), name_of(g.a), name_of(g.b));
+     }},
     {"instruction_is_present", "the level has the instruction that does the products, for these matrices",
      [](const Subject& s) {
        const CpuGemmInstruction* facts = s.facts();

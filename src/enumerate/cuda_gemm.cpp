@@ -15,6 +15,11 @@ std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;
 }
 
+/// Steps of so many elements along k; a second product begins with one of its own.
+std::int64_t steps_of(const CudaGemmShape& shape, std::int64_t step) {
+  return ceil_div(shape.k, step) + ceil_div(shape.k2, step);
+}
+
 bool accepted(const KernelConfig& config, const CudaSpec& spec) {
   return first_refusal(cuda_gemm_rules(), CudaGemmSubject{config, spec}) == nullptr;
 }
@@ -99,7 +104,7 @@ bool is_first_for(const CudaGemmTile& tile, const GemmSignature& signature, cons
   if (!tile.first_for || !is_along_k(signature) || shape.batch != 1) return false;
   const CudaGemmCondition& c = *tile.first_for;
   return (!c.element_bytes || *c.element_bytes == bits_of(signature.a) / 8) && (!c.most_m || shape.m <= *c.most_m) &&
-         (!c.most_n || shape.n <= *c.most_n) && (!c.most_k || shape.k <= *c.most_k);
+         (!c.most_n || shape.n <= *c.most_n) && (!c.most_k || shape.k + shape.k2 <= *c.most_k);
 }
 
 bool is_few_rows(Pipeline pipeline) {
@@ -161,7 +166,7 @@ double item_seconds(const KernelConfig& config, const CudaGemmTile* tile, const 
   const Algorithm& a = config.algorithm;
   const CudaGemmFacts facts = cuda_gemm_facts(config);
   const CudaReferenceChip& chip = spec.reference;
-  const std::int64_t steps = ceil_div(ceil_div(shape.k, std::max(facts.stage_k, 1)), splits);
+  const std::int64_t steps = ceil_div(steps_of(shape, std::max(facts.stage_k, 1)), splits);
   const auto real_steps = static_cast<double>(steps);
   double seconds = 0;
   if (is_few_rows(a.pipeline)) {  // its share of B passes once
@@ -173,7 +178,7 @@ double item_seconds(const KernelConfig& config, const CudaGemmTile* tile, const 
   } else if (tile != nullptr && tile->step_us > 0) {
     double step = tile->step_us;
     // Integers draw less power: the smaller tile is not held back by it.
-    if (g.a == DataType::int8 && a.ping_pong && shape.k <= 8192) step *= 0.94;
+    if (g.a == DataType::int8 && a.ping_pong && shape.k + shape.k2 <= 8192) step *= 0.94;
     seconds = 1e-6 * (real_steps * step + tile->end_us);
   } else {
     // A tile beside the table is taken for a middling one.
@@ -215,7 +220,7 @@ int cuda_gemm_splits(const KernelConfig& config, const CudaSpec& spec, const Cud
   if (!config.algorithm.splits_k) return 1;
   const CudaGemmTile* tile = tile_of(config, spec);
   const std::int64_t most = tile == nullptr ? kMostSplits : std::max(tile->splits, 2);
-  const std::int64_t steps = ceil_div(shape.k, std::max<int>(config.algorithm.tile[2], 1));
+  const std::int64_t steps = steps_of(shape, std::max<int>(config.algorithm.tile[2], 1));
   const std::int64_t tiles = std::max<std::int64_t>(cuda_gemm_tiles(config, shape), 1);
   const std::int64_t one_round = places_of(config, spec) / tiles;
   const int limit = static_cast<int>(std::min(std::clamp<std::int64_t>(one_round, 2, most), steps));
@@ -235,7 +240,7 @@ CudaGemmWork cuda_gemm_work(const KernelConfig& config, const CudaSpec& spec, co
   const std::int64_t at_a_time = std::max<std::int64_t>(places_of(config, spec) / cluster, 1);
   CudaGemmWork work;
   if (a.shares_k) {
-    const std::int64_t each = tiles / cluster, steps = std::max<std::int64_t>(ceil_div(shape.k, facts.stage_k), 1);
+    const std::int64_t each = tiles / cluster, steps = std::max<std::int64_t>(steps_of(shape, facts.stage_k), 1);
     const std::int64_t clusters =
         std::min({at_a_time, each * kMostParts, std::max(each * steps / kLeastSteps, std::min(each, at_a_time))});
     work.items = tiles;
@@ -353,8 +358,9 @@ double estimated_seconds(const KernelConfig& config, const CudaSpec& spec, const
   const auto real = [](std::int64_t value) { return static_cast<double>(value); };
   const double columns = signature_of(config).epilogue_ops.gated() ? real(shape.n) / 2 : real(shape.n);
   const double rows = real(shape.m) * (shape.grouping == GemmGrouping::contiguous ? 1 : real(shape.batch));
-  const double bytes = rows * (facts.element_bytes * real(shape.k) + facts.result_bytes * columns) +
-                       real(shape.batch) * facts.bits_of_b / 8 * real(shape.n) * real(shape.k);
+  const double depth = real(shape.k + shape.k2);
+  const double bytes = rows * (facts.element_bytes * depth + facts.result_bytes * columns) +
+                       real(shape.batch) * facts.bits_of_b / 8 * real(shape.n) * depth;
   const CudaGemmWork work = cuda_gemm_work(config, spec, shape);
   const double item = item_seconds(config, tile_of(config, spec), spec, shape, work.splits);
   // Stream-K leaves one part of a tile in memory, reads another and its own.

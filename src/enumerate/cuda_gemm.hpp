@@ -38,6 +38,7 @@ struct CudaGemmShape {
   std::int64_t batch = 1;
   bool unaligned = false;                      ///< a pointer, row or batch stride is no multiple of 16 bytes
   GemmGrouping grouping = GemmGrouping::none;  ///< contiguous: m rows of all members together
+  std::int64_t k2 = 0;                         ///< of a second product; 0: there is none
 };
 
 /// Whether an instance computes problems of this shape: rows that a skinny kernel holds, columns and alignment that its

@@ -225,6 +225,15 @@ constexpr Rule<Subject> kRules[] = {
                           name_of(s.algorithm().pipeline), name_of(s.signature().layout_a), s.algorithm().splits_k,
                           s.algorithm().shares_k);
      }},
+    {"second_product_is_carried",
+     "a second product is for pipelines of many rows, and goes with neither groups, scales along k nor weights",
+     [](const Subject& s) { return second_fits(s.signature()) && (!s.signature().second || !is_few_rows(s)); },
+     [](const Subject& s) {
+       const GemmSignature& g = s.signature();
+       return fmt::format("a second product in {}, beside {} groups, qscale {}, a {} and b {}",
+                          name_of(s.algorithm().pipeline), name_of(g.grouping), name_of(g.qscale), name_of(g.a),
+                          name_of(g.b));
+     }},
     {"epilogue_is_carried", "a gate is the last operation but for amax, amax the last of all; reglu is not carried",
      [](const Subject& s) { return uncarried(s.signature().epilogue_ops) == EpilogueOp::none; },
      [](const Subject& s) {

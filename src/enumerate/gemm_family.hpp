@@ -5,14 +5,15 @@
 
 namespace tilesmith {
 
-/// Dense products with a row-major result: nothing is asked for beside types, orders of A and B, groups, scales and an
-/// epilogue.
+/// Dense products with a row-major result: nothing is asked for beside types, orders of A and B, groups, a second
+/// product, scales and an epilogue.
 [[nodiscard]] inline bool is_plain_gemm(const GemmSignature& signature) {
   GemmSignature plain = signature;  // what is left after the carried fields are reset must be a default signature
   const GemmSignature defaults;
   plain.a = plain.b = plain.c = plain.side = plain.bias = plain.scale = defaults.a;
   plain.accumulator = defaults.accumulator;
   plain.grouping = defaults.grouping;
+  plain.second = defaults.second;
   plain.qscale = defaults.qscale;
   plain.layout_a = defaults.layout_a;
   plain.layout_b = defaults.layout_b;
@@ -30,6 +31,10 @@ namespace tilesmith {
 /// Blocks of 8-bit floats have scales.
 [[nodiscard]] inline bool has_block_scales(const GemmSignature& g) {
   return g.qscale == QuantScale::blockscale;
+}
+/// Scales along k and groups are those of one product.
+[[nodiscard]] inline bool second_fits(const GemmSignature& g) {
+  return !g.second || (g.grouping == GemmGrouping::none && g.qscale == QuantScale::none && !has_weights(g));
 }
 [[nodiscard]] inline bool is_along_k(const GemmSignature& g) {
   return g.layout_a == MatrixOrder::row && g.layout_b == MatrixOrder::column;

@@ -82,6 +82,7 @@ struct GemmSignature {
   DataType bias = DataType::fp16;   ///< native kernels
   DataType scale = DataType::fp16;  ///< native kernels: of integer weights' scales
   GemmGrouping grouping = GemmGrouping::none;
+  bool second = false;  ///< native kernels: the sums of a second product, A2 x B2, go on from the first's
   MatrixOrder layout_a = MatrixOrder::row;
   MatrixOrder layout_b = MatrixOrder::column;
   MatrixOrder layout_c = MatrixOrder::row;
@@ -107,6 +108,7 @@ struct GemmSignature {
     visit("bias", self.bias);
     visit("scale", self.scale);
     visit("grouping", self.grouping);
+    visit("second", self.second);
     visit("layout_a", self.layout_a);
     visit("layout_b", self.layout_b);
     visit("layout_c", self.layout_c);

@@ -176,7 +176,7 @@ bool GemmExpectation::check_relative(std::span<const double> output, Verdict& ve
 bool GemmExpectation::check_norm_wise(std::span<const double> output, Verdict& verdict) const {
   if (tolerance_.norm_wise == 0) return true;
   const std::int64_t width = tensors_.columns_of_d();
-  const double depth = std::sqrt(static_cast<double>(std::max<std::int64_t>(1, tensors_.k)));
+  const double depth = std::sqrt(static_cast<double>(std::max<std::int64_t>(1, tensors_.depth())));
   double all_errors = 0, all_norms = 0;
   for (std::int64_t b = 0; b <= tensors_.batch; ++b) {
     double errors = 0, norms = 0;

@@ -35,7 +35,7 @@ class Rows {
     sums_.assign(static_cast<std::size_t>(count_ * t_.n), 0.0F);
     if (t_.alpha == 0) return;
     std::vector<float> right(static_cast<std::size_t>(t_.n));
-    for (std::int64_t p = 0; p < t_.k; ++p) {
+    for (std::int64_t p = 0; p < t_.depth(); ++p) {
       for (std::int64_t j = 0; j < t_.n; ++j)
         right[static_cast<std::size_t>(j)] = static_cast<float>(t_.value_of_b(b_, p, j));
       for (std::int64_t r = 0; r < count_; ++r)

@@ -78,8 +78,8 @@ class Block {
   void multiply() {
     std::vector<double> left(static_cast<std::size_t>(kRows * kDepth)), left_size = left;
     std::vector<double> right(static_cast<std::size_t>(kDepth * width_)), right_size = right;
-    for (std::int64_t p0 = 0; p0 < t_.k; p0 += kDepth) {
-      const std::int64_t depth = std::min(kDepth, t_.k - p0);
+    for (std::int64_t p0 = 0; p0 < t_.depth(); p0 += kDepth) {
+      const std::int64_t depth = std::min(kDepth, t_.depth() - p0);
       for (std::int64_t r = 0; r < rows_; ++r)
         for (std::int64_t p = 0; p < depth; ++p)
           put(left, left_size, r * kDepth + p, t_.value_of_a(b_, i0_ + r, p0 + p));
@@ -100,7 +100,7 @@ class Block {
     const auto at = static_cast<std::size_t>(r * width_ + c);
     const double alpha = static_cast<double>(t_.alpha), beta = static_cast<double>(t_.beta);
     const double size = std::abs(alpha) * sizes_[at];
-    double factor = product_working_factor(t_.k, arithmetic_.accumulator_roundoff);
+    double factor = product_working_factor(t_.depth(), arithmetic_.accumulator_roundoff);
     if (t_.scale_a.depth != 0) factor += kScaleRoundings * kFp32Roundoff;
     Value v = rounded({alpha * sums_[at], factor * size, size});
     if (t_.beta != 0) v = plus(v, beta * element(t_.c, b_, i0_ + r, j0_ + c));

@@ -39,10 +39,12 @@ double int4_at(const void* data, std::int64_t index) {
 }  // namespace
 
 double GemmTensors::value_of_a(std::int64_t member, std::int64_t i, std::int64_t p) const {
+  if (p >= k) return element(a2, member, i, p - k);
   return element(a, member, i, p) * scale_at(scale_a, member, i, p);
 }
 
 double GemmTensors::value_of_b(std::int64_t member, std::int64_t p, std::int64_t j) const {
+  if (p >= k) return element(b2, member, p - k, j);
   const TensorStrides& s = b.strides;
   const double stored =
       b_is_int4 ? int4_at(b.data, member * s.batch + p * s.row + j * s.column) : element(b, member, p, j);
@@ -51,8 +53,8 @@ double GemmTensors::value_of_b(std::int64_t member, std::int64_t p, std::int64_t
 }
 
 Status check_tensors(const GemmTensors& t) {
-  for (const auto& [name, size] :
-       {std::pair{"batch", t.batch}, std::pair{"m", t.m}, std::pair{"n", t.n}, std::pair{"k", t.k}})
+  for (const auto& [name, size] : {std::pair{"batch", t.batch}, std::pair{"m", t.m}, std::pair{"n", t.n},
+                                   std::pair{"k", t.k}, std::pair{"k2", t.k2}})
     if (size < 0) return fail(ErrorCode::invalid_argument, fmt::format("{} is {}", name, size), "sizes are 0 or more");
   if (t.gated() && t.n % 2 != 0)
     return fail(ErrorCode::invalid_argument, fmt::format("a gate joins pairs of columns, and n is {}", t.n),
@@ -65,6 +67,8 @@ Status check_tensors(const GemmTensors& t) {
       return fail(ErrorCode::invalid_argument, "scales without data");
   if (t.k > 0 && t.alpha != 0 && (t.a.data == nullptr || t.b.data == nullptr))
     return fail(ErrorCode::invalid_argument, "a or b has elements but no data");
+  if (t.k2 > 0 && t.alpha != 0 && (t.a2.data == nullptr || t.b2.data == nullptr))
+    return fail(ErrorCode::invalid_argument, "a2 or b2 has elements but no data");
   if (t.beta != 0 && t.c.data == nullptr) return fail(ErrorCode::invalid_argument, "beta is not 0, and c has no data");
   for (std::size_t i = 0; i < t.epilogue.size(); ++i) {
     const GemmStep& step = t.epilogue[i];

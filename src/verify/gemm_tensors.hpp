@@ -32,10 +32,11 @@ struct GemmScaleView {
 };
 
 /// Element (i, j) of member b of a view lies at b * strides.batch + i * strides.row + j * strides.column. A is m x k, B
-/// k x n, C m x n, whatever orders they are stored in.
+/// k x n, A2 m x k2, B2 k2 x n, C m x n, whatever orders they are stored in.
 struct GemmTensors {
   TensorView a, b, c;
-  std::int64_t batch = 1, m = 0, n = 0, k = 0;
+  TensorView a2{}, b2{};  ///< of the second product, with k2
+  std::int64_t batch = 1, m = 0, n = 0, k = 0, k2 = 0;
   float alpha = 1, beta = 0;
   std::vector<GemmStep> epilogue{};
   GemmScaleView scale_a{}, scale_b{};
@@ -53,7 +54,9 @@ struct GemmTensors {
   [[nodiscard]] bool is_computed(std::int64_t matrix, std::int64_t row) const;
   /// Rows that are computed, of all members.
   [[nodiscard]] std::int64_t total_rows() const;
-  /// op(A)(i, p) and op(B)(p, j) of a member as numbers, scales included.
+  /// Elements of k of both products: those of the second are numbered on from the first's.
+  [[nodiscard]] std::int64_t depth() const { return k + k2; }
+  /// op(A)(i, p) and op(B)(p, j) of a member as numbers, scales included; from p = k on, of the second product.
   [[nodiscard]] double value_of_a(std::int64_t member, std::int64_t i, std::int64_t p) const;
   [[nodiscard]] double value_of_b(std::int64_t member, std::int64_t p, std::int64_t j) const;
   [[nodiscard]] bool gated() const;

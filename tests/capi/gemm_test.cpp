@@ -260,6 +260,8 @@ TEST(GemmCall, EveryMissingPointerIsNamed) {
   EXPECT_EQ(failure_with([](auto& c) { c.epilogue[0].data = nullptr; }), "epilogue[0], bias is null");
   EXPECT_EQ(failure_with([](auto& c) { c.epilogue[1].op = TILESMITH_EPILOGUE_AMAX; }), "amax is null");
   EXPECT_EQ(failure_with([](auto& c) { c.grouping = TILESMITH_GROUPS_CONTIGUOUS; }), "group_ends is null");
+  EXPECT_EQ(failure_with([](auto& c) { c.k2 = 3; }), "a2 is null");
+  EXPECT_EQ(failure_with([](auto& c) { c.b2.data = &c; }), "b2 is given, and the problem does not ask for it");
 }
 
 TEST(GemmCall, EveryFieldArrives) {
@@ -287,10 +289,14 @@ TEST(GemmCall, EveryFieldArrives) {
   call.scale_a = {&amax, 21, 22, 23};
   call.scale_b = {ends, 24, 25, 26};
   call.epilogue[0].batch = 27;
+  call.k2 = 28;
+  call.a2 = {x.a.data() + 1, 29, 30};
+  call.b2 = {x.b.data() + 1, 31, 32};
   const Result<GemmProblem> problem = problem_of(call, Device{});
   ASSERT_TRUE(problem) << problem.error().text();
   EXPECT_EQ(problem->grouping, GemmGrouping::masked);
   EXPECT_EQ(problem->scale_depth, 128);
+  EXPECT_EQ(problem->k2, 28);
   EXPECT_EQ(problem->type_scale, DataType::bf16);
   EXPECT_EQ(problem->epilogue, (GemmEpilogue{EpilogueOp::bias, EpilogueOp::add, EpilogueOp::clamp, EpilogueOp::amax}));
   EXPECT_TRUE(problem->beta);
@@ -306,6 +312,8 @@ TEST(GemmCall, EveryFieldArrives) {
   expect(arguments.a, call.a);
   expect(arguments.b, call.b);
   expect(arguments.c, call.c);
+  expect(arguments.a2, call.a2);
+  expect(arguments.b2, call.b2);
   const auto expect_scales = [](const GemmScales& scales, const tilesmith_block_scale& scale) {
     EXPECT_EQ(scales.data, scale.data);
     EXPECT_EQ(scales.row, scale.row);
@@ -350,6 +358,9 @@ TEST(GemmCall, AlignmentMattersToCudaAlone) {
   EXPECT_TRUE(unaligned_with([](auto& c) { c.epilogue[0].data = memory + 8; }));
   EXPECT_TRUE(unaligned_with([](auto& c) { c.epilogue[0].leading = 18; }));
   EXPECT_FALSE(unaligned_with([](auto& c) { c.c.leading = 17; }));  // not read
+  EXPECT_FALSE(unaligned_with([](auto& c) { c.k2 = 16, c.a2.leading = c.b2.leading = 16; }));
+  EXPECT_TRUE(unaligned_with([](auto& c) { c.k2 = 16, c.a2.leading = 17, c.b2.leading = 16; }));
+  EXPECT_TRUE(unaligned_with([](auto& c) { c.k2 = 16, c.a2.leading = c.b2.leading = 16, c.b2.data = memory + 2; }));
   EXPECT_TRUE(unaligned_with([](auto& c) { c.c.leading = 17, c.beta = 1; }));
   EXPECT_FALSE(unaligned_with([](auto& c) { c.a.batch = 3; }));  // of one member
   EXPECT_TRUE(unaligned_with([](auto& c) { c.a.batch = 3, c.batch = 2; }));

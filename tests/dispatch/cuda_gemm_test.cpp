@@ -66,6 +66,8 @@ class CudaGemmPlans : public ::testing::Test {
     ADD_FAILURE() << "no instance splits k";
     return {};
   }
+  /// The first instance of each pipeline, every other one in parts, on guarded memory.
+  void run_random_problems(std::uint64_t count, GemmProblem (*draw)(std::uint64_t));
   void build(const std::vector<KernelConfig>& configs) const {
     const std::vector<Status> built = backend->build(configs, 0, {});
     for (std::size_t i = 0; i < built.size(); ++i)
@@ -88,8 +90,7 @@ class CudaGemmPlans : public ::testing::Test {
   std::unique_ptr<Backend> backend;
 };
 
-TEST_F(CudaGemmPlans, EveryPipelineComputesRandomProblems) {
-  constexpr std::uint64_t kProblems = 48;
+void CudaGemmPlans::run_random_problems(std::uint64_t count, GemmProblem (*draw)(std::uint64_t)) {
   struct Trial {
     std::size_t call;
     KernelConfig config;
@@ -98,8 +99,8 @@ TEST_F(CudaGemmPlans, EveryPipelineComputesRandomProblems) {
   std::vector<GemmProblem> problems;
   std::vector<Trial> trials;
   std::vector<KernelConfig> configs;
-  for (std::uint64_t seed = 0; seed < kProblems; ++seed) {
-    GemmProblem problem = testing::random_gemm_problem(seed);
+  for (std::uint64_t seed = 0; seed < count; ++seed) {
+    GemmProblem problem = draw(seed);
     problem.unaligned = seed % 3 == 2;
     const auto candidates = backend->gemm()->candidates(problem);
     if (!candidates) {
@@ -119,7 +120,7 @@ TEST_F(CudaGemmPlans, EveryPipelineComputesRandomProblems) {
         configs.push_back(config);
       }
   }
-  EXPECT_GT(calls.size(), kProblems / 2);
+  EXPECT_GT(calls.size(), count / 2);
   ASSERT_NO_FATAL_FAILURE(build(configs));
   for (const Trial& trial : trials) {
     const GemmProblem& problem = problems[trial.call];
@@ -128,9 +129,18 @@ TEST_F(CudaGemmPlans, EveryPipelineComputesRandomProblems) {
     ASSERT_TRUE(expectation) << expectation.error().text();
     const auto made = plan(problem, trial.config);
     ASSERT_NE(made, nullptr);
-    EXPECT_EQ(call.judge(*made, *expectation), "") << native_name(trial.config) << " m " << problem.m << " n "
-                                                   << problem.n << " k " << problem.k << " batch " << problem.batch;
+    EXPECT_EQ(call.judge(*made, *expectation), "")
+        << native_name(trial.config) << " m " << problem.m << " n " << problem.n << " k " << problem.k << "+"
+        << problem.k2 << " batch " << problem.batch;
   }
+}
+
+TEST_F(CudaGemmPlans, EveryPipelineComputesRandomProblems) {
+  run_random_problems(48, testing::random_gemm_problem);
+}
+
+TEST_F(CudaGemmPlans, EveryPipelineComputesTwoProductsInOneSum) {
+  run_random_problems(32, testing::random_second_problem);
 }
 
 TEST_F(CudaGemmPlans, WholeNumbersComeOutExactlyAndTheSameEveryTime) {
@@ -150,6 +160,17 @@ TEST_F(CudaGemmPlans, WholeNumbersComeOutExactlyAndTheSameEveryTime) {
   std::vector<Case> cases{{few, true}, {many, true}, {turned, false}, {odd, false, 1}};
   for (const DataType type : {DataType::fp8, DataType::int8, DataType::tf32, DataType::fp32})
     cases.push_back({gemm_problem(type, 100, 176, 512), false});
+  // Two products in one sum.
+  for (Case one : {cases[1], cases[2], cases[3]}) {
+    one.problem.k2 = one.problem.unaligned ? 75 : 328;
+    cases.push_back(one);
+  }
+  for (const DataType type : {DataType::fp8, DataType::int8, DataType::tf32, DataType::fp32}) {
+    cases.push_back({gemm_problem(type, 100, 176, 208), false});
+    cases.back().problem.k2 = 304;
+  }
+  cases.push_back({bf16(40, 96, 0), false});
+  cases.back().problem.k2 = 136;
   std::vector<KernelConfig> configs;
   for (const Case& one : cases) std::ranges::copy(configs_for(one.problem, one.all), std::back_inserter(configs));
   ASSERT_NO_FATAL_FAILURE(build(configs));
@@ -248,6 +269,8 @@ TEST_F(CudaGemmPlans, StreamKSharesWhatFillsNoRound) {
                                     gemm_problem(DataType::fp8, 700, 1600, 2048),
                                     gemm_problem(DataType::int8, 2900, 1040, 912)};
   problems[2].batch = 3;
+  problems.push_back(bf16(1920, 2568, 264));
+  problems.back().k2 = 520;
   for (const GemmProblem& problem : problems) {
     const auto candidates = backend->gemm()->candidates(problem);
     ASSERT_TRUE(candidates) << candidates.error().text();
@@ -319,7 +342,9 @@ TEST_F(CudaGemmPlans, TheCallersWorkspaceMayHoldAnything) {
 TEST_F(CudaGemmPlans, NothingAndZerosAreProductsToo) {
   GemmProblem no_steps = bf16(70, 64, 0), plain = bf16(70, 64, 320), few = bf16(5, 64, 320);
   no_steps.beta = plain.beta = few.beta = true;
-  for (const GemmProblem& problem : {no_steps, plain, few}) {
+  GemmProblem second = plain;
+  second.k2 = 192;
+  for (const GemmProblem& problem : {no_steps, plain, few, second}) {
     // NaN that alpha = 0 leaves unread.
     auto call = DeviceGemm::create(*context, problem, 40, GemmValues::nan).value();
     call.alpha = problem.k == 0 ? 1.0F : 0.0F;

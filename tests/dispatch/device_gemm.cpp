@@ -17,7 +17,7 @@ Status DeviceGemm::fill(Matrix& matrix, DataType type, MatrixOrder order, std::i
   const auto count = static_cast<std::size_t>(p.batch * rows * columns);
   std::vector<float> numbers(count);
   // 8-bit floats are added up with few bits.
-  const int most = bits_of(type) == 8 && type != DataType::int8 ? 1 : std::max(1, exact_magnitude(p.k));
+  const int most = bits_of(type) == 8 && type != DataType::int8 ? 1 : std::max(1, exact_magnitude(p.k + p.k2));
   if (values == GemmValues::whole)
     fill_integers(numbers, {seed, 1}, -most, most);
   else if (values == GemmValues::normal && is_floating(element))
@@ -44,9 +44,13 @@ Status DeviceGemm::fill(Matrix& matrix, DataType type, MatrixOrder order, std::i
 Result<DeviceGemm> DeviceGemm::create(const CudaContext& context, const GemmProblem& p, std::uint64_t seed,
                                       GemmValues values, std::int64_t offset) {
   DeviceGemm out(context, p, offset);
-  TS_TRY(out.fill(out.a_, p.type_a, p.order_a, p.m, p.k, 3 * seed, values));
-  TS_TRY(out.fill(out.b_, p.type_b, p.order_b, p.k, p.n, 3 * seed + 1, values));
-  if (p.beta) TS_TRY(out.fill(out.c_, p.type_c, MatrixOrder::row, p.m, p.n, 3 * seed + 2, GemmValues::whole));
+  TS_TRY(out.fill(out.a_, p.type_a, p.order_a, p.m, p.k, 4 * seed, values));
+  TS_TRY(out.fill(out.b_, p.type_b, p.order_b, p.k, p.n, 4 * seed + 1, values));
+  if (p.k2 != 0) {
+    TS_TRY(out.fill(out.a2_, p.type_a, p.order_a, p.m, p.k2, 4 * seed + 2, values));
+    TS_TRY(out.fill(out.b2_, p.type_b, p.order_b, p.k2, p.n, 4 * seed + 3, values));
+  }
+  if (p.beta) TS_TRY(out.fill(out.c_, p.type_c, MatrixOrder::row, p.m, p.n, 4 * seed + 2, GemmValues::whole));
   TS_TRY(synchronize(context, nullptr));
   if (p.beta) out.beta = 2;
   return out;
@@ -67,6 +71,8 @@ Status DeviceGemm::queue(const GemmPlan& plan, const CudaBuffer& d, const RunOpt
   GemmArguments arguments = dense_arguments(problem_);
   arguments.a = a_.operand;
   arguments.b = b_.operand;
+  arguments.a2 = a2_.operand;
+  arguments.b2 = b2_.operand;
   arguments.c = c_.operand;
   arguments.d =
       static_cast<std::byte*>(d.data()) + offset_ * static_cast<std::int64_t>(size_of(memory_type_of(problem_.type_d)));
@@ -87,11 +93,14 @@ std::string DeviceGemm::judge(const std::vector<std::byte>& d) const {
   GemmTensors tensors;
   tensors.a = a_.view;
   tensors.b = b_.view;
+  tensors.a2 = a2_.view;
+  tensors.b2 = b2_.view;
   tensors.c = c_.view;
   tensors.batch = problem_.batch;
   tensors.m = problem_.m;
   tensors.n = problem_.n;
   tensors.k = problem_.k;
+  tensors.k2 = problem_.k2;
   tensors.alpha = alpha;
   tensors.beta = problem_.beta ? beta : 0;
   const ElementType type = memory_type_of(problem_.type_d);

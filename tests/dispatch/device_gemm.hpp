@@ -17,8 +17,8 @@ enum class GemmValues { whole, normal, nan };
 
 class DeviceGemm {
  public:
-  /// Dense matrices; A, B and D begin `offset` elements behind an aligned address. The context must be current. C is
-  /// always of whole numbers.
+  /// Dense matrices; A, B, A2, B2 and D begin `offset` elements behind an aligned address. The context must be current.
+  /// C is always of whole numbers.
   [[nodiscard]] static Result<DeviceGemm> create(const CudaContext& context, const GemmProblem& problem,
                                                  std::uint64_t seed, GemmValues values, std::int64_t offset = 0);
 
@@ -50,7 +50,7 @@ class DeviceGemm {
   const CudaContext* context_;
   GemmProblem problem_;
   std::int64_t offset_;
-  Matrix a_, b_, c_;
+  Matrix a_, b_, a2_, b2_, c_;
 };
 
 }  // namespace tilesmith::testing

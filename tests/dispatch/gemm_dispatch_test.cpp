@@ -62,6 +62,8 @@ class Call {
       : p(problem),
         a(p.type_a, p.batch * p.m * p.k, 1),
         b(p.type_b, p.batch * p.k * p.n, 2),
+        a2(p.type_a, p.batch * p.m * p.k2, 8),
+        b2(p.type_b, p.batch * p.k2 * p.n, 9),
         c(p.type_c, p.batch * p.m * p.n, 3),
         d(p.type_d, p.batch * p.m * p.columns_of_d(), 4),
         bias(p.type_bias, std::max(p.m, p.n), 5),
@@ -70,6 +72,8 @@ class Call {
     arguments = dense_arguments(p);
     arguments.a.data = a.bytes.data();
     arguments.b.data = b.bytes.data();
+    arguments.a2.data = a2.bytes.data();
+    arguments.b2.data = b2.bytes.data();
     arguments.c.data = c.bytes.data();
     arguments.d = d.bytes.data();
     arguments.alpha = 1;
@@ -106,18 +110,23 @@ class Call {
   }
 
   GemmProblem p;
-  Numbers a, b, c, d, bias, scale, tensor;
+  Numbers a, b, a2, b2, c, d, bias, scale, tensor;
   float amax = 0;
   GemmArguments arguments;
 
  private:
-  [[nodiscard]] double linear(std::int64_t z, std::int64_t i, std::int64_t j) const {
+  [[nodiscard]] double product(const Numbers& left, const Numbers& right, std::int64_t k, std::int64_t z,
+                               std::int64_t i, std::int64_t j) const {
     double sum = 0;
-    for (std::int64_t q = 0; q < p.k; ++q) {
-      const std::int64_t at_a = p.order_a == MatrixOrder::row ? i * p.k + q : q * p.m + i;
-      const std::int64_t at_b = p.order_b == MatrixOrder::row ? q * p.n + j : j * p.k + q;
-      sum += a.at(z * p.m * p.k + at_a) * b.at(z * p.k * p.n + at_b);
+    for (std::int64_t q = 0; q < k; ++q) {
+      const std::int64_t at_a = p.order_a == MatrixOrder::row ? i * k + q : q * p.m + i;
+      const std::int64_t at_b = p.order_b == MatrixOrder::row ? q * p.n + j : j * k + q;
+      sum += left.at(z * p.m * k + at_a) * right.at(z * k * p.n + at_b);
     }
+    return sum;
+  }
+  [[nodiscard]] double linear(std::int64_t z, std::int64_t i, std::int64_t j) const {
+    const double sum = product(a, b, p.k, z, i, j) + product(a2, b2, p.k2, z, i, j);
     return arguments.alpha * sum + arguments.beta * c.at((z * p.m + i) * p.n + j);
   }
   [[nodiscard]] double step(EpilogueOp op, double v, std::int64_t z, std::int64_t i, std::int64_t j,
@@ -231,6 +240,70 @@ TEST(GemmDispatch, AwkwardSizesAndEpilogues) {
       ASSERT_TRUE(status) << status.error().text();
       EXPECT_EQ(call.judge(), "") << (*plan)->kernel_name() << " " << m << "x" << n << "x" << k;
     }
+}
+
+TEST(GemmDispatch, TwoProductsInOneSum) {
+  Dispatcher dispatcher({.threads = 3});
+  const std::array<std::int64_t, 4> sizes[] = {{1, 2, 1, 1},    {3, 34, 130, 7},   {65, 18, 0, 31},
+                                               {7, 50, 0, 600}, {17, 98, 600, 13}, {130, 49, 37, 1031}};
+  std::size_t turn = 0;
+  for (const DataType type : {DataType::fp32, DataType::bf16, DataType::fp16, DataType::int8})
+    for (const auto& [m, n, k, k2] : sizes) {
+      GemmProblem p = gemm_problem(type, m, n, k);
+      p.k2 = k2;
+      p.order_a = turn % 2 == 0 ? MatrixOrder::row : MatrixOrder::column;
+      p.order_b = turn / 2 % 2 == 0 ? MatrixOrder::row : MatrixOrder::column;
+      p.batch = 1 + turn++ % 3;
+      p.beta = turn % 3 == 0;
+      if (type == DataType::fp32) p.epilogue = {EpilogueOp::bias, EpilogueOp::relu, EpilogueOp::amax};
+      const auto plan = dispatcher.plan(p);
+      ASSERT_TRUE(plan) << plan.error().text();
+      EXPECT_TRUE(signature_of(**plan).second);
+      Call call(p);
+      const Status status = (*plan)->run(call.arguments);
+      ASSERT_TRUE(status) << status.error().text();
+      EXPECT_EQ(call.judge(), "") << (*plan)->kernel_name() << " " << m << "x" << n << "x" << k << "+" << k2;
+    }
+}
+
+TEST(GemmDispatch, ASecondProductIsReadWhereAlphaIsNotZero) {
+  Dispatcher dispatcher({.threads = 2});
+  for (const std::int64_t m : {5, 70}) {
+    GemmProblem p = small(DataType::fp32, m);
+    p.k2 = 40;
+    p.beta = true;
+    const GemmPlan* plan = dispatcher.plan(p).value();
+    Call call(p);
+    store_elements(ElementType::fp32, std::vector<float>(static_cast<std::size_t>(p.k2), NAN), call.a2.bytes.data());
+    ASSERT_TRUE(plan->run(call.arguments));
+    EXPECT_TRUE(std::isnan(call.d.at(0)));  // in its row alone
+    EXPECT_FALSE(std::isnan(call.d.at(p.n)));
+    call.arguments.alpha = 0;
+    call.arguments.a2.data = call.arguments.b2.data = nullptr;
+    ASSERT_TRUE(plan->run(call.arguments));
+    for (std::int64_t i = 0; i < p.m * p.n; ++i) ASSERT_EQ(call.d.at(i), 2 * call.c.at(i));
+  }
+}
+
+TEST(GemmDispatch, EitherBMayBeSharedByTheBatch) {
+  Dispatcher dispatcher({.threads = 2});
+  for (const std::int64_t m : {5, 200}) {
+    GemmProblem p = small(DataType::fp32, m, 70, 300);
+    p.k2 = 90;
+    p.batch = 3;
+    const GemmPlan* plan = dispatcher.plan(p).value();
+    Call call(p);
+    for (std::int64_t z = 1; z < p.batch; ++z)
+      std::copy_n(call.b2.bytes.data(), 70 * 90 * 4, call.b2.bytes.data() + z * 70 * 90 * 4);
+    call.arguments.b2.batch = 0;
+    ASSERT_TRUE(plan->run(call.arguments));
+    EXPECT_EQ(call.judge(), "");
+    for (std::int64_t z = 1; z < p.batch; ++z)
+      std::copy_n(call.b.bytes.data(), 70 * 300 * 4, call.b.bytes.data() + z * 70 * 300 * 4);
+    call.arguments.b.batch = 0;
+    ASSERT_TRUE(plan->run(call.arguments));
+    EXPECT_EQ(call.judge(), "");
+  }
 }
 
 TEST(GemmDispatch, ASharedBNeedsNoMoreWorkspaceThanThePlanSays) {

@@ -89,6 +89,16 @@ TEST(GemmProblem, EveryRefusalNamesTheValueAndWhatWouldBeRight) {
        "A is fp32 and B is int8", "weights of fp16 and bf16", ErrorCode::unsupported},
       {"groups of columns", [](auto& p) { p.grouping = GemmGrouping::contiguous, p.order_a = MatrixOrder::column; },
        "column-major", "a row-major A"},
+      {"k2", [](auto& p) { p.k2 = -3; }, "k2 is -3", "0 to"},
+      {"size of the second product", [](auto& p) { p.n = p.k2 = kHuge; }, "overflows", "2^62"},
+      {"a second product of groups", [](auto& p) { p.k2 = 5, p.grouping = GemmGrouping::masked; },
+       "k2 is 5) beside masked groups", "beta 1", ErrorCode::unsupported},
+      {"a second product of weights",
+       [](auto& p) { p.k = 64, p.k2 = 64, p.type_b = DataType::int8, p.scale_depth = 32; }, "beside int8 weights",
+       "two calls", ErrorCode::unsupported},
+      {"a second product with scales",
+       [](auto& p) { p = gemm_problem(DataType::fp8, 8, 8, 128), p.k2 = 128, p.scale_depth = 128; },
+       "beside scales of 128", "two calls", ErrorCode::unsupported},
       {"odd gate", [](auto& p) { p.n = 7, p.epilogue = {EpilogueOp::swiglu}; }, "n is 7", "an even n"},
   };
   for (const Refusal& refusal : refusals) {
@@ -116,6 +126,7 @@ TEST(GemmProblem, EqualProblemsHashAlikeAndEveryFieldCounts) {
       [](auto& p) { p.m = 2; },
       [](auto& p) { p.n = 2; },
       [](auto& p) { p.k = 2; },
+      [](auto& p) { p.k2 = 2; },
       [](auto& p) { p.batch = 2; },
       [](auto& p) { p.beta = true; },
       [](auto& p) { p.unaligned = true; },
@@ -209,6 +220,28 @@ TEST(GemmArguments, PointersAndLeadingDimensions) {
   Call without_beta;
   without_beta.arguments.beta = 1;
   without_beta.refused("beta is 1", "a problem that has beta");
+}
+
+TEST(GemmArguments, OfASecondProduct) {
+  const auto with = [](const std::function<void(Call&)>& change) {
+    Call call([](GemmProblem& p) { p.k2 = 7; });
+    call.arguments.a2.data = call.c.data();
+    call.arguments.b2.data = call.tensor.data();
+    change(call);
+    return call;
+  };
+  with([](Call&) {}).accepted();
+  EXPECT_EQ(with([](Call&) {}).arguments.a2.leading, 7);
+  EXPECT_EQ(with([](Call&) {}).arguments.b2.leading, 7);
+  with([](Call& c) { c.arguments.a2.data = nullptr; }).refused("a2 is null", "m x k2");
+  with([](Call& c) { c.arguments.b2.data = nullptr; }).refused("b2 is null", "k2 x n");
+  with([](Call& c) { c.arguments.a2.leading = 6; }).refused("a2: the leading dimension is 6", "7 or more");
+  with([](Call& c) { c.arguments.d = c.c.data() + 5; }).refused("d overlaps a2", "its own");
+  with([](Call& c) { c.arguments.d = c.tensor.data(); }).refused("d overlaps b2", "its own");
+  with([](Call& c) { c.arguments.alpha = 0, c.arguments.a2.data = nullptr; }).accepted();
+  const Call call = with([](Call&) {});
+  EXPECT_EQ(flops_of(call.p), 2.0 * 4 * 6 * (5 + 7));
+  EXPECT_EQ(bytes_of(call.p), 4.0 * (4 * 12 + 12 * 6 + 4 * 6));
 }
 
 TEST(GemmArguments, EmptyProblemsNeedNoMemory) {

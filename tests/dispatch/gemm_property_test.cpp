@@ -66,6 +66,10 @@ TEST_P(GemmProperty, EveryKindOfKernelComputesRandomProblems) {
   run_random_problems(GetParam(), 8, testing::random_gemm_problem);
 }
 
+TEST_P(GemmProperty, EveryKindOfKernelComputesTwoProductsInOneSum) {
+  run_random_problems(GetParam(), 6, testing::random_second_problem);
+}
+
 TEST_P(GemmProperty, EveryKindOfKernelComputesGroupsScalesAndWeights) {
   run_random_problems(GetParam(), 9, [](std::uint64_t seed) { return testing::random_expert_problem(seed); });
 }

@@ -42,6 +42,15 @@ GemmProblem random_gemm_problem(std::uint64_t seed) {
   return p;
 }
 
+GemmProblem random_second_problem(std::uint64_t seed) {
+  const RandomStream random{seed, 4};
+  GemmProblem p = random_gemm_problem(seed);
+  constexpr std::int64_t kDepths[] = {1, 7, 64, 97, 200, 513};
+  p.k2 = kDepths[random.below(0, std::size(kDepths))];
+  if (random.below(1, 6) == 0) p.k = 0;
+  return p;
+}
+
 GemmProblem random_expert_problem(std::uint64_t seed, bool device) {
   const RandomStream random{seed, 3};
   std::uint64_t drawn = 0;
@@ -80,7 +89,7 @@ GemmProblem random_expert_problem(std::uint64_t seed, bool device) {
 
 RandomGemm::RandomGemm(const GemmProblem& problem, std::uint64_t seed, std::int64_t stride_step)
     : p_(problem), seed_(seed), stride_step_(stride_step) {
-  const float deviation = 1 / std::sqrt(static_cast<float>(std::max<std::int64_t>(1, p_.k)));
+  const float deviation = 1 / std::sqrt(static_cast<float>(std::max<std::int64_t>(1, depth_of(p_))));
   const auto operand = [&](TensorView view, bool column) {
     return GemmOperand{view.data, column ? view.strides.column : view.strides.row, view.strides.batch};
   };
@@ -92,6 +101,12 @@ RandomGemm::RandomGemm(const GemmProblem& problem, std::uint64_t seed, std::int6
   arguments_.a = operand(tensors_.a, column_a);
   arguments_.b = operand(tensors_.b, column_b);
   arguments_.c = operand(tensors_.c, false);
+  if (p_.k2 != 0) {
+    tensors_.a2 = matrix(p_.type_a, column_a, members, p_.m, p_.k2, 1);
+    tensors_.b2 = matrix(p_.type_b, column_b, p_.batch, p_.k2, p_.n, deviation);
+    arguments_.a2 = operand(tensors_.a2, column_a);
+    arguments_.b2 = operand(tensors_.b2, column_b);
+  }
   arguments_.alpha = p_.type_d == DataType::int32 ? 1.0f : 0.75f;
   arguments_.beta = p_.beta ? -2.0f : 0.0f;
   arguments_.amax = &amax_;
@@ -99,6 +114,7 @@ RandomGemm::RandomGemm(const GemmProblem& problem, std::uint64_t seed, std::int6
   tensors_.m = p_.m;
   tensors_.n = p_.n;
   tensors_.k = p_.k;
+  tensors_.k2 = p_.k2;
   tensors_.alpha = arguments_.alpha;
   tensors_.beta = arguments_.beta;
   tensors_.b_is_weights = has_weights(p_);
@@ -190,6 +206,8 @@ Result<GemmArguments> RandomGemm::device_arguments(const CudaContext& context, c
   };
   move(a.a.data);
   move(a.b.data);
+  move(a.a2.data);
+  move(a.b2.data);
   move(a.c.data);
   move(a.scale_a.data);
   move(a.scale_b.data);

@@ -17,6 +17,9 @@ namespace tilesmith::testing {
 /// Any sizes, and an epilogue that the CPU carries.
 [[nodiscard]] GemmProblem random_gemm_problem(std::uint64_t seed);
 
+/// Two products in one sum, either of them empty at times.
+[[nodiscard]] GemmProblem random_second_problem(std::uint64_t seed);
+
 /// Groups, scales of 8-bit floats, integer weights, or two of them; `device`: of what CUDA kernels carry.
 [[nodiscard]] GemmProblem random_expert_problem(std::uint64_t seed, bool device = false);
 

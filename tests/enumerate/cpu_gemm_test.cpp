@@ -90,6 +90,10 @@ TEST(CpuGemm, EachRuleRefusesWhatItIsThereFor) {
     s.a = s.scale = DataType::bf16, s.b = DataType::int8, s.layout_b = MatrixOrder::row;
   });
   expect("scales_are_carried", [](auto&, auto& s, auto&) { s.grouping = GemmGrouping::masked; });
+  expect("second_product_is_carried", [](auto&, auto& s, auto&) {
+    s.second = true, s.a = s.b = DataType::fp8, s.c = s.side = DataType::bf16, s.qscale = QuantScale::blockscale;
+    s.layout_a = MatrixOrder::row, s.layout_b = MatrixOrder::column;
+  });
   expect("types_are_carried", [](auto&, auto& s, auto&) { s.b = DataType::bf16; });
   expect("types_are_carried", [](auto&, auto& s, auto&) { s.c = DataType::int8; });
   expect("types_are_carried", [](auto&, auto& s, auto&) { s.accumulator = DataType::int32; });

@@ -56,6 +56,45 @@ TEST_P(GemmCheckerOf, AcceptsCorrectKernels) {
   }
 }
 
+TEST_P(GemmCheckerOf, ASecondProductGoesOn) {
+  for (std::uint64_t seed = 0; seed < 20; ++seed) {
+    GemmOptions options = testing::random_gemm_options(GetParam().input, GetParam().output, seed);
+    options.k += 2;
+    const RandomGemm call(options);
+    // The same matrices cut in two along k.
+    GemmTensors parts = call.tensors;
+    parts.k = 1 + options.k / 3;
+    parts.k2 = options.k - parts.k;
+    const auto behind = [](const TensorView& view, std::int64_t step) {
+      TensorView out = view;
+      out.data = static_cast<const std::byte*>(view.data) + step * static_cast<std::int64_t>(size_of(view.type));
+      return out;
+    };
+    parts.a2 = behind(parts.a, parts.k * parts.a.strides.column);
+    parts.b2 = behind(parts.b, parts.k * parts.b.strides.row);
+    const auto expectation = GemmExpectation::make(parts, options.output, 1);
+    ASSERT_TRUE(expectation) << expectation.error().text();
+    const EmulatedGemm result = emulate_gemm(call.tensors, options.output);
+    const Verdict verdict = expectation->judge(result.d, asked_amax(call.tensors, result.amax));
+    ASSERT_NE(verdict.outcome, Outcome::fail) << describe(options) << "\n" << verdict.reason;
+    const auto whole = GemmExpectation::make(call.tensors, options.output, 1);
+    ASSERT_TRUE(whole) << whole.error().text();
+    EXPECT_EQ(expectation->reference().d, whole->reference().d);
+    EXPECT_EQ(expectation->reference().bound, whole->reference().bound);
+  }
+  GemmOptions options{.input = GetParam().input, .output = GetParam().output};
+  const RandomGemm call(options);
+  GemmTensors twice = call.tensors;
+  twice.k2 = twice.k;
+  twice.a2 = twice.a;
+  twice.b2 = twice.b;
+  const auto expectation = GemmExpectation::make(twice, options.output, 1);
+  ASSERT_TRUE(expectation) << expectation.error().text();
+  EXPECT_EQ(expectation->judge(emulate_gemm(call.tensors, options.output).d, {}).outcome, Outcome::fail);
+  twice.b2.data = nullptr;
+  EXPECT_FALSE(GemmExpectation::make(twice, options.output, 1));
+}
+
 struct Subject {
   Subject(const GemmOptions& chosen)
       : options(chosen),

@@ -10,7 +10,7 @@ struct Tile {
   int row_offset;    // added to the row in a and d: the group's first row (contiguous groups)
   int row_limit;     // rows there are
   int batch;         // batch entry of b, and of a and d unless groups are contiguous
-  int step, steps;   // range of k, in steps of the tile's depth
+  int step, steps;   // range of k, in steps of the tile's depth; those of a second product follow the first's
   int split, index;  // part of a split product, and the tile's number
 };
 
@@ -34,12 +34,13 @@ TS_DEVICE void place_in_bands(const TsCudaGemmArgs& args, int index, int tiles_m
 template <int kTileM, int kTileN, int kTileK, int kClusterM, int kClusterN>
 struct Walk {
   const TsCudaGemmArgs& args;
-  int all_steps;
+  int all_steps, first_steps;  // of k; of the first product, where there are two
   int tiles_m, tiles_n;       // of one batch entry or group, in clusters
   int group = 0, before = 0;  // grouped: the group reached and the tiles before it
 
   TS_DEVICE explicit Walk(const TsCudaGemmArgs& a) : args(a) {
-    all_steps = ceil_div(args.k, kTileK);
+    all_steps = first_steps = ceil_div(args.k, kTileK);
+    if constexpr (cfg::kSecond) all_steps += ceil_div(args.k2, kTileK);
     tiles_m = ceil_div(args.m, kTileM * kClusterM);
     tiles_n = ceil_div(args.n, kTileN * kClusterN);
   }

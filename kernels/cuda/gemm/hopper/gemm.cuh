@@ -19,6 +19,7 @@
 //                               are multiples of 16 bytes and n of 8; d is 16-bit, a box, and not gated
 //   kSplitK (bool)              k may be split (args.splits)
 //   kStreamK (bool)             the blocks share what does not fill a round of tiles by steps of k (stream_k.cuh)
+//   kSecond (bool)              a second product goes on in the sums of the first
 //   kPromote (bool)             fp8: sums leave the tensor cores every 128 of k, for accuracy
 //   kScaling, kGrouping
 //   kEpilogueLength, kEpilogue[], kEpilogueTypes[]   operations and the types of what they read; the arrays have at
@@ -34,6 +35,7 @@
 //   a  row-major {k, m, batch}, box {kTileK, kTileM / kClusterN, 1}; column-major {m, k, batch}, box {64, 64, 1}
 //   b  column-major {k, n, batch}, box {kTileK, kTileN / kClusterM, 1}; row-major {n, k, batch}, box {64, 64, 1}
 //   d  {columns, m, batch}, box {kSlabRowBytes / size of an element, 64, 1}, swizzle of kSlabRowBytes bytes
+//   a2, b2 (kSecond)  as a and b, with k2
 // float32 operands have maps of type tfloat32, which rounds them. Pointers and strides of what has a map are multiples
 // of 16 bytes.
 #pragma once

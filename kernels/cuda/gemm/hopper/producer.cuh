@@ -1,5 +1,5 @@
-// The producer thread: copies the tiles of a and b, one step of k after another, a ring of stages ahead of the
-// consumers.
+// The producer thread: copies the tiles of a and b, one step of k after another, then those of a2 and b2, a ring of
+// stages ahead of the consumers.
 //
 // In a cluster each block copies its share of what the blocks need in common and multicasts it.
 #pragma once
@@ -42,6 +42,10 @@ struct Producer {
   TS_DEVICE void run(const TsCudaGemmArgs& args) {
     prefetch_tensor_map(&maps.a);
     prefetch_tensor_map(&maps.b);
+    if constexpr (cfg::kSecond) {
+      prefetch_tensor_map(&maps.a2);
+      prefetch_tensor_map(&maps.b2);
+    }
     const int at_m = rank % cfg::kClusterM, at_n = rank / cfg::kClusterM;
     u32 mask_a = 0, mask_b = 0;  // blocks with the same rows, with the same columns
     for (int i = 0; i < cfg::kClusterN; ++i) mask_a |= 1u << (at_m + cfg::kClusterM * i);
@@ -52,13 +56,14 @@ struct Producer {
       const int batch_a = cfg::kGrouping == TS_GEMM_CONTIGUOUS ? 0 : t.batch;
       for (int s = 0; s < t.steps; ++s) {
         const u32 full = shared.full(place.index);
-        const int k = (t.step + s) * kTileK;
+        const bool second = cfg::kSecond && t.step + s >= walk.first_steps;
+        const int k = (t.step + s - (second ? walk.first_steps : 0)) * kTileK;
         mbarrier_wait(shared.empty(place.index), place.phase ^ 1);
         mbarrier_expect(full, kStageBytes);
-        load_operand<kMnMajorA, cfg::kTileM, cfg::kClusterN>(shared.tile_a(place.index), &maps.a, full,
-                                                             t.row_offset + t.row, k, batch_a, at_n, mask_a);
-        load_operand<kMnMajorB, cfg::kTileN, cfg::kClusterM>(shared.tile_b(place.index), &maps.b, full, t.column, k,
-                                                             t.batch, at_m, mask_b);
+        load_operand<kMnMajorA, cfg::kTileM, cfg::kClusterN>(
+            shared.tile_a(place.index), second ? &maps.a2 : &maps.a, full, t.row_offset + t.row, k, batch_a, at_n, mask_a);
+        load_operand<kMnMajorB, cfg::kTileN, cfg::kClusterM>(
+            shared.tile_b(place.index), second ? &maps.b2 : &maps.b, full, t.column, k, t.batch, at_m, mask_b);
         place.advance();
       }
     }

@@ -50,6 +50,7 @@ constexpr int kSharedBytes = kFlagOffset + 16 + 1024;
 
 static_assert(cfg::kRowMajorA && !cfg::kRowMajorB, "few rows: both operands must lie along k; take another template");
 static_assert(cfg::kRows == 8 || cfg::kRows == 16, "8 or 16 rows");
+static_assert(!cfg::kSecond, "few rows: one product; take another template");
 static_assert(bytes_of(cfg::kTypeB) == kElementBytes && kElementBytes <= 2, "operands of one size, 8 or 16 bits");
 static_assert(cfg::kColumns % 16 == 0 && cfg::kColumns <= 256, "columns: a multiple of 16, at most 256");
 static_assert(4 * cfg::kBoxes % cfg::kWarps == 0, "warps share a stage's k evenly");

@@ -12,6 +12,7 @@
 //   kPairs (bool)            n is even and d's and the epilogue's pointers and strides are multiples of two elements
 //   kThreeProducts (bool)    float32: each operand is split into two tf32 parts and three products are taken, which is
 //                            about as exact as float32; else one product of operands rounded to tf32
+//   kSecond (bool)           a second product goes on in the sums of the first
 //   kSplitK (bool), kScaling, kGrouping; kTypeScale: of weights' scales
 //   kEpilogueLength, kEpilogue[], kEpilogueTypes[]; kStagedTensors (bool) is false
 //
@@ -37,15 +38,22 @@ struct Gemm {
 
   TS_DEVICE void copy(const Tile& t, int step, int stage) const {
     const i64 batch_a = cfg::kGrouping == TS_GEMM_CONTIGUOUS ? 0 : t.batch;
-    const int k = (t.step + step) * kTileK;
+    const int first_steps = ceil_div(args.k, kTileK);
+    const bool second = cfg::kSecond && t.step + step >= first_steps;
+    const int k = (t.step + step - (second ? first_steps : 0)) * kTileK, k_end = second ? args.k2 : args.k;
     const u32 to = shared + stage * kStageBytes;
+    const void* const a = second ? args.a2 : args.a;
     copy_operand<LayoutA, cfg::kTileM, cfg::kRowMajorA>(
-        to, static_cast<const char*>(args.a) + batch_a * args.a_batch_stride * kElementBytes, args.a_stride,
-        t.row_offset + t.row, t.row_offset + t.row_limit, k, args.k);
-    if constexpr (!kWeights)
+        to,
+        static_cast<const char*>(a) + batch_a * (second ? args.a2_batch_stride : args.a_batch_stride) * kElementBytes,
+        second ? args.a2_stride : args.a_stride, t.row_offset + t.row, t.row_offset + t.row_limit, k, k_end);
+    if constexpr (!kWeights) {
+      const void* const b = second ? args.b2 : args.b;
       copy_operand<LayoutB, cfg::kTileN, !cfg::kRowMajorB>(
-          to + LayoutA::kBytes, static_cast<const char*>(args.b) + t.batch * args.b_batch_stride * kElementBytes,
-          args.b_stride, t.column, args.n, k, args.k);
+          to + LayoutA::kBytes,
+          static_cast<const char*>(b) + t.batch * (second ? args.b2_batch_stride : args.b_batch_stride) * kElementBytes,
+          second ? args.b2_stride : args.b_stride, t.column, args.n, k, k_end);
+    }
   }
   // Weights go through registers, in two parts around the products of another step.
   TS_DEVICE void load(WeightsOnTheWay& weights, const Tile& t, int step) const {

@@ -59,6 +59,8 @@ static_assert(cfg::kScaling != TS_GEMM_SCALE_BLOCK ||
 static_assert(cfg::kTypeD != TS_GEMM_S32 || (cfg::kTypeA == TS_GEMM_S8 && cfg::kEpilogueLength == 0),
               "s32 output is the plain sum of s8 products");
 static_assert(!cfg::kThreeProducts || cfg::kTypeA == TS_GEMM_F32, "three products are for float32");
+static_assert(!cfg::kSecond || (cfg::kGrouping == TS_GEMM_UNGROUPED && cfg::kScaling == TS_GEMM_SCALE_TENSOR),
+              "a second product goes with neither groups, block scales nor weights");
 static_assert(kSharedBytes <= 101376, "99 KB: what a block may have on every chip from sm_80 on");
 
 using TileWalk = Walk<cfg::kTileM, cfg::kTileN, kTileK, 1, 1>;

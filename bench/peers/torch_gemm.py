@@ -19,7 +19,7 @@ RESULTS = {"fp32": "fp32", "bf16": "bf16", "fp16": "fp16", "int8": "int32"}  # b
 
 
 def comparable(p):
-    plain = not p["beta"] and not p["epilogue"] and p["type_a"] == p["type_b"] and RESULTS.get(p["type_a"]) == p["type_d"]
+    plain = "k2" not in p and not p["beta"] and not p["epilogue"] and p["type_a"] == p["type_b"] and RESULTS.get(p["type_a"]) == p["type_d"]
     return plain and min(p["m"], p["n"], p["k"], p["batch"]) > 0 and (p["batch"] == 1 or p["type_a"] != "int8")
 
 

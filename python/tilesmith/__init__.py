@@ -15,13 +15,14 @@ Kernels are chosen for the machine at hand, and compiled when they are not in th
 from tilesmith._attention import attention
 from tilesmith._devices import Device, devices, missing
 from tilesmith._errors import Error, Failure, InvalidArgument, OutOfMemory, Unsupported, WrongType
-from tilesmith._gemm import grouped_matmul, linear, matmul
+from tilesmith._gemm import grouped_matmul, linear, matmul, mm_plus_mm
 from tilesmith._library import library_path, version
 from tilesmith._plan import Plan, Stage, last_plan
 
 __all__ = [
     "Device", "Error", "Failure", "InvalidArgument", "OutOfMemory", "Plan", "Stage", "Unsupported", "WrongType",
-    "attention", "devices", "grouped_matmul", "last_plan", "library_path", "linear", "matmul", "missing", "version",
+    "attention", "devices", "grouped_matmul", "last_plan", "library_path", "linear", "matmul", "missing", "mm_plus_mm",
+    "version",
 ]
 
 

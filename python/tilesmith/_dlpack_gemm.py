@@ -14,9 +14,11 @@ from tilesmith._views import number
 _calls: KeptCalls[Call] = KeptCalls()
 
 
-def gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, out_dtype, alpha, beta, activation, gate, clamp,
-         tf32) -> Any:  # fmt: skip
-    """matmul, linear and grouped_matmul on DLPack arrays."""
+def gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, a2, b2, amax, out_dtype, alpha, beta, activation,
+         gate, clamp, tf32) -> Any:  # fmt: skip
+    """matmul, mm_plus_mm, linear and grouped_matmul on DLPack arrays."""
+    if amax is True:
+        raise Unsupported("amax=True with arrays of this kind", "amax, a float32 array of one zero", "unsupported")
     names = NAMES[form]
     if out_dtype is not None:
         raise Unsupported("out_dtype with arrays of this kind", "out, an array of that type", "unsupported")
@@ -26,17 +28,18 @@ def gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups,
         if isinstance(scale, numbers.Real):
             alpha, scales[at] = alpha * float(scale), None
     stream = stream_of(a)
-    given = (a, b, c, bias, multiply, residual, *scales, out, groups)
+    given = (a, b, c, bias, multiply, residual, *scales, out, groups, a2, b2, amax)
     borrowed = [None if array is None else Borrowed(name, array, stream) for name, array in zip(names, given)]
     views = Operands(*(None if b is None else b.view for b in borrowed))
     options = Options(form, None, activation, gate, clamp, bool(tf32), scale_a is not None or scale_b is not None)
     call = _calls.by_key.get(key := (options, beta, views)) or _calls.keep(key, prepare(views, options, beta))
-    if out is not None and borrowed[8].read_only:
-        raise InvalidArgument("out is read-only", "an array that can be written to")
+    for name, written in (("out", borrowed[8]), ("amax", borrowed[12])):
+        if written is not None and written.read_only:
+            raise InvalidArgument(f"{name} is read-only", "an array that can be written to")
     result = New(a, views.a, call.out_shape, call.out_type, stream) if out is None else None
     at = [0 if b is None else b.address for b in borrowed]
     call.run_all(alpha, at[0], at[1], at[8] if result is None else result.borrowed.address,
-                 0 if stream in (None, 1) else stream, *at[2:8], at[9])  # fmt: skip
+                 0 if stream in (None, 1) else stream, *at[2:8], *at[9:])  # fmt: skip
     return out if result is None else result.written()
 
 

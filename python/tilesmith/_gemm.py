@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Optional
 
-from tilesmith._errors import InvalidArgument
+from tilesmith._errors import InvalidArgument, WrongType
 from tilesmith._tensor_library import Servers
 
 _servers = Servers("gemm", "gemm")
@@ -29,6 +29,7 @@ def matmul(
     clamp: Optional[tuple[float, float]] = None,
     scale_a: Any = None,
     scale_b: Any = None,
+    amax: Any = None,
     tf32: bool = False,
 ) -> Any:
     """A matrix product and what follows it, in one kernel, rounded once.
@@ -44,8 +45,10 @@ def matmul(
         (..., k, n), whose leading dimensions are broadcast; one-dimensional a or b is a row or a column, and the result
         lacks that dimension. float32, float16, bfloat16, int8 or float8 (e4m3 and e5m2 mix), where the device has
         kernels. One of the last two dimensions is contiguous: transposed views are read as they are, and nothing is
-        copied. The leading dimensions must come down to one stride for each tensor, joined where strides go on from one into
-        the next (with the rows too, where b has none): of contiguous tensors, those that are all a's, all b's or in both.
+        copied. Leading dimensions are joined where strides go on from one into the next (with the rows too, where b has
+        none): of contiguous tensors, those that are all a's, all b's or in both are one call of the library. Where more than
+        one dimension is left, as of (2, 1, m, k) and (3, k, n), the largest is the batch of a call, and there is one call for
+        each member of the others.
     out: where to write the result, contiguous rows; may be c, multiply or residual, and overlaps nothing else. None
         makes a new dense tensor.
     out_dtype: of the result, as the tensors' library names it; None is out's, else the inputs', bfloat16 for float8, and
@@ -65,6 +68,8 @@ def matmul(
         Beside vectors beta is 1. On a GPU a tensor of one element is spread by a small kernel of torch's before. float8
         also takes scales by blocks, float32: scale_a (..., m, ceil(k / 128)), one for 128 elements of a row, beside scale_b
         (..., ceil(k / 128), ceil(n / 128)), one for 128 by 128; a and b then lie along k (b is a transposed view).
+    amax: float32 of one element, which becomes the larger of itself and every magnitude of the result before rounding (so
+        it is zero beforehand). True: a new one, and (result, amax) is returned. Not for int32 results.
     tf32: float32 matrices are rounded to 10 bits of mantissa in the products, where the device has such instructions.
 
     Returns the result, of the inputs' kind, on their device; on a GPU it is queued on the current stream. Sums are
@@ -78,8 +83,46 @@ def matmul(
     own call the result d.
     """
     serve = _SERVED_BY.get(type(a)) or _servers.find("a", a)
-    return serve("matmul", a, b, c, bias, multiply, residual, scale_a, scale_b, out, None, out_dtype, alpha, beta, activation,
-                 gate, clamp, tf32)  # fmt: skip
+    return serve("matmul", a, b, c, bias, multiply, residual, scale_a, scale_b, out, None, None, None, amax, out_dtype, alpha, beta,
+                 activation, gate, clamp, tf32)  # fmt: skip
+
+
+def mm_plus_mm(
+    a: Any,
+    b: Any,
+    c: Any,
+    d: Any,
+    *,
+    out: Any = None,
+    out_dtype: Any = None,
+    alpha: float = 1.0,
+    bias: Any = None,
+    activation: Optional[str] = None,
+    gate: Optional[str] = None,
+    multiply: Any = None,
+    residual: Any = None,
+    clamp: Optional[tuple[float, float]] = None,
+    amax: Any = None,
+    tf32: bool = False,
+) -> Any:
+    """a b + c d and what follows it, in one kernel: the sums of the second product go on from the first's.
+
+        v = alpha * (sum over l of a[i, l] b[l, j] + sum over l of c[i, l] d[l, j]) + bias[j]
+
+    and on as in matmul, rounded once.
+
+    a, b: (..., m, k) and (..., k, n). c, d: (..., m, k2) and (..., k2, n), of a's and b's data types, c contiguous along the
+        same dimension as a, and d as b. k and k2 may differ, and be 0. Leading dimensions are broadcast.
+    The other arguments, types, errors and what is returned are matmul's. There are neither scales nor integer weights.
+
+        h = tilesmith.mm_plus_mm(x, w, h, u, bias=bias, activation="tanh")      # a step of a recurrent network
+    """
+    for name, tensor in (("c", c), ("d", d)):
+        if tensor is None:
+            raise WrongType(f"{name} is None", "a matrix; matmul has one product")
+    serve = _SERVED_BY.get(type(a)) or _servers.find("a", a)
+    return serve("mm_plus_mm", a, b, None, bias, multiply, residual, None, None, out, None, c, d, amax, out_dtype, alpha, 1.0,
+                 activation, gate, clamp, tf32)  # fmt: skip
 
 
 def linear(
@@ -96,6 +139,7 @@ def linear(
     clamp: Optional[tuple[float, float]] = None,
     scale_x: Any = None,
     scale_w: Any = None,
+    amax: Any = None,
     tf32: bool = False,
 ) -> Any:
     """A linear layer, torch.nn.functional.linear's x w^T + bias, and what follows it, in one kernel, rounded once.
@@ -117,8 +161,8 @@ def linear(
         y = tilesmith.linear(h, w2, residual=x)
     """
     serve = _SERVED_BY.get(type(x)) or _servers.find("x", x)
-    return serve("linear", x, w, None, bias, multiply, residual, scale_x, scale_w, out, None, out_dtype, 1.0, 1.0, activation,
-                 gate, clamp, tf32)  # fmt: skip
+    return serve("linear", x, w, None, bias, multiply, residual, scale_x, scale_w, out, None, None, None, amax, out_dtype, 1.0,
+                 1.0, activation, gate, clamp, tf32)  # fmt: skip
 
 
 def grouped_matmul(
@@ -140,6 +184,7 @@ def grouped_matmul(
     clamp: Optional[tuple[float, float]] = None,
     scale_a: Any = None,
     scale_b: Any = None,
+    amax: Any = None,
     tf32: bool = False,
 ) -> Any:
     """Products of groups of rows with a matrix each, in one kernel: the experts of a mixture. How many rows a group has is
@@ -174,6 +219,8 @@ def grouped_matmul(
     if isinstance(a, (list, tuple)):
         if group_ends is not None or group_rows is not None:
             raise InvalidArgument("a is a list, and group_ends or group_rows is given", "tensors, or neither of the two")
+        if amax is not None:
+            raise InvalidArgument("amax is given, and a is a list", "tensors, or no amax")
         if not a:
             return []
         compute = _list_servers.by_type.get(type(a[0])) or _list_servers.find("a[0]", a[0])
@@ -184,5 +231,5 @@ def grouped_matmul(
                               "group_ends for rows behind one another, group_rows for a matrix a group")  # fmt: skip
     form, groups = ("grouped", group_ends) if group_rows is None else ("masked", group_rows)
     serve = _SERVED_BY.get(type(a)) or _servers.find("a", a)
-    return serve(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, out_dtype, alpha, beta, activation,
-                 gate, clamp, tf32)  # fmt: skip
+    return serve(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, None, None, amax, out_dtype, alpha, beta,
+                 activation, gate, clamp, tf32)  # fmt: skip

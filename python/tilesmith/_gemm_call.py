@@ -2,19 +2,20 @@
 
 The library takes matrices with a contiguous direction and one stride from a member of the batch to the next. Batch
 dimensions that do not fit that are joined where the strides allow, with the rows of the result too: x of any leading
-dimensions times one matrix is one product.
+dimensions times one matrix is one product. What is left beyond one dimension is walked by several calls.
 """
 
 from __future__ import annotations
 
 import ctypes
+import itertools
 import math
 from typing import NamedTuple, Optional
 
 from tilesmith import _nvrtc
-from tilesmith._errors import InvalidArgument, WrongType
+from tilesmith._errors import InvalidArgument, Unsupported, WrongType
 from tilesmith._library import CUDA, Gemm, library, raise_last_error, sized
-from tilesmith._views import View, broadcast, check_devices, dense_strides, number
+from tilesmith._views import BYTES, View, broadcast, check_devices, dense_strides, number
 
 _CODES = {"fp32": 0, "fp16": 1, "bf16": 2, "fp8": 3, "bf8": 4, "int8": 5, "int4": 6, "int32": 7}
 _TF32 = 8
@@ -25,7 +26,7 @@ _WEIGHTS = ("int8", "int4")  # of fp16 and bf16
 _PACKED = "uint8"  # two int4
 _TYPES_TEXT = "float32, float16, bfloat16, float8 (e4m3, e5m2) or int8"
 _ROW, _COLUMN = 0, 1
-_BIAS, _BIAS_M, _SCALE_N, _SCALE_M, _ADD, _MULTIPLY, _CLAMP = 1, 2, 3, 4, 5, 6, 13
+_BIAS, _BIAS_M, _SCALE_N, _SCALE_M, _ADD, _MULTIPLY, _CLAMP, _AMAX = 1, 2, 3, 4, 5, 6, 13, 19
 ACTIVATIONS = {"relu": 7, "gelu": 8, "gelu_tanh": 9, "silu": 10, "sigmoid": 11, "tanh": 12}
 GATES = {"glu": 14, "reglu": 15, "geglu": 16, "geglu_tanh": 17, "swiglu": 18}
 _SCALE_BLOCK = 128
@@ -46,18 +47,23 @@ class Operands(NamedTuple):
     scale_b: Optional[View] = None
     out: Optional[View] = None
     groups: Optional[View] = None  #: where each group ends
+    a2: Optional[View] = None  #: of a second product
+    b2: Optional[View] = None
+    amax: Optional[View] = None
 
 
 #: The operands whose addresses run_all takes, in its order.
-ADDRESSED = ("c", "bias", "multiply", "residual", "scale_a", "scale_b", "groups")
+ADDRESSED = ("c", "bias", "multiply", "residual", "scale_a", "scale_b", "groups", "a2", "b2", "amax")
 
 _BESIDE = ("c", "bias", "multiply", "residual")
+_LAST = ("a2", "b2", "amax")
 #: What callers know the operands as. grouped: the groups' rows lie behind one another; masked: each has a matrix.
 NAMES = {
-    "matmul": ("a", "b", *_BESIDE, "scale_a", "scale_b", "out", "groups"),
-    "linear": ("x", "w", *_BESIDE, "scale_x", "scale_w", "out", "groups"),
-    "grouped": ("a", "b", *_BESIDE, "scale_a", "scale_b", "out", "group_ends"),
-    "masked": ("a", "b", *_BESIDE, "scale_a", "scale_b", "out", "group_rows"),
+    "matmul": ("a", "b", *_BESIDE, "scale_a", "scale_b", "out", "groups", *_LAST),
+    "mm_plus_mm": ("a", "b", *_BESIDE, "scale_a", "scale_b", "out", "groups", "c", "d", "amax"),
+    "linear": ("x", "w", *_BESIDE, "scale_x", "scale_w", "out", "groups", *_LAST),
+    "grouped": ("a", "b", *_BESIDE, "scale_a", "scale_b", "out", "group_ends", *_LAST),
+    "masked": ("a", "b", *_BESIDE, "scale_a", "scale_b", "out", "group_rows", *_LAST),
 }
 _GROUPING = {"grouped": 1, "masked": 2}
 
@@ -109,10 +115,30 @@ class Call:
         ctypes.memmove(address, self._address, ctypes.sizeof(Gemm))
 
     def run_all(self, alpha: float, a: int, b: int, out: int, stream: int, *operands: int) -> None:
-        """Runs on these addresses; operands: c, bias, multiply, residual, scale_a, scale_b, groups, 0 where there is none."""
+        """Runs on these addresses; operands: those of ADDRESSED in order, 0 where there is none."""
         for at, word in self.places:
             self._words[word] = operands[at]
         self.run(alpha, a, b, out, stream)
+
+
+class BatchCall(Call):
+    """A call for each member of a batch that has no one stride: they differ in their addresses alone."""
+
+    __slots__ = ("_moves",)
+
+    def __init__(self, call: Gemm, places: list[tuple[int, int]], operands: Operands, out_shape: tuple[int, ...],
+                 out_type: str, moves: list[dict[str, int]]) -> None:  # fmt: skip
+        super().__init__(call, places, operands, out_shape, out_type)
+        self._moves = [tuple(move.get(name, 0) for name in ("a", "b", "out", *ADDRESSED)) for move in moves]
+
+    def run(self, alpha: float, a: int, b: int, out: int, stream: int, bias: int = 0) -> None:
+        self.run_all(alpha, a, b, out, stream, 0, bias, *(0,) * (len(ADDRESSED) - 2))
+
+    def run_all(self, alpha: float, a: int, b: int, out: int, stream: int, *operands: int) -> None:
+        for to_a, to_b, to_out, *to_operands in self._moves:
+            for at, word in self.places:
+                self._words[word] = operands[at] + to_operands[at]
+            super().run(alpha, a + to_a, b + to_b, out + to_out, stream)
 
 
 # Words (of eight bytes; of alpha, four) of the structure.
@@ -122,6 +148,7 @@ _EPILOGUE = (Gemm.epilogue.offset + 8) // 8  # the data of the first operation
 _EPILOGUE_STEP = 5
 WORD_ALPHA = Gemm.alpha.offset // 4
 _SCALE_A, _SCALE_B, _GROUPS = Gemm.scale_a.offset // 8, Gemm.scale_b.offset // 8, Gemm.group_ends.offset // 8
+_A2, _B2, _MOST = Gemm.a2.offset // 8, Gemm.b2.offset // 8, Gemm.amax.offset // 8
 
 
 def prepare(x: Operands, o: Options, beta: float) -> Call:
@@ -139,7 +166,9 @@ def prepare(x: Operands, o: Options, beta: float) -> Call:
     blocks = _Blocks.of(x, o, shape)
     places = _set_epilogue(call, x, o, beta, names, shape, blocks)
     _set_groups(call, x, o, names, shape, places)
-    _set_matrices(call, x, o, names, shape, blocks)
+    moves = _set_matrices(call, x, o, names, shape, blocks, out_type)
+    if len(moves) > 1:
+        return BatchCall(call, places, x, shape.result, out_type, moves)
     return Call(call, places, x, shape.result, out_type)
 
 
@@ -167,6 +196,11 @@ def _set_types(call: Gemm, x: Operands, o: Options, names: tuple[str, ...]) -> s
     if a != b and not (a in _FLOAT8 and b in _FLOAT8) and not has_weights(a, b):
         raise WrongType(f"{names[0]} is {a}, {names[1]} is {b}",
                         "one type for both, float8 of both kinds, or integer weights of float16 and bfloat16")  # fmt: skip
+    if x.a2 is not None and has_weights(a, b):
+        raise Unsupported(f"{names[1]} holds integer weights of {a}, and there is a second product", "two calls", "unsupported")
+    for name, view, data_type in ((names[10], x.a2, a), (names[11], x.b2, b)):
+        if view is not None and view.data_type != data_type:
+            raise WrongType(f"{name} is {view.data_type}", f"{data_type}, as in the first product")
     out_type = _out_type(x, o)
     if o.tf32 and a != "fp32":
         raise InvalidArgument(f"tf32 is set, and {names[0]} is {a}", "float32")
@@ -225,7 +259,7 @@ def _out_type(x: Operands, o: Options) -> str:
     if chosen is None:
         a = x.a.data_type
         if a == "int8":
-            beside = (x.bias, x.multiply, x.residual, o.activation, o.gate, o.clamp)
+            beside = (x.bias, x.multiply, x.residual, x.amax, o.activation, o.gate, o.clamp)
             return "fp32" if o.scaled or any(each is not None for each in beside) else "int32"
         return "bf16" if a in _FLOAT8 else a
     if chosen not in _CODES or (chosen in ("int8", "int32") and x.a.data_type != "int8"):
@@ -248,6 +282,7 @@ class _Shape(NamedTuple):
     a: View  #: (..., m, k)
     b: View  #: (..., k, n)
     groups: Optional[int]
+    k2: int = 0  #: of a second product
 
     @staticmethod
     def of(x: Operands, o: Options) -> _Shape:
@@ -259,6 +294,8 @@ class _Shape(NamedTuple):
             if len(b.shape) != 2:
                 raise InvalidArgument(f"w has the shape {b.shape}", "(n, k)")
             b = _transposed(b)
+        if x.a2 is not None and x.b2 is not None:
+            _check_pair_shapes(x)
         if len(a.shape) == 0 or len(b.shape) == 0:
             first, second = NAMES[o.form][:2]
             raise InvalidArgument(f"{first} has the shape {a.shape}, {second} {x.b.shape}", "one dimension or more")
@@ -275,10 +312,14 @@ class _Shape(NamedTuple):
                 if not linear else "the same: x is (..., k) and w is (n, k)")  # fmt: skip
         if o.gate is not None and n % 2:
             raise InvalidArgument(f"gate is {o.gate!r}, and there are {n} columns", "an even number: a gate joins pairs")
-        batch = a.shape[:-2] if o.form in _GROUPING else _broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        batch = a.shape[:-2] if o.form in _GROUPING else _broadcast_shapes("b", a.shape[:-2], b.shape[:-2])
+        k2 = 0
+        if x.a2 is not None and x.b2 is not None:
+            k2 = x.a2.shape[-1]
+            batch = _broadcast_shapes("d", _broadcast_shapes("c", batch, x.a2.shape[:-2]), x.b2.shape[:-2])
         columns = n // 2 if o.gate is not None else n
         groups = b.shape[0] if o.form in _GROUPING else None
-        return _Shape(batch, m, n, k, columns, drops_row, drops_column, a, b, groups)
+        return _Shape(batch, m, n, k, columns, drops_row, drops_column, a, b, groups, k2)
 
     def without(self, columns: int) -> tuple[int, ...]:
         """The shape of a matrix with so many columns, as callers see it."""
@@ -299,6 +340,21 @@ class _Shape(NamedTuple):
         return 0 in (*self.batch, self.m, self.n, self.groups)
 
 
+def _check_pair_shapes(x: Operands) -> None:
+    """a (..., m, k), b (..., k, n), c (..., m, k2), d (..., k2, n); a and b are compared where all products are."""
+    for name, view in zip("abcd", (x.a, x.b, x.a2, x.b2)):
+        if len(view.shape) < 2:
+            raise InvalidArgument(f"{name} has the shape {view.shape}", "two dimensions or more")
+    (m, k2), (k2_of_d, n) = x.a2.shape[-2:], x.b2.shape[-2:]
+    for what, other, hint in ((f"a has {x.a.shape[-2]} rows, c {m}", x.a.shape[-2] == m, "a is (..., m, k) and c is (..., m, k2)"),
+                              (f"b has {x.b.shape[-1]} columns, d {n}", x.b.shape[-1] == n,
+                               "b is (..., k, n) and d is (..., k2, n)"),
+                              (f"c has {k2} columns, d {k2_of_d} rows", k2 == k2_of_d,
+                               "c is (..., m, k2) and d is (..., k2, n)")):  # fmt: skip
+        if not other:
+            raise InvalidArgument(what, f"the same: {hint}")
+
+
 def _check_group_shapes(a: View, b: View, form: str) -> None:
     """Contiguous: a is (rows, k); masked: (groups, m, k). b is (groups, k, n)."""
     masked = form == "masked"
@@ -315,11 +371,12 @@ def _transposed(view: View) -> View:
                          strides=(*view.strides[:-2], view.strides[-1], view.strides[-2]))  # fmt: skip
 
 
-def _broadcast_shapes(a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
+def _broadcast_shapes(name: str, a: tuple[int, ...], b: tuple[int, ...]) -> tuple[int, ...]:
+    """Of the batch of a, and of all up to the matrix `name`."""
     longer, shorter = (a, b) if len(a) >= len(b) else (b, a)
     padded = (1,) * (len(longer) - len(shorter)) + shorter
     if any(p != q and 1 not in (p, q) for p, q in zip(longer, padded)):
-        raise InvalidArgument(f"the batch of a is {a}, of b {b}", "dimensions that are the same, or 1")
+        raise InvalidArgument(f"the batch of a is {a}, of {name} {b}", "dimensions that are the same, or 1")
     return tuple(q if p == 1 else p for p, q in zip(longer, padded))
 
 
@@ -331,6 +388,8 @@ def _set_epilogue(call: Gemm, x: Operands, o: Options, beta: float, names: tuple
     """The list of operations, and where the addresses of the operands go."""
     call.alpha, call.beta = 1, 0
     places: list[tuple[int, int]] = []
+    if s.k2 > 0:
+        places += [(ADDRESSED.index("a2"), _A2), (ADDRESSED.index("b2"), _B2)]
     at = 0
 
     def append(op: int, operand: Optional[str] = None) -> None:
@@ -373,6 +432,11 @@ def _set_epilogue(call: Gemm, x: Operands, o: Options, beta: float, names: tuple
     if o.clamp is not None:
         call.epilogue[at].low, call.epilogue[at].high = o.clamp
         append(_CLAMP)
+    if x.amax is not None:
+        if x.amax.data_type != "fp32" or math.prod(x.amax.shape) != 1:
+            raise WrongType(f"amax is {x.amax.data_type} of the shape {x.amax.shape}", "True, or float32 of one element")
+        append(_AMAX)
+        places.append((ADDRESSED.index("amax"), _MOST))
     return places
 
 
@@ -474,19 +538,30 @@ def _set_groups(call: Gemm, x: Operands, o: Options, names: tuple[str, ...], s: 
 
 
 class _Walk(NamedTuple):
-    """How the matrices are walked: `batch` members of `m` rows, and for each operand its stride along both."""
+    """How the matrices are walked: `batch` members of `m` rows, and for each operand its stride along both. What the batch has
+    beyond one dimension is walked by calls: sizes, and for each operand its strides along them."""
 
     batch: int
     m: int
     strides: list[tuple[int, int]]
+    beyond: tuple[tuple[int, list[int]], ...] = ()
+
+    def moves(self, walked: list[tuple[str, str]]) -> list[dict[str, int]]:
+        """Bytes from the first call's operands to those of each, by name; `walked` are their names and types."""
+        bits = [4 if data_type == "int4" else 8 * BYTES[data_type] for _, data_type in walked]
+        return [{name: sum(index * strides[at] for index, (_, strides) in zip(indices, self.beyond)) * bits[at] // 8
+                 for at, (name, _) in enumerate(walked)}
+                for indices in itertools.product(*(range(size) for size, _ in self.beyond))]  # fmt: skip
 
 
 def _set_matrices(call: Gemm, x: Operands, o: Options, names: tuple[str, ...], s: _Shape,
-                  blocks: _Blocks) -> None:  # fmt: skip
+                  blocks: _Blocks, out_type: str) -> list[dict[str, int]]:  # fmt: skip
+    """Sizes, orders and strides. Returns where each of the calls has its operands, in bytes from the first's."""
     out = x.out if x.out is not None else View("", s.result, dense_strides(s.result), 0, 0)
     if out.shape != s.result:
         raise InvalidArgument(f"out has the shape {out.shape}", str(s.result))
-    for name, view in zip(names, (s.a, s.b, x.c, x.bias, x.multiply, x.residual, x.scale_a, x.scale_b, out)):
+    views = (s.a, s.b, x.c, x.bias, x.multiply, x.residual, x.scale_a, x.scale_b, out, None, x.a2, x.b2)
+    for name, view in zip(names, views):
         if view is not None and not s.empty and any(stride < 0 for stride in view.strides):
             raise InvalidArgument(f"{name} has the strides {view.strides}", "no negative ones: a copy of it")
     # Strides of every operand along batch and rows, and a matrix's along columns; b does not change with rows.
@@ -502,24 +577,42 @@ def _set_matrices(call: Gemm, x: Operands, o: Options, names: tuple[str, ...], s
         vectors["bias"] = _row_vector("bias", x.bias, s)
     if x.scale_a is not None and not blocks.of_a:
         vectors[names[6]] = _row_vector(names[6], x.scale_a, s)
-    call.n, call.k, call.scale_depth = s.n, s.k, blocks.depth
+    call.n, call.k, call.k2, call.scale_depth = s.n, s.k, s.k2, blocks.depth
     if s.empty:
         call.m, call.batch = s.m, math.prod(s.batch) if s.groups is None else s.groups
-        return _set_dense(call, s)
+        _set_dense(call, s)
+        return [{}]
     rows = [a[:-1], (*b[:-2], 0), d[:-1], *(strides[:-1] for strides in beside.values()), *vectors.values()]
+    walked = [("a", x.a.data_type), ("b", x.b.data_type), ("out", out_type),
+              *((name, getattr(x, name).data_type) for name in beside),
+              *(("bias", x.bias.data_type) if name == "bias" else ("scale_a", "fp32") for name in vectors)]  # fmt: skip
     if blocks.depth:
         batch_shape = x.b.shape[:-2]
         missing = (0,) * (len(s.batch if s.groups is None else (s.groups,)) - len(batch_shape))
         own = (0 if size == 1 else stride for size, stride in zip(batch_shape, blocks.strides_b))
         rows.append((*missing, *own, 0))
+        walked.append(("scale_b", x.scale_b.data_type))
         call.scale_b.block, call.scale_b.row = blocks.strides_b[-2:]
     if blocks.of_a:
         rows.append(x.scale_a.strides[:-1])
+        walked.append(("scale_a", "fp32"))
         call.scale_a.block = x.scale_a.strides[-1]
+    if s.k2 > 0:
+        a2, b2 = _in_batch(x.a2, s.batch), _in_batch(x.b2, s.batch)
+        rows += [a2[:-1], (*b2[:-2], 0)]
+        walked += [("a2", x.a2.data_type), ("b2", x.b2.data_type)]
     walk = _join(s, rows, a, d, beside) if s.groups is None else _groups_walk(s, rows)
     call.m, call.batch = walk.m, walk.batch
-    call.order_a, call.a.leading = _order(names[0], x.a, (walk.m, s.k), (walk.strides[0][1], a[-1]), _ROW)
-    call.order_b, call.b.leading = _order(names[1], x.b, (s.k, s.n), b[-2:], _COLUMN)
+    preferred_a, preferred_b = _ROW, _COLUMN
+    if s.k2 > 0:
+        (call.a2.batch, row), (call.b2.batch, _) = walk.strides[-2:]
+        pair = (names[10], x.a2, (walk.m, s.k2), (row, a2[-1])), (names[11], x.b2, (s.k2, s.n), b2[-2:])
+        preferred_a, preferred_b = _order(*pair[0], preferred_a)[0], _order(*pair[1], preferred_b)[0]
+    call.order_a, call.a.leading = _order(names[0], x.a, (walk.m, s.k), (walk.strides[0][1], a[-1]), preferred_a)
+    call.order_b, call.b.leading = _order(names[1], x.b, (s.k, s.n), b[-2:], preferred_b)
+    if s.k2 > 0:
+        call.a2.leading = _same_order(names[0], x.a, call.order_a, *pair[0])
+        call.b2.leading = _same_order(names[1], x.b, call.order_b, *pair[1])
     call.a.batch, call.b.batch = walk.strides[0][0], walk.strides[1][0]
     call.d_leading = _leading("out", out, (walk.m, s.columns), (walk.strides[2][1], d[-1]))
     call.d_batch = walk.strides[2][0]
@@ -542,6 +635,7 @@ def _set_matrices(call: Gemm, x: Operands, o: Options, names: tuple[str, ...], s
         call.scale_a.batch, call.scale_a.row = walk.strides[-1]
     if blocks.depth:
         call.scale_b.batch = walk.strides[-2 if blocks.of_a else -1][0]
+    return walk.moves(walked)
 
 
 def _groups_walk(s: _Shape, rows: list[tuple[int, ...]]) -> _Walk:
@@ -595,12 +689,9 @@ def _join(s: _Shape, rows: list[tuple[int, ...]], a: tuple[int, ...], d: tuple[i
             joined.insert(0, one)
     elif s.m == 1:
         joined.insert(0, one)
-    if len(joined) > 2:
-        raise InvalidArgument(f"the batch {s.batch} cannot be walked with one stride for each tensor",
-                              "contiguous tensors, or tensors whose batch is one dimension")  # fmt: skip
-    joined += [one] * (2 - len(joined))
-    (m, inner), (batch, outer) = joined
-    return _Walk(batch, m, list(zip(outer, inner)))
+    (m, inner), *batches = joined or [one]
+    *beyond, (batch, outer) = sorted(batches, key=lambda each: each[0]) or [one]
+    return _Walk(batch, m, list(zip(outer, inner)), tuple(beyond))
 
 
 def _order(name: str, view: View, shape: tuple[int, int], strides: tuple[int, ...], preferred: int) -> tuple[int, int]:
@@ -614,6 +705,16 @@ def _order(name: str, view: View, shape: tuple[int, int], strides: tuple[int, ..
                               "one of the last two dimensions contiguous, and the other's rows apart: a copy of it")  # fmt: skip
     lines, length, step = (rows, columns, row) if order == _ROW else (columns, rows, column)
     return order, step if lines > 1 else _padded(length)
+
+
+def _same_order(first: str, view: View, order: int, name: str, view2: View, shape: tuple[int, int],
+                strides: tuple[int, ...]) -> int:  # fmt: skip
+    """The leading dimension of a matrix of the second product, in the order of that of the first."""
+    order2, leading = _order(name, view2, shape, strides, order)
+    if order2 != order:
+        raise InvalidArgument(f"{first} has the strides {view.strides} and {name} {view2.strides}",
+                              "both contiguous along the same dimension: a copy of one")  # fmt: skip
+    return leading
 
 
 def _leading(name: str, view: Optional[View], shape: tuple[int, int], strides: tuple[int, int]) -> int:

@@ -7,7 +7,7 @@ from array import array
 from typing import Any, Callable, NamedTuple, Optional, Sequence
 
 from tilesmith._errors import Error, InvalidArgument, WrongType
-from tilesmith._gemm_call import ADDRESSED, NAMES, WORD_A, WORD_ALPHA, WORD_B, WORD_D, WORD_STREAM, Call, Operands, Options, prepare
+from tilesmith._gemm_call import ADDRESSED, NAMES, WORD_A, WORD_ALPHA, WORD_B, WORD_D, WORD_STREAM, BatchCall, Call, Operands, Options, prepare
 from tilesmith._kept_calls import KeptCalls
 from tilesmith._library import Gemm, library, raise_last_error
 from tilesmith._views import View, number
@@ -120,4 +120,6 @@ def _prepared(kind: Library, tensors: Sequence[Any], options: Options, beta: Any
     if call is None:
         views = (None if tensor is None else kind.view_of(name, tensor) for name, tensor in zip(NAMES["matmul"], tensors))
         call = kind.calls.keep(key, prepare(Operands(*views), options, beta))
+    if isinstance(call, BatchCall):
+        raise InvalidArgument("its batch has no one stride for each tensor", "tensors whose batch is one dimension, or a call of its own")
     return call

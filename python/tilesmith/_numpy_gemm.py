@@ -17,13 +17,17 @@ from tilesmith._views import number
 _calls: KeptCalls[Call] = KeptCalls()
 
 
-def gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, out_dtype, alpha, beta, activation, gate, clamp,
-         tf32) -> Any:  # fmt: skip
-    """matmul, linear and grouped_matmul on NumPy arrays."""
+def gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, a2, b2, amax, out_dtype, alpha, beta, activation,
+         gate, clamp, tf32) -> Any:  # fmt: skip
+    """matmul, mm_plus_mm, linear and grouped_matmul on NumPy arrays."""
+    if amax is True:
+        amax = np.zeros((), np.float32)
+        return gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, a2, b2, amax, out_dtype, alpha, beta, activation,
+                    gate, clamp, tf32), amax  # fmt: skip
     names = NAMES[form]
     scaled = scale_a is not None or scale_b is not None
     alpha, scale_a, scale_b = _fold(form, number("alpha", alpha), a, b, scale_a, scale_b)
-    arrays = (a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups)
+    arrays = (a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, a2, b2, amax)
     check_arrays(names, arrays)
     out_dtype = _dtype(out_dtype)
     key = (form, out_dtype, activation, gate, clamp, tf32, beta, scaled, *map(describe, arrays))
@@ -32,12 +36,14 @@ def gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups,
         views = Operands(*(view_of(name, array) for name, array in zip(names, arrays)))
         options = Options(form, _type_name(out_dtype), activation, gate, clamp, bool(tf32), scaled)
         call = _calls.keep(key, prepare(views, options, beta))
+    for name, written in (("out", out), ("amax", amax)):
+        if written is not None and not written.flags.writeable:
+            raise InvalidArgument(f"{name} is read-only", "a writable array")
     if out is None:
         out = _new(call, a)
-    elif not out.flags.writeable:
-        raise InvalidArgument("out is read-only", "a writable array")
     call.run_all(alpha, address(a), address(b), address(out), 0, address(c), address(bias), address(multiply),
-                 address(residual), address(scale_a), address(scale_b), address(groups))  # fmt: skip
+                 address(residual), address(scale_a), address(scale_b), address(groups), address(a2), address(b2),
+                 address(amax))  # fmt: skip
     return out
 
 

@@ -1,4 +1,4 @@
-"""matmul, linear and grouped_matmul on torch tensors, and their operator."""
+"""matmul, mm_plus_mm, linear and grouped_matmul on torch tensors, and their operator."""
 
 from __future__ import annotations
 
@@ -30,18 +30,23 @@ from tilesmith._views import number
 _calls: KeptCalls[Call] = KeptCalls()
 
 
-def gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, out_dtype, alpha, beta, activation, gate, clamp,
-         tf32) -> Any:  # fmt: skip
-    """matmul, linear and grouped_matmul on plain torch tensors. Every call passes here, so it is written for speed."""
+def gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, a2, b2, amax, out_dtype, alpha, beta, activation,
+         gate, clamp, tf32) -> Any:  # fmt: skip
+    """matmul and its like on plain torch tensors. Every call passes here, so it is written for speed."""
     if is_compiling():
-        return gemm_op(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, out_dtype, alpha, beta, activation,
+        return gemm_op(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, a2, b2, amax, out_dtype, alpha, beta, activation,
                        gate, clamp, tf32)  # fmt: skip
     if alpha.__class__ is not float:
         alpha = number("alpha", alpha)
     scaled = scale_a is not None or scale_b is not None
-    plain = c is None and multiply is None and residual is None and not scaled and out is None and groups is None
+    plain = (c is None and multiply is None and residual is None and not scaled and out is None and groups is None
+             and a2 is None and amax is None)  # fmt: skip
+    if amax is True:
+        amax = a.new_zeros((), dtype=torch.float32)
+        return gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, a2, b2, amax, out_dtype, alpha, beta, activation,
+                    gate, clamp, tf32), amax  # fmt: skip
     if not plain or type(b) is not Tensor or (bias is not None and type(bias) is not Tensor):
-        _check_tensors(form, (a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups))
+        _check_tensors(form, (a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, a2, b2, amax))
         if scaled:
             alpha, scale_a, scale_b = _fold(form, alpha, a, b, scale_a, scale_b)
     # get_device() as in attention
@@ -50,11 +55,11 @@ def gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups,
     if bias is not None:
         key += (bias.dtype, bias.shape, bias.stride(), bias.get_device())
     if not plain:
-        key += (beta, scaled, bias is None, *map(describe, (c, multiply, residual, scale_a, scale_b, out, groups)))
+        key += (beta, scaled, bias is None, *map(describe, (c, multiply, residual, scale_a, scale_b, out, groups, a2, b2, amax)))
     call = _calls.by_key.get(key)
     if call is None:
-        call = _prepared(key, form, (a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups), out_dtype, beta, activation,
-                         gate, clamp, tf32, scaled)  # fmt: skip
+        call = _prepared(key, form, (a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, a2, b2, amax), out_dtype,
+                         beta, activation, gate, clamp, tf32, scaled)  # fmt: skip
     if grad_enabled() and (a.requires_grad or b.requires_grad or (bias is not None and bias.requires_grad)):
         raise no_gradient(form)
     if out is None:
@@ -70,7 +75,8 @@ def gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups,
         call.run(alpha, a.data_ptr(), b.data_ptr(), result.data_ptr(), stream, 0 if bias is None else bias.data_ptr())
     else:
         call.run_all(alpha, a.data_ptr(), b.data_ptr(), result.data_ptr(), stream, address(c), address(bias),
-                     address(multiply), address(residual), address(scale_a), address(scale_b), address(groups))  # fmt: skip
+                     address(multiply), address(residual), address(scale_a), address(scale_b), address(groups), address(a2),
+                     address(b2), address(amax))  # fmt: skip
     return result
 
 
@@ -189,7 +195,7 @@ def gemm_list(lists: Lists, out_dtype, alpha, beta, activation, gate, clamp, tf3
                     raise WrongType(f"{name}[{at}] is a {type(tensor).__name__}, {names[0]}[0] is a torch tensor", "torch tensors")
     if is_compiling() or any(issubclass(kind, Tensor) and kind not in (Tensor, torch.nn.Parameter) for kind in types):
         products = zip(*((None,) * len(lists[0]) if each is None else each for each in lists))
-        return [gemm_op("matmul", *product, None, out_dtype, alpha, beta, activation, gate, clamp, tf32) for product in products]
+        return [gemm_op("matmul", *product, None, None, None, None, out_dtype, alpha, beta, activation, gate, clamp, tf32) for product in products]
     if grad_enabled() and any(any(map(_requires_grad, each)) for each in lists if each is not None):
         raise no_gradient("grouped_matmul")
     return compute(_LIBRARY, lists, _type_name(out_dtype), alpha, beta, activation, gate, clamp, tf32)
@@ -199,14 +205,14 @@ def gemm_list(lists: Lists, out_dtype, alpha, beta, activation, gate, clamp, tf3
 
 _ARGUMENTS = (
     "str form, Tensor a, Tensor b, Tensor? c, Tensor? bias, Tensor? multiply, Tensor? residual, Tensor? scale_a, "
-    "Tensor? scale_b, Tensor? groups, ScalarType? out_dtype, float alpha, float beta, str? activation, str? gate, "
+    "Tensor? scale_b, Tensor? groups, Tensor? a2, Tensor? b2, ScalarType? out_dtype, float alpha, float beta, str? activation, str? gate, "
     "float[]? clamp, bool tf32"
 )
 
 
-def gemm_op(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, out_dtype, alpha, beta, activation, gate, clamp,
-            tf32) -> Any:  # fmt: skip
-    """matmul and linear as the operator: what torch.compile traces."""
+def gemm_op(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, a2, b2, amax, out_dtype, alpha, beta,
+            activation, gate, clamp, tf32) -> Any:  # fmt: skip
+    """matmul and its like as the operator: what torch.compile traces."""
     if torch.is_grad_enabled() and (a.requires_grad or b.requires_grad):
         raise no_gradient(form)
     for scale in (scale_a, scale_b):
@@ -215,26 +221,31 @@ def gemm_op(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, grou
             if a.dtype == torch.int8 and out is None and out_dtype is None:
                 out_dtype = torch.float32
     scale_a, scale_b = (scale if isinstance(scale, torch.Tensor) else None for scale in (scale_a, scale_b))
-    arguments = (form, a, b, c, bias, multiply, residual, scale_a, scale_b, groups, out_dtype, alpha, beta, activation, gate,
-                 None if clamp is None else list(clamp), bool(tf32))  # fmt: skip
-    if out is None:
+    if amax is not None and a.dtype == torch.int8 and out is None and out_dtype is None:
+        out_dtype = torch.float32
+    arguments = (form, a, b, c, bias, multiply, residual, scale_a, scale_b, groups, a2, b2, out_dtype, alpha, beta, activation,
+                 gate, None if clamp is None else list(clamp), bool(tf32))  # fmt: skip
+    if out is None and amax is None:
         return torch.ops.tilesmith.gemm(*arguments)
-    torch.ops.tilesmith.gemm_out(*arguments, out=out)
-    return out
+    most = a.new_zeros((), dtype=torch.float32) if amax is True else amax
+    if out is None:
+        out = _fake_gemm(*arguments)
+    torch.ops.tilesmith.gemm_out(*arguments, out=out, amax=most)
+    return (out, most) if amax is True else out
 
 
-def _gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, groups, out_dtype, alpha, beta, activation, gate, clamp, tf32,
-          out=None):  # fmt: skip
-    return gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, out_dtype, alpha, beta, activation, gate,
-                None if clamp is None else tuple(clamp), tf32)  # fmt: skip
+def _gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, groups, a2, b2, out_dtype, alpha, beta, activation, gate, clamp,
+          tf32, out=None, amax=None):  # fmt: skip
+    return gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, a2, b2, amax, out_dtype, alpha, beta,
+                activation, gate, None if clamp is None else tuple(clamp), tf32)  # fmt: skip
 
 
-def _gemm_out(*arguments, out):
-    _gemm(*arguments, out=out)
+def _gemm_out(*arguments, out, amax=None):
+    _gemm(*arguments, out=out, amax=amax)
 
 
-def _fake_gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, groups, out_dtype, alpha, beta, activation, gate, clamp,
-               tf32):  # fmt: skip
+def _fake_gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, groups, a2, b2, out_dtype, alpha, beta, activation, gate,
+               clamp, tf32):  # fmt: skip
     """Shape and type alone."""
     if out_dtype is None:
         out_dtype = torch.bfloat16 if TYPES.get(a.dtype) in ("fp8", "bf8") else a.dtype
@@ -243,17 +254,17 @@ def _fake_gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, groups
             out_dtype = torch.int32 if all(x is None for x in beside) else torch.float32
     columns = b.shape[0] if form == "linear" else b.shape[-1]
     columns = columns // 2 if gate is not None else columns
-    if form != "matmul":
+    if form not in ("matmul", "mm_plus_mm"):
         shape = (*a.shape[:-1], columns)
     else:
-        batch = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        batch = torch.broadcast_shapes(*(x.shape[:-2] for x in (a, b, a2, b2) if x is not None))
         shape = (*batch, *(() if a.dim() == 1 else (a.shape[-2],)), *(() if b.dim() == 1 else (columns,)))
     return a.new_empty(shape, dtype=out_dtype)
 
 
-def _fake_gemm_out(*arguments, out):
+def _fake_gemm_out(*arguments, out, amax=None):
     pass
 
 
 define(f"gemm({_ARGUMENTS}) -> Tensor", _gemm, _fake_gemm, "a matrix product")
-define(f"gemm_out({_ARGUMENTS}, *, Tensor(a!) out) -> ()", _gemm_out, _fake_gemm_out)
+define(f"gemm_out({_ARGUMENTS}, *, Tensor(a!) out, Tensor(b!)? amax=None) -> ()", _gemm_out, _fake_gemm_out)

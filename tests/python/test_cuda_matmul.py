@@ -46,6 +46,39 @@ def test_shapes(dtype, shape):
     check(tilesmith.linear(a, w), a, b)
 
 
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+@pytest.mark.parametrize("shape", [(1, 1, 1, 1), (7, 13, 17, 5), (16, 256, 512, 128), (37, 129, 250, 0), (256, 320, 512, 200)])
+def test_two_products(dtype, shape):
+    m, n, k, k2 = shape
+    for left in (False, True):
+        a, c = (make(x, m, dtype=dtype).t() if left else make(m, x, dtype=dtype) for x in (k, k2))
+        for b, d in ((make(k, n, dtype=dtype), make(k2, n, dtype=dtype)), (make(n, k, dtype=dtype).t(), make(n, k2, dtype=dtype).t())):
+            got, amax = tilesmith.mm_plus_mm(a, b, c, d, amax=True)
+            expected = a.double() @ b.double() + c.double() @ d.double()
+            torch.testing.assert_close(got.double(), expected, rtol=EPSILON[dtype], atol=2e-4)
+            torch.testing.assert_close(amax.double(), expected.abs().max(), rtol=1e-4, atol=1e-4)
+
+
+def test_two_products_in_a_graph():
+    a, b, c, d = make(256, 512), make(512, 320), make(256, 384), make(384, 320)
+    out, most = make(256, 320), torch.zeros(1, device="cuda")
+    tilesmith.mm_plus_mm(a, b, c, d, out=out, amax=most)
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        tilesmith.mm_plus_mm(a, b, c, d, out=out, amax=most)
+    out.zero_()
+    most.zero_()
+    graph.replay()
+    expected = a.double() @ b.double() + c.double() @ d.double()
+    torch.testing.assert_close(out.double(), expected, rtol=EPSILON[torch.bfloat16], atol=2e-4)
+    torch.testing.assert_close(most.double().squeeze(), expected.abs().max(), rtol=1e-4, atol=1e-4)
+
+
+def test_batches_along_different_dimensions():
+    a, b = make(2, 1, 64, 128), make(3, 128, 96)
+    torch.testing.assert_close(tilesmith.matmul(a, b).double(), a.double() @ b.double(), rtol=EPSILON[torch.bfloat16], atol=2e-4)
+
+
 def test_nothing_to_sum():
     assert tilesmith.matmul(make(0, 8), make(8, 8)).shape == (0, 8)
     assert (tilesmith.matmul(make(8, 0), make(0, 16)) == 0).all()

@@ -120,10 +120,90 @@ def test_rows_and_batch_are_one_where_strides_allow(make):
 
 
 def test_batches_that_have_no_one_stride(make):
-    with pytest.raises(ValueError, match=r"the batch \(2, 3\) cannot be walked with one stride"):
-        tilesmith.matmul(make(2, 1, 5, 7), make(3, 7, 9))
+    """They are several calls."""
+    for left, right in (((2, 1), (3,)), ((2, 1, 4), (3, 1)), ((1, 5, 1), (2, 1, 3)), ((2, 1), (1, 3))):
+        a, b = make(*left, 5, 7), make(*right, 7, 9)
+        expected = reference.matmul(a, b)
+        assert_product(tilesmith.matmul(a, b), expected)
+        residual, scale = make(*expected.shape), make(9)
+        assert_product(tilesmith.matmul(a, b, residual=residual, scale_b=scale), expected * scale + residual)
+        bias, c = make(9), make(*expected.shape[-3:])
+        assert_product(tilesmith.matmul(a, b, c=c, bias=bias), expected + c + bias)
+    a, b = make(2, 1, 5, 7), make(3, 7, 9)
+    out = np.full((2, 3, 5, 12), 7, np.float32)
+    got, amax = tilesmith.matmul(a, b, out=out[..., :9], amax=True)
+    assert_product(got, reference.matmul(a, b))
+    assert (out[..., 9:] == 7).all() and amax == np.abs(got).max()
     with pytest.raises(ValueError, match=r"the batch of a is \(2,\), of b \(3,\)"):
         tilesmith.matmul(make(2, 5, 7), make(3, 7, 9))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])
+@pytest.mark.parametrize("shape", [(1, 1, 1, 1), (13, 1, 17, 3), (7, 11, 130, 0), (7, 11, 0, 130), (31, 67, 5, 257), (3, 2, 0, 0)])
+def test_two_products(make, dtype, shape):
+    m, n, k, k2 = shape
+    a, b, c, d = (make(*shape, dtype=dtype) for shape in ((m, k), (k, n), (m, k2), (k2, n)))
+    expected = sum(x.astype(np.float64) @ y.astype(np.float64) for x, y in ((a, b), (c, d)))
+    assert_product(tilesmith.mm_plus_mm(a, b, c, d), expected, "int32" if dtype == "int8" else dtype)
+
+
+def test_two_products_of_every_layout_and_batch(make):
+    def laid(turned, *shape):
+        return make(*shape[:-2], shape[-1], shape[-2]).swapaxes(-1, -2) if turned else make(*shape)
+
+    for left in (False, True):
+        for right in (False, True):
+            for batches in (((), (), (), ()), ((3,), (), (), (3,)), ((2, 1), (3,), (), (1, 3))):
+                shapes = ((5, 20), (20, 9), (5, 33), (33, 9))
+                turned = (left, right, left, right)
+                a, b, c, d = (laid(turn, *batch, *shape) for turn, batch, shape in zip(turned, batches, shapes))
+                expected = reference.matmul(a, b) + reference.matmul(c, d)
+                assert_product(tilesmith.mm_plus_mm(a, b, c, d), expected)
+                bias, residual = make(9), make(*expected.shape)
+                got = tilesmith.mm_plus_mm(a, b, c, d, alpha=2.0, bias=bias, activation="relu", residual=residual)
+                assert_product(got, np.maximum(2 * expected + bias, 0) + residual)
+    assert tilesmith.last_plan().kernel.count("second")
+    # Matrices of one row or column lie either way.
+    a, b, c, d = make(1, 20).T.copy().T, make(20, 9), make(1, 33), make(33, 9)
+    assert_product(tilesmith.mm_plus_mm(a, b, c, d), reference.matmul(a, b) + reference.matmul(c, d))
+
+
+def test_two_products_that_cannot_be(make):
+    a, b, c, d = make(5, 20), make(20, 9), make(5, 33), make(33, 9)
+    for wrong, what in (((a, b, make(4, 33), d), "a has 5 rows, c 4"), ((a, b, c, make(33, 8)), "b has 9 columns, d 8"),
+                        ((a, b, c, make(32, 9)), "c has 33 columns, d 32 rows"), ((a, b, c[0], d), "c has the shape"),
+                        ((a, b, make(33, 5).T, d), r"a has the strides .* and c "), ((a, b, c, make(9, 33).T), "b has the strides .* and d"),
+                        ((a, b, make(2, 5, 33), make(3, 33, 9)), r"the batch of a is \(2,\), of d \(3,\)")):  # fmt: skip
+        with pytest.raises(ValueError, match=what):
+            tilesmith.mm_plus_mm(*wrong)
+    with pytest.raises(TypeError, match="c is fp16"):
+        tilesmith.mm_plus_mm(a, b, c.astype(np.float16), d)
+    with pytest.raises(TypeError, match="d is None"):
+        tilesmith.mm_plus_mm(a, b, c, None)
+    with pytest.raises(ValueError, match="d overlaps b2"):
+        tilesmith.mm_plus_mm(a, b, c, d, out=d[:5])
+
+
+def test_amax(make):
+    a, b = make(13, 40), make(40, 21)
+    got, amax = tilesmith.matmul(a, b, amax=True)
+    assert amax.shape == () and amax.dtype == np.float32 and amax == np.abs(got).max()
+    most = np.array([100], np.float32)
+    tilesmith.matmul(a, b, amax=most)
+    assert most == 100  # the larger of the two
+    most[0] = 0
+    y = tilesmith.linear(a, b.T, activation="silu", out_dtype=np.float16, amax=most)
+    exact = reference.matmul(a, b, activation="silu")
+    np.testing.assert_allclose(most, np.abs(exact).max(), rtol=1e-5)
+    assert y.dtype == np.float16
+    got, amax = tilesmith.matmul(make(5, 6, dtype="int8"), make(6, 7, dtype="int8"), amax=True)
+    assert got.dtype == np.float32 and amax == np.abs(got).max()
+    for wrong in (np.zeros(2, np.float32), np.zeros((), np.float64)):
+        with pytest.raises(TypeError, match="amax is"):
+            tilesmith.matmul(a, b, amax=wrong)
+    most.flags.writeable = False
+    with pytest.raises(ValueError, match="amax is read-only"):
+        tilesmith.matmul(a, b, amax=most)
 
 
 @pytest.mark.parametrize("activation", [None, *reference.ACTIVATIONS])

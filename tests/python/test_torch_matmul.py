@@ -149,7 +149,7 @@ def test_threads_have_calls_of_their_own(make):
 
 
 def operator_arguments(a, b, **changes):
-    arguments = dict(c=None, bias=None, multiply=None, residual=None, scale_a=None, scale_b=None, groups=None, out_dtype=None, alpha=1.0,
+    arguments = dict(c=None, bias=None, multiply=None, residual=None, scale_a=None, scale_b=None, groups=None, a2=None, b2=None, out_dtype=None, alpha=1.0,
                      beta=1.0, activation=None, gate=None, clamp=None, tf32=False)  # fmt: skip
     return changes.pop("form", "matmul"), a, b, *(arguments | changes).values()
 
@@ -162,7 +162,10 @@ def test_opcheck(make):
         torch.library.opcheck(torch.ops.tilesmith.gemm, operator_arguments(a, b, **changes))
     torch.library.opcheck(torch.ops.tilesmith.gemm, operator_arguments(a, w, form="linear", bias=make(10), activation="relu"))
     torch.library.opcheck(torch.ops.tilesmith.gemm, operator_arguments(a[0, 0], b))
+    pair = operator_arguments(a, b, form="mm_plus_mm", a2=make(6, 7), b2=make(2, 7, 10))
+    torch.library.opcheck(torch.ops.tilesmith.gemm, pair)
     torch.library.opcheck(torch.ops.tilesmith.gemm_out, operator_arguments(a, b), {"out": torch.empty(2, 6, 10)})
+    torch.library.opcheck(torch.ops.tilesmith.gemm_out, pair, {"out": torch.empty(2, 6, 10), "amax": torch.zeros(())})
 
 
 @pytest.mark.parametrize("dynamic", [False, True])
@@ -176,6 +179,37 @@ def test_compile(make, dynamic):
     for rows in (5, 9):
         x = make(3, rows, 20)
         torch.testing.assert_close(compiled(x, w, v), layer(x, w, v), rtol=0, atol=0)
+
+
+def test_compile_two_products_and_amax(make):
+    @torch.compile(fullgraph=True, backend="aot_eager")
+    def layer(a, b, c, d, most):
+        y, amax = tilesmith.mm_plus_mm(a, b, c, d, activation="tanh", amax=True)
+        return tilesmith.matmul(y, b.T, amax=most), y, amax
+
+    a, b, c, d, most = make(6, 20), make(20, 10), make(6, 7), make(7, 10), torch.zeros(1)
+    z, y, amax = layer(a, b, c, d, most)
+    torch.testing.assert_close(y, tilesmith.mm_plus_mm(a, b, c, d, activation="tanh"), rtol=0, atol=0)
+    assert amax == y.abs().max() and most == z.abs().max()
+
+
+def test_two_products(make):
+    a, b, c, d = make(3, 6, 20), make(20, 10), make(6, 7), make(3, 7, 10)
+    y, amax = tilesmith.mm_plus_mm(a, b, c, d, amax=True)
+    torch.testing.assert_close(y, a @ b + c @ d)
+    assert amax.shape == () and amax == y.abs().max()
+    with pytest.raises(NotImplementedError, match="requires a gradient"):
+        tilesmith.mm_plus_mm(a, b, c.requires_grad_(), d)
+    with pytest.raises(TypeError, match="d is a ndarray"):
+        tilesmith.mm_plus_mm(a, b, c.detach(), d.numpy())
+    with pytest.raises(TypeError, match="amax is torch.float64|amax is .*64"):
+        tilesmith.matmul(a, b, amax=torch.zeros(1, dtype=torch.float64))
+
+
+def test_batches_along_different_dimensions(make):
+    a, b = make(2, 1, 5, 7), make(3, 7, 9)
+    torch.testing.assert_close(tilesmith.matmul(a, b), a @ b)
+    torch.testing.assert_close(tilesmith.matmul(a, b, bias=make(9) * 0), a @ b)
 
 
 def test_compile_with_an_output(make):

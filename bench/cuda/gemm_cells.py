@@ -114,8 +114,24 @@ def _hopper_cases():
     case("several, split", dict(m=333, n=520, k=720, epilogue=several, exact=False, alpha=0.1), CONFIGS["split"])
     gated = (("bias_n", "bf16"), ("gate_silu", "f32"), ("amax", "f32"))
     case("gated to e4m3", dict(m=333, n=544, k=72, epilogue=gated, exact=False, alpha=0.1, d="e4m3"), CONFIGS["coop"])
+    behind = ["scale_n f32", "bias_n bf16", "multiply bf16", "add f16", "bias_m f32", "silu f32", "clamp f32", "amax f32"]
+    for gate in ("gate_relu", "gate_silu"):
+        behind_gate = ((gate, "f32"), *(tuple(x.split()) for x in (behind[1:] if gate == "gate_silu" else behind[:1])))
+        sizes = dict(m=333, n=520, k=72, exact=False, alpha=0.1, epilogue=behind_gate)
+        case(f"behind {gate}", sizes, CONFIGS["coop"])
+        case(f"behind {gate}, output f32, batch", dict(sizes, d="f32", batch=2), CONFIGS["ping_pong"])
+        case(f"behind {gate}, odd", dict(sizes, n=522), CONFIGS["split"], store_box=False)
+    for name in ("coop", "ping_pong", "tall", "three", "small", "narrow", "pair_m", "pair_n", "split", "split_turns"):
+        for epilogue in ((("add", "bf16"),), (("multiply", "f16"), ("bias_n", "bf16"), ("add", "bf16"), ("relu", "f32"))):
+            facts = dict(m=1500, n=2312, k=600, exact=False, alpha=0.1, batch=2, epilogue=epilogue)
+            case(f"tensors, {name}", facts, CONFIGS[name])
+    case("tensors, short k", dict(m=2500, n=2312, k=40, exact=False, epilogue=(("add", "bf16"),)), CONFIGS["coop"])
+    for name in ("coop", "ping_pong", "split"):
+        case(f"int8, C, {name}", dict(m=333, n=608, k=1410, d="s32", epilogue=(("add", "s32"),), **INT8), CONFIGS[name])
     groups = (100, 0, 1, 300, 128, 77)
     for grouping in (1, 2):
+        facts = dict(m=300, n=520, k=200, grouping=grouping, group_rows=groups, exact=False, epilogue=(("add", "bf16"),))
+        case(f"groups {grouping}, residual", facts, CONFIGS["coop"])
         for which in ("coop", "ping_pong", "pair_m"):
             case(
                 f"groups {grouping} {which}",
@@ -164,6 +180,9 @@ def _skinny_cases():
     case("fp8", dict(m=13, n=1000, k=2000, **FP8))
     case("int8", dict(m=13, n=1000, k=2000, d="s32", **INT8))
     case("int8 split", dict(m=3, n=100, k=4000, d="s32", **INT8), dict(split_k=True, splits=3, rows=8))
+    case("int8, C", dict(m=13, n=1000, k=2000, d="s32", epilogue=(("add", "s32"),), **INT8))
+    behind = (("gate_relu", "f32"), ("bias_n", "f32"), ("multiply", "bf16"), ("relu", "f32"), ("amax", "f32"))
+    case("behind a gate", dict(m=11, n=522, k=72, epilogue=behind, exact=False, alpha=0.1, batch=2))
     several = (("add", "bf16"), ("bias_n", "f32"), ("gate_gelu_tanh", "f32"), ("amax", "f32"))
     case("several", dict(m=11, n=522, k=72, epilogue=several, exact=False, alpha=0.1, batch=2))
     return cases
@@ -207,6 +226,11 @@ def _portable_cases():
             facts = dict(m=133, n=222, k=70, exact=False, alpha=0.1, d=d, epilogue=((operation, "bf16"),))
             case(f"{operation}, output {d}", facts)
             case(f"{operation}, output {d}, unaligned", dict(facts, aligned=False), "small")
+    case("int8, C", dict(m=300, n=302, k=500, d="s32", epilogue=(("add", "s32"),), **INT8))
+    behind = (("gate_gelu", "f32"), ("bias_n", "f32"), ("multiply", "bf16"), ("clamp", "f32"), ("amax", "f32"))
+    for aligned in (True, False):
+        facts = dict(m=133, n=222, k=70, exact=False, alpha=0.1, epilogue=behind, aligned=aligned)
+        case(f"behind a gate, aligned {aligned}", facts, "small")
     several = (("add", "f16"), ("bias_n", "f32"), ("relu", "f32"), ("multiply", "bf16"), ("amax", "f32"))
     case("several, split", dict(m=133, n=222, k=700, exact=False, alpha=0.1, epilogue=several), "split")
     return cases

@@ -133,9 +133,15 @@ class Hopper:
     def gated(self):
         return any(o.startswith("gate") for o, _ in self.epilogue)
 
+    def copied(self):
+        """The operation whose tensor the copy engine brings, or None."""
+        tensors = [i for i, (o, t) in enumerate(self.epilogue) if o in ("add", "multiply") and BYTES[t] == 2]
+        return tensors[0] if self.staged_tensors and tensors else None
+
     def slab_row_bytes(self):
         reads = "add multiply bias_n scale_n".split()
-        columns = 32 if sum(o in reads for o, _ in self.epilogue) > 1 else 64
+        readers = sum(o in reads for o, _ in self.epilogue) - (self.copied() is not None)
+        columns = 32 if readers > 1 else 64
         share = 2 if self.gated() else 1
         while columns > 16 and (self.tile_n % columns or columns * BYTES[self.type_d] // share > 128):
             columns //= 2
@@ -182,6 +188,17 @@ class Hopper:
                 (size * t.d.stride(1), size * t.d.stride(0)),
                 (row_bytes // size, 64, 1),
                 {1: driver.UINT8, 2: driver.BITS16, 4: driver.UINT32}[size],
+                driver.SWIZZLES[row_bytes],
+            )
+        if self.copied() is not None:
+            c, row_bytes = t.operands[self.copied()][1], self.slab_row_bytes()
+            driver.encode_tensor_map(
+                base + 640,
+                c.data_ptr(),
+                (c.shape[2], c.shape[1], c.shape[0]),
+                (2 * c.stride(1), 2 * c.stride(0)),
+                (row_bytes // 2, self.tile_m, 1),
+                driver.BITS16,
                 driver.SWIZZLES[row_bytes],
             )
         return maps

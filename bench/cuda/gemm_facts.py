@@ -7,7 +7,7 @@ TYPES = ("f32", "bf16", "f16", "e4m3", "e5m2", "s8", "s32")
 BYTES = dict(f32=4, bf16=2, f16=2, e4m3=1, e5m2=1, s8=1, s32=4)
 OPERATIONS = (
     "none add multiply bias_n bias_m scale_n scale_m relu gelu gelu_tanh silu sigmoid tanh clamp gate_silu gate_gelu "
-    "gate_gelu_tanh gate_sigmoid amax"
+    "gate_gelu_tanh gate_sigmoid gate_relu amax"
 ).split()
 
 

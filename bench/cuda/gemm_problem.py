@@ -48,7 +48,7 @@ class Args(ctypes.Structure):
 
 
 class Maps(ctypes.Structure):
-    _fields_ = [("bytes", ctypes.c_ubyte * (5 * 128))]
+    _fields_ = [("bytes", ctypes.c_ubyte * (6 * 128))]
 
 
 def _poison(storage):
@@ -109,13 +109,16 @@ class Tensors:
             ends = [sum(rows[: i + 1]) for i in range(len(rows))]
             self.group_ends = torch.tensor(ends if p.grouping == 1 else rows, dtype=torch.int32, device="cuda")
         self.operands = []  # of each operation: (storage or None, view or None, value, limit)
+        columns = p.n
         for operation, kind in p.epilogue:
-            value, limit = (0.5, 0.0) if operation == "add" else (-0.75, 1.5)
+            value, limit = (-3.0 if p.d == "s32" else 0.5, 0.0) if operation == "add" else (-0.75, 1.5)
+            if operation.startswith("gate_"):
+                columns //= 2
             if operation in ("add", "multiply"):
-                self.operands.append((*matrix(kind, p.entries(), p.rows(), p.n), value, limit))
+                self.operands.append((*matrix(kind, p.entries(), p.rows(), columns), value, limit))
             elif operation in ("bias_n", "scale_n", "bias_m", "scale_m"):
                 along_n = operation.endswith("n")
-                length, entries = (p.n, p.entries_b()) if along_n else (p.rows(), p.entries())
+                length, entries = (columns, p.entries_b()) if along_n else (p.rows(), p.entries())
                 self.operands.append((*matrix(kind, entries, 1, length), value, limit))
             elif operation == "amax":
                 amax = torch.zeros(1, 1, 1, device="cuda")
@@ -151,7 +154,8 @@ class Tensors:
             o.value, o.limit = value, limit
             if view is not None:
                 o.data, o.row_stride, o.batch_stride = view.data_ptr(), view.stride(1), view.stride(0)
-        a.alpha, a.m, a.n, a.k, a.batch = p.alpha, p.m, p.n, p.k, p.batch
+        a.alpha, a.n, a.k, a.batch = p.alpha, p.n, p.k, p.batch
+        a.m = p.rows()  # contiguous groups: of all together
         a.band, a.splits = 8, 1
         return a
 

@@ -56,6 +56,13 @@ TS_DEVICE float min_nan(float a, float b) {
   return y;
 }
 
+// A maximum that keeps a NaN.
+TS_DEVICE float max_nan(float a, float b) {
+  float y;
+  asm("max.NaN.f32 %0, %1, %2;" : "=f"(y) : "f"(a), "f"(b));
+  return y;
+}
+
 // Two floats to one packed pair of elements; `low` is the one at the lower address.
 template <bool kBf16>
 TS_DEVICE u32 pack(float low, float high) {

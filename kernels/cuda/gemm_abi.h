@@ -41,7 +41,8 @@ enum {
 /* Operations of the epilogue, the values of cfg::kEpilogue. `v` is the value, (i, j) its row and column in a x b. */
 enum {
   TS_GEMM_NONE = 0,
-  TS_GEMM_ADD = 1,       /* v += value * tensor[i][j]; a value of 0 leaves the tensor unread */
+  TS_GEMM_ADD = 1,       /* v += value * tensor[i][j]; a value of 0 leaves the tensor unread. Of int32 results, whose
+                            tensor is int32 and value a whole number: modulo 2^32 */
   TS_GEMM_MULTIPLY = 2,  /* v *= tensor[i][j] */
   TS_GEMM_BIAS_N = 3,    /* v += vector[j] */
   TS_GEMM_BIAS_M = 4,    /* v += vector[i] */
@@ -55,12 +56,13 @@ enum {
   TS_GEMM_TANH = 12,
   TS_GEMM_CLAMP = 13, /* to value .. limit; NaN stays NaN */
   /* Gates join columns 2j and 2j + 1 into column j of d, which then has n / 2 columns (n even): act(v[2j]) * v[2j + 1].
-   * A gate is the last operation but for TS_GEMM_AMAX. */
+   * There is one gate at most. What follows it sees the n / 2 columns, its tensors and vectors too. */
   TS_GEMM_GATE_SILU = 14,
   TS_GEMM_GATE_GELU = 15,
   TS_GEMM_GATE_GELU_TANH = 16,
   TS_GEMM_GATE_SIGMOID = 17,
-  TS_GEMM_AMAX = 18 /* *data (float32, at least 0 beforehand) becomes the larger of itself and every |v|; last */
+  TS_GEMM_GATE_RELU = 18,
+  TS_GEMM_AMAX = 19 /* *data (float32, at least 0 beforehand) becomes the larger of itself and every |v|; last */
 };
 #define TS_GEMM_EPILOGUE_MAX 8
 
@@ -134,7 +136,7 @@ typedef struct TsCudaGemmArgs {
 
 /* The tensor maps of a Hopper kernel, by value as a __grid_constant__ parameter. */
 typedef struct TsCudaGemmMaps {
-  TsCudaTensorMap a, b, d, a2, b2; /* the last two: cfg::kSecond only */
+  TsCudaTensorMap a, b, d, a2, b2, c; /* a2 and b2: cfg::kSecond only; c: with cfg::kStagedTensors */
 } TsCudaGemmMaps;
 
 #endif

@@ -75,12 +75,12 @@ Result<int> operation_number(EpilogueOp op) {
       return TS_GEMM_GATE_GELU_TANH;
     case EpilogueOp::swiglu:
       return TS_GEMM_GATE_SILU;
+    case EpilogueOp::reglu:
+      return TS_GEMM_GATE_RELU;
     case EpilogueOp::amax:
       return TS_GEMM_AMAX;
-    case EpilogueOp::reglu:
-      break;
   }
-  return fail(ErrorCode::unsupported, fmt::format("no CUDA GEMM template carries {}", name_of(op)));
+  return fail(ErrorCode::unsupported, "no CUDA GEMM template carries this operation of the epilogue");
 }
 
 int scaling_number(const GemmSignature& s) {

@@ -97,17 +97,19 @@ Status CudaGemmPlan::check(const GemmArguments& a) const {
       TS_TRY(aligned("b2", a.b2.data, a.b2.leading, a.b2.batch, p.type_b, kUnit));
     }
   }
+  bool gated = false;  // columns are half then, and taken one by one
   const auto unit = [&](DataType type, bool wide) {
-    return wide ? kUnit : facts_.pairs ? 2 * bytes_of(type) : bytes_of(type);
+    return wide ? kUnit : facts_.pairs && !gated ? 2 * bytes_of(type) : bytes_of(type);
   };
-  TS_TRY(aligned("d", a.d, a.d_leading, of_rows(a.d_batch), p.type_d, unit(p.type_d, facts_.store_box)));
-  const auto tensor_unit = unit(p.type_c, facts_.staged_tensors);
-  if (a.beta != 0) TS_TRY(aligned("c", a.c.data, a.c.leading, of_rows(a.c.batch), p.type_c, tensor_unit));
+  if (a.beta != 0)
+    TS_TRY(aligned("c", a.c.data, a.c.leading, of_rows(a.c.batch), p.type_c, unit(p.type_c, facts_.staged_tensors)));
   for (std::size_t i = 0; i < p.epilogue.size(); ++i) {
     const EpilogueOp op = p.epilogue[i];
     const EpilogueOperand& x = a.epilogue[i];
     const std::string name = fmt::format("epilogue[{}]", i);
-    if (reads_tensor(op)) TS_TRY(aligned(name, x.data, x.leading, of_rows(x.batch), p.type_c, tensor_unit));
+    gated |= is_gate(op);
+    if (reads_tensor(op))
+      TS_TRY(aligned(name, x.data, x.leading, of_rows(x.batch), p.type_c, unit(p.type_c, facts_.staged_tensors)));
     const bool bias = op == EpilogueOp::bias;
     if (bias || op == EpilogueOp::scale_n) {
       const DataType type = bias ? p.type_bias : DataType::fp32;
@@ -115,7 +117,7 @@ Status CudaGemmPlan::check(const GemmArguments& a) const {
       TS_TRY(aligned(name, x.data, 0, own ? x.batch : 0, type, unit(type, false)));
     }
   }
-  return {};
+  return aligned("d", a.d, a.d_leading, of_rows(a.d_batch), p.type_d, unit(p.type_d, facts_.store_box));
 }
 
 TsCudaGemmArgs CudaGemmPlan::kernel_arguments(const GemmArguments& a) const {
@@ -220,16 +222,28 @@ Status CudaGemmPlan::encode_maps(const GemmArguments& a, TsCudaGemmMaps& maps) c
     TS_TRY(operand(a.b2, p.batch, p.type_b, along_k_b, p.n, p.k2, rows_b, maps.b2));
   }
   if (!facts_.store_box) return {};
-  const auto size = static_cast<std::uint64_t>(bytes_of(p.type_d));
-  const auto row_bytes = static_cast<unsigned>(facts_.slab_row_bytes);
-  // 16, 32, 64 or 128 bytes: no swizzle, or that of so many.
-  const TensorMapFormat format{.element = size == 4 ? TensorMapElement::u32 : map_element(p.type_d),
-                               .swizzle = static_cast<TensorMapSwizzle>(std::bit_width(row_bytes) - 5)};
-  const TensorMapDimension dimensions[] = {
-      {static_cast<std::uint64_t>(p.columns_of_d()), 0, static_cast<std::uint32_t>(row_bytes / size)},
-      {static_cast<std::uint64_t>(p.m), static_cast<std::uint64_t>(a.d_leading) * size, 64},
-      {static_cast<std::uint64_t>(members), members > 1 ? static_cast<std::uint64_t>(a.d_batch) * size : kUnit, 1}};
-  return encode_tensor_map(kernel_.context(), format, a.d, dimensions, maps.d);
+  // D and, with the rows of a tile, the tensor that comes with it.
+  const auto slabs = [&](const void* data, std::int64_t leading, std::int64_t batch, DataType type, int rows,
+                         TsCudaTensorMap& map) -> Status {
+    const auto size = static_cast<std::uint64_t>(bytes_of(type));
+    const auto row_bytes = static_cast<unsigned>(facts_.slab_row_bytes);
+    // 16, 32, 64 or 128 bytes: no swizzle, or that of so many.
+    const TensorMapFormat format{.element = size == 4 ? TensorMapElement::u32 : map_element(type),
+                                 .swizzle = static_cast<TensorMapSwizzle>(std::bit_width(row_bytes) - 5)};
+    const TensorMapDimension dimensions[] = {
+        {static_cast<std::uint64_t>(p.columns_of_d()), 0, static_cast<std::uint32_t>(row_bytes / size)},
+        {static_cast<std::uint64_t>(p.m), static_cast<std::uint64_t>(leading) * size, static_cast<std::uint32_t>(rows)},
+        {static_cast<std::uint64_t>(members), members > 1 ? static_cast<std::uint64_t>(batch) * size : kUnit, 1}};
+    return encode_tensor_map(kernel_.context(), format, data, dimensions, map);
+  };
+  TS_TRY(slabs(a.d, a.d_leading, a.d_batch, p.type_d, 64, maps.d));
+  if (!facts_.copied_tensor) return {};
+  if (p.beta && a.beta == 0) return {};  // left unread
+  const auto first = std::ranges::find_if(p.epilogue, reads_tensor) - p.epilogue.begin();
+  const auto& [data, leading, batch] =
+      p.beta ? std::tuple(a.c.data, a.c.leading, a.c.batch)
+             : std::tuple(a.epilogue[first].data, a.epilogue[first].leading, a.epilogue[first].batch);
+  return slabs(data, leading, batch, p.type_c, algorithm_.tile[0], maps.c);
 }
 
 Result<CudaSplitMemory::Place> CudaGemmPlan::split_place(const RunOptions& options) const {

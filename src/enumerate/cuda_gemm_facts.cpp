@@ -19,12 +19,15 @@ constexpr int kRegisters = 65536;  // of an SM
 constexpr int kAlignment = 1024;   // of the swizzle pattern, spare
 constexpr int kFlag = 16;          // a word of the split products' last block
 
-/// Columns that are finished together: fewer when several operations read something for every column, or where a row
+/// Columns that are finished together: fewer when several operations keep something for every column, or where a row
 /// of D would be longer than the copy engine's 128 bytes.
-int slab_columns(const GemmSignature& s, int tile_n, int result_bytes) {
-  const auto readers = std::ranges::count_if(s.epilogue_ops, [](EpilogueOp op) {
-    return reads_tensor(op) || op == EpilogueOp::bias || op == EpilogueOp::scale_n;
-  });
+int slab_columns(const GemmSignature& s, int tile_n, const CudaGemmFacts& facts) {
+  const int result_bytes = facts.result_bytes;
+  const auto readers =
+      std::ranges::count_if(
+          s.epilogue_ops,
+          [](EpilogueOp op) { return reads_tensor(op) || op == EpilogueOp::bias || op == EpilogueOp::scale_n; }) -
+      static_cast<std::ptrdiff_t>(facts.copied_tensor);
   const int share = s.epilogue_ops.gated() ? 2 : 1;
   for (int columns = readers > 1 ? 32 : 64; columns > 16; columns /= 2)
     if (tile_n % columns == 0 && columns * result_bytes / share <= 128) return columns;
@@ -38,8 +41,7 @@ void warp_specialized_facts(const GemmSignature& s, const Algorithm& a, CudaGemm
   facts.persistent = facts.tensor_maps = true;
   const int rows_a = s.layout_a == MatrixOrder::row ? tile_m : round_up(tile_m, 64);
   const int rows_b = s.layout_b == MatrixOrder::column ? tile_n : round_up(tile_n, 64);
-  facts.slab_row_bytes =
-      slab_columns(s, tile_n, facts.result_bytes) * facts.result_bytes / (s.epilogue_ops.gated() ? 2 : 1);
+  facts.slab_row_bytes = slab_columns(s, tile_n, facts) * facts.result_bytes / (s.epilogue_ops.gated() ? 2 : 1);
   const long slabs = facts.store_box ? 2L * warpgroups * round_up(64 * facts.slab_row_bytes, 1024) : 0;
   const long barriers = 8L * (2 * a.stages + 2);
   facts.shared_bytes = a.stages * (rows_a + rows_b) * 128L + slabs + barriers + kFlag + kAlignment;
@@ -110,6 +112,7 @@ CudaGemmFacts cuda_gemm_facts(const KernelConfig& config) {
   facts.pairs = a.vector[2] > 1;
   facts.staged_tensors = facts.store_box && facts.result_bytes == 2 && !s.epilogue_ops.gated() &&
                          std::ranges::any_of(s.epilogue_ops, reads_tensor);
+  facts.copied_tensor = facts.staged_tensors && bits_of(s.side) == 16;
   if (a.pipeline == Pipeline::warp_specialized)
     warp_specialized_facts(s, a, facts);
   else if (a.pipeline == Pipeline::portable)

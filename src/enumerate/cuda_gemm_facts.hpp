@@ -19,6 +19,7 @@ struct CudaGemmFacts {
   bool store_box = false;       ///< D goes out by the copy engine: its rows are multiples of 16 bytes
   bool pairs = false;           ///< D and the epilogue's tensors are accessed two elements at a time: n is even
   bool staged_tensors = false;  ///< the epilogue's tensors are read 16 bytes at a time
+  bool copied_tensor = false;   ///< the first of them has a tensor map
   bool aligned = false;         ///< A and B are read 16 bytes at a time
   int stage_k = 0;              ///< elements of k in a stage
   int boxes = 0;                ///< stream: boxes of 128 bytes of k in a stage

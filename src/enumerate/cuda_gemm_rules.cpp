@@ -36,20 +36,21 @@ bool types_fit(const Subject& s) {
   const bool integers = g.a == DataType::int8, whole = g.c == DataType::int32;
   if (g.a != g.b && !(is_fp8(g.a) && is_fp8(g.b)) && !has_weights(g)) return false;
   if (g.accumulator != (integers ? DataType::int32 : DataType::fp32)) return false;
-  if (whole) return integers && g.epilogue_ops.empty();
+  if (whole)
+    return integers && g.side == DataType::int32 &&
+           std::ranges::all_of(g.epilogue_ops, [](EpilogueOp op) { return op == EpilogueOp::add; });
   const auto result = [&](DataType type) { return is_wide_float(type) || is_fp8(type); };
   if (!result(g.c) && !(integers && g.c == DataType::int8)) return false;
   return (result(g.side) || g.side == DataType::int8) && is_wide_float(g.bias);
 }
 
-/// The first operation that the kernels do not have, or have only elsewhere in a list; `none` if there is none.
+/// The first operation that the kernels have only elsewhere in a list; `none` if there is none.
 EpilogueOp uncarried(const GemmEpilogue& epilogue) {
+  bool gated = false;
   for (std::size_t i = 0; i < epilogue.size(); ++i) {
     const EpilogueOp op = epilogue[i];
-    const bool last = i + 1 == epilogue.size();
-    const bool before_amax = i + 2 == epilogue.size() && epilogue[i + 1] == EpilogueOp::amax;
-    if (op == EpilogueOp::reglu || (is_gate(op) && !last && !before_amax) || (op == EpilogueOp::amax && !last))
-      return op;
+    if ((op == EpilogueOp::amax && i + 1 != epilogue.size()) || (is_gate(op) && gated)) return op;
+    gated |= is_gate(op);
   }
   return EpilogueOp::none;
 }
@@ -187,7 +188,7 @@ constexpr Rule<Subject> kRules[] = {
     {"types_are_carried",
      "A and B are of one type, or fp8 and bf8, or B holds integer weights of fp16 and bf16; sums are fp32 (int32 of "
      "int8); results are floating, of int8 also int8, "
-     "or int32 without an epilogue",
+     "or int32 with nothing but int32 tensors added",
      types_fit,
      [](const Subject& s) {
        const GemmSignature& g = s.signature();
@@ -234,7 +235,7 @@ constexpr Rule<Subject> kRules[] = {
                           name_of(s.algorithm().pipeline), name_of(g.grouping), name_of(g.qscale), name_of(g.a),
                           name_of(g.b));
      }},
-    {"epilogue_is_carried", "a gate is the last operation but for amax, amax the last of all; reglu is not carried",
+    {"epilogue_is_carried", "there is one gate at most, and amax is the last operation",
      [](const Subject& s) { return uncarried(s.signature().epilogue_ops) == EpilogueOp::none; },
      [](const Subject& s) {
        std::vector<std::string_view> names;

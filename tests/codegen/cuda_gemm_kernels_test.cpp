@@ -144,6 +144,21 @@ TEST_F(CudaGemmKernels, AreHealthy) {
       "sm_90a", Pipeline::warp_specialized,
       signature_of(DataType::bf16, DataType::bf16, {EpilogueOp::add, EpilogueOp::bias, EpilogueOp::gelu}), kLarge));
   configs.push_back(best("sm_80", Pipeline::portable, signature_of(DataType::fp32, DataType::fp32), kLarge));
+  using Op = EpilogueOp;
+  const GemmSignature behind_a_gate = signature_of(
+      DataType::bf16, DataType::bf16, {Op::reglu, Op::scale_n, Op::bias, Op::multiply, Op::clamp, Op::amax});
+  GemmSignature integers = signature_of(DataType::int8, DataType::int32, {Op::add});
+  integers.side = DataType::int32;
+  for (const GemmSignature& signature : {behind_a_gate, integers}) {
+    configs.push_back(best("sm_90a", Pipeline::warp_specialized, signature, kLarge));
+    configs.push_back(best("sm_90a", Pipeline::stream, signature, kFew));
+    configs.push_back(best("sm_80", Pipeline::portable, signature, kLarge));
+  }
+  // A tensor that comes through the ring, beside every tile that is not split.
+  for (const KernelConfig& config :
+       configs_of("sm_90a", signature_of(DataType::bf16, DataType::bf16, {Op::add, Op::gelu})))
+    if (cuda_gemm_facts(config).copied_tensor && !config.algorithm.splits_k && !config.algorithm.shares_k)
+      configs.push_back(config);
   std::vector<Source> sources;
   for (const KernelConfig& config : configs) sources.push_back(source_of(config));
   compile_all(sources, [&](std::size_t at, const ResourceReport& report) {
@@ -177,6 +192,7 @@ Source assertion_source(const KernelConfig& config) {
     case Pipeline::warp_specialized:
       same("kTileK", facts.stage_k);
       same("kSlabRowBytes", facts.slab_row_bytes);
+      same("kCopiedTensor >= 0", facts.copied_tensor);
       same("kEntryRegisters", facts.launch_registers);
       same("kProducerRegisters", facts.producer_registers);
       same("kConsumerRegisters", facts.consumer_registers);
@@ -207,9 +223,10 @@ TEST_F(CudaGemmKernels, LaunchFactsAreTheTemplates) {
   turned.layout_b = MatrixOrder::row;
   const GemmSignature gated = signature_of(DataType::fp8, DataType::bf16, {EpilogueOp::swiglu, EpilogueOp::amax});
   const GemmSignature bytes = signature_of(DataType::int8, DataType::int8, {EpilogueOp::scale_n, EpilogueOp::bias});
+  const GemmSignature residual = signature_of(DataType::bf16, DataType::bf16, {EpilogueOp::bias, EpilogueOp::add});
   std::size_t at = 0;
   for (const char* name : {"sm_80", "sm_90a"})
-    for (const GemmSignature& signature : {turned, gated, bytes})
+    for (const GemmSignature& signature : {turned, gated, bytes, residual})
       enumerate_cuda_gemm(arch(name), signature, [&](const KernelConfig& config) {
         if (at++ % 5 == 0) sources.push_back(assertion_source(config));
         return true;

@@ -67,12 +67,13 @@ class CudaGemmPlans : public ::testing::Test {
     return {};
   }
   /// The first instance of each pipeline, every other one in parts, on guarded memory.
-  void run_random_problems(std::uint64_t count, GemmProblem (*draw)(std::uint64_t));
+  [[nodiscard]] std::vector<GemmProblem> draw(std::uint64_t count, GemmProblem (*one)(std::uint64_t)) const;
   void build(const std::vector<KernelConfig>& configs) const {
     const std::vector<Status> built = backend->build(configs, 0, {});
     for (std::size_t i = 0; i < built.size(); ++i)
       ASSERT_TRUE(built[i]) << native_name(configs[i]) << ": " << built[i].error().text();
   }
+  void compute(const std::vector<GemmProblem>& problems) const;
   [[nodiscard]] CudaGraph capture(FunctionRef<Status()> work) const {
     auto graph = CudaGraph::capture(*context, stream.handle(), work);
     EXPECT_TRUE(graph) << graph.error().text();
@@ -90,24 +91,34 @@ class CudaGemmPlans : public ::testing::Test {
   std::unique_ptr<Backend> backend;
 };
 
-void CudaGemmPlans::run_random_problems(std::uint64_t count, GemmProblem (*draw)(std::uint64_t)) {
+/// As many random problems, every third unaligned; none that no kernel computes.
+std::vector<GemmProblem> CudaGemmPlans::draw(std::uint64_t count, GemmProblem (*one)(std::uint64_t)) const {
+  std::vector<GemmProblem> problems;
+  for (std::uint64_t seed = 0; seed < count; ++seed) {
+    GemmProblem problem = one(seed);
+    problem.unaligned = seed % 3 == 2;
+    if (const auto candidates = backend->gemm()->candidates(problem))
+      problems.push_back(problem);
+    else
+      EXPECT_EQ(candidates.error().code, ErrorCode::unsupported) << candidates.error().text();
+  }
+  EXPECT_GT(problems.size(), count / 2);
+  return problems;
+}
+
+/// Random data through the first instance of every pipeline, compared with float64.
+void CudaGemmPlans::compute(const std::vector<GemmProblem>& problems) const {
   struct Trial {
     std::size_t call;
     KernelConfig config;
   };
   std::vector<std::unique_ptr<testing::RandomGemm>> calls;
-  std::vector<GemmProblem> problems;
   std::vector<Trial> trials;
   std::vector<KernelConfig> configs;
-  for (std::uint64_t seed = 0; seed < count; ++seed) {
-    GemmProblem problem = draw(seed);
-    problem.unaligned = seed % 3 == 2;
+  for (std::uint64_t seed = 0; seed < problems.size(); ++seed) {
+    const GemmProblem& problem = problems[seed];
     const auto candidates = backend->gemm()->candidates(problem);
-    if (!candidates) {
-      EXPECT_EQ(candidates.error().code, ErrorCode::unsupported) << candidates.error().text();
-      continue;
-    }
-    problems.push_back(problem);
+    ASSERT_TRUE(candidates) << candidates.error().text();
     calls.push_back(std::make_unique<testing::RandomGemm>(problem, seed, problem.unaligned ? 1 : 16));
     std::set<Pipeline> seen;
     for (const Candidate& candidate : *candidates)
@@ -120,7 +131,6 @@ void CudaGemmPlans::run_random_problems(std::uint64_t count, GemmProblem (*draw)
         configs.push_back(config);
       }
   }
-  EXPECT_GT(calls.size(), count / 2);
   ASSERT_NO_FATAL_FAILURE(build(configs));
   for (const Trial& trial : trials) {
     const GemmProblem& problem = problems[trial.call];
@@ -136,11 +146,49 @@ void CudaGemmPlans::run_random_problems(std::uint64_t count, GemmProblem (*draw)
 }
 
 TEST_F(CudaGemmPlans, EveryPipelineComputesRandomProblems) {
-  run_random_problems(48, testing::random_gemm_problem);
+  compute(draw(48, testing::random_gemm_problem));
 }
 
 TEST_F(CudaGemmPlans, EveryPipelineComputesTwoProductsInOneSum) {
-  run_random_problems(32, testing::random_second_problem);
+  compute(draw(32, testing::random_second_problem));
+}
+
+TEST_F(CudaGemmPlans, OperationsFollowAGate) {
+  using Op = EpilogueOp;
+  const std::vector<GemmEpilogue> epilogues = {{Op::bias, Op::reglu, Op::scale_n, Op::bias, Op::clamp, Op::amax},
+                                               {Op::swiglu, Op::multiply, Op::bias_m, Op::relu},
+                                               {Op::multiply, Op::geglu, Op::scale_m, Op::add, Op::silu}};
+  std::vector<GemmProblem> problems;
+  for (const GemmEpilogue& epilogue : epilogues)
+    for (const std::int64_t m : {std::int64_t{11}, std::int64_t{200}})
+      for (const bool unaligned : {false, true})
+        for (const DataType result : {DataType::bf16, DataType::fp32}) {
+          GemmProblem p = gemm_problem(DataType::bf16, m, unaligned ? 250 : 272, 200, result);
+          p.batch = 2;
+          p.epilogue = epilogue;
+          p.unaligned = unaligned;
+          problems.push_back(p);
+        }
+  compute(problems);
+}
+
+TEST_F(CudaGemmPlans, TensorsComeWithTheirTiles) {
+  using Op = EpilogueOp;
+  std::vector<GemmProblem> problems;
+  for (const GemmGrouping grouping : {GemmGrouping::none, GemmGrouping::contiguous, GemmGrouping::masked})
+    for (const std::int64_t n : {std::int64_t{72}, std::int64_t{264}, std::int64_t{520}}) {
+      GemmProblem p = bf16(400, n, 328);
+      p.batch = 3;
+      p.grouping = grouping;
+      p.epilogue = {Op::add};
+      problems.push_back(p);
+      p.epilogue = {Op::bias, Op::multiply, Op::gelu, Op::multiply};
+      problems.push_back(p);
+      p.epilogue = {Op::bias, Op::gelu};
+      p.beta = true;
+      problems.push_back(p);
+    }
+  compute(problems);
 }
 
 TEST_F(CudaGemmPlans, WholeNumbersComeOutExactlyAndTheSameEveryTime) {
@@ -150,14 +198,15 @@ TEST_F(CudaGemmPlans, WholeNumbersComeOutExactlyAndTheSameEveryTime) {
     std::int64_t offset = 0;
   };
   GemmProblem few = bf16(13, 200, 1000), many = bf16(150, 264, 1096), turned = bf16(152, 136, 200),
-              odd = gemm_problem(DataType::fp16, 77, 83, 331);
+              odd = gemm_problem(DataType::fp16, 77, 83, 331), integers = gemm_problem(DataType::int8, 150, 264, 1104);
   many.batch = 2;
+  integers.beta = true;
   many.beta = true;
   turned.order_a = MatrixOrder::column;
   turned.order_b = MatrixOrder::row;
   odd.unaligned = true;
   odd.batch = 2;
-  std::vector<Case> cases{{few, true}, {many, true}, {turned, false}, {odd, false, 1}};
+  std::vector<Case> cases{{few, true}, {many, true}, {turned, false}, {odd, false, 1}, {integers, true}};
   for (const DataType type : {DataType::fp8, DataType::int8, DataType::tf32, DataType::fp32})
     cases.push_back({gemm_problem(type, 100, 176, 512), false});
   // Two products in one sum.
@@ -348,14 +397,16 @@ TEST_F(CudaGemmPlans, NothingAndZerosAreProductsToo) {
     // NaN that alpha = 0 leaves unread.
     auto call = DeviceGemm::create(*context, problem, 40, GemmValues::nan).value();
     call.alpha = problem.k == 0 ? 1.0F : 0.0F;
-    for (const KernelConfig& config : configs_for(problem, false)) {
-      SCOPED_TRACE(native_name(config));
-      const auto made = plan(problem, config);
-      ASSERT_NE(made, nullptr);
-      const CudaBuffer d = call.make_d(stream.handle()).value();
-      ASSERT_EQ(words(call.queue(*made, d, {.stream = stream.handle()})), "");
-      EXPECT_EQ(call.judge(call.fetch(d, stream.handle()).value()), "");
-    }
+    for (const KernelConfig& config : configs_for(problem, false))
+      for (const float beta : {2.0F, 0.0F}) {
+        SCOPED_TRACE(native_name(config));
+        const auto made = plan(problem, config);
+        ASSERT_NE(made, nullptr);
+        const CudaBuffer d = call.make_d(stream.handle()).value();
+        call.beta = beta;
+        ASSERT_EQ(words(call.queue(*made, d, {.stream = stream.handle()})), "");
+        EXPECT_EQ(call.judge(call.fetch(d, stream.handle()).value()), "");
+      }
   }
   for (GemmProblem problem : {bf16(0, 64, 320), bf16(70, 0, 320), bf16(70, 64, 320)}) {
     if (problem.m != 0 && problem.n != 0) problem.batch = 0;

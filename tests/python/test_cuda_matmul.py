@@ -107,10 +107,13 @@ def test_activations(activation):
     check(tilesmith.linear(x, w, bias, activation), x, w.t(), bias=bias, activation=activation, tolerance=TANH)
 
 
-@pytest.mark.parametrize("gate", ["glu", "geglu", "geglu_tanh", "swiglu"])
+@pytest.mark.parametrize("gate", ["glu", "reglu", "geglu", "geglu_tanh", "swiglu"])
 def test_gates(gate):
     x, w, bias = make(70, 128), make(192, 128) / 4, make(192)
     check(tilesmith.linear(x, w, bias, gate=gate), x, w.t(), bias=bias, gate=gate, tolerance=4 * TANH)
+    for options in (dict(residual=make(70, 96)), dict(multiply=make(70, 96), clamp=(-1.0, 2.0))):
+        result = tilesmith.matmul(x, w.t(), bias=bias, gate=gate, **options)
+        check(result, x, w.t(), bias=bias, gate=gate, **options, tolerance=4 * TANH)
 
 
 def test_epilogues():

@@ -6,8 +6,9 @@
 // one slab's memory latency hides behind the slab before it.
 //
 // Loading a tensor as the slab lies in registers takes 4 bytes of 8 rows at a time, which keeps the load unit busier
-// than the tensor cores: a residual cost 8% at 4096^3. With cfg::kStagedTensors a warp loads whole rows, 16 bytes a
-// lane, and turns them round in the shared memory into which its part of the slab goes afterwards.
+// than the tensor cores: a residual cost 8% at 4096^3. With cfg::kStagedTensors the copy engine brings the first tensor
+// of 16 bits into shared memory, ahead of the end of the tile; of further ones a warp loads whole rows, 16 bytes a lane,
+// and turns them round in the shared memory into which its part of the slab goes afterwards.
 #pragma once
 
 #include "../portable/copy.cuh"
@@ -24,7 +25,7 @@ struct Place {
 };
 
 constexpr bool is_gate(int operation) {
-  return operation >= TS_GEMM_GATE_SILU && operation <= TS_GEMM_GATE_SIGMOID;
+  return operation >= TS_GEMM_GATE_SILU && operation <= TS_GEMM_GATE_RELU;
 }
 constexpr bool is_tensor(int operation) {
   return operation == TS_GEMM_ADD || operation == TS_GEMM_MULTIPLY;
@@ -35,29 +36,48 @@ constexpr bool is_column_vector(int operation) {
 constexpr bool is_row_vector(int operation) {
   return operation == TS_GEMM_BIAS_M || operation == TS_GEMM_SCALE_M;
 }
-constexpr bool any_gate() {
-  for (int i = 0; i < cfg::kEpilogueLength; ++i) {
-    if (is_gate(cfg::kEpilogue[i])) return true;
-  }
-  return false;
+// Gates before operation `end`.
+constexpr int gates_before(int end) {
+  int gates = 0;
+  for (int i = 0; i < end; ++i) gates += is_gate(cfg::kEpilogue[i]);
+  return gates;
 }
+constexpr bool kGated = gates_before(cfg::kEpilogueLength) > 0;
+// The tensor that the copy engine brings, or -1.
+constexpr int copied_tensor() {
+  for (int i = 0; cfg::kStagedTensors && i < cfg::kEpilogueLength; ++i) {
+    if (is_tensor(cfg::kEpilogue[i]) && bytes_of(cfg::kEpilogueTypes[i]) == 2) return i;
+  }
+  return -1;
+}
+constexpr int kCopiedTensor = copied_tensor();
+// Operations that keep something for every column in registers, ahead of time.
 constexpr int column_readers() {
   int readers = 0;
-  for (int i = 0; i < cfg::kEpilogueLength; ++i)
-    readers += is_tensor(cfg::kEpilogue[i]) || is_column_vector(cfg::kEpilogue[i]);
+  for (int i = 0; i < cfg::kEpilogueLength; ++i) {
+    const int operation = cfg::kEpilogue[i];
+    readers += i != kCopiedTensor && (is_tensor(operation) || is_column_vector(operation));
+  }
   return readers;
 }
-constexpr bool kGated = any_gate();
-constexpr bool gate_last() {
-  for (int i = 0; i < cfg::kEpilogueLength; ++i) {
-    const bool amax_follows = i + 2 == cfg::kEpilogueLength && cfg::kEpilogue[i + 1] == TS_GEMM_AMAX;
-    if (is_gate(cfg::kEpilogue[i]) && i + 1 != cfg::kEpilogueLength && !amax_follows) return false;
-    if (cfg::kEpilogue[i] == TS_GEMM_AMAX && i + 1 != cfg::kEpilogueLength) return false;
+constexpr bool amax_last() {
+  for (int i = 0; i + 1 < cfg::kEpilogueLength; ++i) {
+    if (cfg::kEpilogue[i] == TS_GEMM_AMAX) return false;
   }
   return true;
 }
+// int32 results: nothing but C, an int32 too.
+constexpr bool integers_whole() {
+  for (int i = 0; i < cfg::kEpilogueLength; ++i) {
+    if (cfg::kEpilogue[i] != TS_GEMM_ADD || cfg::kEpilogueTypes[i] != TS_GEMM_S32) return false;
+  }
+  return cfg::kTypeA == TS_GEMM_S8;
+}
 static_assert(cfg::kEpilogueLength <= TS_GEMM_EPILOGUE_MAX, "the epilogue has at most 8 operations");
-static_assert(gate_last(), "a gate is the last operation but for amax, and amax is the last of all");
+static_assert(gates_before(cfg::kEpilogueLength) <= 1, "one gate at most");
+static_assert(amax_last(), "amax is the last operation");
+static_assert(cfg::kTypeD != TS_GEMM_S32 || integers_whole(),
+              "s32 output is the sum of s8 products and added s32 tensors");
 
 // The place of 16-byte chunk 0 of a row of shared memory, exclusive-or'ed with the number of any other: the copy
 // engine's swizzles, free of bank conflicts for the eight rows of a matrix.
@@ -66,11 +86,17 @@ TS_DEVICE int swizzle(int row) {
   return (kRowBytes == 128 ? row : (kRowBytes == 64 ? row >> 1 : row >> 2)) & (kRowBytes / 16 - 1);
 }
 
+// The warp's 16 rows of shared memory; only with cfg::kStagedTensors.
+struct Staging {
+  u32 turn = 0;    // rows of the slab to come, where tensors are turned round
+  u32 copied = 0;  // rows of the tensor that the copy engine brought
+};
+
 // What operation I reads for one slab.
 template <int I, int kColumns, bool kPresent = (I < cfg::kEpilogueLength)>
 struct Operands {
   TS_DEVICE void load(const TsCudaGemmArgs&, const Place&) {}
-  TS_DEVICE void apply(const TsCudaGemmArgs&, const Place&, float (&)[kColumns / 2], u32) {}
+  TS_DEVICE void apply(const TsCudaGemmArgs&, const Place&, float (&)[kColumns / 2], const Staging&) {}
 };
 
 TS_DEVICE float sigmoid(float x) {
@@ -90,19 +116,35 @@ TS_DEVICE float tanh_of(float x) {
     return tanh_exact(x);
   }
 }
-// x times the normal distribution's integral up to x, which for x < 0 is erfc(|x| / sqrt(2)) / 2 and else one minus
-// that.
-// erfc(y) = (a1 t + ... + a5 t^5) exp(-y^2) with t = 1 / (1 + p y) within 1.5e-7 (Abramowitz and Stegun, 7.1.26); the
-// library's erff takes twice the instructions.
+// The normal distribution's integral up to -t, t >= 0, as 2 to a polynomial: its logarithm is almost a parabola. The
+// coefficients are minimax fits for t <= 5.5; beyond, where the integral is below 2e-8, the polynomials fall on. Relative
+// errors: 5e-6, for float32 outputs 2e-6, where half of it is the arithmetic's.
+TS_DEVICE float normal_tail(float t) {
+  if constexpr (bytes_of(cfg::kTypeD) < 4) {
+    float p = fmaf(-1.79345352e-06f, t, 6.09041454e-05f);
+    p = fmaf(p, t, -0.000926028821f);
+    p = fmaf(p, t, 0.00849375688f);
+    p = fmaf(p, t, -0.0539378449f);
+    p = fmaf(p, t, -0.458480507f);
+    p = fmaf(p, t, -1.15124679f);
+    return exp2_approx(fmaf(p, t, -0.99999547f));
+  } else {
+    float p = fmaf(-1.77729458e-08f, t, 5.61940681e-07f);
+    p = fmaf(p, t, -7.62258105e-06f);
+    p = fmaf(p, t, 5.58965039e-05f);
+    p = fmaf(p, t, -0.000204567448f);
+    p = fmaf(p, t, -0.000166469661f);
+    p = fmaf(p, t, 0.00716666039f);
+    p = fmaf(p, t, -0.0526040867f);
+    p = fmaf(p, t, -0.459160954f);
+    p = fmaf(p, t, -1.15111256f);
+    return exp2_approx(fmaf(p, t, -0.999999821f));
+  }
+}
+// x times the normal distribution's integral up to x. Beyond 16 the tail is 0 in float32.
 TS_DEVICE float gelu(float x) {
-  const float y = fabsf(x) * 0.70710678118654752f;
-  const float t = rcp_approx(fmaf(0.3275911f, y, 1.0f));
-  float sum = fmaf(1.061405429f, t, -1.453152027f);
-  sum = fmaf(sum, t, 1.421413741f);
-  sum = fmaf(sum, t, -0.284496736f);
-  sum = fmaf(sum, t, 0.254829592f);
-  const float tail = 0.5f * sum * t * exp2_approx(-kLog2e * y * y);
-  return x * (x < 0.0f ? tail : 1.0f - tail);
+  const float t = fminf(fabsf(x), 16.0f);
+  return fmaf(-t, normal_tail(t), max_nan(x, 0.0f));
 }
 TS_DEVICE float gelu_tanh(float x) {
   const float inner = x * fmaf(0.79788456080286536f * 0.044715f * x, x, 0.79788456080286536f);
@@ -112,7 +154,7 @@ TS_DEVICE float gelu_tanh(float x) {
 
 template <int kOperation>
 TS_DEVICE float activate(float x, const TsCudaGemmOperand& operand) {
-  if constexpr (kOperation == TS_GEMM_RELU) return x < 0.0f ? 0.0f : x;
+  if constexpr (kOperation == TS_GEMM_RELU || kOperation == TS_GEMM_GATE_RELU) return x < 0.0f ? 0.0f : x;
   if constexpr (kOperation == TS_GEMM_GELU || kOperation == TS_GEMM_GATE_GELU) return gelu(x);
   if constexpr (kOperation == TS_GEMM_GELU_TANH || kOperation == TS_GEMM_GATE_GELU_TANH) return gelu_tanh(x);
   if constexpr (kOperation == TS_GEMM_SILU || kOperation == TS_GEMM_GATE_SILU) return x * sigmoid(x);
@@ -128,6 +170,11 @@ struct Operands<I, kColumns, true> {
   static constexpr int kType = cfg::kEpilogueTypes[I];
   static constexpr int kPairs = kColumns / 8;  // of a thread in a row
   static constexpr bool kStaged = cfg::kStagedTensors && is_tensor(kOperation) && bytes_of(kType) == 2;
+  static constexpr bool kCopied = I == kCopiedTensor;
+  // Behind a gate the even places hold the values of columns half as far to the right.
+  static constexpr bool kHalf = gates_before(I) > 0;
+  static constexpr int kShare = kHalf ? 2 : 1;
+  static constexpr bool kInPairs = cfg::kPairs && !kHalf;
   static constexpr int kRowBytes = 2 * kColumns;  // staged
   static constexpr int kLanes = kRowBytes / 16;   // for a row
   static constexpr int kLoads = is_tensor(kOperation)          ? 2 * kPairs
@@ -141,7 +188,15 @@ struct Operands<I, kColumns, true> {
     const TsCudaGemmOperand& operand = args.epilogue[I];
     const i64 batch = is_column_vector(kOperation) ? place.batch_n : place.batch;
     const char* const base = static_cast<const char*>(operand.data) + batch * operand.batch_stride * bytes_of(kType);
-    if constexpr (kStaged) {
+    const int first = place.column / kShare, beyond = place.column_limit / kShare;
+    // Elements there are from the thread's place in 8-column tile j on; behind a gate one at most is its own.
+    const auto there = [&](int j) {
+      const int count = beyond - first - 8 / kShare * j;
+      return kHalf ? imin(count, 1) : count;
+    };
+    if constexpr (kCopied) {
+      // The copy engine has loaded it.
+    } else if constexpr (kStaged) {
       const bool wanted = kOperation != TS_GEMM_ADD || operand.value != 0.0f;
       const int lane = threadIdx.x & 31;
       const int column = place.column - 2 * (lane & 3) + lane % kLanes * 8;
@@ -159,18 +214,19 @@ struct Operands<I, kColumns, true> {
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
         const int row = place.row + 8 * r;
-        const char* const at = base + (row * operand.row_stride + place.column) * bytes_of(kType);
-        const int count = wanted && row < place.row_limit ? place.column_limit - place.column : 0;
+        const char* const at = base + (row * operand.row_stride + first) * bytes_of(kType);
+        const bool inside = wanted && row < place.row_limit;
 #pragma unroll
         for (int j = 0; j < kPairs; ++j) {
-          loaded[r * kPairs + j] = load_pair<kType, cfg::kPairs>(at + 8 * j * bytes_of(kType), count - 8 * j);
+          loaded[r * kPairs + j] =
+              load_pair<kType, kInPairs>(at + 8 / kShare * j * bytes_of(kType), inside ? there(j) : 0);
         }
       }
     } else if constexpr (is_column_vector(kOperation)) {
 #pragma unroll
       for (int j = 0; j < kPairs; ++j) {
-        const int column = place.column + 8 * j;
-        loaded[j] = load_pair<kType, cfg::kPairs>(base + column * bytes_of(kType), place.column_limit - column);
+        const int column = first + 8 / kShare * j;
+        loaded[j] = load_pair<kType, kInPairs>(base + column * bytes_of(kType), there(j));
       }
     } else if constexpr (is_row_vector(kOperation)) {
 #pragma unroll
@@ -183,7 +239,7 @@ struct Operands<I, kColumns, true> {
   }
 
   // From whole rows to the places of the slab, through the warp's 16 rows of shared memory at `stage`.
-  TS_DEVICE void turn(u32 stage) {
+  TS_DEVICE void turn_round(u32 stage) {
     const int lane = threadIdx.x & 31;
     __syncwarp();
 #pragma unroll
@@ -194,7 +250,14 @@ struct Operands<I, kColumns, true> {
       store_shared(stage + row * kRowBytes + ((lane % kLanes ^ swizzle<kRowBytes>(row)) << 4), words);
     }
     __syncwarp();
-    const u32 line = stage + lane % 16 * kRowBytes;
+    take(stage);
+    __syncwarp();
+  }
+
+  // From 16 rows of shared memory, as the copy engine leaves them, to the places of the slab.
+  TS_DEVICE void take(u32 rows) {
+    const int lane = threadIdx.x & 31;
+    const u32 line = rows + lane % 16 * kRowBytes;
     const int chunk = swizzle<kRowBytes>(lane % 16) ^ lane >> 4;
 #pragma unroll
     for (int j = 0; j < kPairs; j += 2) {
@@ -205,14 +268,30 @@ struct Operands<I, kColumns, true> {
       loaded[j + 1].words[0] = words[2];
       loaded[kPairs + j + 1].words[0] = words[3];
     }
-    __syncwarp();
   }
 
-  // A gate leaves its result in the even places. `stage`: see turn; only with cfg::kStagedTensors.
-  TS_DEVICE void apply(const TsCudaGemmArgs& args, const Place& place, float (&v)[kColumns / 2], u32 stage) {
+  // A gate leaves its result in the even places.
+  TS_DEVICE void apply(const TsCudaGemmArgs& args, const Place& place, float (&v)[kColumns / 2], const Staging& staging) {
     const TsCudaGemmOperand& operand = args.epilogue[I];
-    if constexpr (kStaged) turn(stage);
-    if constexpr (kOperation == TS_GEMM_AMAX) {
+    if constexpr (kCopied) {
+      if (kOperation != TS_GEMM_ADD || operand.value != 0.0f) {
+        take(staging.copied);
+      } else {
+#pragma unroll
+        for (int i = 0; i < kLoads; ++i) loaded[i].words[0] = 0;
+      }
+    } else if constexpr (kStaged) {
+      turn_round(staging.turn);
+    }
+    if constexpr (cfg::kTypeD == TS_GEMM_S32 && is_tensor(kOperation)) {
+      // Sums wrap, in the bits of floats; `value` is a whole number.
+      const int factor = static_cast<int>(operand.value);
+#pragma unroll
+      for (int i = 0; i < kColumns / 2; ++i) {
+        const u32 c = loaded[(i >> 1 & 1) * kPairs + (i >> 2)].words[i & 1];
+        v[i] = as_float(bits_of(v[i]) + static_cast<u32>(factor) * c);
+      }
+    } else if constexpr (kOperation == TS_GEMM_AMAX) {
       float most = 0.0f;
 #pragma unroll
       for (int i = 0; i < kColumns / 2; i += kGated ? 2 : 1) {
@@ -236,26 +315,26 @@ struct Operands<I, kColumns, true> {
           unpack<kType>(loaded[(is_tensor(kOperation) ? r * kPairs : 0) + j], low, high);
           if constexpr (kOperation == TS_GEMM_ADD) {
             v[i] = fmaf(operand.value, low, v[i]);
-            v[i + 1] = fmaf(operand.value, high, v[i + 1]);
+            if (!kHalf) v[i + 1] = fmaf(operand.value, high, v[i + 1]);
           } else if constexpr (kOperation == TS_GEMM_BIAS_N) {
             v[i] += low;
-            v[i + 1] += high;
+            if (!kHalf) v[i + 1] += high;
           } else {
             v[i] *= low;
-            v[i + 1] *= high;
+            if (!kHalf) v[i + 1] *= high;
           }
         } else if constexpr (is_row_vector(kOperation)) {
           float value, unused;
           unpack<kType>(loaded[r], value, unused);
           v[i] = kOperation == TS_GEMM_BIAS_M ? v[i] + value : v[i] * value;
-          v[i + 1] = kOperation == TS_GEMM_BIAS_M ? v[i + 1] + value : v[i + 1] * value;
+          if (!kHalf) v[i + 1] = kOperation == TS_GEMM_BIAS_M ? v[i + 1] + value : v[i + 1] * value;
         } else {
           v[i] = activate<kOperation>(v[i], operand);
-          v[i + 1] = activate<kOperation>(v[i + 1], operand);
+          if (!kHalf) v[i + 1] = activate<kOperation>(v[i + 1], operand);
         }
       }
     }
-    rest.apply(args, place, v, stage);
+    rest.apply(args, place, v, staging);
   }
 };
 

@@ -135,7 +135,7 @@ TS_DEVICE void store_bits(char* p, u32 x) {
 }
 
 // A pair at `p`, of which the first `count` elements exist (2, 1 or less); the others read as zero. kAligned: `p` is a
-// multiple of the pair's size.
+// multiple of the pair's size, and a pair exists as a whole or not at all.
 template <int kType, bool kAligned>
 TS_DEVICE Pair<kType> load_pair(const char* p, int count) {
   constexpr int kBytes = bytes_of(kType);
@@ -146,8 +146,8 @@ TS_DEVICE Pair<kType> load_pair(const char* p, int count) {
         asm volatile("ld.global.v2.b32 {%0, %1}, [%2];" : "=r"(r.words[0]), "=r"(r.words[1]) : "l"(p) : "memory");
       else
         r.words[0] = load_bits<2 * kBytes>(p);
-      return r;
     }
+    return r;
   }
   const u32 first = count >= 1 ? load_bits<kBytes>(p) : 0;
   const u32 second = count >= 2 ? load_bits<kBytes>(p + kBytes) : 0;

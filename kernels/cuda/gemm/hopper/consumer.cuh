@@ -156,7 +156,9 @@ struct Consumer {
   }
 
   TS_DEVICE Place place_of(const Tile& t, int piece) const {
-    const int row = t.row_offset + t.row + tile_warpgroup() * kWarpgroupRows + piece / kSlabs * 64 + thread() / 32 * 16;
+    int row = t.row_offset + t.row + tile_warpgroup() * kWarpgroupRows + piece / kSlabs * 64 + thread() / 32 * 16;
+    // In long lists each slab finds its addresses anew: all slabs' together would not fit the registers.
+    if (cfg::kEpilogueLength > 3) asm volatile("" : "+r"(row));
     const i64 batch = cfg::kGrouping == TS_GEMM_CONTIGUOUS ? 0 : t.batch;
     return {row + thread() % 32 / 4,
             t.column + piece % kSlabs * kSlabColumns + 2 * (thread() & 3),
@@ -230,7 +232,39 @@ struct Consumer {
     }
   }
 
-  TS_DEVICE void finish(const Tile& t, const Sum (&sums)[kRowBlocks][kSums], Operands<0, kSlabColumns>& operands) {
+  // Waits for the copied tensor's slabs of a piece; where they are.
+  TS_DEVICE u32 copied_slab(const RingPlace& copied, int stages, int piece) const {
+    if (kCopiedStages == 0 || stages == 0) return 0;
+    RingPlace at = copied;
+    at.skip(piece % kSlabs / kCopiedBoxes);
+    if (piece < kSlabs && piece % kCopiedBoxes == 0) mbarrier_wait(shared.full(at.index), at.phase);
+    return shared.tile_a(at.index) + piece % kSlabs % kCopiedBoxes * kCopiedBoxBytes +
+           (tile_warpgroup() * kWarpgroupRows + piece / kSlabs * 64 + thread() / 32 * 16) * kSlabRowBytes;
+  }
+  // Frees a stage of the copied tensor after the last piece that reads it.
+  TS_DEVICE void release_copied(const RingPlace& copied, int stages, int piece) const {
+    if (kCopiedStages == 0 || stages == 0 || piece < (kRowBlocks - 1) * kSlabs) return;
+    const int slab = piece % kSlabs;
+    if (slab % kCopiedBoxes != kCopiedBoxes - 1 && slab != kSlabs - 1) return;
+    RingPlace at = copied;
+    at.skip(slab / kCopiedBoxes);
+    fence_proxy_async();  // ordinary reads before the copy engine's writes
+    named_barrier_sync(barrier(), 128);
+    release(at.index);
+  }
+
+  // Another one finishes the tile: the copied tensor's stages are freed unread.
+  TS_DEVICE void drop_copied(RingPlace at) const {
+    for (int stages = copied_stages(args); stages > 0; --stages, at.advance()) {
+      mbarrier_wait(shared.full(at.index), at.phase);
+      release(at.index);
+    }
+  }
+
+  // `copied`: where the copied tensor's stages begin.
+  TS_DEVICE void finish(const Tile& t, const Sum (&sums)[kRowBlocks][kSums], Operands<0, kSlabColumns>& operands,
+                        const RingPlace& copied) {
+    const int stages = copied_stages(args);
     // A group's last rows may be followed by another group's, which a box would overwrite.
     const bool whole = cfg::kGrouping == TS_GEMM_UNGROUPED || t.row + cfg::kTileM <= t.row_limit;
 #pragma unroll
@@ -244,7 +278,10 @@ struct Consumer {
         const Sum sum = sums[piece / kSlabs][piece % kSlabs * (kSlabColumns / 2) + i];
         v[i] = result_of(sum, factor);
       }
-      operands.apply(args, here, v, shared.slab(warpgroup, slab_count & 1) + thread() / 32 * 16 * kSlabRowBytes);
+      const Staging staging{shared.slab(warpgroup, slab_count & 1) + thread() / 32 * 16 * kSlabRowBytes,
+                            copied_slab(copied, stages, piece)};
+      operands.apply(args, here, v, staging);
+      release_copied(copied, stages, piece);
       if (cfg::kStoreBox && whole)
         store_as_box(t, piece, v);
       else
@@ -279,7 +316,7 @@ struct Consumer {
     const int stride = gridDim.x / kCluster;
     if constexpr (cfg::kPingPong) {
       if (!walk.find(item += stride, rank, t)) return false;
-      place.skip(t.steps);
+      place.skip(t.steps + copied_stages(args));
     }
     return walk.find(item += stride, rank, t);
   }
@@ -295,7 +332,7 @@ struct Consumer {
     int item = blockIdx.x / kCluster;
     bool more = walk.find(item, rank, t);
     if (cfg::kPingPong && warpgroup == 1 && more) {
-      place.skip(t.steps);
+      place.skip(t.steps + copied_stages(args));
       more = walk.find(item += gridDim.x / kCluster, rank, t);
     }
     u32 turn = 0;
@@ -313,6 +350,8 @@ struct Consumer {
       else
         last = multiply(t, sums);
       if (cfg::kPingPong && thread() % 32 == 0) mbarrier_arrive(shared.turn(1 - warpgroup));
+      const RingPlace copied = place;
+      place.skip(copied_stages(args));
       // What the end of the tile needs, and the next tile, are found out while the last products run.
       operands.load(args, place_of(t, 0));
       more = find_next(walk, item, next);
@@ -324,7 +363,10 @@ struct Consumer {
       }
       bool mine = true;
       if constexpr (cfg::kSplitK || cfg::kStreamK) mine = join(walk, t, sums);
-      if (mine) finish(t, sums, operands);
+      if (mine)
+        finish(t, sums, operands, copied);
+      else
+        drop_copied(copied);
       t = next;
     }
     if (cfg::kStoreBox && thread() == 0) store_wait_done();

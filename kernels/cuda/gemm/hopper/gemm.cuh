@@ -15,8 +15,9 @@
 //                               multiple of 16 bytes (the engine would write the rest of the last 16). Else element by
 //                               element, at any alignment
 //   kPairs (bool)               n is even and d's and the epilogue's pointers and strides are multiples of two elements
-//   kStagedTensors (bool)       16-bit tensors of the epilogue are read 16 bytes at a time: their pointers and strides
-//                               are multiples of 16 bytes and n of 8; d is 16-bit, a box, and not gated
+//   kStagedTensors (bool)       16-bit tensors of the epilogue are read 16 bytes at a time, the first by the copy engine:
+//                               their pointers and strides are multiples of 16 bytes and n of 8; d is 16-bit, a box,
+//                               and not gated
 //   kSplitK (bool)              k may be split (args.splits)
 //   kStreamK (bool)             the blocks share what does not fill a round of tiles by steps of k (stream_k.cuh)
 //   kSecond (bool)              a second product goes on in the sums of the first
@@ -35,6 +36,8 @@
 //   a  row-major {k, m, batch}, box {kTileK, kTileM / kClusterN, 1}; column-major {m, k, batch}, box {64, 64, 1}
 //   b  column-major {k, n, batch}, box {kTileK, kTileN / kClusterM, 1}; row-major {n, k, batch}, box {64, 64, 1}
 //   d  {columns, m, batch}, box {kSlabRowBytes / size of an element, 64, 1}, swizzle of kSlabRowBytes bytes
+//   c  with kStagedTensors, of the epilogue's first 16-bit tensor unless it is added times 0: {n, m, batch}, box
+//      {kSlabRowBytes / 2, kTileM, 1}, swizzle of kSlabRowBytes bytes
 //   a2, b2 (kSecond)  as a and b, with k2
 // float32 operands have maps of type tfloat32, which rounds them. Pointers and strides of what has a map are multiples
 // of 16 bytes.
@@ -53,22 +56,24 @@ extern "C" __global__ void __launch_bounds__(ts::gemm::kThreads, ts::cfg::kBlock
   using namespace ts::gemm;
   Shared shared{(ts::smem_address(dynamic_shared) + 1023u) & ~1023u};
   const ts::u32 rank = kCluster > 1 ? cluster_rank() : 0;
+  let_next_kernel_start();
   if (threadIdx.x == 0) shared.init_barriers();
   if constexpr (kCluster > 1)
     cluster_sync();
   else
     __syncthreads();
-  wait_for_previous_kernel();
-  let_next_kernel_start();
   const int warpgroup = static_cast<int>(ts::uniform(threadIdx.x / 128));
   if (warpgroup == 0) {
     ts::shrink_registers<kProducerRegisters>();
     if (threadIdx.x == 0) {
       Producer producer{shared, maps, rank};
+      producer.prefetch_maps(args);
+      wait_for_previous_kernel();
       producer.run(args);
     }
   } else {
     ts::grow_registers<kConsumerRegisters>();
+    wait_for_previous_kernel();
     Consumer consumer{shared, maps, args, warpgroup - 1, rank};
     consumer.run();
   }

@@ -1,7 +1,8 @@
 // What follows from the tile configuration: sizes, the shared-memory map, the block's threads and registers.
 //
 // Shared memory: a ring of stages, each a tile of a and a tile of b, 128 bytes of k (or, MN-major, columns of 64
-// elements by 64 of k); then each consumer warpgroup's slabs of output; then the barriers.
+// elements by 64 of k); then each consumer warpgroup's slabs of output; then the barriers. A tensor of the epilogue that
+// the copy engine brings travels in the ring too, behind the steps of its tile: column after column of slabs.
 #pragma once
 
 #include "../epilogue.cuh"
@@ -32,7 +33,7 @@ constexpr int kBytesB = kMnMajorB ? kColumnsB * kColumnBytes : cfg::kTileN * 128
 constexpr int kStageBytes = kBytesA + kBytesB;
 
 // Columns of a x b that are finished together, and the bytes of a row of them in d. At most 64 columns, 32 when several
-// operations read something for every column, for the registers' sake.
+// operations keep something for every column, for the registers' sake.
 constexpr int kBytesD = bytes_of(cfg::kTypeD);
 constexpr int slab_columns() {
   for (int columns = column_readers() > 1 ? 32 : 64; columns > 16; columns /= 2) {
@@ -45,6 +46,11 @@ constexpr int kSlabs = cfg::kTileN / kSlabColumns;
 constexpr int kSlabRowBytes = kSlabColumns * kBytesD / (kGated ? 2 : 1);
 constexpr int kSlabBytes = 64 * kSlabRowBytes;
 constexpr int kSlabBuffers = cfg::kStoreBox ? 2 : 0;  // per warpgroup
+
+// The tensor that the copy engine brings: a box has a slab's columns and the rows of a tile; so many stages hold them.
+constexpr int kCopiedBoxBytes = cfg::kTileM * kSlabRowBytes;
+constexpr int kCopiedBoxes = kStageBytes / kCopiedBoxBytes < kSlabs ? kStageBytes / kCopiedBoxBytes : kSlabs;
+constexpr int kCopiedStages = kCopiedTensor < 0 ? 0 : ceil_div(kSlabs, kCopiedBoxes);
 
 constexpr int kRingOffset = 0;
 constexpr int kSlabOffset = cfg::kStages * kStageBytes;
@@ -85,8 +91,7 @@ static_assert(!kPromote || (is_fp8(cfg::kTypeA) && is_fp8(cfg::kTypeB)), "promot
 static_assert(!cfg::kStagedTensors || (cfg::kStoreBox && kBytesD == 2 && !kGated),
               "tensors are staged where 16-bit results are staged");
 static_assert(kIntegers == (cfg::kTypeB == TS_GEMM_S8), "s8 goes with s8");
-static_assert(cfg::kTypeD != TS_GEMM_S32 || (kIntegers && cfg::kEpilogueLength == 0),
-              "s32 output is the plain sum of s8 products");
+static_assert(kCopiedStages <= cfg::kStages, "a tile of the copied tensor fits the ring");
 static_assert(cfg::kGrouping == TS_GEMM_UNGROUPED || cfg::kGrouping == TS_GEMM_MASKED || cfg::kRowMajorA,
               "contiguous groups need a row-major a");
 static_assert(!cfg::kStreamK || (!cfg::kSplitK && cfg::kGrouping == TS_GEMM_UNGROUPED),
@@ -132,6 +137,15 @@ struct Shared {
     fence_mbarrier_init();
   }
 };
+
+// Stages of the ring that a tile takes behind its steps.
+TS_DEVICE int copied_stages(const TsCudaGemmArgs& args) {
+  if constexpr (kCopiedTensor >= 0) {
+    if (cfg::kEpilogue[kCopiedTensor] != TS_GEMM_ADD || args.epilogue[kCopiedTensor].value != 0.0f)
+      return kCopiedStages;
+  }
+  return 0;
+}
 
 // A place in the ring and the parity of its current round; it runs on from tile to tile.
 struct RingPlace {

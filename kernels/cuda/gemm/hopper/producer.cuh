@@ -39,13 +39,17 @@ struct Producer {
     }
   }
 
-  TS_DEVICE void run(const TsCudaGemmArgs& args) {
+  TS_DEVICE void prefetch_maps(const TsCudaGemmArgs& args) const {
     prefetch_tensor_map(&maps.a);
     prefetch_tensor_map(&maps.b);
     if constexpr (cfg::kSecond) {
       prefetch_tensor_map(&maps.a2);
       prefetch_tensor_map(&maps.b2);
     }
+    if (copied_stages(args) > 0) prefetch_tensor_map(&maps.c);
+  }
+
+  TS_DEVICE void run(const TsCudaGemmArgs& args) {
     const int at_m = rank % cfg::kClusterM, at_n = rank / cfg::kClusterM;
     u32 mask_a = 0, mask_b = 0;  // blocks with the same rows, with the same columns
     for (int i = 0; i < cfg::kClusterN; ++i) mask_a |= 1u << (at_m + cfg::kClusterM * i);
@@ -66,6 +70,23 @@ struct Producer {
             shared.tile_b(place.index), second ? &maps.b2 : &maps.b, full, t.column, k, t.batch, at_m, mask_b);
         place.advance();
       }
+      load_tensor(args, t, batch_a);
+    }
+  }
+
+  // The tensor of the epilogue that goes with a tile.
+  TS_DEVICE void load_tensor(const TsCudaGemmArgs& args, const Tile& t, int batch) {
+    const int stages = copied_stages(args);
+    for (int s = 0; s < stages; ++s) {
+      const int first = s * kCopiedBoxes, boxes = imin(kCopiedBoxes, kSlabs - first);
+      const u32 full = shared.full(place.index);
+      mbarrier_wait(shared.empty(place.index), place.phase ^ 1);
+      mbarrier_expect(full, boxes * kCopiedBoxBytes);
+      for (int i = 0; i < boxes; ++i) {
+        load_box(shared.tile_a(place.index) + i * kCopiedBoxBytes, &maps.c, full,
+                 t.column + (first + i) * kSlabColumns, t.row_offset + t.row, batch);
+      }
+      place.advance();
     }
   }
 };

@@ -231,7 +231,7 @@ struct Skinny {
         float v[4];
 #pragma unroll
         for (int e = 0; e < 4; ++e) v[e] = result_of(own[i][e], factor);
-        operands.apply(args, at, v, 0);
+        operands.apply(args, at, v, {});
         store_slab<8>(args, at, v);
       }
     }
@@ -249,6 +249,7 @@ extern "C" __global__ void __launch_bounds__(ts::gemm::kThreads, ts::cfg::kBlock
     TS_ENTRY(const __grid_constant__ TsCudaGemmMaps maps, const __grid_constant__ TsCudaGemmArgs args) {
   extern __shared__ unsigned char dynamic_shared[];
   using namespace ts::gemm;
+  let_next_kernel_start();
   Skinny skinny{maps, args, (ts::smem_address(dynamic_shared) + 1023u) & ~1023u};
   if (threadIdx.x == 0) {
     for (int s = 0; s < ts::cfg::kStages; ++s) {
@@ -258,7 +259,6 @@ extern "C" __global__ void __launch_bounds__(ts::gemm::kThreads, ts::cfg::kBlock
     ts::fence_mbarrier_init();
   }
   __syncthreads();
-  let_next_kernel_start();
   if (threadIdx.x < kTeam)
     skinny.consume();
   else if (threadIdx.x == kTeam)

@@ -154,7 +154,7 @@ struct Gemm {
         float v[kColumns / 2];
 #pragma unroll
         for (int e = 0; e < kColumns / 2; ++e) v[e] = result_of(sums[i][c / 2 + e], factor);
-        operands.apply(args, place, v, 0);
+        operands.apply(args, place, v, {});
         store_slab<kColumns>(args, place, v);
       }
     }

@@ -56,8 +56,6 @@ static_assert(cfg::kTileM % 16 == 0 && cfg::kTileN % 16 == 0 && cfg::kStages >= 
 static_assert(cfg::kScaling != TS_GEMM_SCALE_BLOCK ||
                   (is_fp8(cfg::kTypeA) && is_fp8(cfg::kTypeB) && 128 % cfg::kTileN == 0),
               "block scales are for fp8 operands, and the tile's columns divide 128");
-static_assert(cfg::kTypeD != TS_GEMM_S32 || (cfg::kTypeA == TS_GEMM_S8 && cfg::kEpilogueLength == 0),
-              "s32 output is the plain sum of s8 products");
 static_assert(!cfg::kThreeProducts || cfg::kTypeA == TS_GEMM_F32, "three products are for float32");
 static_assert(!cfg::kSecond || (cfg::kGrouping == TS_GEMM_UNGROUPED && cfg::kScaling == TS_GEMM_SCALE_TENSOR),
               "a second product goes with neither groups, block scales nor weights");

@@ -295,7 +295,7 @@ struct Skinny {
       float v[4];
 #pragma unroll
       for (int i = 0; i < 4; ++i) v[i] = result_of(sums[j][i], factor);
-      operands.apply(args, place, v, 0);
+      operands.apply(args, place, v, {});
       store_slab<8>(args, place, v);
     }
   }

@@ -2,7 +2,7 @@
 """tilesmith.mm_plus_mm, a b + c d in one kernel, beside two calls of PyTorch: addmm of an mm, and the sum of two mm.
 
     python bench/peers/mm_plus_mm.py --device cuda                         bf16, b and d the transposes of (n, k) weights
-    python bench/peers/mm_plus_mm.py --type fp32 --threads 1 --shapes '64,512,512;1,4096,4096'
+    taskset -c 0 python bench/peers/mm_plus_mm.py --type fp32 --shapes '64,512,512;1,4096,4096'
 
 CUDA: as cuda_matmul.py, captured graphs over sets of operands of more than 200 MB (cold L2), contenders in turn, medians. CPU: calls
 in turn on the same operands, warm caches, medians. k2 is k; a shape may name it: m,n,k,k2.
@@ -61,7 +61,7 @@ def main():
     parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
     parser.add_argument("--type", default="bf16", choices=list(TYPES))
     parser.add_argument("--shapes", default=SHAPES, help="m,n,k or m,n,k,k2; with semicolons between")
-    parser.add_argument("--threads", type=int, default=1, help="of PyTorch on the CPU; the library's are TILESMITH_THREADS")
+    parser.add_argument("--threads", type=int, default=1, help="of PyTorch on the CPU; the library takes the processors it may run on (taskset)")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--rest", type=float, default=0.05, help="CUDA: seconds before each contender's turn")
     parser.add_argument("--seconds", type=float, default=2, help="CPU: spent on each shape")

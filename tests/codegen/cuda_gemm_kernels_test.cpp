@@ -159,6 +159,11 @@ TEST_F(CudaGemmKernels, AreHealthy) {
        configs_of("sm_90a", signature_of(DataType::bf16, DataType::bf16, {Op::add, Op::gelu})))
     if (cuda_gemm_facts(config).copied_tensor && !config.algorithm.splits_k && !config.algorithm.shares_k)
       configs.push_back(config);
+  GemmSignature second = kBf16;
+  second.second = true;
+  for (const CudaGemmShape& shape : {kLarge, CudaGemmShape{128, 4096, 14336}, CudaGemmShape{512, 4096, 4096}})
+    configs.push_back(best("sm_90a", Pipeline::warp_specialized, second, shape));
+  configs.push_back(best("sm_80", Pipeline::portable, second, kLarge));
   std::vector<Source> sources;
   for (const KernelConfig& config : configs) sources.push_back(source_of(config));
   compile_all(sources, [&](std::size_t at, const ResourceReport& report) {

@@ -171,7 +171,7 @@ double item_seconds(const KernelConfig& config, const CudaGemmTile* tile, const 
   double seconds = 0;
   if (is_few_rows(a.pipeline)) {  // its share of B passes once
     const double rate = kReachedBandwidth * chip.bytes_per_second / chip.sms / facts.blocks_per_sm;
-    const double k = splits > 1 ? real_steps * facts.stage_k : static_cast<double>(shape.k);
+    const double k = splits > 1 ? real_steps * facts.stage_k : static_cast<double>(shape.k + shape.k2);
     // Beside weights, which are narrow, A's way to the products counts: it is read again for every group of columns.
     const double beside = has_weights(g) ? static_cast<double>(a.tile[0]) * facts.element_bytes : 0;
     seconds = (a.tile[1] * facts.bits_of_b / 8.0 + beside) * k / rate;

@@ -227,8 +227,10 @@ constexpr Rule<Subject> kRules[] = {
                           s.algorithm().shares_k);
      }},
     {"second_product_is_carried",
-     "a second product is for pipelines of many rows, and goes with neither groups, scales along k nor weights",
-     [](const Subject& s) { return second_fits(s.signature()) && (!s.signature().second || !is_few_rows(s)); },
+     "a second product is for all pipelines but skinny, and goes with neither groups, scales along k nor weights",
+     [](const Subject& s) {
+       return second_fits(s.signature()) && (!s.signature().second || s.algorithm().pipeline != Pipeline::skinny);
+     },
      [](const Subject& s) {
        const GemmSignature& g = s.signature();
        return fmt::format("a second product in {}, beside {} groups, qscale {}, a {} and b {}",

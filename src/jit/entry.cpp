@@ -22,7 +22,7 @@ using nlohmann::json;
 constexpr int kSchema = 1;
 constexpr std::uint64_t kLargestManifest = 4ull << 20;
 constexpr std::uint64_t kLargestFile = 1ull << 30;
-constexpr std::size_t kLongestSymbol = 200;
+constexpr std::size_t kLongestSymbol = 1000;  // an instance's name with a long epilogue passes 200
 
 bool is_identifier(std::string_view text) {
   const auto letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_'; };

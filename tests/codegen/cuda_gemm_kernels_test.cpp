@@ -163,6 +163,7 @@ TEST_F(CudaGemmKernels, AreHealthy) {
   second.second = true;
   for (const CudaGemmShape& shape : {kLarge, CudaGemmShape{128, 4096, 14336}, CudaGemmShape{512, 4096, 4096}})
     configs.push_back(best("sm_90a", Pipeline::warp_specialized, second, shape));
+  configs.push_back(best("sm_90a", Pipeline::stream, second, kFew));
   configs.push_back(best("sm_80", Pipeline::portable, second, kLarge));
   std::vector<Source> sources;
   for (const KernelConfig& config : configs) sources.push_back(source_of(config));

@@ -218,6 +218,8 @@ TEST_F(CudaGemmPlans, WholeNumbersComeOutExactlyAndTheSameEveryTime) {
     cases.push_back({gemm_problem(type, 100, 176, 208), false});
     cases.back().problem.k2 = 304;
   }
+  cases.push_back({bf16(13, 200, 520), true});
+  cases.back().problem.k2 = 1000;
   cases.push_back({bf16(40, 96, 0), false});
   cases.back().problem.k2 = 136;
   std::vector<KernelConfig> configs;

@@ -152,7 +152,7 @@ TEST(CudaGemm, EachRuleRefusesWhatItIsThereFor) {
   check(portable, "scales_are_carried",
         [](S& s, A&) { s.b = DataType::int4, s.scale = DataType::fp32, s.layout_b = MatrixOrder::row; });
   check(stream, "groups_are_carried", [](S& s, A&) { s.grouping = GemmGrouping::masked; });
-  check(stream, "second_product_is_carried", [](S& s, A&) { s.second = true; });
+  check(skinny_config(), "second_product_is_carried", [](S& s, A&) { s.second = true; });
   check(hopper, "second_product_is_carried", [](S& s, A&) { s.second = true, s.grouping = GemmGrouping::masked; });
   check(hopper, "groups_are_carried", [](S& s, A& a) { s.grouping = GemmGrouping::masked, a.splits_k = true; });
   check(hopper, "epilogue_is_carried", [](S& s, A&) { s.epilogue_ops = {EpilogueOp::amax, EpilogueOp::relu}; });

@@ -15,13 +15,15 @@
 //   kSplitK (bool)           k may be split over blocks (args.splits)
 //   kEarlyB (bool)           b is no result of the kernel before (weights): its first copies do not wait for that
 //   kernel
+//   kSecond (bool)           a second product goes on in the sums of the first
 //   kScaling, kGrouping      tensor scales only, no groups
 //   kEpilogueLength, kEpilogue[], kEpilogueTypes[]; kStagedTensors (bool) is false
 //
 // Launch facts: kThreads threads, kSharedBytes of dynamic shared memory, a grid of min(work items, SMs * kBlocksPerSm)
 // blocks; work items: splits * batch * ceil(n / kColumns). Split products: partials [group][split][kTeam * kOwnTiles *
 // 4], one counter a group. Tensor maps (128-byte swizzle, zero fill), dimensions innermost first:
-//   a  {k, m, batch}, box {kBoxK, kRows, 1};  b  {k, n, batch}, box {kBoxK, kColumns, 1}; none of d.
+//   a  {k, m, batch}, box {kBoxK, kRows, 1};  b  {k, n, batch}, box {kBoxK, kColumns, 1}; a2, b2
+//   (kSecond) as a and b, with k2; none of d.
 // Pointers and strides of a and b are multiples of 16 bytes. The kernel may be launched to overlap the one before.
 #pragma once
 
@@ -50,7 +52,6 @@ constexpr int kSharedBytes = kFlagOffset + 16 + 1024;
 
 static_assert(cfg::kRowMajorA && !cfg::kRowMajorB, "few rows: both operands must lie along k; take another template");
 static_assert(cfg::kRows == 8 || cfg::kRows == 16, "8 or 16 rows");
-static_assert(!cfg::kSecond, "few rows: one product; take another template");
 static_assert(bytes_of(cfg::kTypeB) == kElementBytes && kElementBytes <= 2, "operands of one size, 8 or 16 bits");
 static_assert(cfg::kColumns % 16 == 0 && cfg::kColumns <= 256, "columns: a multiple of 16, at most 256");
 static_assert(4 * cfg::kBoxes % cfg::kWarps == 0, "warps share a stage's k evenly");
@@ -80,10 +81,14 @@ struct Skinny {
     }
   }
 
+  TS_DEVICE int first_steps() const { return ceil_div(args.k, kStageK); }  // those of a second product follow them
+  TS_DEVICE bool is_second(int step) const { return cfg::kSecond && step >= first_steps(); }
+  TS_DEVICE int k_of(int step) const { return (step - (is_second(step) ? first_steps() : 0)) * kStageK; }
+
   TS_DEVICE bool find(int index, Item& t) const {
     const int splits = cfg::kSplitK ? args.splits : 1;
     const int groups = ceil_div(args.n, cfg::kColumns);
-    const int all_steps = ceil_div(args.k, kStageK);
+    const int all_steps = first_steps() + (cfg::kSecond ? ceil_div(args.k2, kStageK) : 0);
     t.group = index / splits;
     t.split = index - t.group * splits;
     t.batch = t.group / groups;
@@ -96,24 +101,28 @@ struct Skinny {
   TS_DEVICE void load_b(const Item& t, int step, u32 to_stage) const {
     mbarrier_expect(full(to_stage), kStageBytes);
     const u32 to = base + to_stage * kStageBytes + cfg::kBoxes * kBoxBytesA;
+    const int k = k_of(t.step + step);
+    const TsCudaTensorMap* const map = is_second(t.step + step) ? &maps.b2 : &maps.b;
 #pragma unroll
-    for (int box = 0; box < cfg::kBoxes; ++box) {
-      const int k = (t.step + step) * kStageK + box * kBoxK;
-      load_box(to + box * kBoxBytesB, &maps.b, full(to_stage), k, t.column, t.batch);
-    }
+    for (int box = 0; box < cfg::kBoxes; ++box)
+      load_box(to + box * kBoxBytesB, map, full(to_stage), k + box * kBoxK, t.column, t.batch);
   }
   TS_DEVICE void load_a(const Item& t, int step, u32 to_stage) const {
     const u32 to = base + to_stage * kStageBytes;
+    const int k = k_of(t.step + step);
+    const TsCudaTensorMap* const map = is_second(t.step + step) ? &maps.a2 : &maps.a;
 #pragma unroll
-    for (int box = 0; box < cfg::kBoxes; ++box) {
-      const int k = (t.step + step) * kStageK + box * kBoxK;
-      load_box(to + box * kBoxBytesA, &maps.a, full(to_stage), k, 0, t.batch);
-    }
+    for (int box = 0; box < cfg::kBoxes; ++box)
+      load_box(to + box * kBoxBytesA, map, full(to_stage), k + box * kBoxK, 0, t.batch);
   }
 
   TS_DEVICE void produce() {
     prefetch_tensor_map(&maps.a);
     prefetch_tensor_map(&maps.b);
+    if constexpr (cfg::kSecond) {
+      prefetch_tensor_map(&maps.a2);
+      prefetch_tensor_map(&maps.b2);
+    }
     Item t;
     int index = blockIdx.x, early = 0;
     if (cfg::kEarlyB && find(index, t)) {

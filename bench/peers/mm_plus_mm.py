@@ -76,7 +76,7 @@ def main():
         ours = times["tilesmith"]
         tilesmith.mm_plus_mm(*operands(TYPES[options.type], options.device, m, n, k, k2)[:4])  # for last_plan
         others = "  ".join(f"{name} {each:8.4f} ms = {each / ours:.3f}" for name, each in times.items() if name != "tilesmith")
-        print(f"{m:5} x {n:5} x {k:5} + {k2:5}  {ours:8.4f} ms {2e-9 * m * n * (k + k2) / ours:7.1f} TFLOP/s  {others}"
+        print(f"{m:5} x {n:5} x {k:5} + {k2:5}  {ours:8.4f} ms {2e-9 * m * n * (k + k2) / ours:8.3f} TFLOP/s  {others}"
               f"  {tilesmith.last_plan().kernel}", flush=True)
 
 

@@ -46,8 +46,8 @@ std::string describe(const Variant& v) {
 }
 
 std::string describe(const GemmSizes& s) {
-  return fmt::format("m {} n {} k {} batch {} alpha {} beta {} splits {} threads {}", s.m, s.n, s.k, s.batch, s.alpha,
-                     s.beta, s.splits, s.threads);
+  return fmt::format("m {} n {} k {}+{} batch {} alpha {} beta {} splits {} threads {}", s.m, s.n, s.k, s.k2, s.batch,
+                     s.alpha, s.beta, s.splits, s.threads);
 }
 
 /// Two register tiles a side, so that small problems have several tasks and blocks.
@@ -105,6 +105,37 @@ const std::vector<GemmSizes> kAwkward = {
     {.m = 97, .n = 101, .k = 103},
     {.m = 97, .n = 211, .k = 131, .beta = -1, .threads = 16},
 };
+
+TEST_P(CpuGemmKernels, TwoProductsGoIntoOneSum) {
+  const std::vector<GemmSizes> cases = {
+      {.m = 3, .n = 5, .k = 0, .k2 = 7},
+      {.m = 3, .n = 5, .k = 7, .k2 = 0},
+      {.m = 2, .n = 3, .k = 0, .batch = 2, .beta = 1, .k2 = 0},
+      {.m = 1, .n = 1, .k = 1, .k2 = 1},
+      {.m = 5, .n = 17, .k = 3, .alpha = 0, .beta = 2, .k2 = 9},
+      {.m = 7, .n = 31, .k = 13, .batch = 3, .beta = 3, .k2 = 131},
+      {.m = 16, .n = 97, .k = 67, .batch = 2, .share_b = true, .k2 = 129},
+      {.m = 9, .n = 50, .k = 301, .splits = 3, .threads = 4, .k2 = 77},
+      {.m = 14, .n = 101, .k = 103, .small_integers = true, .splits = 7, .k2 = 512},
+      {.m = 16, .n = 64, .k = 128, .splits = 2, .threads = 16, .k2 = 64},
+  };
+  std::vector<GemmSizes> more_rows = cases;
+  for (GemmSizes& sizes : more_rows) sizes.m *= 9;
+  int turn = 0;
+  for (const CpuGemmForm form : {CpuGemmForm::blocked, CpuGemmForm::skinny})
+    for (const bool split_k : {false, true}) {
+      CpuGemmParameters p = small_tiles(GetParam());
+      if (form == CpuGemmForm::skinny && GetParam().level == CpuLevel::x86_64_amx) continue;
+      p.form = form;
+      p.second = true;
+      p.split_k = split_k;
+      if (form == CpuGemmForm::skinny) p.tile_m = 16;
+      p.order_a = turn % 2 == 0 ? MatrixOrder::row : MatrixOrder::column;
+      p.order_b = turn++ % 2 == 0 ? MatrixOrder::column : MatrixOrder::row;
+      SCOPED_TRACE(fmt::format("form {} split_k {}", static_cast<int>(form), split_k));
+      expect_correct(p, form == CpuGemmForm::skinny ? cases : more_rows);
+    }
+}
 
 TEST_P(CpuGemmKernels, AllOrdersAndAwkwardSizesAreCorrect) {
   CpuGemmParameters p = small_tiles(GetParam());

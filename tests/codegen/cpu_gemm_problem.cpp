@@ -91,6 +91,13 @@ GemmProblem::GemmProblem(const CpuGemmParameters& parameters, const GemmSizes& s
   a_ = make(p.element, s.batch, row_a ? s.m : s.k, row_a ? s.k : s.m, reads);
   b_ = make(p.element, s.share_b ? std::min(s.batch, 1LL) : s.batch, row_b ? s.k : s.n, row_b ? s.n : s.k, reads);
   if (s.share_b) b_.batch = 0;
+  if (p.second) {
+    a2_ = make(p.element, s.batch, row_a ? s.m : s.k2, row_a ? s.k2 : s.m, reads);
+    b2_ = make(p.element, s.batch, row_b ? s.k2 : s.n, row_b ? s.n : s.k2, reads);
+    args_.a2 = matrix(a2_);
+    args_.b2 = matrix(b2_);
+    args_.k2 = s.k2;
+  }
   d_ = make(p.output, s.batch, s.m, out_columns, false);
   args_.a = matrix(a_);
   args_.b = matrix(b_);
@@ -137,20 +144,24 @@ TsGemmArgs GemmProblem::args_of_packed(const void* packed) const {
 }
 
 double GemmProblem::value_a(long long b, long long i, long long k) const {
-  return parameters_.order_a == MatrixOrder::row ? a_.at(b, i, k) : a_.at(b, k, i);
+  const Tensor& a = k < sizes_.k ? a_ : a2_;
+  if (k >= sizes_.k) k -= sizes_.k;
+  return parameters_.order_a == MatrixOrder::row ? a.at(b, i, k) : a.at(b, k, i);
 }
 
 double GemmProblem::value_b(long long b, long long k, long long j) const {
-  return parameters_.order_b == MatrixOrder::row ? b_.at(b, k, j) : b_.at(b, j, k);
+  const Tensor& right = k < sizes_.k ? b_ : b2_;
+  if (k >= sizes_.k) k -= sizes_.k;
+  return parameters_.order_b == MatrixOrder::row ? right.at(b, k, j) : right.at(b, j, k);
 }
 
 std::string GemmProblem::mismatch() const {
   const CpuGemmParameters& p = parameters_;
   const GemmSizes& s = sizes_;
   const bool integers = p.element == ElementType::int8;
-  const double terms = static_cast<double>(s.k);
+  const double terms = static_cast<double>(s.k + s.k2);
   const double growth = integers ? 4 : std::min(terms, 6 * std::sqrt(terms)) + 8;
-  const long long depth = s.alpha == 0 ? 0 : s.k;
+  const long long depth = s.alpha == 0 ? 0 : s.k + s.k2;
   const auto linear = [&](long long b, long long i, long long j) {
     double sum = 0, size = 0;
     for (long long k = 0; k < depth; ++k) {

@@ -18,7 +18,8 @@ struct GemmSizes {
   bool share_b = false;         ///< one B for the whole batch
   bool small_integers = false;  ///< values whose sums are exact in fp32
   long long splits = 1, threads = 1;
-  double size = 1;  ///< of random values
+  double size = 1;   ///< of random values
+  long long k2 = 0;  ///< with the parameters' `second`
 };
 
 class GemmProblem {
@@ -41,6 +42,7 @@ class GemmProblem {
     [[nodiscard]] double at(long long b, long long row, long long column) const;
   };
   Tensor make(ElementType type, long long members, long long rows, long long columns, bool fill);
+  /// k counts on from the first product's into the second's.
   [[nodiscard]] double value_a(long long b, long long i, long long k) const;
   [[nodiscard]] double value_b(long long b, long long k, long long j) const;
   [[nodiscard]] static TsMatrix matrix(const Tensor& tensor);
@@ -48,7 +50,7 @@ class GemmProblem {
   CpuGemmParameters parameters_;
   GemmSizes sizes_;
   std::uint64_t seed_, stream_ = 0;
-  Tensor a_, b_, c_, d_, bias_, row_scale_, column_scale_;
+  Tensor a_, b_, a2_, b2_, c_, d_, bias_, row_scale_, column_scale_;
   std::vector<Tensor> extras_;
   std::unique_ptr<float> amax_ = std::make_unique<float>(0.0F);
   TsGemmArgs args_{};

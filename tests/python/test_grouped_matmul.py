@@ -132,7 +132,7 @@ def test_torch(rng):
 
     compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
     torch.testing.assert_close(compiled(a, w, ends), layer(a, w, ends), rtol=0, atol=0)
-    arguments = ("grouped", a, w.mT, *(None,) * 6, ends, None, 1.0, 1.0, None, None, None, False)
+    arguments = ("grouped", a, w.mT, *(None,) * 6, ends, None, None, None, 1.0, 1.0, None, None, None, False)
     torch.library.opcheck(torch.ops.tilesmith.gemm, arguments)
     with pytest.raises(TypeError, match="group_ends is a list, a is a torch tensor"):
         tilesmith.grouped_matmul(a, w.mT, group_ends=[4, 4, 20])

@@ -58,6 +58,34 @@ TEST_F(RunGemm, FilesHaveOneShapeForEveryLayout) {
   }
 }
 
+TEST_F(RunGemm, ASecondProductIsAdded) {
+  const HostArray a = random_array({9, 20}, 1, path("a.npy")), b = random_array({20, 14}, 2, path("b.npy"));
+  const HostArray a2 = random_array({9, 33}, 3, path("a2.npy")), b2 = random_array({33, 14}, 4, path("b2.npy"));
+  GemmTensors t;
+  t.a = {a.data.data(), a.type, {.row = 20, .column = 1}};
+  t.b = {b.data.data(), b.type, {.row = 14, .column = 1}};
+  t.a2 = {a2.data.data(), a2.type, {.row = 33, .column = 1}};
+  t.b2 = {b2.data.data(), b2.type, {.row = 14, .column = 1}};
+  t.m = 9;
+  t.n = 14;
+  t.k = 20;
+  t.k2 = 33;
+  const auto expectation = GemmExpectation::make(t, ElementType::fp32, 1);
+  ASSERT_TRUE(expectation) << expectation.error().text();
+  const std::string files =
+      " --a " + path("a.npy") + " --b " + path("b.npy") + " --a2 " + path("a2.npy") + " --b2 " + path("b2.npy");
+  const ProcessOutcome outcome =
+      run("run gemm --dtype fp32 --no-time --verify --layout ccr --out " + path("d.npy") + files);
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_NE(outcome.output.find("9x14x20+33"), std::string::npos) << outcome.output;
+  const auto d = read_npy(path("d.npy"));
+  ASSERT_TRUE(d) << d.error().text();
+  const Verdict verdict = expectation->judge(read_output(t, {d->data.data(), d->type, {.row = 14, .column = 1}}));
+  EXPECT_NE(verdict.outcome, Outcome::fail) << verdict.reason;
+  expect_refused("--k2 32" + files, 2, "k2 is 32 by --k2 and 33 by the shape");
+  expect_refused("-m 4 -n 6 -k 8 --k2 7 --batch 2 --grouping masked", 1, "k2 is 7) beside masked groups");
+}
+
 TEST_F(RunGemm, OneDocumentSaysWhatRanAndHowWell) {
   const ProcessOutcome outcome =
       run("run gemm -m 33 -n 40 -k 50 --batch 2 --dtype bf16 --epilogue bias,swiglu,amax --threads 2 --verify --json "

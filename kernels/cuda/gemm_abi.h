@@ -134,6 +134,30 @@ typedef struct TsCudaGemmArgs {
   long long a2_stride, b2_stride, a2_batch_stride, b2_batch_stride;
 } TsCudaGemmArgs;
 
+/* Lists: products of their own sizes in one launch (gemm/portable/list.cuh). The entries travel with the launch, so that
+ * a table is nobody's memory and a captured graph keeps its own: an entry is a TsCudaGemmProduct and, for each operation
+ * of the epilogue, a TsCudaGemmProductOperand. What every driver passes to a kernel is 4096 bytes in all. */
+#define TS_GEMM_LIST_BYTES 3456
+typedef struct TsCudaGemmProduct {
+  const void* a;
+  const void* b;
+  void* d;
+  long long a_stride, b_stride, d_stride; /* as in TsCudaGemmArgs */
+  int m, n, k;                            /* k may be 0 */
+  int first_tile;                         /* tiles of the products before it: rises, from 0 */
+  float alpha;
+  int reserved;
+} TsCudaGemmProduct;
+typedef struct TsCudaGemmProductOperand {
+  void* data;
+  long long row_stride;
+  float value, limit;
+} TsCudaGemmProductOperand;
+typedef struct TsCudaGemmList {
+  unsigned char entries[TS_GEMM_LIST_BYTES];
+  int products, tiles;
+} TsCudaGemmList;
+
 /* The tensor maps of a Hopper kernel, by value as a __grid_constant__ parameter. */
 typedef struct TsCudaGemmMaps {
   TsCudaTensorMap a, b, d, a2, b2, c; /* a2 and b2: cfg::kSecond only; c: with cfg::kStagedTensors */

@@ -168,7 +168,9 @@ std::string_view add_algorithm(CudaTable& table, const KernelConfig& config, con
       table.add("kWarpsN", a.wave[1]);
       table.add("kAligned", facts.aligned);
       table.add("kThreeProducts", std::get<GemmSignature>(config.signature).a == DataType::fp32);
-      return "gemm/portable/gemm.cuh";
+      if (facts.list_products == 0) return "gemm/portable/gemm.cuh";
+      table.add("kProducts", facts.list_products);
+      return "gemm/portable/list.cuh";
   }
 }
 
@@ -184,9 +186,10 @@ Result<Source> cuda_gemm_source(const KernelConfig& config) {
   source.entry_symbol = source.name;
   source.language = Language::cuda;
   source.arch = std::string(config.arch.text());
-  // A walk over groups takes a few registers more than full tiles leave: some words, outside the products.
+  // A walk over groups, or over products of a list, takes a few registers more than full tiles leave: some words, outside the products.
   constexpr int kSpillsOfGroups = 64;
-  if (std::get<GemmSignature>(config.signature).grouping != GemmGrouping::none)
+  const auto& signature = std::get<GemmSignature>(config.signature);
+  if (signature.grouping != GemmGrouping::none || signature.family == GemmFamily::grouped)
     source.spill_limit_bytes = kSpillsOfGroups;
   source.options = {"-std=c++17", "-default-device"};
   // Which part of a tile comes next is worked out once a tile, beside all the rest: a word or two may go to memory.

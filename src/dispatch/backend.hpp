@@ -44,9 +44,11 @@ class GemmBackend : public OperationBackend<GemmPlan> {
   /// The dispatcher's plan for a problem.
   using Planner = std::function<Result<const GemmPlan*>(const GemmProblem&)>;
 
-  /// A plan for products that are valid, and no groups; `plan` is how those of single products are had.
+  /// A plan for products that are valid, and no groups; `plan` is how those of single products are had, under the same
+  /// options.
   [[nodiscard]] virtual Result<std::unique_ptr<const GemmListPlan>> plan_list(std::vector<GemmProblem> problems,
-                                                                              const Planner& plan) = 0;
+                                                                              const Planner& plan,
+                                                                              const DispatcherOptions& options) = 0;
 };
 
 /// done, total and failed kernels of a build; called by one thread at a time.

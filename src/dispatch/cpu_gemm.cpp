@@ -118,7 +118,8 @@ Result<std::unique_ptr<GemmPlan>> CpuGemm::plan(const GemmProblem& problem, cons
   return std::make_unique<CpuGemmPlan>(problem, std::move(facts), terms, kernel, pool_, splits);
 }
 
-Result<std::unique_ptr<const GemmListPlan>> CpuGemm::plan_list(std::vector<GemmProblem> problems, const Planner& plan) {
+Result<std::unique_ptr<const GemmListPlan>> CpuGemm::plan_list(std::vector<GemmProblem> problems, const Planner& plan,
+                                                               const DispatcherOptions&) {
   return CpuGemmListPlan::make(std::move(problems), plan, pool_);
 }
 

@@ -19,7 +19,8 @@ class CpuGemm final : public GemmBackend {
   [[nodiscard]] Result<std::unique_ptr<GemmPlan>> plan(const GemmProblem& problem, const KernelConfig& config,
                                                        std::string reason, BuildPolicy build) override;
   [[nodiscard]] Result<std::unique_ptr<const GemmListPlan>> plan_list(std::vector<GemmProblem> problems,
-                                                                      const Planner& plan) override;
+                                                                      const Planner& plan,
+                                                                      const DispatcherOptions& options) override;
   [[nodiscard]] std::string_view policy() const override { return "cost model"; }
 
  private:

@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include "base/log.hpp"
+#include "dispatch/cuda_gemm_list.hpp"
 #include "dispatch/cuda_gemm_plan.hpp"
-#include "dispatch/gemm_list.hpp"
 #include "dispatch/gemm_problem.hpp"
 #include "kernel/native_name.hpp"
 #include "runtime/cuda_stream.hpp"
@@ -140,11 +140,43 @@ Result<std::unique_ptr<GemmPlan>> CudaGemm::plan(const GemmProblem& problem, con
   return CudaGemmPlan::make(problem, std::move(plan), config, spec_, kernel, zero, split_memory);
 }
 
-Result<std::unique_ptr<const GemmListPlan>> CudaGemm::plan_list(std::vector<GemmProblem> problems,
-                                                                const Planner& plan) {
-  TS_ASSIGN(std::vector<const GemmPlan*> members, plans_of(problems, plan));
-  PlanFacts facts = facts_of_list({DeviceKind::cuda, device_index_}, members, "launched one after another");
-  return std::make_unique<const GemmSequencePlan>(std::move(problems), std::move(facts), std::move(members));
+Result<CudaListKernel> CudaGemm::list_kernel(const GemmProblem& typical, BuildPolicy build) {
+  const std::lock_guard lock(list_mutex_);
+  for (const auto& [problem, kernel] : list_kernels_)
+    if (problem == typical) return kernel;
+  TS_ASSIGN(GemmSignature signature, cuda_signature_of(typical));
+  signature.family = GemmFamily::grouped;
+  const std::vector<RankedCudaGemm> ranked = ranked_cuda_gemm(spec_, signature, cuda_gemm_shape(typical));
+  if (ranked.empty()) return std::unexpected(why_none(spec_, signature));
+  const KernelConfig& config = ranked.front().config;
+  TS_ASSIGN(const CudaContext* context, CudaContext::of(device_index_));
+  const CudaGemmFacts facts = cuda_gemm_facts(config);
+  TS_ASSIGN(const CudaKernel kernel,
+            registry_.find(*context, config, static_cast<std::size_t>(facts.shared_bytes), build));
+  list_kernels_.emplace_back(typical, CudaListKernel{config, facts, kernel});
+  return list_kernels_.back().second;
+}
+
+Result<std::unique_ptr<const GemmListPlan>> CudaGemm::plan_list(std::vector<GemmProblem> problems, const Planner& plan,
+                                                                const DispatcherOptions& options) {
+  CudaListParts parts;
+  if (options.kernel.empty()) {
+    parts = cuda_list_parts(problems, spec_.reference.sms);
+    for (CudaListPart& part : parts.shared) {
+      auto kernel = list_kernel(part.typical, options.build);
+      if (kernel) {
+        part.kernel = *kernel;
+        continue;
+      }
+      constexpr const char* kAlone = "products one after another";
+      log_once(LogLevel::warn, kAlone, fmt::format("{}; going on with {}", kernel.error().text(), kAlone));
+      parts.alone.insert(parts.alone.end(), part.products.begin(), part.products.end());
+      part.products.clear();
+    }
+  } else {  // which computes single products
+    for (std::size_t i = 0; i < problems.size(); ++i) parts.alone.push_back(i);
+  }
+  return CudaGemmListPlan::make(std::move(problems), std::move(parts), plan, device_index_);
 }
 
 }  // namespace tilesmith

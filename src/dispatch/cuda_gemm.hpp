@@ -4,6 +4,7 @@
 #include <mutex>
 
 #include "dispatch/backend.hpp"
+#include "dispatch/cuda_gemm_list.hpp"
 #include "dispatch/cuda_registry.hpp"
 #include "dispatch/cuda_split_memory.hpp"
 #include "enumerate/cuda_gemm.hpp"
@@ -29,11 +30,14 @@ class CudaGemm final : public GemmBackend {
   [[nodiscard]] Result<std::unique_ptr<GemmPlan>> plan(const GemmProblem& problem, const KernelConfig& config,
                                                        std::string reason, BuildPolicy build) override;
   [[nodiscard]] Result<std::unique_ptr<const GemmListPlan>> plan_list(std::vector<GemmProblem> problems,
-                                                                      const Planner& plan) override;
+                                                                      const Planner& plan,
+                                                                      const DispatcherOptions& options) override;
   [[nodiscard]] std::string_view policy() const override { return "tile table"; }
 
  private:
   [[nodiscard]] Result<const void*> zeros(const CudaContext& context);
+  /// The kernel for lists whose products are like this one, `batch` of them.
+  [[nodiscard]] Result<CudaListKernel> list_kernel(const GemmProblem& typical, BuildPolicy build);
 
   int device_index_;
   const CudaSpec& spec_;
@@ -41,6 +45,8 @@ class CudaGemm final : public GemmBackend {
   std::mutex mutex_;
   CudaBuffer zeros_;                               ///< made by the first plan
   std::unique_ptr<CudaSplitMemory> split_memory_;  ///< made by the first plan that splits k
+  std::mutex list_mutex_;                          ///< held while a list's kernel is chosen, and perhaps compiled
+  std::vector<std::pair<GemmProblem, CudaListKernel>> list_kernels_;
 };
 
 }  // namespace tilesmith

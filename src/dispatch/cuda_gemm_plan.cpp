@@ -74,9 +74,7 @@ Result<std::unique_ptr<GemmPlan>> CudaGemmPlan::make(const GemmProblem& p, PlanF
   return made;
 }
 
-Status CudaGemmPlan::check(const GemmArguments& a) const {
-  const GemmProblem& p = problem();
-  TS_TRY(validate(p, a));
+Status check_alignment(const GemmProblem& p, const CudaGemmFacts& facts, const GemmArguments& a) {
   // Contiguous groups share one matrix, whose batch stride is nobody's.
   const auto of_rows = [&](std::int64_t batch) { return row_members(p) > 1 ? batch : 0; };
   const auto aligned = [&](std::string_view name, const void* data, std::int64_t leading, std::int64_t batch,
@@ -89,7 +87,7 @@ Status CudaGemmPlan::check(const GemmArguments& a) const {
                             name, data, leading, batch, unit),
                 "plan the problem with unaligned, for a kernel that asks for no alignment");
   };
-  if (facts_.aligned && a.alpha != 0) {
+  if (facts.aligned && a.alpha != 0) {
     TS_TRY(aligned("a", a.a.data, a.a.leading, of_rows(a.a.batch), p.type_a, kUnit));
     TS_TRY(aligned("b", a.b.data, a.b.leading, a.b.batch, p.type_b, kUnit));
     if (p.k2 != 0) {
@@ -99,17 +97,17 @@ Status CudaGemmPlan::check(const GemmArguments& a) const {
   }
   bool gated = false;  // columns are half then, and taken one by one
   const auto unit = [&](DataType type, bool wide) {
-    return wide ? kUnit : facts_.pairs && !gated ? 2 * bytes_of(type) : bytes_of(type);
+    return wide ? kUnit : facts.pairs && !gated ? 2 * bytes_of(type) : bytes_of(type);
   };
   if (a.beta != 0)
-    TS_TRY(aligned("c", a.c.data, a.c.leading, of_rows(a.c.batch), p.type_c, unit(p.type_c, facts_.staged_tensors)));
+    TS_TRY(aligned("c", a.c.data, a.c.leading, of_rows(a.c.batch), p.type_c, unit(p.type_c, facts.staged_tensors)));
   for (std::size_t i = 0; i < p.epilogue.size(); ++i) {
     const EpilogueOp op = p.epilogue[i];
     const EpilogueOperand& x = a.epilogue[i];
     const std::string name = fmt::format("epilogue[{}]", i);
     gated |= is_gate(op);
     if (reads_tensor(op))
-      TS_TRY(aligned(name, x.data, x.leading, of_rows(x.batch), p.type_c, unit(p.type_c, facts_.staged_tensors)));
+      TS_TRY(aligned(name, x.data, x.leading, of_rows(x.batch), p.type_c, unit(p.type_c, facts.staged_tensors)));
     const bool bias = op == EpilogueOp::bias;
     if (bias || op == EpilogueOp::scale_n) {
       const DataType type = bias ? p.type_bias : DataType::fp32;
@@ -117,7 +115,7 @@ Status CudaGemmPlan::check(const GemmArguments& a) const {
       TS_TRY(aligned(name, x.data, 0, own ? x.batch : 0, type, unit(type, false)));
     }
   }
-  return aligned("d", a.d, a.d_leading, of_rows(a.d_batch), p.type_d, unit(p.type_d, facts_.store_box));
+  return aligned("d", a.d, a.d_leading, of_rows(a.d_batch), p.type_d, unit(p.type_d, facts.store_box));
 }
 
 TsCudaGemmArgs CudaGemmPlan::kernel_arguments(const GemmArguments& a) const {
@@ -259,7 +257,8 @@ Result<CudaSplitMemory::Place> CudaGemmPlan::split_place(const RunOptions& optio
 }
 
 Status CudaGemmPlan::run(const GemmArguments& a, const RunOptions& options) const {
-  TS_TRY(check(a));
+  TS_TRY(validate(problem(), a));
+  TS_TRY(check_alignment(problem(), facts_, a));
   if (problem().m == 0 || problem().n == 0 || problem().batch == 0) return {};
   const CudaCurrent current(kernel_.context());
   TS_TRY(current.status());

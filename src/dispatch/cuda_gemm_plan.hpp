@@ -13,6 +13,10 @@
 
 namespace tilesmith {
 
+/// Whether pointers and strides are multiples of what an instance's accesses ask for. Error: invalid_argument.
+[[nodiscard]] Status check_alignment(const GemmProblem& problem, const CudaGemmFacts& facts,
+                                     const GemmArguments& arguments);
+
 class CudaGemmPlan final : public GemmPlan {
  public:
   /// `zeros` are 16 bytes of zeros on the device, which stand in for A and B where alpha is 0; `split_memory` is null
@@ -34,7 +38,6 @@ class CudaGemmPlan final : public GemmPlan {
         zeros_(zeros),
         split_memory_(split_memory) {}
 
-  [[nodiscard]] Status check(const GemmArguments& arguments) const;
   [[nodiscard]] TsCudaGemmArgs kernel_arguments(const GemmArguments& arguments) const;
   /// Where the blocks of this call leave the parts of its products.
   [[nodiscard]] Result<CudaSplitMemory::Place> split_place(const RunOptions& options) const;

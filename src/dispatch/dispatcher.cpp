@@ -67,7 +67,7 @@ Result<std::unique_ptr<const GemmListPlan>> Dispatcher::plan(std::span<const Gem
     return fail(ErrorCode::unsupported,
                 fmt::format("{} has no kernels of this operation", to_string(impl_->options.device)));
   return kernels->plan_list({problems.begin(), problems.end()},
-                            [this](const GemmProblem& problem) { return plan(problem); });
+                            [this](const GemmProblem& problem) { return plan(problem); }, impl_->options);
 }
 
 }  // namespace tilesmith

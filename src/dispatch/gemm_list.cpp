@@ -29,33 +29,22 @@ Result<std::vector<const GemmPlan*>> plans_of(std::span<const GemmProblem> probl
   return plans;
 }
 
-PlanFacts facts_of_list(Device device, std::span<const GemmPlan* const> members, std::string_view how) {
-  std::vector<std::string_view> kernels;
-  std::vector<std::size_t> products;
-  for (const GemmPlan* member : members) {
-    const auto found = std::ranges::find(kernels, member->kernel_name());
-    const auto at = static_cast<std::size_t>(found - kernels.begin());
-    if (found == kernels.end()) {
-      kernels.push_back(member->kernel_name());
-      products.push_back(0);
-    }
-    ++products[at];
-  }
-  PlanFacts facts{.device = device, .kernel = {}, .reason = fmt::format("{} products {}", members.size(), how)};
-  for (std::size_t i = 0; i < kernels.size(); ++i) {
-    if (i > 0) facts.kernel += ", ";
-    facts.kernel += kernels[i];
-    facts.stages.push_back({std::string(kernels[i]), fmt::format("{} products", products[i])});
-  }
-  return facts;
+void GemmListFacts::add(std::string_view kernel, std::size_t products) {
+  const auto found = std::ranges::find(kernels_, kernel, &std::pair<std::string, std::size_t>::first);
+  if (found != kernels_.end())
+    found->second += products;
+  else
+    kernels_.emplace_back(kernel, products);
 }
 
-Status GemmSequencePlan::run(std::span<const GemmArguments> arguments, const RunOptions& options) const {
-  TS_TRY(validate(problems(), arguments));
-  for (std::size_t i = 0; i < members_.size(); ++i)
-    if (const Status status = members_[i]->run(arguments[i], options); !status)
-      return std::unexpected(of_product(status.error(), i, members_.size()));
-  return {};
+PlanFacts GemmListFacts::facts(Device device, std::size_t products, std::string_view how) const {
+  PlanFacts facts{.device = device, .kernel = {}, .reason = fmt::format("{} products {}", products, how)};
+  for (const auto& [kernel, count] : kernels_) {
+    if (!facts.kernel.empty()) facts.kernel += ", ";
+    facts.kernel += kernel;
+    facts.stages.push_back({kernel, fmt::format("{} products", count)});
+  }
+  return facts;
 }
 
 }  // namespace tilesmith

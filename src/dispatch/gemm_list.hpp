@@ -1,4 +1,4 @@
-// What plans for lists of products have in common, and the plan that runs one product after the other.
+// What plans for lists of products have in common.
 #pragma once
 
 #include <fmt/format.h>
@@ -18,23 +18,19 @@ namespace tilesmith {
 [[nodiscard]] Result<std::vector<const GemmPlan*>> plans_of(std::span<const GemmProblem> problems,
                                                             const GemmBackend::Planner& plan);
 
-/// One stage for each kernel, with how many products it computes; `how` they are computed is the reason.
-[[nodiscard]] PlanFacts facts_of_list(Device device, std::span<const GemmPlan* const> members, std::string_view how);
+/// Which kernels compute how many of a list's products.
+class GemmListFacts {
+ public:
+  void add(std::string_view kernel, std::size_t products = 1);
+  /// A stage for each kernel; `how` the products are computed is the reason.
+  [[nodiscard]] PlanFacts facts(Device device, std::size_t products, std::string_view how) const;
+
+ private:
+  std::vector<std::pair<std::string, std::size_t>> kernels_;
+};
 
 [[nodiscard]] inline Error of_product(const Error& error, std::size_t at, std::size_t count) {
   return error.in(fmt::format("product {} of {}", at, count));
 }
-
-/// A stream runs them one behind the other.
-class GemmSequencePlan final : public GemmListPlan {
- public:
-  GemmSequencePlan(std::vector<GemmProblem> problems, PlanFacts facts, std::vector<const GemmPlan*> members)
-      : GemmListPlan(std::move(problems), std::move(facts)), members_(std::move(members)) {}
-
-  [[nodiscard]] Status run(std::span<const GemmArguments> arguments, const RunOptions& options) const override;
-
- private:
-  std::vector<const GemmPlan*> members_;
-};
 
 }  // namespace tilesmith

@@ -4,6 +4,7 @@
 
 #include "enumerate/gemm_family.hpp"
 #include "kernel/data_type.hpp"
+#include "kernels/cuda/gemm_abi.h"
 
 namespace tilesmith {
 namespace {
@@ -74,6 +75,11 @@ void portable_facts(const GemmSignature& s, const Algorithm& a, CudaGemmFacts& f
       std::min(255, kRegisters / (facts.threads * facts.blocks_per_sm) / 8 * 8);
 }
 
+/// Bytes of a product in a list's table.
+int entry_bytes(const GemmSignature& s) {
+  return static_cast<int>(sizeof(TsCudaGemmProduct) + s.epilogue_ops.size() * sizeof(TsCudaGemmProductOperand));
+}
+
 void few_rows_facts(const Algorithm& a, CudaGemmFacts& facts) {
   const int rows = a.tile[0], columns = a.tile[1], warps = a.wave[2];
   facts.warps = warps;
@@ -113,6 +119,7 @@ CudaGemmFacts cuda_gemm_facts(const KernelConfig& config) {
   facts.staged_tensors = facts.store_box && facts.result_bytes == 2 && !s.epilogue_ops.gated() &&
                          std::ranges::any_of(s.epilogue_ops, reads_tensor);
   facts.copied_tensor = facts.staged_tensors && bits_of(s.side) == 16;
+  if (s.family == GemmFamily::grouped) facts.list_products = TS_GEMM_LIST_BYTES / entry_bytes(s);
   if (a.pipeline == Pipeline::warp_specialized)
     warp_specialized_facts(s, a, facts);
   else if (a.pipeline == Pipeline::portable)

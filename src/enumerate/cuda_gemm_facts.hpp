@@ -21,6 +21,7 @@ struct CudaGemmFacts {
   bool staged_tensors = false;  ///< the epilogue's tensors are read 16 bytes at a time
   bool copied_tensor = false;   ///< the first of them has a tensor map
   bool aligned = false;         ///< A and B are read 16 bytes at a time
+  int list_products = 0;        ///< lists: products that a launch has room for
   int stage_k = 0;              ///< elements of k in a stage
   int boxes = 0;                ///< stream: boxes of 128 bytes of k in a stage
   int warps = 0;                ///< that multiply

@@ -156,7 +156,11 @@ bool scales_are_carried(const Subject& s) {
 
 constexpr Rule<Subject> kRules[] = {
     {"family_is_carried", "the CUDA templates compute dense products with a row-major result",
-     [](const Subject& s) { return is_plain_gemm(s.signature()); },
+     [](const Subject& s) {
+       GemmSignature single = s.signature();
+       if (single.family == GemmFamily::grouped) single.family = GemmFamily::standard;  // a list: see below
+       return is_plain_gemm(single);
+     },
      [](const Subject& s) {
        const GemmSignature& g = s.signature();
        return fmt::format("family {}, layouts of C and D {}{}, stream_k {}", name_of(g.family), name_of(g.layout_c),
@@ -236,6 +240,19 @@ constexpr Rule<Subject> kRules[] = {
        return fmt::format("a second product in {}, beside {} groups, qscale {}, a {} and b {}",
                           name_of(s.algorithm().pipeline), name_of(g.grouping), name_of(g.qscale), name_of(g.a),
                           name_of(g.b));
+     }},
+    {"lists_are_carried",
+     "lists of products are for the portable pipeline, without groups, second products, scales and parts of k",
+     [](const Subject& s) {
+       const GemmSignature& g = s.signature();
+       return g.family != GemmFamily::grouped ||
+              (s.algorithm().pipeline == Pipeline::portable && g.grouping == GemmGrouping::none &&
+               !g.second && !s.algorithm().splits_k && !has_weights(g) && !has_block_scales(g));
+     },
+     [](const Subject& s) {
+       return fmt::format("family {} in {}, {} groups, splits_k {}, b {}", name_of(s.signature().family),
+                          name_of(s.algorithm().pipeline), name_of(s.signature().grouping), s.algorithm().splits_k,
+                          name_of(s.signature().b));
      }},
     {"epilogue_is_carried", "there is one gate at most, and amax is the last operation",
      [](const Subject& s) { return uncarried(s.signature().epilogue_ops) == EpilogueOp::none; },

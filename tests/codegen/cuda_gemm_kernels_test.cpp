@@ -135,6 +135,38 @@ std::vector<KernelConfig> of_experts() {
   return configs;
 }
 
+/// Every tile of lists of products, of some signatures.
+std::vector<KernelConfig> of_lists() {
+  std::vector<KernelConfig> configs;
+  GemmSignature turned = signature_of(DataType::fp16, DataType::fp32, {EpilogueOp::bias, EpilogueOp::add});
+  turned.layout_a = MatrixOrder::column;
+  for (GemmSignature signature : {kBf16, turned, signature_of(DataType::fp32, DataType::fp32),
+                                  signature_of(DataType::fp8, DataType::bf16, {EpilogueOp::swiglu, EpilogueOp::amax}),
+                                  signature_of(DataType::int8, DataType::int8, {EpilogueOp::scale_n, EpilogueOp::clamp})}) {
+    signature.family = GemmFamily::grouped;
+    enumerate_cuda_gemm(arch("sm_90a"), signature, [&](const KernelConfig& config) {
+      configs.push_back(config);
+      return true;
+    });
+  }
+  return configs;
+}
+
+TEST_F(CudaGemmKernels, OfListsAreHealthy) {
+  std::vector<Source> sources;
+  for (const KernelConfig& config : of_lists()) {
+    EXPECT_EQ(config.algorithm.pipeline, Pipeline::portable);
+    sources.push_back(source_of(config));
+  }
+  EXPECT_GT(sources.size(), 10u);
+  compile_all(sources, [&](std::size_t at, const ResourceReport& report) {
+    const FunctionResources* const kernel = report.kernel(sources[at].entry_symbol);
+    ASSERT_NE(kernel, nullptr) << sources[at].name;
+    EXPECT_LE(kernel->spill_store_bytes, sources[at].spill_limit_bytes) << sources[at].name;
+    EXPECT_EQ(kernel->stack_bytes, kernel->spill_store_bytes == 0 ? 0 : kernel->stack_bytes) << sources[at].name;
+  });
+}
+
 TEST_F(CudaGemmKernels, AreHealthy) {
   std::vector<KernelConfig> configs = one_of_each(kBf16);
   for (const KernelConfig& config : of_experts()) configs.push_back(config);

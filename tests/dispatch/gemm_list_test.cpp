@@ -5,6 +5,7 @@
 #include <set>
 
 #include "dispatch/allocation_count.hpp"
+#include "dispatch/cuda_gemm_list.hpp"
 #include "dispatch/random_gemm.hpp"
 #include "dispatch/test_store.hpp"
 #include "kernel/memory_type.hpp"
@@ -127,6 +128,23 @@ TEST(GemmList, SaysWhichProductIsWrong) {
   status = (*good)->run(std::span(list.arguments).first(1));
   ASSERT_FALSE(status);
   EXPECT_NE(status.error().message.find("arguments for 1 products"), std::string::npos) << status.error().text();
+}
+
+TEST(GemmList, SharesLaunchesByForm) {
+  const auto half = [](std::int64_t m, std::int64_t n, std::int64_t k) { return gemm_problem(DataType::bf16, m, n, k); };
+  std::vector<GemmProblem> problems{half(5, 64, 64),      half(300, 512, 64), half(1, 7, 9),    half(3, 9, 9),
+                                    half(4096, 4096, 64), half(0, 5, 5),      half(9, 64, 64),  half(9, 64, 64),
+                                    half(8, 64, 0),       half(6, 64, 64)};
+  problems[6].epilogue = {EpilogueOp::relu};
+  problems[7].batch = 2;
+  const CudaListParts parts = cuda_list_parts(problems, 132);
+  ASSERT_EQ(parts.shared.size(), 2U);
+  EXPECT_EQ(parts.shared[0].products, (std::vector<std::size_t>{0, 1, 8, 9}));
+  EXPECT_EQ(parts.shared[1].products, (std::vector<std::size_t>{2, 3}));  // odd columns
+  EXPECT_EQ(parts.shared[0].typical.m, 512);                              // what matters is the second product
+  EXPECT_EQ(parts.shared[0].typical.n % 2, 0);
+  EXPECT_EQ(parts.shared[1].typical.n % 2, 1);
+  EXPECT_EQ(parts.alone, (std::vector<std::size_t>{4, 7, 6}));  // too large, a batch, the only one of its form
 }
 
 }  // namespace

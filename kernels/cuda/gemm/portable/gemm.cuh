@@ -160,17 +160,18 @@ struct Gemm {
     }
   }
 
-  TS_DEVICE void run() const {
+  // A walk may set args for the tile it finds.
+  template <class W>
+  TS_DEVICE void run(W walk) const {
     wait_for_previous_kernel();
     let_next_kernel_start();
-    float factor = args.alpha;
-    if constexpr (cfg::kScaling == TS_GEMM_SCALE_TENSOR) {
-      if (args.scale_a != nullptr) factor *= *args.scale_a;
-      if (args.scale_b != nullptr) factor *= *static_cast<const float*>(args.scale_b);
-    }
-    TileWalk walk(args);
     Tile t;
     for (int item = blockIdx.x; walk.find(item, 0, t); item += gridDim.x) {
+      float factor = args.alpha;
+      if constexpr (cfg::kScaling == TS_GEMM_SCALE_TENSOR) {
+        if (args.scale_a != nullptr) factor *= *args.scale_a;
+        if (args.scale_b != nullptr) factor *= *static_cast<const float*>(args.scale_b);
+      }
       Sum sums[kBlocksM][4 * kTilesN];
 #pragma unroll
       for (int i = 0; i < kBlocksM; ++i) {
@@ -238,9 +239,11 @@ struct Gemm {
 #define TS_ENTRY ts_gemm
 #endif
 
+#ifndef TS_GEMM_OWN_ENTRY  // list.cuh has another
 extern "C" __global__ void __launch_bounds__(ts::gemm::kThreads, ts::cfg::kBlocksPerSm)
     TS_ENTRY(const __grid_constant__ TsCudaGemmArgs args) {
   extern __shared__ __align__(16) unsigned char dynamic_shared[];
   const ts::gemm::Gemm gemm{args, ts::smem_address(dynamic_shared)};
-  gemm.run();
+  gemm.run(ts::gemm::TileWalk(args));
 }
+#endif

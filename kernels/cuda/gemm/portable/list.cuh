@@ -1,0 +1,80 @@
+// Products of their own sizes in one launch: the portable template on a table of products that comes with the launch.
+//
+// Configuration and launch facts are those of portable/gemm.cuh, ungrouped and unsplit, with
+//   kProducts                entries that the table has room for
+// and a grid of at most one block for each tile of all products.
+#pragma once
+
+#define TS_GEMM_OWN_ENTRY
+#include "gemm.cuh"
+
+namespace ts::gemm {
+
+template <int kOperands>
+struct Entry : TsCudaGemmProduct {
+  TsCudaGemmProductOperand operands[kOperands];
+};
+template <>
+struct Entry<0> : TsCudaGemmProduct {};
+
+struct List {
+  union {
+    Entry<cfg::kEpilogueLength> entries[cfg::kProducts];
+    unsigned char bytes[TS_GEMM_LIST_BYTES];
+  };
+  int products, tiles;
+};
+static_assert(sizeof(List) == sizeof(TsCudaGemmList), "the host's table is the kernel's");
+static_assert(sizeof(List) + sizeof(TsCudaGemmArgs) <= 4096, "what every driver passes to a kernel");
+static_assert(cfg::kGrouping == TS_GEMM_UNGROUPED && !cfg::kSplitK && cfg::kScaling == TS_GEMM_SCALE_TENSOR,
+              "products of a list are plain");
+
+// Finds an item's product, makes it the arguments' own, and finds its tile.
+struct ListWalk {
+  const List& list;
+  TsCudaGemmArgs& args;
+
+  TS_DEVICE bool find(int item, int, Tile& t) {
+    if (item >= list.tiles) return false;
+    int low = 0, high = list.products;  // the product whose first tile is the last not beyond the item
+    while (high - low > 1) {
+      const int middle = (low + high) / 2;
+      (list.entries[middle].first_tile <= item ? low : high) = middle;
+    }
+    const auto& p = list.entries[low];
+    args.a = p.a;
+    args.b = p.b;
+    args.d = p.d;
+    args.a_stride = p.a_stride;
+    args.b_stride = p.b_stride;
+    args.d_stride = p.d_stride;
+    args.m = p.m;
+    args.n = p.n;
+    args.k = p.k;
+    args.alpha = p.alpha;
+    if constexpr (cfg::kEpilogueLength > 0) {
+#pragma unroll
+      for (int i = 0; i < cfg::kEpilogueLength; ++i)
+        args.epilogue[i] = {p.operands[i].data, p.operands[i].row_stride, 0, p.operands[i].value, p.operands[i].limit};
+    }
+    t = {};
+    t.index = item - p.first_tile;
+    t.row_limit = p.m;
+    t.steps = ceil_div(p.k, kTileK);
+    int m, n;
+    place_in_bands(args, t.index, ceil_div(p.m, cfg::kTileM), ceil_div(p.n, cfg::kTileN), m, n);
+    t.row = m * cfg::kTileM;
+    t.column = n * cfg::kTileN;
+    return true;
+  }
+};
+
+}  // namespace ts::gemm
+
+extern "C" __global__ void __launch_bounds__(ts::gemm::kThreads, ts::cfg::kBlocksPerSm)
+    TS_ENTRY(const __grid_constant__ TsCudaGemmArgs args, const __grid_constant__ ts::gemm::List list) {
+  extern __shared__ __align__(16) unsigned char dynamic_shared[];
+  TsCudaGemmArgs own = args;
+  const ts::gemm::Gemm gemm{own, ts::smem_address(dynamic_shared)};
+  gemm.run(ts::gemm::ListWalk{list, own});
+}

@@ -161,7 +161,7 @@ Result<std::unique_ptr<const GemmListPlan>> CudaGemm::plan_list(std::vector<Gemm
                                                                 const DispatcherOptions& options) {
   CudaListParts parts;
   if (options.kernel.empty()) {
-    parts = cuda_list_parts(problems, spec_.reference.sms);
+    parts = cuda_list_parts(problems, spec_);
     for (CudaListPart& part : parts.shared) {
       auto kernel = list_kernel(part.typical, options.build);
       if (kernel) {

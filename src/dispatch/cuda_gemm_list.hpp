@@ -31,8 +31,9 @@ struct CudaListParts {
   std::vector<std::size_t> alone;  ///< products with plans of their own
 };
 
-/// Which products share launches, on a chip of so many SMs.
-[[nodiscard]] CudaListParts cuda_list_parts(std::span<const GemmProblem> problems, int sms);
+/// Which products share launches: those that leave SMs idle and, where single products have faster kernels than lists,
+/// are of little work.
+[[nodiscard]] CudaListParts cuda_list_parts(std::span<const GemmProblem> problems, const CudaSpec& spec);
 
 class CudaGemmListPlan final : public GemmListPlan {
  public:

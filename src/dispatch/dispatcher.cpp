@@ -66,8 +66,8 @@ Result<std::unique_ptr<const GemmListPlan>> Dispatcher::plan(std::span<const Gem
   if (kernels == nullptr)
     return fail(ErrorCode::unsupported,
                 fmt::format("{} has no kernels of this operation", to_string(impl_->options.device)));
-  return kernels->plan_list({problems.begin(), problems.end()},
-                            [this](const GemmProblem& problem) { return plan(problem); }, impl_->options);
+  return kernels->plan_list(
+      {problems.begin(), problems.end()}, [this](const GemmProblem& problem) { return plan(problem); }, impl_->options);
 }
 
 }  // namespace tilesmith

@@ -140,9 +140,10 @@ std::vector<KernelConfig> of_lists() {
   std::vector<KernelConfig> configs;
   GemmSignature turned = signature_of(DataType::fp16, DataType::fp32, {EpilogueOp::bias, EpilogueOp::add});
   turned.layout_a = MatrixOrder::column;
-  for (GemmSignature signature : {kBf16, turned, signature_of(DataType::fp32, DataType::fp32),
-                                  signature_of(DataType::fp8, DataType::bf16, {EpilogueOp::swiglu, EpilogueOp::amax}),
-                                  signature_of(DataType::int8, DataType::int8, {EpilogueOp::scale_n, EpilogueOp::clamp})}) {
+  for (GemmSignature signature :
+       {kBf16, turned, signature_of(DataType::fp32, DataType::fp32),
+        signature_of(DataType::fp8, DataType::bf16, {EpilogueOp::swiglu, EpilogueOp::amax}),
+        signature_of(DataType::int8, DataType::int8, {EpilogueOp::scale_n, EpilogueOp::clamp})}) {
     signature.family = GemmFamily::grouped;
     enumerate_cuda_gemm(arch("sm_90a"), signature, [&](const KernelConfig& config) {
       configs.push_back(config);

@@ -131,13 +131,19 @@ TEST(GemmList, SaysWhichProductIsWrong) {
 }
 
 TEST(GemmList, SharesLaunchesByForm) {
-  const auto half = [](std::int64_t m, std::int64_t n, std::int64_t k) { return gemm_problem(DataType::bf16, m, n, k); };
-  std::vector<GemmProblem> problems{half(5, 64, 64),      half(300, 512, 64), half(1, 7, 9),    half(3, 9, 9),
-                                    half(4096, 4096, 64), half(0, 5, 5),      half(9, 64, 64),  half(9, 64, 64),
+  const auto half = [](std::int64_t m, std::int64_t n, std::int64_t k) {
+    return gemm_problem(DataType::bf16, m, n, k);
+  };
+  std::vector<GemmProblem> problems{half(5, 64, 64),      half(300, 512, 64), half(1, 7, 9),   half(3, 9, 9),
+                                    half(4096, 4096, 64), half(0, 5, 5),      half(9, 64, 64), half(9, 64, 64),
                                     half(8, 64, 0),       half(6, 64, 64)};
   problems[6].epilogue = {EpilogueOp::relu};
   problems[7].batch = 2;
-  const CudaListParts parts = cuda_list_parts(problems, 132);
+  const std::vector<CudaSpec> specs = load_cuda_specs().value();
+  const auto spec_of = [&](std::string_view arch) -> const CudaSpec& {
+    return *std::ranges::find(specs, arch, [](const CudaSpec& spec) { return spec.arch.text(); });
+  };
+  const CudaListParts parts = cuda_list_parts(problems, spec_of("sm_90a"));
   ASSERT_EQ(parts.shared.size(), 2U);
   EXPECT_EQ(parts.shared[0].products, (std::vector<std::size_t>{0, 1, 8, 9}));
   EXPECT_EQ(parts.shared[1].products, (std::vector<std::size_t>{2, 3}));  // odd columns
@@ -145,6 +151,11 @@ TEST(GemmList, SharesLaunchesByForm) {
   EXPECT_EQ(parts.shared[0].typical.n % 2, 0);
   EXPECT_EQ(parts.shared[1].typical.n % 2, 1);
   EXPECT_EQ(parts.alone, (std::vector<std::size_t>{4, 7, 6}));  // too large, a batch, the only one of its form
+
+  // Of more work than the fast kernels of single products want to share; where there are none, they share.
+  const std::vector<GemmProblem> deep{half(300, 512, 8192), half(300, 512, 8192)};
+  EXPECT_TRUE(cuda_list_parts(deep, spec_of("sm_90a")).shared.empty());
+  EXPECT_EQ(cuda_list_parts(deep, spec_of("sm_80")).shared.size(), 1U);
 }
 
 }  // namespace

@@ -13,9 +13,17 @@ namespace ts::gemm {
 template <int kOperands>
 struct Entry : TsCudaGemmProduct {
   TsCudaGemmProductOperand operands[kOperands];
+
+  TS_DEVICE void set_operands(TsCudaGemmArgs& args) const {
+#pragma unroll
+    for (int i = 0; i < kOperands; ++i)
+      args.epilogue[i] = {operands[i].data, operands[i].row_stride, 0, operands[i].value, operands[i].limit};
+  }
 };
 template <>
-struct Entry<0> : TsCudaGemmProduct {};
+struct Entry<0> : TsCudaGemmProduct {
+  TS_DEVICE void set_operands(TsCudaGemmArgs&) const {}
+};
 
 struct List {
   union {
@@ -52,11 +60,7 @@ struct ListWalk {
     args.n = p.n;
     args.k = p.k;
     args.alpha = p.alpha;
-    if constexpr (cfg::kEpilogueLength > 0) {
-#pragma unroll
-      for (int i = 0; i < cfg::kEpilogueLength; ++i)
-        args.epilogue[i] = {p.operands[i].data, p.operands[i].row_stride, 0, p.operands[i].value, p.operands[i].limit};
-    }
+    p.set_operands(args);
     t = {};
     t.index = item - p.first_tile;
     t.row_limit = p.m;

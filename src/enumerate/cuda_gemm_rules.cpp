@@ -246,8 +246,8 @@ constexpr Rule<Subject> kRules[] = {
      [](const Subject& s) {
        const GemmSignature& g = s.signature();
        return g.family != GemmFamily::grouped ||
-              (s.algorithm().pipeline == Pipeline::portable && g.grouping == GemmGrouping::none &&
-               !g.second && !s.algorithm().splits_k && !has_weights(g) && !has_block_scales(g));
+              (s.algorithm().pipeline == Pipeline::portable && g.grouping == GemmGrouping::none && !g.second &&
+               !s.algorithm().splits_k && !has_weights(g) && !has_block_scales(g));
      },
      [](const Subject& s) {
        return fmt::format("family {} in {}, {} groups, splits_k {}, b {}", name_of(s.signature().family),

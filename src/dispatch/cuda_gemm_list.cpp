@@ -118,7 +118,7 @@ Result<std::unique_ptr<const GemmListPlan>> CudaGemmListPlan::make(std::vector<G
     const auto own = plan(problems[at]);
     if (!own) return std::unexpected(of_product(own.error(), at, problems.size()));
     kernels.add((*own)->kernel_name());
-    alone.push_back({*own, at});
+    alone.push_back({static_cast<const CudaGemmPlan*>(*own), at});
   }
   PlanFacts facts = kernels.facts({DeviceKind::cuda, device_index}, problems.size(),
                                   fmt::format("in {} launches", launches + alone.size()));
@@ -128,13 +128,15 @@ Result<std::unique_ptr<const GemmListPlan>> CudaGemmListPlan::make(std::vector<G
 
 Status CudaGemmListPlan::run(std::span<const GemmArguments> arguments, const RunOptions& options) const {
   TS_TRY(validate(problems(), arguments));
+  const auto named = [&](const Status& status, std::size_t at) -> Status {
+    return status ? status : std::unexpected(of_product(status.error(), at, arguments.size()));
+  };
   for (const CudaListPart& part : shared_)
     for (const std::size_t at : part.products)
-      if (const Status status = check_alignment(problems()[at], part.kernel->facts, arguments[at]); !status)
-        return std::unexpected(of_product(status.error(), at, arguments.size()));
+      TS_TRY(named(check_alignment(problems()[at], part.kernel->facts, arguments[at]), at));
   for (const Alone& each : alone_)
-    if (const Status status = each.plan->run(arguments[each.product], options); !status)
-      return std::unexpected(of_product(status.error(), each.product, arguments.size()));
+    if (!is_empty(problems()[each.product])) TS_TRY(named(each.plan->check(arguments[each.product]), each.product));
+  for (const Alone& each : alone_) TS_TRY(named(each.plan->run(arguments[each.product], options), each.product));
   if (shared_.empty()) return {};
   const CudaCurrent current(shared_.front().kernel->kernel.context());
   TS_TRY(current.status());

@@ -35,6 +35,8 @@ struct CudaListParts {
 /// are of little work.
 [[nodiscard]] CudaListParts cuda_list_parts(std::span<const GemmProblem> problems, const CudaSpec& spec);
 
+class CudaGemmPlan;
+
 class CudaGemmListPlan final : public GemmListPlan {
  public:
   [[nodiscard]] static Result<std::unique_ptr<const GemmListPlan>> make(std::vector<GemmProblem> problems,
@@ -46,7 +48,7 @@ class CudaGemmListPlan final : public GemmListPlan {
 
  private:
   struct Alone {
-    const GemmPlan* plan;
+    const CudaGemmPlan* plan;
     std::size_t product;
   };
 

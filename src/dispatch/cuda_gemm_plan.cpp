@@ -258,7 +258,7 @@ Result<CudaSplitMemory::Place> CudaGemmPlan::split_place(const RunOptions& optio
 
 Status CudaGemmPlan::run(const GemmArguments& a, const RunOptions& options) const {
   TS_TRY(validate(problem(), a));
-  TS_TRY(check_alignment(problem(), facts_, a));
+  TS_TRY(check(a));
   if (problem().m == 0 || problem().n == 0 || problem().batch == 0) return {};
   const CudaCurrent current(kernel_.context());
   TS_TRY(current.status());

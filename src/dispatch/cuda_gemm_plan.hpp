@@ -27,6 +27,10 @@ class CudaGemmPlan final : public GemmPlan {
                                                               CudaSplitMemory* split_memory);
 
   [[nodiscard]] Status run(const GemmArguments& arguments, const RunOptions& options) const override;
+  /// What run() checks of valid arguments before anything is launched.
+  [[nodiscard]] Status check(const GemmArguments& arguments) const {
+    return check_alignment(problem(), facts_, arguments);
+  }
 
  private:
   CudaGemmPlan(const GemmProblem& problem, PlanFacts plan, const KernelConfig& config, const CudaKernel& kernel,

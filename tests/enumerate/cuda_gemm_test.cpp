@@ -155,6 +155,9 @@ TEST(CudaGemm, EachRuleRefusesWhatItIsThereFor) {
   check(skinny_config(), "second_product_is_carried", [](S& s, A&) { s.second = true; });
   check(hopper, "second_product_is_carried", [](S& s, A&) { s.second = true, s.grouping = GemmGrouping::masked; });
   check(hopper, "groups_are_carried", [](S& s, A& a) { s.grouping = GemmGrouping::masked, a.splits_k = true; });
+  check(hopper, "lists_are_carried", [](S& s, A&) { s.family = GemmFamily::grouped; });
+  check(portable, "lists_are_carried",
+        [](S& s, A&) { s.family = GemmFamily::grouped, s.grouping = GemmGrouping::masked; });
   check(hopper, "epilogue_is_carried", [](S& s, A&) { s.epilogue_ops = {EpilogueOp::amax, EpilogueOp::relu}; });
   check(portable, "epilogue_is_carried", [](S& s, A&) { s.epilogue_ops = {EpilogueOp::swiglu, EpilogueOp::reglu}; });
   check(stream, "layout_is_carried", [](S& s, A&) { s.layout_a = MatrixOrder::column; });

@@ -33,10 +33,17 @@ struct Options {
   std::string type = "fp32", output, order = "rr", level, instruction, form = "blocked";
   int threads = 1;
   long long splits = 1;
-  std::vector<int> tile;
+  std::vector<int> tiles;  ///< m, n, k of each
   double seconds = 1;
-  bool warm = false, alone = false, ceilings = false, processor_time = false;
+  bool warm = false, alone = false, ceilings = false, processor_time = false, shares = false;
   std::vector<std::string> shapes;
+};
+
+/// A kernel, or a part of one.
+struct Variant {
+  std::string name;
+  TsCpuKernel table;
+  bool products = true;  ///< else alpha is 0
 };
 
 struct Contender {
@@ -95,16 +102,11 @@ Status choose(const Options& options, const CpuMachine& machine, CpuGemmParamete
                                                           : Instruction::dot_int16;
   for (std::size_t i = 0; i < enum_size<Instruction>(); ++i)
     if (name_of(static_cast<Instruction>(i)) == options.instruction) p.instruction = static_cast<Instruction>(i);
-  const CpuGemmBlocking blocking =
-      cpu_gemm_blocking(p.level, p.form, p.instruction, machine.l1d_bytes, machine.l2_bytes);
+  const CpuSpec& spec = machine.levels.front();
+  const CpuGemmBlocking blocking = cpu_gemm_blocking(p.level, p.form, p.instruction, spec.l1d_bytes, spec.l2_bytes);
   p.tile_m = blocking.tile_m;
   p.tile_n = blocking.tile_n;
   p.tile_k = blocking.tile_k;
-  if (options.tile.size() == 3) {
-    p.tile_m = options.tile[0];
-    p.tile_n = options.tile[1];
-    p.tile_k = options.tile[2];
-  }
   p.order_a = options.order[0] == 'r' ? MatrixOrder::row : MatrixOrder::column;
   p.order_b = options.order[1] == 'r' ? MatrixOrder::row : MatrixOrder::column;
   p.split_k = options.splits > 1;
@@ -113,20 +115,44 @@ Status choose(const Options& options, const CpuMachine& machine, CpuGemmParamete
   return {};
 }
 
+/// The kernel with the machine's tile, or with each of those asked for. With --shares also parts of the first: packing
+/// B for all tasks, and what comes after the products.
+Result<std::vector<Variant>> load_variants(const Options& options, CpuGemmParameters p) {
+  std::vector<Variant> variants;
+  for (std::size_t at = 0; at == 0 || at + 3 <= options.tiles.size(); at += 3) {
+    if (at + 3 <= options.tiles.size()) {
+      p.tile_m = options.tiles[at];
+      p.tile_n = options.tiles[at + 1];
+      p.tile_k = options.tiles[at + 2];
+    }
+    TS_ASSIGN(const CpuKernel kernel, load(p));
+    variants.push_back({fmt::format("{}x{}x{}", p.tile_m, p.tile_n, p.tile_k), kernel.table()});
+  }
+  if (options.shares) {
+    if (p.form != CpuGemmForm::blocked || p.packed_b)
+      return fail(ErrorCode::invalid_argument, "--shares of a kernel that packs no B", "--form blocked");
+    variants.push_back({"packing of B", variants.front().table});
+    variants.back().table.stage_count = 1;
+    variants.push_back({"all but A, B and products", variants.front().table, false});
+  }
+  return variants;
+}
+
 Status run(const Options& options) {
   TS_ASSIGN(const CpuMachine machine, detect_cpu_machine());
   CpuGemmParameters p;
   TS_TRY(choose(options, machine, p));
-  TS_ASSIGN(const CpuKernel kernel, load(p));
+  TS_ASSIGN(const std::vector<Variant> variants, load_variants(options, p));
   ThreadPool pool(options.threads);
-  fmt::print("{} {} {}, order {}, {} {}, tile {}x{}x{}, splits {}, {} thread(s), {} caches\n", to_string(p.level),
-             to_string(p.element), name_of(p.instruction), options.order, options.form, to_string(p.output), p.tile_m,
-             p.tile_n, p.tile_k, options.splits, options.threads, options.warm ? "warm" : "cold");
+  fmt::print("{} {} {}, order {}, {} {}, tile {}, splits {}, {} thread(s), {} caches\n", to_string(p.level),
+             to_string(p.element), name_of(p.instruction), options.order, options.form, to_string(p.output),
+             variants.front().name, options.splits, options.threads, options.warm ? "warm" : "cold");
   double ceiling = 0;
   if (options.ceilings) {
     TS_ASSIGN(const Ceilings ceilings, measure_ceilings(options.threads));
-    ceiling = p.element == ElementType::bf16 && p.instruction != Instruction::fma_f32 ? ceilings.bf16_gflops
-                                                                                      : ceilings.fp32_gflops;
+    ceiling = p.element == ElementType::int8                                            ? ceilings.int8_gops
+              : p.element == ElementType::bf16 && p.instruction != Instruction::fma_f32 ? ceilings.bf16_gflops
+                                                                                        : ceilings.fp32_gflops;
     fmt::print("ceilings: {:.0f} GFLOP/s of products, reading {:.1f} GB/s\n", ceiling, ceilings.read_gbps);
   }
   std::vector<std::pair<std::string, std::vector<double>>> ratios;
@@ -167,10 +193,17 @@ Status run(const Options& options) {
       pool.run(packer.table(), &args);
       args.b.data = packed.data();
     }
-    AlignedBuffer workspace(static_cast<std::size_t>(kernel.table().workspace_bytes(&args)) + 64);
-    args.workspace = workspace.data();
-    pool.reserve_scratch(static_cast<std::size_t>(kernel.table().scratch_bytes(&args)));
-    std::vector<Contender> contenders = {{"tilesmith", [&] { pool.run(kernel.table(), &args); }}};
+    std::vector<TsGemmArgs> calls(variants.size(), args);
+    std::vector<AlignedBuffer> workspaces(variants.size());
+    std::vector<Contender> contenders;
+    for (std::size_t i = 0; i < variants.size(); ++i) {
+      const TsCpuKernel& table = variants[i].table;
+      if (!variants[i].products) calls[i].alpha = 0;
+      workspaces[i].reserve(static_cast<std::size_t>(table.workspace_bytes(&calls[i])) + 64);
+      calls[i].workspace = workspaces[i].data();
+      pool.reserve_scratch(static_cast<std::size_t>(table.scratch_bytes(&calls[i])));
+      contenders.push_back({variants[i].name, [&pool, &table, call_args = &calls[i]] { pool.run(table, call_args); }});
+    }
     if (!options.alone)
       for (GemmPeer& peer : gemm_peers(call, p.packed_b)) contenders.push_back({peer.name, peer.run});
     const MemoryRange touched[] = {{a.data(), a.bytes()},
@@ -211,7 +244,8 @@ Status run(const Options& options) {
     fmt::print("\n");
     std::fflush(stdout);
     // The same values in the same order: the first product doubles as a check that the timed kernel computes.
-    if (contenders.size() > 1) {
+    if (contenders.size() > variants.size()) {
+      contenders.front().run();
       double worst = 0;
       const double scale = p.element == ElementType::int8 ? 1 : std::sqrt(static_cast<double>(call.k));
       for (long long i = 0; i < call.m * call.n; i += 97) {
@@ -247,7 +281,10 @@ int main(int argc, char** argv) {
       ->check(CLI::IsMember({"blocked", "skinny", "packed"}));
   app.add_option("--threads", options.threads);
   app.add_option("--splits", options.splits, "pieces of k");
-  app.add_option("--tile", options.tile, "m n k")->expected(3);
+  app.add_option("--tile", options.tiles, "m n k; repeated: kernels of several tiles, in turn")
+      ->type_size(3)
+      ->expected(1, 64);
+  app.add_flag("--shares", options.shares, "also time parts of the call alone; a blocked kernel's");
   app.add_option("--seconds", options.seconds, "spent on each shape");
   app.add_flag("--warm", options.warm, "leave the caches as the call before left them");
   app.add_flag("--processor-time", options.processor_time, "of the calling thread: on one thread of a busy machine");

@@ -10,17 +10,22 @@ long long packed_bytes(const TsGemmArgs& args) {
   return kPackedB || packs_in_tasks(args, Grid(args)) ? 0 : packed_b_bytes(args);
 }
 
-// Scratch: the block of A; a panel of B packed here; sums of all micro-tiles when k has several blocks, else of two,
-// one of which is finished while the other is computed.
+// Scratch: the block of A; a panel of B packed here; sums of all micro-tiles when k has several blocks, else of two (of
+// two panels, where k is passed in parts), one of which is finished while the other is computed.
 TS_INLINE bool keeps_sums(const Grid& grid, const TsGemmArgs& args) {
   return min_of(grid.blocks_per_split, depth_of(args).blocks) > 1;
+}
+
+TS_INLINE long long tiles_with_sums(const Grid& grid, const TsGemmArgs& args) {
+  const long long down = grid.rows / kRows;
+  return keeps_sums(grid, args) ? down * (grid.columns / kPanel) : kPassWords < kTileWords ? 2 * down : 2;
 }
 
 long long scratch_size(const void* args_pointer) {
   const TsGemmArgs& args = arguments(args_pointer);
   const Grid grid(args);
-  const long long tiles = keeps_sums(grid, args) ? (grid.rows / kRows) * (grid.columns / kPanel) : 2;
-  return max_of(kPackedRowsBytes + kPanelBytes + 4 * (tiles * kSumsPerTile + 2 * kLanes), kReduceBytes);
+  const long long sums = 4 * (tiles_with_sums(grid, args) * kSumsPerTile + 2 * kLanes);
+  return max_of(kPackedRowsBytes + kPanelBytes + sums, kReduceBytes);
 }
 
 // Rows of A that are words already are read as they lie: packing costs more than what rows far apart lose in the
@@ -38,12 +43,13 @@ void run_multiply(const void* args_pointer, long long index, void* scratch) {
   float* const panel = rows + kPackedRowsBytes / 4;
   float* const sums = panel + kPanelBytes / 4;
   const bool pack_here = packs_in_tasks(args, grid);
-  const bool keep = keeps_sums(grid, args);
+  const int ring = (int)tiles_with_sums(grid, args), down = (int)blocks_of(task.rows, kRows);
   const Depth depth = depth_of(args);
   const long long blocks = depth.blocks;
   const long long first_block = task.split * grid.blocks_per_split;
   const long long end_block = max_of(first_block + 1, min_of(blocks, first_block + grid.blocks_per_split));
 
+  const bool stream = streams(args);
   Patch waiting = {};  // computed, but not yet finished: on AMX both go on side by side
   const float* waiting_sums = nullptr;
   for (long long block = first_block; block < end_block; ++block) {
@@ -65,7 +71,6 @@ void run_multiply(const void* args_pointer, long long index, void* scratch) {
       MicroTile t;
       t.width = round_up(columns, kColumnStep);
       t.words = words;
-      t.first = block == first_block;
       if (pack_here) {
         t.b = panel;
         t.start = panel + kPanel * words;
@@ -76,31 +81,44 @@ void run_multiply(const void* args_pointer, long long index, void* scratch) {
         t.b = packed_data + packed.panel(member, block, task.column + c);
         if constexpr (kOffset) t.start = packed_data + packed.start(member, block, task.column + c);
       }
-      for (int r = 0; r < task.rows; r += kRows, ++tile) {
-        t.a = packed_row(rows, r, 0, kRowWords);
-        t.a_stride = kRowWords;
-        if constexpr (kWordsAreA) {
-          if (r < in_place) {
-            t.a = reinterpret_cast<const float*>(from + r * a.leading);
-            t.a_stride = a.leading;
+      // The next panel; after the last one a harmless place.
+      t.next = reinterpret_cast<const char*>(c + kPanel < task.columns ? t.b + (long long)words * kPanel : rows);
+      const float* const b = t.b;
+      int w = 0;
+      do {
+        t.b = b + (long long)w * t.width;
+        t.words = (int)min_of(kPassWords, words - w);
+        t.first = block == first_block && w == 0;
+        const bool last = block + 1 == end_block && w + t.words == words;
+        for (int r = 0; r < task.rows; r += kRows) {
+          t.a = packed_row(rows, r, w, kRowWords);
+          t.a_stride = kRowWords;
+          if constexpr (kWordsAreA) {
+            if (r < in_place) {
+              t.a = reinterpret_cast<const float*>(from + r * a.leading);
+              t.a_stride = a.leading;
+            }
           }
+          t.rows = (int)min_of(kRows, task.rows - r);
+          t.sums = sums + (tile + r / kRows) % ring * kSumsPerTile;
+          const Patch patch = {task.batch, task.row + r, task.column + c, t.rows, columns};
+          if (last && !kSplitK && !stream) claim(args, patch);
+          if (words > 0) {
+            multiply_tile(t);
+            t.next += t.words * kFetchedByWord;
+          } else {
+            for (int i = 0; i < kSumsPerTile; i += kLanes) store(t.sums + i, Vec{});
+          }
+          if (!last) continue;
+          if (waiting_sums != nullptr) deliver(args, task.split, waiting, waiting_sums, kPanel, stream);
+          waiting = patch;
+          waiting_sums = t.sums;
         }
-        t.rows = (int)min_of(kRows, task.rows - r);
-        t.sums = sums + (keep ? tile : tile & 1) * kSumsPerTile;
-        const Patch patch = {task.batch, task.row + r, task.column + c, t.rows, columns};
-        const bool last = block + 1 == end_block;
-        if (last && !kSplitK) claim(args, patch);
-        if (words > 0) {
-          multiply_tile(t);
-        } else {
-          for (int i = 0; i < kSumsPerTile; i += kLanes) store(t.sums + i, Vec{});
-        }
-        if (!last) continue;
-        if (waiting_sums != nullptr) deliver(args, task.split, waiting, waiting_sums, kPanel);
-        waiting = patch;
-        waiting_sums = t.sums;
-      }
+        w += t.words;
+      } while (w < words);
+      tile += down;
     }
   }
-  if (waiting_sums != nullptr) deliver(args, task.split, waiting, waiting_sums, kPanel);
+  if (waiting_sums != nullptr) deliver(args, task.split, waiting, waiting_sums, kPanel, stream);
+  if (stream) asm volatile("sfence" : : : "memory");
 }

@@ -23,7 +23,30 @@ TS_INLINE Vec load_side(const void* tensor, long long index, int count) {
   return load_floats<kType, kLanes>(buffer);
 }
 
-TS_INLINE void store_output(Output* to, Vec x, int count) {
+// Whether D is written past the caches, which costs less than owning each line first: when it would not stay in the
+// threads' second-level caches, and whole lines of it come together.
+[[maybe_unused]] TS_INLINE bool streams(const TsGemmArgs& args) {
+  constexpr long long kSize = sizeof(Output), kCacheBytes = 1 << 20;
+  if constexpr (kPanel / kGate * kSize % 64 != 0 || kLanes * kSize % 32 != 0) return false;
+  const long long places = (long long)args.d | args.d_leading * kSize | args.d_batch * kSize;
+  return places % 64 == 0 && args.batch * args.m * (args.n / kGate) * kSize >= kCacheBytes * args.threads;
+}
+
+// kLanes elements at an aligned place.
+TS_INLINE void stream_output(Output* to, const Output* from) {
+  constexpr int kBytes = kLanes * (int)sizeof(Output);
+  if constexpr (kBytes == 64 || kBytes == 32) {
+    typedef float Bytes __attribute__((vector_size(kBytes), may_alias));
+    asm volatile("vmovntps %1, %0" : "=m"(*(Bytes*)to) : "v"(*(const Bytes*)from));
+  }
+}
+
+TS_INLINE void store_output(Output* to, Vec x, int count, bool stream) {
+  if (count >= kLanes && stream) {
+    alignas(64) Output buffer[kLanes];
+    store_floats<kOutput, kLanes>(buffer, x);
+    return stream_output(to, buffer);
+  }
   if (count >= kLanes) return store_floats<kOutput, kLanes>(to, x);
   Output buffer[kLanes];
   store_floats<kOutput, kLanes>(buffer, x);
@@ -104,12 +127,17 @@ inline void join_amax(float* amax, int found) {
 }
 
 // Whole numbers: no term but C, and arithmetic modulo 2^32.
-inline void finish_integers(const TsGemmArgs& args, const Patch& patch, const float* sums, int stride) {
+inline void finish_integers(const TsGemmArgs& args, const Patch& patch, const float* sums, int stride, bool stream) {
   const unsigned beta = (unsigned)(int)args.beta;
   for (int r = 0; r < patch.rows; ++r) {
     const long long row = patch.row + r;
     int* to = static_cast<int*>(args.d) + patch.batch * args.d_batch + row * args.d_leading + patch.column;
     const int* from = reinterpret_cast<const int*>(sums) + r * stride;
+    if (beta == 0 && stream && patch.columns % kLanes == 0) {
+      for (int j = 0; j < patch.columns; j += kLanes)
+        stream_output(reinterpret_cast<Output*>(to + j), reinterpret_cast<const Output*>(from + j));
+      continue;
+    }
     if (beta == 0) {
       __builtin_memcpy(to, from, patch.columns * 4);
       continue;
@@ -120,10 +148,11 @@ inline void finish_integers(const TsGemmArgs& args, const Patch& patch, const fl
   }
 }
 
-// `sums` has `stride` columns a row and may be read up to 2 kLanes beyond its end.
-[[gnu::noinline]] void finish(const TsGemmArgs& args, const Patch& patch, const float* sums, int stride) {
+// `sums` has `stride` columns a row and may be read up to 2 kLanes beyond its end. `stream`: see streams().
+[[gnu::noinline]] void finish(const TsGemmArgs& args, const Patch& patch, const float* sums, int stride,
+                              bool stream = false) {
   if constexpr (kInteger && kOutput == Element::int32) {
-    finish_integers(args, patch, sums, stride);
+    finish_integers(args, patch, sums, stride, stream);
   } else {
     IVec largest = {};
     const long long first = patch.column / kGate;
@@ -140,7 +169,7 @@ inline void finish_integers(const TsGemmArgs& args, const Patch& patch, const fl
           const IVec size = kNumbers < count ? (IVec)magnitude(y) : IVec{};
           largest = size > largest ? size : largest;
         }
-        store_output(to + j, y, count);
+        store_output(to + j, y, count, stream);
       }
     }
     if constexpr (kAmax) {

@@ -1,8 +1,9 @@
 // Packing B: once per call into the workspace, or panel by panel into the scratch of the one task that needs them.
 
-// Columns that one packing task takes: long runs of B's rows, or many tasks.
+// Columns that one packing task takes: long runs of B's rows, or a task for each thread.
 TS_INLINE long long pack_width(const TsGemmArgs& args) {
-  return (args.threads > 1 ? 4 : 22) * kPanel;
+  if (args.threads <= 1) return 22 * kPanel;
+  return max_of(1, min_of(4, args.n / (kPanel * args.threads))) * kPanel;
 }
 
 [[maybe_unused]] long long pack_b_tasks(const void* args_pointer) {

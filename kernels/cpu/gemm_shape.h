@@ -10,6 +10,10 @@ constexpr int kRows = kTiles ? 32 : kAccumulators / kPanelVectors;  // of a micr
 constexpr int kColumnStep = kTiles ? 32 : kLanes;                   // what packed columns are rounded up to
 constexpr int kWordStep = kTiles ? 16 : 1;                          // what packed words are rounded up to
 constexpr int kTileWords = kTileK / kPack;
+// Words of a panel that all rows of a task pass by at once. Tiles multiply so fast that the second-level cache could
+// not deliver both operands: 32 KiB of the panel stay in the first. On vectors the sums would be visited more often for
+// nothing.
+constexpr int kPassWords = kTiles && kTileWords > 256 ? 256 : kTileWords;
 constexpr int kRowWords = kTileWords + (kTiles ? 0 : 16);  // a packed row of A: never a power of two
 static_assert(kTileM % kRows == 0 && kTileN % kPanel == 0 && kTileK % (kPack * kLanes) == 0);
 
@@ -96,6 +100,10 @@ struct Grid {
     rows = min_of(kTileM, up(max_of(1, args.m), kRows));
     const bool keeps_sums = kForm == Form::skinny || min_of(blocks_per_split, blocks) > 1;  // they take room in caches
     columns = min_of(keeps_sums ? kTileN : 2 * kTileN, up(max_of(1, args.n), kPanel));
+    if (kTiles && args.threads > 1) {  // smaller tasks are shared out more evenly, and threads may share their caches
+      rows = min_of(rows, 4 * kRows);
+      columns = min_of(columns, 8 * kPanel);
+    }
     const long long wanted = args.threads > 1 ? 4 * args.threads : 1;
     while (args.batch * splits * blocks_of(args.m, rows) * blocks_of(args.n, columns) < wanted) {
       if (rows > 8 * kRows) {
@@ -123,13 +131,16 @@ TS_INLINE bool packs_in_tasks(const TsGemmArgs& args, const Grid& grid) {
   return kForm == Form::blocked && !kPackedB && grid.row_blocks <= 1 && (!batch_shares_b(args) || args.batch <= 1);
 }
 
-// One step of a task: a micro-tile's sums for one block of k.
+constexpr int kFetchedByWord = kTiles ? 16 : 0;
+
+// One step of a task: a micro-tile's sums for one pass of k.
 struct MicroTile {
   const float* a;      // rows of words
   long long a_stride;  // from one to the next (vectors)
   const float* b;      // packed panel
   const float* start;
-  float* sums;  // kRows x kPanel
+  float* sums;       // kRows x kPanel
+  const char* next;  // of the next panel, what is to be fetched meanwhile: kFetchedByWord bytes for each word
   int rows, width, words;
   bool first;  // no sums yet
 };

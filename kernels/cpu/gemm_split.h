@@ -42,7 +42,8 @@ long long workspace_size(const void* args_pointer) {
 }
 
 // Sums of a task, `stride` columns a row, on their way to D or to the pieces.
-inline void deliver(const TsGemmArgs& args, long long split, const Patch& patch, const float* sums, int stride) {
+inline void deliver(const TsGemmArgs& args, long long split, const Patch& patch, const float* sums, int stride,
+                    [[maybe_unused]] bool stream = false) {
   if constexpr (kSplitK) {
     const Pieces pieces(args);
     for (int r = 0; r < patch.rows; ++r) {
@@ -51,7 +52,7 @@ inline void deliver(const TsGemmArgs& args, long long split, const Patch& patch,
       for (int c = 0; c < patch.columns; c += kLanes) store(to + c, load(sums + r * stride + c));
     }
   } else {
-    finish(args, patch, sums, stride);
+    finish(args, patch, sums, stride, stream);
   }
 }
 

@@ -14,8 +14,8 @@ inline void multiply_tile(const MicroTile& t) {
     tile_load<2>(lower, kStride);
     tile_load<3>(lower + 16, kStride);
   }
-  tile_products(reinterpret_cast<const char*>(t.a), kTileBytes, 2 * kTileBytes, reinterpret_cast<const char*>(t.b),
-                kStride, t.words / 16);
+  tile_products_fetching(reinterpret_cast<const char*>(t.a), reinterpret_cast<const char*>(t.b), kStride, t.words / 16,
+                         t.next);
   tile_store<0>(t.sums, kStride);
   tile_store<1>(t.sums + 16, kStride);
   tile_store<2>(lower, kStride);

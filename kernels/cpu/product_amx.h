@@ -45,6 +45,12 @@ alignas(64) constexpr TileConfig kTileConfig;
   asm volatile("tilerelease" : : : "memory");
 }
 
+// A load of what is not needed again soon: it leaves the first-level cache to the rest.
+template <int kTile>
+TS_INLINE void tile_load_passing(const void* from, long long stride) {
+  asm volatile("tileloaddt1 (%1,%2,1), %%tmm%c0" : : "i"(kTile), "r"(from), "r"(stride) : "memory");
+}
+
 // C (2 x 2 tiles in tmm0-3) += A B over `depth` steps of 16 words. A's two tiles are a_second bytes apart, B's 64 (one
 // strip row holds both). Each product waits for one load only.
 TS_INLINE void tile_products(const char* a, long long a_second, long long a_step, const char* b, long long b_stride,
@@ -60,5 +66,26 @@ TS_INLINE void tile_products(const char* a, long long a_second, long long a_step
     tile_dot<3, 5, 7>();
     a += a_step;
     b += 16 * b_stride;
+  }
+}
+
+// The same with A's tiles next to each other, B from the first-level cache and A passing by. Meanwhile kFetched bytes a
+// step of what `next` points to come into the second-level cache: every other line is asked for, and brings its pair.
+constexpr int kFetched = 16 * kFetchedByWord;
+TS_INLINE void tile_products_fetching(const char* a, const char* b, long long b_stride, int depth, const char* next) {
+  for (int k = 0; k < depth; ++k) {
+    tile_load_passing<4>(a, kTileRow);
+    tile_load<6>(b, b_stride);
+    tile_dot<0, 4, 6>();
+    tile_load<7>(b + kTileRow, b_stride);
+    tile_dot<1, 4, 7>();
+    asm volatile("prefetcht1 %0" : : "m"(next[0]));
+    tile_load_passing<5>(a + kTileBytes, kTileRow);
+    tile_dot<2, 5, 6>();
+    tile_dot<3, 5, 7>();
+    asm volatile("prefetcht1 %0" : : "m"(next[kFetched / 2]));
+    a += 2 * kTileBytes;
+    b += 16 * b_stride;
+    next += kFetched;
   }
 }

@@ -9,14 +9,19 @@ TS_INLINE Sum fresh_zero() {
   return x;
 }
 
+// `ahead`: steps after which b is prefetched for, or 0.
 // c[r][v] += sum over `steps` of a[r * a_row + k * a_step] * b[k * b_step + v * kLanes ...].
 template <int kRows, int kVectors, class Sum>
 TS_INLINE void multiply(Sum (&c)[kRows][kVectors], const float* a, long long a_row, int a_step, const float* b,
-                        int b_step, int steps) {
+                        int b_step, int steps, int ahead = 0) {
   for (int k = 0; k < steps; ++k) {
     Vec x[kVectors];
 #pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v) x[v] = load(b + v * kLanes);
+    if (ahead > 0) {
+#pragma GCC unroll 8
+      for (int v = 0; v < kVectors; ++v) asm volatile("prefetcht0 %0" : : "m"(b[ahead * b_step + v * kLanes]));
+    }
 #pragma GCC unroll 32
     for (int r = 0; r < kRows; ++r) {
       const Vec y = splat(a[r * a_row]);

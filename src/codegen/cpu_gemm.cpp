@@ -258,15 +258,15 @@ CpuGemmBlocking cpu_gemm_blocking(CpuLevel level, CpuGemmForm form, Instruction 
   const auto down = [](long value, long step, long most) {
     return static_cast<int>(std::max(step, std::min(value, most) / step * step));
   };
-  // A register tile's rows of A take half of the first-level cache, with the panel of B passing by. Tiles stream both
-  // from the second level: loading and storing their sums costs more than L1 would save.
+  // Sums are visited once in a block of k, so it is deep. Pairs and fours use up A so fast that a register tile's rows
+  // of it had better take no more than half of the first-level cache.
   const bool tiles = uses_tiles(instruction);
-  const long words = tiles ? 1024 : down(l1d_bytes / 2 / (4 * tile.rows), 128, 512);
+  const long words = tiles || pack_of(instruction) == 1 ? 1024 : down(l1d_bytes / 2 / (4 * tile.rows), 128, 512);
   CpuGemmBlocking blocking{};
   blocking.tile_k = static_cast<int>(words) * pack_of(instruction);
-  // A task's rows of A take two fifths (tiles: half) of the second-level cache.
-  blocking.tile_m =
-      down(tiles ? l2_bytes / 2 / (4 * words) : l2_bytes * 2 / 5 / (4 * words), tile.rows, tiles ? 256 : 192);
+  // A task's rows of A take two fifths of the second-level cache and 384 KiB at most; of tiles half of it.
+  const long rows_of_a = (tiles ? l2_bytes / 2 : std::min(l2_bytes * 2 / 5, 384l << 10)) / (4 * words);
+  blocking.tile_m = down(rows_of_a, tile.rows, 256);
   if (form == CpuGemmForm::skinny) blocking.tile_m = down(16, tile.rows, 16);
   // Every column of tasks packs A again. The sums, which grow with the columns, are visited once in a block of k; when
   // there is only one block they are not kept and a task may be twice as wide.

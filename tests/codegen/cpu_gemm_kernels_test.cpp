@@ -150,6 +150,31 @@ TEST_P(CpuGemmKernels, AllOrdersAndAwkwardSizesAreCorrect) {
   }
 }
 
+// A D that is larger than a second-level cache and has its rows at multiples of a line is written past the caches.
+TEST_P(CpuGemmKernels, LargeResultsAreCorrect) {
+  CpuGemmParameters p = small_tiles(GetParam());
+  p.tile_m *= 4;
+  p.tile_n *= 4;
+  expect_correct(p, {{.m = 300, .n = 1000, .k = 20, .beta = 1, .whole_lines = true},
+                     {.m = 261, .n = 1025, .k = 3, .batch = 2, .whole_lines = true},
+                     {.m = 700, .n = 1600, .k = 3, .threads = 2, .whole_lines = true}});
+}
+
+// Deep blocks of k: tiles pass them in parts.
+TEST_P(CpuGemmKernels, DeepBlocksAreCorrect) {
+  CpuGemmParameters p = small_tiles(GetParam());
+  const CpuGemmTile tile = cpu_gemm_tile(p.level, p.instruction);
+  p.tile_m = 4 * tile.rows;
+  p.tile_k = 40 * tile.depth;
+  for (const bool split : {false, true}) {
+    p.split_k = split;
+    expect_correct(p, {{.m = 2 * tile.rows + 3, .n = 75, .k = 900},
+                       {.m = 67, .n = 65, .k = p.tile_k * 8 / 5, .splits = 2},
+                       {.m = 37, .n = 130, .k = 2 * p.tile_k + 5, .beta = 1, .splits = 2, .threads = 16}});
+    if (HasFatalFailure()) return;
+  }
+}
+
 TEST_P(CpuGemmKernels, WholeNumbersAreExact) {
   CpuGemmParameters p = small_tiles(GetParam());
   p.output = p.side = ElementType::fp32;

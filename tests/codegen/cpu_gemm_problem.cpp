@@ -50,12 +50,13 @@ GemmProblem::Tensor GemmProblem::make(ElementType type, long long members, long 
   Tensor t;
   t.rows = rows;
   t.columns = columns;
-  t.leading = columns + 3;
-  t.batch = rows * t.leading + 5;
+  t.leading = sizes_.whole_lines ? (columns + 64) / 64 * 64 : columns + 3;
+  t.batch = rows * t.leading + (sizes_.whole_lines ? 64 : 5);
   t.type = type;
   const bool empty = members == 0 || rows == 0 || columns == 0;
   const long long elements = empty ? 0 : (members - 1) * t.batch + (rows - 1) * t.leading + columns;
-  t.bytes = std::make_unique<GuardedBytes>(static_cast<std::size_t>(elements) * size_of(type));
+  t.bytes =
+      std::make_unique<GuardedBytes>(static_cast<std::size_t>(elements) * size_of(type), sizes_.whole_lines ? 64 : 1);
   const RandomStream random{seed_, stream_++};
   if (!fill) return t;
   std::uint64_t draw = 0;

@@ -18,8 +18,9 @@ struct GemmSizes {
   bool share_b = false;         ///< one B for the whole batch
   bool small_integers = false;  ///< values whose sums are exact in fp32
   long long splits = 1, threads = 1;
-  double size = 1;   ///< of random values
-  long long k2 = 0;  ///< with the parameters' `second`
+  double size = 1;           ///< of random values
+  long long k2 = 0;          ///< with the parameters' `second`
+  bool whole_lines = false;  ///< rows begin at multiples of 64 bytes
 };
 
 class GemmProblem {

@@ -54,7 +54,8 @@ inline void emulated_dot_int8(int c, int a, int b) {
     const char *mnemonic, *call;
   };
   for (const Replacement& r :
-       {Replacement{"tileloadd", "emulated_load(kTile, from, stride);"},
+       {Replacement{"tileloadd ", "emulated_load(kTile, from, stride);"},
+        Replacement{"tileloaddt1 ", "emulated_load(kTile, from, stride);"},
         Replacement{"tilestored", "emulated_store(kTile, to, stride);"},
         Replacement{"tilezero", "emulated_zero(kTile);"}, Replacement{"tdpbf16ps", "emulated_dot(kC, kA, kB);"},
         Replacement{"tdpbssd", "emulated_dot_int8(kC, kA, kB);"}, Replacement{"ldtilecfg", ";"},

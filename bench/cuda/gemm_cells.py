@@ -36,6 +36,17 @@ def _hopper_cases():
                 continue
             major = dict(row_major_a=layout[0] == "r", row_major_b=layout[1] == "r")
             case(f"{name} {layout}", dict(m=999, n=713, k=521, **major), CONFIGS[name])
+    for kind, d in (("e4m3", "f32"), ("e5m2", "bf16"), ("s8", "s32"), ("f32", "f32")):
+        for layout in ("rrr", "crr", "ccr"):
+            major = dict(row_major_a=layout[0] == "r", row_major_b=layout[1] == "r")
+            for name in ("coop", "ping_pong", "tall", "split"):
+                tile = dict(CONFIGS[name], stages=3 if name != "ping_pong" else 4)
+                case(f"{kind} {layout} {name}", dict(m=999, n=713, k=521, a=kind, b=kind, d=d, **major), tile)
+            case(f"{kind} {layout}, one of each", dict(m=1, n=1, k=1, a=kind, b=kind, d=d, **major), CONFIGS["ping_pong"])
+    for which, layout in (("pair_m", "rrr"), ("pair_n", "ccr")):
+        major = dict(row_major_a=layout[0] == "r", row_major_b=layout[1] == "r")
+        tile = dict(CONFIGS[which], stages=3) if which == "pair_m" else dict(tile_m=256, tile_n=128, stages=3, cluster_n=2)
+        case(f"e4m3 {layout} {which}", dict(m=999, n=713, k=521, d="f32", **FP8, **major), tile)
     case("many tiles", dict(m=4000, n=3000, k=200), CONFIGS["ping_pong"])
     case("many tiles, bands of columns", dict(m=4000, n=3000, k=200), CONFIGS["coop"], band=5, band_columns=True)
     case("batch", dict(m=300, n=200, k=100, batch=7), CONFIGS["ping_pong"])
@@ -288,6 +299,13 @@ def extras():
     for layout in ("rrr", "crr", "ccr"):
         major = dict(row_major_a=layout[0] == "r", row_major_b=layout[1] == "r")
         yield f"layout {layout}", dict(square, **major), (coop, turns)
+    tall = dict(tile_m=256, tile_n=128, band=16)
+    for kind, d in (("e4m3", "bf16"), ("s8", "s32"), ("f32", "f32")):
+        for layout in ("rrr", "crr", "ccr"):
+            major = dict(row_major_a=layout[0] == "r", row_major_b=layout[1] == "r")
+            slabs = dict(stages=3) if d != "bf16" else {}
+            tiles = (dict(coop, **slabs), dict(turns, stages=5), dict(tall, **slabs))
+            yield f"layout {kind} {layout}", dict(square, a=kind, b=kind, d=d, **major), tiles
     for kind, d in (("f16", "f16"), ("f32", "f32")):
         yield f"type {kind}", dict(square, a=kind, b=kind, d=d), (coop, turns)
     fp8 = dict(a="e4m3", b="e4m3")

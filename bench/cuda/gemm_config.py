@@ -44,7 +44,8 @@ def _source(config, include, skip=()):
 
 
 def operand_maps(t, rows_a, rows_b):
-    """The tensor maps of a and b, and their address: boxes of 128 bytes of k by so many rows, or, MN-major, 64 x 64."""
+    """The tensor maps of a and b, and their address: boxes of 128 bytes of k by so many rows, or, MN-major,
+    squares of 128 bytes of m or n by as many elements of k."""
     import driver
     import gemm_problem
 
@@ -60,7 +61,7 @@ def operand_maps(t, rows_a, rows_b):
             x.data_ptr(),
             (x.shape[inner], x.shape[outer], x.shape[0]),
             (size * x.stride(outer), size * x.stride(0)),
-            (128 // size, rows, 1) if along_k else (64, 64, 1),
+            (128 // size, rows if along_k else 128 // size, 1),
             {1: driver.UINT8, 2: driver.BITS16, 4: driver.TFLOAT32}[size],
         )
     return maps, base
@@ -130,6 +131,9 @@ class Hopper:
     def tile_k(self):
         return 128 // BYTES[self.type_a]
 
+    def transposes(self):
+        return BYTES[self.type_a] != 2 and (not self.row_major_a or self.row_major_b)
+
     def gated(self):
         return any(o.startswith("gate") for o, _ in self.epilogue)
 
@@ -148,10 +152,12 @@ class Hopper:
         return columns * BYTES[self.type_d] // share
 
     def shared_bytes(self):
-        rows_a = self.tile_m if self.row_major_a else -(-self.tile_m // 64) * 64
-        rows_b = -(-self.tile_n // 64) * 64 if self.row_major_b else self.tile_n
+        square = self.tile_k()
+        rows_a = self.tile_m if self.row_major_a else -(-self.tile_m // square) * square
+        rows_b = -(-self.tile_n // square) * square if self.row_major_b else self.tile_n
+        barriers = (3 if self.transposes() else 2) * self.stages + 2
         slabs = self.warpgroups * 2 * -(-64 * self.slab_row_bytes() // 1024) * 1024 if self.store_box else 0
-        return self.stages * (rows_a + rows_b) * 128 + slabs + 8 * (2 * self.stages + 2) + 16 + 1024
+        return self.stages * (rows_a + rows_b) * 128 + slabs + 8 * barriers + 16 + 1024
 
     def fits(self):
         return self.shared_bytes() * self.blocks_per_sm <= 233472 - 1024 * self.blocks_per_sm

@@ -194,8 +194,8 @@ Status CudaGemmPlan::encode_maps(const GemmArguments& a, TsCudaGemmMaps& maps) c
                            std::int64_t k, int box_rows, TsCudaTensorMap& map) -> Status {
     const TensorMapFormat format{.element = map_element(type)};
     const auto size = static_cast<std::uint64_t>(bytes_of(type));
-    const std::uint32_t box_inner = along_k ? static_cast<std::uint32_t>(128 / size) : 64;
-    const std::uint32_t box_outer = along_k ? static_cast<std::uint32_t>(box_rows) : 64;
+    const auto box_inner = static_cast<std::uint32_t>(128 / size);
+    const std::uint32_t box_outer = along_k ? static_cast<std::uint32_t>(box_rows) : box_inner;
     if (a.alpha == 0) {  // one zero, and zeros around it
       const TensorMapDimension dimensions[] = {{1, 0, box_inner}, {1, kUnit, box_outer}, {1, kUnit, 1}};
       return encode_tensor_map(kernel_.context(), format, zeros_, dimensions, map);

@@ -179,6 +179,7 @@ double item_seconds(const KernelConfig& config, const CudaGemmTile* tile, const 
     double step = tile->step_us;
     // Integers draw less power: the smaller tile is not held back by it.
     if (g.a == DataType::int8 && a.ping_pong && shape.k + shape.k2 <= 8192) step *= 0.94;
+    step += spec.gemm.transpose_us * facts.transposed_rows / 128;
     seconds = 1e-6 * (real_steps * step + tile->end_us);
   } else {
     // A tile beside the table is taken for a middling one.

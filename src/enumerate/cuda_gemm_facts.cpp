@@ -40,11 +40,15 @@ void warp_specialized_facts(const GemmSignature& s, const Algorithm& a, CudaGemm
   facts.threads = 128 * (warpgroups + 1);
   facts.warps = 4 * warpgroups;
   facts.persistent = facts.tensor_maps = true;
-  const int rows_a = s.layout_a == MatrixOrder::row ? tile_m : round_up(tile_m, 64);
-  const int rows_b = s.layout_b == MatrixOrder::column ? tile_n : round_up(tile_n, 64);
+  // What does not lie along k comes in squares: 128 bytes by as many elements of k.
+  const bool along_a = s.layout_a == MatrixOrder::row, along_b = s.layout_b == MatrixOrder::column;
+  const int square = 128 / std::max(facts.element_bytes, 1);
+  const int rows_a = along_a ? tile_m : round_up(tile_m, square);
+  const int rows_b = along_b ? tile_n : round_up(tile_n, square);
+  if (facts.element_bytes != 2) facts.transposed_rows = (along_a ? 0 : rows_a) + (along_b ? 0 : rows_b);
   facts.slab_row_bytes = slab_columns(s, tile_n, facts) * facts.result_bytes / (s.epilogue_ops.gated() ? 2 : 1);
   const long slabs = facts.store_box ? 2L * warpgroups * round_up(64 * facts.slab_row_bytes, 1024) : 0;
-  const long barriers = 8L * (2 * a.stages + 2);
+  const long barriers = 8L * ((facts.transposed_rows > 0 ? 3 : 2) * a.stages + 2);
   facts.shared_bytes = a.stages * (rows_a + rows_b) * 128L + slabs + barriers + kFlag + kAlignment;
   facts.part_bytes = 4L * tile_m * tile_n;
   facts.counters = a.ping_pong ? 1 : warpgroups;

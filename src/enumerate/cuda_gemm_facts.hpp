@@ -25,6 +25,7 @@ struct CudaGemmFacts {
   int stage_k = 0;              ///< elements of k in a stage
   int boxes = 0;                ///< stream: boxes of 128 bytes of k in a stage
   int warps = 0;                ///< that multiply
+  int transposed_rows = 0;      ///< warp_specialized: of 128 bytes of k, of A and B in a stage, that are transposed
   int slab_row_bytes = 0;       ///< warp_specialized: a row of what is stored at a time
 
   long part_bytes = 0;  ///< split products: of workspace, for one part of a tile

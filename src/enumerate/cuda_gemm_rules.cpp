@@ -117,12 +117,23 @@ bool accesses_are_carried(const Subject& s) {
   return a == 1 && d == 1 && s.algorithm().pipeline == Pipeline::portable;
 }
 
+bool layout_is_carried(const Subject& s) {
+  const GemmSignature& g = s.signature();
+  if (s.algorithm().pipeline == Pipeline::portable || is_along_k(g)) return true;
+  if (!is_warp_specialized(s)) return false;
+  if (element_bytes(s) == 2) return true;
+  const int square = 128 / element_bytes(s);
+  return (g.layout_a == MatrixOrder::row || s.tile_m() % square == 0) &&
+         (g.layout_b == MatrixOrder::column || s.tile_n() % square == 0) && !s.algorithm().shares_k;
+}
+
 bool cluster_is_whole(const Subject& s) {
   const auto [m, n] = s.algorithm().cluster;
   if (m < 1 || n < 1 || m * n > 8) return false;
   const GemmSignature& g = s.signature();
-  const int step_m = g.layout_a == MatrixOrder::column && n > 1 ? 64 : 8;
-  const int step_n = g.layout_b == MatrixOrder::row && m > 1 ? 64 : 8;
+  const int square = 128 / element_bytes(s);
+  const int step_m = g.layout_a == MatrixOrder::column && n > 1 ? square : 8;
+  const int step_n = g.layout_b == MatrixOrder::row && m > 1 ? square : 8;
   return s.tile_m() % n == 0 && s.tile_m() / n % step_m == 0 && s.tile_n() % m == 0 && s.tile_n() / m % step_n == 0;
 }
 
@@ -262,14 +273,13 @@ constexpr Rule<Subject> kRules[] = {
        return fmt::format("[{}], refused {}", fmt::join(names, ", "), name_of(uncarried(s.signature().epilogue_ops)));
      }},
     {"layout_is_carried",
-     "wgmma takes 16-bit matrices as they lie and others along k; kernels of few rows take both along k",
+     "kernels of few rows take matrices along k; wgmma takes 16-bit ones as they lie, and others are transposed for it "
+     "in squares of 128 bytes (128 of m or n in 8 bits, 32 in tf32), which tiles consist of, without stream-K",
+     layout_is_carried,
      [](const Subject& s) {
-       if (s.algorithm().pipeline == Pipeline::portable || is_along_k(s.signature())) return true;
-       return is_warp_specialized(s) && element_bytes(s) == 2;
-     },
-     [](const Subject& s) {
-       return fmt::format("a {}, b {} of {} bytes", name_of(s.signature().layout_a), name_of(s.signature().layout_b),
-                          element_bytes(s));
+       return fmt::format("a {}, b {} of {} bytes, tile {} x {}, shares_k {}", name_of(s.signature().layout_a),
+                          name_of(s.signature().layout_b), element_bytes(s), s.tile_m(), s.tile_n(),
+                          s.algorithm().shares_k);
      }},
     {"tile_is_whole",
      "warpgroups have 64 rows or a multiple, up to 3 warpgroups and 256 rows and columns; portable warps have 16 x 16 "

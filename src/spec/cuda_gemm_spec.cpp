@@ -121,10 +121,15 @@ const CudaGemmPipeline* CudaGemmSpec::pipeline(Pipeline pipeline) const {
 }
 
 Result<CudaGemmSpec> read_cuda_gemm(const JsonReader& reader) {
-  TS_TRY(reader.only({"launch_us", "epilogues", "pipelines"}));
+  TS_TRY(reader.only({"launch_us", "transpose_us", "epilogues", "pipelines"}));
   CudaGemmSpec spec;
   TS_ASSIGN(spec.launch_us, reader.at("launch_us").number());
   if (!(spec.launch_us >= 0) || spec.launch_us > 1e6) return reader.at("launch_us").refuse("a number of at least 0");
+  if (reader.has("transpose_us")) {
+    TS_ASSIGN(spec.transpose_us, reader.at("transpose_us").number());
+    if (!(spec.transpose_us >= 0) || spec.transpose_us > 1e6)
+      return reader.at("transpose_us").refuse("a number of at least 0");
+  }
   TS_ASSIGN(const auto epilogues, reader.at("epilogues").elements());
   for (const JsonReader& item : epilogues) {
     TS_ASSIGN(const GemmEpilogue epilogue, read_epilogue(item));

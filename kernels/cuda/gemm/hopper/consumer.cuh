@@ -35,13 +35,20 @@ struct Consumer {
     }
   }
 
+  TS_DEVICE void wait_for_stage() const {
+    mbarrier_wait(shared.full(place.index), place.phase);
+    // What the copy engine wrote and nobody transposed this thread has not waited for yet.
+    if constexpr (kTransposes && !(kTransposeA && kTransposeB)) mbarrier_wait(shared.arrived(place.index), place.phase);
+  }
+
   // The products of one stage, issued and committed. `accumulate`: whether the first adds to the sums.
   TS_DEVICE void issue(Sum (&sums)[kRowBlocks][kSums], u32 stage, int accumulate) const {
     const u32 address_a = uniform(shared.tile_a(stage) + tile_warpgroup() * kRowBlocks * 64 * 128);
     const u32 address_b = uniform(shared.tile_b(stage));
-    const u64 a = kMnMajorA ? descriptor_n_major(address_a, kColumnBytes) : descriptor_k_major(address_a);
-    const u64 b = kMnMajorB ? descriptor_n_major(address_b, kColumnBytes) : descriptor_k_major(address_b);
-    constexpr int kStepA = kMnMajorA ? 128 : 2, kStepB = kMnMajorB ? 128 : 2;  // in units of 16 bytes
+    constexpr bool kAsItLiesA = kMnMajorA && !kTransposeA, kAsItLiesB = kMnMajorB && !kTransposeB;
+    const u64 a = kAsItLiesA ? descriptor_n_major(address_a, kColumnBytes) : descriptor_k_major(address_a);
+    const u64 b = kAsItLiesB ? descriptor_n_major(address_b, kColumnBytes) : descriptor_k_major(address_b);
+    constexpr int kStepA = kAsItLiesA ? 128 : 2, kStepB = kAsItLiesB ? 128 : 2;  // in units of 16 bytes
 #pragma unroll
     for (int rb = 0; rb < kRowBlocks; ++rb) pin_sums(sums[rb]);
     wgmma_fence();
@@ -62,7 +69,7 @@ struct Consumer {
   TS_DEVICE u32 multiply(const Tile& t, Sum (&sums)[kRowBlocks][kSums]) {
     u32 previous = 0;
     for (int s = 0; s < t.steps; ++s) {
-      mbarrier_wait(shared.full(place.index), place.phase);
+      wait_for_stage();
       issue(sums, place.index, s != 0);
       if (s != 0) {
         wgmma_wait<1>();
@@ -135,7 +142,7 @@ struct Consumer {
   // One step of promoted sums.
   TS_DEVICE void add_step(const float (&scale)[2 * kRowBlocks + 1], Sum (&sums)[kRowBlocks][kSums]) {
     Sum fresh[kRowBlocks][kSums];
-    mbarrier_wait(shared.full(place.index), place.phase);
+    wait_for_stage();
     issue(fresh, place.index, 0);
     wgmma_wait<0>();
 #pragma unroll

@@ -3,8 +3,10 @@
 // Configuration, defined in namespace ts::cfg before this file is included (constexpr; int unless said otherwise; type,
 // operation, scaling and grouping numbers are those of gemm_abi.h):
 //   kTypeA, kTypeB, kTypeD      element types
-//   kRowMajorA, kRowMajorB (bool)   8-bit and tf32 operands: a row-major, b column-major
-//   kTileM, kTileN              the tile; kTileN a multiple of 16 up to 256, kTileM at most 256
+//   kRowMajorA, kRowMajorB (bool)   8-bit and tf32 operands other than a row-major, b column-major are transposed in
+//                               shared memory (transpose.cuh)
+//   kTileM, kTileN              the tile; kTileN a multiple of 16 up to 256, kTileM at most 256; what is transposed a
+//                               multiple of kTileK
 //   kWarpgroups                 consumer warpgroups, 1..3
 //   kPingPong (bool)            two warpgroups with a tile each, taking turns; else they share a tile's rows. A
 //                               warpgroup has 64 or 128 rows (64 * kRowBlocks)
@@ -33,8 +35,8 @@
 //   serialisation).
 // Tensor maps (zero fill; 128-byte swizzle but for d), dimensions innermost first, rows of contiguous groups
 // all together:
-//   a  row-major {k, m, batch}, box {kTileK, kTileM / kClusterN, 1}; column-major {m, k, batch}, box {64, 64, 1}
-//   b  column-major {k, n, batch}, box {kTileK, kTileN / kClusterM, 1}; row-major {n, k, batch}, box {64, 64, 1}
+//   a  row-major {k, m, batch}, box {kTileK, kTileM / kClusterN, 1}; column-major {m, k, batch}, box {kTileK, kTileK, 1}
+//   b  column-major {k, n, batch}, box {kTileK, kTileN / kClusterM, 1}; row-major {n, k, batch}, box {kTileK, kTileK, 1}
 //   d  {columns, m, batch}, box {kSlabRowBytes / size of an element, 64, 1}, swizzle of kSlabRowBytes bytes
 //   c  with kStagedTensors, of the epilogue's first 16-bit tensor unless it is added times 0: {n, m, batch}, box
 //      {kSlabRowBytes / 2, kTileM, 1}, swizzle of kSlabRowBytes bytes
@@ -45,6 +47,7 @@
 
 #include "consumer.cuh"
 #include "producer.cuh"
+#include "transpose.cuh"
 
 #ifndef TS_ENTRY
 #define TS_ENTRY ts_gemm
@@ -70,6 +73,9 @@ extern "C" __global__ void __launch_bounds__(ts::gemm::kThreads, ts::cfg::kBlock
       producer.prefetch_maps(args);
       wait_for_previous_kernel();
       producer.run(args);
+    } else if (kTransposes && threadIdx.x >= 32) {
+      Transposer transposer{shared, rank};
+      transposer.run(args, threadIdx.x / 32 - 1);
     }
   } else {
     ts::grow_registers<kConsumerRegisters>();

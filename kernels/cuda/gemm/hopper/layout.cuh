@@ -1,8 +1,9 @@
 // What follows from the tile configuration: sizes, the shared-memory map, the block's threads and registers.
 //
-// Shared memory: a ring of stages, each a tile of a and a tile of b, 128 bytes of k (or, MN-major, columns of 64
-// elements by 64 of k); then each consumer warpgroup's slabs of output; then the barriers. A tensor of the epilogue that
-// the copy engine brings travels in the ring too, behind the steps of its tile: column after column of slabs.
+// Shared memory: a ring of stages, each a tile of a and a tile of b, 128 bytes of k (or, MN-major, columns of 128
+// bytes of m or n by as many elements of k); then each consumer warpgroup's slabs of output; then the barriers. A tensor
+// of the epilogue that the copy engine brings travels in the ring too, behind the steps of its tile: column after column
+// of slabs.
 #pragma once
 
 #include "../epilogue.cuh"
@@ -15,8 +16,13 @@ namespace ts::gemm {
 
 constexpr int kElementBytes = bytes_of(cfg::kTypeA);
 constexpr int kTileK = 128 / kElementBytes;
+// What lies along m or n comes as it lies. Tensor cores multiply 16 bits so; others are transposed in their stages.
 constexpr bool kMnMajorA = !cfg::kRowMajorA;
 constexpr bool kMnMajorB = cfg::kRowMajorB;
+constexpr bool kTransposeA = kMnMajorA && kElementBytes != 2;
+constexpr bool kTransposeB = kMnMajorB && kElementBytes != 2;
+constexpr bool kTransposes = kTransposeA || kTransposeB;
+constexpr int kTransposers = 3;  // warps
 constexpr int kStepsOfTile = 4;  // products of 32 bytes of k in a stage
 
 constexpr int kWarpgroupRows = cfg::kPingPong ? cfg::kTileM : cfg::kTileM / cfg::kWarpgroups;
@@ -25,9 +31,9 @@ constexpr int kSums = cfg::kTileN / 2;                                  // of a 
 constexpr int kTileWarpgroups = cfg::kPingPong ? 1 : cfg::kWarpgroups;  // that work on one tile
 
 constexpr int kCluster = cfg::kClusterM * cfg::kClusterN;
-constexpr int kColumnBytes = 64 * 128;  // MN-major: 64 elements by 64 of k
-constexpr int kColumnsA = ceil_div(cfg::kTileM, 64);
-constexpr int kColumnsB = ceil_div(cfg::kTileN, 64);
+constexpr int kColumnBytes = kTileK * 128;  // MN-major: squares of kTileK elements
+constexpr int kColumnsA = ceil_div(cfg::kTileM, kTileK);
+constexpr int kColumnsB = ceil_div(cfg::kTileN, kTileK);
 constexpr int kBytesA = kMnMajorA ? kColumnsA * kColumnBytes : cfg::kTileM * 128;
 constexpr int kBytesB = kMnMajorB ? kColumnsB * kColumnBytes : cfg::kTileN * 128;
 constexpr int kStageBytes = kBytesA + kBytesB;
@@ -55,7 +61,7 @@ constexpr int kCopiedStages = kCopiedTensor < 0 ? 0 : ceil_div(kSlabs, kCopiedBo
 constexpr int kRingOffset = 0;
 constexpr int kSlabOffset = cfg::kStages * kStageBytes;
 constexpr int kBarrierOffset = kSlabOffset + cfg::kWarpgroups * kSlabBuffers * round_up(kSlabBytes, 1024);
-constexpr int kBarriers = 2 * cfg::kStages + 2;
+constexpr int kBarriers = (kTransposes ? 3 : 2) * cfg::kStages + 2;
 constexpr int kFlagOffset = kBarrierOffset + 8 * kBarriers;
 // 1024 bytes for aligning the base to the swizzle pattern.
 constexpr int kSharedBytes = kFlagOffset + 16 + 1024;
@@ -75,16 +81,16 @@ constexpr bool kIntegers = cfg::kTypeA == TS_GEMM_S8;
 constexpr bool kPromote = cfg::kPromote || cfg::kScaling == TS_GEMM_SCALE_BLOCK;
 
 static_assert(bytes_of(cfg::kTypeA) == bytes_of(cfg::kTypeB), "operands of one size");
-static_assert(
-    kElementBytes == 2 || (cfg::kRowMajorA && !cfg::kRowMajorB),
-    "8-bit and tf32 operands must lie along k (a row-major, b column-major) on wgmma; take the portable template");
+static_assert((!kTransposeA || cfg::kTileM % kTileK == 0) && (!kTransposeB || cfg::kTileN % kTileK == 0),
+              "what is transposed consists of whole squares: 128 of m or n in 8 bits, 32 in tf32");
+static_assert(!kTransposes || !cfg::kStreamK, "stream-K multiplies operands as they lie");
 static_assert(cfg::kTileN % 16 == 0 && cfg::kTileN <= 256, "the tile's columns are a multiple of 16, at most 256");
 static_assert(cfg::kTileM <= 256, "one copy covers at most 256 rows");
 static_assert(kRowBlocks >= 1 && kWarpgroupRows == 64 * kRowBlocks, "each warpgroup has 64 or more whole rows of 64");
 static_assert(!cfg::kPingPong || cfg::kWarpgroups == 2, "two warpgroups take turns");
 static_assert(cfg::kStages >= 2, "at least two stages: one is multiplied while another arrives");
-static_assert(cfg::kTileN / cfg::kClusterM % (kMnMajorB && cfg::kClusterM > 1 ? 64 : 8) == 0 &&
-                  cfg::kTileM / cfg::kClusterN % (kMnMajorA && cfg::kClusterN > 1 ? 64 : 8) == 0,
+static_assert(cfg::kTileN / cfg::kClusterM % (kMnMajorB && cfg::kClusterM > 1 ? kTileK : 8) == 0 &&
+                  cfg::kTileM / cfg::kClusterN % (kMnMajorA && cfg::kClusterN > 1 ? kTileK : 8) == 0,
               "the blocks of a cluster load whole swizzle patterns");
 static_assert(!kGated || kSlabRowBytes >= 32 || !cfg::kStoreBox, "a gated slab stored as a box has rows of 32 bytes");
 static_assert(!kPromote || (is_fp8(cfg::kTypeA) && is_fp8(cfg::kTypeB)), "promotion and block scales are for fp8");
@@ -124,11 +130,14 @@ struct Shared {
   TS_DEVICE u32 full(u32 stage) const { return base + kBarrierOffset + stage * 8; }
   TS_DEVICE u32 empty(u32 stage) const { return full(cfg::kStages + stage); }
   TS_DEVICE u32 turn(int warpgroup) const { return full(2 * cfg::kStages + warpgroup); }
+  // The bytes of a stage are there; what is not to be transposed is then full.
+  TS_DEVICE u32 arrived(u32 stage) const { return kTransposes ? full(2 * cfg::kStages + 2 + stage) : full(stage); }
   TS_DEVICE u32 flag(int warpgroup) const { return base + kFlagOffset + 4 * warpgroup; }
 
   TS_DEVICE void init_barriers() const {
     for (int s = 0; s < cfg::kStages; ++s) {
-      mbarrier_init(full(s), 1);
+      mbarrier_init(arrived(s), 1);
+      if (kTransposes) mbarrier_init(full(s), kTransposers);
       // Each block that receives from this one frees the stage here too.
       mbarrier_init(empty(s), kTileWarpgroups * (cfg::kClusterM + cfg::kClusterN - 1));
     }

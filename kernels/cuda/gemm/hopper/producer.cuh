@@ -27,11 +27,11 @@ struct Producer {
   static TS_DEVICE void load_operand(u32 destination, const void* map, u32 barrier, int first, int k, int batch,
                                      int part, u32 mask) {
     if constexpr (kMnMajor) {
-      constexpr int kColumns = ceil_div(kTile, 64) / kParts;
+      constexpr int kColumns = ceil_div(kTile, kTileK) / kParts;
 #pragma unroll
       for (int i = 0; i < kColumns; ++i) {
         const int column = part * kColumns + i;
-        load(destination + column * kColumnBytes, map, barrier, first + 64 * column, k, batch, mask, kParts > 1);
+        load(destination + column * kColumnBytes, map, barrier, first + kTileK * column, k, batch, mask, kParts > 1);
       }
     } else {
       constexpr int kRows = kTile / kParts;
@@ -59,7 +59,7 @@ struct Producer {
     for (int item = blockIdx.x / kCluster; walk.find(item, rank, t); item += gridDim.x / kCluster) {
       const int batch_a = cfg::kGrouping == TS_GEMM_CONTIGUOUS ? 0 : t.batch;
       for (int s = 0; s < t.steps; ++s) {
-        const u32 full = shared.full(place.index);
+        const u32 full = shared.arrived(place.index);
         const bool second = cfg::kSecond && t.step + s >= walk.first_steps;
         const int k = (t.step + s - (second ? walk.first_steps : 0)) * kTileK;
         mbarrier_wait(shared.empty(place.index), place.phase ^ 1);

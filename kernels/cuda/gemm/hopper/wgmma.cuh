@@ -54,7 +54,9 @@ struct ProductTail<false, true, true, true> {
 };
 
 using Kind = ProductKind<cfg::kTypeA, cfg::kTypeB>;
-using Tail = ProductTail<cfg::kTypeA == TS_GEMM_S8, bytes_of(cfg::kTypeA) == 2, !cfg::kRowMajorA, cfg::kRowMajorB>;
+constexpr bool kSixteenBits = bytes_of(cfg::kTypeA) == 2;
+using Tail = ProductTail<cfg::kTypeA == TS_GEMM_S8, kSixteenBits, kSixteenBits && !cfg::kRowMajorA,
+                         kSixteenBits && cfg::kRowMajorB>;
 
 // multiply(d, a, b, accumulate): d (+)= a x b, of 64 rows and N columns.
 template <int N>

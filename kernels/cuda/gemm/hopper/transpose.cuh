@@ -1,0 +1,125 @@
+// Transposes what does not lie along k: the tensor cores take 8-bit and 32-bit operands only with k contiguous.
+//
+// The copy engine brings such an operand as it lies, in squares: 128 bytes of m or n by as many elements of k. A square
+// that is transposed lies where it came from, so it needs no memory of its own, and the stage is then what it would be
+// had the operand lain along k. The spare warps of the producer's warpgroup do this between the copy engine and the
+// consumers.
+#pragma once
+
+#include "layout.cuh"
+
+namespace ts::gemm {
+
+// 8 bits, a square of 128 x 128. Tiles of 32 of k by 32 of m or n change places in pairs.
+//
+// ldmatrix.trans, for which two bytes are one element, gives a lane two neighbouring columns of two neighbouring rows;
+// a byte permutation parts the columns, and stmatrix stores rows of k. Which rows make a matrix is free: they are chosen
+// so that a lane has four neighbouring k, and so that the rows of a matrix meet in no bank.
+struct ByteSquare {
+  static constexpr int kUnits = 8;  // of work in a square: two pairs of tiles on the diagonal, six beside it
+  u32 from, to, even, odd;
+
+  TS_DEVICE explicit ByteSquare(u32 lane) {
+    const u32 matrix = lane >> 3, pair = lane >> 1 & 3;
+    const u32 k = 16 * (matrix >> 1) + 4 * pair + 2 * (matrix & 1 ^ pair >> 1) + (lane & 1);
+    from = k * 128 + ((k & 7) << 4);
+    // Of a store's matrix the lower four rows are of even columns and the upper four of odd ones, or the reverse.
+    const u32 row = 2 * (lane & 7) + (matrix >> 1 ^ lane >> 2 & 1);
+    to = row * 128 + ((matrix & 1 ^ row & 7) << 4);
+    const u32 low = lane & 2 ? 0x2064 : 0x6420;  // the low bytes of two words, in the order of k
+    even = low + (lane >> 4) * 0x1111;
+    odd = low + (lane >> 4 ^ 1) * 0x1111;
+  }
+
+  // Tile (i, j): rows 32 * i of k, columns 32 * j.
+  TS_DEVICE void load(u32 (&r)[2][4], u32 square, u32 i, u32 j) const {
+    const u32 at = square + i * 4096 + (from ^ j * 32);
+    load_transposed(r[0], at);
+    load_transposed(r[1], at ^ 16);
+  }
+  // Its transpose to tile (j, i).
+  TS_DEVICE void store(const u32 (&r)[2][4], u32 square, u32 i, u32 j) const {
+    const u32 at = square + j * 4096 + (to ^ i * 32);
+#pragma unroll
+    for (int half = 0; half < 2; ++half)
+      store_matrices(at + half * 2048, __byte_perm(r[half][0], r[half][1], even),
+                     __byte_perm(r[half][2], r[half][3], even), __byte_perm(r[half][0], r[half][1], odd),
+                     __byte_perm(r[half][2], r[half][3], odd));
+  }
+
+  TS_DEVICE void transpose(u32 square, u32 unit) const {
+    const u32 apart = unit >> 1;  // the tiles' distance from the diagonal, as an exclusive or
+    const u32 i = (unit & 1) << (apart < 2 ? 1 : 0);
+    const u32 other = i ^ (apart == 0 ? 1 : apart);
+    u32 one[2][4], two[2][4];
+    load(one, square, i, i ^ apart);
+    load(two, square, other, other ^ apart);
+    __syncwarp();
+    store(one, square, i, i ^ apart);
+    store(two, square, other, other ^ apart);
+  }
+};
+
+// 32 bits, a square of 32 x 32 words. In step s lane i has word (i, i ^ s), whose place in the transpose is read in the
+// same step by lane i ^ s; neither reads nor writes meet in a bank.
+struct WordSquare {
+  static constexpr int kUnits = 1;
+  u32 diagonal;  // the place of (lane, lane)
+
+  TS_DEVICE explicit WordSquare(u32 lane) { diagonal = lane * 128 + (lane * 4 ^ (lane & 7) << 4); }
+
+  TS_DEVICE void transpose(u32 square, u32) const {
+    constexpr int kAtOnce = 8;
+#pragma unroll 1  // for the registers' sake: else all addresses are worked out beforehand
+    for (u32 first = 0; first < 32; first += kAtOnce) {
+      const u32 from = square + (diagonal ^ first * 4), to = square + (diagonal ^ first * 128);
+      u32 word[kAtOnce];
+#pragma unroll
+      for (int s = 0; s < kAtOnce; ++s)
+        asm volatile("ld.shared.b32 %0, [%1];" : "=r"(word[s]) : "r"(from ^ s * 4) : "memory");
+      __syncwarp();
+#pragma unroll
+      for (int s = 0; s < kAtOnce; ++s)
+        asm volatile("st.shared.b32 [%0], %1;" ::"r"(to ^ (s * 128 | s << 4)), "r"(word[s]) : "memory");
+    }
+  }
+};
+
+template <int kBytes>
+struct SquareOf {
+  using Type = ByteSquare;
+};
+template <>
+struct SquareOf<4> {
+  using Type = WordSquare;
+};
+
+// One of kTransposers warps; each takes every so many units of a stage.
+struct Transposer {
+  const Shared& shared;
+  u32 rank;
+  RingPlace place;
+
+  TS_DEVICE void run(const TsCudaGemmArgs& args, u32 warp) {
+    using Square = SquareOf<kElementBytes>::Type;
+    constexpr int kSquares = (kTransposeA ? kColumnsA : 0) + (kTransposeB ? kColumnsB : 0);
+    const u32 lane = threadIdx.x % 32;
+    const Square square(lane);
+    TileWalk walk(args);
+    Tile t;
+    for (int item = blockIdx.x / kCluster; walk.find(item, rank, t); item += gridDim.x / kCluster) {
+      for (int s = 0; s < t.steps; ++s) {
+        mbarrier_wait(shared.arrived(place.index), place.phase);
+        const u32 first = kTransposeA ? shared.tile_a(place.index) : shared.tile_b(place.index);
+        for (u32 unit = warp; unit < kSquares * Square::kUnits; unit += kTransposers)
+          square.transpose(first + unit / Square::kUnits * kColumnBytes, unit % Square::kUnits);
+        fence_proxy_async();
+        __syncwarp();
+        if (lane == 0) mbarrier_arrive(shared.full(place.index));
+        place.advance();
+      }
+    }
+  }
+};
+
+}  // namespace ts::gemm

@@ -144,8 +144,14 @@ enum tilesmith_build_policy {
   TILESMITH_BUILD_NEVER = 1    /* only kernels that are linked in, loaded, or in the store */
 };
 
+/* What the same call on the same device may give from run to run. */
+enum tilesmith_determinism {
+  TILESMITH_DETERMINISM_BITWISE = 0, /* the same bits */
+  TILESMITH_DETERMINISM_TOLERANT = 1 /* sums may be added up in any order, and so rounded otherwise, where it is faster */
+};
+
 /* What plans, threads and loaded kernels belong to. Functions take NULL for the process's own, which has the default
- * options and lives for ever. */
+ * options (but TILESMITH_DETERMINISM=tolerant in the environment sets that one) and lives for ever. */
 typedef struct tilesmith_context tilesmith_context;
 
 typedef struct tilesmith_context_options {
@@ -154,9 +160,11 @@ typedef struct tilesmith_context_options {
   int32_t threads;         /* of a CPU kernel, the caller's included; 0: every processor this process may use */
   int32_t build;           /* tilesmith_build_policy */
   const char* kernel;      /* the only kernel to use, by its name; NULL or "": the best */
+  int32_t determinism;     /* tilesmith_determinism */
+  int32_t reserved;
 } tilesmith_context_options;
 #define TILESMITH_CONTEXT_OPTIONS_INIT \
-  { sizeof(tilesmith_context_options), {0, 0}, 0, 0, NULL }
+  { sizeof(tilesmith_context_options), {0, 0}, 0, 0, NULL, 0, 0 }
 
 /* options may be NULL. Cheap: devices are opened by the first call that needs them. */
 TILESMITH_API tilesmith_status tilesmith_context_create(const tilesmith_context_options* options,

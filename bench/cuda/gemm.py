@@ -71,17 +71,19 @@ class Workspace:
     """Memory for split products, shared by all launches of a stream."""
 
     def __init__(self):
-        self.partials = self.counters = None
+        self.partials = self.counters = self.sums = None
 
-    def pointers(self, size, counters):
+    def pointers(self, size, counters, zero=False):
+        """With `zero` the partial sums are zero, and launches leave them so."""
         import torch
 
         if self.partials is None:
             self.partials = torch.empty(256 << 20, dtype=torch.uint8, device="cuda")
             self.counters = torch.zeros(1 << 16, dtype=torch.int32, device="cuda")
+            self.sums = torch.zeros_like(self.partials)
         if size > self.partials.numel() or counters > self.counters.numel():
             raise RuntimeError(f"workspace of {size} bytes and {counters} counters is larger than the benchmark's")
-        return self.partials.data_ptr(), self.counters.data_ptr()
+        return (self.sums if zero else self.partials).data_ptr(), self.counters.data_ptr()
 
 
 def run_compile(args):

@@ -79,6 +79,9 @@ def _hopper_cases():
     for d in ("s32", "f32", "bf16", "s8"):
         case(f"int8 to {d}", dict(m=333, n=608, k=410, d=d, **INT8), CONFIGS["ping_pong"])
     case("int8 split", dict(m=333, n=608, k=1410, d="s32", **INT8), CONFIGS["split"])
+    for which in ("split", "split_pair", "split_turns"):
+        case(f"atomic {which}", dict(m=333, n=608, k=1410), CONFIGS[which], add_parts=True)
+    case("atomic int8", dict(m=333, n=608, k=1410, d="s32", **INT8), CONFIGS["split"], add_parts=True)
     case(
         "int8 scaled by row and column",
         dict(m=333, n=608, k=410, exact=False, epilogue=(("scale_m", "f32"), ("scale_n", "f32")), **INT8),
@@ -301,11 +304,9 @@ def extras():
         yield f"layout {layout}", dict(square, **major), (coop, turns)
     tall = dict(tile_m=256, tile_n=128, band=16)
     for kind, d in (("e4m3", "bf16"), ("s8", "s32"), ("f32", "f32")):
-        for layout in ("rrr", "crr", "ccr"):
+        for layout in ("rcr", "rrr", "crr", "ccr"):
             major = dict(row_major_a=layout[0] == "r", row_major_b=layout[1] == "r")
-            slabs = dict(stages=3) if d != "bf16" else {}
-            tiles = (dict(coop, **slabs), dict(turns, stages=5), dict(tall, **slabs))
-            yield f"layout {kind} {layout}", dict(square, a=kind, b=kind, d=d, **major), tiles
+            yield f"layout {kind} {layout}", dict(square, a=kind, b=kind, d=d, **major), (coop, turns, tall)
     for kind, d in (("f16", "f16"), ("f32", "f32")):
         yield f"type {kind}", dict(square, a=kind, b=kind, d=d), (coop, turns)
     fp8 = dict(a="e4m3", b="e4m3")
@@ -320,6 +321,15 @@ def extras():
         narrow,
         dict(tile_m=64, tile_n=128, ping_pong=True, stages=8, band=16),
     )
+    for m, n, k in ((128, 256, 16384), (64, 1024, 16384), (256, 1024, 8192), (512, 512, 8192)):
+        tiles = [
+            dict(tile_m=64, tile_n=width, warpgroups=1, stages=8, split_k=True, splits=splits, add_parts=added)
+            for width in (64, 128)
+            for splits in (2, 4, 8, 16)
+            if splits * -(-m // 64) * -(-n // width) <= 132
+            for added in (False, True)
+        ]
+        yield f"split {m}x{n}x{k}", dict(m=m, n=n, k=k), tiles
     rows = (512,) * 8
     yield "groups in a row", dict(square, grouping=1, group_rows=rows), (coop, turns)
     yield "groups, masked", dict(square, m=1024, grouping=2, group_rows=(300, 1024, 77, 512, 900, 11, 640, 632)), (

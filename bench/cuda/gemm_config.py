@@ -23,6 +23,8 @@ def traits(p):
 
 def _source(config, include, skip=()):
     lines = [f"constexpr int kTypeScale = {TYPES.index('f32')};\n", "constexpr bool kSecond = false;\n"]
+    if not hasattr(config, "add_parts"):
+        lines.append("constexpr bool kAddParts = false;\n")
     for f in fields(config):
         value = getattr(config, f.name)
         name = "k" + "".join(w.capitalize() for w in f.name.split("_"))
@@ -93,6 +95,7 @@ class Hopper:
     pairs: bool = True
     staged_tensors: bool = False
     split_k: bool = False
+    add_parts: bool = False
     stream_k: bool = False
     promote: bool = False
     scaling: int = 0
@@ -118,6 +121,7 @@ class Hopper:
         parts += [f"cl{self.cluster_m}x{self.cluster_n}"] if self.cluster_m * self.cluster_n > 1 else []
         parts += [f"b{self.blocks_per_sm}"] if self.blocks_per_sm > 1 else []
         parts += [f"split{self.splits}"] if self.split_k else []
+        parts += ["atomic"] if self.add_parts else []
         parts += ["streamk"] if self.stream_k else []
         parts += ["direct"] if not self.store_box else []
         parts += ["promote"] if self.promote else []
@@ -177,7 +181,7 @@ class Hopper:
         if not self.split_k:
             return 0, 0
         tiles = self.tiles(p) * self.cluster_m * self.cluster_n
-        return tiles * self.splits * tile, tiles * counters
+        return tiles * (1 if self.add_parts else self.splits) * tile, tiles * counters
 
     def maps(self, t):
         import driver
@@ -214,7 +218,7 @@ class Hopper:
         a.band, a.band_columns = self.band, int(self.band_columns)
         a.splits = min(self.splits, -(-p.k // self.tile_k()))
         if self.split_k or self.stream_k:
-            a.partials, a.counters = workspace.pointers(*self.workspace(p))
+            a.partials, a.counters = workspace.pointers(*self.workspace(p), self.add_parts)
         cluster = self.cluster_m * self.cluster_n
         grid = min(self.tiles(p) * a.splits, sms * self.blocks_per_sm // cluster) * cluster
         return kernel.launcher_with((max(grid, cluster), 1, 1), (self.maps(t), a), stream, cluster, self.overlap)

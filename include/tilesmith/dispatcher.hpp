@@ -35,6 +35,7 @@ struct DispatcherOptions {
   Device device{};
   int threads = 0;  ///< CPU: threads a kernel runs on, the caller's included; 0: every processor this process may use
   BuildPolicy build = BuildPolicy::allowed;
+  Determinism determinism = Determinism::bitwise;
   std::string kernel{};  ///< when set, the only kernel to use, by its name
 };
 

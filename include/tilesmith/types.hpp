@@ -44,4 +44,10 @@ enum class MatrixOrder : std::uint8_t { row, column };
 /// of its own with room for m rows.
 enum class GemmGrouping : std::uint8_t { none, contiguous, masked };
 
+/// What the same call on the same device may give from run to run.
+enum class Determinism : std::uint8_t {
+  bitwise,   ///< the same bits
+  tolerant,  ///< sums may be added up in any order, and so rounded otherwise, where that is faster
+};
+
 }  // namespace tilesmith

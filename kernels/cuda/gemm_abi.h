@@ -109,7 +109,8 @@ typedef struct TsCudaGemmArgs {
   /* Split products and stream-K only. partials: float32 (int32 for 8-bit integers), splits times the elements of all
    * tiles, whole ones; stream-K: two tiles for each block. counters: 32-bit, one for each tile (Hopper's cooperative
    * tiles: for each of a tile's warpgroups; stream-K: for as many tiles as two a block), zero before the first launch
-   * and left zero by every launch. Both per stream. */
+   * and left zero by every launch. Both per stream. With cfg::kAddParts the partials are the elements of all tiles
+   * once, and zero as the counters are. */
   float* partials;
   unsigned int* counters;
   /* From one row (row-major) or column (column-major) to the next, and from one batch entry to the next; in elements.

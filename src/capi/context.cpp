@@ -2,8 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <cstddef>
+
+#include "base/env.hpp"
+#include "base/log.hpp"
+#include "capi/call_checks.hpp"
 #include "capi/last_error.hpp"
 #include "capi/sized_struct.hpp"
+#include "kernel/enum_table.hpp"
+#include "kernel/traits.hpp"
 
 namespace {
 
@@ -57,7 +64,20 @@ Result<DispatcherOptions> options_from_c(const tilesmith_context_options& given)
     return fail(ErrorCode::invalid_argument, fmt::format("build is {}", given.build), "a tilesmith_build_policy");
   options.build = given.build == TILESMITH_BUILD_ALLOWED ? BuildPolicy::allowed : BuildPolicy::never;
   if (given.kernel != nullptr) options.kernel = given.kernel;
+  TS_TRY(check_enum("determinism", given.determinism, TILESMITH_DETERMINISM_TOLERANT, "tilesmith_determinism"));
+  options.determinism = static_cast<Determinism>(given.determinism);
+  if (given.reserved != 0)
+    return fail(ErrorCode::invalid_argument, fmt::format("reserved is {}", given.reserved),
+                "0; TILESMITH_CONTEXT_OPTIONS_INIT sets it");
   return options;
+}
+
+Determinism wanted_determinism() {
+  const auto text = env("TILESMITH_DETERMINISM");
+  if (!text) return Determinism::bitwise;
+  const auto wanted = parse_enum<Determinism>(*text);
+  if (!wanted) log_once(LogLevel::warn, "TILESMITH_DETERMINISM", wanted.error().in("TILESMITH_DETERMINISM").text());
+  return wanted.value_or(Determinism::bitwise);
 }
 
 }  // namespace
@@ -65,7 +85,7 @@ Result<DispatcherOptions> options_from_c(const tilesmith_context_options& given)
 tilesmith_context& context_or_default(tilesmith_context* context) {
   if (context != nullptr) return *context;
   // Never destroyed: threads that outlive main may still call, and at exit a driver may be gone before us.
-  static tilesmith_context& own = *new tilesmith_context(DispatcherOptions{});
+  static tilesmith_context& own = *new tilesmith_context(DispatcherOptions{.determinism = wanted_determinism()});
   return own;
 }
 
@@ -78,8 +98,11 @@ tilesmith_status tilesmith_context_create(const tilesmith_context_options* optio
     *out = nullptr;
     DispatcherOptions chosen;
     if (options != nullptr) {
-      TS_TRY(capi::check_struct("tilesmith_context_options", options, sizeof *options));
-      TS_ASSIGN(chosen, capi::options_from_c(*options));
+      tilesmith_context_options room;
+      TS_ASSIGN(const tilesmith_context_options* given,
+                capi::read_struct("tilesmith_context_options", options,
+                                  offsetof(tilesmith_context_options, determinism), room));
+      TS_ASSIGN(chosen, capi::options_from_c(*given));
     }
     *out = new tilesmith_context(std::move(chosen));
     return {};

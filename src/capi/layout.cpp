@@ -8,7 +8,8 @@ static_assert(sizeof(tilesmith_strides) == 24 && sizeof(tilesmith_bias_strides) 
 static_assert(sizeof(tilesmith_error) == 32 && offsetof(tilesmith_error, message) == 16);
 static_assert(sizeof(tilesmith_device_info) == 48 && offsetof(tilesmith_device_info, facts) == 32);
 static_assert(sizeof(tilesmith_backend_info) == 32 && offsetof(tilesmith_backend_info, missing) == 16);
-static_assert(sizeof(tilesmith_context_options) == 32 && offsetof(tilesmith_context_options, kernel) == 24);
+static_assert(sizeof(tilesmith_context_options) == 40 && offsetof(tilesmith_context_options, kernel) == 24);
+static_assert(offsetof(tilesmith_context_options, determinism) == 32);  // the structure's first version ends here
 static_assert(sizeof(tilesmith_plan_info) == 64 && offsetof(tilesmith_plan_info, workspace_bytes) == 56);
 
 static_assert(sizeof(tilesmith_scale) == 32 && offsetof(tilesmith_scale, block) == 24);

@@ -3,6 +3,7 @@
 #include <fmt/core.h>
 
 #include "cli/verbs.hpp"
+#include "kernel/traits.hpp"
 
 namespace tilesmith::cli {
 
@@ -10,6 +11,10 @@ void RunOptions::add_to(CLI::App& operation) {
   operation.add_option("--device", device, "Where to run: cpu or cuda:N")->capture_default_str();
   operation.add_option("--threads", threads, "Threads (default: every processor this process may use)");
   operation.add_option("--kernel", kernel, "Use this kernel, by its name");
+  operation
+      .add_option("--determinism", determinism,
+                  "What may differ from run to run: bitwise, nothing; tolerant, the order and so the rounding of sums")
+      ->capture_default_str();
   operation.add_flag("--verify", verify, "Compare with a float64 reference");
   operation.add_flag("--no-time", no_time, "Run once, without timing");
   operation.add_flag("--no-build", no_build, "Use only kernels that need no compilation");
@@ -21,9 +26,11 @@ Result<DispatcherOptions> RunOptions::dispatcher_options() const {
   if (threads < 0 || threads > 4096)
     return fail(ErrorCode::invalid_argument, fmt::format("--threads {}", threads),
                 "1 to 4096, or 0 for every processor");
+  TS_ASSIGN(const Determinism wanted, parse_enum<Determinism>(determinism));
   return DispatcherOptions{.device = where,
                            .threads = threads,
                            .build = no_build ? BuildPolicy::never : BuildPolicy::allowed,
+                           .determinism = wanted,
                            .kernel = kernel};
 }
 

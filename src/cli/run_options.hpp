@@ -14,6 +14,7 @@ namespace tilesmith::cli {
 struct RunOptions {
   std::string device = "cpu";
   std::string kernel;
+  std::string determinism = "bitwise";
   int threads = 0;
   bool verify = false;
   bool no_time = false;

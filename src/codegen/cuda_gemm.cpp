@@ -137,6 +137,7 @@ std::string_view add_algorithm(CudaTable& table, const KernelConfig& config, con
   table.add("kPairs", facts.pairs);
   table.add("kStagedTensors", facts.staged_tensors);
   table.add("kSplitK", a.splits_k);
+  table.add("kAddParts", a.adds_k);
   switch (a.pipeline) {
     case Pipeline::warp_specialized:
       table.add("kTileM", a.tile[0]);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
 #include <tuple>
 
 #include "base/log.hpp"
@@ -28,8 +29,24 @@ Result<std::unique_ptr<PlanT>> named_plan(OperationBackend<PlanT>& backend, cons
                                           const DispatcherOptions& options) {
   const auto config = parse_native_name(options.kernel);
   if (!config) return fail(ErrorCode::invalid_argument, config.error().message, config.error().hint);
+  if (!config->algorithm.is_bitwise() && options.determinism == Determinism::bitwise)
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("kernel {} adds parts in any order, and bitwise determinism is asked for", options.kernel),
+                "determinism tolerant");
   TS_TRY(backend.check(*config, problem));
   return backend.plan(problem, *config, "asked for by name", options.build);
+}
+
+/// What gives other bits from run to run is asked for: then the best of it goes first where it should be faster.
+void order_for(Determinism determinism, std::vector<Candidate>& candidates) {
+  const auto is_bitwise = [](const Candidate& candidate) { return candidate.config.algorithm.is_bitwise(); };
+  if (determinism == Determinism::bitwise) {
+    std::erase_if(candidates, std::not_fn(is_bitwise));
+    return;
+  }
+  const auto other = std::ranges::find_if_not(candidates, is_bitwise);
+  if (other != candidates.end() && other->seconds < candidates.front().seconds)
+    std::rotate(candidates.begin(), other, other + 1);
 }
 
 }  // namespace
@@ -38,7 +55,8 @@ template <class PlanT>
 Result<std::unique_ptr<PlanT>> choose_plan(OperationBackend<PlanT>& backend, const typename PlanT::Problem& problem,
                                            const DispatcherOptions& options) {
   if (!options.kernel.empty()) return named_plan(backend, problem, options);
-  TS_ASSIGN(const std::vector<Candidate> candidates, backend.candidates(problem));
+  TS_ASSIGN(std::vector<Candidate> candidates, backend.candidates(problem));
+  order_for(options.determinism, candidates);
   const KernelConfig& best = candidates.front().config;
   auto plan =
       backend.plan(problem, best, fmt::format("first of {} candidates by the {}", candidates.size(), backend.policy()),

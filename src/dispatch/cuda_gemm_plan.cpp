@@ -44,9 +44,16 @@ Result<std::unique_ptr<GemmPlan>> CudaGemmPlan::make(const GemmProblem& p, PlanF
                                                      CudaSplitMemory* split_memory) {
   const CudaGemmWork work = cuda_gemm_work(config, spec, cuda_gemm_shape(p));
   CudaSplitMemory::Size split_size;
+  std::size_t sums_at = 0;
   if (split_memory != nullptr) {
-    split_size.part_bytes = static_cast<std::size_t>(work.places * cuda_gemm_facts(config).part_bytes);
+    const auto part_bytes = static_cast<std::size_t>(work.places * cuda_gemm_facts(config).part_bytes);
     split_size.counters = static_cast<std::size_t>(work.counters);
+    if (config.algorithm.adds_k) {  // sums are what counters are: zero before a launch, and after it
+      sums_at = split_size.counter_bytes() / 4;
+      split_size.counters = sums_at + part_bytes / 4;
+    } else {
+      split_size.part_bytes = part_bytes;
+    }
     plan.workspace_bytes = split_size.bytes();
   }
   std::unique_ptr<CudaGemmPlan> made(new CudaGemmPlan(p, std::move(plan), config, kernel, zeros, split_memory));
@@ -70,6 +77,7 @@ Result<std::unique_ptr<GemmPlan>> CudaGemmPlan::make(const GemmProblem& p, PlanF
   launch.overlaps_previous = facts.tensor_maps;  // these wait for what comes before them themselves
   made->splits_ = work.splits;
   made->split_size_ = split_size;
+  made->sums_at_ = sums_at;
   if (split_memory != nullptr) TS_TRY(split_memory->reserve(split_size));
   return made;
 }
@@ -268,7 +276,7 @@ Status CudaGemmPlan::run(const GemmArguments& a, const RunOptions& options) cons
   if (split_memory_ != nullptr) {
     TS_ASSIGN(const CudaSplitMemory::Place place, split_place(options));
     arguments.counters = place.counters;
-    arguments.partials = place.parts;
+    arguments.partials = sums_at_ > 0 ? reinterpret_cast<float*>(place.counters + sums_at_) : place.parts;
   }
   if (!facts_.tensor_maps) return launch_with(kernel_, how, arguments);
   TsCudaGemmMaps maps{};

@@ -22,7 +22,7 @@ class CudaSplitMemory {
  public:
   struct Size {
     std::size_t part_bytes = 0;
-    std::size_t counters = 0;  ///< 32-bit words
+    std::size_t counters = 0;  ///< 32-bit words, sums that parts are added to among them
 
     /// Of both, as one piece of memory.
     [[nodiscard]] std::size_t bytes() const { return counter_bytes() + part_bytes; }

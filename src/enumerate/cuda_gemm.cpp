@@ -45,6 +45,7 @@ Algorithm algorithm_of(const GemmSignature& signature, const CudaGemmPipeline& p
   a.cluster = {static_cast<std::uint8_t>(tile.cluster_m), static_cast<std::uint8_t>(tile.cluster_n)};
   a.ping_pong = tile.ping_pong;
   a.splits_k = tile.splits > 1;
+  a.adds_k = tile.adds_k;
   a.shares_k = tile.shares_k;
   return a;
 }
@@ -188,7 +189,8 @@ double item_seconds(const KernelConfig& config, const CudaGemmTile* tile, const 
     // The stages it walks over, and two for its start and end.
     seconds = 2.0 * a.tile[0] * a.tile[1] * (real_steps + 2) * facts.stage_k / rate;
   }
-  return splits > 1 ? seconds + join_seconds(facts, splits) : seconds;
+  // Added as they come, a part is left and the sum of all read, whatever their number.
+  return splits > 1 ? seconds + join_seconds(facts, a.adds_k ? 2 : splits) : seconds;
 }
 
 }  // namespace
@@ -254,7 +256,7 @@ CudaGemmWork cuda_gemm_work(const KernelConfig& config, const CudaSpec& spec, co
   work.items = tiles * work.splits;
   work.blocks = facts.persistent ? std::min(work.items, at_a_time * cluster) : work.items;
   if (a.splits_k) {
-    work.places = work.items;
+    work.places = a.adds_k ? tiles : work.items;
     work.counters = tiles * facts.counters;
   }
   return work;
@@ -318,7 +320,7 @@ std::vector<RankedCudaGemm> ranked_cuda_gemm(const CudaSpec& spec, const GemmSig
     RankedCudaGemm one;
     int place;  // few rows, then the table's first choices in their order, then the rest
   };
-  constexpr int kFewRows = -1000, kOthers = 1000, kShared = 1001;
+  constexpr int kFewRows = -1000, kOthers = 1000, kShared = 1001, kAdded = 1002;
   constexpr std::int64_t kLeastFull = 4;  // first choices were measured on chips a quarter full or more
   std::vector<Ranked> ranked;
   for (const CudaGemmPipeline& pipeline : spec.gemm.pipelines) {
@@ -340,6 +342,7 @@ std::vector<RankedCudaGemm> ranked_cuda_gemm(const CudaSpec& spec, const GemmSig
                           is_few_rows(pipeline.pipeline) ? kFewRows
                           : first && is_measured         ? place
                           : tile.shares_k                ? kShared
+                          : tile.adds_k                  ? kAdded
                                                          : kOthers});
         break;
       }

@@ -57,7 +57,7 @@ struct CudaGemmWork {
   std::int64_t items = 0;     ///< tiles, or parts of tiles: at most so many blocks have something to do
   std::int64_t blocks = 0;    ///< of the grid
   int splits = 1;             ///< parts of each tile
-  std::int64_t places = 0;    ///< for parts of tiles, where those are shared
+  std::int64_t places = 0;    ///< for parts of tiles, where those are shared; with adds_k for their sums
   std::int64_t counters = 0;  ///< 32-bit words beside them
 };
 [[nodiscard]] CudaGemmWork cuda_gemm_work(const KernelConfig& config, const CudaSpec& spec, const CudaGemmShape& shape);
@@ -79,8 +79,8 @@ struct RankedCudaGemm {
 };
 
 /// The instances that compute a problem, with the widest accesses that suit it; the one to run first in front: streams
-/// of few rows, the tile table's first choice for the shape, then the others by estimated time. Empty when the rules
-/// refuse all.
+/// of few rows, the tile table's first choice for the shape, then the others by estimated time; behind them stream-K,
+/// and what may give other bits from run to run. Empty when the rules refuse all.
 [[nodiscard]] std::vector<RankedCudaGemm> ranked_cuda_gemm(const CudaSpec& spec, const GemmSignature& signature,
                                                            const CudaGemmShape& shape);
 

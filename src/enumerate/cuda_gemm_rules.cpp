@@ -98,6 +98,7 @@ bool fields_belong(const Subject& s) {
   rest.vector = {};
   rest.stages = 0;
   rest.block_per_cu = -1;
+  if (rest.splits_k) rest.adds_k = false;
   rest.splits_k = false;
   if (is_warp_specialized(s)) {
     // With multicast beside it stream-K spills: its walk stays in the producer's few registers.
@@ -301,12 +302,13 @@ constexpr Rule<Subject> kRules[] = {
      }},
     {"fields_belong_to_pipeline",
      "all pipelines have two stages or more and a number of blocks an SM; the warp-specialised one may have clusters, "
-     "ping-pong and, without clusters and split k, stream-K",
+     "ping-pong and, without clusters and split k, stream-K; parts are added as they come where k is split",
      fields_belong,
      [](const Subject& s) {
        const Algorithm& a = s.algorithm();
-       return fmt::format("stages {}, block_per_cu {}, cluster {} x {}, ping_pong {}, splits_k {}, shares_k {}",
-                          a.stages, a.block_per_cu, a.cluster[0], a.cluster[1], a.ping_pong, a.splits_k, a.shares_k);
+       return fmt::format(
+           "stages {}, block_per_cu {}, cluster {} x {}, ping_pong {}, splits_k {}, adds_k {}, shares_k {}", a.stages,
+           a.block_per_cu, a.cluster[0], a.cluster[1], a.ping_pong, a.splits_k, a.adds_k, a.shares_k);
      }},
     {"accesses_are_carried",
      "A and B are read 16 bytes at a time, portably also by elements; D is written by elements or pairs, by the "

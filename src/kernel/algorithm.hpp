@@ -182,6 +182,7 @@ struct Algorithm {
   std::uint16_t max_seqlen_q = 0;
   bool use_trload = false;
   bool splits_k = false;  ///< GEMM: k may be cut into pieces that are added up in order
+  bool adds_k = false;    ///< GEMM, with splits_k: pieces are added as they come, so that bits may differ from run to run
   bool shares_k = false;  ///< GEMM: blocks share the tiles of the last rounds by equal runs of k
   bool persistent = false;
   bool ping_pong = false;   ///< two consumer groups take turns at the matrix unit
@@ -196,6 +197,9 @@ struct Algorithm {
   std::uint8_t groups_merged = 1;
   std::array<std::uint8_t, 2> subtile{};  ///< depthwise: rows, columns of outputs a lane owns
   std::uint8_t images = 0;                ///< depthwise: images a block handles
+
+  /// Whether the same call gives the same bits every time.
+  [[nodiscard]] constexpr bool is_bitwise() const { return !adds_k; }
 
   friend bool operator==(const Algorithm&, const Algorithm&) = default;
 
@@ -221,6 +225,7 @@ struct Algorithm {
     visit("max_seqlen_q", self.max_seqlen_q);
     visit("use_trload", self.use_trload);
     visit("splits_k", self.splits_k);
+    visit("adds_k", self.adds_k);
     visit("shares_k", self.shares_k);
     visit("persistent", self.persistent);
     visit("ping_pong", self.ping_pong);

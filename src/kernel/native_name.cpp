@@ -45,6 +45,7 @@ constexpr FieldToken kTokens[] = {
     {"dropout_variant", "dropvariant"},
     {"epilogue_ops", "with"},
     {"splits_k", "splitk"},
+    {"adds_k", "atomic"},
     {"shares_k", "streamk"},
     {"depthwise", "dw"},
 };

@@ -81,6 +81,13 @@ struct EnumTable<GemmGrouping> {
       {{GemmGrouping::none, "none"}, {GemmGrouping::contiguous, "contiguous"}, {GemmGrouping::masked, "masked"}});
 };
 
+template <>
+struct EnumTable<Determinism> {
+  static constexpr std::string_view kWhat = "determinism";
+  static constexpr auto kNames =
+      enum_names<Determinism>({{Determinism::bitwise, "bitwise"}, {Determinism::tolerant, "tolerant"}});
+};
+
 enum class KvLayout : std::uint8_t { vectorized, linear };
 template <>
 struct EnumTable<KvLayout> {

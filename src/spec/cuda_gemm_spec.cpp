@@ -25,7 +25,7 @@ Result<CudaGemmCondition> read_condition(const JsonReader& reader) {
 }
 
 Result<CudaGemmTile> read_tile(const JsonReader& reader) {
-  TS_TRY(reader.only({"tile", "wave", "stages", "boxes", "blocks_per_sm", "cluster", "splits", "ping_pong", "shares_k",
+  TS_TRY(reader.only({"tile", "wave", "stages", "boxes", "blocks_per_sm", "cluster", "splits", "ping_pong", "adds_k", "shares_k",
                       "step_us", "end_us", "efficiency", "first_for"}));
   CudaGemmTile tile;
   TS_ASSIGN(const std::vector<int> sizes, reader.at("tile").integers(1, 4096));
@@ -51,6 +51,10 @@ Result<CudaGemmTile> read_tile(const JsonReader& reader) {
   }
   if (reader.has("ping_pong")) {
     TS_ASSIGN(tile.ping_pong, reader.at("ping_pong").boolean());
+  }
+  if (reader.has("adds_k")) {
+    TS_ASSIGN(tile.adds_k, reader.at("adds_k").boolean());
+    if (tile.splits == 1) return reader.refuse("adds_k with splits");
   }
   if (reader.has("shares_k")) {
     TS_ASSIGN(tile.shares_k, reader.at("shares_k").boolean());

@@ -30,6 +30,7 @@ struct CudaGemmTile {
   int cluster_n = 1;
   int splits = 1;  ///< most parts of k; more than 1 make a tile that splits k
   bool ping_pong = false;
+  bool adds_k = false;
   bool shares_k = false;
   double step_us = 0;                          ///< microseconds for a stage of k; 0 where memory alone decides
   double end_us = 0;                           ///< and for the end of a tile

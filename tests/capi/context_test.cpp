@@ -28,11 +28,23 @@ TEST(Context, OptionsThatCannotBe) {
   EXPECT_EQ(create([](auto&) {}), TILESMITH_SUCCESS);
   EXPECT_EQ(create([](auto& o) { o.threads = -1; }), TILESMITH_INVALID_ARGUMENT);
   EXPECT_EQ(create([](auto& o) { o.build = 2; }), TILESMITH_INVALID_ARGUMENT);
+  EXPECT_EQ(create([](auto& o) { o.determinism = TILESMITH_DETERMINISM_TOLERANT; }), TILESMITH_SUCCESS);
+  EXPECT_EQ(create([](auto& o) { o.determinism = 2; }), TILESMITH_INVALID_ARGUMENT);
+  EXPECT_EQ(create([](auto& o) { o.reserved = 1; }), TILESMITH_INVALID_ARGUMENT);
   EXPECT_EQ(create([](auto& o) { o.device = {9, 0}; }), TILESMITH_INVALID_ARGUMENT);
   EXPECT_EQ(create([](auto& o) { o.device = {TILESMITH_CPU, 1}; }), TILESMITH_INVALID_ARGUMENT);
   EXPECT_EQ(create([](auto& o) { o.device = {TILESMITH_CUDA, -1}; }), TILESMITH_INVALID_ARGUMENT);
   EXPECT_EQ(create([](auto& o) { o.device = {TILESMITH_CUDA, kMaxDevices}; }), TILESMITH_INVALID_ARGUMENT);
   EXPECT_EQ(tilesmith_context_create(nullptr, nullptr), TILESMITH_INVALID_ARGUMENT);
+}
+
+TEST(Context, TakesOptionsOfBeforeDeterminism) {
+  tilesmith_context_options options = TILESMITH_CONTEXT_OPTIONS_INIT;
+  options.struct_size = offsetof(tilesmith_context_options, determinism);
+  options.determinism = 77;  // behind the structure's end: not the library's
+  tilesmith_context* context = nullptr;
+  EXPECT_EQ(tilesmith_context_create(&options, &context), TILESMITH_SUCCESS);
+  tilesmith_context_destroy(context);
 }
 
 TEST(Context, OneDispatcherPerDevice) {

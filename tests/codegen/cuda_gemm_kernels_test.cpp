@@ -168,9 +168,34 @@ TEST_F(CudaGemmKernels, OfListsAreHealthy) {
   });
 }
 
+/// Every layout that is transposed, of each size of element; the tiles and the walks that take most registers.
+std::vector<KernelConfig> of_layouts() {
+  std::vector<KernelConfig> configs;
+  for (const DataType type : {DataType::fp8, DataType::int8, DataType::tf32})
+    for (const auto& [a, b] : {std::pair{MatrixOrder::row, MatrixOrder::row},
+                               std::pair{MatrixOrder::column, MatrixOrder::row},
+                               std::pair{MatrixOrder::column, MatrixOrder::column}}) {
+      GemmSignature s = signature_of(type, DataType::fp32);
+      s.layout_a = a;
+      s.layout_b = b;
+      for (const KernelConfig& config : configs_of("sm_90a", s)) {
+        const Algorithm& algorithm = config.algorithm;
+        if (algorithm.pipeline != Pipeline::warp_specialized || algorithm.vector[2] == 2) continue;
+        if (type == DataType::tf32 || algorithm.splits_k || algorithm.tile[1] == 256) configs.push_back(config);
+      }
+      if (a != MatrixOrder::row) continue;
+      s.grouping = GemmGrouping::contiguous;
+      configs.push_back(best("sm_90a", Pipeline::warp_specialized, s, {4096, 4096, 4096, 8}));
+    }
+  return configs;
+}
+
 TEST_F(CudaGemmKernels, AreHealthy) {
   std::vector<KernelConfig> configs = one_of_each(kBf16);
   for (const KernelConfig& config : of_experts()) configs.push_back(config);
+  for (const KernelConfig& config : of_layouts()) configs.push_back(config);
+  for (const KernelConfig& config : configs_of("sm_90a", kBf16))
+    if (config.algorithm.adds_k) configs.push_back(config);
   configs.push_back(best("sm_90a", Pipeline::warp_specialized, signature_of(DataType::fp8, DataType::bf16), kLarge));
   configs.push_back(best("sm_90a", Pipeline::warp_specialized, kBf16, {128, 4096, 14336}));  // a cluster, split k
   configs.push_back(best(
@@ -263,9 +288,12 @@ TEST_F(CudaGemmKernels, LaunchFactsAreTheTemplates) {
   const GemmSignature gated = signature_of(DataType::fp8, DataType::bf16, {EpilogueOp::swiglu, EpilogueOp::amax});
   const GemmSignature bytes = signature_of(DataType::int8, DataType::int8, {EpilogueOp::scale_n, EpilogueOp::bias});
   const GemmSignature residual = signature_of(DataType::bf16, DataType::bf16, {EpilogueOp::bias, EpilogueOp::add});
+  GemmSignature transposed = bytes, words = signature_of(DataType::tf32, DataType::fp32);
+  transposed.layout_b = words.layout_b = MatrixOrder::row;
+  words.layout_a = MatrixOrder::column;
   std::size_t at = 0;
   for (const char* name : {"sm_80", "sm_90a"})
-    for (const GemmSignature& signature : {turned, gated, bytes, residual})
+    for (const GemmSignature& signature : {turned, gated, bytes, residual, transposed, words})
       enumerate_cuda_gemm(arch(name), signature, [&](const KernelConfig& config) {
         if (at++ % 5 == 0) sources.push_back(assertion_source(config));
         return true;

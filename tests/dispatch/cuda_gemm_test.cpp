@@ -222,6 +222,18 @@ TEST_F(CudaGemmPlans, WholeNumbersComeOutExactlyAndTheSameEveryTime) {
   cases.back().problem.k2 = 1000;
   cases.push_back({bf16(40, 96, 0), false});
   cases.back().problem.k2 = 136;
+  // What is transposed for wgmma: edges in m, n and k, another group of the batch behind each.
+  for (const DataType type : {DataType::fp8, DataType::bf8, DataType::int8, DataType::tf32})
+    for (const auto& [a, b] : {std::pair{MatrixOrder::row, MatrixOrder::row},
+                               std::pair{MatrixOrder::column, MatrixOrder::row},
+                               std::pair{MatrixOrder::column, MatrixOrder::column}}) {
+      GemmProblem problem = gemm_problem(type, 304, 400, 336);
+      problem.order_a = a;
+      problem.order_b = b;
+      problem.batch = 2;
+      if (a == b) problem.k2 = 176;
+      cases.push_back({problem, true});
+    }
   std::vector<KernelConfig> configs;
   for (const Case& one : cases) std::ranges::copy(configs_for(one.problem, one.all), std::back_inserter(configs));
   ASSERT_NO_FATAL_FAILURE(build(configs));
@@ -254,6 +266,51 @@ TEST_F(CudaGemmPlans, WholeNumbersComeOutExactlyAndTheSameEveryTime) {
       }
     }
   }
+}
+
+TEST_F(CudaGemmPlans, PartsAreAddedInAnyOrderWhereThatIsAskedFor) {
+  for (const GemmProblem& problem : {bf16(128, 256, 16384), bf16(100, 1001, 8192)}) {
+    KernelConfig config;
+    const auto candidates = backend->gemm()->candidates(problem);
+    ASSERT_TRUE(candidates) << candidates.error().text();
+    for (const Candidate& candidate : *candidates)
+      if (candidate.config.algorithm.adds_k) config = candidate.config;
+    ASSERT_TRUE(config.algorithm.adds_k);
+    const auto added = plan(problem, config);
+    ASSERT_NE(added, nullptr);
+    KernelConfig apart = config;
+    apart.algorithm.adds_k = false;
+    const auto kept = plan(problem, apart);
+    ASSERT_NE(kept, nullptr);
+    const auto call = DeviceGemm::create(*context, problem, 40, GemmValues::whole).value();
+    const CudaBuffer d = call.make_d(stream.handle()).value();
+    // In turn, because they share the stream's memory: each must find what it needs zero.
+    for (int repeat = 0; repeat < 3; ++repeat)
+      for (const GemmPlan* one : {added.get(), kept.get()}) {
+        ASSERT_TRUE(fill_bytes(*context, d.data(), 0xff, d.bytes(), stream.handle()));
+        ASSERT_EQ(words(call.queue(*one, d, {.stream = stream.handle()})), "");
+        EXPECT_EQ(call.judge(call.fetch(d, stream.handle()).value()), "") << one->kernel_name();
+      }
+    const CudaBuffer memory = CudaBuffer::allocate(*context, added->workspace_bytes()).value();
+    ASSERT_TRUE(fill_bytes(*context, memory.data(), 0xff, memory.bytes(), stream.handle()));
+    ASSERT_EQ(words(call.queue(*added, d, {.stream = stream.handle(), .workspace = memory.data()})), "");
+    EXPECT_EQ(call.judge(call.fetch(d, stream.handle()).value()), "") << "in the caller's workspace";
+    EXPECT_LT(added->workspace_bytes(), kept->workspace_bytes());
+  }
+}
+
+TEST_F(CudaGemmPlans, OnlyTolerantDispatchersAddPartsInAnyOrder) {
+  const GemmProblem problem = bf16(128, 256, 16384);
+  Dispatcher bitwise({.device = {DeviceKind::cuda, 0}});
+  Dispatcher tolerant({.device = {DeviceKind::cuda, 0}, .determinism = Determinism::tolerant});
+  const auto usual = bitwise.plan(problem), other = tolerant.plan(problem);
+  ASSERT_TRUE(usual && other);
+  EXPECT_EQ((*usual)->kernel_name().find("_atomic"), std::string_view::npos);
+  EXPECT_NE((*other)->kernel_name().find("_atomic"), std::string_view::npos);
+  Dispatcher named({.device = {DeviceKind::cuda, 0}, .kernel = std::string((*other)->kernel_name())});
+  const auto refused = named.plan(problem);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().hint, "determinism tolerant");
 }
 
 TEST_F(CudaGemmPlans, OnePlanSplitsInTwoStreamsAtOnce) {

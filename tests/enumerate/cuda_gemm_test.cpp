@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <set>
 #include <unordered_set>
 
@@ -161,10 +162,15 @@ TEST(CudaGemm, EachRuleRefusesWhatItIsThereFor) {
   check(hopper, "epilogue_is_carried", [](S& s, A&) { s.epilogue_ops = {EpilogueOp::amax, EpilogueOp::relu}; });
   check(portable, "epilogue_is_carried", [](S& s, A&) { s.epilogue_ops = {EpilogueOp::swiglu, EpilogueOp::reglu}; });
   check(stream, "layout_is_carried", [](S& s, A&) { s.layout_a = MatrixOrder::column; });
-  check(hopper, "layout_is_carried", [](S& s, A&) {
-    s = signature_of(DataType::fp8, DataType::bf16);
-    s.layout_b = MatrixOrder::row;
-  });
+  KernelConfig turned = hopper;  // rrr in 8 bits: B is transposed in squares of 128
+  std::get<S>(turned.signature) = signature_of(DataType::fp8, DataType::bf16);
+  std::get<S>(turned.signature).layout_b = MatrixOrder::row;
+  turned.algorithm.tile[2] = 128;
+  turned.algorithm.vector = {16, 16, 8};
+  check(turned, "layout_is_carried", [](S&, A& a) { a.tile[1] = 192; });
+  check(turned, "layout_is_carried", [](S& s, A& a) { s.layout_a = MatrixOrder::column, a.tile[0] = 192, a.wave[0] = 3; });
+  check(turned, "layout_is_carried", [](S&, A& a) { a.shares_k = true; });
+  check(turned, "cluster_loads_whole_patterns", [](S&, A& a) { a.cluster = {4, 1}; });
   check(hopper, "tile_is_whole", [](S&, A& a) { a.tile[0] = 96; });
   check(hopper, "tile_is_whole", [](S&, A& a) { a.tile[1] = 264; });
   check(hopper, "tile_is_whole", [](S&, A& a) { a.wave[0] = 3, a.ping_pong = true; });
@@ -174,6 +180,7 @@ TEST(CudaGemm, EachRuleRefusesWhatItIsThereFor) {
   check(stream, "stage_is_whole", [](S&, A& a) { a.wave[2] = 3; });
   check(hopper, "fields_belong_to_pipeline", [](S&, A& a) { a.stages = 1; });
   check(hopper, "fields_belong_to_pipeline", [](S&, A& a) { a.query_buffers = 2; });
+  check(hopper, "fields_belong_to_pipeline", [](S&, A& a) { a.adds_k = true; });
   check(portable, "fields_belong_to_pipeline", [](S&, A& a) { a.cluster = {2, 1}; });
   check(portable, "fields_belong_to_pipeline", [](S&, A& a) { a.shares_k = true; });
   check(hopper, "fields_belong_to_pipeline", [](S&, A& a) { a.shares_k = a.splits_k = true; });
@@ -304,12 +311,41 @@ TEST(CudaGemm, WhatAnAccessNeedsDecides) {
   for (const auto& one : ranked_cuda_gemm(arch("sm_80"), bf16(), {1, 320, 60}))
     EXPECT_EQ(one.config.algorithm.pipeline, Pipeline::portable);
   EXPECT_TRUE(first(bf16(), {1, 320, 64}, "sm_80").starts_with("skinny"));
-  // 8-bit matrices that do not lie along k.
+  // 8-bit matrices that do not lie along k are transposed, but the copy engine must be able to bring them.
   GemmSignature odd = signature_of(DataType::int8, DataType::int32);
   odd.layout_a = MatrixOrder::column;
-  EXPECT_TRUE(first(odd, {300, 320, 64}).starts_with("portable"));
+  EXPECT_TRUE(first(odd, {300, 320, 64}).starts_with("warpspec"));
+  EXPECT_TRUE(first(odd, {300, 320, 64, 1, true}).starts_with("portable"));
   EXPECT_TRUE(first(signature_of(DataType::fp32, DataType::fp32), {300, 320, 64}).starts_with("portable"));
   EXPECT_TRUE(first(signature_of(DataType::tf32, DataType::fp32), {300, 320, 64}).starts_with("warpspec"));
+}
+
+TEST(CudaGemm, WhatIsTransposedDecidesTheTile) {
+  for (const DataType type : {DataType::fp8, DataType::bf8, DataType::int8, DataType::tf32}) {
+    const auto chosen = [&](MatrixOrder a, MatrixOrder b) {
+      GemmSignature s = signature_of(type, DataType::fp32);
+      s.layout_a = a;
+      s.layout_b = b;
+      return first(s, {4096, 4096, 4096}).substr(0, 17);
+    };
+    EXPECT_EQ(chosen(MatrixOrder::row, MatrixOrder::row), "warpspec 256x128 ") << "fewer columns to transpose";
+    EXPECT_EQ(chosen(MatrixOrder::column, MatrixOrder::column), "warpspec 128x256 ") << "fewer rows to transpose";
+  }
+}
+
+TEST(CudaGemm, WhatGivesOtherBitsStandsBehindAllOthers) {
+  for (const CudaGemmShape& shape : {CudaGemmShape{128, 256, 16384}, CudaGemmShape{4096, 4096, 4096}}) {
+    const auto ranked = ranked_cuda_gemm(arch("sm_90a"), bf16(), shape);
+    const auto is_bitwise = [](const RankedCudaGemm& one) { return one.config.algorithm.is_bitwise(); };
+    EXPECT_TRUE(std::ranges::is_partitioned(ranked, is_bitwise));
+    EXPECT_FALSE(std::ranges::all_of(ranked, is_bitwise));
+  }
+  // A part that is added takes memory once, however many there are.
+  KernelConfig config = hopper_config();
+  config.algorithm.splits_k = config.algorithm.adds_k = true;
+  const CudaGemmWork work = cuda_gemm_work(config, arch("sm_90a"), {128, 512, 65536});
+  EXPECT_GT(work.splits, 2);
+  EXPECT_EQ(work.places, 2);
 }
 
 TEST(CudaGemm, EverySignatureListedRunsOnEveryShape) {

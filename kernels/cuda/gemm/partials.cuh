@@ -1,5 +1,8 @@
 // Split products: whoever works on a part of a tile leaves its sums in memory, and who comes last adds all parts up in
 // their order, so that the result does not depend on who that was. Nobody waits for anybody.
+//
+// With kAddParts parts are added in memory as they come, to sums that were zero. The order is anybody's, and with it
+// the rounding; in exchange the last one reads one part instead of all.
 #pragma once
 
 #include "types.cuh"
@@ -14,6 +17,42 @@ TS_DEVICE void store_sums(float* p, const float* s) {
 TS_DEVICE void store_sums(float* p, const int* s) {
   asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};" ::"l"(p), "r"(s[0]), "r"(s[1]), "r"(s[2]), "r"(s[3])
                : "memory");
+}
+
+TS_DEVICE void add_sums(float* p, const float* s) {
+#if __CUDA_ARCH__ >= 900
+  asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(p), "f"(s[0]), "f"(s[1]), "f"(s[2]),
+               "f"(s[3])
+               : "memory");
+#else
+  for (int i = 0; i < 4; ++i)
+    asm volatile("red.relaxed.gpu.global.add.f32 [%0], %1;" ::"l"(p + i), "f"(s[i]) : "memory");
+#endif
+}
+TS_DEVICE void add_sums(float* p, const int* s) {
+  for (int i = 0; i < 4; ++i)
+    asm volatile("red.relaxed.gpu.global.add.s32 [%0], %1;" ::"l"(p + i), "r"(s[i]) : "memory");
+}
+TS_DEVICE void clear_sums(float* p) {
+  asm volatile("st.global.v4.b32 [%0], {%1, %1, %1, %1};" ::"l"(p), "r"(0) : "memory");
+}
+
+// Counts this team's part; true in all its threads when it was the last of `count`, whose memory they then see.
+template <class Sync>
+TS_DEVICE bool came_last(u32* counter, int count, int thread, u32 flag, Sync sync) {
+  __threadfence();
+  sync();
+  if (thread == 0) {
+    const u32 before = atomicAdd(counter, 1u);
+    const u32 last = before == static_cast<u32>(count) - 1;
+    if (last) *counter = 0;
+    asm volatile("st.shared.b32 [%0], %1;" ::"r"(flag), "r"(last) : "memory");
+  }
+  sync();
+  u32 last;
+  asm volatile("ld.shared.b32 %0, [%1];" : "=r"(last) : "r"(flag) : "memory");
+  if (last) __threadfence();
+  return last;
 }
 
 // True when this team of kThreads threads was the last of the `count` that share a unit (a tile, or a warpgroup's rows of
@@ -37,19 +76,7 @@ TS_DEVICE bool join_parts(const TsCudaGemmArgs& args, u32* counter, int count, i
       for (int i = 0; i < kSums; i += 4) store_sums(p + i * kThreads, &sums[block][i]);
     }
   }
-  __threadfence();
-  sync();
-  if (thread == 0) {
-    const u32 before = atomicAdd(counter, 1u);
-    const u32 last = before == static_cast<u32>(count) - 1;
-    if (last) *counter = 0;
-    asm volatile("st.shared.b32 [%0], %1;" ::"r"(flag), "r"(last) : "memory");
-  }
-  sync();
-  u32 last;
-  asm volatile("ld.shared.b32 %0, [%1];" : "=r"(last) : "r"(flag) : "memory");
-  if (!last) return false;
-  __threadfence();
+  if (!came_last(counter, count, thread, flag, sync)) return false;
 #pragma unroll
   for (int block = 0; block < kBlocks; ++block) {
     if (!(wanted >> block & 1)) continue;
@@ -76,10 +103,43 @@ TS_DEVICE bool join_parts(const TsCudaGemmArgs& args, u32* counter, int count, i
   return true;
 }
 
-// The same of args.splits parts, whose places follow each other.
+// The same of args.splits parts added up at place `unit`, which whoever comes last leaves zero.
+template <int kThreads, int kBlocks, int kSums, class Sync>
+TS_DEVICE bool add_parts(const TsCudaGemmArgs& args, int unit, int thread, u32 wanted, u32 flag, Sync sync,
+                         Sum (&sums)[kBlocks][kSums]) {
+  static_assert(kSums % 4 == 0, "sums are moved four at a time");
+  float* const place = args.partials + static_cast<i64>(unit) * (kThreads * kBlocks * kSums) + thread * 4;
+#pragma unroll
+  for (int block = 0; block < kBlocks; ++block) {
+    if (wanted >> block & 1) {
+      float* const p = place + block * kThreads * kSums;
+#pragma unroll
+      for (int i = 0; i < kSums; i += 4) add_sums(p + i * kThreads, &sums[block][i]);
+    }
+  }
+  if (!came_last(args.counters + unit, args.splits, thread, flag, sync)) return false;
+#pragma unroll
+  for (int block = 0; block < kBlocks; ++block) {
+    if (!(wanted >> block & 1)) continue;
+    float* const p = place + block * kThreads * kSums;
+    u32 loaded[kSums / 4][4];
+#pragma unroll
+    for (int i = 0; i < kSums / 4; ++i)
+      load_chunk_uncached(loaded[i], p + i * 4 * kThreads);
+#pragma unroll
+    for (int i = 0; i < kSums; ++i) sums[block][i] = sum_of_bits(loaded[i / 4][i % 4]);
+#pragma unroll
+    for (int i = 0; i < kSums / 4; ++i)
+      clear_sums(p + i * 4 * kThreads);
+  }
+  return true;
+}
+
+// The same of args.splits parts, whose places follow each other, or that are added up in one.
 template <int kThreads, int kBlocks, int kSums, class Sync>
 TS_DEVICE bool join_parts(const TsCudaGemmArgs& args, int unit, int own, int thread, u32 wanted, u32 flag, Sync sync,
                           Sum (&sums)[kBlocks][kSums]) {
+  if constexpr (cfg::kAddParts) return add_parts<kThreads>(args, unit, thread, wanted, flag, sync, sums);
   return join_parts<kThreads>(
       args, args.counters + unit, args.splits, own, [&](int part) { return unit * args.splits + part; }, thread, wanted,
       flag, sync, sums);

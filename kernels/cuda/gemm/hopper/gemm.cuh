@@ -21,6 +21,7 @@
 //                               their pointers and strides are multiples of 16 bytes and n of 8; d is 16-bit, a box,
 //                               and not gated
 //   kSplitK (bool)              k may be split (args.splits)
+//   kAddParts (bool)            with kSplitK: parts are added as they come (partials.cuh)
 //   kStreamK (bool)             the blocks share what does not fill a round of tiles by steps of k (stream_k.cuh)
 //   kSecond (bool)              a second product goes on in the sums of the first
 //   kPromote (bool)             fp8: sums leave the tensor cores every 128 of k, for accuracy

@@ -100,6 +100,7 @@ static_assert(kIntegers == (cfg::kTypeB == TS_GEMM_S8), "s8 goes with s8");
 static_assert(kCopiedStages <= cfg::kStages, "a tile of the copied tensor fits the ring");
 static_assert(cfg::kGrouping == TS_GEMM_UNGROUPED || cfg::kGrouping == TS_GEMM_MASKED || cfg::kRowMajorA,
               "contiguous groups need a row-major a");
+static_assert(!cfg::kAddParts || cfg::kSplitK, "parts are added where k is split");
 static_assert(!cfg::kStreamK || (!cfg::kSplitK && cfg::kGrouping == TS_GEMM_UNGROUPED),
               "stream-K shares tiles that are neither split nor grouped");
 static_assert(!cfg::kSecond || (cfg::kGrouping == TS_GEMM_UNGROUPED && cfg::kScaling == TS_GEMM_SCALE_TENSOR),

@@ -13,6 +13,7 @@
 //   kBlocksPerSm             blocks that share an SM
 //   kPairs (bool)            n is even and d's and the epilogue's pointers and strides are multiples of two elements
 //   kSplitK (bool)           k may be split over blocks (args.splits)
+//   kAddParts (bool)         with kSplitK: parts are added as they come (partials.cuh)
 //   kEarlyB (bool)           b is no result of the kernel before (weights): its first copies do not wait for that
 //   kernel
 //   kSecond (bool)           a second product goes on in the sums of the first

@@ -60,28 +60,37 @@ struct ByteSquare {
   }
 };
 
-// 32 bits, a square of 32 x 32 words. In step s lane i has word (i, i ^ s), whose place in the transpose is read in the
-// same step by lane i ^ s; neither reads nor writes meet in a bank.
+// 32 bits, a square of 32 x 32. A lane transposes blocks of 4 x 4 words in its registers; the transpose of each block is
+// the place of another that lanes of the same eight have at the same time, and neither their reads nor their writes meet
+// in a bank.
 struct WordSquare {
-  static constexpr int kUnits = 1;
-  u32 diagonal;  // the place of (lane, lane)
+  static constexpr int kUnits = 2;
+  u32 column, apart;  // of the lane's block of the first unit: its number of 4 along m or n, and that along k, as an
+                      // exclusive or with it
 
-  TS_DEVICE explicit WordSquare(u32 lane) { diagonal = lane * 128 + (lane * 4 ^ (lane & 7) << 4); }
+  TS_DEVICE explicit WordSquare(u32 lane) : column(lane & 7), apart(lane >> 3) {}
 
-  TS_DEVICE void transpose(u32 square, u32) const {
-    constexpr int kAtOnce = 8;
-#pragma unroll 1  // for the registers' sake: else all addresses are worked out beforehand
-    for (u32 first = 0; first < 32; first += kAtOnce) {
-      const u32 from = square + (diagonal ^ first * 4), to = square + (diagonal ^ first * 128);
-      u32 word[kAtOnce];
+  // Where row 0 of block (row, column) lies; row i is at an exclusive or with i times 0x90.
+  static TS_DEVICE u32 place(u32 square, u32 row, u32 column) {
+    return square + row * 512 + ((column ^ (row & 1) << 2) << 4);
+  }
+
+  TS_DEVICE void transpose(u32 square, u32 unit) const {
+    const u32 row = column ^ apart ^ unit << 2;
+    const u32 from = place(square, row, column), to = place(square, column, row);
+    u32 words[4][4];
 #pragma unroll
-      for (int s = 0; s < kAtOnce; ++s)
-        asm volatile("ld.shared.b32 %0, [%1];" : "=r"(word[s]) : "r"(from ^ s * 4) : "memory");
-      __syncwarp();
+    for (int i = 0; i < 4; ++i)
+      asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
+                   : "=r"(words[i][0]), "=r"(words[i][1]), "=r"(words[i][2]), "=r"(words[i][3])
+                   : "r"(from ^ i * 0x90)
+                   : "memory");
+    __syncwarp();
 #pragma unroll
-      for (int s = 0; s < kAtOnce; ++s)
-        asm volatile("st.shared.b32 [%0], %1;" ::"r"(to ^ (s * 128 | s << 4)), "r"(word[s]) : "memory");
-    }
+    for (int i = 0; i < 4; ++i)
+      asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to ^ i * 0x90), "r"(words[0][i]),
+                   "r"(words[1][i]), "r"(words[2][i]), "r"(words[3][i])
+                   : "memory");
   }
 };
 

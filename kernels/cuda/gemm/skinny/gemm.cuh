@@ -11,6 +11,7 @@
 //   kBlocksPerSm             blocks that share an SM
 //   kPairs (bool)            n is even and d's and the epilogue's pointers and strides are multiples of two elements
 //   kSplitK (bool)           k may be split over blocks (args.splits)
+//   kAddParts (bool)         with kSplitK: parts are added as they come (partials.cuh)
 //   kScaling, kGrouping      tensor scales or weights, no groups
 //   kTypeScale               of weights' scales
 //   kEpilogueLength, kEpilogue[], kEpilogueTypes[]; kStagedTensors (bool) is false

@@ -1,0 +1,73 @@
+// Which kernel is chosen: the first candidate, but for what determinism allows.
+#include "dispatch/choice.hpp"
+
+#include <gtest/gtest.h>
+
+#include "kernel/native_name.hpp"
+
+namespace tilesmith {
+namespace {
+
+class NoPlan final : public GemmPlan {
+ public:
+  NoPlan(const GemmProblem& problem, PlanFacts facts) : GemmPlan(problem, std::move(facts)) {}
+  [[nodiscard]] Status run(const GemmArguments&, const RunOptions&) const override { return {}; }
+};
+
+KernelConfig config_of(std::uint16_t columns, bool adds) {
+  KernelConfig config{.arch = ArchName::parse("sm_90a").value(), .signature = GemmSignature{}, .algorithm = {}};
+  config.algorithm = {.pipeline = Pipeline::warp_specialized,
+                      .instruction = Instruction::wgmma,
+                      .tile = {64, columns, 64},
+                      .wave = {1},
+                      .stages = 4,
+                      .splits_k = true,
+                      .adds_k = adds};
+  return config;
+}
+
+/// Kernels of given times, which can all be had.
+class Kernels final : public OperationBackend<GemmPlan> {
+ public:
+  explicit Kernels(std::vector<Candidate> candidates) : candidates_(std::move(candidates)) {}
+
+  [[nodiscard]] Result<std::vector<Candidate>> candidates(const GemmProblem&) const override { return candidates_; }
+  [[nodiscard]] std::vector<Candidate> stand_ins(const GemmProblem&) const override { return {}; }
+  [[nodiscard]] Status check(const KernelConfig&, const GemmProblem&) const override { return {}; }
+  [[nodiscard]] Result<std::unique_ptr<GemmPlan>> plan(const GemmProblem& problem, const KernelConfig& config,
+                                                       std::string reason, BuildPolicy) override {
+    return std::make_unique<NoPlan>(problem, PlanFacts{.kernel = native_name(config), .reason = std::move(reason)});
+  }
+  [[nodiscard]] std::string_view policy() const override { return "test"; }
+
+ private:
+  std::vector<Candidate> candidates_;
+};
+
+std::string chosen(const std::vector<Candidate>& candidates, Determinism determinism) {
+  Kernels kernels(candidates);
+  const auto plan = choose_plan<GemmPlan>(kernels, {}, {.determinism = determinism});
+  return plan ? std::string((*plan)->kernel_name()) : plan.error().text();
+}
+
+TEST(Choice, WhatGivesOtherBitsIsChosenOnlyWhereThatIsToleratedAndFaster) {
+  const Candidate kept{config_of(64, false), 2e-5}, fast{config_of(64, true), 1e-5}, slow{config_of(128, true), 3e-5};
+  const auto name = [](const Candidate& candidate) { return native_name(candidate.config); };
+  EXPECT_EQ(chosen({kept, fast, slow}, Determinism::bitwise), name(kept));
+  EXPECT_EQ(chosen({kept, fast, slow}, Determinism::tolerant), name(fast));
+  EXPECT_EQ(chosen({kept, slow}, Determinism::tolerant), name(kept));
+}
+
+TEST(Choice, ANamedKernelThatGivesOtherBitsNeedsTheOption) {
+  const Candidate fast{config_of(64, true), 1e-5};
+  Kernels kernels({fast});
+  DispatcherOptions options{.kernel = native_name(fast.config)};
+  const auto refused = choose_plan<GemmPlan>(kernels, {}, options);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().hint, "determinism tolerant");
+  options.determinism = Determinism::tolerant;
+  EXPECT_TRUE(choose_plan<GemmPlan>(kernels, {}, options));
+}
+
+}  // namespace
+}  // namespace tilesmith

@@ -56,7 +56,8 @@ void warp_specialized_facts(const GemmSignature& s, const Algorithm& a, CudaGemm
   const int warpgroup_rows = a.ping_pong ? tile_m : tile_m / warpgroups;
   facts.accumulators = warpgroup_rows / 64 * tile_n / 2 * (has_block_scales(s) ? 2 : 1);
   facts.launch_registers = kRegisters / (facts.threads * facts.blocks_per_sm) / 8 * 8;
-  facts.producer_registers = warpgroups == 3 ? 32 : 40;
+  const bool words = facts.transposed_rows > 0 && facts.element_bytes == 4;  // are transposed in registers
+  facts.producer_registers = words ? 56 : warpgroups == 3 ? 32 : 40;
   const int share = (std::min(facts.launch_registers, 248) * (warpgroups + 1) - facts.producer_registers) / warpgroups;
   facts.consumer_registers = std::min(share / 8 * 8, 240);
 }

@@ -120,6 +120,7 @@ struct Transposer {
       for (int s = 0; s < t.steps; ++s) {
         mbarrier_wait(shared.arrived(place.index), place.phase);
         const u32 first = kTransposeA ? shared.tile_a(place.index) : shared.tile_b(place.index);
+#pragma unroll 1  // registers are few
         for (u32 unit = warp; unit < kSquares * Square::kUnits; unit += kTransposers)
           square.transpose(first + unit / Square::kUnits * kColumnBytes, unit % Square::kUnits);
         fence_proxy_async();

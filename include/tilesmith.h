@@ -147,7 +147,8 @@ enum tilesmith_build_policy {
 /* What the same call on the same device may give from run to run. */
 enum tilesmith_determinism {
   TILESMITH_DETERMINISM_BITWISE = 0, /* the same bits */
-  TILESMITH_DETERMINISM_TOLERANT = 1 /* sums may be added up in any order, and so rounded otherwise, where it is faster */
+  TILESMITH_DETERMINISM_TOLERANT =
+      1 /* sums may be added up in any order, and so rounded otherwise, where it is faster */
 };
 
 /* What plans, threads and loaded kernels belong to. Functions take NULL for the process's own, which has the default

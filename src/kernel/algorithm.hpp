@@ -182,7 +182,7 @@ struct Algorithm {
   std::uint16_t max_seqlen_q = 0;
   bool use_trload = false;
   bool splits_k = false;  ///< GEMM: k may be cut into pieces that are added up in order
-  bool adds_k = false;    ///< GEMM, with splits_k: pieces are added as they come, so that bits may differ from run to run
+  bool adds_k = false;  ///< GEMM, with splits_k: pieces are added as they come, so that bits may differ from run to run
   bool shares_k = false;  ///< GEMM: blocks share the tiles of the last rounds by equal runs of k
   bool persistent = false;
   bool ping_pong = false;   ///< two consumer groups take turns at the matrix unit

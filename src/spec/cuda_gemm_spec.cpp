@@ -25,8 +25,8 @@ Result<CudaGemmCondition> read_condition(const JsonReader& reader) {
 }
 
 Result<CudaGemmTile> read_tile(const JsonReader& reader) {
-  TS_TRY(reader.only({"tile", "wave", "stages", "boxes", "blocks_per_sm", "cluster", "splits", "ping_pong", "adds_k", "shares_k",
-                      "step_us", "end_us", "efficiency", "first_for"}));
+  TS_TRY(reader.only({"tile", "wave", "stages", "boxes", "blocks_per_sm", "cluster", "splits", "ping_pong", "adds_k",
+                      "shares_k", "step_us", "end_us", "efficiency", "first_for"}));
   CudaGemmTile tile;
   TS_ASSIGN(const std::vector<int> sizes, reader.at("tile").integers(1, 4096));
   if (sizes.size() != 2) return reader.at("tile").refuse("[rows, columns]");

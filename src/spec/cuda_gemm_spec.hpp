@@ -47,7 +47,7 @@ struct CudaGemmPipeline {
 };
 
 struct CudaGemmSpec {
-  double launch_us = 0;                 ///< microseconds that any launch takes
+  double launch_us = 0;     ///< microseconds that any launch takes
   double transpose_us = 0;  ///< microseconds a stage takes longer for each 128 rows of operands that are transposed
   std::vector<GemmEpilogue> epilogues;  ///< those that listings hold; dispatch makes any
   std::vector<CudaGemmPipeline> pipelines;

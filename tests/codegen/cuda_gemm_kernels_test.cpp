@@ -172,9 +172,9 @@ TEST_F(CudaGemmKernels, OfListsAreHealthy) {
 std::vector<KernelConfig> of_layouts() {
   std::vector<KernelConfig> configs;
   for (const DataType type : {DataType::fp8, DataType::int8, DataType::tf32})
-    for (const auto& [a, b] : {std::pair{MatrixOrder::row, MatrixOrder::row},
-                               std::pair{MatrixOrder::column, MatrixOrder::row},
-                               std::pair{MatrixOrder::column, MatrixOrder::column}}) {
+    for (const auto& [a, b] :
+         {std::pair{MatrixOrder::row, MatrixOrder::row}, std::pair{MatrixOrder::column, MatrixOrder::row},
+          std::pair{MatrixOrder::column, MatrixOrder::column}}) {
       GemmSignature s = signature_of(type, DataType::fp32);
       s.layout_a = a;
       s.layout_b = b;

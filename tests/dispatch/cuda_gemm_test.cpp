@@ -224,9 +224,9 @@ TEST_F(CudaGemmPlans, WholeNumbersComeOutExactlyAndTheSameEveryTime) {
   cases.back().problem.k2 = 136;
   // What is transposed for wgmma: edges in m, n and k, another group of the batch behind each.
   for (const DataType type : {DataType::fp8, DataType::bf8, DataType::int8, DataType::tf32})
-    for (const auto& [a, b] : {std::pair{MatrixOrder::row, MatrixOrder::row},
-                               std::pair{MatrixOrder::column, MatrixOrder::row},
-                               std::pair{MatrixOrder::column, MatrixOrder::column}}) {
+    for (const auto& [a, b] :
+         {std::pair{MatrixOrder::row, MatrixOrder::row}, std::pair{MatrixOrder::column, MatrixOrder::row},
+          std::pair{MatrixOrder::column, MatrixOrder::column}}) {
       GemmProblem problem = gemm_problem(type, 304, 400, 336);
       problem.order_a = a;
       problem.order_b = b;

@@ -168,7 +168,8 @@ TEST(CudaGemm, EachRuleRefusesWhatItIsThereFor) {
   turned.algorithm.tile[2] = 128;
   turned.algorithm.vector = {16, 16, 8};
   check(turned, "layout_is_carried", [](S&, A& a) { a.tile[1] = 192; });
-  check(turned, "layout_is_carried", [](S& s, A& a) { s.layout_a = MatrixOrder::column, a.tile[0] = 192, a.wave[0] = 3; });
+  check(turned, "layout_is_carried",
+        [](S& s, A& a) { s.layout_a = MatrixOrder::column, a.tile[0] = 192, a.wave[0] = 3; });
   check(turned, "layout_is_carried", [](S&, A& a) { a.shares_k = true; });
   check(turned, "cluster_loads_whole_patterns", [](S&, A& a) { a.cluster = {4, 1}; });
   check(hopper, "tile_is_whole", [](S&, A& a) { a.tile[0] = 96; });

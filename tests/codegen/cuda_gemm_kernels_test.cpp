@@ -184,6 +184,12 @@ std::vector<KernelConfig> of_layouts() {
         if (type == DataType::tf32 || algorithm.splits_k || algorithm.tile[1] == 256) configs.push_back(config);
       }
       if (a != MatrixOrder::row) continue;
+      if (type == DataType::fp8) {  // a tensor behind the steps of its tile
+        GemmSignature residual = s;
+        residual.c = residual.side = DataType::bf16;
+        residual.epilogue_ops = {EpilogueOp::add};
+        configs.push_back(best("sm_90a", Pipeline::warp_specialized, residual, kLarge));
+      }
       s.grouping = GemmGrouping::contiguous;
       configs.push_back(best("sm_90a", Pipeline::warp_specialized, s, {4096, 4096, 4096, 8}));
     }

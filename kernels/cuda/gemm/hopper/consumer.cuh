@@ -35,10 +35,10 @@ struct Consumer {
     }
   }
 
-  TS_DEVICE void wait_for_stage() const {
-    mbarrier_wait(shared.full(place.index), place.phase);
+  TS_DEVICE void wait_for_stage(const RingPlace& at) const {
+    mbarrier_wait(shared.full(at.index), at.phase);
     // What the copy engine wrote and nobody transposed this thread has not waited for yet.
-    if constexpr (kTransposes && !(kTransposeA && kTransposeB)) mbarrier_wait(shared.arrived(place.index), place.phase);
+    if constexpr (kTransposes) mbarrier_wait(shared.arrived(at.index), at.phase);
   }
 
   // The products of one stage, issued and committed. `accumulate`: whether the first adds to the sums.
@@ -69,7 +69,7 @@ struct Consumer {
   TS_DEVICE u32 multiply(const Tile& t, Sum (&sums)[kRowBlocks][kSums]) {
     u32 previous = 0;
     for (int s = 0; s < t.steps; ++s) {
-      wait_for_stage();
+      wait_for_stage(place);
       issue(sums, place.index, s != 0);
       if (s != 0) {
         wgmma_wait<1>();
@@ -142,7 +142,7 @@ struct Consumer {
   // One step of promoted sums.
   TS_DEVICE void add_step(const float (&scale)[2 * kRowBlocks + 1], Sum (&sums)[kRowBlocks][kSums]) {
     Sum fresh[kRowBlocks][kSums];
-    wait_for_stage();
+    wait_for_stage(place);
     issue(fresh, place.index, 0);
     wgmma_wait<0>();
 #pragma unroll
@@ -244,7 +244,7 @@ struct Consumer {
     if (kCopiedStages == 0 || stages == 0) return 0;
     RingPlace at = copied;
     at.skip(piece % kSlabs / kCopiedBoxes);
-    if (piece < kSlabs && piece % kCopiedBoxes == 0) mbarrier_wait(shared.full(at.index), at.phase);
+    if (piece < kSlabs && piece % kCopiedBoxes == 0) wait_for_stage(at);
     return shared.tile_a(at.index) + piece % kSlabs % kCopiedBoxes * kCopiedBoxBytes +
            (tile_warpgroup() * kWarpgroupRows + piece / kSlabs * 64 + thread() / 32 * 16) * kSlabRowBytes;
   }
@@ -263,7 +263,7 @@ struct Consumer {
   // Another one finishes the tile: the copied tensor's stages are freed unread.
   TS_DEVICE void drop_copied(RingPlace at) const {
     for (int stages = copied_stages(args); stages > 0; --stages, at.advance()) {
-      mbarrier_wait(shared.full(at.index), at.phase);
+      wait_for_stage(at);
       release(at.index);
     }
   }

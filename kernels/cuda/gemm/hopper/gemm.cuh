@@ -75,6 +75,7 @@ extern "C" __global__ void __launch_bounds__(ts::gemm::kThreads, ts::cfg::kBlock
       wait_for_previous_kernel();
       producer.run(args);
     } else if (kTransposes && threadIdx.x >= 32) {
+      wait_for_previous_kernel();  // it may write the groups' ends
       Transposer transposer{shared, rank};
       transposer.run(args, threadIdx.x / 32 - 1);
     }

@@ -79,7 +79,7 @@ struct Producer {
     const int stages = copied_stages(args);
     for (int s = 0; s < stages; ++s) {
       const int first = s * kCopiedBoxes, boxes = imin(kCopiedBoxes, kSlabs - first);
-      const u32 full = shared.full(place.index);
+      const u32 full = shared.arrived(place.index);
       mbarrier_wait(shared.empty(place.index), place.phase ^ 1);
       mbarrier_expect(full, boxes * kCopiedBoxBytes);
       for (int i = 0; i < boxes; ++i) {

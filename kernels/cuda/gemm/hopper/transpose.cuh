@@ -109,11 +109,16 @@ struct Transposer {
   u32 rank;
   RingPlace place;
 
+  TS_DEVICE void hand_on() {
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) mbarrier_arrive(shared.full(place.index));
+    place.advance();
+  }
+
   TS_DEVICE void run(const TsCudaGemmArgs& args, u32 warp) {
     using Square = SquareOf<kElementBytes>::Type;
     constexpr int kSquares = (kTransposeA ? kColumnsA : 0) + (kTransposeB ? kColumnsB : 0);
-    const u32 lane = threadIdx.x % 32;
-    const Square square(lane);
+    const Square square(threadIdx.x % 32);
     TileWalk walk(args);
     Tile t;
     for (int item = blockIdx.x / kCluster; walk.find(item, rank, t); item += gridDim.x / kCluster) {
@@ -124,9 +129,12 @@ struct Transposer {
         for (u32 unit = warp; unit < kSquares * Square::kUnits; unit += kTransposers)
           square.transpose(first + unit / Square::kUnits * kColumnBytes, unit % Square::kUnits);
         fence_proxy_async();
-        __syncwarp();
-        if (lane == 0) mbarrier_arrive(shared.full(place.index));
-        place.advance();
+        hand_on();
+      }
+      // A tensor of the epilogue passes as it is.
+      for (int s = copied_stages(args); s > 0; --s) {
+        mbarrier_wait(shared.arrived(place.index), place.phase);
+        hand_on();
       }
     }
   }

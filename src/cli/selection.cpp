@@ -23,7 +23,9 @@ void Selection::add_to(CLI::App& verb) {
   verb.add_option("config", request.sweep_file, "Sweep file (JSON): a variant and allow-lists of traits");
   verb.add_option("--arch", request.arch, "Architecture, for example gfx950 or x86_64_v4");
   verb.add_option("--op", operation, "attention, gemm or conv")->capture_default_str();
-  verb.add_option("--variant", request.variant, "One variant of the operation; all when absent");
+  verb.add_option("--variant", request.variant,
+                  "One variant of the operation; all when absent. GEMM on CPUs and NVIDIA GPUs: standard when absent, "
+                  "mixed, grouped, blockscale, weights, second or all");
   verb.add_option("--receipt", request.receipt, "Attention: a receipt's number, or the name of a profile")
       ->capture_default_str();
   verb.add_option("--mode", mode, "rules, exhaustive, tables or sound")->capture_default_str();
@@ -34,6 +36,12 @@ void Selection::add_to(CLI::App& verb) {
   verb.add_option("--layout", request.layout,
                   "GEMM: layout of A, B and C; all: every one (kernels of CPUs and NVIDIA GPUs)")
       ->capture_default_str();
+  const char* sizes = "GEMM on NVIDIA GPUs: only what computes a product of these sizes, as dispatch ranks it";
+  verb.add_option("-m", m, "Rows of A")->group(sizes);
+  verb.add_option("-n", n, "Columns of B")->group(sizes);
+  verb.add_option("-k", k, "Columns of A")->group(sizes);
+  verb.add_option("--batch", batch, "Products, or groups (default 1)")->group(sizes);
+  verb.add_flag("--unaligned", unaligned, "Pointers or strides are no multiples of 16 bytes")->group(sizes);
   verb.add_option("--rule-set", request.rule_set, "Conv: full, full-tests, tiny or default; GEMM: a preselected set");
   verb.add_option("--filter", request.filters, "Keep what the expression holds for: \"c.hdim_q == 128 and c.lse\"")
       ->allow_extra_args(false);
@@ -49,6 +57,12 @@ Result<Listing> Selection::prepare() const {
   for (const std::string& text : head_dims) {
     TS_ASSIGN(const auto dims, parse_head_dims(text));
     asked.head_dims.push_back(dims);
+  }
+  if (m || n || k) {
+    if (!m || !n || !k) return fail(ErrorCode::invalid_argument, "some of -m, -n and -k are missing", "all three");
+    asked.sizes = GemmSizes{*m, *n, *k, batch.value_or(1), unaligned};
+  } else if (batch || unaligned) {
+    return fail(ErrorCode::invalid_argument, "--batch and --unaligned go with sizes", "-m, -n and -k");
   }
   return Listing::prepare(std::move(asked));
 }

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -15,6 +17,8 @@ struct Selection {
   std::string operation = "attention";
   std::string mode = "rules";
   std::vector<std::string> head_dims;
+  std::optional<std::int64_t> m, n, k, batch;  ///< of a GEMM
+  bool unaligned = false;
 
   void add_to(CLI::App& verb);
   [[nodiscard]] Result<Listing> prepare() const;

@@ -178,6 +178,13 @@ void enumerate_cpu_gemm(const CpuSpec& spec, const GemmSignature& signature, Con
 void enumerate_cpu_gemm(const CpuSpec& spec, std::string_view layout, ConfigSink sink) {
   bool wanted = true;
   const auto forward = [&](const KernelConfig& config) { return wanted = sink(config); };
+  listed_gemm_signatures(spec, layout, [&](const GemmSignature& signature) {
+    enumerate_cpu_gemm(spec, signature, forward);
+    return wanted;
+  });
+}
+
+void listed_gemm_signatures(const CpuSpec& spec, std::string_view layout, GemmSignatureSink sink) {
   std::vector<DataType> types;
   for (const CpuGemmInstruction& facts : spec.gemm)
     for (const DataType type : facts.data_types)
@@ -200,7 +207,7 @@ void enumerate_cpu_gemm(const CpuSpec& spec, std::string_view layout, ConfigSink
                 epilogue, [](EpilogueOp op) { return op == EpilogueOp::bias || op == EpilogueOp::bias_m; });
             signature.bias = !has_bias ? GemmSignature{}.bias : is_wide_float(result) ? result : DataType::fp32;
             signature.epilogue_ops = epilogue;
-            if (wanted) enumerate_cpu_gemm(spec, signature, forward);
+            if (!sink(signature)) return;
           }
         }
 }

@@ -4,6 +4,7 @@
 #include <span>
 
 #include "enumerate/cpu_gemm_terms.hpp"
+#include "enumerate/gemm_variants.hpp"
 #include "enumerate/rule.hpp"
 #include "enumerate/sink.hpp"
 #include "kernel/config.hpp"
@@ -35,8 +36,11 @@ inline constexpr int kCpuSkinnyRows = 16;
 /// The instances of one level for one signature, all tiles: what dispatch ranks.
 void enumerate_cpu_gemm(const CpuSpec& spec, const GemmSignature& signature, ConfigSink sink);
 
-/// The instances of one level and layout, by the letters of A, B and D ("rcr"; empty: all four): every data type, the
-/// results usual for it, the epilogues and tiles of the level's facts.
+/// The plain signatures that listings hold, of one layout by the letters of A, B and D ("rcr"; empty: all four): every
+/// data type, the results usual for it, the epilogues of the level's facts.
+void listed_gemm_signatures(const CpuSpec& spec, std::string_view layout, GemmSignatureSink sink);
+
+/// The instances of one level and layout, of the plain signatures.
 void enumerate_cpu_gemm(const CpuSpec& spec, std::string_view layout, ConfigSink sink);
 
 }  // namespace tilesmith

@@ -73,21 +73,6 @@ bool settle(KernelConfig& config, const CudaGemmTile& tile, const CudaSpec& spec
   return true;
 }
 
-using Widths = std::array<std::uint8_t, 3>;
-
-/// The widths of access of a pipeline, the widest first.
-std::vector<Widths> widths_of(const GemmSignature& signature, Pipeline pipeline) {
-  const int bytes = bits_of(signature.a) / 8, result_bytes = bits_of(signature.c) / 8;
-  if (bytes == 0 || result_bytes == 0) return {};
-  const auto wide = static_cast<std::uint8_t>(16 / bytes), box = static_cast<std::uint8_t>(16 / result_bytes);
-  std::vector<Widths> widths;
-  if (pipeline == Pipeline::warp_specialized) widths.push_back({wide, wide, box});
-  widths.push_back({wide, wide, 2});
-  widths.push_back({wide, wide, 1});
-  if (pipeline == Pipeline::portable) widths.push_back({1, 1, 1});
-  return widths;
-}
-
 /// The tile table's entry a config stands for; null for one that was made by hand.
 const CudaGemmTile* tile_of(const KernelConfig& config, const CudaSpec& spec) {
   const CudaGemmPipeline* pipeline = spec.gemm.pipeline(config.algorithm.pipeline);
@@ -195,6 +180,18 @@ double item_seconds(const KernelConfig& config, const CudaGemmTile* tile, const 
 
 }  // namespace
 
+std::vector<CudaGemmWidths> cuda_gemm_widths(const GemmSignature& signature, Pipeline pipeline) {
+  const int bytes = bits_of(signature.a) / 8, result_bytes = bits_of(signature.c) / 8;
+  if (bytes == 0 || result_bytes == 0) return {};
+  const auto wide = static_cast<std::uint8_t>(16 / bytes), box = static_cast<std::uint8_t>(16 / result_bytes);
+  std::vector<CudaGemmWidths> widths;
+  if (pipeline == Pipeline::warp_specialized) widths.push_back({wide, wide, box});
+  widths.push_back({wide, wide, 2});
+  widths.push_back({wide, wide, 1});
+  if (pipeline == Pipeline::portable) widths.push_back({1, 1, 1});
+  return widths;
+}
+
 bool cuda_gemm_suits(const KernelConfig& config, const CudaGemmShape& shape) {
   const GemmSignature& g = signature_of(config);
   const Algorithm& a = config.algorithm;
@@ -275,7 +272,7 @@ void enumerate_cuda_gemm(const CudaSpec& spec, const GemmSignature& signature, C
       const Algorithm algorithm = algorithm_of(signature, pipeline, tile);
       if (std::ranges::find(seen, algorithm) != seen.end()) continue;
       seen.push_back(algorithm);
-      for (const Widths& widths : widths_of(signature, pipeline.pipeline)) {
+      for (const CudaGemmWidths& widths : cuda_gemm_widths(signature, pipeline.pipeline)) {
         config.algorithm = algorithm;
         config.algorithm.vector = widths;
         if (settle(config, tile, spec) && !sink(config)) return;
@@ -287,6 +284,13 @@ void enumerate_cuda_gemm(const CudaSpec& spec, const GemmSignature& signature, C
 void enumerate_cuda_gemm(const CudaSpec& spec, std::string_view layout, ConfigSink sink) {
   bool wanted = true;
   const auto forward = [&](const KernelConfig& config) { return wanted = sink(config); };
+  listed_gemm_signatures(spec, layout, [&](const GemmSignature& signature) {
+    enumerate_cuda_gemm(spec, signature, forward);
+    return wanted;
+  });
+}
+
+void listed_gemm_signatures(const CudaSpec& spec, std::string_view layout, GemmSignatureSink sink) {
   std::vector<DataType> types;
   for (const CudaGemmPipeline& pipeline : spec.gemm.pipelines)
     for (const DataType type : pipeline.data_types)
@@ -309,7 +313,7 @@ void enumerate_cuda_gemm(const CudaSpec& spec, std::string_view layout, ConfigSi
             signature.accumulator = type == DataType::int8 ? DataType::int32 : DataType::fp32;
             signature.bias = !has_bias ? GemmSignature{}.bias : wide ? result : DataType::fp32;
             signature.epilogue_ops = epilogue;
-            if (wanted) enumerate_cuda_gemm(spec, signature, forward);
+            if (!sink(signature)) return;
           }
         }
 }
@@ -332,7 +336,7 @@ std::vector<RankedCudaGemm> ranked_cuda_gemm(const CudaSpec& spec, const GemmSig
       if (tile.first_for && !first) continue;
       const Algorithm algorithm = algorithm_of(signature, pipeline, tile);
       if (std::ranges::find(seen, algorithm) != seen.end()) continue;
-      for (const Widths& widths : widths_of(signature, pipeline.pipeline)) {
+      for (const CudaGemmWidths& widths : cuda_gemm_widths(signature, pipeline.pipeline)) {
         KernelConfig config{.arch = spec.arch, .signature = signature, .algorithm = algorithm};
         config.algorithm.vector = widths;
         if (!settle(config, tile, spec) || !cuda_gemm_suits(config, shape)) continue;

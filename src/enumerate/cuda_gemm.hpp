@@ -5,11 +5,13 @@
 // epilogue reads by 16 bytes (the copy engine's), by pairs, or by elements. So it says what alignment a call must have.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <vector>
 
 #include "enumerate/cuda_gemm_facts.hpp"
+#include "enumerate/gemm_variants.hpp"
 #include "enumerate/rule.hpp"
 #include "enumerate/sink.hpp"
 #include "spec/cuda_spec.hpp"
@@ -69,8 +71,25 @@ struct CudaGemmWork {
 /// each once, in the tile table's order.
 void enumerate_cuda_gemm(const CudaSpec& spec, const GemmSignature& signature, ConfigSink sink);
 
-/// The instances of one architecture and layout, by the letters of A, B and D ("rcr"; empty: all four): every data
-/// type, the results usual for it, the epilogues of the spec.
+/// Elements of A, B and D that are accessed at a time.
+using CudaGemmWidths = std::array<std::uint8_t, 3>;
+
+/// The widths of access of a pipeline, the widest first.
+[[nodiscard]] std::vector<CudaGemmWidths> cuda_gemm_widths(const GemmSignature& signature, Pipeline pipeline);
+
+/// Every instance that the rules accept whose tile has powers of two of 16 to 256 for its sides (of few rows 8 or 16
+/// rows), whatever the tile table holds: all warps, stages, clusters, ways to share k and widths of access. With a
+/// shape, of those that compute it the ones that its sizes do not make another's equal: no side is twice one that holds
+/// all of m, n or k.
+void exhaustive_cuda_gemm(const CudaSpec& spec, const GemmSignature& signature, const CudaGemmShape* shape,
+                          ConfigSink sink);
+
+/// The plain signatures that listings hold, of one layout by the letters of A, B and D ("rcr"; empty: all four): every
+/// data type, the results usual for it, the epilogues of the spec.
+void listed_gemm_signatures(const CudaSpec& spec, std::string_view layout, GemmSignatureSink sink);
+
+/// The instances of one architecture and layout, by the letters of A, B and D ("rcr"; empty: all four), of the plain
+/// signatures.
 void enumerate_cuda_gemm(const CudaSpec& spec, std::string_view layout, ConfigSink sink);
 
 struct RankedCudaGemm {

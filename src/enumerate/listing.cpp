@@ -85,8 +85,10 @@ static Status check_options(const ListRequest& request, bool is_amd) {
   if (!request.spatial_dims.empty() && request.operation != Operation::conv)
     return refuse("a number of spatial dimensions", "conv");
   if (!request.rule_set.empty() && (attention || !is_amd)) return refuse("a rule set", "gemm and conv");
-  if (request.mode != EnumerationMode::rules && !is_amd)
+  const bool any_tile = request.operation == Operation::gemm && request.mode == EnumerationMode::exhaustive;
+  if (request.mode != EnumerationMode::rules && !is_amd && !any_tile)
     return refuse(fmt::format("mode {}", name_of(request.mode)), "AMD architectures");
+  if (request.sizes && (is_amd || request.operation != Operation::gemm)) return refuse("a size", "GEMM on NVIDIA GPUs");
   return {};
 }
 

@@ -8,6 +8,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -19,16 +20,24 @@
 
 namespace tilesmith {
 
+/// Of a product whose instances are asked for.
+struct GemmSizes {
+  std::int64_t m = 1, n = 1, k = 1;
+  std::int64_t batch = 1;
+  bool unaligned = false;
+};
+
 struct ListRequest {
   std::string arch;
   Operation operation = Operation::attention;
-  std::string variant{};      ///< empty: all of the operation
+  std::string variant{};  ///< empty: all of the operation, of native GEMM the plain products; "all": every one of GEMM
   std::string receipt = "0";  ///< attention: a number, or the name of a profile (which then filters too)
   EnumerationMode mode = EnumerationMode::rules;
   std::string sweep_file{};  ///< attention: a sweep file
   std::string rule_set{};    ///< conv: default, tiny, full, full-tests; GEMM: default, or the name of a preselected set
   std::string layout = "rcr";                    ///< GEMM; "all" for native kernels
   std::vector<std::string> data_types{};         ///< empty: all
+  std::optional<GemmSizes> sizes{};              ///< GEMM on NVIDIA: only what computes a product of these, best first
   std::vector<int> spatial_dims{};               ///< conv; empty: those of the rule set
   std::vector<std::pair<int, int>> head_dims{};  ///< attention; empty: all
   std::vector<std::string> filters{};            ///< expressions (filter.hpp); all must hold

@@ -10,6 +10,7 @@
 
 #include "enumerate/explain.hpp"
 #include "enumerate/listing.hpp"
+#include "kernel/data_type.hpp"
 #include "kernel/native_name.hpp"
 
 namespace tilesmith {
@@ -32,6 +33,12 @@ GemmSignature signature_of(DataType type, DataType result) {
 }
 GemmSignature bf16() {
   return signature_of(DataType::bf16, DataType::bf16);
+}
+/// As listings have it: the type of a bias that is not there is the default.
+GemmSignature bf16_listed() {
+  GemmSignature s = bf16();
+  s.bias = GemmSignature{}.bias;
+  return s;
 }
 
 TEST(CudaGemm, EveryInstanceIsDistinctItsNameParsesAndItIsAccepted) {
@@ -73,6 +80,104 @@ TEST(CudaGemm, ListingsHaveTheTypesAndLayoutAskedFor) {
   const auto refused = Listing::prepare({.arch = "sm_90a", .operation = Operation::gemm, .layout = "rcc"});
   ASSERT_FALSE(refused.has_value());
   EXPECT_NE(refused.error().hint.find("ccr"), std::string::npos);
+}
+
+std::vector<KernelConfig> listed(ListRequest request) {
+  request.operation = Operation::gemm;
+  const auto listing = Listing::prepare(request);
+  EXPECT_TRUE(listing.has_value()) << listing.error().text();
+  std::vector<KernelConfig> configs;
+  ListStatistics statistics;
+  if (listing)
+    EXPECT_TRUE(listing->walk([&](const KernelConfig& config) { return configs.push_back(config), true; }, statistics));
+  return configs;
+}
+
+const GemmSignature& gemm_of(const KernelConfig& config) {
+  return std::get<GemmSignature>(config.signature);
+}
+
+TEST(CudaGemm, VariantsAreListedWhereAskedFor) {
+  const auto of = [](const char* variant) { return listed({.arch = "sm_90a", .variant = variant}); };
+  const auto all_have = [](const std::vector<KernelConfig>& configs, auto what) {
+    EXPECT_FALSE(configs.empty());
+    EXPECT_TRUE(std::ranges::all_of(configs, [&](const KernelConfig& config) { return what(gemm_of(config)); }));
+  };
+  const std::vector<KernelConfig> plain = of("standard");
+  EXPECT_EQ(plain.size(), of("").size());
+  std::size_t sum = plain.size();
+  const auto check = [&](const char* variant, auto what) {
+    const std::vector<KernelConfig> configs = of(variant);
+    sum += configs.size();
+    all_have(configs, what);
+    for (const KernelConfig& config : configs)
+      ASSERT_EQ(first_refusal(cuda_gemm_rules(), CudaGemmSubject{config, arch("sm_90a")}), nullptr);
+  };
+  check("mixed", [](const GemmSignature& s) { return s.a != s.b && bits_of(s.b) == 8; });
+  check("grouped", [](const GemmSignature& s) { return s.grouping != GemmGrouping::none; });
+  check("blockscale", [](const GemmSignature& s) { return s.qscale == QuantScale::blockscale; });
+  check("weights", [](const GemmSignature& s) { return bits_of(s.a) == 16 && bits_of(s.b) <= 8; });
+  check("second", [](const GemmSignature& s) { return s.second; });
+  std::unordered_set<std::string> names;
+  for (const KernelConfig& config : of("all")) EXPECT_TRUE(names.insert(native_name(config)).second);
+  EXPECT_EQ(names.size(), sum);
+  const auto unknown = Listing::prepare({.arch = "sm_90a", .operation = Operation::gemm, .variant = "splitkv"});
+  ASSERT_FALSE(unknown.has_value());
+  EXPECT_NE(unknown.error().hint.find("all"), std::string::npos) << unknown.error().text();
+}
+
+TEST(CudaGemm, SizesListWhatDispatchChoosesFromInItsOrder) {
+  const GemmSizes sizes{300, 320, 64};
+  const std::vector<KernelConfig> configs = listed({.arch = "sm_90a", .data_types = {"bf16"}, .sizes = sizes});
+  std::vector<KernelConfig> of_plain;
+  for (const KernelConfig& config : configs)
+    if (gemm_of(config) == bf16_listed()) of_plain.push_back(config);
+  const auto ranked = ranked_cuda_gemm(arch("sm_90a"), bf16_listed(), {300, 320, 64});
+  ASSERT_FALSE(of_plain.empty());
+  EXPECT_EQ(of_plain.front(), ranked.front().config);
+  for (const KernelConfig& config : configs) {
+    EXPECT_TRUE(cuda_gemm_suits(config, {300, 320, 64}));
+    EXPECT_FALSE(config.algorithm.splits_k) << "one step of k is nothing to share";
+  }
+  EXPECT_FALSE(Listing::prepare({.arch = "sm_90a", .operation = Operation::gemm, .sizes = GemmSizes{0, 1, 1}}));
+  EXPECT_FALSE(Listing::prepare({.arch = "x86_64_v4", .operation = Operation::gemm, .sizes = sizes}));
+  EXPECT_FALSE(Listing::prepare({.arch = "sm_90a", .sizes = sizes}));
+}
+
+TEST(CudaGemm, TheWholeSpaceIsDistinctAcceptedAndClamped) {
+  const auto space = [](const CudaGemmShape* shape) {
+    std::vector<KernelConfig> configs;
+    exhaustive_cuda_gemm(arch("sm_90a"), bf16(), shape,
+                         [&](const KernelConfig& config) { return configs.push_back(config), true; });
+    return configs;
+  };
+  const std::vector<KernelConfig> all = space(nullptr);
+  EXPECT_GT(all.size(), 2000u);
+  std::unordered_set<std::string> names;
+  for (const KernelConfig& config : all) {
+    EXPECT_TRUE(names.insert(native_name(config)).second) << native_name(config);
+    ASSERT_EQ(first_refusal(cuda_gemm_rules(), CudaGemmSubject{config, arch("sm_90a")}), nullptr);
+  }
+  // The table's tiles of powers of two are in it.
+  enumerate_cuda_gemm(arch("sm_90a"), bf16(), [&](const KernelConfig& config) {
+    const auto power = [](int v) { return (v & (v - 1)) == 0; };
+    const Algorithm& a = config.algorithm;
+    if (power(a.tile[1]) && power(a.tile[2]) && a.tile[2] <= 256 && a.stages <= 12)
+      EXPECT_TRUE(names.contains(native_name(config))) << native_name(config);
+    return true;
+  });
+  const CudaGemmShape small{100, 20, 64};
+  const std::vector<KernelConfig> clamped = space(&small);
+  EXPECT_LT(clamped.size(), all.size() / 4);
+  EXPECT_FALSE(clamped.empty());
+  for (const KernelConfig& config : clamped) {
+    EXPECT_LE(config.algorithm.tile[0], 128);
+    EXPECT_LE(config.algorithm.tile[1], 32);
+    EXPECT_FALSE(config.algorithm.splits_k);
+  }
+  int calls = 0;
+  exhaustive_cuda_gemm(arch("sm_90a"), bf16(), nullptr, [&](const KernelConfig&) { return ++calls < 5; });
+  EXPECT_EQ(calls, 5);
 }
 
 KernelConfig hopper_config() {

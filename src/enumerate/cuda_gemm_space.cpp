@@ -1,0 +1,105 @@
+// Every NVIDIA GEMM instance whose tile has powers of two for its sides, whatever the tile table holds: to find what
+// that leaves out.
+#include <algorithm>
+
+#include "enumerate/cuda_gemm.hpp"
+#include "kernel/data_type.hpp"
+
+namespace tilesmith {
+namespace {
+
+constexpr int kLeastSide = 16, kMostSide = 256, kMostStages = 12;
+
+/// Whether a side is worth trying for a size: not the double of a side that holds all of it.
+bool is_clamped(int side, int least, std::int64_t size) {
+  return side <= least || side / 2 < size;
+}
+
+struct Space {
+  const CudaSpec& spec;
+  const CudaGemmShape* shape;
+  ConfigSink sink;
+  bool wanted = true;
+
+  [[nodiscard]] bool accepts(const KernelConfig& config) const {
+    return first_refusal(cuda_gemm_rules(), CudaGemmSubject{config, spec}) == nullptr;
+  }
+
+  void send(const KernelConfig& config) {
+    if (!wanted || !accepts(config)) return;
+    const Algorithm& a = config.algorithm;
+    if (shape != nullptr &&
+        (!cuda_gemm_suits(config, *shape) || ((a.splits_k || a.shares_k) && !cuda_gemm_shares(config, spec, *shape))))
+      return;
+    wanted = sink(config);
+  }
+
+  /// Everything beside the tile. What is refused at its least, by two stages and element by element, is refused.
+  void vary(KernelConfig config) {
+    Algorithm& a = config.algorithm;
+    const std::vector<CudaGemmWidths> widths = cuda_gemm_widths(std::get<GemmSignature>(config.signature), a.pipeline);
+    a.stages = 2;
+    a.block_per_cu = 1;
+    const auto fits = [&](const CudaGemmWidths& width) {
+      a.vector = width;
+      return accepts(config);
+    };
+    if (std::ranges::none_of(widths, fits)) return;
+    for (int blocks = 1; blocks <= 2; ++blocks)
+      for (int stages = 2; stages <= kMostStages; ++stages)
+        for (const auto& [m, n] : {std::pair{1, 1}, std::pair{2, 1}, std::pair{1, 2}})
+          for (int shared = 0; shared < 4; ++shared)
+            for (const CudaGemmWidths& width : widths) {
+              a.block_per_cu = static_cast<std::int16_t>(blocks);
+              a.stages = static_cast<std::uint8_t>(stages);
+              a.cluster = {static_cast<std::uint8_t>(m), static_cast<std::uint8_t>(n)};
+              a.splits_k = shared == 1 || shared == 2;
+              a.adds_k = shared == 2;
+              a.shares_k = shared == 3;
+              a.vector = width;
+              send(config);
+            }
+  }
+
+  void walk(const CudaGemmPipeline& pipeline, const GemmSignature& signature) {
+    const bool few = pipeline.pipeline == Pipeline::stream || pipeline.pipeline == Pipeline::skinny;
+    const bool groups = pipeline.pipeline == Pipeline::warp_specialized;
+    const int least_m = few ? 8 : groups ? 64 : kLeastSide, most_m = few ? 16 : kMostSide;
+    const int stage_bytes = groups || pipeline.pipeline == Pipeline::stream ? 128 : 64;
+    const int least_k = 8 * stage_bytes / bits_of(pipeline.pipeline == Pipeline::skinny ? signature.b : signature.a);
+    const CudaGemmShape any{kMostSide, kMostSide, kMostSide};
+    const CudaGemmShape& size = shape != nullptr ? *shape : any;
+    KernelConfig config{.arch = spec.arch, .signature = signature, .algorithm = {}};
+    Algorithm& a = config.algorithm;
+    a.pipeline = pipeline.pipeline;
+    a.instruction = pipeline.instruction;
+    const auto with = [&](int x, int y, int z, bool ping_pong) {
+      a.wave = {static_cast<std::uint16_t>(x), static_cast<std::uint16_t>(y), static_cast<std::uint16_t>(z)};
+      a.ping_pong = ping_pong;
+      if (wanted) vary(config);
+    };
+    for (int m = least_m; m <= most_m && is_clamped(m, least_m, size.m); m *= 2)
+      for (int n = kLeastSide; n <= kMostSide && is_clamped(n, kLeastSide, size.n); n *= 2)
+        for (int k = least_k; k <= kMostSide && is_clamped(k, least_k, size.k); k *= 2) {
+          a.tile = {static_cast<std::uint16_t>(m), static_cast<std::uint16_t>(n), static_cast<std::uint16_t>(k)};
+          if (few)
+            for (const int warps : {4, 8, 16}) with(1, 1, warps, false);
+          else if (groups)
+            for (const int count : {1, 2, 3}) with(count, 0, 0, false);
+          else
+            for (int along_m = 1; along_m <= 8; along_m *= 2)
+              for (int along_n = 1; along_n <= 8; along_n *= 2) with(along_m, along_n, 0, false);
+          if (groups) with(2, 0, 0, true);
+        }
+  }
+};
+
+}  // namespace
+
+void exhaustive_cuda_gemm(const CudaSpec& spec, const GemmSignature& signature, const CudaGemmShape* shape,
+                          ConfigSink sink) {
+  Space space{.spec = spec, .shape = shape, .sink = sink};
+  for (const CudaGemmPipeline& pipeline : spec.gemm.pipelines) space.walk(pipeline, signature);
+}
+
+}  // namespace tilesmith

@@ -195,7 +195,8 @@ Result<Source> cuda_gemm_source(const KernelConfig& config) {
   if (signature.family == GemmFamily::grouped) source.spill_limit_bytes = kSpillsOfLists;
   source.options = {"-std=c++17", "-default-device"};
   // Which part of a tile comes next is worked out once a tile, beside all the rest: a word or two may go to memory.
-  if (config.algorithm.splits_k || config.algorithm.shares_k) source.spill_limit_bytes = 16;
+  const bool second = std::get<GemmSignature>(config.signature).second;  // where it begins is a word more
+  if (config.algorithm.splits_k || config.algorithm.shares_k || second) source.spill_limit_bytes = 16;
   source.text = table.text() + fmt::format("#define TS_ENTRY {}\n\n", source.entry_symbol) + text;
   return source;
 }

@@ -414,6 +414,14 @@ typedef struct tilesmith_block_scale {
   int64_t batch; /* of A with contiguous groups: not read */
 } tilesmith_block_scale;
 
+/* Of a call's problem. */
+typedef enum tilesmith_gemm_flag {
+  /* B is a buffer of tilesmith_gemm_pack_b, aligned to 64 bytes, which the batch shares: b.leading is its bytes (0: not
+   * known), b.batch is not read, and order_b is that of the matrix it was packed from. CPU; without grouping,
+   * scale_depth, weights and k2. */
+  TILESMITH_PACKED_B = 2
+} tilesmith_gemm_flag;
+
 /* One GEMM, whole. */
 typedef struct tilesmith_gemm {
   uint64_t struct_size;
@@ -427,9 +435,9 @@ typedef struct tilesmith_gemm {
   int32_t type_bias; /* fp32, fp16 or bf16 */
   int32_t order_a;   /* tilesmith_matrix_order. C, D and the epilogue's tensors are row-major */
   int32_t order_b;
-  uint32_t reserved;
-  int64_t m; /* m, n or batch of 0 computes nothing; k of 0 makes the products zeros */
-  int64_t n; /* columns of B; D has half of them when the epilogue has a gate */
+  uint32_t flags; /* tilesmith_gemm_flag, or-ed */
+  int64_t m;      /* m, n or batch of 0 computes nothing; k of 0 makes the products zeros */
+  int64_t n;      /* columns of B; D has half of them when the epilogue has a gate */
   int64_t k;
   int64_t batch; /* with grouping: the number of groups */
 
@@ -498,6 +506,17 @@ TILESMITH_API tilesmith_status tilesmith_gemm_plan_for(tilesmith_context* contex
                                                        const tilesmith_gemm_plan** out);
 /* The call's problem must be the plan's. */
 TILESMITH_API tilesmith_status tilesmith_gemm_run(const tilesmith_gemm_plan* plan, const tilesmith_gemm* call);
+
+/* Packs B once, for calls with TILESMITH_PACKED_B: products of these types, n and k, of any m, batch and epilogue, on
+ * machines of this kind. Of the call, the types and order_b, n, k and b are read; b is a plain matrix. The result is
+ * bytes that may be copied, kept in a file and moved; they begin with what they were made for, and a call that they
+ * were not made for fails with invalid_argument. CPU alone: CUDA kernels read plain matrices at full speed
+ * (unsupported). packed: 64-byte aligned, at least as many bytes as tilesmith_gemm_packed_bytes says, and none of B's.
+ */
+TILESMITH_API tilesmith_status tilesmith_gemm_packed_bytes(tilesmith_context* context, const tilesmith_gemm* call,
+                                                           uint64_t* out);
+TILESMITH_API tilesmith_status tilesmith_gemm_pack_b(tilesmith_context* context, const tilesmith_gemm* call,
+                                                     void* packed, uint64_t packed_bytes);
 
 /* Several products, each a whole call with sizes, types and an epilogue of its own, as one. On the CPU all products'
  * tasks are one job for the threads; on a CUDA device products of one form share launches where there is a kernel for

@@ -157,6 +157,15 @@ class TILESMITH_API Dispatcher {
   /// groups.
   [[nodiscard]] Result<std::unique_ptr<const GemmListPlan>> plan(std::span<const GemmProblem> problems);
 
+  /// Packs B once for any number of calls with `packed_b`: products of these types, n and k, of any m, batch and
+  /// epilogue, on machines of this kind. Of the problem, the types of A and B, order_b, n and k are read. `packed` has
+  /// packed_b_bytes, is 64-byte aligned, and is the result: bytes that may be copied, kept in a file, and moved. It
+  /// names what it was made for, and a call that it was not made for fails. On the CPU alone: CUDA kernels read plain
+  /// matrices at full speed. Errors: invalid_argument, unsupported (also where kernels of packed B do not exist), those
+  /// of plan().
+  [[nodiscard]] Result<std::size_t> packed_b_bytes(const GemmProblem& problem);
+  [[nodiscard]] Status pack_b(const GemmProblem& problem, const GemmOperand& b, void* packed);
+
   struct Impl;
 
  private:

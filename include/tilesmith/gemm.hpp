@@ -36,6 +36,10 @@
 //   D = epilogue(alpha * (op(A) x op(B) + op(A2) x op(B2)) + beta * C)
 //
 // It goes with neither groups, scales along k nor weights.
+//
+// Packed B: with `packed_b`, B is a buffer that Dispatcher::pack_b made of one matrix, which the batch shares. The
+// CPU's kernels then read it as it is, call after call, whatever m and the epilogue are. It goes with neither groups,
+// scales along k, weights nor a second product.
 #pragma once
 
 #include <array>
@@ -68,6 +72,7 @@ struct GemmProblem {
   /// Elements of k that share a scale, 0 without scales. 8-bit floats: 128. Weights: a power of two from 32 on, or k.
   std::int64_t scale_depth = 0;
   DataType type_scale = DataType::fp32;  ///< of scales: fp32; of weights also A's
+  bool packed_b = false;                 ///< B is what Dispatcher::pack_b made of a matrix of order_b; CPU
   bool unaligned = false;  ///< a pointer, row or batch stride is no multiple of 16 bytes; the CPU does not ask
 
   [[nodiscard]] std::int64_t columns_of_d() const { return epilogue.gated() ? n / 2 : n; }
@@ -88,7 +93,7 @@ struct GemmProblem {
 /// row-major matrix, at b * batch + j * leading + i of a column-major one. A batch stride of 0 shares the matrix.
 struct GemmOperand {
   const void* data = nullptr;
-  std::int64_t leading = 0;
+  std::int64_t leading = 0;  ///< of a packed B: the buffer's bytes, 0 where they are not known
   std::int64_t batch = 0;
 };
 

@@ -19,6 +19,8 @@ def gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups,
     """matmul, mm_plus_mm, linear and grouped_matmul on DLPack arrays."""
     if amax is True:
         raise Unsupported("amax=True with arrays of this kind", "amax, a float32 array of one zero", "unsupported")
+    if form == "packed":
+        raise Unsupported("w is packed, and x an array of this kind", "torch tensors or NumPy arrays", "unsupported")
     names = NAMES[form]
     if out_dtype is not None:
         raise Unsupported("out_dtype with arrays of this kind", "out, an array of that type", "unsupported")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Optional
 
 from tilesmith._errors import InvalidArgument, WrongType
+from tilesmith._packed_weight import PackedWeight
 from tilesmith._tensor_library import Servers
 
 _servers = Servers("gemm", "gemm")
@@ -144,7 +145,8 @@ def linear(
 ) -> Any:
     """A linear layer, torch.nn.functional.linear's x w^T + bias, and what follows it, in one kernel, rounded once.
 
-    x: (..., k). w: (n, k), torch.nn.Linear's weight. bias: (n,). The result is (..., n), or (..., n / 2) with a gate.
+    x: (..., k). w: (n, k), torch.nn.Linear's weight, or what pack_weight made of it. bias: (n,). The result is (..., n), or
+        (..., n / 2) with a gate.
     gate: "glu", "reglu", "geglu", "geglu_tanh" or "swiglu": f(y[..., 2 j]) y[..., 2 j + 1], of y = x w^T + bias. The rows of
         two weights, that of f and the other, are interleaved once for it:
         w = torch.stack((w_gate, w_up), 1).flatten(0, 1), and their biases likewise.
@@ -161,7 +163,13 @@ def linear(
         y = tilesmith.linear(h, w2, residual=x)
     """
     serve = _SERVED_BY.get(type(x)) or _servers.find("x", x)
-    return serve("linear", x, w, None, bias, multiply, residual, scale_x, scale_w, out, None, None, None, amax, out_dtype, 1.0,
+    form = "linear"
+    if w.__class__ is PackedWeight:
+        if w.is_packed:
+            form = "packed"
+        else:
+            w = w.data
+    return serve(form, x, w, None, bias, multiply, residual, scale_x, scale_w, out, None, None, None, amax, out_dtype, 1.0,
                  1.0, activation, gate, clamp, tf32)  # fmt: skip
 
 

@@ -26,6 +26,7 @@ _WEIGHTS = ("int8", "int4")  # of fp16 and bf16
 _PACKED = "uint8"  # two int4
 _TYPES_TEXT = "float32, float16, bfloat16, float8 (e4m3, e5m2) or int8"
 _ROW, _COLUMN = 0, 1
+_PACKED_B = 2  # of flags
 _BIAS, _BIAS_M, _SCALE_N, _SCALE_M, _ADD, _MULTIPLY, _CLAMP, _AMAX = 1, 2, 3, 4, 5, 6, 13, 19
 ACTIVATIONS = {"relu": 7, "gelu": 8, "gelu_tanh": 9, "silu": 10, "sigmoid": 11, "tanh": 12}
 GATES = {"glu": 14, "reglu": 15, "geglu": 16, "geglu_tanh": 17, "swiglu": 18}
@@ -62,9 +63,11 @@ NAMES = {
     "matmul": ("a", "b", *_BESIDE, "scale_a", "scale_b", "out", "groups", *_LAST),
     "mm_plus_mm": ("a", "b", *_BESIDE, "scale_a", "scale_b", "out", "groups", "c", "d", "amax"),
     "linear": ("x", "w", *_BESIDE, "scale_x", "scale_w", "out", "groups", *_LAST),
+    "packed": ("x", "w", *_BESIDE, "scale_x", "scale_w", "out", "groups", *_LAST),  # linear of a PackedWeight
     "grouped": ("a", "b", *_BESIDE, "scale_a", "scale_b", "out", "group_ends", *_LAST),
     "masked": ("a", "b", *_BESIDE, "scale_a", "scale_b", "out", "group_rows", *_LAST),
 }
+_LINEAR = ("linear", "packed")
 _GROUPING = {"grouped": 1, "masked": 2}
 
 
@@ -78,6 +81,7 @@ class Options(NamedTuple):
     clamp: Optional[tuple[float, float]]
     tf32: bool
     scaled: bool  #: there are scales, vectors or numbers
+    packed_bytes: int = 0  #: of a packed b
 
 
 class Call:
@@ -167,9 +171,27 @@ def prepare(x: Operands, o: Options, beta: float) -> Call:
     places = _set_epilogue(call, x, o, beta, names, shape, blocks)
     _set_groups(call, x, o, names, shape, places)
     moves = _set_matrices(call, x, o, names, shape, blocks, out_type)
+    if o.form == "packed":
+        call.flags, call.b.leading = _PACKED_B, o.packed_bytes
     if len(moves) > 1:
         return BatchCall(call, places, x, shape.result, out_type, moves)
     return Call(call, places, x, shape.result, out_type)
+
+
+def packing_call(w: View) -> Gemm:
+    """The product whose b is to be packed: that of linear with a weight like this, (n, k)."""
+    call = sized(Gemm)
+    call.device.kind, call.device.index = w.kind, w.index
+    if w.data_type not in _INPUTS:
+        raise WrongType(f"w is {w.data_type}", _TYPES_TEXT)
+    out_type = {"int8": "int32", "fp8": "bf16", "bf8": "bf16"}.get(w.data_type, w.data_type)
+    call.type_a = call.type_b = _CODES[w.data_type]
+    call.type_c = call.type_d = _CODES[out_type]
+    call.type_bias = _CODES["fp32"]
+    call.m = call.batch = call.alpha = 1
+    call.n, call.k = w.shape
+    call.order_b, call.b.leading = _order("w", w, (call.k, call.n), w.strides[::-1], _COLUMN)
+    return call
 
 
 def _check_choices(o: Options) -> None:
@@ -241,7 +263,7 @@ def _unpacked(x: Operands, o: Options, names: tuple[str, ...]) -> Operands:
         return x
     if len(x.b.shape) < 2:
         raise InvalidArgument(f"{names[1]} has the shape {x.b.shape}", "pairs of int4 in a matrix")
-    at = len(x.b.shape) - (1 if o.form == "linear" else 2)
+    at = len(x.b.shape) - (1 if o.form in _LINEAR else 2)
     if x.b.strides[at] != 1 and x.b.shape[at] > 1:
         raise InvalidArgument(f"{names[1]} has the strides {x.b.strides}", "pairs of int4 behind one another along k")
     shape, k = list(x.b.shape), x.a.shape[-1] if x.a.shape else 0
@@ -287,7 +309,7 @@ class _Shape(NamedTuple):
     @staticmethod
     def of(x: Operands, o: Options) -> _Shape:
         a, b = x.a, x.b
-        linear = o.form == "linear"
+        linear = o.form in _LINEAR
         if o.form in _GROUPING:
             _check_group_shapes(a, b, o.form)
         if linear:
@@ -406,7 +428,7 @@ def _set_epilogue(call: Gemm, x: Operands, o: Options, beta: float, names: tuple
     if blocks.depth:
         places.append((ADDRESSED.index("scale_b"), _SCALE_B))
     elif x.scale_b is not None:
-        call.epilogue[at].batch = _column_vector(names[7], x.scale_b, s, o.form == "linear")
+        call.epilogue[at].batch = _column_vector(names[7], x.scale_b, s, o.form in _LINEAR)
         append(_SCALE_N, "scale_b")
     if x.c is not None and at > 0:
         if beta != 1:  # the sum of products is scaled before c is added
@@ -477,11 +499,11 @@ class _Blocks(NamedTuple):
         if scales == (None, None) or x.a.data_type not in _FLOAT8:
             return _Blocks()
         blocks_k, blocks_n = -(-s.k // _SCALE_BLOCK), -(-s.n // _SCALE_BLOCK)
-        lines = (blocks_n, blocks_k) if o.form == "linear" else (blocks_k, blocks_n)
+        lines = (blocks_n, blocks_k) if o.form in _LINEAR else (blocks_k, blocks_n)
         shapes = (*x.a.shape[:-1], blocks_k), (*x.b.shape[:-2], *lines)
         fits = [scale is not None and scale.shape == shape for scale, shape in zip(scales, shapes)]
         if all(fits):
-            of_b = _transposed(x.scale_b) if o.form == "linear" else x.scale_b
+            of_b = _transposed(x.scale_b) if o.form in _LINEAR else x.scale_b
             return _Blocks(_SCALE_BLOCK, True, of_b.strides)
         # What has one block of k may be a vector; what has several is by blocks, and so is the other to be.
         for at, several in enumerate((blocks_k > 1, math.prod(shapes[1]) > 1)):
@@ -497,7 +519,7 @@ def _weight_blocks(x: Operands, o: Options, s: _Shape) -> _Blocks:
     too."""
     name, view = NAMES[o.form][7], x.scale_b
     batch = x.b.shape[:-2]
-    linear = o.form == "linear"
+    linear = o.form in _LINEAR
     wanted = f"({s.n},) or ({s.n}, blocks of k)" if linear else f"({s.n},) or {(*batch, 'blocks of k', s.n)}"
     hint = f"{wanted}; blocks of a power of two from {_SHALLOWEST} on, or one"
     if view is None:

@@ -72,7 +72,7 @@ class Gemm(ctypes.Structure):
     _fields_ = [
         ("struct_size", c_uint64),
         ("device", DeviceId), ("type_a", c_int32), ("type_b", c_int32), ("type_c", c_int32), ("type_d", c_int32),
-        ("type_bias", c_int32), ("order_a", c_int32), ("order_b", c_int32), ("reserved", c_uint32),
+        ("type_bias", c_int32), ("order_a", c_int32), ("order_b", c_int32), ("flags", c_uint32),
         ("m", c_int64), ("n", c_int64), ("k", c_int64), ("batch", c_int64), ("alpha", c_float), ("beta", c_float),
         ("a", Matrix), ("b", Matrix), ("c", Matrix), ("d", c_void_p), ("d_leading", c_int64), ("d_batch", c_int64),
         ("amax", c_void_p), ("stream", c_void_p), ("workspace", c_void_p), ("workspace_bytes", c_uint64),
@@ -122,6 +122,8 @@ _FUNCTIONS = {
     "tilesmith_attention_forward": (c_int32, [c_void_p, c_void_p]),
     "tilesmith_gemm_compute": (c_int32, [c_void_p, c_void_p]),
     "tilesmith_gemm_compute_list": (c_int32, [c_void_p, c_void_p, c_int64]),
+    "tilesmith_gemm_packed_bytes": (c_int32, [c_void_p, c_void_p, c_void_p]),
+    "tilesmith_gemm_pack_b": (c_int32, [c_void_p, c_void_p, c_void_p, c_uint64]),
     "tilesmith_last_plan": (c_int32, [c_void_p]),
 }
 

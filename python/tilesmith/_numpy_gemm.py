@@ -27,14 +27,20 @@ def gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups,
     names = NAMES[form]
     scaled = scale_a is not None or scale_b is not None
     alpha, scale_a, scale_b = _fold(form, number("alpha", alpha), a, b, scale_a, scale_b)
+    packed = None
+    if form == "packed":
+        packed, b = b, b.data
     arrays = (a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, a2, b2, amax)
     check_arrays(names, arrays)
     out_dtype = _dtype(out_dtype)
-    key = (form, out_dtype, activation, gate, clamp, tf32, beta, scaled, *map(describe, arrays))
+    key = (form if packed is None else packed.view, out_dtype, activation, gate, clamp, tf32, beta, scaled, *map(describe, arrays))
     call = _calls.by_key.get(key)
     if call is None:
         views = Operands(*(view_of(name, array) for name, array in zip(names, arrays)))
-        options = Options(form, _type_name(out_dtype), activation, gate, clamp, bool(tf32), scaled)
+        if packed is not None:
+            views = views._replace(b=packed.view)
+        options = Options(form, _type_name(out_dtype), activation, gate, clamp, bool(tf32), scaled,
+                          0 if packed is None else packed.nbytes)  # fmt: skip
         call = _calls.keep(key, prepare(views, options, beta))
     for name, written in (("out", out), ("amax", amax)):
         if written is not None and not written.flags.writeable:

@@ -21,7 +21,7 @@ class Servers:
 
     def find(self, name: str, tensor: Any) -> Callable[..., Any]:
         """For the tensor, which the caller knows as `name`."""
-        library = _library_of(name, tensor)
+        library = library_of(name, tensor)
         module = importlib.import_module(f"tilesmith._{library}_{self._module}")
         operation = self._operation
         if library == "torch":
@@ -32,7 +32,7 @@ class Servers:
         return serve
 
 
-def _library_of(name: str, tensor: Any) -> str:
+def library_of(name: str, tensor: Any) -> str:
     """Without importing a library that is not imported yet: a tensor of it would have."""
     if (torch := sys.modules.get("torch")) is not None and isinstance(tensor, torch.Tensor):
         return "torch"

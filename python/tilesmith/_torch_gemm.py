@@ -9,10 +9,11 @@ from typing import Any, Optional, Sequence
 import torch
 from torch import Tensor
 
-from tilesmith._errors import InvalidArgument, WrongType
+from tilesmith._errors import InvalidArgument, Unsupported, WrongType
 from tilesmith._gemm_call import NAMES, Call, Operands, Options, has_weights, prepare
 from tilesmith._gemm_list import Library, Lists, check_lists, compute, kept_lists
 from tilesmith._kept_calls import KeptCalls
+from tilesmith._packed_weight import PackedWeight
 from tilesmith._torch import (
     DTYPES,
     TYPES,
@@ -45,12 +46,15 @@ def gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups,
         amax = a.new_zeros((), dtype=torch.float32)
         return gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, a2, b2, amax, out_dtype, alpha, beta, activation,
                     gate, clamp, tf32), amax  # fmt: skip
+    packed = None
+    if form == "packed":
+        packed, b = b, b.data
     if not plain or type(b) is not Tensor or (bias is not None and type(bias) is not Tensor):
         _check_tensors(form, (a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, a2, b2, amax))
         if scaled:
             alpha, scale_a, scale_b = _fold(form, alpha, a, b, scale_a, scale_b)
     # get_device() as in attention
-    key = (form, a.dtype, a.shape, a.stride(), a.get_device(), b.dtype, b.shape, b.stride(), b.get_device(), out_dtype,
+    key = (form if packed is None else packed.view, a.dtype, a.shape, a.stride(), a.get_device(), b.dtype, b.shape, b.stride(), b.get_device(), out_dtype,
            activation, gate, clamp, tf32)  # fmt: skip
     if bias is not None:
         key += (bias.dtype, bias.shape, bias.stride(), bias.get_device())
@@ -59,7 +63,7 @@ def gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups,
     call = _calls.by_key.get(key)
     if call is None:
         call = _prepared(key, form, (a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, a2, b2, amax), out_dtype,
-                         beta, activation, gate, clamp, tf32, scaled)  # fmt: skip
+                         beta, activation, gate, clamp, tf32, scaled, packed)  # fmt: skip
     if grad_enabled() and (a.requires_grad or b.requires_grad or (bias is not None and bias.requires_grad)):
         raise no_gradient(form)
     if out is None:
@@ -81,9 +85,12 @@ def gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups,
 
 
 def _prepared(key: object, form: str, tensors: tuple[Any, ...], out_dtype: Any, beta: Any, activation: Any, gate: Any,
-              clamp: Any, tf32: Any, scaled: bool) -> Call:  # fmt: skip
+              clamp: Any, tf32: Any, scaled: bool, packed: Optional[PackedWeight]) -> Call:  # fmt: skip
     views = Operands(*(view_of(name, tensor) for name, tensor in zip(NAMES[form], tensors)))
-    options = Options(form, _type_name(out_dtype), activation, gate, clamp, bool(tf32), scaled)
+    if packed is not None:
+        views = views._replace(b=packed.view)
+    options = Options(form, _type_name(out_dtype), activation, gate, clamp, bool(tf32), scaled,
+                      0 if packed is None else packed.nbytes)  # fmt: skip
     return _calls.keep(key, prepare(views, options, beta))
 
 
@@ -112,7 +119,7 @@ def _fold(form: str, alpha: float, a: Tensor, b: Tensor, scale_a: Any,
     names = NAMES[form]
     vectors: list[Optional[Tensor]] = [None, None]
     single: Optional[Tensor] = None
-    weights = has_weights(TYPES.get(a.dtype, ""), TYPES.get(b.dtype, ""))  # their scales are kept, of one number too
+    weights = form != "packed" and has_weights(TYPES.get(a.dtype, ""), TYPES.get(b.dtype, ""))  # their scales are kept, of one number too
     for at, scale in enumerate((scale_a, scale_b)):
         if scale is None:
             continue
@@ -213,6 +220,8 @@ _ARGUMENTS = (
 def gemm_op(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, a2, b2, amax, out_dtype, alpha, beta,
             activation, gate, clamp, tf32) -> Any:  # fmt: skip
     """matmul and its like as the operator: what torch.compile traces."""
+    if form == "packed":
+        raise Unsupported("w is packed, and torch compiles this or x is no plain tensor", "the plain weight", "unsupported")
     if torch.is_grad_enabled() and (a.requires_grad or b.requires_grad):
         raise no_gradient(form)
     for scale in (scale_a, scale_b):

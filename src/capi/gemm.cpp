@@ -1,4 +1,6 @@
 // GEMM: in one call, and in the two steps it is made of.
+#include <fmt/format.h>
+
 #include "capi/gemm_call.hpp"
 #include "capi/operation.hpp"
 
@@ -17,6 +19,25 @@ struct Gemm {
   static Result<GemmArguments> arguments_of(const Call& call, Device) { return capi::arguments_of(call); }
   /// A plan that expects less of the pointers serves more.
   static void widen(GemmProblem& problem, const GemmProblem& of_plan) { problem.unaligned |= of_plan.unaligned; }
+};
+
+/// What packing B asks for.
+struct Packing {
+  Dispatcher& dispatcher;
+  GemmProblem problem;
+  GemmOperand b;
+
+  [[nodiscard]] static Result<Packing> of(tilesmith_context* context, const tilesmith_gemm* given) {
+    tilesmith_gemm room;
+    TS_ASSIGN(const tilesmith_gemm* call, whole_call(given, room));
+    tilesmith_context& in = context_or_default(context);
+    TS_ASSIGN(const Device device, device_from_c(call->device, in.device()));
+    TS_ASSIGN(const GemmProblem problem, capi::problem_of(*call, device));
+    if (problem.packed_b)
+      return fail(ErrorCode::invalid_argument, "flags has TILESMITH_PACKED_B",
+                  "a plain matrix b, which is to be packed");
+    return Packing{in.dispatcher(device), problem, capi::arguments_of(*call).b};
+  }
 };
 
 }  // namespace
@@ -64,6 +85,28 @@ tilesmith_status tilesmith_gemm_dense(tilesmith_gemm* call) {
 
 tilesmith_status tilesmith_gemm_compute(tilesmith_context* context, const tilesmith_gemm* call) {
   return capi::compute<capi::Gemm>(context, call);
+}
+
+tilesmith_status tilesmith_gemm_packed_bytes(tilesmith_context* context, const tilesmith_gemm* call, uint64_t* out) {
+  return capi::guarded([&]() -> Status {
+    if (out == nullptr) return fail(ErrorCode::invalid_argument, "out is null", "a place for the number");
+    *out = 0;
+    TS_ASSIGN(const capi::Packing packing, capi::Packing::of(context, call));
+    TS_ASSIGN(*out, packing.dispatcher.packed_b_bytes(packing.problem));
+    return {};
+  });
+}
+
+tilesmith_status tilesmith_gemm_pack_b(tilesmith_context* context, const tilesmith_gemm* call, void* packed,
+                                       uint64_t packed_bytes) {
+  return capi::guarded([&]() -> Status {
+    TS_ASSIGN(const capi::Packing packing, capi::Packing::of(context, call));
+    TS_ASSIGN(const std::size_t needed, packing.dispatcher.packed_b_bytes(packing.problem));
+    if (packed_bytes < needed)
+      return fail(ErrorCode::invalid_argument, fmt::format("packed_bytes is {}", packed_bytes),
+                  fmt::format("{} or more", needed));
+    return packing.dispatcher.pack_b(packing.problem, packing.b, packed);
+  });
 }
 
 tilesmith_status tilesmith_gemm_plan_for(tilesmith_context* context, const tilesmith_gemm* call,

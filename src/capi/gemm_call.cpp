@@ -156,9 +156,9 @@ Result<GemmProblem> problem_of(const tilesmith_gemm& call, Device device) {
   TS_TRY(check_types(call));
   TS_TRY(check_enum("order_a", call.order_a, TILESMITH_COLUMN, "tilesmith_matrix_order"));
   TS_TRY(check_enum("order_b", call.order_b, TILESMITH_COLUMN, "tilesmith_matrix_order"));
-  if (call.reserved != 0)
-    return fail(ErrorCode::invalid_argument, fmt::format("reserved is {}", call.reserved),
-                "0; TILESMITH_GEMM_INIT sets it");
+  if ((call.flags & ~std::uint32_t{TILESMITH_PACKED_B}) != 0)
+    return fail(ErrorCode::invalid_argument, fmt::format("flags is {:#x}", call.flags),
+                "0, or TILESMITH_PACKED_B; TILESMITH_GEMM_INIT sets 0");
   TS_TRY(check_enum("grouping", call.grouping, TILESMITH_GROUPS_MASKED, "tilesmith_grouping"));
   const bool grouped = call.grouping != TILESMITH_GROUPS_NONE;
   TS_TRY(check_unused("group_ends", !grouped && call.group_ends != nullptr, "set grouping"));
@@ -185,6 +185,7 @@ Result<GemmProblem> problem_of(const tilesmith_gemm& call, Device device) {
                       .grouping = static_cast<GemmGrouping>(call.grouping),
                       .scale_depth = call.scale_depth,
                       .type_scale = static_cast<DataType>(call.type_scale)};
+  problem.packed_b = (call.flags & TILESMITH_PACKED_B) != 0;
   problem.unaligned = device.kind != DeviceKind::cpu && call_is_unaligned(call);  // the CPU does not ask
   return problem;
 }

@@ -101,6 +101,7 @@ Result<Source> gemm_source(const KernelConfig& config, const CpuSpec& spec) {
   p.tile_n = subject.tile_n();
   p.tile_k = subject.tile_k();
   p.split_k = config.algorithm.splits_k;
+  p.packed_b = config.algorithm.preshuffle;
   p.second = signature.second;
   p.bias = terms.bias < 0 ? GemmBias::none : terms.bias_along_m ? GemmBias::along_m : GemmBias::along_n;
   p.activation = activation_of(terms.activation);

@@ -49,6 +49,11 @@ class GemmBackend : public OperationBackend<GemmPlan> {
   [[nodiscard]] virtual Result<std::unique_ptr<const GemmListPlan>> plan_list(std::vector<GemmProblem> problems,
                                                                               const Planner& plan,
                                                                               const DispatcherOptions& options) = 0;
+
+  /// Of a valid problem with packed_b. Unsupported where kernels read B as it lies.
+  [[nodiscard]] virtual Result<std::size_t> packed_b_bytes(const GemmProblem& problem, BuildPolicy build);
+  [[nodiscard]] virtual Status pack_b(const GemmProblem& problem, const GemmOperand& b, void* packed,
+                                      BuildPolicy build);
 };
 
 /// done, total and failed kernels of a build; called by one thread at a time.

@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 
 #include "base/log.hpp"
 #include "dispatch/cpu_gemm_list.hpp"
 #include "dispatch/cpu_gemm_plan.hpp"
 #include "dispatch/cpu_gemm_problem.hpp"
+#include "dispatch/cpu_packed_b.hpp"
 #include "dispatch/gemm_group.hpp"
 #include "dispatch/gemm_problem.hpp"
 #include "enumerate/cpu_gemm.hpp"
@@ -17,7 +19,22 @@
 namespace tilesmith {
 namespace {
 
+constexpr std::int64_t kTypicalRows = 128;  // of products whose B is packed beforehand
 constexpr std::int64_t kLeastRows = 4;  // of a register tile: fewer or more rows make a difference from there to there
+
+/// What the first stage of a blocked kernel is called with to pack B.
+TsGemmArgs packing_arguments(const GemmProblem& problem, const KernelConfig& config, const GemmOperand& b,
+                             int threads) {
+  TsGemmArgs args{};
+  args.b = {b.data, b.leading, 0};
+  args.m = 2 * std::int64_t{config.algorithm.tile[0]};  // a single row of tasks would pack panels by itself
+  args.n = problem.n;
+  args.k = problem.k;
+  args.batch = args.splits = 1;
+  args.threads = threads;
+  args.alpha = 1;
+  return args;
+}
 
 /// Why no instance of any level computes the problem: the rule that refuses one which differs from valid ones in the
 /// signature alone.
@@ -49,9 +66,15 @@ Error refusal(const CpuMachine& machine, const GemmSignature& signature) {
 
 Result<std::vector<Candidate>> CpuGemm::candidates(const GemmProblem& problem) const {
   TS_ASSIGN(const GemmSignature signature, cpu_signature_of(problem));
+  std::optional<KernelConfig> panels;
+  if (problem.packed_b) {
+    TS_ASSIGN(panels, packer(problem));
+  }
   std::vector<Candidate> candidates;
   for (const CpuSpec& spec : machine_.levels)
-    enumerate_cpu_gemm(spec, signature, [&](const KernelConfig& config) {
+    enumerate_cpu_gemm(spec, signature, [&](KernelConfig config) {
+      config.algorithm.preshuffle = problem.packed_b;
+      if (panels && !reads_panels_of(config, *panels)) return true;
       const bool useless_split =
           config.algorithm.splits_k && splits_for(typical_call(problem), config, spec, pool_.threads()) == 1;
       if (!useless_split && serves(config, problem)) candidates.push_back({config, 0});
@@ -72,7 +95,13 @@ std::vector<Candidate> CpuGemm::stand_ins(const GemmProblem& problem) const {
 
 Status CpuGemm::check(const KernelConfig& config, const GemmProblem& problem) const {
   TS_TRY(check_runs_here(machine_, config));
-  if (serves(config, problem)) return {};
+  if (serves(config, problem)) {
+    if (!problem.packed_b) return {};
+    TS_ASSIGN(const KernelConfig panels, packer(problem));
+    if (reads_panels_of(config, panels)) return {};
+    return fail(ErrorCode::invalid_argument, fmt::format("kernel {} reads other panels of B", native_name(config)),
+                fmt::format("panels are packed for {}", PackedHeader::of(problem, panels, 0).text()));
+  }
   const std::string what = fmt::format("kernel {} does not compute this problem", native_name(config));
   const auto signature = cpu_signature_of(problem);
   if (!signature) return fail(ErrorCode::invalid_argument, what, signature.error().message);
@@ -115,7 +144,53 @@ Result<std::unique_ptr<GemmPlan>> CpuGemm::plan(const GemmProblem& problem, cons
   for (unsigned stage = 0; stage < table.stage_count; ++stage)
     facts.stages.push_back({facts.kernel, fmt::format("stage {}", stage)});
   log_debug("planned {}: {}", facts.kernel, facts.reason);
-  return std::make_unique<CpuGemmPlan>(problem, std::move(facts), terms, kernel, pool_, splits);
+  return std::make_unique<CpuGemmPlan>(problem, std::move(facts), terms, kernel, pool_, splits,
+                                       PackedHeader::of(problem, config, 0));
+}
+
+Result<KernelConfig> CpuGemm::packer(const GemmProblem& problem) const {
+  GemmProblem typical = packing_of(problem);
+  typical.m = kTypicalRows;
+  typical.order_b = MatrixOrder::column;
+  typical.packed_b = false;
+  TS_ASSIGN(GemmSignature signature, cpu_signature_of(typical));
+  std::vector<Candidate> blocked;
+  for (const CpuSpec& spec : machine_.levels)
+    enumerate_cpu_gemm(spec, signature, [&](const KernelConfig& config) {
+      if (config.algorithm.pipeline == Pipeline::blocked && !config.algorithm.splits_k)
+        blocked.push_back({config, expected_seconds(typical, config, spec, 1)});
+      return true;
+    });
+  if (blocked.empty()) return std::unexpected(refusal(machine_, signature));
+  best_first(blocked);
+  KernelConfig best = std::move(blocked.front().config);
+  signature.layout_b = problem.order_b;
+  best.signature = signature;
+  return best;
+}
+
+Result<std::size_t> CpuGemm::packed_b_bytes(const GemmProblem& problem, BuildPolicy build) {
+  TS_ASSIGN(const KernelConfig config, packer(problem));
+  TS_ASSIGN(const CpuKernel kernel, registry_.find(config, build));
+  const TsGemmArgs args = packing_arguments(problem, config, {}, pool_.threads());
+  return sizeof(PackedHeader) + static_cast<std::size_t>(kernel.table().workspace_bytes(&args));
+}
+
+Status CpuGemm::pack_b(const GemmProblem& problem, const GemmOperand& b, void* packed, BuildPolicy build) {
+  TS_ASSIGN(const KernelConfig config, packer(problem));
+  TS_ASSIGN(const CpuKernel kernel, registry_.find(config, build));
+  TsGemmArgs args = packing_arguments(problem, config, b, pool_.threads());
+  auto* const header = static_cast<PackedHeader*>(packed);
+  args.workspace = header + 1;
+  const long long bytes = kernel.table().workspace_bytes(&args);
+  if (problem.n > 0 && problem.k > 0) {
+    TsCpuKernel packing = kernel.table();
+    packing.stage_count = 1;
+    pool_.reserve_scratch(static_cast<std::size_t>(packing.scratch_bytes(&args)));
+    pool_.run(packing, &args);
+  }
+  *header = PackedHeader::of(problem, config, static_cast<std::int64_t>(sizeof(PackedHeader)) + bytes);
+  return {};
 }
 
 Result<std::unique_ptr<const GemmListPlan>> CpuGemm::plan_list(std::vector<GemmProblem> problems, const Planner& plan,

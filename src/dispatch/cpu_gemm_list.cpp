@@ -103,6 +103,9 @@ Result<std::unique_ptr<const GemmListPlan>> CpuGemmListPlan::make(std::vector<Ge
 
 Status CpuGemmListPlan::run(std::span<const GemmArguments> arguments, const RunOptions& options) const {
   TS_TRY(validate(problems(), arguments));
+  for (const Member& member : members_)
+    if (const Status status = member.plan->check_packed(arguments[member.product]); !status)
+      return std::unexpected(of_product(status.error(), member.product, problems().size()));
   thread_local Job job;
   job.clear();
   auto* const workspace = static_cast<std::byte*>(cpu_workspace(options, workspace_bytes()));

@@ -9,9 +9,15 @@ namespace tilesmith {
 Status CpuGemmPlan::run(const GemmArguments& arguments, const RunOptions& options) const {
   TS_TRY(validate(problem(), arguments));
   if (problem().m == 0 || problem().n == 0 || problem().batch == 0) return {};
+  TS_TRY(check_packed(arguments));
   if (problem().grouping != GemmGrouping::none) return run_groups(arguments, options);
   run(problem(), arguments, options);
   return {};
+}
+
+Status CpuGemmPlan::check_packed(const GemmArguments& arguments) const {
+  if (!problem().packed_b || arguments.alpha == 0) return {};
+  return panels_.check(arguments.b.data, arguments.b.leading);
 }
 
 TsGemmArgs CpuGemmPlan::kernel_arguments(const GemmArguments& arguments, int threads, void* workspace) const {

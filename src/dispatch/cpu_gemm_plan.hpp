@@ -2,6 +2,7 @@
 #pragma once
 
 #include "dispatch/cpu_gemm_problem.hpp"
+#include "dispatch/cpu_packed_b.hpp"
 #include "runtime/cpu_kernel.hpp"
 #include "runtime/thread_pool.hpp"
 #include "tilesmith/dispatcher.hpp"
@@ -10,12 +11,21 @@ namespace tilesmith {
 
 class CpuGemmPlan final : public GemmPlan {
  public:
-  /// `splits`: pieces of k, of kernels that split it, when all of the pool's threads work for the product.
+  /// `splits`: pieces of k, of kernels that split it, when all of the pool's threads work for the product. `panels`:
+  /// what a packed B is to be.
   CpuGemmPlan(const GemmProblem& problem, PlanFacts facts, const CpuGemmTerms& terms, const CpuKernel& kernel,
-              ThreadPool& pool, std::int64_t splits)
-      : GemmPlan(problem, std::move(facts)), terms_(terms), kernel_(kernel), pool_(pool), splits_(splits) {}
+              ThreadPool& pool, std::int64_t splits, const PackedHeader& panels)
+      : GemmPlan(problem, std::move(facts)),
+        terms_(terms),
+        kernel_(kernel),
+        pool_(pool),
+        splits_(splits),
+        panels_(panels) {}
 
   [[nodiscard]] Status run(const GemmArguments& arguments, const RunOptions& options) const override;
+
+  /// Checks that a packed B is what the kernel reads; of valid arguments.
+  [[nodiscard]] Status check_packed(const GemmArguments& arguments) const;
 
   [[nodiscard]] const TsCpuKernel& table() const { return kernel_.table(); }
   /// What the kernel is called with when `threads` of the pool's work for the product.
@@ -29,6 +39,7 @@ class CpuGemmPlan final : public GemmPlan {
   CpuKernel kernel_;
   ThreadPool& pool_;
   std::int64_t splits_;
+  PackedHeader panels_;
 };
 
 }  // namespace tilesmith

@@ -4,6 +4,7 @@
 #include <bit>
 #include <limits>
 
+#include "dispatch/cpu_packed_b.hpp"
 #include "dispatch/gemm_group.hpp"
 #include "dispatch/gemm_problem.hpp"
 #include "enumerate/cpu_gemm.hpp"
@@ -25,7 +26,7 @@ Result<GemmSignature> cpu_signature_of(const GemmProblem& p) {
     s.qscale = QuantScale::blockscale;
   s.second = p.k2 != 0;
   s.layout_a = p.order_a;
-  s.layout_b = p.order_b;
+  s.layout_b = p.packed_b ? MatrixOrder::column : p.order_b;  // panels are alike
   s.epilogue_ops = terms.normal_form();
   return s;
 }
@@ -38,6 +39,7 @@ GemmProblem typical_call(const GemmProblem& p) {
 
 bool serves(const KernelConfig& config, const GemmProblem& p) {
   if (config.operation() != Operation::gemm) return false;
+  if (config.algorithm.preshuffle != p.packed_b) return false;
   if (config.algorithm.pipeline == Pipeline::skinny && p.m > config.algorithm.tile[0]) return false;
   const auto wanted = cpu_signature_of(p);
   return wanted && std::get<GemmSignature>(config.signature) == *wanted;
@@ -51,6 +53,8 @@ TsGemmArgs cpu_arguments(const GemmProblem& p, const CpuGemmTerms& terms, const 
   TsGemmArgs out{};
   out.a = {a.a.data, a.a.leading, a.a.batch};
   out.b = {a.b.data, a.b.leading, a.b.batch};
+  if (p.packed_b && a.b.data != nullptr)
+    out.b = {static_cast<const PackedHeader*>(a.b.data) + 1, 0, 0};  // the panels, shared by the batch
   out.a2 = {a.a2.data, a.a2.leading, a.a2.batch};
   out.b2 = {a.b2.data, a.b2.leading, a.b2.batch};
   out.c = {a.c.data, a.c.leading, a.c.batch};

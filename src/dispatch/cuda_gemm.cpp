@@ -40,6 +40,8 @@ CudaGemmShape cuda_gemm_shape(const GemmProblem& p) {
 }
 
 Result<GemmSignature> cuda_signature_of(const GemmProblem& p) {
+  if (p.packed_b)
+    return fail(ErrorCode::unsupported, "CUDA kernels read no packed B", "B as it lies, which they read at full speed");
   GemmSignature s;
   s.a = p.type_a;
   s.b = p.type_b;

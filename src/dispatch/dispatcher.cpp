@@ -30,6 +30,19 @@ struct Dispatcher::Impl {
     TS_ASSIGN(std::unique_ptr<PlanT> made, choose_plan(*kernels, problem, options));
     return cache.insert(std::move(made));
   }
+
+  /// The device's kernels of matrix products.
+  Result<GemmBackend*> gemm_backend() {
+    if (!backend) return std::unexpected(backend.error());
+    if (GemmBackend* kernels = (*backend)->gemm()) return kernels;
+    return fail(ErrorCode::unsupported, fmt::format("{} has no kernels of this operation", to_string(options.device)));
+  }
+
+  /// The same, for a problem whose B is to be packed.
+  Result<GemmBackend*> packing_backend(const GemmProblem& problem) {
+    TS_TRY(validate(packing_of(problem)));
+    return gemm_backend();
+  }
 };
 
 Dispatcher::Dispatcher(DispatcherOptions options)
@@ -53,6 +66,17 @@ Result<const GemmPlan*> Dispatcher::plan(const GemmProblem& problem) {
       impl_->gemm, [](Backend& backend) { return backend.gemm(); }, problem);
 }
 
+Result<std::size_t> Dispatcher::packed_b_bytes(const GemmProblem& problem) {
+  TS_ASSIGN(GemmBackend* const kernels, impl_->packing_backend(problem));
+  return kernels->packed_b_bytes(packing_of(problem), impl_->options.build);
+}
+
+Status Dispatcher::pack_b(const GemmProblem& problem, const GemmOperand& b, void* packed) {
+  TS_ASSIGN(GemmBackend* const kernels, impl_->packing_backend(problem));
+  TS_TRY(validate_packing(problem, b, packed));
+  return kernels->pack_b(packing_of(problem), b, packed, impl_->options.build);
+}
+
 Result<std::unique_ptr<const GemmListPlan>> Dispatcher::plan(std::span<const GemmProblem> problems) {
   for (std::size_t i = 0; i < problems.size(); ++i) {
     const Status status =
@@ -61,11 +85,7 @@ Result<std::unique_ptr<const GemmListPlan>> Dispatcher::plan(std::span<const Gem
             : fail(ErrorCode::unsupported, "its batch is groups", "a call of its own, or a product for each group");
     if (!status) return std::unexpected(of_product(status.error(), i, problems.size()));
   }
-  if (!impl_->backend) return std::unexpected(impl_->backend.error());
-  GemmBackend* kernels = (*impl_->backend)->gemm();
-  if (kernels == nullptr)
-    return fail(ErrorCode::unsupported,
-                fmt::format("{} has no kernels of this operation", to_string(impl_->options.device)));
+  TS_ASSIGN(GemmBackend* const kernels, impl_->gemm_backend());
   return kernels->plan_list(
       {problems.begin(), problems.end()}, [this](const GemmProblem& problem) { return plan(problem); }, impl_->options);
 }

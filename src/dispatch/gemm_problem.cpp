@@ -101,6 +101,26 @@ Status check_second(const GemmProblem& p) {
   return {};
 }
 
+Status check_packed(const GemmProblem& p) {
+  if (!p.packed_b) return {};
+  const auto refuse = [](std::string_view beside) {
+    return fail(ErrorCode::unsupported, fmt::format("a packed B beside {}", beside), "B as it lies");
+  };
+  if (p.grouping != GemmGrouping::none) return refuse(fmt::format("{} groups", name_of(p.grouping)));
+  if (has_weights(p)) return refuse(fmt::format("{} weights of {}", name_of(p.type_b), name_of(p.type_a)));
+  if (p.scale_depth != 0) return refuse(fmt::format("scales of {} elements of k", p.scale_depth));
+  if (p.k2 != 0) return refuse(fmt::format("a second product (k2 is {})", p.k2));
+  return {};
+}
+
+/// Checks the place of a packed B.
+Status check_packed_place(std::string_view name, const void* packed) {
+  TS_TRY(check_pointer(name, packed, true, "a buffer of packed_b_bytes"));
+  if (reinterpret_cast<std::uintptr_t>(packed) % kPackedAlignment == 0) return {};
+  return fail(ErrorCode::invalid_argument, fmt::format("{}: the packed buffer is at {}", name, packed),
+              fmt::format("a multiple of {} bytes", kPackedAlignment));
+}
+
 Status check_epilogue(const GemmProblem& p) {
   const auto refuse = [](std::string what, std::string hint) {
     return fail(ErrorCode::invalid_argument, std::move(what), std::move(hint));
@@ -235,6 +255,7 @@ Status validate(const GemmProblem& p) {
   TS_TRY(check_dimension("n", p.n, 0));
   TS_TRY(check_dimension("k", p.k, 0));
   TS_TRY(check_dimension("k2", p.k2, 0));
+  TS_TRY(check_packed(p));
   TS_TRY(check_scales(p));
   TS_TRY(check_grouping(p));
   TS_TRY(check_second(p));
@@ -336,7 +357,12 @@ Status validate(const GemmProblem& p, const GemmArguments& a) {
   };
   if (a.alpha != 0) {
     const Lines left = matrix("a", a.a, p.type_a, p.order_a, p.m, p.k);
-    const Lines right = lines_of("b", a.b.data, a.b.leading, a.b.batch, p.type_b, p.order_b, p.k, p.n, p.batch);
+    // Panels take at least as many bytes as the matrix.
+    const std::int64_t packed_bytes = p.packed_b ? std::max(a.b.leading, p.n * p.k * bytes_of(p.type_b)) : 0;
+    const Lines right =
+        p.packed_b ? lines_of("b", a.b.data, packed_bytes, 0, DataType::int8, MatrixOrder::row, 1, packed_bytes, 1)
+                   : lines_of("b", a.b.data, a.b.leading, a.b.batch, p.type_b, p.order_b, p.k, p.n, p.batch);
+    if (p.packed_b) TS_TRY(check_packed_place("b", a.b.data));
     if (p.type_b == DataType::int4 && (a.b.leading % 2 != 0 || a.b.batch % 2 != 0))
       return fail(ErrorCode::invalid_argument,
                   fmt::format("b: the leading dimension of {} and the batch stride of {} begin rows inside a byte",
@@ -402,6 +428,27 @@ Status validate(const GemmProblem& p, const GemmArguments& a) {
   return {};
 }
 
+GemmProblem packing_of(const GemmProblem& p) {
+  GemmProblem out = gemm_problem(p.type_a, 1, p.n, p.k);
+  out.type_b = p.type_b;
+  out.order_b = p.order_b;
+  out.grouping = p.grouping;
+  out.scale_depth = p.scale_depth;
+  out.k2 = p.k2;
+  out.packed_b = true;
+  return out;
+}
+
+Status validate_packing(const GemmProblem& p, const GemmOperand& b, const void* packed) {
+  const Lines matrix = lines_of("b", b.data, b.leading, 0, p.type_b, p.order_b, p.k, p.n, 1);
+  TS_TRY(check_matrix(matrix, "a matrix of k x n"));
+  TS_TRY(check_packed_place("packed", packed));
+  const std::int64_t bytes = std::max<std::int64_t>(1, p.n * p.k * bytes_of(p.type_b));
+  if (overlap(matrix, lines_of("packed", packed, bytes, 0, DataType::int8, MatrixOrder::row, 1, bytes, 1)))
+    return fail(ErrorCode::invalid_argument, "packed overlaps b", "memory of its own");
+  return {};
+}
+
 Status check_group_ends(const GemmProblem& p, const std::int32_t* ends) {
   std::int64_t before = 0;
   for (std::int64_t g = 0; g < p.batch; ++g) {
@@ -419,7 +466,7 @@ std::uint64_t hash_of(const GemmProblem& p) {
     types = types << 8 | static_cast<std::uint64_t>(type);
   types = types << 8 | static_cast<std::uint64_t>(p.order_a) | static_cast<std::uint64_t>(p.order_b) << 1 |
           static_cast<std::uint64_t>(p.beta) << 2 | static_cast<std::uint64_t>(p.unaligned) << 3 |
-          static_cast<std::uint64_t>(p.grouping) << 4;
+          static_cast<std::uint64_t>(p.grouping) << 4 | static_cast<std::uint64_t>(p.packed_b) << 7;
   std::uint64_t operations = 0;
   for (const EpilogueOp op : p.epilogue) operations = operations << 8 | static_cast<std::uint64_t>(op);
   return hash_words({types, operations, static_cast<std::uint64_t>(p.m), static_cast<std::uint64_t>(p.n),

@@ -38,6 +38,15 @@ inline constexpr std::int64_t kBlockDepth = 128;
 /// offsets that overflow, memory that D must not share, numbers out of range.
 [[nodiscard]] Status validate(const GemmProblem& problem, const GemmArguments& arguments);
 
+/// What packing B depends on: the problem with packed_b and without all that B's panels do not depend on.
+[[nodiscard]] GemmProblem packing_of(const GemmProblem& problem);
+
+/// What buffers of packed B are aligned to, in bytes.
+inline constexpr std::size_t kPackedAlignment = 64;
+
+/// Checks the matrix that is to be packed, and where to.
+[[nodiscard]] Status validate_packing(const GemmProblem& problem, const GemmOperand& b, const void* packed);
+
 /// Checks the ends of groups, in memory of the host: they rise, up to m.
 [[nodiscard]] Status check_group_ends(const GemmProblem& problem, const std::int32_t* ends);
 

@@ -67,6 +67,22 @@ constexpr Rule<Subject> kRules[] = {
        return fmt::format("a second product beside {} groups, qscale {}, a {} and b {}", name_of(g.grouping),
                           name_of(g.qscale), name_of(g.a), name_of(g.b));
      }},
+    {"packed_b_is_carried",
+     "blocked kernels read a packed B, whose panels are those of one canonical layout, beside neither scales, weights "
+     "nor "
+     "a second product",
+     [](const Subject& s) {
+       const GemmSignature& g = s.signature();
+       return !s.config.algorithm.preshuffle ||
+              (s.config.algorithm.pipeline == Pipeline::blocked && g.layout_b == MatrixOrder::column && !g.second &&
+               !has_weights(g) && g.qscale == QuantScale::none);
+     },
+     [](const Subject& s) {
+       const GemmSignature& g = s.signature();
+       return fmt::format("pipeline {}, layout of B {}, a {}, b {}, qscale {}, second product {}",
+                          name_of(s.config.algorithm.pipeline), name_of(g.layout_b), name_of(g.a), name_of(g.b),
+                          name_of(g.qscale), g.second);
+     }},
     {"instruction_is_present", "the level has the instruction that does the products, for these matrices",
      [](const Subject& s) {
        const CpuGemmInstruction* facts = s.facts();

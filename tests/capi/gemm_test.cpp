@@ -10,6 +10,7 @@
 #include "capi/gemm_call.hpp"
 #include "dispatch/allocation_count.hpp"
 #include "dispatch/test_store.hpp"
+#include "runtime/aligned_buffer.hpp"
 #include "tilesmith.h"
 
 namespace tilesmith::capi {
@@ -77,6 +78,39 @@ TEST(GemmCall, ProductsAndNumbers) {
   tilesmith_plan_info plan = TILESMITH_PLAN_INFO_INIT;
   ASSERT_EQ(tilesmith_last_plan(&plan), TILESMITH_SUCCESS);
   EXPECT_STREQ(plan.operation, "gemm");
+}
+
+TEST(GemmCall, PackedOnceForEveryNumberOfRows) {
+  Buffers x;
+  tilesmith_gemm call = sample(x);
+  std::uint64_t bytes = 0;
+  ASSERT_EQ(message_of(tilesmith_gemm_packed_bytes(nullptr, &call, &bytes)), "");
+  AlignedBuffer packed(bytes);
+  EXPECT_EQ(message_of(tilesmith_gemm_pack_b(nullptr, &call, packed.data(), bytes - 1)),
+            "packed_bytes is " + std::to_string(bytes - 1));
+  ASSERT_EQ(message_of(tilesmith_gemm_pack_b(nullptr, &call, packed.data(), bytes)), "");
+  call.flags = TILESMITH_PACKED_B;
+  call.b = {packed.data(), static_cast<std::int64_t>(bytes), 0};
+  for (const std::int64_t m : {5, 1, 3}) {
+    call.m = m;
+    x.d.assign(5 * 9, NAN);
+    ASSERT_EQ(failure_of(call), "");
+    for (std::size_t i = 0; i < 5; ++i)
+      for (std::size_t j = 0; j < 9; ++j) {
+        const auto got = double{x.d[i * 9 + j]};
+        if (static_cast<std::int64_t>(i) < m)
+          ASSERT_EQ(got, expected(x, i, j)) << i << ' ' << j;
+        else
+          ASSERT_TRUE(std::isnan(got));
+      }
+  }
+  EXPECT_EQ(message_of(tilesmith_gemm_packed_bytes(nullptr, &call, &bytes)), "flags has TILESMITH_PACKED_B");
+  call.b.leading -= 1;
+  EXPECT_NE(failure_of(call), "");
+  call.flags = 0;
+  EXPECT_EQ(message_of(tilesmith_gemm_packed_bytes(nullptr, &call, nullptr)), "out is null");
+  call.k2 = 4;
+  EXPECT_NE(message_of(tilesmith_gemm_packed_bytes(nullptr, &call, &bytes)), "");
 }
 
 TEST(GemmCall, OrdersBatchesAndStrides) {
@@ -222,7 +256,7 @@ TEST(GemmCall, NumbersThatAreNoValue) {
   EXPECT_EQ(failure_with([](auto& c) { c.order_b = -1; }), "order_b is -1");
   EXPECT_EQ(failure_with([](auto& c) { c.type_scale = 40; }), "type_scale is 40");
   EXPECT_EQ(failure_with([](auto& c) { c.grouping = 3; }), "grouping is 3");
-  EXPECT_EQ(failure_with([](auto& c) { c.reserved = 1; }), "reserved is 1");
+  EXPECT_EQ(failure_with([](auto& c) { c.flags = 64; }), "flags is 0x40");
   EXPECT_EQ(failure_with([](auto& c) { c.device = {TILESMITH_CPU, 1}; }), "the device's index is 1 with the kind 1");
   EXPECT_EQ(failure_with([](auto& c) { c.epilogue[1].op = 77; }), "epilogue[1].op is 77");
   EXPECT_EQ(failure_with([](auto& c) { c.epilogue[7].op = -1; }), "epilogue[7].op is -1");

@@ -94,6 +94,15 @@ TEST(CpuGemm, EachRuleRefusesWhatItIsThereFor) {
     s.second = true, s.a = s.b = DataType::fp8, s.c = s.side = DataType::bf16, s.qscale = QuantScale::blockscale;
     s.layout_a = MatrixOrder::row, s.layout_b = MatrixOrder::column;
   });
+  expect("", [](auto&, auto& s, auto& a) { s.layout_b = MatrixOrder::column, a.preshuffle = true; });
+  expect("packed_b_is_carried", [](auto&, auto& s, auto& a) { s.layout_b = MatrixOrder::row, a.preshuffle = true; });
+  expect("packed_b_is_carried", [](auto&, auto& s, auto& a) {
+    s.layout_b = MatrixOrder::column, a.pipeline = Pipeline::skinny, a.tile = {16, 480, 512}, a.preshuffle = true;
+  });
+  expect("packed_b_is_carried", [](auto&, auto& s, auto& a) {
+    s.a = s.scale = DataType::bf16, s.b = DataType::int4, s.layout_a = MatrixOrder::row;
+    s.layout_b = MatrixOrder::column, a.preshuffle = true;
+  });
   expect("types_are_carried", [](auto&, auto& s, auto&) { s.b = DataType::bf16; });
   expect("types_are_carried", [](auto&, auto& s, auto&) { s.c = DataType::int8; });
   expect("types_are_carried", [](auto&, auto& s, auto&) { s.accumulator = DataType::int32; });

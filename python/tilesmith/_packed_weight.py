@@ -1,0 +1,122 @@
+"""Weights packed once into the form that the CPU's kernels read."""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from typing import Any, Callable
+
+from tilesmith._errors import InvalidArgument, Unsupported, WrongType
+from tilesmith._gemm_call import packing_call
+from tilesmith._library import CPU, check, library
+from tilesmith._tensor_library import library_of
+from tilesmith._views import View
+
+_ALIGNMENT = 64
+
+
+class PackedWeight:
+    """What pack_weight made of a weight of torch.nn.Linear's shape, (n, k); linear takes it as w.
+
+    data: bytes, as a flat uint8 tensor or array of the weight's library; of a CUDA tensor, the weight itself. It is kept
+        as it is: copies and pickles (torch.save's too) hold these bytes, which begin with the machine's kind, types and
+        sizes that they were made for. linear refuses them elsewhere.
+    data_type: "fp32", "fp16", "bf16", "fp8", "bf8" or "int8".
+    """
+
+    __slots__ = ("data", "n", "k", "data_type", "is_packed")
+
+    def __init__(self, data: Any, n: int, k: int, data_type: str, is_packed: bool = True) -> None:
+        self.data = _aligned(data) if is_packed else data
+        self.n, self.k = n, k
+        self.data_type = data_type
+        self.is_packed = is_packed  #: not on CUDA devices, where data is the weight
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """Of the weight."""
+        return self.n, self.k
+
+    @property
+    def view(self) -> View:
+        """The weight as linear's shapes, types and devices see it."""
+        return View(self.data_type, self.shape, (max(self.k, 1), 1), CPU, 0)
+
+    @property
+    def nbytes(self) -> int:
+        return self.data.nbytes
+
+    def __repr__(self) -> str:
+        how = f"packed in {self.nbytes} bytes" if self.is_packed else "as it is"
+        return f"PackedWeight(({self.n}, {self.k}), {self.data_type}, {how})"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return PackedWeight, (self.data, self.n, self.k, self.data_type, self.is_packed)
+
+
+def pack_weight(w: Any) -> PackedWeight:
+    """Packs a weight once, for any number of calls of linear with x of w's type, of any shape.
+
+    w: (n, k), torch.nn.Linear's: float32, float16, bfloat16, float8 or int8, a torch tensor on the CPU or a NumPy array,
+        contiguous along n or k (transposed views are). It is read, and not kept. Of a torch tensor on a CUDA device
+        nothing is packed and w itself is kept: those kernels read plain matrices at full speed.
+
+        packed = tilesmith.pack_weight(layer.weight)
+        y = tilesmith.linear(x, packed, layer.bias, activation="gelu")
+
+    On the CPU calls of few to hundreds of rows spare what packing takes each time: most where n k is large beside the
+    rows. Integer weights with scales (int4, or int8 beside floating x) are not packed; linear reads them as they lie.
+
+    Errors: linear's. InvalidArgument by linear, when the bytes were made for a machine of another kind.
+    """
+    name = library_of("w", w)
+    if name == "torch":
+        torch = sys.modules["torch"]
+        from tilesmith._torch import is_plain, view_of
+
+        if not is_plain(w):
+            raise Unsupported(f"w is a {type(w).__name__}", "a plain torch tensor", "unsupported")
+        w = w.detach()
+        empty: Callable[[int], Any] = lambda size: torch.empty(size, dtype=torch.uint8)  # noqa: E731
+    elif name == "numpy":
+        import numpy as np
+
+        from tilesmith._numpy import check_arrays, view_of
+
+        check_arrays(("w",), (w,))
+        empty = lambda size: np.empty(size, np.uint8)  # noqa: E731
+    else:
+        raise WrongType(f"w is a {type(w).__name__}", "a torch tensor or a NumPy array")
+    view = view_of("w", w)
+    if len(view.shape) != 2:
+        raise InvalidArgument(f"w has the shape {view.shape}", "(n, k)")
+    n, k = view.shape
+    call = packing_call(view)
+    if view.kind != CPU:
+        return PackedWeight(w, n, k, view.data_type, False)
+    call.b.data = _address(w)
+    needed = ctypes.c_uint64()
+    check(library().tilesmith_gemm_packed_bytes(None, ctypes.addressof(call), ctypes.addressof(needed)))
+    data = _aligned_empty(empty, needed.value)
+    check(library().tilesmith_gemm_pack_b(None, ctypes.addressof(call), _address(data), needed.value))
+    return PackedWeight(data, n, k, view.data_type)
+
+
+def _address(data: Any) -> int:
+    return data.ctypes.data if hasattr(data, "ctypes") else data.data_ptr()
+
+
+def _aligned_empty(empty: Callable[[int], Any], size: int) -> Any:
+    room = empty(size + _ALIGNMENT)
+    start = -_address(room) % _ALIGNMENT
+    return room[start : start + size]
+
+
+def _aligned(data: Any) -> Any:
+    """The bytes, or a copy where they lie as kernels cannot read them: unpickled, or copied."""
+    if _address(data) % _ALIGNMENT == 0:
+        return data
+    empty = (lambda size: data.new_empty(size)) if hasattr(data, "new_empty") else (lambda size: type(data)(size, data.dtype))
+    moved = _aligned_empty(empty, len(data))
+    moved[:] = data
+    return moved

@@ -416,10 +416,14 @@ typedef struct tilesmith_block_scale {
 
 /* Of a call's problem. */
 typedef enum tilesmith_gemm_flag {
+  /* A promise for CUDA devices: B (and B2) holds weights, which no kernel writes that may still be running in the
+   * stream when this one is launched. Kernels of few rows then begin to read B while the kernel before ends. */
+  TILESMITH_CONSTANT_B = 1,
   /* B is a buffer of tilesmith_gemm_pack_b, aligned to 64 bytes, which the batch shares: b.leading is its bytes (0: not
    * known), b.batch is not read, and order_b is that of the matrix it was packed from. CPU; without grouping,
    * scale_depth, weights and k2. */
-  TILESMITH_PACKED_B = 2
+  TILESMITH_PACKED_B = 2,
+  TILESMITH_ZERO_POINTS = 4 /* weights have zero points, in zero_b */
 } tilesmith_gemm_flag;
 
 /* One GEMM, whole. */
@@ -462,7 +466,8 @@ typedef struct tilesmith_gemm {
   /* Elements of k that share a scale; 0: there are none. Matrices with scales lie along k (A row-major, B
    * column-major). fp8 and bf8: 128; D = sum over blocks q of k of scale_a(i, q) scale_b(j / 128, q) (A x B over block
    * q). Weights: a power of two from 32 on, or k; B(l, j) stands for B(l, j) * scale_b(j, l / scale_depth), rounded to
-   * A's type. */
+   * A's type, with zero points for (B(l, j) - zero_b(j, l / scale_depth)) * scale_b(j, l / scale_depth). Weights
+   * without a sign (AWQ, GPTQ) are these with their top bit turned, and so are their zero points. */
   int64_t scale_depth;
   tilesmith_block_scale scale_a; /* of fp8 and bf8 */
   tilesmith_block_scale scale_b;
@@ -474,6 +479,8 @@ typedef struct tilesmith_gemm {
   int64_t k2;
   tilesmith_matrix a2;
   tilesmith_matrix b2;
+
+  tilesmith_block_scale zero_b; /* with TILESMITH_ZERO_POINTS: int8, beside int4 weights at most 119 */
 } tilesmith_gemm;
 
 /* A product of two bf16 numbers, B along k as torch.nn.Linear has it, nothing optional: set what differs. */
@@ -484,9 +491,7 @@ typedef struct tilesmith_gemm {
         NULL, NULL, NULL, 0,                                                                                        \
         {{0, 0, NULL, 0, 0, 0, 0}, {0, 0, NULL, 0, 0, 0, 0}, {0, 0, NULL, 0, 0, 0, 0}, {0, 0, NULL, 0, 0, 0, 0},    \
          {0, 0, NULL, 0, 0, 0, 0}, {0, 0, NULL, 0, 0, 0, 0}, {0, 0, NULL, 0, 0, 0, 0}, {0, 0, NULL, 0, 0, 0, 0}},   \
-        0, TILESMITH_FP32, 0, {NULL, 0, 0, 0}, {NULL, 0, 0, 0}, NULL, 0, {NULL, 0, 0}, {                            \
-      NULL, 0, 0                                                                                                    \
-    }                                                                                                               \
+        0, TILESMITH_FP32, 0, {NULL, 0, 0, 0}, {NULL, 0, 0, 0}, NULL, 0, {NULL, 0, 0}, {NULL, 0, 0}, {NULL, 0, 0, 0} \
   }
 
 /* Fills in the leading dimensions and batch strides of dense matrices, the epilogue's included, and the strides of

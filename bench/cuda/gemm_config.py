@@ -25,6 +25,7 @@ def _source(config, include, skip=()):
     lines = [f"constexpr int kTypeScale = {TYPES.index('f32')};\n", "constexpr bool kSecond = false;\n"]
     if not hasattr(config, "add_parts"):
         lines.append("constexpr bool kAddParts = false;\n")
+    lines.append("constexpr bool kZeroPoints = false;\n")
     for f in fields(config):
         value = getattr(config, f.name)
         name = "k" + "".join(w.capitalize() for w in f.name.split("_"))
@@ -87,6 +88,7 @@ class Hopper:
     tile_n: int = 256
     warpgroups: int = 2
     ping_pong: bool = False
+    boxes: int = 1
     stages: int = 4
     cluster_m: int = 1
     cluster_n: int = 1

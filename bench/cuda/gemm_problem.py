@@ -31,13 +31,13 @@ class Operand(ctypes.Structure):
 
 class Args(ctypes.Structure):
     _fields_ = (
-        [(x, ctypes.c_void_p) for x in "a b d scale_a scale_b group_ends partials counters".split()]
+        [(x, ctypes.c_void_p) for x in "a b d scale_a scale_b zero_b group_ends partials counters".split()]
         + [
             (x, ctypes.c_longlong)
             for x in (
                 "a_stride b_stride d_stride a_batch_stride b_batch_stride d_batch_stride scale_a_row_stride "
                 "scale_a_block_stride scale_a_batch_stride scale_b_row_stride scale_b_block_stride "
-                "scale_b_batch_stride"
+                "scale_b_batch_stride zero_b_row_stride zero_b_block_stride zero_b_batch_stride"
             ).split()
         ]
         + [("epilogue", Operand * 8), ("alpha", ctypes.c_float)]

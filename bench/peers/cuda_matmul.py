@@ -3,6 +3,7 @@
 
     python bench/peers/cuda_matmul.py                          bf16: squares, and m rows through the projections of a model
     python bench/peers/cuda_matmul.py --types fp8,int8         float8 (e4m3, fast sums, bf16 out), int8 (int32 out)
+    python bench/peers/cuda_matmul.py --constant-b             b, of 16 rows of a and less, may be read while the call before ends
     python bench/peers/cuda_matmul.py --rest 0                 sustained: no rest before a contender's turn
 
 a is (m, k), b the transpose of an (n, k) weight. The calls of a turn are one captured graph, which goes through sets of operands
@@ -74,11 +75,11 @@ def time_cell(kind, m, n, k, options):
     first = operands(kind, m, n, k)
     size = sum(x.numel() * x.element_size() for x in first)
     sets = [first] + [operands(kind, m, n, k) for _ in range(min(63, -(-COLD_BYTES // size)))]
-    contenders = {"tilesmith": lambda a, b, out: tilesmith.matmul(a, b, out=out)}
+    contenders = {"tilesmith": lambda a, b, out: tilesmith.matmul(a, b, out=out, constant_b=options.constant_b)}
     if peer := cublas(kind, m):
         contenders["cuBLAS"] = peer
     graphs = {name: graph_of(call, sets, len(sets)) for name, call in contenders.items()}
-    tilesmith.matmul(*first[:2], out=first[2])  # for last_plan
+    contenders["tilesmith"](*first)  # for last_plan
     times = {name: [] for name in graphs}
     for round in range(options.rounds + 1):
         names = list(graphs)
@@ -98,6 +99,7 @@ def main():
     parser.add_argument("--shapes", help="m,n,k;m,n,k;...; default: squares of 512 to 8192 and the projections")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--rest", type=float, default=0.05, help="seconds before each contender's turn")
+    parser.add_argument("--constant-b", action="store_true", help="promise that no kernel before writes b")
     parser.add_argument("--json", help="write the results there")
     options = parser.parse_args()
     shapes = [tuple(map(int, s.split(","))) for s in options.shapes.split(";")] if options.shapes else SQUARES + PROJECTIONS

@@ -25,8 +25,11 @@
 //   8-bit floats   depth 128: row i of A has scale_a of (i, k / 128), columns j of B scale_b of (j / 128, k / 128), in
 //                  fp32; D = sum over blocks q of scale_a(i, q) scale_b(j / 128, q) (A x B over block q)
 //   weights        A is fp16 or bf16, B int8 or int4: element (k, j) of B stands for B(k, j) * scale_b(j, k / depth),
-//                  taken in fp32 and rounded to A's type. Two int4 share a byte, the one of lower k in its low half;
-//                  they have their sign in two's complement
+//                  taken in fp32 and rounded to A's type; with zero points for (B(k, j) - zero_b(j, k / depth)) *
+//                  scale_b(j, k / depth). Two int4 share a byte, the one of lower k in its low half; they have their
+//                  sign in two's complement. Zero points are int8, beside int4 at most 119.
+//                  Weights without a sign, as AWQ and GPTQ have them (0 .. 15 and 0 .. 255), are these with their top
+//                  bit turned, and so are their zero points: q - z is (q - 8) - (z - 8), or 128 instead of 8
 //
 // Matrices with scales lie along k (rcr).
 //
@@ -73,6 +76,10 @@ struct GemmProblem {
   std::int64_t scale_depth = 0;
   DataType type_scale = DataType::fp32;  ///< of scales: fp32; of weights also A's
   bool packed_b = false;                 ///< B is what Dispatcher::pack_b made of a matrix of order_b; CPU
+  bool zero_points = false;              ///< of weights: each scale has a zero point beside it
+  /// A promise for CUDA devices: B (and B2) holds weights, which no kernel writes that may still be running in the
+  /// stream when this one is launched. Kernels of few rows then begin to read B while the kernel before ends.
+  bool constant_b = false;
   bool unaligned = false;  ///< a pointer, row or batch stride is no multiple of 16 bytes; the CPU does not ask
 
   [[nodiscard]] std::int64_t columns_of_d() const { return epilogue.gated() ? n / 2 : n; }
@@ -123,6 +130,7 @@ struct GemmArguments {
   GemmOperand c;       ///< read when beta is not 0; int4 matrices count leading dimensions and strides in elements
   GemmScales scale_a;  ///< with scale_depth, of 8-bit floats
   GemmScales scale_b;  ///< with scale_depth
+  GemmScales zero_b;   ///< with zero_points: int8
   /// With groups: for each of them the first row beyond its last, rising (contiguous) and at most m. The CPU checks
   /// it; a CUDA kernel reads it on the device, and limits what is beyond.
   const std::int32_t* group_ends = nullptr;

@@ -41,8 +41,8 @@ typedef struct TsScales {
  * any whole number.
  *
  * Kernels with scales multiply what the scales make of A and B: of 8-bit floats, each element times that of its block
- * of 128 of k, in fp32; of integer weights (B), each weight times that of its block, in fp32, rounded to A's type. A
- * and B lie along k. int4 weights lie two in a byte, the one of lower k in its low half, and B's strides count bytes.
+ * of 128 of k, in fp32; of integer weights (B), each weight, less its block's zero point where the kernel has them,
+ * times the scale of its block, in fp32, rounded to A's type. A and B lie along k. int4 weights lie two in a byte, the one of lower k in its low half, and B's strides count bytes.
  *
  * The order of additions depends on the kernel and on splits alone, never on threads. */
 typedef struct TsGemmArgs {
@@ -54,6 +54,7 @@ typedef struct TsGemmArgs {
   TsMatrix extra[TS_GEMM_MAX_EXTRAS];
   TsScales scale_a; /* fp32 */
   TsScales scale_b; /* of the kernel's type */
+  TsScales zero_b;  /* int8 */
   void* d;
   long long d_leading, d_batch;
   const void* bias;          /* n elements (along n), or m (along m); shared by the batch */

@@ -9,6 +9,7 @@ static_assert(kScales == Scales::none || (kRowA && !kRowB), "scaled matrices lie
 template <Element kType>
 TS_INLINE float scale_at(const void* scales, long long index) {
   if constexpr (kType == Element::fp32) return static_cast<const float*>(scales)[index];
+  if constexpr (kType == Element::int8) return (float)static_cast<const signed char*>(scales)[index];
   const unsigned bits = static_cast<const unsigned short*>(scales)[index];
   if constexpr (kType == Element::bf16) return __builtin_bit_cast(float, bits << 16);
   float x;
@@ -40,28 +41,27 @@ struct ScalesOfA : ScalesFrom<Element::fp32> {
       : ScalesFrom(args.scale_a, member, line, from_k, args.scale_shift) {}
 };
 
+// What a block of weights of a column is multiplied by, and what is taken from them before.
+struct WeightScale {
+  float factor, zero;
+};
+
 // Columns of B that share scales are counted from the matrix' first.
 struct ScalesOfB : ScalesFrom<kScaleType> {
+  ScalesFrom<Element::int8> zeros;
   long long column;
 
   ScalesOfB(const TsGemmArgs& args, long long member, long long first_column, long long from_k)
-      : ScalesFrom(args.scale_b, member, 0, from_k, args.scale_shift), column(first_column) {}
+      : ScalesFrom(args.scale_b, member, 0, from_k, args.scale_shift),
+        zeros(args.zero_b, member, 0, from_k, args.scale_shift),
+        column(first_column) {}
   TS_INLINE float of(long long c, long long element) const { return at((column + c) / kScaleColumns, element); }
-};
-
-// kLanes weights as floats.
-TS_INLINE Vec load_weights(const StoredB* from) {
-  if constexpr (kElementB == Element::int4) {
-    unsigned both[2] = {};
-    __builtin_memcpy(both, from, kLanes / 2);
-    constexpr IVec kNumbers = TS_LANE_NUMBERS;
-    const UVec words = kNumbers < 8 ? splat(both[0]) : splat(both[1]);
-    const UVec nibbles = words >> ((UVec)kNumbers % 8 * 4) & 15u;
-    return __builtin_convertvector((IVec)(nibbles ^ 8u) - 8, Vec);
-  } else {
-    return load_floats<kElementB, kLanes>(from);
+  // From where on there are others.
+  TS_INLINE long long end_of_block(long long element) const { return (((k + element) >> shift) + 1 << shift) - k; }
+  TS_INLINE WeightScale of_weights(long long c, long long element) const {
+    return {of(c, element), kZeroPoints ? zeros.at(column + c, element) : 0.0f};
   }
-}
+};
 
 // Floats rounded to A's type. Weights are numbers: there is no NaN to keep.
 TS_INLINE Vec rounded_weights(Vec x) {
@@ -83,32 +83,89 @@ constexpr int upper_halves(int place, int) {
   return 2 * place + 1;
 }
 
-// A vector of words from kBlockElements weights of a column.
-TS_INLINE Vec weight_words(const StoredB* from, float scale) {
-  const Vec low = rounded_weights(load_weights(from) * scale);
-  if constexpr (kPack == 1) {
-    return low;
-  } else {
-    // The upper halves of two vectors side by side.
-    const Vec high = rounded_weights(load_weights(from + kLanes / kStoredElementsB) * scale);
-    return (Vec)__builtin_shufflevector((WideShorts)low, (WideShorts)high, TS_DOUBLE_LANES(upper_halves, kLanes));
-  }
-}
+// Weights of a block and column to words of the products.
+template <Element kType>
+struct Unpacked;
 
-inline Vec weight_words_part(const StoredB* from, int elements, float scale) {
+// A byte at a time: taken from the zero point (exactly), scaled, rounded.
+template <>
+struct Unpacked<Element::int8> {
+  WeightScale scale;
+
+  TS_INLINE explicit Unpacked(const WeightScale& s) : scale(s) {}
+  TS_INLINE Vec scaled(const StoredB* from) const {
+    const Vec weights = load_floats<Element::int8, kLanes>(from);
+    return (kZeroPoints ? weights - scale.zero : weights) * scale.factor;
+  }
+  TS_INLINE Vec words(const StoredB* from) const {
+    if constexpr (kPack == 1) return rounded_weights(scaled(from));
+    // The conversion makes zeros of denormal numbers, and so do the products.
+    const Vec low = scaled(from), high = scaled(from + kLanes);
+    Vec both;
+    asm("vcvtne2ps2bf16 %1, %2, %0" : "=v"(both) : "v"(low), "v"(high));
+    return both;
+  }
+};
+
+// There are sixteen int4 only: what they stand for is worked out once, and then looked up.
+template <>
+struct Unpacked<Element::int4> {
+  static constexpr int kTables = 16 / kLanes;
+  Vec table[kTables];  // by the four bits; pairs of bf16: the upper halves, twice
+
+  TS_INLINE explicit Unpacked(const WeightScale& scale) {
+    constexpr IVec kNumbers = TS_LANE_NUMBERS;
+    for (int i = 0; i < kTables; ++i) {
+      const IVec bits = kNumbers + i * kLanes;
+      table[i] = rounded_weights((__builtin_convertvector((bits ^ 8) - 8, Vec) - scale.zero) * scale.factor);
+    }
+    if constexpr (kPack == 2)
+      table[0] = (Vec)__builtin_shufflevector((WideShorts)table[0], (WideShorts)table[0],
+                                              TS_DOUBLE_LANES(upper_halves, kLanes));
+  }
+  TS_INLINE Vec words(const StoredB* from) const {
+    Vec found;
+    if constexpr (kPack == 2) {
+      // A byte to each word: its low half is looked up by the lower four bits (of five, in a table that repeats), the
+      // other by the upper four.
+      typedef unsigned char Bytes __attribute__((vector_size(kLanes)));
+      typedef unsigned char LooseBytes __attribute__((vector_size(kLanes), aligned(1), may_alias));
+      const UVec bytes = __builtin_convertvector((Bytes) * reinterpret_cast<const LooseBytes*>(from), UVec);
+      asm("vpermw %1, %2, %0" : "=v"(found) : "v"(table[0]), "v"(bytes | bytes << 12));
+    } else {
+      unsigned both[2] = {};
+      __builtin_memcpy(both, from, kLanes / 2);
+      constexpr IVec kNumbers = TS_LANE_NUMBERS;
+      const UVec words = kNumbers < 8 ? splat(both[0]) : splat(both[1]);
+      const UVec places = words >> ((UVec)kNumbers % 8 * 4);
+      if constexpr (kTables == 1) {
+        asm("vpermps %1, %2, %0" : "=v"(found) : "v"(table[0]), "v"(places));
+      } else {
+        Vec upper;
+        asm("vpermps %1, %2, %0" : "=x"(found) : "x"(table[0]), "x"(places));
+        asm("vpermps %1, %2, %0" : "=x"(upper) : "x"(table[kTables - 1]), "x"(places));
+        found = (IVec)(places << 28) < 0 ? upper : found;
+      }
+    }
+    return found;
+  }
+};
+using Weights = Unpacked<kElementB == Element::int4 ? Element::int4 : Element::int8>;
+
+inline Vec weight_words_part(const StoredB* from, int elements, const Weights& weights) {
   StoredB buffer[kBlockElements / kStoredElementsB] = {};
   for (int i = 0; i < elements / kStoredElementsB; ++i) buffer[i] = from[i];
-  return weight_words(buffer, scale);
+  return weights.words(buffer);
 }
 
 // Words of column `c`, from element `e` of k on, of `elements` that there are; both count from where the scales begin.
 TS_INLINE Vec scaled_words(const StoredB* from, int elements, const ScalesOfB& scales, long long c, long long e) {
   if (elements <= 0) return Vec{};
-  const float scale = scales.of(c, e);
   if constexpr (kWeights) {
-    return elements >= kBlockElements ? weight_words(from, scale) : weight_words_part(from, elements, scale);
+    const Weights weights(scales.of_weights(c, e));
+    return elements >= kBlockElements ? weights.words(from) : weight_words_part(from, elements, weights);
   } else {
     return (elements >= kBlockElements ? words_along<kElementB>(from) : words_along_part<kElementB>(from, elements)) *
-           scale;
+           scales.of(c, e);
   }
 }

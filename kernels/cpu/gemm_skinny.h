@@ -157,7 +157,25 @@ TS_INLINE void dot_products(const Strip& s, int row, int column) {
   const int whole = s.elements / kBlockElements * kLanes;
   int w = 0;
   const auto place = [&](int i, int j) { return b + j * s.leading + (long long)i * kPack / kStoredElementsB; };
-  if constexpr (kScales != Scales::none) {
+  if constexpr (kWeights) {
+    while (w * kPack < s.elements) {
+      const int end = (int)min_of(s.elements, s.scales->end_of_block((long long)w * kPack));
+      const auto of = [&](int j) { return Weights(s.scales->of_weights(column + j, (long long)w * kPack)); };
+      const auto go = [&](const auto&... weights) {
+        const Weights* const all[] = {&weights...};
+        for (; (w + kLanes) * kPack <= end; w += kLanes)
+          accumulate(w, [&](int i, int j) { return all[j]->words(place(i, j)); });
+        if (w * kPack < end) {
+          accumulate(w, [&](int i, int j) { return weight_words_part(place(i, j), end - i * kPack, *all[j]); });
+          w += kLanes;
+        }
+      };
+      if constexpr (kColumns == 1) go(of(0));
+      if constexpr (kColumns == 2) go(of(0), of(1));
+      if constexpr (kColumns == 4) go(of(0), of(1), of(2), of(3));
+      if constexpr (kColumns == 8) go(of(0), of(1), of(2), of(3), of(4), of(5), of(6), of(7));
+    }
+  } else if constexpr (kScales != Scales::none) {
     for (; w * kPack < s.elements; w += kLanes)
       accumulate(w, [&](int i, int j) {
         return scaled_words(place(i, j), s.elements - i * kPack, *s.scales, column + j, (long long)i * kPack);

@@ -73,8 +73,9 @@ enum {
    * block * block stride] for column j of b. Sums are kept in float32 registers and take up each block of K scaled. */
   TS_GEMM_SCALE_BLOCK = 1,
   /* b holds integers (S8 or S4) beside an a of 16 bits, whose type is that of the products. Element (p, j) stands for
-   * b[p][j] * scale_b[j * row stride + (p >> scale_shift) * block stride], taken in float32 and rounded to a's type.
-   * The scales are of type cfg::kTypeScale, float32 or a's; blocks have 32 of K or more. Both lie along K. */
+   * b[p][j] * scale_b[j * row stride + (p >> scale_shift) * block stride], taken in float32 and rounded to a's type,
+   * with cfg::kZeroPoints for (b[p][j] - zero_b[..]) * scale_b[..]; zero_b, at most 119 beside S4, has strides of its
+   * own. The scales are of type cfg::kTypeScale, float32 or a's; blocks have 32 of K or more. Both lie along K. */
   TS_GEMM_SCALE_WEIGHTS = 2
 };
 
@@ -105,6 +106,7 @@ typedef struct TsCudaGemmArgs {
   void* d;
   const float* scale_a;
   const void* scale_b; /* float32, of weights also a's type */
+  const signed char* zero_b;
   const int* group_ends;
   /* Split products and stream-K only. partials: float32 (int32 for 8-bit integers), splits times the elements of all
    * tiles, whole ones; stream-K: two tiles for each block. counters: 32-bit, one for each tile (Hopper's cooperative
@@ -119,6 +121,7 @@ typedef struct TsCudaGemmArgs {
   long long a_batch_stride, b_batch_stride, d_batch_stride;
   long long scale_a_row_stride, scale_a_block_stride, scale_a_batch_stride;
   long long scale_b_row_stride, scale_b_block_stride, scale_b_batch_stride;
+  long long zero_b_row_stride, zero_b_block_stride, zero_b_batch_stride;
   TsCudaGemmOperand epilogue[TS_GEMM_EPILOGUE_MAX];
   float alpha;
   int m, n, k, batch, groups;

@@ -30,8 +30,10 @@ def matmul(
     clamp: Optional[tuple[float, float]] = None,
     scale_a: Any = None,
     scale_b: Any = None,
+    zero_b: Any = None,
     amax: Any = None,
     tf32: bool = False,
+    constant_b: bool = False,
 ) -> Any:
     """A matrix product and what follows it, in one kernel, rounded once.
 
@@ -69,9 +71,12 @@ def matmul(
         Beside vectors beta is 1. On a GPU a tensor of one element is spread by a small kernel of torch's before. float8
         also takes scales by blocks, float32: scale_a (..., m, ceil(k / 128)), one for 128 elements of a row, beside scale_b
         (..., ceil(k / 128), ceil(n / 128)), one for 128 by 128; a and b then lie along k (b is a transposed view).
+    zero_b: zero points of integer weights, see linear.
     amax: float32 of one element, which becomes the larger of itself and every magnitude of the result before rounding (so
         it is zero beforehand). True: a new one, and (result, amax) is returned. Not for int32 results.
     tf32: float32 matrices are rounded to 10 bits of mantissa in the products, where the device has such instructions.
+    constant_b: a promise for GPUs: b holds weights, which no kernel writes that may still be running in the stream when this
+        one is launched. Kernels of few rows (16 and less) then begin to read b while the kernel before ends.
 
     Returns the result, of the inputs' kind, on their device; on a GPU it is queued on the current stream. Sums are
     float32, of int8 int32 (modulo 2^32). k of 0 makes the products zeros.
@@ -84,8 +89,8 @@ def matmul(
     own call the result d.
     """
     serve = _SERVED_BY.get(type(a)) or _servers.find("a", a)
-    return serve("matmul", a, b, c, bias, multiply, residual, scale_a, scale_b, out, None, None, None, amax, out_dtype, alpha, beta,
-                 activation, gate, clamp, tf32)  # fmt: skip
+    return serve("matmul", a, b, c, bias, multiply, residual, scale_a, scale_b, out, None, zero_b, None, None, amax, out_dtype, alpha, beta,
+                 activation, gate, clamp, tf32, constant_b)  # fmt: skip
 
 
 def mm_plus_mm(
@@ -122,8 +127,8 @@ def mm_plus_mm(
         if tensor is None:
             raise WrongType(f"{name} is None", "a matrix; matmul has one product")
     serve = _SERVED_BY.get(type(a)) or _servers.find("a", a)
-    return serve("mm_plus_mm", a, b, None, bias, multiply, residual, None, None, out, None, c, d, amax, out_dtype, alpha, 1.0,
-                 activation, gate, clamp, tf32)  # fmt: skip
+    return serve("mm_plus_mm", a, b, None, bias, multiply, residual, None, None, out, None, None, c, d, amax, out_dtype, alpha, 1.0,
+                 activation, gate, clamp, tf32, False)  # fmt: skip
 
 
 def linear(
@@ -140,8 +145,10 @@ def linear(
     clamp: Optional[tuple[float, float]] = None,
     scale_x: Any = None,
     scale_w: Any = None,
+    zero_w: Any = None,
     amax: Any = None,
     tf32: bool = False,
+    constant_w: bool = False,
 ) -> Any:
     """A linear layer, torch.nn.functional.linear's x w^T + bias, and what follows it, in one kernel, rounded once.
 
@@ -154,8 +161,11 @@ def linear(
         (..., ceil(k / 128)) and (ceil(n / 128), ceil(k / 128)).
     Integer weights: w may be int8, or uint8 (n, ceil(k / 2)) of pairs of int4 (two's complement, the one of lower k in the
         low half), beside x of float16 or bfloat16. scale_w, float32 or of x's type, is then (n,) or by blocks of k, (n,
-        ceil(k / depth)), depth a power of two from 32 on; w * scale_w is rounded to x's type before the product. matmul
-        and grouped_matmul take b and scale_b likewise, k and n in their order.
+        ceil(k / depth)), depth a power of two from 32 on; w * scale_w is rounded to x's type before the product. With
+        zero_w, int8 (beside int4 at most 119) of scale_w's shape, it is (w - zero_w) * scale_w. Weights without a sign,
+        as AWQ and GPTQ have them, are these with their top bit turned: w ^ 0x88 and zero_w - 8 for pairs of int4, w ^ 0x80
+        and zero_w - 128 for bytes. matmul and grouped_matmul take b, scale_b and zero_b likewise, k and n in their order.
+    constant_w: matmul's promise constant_b, of w.
     The other arguments, types, errors and what is returned are matmul's.
 
         h = tilesmith.linear(x, w1, b1, activation="gelu")
@@ -169,8 +179,8 @@ def linear(
             form = "packed"
         else:
             w = w.data
-    return serve(form, x, w, None, bias, multiply, residual, scale_x, scale_w, out, None, None, None, amax, out_dtype, 1.0,
-                 1.0, activation, gate, clamp, tf32)  # fmt: skip
+    return serve(form, x, w, None, bias, multiply, residual, scale_x, scale_w, out, None, zero_w, None, None, amax, out_dtype, 1.0,
+                 1.0, activation, gate, clamp, tf32, constant_w)  # fmt: skip
 
 
 def grouped_matmul(
@@ -192,6 +202,7 @@ def grouped_matmul(
     clamp: Optional[tuple[float, float]] = None,
     scale_a: Any = None,
     scale_b: Any = None,
+    zero_b: Any = None,
     amax: Any = None,
     tf32: bool = False,
 ) -> Any:
@@ -216,8 +227,8 @@ def grouped_matmul(
         y = tilesmith.grouped_matmul(h, w2.mT, group_ends=ends)
 
     Lists: a and b are lists of torch tensors or NumPy arrays of any sizes, group_ends and group_rows are not given, and
-    entry i of the result, a list, is matmul(a[i], b[i]). out, c, bias, multiply, residual, scale_a and scale_b are lists too,
-    one entry for each product; the other arguments hold for all. No entry of out overlaps what another product reads or
+    entry i of the result, a list, is matmul(a[i], b[i]). out, c, bias, multiply, residual, scale_a, scale_b and zero_b are
+    lists too, one entry for each product; the other arguments hold for all. No entry of out overlaps what another product reads or
     writes. On the CPU all products are one job for its threads; on a GPU products of one type and layout share launches
     where there is a kernel for it (last_plan().stages), and others are queued one after another. An error names the
     product, and nothing is computed then. A list of none gives one.
@@ -232,12 +243,12 @@ def grouped_matmul(
         if not a:
             return []
         compute = _list_servers.by_type.get(type(a[0])) or _list_servers.find("a[0]", a[0])
-        return compute((a, b, c, bias, multiply, residual, scale_a, scale_b, out), out_dtype, alpha, beta, activation, gate, clamp,
-                       tf32)  # fmt: skip
+        lists = (a, b, c, bias, multiply, residual, scale_a, scale_b, out, None, zero_b)
+        return compute(lists, out_dtype, alpha, beta, activation, gate, clamp, tf32)
     if (group_ends is None) == (group_rows is None):
         raise InvalidArgument(f"{'neither' if group_ends is None else 'each'} of group_ends and group_rows is given",
                               "group_ends for rows behind one another, group_rows for a matrix a group")  # fmt: skip
     form, groups = ("grouped", group_ends) if group_rows is None else ("masked", group_rows)
     serve = _SERVED_BY.get(type(a)) or _servers.find("a", a)
-    return serve(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, None, None, amax, out_dtype, alpha, beta,
-                 activation, gate, clamp, tf32)  # fmt: skip
+    return serve(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, zero_b, None, None, amax, out_dtype, alpha, beta,
+                 activation, gate, clamp, tf32, False)  # fmt: skip

@@ -19,6 +19,7 @@ from tilesmith._views import BYTES, View, broadcast, check_devices, dense_stride
 
 _CODES = {"fp32": 0, "fp16": 1, "bf16": 2, "fp8": 3, "bf8": 4, "int8": 5, "int4": 6, "int32": 7}
 _TF32 = 8
+_CONSTANT_B, _PACKED_B, _ZERO_POINTS = 1, 2, 4  # of the structure's flags
 _INPUTS = ("fp32", "fp16", "bf16", "fp8", "bf8", "int8")
 _FLOAT8 = ("fp8", "bf8")
 _WIDE = ("fp32", "fp16", "bf16")
@@ -26,7 +27,6 @@ _WEIGHTS = ("int8", "int4")  # of fp16 and bf16
 _PACKED = "uint8"  # two int4
 _TYPES_TEXT = "float32, float16, bfloat16, float8 (e4m3, e5m2) or int8"
 _ROW, _COLUMN = 0, 1
-_PACKED_B = 2  # of flags
 _BIAS, _BIAS_M, _SCALE_N, _SCALE_M, _ADD, _MULTIPLY, _CLAMP, _AMAX = 1, 2, 3, 4, 5, 6, 13, 19
 ACTIVATIONS = {"relu": 7, "gelu": 8, "gelu_tanh": 9, "silu": 10, "sigmoid": 11, "tanh": 12}
 GATES = {"glu": 14, "reglu": 15, "geglu": 16, "geglu_tanh": 17, "swiglu": 18}
@@ -48,24 +48,25 @@ class Operands(NamedTuple):
     scale_b: Optional[View] = None
     out: Optional[View] = None
     groups: Optional[View] = None  #: where each group ends
+    zero_b: Optional[View] = None  #: of integer weights
     a2: Optional[View] = None  #: of a second product
     b2: Optional[View] = None
     amax: Optional[View] = None
 
 
 #: The operands whose addresses run_all takes, in its order.
-ADDRESSED = ("c", "bias", "multiply", "residual", "scale_a", "scale_b", "groups", "a2", "b2", "amax")
+ADDRESSED = ("c", "bias", "multiply", "residual", "scale_a", "scale_b", "groups", "zero_b", "a2", "b2", "amax")
 
 _BESIDE = ("c", "bias", "multiply", "residual")
 _LAST = ("a2", "b2", "amax")
 #: What callers know the operands as. grouped: the groups' rows lie behind one another; masked: each has a matrix.
 NAMES = {
-    "matmul": ("a", "b", *_BESIDE, "scale_a", "scale_b", "out", "groups", *_LAST),
-    "mm_plus_mm": ("a", "b", *_BESIDE, "scale_a", "scale_b", "out", "groups", "c", "d", "amax"),
-    "linear": ("x", "w", *_BESIDE, "scale_x", "scale_w", "out", "groups", *_LAST),
-    "packed": ("x", "w", *_BESIDE, "scale_x", "scale_w", "out", "groups", *_LAST),  # linear of a PackedWeight
-    "grouped": ("a", "b", *_BESIDE, "scale_a", "scale_b", "out", "group_ends", *_LAST),
-    "masked": ("a", "b", *_BESIDE, "scale_a", "scale_b", "out", "group_rows", *_LAST),
+    "matmul": ("a", "b", *_BESIDE, "scale_a", "scale_b", "out", "groups", "zero_b", *_LAST),
+    "mm_plus_mm": ("a", "b", *_BESIDE, "scale_a", "scale_b", "out", "groups", "zero_b", "c", "d", "amax"),
+    "linear": ("x", "w", *_BESIDE, "scale_x", "scale_w", "out", "groups", "zero_w", *_LAST),
+    "packed": ("x", "w", *_BESIDE, "scale_x", "scale_w", "out", "groups", "zero_w", *_LAST),  # linear of a PackedWeight
+    "grouped": ("a", "b", *_BESIDE, "scale_a", "scale_b", "out", "group_ends", "zero_b", *_LAST),
+    "masked": ("a", "b", *_BESIDE, "scale_a", "scale_b", "out", "group_rows", "zero_b", *_LAST),
 }
 _LINEAR = ("linear", "packed")
 _GROUPING = {"grouped": 1, "masked": 2}
@@ -80,6 +81,7 @@ class Options(NamedTuple):
     gate: Optional[str]
     clamp: Optional[tuple[float, float]]
     tf32: bool
+    constant_b: bool
     scaled: bool  #: there are scales, vectors or numbers
     packed_bytes: int = 0  #: of a packed b
 
@@ -153,6 +155,7 @@ _EPILOGUE_STEP = 5
 WORD_ALPHA = Gemm.alpha.offset // 4
 _SCALE_A, _SCALE_B, _GROUPS = Gemm.scale_a.offset // 8, Gemm.scale_b.offset // 8, Gemm.group_ends.offset // 8
 _A2, _B2, _MOST = Gemm.a2.offset // 8, Gemm.b2.offset // 8, Gemm.amax.offset // 8
+_ZERO_B = Gemm.zero_b.offset // 8
 
 
 def prepare(x: Operands, o: Options, beta: float) -> Call:
@@ -172,7 +175,8 @@ def prepare(x: Operands, o: Options, beta: float) -> Call:
     _set_groups(call, x, o, names, shape, places)
     moves = _set_matrices(call, x, o, names, shape, blocks, out_type)
     if o.form == "packed":
-        call.flags, call.b.leading = _PACKED_B, o.packed_bytes
+        call.flags |= _PACKED_B
+        call.b.leading = o.packed_bytes
     if len(moves) > 1:
         return BatchCall(call, places, x, shape.result, out_type, moves)
     return Call(call, places, x, shape.result, out_type)
@@ -220,12 +224,14 @@ def _set_types(call: Gemm, x: Operands, o: Options, names: tuple[str, ...]) -> s
                         "one type for both, float8 of both kinds, or integer weights of float16 and bfloat16")  # fmt: skip
     if x.a2 is not None and has_weights(a, b):
         raise Unsupported(f"{names[1]} holds integer weights of {a}, and there is a second product", "two calls", "unsupported")
-    for name, view, data_type in ((names[10], x.a2, a), (names[11], x.b2, b)):
+    for name, view, data_type in ((names[11], x.a2, a), (names[12], x.b2, b)):
         if view is not None and view.data_type != data_type:
             raise WrongType(f"{name} is {view.data_type}", f"{data_type}, as in the first product")
     out_type = _out_type(x, o)
     if o.tf32 and a != "fp32":
         raise InvalidArgument(f"tf32 is set, and {names[0]} is {a}", "float32")
+    if o.constant_b:
+        call.flags |= _CONSTANT_B
     call.type_a = _TF32 if o.tf32 else _CODES[a]
     call.type_b = _TF32 if o.tf32 else _CODES[b]
     call.type_d = _CODES[out_type]
@@ -249,6 +255,12 @@ def _set_types(call: Gemm, x: Operands, o: Options, names: tuple[str, ...]) -> s
             if not weights or view is not x.scale_b or view.data_type != a:
                 raise WrongType(f"{name} is {view.data_type}", f"float32 or {a}" if weights else "float32")
             call.type_scale = _CODES[view.data_type]
+    if x.zero_b is not None:
+        if not weights:
+            raise WrongType(f"{names[10]} beside {names[1]} of {b}", "int8 weights, or pairs of int4, of float16 and bfloat16")
+        if x.zero_b.data_type != "int8":
+            raise WrongType(f"{names[10]} is {x.zero_b.data_type}", "int8")
+        call.flags |= _ZERO_POINTS
     return out_type
 
 
@@ -427,6 +439,8 @@ def _set_epilogue(call: Gemm, x: Operands, o: Options, beta: float, names: tuple
         append(_SCALE_M, "scale_a")
     if blocks.depth:
         places.append((ADDRESSED.index("scale_b"), _SCALE_B))
+        if x.zero_b is not None:
+            places.append((ADDRESSED.index("zero_b"), _ZERO_B))
     elif x.scale_b is not None:
         call.epilogue[at].batch = _column_vector(names[7], x.scale_b, s, o.form in _LINEAR)
         append(_SCALE_N, "scale_b")
@@ -490,6 +504,7 @@ class _Blocks(NamedTuple):
     depth: int = 0  #: elements of k; 0: there are none
     of_a: bool = False
     strides_b: tuple[int, ...] = ()  #: of b's scales along batch, blocks of k, and lines (columns, or 128 of them)
+    strides_zero: tuple[int, ...] = ()  #: of zero points, likewise; (): there are none
 
     @staticmethod
     def of(x: Operands, o: Options, s: _Shape) -> _Blocks:
@@ -515,16 +530,29 @@ class _Blocks(NamedTuple):
 
 
 def _weight_blocks(x: Operands, o: Options, s: _Shape) -> _Blocks:
-    """Scales of weights: (n,) or by blocks of k, (n, k / depth) for linear, else (..., k / depth, n); with groups (groups, n)
-    too."""
-    name, view = NAMES[o.form][7], x.scale_b
+    """Scales of weights, and zero points of the same shape."""
+    names = NAMES[o.form]
+    if x.scale_b is None:
+        raise InvalidArgument(f"{names[1]} is {x.b.data_type} and {names[0]} {x.a.data_type}, and {names[7]} is no tensor",
+                              _weight_shapes(x, o, s))  # fmt: skip
+    depth, strides = _weight_strides(names[7], x.scale_b, x, o, s)
+    if x.zero_b is None:
+        return _Blocks(depth, False, strides)
+    if x.zero_b.shape != x.scale_b.shape:
+        raise InvalidArgument(f"{names[10]} has the shape {x.zero_b.shape}", f"that of {names[7]}, {x.scale_b.shape}")
+    return _Blocks(depth, False, strides, _weight_strides(names[10], x.zero_b, x, o, s)[1])
+
+
+def _weight_shapes(x: Operands, o: Options, s: _Shape) -> str:
+    shapes = f"({s.n}, blocks of k)" if o.form in _LINEAR else f"{(*x.b.shape[:-2], 'blocks of k', s.n)}"
+    return f"({s.n},) or {shapes}; blocks of a power of two from {_SHALLOWEST} on, or one"
+
+
+def _weight_strides(name: str, view: View, x: Operands, o: Options, s: _Shape) -> tuple[int, tuple[int, ...]]:
+    """Depth of the blocks and strides along batch, blocks and columns of what is (n,) or by blocks of k: (n, k / depth) for
+    linear, else (..., k / depth, n); with groups (groups, n) too."""
     batch = x.b.shape[:-2]
     linear = o.form in _LINEAR
-    wanted = f"({s.n},) or ({s.n}, blocks of k)" if linear else f"({s.n},) or {(*batch, 'blocks of k', s.n)}"
-    hint = f"{wanted}; blocks of a power of two from {_SHALLOWEST} on, or one"
-    if view is None:
-        raise InvalidArgument(f"{NAMES[o.form][1]} is {x.b.data_type} and {NAMES[o.form][0]} {x.a.data_type}, and {name} is no "
-                              "tensor", hint)  # fmt: skip
     shape, strides = view.shape, view.strides
     if shape == (s.n,) or (shape == (*batch, s.n) and s.groups is not None):
         shape, strides = (*shape[:-1], 1, s.n), (*strides[:-1], 0, strides[-1])
@@ -539,8 +567,8 @@ def _weight_blocks(x: Operands, o: Options, s: _Shape) -> _Blocks:
     if s.k == 0 and shape[-1:] == (s.n,):
         depth = _SHALLOWEST
     if depth == 0:
-        raise InvalidArgument(f"{name} has the shape {view.shape}", hint)
-    return _Blocks(depth, False, strides)
+        raise InvalidArgument(f"{name} has the shape {view.shape}", _weight_shapes(x, o, s))
+    return depth, strides
 
 
 def _set_groups(call: Gemm, x: Operands, o: Options, names: tuple[str, ...], s: _Shape,
@@ -582,7 +610,7 @@ def _set_matrices(call: Gemm, x: Operands, o: Options, names: tuple[str, ...], s
     out = x.out if x.out is not None else View("", s.result, dense_strides(s.result), 0, 0)
     if out.shape != s.result:
         raise InvalidArgument(f"out has the shape {out.shape}", str(s.result))
-    views = (s.a, s.b, x.c, x.bias, x.multiply, x.residual, x.scale_a, x.scale_b, out, None, x.a2, x.b2)
+    views = (s.a, s.b, x.c, x.bias, x.multiply, x.residual, x.scale_a, x.scale_b, out, None, x.zero_b, x.a2, x.b2)
     for name, view in zip(names, views):
         if view is not None and not s.empty and any(stride < 0 for stride in view.strides):
             raise InvalidArgument(f"{name} has the strides {view.strides}", "no negative ones: a copy of it")
@@ -611,10 +639,12 @@ def _set_matrices(call: Gemm, x: Operands, o: Options, names: tuple[str, ...], s
     if blocks.depth:
         batch_shape = x.b.shape[:-2]
         missing = (0,) * (len(s.batch if s.groups is None else (s.groups,)) - len(batch_shape))
-        own = (0 if size == 1 else stride for size, stride in zip(batch_shape, blocks.strides_b))
-        rows.append((*missing, *own, 0))
-        walked.append(("scale_b", x.scale_b.data_type))
-        call.scale_b.block, call.scale_b.row = blocks.strides_b[-2:]
+        for of_b, name, given in ((call.scale_b, "scale_b", blocks.strides_b), (call.zero_b, "zero_b", blocks.strides_zero)):
+            if given:
+                own = (0 if size == 1 else stride for size, stride in zip(batch_shape, given))
+                rows.append((*missing, *own, 0))
+                walked.append((name, getattr(x, name).data_type))
+                of_b.block, of_b.row = given[-2:]
     if blocks.of_a:
         rows.append(x.scale_a.strides[:-1])
         walked.append(("scale_a", "fp32"))
@@ -628,7 +658,7 @@ def _set_matrices(call: Gemm, x: Operands, o: Options, names: tuple[str, ...], s
     preferred_a, preferred_b = _ROW, _COLUMN
     if s.k2 > 0:
         (call.a2.batch, row), (call.b2.batch, _) = walk.strides[-2:]
-        pair = (names[10], x.a2, (walk.m, s.k2), (row, a2[-1])), (names[11], x.b2, (s.k2, s.n), b2[-2:])
+        pair = (names[11], x.a2, (walk.m, s.k2), (row, a2[-1])), (names[12], x.b2, (s.k2, s.n), b2[-2:])
         preferred_a, preferred_b = _order(*pair[0], preferred_a)[0], _order(*pair[1], preferred_b)[0]
     call.order_a, call.a.leading = _order(names[0], x.a, (walk.m, s.k), (walk.strides[0][1], a[-1]), preferred_a)
     call.order_b, call.b.leading = _order(names[1], x.b, (s.k, s.n), b[-2:], preferred_b)
@@ -655,7 +685,9 @@ def _set_matrices(call: Gemm, x: Operands, o: Options, names: tuple[str, ...], s
                                   f"contiguous, ({s.m},) or the shape of {names[0]} without its last dimension")  # fmt: skip
     if blocks.of_a:
         call.scale_a.batch, call.scale_a.row = walk.strides[-1]
-    if blocks.depth:
+    if blocks.strides_zero:
+        call.scale_b.batch, call.zero_b.batch = walk.strides[-2][0], walk.strides[-1][0]
+    elif blocks.depth:
         call.scale_b.batch = walk.strides[-2 if blocks.of_a else -1][0]
     return walk.moves(walked)
 

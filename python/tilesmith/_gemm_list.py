@@ -82,7 +82,7 @@ def check_lists(lists: Lists) -> None:
 
 def compute(kind: Library, lists: Lists, out_type: Optional[str], alpha: Any, beta: Any, activation: Any, gate: Any,
             clamp: Any, tf32: Any) -> list[Any]:  # fmt: skip
-    """lists: a, b, c, bias, multiply, residual, scale_a, scale_b, out; checked to be of the library's tensors."""
+    """lists: those of NAMES, None for groups; checked to be of the library's tensors."""
     a, b, out, count = lists[0], lists[1], lists[8], len(lists[0])
     if count == 0:
         return []
@@ -92,8 +92,8 @@ def compute(kind: Library, lists: Lists, out_type: Optional[str], alpha: Any, be
         none = (None,) * count
         folded = [kind.fold("matmul", *each) for each in zip(alphas, a, b, lists[6] or none, lists[7] or none)]
         alphas, *scales = map(list, zip(*folded))
-        lists = [*lists[:6], *scales, out]
-    options = Options("matmul", out_type, activation, gate, clamp, bool(tf32), scaled)
+        lists = [*lists[:6], *scales, *lists[8:]]
+    options = Options("matmul", out_type, activation, gate, clamp, bool(tf32), False, scaled)
     key = (options, beta, *(None if each is None else kind.describe_all(each) for each in lists))
     prepared = kind.lists.by_key.get(key)
     if prepared is None:
@@ -106,12 +106,12 @@ def compute(kind: Library, lists: Lists, out_type: Optional[str], alpha: Any, be
                 raise type(error)(f"product {at} of {count}: {error.message}", error.hint, error.code) from None
         prepared = kind.lists.keep(key, CallList(calls))
     results = list(map(kind.new, prepared.calls, a)) if out is None else list(out)
-    operands = [() if each is None else kind.addresses(each) for each in lists[2:8]]
+    operands = [() if each is None else kind.addresses(each) for each in (*lists[2:8], *lists[9:])]
     prepared.run(alphas, *map(kind.addresses, (a, b, results)), operands, kind.stream(prepared.calls[0]))
     return results
 
 
-assert ADDRESSED[:6] == NAMES["matmul"][2:8]
+assert ADDRESSED == NAMES["matmul"][2:8] + NAMES["matmul"][9:]
 
 
 def _prepared(kind: Library, tensors: Sequence[Any], options: Options, beta: Any) -> Call:

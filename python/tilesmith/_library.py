@@ -78,7 +78,7 @@ class Gemm(ctypes.Structure):
         ("amax", c_void_p), ("stream", c_void_p), ("workspace", c_void_p), ("workspace_bytes", c_uint64),
         ("epilogue", Epilogue * 8), ("grouping", c_int32), ("type_scale", c_int32), ("scale_depth", c_int64),
         ("scale_a", BlockScale), ("scale_b", BlockScale), ("group_ends", c_void_p), ("k2", c_int64), ("a2", Matrix),
-        ("b2", Matrix),
+        ("b2", Matrix), ("zero_b", BlockScale),
     ]  # fmt: skip
 
 

@@ -17,29 +17,29 @@ from tilesmith._views import number
 _calls: KeptCalls[Call] = KeptCalls()
 
 
-def gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, a2, b2, amax, out_dtype, alpha, beta, activation,
-         gate, clamp, tf32) -> Any:  # fmt: skip
+def gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, zero_b, a2, b2, amax, out_dtype, alpha, beta, activation,
+         gate, clamp, tf32, constant_b) -> Any:  # fmt: skip
     """matmul, mm_plus_mm, linear and grouped_matmul on NumPy arrays."""
     if amax is True:
         amax = np.zeros((), np.float32)
-        return gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, a2, b2, amax, out_dtype, alpha, beta, activation,
-                    gate, clamp, tf32), amax  # fmt: skip
+        return gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, zero_b, a2, b2, amax, out_dtype, alpha, beta, activation,
+                    gate, clamp, tf32, constant_b), amax  # fmt: skip
     names = NAMES[form]
     scaled = scale_a is not None or scale_b is not None
     alpha, scale_a, scale_b = _fold(form, number("alpha", alpha), a, b, scale_a, scale_b)
     packed = None
     if form == "packed":
         packed, b = b, b.data
-    arrays = (a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, a2, b2, amax)
+    arrays = (a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, zero_b, a2, b2, amax)
     check_arrays(names, arrays)
     out_dtype = _dtype(out_dtype)
-    key = (form if packed is None else packed.view, out_dtype, activation, gate, clamp, tf32, beta, scaled, *map(describe, arrays))
+    key = (form if packed is None else packed.view, out_dtype, activation, gate, clamp, tf32, constant_b, beta, scaled, *map(describe, arrays))
     call = _calls.by_key.get(key)
     if call is None:
         views = Operands(*(view_of(name, array) for name, array in zip(names, arrays)))
         if packed is not None:
             views = views._replace(b=packed.view)
-        options = Options(form, _type_name(out_dtype), activation, gate, clamp, bool(tf32), scaled,
+        options = Options(form, _type_name(out_dtype), activation, gate, clamp, bool(tf32), bool(constant_b), scaled,
                           0 if packed is None else packed.nbytes)  # fmt: skip
         call = _calls.keep(key, prepare(views, options, beta))
     for name, written in (("out", out), ("amax", amax)):
@@ -48,7 +48,7 @@ def gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups,
     if out is None:
         out = _new(call, a)
     call.run_all(alpha, address(a), address(b), address(out), 0, address(c), address(bias), address(multiply),
-                 address(residual), address(scale_a), address(scale_b), address(groups), address(a2), address(b2),
+                 address(residual), address(scale_a), address(scale_b), address(groups), address(zero_b), address(a2), address(b2),
                  address(amax))  # fmt: skip
     return out
 

@@ -31,12 +31,12 @@ from tilesmith._views import number
 _calls: KeptCalls[Call] = KeptCalls()
 
 
-def gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, a2, b2, amax, out_dtype, alpha, beta, activation,
-         gate, clamp, tf32) -> Any:  # fmt: skip
+def gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, zero_b, a2, b2, amax, out_dtype, alpha, beta, activation,
+         gate, clamp, tf32, constant_b) -> Any:  # fmt: skip
     """matmul and its like on plain torch tensors. Every call passes here, so it is written for speed."""
     if is_compiling():
-        return gemm_op(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, a2, b2, amax, out_dtype, alpha, beta, activation,
-                       gate, clamp, tf32)  # fmt: skip
+        return gemm_op(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, zero_b, a2, b2, amax, out_dtype, alpha, beta, activation,
+                       gate, clamp, tf32, constant_b)  # fmt: skip
     if alpha.__class__ is not float:
         alpha = number("alpha", alpha)
     scaled = scale_a is not None or scale_b is not None
@@ -44,26 +44,26 @@ def gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups,
              and a2 is None and amax is None)  # fmt: skip
     if amax is True:
         amax = a.new_zeros((), dtype=torch.float32)
-        return gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, a2, b2, amax, out_dtype, alpha, beta, activation,
-                    gate, clamp, tf32), amax  # fmt: skip
+        return gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, zero_b, a2, b2, amax, out_dtype, alpha, beta, activation,
+                    gate, clamp, tf32, constant_b), amax  # fmt: skip
     packed = None
     if form == "packed":
         packed, b = b, b.data
     if not plain or type(b) is not Tensor or (bias is not None and type(bias) is not Tensor):
-        _check_tensors(form, (a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, a2, b2, amax))
+        _check_tensors(form, (a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, zero_b, a2, b2, amax))
         if scaled:
             alpha, scale_a, scale_b = _fold(form, alpha, a, b, scale_a, scale_b)
     # get_device() as in attention
     key = (form if packed is None else packed.view, a.dtype, a.shape, a.stride(), a.get_device(), b.dtype, b.shape, b.stride(), b.get_device(), out_dtype,
-           activation, gate, clamp, tf32)  # fmt: skip
+           activation, gate, clamp, tf32, constant_b)  # fmt: skip
     if bias is not None:
         key += (bias.dtype, bias.shape, bias.stride(), bias.get_device())
     if not plain:
-        key += (beta, scaled, bias is None, *map(describe, (c, multiply, residual, scale_a, scale_b, out, groups, a2, b2, amax)))
+        key += (beta, scaled, bias is None, *map(describe, (c, multiply, residual, scale_a, scale_b, out, groups, zero_b, a2, b2, amax)))
     call = _calls.by_key.get(key)
     if call is None:
-        call = _prepared(key, form, (a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, a2, b2, amax), out_dtype,
-                         beta, activation, gate, clamp, tf32, scaled, packed)  # fmt: skip
+        call = _prepared(key, form, (a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, zero_b, a2, b2, amax), out_dtype,
+                         beta, activation, gate, clamp, tf32, constant_b, scaled, packed)  # fmt: skip
     if grad_enabled() and (a.requires_grad or b.requires_grad or (bias is not None and bias.requires_grad)):
         raise no_gradient(form)
     if out is None:
@@ -79,17 +79,17 @@ def gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups,
         call.run(alpha, a.data_ptr(), b.data_ptr(), result.data_ptr(), stream, 0 if bias is None else bias.data_ptr())
     else:
         call.run_all(alpha, a.data_ptr(), b.data_ptr(), result.data_ptr(), stream, address(c), address(bias),
-                     address(multiply), address(residual), address(scale_a), address(scale_b), address(groups), address(a2),
+                     address(multiply), address(residual), address(scale_a), address(scale_b), address(groups), address(zero_b), address(a2),
                      address(b2), address(amax))  # fmt: skip
     return result
 
 
 def _prepared(key: object, form: str, tensors: tuple[Any, ...], out_dtype: Any, beta: Any, activation: Any, gate: Any,
-              clamp: Any, tf32: Any, scaled: bool, packed: Optional[PackedWeight]) -> Call:  # fmt: skip
+              clamp: Any, tf32: Any, constant_b: Any, scaled: bool, packed: Optional[PackedWeight]) -> Call:  # fmt: skip
     views = Operands(*(view_of(name, tensor) for name, tensor in zip(NAMES[form], tensors)))
     if packed is not None:
         views = views._replace(b=packed.view)
-    options = Options(form, _type_name(out_dtype), activation, gate, clamp, bool(tf32), scaled,
+    options = Options(form, _type_name(out_dtype), activation, gate, clamp, bool(tf32), bool(constant_b), scaled,
                       0 if packed is None else packed.nbytes)  # fmt: skip
     return _calls.keep(key, prepare(views, options, beta))
 
@@ -202,7 +202,7 @@ def gemm_list(lists: Lists, out_dtype, alpha, beta, activation, gate, clamp, tf3
                     raise WrongType(f"{name}[{at}] is a {type(tensor).__name__}, {names[0]}[0] is a torch tensor", "torch tensors")
     if is_compiling() or any(issubclass(kind, Tensor) and kind not in (Tensor, torch.nn.Parameter) for kind in types):
         products = zip(*((None,) * len(lists[0]) if each is None else each for each in lists))
-        return [gemm_op("matmul", *product, None, None, None, None, out_dtype, alpha, beta, activation, gate, clamp, tf32) for product in products]
+        return [gemm_op("matmul", *product, None, None, None, out_dtype, alpha, beta, activation, gate, clamp, tf32, False) for product in products]
     if grad_enabled() and any(any(map(_requires_grad, each)) for each in lists if each is not None):
         raise no_gradient("grouped_matmul")
     return compute(_LIBRARY, lists, _type_name(out_dtype), alpha, beta, activation, gate, clamp, tf32)
@@ -212,13 +212,13 @@ def gemm_list(lists: Lists, out_dtype, alpha, beta, activation, gate, clamp, tf3
 
 _ARGUMENTS = (
     "str form, Tensor a, Tensor b, Tensor? c, Tensor? bias, Tensor? multiply, Tensor? residual, Tensor? scale_a, "
-    "Tensor? scale_b, Tensor? groups, Tensor? a2, Tensor? b2, ScalarType? out_dtype, float alpha, float beta, str? activation, str? gate, "
-    "float[]? clamp, bool tf32"
+    "Tensor? scale_b, Tensor? groups, Tensor? zero_b, Tensor? a2, Tensor? b2, ScalarType? out_dtype, float alpha, float beta, str? activation, str? gate, "
+    "float[]? clamp, bool tf32, bool constant_b=False"
 )
 
 
-def gemm_op(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, a2, b2, amax, out_dtype, alpha, beta,
-            activation, gate, clamp, tf32) -> Any:  # fmt: skip
+def gemm_op(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, zero_b, a2, b2, amax, out_dtype, alpha, beta,
+            activation, gate, clamp, tf32, constant_b) -> Any:  # fmt: skip
     """matmul and its like as the operator: what torch.compile traces."""
     if form == "packed":
         raise Unsupported("w is packed, and torch compiles this or x is no plain tensor", "the plain weight", "unsupported")
@@ -232,8 +232,8 @@ def gemm_op(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, grou
     scale_a, scale_b = (scale if isinstance(scale, torch.Tensor) else None for scale in (scale_a, scale_b))
     if amax is not None and a.dtype == torch.int8 and out is None and out_dtype is None:
         out_dtype = torch.float32
-    arguments = (form, a, b, c, bias, multiply, residual, scale_a, scale_b, groups, a2, b2, out_dtype, alpha, beta, activation,
-                 gate, None if clamp is None else list(clamp), bool(tf32))  # fmt: skip
+    arguments = (form, a, b, c, bias, multiply, residual, scale_a, scale_b, groups, zero_b, a2, b2, out_dtype, alpha, beta, activation,
+                 gate, None if clamp is None else list(clamp), bool(tf32), bool(constant_b))  # fmt: skip
     if out is None and amax is None:
         return torch.ops.tilesmith.gemm(*arguments)
     most = a.new_zeros((), dtype=torch.float32) if amax is True else amax
@@ -243,18 +243,18 @@ def gemm_op(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, grou
     return (out, most) if amax is True else out
 
 
-def _gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, groups, a2, b2, out_dtype, alpha, beta, activation, gate, clamp,
-          tf32, out=None, amax=None):  # fmt: skip
-    return gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, a2, b2, amax, out_dtype, alpha, beta,
-                activation, gate, None if clamp is None else tuple(clamp), tf32)  # fmt: skip
+def _gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, groups, zero_b, a2, b2, out_dtype, alpha, beta, activation, gate, clamp,
+          tf32, constant_b=False, out=None, amax=None):  # fmt: skip
+    return gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, zero_b, a2, b2, amax, out_dtype, alpha, beta,
+                activation, gate, None if clamp is None else tuple(clamp), tf32, constant_b)  # fmt: skip
 
 
 def _gemm_out(*arguments, out, amax=None):
     _gemm(*arguments, out=out, amax=amax)
 
 
-def _fake_gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, groups, a2, b2, out_dtype, alpha, beta, activation, gate,
-               clamp, tf32):  # fmt: skip
+def _fake_gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, groups, zero_b, a2, b2, out_dtype, alpha, beta, activation, gate,
+               clamp, tf32, constant_b=False):  # fmt: skip
     """Shape and type alone."""
     if out_dtype is None:
         out_dtype = torch.bfloat16 if TYPES.get(a.dtype) in ("fp8", "bf8") else a.dtype

@@ -25,6 +25,7 @@ Result<GemmArguments> CudaGemmTrial::arguments() const {
   bench_.move(a.c.data);
   bench_.move(a.scale_a.data);
   bench_.move(a.scale_b.data);
+  bench_.move(a.zero_b.data);
   const void* ends = a.group_ends;
   bench_.move(ends);
   a.group_ends = static_cast<const std::int32_t*>(ends);

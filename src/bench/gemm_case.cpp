@@ -18,7 +18,7 @@ namespace tilesmith {
 namespace {
 
 /// Stream numbers of the random tensors of one seed.
-enum Stream : std::uint64_t { kA = 1, kB, kC, kEpilogue, kScaleA = 100, kScaleB, kA2, kB2 };
+enum Stream : std::uint64_t { kA = 1, kB, kC, kEpilogue, kScaleA = 100, kScaleB, kA2, kB2, kZeroB };
 
 bool is_given(const HostArray& array) {
   return !array.shape.empty() || !array.data.empty();
@@ -195,6 +195,15 @@ Status GemmCase::add_scales(const GemmInputs& inputs, float deviation) {
     scales.array = make_array(memory_type_of(p.type_scale), shape, values);
     return {};
   };
+  if (p.zero_points) {
+    zero_b_.rows = p.n;
+    const std::vector<std::int64_t> shape{p.batch, p.n, blocks};
+    TS_ASSIGN(const std::uint64_t size, byte_size(ElementType::int8, shape));
+    std::vector<float> values(size);
+    const int most = p.type_b == DataType::int4 ? 8 : 100;
+    fill_integers(values, {inputs.seed, kZeroB}, -most, most);
+    zero_b_.array = make_array(ElementType::int8, shape, values);
+  }
   if (has_weights(p))  // of integers up to 100, or 8
     return fill(scale_b_, p.batch, p.n, 1, deviation * (p.type_b == DataType::int4 ? 0.2F : 0.017F), kScaleB);
   TS_TRY(fill(scale_a_, row_members(p), p.m, 1, 1, kScaleA));
@@ -268,6 +277,7 @@ GemmArguments GemmCase::arguments(GemmOutputs& outputs) const {
   a.c = {data(c_.array), c_.leading, c_.batch};
   a.scale_a = scale_arguments(scale_a_, row_members(problem_));
   a.scale_b = scale_arguments(scale_b_, problem_.batch);
+  a.zero_b = scale_arguments(zero_b_, problem_.batch);
   if (!group_ends_.empty()) a.group_ends = group_ends_.data();
   a.d = outputs.d.data();
   a.alpha = inputs_.alpha;
@@ -303,6 +313,7 @@ GemmTensors GemmCase::tensors() const {
   out.b_is_int4 = problem_.type_b == DataType::int4;
   out.scale_a = scale_view(scale_a_, row_members(problem_));
   out.scale_b = scale_view(scale_b_, problem_.batch);
+  out.zero_b = scale_view(zero_b_, problem_.batch);
   out.contiguous = problem_.grouping == GemmGrouping::contiguous;
   std::int64_t before = 0;
   for (std::size_t g = 0; g < group_ends_.size(); ++g) {
@@ -334,7 +345,7 @@ std::vector<MemoryRange> GemmCase::inputs() const {
   for (const Operand* operand : {&a_, &b_, &a2_, &b2_, &c_})
     ranges.push_back({operand->array.data.data(), operand->array.data.size()});
   for (const Operand& operand : epilogue_) ranges.push_back({operand.array.data.data(), operand.array.data.size()});
-  for (const Scales* scales : {&scale_a_, &scale_b_})
+  for (const Scales* scales : {&scale_a_, &scale_b_, &zero_b_})
     ranges.push_back({scales->array.data.data(), scales->array.data.size()});
   const auto ends = std::as_bytes(std::span(group_ends_));
   ranges.push_back({ends.data(), ends.size()});

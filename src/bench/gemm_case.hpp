@@ -85,7 +85,7 @@ class GemmCase {
 
   GemmInputs inputs_;  ///< without its arrays
   Operand a_, b_, a2_, b2_, c_;
-  Scales scale_a_, scale_b_;
+  Scales scale_a_, scale_b_, zero_b_;
   std::vector<std::int32_t> group_ends_;
   std::array<Operand, GemmEpilogue::kMax> epilogue_;
 };

@@ -13,7 +13,7 @@ namespace {
 
 const std::vector<std::string> kAxes = {"batch",  "m",        "n",       "k",           "nk",
                                         "mnk",    "dtype",    "dtype_b", "dtype_out",   "grouping",
-                                        "layout", "epilogue", "beta",    "scale_depth", "dtype_scale"};
+                                        "layout", "epilogue", "beta",    "scale_depth", "dtype_scale", "zero_points"};
 
 /// Whether dense matrices of the problem have rows or members of the batch that begin off multiples of 16 bytes.
 bool has_unaligned_rows(const GemmProblem& p) {
@@ -102,6 +102,8 @@ class GemmShapesReader {
     TS_TRY(yaml_.axis(node, path, "scale_depth", axes.scale_depth,
                       [this](const Node& value, const std::string& at) { return yaml_.integer(value, at, 0); }));
     TS_TRY(yaml_.axis(node, path, "dtype_scale", axes.dtype_scale, type));
+    TS_TRY(yaml_.axis(node, path, "zero_points", axes.zero_points,
+                      [this](const Node& value, const std::string& at) { return yaml_.flag(value, at); }));
     TS_TRY(yaml_.axis(node, path, "layout", axes.layout,
                       [this](const Node& value, const std::string& at) { return read_layout(value, at); }));
     TS_TRY(yaml_.axis(node, path, "epilogue", axes.epilogue,
@@ -165,7 +167,7 @@ std::int64_t GemmShapeSweep::size() const {
   std::int64_t product = 1;
   for (const std::size_t count : {axes.batch.size(), axes.mnk.size(), axes.dtype.size(), axes.dtype_b.size(),
                                   axes.dtype_out.size(), axes.grouping.size(), axes.scale_depth.size(),
-                                  axes.dtype_scale.size(), axes.layout.size(), axes.epilogue.size(), axes.beta.size()})
+                                  axes.dtype_scale.size(), axes.zero_points.size(), axes.layout.size(), axes.epilogue.size(), axes.beta.size()})
     if (__builtin_mul_overflow(product, static_cast<std::int64_t>(count), &product))
       return std::numeric_limits<std::int64_t>::max();
   return product;
@@ -183,6 +185,7 @@ void GemmShapeSweep::for_each(FunctionRef<void(const GemmProblem&)> visit) const
     const bool beta = pick(axes.beta);  // the last axis runs fastest
     const GemmEpilogue epilogue = pick(axes.epilogue);
     const GemmAxes::Orders layout = pick(axes.layout);
+    const bool zero_points = pick(axes.zero_points);
     const DataType type_scale = pick(axes.dtype_scale);
     const std::int64_t scale_depth = pick(axes.scale_depth);
     const GemmGrouping grouping = pick(axes.grouping);
@@ -195,6 +198,7 @@ void GemmShapeSweep::for_each(FunctionRef<void(const GemmProblem&)> visit) const
     problem.grouping = grouping;
     problem.scale_depth = scale_depth;
     problem.type_scale = type_scale;
+    problem.zero_points = zero_points;
     problem.order_a = layout.a;
     problem.order_b = layout.b;
     problem.epilogue = epilogue;

@@ -12,7 +12,7 @@
 //
 // Sizes are m, n and k crossed, m crossed with pairs `nk`, or triples `mnk`. The other axes are batch, dtype, dtype_b,
 // dtype_out (both absent: the usual ones of dtype), grouping (none, contiguous, masked: batch counts the groups),
-// scale_depth and dtype_scale, layout (rcr, rrr, crr, ccr), epilogue (lists of operations) and beta.
+// scale_depth, dtype_scale and zero_points, layout (rcr, rrr, crr, ccr), epilogue (lists of operations) and beta.
 #pragma once
 
 #include <array>
@@ -44,6 +44,7 @@ struct GemmAxes {
   std::vector<GemmGrouping> grouping{GemmGrouping::none};
   std::vector<std::int64_t> scale_depth{0};
   std::vector<DataType> dtype_scale{DataType::fp32};
+  std::vector<bool> zero_points{false};
   std::vector<Orders> layout{{}};
   std::vector<GemmEpilogue> epilogue{{}};
   std::vector<bool> beta{false};

@@ -99,10 +99,12 @@ nlohmann::json to_json(const GemmProblem& p) {
                          {"beta", p.beta},
                          {"epilogue", epilogue}};
   if (p.k2 != 0) json["k2"] = p.k2;
+  if (p.constant_b) json["constant_b"] = true;
   if (p.grouping != GemmGrouping::none) json["grouping"] = name_of(p.grouping);
   if (p.scale_depth != 0) {
     json["scale_depth"] = p.scale_depth;
     json["type_scale"] = name_of(p.type_scale);
+    if (p.zero_points) json["zero_points"] = true;
   }
   return json;
 }
@@ -119,6 +121,8 @@ std::string describe(const GemmProblem& p) {
   if (p.k2 != 0) out += fmt::format("+{}", p.k2);
   out += fmt::format(" {}", layout_of(p));
   if (p.scale_depth != 0) out += fmt::format(" scaled by {}", p.scale_depth);
+  if (p.constant_b) out += " constant B";
+  if (p.zero_points) out += " from zero points";
   if (p.beta) out += " + C";
   if (!p.epilogue.empty()) out += fmt::format(" {}", joined(p.epilogue));
   const GemmProblem usual = gemm_problem(p.type_a, p.m, p.n, p.k, p.type_d);
@@ -134,9 +138,11 @@ std::string repro_command(const GemmProblem& p) {
       p.m, p.n, p.k, p.batch, layout_of(p), name_of(p.type_a), name_of(p.type_b), name_of(p.type_d), name_of(p.type_c),
       name_of(p.type_bias));
   if (p.k2 != 0) out += fmt::format(" --k2 {}", p.k2);
+  if (p.constant_b) out += " --constant-b";
   if (p.grouping != GemmGrouping::none) out += fmt::format(" --grouping {}", name_of(p.grouping));
   if (p.scale_depth != 0)
     out += fmt::format(" --scale-depth {} --dtype-scale {}", p.scale_depth, name_of(p.type_scale));
+  if (p.zero_points) out += " --zero-points";
   if (p.beta) out += " --beta 1";
   if (!p.epilogue.empty()) out += fmt::format(" --epilogue {}", joined(p.epilogue, ','));
   return out + " --verify";

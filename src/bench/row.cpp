@@ -85,6 +85,7 @@ const Column<GemmProblem> kGemmColumns[] = {
     {"grouping", [](const GemmProblem& p) { return std::string(name_of(p.grouping)); }},
     {"scale_depth", [](const GemmProblem& p) { return std::to_string(p.scale_depth); }},
     {"type_scale", [](const GemmProblem& p) { return std::string(name_of(p.type_scale)); }},
+    {"zero_points", [](const GemmProblem& p) { return std::to_string(p.zero_points); }},
     {"beta", [](const GemmProblem& p) { return std::to_string(p.beta); }},
     {"epilogue", [](const GemmProblem& p) { return joined(p.epilogue); }},
 };

@@ -18,7 +18,10 @@ struct Gemm {
   static Result<GemmProblem> problem_of(const Call& call, Device device) { return capi::problem_of(call, device); }
   static Result<GemmArguments> arguments_of(const Call& call, Device) { return capi::arguments_of(call); }
   /// A plan that expects less of the pointers serves more.
-  static void widen(GemmProblem& problem, const GemmProblem& of_plan) { problem.unaligned |= of_plan.unaligned; }
+  static void widen(GemmProblem& problem, const GemmProblem& of_plan) {
+    problem.unaligned |= of_plan.unaligned;
+    problem.constant_b &= of_plan.constant_b;
+  }
 };
 
 /// What packing B asks for.
@@ -79,6 +82,7 @@ tilesmith_status tilesmith_gemm_dense(tilesmith_gemm* call) {
     if (!has(sizeof(tilesmith_gemm))) return {};
     fill(call->a2, dense.a2);
     fill(call->b2, dense.b2);
+    if (problem.zero_points) fill_scale(call->zero_b, dense.zero_b);
     return {};
   });
 }

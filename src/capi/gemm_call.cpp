@@ -131,10 +131,13 @@ bool call_is_unaligned(const tilesmith_gemm& call) {
 }
 
 Status check_block_scales(const tilesmith_gemm& call) {
+  const auto unused = [](const char* name, const tilesmith_block_scale& x, const char* hint) {
+    return check_unused(name, x.data != nullptr || x.row != 0 || x.block != 0 || x.batch != 0, hint);
+  };
+  if ((call.flags & TILESMITH_ZERO_POINTS) == 0) TS_TRY(unused("zero_b", call.zero_b, "set TILESMITH_ZERO_POINTS"));
   if (call.scale_depth != 0) return {};
-  for (const auto& [name, scale] : {std::pair{"scale_a", &call.scale_a}, std::pair{"scale_b", &call.scale_b}})
-    TS_TRY(check_unused(name, scale->data != nullptr || scale->row != 0 || scale->block != 0 || scale->batch != 0,
-                        "set scale_depth"));
+  TS_TRY(unused("scale_a", call.scale_a, "set scale_depth"));
+  TS_TRY(unused("scale_b", call.scale_b, "set scale_depth"));
   return check_unused("type_scale", call.type_scale != TILESMITH_FP32, "set scale_depth");
 }
 
@@ -156,9 +159,10 @@ Result<GemmProblem> problem_of(const tilesmith_gemm& call, Device device) {
   TS_TRY(check_types(call));
   TS_TRY(check_enum("order_a", call.order_a, TILESMITH_COLUMN, "tilesmith_matrix_order"));
   TS_TRY(check_enum("order_b", call.order_b, TILESMITH_COLUMN, "tilesmith_matrix_order"));
-  if ((call.flags & ~std::uint32_t{TILESMITH_PACKED_B}) != 0)
+  constexpr std::uint32_t kFlags = TILESMITH_CONSTANT_B | TILESMITH_PACKED_B | TILESMITH_ZERO_POINTS;
+  if ((call.flags & ~kFlags) != 0)
     return fail(ErrorCode::invalid_argument, fmt::format("flags is {:#x}", call.flags),
-                "0, or TILESMITH_PACKED_B; TILESMITH_GEMM_INIT sets 0");
+                "tilesmith_gemm_flag, or-ed; TILESMITH_GEMM_INIT sets 0");
   TS_TRY(check_enum("grouping", call.grouping, TILESMITH_GROUPS_MASKED, "tilesmith_grouping"));
   const bool grouped = call.grouping != TILESMITH_GROUPS_NONE;
   TS_TRY(check_unused("group_ends", !grouped && call.group_ends != nullptr, "set grouping"));
@@ -184,7 +188,9 @@ Result<GemmProblem> problem_of(const tilesmith_gemm& call, Device device) {
                       .epilogue = epilogue,
                       .grouping = static_cast<GemmGrouping>(call.grouping),
                       .scale_depth = call.scale_depth,
-                      .type_scale = static_cast<DataType>(call.type_scale)};
+                      .type_scale = static_cast<DataType>(call.type_scale),
+                      .zero_points = (call.flags & TILESMITH_ZERO_POINTS) != 0};
+  problem.constant_b = device.kind != DeviceKind::cpu && (call.flags & TILESMITH_CONSTANT_B) != 0;  // nor here
   problem.packed_b = (call.flags & TILESMITH_PACKED_B) != 0;
   problem.unaligned = device.kind != DeviceKind::cpu && call_is_unaligned(call);  // the CPU does not ask
   return problem;
@@ -199,6 +205,7 @@ GemmArguments arguments_of(const tilesmith_gemm& call) {
   out.c = operand_of(call.c);
   out.scale_a = scales_of(call.scale_a);
   out.scale_b = scales_of(call.scale_b);
+  out.zero_b = scales_of(call.zero_b);
   out.group_ends = call.group_ends;
   out.d = call.d;
   out.d_leading = call.d_leading;

@@ -28,7 +28,7 @@ static_assert(offsetof(tilesmith_attention, q_scale) == 424);  // the structure'
 static_assert(sizeof(tilesmith_matrix) == 24 && sizeof(tilesmith_epilogue) == 40);
 static_assert(offsetof(tilesmith_epilogue, data) == 8 && offsetof(tilesmith_epilogue, low) == 32);
 static_assert(sizeof(tilesmith_block_scale) == 32 && offsetof(tilesmith_block_scale, batch) == 24);
-static_assert(sizeof(tilesmith_gemm) == 680);
+static_assert(sizeof(tilesmith_gemm) == 712);
 static_assert(offsetof(tilesmith_gemm, type_a) == 16);
 static_assert(offsetof(tilesmith_gemm, m) == 48);
 static_assert(offsetof(tilesmith_gemm, alpha) == 80);
@@ -37,4 +37,4 @@ static_assert(offsetof(tilesmith_gemm, d) == 160);
 static_assert(offsetof(tilesmith_gemm, stream) == 192);
 static_assert(offsetof(tilesmith_gemm, epilogue) == 216);
 static_assert(offsetof(tilesmith_gemm, grouping) == 536);  // the structure's first version ends here
-static_assert(offsetof(tilesmith_gemm, group_ends) == 616);
+static_assert(offsetof(tilesmith_gemm, group_ends) == 616 && offsetof(tilesmith_gemm, zero_b) == 680);

@@ -21,6 +21,8 @@ void GemmOptions::add_to(CLI::App& verb) {
   verb.add_option("-k", k, "Columns of op(A), rows of op(B) (default 512)")->group(sizes);
   verb.add_option("--k2", k2, "A second product, op(A2) op(B2) with so many columns of op(A2), is added to the first")
       ->group(sizes);
+  verb.add_flag("--constant-b", constant_b, "No kernel before writes B: CUDA kernels of few rows may read it early")
+      ->group(sizes);
   verb.add_option("--batch", batch, "Products, or groups (default 1, or as many as --group-rows)")->group(sizes);
   verb.add_option("--grouping", grouping,
                   "Each product has rows of its own number: contiguous, behind one another in m rows of A and D, or "
@@ -37,6 +39,7 @@ void GemmOptions::add_to(CLI::App& verb) {
   verb.add_option("--dtype-scale", dtype_scale, "Type of scales: fp32, of weights also A's")
       ->capture_default_str()
       ->group(sizes);
+  verb.add_flag("--zero-points", zero_points, "Integer weights have random zero points")->group(sizes);
   verb.add_option("--layout", layout, "Orders of A, B and D, r(ow) or c(olumn): rcr, rrr, crr or ccr")
       ->capture_default_str()
       ->group(sizes);
@@ -186,10 +189,12 @@ Result<GemmCase> make_case(const GemmOptions& o) {
   constexpr std::int64_t kUsualSize = 512;
   GemmProblem problem = gemm_problem(type, m.or_else(kUsualSize), n.or_else(kUsualSize), k.or_else(kUsualSize), output);
   problem.k2 = k2.or_else(0);
+  problem.constant_b = o.constant_b;
   problem.batch = batch.or_else(1);
   problem.grouping = grouping;
   problem.scale_depth = o.scale_depth;
   TS_ASSIGN(problem.type_scale, parse_enum<DataType>(o.dtype_scale));
+  problem.zero_points = o.zero_points;
   for (const auto& [name, into] : {std::pair{&o.dtype_b, &problem.type_b}, std::pair{&o.dtype_c, &problem.type_c},
                                    std::pair{&o.dtype_bias, &problem.type_bias}})
     if (!name->empty()) {

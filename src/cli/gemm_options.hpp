@@ -16,6 +16,7 @@ struct GemmOptions {
   static constexpr std::size_t kTensors = 4;
 
   std::optional<std::int64_t> batch, m, n, k, k2;
+  bool constant_b = false;
   std::string layout = "rcr";
   std::string dtype = "bf16";
   std::string dtype_b, dtype_out, dtype_c, dtype_bias;  ///< empty: the usual ones
@@ -23,6 +24,7 @@ struct GemmOptions {
   std::vector<std::int32_t> group_rows;
   std::int64_t scale_depth = 0;
   std::string dtype_scale = "fp32";
+  bool zero_points = false;
   std::string epilogue;
   float alpha = 1, beta = 0;
   std::vector<float> clamp{-1, 1};

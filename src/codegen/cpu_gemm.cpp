@@ -62,6 +62,8 @@ CpuLevel lowest_level(Instruction instruction) {
 }
 
 bool scales_fit(const CpuGemmParameters& p) {
+  const bool weights = p.scales == CpuGemmScales::int8_weights || p.scales == CpuGemmScales::int4_weights;
+  if (p.zero_points && !weights) return false;
   if (p.element_b && !(is_fp8(p.element) && is_fp8(*p.element_b))) return false;
   if (p.scales == CpuGemmScales::none) return true;
   if (p.order_a != MatrixOrder::row || p.order_b != MatrixOrder::column) return false;
@@ -156,6 +158,7 @@ CpuConstants constants_of(const CpuGemmParameters& p) {
   constants.choice("Element", "kElementB", element_of_b(p));
   constants.choice("Scales", "kScales", scales_name(p.scales));
   constants.choice("Element", "kScaleType", to_string(p.scale_type));
+  constants.flag("kZeroPoints", p.zero_points);
   constants.choice("Element", "kOutput", to_string(p.output));
   constants.choice("Element", "kSideType", to_string(p.side));
   constants.choice("Element", "kBiasType", to_string(p.bias_type));

@@ -35,6 +35,7 @@ struct CpuGemmParameters {
   std::optional<ElementType> element_b{};          ///< where it is not A's: the other one of the 8-bit floats
   CpuGemmScales scales = CpuGemmScales::none;      ///< weights: B's type is theirs, A's fp16 or bf16
   ElementType scale_type = ElementType::fp32;      ///< of weights' scales: fp32, bf16 or fp16
+  bool zero_points = false;                        ///< of weights
   ElementType output = ElementType::fp32;          ///< of D: fp32, bf16 or fp16; for int8 also int32 and int8
   ElementType side = ElementType::fp32;            ///< of C and the extras: any of D's types; int32 when D is int32
   ElementType bias_type = ElementType::fp32;       ///< of the bias: fp32, bf16 or fp16

@@ -114,6 +114,7 @@ Status add_signature(CudaTable& table, const GemmSignature& s) {
   TS_ASSIGN(const int scale, type_number(has_weights(s) ? s.scale : DataType::fp32));
   table.add("kScaling", scaling_number(s));
   table.add("kTypeScale", scale);
+  table.add("kZeroPoints", s.zero_points);
   table.add("kGrouping", grouping_number(s.grouping));
   table.add("kSecond", s.second);
   std::vector<int> operations, types;
@@ -140,6 +141,7 @@ std::string_view add_algorithm(CudaTable& table, const KernelConfig& config, con
   table.add("kAddParts", a.adds_k);
   switch (a.pipeline) {
     case Pipeline::warp_specialized:
+    case Pipeline::mixed:
       table.add("kTileM", a.tile[0]);
       table.add("kTileN", a.tile[1]);
       table.add("kWarpgroups", a.wave[0]);
@@ -149,13 +151,14 @@ std::string_view add_algorithm(CudaTable& table, const KernelConfig& config, con
       table.add("kStoreBox", facts.store_box);
       table.add("kStreamK", a.shares_k);
       table.add("kPromote", false);
-      return "gemm/hopper/gemm.cuh";
+      table.add("kBoxes", a.pipeline == Pipeline::mixed ? facts.boxes : 1);
+      return a.pipeline == Pipeline::mixed ? "gemm/hopper/weights_gemm.cuh" : "gemm/hopper/gemm.cuh";
     case Pipeline::stream:
       table.add("kRows", a.tile[0]);
       table.add("kColumns", a.tile[1]);
       table.add("kBoxes", facts.boxes);
       table.add("kWarps", a.wave[2]);
-      table.add("kEarlyB", false);  // nothing says that B is not the result of the kernel before
+      table.add("kEarlyB", a.early_b);
       return "gemm/hopper/skinny.cuh";
     case Pipeline::skinny:
       table.add("kRows", a.tile[0]);
@@ -193,6 +196,8 @@ Result<Source> cuda_gemm_source(const KernelConfig& config) {
   const auto& signature = std::get<GemmSignature>(config.signature);
   if (signature.grouping != GemmGrouping::none) source.spill_limit_bytes = kSpillsOfGroups;
   if (signature.family == GemmFamily::grouped) source.spill_limit_bytes = kSpillsOfLists;
+  // Scales and zero points that are loaded ahead: some words go to memory around a tile, beside its 128 sums.
+  if (config.algorithm.pipeline == Pipeline::mixed) source.spill_limit_bytes = kSpillsOfGroups;
   source.options = {"-std=c++17", "-default-device"};
   // Which part of a tile comes next is worked out once a tile, beside all the rest: a word or two may go to memory.
   const bool second = std::get<GemmSignature>(config.signature).second;  // where it begins is a word more

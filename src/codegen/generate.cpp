@@ -87,6 +87,7 @@ Result<Source> gemm_source(const KernelConfig& config, const CpuSpec& spec) {
   if (signature.b == DataType::int4 || (signature.b == DataType::int8 && signature.a != DataType::int8)) {
     p.scales = signature.b == DataType::int4 ? CpuGemmScales::int4_weights : CpuGemmScales::int8_weights;
     TS_ASSIGN(p.scale_type, element_of(config, signature.scale));
+    p.zero_points = signature.zero_points;
   } else {
     if (signature.qscale == QuantScale::blockscale) p.scales = CpuGemmScales::blocks;
     TS_ASSIGN(p.element_b, element_of(config, signature.b));

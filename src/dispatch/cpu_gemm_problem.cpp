@@ -20,6 +20,7 @@ Result<GemmSignature> cpu_signature_of(const GemmProblem& p) {
   s.accumulator = p.type_a == DataType::int8 ? DataType::int32 : DataType::fp32;
   s.side = p.beta || terms.c >= 0 || terms.extras > 0 ? p.type_c : p.type_d;
   if (terms.bias >= 0) s.bias = p.type_bias;
+  s.zero_points = p.zero_points;
   if (has_weights(p))
     s.scale = p.type_scale;
   else if (p.scale_depth != 0)
@@ -67,6 +68,7 @@ TsGemmArgs cpu_arguments(const GemmProblem& p, const CpuGemmTerms& terms, const 
   const auto scales = [](const GemmScales& x) { return TsScales{x.data, x.row, x.block, x.batch}; };
   out.scale_a = scales(a.scale_a);
   out.scale_b = scales(a.scale_b);
+  out.zero_b = scales(a.zero_b);
   constexpr int kOneBlock = 62;
   out.scale_shift = p.scale_depth == 0 || p.scale_depth >= p.k
                         ? kOneBlock

@@ -36,7 +36,14 @@ bool may_share(const KernelConfig& config) {
 }  // namespace
 
 CudaGemmShape cuda_gemm_shape(const GemmProblem& p) {
-  return {.m = p.m, .n = p.n, .k = p.k, .batch = p.batch, .unaligned = p.unaligned, .grouping = p.grouping, .k2 = p.k2};
+  return {.m = p.m,
+          .n = p.n,
+          .k = p.k,
+          .batch = p.batch,
+          .unaligned = p.unaligned,
+          .grouping = p.grouping,
+          .k2 = p.k2,
+          .constant_b = p.constant_b};
 }
 
 Result<GemmSignature> cuda_signature_of(const GemmProblem& p) {
@@ -49,6 +56,7 @@ Result<GemmSignature> cuda_signature_of(const GemmProblem& p) {
   s.accumulator = p.type_a == DataType::int8 ? DataType::int32 : DataType::fp32;
   s.side = p.type_d;
   s.grouping = p.grouping;
+  s.zero_points = p.zero_points;
   if (has_weights(p))
     s.scale = p.type_scale;
   else if (p.scale_depth != 0)
@@ -101,9 +109,10 @@ Status CudaGemm::check(const KernelConfig& config, const GemmProblem& problem) c
                   fmt::format("the problem's kernels are {}", native_name({config.arch, signature, config.algorithm})));
   if (!cuda_gemm_suits(config, cuda_gemm_shape(problem)))
     return refuse(ErrorCode::invalid_argument,
-                  fmt::format("does not suit a product of {} x {} x {}{}", problem.m, problem.n, problem.k,
-                              problem.unaligned ? ", unaligned" : ""),
-                  "fewer elements at a time (vector), or another pipeline");
+                  fmt::format("does not suit a product of {} x {} x {}{}{}", problem.m, problem.n, problem.k,
+                              problem.unaligned ? ", unaligned" : "",
+                              config.algorithm.early_b && !problem.constant_b ? ", whose B may still be written" : ""),
+                  "fewer elements at a time (vector), or another pipeline; earlyb asks for constant_b");
   return {};
 }
 

@@ -32,6 +32,11 @@ TensorMapElement map_element(DataType type) {
   }
 }
 
+/// Of rows of 16, 32, 64 or 128 bytes: none, or that of so many.
+TensorMapSwizzle swizzle_of(int row_bytes) {
+  return static_cast<TensorMapSwizzle>(std::bit_width(static_cast<unsigned>(row_bytes)) - 5);
+}
+
 /// Tiles walked side by side, so that the panels they share stay in the L2 cache. Measured on an H200.
 int band_of(const GemmProblem& p) {
   return p.m * p.n <= std::int64_t{4096} * 14336 ? 16 : 8;
@@ -183,6 +188,7 @@ void CudaGemmPlan::add_scales(const GemmArguments& a, TsCudaGemmArgs& out) const
   if (a.alpha == 0) {  // zeros for all
     out.scale_a = static_cast<const float*>(zeros_);
     out.scale_b = zeros_;
+    out.zero_b = static_cast<const signed char*>(zeros_);
     return;
   }
   out.scale_a = static_cast<const float*>(a.scale_a.data);
@@ -193,6 +199,27 @@ void CudaGemmPlan::add_scales(const GemmArguments& a, TsCudaGemmArgs& out) const
   out.scale_b_row_stride = a.scale_b.row;
   out.scale_b_block_stride = a.scale_b.block;
   out.scale_b_batch_stride = a.scale_b.batch;
+  out.zero_b = static_cast<const signed char*>(a.zero_b.data);
+  out.zero_b_row_stride = a.zero_b.row;
+  out.zero_b_block_stride = a.zero_b.block;
+  out.zero_b_batch_stride = a.zero_b.batch;
+}
+
+/// Weights as bytes, along k; the kernel unpacks them.
+Status CudaGemmPlan::encode_weights(const GemmArguments& a, TsCudaTensorMap& map) const {
+  const GemmProblem& p = problem();
+  const auto box_inner = static_cast<std::uint32_t>(facts_.row_bytes_of_b), box_outer = std::uint32_t{algorithm_.tile[1]};
+  const TensorMapFormat format{.element = TensorMapElement::u8, .swizzle = swizzle_of(facts_.row_bytes_of_b)};
+  if (a.alpha == 0) {  // one zero, and zeros around it
+    const TensorMapDimension dimensions[] = {{1, 0, box_inner}, {1, kUnit, box_outer}, {1, kUnit, 1}};
+    return encode_tensor_map(kernel_.context(), format, zeros_, dimensions, map);
+  }
+  const auto bytes = [&](std::int64_t weights) { return static_cast<std::uint64_t>(weights * facts_.bits_of_b / 8); };
+  const TensorMapDimension dimensions[] = {
+      {bytes(p.k), 0, box_inner},
+      {static_cast<std::uint64_t>(p.n), bytes(a.b.leading), box_outer},
+      {static_cast<std::uint64_t>(p.batch), p.batch > 1 ? bytes(a.b.batch) : kUnit, 1}};
+  return encode_tensor_map(kernel_.context(), format, a.b.data, dimensions, map);
 }
 
 Status CudaGemmPlan::encode_maps(const GemmArguments& a, TsCudaGemmMaps& maps) const {
@@ -222,7 +249,10 @@ Status CudaGemmPlan::encode_maps(const GemmArguments& a, TsCudaGemmMaps& maps) c
   const std::int64_t members = row_members(p);
   const bool along_k_a = p.order_a == MatrixOrder::row, along_k_b = p.order_b == MatrixOrder::column;
   TS_TRY(operand(a.a, members, p.type_a, along_k_a, p.m, p.k, rows_a, maps.a));
-  TS_TRY(operand(a.b, p.batch, p.type_b, along_k_b, p.n, p.k, rows_b, maps.b));
+  if (algorithm_.pipeline == Pipeline::mixed)
+    TS_TRY(encode_weights(a, maps.b));
+  else
+    TS_TRY(operand(a.b, p.batch, p.type_b, along_k_b, p.n, p.k, rows_b, maps.b));
   if (p.k2 != 0) {
     TS_TRY(operand(a.a2, members, p.type_a, along_k_a, p.m, p.k2, rows_a, maps.a2));
     TS_TRY(operand(a.b2, p.batch, p.type_b, along_k_b, p.n, p.k2, rows_b, maps.b2));
@@ -232,12 +262,10 @@ Status CudaGemmPlan::encode_maps(const GemmArguments& a, TsCudaGemmMaps& maps) c
   const auto slabs = [&](const void* data, std::int64_t leading, std::int64_t batch, DataType type, int rows,
                          TsCudaTensorMap& map) -> Status {
     const auto size = static_cast<std::uint64_t>(bytes_of(type));
-    const auto row_bytes = static_cast<unsigned>(facts_.slab_row_bytes);
-    // 16, 32, 64 or 128 bytes: no swizzle, or that of so many.
     const TensorMapFormat format{.element = size == 4 ? TensorMapElement::u32 : map_element(type),
-                                 .swizzle = static_cast<TensorMapSwizzle>(std::bit_width(row_bytes) - 5)};
+                                 .swizzle = swizzle_of(facts_.slab_row_bytes)};
     const TensorMapDimension dimensions[] = {
-        {static_cast<std::uint64_t>(p.columns_of_d()), 0, static_cast<std::uint32_t>(row_bytes / size)},
+        {static_cast<std::uint64_t>(p.columns_of_d()), 0, static_cast<std::uint32_t>(static_cast<std::uint64_t>(facts_.slab_row_bytes) / size)},
         {static_cast<std::uint64_t>(p.m), static_cast<std::uint64_t>(leading) * size, static_cast<std::uint32_t>(rows)},
         {static_cast<std::uint64_t>(members), members > 1 ? static_cast<std::uint64_t>(batch) * size : kUnit, 1}};
     return encode_tensor_map(kernel_.context(), format, data, dimensions, map);

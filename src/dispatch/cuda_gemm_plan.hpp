@@ -46,6 +46,7 @@ class CudaGemmPlan final : public GemmPlan {
   /// Where the blocks of this call leave the parts of its products.
   [[nodiscard]] Result<CudaSplitMemory::Place> split_place(const RunOptions& options) const;
   void add_scales(const GemmArguments& arguments, TsCudaGemmArgs& out) const;
+  [[nodiscard]] Status encode_weights(const GemmArguments& arguments, TsCudaTensorMap& map) const;
   [[nodiscard]] Status encode_maps(const GemmArguments& arguments, TsCudaGemmMaps& maps) const;
 
   CudaKernel kernel_;

@@ -39,6 +39,7 @@ GemmArguments arguments_of_group(const GemmProblem& p, const GemmArguments& a, c
   out.d = const_cast<void*>(moved(a.d, to_rows(a.d_leading, a.d_batch), p.type_d));
   out.scale_a.data = moved(a.scale_a.data, to_rows(a.scale_a.row, a.scale_a.batch), p.type_scale);
   out.scale_b.data = moved(a.scale_b.data, group.index * a.scale_b.batch, p.type_scale);
+  out.zero_b.data = moved(a.zero_b.data, group.index * a.zero_b.batch, DataType::int8);
   for (std::size_t i = 0; i < p.epilogue.size(); ++i) {
     const EpilogueOp op = p.epilogue[i];
     const EpilogueOperand& x = a.epilogue[i];

@@ -59,6 +59,9 @@ Status check_scales(const GemmProblem& p) {
     return fail(ErrorCode::invalid_argument, std::move(what), std::move(hint));
   };
   const bool weights = has_weights(p), blocks = is_fp8(p.type_a) && p.scale_depth != 0;
+  if (p.zero_points && !weights)
+    return refuse(fmt::format("zero points with {} and {} matrices", name_of(p.type_a), name_of(p.type_b)),
+                  "none; they are for int8 and int4 weights of fp16 and bf16");
   if (!weights && !blocks) {
     if (p.scale_depth == 0) return {};
     return refuse(
@@ -289,6 +292,7 @@ GemmArguments dense_arguments(const GemmProblem& p) {
   if (blocks > 0) {
     if (!has_weights(p)) out.scale_a = {.row = blocks, .block = 1, .batch = one ? 0 : p.m * blocks};
     out.scale_b = {.row = blocks, .block = 1, .batch = scale_rows_of_b(p) * blocks};
+    if (p.zero_points) out.zero_b = out.scale_b;
   }
   std::int64_t columns = p.n;
   for (std::size_t i = 0; i < p.epilogue.size(); ++i) {
@@ -313,6 +317,7 @@ double bytes_of(const GemmProblem& p) {
   double bytes_of_b = matrix(p.type_b, depth_of(p), p.n);
   if (p.scale_depth != 0) {
     bytes_of_b += matrix(p.type_scale, scale_blocks(p), scale_rows_of_b(p));
+    if (p.zero_points) bytes_of_b += matrix(DataType::int8, scale_blocks(p), p.n);
     if (!has_weights(p)) bytes += matrix(p.type_scale, p.m, scale_blocks(p));
   }
   if (p.beta) bytes += matrix(p.type_c, p.m, p.n);
@@ -380,18 +385,19 @@ Status validate(const GemmProblem& p, const GemmArguments& a) {
       TS_TRY(shared(left2, false));
       TS_TRY(shared(right2, false));
     }
-    const auto scales = [&](std::string_view name, const GemmScales& x, std::int64_t rows,
+    const auto scales = [&](std::string_view name, const GemmScales& x, DataType type, std::int64_t rows,
                             std::int64_t batch) -> Status {
       const std::int64_t blocks = scale_blocks(p);
       if (blocks == 0 || rows == 0) return {};
-      TS_TRY(check_pointer(name, x.data, true, fmt::format("scales of {} by {} blocks of k", rows, blocks)));
-      TS_TRY(check_strides(name, {{batch, x.batch}, {rows, x.row}, {blocks, x.block}}, bytes_of(p.type_scale)));
+      TS_TRY(check_pointer(name, x.data, true, fmt::format("one for each of {} by {} blocks of k", rows, blocks)));
+      TS_TRY(check_strides(name, {{batch, x.batch}, {rows, x.row}, {blocks, x.block}}, bytes_of(type)));
       const std::int64_t extent = (batch - 1) * x.batch + (rows - 1) * x.row + (blocks - 1) * x.block + 1;
-      return shared(lines_of(name, x.data, extent, 0, p.type_scale, MatrixOrder::row, 1, extent, 1), false);
+      return shared(lines_of(name, x.data, extent, 0, type, MatrixOrder::row, 1, extent, 1), false);
     };
     if (p.scale_depth != 0) {
-      if (!has_weights(p)) TS_TRY(scales("scale_a", a.scale_a, p.m, members));
-      TS_TRY(scales("scale_b", a.scale_b, scale_rows_of_b(p), p.batch));
+      if (!has_weights(p)) TS_TRY(scales("scale_a", a.scale_a, p.type_scale, p.m, members));
+      TS_TRY(scales("scale_b", a.scale_b, p.type_scale, scale_rows_of_b(p), p.batch));
+      if (p.zero_points) TS_TRY(scales("zero_b", a.zero_b, DataType::int8, p.n, p.batch));
     }
   }
   if (a.beta != 0) {
@@ -464,9 +470,10 @@ std::uint64_t hash_of(const GemmProblem& p) {
   std::uint64_t types = 0;
   for (const DataType type : {p.type_a, p.type_b, p.type_c, p.type_d, p.type_bias, p.type_scale})
     types = types << 8 | static_cast<std::uint64_t>(type);
-  types = types << 8 | static_cast<std::uint64_t>(p.order_a) | static_cast<std::uint64_t>(p.order_b) << 1 |
+  types = types << 16 | static_cast<std::uint64_t>(p.order_a) | static_cast<std::uint64_t>(p.order_b) << 1 |
           static_cast<std::uint64_t>(p.beta) << 2 | static_cast<std::uint64_t>(p.unaligned) << 3 |
-          static_cast<std::uint64_t>(p.grouping) << 4 | static_cast<std::uint64_t>(p.packed_b) << 7;
+          static_cast<std::uint64_t>(p.grouping) << 4 | static_cast<std::uint64_t>(p.constant_b) << 6 |
+          static_cast<std::uint64_t>(p.zero_points) << 7 | static_cast<std::uint64_t>(p.packed_b) << 8;
   std::uint64_t operations = 0;
   for (const EpilogueOp op : p.epilogue) operations = operations << 8 | static_cast<std::uint64_t>(op);
   return hash_words({types, operations, static_cast<std::uint64_t>(p.m), static_cast<std::uint64_t>(p.n),

@@ -31,7 +31,8 @@ const GemmSignature& signature_of(const KernelConfig& config) {
 /// Everything but the stages, where the table leaves them open, and the widths of access.
 Algorithm algorithm_of(const GemmSignature& signature, const CudaGemmPipeline& pipeline, const CudaGemmTile& tile) {
   const int bits = bits_of(pipeline.pipeline == Pipeline::skinny ? signature.b : signature.a);
-  const int stage_bytes = pipeline.pipeline == Pipeline::stream             ? 128 * tile.boxes
+  const bool boxes = pipeline.pipeline == Pipeline::stream || pipeline.pipeline == Pipeline::mixed;
+  const int stage_bytes = boxes                                             ? 128 * tile.boxes
                           : pipeline.pipeline == Pipeline::warp_specialized ? 128
                                                                             : 64;
   Algorithm a;
@@ -52,7 +53,7 @@ Algorithm algorithm_of(const GemmSignature& signature, const CudaGemmPipeline& p
 
 /// More stages than these hide nothing more.
 int most_stages(Pipeline pipeline) {
-  return pipeline == Pipeline::warp_specialized ? 12 : 39;
+  return pipeline == Pipeline::warp_specialized || pipeline == Pipeline::mixed ? 12 : 39;
 }
 
 /// Gives the config the table's stages, or as many as fit; false when the rules refuse it.
@@ -80,6 +81,7 @@ const CudaGemmTile* tile_of(const KernelConfig& config, const CudaSpec& spec) {
   for (const CudaGemmTile& tile : pipeline->tiles) {
     Algorithm a = algorithm_of(signature_of(config), *pipeline, tile);
     a.vector = config.algorithm.vector;
+    a.early_b = config.algorithm.early_b;
     if (tile.stages == 0) a.stages = config.algorithm.stages;
     if (a == config.algorithm) return &tile;
   }
@@ -185,7 +187,7 @@ std::vector<CudaGemmWidths> cuda_gemm_widths(const GemmSignature& signature, Pip
   if (bytes == 0 || result_bytes == 0) return {};
   const auto wide = static_cast<std::uint8_t>(16 / bytes), box = static_cast<std::uint8_t>(16 / result_bytes);
   std::vector<CudaGemmWidths> widths;
-  if (pipeline == Pipeline::warp_specialized) widths.push_back({wide, wide, box});
+  if (pipeline == Pipeline::warp_specialized || pipeline == Pipeline::mixed) widths.push_back({wide, wide, box});
   widths.push_back({wide, wide, 2});
   widths.push_back({wide, wide, 1});
   if (pipeline == Pipeline::portable) widths.push_back({1, 1, 1});
@@ -201,6 +203,7 @@ bool cuda_gemm_suits(const KernelConfig& config, const CudaGemmShape& shape) {
   if (shape.k == 0 && a.pipeline != Pipeline::portable) return false;
   // The cp.async stream reads whole 16 bytes of k and may not pass the row's end.
   if (a.pipeline == Pipeline::skinny && shape.k * facts.bits_of_b % 128 != 0) return false;
+  if (a.early_b && !shape.constant_b) return false;
   if (shape.unaligned && (facts.aligned || facts.pairs)) return false;
   if (facts.pairs && shape.n % 2 != 0) return false;
   const std::int64_t columns = g.epilogue_ops.gated() ? shape.n / 2 : shape.n;
@@ -275,7 +278,11 @@ void enumerate_cuda_gemm(const CudaSpec& spec, const GemmSignature& signature, C
       for (const CudaGemmWidths& widths : cuda_gemm_widths(signature, pipeline.pipeline)) {
         config.algorithm = algorithm;
         config.algorithm.vector = widths;
-        if (settle(config, tile, spec) && !sink(config)) return;
+        if (!settle(config, tile, spec)) continue;
+        if (!sink(config)) return;
+        if (pipeline.pipeline != Pipeline::stream) continue;
+        config.algorithm.early_b = true;
+        if (!sink(config)) return;
       }
     }
   }
@@ -339,6 +346,7 @@ std::vector<RankedCudaGemm> ranked_cuda_gemm(const CudaSpec& spec, const GemmSig
       for (const CudaGemmWidths& widths : cuda_gemm_widths(signature, pipeline.pipeline)) {
         KernelConfig config{.arch = spec.arch, .signature = signature, .algorithm = algorithm};
         config.algorithm.vector = widths;
+        config.algorithm.early_b = shape.constant_b && pipeline.pipeline == Pipeline::stream;
         if (!settle(config, tile, spec) || !cuda_gemm_suits(config, shape)) continue;
         seen.push_back(algorithm);
         const bool is_measured = kLeastFull * cuda_gemm_work(config, spec, shape).items >= places_of(config, spec);

@@ -41,6 +41,7 @@ struct CudaGemmShape {
   bool unaligned = false;                      ///< a pointer, row or batch stride is no multiple of 16 bytes
   GemmGrouping grouping = GemmGrouping::none;  ///< contiguous: m rows of all members together
   std::int64_t k2 = 0;                         ///< of a second product; 0: there is none
+  bool constant_b = false;                     ///< no kernel before, that may still run, writes B
 };
 
 /// Whether an instance computes problems of this shape: rows that a skinny kernel holds, columns and alignment that its

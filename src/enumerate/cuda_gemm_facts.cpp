@@ -22,7 +22,7 @@ constexpr int kFlag = 16;          // a word of the split products' last block
 
 /// Columns that are finished together: fewer when several operations keep something for every column, or where a row
 /// of D would be longer than the copy engine's 128 bytes.
-int slab_columns(const GemmSignature& s, int tile_n, const CudaGemmFacts& facts) {
+int slab_columns(const GemmSignature& s, int span, const CudaGemmFacts& facts) {
   const int result_bytes = facts.result_bytes;
   const auto readers =
       std::ranges::count_if(
@@ -31,8 +31,17 @@ int slab_columns(const GemmSignature& s, int tile_n, const CudaGemmFacts& facts)
       static_cast<std::ptrdiff_t>(facts.copied_tensor);
   const int share = s.epilogue_ops.gated() ? 2 : 1;
   for (int columns = readers > 1 ? 32 : 64; columns > 16; columns /= 2)
-    if (tile_n % columns == 0 && columns * result_bytes / share <= 128) return columns;
+    if (span % columns == 0 && columns * result_bytes / share <= 128) return columns;
   return 16;
+}
+
+/// What a producer's warpgroup leaves to those that multiply.
+void redistribute_registers(int warpgroups, CudaGemmFacts& facts) {
+  facts.launch_registers = kRegisters / (facts.threads * facts.blocks_per_sm) / 8 * 8;
+  const bool words = facts.transposed_rows > 0 && facts.element_bytes == 4;  // are transposed in registers
+  facts.producer_registers = words ? 56 : warpgroups == 3 ? 32 : 40;
+  const int share = (std::min(facts.launch_registers, 248) * (warpgroups + 1) - facts.producer_registers) / warpgroups;
+  facts.consumer_registers = std::min(share / 8 * 8, 240);
 }
 
 void warp_specialized_facts(const GemmSignature& s, const Algorithm& a, CudaGemmFacts& facts) {
@@ -55,13 +64,29 @@ void warp_specialized_facts(const GemmSignature& s, const Algorithm& a, CudaGemm
 
   const int warpgroup_rows = a.ping_pong ? tile_m : tile_m / warpgroups;
   facts.accumulators = warpgroup_rows / 64 * tile_n / 2 * (has_block_scales(s) ? 2 : 1);
-  facts.launch_registers = kRegisters / (facts.threads * facts.blocks_per_sm) / 8 * 8;
-  const bool words = facts.transposed_rows > 0 && facts.element_bytes == 4;  // are transposed in registers
-  facts.producer_registers = words ? 56 : warpgroups == 3 ? 32 : 40;
-  const int share = (std::min(facts.launch_registers, 248) * (warpgroups + 1) - facts.producer_registers) / warpgroups;
-  facts.consumer_registers = std::min(share / 8 * 8, 240);
+  redistribute_registers(warpgroups, facts);
 }
 
+/// The product is transposed: a warpgroup has 64 columns of B, and of all rows of the tile.
+void mixed_facts(const GemmSignature& s, const Algorithm& a, CudaGemmFacts& facts) {
+  const int tile_m = a.tile[0], tile_n = a.tile[1], warpgroups = a.wave[0];
+  constexpr int kTurnPitch = 64 + 4;  // floats
+  const int turned = std::min(tile_m, 64);
+  facts.threads = 128 * (warpgroups + 1);
+  facts.warps = 4 * warpgroups;
+  facts.persistent = facts.tensor_maps = true;
+  facts.row_bytes_of_b = facts.stage_k * facts.bits_of_b / 8;
+  facts.slab_row_bytes =
+      slab_columns(s, turned, facts) * facts.result_bytes / (s.epilogue_ops.gated() ? 2 : 1);
+  const long slabs = facts.store_box ? 2L * warpgroups * round_up(64 * facts.slab_row_bytes, 1024) : 0;
+  const long barriers = 8L * (2 * a.stages + 2);
+  facts.shared_bytes = a.stages * (2L * facts.stage_k * tile_m + 1L * tile_n * facts.row_bytes_of_b) + slabs +
+                       4L * warpgroups * turned * kTurnPitch + barriers + kFlag + kAlignment;
+  facts.part_bytes = 4L * tile_m * tile_n;
+  facts.counters = warpgroups;
+  facts.accumulators = tile_m / 2;
+  redistribute_registers(warpgroups, facts);
+}
 void portable_facts(const GemmSignature& s, const Algorithm& a, CudaGemmFacts& facts) {
   const int tile_m = a.tile[0], tile_n = a.tile[1];
   facts.warps = a.wave[0] * a.wave[1];
@@ -98,7 +123,7 @@ void few_rows_facts(const Algorithm& a, CudaGemmFacts& facts) {
     facts.part_bytes = 512L * warps * ceil_div(columns / 8, std::max(warps, 1));
   } else {
     facts.threads = 32 * warps;
-    facts.shared_bytes = 64L * warps * a.stages * columns + 2L * 64 * warps * columns + kFlag;
+    facts.shared_bytes = 64L * warps * a.stages * columns + 4L * rows * warps * columns + kFlag;
     facts.part_bytes = 64L * columns;
   }
   if (facts.threads > 0)
@@ -119,14 +144,17 @@ CudaGemmFacts cuda_gemm_facts(const KernelConfig& config) {
   facts.stage_k = a.tile[2];
   facts.boxes = facts.stage_k * facts.element_bytes / 128;
   facts.aligned = a.vector[0] * facts.element_bytes == 16;
-  facts.store_box = a.pipeline == Pipeline::warp_specialized && a.vector[2] * facts.result_bytes == 16;
+  facts.store_box =
+      (a.pipeline == Pipeline::warp_specialized || a.pipeline == Pipeline::mixed) && a.vector[2] * facts.result_bytes == 16;
   facts.pairs = a.vector[2] > 1;
-  facts.staged_tensors = facts.store_box && facts.result_bytes == 2 && !s.epilogue_ops.gated() &&
+  facts.staged_tensors = a.pipeline == Pipeline::warp_specialized && facts.store_box && facts.result_bytes == 2 && !s.epilogue_ops.gated() &&
                          std::ranges::any_of(s.epilogue_ops, reads_tensor);
   facts.copied_tensor = facts.staged_tensors && bits_of(s.side) == 16;
   if (s.family == GemmFamily::grouped) facts.list_products = TS_GEMM_LIST_BYTES / entry_bytes(s);
   if (a.pipeline == Pipeline::warp_specialized)
     warp_specialized_facts(s, a, facts);
+  else if (a.pipeline == Pipeline::mixed)
+    mixed_facts(s, a, facts);
   else if (a.pipeline == Pipeline::portable)
     portable_facts(s, a, facts);
   else

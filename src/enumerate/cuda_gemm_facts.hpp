@@ -23,10 +23,11 @@ struct CudaGemmFacts {
   bool aligned = false;         ///< A and B are read 16 bytes at a time
   int list_products = 0;        ///< lists: products that a launch has room for
   int stage_k = 0;              ///< elements of k in a stage
-  int boxes = 0;                ///< stream: boxes of 128 bytes of k in a stage
+  int boxes = 0;                ///< stream, mixed: boxes of 128 bytes of A's k in a stage
+  int row_bytes_of_b = 0;       ///< mixed: of a column of weights in a stage
   int warps = 0;                ///< that multiply
   int transposed_rows = 0;      ///< warp_specialized: of 128 bytes of k, of A and B in a stage, that are transposed
-  int slab_row_bytes = 0;       ///< warp_specialized: a row of what is stored at a time
+  int slab_row_bytes = 0;       ///< warp_specialized, mixed: a row of what is stored at a time
 
   long part_bytes = 0;  ///< split products: of workspace, for one part of a tile
   int counters = 1;     ///< split products: 32-bit words, for a tile

@@ -3,6 +3,7 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <bit>
 
 #include "enumerate/cuda_gemm.hpp"
 #include "enumerate/gemm_family.hpp"
@@ -23,6 +24,9 @@ bool is_few_rows(const Subject& s) {
 }
 bool is_warp_specialized(const Subject& s) {
   return s.algorithm().pipeline == Pipeline::warp_specialized;
+}
+bool is_mixed(const Subject& s) {
+  return s.algorithm().pipeline == Pipeline::mixed;
 }
 int element_bytes(const Subject& s) {
   return std::max(bits_of(s.signature().a) / 8, 1);
@@ -67,6 +71,11 @@ bool tile_is_whole(const Subject& s) {
     const bool whole = a.ping_pong ? groups == 2 : m % groups == 0;
     return whole && rows >= 64 && rows % 64 == 0 && m <= 256 && n >= 16 && n % 16 == 0 && n <= 256;
   }
+  if (is_mixed(s)) {
+    const int groups = a.wave[0];
+    return groups >= 1 && groups <= 3 && a.wave[1] == 0 && a.wave[2] == 0 && n == 64 * groups &&
+           (m == 16 || m == 32 || m == 64 || m == 128 || m == 192 || m == 256);
+  }
   if (is_few_rows(s)) {
     const int warps = a.wave[2], step = a.pipeline == Pipeline::stream ? 16 : 8;
     return (m == 8 || m == 16) && n >= step && n % step == 0 && n <= 256 && a.wave[0] == 1 && a.wave[1] == 1 &&
@@ -79,6 +88,7 @@ bool tile_is_whole(const Subject& s) {
 
 /// Elements of k that a stage of the pipeline may have: multiples, and the most.
 std::pair<int, int> stage_step(const Subject& s) {
+  if (is_mixed(s)) return {64, 1024 / std::max(bits_of(s.signature().b), 1)};  // 128 bytes of weights
   const int bytes = is_warp_specialized(s) || s.algorithm().pipeline == Pipeline::stream ? 128 : 64;
   const bool by_b = s.algorithm().pipeline == Pipeline::skinny;  // a lane's 16 bytes of B say how much of A goes along
   const int step = by_b ? 8 * bytes / std::max(bits_of(s.signature().b), 1) : bytes / element_bytes(s);
@@ -88,6 +98,7 @@ std::pair<int, int> stage_step(const Subject& s) {
 bool stage_is_whole(const Subject& s) {
   const auto [step, most] = stage_step(s);
   if (s.tile_k() < step || s.tile_k() > most || s.tile_k() % step != 0) return false;
+  if (is_mixed(s)) return std::has_single_bit(static_cast<unsigned>(s.tile_k()));  // rows that are swizzled
   return s.algorithm().pipeline != Pipeline::stream || 4 * (s.tile_k() / step) % s.algorithm().wave[2] == 0;
 }
 
@@ -100,6 +111,7 @@ bool fields_belong(const Subject& s) {
   rest.block_per_cu = -1;
   if (rest.splits_k) rest.adds_k = false;
   rest.splits_k = false;
+  if (s.algorithm().pipeline == Pipeline::stream) rest.early_b = false;
   if (is_warp_specialized(s)) {
     // With multicast beside it stream-K spills: its walk stays in the producer's few registers.
     if (!s.algorithm().splits_k && rest.cluster == decltype(rest.cluster){1, 1}) rest.shares_k = false;
@@ -112,7 +124,7 @@ bool fields_belong(const Subject& s) {
 bool accesses_are_carried(const Subject& s) {
   const auto& [a, b, d] = s.algorithm().vector;
   const int wide = 16 / element_bytes(s);
-  const bool box = d * result_bytes(s) == 16 && is_warp_specialized(s);
+  const bool box = d * result_bytes(s) == 16 && (is_warp_specialized(s) || (is_mixed(s) && s.tile_m() >= 64));
   if (a != b || (d != 1 && d != 2 && !box)) return false;
   if (a == wide) return true;
   return a == 1 && d == 1 && s.algorithm().pipeline == Pipeline::portable;
@@ -150,10 +162,11 @@ long shared_bytes_limit(const Subject& s, const CudaGemmFacts& facts) {
 /// Registers beside the sums: operands, addresses, counters, and what the epilogue has loaded ahead.
 int other_registers(const Subject& s) {
   if (is_warp_specialized(s)) return 40;
+  if (is_mixed(s)) return 104;  // two boxes of unpacked weights, one of packed ones, scales
   if (s.algorithm().pipeline == Pipeline::skinny && has_weights(s.signature())) {
-    // Of this step and of the next: A's part beside 16 bytes of weights, for two rows, and a scale for each column.
+    // A's part beside 16 bytes of weights, for two rows, of this step and the next; scales and zero points.
     const int chunks = 16 / std::max(bits_of(s.signature().b), 1);  // of 16 bytes of A
-    return 40 + 2 * (2 * 4 * chunks + s.tile_n() / 8);
+    return 40 + 2 * (2 * 4 * chunks) + s.tile_n() / 8 * (s.signature().zero_points ? 2 : 1);
   }
   return s.signature().a == DataType::fp32 ? 96 : 56;  // in three products each operand has two parts
 }
@@ -283,9 +296,8 @@ constexpr Rule<Subject> kRules[] = {
                           s.algorithm().shares_k);
      }},
     {"tile_is_whole",
-     "warpgroups have 64 rows or a multiple, up to 3 warpgroups and 256 rows and columns; portable warps have 16 x 16 "
-     "or "
-     "a multiple; few rows are 8 or 16",
+     "warpgroups have 64 rows or a multiple, up to 3 warpgroups and 256 rows and columns, mixed ones 64 columns beside "
+     "16, 32, 64, 128, 192 or 256 rows; portable warps have 16 x 16 or a multiple; few rows are 8 or 16",
      tile_is_whole,
      [](const Subject& s) {
        const Algorithm& a = s.algorithm();
@@ -293,7 +305,8 @@ constexpr Rule<Subject> kRules[] = {
                           a.wave[1], a.wave[2], a.ping_pong);
      }},
     {"stage_is_whole",
-     "a stage is 128 bytes of k, portably 64; a stream's is up to 16 boxes of 128, which its warps share evenly",
+     "a stage is 128 bytes of k, portably 64; a stream's is up to 16 boxes of 128, which its warps share evenly; a mixed "
+     "one's has 32, 64 or 128 bytes of weights and 64 of k or more",
      stage_is_whole,
      [](const Subject& s) {
        const auto [step, most] = stage_step(s);
@@ -312,7 +325,7 @@ constexpr Rule<Subject> kRules[] = {
      }},
     {"accesses_are_carried",
      "A and B are read 16 bytes at a time, portably also by elements; D is written by elements or pairs, by the "
-     "warp-specialised pipeline also 16 bytes at a time",
+     "warp-specialised pipeline and by the mixed one's tiles of 64 rows or more also 16 bytes at a time",
      accesses_are_carried,
      [](const Subject& s) {
        const auto& [a, b, d] = s.algorithm().vector;

@@ -63,8 +63,9 @@ struct Space {
 
   void walk(const CudaGemmPipeline& pipeline, const GemmSignature& signature) {
     const bool few = pipeline.pipeline == Pipeline::stream || pipeline.pipeline == Pipeline::skinny;
-    const bool groups = pipeline.pipeline == Pipeline::warp_specialized;
-    const int least_m = few ? 8 : groups ? 64 : kLeastSide, most_m = few ? 16 : kMostSide;
+    const bool takes_turns = pipeline.pipeline == Pipeline::warp_specialized;
+    const bool groups = takes_turns || pipeline.pipeline == Pipeline::mixed;
+    const int least_m = few ? 8 : takes_turns ? 64 : kLeastSide, most_m = few ? 16 : kMostSide;
     const int stage_bytes = groups || pipeline.pipeline == Pipeline::stream ? 128 : 64;
     const int least_k = 8 * stage_bytes / bits_of(pipeline.pipeline == Pipeline::skinny ? signature.b : signature.a);
     const CudaGemmShape any{kMostSide, kMostSide, kMostSide};
@@ -89,7 +90,7 @@ struct Space {
           else
             for (int along_m = 1; along_m <= 8; along_m *= 2)
               for (int along_n = 1; along_n <= 8; along_n *= 2) with(along_m, along_n, 0, false);
-          if (groups) with(2, 0, 0, true);
+          if (takes_turns) with(2, 0, 0, true);
         }
   }
 };

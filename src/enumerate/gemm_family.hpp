@@ -12,6 +12,7 @@ namespace tilesmith {
   const GemmSignature defaults;
   plain.a = plain.b = plain.c = plain.side = plain.bias = plain.scale = defaults.a;
   plain.accumulator = defaults.accumulator;
+  plain.zero_points = defaults.zero_points;
   plain.grouping = defaults.grouping;
   plain.second = defaults.second;
   plain.qscale = defaults.qscale;
@@ -40,11 +41,12 @@ namespace tilesmith {
   return g.layout_a == MatrixOrder::row && g.layout_b == MatrixOrder::column;
 }
 
-/// Whether the scales go with the matrices: along k, fp32 or of weights also A's type, none of another kind.
+/// Whether the scales go with the matrices: along k, fp32 or of weights also A's type, none of another kind; zero
+/// points are of weights.
 [[nodiscard]] inline bool scales_fit(const GemmSignature& g) {
   const bool weights = has_weights(g);
   if (weights && g.scale != DataType::fp32 && g.scale != g.a) return false;
-  if (!weights && g.scale != GemmSignature{}.scale) return false;
+  if (!weights && (g.scale != GemmSignature{}.scale || g.zero_points)) return false;
   if (g.qscale != QuantScale::none && !(has_block_scales(g) && is_fp8(g.a) && is_fp8(g.b))) return false;
   return is_along_k(g) || (!weights && !has_block_scales(g));
 }

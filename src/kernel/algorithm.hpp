@@ -58,6 +58,7 @@ enum class Pipeline : std::uint8_t {
   blocked,           ///< CPU, GEMM: both matrices packed into blocks for the caches
   skinny,            ///< GEMM: few rows of A; B is read once, as it lies
   stream,            ///< NVIDIA Hopper, GEMM: skinny, with the copy engine bringing B
+  mixed,             ///< NVIDIA Hopper, GEMM: warp-specialised, integer weights unpacked into registers
   // Composable Kernel, attention
   qr,
   qr_async,
@@ -97,6 +98,7 @@ struct EnumTable<Pipeline> {
                                                        {Pipeline::blocked, "blocked"},
                                                        {Pipeline::skinny, "skinny"},
                                                        {Pipeline::stream, "stream"},
+                                                       {Pipeline::mixed, "mixed"},
                                                        {Pipeline::qr, "qr"},
                                                        {Pipeline::qr_async, "qr_async"},
                                                        {Pipeline::qr_async_trload, "qr_async_trload"},
@@ -127,7 +129,7 @@ struct EnumTable<Pipeline> {
 
 /// Whether kernels of this pipeline come from Tilesmith's own templates (and carry its own names).
 [[nodiscard]] constexpr bool is_native(Pipeline pipeline) {
-  return pipeline <= Pipeline::stream;
+  return pipeline <= Pipeline::mixed;
 }
 
 enum class Scheduler : std::uint8_t { automatic, intrawave, interwave };
@@ -184,6 +186,7 @@ struct Algorithm {
   bool splits_k = false;  ///< GEMM: k may be cut into pieces that are added up in order
   bool adds_k = false;  ///< GEMM, with splits_k: pieces are added as they come, so that bits may differ from run to run
   bool shares_k = false;  ///< GEMM: blocks share the tiles of the last rounds by equal runs of k
+  bool early_b = false;   ///< NVIDIA GEMM: B is read before the kernel before has ended, which does not write it
   bool persistent = false;
   bool ping_pong = false;   ///< two consumer groups take turns at the matrix unit
   bool dynamic = false;     ///< persistent blocks take their tiles from a counter, not by a fixed stride
@@ -227,6 +230,7 @@ struct Algorithm {
     visit("splits_k", self.splits_k);
     visit("adds_k", self.adds_k);
     visit("shares_k", self.shares_k);
+    visit("early_b", self.early_b);
     visit("persistent", self.persistent);
     visit("ping_pong", self.ping_pong);
     visit("dynamic", self.dynamic);

@@ -44,9 +44,11 @@ constexpr FieldToken kTokens[] = {
     {"skip_min_seqlen_q", "skip"},
     {"dropout_variant", "dropvariant"},
     {"epilogue_ops", "with"},
+    {"zero_points", "zeros"},
     {"splits_k", "splitk"},
     {"adds_k", "atomic"},
     {"shares_k", "streamk"},
+    {"early_b", "earlyb"},
     {"depthwise", "dw"},
 };
 

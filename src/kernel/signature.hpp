@@ -81,6 +81,7 @@ struct GemmSignature {
   DataType side = DataType::fp16;   ///< native kernels: of C and of the tensors that add and multiply read
   DataType bias = DataType::fp16;   ///< native kernels
   DataType scale = DataType::fp16;  ///< native kernels: of integer weights' scales
+  bool zero_points = false;         ///< native kernels: of integer weights
   GemmGrouping grouping = GemmGrouping::none;
   bool second = false;  ///< native kernels: the sums of a second product, A2 x B2, go on from the first's
   MatrixOrder layout_a = MatrixOrder::row;
@@ -107,6 +108,7 @@ struct GemmSignature {
     visit("side", self.side);
     visit("bias", self.bias);
     visit("scale", self.scale);
+    visit("zero_points", self.zero_points);
     visit("grouping", self.grouping);
     visit("second", self.second);
     visit("layout_a", self.layout_a);

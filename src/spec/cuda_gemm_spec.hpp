@@ -24,7 +24,7 @@ struct CudaGemmTile {
   int tile_n = 0;
   std::vector<int> wave;  ///< warp_specialized [warpgroups], portable [along m, along n], few rows [1, 1, warps]
   int stages = 0;         ///< 0: as many as fit
-  int boxes = 0;          ///< stream: boxes of 128 bytes of k in a stage
+  int boxes = 0;          ///< stream, mixed: boxes of 128 bytes of A's k in a stage
   int blocks_per_sm = 1;
   int cluster_m = 1;
   int cluster_n = 1;

@@ -25,8 +25,9 @@ bool GemmTensors::is_computed(std::int64_t matrix, std::int64_t row) const {
 
 namespace {
 
-double scale_at(const GemmScaleView& s, std::int64_t b, std::int64_t line, std::int64_t p) {
-  return s.depth == 0 ? 1 : element(s.view, b, line / s.lines, p / s.depth);
+/// What a view without data stands for is `otherwise`.
+double scale_at(const GemmScaleView& s, std::int64_t b, std::int64_t line, std::int64_t p, double otherwise = 1) {
+  return s.depth == 0 ? otherwise : element(s.view, b, line / s.lines, p / s.depth);
 }
 
 /// The int4 at an index: two's complement, the even one in a byte's low half.
@@ -48,7 +49,7 @@ double GemmTensors::value_of_b(std::int64_t member, std::int64_t p, std::int64_t
   const TensorStrides& s = b.strides;
   const double stored =
       b_is_int4 ? int4_at(b.data, member * s.batch + p * s.row + j * s.column) : element(b, member, p, j);
-  const double value = stored * scale_at(scale_b, member, j, p);
+  const double value = (stored - scale_at(zero_b, member, j, p, 0)) * scale_at(scale_b, member, j, p);
   return b_is_weights ? round_to(a.type, round_to(ElementType::fp32, value)) : value;
 }
 
@@ -62,7 +63,7 @@ Status check_tensors(const GemmTensors& t) {
   if (t.batch * t.m * t.n == 0) return {};
   if (!t.groups.empty() && static_cast<std::int64_t>(t.groups.size()) != t.batch)
     return fail(ErrorCode::invalid_argument, fmt::format("{} groups of a batch of {}", t.groups.size(), t.batch));
-  for (const GemmScaleView* scale : {&t.scale_a, &t.scale_b})
+  for (const GemmScaleView* scale : {&t.scale_a, &t.scale_b, &t.zero_b})
     if (scale->depth != 0 && scale->view.data == nullptr)
       return fail(ErrorCode::invalid_argument, "scales without data");
   if (t.k > 0 && t.alpha != 0 && (t.a.data == nullptr || t.b.data == nullptr))

@@ -40,6 +40,7 @@ struct GemmTensors {
   float alpha = 1, beta = 0;
   std::vector<GemmStep> epilogue{};
   GemmScaleView scale_a{}, scale_b{};
+  GemmScaleView zero_b{};     ///< zero points of weights, taken from them before they are scaled
   bool b_is_weights = false;  ///< B times its scales is rounded to A's type
   bool b_is_int4 = false;     ///< B is bytes of two int4 each; its strides count int4
   /// Of groups, one for each member; rows count from the beginning of what A, C, D, and what runs with their rows, hold

@@ -256,7 +256,9 @@ TEST(GemmCall, NumbersThatAreNoValue) {
   EXPECT_EQ(failure_with([](auto& c) { c.order_b = -1; }), "order_b is -1");
   EXPECT_EQ(failure_with([](auto& c) { c.type_scale = 40; }), "type_scale is 40");
   EXPECT_EQ(failure_with([](auto& c) { c.grouping = 3; }), "grouping is 3");
-  EXPECT_EQ(failure_with([](auto& c) { c.flags = 64; }), "flags is 0x40");
+  EXPECT_EQ(failure_with([](auto& c) { c.flags = 8; }), "flags is 0x8");
+  EXPECT_EQ(failure_with([](auto& c) { c.flags = TILESMITH_CONSTANT_B; }), "");
+  EXPECT_EQ(failure_with([](auto& c) { c.flags = TILESMITH_ZERO_POINTS; }), "zero points with fp32 and fp32 matrices");
   EXPECT_EQ(failure_with([](auto& c) { c.device = {TILESMITH_CPU, 1}; }), "the device's index is 1 with the kind 1");
   EXPECT_EQ(failure_with([](auto& c) { c.epilogue[1].op = 77; }), "epilogue[1].op is 77");
   EXPECT_EQ(failure_with([](auto& c) { c.epilogue[7].op = -1; }), "epilogue[7].op is -1");
@@ -283,6 +285,7 @@ TEST(GemmCall, NothingGivenIsIgnored) {
   EXPECT_EQ(failure_with([](auto& c) { c.group_ends = &kEnd; }), unasked("group_ends"));
   EXPECT_EQ(failure_with([](auto& c) { c.scale_a.data = &number; }), unasked("scale_a"));
   EXPECT_EQ(failure_with([](auto& c) { c.scale_b.block = 1; }), unasked("scale_b"));
+  EXPECT_EQ(failure_with([](auto& c) { c.zero_b.batch = 1; }), unasked("zero_b"));
   EXPECT_EQ(failure_with([](auto& c) { c.type_scale = TILESMITH_BF16; }), unasked("type_scale"));
 }
 
@@ -322,6 +325,8 @@ TEST(GemmCall, EveryFieldArrives) {
   call.type_scale = TILESMITH_BF16;
   call.scale_a = {&amax, 21, 22, 23};
   call.scale_b = {ends, 24, 25, 26};
+  call.flags = TILESMITH_ZERO_POINTS;
+  call.zero_b = {&amax, 28, 29, 30};
   call.epilogue[0].batch = 27;
   call.k2 = 28;
   call.a2 = {x.a.data() + 1, 29, 30};
@@ -332,6 +337,7 @@ TEST(GemmCall, EveryFieldArrives) {
   EXPECT_EQ(problem->scale_depth, 128);
   EXPECT_EQ(problem->k2, 28);
   EXPECT_EQ(problem->type_scale, DataType::bf16);
+  EXPECT_TRUE(problem->zero_points);
   EXPECT_EQ(problem->epilogue, (GemmEpilogue{EpilogueOp::bias, EpilogueOp::add, EpilogueOp::clamp, EpilogueOp::amax}));
   EXPECT_TRUE(problem->beta);
   EXPECT_EQ(problem->type_c, DataType::bf16);
@@ -356,6 +362,7 @@ TEST(GemmCall, EveryFieldArrives) {
   };
   expect_scales(arguments.scale_a, call.scale_a);
   expect_scales(arguments.scale_b, call.scale_b);
+  expect_scales(arguments.zero_b, call.zero_b);
   EXPECT_EQ(arguments.group_ends, ends);
   EXPECT_EQ(arguments.epilogue[0].batch, 27);
   EXPECT_EQ(arguments.d_leading, 17);

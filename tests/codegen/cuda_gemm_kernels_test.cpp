@@ -92,6 +92,7 @@ GemmSignature with_weights(DataType type, DataType weights, DataType scale) {
   GemmSignature s = signature_of(type, type);
   s.b = weights;
   s.scale = scale;
+  s.zero_points = scale == type;
   return s;
 }
 
@@ -128,10 +129,14 @@ std::vector<KernelConfig> of_experts() {
       configs.push_back(best("sm_80", Pipeline::skinny, wide, {1, 4096, 4096}));
       configs.push_back(best("sm_80", Pipeline::portable, wide, kLarge));
       configs.push_back(best("sm_90a", Pipeline::portable, same, kLarge));
+      configs.push_back(best("sm_90a", Pipeline::mixed, same, kLarge));
+      configs.push_back(best("sm_90a", Pipeline::mixed, wide, {48, 4096, 4096}));
     }
   // Weights keep most in registers beside the widest tiles.
   for (const KernelConfig& config : configs_of("sm_90a", with_weights(DataType::bf16, DataType::int4, DataType::bf16)))
-    if (config.algorithm.pipeline == Pipeline::skinny && config.algorithm.tile[1] >= 96) configs.push_back(config);
+    if ((config.algorithm.pipeline == Pipeline::skinny && config.algorithm.tile[1] >= 96) ||
+        config.algorithm.pipeline == Pipeline::mixed)
+      configs.push_back(config);
   return configs;
 }
 
@@ -198,6 +203,8 @@ std::vector<KernelConfig> of_layouts() {
 
 TEST_F(CudaGemmKernels, AreHealthy) {
   std::vector<KernelConfig> configs = one_of_each(kBf16);
+  configs.push_back(configs[1]);  // the stream
+  configs.back().algorithm.early_b = true;
   for (const KernelConfig& config : of_experts()) configs.push_back(config);
   for (const KernelConfig& config : of_layouts()) configs.push_back(config);
   for (const KernelConfig& config : configs_of("sm_90a", kBf16))
@@ -250,8 +257,10 @@ TEST_F(CudaGemmKernels, AreHealthy) {
 Source assertion_source(const KernelConfig& config) {
   Source source = source_of(config);
   const CudaGemmFacts facts = cuda_gemm_facts(config);
-  const std::size_t entry = source.text.find("extern \"C\" __global__ void __launch_bounds__");
+  std::size_t entry = source.text.find("extern \"C\" __global__ void __launch_bounds__");
   if (entry == std::string::npos) throw std::runtime_error("no entry in " + source.name);
+  // The portable template's entry may be left out, for lists.
+  if (const auto guard = source.text.find("#ifndef TS_GEMM_OWN_ENTRY"); guard < entry) entry = guard;
   source.text.resize(entry);
   const auto same = [&](std::string_view name, long value) {
     source.text += fmt::format("static_assert(ts::gemm::{} == {}, \"{}\");\n", name, value, name);
@@ -259,6 +268,9 @@ Source assertion_source(const KernelConfig& config) {
   same("kThreads", facts.threads);
   same("kSharedBytes", facts.shared_bytes);
   switch (config.algorithm.pipeline) {
+    case Pipeline::mixed:
+      same("kRowBytesB", facts.row_bytes_of_b);
+      [[fallthrough]];
     case Pipeline::warp_specialized:
       same("kTileK", facts.stage_k);
       same("kSlabRowBytes", facts.slab_row_bytes);
@@ -298,8 +310,10 @@ TEST_F(CudaGemmKernels, LaunchFactsAreTheTemplates) {
   transposed.layout_b = words.layout_b = MatrixOrder::row;
   words.layout_a = MatrixOrder::column;
   std::size_t at = 0;
+  GemmSignature weights = with_weights(DataType::bf16, DataType::int4, DataType::bf16);
+  weights.epilogue_ops = {EpilogueOp::bias, EpilogueOp::add};
   for (const char* name : {"sm_80", "sm_90a"})
-    for (const GemmSignature& signature : {turned, gated, bytes, residual, transposed, words})
+    for (const GemmSignature& signature : {turned, gated, bytes, residual, transposed, words, weights})
       enumerate_cuda_gemm(arch(name), signature, [&](const KernelConfig& config) {
         if (at++ % 5 == 0) sources.push_back(assertion_source(config));
         return true;

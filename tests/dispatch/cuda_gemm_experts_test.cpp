@@ -92,6 +92,9 @@ TEST_F(CudaGemmExperts, EveryTileComputesLargerProblems) {
       p.scale_depth = weights == DataType::int8 ? 128 : 32;
       p.type_scale = weights == DataType::int8 ? DataType::fp32 : p.type_a;
       problems.push_back(p);
+      p.zero_points = true;
+      p.type_scale = p.type_a;
+      problems.push_back(p);
     }
   run(problems, true);
 }

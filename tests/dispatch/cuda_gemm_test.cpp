@@ -91,12 +91,13 @@ class CudaGemmPlans : public ::testing::Test {
   std::unique_ptr<Backend> backend;
 };
 
-/// As many random problems, every third unaligned; none that no kernel computes.
+/// As many random problems, every third unaligned, every second with a B that nothing before writes; none that no kernel computes.
 std::vector<GemmProblem> CudaGemmPlans::draw(std::uint64_t count, GemmProblem (*one)(std::uint64_t)) const {
   std::vector<GemmProblem> problems;
   for (std::uint64_t seed = 0; seed < count; ++seed) {
     GemmProblem problem = one(seed);
     problem.unaligned = seed % 3 == 2;
+    problem.constant_b = seed % 2 == 1;
     if (const auto candidates = backend->gemm()->candidates(problem))
       problems.push_back(problem);
     else

@@ -87,6 +87,7 @@ TEST(GemmProblem, EveryRefusalNamesTheValueAndWhatWouldBeRight) {
       {"odd int4", [](auto& p) { p.k = 7, p.type_b = DataType::int4, p.scale_depth = 7; }, "k is 7", "an even k"},
       {"weights of fp32", [](auto& p) { p.type_a = DataType::fp32, p.type_b = DataType::int8, p.scale_depth = 32; },
        "A is fp32 and B is int8", "weights of fp16 and bf16", ErrorCode::unsupported},
+      {"zero points of floats", [](auto& p) { p.zero_points = true; }, "zero points with bf16 and bf16", "weights"},
       {"groups of columns", [](auto& p) { p.grouping = GemmGrouping::contiguous, p.order_a = MatrixOrder::column; },
        "column-major", "a row-major A"},
       {"k2", [](auto& p) { p.k2 = -3; }, "k2 is -3", "0 to"},

@@ -75,6 +75,7 @@ GemmProblem random_expert_problem(std::uint64_t seed, bool device) {
       const std::int64_t depths[] = {32, 64, 128, k};
       p.scale_depth = depths[below(4)];
       if (below(2) == 0) p.type_scale = half;
+      p.zero_points = below(2) == 0;
     }
   }
   p.batch = 1 + static_cast<std::int64_t>(below(4));
@@ -211,6 +212,7 @@ Result<GemmArguments> RandomGemm::device_arguments(const CudaContext& context, c
   move(a.c.data);
   move(a.scale_a.data);
   move(a.scale_b.data);
+  move(a.zero_b.data);
   for (EpilogueOperand& operand : a.epilogue) move(operand.data);
   if (!ends_.empty()) {
     TS_ASSIGN(const std::byte* ends, copy(std::as_bytes(std::span(ends_))));
@@ -232,25 +234,29 @@ Status RandomGemm::fetch(const CudaContext& context, cu::Stream stream) {
 
 void RandomGemm::add_scales(float deviation) {
   const std::int64_t blocks = (p_.k + p_.scale_depth - 1) / p_.scale_depth;
-  const auto scales = [&](GemmScaleView& view, GemmScales& argument, std::int64_t batch, std::int64_t rows,
-                          std::int64_t lines, float deviation_of_scales) {
+  const auto scales = [&](GemmScaleView& view, GemmScales& argument, DataType type, std::int64_t batch,
+                          std::int64_t rows, std::int64_t lines, float size_of_values) {
     // Blocks behind one another, or rows: kernels take any strides.
     const bool turned = seed_ % 2 == 1;
     const std::int64_t leading = (turned ? rows : blocks) + 1, size = (turned ? blocks : rows) * leading;
-    view.view = make(p_.type_scale, {batch, 1, turned ? blocks : rows, turned ? rows : blocks},
-                     {.batch = size + 2, .row = leading, .column = 1}, deviation_of_scales);
+    view.view = make(type, {batch, 1, turned ? blocks : rows, turned ? rows : blocks},
+                     {.batch = size + 2, .row = leading, .column = 1}, size_of_values);
     if (turned) std::swap(view.view.strides.row, view.view.strides.column);
     view.lines = lines;
     view.depth = p_.scale_depth;
     argument = {view.view.data, view.view.strides.row, view.view.strides.column, view.view.strides.batch};
   };
   if (has_weights(p_)) {
-    scales(tensors_.scale_b, arguments_.scale_b, p_.batch, p_.n, 1,
+    scales(tensors_.scale_b, arguments_.scale_b, p_.type_scale, p_.batch, p_.n, 1,
            deviation / (p_.type_b == DataType::int4 ? 4.0f : 70.0f));
+    if (p_.zero_points)
+      scales(tensors_.zero_b, arguments_.zero_b, DataType::int8, p_.batch, p_.n, 1,
+             p_.type_b == DataType::int4 ? 8.0f : 127.0f);
     return;
   }
-  scales(tensors_.scale_a, arguments_.scale_a, row_members(p_), p_.m, 1, 1);
-  scales(tensors_.scale_b, arguments_.scale_b, p_.batch, (p_.n + kBlockDepth - 1) / kBlockDepth, kBlockDepth, 1);
+  scales(tensors_.scale_a, arguments_.scale_a, p_.type_scale, row_members(p_), p_.m, 1, 1);
+  scales(tensors_.scale_b, arguments_.scale_b, p_.type_scale, p_.batch, (p_.n + kBlockDepth - 1) / kBlockDepth,
+         kBlockDepth, 1);
 }
 
 void RandomGemm::add_groups() {
@@ -279,24 +285,24 @@ TensorView RandomGemm::matrix(DataType type, bool column, std::int64_t batch, st
   const std::int64_t lines = column ? columns : rows, length = (column ? rows : columns) / packed;
   const std::int64_t leading = longer(length, 5);
   TensorView view = make(type, {batch, 1, lines, length},
-                         {.batch = batch > 1 ? longer(lines * leading, 3) : 0, .row = leading, .column = 1}, deviation);
+                         {.batch = batch > 1 ? longer(lines * leading, 3) : 0, .row = leading, .column = 1},
+                         is_floating(memory_type_of(type)) ? deviation : 127);
   view.strides.batch *= packed;
   view.strides.row *= packed;
   if (column) std::swap(view.strides.row, view.strides.column);
   return view;
 }
 
-TensorView RandomGemm::make(DataType type, const TensorExtents& extents, const TensorStrides& strides,
-                            float deviation) {
+TensorView RandomGemm::make(DataType type, const TensorExtents& extents, const TensorStrides& strides, float size) {
   const ElementType element = memory_type_of(type);
   std::vector<float> values(static_cast<std::size_t>(extents.batch * extents.row * extents.column));
   const RandomStream stream{seed_, 100 + inputs_.size()};
   if (element == ElementType::uint8)
     fill_integers(values, stream, 0, 255, 1);
   else if (is_floating(element))
-    fill_normal(values, stream, deviation, 1);
+    fill_normal(values, stream, size, 1);
   else
-    fill_integers(values, stream, -128, 127, 1);
+    fill_integers(values, stream, -static_cast<int>(size) - 1, static_cast<int>(size), 1);
   inputs_.emplace_back(element, extents, strides);
   inputs_.back().fill(values);
   return inputs_.back().view();

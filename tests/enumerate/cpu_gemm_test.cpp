@@ -83,6 +83,7 @@ TEST(CpuGemm, EachRuleRefusesWhatItIsThereFor) {
   expect("instruction_is_present", [](auto&, auto& s, auto&) { s.a = s.b = DataType::tf32; });
   expect("", [](auto&, auto& s, auto&) { s.a = s.b = DataType::fp8, s.qscale = QuantScale::blockscale; });
   expect("", [](auto&, auto& s, auto&) { s.a = s.scale = DataType::bf16, s.b = DataType::int4; });
+  expect("", [](auto&, auto& s, auto&) { s.a = s.scale = DataType::bf16, s.b = DataType::int4, s.zero_points = true; });
   expect("scales_are_carried", [](auto&, auto& s, auto&) { s.qscale = QuantScale::blockscale; });
   expect("scales_are_carried",
          [](auto&, auto& s, auto&) { s.a = DataType::bf16, s.b = DataType::int8, s.scale = DataType::fp16; });

@@ -158,11 +158,11 @@ TEST(CudaGemm, TheWholeSpaceIsDistinctAcceptedAndClamped) {
     EXPECT_TRUE(names.insert(native_name(config)).second) << native_name(config);
     ASSERT_EQ(first_refusal(cuda_gemm_rules(), CudaGemmSubject{config, arch("sm_90a")}), nullptr);
   }
-  // The table's tiles of powers of two are in it.
+  // The table's tiles of powers of two are in it, but for those that ask for a promise.
   enumerate_cuda_gemm(arch("sm_90a"), bf16(), [&](const KernelConfig& config) {
     const auto power = [](int v) { return (v & (v - 1)) == 0; };
     const Algorithm& a = config.algorithm;
-    if (power(a.tile[1]) && power(a.tile[2]) && a.tile[2] <= 256 && a.stages <= 12) {
+    if (power(a.tile[1]) && power(a.tile[2]) && a.tile[2] <= 256 && a.stages <= 12 && !a.early_b) {
       EXPECT_TRUE(names.contains(native_name(config))) << native_name(config);
     }
     return true;
@@ -256,6 +256,7 @@ TEST(CudaGemm, EachRuleRefusesWhatItIsThereFor) {
   check(ada, "one_type_by_elements", [](S& s, A&) { s.b = DataType::bf8; });
   check(hopper, "scales_are_carried", [](S& s, A&) { s.qscale = QuantScale::blockscale; });
   check(hopper, "scales_are_carried", [](S& s, A&) { s.scale = DataType::fp32; });
+  check(hopper, "scales_are_carried", [](S& s, A&) { s.zero_points = true; });
   check(portable, "scales_are_carried",
         [](S& s, A&) { s.b = DataType::int4, s.scale = DataType::fp32, s.layout_b = MatrixOrder::row; });
   check(stream, "groups_are_carried", [](S& s, A&) { s.grouping = GemmGrouping::masked; });
@@ -329,11 +330,13 @@ TEST(CudaGemm, WeightsGoToMmaKernelsOfEveryArchitecture) {
         EXPECT_EQ(few.front().config.algorithm.tile[2], weights == DataType::int4 ? 128 : 64);
         const auto many = ranked_cuda_gemm(arch(name), signature, {512, 4096, 4096});
         ASSERT_FALSE(many.empty());
-        EXPECT_EQ(many.front().config.algorithm.pipeline, Pipeline::portable);
+        EXPECT_EQ(many.front().config.algorithm.pipeline,
+                  name == std::string_view("sm_90a") ? Pipeline::mixed : Pipeline::portable);
         // Rows of whole 16 bytes of weights: 32 of int4.
         const auto odd = ranked_cuda_gemm(arch(name), signature, {16, 4096, 4088});
         ASSERT_FALSE(odd.empty());
-        EXPECT_EQ(odd.front().config.algorithm.pipeline, Pipeline::portable);
+        EXPECT_EQ(odd.front().config.algorithm.pipeline,
+                  name == std::string_view("sm_90a") ? Pipeline::mixed : Pipeline::portable);
       }
 }
 
@@ -341,6 +344,24 @@ TEST(CudaGemm, OnHopperPlainProductsOfFewRowsStayWithTheCopyEngine) {
   for (const RankedCudaGemm& one :
        ranked_cuda_gemm(arch("sm_90a"), signature_of(DataType::bf16, DataType::bf16), {16, 4096, 4096}))
     EXPECT_NE(one.config.algorithm.pipeline, Pipeline::skinny);
+}
+
+TEST(CudaGemm, OnlyAConstantBIsReadEarly) {
+  CudaGemmShape shape{16, 4096, 4096};
+  const RankedCudaGemm plain = ranked_cuda_gemm(arch("sm_90a"), bf16(), shape).front();
+  EXPECT_FALSE(plain.config.algorithm.early_b);
+  shape.constant_b = true;
+  const RankedCudaGemm early = ranked_cuda_gemm(arch("sm_90a"), bf16(), shape).front();
+  KernelConfig same = plain.config;
+  same.algorithm.early_b = true;
+  EXPECT_EQ(early.config, same);
+  EXPECT_EQ(early.seconds, plain.seconds);
+  EXPECT_TRUE(cuda_gemm_suits(plain.config, shape)) << "a promise need not be used";
+  shape.constant_b = false;
+  EXPECT_FALSE(cuda_gemm_suits(early.config, shape));
+  KernelConfig hopper = hopper_config();
+  hopper.algorithm.early_b = true;
+  EXPECT_NE(first_refusal(cuda_gemm_rules(), CudaGemmSubject{hopper, arch("sm_90a")}), nullptr);
 }
 
 TEST(CudaGemm, BlockScalesTakeTilesWhoseColumnsDivide128) {

@@ -132,7 +132,7 @@ def test_torch(rng):
 
     compiled = torch.compile(layer, fullgraph=True, backend="aot_eager")
     torch.testing.assert_close(compiled(a, w, ends), layer(a, w, ends), rtol=0, atol=0)
-    arguments = ("grouped", a, w.mT, *(None,) * 6, ends, None, None, None, 1.0, 1.0, None, None, None, False)
+    arguments = ("grouped", a, w.mT, *(None,) * 6, ends, *(None,) * 4, 1.0, 1.0, None, None, None, False)
     torch.library.opcheck(torch.ops.tilesmith.gemm, arguments)
     with pytest.raises(TypeError, match="group_ends is a list, a is a torch tensor"):
         tilesmith.grouped_matmul(a, w.mT, group_ends=[4, 4, 20])
@@ -275,6 +275,25 @@ def test_weights(rng, bits, depth):
     assert tilesmith.linear(x, weights, scale_w=scale).dtype == np.float16
     got = tilesmith.matmul(x, weights.T, scale_b=scale.T, scale_a=np.full((2, 5), 2, "f4"), alpha=0.5, out_dtype="float32")
     assert_close(got, reference.matmul(x, wide.T), 1e-5)
+    most = 8 if bits == 4 else 127
+    zeros = rng.integers(-most, most + 1, scale.shape, np.int8)
+    from_zeros = (w.astype("f4") - zeros.reshape(24, -1).repeat(320 // blocks, 1)[:, :320]) * scale_w.repeat(320 // blocks, 1)[:, :320]
+    expected = reference.matmul(x, from_zeros.astype(np.float16).T)
+    assert_close(served(tilesmith.linear, x, weights, scale_w=scale, zero_w=zeros, out_dtype="float32"), expected, 1e-5)
+    assert_close(tilesmith.matmul(x, weights.T, scale_b=scale.T, zero_b=zeros.T, out_dtype="float32"), expected, 1e-5)
+
+
+@pytest.mark.parametrize("bits", [8, 4])
+def test_weights_without_a_sign(rng, bits):
+    """As AWQ and GPTQ have them."""
+    x = random(rng, 3, 64).astype(np.float16)
+    q = rng.integers(0, 1 << bits, (10, 64), np.uint8)
+    zero, scale = rng.integers(0, (1 << bits) + 1 - bits // 8, (10, 2)), np.abs(random(rng, 10, 2)).astype(np.float16) + np.float16(0.1)
+    wide = ((q - zero.repeat(32, 1)).astype("f4") * scale.astype("f4").repeat(32, 1)).astype(np.float16)
+    weights = packed(q) ^ 0x88 if bits == 4 else (q ^ 0x80).view(np.int8)
+    zeros = (zero - (1 << bits - 1)).astype(np.int8)
+    got = tilesmith.linear(x, weights, scale_w=scale, zero_w=zeros, out_dtype="float32")
+    assert_close(got, reference.matmul(x, wide.T), 1e-5)
 
 
 def test_weights_in_groups(rng):
@@ -284,6 +303,12 @@ def test_weights_in_groups(rng):
     wide = (w * scale_w.astype("f4").repeat(32, 2)).astype(np.float16)
     got = served(tilesmith.grouped_matmul, x, packed(w).swapaxes(1, 2), group_ends=ends, scale_b=scale_w.swapaxes(1, 2),
                  out_dtype="float32")  # fmt: skip
+    for begin, end, group in ((0, 3, 0), (3, 20, 2)):
+        assert_close(got[begin:end], reference.matmul(x[begin:end], wide[group].T), 1e-5)
+    zeros = rng.integers(-8, 9, (3, 2, 24), np.int8)
+    wide = ((w - zeros.swapaxes(1, 2).astype("f4").repeat(32, 2)) * scale_w.astype("f4").repeat(32, 2)).astype(np.float16)
+    got = served(tilesmith.grouped_matmul, x, packed(w).swapaxes(1, 2), group_ends=ends, scale_b=scale_w.swapaxes(1, 2),
+                 zero_b=zeros, out_dtype="float32")  # fmt: skip
     for begin, end, group in ((0, 3, 0), (3, 20, 2)):
         assert_close(got[begin:end], reference.matmul(x[begin:end], wide[group].T), 1e-5)
     got = tilesmith.grouped_matmul(x, w.swapaxes(1, 2), group_ends=ends, scale_b=np.ones((3, 24), "f4"), out_dtype="float32")
@@ -296,6 +321,10 @@ def test_weights_fill_in_the_structure():
     assert (call.type_a, call.type_b, call.type_scale, call.scale_depth) == (1, 6, 1, 32)
     assert (call.k, call.n, call.order_b, call.b.leading) == (96, 24, 1, 96)
     assert numbers(call.scale_b) == (scale.ctypes.data, 3, 1, 0) and numbers(call.scale_a) == (None, 0, 0, 0)
+    assert call.flags == 0 and numbers(call.zero_b) == (None, 0, 0, 0)
+    zeros = np.zeros((3, 24), np.int8).T
+    call = structure_of(tilesmith.linear, x, w, scale_w=scale, zero_w=zeros)
+    assert call.flags == 4 and numbers(call.zero_b) == (zeros.ctypes.data, 1, 24, 0)
 
 
 @pytest.mark.parametrize(
@@ -307,6 +336,9 @@ def test_weights_fill_in_the_structure():
         (dict(scale_w=np.ones((24, 4), "f4")), ValueError, "scale_w has the shape (24, 4)"),
         (dict(scale_w=np.ones(23, "f4")), ValueError, "scale_w has the shape (23,)"),
         (dict(scale_w=np.ones(24)), TypeError, "scale_w is float64 (float32 or fp16)"),
+        (dict(scale_w=np.ones(24, "f4"), zero_w=np.zeros(24, "f4")), TypeError, "zero_w is fp32 (int8)"),
+        (dict(scale_w=np.ones(24, "f4"), zero_w=np.zeros((24, 1), "i1")), ValueError, "zero_w has the shape (24, 1) (that of scale_w"),
+        (dict(w=np.zeros((24, 96), "f2"), zero_w=np.zeros(24, "i1")), TypeError, "zero_w beside w of fp16"),
         (dict(scale_w=np.ones(24, "f4"), w=np.zeros((24, 47), np.uint8)), ValueError, "x has 96 elements in its last dimension, w 94"),
         (dict(scale_w=np.ones(24, "f4"), w=np.zeros((24, 96), np.uint8)[:, ::2]), ValueError, "w has the strides (96, 2)"),
         (dict(w=np.zeros((24, 96), np.uint8), x=np.zeros((5, 96), "f4")), TypeError, "x is fp32, w is uint8 (one type for both"),

@@ -149,7 +149,7 @@ def test_threads_have_calls_of_their_own(make):
 
 
 def operator_arguments(a, b, **changes):
-    arguments = dict(c=None, bias=None, multiply=None, residual=None, scale_a=None, scale_b=None, groups=None, a2=None, b2=None, out_dtype=None, alpha=1.0,
+    arguments = dict(c=None, bias=None, multiply=None, residual=None, scale_a=None, scale_b=None, groups=None, zero_b=None, a2=None, b2=None, out_dtype=None, alpha=1.0,
                      beta=1.0, activation=None, gate=None, clamp=None, tf32=False)  # fmt: skip
     return changes.pop("form", "matmul"), a, b, *(arguments | changes).values()
 

@@ -1,5 +1,6 @@
 // Integer weights to pairs of 16-bit floats of a's type, and their scales. An integer's bits go into the mantissa of a
-// number whose last place is 1, from which that number is then taken away: exact in bf16 and f16 alike.
+// number whose last place is 1, from which that number is then taken away, and a zero point with it: exact in bf16 and
+// f16 alike.
 #pragma once
 
 #include "types.cuh"
@@ -7,7 +8,7 @@
 namespace ts::gemm {
 
 constexpr bool kBf16 = cfg::kTypeA == TS_GEMM_BF16;
-constexpr u32 twice(u32 half) {
+__host__ __device__ constexpr u32 twice(u32 half) {
   return half << 16 | half;
 }
 
@@ -20,49 +21,85 @@ TS_DEVICE u32 fma_pair(u32 a, u32 b, u32 c) {
   return d;
 }
 
+// The number that an integer comes with: 128 of bf16, 1024 of f16, and what turning the sign bit adds. bf16 has no room
+// for the eighth bit of int8, which is taken away by itself.
+constexpr bool kSignApart = kBf16 && cfg::kTypeB == TS_GEMM_S8;
+constexpr int kRaise = kSignApart ? 0 : (kBf16 ? 128 : 1024) + (cfg::kTypeB == TS_GEMM_S4 ? 8 : 128);
+constexpr u32 kRaiseBits = twice(cfg::kTypeB == TS_GEMM_S4 ? (kBf16 ? 0x4308 : 0x6408) : 0x6480);
+constexpr u32 kOne = twice(kBf16 ? 0x3f80 : 0x3c00);
+
+// The scale and the zero point of a block of weights as they lie in memory: nobody waits for them where they are loaded.
+struct StoredScale {
+  u32 bits;
+  int zero;
+};
+// Those of a column of b.
+struct ScaleLine {
+  const char* scales;
+  const signed char* zeros;
+
+  TS_DEVICE ScaleLine(const TsCudaGemmArgs& args, int batch, int column)
+      : scales(static_cast<const char*>(args.scale_b) +
+               (batch * args.scale_b_batch_stride + column * args.scale_b_row_stride) * bytes_of(cfg::kTypeScale)),
+        zeros(args.zero_b + batch * args.zero_b_batch_stride + column * args.zero_b_row_stride) {}
+  // At element k.
+  TS_DEVICE StoredScale load(const TsCudaGemmArgs& args, int k) const {
+    constexpr int kBytes = bytes_of(cfg::kTypeScale);
+    const int block = k >> args.scale_shift;
+    StoredScale x{load_bits<kBytes>(scales + block * args.scale_b_block_stride * kBytes), 0};
+    if constexpr (cfg::kZeroPoints) x.zero = __ldg(zeros + block * args.zero_b_block_stride);
+    return x;
+  }
+};
+
+// The same as the products take them.
+struct Scale {
+  u32 factor;  // two of a's type, or a float
+  u32 minus;   // two of a's type: -(kRaise + zero point)
+
+  Scale() = default;
+  TS_DEVICE explicit Scale(const StoredScale& x)
+      : factor(bytes_of(cfg::kTypeScale) == 4 ? x.bits : twice(x.bits)), minus(0) {
+    const float taken = static_cast<float>(-kRaise - x.zero);
+    minus = pack_pair<cfg::kTypeA>(taken, taken).words[0];
+  }
+};
+
+// The integers that `mask` leaves in a word, raised to floats: in one instruction, which the compiler makes two of.
+template <u32 kMask>
+TS_DEVICE u32 raised(u32 word) {
+  u32 x;
+  asm("lop3.b32 %0, %1, %2, %3, 0x6a;" : "=r"(x) : "r"(word), "n"(kMask), "n"(kRaiseBits));  // word & mask ^ bits
+  return x;
+}
+
 // Of eight int4 in a word, those at I and I + 4.
 template <int I>
-TS_DEVICE u32 pair_of_int4(u32 word) {
-  constexpr u32 kZero = twice(kBf16 ? 0x4308 : 0x6408);   // 128 + 8, 1024 + 8
-  constexpr u32 kMinus = twice(kBf16 ? 0xc308 : 0xe408);  // the sign bit is turned, which adds 8
-  constexpr u32 kOne = twice(kBf16 ? 0x3f80 : 0x3c00);
-  return fma_pair((word >> 4 * I & 0x000f000fu) ^ kZero, kOne, kMinus);
+TS_DEVICE u32 pair_of_int4(u32 word, u32 minus) {
+  return fma_pair(raised<0x000f000fu>(word >> 4 * I), kOne, minus);
 }
 
 // Of four int8 in a word, those at I and I + 2.
 template <int I>
-TS_DEVICE u32 pair_of_int8(u32 word) {
+TS_DEVICE u32 pair_of_int8(u32 word, u32 minus) {
   const u32 w = word >> 8 * I;
-  if constexpr (kBf16) {
+  if constexpr (kSignApart) {
     // 128 + the low seven bits, less 128 or, where the sign is set, 256.
-    return fma_pair((w & 0x00800080u) | twice(0x4300), twice(0xbf80), (w & 0x007f007fu) | twice(0x4300));
+    const u32 pair = fma_pair((w & 0x00800080u) | twice(0x4300), twice(0xbf80), (w & 0x007f007fu) | twice(0x4300));
+    return cfg::kZeroPoints ? fma_pair(pair, kOne, minus) : pair;
   } else {
-    return fma_pair((w & 0x00ff00ffu) ^ twice(0x6480), twice(0x3c00), twice(0xe480));  // 1024 + 128
+    return fma_pair(raised<0x00ff00ffu>(w), kOne, minus);
   }
 }
 
-// A scale as the products take it: two of a's type, or a float.
-using Scale = u32;
-TS_DEVICE Scale load_scale(const TsCudaGemmArgs& args, i64 index, bool valid) {
-  constexpr int kBytes = bytes_of(cfg::kTypeScale);
-  if (!valid) return 0;
-  const u32 bits = load_bits<kBytes>(static_cast<const char*>(args.scale_b) + index * kBytes);
-  return kBytes == 4 ? bits : twice(bits);
-}
-// Where the scale of column `column` of batch entry `batch` at element k lies.
-TS_DEVICE i64 scale_index(const TsCudaGemmArgs& args, int batch, int column, int k) {
-  return batch * args.scale_b_batch_stride + column * args.scale_b_row_stride +
-         (k >> args.scale_shift) * args.scale_b_block_stride;
-}
-
-// Both rounded once: the product of an integer of 8 bits and a scale of 16 is exact in float32.
-TS_DEVICE u32 scaled(u32 pair, Scale scale) {
+// Both rounded once: the product of an integer of 9 bits and a scale of 16 is exact in float32.
+TS_DEVICE u32 scaled(u32 pair, u32 factor) {
   if constexpr (cfg::kTypeScale == TS_GEMM_F32) {
     float low, high;
     unpack<cfg::kTypeA>({pair}, low, high);
-    return pack_pair<cfg::kTypeA>(low * as_float(scale), high * as_float(scale)).words[0];
+    return pack_pair<cfg::kTypeA>(low * as_float(factor), high * as_float(factor)).words[0];
   } else {
-    return fma_pair(pair, scale, twice(0x8000));
+    return fma_pair(pair, factor, twice(0x8000));
   }
 }
 

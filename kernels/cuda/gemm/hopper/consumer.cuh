@@ -20,7 +20,7 @@ struct Consumer {
   u32 slab_count = 0;  // slabs given to the copy engine
 
   TS_DEVICE int thread() const { return threadIdx.x % 128; }
-  TS_DEVICE int tile_warpgroup() const { return cfg::kPingPong ? 0 : warpgroup; }
+  TS_DEVICE int tile_warpgroup() const { return cfg::kPingPong || kWeights ? 0 : warpgroup; }
   TS_DEVICE int barrier() const { return 1 + warpgroup; }
 
   TS_DEVICE void release(u32 stage) const {
@@ -56,7 +56,7 @@ struct Consumer {
     for (int step = 0; step < kStepsOfTile; ++step) {
 #pragma unroll
       for (int rb = 0; rb < kRowBlocks; ++rb) {
-        Product<cfg::kTileN>::multiply(sums[rb], a + step * kStepA + rb * 512, b + step * kStepB,
+        Product<2 * kSums>::multiply(sums[rb], a + step * kStepA + rb * 512, b + step * kStepB,
                                        step == 0 ? accumulate : 1);
       }
     }
@@ -185,6 +185,9 @@ struct Consumer {
     } else {
       write_slab(slab, v);
     }
+    send_slab(t, slab, piece);
+  }
+  TS_DEVICE void send_slab(const Tile& t, u32 slab, int piece) const {
     fence_proxy_async();
     if (thread() == 0) store_wait_read<0>();
     named_barrier_sync(barrier(), 128);

@@ -25,7 +25,8 @@
 //   kStreamK (bool)             the blocks share what does not fill a round of tiles by steps of k (stream_k.cuh)
 //   kSecond (bool)              a second product goes on in the sums of the first
 //   kPromote (bool)             fp8: sums leave the tensor cores every 128 of k, for accuracy
-//   kScaling, kGrouping
+//   kBoxes                      1
+//   kScaling, kGrouping, kTypeScale, kZeroPoints   no weights: see weights_gemm.cuh
 //   kEpilogueLength, kEpilogue[], kEpilogueTypes[]   operations and the types of what they read; the arrays have at
 //                               least one element
 //
@@ -47,8 +48,7 @@
 #pragma once
 
 #include "consumer.cuh"
-#include "producer.cuh"
-#include "transpose.cuh"
+#include "launch_roles.cuh"
 
 #ifndef TS_ENTRY
 #define TS_ENTRY ts_gemm
@@ -57,37 +57,5 @@
 extern "C" __global__ void __launch_bounds__(ts::gemm::kThreads, ts::cfg::kBlocksPerSm)
     TS_ENTRY(const __grid_constant__ TsCudaGemmMaps maps, const __grid_constant__ TsCudaGemmArgs args) {
   extern __shared__ unsigned char dynamic_shared[];
-  using namespace ts::gemm;
-  Shared shared{(ts::smem_address(dynamic_shared) + 1023u) & ~1023u};
-  const ts::u32 rank = kCluster > 1 ? cluster_rank() : 0;
-  let_next_kernel_start();
-  if (threadIdx.x == 0) shared.init_barriers();
-  if constexpr (kCluster > 1)
-    cluster_sync();
-  else
-    __syncthreads();
-  const int warpgroup = static_cast<int>(ts::uniform(threadIdx.x / 128));
-  if (warpgroup == 0) {
-    ts::shrink_registers<kProducerRegisters>();
-    if (threadIdx.x == 0) {
-      Producer producer{shared, maps, rank};
-      producer.prefetch_maps(args);
-      wait_for_previous_kernel();
-      producer.run(args);
-    } else if (kTransposes && threadIdx.x >= 32) {
-      wait_for_previous_kernel();  // it may write the groups' ends
-      Transposer transposer{shared, rank};
-      transposer.run(args, threadIdx.x / 32 - 1);
-    }
-  } else {
-    ts::grow_registers<kConsumerRegisters>();
-    wait_for_previous_kernel();
-    Consumer consumer{shared, maps, args, warpgroup - 1, rank};
-    consumer.run();
-  }
-  // A block stays until its neighbours have copied into it and freed its stages for the last time.
-  if constexpr (kCluster > 1) {
-    __syncwarp();
-    cluster_sync();
-  }
+  ts::gemm::run_roles<ts::gemm::Consumer>(ts::smem_address(dynamic_shared), maps, args);
 }

@@ -15,7 +15,7 @@
 namespace ts::gemm {
 
 constexpr int kElementBytes = bytes_of(cfg::kTypeA);
-constexpr int kTileK = 128 / kElementBytes;
+constexpr int kTileK = 128 / kElementBytes * (kWeights ? cfg::kBoxes : 1);
 // What lies along m or n comes as it lies. Tensor cores multiply 16 bits so; others are transposed in their stages.
 constexpr bool kMnMajorA = !cfg::kRowMajorA;
 constexpr bool kMnMajorB = cfg::kRowMajorB;
@@ -25,30 +25,34 @@ constexpr bool kTransposes = kTransposeA || kTransposeB;
 constexpr int kTransposers = 3;  // warps
 constexpr int kStepsOfTile = 4;  // products of 32 bytes of k in a stage
 
-constexpr int kWarpgroupRows = cfg::kPingPong ? cfg::kTileM : cfg::kTileM / cfg::kWarpgroups;
+// Beside weights the product is transposed: a warpgroup has 64 columns of b, and of all rows of the tile.
+constexpr int kWarpgroupRows = kWeights ? 64 : cfg::kPingPong ? cfg::kTileM : cfg::kTileM / cfg::kWarpgroups;
 constexpr int kRowBlocks = kWarpgroupRows / 64;
-constexpr int kSums = cfg::kTileN / 2;                                  // of a thread in a row block
+constexpr int kSums = (kWeights ? cfg::kTileM : cfg::kTileN) / 2;       // of a thread in a row block
 constexpr int kTileWarpgroups = cfg::kPingPong ? 1 : cfg::kWarpgroups;  // that work on one tile
 
 constexpr int kCluster = cfg::kClusterM * cfg::kClusterN;
 constexpr int kColumnBytes = kTileK * 128;  // MN-major: squares of kTileK elements
 constexpr int kColumnsA = ceil_div(cfg::kTileM, kTileK);
 constexpr int kColumnsB = ceil_div(cfg::kTileN, kTileK);
-constexpr int kBytesA = kMnMajorA ? kColumnsA * kColumnBytes : cfg::kTileM * 128;
-constexpr int kBytesB = kMnMajorB ? kColumnsB * kColumnBytes : cfg::kTileN * 128;
+constexpr int kRowBytesB = kTileK * bits_of_type(cfg::kTypeB) / 8;
+constexpr int kBytesA = kMnMajorA ? kColumnsA * kColumnBytes : cfg::kTileM * kTileK * kElementBytes;
+constexpr int kBytesB = kMnMajorB ? kColumnsB * kColumnBytes : cfg::kTileN * kRowBytesB;
 constexpr int kStageBytes = kBytesA + kBytesB;
 
 // Columns of a x b that are finished together, and the bytes of a row of them in d. At most 64 columns, 32 when several
 // operations keep something for every column, for the registers' sake.
 constexpr int kBytesD = bytes_of(cfg::kTypeD);
+constexpr int kTurnRows = cfg::kTileM < 64 ? cfg::kTileM : 64;  // beside weights: that are turned together
+constexpr int kSlabSpan = kWeights ? kTurnRows : cfg::kTileN;   // columns that slabs divide
 constexpr int slab_columns() {
   for (int columns = column_readers() > 1 ? 32 : 64; columns > 16; columns /= 2) {
-    if (cfg::kTileN % columns == 0 && columns * kBytesD / (kGated ? 2 : 1) <= 128) return columns;
+    if (kSlabSpan % columns == 0 && columns * kBytesD / (kGated ? 2 : 1) <= 128) return columns;
   }
   return 16;
 }
 constexpr int kSlabColumns = slab_columns();
-constexpr int kSlabs = cfg::kTileN / kSlabColumns;
+constexpr int kSlabs = kSlabSpan / kSlabColumns;
 constexpr int kSlabRowBytes = kSlabColumns * kBytesD / (kGated ? 2 : 1);
 constexpr int kSlabBytes = 64 * kSlabRowBytes;
 constexpr int kSlabBuffers = cfg::kStoreBox ? 2 : 0;  // per warpgroup
@@ -60,7 +64,10 @@ constexpr int kCopiedStages = kCopiedTensor < 0 ? 0 : ceil_div(kSlabs, kCopiedBo
 
 constexpr int kRingOffset = 0;
 constexpr int kSlabOffset = cfg::kStages * kStageBytes;
-constexpr int kBarrierOffset = kSlabOffset + cfg::kWarpgroups * kSlabBuffers * round_up(kSlabBytes, 1024);
+constexpr int kTurnPitch = 64 + 4;  // floats: the eight rows of a matrix begin in different banks
+constexpr int kTurnBytes = kWeights ? kTurnRows * kTurnPitch * 4 : 0;  // of a warpgroup
+constexpr int kTurnOffset = kSlabOffset + cfg::kWarpgroups * kSlabBuffers * round_up(kSlabBytes, 1024);
+constexpr int kBarrierOffset = kTurnOffset + cfg::kWarpgroups * kTurnBytes;
 constexpr int kBarriers = (kTransposes ? 3 : 2) * cfg::kStages + 2;
 constexpr int kFlagOffset = kBarrierOffset + 8 * kBarriers;
 // 1024 bytes for aligning the base to the swizzle pattern.
@@ -81,10 +88,17 @@ constexpr bool kIntegers = cfg::kTypeA == TS_GEMM_S8;
 // Whether sums leave the tensor cores every 128 of k.
 constexpr bool kPromote = cfg::kPromote || cfg::kScaling == TS_GEMM_SCALE_BLOCK;
 
-static_assert(bytes_of(cfg::kTypeA) == bytes_of(cfg::kTypeB), "operands of one size");
+static_assert(kWeights || bytes_of(cfg::kTypeA) == bytes_of(cfg::kTypeB), "operands of one size");
 static_assert((!kTransposeA || cfg::kTileM % kTileK == 0) && (!kTransposeB || cfg::kTileN % kTileK == 0),
               "what is transposed consists of whole squares: 128 of m or n in 8 bits, 32 in tf32");
 static_assert(!kTransposes || !cfg::kStreamK, "stream-K multiplies operands as they lie");
+static_assert(!kWeights || (cfg::kRowMajorA && !cfg::kRowMajorB && !cfg::kPingPong && !cfg::kStreamK && kCluster == 1),
+              "weights lie along k, and warpgroups share a tile without clusters and stream-K");
+static_assert(!kWeights || (cfg::kTileN == 64 * cfg::kWarpgroups && kRowBytesB <= 128),
+              "a warpgroup unpacks 64 columns of weights, a stage has at most 128 bytes of each");
+static_assert(!kWeights || (cfg::kTileM % kTurnRows == 0 && kTurnRows % 16 == 0 && kTurnRows != 48 &&
+                            (!cfg::kStoreBox || kTurnRows == 64)),
+              "rows beside weights come in 16, 32 or 64, in boxes in 64");
 static_assert(cfg::kTileN % 16 == 0 && cfg::kTileN <= 256, "the tile's columns are a multiple of 16, at most 256");
 static_assert(cfg::kTileM <= 256, "one copy covers at most 256 rows");
 static_assert(kRowBlocks >= 1 && kWarpgroupRows == 64 * kRowBlocks, "each warpgroup has 64 or more whole rows of 64");
@@ -97,7 +111,7 @@ static_assert(!kGated || kSlabRowBytes >= 32 || !cfg::kStoreBox, "a gated slab s
 static_assert(!kPromote || (is_fp8(cfg::kTypeA) && is_fp8(cfg::kTypeB)), "promotion and block scales are for fp8");
 static_assert(!cfg::kStagedTensors || (cfg::kStoreBox && kBytesD == 2 && !kGated),
               "tensors are staged where 16-bit results are staged");
-static_assert(kIntegers == (cfg::kTypeB == TS_GEMM_S8), "s8 goes with s8");
+static_assert(kWeights || kIntegers == (cfg::kTypeB == TS_GEMM_S8), "s8 goes with s8");
 static_assert(kCopiedStages <= cfg::kStages, "a tile of the copied tensor fits the ring");
 static_assert(cfg::kGrouping == TS_GEMM_UNGROUPED || cfg::kGrouping == TS_GEMM_MASKED || cfg::kRowMajorA,
               "contiguous groups need a row-major a");
@@ -129,6 +143,7 @@ struct Shared {
   TS_DEVICE u32 slab(int warpgroup, int buffer) const {
     return base + kSlabOffset + (warpgroup * kSlabBuffers + buffer) * round_up(kSlabBytes, 1024);
   }
+  TS_DEVICE u32 turned(int warpgroup) const { return base + kTurnOffset + warpgroup * kTurnBytes; }
   TS_DEVICE u32 full(u32 stage) const { return base + kBarrierOffset + stage * 8; }
   TS_DEVICE u32 empty(u32 stage) const { return full(cfg::kStages + stage); }
   TS_DEVICE u32 turn(int warpgroup) const { return full(2 * cfg::kStages + warpgroup); }

@@ -64,10 +64,19 @@ struct Producer {
         const int k = (t.step + s - (second ? walk.first_steps : 0)) * kTileK;
         mbarrier_wait(shared.empty(place.index), place.phase ^ 1);
         mbarrier_expect(full, kStageBytes);
-        load_operand<kMnMajorA, cfg::kTileM, cfg::kClusterN>(
-            shared.tile_a(place.index), second ? &maps.a2 : &maps.a, full, t.row_offset + t.row, k, batch_a, at_n, mask_a);
-        load_operand<kMnMajorB, cfg::kTileN, cfg::kClusterM>(
-            shared.tile_b(place.index), second ? &maps.b2 : &maps.b, full, t.column, k, t.batch, at_m, mask_b);
+        if constexpr (kWeights) {
+          // The map of integers is one of bytes.
+#pragma unroll
+          for (int box = 0; box < cfg::kBoxes; ++box)
+            load_box(shared.tile_a(place.index) + box * cfg::kTileM * 128, &maps.a, full, k + 64 * box,
+                     t.row_offset + t.row, batch_a);
+          load_box(shared.tile_b(place.index), &maps.b, full, k / kTileK * kRowBytesB, t.column, t.batch);
+        } else {
+          load_operand<kMnMajorA, cfg::kTileM, cfg::kClusterN>(
+              shared.tile_a(place.index), second ? &maps.a2 : &maps.a, full, t.row_offset + t.row, k, batch_a, at_n, mask_a);
+          load_operand<kMnMajorB, cfg::kTileN, cfg::kClusterM>(
+              shared.tile_b(place.index), second ? &maps.b2 : &maps.b, full, t.column, k, t.batch, at_m, mask_b);
+        }
         place.advance();
       }
       load_tensor(args, t, batch_a);

@@ -53,7 +53,7 @@ struct ProductTail<false, true, true, true> {
   static constexpr const char text[] = ", 1, 1, 1, 1";
 };
 
-using Kind = ProductKind<cfg::kTypeA, cfg::kTypeB>;
+using Kind = ProductKind<cfg::kTypeA, kWeights ? cfg::kTypeA : cfg::kTypeB>;
 constexpr bool kSixteenBits = bytes_of(cfg::kTypeA) == 2;
 using Tail = ProductTail<cfg::kTypeA == TS_GEMM_S8, kSixteenBits, kSixteenBits && !cfg::kRowMajorA,
                          kSixteenBits && cfg::kRowMajorB>;
@@ -117,6 +117,30 @@ TS_GEMM_PRODUCT(240, 15, 120, 121, 122, 123, 124)
 TS_GEMM_PRODUCT(256, 16, 128, 129, 130, 131, 132)
 #undef TS_GEMM_PRODUCT
 #undef TS_GEMM_MULTIPLY
+
+// The same of a 16-bit a in registers: multiply(d, a, b, accumulate), a's in the order of mma.cuh.
+template <int N>
+struct RegisterProduct;
+#define TS_GEMM_PRODUCT(N, COUNT, I0, I1, I2, I3, I4, I5, I6)                                                         \
+  template <>                                                                                                         \
+  struct RegisterProduct<N> {                                                                                         \
+    static TS_DEVICE void multiply(float (&d)[N / 2], const u32 (&a)[4], u64 b, int accumulate) {                     \
+      asm volatile("{ .reg .pred p; setp.ne.b32 p, %" #I5                                                             \
+                   ", 0;\n"                                                                                           \
+                   "wgmma.mma_async.sync.aligned.m64n" #N "%" #I6 " {" TS_NAMES_##COUNT "}, {%" #I0 ", %" #I1 ", %" #I2 \
+                                                                                        ", %" #I3 "}, %" #I4           \
+                                                                                        ", p, 1, 1, 0; }"              \
+                   : TS_GEMM_REGS_##COUNT(TS_GEMM_FLOATS)                                                             \
+                   : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(accumulate), "C"(Kind::text));           \
+    }                                                                                                                 \
+  };
+TS_GEMM_PRODUCT(16, 1, 8, 9, 10, 11, 12, 13, 14)
+TS_GEMM_PRODUCT(32, 2, 16, 17, 18, 19, 20, 21, 22)
+TS_GEMM_PRODUCT(64, 4, 32, 33, 34, 35, 36, 37, 38)
+TS_GEMM_PRODUCT(128, 8, 64, 65, 66, 67, 68, 69, 70)
+TS_GEMM_PRODUCT(192, 12, 96, 97, 98, 99, 100, 101, 102)
+TS_GEMM_PRODUCT(256, 16, 128, 129, 130, 131, 132, 133, 134)
+#undef TS_GEMM_PRODUCT
 
 template <int N>
 TS_DEVICE void pin_sums(float (&d)[N]) {

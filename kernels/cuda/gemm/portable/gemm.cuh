@@ -13,7 +13,7 @@
 //   kThreeProducts (bool)    float32: each operand is split into two tf32 parts and three products are taken, which is
 //                            about as exact as float32; else one product of operands rounded to tf32
 //   kSecond (bool)           a second product goes on in the sums of the first
-//   kSplitK, kAddParts (bool), kScaling, kGrouping; kTypeScale: of weights' scales
+//   kSplitK, kAddParts (bool), kScaling, kGrouping; kTypeScale and kZeroPoints (bool): of weights' scales
 //   kEpilogueLength, kEpilogue[], kEpilogueTypes[]; kStagedTensors (bool) is false
 //
 // Launch facts: kThreads threads, kSharedBytes of dynamic shared memory (layout.cuh), a grid of at most one block per

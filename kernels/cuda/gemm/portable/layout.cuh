@@ -131,7 +131,7 @@ struct WeightsOnTheWay {
   static constexpr int kBits = bits_of_type(cfg::kTypeB);
   static constexpr int kWords = kBits / 4;
   u32 words[kItems][kWords];
-  Scale scales[kItems];
+  StoredScale scales[kItems];
 
   // Eight weights at `p`, of which `left` exist.
   static TS_DEVICE void load_words(u32 (&w)[kWords], const char* p, int left) {
@@ -158,7 +158,7 @@ struct WeightsOnTheWay {
       const bool there = item < cfg::kTileN * kGroups && row < args.n;
       const int left = there ? args.k - at : 0;
       load_words(words[i], base + (batch * args.b_batch_stride + row * args.b_stride + at) * kBits / 8, left);
-      scales[i] = load_scale(args, scale_index(args, batch, row, at), left > 0);
+      scales[i] = left > 0 ? ScaleLine(args, batch, row).load(args, at) : StoredScale{0, 0};
     }
   }
 
@@ -168,24 +168,25 @@ struct WeightsOnTheWay {
       const int item = i * kThreads + static_cast<int>(threadIdx.x);
       if (kItems * kThreads > cfg::kTileN * kGroups && item >= cfg::kTileN * kGroups) return;
       u32 pairs[4], out[4];
+      const Scale scale(scales[i]);
       constexpr int kFar = cfg::kTypeB == TS_GEMM_S4 ? 2 : 1;  // from the first word of a pair's elements to the second
       if constexpr (cfg::kTypeB == TS_GEMM_S4) {
-        pairs[0] = pair_of_int4<0>(words[i][0]);  // 0 and 4
-        pairs[1] = pair_of_int4<1>(words[i][0]);
-        pairs[2] = pair_of_int4<2>(words[i][0]);
-        pairs[3] = pair_of_int4<3>(words[i][0]);
+        pairs[0] = pair_of_int4<0>(words[i][0], scale.minus);  // 0 and 4
+        pairs[1] = pair_of_int4<1>(words[i][0], scale.minus);
+        pairs[2] = pair_of_int4<2>(words[i][0], scale.minus);
+        pairs[3] = pair_of_int4<3>(words[i][0], scale.minus);
       } else {
-        pairs[0] = pair_of_int8<0>(words[i][0]);  // 0 and 2
-        pairs[1] = pair_of_int8<1>(words[i][0]);
-        pairs[2] = pair_of_int8<0>(words[i][kWords - 1]);
-        pairs[3] = pair_of_int8<1>(words[i][kWords - 1]);
+        pairs[0] = pair_of_int8<0>(words[i][0], scale.minus);  // 0 and 2
+        pairs[1] = pair_of_int8<1>(words[i][0], scale.minus);
+        pairs[2] = pair_of_int8<0>(words[i][kWords - 1], scale.minus);
+        pairs[3] = pair_of_int8<1>(words[i][kWords - 1], scale.minus);
       }
       out[0] = __byte_perm(pairs[0], pairs[1], 0x5410);
       out[kFar] = __byte_perm(pairs[0], pairs[1], 0x7632);
       out[3 - kFar] = __byte_perm(pairs[2], pairs[3], 0x5410);
       out[3] = __byte_perm(pairs[2], pairs[3], 0x7632);
 #pragma unroll
-      for (int e = 0; e < 4; ++e) out[e] = scaled(out[e], scales[i]);
+      for (int e = 0; e < 4; ++e) out[e] = scaled(out[e], scale.factor);
       store_shared(to + item / kGroups * LayoutB::kPitch + item % kGroups * 16, out);
     }
   }

@@ -13,7 +13,7 @@
 //   kSplitK (bool)           k may be split over blocks (args.splits)
 //   kAddParts (bool)         with kSplitK: parts are added as they come (partials.cuh)
 //   kScaling, kGrouping      tensor scales or weights, no groups
-//   kTypeScale               of weights' scales
+//   kTypeScale, kZeroPoints (bool)   of weights' scales, and whether there are zero points beside them
 //   kEpilogueLength, kEpilogue[], kEpilogueTypes[]; kStagedTensors (bool) is false
 //
 // Launch facts: kThreads threads, kSharedBytes of dynamic shared memory, a grid of min(work items, SMs * kBlocksPerSm)
@@ -42,11 +42,13 @@ constexpr int kLaneK = 128 / kBitsB;                      // of k in the 16 byte
 constexpr int kStepK = 4 * kLaneK;                        // four lanes share a row
 constexpr int kChunksA = kLaneK * kElementBytes / 16;     // of 16 bytes of a beside them
 constexpr int kTiles = cfg::kColumns / 8;   // products side by side
+constexpr int kTogether = kWeights && kTiles % 2 == 0 ? 2 : 1;  // whose products take turns
 constexpr int kStepBytes = kTiles * 512;    // of a warp
+constexpr int kLaneSums = cfg::kRows / 4;  // of a product of 16 rows, those of rows that there are
 constexpr int kGroupSums = cfg::kColumns * 16;
+constexpr int kWarpSumsBytes = cfg::kColumns * cfg::kRows * 4;
 constexpr int kSumsOffset = cfg::kWarps * cfg::kStages * kStepBytes;
-constexpr int kSumsBytes = cfg::kWarps * kGroupSums * 4;  // one of two buffers
-constexpr int kFlagOffset = kSumsOffset + 2 * kSumsBytes;
+constexpr int kFlagOffset = kSumsOffset + cfg::kWarps * kWarpSumsBytes;
 constexpr int kSharedBytes = kFlagOffset + 16;
 
 static_assert(cfg::kRowMajorA && !cfg::kRowMajorB, "few rows: both operands must lie along k; take another template");
@@ -116,14 +118,12 @@ struct Skinny {
     copy_commit();
   }
 
-  // What a lane multiplies beside its 16 bytes of b: the same k of rows g and g + 8 of a, and scales of its rows of b.
+  // What a lane multiplies beside its 16 bytes of b: the same k of rows g and g + 8 of a.
   struct Beside {
     u32 low[kChunksA][4], high[kChunksA][4];
-    Scale scales[kWeights ? kTiles : 1];
   };
 
-  // `column`: the lane's first row of b.
-  TS_DEVICE void load_beside(Beside& x, const char* a, int batch, int column, int k, int limit) const {
+  TS_DEVICE void load_beside(Beside& x, const char* a, int k, int limit) const {
     const int row = lane() / 4;
     const bool inside = k < limit;
 #pragma unroll
@@ -135,13 +135,11 @@ struct Skinny {
       else
         x.high[c][0] = x.high[c][1] = x.high[c][2] = x.high[c][3] = 0;
     }
-    if constexpr (kWeights) {
-      const i64 index = scale_index(args, batch, column, k);
-#pragma unroll
-      for (int j = 0; j < kTiles; ++j)
-        x.scales[j] =
-            load_scale(args, index + 8 * j * args.scale_b_row_stride, inside && column + 8 * j < args.n);
-    }
+  }
+
+  // Of the lane's row of b in tile j, at k. Beyond the matrix it is any: a has zeros there, or d no such columns.
+  TS_DEVICE StoredScale scale_of(int batch, int column, int j, int k) const {
+    return ScaleLine(args, batch, imin(column + 8 * j, args.n - 1)).load(args, imin(k, args.k - 1));
   }
 
   // Brings a's pairs of neighbours into the order in which weights come out of their words.
@@ -159,20 +157,20 @@ struct Skinny {
 
   // The weights beside chunk c of a.
   template <int C>
-  static TS_DEVICE void unpack_weights(u32 (&w)[4], const u32 (&b)[4], Scale scale) {
+  static TS_DEVICE void unpack_weights(u32 (&w)[4], const u32 (&b)[4], const Scale& scale) {
     if constexpr (cfg::kTypeB == TS_GEMM_S4) {
-      w[0] = pair_of_int4<0>(b[C]);
-      w[1] = pair_of_int4<1>(b[C]);
-      w[2] = pair_of_int4<2>(b[C]);
-      w[3] = pair_of_int4<3>(b[C]);
+      w[0] = pair_of_int4<0>(b[C], scale.minus);
+      w[1] = pair_of_int4<1>(b[C], scale.minus);
+      w[2] = pair_of_int4<2>(b[C], scale.minus);
+      w[3] = pair_of_int4<3>(b[C], scale.minus);
     } else {
-      w[0] = pair_of_int8<0>(b[2 * C]);
-      w[1] = pair_of_int8<1>(b[2 * C]);
-      w[2] = pair_of_int8<0>(b[2 * C + 1]);
-      w[3] = pair_of_int8<1>(b[2 * C + 1]);
+      w[0] = pair_of_int8<0>(b[2 * C], scale.minus);
+      w[1] = pair_of_int8<1>(b[2 * C], scale.minus);
+      w[2] = pair_of_int8<0>(b[2 * C + 1], scale.minus);
+      w[3] = pair_of_int8<1>(b[2 * C + 1], scale.minus);
     }
 #pragma unroll
-    for (int i = 0; i < 4; ++i) w[i] = scaled(w[i], scale);
+    for (int i = 0; i < 4; ++i) w[i] = scaled(w[i], scale.factor);
   }
 
   static TS_DEVICE void multiply_chunk(Sum (&d)[4], const u32 (&low)[4], const u32 (&high)[4], const u32 (&b)[4]) {
@@ -180,13 +178,22 @@ struct Skinny {
     multiply_add(d, low[2], high[2], low[3], high[3], b[2], b[3]);
   }
 
+  // Of kTogether tiles in turn: a product waits for the one before it that has the same sums.
   template <int C = 0>
-  static TS_DEVICE void multiply_weights(Sum (&d)[4], const Beside& x, const u32 (&b)[4], Scale scale) {
+  static TS_DEVICE void multiply_weights(Sum (*d)[4], const Beside& x, const u32 (&b)[kTogether][4],
+                                         const Scale (&scales)[kTogether]) {
     if constexpr (C < kChunksA) {
-      u32 w[4];
-      unpack_weights<C>(w, b, scale);
-      multiply_chunk(d, x.low[C], x.high[C], w);
-      multiply_weights<C + 1>(d, x, b, scale);
+      u32 w[kTogether][4];
+#pragma unroll
+      for (int t = 0; t < kTogether; ++t) unpack_weights<C>(w[t], b[t], scales[t]);
+#pragma unroll
+      for (int half = 0; half < 4; half += 2) {
+#pragma unroll
+        for (int t = 0; t < kTogether; ++t)
+          multiply_add(d[t], x.low[C][half], x.high[C][half], x.low[C][half + 1], x.high[C][half + 1], w[t][half],
+                       w[t][half + 1]);
+      }
+      multiply_weights<C + 1>(d, x, b, scales);
     }
   }
 
@@ -208,7 +215,7 @@ struct Skinny {
       if (args.scale_a != nullptr) factor *= *args.scale_a;
       if (args.scale_b != nullptr) factor *= *static_cast<const float*>(args.scale_b);
     }
-    int stage = 0, buffer = 0, finisher = 0;
+    int stage = 0, finisher = 0;
     for (Cursor c{static_cast<int>(blockIdx.x)}; c.item < items; c.item += gridDim.x) {
       start(c);
       const int group = c.item / splits;
@@ -219,10 +226,17 @@ struct Skinny {
       for (int j = 0; j < kTiles; ++j) sums[j][0] = sums[j][1] = sums[j][2] = sums[j][3] = 0;
       const int column = args.n - c.columns;
       Beside now, next;
-      if (c.end > 0) load_beside(now, a, batch, column, c.k, c.k_limit);
+      StoredScale scales[kTiles];
+      if (c.end > 0) {
+        load_beside(now, a, c.k, c.k_limit);
+        if constexpr (kWeights) {
+#pragma unroll
+          for (int j = 0; j < kTiles; ++j) scales[j] = scale_of(batch, column, j, c.k);
+        }
+      }
       for (; c.step < c.end; ++c.step) {
         const int k = c.k + (c.step + 1) * cfg::kWarps * kStepK;
-        load_beside(next, a, batch, column, k, c.step + 1 < c.end ? c.k_limit : 0);
+        load_beside(next, a, k, c.step + 1 < c.end ? c.k_limit : 0);
 #pragma unroll
         for (int i = 0; i < kChunksA; ++i) {
           pair_up(now.low[i]);
@@ -231,41 +245,52 @@ struct Skinny {
         copy_wait_for<cfg::kStages - 2>();
         const u32 from = shared + (warp() * cfg::kStages + stage) * kStepBytes + lane() * 16;
 #pragma unroll
-        for (int j = 0; j < kTiles; ++j) {
-          u32 b[4];
-          load_shared(b, from + 512 * j);
-          if constexpr (kWeights)
-            multiply_weights(sums[j], now, b, now.scales[j]);
-          else
-            multiply_chunk(sums[j], now.low[0], now.high[0], b);
+        for (int j = 0; j < kTiles; j += kTogether) {
+          u32 b[kTogether][4];
+#pragma unroll
+          for (int t = 0; t < kTogether; ++t) load_shared(b[t], from + 512 * (j + t));
+          if constexpr (kWeights) {
+            Scale together[kTogether];
+#pragma unroll
+            for (int t = 0; t < kTogether; ++t) {
+              together[t] = Scale(scales[j + t]);
+              scales[j + t] = scale_of(batch, column, j + t, k);  // of the next step
+            }
+            multiply_weights(sums + j, now, b, together);
+          } else {
+            multiply_chunk(sums[j], now.low[0], now.high[0], b[0]);
+          }
         }
         // The stage read one step ago is free: its reads are done, for their values have been used.
         copy(ahead, items, stage == 0 ? cfg::kStages - 1 : stage - 1);
         stage = stage + 1 == cfg::kStages ? 0 : stage + 1;
         now = next;
       }
-      leave(sums, buffer);
+      if (c.item != static_cast<int>(blockIdx.x)) __syncthreads();  // what was left before has been added up
+      leave(sums);
       __syncthreads();
-      if (warp() == finisher) finish(c.item, factor, buffer);
+      if (warp() == finisher) finish(c.item, factor);
       finisher = finisher + 1 == cfg::kWarps ? 0 : finisher + 1;
-      buffer ^= 1;
     }
   }
 
   // A warp's sums to shared memory.
-  TS_DEVICE void leave(const Sum (&sums)[kTiles][4], int buffer) const {
-    const u32 to = shared + kSumsOffset + buffer * kSumsBytes + warp() * kGroupSums * 4 + lane() * 16;
+  TS_DEVICE void leave(const Sum (&sums)[kTiles][4]) const {
+    const u32 to = shared + kSumsOffset + warp() * kWarpSumsBytes + lane() * kLaneSums * 4;
 #pragma unroll
     for (int j = 0; j < kTiles; ++j) {
       u32 words[4];
 #pragma unroll
       for (int i = 0; i < 4; ++i) words[i] = bits_of(sums[j][i]);
-      store_shared(to + 512 * j, words);
+      if constexpr (kLaneSums == 4)
+        store_shared(to + 512 * j, words);
+      else
+        asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(to + 256 * j), "r"(words[0]), "r"(words[1]) : "memory");
     }
   }
 
   // One warp adds up what all have left and writes the group's results.
-  TS_DEVICE void finish(int item, float factor, int buffer) const {
+  TS_DEVICE void finish(int item, float factor) const {
     const int splits = cfg::kSplitK ? args.splits : 1;
     const int group = item / splits;
     const int split = item - group * splits;
@@ -277,8 +302,12 @@ struct Skinny {
       sums[j][0] = sums[j][1] = sums[j][2] = sums[j][3] = 0;
 #pragma unroll
       for (int w = 0; w < cfg::kWarps; ++w) {
-        u32 words[4];
-        load_shared(words, shared + kSumsOffset + buffer * kSumsBytes + w * kGroupSums * 4 + 512 * j + lane() * 16);
+        u32 words[4] = {};
+        const u32 from = shared + kSumsOffset + w * kWarpSumsBytes + (32 * j + lane()) * kLaneSums * 4;
+        if constexpr (kLaneSums == 4)
+          load_shared(words, from);
+        else
+          asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(words[0]), "=r"(words[1]) : "r"(from) : "memory");
 #pragma unroll
         for (int i = 0; i < 4; ++i) sums[j][i] += sum_of_bits(words[i]);
       }

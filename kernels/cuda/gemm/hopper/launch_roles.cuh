@@ -1,0 +1,45 @@
+// What the blocks of the warp-specialised kernels do: one warpgroup produces, the others consume.
+#pragma once
+
+#include "producer.cuh"
+#include "transpose.cuh"
+
+namespace ts::gemm {
+
+template <class Consumer>
+TS_DEVICE void run_roles(u32 dynamic_shared, const TsCudaGemmMaps& maps, const TsCudaGemmArgs& args) {
+  Shared shared{(dynamic_shared + 1023u) & ~1023u};
+  const u32 rank = kCluster > 1 ? cluster_rank() : 0;
+  let_next_kernel_start();
+  if (threadIdx.x == 0) shared.init_barriers();
+  if constexpr (kCluster > 1)
+    cluster_sync();
+  else
+    __syncthreads();
+  const int warpgroup = static_cast<int>(uniform(threadIdx.x / 128));
+  if (warpgroup == 0) {
+    shrink_registers<kProducerRegisters>();
+    if (threadIdx.x == 0) {
+      Producer producer{shared, maps, rank};
+      producer.prefetch_maps(args);
+      wait_for_previous_kernel();
+      producer.run(args);
+    } else if (kTransposes && threadIdx.x >= 32) {
+      wait_for_previous_kernel();  // it may write the groups' ends
+      Transposer transposer{shared, rank};
+      transposer.run(args, threadIdx.x / 32 - 1);
+    }
+  } else {
+    grow_registers<kConsumerRegisters>();
+    wait_for_previous_kernel();
+    Consumer consumer{shared, maps, args, warpgroup - 1, rank};
+    consumer.run();
+  }
+  // A block stays until its neighbours have copied into it and freed its stages for the last time.
+  if constexpr (kCluster > 1) {
+    __syncwarp();
+    cluster_sync();
+  }
+}
+
+}  // namespace ts::gemm

@@ -491,7 +491,9 @@ typedef struct tilesmith_gemm {
         NULL, NULL, NULL, 0,                                                                                        \
         {{0, 0, NULL, 0, 0, 0, 0}, {0, 0, NULL, 0, 0, 0, 0}, {0, 0, NULL, 0, 0, 0, 0}, {0, 0, NULL, 0, 0, 0, 0},    \
          {0, 0, NULL, 0, 0, 0, 0}, {0, 0, NULL, 0, 0, 0, 0}, {0, 0, NULL, 0, 0, 0, 0}, {0, 0, NULL, 0, 0, 0, 0}},   \
-        0, TILESMITH_FP32, 0, {NULL, 0, 0, 0}, {NULL, 0, 0, 0}, NULL, 0, {NULL, 0, 0}, {NULL, 0, 0}, {NULL, 0, 0, 0} \
+        0, TILESMITH_FP32, 0, {NULL, 0, 0, 0}, {NULL, 0, 0, 0}, NULL, 0, {NULL, 0, 0}, {NULL, 0, 0}, {              \
+      NULL, 0, 0, 0                                                                                                 \
+    }                                                                                                               \
   }
 
 /* Fills in the leading dimensions and batch strides of dense matrices, the epilogue's included, and the strides of

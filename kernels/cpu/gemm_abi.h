@@ -42,7 +42,8 @@ typedef struct TsScales {
  *
  * Kernels with scales multiply what the scales make of A and B: of 8-bit floats, each element times that of its block
  * of 128 of k, in fp32; of integer weights (B), each weight, less its block's zero point where the kernel has them,
- * times the scale of its block, in fp32, rounded to A's type. A and B lie along k. int4 weights lie two in a byte, the one of lower k in its low half, and B's strides count bytes.
+ * times the scale of its block, in fp32, rounded to A's type. A and B lie along k. int4 weights lie two in a byte, the
+ * one of lower k in its low half, and B's strides count bytes.
  *
  * The order of additions depends on the kernel and on splits alone, never on threads. */
 typedef struct TsGemmArgs {

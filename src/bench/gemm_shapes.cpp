@@ -11,9 +11,9 @@
 namespace tilesmith {
 namespace {
 
-const std::vector<std::string> kAxes = {"batch",  "m",        "n",       "k",           "nk",
-                                        "mnk",    "dtype",    "dtype_b", "dtype_out",   "grouping",
-                                        "layout", "epilogue", "beta",    "scale_depth", "dtype_scale", "zero_points"};
+const std::vector<std::string> kAxes = {"batch", "m",           "n",           "k",          "nk",     "mnk",
+                                        "dtype", "dtype_b",     "dtype_out",   "grouping",   "layout", "epilogue",
+                                        "beta",  "scale_depth", "dtype_scale", "zero_points"};
 
 /// Whether dense matrices of the problem have rows or members of the batch that begin off multiples of 16 bytes.
 bool has_unaligned_rows(const GemmProblem& p) {
@@ -165,9 +165,10 @@ class GemmShapesReader {
 
 std::int64_t GemmShapeSweep::size() const {
   std::int64_t product = 1;
-  for (const std::size_t count : {axes.batch.size(), axes.mnk.size(), axes.dtype.size(), axes.dtype_b.size(),
-                                  axes.dtype_out.size(), axes.grouping.size(), axes.scale_depth.size(),
-                                  axes.dtype_scale.size(), axes.zero_points.size(), axes.layout.size(), axes.epilogue.size(), axes.beta.size()})
+  for (const std::size_t count :
+       {axes.batch.size(), axes.mnk.size(), axes.dtype.size(), axes.dtype_b.size(), axes.dtype_out.size(),
+        axes.grouping.size(), axes.scale_depth.size(), axes.dtype_scale.size(), axes.zero_points.size(),
+        axes.layout.size(), axes.epilogue.size(), axes.beta.size()})
     if (__builtin_mul_overflow(product, static_cast<std::int64_t>(count), &product))
       return std::numeric_limits<std::int64_t>::max();
   return product;

@@ -208,7 +208,8 @@ void CudaGemmPlan::add_scales(const GemmArguments& a, TsCudaGemmArgs& out) const
 /// Weights as bytes, along k; the kernel unpacks them.
 Status CudaGemmPlan::encode_weights(const GemmArguments& a, TsCudaTensorMap& map) const {
   const GemmProblem& p = problem();
-  const auto box_inner = static_cast<std::uint32_t>(facts_.row_bytes_of_b), box_outer = std::uint32_t{algorithm_.tile[1]};
+  const auto box_inner = static_cast<std::uint32_t>(facts_.row_bytes_of_b),
+             box_outer = std::uint32_t{algorithm_.tile[1]};
   const TensorMapFormat format{.element = TensorMapElement::u8, .swizzle = swizzle_of(facts_.row_bytes_of_b)};
   if (a.alpha == 0) {  // one zero, and zeros around it
     const TensorMapDimension dimensions[] = {{1, 0, box_inner}, {1, kUnit, box_outer}, {1, kUnit, 1}};
@@ -265,7 +266,8 @@ Status CudaGemmPlan::encode_maps(const GemmArguments& a, TsCudaGemmMaps& maps) c
     const TensorMapFormat format{.element = size == 4 ? TensorMapElement::u32 : map_element(type),
                                  .swizzle = swizzle_of(facts_.slab_row_bytes)};
     const TensorMapDimension dimensions[] = {
-        {static_cast<std::uint64_t>(p.columns_of_d()), 0, static_cast<std::uint32_t>(static_cast<std::uint64_t>(facts_.slab_row_bytes) / size)},
+        {static_cast<std::uint64_t>(p.columns_of_d()), 0,
+         static_cast<std::uint32_t>(static_cast<std::uint64_t>(facts_.slab_row_bytes) / size)},
         {static_cast<std::uint64_t>(p.m), static_cast<std::uint64_t>(leading) * size, static_cast<std::uint32_t>(rows)},
         {static_cast<std::uint64_t>(members), members > 1 ? static_cast<std::uint64_t>(batch) * size : kUnit, 1}};
     return encode_tensor_map(kernel_.context(), format, data, dimensions, map);

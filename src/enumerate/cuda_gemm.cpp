@@ -32,9 +32,7 @@ const GemmSignature& signature_of(const KernelConfig& config) {
 Algorithm algorithm_of(const GemmSignature& signature, const CudaGemmPipeline& pipeline, const CudaGemmTile& tile) {
   const int bits = bits_of(pipeline.pipeline == Pipeline::skinny ? signature.b : signature.a);
   const bool boxes = pipeline.pipeline == Pipeline::stream || pipeline.pipeline == Pipeline::mixed;
-  const int stage_bytes = boxes                                             ? 128 * tile.boxes
-                          : pipeline.pipeline == Pipeline::warp_specialized ? 128
-                                                                            : 64;
+  const int stage_bytes = boxes ? 128 * tile.boxes : pipeline.pipeline == Pipeline::warp_specialized ? 128 : 64;
   Algorithm a;
   a.pipeline = pipeline.pipeline;
   a.instruction = pipeline.instruction;

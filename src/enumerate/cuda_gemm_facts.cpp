@@ -76,8 +76,7 @@ void mixed_facts(const GemmSignature& s, const Algorithm& a, CudaGemmFacts& fact
   facts.warps = 4 * warpgroups;
   facts.persistent = facts.tensor_maps = true;
   facts.row_bytes_of_b = facts.stage_k * facts.bits_of_b / 8;
-  facts.slab_row_bytes =
-      slab_columns(s, turned, facts) * facts.result_bytes / (s.epilogue_ops.gated() ? 2 : 1);
+  facts.slab_row_bytes = slab_columns(s, turned, facts) * facts.result_bytes / (s.epilogue_ops.gated() ? 2 : 1);
   const long slabs = facts.store_box ? 2L * warpgroups * round_up(64 * facts.slab_row_bytes, 1024) : 0;
   const long barriers = 8L * (2 * a.stages + 2);
   facts.shared_bytes = a.stages * (2L * facts.stage_k * tile_m + 1L * tile_n * facts.row_bytes_of_b) + slabs +
@@ -144,11 +143,11 @@ CudaGemmFacts cuda_gemm_facts(const KernelConfig& config) {
   facts.stage_k = a.tile[2];
   facts.boxes = facts.stage_k * facts.element_bytes / 128;
   facts.aligned = a.vector[0] * facts.element_bytes == 16;
-  facts.store_box =
-      (a.pipeline == Pipeline::warp_specialized || a.pipeline == Pipeline::mixed) && a.vector[2] * facts.result_bytes == 16;
+  facts.store_box = (a.pipeline == Pipeline::warp_specialized || a.pipeline == Pipeline::mixed) &&
+                    a.vector[2] * facts.result_bytes == 16;
   facts.pairs = a.vector[2] > 1;
-  facts.staged_tensors = a.pipeline == Pipeline::warp_specialized && facts.store_box && facts.result_bytes == 2 && !s.epilogue_ops.gated() &&
-                         std::ranges::any_of(s.epilogue_ops, reads_tensor);
+  facts.staged_tensors = a.pipeline == Pipeline::warp_specialized && facts.store_box && facts.result_bytes == 2 &&
+                         !s.epilogue_ops.gated() && std::ranges::any_of(s.epilogue_ops, reads_tensor);
   facts.copied_tensor = facts.staged_tensors && bits_of(s.side) == 16;
   if (s.family == GemmFamily::grouped) facts.list_products = TS_GEMM_LIST_BYTES / entry_bytes(s);
   if (a.pipeline == Pipeline::warp_specialized)

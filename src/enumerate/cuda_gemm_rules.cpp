@@ -305,7 +305,8 @@ constexpr Rule<Subject> kRules[] = {
                           a.wave[1], a.wave[2], a.ping_pong);
      }},
     {"stage_is_whole",
-     "a stage is 128 bytes of k, portably 64; a stream's is up to 16 boxes of 128, which its warps share evenly; a mixed "
+     "a stage is 128 bytes of k, portably 64; a stream's is up to 16 boxes of 128, which its warps share evenly; a "
+     "mixed "
      "one's has 32, 64 or 128 bytes of weights and 64 of k or more",
      stage_is_whole,
      [](const Subject& s) {

@@ -102,10 +102,11 @@ TEST_F(RunGemm, OneDocumentSaysWhatRanAndHowWell) {
 }
 
 TEST_F(RunGemm, GroupsScalesAndWeights) {
-  for (const std::string options : {"--grouping contiguous --group-rows 5,0,17 --epilogue scale_m,bias",
-                                    "--grouping masked --batch 3 -m 9 --dtype fp8 --scale-depth 128 -k 200",
-                                    "--dtype fp16 --dtype-b int4 --scale-depth 32 --dtype-scale fp16 --zero-points -k 96 -m 3",
-                                    "--grouping masked --group-rows 4,9 --dtype-b int8 --scale-depth 50 -k 50"}) {
+  for (const std::string options :
+       {"--grouping contiguous --group-rows 5,0,17 --epilogue scale_m,bias",
+        "--grouping masked --batch 3 -m 9 --dtype fp8 --scale-depth 128 -k 200",
+        "--dtype fp16 --dtype-b int4 --scale-depth 32 --dtype-scale fp16 --zero-points -k 96 -m 3",
+        "--grouping masked --group-rows 4,9 --dtype-b int8 --scale-depth 50 -k 50"}) {
     const ProcessOutcome outcome = run(std::string("run gemm -n 40 --verify --json ") + options);
     ASSERT_EQ(outcome.code, 0) << outcome.errors;
     const nlohmann::json json = document(outcome);

@@ -91,7 +91,8 @@ class CudaGemmPlans : public ::testing::Test {
   std::unique_ptr<Backend> backend;
 };
 
-/// As many random problems, every third unaligned, every second with a B that nothing before writes; none that no kernel computes.
+/// As many random problems, every third unaligned, every second with a B that nothing before writes; none that no
+/// kernel computes.
 std::vector<GemmProblem> CudaGemmPlans::draw(std::uint64_t count, GemmProblem (*one)(std::uint64_t)) const {
   std::vector<GemmProblem> problems;
   for (std::uint64_t seed = 0; seed < count; ++seed) {

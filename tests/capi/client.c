@@ -16,7 +16,7 @@ PIN(attention_strides, offsetof(tilesmith_attention, q_strides) == 128);
 PIN(attention_pointers, offsetof(tilesmith_attention, q) == 304);
 PIN(attention_tail, offsetof(tilesmith_attention, offset) == 416);
 PIN(attention_scales, offsetof(tilesmith_attention, q_scale) == 424);
-PIN(gemm, sizeof(tilesmith_gemm) == 680);
+PIN(gemm, sizeof(tilesmith_gemm) == 712);
 PIN(gemm_groups, offsetof(tilesmith_gemm, grouping) == 536);
 PIN(block_scale, sizeof(tilesmith_block_scale) == 32);
 PIN(gemm_pointers, offsetof(tilesmith_gemm, a) == 88);

@@ -178,6 +178,24 @@ std::string_view add_algorithm(CudaTable& table, const KernelConfig& config, con
   }
 }
 
+/// Bytes that a kernel may keep in memory instead of registers, where that is known to be outside of its products.
+int spills_meant(const KernelConfig& config) {
+  const auto& signature = std::get<GemmSignature>(config.signature);
+  const Algorithm& a = config.algorithm;
+  int bytes = 0;
+  // Which part of a tile comes next is worked out once a tile, beside all the rest; where a second product begins is a
+  // word more.
+  if (a.splits_k || a.shares_k || signature.second) bytes = 16;
+  // A walk over groups takes a few registers more than full tiles leave. Scales and zero points of weights are loaded
+  // ahead, beside a tile's 128 sums.
+  if (signature.grouping != GemmGrouping::none || a.pipeline == Pipeline::mixed) bytes = 64;
+  // A product's own arguments take more, which gates beside amax on a full tile of fp8 feel: stored and loaded once a
+  // tile. So do two products of bytes that are turned on their way through registers.
+  const bool turned = a.pipeline == Pipeline::portable && signature.second && bits_of(signature.a) == 8;
+  if (signature.family == GemmFamily::grouped || turned) bytes = 256;
+  return bytes;
+}
+
 }  // namespace
 
 Result<Source> cuda_gemm_source(const KernelConfig& config) {
@@ -190,18 +208,8 @@ Result<Source> cuda_gemm_source(const KernelConfig& config) {
   source.entry_symbol = source.name;
   source.language = Language::cuda;
   source.arch = std::string(config.arch.text());
-  // A walk over groups takes a few registers more than full tiles leave: some words, outside the products. A product's
-  // own arguments take more, which gates beside amax on a full tile of fp8 feel: stored and loaded once a tile.
-  constexpr int kSpillsOfGroups = 64, kSpillsOfLists = 256;
-  const auto& signature = std::get<GemmSignature>(config.signature);
-  if (signature.grouping != GemmGrouping::none) source.spill_limit_bytes = kSpillsOfGroups;
-  if (signature.family == GemmFamily::grouped) source.spill_limit_bytes = kSpillsOfLists;
-  // Scales and zero points that are loaded ahead: some words go to memory around a tile, beside its 128 sums.
-  if (config.algorithm.pipeline == Pipeline::mixed) source.spill_limit_bytes = kSpillsOfGroups;
+  source.spill_limit_bytes = spills_meant(config);
   source.options = {"-std=c++17", "-default-device"};
-  // Which part of a tile comes next is worked out once a tile, beside all the rest: a word or two may go to memory.
-  const bool second = std::get<GemmSignature>(config.signature).second;  // where it begins is a word more
-  if (config.algorithm.splits_k || config.algorithm.shares_k || second) source.spill_limit_bytes = 16;
   source.text = table.text() + fmt::format("#define TS_ENTRY {}\n\n", source.entry_symbol) + text;
   return source;
 }

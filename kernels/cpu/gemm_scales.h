@@ -57,7 +57,7 @@ struct ScalesOfB : ScalesFrom<kScaleType> {
         column(first_column) {}
   TS_INLINE float of(long long c, long long element) const { return at((column + c) / kScaleColumns, element); }
   // From where on there are others.
-  TS_INLINE long long end_of_block(long long element) const { return (((k + element) >> shift) + 1 << shift) - k; }
+  TS_INLINE long long end_of_block(long long element) const { return ((((k + element) >> shift) + 1) << shift) - k; }
   TS_INLINE WeightScale of_weights(long long c, long long element) const {
     return {of(c, element), kZeroPoints ? zeros.at(column + c, element) : 0.0f};
   }

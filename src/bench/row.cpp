@@ -205,9 +205,14 @@ std::optional<std::vector<std::string>> parse_csv_line(Operation operation, std:
       cells.back() += c;
     }
   }
-  std::size_t columns = 0;
-  for_each_column(operation, nullptr, [&](std::string_view, const auto&) { ++columns; });
+  std::size_t columns = 0, place = 0;
+  for_each_column(operation, nullptr, [&](std::string_view name, const auto&) {
+    if (name == "operation") place = columns;
+    ++columns;
+  });
   if (quoted || cells.size() != columns) return std::nullopt;
+  // Another operation's row may have as many cells; the header's names itself.
+  if (cells[place] != name_of(operation) && cells[place] != "operation") return std::nullopt;
   return cells;
 }
 

@@ -1,6 +1,7 @@
 // The micro-tile on AMX tiles: 32 rows of packed A by a panel of 32 columns, in four tiles of sums.
 
 inline void multiply_tile(const MicroTile& t) {
+  static_assert(kFetched == 16 * kFetchedByWord);
   constexpr int kStride = kPanel * 4;
   float* const lower = t.sums + 16 * kPanel;
   if (t.first) {

@@ -71,7 +71,7 @@ TS_INLINE void tile_products(const char* a, long long a_second, long long a_step
 
 // The same with A's tiles next to each other, B from the first-level cache and A passing by. Meanwhile kFetched bytes a
 // step of what `next` points to come into the second-level cache: every other line is asked for, and brings its pair.
-constexpr int kFetched = 16 * kFetchedByWord;
+constexpr int kFetched = 256;  // 16 for each word
 TS_INLINE void tile_products_fetching(const char* a, const char* b, long long b_stride, int depth, const char* next) {
   for (int k = 0; k < depth; ++k) {
     tile_load_passing<4>(a, kTileRow);

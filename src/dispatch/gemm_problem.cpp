@@ -363,7 +363,7 @@ Status validate(const GemmProblem& p, const GemmArguments& a) {
   if (a.alpha != 0) {
     const Lines left = matrix("a", a.a, p.type_a, p.order_a, p.m, p.k);
     // Panels take at least as many bytes as the matrix.
-    const std::int64_t packed_bytes = p.packed_b ? std::max(a.b.leading, p.n * p.k * bytes_of(p.type_b)) : 0;
+    const std::int64_t packed_bytes = p.packed_b ? (a.b.leading > 0 ? a.b.leading : p.n * p.k * bytes_of(p.type_b)) : 0;
     const Lines right =
         p.packed_b ? lines_of("b", a.b.data, packed_bytes, 0, DataType::int8, MatrixOrder::row, 1, packed_bytes, 1)
                    : lines_of("b", a.b.data, a.b.leading, a.b.batch, p.type_b, p.order_b, p.k, p.n, p.batch);

@@ -190,9 +190,8 @@ int spills_meant(const KernelConfig& config) {
   // ahead, beside a tile's 128 sums.
   if (signature.grouping != GemmGrouping::none || a.pipeline == Pipeline::mixed) bytes = 64;
   // A product's own arguments take more, which gates beside amax on a full tile of fp8 feel: stored and loaded once a
-  // tile. So do two products of bytes that are turned on their way through registers.
-  const bool turned = a.pipeline == Pipeline::portable && signature.second && bits_of(signature.a) == 8;
-  if (signature.family == GemmFamily::grouped || turned) bytes = 256;
+  // tile.
+  if (signature.family == GemmFamily::grouped) bytes = 256;
   return bytes;
 }
 

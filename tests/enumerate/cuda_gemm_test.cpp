@@ -309,6 +309,12 @@ TEST(CudaGemm, EachRuleRefusesWhatItIsThereFor) {
   check(portable, "shared_memory_fits", [](S&, A& a) { a.stages = 5; });
   check(hopper, "registers_hold_sums", [](S&, A& a) { a.tile = {256, 208, 64}, a.stages = 2; });
   check(portable, "registers_hold_sums", [](S&, A& a) { a.wave = {2, 1}; });
+  check(portable, "registers_hold_sums", [](S& s, A& a) {
+    s.a = s.b = DataType::fp8;
+    s.second = true;
+    a.tile[2] = 64;
+    a.vector = {16, 16, 2};
+  });
   for (const auto& rule : cuda_gemm_rules()) EXPECT_TRUE(seen.contains(std::string(rule.name))) << rule.name;
 }
 

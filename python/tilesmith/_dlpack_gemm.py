@@ -7,7 +7,8 @@ from typing import Any
 
 from tilesmith._dlpack import Borrowed, New, stream_of
 from tilesmith._errors import InvalidArgument, Unsupported
-from tilesmith._gemm_call import NAMES, Call, Operands, Options, prepare
+from tilesmith._gemm_call import Call, prepare
+from tilesmith._gemm_operands import NAMES, Operands, Options
 from tilesmith._kept_calls import KeptCalls
 from tilesmith._views import number
 

@@ -7,7 +7,8 @@ from array import array
 from typing import Any, Callable, NamedTuple, Optional, Sequence
 
 from tilesmith._errors import Error, InvalidArgument, WrongType
-from tilesmith._gemm_call import ADDRESSED, NAMES, WORD_A, WORD_ALPHA, WORD_B, WORD_D, WORD_STREAM, BatchCall, Call, Operands, Options, prepare
+from tilesmith._gemm_call import WORD_A, WORD_ALPHA, WORD_B, WORD_D, WORD_STREAM, BatchCall, Call, prepare
+from tilesmith._gemm_operands import ADDRESSED, NAMES, Operands, Options
 from tilesmith._kept_calls import KeptCalls
 from tilesmith._library import Gemm, library, raise_last_error
 from tilesmith._views import View, number

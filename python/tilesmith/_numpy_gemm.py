@@ -8,7 +8,8 @@ from typing import Any, Optional, Sequence
 import numpy as np
 
 from tilesmith._errors import InvalidArgument, WrongType
-from tilesmith._gemm_call import NAMES, Call, Operands, Options, has_weights, prepare
+from tilesmith._gemm_call import Call, prepare
+from tilesmith._gemm_operands import NAMES, Operands, Options, has_weights
 from tilesmith._gemm_list import Library, Lists, check_lists, compute, kept_lists
 from tilesmith._kept_calls import KeptCalls
 from tilesmith._numpy import address, check_arrays, describe, dtype_of, type_of, view_of

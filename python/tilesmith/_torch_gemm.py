@@ -10,7 +10,8 @@ import torch
 from torch import Tensor
 
 from tilesmith._errors import InvalidArgument, Unsupported, WrongType
-from tilesmith._gemm_call import NAMES, Call, Operands, Options, has_weights, prepare
+from tilesmith._gemm_call import Call, prepare
+from tilesmith._gemm_operands import NAMES, Operands, Options, has_weights
 from tilesmith._gemm_list import Library, Lists, check_lists, compute, kept_lists
 from tilesmith._kept_calls import KeptCalls
 from tilesmith._packed_weight import PackedWeight

@@ -20,8 +20,8 @@ std::int64_t steps_of(const CudaGemmShape& shape, std::int64_t step) {
   return ceil_div(shape.k, step) + ceil_div(shape.k2, step);
 }
 
-bool accepted(const KernelConfig& config, const CudaSpec& spec) {
-  return first_refusal(cuda_gemm_rules(), CudaGemmSubject{config, spec}) == nullptr;
+bool passes(CudaGemmRules rules, const KernelConfig& config, const CudaSpec& spec) {
+  return first_refusal(rules, CudaGemmSubject{config, spec}) == nullptr;
 }
 
 const GemmSignature& signature_of(const KernelConfig& config) {
@@ -53,16 +53,31 @@ Algorithm algorithm_of(const GemmSignature& signature, const CudaGemmPipeline& p
 int most_stages(Pipeline pipeline) {
   return pipeline == Pipeline::warp_specialized || pipeline == Pipeline::mixed ? 12 : 39;
 }
+constexpr int kFewestStages = 2;
 
-/// Gives the config the table's stages, or as many as fit; false when the rules refuse it.
+/// Whether the signature rules accept the config's signature for a pipeline, which it is then of.
+bool takes_signature(KernelConfig& config, const CudaGemmPipeline& pipeline, const CudaSpec& spec) {
+  config.algorithm = {};
+  config.algorithm.pipeline = pipeline.pipeline;
+  config.algorithm.instruction = pipeline.instruction;
+  return passes(cuda_gemm_signature_rules(), config, spec);
+}
+
+/// Whether the tile rules accept the table's tile, at its fewest stages.
+bool holds_tile(KernelConfig& config, const CudaSpec& spec) {
+  if (config.algorithm.stages == 0) config.algorithm.stages = kFewestStages;
+  return passes(cuda_gemm_tile_rules(), config, spec);
+}
+
+/// Gives a config that the tile rules accept the table's stages, or as many as fit; false when the other rules refuse.
 bool settle(KernelConfig& config, const CudaGemmTile& tile, const CudaSpec& spec) {
-  if (tile.stages > 0) return accepted(config, spec);
   const auto fits = [&](int stages) {
     config.algorithm.stages = static_cast<std::uint8_t>(stages);
-    return accepted(config, spec);
+    return passes(cuda_gemm_access_rules(), config, spec);
   };
+  if (tile.stages > 0) return fits(tile.stages);
   // Of what the rules look at only shared memory depends on the stages, and grows with them: halve the range.
-  int few = 2, many = most_stages(config.algorithm.pipeline) + 1;
+  int few = kFewestStages, many = most_stages(config.algorithm.pipeline) + 1;
   if (!fits(few)) return false;
   while (many - few > 1) {
     const int middle = (few + many) / 2;
@@ -266,15 +281,19 @@ bool cuda_gemm_shares(const KernelConfig& config, const CudaSpec& spec, const Cu
 }
 
 void enumerate_cuda_gemm(const CudaSpec& spec, const GemmSignature& signature, ConfigSink sink) {
+  KernelConfig config{.arch = spec.arch, .signature = signature, .algorithm = {}};
   for (const CudaGemmPipeline& pipeline : spec.gemm.pipelines) {
+    if (!takes_signature(config, pipeline, spec)) continue;
+    const std::vector<CudaGemmWidths> all_widths = cuda_gemm_widths(signature, pipeline.pipeline);
     std::vector<Algorithm> seen;  // a tile may be the first choice for several shapes
     for (const CudaGemmTile& tile : pipeline.tiles) {
-      KernelConfig config{.arch = spec.arch, .signature = signature, .algorithm = {}};
       const Algorithm algorithm = algorithm_of(signature, pipeline, tile);
       if (std::ranges::find(seen, algorithm) != seen.end()) continue;
       seen.push_back(algorithm);
-      for (const CudaGemmWidths& widths : cuda_gemm_widths(signature, pipeline.pipeline)) {
-        config.algorithm = algorithm;
+      config.algorithm = algorithm;
+      if (!holds_tile(config, spec)) continue;
+      for (const CudaGemmWidths& widths : all_widths) {
+        config.algorithm.early_b = false;
         config.algorithm.vector = widths;
         if (!settle(config, tile, spec)) continue;
         if (!sink(config)) return;
@@ -333,6 +352,9 @@ std::vector<RankedCudaGemm> ranked_cuda_gemm(const CudaSpec& spec, const GemmSig
   constexpr std::int64_t kLeastFull = 4;  // first choices were measured on chips a quarter full or more
   std::vector<Ranked> ranked;
   for (const CudaGemmPipeline& pipeline : spec.gemm.pipelines) {
+    KernelConfig config{.arch = spec.arch, .signature = signature, .algorithm = {}};
+    if (!takes_signature(config, pipeline, spec)) continue;
+    const std::vector<CudaGemmWidths> all_widths = cuda_gemm_widths(signature, pipeline.pipeline);
     int place = 0;
     std::vector<Algorithm> seen;
     for (const CudaGemmTile& tile : pipeline.tiles) {
@@ -341,8 +363,9 @@ std::vector<RankedCudaGemm> ranked_cuda_gemm(const CudaSpec& spec, const GemmSig
       if (tile.first_for && !first) continue;
       const Algorithm algorithm = algorithm_of(signature, pipeline, tile);
       if (std::ranges::find(seen, algorithm) != seen.end()) continue;
-      for (const CudaGemmWidths& widths : cuda_gemm_widths(signature, pipeline.pipeline)) {
-        KernelConfig config{.arch = spec.arch, .signature = signature, .algorithm = algorithm};
+      config.algorithm = algorithm;
+      if (!holds_tile(config, spec)) continue;
+      for (const CudaGemmWidths& widths : all_widths) {
         config.algorithm.vector = widths;
         config.algorithm.early_b = shape.constant_b && pipeline.pipeline == Pipeline::stream;
         if (!settle(config, tile, spec) || !cuda_gemm_suits(config, shape)) continue;

@@ -30,7 +30,14 @@ struct CudaGemmSubject {
   [[nodiscard]] int tile_k() const { return config.algorithm.tile[2]; }
 };
 
-[[nodiscard]] std::span<const Rule<CudaGemmSubject>> cuda_gemm_rules();
+using CudaGemmRules = std::span<const Rule<CudaGemmSubject>>;
+
+[[nodiscard]] CudaGemmRules cuda_gemm_rules();
+/// The first of them, which look at signature and pipeline alone; those that look at all but the widths of access and
+/// ask for two stages; and the others.
+[[nodiscard]] CudaGemmRules cuda_gemm_signature_rules();
+[[nodiscard]] CudaGemmRules cuda_gemm_tile_rules();
+[[nodiscard]] CudaGemmRules cuda_gemm_access_rules();
 
 /// The sizes of a problem, as far as they decide between instances. All are at least 1, but for k.
 struct CudaGemmShape {

@@ -183,6 +183,7 @@ bool scales_are_carried(const Subject& s) {
 }
 
 constexpr Rule<Subject> kRules[] = {
+    // These look at signature and pipeline alone: an enumeration asks them once for all tiles.
     {"family_is_carried", "the CUDA templates compute dense products with a row-major result",
      [](const Subject& s) {
        GemmSignature single = s.signature();
@@ -234,6 +235,25 @@ constexpr Rule<Subject> kRules[] = {
               has_weights(s.signature());
      },
      [](const Subject& s) { return fmt::format("a {}, b {}", name_of(s.signature().a), name_of(s.signature().b)); }},
+    {"second_product_is_carried",
+     "a second product is for all pipelines but skinny, and goes with neither groups, scales along k nor weights",
+     [](const Subject& s) {
+       return second_fits(s.signature()) && (!s.signature().second || s.algorithm().pipeline != Pipeline::skinny);
+     },
+     [](const Subject& s) {
+       const GemmSignature& g = s.signature();
+       return fmt::format("a second product in {}, beside {} groups, qscale {}, a {} and b {}",
+                          name_of(s.algorithm().pipeline), name_of(g.grouping), name_of(g.qscale), name_of(g.a),
+                          name_of(g.b));
+     }},
+    {"epilogue_is_carried", "there is one gate at most, and amax is the last operation",
+     [](const Subject& s) { return uncarried(s.signature().epilogue_ops) == EpilogueOp::none; },
+     [](const Subject& s) {
+       std::vector<std::string_view> names;
+       for (const EpilogueOp op : s.signature().epilogue_ops) names.push_back(name_of(op));
+       return fmt::format("[{}], refused {}", fmt::join(names, ", "), name_of(uncarried(s.signature().epilogue_ops)));
+     }},
+    // These look at everything but the widths of access, and at no more of the stages than that there are two.
     {"scales_are_carried",
      "blocks of 8-bit floats have scales in fp32 and tiles whose columns divide 128, on pipelines of many rows; "
      "integer "
@@ -258,17 +278,6 @@ constexpr Rule<Subject> kRules[] = {
                           name_of(s.algorithm().pipeline), name_of(s.signature().layout_a), s.algorithm().splits_k,
                           s.algorithm().shares_k);
      }},
-    {"second_product_is_carried",
-     "a second product is for all pipelines but skinny, and goes with neither groups, scales along k nor weights",
-     [](const Subject& s) {
-       return second_fits(s.signature()) && (!s.signature().second || s.algorithm().pipeline != Pipeline::skinny);
-     },
-     [](const Subject& s) {
-       const GemmSignature& g = s.signature();
-       return fmt::format("a second product in {}, beside {} groups, qscale {}, a {} and b {}",
-                          name_of(s.algorithm().pipeline), name_of(g.grouping), name_of(g.qscale), name_of(g.a),
-                          name_of(g.b));
-     }},
     {"lists_are_carried",
      "lists of products are for the portable pipeline, without groups, second products, scales and parts of k",
      [](const Subject& s) {
@@ -281,13 +290,6 @@ constexpr Rule<Subject> kRules[] = {
        return fmt::format("family {} in {}, {} groups, splits_k {}, b {}", name_of(s.signature().family),
                           name_of(s.algorithm().pipeline), name_of(s.signature().grouping), s.algorithm().splits_k,
                           name_of(s.signature().b));
-     }},
-    {"epilogue_is_carried", "there is one gate at most, and amax is the last operation",
-     [](const Subject& s) { return uncarried(s.signature().epilogue_ops) == EpilogueOp::none; },
-     [](const Subject& s) {
-       std::vector<std::string_view> names;
-       for (const EpilogueOp op : s.signature().epilogue_ops) names.push_back(name_of(op));
-       return fmt::format("[{}], refused {}", fmt::join(names, ", "), name_of(uncarried(s.signature().epilogue_ops)));
      }},
     {"layout_is_carried",
      "kernels of few rows take matrices along k; wgmma takes 16-bit ones as they lie, and others are transposed for it "
@@ -327,27 +329,12 @@ constexpr Rule<Subject> kRules[] = {
            "stages {}, block_per_cu {}, cluster {} x {}, ping_pong {}, splits_k {}, adds_k {}, shares_k {}", a.stages,
            a.block_per_cu, a.cluster[0], a.cluster[1], a.ping_pong, a.splits_k, a.adds_k, a.shares_k);
      }},
-    {"accesses_are_carried",
-     "A and B are read 16 bytes at a time, portably also by elements; D is written by elements or pairs, by the "
-     "warp-specialised pipeline and by the mixed one's tiles of 64 rows or more also 16 bytes at a time",
-     accesses_are_carried,
-     [](const Subject& s) {
-       const auto& [a, b, d] = s.algorithm().vector;
-       return fmt::format("{}, {} and {} elements at a time, of {} and {} bytes", a, b, d, element_bytes(s),
-                          result_bytes(s));
-     }},
     {"cluster_loads_whole_patterns", "each block of a cluster loads whole swizzle patterns of what they share",
      [](const Subject& s) { return !is_warp_specialized(s) || cluster_is_whole(s); },
      [](const Subject& s) {
        return fmt::format("tile {} x {} over a cluster of {} x {}", s.tile_m(), s.tile_n(), s.algorithm().cluster[0],
                           s.algorithm().cluster[1]);
      }},
-    {"gated_slab_is_copied", "a gated slab that the copy engine stores has rows of 32 bytes or more",
-     [](const Subject& s) {
-       const CudaGemmFacts facts = cuda_gemm_facts(s.config);
-       return !facts.store_box || !s.signature().epilogue_ops.gated() || facts.slab_row_bytes >= 32;
-     },
-     [](const Subject& s) { return fmt::format("rows of {} bytes", cuda_gemm_facts(s.config).slab_row_bytes); }},
     {"threads_fit", "the blocks of an SM have no more threads than it holds",
      [](const Subject& s) {
        const CudaGemmFacts facts = cuda_gemm_facts(s.config);
@@ -357,16 +344,6 @@ constexpr Rule<Subject> kRules[] = {
        const CudaGemmFacts facts = cuda_gemm_facts(s.config);
        return fmt::format("{} blocks of {} threads, {} a block and {} an SM", facts.blocks_per_sm, facts.threads,
                           s.spec.threads_per_block, s.spec.threads_per_sm);
-     }},
-    {"shared_memory_fits", "the stages and what goes out fit the block's share of an SM",
-     [](const Subject& s) {
-       const CudaGemmFacts facts = cuda_gemm_facts(s.config);
-       return facts.shared_bytes <= shared_bytes_limit(s, facts);
-     },
-     [](const Subject& s) {
-       const CudaGemmFacts facts = cuda_gemm_facts(s.config);
-       return fmt::format("{} bytes, {} for each of {} blocks", facts.shared_bytes, shared_bytes_limit(s, facts),
-                          facts.blocks_per_sm);
      }},
     {"registers_hold_sums", "the sums and what stands beside them stay in registers",
      [](const Subject& s) {
@@ -378,12 +355,49 @@ constexpr Rule<Subject> kRules[] = {
        return fmt::format("{} sums and {} beside them, of {} registers", facts.accumulators, other_registers(s),
                           facts.consumer_registers);
      }},
+    // The rest. More stages only take more shared memory.
+    {"accesses_are_carried",
+     "A and B are read 16 bytes at a time, portably also by elements; D is written by elements or pairs, by the "
+     "warp-specialised pipeline and by the mixed one's tiles of 64 rows or more also 16 bytes at a time",
+     accesses_are_carried,
+     [](const Subject& s) {
+       const auto& [a, b, d] = s.algorithm().vector;
+       return fmt::format("{}, {} and {} elements at a time, of {} and {} bytes", a, b, d, element_bytes(s),
+                          result_bytes(s));
+     }},
+    {"gated_slab_is_copied", "a gated slab that the copy engine stores has rows of 32 bytes or more",
+     [](const Subject& s) {
+       if (!s.signature().epilogue_ops.gated()) return true;
+       const CudaGemmFacts facts = cuda_gemm_facts(s.config);
+       return !facts.store_box || facts.slab_row_bytes >= 32;
+     },
+     [](const Subject& s) { return fmt::format("rows of {} bytes", cuda_gemm_facts(s.config).slab_row_bytes); }},
+    {"shared_memory_fits", "the stages and what goes out fit the block's share of an SM",
+     [](const Subject& s) {
+       const CudaGemmFacts facts = cuda_gemm_facts(s.config);
+       return facts.shared_bytes <= shared_bytes_limit(s, facts);
+     },
+     [](const Subject& s) {
+       const CudaGemmFacts facts = cuda_gemm_facts(s.config);
+       return fmt::format("{} bytes, {} for each of {} blocks", facts.shared_bytes, shared_bytes_limit(s, facts),
+                          facts.blocks_per_sm);
+     }},
 };
+constexpr std::size_t kSignatureRules = 6, kTileRules = 10;
 
 }  // namespace
 
-std::span<const Rule<CudaGemmSubject>> cuda_gemm_rules() {
+CudaGemmRules cuda_gemm_rules() {
   return kRules;
+}
+CudaGemmRules cuda_gemm_signature_rules() {
+  return std::span(kRules).first<kSignatureRules>();
+}
+CudaGemmRules cuda_gemm_tile_rules() {
+  return std::span(kRules).subspan<kSignatureRules, kTileRules>();
+}
+CudaGemmRules cuda_gemm_access_rules() {
+  return std::span(kRules).subspan<kSignatureRules + kTileRules>();
 }
 
 }  // namespace tilesmith

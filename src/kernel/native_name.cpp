@@ -58,10 +58,12 @@ constexpr FieldToken token_of(std::string_view field) {
   return {field, field};
 }
 
+void append_lower(std::string& out, std::string_view text) {
+  for (const char c : text) out += c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+}
 std::string lower(std::string_view text) {
-  std::string out(text);
-  std::ranges::transform(out, out.begin(),
-                         [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; });
+  std::string out;
+  append_lower(out, text);
   return out;
 }
 
@@ -73,8 +75,8 @@ std::string list_token(std::string_view value) {
 }
 
 template <class T>
-std::string token_text(std::string_view label, const T& value) {
-  std::string out(label);
+void append_token(std::string& out, std::string_view label, const T& value) {
+  out += label;
   if constexpr (FlagField<T>) {
     if (!value) out += "_off";  // only for a flag whose default is on
   } else if constexpr (IntegerField<T>) {
@@ -82,7 +84,7 @@ std::string token_text(std::string_view label, const T& value) {
     append_integer(out, value < 0 ? -static_cast<long long>(value) : static_cast<long long>(value));
   } else if constexpr (EnumField<T>) {
     if (!label.empty()) out += '_';
-    out += lower(name_of(value));
+    append_lower(out, name_of(value));
   } else if constexpr (ListField<T>) {
     for (const auto element : value) {
       out += '_';
@@ -96,26 +98,33 @@ std::string token_text(std::string_view label, const T& value) {
       append_integer(out, static_cast<long long>(value[i]));
     }
   }
-  return out;
+}
+
+struct ShownField {
+  FieldToken token;
+  const void* standard;  ///< the default, of the field's type
+};
+
+/// The fields of S in their order: looked up once, because lists hold names by the hundred thousand.
+template <class S>
+const std::vector<ShownField>& shown_fields() {
+  static const S defaults{};
+  static const std::vector<ShownField> shown = [] {
+    std::vector<ShownField> out;
+    S::fields(defaults, [&](std::string_view field, const auto& value) { out.push_back({token_of(field), &value}); });
+    return out;
+  }();
+  return shown;
 }
 
 template <class S>
 void append_tokens(std::string& name, const S& fields_of) {
-  const S defaults{};
-  // The two structs have the same fields in the same order, so each value is compared with the default visited at the
-  // same position.
-  std::vector<std::string> default_values;
-  S::fields(defaults, [&](std::string_view, const auto& value) { append_value(default_values.emplace_back(), value); });
-  std::size_t position = 0;
-  S::fields(fields_of, [&](std::string_view field, const auto& value) {
-    const FieldToken token = token_of(field);
-    std::string text;
-    append_value(text, value);
-    if (token.always || text != default_values[position]) {
-      name += '_';
-      name += token_text(token.label, value);
-    }
-    ++position;
+  auto shown = shown_fields<S>().begin();
+  S::fields(fields_of, [&](std::string_view, const auto& value) {
+    const auto& [token, standard] = *shown++;
+    if (!token.always && value == *static_cast<decltype(&value)>(standard)) return;
+    name += '_';
+    append_token(name, token.label, value);
   });
 }
 

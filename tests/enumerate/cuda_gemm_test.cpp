@@ -318,6 +318,45 @@ TEST(CudaGemm, EachRuleRefusesWhatItIsThereFor) {
   for (const auto& rule : cuda_gemm_rules()) EXPECT_TRUE(seen.contains(std::string(rule.name))) << rule.name;
 }
 
+TEST(CudaGemm, ThePartsOfTheRulesLookAtNoMoreThanTheySay) {
+  const CudaSpec& spec = arch("sm_90a");
+  const CudaGemmRules all = cuda_gemm_rules(),
+                      parts[] = {cuda_gemm_signature_rules(), cuda_gemm_tile_rules(), cuda_gemm_access_rules()};
+  const auto* next = all.data();
+  for (const CudaGemmRules part : parts) {
+    EXPECT_FALSE(part.empty());
+    EXPECT_EQ(part.data(), next);
+    next += part.size();
+  }
+  EXPECT_EQ(next, all.data() + all.size());
+  const auto refusal = [&](CudaGemmRules rules, const KernelConfig& config) {
+    const auto* rule = first_refusal(rules, CudaGemmSubject{config, spec});
+    return rule == nullptr ? std::string() : std::string(rule->name);
+  };
+  int tiles = 0, refused = 0;
+  for (const char* variant : {"standard", "blockscale", "weights", "second"})
+    for (const KernelConfig& one : listed({.arch = "sm_90a", .variant = variant, .layout = "all"})) {
+      if (++tiles % 211 != 0) continue;
+      KernelConfig bare = one;  // what enumerations ask of a pipeline before they have a tile
+      bare.algorithm = {.pipeline = one.algorithm.pipeline, .instruction = one.algorithm.instruction};
+      EXPECT_EQ(refusal(cuda_gemm_signature_rules(), bare), "") << native_name(one);
+      for (const int columns : {16, 48, 64, 192, 256}) {
+        KernelConfig config = one;
+        config.algorithm.tile[1] = static_cast<std::uint16_t>(columns);
+        const std::string verdict = refusal(cuda_gemm_tile_rules(), config);
+        refused += verdict.empty() ? 0 : 1;
+        for (const int stages : {2, 3, 39})
+          for (const int elements : {1, 2, 8, 16}) {
+            const auto width = static_cast<std::uint8_t>(elements);
+            config.algorithm.stages = static_cast<std::uint8_t>(stages);
+            config.algorithm.vector = {width, width, width};
+            EXPECT_EQ(refusal(cuda_gemm_tile_rules(), config), verdict) << native_name(config);
+          }
+      }
+    }
+  EXPECT_GT(refused, 100);
+}
+
 GemmSignature weights_signature(DataType weights, DataType scale = DataType::bf16) {
   GemmSignature s = signature_of(DataType::bf16, DataType::bf16);
   s.b = weights;

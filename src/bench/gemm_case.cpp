@@ -134,7 +134,8 @@ Result<GemmCase> GemmCase::create(const GemmProblem& problem, GemmInputs inputs)
   const float deviation = 1 / std::sqrt(static_cast<float>(std::max<std::int64_t>(1, depth_of(p))));
   const std::int64_t members = row_members(p);
   TS_TRY(fill(out.a_, {"a", members, p.m, p.k, p.order_a, {memory_type_of(p.type_a), 1}}, inputs.a, kA));
-  TS_TRY(fill(out.b_, {"b", p.batch, p.k, p.n, p.order_b, {memory_type_of(p.type_b), deviation}}, inputs.b, kB));
+  const std::int64_t members_of_b = p.packed_b ? 1 : p.batch;
+  TS_TRY(fill(out.b_, {"b", members_of_b, p.k, p.n, p.order_b, {memory_type_of(p.type_b), deviation}}, inputs.b, kB));
   if (p.k2 != 0) {
     TS_TRY(fill(out.a2_, {"a2", members, p.m, p.k2, p.order_a, {memory_type_of(p.type_a), 1}}, inputs.a2, kA2));
     TS_TRY(fill(out.b2_, {"b2", p.batch, p.k2, p.n, p.order_b, {memory_type_of(p.type_b), deviation}}, inputs.b2, kB2));
@@ -177,8 +178,18 @@ Result<GemmCase> GemmCase::create(const GemmProblem& problem, GemmInputs inputs)
   GemmOutputs none;
   GemmArguments arguments = out.arguments(none);
   arguments.d = &none;  // sizes and numbers are checked before memory is taken for results
-  TS_TRY(validate(p, arguments));
+  GemmProblem plain = p;
+  plain.packed_b = false;  // B is packed later
+  TS_TRY(validate(plain, arguments));
   return out;
+}
+
+Status GemmCase::pack_b(Dispatcher& dispatcher) {
+  TS_ASSIGN(const std::size_t bytes, dispatcher.packed_b_bytes(problem_));
+  packed_b_.reserve(bytes);
+  TS_TRY(dispatcher.pack_b(problem_, {b_.array.data.data(), b_.leading, 0}, packed_b_.data()));
+  packed_bytes_ = bytes;
+  return {};
 }
 
 Status GemmCase::add_scales(const GemmInputs& inputs, float deviation) {
@@ -271,7 +282,10 @@ GemmArguments GemmCase::arguments(GemmOutputs& outputs) const {
   };
   GemmArguments a = dense_arguments(problem_);
   a.a = {data(a_.array), a_.leading, a_.batch};
-  a.b = {data(b_.array), b_.leading, b_.batch};
+  if (packed_bytes_ > 0)
+    a.b = {packed_b_.data(), static_cast<std::int64_t>(packed_bytes_), 0};
+  else
+    a.b = {data(b_.array), b_.leading, b_.batch};
   a.a2 = {data(a2_.array), a2_.leading, a2_.batch};
   a.b2 = {data(b2_.array), b2_.leading, b2_.batch};
   a.c = {data(c_.array), c_.leading, c_.batch};
@@ -343,7 +357,9 @@ GemmTensors GemmCase::tensors() const {
 std::vector<MemoryRange> GemmCase::inputs() const {
   std::vector<MemoryRange> ranges;
   for (const Operand* operand : {&a_, &b_, &a2_, &b2_, &c_})
-    ranges.push_back({operand->array.data.data(), operand->array.data.size()});
+    if (operand != &b_ || packed_bytes_ == 0)
+      ranges.push_back({operand->array.data.data(), operand->array.data.size()});
+  ranges.push_back({packed_b_.data(), packed_bytes_});
   for (const Operand& operand : epilogue_) ranges.push_back({operand.array.data.data(), operand.array.data.size()});
   for (const Scales* scales : {&scale_a_, &scale_b_, &zero_b_})
     ranges.push_back({scales->array.data.data(), scales->array.data.size()});

@@ -9,6 +9,7 @@
 #include "base/error.hpp"
 #include "base/host_array.hpp"
 #include "runtime/aligned_buffer.hpp"
+#include "tilesmith/dispatcher.hpp"
 #include "tilesmith/gemm.hpp"
 #include "tune/measure.hpp"
 #include "verify/gemm_tensors.hpp"
@@ -40,6 +41,9 @@ class GemmCase {
   /// fit the problem, memory.
   [[nodiscard]] static Result<GemmCase> create(const GemmProblem& problem, GemmInputs inputs);
 
+  /// Packs B of a problem with packed_b, once for all calls that follow. Errors: those of Dispatcher::pack_b.
+  [[nodiscard]] Status pack_b(Dispatcher& dispatcher);
+
   /// The problem that was asked for, with what its matrices have (unaligned).
   [[nodiscard]] const GemmProblem& problem() const { return problem_; }
   [[nodiscard]] ElementType output_type() const;
@@ -53,7 +57,7 @@ class GemmCase {
   [[nodiscard]] GemmArguments arguments(GemmOutputs& outputs) const;
   /// The same call for references and checks.
   [[nodiscard]] GemmTensors tensors() const;
-  /// The memory of all inputs.
+  /// The memory of all inputs that a call reads.
   [[nodiscard]] std::vector<MemoryRange> inputs() const;
 
   /// D as an array of shape (m, columns), or (batch, m, columns) of a larger batch.
@@ -88,6 +92,8 @@ class GemmCase {
   Scales scale_a_, scale_b_, zero_b_;
   std::vector<std::int32_t> group_ends_;
   std::array<Operand, GemmEpilogue::kMax> epilogue_;
+  AlignedBuffer packed_b_;
+  std::size_t packed_bytes_ = 0;
 };
 
 }  // namespace tilesmith

@@ -99,6 +99,7 @@ nlohmann::json to_json(const GemmProblem& p) {
                          {"beta", p.beta},
                          {"epilogue", epilogue}};
   if (p.k2 != 0) json["k2"] = p.k2;
+  if (p.packed_b) json["packed_b"] = true;
   if (p.constant_b) json["constant_b"] = true;
   if (p.grouping != GemmGrouping::none) json["grouping"] = name_of(p.grouping);
   if (p.scale_depth != 0) {
@@ -121,6 +122,7 @@ std::string describe(const GemmProblem& p) {
   if (p.k2 != 0) out += fmt::format("+{}", p.k2);
   out += fmt::format(" {}", layout_of(p));
   if (p.scale_depth != 0) out += fmt::format(" scaled by {}", p.scale_depth);
+  if (p.packed_b) out += " packed B";
   if (p.constant_b) out += " constant B";
   if (p.zero_points) out += " from zero points";
   if (p.beta) out += " + C";
@@ -138,6 +140,7 @@ std::string repro_command(const GemmProblem& p) {
       p.m, p.n, p.k, p.batch, layout_of(p), name_of(p.type_a), name_of(p.type_b), name_of(p.type_d), name_of(p.type_c),
       name_of(p.type_bias));
   if (p.k2 != 0) out += fmt::format(" --k2 {}", p.k2);
+  if (p.packed_b) out += " --packed";
   if (p.constant_b) out += " --constant-b";
   if (p.grouping != GemmGrouping::none) out += fmt::format(" --grouping {}", name_of(p.grouping));
   if (p.scale_depth != 0)

@@ -21,6 +21,8 @@ void GemmOptions::add_to(CLI::App& verb) {
   verb.add_option("-k", k, "Columns of op(A), rows of op(B) (default 512)")->group(sizes);
   verb.add_option("--k2", k2, "A second product, op(A2) op(B2) with so many columns of op(A2), is added to the first")
       ->group(sizes);
+  verb.add_flag("--packed", packed, "B, which the batch shares, is packed once before the calls; on the CPU")
+      ->group(sizes);
   verb.add_flag("--constant-b", constant_b, "No kernel before writes B: CUDA kernels of few rows may read it early")
       ->group(sizes);
   verb.add_option("--batch", batch, "Products, or groups (default 1, or as many as --group-rows)")->group(sizes);
@@ -189,6 +191,7 @@ Result<GemmCase> make_case(const GemmOptions& o) {
   constexpr std::int64_t kUsualSize = 512;
   GemmProblem problem = gemm_problem(type, m.or_else(kUsualSize), n.or_else(kUsualSize), k.or_else(kUsualSize), output);
   problem.k2 = k2.or_else(0);
+  problem.packed_b = o.packed;
   problem.constant_b = o.constant_b;
   problem.batch = batch.or_else(1);
   problem.grouping = grouping;

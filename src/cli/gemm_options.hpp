@@ -16,7 +16,7 @@ struct GemmOptions {
   static constexpr std::size_t kTensors = 4;
 
   std::optional<std::int64_t> batch, m, n, k, k2;
-  bool constant_b = false;
+  bool packed = false, constant_b = false;
   std::string layout = "rcr";
   std::string dtype = "bf16";
   std::string dtype_b, dtype_out, dtype_c, dtype_bias;  ///< empty: the usual ones

@@ -23,10 +23,11 @@ Status run_gemm(const RunGemmOptions& options) {
   TS_ASSIGN(const DispatcherOptions dispatcher_options, options.run.dispatcher_options());
   const std::array targets{TensorTarget{options.gemm.out, "d"}};
   TS_TRY(check_targets(targets));
-  TS_ASSIGN(const GemmCase problem_case, make_case(options.gemm));
+  TS_ASSIGN(GemmCase problem_case, make_case(options.gemm));
   const GemmProblem& problem = problem_case.problem();
   Dispatcher dispatcher(dispatcher_options);
   TS_ASSIGN(const GemmPlan* plan, dispatcher.plan(problem));
+  if (problem.packed_b) TS_TRY(problem_case.pack_b(dispatcher));
   TS_ASSIGN(const std::unique_ptr<GemmTrial> trial, make_trial(problem_case, dispatcher.device()));
 
   GemmOutputs outputs = problem_case.make_outputs();

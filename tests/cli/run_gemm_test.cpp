@@ -120,6 +120,32 @@ TEST_F(RunGemm, GroupsScalesAndWeights) {
   }
 }
 
+TEST_F(RunGemm, APackedBIsReadByEveryCall) {
+  for (const std::string options :
+       {"-m 33 -n 70 -k 300 --dtype bf16", "-m 5 -n 41 -k 90 --dtype int8 --batch 3 --layout rrr",
+        "-m 17 -n 40 -k 64 --dtype fp32 --epilogue bias,swiglu --layout crr --beta 1 --no-time"}) {
+    const ProcessOutcome outcome = run("run gemm --packed --verify --json --threads 2 " + options);
+    ASSERT_EQ(outcome.code, 0) << outcome.errors;
+    const nlohmann::json json = document(outcome);
+    EXPECT_EQ(json["verify"]["outcome"], "pass") << options;
+    EXPECT_EQ(json["problem"]["packed_b"], true);
+    EXPECT_NE(json["kernel"].get<std::string>().find("_preshuffle"), std::string::npos) << json["kernel"];
+    EXPECT_EQ(json.contains("timing"), options.find("--no-time") == std::string::npos);
+  }
+  (void)random_array({9, 20}, 1, path("a.npy"));
+  (void)random_array({20, 14}, 2, path("b.npy"));
+  (void)random_array({2, 20, 14}, 3, path("b2.npy"));
+  const std::string a = "--verify --a " + path("a.npy") + " --b ";
+  const ProcessOutcome given = run("run gemm --packed --dtype bf16 --no-time " + a + path("b.npy"));
+  EXPECT_EQ(given.code, 0) << given.errors;
+  EXPECT_NE(given.output.find("9x14x20 rcr packed B"), std::string::npos) << given.output;
+  EXPECT_NE(given.output.find(": pass"), std::string::npos) << given.output;
+  expect_refused("--packed " + a + path("b2.npy"), 2, "b has shape (2, 20, 14)");
+  expect_refused("--packed --k2 7", 1, "a packed B beside a second product");
+  expect_refused("--packed --grouping masked --batch 2", 1, "a packed B beside masked groups");
+  expect_refused("--packed --device cuda:99", 1, "");
+}
+
 TEST_F(RunGemm, ARandomInputIsTheSameInEveryLayout) {
   for (const std::string layout : {"rcr", "crr"})
     ASSERT_EQ(

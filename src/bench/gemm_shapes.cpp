@@ -11,9 +11,9 @@
 namespace tilesmith {
 namespace {
 
-const std::vector<std::string> kAxes = {"batch", "m",           "n",           "k",          "nk",     "mnk",
-                                        "dtype", "dtype_b",     "dtype_out",   "grouping",   "layout", "epilogue",
-                                        "beta",  "scale_depth", "dtype_scale", "zero_points"};
+const std::vector<std::string> kAxes = {"batch",    "m",     "n",           "k",           "nk",         "mnk",
+                                        "k2",       "dtype", "dtype_b",     "dtype_out",   "grouping",   "layout",
+                                        "epilogue", "beta",  "scale_depth", "dtype_scale", "zero_points"};
 
 /// Whether dense matrices of the problem have rows or members of the batch that begin off multiples of 16 bytes.
 bool has_unaligned_rows(const GemmProblem& p) {
@@ -22,7 +22,8 @@ bool has_unaligned_rows(const GemmProblem& p) {
     const std::int64_t steps = matrix.leading | (p.batch > 1 ? matrix.batch : 0);
     return steps * bits_of(type) / 8 % 16 != 0;
   };
-  return is_off(dense.a, p.type_a) || is_off(dense.b, p.type_b);
+  return is_off(dense.a, p.type_a) || is_off(dense.b, p.type_b) || is_off(dense.a2, p.type_a) ||
+         is_off(dense.b2, p.type_b);
 }
 
 }  // namespace
@@ -70,6 +71,9 @@ class GemmShapesReader {
   auto size() const {
     return [this](const Node& value, const std::string& at) { return yaml_.integer(value, at, 1); };
   }
+  auto none_or_size() const {
+    return [this](const Node& value, const std::string& at) { return yaml_.integer(value, at, 0); };
+  }
 
   /// Reads a list of N sizes.
   template <std::size_t N>
@@ -99,8 +103,8 @@ class GemmShapesReader {
     TS_TRY(yaml_.axis(node, path, "grouping", axes.grouping, [this](const Node& value, const std::string& at) {
       return yaml_.enumerator<GemmGrouping>(value, at);
     }));
-    TS_TRY(yaml_.axis(node, path, "scale_depth", axes.scale_depth,
-                      [this](const Node& value, const std::string& at) { return yaml_.integer(value, at, 0); }));
+    TS_TRY(yaml_.axis(node, path, "k2", axes.k2, none_or_size()));
+    TS_TRY(yaml_.axis(node, path, "scale_depth", axes.scale_depth, none_or_size()));
     TS_TRY(yaml_.axis(node, path, "dtype_scale", axes.dtype_scale, type));
     TS_TRY(yaml_.axis(node, path, "zero_points", axes.zero_points,
                       [this](const Node& value, const std::string& at) { return yaml_.flag(value, at); }));
@@ -166,9 +170,9 @@ class GemmShapesReader {
 std::int64_t GemmShapeSweep::size() const {
   std::int64_t product = 1;
   for (const std::size_t count :
-       {axes.batch.size(), axes.mnk.size(), axes.dtype.size(), axes.dtype_b.size(), axes.dtype_out.size(),
-        axes.grouping.size(), axes.scale_depth.size(), axes.dtype_scale.size(), axes.zero_points.size(),
-        axes.layout.size(), axes.epilogue.size(), axes.beta.size()})
+       {axes.batch.size(), axes.mnk.size(), axes.k2.size(), axes.dtype.size(), axes.dtype_b.size(),
+        axes.dtype_out.size(), axes.grouping.size(), axes.scale_depth.size(), axes.dtype_scale.size(),
+        axes.zero_points.size(), axes.layout.size(), axes.epilogue.size(), axes.beta.size()})
     if (__builtin_mul_overflow(product, static_cast<std::int64_t>(count), &product))
       return std::numeric_limits<std::int64_t>::max();
   return product;
@@ -192,8 +196,10 @@ void GemmShapeSweep::for_each(FunctionRef<void(const GemmProblem&)> visit) const
     const GemmGrouping grouping = pick(axes.grouping);
     const std::optional<DataType> output = pick(axes.dtype_out), type_b = pick(axes.dtype_b);
     const DataType type = pick(axes.dtype);
+    const std::int64_t k2 = pick(axes.k2);
     const auto [m, n, k] = pick(axes.mnk);
     GemmProblem problem = gemm_problem(type, m, n, k, output);
+    problem.k2 = k2;
     problem.batch = pick(axes.batch);
     problem.type_b = type_b.value_or(type);
     problem.grouping = grouping;

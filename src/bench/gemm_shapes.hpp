@@ -10,9 +10,10 @@
 //         about: "one model's"
 //         axes: {m: [1, 16], nk: [[4096, 4096], [28672, 4096]], dtype: [bf16, fp16], epilogue: [[], [bias, gelu]]}
 //
-// Sizes are m, n and k crossed, m crossed with pairs `nk`, or triples `mnk`. The other axes are batch, dtype, dtype_b,
-// dtype_out (both absent: the usual ones of dtype), grouping (none, contiguous, masked: batch counts the groups),
-// scale_depth, dtype_scale and zero_points, layout (rcr, rrr, crr, ccr), epilogue (lists of operations) and beta.
+// Sizes are m, n and k crossed, m crossed with pairs `nk`, or triples `mnk`. The other axes are batch, k2 (columns of
+// A2 and rows of B2, a second product in the same sums; 0: none), dtype, dtype_b, dtype_out (both absent: the usual
+// ones of dtype), grouping (none, contiguous, masked: batch counts the groups), scale_depth, dtype_scale and
+// zero_points, layout (rcr, rrr, crr, ccr), epilogue (lists of operations) and beta.
 #pragma once
 
 #include <array>
@@ -39,6 +40,7 @@ struct GemmAxes {
 
   std::vector<std::int64_t> batch{1};
   std::vector<std::array<std::int64_t, 3>> mnk{{512, 512, 512}};
+  std::vector<std::int64_t> k2{0};
   std::vector<DataType> dtype{DataType::bf16};
   std::vector<std::optional<DataType>> dtype_b{{}}, dtype_out{{}};  ///< absent: the usual ones
   std::vector<GemmGrouping> grouping{GemmGrouping::none};

@@ -54,6 +54,12 @@ TEST(GemmShapes, TheLastAxisRunsFastest) {
                    "bf16 b2 8x8x8 rcr + C", "bf16 b2 8x8x8 crr", "bf16 b2 8x8x8 crr + C"}));
 }
 
+TEST(GemmShapes, ASecondProductHasADepthOfItsOwn) {
+  EXPECT_EQ(names_of("m: [1, 2], nk: [[3, 4]], k2: [0, 5], dtype: [bf16, fp32]"),
+            (Names{"bf16 1x3x4 rcr", "fp32 1x3x4 rcr", "bf16 1x3x4+5 rcr", "fp32 1x3x4+5 rcr", "bf16 2x3x4 rcr",
+                   "fp32 2x3x4 rcr", "bf16 2x3x4+5 rcr", "fp32 2x3x4+5 rcr"}));
+}
+
 TEST(GemmShapes, TypesAreTheUsualOnesUnlessTheyAreNamed) {
   EXPECT_EQ(names_of("mnk: [[8, 8, 8]], dtype: [int8, fp8, bf16]"),
             (Names{"int8 to int32 8x8x8 rcr", "fp8 to bf16 8x8x8 rcr", "bf16 8x8x8 rcr"}));
@@ -103,12 +109,14 @@ TEST(GemmShapes, BuiltInListsHaveWhatTheyPromise) {
     }
     if (std::string_view(tier) != "smoke") continue;
     for (const GemmProblem& problem : *problems)
-      EXPECT_LE(static_cast<double>(problem.m) * static_cast<double>(problem.n * problem.k), 1.1e9)
+      EXPECT_LE(static_cast<double>(problem.m) * static_cast<double>(problem.n * (problem.k + problem.k2)), 1.1e9)
           << describe(problem) << " is no smoke test";
   }
-  for (const char* name : {"bf16 512x512x512 rcr", "bf16 8192x8192x8192 rcr", "bf16 1x4096x4096 rcr",
-                           "bf16 8192x28672x4096 rcr", "fp32 12544x64x147 rcr", "fp32 401408x64x147 rcr",
-                           "bf16 b32 2048x2048x128 rcr", "bf16 b32 2048x128x2048 rrr", "bf16 2039x2053x2063 rcr"})
+  for (const char* name :
+       {"bf16 512x512x512 rcr", "bf16 8192x8192x8192 rcr", "bf16 1x4096x4096 rcr", "bf16 8192x28672x4096 rcr",
+        "fp32 12544x64x147 rcr", "fp32 401408x64x147 rcr", "bf16 b32 2048x2048x128 rcr", "bf16 b32 2048x128x2048 rrr",
+        "bf16 2039x2053x2063 rcr", "bf16 1x1024x1024+16 rcr", "bf16 127x131x137+512 rrr bias+sigmoid",
+        "bf16 4096x28672x4096+64 rcr"})
     EXPECT_TRUE(names.contains(name)) << name;
 }
 
@@ -128,6 +136,8 @@ TEST(GemmShapes, ProblemsSayWhetherTheirRowsAreAligned) {
   EXPECT_TRUE(is_unaligned("mnk: [[9, 8, 8]], layout: [crr]"));
   EXPECT_TRUE(is_unaligned("mnk: [[8, 8, 8]], dtype: [int8]"));
   EXPECT_FALSE(is_unaligned("mnk: [[8, 8, 4]], dtype: [fp32]"));
+  EXPECT_TRUE(is_unaligned("mnk: [[8, 8, 8]], k2: [7]"));
+  EXPECT_FALSE(is_unaligned("mnk: [[8, 8, 8]], k2: [16]"));
 }
 
 TEST(GemmShapes, RepeatsComeOnceAndShardsShareThemOut) {
@@ -166,6 +176,7 @@ TEST(GemmShapes, MistakesAreNamedByFileLinePathAndValue) {
       {"epilogue: [[add, add, add, add, add, add, add, add, add]]", "axes.epilogue[0][8] is 'add'"},
       {"beta: [2]", "axes.beta[0] is '2'"},
       {"grouping: [ragged]", "axes.grouping[0] is 'ragged'"},
+      {"k2: [-1]", "axes.k2[0] is '-1'"},
       {"scale_depth: [-1]", "axes.scale_depth[0] is '-1'"},
       {"size: [2]", "'size'"},
   };

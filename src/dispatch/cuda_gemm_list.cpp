@@ -22,10 +22,7 @@ bool is_empty(const GemmProblem& p) {
 /// Whether a product gains by sharing a launch, and the list's kernels take it.
 bool is_small(const GemmProblem& p, const CudaSpec& spec) {
   constexpr std::int64_t kTile = 128;
-  // On an H200 16 products of 0.6 to 3.1 GFLOP took 251 us in one portable launch and 227 us in a loop; 64 of at most
-  // 0.1 GFLOP 305 and 942 us.
-  constexpr double kMostFlops = 1e9;
-  if (spec.gemm.pipeline(Pipeline::warp_specialized) != nullptr && flops_of(p) > kMostFlops) return false;
+  if (spec.gemm.list_gflop && flops_of(p) > *spec.gemm.list_gflop * 1e9) return false;
   if (p.batch != 1 || p.scale_depth != 0 || p.k2 != 0 || std::max({p.m, p.n, p.k}) > kLongest) return false;
   return (p.m + kTile - 1) / kTile * ((p.n + kTile - 1) / kTile) < spec.reference.sms;
 }

@@ -31,8 +31,7 @@ struct CudaListParts {
   std::vector<std::size_t> alone;  ///< products with plans of their own
 };
 
-/// Which products share launches: those that leave SMs idle and, where single products have faster kernels than lists,
-/// are of little work.
+/// Which products share launches: those that leave SMs idle and are of no more work than the spec says (list_gflop).
 [[nodiscard]] CudaListParts cuda_list_parts(std::span<const GemmProblem> problems, const CudaSpec& spec);
 
 class CudaGemmPlan;

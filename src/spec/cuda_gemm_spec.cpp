@@ -125,15 +125,16 @@ const CudaGemmPipeline* CudaGemmSpec::pipeline(Pipeline pipeline) const {
 }
 
 Result<CudaGemmSpec> read_cuda_gemm(const JsonReader& reader) {
-  TS_TRY(reader.only({"launch_us", "transpose_us", "epilogues", "pipelines"}));
+  TS_TRY(reader.only({"launch_us", "transpose_us", "list_gflop", "epilogues", "pipelines"}));
   CudaGemmSpec spec;
-  TS_ASSIGN(spec.launch_us, reader.at("launch_us").number());
-  if (!(spec.launch_us >= 0) || spec.launch_us > 1e6) return reader.at("launch_us").refuse("a number of at least 0");
-  if (reader.has("transpose_us")) {
-    TS_ASSIGN(spec.transpose_us, reader.at("transpose_us").number());
-    if (!(spec.transpose_us >= 0) || spec.transpose_us > 1e6)
-      return reader.at("transpose_us").refuse("a number of at least 0");
-  }
+  const auto figure = [&](std::string_view field, double& into) -> Status {
+    TS_ASSIGN(into, reader.at(field).number());
+    if (!(into >= 0) || into > 1e6) return reader.at(field).refuse("a number of at least 0");
+    return {};
+  };
+  TS_TRY(figure("launch_us", spec.launch_us));
+  if (reader.has("transpose_us")) TS_TRY(figure("transpose_us", spec.transpose_us));
+  if (reader.has("list_gflop")) TS_TRY(figure("list_gflop", spec.list_gflop.emplace()));
   TS_ASSIGN(const auto epilogues, reader.at("epilogues").elements());
   for (const JsonReader& item : epilogues) {
     TS_ASSIGN(const GemmEpilogue epilogue, read_epilogue(item));

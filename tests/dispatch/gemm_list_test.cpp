@@ -156,6 +156,11 @@ TEST(GemmList, SharesLaunchesByForm) {
   const std::vector<GemmProblem> deep{half(300, 512, 8192), half(300, 512, 8192)};
   EXPECT_TRUE(cuda_list_parts(deep, spec_of("sm_90a")).shared.empty());
   EXPECT_EQ(cuda_list_parts(deep, spec_of("sm_80")).shared.size(), 1U);
+  CudaSpec other = spec_of("sm_90a");
+  other.gemm.list_gflop = 2.5;  // they are of 2.52
+  EXPECT_TRUE(cuda_list_parts(deep, other).shared.empty());
+  other.gemm.list_gflop = 2.6;
+  EXPECT_EQ(cuda_list_parts(deep, other).shared.size(), 1U);
 }
 
 }  // namespace

@@ -53,6 +53,13 @@ TEST(CudaSpec, DevicesFindTheirArchitecture) {
   EXPECT_NE(spec_for(specs(), 7, 5).error().hint.find("sm_90a"), std::string::npos);
 }
 
+TEST(CudaSpec, ListsHaveALimitWhereSingleProductsHaveFasterKernels) {
+  for (const CudaSpec& spec : specs())
+    EXPECT_EQ(spec.gemm.list_gflop.has_value(), spec.gemm.pipeline(Pipeline::warp_specialized) != nullptr)
+        << spec.arch.text();
+  EXPECT_EQ((*spec_for(specs(), 9, 0))->gemm.list_gflop, 1.0);
+}
+
 std::string error_with(std::string_view from, std::string_view to) {
   std::string text = *spec_file_text("cuda/sm_90a.json");
   const auto at = text.find(from);
@@ -81,6 +88,9 @@ TEST(CudaSpec, BrokenOnesSayFilePathValueAndWhatWouldBeRight) {
   says("\"efficiency\": 0.5", "\"efficiency\": -1", "above 0");
   says("[0, 2047]", "[2047, 0]", "[lowest, highest]");
   says("\"masked\": true", "\"maskd\": true", "did you mean 'masked'");
+  says("\"list_gflop\": 1", "\"list_gflop\": -1", "x.json: $.gemm.list_gflop is -1 (a number of at least 0)");
+  says("\"list_gflop\": 1", "\"list_gflops\": 1", "did you mean 'list_gflop'");
+  says("\"launch_us\": 2.5", "\"launch_us\": null", "$.gemm.launch_us is");
   says("\"tflops\": {\"bf16\"", "\"tflops\": {\"bf61\"", "is no data type");
 }
 

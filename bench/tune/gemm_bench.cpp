@@ -35,7 +35,7 @@ struct Options {
   long long splits = 1;
   std::vector<int> tiles;  ///< m, n, k of each
   double seconds = 1;
-  bool warm = false, alone = false, ceilings = false, processor_time = false, shares = false;
+  bool warm = false, alone = false, ceiling = false, processor_time = false, shares = false;
   std::vector<std::string> shapes;
 };
 
@@ -73,6 +73,52 @@ Result<CpuKernel> load(const CpuGemmParameters& p) {
   TS_ASSIGN(const Source source, cpu_gemm_source(p));
   TS_ASSIGN(const Binary binary, build(**store, **toolchain, source));
   return CpuKernel::load(binary.path, binary.entry_symbol, {p.key[0], p.key[1]});
+}
+
+/// What the kernel's products are held against: the instruction alone on as many threads, a contender that takes its
+/// turn, because a shared machine's rates change from one moment to the next.
+class Ceiling {
+ public:
+  Ceiling(ThreadPool& pool, const ProductLoop& loop, int threads) : pool_(pool), calls_{loop, threads} {
+    table_.abi_version = TS_CPU_ABI_VERSION;
+    table_.workspace_bytes = table_.scratch_bytes = [](const void*) { return 0ll; };
+    table_.stage_count = 1;
+    table_.stages[0] = {[](const void* calls) { return static_cast<const Calls*>(calls)->count; },
+                        [](const void* calls, long long, void*) { static_cast<const Calls*>(calls)->loop.run(); }};
+    constexpr double kTurnSeconds = 2e-3;
+    operations_a_second(false);  // starts the threads
+    const double turns = kTurnSeconds * operations_a_second(false) / (threads * loop.operations);
+    calls_.count *= static_cast<long long>(std::ceil(turns));
+  }
+
+  double operations_a_second(bool processor_time) {
+    const double begin = clock_seconds(processor_time);
+    pool_.run(table_, &calls_);
+    return static_cast<double>(calls_.count) * calls_.loop.operations / (clock_seconds(processor_time) - begin);
+  }
+
+ private:
+  struct Calls {
+    ProductLoop loop;
+    long long count;
+  };
+  ThreadPool& pool_;
+  Calls calls_;
+  TsCpuKernel table_{};
+};
+
+/// The median, over the rounds, of a contender's rate over the ceiling's.
+double share_of(const std::vector<double>& ceilings, double operations, const std::vector<double>& seconds) {
+  std::vector<double> shares;
+  for (std::size_t i = 0; i < seconds.size(); ++i) shares.push_back(operations / seconds[i] / ceilings[i]);
+  std::ranges::sort(shares);
+  return shares[shares.size() / 2];
+}
+
+/// The ceiling's products for a kernel's.
+DataType products_of(const CpuGemmParameters& p) {
+  if (p.element == ElementType::int8) return DataType::int8;
+  return p.instruction == Instruction::fma_f32 ? DataType::fp32 : DataType::bf16;
 }
 
 /// The best instruction of the machine, or the one asked for.
@@ -147,14 +193,9 @@ Status run(const Options& options) {
   fmt::print("{} {} {}, order {}, {} {}, tile {}, splits {}, {} thread(s), {} caches\n", to_string(p.level),
              to_string(p.element), name_of(p.instruction), options.order, options.form, to_string(p.output),
              variants.front().name, options.splits, options.threads, options.warm ? "warm" : "cold");
-  double ceiling = 0;
-  if (options.ceilings) {
-    TS_ASSIGN(const Ceilings ceilings, measure_ceilings(options.threads));
-    ceiling = p.element == ElementType::int8                                            ? ceilings.int8_gops
-              : p.element == ElementType::bf16 && p.instruction != Instruction::fma_f32 ? ceilings.bf16_gflops
-                                                                                        : ceilings.fp32_gflops;
-    fmt::print("ceilings: {:.0f} GFLOP/s of products, reading {:.1f} GB/s\n", ceiling, ceilings.read_gbps);
-  }
+  std::unique_ptr<Ceiling> ceiling;
+  if (const ProductLoop loop = product_loop(machine, products_of(p)); options.ceiling && loop.run != nullptr)
+    ceiling = std::make_unique<Ceiling>(pool, loop, options.threads);
   std::vector<std::pair<std::string, std::vector<double>>> ratios;
   for (const std::string& text : options.shapes) {
     GemmCall call;
@@ -212,6 +253,7 @@ Status run(const Options& options) {
                                    {peer_d.data(), peer_d.bytes()},
                                    {packed.data(), packed.bytes()}};
     for (Contender& c : contenders) c.run();
+    std::vector<double> ceilings;  // operations a second of each round
     double spent = 0;
     for (int round = 0; round < 5 || (spent < options.seconds && round < 500); ++round) {
       for (Contender& c : contenders) {
@@ -222,20 +264,27 @@ Status run(const Options& options) {
         c.seconds.push_back(clock_seconds(options.processor_time) - begin);
         spent += c.seconds.back();
       }
+      if (ceiling) ceilings.push_back(ceiling->operations_a_second(options.processor_time));
     }
     const double flop = 2.0 * static_cast<double>(call.m * call.n) * static_cast<double>(call.k);
     const double bytes = static_cast<double>(call.k * call.n) * static_cast<double>(size_of(p.element));
     fmt::print("{:>16}", text);
     for (Contender& c : contenders) {
+      const double share = ceiling ? share_of(ceilings, flop, c.seconds) : 0;
       std::ranges::sort(c.seconds);
       fmt::print("  {} {:.4f} ms (best {:.4f}) {:.1f} GFLOP/s", c.name, c.median() * 1e3, c.seconds.front() * 1e3,
                  flop / c.median() * 1e-9);
       if (&c == &contenders.front()) {
         fmt::print(" {:.1f} GB/s of B", bytes / c.median() * 1e-9);
-        if (ceiling > 0) fmt::print(" {:.0f} % of products", 100 * flop / c.median() * 1e-9 / ceiling);
+        if (ceiling) {
+          const double best = std::ranges::max(ceilings);
+          fmt::print(" {:.1f} % of the ceiling (best of best {:.1f} % of {:.0f})", 100 * share,
+                     100 * flop / c.seconds.front() / best, best * 1e-9);
+        }
         continue;
       }
       const double ratio = c.median() / contenders.front().median();
+      if (ceiling) fmt::print(" {:.1f} %", 100 * share);
       fmt::print(" ratio {:.2f} (best {:.2f})", ratio, c.seconds.front() / contenders.front().seconds.front());
       auto found = std::ranges::find(ratios, c.name, [](const auto& r) { return r.first; });
       if (found == ratios.end()) found = ratios.insert(ratios.end(), {c.name, {}});
@@ -288,7 +337,7 @@ int main(int argc, char** argv) {
   app.add_option("--seconds", options.seconds, "spent on each shape");
   app.add_flag("--warm", options.warm, "leave the caches as the call before left them");
   app.add_flag("--processor-time", options.processor_time, "of the calling thread: on one thread of a busy machine");
-  app.add_flag("--ceilings", options.ceilings, "measure the machine's ceilings first");
+  app.add_flag("--ceiling", options.ceiling, "the product instruction alone takes its turn in each round");
   app.add_flag("--alone", options.alone, "no peers");
   app.add_option("shapes", options.shapes, "MxNxK ...")->required();
   CLI11_PARSE(app, argc, argv);

@@ -19,11 +19,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-struct Probe {
-  double operations;  ///< of one call
-  void (*run)();
-};
-
 constexpr int kRounds = 20000;
 
 // Twelve chains hide the latency of two units of five cycles and leave AVX2 its sixteen registers.
@@ -114,19 +109,20 @@ TS_AMX_PROBE(amx_int8, "amx-int8", "tdpbssd")
 
 /// Operations a second over all threads: the best of a few runs, each long enough to reach the steady clock. One thread
 /// counts its processor time: others that use the machine too lower no ceiling.
-double rate(const Probe& probe, int threads) {
+double rate(const ProductLoop& loop, int threads) {
+  if (loop.run == nullptr) return 0;
   double best = 0;
   for (int attempt = 0; attempt < 4; ++attempt) {
     std::atomic<int> waiting{threads};
     std::atomic<long> calls{0};
     const auto body = [&] {
-      probe.run();
+      loop.run();
       --waiting;
       while (waiting.load() > 0) std::this_thread::yield();
       const auto end = Clock::now() + std::chrono::milliseconds(40);
       long own = 0;
       while (Clock::now() < end) {
-        probe.run();
+        loop.run();
         ++own;
       }
       calls += own;
@@ -137,7 +133,7 @@ double rate(const Probe& probe, int threads) {
     body();
     for (auto& other : others) other.join();
     const double seconds = clock_seconds(threads == 1) - begin;
-    best = std::max(best, static_cast<double>(calls.load()) * probe.operations / seconds);
+    best = std::max(best, static_cast<double>(calls.load()) * loop.operations / seconds);
   }
   return best;
 }
@@ -204,23 +200,34 @@ Ceilings cuda_ceilings(const CudaSpec& spec) {
           .read_gbps = 1e-9 * chip.bytes_per_second};
 }
 
+ProductLoop product_loop(const CpuMachine& machine, DataType inputs) {
+  const auto has = [&](const char* feature) {
+    return std::ranges::find(machine.features, feature) != machine.features.end();
+  };
+  constexpr double kChains = 12.0 * kRounds, kTiles = 4.0 * kRounds * 16 * 16;
+  switch (inputs) {
+    case DataType::fp32:
+      return has("avx512f") ? ProductLoop{kChains * 32, fma_avx512} : ProductLoop{kChains * 16, fma_avx2};
+    case DataType::bf16:
+      if (has("amx_bf16")) return {kTiles * 64, amx_bf16};
+      return has("avx512_bf16") ? ProductLoop{kChains * 64, dpbf16} : ProductLoop{};
+    case DataType::int8:
+      if (has("amx_int8")) return {kTiles * 128, amx_int8};
+      return has("avx512_vnni") ? ProductLoop{kChains * 128, vnni} : ProductLoop{};
+    default:
+      return {};
+  }
+}
+
 Result<Ceilings> measure_ceilings(int threads) {
   const Result<CpuMachine>& machine = this_cpu_machine();
   if (!machine) return std::unexpected(machine.error());
-  const auto has = [&](const char* feature) {
-    return std::ranges::find(machine->features, feature) != machine->features.end();
-  };
-  constexpr double kChains = 12.0 * kRounds;
   Ceilings out;
   out.threads = std::max(1, threads);
-  out.fp32_gflops =
-      rate(has("avx512f") ? Probe{kChains * 32, fma_avx512} : Probe{kChains * 16, fma_avx2}, out.threads) * 1e-9;
-  if (has("avx512_bf16")) out.bf16_gflops = rate({kChains * 64, dpbf16}, out.threads) * 1e-9;
-  if (has("amx_bf16"))
-    out.bf16_gflops = std::max(out.bf16_gflops, rate({4.0 * kRounds * 16 * 16 * 64, amx_bf16}, out.threads) * 1e-9);
-  if (has("avx512_vnni")) out.int8_gops = rate({kChains * 128, vnni}, out.threads) * 1e-9;
-  if (has("amx_int8"))
-    out.int8_gops = std::max(out.int8_gops, rate({4.0 * kRounds * 16 * 16 * 128, amx_int8}, out.threads) * 1e-9);
+  const auto gigas = [&](DataType inputs) { return rate(product_loop(*machine, inputs), out.threads) * 1e-9; };
+  out.fp32_gflops = gigas(DataType::fp32);
+  out.bf16_gflops = gigas(DataType::bf16);
+  out.int8_gops = gigas(DataType::int8);
   out.read_gbps = read_rate(out.threads) * 1e-9;
   return out;
 }

@@ -27,6 +27,16 @@ struct Ceilings {
 /// The data sheet of the chip that stands for an architecture, or whose figures the spec was given.
 [[nodiscard]] Ceilings cuda_ceilings(const CudaSpec& spec);
 
+/// A loop of the fastest product instruction for inputs of one type: independent chains, operands in registers (of AMX
+/// in L1, random data, because zeros run at a higher clock). A call takes less than a millisecond.
+struct ProductLoop {
+  double operations = 0;  ///< of one call; 0: the machine has no such instruction
+  void (*run)() = nullptr;
+};
+
+/// `inputs` is fp32, bf16 or int8.
+[[nodiscard]] ProductLoop product_loop(const CpuMachine& machine, DataType inputs);
+
 /// Takes about a second. Errors: unsupported, when the machine has no level that Tilesmith knows.
 [[nodiscard]] Result<Ceilings> measure_ceilings(int threads);
 

@@ -19,7 +19,7 @@ import statistics
 import sys
 import time
 
-REST = 0.005  # seconds before each turn of one of two: threads that wait for more work would take the other's processors
+REST = 0.03  # seconds before each turn of one of two: by then the threads of the other no longer wait for work on the processors
 RESULTS = {"fp32": "fp32", "bf16": "bf16", "fp16": "fp16", "int8": "int32"}  # by the inputs' type
 
 

@@ -168,9 +168,10 @@ int other_registers(const Subject& s) {
     const int chunks = 16 / std::max(bits_of(s.signature().b), 1);  // of 16 bytes of A
     return 40 + 2 * (2 * 4 * chunks) + s.tile_n() / 8 * (s.signature().zero_points ? 2 : 1);
   }
-  // 8-bit floats are converted on their way; beside 128 sums and a second product 88 to 324 bytes of that went to
-  // memory, in every layout (ptxas 13.0, sm_90a).
-  if (s.algorithm().pipeline == Pipeline::portable && s.signature().second && is_fp8(s.signature().a)) return 128;
+  // 8-bit floats are converted on their way; beside 128 sums 100 to 324 bytes of that went to memory in every layout
+  // but crr without groups and parts (ptxas 13.0, sm_90a). With block scales half of the sums are fresh at every step.
+  if (s.algorithm().pipeline == Pipeline::portable && is_fp8(s.signature().a) && !has_block_scales(s.signature()))
+    return 128;
   return s.signature().a == DataType::fp32 ? 96 : 56;  // in three products each operand has two parts
 }
 

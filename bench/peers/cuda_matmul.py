@@ -71,26 +71,37 @@ def turn(graph, calls, rest, repeats):
     return begin.elapsed_time(end) / (calls * repeats)
 
 
-def time_cell(kind, m, n, k, options):
-    first = operands(kind, m, n, k)
+def sets_of(make):
+    """Sets of operands that go beyond L2 together, and the bytes of one."""
+    first = make()
     size = sum(x.numel() * x.element_size() for x in first)
-    sets = [first] + [operands(kind, m, n, k) for _ in range(min(63, -(-COLD_BYTES // size)))]
-    contenders = {"tilesmith": lambda a, b, out: tilesmith.matmul(a, b, out=out, constant_b=options.constant_b)}
-    if peer := cublas(kind, m):
-        contenders["cuBLAS"] = peer
+    return [first] + [make() for _ in range(min(63, -(-COLD_BYTES // size)))], size
+
+
+def medians(contenders, sets, rounds, rest):
+    """Milliseconds of a call of each of the contenders, {name: what takes a set of operands}."""
     graphs = {name: graph_of(call, sets, len(sets)) for name, call in contenders.items()}
-    contenders["tilesmith"](*first)  # for last_plan
     times = {name: [] for name in graphs}
-    for round in range(options.rounds + 1):
+    for round in range(rounds + 1):
         names = list(graphs)
         for name in names[round % len(names):] + names[: round % len(names)]:
             estimate = times[name][-1] if times[name] else 1.0
-            milliseconds = turn(graphs[name], len(sets), options.rest, max(1, round and int(BURST_MS / (estimate * len(sets)))))
+            milliseconds = turn(graphs[name], len(sets), rest, max(1, round and int(BURST_MS / (estimate * len(sets)))))
             if round == 0:
                 times[name] = [milliseconds]  # an estimate, replaced by the first round that counts
             else:
                 times[name] = (times[name] if round > 1 else []) + [milliseconds]
-    return {name: statistics.median(each) for name, each in times.items()}, size
+    return {name: statistics.median(each) for name, each in times.items()}
+
+
+def time_cell(kind, m, n, k, options):
+    sets, size = sets_of(lambda: operands(kind, m, n, k))
+    contenders = {"tilesmith": lambda a, b, out: tilesmith.matmul(a, b, out=out, constant_b=options.constant_b)}
+    if peer := cublas(kind, m):
+        contenders["cuBLAS"] = peer
+    times = medians(contenders, sets, options.rounds, options.rest)
+    contenders["tilesmith"](*sets[0])  # for last_plan
+    return times, size
 
 
 def main():

@@ -152,6 +152,15 @@ def _hopper_cases():
                 dict(m=300, n=520, k=200, grouping=grouping, group_rows=groups),
                 CONFIGS[which],
             )
+    few = dict(tile_m=64, tile_n=128, warpgroups=1, stages=8, copy_rows=16)
+    for grouping in (1, 2):
+        facts = dict(m=300, n=520, k=200, grouping=grouping, group_rows=groups)
+        case(f"groups {grouping}, rows of 16", facts, few)
+        case(f"groups {grouping}, rows of 8, residual", dict(facts, epilogue=(("add", "bf16"),), exact=False), few, copy_rows=8)
+        most_empty = tuple({7: 1, 40: 17, 41: 3, 62: 64}.get(g, 0) for g in range(70))
+        case(f"groups {grouping}, most empty", dict(m=64, n=712, k=520, grouping=grouping, group_rows=most_empty), few)
+        scaled = dict(m=64, n=712, k=520, grouping=grouping, group_rows=most_empty, block_scales=True, exact=False, **FP8)
+        case(f"groups {grouping}, most empty, fp8 blocks", scaled, few)
     case(
         "groups 1, fp8 blocks",
         dict(m=300, n=520, k=600, grouping=1, group_rows=groups, block_scales=True, exact=False, **FP8),

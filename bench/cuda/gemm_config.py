@@ -1,6 +1,7 @@
 """Configurations of the GEMM templates: their source text, launch facts and launches."""
 
 import ctypes
+import dataclasses
 from dataclasses import dataclass, fields
 
 from gemm_facts import BYTES, OPERATIONS, TYPES
@@ -86,6 +87,7 @@ class Hopper:
     row_major_b: bool = False
     tile_m: int = 128
     tile_n: int = 256
+    copy_rows: int = 0  # of a at a time; 0: the tile's
     warpgroups: int = 2
     ping_pong: bool = False
     boxes: int = 1
@@ -109,7 +111,11 @@ class Hopper:
     overlap: bool = True
 
     def source(self):
-        return _source(self, "hopper/gemm", ("band", "band_columns", "splits", "overlap"))
+        config = dataclasses.replace(self, copy_rows=self.rows_of_a())
+        return _source(config, "hopper/gemm", ("band", "band_columns", "splits", "overlap"))
+
+    def rows_of_a(self):
+        return self.copy_rows or self.tile_m // self.cluster_n
 
     def arch(self):
         return "sm_90a"
@@ -126,6 +132,7 @@ class Hopper:
         parts += ["atomic"] if self.add_parts else []
         parts += ["streamk"] if self.stream_k else []
         parts += ["direct"] if not self.store_box else []
+        parts += [f"rows{self.copy_rows}"] if self.copy_rows else []
         parts += ["promote"] if self.promote else []
         parts += [f"band{'N' if self.band_columns else 'M'}{self.band}"]
         return " ".join(parts + ([] if self.overlap else ["apart"]))
@@ -189,8 +196,7 @@ class Hopper:
         import driver
 
         p = t.p
-        rows_a, rows_b = self.tile_m // self.cluster_n, self.tile_n // self.cluster_m
-        maps, base = operand_maps(t, rows_a, rows_b)
+        maps, base = operand_maps(t, self.rows_of_a(), self.tile_n // self.cluster_m)
         if self.store_box:
             size, row_bytes = BYTES[p.d], self.slab_row_bytes()
             driver.encode_tensor_map(

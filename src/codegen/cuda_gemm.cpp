@@ -144,6 +144,7 @@ std::string_view add_algorithm(CudaTable& table, const KernelConfig& config, con
     case Pipeline::mixed:
       table.add("kTileM", a.tile[0]);
       table.add("kTileN", a.tile[1]);
+      table.add("kCopyRows", facts.copy_rows);
       table.add("kWarpgroups", a.wave[0]);
       table.add("kPingPong", a.ping_pong);
       table.add("kClusterM", a.cluster[0]);

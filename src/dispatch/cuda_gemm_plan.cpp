@@ -245,17 +245,16 @@ Status CudaGemmPlan::encode_maps(const GemmArguments& a, TsCudaGemmMaps& maps) c
                                              {static_cast<std::uint64_t>(members), batch_bytes, 1}};
     return encode_tensor_map(kernel_.context(), format, x.data, dimensions, map);
   };
-  const int rows_a = stream ? algorithm_.tile[0] : algorithm_.tile[0] / algorithm_.cluster[1];
   const int rows_b = stream ? algorithm_.tile[1] : algorithm_.tile[1] / algorithm_.cluster[0];
   const std::int64_t members = row_members(p);
   const bool along_k_a = p.order_a == MatrixOrder::row, along_k_b = p.order_b == MatrixOrder::column;
-  TS_TRY(operand(a.a, members, p.type_a, along_k_a, p.m, p.k, rows_a, maps.a));
+  TS_TRY(operand(a.a, members, p.type_a, along_k_a, p.m, p.k, facts_.copy_rows, maps.a));
   if (algorithm_.pipeline == Pipeline::mixed)
     TS_TRY(encode_weights(a, maps.b));
   else
     TS_TRY(operand(a.b, p.batch, p.type_b, along_k_b, p.n, p.k, rows_b, maps.b));
   if (p.k2 != 0) {
-    TS_TRY(operand(a.a2, members, p.type_a, along_k_a, p.m, p.k2, rows_a, maps.a2));
+    TS_TRY(operand(a.a2, members, p.type_a, along_k_a, p.m, p.k2, facts_.copy_rows, maps.a2));
     TS_TRY(operand(a.b2, p.batch, p.type_b, along_k_b, p.n, p.k2, rows_b, maps.b2));
   }
   if (!facts_.store_box) return {};

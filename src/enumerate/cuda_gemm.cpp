@@ -151,6 +151,21 @@ std::int64_t places_of(const KernelConfig& config, const CudaSpec& spec) {
   return std::int64_t{spec.reference.sms} * cuda_gemm_facts(config).blocks_per_sm;
 }
 
+/// Members of the batch that have rows, at most.
+std::int64_t groups_with_rows(const CudaGemmShape& shape) {
+  return shape.grouping == GemmGrouping::contiguous ? std::min(shape.batch, shape.m) : shape.batch;
+}
+
+/// Tiles that groups should have, whose rows the host does not know: contiguous ones as if all had as many, masked ones
+/// with half of their room, which is there for the worst case.
+std::int64_t expected_tiles(const KernelConfig& config, const CudaGemmShape& shape) {
+  const Algorithm& a = config.algorithm;
+  const std::int64_t m = std::int64_t{a.tile[0]} * a.cluster[0], n = std::int64_t{a.tile[1]} * a.cluster[1];
+  const std::int64_t groups = groups_with_rows(shape);
+  const std::int64_t rows = ceil_div(shape.m, shape.grouping == GemmGrouping::contiguous ? groups : 2);
+  return groups * ceil_div(rows, m) * ceil_div(shape.n, n) * a.cluster[0] * a.cluster[1];
+}
+
 constexpr double kReachedBandwidth = 0.9;  // of the chip's, by a stream through memory
 
 /// What parts of a tile cost when a block leaves or reads so many. Estimated: what one SM reads from the L2 cache, and
@@ -226,9 +241,10 @@ bool cuda_gemm_suits(const KernelConfig& config, const CudaGemmShape& shape) {
 std::int64_t cuda_gemm_tiles(const KernelConfig& config, const CudaGemmShape& shape) {
   const Algorithm& a = config.algorithm;
   const std::int64_t m = std::int64_t{a.tile[0]} * a.cluster[0], n = std::int64_t{a.tile[1]} * a.cluster[1];
-  // A contiguous group adds the rows that fill up its last tile.
-  const std::int64_t rows_of_tiles = shape.grouping == GemmGrouping::contiguous ? (shape.m + shape.batch * (m - 1)) / m
-                                                                                : shape.batch * ceil_div(shape.m, m);
+  // A contiguous group that has rows adds those that fill up its last tile.
+  const std::int64_t rows_of_tiles = shape.grouping == GemmGrouping::contiguous
+                                         ? (shape.m + groups_with_rows(shape) * (m - 1)) / m
+                                         : shape.batch * ceil_div(shape.m, m);
   return rows_of_tiles * ceil_div(shape.n, n) * a.cluster[0] * a.cluster[1];
 }
 
@@ -394,18 +410,24 @@ double estimated_seconds(const KernelConfig& config, const CudaSpec& spec, const
   const CudaGemmFacts facts = cuda_gemm_facts(config);
   const auto real = [](std::int64_t value) { return static_cast<double>(value); };
   const double columns = signature_of(config).epilogue_ops.gated() ? real(shape.n) / 2 : real(shape.n);
-  const double rows = real(shape.m) * (shape.grouping == GemmGrouping::contiguous ? 1 : real(shape.batch));
+  const bool groups = shape.grouping != GemmGrouping::none, contiguous = shape.grouping == GemmGrouping::contiguous;
+  const double rows = real(shape.m) * (contiguous ? 1 : real(shape.batch));
+  const double matrices_b = real(groups_with_rows(shape));
   const double depth = real(shape.k + shape.k2);
   const double bytes = rows * (facts.element_bytes * depth + facts.result_bytes * columns) +
-                       real(shape.batch) * facts.bits_of_b / 8 * real(shape.n) * depth;
+                       matrices_b * facts.bits_of_b / 8 * real(shape.n) * depth;
   const CudaGemmWork work = cuda_gemm_work(config, spec, shape);
   const double item = item_seconds(config, tile_of(config, spec), spec, shape, work.splits);
+  const std::int64_t items = groups ? expected_tiles(config, shape) : work.items;
   // Stream-K leaves one part of a tile in memory, reads another and its own.
   const double seconds = config.algorithm.shares_k
                              ? real(work.items) / real(std::max<std::int64_t>(work.blocks, 1)) * item +
                                    (cuda_gemm_shares(config, spec, shape) ? join_seconds(facts, 3) : 0)
-                             : real(ceil_div(work.items, places_of(config, spec))) * item;
-  return spec.gemm.launch_us * 1e-6 + std::max(seconds, bytes / (kReachedBandwidth * spec.reference.bytes_per_second));
+                             : real(ceil_div(items, places_of(config, spec))) * item;
+  const double memory = bytes / (kReachedBandwidth * spec.reference.bytes_per_second);
+  // Groups of few rows: large tiles multiply mostly what the groups do not have, which memory's time hides only in
+  // part.
+  return spec.gemm.launch_us * 1e-6 + (groups ? std::hypot(seconds, memory) : std::max(seconds, memory));
 }
 
 }  // namespace tilesmith

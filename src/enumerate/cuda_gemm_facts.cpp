@@ -18,6 +18,7 @@ constexpr int round_up(int a, int b) {
 
 constexpr int kRegisters = 65536;  // of an SM
 constexpr int kAlignment = 1024;   // of the swizzle pattern, spare
+constexpr int kFewCopyRows = 16;   // of A at a time, where groups end within a tile
 constexpr int kFlag = 16;          // a word of the split products' last block
 
 /// Columns that are finished together: fewer when several operations keep something for every column, or where a row
@@ -54,6 +55,10 @@ void warp_specialized_facts(const GemmSignature& s, const Algorithm& a, CudaGemm
   const int square = 128 / std::max(facts.element_bytes, 1);
   const int rows_a = along_a ? tile_m : round_up(tile_m, square);
   const int rows_b = along_b ? tile_n : round_up(tile_n, square);
+  // The tile that groups of few rows take leaves out what they do not have.
+  const bool ends_early =
+      s.grouping != GemmGrouping::none && along_a && tile_m == 64 && a.cluster[0] * a.cluster[1] == 1;
+  facts.copy_rows = ends_early ? kFewCopyRows : tile_m / std::max<int>(a.cluster[1], 1);
   if (facts.element_bytes != 2) facts.transposed_rows = (along_a ? 0 : rows_a) + (along_b ? 0 : rows_b);
   facts.slab_row_bytes = slab_columns(s, tile_n, facts) * facts.result_bytes / (s.epilogue_ops.gated() ? 2 : 1);
   const long slabs = facts.store_box ? 2L * warpgroups * round_up(64 * facts.slab_row_bytes, 1024) : 0;
@@ -75,6 +80,7 @@ void mixed_facts(const GemmSignature& s, const Algorithm& a, CudaGemmFacts& fact
   facts.threads = 128 * (warpgroups + 1);
   facts.warps = 4 * warpgroups;
   facts.persistent = facts.tensor_maps = true;
+  facts.copy_rows = tile_m;
   facts.row_bytes_of_b = facts.stage_k * facts.bits_of_b / 8;
   facts.slab_row_bytes = slab_columns(s, turned, facts) * facts.result_bytes / (s.epilogue_ops.gated() ? 2 : 1);
   const long slabs = facts.store_box ? 2L * warpgroups * round_up(64 * facts.slab_row_bytes, 1024) : 0;
@@ -116,6 +122,7 @@ void few_rows_facts(const Algorithm& a, CudaGemmFacts& facts) {
   facts.accumulators = columns / 8 * 4;
   if (a.pipeline == Pipeline::stream) {
     facts.tensor_maps = true;
+    facts.copy_rows = rows;
     facts.threads = 32 * warps + 32;
     const long ring = 128L * a.stages * facts.boxes * (rows + columns);
     facts.shared_bytes = ring + 64L * warps * columns + 16L * a.stages + kFlag + kAlignment;

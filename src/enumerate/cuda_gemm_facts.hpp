@@ -26,6 +26,7 @@ struct CudaGemmFacts {
   int boxes = 0;                ///< stream, mixed: boxes of 128 bytes of A's k in a stage
   int row_bytes_of_b = 0;       ///< mixed: of a column of weights in a stage
   int warps = 0;                ///< that multiply
+  int copy_rows = 0;            ///< with tensor maps: rows of A that are copied at a time
   int transposed_rows = 0;      ///< warp_specialized: of 128 bytes of k, of A and B in a stage, that are transposed
   int slab_row_bytes = 0;       ///< warp_specialized, mixed: a row of what is stored at a time
 

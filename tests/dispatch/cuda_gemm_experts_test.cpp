@@ -99,5 +99,25 @@ TEST_F(CudaGemmExperts, EveryTileComputesLargerProblems) {
   run(problems, true);
 }
 
+TEST_F(CudaGemmExperts, EveryTileComputesGroupsOfFewRows) {
+  std::vector<GemmProblem> problems;
+  for (const GemmGrouping grouping : {GemmGrouping::contiguous, GemmGrouping::masked})
+    for (const auto& [m, groups] : {std::pair{1, 3}, std::pair{40, 61}, std::pair{100, 9}}) {
+      GemmProblem p = gemm_problem(DataType::bf16, grouping == GemmGrouping::masked ? std::min(m, 37) : m, 392, 200);
+      p.batch = groups;
+      p.grouping = grouping;
+      problems.push_back(p);
+      p.epilogue = {EpilogueOp::scale_m, EpilogueOp::swiglu, EpilogueOp::amax};
+      problems.push_back(p);
+      p = gemm_problem(DataType::fp8, p.m, 392, 528);
+      p.batch = groups;
+      p.grouping = grouping;
+      problems.push_back(p);
+      p.scale_depth = 128;
+      problems.push_back(p);
+    }
+  run(problems, true);
+}
+
 }  // namespace
 }  // namespace tilesmith

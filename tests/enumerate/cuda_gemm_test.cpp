@@ -422,20 +422,23 @@ TEST(CudaGemm, BlockScalesTakeTilesWhoseColumnsDivide128) {
 TEST(CudaGemm, GroupsHaveRoomForTheTilesOfAnyRows) {
   GemmSignature signature = signature_of(DataType::bf16, DataType::bf16);
   signature.grouping = GemmGrouping::contiguous;
-  CudaGemmShape shape{1000, 256, 64, 6};
-  shape.grouping = GemmGrouping::contiguous;
-  const auto ranked = ranked_cuda_gemm(arch("sm_90a"), signature, shape);
-  ASSERT_FALSE(ranked.empty());
-  for (const RankedCudaGemm& one : ranked) {
-    const int m = one.config.algorithm.tile[0], n = one.config.algorithm.tile[1];
-    // The worst rows: one more than whole tiles in five groups, the rest in the last.
-    std::int64_t tiles = 0, left = shape.m;
-    for (int g = 0; g < 6; ++g) {
-      const std::int64_t rows = g == 5 ? left : std::min<std::int64_t>(left, 1);
-      tiles += (rows + m - 1) / m;
-      left -= rows;
+  for (const std::int64_t rows_of_all : {1, 3, 6, 1000}) {
+    CudaGemmShape shape{rows_of_all, 256, 64, 6};
+    shape.grouping = GemmGrouping::contiguous;
+    const auto ranked = ranked_cuda_gemm(arch("sm_90a"), signature, shape);
+    ASSERT_FALSE(ranked.empty());
+    for (const RankedCudaGemm& one : ranked) {
+      const int m = one.config.algorithm.tile[0], n = one.config.algorithm.tile[1];
+      // The worst rows: one more than whole tiles in five groups, the rest in the last.
+      std::int64_t tiles = 0, left = shape.m;
+      for (int g = 0; g < 6; ++g) {
+        const std::int64_t rows = g == 5 ? left : std::min<std::int64_t>(left, 1);
+        tiles += (rows + m - 1) / m;
+        left -= rows;
+      }
+      EXPECT_GE(cuda_gemm_tiles(one.config, shape), tiles * ((shape.n + n - 1) / n))
+          << native_name(one.config) << " " << rows_of_all;
     }
-    EXPECT_GE(cuda_gemm_tiles(one.config, shape), tiles * ((shape.n + n - 1) / n)) << native_name(one.config);
   }
 }
 
@@ -463,6 +466,32 @@ TEST(CudaGemm, TheTileTableChooses) {
   EXPECT_EQ(first(bf16(), {512, 4096, 4096}), "warpspec 128x128 s6 pp");
   EXPECT_EQ(first(bf16(), {512, 14336, 4096}), "warpspec 128x224 s4");
   EXPECT_EQ(first(bf16(), {8192, 14336, 4096}), "warpspec 192x192 s3");
+}
+
+TEST(CudaGemm, GroupsOfFewRowsTakeTilesOf64Rows) {
+  const auto chosen = [](GemmGrouping grouping, std::int64_t m, std::int64_t groups, std::int64_t n, std::int64_t k,
+                         bool scales = false) {
+    GemmSignature signature = scales ? signature_of(DataType::fp8, DataType::bf16) : bf16();
+    signature.grouping = grouping;
+    if (scales) signature.qscale = QuantScale::blockscale;
+    return first(signature, {.m = m, .n = n, .k = k, .batch = groups, .grouping = grouping});
+  };
+  using enum GemmGrouping;
+  for (const std::int64_t groups : {8, 64})
+    for (const std::int64_t rows : {1, 4, 16}) {
+      EXPECT_EQ(chosen(contiguous, groups * rows, groups, 4096, 4096), "warpspec 64x128 s8") << groups << " " << rows;
+      EXPECT_EQ(chosen(contiguous, groups * rows, groups, 2048, 7168), "warpspec 64x128 s8") << groups << " " << rows;
+      EXPECT_EQ(chosen(contiguous, groups * rows, groups, 14336, 4096), "warpspec 64x128 s8") << groups << " " << rows;
+      EXPECT_EQ(chosen(masked, 16, groups, 4096, 4096), "warpspec 64x128 s8");
+      EXPECT_EQ(chosen(contiguous, groups * rows, groups, 4096, 4096, true), "warpspec 64x128 s8")
+          << groups << " " << rows;
+      EXPECT_EQ(chosen(masked, 128, groups, 4096, 4096, true), "warpspec 64x128 s8");
+    }
+  // So few rows that most groups have none.
+  EXPECT_EQ(chosen(contiguous, 2, 8, 4096, 4096), "warpspec 64x64 s12");
+  EXPECT_EQ(chosen(contiguous, 8, 256, 4096, 7168), "warpspec 64x128 s8");
+  EXPECT_EQ(chosen(masked, 128, 8, 4096, 4096), "warpspec 64x128 s8");
+  EXPECT_EQ(chosen(contiguous, 8 * 512, 8, 4096, 4096), "warpspec 128x256 s4");
 }
 
 TEST(CudaGemm, WhatAnAccessNeedsDecides) {

@@ -252,6 +252,40 @@ def test_masked_groups():
         assert (out[group, count:] == 7).all()
 
 
+def whole(*shape):
+    """Whole numbers, whose products and sums are exact."""
+    return torch.randint(-2, 3, shape, device="cuda").to(torch.bfloat16)
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_many_groups_of_few_rows(masked):
+    counts = [{0: 1, 5: 16, 6: 17, 70: 3, 150: 20, 151: 2, 198: 1}.get(group, 0) for group in range(200)]
+    ends = [sum(counts[: group + 1]) for group in range(200)]
+    a, w = whole(200, 20, 72) if masked else whole(sum(counts), 72), whole(200, 40, 72)
+    out = torch.full((*a.shape[:-1], 40), 7, dtype=a.dtype, device="cuda")
+    expected = out.clone()
+    for group, (count, end) in enumerate(zip(counts, ends)):
+        rows = (group, slice(0, count)) if masked else slice(end - count, end)
+        expected[rows] = (a[rows].double() @ w[group].double().t()).to(a.dtype)
+    groups = torch.tensor(counts if masked else ends, dtype=torch.int32, device="cuda")
+    served(tilesmith.grouped_matmul, a, w.mT, out=out, **{"group_rows" if masked else "group_ends": groups})
+    assert torch.equal(out, expected)
+
+
+@pytest.mark.parametrize("ends", [[3, 900, 5000], [-4, 3, 1 << 30], [40, 41, 42]])
+def test_ends_beyond_the_rows_are_limited(ends):
+    a, w = whole(40, 64), whole(3, 48, 64)
+    around = torch.full((60, 48), 7, dtype=a.dtype, device="cuda")
+    expected = around.clone()
+    begin = 0
+    for group, end in enumerate(ends):
+        end = max(0, min(end, 40))
+        expected[10 + begin : 10 + end] = (a[begin:end].double() @ w[group].double().t()).to(a.dtype)
+        begin = end
+    served(tilesmith.grouped_matmul, a, w.mT, group_ends=torch.tensor(ends, dtype=torch.int32, device="cuda"), out=around[10:50])
+    assert torch.equal(around, expected)
+
+
 def test_groups_like_torch():
     if not hasattr(torch, "_grouped_mm") or torch.cuda.get_device_capability() != (9, 0):
         pytest.skip("torch._grouped_mm is Hopper's")

@@ -52,6 +52,14 @@ struct Walk {
   }
   TS_DEVICE int group_rows(int g) const { return imax(0, group_end(g) - group_start(g)); }
 
+  // From an empty group to the last of the empty ones behind it, or near it: of many groups most have no rows where rows
+  // are few. Ends rise, so that one of them tells of a run of groups, which gets longer while that succeeds.
+  TS_DEVICE void pass_over_empty_groups() {
+    if constexpr (cfg::kGrouping == TS_GEMM_CONTIGUOUS) {
+      for (int run = 2; group + run < args.groups && group_end(group + run) <= group_end(group); run *= 2) group += run;
+    }
+  }
+
   // Fills in item `item`; false when there is none. `rank` is the block's number in its cluster.
   TS_DEVICE bool find(int item, int rank, Tile& t) {
     const int splits = cfg::kSplitK ? args.splits : 1;
@@ -81,6 +89,7 @@ struct Walk {
         tiles_m = ceil_div(group_rows(group), kTileM * kClusterM);
         if (index < before + tiles_m * tiles_n) break;
         before += tiles_m * tiles_n;
+        if (tiles_m == 0) pass_over_empty_groups();
       }
       place_in_bands(args, index - before, tiles_m, tiles_n, m, n);
       t.batch = group;

@@ -7,6 +7,9 @@
 //                               shared memory (transpose.cuh)
 //   kTileM, kTileN              the tile; kTileN a multiple of 16 up to 256, kTileM at most 256; what is transposed a
 //                               multiple of kTileK
+//   kCopyRows                   rows of a that are copied at a time: kTileM / kClusterN, or, with groups of a row-major a
+//                               and without clusters, a part of it, a multiple of 8; rows that a group does not have are
+//                               left out then
 //   kWarpgroups                 consumer warpgroups, 1..3
 //   kPingPong (bool)            two warpgroups with a tile each, taking turns; else they share a tile's rows. A
 //                               warpgroup has 64 or 128 rows (64 * kRowBlocks)
@@ -37,7 +40,7 @@
 //   serialisation).
 // Tensor maps (zero fill; 128-byte swizzle but for d), dimensions innermost first, rows of contiguous groups
 // all together:
-//   a  row-major {k, m, batch}, box {kTileK, kTileM / kClusterN, 1}; column-major {m, k, batch}, box {kTileK, kTileK, 1}
+//   a  row-major {k, m, batch}, box {kTileK, kCopyRows, 1}; column-major {m, k, batch}, box {kTileK, kTileK, 1}
 //   b  column-major {k, n, batch}, box {kTileK, kTileN / kClusterM, 1}; row-major {n, k, batch}, box {kTileK, kTileK, 1}
 //   d  {columns, m, batch}, box {kSlabRowBytes / size of an element, 64, 1}, swizzle of kSlabRowBytes bytes
 //   c  with kStagedTensors, of the epilogue's first 16-bit tensor unless it is added times 0: {n, m, batch}, box

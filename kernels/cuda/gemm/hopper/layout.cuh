@@ -32,6 +32,8 @@ constexpr int kSums = (kWeights ? cfg::kTileM : cfg::kTileN) / 2;       // of a 
 constexpr int kTileWarpgroups = cfg::kPingPong ? 1 : cfg::kWarpgroups;  // that work on one tile
 
 constexpr int kCluster = cfg::kClusterM * cfg::kClusterN;
+// Of a's tile only the rows that the group has are copied, so many at a time.
+constexpr bool kCopiesRows = cfg::kCopyRows < cfg::kTileM / cfg::kClusterN;
 constexpr int kColumnBytes = kTileK * 128;  // MN-major: squares of kTileK elements
 constexpr int kColumnsA = ceil_div(cfg::kTileM, kTileK);
 constexpr int kColumnsB = ceil_div(cfg::kTileN, kTileK);
@@ -115,6 +117,10 @@ static_assert(kWeights || kIntegers == (cfg::kTypeB == TS_GEMM_S8), "s8 goes wit
 static_assert(kCopiedStages <= cfg::kStages, "a tile of the copied tensor fits the ring");
 static_assert(cfg::kGrouping == TS_GEMM_UNGROUPED || cfg::kGrouping == TS_GEMM_MASKED || cfg::kRowMajorA,
               "contiguous groups need a row-major a");
+static_assert(cfg::kCopyRows % 8 == 0 && cfg::kTileM / cfg::kClusterN % cfg::kCopyRows == 0,
+              "rows are copied by whole swizzle patterns that make up the tile");
+static_assert(!kCopiesRows || (cfg::kGrouping != TS_GEMM_UNGROUPED && cfg::kRowMajorA && !kWeights && kCluster == 1),
+              "rows are left out where groups end, of an a along k, without clusters and weights");
 static_assert(!cfg::kAddParts || cfg::kSplitK, "parts are added where k is split");
 static_assert(!cfg::kStreamK || (!cfg::kSplitK && cfg::kGrouping == TS_GEMM_UNGROUPED),
               "stream-K shares tiles that are neither split nor grouped");

@@ -39,6 +39,17 @@ struct Producer {
     }
   }
 
+  // The rows of a that the tile's group has; what else lies in the stage is multiplied into rows that nobody stores.
+  static TS_DEVICE int copies_of_rows(const Tile& t) {
+    return kCopiesRows ? ceil_div(imin(t.row_limit - t.row, cfg::kTileM), cfg::kCopyRows) : 1;
+  }
+  static TS_DEVICE void load_rows(u32 destination, const void* map, u32 barrier, const Tile& t, int k, int batch) {
+#pragma unroll 1
+    for (int i = 0; i < copies_of_rows(t); ++i)
+      load_box(destination + i * cfg::kCopyRows * 128, map, barrier, k, t.row_offset + t.row + i * cfg::kCopyRows,
+               batch);
+  }
+
   TS_DEVICE void prefetch_maps(const TsCudaGemmArgs& args) const {
     prefetch_tensor_map(&maps.a);
     prefetch_tensor_map(&maps.b);
@@ -63,7 +74,7 @@ struct Producer {
         const bool second = cfg::kSecond && t.step + s >= walk.first_steps;
         const int k = (t.step + s - (second ? walk.first_steps : 0)) * kTileK;
         mbarrier_wait(shared.empty(place.index), place.phase ^ 1);
-        mbarrier_expect(full, kStageBytes);
+        mbarrier_expect(full, kCopiesRows ? kBytesB + copies_of_rows(t) * cfg::kCopyRows * 128 : kStageBytes);
         if constexpr (kWeights) {
           // The map of integers is one of bytes.
 #pragma unroll
@@ -72,8 +83,12 @@ struct Producer {
                      t.row_offset + t.row, batch_a);
           load_box(shared.tile_b(place.index), &maps.b, full, k / kTileK * kRowBytesB, t.column, t.batch);
         } else {
-          load_operand<kMnMajorA, cfg::kTileM, cfg::kClusterN>(
-              shared.tile_a(place.index), second ? &maps.a2 : &maps.a, full, t.row_offset + t.row, k, batch_a, at_n, mask_a);
+          if constexpr (kCopiesRows)
+            load_rows(shared.tile_a(place.index), &maps.a, full, t, k, batch_a);
+          else
+            load_operand<kMnMajorA, cfg::kTileM, cfg::kClusterN>(shared.tile_a(place.index),
+                                                                 second ? &maps.a2 : &maps.a, full,
+                                                                 t.row_offset + t.row, k, batch_a, at_n, mask_a);
           load_operand<kMnMajorB, cfg::kTileN, cfg::kClusterM>(
               shared.tile_b(place.index), second ? &maps.b2 : &maps.b, full, t.column, k, t.batch, at_m, mask_b);
         }

@@ -3,6 +3,7 @@
 //   kTypeA, kTypeB              bf16 or f16, and s8 or s4
 //   kRowMajorA, kRowMajorB (bool)   a row-major, b column-major: both along k
 //   kTileM                      rows of a: 16, 32, 64, 128, 192 or 256, what wgmma calls columns
+//   kCopyRows                   kTileM
 //   kTileN                      64 * kWarpgroups: each unpacks 64 columns of weights
 //   kPingPong, kStreamK, kPromote (bool)   false
 //   kClusterM, kClusterN        1

@@ -118,7 +118,8 @@ def main():
             options.types.split(","), numbers[0], shapes, options.modes.split(","), numbers[1]):
         cell = Cell(kind, mode, rows_of(mode, experts, rows), n, k, options.capacity)
         sets, _ = sets_of(cell.operands)
-        times = medians(usable(cell.contenders(), sets[0]), sets, options.rounds, options.rest)
+        contenders = {name: (call, sets) for name, call in usable(cell.contenders(), sets[0]).items()}
+        times = medians(contenders, options.rounds, options.rest)
         cell.ours(*sets[0])  # for last_plan
         ours = times.pop("tilesmith")
         beside = "".join(f"  {name} {milliseconds / ours:.2f}" for name, milliseconds in times.items())

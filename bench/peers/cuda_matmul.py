@@ -6,9 +6,9 @@
     python bench/peers/cuda_matmul.py --constant-b             b, of 16 rows of a and less, may be read while the call before ends
     python bench/peers/cuda_matmul.py --rest 0                 sustained: no rest before a contender's turn
 
-a is (m, k), b the transpose of an (n, k) weight. The calls of a turn are one captured graph, which goes through sets of operands
-of more than 200 MB together, so that L2 is cold. Contenders take turns: a rest, one turn not counted, then a burst of about
-10 ms between two events; the median of --rounds. torch has no int8 product of 16 rows or fewer.
+a is (m, k), b the transpose of an (n, k) weight. The calls of a turn are one captured graph of half a millisecond or more, which goes
+through sets of operands of more than 200 MB together, so that L2 is cold. Contenders take turns: a rest, one turn not counted,
+then a burst of about 10 ms between two events; the median of --rounds. torch has no int8 product of 16 rows or fewer.
 Needs torch with CUDA, and the package (pip install ., or PYTHONPATH=python with TILESMITH_LIBRARY).
 """
 import argparse
@@ -23,6 +23,7 @@ import tilesmith
 
 COLD_BYTES = 200 << 20
 BURST_MS = 10
+GRAPH_MS = 0.5  # a replay's first kernel does not overlap the last of the one before, as kernels within a graph do
 SQUARES = [(s, s, s) for s in (512, 1024, 2048, 4096, 8192)]
 PROJECTIONS = [(m, n, k) for n, k in ((4096, 4096), (4096, 14336), (14336, 4096)) for m in (1, 16, 64, 128, 512, 2048, 8192)]
 OUTPUT = {"bf16": torch.bfloat16, "fp8": torch.bfloat16, "int8": torch.int32}
@@ -78,29 +79,31 @@ def sets_of(make):
     return [first] + [make() for _ in range(min(63, -(-COLD_BYTES // size)))], size
 
 
-def medians(contenders, sets, rounds, rest):
-    """Milliseconds of a call of each of the contenders, {name: what takes a set of operands}."""
-    graphs = {name: graph_of(call, sets, len(sets)) for name, call in contenders.items()}
-    times = {name: [] for name in graphs}
-    for round in range(rounds + 1):
+def medians(contenders, rounds, rest):
+    """Milliseconds of a call of each of the contenders, {name: (what takes a set of operands, its sets)}."""
+    graphs, times = {}, {}
+    for name, (call, sets) in contenders.items():
+        calls = len(sets)
+        graph = graph_of(call, sets, calls)
+        times[name] = [turn(graph, calls, rest, 1)]  # an estimate, replaced by the first round that counts
+        passes = math.ceil(GRAPH_MS / (times[name][0] * calls))
+        graphs[name] = (graph, calls) if passes == 1 else (graph_of(call, sets, calls * passes), calls * passes)
+    for round in range(rounds):
         names = list(graphs)
         for name in names[round % len(names):] + names[: round % len(names)]:
-            estimate = times[name][-1] if times[name] else 1.0
-            milliseconds = turn(graphs[name], len(sets), rest, max(1, round and int(BURST_MS / (estimate * len(sets)))))
-            if round == 0:
-                times[name] = [milliseconds]  # an estimate, replaced by the first round that counts
-            else:
-                times[name] = (times[name] if round > 1 else []) + [milliseconds]
+            graph, calls = graphs[name]
+            milliseconds = turn(graph, calls, rest, max(1, int(BURST_MS / (times[name][-1] * calls))))
+            times[name] = (times[name] if round > 0 else []) + [milliseconds]
     return {name: statistics.median(each) for name, each in times.items()}
 
 
 def time_cell(kind, m, n, k, options):
     sets, size = sets_of(lambda: operands(kind, m, n, k))
-    contenders = {"tilesmith": lambda a, b, out: tilesmith.matmul(a, b, out=out, constant_b=options.constant_b)}
+    contenders = {"tilesmith": (lambda a, b, out: tilesmith.matmul(a, b, out=out, constant_b=options.constant_b), sets)}
     if peer := cublas(kind, m):
-        contenders["cuBLAS"] = peer
-    times = medians(contenders, sets, options.rounds, options.rest)
-    contenders["tilesmith"](*sets[0])  # for last_plan
+        contenders["cuBLAS"] = (peer, sets)
+    times = medians(contenders, options.rounds, options.rest)
+    contenders["tilesmith"][0](*sets[0])  # for last_plan
     return times, size
 
 

@@ -14,7 +14,7 @@ import time
 import torch
 
 import tilesmith
-from cuda_matmul import BURST_MS, COLD_BYTES, graph_of, turn
+from cuda_matmul import medians, sets_of
 
 TYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 SHAPES = "16,4096,4096;128,4096,4096;512,4096,4096;2048,4096,4096;4096,4096,4096;8192,8192,1024;512,512,512"
@@ -31,17 +31,8 @@ def operands(kind, device, m, n, k, k2):
 
 
 def on_cuda(kind, shape, options):
-    first = operands(kind, "cuda", *shape)
-    size = sum(x.numel() * x.element_size() for x in first)
-    sets = [first] + [operands(kind, "cuda", *shape) for _ in range(min(63, -(-COLD_BYTES // size)))]
-    graphs = {name: graph_of(call, sets, len(sets)) for name, call in CONTENDERS.items()}
-    estimates = {name: turn(graph, len(sets), options.rest, 1) for name, graph in graphs.items()}
-    times = {name: [] for name in graphs}
-    for _ in range(options.rounds):
-        for name, graph in graphs.items():
-            repeats = max(1, int(BURST_MS / (estimates[name] * len(sets))))
-            times[name].append(turn(graph, len(sets), options.rest, repeats))
-    return {name: statistics.median(each) for name, each in times.items()}
+    sets, _ = sets_of(lambda: operands(kind, "cuda", *shape))
+    return medians({name: (call, sets) for name, call in CONTENDERS.items()}, options.rounds, options.rest)
 
 
 def on_cpu(kind, shape, options):

@@ -188,10 +188,11 @@ struct Operands<I, kColumns, true> {
     const TsCudaGemmOperand& operand = args.epilogue[I];
     const i64 batch = is_column_vector(kOperation) ? place.batch_n : place.batch;
     const char* const base = static_cast<const char*>(operand.data) + batch * operand.batch_stride * bytes_of(kType);
-    const int first = place.column / kShare, beyond = place.column_limit / kShare;
+    const int first = place.column / kShare;
+    int left = place.column_limit / kShare - first;
     // Elements there are from the thread's place in 8-column tile j on; behind a gate one at most is its own.
     const auto there = [&](int j) {
-      const int count = beyond - first - 8 / kShare * j;
+      const int count = left - 8 / kShare * j;
       return kHalf ? imin(count, 1) : count;
     };
     if constexpr (kCopied) {
@@ -223,11 +224,11 @@ struct Operands<I, kColumns, true> {
         }
       }
     } else if constexpr (is_column_vector(kOperation)) {
+      const char* at = base + first * bytes_of(kType);
+      asm volatile("" : "+l"(at), "+r"(left));  // worked out once: the compiler would do it anew for each load
 #pragma unroll
-      for (int j = 0; j < kPairs; ++j) {
-        const int column = first + 8 / kShare * j;
-        loaded[j] = load_pair<kType, kInPairs>(base + column * bytes_of(kType), there(j));
-      }
+      for (int j = 0; j < kPairs; ++j)
+        loaded[j] = load_pair<kType, kInPairs>(at + 8 / kShare * j * bytes_of(kType), there(j));
     } else if constexpr (is_row_vector(kOperation)) {
 #pragma unroll
       for (int r = 0; r < 2; ++r) {

@@ -46,6 +46,9 @@ constexpr int kStageBytes = cfg::kBoxes * (kBoxBytesA + kBoxBytesB);
 constexpr int kTiles = cfg::kColumns / 8;
 constexpr int kOwnTiles = ceil_div(kTiles, cfg::kWarps);   // that a warp finishes
 constexpr int kWarpSteps = 4 * cfg::kBoxes / cfg::kWarps;  // products of 32 bytes of k for a warp in a stage
+// The copy engine works in order: a's first copies come after b's early ones, and nothing is multiplied before they do.
+// So the last 96 KB of b (measured; 64 to 96 are best) are not among these, but come beside the products.
+constexpr int kLateSteps = ceil_div(96 << 10, cfg::kBoxes * kBoxBytesB);
 constexpr int kSumsOffset = cfg::kStages * kStageBytes;
 constexpr int kBarrierOffset = kSumsOffset + cfg::kWarps * kTiles * 512;
 constexpr int kFlagOffset = kBarrierOffset + 16 * cfg::kStages;
@@ -127,7 +130,8 @@ struct Skinny {
     Item t;
     int index = blockIdx.x, early = 0;
     if (cfg::kEarlyB && find(index, t)) {
-      for (early = 0; early < t.steps && early < cfg::kStages; ++early) load_b(t, early, early);
+      early = imin(imax(imin(t.steps - kLateSteps, cfg::kStages), 1), t.steps);
+      for (int s = 0; s < early; ++s) load_b(t, s, s);
     }
     wait_for_previous_kernel();
     for (; find(index, t); index += gridDim.x) {

@@ -156,14 +156,29 @@ std::int64_t groups_with_rows(const CudaGemmShape& shape) {
   return shape.grouping == GemmGrouping::contiguous ? std::min(shape.batch, shape.m) : shape.batch;
 }
 
-/// Tiles that groups should have, whose rows the host does not know: contiguous ones as if all had as many, masked ones
-/// with half of their room, which is there for the worst case.
-std::int64_t expected_tiles(const KernelConfig& config, const CudaGemmShape& shape) {
+/// What there should be of groups, whose rows the host does not know.
+struct ExpectedGroups {
+  double with_rows;
+  double rows;  ///< of each of them
+};
+
+/// Contiguous groups as if every row went to any of them, masked ones with half of their room, which is there for the
+/// worst case.
+ExpectedGroups expected_groups(const CudaGemmShape& shape) {
+  const auto rows = static_cast<double>(shape.m), groups = static_cast<double>(shape.batch);
+  if (shape.grouping != GemmGrouping::contiguous) return {groups, std::ceil(rows / 2)};
+  const double with_rows = groups * (1 - std::pow(1 - 1 / groups, rows));
+  return {with_rows, std::ceil(rows / with_rows)};
+}
+
+/// Rounds of the tiles that groups should have, not whole ones: their number is a guess.
+double expected_rounds(const KernelConfig& config, const CudaSpec& spec, const CudaGemmShape& shape) {
   const Algorithm& a = config.algorithm;
-  const std::int64_t m = std::int64_t{a.tile[0]} * a.cluster[0], n = std::int64_t{a.tile[1]} * a.cluster[1];
-  const std::int64_t groups = groups_with_rows(shape);
-  const std::int64_t rows = ceil_div(shape.m, shape.grouping == GemmGrouping::contiguous ? groups : 2);
-  return groups * ceil_div(rows, m) * ceil_div(shape.n, n) * a.cluster[0] * a.cluster[1];
+  const int m = a.tile[0] * a.cluster[0], n = a.tile[1] * a.cluster[1];
+  const ExpectedGroups groups = expected_groups(shape);
+  const double tiles = groups.with_rows * std::ceil(groups.rows / m) *
+                       static_cast<double>(ceil_div(shape.n, n) * a.cluster[0] * a.cluster[1]);
+  return std::max(tiles / static_cast<double>(places_of(config, spec)), 1.0);
 }
 
 constexpr double kReachedBandwidth = 0.9;  // of the chip's, by a stream through memory
@@ -174,6 +189,8 @@ double join_seconds(const CudaGemmFacts& facts, int parts) {
   constexpr double kBytesPerSecond = 110e9, kJoin = 1.5e-6;
   return kJoin + parts * static_cast<double>(facts.part_bytes) / kBytesPerSecond;
 }
+
+constexpr double kScaledStep = 0.15;  // microseconds
 
 /// Seconds of one work item: a tile, or one of so many parts of it, of which the last adds up all.
 double item_seconds(const KernelConfig& config, const CudaGemmTile* tile, const CudaSpec& spec,
@@ -196,6 +213,13 @@ double item_seconds(const KernelConfig& config, const CudaGemmTile* tile, const 
     // Integers draw less power: the smaller tile is not held back by it.
     if (g.a == DataType::int8 && a.ping_pong && shape.k + shape.k2 <= 8192) step *= 0.94;
     step += spec.gemm.transpose_us * facts.transposed_rows / 128;
+    // A's rows that a group does not have are left out.
+    if (shape.grouping != GemmGrouping::none && facts.copy_rows > 0 && facts.copy_rows * a.cluster[1] < a.tile[0]) {
+      const double copied = std::ceil(expected_groups(shape).rows / facts.copy_rows) * facts.copy_rows;
+      step *= (std::min<double>(copied, a.tile[0]) + a.tile[1]) / (a.tile[0] + a.tile[1]);
+    }
+    // Block scales wait for the products of every step, while another block of the SM may multiply.
+    if (has_block_scales(g)) step += kScaledStep / facts.blocks_per_sm;
     seconds = 1e-6 * (real_steps * step + tile->end_us);
   } else {
     // A tile beside the table is taken for a middling one.
@@ -303,6 +327,7 @@ void enumerate_cuda_gemm(const CudaSpec& spec, const GemmSignature& signature, C
     const std::vector<CudaGemmWidths> all_widths = cuda_gemm_widths(signature, pipeline.pipeline);
     std::vector<Algorithm> seen;  // a tile may be the first choice for several shapes
     for (const CudaGemmTile& tile : pipeline.tiles) {
+      if (tile.groups && signature.grouping == GemmGrouping::none) continue;
       const Algorithm algorithm = algorithm_of(signature, pipeline, tile);
       if (std::ranges::find(seen, algorithm) != seen.end()) continue;
       seen.push_back(algorithm);
@@ -376,7 +401,7 @@ std::vector<RankedCudaGemm> ranked_cuda_gemm(const CudaSpec& spec, const GemmSig
     for (const CudaGemmTile& tile : pipeline.tiles) {
       ++place;
       const bool first = is_first_for(tile, signature, shape);
-      if (tile.first_for && !first) continue;
+      if ((tile.first_for && !first) || (tile.groups && signature.grouping == GemmGrouping::none)) continue;
       const Algorithm algorithm = algorithm_of(signature, pipeline, tile);
       if (std::ranges::find(seen, algorithm) != seen.end()) continue;
       config.algorithm = algorithm;
@@ -412,18 +437,19 @@ double estimated_seconds(const KernelConfig& config, const CudaSpec& spec, const
   const double columns = signature_of(config).epilogue_ops.gated() ? real(shape.n) / 2 : real(shape.n);
   const bool groups = shape.grouping != GemmGrouping::none, contiguous = shape.grouping == GemmGrouping::contiguous;
   const double rows = real(shape.m) * (contiguous ? 1 : real(shape.batch));
-  const double matrices_b = real(groups_with_rows(shape));
+  const double matrices_b = groups ? expected_groups(shape).with_rows : real(shape.batch);
   const double depth = real(shape.k + shape.k2);
   const double bytes = rows * (facts.element_bytes * depth + facts.result_bytes * columns) +
                        matrices_b * facts.bits_of_b / 8 * real(shape.n) * depth;
   const CudaGemmWork work = cuda_gemm_work(config, spec, shape);
   const double item = item_seconds(config, tile_of(config, spec), spec, shape, work.splits);
-  const std::int64_t items = groups ? expected_tiles(config, shape) : work.items;
+  const double rounds =
+      groups ? expected_rounds(config, spec, shape) : real(ceil_div(work.items, places_of(config, spec)));
   // Stream-K leaves one part of a tile in memory, reads another and its own.
   const double seconds = config.algorithm.shares_k
                              ? real(work.items) / real(std::max<std::int64_t>(work.blocks, 1)) * item +
                                    (cuda_gemm_shares(config, spec, shape) ? join_seconds(facts, 3) : 0)
-                             : real(ceil_div(items, places_of(config, spec))) * item;
+                             : rounds * item;
   const double memory = bytes / (kReachedBandwidth * spec.reference.bytes_per_second);
   // Groups of few rows: large tiles multiply mostly what the groups do not have, which memory's time hides only in
   // part.

@@ -26,7 +26,7 @@ Result<CudaGemmCondition> read_condition(const JsonReader& reader) {
 
 Result<CudaGemmTile> read_tile(const JsonReader& reader) {
   TS_TRY(reader.only({"tile", "wave", "stages", "boxes", "blocks_per_sm", "cluster", "splits", "ping_pong", "adds_k",
-                      "shares_k", "step_us", "end_us", "efficiency", "first_for"}));
+                      "shares_k", "groups", "step_us", "end_us", "efficiency", "first_for"}));
   CudaGemmTile tile;
   TS_ASSIGN(const std::vector<int> sizes, reader.at("tile").integers(1, 4096));
   if (sizes.size() != 2) return reader.at("tile").refuse("[rows, columns]");
@@ -59,6 +59,9 @@ Result<CudaGemmTile> read_tile(const JsonReader& reader) {
   if (reader.has("shares_k")) {
     TS_ASSIGN(tile.shares_k, reader.at("shares_k").boolean());
     if (tile.splits > 1) return reader.refuse("shares_k or splits");
+  }
+  if (reader.has("groups")) {
+    TS_ASSIGN(tile.groups, reader.at("groups").boolean());
   }
   const auto figure = [&](std::string_view field, double& into) -> Status {
     if (!reader.has(field)) return {};

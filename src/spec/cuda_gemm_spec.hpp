@@ -32,6 +32,7 @@ struct CudaGemmTile {
   bool ping_pong = false;
   bool adds_k = false;
   bool shares_k = false;
+  bool groups = false;                         ///< a tile for products of groups alone
   double step_us = 0;                          ///< microseconds for a stage of k; 0 where memory alone decides
   double end_us = 0;                           ///< and for the end of a tile
   double efficiency = 0;                       ///< instead of the two: share of the dense peak that a full chip reaches

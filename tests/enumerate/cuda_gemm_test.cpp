@@ -478,20 +478,25 @@ TEST(CudaGemm, GroupsOfFewRowsTakeTilesOf64Rows) {
   };
   using enum GemmGrouping;
   for (const std::int64_t groups : {8, 64})
-    for (const std::int64_t rows : {1, 4, 16}) {
-      EXPECT_EQ(chosen(contiguous, groups * rows, groups, 4096, 4096), "warpspec 64x128 s8") << groups << " " << rows;
-      EXPECT_EQ(chosen(contiguous, groups * rows, groups, 2048, 7168), "warpspec 64x128 s8") << groups << " " << rows;
-      EXPECT_EQ(chosen(contiguous, groups * rows, groups, 14336, 4096), "warpspec 64x128 s8") << groups << " " << rows;
-      EXPECT_EQ(chosen(masked, 16, groups, 4096, 4096), "warpspec 64x128 s8");
-      EXPECT_EQ(chosen(contiguous, groups * rows, groups, 4096, 4096, true), "warpspec 64x128 s8")
-          << groups << " " << rows;
-      EXPECT_EQ(chosen(masked, 128, groups, 4096, 4096, true), "warpspec 64x128 s8");
-    }
-  // So few rows that most groups have none.
+    for (const std::int64_t rows : {4, 16})
+      for (const auto& [n, k] : {std::pair{4096, 4096}, std::pair{2048, 7168}, std::pair{14336, 4096}}) {
+        EXPECT_EQ(chosen(contiguous, groups * rows, groups, n, k), "warpspec 64x128 s8") << groups << " " << rows;
+        EXPECT_EQ(chosen(masked, rows, groups, n, k), "warpspec 64x128 s8") << groups << " " << rows;
+        // With block scales two blocks of an SM take turns.
+        EXPECT_EQ(chosen(contiguous, groups * rows, groups, n, k, true), "warpspec 64x64 s5") << groups << " " << rows;
+        EXPECT_EQ(chosen(masked, rows, groups, n, k, true), "warpspec 64x64 s5") << groups << " " << rows;
+      }
+  // So few rows that groups without any leave half of the chip idle.
   EXPECT_EQ(chosen(contiguous, 2, 8, 4096, 4096), "warpspec 64x64 s12");
-  EXPECT_EQ(chosen(contiguous, 8, 256, 4096, 7168), "warpspec 64x128 s8");
+  EXPECT_EQ(chosen(contiguous, 8, 8, 2048, 7168), "warpspec 64x64 s12");
+  EXPECT_EQ(chosen(contiguous, 8, 8, 2048, 7168, true), "warpspec 64x64 s5");
+  // Room for many rows is there for the worst case; rows of contiguous groups are there.
   EXPECT_EQ(chosen(masked, 128, 8, 4096, 4096), "warpspec 64x128 s8");
   EXPECT_EQ(chosen(contiguous, 8 * 512, 8, 4096, 4096), "warpspec 128x256 s4");
+  EXPECT_EQ(chosen(none, 64, 1, 4096, 4096), "warpspec 64x64 s12");
+  for (const RankedCudaGemm& one : ranked_cuda_gemm(arch("sm_90a"), bf16(), {64, 4096, 4096}))
+    EXPECT_TRUE(one.config.algorithm.pipeline != Pipeline::warp_specialized || one.config.algorithm.block_per_cu == 1)
+        << "the tile for groups: " << native_name(one.config);
 }
 
 TEST(CudaGemm, WhatAnAccessNeedsDecides) {

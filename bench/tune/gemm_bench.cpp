@@ -240,7 +240,7 @@ Status run(const Options& options) {
     for (std::size_t i = 0; i < variants.size(); ++i) {
       const TsCpuKernel& table = variants[i].table;
       if (!variants[i].products) calls[i].alpha = 0;
-      workspaces[i].reserve(static_cast<std::size_t>(table.workspace_bytes(&calls[i])) + 64);
+      workspaces[i].reserve(static_cast<std::size_t>(table.workspace_bytes(&calls[i])) + 64, Pages::huge);
       calls[i].workspace = workspaces[i].data();
       pool.reserve_scratch(static_cast<std::size_t>(table.scratch_bytes(&calls[i])));
       contenders.push_back({variants[i].name, [&pool, &table, call_args = &calls[i]] { pool.run(table, call_args); }});

@@ -66,14 +66,15 @@ TS_INLINE RowTerms row_terms(const TsGemmArgs& args, long long row) {
   return terms;
 }
 
-// x of `count` columns.
+// x of `count` columns. Without kC beta is 0.
+template <bool kC>
 TS_INLINE Vec linear(const TsGemmArgs& args, const Patch& patch, const RowTerms& terms, long long row, long long column,
                      const float* sums, int count) {
   Vec x = load(sums);
   if constexpr (kInteger) x = __builtin_convertvector((IVec)x, Vec);
   x = x * terms.factor;
   if constexpr (kColumnScale) x = x * load_side<Element::fp32>(args.column_scale, column, count);
-  if (args.beta != 0) {
+  if (kC && args.beta != 0) {
     const long long index = patch.batch * args.c.batch + row * args.c.leading + column;
     x = x + args.beta * load_side<kSideType>(args.c.data, index, count);
   }
@@ -83,17 +84,19 @@ TS_INLINE Vec linear(const TsGemmArgs& args, const Patch& patch, const RowTerms&
 }
 
 // `count` of D from column `column` of D.
+template <bool kC>
 TS_INLINE Vec outcome(const TsGemmArgs& args, const Patch& patch, const RowTerms& terms, long long row,
                       long long column, const float* sums, int count) {
   Vec y;
   if constexpr (kGated) {
     const int second = 2 * count - kLanes;  // columns of sums in the second vector
-    const Vec low = linear(args, patch, terms, row, 2 * column, sums, (int)min_of(kLanes, 2 * count));
-    const Vec high = second > 0 ? linear(args, patch, terms, row, 2 * column + kLanes, sums + kLanes, second) : Vec{};
+    const Vec low = linear<kC>(args, patch, terms, row, 2 * column, sums, (int)min_of(kLanes, 2 * count));
+    const Vec high =
+        second > 0 ? linear<kC>(args, patch, terms, row, 2 * column + kLanes, sums + kLanes, second) : Vec{};
     y = activate<kActivation>(__builtin_shufflevector(low, high, TS_LANES(even_lane, 0))) *
         __builtin_shufflevector(low, high, TS_LANES(even_lane, 1));
   } else {
-    y = activate<kActivation>(linear(args, patch, terms, row, column, sums, count));
+    y = activate<kActivation>(linear<kC>(args, patch, terms, row, column, sums, count));
   }
 #pragma GCC unroll 4
   for (int e = 0; e < kExtras; ++e) {
@@ -148,30 +151,40 @@ inline void finish_integers(const TsGemmArgs& args, const Patch& patch, const fl
   }
 }
 
+// The largest magnitudes of a patch, if they are asked for. kWhole: it is as wide as a panel and C is not read, so that
+// nothing is left to ask within a row.
+template <bool kWhole>
+TS_INLINE IVec finish_rows(const TsGemmArgs& args, const Patch& patch, const float* sums, int stride, bool stream) {
+  IVec largest = {};
+  const long long first = patch.column / kGate;
+  const int columns = (kWhole ? kPanel : patch.columns) / kGate;
+  for (int r = 0; r < patch.rows; ++r) {
+    const long long row = patch.row + r;
+    const RowTerms terms = row_terms(args, row);
+    Output* to = static_cast<Output*>(args.d) + patch.batch * args.d_batch + row * args.d_leading + first;
+    for (int j = 0; j < columns; j += kLanes) {
+      const int count = (int)min_of(kLanes, columns - j);
+      const Vec y = outcome<!kWhole>(args, patch, terms, row, first + j, sums + r * stride + kGate * j, count);
+      if constexpr (kAmax) {
+        constexpr IVec kNumbers = TS_LANE_NUMBERS;
+        const IVec size = kNumbers < count ? (IVec)magnitude(y) : IVec{};
+        largest = size > largest ? size : largest;
+      }
+      store_output(to + j, y, count, stream);
+    }
+  }
+  return largest;
+}
+
 // `sums` has `stride` columns a row and may be read up to 2 kLanes beyond its end. `stream`: see streams().
 [[gnu::noinline]] void finish(const TsGemmArgs& args, const Patch& patch, const float* sums, int stride,
                               bool stream = false) {
   if constexpr (kInteger && kOutput == Element::int32) {
     finish_integers(args, patch, sums, stride, stream);
   } else {
-    IVec largest = {};
-    const long long first = patch.column / kGate;
-    const int columns = patch.columns / kGate;
-    for (int r = 0; r < patch.rows; ++r) {
-      const long long row = patch.row + r;
-      const RowTerms terms = row_terms(args, row);
-      Output* to = static_cast<Output*>(args.d) + patch.batch * args.d_batch + row * args.d_leading + first;
-      for (int j = 0; j < columns; j += kLanes) {
-        const int count = (int)min_of(kLanes, columns - j);
-        const Vec y = outcome(args, patch, terms, row, first + j, sums + r * stride + kGate * j, count);
-        if constexpr (kAmax) {
-          constexpr IVec kNumbers = TS_LANE_NUMBERS;
-          const IVec size = kNumbers < count ? (IVec)magnitude(y) : IVec{};
-          largest = size > largest ? size : largest;
-        }
-        store_output(to + j, y, count, stream);
-      }
-    }
+    const bool whole = kPanel / kGate % kLanes == 0 && patch.columns == kPanel && args.beta == 0;
+    const IVec largest = whole ? finish_rows<true>(args, patch, sums, stride, stream)
+                               : finish_rows<false>(args, patch, sums, stride, stream);
     if constexpr (kAmax) {
       int found = 0;
       for (int l = 0; l < kLanes; ++l) found = largest[l] > found ? largest[l] : found;

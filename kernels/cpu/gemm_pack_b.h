@@ -12,6 +12,9 @@ TS_INLINE long long pack_width(const TsGemmArgs& args) {
   return PackedB::members(args) * depth_of(args).blocks * blocks_of(args.n, pack_width(args));
 }
 
+// How many words before they are packed B's rows are asked for, where products are so fast that packing counts.
+constexpr int kWordsAhead = 12;
+
 // `count` columns from `from` (column 0, the block's first k) into panels, of `elements` along k.
 inline void pack_columns(const StoredB* from, long long leading, int count, int elements, int words, float* to,
                          [[maybe_unused]] const ScalesOfB& scales) {
@@ -28,6 +31,11 @@ inline void pack_columns(const StoredB* from, long long leading, int count, int 
       for (int c = 0; c < width; c += kPanel) {
         const int panel_width = width_at(c);
         float* at = place(w, c, panel_width);
+        if constexpr (kTiles) {  // a panel's part of a row is a line or half of one
+#pragma GCC unroll 4
+          for (int r = 0; r < kPack; ++r)
+            asm volatile("prefetcht0 %0" : : "m"(row[(kWordsAhead * kPack + r) * leading + c]));
+        }
         for (int v = 0; v < panel_width; v += kLanes) {
           const int left = count - c - v;
           store(at + v, rows == kPack && left >= kLanes ? words_across<kElementB>(row + c + v, leading)

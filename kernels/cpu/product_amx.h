@@ -69,21 +69,24 @@ TS_INLINE void tile_products(const char* a, long long a_second, long long a_step
   }
 }
 
-// The same with A's tiles next to each other, B from the first-level cache and A passing by. Meanwhile kFetched bytes a
-// step of what `next` points to come into the second-level cache: every other line is asked for, and brings its pair.
+// The same with A's tiles next to each other, B from the first-level cache and A passing by: all four loads before the
+// products keep the unit busier than the order above. Meanwhile kFetched bytes a step of what `next` points to come
+// into the second-level cache.
 constexpr int kFetched = 256;  // 16 for each word
 TS_INLINE void tile_products_fetching(const char* a, const char* b, long long b_stride, int depth, const char* next) {
   for (int k = 0; k < depth; ++k) {
     tile_load_passing<4>(a, kTileRow);
+    tile_load_passing<5>(a + kTileBytes, kTileRow);
     tile_load<6>(b, b_stride);
-    tile_dot<0, 4, 6>();
     tile_load<7>(b + kTileRow, b_stride);
+    tile_dot<0, 4, 6>();
     tile_dot<1, 4, 7>();
     asm volatile("prefetcht1 %0" : : "m"(next[0]));
-    tile_load_passing<5>(a + kTileBytes, kTileRow);
+    asm volatile("prefetcht1 %0" : : "m"(next[kFetched / 4]));
     tile_dot<2, 5, 6>();
     tile_dot<3, 5, 7>();
     asm volatile("prefetcht1 %0" : : "m"(next[kFetched / 2]));
+    asm volatile("prefetcht1 %0" : : "m"(next[3 * kFetched / 4]));
     a += 2 * kTileBytes;
     b += 16 * b_stride;
     next += kFetched;

@@ -12,7 +12,7 @@ namespace tilesmith {
 [[nodiscard]] inline void* cpu_workspace(const RunOptions& options, std::size_t bytes) {
   if (options.workspace != nullptr || bytes == 0) return options.workspace;
   thread_local AlignedBuffer own;
-  own.reserve(bytes);
+  own.reserve(bytes, Pages::huge);
   return own.data();
 }
 

@@ -64,7 +64,7 @@ void ThreadPool::reserve_scratch(std::size_t bytes) {
   spin_until([this] { return !busy_.exchange(true, std::memory_order_acquire); });
   const Release release(busy_);
   if (bytes > scratch_bytes_) {
-    for (auto& worker : workers_) worker->scratch.reserve(bytes);
+    for (auto& worker : workers_) worker->scratch.reserve(bytes, Pages::huge);
     scratch_bytes_ = bytes;
   }
 }
@@ -82,13 +82,13 @@ void ThreadPool::run(const TsCpuKernel& kernel, const void* args) {
   const auto scratch_bytes = static_cast<std::size_t>(kernel.scratch_bytes(args));
   if (busy_.exchange(true, std::memory_order_acquire)) {
     thread_local AlignedBuffer scratch;
-    scratch.reserve(scratch_bytes);
+    scratch.reserve(scratch_bytes, Pages::huge);
     run_alone(kernel, args, scratch.data());
     return;
   }
   const Release release(busy_);
   if (scratch_bytes > scratch_bytes_) {  // only for a call that was not planned
-    for (auto& worker : workers_) worker->scratch.reserve(scratch_bytes);
+    for (auto& worker : workers_) worker->scratch.reserve(scratch_bytes, Pages::huge);
     scratch_bytes_ = scratch_bytes;
   }
 

@@ -42,6 +42,19 @@ struct Group {
   typedef signed char LooseBytes __attribute__((vector_size(kCount), aligned(1), may_alias));
 };
 
+// Bytes as ints. GCC makes scalar code of a conversion from bytes to four bytes, so vectors are asked for by name.
+template <int kCount>
+TS_INLINE typename Group<kCount>::Ints load_bytes(const void* from) {
+  const auto& bytes = *static_cast<const typename Group<kCount>::LooseBytes*>(from);
+  if constexpr (kCount == kLanes) {
+    typename Group<kCount>::Ints wide;
+    asm("vpmovsxbd %1, %0" : "=v"(wide) : "m"(bytes));
+    return wide;
+  } else {
+    return __builtin_convertvector(bytes, typename Group<kCount>::Ints);
+  }
+}
+
 template <Element kType, int kCount>
 TS_INLINE typename Group<kCount>::Floats load_floats(const void* from) {
   using G = Group<kCount>;
@@ -51,12 +64,11 @@ TS_INLINE typename Group<kCount>::Floats load_floats(const void* from) {
   } else if constexpr (kType == Element::int32) {
     return __builtin_convertvector(*static_cast<const typename G::LooseInts*>(from), Floats);
   } else if constexpr (kType == Element::int8) {
-    return __builtin_convertvector(*static_cast<const typename G::LooseBytes*>(from), Floats);
+    return __builtin_convertvector(load_bytes<kCount>(from), Floats);
   } else if constexpr (kType == Element::fp8e4m3) {
     // The exponent's bias is 7; bits moved to where a float has them are off by 2^(127 - 7), denormal numbers too.
     using Bits = typename G::Bits;
-    const Bits bits =
-        (Bits) __builtin_convertvector(*static_cast<const typename G::LooseBytes*>(from), typename G::Ints);
+    const Bits bits = (Bits)load_bytes<kCount>(from);
     const Floats size = (Floats)((bits & 0x7fu) << 20) * 0x1p120f;
     const Bits number = (Bits)size | (bits & 0x80u) << 24;
     return (Floats)((bits & 0x7fu) == 0x7fu ? Bits{} + 0x7fc00000u : number);

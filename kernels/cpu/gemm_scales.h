@@ -128,9 +128,8 @@ struct Unpacked<Element::int4> {
     if constexpr (kPack == 2) {
       // A byte to each word: its low half is looked up by the lower four bits (of five, in a table that repeats), the
       // other by the upper four.
-      typedef unsigned char Bytes __attribute__((vector_size(kLanes)));
-      typedef unsigned char LooseBytes __attribute__((vector_size(kLanes), aligned(1), may_alias));
-      const UVec bytes = __builtin_convertvector((Bytes) * reinterpret_cast<const LooseBytes*>(from), UVec);
+      UVec bytes;
+      asm("vpmovzxbd %1, %0" : "=v"(bytes) : "m"(*reinterpret_cast<const Group<kLanes>::LooseBytes*>(from)));
       asm("vpermw %1, %2, %0" : "=v"(found) : "v"(table[0]), "v"(bytes | bytes << 12));
     } else {
       unsigned both[2] = {};

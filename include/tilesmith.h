@@ -380,7 +380,7 @@ typedef struct tilesmith_epilogue {
   int32_t op; /* tilesmith_epilogue_op */
   int32_t reserved;
   const void* data; /* of bias, scale, add, multiply: memory the device reads */
-  int64_t leading;  /* add, multiply: elements from a row to the next */
+  int64_t leading;  /* add, multiply: elements from a row (of column-major ones: column) to the next */
   int64_t batch;    /* add, multiply: elements from a matrix of the batch to the next; 0 shares it. With groups also of
                        vectors; those over m of contiguous groups run on, and have 0 */
   float low;        /* clamp */
@@ -423,7 +423,11 @@ typedef enum tilesmith_gemm_flag {
    * known), b.batch is not read, and order_b is that of the matrix it was packed from. CPU; without grouping,
    * scale_depth, weights and k2. */
   TILESMITH_PACKED_B = 2,
-  TILESMITH_ZERO_POINTS = 4 /* weights have zero points, in zero_b */
+  TILESMITH_ZERO_POINTS = 4, /* weights have zero points, in zero_b */
+  /* C, D and the epilogue's tensors are column-major, and have their leading dimensions between columns; row-major
+   * without. Computed as the transposed product, which costs the same. Without gates, grouping, scale_depth, weights
+   * and TILESMITH_PACKED_B. */
+  TILESMITH_COLUMN_D = 8
 } tilesmith_gemm_flag;
 
 /* One GEMM, whole. */
@@ -437,7 +441,7 @@ typedef struct tilesmith_gemm {
   int32_t type_c;    /* of C and of the tensors that add and multiply read; int32 exactly where D is */
   int32_t type_d;    /* fp32, fp16, bf16, fp8, bf8; of int8 also int32 (without an epilogue) and int8 */
   int32_t type_bias; /* fp32, fp16 or bf16 */
-  int32_t order_a;   /* tilesmith_matrix_order. C, D and the epilogue's tensors are row-major */
+  int32_t order_a;   /* tilesmith_matrix_order; those of D: flags */
   int32_t order_b;
   uint32_t flags; /* tilesmith_gemm_flag, or-ed */
   int64_t m;      /* m, n or batch of 0 computes nothing; k of 0 makes the products zeros */

@@ -4,9 +4,11 @@
 //   D = epilogue(alpha * op(A) x op(B) + beta * C)        op(A) is m x k, op(B) is k x n, C is m x n; `batch` times
 //
 // Sums are fp32, or int32 (modulo 2^32) of int8. The epilogue (gemm_epilogue.hpp) is computed in fp32 and rounded once,
-// to D's type. D is m x n, or m x n / 2 when the epilogue has a gate. C, D and the epilogue's tensors are row-major;
-// A and B are of either order, so that the four layouts are, by the letters of A, B and D: rcr (torch.nn.Linear: both
-// along k), rrr, crr, ccr.
+// to D's type. D is m x n, or m x n / 2 when the epilogue has a gate. A, B and D are of either order, and a layout is
+// named by their letters: rcr (torch.nn.Linear: both along k), rrr, crr, ccr, and the same with a column-major D (rcc,
+// rrc, crc, ccc), which C and the epilogue's tensors share. Such a D is the row-major result of the transposed product,
+// D^T = op(B)^T x op(A)^T, and costs what that costs; it goes with neither gates, groups, scales along k, weights nor a
+// packed B.
 //
 // m, n or batch of 0 computes nothing; k of 0 makes the products zeros.
 //
@@ -64,6 +66,7 @@ struct GemmProblem {
   DataType type_bias = DataType::bf16;  ///< fp32, fp16 or bf16
   MatrixOrder order_a = MatrixOrder::row;
   MatrixOrder order_b = MatrixOrder::column;
+  MatrixOrder order_d = MatrixOrder::row;  ///< of C, D and the epilogue's tensors
   std::int64_t m = 1;
   std::int64_t n = 1;  ///< columns of B; D has half of them when the epilogue has a gate
   std::int64_t k = 1;
@@ -115,10 +118,11 @@ struct GemmScales {
 
 /// What one operation of the epilogue reads.
 struct EpilogueOperand {
-  const void* data = nullptr;  ///< bias, scale: n or m elements behind one another; add, multiply: a row-major matrix
-  std::int64_t leading = 0;    ///< of a matrix
-  std::int64_t batch = 0;      ///< of a matrix, and of a vector with groups; 0 shares it
-  float low = 0;               ///< of clamp
+  const void* data =
+      nullptr;               ///< bias, scale: n or m elements behind one another; add, multiply: a matrix, of D's order
+  std::int64_t leading = 0;  ///< of a matrix
+  std::int64_t batch = 0;    ///< of a matrix, and of a vector with groups; 0 shares it
+  float low = 0;             ///< of clamp
   float high = 0;
 };
 

@@ -52,14 +52,14 @@ def matmul(
         none): of contiguous tensors, those that are all a's, all b's or in both are one call of the library. Where more than
         one dimension is left, as of (2, 1, m, k) and (3, k, n), the largest is the batch of a call, and there is one call for
         each member of the others.
-    out: where to write the result, contiguous rows; may be c, multiply or residual, and overlaps nothing else. None
-        makes a new dense tensor.
+    out: where to write the result, contiguous rows or, without a gate, contiguous columns (a transposed view), which costs the
+        same; may be c, multiply or residual, and overlaps nothing else. None makes a new dense tensor of contiguous rows.
     out_dtype: of the result, as the tensors' library names it; None is out's, else the inputs', bfloat16 for float8, and
         for int8 int32, or float32 with anything but alpha, beta and c. int8 gives int8 (rounded to nearest, limited to
         -128 .. 127) too.
     alpha: a number. beta: a number, read with c alone. For an int32 result alpha is 0 or 1 and beta whole.
     c: added before bias and activation, broadcast to (..., m, n). multiply, residual: behind the activation, broadcast to
-        the result's shape. All three have contiguous rows, and one data type: the result's, or another that has kernels.
+        the result's shape. All three have contiguous rows, or columns where out has, and one data type: the result's, or another that has kernels.
     bias: float32, float16 or bfloat16: (n,), contiguous, or (m, 1), one for each row.
     activation: "relu", "gelu" (v (1 + erf(v / sqrt 2)) / 2), "gelu_tanh" (v (1 + tanh(sqrt(2 / pi) (v + 0.044715 v^3))) / 2),
         "silu" (v sigmoid(v)), "sigmoid" or "tanh".

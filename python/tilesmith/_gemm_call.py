@@ -11,7 +11,8 @@ from tilesmith._errors import InvalidArgument, Unsupported, WrongType
 from tilesmith._gemm_blocks import Blocks
 from tilesmith._gemm_matrices import COLUMN, order_of, set_matrices
 from tilesmith._gemm_operands import (
-    ADD, ADDRESSED, AMAX, BIAS, BIAS_M, CLAMP, FLOAT8, GROUPING, LINEAR, MULTIPLY, NAMES, PACKED_INT4, SCALE_M, SCALE_N, Operands, Options, has_weights,
+    ADD, ADDRESSED, AMAX, BIAS, BIAS_M, CLAMP, CONSTANT_B, FLOAT8, GROUPING, LINEAR, MULTIPLY, NAMES, PACKED_B, PACKED_INT4, SCALE_M, SCALE_N,
+    ZERO_POINTS, Operands, Options, has_weights,
 )  # fmt: skip
 from tilesmith._gemm_shape import Shape, is_column
 from tilesmith._library import CUDA, Gemm, library, raise_last_error, sized
@@ -19,7 +20,6 @@ from tilesmith._views import View, check_devices, number
 
 _CODES = {"fp32": 0, "fp16": 1, "bf16": 2, "fp8": 3, "bf8": 4, "int8": 5, "int4": 6, "int32": 7}
 _TF32 = 8
-_CONSTANT_B, _PACKED_B, _ZERO_POINTS = 1, 2, 4  # of the structure's flags
 _INPUTS = ("fp32", "fp16", "bf16", "fp8", "bf8", "int8")
 _WIDE = ("fp32", "fp16", "bf16")
 _TYPES_TEXT = "float32, float16, bfloat16, float8 (e4m3, e5m2) or int8"
@@ -118,7 +118,7 @@ def prepare(x: Operands, o: Options, beta: float) -> Call:
     _set_groups(call, x, o, names, shape, places)
     moves = set_matrices(call, x, o, names, shape, blocks, out_type)
     if o.form == "packed":
-        call.flags |= _PACKED_B
+        call.flags |= PACKED_B
         call.b.leading = o.packed_bytes
     if len(moves) > 1:
         return BatchCall(call, places, x, shape.result, out_type, moves)
@@ -174,7 +174,7 @@ def _set_types(call: Gemm, x: Operands, o: Options, names: tuple[str, ...]) -> s
     if o.tf32 and a != "fp32":
         raise InvalidArgument(f"tf32 is set, and {names[0]} is {a}", "float32")
     if o.constant_b:
-        call.flags |= _CONSTANT_B
+        call.flags |= CONSTANT_B
     call.type_a = _TF32 if o.tf32 else _CODES[a]
     call.type_b = _TF32 if o.tf32 else _CODES[b]
     call.type_d = _CODES[out_type]
@@ -203,7 +203,7 @@ def _set_types(call: Gemm, x: Operands, o: Options, names: tuple[str, ...]) -> s
             raise WrongType(f"{names[10]} beside {names[1]} of {b}", "int8 weights, or pairs of int4, of float16 and bfloat16")
         if x.zero_b.data_type != "int8":
             raise WrongType(f"{names[10]} is {x.zero_b.data_type}", "int8")
-        call.flags |= _ZERO_POINTS
+        call.flags |= ZERO_POINTS
     return out_type
 
 

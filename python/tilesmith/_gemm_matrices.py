@@ -13,7 +13,7 @@ from typing import NamedTuple, Optional
 
 from tilesmith._errors import InvalidArgument
 from tilesmith._gemm_blocks import Blocks
-from tilesmith._gemm_operands import ADD, MULTIPLY, SCALE_M, Operands, Options
+from tilesmith._gemm_operands import ADD, COLUMN_D, MULTIPLY, SCALE_M, Operands, Options
 from tilesmith._gemm_shape import Shape, is_column
 from tilesmith._library import Gemm
 from tilesmith._views import BYTES, View, broadcast, dense_strides
@@ -98,17 +98,19 @@ def set_matrices(call: Gemm, x: Operands, o: Options, names: tuple[str, ...], s:
     call.order_a, call.a.leading = order_of(names[0], x.a, (walk.m, s.k), (walk.strides[0][1], a[-1]), preferred_a)
     call.order_b, call.b.leading = order_of(names[1], x.b, (s.k, s.n), b[-2:], preferred_b)
     if s.k2 > 0:
-        call.a2.leading = _same_order(names[0], x.a, call.order_a, *pair[0])
-        call.b2.leading = _same_order(names[1], x.b, call.order_b, *pair[1])
+        call.a2.leading = _in_order(call.order_a, names[0], *pair[0])
+        call.b2.leading = _in_order(call.order_b, names[1], *pair[1])
     call.a.batch, call.b.batch = walk.strides[0][0], walk.strides[1][0]
-    call.d_leading = _leading("out", out, (walk.m, s.columns), (walk.strides[2][1], d[-1]))
+    order_d, call.d_leading = order_of("out", out, (walk.m, s.columns), (walk.strides[2][1], d[-1]), ROW)
+    if order_d == COLUMN:
+        call.flags |= COLUMN_D
     call.d_batch = walk.strides[2][0]
     operations = [each for each in call.epilogue if each.op in (ADD, MULTIPLY)]
     for (name, strides), (batch, row) in zip(beside.items(), walk.strides[3:]):
         first = name == "c" and len(operations) == sum(view is not None for view in (x.multiply, x.residual))
         target = call.c if first else operations.pop(0)
         columns = s.n if name == "c" else s.columns
-        target.leading = _leading(name, getattr(x, name), (walk.m, columns), (row, strides[-1]))
+        target.leading = _in_order(order_d, "out", name, getattr(x, name), (walk.m, columns), (row, strides[-1]))
         target.batch = batch
     for (name, strides), (batch, row) in zip(vectors.items(), walk.strides[3 + len(beside) :]):
         if s.groups is not None:
@@ -196,23 +198,14 @@ def order_of(name: str, view: View, shape: tuple[int, int], strides: tuple[int, 
     return order, step if lines > 1 else _padded(length)
 
 
-def _same_order(first: str, view: View, order: int, name: str, view2: View, shape: tuple[int, int],
-                strides: tuple[int, ...]) -> int:  # fmt: skip
-    """The leading dimension of a matrix of the second product, in the order of that of the first."""
-    order2, leading = order_of(name, view2, shape, strides, order)
-    if order2 != order:
-        raise InvalidArgument(f"{first} has the strides {view.strides} and {name} {view2.strides}",
-                              "both contiguous along the same dimension: a copy of one")  # fmt: skip
-    return leading
-
-
-def _leading(name: str, view: Optional[View], shape: tuple[int, int], strides: tuple[int, int]) -> int:
-    """The leading dimension of a row-major matrix."""
-    (rows, columns), (row, column) = shape, strides
-    if (column != 1 and columns > 1) or (row < columns and rows > 1):
+def _in_order(order: int, of: str, name: str, view: View, shape: tuple[int, int], strides: tuple[int, ...]) -> int:
+    """The leading dimension of a matrix that must have the order of the matrix `of`."""
+    own, leading = order_of(name, view, shape, strides, order)
+    if own != order:
+        way = "rows" if order == ROW else "columns"
         raise InvalidArgument(f"{name} has the shape {view.shape} and the strides {view.strides}",
-                              "contiguous rows apart from one another: a copy of it")  # fmt: skip
-    return row if rows > 1 else _padded(columns)
+                              f"contiguous {way}, as {of} has: a copy of one")  # fmt: skip
+    return leading
 
 
 def _padded(length: int) -> int:

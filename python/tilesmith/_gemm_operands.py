@@ -11,6 +11,8 @@ WEIGHTS = ("int8", "int4")  # of fp16 and bf16
 PACKED_INT4 = "uint8"  # two of them
 #: Operations of the structure's epilogue.
 BIAS, BIAS_M, SCALE_N, SCALE_M, ADD, MULTIPLY, CLAMP, AMAX = 1, 2, 3, 4, 5, 6, 13, 19
+#: Of the structure's flags.
+CONSTANT_B, PACKED_B, ZERO_POINTS, COLUMN_D = 1, 2, 4, 8
 
 
 class Operands(NamedTuple):

@@ -40,14 +40,15 @@ Result<std::vector<float>> random_values(std::span<const std::int64_t> shape, Di
   return values;
 }
 
-/// The values of an array of logical shape (..., rows, columns) with the last two turned.
-std::vector<float> turned(const std::vector<float>& values, std::int64_t rows, std::int64_t columns) {
-  std::vector<float> out(values.size());
-  const auto size = static_cast<std::size_t>(rows * columns);
+/// An array of logical shape (..., rows, columns), of elements of `width` values, with the last two dimensions turned.
+template <class T>
+std::vector<T> turned(const std::vector<T>& values, std::int64_t rows, std::int64_t columns, std::size_t width = 1) {
+  std::vector<T> out(values.size());
+  const auto r = static_cast<std::size_t>(rows), c = static_cast<std::size_t>(columns), size = r * c * width;
   for (std::size_t start = 0; size > 0 && start < values.size(); start += size)
-    for (std::size_t i = 0; i < static_cast<std::size_t>(rows); ++i)
-      for (std::size_t j = 0; j < static_cast<std::size_t>(columns); ++j)
-        out[start + j * static_cast<std::size_t>(rows) + i] = values[start + i * static_cast<std::size_t>(columns) + j];
+    for (std::size_t i = 0; i < r; ++i)
+      for (std::size_t j = 0; j < c; ++j)
+        std::copy_n(&values[start + (i * c + j) * width], width, &out[start + (j * r + i) * width]);
   return out;
 }
 
@@ -140,7 +141,7 @@ Result<GemmCase> GemmCase::create(const GemmProblem& problem, GemmInputs inputs)
     TS_TRY(fill(out.a2_, {"a2", members, p.m, p.k2, p.order_a, {memory_type_of(p.type_a), 1}}, inputs.a2, kA2));
     TS_TRY(fill(out.b2_, {"b2", p.batch, p.k2, p.n, p.order_b, {memory_type_of(p.type_b), deviation}}, inputs.b2, kB2));
   }
-  if (p.beta) TS_TRY(fill(out.c_, {"c", members, p.m, p.n, MatrixOrder::row, {side, 1}}, inputs.c, kC));
+  if (p.beta) TS_TRY(fill(out.c_, {"c", members, p.m, p.n, p.order_d, {side, 1}}, inputs.c, kC));
   std::int64_t columns = p.n;
   for (std::size_t i = 0; i < p.epilogue.size(); ++i) {
     const EpilogueOp op = p.epilogue[i];
@@ -149,7 +150,7 @@ Result<GemmCase> GemmCase::create(const GemmProblem& problem, GemmInputs inputs)
     HostArray& given = inputs.epilogue[i];
     if (is_gate(op)) columns /= 2;
     if (reads_tensor(op)) {
-      TS_TRY(fill(operand, {name, members, p.m, columns, MatrixOrder::row, {side, 1}}, given, kEpilogue + i));
+      TS_TRY(fill(operand, {name, members, p.m, columns, p.order_d, {side, 1}}, given, kEpilogue + i));
     } else if (reads_vector(op)) {
       const bool bias = op == EpilogueOp::bias || op == EpilogueOp::bias_m;
       const std::int64_t length = op == EpilogueOp::bias || op == EpilogueOp::scale_n ? columns : p.m;
@@ -377,6 +378,7 @@ HostArray GemmCase::output_array(const GemmOutputs& outputs) const {
   const auto bytes = static_cast<std::size_t>(members * problem_.m * problem_.columns_of_d()) * size_of(out.type);
   const std::byte* data = outputs.d.data();
   if (bytes > 0) out.data.assign(data, data + bytes);
+  if (problem_.order_d == MatrixOrder::column) out.data = turned(out.data, problem_.n, problem_.m, size_of(out.type));
   return out;
 }
 

@@ -146,7 +146,7 @@ class GemmShapesReader {
     GemmProblem problem;
     if (const Status set = set_layout(problem, text); !set)
       return yaml_.wrong(value, at, fmt::format("is '{:.60}'", text), set.error().hint);
-    return GemmAxes::Orders{problem.order_a, problem.order_b};
+    return GemmAxes::Orders{problem.order_a, problem.order_b, problem.order_d};
   }
 
   Result<GemmEpilogue> read_epilogue(const Node& value, const std::string& at) const {
@@ -208,6 +208,7 @@ void GemmShapeSweep::for_each(FunctionRef<void(const GemmProblem&)> visit) const
     problem.zero_points = zero_points;
     problem.order_a = layout.a;
     problem.order_b = layout.b;
+    problem.order_d = layout.d;
     problem.epilogue = epilogue;
     problem.beta = beta;
     visit(problem);

@@ -13,7 +13,7 @@
 // Sizes are m, n and k crossed, m crossed with pairs `nk`, or triples `mnk`. The other axes are batch, k2 (columns of
 // A2 and rows of B2, a second product in the same sums; 0: none), dtype, dtype_b, dtype_out (both absent: the usual
 // ones of dtype), grouping (none, contiguous, masked: batch counts the groups), scale_depth, dtype_scale and
-// zero_points, layout (rcr, rrr, crr, ccr), epilogue (lists of operations) and beta.
+// zero_points, layout (the orders of A, B and D, as in rcr), epilogue (lists of operations) and beta.
 #pragma once
 
 #include <array>
@@ -35,7 +35,7 @@ namespace tilesmith {
 /// The values of each axis; the product of them all is the sweep, in this order with the last axis fastest.
 struct GemmAxes {
   struct Orders {
-    MatrixOrder a = MatrixOrder::row, b = MatrixOrder::column;
+    MatrixOrder a = MatrixOrder::row, b = MatrixOrder::column, d = MatrixOrder::row;
   };
 
   std::vector<std::int64_t> batch{1};

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <utility>
+
 #include "bench/cuda_gemm_trial.hpp"
 #include "dispatch/gemm_problem.hpp"
 
@@ -51,9 +53,11 @@ Result<Verdict> verify_guarded(const GemmCase& problem_case, const GemmExpectati
   constexpr std::int64_t kGap = 5;  // elements between rows
   const auto with_gap = [&](std::int64_t length) { return (length + kGap + row_step - 1) / row_step * row_step; };
   const GemmProblem& p = problem_case.problem();
-  const std::int64_t leading = with_gap(p.columns_of_d());
-  const TensorStrides strides{.batch = with_gap(p.m * leading), .row = leading, .column = 1};
-  GuardedBuffer d(problem_case.output_type(), {row_members(p), 1, p.m, p.columns_of_d()}, strides);
+  const bool by_rows = p.order_d == MatrixOrder::row;
+  const std::int64_t lines = by_rows ? p.m : p.columns_of_d(), length = by_rows ? p.columns_of_d() : p.m;
+  const std::int64_t leading = with_gap(length);
+  const TensorStrides strides{.batch = with_gap(lines * leading), .row = leading, .column = 1};
+  GuardedBuffer d(problem_case.output_type(), {row_members(p), 1, lines, length}, strides);
   GemmOutputs outputs;
   GemmArguments arguments = problem_case.arguments(outputs);
   arguments.d = d.data();
@@ -61,13 +65,14 @@ Result<Verdict> verify_guarded(const GemmCase& problem_case, const GemmExpectati
   arguments.d_batch = strides.batch;
   TS_TRY(run(arguments, d, outputs.amax));
   const GemmTensors tensors = problem_case.tensors();
-  if (const auto damage =
-          d.damage([&](std::int64_t matrix, std::int64_t row) { return tensors.is_computed(matrix, row); })) {
+  if (const auto damage = d.damage(
+          [&](std::int64_t matrix, std::int64_t line) { return !by_rows || tensors.is_computed(matrix, line); })) {
     Verdict verdict;
     fails(verdict, Check::guards, fmt::format("d: {}", *damage));
     return verdict;
   }
   TensorView written = d.view();
+  if (!by_rows) std::swap(written.strides.row, written.strides.column);
   if (tensors.contiguous) written.strides.batch = 0;
   const std::vector<double> output = read_output(tensors, written);
   if (!problem_case.wants_amax()) return expectation.judge(output);

@@ -61,17 +61,21 @@ std::string repro_command(const AttentionProblem& p) {
 }
 
 std::string layout_of(const GemmProblem& p) {
-  return fmt::format("{}{}r", name_of(p.order_a), name_of(p.order_b));
+  return fmt::format("{}{}{}", name_of(p.order_a), name_of(p.order_b), name_of(p.order_d));
 }
 
 Status set_layout(GemmProblem& problem, std::string_view layout) {
-  for (const MatrixOrder a : {MatrixOrder::row, MatrixOrder::column})
-    for (const MatrixOrder b : {MatrixOrder::row, MatrixOrder::column}) {
-      problem.order_a = a;
-      problem.order_b = b;
-      if (layout_of(problem) == layout) return {};
-    }
-  return fail(ErrorCode::invalid_argument, fmt::format("there is no layout '{}'", layout), "rcr, rrr, crr or ccr");
+  constexpr MatrixOrder kOrders[] = {MatrixOrder::row, MatrixOrder::column};
+  for (const MatrixOrder a : kOrders)
+    for (const MatrixOrder b : kOrders)
+      for (const MatrixOrder d : kOrders) {
+        problem.order_a = a;
+        problem.order_b = b;
+        problem.order_d = d;
+        if (layout_of(problem) == layout) return {};
+      }
+  return fail(ErrorCode::invalid_argument, fmt::format("there is no layout '{}'", layout),
+              "the orders of A, B and D, each r or c, as in rcr");
 }
 
 std::string joined(const GemmEpilogue& epilogue, char separator) {

@@ -159,7 +159,8 @@ Result<GemmProblem> problem_of(const tilesmith_gemm& call, Device device) {
   TS_TRY(check_types(call));
   TS_TRY(check_enum("order_a", call.order_a, TILESMITH_COLUMN, "tilesmith_matrix_order"));
   TS_TRY(check_enum("order_b", call.order_b, TILESMITH_COLUMN, "tilesmith_matrix_order"));
-  constexpr std::uint32_t kFlags = TILESMITH_CONSTANT_B | TILESMITH_PACKED_B | TILESMITH_ZERO_POINTS;
+  constexpr std::uint32_t kFlags =
+      TILESMITH_CONSTANT_B | TILESMITH_PACKED_B | TILESMITH_ZERO_POINTS | TILESMITH_COLUMN_D;
   if ((call.flags & ~kFlags) != 0)
     return fail(ErrorCode::invalid_argument, fmt::format("flags is {:#x}", call.flags),
                 "tilesmith_gemm_flag, or-ed; TILESMITH_GEMM_INIT sets 0");
@@ -179,6 +180,7 @@ Result<GemmProblem> problem_of(const tilesmith_gemm& call, Device device) {
                       .type_bias = static_cast<DataType>(call.type_bias),
                       .order_a = static_cast<MatrixOrder>(call.order_a),
                       .order_b = static_cast<MatrixOrder>(call.order_b),
+                      .order_d = (call.flags & TILESMITH_COLUMN_D) != 0 ? MatrixOrder::column : MatrixOrder::row,
                       .m = call.m,
                       .n = call.n,
                       .k = call.k,

@@ -42,7 +42,7 @@ void GemmOptions::add_to(CLI::App& verb) {
       ->capture_default_str()
       ->group(sizes);
   verb.add_flag("--zero-points", zero_points, "Integer weights have random zero points")->group(sizes);
-  verb.add_option("--layout", layout, "Orders of A, B and D, r(ow) or c(olumn): rcr, rrr, crr or ccr")
+  verb.add_option("--layout", layout, "Orders of A, B and D, each r(ow) or c(olumn), as in rcr")
       ->capture_default_str()
       ->group(sizes);
   verb.add_option("--dtype", dtype, "Type of A: fp32, tf32, fp16, bf16, fp8, bf8 or int8")

@@ -14,7 +14,8 @@
 
 namespace tilesmith {
 
-/// One operation on one device. PlanT is the operation's plan (AttentionPlan).
+/// One operation on one device. PlanT is the operation's plan (AttentionPlan). Products with a column-major D come to a
+/// device as their transposes (gemm_transpose.hpp).
 template <class PlanT>
 class OperationBackend {
  public:

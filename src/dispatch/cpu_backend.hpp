@@ -5,6 +5,7 @@
 #include "dispatch/cpu_attention.hpp"
 #include "dispatch/cpu_gemm.hpp"
 #include "dispatch/cpu_registry.hpp"
+#include "dispatch/gemm_transpose.hpp"
 #include "runtime/cpu_machine.hpp"
 #include "runtime/thread_pool.hpp"
 
@@ -20,7 +21,7 @@ class CpuBackend final : public Backend {
         gemm_(machine, registry_, pool_) {}
 
   [[nodiscard]] OperationBackend<AttentionPlan>& attention() override { return attention_; }
-  [[nodiscard]] GemmBackend* gemm() override { return &gemm_; }
+  [[nodiscard]] GemmBackend* gemm() override { return &transposing_gemm_; }
   [[nodiscard]] std::vector<Status> build(std::span<const KernelConfig> configs, int workers,
                                           const BuildCounter& progress) override {
     return registry_.build(configs, workers, progress);
@@ -31,6 +32,7 @@ class CpuBackend final : public Backend {
   ThreadPool pool_;
   CpuAttention attention_;
   CpuGemm gemm_;
+  TransposingGemm transposing_gemm_{gemm_};
 };
 
 }  // namespace tilesmith

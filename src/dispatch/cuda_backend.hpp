@@ -5,6 +5,7 @@
 #include "dispatch/cuda_attention.hpp"
 #include "dispatch/cuda_gemm.hpp"
 #include "dispatch/cuda_registry.hpp"
+#include "dispatch/gemm_transpose.hpp"
 #include "spec/cuda_spec.hpp"
 
 namespace tilesmith {
@@ -31,7 +32,7 @@ class CudaBackend final : public Backend {
   [[nodiscard]] const CudaSpec& spec() const { return spec_; }
 
   [[nodiscard]] OperationBackend<AttentionPlan>& attention() override { return attention_; }
-  [[nodiscard]] GemmBackend* gemm() override { return &gemm_; }
+  [[nodiscard]] GemmBackend* gemm() override { return &transposing_gemm_; }
   [[nodiscard]] std::vector<Status> build(std::span<const KernelConfig> configs, int workers,
                                           const BuildCounter& progress) override {
     return registry_.build(configs, workers, progress);
@@ -48,6 +49,7 @@ class CudaBackend final : public Backend {
   CudaRegistry registry_;
   CudaAttention attention_;
   CudaGemm gemm_;
+  TransposingGemm transposing_gemm_{gemm_};
 };
 
 }  // namespace tilesmith

@@ -124,6 +124,19 @@ Status check_packed_place(std::string_view name, const void* packed) {
               fmt::format("a multiple of {} bytes", kPackedAlignment));
 }
 
+Status check_column_d(const GemmProblem& p) {
+  if (p.order_d == MatrixOrder::row) return {};
+  const auto refuse = [](std::string_view beside) {
+    return fail(ErrorCode::unsupported, fmt::format("a column-major D beside {}", beside), "a row-major D");
+  };
+  if (p.grouping != GemmGrouping::none) return refuse(fmt::format("{} groups", name_of(p.grouping)));
+  if (has_weights(p)) return refuse(fmt::format("{} weights of {}", name_of(p.type_b), name_of(p.type_a)));
+  if (p.scale_depth != 0) return refuse(fmt::format("scales of {} elements of k", p.scale_depth));
+  if (p.packed_b) return refuse("a packed B");
+  if (p.epilogue.gated()) return refuse("a gate, which joins pairs of columns");
+  return {};
+}
+
 Status check_epilogue(const GemmProblem& p) {
   const auto refuse = [](std::string what, std::string hint) {
     return fail(ErrorCode::invalid_argument, std::move(what), std::move(hint));
@@ -262,6 +275,7 @@ Status validate(const GemmProblem& p) {
   TS_TRY(check_scales(p));
   TS_TRY(check_grouping(p));
   TS_TRY(check_second(p));
+  TS_TRY(check_column_d(p));
   TS_TRY(check_epilogue(p));
   for (const auto& [rows, columns] :
        {std::pair{p.m, p.k}, std::pair{p.k, p.n}, std::pair{p.m, p.k2}, std::pair{p.k2, p.n}, std::pair{p.m, p.n}})
@@ -284,8 +298,8 @@ GemmArguments dense_arguments(const GemmProblem& p) {
     out.a2 = dense(p.order_a, p.m, p.k2);
     out.b2 = dense(p.order_b, p.k2, p.n);
   }
-  out.c = dense(MatrixOrder::row, p.m, p.n);
-  out.d_leading = p.columns_of_d();
+  out.c = dense(p.order_d, p.m, p.n);
+  out.d_leading = dense(p.order_d, p.m, p.columns_of_d()).leading;
   out.d_batch = one ? 0 : p.m * p.columns_of_d();
   if (one) out.a.batch = out.c.batch = 0;
   const std::int64_t blocks = scale_blocks(p);
@@ -298,7 +312,8 @@ GemmArguments dense_arguments(const GemmProblem& p) {
   for (std::size_t i = 0; i < p.epilogue.size(); ++i) {
     const EpilogueOp op = p.epilogue[i];
     if (is_gate(op)) columns /= 2;
-    if (reads_tensor(op)) out.epilogue[i] = {.leading = columns, .batch = one ? 0 : p.m * columns};
+    if (reads_tensor(op))
+      out.epilogue[i] = {.leading = dense(p.order_d, p.m, columns).leading, .batch = one ? 0 : p.m * columns};
     if (reads_vector(op) && grouped) out.epilogue[i].batch = is_along_n(op) ? columns : one ? 0 : p.m;
   }
   return out;
@@ -352,7 +367,7 @@ Status validate(const GemmProblem& p, const GemmArguments& a) {
   };
   if (grouped)
     TS_TRY(check_pointer("group_ends", a.group_ends, true, fmt::format("where each of {} groups ends", p.batch)));
-  const Lines d = matrix("d", {a.d, a.d_leading, a.d_batch}, p.type_d, MatrixOrder::row, p.m, p.columns_of_d());
+  const Lines d = matrix("d", {a.d, a.d_leading, a.d_batch}, p.type_d, p.order_d, p.m, p.columns_of_d());
   TS_TRY(check_matrix(d, "a matrix for the result"));
   TS_TRY(check_apart("d", {{{members, d.batch_stride}, {d.lines, d.leading}, {d.length, 1}, {1, 1}}}));
   const auto shared = [&](const Lines& x, bool may_be_d) -> Status {
@@ -401,7 +416,7 @@ Status validate(const GemmProblem& p, const GemmArguments& a) {
     }
   }
   if (a.beta != 0) {
-    const Lines c = matrix("c", a.c, p.type_c, MatrixOrder::row, p.m, p.n);
+    const Lines c = matrix("c", a.c, p.type_c, p.order_d, p.m, p.n);
     TS_TRY(check_matrix(c, "beta is not 0"));
     TS_TRY(shared(c, p.type_c == p.type_d));
   }
@@ -421,7 +436,7 @@ Status validate(const GemmProblem& p, const GemmArguments& a) {
       TS_TRY(check_matrix(vector, fmt::format("a vector of {}", length)));
       TS_TRY(shared(vector, false));
     } else if (reads_tensor(op)) {
-      const Lines tensor = matrix(name, {x.data, x.leading, x.batch}, p.type_c, MatrixOrder::row, p.m, columns);
+      const Lines tensor = matrix(name, {x.data, x.leading, x.batch}, p.type_c, p.order_d, p.m, columns);
       TS_TRY(check_matrix(tensor, fmt::format("a matrix of {} x {}", p.m, columns)));
       TS_TRY(shared(tensor, p.type_c == p.type_d && columns == p.columns_of_d()));
     } else if (op == EpilogueOp::clamp && !(x.low <= x.high)) {
@@ -473,7 +488,8 @@ std::uint64_t hash_of(const GemmProblem& p) {
   types = types << 16 | static_cast<std::uint64_t>(p.order_a) | static_cast<std::uint64_t>(p.order_b) << 1 |
           static_cast<std::uint64_t>(p.beta) << 2 | static_cast<std::uint64_t>(p.unaligned) << 3 |
           static_cast<std::uint64_t>(p.grouping) << 4 | static_cast<std::uint64_t>(p.constant_b) << 6 |
-          static_cast<std::uint64_t>(p.zero_points) << 7 | static_cast<std::uint64_t>(p.packed_b) << 8;
+          static_cast<std::uint64_t>(p.zero_points) << 7 | static_cast<std::uint64_t>(p.packed_b) << 8 |
+          static_cast<std::uint64_t>(p.order_d) << 9;
   std::uint64_t operations = 0;
   for (const EpilogueOp op : p.epilogue) operations = operations << 8 | static_cast<std::uint64_t>(op);
   return hash_words({types, operations, static_cast<std::uint64_t>(p.m), static_cast<std::uint64_t>(p.n),

@@ -69,7 +69,7 @@ TEST(BenchConfig, EveryTraitOfGemmPicks) {
     EXPECT_FALSE(allows(trait, no)) << trait;
   }
   for (const auto& [text, word] : {std::pair{R"({"trait_config": {"mask": {"values": ["no"]}}})", "mask is no trait"},
-                                   {R"({"trait_config": {"layout": {"values": ["rcc"]}}})", "rcr, rrr, crr or ccr"},
+                                   {R"({"trait_config": {"layout": {"values": ["rcx"]}}})", "each r or c, as in rcr"},
                                    {R"({"trait_config": {"epilogue": {"values": ["bias,gelu"]}}})", "epilogue"},
                                    {R"({"variant": "fwd"})", "variant"}}) {
     const auto config = BenchConfig::parse(Operation::gemm, "sweep.json", text);

@@ -47,11 +47,11 @@ TEST(GemmShapes, SizesAreTriplesOrCrossed) {
 }
 
 TEST(GemmShapes, TheLastAxisRunsFastest) {
-  EXPECT_EQ(names_of("mnk: [[8, 8, 8]], batch: [1, 2], dtype: [fp32, bf16], layout: [rcr, crr], beta: [false, true]"),
-            (Names{"fp32 8x8x8 rcr", "fp32 8x8x8 rcr + C", "fp32 8x8x8 crr", "fp32 8x8x8 crr + C", "bf16 8x8x8 rcr",
-                   "bf16 8x8x8 rcr + C", "bf16 8x8x8 crr", "bf16 8x8x8 crr + C", "fp32 b2 8x8x8 rcr",
-                   "fp32 b2 8x8x8 rcr + C", "fp32 b2 8x8x8 crr", "fp32 b2 8x8x8 crr + C", "bf16 b2 8x8x8 rcr",
-                   "bf16 b2 8x8x8 rcr + C", "bf16 b2 8x8x8 crr", "bf16 b2 8x8x8 crr + C"}));
+  EXPECT_EQ(names_of("mnk: [[8, 8, 8]], batch: [1, 2], dtype: [fp32, bf16], layout: [rcr, crc], beta: [false, true]"),
+            (Names{"fp32 8x8x8 rcr", "fp32 8x8x8 rcr + C", "fp32 8x8x8 crc", "fp32 8x8x8 crc + C", "bf16 8x8x8 rcr",
+                   "bf16 8x8x8 rcr + C", "bf16 8x8x8 crc", "bf16 8x8x8 crc + C", "fp32 b2 8x8x8 rcr",
+                   "fp32 b2 8x8x8 rcr + C", "fp32 b2 8x8x8 crc", "fp32 b2 8x8x8 crc + C", "bf16 b2 8x8x8 rcr",
+                   "bf16 b2 8x8x8 rcr + C", "bf16 b2 8x8x8 crc", "bf16 b2 8x8x8 crc + C"}));
 }
 
 TEST(GemmShapes, ASecondProductHasADepthOfItsOwn) {
@@ -169,7 +169,7 @@ TEST(GemmShapes, MistakesAreNamedByFileLinePathAndValue) {
       {"nk: [[2, 3]]", "sizes that do not fit together"},
       {"m: [], nk: [[2, 3]]", "axes.m is empty"},
       {"dtype: [bf61]", "axes.dtype[0] is 'bf61'"},
-      {"layout: [rcc]", "axes.layout[0] is 'rcc' (rcr"},
+      {"layout: [rcx]", "axes.layout[0] is 'rcx' (the orders"},
       {"epilogue: [bias]", "axes.epilogue[0] is 'bias'"},
       {"epilogue: [[bais]]", "axes.epilogue[0][0] is 'bais'"},
       {"epilogue: [[none]]", "axes.epilogue[0][0] is 'none'"},

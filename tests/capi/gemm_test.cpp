@@ -129,6 +129,23 @@ TEST(GemmCall, OrdersBatchesAndStrides) {
     for (std::size_t j = 0; j < 9; ++j) ASSERT_EQ(x.d[i * 9 + j], expected(x, i, j));
 }
 
+TEST(GemmCall, AColumnMajorResultIsTheTransposedOne) {
+  Buffers x;
+  tilesmith_gemm call = sample(x);
+  call.flags = TILESMITH_COLUMN_D;
+  ASSERT_EQ(tilesmith_gemm_dense(&call), TILESMITH_SUCCESS);
+  EXPECT_EQ(call.d_leading, call.m);
+  ASSERT_EQ(failure_of(call), "");
+  for (std::size_t i = 0; i < 5; ++i)
+    for (std::size_t j = 0; j < 9; ++j) ASSERT_EQ(x.d[j * 5 + i], expected(x, i, j));
+  call.d_leading = 4;
+  EXPECT_EQ(failure_of(call), "d: the leading dimension is 4");
+  call.d_leading = 5;
+  call.epilogue[0].op = TILESMITH_EPILOGUE_SWIGLU;
+  call.epilogue[0].data = nullptr;
+  EXPECT_EQ(failure_of(call), "a column-major D beside a gate, which joins pairs of columns");
+}
+
 TEST(GemmCall, AGateHalvesTheColumns) {
   Buffers x;
   tilesmith_gemm call = sample(x);
@@ -256,7 +273,7 @@ TEST(GemmCall, NumbersThatAreNoValue) {
   EXPECT_EQ(failure_with([](auto& c) { c.order_b = -1; }), "order_b is -1");
   EXPECT_EQ(failure_with([](auto& c) { c.type_scale = 40; }), "type_scale is 40");
   EXPECT_EQ(failure_with([](auto& c) { c.grouping = 3; }), "grouping is 3");
-  EXPECT_EQ(failure_with([](auto& c) { c.flags = 8; }), "flags is 0x8");
+  EXPECT_EQ(failure_with([](auto& c) { c.flags = 16; }), "flags is 0x10");
   EXPECT_EQ(failure_with([](auto& c) { c.flags = TILESMITH_CONSTANT_B; }), "");
   EXPECT_EQ(failure_with([](auto& c) { c.flags = TILESMITH_ZERO_POINTS; }), "zero points with fp32 and fp32 matrices");
   EXPECT_EQ(failure_with([](auto& c) { c.device = {TILESMITH_CPU, 1}; }), "the device's index is 1 with the kind 1");

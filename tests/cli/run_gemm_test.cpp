@@ -44,7 +44,7 @@ TEST_F(RunGemm, FilesHaveOneShapeForEveryLayout) {
                 {.op = EpilogueOp::add, .operand = {d0.data.data(), d0.type, {.row = 14, .column = 1}}}};
   const auto expectation = GemmExpectation::make(t, ElementType::fp32, 1);
   ASSERT_TRUE(expectation) << expectation.error().text();
-  for (const std::string layout : {"rcr", "rrr", "crr", "ccr"}) {
+  for (const std::string layout : {"rcr", "rrr", "crr", "ccr", "rcc", "ccc"}) {
     const ProcessOutcome outcome =
         run("run gemm --dtype fp32 --no-time --alpha 0.5 --beta 2 --epilogue bias,silu,add --layout " + layout +
             " --a " + path("a.npy") + " --b " + path("b.npy") + " --c " + path("c.npy") + " --bias " +
@@ -75,7 +75,7 @@ TEST_F(RunGemm, ASecondProductIsAdded) {
   const std::string files =
       " --a " + path("a.npy") + " --b " + path("b.npy") + " --a2 " + path("a2.npy") + " --b2 " + path("b2.npy");
   const ProcessOutcome outcome =
-      run("run gemm --dtype fp32 --no-time --verify --layout ccr --out " + path("d.npy") + files);
+      run("run gemm --dtype fp32 --no-time --verify --layout ccc --out " + path("d.npy") + files);
   ASSERT_EQ(outcome.code, 0) << outcome.errors;
   EXPECT_NE(outcome.output.find("9x14x20+33"), std::string::npos) << outcome.output;
   const auto d = read_npy(path("d.npy"));
@@ -159,7 +159,8 @@ TEST_F(RunGemm, ARandomInputIsTheSameInEveryLayout) {
 TEST_F(RunGemm, WhatCannotBeIsRefused) {
   (void)random_array({9, 20}, 1, path("a.npy"));
   (void)random_array({14}, 2, path("v.npy"));
-  expect_refused("--layout rcc", 2, "rcr, rrr, crr or ccr");
+  expect_refused("--layout rcx", 2, "each r or c, as in rcr");
+  expect_refused("--layout rcc --epilogue swiglu", 1, "a column-major D beside a gate");
   expect_refused("--epilogue bias,rilu", 2, "rilu");
   expect_refused("--epilogue multiply,relu,bias", 1, "bias at place 2");
   expect_refused("-m 4 --a " + path("a.npy"), 2, "m is 4 by -m and 9");

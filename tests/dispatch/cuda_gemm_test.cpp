@@ -222,6 +222,10 @@ TEST_F(CudaGemmPlans, WholeNumbersComeOutExactlyAndTheSameEveryTime) {
   }
   cases.push_back({bf16(13, 200, 520), true});
   cases.back().problem.k2 = 1000;
+  GemmProblem columns = bf16(150, 264, 1096);
+  columns.order_d = MatrixOrder::column;
+  columns.beta = true;
+  cases.push_back({columns, false});
   cases.push_back({bf16(40, 96, 0), false});
   cases.back().problem.k2 = 136;
   // What is transposed for wgmma: edges in m, n and k, another group of the batch behind each.

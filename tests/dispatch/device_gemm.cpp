@@ -50,7 +50,7 @@ Result<DeviceGemm> DeviceGemm::create(const CudaContext& context, const GemmProb
     TS_TRY(out.fill(out.a2_, p.type_a, p.order_a, p.m, p.k2, 4 * seed + 2, values));
     TS_TRY(out.fill(out.b2_, p.type_b, p.order_b, p.k2, p.n, 4 * seed + 3, values));
   }
-  if (p.beta) TS_TRY(out.fill(out.c_, p.type_c, MatrixOrder::row, p.m, p.n, 4 * seed + 2, GemmValues::whole));
+  if (p.beta) TS_TRY(out.fill(out.c_, p.type_c, p.order_d, p.m, p.n, 4 * seed + 2, GemmValues::whole));
   TS_TRY(synchronize(context, nullptr));
   if (p.beta) out.beta = 2;
   return out;
@@ -106,7 +106,11 @@ std::string DeviceGemm::judge(const std::vector<std::byte>& d) const {
   const ElementType type = memory_type_of(problem_.type_d);
   const auto expectation = GemmExpectation::make(tensors, type, 1);
   if (!expectation) return expectation.error().text();
-  const TensorView view{d.data(), type, {.batch = problem_.m * problem_.n, .row = problem_.n, .column = 1}};
+  const bool by_rows = problem_.order_d == MatrixOrder::row;
+  const TensorView view{
+      d.data(),
+      type,
+      {.batch = problem_.m * problem_.n, .row = by_rows ? problem_.n : 1, .column = by_rows ? 1 : problem_.m}};
   const Verdict verdict = expectation->judge_exact(read_output(tensors, view));
   return verdict.outcome == Outcome::fail ? verdict.reason : "";
 }

@@ -100,6 +100,20 @@ TEST(GemmProblem, EveryRefusalNamesTheValueAndWhatWouldBeRight) {
       {"a second product with scales",
        [](auto& p) { p = gemm_problem(DataType::fp8, 8, 8, 128), p.k2 = 128, p.scale_depth = 128; },
        "beside scales of 128", "two calls", ErrorCode::unsupported},
+      {"columns of groups", [](auto& p) { p.grouping = GemmGrouping::masked, p.order_d = MatrixOrder::column; },
+       "a column-major D beside masked groups", "a row-major D", ErrorCode::unsupported},
+      {"columns of weights",
+       [](auto& p) { p.k = 64, p.type_b = DataType::int8, p.scale_depth = 32, p.order_d = MatrixOrder::column; },
+       "a column-major D beside int8 weights", "a row-major D", ErrorCode::unsupported},
+      {"columns of scaled blocks",
+       [](auto& p) {
+         p = gemm_problem(DataType::fp8, 8, 8, 128), p.scale_depth = 128, p.order_d = MatrixOrder::column;
+       },
+       "a column-major D beside scales of 128", "a row-major D", ErrorCode::unsupported},
+      {"columns of a packed B", [](auto& p) { p.packed_b = true, p.order_d = MatrixOrder::column; },
+       "a column-major D beside a packed B", "a row-major D", ErrorCode::unsupported},
+      {"columns of a gate", [](auto& p) { p.n = 8, p.epilogue = {EpilogueOp::glu}, p.order_d = MatrixOrder::column; },
+       "a column-major D beside a gate", "a row-major D", ErrorCode::unsupported},
       {"odd gate", [](auto& p) { p.n = 7, p.epilogue = {EpilogueOp::swiglu}; }, "n is 7", "an even n"},
   };
   for (const Refusal& refusal : refusals) {
@@ -124,6 +138,7 @@ TEST(GemmProblem, EqualProblemsHashAlikeAndEveryFieldCounts) {
       [](auto& p) { p.type_bias = DataType::fp16; },
       [](auto& p) { p.order_a = MatrixOrder::column; },
       [](auto& p) { p.order_b = MatrixOrder::row; },
+      [](auto& p) { p.order_d = MatrixOrder::column; },
       [](auto& p) { p.m = 2; },
       [](auto& p) { p.n = 2; },
       [](auto& p) { p.k = 2; },

@@ -8,6 +8,7 @@
 #include "dispatch/cpu_gemm.hpp"
 #include "dispatch/cpu_gemm_problem.hpp"
 #include "dispatch/gemm_problem.hpp"
+#include "dispatch/gemm_transpose.hpp"
 #include "dispatch/random_gemm.hpp"
 #include "dispatch/test_store.hpp"
 #include "enumerate/cpu_gemm.hpp"
@@ -27,7 +28,8 @@ void run_random_problems(std::uint64_t first, std::uint64_t problems,
   for (std::uint64_t i = 0; i < problems; ++i) {
     const std::uint64_t seed = first + 4 * i;
     const GemmProblem problem = draw(seed);
-    const auto signature = cpu_signature_of(problem);
+    const GemmProblem computed = with_row_d(problem);
+    const auto signature = cpu_signature_of(computed);
     ASSERT_TRUE(signature) << signature.error().text();
     testing::RandomGemm call(problem, seed);
     const auto expectation = GemmExpectation::make(call.tensors(), memory_type_of(problem.type_d), 1);
@@ -36,7 +38,7 @@ void run_random_problems(std::uint64_t first, std::uint64_t problems,
     std::map<std::string, std::vector<std::string>> kinds;
     for (const CpuSpec& spec : machine->levels)
       enumerate_cpu_gemm(spec, *signature, [&](const KernelConfig& config) {
-        if (serves(config, problem))
+        if (serves(config, computed))
           kinds[std::string(spec.arch.text()) + std::string(name_of(config.algorithm.instruction)) +
                 std::string(name_of(config.algorithm.pipeline)) + (config.algorithm.splits_k ? "split" : "")]
               .push_back(native_name(config));

@@ -28,6 +28,7 @@ GemmProblem random_gemm_problem(std::uint64_t seed) {
   p.batch = 1 + static_cast<std::int64_t>(below(3));
   p.order_a = below(2) == 0 ? MatrixOrder::row : MatrixOrder::column;
   p.order_b = below(2) == 0 ? MatrixOrder::row : MatrixOrder::column;
+  p.order_d = RandomStream{seed, 5}.below(0, 4) == 0 ? MatrixOrder::column : MatrixOrder::row;
   p.beta = below(3) == 0;
   if (p.type_d == DataType::int32) return p;
   if (!p.beta && below(3) == 0) p.epilogue = {Op::scale_m, Op::scale_n};
@@ -39,6 +40,7 @@ GemmProblem random_gemm_problem(std::uint64_t seed) {
   if (below(4) == 0) p.epilogue.push_back(Op::multiply);
   if (below(4) == 0) p.epilogue.push_back(Op::clamp);
   if (below(4) == 0) p.epilogue.push_back(Op::amax);
+  if (p.epilogue.gated()) p.order_d = MatrixOrder::row;
   return p;
 }
 
@@ -98,10 +100,10 @@ RandomGemm::RandomGemm(const GemmProblem& problem, std::uint64_t seed, std::int6
   const std::int64_t members = row_members(p_);
   tensors_.a = matrix(p_.type_a, column_a, members, p_.m, p_.k, 1);
   tensors_.b = matrix(p_.type_b, column_b, p_.batch, p_.k, p_.n, deviation);
-  tensors_.c = matrix(p_.type_c, false, members, p_.m, p_.n, 1);
+  tensors_.c = matrix(p_.type_c, column_d(), members, p_.m, p_.n, 1);
   arguments_.a = operand(tensors_.a, column_a);
   arguments_.b = operand(tensors_.b, column_b);
-  arguments_.c = operand(tensors_.c, false);
+  arguments_.c = operand(tensors_.c, column_d());
   if (p_.k2 != 0) {
     tensors_.a2 = matrix(p_.type_a, column_a, members, p_.m, p_.k2, 1);
     tensors_.b2 = matrix(p_.type_b, column_b, p_.batch, p_.k2, p_.n, deviation);
@@ -128,7 +130,7 @@ RandomGemm::RandomGemm(const GemmProblem& problem, std::uint64_t seed, std::int6
     if (is_gate(op)) columns /= 2;
     GemmStep step{.op = op, .low = -0.5F, .high = 0.75F};
     if (reads_tensor(op)) {
-      step.operand = matrix(p_.type_c, false, members, p_.m, columns, 1);
+      step.operand = matrix(p_.type_c, column_d(), members, p_.m, columns, 1);
     } else if (reads_vector(op)) {
       const bool bias = op == Op::bias || op == Op::bias_m, along_n = op == Op::bias || op == Op::scale_n;
       const float size = !bias && p_.type_a == DataType::int8 ? 0.02f : 1.0f;
@@ -139,7 +141,7 @@ RandomGemm::RandomGemm(const GemmProblem& problem, std::uint64_t seed, std::int6
       step.operand.strides = {.batch = vectors > 1 ? stride : 0, .row = along_n ? 0 : 1, .column = along_n ? 1 : 0};
     }
     arguments_.epilogue[i] = {.data = step.operand.data,
-                              .leading = step.operand.strides.row,
+                              .leading = operand(step.operand, column_d()).leading,
                               .batch = step.operand.strides.batch,
                               .low = step.low,
                               .high = step.high};
@@ -166,13 +168,14 @@ std::string RandomGemm::judge(const GemmPlan& plan, const GemmExpectation& expec
 }
 
 std::string RandomGemm::judge(const GemmExpectation& expectation) const {
-  if (const auto damage =
-          d_->damage([&](std::int64_t matrix, std::int64_t row) { return tensors_.is_computed(matrix, row); }))
+  if (const auto damage = d_->damage(
+          [&](std::int64_t matrix, std::int64_t line) { return column_d() || tensors_.is_computed(matrix, line); }))
     return *damage;
   for (const GuardedBuffer& input : inputs_)
     if (const auto damage = input.damage()) return "an input: " + *damage;
   const bool asked = !p_.epilogue.empty() && p_.epilogue[p_.epilogue.size() - 1] == Op::amax;
   TensorView written = d_->view();
+  if (column_d()) std::swap(written.strides.row, written.strides.column);
   if (tensors_.contiguous) written.strides.batch = 0;
   const Verdict verdict =
       expectation.judge(read_output(tensors_, written), asked ? std::optional(amax_) : std::nullopt);
@@ -180,9 +183,10 @@ std::string RandomGemm::judge(const GemmExpectation& expectation) const {
 }
 
 GemmArguments RandomGemm::host_arguments() {
-  const std::int64_t leading = longer(p_.columns_of_d(), 3);
-  const TensorStrides strides{.batch = longer(p_.m * leading, 7), .row = leading, .column = 1};
-  d_.emplace(memory_type_of(p_.type_d), TensorExtents{row_members(p_), 1, p_.m, p_.columns_of_d()}, strides);
+  const std::int64_t lines = column_d() ? p_.columns_of_d() : p_.m, length = column_d() ? p_.m : p_.columns_of_d();
+  const std::int64_t leading = longer(length, 3);
+  const TensorStrides strides{.batch = longer(lines * leading, 7), .row = leading, .column = 1};
+  d_.emplace(memory_type_of(p_.type_d), TensorExtents{row_members(p_), 1, lines, length}, strides);
   amax_ = 0;
   GemmArguments out = arguments_;
   out.d = d_->data();

@@ -14,7 +14,7 @@
 
 namespace tilesmith::testing {
 
-/// Any sizes, and an epilogue that the CPU carries.
+/// Any sizes and orders, and an epilogue that the CPU carries.
 [[nodiscard]] GemmProblem random_gemm_problem(std::uint64_t seed);
 
 /// Two products in one sum, either of them empty at times.
@@ -45,6 +45,7 @@ class RandomGemm {
   [[nodiscard]] std::string judge(const GemmExpectation& expectation) const;
 
  private:
+  [[nodiscard]] bool column_d() const { return p_.order_d == MatrixOrder::column; }
   [[nodiscard]] std::int64_t longer(std::int64_t length, std::int64_t by) const;
   [[nodiscard]] TensorView matrix(DataType type, bool column, std::int64_t batch, std::int64_t rows,
                                   std::int64_t columns, float deviation);

@@ -64,6 +64,38 @@ def test_layouts(make, dtype, left, right):
     assert_product(tilesmith.matmul(a, b), reference.matmul(a, b), dtype)
 
 
+@pytest.mark.parametrize("dtype", ["float32", "bfloat16", "int8"])
+def test_results_of_contiguous_columns(make, dtype):
+    a, b = make(13, 40, dtype=dtype), make(40, 21, dtype=dtype)
+    out_dtype = "int32" if dtype == "int8" else dtype
+    for shape, view in (((21, 13), lambda x: x.T), ((21, 20), lambda x: x[:, 3:16].T)):
+        memory = np.zeros(shape, dtype_of(out_dtype))
+        out = view(memory)
+        assert tilesmith.matmul(a, b, out=out) is out
+        assert_product(out, reference.matmul(a, b), out_dtype)
+        out[...] = 0
+        assert not memory.any()  # nothing beside it was touched
+    if dtype == "int8":
+        return
+    # What is along n and m has changed places inside; what is added lies as out does.
+    c, residual, bias = make(21, 13, dtype=dtype).T, make(21, 13, dtype=dtype).T, make(21, dtype=dtype)
+    out = np.zeros((21, 13), dtype_of(dtype)).T
+    given = dict(c=c, beta=0.5, bias=bias, activation="gelu", residual=residual)
+    tilesmith.matmul(a, b, out=out, **given)
+    assert_product(out, reference.matmul(a, b, **given), dtype)
+    row_bias = make(13, 1, dtype=dtype)
+    assert_product(tilesmith.matmul(a, b, out=out, bias=row_bias), reference.matmul(a, b, bias=row_bias), dtype)
+    with pytest.raises(ValueError, match="c has the shape .* and the strides") as caught:
+        tilesmith.matmul(a, b, out=out, c=make(13, 21, dtype=dtype))
+    assert caught.value.hint == "contiguous columns, as out has: a copy of one"
+    with pytest.raises(Exception, match="a column-major D beside a gate"):
+        tilesmith.matmul(a, make(40, 42, dtype=dtype), out=out, gate="swiglu")
+    # Batches: matrices of columns, and rows of one matrix of columns.
+    a = make(2, 5, 40, dtype=dtype)
+    for out in (np.zeros((2, 21, 5), dtype_of(dtype)).transpose(0, 2, 1), np.zeros((21, 10), dtype_of(dtype)).T.reshape(2, 5, 21)):
+        assert_product(tilesmith.matmul(a, b, out=out), reference.matmul(a, b), dtype)
+
+
 def test_strides_that_cannot_be(make):
     a, b = make(8, 10), make(10, 6)
     for wrong, name in ((a[:, ::-1], "a"), (a[::-1], "a"), (make(8, 20)[:, ::2], "a"),
@@ -74,7 +106,7 @@ def test_strides_that_cannot_be(make):
     with pytest.raises(ValueError, match=r"b has the strides \(-6, 1\)"):
         tilesmith.matmul(a, b[::-1])
     with pytest.raises(ValueError, match="out has the shape"):
-        tilesmith.matmul(a, b, out=np.empty((6, 8), np.float32).T)
+        tilesmith.matmul(a, b, out=np.empty((8, 12), np.float32)[:, ::2])
     with pytest.raises(ValueError, match="c has the shape"):
         tilesmith.matmul(a, b, c=make(6))
     with pytest.raises(ValueError, match="a is not aligned"):

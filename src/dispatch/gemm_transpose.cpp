@@ -61,7 +61,7 @@ class TransposedListPlan final : public GemmListPlan {
       : GemmListPlan(std::move(problems), facts_of(*plan, "some of transposed products")), plan_(std::move(plan)) {}
 
   [[nodiscard]] Status run(std::span<const GemmArguments> arguments, const RunOptions& options) const override {
-    TS_TRY(validate(problems(), arguments));  // in the caller's names
+    TS_TRY(validate(problems(), arguments));            // in the caller's names
     thread_local std::vector<GemmArguments> row_major;  // calls allocate nothing, but for a thread's first
     row_major.assign(arguments.begin(), arguments.end());
     for (std::size_t i = 0; i < row_major.size(); ++i)

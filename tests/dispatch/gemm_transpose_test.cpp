@@ -51,7 +51,6 @@ TEST(GemmTranspose, APromiseAboutBIsNoneAboutA) {
 }
 
 TEST(GemmTranspose, PlansAreThoseOfTheTransposedProblem) {
-  const testing::EmptyStore store;
   Dispatcher dispatcher({.threads = 2});
   const GemmProblem p = column_problem(DataType::fp32, 20, 50, 30);
   const auto plan = dispatcher.plan(p), turned = dispatcher.plan(transposed(p));
@@ -70,7 +69,6 @@ TEST(GemmTranspose, PlansAreThoseOfTheTransposedProblem) {
 }
 
 TEST(GemmTranspose, ListsMayMixOrders) {
-  const testing::EmptyStore store;
   Dispatcher dispatcher({.threads = 2});
   std::vector<GemmProblem> problems;
   for (std::int64_t i = 0; i < 6; ++i) {

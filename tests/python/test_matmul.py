@@ -204,7 +204,7 @@ def test_two_products_that_cannot_be(make):
     a, b, c, d = make(5, 20), make(20, 9), make(5, 33), make(33, 9)
     for wrong, what in (((a, b, make(4, 33), d), "a has 5 rows, c 4"), ((a, b, c, make(33, 8)), "b has 9 columns, d 8"),
                         ((a, b, c, make(32, 9)), "c has 33 columns, d 32 rows"), ((a, b, c[0], d), "c has the shape"),
-                        ((a, b, make(33, 5).T, d), r"c has the shape .* contiguous rows, as a has"), ((a, b, c, make(9, 33).T), "d has the shape .* contiguous rows, as b has"),
+                        ((a, b, make(33, 5).T, d), r"c has the shape .* .contiguous rows, as a has"), ((a, b, c, make(9, 33).T), "d has the shape .* .contiguous rows, as b has"),
                         ((a, b, make(2, 5, 33), make(3, 33, 9)), r"the batch of a is \(2,\), of d \(3,\)")):  # fmt: skip
         with pytest.raises(ValueError, match=what):
             tilesmith.mm_plus_mm(*wrong)

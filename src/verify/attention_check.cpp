@@ -9,11 +9,6 @@
 #include "verify/naive.hpp"
 
 namespace tilesmith {
-namespace {
-
-constexpr std::int64_t kGroupRows = 16;  // rows whose errors check R compares: enough samples, and of about one size
-
-}  // namespace
 
 Result<AttentionExpectation> AttentionExpectation::make(const AttentionTensors& tensors, ElementType output_type,
                                                         unsigned threads) {

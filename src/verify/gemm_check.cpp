@@ -11,8 +11,6 @@
 namespace tilesmith {
 namespace {
 
-constexpr std::int64_t kGroupRows = 16;  // rows whose errors check R compares
-constexpr double kFp32Roundoff = 0x1p-24;
 // A relu or a limit makes zeros of half of a normally distributed result, and a gate is as good as shut for as many.
 constexpr double kTrustedZerosOfRelu = 0.9;
 

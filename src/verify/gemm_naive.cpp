@@ -10,13 +10,13 @@
 namespace tilesmith {
 namespace {
 
-constexpr std::int64_t kRows = 32;  // of a task: enough to share the conversion of B
+constexpr std::int64_t kTaskRows = 32;  // of a task: enough to share the conversion of B
 
 /// Rows of D from i0 on, of one member.
 class Rows {
  public:
   Rows(const GemmTensors& tensors, ElementType type, std::int64_t b, std::int64_t i0)
-      : t_(tensors), type_(type), b_(b), rows_(t_.rows_of(b)), i0_(i0), count_(std::min(kRows, rows_.count - i0)) {}
+      : t_(tensors), type_(type), b_(b), rows_(t_.rows_of(b)), i0_(i0), count_(std::min(kTaskRows, rows_.count - i0)) {}
 
   void run(std::span<double> d) {
     multiply();
@@ -96,7 +96,7 @@ Result<std::vector<double>> naive_gemm(const GemmTensors& t, ElementType output_
   } catch (const std::bad_alloc&) {
     return fail(ErrorCode::out_of_memory, "no memory for the naive result");
   }
-  const std::vector<GemmRowBlock> blocks = row_blocks_of(t, kRows);
+  const std::vector<GemmRowBlock> blocks = row_blocks_of(t, kTaskRows);
   parallel_for(t.n > 0 ? blocks.size() : 0, threads,
                [&](std::size_t task) { Rows(t, output_type, blocks[task].member, blocks[task].row).run(d); });
   return d;

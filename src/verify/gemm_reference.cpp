@@ -15,7 +15,6 @@ namespace {
 constexpr std::int64_t kRows = kProductRows;
 constexpr std::int64_t kColumns = 256;  // of a task; even, so that no gate's pair is parted
 constexpr std::int64_t kDepth = 256;    // of k converted at a time
-constexpr double kFp32Roundoff = 0x1p-24;
 // A kernel's function is a handful of fp32 operations on numbers of its argument's size.
 constexpr double kFunctionRoundings = 10;
 // Each factor is rounded when it is scaled, or the product of two scales and what a block's sum is multiplied by.

@@ -7,8 +7,6 @@
 namespace tilesmith {
 namespace {
 
-constexpr double kFp32Roundoff = 0x1p-24;
-
 // Hopper's tensor cores keep 13 to 14 bits of a sum of 8-bit products (DeepSeek-V3, arXiv:2412.19437, 3.3.2; measured
 // here on an H200: docs/cuda_kernels.md).
 constexpr double kFp8Sums = 0x1p-13;

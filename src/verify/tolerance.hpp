@@ -9,6 +9,11 @@
 
 namespace tilesmith {
 
+/// Half a unit in the last place of fp32, relative.
+inline constexpr double kFp32Roundoff = 0x1p-24;
+/// Rows whose errors check R compares: enough samples, and of about one size.
+inline constexpr std::int64_t kGroupRows = 16;
+
 /// Attention forward on inputs of one type.
 struct AttentionTolerance {
   /// Check R: largest and mean error over those of the naive computation; 0: the check does not apply.
@@ -20,7 +25,7 @@ struct AttentionTolerance {
   /// Weights below this share of their row's largest may become zero: what is below the type's smallest number.
   double weight_floor = 0;
   /// Of the sums that make a logit, relative to their terms.
-  double logit_roundoff = 0x1p-24;
+  double logit_roundoff = kFp32Roundoff;
   /// Check B applies: the kernels' arithmetic of this type is known well enough to bound every element.
   bool bounded = false;
 };

@@ -1,11 +1,21 @@
-# Headers that most files include, parsed once: a quarter of a build's time. A compiler cache (ccache) gives more and shares nothing between
-# build folders when headers are precompiled, so it turns them off. Sources include what they use all the same.
+# Most of a source's compile time is headers and templates, so a build from nothing parses them once for many sources: the headers that most files
+# include are precompiled, and a target's sources are compiled a few at a time (a unity build). A compiler cache (ccache) gives more where little has
+# changed; it shares nothing between build folders when headers are precompiled, and compiles less anew when sources stand alone. So it turns both
+# off. Sources include what they use all the same, and a name without linkage is its target's, not its file's.
 if(CMAKE_CXX_COMPILER_LAUNCHER)
-  set(tilesmith_precompile_default OFF)
+  set(tilesmith_from_nothing OFF)
 else()
-  set(tilesmith_precompile_default ON)
+  set(tilesmith_from_nothing ON)
 endif()
-option(TILESMITH_PRECOMPILED_HEADERS "Precompile the headers that most files include" ${tilesmith_precompile_default})
+option(TILESMITH_PRECOMPILED_HEADERS "Precompile the headers that most files include" ${tilesmith_from_nothing})
+option(TILESMITH_UNITY "Compile a target's sources several at a time" ${tilesmith_from_nothing})
+
+# tilesmith_unite(TARGET)
+function(tilesmith_unite target)
+  if(TILESMITH_UNITY)
+    set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 6)
+  endif()
+endfunction()
 
 # tilesmith_precompile(TARGET KIND): KIND is station or test. Both are compiled alike within their kind, which is what lets them share.
 function(tilesmith_precompile target kind)

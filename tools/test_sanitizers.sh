@@ -4,17 +4,31 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-run() { # preset, test programs
-  local preset=$1
-  shift
+declare -A programs=(
+  [asan]="base_test kernel_test spec_test runtime_test runtime_cuda_test dispatch_test capi_test"
+  [tsan]="runtime_test dispatch_test capi_test"
+)
+export UBSAN_OPTIONS=print_stacktrace=1 ASAN_OPTIONS=detect_leaks=1
+export TILESMITH_TEST_STORE=$PWD/build/test-store # kernels that the plain tests compiled are there
+
+for preset in asan tsan; do
   cmake --preset "$preset" --log-level=WARNING
-  cmake --build --preset "$preset" --target "$@"
-  for program in "$@"; do
-    echo "== $preset: $program"
-    "build-$preset/bin/$program" --gtest_brief=1
+  # shellcheck disable=SC2086 # a list of targets
+  cmake --build --preset "$preset" --target ${programs[$preset]}
+done
+
+run() { # preset
+  for program in ${programs[$1]}; do
+    echo "== $1: $program"
+    "build-$1/bin/$program" --gtest_brief=1 || return
   done
 }
-
-export UBSAN_OPTIONS=print_stacktrace=1 ASAN_OPTIONS=detect_leaks=1
-run asan base_test kernel_test spec_test runtime_test runtime_cuda_test dispatch_test capi_test
-run tsan runtime_test dispatch_test capi_test
+# Both at once: a program keeps one processor busy most of the time.
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+run tsan >"$log" 2>&1 &
+status=0
+run asan || status=$?
+wait $! || status=$?
+cat "$log"
+exit "$status"

@@ -14,7 +14,10 @@ std::vector<std::string>& collected() {
 }
 
 [[maybe_unused]] const bool prepared = [] {
-  const std::filesystem::path store = std::filesystem::path(TILESMITH_BINARY_DIR) / "test-store";
+  // Kernels do not depend on how the tests were compiled: those under sanitizers may share the store of another build.
+  const char* shared = ::getenv("TILESMITH_TEST_STORE");
+  const std::filesystem::path store =
+      shared != nullptr ? std::filesystem::path(shared) : std::filesystem::path(TILESMITH_BINARY_DIR) / "test-store";
   // In a build folder that others can write to, the store refuses to work; then the user's own is as good.
   if (make_private_directories(store) && check_only_ours(store)) ::setenv("TILESMITH_CACHE_DIR", store.c_str(), 1);
   set_log_sink([](LogLevel level, std::string_view message) {

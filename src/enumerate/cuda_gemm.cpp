@@ -190,8 +190,6 @@ double join_seconds(const CudaGemmFacts& facts, int parts) {
   return kJoin + parts * static_cast<double>(facts.part_bytes) / kBytesPerSecond;
 }
 
-constexpr double kScaledStep = 0.15;  // microseconds
-
 /// Seconds of one work item: a tile, or one of so many parts of it, of which the last adds up all.
 double item_seconds(const KernelConfig& config, const CudaGemmTile* tile, const CudaSpec& spec,
                     const CudaGemmShape& shape, int splits) {
@@ -218,8 +216,8 @@ double item_seconds(const KernelConfig& config, const CudaGemmTile* tile, const 
       const double copied = std::ceil(expected_groups(shape).rows / facts.copy_rows) * facts.copy_rows;
       step *= (std::min<double>(copied, a.tile[0]) + a.tile[1]) / (a.tile[0] + a.tile[1]);
     }
-    // Block scales wait for the products of every step, while another block of the SM may multiply.
-    if (has_block_scales(g)) step += kScaledStep / facts.blocks_per_sm;
+    // While one block's scales wait, another block of the SM may multiply.
+    if (has_block_scales(g)) step += spec.gemm.scale_us / facts.blocks_per_sm;
     seconds = 1e-6 * (real_steps * step + tile->end_us);
   } else {
     // A tile beside the table is taken for a middling one.

@@ -50,6 +50,7 @@ struct CudaGemmPipeline {
 struct CudaGemmSpec {
   double launch_us = 0;     ///< microseconds that any launch takes
   double transpose_us = 0;  ///< microseconds a stage takes longer for each 128 rows of operands that are transposed
+  double scale_us = 0;      ///< and for block scales, which wait for its products, where a block has its SM alone
   /// A product of more work has a launch of its own in a list: single products have faster kernels than lists. On an
   /// H200 16 products of 0.6 to 3.1 GFLOP took 251 us in one portable launch and 227 us in a loop; 64 of at most 0.1
   /// GFLOP 305 and 942 us. Absent: there is no such limit.

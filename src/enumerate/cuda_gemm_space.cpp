@@ -8,7 +8,7 @@
 namespace tilesmith {
 namespace {
 
-constexpr int kLeastSide = 16, kMostSide = 256, kMostStages = 12;
+constexpr int kLeastSide = 16, kMostSide = 256, kFewestStages = 2, kMostStages = 12;
 
 /// Whether a side is worth trying for a size: not the double of a side that holds all of it.
 bool is_clamped(int side, int least, std::int64_t size) {
@@ -21,44 +21,59 @@ struct Space {
   ConfigSink sink;
   bool wanted = true;
 
-  [[nodiscard]] bool accepts(const KernelConfig& config) const {
-    return first_refusal(cuda_gemm_rules(), CudaGemmSubject{config, spec}) == nullptr;
+  [[nodiscard]] bool passes(CudaGemmRules rules, const KernelConfig& config) const {
+    return first_refusal(rules, CudaGemmSubject{config, spec}) == nullptr;
   }
 
-  void send(const KernelConfig& config) {
-    if (!wanted || !accepts(config)) return;
+  /// Whether sharing k changes anything for the shape, whatever widths and stages are.
+  [[nodiscard]] bool shares_if_asked(const KernelConfig& config) const {
     const Algorithm& a = config.algorithm;
-    if (shape != nullptr &&
-        (!cuda_gemm_suits(config, *shape) || ((a.splits_k || a.shares_k) && !cuda_gemm_shares(config, spec, *shape))))
-      return;
-    wanted = sink(config);
+    return shape == nullptr || (!a.splits_k && !a.shares_k) || cuda_gemm_shares(config, spec, *shape);
   }
 
-  /// Everything beside the tile. What is refused at its least, by two stages and element by element, is refused.
-  void vary(KernelConfig config) {
-    Algorithm& a = config.algorithm;
-    const std::vector<CudaGemmWidths> widths = cuda_gemm_widths(std::get<GemmSignature>(config.signature), a.pipeline);
-    a.stages = 2;
-    a.block_per_cu = 1;
-    const auto fits = [&](const CudaGemmWidths& width) {
-      a.vector = width;
-      return accepts(config);
+  /// As many stages as fit, by halving, because more only take more shared memory; 0 when the fewest do not.
+  [[nodiscard]] int most_stages(KernelConfig& config) const {
+    const auto fits = [&](int stages) {
+      config.algorithm.stages = static_cast<std::uint8_t>(stages);
+      return passes(cuda_gemm_access_rules(), config);
     };
-    if (std::ranges::none_of(widths, fits)) return;
+    if (!fits(kFewestStages)) return 0;
+    int few = kFewestStages, many = kMostStages + 1;
+    while (many - few > 1) {
+      const int middle = (few + many) / 2;
+      (fits(middle) ? few : many) = middle;
+    }
+    return few;
+  }
+
+  /// Everything beside the tile. What the tile's rules refuse at its least, one block without a cluster and parts of k,
+  /// they refuse; they are asked once for all widths and stages.
+  void vary(KernelConfig config, std::span<const CudaGemmWidths> widths) {
+    Algorithm& a = config.algorithm;
+    a.block_per_cu = 1;
+    a.stages = kFewestStages;
+    if (!passes(cuda_gemm_tile_rules(), config)) return;
     for (int blocks = 1; blocks <= 2; ++blocks)
-      for (int stages = 2; stages <= kMostStages; ++stages)
-        for (const auto& [m, n] : {std::pair{1, 1}, std::pair{2, 1}, std::pair{1, 2}})
-          for (int shared = 0; shared < 4; ++shared)
-            for (const CudaGemmWidths& width : widths) {
-              a.block_per_cu = static_cast<std::int16_t>(blocks);
+      for (const auto& [m, n] : {std::pair{1, 1}, std::pair{2, 1}, std::pair{1, 2}})
+        for (int shared = 0; shared < 4; ++shared) {
+          a.block_per_cu = static_cast<std::int16_t>(blocks);
+          a.cluster = {static_cast<std::uint8_t>(m), static_cast<std::uint8_t>(n)};
+          a.splits_k = shared == 1 || shared == 2;
+          a.adds_k = shared == 2;
+          a.shares_k = shared == 3;
+          a.stages = kFewestStages;
+          a.vector = widths.front();
+          if (!passes(cuda_gemm_tile_rules(), config) || !shares_if_asked(config)) continue;
+          for (const CudaGemmWidths& width : widths) {
+            a.vector = width;
+            if (shape != nullptr && !cuda_gemm_suits(config, *shape)) continue;
+            const int most = most_stages(config);
+            for (int stages = kFewestStages; wanted && stages <= most; ++stages) {
               a.stages = static_cast<std::uint8_t>(stages);
-              a.cluster = {static_cast<std::uint8_t>(m), static_cast<std::uint8_t>(n)};
-              a.splits_k = shared == 1 || shared == 2;
-              a.adds_k = shared == 2;
-              a.shares_k = shared == 3;
-              a.vector = width;
-              send(config);
+              wanted = sink(config);
             }
+          }
+        }
   }
 
   void walk(const CudaGemmPipeline& pipeline, const GemmSignature& signature) {
@@ -74,10 +89,12 @@ struct Space {
     Algorithm& a = config.algorithm;
     a.pipeline = pipeline.pipeline;
     a.instruction = pipeline.instruction;
+    if (!passes(cuda_gemm_signature_rules(), config)) return;
+    const std::vector<CudaGemmWidths> widths = cuda_gemm_widths(signature, pipeline.pipeline);
     const auto with = [&](int x, int y, int z, bool ping_pong) {
       a.wave = {static_cast<std::uint16_t>(x), static_cast<std::uint16_t>(y), static_cast<std::uint16_t>(z)};
       a.ping_pong = ping_pong;
-      if (wanted) vary(config);
+      if (wanted) vary(config, widths);
     };
     for (int m = least_m; m <= most_m && is_clamped(m, least_m, size.m); m *= 2)
       for (int n = kLeastSide; n <= kMostSide && is_clamped(n, kLeastSide, size.n); n *= 2)

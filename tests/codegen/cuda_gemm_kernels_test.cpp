@@ -122,16 +122,18 @@ std::vector<KernelConfig> of_experts() {
       best("sm_90a", Pipeline::warp_specialized, with_block_scales(GemmGrouping::none), kLarge),
       best("sm_90a", Pipeline::warp_specialized, with_block_scales(GemmGrouping::masked), {64, 4096, 4096, 8}),
       best("sm_89", Pipeline::portable, with_block_scales(GemmGrouping::none), kLarge)};
-  for (const DataType type : {DataType::bf16, DataType::fp16})
-    for (const DataType weights : {DataType::int8, DataType::int4}) {
-      const GemmSignature same = with_weights(type, weights, type), wide = with_weights(type, weights, DataType::fp32);
-      configs.push_back(best("sm_90a", Pipeline::skinny, same, kFew));
-      configs.push_back(best("sm_80", Pipeline::skinny, wide, {1, 4096, 4096}));
-      configs.push_back(best("sm_80", Pipeline::portable, wide, kLarge));
-      configs.push_back(best("sm_90a", Pipeline::portable, same, kLarge));
-      configs.push_back(best("sm_90a", Pipeline::mixed, same, kLarge));
-      configs.push_back(best("sm_90a", Pipeline::mixed, wide, {48, 4096, 4096}));
-    }
+  configs.push_back(
+      best("sm_90a", Pipeline::mixed, with_weights(DataType::fp16, DataType::int4, DataType::fp16), kLarge));
+  for (const DataType weights : {DataType::int8, DataType::int4}) {
+    const GemmSignature same = with_weights(DataType::bf16, weights, DataType::bf16);
+    const GemmSignature wide = with_weights(DataType::fp16, weights, DataType::fp32);
+    configs.push_back(best("sm_90a", Pipeline::skinny, same, kFew));
+    configs.push_back(best("sm_80", Pipeline::skinny, wide, {1, 4096, 4096}));
+    configs.push_back(best("sm_80", Pipeline::portable, wide, kLarge));
+    configs.push_back(best("sm_90a", Pipeline::portable, same, kLarge));
+    configs.push_back(best("sm_90a", Pipeline::mixed, same, kLarge));
+    configs.push_back(best("sm_90a", Pipeline::mixed, wide, {48, 4096, 4096}));
+  }
   // Weights keep most in registers beside the widest tiles.
   for (const KernelConfig& config : configs_of("sm_90a", with_weights(DataType::bf16, DataType::int4, DataType::bf16)))
     if ((config.algorithm.pipeline == Pipeline::skinny && config.algorithm.tile[1] >= 96) ||
@@ -146,9 +148,8 @@ std::vector<KernelConfig> of_lists() {
   GemmSignature turned = signature_of(DataType::fp16, DataType::fp32, {EpilogueOp::bias, EpilogueOp::add});
   turned.layout_a = MatrixOrder::column;
   for (GemmSignature signature :
-       {kBf16, turned, signature_of(DataType::fp32, DataType::fp32),
-        signature_of(DataType::fp8, DataType::bf16, {EpilogueOp::swiglu, EpilogueOp::amax}),
-        signature_of(DataType::int8, DataType::int8, {EpilogueOp::scale_n, EpilogueOp::clamp})}) {
+       {turned, signature_of(DataType::fp32, DataType::fp32),
+        signature_of(DataType::fp8, DataType::bf16, {EpilogueOp::swiglu, EpilogueOp::amax})}) {
     signature.family = GemmFamily::grouped;
     enumerate_cuda_gemm(arch("sm_90a"), signature, [&](const KernelConfig& config) {
       configs.push_back(config);
@@ -186,7 +187,8 @@ std::vector<KernelConfig> of_layouts() {
       for (const KernelConfig& config : configs_of("sm_90a", s)) {
         const Algorithm& algorithm = config.algorithm;
         if (algorithm.pipeline != Pipeline::warp_specialized || algorithm.vector[2] == 2) continue;
-        if (type == DataType::tf32 || algorithm.splits_k || algorithm.tile[1] == 256) configs.push_back(config);
+        const bool splits = type == DataType::fp8 && algorithm.splits_k;  // int8 does it like fp8
+        if (type == DataType::tf32 || splits || algorithm.tile[1] == 256) configs.push_back(config);
       }
       if (a != MatrixOrder::row) continue;
       if (type == DataType::fp8) {  // a tensor behind the steps of its tile

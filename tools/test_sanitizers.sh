@@ -17,10 +17,13 @@ for preset in asan tsan; do
   cmake --build --preset "$preset" --target ${programs[$preset]}
 done
 
+# Their float64 references take two minutes under the thread sanitizer, and what they run others run in threads too.
+declare -A filters=([asan]="*" [tsan]="*:-GemmDispatch.TwoProductsInOneSum:GemmDispatch.EitherBMayBeSharedByTheBatch:GemmDispatch.AwkwardSizesAndEpilogues")
+
 run() { # preset
   for program in ${programs[$1]}; do
     echo "== $1: $program"
-    "build-$1/bin/$program" --gtest_brief=1 || return
+    "build-$1/bin/$program" --gtest_brief=1 --gtest_filter="${filters[$1]}" || return
   done
 }
 # Both at once: a program keeps one processor busy most of the time.

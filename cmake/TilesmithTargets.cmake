@@ -11,11 +11,11 @@ if(TILESMITH_SANITIZE)
   add_link_options(-fsanitize=${TILESMITH_SANITIZE})
 endif()
 
-# tilesmith_station(NAME [SEPARATE] [SOURCES ...] [USES station ...] [LINK target ...])
+# tilesmith_station(NAME [SOURCES ...] [USES station ...] [LINK target ...])
 # One station of the road: a static library tilesmith_NAME whose headers are included as "NAME/header.hpp". Without SOURCES it takes every
-# .cpp of its folder. SEPARATE: its sources have tables of one name, so each is compiled by itself.
+# .cpp of its folder.
 function(tilesmith_station name)
-  cmake_parse_arguments(ARG "SEPARATE" "" "SOURCES;USES;LINK" ${ARGN})
+  cmake_parse_arguments(ARG "" "" "SOURCES;USES;LINK" ${ARGN})
   if(NOT ARG_SOURCES)
     file(GLOB ARG_SOURCES CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
   endif()
@@ -24,9 +24,7 @@ function(tilesmith_station name)
                                                     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
   target_link_libraries(tilesmith_${name} PRIVATE $<BUILD_INTERFACE:tilesmith_options>)
   tilesmith_precompile(tilesmith_${name} station)
-  if(NOT ARG_SEPARATE)
-    tilesmith_unite(tilesmith_${name})
-  endif()
+  tilesmith_unite(tilesmith_${name})
   foreach(used ${ARG_USES})
     target_link_libraries(tilesmith_${name} PUBLIC tilesmith_${used})
   endforeach()
@@ -34,7 +32,7 @@ function(tilesmith_station name)
 endfunction()
 
 # tilesmith_test(NAME [SEPARATE] SOURCES ... USES station ... [LABELS label ...])
-# One GoogleTest program, registered with CTest test by test.
+# One GoogleTest program, registered with CTest test by test. SEPARATE: its sources have helpers of one name, so each is compiled by itself.
 function(tilesmith_test name)
   cmake_parse_arguments(ARG "SEPARATE" "TIMEOUT" "SOURCES;USES;LINK;LABELS" ${ARGN})
   add_executable(${name} ${ARG_SOURCES})

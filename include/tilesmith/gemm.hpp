@@ -118,8 +118,8 @@ struct GemmScales {
 
 /// What one operation of the epilogue reads.
 struct EpilogueOperand {
-  const void* data =
-      nullptr;               ///< bias, scale: n or m elements behind one another; add, multiply: a matrix, of D's order
+  /// bias, scale: n or m elements behind one another; add, multiply: a matrix, of D's order
+  const void* data = nullptr;
   std::int64_t leading = 0;  ///< of a matrix
   std::int64_t batch = 0;    ///< of a matrix, and of a vector with groups; 0 shares it
   float low = 0;             ///< of clamp

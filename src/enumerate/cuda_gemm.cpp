@@ -53,7 +53,6 @@ Algorithm algorithm_of(const GemmSignature& signature, const CudaGemmPipeline& p
 int most_stages(Pipeline pipeline) {
   return pipeline == Pipeline::warp_specialized || pipeline == Pipeline::mixed ? 12 : 39;
 }
-constexpr int kFewestStages = 2;
 
 /// Whether the signature rules accept the config's signature for a pipeline, which it is then of.
 bool takes_signature(KernelConfig& config, const CudaGemmPipeline& pipeline, const CudaSpec& spec) {
@@ -69,22 +68,16 @@ bool holds_tile(KernelConfig& config, const CudaSpec& spec) {
   return passes(cuda_gemm_tile_rules(), config, spec);
 }
 
+/// Whether the access rules accept the config with so many stages, which it gets.
+bool fits(KernelConfig& config, const CudaSpec& spec, int stages) {
+  config.algorithm.stages = static_cast<std::uint8_t>(stages);
+  return passes(cuda_gemm_access_rules(), config, spec);
+}
+
 /// Gives a config that the tile rules accept the table's stages, or as many as fit; false when the other rules refuse.
 bool settle(KernelConfig& config, const CudaGemmTile& tile, const CudaSpec& spec) {
-  const auto fits = [&](int stages) {
-    config.algorithm.stages = static_cast<std::uint8_t>(stages);
-    return passes(cuda_gemm_access_rules(), config, spec);
-  };
-  if (tile.stages > 0) return fits(tile.stages);
-  // Of what the rules look at only shared memory depends on the stages, and grows with them: halve the range.
-  int few = kFewestStages, many = most_stages(config.algorithm.pipeline) + 1;
-  if (!fits(few)) return false;
-  while (many - few > 1) {
-    const int middle = (few + many) / 2;
-    (fits(middle) ? few : many) = middle;
-  }
-  config.algorithm.stages = static_cast<std::uint8_t>(few);
-  return true;
+  return tile.stages > 0 ? fits(config, spec, tile.stages)
+                         : give_stages(config, spec, most_stages(config.algorithm.pipeline));
 }
 
 /// The tile table's entry a config stands for; null for one that was made by hand.
@@ -242,6 +235,18 @@ std::vector<CudaGemmWidths> cuda_gemm_widths(const GemmSignature& signature, Pip
   widths.push_back({wide, wide, 1});
   if (pipeline == Pipeline::portable) widths.push_back({1, 1, 1});
   return widths;
+}
+
+bool give_stages(KernelConfig& config, const CudaSpec& spec, int most) {
+  // Of what the rules look at only shared memory depends on the stages, and grows with them: halve the range.
+  int few = kFewestStages, many = most + 1;
+  if (!fits(config, spec, few)) return false;
+  while (many - few > 1) {
+    const int middle = (few + many) / 2;
+    (fits(config, spec, middle) ? few : many) = middle;
+  }
+  config.algorithm.stages = static_cast<std::uint8_t>(few);
+  return true;
 }
 
 bool cuda_gemm_suits(const KernelConfig& config, const CudaGemmShape& shape) {

@@ -39,6 +39,12 @@ using CudaGemmRules = std::span<const Rule<CudaGemmSubject>>;
 [[nodiscard]] CudaGemmRules cuda_gemm_tile_rules();
 [[nodiscard]] CudaGemmRules cuda_gemm_access_rules();
 
+/// The fewest stages a pipeline of copies has.
+inline constexpr int kFewestStages = 2;
+/// Gives a config that the tile rules accept as many stages as the access rules let it have, `most` at the most; false
+/// when they refuse the fewest.
+[[nodiscard]] bool give_stages(KernelConfig& config, const CudaSpec& spec, int most);
+
 /// The sizes of a problem, as far as they decide between instances. All are at least 1, but for k.
 struct CudaGemmShape {
   std::int64_t m = 1;

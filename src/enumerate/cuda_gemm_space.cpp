@@ -8,7 +8,7 @@
 namespace tilesmith {
 namespace {
 
-constexpr int kLeastSide = 16, kMostSide = 256, kFewestStages = 2, kMostStages = 12;
+constexpr int kLeastSide = 16, kMostSide = 256, kMostStages = 12;
 
 /// Whether a side is worth trying for a size: not the double of a side that holds all of it.
 bool is_clamped(int side, int least, std::int64_t size) {
@@ -29,21 +29,6 @@ struct Space {
   [[nodiscard]] bool shares_if_asked(const KernelConfig& config) const {
     const Algorithm& a = config.algorithm;
     return shape == nullptr || (!a.splits_k && !a.shares_k) || cuda_gemm_shares(config, spec, *shape);
-  }
-
-  /// As many stages as fit, by halving, because more only take more shared memory; 0 when the fewest do not.
-  [[nodiscard]] int most_stages(KernelConfig& config) const {
-    const auto fits = [&](int stages) {
-      config.algorithm.stages = static_cast<std::uint8_t>(stages);
-      return passes(cuda_gemm_access_rules(), config);
-    };
-    if (!fits(kFewestStages)) return 0;
-    int few = kFewestStages, many = kMostStages + 1;
-    while (many - few > 1) {
-      const int middle = (few + many) / 2;
-      (fits(middle) ? few : many) = middle;
-    }
-    return few;
   }
 
   /// Everything beside the tile. What the tile's rules refuse at its least, one block without a cluster and parts of k,
@@ -67,7 +52,8 @@ struct Space {
           for (const CudaGemmWidths& width : widths) {
             a.vector = width;
             if (shape != nullptr && !cuda_gemm_suits(config, *shape)) continue;
-            const int most = most_stages(config);
+            if (!give_stages(config, spec, kMostStages)) continue;
+            const int most = a.stages;
             for (int stages = kFewestStages; wanted && stages <= most; ++stages) {
               a.stages = static_cast<std::uint8_t>(stages);
               wanted = sink(config);

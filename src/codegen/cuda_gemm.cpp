@@ -188,8 +188,8 @@ int spills_meant(const KernelConfig& config) {
   // word more.
   if (a.splits_k || a.shares_k || signature.second) bytes = 16;
   // A walk over groups takes a few registers more than full tiles leave. Scales and zero points of weights are loaded
-  // ahead, beside a tile's 128 sums.
-  if (signature.grouping != GemmGrouping::none || a.pipeline == Pipeline::mixed) bytes = 64;
+  // ahead, beside the 128 sums of a tile; those that split k are smaller.
+  if (signature.grouping != GemmGrouping::none || (a.pipeline == Pipeline::mixed && !a.splits_k)) bytes = 64;
   // A product's own arguments take more, which gates beside amax on a full tile of fp8 feel: stored and loaded once a
   // tile.
   if (signature.family == GemmFamily::grouped) bytes = 256;

@@ -1,6 +1,6 @@
 # The commands a newcomer needs. Each one sets up whatever it lacks, so it works on a bare Debian machine.
 .DEFAULT_GOAL := build
-.PHONY: setup build test test-gpu demo bench install format format-check tidy clean help
+.PHONY: setup build test test-thorough test-gpu demo bench install format format-check tidy clean help
 
 PRESET ?= release
 PREFIX ?= /usr/local
@@ -18,6 +18,9 @@ build: setup     ## build/bin/tilesmith and build/lib
 test: build      ## the whole test suite, with the core under the sanitizers
 	ctest --preset $(PRESET)
 	tools/test_sanitizers.sh
+
+test-thorough: build ## the long forms of the tests, and the Python suite beside every package it meets
+	tools/test_thorough.sh
 
 test-gpu: build  ## the tests that take a CUDA device, and the kernels under compute-sanitizer
 	tools/test_gpu.sh

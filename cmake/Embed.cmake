@@ -4,6 +4,10 @@
 # adds to TARGET a source that defines   std::span<const tilesmith::EmbeddedFile> tilesmith::embedded_NAME();   (base/embedded.hpp)
 # with one entry per file, named by its path relative to ROOT. Editing a file rebuilds the source.
 function(tilesmith_embed target name root)
+  get_target_property(taken ${target} IMPORTED)
+  if(taken)
+    return()
+  endif()
   set(generated ${CMAKE_CURRENT_BINARY_DIR}/embedded_${name}.cpp)
   set(paths "")
   foreach(file ${ARGN})

@@ -31,7 +31,7 @@ bool lives(const std::string& pid) {
 
 void expect_gone(const std::string& pid) {
   ASSERT_FALSE(pid.empty());
-  for (int i = 0; i < 200 && lives(pid); ++i) std::this_thread::sleep_for(10ms);
+  for (int i = 0; i < 2000 && lives(pid); ++i) std::this_thread::sleep_for(10ms);
   EXPECT_FALSE(lives(pid)) << "process " << pid;
 }
 
@@ -101,7 +101,7 @@ TEST(Subprocess, ProgramsThatCannotStartAreErrors) {
 
 TEST(Subprocess, TimeLimitKillsTheWholeGroup) {
   Command command = shell("sleep 1000 & echo $!; exec sleep 1000");
-  command.time_limit = 200ms;
+  command.time_limit = 2s;  // a busy machine may take a while to begin the program
   const auto outcome = run_process(command);
   ASSERT_TRUE(outcome.has_value());
   EXPECT_EQ(outcome->end, ProcessOutcome::End::timed_out);
@@ -118,12 +118,12 @@ TEST(Subprocess, TimeLimitHoldsAgainstAProgramThatIgnoresSignals) {
 }
 
 TEST(Subprocess, TimeLimitHoldsAgainstEndlessOutput) {
+  // How much it wrote is the machine's business; KeepsHeadAndTailOfAFlood tests what is left out.
   Command command{.arguments = {"/usr/bin/yes"}};
   command.time_limit = 200ms;
   const auto outcome = run_process(command);
   EXPECT_EQ(outcome->end, ProcessOutcome::End::timed_out);
   EXPECT_LT(outcome->output.size(), 140'000u);
-  EXPECT_NE(outcome->output.find("bytes left out]"), std::string::npos);
 }
 
 TEST(Subprocess, DoesNotWaitForWhatTheProgramLeavesBehind) {
@@ -133,17 +133,20 @@ TEST(Subprocess, DoesNotWaitForWhatTheProgramLeavesBehind) {
 }
 
 TEST(Subprocess, DoesNotWaitForADaemonThatKeepsThePipe) {
-  const auto outcome = run_process(shell("setsid sleep 5 & echo started"));
+  const auto outcome = run_process(shell("setsid sleep 100 & echo $!"));
   EXPECT_TRUE(outcome->succeeded());
-  EXPECT_LT(outcome->elapsed, 4s) << "the daemon sleeps 5 s with our pipe open";
+  EXPECT_LT(outcome->elapsed, 50s) << "the daemon sleeps 100 s with our pipe open";
+  ::kill(std::stoi(outcome->output), SIGKILL);
 }
 
 TEST(Subprocess, StopRequestEndsIt) {
+  const auto directory = TemporaryDirectory::create("tilesmith-subprocess-test-").value();
+  const fs::path begun = directory.path() / "begun";
   std::stop_source source;
-  Command command = shell("sleep 1000 & echo $!; wait");
+  Command command = shell("sleep 1000 & echo $!; : >'" + begun.string() + "'; wait");
   command.stop = source.get_token();
-  std::jthread stopper([&source] {
-    std::this_thread::sleep_for(200ms);
+  std::jthread stopper([&] {
+    while (!fs::exists(begun)) std::this_thread::sleep_for(10ms);
     source.request_stop();
   });
   const auto outcome = run_process(command);

@@ -11,12 +11,13 @@
 #include "dispatch/random_problem.hpp"
 #include "dispatch/test_store.hpp"
 #include "kernel/native_name.hpp"
+#include "thorough.hpp"
 #include "verify/attention_tensors.hpp"
 
 namespace tilesmith {
 namespace {
 
-constexpr std::uint64_t kShapes = 24;
+const std::uint64_t kShapes = testing::thorough() ? 96 : 24;
 
 /// One candidate of each level, pipeline and instruction, compiled; which tile is drawn by the seed.
 std::vector<std::string> kernels_for(const AttentionProblem& problem, std::uint64_t seed) {

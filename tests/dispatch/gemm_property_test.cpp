@@ -14,6 +14,7 @@
 #include "enumerate/cpu_gemm.hpp"
 #include "kernel/memory_type.hpp"
 #include "kernel/native_name.hpp"
+#include "thorough.hpp"
 #include "verify/gemm_check.hpp"
 
 namespace tilesmith {
@@ -24,6 +25,7 @@ void run_random_problems(std::uint64_t first, std::uint64_t problems,
                          const std::function<GemmProblem(std::uint64_t)>& draw) {
   const auto& machine = this_cpu_machine();
   ASSERT_TRUE(machine) << machine.error().text();
+  if (testing::thorough()) problems *= 4;
   std::size_t kernels = 0;
   for (std::uint64_t i = 0; i < problems; ++i) {
     const std::uint64_t seed = first + 4 * i;

@@ -3,7 +3,7 @@
 set -euo pipefail
 
 packages=(g++ cmake ninja-build make pkg-config libfmt-dev nlohmann-json3-dev libyaml-cpp-dev libcli11-dev libsqlite3-dev
-          libssl-dev libgtest-dev libbenchmark-dev python3-numpy python3-pytest)
+          libssl-dev libgtest-dev libbenchmark-dev python3-numpy python3-pytest python3-venv)
 
 missing=()
 for package in "${packages[@]}"; do

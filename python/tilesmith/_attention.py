@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Optional
 
+from tilesmith._errors import WrongType
 from tilesmith._tensor_library import Servers
 
 _servers = Servers("attention", "attention")
@@ -81,6 +82,8 @@ def attention(
     Errors: ValueError (tilesmith.InvalidArgument), TypeError (tilesmith.WrongType), NotImplementedError
     (tilesmith.Unsupported: no kernel for this), MemoryError, RuntimeError; all with `message` and `hint`.
     """
+    if k is None or v is None:
+        raise WrongType(f"{'k' if k is None else 'v'} is None", "a tensor, as q is")
     serve = _SERVED_BY.get(type(q))
     if serve is None:
         serve = _servers.find("q", q)

@@ -88,6 +88,10 @@ def matmul(
     (tilesmith.Unsupported: no kernel for this), MemoryError, RuntimeError; all with `message` and `hint`. The library's
     own call the result d.
     """
+    if b is None:
+        raise _none("b")
+    if clamp.__class__ is list:
+        clamp = tuple(clamp)
     serve = _SERVED_BY.get(type(a)) or _servers.find("a", a)
     return serve("matmul", a, b, c, bias, multiply, residual, scale_a, scale_b, out, None, zero_b, None, None, amax, out_dtype, alpha, beta,
                  activation, gate, clamp, tf32, constant_b)  # fmt: skip
@@ -123,9 +127,13 @@ def mm_plus_mm(
 
         h = tilesmith.mm_plus_mm(x, w, h, u, bias=bias, activation="tanh")      # a step of a recurrent network
     """
+    if b is None:
+        raise _none("b")
     for name, tensor in (("c", c), ("d", d)):
         if tensor is None:
             raise WrongType(f"{name} is None", "a matrix; matmul has one product")
+    if clamp.__class__ is list:
+        clamp = tuple(clamp)
     serve = _SERVED_BY.get(type(a)) or _servers.find("a", a)
     return serve("mm_plus_mm", a, b, None, bias, multiply, residual, None, None, out, None, None, c, d, amax, out_dtype, alpha, 1.0,
                  activation, gate, clamp, tf32, False)  # fmt: skip
@@ -172,6 +180,10 @@ def linear(
         h = tilesmith.linear(x, w_gate_and_up, gate="swiglu")
         y = tilesmith.linear(h, w2, residual=x)
     """
+    if w is None:
+        raise _none("w")
+    if clamp.__class__ is list:
+        clamp = tuple(clamp)
     serve = _SERVED_BY.get(type(x)) or _servers.find("x", x)
     form = "linear"
     if w.__class__ is PackedWeight:
@@ -235,6 +247,10 @@ def grouped_matmul(
 
         y = tilesmith.grouped_matmul([x0, x1, x2], [w0.T, w1.T, w2.T], bias=[b0, b1, b2], activation="relu")
     """
+    if b is None:
+        raise _none("b")
+    if clamp.__class__ is list:
+        clamp = tuple(clamp)
     if isinstance(a, (list, tuple)):
         if group_ends is not None or group_rows is not None:
             raise InvalidArgument("a is a list, and group_ends or group_rows is given", "tensors, or neither of the two")
@@ -252,3 +268,7 @@ def grouped_matmul(
     serve = _SERVED_BY.get(type(a)) or _servers.find("a", a)
     return serve(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, zero_b, None, None, amax, out_dtype, alpha, beta,
                  activation, gate, clamp, tf32, False)  # fmt: skip
+
+
+def _none(name: str) -> WrongType:
+    return WrongType(f"{name} is None", "a tensor, as the first argument is")

@@ -57,6 +57,9 @@ def test_tensors(qkv):
     q, k, v = qkv()
     with pytest.raises(TypeError, match="q is a list"):
         tilesmith.attention([[1.0]], k, v)
+    for some, name in (((q, None, v), "k"), ((q, k, None), "v")):
+        with pytest.raises(tilesmith.WrongType, match=f"{name} is None"):
+            tilesmith.attention(*some)
     with pytest.raises(TypeError, match="k is a list, q is a NumPy array"):
         tilesmith.attention(q, [[1.0]], v)
     with pytest.raises(TypeError, match="v is a MaskedArray"):

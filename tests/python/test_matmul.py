@@ -269,6 +269,13 @@ def test_everything_at_once(make, rng):
         assert_product(tilesmith.matmul(a, b, **options), reference.matmul(a, b, **options))
 
 
+def test_limits_may_be_a_list(make):
+    a, b = make(6, 20), make(20, 10)
+    expected = tilesmith.matmul(a, b, clamp=(-0.5, 0.25))
+    np.testing.assert_array_equal(tilesmith.matmul(a, b, clamp=[-0.5, 0.25]), expected)
+    assert_product(tilesmith.linear(a, np.ascontiguousarray(b.T), clamp=[-0.5, 0.25]), expected)
+
+
 def test_bias_for_each_row(make):
     a, b = make(6, 20), make(20, 10)
     bias = make(6, 1)
@@ -373,6 +380,8 @@ def test_outputs_that_are_operands(make):
         (dict(residual=np.ones((6, 10), "f4"), c=np.ones((6, 10), "f2")), TypeError, "c is fp16 and residual is fp32"),
         (dict(residual=np.ones((6, 10))), TypeError, "residual is float64"),
         (dict(clamp=(1, 0)), ValueError, "clamp is (1, 0)"),
+        (dict(b=None), TypeError, "b is None"),
+        (dict(clamp=[1, 0]), ValueError, "clamp is (1, 0)"),
         (dict(clamp=3), TypeError, "clamp is 3 ((low, high))"),
         (dict(scale_a=np.ones(5, "f4")), ValueError, "scale_a has the shape (5,)"),
         (dict(scale_a=np.ones(12, "f4")[::2]), ValueError, "scale_a is not one number after the other"),
@@ -402,6 +411,8 @@ def test_errors_of_linear_have_its_names(make):
         tilesmith.linear(make(6, 20), make(2, 10, 20))
     with pytest.raises(TypeError, match="w is a list, x is a NumPy array"):
         tilesmith.linear(make(6, 20), [1.0])
+    with pytest.raises(tilesmith.WrongType, match="w is None"):
+        tilesmith.linear(make(6, 20), None)
     with pytest.raises(ValueError, match="scale_w has the shape"):
         tilesmith.linear(make(6, 20), make(10, 20), scale_w=np.ones(11, "f4"))
 

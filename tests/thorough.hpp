@@ -1,5 +1,6 @@
 // Tests have a short form, which `make test` runs within a quarter of an hour on two processors, and a long one: more
-// random problems, and every instance where the short form takes some of a kind. `make test-thorough` runs the long ones.
+// random problems, and every instance where the short form takes some of a kind. `make test-thorough` runs the long
+// ones.
 #pragma once
 
 #include <cstdlib>

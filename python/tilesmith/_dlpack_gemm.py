@@ -37,7 +37,7 @@ def gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups,
     options = Options(form, None, activation, gate, clamp, bool(tf32), bool(constant_b),
                       scale_a is not None or scale_b is not None)  # fmt: skip
     call = _calls.by_key.get(key := (options, beta, views)) or _calls.keep(key, prepare(views, options, beta))
-    for name, written in (("out", borrowed[8]), ("amax", borrowed[12])):
+    for name, written in (("out", borrowed[8]), ("amax", borrowed[13])):
         if written is not None and written.read_only:
             raise InvalidArgument(f"{name} is read-only", "an array that can be written to")
     result = New(a, views.a, call.out_shape, call.out_type, stream) if out is None else None

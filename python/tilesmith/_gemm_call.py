@@ -46,12 +46,12 @@ class Call:
         self.same_type = out_type == operands.a.data_type
         self.stream_device = call.device.index if call.device.kind == CUDA else -1  #: whose stream; -1: none
 
-    def run(self, alpha: float, a: int, b: int, out: int, stream: int, bias: int = 0) -> None:
+    def run(self, alpha: float, a: int, b: int, out: int, stream: int, bias: Optional[int] = None) -> None:
         """Runs on these addresses. No operand but a bias."""
         words = self._words
         words[WORD_A], words[WORD_B], words[WORD_D], words[WORD_STREAM] = a, b, out, stream
         self._floats[WORD_ALPHA] = alpha
-        if bias:
+        if bias is not None:  # of a tensor without memory it is 0, which the library names
             words[_EPILOGUE] = bias
         status = self._compute(None, self._address)
         if status:
@@ -78,8 +78,8 @@ class BatchCall(Call):
         super().__init__(call, places, operands, out_shape, out_type)
         self._moves = [tuple(move.get(name, 0) for name in ("a", "b", "out", *ADDRESSED)) for move in moves]
 
-    def run(self, alpha: float, a: int, b: int, out: int, stream: int, bias: int = 0) -> None:
-        self.run_all(alpha, a, b, out, stream, 0, bias, *(0,) * (len(ADDRESSED) - 2))
+    def run(self, alpha: float, a: int, b: int, out: int, stream: int, bias: Optional[int] = None) -> None:
+        self.run_all(alpha, a, b, out, stream, 0, bias or 0, *(0,) * (len(ADDRESSED) - 2))
 
     def run_all(self, alpha: float, a: int, b: int, out: int, stream: int, *operands: int) -> None:
         for to_a, to_b, to_out, *to_operands in self._moves:

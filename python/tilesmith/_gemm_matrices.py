@@ -47,7 +47,7 @@ def set_matrices(call: Gemm, x: Operands, o: Options, names: tuple[str, ...], s:
         raise InvalidArgument(f"out has the shape {out.shape}", str(s.result))
     views = (s.a, s.b, x.c, x.bias, x.multiply, x.residual, x.scale_a, x.scale_b, out, None, x.zero_b, x.a2, x.b2)
     for name, view in zip(names, views):
-        if view is not None and not s.empty and any(stride < 0 for stride in view.strides):
+        if view is not None and not s.empty and any(stride < 0 and size > 1 for stride, size in zip(view.strides, view.shape)):
             raise InvalidArgument(f"{name} has the strides {view.strides}", "no negative ones: a copy of it")
     # Strides of every operand along batch and rows, and a matrix's along columns; b does not change with rows.
     a, d = _in_batch(s.a, s.batch), s.whole(out.strides)
@@ -81,15 +81,20 @@ def set_matrices(call: Gemm, x: Operands, o: Options, names: tuple[str, ...], s:
                 walked.append((name, getattr(x, name).data_type))
                 of_b.block, of_b.row = given[-2:]
     if blocks.of_a:
-        rows.append(x.scale_a.strides[:-1])
+        scales = x.scale_a
+        if s.drops_row:
+            scales = scales._replace(shape=(1, *scales.shape), strides=(0, *scales.strides))
+        *of_rows, call.scale_a.block = _in_batch(scales, s.batch)
+        rows.append(tuple(of_rows))
         walked.append(("scale_a", "fp32"))
-        call.scale_a.block = x.scale_a.strides[-1]
     if s.k2 > 0:
         a2, b2 = _in_batch(x.a2, s.batch), _in_batch(x.b2, s.batch)
         rows += [a2[:-1], (*b2[:-2], 0)]
         walked += [("a2", x.a2.data_type), ("b2", x.b2.data_type)]
     walk = _join(s, rows, a, d, beside) if s.groups is None else _groups_walk(s, rows)
     call.m, call.batch = walk.m, walk.batch
+    if walk.beyond:
+        _check_apart("out", out)
     preferred_a, preferred_b = ROW, COLUMN
     if s.k2 > 0:
         (call.a2.batch, row), (call.b2.batch, _) = walk.strides[-2:]
@@ -116,7 +121,8 @@ def set_matrices(call: Gemm, x: Operands, o: Options, names: tuple[str, ...], s:
         if s.groups is not None:
             next(each for each in call.epilogue if each.op == SCALE_M).batch = batch
         elif batch != 0 and walk.batch > 1:
-            row = 0
+            raise InvalidArgument(f"{name} has numbers of its own for members of the batch, which are not rows of one matrix",
+                                  f"({s.m},), which the batch shares, or a call for each member")  # fmt: skip
         if row != 1 and walk.m > 1:
             raise InvalidArgument(f"{name} is not one number after the other along the rows of {names[0]}",
                                   f"contiguous, ({s.m},) or the shape of {names[0]} without its last dimension")  # fmt: skip
@@ -173,10 +179,11 @@ def _join(s: Shape, rows: list[tuple[int, ...]], a: tuple[int, ...], d: tuple[in
     last = [a[-1], 0, d[-1], *(strides[-1] for strides in beside.values())]
     widths = [s.k, 0, s.columns, *(s.n if name == "c" else s.columns for name in beside)]
     if s.m == 1 and joined:
-        size, strides = joined[0]
+        strides = joined[0][1]
+        shares_b = strides[1] == 0 and (s.k2 == 0 or strides[-1] == 0)
         apart = all(width <= 1 or (step == 1 and stride >= width)
                     for stride, step, width in zip(strides, last, widths))  # fmt: skip
-        if strides[1] != 0 or not apart or any(stride != 1 for stride in strides[len(last) :]):
+        if not shares_b or not apart or any(stride != 1 for stride in strides[len(last) :]):
             joined.insert(0, one)
     elif s.m == 1:
         joined.insert(0, one)
@@ -206,6 +213,16 @@ def _in_order(order: int, of: str, name: str, view: View, shape: tuple[int, int]
         raise InvalidArgument(f"{name} has the shape {view.shape} and the strides {view.strides}",
                               f"contiguous {way}, as {of} has: a copy of one")  # fmt: skip
     return leading
+
+
+def _check_apart(name: str, view: View) -> None:
+    """Every element has a place of its own. The library checks what a single call writes."""
+    reached = 0
+    for stride, size in sorted(zip(view.strides, view.shape)):
+        if size > 1 and stride <= reached:
+            raise InvalidArgument(f"elements of {name} overlap: it has the shape {view.shape} and the strides {view.strides}",
+                                  "a place for each element")  # fmt: skip
+        reached += (size - 1) * stride
 
 
 def _padded(length: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Optional
+from typing import NamedTuple, Optional, Sequence
 
 from tilesmith._views import View
 
@@ -64,6 +64,11 @@ class Options(NamedTuple):
     constant_b: bool
     scaled: bool  #: there are scales, vectors or numbers
     packed_bytes: int = 0  #: of a packed b
+
+
+def is_only_block(a: str, shape_a: Sequence[int], shape: Sequence[int], scales_of_b: int) -> bool:
+    """Whether a scale of a with one number may be the only block of k of its only row, beside several blocks of b."""
+    return a in FLOAT8 and scales_of_b > 1 and tuple(shape) == (*shape_a[:-1], 1)
 
 
 def has_weights(a: str, b: str) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 
 from tilesmith._errors import InvalidArgument, WrongType
 from tilesmith._gemm_call import Call, prepare
-from tilesmith._gemm_operands import NAMES, Operands, Options, has_weights
+from tilesmith._gemm_operands import NAMES, Operands, Options, has_weights, is_only_block
 from tilesmith._gemm_list import Library, Lists, check_lists, compute, kept_lists
 from tilesmith._kept_calls import KeptCalls
 from tilesmith._numpy import address, check_arrays, describe, dtype_of, type_of, view_of
@@ -72,7 +72,9 @@ def _new(call: Call, a: np.ndarray) -> np.ndarray:
 def _fold(form: str, alpha: float, a: Any, b: Any, scale_a: Any, scale_b: Any) -> tuple[float, Any, Any]:
     """Scales of one number become part of alpha."""
     names = NAMES[form]
-    alpha, scale_a = _fold_one(alpha, names[6], scale_a)
+    beside = scale_b.size if isinstance(scale_a, np.ndarray) and isinstance(scale_b, np.ndarray) else 0
+    if not (beside and is_only_block(type_of(a.dtype), a.shape, scale_a.shape, beside)):
+        alpha, scale_a = _fold_one(alpha, names[6], scale_a)
     if not isinstance(b, np.ndarray) or not has_weights(type_of(a.dtype), type_of(b.dtype)):
         alpha, scale_b = _fold_one(alpha, names[7], scale_b)
     return alpha, scale_a, scale_b
@@ -110,8 +112,8 @@ def gemm_list(lists: Lists, out_dtype, alpha, beta, activation, gate, clamp, tf3
         for at, array in enumerate(each or ()):
             if not (numbers_too and (array is None or isinstance(array, numbers.Real))):
                 check_arrays((f"{names[0]}[0]", f"{name}[{at}]"), (lists[0][0], array))
-            if name == "out" and not array.flags.writeable:
-                raise InvalidArgument(f"out[{at}] is read-only", "a writable array")
             if array is None and not numbers_too:
                 raise WrongType(f"{name}[{at}] is None", "a NumPy array")
+            if name == "out" and not array.flags.writeable:
+                raise InvalidArgument(f"out[{at}] is read-only", "a writable array")
     return compute(_LIBRARY, lists, _type_name(_dtype(out_dtype)), alpha, beta, activation, gate, clamp, tf32)

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from tilesmith._errors import InvalidArgument, Unsupported, WrongType
 from tilesmith._gemm_call import Call, prepare
-from tilesmith._gemm_operands import NAMES, Operands, Options, has_weights
+from tilesmith._gemm_operands import NAMES, Operands, Options, has_weights, is_only_block
 from tilesmith._gemm_list import Library, Lists, check_lists, compute, kept_lists
 from tilesmith._kept_calls import KeptCalls
 from tilesmith._packed_weight import PackedWeight
@@ -42,7 +42,7 @@ def gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups,
         alpha = number("alpha", alpha)
     scaled = scale_a is not None or scale_b is not None
     plain = (c is None and multiply is None and residual is None and not scaled and out is None and groups is None
-             and a2 is None and amax is None)  # fmt: skip
+             and zero_b is None and a2 is None and amax is None)  # fmt: skip
     if amax is True:
         amax = a.new_zeros((), dtype=torch.float32)
         return gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, zero_b, a2, b2, amax, out_dtype, alpha, beta, activation,
@@ -77,7 +77,7 @@ def gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups,
         result = out
     stream = raw_stream(call.stream_device) if call.stream_device >= 0 else 0
     if plain:
-        call.run(alpha, a.data_ptr(), b.data_ptr(), result.data_ptr(), stream, 0 if bias is None else bias.data_ptr())
+        call.run(alpha, a.data_ptr(), b.data_ptr(), result.data_ptr(), stream, None if bias is None else bias.data_ptr())
     else:
         call.run_all(alpha, a.data_ptr(), b.data_ptr(), result.data_ptr(), stream, address(c), address(bias),
                      address(multiply), address(residual), address(scale_a), address(scale_b), address(groups), address(zero_b), address(a2),
@@ -92,7 +92,14 @@ def _prepared(key: object, form: str, tensors: tuple[Any, ...], out_dtype: Any, 
         views = views._replace(b=packed.view)
     options = Options(form, _type_name(out_dtype), activation, gate, clamp, bool(tf32), bool(constant_b), scaled,
                       0 if packed is None else packed.nbytes)  # fmt: skip
-    return _calls.keep(key, prepare(views, options, beta))
+    call = prepare(views, options, beta)
+    return call if any(map(_may_be_negated, tensors)) else _calls.keep(key, call)
+
+
+def _may_be_negated(tensor: Optional[Tensor]) -> bool:
+    """Whether a lazily negated view, the imaginary part of conjugate numbers, would be described alike. Asking every call
+    costs more than preparing the rare one with such strides again."""
+    return tensor is not None and tensor.dim() > 0 and not any(stride % 2 for stride in tensor.stride())
 
 
 def _type_name(dtype: Any) -> Optional[str]:
@@ -135,7 +142,8 @@ def _fold(form: str, alpha: float, a: Tensor, b: Tensor, scale_a: Any,
             raise WrongType(f"{name} is {scale.dtype}", "float32")
         if scale.device != a.device:
             raise InvalidArgument(f"{names[0]} is on {a.device}, {name} on {scale.device}", "one device for all")
-        if scale.numel() != 1:
+        beside = scale_b.numel() if at == 0 and isinstance(scale_b, Tensor) else 0
+        if scale.numel() != 1 or is_only_block(TYPES.get(a.dtype, ""), a.shape, scale.shape, beside):
             vectors[at] = scale
         elif scale.device.type == "cpu":
             alpha *= scale.item()

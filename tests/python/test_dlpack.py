@@ -89,23 +89,27 @@ def test_libraries(qkv, name):
     np.testing.assert_array_equal(np.asarray(tensors[0]), q)
 
 
+class Unchanging(Foreign):
+    """Exports read-only views, as JAX does; NumPy marks them so since its second version."""
+
+    def __init__(self, array):
+        super().__init__(array.copy())
+        self.array.flags.writeable = False
+
+    def __array_namespace__(self):
+        return types.SimpleNamespace(float32=np.float32, from_dlpack=Unchanging,
+                                     empty=lambda shape, dtype: Unchanging(np.empty(shape, dtype)))  # fmt: skip
+
+    def __dlpack__(self, **options):
+        return self.array.__dlpack__(**options)
+
+
+exports_read_only = pytest.mark.skipif(np.lib.NumpyVersion(np.__version__) < "2.1.0",
+                                       reason="this NumPy does not export read-only arrays")  # fmt: skip
+
+
+@exports_read_only
 def test_arrays_that_never_change(qkv):
-    class Unchanging(Foreign):
-        """Exports read-only views, as JAX does; NumPy marks them so since its second version."""
-
-        def __init__(self, array):
-            super().__init__(array.copy())
-            self.array.flags.writeable = False
-
-        def __array_namespace__(self):
-            return types.SimpleNamespace(float32=np.float32, from_dlpack=Unchanging,
-                                         empty=lambda shape, dtype: Unchanging(np.empty(shape, dtype)))  # fmt: skip
-
-        def __dlpack__(self, **options):
-            return self.array.__dlpack__(**options)
-
-    if np.lib.NumpyVersion(np.__version__) < "2.1.0":
-        pytest.skip("this NumPy does not export read-only arrays")
     q, k, v = qkv()
     got = tilesmith.attention(*(Unchanging(x) for x in (q, k, v)))
     assert type(got) is Unchanging
@@ -127,6 +131,20 @@ def test_matmul(rng):
         tilesmith.linear(Foreign(a), [1.0])
     with pytest.raises(NotImplementedError, match="out_dtype"):
         tilesmith.matmul(Foreign(a), Foreign(b.T), out_dtype="float16")
+
+
+@exports_read_only
+def test_what_matmul_writes_to_may_change(rng):
+    a, b = rng.uniform(-1, 1, (6, 20)).astype("f4"), rng.uniform(-1, 1, (20, 10)).astype("f4")
+    most, frozen = np.zeros(1, np.float32), Unchanging(np.zeros(1, np.float32))
+    got = tilesmith.mm_plus_mm(*map(Unchanging, (a, b, a, b)), out=Foreign(np.empty((6, 10), np.float32)), amax=Foreign(most))
+    expected = 2 * (a.astype("f8") @ b)
+    np.testing.assert_allclose(got.array, expected, atol=1e-5)
+    np.testing.assert_allclose(most, [np.abs(expected).max()], rtol=1e-5)
+    for written in (dict(amax=frozen), dict(out=Unchanging(got.array))):
+        with pytest.raises(ValueError, match=f"{next(iter(written))} is read-only"):
+            tilesmith.matmul(Foreign(a), Foreign(b), **written)
+    assert frozen.array == 0
 
 
 @pytest.mark.parametrize("name", ["array_api_strict", "jax"])

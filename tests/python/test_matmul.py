@@ -111,7 +111,13 @@ def test_strides_that_cannot_be(make):
         tilesmith.matmul(a, b, c=make(6))
     with pytest.raises(ValueError, match="a is not aligned"):
         tilesmith.matmul(np.frombuffer(bytes(8 * 10 * 4 + 1), np.uint8)[1:].view(np.float32).reshape(8, 10), b)
+    # Of several calls, too.
+    with pytest.raises(ValueError, match="elements of out overlap"):
+        shared = np.lib.stride_tricks.as_strided(np.empty((3, 8, 6), np.float32), (2, 3, 8, 6), (0, 192, 24, 4))
+        tilesmith.matmul(make(2, 1, 8, 10), make(3, 10, 6), out=shared)
     # A dimension of one element has no stride to speak of.
+    out = np.empty((1, 6), np.float32)
+    assert_product(tilesmith.matmul(a[:1][::-1], b, out=out[::-1]), reference.matmul(a[:1], b))
     assert_product(tilesmith.matmul(a[:1, ::-1][:, ::-1], b), reference.matmul(a[:1], b))
     assert_product(tilesmith.matmul(make(8, 20)[:, ::20] * 0 + 1, make(1, 6) * 0 + 2), np.full((8, 6), 2.0))
 
@@ -198,6 +204,12 @@ def test_two_products_of_every_layout_and_batch(make):
     # Matrices of one row or column lie either way.
     a, b, c, d = make(1, 20).T.copy().T, make(20, 9), make(1, 33), make(33, 9)
     assert_product(tilesmith.mm_plus_mm(a, b, c, d), reference.matmul(a, b) + reference.matmul(c, d))
+
+
+def test_the_second_product_of_single_elements_has_a_batch_too(make):
+    a, b, c, d = make(5, 1, 4), make(4, 1), make(5, 1, 1), make(5, 1, 1)
+    expected = np.float64(a) @ b + np.float64(c) @ d
+    np.testing.assert_allclose(tilesmith.mm_plus_mm(a, b, c, d), expected, atol=1e-6)
 
 
 def test_two_products_that_cannot_be(make):
@@ -299,6 +311,19 @@ def test_scales(make, rng, dtype):
                    reference.matmul(a, b, alpha=1.5))  # fmt: skip
     w = np.ascontiguousarray(b.T)
     assert_product(tilesmith.linear(a, w, out_dtype="float32", scale_w=by_column[:, None], scale_x=by_row), expected)
+
+
+def test_scales_that_members_do_not_share(make, rng):
+    """Members of one row each are rows of one matrix where they share b, and only there may have scales of their own."""
+    scales = rng.uniform(0.5, 2, (3, 1)).astype("f4")
+    a, b = make(3, 1, 20), make(20, 10)
+    assert_product(tilesmith.matmul(a, b, scale_a=scales), reference.matmul(a, b, scale_a=scales))
+    for own in (make(3, 20, 10), np.broadcast_to(b, (3, 20, 10)).copy()):
+        with pytest.raises(ValueError, match="scale_a has numbers of its own for members of the batch") as caught:
+            tilesmith.matmul(a, own, scale_a=scales)
+        assert "a call for each member" in caught.value.hint
+        same = np.broadcast_to(scales[:1], (3, 1))
+        assert_product(tilesmith.matmul(a, own, scale_a=same), reference.matmul(a, own, scale_a=same))
 
 
 def test_scales_then_c(make, rng):

@@ -84,6 +84,8 @@ def test_errors_name_the_product(make):
         tilesmith.grouped_matmul(a, b[0])
     with pytest.raises(TypeError, match=r"b\[1\] is a"):
         tilesmith.grouped_matmul(a, [b[0], [1, 2]])
+    with pytest.raises(TypeError, match=r"out\[0\] is (None|a NoneType)"):
+        tilesmith.grouped_matmul(a, b, out=[None, make(3, 2)])
     with pytest.raises(TypeError, match=r"a\[0\] is a str"):
         tilesmith.grouped_matmul(["x"], [b[0]])
 

@@ -101,6 +101,24 @@ def test_float8(make):
     assert_product(got, x.double() @ w.double().T)
 
 
+@pytest.mark.parametrize("left, right", [
+    ((5, 256), (40, 256)), ((256,), (40, 256)), ((1, 5, 256), (3, 40, 256)), ((5, 256), (3, 40, 256)), ((3, 5, 256), (1, 40, 256)),
+    ((3, 1, 256), (40, 256)), ((2, 1, 5, 256), (3, 140, 256)), ((1, 128), (256, 128)), ((128,), (256, 128)), ((5, 128), (100, 128)),
+])  # fmt: skip
+def test_float8_scales_by_blocks(make, left, right):
+    a, b = make(*left).to(torch.float8_e4m3fn), make(*right).to(torch.float8_e4m3fn)
+    blocks = [-(-size // 128) for size in right[-2:]]
+    scale_a = torch.rand(*left[:-1], blocks[1]) + 0.5
+    scale_b = torch.rand(*right[:-2], *blocks) + 0.5
+    whole_a = a.double() * scale_a.double().repeat_interleave(128, -1)[..., : left[-1]]
+    spread = scale_b.double().repeat_interleave(128, -2).repeat_interleave(128, -1)
+    whole_b = b.double() * spread[..., : right[-2], : right[-1]]
+    got = tilesmith.matmul(a, b.mT, scale_a=scale_a, scale_b=scale_b.mT, out_dtype=torch.float32)
+    expected = whole_a @ whole_b.mT
+    assert got.shape == expected.shape
+    torch.testing.assert_close(got.double(), expected, rtol=0, atol=1e-4 * float(expected.abs().max()))
+
+
 def test_out(make):
     a, b = make(6, 20), make(20, 10)
     for out in (torch.empty(6, 10), torch.empty(6, 30)[:, 5:15], torch.empty(10, 6).T):
@@ -137,8 +155,25 @@ def test_tensors_that_cannot_be(make):
         tilesmith.matmul(make(6, 19).to("meta"), make(19, 10).to("meta"))
     with pytest.raises(ValueError, match="a is a lazily negated view"):
         tilesmith.matmul(torch.complex(a, a).conj().imag, b)
+    column = torch.complex(a, a)[:, :1].contiguous()
+    assert_product(tilesmith.matmul(column.imag, b[:1]), a[:, :1].double() @ b[:1].double())
+    with pytest.raises(ValueError, match="a is a lazily negated view"):  # which looks like the one before
+        tilesmith.matmul(column.conj().imag, b[:1])
     with pytest.raises(NotImplementedError, match="bias is a torch.sparse_coo tensor"):
         tilesmith.matmul(a, b, residual=a, bias=torch.ones(10).to_sparse())
+
+
+def test_tensors_that_cannot_be_after_a_call_that_could(make):
+    """The prepared call is there already, and knows neither devices without memory nor what it has no place for."""
+    x, w, bias = make(6, 20), make(10, 20), make(10)
+    tilesmith.linear(x, w, bias)
+    with pytest.raises(ValueError, match="bias is null"):
+        tilesmith.linear(x, w, bias.to("meta"))
+    with pytest.raises(ValueError, match="b is null"):
+        tilesmith.linear(x, w.to("meta"), bias)
+    tilesmith.linear(x, w)
+    with pytest.raises(TypeError, match="zero_w beside w of fp32"):
+        tilesmith.linear(x, w, zero_w=torch.zeros(10, dtype=torch.int8))
 
 
 def test_threads_have_calls_of_their_own(make):

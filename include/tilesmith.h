@@ -501,7 +501,7 @@ typedef struct tilesmith_gemm {
   }
 
 /* Fills in the leading dimensions and batch strides of dense matrices, the epilogue's included, and the strides of
- * scales whose blocks of k lie behind one another, from the problem's fields. */
+ * scales whose blocks of k lie behind one another, from the problem's fields. Of a packed b they are 0. */
 TILESMITH_API tilesmith_status tilesmith_gemm_dense(tilesmith_gemm* call);
 
 /* Computes D. The first call of a problem plans it, which may take the time of a compilation; later ones allocate

@@ -148,7 +148,7 @@ struct GemmArguments {
 };
 
 /// Leading dimensions and batch strides of dense matrices: scales by rows of A and columns of B, blocks of k behind one
-/// another; with groups, vectors over n (masked: over m too) that lie behind one another.
+/// another; with groups, vectors over n (masked: over m too) that lie behind one another. A packed B has none.
 [[nodiscard]] TILESMITH_API GemmArguments dense_arguments(const GemmProblem& problem);
 
 }  // namespace tilesmith

@@ -105,11 +105,16 @@ Status CpuGemm::check(const KernelConfig& config, const GemmProblem& problem) co
   const std::string what = fmt::format("kernel {} does not compute this problem", native_name(config));
   const auto signature = cpu_signature_of(problem);
   if (!signature) return fail(ErrorCode::invalid_argument, what, signature.error().message);
-  return fail(
-      ErrorCode::invalid_argument, what,
-      config.operation() == Operation::gemm && std::get<GemmSignature>(config.signature) == *signature
-          ? fmt::format("its tile has {} rows, the problem {}", config.algorithm.tile[0], problem.m)
-          : fmt::format("the problem's kernels are {}", native_name({config.arch, *signature, config.algorithm})));
+  const auto why = [&]() -> std::string {
+    if (config.operation() != Operation::gemm || std::get<GemmSignature>(config.signature) != *signature)
+      return fmt::format("the problem's kernels are {}", native_name({config.arch, *signature, config.algorithm}));
+    if (config.algorithm.preshuffle != problem.packed_b)
+      return config.algorithm.preshuffle ? "it reads a packed B" : "it reads B as it lies";
+    if (problem.m > config.algorithm.tile[0])
+      return fmt::format("its tile has {} rows, the problem {}", config.algorithm.tile[0], problem.m);
+    return fmt::format("it takes a k of at most {}", kDeepestSkinny);
+  };
+  return fail(ErrorCode::invalid_argument, what, why());
 }
 
 Result<std::unique_ptr<GemmPlan>> CpuGemm::plan(const GemmProblem& problem, const KernelConfig& config,

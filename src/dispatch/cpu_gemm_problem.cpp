@@ -41,7 +41,9 @@ GemmProblem typical_call(const GemmProblem& p) {
 bool serves(const KernelConfig& config, const GemmProblem& p) {
   if (config.operation() != Operation::gemm) return false;
   if (config.algorithm.preshuffle != p.packed_b) return false;
-  if (config.algorithm.pipeline == Pipeline::skinny && p.m > config.algorithm.tile[0]) return false;
+  if (config.algorithm.pipeline == Pipeline::skinny &&
+      (p.m > config.algorithm.tile[0] || std::max(p.k, p.k2) > kDeepestSkinny))
+    return false;
   const auto wanted = cpu_signature_of(p);
   return wanted && std::get<GemmSignature>(config.signature) == *wanted;
 }

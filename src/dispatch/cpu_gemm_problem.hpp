@@ -19,6 +19,9 @@ namespace tilesmith {
 /// What a kernel is called with at a time: the problem itself, or a group with its share of the rows.
 [[nodiscard]] GemmProblem typical_call(const GemmProblem& problem);
 
+/// Elements of k that skinny kernels take: they count those of a task in 32 bits.
+inline constexpr std::int64_t kDeepestSkinny = std::int64_t{1} << 30;
+
 /// Whether a kernel of this config computes the problem.
 [[nodiscard]] bool serves(const KernelConfig& config, const GemmProblem& problem);
 

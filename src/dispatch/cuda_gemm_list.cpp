@@ -133,7 +133,9 @@ Status CudaGemmListPlan::run(std::span<const GemmArguments> arguments, const Run
       TS_TRY(named(check_alignment(problems()[at], part.kernel->facts, arguments[at]), at));
   for (const Alone& each : alone_)
     if (!is_empty(problems()[each.product])) TS_TRY(named(each.plan->check(arguments[each.product]), each.product));
-  for (const Alone& each : alone_) TS_TRY(named(each.plan->run(arguments[each.product], options), each.product));
+  // A list asks for no workspace, so what the caller may have given is not large enough for a product's parts.
+  const RunOptions own{.stream = options.stream};
+  for (const Alone& each : alone_) TS_TRY(named(each.plan->run(arguments[each.product], own), each.product));
   if (shared_.empty()) return {};
   const CudaCurrent current(shared_.front().kernel->kernel.context());
   TS_TRY(current.status());

@@ -73,7 +73,8 @@ Result<std::size_t> Dispatcher::packed_b_bytes(const GemmProblem& problem) {
 
 Status Dispatcher::pack_b(const GemmProblem& problem, const GemmOperand& b, void* packed) {
   TS_ASSIGN(GemmBackend* const kernels, impl_->packing_backend(problem));
-  TS_TRY(validate_packing(problem, b, packed));
+  TS_ASSIGN(const std::size_t bytes, kernels->packed_b_bytes(packing_of(problem), impl_->options.build));
+  TS_TRY(validate_packing(problem, b, packed, bytes));
   return kernels->pack_b(packing_of(problem), b, packed, impl_->options.build);
 }
 

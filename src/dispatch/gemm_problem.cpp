@@ -293,7 +293,7 @@ GemmArguments dense_arguments(const GemmProblem& p) {
   const bool grouped = p.grouping != GemmGrouping::none, one = p.grouping == GemmGrouping::contiguous;
   GemmArguments out;
   out.a = dense(p.order_a, p.m, p.k);
-  out.b = dense(p.order_b, p.k, p.n);
+  if (!p.packed_b) out.b = dense(p.order_b, p.k, p.n);  // the leading dimension of packed B would be its bytes
   if (p.k2 != 0) {
     out.a2 = dense(p.order_a, p.m, p.k2);
     out.b2 = dense(p.order_b, p.k2, p.n);
@@ -375,6 +375,11 @@ Status validate(const GemmProblem& p, const GemmArguments& a) {
     return fail(ErrorCode::invalid_argument, fmt::format("d overlaps {}", x.name),
                 may_be_d ? fmt::format("memory of its own, or exactly that of {}", x.name) : "memory of its own");
   };
+  // One behind another.
+  const auto row_of = [](std::string_view name, const void* data, DataType type, std::int64_t length) {
+    return lines_of(name, data, length, 0, type, MatrixOrder::row, 1, length, 1);
+  };
+  if (grouped) TS_TRY(shared(row_of("group_ends", a.group_ends, DataType::int32, p.batch), false));
   if (a.alpha != 0) {
     const Lines left = matrix("a", a.a, p.type_a, p.order_a, p.m, p.k);
     // Panels take at least as many bytes as the matrix.
@@ -407,7 +412,7 @@ Status validate(const GemmProblem& p, const GemmArguments& a) {
       TS_TRY(check_pointer(name, x.data, true, fmt::format("one for each of {} by {} blocks of k", rows, blocks)));
       TS_TRY(check_strides(name, {{batch, x.batch}, {rows, x.row}, {blocks, x.block}}, bytes_of(type)));
       const std::int64_t extent = (batch - 1) * x.batch + (rows - 1) * x.row + (blocks - 1) * x.block + 1;
-      return shared(lines_of(name, x.data, extent, 0, type, MatrixOrder::row, 1, extent, 1), false);
+      return shared(row_of(name, x.data, type, extent), false);
     };
     if (p.scale_depth != 0) {
       if (!has_weights(p)) TS_TRY(scales("scale_a", a.scale_a, p.type_scale, p.m, members));
@@ -444,6 +449,7 @@ Status validate(const GemmProblem& p, const GemmArguments& a) {
                   "low at most high, neither of them NaN");
     } else if (op == EpilogueOp::amax) {
       TS_TRY(check_pointer("amax", a.amax, true, "the epilogue writes it"));
+      TS_TRY(shared(row_of("amax", a.amax, DataType::fp32, 1), false));
     }
   }
   return {};
@@ -460,11 +466,11 @@ GemmProblem packing_of(const GemmProblem& p) {
   return out;
 }
 
-Status validate_packing(const GemmProblem& p, const GemmOperand& b, const void* packed) {
+Status validate_packing(const GemmProblem& p, const GemmOperand& b, const void* packed, std::size_t packed_bytes) {
   const Lines matrix = lines_of("b", b.data, b.leading, 0, p.type_b, p.order_b, p.k, p.n, 1);
   TS_TRY(check_matrix(matrix, "a matrix of k x n"));
   TS_TRY(check_packed_place("packed", packed));
-  const std::int64_t bytes = std::max<std::int64_t>(1, p.n * p.k * bytes_of(p.type_b));
+  const auto bytes = static_cast<std::int64_t>(packed_bytes);
   if (overlap(matrix, lines_of("packed", packed, bytes, 0, DataType::int8, MatrixOrder::row, 1, bytes, 1)))
     return fail(ErrorCode::invalid_argument, "packed overlaps b", "memory of its own");
   return {};

@@ -1,6 +1,7 @@
 // What every backend asks of a GEMM problem: its size, its identity, and whether a call's arguments fit it.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 
 #include "tilesmith/gemm.hpp"
@@ -44,8 +45,9 @@ inline constexpr std::int64_t kBlockDepth = 128;
 /// What buffers of packed B are aligned to, in bytes.
 inline constexpr std::size_t kPackedAlignment = 64;
 
-/// Checks the matrix that is to be packed, and where to.
-[[nodiscard]] Status validate_packing(const GemmProblem& problem, const GemmOperand& b, const void* packed);
+/// Checks the matrix that is to be packed, and where to: `packed_bytes` are written there.
+[[nodiscard]] Status validate_packing(const GemmProblem& problem, const GemmOperand& b, const void* packed,
+                                      std::size_t packed_bytes);
 
 /// Checks the ends of groups, in memory of the host: they rise, up to m.
 [[nodiscard]] Status check_group_ends(const GemmProblem& problem, const std::int32_t* ends);

@@ -438,6 +438,11 @@ TEST(GemmCall, ADenseCallNeedsAProblem) {
   call.epilogue[0].op = TILESMITH_EPILOGUE_SWIGLU;
   EXPECT_EQ(tilesmith_gemm_dense(&call), TILESMITH_INVALID_ARGUMENT);
   EXPECT_EQ(tilesmith_gemm_dense(nullptr), TILESMITH_INVALID_ARGUMENT);
+  call = TILESMITH_GEMM_INIT;
+  call.k = 70;
+  call.flags = TILESMITH_PACKED_B;
+  ASSERT_EQ(tilesmith_gemm_dense(&call), TILESMITH_SUCCESS);
+  EXPECT_EQ(call.b.leading, 0) << "how many bytes were packed is not known here";
 }
 
 }  // namespace

@@ -424,6 +424,27 @@ TEST(GemmCost, FewRowsAreSkinnyAndManyBlocked) {
     }
 }
 
+// Skinny kernels count elements of k in 32 bits.
+TEST(GemmCost, FewRowsOfABoundlessKAreBlocked) {
+  const auto& machine = this_cpu_machine();
+  ASSERT_TRUE(machine);
+  const GemmProblem shallow = gemm_problem(DataType::fp32, 1, 1, 1);
+  const GemmSignature signature = *cpu_signature_of(shallow);
+  GemmProblem deep = shallow;
+  deep.k = (std::int64_t{1} << 30) + 1;
+  std::size_t skinny = 0, blocked = 0;
+  for (const CpuSpec& spec : machine->levels)
+    enumerate_cpu_gemm(spec, signature, [&](const KernelConfig& config) {
+      EXPECT_TRUE(serves(config, shallow)) << native_name(config);
+      const bool is_skinny = config.algorithm.pipeline == Pipeline::skinny;
+      EXPECT_NE(serves(config, deep), is_skinny) << native_name(config);
+      ++(is_skinny ? skinny : blocked);
+      return true;
+    });
+  EXPECT_GT(skinny, 0u);
+  EXPECT_GT(blocked, 0u);
+}
+
 // By the specs alone, whatever this machine is: what was the fastest of all on Zen 4 (docs/performance.md).
 TEST(GemmCost, FewRowsGetTheKernelsThatMeasurementFoundFastest) {
   const auto specs = load_cpu_specs();

@@ -178,6 +178,8 @@ TEST(GemmProblem, DenseArgumentsFollowTheOrders) {
   EXPECT_EQ(a.d_batch, 12);
   EXPECT_EQ(a.epilogue[0].leading, 8);
   EXPECT_EQ(a.epilogue[2].leading, 4);
+  p.packed_b = true;
+  EXPECT_EQ(dense_arguments(p).b.leading, 0) << "its bytes are not known";
 }
 
 /// Buffers for a 4 x 6 x 5 fp32 problem.
@@ -293,6 +295,18 @@ TEST(GemmArguments, SharedMemoryIsRefusedUnlessItIsElementForElement) {
   half.arguments.d = half.c.data();
   half.refused("d overlaps c", "its own");
 
+  Call most([](GemmProblem& p) { p.epilogue = {EpilogueOp::amax}; });
+  most.arguments.amax = most.d.data() + 23;
+  most.refused("d overlaps amax", "its own");
+  most.arguments.amax = most.d.data() + 24;
+  most.accepted();
+  Call groups([](GemmProblem& p) { p.grouping = GemmGrouping::contiguous, p.batch = 2; });
+  const auto ends = [&](std::size_t at) { return reinterpret_cast<const std::int32_t*>(groups.d.data() + at); };
+  groups.arguments.group_ends = ends(23);
+  groups.refused("d overlaps group_ends", "its own");
+  groups.arguments.group_ends = ends(24);
+  groups.accepted();
+
   // Side by side in the columns of one buffer.
   Call columns;
   std::vector<float> joined(4 * 11);
@@ -302,6 +316,18 @@ TEST(GemmArguments, SharedMemoryIsRefusedUnlessItIsElementForElement) {
   columns.accepted();
   columns.arguments.d = joined.data() + 4;
   columns.refused("d overlaps a", "its own");
+}
+
+TEST(GemmArguments, PanelsLieBesideTheMatrixTheyAreMadeOf) {
+  alignas(64) static float memory[64];
+  const GemmProblem p = gemm_problem(DataType::fp32, 1, 4, 4);
+  const auto packing = [&](std::size_t panels) {
+    return validate_packing(p, {.data = memory + 32, .leading = 4}, memory, panels);
+  };
+  EXPECT_TRUE(packing(4 * 32));
+  const Status status = packing(4 * 33);  // more than the matrix takes
+  ASSERT_FALSE(status);
+  EXPECT_EQ(status.error().message, "packed overlaps b");
 }
 
 TEST(GemmArguments, MembersOfTheBatchHavePlacesOfTheirOwn) {

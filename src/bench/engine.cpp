@@ -73,9 +73,9 @@ Report unpack(const std::string& bytes) {
 }
 
 /// Runs in a worker: verify, then time. The expectation is null when nothing is to be verified.
-template <class Case, class Expectation>
-Report try_candidate(const Case& problem_case, const Expectation* expectation, const KernelConfig& config,
-                     const BenchOptions& options) {
+template <class Operation>
+Report try_candidate(typename Operation::Case& problem_case, const typename Operation::Expectation* expectation,
+                     const KernelConfig& config, const BenchOptions& options) {
   const auto failed = [](const Error& error) {
     return Report{.status = error.code == ErrorCode::compile_failed ? RowStatus::compile : RowStatus::runtime,
                   .message = error.text(),
@@ -86,6 +86,7 @@ Report try_candidate(const Case& problem_case, const Expectation* expectation, c
   Dispatcher dispatcher({.device = options.device, .threads = options.threads, .kernel = native_name(config)});
   const auto plan = dispatcher.plan(problem_case.problem());
   if (!plan) return failed(plan.error());
+  if (const Status prepared = Operation::prepare(problem_case, dispatcher); !prepared) return failed(prepared.error());
   const auto trial = make_trial(problem_case, options.device);
   if (!trial) return failed(trial.error());
 
@@ -230,7 +231,7 @@ class Bench {
   }
 
   Status run_problem(const Work<Problem>& item) {
-    const auto problem_case = Operation::make_case(item.problem);
+    auto problem_case = Operation::make_case(item.problem);
     if (!problem_case) {
       ++summary_.skipped_problems;
       if (progress_.skipped) progress_.skipped(item.problem, problem_case.error());
@@ -245,8 +246,8 @@ class Bench {
     TS_TRY(run_isolated(
         item.candidates.size(), options_.limit,
         [&](std::size_t i) {
-          return pack(
-              try_candidate(*problem_case, expectation ? &*expectation : nullptr, item.candidates[i].config, options_));
+          return pack(try_candidate<Operation>(*problem_case, expectation ? &*expectation : nullptr,
+                                               item.candidates[i].config, options_));
         },
         [&](const IsolatedResult& result) {
           BenchRow row = row_for(item.problem, item.candidates[result.item]);

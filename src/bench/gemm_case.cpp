@@ -186,6 +186,7 @@ Result<GemmCase> GemmCase::create(const GemmProblem& problem, GemmInputs inputs)
 }
 
 Status GemmCase::pack_b(Dispatcher& dispatcher) {
+  if (!problem_.packed_b) return {};
   TS_ASSIGN(const std::size_t bytes, dispatcher.packed_b_bytes(problem_));
   packed_b_.reserve(bytes);
   TS_TRY(dispatcher.pack_b(problem_, {b_.array.data.data(), b_.leading, 0}, packed_b_.data()));

@@ -41,7 +41,7 @@ class GemmCase {
   /// fit the problem, memory.
   [[nodiscard]] static Result<GemmCase> create(const GemmProblem& problem, GemmInputs inputs);
 
-  /// Packs B of a problem with packed_b, once for all calls that follow. Errors: those of Dispatcher::pack_b.
+  /// Packs B once for all calls that follow, where the problem's is packed. Errors: those of Dispatcher::pack_b.
   [[nodiscard]] Status pack_b(Dispatcher& dispatcher);
 
   /// The problem that was asked for, with what its matrices have (unaligned).

@@ -11,9 +11,9 @@
 namespace tilesmith {
 namespace {
 
-const std::vector<std::string> kAxes = {"batch",    "m",     "n",           "k",           "nk",         "mnk",
-                                        "k2",       "dtype", "dtype_b",     "dtype_out",   "grouping",   "layout",
-                                        "epilogue", "beta",  "scale_depth", "dtype_scale", "zero_points"};
+const std::vector<std::string> kAxes = {"batch",    "m",     "n",           "k",           "nk",          "mnk",
+                                        "k2",       "dtype", "dtype_b",     "dtype_out",   "grouping",    "layout",
+                                        "epilogue", "beta",  "scale_depth", "dtype_scale", "zero_points", "packed"};
 
 /// Whether dense matrices of the problem have rows or members of the batch that begin off multiples of 16 bytes.
 bool has_unaligned_rows(const GemmProblem& p) {
@@ -106,14 +106,14 @@ class GemmShapesReader {
     TS_TRY(yaml_.axis(node, path, "k2", axes.k2, none_or_size()));
     TS_TRY(yaml_.axis(node, path, "scale_depth", axes.scale_depth, none_or_size()));
     TS_TRY(yaml_.axis(node, path, "dtype_scale", axes.dtype_scale, type));
-    TS_TRY(yaml_.axis(node, path, "zero_points", axes.zero_points,
-                      [this](const Node& value, const std::string& at) { return yaml_.flag(value, at); }));
+    const auto flag = [this](const Node& value, const std::string& at) { return yaml_.flag(value, at); };
+    TS_TRY(yaml_.axis(node, path, "zero_points", axes.zero_points, flag));
+    TS_TRY(yaml_.axis(node, path, "packed", axes.packed, flag));
     TS_TRY(yaml_.axis(node, path, "layout", axes.layout,
                       [this](const Node& value, const std::string& at) { return read_layout(value, at); }));
     TS_TRY(yaml_.axis(node, path, "epilogue", axes.epilogue,
                       [this](const Node& value, const std::string& at) { return read_epilogue(value, at); }));
-    TS_TRY(yaml_.axis(node, path, "beta", axes.beta,
-                      [this](const Node& value, const std::string& at) { return yaml_.flag(value, at); }));
+    TS_TRY(yaml_.axis(node, path, "beta", axes.beta, flag));
     return axes;
   }
 
@@ -172,7 +172,7 @@ std::int64_t GemmShapeSweep::size() const {
   for (const std::size_t count :
        {axes.batch.size(), axes.mnk.size(), axes.k2.size(), axes.dtype.size(), axes.dtype_b.size(),
         axes.dtype_out.size(), axes.grouping.size(), axes.scale_depth.size(), axes.dtype_scale.size(),
-        axes.zero_points.size(), axes.layout.size(), axes.epilogue.size(), axes.beta.size()})
+        axes.zero_points.size(), axes.packed.size(), axes.layout.size(), axes.epilogue.size(), axes.beta.size()})
     if (__builtin_mul_overflow(product, static_cast<std::int64_t>(count), &product))
       return std::numeric_limits<std::int64_t>::max();
   return product;
@@ -190,6 +190,7 @@ void GemmShapeSweep::for_each(FunctionRef<void(const GemmProblem&)> visit) const
     const bool beta = pick(axes.beta);  // the last axis runs fastest
     const GemmEpilogue epilogue = pick(axes.epilogue);
     const GemmAxes::Orders layout = pick(axes.layout);
+    const bool packed = pick(axes.packed);
     const bool zero_points = pick(axes.zero_points);
     const DataType type_scale = pick(axes.dtype_scale);
     const std::int64_t scale_depth = pick(axes.scale_depth);
@@ -206,6 +207,7 @@ void GemmShapeSweep::for_each(FunctionRef<void(const GemmProblem&)> visit) const
     problem.scale_depth = scale_depth;
     problem.type_scale = type_scale;
     problem.zero_points = zero_points;
+    problem.packed_b = packed;
     problem.order_a = layout.a;
     problem.order_b = layout.b;
     problem.order_d = layout.d;

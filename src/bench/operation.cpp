@@ -2,7 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <chrono>
 #include <nlohmann/json.hpp>
 
 #include "bench/attention_shapes.hpp"
@@ -49,6 +48,15 @@ Result<BenchProblems> load_problems(Operation operation, const std::string& path
       return fail(ErrorCode::unsupported, fmt::format("no kernel of {} runs here", name_of(operation)),
                   "attention or gemm");
   }
+}
+
+Result<std::chrono::milliseconds> time_limit(Operation operation, const std::string& path, std::string_view tier) {
+  const auto limit_of = [&](const auto& shapes) -> Result<std::chrono::milliseconds> {
+    if (!shapes) return std::unexpected(shapes.error());
+    TS_ASSIGN(const int seconds, shapes->timeout_s(tier));
+    return std::chrono::seconds(seconds);
+  };
+  return operation == Operation::gemm ? limit_of(GemmShapes::load(path)) : limit_of(AttentionShapes::load(path));
 }
 
 Result<AttentionCase> BenchOperation<AttentionProblem>::make_case(const AttentionProblem& problem) {

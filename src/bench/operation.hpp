@@ -1,6 +1,7 @@
 // What a bench asks of an operation: one specialisation of BenchOperation for each.
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -38,6 +39,10 @@ using BenchProblems = std::variant<std::vector<AttentionProblem>, std::vector<Ge
 [[nodiscard]] Result<BenchProblems> load_problems(Operation operation, const std::string& path, std::string_view tier,
                                                   std::string_view shard);
 
+/// How long one candidate may take on one problem of the tier, as the same file says.
+[[nodiscard]] Result<std::chrono::milliseconds> time_limit(Operation operation, const std::string& path,
+                                                           std::string_view tier);
+
 template <class Problem>
 struct BenchOperation;
 
@@ -51,6 +56,8 @@ struct BenchOperation<AttentionProblem> {
   [[nodiscard]] static OperationBackend<Plan>* kernels(Backend& backend) { return &backend.attention(); }
   /// The problem on random data, the same for all kernels.
   [[nodiscard]] static Result<Case> make_case(const AttentionProblem& problem);
+  /// What is done once before the calls that are measured.
+  [[nodiscard]] static Status prepare(Case&, Dispatcher&) { return {}; }
   [[nodiscard]] static Result<Expectation> expect(const Case& problem_case);
   /// The type whose product instructions set the roofline.
   [[nodiscard]] static DataType product_type(const AttentionProblem& problem) { return problem.data_type; }
@@ -66,6 +73,9 @@ struct BenchOperation<GemmProblem> {
 
   [[nodiscard]] static OperationBackend<Plan>* kernels(Backend& backend) { return backend.gemm(); }
   [[nodiscard]] static Result<Case> make_case(const GemmProblem& problem);
+  [[nodiscard]] static Status prepare(Case& problem_case, Dispatcher& dispatcher) {
+    return problem_case.pack_b(dispatcher);
+  }
   [[nodiscard]] static Result<Expectation> expect(const Case& problem_case);
   [[nodiscard]] static DataType product_type(const GemmProblem& problem) { return problem.type_a; }
   [[nodiscard]] static double naive_seconds(const Case& problem_case, int threads);

@@ -126,6 +126,7 @@ std::string describe(const GemmProblem& p) {
   if (p.k2 != 0) out += fmt::format("+{}", p.k2);
   out += fmt::format(" {}", layout_of(p));
   if (p.scale_depth != 0) out += fmt::format(" scaled by {}", p.scale_depth);
+  if (p.scale_depth != 0 && p.type_scale != DataType::fp32) out += fmt::format(" in {}", name_of(p.type_scale));
   if (p.packed_b) out += " packed B";
   if (p.constant_b) out += " constant B";
   if (p.zero_points) out += " from zero points";

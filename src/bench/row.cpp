@@ -87,6 +87,7 @@ const Column<GemmProblem> kGemmColumns[] = {
     {"scale_depth", [](const GemmProblem& p) { return std::to_string(p.scale_depth); }},
     {"type_scale", [](const GemmProblem& p) { return std::string(name_of(p.type_scale)); }},
     {"zero_points", [](const GemmProblem& p) { return std::to_string(p.zero_points); }},
+    {"packed_b", [](const GemmProblem& p) { return std::to_string(p.packed_b); }},
     {"beta", [](const GemmProblem& p) { return std::to_string(p.beta); }},
     {"epilogue", [](const GemmProblem& p) { return joined(p.epilogue); }},
 };

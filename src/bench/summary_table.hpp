@@ -14,8 +14,8 @@
 
 namespace tilesmith {
 
-/// Times of another library, measured elsewhere: {"peer": "PyTorch 2.x", "rows": [{"problem": {...},
-/// "median_ms": 1.5}]}.
+/// Times of another library, measured elsewhere: {"peer": "PyTorch 2.x", "rows": [{"problem": "...",
+/// "median_ms": 1.5}]}, problems as a bench's --dry-run names them.
 struct PeerTimes {
   std::string peer;
   std::map<std::string, double> median_s;  ///< by describe(problem)

@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <optional>
 
 #include "base/file.hpp"
 #include "base/progress.hpp"
@@ -26,7 +27,7 @@ struct BenchCliOptions {
   std::string device = "cpu";
   bool verify = false, naive = false, compile_only = false, resume = false, dry_run = false, processor_time = false;
   int workers = 0, threads = 0, max_kernels = 0, max_problems = 0;
-  double limit_s = 60;
+  std::optional<double> limit_s;
 };
 
 void add_options(CLI::App& verb, BenchCliOptions& o) {
@@ -48,7 +49,7 @@ void add_options(CLI::App& verb, BenchCliOptions& o) {
                 "Count processor time, on a machine that others use too (with --threads 1)");
   verb.add_option("--max-kernels", o.max_kernels, "Candidates tried on each problem, the policy's best first");
   verb.add_option("--max-problems", o.max_problems, "Problems tried");
-  verb.add_option("--limit", o.limit_s, "Seconds one candidate may take")->capture_default_str();
+  verb.add_option("--limit", o.limit_s, "Seconds one candidate may take (default: the tier's timeout_s)");
 }
 
 Status write_json(const std::string& path, const nlohmann::json& document) {
@@ -92,8 +93,8 @@ Status bench(const BenchCliOptions& o) {
   if (o.threads < 0 || o.threads > 4096)
     return fail(ErrorCode::invalid_argument, fmt::format("--threads {}", o.threads),
                 "1 to 4096, or 0 for every processor");
-  if (!(o.limit_s >= 0.001 && o.limit_s <= 1e6))
-    return fail(ErrorCode::invalid_argument, fmt::format("--limit {}", o.limit_s), "0.001 to 1000000 seconds");
+  if (o.limit_s && !(*o.limit_s >= 0.001 && *o.limit_s <= 1e6))
+    return fail(ErrorCode::invalid_argument, fmt::format("--limit {}", *o.limit_s), "0.001 to 1000000 seconds");
   if (o.resume && o.csv.empty())
     return fail(ErrorCode::invalid_argument, "--resume without --csv", "the file to go on with");
   TS_ASSIGN(const Operation operation, parse_enum<Operation>(o.operation));
@@ -124,7 +125,11 @@ Status bench(const BenchCliOptions& o) {
   options.max_kernels = o.max_kernels;
   options.csv = o.csv;
   options.resume = o.resume;
-  options.limit = std::chrono::milliseconds(static_cast<long long>(o.limit_s * 1000));
+  if (o.limit_s) {
+    options.limit = std::chrono::milliseconds(static_cast<long long>(*o.limit_s * 1000));
+  } else {
+    TS_ASSIGN(options.limit, time_limit(operation, o.shapes, o.category));
+  }
 
   nlohmann::json rows = nlohmann::json::array();
   SummaryTable table(peers);

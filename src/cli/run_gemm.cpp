@@ -27,7 +27,7 @@ Status run_gemm(const RunGemmOptions& options) {
   const GemmProblem& problem = problem_case.problem();
   Dispatcher dispatcher(dispatcher_options);
   TS_ASSIGN(const GemmPlan* plan, dispatcher.plan(problem));
-  if (problem.packed_b) TS_TRY(problem_case.pack_b(dispatcher));
+  TS_TRY(problem_case.pack_b(dispatcher));
   TS_ASSIGN(const std::unique_ptr<GemmTrial> trial, make_trial(problem_case, dispatcher.device()));
 
   GemmOutputs outputs = problem_case.make_outputs();

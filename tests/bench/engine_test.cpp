@@ -127,21 +127,30 @@ TEST(Engine, EveryKindOfGemmIsRightAndResumed) {
   GemmProblem unknown = gemm_problem(DataType::tf32, 8, 8, 8);
   GemmProblem gated = gemm_problem(DataType::bf16, 8, 7, 8);
   gated.epilogue = {EpilogueOp::swiglu};
-  options.problems = std::vector{fused, gemm_problem(DataType::int8, 20, 33, 64), unknown, gated};
+  GemmProblem packed = fused;
+  packed.packed_b = true;
+  options.problems = std::vector{fused, packed, gemm_problem(DataType::int8, 20, 33, 64), unknown, gated};
   std::vector<std::string> reasons;
+  std::vector<bool> preshuffled;
   const BenchProgress progress{
-      .row = [](const BenchRow& row) { EXPECT_EQ(row.status, RowStatus::correct) << row.message; },
+      .row =
+          [&](const BenchRow& row) {
+            EXPECT_EQ(row.status, RowStatus::correct) << row.message;
+            EXPECT_TRUE(row.timing.has_value());
+            preshuffled.push_back(row.config.algorithm.preshuffle);
+          },
       .skipped = [&](const BenchProblem&, const Error& error) { reasons.push_back(error.message); }};
   auto summary = run_bench(options, progress);
   ASSERT_TRUE(summary) << summary.error().text();
-  EXPECT_EQ(summary->rows, 2u);
+  EXPECT_EQ(summary->rows, 3u);
+  EXPECT_EQ(preshuffled, (std::vector{false, true, false}));
   ASSERT_EQ(reasons.size(), 2u);
   EXPECT_NE(reasons[0].find("tf32"), std::string::npos) << reasons[0];
   EXPECT_NE(reasons[1].find("pairs of columns"), std::string::npos) << reasons[1];
   options.resume = true;
   summary = run_bench(options, progress);
   ASSERT_TRUE(summary) << summary.error().text();
-  EXPECT_EQ(summary->resumed, 2u);
+  EXPECT_EQ(summary->resumed, 3u);
   EXPECT_EQ(summary->rows, 0u);
   options.problems = std::vector{small(33)};
   EXPECT_FALSE(run_bench(options, {})) << "results of GEMM and of attention in one file";

@@ -60,6 +60,12 @@ TEST(GemmShapes, ASecondProductHasADepthOfItsOwn) {
                    "fp32 2x3x4 rcr", "bf16 2x3x4+5 rcr", "fp32 2x3x4+5 rcr"}));
 }
 
+TEST(GemmShapes, WeightsMayBePackedBeforehand) {
+  EXPECT_EQ(names_of("m: [1, 2], nk: [[3, 4]], packed: [false, true], layout: [rcr, rrr]"),
+            (Names{"bf16 1x3x4 rcr", "bf16 1x3x4 rrr", "bf16 1x3x4 rcr packed B", "bf16 1x3x4 rrr packed B",
+                   "bf16 2x3x4 rcr", "bf16 2x3x4 rrr", "bf16 2x3x4 rcr packed B", "bf16 2x3x4 rrr packed B"}));
+}
+
 TEST(GemmShapes, TypesAreTheUsualOnesUnlessTheyAreNamed) {
   EXPECT_EQ(names_of("mnk: [[8, 8, 8]], dtype: [int8, fp8, bf16]"),
             (Names{"int8 to int32 8x8x8 rcr", "fp8 to bf16 8x8x8 rcr", "bf16 8x8x8 rcr"}));
@@ -70,6 +76,8 @@ TEST(GemmShapes, TypesAreTheUsualOnesUnlessTheyAreNamed) {
       (Names{"fp8 to bf16 b4 8x8x128 rcr", "fp8 to bf16 b4 8x8x128 rcr scaled by 128",
              "fp8 to bf16 4 contiguous groups 8x8x128 rcr",
              "fp8 to bf16 4 contiguous groups 8x8x128 rcr scaled by 128"}));
+  EXPECT_EQ(names_of("mnk: [[8, 8, 64]], dtype: [bf16], dtype_b: [int8], scale_depth: [64], dtype_scale: [fp32, bf16]"),
+            (Names{"bf16/int8 8x8x64 rcr scaled by 64", "bf16/int8 8x8x64 rcr scaled by 64 in bf16"}));
   const auto shapes = shapes_with("mnk: [[8, 8, 8]], epilogue: [[], [bias, gelu], [swiglu]]");
   ASSERT_TRUE(shapes);
   const auto problems = problems_of(*shapes);
@@ -175,6 +183,7 @@ TEST(GemmShapes, MistakesAreNamedByFileLinePathAndValue) {
       {"epilogue: [[none]]", "axes.epilogue[0][0] is 'none'"},
       {"epilogue: [[add, add, add, add, add, add, add, add, add]]", "axes.epilogue[0][8] is 'add'"},
       {"beta: [2]", "axes.beta[0] is '2'"},
+      {"packed: [maybe]", "axes.packed[0] is 'maybe' (true or false"},
       {"grouping: [ragged]", "axes.grouping[0] is 'ragged'"},
       {"k2: [-1]", "axes.k2[0] is '-1'"},
       {"scale_depth: [-1]", "axes.scale_depth[0] is '-1'"},

@@ -110,7 +110,7 @@ TEST(BenchRow, IdentityIsProblemKernelAndThreads) {
         +[](GemmProblem& p) { p.batch = 1; }, +[](GemmProblem& p) { p.order_a = MatrixOrder::column; },
         +[](GemmProblem& p) { p.type_d = DataType::fp32; }, +[](GemmProblem& p) { p.type_c = DataType::fp32; },
         +[](GemmProblem& p) { p.type_bias = DataType::fp32; }, +[](GemmProblem& p) { p.beta = false; },
-        +[](GemmProblem& p) { p.epilogue = {EpilogueOp::bias}; }})
+        +[](GemmProblem& p) { p.packed_b = true; }, +[](GemmProblem& p) { p.epilogue = {EpilogueOp::bias}; }})
     EXPECT_TRUE(add([&](BenchRow& r) {
       r = testing::sample_gemm_row();
       change(std::get<GemmProblem>(r.problem));
@@ -121,9 +121,9 @@ TEST(BenchRow, GemmHasColumnsOfItsOwn) {
   const BenchRow row = testing::sample_gemm_row();
   const auto cells = cells_of(row);
   const std::pair<const char*, const char*> expected[] = {
-      {"operation", "gemm"},  {"m", "256"},         {"n", "512"},       {"k", "1024"}, {"batch", "3"},
-      {"layout", "rrr"},      {"type_a", "int8"},   {"type_d", "bf16"}, {"beta", "1"}, {"epilogue", "bias+gelu"},
-      {"tile", "96x528x512"}, {"status", "correct"}};
+      {"operation", "gemm"}, {"m", "256"},           {"n", "512"},         {"k", "1024"}, {"batch", "3"},
+      {"layout", "rrr"},     {"type_a", "int8"},     {"type_d", "bf16"},   {"beta", "1"}, {"epilogue", "bias+gelu"},
+      {"packed_b", "0"},     {"tile", "96x528x512"}, {"status", "correct"}};
   for (const auto& [name, value] : expected) EXPECT_EQ(cells.at(name), value) << name;
   EXPECT_FALSE(cells.contains("seqlen_q"));
   const auto config = parse_native_name(cells.at("kernel"));

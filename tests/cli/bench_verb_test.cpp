@@ -9,6 +9,7 @@
 
 #include "bench/row.hpp"
 #include "cli/program.hpp"
+#include "dispatch/test_store.hpp"
 
 namespace tilesmith {
 namespace {
@@ -131,6 +132,26 @@ gemm: {smoke: [{id: small, axes: {m: [1, 40], nk: [[30, 50], [64, 24]], dtype: [
     EXPECT_EQ(refused.code, code) << refused.output;
     EXPECT_NE(refused.errors.find("gemm"), std::string::npos) << refused.errors;
   }
+}
+
+TEST_F(BenchVerb, ATierSaysHowLongAKernelMayTake) {
+  const testing::ScopedVariable compiler(
+      "TILESMITH_CXX", std::string(TILESMITH_SOURCE_DIR) + "/tests/bench/fake_compilers/makes_bad_kernels");
+  ASSERT_TRUE(write_file_atomic(path("shapes.yaml"), R"(
+schema: 1
+tiers: {smoke: {includes: [smoke], timeout_s: 1}}
+gemm: {smoke: [{id: small, axes: {mnk: [[33, 70, 40]], dtype: [fp32]}}]}
+)"));
+  ASSERT_TRUE(write_file_atomic(path("sweep.json"), R"({"trait_config": {
+      "arch": {"values": ["x86_64_v3"]}, "pipeline": {"values": ["blocked"]}, "splits_k": {"values": [false]},
+      "tile_m": {"values": [24]}, "tile_n": {"values": [264]}, "tile_k": {"values": [512]}}})"));
+  const std::string words = command("--op gemm --json - --resume");
+  const ProcessOutcome outcome = run(words);
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  const nlohmann::json rows = testing::document(outcome)["rows"];
+  ASSERT_EQ(rows.size(), 1u);
+  EXPECT_EQ(rows[0]["status"], "timeout");
+  EXPECT_NE(rows[0]["message"].get<std::string>().find("1000 ms"), std::string::npos) << rows[0]["message"];
 }
 
 TEST_F(BenchVerb, EmptySweepsAreSaidToBeEmpty) {

@@ -355,8 +355,8 @@ enum tilesmith_epilogue_op {
   TILESMITH_EPILOGUE_BIAS_M = 2,   /* v += bias[i]; m elements of type_bias */
   TILESMITH_EPILOGUE_SCALE_N = 3,  /* v *= scale[j]; n elements of fp32 */
   TILESMITH_EPILOGUE_SCALE_M = 4,  /* v *= scale[i]; m elements of fp32 */
-  TILESMITH_EPILOGUE_ADD = 5,      /* v += tensor[i][j]; a row-major matrix of type_c */
-  TILESMITH_EPILOGUE_MULTIPLY = 6, /* v *= tensor[i][j]; a row-major matrix of type_c */
+  TILESMITH_EPILOGUE_ADD = 5,      /* v += tensor[i][j]; a matrix of type_c and D's order */
+  TILESMITH_EPILOGUE_MULTIPLY = 6, /* v *= tensor[i][j]; a matrix of type_c and D's order */
   TILESMITH_EPILOGUE_RELU = 7,
   TILESMITH_EPILOGUE_GELU = 8,      /* v (1 + erf(v / sqrt 2)) / 2 */
   TILESMITH_EPILOGUE_GELU_TANH = 9, /* v (1 + tanh(sqrt(2 / pi) (v + 0.044715 v^3))) / 2 */

@@ -6,9 +6,11 @@
 //
 // With i the query row, j the key position and o = seqlen_k - seqlen_q for bottom_right (and for a window without a
 // causal mask), 0 for top_left:
-//   s = scale * dot(q_i, k_j);  s = softcap * tanh(s / softcap);  s += bias[b][h][i][j];  s += -alibi[b][h] * |i + o -
-//   j| visible: i + o - window_left <= j <= i + o + window_right, a bound of -1 being none; a causal mask also asks j
-//   <= i + o output row = sum over visible j of softmax(s)_j v_j; a sink logit joins the softmax's sum and no output
+//   s = scale * dot(q_i, k_j);  s = softcap * tanh(s / softcap)
+//   s += bias[b][h][i][j];  s += -alibi[b][h] * |i + o - j|
+//   visible: i + o - window_left <= j <= i + o + window_right, a bound of -1 being none
+//   a causal mask also asks j <= i + o
+//   output row = sum over visible j of softmax(s)_j v_j; a sink logit joins the softmax's sum and no output
 //   lse = natural logarithm of the softmax's sum, the sink included; -inf for a row that sees nothing
 // Masks and windows mean what FlashAttention means by them.
 #pragma once

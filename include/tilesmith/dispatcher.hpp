@@ -1,12 +1,12 @@
 // From a problem to a plan, and from a plan to a result.
 //
-//   tilesmith::Dispatcher dispatcher;                                  // one per process and device is enough;
-//   thread-safe tilesmith::AttentionProblem problem{.batch = 1, .heads_q = 16, .heads_kv = 4, .seqlen_q = 2048,
-//   .seqlen_k = 2048}; auto plan = dispatcher.plan(problem);                              // may compile; once per
-//   distinct problem if (!plan) { report(plan.error().text()); return; } auto arguments =
-//   tilesmith::dense_arguments(problem, tilesmith::AttentionLayout::bhsd); arguments.q = q; arguments.k = k;
-//   arguments.v = v; arguments.o = o; auto status = (*plan)->run(arguments);                             // never
-//   compiles, takes no lock
+//   tilesmith::Dispatcher dispatcher;          // one per process and device is enough; thread-safe
+//   tilesmith::AttentionProblem problem{.heads_q = 16, .heads_kv = 4, .seqlen_q = 2048, .seqlen_k = 2048};
+//   auto plan = dispatcher.plan(problem);      // may compile; once per distinct problem
+//   if (!plan) return report(plan.error().text());
+//   auto arguments = tilesmith::dense_arguments(problem, tilesmith::AttentionLayout::bhsd);
+//   arguments.q = q;                           // your buffers; k, v and o likewise
+//   auto status = (*plan)->run(arguments);     // never compiles, takes no lock
 #pragma once
 
 #include <cstddef>

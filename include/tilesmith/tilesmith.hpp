@@ -1,7 +1,7 @@
 // Tilesmith: from a problem to the fastest verified kernel.
 //
 // A *problem* says what is to be computed and on which shape. A *dispatcher* turns it into a *plan*: a kernel chosen
-// for this machine, compiled once and kept. A plan *runs* on buffers. See dispatcher.hpp for the six lines that do it,
+// for this machine, compiled once and kept. A plan *runs* on buffers. See dispatcher.hpp for the lines that do it,
 // attention.hpp and gemm.hpp for the meaning of every field, error.hpp for what a failure carries.
 //
 // The library never prints unless asked to (TILESMITH_LOG), never exits, starts no thread before the first call that

@@ -62,7 +62,10 @@ void GemmOptions::add_to(CLI::App& verb) {
           "Operations in order, with commas between: bias, bias_m, scale_n, scale_m, add, multiply, relu, gelu, "
           "gelu_tanh, silu, sigmoid, tanh, clamp, glu, reglu, geglu, geglu_tanh, swiglu, amax")
       ->group(terms);
-  verb.add_option("--clamp", clamp, "LOW,HIGH: the limits of clamp")->delimiter(',')->expected(2)->group(terms);
+  verb.add_option("--clamp", clamp, "LOW,HIGH: the limits of clamp (default -1,1)")
+      ->delimiter(',')
+      ->expected(2)
+      ->group(terms);
   verb.add_option("--seed", seed, "Seed of random inputs")->capture_default_str()->group(terms);
 
   const char* files =
@@ -210,8 +213,12 @@ Result<GemmCase> make_case(const GemmOptions& o) {
   TS_TRY(read_operands(o, problem.epilogue, inputs));
   inputs.alpha = o.alpha;
   inputs.beta = o.beta;
-  inputs.clamp_low = o.clamp[0];
-  inputs.clamp_high = o.clamp[1];
+  if (!o.clamp.empty()) {
+    if (std::ranges::find(problem.epilogue, EpilogueOp::clamp) == problem.epilogue.end())
+      return fail(ErrorCode::invalid_argument, "--clamp is given, and --epilogue has no clamp", "--epilogue clamp");
+    inputs.clamp_low = o.clamp[0];
+    inputs.clamp_high = o.clamp[1];
+  }
   inputs.seed = o.seed;
   inputs.group_rows = o.group_rows;
   return GemmCase::create(problem, std::move(inputs));

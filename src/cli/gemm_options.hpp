@@ -27,7 +27,7 @@ struct GemmOptions {
   bool zero_points = false;
   std::string epilogue;
   float alpha = 1, beta = 0;
-  std::vector<float> clamp{-1, 1};
+  std::vector<float> clamp;  ///< empty: -1 and 1
   std::uint64_t seed = 0;
   std::string a, b, a2, b2, c, bias, scale_m, scale_n, out;
   std::array<std::string, kTensors> tensors;  ///< what add and multiply read, in the epilogue's order

@@ -34,7 +34,7 @@ void Selection::add_to(CLI::App& verb) {
   verb.add_option("--ndim", request.spatial_dims, "Conv: spatial dimensions; those of the rule set when absent")
       ->delimiter(',');
   verb.add_option("--layout", request.layout,
-                  "GEMM: layout of A, B and C; all: every one (kernels of CPUs and NVIDIA GPUs)")
+                  "GEMM: layout of A, B and D; all: every one (kernels of CPUs and NVIDIA GPUs)")
       ->capture_default_str();
   const char* sizes = "GEMM on NVIDIA GPUs: only what computes a product of these sizes, as dispatch ranks it";
   verb.add_option("-m", m, "Rows of A")->group(sizes);

@@ -169,6 +169,8 @@ TEST_F(RunGemm, WhatCannotBeIsRefused) {
   expect_refused("-n 15 --epilogue bias --bias " + path("v.npy"), 2, "has shape (14");
   expect_refused("-n 15 --epilogue swiglu", 2, "an even n");
   expect_refused("--c " + path("a.npy"), 2, "--beta is 0");
+  expect_refused("--clamp 0,1 --epilogue relu", 2, "--epilogue has no clamp");
+  expect_refused("--clamp 1,0 --epilogue clamp", 2, "the limits are 1 and 0");
   expect_refused("--dtype-out int32", 1, "no int32 result");
   expect_refused("--group-rows 3,4", 2, "--grouping contiguous or masked");
   expect_refused("--grouping contiguous --group-rows 3,4 -m 6", 2, "group 1 of 2 ends at row 7");

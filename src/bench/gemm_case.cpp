@@ -67,6 +67,18 @@ struct Matrix {
   Distribution values;
 };
 
+/// Values of another type that integers are to hold are whole numbers they have.
+Status check_whole(const Matrix& m, std::span<const float> values) {
+  if (is_floating(m.values.type)) return {};
+  const float most = m.values.type == ElementType::int8 ? 0x1p7F : 0x1p31F;
+  const auto wrong = std::ranges::find_if(
+      values, [&](float value) { return !(value >= -most && value < most && value == std::trunc(value)); });
+  if (wrong == values.end()) return {};
+  return fail(ErrorCode::invalid_argument,
+              fmt::format("{} is {}, and is given as {} of another type", m.name, to_string(m.values.type), *wrong),
+              fmt::format("whole numbers from {} to {}", -most, most - 1));
+}
+
 /// A given array in the order and type asked for, or a random one. `shared`: the batch shares it.
 Result<HostArray> matrix_array(const Matrix& m, HostArray given, RandomStream stream, bool& shared) {
   const std::vector<std::int64_t> one{m.rows, m.columns}, all{m.batch, m.rows, m.columns};
@@ -80,6 +92,7 @@ Result<HostArray> matrix_array(const Matrix& m, HostArray given, RandomStream st
                                : fmt::format("shape {} or {} for this problem", shape_text(all), shape_text(one)));
     if (given.type == m.values.type && m.order == MatrixOrder::row) return given;
     values = given.to_floats();
+    if (given.type != m.values.type) TS_TRY(check_whole(m, values));
   } else {
     TS_ASSIGN(values, random_values(shape, m.values, stream));
   }

@@ -10,6 +10,7 @@
 #include "base/progress.hpp"
 #include "bench/engine.hpp"
 #include "bench/summary_table.hpp"
+#include "cli/output_place.hpp"
 #include "cli/verbs.hpp"
 #include "kernel/native_name.hpp"
 
@@ -108,6 +109,7 @@ Status bench(const BenchCliOptions& o) {
     return fail(ErrorCode::invalid_argument, "no problem is left after the sweep's allow-lists",
                 "wider lists, or another category");
   if (o.dry_run) return write_json("-", listing_of(options.problems));
+  if (!o.json.empty() && o.json != "-") TS_TRY(check_output_place(o.json));
   PeerTimes peers;
   if (!o.peers.empty()) {
     TS_ASSIGN(const std::string text, read_file(o.peers, 64u << 20));

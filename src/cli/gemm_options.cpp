@@ -66,11 +66,14 @@ void GemmOptions::add_to(CLI::App& verb) {
       ->delimiter(',')
       ->expected(2)
       ->group(terms);
-  verb.add_option("--seed", seed, "Seed of random inputs")->capture_default_str()->group(terms);
+  verb.add_option("--seed", seed, "Seed of random inputs")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str()
+      ->group(terms);
 
   const char* files =
       "Tensors: x.npy or x.safetensors:name, of shape (rows, columns) or (batch, rows, columns) whatever "
-      "--layout says; random when absent";
+      "--layout says, converted to the types above; random when absent";
   verb.add_option("--a", a, "op(A), m x k")->group(files);
   verb.add_option("--b", b, "op(B), k x n")->group(files);
   verb.add_option("--a2", a2, "op(A2), m x k2")->group(files);
@@ -170,6 +173,8 @@ Result<GemmCase> make_case(const GemmOptions& o) {
   if (!o.group_rows.empty()) {
     if (grouping == GemmGrouping::none)
       return fail(ErrorCode::invalid_argument, "--group-rows without --grouping", "--grouping contiguous or masked");
+    if (const auto least = std::ranges::min(o.group_rows); least < 0)
+      return fail(ErrorCode::invalid_argument, fmt::format("--group-rows has {}", least), "0 or more for each group");
     TS_TRY(batch.tell(static_cast<std::int64_t>(o.group_rows.size()), "the length of --group-rows"));
     if (!o.m) {
       const std::int64_t sum = std::accumulate(o.group_rows.begin(), o.group_rows.end(), std::int64_t{0});
@@ -200,6 +205,8 @@ Result<GemmCase> make_case(const GemmOptions& o) {
   problem.grouping = grouping;
   problem.scale_depth = o.scale_depth;
   TS_ASSIGN(problem.type_scale, parse_enum<DataType>(o.dtype_scale));
+  if (o.scale_depth == 0 && problem.type_scale != DataType::fp32)
+    return fail(ErrorCode::invalid_argument, "--dtype-scale without scales along k", "--scale-depth");
   problem.zero_points = o.zero_points;
   for (const auto& [name, into] : {std::pair{&o.dtype_b, &problem.type_b}, std::pair{&o.dtype_c, &problem.type_c},
                                    std::pair{&o.dtype_bias, &problem.type_bias}})

@@ -64,7 +64,7 @@ int main(int argc, char** argv) {
   try {
     return tilesmith::cli::run(argc, argv);
   } catch (const std::bad_alloc&) {
-    std::fputs("error: out of memory\n", stderr);
+    std::fputs("error: out of memory\nhint: a smaller problem, or more memory\n", stderr);
   } catch (const std::system_error& error) {
     std::fprintf(stderr,
                  "error: %s\nhint: the system refused a write or a thread; free disk space, memory or processes\n",

@@ -9,6 +9,7 @@
 
 #include "base/npy.hpp"
 #include "base/safetensors.hpp"
+#include "cli/output_place.hpp"
 
 namespace tilesmith::cli {
 namespace {
@@ -72,6 +73,7 @@ Status check_targets(std::span<const TensorTarget> targets) {
     const auto [file, given] = split(target.argument);
     const bool npy = file.ends_with(".npy");
     if (!npy && !file.ends_with(kSafetensors)) return std::unexpected(wrong_extension(target.argument));
+    TS_TRY(check_output_place(file));
     std::vector<std::string>& taken = names[file];
     const std::string name = npy ? std::string() : given.empty() ? target.default_name : given;
     if (std::ranges::find(taken, name) != taken.end())

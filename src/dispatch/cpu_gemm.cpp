@@ -103,6 +103,9 @@ Status CpuGemm::check(const KernelConfig& config, const GemmProblem& problem) co
                 fmt::format("panels are packed for {}", PackedHeader::of(problem, panels, 0).text()));
   }
   const std::string what = fmt::format("kernel {} does not compute this problem", native_name(config));
+  if (config.algorithm.preshuffle != problem.packed_b)
+    return fail(ErrorCode::invalid_argument, what,
+                config.algorithm.preshuffle ? "it reads a packed B" : "it reads B as it lies, and B is packed");
   const auto signature = cpu_signature_of(problem);
   if (!signature) return fail(ErrorCode::invalid_argument, what, signature.error().message);
   const auto why = [&]() -> std::string {

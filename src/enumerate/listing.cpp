@@ -75,7 +75,8 @@ Result<std::vector<std::string>> listable_archs() {
 /// Options that mean nothing to the operation or the architecture would otherwise be passed over in silence.
 static Status check_options(const ListRequest& request, bool is_amd) {
   const auto refuse = [](std::string_view option, std::string_view where) {
-    return fail(ErrorCode::invalid_argument, fmt::format("{} is given, which is for {} only", option, where));
+    return fail(ErrorCode::invalid_argument, fmt::format("{} is given, which is for {} only", option, where),
+                "leave it out");
   };
   const bool attention = request.operation == Operation::attention;
   if (!request.sweep_file.empty() && !(attention && is_amd))
@@ -84,7 +85,8 @@ static Status check_options(const ListRequest& request, bool is_amd) {
   if (!request.head_dims.empty() && !attention) return refuse("a head dim", "attention");
   if (!request.spatial_dims.empty() && request.operation != Operation::conv)
     return refuse("a number of spatial dimensions", "conv");
-  if (!request.rule_set.empty() && (attention || !is_amd)) return refuse("a rule set", "gemm and conv");
+  if (!request.rule_set.empty() && (attention || !is_amd))
+    return refuse("a rule set", "gemm and conv on AMD architectures");
   const bool any_tile = request.operation == Operation::gemm && request.mode == EnumerationMode::exhaustive;
   if (request.mode != EnumerationMode::rules && !is_amd && !any_tile)
     return refuse(fmt::format("mode {}", name_of(request.mode)), "AMD architectures");
@@ -147,9 +149,10 @@ Result<Listing> Listing::prepare(ListRequest request) {
   }
   if (!known) {
     TS_ASSIGN(const std::vector<std::string> archs, listable_archs());
+    const std::string near = did_you_mean(request.arch, archs);
     return fail(ErrorCode::not_found,
                 fmt::format("\"{}\" is no architecture that instances are known for", request.arch.substr(0, 64)),
-                did_you_mean(request.arch, archs));
+                near.empty() ? "tilesmith arch names the architectures" : near);
   }
   std::vector<std::string> expressions = request.filters;
   for (const std::string& path : request.filter_files) {

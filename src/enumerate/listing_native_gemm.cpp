@@ -87,10 +87,12 @@ Result<ListingPlan> plan_cpu_gemm(const CpuSpec& spec, const ListRequest& reques
 
 Result<ListingPlan> plan_cuda_gemm(const CudaSpec& spec, const ListRequest& request) {
   const std::optional<GemmSizes>& sizes = request.sizes;
-  if (sizes && (sizes->m < 1 || sizes->n < 1 || sizes->k < 0 || sizes->batch < 1))
+  constexpr std::int64_t kMost = std::int64_t{1} << 40;
+  const auto is_size = [](std::int64_t size, std::int64_t least) { return size >= least && size <= kMost; };
+  if (sizes && !(is_size(sizes->m, 1) && is_size(sizes->n, 1) && is_size(sizes->k, 0) && is_size(sizes->batch, 1)))
     return fail(ErrorCode::invalid_argument,
                 fmt::format("a product of {} x {} x {}, {} times", sizes->m, sizes->n, sizes->k, sizes->batch),
-                "m, n and batch from 1 on, k from 0 on");
+                fmt::format("m, n and batch from 1, k from 0 to {}", kMost));
   const bool any_tile = request.mode == EnumerationMode::exhaustive;
   return plan_gemm<CudaSpec>(spec, request,
                              [sizes, any_tile](const CudaSpec& chip, const GemmSignature& signature, ConfigSink sink) {

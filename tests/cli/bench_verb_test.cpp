@@ -126,6 +126,10 @@ gemm: {smoke: [{id: small, axes: {m: [1, 40], nk: [[30, 50], [64, 24]], dtype: [
   EXPECT_EQ(testing::document(run(words + " --resume --json -"))["resumed"], 8);
 
   EXPECT_EQ(run("bench --processor-time --threads 2").code, 2);
+  const ProcessOutcome early = run(words + " --resume --json " + path("absent/rows.json"));
+  EXPECT_EQ(early.code, 1);
+  EXPECT_NE(early.errors.find("cannot write to " + path("absent")), std::string::npos) << early.errors;
+  EXPECT_EQ(early.output, "") << "refused before anything is measured";
   EXPECT_EQ(run(words + " --processor-time --resume --json -").code, 0);
   for (const auto& [op, code] : {std::pair{"conv", 1}, {"gem", 2}}) {
     const ProcessOutcome refused = run(std::string("bench --dry-run --op ") + op);

@@ -132,6 +132,11 @@ TEST_F(RunGemm, APackedBIsReadByEveryCall) {
     EXPECT_NE(json["kernel"].get<std::string>().find("_preshuffle"), std::string::npos) << json["kernel"];
     EXPECT_EQ(json.contains("timing"), options.find("--no-time") == std::string::npos);
   }
+  const std::string kernel = document(run("run gemm -m 33 --dtype fp32 --packed --no-time --json"))["kernel"];
+  expect_refused("-m 33 --kernel " + kernel, 2, "it reads a packed B");
+  std::string plain = kernel;
+  plain.erase(plain.find("_preshuffle"), std::string_view("_preshuffle").size());
+  expect_refused("-m 33 --packed --kernel " + plain, 2, "it reads B as it lies");
   (void)random_array({9, 20}, 1, path("a.npy"));
   (void)random_array({20, 14}, 2, path("b.npy"));
   (void)random_array({2, 20, 14}, 3, path("b2.npy"));
@@ -169,12 +174,20 @@ TEST_F(RunGemm, WhatCannotBeIsRefused) {
   expect_refused("-n 15 --epilogue bias --bias " + path("v.npy"), 2, "has shape (14");
   expect_refused("-n 15 --epilogue swiglu", 2, "an even n");
   expect_refused("--c " + path("a.npy"), 2, "--beta is 0");
+  expect_refused("--dtype-scale bf16", 2, "--dtype-scale without scales");
+  expect_refused("--seed -1", 2, "--seed");
+  expect_refused("--grouping contiguous --group-rows 3,-4", 2, "--group-rows has -4");
+  expect_refused("--out " + path("absent/d.npy"), 1, "cannot write to " + path("absent"));
   expect_refused("--clamp 0,1 --epilogue relu", 2, "--epilogue has no clamp");
   expect_refused("--clamp 1,0 --epilogue clamp", 2, "the limits are 1 and 0");
   expect_refused("--dtype-out int32", 1, "no int32 result");
   expect_refused("--group-rows 3,4", 2, "--grouping contiguous or masked");
   expect_refused("--grouping contiguous --group-rows 3,4 -m 6", 2, "group 1 of 2 ends at row 7");
   expect_refused("--dtype-b int4", 1, "int8 or int4 weights of fp16 and bf16");
+  const ProcessOutcome fractions = run("run gemm --no-time -n 3 --dtype int8 --a " + path("a.npy"));
+  EXPECT_EQ(fractions.code, 2);
+  EXPECT_NE(fractions.errors.find("a is int8, and is given as"), std::string::npos) << fractions.errors;
+  EXPECT_NE(fractions.errors.find("whole numbers from -128 to 127"), std::string::npos) << fractions.errors;
   const ProcessOutcome tf32 = run("run gemm --no-time --dtype tf32");
   EXPECT_EQ(tf32.code, 1);
   EXPECT_NE(tf32.errors.find("no CPU kernel multiplies tf32 matrices"), std::string::npos) << tf32.errors;

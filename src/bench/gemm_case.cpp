@@ -191,7 +191,9 @@ Result<GemmCase> GemmCase::create(const GemmProblem& problem, GemmInputs inputs)
 
   GemmOutputs none;
   GemmArguments arguments = out.arguments(none);
-  arguments.d = &none;  // sizes and numbers are checked before memory is taken for results
+  // Sizes and numbers are checked before memory is taken for results: D is where nothing else lies.
+  constexpr std::uintptr_t kBeyondMemory = std::uintptr_t{1} << 62;
+  arguments.d = reinterpret_cast<void*>(kBeyondMemory);
   GemmProblem plain = p;
   plain.packed_b = false;  // B is packed later
   TS_TRY(validate(plain, arguments));

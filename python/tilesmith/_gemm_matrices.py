@@ -31,6 +31,11 @@ class _Walk(NamedTuple):
     strides: list[tuple[int, int]]
     beyond: tuple[tuple[int, list[int]], ...] = ()
 
+    def in_turn(self) -> _Walk:
+        """A call for each member of the batch too."""
+        outer, inner = zip(*self.strides)
+        return _Walk(1, self.m, [(0, stride) for stride in inner], (*self.beyond, (self.batch, list(outer))))
+
     def moves(self, walked: list[tuple[str, str]]) -> list[dict[str, int]]:
         """Bytes from the first call's operands to those of each, by name; `walked` are their names and types."""
         bits = [4 if data_type == "int4" else 8 * BYTES[data_type] for _, data_type in walked]
@@ -92,6 +97,8 @@ def set_matrices(call: Gemm, x: Operands, o: Options, names: tuple[str, ...], s:
         rows += [a2[:-1], (*b2[:-2], 0)]
         walked += [("a2", x.a2.data_type), ("b2", x.b2.data_type)]
     walk = _join(s, rows, a, d, beside) if s.groups is None else _groups_walk(s, rows)
+    if s.groups is None and any(outer for outer, _ in walk.strides[3 + len(beside) :][: len(vectors)]):
+        walk = walk.in_turn()  # a call's batch shares a vector
     call.m, call.batch = walk.m, walk.batch
     if walk.beyond:
         _check_apart("out", out)
@@ -120,9 +127,6 @@ def set_matrices(call: Gemm, x: Operands, o: Options, names: tuple[str, ...], s:
     for (name, strides), (batch, row) in zip(vectors.items(), walk.strides[3 + len(beside) :]):
         if s.groups is not None:
             next(each for each in call.epilogue if each.op == SCALE_M).batch = batch
-        elif batch != 0 and walk.batch > 1:
-            raise InvalidArgument(f"{name} has numbers of its own for members of the batch, which are not rows of one matrix",
-                                  f"({s.m},), which the batch shares, or a call for each member")  # fmt: skip
         if row != 1 and walk.m > 1:
             raise InvalidArgument(f"{name} is not one number after the other along the rows of {names[0]}",
                                   f"contiguous, ({s.m},) or the shape of {names[0]} without its last dimension")  # fmt: skip
@@ -153,7 +157,7 @@ def _row_vector(name: str, view: View, s: Shape) -> tuple[int, ...]:
     """Strides of a vector over rows along batch and rows: (m,), (m, 1), (..., m) or (..., m, 1)."""
     full = (*s.batch, s.m)
     shape, strides = view.shape, view.strides
-    if len(shape) > 1 and shape[-1] == 1 and (len(shape) > len(full) or shape[-2] == s.m):
+    if shape != full and len(shape) > 1 and shape[-1] == 1 and (len(shape) > len(full) or shape[-2] == s.m):
         shape, strides = shape[:-1], strides[:-1]
     if shape[-1:] != (s.m,) or (len(shape) > 1 and shape != full):
         shapes = f"({s.m},)" if len(full) == 1 else f"({s.m},) or {full}"

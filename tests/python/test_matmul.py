@@ -313,17 +313,21 @@ def test_scales(make, rng, dtype):
     assert_product(tilesmith.linear(a, w, out_dtype="float32", scale_w=by_column[:, None], scale_x=by_row), expected)
 
 
-def test_scales_that_members_do_not_share(make, rng):
-    """Members of one row each are rows of one matrix where they share b, and only there may have scales of their own."""
-    scales = rng.uniform(0.5, 2, (3, 1)).astype("f4")
-    a, b = make(3, 1, 20), make(20, 10)
-    assert_product(tilesmith.matmul(a, b, scale_a=scales), reference.matmul(a, b, scale_a=scales))
-    for own in (make(3, 20, 10), np.broadcast_to(b, (3, 20, 10)).copy()):
-        with pytest.raises(ValueError, match="scale_a has numbers of its own for members of the batch") as caught:
-            tilesmith.matmul(a, own, scale_a=scales)
-        assert "a call for each member" in caught.value.hint
-        same = np.broadcast_to(scales[:1], (3, 1))
-        assert_product(tilesmith.matmul(a, own, scale_a=same), reference.matmul(a, own, scale_a=same))
+@pytest.mark.parametrize("rows", [1, 4])
+def test_scales_that_members_do_not_share(make, rng, rows):
+    scales = rng.uniform(0.5, 2, (2, 3, rows)).astype("f4")
+    a, b, c = make(2, 3, rows, 20), make(20, 10), make(2, 3, rows, 10)
+    for right in (b, make(3, 20, 10), make(2, 3, 20, 10), np.broadcast_to(b, (2, 3, 20, 10)).copy()):
+        for scale in (scales, np.broadcast_to(scales[:1], scales.shape), np.broadcast_to(scales[:, :1], scales.shape)):
+            expected = reference.matmul(a, right, scale_a=scale) + np.float64(c)
+            assert_product(tilesmith.matmul(a, right, scale_a=scale, residual=c), expected)
+
+
+def test_scales_of_single_rows(make):
+    a, b = make(3, 1, 1, 20), make(20, 10)
+    scale = make(3, 1, 1)
+    for given in (scale, scale[..., None]):
+        assert_product(tilesmith.matmul(a, b, scale_a=given), reference.matmul(a, b) * scale[..., None])
 
 
 def test_scales_then_c(make, rng):

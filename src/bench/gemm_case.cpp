@@ -67,10 +67,10 @@ struct Matrix {
   Distribution values;
 };
 
-/// Values of another type that integers are to hold are whole numbers they have.
+/// Values of another type that integers are to hold are whole numbers they have; on the way they are fp32.
 Status check_whole(const Matrix& m, std::span<const float> values) {
   if (is_floating(m.values.type)) return {};
-  const float most = m.values.type == ElementType::int8 ? 0x1p7F : 0x1p31F;
+  const float most = m.values.type == ElementType::int8 ? 0x1p7F : 0x1p24F;
   const auto wrong = std::ranges::find_if(
       values, [&](float value) { return !(value >= -most && value < most && value == std::trunc(value)); });
   if (wrong == values.end()) return {};
@@ -90,9 +90,12 @@ Result<HostArray> matrix_array(const Matrix& m, HostArray given, RandomStream st
       return fail(ErrorCode::invalid_argument, fmt::format("{} has shape {}", m.name, shape_text(given.shape)),
                   m.batch == 1 ? fmt::format("shape {} for this problem", shape_text(one))
                                : fmt::format("shape {} or {} for this problem", shape_text(all), shape_text(one)));
-    if (given.type == m.values.type && m.order == MatrixOrder::row) return given;
+    if (given.type == m.values.type) {
+      if (m.order == MatrixOrder::column) given.data = turned(given.data, m.rows, m.columns, size_of(given.type));
+      return given;
+    }
     values = given.to_floats();
-    if (given.type != m.values.type) TS_TRY(check_whole(m, values));
+    TS_TRY(check_whole(m, values));
   } else {
     TS_ASSIGN(values, random_values(shape, m.values, stream));
   }

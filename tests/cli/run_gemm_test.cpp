@@ -151,6 +151,21 @@ TEST_F(RunGemm, APackedBIsReadByEveryCall) {
   expect_refused("--packed --device cuda:99", 1, "");
 }
 
+TEST_F(RunGemm, WholeNumbersOfFilesAreKeptInEveryLayout) {
+  HostArray c;
+  c.type = ElementType::int32;
+  c.shape = {3, 2};
+  const std::int32_t values[] = {16777217, -16777219, 2147483647, 0, 5, -7};
+  c.data.assign(reinterpret_cast<const std::byte*>(values), reinterpret_cast<const std::byte*>(values + 6));
+  ASSERT_TRUE(write_npy(path("c.npy"), c));
+  for (const std::string layout : {"rcr", "rcc"}) {
+    const ProcessOutcome outcome = run("run gemm -k 0 --dtype int8 --no-time --beta 1 --c " + path("c.npy") +
+                                       " --out " + path("d.npy") + " --layout " + layout);
+    ASSERT_EQ(outcome.code, 0) << outcome.errors;
+    EXPECT_EQ(read_npy(path("d.npy"))->data, c.data) << layout;
+  }
+}
+
 TEST_F(RunGemm, ARandomInputIsTheSameInEveryLayout) {
   for (const std::string layout : {"rcr", "crr"})
     ASSERT_EQ(

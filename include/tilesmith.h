@@ -439,7 +439,7 @@ typedef struct tilesmith_gemm {
   int32_t type_a;    /* tilesmith_data_type: fp32, tf32, fp16, bf16, fp8, bf8 or int8 */
   int32_t type_b;    /* A's; fp8 and bf8 mix; int8 and int4 weights of fp16 and bf16, with scale_depth */
   int32_t type_c;    /* of C and of the tensors that add and multiply read; int32 exactly where D is */
-  int32_t type_d;    /* fp32, fp16, bf16, fp8, bf8; of int8 also int32 (without an epilogue) and int8 */
+  int32_t type_d;    /* fp32, fp16, bf16, CUDA also fp8, bf8; of int8 also int32 (without an epilogue) and int8 */
   int32_t type_bias; /* fp32, fp16 or bf16 */
   int32_t order_a;   /* tilesmith_matrix_order; those of D: flags */
   int32_t order_b;

@@ -4,6 +4,7 @@
 
 #include "cli/verbs.hpp"
 #include "kernel/traits.hpp"
+#include "runtime/cpu_machine.hpp"
 
 namespace tilesmith::cli {
 
@@ -38,10 +39,16 @@ Status print_report(const RunOptions& options, const RunReport& report) {
   const Plan& plan = *report.plan;
   const auto& [timing, verdict] = std::tie(report.timing, report.verdict);
   if (options.as_json) {
-    nlohmann::json out = {
-        {"operation", report.operation}, {"problem", report.problem}, {"device", to_string(plan.device())},
-        {"kernel", plan.kernel_name()},  {"reason", plan.reason()},   {"workspace_bytes", plan.workspace_bytes()},
-        {"threads", options.threads}};
+    const int threads = plan.device().kind != DeviceKind::cpu ? 0
+                        : options.threads > 0                 ? options.threads
+                                                              : this_cpu_machine()->threads;
+    nlohmann::json out = {{"operation", report.operation},
+                          {"problem", report.problem},
+                          {"device", to_string(plan.device())},
+                          {"kernel", plan.kernel_name()},
+                          {"reason", plan.reason()},
+                          {"workspace_bytes", plan.workspace_bytes()},
+                          {"threads", threads}};
     if (timing) out["timing"] = to_json(*timing);
     if (verdict) out["verify"] = to_json(*verdict);
     fmt::print("{}", json_text(out));

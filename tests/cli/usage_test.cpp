@@ -108,6 +108,7 @@ TEST(Usage, JsonIsOneDocument) {
   EXPECT_EQ(json["problem"]["heads_kv"], 2);
   EXPECT_EQ(json["verify"]["outcome"], "pass");
   EXPECT_GT(json["timing"]["median_ms"], 0);
+  EXPECT_GE(json["threads"], 1) << "those that it ran on, when none were asked for";
   EXPECT_TRUE(json["kernel"].get<std::string>().starts_with("attention_fwd_bf16_"));
   EXPECT_GE(testing::document(run("bench --max-problems 3 --dry-run")).size(), 3u);
 }

@@ -6,6 +6,7 @@
 
 #include "capi/call_checks.hpp"
 #include "capi/sized_struct.hpp"
+#include "dispatch/gemm_problem.hpp"
 #include "kernel/data_type.hpp"
 #include "kernel/traits.hpp"
 
@@ -125,8 +126,14 @@ bool call_is_unaligned(const tilesmith_gemm& call) {
                        any(call.b2.data, call.b2.leading, many ? call.b2.batch : 0, call.type_b)))
     return true;
   if (call.beta != 0 && matrix(call.c.data, call.c.leading, call.c.batch, call.type_c)) return true;
-  for (const tilesmith_epilogue& x : call.epilogue)
-    if (matrix(x.data, x.leading, x.batch, call.type_c)) return true;  // zeros where nothing is read
+  for (const tilesmith_epilogue& x : call.epilogue) {
+    const auto op = static_cast<EpilogueOp>(x.op);
+    // Vectors along n step from group to group, contiguous ones too.
+    const bool steps = call.grouping != TILESMITH_GROUPS_NONE && is_along_n(op);
+    if (steps ? any(x.data, 0, many ? x.batch : 0, op == EpilogueOp::bias ? call.type_bias : TILESMITH_FP32)
+              : matrix(x.data, x.leading, x.batch, call.type_c))  // zeros where nothing is read
+      return true;
+  }
   return false;
 }
 
@@ -135,7 +142,10 @@ Status check_block_scales(const tilesmith_gemm& call) {
     return check_unused(name, x.data != nullptr || x.row != 0 || x.block != 0 || x.batch != 0, hint);
   };
   if ((call.flags & TILESMITH_ZERO_POINTS) == 0) TS_TRY(unused("zero_b", call.zero_b, "set TILESMITH_ZERO_POINTS"));
-  if (call.scale_depth != 0) return {};
+  if (call.scale_depth != 0) {
+    const bool weights = call.type_b == TILESMITH_INT8 || call.type_b == TILESMITH_INT4;
+    return weights ? unused("scale_a", call.scale_a, "make a and b fp8 or bf8") : Status{};
+  }
   TS_TRY(unused("scale_a", call.scale_a, "set scale_depth"));
   TS_TRY(unused("scale_b", call.scale_b, "set scale_depth"));
   return check_unused("type_scale", call.type_scale != TILESMITH_FP32, "set scale_depth");

@@ -304,6 +304,8 @@ TEST(GemmCall, NothingGivenIsIgnored) {
   EXPECT_EQ(failure_with([](auto& c) { c.scale_b.block = 1; }), unasked("scale_b"));
   EXPECT_EQ(failure_with([](auto& c) { c.zero_b.batch = 1; }), unasked("zero_b"));
   EXPECT_EQ(failure_with([](auto& c) { c.type_scale = TILESMITH_BF16; }), unasked("type_scale"));
+  const auto weights = [](auto& c) { c.type_a = TILESMITH_BF16, c.type_b = TILESMITH_INT8, c.scale_depth = 32; };
+  EXPECT_EQ(failure_with([&](auto& c) { weights(c), c.scale_a.data = &number; }), unasked("scale_a"));
 }
 
 TEST(GemmCall, EveryMissingPointerIsNamed) {
@@ -425,6 +427,12 @@ TEST(GemmCall, AlignmentMattersToCudaAlone) {
   const auto contiguous = [](auto& c) { c.grouping = TILESMITH_GROUPS_CONTIGUOUS, c.batch = 2; };
   EXPECT_FALSE(unaligned_with([&](auto& c) { contiguous(c), c.a.batch = 3; }));  // one A for all groups
   EXPECT_TRUE(unaligned_with([&](auto& c) { contiguous(c), c.b.batch = 3; }));
+  const auto vectors = [&](auto& c) {
+    contiguous(c), c.epilogue[0] = {TILESMITH_EPILOGUE_BIAS, 0, nullptr, 0, 16, 0, 0};
+  };
+  EXPECT_FALSE(unaligned_with([&](auto& c) { vectors(c); }));
+  EXPECT_TRUE(unaligned_with([&](auto& c) { vectors(c), c.epilogue[0].batch = 17; }));  // from group to group
+  EXPECT_FALSE(unaligned_with([&](auto& c) { vectors(c), c.epilogue[0].batch = 17, c.batch = 1; }));
   const auto weights = [](auto& c) { c.type_b = TILESMITH_INT4, c.scale_depth = 32; };
   EXPECT_TRUE(unaligned_with([&](auto& c) { weights(c); }));  // rows of 8 bytes
   EXPECT_FALSE(unaligned_with([&](auto& c) { weights(c), c.b.leading = 32; }));

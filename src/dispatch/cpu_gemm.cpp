@@ -171,7 +171,7 @@ Result<KernelConfig> CpuGemm::packer(const GemmProblem& problem) const {
     });
   if (blocked.empty()) return std::unexpected(refusal(machine_, signature));
   best_first(blocked);
-  KernelConfig best = std::move(blocked.front().config);
+  KernelConfig best = blocked.front().config;
   signature.layout_b = problem.order_b;
   best.signature = signature;
   return best;

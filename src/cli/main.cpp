@@ -1,8 +1,11 @@
 // tilesmith: the program. Every verb is a thin face of the library.
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <exception>
+#include <iterator>
 #include <new>
 #include <system_error>
 #include <vector>
@@ -26,9 +29,14 @@ void print_usage_error(const CLI::App& app, const CLI::ParseError& error) {
   for (const CLI::App* sub : verb->get_subcommands([](const CLI::App*) { return true; }))
     known.push_back(sub->get_name());
   for (const CLI::Option* option : verb->get_options()) known.push_back(option->get_name());
-  for (const std::string& word : verb->remaining())
-    if (const std::string near = did_you_mean(word, known); !near.empty())
-      fmt::print(stderr, "hint: {}: {}\n", word, near);
+  for (const std::string& word : verb->remaining()) {
+    std::vector<std::string> begun;  // by a word that was cut short
+    std::ranges::copy_if(known, std::back_inserter(begun),
+                         [&](const std::string& name) { return word.size() > 3 && name.starts_with(word); });
+    const std::string near =
+        begun.empty() ? did_you_mean(word, known) : fmt::format("did you mean '{}'?", fmt::join(begun, "' or '"));
+    if (!near.empty()) fmt::print(stderr, "hint: {}: {}\n", word, near);
+  }
   fmt::print(stderr, "hint: {} --help lists what it takes\n", words);
 }
 

@@ -19,7 +19,8 @@ Result<Binary> KernelBuilder::find(const KernelConfig& config, BuildPolicy polic
   TS_ASSIGN(const std::optional<Binary> stored, store_->find(entry));
   if (!stored)
     return fail(ErrorCode::not_found,
-                fmt::format("kernel {} is not in the store, and compiling is not allowed", native_name(config)));
+                fmt::format("kernel {} is not in the store, and compiling is not allowed", native_name(config)),
+                "a call that may compile it, once (BuildPolicy::allowed, no --no-build)");
   return *stored;
 }
 

@@ -28,6 +28,8 @@ TEST(Usage, MistakesAreUsageErrorsThatSayWhatWouldBeRight) {
       {"run", "hint: tilesmith run --help"},
       {"run attention_fdw", "did you mean 'attention_fwd'?"},
       {"run attention_fwd --hedas-q 3", "hint: --hedas-q: did you mean '--heads-q'"},
+      {"run gemm --lay rcr", "hint: --lay: did you mean '--layout'?"},
+      {"run gemm --dtype-o fp32", "hint: --dtype-o: did you mean '--dtype-out'?"},
       {"arch --jsn", "hint: --jsn: did you mean '--json'?"},
       {"run attention_fwd --seqlen-q many", "--seqlen-q"},
       {"run attention_fwd --seqlen-q 99999999999999999999", "seqlen_q is 9223372036854775807"},

@@ -11,6 +11,9 @@ declare -A programs=(
 export UBSAN_OPTIONS=print_stacktrace=1 ASAN_OPTIONS=detect_leaks=1
 export TILESMITH_TEST_STORE=$PWD/build/test-store # kernels that the plain tests compiled are there
 
+# The stations that are taken from the release build (TILESMITH_TAKE) must be those of these sources.
+cmake --preset release --log-level=WARNING
+cmake --build --preset release --target tilesmith_dispatch tilesmith_verify
 for preset in asan tsan; do
   cmake --preset "$preset" --log-level=WARNING
   # shellcheck disable=SC2086 # a list of targets

@@ -103,7 +103,7 @@ Status CpuGemm::check(const KernelConfig& config, const GemmProblem& problem) co
                 fmt::format("panels are packed for {}", PackedHeader::of(problem, panels, 0).text()));
   }
   const std::string what = fmt::format("kernel {} does not compute this problem", native_name(config));
-  if (config.algorithm.preshuffle != problem.packed_b)
+  if (config.operation() == Operation::gemm && config.algorithm.preshuffle != problem.packed_b)
     return fail(ErrorCode::invalid_argument, what,
                 config.algorithm.preshuffle ? "it reads a packed B" : "it reads B as it lies, and B is packed");
   const auto signature = cpu_signature_of(problem);
@@ -111,8 +111,6 @@ Status CpuGemm::check(const KernelConfig& config, const GemmProblem& problem) co
   const auto why = [&]() -> std::string {
     if (config.operation() != Operation::gemm || std::get<GemmSignature>(config.signature) != *signature)
       return fmt::format("the problem's kernels are {}", native_name({config.arch, *signature, config.algorithm}));
-    if (config.algorithm.preshuffle != problem.packed_b)
-      return config.algorithm.preshuffle ? "it reads a packed B" : "it reads B as it lies";
     if (problem.m > config.algorithm.tile[0])
       return fmt::format("its tile has {} rows, the problem {}", config.algorithm.tile[0], problem.m);
     return fmt::format("it takes a k of at most {}", kDeepestSkinny);

@@ -20,7 +20,7 @@ Result<Binary> KernelBuilder::find(const KernelConfig& config, BuildPolicy polic
   if (!stored)
     return fail(ErrorCode::not_found,
                 fmt::format("kernel {} is not in the store, and compiling is not allowed", native_name(config)),
-                "a call that may compile it, once (BuildPolicy::allowed, no --no-build)");
+                "a call that may compile it, once");
   return *stored;
 }
 

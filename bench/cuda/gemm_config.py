@@ -47,17 +47,21 @@ def _source(config, include, skip=()):
     return "namespace ts::cfg {\n" + "".join(lines) + f'}}  // namespace ts::cfg\n#include "gemm/{include}.cuh"\n'
 
 
-def operand_maps(t, rows_a, rows_b):
+def operand_maps(t, rows_a, rows_b, edges=False):
     """The tensor maps of a and b, and their address: boxes of 128 bytes of k by so many rows, or, MN-major,
-    squares of 128 bytes of m or n by as many elements of k."""
+    squares of 128 bytes of m or n by as many elements of k. With `edges` also those of the last, cut tiles."""
     import driver
     import gemm_problem
 
     p, maps = t.p, gemm_problem.Maps()
     base = ctypes.addressof(maps)
-    for i, (x, kind, rows, along_k) in enumerate(
-        ((t.a, p.a, rows_a, p.row_major_a), (t.b.transpose(1, 2), p.b, rows_b, not p.row_major_b))
-    ):
+    operands = [(t.a, p.a, rows_a, p.row_major_a), (t.b.transpose(1, 2), p.b, rows_b, not p.row_major_b)]
+    places = [(0, *operands[0]), (1, *operands[1])]
+    if edges:
+        places += [(i, x, kind, x.shape[1] % rows, along_k) for i, (x, kind, rows, along_k) in zip((6, 7), operands)]
+    for i, x, kind, rows, along_k in places:
+        if rows == 0 or (i > 5 and not along_k):
+            continue
         size = BYTES[kind]
         outer, inner = (1, 2) if along_k else (2, 1)
         driver.encode_tensor_map(
@@ -109,10 +113,14 @@ class Hopper:
     band_columns: bool = False
     splits: int = 1
     overlap: bool = True
+    b_first: bool | None = None  # None: as the library does
+    next_at_end: bool | None = None
+    edges: bool = True
 
     def source(self):
         config = dataclasses.replace(self, copy_rows=self.rows_of_a())
-        return _source(config, "hopper/gemm", ("band", "band_columns", "splits", "overlap"))
+        host = ("band", "band_columns", "splits", "overlap", "b_first", "next_at_end", "edges")
+        return _source(config, "hopper/gemm", host)
 
     def rows_of_a(self):
         return self.copy_rows or self.tile_m // self.cluster_n
@@ -135,6 +143,9 @@ class Hopper:
         parts += [f"rows{self.copy_rows}"] if self.copy_rows else []
         parts += ["promote"] if self.promote else []
         parts += [f"band{'N' if self.band_columns else 'M'}{self.band}"]
+        parts += [] if self.b_first is None else [f"b_first{self.b_first:d}"]
+        parts += [] if self.next_at_end is None else [f"at_end{self.next_at_end:d}"]
+        parts += [] if self.edges else ["no edges"]
         return " ".join(parts + ([] if self.overlap else ["apart"]))
 
     # The launch facts of kernels/cuda/gemm/hopper/layout.cuh.
@@ -196,7 +207,7 @@ class Hopper:
         import driver
 
         p = t.p
-        maps, base = operand_maps(t, self.rows_of_a(), self.tile_n // self.cluster_m)
+        maps, base = operand_maps(t, self.rows_of_a(), self.tile_n // self.cluster_m, self.edges and not p.grouping)
         if self.store_box:
             size, row_bytes = BYTES[p.d], self.slab_row_bytes()
             driver.encode_tensor_map(
@@ -229,6 +240,13 @@ class Hopper:
             a.partials, a.counters = workspace.pointers(*self.workspace(p), self.add_parts)
         cluster = self.cluster_m * self.cluster_n
         grid = min(self.tiles(p) * a.splits, sms * self.blocks_per_sm // cluster) * cluster
+        # As cuda_gemm_work of src/enumerate has it.
+        rows = -(-p.m // (self.tile_m * self.cluster_m)) * self.cluster_m
+        plain = not p.grouping and not self.stream_k
+        long = -(-p.k // self.tile_k()) // a.splits >= 32 and 2 * grid > sms * self.blocks_per_sm
+        a.b_first = plain and p.m <= 768 if self.b_first is None else self.b_first
+        a.edges = int(self.edges and not p.grouping)
+        a.next_at_end = plain and 1 < rows <= 8 and long if self.next_at_end is None else self.next_at_end
         return kernel.launcher_with((max(grid, cluster), 1, 1), (self.maps(t), a), stream, cluster, self.overlap)
 
 

@@ -41,14 +41,14 @@ class Args(ctypes.Structure):
             ).split()
         ]
         + [("epilogue", Operand * 8), ("alpha", ctypes.c_float)]
-        + [(x, ctypes.c_int) for x in "m n k batch groups band band_columns splits scale_shift k2".split()]
+        + [(x, ctypes.c_int) for x in "m n k batch groups band band_columns b_first next_at_end edges splits scale_shift k2".split()]
         + [(x, ctypes.c_void_p) for x in "a2 b2".split()]
         + [(x, ctypes.c_longlong) for x in "a2_stride b2_stride a2_batch_stride b2_batch_stride".split()]
     )
 
 
 class Maps(ctypes.Structure):
-    _fields_ = [("bytes", ctypes.c_ubyte * (6 * 128))]
+    _fields_ = [("bytes", ctypes.c_ubyte * (10 * 128))]
 
 
 def _poison(storage):

@@ -50,6 +50,7 @@ FEW_ROWS = (
     (2, 64, 8448, 1 << 30, dict(tile_m=64, tile_n=64, warpgroups=1)),
     (2, 64, 4224, 8192, dict(tile_m=64, tile_n=32, warpgroups=1)),
     (2, 64, 1 << 30, 1 << 30, dict(tile_m=64, tile_n=112, warpgroups=1)),
+    (2, 128, 4224, 1 << 30, dict(tile_m=64, tile_n=64, warpgroups=1)),
     (2, 128, 4224, 8192, dict(tile_m=128, tile_n=32)),
     (2, 128, 4224, 1 << 30, dict(tile_m=64, tile_n=128, warpgroups=1, cluster_m=2, split_k=True, splits=2)),
     (2, 128, 1 << 30, 1 << 30, dict(tile_m=64, tile_n=224, warpgroups=1, cluster_m=2)),

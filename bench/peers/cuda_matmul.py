@@ -4,11 +4,13 @@
     python bench/peers/cuda_matmul.py                          bf16: squares, and m rows through the projections of a model
     python bench/peers/cuda_matmul.py --types fp8,int8         float8 (e4m3, fast sums, bf16 out), int8 (int32 out)
     python bench/peers/cuda_matmul.py --constant-b             b, of 16 rows of a and less, may be read while the call before ends
-    python bench/peers/cuda_matmul.py --rest 0                 sustained: no rest before a contender's turn
+    python bench/peers/cuda_matmul.py --rest 0 --burst 100     sustained: no rest, turns of 100 ms whose first quarter is not counted
 
 a is (m, k), b the transpose of an (n, k) weight. The calls of a turn are one captured graph of half a millisecond or more, which goes
-through sets of operands of more than 200 MB together, so that L2 is cold. Contenders take turns: a rest, one turn not counted,
-then a burst of about 10 ms between two events; the median of --rounds. torch has no int8 product of 16 rows or fewer.
+through sets of operands of more than 200 MB together, so that L2 is cold. Contenders take turns: a rest, one graph not counted,
+then a burst of about 10 ms between two events; the median of --rounds. Without a rest the board's power limit sets the clock, and
+what the contender before drew is felt for a while, so a quarter of the burst goes before it. torch has no int8 product of 16 rows
+or fewer.
 Needs torch with CUDA, and the package (pip install ., or PYTHONPATH=python with TILESMITH_LIBRARY).
 """
 import argparse
@@ -22,7 +24,6 @@ import torch
 import tilesmith
 
 COLD_BYTES = 200 << 20
-BURST_MS = 10
 GRAPH_MS = 0.5  # a replay's first kernel does not overlap the last of the one before, as kernels within a graph do
 SQUARES = [(s, s, s) for s in (512, 1024, 2048, 4096, 8192)]
 PROJECTIONS = [(m, n, k) for n, k in ((4096, 4096), (4096, 14336), (14336, 4096)) for m in (1, 16, 64, 128, 512, 2048, 8192)]
@@ -63,7 +64,8 @@ def turn(graph, calls, rest, repeats):
     torch.cuda.synchronize()
     time.sleep(rest)
     begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-    graph.replay()
+    for _ in range(1 if rest > 0 else math.ceil(repeats / 4)):
+        graph.replay()
     begin.record()
     for _ in range(repeats):
         graph.replay()
@@ -79,7 +81,7 @@ def sets_of(make):
     return [first] + [make() for _ in range(min(63, -(-COLD_BYTES // size)))], size
 
 
-def medians(contenders, rounds, rest):
+def medians(contenders, rounds, rest, burst_ms=10):
     """Milliseconds of a call of each of the contenders, {name: (what takes a set of operands, its sets)}."""
     graphs, times = {}, {}
     for name, (call, sets) in contenders.items():
@@ -92,7 +94,7 @@ def medians(contenders, rounds, rest):
         names = list(graphs)
         for name in names[round % len(names):] + names[: round % len(names)]:
             graph, calls = graphs[name]
-            milliseconds = turn(graph, calls, rest, max(1, int(BURST_MS / (times[name][-1] * calls))))
+            milliseconds = turn(graph, calls, rest, max(1, int(burst_ms / (times[name][-1] * calls))))
             times[name] = (times[name] if round > 0 else []) + [milliseconds]
     return {name: statistics.median(each) for name, each in times.items()}
 
@@ -102,7 +104,7 @@ def time_cell(kind, m, n, k, options):
     contenders = {"tilesmith": (lambda a, b, out: tilesmith.matmul(a, b, out=out, constant_b=options.constant_b), sets)}
     if peer := cublas(kind, m):
         contenders["cuBLAS"] = (peer, sets)
-    times = medians(contenders, options.rounds, options.rest)
+    times = medians(contenders, options.rounds, options.rest, options.burst)
     contenders["tilesmith"][0](*sets[0])  # for last_plan
     return times, size
 
@@ -113,11 +115,12 @@ def main():
     parser.add_argument("--shapes", help="m,n,k;m,n,k;...; default: squares of 512 to 8192 and the projections")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--rest", type=float, default=0.05, help="seconds before each contender's turn")
+    parser.add_argument("--burst", type=float, default=10, help="milliseconds of a turn")
     parser.add_argument("--constant-b", action="store_true", help="promise that no kernel before writes b")
     parser.add_argument("--json", help="write the results there")
     options = parser.parse_args()
     shapes = [tuple(map(int, s.split(","))) for s in options.shapes.split(";")] if options.shapes else SQUARES + PROJECTIONS
-    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, rest {options.rest} s")
+    print(f"{torch.cuda.get_device_name()}, torch {torch.__version__}, rest {options.rest} s, bursts of {options.burst:g} ms")
     rows = []
     for kind in options.types.split(","):
         ratios = []

@@ -128,6 +128,11 @@ typedef struct TsCudaGemmArgs {
   /* Tile order: tiles are walked in bands of `band` tile rows (or tile columns when band_columns is set), along the
    * band, across it first. */
   int band, band_columns;
+  /* Wgmma templates only. b_first: of a step, b is asked for before a. next_at_end: the kernel behind this one, where it
+   * may overlap it, starts when the blocks are done instead of when they begin. */
+  int b_first, next_at_end;
+  /* Wgmma templates only: whether the maps edge_a and edge_b (and those of the second product) are there. */
+  int edges;
   /* Parts into which k is split, each at least one step of the tile; 1: not split. */
   int splits;
   int scale_shift; /* of weights: a block has 1 << scale_shift of K; 31: all of it */
@@ -165,6 +170,9 @@ typedef struct TsCudaGemmList {
 /* The tensor maps of a Hopper kernel, by value as a __grid_constant__ parameter. */
 typedef struct TsCudaGemmMaps {
   TsCudaTensorMap a, b, d, a2, b2, c; /* a2 and b2: cfg::kSecond only; c: with cfg::kStagedTensors */
+  /* With args.edges, as a, b, a2 and b2, for the last tiles of rows and columns where those are cut: a box has the rows
+   * of a, or columns of b, that there are. */
+  TsCudaTensorMap edge_a, edge_b, edge_a2, edge_b2;
 } TsCudaGemmMaps;
 
 #endif

@@ -81,6 +81,8 @@ Result<std::unique_ptr<GemmPlan>> CudaGemmPlan::make(const GemmProblem& p, PlanF
   launch.cluster = {config.algorithm.cluster[0] * unsigned{config.algorithm.cluster[1]}, 1, 1};
   launch.overlaps_previous = facts.tensor_maps;  // these wait for what comes before them themselves
   made->splits_ = work.splits;
+  made->b_first_ = work.b_first;
+  made->next_at_end_ = work.next_at_end;
   made->split_size_ = split_size;
   made->sums_at_ = sums_at;
   if (split_memory != nullptr) TS_TRY(split_memory->reserve(split_size));
@@ -177,6 +179,9 @@ TsCudaGemmArgs CudaGemmPlan::kernel_arguments(const GemmArguments& a) const {
   out.group_ends = a.group_ends;
   if (p.scale_depth != 0) add_scales(a, out);
   out.band = band_of(p);
+  out.b_first = b_first_;
+  out.next_at_end = next_at_end_;
+  out.edges = has_edges();
   out.splits = splits_;
   return out;
 }
@@ -223,6 +228,12 @@ Status CudaGemmPlan::encode_weights(const GemmArguments& a, TsCudaTensorMap& map
   return encode_tensor_map(kernel_.context(), format, a.b.data, dimensions, map);
 }
 
+bool CudaGemmPlan::has_edges() const {
+  const Pipeline pipeline = algorithm_.pipeline;
+  return problem().grouping == GemmGrouping::none &&
+         (pipeline == Pipeline::warp_specialized || pipeline == Pipeline::mixed);
+}
+
 Status CudaGemmPlan::encode_maps(const GemmArguments& a, TsCudaGemmMaps& maps) const {
   const GemmProblem& p = problem();
   const bool stream = algorithm_.pipeline == Pipeline::stream;
@@ -248,14 +259,21 @@ Status CudaGemmPlan::encode_maps(const GemmArguments& a, TsCudaGemmMaps& maps) c
   const int rows_b = stream ? algorithm_.tile[1] : algorithm_.tile[1] / algorithm_.cluster[0];
   const std::int64_t members = row_members(p);
   const bool along_k_a = p.order_a == MatrixOrder::row, along_k_b = p.order_b == MatrixOrder::column;
-  TS_TRY(operand(a.a, members, p.type_a, along_k_a, p.m, p.k, facts_.copy_rows, maps.a));
-  if (algorithm_.pipeline == Pipeline::mixed)
-    TS_TRY(encode_weights(a, maps.b));
-  else
-    TS_TRY(operand(a.b, p.batch, p.type_b, along_k_b, p.n, p.k, rows_b, maps.b));
-  if (p.k2 != 0) {
-    TS_TRY(operand(a.a2, members, p.type_a, along_k_a, p.m, p.k2, facts_.copy_rows, maps.a2));
-    TS_TRY(operand(a.b2, p.batch, p.type_b, along_k_b, p.n, p.k2, rows_b, maps.b2));
+  const auto operand_a = [&](int box_rows, TsCudaTensorMap& map, TsCudaTensorMap& map2) -> Status {
+    TS_TRY(operand(a.a, members, p.type_a, along_k_a, p.m, p.k, box_rows, map));
+    return p.k2 == 0 ? Status{} : operand(a.a2, members, p.type_a, along_k_a, p.m, p.k2, box_rows, map2);
+  };
+  const auto operand_b = [&](int box_rows, TsCudaTensorMap& map, TsCudaTensorMap& map2) -> Status {
+    TS_TRY(operand(a.b, p.batch, p.type_b, along_k_b, p.n, p.k, box_rows, map));
+    return p.k2 == 0 ? Status{} : operand(a.b2, p.batch, p.type_b, along_k_b, p.n, p.k2, box_rows, map2);
+  };
+  TS_TRY(operand_a(facts_.copy_rows, maps.a, maps.a2));
+  const bool weights = algorithm_.pipeline == Pipeline::mixed;
+  TS_TRY(weights ? encode_weights(a, maps.b) : operand_b(rows_b, maps.b, maps.b2));
+  if (has_edges()) {
+    const auto edge_a = static_cast<int>(p.m % algorithm_.tile[0]), edge_b = static_cast<int>(p.n % algorithm_.tile[1]);
+    if (edge_a != 0 && along_k_a) TS_TRY(operand_a(edge_a, maps.edge_a, maps.edge_a2));
+    if (edge_b != 0 && along_k_b && !weights) TS_TRY(operand_b(edge_b, maps.edge_b, maps.edge_b2));
   }
   if (!facts_.store_box) return {};
   // D and, with the rows of a tile, the tensor that comes with it.

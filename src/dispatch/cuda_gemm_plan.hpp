@@ -47,6 +47,8 @@ class CudaGemmPlan final : public GemmPlan {
   [[nodiscard]] Result<CudaSplitMemory::Place> split_place(const RunOptions& options) const;
   void add_scales(const GemmArguments& arguments, TsCudaGemmArgs& out) const;
   [[nodiscard]] Status encode_weights(const GemmArguments& arguments, TsCudaTensorMap& map) const;
+  /// Whether the last, cut tiles of rows and columns have maps of their own.
+  [[nodiscard]] bool has_edges() const;
   [[nodiscard]] Status encode_maps(const GemmArguments& arguments, TsCudaGemmMaps& maps) const;
 
   CudaKernel kernel_;
@@ -57,6 +59,8 @@ class CudaGemmPlan final : public GemmPlan {
   CudaSplitMemory::Size split_size_;
   std::size_t sums_at_ = 0;  ///< words from the counters to sums that parts are added to; 0: parts are kept apart
   int splits_ = 1;
+  bool b_first_ = false;
+  bool next_at_end_ = false;
   CudaLaunch launch_;
 };
 

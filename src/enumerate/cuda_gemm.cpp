@@ -80,11 +80,18 @@ bool settle(KernelConfig& config, const CudaGemmTile& tile, const CudaSpec& spec
                          : give_stages(config, spec, most_stages(config.algorithm.pipeline));
 }
 
+/// Whether a tile is meant for such products: groups take those that are for groups alone, where a pipeline has some.
+bool is_meant_for(const GemmSignature& signature, const CudaGemmPipeline& pipeline, const CudaGemmTile& tile) {
+  const bool groups = signature.grouping != GemmGrouping::none;
+  return tile.groups == groups || (groups && std::ranges::none_of(pipeline.tiles, &CudaGemmTile::groups));
+}
+
 /// The tile table's entry a config stands for; null for one that was made by hand.
 const CudaGemmTile* tile_of(const KernelConfig& config, const CudaSpec& spec) {
   const CudaGemmPipeline* pipeline = spec.gemm.pipeline(config.algorithm.pipeline);
   if (pipeline == nullptr) return nullptr;
   for (const CudaGemmTile& tile : pipeline->tiles) {
+    if (!is_meant_for(signature_of(config), *pipeline, tile)) continue;
     Algorithm a = algorithm_of(signature_of(config), *pipeline, tile);
     a.vector = config.algorithm.vector;
     a.early_b = config.algorithm.early_b;
@@ -94,8 +101,19 @@ const CudaGemmTile* tile_of(const KernelConfig& config, const CudaSpec& spec) {
   return nullptr;
 }
 
+/// Whether the rows of A and B, taken for packed, straddle the sectors of memory.
+struct Straddling {
+  bool a, b;
+};
+Straddling straddling(const GemmSignature& signature, const CudaGemmShape& shape) {
+  constexpr std::int64_t kSectorBits = 256;
+  const bool along_a = signature.layout_a == MatrixOrder::row, along_b = signature.layout_b == MatrixOrder::column;
+  return {(along_a ? shape.k : shape.m) * bits_of(signature.a) % kSectorBits != 0,
+          !has_weights(signature) && (along_b ? shape.k : shape.n) * bits_of(signature.b) % kSectorBits != 0};
+}
+
 bool is_first_for(const CudaGemmTile& tile, const GemmSignature& signature, const CudaGemmShape& shape) {
-  if (!tile.first_for || !is_along_k(signature) || shape.batch != 1) return false;
+  if (!tile.first_for || !is_along_k(signature) || shape.batch != 1 || straddling(signature, shape).a) return false;
   const CudaGemmCondition& c = *tile.first_for;
   return (!c.element_bytes || *c.element_bytes == bits_of(signature.a) / 8) && (!c.most_m || shape.m <= *c.most_m) &&
          (!c.most_n || shape.n <= *c.most_n) && (!c.most_k || shape.k + shape.k2 <= *c.most_k);
@@ -183,6 +201,38 @@ double join_seconds(const CudaGemmFacts& facts, int parts) {
   return kJoin + parts * static_cast<double>(facts.part_bytes) / kBytesPerSecond;
 }
 
+/// A stage of k of one of so many parts of a tile.
+double step_microseconds(const KernelConfig& config, const CudaGemmTile& tile, const CudaSpec& spec,
+                         const CudaGemmShape& shape, int splits) {
+  const GemmSignature& g = signature_of(config);
+  const Algorithm& a = config.algorithm;
+  const CudaGemmFacts facts = cuda_gemm_facts(config);
+  double step = tile.step_us;
+  // Integers draw less power: the smaller tile is not held back by it.
+  if (g.a == DataType::int8 && a.ping_pong && shape.k + shape.k2 <= 8192) step *= 0.94;
+  // What lies across k comes in whole squares.
+  const auto rows_in_squares = [&](bool along_k, int rows) {
+    return along_k ? rows : static_cast<int>(ceil_div(rows, facts.stage_k)) * facts.stage_k;
+  };
+  const double rows_a = rows_in_squares(g.layout_a == MatrixOrder::row, a.tile[0]);
+  const double rows_b = rows_in_squares(g.layout_b == MatrixOrder::column, a.tile[1]);
+  step *= (rows_a + rows_b) / (a.tile[0] + a.tile[1]);
+  const Straddling straddles = straddling(g, shape);
+  const double straddling_rows = (straddles.a ? rows_a / a.cluster[1] : 0) + (straddles.b ? rows_b / a.cluster[0] : 0);
+  const double busy =
+      static_cast<double>(cuda_gemm_tiles(config, shape) * splits) / static_cast<double>(places_of(config, spec));
+  step = std::max(step, 1e-3 * spec.gemm.straddle_ns * straddling_rows * std::min(busy, 1.0));
+  step += spec.gemm.transpose_us * facts.transposed_rows / 128;
+  // A's rows that a group does not have are left out.
+  if (shape.grouping != GemmGrouping::none && facts.copy_rows > 0 && facts.copy_rows * a.cluster[1] < a.tile[0]) {
+    const double copied = std::ceil(expected_groups(shape).rows / facts.copy_rows) * facts.copy_rows;
+    step *= (std::min<double>(copied, a.tile[0]) + a.tile[1]) / (a.tile[0] + a.tile[1]);
+  }
+  // While one block's scales wait, another block of the SM may multiply.
+  if (has_block_scales(g)) step += spec.gemm.scale_us / facts.blocks_per_sm;
+  return step;
+}
+
 /// Seconds of one work item: a tile, or one of so many parts of it, of which the last adds up all.
 double item_seconds(const KernelConfig& config, const CudaGemmTile* tile, const CudaSpec& spec,
                     const CudaGemmShape& shape, int splits) {
@@ -200,17 +250,7 @@ double item_seconds(const KernelConfig& config, const CudaGemmTile* tile, const 
     const double beside = has_weights(g) ? static_cast<double>(a.tile[0]) * facts.element_bytes : 0;
     seconds = (a.tile[1] * facts.bits_of_b / 8.0 + beside) * k / rate;
   } else if (tile != nullptr && tile->step_us > 0) {
-    double step = tile->step_us;
-    // Integers draw less power: the smaller tile is not held back by it.
-    if (g.a == DataType::int8 && a.ping_pong && shape.k + shape.k2 <= 8192) step *= 0.94;
-    step += spec.gemm.transpose_us * facts.transposed_rows / 128;
-    // A's rows that a group does not have are left out.
-    if (shape.grouping != GemmGrouping::none && facts.copy_rows > 0 && facts.copy_rows * a.cluster[1] < a.tile[0]) {
-      const double copied = std::ceil(expected_groups(shape).rows / facts.copy_rows) * facts.copy_rows;
-      step *= (std::min<double>(copied, a.tile[0]) + a.tile[1]) / (a.tile[0] + a.tile[1]);
-    }
-    // While one block's scales wait, another block of the SM may multiply.
-    if (has_block_scales(g)) step += spec.gemm.scale_us / facts.blocks_per_sm;
+    const double step = step_microseconds(config, *tile, spec, shape, splits);
     seconds = 1e-6 * (real_steps * step + tile->end_us);
   } else {
     // A tile beside the table is taken for a middling one.
@@ -315,6 +355,15 @@ CudaGemmWork cuda_gemm_work(const KernelConfig& config, const CudaSpec& spec, co
     work.places = a.adds_k ? tiles : work.items;
     work.counters = tiles * facts.counters;
   }
+  if (a.pipeline == Pipeline::warp_specialized && shape.grouping == GemmGrouping::none) {
+    // Measured on an H200: docs/cuda_gemm.md, "When the next kernel starts".
+    constexpr std::int64_t kFewRows = 768, kFewRowsOfTiles = 8, kLongTile = 32;
+    const std::int64_t rows_of_tiles = ceil_div(shape.m, std::int64_t{a.tile[0]} * a.cluster[0]) * a.cluster[0];
+    const std::int64_t steps = steps_of(shape, facts.stage_k) / work.splits;
+    work.b_first = shape.m <= kFewRows;
+    work.next_at_end = rows_of_tiles > 1 && rows_of_tiles <= kFewRowsOfTiles && steps >= kLongTile &&
+                       2 * work.blocks > places_of(config, spec);
+  }
   return work;
 }
 
@@ -330,7 +379,7 @@ void enumerate_cuda_gemm(const CudaSpec& spec, const GemmSignature& signature, C
     const std::vector<CudaGemmWidths> all_widths = cuda_gemm_widths(signature, pipeline.pipeline);
     std::vector<Algorithm> seen;  // a tile may be the first choice for several shapes
     for (const CudaGemmTile& tile : pipeline.tiles) {
-      if (tile.groups && signature.grouping == GemmGrouping::none) continue;
+      if (!is_meant_for(signature, pipeline, tile)) continue;
       const Algorithm algorithm = algorithm_of(signature, pipeline, tile);
       if (std::ranges::find(seen, algorithm) != seen.end()) continue;
       seen.push_back(algorithm);
@@ -404,7 +453,7 @@ std::vector<RankedCudaGemm> ranked_cuda_gemm(const CudaSpec& spec, const GemmSig
     for (const CudaGemmTile& tile : pipeline.tiles) {
       ++place;
       const bool first = is_first_for(tile, signature, shape);
-      if ((tile.first_for && !first) || (tile.groups && signature.grouping == GemmGrouping::none)) continue;
+      if ((tile.first_for && !first) || !is_meant_for(signature, pipeline, tile)) continue;
       const Algorithm algorithm = algorithm_of(signature, pipeline, tile);
       if (std::ranges::find(seen, algorithm) != seen.end()) continue;
       config.algorithm = algorithm;

@@ -75,6 +75,8 @@ struct CudaGemmWork {
   int splits = 1;             ///< parts of each tile
   std::int64_t places = 0;    ///< for parts of tiles, where those are shared; with adds_k for their sums
   std::int64_t counters = 0;  ///< 32-bit words beside them
+  bool b_first = false;       ///< of a step, B is asked for before A
+  bool next_at_end = false;   ///< a kernel that may overlap this one starts when blocks end, not when they begin
 };
 [[nodiscard]] CudaGemmWork cuda_gemm_work(const KernelConfig& config, const CudaSpec& spec, const CudaGemmShape& shape);
 

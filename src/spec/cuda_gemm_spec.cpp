@@ -128,7 +128,7 @@ const CudaGemmPipeline* CudaGemmSpec::pipeline(Pipeline pipeline) const {
 }
 
 Result<CudaGemmSpec> read_cuda_gemm(const JsonReader& reader) {
-  TS_TRY(reader.only({"launch_us", "transpose_us", "scale_us", "list_gflop", "epilogues", "pipelines"}));
+  TS_TRY(reader.only({"launch_us", "straddle_ns", "transpose_us", "scale_us", "list_gflop", "epilogues", "pipelines"}));
   CudaGemmSpec spec;
   const auto figure = [&](std::string_view field, double& into) -> Status {
     TS_ASSIGN(into, reader.at(field).number());
@@ -136,6 +136,7 @@ Result<CudaGemmSpec> read_cuda_gemm(const JsonReader& reader) {
     return {};
   };
   TS_TRY(figure("launch_us", spec.launch_us));
+  if (reader.has("straddle_ns")) TS_TRY(figure("straddle_ns", spec.straddle_ns));
   if (reader.has("transpose_us")) TS_TRY(figure("transpose_us", spec.transpose_us));
   if (reader.has("scale_us")) TS_TRY(figure("scale_us", spec.scale_us));
   if (reader.has("list_gflop")) TS_TRY(figure("list_gflop", spec.list_gflop.emplace()));

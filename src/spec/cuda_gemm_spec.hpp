@@ -32,7 +32,7 @@ struct CudaGemmTile {
   bool ping_pong = false;
   bool adds_k = false;
   bool shares_k = false;
-  bool groups = false;                         ///< a tile for products of groups alone
+  bool groups = false;                         ///< for groups alone; where a pipeline has such, they take no others
   double step_us = 0;                          ///< microseconds for a stage of k; 0 where memory alone decides
   double end_us = 0;                           ///< and for the end of a tile
   double efficiency = 0;                       ///< instead of the two: share of the dense peak that a full chip reaches
@@ -48,7 +48,10 @@ struct CudaGemmPipeline {
 };
 
 struct CudaGemmSpec {
-  double launch_us = 0;     ///< microseconds that any launch takes
+  double launch_us = 0;  ///< microseconds that any launch takes
+  /// Nanoseconds a stage takes at least for each row of operands that a block asks for where every SM does, and rows
+  /// are no multiple of 32 bytes: the 128 bytes of a step lie in five sectors then, not in four.
+  double straddle_ns = 0;
   double transpose_us = 0;  ///< microseconds a stage takes longer for each 128 rows of operands that are transposed
   double scale_us = 0;      ///< and for block scales, which wait for its products, where a block has its SM alone
   /// A product of more work has a launch of its own in a list: single products have faster kernels than lists. On an

@@ -461,7 +461,7 @@ TEST(CudaGemm, TheTileTableChooses) {
   EXPECT_EQ(first(bf16(), {16, 14336, 4096}), "stream 16x112 s5");
   EXPECT_EQ(first(bf16(), {64, 4096, 4096}), "warpspec 64x64 s12");
   EXPECT_EQ(first(bf16(), {64, 14336, 4096}), "warpspec 64x112 s10");
-  EXPECT_EQ(first(bf16(), {128, 4096, 14336}), "warpspec 64x128 s8 split");
+  EXPECT_EQ(first(bf16(), {128, 4096, 14336}), "warpspec 64x64 s12");
   EXPECT_EQ(first(bf16(), {128, 14336, 4096}), "warpspec 64x224 s6");
   EXPECT_EQ(first(bf16(), {512, 4096, 4096}), "warpspec 128x128 s6 pp");
   EXPECT_EQ(first(bf16(), {512, 14336, 4096}), "warpspec 128x224 s4");
@@ -585,7 +585,7 @@ TEST(CudaGemm, PartsFillTheChipAsFarAsTheyPay) {
     const auto ranked = ranked_cuda_gemm(arch("sm_90a"), bf16(), shape);
     return std::pair{ranked.front().config, cuda_gemm_splits(ranked.front().config, arch("sm_90a"), shape)};
   };
-  EXPECT_EQ(best({128, 4096, 14336}).second, 2);
+  EXPECT_EQ(best({128, 4096, 14336}).second, 1) << "tiles of 64 x 64 fill it";
   int before = 1;
   for (const std::int64_t k : {1024, 4096, 16384, 65536}) {
     const auto [config, splits] = best({128, 256, k});
@@ -611,6 +611,23 @@ TEST(CudaGemm, StreamKHasARunForEveryBlock) {
   EXPECT_FALSE(cuda_gemm_shares(config, spec, {128 * 264, 256, 1024})) << "two whole rounds";
   EXPECT_LE(cuda_gemm_work(config, spec, {128, 256, 65536}).blocks, 16) << "parts that one block adds up";
   EXPECT_EQ(cuda_gemm_work(config, spec, {128, 256, 64}).blocks, 1) << "a single step";
+}
+
+TEST(CudaGemm, TheNextKernelWaitsForTilesThatShareColumns) {
+  KernelConfig config = hopper_config();  // 128 x 256
+  const CudaSpec& spec = arch("sm_90a");
+  const auto work = [&](const CudaGemmShape& shape) { return cuda_gemm_work(config, spec, shape); };
+  EXPECT_TRUE(work({1024, 4096, 4096}).next_at_end);
+  EXPECT_FALSE(work({1152, 4096, 4096}).next_at_end) << "nine rows of tiles";
+  EXPECT_FALSE(work({128, 65536, 4096}).next_at_end) << "one row: no tile shares its columns of B";
+  EXPECT_FALSE(work({1024, 1024, 4096}).next_at_end) << "half of the chip is free for the next kernel";
+  EXPECT_FALSE(work({1024, 4096, 1024}).next_at_end) << "short: an early start saves more";
+  EXPECT_TRUE(work({1024, 4096, 1024, 1, false, GemmGrouping::none, 1024}).next_at_end) << "with a second product's k";
+  EXPECT_FALSE(work({1024, 4096, 4096, 8, false, GemmGrouping::contiguous}).next_at_end);
+  EXPECT_TRUE(work({768, 4096, 4096}).b_first);
+  EXPECT_FALSE(work({1024, 4096, 4096}).b_first);
+  config.algorithm.pipeline = Pipeline::portable;
+  EXPECT_FALSE(work({512, 4096, 4096}).next_at_end || work({512, 4096, 4096}).b_first) << "no part of it";
 }
 
 TEST(CudaGemm, TilesComeInWholeClusters) {

@@ -379,7 +379,6 @@ struct Consumer {
         drop_copied(copied);
       t = next;
     }
-    if (cfg::kStoreBox && thread() == 0) store_wait_done();
   }
 };
 

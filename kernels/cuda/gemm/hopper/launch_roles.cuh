@@ -10,7 +10,7 @@ template <class Consumer>
 TS_DEVICE void run_roles(u32 dynamic_shared, const TsCudaGemmMaps& maps, const TsCudaGemmArgs& args) {
   Shared shared{(dynamic_shared + 1023u) & ~1023u};
   const u32 rank = kCluster > 1 ? cluster_rank() : 0;
-  let_next_kernel_start();
+  if (!args.next_at_end) let_next_kernel_start();
   if (threadIdx.x == 0) shared.init_barriers();
   if constexpr (kCluster > 1)
     cluster_sync();
@@ -34,6 +34,11 @@ TS_DEVICE void run_roles(u32 dynamic_shared, const TsCudaGemmMaps& maps, const T
     wait_for_previous_kernel();
     Consumer consumer{shared, maps, args, warpgroup - 1, rank};
     consumer.run();
+    if (args.next_at_end) {  // the last of the warpgroups says so
+      named_barrier_sync(1 + cfg::kWarpgroups, 128 * cfg::kWarpgroups);
+      let_next_kernel_start();
+    }
+    if (cfg::kStoreBox && threadIdx.x % 128 == 0) store_wait_done();
   }
   // A block stays until its neighbours have copied into it and freed its stages for the last time.
   if constexpr (kCluster > 1) {

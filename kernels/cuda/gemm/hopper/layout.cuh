@@ -34,6 +34,9 @@ constexpr int kTileWarpgroups = cfg::kPingPong ? 1 : cfg::kWarpgroups;  // that 
 constexpr int kCluster = cfg::kClusterM * cfg::kClusterN;
 // Of a's tile only the rows that the group has are copied, so many at a time.
 constexpr bool kCopiesRows = cfg::kCopyRows < cfg::kTileM / cfg::kClusterN;
+// Whether edge maps may cut a and b: what lies along k and is copied in one piece.
+constexpr bool kCutsA = !kMnMajorA && cfg::kClusterN == 1 && cfg::kGrouping == TS_GEMM_UNGROUPED;
+constexpr bool kCutsB = !kMnMajorB && cfg::kClusterM == 1 && cfg::kGrouping == TS_GEMM_UNGROUPED && !kWeights;
 constexpr int kColumnBytes = kTileK * 128;  // MN-major: squares of kTileK elements
 constexpr int kColumnsA = ceil_div(cfg::kTileM, kTileK);
 constexpr int kColumnsB = ceil_div(cfg::kTileN, kTileK);

@@ -257,7 +257,6 @@ struct WeightsConsumer : Consumer {
       if (mine) finish_turned(t, sums[0]);
       t = next;
     }
-    if (cfg::kStoreBox && thread() == 0) store_wait_done();
   }
 };
 

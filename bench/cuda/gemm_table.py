@@ -29,19 +29,31 @@ def shapes(which):
 SMS = 132
 
 # Tiles of the Hopper template, with what they took on an H200 (bf16): microseconds for a step of 128 bytes of k, and
-# for the end of a tile. A launch takes another 2.5.
+# for the end of a tile. A launch takes another 2.5. The library has clusters too, for rows that straddle sectors.
 TILES = (
+    (dict(tile_m=64, tile_n=224, warpgroups=1), 0.320, 0.6),
+    (dict(tile_m=128, tile_n=112), 0.308, 0.6),
     (dict(tile_m=128, tile_n=256), 0.639, 1.8),
     (dict(tile_m=128, tile_n=224), 0.565, 1.6),
-    (dict(tile_m=128, tile_n=192), 0.510, 1.5),
+    (dict(tile_m=128, tile_n=192), 0.490, 1.5),
     (dict(tile_m=128, tile_n=160), 0.430, 1.3),
     (dict(tile_m=256, tile_n=128), 0.647, 1.8),
     (dict(tile_m=192, tile_n=192, warpgroups=3), 0.710, 2.0),
+    (dict(tile_m=192, tile_n=112, warpgroups=3), 0.440, 1.2),
     (dict(tile_m=128, tile_n=128, ping_pong=True), 0.340, 0.6),
-    (dict(tile_m=128, tile_n=112, ping_pong=True), 0.310, 0.6),
-    (dict(tile_m=64, tile_n=128, warpgroups=1), 0.200, 0.3),
-    (dict(tile_m=64, tile_n=64, warpgroups=1), 0.170, 0.3),
-    (dict(tile_m=64, tile_n=32, warpgroups=1), 0.150, 0.3),
+    (dict(tile_m=128, tile_n=112, ping_pong=True), 0.300, 0.6),
+    (dict(tile_m=128, tile_n=128), 0.350, 0.9),
+    (dict(tile_m=128, tile_n=96), 0.266, 0.6),
+    (dict(tile_m=128, tile_n=64), 0.190, 0.4),
+    (dict(tile_m=64, tile_n=256, warpgroups=1), 0.352, 0.7),
+    (dict(tile_m=64, tile_n=192, warpgroups=1), 0.275, 0.5),
+    (dict(tile_m=64, tile_n=160, warpgroups=1), 0.238, 0.4),
+    (dict(tile_m=64, tile_n=128, warpgroups=1), 0.185, 0.3),
+    (dict(tile_m=64, tile_n=112, warpgroups=1), 0.168, 0.3),
+    (dict(tile_m=64, tile_n=96, warpgroups=1), 0.160, 0.3),
+    (dict(tile_m=64, tile_n=80, warpgroups=1), 0.145, 0.3),
+    (dict(tile_m=64, tile_n=64, warpgroups=1), 0.135, 0.3),
+    (dict(tile_m=64, tile_n=32, warpgroups=1), 0.110, 0.3),
 )
 
 # Up to 128 rows memory and the launch decide: (bytes of an element, m, n and k up to, configuration), the first that
@@ -50,15 +62,11 @@ FEW_ROWS = (
     (2, 64, 8448, 1 << 30, dict(tile_m=64, tile_n=64, warpgroups=1)),
     (2, 64, 4224, 8192, dict(tile_m=64, tile_n=32, warpgroups=1)),
     (2, 64, 1 << 30, 1 << 30, dict(tile_m=64, tile_n=112, warpgroups=1)),
-    (2, 128, 4224, 1 << 30, dict(tile_m=64, tile_n=64, warpgroups=1)),
-    (2, 128, 4224, 8192, dict(tile_m=128, tile_n=32)),
-    (2, 128, 4224, 1 << 30, dict(tile_m=64, tile_n=128, warpgroups=1, cluster_m=2, split_k=True, splits=2)),
-    (2, 128, 1 << 30, 1 << 30, dict(tile_m=64, tile_n=224, warpgroups=1, cluster_m=2)),
     (1, 64, 8448, 1 << 30, dict(tile_m=64, tile_n=64, warpgroups=1)),
     (1, 64, 1 << 30, 1 << 30, dict(tile_m=64, tile_n=112, warpgroups=1)),
+    (2, 128, 4224, 8192, dict(tile_m=64, tile_n=64, warpgroups=1)),
+    (2, 128, 4224, 1 << 30, dict(tile_m=64, tile_n=128, warpgroups=1, cluster_m=2, split_k=True, splits=2)),
     (1, 128, 4224, 1 << 30, dict(tile_m=64, tile_n=64, warpgroups=1)),
-    (1, 128, 4224, 1 << 30, dict(tile_m=64, tile_n=128, warpgroups=1, cluster_m=2, split_k=True, splits=2)),
-    (1, 128, 1 << 30, 1 << 30, dict(tile_m=128, tile_n=112)),
 )
 
 

@@ -202,11 +202,10 @@ double join_seconds(const CudaGemmFacts& facts, int parts) {
 }
 
 /// A stage of k of one of so many parts of a tile.
-double step_microseconds(const KernelConfig& config, const CudaGemmTile& tile, const CudaSpec& spec,
-                         const CudaGemmShape& shape, int splits) {
+double step_microseconds(const KernelConfig& config, const CudaGemmFacts& facts, const CudaGemmTile& tile,
+                         const CudaSpec& spec, const CudaGemmShape& shape, int splits) {
   const GemmSignature& g = signature_of(config);
   const Algorithm& a = config.algorithm;
-  const CudaGemmFacts facts = cuda_gemm_facts(config);
   double step = tile.step_us;
   // Integers draw less power: the smaller tile is not held back by it.
   if (g.a == DataType::int8 && a.ping_pong && shape.k + shape.k2 <= 8192) step *= 0.94;
@@ -250,7 +249,7 @@ double item_seconds(const KernelConfig& config, const CudaGemmTile* tile, const 
     const double beside = has_weights(g) ? static_cast<double>(a.tile[0]) * facts.element_bytes : 0;
     seconds = (a.tile[1] * facts.bits_of_b / 8.0 + beside) * k / rate;
   } else if (tile != nullptr && tile->step_us > 0) {
-    const double step = step_microseconds(config, *tile, spec, shape, splits);
+    const double step = step_microseconds(config, facts, *tile, spec, shape, splits);
     seconds = 1e-6 * (real_steps * step + tile->end_us);
   } else {
     // A tile beside the table is taken for a middling one.
@@ -463,10 +462,11 @@ std::vector<RankedCudaGemm> ranked_cuda_gemm(const CudaSpec& spec, const GemmSig
         config.algorithm.early_b = shape.constant_b && pipeline.pipeline == Pipeline::stream;
         if (!settle(config, tile, spec) || !cuda_gemm_suits(config, shape)) continue;
         seen.push_back(algorithm);
-        const bool is_measured = kLeastFull * cuda_gemm_work(config, spec, shape).items >= places_of(config, spec);
+        const bool is_measured =
+            first && kLeastFull * cuda_gemm_work(config, spec, shape).items >= places_of(config, spec);
         ranked.push_back({{config, estimated_seconds(config, spec, shape)},
                           is_few_rows(pipeline.pipeline) ? kFewRows
-                          : first && is_measured         ? place
+                          : is_measured                  ? place
                           : tile.shares_k                ? kShared
                           : tile.adds_k                  ? kAdded
                                                          : kOthers});

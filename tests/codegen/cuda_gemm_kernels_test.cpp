@@ -221,6 +221,20 @@ std::vector<KernelConfig> of_copied_tensors() {
   return configs;
 }
 
+/// Parts of three warpgroups' tiles, which have the fewest registers for adding them up; clusters.
+std::vector<KernelConfig> of_tight_tiles() {
+  GemmSignature integers = signature_of(DataType::int8, DataType::int32, {EpilogueOp::add});
+  integers.side = DataType::int32;
+  std::vector<KernelConfig> configs;
+  for (KernelConfig config : configs_of("sm_90a", integers)) {
+    Algorithm& a = config.algorithm;
+    if (a.pipeline != Pipeline::warp_specialized || a.vector[2] == 2) continue;
+    if (a.wave[0] == 3) a.splits_k = true;
+    if (a.wave[0] == 3 || a.cluster[0] > 1) configs.push_back(config);
+  }
+  return configs;
+}
+
 TEST_F(CudaGemmKernels, AreHealthy) {
   std::vector<KernelConfig> configs = one_of_each(kBf16);
   configs.push_back(configs[1]);  // the stream
@@ -244,6 +258,7 @@ TEST_F(CudaGemmKernels, AreHealthy) {
     configs.push_back(best("sm_90a", Pipeline::stream, signature, kFew));
     configs.push_back(best("sm_80", Pipeline::portable, signature, kLarge));
   }
+  for (const KernelConfig& config : of_tight_tiles()) configs.push_back(config);
   for (const KernelConfig& config : testing::some(of_copied_tensors(), 3)) configs.push_back(config);
   GemmSignature second = kBf16;
   second.second = true;

@@ -461,11 +461,35 @@ TEST(CudaGemm, TheTileTableChooses) {
   EXPECT_EQ(first(bf16(), {16, 14336, 4096}), "stream 16x112 s5");
   EXPECT_EQ(first(bf16(), {64, 4096, 4096}), "warpspec 64x64 s12");
   EXPECT_EQ(first(bf16(), {64, 14336, 4096}), "warpspec 64x112 s10");
-  EXPECT_EQ(first(bf16(), {128, 4096, 14336}), "warpspec 64x64 s12");
+  EXPECT_EQ(first(bf16(), {128, 4096, 14336}), "warpspec 64x128 s8 split");
   EXPECT_EQ(first(bf16(), {128, 14336, 4096}), "warpspec 64x224 s6");
+  EXPECT_EQ(first(bf16(), {128, 4096, 4096}), "warpspec 64x64 s12");
+  EXPECT_EQ(first(bf16(), {192, 4096, 4096}), "warpspec 64x96 s10");
+  EXPECT_EQ(first(bf16(), {192, 14336, 4096}), "warpspec 192x112 s5");
+  EXPECT_EQ(first(bf16(), {256, 4096, 4096}), "warpspec 64x128 s8");
+  EXPECT_EQ(first(bf16(), {320, 4096, 4096}), "warpspec 64x160 s7");
   EXPECT_EQ(first(bf16(), {512, 4096, 4096}), "warpspec 128x128 s6 pp");
   EXPECT_EQ(first(bf16(), {512, 14336, 4096}), "warpspec 128x224 s4");
   EXPECT_EQ(first(bf16(), {8192, 14336, 4096}), "warpspec 192x192 s3");
+}
+
+TEST(CudaGemm, RowsThatStraddleSectorsTakeClusters) {
+  const auto clusters = [](const GemmSignature& signature, CudaGemmShape shape) {
+    const Algorithm a = ranked_cuda_gemm(arch("sm_90a"), signature, shape).front().config.algorithm;
+    return a.cluster[0] * a.cluster[1];
+  };
+  for (const CudaGemmShape& shape : {CudaGemmShape{4096, 4096, 4096}, CudaGemmShape{1024, 1024, 1024}}) {
+    CudaGemmShape odd = shape;
+    odd.k += 8;  // rows of an odd multiple of 16 bytes
+    EXPECT_EQ(clusters(bf16(), shape), 1);
+    EXPECT_EQ(clusters(bf16(), odd), 2) << odd.m;
+    odd.k += 8;
+    EXPECT_EQ(clusters(bf16(), odd), 1) << odd.m;
+  }
+  EXPECT_EQ(clusters(signature_of(DataType::fp8, DataType::bf16), {4096, 4096, 4096 + 16}), 2);
+  GemmSignature across = bf16();  // b's rows lie along n
+  across.layout_b = MatrixOrder::row;
+  EXPECT_EQ(clusters(across, {4096, 4096, 4096 + 8}), 1) << "a's rows alone";
 }
 
 TEST(CudaGemm, GroupsOfFewRowsTakeTilesOf64Rows) {
@@ -585,7 +609,7 @@ TEST(CudaGemm, PartsFillTheChipAsFarAsTheyPay) {
     const auto ranked = ranked_cuda_gemm(arch("sm_90a"), bf16(), shape);
     return std::pair{ranked.front().config, cuda_gemm_splits(ranked.front().config, arch("sm_90a"), shape)};
   };
-  EXPECT_EQ(best({128, 4096, 14336}).second, 1) << "tiles of 64 x 64 fill it";
+  EXPECT_EQ(best({128, 4096, 14336}).second, 2);
   int before = 1;
   for (const std::int64_t k : {1024, 4096, 16384, 65536}) {
     const auto [config, splits] = best({128, 256, k});

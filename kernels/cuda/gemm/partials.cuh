@@ -60,11 +60,11 @@ TS_DEVICE bool came_last(u32* counter, int count, int thread, u32 flag, Sync syn
 // has, `counter` counts the parts that are there. Bit i of `wanted` says whether the warp has rows in block i: the others
 // take no part in the traffic. `sync` is a barrier of the team; `flag` 4 bytes of shared memory for it. Partial sums:
 // [place][block][sum / 4][thread][4].
-template <int kThreads, int kBlocks, int kSums, class PlaceOf, class Sync>
+template <int kThreads, int kKept = 64, int kBlocks, int kSums, class PlaceOf, class Sync>
 TS_DEVICE bool join_parts(const TsCudaGemmArgs& args, u32* counter, int count, int own, PlaceOf place_of, int thread,
                           u32 wanted, u32 flag, Sync sync, Sum (&sums)[kBlocks][kSums]) {
   static_assert(kSums % 4 == 0, "sums are moved four at a time");
-  constexpr bool kKeep = kBlocks * kSums <= 64;  // the own sums stay in registers; larger ones are read back
+  constexpr bool kKeep = kBlocks * kSums <= kKept;  // the own sums stay in registers; larger ones are read back
   constexpr int kPart = kThreads * kBlocks * kSums;
   const auto part_at = [&](int part) { return args.partials + static_cast<i64>(place_of(part)) * kPart + thread * 4; };
   float* const mine = part_at(own);
@@ -136,11 +136,11 @@ TS_DEVICE bool add_parts(const TsCudaGemmArgs& args, int unit, int thread, u32 w
 }
 
 // The same of args.splits parts, whose places follow each other, or that are added up in one.
-template <int kThreads, int kBlocks, int kSums, class Sync>
+template <int kThreads, int kKept = 64, int kBlocks, int kSums, class Sync>
 TS_DEVICE bool join_parts(const TsCudaGemmArgs& args, int unit, int own, int thread, u32 wanted, u32 flag, Sync sync,
                           Sum (&sums)[kBlocks][kSums]) {
   if constexpr (cfg::kAddParts) return add_parts<kThreads>(args, unit, thread, wanted, flag, sync, sums);
-  return join_parts<kThreads>(
+  return join_parts<kThreads, kKept>(
       args, args.counters + unit, args.splits, own, [&](int part) { return unit * args.splits + part; }, thread, wanted,
       flag, sync, sums);
 }

@@ -308,17 +308,19 @@ struct Consumer {
     u32 wanted = 0;
     for (int rb = 0; rb < kRowBlocks; ++rb) wanted |= first_row + 64 * rb < t.row_limit ? 1u << rb : 0u;
     const auto sync = [this] { named_barrier_sync(barrier(), 128); };
+    constexpr int kKept = cfg::kWarpgroups == 3 ? 32 : 64;  // a third warpgroup leaves each thread 128 registers
     const auto unit_of = [this](int index) {
       return (index * kCluster + static_cast<int>(rank)) * kTileWarpgroups + tile_warpgroup();
     };
     if constexpr (cfg::kStreamK) {
       if (t.steps == walk.all_steps) return true;
       const auto parts = walk.parts_of(t);
-      return join_parts<128>(
+      return join_parts<128, kKept>(
           args, args.counters + unit_of(t.index - walk.whole), parts.count, parts.own,
           [&](int part) { return unit_of(parts.place(part)); }, thread(), wanted, shared.flag(warpgroup), sync, sums);
     } else {
-      return join_parts<128>(args, unit_of(t.index), t.split, thread(), wanted, shared.flag(warpgroup), sync, sums);
+      return join_parts<128, kKept>(args, unit_of(t.index), t.split, thread(), wanted, shared.flag(warpgroup), sync,
+                                    sums);
     }
   }
 

@@ -3,6 +3,7 @@
   python bench/cuda/gemm.py check                every trait of the templates, exactly with integers or against float64
   python bench/cuda/gemm.py time                 the tile table against torch (cuBLAS): bf16; --types f16, e4m3, s8, ...
   python bench/cuda/gemm.py time --explore 12    also the twelve most promising other configurations of every shape
+  python bench/cuda/gemm.py time --without next_at_end,b_first,edges   and the table's choice without one of these
   python bench/cuda/gemm.py extras               epilogues, layouts, other types, groups, the portable template
   python bench/cuda/gemm.py compile              registers and spills of every checked configuration; needs no GPU
 
@@ -302,7 +303,7 @@ def run_time(args):
     torch.cuda.set_stream(stream)
     sms = torch.cuda.get_device_properties(0).multi_processor_count
     print(f"{torch.cuda.get_device_name(0)}, torch {torch.__version__}; TFLOP/s (GB/s)")
-    work = [(p, gemm_table.configs(p, args.explore, args.only, args.early_b)) for p in timed_problems(args)]
+    work = [(p, gemm_table.configs(p, args.explore, args.only, args.early_b, args.without)) for p in timed_problems(args)]
     built = build([c for _, cs in work for c in cs])
     workspace, results, ratios = Workspace(), [], {}
     started = time.time()
@@ -376,6 +377,7 @@ def main():
     parser.add_argument("--explore", type=int, default=0, metavar="N")
     parser.add_argument("--rounds", type=int, default=2)
     parser.add_argument("--rest", type=float, default=0.15, help="seconds before each contender's burst")
+    parser.add_argument("--without", type=lambda names: names.split(","), default=[], help="the host's choices")
     parser.add_argument("--budget", type=float, default=0.0, help="seconds after which no further shape is begun")
     parser.add_argument("--show", type=int, default=4, help="runners-up on each line")
     parser.add_argument("--early-b", action="store_true", help="b is constant: copies of it may start early (few rows)")

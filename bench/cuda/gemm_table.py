@@ -1,5 +1,6 @@
 """The tile table of the GEMM templates, as data: which configuration for which problem, and which to try next."""
 
+import dataclasses
 import math
 
 from gemm_config import BYTES, Hopper, Stream, hopper_traits, traits
@@ -29,7 +30,7 @@ def shapes(which):
 SMS = 132
 
 # Tiles of the Hopper template, with what they took on an H200 (bf16): microseconds for a step of 128 bytes of k, and
-# for the end of a tile. A launch takes another 2.5. The library has clusters too, for rows that straddle sectors.
+# for the end of a tile. A launch takes another 2.5.
 TILES = (
     (dict(tile_m=64, tile_n=224, warpgroups=1), 0.320, 0.6),
     (dict(tile_m=128, tile_n=112), 0.308, 0.6),
@@ -54,7 +55,13 @@ TILES = (
     (dict(tile_m=64, tile_n=80, warpgroups=1), 0.145, 0.3),
     (dict(tile_m=64, tile_n=64, warpgroups=1), 0.135, 0.3),
     (dict(tile_m=64, tile_n=32, warpgroups=1), 0.110, 0.3),
+    (dict(tile_m=128, tile_n=256, cluster_m=2), 0.645, 1.8),
+    (dict(tile_m=128, tile_n=192, cluster_m=2), 0.510, 1.5),
+    (dict(tile_m=128, tile_n=128, cluster_m=2), 0.360, 0.9),
+    (dict(tile_m=64, tile_n=128, warpgroups=1, cluster_m=2), 0.200, 0.3),
 )
+# Microseconds of a step for each row of a and b that a block asks for, when rows straddle sectors of 32 bytes.
+STRADDLE = 2.36e-3
 
 # Up to 128 rows memory and the launch decide: (bytes of an element, m, n and k up to, configuration), the first that
 # fits. MN-major operands and others that no line fits take the tiles above.
@@ -106,7 +113,10 @@ def cost(p, tile, step, end):
     c = fill(dict(hopper_traits(p), **tile))
     if p.a == "s8" and p.k <= 8192 and c.ping_pong:
         step *= 0.94  # integers draw less power: the smaller tile is not held back by it
-    rounds = math.ceil(c.tiles(p) / SMS)
+    tiles = c.tiles(p) * c.cluster_m * c.cluster_n
+    if p.k * BYTES[p.a] % 32:
+        step = max(step, STRADDLE * (c.tile_m / c.cluster_n + c.tile_n / c.cluster_m) * min(tiles / SMS, 1))
+    rounds = math.ceil(tiles / SMS)
     return 2.5 + max(rounds * (math.ceil(p.k / c.tile_k()) * step + end), p.bytes() / 4.3e6)
 
 
@@ -122,7 +132,7 @@ def promising(p, count, early_b=False):
     along_k = p.row_major_a and not p.row_major_b
     if p.m <= 16 and along_k and size < 4:
         few = streams(p, early_b)
-    elif p.m <= 128 and along_k and p.batch == 1:
+    elif p.m <= 128 and along_k and p.batch == 1 and p.k * size % 32 == 0:
         few = [
             fill(dict(hopper_traits(p), **tile, band=band(p)))
             for bytes_, m, n, k, tile in FEW_ROWS
@@ -150,9 +160,11 @@ def table(p):
     return promising(p, 1)
 
 
-def configs(p, explore, only="", early_b=False):
-    """The table's choice and, to explore, others."""
+def configs(p, explore, only="", early_b=False, without=()):
+    """The table's choice and, to explore, others, and the choice without some of the host's."""
     every = promising(p, max(1, explore), early_b)
     if explore > 4 and p.m * p.n >= 2048 * 2048:
         every += variants(p)
+    for choice in without:
+        every += [dataclasses.replace(c, **{choice: False}) for c in every[:1] if hasattr(c, choice)]
     return [c for c in dict.fromkeys(every) if only in c.name()]

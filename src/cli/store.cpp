@@ -59,10 +59,13 @@ Status verify(bool as_json) {
     fmt::print("{}\n", nlohmann::json{{"checked", verdict.checked}, {"corrupt", std::move(corrupt)}}.dump(2));
   } else {
     for (const Error& error : verdict.corrupt) fmt::print("{}\n", error.text());
-    fmt::print("{} entries checked, {} were corrupt and are in quarantine; they are rebuilt when needed\n",
-               verdict.checked, verdict.corrupt.size());
+    fmt::print("{} entries checked, {} were corrupt\n", verdict.checked, verdict.corrupt.size());
   }
-  return {};
+  if (verdict.corrupt.empty()) return {};
+  return fail(ErrorCode::corrupt,
+              fmt::format("{} of {} stored entries were damaged", verdict.corrupt.size(), verdict.checked),
+              store->writable() ? "they are in quarantine now, and are compiled again when needed"
+                                : "the store is read only, so they stay there; none of them is used");
 }
 
 Status prune(const std::string& max, bool as_json) {
@@ -87,7 +90,8 @@ void add_store(CLI::App& app, int& exit_code) {
   auto max = std::make_shared<std::string>("1G");
   CLI::App* stats_verb = verb->add_subcommand("stats", "How many entries, how large");
   stats_verb->callback([as_json, &exit_code] { exit_code = exit_code_of(stats(*as_json)); });
-  CLI::App* verify_verb = verb->add_subcommand("verify", "Read every entry; what is corrupt goes to quarantine");
+  CLI::App* verify_verb =
+      verb->add_subcommand("verify", "Read every entry; what is corrupt goes to quarantine, and the exit code is 1");
   verify_verb->callback([as_json, &exit_code] { exit_code = exit_code_of(verify(*as_json)); });
   CLI::App* prune_verb = verb->add_subcommand("prune", "Remove the quarantine, then what was unused for longest");
   prune_verb->add_option("--max", *max, "Size to shrink to")->capture_default_str();

@@ -38,7 +38,7 @@ struct StoreStats {
 
 struct StoreVerdict {
   std::uint64_t checked = 0;
-  std::vector<Error> corrupt;  ///< one for each entry that was moved to quarantine
+  std::vector<Error> corrupt;  ///< one for each damaged entry; it is in quarantine now, unless the store is read only
 };
 
 struct PruneResult {
@@ -59,6 +59,8 @@ class Store {
 
   /// Where entries are kept for the next process; empty when nowhere.
   [[nodiscard]] const std::filesystem::path& root() const { return root_; }
+  /// Whether entries can be added and removed there.
+  [[nodiscard]] bool writable() const { return writable_; }
 
   /// A verified binary, nothing when it is to be compiled, or the error with which compiling it failed within the last
   /// hour.

@@ -1,7 +1,10 @@
 // Exit codes, what goes to which stream, and what the program says to a mistake.
 #include <gtest/gtest.h>
 
+#include <fmt/format.h>
+
 #include <algorithm>
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "cli/program.hpp"
@@ -142,6 +145,35 @@ TEST(Usage, ListsWhatIsBuilt) {
   const ProcessOutcome mixed = run("list --built --stats");
   EXPECT_NE(mixed.code, 0);
   EXPECT_NE(mixed.errors.find("--stats does not go with --built"), std::string::npos) << mixed.errors;
+}
+
+TEST(Usage, StoreVerifyFailsOnceWhereThereWasDamage) {
+  const testing::EmptyStore store;
+  EXPECT_EQ(run("store verify").code, 0) << "an empty store is whole";
+  for (const std::string flag : {"", " --json"}) {
+    ASSERT_EQ(run("run attention_fwd --seqlen-q 50 --head-dim-qk 72 --no-time").code, 0);
+    EXPECT_EQ(run("store verify").code, 0);
+    const std::filesystem::path entries = store.path() / "v1/entries";
+    const auto count = std::distance(std::filesystem::directory_iterator(entries), {});
+    const std::filesystem::path binary = std::filesystem::directory_iterator(entries)->path() / "binary";
+    std::filesystem::permissions(binary, std::filesystem::perms::owner_all);
+    std::filesystem::resize_file(binary, 100);
+    const ProcessOutcome damaged = run("store verify" + flag);
+    EXPECT_EQ(damaged.code, 1) << damaged.output;
+    EXPECT_NE(damaged.output.find(binary.string()), std::string::npos) << damaged.output;
+    EXPECT_NE(damaged.errors.find(fmt::format("error: 1 of {} stored entries were damaged\n", count)),
+              std::string::npos)
+        << damaged.errors;
+    EXPECT_NE(damaged.errors.find("hint: they are in quarantine now"), std::string::npos) << damaged.errors;
+    if (!flag.empty()) {
+      EXPECT_EQ(testing::document(damaged)["corrupt"].size(), 1u);
+    }
+    EXPECT_FALSE(std::filesystem::exists(binary));
+    const ProcessOutcome after = run("store verify");
+    EXPECT_EQ(after.code, 0) << after.errors;
+    EXPECT_EQ(after.errors, "");
+  }
+  EXPECT_EQ(testing::document(run("store stats --json"))["quarantined"], 2);
 }
 
 TEST(Usage, AFullStandardOutputIsAFailure) {

@@ -72,10 +72,11 @@ def pack_weight(w: Any) -> PackedWeight:
     name = library_of("w", w)
     if name == "torch":
         torch = sys.modules["torch"]
-        from tilesmith._torch import is_plain, view_of
+        from tilesmith._torch import check_no_tangents, is_plain, view_of
 
         if not is_plain(w):
             raise Unsupported(f"w is a {type(w).__name__}", "a plain torch tensor", "unsupported")
+        check_no_tangents("pack_weight", (w,))
         w = w.detach()
         empty: Callable[[int], Any] = lambda size: torch.empty(size, dtype=torch.uint8)  # noqa: E731
     elif name == "numpy":

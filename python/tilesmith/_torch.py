@@ -6,10 +6,11 @@ through torch.ops.tilesmith, whose implementations on the CPU and on CUDA are th
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any, Iterable, Optional
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from tilesmith._errors import InvalidArgument, Unsupported
 from tilesmith._library import CPU, CUDA
@@ -65,6 +66,13 @@ def address(tensor: Optional[Tensor]) -> int:
 def no_gradient(operation: str) -> Unsupported:
     return Unsupported(f"a tensor requires a gradient, and {operation} is forward only",
                        "call it under torch.no_grad(), or on detached tensors", "unsupported")  # fmt: skip
+
+
+def check_no_tangents(operation: str, tensors: Iterable[Any]) -> None:
+    """For calls inside a level of forward mode: a result would lack the tangent, silently."""
+    if any(isinstance(tensor, Tensor) and forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors):
+        raise Unsupported(f"a tensor has a tangent of forward-mode differentiation, and {operation} carries none",
+                          "torch's own operation, or the primal of torch.autograd.forward_ad.unpack_dual", "unsupported")  # fmt: skip
 
 
 def define(schema: str, implementation: Any, fake: Any, no_backward: Optional[str] = None) -> None:

@@ -7,6 +7,7 @@ from typing import Any, Optional
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from tilesmith._attention_call import Call, Options, Tensors, check_seed, prepare
 from tilesmith._errors import WrongType
@@ -14,6 +15,7 @@ from tilesmith._kept_calls import KeptCalls
 from tilesmith._torch import (
     TYPES,
     address,
+    check_no_tangents,
     define,
     describe,
     grad_enabled,
@@ -57,6 +59,8 @@ def attention(q, k, v, layout, causal, mask, window, scale, softcap, bias, alibi
 
     if grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
         raise no_gradient("attention")
+    if forward_ad._current_level >= 0:
+        check_no_tangents("attention", (q, k, v, bias, alibi, sink, q_scale, k_scale, v_scale, out))
     if dropout_p:
         call.seed(_draw_seed() if seed is None else check_seed(seed))
     if out is None:
@@ -117,6 +121,8 @@ def attention_op(q, k, v, layout, causal, mask, window, scale, softcap, bias, al
     """tilesmith.attention as the operator: what torch.compile traces."""
     if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
         raise no_gradient("attention")
+    if forward_ad._current_level >= 0:
+        check_no_tangents("attention", (q, k, v, bias, alibi, sink, q_scale, k_scale, v_scale, out))
     if seed is not None:
         seed = check_seed(seed)
         seed -= (1 << 64) if seed >> 63 else 0  # the operator's integers are signed

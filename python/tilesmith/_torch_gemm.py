@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import itertools
 import numbers
 import operator
 from typing import Any, Optional, Sequence
 
 import torch
 from torch import Tensor
+from torch.autograd import forward_ad
 
 from tilesmith._errors import InvalidArgument, Unsupported, WrongType
 from tilesmith._gemm_call import Call, prepare
@@ -19,6 +21,7 @@ from tilesmith._torch import (
     DTYPES,
     TYPES,
     address,
+    check_no_tangents,
     define,
     describe,
     grad_enabled,
@@ -67,6 +70,8 @@ def gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups,
                          beta, activation, gate, clamp, tf32, constant_b, scaled, packed)  # fmt: skip
     if grad_enabled() and (a.requires_grad or b.requires_grad or (bias is not None and bias.requires_grad)):
         raise no_gradient(form)
+    if forward_ad._current_level >= 0:
+        check_no_tangents(form, (a, b, c, bias, multiply, residual, scale_a, scale_b, out, zero_b, a2, b2, amax))
     if out is None:
         # The sizes as arguments of their own: torch takes a microsecond longer to read a tuple of them.
         shape = call.out_shape
@@ -214,6 +219,8 @@ def gemm_list(lists: Lists, out_dtype, alpha, beta, activation, gate, clamp, tf3
         return [gemm_op("matmul", *product, None, None, None, out_dtype, alpha, beta, activation, gate, clamp, tf32, False) for product in products]
     if grad_enabled() and any(any(map(_requires_grad, each)) for each in lists if each is not None):
         raise no_gradient("grouped_matmul")
+    if forward_ad._current_level >= 0:
+        check_no_tangents("grouped_matmul", itertools.chain(*(each for each in lists if each is not None)))
     return compute(_LIBRARY, lists, _type_name(out_dtype), alpha, beta, activation, gate, clamp, tf32)
 
 
@@ -233,6 +240,8 @@ def gemm_op(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, grou
         raise Unsupported("w is packed, and torch compiles this or x is no plain tensor", "the plain weight", "unsupported")
     if torch.is_grad_enabled() and (a.requires_grad or b.requires_grad):
         raise no_gradient(form)
+    if forward_ad._current_level >= 0:
+        check_no_tangents(form, (a, b, c, bias, multiply, residual, scale_a, scale_b, out, zero_b, a2, b2, amax))
     for scale in (scale_a, scale_b):
         if isinstance(scale, (int, float)):
             alpha = alpha * scale

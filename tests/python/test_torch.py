@@ -90,6 +90,20 @@ def test_forward_only(tensors):
     torch.testing.assert_close(tilesmith.attention(*parameters), expected, rtol=0, atol=0)
 
 
+def test_no_tangents(tensors):
+    from torch.autograd import forward_ad
+
+    q, k, v = tensors()
+    expected = tilesmith.attention(q, k, v)
+    with forward_ad.dual_level():
+        dual = forward_ad.make_dual(v, torch.ones_like(v))
+        sink = forward_ad.make_dual(torch.zeros(4), torch.ones(4))
+        for call in (lambda: tilesmith.attention(q, k, dual), lambda: tilesmith.attention(q, k, v, sink=sink)):
+            with pytest.raises(NotImplementedError, match="a tensor has a tangent .* attention carries none"):
+                call()
+        torch.testing.assert_close(tilesmith.attention(q, k, v), expected, rtol=0, atol=0)
+
+
 def test_tensors_that_cannot_be(tensors):
     q, k, v = tensors()
     with pytest.raises(TypeError, match="k is a ndarray, q is a torch tensor"):

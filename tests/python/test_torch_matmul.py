@@ -145,6 +145,37 @@ def test_forward_only(make):
         assert_product(tilesmith.linear(a, layer.weight, layer.bias), layer(a).double())
 
 
+def test_no_tangents(make):
+    """Forward mode would go on without them, and nobody would know."""
+    from torch.autograd import forward_ad
+
+    a, b = make(6, 20), make(20, 10)
+    expected = tilesmith.matmul(a, b)
+    with forward_ad.dual_level():
+        dual_a, dual_b = (forward_ad.make_dual(x, torch.ones_like(x)) for x in (a, b))
+        calls = (lambda: tilesmith.matmul(dual_a, b), lambda: tilesmith.linear(a, dual_b.T), lambda: tilesmith.linear(a, b.T, dual_b[0]),
+                 lambda: tilesmith.matmul(a, a.T, residual=dual_b[:6, :6]), lambda: tilesmith.mm_plus_mm(a, b, a, dual_b),
+                 lambda: tilesmith.matmul(a, b, amax=True, c=dual_a[:, :10]), lambda: tilesmith.matmul(a, b, out=dual_a[:, :10]),
+                 lambda: tilesmith.grouped_matmul([a, dual_a], [b, b]), lambda: tilesmith.pack_weight(dual_b))  # fmt: skip
+        for call in calls:
+            with pytest.raises(NotImplementedError, match="a tensor has a tangent .* carries none"):
+                call()
+        torch.testing.assert_close(tilesmith.matmul(a, b), expected)
+        torch.testing.assert_close(tilesmith.matmul(forward_ad.unpack_dual(dual_a).primal, b), expected)
+    torch.testing.assert_close(tilesmith.matmul(dual_a, b), expected)  # outside of the level it has none
+
+
+@pytest.mark.parametrize("backend", [None, "eager"])
+def test_no_tangents_of_functions(make, backend):
+    a, b = make(6, 20), make(20, 10)
+
+    def tangent(a):
+        return torch.func.jvp(lambda a: tilesmith.matmul(a, b), (a,), (a,))[1]
+
+    with pytest.raises(NotImplementedError, match="a tensor has a tangent"):
+        (torch.compile(tangent, backend=backend) if backend else tangent)(a)
+
+
 def test_tensors_that_cannot_be(make):
     a, b = make(6, 20), make(20, 10)
     with pytest.raises(TypeError, match="b is a ndarray, a is a torch tensor"):

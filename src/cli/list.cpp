@@ -9,6 +9,8 @@
 #include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <span>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -48,14 +50,44 @@ Status list_imported(const ListOptions& options) {
   return {};
 }
 
-/// What narrows instances says nothing about stored kernels.
-Status check_built(const CLI::App& verb) {
-  constexpr std::array<std::string_view, 4> kTogether = {"--built", "--arch", "--count", "--json"};
+/// Refuses every option beside `main` that is not among `together`.
+Status check_goes_with(const CLI::App& verb, std::string_view main, std::span<const std::string_view> together) {
   for (const CLI::Option* option : verb.get_options())
-    if (option->count() > 0 && std::ranges::find(kTogether, option->get_name()) == kTogether.end())
-      return fail(ErrorCode::invalid_argument, fmt::format("{} does not go with --built", option->get_name()),
-                  "--arch, --count and --json do");
+    if (option->count() > 0 && option->get_name() != main &&
+        std::ranges::find(together, option->get_name()) == together.end())
+      return fail(ErrorCode::invalid_argument, fmt::format("{} does not go with {}", option->get_name(), main),
+                  fmt::format("{} do", fmt::join(together, ", ")));
   return {};
+}
+
+/// There is one output, in one form; a count and statistics are also JSON.
+Status check_form(const CLI::App& verb) {
+  const CLI::Option* first = nullptr;
+  for (const char* name : {"--count", "--stats", "--names", "--json", "--ndjson", "--csv"}) {
+    const CLI::Option* option = verb.get_option(name);
+    if (option->count() == 0) continue;
+    const bool figures_as_json = option->get_name() == "--json" && first != nullptr &&
+                                 (first->get_name() == "--count" || first->get_name() == "--stats");
+    if (first != nullptr && !figures_as_json)
+      return fail(ErrorCode::invalid_argument,
+                  fmt::format("{} does not go with {}", option->get_name(), first->get_name()),
+                  "one of --names, --json, --ndjson, --csv, --count and --stats; the last two may be --json as well");
+    if (first == nullptr) first = option;
+  }
+  return {};
+}
+
+/// What narrows instances says nothing about stored kernels and exported lists.
+Status check(const CLI::App& verb, const ListOptions& options) {
+  constexpr std::array<std::string_view, 3> kBesideBuilt = {"--arch", "--count", "--json"};
+  constexpr std::array<std::string_view, 2> kBesideImport = {"--count", "--names"};
+  if (options.built) TS_TRY(check_goes_with(verb, "--built", kBesideBuilt));
+  if (!options.import_file.empty()) TS_TRY(check_goes_with(verb, "--import", kBesideImport));
+  return check_form(verb);
+}
+
+std::string count_text(std::uint64_t count, bool as_json) {
+  return as_json ? fmt::format("{{\"count\":{}}}\n", count) : fmt::format("{}\n", count);
 }
 
 /// What is compiled and kept in the store; --arch narrows it.
@@ -65,7 +97,8 @@ Status list_built(const ListOptions& options) {
   const std::string& arch = options.selection.request.arch;
   std::erase_if(entries, [&](const StoredEntry& entry) { return !arch.empty() && entry.arch != arch; });
   if (options.count) {
-    fmt::print("{}\n", std::ranges::count_if(entries, [](const StoredEntry& entry) { return !entry.failure; }));
+    const auto kernels = std::ranges::count_if(entries, [](const StoredEntry& entry) { return !entry.failure; });
+    fmt::print("{}", count_text(static_cast<std::uint64_t>(kernels), options.json));
     return {};
   }
   nlohmann::json document = nlohmann::json::array();
@@ -104,11 +137,12 @@ Status list(const ListOptions& options) {
   if (options.stats || (options.count && options.json)) {
     ListStatistics statistics;
     TS_TRY(listing.walk([](const KernelConfig&) { return true; }, statistics));
-    if (!options.json)
-      fmt::print("{}", statistics_text(statistics));
+    if (options.count)
+      fmt::print("{}", count_text(statistics.listed, true));
+    else if (options.json)
+      fmt::print("{}\n", statistics_json(statistics));
     else
-      fmt::print("{}\n",
-                 options.stats ? statistics_json(statistics) : fmt::format("{{\"count\":{}}}", statistics.listed));
+      fmt::print("{}", statistics_text(statistics));
     return {};
   }
   std::fflush(stdout);
@@ -133,7 +167,7 @@ void add_list(CLI::App& app, int& exit_code) {
   verb->add_flag("--stats", options->stats,
                  "Counts by family, and in mode sound by the rule that refused, instead of the instances");
   verb->callback([verb, options, &exit_code] {
-    const Status fits = options->built ? check_built(*verb) : Status();
+    const Status fits = check(*verb, *options);
     exit_code = exit_code_of(fits ? list(*options) : fits);
   });
 }

@@ -58,6 +58,14 @@ TEST(Usage, MistakesAreUsageErrorsThatSayWhatWouldBeRight) {
       {"run attention_fwd --cu-seqlens-q a.txt", "neither a .npy nor"},
       {"list --op gemm --arch x86_64_v4 --rule-set x", "gemm and conv on AMD architectures"},
       {"list --op gemm --arch sm_90a -m 99999999999999999999 -n 5 -k 5", "k from 0 to 1099511627776"},
+      {"list --arch gfx950 --count --json --csv", "error: --csv does not go with --count"},
+      {"list --arch gfx950 --json --csv", "error: --csv does not go with --json"},
+      {"list --arch gfx950 --json --ndjson", "error: --ndjson does not go with --json"},
+      {"list --arch gfx950 --stats --csv", "hint: one of --names, --json, --ndjson, --csv, --count and --stats"},
+      {"list --arch gfx950 --count --stats", "error: --stats does not go with --count"},
+      {"list --arch gfx950 --names --count", "error: --names does not go with --count"},
+      {"list --built --csv", "hint: --arch, --count, --json do"},
+      {"list --import kernels.json --csv", "error: --csv does not go with --import"},
       {"bench --category smok", "did you mean 'smoke'?"},
       {"bench --shard 5/2", "I/N with I from 1 to N"},
       {"bench --resume", "--resume without --csv"},
@@ -130,9 +138,19 @@ TEST(Usage, ArchSaysWhatCudaLacks) {
   EXPECT_NE(text.output.find("CUDA no CUDA driver: /nonexistent/libcuda.so.1"), std::string::npos) << text.output;
 }
 
+TEST(Usage, FiguresOfAListAreTextOrJson) {
+  const std::string list = "list --arch x86_64_v4";
+  const std::string count = run(list + " --count").output;
+  ASSERT_GT(std::strtoll(count.c_str(), nullptr, 10), 0) << count;
+  const nlohmann::json json = testing::document(run(list + " --json --count"));
+  EXPECT_EQ(std::to_string(json["count"].get<std::int64_t>()) + "\n", count);
+  EXPECT_GT(testing::document(run(list + " --stats --json")).size(), 1u);
+}
+
 TEST(Usage, ListsWhatIsBuilt) {
   const testing::EmptyStore store;
   EXPECT_EQ(run("list --built --count").output, "0\n");
+  EXPECT_EQ(run("list --built --count --json").output, "{\"count\":0}\n");
   const ProcessOutcome ran = run("run attention_fwd --seqlen-q 50 --head-dim-qk 72 --no-time --verify");
   ASSERT_EQ(ran.code, 0) << ran.errors;
   const nlohmann::json entries = testing::document(run("list --built --json"));

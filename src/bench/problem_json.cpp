@@ -44,22 +44,6 @@ std::string describe(const AttentionProblem& p) {
   return out;
 }
 
-std::string repro_command(const AttentionProblem& p) {
-  std::string out = fmt::format(
-      "tilesmith run attention_fwd --batch {} --heads-q {} --heads-kv {} --seqlen-q {} --seqlen-k {} --head-dim-qk {} "
-      "--head-dim-v {} --dtype {}",
-      p.batch, p.heads_q, p.heads_kv, p.seqlen_q, p.seqlen_k, p.head_dim_qk, p.head_dim_v, name_of(p.data_type));
-  if (p.mode == SequenceMode::group) out += " --mode group";
-  if (p.mask != MaskKind::none) out += fmt::format(" --mask {}", name_of(p.mask));
-  if (p.window_left >= 0 || p.window_right >= 0) out += fmt::format(" --window {},{}", p.window_left, p.window_right);
-  if (p.bias != BiasKind::none) out += fmt::format(" --random-{}", p.bias == BiasKind::alibi ? "alibi" : "bias");
-  if (p.soft_cap) out += " --softcap 30";
-  if (p.sink) out += " --random-sink";
-  if (p.dropout) out += " --dropout 0.1";
-  if (p.lse) out += " --with-lse";
-  return out + " --verify";
-}
-
 std::string layout_of(const GemmProblem& p) {
   return fmt::format("{}{}{}", name_of(p.order_a), name_of(p.order_b), name_of(p.order_d));
 }
@@ -78,10 +62,10 @@ Status set_layout(GemmProblem& problem, std::string_view layout) {
               "the orders of A, B and D, each r or c, as in rcr");
 }
 
-std::string joined(const GemmEpilogue& epilogue, char separator) {
+std::string joined(const GemmEpilogue& epilogue) {
   std::string out;
   for (const EpilogueOp op : epilogue) {
-    if (!out.empty()) out += separator;
+    if (!out.empty()) out += '+';
     out += name_of(op);
   }
   return out;
@@ -136,24 +120,6 @@ std::string describe(const GemmProblem& p) {
   if (p.type_c != usual.type_c) out += fmt::format(" C {}", name_of(p.type_c));
   if (p.type_bias != usual.type_bias) out += fmt::format(" bias {}", name_of(p.type_bias));
   return out;
-}
-
-std::string repro_command(const GemmProblem& p) {
-  std::string out = fmt::format(
-      "tilesmith run gemm -m {} -n {} -k {} --batch {} --layout {} --dtype {} --dtype-b {} --dtype-out {} --dtype-c {} "
-      "--dtype-bias {}",
-      p.m, p.n, p.k, p.batch, layout_of(p), name_of(p.type_a), name_of(p.type_b), name_of(p.type_d), name_of(p.type_c),
-      name_of(p.type_bias));
-  if (p.k2 != 0) out += fmt::format(" --k2 {}", p.k2);
-  if (p.packed_b) out += " --packed";
-  if (p.constant_b) out += " --constant-b";
-  if (p.grouping != GemmGrouping::none) out += fmt::format(" --grouping {}", name_of(p.grouping));
-  if (p.scale_depth != 0)
-    out += fmt::format(" --scale-depth {} --dtype-scale {}", p.scale_depth, name_of(p.type_scale));
-  if (p.zero_points) out += " --zero-points";
-  if (p.beta) out += " --beta 1";
-  if (!p.epilogue.empty()) out += fmt::format(" --epilogue {}", joined(p.epilogue, ','));
-  return out + " --verify";
 }
 
 }  // namespace tilesmith

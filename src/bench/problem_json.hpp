@@ -17,9 +17,6 @@ namespace tilesmith {
 /// "bf16 b1 h16/4 s512x1024 d128 causal": for tables.
 [[nodiscard]] std::string describe(const AttentionProblem& problem);
 
-/// The command that repeats this problem: "tilesmith run attention_fwd --batch 1 ...".
-[[nodiscard]] std::string repro_command(const AttentionProblem& problem);
-
 /// "rcr": the orders of A, B and D.
 [[nodiscard]] std::string layout_of(const GemmProblem& problem);
 /// Sets the orders of A and B. Error: no layout of those that are computed.
@@ -28,10 +25,8 @@ namespace tilesmith {
 [[nodiscard]] nlohmann::json to_json(const GemmProblem& problem);
 /// "bf16 256x512x1024 rcr bias+gelu": m x n x k.
 [[nodiscard]] std::string describe(const GemmProblem& problem);
-/// "tilesmith run gemm -m 256 ..."; alpha and beta are not the problem's.
-[[nodiscard]] std::string repro_command(const GemmProblem& problem);
 
 /// "bias+gelu"; empty without operations.
-[[nodiscard]] std::string joined(const GemmEpilogue& epilogue, char separator = '+');
+[[nodiscard]] std::string joined(const GemmEpilogue& epilogue);
 
 }  // namespace tilesmith

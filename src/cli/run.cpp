@@ -37,11 +37,8 @@ Status run_attention(const RunAttentionOptions& options) {
     TS_TRY(write_tensors(targets, std::array{problem_case.output_array(outputs),
                                              problem.lse ? problem_case.lse_array(outputs) : HostArray{}}));
 
-  RunReport report{.operation = "attention_fwd",
-                   .problem = to_json(problem),
-                   .description = describe(problem),
-                   .repro = repro_command(problem),
-                   .plan = plan};
+  RunReport report{
+      .operation = "attention_fwd", .problem = to_json(problem), .description = describe(problem), .plan = plan};
   if (!options.run.no_time) {
     TS_ASSIGN(report.timing, trial->time(*plan, {}));
   }
@@ -63,7 +60,10 @@ void add_run(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<RunAttentionOptions>();
   options->attention.add_to(*attention);
   options->run.add_to(*attention);
-  attention->callback([options, &exit_code] { exit_code = exit_code_of(run_attention(*options)); });
+  attention->callback([attention, options, &exit_code] {
+    options->run.command = command_of(*attention);
+    exit_code = exit_code_of(run_attention(*options));
+  });
   add_run_gemm(*verb, exit_code);
 }
 

@@ -34,11 +34,7 @@ Status run_gemm(const RunGemmOptions& options) {
   TS_TRY(trial->run(*plan, outputs));
   if (!options.gemm.out.empty()) TS_TRY(write_tensors(targets, std::array{problem_case.output_array(outputs)}));
 
-  RunReport report{.operation = "gemm",
-                   .problem = to_json(problem),
-                   .description = describe(problem),
-                   .repro = repro_command(problem),
-                   .plan = plan};
+  RunReport report{.operation = "gemm", .problem = to_json(problem), .description = describe(problem), .plan = plan};
   if (problem_case.wants_amax()) report.problem["amax"] = outputs.amax;
   if (!options.run.no_time) {
     TS_ASSIGN(report.timing, trial->time(*plan, {}));
@@ -58,7 +54,10 @@ void add_run_gemm(CLI::App& run, int& exit_code) {
   auto options = std::make_shared<RunGemmOptions>();
   options->gemm.add_to(*gemm);
   options->run.add_to(*gemm);
-  gemm->callback([options, &exit_code] { exit_code = exit_code_of(run_gemm(*options)); });
+  gemm->callback([gemm, options, &exit_code] {
+    options->run.command = command_of(*gemm);
+    exit_code = exit_code_of(run_gemm(*options));
+  });
 }
 
 }  // namespace tilesmith::cli

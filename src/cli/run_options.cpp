@@ -1,6 +1,11 @@
 #include "cli/run_options.hpp"
 
 #include <fmt/core.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cctype>
+#include <string_view>
 
 #include "cli/verbs.hpp"
 #include "kernel/traits.hpp"
@@ -33,6 +38,34 @@ Result<DispatcherOptions> RunOptions::dispatcher_options() const {
                            .build = no_build ? BuildPolicy::never : BuildPolicy::allowed,
                            .determinism = wanted,
                            .kernel = kernel};
+}
+
+namespace {
+
+std::string quoted(const std::string& word) {
+  const auto plain = [](char c) {
+    return std::isalnum(static_cast<unsigned char>(c)) || std::string_view("_-+./:,=@%").contains(c);
+  };
+  if (!word.empty() && std::ranges::all_of(word, plain)) return word;
+  std::string out = "'";
+  for (const char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
+}  // namespace
+
+std::string command_of(const CLI::App& verb) {
+  std::string out = verb.get_name();
+  for (const CLI::App* parent = verb.get_parent(); parent != nullptr; parent = parent->get_parent())
+    out = parent->get_name() + " " + out;
+  for (const CLI::Option* option : verb.get_options()) {
+    if (option->count() == 0) continue;
+    out += " " + option->get_name();
+    if (option->get_expected_max() == 0) continue;  // a flag
+    const std::string value = fmt::to_string(fmt::join(option->results(), ","));
+    out += (value.starts_with('-') ? "=" : " ") + quoted(value);  // what begins with - may be read as an option
+  }
+  return out;
 }
 
 Status print_report(const RunOptions& options, const RunReport& report) {
@@ -72,7 +105,7 @@ Status print_report(const RunOptions& options, const RunReport& report) {
   if (verdict && verdict->outcome == Outcome::fail)
     return fail(ErrorCode::wrong_result,
                 fmt::format("the result of {} is wrong: {}", plan.kernel_name(), verdict->reason),
-                fmt::format("repeat with: {}", report.repro));
+                fmt::format("repeat with: {}", options.command));
   return {};
 }
 

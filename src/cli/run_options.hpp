@@ -20,16 +20,19 @@ struct RunOptions {
   bool no_time = false;
   bool no_build = false;
   bool as_json = false;
+  std::string command;  ///< what was typed, for who wants to repeat it
 
   void add_to(CLI::App& operation);
   [[nodiscard]] Result<DispatcherOptions> dispatcher_options() const;
 };
 
+/// The command line that was parsed into this verb: its words, and each option that was given, quoted for a shell.
+[[nodiscard]] std::string command_of(const CLI::App& verb);
+
 struct RunReport {
   std::string operation;
   nlohmann::json problem;
   std::string description;
-  std::string repro;  ///< the command that repeats the problem
   const Plan* plan = nullptr;
   std::optional<TrialTiming> timing{};
   std::optional<Verdict> verdict{};

@@ -5,6 +5,7 @@
 
 #include "base/npy.hpp"
 #include "cli/program.hpp"
+#include "dispatch/test_store.hpp"
 #include "verify/gemm_check.hpp"
 
 namespace tilesmith {
@@ -149,6 +150,29 @@ TEST_F(RunGemm, APackedBIsReadByEveryCall) {
   expect_refused("--packed --k2 7", 1, "a packed B beside a second product");
   expect_refused("--packed --grouping masked --batch 2", 1, "a packed B beside masked groups");
   expect_refused("--packed --device cuda:99", 1, "");
+}
+
+TEST_F(RunGemm, AWrongResultSaysHowToRepeatIt) {
+  const testing::EmptyStore store;
+  const testing::ScopedVariable compiler(
+      "TILESMITH_CXX", std::string(TILESMITH_SOURCE_DIR) + "/tests/bench/fake_compilers/makes_bad_kernels");
+  (void)random_array({70}, 4, path("it's b.npy"));
+  const std::string commands[] = {
+      " run gemm -n 70 -k 40 --grouping contiguous --group-rows 20,0,13 --dtype fp32 --alpha 0.5 --epilogue bias,clamp "
+      "--clamp=-2,3 --seed 7 --bias '" +
+          path("it'\\''s b.npy") +
+          "' --threads 1 --kernel gemm_standard_a_fp32_b_fp32_c_fp32_side_fp32_bias_fp32_with_bias_clamp_blocked_fma_"
+          "tile48x528x256_on_x86_64_v3 --verify --no-time",
+      " run attention_fwd --seqlen-q 33 --head-dim-qk 64 --dtype fp32 --window=-1,4 --scale 0.25 --softcap 20 --seed 9 "
+      "--threads 1 --kernel attention_fwd_fp32_batch_d64_dv64_mask_generic_softcap_flash_fma_tile48x64_on_x86_64_v3 "
+      "--verify --no-time"};
+  for (const std::string& command : commands) {
+    const ProcessOutcome outcome = testing::run_by("\"$0\"" + command, "");
+    EXPECT_EQ(outcome.code, 1) << outcome.errors;
+    EXPECT_NE(outcome.errors.find(" is wrong: "), std::string::npos) << outcome.errors;
+    EXPECT_NE(outcome.errors.find("hint: repeat with: tilesmith" + command + "\n"), std::string::npos)
+        << outcome.errors << command;
+  }
 }
 
 TEST_F(RunGemm, WholeNumbersOfFilesAreKeptInEveryLayout) {

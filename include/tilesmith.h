@@ -388,7 +388,8 @@ typedef struct tilesmith_epilogue {
 } tilesmith_epilogue;
 
 /* One matrix per member of the batch. Element (i, j) of member b is data[b * batch + i * leading + j] of a row-major
- * matrix, data[b * batch + j * leading + i] of a column-major one. A batch stride of 0 shares the matrix. */
+ * matrix, data[b * batch + j * leading + i] of a column-major one. A batch stride of 0 shares the matrix, and
+ * that of an only member is not read. */
 typedef struct tilesmith_matrix {
   const void* data; /* memory the device reads */
   int64_t leading;  /* at least a row's (column's) elements */

@@ -100,7 +100,8 @@ struct GemmProblem {
 [[nodiscard]] TILESMITH_API Status validate(const GemmProblem& problem);
 
 /// One matrix per member of the batch. Element (i, j) of member b is at index b * batch + i * leading + j of a
-/// row-major matrix, at b * batch + j * leading + i of a column-major one. A batch stride of 0 shares the matrix.
+/// row-major matrix, at b * batch + j * leading + i of a column-major one. A batch stride of 0 shares the matrix,
+/// and that of an only member is not read.
 struct GemmOperand {
   const void* data = nullptr;
   std::int64_t leading = 0;  ///< of a packed B: the buffer's bytes, 0 where they are not known

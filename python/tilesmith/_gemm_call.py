@@ -308,7 +308,7 @@ def _column_vector(name: str, view: View, s: Shape, column: bool) -> int:
     shape, strides = view.shape, view.strides
     batch = 0
     if s.groups is not None and len(shape) == 2 and shape[0] == s.groups:
-        batch, shape, strides = strides[0], shape[1:], strides[1:]
+        batch, shape, strides = strides[0] if s.groups > 1 else 0, shape[1:], strides[1:]
     elif len(shape) == 2 and shape[1 if column else 0] == 1:
         at = 0 if column else 1
         shape, strides = (shape[at],), (strides[at],)

@@ -27,7 +27,7 @@ Status check_strides(std::string_view name, std::initializer_list<SizeAndStride>
   std::int64_t furthest = 0;
   for (const auto& [size, stride] : dimensions) {
     std::int64_t span = 0;
-    if (stride < 0)
+    if (stride < 0 && size > 1)  // that of the only member is nobody's
       return fail(ErrorCode::invalid_argument, fmt::format("{} has the stride {}", name, stride),
                   "strides of 0 (broadcast) or more elements");
     if (size > 0 &&

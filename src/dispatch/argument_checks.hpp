@@ -25,7 +25,8 @@ struct SizeAndStride {
   std::int64_t stride = 0;
 };
 
-/// Strides are 0 (broadcast) or more, and the furthest element of the tensor, in bytes from its first, is addressable.
+/// Strides are 0 (broadcast) or more (that of an only member may be anything), and the furthest element of the tensor,
+/// in bytes from its first, is addressable.
 [[nodiscard]] Status check_strides(std::string_view name, std::initializer_list<SizeAndStride> dimensions,
                                    std::int64_t element_bytes);
 

@@ -206,7 +206,8 @@ Lines lines_of(std::string_view name, const void* data, std::int64_t leading, st
 Status check_matrix(const Lines& matrix, std::string_view why) {
   if (matrix.empty()) return {};
   TS_TRY(check_pointer(matrix.name, matrix.data, true, why));
-  if (matrix.lines > 1 && matrix.leading < matrix.length)
+  // The copy engines of GPUs are told the leading dimension of an only line too.
+  if (matrix.leading < (matrix.lines > 1 ? matrix.length : 0))
     return fail(ErrorCode::invalid_argument,
                 fmt::format("{}: the leading dimension is {}", matrix.name, matrix.leading),
                 fmt::format("{} or more", matrix.length));
@@ -388,7 +389,7 @@ Status validate(const GemmProblem& p, const GemmArguments& a) {
         p.packed_b ? lines_of("b", a.b.data, packed_bytes, 0, DataType::int8, MatrixOrder::row, 1, packed_bytes, 1)
                    : lines_of("b", a.b.data, a.b.leading, a.b.batch, p.type_b, p.order_b, p.k, p.n, p.batch);
     if (p.packed_b) TS_TRY(check_packed_place("b", a.b.data));
-    if (p.type_b == DataType::int4 && (a.b.leading % 2 != 0 || a.b.batch % 2 != 0))
+    if (p.type_b == DataType::int4 && (a.b.leading % 2 != 0 || (p.batch > 1 && a.b.batch % 2 != 0)))
       return fail(ErrorCode::invalid_argument,
                   fmt::format("b: the leading dimension of {} and the batch stride of {} begin rows inside a byte",
                               a.b.leading, a.b.batch),

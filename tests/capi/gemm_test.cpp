@@ -129,6 +129,18 @@ TEST(GemmCall, OrdersBatchesAndStrides) {
     for (std::size_t j = 0; j < 9; ++j) ASSERT_EQ(x.d[i * 9 + j], expected(x, i, j));
 }
 
+TEST(GemmCall, ABatchOfOneHasNoStrides) {
+  Buffers x;
+  tilesmith_gemm call = sample(x);
+  call.beta = 2;
+  call.a.batch = call.b.batch = call.c.batch = call.d_batch = -7;
+  ASSERT_EQ(failure_of(call), "");
+  for (std::size_t i = 0; i < 5; ++i)
+    for (std::size_t j = 0; j < 9; ++j) ASSERT_EQ(x.d[i * 9 + j], expected(x, i, j, 1, 2));
+  call.batch = 2;
+  EXPECT_EQ(failure_of(call), "d has the stride -7");
+}
+
 TEST(GemmCall, AColumnMajorResultIsTheTransposedOne) {
   Buffers x;
   tilesmith_gemm call = sample(x);

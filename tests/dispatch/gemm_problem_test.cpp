@@ -342,6 +342,37 @@ TEST(GemmArguments, MembersOfTheBatchHavePlacesOfTheirOwn) {
   call.accepted();
 }
 
+TEST(GemmArguments, TheStrideOfAnOnlyMemberIsNobodys) {
+  const auto backwards = [](Call& call) {
+    GemmArguments& a = call.arguments;
+    a.a.batch = a.b.batch = a.c.batch = a.d_batch = a.epilogue[0].batch = INT64_MIN;
+  };
+  const auto reads_all = [](GemmProblem& p) { p.beta = true, p.epilogue = {EpilogueOp::add}; };
+  Call one(reads_all);
+  backwards(one);
+  one.accepted();
+  one.arguments.d = one.c.data();
+  one.accepted();
+  one.arguments.d = one.c.data() + 1;
+  one.refused("d overlaps c", "exactly that of c");
+  // Contiguous groups have one matrix of rows, and b for each.
+  const std::int32_t ends[] = {2, 4};
+  Call groups([&](GemmProblem& p) { reads_all(p), p.batch = 2, p.grouping = GemmGrouping::contiguous; });
+  const std::int64_t batch_b = groups.arguments.b.batch;
+  backwards(groups);
+  groups.arguments.group_ends = ends;
+  groups.refused("b has the stride -9223372036854775808", "0 (broadcast)");
+  groups.arguments.b.batch = batch_b;
+  groups.accepted();
+  // What is read is refused as before.
+  Call two([&](GemmProblem& p) { reads_all(p), p.batch = 2; });
+  two.arguments.a.batch = -20;
+  two.refused("a has the stride -20", "0 (broadcast)");
+  Call line([](GemmProblem& p) { p.m = 1; });
+  line.arguments.a.leading = -5;
+  line.refused("a: the leading dimension is -5", "5 or more");
+}
+
 TEST(GemmArguments, NumbersOfTheEpilogue) {
   Call clamp([](GemmProblem& p) { p.epilogue = {EpilogueOp::clamp}; });
   clamp.arguments.epilogue[0].low = -1;

@@ -48,6 +48,19 @@ def test_masked(rng, rows):
         assert (out[group, count:] == 7).all()
 
 
+def test_the_stride_of_an_only_group_is_nobodys(rng):
+    a, b, bias, residual, out = (random(rng, *shape)[::-1] for shape in ((1, 5, 33), (1, 33, 14), (1, 14), (1, 5, 14), (1, 5, 14)))
+    assert all(x.strides[0] < 0 for x in (a, b, bias, residual, out))
+    expected = reference.matmul(a[0], b[0], bias=bias[0], residual=residual[0])
+    rows = np.array([5], np.int32)
+    tilesmith.grouped_matmul(a, b, group_rows=rows, bias=bias, residual=residual, out=out)
+    assert_rows(out[0], expected)
+    assert_rows(tilesmith.grouped_matmul(a[0], b, group_ends=rows, bias=bias, residual=residual[0]), expected)
+    out[:] = 0
+    tilesmith.matmul(a, b, bias=bias[0], residual=residual, out=out)
+    assert_rows(out[0], expected)
+
+
 def test_epilogues(rng):
     a, b, ends = random(rng, 20, 33), random(rng, 3, 33, 14), np.array([4, 11, 20], np.int32)
     bias, scale_a, scale_b = random(rng, 3, 14), random(rng, 20) + 2, random(rng, 3, 14) + 2

@@ -36,6 +36,15 @@ def test_slices_and_broadcasts(rng):
     assert_attention(tilesmith.attention(q, k, v), q, k, v)
 
 
+def test_the_stride_of_an_only_member_is_nobodys(qkv):
+    q, k, v = (x[:1, :1][::-1, ::-1] for x in qkv())
+    assert all(x.strides[0] < 0 and x.strides[1] < 0 for x in (q, k, v))
+    assert_attention(tilesmith.attention(q, k, v), q, k, v)
+    out = np.empty_like(q)[::-1, ::-1]
+    tilesmith.attention(q, k, v, out=out)
+    assert_attention(out, q, k, v)
+
+
 def test_read_only_inputs(qkv):
     q, k, v = qkv()
     for x in (q, k, v):

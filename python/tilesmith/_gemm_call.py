@@ -30,7 +30,7 @@ GATES = {"glu": 14, "reglu": 15, "geglu": 16, "geglu_tanh": 17, "swiglu": 18}
 class Call:
     """A prepared call. It belongs to the thread that made it: the structure is filled anew for each run."""
 
-    __slots__ = ("_call", "_address", "_compute", "_words", "_floats", "places", "out_shape", "out_type", "same_type",
+    __slots__ = ("_call", "_address", "_compute", "_words", "_floats", "places", "parts", "out_shape", "out_type", "same_type",
                  "stream_device")  # fmt: skip
 
     def __init__(self, call: Gemm, places: list[tuple[int, int]], operands: Operands, out_shape: tuple[int, ...],
@@ -41,6 +41,9 @@ class Call:
         memory = memoryview((ctypes.c_char * ctypes.sizeof(call)).from_buffer(call)).cast("B")
         self._words, self._floats = memory.cast("Q"), memory.cast("f")
         self.places = places  #: of the operands beside a, b and out: position among them, word of the structure
+        #: Positions of the operands that lie as the parts of complex numbers do. torch may negate such a view, and nothing
+        #: that a call is found by tells: asking these each time is cheaper than asking all.
+        self.parts = tuple(at for at, view in enumerate(operands) if view is not None and _is_part(view))
         self.out_shape = out_shape
         self.out_type = out_type
         self.same_type = out_type == operands.a.data_type
@@ -123,6 +126,11 @@ def prepare(x: Operands, o: Options, beta: float) -> Call:
     if len(moves) > 1:
         return BatchCall(call, places, x, shape.result, out_type, moves)
     return Call(call, places, x, shape.result, out_type)
+
+
+def _is_part(view: View) -> bool:
+    """Whether its elements may be every other one of what they lie in."""
+    return view.data_type in ("fp32", "fp16") and all(stride % 2 == 0 for size, stride in zip(view.shape, view.strides) if size != 1)
 
 
 def packing_call(w: View) -> Gemm:

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 from array import array
-from typing import Any, Callable, NamedTuple, Optional, Sequence
+from typing import Any, Callable, Iterator, NamedTuple, Optional, Sequence
 
 from tilesmith._errors import Error, InvalidArgument, WrongType
 from tilesmith._gemm_call import WORD_A, WORD_ALPHA, WORD_B, WORD_D, WORD_STREAM, BatchCall, Call, prepare
@@ -33,6 +34,7 @@ class CallList:
         memory = memoryview(self._memory).cast("B")
         self._words, self._floats = memory.cast("Q"), memory.cast("f")
         # Of operands beside a, b and out: which, the product, the word its address goes to.
+        self.parts = [(operand, at) for at, call in enumerate(calls) for operand in call.parts]
         self._places = [(operand, at, at * _WORDS + word) for at, call in enumerate(calls) for operand, word in call.places]
 
     def run(self, alphas: Sequence[float], a: Sequence[int], b: Sequence[int], out: Sequence[int],
@@ -55,6 +57,8 @@ class Library(NamedTuple):
     describe: Callable[[Any], object]  #: of a tensor or None, all that a prepared call depends on
     describe_all: Callable[[Sequence[Any]], object]  #: the same of a list; every tensor passes here, so it is written for speed
     view_of: Callable[[str, Any], View]
+    check_sign: Callable[[str, Any], None]  #: of an operand among Call.parts
+    check_memory: Callable[[str, Any], None]  #: of an operand of a call that the library refused
     addresses: Callable[[Sequence[Any]], Sequence[int]]
     new: Callable[[Call, Any], Any]  #: a result, of the kind of the product's a
     fold: Callable[..., tuple[float, Any, Any]]  #: scales of one number into alpha
@@ -101,15 +105,33 @@ def compute(kind: Library, lists: Lists, out_type: Optional[str], alpha: Any, be
         calls = []
         for at in range(count):
             tensors = [None if each is None else each[at] for each in lists]
-            try:
+            with _product(at, count):
                 calls.append(_prepared(kind, tensors, options, beta))
-            except Error as error:
-                raise type(error)(f"product {at} of {count}: {error.message}", error.hint, error.code) from None
         prepared = kind.lists.keep(key, CallList(calls))
+    for operand, at in prepared.parts:
+        with _product(at, count):
+            kind.check_sign(NAMES["matmul"][operand], lists[operand][at])
     results = list(map(kind.new, prepared.calls, a)) if out is None else list(out)
     operands = [() if each is None else kind.addresses(each) for each in (*lists[2:8], *lists[9:])]
-    prepared.run(alphas, *map(kind.addresses, (a, b, results)), operands, kind.stream(prepared.calls[0]))
+    try:
+        prepared.run(alphas, *map(kind.addresses, (a, b, results)), operands, kind.stream(prepared.calls[0]))
+    except InvalidArgument:  # the library knows but null pointers
+        for name, each in zip(NAMES["matmul"], lists):
+            for at, tensor in enumerate(each or ()):
+                if tensor is not None:
+                    with _product(at, count):
+                        kind.check_memory(name, tensor)
+        raise
     return results
+
+
+@contextlib.contextmanager
+def _product(at: int, count: int) -> Iterator[None]:
+    """Errors inside name the product."""
+    try:
+        yield
+    except Error as error:
+        raise type(error)(f"product {at} of {count}: {error.message}", error.hint, error.code) from None
 
 
 assert ADDRESSED == NAMES["matmul"][2:8] + NAMES["matmul"][9:]

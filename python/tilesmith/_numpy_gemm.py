@@ -100,7 +100,11 @@ def _addresses(arrays: Sequence[Any]) -> list[int]:
     return list(map(address, arrays))
 
 
-_LIBRARY = Library(describe, _describe_all, view_of, _addresses, _new, _fold, lambda call: 0, _calls, kept_lists())
+def _check(name: str, array: np.ndarray) -> None:
+    """Arrays have memory, and what lies there is what they are."""
+
+
+_LIBRARY = Library(describe, _describe_all, view_of, _check, _check, _addresses, _new, _fold, lambda call: 0, _calls, kept_lists())
 
 
 def gemm_list(lists: Lists, out_dtype, alpha, beta, activation, gate, clamp, tf32) -> list[np.ndarray]:

@@ -10,6 +10,7 @@ from typing import Any, Iterable, Optional
 
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd import forward_ad
 
 from tilesmith._errors import InvalidArgument, Unsupported
@@ -46,13 +47,26 @@ def is_plain(tensor: Tensor) -> bool:
 def view_of(name: str, tensor: Optional[Tensor]) -> Optional[View]:
     if tensor is None:
         return None
+    if tensor.layout is torch.strided:
+        check_memory(name, tensor)
+        check_sign(name, tensor)
     if tensor.device.type not in _KINDS or tensor.layout is not torch.strided:
         raise Unsupported(f"{name} is a {tensor.layout} tensor on {tensor.device}",
                           "strided tensors on the CPU or a CUDA device", "unsupported")  # fmt: skip
-    if tensor.is_neg():  # a view of the imaginary part of a conjugate: its memory has the other sign
-        raise InvalidArgument(f"{name} is a lazily negated view", f"{name}.resolve_neg()")
     return View(TYPES.get(tensor.dtype, str(tensor.dtype)), tuple(tensor.shape), tensor.stride(),
                 _KINDS[tensor.device.type], tensor.device.index or 0)  # fmt: skip
+
+
+def check_sign(name: str, tensor: Tensor) -> None:
+    if tensor.is_neg():  # a view of the imaginary part of a conjugate: its memory has the other sign
+        raise InvalidArgument(f"{name} is a lazily negated view", f"{name}.resolve_neg()")
+
+
+def check_memory(name: str, tensor: Tensor) -> None:
+    kind = "meta tensor" if tensor.is_meta else type(tensor).__name__
+    if tensor.is_meta or isinstance(tensor, FakeTensor) or (tensor.numel() > 0 and tensor.data_ptr() == 0):
+        raise InvalidArgument(f"{name} is a {kind}, which has no memory",
+                              "a tensor with data, on the CPU or a CUDA device; for the result's shape alone, FakeTensors for all")  # fmt: skip
 
 
 def describe(tensor: Optional[Tensor]) -> object:

@@ -20,8 +20,11 @@ from tilesmith._packed_weight import PackedWeight
 from tilesmith._torch import (
     DTYPES,
     TYPES,
+    FakeTensor,
     address,
+    check_memory,
     check_no_tangents,
+    check_sign,
     define,
     describe,
     grad_enabled,
@@ -72,6 +75,10 @@ def gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups,
         raise no_gradient(form)
     if forward_ad._current_level >= 0:
         check_no_tangents(form, (a, b, c, bias, multiply, residual, scale_a, scale_b, out, zero_b, a2, b2, amax))
+    if call.parts:
+        operands = (a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, zero_b, a2, b2, amax)
+        for at in call.parts:
+            check_sign(NAMES[form][at], operands[at])
     if out is None:
         # The sizes as arguments of their own: torch takes a microsecond longer to read a tuple of them.
         shape = call.out_shape
@@ -81,12 +88,18 @@ def gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups,
     else:
         result = out
     stream = raw_stream(call.stream_device) if call.stream_device >= 0 else 0
-    if plain:
-        call.run(alpha, a.data_ptr(), b.data_ptr(), result.data_ptr(), stream, None if bias is None else bias.data_ptr())
-    else:
-        call.run_all(alpha, a.data_ptr(), b.data_ptr(), result.data_ptr(), stream, address(c), address(bias),
-                     address(multiply), address(residual), address(scale_a), address(scale_b), address(groups), address(zero_b), address(a2),
-                     address(b2), address(amax))  # fmt: skip
+    try:
+        if plain:
+            call.run(alpha, a.data_ptr(), b.data_ptr(), result.data_ptr(), stream, None if bias is None else bias.data_ptr())
+        else:
+            call.run_all(alpha, a.data_ptr(), b.data_ptr(), result.data_ptr(), stream, address(c), address(bias),
+                         address(multiply), address(residual), address(scale_a), address(scale_b), address(groups), address(zero_b),
+                         address(a2), address(b2), address(amax))  # fmt: skip
+    except InvalidArgument:  # the library knows but null pointers
+        for name, tensor in zip(NAMES[form], (a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, zero_b, a2, b2, amax)):
+            if tensor is not None:
+                check_memory(name, tensor)
+        raise
     return result
 
 
@@ -97,14 +110,7 @@ def _prepared(key: object, form: str, tensors: tuple[Any, ...], out_dtype: Any, 
         views = views._replace(b=packed.view)
     options = Options(form, _type_name(out_dtype), activation, gate, clamp, bool(tf32), bool(constant_b), scaled,
                       0 if packed is None else packed.nbytes)  # fmt: skip
-    call = prepare(views, options, beta)
-    return call if any(map(_may_be_negated, tensors)) else _calls.keep(key, call)
-
-
-def _may_be_negated(tensor: Optional[Tensor]) -> bool:
-    """Whether a lazily negated view, the imaginary part of conjugate numbers, would be described alike. Asking every call
-    costs more than preparing the rare one with such strides again."""
-    return tensor is not None and tensor.dim() > 0 and not any(stride % 2 for stride in tensor.stride())
+    return _calls.keep(key, prepare(views, options, beta))
 
 
 def _type_name(dtype: Any) -> Optional[str]:
@@ -117,6 +123,8 @@ def _check_tensors(form: str, tensors: tuple[Any, ...]) -> None:
     names = NAMES[form]
     for name, tensor in zip(names, tensors):
         if tensor is None or isinstance(tensor, Tensor):
+            if isinstance(tensor, FakeTensor):
+                check_memory(name, tensor)
             continue
         if not name.startswith("scale_"):
             raise WrongType(f"{name} is a {type(tensor).__name__}, {names[0]} is a torch tensor", "torch tensors")
@@ -200,7 +208,7 @@ def _stream(call: Call) -> int:
     return raw_stream(call.stream_device) if call.stream_device >= 0 else 0
 
 
-_LIBRARY = Library(_describe, _describe_all, view_of, _addresses, _new, _fold, _stream, _calls, kept_lists())
+_LIBRARY = Library(_describe, _describe_all, view_of, check_sign, check_memory, _addresses, _new, _fold, _stream, _calls, kept_lists())
 
 
 def gemm_list(lists: Lists, out_dtype, alpha, beta, activation, gate, clamp, tf32) -> list[Tensor]:

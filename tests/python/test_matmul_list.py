@@ -109,3 +109,27 @@ def test_torch_compiles_and_refuses_gradients(rng):
         compiled = torch.compile(tilesmith.grouped_matmul, fullgraph=True, backend="eager")(a, b)
     for x, y in zip(got, compiled):
         torch.testing.assert_close(x, y)
+
+
+def test_torch_tensors_whose_memory_is_not_what_they_are(rng):
+    """A list like one before, whose calls are there already: lazily negated views, and tensors without memory."""
+    torch = pytest.importorskip("torch", reason="torch is not installed")
+    a = [torch.from_numpy(rng.uniform(-1, 1, (5, 3)).astype("f4")) for _ in range(2)]
+    parts = [torch.complex(x, x)[:, 0] for x in a]
+    b = [torch.from_numpy(rng.uniform(-1, 1, (1, 4)).astype("f4")) for _ in range(2)]
+    for again in range(2):
+        got = tilesmith.grouped_matmul([part.imag[:, None] for part in parts], b)
+        for x, left, right in zip(got, a, b):
+            assert_close(x, reference.matmul(left[:, :1].numpy(), right.numpy()))
+        mixed = [parts[0].imag[:, None], parts[1].conj().imag[:, None]]
+        with pytest.raises(ValueError, match="product 1 of 2: a is a lazily negated view") as caught:
+            tilesmith.grouped_matmul(mixed, b)
+        assert caught.value.hint == "a.resolve_neg()"
+        got = tilesmith.grouped_matmul([x.resolve_neg() for x in mixed], b)
+        assert_close(got[1], -reference.matmul(a[1][:, :1].numpy(), b[1].numpy()))
+        out = [torch.complex(torch.zeros(5, 4), torch.zeros(5, 4)).conj().imag[:, :1] for _ in range(2)]
+        with pytest.raises(ValueError, match="product 0 of 2: out is a lazily negated view"):
+            tilesmith.grouped_matmul(a, [torch.ones(3, 1)] * 2, out=out)
+        with pytest.raises(ValueError, match="product 1 of 2: b is a meta tensor, which has no memory"):
+            tilesmith.grouped_matmul([x[:, :1] for x in a], [b[0], b[1].to("meta")])
+        tilesmith.grouped_matmul([x[:, :1] for x in a], b)

@@ -182,7 +182,7 @@ def test_tensors_that_cannot_be(make):
         tilesmith.matmul(a, b.numpy())
     with pytest.raises(TypeError, match="a is torch.float64"):
         tilesmith.matmul(a.double(), b.double())
-    with pytest.raises(NotImplementedError, match="a is a torch.strided tensor on meta"):
+    with pytest.raises(ValueError, match="a is a meta tensor, which has no memory"):
         tilesmith.matmul(make(6, 19).to("meta"), make(19, 10).to("meta"))
     with pytest.raises(ValueError, match="a is a lazily negated view"):
         tilesmith.matmul(torch.complex(a, a).conj().imag, b)
@@ -190,6 +190,16 @@ def test_tensors_that_cannot_be(make):
     assert_product(tilesmith.matmul(column.imag, b[:1]), a[:, :1].double() @ b[:1].double())
     with pytest.raises(ValueError, match="a is a lazily negated view"):  # which looks like the one before
         tilesmith.matmul(column.conj().imag, b[:1])
+    # Of one column by a dimension of one element, whose stride says nothing.
+    column = torch.complex(a, a)[:, 0]
+    for again in range(2):
+        assert_product(tilesmith.matmul(column.imag[:, None], b[:1]), a[:, :1].double() @ b[:1].double())
+        with pytest.raises(ValueError, match="a is a lazily negated view"):
+            tilesmith.matmul(column.conj().imag[:, None], b[:1])
+    one = torch.complex(a, a)[:1, :1]  # nor do the strides of one element
+    assert_product(tilesmith.matmul(a[:1], b[:, :1], residual=one.imag), a[:1].double() @ b[:, :1].double() + a[:1, :1].double())
+    with pytest.raises(ValueError, match="residual is a lazily negated view"):
+        tilesmith.matmul(a[:1], b[:, :1], residual=one.conj().imag)
     with pytest.raises(NotImplementedError, match="bias is a torch.sparse_coo tensor"):
         tilesmith.matmul(a, b, residual=a, bias=torch.ones(10).to_sparse())
 
@@ -198,13 +208,33 @@ def test_tensors_that_cannot_be_after_a_call_that_could(make):
     """The prepared call is there already, and knows neither devices without memory nor what it has no place for."""
     x, w, bias = make(6, 20), make(10, 20), make(10)
     tilesmith.linear(x, w, bias)
-    with pytest.raises(ValueError, match="bias is null"):
+    with pytest.raises(ValueError, match="bias is a meta tensor, which has no memory"):
         tilesmith.linear(x, w, bias.to("meta"))
-    with pytest.raises(ValueError, match="b is null"):
+    with pytest.raises(ValueError, match="w is a meta tensor, which has no memory") as caught:
         tilesmith.linear(x, w.to("meta"), bias)
+    assert caught.value.hint.startswith("a tensor with data, on the CPU or a CUDA device")
     tilesmith.linear(x, w)
     with pytest.raises(TypeError, match="zero_w beside w of fp32"):
         tilesmith.linear(x, w, zero_w=torch.zeros(10, dtype=torch.int8))
+
+
+@pytest.mark.filterwarnings("error")
+def test_fake_tensors_beside_plain_ones(make):
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    x, w = make(6, 20), make(10, 20)
+    with FakeTensorMode():
+        fake, result = torch.empty(10, 20), torch.empty(6, 10)
+    for again in range(2):  # with a prepared call too
+        with pytest.raises(ValueError, match="w is a FakeTensor, which has no memory"):
+            tilesmith.linear(x, fake)
+        with pytest.raises(ValueError, match="residual is a FakeTensor, which has no memory"):
+            tilesmith.linear(x, w, residual=result)
+        tilesmith.linear(x, w)
+        tilesmith.linear(x, w, residual=make(6, 10))
+    wrapper = torch.Tensor._make_wrapper_subclass(type("Wrapper", (torch.Tensor,), {"__torch_dispatch__": None}), (10, 20))
+    with pytest.raises(ValueError, match="w is a Wrapper, which has no memory"):
+        tilesmith.linear(x, wrapper)
 
 
 def test_threads_have_calls_of_their_own(make):

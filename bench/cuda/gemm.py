@@ -383,6 +383,8 @@ def main():
     parser.add_argument("--early-b", action="store_true", help="b is constant: copies of it may start early (few rows)")
     parser.add_argument("--json", default="")
     args = parser.parse_args()
+    if unknown := set(args.without) - {"next_at_end", "b_first", "edges"}:
+        parser.error(f"--without {','.join(sorted(unknown))}: one of next_at_end, b_first, edges")
     return {"check": run_check, "time": run_time, "extras": run_extras, "compile": run_compile}[args.what](args)
 
 

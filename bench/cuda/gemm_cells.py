@@ -30,6 +30,7 @@ def _hopper_cases():
         case(f"{name}", dict(m=1000, n=712, k=520), config)
         case(f"{name}, one row", dict(m=1, n=8, k=8), config)
         case(f"{name}, primes", dict(m=257, n=523, k=331), config)
+        case(f"{name}, next at end", dict(m=300, n=712, k=520), config, next_at_end=True, b_first=True)
     for name in ("coop", "ping_pong", "tall", "pair_m", "pair_n", "odd", "split"):
         for layout in ("rrr", "crr", "ccr"):
             if name == "odd" and layout != "rrr":

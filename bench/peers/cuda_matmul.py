@@ -4,7 +4,7 @@
     python bench/peers/cuda_matmul.py                          bf16: squares, and m rows through the projections of a model
     python bench/peers/cuda_matmul.py --types fp8,int8         float8 (e4m3, fast sums, bf16 out), int8 (int32 out)
     python bench/peers/cuda_matmul.py --constant-b             b, of 16 rows of a and less, may be read while the call before ends
-    python bench/peers/cuda_matmul.py --rest 0 --burst 100     sustained: no rest, turns of 100 ms whose first quarter is not counted
+    python bench/peers/cuda_matmul.py --rest 0 --burst 100     sustained: no rest, 25 ms uncounted before each 100
 
 a is (m, k), b the transpose of an (n, k) weight. The calls of a turn are one captured graph of half a millisecond or more, which goes
 through sets of operands of more than 200 MB together, so that L2 is cold. Contenders take turns: a rest, one graph not counted,

@@ -128,8 +128,8 @@ typedef struct TsCudaGemmArgs {
   /* Tile order: tiles are walked in bands of `band` tile rows (or tile columns when band_columns is set), along the
    * band, across it first. */
   int band, band_columns;
-  /* Wgmma templates only. b_first: of a step, b is asked for before a. next_at_end: the kernel behind this one, where it
-   * may overlap it, starts when the blocks are done instead of when they begin. */
+  /* Wgmma templates only. b_first: of a step, b is asked for before a (not beside weights). next_at_end: the kernel
+   * behind this one, where it may overlap it, starts when the blocks are done instead of when they begin. */
   int b_first, next_at_end;
   /* Wgmma templates only: whether the maps edge_a and edge_b (and those of the second product) are there. */
   int edges;

@@ -271,9 +271,11 @@ Status CudaGemmPlan::encode_maps(const GemmArguments& a, TsCudaGemmMaps& maps) c
   const bool weights = algorithm_.pipeline == Pipeline::mixed;
   TS_TRY(weights ? encode_weights(a, maps.b) : operand_b(rows_b, maps.b, maps.b2));
   if (has_edges()) {
+    // What clusters share comes whole.
     const auto edge_a = static_cast<int>(p.m % algorithm_.tile[0]), edge_b = static_cast<int>(p.n % algorithm_.tile[1]);
-    if (edge_a != 0 && along_k_a) TS_TRY(operand_a(edge_a, maps.edge_a, maps.edge_a2));
-    if (edge_b != 0 && along_k_b && !weights) TS_TRY(operand_b(edge_b, maps.edge_b, maps.edge_b2));
+    if (edge_a != 0 && along_k_a && algorithm_.cluster[1] == 1) TS_TRY(operand_a(edge_a, maps.edge_a, maps.edge_a2));
+    if (edge_b != 0 && along_k_b && algorithm_.cluster[0] == 1 && !weights)
+      TS_TRY(operand_b(edge_b, maps.edge_b, maps.edge_b2));
   }
   if (!facts_.store_box) return {};
   // D and, with the rows of a tile, the tensor that comes with it.

@@ -107,13 +107,18 @@ struct Straddling {
 };
 Straddling straddling(const GemmSignature& signature, const CudaGemmShape& shape) {
   constexpr std::int64_t kSectorBits = 256;
-  const bool along_a = signature.layout_a == MatrixOrder::row, along_b = signature.layout_b == MatrixOrder::column;
-  return {(along_a ? shape.k : shape.m) * bits_of(signature.a) % kSectorBits != 0,
-          !has_weights(signature) && (along_b ? shape.k : shape.n) * bits_of(signature.b) % kSectorBits != 0};
+  const auto odd = [](std::int64_t elements, DataType type) { return elements * bits_of(type) % kSectorBits != 0; };
+  const auto straddles = [&](bool along_k, std::int64_t across, DataType type) {
+    return along_k ? odd(shape.k, type) || odd(shape.k2, type) : odd(across, type);
+  };
+  return {straddles(signature.layout_a == MatrixOrder::row, shape.m, signature.a),
+          !has_weights(signature) && straddles(signature.layout_b == MatrixOrder::column, shape.n, signature.b)};
 }
 
 bool is_first_for(const CudaGemmTile& tile, const GemmSignature& signature, const CudaGemmShape& shape) {
-  if (!tile.first_for || !is_along_k(signature) || shape.batch != 1 || straddling(signature, shape).a) return false;
+  if (!tile.first_for || !is_along_k(signature) || shape.batch != 1) return false;
+  // Measured on rows that straddle nothing; tiles of one row share no panel of B, so clusters have nothing to bring.
+  if (shape.m > tile.tile_m && straddling(signature, shape).a) return false;
   const CudaGemmCondition& c = *tile.first_for;
   return (!c.element_bytes || *c.element_bytes == bits_of(signature.a) / 8) && (!c.most_m || shape.m <= *c.most_m) &&
          (!c.most_n || shape.n <= *c.most_n) && (!c.most_k || shape.k + shape.k2 <= *c.most_k);
@@ -220,7 +225,7 @@ double step_microseconds(const KernelConfig& config, const CudaGemmFacts& facts,
   const double straddling_rows = (straddles.a ? rows_a / a.cluster[1] : 0) + (straddles.b ? rows_b / a.cluster[0] : 0);
   const double busy =
       static_cast<double>(cuda_gemm_tiles(config, shape) * splits) / static_cast<double>(places_of(config, spec));
-  step = std::max(step, 1e-3 * spec.gemm.straddle_ns * straddling_rows * std::min(busy, 1.0));
+  step = std::max(step, 1e-3 * spec.gemm.straddle_ns * straddling_rows * facts.blocks_per_sm * std::min(busy, 1.0));
   step += spec.gemm.transpose_us * facts.transposed_rows / 128;
   // A's rows that a group does not have are left out.
   if (shape.grouping != GemmGrouping::none && facts.copy_rows > 0 && facts.copy_rows * a.cluster[1] < a.tile[0]) {

@@ -50,7 +50,7 @@ struct CudaGemmPipeline {
 struct CudaGemmSpec {
   double launch_us = 0;  ///< microseconds that any launch takes
   /// Nanoseconds a stage takes at least for each row of operands that a block asks for where every SM does, and rows
-  /// are no multiple of 32 bytes: the 128 bytes of a step lie in five sectors then, not in four.
+  /// are no multiple of 32 bytes: the 128 bytes of a step lie in five sectors of every second row then, not four.
   double straddle_ns = 0;
   double transpose_us = 0;  ///< microseconds a stage takes longer for each 128 rows of operands that are transposed
   double scale_us = 0;      ///< and for block scales, which wait for its products, where a block has its SM alone

@@ -490,6 +490,13 @@ TEST(CudaGemm, RowsThatStraddleSectorsTakeClusters) {
   GemmSignature across = bf16();  // b's rows lie along n
   across.layout_b = MatrixOrder::row;
   EXPECT_EQ(clusters(across, {4096, 4096, 4096 + 8}), 1) << "a's rows alone";
+  EXPECT_EQ(first(bf16(), {64, 4096, 4096 + 8}), "warpspec 64x64 s12") << "one row of tiles";
+  GemmSignature groups = bf16();
+  groups.grouping = GemmGrouping::contiguous;
+  for (const std::int64_t k : {4096, 4096 + 8}) {
+    const auto ranked = ranked_cuda_gemm(arch("sm_90a"), groups, {512, 4096, k, 8, false, GemmGrouping::contiguous});
+    EXPECT_EQ(ranked.front().config.algorithm.block_per_cu, 1) << "two blocks an SM ask for twice the rows";
+  }
 }
 
 TEST(CudaGemm, GroupsOfFewRowsTakeTilesOf64Rows) {

@@ -34,7 +34,7 @@ TS_DEVICE void run_roles(u32 dynamic_shared, const TsCudaGemmMaps& maps, const T
     wait_for_previous_kernel();
     Consumer consumer{shared, maps, args, warpgroup - 1, rank};
     consumer.run();
-    if (args.next_at_end) {  // the last of the warpgroups says so
+    if (args.next_at_end) {  // when the last of the warpgroups is done
       named_barrier_sync(1 + cfg::kWarpgroups, 128 * cfg::kWarpgroups);
       let_next_kernel_start();
     }

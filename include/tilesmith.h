@@ -182,7 +182,7 @@ enum tilesmith_data_type {
   TILESMITH_FP8 = 3, /* e4m3 */
   TILESMITH_BF8 = 4, /* e5m2 */
   TILESMITH_INT8 = 5,
-  TILESMITH_INT4 = 6, /* two in a byte, the one of lower k in its low half; strides count elements */
+  TILESMITH_INT4 = 6, /* two in a byte, the one of lower k in its low half, k even; strides count elements */
   TILESMITH_INT32 = 7,
   TILESMITH_TF32 = 8, /* fp32 in memory, 10 bits of mantissa in the products */
   /* Of attention: read the first type and write the second. */

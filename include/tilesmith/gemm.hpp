@@ -29,7 +29,7 @@
 //   weights        A is fp16 or bf16, B int8 or int4: element (k, j) of B stands for B(k, j) * scale_b(j, k / depth),
 //                  taken in fp32 and rounded to A's type; with zero points for (B(k, j) - zero_b(j, k / depth)) *
 //                  scale_b(j, k / depth). Two int4 share a byte, the one of lower k in its low half; they have their
-//                  sign in two's complement. Zero points are int8, beside int4 at most 119.
+//                  sign in two's complement, and k is even. Zero points are int8, beside int4 at most 119.
 //                  Weights without a sign, as AWQ and GPTQ have them (0 .. 15 and 0 .. 255), are these with their top
 //                  bit turned, and so are their zero points: q - z is (q - 8) - (z - 8), or 128 instead of 8
 //

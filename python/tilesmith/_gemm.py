@@ -167,8 +167,8 @@ def linear(
         w = torch.stack((w_gate, w_up), 1).flatten(0, 1), and their biases likewise.
     scale_x, scale_w: of the rows of x and of w, as scale_a and scale_b of matmul; (n, 1) is taken too. By blocks:
         (..., ceil(k / 128)) and (ceil(n / 128), ceil(k / 128)).
-    Integer weights: w may be int8, or uint8 (n, ceil(k / 2)) of pairs of int4 (two's complement, the one of lower k in the
-        low half), beside x of float16 or bfloat16. scale_w, float32 or of x's type, is then (n,) or by blocks of k, (n,
+    Integer weights: w may be int8, or uint8 (n, k / 2), k even, of pairs of int4 (two's complement, the one of lower k in
+        the low half), beside x of float16 or bfloat16. scale_w, float32 or of x's type, is then (n,) or by blocks of k, (n,
         ceil(k / depth)), depth a power of two from 32 on; w * scale_w is rounded to x's type before the product. With
         zero_w, int8 (beside int4 at most 119) of scale_w's shape, it is (w - zero_w) * scale_w. Weights without a sign,
         as AWQ and GPTQ have them, are these with their top bit turned: w ^ 0x88 and zero_w - 8 for pairs of int4, w ^ 0x80

@@ -82,7 +82,8 @@ Status check_scales(const GemmProblem& p) {
   if (p.order_a != MatrixOrder::row || p.order_b != MatrixOrder::column)
     return refuse(fmt::format("matrices with scales of layout {}{}r", name_of(p.order_a), name_of(p.order_b)), "rcr");
   if (p.type_b == DataType::int4 && p.k % 2 != 0)
-    return refuse(fmt::format("two int4 share a byte, and k is {}", p.k), "an even k");
+    return refuse(fmt::format("two int4 share a byte, and k is {}", p.k),
+                  "an even k: one more column of A, of zeros; the last bytes of B have room for its weights");
   return {};
 }
 

@@ -309,6 +309,17 @@ def test_weights_without_a_sign(rng, bits):
     assert_close(got, reference.matmul(x, wide.T), 1e-5)
 
 
+def test_weights_of_an_odd_k_beside_a_column_of_zeros(rng):
+    """What the refusal of an odd k tells to do: the last bytes' high halves may hold anything."""
+    x, w, scale = random(rng, 5, 65).astype(np.float16), rng.integers(-8, 8, (24, 65), np.int8), random(rng, 24, 3)
+    weights = packed(w)
+    weights[:, -1] |= 0x70
+    padded = np.pad(x, [(0, 0), (0, 1)])
+    wide = (w * scale.repeat(32, 1)[:, :65]).astype(np.float16)
+    got = tilesmith.linear(padded, weights, scale_w=scale, out_dtype="float32")
+    assert_close(got, reference.matmul(x, wide.T), 1e-5)
+
+
 def test_weights_in_groups(rng):
     x, ends = random(rng, 20, 64).astype(np.float16), np.array([3, 3, 20], np.int32)
     w = rng.integers(-8, 8, (3, 24, 64), np.int8)
@@ -354,6 +365,8 @@ def test_weights_fill_in_the_structure():
         (dict(w=np.zeros((24, 96), "f2"), zero_w=np.zeros(24, "i1")), TypeError, "zero_w beside w of fp16"),
         (dict(scale_w=np.ones(24, "f4"), w=np.zeros((24, 47), np.uint8)), ValueError, "x has 96 elements in its last dimension, w 94"),
         (dict(scale_w=np.ones(24, "f4"), w=np.zeros((24, 96), np.uint8)[:, ::2]), ValueError, "w has the strides (96, 2)"),
+        (dict(scale_w=np.ones(24, "f4"), w=np.zeros((24, 17), np.uint8), x=np.zeros((5, 33), "f2")), ValueError,
+         "two int4 share a byte, and k is 33 (an even k: one more column of A, of zeros"),
         (dict(w=np.zeros((24, 96), np.uint8), x=np.zeros((5, 96), "f4")), TypeError, "x is fp32, w is uint8 (one type for both"),
     ],
 )  # fmt: skip

@@ -113,7 +113,7 @@ template <class Problem>
 class Bench {
  public:
   using Operation = BenchOperation<Problem>;
-  using Kernels = OperationBackend<typename Operation::Plan>;
+  using Kernels = typename Operation::Kernels;
 
   /// `known` ceilings need no measuring. `threads` is 0 on a device.
   Bench(const BenchOptions& options, const BenchProgress& progress, Backend& backend, const Kernels& kernels,
@@ -181,18 +181,26 @@ class Bench {
     return row;
   }
 
-  /// Compiles what the store lacks. A candidate that cannot be built gets its row now and is not run.
+  /// Compiles what the store lacks, the kernels that prepare problems too. A candidate that cannot be built, or whose
+  /// problem cannot be prepared, gets its row now and is not run.
   Status build(std::vector<Work<Problem>>& work) {
     std::map<Key128, std::size_t> index;
     std::vector<KernelConfig> configs;
-    for (const Work<Problem>& item : work)
-      for (const Ranked& candidate : item.candidates)
-        if (index.emplace(key_of(candidate.config), configs.size()).second) configs.push_back(candidate.config);
+    const auto add = [&](const KernelConfig& config) {
+      if (index.emplace(key_of(config), configs.size()).second) configs.push_back(config);
+    };
+    for (const Work<Problem>& item : work) {
+      for (const Ranked& candidate : item.candidates) add(candidate.config);
+      if (const auto preparing = Operation::preparing(kernels_, item.problem)) add(*preparing);
+    }
     const std::vector<Status> built = backend_.build(configs, options_.workers, progress_.building);
     for (Work<Problem>& item : work) {
       std::vector<Ranked> good;
+      const auto preparing = Operation::preparing(kernels_, item.problem);
+      const Status prepared = preparing ? built[index.at(key_of(*preparing))] : Status();
       for (const Ranked& candidate : item.candidates) {
-        const Status& status = built[index.at(key_of(candidate.config))];
+        const Status& own = built[index.at(key_of(candidate.config))];
+        const Status& status = own ? prepared : own;
         if (status && !options_.compile_only) {
           good.push_back(candidate);
           continue;

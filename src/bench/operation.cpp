@@ -85,6 +85,12 @@ Result<GemmCase> BenchOperation<GemmProblem>::make_case(const GemmProblem& probl
   return GemmCase::create(problem, std::move(inputs));
 }
 
+std::optional<KernelConfig> BenchOperation<GemmProblem>::preparing(const Kernels& kernels, const GemmProblem& problem) {
+  if (!problem.packed_b) return std::nullopt;
+  auto packer = kernels.packer(problem);
+  return packer ? std::optional(std::move(*packer)) : std::nullopt;
+}
+
 Result<GemmExpectation> BenchOperation<GemmProblem>::expect(const GemmCase& problem_case) {
   return GemmExpectation::make(problem_case.tensors(), problem_case.output_type());
 }

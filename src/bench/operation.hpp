@@ -2,6 +2,7 @@
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -48,16 +49,20 @@ struct BenchOperation;
 
 template <>
 struct BenchOperation<AttentionProblem> {
-  using Plan = AttentionPlan;
+  using Kernels = OperationBackend<AttentionPlan>;
   using Case = AttentionCase;
   using Expectation = AttentionExpectation;
 
   /// Null where the device has no kernels of the operation.
-  [[nodiscard]] static OperationBackend<Plan>* kernels(Backend& backend) { return &backend.attention(); }
+  [[nodiscard]] static Kernels* kernels(Backend& backend) { return &backend.attention(); }
   /// The problem on random data, the same for all kernels.
   [[nodiscard]] static Result<Case> make_case(const AttentionProblem& problem);
   /// What is done once before the calls that are measured.
   [[nodiscard]] static Status prepare(Case&, Dispatcher&) { return {}; }
+  /// The kernel that prepare() runs, if it runs one.
+  [[nodiscard]] static std::optional<KernelConfig> preparing(const Kernels&, const AttentionProblem&) {
+    return std::nullopt;
+  }
   [[nodiscard]] static Result<Expectation> expect(const Case& problem_case);
   /// The type whose product instructions set the roofline.
   [[nodiscard]] static DataType product_type(const AttentionProblem& problem) { return problem.data_type; }
@@ -67,15 +72,16 @@ struct BenchOperation<AttentionProblem> {
 
 template <>
 struct BenchOperation<GemmProblem> {
-  using Plan = GemmPlan;
+  using Kernels = GemmBackend;
   using Case = GemmCase;
   using Expectation = GemmExpectation;
 
-  [[nodiscard]] static OperationBackend<Plan>* kernels(Backend& backend) { return backend.gemm(); }
+  [[nodiscard]] static Kernels* kernels(Backend& backend) { return backend.gemm(); }
   [[nodiscard]] static Result<Case> make_case(const GemmProblem& problem);
   [[nodiscard]] static Status prepare(Case& problem_case, Dispatcher& dispatcher) {
     return problem_case.pack_b(dispatcher);
   }
+  [[nodiscard]] static std::optional<KernelConfig> preparing(const Kernels& kernels, const GemmProblem& problem);
   [[nodiscard]] static Result<Expectation> expect(const Case& problem_case);
   [[nodiscard]] static DataType product_type(const GemmProblem& problem) { return problem.type_a; }
   [[nodiscard]] static double naive_seconds(const Case& problem_case, int threads);

@@ -14,6 +14,10 @@ std::unexpected<Error> reads_plain_b() {
 
 }  // namespace
 
+Result<KernelConfig> GemmBackend::packer(const GemmProblem&) const {
+  return reads_plain_b();
+}
+
 Result<std::size_t> GemmBackend::packed_b_bytes(const GemmProblem&, BuildPolicy) {
   return reads_plain_b();
 }

@@ -51,7 +51,9 @@ class GemmBackend : public OperationBackend<GemmPlan> {
                                                                               const Planner& plan,
                                                                               const DispatcherOptions& options) = 0;
 
-  /// Of a valid problem with packed_b. Unsupported where kernels read B as it lies.
+  /// The kernel that packs B. Of a valid problem with packed_b, as what follows. Unsupported where kernels read B as it
+  /// lies.
+  [[nodiscard]] virtual Result<KernelConfig> packer(const GemmProblem& problem) const;
   [[nodiscard]] virtual Result<std::size_t> packed_b_bytes(const GemmProblem& problem, BuildPolicy build);
   [[nodiscard]] virtual Status pack_b(const GemmProblem& problem, const GemmOperand& b, void* packed,
                                       BuildPolicy build);

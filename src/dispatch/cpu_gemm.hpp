@@ -21,15 +21,15 @@ class CpuGemm final : public GemmBackend {
   [[nodiscard]] Result<std::unique_ptr<const GemmListPlan>> plan_list(std::vector<GemmProblem> problems,
                                                                       const Planner& plan,
                                                                       const DispatcherOptions& options) override;
+  /// The kernel whose first stage packs B of the problem's order: the best blocked one of a typical product of these
+  /// types, n and k on one thread, so that the panels' form depends on nothing else.
+  [[nodiscard]] Result<KernelConfig> packer(const GemmProblem& problem) const override;
   [[nodiscard]] Result<std::size_t> packed_b_bytes(const GemmProblem& problem, BuildPolicy build) override;
   [[nodiscard]] Status pack_b(const GemmProblem& problem, const GemmOperand& b, void* packed,
                               BuildPolicy build) override;
   [[nodiscard]] std::string_view policy() const override { return "cost model"; }
 
  private:
-  /// The kernel whose first stage packs B of the problem's order: the best blocked one of a typical product of these
-  /// types, n and k on one thread, so that the panels' form depends on nothing else.
-  [[nodiscard]] Result<KernelConfig> packer(const GemmProblem& problem) const;
   void rank(const GemmProblem& problem, std::vector<Candidate>& candidates) const;
 
   const CpuMachine& machine_;

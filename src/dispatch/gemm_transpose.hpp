@@ -30,6 +30,9 @@ class TransposingGemm final : public GemmBackend {
   [[nodiscard]] Result<std::unique_ptr<const GemmListPlan>> plan_list(std::vector<GemmProblem> problems,
                                                                       const Planner& plan,
                                                                       const DispatcherOptions& options) override;
+  [[nodiscard]] Result<KernelConfig> packer(const GemmProblem& problem) const override {
+    return kernels_.packer(problem);
+  }
   [[nodiscard]] Result<std::size_t> packed_b_bytes(const GemmProblem& problem, BuildPolicy build) override {
     return kernels_.packed_b_bytes(problem, build);
   }

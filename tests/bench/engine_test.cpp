@@ -9,6 +9,7 @@
 #include "base/file.hpp"
 #include "bench/csv_journal.hpp"
 #include "dispatch/test_store.hpp"
+#include "jit/store.hpp"
 
 namespace tilesmith {
 namespace {
@@ -195,6 +196,55 @@ TEST(Engine, CompileOnlyMeasuresNothing) {
   EXPECT_EQ(summary->rows, 2u);
   EXPECT_EQ(done, 2u);
   EXPECT_FALSE(summary->ceilings);
+}
+
+BenchOptions packed_options() {
+  BenchOptions options;
+  options.verify = true;
+  options.threads = 1;
+  options.max_kernels = 1;
+  options.measure.min_samples = options.measure.max_samples = 2;
+  GemmProblem packed = gemm_problem(DataType::fp8, 9, 30, 40);  // of which no kernel is linked in
+  packed.packed_b = true;
+  packed.epilogue = {EpilogueOp::bias, EpilogueOp::gelu};
+  options.problems = std::vector{packed};
+  return options;
+}
+
+TEST(Engine, CompileOnlyLeavesNothingToCompileOfPackedProblems) {
+  const testing::EmptyStore empty;
+  BenchOptions options = packed_options();
+  options.compile_only = true;
+  auto summary = run_bench(options, {});
+  ASSERT_TRUE(summary) << summary.error().text();
+  EXPECT_EQ(summary->rows, 1u) << "the kernel that packs is no candidate";
+  const auto entries = [] { return Store::open().value()->stats().value().entries; };
+  const std::uint64_t compiled = entries();
+  EXPECT_GE(compiled, 1u);
+  options.compile_only = false;
+  const auto expect_correct = [](const BenchRow& row) { EXPECT_EQ(row.status, RowStatus::correct) << row.message; };
+  summary = run_bench(options, {.row = expect_correct});
+  ASSERT_TRUE(summary) << summary.error().text();
+  EXPECT_EQ(summary->rows, 1u);
+  EXPECT_EQ(entries(), compiled);
+}
+
+TEST(Engine, AKernelThatPacksAndCannotBeBuiltFailsItsProblem) {
+  const testing::EmptyStore empty;
+  const testing::ScopedVariable compiler(
+      "TILESMITH_CXX", std::string(TILESMITH_SOURCE_DIR) + "/tests/bench/fake_compilers/refuses_to_pack");
+  for (const bool compile_only : {true, false}) {
+    BenchOptions options = packed_options();
+    options.compile_only = compile_only;
+    const auto summary = run_bench(options, {.row = [](const BenchRow& row) {
+                                     EXPECT_EQ(row.status, RowStatus::compile);
+                                     EXPECT_TRUE(row.config.algorithm.preshuffle);
+                                     EXPECT_NE(row.message.find("no packing"), std::string::npos) << row.message;
+                                   }});
+    ASSERT_TRUE(summary) << summary.error().text();
+    EXPECT_EQ(summary->rows, 1u);
+    EXPECT_EQ(summary->failed, 1u);
+  }
 }
 
 TEST(Engine, ProblemsWithoutAKernelAreSkippedWithTheReason) {

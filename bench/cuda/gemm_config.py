@@ -4,7 +4,7 @@ import ctypes
 import dataclasses
 from dataclasses import dataclass, fields
 
-from gemm_facts import BYTES, OPERATIONS, TYPES
+from gemm_facts import BYTES, OPERATIONS, SPEC, TYPES
 
 
 def traits(p):
@@ -58,10 +58,9 @@ def operand_maps(t, rows_a, rows_b, edges=False):
     operands = [(t.a, p.a, rows_a, p.row_major_a), (t.b.transpose(1, 2), p.b, rows_b, not p.row_major_b)]
     places = [(0, *operands[0]), (1, *operands[1])]
     if edges:
-        places += [(i, x, kind, x.shape[1] % rows, along_k) for i, (x, kind, rows, along_k) in zip((6, 7), operands)]
+        cut = [(x, kind, x.shape[1] % rows, along_k) for x, kind, rows, along_k in operands]
+        places += [(i, *each) for i, each in zip((6, 7), cut) if each[2] > 0 and each[3]]  # edge_a, edge_b
     for i, x, kind, rows, along_k in places:
-        if rows == 0 or (i > 5 and not along_k):
-            continue
         size = BYTES[kind]
         outer, inner = (1, 2) if along_k else (2, 1)
         driver.encode_tensor_map(
@@ -243,10 +242,11 @@ class Hopper:
         # As cuda_gemm_work of src/enumerate has it.
         rows = -(-p.m // (self.tile_m * self.cluster_m)) * self.cluster_m
         plain = not p.grouping and not self.stream_k
-        long = -(-p.k // self.tile_k()) // a.splits >= 32 and 2 * grid > sms * self.blocks_per_sm
-        a.b_first = plain and p.m <= 768 if self.b_first is None else self.b_first
+        long = -(-p.k // self.tile_k()) // a.splits >= SPEC["next_at_end"]["steps"] and 2 * grid > sms * self.blocks_per_sm
+        a.b_first = plain and p.m <= SPEC["b_first_m"] if self.b_first is None else self.b_first
         a.edges = int(self.edges and not p.grouping)
-        a.next_at_end = plain and 1 < rows <= 8 and long if self.next_at_end is None else self.next_at_end
+        shared = plain and 1 < rows <= SPEC["next_at_end"]["rows_of_tiles"]
+        a.next_at_end = shared and long if self.next_at_end is None else self.next_at_end
         return kernel.launcher_with((max(grid, cluster), 1, 1), (self.maps(t), a), stream, cluster, self.overlap)
 
 

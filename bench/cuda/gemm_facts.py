@@ -1,6 +1,12 @@
 """What a GEMM problem is, in the words of kernels/cuda/gemm_abi.h. Needs no PyTorch."""
 
+import json
+import os
 from dataclasses import dataclass
+
+_SPEC = os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..", "specs", "cuda", "sm_90a.json")
+with open(_SPEC) as _file:
+    SPEC = json.load(_file)["gemm"]  # the library's tile table and what goes with it
 
 # In the order of the contract.
 TYPES = ("f32", "bf16", "f16", "e4m3", "e5m2", "s8", "s32")

@@ -1,9 +1,10 @@
-"""The tile table of the GEMM templates, as data: which configuration for which problem, and which to try next."""
+"""Which configuration the library's tile table (specs/cuda/sm_90a.json) has for a problem, and which to try next."""
 
 import dataclasses
 import math
 
 from gemm_config import BYTES, Hopper, Stream, hopper_traits, traits
+from gemm_facts import SPEC
 
 SQUARES = (512, 1024, 2048, 4096, 8192)
 ROWS = (1, 16, 64, 128, 512, 2048, 8192)
@@ -29,52 +30,30 @@ def shapes(which):
 
 SMS = 132
 
-# Tiles of the Hopper template, with what they took on an H200 (bf16): microseconds for a step of 128 bytes of k, and
-# for the end of a tile. A launch takes another 2.5.
-TILES = (
-    (dict(tile_m=64, tile_n=224, warpgroups=1), 0.320, 0.6),
-    (dict(tile_m=128, tile_n=112), 0.308, 0.6),
-    (dict(tile_m=128, tile_n=256), 0.639, 1.8),
-    (dict(tile_m=128, tile_n=224), 0.565, 1.6),
-    (dict(tile_m=128, tile_n=192), 0.490, 1.5),
-    (dict(tile_m=128, tile_n=160), 0.430, 1.3),
-    (dict(tile_m=256, tile_n=128), 0.647, 1.8),
-    (dict(tile_m=192, tile_n=192, warpgroups=3), 0.710, 2.0),
-    (dict(tile_m=192, tile_n=112, warpgroups=3), 0.440, 1.2),
-    (dict(tile_m=128, tile_n=128, ping_pong=True), 0.340, 0.6),
-    (dict(tile_m=128, tile_n=112, ping_pong=True), 0.300, 0.6),
-    (dict(tile_m=128, tile_n=128), 0.350, 0.9),
-    (dict(tile_m=128, tile_n=96), 0.266, 0.6),
-    (dict(tile_m=128, tile_n=64), 0.190, 0.4),
-    (dict(tile_m=64, tile_n=256, warpgroups=1), 0.352, 0.7),
-    (dict(tile_m=64, tile_n=192, warpgroups=1), 0.275, 0.5),
-    (dict(tile_m=64, tile_n=160, warpgroups=1), 0.238, 0.4),
-    (dict(tile_m=64, tile_n=128, warpgroups=1), 0.185, 0.3),
-    (dict(tile_m=64, tile_n=112, warpgroups=1), 0.168, 0.3),
-    (dict(tile_m=64, tile_n=96, warpgroups=1), 0.160, 0.3),
-    (dict(tile_m=64, tile_n=80, warpgroups=1), 0.145, 0.3),
-    (dict(tile_m=64, tile_n=64, warpgroups=1), 0.135, 0.3),
-    (dict(tile_m=64, tile_n=32, warpgroups=1), 0.110, 0.3),
-    (dict(tile_m=128, tile_n=256, cluster_m=2), 0.645, 1.8),
-    (dict(tile_m=128, tile_n=192, cluster_m=2), 0.510, 1.5),
-    (dict(tile_m=128, tile_n=128, cluster_m=2), 0.360, 0.9),
-    (dict(tile_m=64, tile_n=128, warpgroups=1, cluster_m=2), 0.200, 0.3),
-)
-# Microseconds of a step for each row of a and b that a block asks for, when rows straddle sectors of 32 bytes.
-STRADDLE = 2.36e-3
+LINES = SPEC["pipelines"]["warpspec"]["tiles"]
 
-# Up to 128 rows memory and the launch decide: (bytes of an element, m, n and k up to, configuration), the first that
-# fits. MN-major operands and others that no line fits take the tiles above.
-FEW_ROWS = (
-    (2, 64, 8448, 1 << 30, dict(tile_m=64, tile_n=64, warpgroups=1)),
-    (2, 64, 4224, 8192, dict(tile_m=64, tile_n=32, warpgroups=1)),
-    (2, 64, 1 << 30, 1 << 30, dict(tile_m=64, tile_n=112, warpgroups=1)),
-    (1, 64, 8448, 1 << 30, dict(tile_m=64, tile_n=64, warpgroups=1)),
-    (1, 64, 1 << 30, 1 << 30, dict(tile_m=64, tile_n=112, warpgroups=1)),
-    (2, 128, 4224, 8192, dict(tile_m=64, tile_n=64, warpgroups=1)),
-    (2, 128, 4224, 1 << 30, dict(tile_m=64, tile_n=128, warpgroups=1, cluster_m=2, split_k=True, splits=2)),
-    (1, 128, 4224, 1 << 30, dict(tile_m=64, tile_n=64, warpgroups=1)),
-)
+
+def _tile(line):
+    (tile_m, tile_n), (cluster_m, cluster_n) = line["tile"], line.get("cluster", (1, 1))
+    tile = dict(tile_m=tile_m, tile_n=tile_n, warpgroups=line["wave"][0], ping_pong=line.get("ping_pong", False))
+    tile.update(cluster_m=cluster_m, cluster_n=cluster_n)
+    return dict(tile, split_k=True, splits=line["splits"]) if "splits" in line else tile
+
+
+# Microseconds for a step of 128 bytes of k and for the end of a tile.
+TILES = [
+    (_tile(line), line["step_us"], line["end_us"])
+    for line in LINES
+    if not line.keys() & {"first_for", "groups", "splits", "shares_k"}
+]
+# First choices up to 128 rows: (bytes of an element, m, n and k up to, configuration), the first that fits. MN-major
+# operands and others that no line fits take the tiles above.
+FEW_ROWS = [
+    (f["element_bytes"], f["m"], f.get("n", 1 << 30), f.get("k", 1 << 30), _tile(line))
+    for line in LINES
+    for f in [line.get("first_for")]
+    if f
+]
 
 
 def fill(config):
@@ -109,15 +88,15 @@ def streams(p, early_b=False):
 
 
 def cost(p, tile, step, end):
-    """Microseconds that a tile would take, from TILES."""
+    """Microseconds that a tile would take, along k."""
     c = fill(dict(hopper_traits(p), **tile))
     if p.a == "s8" and p.k <= 8192 and c.ping_pong:
         step *= 0.94  # integers draw less power: the smaller tile is not held back by it
     tiles = c.tiles(p) * c.cluster_m * c.cluster_n
     if p.k * BYTES[p.a] % 32:
-        step = max(step, STRADDLE * (c.tile_m / c.cluster_n + c.tile_n / c.cluster_m) * min(tiles / SMS, 1))
+        step = max(step, 1e-3 * SPEC["straddle_ns"] * (c.tile_m / c.cluster_n + c.tile_n / c.cluster_m) * min(tiles / SMS, 1))
     rounds = math.ceil(tiles / SMS)
-    return 2.5 + max(rounds * (math.ceil(p.k / c.tile_k()) * step + end), p.bytes() / 4.3e6)
+    return SPEC["launch_us"] + max(rounds * (math.ceil(p.k / c.tile_k()) * step + end), p.bytes() / 4.3e6)
 
 
 def usable(p, tile):

@@ -360,13 +360,12 @@ CudaGemmWork cuda_gemm_work(const KernelConfig& config, const CudaSpec& spec, co
     work.counters = tiles * facts.counters;
   }
   if (a.pipeline == Pipeline::warp_specialized && shape.grouping == GemmGrouping::none) {
-    // Measured on an H200: docs/cuda_gemm.md, "When the next kernel starts".
-    constexpr std::int64_t kFewRows = 768, kFewRowsOfTiles = 8, kLongTile = 32;
     const std::int64_t rows_of_tiles = ceil_div(shape.m, std::int64_t{a.tile[0]} * a.cluster[0]) * a.cluster[0];
     const std::int64_t steps = steps_of(shape, facts.stage_k) / work.splits;
-    work.b_first = shape.m <= kFewRows;
-    work.next_at_end = rows_of_tiles > 1 && rows_of_tiles <= kFewRowsOfTiles && steps >= kLongTile &&
-                       2 * work.blocks > places_of(config, spec);
+    const auto at_most = [](std::int64_t value, double limit) { return static_cast<double>(value) <= limit; };
+    work.b_first = at_most(shape.m, spec.gemm.b_first_m);
+    work.next_at_end = rows_of_tiles > 1 && at_most(rows_of_tiles, spec.gemm.next_at_end_rows) &&
+                       !at_most(steps, spec.gemm.next_at_end_steps - 1) && 2 * work.blocks > places_of(config, spec);
   }
   return work;
 }

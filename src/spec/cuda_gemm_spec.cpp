@@ -128,18 +128,26 @@ const CudaGemmPipeline* CudaGemmSpec::pipeline(Pipeline pipeline) const {
 }
 
 Result<CudaGemmSpec> read_cuda_gemm(const JsonReader& reader) {
-  TS_TRY(reader.only({"launch_us", "straddle_ns", "transpose_us", "scale_us", "list_gflop", "epilogues", "pipelines"}));
+  TS_TRY(reader.only({"launch_us", "straddle_ns", "b_first_m", "next_at_end", "transpose_us", "scale_us", "list_gflop",
+                      "epilogues", "pipelines"}));
   CudaGemmSpec spec;
-  const auto figure = [&](std::string_view field, double& into) -> Status {
-    TS_ASSIGN(into, reader.at(field).number());
-    if (!(into >= 0) || into > 1e6) return reader.at(field).refuse("a number of at least 0");
+  const auto figure = [](const JsonReader& from, double& into) -> Status {
+    TS_ASSIGN(into, from.number());
+    if (!(into >= 0) || into > 1e6) return from.refuse("a number of at least 0");
     return {};
   };
-  TS_TRY(figure("launch_us", spec.launch_us));
-  if (reader.has("straddle_ns")) TS_TRY(figure("straddle_ns", spec.straddle_ns));
-  if (reader.has("transpose_us")) TS_TRY(figure("transpose_us", spec.transpose_us));
-  if (reader.has("scale_us")) TS_TRY(figure("scale_us", spec.scale_us));
-  if (reader.has("list_gflop")) TS_TRY(figure("list_gflop", spec.list_gflop.emplace()));
+  TS_TRY(figure(reader.at("launch_us"), spec.launch_us));
+  if (reader.has("straddle_ns")) TS_TRY(figure(reader.at("straddle_ns"), spec.straddle_ns));
+  if (reader.has("b_first_m")) TS_TRY(figure(reader.at("b_first_m"), spec.b_first_m));
+  if (reader.has("next_at_end")) {
+    const JsonReader limits = reader.at("next_at_end");
+    TS_TRY(limits.only({"rows_of_tiles", "steps"}));
+    TS_TRY(figure(limits.at("rows_of_tiles"), spec.next_at_end_rows));
+    TS_TRY(figure(limits.at("steps"), spec.next_at_end_steps));
+  }
+  if (reader.has("transpose_us")) TS_TRY(figure(reader.at("transpose_us"), spec.transpose_us));
+  if (reader.has("scale_us")) TS_TRY(figure(reader.at("scale_us"), spec.scale_us));
+  if (reader.has("list_gflop")) TS_TRY(figure(reader.at("list_gflop"), spec.list_gflop.emplace()));
   TS_ASSIGN(const auto epilogues, reader.at("epilogues").elements());
   for (const JsonReader& item : epilogues) {
     TS_ASSIGN(const GemmEpilogue epilogue, read_epilogue(item));

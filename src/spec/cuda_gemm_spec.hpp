@@ -52,6 +52,12 @@ struct CudaGemmSpec {
   /// Nanoseconds a stage takes at least for each row of operands that a block asks for where every SM does, and rows
   /// are no multiple of 32 bytes: the 128 bytes of a step lie in five sectors of every second row then, not four.
   double straddle_ns = 0;
+  /// Of a step, wgmma templates ask for B before A in products of at most so many rows: B comes from memory then, A
+  /// from the L2 cache. 0: never.
+  double b_first_m = 0;
+  /// They let the next kernel start when blocks end where so many rows of tiles at most, but two, share columns of B,
+  /// and tiles have so many steps of k at least. Measured: docs/cuda_gemm.md, "When the next kernel starts". 0: never.
+  double next_at_end_rows = 0, next_at_end_steps = 0;
   double transpose_us = 0;  ///< microseconds a stage takes longer for each 128 rows of operands that are transposed
   double scale_us = 0;      ///< and for block scales, which wait for its products, where a block has its SM alone
   /// A product of more work has a launch of its own in a list: single products have faster kernels than lists. On an

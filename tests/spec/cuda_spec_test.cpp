@@ -91,6 +91,9 @@ TEST(CudaSpec, BrokenOnesSayFilePathValueAndWhatWouldBeRight) {
   says("\"list_gflop\": 1", "\"list_gflop\": -1", "x.json: $.gemm.list_gflop is -1 (a number of at least 0)");
   says("\"list_gflop\": 1", "\"list_gflops\": 1", "did you mean 'list_gflop'");
   says("\"launch_us\": 2.5", "\"launch_us\": null", "$.gemm.launch_us is");
+  says("\"rows_of_tiles\": 8", "\"rows_of_tiles\": -8",
+       "$.gemm.next_at_end.rows_of_tiles is -8 (a number of at least 0)");
+  says("\"rows_of_tiles\": 8, ", "", "rows_of_tiles");
   says("\"tflops\": {\"bf16\"", "\"tflops\": {\"bf61\"", "is no data type");
 }
 

@@ -29,20 +29,21 @@ function(tilesmith_take name)
   target_link_libraries(tilesmith_${name} INTERFACE ${ARG_LINK})
 endfunction()
 
-# tilesmith_station(NAME [SOURCES ...] [USES station ...] [LINK target ...])
-# One station of the road: a static library tilesmith_NAME whose headers are included as "NAME/header.hpp". Without SOURCES it takes every
-# .cpp of its folder.
+# tilesmith_station(NAME [EXCEPT source ...] [USES station ...] [LINK target ...])
+# One station of the road: a static library tilesmith_NAME of every .cpp in its folder, but EXCEPT; its headers are included as
+# "NAME/header.hpp".
 function(tilesmith_station name)
-  cmake_parse_arguments(ARG "" "" "SOURCES;USES;LINK" ${ARGN})
-  if(NOT ARG_SOURCES)
-    file(GLOB ARG_SOURCES CONFIGURE_DEPENDS ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
+  cmake_parse_arguments(ARG "" "" "EXCEPT;USES;LINK" ${ARGN})
+  file(GLOB_RECURSE sources CONFIGURE_DEPENDS RELATIVE ${CMAKE_CURRENT_SOURCE_DIR} ${CMAKE_CURRENT_SOURCE_DIR}/*.cpp)
+  if(ARG_EXCEPT)
+    list(REMOVE_ITEM sources ${ARG_EXCEPT})
   endif()
   if(name IN_LIST TILESMITH_TAKE)
     list(TRANSFORM ARG_USES PREPEND tilesmith_)
     tilesmith_take(${name} LINK ${ARG_USES} ${ARG_LINK})
     return()
   endif()
-  add_library(tilesmith_${name} STATIC ${ARG_SOURCES})
+  add_library(tilesmith_${name} STATIC ${sources})
   target_include_directories(tilesmith_${name} PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/src> $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>
                                                     $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include>)
   target_link_libraries(tilesmith_${name} PRIVATE $<BUILD_INTERFACE:tilesmith_options>)

@@ -10,7 +10,7 @@ mkdir -p "$out"
 echo "== what a call costs beside its kernel"
 build/bin/dispatch_bench --benchmark_min_time=0.2
 echo "== lists of instances"
-build/bin/enumerate_bench --benchmark_min_time=1
+build/bin/catalog_bench --benchmark_min_time=1
 echo "== the store"
 build/bin/jit_bench --benchmark_min_time=0.2
 

@@ -19,7 +19,7 @@ if [ ! -x "$sanitizer" ]; then
 fi
 
 # check TOOL COMMAND...: the summary, and on errors everything. The warp-specialised kernels store to a word that nobody reads, all lanes at
-# once, to keep a wait in its place (hold_until in kernels/cuda/hopper/consumer.cuh): racecheck reports writes against writes, and those
+# once, to keep a wait in its place (hold_until in kernels/cuda/attention/hopper/consumer.cuh): racecheck reports writes against writes, and those
 # alone are let pass, not a failure of the program itself.
 check() {
   local tool=$1 found=99 status=0 output races

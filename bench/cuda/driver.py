@@ -1,4 +1,4 @@
-"""The CUDA driver through ctypes: modules, launches, tensor maps. The structures mirror kernels/cuda/abi.h."""
+"""The CUDA driver through ctypes: modules, launches, tensor maps. The structures mirror kernels/cuda/attention/abi.h."""
 
 import ctypes
 

@@ -336,7 +336,7 @@ class Portable:
     architecture: str = "sm_80"
 
     def source(self):
-        return _source(self, "portable/gemm", ("band", "band_columns", "splits", "overlap", "architecture"))
+        return _source(self, "mma_sm80/gemm", ("band", "band_columns", "splits", "overlap", "architecture"))
 
     def arch(self):
         return self.architecture
@@ -347,7 +347,7 @@ class Portable:
         parts += [f"split{self.splits}"] if self.split_k else []
         return " ".join(parts + ([] if self.aligned else ["unaligned"]))
 
-    # The launch facts of kernels/cuda/gemm/portable/layout.cuh.
+    # The launch facts of kernels/cuda/gemm/mma_sm80/layout.cuh.
     def threads(self):
         return 32 * self.warps_m * self.warps_n
 

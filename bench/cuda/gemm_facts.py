@@ -1,4 +1,4 @@
-"""What a GEMM problem is, in the words of kernels/cuda/gemm_abi.h. Needs no PyTorch."""
+"""What a GEMM problem is, in the words of kernels/cuda/gemm/abi.h. Needs no PyTorch."""
 
 import json
 import os

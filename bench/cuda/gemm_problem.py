@@ -1,4 +1,4 @@
-"""A GEMM problem: its tensors, its float64 reference (the meaning of kernels/cuda/gemm_abi.h), its argument struct."""
+"""A GEMM problem: its tensors, its float64 reference (the meaning of kernels/cuda/gemm/abi.h), its argument struct."""
 
 import ctypes
 import math

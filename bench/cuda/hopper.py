@@ -69,7 +69,7 @@ class Config:
     section_mib: int = 32  # keys and values that the heads of a section share in L2: the host's choice alone
 
     def source(self):
-        return constants(self, skip=("section_mib",)) + '#include "hopper/attention_fwd.cuh"\n'
+        return constants(self, skip=("section_mib",)) + '#include "attention/hopper/attention_fwd.cuh"\n'
 
     def name(self):
         parts = [f"{64 * self.warpgroups}x{self.tile_n}", f"s{self.stages}", f"q{self.query_buffers}"]
@@ -86,7 +86,7 @@ class Config:
     def arch(self):
         return "sm_90a"
 
-    # The launch facts of kernels/cuda/hopper/layout.cuh.
+    # The launch facts of kernels/cuda/attention/hopper/layout.cuh.
     def threads(self):
         return 128 * (self.warpgroups + 1)
 

@@ -26,7 +26,7 @@ class Config:
     architecture: str = "sm_80"
 
     def source(self):
-        return constants(self, skip=("architecture",)) + '#include "portable/attention_fwd.cuh"\n'
+        return constants(self, skip=("architecture",)) + '#include "attention/mma_sm80/attention_fwd.cuh"\n'
 
     def name(self):
         return f"portable {16 * self.warps}x{self.tile_n} {self.architecture}"
@@ -34,7 +34,7 @@ class Config:
     def arch(self):
         return self.architecture
 
-    # The launch facts of kernels/cuda/portable/layout.cuh.
+    # The launch facts of kernels/cuda/attention/mma_sm80/layout.cuh.
     def threads(self):
         return 32 * self.warps
 

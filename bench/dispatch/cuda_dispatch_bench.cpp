@@ -7,10 +7,10 @@
 #include <vector>
 
 #include "jit/nvrtc_toolchain.hpp"
-#include "kernels/cuda/abi.h"
-#include "runtime/cuda_kernel.hpp"
-#include "runtime/cuda_memory.hpp"
-#include "runtime/cuda_stream.hpp"
+#include "kernels/cuda/attention/abi.h"
+#include "runtime/cuda/kernel.hpp"
+#include "runtime/cuda/memory.hpp"
+#include "runtime/cuda/stream.hpp"
 #include "tilesmith/dispatcher.hpp"
 
 namespace {

@@ -9,8 +9,8 @@
 #include "capi/call_checks.hpp"
 #include "capi/last_error.hpp"
 #include "capi/sized_struct.hpp"
-#include "kernel/enum_table.hpp"
-#include "kernel/traits.hpp"
+#include "vocabulary/enum_table.hpp"
+#include "vocabulary/traits.hpp"
 
 namespace {
 

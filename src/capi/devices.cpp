@@ -8,8 +8,8 @@
 #include "capi/last_error.hpp"
 #include "capi/sized_struct.hpp"
 #include "jit/nvrtc_library.hpp"
-#include "runtime/cpu_machine.hpp"
-#include "runtime/cuda_device.hpp"
+#include "runtime/cpu/machine.hpp"
+#include "runtime/cuda/device.hpp"
 
 namespace tilesmith::capi {
 namespace {

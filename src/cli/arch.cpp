@@ -7,9 +7,9 @@
 
 #include "cli/verbs.hpp"
 #include "jit/nvrtc_library.hpp"
-#include "runtime/cpu_machine.hpp"
-#include "runtime/cuda_device.hpp"
-#include "spec/cpu_spec.hpp"
+#include "runtime/cpu/machine.hpp"
+#include "runtime/cuda/device.hpp"
+#include "spec/cpu/spec.hpp"
 
 namespace tilesmith::cli {
 namespace {

@@ -8,11 +8,11 @@
 
 #include "base/file.hpp"
 #include "base/progress.hpp"
-#include "bench/engine.hpp"
-#include "bench/summary_table.hpp"
+#include "sweep/engine.hpp"
+#include "sweep/summary_table.hpp"
 #include "cli/output_place.hpp"
 #include "cli/verbs.hpp"
-#include "kernel/native_name.hpp"
+#include "vocabulary/names/native.hpp"
 
 namespace tilesmith::cli {
 namespace {

@@ -15,7 +15,7 @@
 #include "cli/verbs.hpp"
 #include "codegen/generate.hpp"
 #include "dispatch/kernel_builder.hpp"
-#include "kernel/native_name.hpp"
+#include "vocabulary/names/native.hpp"
 
 namespace tilesmith::cli {
 namespace {

@@ -1,5 +1,5 @@
 // tilesmith explain: which rule accepts or refuses a kernel, and by which figures.
-#include "enumerate/explain.hpp"
+#include "catalog/explain.hpp"
 
 #include <fmt/core.h>
 

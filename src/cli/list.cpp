@@ -16,9 +16,9 @@
 
 #include "cli/selection.hpp"
 #include "cli/verbs.hpp"
-#include "enumerate/listing_output.hpp"
+#include "catalog/listing_output.hpp"
 #include "jit/store.hpp"
-#include "kernel/name.hpp"
+#include "vocabulary/names/name.hpp"
 
 namespace tilesmith::cli {
 namespace {

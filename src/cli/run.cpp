@@ -5,9 +5,9 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "bench/problem_json.hpp"
-#include "bench/trial.hpp"
-#include "cli/attention_options.hpp"
+#include "problem/json.hpp"
+#include "trial/attention/trial.hpp"
+#include "cli/attention/options.hpp"
 #include "cli/run_options.hpp"
 #include "cli/tensor_file.hpp"
 #include "cli/verbs.hpp"

@@ -8,8 +8,8 @@
 #include <string_view>
 
 #include "cli/verbs.hpp"
-#include "kernel/traits.hpp"
-#include "runtime/cpu_machine.hpp"
+#include "vocabulary/traits.hpp"
+#include "runtime/cpu/machine.hpp"
 
 namespace tilesmith::cli {
 

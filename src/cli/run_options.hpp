@@ -6,7 +6,7 @@
 #include <optional>
 #include <string>
 
-#include "bench/trial.hpp"
+#include "trial/attention/trial.hpp"
 #include "tilesmith/dispatcher.hpp"
 
 namespace tilesmith::cli {

@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "enumerate/listing.hpp"
+#include "catalog/listing.hpp"
 
 namespace tilesmith::cli {
 

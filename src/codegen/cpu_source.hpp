@@ -12,7 +12,7 @@
 #include "base/element_type.hpp"
 #include "base/error.hpp"
 #include "codegen/source.hpp"
-#include "kernel/algorithm.hpp"
+#include "vocabulary/algorithm.hpp"
 
 namespace tilesmith {
 

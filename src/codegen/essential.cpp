@@ -1,7 +1,7 @@
 #include "codegen/essential.hpp"
 
-#include "enumerate/cpu_attention.hpp"
-#include "enumerate/cpu_gemm.hpp"
+#include "instances/attention/cpu.hpp"
+#include "instances/gemm/cpu.hpp"
 
 namespace tilesmith {
 namespace {

@@ -6,9 +6,9 @@
 #include <span>
 #include <vector>
 
-#include "kernel/config.hpp"
+#include "vocabulary/config.hpp"
 #include "kernels/cpu/abi.h"
-#include "spec/cpu_spec.hpp"
+#include "spec/cpu/spec.hpp"
 
 namespace tilesmith {
 

@@ -2,14 +2,14 @@
 
 #include <fmt/format.h>
 
-#include "codegen/cpu_attention.hpp"
-#include "codegen/cpu_gemm.hpp"
-#include "codegen/cuda_attention.hpp"
-#include "codegen/cuda_gemm.hpp"
-#include "enumerate/cpu_gemm.hpp"
-#include "enumerate/cuda_attention.hpp"
-#include "enumerate/cuda_gemm.hpp"
-#include "kernel/native_name.hpp"
+#include "codegen/attention/cpu.hpp"
+#include "codegen/gemm/cpu.hpp"
+#include "codegen/attention/cuda.hpp"
+#include "codegen/gemm/cuda.hpp"
+#include "instances/gemm/cpu.hpp"
+#include "instances/attention/cuda.hpp"
+#include "instances/gemm/cuda.hpp"
+#include "vocabulary/names/native.hpp"
 
 namespace tilesmith {
 namespace {

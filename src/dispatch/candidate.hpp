@@ -3,7 +3,7 @@
 
 #include <vector>
 
-#include "kernel/config.hpp"
+#include "vocabulary/config.hpp"
 
 namespace tilesmith {
 

@@ -7,7 +7,7 @@
 #include <tuple>
 
 #include "base/log.hpp"
-#include "kernel/native_name.hpp"
+#include "vocabulary/names/native.hpp"
 
 namespace tilesmith {
 namespace {

@@ -2,12 +2,12 @@
 #pragma once
 
 #include "dispatch/backend.hpp"
-#include "dispatch/cpu_attention.hpp"
-#include "dispatch/cpu_gemm.hpp"
+#include "dispatch/attention/cpu.hpp"
+#include "dispatch/gemm/cpu.hpp"
 #include "dispatch/cpu_registry.hpp"
-#include "dispatch/gemm_transpose.hpp"
-#include "runtime/cpu_machine.hpp"
-#include "runtime/thread_pool.hpp"
+#include "dispatch/gemm/transpose.hpp"
+#include "runtime/cpu/machine.hpp"
+#include "runtime/cpu/thread_pool.hpp"
 
 namespace tilesmith {
 

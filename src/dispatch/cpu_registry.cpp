@@ -5,7 +5,7 @@
 #include "codegen/essential.hpp"
 #include "codegen/generate.hpp"
 #include "jit/cxx_toolchain.hpp"
-#include "kernel/native_name.hpp"
+#include "vocabulary/names/native.hpp"
 
 namespace tilesmith {
 

@@ -9,9 +9,9 @@
 
 #include "base/error.hpp"
 #include "dispatch/kernel_builder.hpp"
-#include "kernel/config.hpp"
-#include "runtime/cpu_kernel.hpp"
-#include "runtime/cpu_machine.hpp"
+#include "vocabulary/config.hpp"
+#include "runtime/cpu/kernel.hpp"
+#include "runtime/cpu/machine.hpp"
 
 namespace tilesmith {
 

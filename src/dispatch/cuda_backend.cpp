@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "runtime/cuda_device.hpp"
+#include "runtime/cuda/device.hpp"
 
 namespace tilesmith {
 

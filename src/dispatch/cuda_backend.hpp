@@ -2,11 +2,11 @@
 #pragma once
 
 #include "dispatch/backend.hpp"
-#include "dispatch/cuda_attention.hpp"
-#include "dispatch/cuda_gemm.hpp"
+#include "dispatch/attention/cuda.hpp"
+#include "dispatch/gemm/cuda.hpp"
 #include "dispatch/cuda_registry.hpp"
-#include "dispatch/gemm_transpose.hpp"
-#include "spec/cuda_spec.hpp"
+#include "dispatch/gemm/transpose.hpp"
+#include "spec/cuda/spec.hpp"
 
 namespace tilesmith {
 

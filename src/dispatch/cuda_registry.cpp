@@ -1,6 +1,6 @@
 #include "dispatch/cuda_registry.hpp"
 
-#include "runtime/cuda_stream.hpp"
+#include "runtime/cuda/stream.hpp"
 
 namespace tilesmith {
 

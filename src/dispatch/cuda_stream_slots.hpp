@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "base/error.hpp"
-#include "runtime/cuda_context.hpp"
+#include "runtime/cuda/context.hpp"
 
 namespace tilesmith {
 

@@ -2,11 +2,11 @@
 
 #include <fmt/format.h>
 
-#include "dispatch/attention_problem.hpp"
+#include "problem/attention/problem.hpp"
 #include "dispatch/backend.hpp"
 #include "dispatch/choice.hpp"
-#include "dispatch/gemm_list.hpp"
-#include "dispatch/gemm_problem.hpp"
+#include "dispatch/gemm/list.hpp"
+#include "problem/gemm/problem.hpp"
 #include "dispatch/plan_cache.hpp"
 
 namespace tilesmith {

@@ -7,7 +7,7 @@
 #include "jit/build.hpp"
 #include "jit/cxx_toolchain.hpp"
 #include "jit/nvrtc_toolchain.hpp"
-#include "kernel/native_name.hpp"
+#include "vocabulary/names/native.hpp"
 
 namespace tilesmith {
 

@@ -9,8 +9,8 @@
 #include <mutex>
 #include <vector>
 
-#include "dispatch/attention_problem.hpp"
-#include "dispatch/gemm_problem.hpp"
+#include "problem/attention/problem.hpp"
+#include "problem/gemm/problem.hpp"
 #include "tilesmith/dispatcher.hpp"
 
 namespace tilesmith {

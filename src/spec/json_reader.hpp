@@ -16,7 +16,7 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "kernel/enum_table.hpp"
+#include "vocabulary/enum_table.hpp"
 
 namespace tilesmith {
 

@@ -5,7 +5,7 @@
 #include <thread>
 #include <vector>
 
-#include "capi/attention_call.hpp"
+#include "capi/attention/call.hpp"
 #include "capi/failure.hpp"
 #include "dispatch/allocation_count.hpp"
 #include "dispatch/test_store.hpp"

@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "capi/failure.hpp"
-#include "capi/gemm_call.hpp"
+#include "capi/gemm/call.hpp"
 #include "dispatch/allocation_count.hpp"
 #include "dispatch/test_store.hpp"
 #include "runtime/aligned_buffer.hpp"

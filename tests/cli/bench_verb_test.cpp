@@ -7,7 +7,7 @@
 #include <sstream>
 #include <thread>
 
-#include "bench/row.hpp"
+#include "sweep/row.hpp"
 #include "cli/program.hpp"
 #include "dispatch/test_store.hpp"
 
@@ -140,7 +140,7 @@ gemm: {smoke: [{id: small, axes: {m: [1, 40], nk: [[30, 50], [64, 24]], dtype: [
 
 TEST_F(BenchVerb, ATierSaysHowLongAKernelMayTake) {
   const testing::ScopedVariable compiler(
-      "TILESMITH_CXX", std::string(TILESMITH_SOURCE_DIR) + "/tests/bench/fake_compilers/makes_bad_kernels");
+      "TILESMITH_CXX", std::string(TILESMITH_SOURCE_DIR) + "/tests/sweep/fake_compilers/makes_bad_kernels");
   ASSERT_TRUE(write_file_atomic(path("shapes.yaml"), R"(
 schema: 1
 tiers: {smoke: {includes: [smoke], timeout_s: 1}}

@@ -7,7 +7,7 @@
 #include "base/npy.hpp"
 #include "base/safetensors.hpp"
 #include "cli/program.hpp"
-#include "verify/attention_check.hpp"
+#include "verify/attention/check.hpp"
 
 namespace tilesmith {
 namespace {

@@ -6,7 +6,7 @@
 #include "base/npy.hpp"
 #include "cli/program.hpp"
 #include "dispatch/test_store.hpp"
-#include "verify/gemm_check.hpp"
+#include "verify/gemm/check.hpp"
 
 namespace tilesmith {
 namespace {
@@ -155,7 +155,7 @@ TEST_F(RunGemm, APackedBIsReadByEveryCall) {
 TEST_F(RunGemm, AWrongResultSaysHowToRepeatIt) {
   const testing::EmptyStore store;
   const testing::ScopedVariable compiler(
-      "TILESMITH_CXX", std::string(TILESMITH_SOURCE_DIR) + "/tests/bench/fake_compilers/makes_bad_kernels");
+      "TILESMITH_CXX", std::string(TILESMITH_SOURCE_DIR) + "/tests/sweep/fake_compilers/makes_bad_kernels");
   (void)random_array({70}, 4, path("it's b.npy"));
   const std::string commands[] = {
       " run gemm -n 70 -k 40 --grouping contiguous --group-rows 20,0,13 --dtype fp32 --alpha 0.5 --epilogue bias,clamp "

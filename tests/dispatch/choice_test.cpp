@@ -3,7 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include "kernel/native_name.hpp"
+#include "vocabulary/names/native.hpp"
 
 namespace tilesmith {
 namespace {

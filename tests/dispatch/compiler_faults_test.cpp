@@ -6,10 +6,10 @@
 #include <algorithm>
 
 #include "codegen/essential.hpp"
-#include "dispatch/random_problem.hpp"
+#include "dispatch/attention/random_problem.hpp"
 #include "dispatch/test_store.hpp"
-#include "kernel/native_name.hpp"
-#include "runtime/cpu_machine.hpp"
+#include "vocabulary/names/native.hpp"
+#include "runtime/cpu/machine.hpp"
 #include "tilesmith/dispatcher.hpp"
 
 namespace tilesmith {

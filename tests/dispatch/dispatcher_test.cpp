@@ -9,11 +9,11 @@
 
 #include "codegen/essential.hpp"
 #include "dispatch/allocation_count.hpp"
-#include "dispatch/attention_problem.hpp"
-#include "dispatch/candidates.hpp"
-#include "dispatch/random_problem.hpp"
+#include "problem/attention/problem.hpp"
+#include "dispatch/attention/cpu_candidates.hpp"
+#include "dispatch/attention/random_problem.hpp"
 #include "dispatch/test_store.hpp"
-#include "kernel/native_name.hpp"
+#include "vocabulary/names/native.hpp"
 #include "runtime/aligned_buffer.hpp"
 
 namespace tilesmith {

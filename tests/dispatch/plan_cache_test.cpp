@@ -7,7 +7,7 @@
 #include <thread>
 
 #include "dispatch/allocation_count.hpp"
-#include "dispatch/attention_problem.hpp"
+#include "problem/attention/problem.hpp"
 #include "tilesmith/dispatcher.hpp"
 
 namespace tilesmith {

@@ -239,7 +239,7 @@ constexpr bool kMaskRight = false, kMaskLeft = false, kGroupMode = false, kLse =
 constexpr bool kSoftcap = false, kBias = false, kAlibi = false, kDropout = false, kNegativeScale = false;
 constexpr bool kFp8 = false, kBlockScale = false;
 }  // namespace ts::cfg
-#include "hopper/attention_fwd.cuh"
+#include "attention/hopper/attention_fwd.cuh"
 )");
   source.entry_symbol = "ts_attention_fwd";
   source.options = {"-std=c++17", "-default-device", std::string("-I") + TILESMITH_SOURCE_DIR + "/kernels/cuda"};

@@ -1,4 +1,4 @@
-#include "runtime/cpu_machine.hpp"
+#include "runtime/cpu/machine.hpp"
 
 #include <gtest/gtest.h>
 

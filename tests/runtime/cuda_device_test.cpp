@@ -14,10 +14,10 @@
 
 #include "base/file.hpp"
 #include "jit/nvrtc_toolchain.hpp"
-#include "runtime/cuda_kernel.hpp"
-#include "runtime/cuda_memory.hpp"
-#include "runtime/cuda_stream.hpp"
-#include "runtime/cuda_tensor_map.hpp"
+#include "runtime/cuda/kernel.hpp"
+#include "runtime/cuda/memory.hpp"
+#include "runtime/cuda/stream.hpp"
+#include "runtime/cuda/tensor_map.hpp"
 
 namespace tilesmith {
 namespace {

@@ -1,10 +1,10 @@
 // The driver, devices and contexts, against the fake driver.
-#include "runtime/cuda_driver.hpp"
+#include "runtime/cuda/driver.hpp"
 
 #include <gtest/gtest.h>
 
-#include "runtime/cuda_context.hpp"
-#include "runtime/cuda_device.hpp"
+#include "runtime/cuda/context.hpp"
+#include "runtime/cuda/device.hpp"
 #include "runtime/cuda_fake.hpp"
 
 namespace tilesmith {

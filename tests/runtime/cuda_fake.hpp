@@ -6,7 +6,7 @@
 
 #include <memory>
 
-#include "runtime/cuda_context.hpp"
+#include "runtime/cuda/context.hpp"
 #include "runtime/fake_libcuda.hpp"
 
 namespace tilesmith {

@@ -1,5 +1,5 @@
 // Kernels, launches, memory, streams and tensor maps, against the fake driver.
-#include "runtime/cuda_kernel.hpp"
+#include "runtime/cuda/kernel.hpp"
 
 #include <elf.h>
 #include <gtest/gtest.h>
@@ -7,9 +7,9 @@
 #include <cstring>
 
 #include "runtime/cuda_fake.hpp"
-#include "runtime/cuda_memory.hpp"
-#include "runtime/cuda_stream.hpp"
-#include "runtime/cuda_tensor_map.hpp"
+#include "runtime/cuda/memory.hpp"
+#include "runtime/cuda/stream.hpp"
+#include "runtime/cuda/tensor_map.hpp"
 
 namespace tilesmith {
 namespace {

@@ -6,8 +6,8 @@
 
 #include <cstddef>
 
-#include "runtime/cuda_driver.hpp"
-#include "runtime/cuda_tensor_map.hpp"
+#include "runtime/cuda/driver.hpp"
+#include "runtime/cuda/tensor_map.hpp"
 
 namespace tilesmith {
 namespace {

@@ -8,7 +8,7 @@
 #include <memory>
 #include <vector>
 
-#include "runtime/cuda_types.hpp"
+#include "runtime/cuda/types.hpp"
 
 #define EXPORT extern "C" __attribute__((visibility("default")))
 

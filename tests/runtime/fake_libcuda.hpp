@@ -4,7 +4,7 @@
 #include <array>
 #include <cstdint>
 
-#include "runtime/cuda_types.hpp"
+#include "runtime/cuda/types.hpp"
 
 namespace tilesmith::testing {
 

@@ -1,5 +1,5 @@
 // The pool runs every task once, keeps stages apart, and serves many callers at once.
-#include "runtime/thread_pool.hpp"
+#include "runtime/cpu/thread_pool.hpp"
 
 #include <gtest/gtest.h>
 

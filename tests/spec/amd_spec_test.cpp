@@ -4,10 +4,10 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
-#include "spec/amd_attention_spec.hpp"
-#include "spec/amd_chip.hpp"
-#include "spec/amd_conv_spec.hpp"
-#include "spec/amd_gemm_spec.hpp"
+#include "spec/amd/ck_attention.hpp"
+#include "spec/amd/chip.hpp"
+#include "spec/amd/ck_conv.hpp"
+#include "spec/amd/ck_gemm.hpp"
 #include "spec/spec_files.hpp"
 
 namespace tilesmith {
@@ -70,11 +70,11 @@ TEST(AmdSpec, WrongChipFactsAreNamed) {
 }
 
 TEST(AmdSpec, WrongKernelFactsAreNamed) {
-  const std::string tables = spec_file_text("amd/attention_tables.json").value();
+  const std::string tables = spec_file_text("amd/ck/attention_tables.json").value();
   const auto attention = [&](const std::string& text) {
     return as_status(parse_amd_attention_spec("attention.json", text, "tables.json", tables));
   };
-  const json good = shipped("amd/attention.json");
+  const json good = shipped("amd/ck/attention.json");
   const auto says = [&](const std::function<void(json&)>& change, const char* text) {
     const std::string error = error_of(attention, good, change);
     EXPECT_NE(error.find("attention.json: $"), std::string::npos) << error;
@@ -90,19 +90,19 @@ TEST(AmdSpec, WrongKernelFactsAreNamed) {
 
   const auto gemm = [](const std::string& text) { return as_status(parse_amd_gemm_spec("gemm.json", text)); };
   EXPECT_NE(
-      error_of(gemm, shipped("amd/gemm.json"), [](json& j) { j["lds_share"]["mem"] = 2; }).find("$.lds_share.mem is 2"),
+      error_of(gemm, shipped("amd/ck/gemm.json"), [](json& j) { j["lds_share"]["mem"] = 2; }).find("$.lds_share.mem is 2"),
       std::string::npos);
-  EXPECT_NE(error_of(gemm, shipped("amd/gemm.json"), [](json& j) { j["tile_limits"]["gemm"]["step"][0] = 0; })
+  EXPECT_NE(error_of(gemm, shipped("amd/ck/gemm.json"), [](json& j) { j["tile_limits"]["gemm"]["step"][0] = 0; })
                 .find("above 0"),
             std::string::npos);
   const auto conv = [](const std::string& text) { return as_status(parse_amd_conv_spec("conv.json", text)); };
-  EXPECT_NE(error_of(conv, shipped("amd/conv.json"),
+  EXPECT_NE(error_of(conv, shipped("amd/ck/conv.json"),
                      [](json& j) {
                        j["directions"]["fwd"]["features"][0]["tiles"][0] = {7, 7, 7};
                      })
                 .find("7x7x7"),
             std::string::npos);
-  EXPECT_NE(error_of(conv, shipped("amd/conv.json"),
+  EXPECT_NE(error_of(conv, shipped("amd/ck/conv.json"),
                      [](json& j) { j["directions"]["fwd"]["rows"][0]["half"]["pipelines"][0] = "mem"; })
                 .find("joined by /"),
             std::string::npos);

@@ -1,5 +1,5 @@
 // The CPU facts load, and a broken spec is refused with file, path, value and what would be right.
-#include "spec/cpu_spec.hpp"
+#include "spec/cpu/spec.hpp"
 
 #include <gtest/gtest.h>
 

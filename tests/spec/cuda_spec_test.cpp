@@ -1,5 +1,5 @@
 // The NVIDIA facts load, a device finds its architecture, and a broken spec is refused with file, path and value.
-#include "spec/cuda_spec.hpp"
+#include "spec/cuda/spec.hpp"
 
 #include <gtest/gtest.h>
 

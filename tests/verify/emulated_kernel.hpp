@@ -6,7 +6,7 @@
 #include <cstdint>
 #include <vector>
 
-#include "verify/attention_tensors.hpp"
+#include "verify/attention/tensors.hpp"
 
 namespace tilesmith {
 

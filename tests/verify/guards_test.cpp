@@ -4,10 +4,10 @@
 #include <algorithm>
 #include <cmath>
 
-#include "verify/attention_check.hpp"
+#include "verify/attention/check.hpp"
 #include "verify/emulated_kernel.hpp"
 #include "verify/guarded_buffer.hpp"
-#include "verify/one_hot.hpp"
+#include "verify/gemm/one_hot.hpp"
 #include "verify/random_attention.hpp"
 
 namespace tilesmith {

@@ -9,7 +9,7 @@
 #include <map>
 
 #include "base/random.hpp"
-#include "verify/attention_check.hpp"
+#include "verify/attention/check.hpp"
 #include "verify/emulated_kernel.hpp"
 #include "verify/random_attention.hpp"
 

@@ -5,7 +5,7 @@
 #include <string>
 #include <vector>
 
-#include "verify/attention_tensors.hpp"
+#include "verify/attention/tensors.hpp"
 
 namespace tilesmith {
 

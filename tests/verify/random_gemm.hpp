@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "verify/gemm_check.hpp"
+#include "verify/gemm/check.hpp"
 
 namespace tilesmith::testing {
 

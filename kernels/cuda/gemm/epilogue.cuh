@@ -11,7 +11,7 @@
 // and turns them round in the shared memory into which its part of the slab goes afterwards.
 #pragma once
 
-#include "../portable/copy.cuh"
+#include "../attention/mma_sm80/copy.cuh"
 #include "types.cuh"
 
 namespace ts::gemm {

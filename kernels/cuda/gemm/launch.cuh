@@ -1,7 +1,7 @@
 // Overlapping launches: a kernel's start with the end of the one before it (programmatic stream serialisation, sm_90).
 #pragma once
 
-#include "../common.cuh"
+#include "../common/common.cuh"
 
 namespace ts::gemm {
 

@@ -1,8 +1,8 @@
 // Element types of the GEMM templates: sizes, and pairs of neighbouring elements to and from float32.
 #pragma once
 
-#include "../common.cuh"
-#include "../gemm_abi.h"
+#include "../common/common.cuh"
+#include "abi.h"
 
 namespace ts::gemm {
 

@@ -1,7 +1,7 @@
 // Thin names for the Hopper instructions that only GEMM uses: copies of three-dimensional tensors, clusters.
 #pragma once
 
-#include "../../hopper/ptx.cuh"
+#include "../../attention/hopper/ptx.cuh"
 #include "../launch.cuh"
 
 namespace ts::gemm {

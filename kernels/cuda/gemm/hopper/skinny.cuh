@@ -28,7 +28,7 @@
 // Pointers and strides of a and b are multiples of 16 bytes. The kernel may be launched to overlap the one before.
 #pragma once
 
-#include "../../portable/copy.cuh"
+#include "../../attention/mma_sm80/copy.cuh"
 #include "../epilogue.cuh"
 #include "../mma.cuh"
 #include "../partials.cuh"

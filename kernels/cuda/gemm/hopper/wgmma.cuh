@@ -5,7 +5,7 @@
 // specialisation per number of accumulators is enough.
 #pragma once
 
-#include "../../hopper/wgmma.cuh"
+#include "../../attention/hopper/wgmma.cuh"
 #include "../types.cuh"
 
 namespace ts::gemm {

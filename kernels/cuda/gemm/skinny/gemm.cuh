@@ -26,7 +26,7 @@
 // many bytes are in flight as shared memory holds. Warps share a group by k and add up once per group.
 #pragma once
 
-#include "../../portable/copy.cuh"
+#include "../../attention/mma_sm80/copy.cuh"
 #include "../epilogue.cuh"
 #include "../launch.cuh"
 #include "../mma.cuh"

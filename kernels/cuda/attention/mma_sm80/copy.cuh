@@ -1,0 +1,48 @@
+// Thin names for the instructions of sm_80 that bring operands to the products: asynchronous copies, ldmatrix.
+#pragma once
+
+#include "../../common/common.cuh"
+
+namespace ts {
+
+// Sixteen bytes from global to shared memory; zeros when `valid` is false (the address is then not read).
+TS_DEVICE void copy_async(u32 destination, const void* source, bool valid) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(destination), "l"(source), "r"(valid ? 16 : 0)
+               : "memory");
+}
+// The same for the first `bytes` of the sixteen; the rest becomes zeros.
+TS_DEVICE void copy_async_part(u32 destination, const void* source, int bytes) {
+  asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(destination), "l"(source), "r"(bytes) : "memory");
+}
+// Four bytes.
+TS_DEVICE void copy_async_word(u32 destination, const void* source, bool valid) {
+  asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;" ::"r"(destination), "l"(source), "r"(valid ? 4 : 0)
+               : "memory");
+}
+TS_DEVICE void copy_commit() {
+  asm volatile("cp.async.commit_group;" ::: "memory");
+}
+// Waits until at most kPending of this thread's newest groups of copies are under way.
+template <int kPending>
+TS_DEVICE void copy_wait_for() {
+  asm volatile("cp.async.wait_group %0;" ::"n"(kPending) : "memory");
+}
+TS_DEVICE void copy_wait() {
+  copy_wait_for<0>();
+}
+
+// Four 8x8 matrices of 16-bit elements; lane i gives the address of row i % 8 of matrix i / 8.
+TS_DEVICE void load_matrices(u32 (&r)[4], u32 address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(address)
+               : "memory");
+}
+TS_DEVICE void load_matrices_transposed(u32 (&r)[4], u32 address) {
+  asm volatile("ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {%0, %1, %2, %3}, [%4];"
+               : "=r"(r[0]), "=r"(r[1]), "=r"(r[2]), "=r"(r[3])
+               : "r"(address)
+               : "memory");
+}
+
+}  // namespace ts

@@ -1,0 +1,139 @@
+// Online softmax over one block of scores, and the mask before it.
+//
+// Scores lie as the matrix products leave them (m16n8 tiles of mma and wgmma alike): registers 4j, 4j+1 are the
+// thread's first row, columns 8j+2q and 8j+2q+1 with q = lane % 4; registers 4j+2, 4j+3 the same columns of its second
+// row, eight rows below. They may keep any positive unit until the exponential: p = exp2(s * unit - peak * unit), one
+// FMA and one exp2 per score.
+#pragma once
+
+#include "../common/common.cuh"
+
+namespace ts {
+
+constexpr int kScores = cfg::kTileN / 2;  // score registers of a thread: half in its first row, half in its second
+
+// The two rows of a thread: running maximum of the logits in units of log2 (or zero where logits are bounded), its own
+// part of the running sum (lanes are added up at the end).
+struct RowState {
+  float peak[2];
+  float sum[2];
+};
+
+// `end` and `begin` bound the visible keys of the thread's two rows, relative to the block's first key and the thread's
+// first column.
+TS_DEVICE bool is_hidden(int i, const int (&begin)[2], const int (&end)[2]) {
+  const int row = (i >> 1) & 1;
+  const int column = 8 * (i >> 2) + (i & 1);
+  return column >= end[row] || (cfg::kMaskLeft && column < begin[row]);
+}
+TS_DEVICE void mask_scores(float (&s)[kScores], const int (&begin)[2], const int (&end)[2]) {
+#pragma unroll
+  for (int i = 0; i < kScores; ++i) {
+    if (is_hidden(i, begin, end)) s[i] = -kInfinity;
+  }
+}
+
+// How far, in powers of two, a row's maximum may rise before the row is brought to the new one. The base of the
+// exponentials cancels in the end, so an old one costs nothing but range: probabilities up to 2^8 are as exact in bf16
+// and fp16 as those up to 1, and most blocks leave the output unscaled. The decision is each row's own: a row's result
+// does not depend on its neighbours'.
+//
+// e4m3 ends at 448 and is worth four bits less: there probabilities are multiplied by 2^kLift, up to 2^8 after a rise.
+constexpr float kRise = cfg::kFp8 ? 2.0f : 8.0f;
+constexpr float kLift = cfg::kFp8 ? 6.0f : 0.0f;
+
+// The largest of the thread's scores in one of its two rows, `least` if that is larger.
+//
+// kIntegers: floats that are not negative are in the order of their bits, and there is a maximum of three integers:
+// half the instructions. A row without such a score in some lane takes the other way.
+template <bool kIntegers>
+TS_DEVICE float largest_score(const float (&s)[kScores], int row, float least) {
+  if constexpr (kIntegers) {
+    int even = __float_as_int(s[2 * row]), odd = __float_as_int(s[2 * row + 1]);
+#pragma unroll
+    for (int i = 4; i + 4 < kScores; i += 8) {
+      even = imax(imax(even, __float_as_int(s[i + 2 * row])), __float_as_int(s[i + 2 * row + 4]));
+      odd = imax(imax(odd, __float_as_int(s[i + 2 * row + 1])), __float_as_int(s[i + 2 * row + 5]));
+    }
+    constexpr int kLast = kScores - 4;
+    const int last = imax(__float_as_int(s[kLast + 2 * row]), __float_as_int(s[kLast + 2 * row + 1]));
+    const int largest = imax(imax(even, odd), last);
+    if (!__any_sync(0xffffffffu, largest < 0)) return __int_as_float(largest);
+  }
+  // Two chains, because a chain of maxima is bound by latency.
+  float even = s[2 * row], odd = s[2 * row + 1];
+  if (row > 0) {
+    even = fmaxf(even, least);
+    odd = fmaxf(odd, least);
+  }
+#pragma unroll
+  for (int i = 4; i < kScores; i += 4) {
+    even = fmaxf(even, s[i + 2 * row]);
+    odd = fmaxf(odd, s[i + 2 * row + 1]);
+  }
+  return fmaxf(even, odd);
+}
+
+// How a block's maxima are taken. The second row's best runs under the first row's exponentials, but the compiler takes
+// both first, unless something keeps it from that: the test of the integers does, or (staggered) a number that it
+// cannot know to be -infinity.
+enum class Maxima { floats, staggered, integers };
+
+// Turns scores into probabilities and brings the rows up to date. `factor` is what the output so far must be multiplied
+// by; kFirst starts new rows. kGuard allows for rows that have seen nothing yet, whose maximum is -infinity. Rows whose
+// scores are `bounded` keep the base 0. Products are rounded explicitly: left to fuse them with sums, the compiler does
+// so in some copies of this code and not in others, and a row would depend on the schedule.
+template <bool kFirst, bool kGuard, Maxima kMaxima = Maxima::floats>
+TS_DEVICE void update_softmax(float (&s)[kScores], RowState& rows, float (&factor)[2], float unit,
+                              bool bounded = false) {
+  float least = -kInfinity;
+#pragma unroll
+  for (int row = 0; row < 2; ++row) {
+    const float largest = bounded ? 0.0f : quad_max(largest_score<kMaxima == Maxima::integers>(s, row, least));
+    float peak = __fmul_rn(largest, unit);
+    factor[row] = 1.0f;
+    if constexpr (!kFirst) {
+      const float rise = peak - rows.peak[row];
+      const bool risen = rise > kRise;  // false for a NaN: nothing seen before, and nothing now
+      factor[row] = risen ? exp2_approx(-rise) : 1.0f;
+      peak = risen ? peak : rows.peak[row];
+    }
+    rows.peak[row] = peak;
+    const float base = kGuard && peak == -kInfinity ? 0.0f : peak;
+    const float shift = base - kLift;
+    // -infinity, or a NaN, which a maximum passes over.
+    if constexpr (kMaxima == Maxima::staggered) least = fmaf(shift, 0.0f, -kInfinity);
+    float even_sum = 0.0f, odd_sum = 0.0f;
+#pragma unroll
+    for (int i = 0; i < kScores; i += 4) {
+      float& a = s[i + 2 * row];
+      float& b = s[i + 2 * row + 1];
+      a = exp2_approx(fmaf(a, unit, -shift));
+      b = exp2_approx(fmaf(b, unit, -shift));
+      even_sum += a;
+      odd_sum += b;
+    }
+    rows.sum[row] = kFirst ? even_sum + odd_sum : fmaf(rows.sum[row], factor[row], even_sum + odd_sum);
+  }
+}
+
+// Probabilities in the order in which the second product reads them as its A operand: the accumulator's columns
+// 16i..16i+15 are step i. In fp8 columns 32i..32i+31 are step i, and since the operand wants four neighbours of a
+// thread where the accumulator has two pairs, it gets the keys in another order: with q = lane % 4, place 16h + 4q + 2j
+// + e of a step is key 16h + 8j + 2q + e. The values are stored in the same order (hopper/transpose.cuh).
+constexpr int kProbabilities = kScores / (cfg::kFp8 ? 4 : 2);
+
+TS_DEVICE void pack_probabilities(const float (&s)[kScores], u32 (&p)[kProbabilities]) {
+  if constexpr (cfg::kFp8) {
+#pragma unroll
+    for (int i = 0; i < kScores; i += 8) {
+      p[i / 4] = pack_e4m3(s[i], s[i + 1], s[i + 4], s[i + 5]);
+      p[i / 4 + 1] = pack_e4m3(s[i + 2], s[i + 3], s[i + 6], s[i + 7]);
+    }
+  } else {
+#pragma unroll
+    for (int i = 0; i < kScores / 2; ++i) p[i] = pack<cfg::kBf16>(s[2 * i], s[2 * i + 1]);
+  }
+}
+
+}  // namespace ts

@@ -1,0 +1,85 @@
+#include "codegen/attention/cuda.hpp"
+
+#include <fmt/format.h>
+
+#include "codegen/cuda_table.hpp"
+#include "codegen/flatten.hpp"
+#include "instances/attention/cuda_resources.hpp"
+#include "vocabulary/names/native.hpp"
+
+namespace tilesmith {
+
+std::span<const EmbeddedFile> embedded_cuda_templates();  // the files of kernels/cuda
+
+namespace {
+
+void add_signature(CudaTable& table, const AttentionSignature& s) {
+  table.add("kBf16", output_type(s.data_type) == DataType::bf16);
+  table.add("kHeadDimQk", s.head_dim_qk);
+  table.add("kHeadDimV", s.head_dim_v);
+  table.add("kMaskRight", s.mask != MaskKind::none);
+  table.add("kMaskLeft", s.mask == MaskKind::generic);
+  table.add("kGroupMode", s.mode == SequenceMode::group);
+  table.add("kLse", s.lse);
+  table.add("kSink", s.sink);
+  table.add("kSoftcap", s.logits_soft_cap);
+  table.add("kBias", s.bias == BiasKind::elementwise);
+  table.add("kAlibi", s.bias == BiasKind::alibi);
+  table.add("kDropout", s.dropout);
+  table.add("kNegativeScale", s.negative_scale);
+}
+
+void add_hopper(CudaTable& table, const Algorithm& a, const CudaAttentionFacts& facts) {
+  table.add("kWarpgroups", facts.warpgroups);
+  table.add("kTileN", facts.tile_keys);
+  table.add("kStages", a.stages);
+  table.add("kQueryBuffers", a.query_buffers);
+  table.add("kBiasStages", a.bias_stages);
+  table.add("kBlocksPerSm", facts.blocks_per_sm);
+  table.add("kPackedHeads", a.packed_heads);
+  table.add("kPingPong", a.ping_pong);
+  table.add("kDynamic", a.dynamic);
+  table.add("kLateWait", a.late_wait);
+  table.add("kLateStore", a.late_store);
+}
+
+void add_portable(CudaTable& table, const CudaAttentionFacts& facts) {
+  table.add("kWarps", facts.warps);
+  table.add("kTileN", facts.tile_keys);
+}
+
+}  // namespace
+
+Result<Source> cuda_attention_source(const KernelConfig& config) {
+  const bool is_hopper = config.algorithm.pipeline == Pipeline::warp_specialized;
+  const CudaAttentionFacts facts = cuda_attention_facts(config);
+  CudaTable table;
+  add_signature(table, config.attention());
+  const AttentionSignature& signature = config.attention();
+  if (is_hopper) {
+    add_hopper(table, config.algorithm, facts);
+    table.add("kFp8", input_type(signature.data_type) == DataType::fp8);
+    table.add("kBlockScale", signature.qscale == QuantScale::blockscale);
+  } else {
+    add_portable(table, facts);
+    table.add("kUnaligned", signature.unaligned);
+  }
+  TS_ASSIGN(const std::string text,
+            flatten_includes(embedded_cuda_templates(),
+                             is_hopper ? "attention/hopper/attention_fwd.cuh" : "attention/mma_sm80/attention_fwd.cuh"));
+  Source source;
+  source.name = native_name(config);
+  source.entry_symbol = source.name;
+  source.language = Language::cuda;
+  source.arch = std::string(config.arch.text());
+  // The rules keep the tile in registers; what there is no room for beside it are words of the schedule and of rare
+  // traits. Up to 128 bytes cost nothing that could be measured; what more costs has not been measured, but without it
+  // some kernels would not be built and their problems would go to the portable pipeline.
+  constexpr std::uint32_t kHopperSpills = 256;
+  source.spill_limit_bytes = is_hopper ? kHopperSpills : 0;
+  source.options = {"-std=c++17", "-default-device"};
+  source.text = table.text() + fmt::format("#define TS_ENTRY {}\n\n", source.entry_symbol) + text;
+  return source;
+}
+
+}  // namespace tilesmith

@@ -1,0 +1,217 @@
+#include "codegen/gemm/cuda.hpp"
+
+#include "codegen/cuda_table.hpp"
+#include "codegen/flatten.hpp"
+#include "instances/gemm/cuda_resources.hpp"
+#include "instances/gemm/family.hpp"
+#include "vocabulary/names/native.hpp"
+#include "kernels/cuda/gemm/abi.h"
+
+namespace tilesmith {
+
+std::span<const EmbeddedFile> embedded_cuda_templates();  // the files of kernels/cuda
+
+namespace {
+
+Result<int> type_number(DataType type) {
+  switch (type) {
+    case DataType::fp32:
+    case DataType::tf32:
+      return TS_GEMM_F32;
+    case DataType::bf16:
+      return TS_GEMM_BF16;
+    case DataType::fp16:
+      return TS_GEMM_F16;
+    case DataType::fp8:
+      return TS_GEMM_E4M3;
+    case DataType::bf8:
+      return TS_GEMM_E5M2;
+    case DataType::int8:
+      return TS_GEMM_S8;
+    case DataType::int32:
+      return TS_GEMM_S32;
+    case DataType::int4:
+      return TS_GEMM_S4;
+    default:
+      return fail(ErrorCode::unsupported, fmt::format("no CUDA GEMM template carries {}", name_of(type)));
+  }
+}
+
+Result<int> operation_number(EpilogueOp op) {
+  switch (op) {
+    case EpilogueOp::none:
+      return TS_GEMM_NONE;
+    case EpilogueOp::bias:
+      return TS_GEMM_BIAS_N;
+    case EpilogueOp::bias_m:
+      return TS_GEMM_BIAS_M;
+    case EpilogueOp::scale_n:
+      return TS_GEMM_SCALE_N;
+    case EpilogueOp::scale_m:
+      return TS_GEMM_SCALE_M;
+    case EpilogueOp::add:
+      return TS_GEMM_ADD;
+    case EpilogueOp::multiply:
+      return TS_GEMM_MULTIPLY;
+    case EpilogueOp::relu:
+      return TS_GEMM_RELU;
+    case EpilogueOp::gelu:
+      return TS_GEMM_GELU;
+    case EpilogueOp::gelu_tanh:
+      return TS_GEMM_GELU_TANH;
+    case EpilogueOp::silu:
+      return TS_GEMM_SILU;
+    case EpilogueOp::sigmoid:
+      return TS_GEMM_SIGMOID;
+    case EpilogueOp::tanh:
+      return TS_GEMM_TANH;
+    case EpilogueOp::clamp:
+      return TS_GEMM_CLAMP;
+    case EpilogueOp::glu:
+      return TS_GEMM_GATE_SIGMOID;
+    case EpilogueOp::geglu:
+      return TS_GEMM_GATE_GELU;
+    case EpilogueOp::geglu_tanh:
+      return TS_GEMM_GATE_GELU_TANH;
+    case EpilogueOp::swiglu:
+      return TS_GEMM_GATE_SILU;
+    case EpilogueOp::reglu:
+      return TS_GEMM_GATE_RELU;
+    case EpilogueOp::amax:
+      return TS_GEMM_AMAX;
+  }
+  return fail(ErrorCode::unsupported, "no CUDA GEMM template carries this operation of the epilogue");
+}
+
+int scaling_number(const GemmSignature& s) {
+  if (has_weights(s)) return TS_GEMM_SCALE_WEIGHTS;
+  return has_block_scales(s) ? TS_GEMM_SCALE_BLOCK : TS_GEMM_SCALE_TENSOR;
+}
+
+int grouping_number(GemmGrouping grouping) {
+  switch (grouping) {
+    case GemmGrouping::contiguous:
+      return TS_GEMM_CONTIGUOUS;
+    case GemmGrouping::masked:
+      return TS_GEMM_MASKED;
+    case GemmGrouping::none:
+      break;
+  }
+  return TS_GEMM_UNGROUPED;
+}
+
+Status add_signature(CudaTable& table, const GemmSignature& s) {
+  TS_ASSIGN(const int a, type_number(s.a));
+  TS_ASSIGN(const int b, type_number(s.b));
+  TS_ASSIGN(const int d, type_number(s.c));
+  TS_ASSIGN(const int side, type_number(s.side));
+  TS_ASSIGN(const int bias, type_number(s.bias));
+  table.add("kTypeA", a);
+  table.add("kTypeB", b);
+  table.add("kTypeD", d);
+  table.add("kRowMajorA", s.layout_a == MatrixOrder::row);
+  table.add("kRowMajorB", s.layout_b == MatrixOrder::row);
+  TS_ASSIGN(const int scale, type_number(has_weights(s) ? s.scale : DataType::fp32));
+  table.add("kScaling", scaling_number(s));
+  table.add("kTypeScale", scale);
+  table.add("kZeroPoints", s.zero_points);
+  table.add("kGrouping", grouping_number(s.grouping));
+  table.add("kSecond", s.second);
+  std::vector<int> operations, types;
+  for (const EpilogueOp op : s.epilogue_ops) {
+    TS_ASSIGN(const int operation, operation_number(op));
+    operations.push_back(operation);
+    const bool reads_bias = op == EpilogueOp::bias || op == EpilogueOp::bias_m;
+    types.push_back(reads_tensor(op) ? side : reads_bias ? bias : int{TS_GEMM_F32});
+  }
+  table.add("kEpilogue", operations);
+  table.add("kEpilogueTypes", types);
+  table.add("kEpilogueLength", operations.size());
+  return {};
+}
+
+/// The template's file, once its part of the table is written.
+std::string_view add_algorithm(CudaTable& table, const KernelConfig& config, const CudaGemmFacts& facts) {
+  const Algorithm& a = config.algorithm;
+  table.add("kStages", a.stages);
+  table.add("kBlocksPerSm", facts.blocks_per_sm);
+  table.add("kPairs", facts.pairs);
+  table.add("kStagedTensors", facts.staged_tensors);
+  table.add("kSplitK", a.splits_k);
+  table.add("kAddParts", a.adds_k);
+  switch (a.pipeline) {
+    case Pipeline::warp_specialized:
+    case Pipeline::mixed:
+      table.add("kTileM", a.tile[0]);
+      table.add("kTileN", a.tile[1]);
+      table.add("kCopyRows", facts.copy_rows);
+      table.add("kWarpgroups", a.wave[0]);
+      table.add("kPingPong", a.ping_pong);
+      table.add("kClusterM", a.cluster[0]);
+      table.add("kClusterN", a.cluster[1]);
+      table.add("kStoreBox", facts.store_box);
+      table.add("kStreamK", a.shares_k);
+      table.add("kPromote", false);
+      table.add("kBoxes", a.pipeline == Pipeline::mixed ? facts.boxes : 1);
+      return a.pipeline == Pipeline::mixed ? "gemm/hopper/weights_gemm.cuh" : "gemm/hopper/gemm.cuh";
+    case Pipeline::stream:
+      table.add("kRows", a.tile[0]);
+      table.add("kColumns", a.tile[1]);
+      table.add("kBoxes", facts.boxes);
+      table.add("kWarps", a.wave[2]);
+      table.add("kEarlyB", a.early_b);
+      return "gemm/hopper/skinny.cuh";
+    case Pipeline::skinny:
+      table.add("kRows", a.tile[0]);
+      table.add("kColumns", a.tile[1]);
+      table.add("kWarps", a.wave[2]);
+      return "gemm/skinny/gemm.cuh";
+    default:
+      table.add("kTileM", a.tile[0]);
+      table.add("kTileN", a.tile[1]);
+      table.add("kWarpsM", a.wave[0]);
+      table.add("kWarpsN", a.wave[1]);
+      table.add("kAligned", facts.aligned);
+      table.add("kThreeProducts", std::get<GemmSignature>(config.signature).a == DataType::fp32);
+      if (facts.list_products == 0) return "gemm/mma_sm80/gemm.cuh";
+      table.add("kProducts", facts.list_products);
+      return "gemm/mma_sm80/list.cuh";
+  }
+}
+
+/// Bytes that a kernel may keep in memory instead of registers, where that is known to be outside of its products.
+int spills_meant(const KernelConfig& config) {
+  const auto& signature = std::get<GemmSignature>(config.signature);
+  const Algorithm& a = config.algorithm;
+  int bytes = 0;
+  // Which part of a tile comes next is worked out once a tile, beside all the rest; where a second product begins is a
+  // word more.
+  if (a.splits_k || a.shares_k || signature.second) bytes = 16;
+  // A walk over groups takes a few registers more than full tiles leave. Scales and zero points of weights are loaded
+  // ahead, beside the 128 sums of a tile; those that split k are smaller.
+  if (signature.grouping != GemmGrouping::none || (a.pipeline == Pipeline::mixed && !a.splits_k)) bytes = 64;
+  // A product's own arguments take more, which gates beside amax on a full tile of fp8 feel: stored and loaded once a
+  // tile.
+  if (signature.family == GemmFamily::grouped) bytes = 256;
+  return bytes;
+}
+
+}  // namespace
+
+Result<Source> cuda_gemm_source(const KernelConfig& config) {
+  CudaTable table;
+  TS_TRY(add_signature(table, std::get<GemmSignature>(config.signature)));
+  const std::string_view file = add_algorithm(table, config, cuda_gemm_facts(config));
+  TS_ASSIGN(const std::string text, flatten_includes(embedded_cuda_templates(), file));
+  Source source;
+  source.name = native_name(config);
+  source.entry_symbol = source.name;
+  source.language = Language::cuda;
+  source.arch = std::string(config.arch.text());
+  source.spill_limit_bytes = spills_meant(config);
+  source.options = {"-std=c++17", "-default-device"};
+  source.text = table.text() + fmt::format("#define TS_ENTRY {}\n\n", source.entry_symbol) + text;
+  return source;
+}
+
+}  // namespace tilesmith

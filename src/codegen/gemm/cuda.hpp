@@ -1,0 +1,15 @@
+// The source of a CUDA GEMM kernel: the table of constants that its template reads, then the template of
+// kernels/cuda/gemm with everything it includes.
+#pragma once
+
+#include "base/error.hpp"
+#include "codegen/source.hpp"
+#include "vocabulary/config.hpp"
+
+namespace tilesmith {
+
+/// `config` is one the rules accept (instances/gemm/cuda.hpp). The entry symbol is the instance's native name, and the
+/// options are NVRTC's; the architecture it is compiled for is the source's arch.
+[[nodiscard]] Result<Source> cuda_gemm_source(const KernelConfig& config);
+
+}  // namespace tilesmith

@@ -1,0 +1,78 @@
+#include "dispatch/attention/cpu.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/log.hpp"
+#include "problem/attention/problem.hpp"
+#include "dispatch/attention/cpu_candidates.hpp"
+#include "dispatch/cpu_workspace.hpp"
+#include "vocabulary/names/native.hpp"
+
+namespace tilesmith {
+namespace {
+
+class CpuAttentionPlan final : public AttentionPlan {
+ public:
+  CpuAttentionPlan(const AttentionProblem& problem, PlanFacts facts, const CpuKernel& kernel, ThreadPool& pool,
+                   std::int64_t splits)
+      : AttentionPlan(problem, std::move(facts)), kernel_(kernel), pool_(pool), splits_(splits) {}
+
+  [[nodiscard]] Status run(const AttentionArguments& arguments, const RunOptions& options) const override {
+    TS_TRY(validate(problem(), arguments));
+    const TsAttentionArgs args =
+        cpu_arguments(problem(), arguments, splits_, cpu_workspace(options, workspace_bytes()));
+    pool_.run(kernel_.table(), &args);
+    return {};
+  }
+
+ private:
+  CpuKernel kernel_;
+  ThreadPool& pool_;
+  std::int64_t splits_;
+};
+
+}  // namespace
+
+Result<std::vector<Candidate>> CpuAttention::candidates(const AttentionProblem& problem) const {
+  TS_ASSIGN(std::vector<Candidate> candidates, candidates_for(problem, machine_));
+  policy_.rank(problem, machine_, pool_.threads(), candidates);
+  return candidates;
+}
+
+std::vector<Candidate> CpuAttention::stand_ins(const AttentionProblem& problem) const {
+  std::vector<Candidate> linked;
+  for (const KernelConfig& config : registry_.essential())
+    if (serves(config, problem)) linked.push_back({config, 0});
+  policy_.rank(problem, machine_, pool_.threads(), linked);
+  std::ranges::stable_sort(linked, {}, [&](const Candidate& c) { return unused_traits(c.config, problem); });
+  return linked;
+}
+
+Status CpuAttention::check(const KernelConfig& config, const AttentionProblem& problem) const {
+  TS_TRY(check_runs_here(machine_, config));
+  if (!serves(config, problem))
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("kernel {} does not compute this problem", native_name(config)),
+                fmt::format("the problem's kernels are {}",
+                            native_name({config.arch, signature_of(problem), config.algorithm})));
+  return {};
+}
+
+Result<std::unique_ptr<AttentionPlan>> CpuAttention::plan(const AttentionProblem& problem, const KernelConfig& config,
+                                                          std::string reason, BuildPolicy build) {
+  TS_ASSIGN(const CpuKernel kernel, registry_.find(config, build));
+  const std::int64_t splits = splits_for(problem, config, pool_.threads());
+  const TsAttentionArgs args = cpu_arguments(problem, dense_arguments(problem, AttentionLayout::bhsd), splits, nullptr);
+  const TsCpuKernel& table = kernel.table();
+  PlanFacts facts{.device = {}, .kernel = native_name(config), .reason = std::move(reason)};
+  facts.workspace_bytes = static_cast<std::size_t>(table.workspace_bytes(&args));
+  pool_.reserve_scratch(static_cast<std::size_t>(table.scratch_bytes(&args)));
+  for (unsigned stage = 0; stage < table.stage_count; ++stage)
+    facts.stages.push_back({facts.kernel, fmt::format("stage {}", stage)});
+  log_debug("planned {}: {}", facts.kernel, facts.reason);
+  return std::make_unique<CpuAttentionPlan>(problem, std::move(facts), kernel, pool_, splits);
+}
+
+}  // namespace tilesmith

@@ -1,0 +1,31 @@
+// Attention forward on the CPU.
+#pragma once
+
+#include "dispatch/backend.hpp"
+#include "dispatch/cpu_registry.hpp"
+#include "dispatch/attention/policy.hpp"
+#include "runtime/cpu/machine.hpp"
+#include "runtime/cpu/thread_pool.hpp"
+
+namespace tilesmith {
+
+class CpuAttention final : public OperationBackend<AttentionPlan> {
+ public:
+  CpuAttention(const CpuMachine& machine, CpuRegistry& registry, ThreadPool& pool)
+      : machine_(machine), registry_(registry), pool_(pool) {}
+
+  [[nodiscard]] Result<std::vector<Candidate>> candidates(const AttentionProblem& problem) const override;
+  [[nodiscard]] std::vector<Candidate> stand_ins(const AttentionProblem& problem) const override;
+  [[nodiscard]] Status check(const KernelConfig& config, const AttentionProblem& problem) const override;
+  [[nodiscard]] Result<std::unique_ptr<AttentionPlan>> plan(const AttentionProblem& problem, const KernelConfig& config,
+                                                            std::string reason, BuildPolicy build) override;
+  [[nodiscard]] std::string_view policy() const override { return policy_.name(); }
+
+ private:
+  const CpuMachine& machine_;
+  CpuRegistry& registry_;
+  ThreadPool& pool_;
+  CostModelPolicy policy_;
+};
+
+}  // namespace tilesmith

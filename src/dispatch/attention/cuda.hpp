@@ -1,0 +1,43 @@
+// Attention forward on a CUDA device.
+#pragma once
+
+#include <mutex>
+
+#include "dispatch/backend.hpp"
+#include "dispatch/cuda_registry.hpp"
+#include "dispatch/attention/cuda_tile_counters.hpp"
+#include "spec/cuda/spec.hpp"
+
+namespace tilesmith {
+
+/// The signature of the CUDA kernels that carry exactly the problem's traits. A mask bounded on the right alone is
+/// causal, one with a left bound generic; the bounds themselves are run-time numbers.
+[[nodiscard]] AttentionSignature cuda_signature_of(const AttentionProblem& problem);
+
+/// Whether a kernel of this config computes the problem, perhaps with traits the problem does not use.
+[[nodiscard]] bool cuda_serves(const KernelConfig& config, const AttentionProblem& problem);
+
+class CudaAttention final : public OperationBackend<AttentionPlan> {
+ public:
+  /// `spec` has the figures of the device at hand. The device itself is touched by plan() alone.
+  CudaAttention(int device_index, const CudaSpec& spec, CudaRegistry& registry)
+      : device_index_(device_index), spec_(spec), registry_(registry) {}
+
+  [[nodiscard]] Result<std::vector<Candidate>> candidates(const AttentionProblem& problem) const override;
+  [[nodiscard]] std::vector<Candidate> stand_ins(const AttentionProblem&) const override { return {}; }
+  [[nodiscard]] Status check(const KernelConfig& config, const AttentionProblem& problem) const override;
+  [[nodiscard]] Result<std::unique_ptr<AttentionPlan>> plan(const AttentionProblem& problem, const KernelConfig& config,
+                                                            std::string reason, BuildPolicy build) override;
+  [[nodiscard]] std::string_view policy() const override { return "tile table"; }
+
+ private:
+  [[nodiscard]] Result<CudaTileCounters*> counters(const CudaContext& context);
+
+  int device_index_;
+  const CudaSpec& spec_;
+  CudaRegistry& registry_;
+  std::mutex mutex_;
+  std::unique_ptr<CudaTileCounters> counters_;  ///< made by the first plan
+};
+
+}  // namespace tilesmith

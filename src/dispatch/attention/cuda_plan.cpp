@@ -1,0 +1,206 @@
+// The launch facts are those that stand at the top of kernels/cuda/attention/hopper/attention_fwd.cuh and
+// kernels/cuda/attention/mma_sm80/attention_fwd.cuh.
+#include "dispatch/attention/cuda_plan.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <bit>
+#include <cmath>
+
+#include "base/error.hpp"
+#include "problem/attention/kernel_arguments.hpp"
+#include "vocabulary/data_type.hpp"
+#include "runtime/cuda/tensor_map.hpp"
+
+namespace tilesmith {
+namespace {
+
+constexpr std::int64_t kLongest = std::int64_t{1} << 30;  // kernels count rows in 32 bits
+constexpr std::int64_t kGridLimit = 65535;                // blocks along y and z
+constexpr std::int64_t kAlignment = 16;                   // bytes: of a tensor copy, and of an asynchronous one
+
+static_assert(kScaleBlock == TS_CUDA_SCALE_BLOCK);
+
+std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
+  return (a + b - 1) / b;
+}
+
+/// Heads that are walked together: those whose keys and values fill about half of the L2 cache, so that every row tile
+/// finds them there. Measured on an H200: 32 of 60 MiB.
+std::int64_t section_heads(const AttentionProblem& p, std::int64_t packed_heads, std::int64_t heads, long l2_bytes) {
+  const std::int64_t head_bytes =
+      std::max<std::int64_t>(1, p.seqlen_k * (p.head_dim_qk + p.head_dim_v) * input_bytes(p.data_type));
+  const auto fit = static_cast<std::uint64_t>(
+      std::max<std::int64_t>(1, static_cast<std::int64_t>(0.57 * static_cast<double>(l2_bytes)) / head_bytes));
+  const std::int64_t group = packed_heads == 1 ? p.heads_q / p.heads_kv : 1;
+  const auto whole = static_cast<std::int64_t>(std::bit_floor(fit));
+  return std::clamp<std::int64_t>(whole > p.batch * heads ? p.batch * heads : whole * group, 1, p.batch * heads);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<AttentionPlan>> CudaAttentionPlan::make(const AttentionProblem& p, PlanFacts plan,
+                                                               const KernelConfig& config, const CudaSpec& spec,
+                                                               const CudaKernel& kernel, CudaTileCounters* counters) {
+  std::unique_ptr<CudaAttentionPlan> made(new CudaAttentionPlan(p, std::move(plan), config, kernel, counters));
+  const auto too_large = [](const char* what, std::int64_t value, std::int64_t limit) {
+    return fail(ErrorCode::unsupported, fmt::format("{} {} is beyond a CUDA kernel's launch", what, value),
+                fmt::format("at most {}", limit));
+  };
+  if (p.seqlen_q * made->packed_heads_ > kLongest)
+    return too_large("seqlen_q", p.seqlen_q, kLongest / made->packed_heads_);
+  if (p.seqlen_k > kLongest) return too_large("seqlen_k", p.seqlen_k, kLongest);
+  const CudaAttentionFacts& facts = made->facts_;
+  const std::int64_t row_tiles = ceil_div(p.seqlen_q * made->packed_heads_, facts.tile_rows);
+  CudaLaunch& launch = made->launch_;
+  launch.block = {static_cast<unsigned>(facts.threads), 1, 1};
+  launch.dynamic_shared_bytes = static_cast<unsigned>(facts.shared_bytes);
+  made->row_tiles_ = static_cast<int>(row_tiles);
+  if (facts.persistent) {
+    const std::int64_t heads = made->packed_heads_ > 1 ? p.heads_kv : p.heads_q;
+    const std::int64_t items = p.batch * heads * row_tiles;
+    if (items > INT32_MAX) return too_large("tiles", items, INT32_MAX);
+    made->work_items_ = static_cast<int>(items);
+    if (made->mask_ != MaskKind::none)
+      made->section_heads_ = static_cast<int>(section_heads(p, made->packed_heads_, heads, spec.reference.l2_bytes));
+    const std::int64_t places = std::int64_t{spec.reference.sms} * facts.blocks_per_sm;
+    launch.grid = {static_cast<unsigned>(std::clamp<std::int64_t>(items, 1, places)), 1, 1};
+  } else {
+    if (p.heads_q > kGridLimit) return too_large("heads_q", p.heads_q, kGridLimit);
+    if (p.batch > kGridLimit) return too_large("batch", p.batch, kGridLimit);
+    launch.grid = {static_cast<unsigned>(row_tiles), static_cast<unsigned>(p.heads_q), static_cast<unsigned>(p.batch)};
+  }
+  return made;
+}
+
+CudaAttentionPlan::CudaAttentionPlan(const AttentionProblem& p, PlanFacts plan, const KernelConfig& config,
+                                     const CudaKernel& kernel, CudaTileCounters* counters)
+    : AttentionPlan(p, std::move(plan)),
+      kernel_(kernel),
+      counters_(counters),
+      facts_(cuda_attention_facts(config)),
+      packed_heads_(std::max<int>(1, config.algorithm.packed_heads)),
+      mask_(config.attention().mask) {}
+
+Status CudaAttentionPlan::check(const AttentionArguments& a) const {
+  const AttentionProblem& p = problem();
+  TS_TRY(validate(p, a, DeviceKind::cuda));
+  if (a.scale < 0 && !p.negative_scale)
+    return fail(ErrorCode::invalid_argument, fmt::format("scale is {}", a.scale),
+                "plan the problem with negative_scale: it is a trait of CUDA kernels");
+  if (a.total_q > kLongest || a.total_k > kLongest)
+    return fail(ErrorCode::unsupported,
+                fmt::format("total_q {}, total_k {} are beyond a CUDA kernel's rows", a.total_q, a.total_k),
+                fmt::format("at most {}", kLongest));
+  if (p.unaligned) return {};
+  const std::int64_t bytes = input_bytes(p.data_type);
+  const std::int64_t batches = p.mode == SequenceMode::group ? 1 : p.batch;
+  const auto aligned = [&](const char* name, const void* pointer, const AttentionStrides& s, std::int64_t heads,
+                           std::int64_t element) -> Status {
+    const auto address = reinterpret_cast<std::uintptr_t>(pointer);
+    const std::int64_t steps = (batches > 1 ? s.batch : 0) | (heads > 1 ? s.head : 0) | s.row;
+    if (((address | static_cast<std::uintptr_t>(steps * element)) % kAlignment) == 0) return {};
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("{} at address {} with strides {}, {}, {} is not aligned to {} bytes", name, pointer,
+                            s.batch, s.head, s.row, kAlignment),
+                "plan the problem with unaligned, for a kernel that asks for no alignment");
+  };
+  TS_TRY(aligned("q", a.q, a.q_strides, p.heads_q, bytes));
+  TS_TRY(aligned("k", a.k, a.k_strides, p.heads_kv, bytes));
+  TS_TRY(aligned("v", a.v, a.v_strides, p.heads_kv, bytes));
+  TS_TRY(aligned("o", a.o, a.o_strides, p.heads_q, 2));
+  if (!facts_.bias_map || a.bias == nullptr) return {};
+  const BiasStrides& b = a.bias_strides;
+  const std::int64_t steps = (p.batch > 1 ? b.batch : 0) | (p.heads_q > 1 ? b.head : 0) | (p.seqlen_q > 1 ? b.row : 0);
+  const auto address = reinterpret_cast<std::uintptr_t>(a.bias);
+  if ((p.seqlen_k <= 1 || b.column == 1) && ((address | static_cast<std::uintptr_t>(steps * 4)) % kAlignment) == 0)
+    return {};
+  return fail(ErrorCode::invalid_argument,
+              fmt::format("the bias at address {} with strides {}, {}, {}, {} cannot be copied {} bytes at a time",
+                          static_cast<const void*>(a.bias), b.batch, b.head, b.row, b.column, kAlignment),
+              "plan the problem with unaligned_bias, for a kernel that reads it by elements");
+}
+
+TsCudaAttentionArgs CudaAttentionPlan::kernel_arguments(const AttentionArguments& a) const {
+  const AttentionProblem& p = problem();
+  auto out = shared_kernel_args<TsCudaAttentionArgs>(p, a);
+  // A kernel with a bound the problem lacks is given one beyond every sequence.
+  if (out.window_left < 0) out.window_left = kLongest;
+  if (out.window_right < 0) out.window_right = kLongest;
+  // One block of keys is loaded and masked even without keys; there is no bias to load with it, and no tensor map of
+  // one.
+  if (p.seqlen_k == 0) out.bias = nullptr;
+  out.work_items = work_items_;
+  out.row_tiles = row_tiles_;
+  out.section_heads = section_heads_;
+  const auto scale = [](const AttentionScale& s) { return TsCudaScale{s.data, s.batch, s.head, s.block}; };
+  out.q_scale = scale(a.q_scale);
+  out.k_scale = scale(a.k_scale);
+  out.v_scale = scale(a.v_scale);
+  return out;
+}
+
+Status CudaAttentionPlan::encode_maps(const AttentionArguments& a, TsCudaTensorMaps& maps) const {
+  const AttentionProblem& p = problem();
+  const bool group = p.mode == SequenceMode::group;
+  const std::int64_t batch = group ? 1 : p.batch;
+  const std::int64_t element = input_bytes(p.data_type);
+  const TensorMapFormat format{.element = element == 1                    ? TensorMapElement::u8
+                                          : p.data_type == DataType::bf16 ? TensorMapElement::bf16
+                                                                          : TensorMapElement::f16};
+  const auto columns = static_cast<std::uint32_t>(128 / element);  // of a box: one swizzled row of 128 bytes
+  const auto dimension = [&](std::int64_t extent, std::int64_t stride, std::int64_t box) {
+    // A dimension of one element is never stepped along; its stride is only to be a valid one.
+    return TensorMapDimension{static_cast<std::uint64_t>(std::max<std::int64_t>(1, extent)),
+                              static_cast<std::uint64_t>(extent > 1 ? stride * element : kAlignment),
+                              static_cast<std::uint32_t>(box)};
+  };
+  const std::int64_t packed = packed_heads_;
+  const std::int64_t heads = p.heads_q / packed;
+  const std::array q{TensorMapDimension{static_cast<std::uint64_t>(p.head_dim_qk), 0, columns},
+                     dimension(packed, a.q_strides.head, packed),
+                     dimension(group ? a.total_q : p.seqlen_q, a.q_strides.row, 64 / packed),
+                     dimension(heads, a.q_strides.head * packed, 1), dimension(batch, a.q_strides.batch, 1)};
+  TS_TRY(encode_tensor_map(kernel_.context(), format, a.q, q, maps.q));
+  const auto encode = [&](const void* address, const AttentionStrides& s, std::int64_t head_dim, TsCudaTensorMap& map) {
+    const std::array dimensions{TensorMapDimension{static_cast<std::uint64_t>(head_dim), 0, columns},
+                                dimension(group ? a.total_k : p.seqlen_k, s.row, facts_.tile_keys),
+                                dimension(p.heads_kv, s.head, 1), dimension(batch, s.batch, 1)};
+    // Without keys there may be no tensor: the map is read once, masked as a whole, and needs readable memory.
+    return encode_tensor_map(kernel_.context(), format, address != nullptr ? address : a.q, dimensions, map);
+  };
+  TS_TRY(encode(a.k, a.k_strides, p.head_dim_qk, maps.k));
+  TS_TRY(encode(a.v, a.v_strides, p.head_dim_v, maps.v));
+  if (!facts_.bias_map || p.bias != BiasKind::elementwise || a.bias == nullptr || p.seqlen_k == 0) return {};
+  const BiasStrides& b = a.bias_strides;
+  const auto of_bias = [](std::int64_t extent, std::int64_t stride, std::int64_t box) {
+    return TensorMapDimension{static_cast<std::uint64_t>(extent),
+                              static_cast<std::uint64_t>(extent > 1 ? stride * 4 : kAlignment),
+                              static_cast<std::uint32_t>(box)};
+  };
+  const std::array bias{TensorMapDimension{static_cast<std::uint64_t>(p.seqlen_k), 0, 32},
+                        of_bias(packed, b.head, packed), of_bias(p.seqlen_q, b.row, 64 / packed),
+                        of_bias(heads, b.head * packed, 1), of_bias(p.batch, b.batch, 1)};
+  return encode_tensor_map(kernel_.context(), {.element = TensorMapElement::f32}, a.bias, bias, maps.bias);
+}
+
+Status CudaAttentionPlan::run(const AttentionArguments& a, const RunOptions& options) const {
+  TS_TRY(check(a));
+  if (problem().batch == 0 || problem().seqlen_q == 0) return {};
+  const CudaCurrent current(kernel_.context());
+  TS_TRY(current.status());
+  CudaLaunch how = launch_;
+  how.stream = static_cast<cu::Stream>(options.stream);
+  TsCudaAttentionArgs arguments = kernel_arguments(a);
+  if (!facts_.tensor_maps) return launch_with(kernel_, how, arguments);
+  if (counters_ != nullptr) {
+    TS_ASSIGN(arguments.tile_counters, counters_->of(how.stream));
+  }
+  TsCudaTensorMaps maps;
+  TS_TRY(encode_maps(a, maps));
+  return launch_with(kernel_, how, maps, arguments);
+}
+
+}  // namespace tilesmith

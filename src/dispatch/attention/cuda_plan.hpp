@@ -1,0 +1,45 @@
+// A launch of a CUDA attention kernel: the problem's part of it worked out once, a call's part (addresses, strides,
+// numbers) filled in by each run.
+#pragma once
+
+#include <memory>
+
+#include "dispatch/attention/cuda_tile_counters.hpp"
+#include "instances/attention/cuda_resources.hpp"
+#include "kernels/cuda/attention/abi.h"
+#include "runtime/cuda/kernel.hpp"
+#include "spec/cuda/spec.hpp"
+#include "tilesmith/dispatcher.hpp"
+
+namespace tilesmith {
+
+class CudaAttentionPlan final : public AttentionPlan {
+ public:
+  /// `counters` is null for kernels with a static schedule. Errors: unsupported for sizes beyond a launch's limits.
+  [[nodiscard]] static Result<std::unique_ptr<AttentionPlan>> make(const AttentionProblem& problem, PlanFacts plan,
+                                                                   const KernelConfig& config, const CudaSpec& spec,
+                                                                   const CudaKernel& kernel,
+                                                                   CudaTileCounters* counters);
+
+  [[nodiscard]] Status run(const AttentionArguments& arguments, const RunOptions& options) const override;
+
+ private:
+  CudaAttentionPlan(const AttentionProblem& problem, PlanFacts plan, const KernelConfig& config,
+                    const CudaKernel& kernel, CudaTileCounters* counters);
+
+  [[nodiscard]] Status check(const AttentionArguments& arguments) const;
+  [[nodiscard]] TsCudaAttentionArgs kernel_arguments(const AttentionArguments& arguments) const;
+  [[nodiscard]] Status encode_maps(const AttentionArguments& arguments, TsCudaTensorMaps& maps) const;
+
+  CudaKernel kernel_;
+  CudaTileCounters* counters_;
+  CudaAttentionFacts facts_;
+  std::int64_t packed_heads_;
+  MaskKind mask_;
+  CudaLaunch launch_;
+  int work_items_ = 0;
+  int row_tiles_ = 0;
+  int section_heads_ = 1;
+};
+
+}  // namespace tilesmith

@@ -1,0 +1,40 @@
+// GEMM on the CPU.
+#pragma once
+
+#include "dispatch/backend.hpp"
+#include "dispatch/cpu_registry.hpp"
+#include "runtime/cpu/machine.hpp"
+#include "runtime/cpu/thread_pool.hpp"
+
+namespace tilesmith {
+
+class CpuGemm final : public GemmBackend {
+ public:
+  CpuGemm(const CpuMachine& machine, CpuRegistry& registry, ThreadPool& pool)
+      : machine_(machine), registry_(registry), pool_(pool) {}
+
+  [[nodiscard]] Result<std::vector<Candidate>> candidates(const GemmProblem& problem) const override;
+  [[nodiscard]] std::vector<Candidate> stand_ins(const GemmProblem& problem) const override;
+  [[nodiscard]] Status check(const KernelConfig& config, const GemmProblem& problem) const override;
+  [[nodiscard]] Result<std::unique_ptr<GemmPlan>> plan(const GemmProblem& problem, const KernelConfig& config,
+                                                       std::string reason, BuildPolicy build) override;
+  [[nodiscard]] Result<std::unique_ptr<const GemmListPlan>> plan_list(std::vector<GemmProblem> problems,
+                                                                      const Planner& plan,
+                                                                      const DispatcherOptions& options) override;
+  /// The kernel whose first stage packs B of the problem's order: the best blocked one of a typical product of these
+  /// types, n and k on one thread, so that the panels' form depends on nothing else.
+  [[nodiscard]] Result<KernelConfig> packer(const GemmProblem& problem) const override;
+  [[nodiscard]] Result<std::size_t> packed_b_bytes(const GemmProblem& problem, BuildPolicy build) override;
+  [[nodiscard]] Status pack_b(const GemmProblem& problem, const GemmOperand& b, void* packed,
+                              BuildPolicy build) override;
+  [[nodiscard]] std::string_view policy() const override { return "cost model"; }
+
+ private:
+  void rank(const GemmProblem& problem, std::vector<Candidate>& candidates) const;
+
+  const CpuMachine& machine_;
+  CpuRegistry& registry_;
+  ThreadPool& pool_;
+};
+
+}  // namespace tilesmith

@@ -1,0 +1,113 @@
+// The cost model of CPU GEMM kernels. It counts clock cycles, because only the order of candidates matters; a nominal
+// clock turns them into seconds. Its figures are measured on Zen 4 (docs/performance.md).
+//
+//   products   what the registers compute, whole micro-tiles and all, at the instruction's rate
+//   words      elements of B to the words that instructions multiply: packed once by a blocked kernel, on the way by a
+//              skinny one
+//   packing    A, once for every column of tasks
+//   sums       loaded and stored once for every further block of k
+//   pieces     of a split k: stored, loaded and added up
+//   memory     the matrices pass once; packing waits for it, so it comes on top
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "dispatch/gemm/cpu_arguments.hpp"
+#include "problem/gemm/problem.hpp"
+#include "instances/gemm/cpu.hpp"
+#include "vocabulary/data_type.hpp"
+
+namespace tilesmith {
+namespace {
+
+constexpr double kNominalClock = 3.5e9;
+constexpr double kMemoryBytesPerCycle = 6;  // what one core reads from memory: 16 to 20 GB/s on current servers
+constexpr double kTaskCycles = 1000;
+constexpr double kStageCycles = 4000;  // one more round of waking and waiting
+constexpr double kPackACycles = 2;     // a vector of packed words; columns that become rows take twice that
+constexpr double kSumCycles = 2;       // a vector of sums loaded and stored again
+constexpr double kFinishCycles = 4;    // a vector of results
+// Few rows keep few products in flight for each load; dot products with columns of B are folded at their ends.
+constexpr double kSkinnyRowShare = 1 / 1.1, kSkinnyColumnShare = 1 / 1.35;
+
+/// Cycles for a vector of B's words.
+struct WordCycles {
+  double blocked_row, blocked_column, skinny;
+};
+
+/// By the elements' size and how many are in a word: 8-bit elements are widened to 16 bits, or put together by fours.
+WordCycles word_cycles(DataType element, int elements_per_word) {
+  const int bytes = bits_of(element) / 8;
+  if (bytes <= 1) return elements_per_word == 4 ? WordCycles{23, 15, 14} : WordCycles{15, 10, 4};
+  return {10.5, 7, bytes == 4 ? 1.0 : elements_per_word == 2 ? 4.0 : 2.5};
+}
+
+double ceil_div(double a, double b) {
+  return std::ceil(a / b);
+}
+double up(double size, double step) {
+  return ceil_div(size, step) * step;
+}
+
+/// Steps of so many elements along k, with those of a second product.
+double steps_of(const GemmProblem& p, double step) {
+  return ceil_div(static_cast<double>(p.k), step) + ceil_div(static_cast<double>(p.k2), step);
+}
+
+/// What the kernels' grid can be cut into without splitting k: tiles shrink to two micro-tiles either way.
+double most_tasks(const GemmProblem& p, const CpuGemmInstruction& facts, bool skinny) {
+  const double rows = skinny ? 1 : ceil_div(static_cast<double>(p.m), 2.0 * facts.rows);
+  return static_cast<double>(p.batch) * rows * ceil_div(static_cast<double>(p.n), 2.0 * facts.columns);
+}
+
+}  // namespace
+
+std::int64_t splits_for(const GemmProblem& p, const KernelConfig& config, const CpuSpec& spec, int threads) {
+  const CpuGemmSubject subject{config, spec};
+  const CpuGemmInstruction* facts = subject.facts();
+  if (!config.algorithm.splits_k || facts == nullptr || threads <= 1) return 1;
+  const double tasks = std::max(1.0, most_tasks(p, *facts, config.algorithm.pipeline == Pipeline::skinny));
+  const double blocks = std::max(1.0, steps_of(p, subject.tile_k()));
+  return static_cast<std::int64_t>(std::clamp(ceil_div(2.0 * threads, tasks), 1.0, blocks));
+}
+
+double expected_seconds(const GemmProblem& p, const KernelConfig& config, const CpuSpec& spec, int threads) {
+  const CpuGemmSubject subject{config, spec};
+  const CpuGemmInstruction* facts = subject.facts();
+  if (facts == nullptr) return std::numeric_limits<double>::infinity();
+  const bool skinny = config.algorithm.pipeline == Pipeline::skinny;
+  const bool tiles =
+      config.algorithm.instruction == Instruction::amx_bf16 || config.algorithm.instruction == Instruction::amx_int8;
+  const double lanes = spec.vector_bits / 32.0;
+  const double m = static_cast<double>(p.m), n = static_cast<double>(p.n), batch = static_cast<double>(p.batch);
+  const double words = steps_of(p, facts->elements_per_word);
+
+  const double rows = skinny ? m : up(m, tiles ? facts->rows : facts->rows / 2.0);
+  const double columns = up(n, tiles ? facts->columns : lanes);
+  const bool columns_of_b = p.order_b == MatrixOrder::column;
+  const double share = !skinny ? 1.0 : columns_of_b ? kSkinnyColumnShare : kSkinnyRowShare;
+  const double products = rows * columns * words * facts->elements_per_word / (facts->products_per_cycle * share);
+  const double turned_a = p.order_a == MatrixOrder::row && tiles ? 1 : 2;
+  const double column_tasks = skinny ? 1 : std::max(1.0, ceil_div(n, subject.tile_n()));
+  const double packing_a = m * words / lanes * kPackACycles * turned_a * column_tasks;
+  const WordCycles word = word_cycles(p.type_b, facts->elements_per_word);
+  const double words_of_b = n * words / lanes *
+                            (config.algorithm.preshuffle ? 0
+                             : skinny                    ? word.skinny
+                             : columns_of_b              ? word.blocked_column
+                                                         : word.blocked_row);
+  const double blocks = std::max(1.0, steps_of(p, subject.tile_k()));
+  const auto splits = static_cast<double>(splits_for(p, config, spec, threads));
+  const double sums = skinny ? 0 : std::max(0.0, blocks - splits) * rows * columns / lanes * kSumCycles;
+  const double pieces = config.algorithm.splits_k ? 2 * splits * m * n / lanes * kSumCycles : 0;
+  const double finish = m * n / lanes * kFinishCycles;
+
+  const double cycles =
+      batch * (products + packing_a + words_of_b + sums + pieces + finish) + bytes_of(p) / kMemoryBytesPerCycle;
+  const double tasks = std::max(1.0, most_tasks(p, *facts, skinny) * splits);
+  const double at_once = std::min<double>(threads, tasks);
+  const double stages = 1 + (config.algorithm.splits_k ? 1 : 0);
+  return (cycles / at_once + kTaskCycles + stages * kStageCycles * (threads > 1)) / kNominalClock;
+}
+
+}  // namespace tilesmith

@@ -1,0 +1,34 @@
+// A list of products as one job of the CPU's threads: its tasks are those of all products, the longest products' first.
+#pragma once
+
+#include <vector>
+
+#include "dispatch/gemm/cpu_plan.hpp"
+#include "dispatch/gemm/list.hpp"
+
+namespace tilesmith {
+
+class CpuGemmListPlan final : public GemmListPlan {
+ public:
+  [[nodiscard]] static Result<std::unique_ptr<const GemmListPlan>> make(std::vector<GemmProblem> problems,
+                                                                        const GemmBackend::Planner& plan,
+                                                                        ThreadPool& pool);
+
+  [[nodiscard]] Status run(std::span<const GemmArguments> arguments, const RunOptions& options) const override;
+
+ private:
+  struct Member {
+    const CpuGemmPlan* plan;
+    std::size_t product;    ///< its number in the list
+    int threads;            ///< its share of them
+    std::size_t workspace;  ///< where its part of the workspace begins
+  };
+
+  CpuGemmListPlan(std::vector<GemmProblem> problems, PlanFacts facts, std::vector<Member> members, ThreadPool& pool)
+      : GemmListPlan(std::move(problems), std::move(facts)), members_(std::move(members)), pool_(pool) {}
+
+  std::vector<Member> members_;  ///< without empty products
+  ThreadPool& pool_;
+};
+
+}  // namespace tilesmith

@@ -1,0 +1,46 @@
+// What a buffer of packed B begins with: for which products, and for which kernels' panels, it was made. A run compares
+// it with what its kernel reads.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <type_traits>
+
+#include "base/error.hpp"
+#include "vocabulary/config.hpp"
+#include "tilesmith/gemm.hpp"
+
+namespace tilesmith {
+
+/// 64 bytes, so that the panels behind it are aligned as it is.
+struct PackedHeader {
+  char magic[4];
+  std::uint32_t checksum;  ///< of what follows
+  char arch[24];
+  std::int64_t n, k;
+  std::int64_t bytes;  ///< of the buffer, this header included
+  std::uint32_t tile_k;
+  DataType type_a, type_b;
+  Instruction instruction;
+  std::uint8_t version;  ///< of the panels' format
+
+  /// What pack_b writes for the problem when kernels like `config` read the panels.
+  [[nodiscard]] static PackedHeader of(const GemmProblem& problem, const KernelConfig& config, std::int64_t bytes);
+
+  /// Checks the buffer of a call that asks for panels like this header's: it is whole, and made for them. `bytes` of it
+  /// there are; 0: nobody knows. Errors: invalid_argument.
+  [[nodiscard]] Status check(const void* packed, std::int64_t bytes) const;
+
+  /// "bf16 x bf16, n 4096, k 512, for dpbf16 of x86_64_v4_bf16 in blocks of 1024".
+  [[nodiscard]] std::string text() const;
+
+ private:
+  [[nodiscard]] std::uint32_t sum() const;
+};
+
+static_assert(sizeof(PackedHeader) == 64 && std::is_trivially_copyable_v<PackedHeader>);
+
+/// Whether a kernel reads panels in the form in which `packer` writes them.
+[[nodiscard]] bool reads_panels_of(const KernelConfig& reader, const KernelConfig& packer);
+
+}  // namespace tilesmith

@@ -1,0 +1,193 @@
+#include "dispatch/gemm/cuda.hpp"
+
+#include <fmt/format.h>
+
+#include "base/log.hpp"
+#include "dispatch/gemm/cuda_list.hpp"
+#include "dispatch/gemm/cuda_plan.hpp"
+#include "problem/gemm/problem.hpp"
+#include "vocabulary/names/native.hpp"
+#include "runtime/cuda/stream.hpp"
+
+namespace tilesmith {
+namespace {
+
+constexpr std::size_t kZeroBytes = 16;
+
+/// Which rule stands in the way, asked of the spec's own tiles.
+Error why_none(const CudaSpec& spec, const GemmSignature& signature) {
+  KernelConfig config{.arch = spec.arch, .signature = signature, .algorithm = {}};
+  const CudaGemmPipeline& pipeline = spec.gemm.pipelines.back();
+  config.algorithm.pipeline = pipeline.pipeline;
+  config.algorithm.instruction = pipeline.instruction;
+  const CudaGemmSubject subject{config, spec};
+  const auto* rule = first_refusal(cuda_gemm_rules(), subject);
+  if (rule == nullptr)
+    return {ErrorCode::unsupported, fmt::format("no CUDA kernel computes this problem on {}", spec.arch.text())};
+  return {ErrorCode::unsupported,
+          fmt::format("no CUDA kernel computes this problem: rule {}: {}", rule->name, rule->figures(subject)),
+          std::string(rule->about)};
+}
+
+bool may_share(const KernelConfig& config) {
+  return config.algorithm.splits_k || config.algorithm.shares_k;
+}
+
+}  // namespace
+
+CudaGemmShape cuda_gemm_shape(const GemmProblem& p) {
+  return {.m = p.m,
+          .n = p.n,
+          .k = p.k,
+          .batch = p.batch,
+          .unaligned = p.unaligned,
+          .grouping = p.grouping,
+          .k2 = p.k2,
+          .constant_b = p.constant_b};
+}
+
+Result<GemmSignature> cuda_signature_of(const GemmProblem& p) {
+  if (p.packed_b)
+    return fail(ErrorCode::unsupported, "CUDA kernels read no packed B", "B as it lies, which they read at full speed");
+  GemmSignature s;
+  s.a = p.type_a;
+  s.b = p.type_b;
+  s.c = p.type_d;
+  s.accumulator = p.type_a == DataType::int8 ? DataType::int32 : DataType::fp32;
+  s.side = p.type_d;
+  s.grouping = p.grouping;
+  s.zero_points = p.zero_points;
+  if (has_weights(p))
+    s.scale = p.type_scale;
+  else if (p.scale_depth != 0)
+    s.qscale = QuantScale::blockscale;
+  s.second = p.k2 != 0;
+  s.layout_a = p.order_a;
+  s.layout_b = p.order_b;
+  if (p.beta) s.epilogue_ops.push_back(EpilogueOp::add);
+  for (const EpilogueOp op : p.epilogue)
+    if (!s.epilogue_ops.push_back(op))
+      return fail(ErrorCode::unsupported,
+                  fmt::format("beta * C and an epilogue of {} operations are more than a CUDA kernel carries",
+                              p.epilogue.size()),
+                  fmt::format("at most {} with C", GemmEpilogue::kMax - 1));
+  for (const EpilogueOp op : s.epilogue_ops) {
+    if (reads_tensor(op)) s.side = p.type_c;
+    if (op == EpilogueOp::bias || op == EpilogueOp::bias_m) s.bias = p.type_bias;
+  }
+  return s;
+}
+
+Result<std::vector<Candidate>> CudaGemm::candidates(const GemmProblem& problem) const {
+  TS_ASSIGN(const GemmSignature signature, cuda_signature_of(problem));
+  std::vector<Candidate> candidates;
+  const CudaGemmShape shape = cuda_gemm_shape(problem);
+  for (RankedCudaGemm& one : ranked_cuda_gemm(spec_, signature, shape))
+    if (!may_share(one.config) || cuda_gemm_shares(one.config, spec_, shape))
+      candidates.push_back({std::move(one.config), one.seconds});
+  if (candidates.empty()) return std::unexpected(why_none(spec_, signature));
+  return candidates;
+}
+
+Status CudaGemm::check(const KernelConfig& config, const GemmProblem& problem) const {
+  const auto refuse = [&](ErrorCode code, const std::string& what, std::string hint) {
+    return fail(code, fmt::format("kernel {} {}", native_name(config), what), std::move(hint));
+  };
+  if (config.arch != spec_.arch)
+    return refuse(ErrorCode::unsupported,
+                  fmt::format("is for {}, the device is {}", config.arch.text(), spec_.arch.text()),
+                  "tilesmith arch lists what runs here");
+  if (config.operation() != Operation::gemm)
+    return refuse(ErrorCode::invalid_argument, "is no GEMM", "a name that begins with gemm");
+  const CudaGemmSubject subject{config, spec_};
+  if (const auto* rule = first_refusal(cuda_gemm_rules(), subject))
+    return refuse(ErrorCode::unsupported, fmt::format("is refused: rule {}: {}", rule->name, rule->figures(subject)),
+                  std::string(rule->about));
+  TS_ASSIGN(const GemmSignature signature, cuda_signature_of(problem));
+  if (subject.signature() != signature)
+    return refuse(ErrorCode::invalid_argument, "does not compute this problem",
+                  fmt::format("the problem's kernels are {}", native_name({config.arch, signature, config.algorithm})));
+  if (!cuda_gemm_suits(config, cuda_gemm_shape(problem)))
+    return refuse(ErrorCode::invalid_argument,
+                  fmt::format("does not suit a product of {} x {} x {}{}{}", problem.m, problem.n, problem.k,
+                              problem.unaligned ? ", unaligned" : "",
+                              config.algorithm.early_b && !problem.constant_b ? ", whose B may still be written" : ""),
+                  "fewer elements at a time (vector), or another pipeline; earlyb asks for constant_b");
+  return {};
+}
+
+Result<const void*> CudaGemm::zeros(const CudaContext& context) {
+  const std::lock_guard lock(mutex_);
+  if (zeros_.data() == nullptr) {
+    const CudaCurrent current(context);
+    TS_TRY(current.status());
+    const CudaCaptureRelaxed relaxed(context.driver());
+    TS_ASSIGN(CudaBuffer memory, CudaBuffer::allocate(context, kZeroBytes));
+    TS_ASSIGN(const CudaStream stream, CudaStream::create(context));
+    TS_TRY(fill_bytes(context, memory.data(), 0, kZeroBytes, stream.handle()));
+    TS_TRY(stream.synchronize());
+    zeros_ = std::move(memory);
+  }
+  return zeros_.data();
+}
+
+Result<std::unique_ptr<GemmPlan>> CudaGemm::plan(const GemmProblem& problem, const KernelConfig& config,
+                                                 std::string reason, BuildPolicy build) {
+  TS_ASSIGN(const CudaContext* context, CudaContext::of(device_index_));
+  const CudaGemmFacts facts = cuda_gemm_facts(config);
+  TS_ASSIGN(const CudaKernel kernel,
+            registry_.find(*context, config, static_cast<std::size_t>(facts.shared_bytes), build));
+  TS_ASSIGN(const void* zero, zeros(*context));
+  CudaSplitMemory* split_memory = nullptr;
+  if (may_share(config)) {
+    const std::lock_guard lock(mutex_);
+    if (split_memory_ == nullptr) split_memory_ = std::make_unique<CudaSplitMemory>(*context);
+    split_memory = split_memory_.get();
+  }
+  PlanFacts plan{
+      .device = {DeviceKind::cuda, device_index_}, .kernel = native_name(config), .reason = std::move(reason)};
+  plan.stages.push_back({plan.kernel, "gemm"});
+  log_debug("planned {}: {}", plan.kernel, plan.reason);
+  return CudaGemmPlan::make(problem, std::move(plan), config, spec_, kernel, zero, split_memory);
+}
+
+Result<CudaListKernel> CudaGemm::list_kernel(const GemmProblem& typical, BuildPolicy build) {
+  const std::lock_guard lock(list_mutex_);
+  for (const auto& [problem, kernel] : list_kernels_)
+    if (problem == typical) return kernel;
+  TS_ASSIGN(GemmSignature signature, cuda_signature_of(typical));
+  signature.family = GemmFamily::grouped;
+  const std::vector<RankedCudaGemm> ranked = ranked_cuda_gemm(spec_, signature, cuda_gemm_shape(typical));
+  if (ranked.empty()) return std::unexpected(why_none(spec_, signature));
+  const KernelConfig& config = ranked.front().config;
+  TS_ASSIGN(const CudaContext* context, CudaContext::of(device_index_));
+  const CudaGemmFacts facts = cuda_gemm_facts(config);
+  TS_ASSIGN(const CudaKernel kernel,
+            registry_.find(*context, config, static_cast<std::size_t>(facts.shared_bytes), build));
+  list_kernels_.emplace_back(typical, CudaListKernel{config, facts, kernel});
+  return list_kernels_.back().second;
+}
+
+Result<std::unique_ptr<const GemmListPlan>> CudaGemm::plan_list(std::vector<GemmProblem> problems, const Planner& plan,
+                                                                const DispatcherOptions& options) {
+  CudaListParts parts;
+  if (options.kernel.empty()) {
+    parts = cuda_list_parts(problems, spec_);
+    for (CudaListPart& part : parts.shared) {
+      auto kernel = list_kernel(part.typical, options.build);
+      if (kernel) {
+        part.kernel = *kernel;
+        continue;
+      }
+      constexpr const char* kAlone = "products one after another";
+      log_once(LogLevel::warn, kAlone, fmt::format("{}; going on with {}", kernel.error().text(), kAlone));
+      parts.alone.insert(parts.alone.end(), part.products.begin(), part.products.end());
+      part.products.clear();
+    }
+  } else {  // which computes single products
+    for (std::size_t i = 0; i < problems.size(); ++i) parts.alone.push_back(i);
+  }
+  return CudaGemmListPlan::make(std::move(problems), std::move(parts), plan, device_index_);
+}
+
+}  // namespace tilesmith

@@ -1,0 +1,67 @@
+// A launch of a CUDA GEMM kernel: the problem's part of it worked out once, a call's part (addresses, strides, numbers)
+// filled in by each run.
+#pragma once
+
+#include <memory>
+
+#include "dispatch/gemm/cuda_split_memory.hpp"
+#include "instances/gemm/cuda.hpp"
+#include "kernels/cuda/gemm/abi.h"
+#include "runtime/cuda/kernel.hpp"
+#include "runtime/cuda/memory.hpp"
+#include "tilesmith/dispatcher.hpp"
+
+namespace tilesmith {
+
+/// Whether pointers and strides are multiples of what an instance's accesses ask for. Error: invalid_argument.
+[[nodiscard]] Status check_alignment(const GemmProblem& problem, const CudaGemmFacts& facts,
+                                     const GemmArguments& arguments);
+
+class CudaGemmPlan final : public GemmPlan {
+ public:
+  /// `zeros` are 16 bytes of zeros on the device, which stand in for A and B where alpha is 0; `split_memory` is null
+  /// where blocks share no tiles. Errors: unsupported for sizes beyond a launch's limits, out_of_memory.
+  [[nodiscard]] static Result<std::unique_ptr<GemmPlan>> make(const GemmProblem& problem, PlanFacts plan,
+                                                              const KernelConfig& config, const CudaSpec& spec,
+                                                              const CudaKernel& kernel, const void* zeros,
+                                                              CudaSplitMemory* split_memory);
+
+  [[nodiscard]] Status run(const GemmArguments& arguments, const RunOptions& options) const override;
+  /// What run() checks of valid arguments before anything is launched.
+  [[nodiscard]] Status check(const GemmArguments& arguments) const {
+    return check_alignment(problem(), facts_, arguments);
+  }
+
+ private:
+  CudaGemmPlan(const GemmProblem& problem, PlanFacts plan, const KernelConfig& config, const CudaKernel& kernel,
+               const void* zeros, CudaSplitMemory* split_memory)
+      : GemmPlan(problem, std::move(plan)),
+        kernel_(kernel),
+        algorithm_(config.algorithm),
+        facts_(cuda_gemm_facts(config)),
+        zeros_(zeros),
+        split_memory_(split_memory) {}
+
+  [[nodiscard]] TsCudaGemmArgs kernel_arguments(const GemmArguments& arguments) const;
+  /// Where the blocks of this call leave the parts of its products.
+  [[nodiscard]] Result<CudaSplitMemory::Place> split_place(const RunOptions& options) const;
+  void add_scales(const GemmArguments& arguments, TsCudaGemmArgs& out) const;
+  [[nodiscard]] Status encode_weights(const GemmArguments& arguments, TsCudaTensorMap& map) const;
+  /// Whether the last, cut tiles of rows and columns have maps of their own.
+  [[nodiscard]] bool has_edges() const;
+  [[nodiscard]] Status encode_maps(const GemmArguments& arguments, TsCudaGemmMaps& maps) const;
+
+  CudaKernel kernel_;
+  Algorithm algorithm_;
+  CudaGemmFacts facts_;
+  const void* zeros_;
+  CudaSplitMemory* split_memory_;
+  CudaSplitMemory::Size split_size_;
+  std::size_t sums_at_ = 0;  ///< words from the counters to sums that parts are added to; 0: parts are kept apart
+  int splits_ = 1;
+  bool b_first_ = false;
+  bool next_at_end_ = false;
+  CudaLaunch launch_;
+};
+
+}  // namespace tilesmith

@@ -1,0 +1,131 @@
+#include "dispatch/gemm/transpose.hpp"
+
+#include <algorithm>
+#include <utility>
+
+#include "dispatch/gemm/list.hpp"
+#include "problem/gemm/problem.hpp"
+
+namespace tilesmith {
+namespace {
+
+MatrixOrder turned(MatrixOrder order) {
+  return order == MatrixOrder::row ? MatrixOrder::column : MatrixOrder::row;
+}
+
+EpilogueOp turned(EpilogueOp op) {
+  switch (op) {
+    case EpilogueOp::bias:
+      return EpilogueOp::bias_m;
+    case EpilogueOp::bias_m:
+      return EpilogueOp::bias;
+    case EpilogueOp::scale_n:
+      return EpilogueOp::scale_m;
+    case EpilogueOp::scale_m:
+      return EpilogueOp::scale_n;
+    default:
+      return op;
+  }
+}
+
+bool has_column_d(const GemmProblem& problem) {
+  return problem.order_d == MatrixOrder::column;
+}
+
+/// A plan's facts, of the product it computes the transpose of.
+PlanFacts facts_of(const Plan& plan, std::string_view what) {
+  return {.device = plan.device(),
+          .kernel = std::string(plan.kernel_name()),
+          .reason = fmt::format("{}; {}", plan.reason(), what),
+          .stages = {plan.stages().begin(), plan.stages().end()},
+          .workspace_bytes = plan.workspace_bytes()};
+}
+
+class TransposedPlan final : public GemmPlan {
+ public:
+  TransposedPlan(const GemmProblem& problem, std::unique_ptr<GemmPlan> plan)
+      : GemmPlan(problem, facts_of(*plan, "of the transposed product")), plan_(std::move(plan)) {}
+
+  [[nodiscard]] Status run(const GemmArguments& arguments, const RunOptions& options) const override {
+    TS_TRY(validate(problem(), arguments));  // in the caller's names
+    return plan_->run(transposed(arguments), options);
+  }
+
+ private:
+  std::unique_ptr<GemmPlan> plan_;
+};
+
+class TransposedListPlan final : public GemmListPlan {
+ public:
+  TransposedListPlan(std::vector<GemmProblem> problems, std::unique_ptr<const GemmListPlan> plan)
+      : GemmListPlan(std::move(problems), facts_of(*plan, "some of transposed products")), plan_(std::move(plan)) {}
+
+  [[nodiscard]] Status run(std::span<const GemmArguments> arguments, const RunOptions& options) const override {
+    TS_TRY(validate(problems(), arguments));            // in the caller's names
+    thread_local std::vector<GemmArguments> row_major;  // calls allocate nothing, but for a thread's first
+    row_major.assign(arguments.begin(), arguments.end());
+    for (std::size_t i = 0; i < row_major.size(); ++i)
+      if (has_column_d(problems()[i])) row_major[i] = transposed(row_major[i]);
+    return plan_->run(row_major, options);
+  }
+
+ private:
+  std::unique_ptr<const GemmListPlan> plan_;
+};
+
+}  // namespace
+
+GemmProblem transposed(const GemmProblem& problem) {
+  GemmProblem out = problem;
+  std::swap(out.m, out.n);
+  std::swap(out.type_a, out.type_b);
+  out.order_a = turned(problem.order_b);
+  out.order_b = turned(problem.order_a);
+  out.order_d = turned(problem.order_d);
+  out.constant_b = false;  // a promise about what is A now
+  out.epilogue = {};
+  for (const EpilogueOp op : problem.epilogue) out.epilogue.push_back(turned(op));
+  return out;
+}
+
+GemmProblem with_row_d(const GemmProblem& problem) {
+  return has_column_d(problem) ? transposed(problem) : problem;
+}
+
+GemmArguments transposed(const GemmArguments& arguments) {
+  GemmArguments out = arguments;
+  std::swap(out.a, out.b);
+  std::swap(out.a2, out.b2);
+  return out;
+}
+
+Result<std::vector<Candidate>> TransposingGemm::candidates(const GemmProblem& problem) const {
+  return kernels_.candidates(with_row_d(problem));
+}
+
+std::vector<Candidate> TransposingGemm::stand_ins(const GemmProblem& problem) const {
+  return kernels_.stand_ins(with_row_d(problem));
+}
+
+Status TransposingGemm::check(const KernelConfig& config, const GemmProblem& problem) const {
+  return kernels_.check(config, with_row_d(problem));
+}
+
+Result<std::unique_ptr<GemmPlan>> TransposingGemm::plan(const GemmProblem& problem, const KernelConfig& config,
+                                                        std::string reason, BuildPolicy build) {
+  if (!has_column_d(problem)) return kernels_.plan(problem, config, std::move(reason), build);
+  TS_ASSIGN(std::unique_ptr<GemmPlan> plan, kernels_.plan(transposed(problem), config, std::move(reason), build));
+  return std::make_unique<TransposedPlan>(problem, std::move(plan));
+}
+
+Result<std::unique_ptr<const GemmListPlan>> TransposingGemm::plan_list(std::vector<GemmProblem> problems,
+                                                                       const Planner& plan,
+                                                                       const DispatcherOptions& options) {
+  if (std::ranges::none_of(problems, has_column_d)) return kernels_.plan_list(std::move(problems), plan, options);
+  std::vector<GemmProblem> row_major(problems.size());
+  std::ranges::transform(problems, row_major.begin(), with_row_d);
+  TS_ASSIGN(std::unique_ptr<const GemmListPlan> made, kernels_.plan_list(std::move(row_major), plan, options));
+  return std::make_unique<TransposedListPlan>(std::move(problems), std::move(made));
+}
+
+}  // namespace tilesmith

@@ -1,0 +1,157 @@
+#include "instances/attention/cpu.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "spec/head_dims.hpp"
+
+namespace tilesmith {
+namespace {
+
+using Subject = CpuAttentionSubject;
+
+const CpuAttentionInstruction* instruction_facts(const Subject& s) {
+  for (const CpuAttentionInstruction& facts : s.spec.attention_fwd)
+    if (facts.instruction == s.config.algorithm.instruction) return &facts;
+  return nullptr;
+}
+
+bool forward_only(const Subject& s) {
+  const AttentionSignature& sig = s.signature();
+  AttentionSignature plain = sig;  // what is left after the carried fields are reset must be a default signature
+  plain.data_type = AttentionSignature{}.data_type;
+  plain.mode = SequenceMode::batch;
+  plain.head_dim_qk = plain.head_dim_v = AttentionSignature{}.head_dim_qk;
+  plain.mask = MaskKind::none;
+  plain.bias = BiasKind::none;
+  plain.lse = plain.dropout = plain.logits_soft_cap = plain.sink = false;
+  return plain == AttentionSignature{};
+}
+
+bool head_dim_in_range(const Subject& s, int dim) {
+  return dim >= s.spec.head_dim_min && dim <= s.spec.head_dim_max && dim % s.spec.head_dim_step == 0;
+}
+
+constexpr Rule<Subject> kRules[] = {
+    {"family_is_carried",
+     "the CPU templates compute attention forward without paging, rotary embedding or quantisation", forward_only,
+     [](const Subject& s) {
+       return fmt::format("family {}, paged_kv {}, rope {}, qscale {}", name_of(s.signature().family),
+                          s.signature().paged_kv, name_of(s.signature().rope), name_of(s.signature().qscale));
+     }},
+    {"instruction_is_present", "the level has the instruction that does the products, for these inputs",
+     [](const Subject& s) {
+       const CpuAttentionInstruction* facts = instruction_facts(s);
+       return facts != nullptr &&
+              std::ranges::find(facts->data_types, s.signature().data_type) != facts->data_types.end();
+     },
+     [](const Subject& s) {
+       std::vector<std::string> offered;
+       for (const CpuAttentionInstruction& facts : s.spec.attention_fwd)
+         for (const DataType type : facts.data_types)
+           offered.push_back(fmt::format("{} {}", name_of(facts.instruction), name_of(type)));
+       return fmt::format("{} on {}; {} offers {}", name_of(s.config.algorithm.instruction),
+                          name_of(s.signature().data_type), s.spec.arch.text(), fmt::join(offered, ", "));
+     }},
+    {"pipeline_is_offered", "the level lists the pipeline for the instruction",
+     [](const Subject& s) {
+       const CpuAttentionInstruction* facts = instruction_facts(s);
+       return facts != nullptr && std::ranges::any_of(facts->pipelines, [&](const CpuTiles& t) {
+                return t.pipeline == s.config.algorithm.pipeline;
+              });
+     },
+     [](const Subject& s) { return fmt::format("pipeline {}", name_of(s.config.algorithm.pipeline)); }},
+    {"head_dims_fit", "head dims are within the templates' range, in steps the tails are written for",
+     [](const Subject& s) {
+       return head_dim_in_range(s, s.signature().head_dim_qk) && head_dim_in_range(s, s.signature().head_dim_v);
+     },
+     [](const Subject& s) {
+       return fmt::format("head_dim_qk {}, head_dim_v {}; {} to {} in steps of {}", s.signature().head_dim_qk,
+                          s.signature().head_dim_v, s.spec.head_dim_min, s.spec.head_dim_max, s.spec.head_dim_step);
+     }},
+    {"mask_is_no_or_generic", "causal masks are windows given at run time, so one masked body serves them all",
+     [](const Subject& s) { return s.signature().mask == MaskKind::none || s.signature().mask == MaskKind::generic; },
+     [](const Subject& s) { return fmt::format("mask {}", name_of(s.signature().mask)); }},
+    {"tile_m_fills_lanes",
+     "query rows lie along vector lanes, so a tile is a whole number of vectors (one row group for decode)",
+     [](const Subject& s) {
+       const CpuAttentionInstruction* facts = instruction_facts(s);
+       if (s.config.algorithm.pipeline == Pipeline::decode) return s.tile_m() == 1;
+       return facts != nullptr && s.tile_m() > 0 && s.tile_m() % facts->lanes == 0;
+     },
+     [](const Subject& s) {
+       const CpuAttentionInstruction* facts = instruction_facts(s);
+       return fmt::format("tile_m {}, {} lanes", s.tile_m(), facts == nullptr ? 0 : facts->lanes);
+     }},
+    {"tile_n_is_whole_blocks", "keys are taken 32 at a time by the widest inner loop",
+     [](const Subject& s) { return s.tile_n() > 0 && s.tile_n() % 32 == 0; },
+     [](const Subject& s) { return fmt::format("tile_n {}, a multiple of 32", s.tile_n()); }},
+    {"working_set_fits_l2", "a task's scores, accumulators and blocks of K and V stay in the core's L2",
+     [](const Subject& s) { return working_set_bytes(s) <= s.spec.l2_bytes; },
+     [](const Subject& s) {
+       return fmt::format("working set {} KiB, L2 {} KiB", working_set_bytes(s) / 1024, s.spec.l2_bytes / 1024);
+     }},
+};
+
+}  // namespace
+
+std::span<const Rule<CpuAttentionSubject>> cpu_attention_rules() {
+  return kRules;
+}
+
+long working_set_bytes(const CpuAttentionSubject& s) {
+  const long m = s.tile_m(), n = s.tile_n(), qk = s.signature().head_dim_qk, v = s.signature().head_dim_v;
+  // Products on fp32 lanes read K and V converted to fp32; the bf16 instructions read them as they are.
+  const long product_bytes = s.config.algorithm.instruction == Instruction::fma_f32 ? 4 : 2;
+  const long queries = m * qk * product_bytes;
+  const long keys_values = n * (qk + v) * product_bytes;
+  const long scores = m * n * (4 + product_bytes);
+  const long accumulators = m * v * 4;
+  return queries + keys_values + scores + accumulators;
+}
+
+void enumerate_cpu_attention(const CpuSpec& spec, const AttentionSignature& signature, ConfigSink sink) {
+  KernelConfig config{.arch = spec.arch, .signature = signature, .algorithm = {}};
+  for (const CpuAttentionInstruction& facts : spec.attention_fwd) {
+    config.algorithm.instruction = facts.instruction;
+    for (const CpuTiles& tiles : facts.pipelines) {
+      config.algorithm.pipeline = tiles.pipeline;
+      for (const int m : tiles.tile_m)
+        for (const int n : tiles.tile_n) {
+          config.algorithm.tile = {static_cast<std::uint16_t>(m), static_cast<std::uint16_t>(n)};
+          if (first_refusal(cpu_attention_rules(), CpuAttentionSubject{config, spec}) == nullptr && !sink(config))
+            return;
+        }
+    }
+  }
+}
+
+void enumerate_cpu_attention(const CpuSpec& spec, ConfigSink sink) {
+  const std::vector<std::pair<int, int>> head_dims = listed_head_dims(spec);
+
+  bool wanted = true;
+  const auto forward = [&](const KernelConfig& config) { return wanted = sink(config); };
+  AttentionSignature signature;
+  for (const DataType type : {DataType::bf16, DataType::fp16, DataType::fp32})
+    for (const auto& [qk, v] : head_dims)
+      for (const SequenceMode mode : {SequenceMode::batch, SequenceMode::group})
+        for (const MaskKind mask : {MaskKind::none, MaskKind::generic})
+          for (const BiasKind bias : {BiasKind::none, BiasKind::elementwise, BiasKind::alibi})
+            for (unsigned flags = 0; flags < 16 && wanted; ++flags) {
+              signature.data_type = type;
+              signature.head_dim_qk = static_cast<std::uint16_t>(qk);
+              signature.head_dim_v = static_cast<std::uint16_t>(v);
+              signature.mode = mode;
+              signature.mask = mask;
+              signature.bias = bias;
+              signature.lse = (flags & 1) != 0;
+              signature.dropout = (flags & 2) != 0;
+              signature.logits_soft_cap = (flags & 4) != 0;
+              signature.sink = (flags & 8) != 0;
+              enumerate_cpu_attention(spec, signature, forward);
+            }
+}
+
+}  // namespace tilesmith

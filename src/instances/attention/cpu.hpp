@@ -1,0 +1,36 @@
+// Enumeration of CPU attention-forward instances: which signatures the templates carry, and which tiles are worth
+// trying for each.
+#pragma once
+
+#include <span>
+
+#include "instances/rule.hpp"
+#include "instances/sink.hpp"
+#include "vocabulary/config.hpp"
+#include "spec/cpu/spec.hpp"
+
+namespace tilesmith {
+
+/// What the rules look at. The spec's cache sizes are the machine's own when it is the machine at hand.
+struct CpuAttentionSubject {
+  const KernelConfig& config;
+  const CpuSpec& spec;
+
+  [[nodiscard]] const AttentionSignature& signature() const { return config.attention(); }
+  [[nodiscard]] int tile_m() const { return config.algorithm.tile[0]; }
+  [[nodiscard]] int tile_n() const { return config.algorithm.tile[1]; }
+};
+
+[[nodiscard]] std::span<const Rule<CpuAttentionSubject>> cpu_attention_rules();
+
+/// Bytes of thread-private memory one task of the kernel works on: Q, a block of K and V, scores, accumulators. They
+/// should stay in L2.
+[[nodiscard]] long working_set_bytes(const CpuAttentionSubject& subject);
+
+/// The instances of one level for one signature, all tiles, best-known order: what dispatch ranks.
+void enumerate_cpu_attention(const CpuSpec& spec, const AttentionSignature& signature, ConfigSink sink);
+
+/// All instances of one level: every data type, head dim, trait and tile that the rules accept.
+void enumerate_cpu_attention(const CpuSpec& spec, ConfigSink sink);
+
+}  // namespace tilesmith

@@ -1,0 +1,427 @@
+#include "instances/attention/cuda.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "spec/head_dims.hpp"
+#include "tilesmith/attention.hpp"
+
+namespace tilesmith {
+namespace {
+
+using Subject = CudaAttentionSubject;
+
+bool contains(const std::vector<DataType>& types, DataType type) {
+  return std::ranges::find(types, type) != types.end();
+}
+
+bool forward_only(const Subject& s) {
+  const AttentionSignature& sig = s.signature();
+  AttentionSignature plain = sig;  // what is left after the carried fields are reset must be a default signature
+  plain.data_type = AttentionSignature{}.data_type;
+  plain.mode = SequenceMode::batch;
+  plain.head_dim_qk = plain.head_dim_v = AttentionSignature{}.head_dim_qk;
+  plain.mask = MaskKind::none;
+  plain.bias = BiasKind::none;
+  plain.lse = plain.dropout = plain.logits_soft_cap = plain.sink = plain.negative_scale = plain.unaligned = false;
+  plain.qscale = QuantScale::none;  // asked by a rule of its own
+  return plain == AttentionSignature{};
+}
+
+bool is_fp8(const Subject& s) {
+  return input_type(s.signature().data_type) == DataType::fp8;
+}
+
+/// Rows are copied 16 bytes at a time, unless the kernel reads them by elements.
+int head_dim_step(const Subject& s) {
+  return s.signature().unaligned ? 1 : is_fp8(s) ? 2 * s.spec.head_dim_step : s.spec.head_dim_step;
+}
+
+bool head_dim_in_range(const Subject& s, int dim) {
+  return dim >= s.spec.head_dim_min && dim <= s.spec.head_dim_max && dim % head_dim_step(s) == 0;
+}
+
+const CudaInstruction* instruction_facts(const Subject& s) {
+  for (const CudaInstruction& facts : s.spec.instructions)
+    if (facts.instruction == s.algorithm().instruction) return &facts;
+  return nullptr;
+}
+
+/// Rules that size something are asked only of tiles that are made of whole parts.
+bool tile_m_is_whole(const Subject& s) {
+  if (s.is_warp_specialized()) return s.tile_m() >= 64 && s.tile_m() <= 192 && s.tile_m() % 64 == 0;
+  return s.tile_m() >= 16 && s.tile_m() <= 256 && s.tile_m() % 16 == 0;
+}
+
+int tile_n_step(const Subject& s) {
+  return s.is_warp_specialized() && !s.signature().dropout && s.algorithm().bias_stages == 0 && !is_fp8(s) ? 16 : 32;
+}
+
+/// What the portable template may ask for on the smallest chip it is written for; it refuses more.
+constexpr long kPortableSharedBytes = 101376;
+
+long shared_bytes_limit(const Subject& s, const CudaAttentionFacts& facts) {
+  const long share = s.spec.shared_bytes_per_sm / std::max(facts.blocks_per_sm, 1) - s.spec.shared_bytes_reserved;
+  const long limit = std::min(s.spec.shared_bytes_per_block, share);
+  return s.is_warp_specialized() ? limit : std::min(limit, kPortableSharedBytes);
+}
+
+constexpr Rule<Subject> kRules[] = {
+    {"family_is_carried", "the CUDA templates compute attention forward without paging or rotary embedding",
+     forward_only,
+     [](const Subject& s) {
+       return fmt::format("family {}, paged_kv {}, rope {}, qscale {}", name_of(s.signature().family),
+                          s.signature().paged_kv, name_of(s.signature().rope), name_of(s.signature().qscale));
+     }},
+    {"instruction_is_present", "the chip has the matrix instruction, for these inputs",
+     [](const Subject& s) {
+       const CudaInstruction* facts = instruction_facts(s);
+       return facts != nullptr && contains(facts->data_types, s.signature().data_type);
+     },
+     [](const Subject& s) {
+       std::vector<std::string> offered;
+       for (const CudaInstruction& facts : s.spec.instructions)
+         for (const DataType type : facts.data_types)
+           offered.push_back(fmt::format("{} {}", name_of(facts.instruction), name_of(type)));
+       return fmt::format("{} on {}; {} offers {}", name_of(s.algorithm().instruction),
+                          name_of(s.signature().data_type), s.spec.arch.text(), fmt::join(offered, ", "));
+     }},
+    {"pipeline_is_offered", "the chip lists the pipeline with this instruction, for these inputs",
+     [](const Subject& s) {
+       const CudaAttentionPipeline* offered = s.spec.attention_pipeline(s.algorithm().pipeline);
+       return offered != nullptr && offered->instruction == s.algorithm().instruction &&
+              contains(offered->data_types, s.signature().data_type);
+     },
+     [](const Subject& s) {
+       std::vector<std::string> offered;
+       for (const CudaAttentionPipeline& p : s.spec.attention_fwd)
+         offered.push_back(fmt::format("{} with {}", name_of(p.pipeline), name_of(p.instruction)));
+       return fmt::format("{} with {}; {} offers {}", name_of(s.algorithm().pipeline),
+                          name_of(s.algorithm().instruction), s.spec.arch.text(), fmt::join(offered, ", "));
+     }},
+    {"head_dims_fit", "head dims are within the templates' range, in steps of 16 bytes",
+     [](const Subject& s) {
+       return head_dim_in_range(s, s.signature().head_dim_qk) && head_dim_in_range(s, s.signature().head_dim_v);
+     },
+     [](const Subject& s) {
+       return fmt::format("head_dim_qk {}, head_dim_v {}; {} to {} in steps of {}", s.signature().head_dim_qk,
+                          s.signature().head_dim_v, s.spec.head_dim_min, s.spec.head_dim_max, head_dim_step(s));
+     }},
+    {"scales_belong_to_fp8", "fp8 tensors have scales, by tensor or by blocks of rows; others have none",
+     [](const Subject& s) {
+       const QuantScale scale = s.signature().qscale;
+       return is_fp8(s) ? scale == QuantScale::pertensor || scale == QuantScale::blockscale : scale == QuantScale::none;
+     },
+     [](const Subject& s) {
+       return fmt::format("{} with qscale {}", name_of(s.signature().data_type), name_of(s.signature().qscale));
+     }},
+    {"fp8_goes_without",
+     "fp8 kernels do not pack heads or copy a bias; with scales by block a step of keys divides a block, and ALiBi, "
+     "which "
+     "works in the scores' unit, is not carried",
+     [](const Subject& s) {
+       if (!is_fp8(s)) return true;
+       if (s.algorithm().packed_heads != 1 || s.algorithm().bias_stages != 0) return false;
+       if (s.signature().qscale != QuantScale::blockscale) return true;
+       return s.signature().bias != BiasKind::alibi && s.tile_n() > 0 && kScaleBlock % s.tile_n() == 0;
+     },
+     [](const Subject& s) {
+       return fmt::format("{}, qscale {}, packed_heads {}, bias_stages {}, bias {}, tile_n {}",
+                          name_of(s.signature().data_type), name_of(s.signature().qscale), s.algorithm().packed_heads,
+                          s.algorithm().bias_stages, name_of(s.signature().bias), s.tile_n());
+     }},
+    {"rows_can_be_copied",
+     "the copy engine takes rows that are multiples of 16 bytes; others are the portable pipeline's",
+     [](const Subject& s) { return !s.signature().unaligned || !s.is_warp_specialized(); },
+     [](const Subject& s) {
+       return fmt::format("unaligned {}, pipeline {}", s.signature().unaligned, name_of(s.algorithm().pipeline));
+     }},
+    {"mask_is_a_window", "bounds and diagonal are run-time numbers: a kernel only knows which sides are bounded",
+     [](const Subject& s) {
+       const MaskKind mask = s.signature().mask;
+       return mask == MaskKind::none || mask == MaskKind::causal || mask == MaskKind::generic;
+     },
+     [](const Subject& s) { return fmt::format("mask {}; no, causal or generic", name_of(s.signature().mask)); }},
+    {"negative_scale_matters", "with a soft cap or an elementwise bias the scores carry the scale's sign themselves",
+     [](const Subject& s) { return cuda_attention_signature(s.signature()) == s.signature(); },
+     [](const Subject& s) {
+       return fmt::format("negative_scale {}, logits_soft_cap {}, bias {}", s.signature().negative_scale,
+                          s.signature().logits_soft_cap, name_of(s.signature().bias));
+     }},
+    {"tile_m_is_whole_groups", "query rows come in warpgroups of 64, up to 3, or portably in warps of 16, up to 16",
+     tile_m_is_whole,
+     [](const Subject& s) {
+       return fmt::format("tile_m {}, groups of {}", s.tile_m(), s.is_warp_specialized() ? 64 : 16);
+     }},
+    {"tile_n_is_whole_steps",
+     "keys come in products of depth 16, for dropout, a copied bias and portably 32 at a time, up to 256",
+     [](const Subject& s) { return s.tile_n() > 0 && s.tile_n() <= 256 && s.tile_n() % tile_n_step(s) == 0; },
+     [](const Subject& s) { return fmt::format("tile_n {}, steps of {}", s.tile_n(), tile_n_step(s)); }},
+    {"fields_belong_to_pipeline",
+     "the persistent pipeline has 1 to 4 stages, 1 or 2 query buffers, up to 4 stages of an elementwise bias and a "
+     "number of blocks an SM; the portable one has none of its options",
+     [](const Subject& s) {
+       Algorithm rest = s.algorithm();
+       rest.tile = {};
+       if (s.is_warp_specialized()) {
+         if (rest.stages < 1 || rest.stages > 4 || rest.query_buffers < 1 || rest.query_buffers > 2) return false;
+         if (rest.bias_stages > (s.signature().bias == BiasKind::elementwise ? 4 : 0)) return false;
+         if (rest.block_per_cu < 1) return false;
+         rest.stages = rest.bias_stages = 0;
+         rest.query_buffers = rest.packed_heads = 1;
+         rest.block_per_cu = -1;
+         rest.ping_pong = rest.dynamic = rest.late_wait = rest.late_store = false;
+       }
+       return rest == Algorithm{.pipeline = rest.pipeline, .instruction = rest.instruction};
+     },
+     [](const Subject& s) {
+       const Algorithm& a = s.algorithm();
+       return fmt::format("stages {}, query_buffers {}, bias_stages {}, packed_heads {}, block_per_cu {}", a.stages,
+                          a.query_buffers, a.bias_stages, a.packed_heads, a.block_per_cu);
+     }},
+    {"packed_heads_divide_rows", "a warpgroup's 64 rows hold every head of a group the same number of times",
+     [](const Subject& s) { return s.algorithm().packed_heads > 0 && 64 % s.algorithm().packed_heads == 0; },
+     [](const Subject& s) { return fmt::format("packed_heads {}, 64 rows", s.algorithm().packed_heads); }},
+    {"turns_need_two_groups", "warpgroups can take turns only when there are several",
+     [](const Subject& s) { return !s.algorithm().ping_pong || s.tile_m() > 64; },
+     [](const Subject& s) {
+       return fmt::format("ping_pong {}, {} warpgroups", s.algorithm().ping_pong, s.tile_m() / 64);
+     }},
+    {"threads_fit_sm", "the blocks that share an SM have no more threads than it",
+     [](const Subject& s) {
+       const CudaAttentionFacts facts = cuda_attention_facts(s.config);
+       return facts.threads <= s.spec.threads_per_block && facts.blocks_per_sm <= s.spec.blocks_per_sm &&
+              facts.threads * facts.blocks_per_sm <= s.spec.threads_per_sm;
+     },
+     [](const Subject& s) {
+       const CudaAttentionFacts facts = cuda_attention_facts(s.config);
+       return fmt::format("{} blocks of {} threads, {} an SM", facts.blocks_per_sm, facts.threads,
+                          s.spec.threads_per_sm);
+     }},
+    {"shared_memory_fits", "queries, the ring of keys and values and the barriers fit the block's share of an SM",
+     [](const Subject& s) {
+       const CudaAttentionFacts facts = cuda_attention_facts(s.config);
+       return facts.shared_bytes <= shared_bytes_limit(s, facts);
+     },
+     [](const Subject& s) {
+       const CudaAttentionFacts facts = cuda_attention_facts(s.config);
+       return fmt::format("{} bytes, {} for each of {} blocks", facts.shared_bytes, shared_bytes_limit(s, facts),
+                          facts.blocks_per_sm);
+     }},
+    {"operands_fit_launch", "the accumulator of one instruction fits the registers that the block is launched with",
+     [](const Subject& s) {
+       const CudaAttentionFacts facts = cuda_attention_facts(s.config);
+       return facts.operand_registers + 32 <= facts.launch_registers;
+     },
+     [](const Subject& s) {
+       const CudaAttentionFacts facts = cuda_attention_facts(s.config);
+       return fmt::format("{} registers and 32 beside them, {} at launch", facts.operand_registers,
+                          facts.launch_registers);
+     }},
+    {"registers_hold_tile",
+     "scores, probabilities, output and what the traits need stay in registers; else the compiler spills, and runs the "
+     "products one by one",
+     [](const Subject& s) {
+       const CudaAttentionFacts facts = cuda_attention_facts(s.config);
+       return facts.needed_registers <= facts.consumer_registers;
+     },
+     [](const Subject& s) {
+       const CudaAttentionFacts facts = cuda_attention_facts(s.config);
+       return fmt::format("about {} of {} registers", facts.needed_registers, facts.consumer_registers);
+     }},
+};
+
+bool accepted(const KernelConfig& config, const CudaSpec& spec) {
+  return first_refusal(cuda_attention_rules(), CudaAttentionSubject{config, spec}) == nullptr;
+}
+
+bool tile_is_for(const CudaTile& tile, const AttentionSignature& signature) {
+  return tile.fp8 == (input_type(signature.data_type) == DataType::fp8) &&
+         tile.head_dim.holds(std::max(signature.head_dim_qk, signature.head_dim_v)) &&
+         (!tile.head_dim_v || tile.head_dim_v->holds(signature.head_dim_v));
+}
+
+bool is_first_for(const CudaTile& tile, const AttentionSignature& signature, const CudaAttentionShape& shape) {
+  if (!tile.first_for) return false;
+  const CudaTileCondition& condition = *tile.first_for;
+  return (!condition.masked || *condition.masked == (signature.mask != MaskKind::none)) &&
+         (!condition.dropout || *condition.dropout == signature.dropout) &&
+         (!condition.bias || *condition.bias == signature.bias) &&
+         (!condition.seqlen_k || condition.seqlen_k->holds(shape.seqlen_k));
+}
+
+KernelConfig config_of(const CudaSpec& spec, const AttentionSignature& signature, const CudaAttentionPipeline& pipeline,
+                       const CudaTile& tile) {
+  KernelConfig config{.arch = spec.arch, .signature = signature, .algorithm = {}};
+  Algorithm& a = config.algorithm;
+  a.pipeline = pipeline.pipeline;
+  a.instruction = pipeline.instruction;
+  a.tile = {static_cast<std::uint16_t>(tile.tile_m), static_cast<std::uint16_t>(tile.tile_n)};
+  a.stages = static_cast<std::uint8_t>(tile.stages);
+  a.query_buffers = static_cast<std::uint8_t>(tile.query_buffers);
+  a.bias_stages = static_cast<std::uint8_t>(tile.bias_stages);
+  a.block_per_cu = static_cast<std::int16_t>(tile.blocks_per_sm);
+  a.ping_pong = tile.ping_pong;
+  a.dynamic = tile.dynamic;
+  a.late_wait = tile.late_wait;
+  a.late_store = tile.late_store;
+  return config;
+}
+
+/// The tile table's entry a config stands for; null for one that was made by hand.
+const CudaTile* tile_of(const KernelConfig& config, const CudaSpec& spec) {
+  const CudaAttentionPipeline* pipeline = spec.attention_pipeline(config.algorithm.pipeline);
+  if (pipeline == nullptr) return nullptr;
+  Algorithm unpacked = config.algorithm;
+  unpacked.packed_heads = 1;
+  for (const CudaTile& tile : pipeline->tiles)
+    if (tile_is_for(tile, config.attention()) &&
+        config_of(spec, config.attention(), *pipeline, tile).algorithm == unpacked)
+      return &tile;
+  return nullptr;
+}
+
+double ceil_div(double a, double b) {
+  return std::ceil(a / b);
+}
+
+/// Blocks that walk over keys, one for each tile of rows.
+double row_blocks(const KernelConfig& config, const CudaAttentionShape& shape) {
+  const double packed = config.algorithm.packed_heads;
+  return static_cast<double>(shape.batch) * static_cast<double>(shape.heads_q) / packed *
+         ceil_div(static_cast<double>(shape.seqlen_q) * packed, config.algorithm.tile[0]);
+}
+
+}  // namespace
+
+std::span<const Rule<CudaAttentionSubject>> cuda_attention_rules() {
+  return kRules;
+}
+
+AttentionSignature cuda_attention_signature(AttentionSignature signature) {
+  if (signature.logits_soft_cap || signature.bias == BiasKind::elementwise) signature.negative_scale = false;
+  return signature;
+}
+
+void enumerate_cuda_attention(const CudaSpec& spec, const AttentionSignature& wanted, std::span<const int> packed_heads,
+                              ConfigSink sink) {
+  const AttentionSignature signature = cuda_attention_signature(wanted);
+  for (const CudaAttentionPipeline& pipeline : spec.attention_fwd)
+    for (const CudaTile& tile : pipeline.tiles) {
+      if (!tile_is_for(tile, signature)) continue;
+      KernelConfig config = config_of(spec, signature, pipeline, tile);
+      for (const int packed : packed_heads) {
+        config.algorithm.packed_heads = static_cast<std::uint8_t>(packed);
+        if (accepted(config, spec) && !sink(config)) return;
+      }
+    }
+}
+
+void enumerate_cuda_attention(const CudaSpec& spec, ConfigSink sink) {
+  const std::vector<std::pair<int, int>> head_dims = listed_head_dims(spec);
+  std::vector<int> packed_heads;
+  for (const CudaAttentionPipeline& pipeline : spec.attention_fwd)
+    for (const int packed : pipeline.packed_heads)
+      if (std::ranges::find(packed_heads, packed) == packed_heads.end()) packed_heads.push_back(packed);
+
+  bool wanted = true;
+  const auto forward = [&](const KernelConfig& config) { return wanted = sink(config); };
+  AttentionSignature signature;
+  struct Kind {
+    DataType type;
+    QuantScale scale;
+    bool unaligned;
+  };
+  constexpr Kind kKinds[] = {
+      {DataType::bf16, QuantScale::none, false},         {DataType::fp16, QuantScale::none, false},
+      {DataType::bf16, QuantScale::none, true},          {DataType::fp16, QuantScale::none, true},
+      {DataType::fp8bf16, QuantScale::pertensor, false}, {DataType::fp8bf16, QuantScale::blockscale, false},
+      {DataType::fp8fp16, QuantScale::pertensor, false}, {DataType::fp8fp16, QuantScale::blockscale, false}};
+  for (const Kind& kind : kKinds)
+    for (const auto& [qk, v] : head_dims)
+      for (const SequenceMode mode : {SequenceMode::batch, SequenceMode::group})
+        for (const MaskKind mask : {MaskKind::none, MaskKind::causal, MaskKind::generic})
+          for (const BiasKind bias : {BiasKind::none, BiasKind::elementwise, BiasKind::alibi})
+            for (unsigned flags = 0; flags < 32 && wanted; ++flags) {
+              signature.data_type = kind.type;
+              signature.qscale = kind.scale;
+              signature.unaligned = kind.unaligned;
+              signature.head_dim_qk = static_cast<std::uint16_t>(qk);
+              signature.head_dim_v = static_cast<std::uint16_t>(v);
+              signature.mode = mode;
+              signature.mask = mask;
+              signature.bias = bias;
+              signature.lse = (flags & 1) != 0;
+              signature.dropout = (flags & 2) != 0;
+              signature.logits_soft_cap = (flags & 4) != 0;
+              signature.sink = (flags & 8) != 0;
+              signature.negative_scale = (flags & 16) != 0;
+              if (cuda_attention_signature(signature) != signature) continue;  // the same kernels again
+              enumerate_cuda_attention(spec, signature, packed_heads, forward);
+            }
+}
+
+std::vector<KernelConfig> ranked_cuda_attention(const CudaSpec& spec, const AttentionSignature& wanted,
+                                                const CudaAttentionShape& shape) {
+  const AttentionSignature signature = cuda_attention_signature(wanted);
+  const std::int64_t group = shape.heads_kv > 0 ? shape.heads_q / shape.heads_kv : 1;
+  std::vector<int> packed_heads = {1};
+  if (group > 1 && group <= 64 && 64 % group == 0) packed_heads.push_back(static_cast<int>(group));
+
+  struct Ranked {
+    KernelConfig config;
+    int place;  // in the table, for first choices; after them everything else
+    double seconds;
+  };
+  std::vector<Ranked> ranked;
+  enumerate_cuda_attention(spec, signature, packed_heads, [&](const KernelConfig& config) {
+    if (config.algorithm.bias_stages > 0 && !shape.bias_can_be_copied) return true;
+    ranked.push_back({config, 1, estimated_seconds(config, spec, shape)});
+    return true;
+  });
+  // Of the entries that hold the first is the first choice: unpacked, or packed where a tile of it is saved in eight.
+  const auto first = std::ranges::find_if(ranked, [&](const Ranked& r) {
+    const CudaTile* tile = tile_of(r.config, spec);
+    return tile != nullptr && is_first_for(*tile, signature, shape);
+  });
+  if (first != ranked.end()) {
+    first->place = 0;
+    const auto twin = first + 1;
+    if (twin != ranked.end() && twin->config.algorithm.packed_heads > 1 &&
+        row_blocks(twin->config, shape) <= 0.875 * row_blocks(first->config, shape))
+      twin->place = -1;
+  }
+  std::ranges::stable_sort(ranked, [](const Ranked& a, const Ranked& b) {
+    return a.place != b.place ? a.place < b.place : a.seconds < b.seconds;
+  });
+  std::vector<KernelConfig> out;
+  out.reserve(ranked.size());
+  for (Ranked& r : ranked) out.push_back(std::move(r.config));
+  return out;
+}
+
+double estimated_seconds(const KernelConfig& config, const CudaSpec& spec, const CudaAttentionShape& shape) {
+  const AttentionSignature& s = config.attention();
+  const CudaAttentionFacts facts = cuda_attention_facts(config);
+  const CudaTile* tile = tile_of(config, spec);
+  // A tile beside the table is taken for a middling one.
+  const double efficiency = tile == nullptr ? 0.3 : tile->efficiency;
+  const double flops_per_second =
+      spec.reference.tflops_of(input_type(s.data_type)) * 1e12 / spec.reference.sms * efficiency / facts.blocks_per_sm;
+  const double depth = s.head_dim_qk + s.head_dim_v;
+  const double keys = static_cast<double>(shape.seqlen_k) * shape.visible;
+  // The blocks of keys a tile walks over, and one for its start and end.
+  const double blocks_of_keys = ceil_div(keys, facts.tile_keys) + 1;
+  const double tile_seconds = 2 * blocks_of_keys * facts.tile_rows * facts.tile_keys * depth / flops_per_second;
+  const double waves = ceil_div(row_blocks(config, shape), spec.reference.sms * facts.blocks_per_sm);
+
+  const double queries = static_cast<double>(shape.batch * shape.heads_q) * static_cast<double>(shape.seqlen_q);
+  const double keys_read = static_cast<double>(shape.batch * shape.heads_kv) * static_cast<double>(shape.seqlen_k);
+  const double bytes = (input_type(s.data_type) == DataType::fp8 ? 1 : 2) * (queries + keys_read) * depth;
+  return std::max(waves * tile_seconds, bytes / spec.reference.bytes_per_second);
+}
+
+}  // namespace tilesmith

@@ -1,0 +1,101 @@
+#include "instances/attention/cuda_resources.hpp"
+
+#include <algorithm>
+
+#include "vocabulary/data_type.hpp"
+
+namespace tilesmith {
+namespace {
+
+constexpr int ceil_div(int a, int b) {
+  return (a + b - 1) / b;
+}
+constexpr int round_up(int a, int b) {
+  return ceil_div(a, b) * b;
+}
+
+/// Registers beside scores, probabilities and output: row states, addresses, loop counters, what a trait keeps at hand.
+/// Found by compiling the tile table with each trait (NVRTC 13.0): with less to spare the compiler spills hundreds of
+/// bytes or runs the products one by one; with this much at most a few words, most of them the producer's, which has
+/// few registers and time to spare.
+int overhead_registers(const AttentionSignature& s, const Algorithm& a, const CudaAttentionFacts& facts) {
+  const bool biased = s.bias == BiasKind::elementwise;
+  if (!facts.persistent) return 72 + (biased && s.dropout ? 24 : 0);
+  const bool wide = facts.consumer_registers >= 200;
+  int registers = wide ? 36 : 28;
+  if (biased && s.dropout)
+    registers += a.bias_stages > 0 ? 44 : 76;
+  else if (biased)
+    registers += 28;
+  else if (s.dropout)
+    registers += wide ? 36 : 28;
+  // A store between two tiles' work keeps both tiles' places.
+  if (!a.late_store && (biased || s.dropout)) registers += 24;
+  return registers;
+}
+
+void persistent_facts(const AttentionSignature& s, const Algorithm& a, CudaAttentionFacts& facts) {
+  const int warpgroups = a.tile[0] / 64, blocks = std::max<int>(a.block_per_cu, 1);
+  facts.warpgroups = warpgroups;
+  facts.warps = 4 * warpgroups;
+  facts.threads = 128 * (warpgroups + 1);
+  facts.blocks_per_sm = blocks;
+  facts.persistent = facts.tensor_maps = true;
+  facts.bias_map = a.bias_stages > 0;
+
+  // Operands stand in columns of 128 bytes. In fp8 values come into two raw stages, and are transposed into the ring.
+  const bool fp8 = input_type(s.data_type) == DataType::fp8;
+  const int column = fp8 ? 128 : 64, raw_stages = fp8 ? 2 : 0;
+  const int columns_qk = ceil_div(s.head_dim_qk, column), columns_v = ceil_div(s.head_dim_v, column);
+  const long queries = 64L * 128 * columns_qk * warpgroups * a.query_buffers;
+  const long values = fp8 ? 128L * ceil_div(a.tile[1], 128) * round_up(s.head_dim_v, 16) : 128L * a.tile[1] * columns_v;
+  const long ring = (128L * a.tile[1] * columns_qk + values) * a.stages + 128L * a.tile[1] * columns_v * raw_stages;
+  const long bias = 64L * 4 * a.tile[1] * warpgroups * a.bias_stages;
+  const long words = s.dropout ? 32L * a.tile[1] * facts.warps : 0;  // the dropout stream of a block
+  const int barriers = 4 * a.stages + 2 * warpgroups * (a.query_buffers + a.bias_stages) + 2 * raw_stages + 8;
+  constexpr int kTileRing = 4 * 12 * 4, kScratch = 16, kAlignment = 1024;
+  facts.shared_bytes = queries + ring + bias + words + round_up(8 * barriers, 16) + kTileRing + kScratch + kAlignment;
+
+  facts.launch_registers = 65536 / (facts.threads * blocks) / 8 * 8;
+  if (warpgroups == 3)
+    facts.producer_registers = !fp8 ? 32 : s.head_dim_v > 64 ? 56 : 72;
+  else if (warpgroups == 2)
+    facts.producer_registers = blocks > 1 ? 24 : fp8 ? 72 : 40;
+  else
+    facts.producer_registers = blocks > 2 ? 24 : 56;
+  const int share =
+      warpgroups == 0 ? 0 : (facts.launch_registers * (warpgroups + 1) - facts.producer_registers) / warpgroups / 8 * 8;
+  facts.consumer_registers = std::min(share, 240);
+}
+
+void portable_facts(const AttentionSignature& s, const Algorithm& a, CudaAttentionFacts& facts) {
+  facts.warps = a.tile[0] / 16;
+  facts.threads = 32 * facts.warps;
+  // A row is whole products of depth 16, and 16 bytes more against bank conflicts.
+  const long pitch_qk = 2L * round_up(s.head_dim_qk, 16) + 16, pitch_v = 2L * round_up(s.head_dim_v, 16) + 16;
+  facts.shared_bytes = (a.tile[0] + a.tile[1]) * pitch_qk + a.tile[1] * pitch_v;
+  if (facts.threads > 0)
+    facts.launch_registers = facts.consumer_registers = std::min(255, 65536 / facts.threads / 8 * 8);
+}
+
+}  // namespace
+
+CudaAttentionFacts cuda_attention_facts(const KernelConfig& config) {
+  const AttentionSignature& s = config.attention();
+  const Algorithm& a = config.algorithm;
+  CudaAttentionFacts facts;
+  facts.tile_rows = a.tile[0];
+  facts.tile_keys = a.tile[1];
+  if (a.pipeline == Pipeline::warp_specialized)
+    persistent_facts(s, a, facts);
+  else
+    portable_facts(s, a, facts);
+  // A thread holds two rows of its warp's 16: half a register for each score, a quarter for a packed probability.
+  const int output_columns = round_up(s.head_dim_v, 16);
+  const int probabilities = a.tile[1] / (input_type(s.data_type) == DataType::fp8 ? 8 : 4);
+  facts.needed_registers = a.tile[1] / 2 + probabilities + output_columns / 2 + overhead_registers(s, a, facts);
+  facts.operand_registers = facts.persistent ? std::max<int>(a.tile[1], output_columns) / 2 : 4;
+  return facts;
+}
+
+}  // namespace tilesmith

@@ -1,0 +1,34 @@
+// What follows from a CUDA attention-forward config alone: threads, shared memory, registers. The formulas are those of
+// kernels/cuda/attention/hopper/layout.cuh and kernels/cuda/attention/mma_sm80/layout.cuh; a test compiles both sides against each other.
+// Rules compare them with a chip's limits, dispatch launches by them.
+#pragma once
+
+#include "vocabulary/config.hpp"
+
+namespace tilesmith {
+
+struct CudaAttentionFacts {
+  int threads = 0;        ///< of a block
+  long shared_bytes = 0;  ///< dynamic shared memory of a block
+  int tile_rows = 0;      ///< rows of a block's tile: (query, packed head) pairs
+  int tile_keys = 0;
+  int warpgroups = 0;     ///< that multiply, 64 rows each; 0 in the portable template
+  int warps = 0;          ///< that multiply, 16 rows each
+  int blocks_per_sm = 1;  ///< at least so many share an SM by design; the portable template leaves it to the hardware
+  /// Persistent: min(work items, SMs * blocks_per_sm) blocks walk all tiles. Else one block a tile: grid (row tiles,
+  /// heads, batch).
+  bool persistent = false;
+  bool tensor_maps = false;  ///< takes TsCudaTensorMaps before the arguments
+  bool bias_map = false;     ///< and reads a bias through the map of that name
+
+  int launch_registers = 0;    ///< of a thread at launch: what the compiler may use before the roles part
+  int producer_registers = 0;  ///< after setmaxnreg; 0 without roles
+  int consumer_registers = 0;  ///< of a thread that multiplies
+  int needed_registers = 0;    ///< estimate of what such a thread uses
+  int operand_registers = 0;   ///< the most that one instruction names as its accumulator
+};
+
+/// The config must be attention with a native NVIDIA pipeline and a tile of whole warps (portable) or warpgroups.
+[[nodiscard]] CudaAttentionFacts cuda_attention_facts(const KernelConfig& config);
+
+}  // namespace tilesmith

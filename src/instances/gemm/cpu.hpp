@@ -1,0 +1,46 @@
+// Enumeration of CPU GEMM instances: which signatures the templates carry, and which tiles are worth trying for each.
+#pragma once
+
+#include <span>
+
+#include "instances/gemm/cpu_epilogue.hpp"
+#include "instances/gemm/variants.hpp"
+#include "instances/rule.hpp"
+#include "instances/sink.hpp"
+#include "vocabulary/config.hpp"
+#include "spec/cpu/spec.hpp"
+
+namespace tilesmith {
+
+/// What the rules look at. The spec's cache sizes are the machine's own when it is the machine at hand.
+struct CpuGemmSubject {
+  const KernelConfig& config;
+  const CpuSpec& spec;
+
+  [[nodiscard]] const GemmSignature& signature() const { return std::get<GemmSignature>(config.signature); }
+  [[nodiscard]] int tile_m() const { return config.algorithm.tile[0]; }
+  [[nodiscard]] int tile_n() const { return config.algorithm.tile[1]; }
+  [[nodiscard]] int tile_k() const { return config.algorithm.tile[2]; }
+  /// Null when the level does not offer the instruction.
+  [[nodiscard]] const CpuGemmInstruction* facts() const;
+};
+
+[[nodiscard]] std::span<const Rule<CpuGemmSubject>> cpu_gemm_rules();
+
+/// Rows of A that a skinny kernel takes at most.
+inline constexpr int kCpuSkinnyRows = 16;
+
+/// Bytes of A's block that a task packs and reads once for each panel of B. It should stay in L2.
+[[nodiscard]] long packed_block_bytes(const CpuGemmSubject& subject);
+
+/// The instances of one level for one signature, all tiles: what dispatch ranks.
+void enumerate_cpu_gemm(const CpuSpec& spec, const GemmSignature& signature, ConfigSink sink);
+
+/// The plain signatures that listings hold, of one layout by the letters of A, B and D ("rcr"; empty: all four): every
+/// data type, the results usual for it, the epilogues of the level's facts.
+void listed_gemm_signatures(const CpuSpec& spec, std::string_view layout, GemmSignatureSink sink);
+
+/// The instances of one level and layout, of the plain signatures.
+void enumerate_cpu_gemm(const CpuSpec& spec, std::string_view layout, ConfigSink sink);
+
+}  // namespace tilesmith

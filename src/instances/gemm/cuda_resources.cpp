@@ -1,0 +1,171 @@
+#include "instances/gemm/cuda_resources.hpp"
+
+#include <algorithm>
+
+#include "instances/gemm/family.hpp"
+#include "vocabulary/data_type.hpp"
+#include "kernels/cuda/gemm/abi.h"
+
+namespace tilesmith {
+namespace {
+
+constexpr int ceil_div(int a, int b) {
+  return (a + b - 1) / b;
+}
+constexpr int round_up(int a, int b) {
+  return ceil_div(a, b) * b;
+}
+
+constexpr int kRegisters = 65536;  // of an SM
+constexpr int kAlignment = 1024;   // of the swizzle pattern, spare
+constexpr int kFewCopyRows = 16;   // of A at a time, where groups end within a tile
+constexpr int kFlag = 16;          // a word of the split products' last block
+
+/// Columns that are finished together: fewer when several operations keep something for every column, or where a row
+/// of D would be longer than the copy engine's 128 bytes.
+int slab_columns(const GemmSignature& s, int span, const CudaGemmFacts& facts) {
+  const int result_bytes = facts.result_bytes;
+  const auto readers =
+      std::ranges::count_if(
+          s.epilogue_ops,
+          [](EpilogueOp op) { return reads_tensor(op) || op == EpilogueOp::bias || op == EpilogueOp::scale_n; }) -
+      static_cast<std::ptrdiff_t>(facts.copied_tensor);
+  const int share = s.epilogue_ops.gated() ? 2 : 1;
+  for (int columns = readers > 1 ? 32 : 64; columns > 16; columns /= 2)
+    if (span % columns == 0 && columns * result_bytes / share <= 128) return columns;
+  return 16;
+}
+
+/// What a producer's warpgroup leaves to those that multiply.
+void redistribute_registers(int warpgroups, CudaGemmFacts& facts) {
+  facts.launch_registers = kRegisters / (facts.threads * facts.blocks_per_sm) / 8 * 8;
+  const bool words = facts.transposed_rows > 0 && facts.element_bytes == 4;  // are transposed in registers
+  facts.producer_registers = words ? 56 : warpgroups == 3 ? 32 : 40;
+  const int share = (std::min(facts.launch_registers, 248) * (warpgroups + 1) - facts.producer_registers) / warpgroups;
+  facts.consumer_registers = std::min(share / 8 * 8, 240);
+}
+
+void warp_specialized_facts(const GemmSignature& s, const Algorithm& a, CudaGemmFacts& facts) {
+  const int tile_m = a.tile[0], tile_n = a.tile[1], warpgroups = a.wave[0];
+  facts.threads = 128 * (warpgroups + 1);
+  facts.warps = 4 * warpgroups;
+  facts.persistent = facts.tensor_maps = true;
+  // What does not lie along k comes in squares: 128 bytes by as many elements of k.
+  const bool along_a = s.layout_a == MatrixOrder::row, along_b = s.layout_b == MatrixOrder::column;
+  const int square = 128 / std::max(facts.element_bytes, 1);
+  const int rows_a = along_a ? tile_m : round_up(tile_m, square);
+  const int rows_b = along_b ? tile_n : round_up(tile_n, square);
+  // The tile that groups of few rows take leaves out what they do not have.
+  const bool ends_early =
+      s.grouping != GemmGrouping::none && along_a && tile_m == 64 && a.cluster[0] * a.cluster[1] == 1;
+  facts.copy_rows = ends_early ? kFewCopyRows : tile_m / std::max<int>(a.cluster[1], 1);
+  if (facts.element_bytes != 2) facts.transposed_rows = (along_a ? 0 : rows_a) + (along_b ? 0 : rows_b);
+  facts.slab_row_bytes = slab_columns(s, tile_n, facts) * facts.result_bytes / (s.epilogue_ops.gated() ? 2 : 1);
+  const long slabs = facts.store_box ? 2L * warpgroups * round_up(64 * facts.slab_row_bytes, 1024) : 0;
+  const long barriers = 8L * ((facts.transposed_rows > 0 ? 3 : 2) * a.stages + 2);
+  facts.shared_bytes = a.stages * (rows_a + rows_b) * 128L + slabs + barriers + kFlag + kAlignment;
+  facts.part_bytes = 4L * tile_m * tile_n;
+  facts.counters = a.ping_pong ? 1 : warpgroups;
+
+  const int warpgroup_rows = a.ping_pong ? tile_m : tile_m / warpgroups;
+  facts.accumulators = warpgroup_rows / 64 * tile_n / 2 * (has_block_scales(s) ? 2 : 1);
+  redistribute_registers(warpgroups, facts);
+}
+
+/// The product is transposed: a warpgroup has 64 columns of B, and of all rows of the tile.
+void mixed_facts(const GemmSignature& s, const Algorithm& a, CudaGemmFacts& facts) {
+  const int tile_m = a.tile[0], tile_n = a.tile[1], warpgroups = a.wave[0];
+  constexpr int kTurnPitch = 64 + 4;  // floats
+  const int turned = std::min(tile_m, 64);
+  facts.threads = 128 * (warpgroups + 1);
+  facts.warps = 4 * warpgroups;
+  facts.persistent = facts.tensor_maps = true;
+  facts.copy_rows = tile_m;
+  facts.row_bytes_of_b = facts.stage_k * facts.bits_of_b / 8;
+  facts.slab_row_bytes = slab_columns(s, turned, facts) * facts.result_bytes / (s.epilogue_ops.gated() ? 2 : 1);
+  const long slabs = facts.store_box ? 2L * warpgroups * round_up(64 * facts.slab_row_bytes, 1024) : 0;
+  const long barriers = 8L * (2 * a.stages + 2);
+  facts.shared_bytes = a.stages * (2L * facts.stage_k * tile_m + 1L * tile_n * facts.row_bytes_of_b) + slabs +
+                       4L * warpgroups * turned * kTurnPitch + barriers + kFlag + kAlignment;
+  facts.part_bytes = 4L * tile_m * tile_n;
+  facts.counters = warpgroups;
+  facts.accumulators = tile_m / 2;
+  redistribute_registers(warpgroups, facts);
+}
+void portable_facts(const GemmSignature& s, const Algorithm& a, CudaGemmFacts& facts) {
+  const int tile_m = a.tile[0], tile_n = a.tile[1];
+  facts.warps = a.wave[0] * a.wave[1];
+  facts.threads = 32 * facts.warps;
+  // Rows along k, or, 16-bit and contiguous along m or n, rows as they lie; 16 bytes more against bank conflicts.
+  const auto operand = [&](int tile, bool along_k) {
+    return along_k || facts.element_bytes != 2 ? tile * (64L + 16) : 32 * (2L * tile + 16);
+  };
+  facts.shared_bytes = a.stages * (operand(tile_m, s.layout_a == MatrixOrder::row) +
+                                   operand(tile_n, s.layout_b == MatrixOrder::column)) +
+                       kFlag;
+  facts.part_bytes = 4L * tile_m * tile_n;
+  if (facts.threads == 0) return;
+  facts.accumulators = tile_m * tile_n / facts.threads * (has_block_scales(s) ? 2 : 1);
+  facts.launch_registers = facts.consumer_registers =
+      std::min(255, kRegisters / (facts.threads * facts.blocks_per_sm) / 8 * 8);
+}
+
+/// Bytes of a product in a list's table.
+int entry_bytes(const GemmSignature& s) {
+  return static_cast<int>(sizeof(TsCudaGemmProduct) + s.epilogue_ops.size() * sizeof(TsCudaGemmProductOperand));
+}
+
+void few_rows_facts(const Algorithm& a, CudaGemmFacts& facts) {
+  const int rows = a.tile[0], columns = a.tile[1], warps = a.wave[2];
+  facts.warps = warps;
+  facts.persistent = true;
+  facts.accumulators = columns / 8 * 4;
+  if (a.pipeline == Pipeline::stream) {
+    facts.tensor_maps = true;
+    facts.copy_rows = rows;
+    facts.threads = 32 * warps + 32;
+    const long ring = 128L * a.stages * facts.boxes * (rows + columns);
+    facts.shared_bytes = ring + 64L * warps * columns + 16L * a.stages + kFlag + kAlignment;
+    facts.part_bytes = 512L * warps * ceil_div(columns / 8, std::max(warps, 1));
+  } else {
+    facts.threads = 32 * warps;
+    facts.shared_bytes = 64L * warps * a.stages * columns + 4L * rows * warps * columns + kFlag;
+    facts.part_bytes = 64L * columns;
+  }
+  if (facts.threads > 0)
+    facts.launch_registers = facts.consumer_registers =
+        std::min(255, kRegisters / (facts.threads * facts.blocks_per_sm) / 8 * 8);
+}
+
+}  // namespace
+
+CudaGemmFacts cuda_gemm_facts(const KernelConfig& config) {
+  const auto& s = std::get<GemmSignature>(config.signature);
+  const Algorithm& a = config.algorithm;
+  CudaGemmFacts facts;
+  facts.element_bytes = bits_of(s.a) / 8;
+  facts.bits_of_b = bits_of(s.b);
+  facts.result_bytes = bits_of(s.c) / 8;
+  facts.blocks_per_sm = std::max<int>(a.block_per_cu, 1);
+  facts.stage_k = a.tile[2];
+  facts.boxes = facts.stage_k * facts.element_bytes / 128;
+  facts.aligned = a.vector[0] * facts.element_bytes == 16;
+  facts.store_box = (a.pipeline == Pipeline::warp_specialized || a.pipeline == Pipeline::mixed) &&
+                    a.vector[2] * facts.result_bytes == 16;
+  facts.pairs = a.vector[2] > 1;
+  facts.staged_tensors = a.pipeline == Pipeline::warp_specialized && facts.store_box && facts.result_bytes == 2 &&
+                         !s.epilogue_ops.gated() && std::ranges::any_of(s.epilogue_ops, reads_tensor);
+  facts.copied_tensor = facts.staged_tensors && bits_of(s.side) == 16;
+  if (s.family == GemmFamily::grouped) facts.list_products = TS_GEMM_LIST_BYTES / entry_bytes(s);
+  if (a.pipeline == Pipeline::warp_specialized)
+    warp_specialized_facts(s, a, facts);
+  else if (a.pipeline == Pipeline::mixed)
+    mixed_facts(s, a, facts);
+  else if (a.pipeline == Pipeline::portable)
+    portable_facts(s, a, facts);
+  else
+    few_rows_facts(a, facts);
+  return facts;
+}
+
+}  // namespace tilesmith

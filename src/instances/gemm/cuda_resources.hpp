@@ -1,0 +1,45 @@
+// What follows from a CUDA GEMM config alone: how it accesses memory, threads, shared memory, registers, workspace. The
+// formulas are those of kernels/cuda/gemm (hopper/layout.cuh, hopper/skinny.cuh, mma_sm80/layout.cuh, skinny/gemm.cuh);
+// a test compiles both sides against each other. Rules compare them with a chip's limits, dispatch launches by them.
+#pragma once
+
+#include "vocabulary/config.hpp"
+
+namespace tilesmith {
+
+struct CudaGemmFacts {
+  int element_bytes = 0;  ///< of A and B, as they are multiplied
+  int bits_of_b = 0;      ///< of an element of B in memory: integer weights have fewer
+  int result_bytes = 0;   ///< of D
+  int threads = 0;        ///< of a block
+  long shared_bytes = 0;  ///< dynamic shared memory of a block
+  int blocks_per_sm = 1;
+  bool persistent = false;      ///< at most SMs * blocks_per_sm blocks walk all tiles; else one block a work item
+  bool tensor_maps = false;     ///< takes TsCudaGemmMaps before the arguments
+  bool store_box = false;       ///< D goes out by the copy engine: its rows are multiples of 16 bytes
+  bool pairs = false;           ///< D and the epilogue's tensors are accessed two elements at a time: n is even
+  bool staged_tensors = false;  ///< the epilogue's tensors are read 16 bytes at a time
+  bool copied_tensor = false;   ///< the first of them has a tensor map
+  bool aligned = false;         ///< A and B are read 16 bytes at a time
+  int list_products = 0;        ///< lists: products that a launch has room for
+  int stage_k = 0;              ///< elements of k in a stage
+  int boxes = 0;                ///< stream, mixed: boxes of 128 bytes of A's k in a stage
+  int row_bytes_of_b = 0;       ///< mixed: of a column of weights in a stage
+  int warps = 0;                ///< that multiply
+  int copy_rows = 0;            ///< with tensor maps: rows of A that are copied at a time
+  int transposed_rows = 0;      ///< warp_specialized: of 128 bytes of k, of A and B in a stage, that are transposed
+  int slab_row_bytes = 0;       ///< warp_specialized, mixed: a row of what is stored at a time
+
+  long part_bytes = 0;  ///< split products: of workspace, for one part of a tile
+  int counters = 1;     ///< split products: 32-bit words, for a tile
+
+  int accumulators = 0;        ///< sums that a thread keeps in registers; with block scales twice as many
+  int launch_registers = 0;    ///< of a thread at launch
+  int producer_registers = 0;  ///< after setmaxnreg; 0 without roles
+  int consumer_registers = 0;  ///< of a thread that multiplies
+};
+
+/// The config must be a GEMM with a native NVIDIA pipeline and a tile and waves that are not zero.
+[[nodiscard]] CudaGemmFacts cuda_gemm_facts(const KernelConfig& config);
+
+}  // namespace tilesmith

@@ -1,0 +1,404 @@
+// What the templates of kernels/cuda/gemm carry, and what a chip holds.
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <bit>
+
+#include "instances/gemm/cuda.hpp"
+#include "instances/gemm/family.hpp"
+
+namespace tilesmith {
+namespace {
+
+using Subject = CudaGemmSubject;
+
+bool is_among(DataType type, std::initializer_list<DataType> types) {
+  return std::ranges::find(types, type) != types.end();
+}
+bool is_wide_float(DataType type) {
+  return is_among(type, {DataType::fp32, DataType::fp16, DataType::bf16});
+}
+bool is_few_rows(const Subject& s) {
+  return s.algorithm().pipeline == Pipeline::stream || s.algorithm().pipeline == Pipeline::skinny;
+}
+bool is_warp_specialized(const Subject& s) {
+  return s.algorithm().pipeline == Pipeline::warp_specialized;
+}
+bool is_mixed(const Subject& s) {
+  return s.algorithm().pipeline == Pipeline::mixed;
+}
+int element_bytes(const Subject& s) {
+  return std::max(bits_of(s.signature().a) / 8, 1);
+}
+int result_bytes(const Subject& s) {
+  return std::max(bits_of(s.signature().c) / 8, 1);
+}
+
+bool types_fit(const Subject& s) {
+  const GemmSignature& g = s.signature();
+  const bool integers = g.a == DataType::int8, whole = g.c == DataType::int32;
+  if (g.a != g.b && !(is_fp8(g.a) && is_fp8(g.b)) && !has_weights(g)) return false;
+  if (g.accumulator != (integers ? DataType::int32 : DataType::fp32)) return false;
+  if (whole)
+    return integers && g.side == DataType::int32 &&
+           std::ranges::all_of(g.epilogue_ops, [](EpilogueOp op) { return op == EpilogueOp::add; });
+  const auto result = [&](DataType type) { return is_wide_float(type) || is_fp8(type); };
+  if (!result(g.c) && !(integers && g.c == DataType::int8)) return false;
+  return (result(g.side) || g.side == DataType::int8) && is_wide_float(g.bias);
+}
+
+/// The first operation that the kernels have only elsewhere in a list; `none` if there is none.
+EpilogueOp uncarried(const GemmEpilogue& epilogue) {
+  bool gated = false;
+  for (std::size_t i = 0; i < epilogue.size(); ++i) {
+    const EpilogueOp op = epilogue[i];
+    if ((op == EpilogueOp::amax && i + 1 != epilogue.size()) || (is_gate(op) && gated)) return op;
+    gated |= is_gate(op);
+  }
+  return EpilogueOp::none;
+}
+
+bool tile_is_whole(const Subject& s) {
+  const Algorithm& a = s.algorithm();
+  const int m = s.tile_m(), n = s.tile_n();
+  if (std::ranges::any_of(std::span(a.tile).subspan(3), [](int v) { return v != 0; })) return false;
+  if (std::ranges::any_of(std::span(a.wave).subspan(3), [](int v) { return v != 0; })) return false;
+  if (is_warp_specialized(s)) {
+    const int groups = a.wave[0];
+    if (groups < 1 || groups > 3 || a.wave[1] != 0 || a.wave[2] != 0) return false;
+    const int rows = a.ping_pong ? m : m / groups;
+    const bool whole = a.ping_pong ? groups == 2 : m % groups == 0;
+    return whole && rows >= 64 && rows % 64 == 0 && m <= 256 && n >= 16 && n % 16 == 0 && n <= 256;
+  }
+  if (is_mixed(s)) {
+    const int groups = a.wave[0];
+    return groups >= 1 && groups <= 3 && a.wave[1] == 0 && a.wave[2] == 0 && n == 64 * groups &&
+           (m == 16 || m == 32 || m == 64 || m == 128 || m == 192 || m == 256);
+  }
+  if (is_few_rows(s)) {
+    const int warps = a.wave[2], step = a.pipeline == Pipeline::stream ? 16 : 8;
+    return (m == 8 || m == 16) && n >= step && n % step == 0 && n <= 256 && a.wave[0] == 1 && a.wave[1] == 1 &&
+           warps >= 1 && warps <= 31;
+  }
+  const int along_m = a.wave[0], along_n = a.wave[1];
+  return along_m >= 1 && along_n >= 1 && along_m * along_n <= 32 && a.wave[2] == 0 && m >= 16 && m <= 256 && n >= 16 &&
+         n <= 256 && m % (16 * along_m) == 0 && n % (16 * along_n) == 0;
+}
+
+/// Elements of k that a stage of the pipeline may have: multiples, and the most.
+std::pair<int, int> stage_step(const Subject& s) {
+  if (is_mixed(s)) return {64, 1024 / std::max(bits_of(s.signature().b), 1)};  // 128 bytes of weights
+  const int bytes = is_warp_specialized(s) || s.algorithm().pipeline == Pipeline::stream ? 128 : 64;
+  const bool by_b = s.algorithm().pipeline == Pipeline::skinny;  // a lane's 16 bytes of B say how much of A goes along
+  const int step = by_b ? 8 * bytes / std::max(bits_of(s.signature().b), 1) : bytes / element_bytes(s);
+  return {step, s.algorithm().pipeline == Pipeline::stream ? 16 * step : step};
+}
+
+bool stage_is_whole(const Subject& s) {
+  const auto [step, most] = stage_step(s);
+  if (s.tile_k() < step || s.tile_k() > most || s.tile_k() % step != 0) return false;
+  if (is_mixed(s)) return std::has_single_bit(static_cast<unsigned>(s.tile_k()));  // rows that are swizzled
+  return s.algorithm().pipeline != Pipeline::stream || 4 * (s.tile_k() / step) % s.algorithm().wave[2] == 0;
+}
+
+bool fields_belong(const Subject& s) {
+  Algorithm rest = s.algorithm();
+  if (rest.stages < 2 || rest.block_per_cu < 1) return false;
+  rest.tile = rest.wave = {};
+  rest.vector = {};
+  rest.stages = 0;
+  rest.block_per_cu = -1;
+  if (rest.splits_k) rest.adds_k = false;
+  rest.splits_k = false;
+  if (s.algorithm().pipeline == Pipeline::stream) rest.early_b = false;
+  if (is_warp_specialized(s)) {
+    // With multicast beside it stream-K spills: its walk stays in the producer's few registers.
+    if (!s.algorithm().splits_k && rest.cluster == decltype(rest.cluster){1, 1}) rest.shares_k = false;
+    rest.cluster = {1, 1};
+    rest.ping_pong = false;
+  }
+  return rest == Algorithm{.pipeline = rest.pipeline, .instruction = rest.instruction};
+}
+
+bool accesses_are_carried(const Subject& s) {
+  const auto& [a, b, d] = s.algorithm().vector;
+  const int wide = 16 / element_bytes(s);
+  const bool box = d * result_bytes(s) == 16 && (is_warp_specialized(s) || (is_mixed(s) && s.tile_m() >= 64));
+  if (a != b || (d != 1 && d != 2 && !box)) return false;
+  if (a == wide) return true;
+  return a == 1 && d == 1 && s.algorithm().pipeline == Pipeline::portable;
+}
+
+bool layout_is_carried(const Subject& s) {
+  const GemmSignature& g = s.signature();
+  if (s.algorithm().pipeline == Pipeline::portable || is_along_k(g)) return true;
+  if (!is_warp_specialized(s)) return false;
+  if (element_bytes(s) == 2) return true;
+  const int square = 128 / element_bytes(s);
+  return (g.layout_a == MatrixOrder::row || s.tile_m() % square == 0) &&
+         (g.layout_b == MatrixOrder::column || s.tile_n() % square == 0) && !s.algorithm().shares_k;
+}
+
+bool cluster_is_whole(const Subject& s) {
+  const auto [m, n] = s.algorithm().cluster;
+  if (m < 1 || n < 1 || m * n > 8) return false;
+  const GemmSignature& g = s.signature();
+  const int square = 128 / element_bytes(s);
+  const int step_m = g.layout_a == MatrixOrder::column && n > 1 ? square : 8;
+  const int step_n = g.layout_b == MatrixOrder::row && m > 1 ? square : 8;
+  return s.tile_m() % n == 0 && s.tile_m() / n % step_m == 0 && s.tile_n() % m == 0 && s.tile_n() / m % step_n == 0;
+}
+
+/// What the portable template may ask for on the smallest chip it is written for; it refuses more.
+constexpr long kPortableSharedBytes = 101376;
+
+long shared_bytes_limit(const Subject& s, const CudaGemmFacts& facts) {
+  const long share = s.spec.shared_bytes_per_sm / facts.blocks_per_sm - s.spec.shared_bytes_reserved;
+  const long limit = std::min(s.spec.shared_bytes_per_block, share);
+  return s.algorithm().pipeline == Pipeline::portable ? std::min(limit, kPortableSharedBytes) : limit;
+}
+
+/// Registers beside the sums: operands, addresses, counters, and what the epilogue has loaded ahead.
+int other_registers(const Subject& s) {
+  if (is_warp_specialized(s)) return 40;
+  if (is_mixed(s)) return 104;  // two boxes of unpacked weights, one of packed ones, scales
+  if (s.algorithm().pipeline == Pipeline::skinny && has_weights(s.signature())) {
+    // A's part beside 16 bytes of weights, for two rows, of this step and the next; scales and zero points.
+    const int chunks = 16 / std::max(bits_of(s.signature().b), 1);  // of 16 bytes of A
+    return 40 + 2 * (2 * 4 * chunks) + s.tile_n() / 8 * (s.signature().zero_points ? 2 : 1);
+  }
+  // 8-bit floats are converted on their way; beside 128 sums 100 to 324 bytes of that went to memory in every layout
+  // but crr without groups and parts (ptxas 13.0, sm_90a). With block scales half of the sums are fresh at every step.
+  if (s.algorithm().pipeline == Pipeline::portable && is_fp8(s.signature().a) && !has_block_scales(s.signature()))
+    return 128;
+  return s.signature().a == DataType::fp32 ? 96 : 56;  // in three products each operand has two parts
+}
+
+/// Block scales are applied to sums beside the sums; few rows take their scales with the weights.
+bool scales_are_carried(const Subject& s) {
+  const GemmSignature& g = s.signature();
+  if (!scales_fit(g)) return false;
+  return !has_block_scales(g) ||
+         (!is_few_rows(s) && !s.algorithm().shares_k && (s.tile_n() == 0 || 128 % s.tile_n() == 0));
+}
+
+constexpr Rule<Subject> kRules[] = {
+    // These look at signature and pipeline alone: an enumeration asks them once for all tiles.
+    {"family_is_carried", "the CUDA templates compute dense products with a row-major result",
+     [](const Subject& s) {
+       GemmSignature single = s.signature();
+       if (single.family == GemmFamily::grouped) single.family = GemmFamily::standard;  // a list: see below
+       return is_plain_gemm(single);
+     },
+     [](const Subject& s) {
+       const GemmSignature& g = s.signature();
+       return fmt::format("family {}, layouts of C and D {}{}, stream_k {}", name_of(g.family), name_of(g.layout_c),
+                          name_of(g.layout_d), name_of(g.stream_k));
+     }},
+    {"pipeline_is_offered", "the chip lists the pipeline with this instruction, for these matrices",
+     [](const Subject& s) {
+       const CudaGemmPipeline* offered = s.spec.gemm.pipeline(s.algorithm().pipeline);
+       if (offered == nullptr || offered->instruction != s.algorithm().instruction) return false;
+       const GemmSignature& g = s.signature();
+       const std::vector<DataType>& types = has_weights(g) ? offered->weights : offered->data_types;
+       return std::ranges::find(types, has_weights(g) ? g.b : g.a) != types.end();
+     },
+     [](const Subject& s) {
+       std::vector<std::string> offered;
+       for (const CudaGemmPipeline& p : s.spec.gemm.pipelines)
+         for (const DataType type : p.data_types)
+           offered.push_back(
+               fmt::format("{} with {} of {}", name_of(p.pipeline), name_of(p.instruction), name_of(type)));
+       for (const CudaGemmPipeline& p : s.spec.gemm.pipelines)
+         for (const DataType type : p.weights)
+           offered.push_back(
+               fmt::format("{} with {} of {} weights", name_of(p.pipeline), name_of(p.instruction), name_of(type)));
+       const GemmSignature& g = s.signature();
+       return fmt::format("{} with {} of {}{}; {} offers {}", name_of(s.algorithm().pipeline),
+                          name_of(s.algorithm().instruction), name_of(has_weights(g) ? g.b : g.a),
+                          has_weights(g) ? " weights" : "", s.spec.arch.text(), fmt::join(offered, ", "));
+     }},
+    {"types_are_carried",
+     "A and B are of one type, or fp8 and bf8, or B holds integer weights of fp16 and bf16; sums are fp32 (int32 of "
+     "int8); results are floating, of int8 also int8, "
+     "or int32 with nothing but int32 tensors added",
+     types_fit,
+     [](const Subject& s) {
+       const GemmSignature& g = s.signature();
+       return fmt::format("a {}, b {}, sums {}, result {}, C and tensors {}, bias {}, {} operations", name_of(g.a),
+                          name_of(g.b), name_of(g.accumulator), name_of(g.c), name_of(g.side), name_of(g.bias),
+                          g.epilogue_ops.size());
+     }},
+    {"one_type_by_elements", "the skinny pipeline takes products of one type; fp8 and bf8 are mixed by the others",
+     [](const Subject& s) {
+       return s.algorithm().pipeline != Pipeline::skinny || s.signature().a == s.signature().b ||
+              has_weights(s.signature());
+     },
+     [](const Subject& s) { return fmt::format("a {}, b {}", name_of(s.signature().a), name_of(s.signature().b)); }},
+    {"second_product_is_carried",
+     "a second product is for all pipelines but skinny, and goes with neither groups, scales along k nor weights",
+     [](const Subject& s) {
+       return second_fits(s.signature()) && (!s.signature().second || s.algorithm().pipeline != Pipeline::skinny);
+     },
+     [](const Subject& s) {
+       const GemmSignature& g = s.signature();
+       return fmt::format("a second product in {}, beside {} groups, qscale {}, a {} and b {}",
+                          name_of(s.algorithm().pipeline), name_of(g.grouping), name_of(g.qscale), name_of(g.a),
+                          name_of(g.b));
+     }},
+    {"epilogue_is_carried", "there is one gate at most, and amax is the last operation",
+     [](const Subject& s) { return uncarried(s.signature().epilogue_ops) == EpilogueOp::none; },
+     [](const Subject& s) {
+       std::vector<std::string_view> names;
+       for (const EpilogueOp op : s.signature().epilogue_ops) names.push_back(name_of(op));
+       return fmt::format("[{}], refused {}", fmt::join(names, ", "), name_of(uncarried(s.signature().epilogue_ops)));
+     }},
+    // These look at everything but the widths of access, and at no more of the stages than that there are two.
+    {"scales_are_carried",
+     "blocks of 8-bit floats have scales in fp32 and tiles whose columns divide 128, on pipelines of many rows; "
+     "integer "
+     "weights have scales in fp32 or A's type; both lie along k",
+     scales_are_carried,
+     [](const Subject& s) {
+       const GemmSignature& g = s.signature();
+       return fmt::format("{}: a {}, b {}, qscale {}, scale {}, layout {}{}, tile_n {}",
+                          name_of(s.algorithm().pipeline), name_of(g.a), name_of(g.b), name_of(g.qscale),
+                          name_of(g.scale), name_of(g.layout_a), name_of(g.layout_b), s.tile_n());
+     }},
+    {"groups_are_carried",
+     "groups are for pipelines of many rows, which do not split or share k then; contiguous ones have a row-major A",
+     [](const Subject& s) {
+       const GemmSignature& g = s.signature();
+       if (g.grouping == GemmGrouping::none) return true;
+       return !is_few_rows(s) && !s.algorithm().splits_k && !s.algorithm().shares_k &&
+              (g.grouping != GemmGrouping::contiguous || g.layout_a == MatrixOrder::row);
+     },
+     [](const Subject& s) {
+       return fmt::format("{} groups in {}, a {}, splits_k {}, shares_k {}", name_of(s.signature().grouping),
+                          name_of(s.algorithm().pipeline), name_of(s.signature().layout_a), s.algorithm().splits_k,
+                          s.algorithm().shares_k);
+     }},
+    {"lists_are_carried",
+     "lists of products are for the portable pipeline, without groups, second products, scales and parts of k",
+     [](const Subject& s) {
+       const GemmSignature& g = s.signature();
+       return g.family != GemmFamily::grouped ||
+              (s.algorithm().pipeline == Pipeline::portable && g.grouping == GemmGrouping::none && !g.second &&
+               !s.algorithm().splits_k && !has_weights(g) && !has_block_scales(g));
+     },
+     [](const Subject& s) {
+       return fmt::format("family {} in {}, {} groups, splits_k {}, b {}", name_of(s.signature().family),
+                          name_of(s.algorithm().pipeline), name_of(s.signature().grouping), s.algorithm().splits_k,
+                          name_of(s.signature().b));
+     }},
+    {"layout_is_carried",
+     "kernels of few rows take matrices along k; wgmma takes 16-bit ones as they lie, and others are transposed for it "
+     "in squares of 128 bytes (128 of m or n in 8 bits, 32 in tf32), which tiles consist of, without stream-K",
+     layout_is_carried,
+     [](const Subject& s) {
+       return fmt::format("a {}, b {} of {} bytes, tile {} x {}, shares_k {}", name_of(s.signature().layout_a),
+                          name_of(s.signature().layout_b), element_bytes(s), s.tile_m(), s.tile_n(),
+                          s.algorithm().shares_k);
+     }},
+    {"tile_is_whole",
+     "warpgroups have 64 rows or a multiple, up to 3 warpgroups and 256 rows and columns, mixed ones 64 columns beside "
+     "16, 32, 64, 128, 192 or 256 rows; portable warps have 16 x 16 or a multiple; few rows are 8 or 16",
+     tile_is_whole,
+     [](const Subject& s) {
+       const Algorithm& a = s.algorithm();
+       return fmt::format("tile {} x {}, waves {} x {} x {}, ping_pong {}", s.tile_m(), s.tile_n(), a.wave[0],
+                          a.wave[1], a.wave[2], a.ping_pong);
+     }},
+    {"stage_is_whole",
+     "a stage is 128 bytes of k, portably 64; a stream's is up to 16 boxes of 128, which its warps share evenly; a "
+     "mixed "
+     "one's has 32, 64 or 128 bytes of weights and 64 of k or more",
+     stage_is_whole,
+     [](const Subject& s) {
+       const auto [step, most] = stage_step(s);
+       return fmt::format("tile_k {}, steps of {} up to {}, {} warps along k", s.tile_k(), step, most,
+                          s.algorithm().wave[2]);
+     }},
+    {"fields_belong_to_pipeline",
+     "all pipelines have two stages or more and a number of blocks an SM; the warp-specialised one may have clusters, "
+     "ping-pong and, without clusters and split k, stream-K; parts are added as they come where k is split",
+     fields_belong,
+     [](const Subject& s) {
+       const Algorithm& a = s.algorithm();
+       return fmt::format(
+           "stages {}, block_per_cu {}, cluster {} x {}, ping_pong {}, splits_k {}, adds_k {}, shares_k {}", a.stages,
+           a.block_per_cu, a.cluster[0], a.cluster[1], a.ping_pong, a.splits_k, a.adds_k, a.shares_k);
+     }},
+    {"cluster_loads_whole_patterns", "each block of a cluster loads whole swizzle patterns of what they share",
+     [](const Subject& s) { return !is_warp_specialized(s) || cluster_is_whole(s); },
+     [](const Subject& s) {
+       return fmt::format("tile {} x {} over a cluster of {} x {}", s.tile_m(), s.tile_n(), s.algorithm().cluster[0],
+                          s.algorithm().cluster[1]);
+     }},
+    {"threads_fit", "the blocks of an SM have no more threads than it holds",
+     [](const Subject& s) {
+       const CudaGemmFacts facts = cuda_gemm_facts(s.config);
+       return facts.threads <= s.spec.threads_per_block && facts.threads * facts.blocks_per_sm <= s.spec.threads_per_sm;
+     },
+     [](const Subject& s) {
+       const CudaGemmFacts facts = cuda_gemm_facts(s.config);
+       return fmt::format("{} blocks of {} threads, {} a block and {} an SM", facts.blocks_per_sm, facts.threads,
+                          s.spec.threads_per_block, s.spec.threads_per_sm);
+     }},
+    {"registers_hold_sums", "the sums and what stands beside them stay in registers",
+     [](const Subject& s) {
+       const CudaGemmFacts facts = cuda_gemm_facts(s.config);
+       return facts.accumulators + other_registers(s) <= facts.consumer_registers;
+     },
+     [](const Subject& s) {
+       const CudaGemmFacts facts = cuda_gemm_facts(s.config);
+       return fmt::format("{} sums and {} beside them, of {} registers", facts.accumulators, other_registers(s),
+                          facts.consumer_registers);
+     }},
+    // The rest. More stages only take more shared memory.
+    {"accesses_are_carried",
+     "A and B are read 16 bytes at a time, portably also by elements; D is written by elements or pairs, by the "
+     "warp-specialised pipeline and by the mixed one's tiles of 64 rows or more also 16 bytes at a time",
+     accesses_are_carried,
+     [](const Subject& s) {
+       const auto& [a, b, d] = s.algorithm().vector;
+       return fmt::format("{}, {} and {} elements at a time, of {} and {} bytes", a, b, d, element_bytes(s),
+                          result_bytes(s));
+     }},
+    {"gated_slab_is_copied", "a gated slab that the copy engine stores has rows of 32 bytes or more",
+     [](const Subject& s) {
+       if (!s.signature().epilogue_ops.gated()) return true;
+       const CudaGemmFacts facts = cuda_gemm_facts(s.config);
+       return !facts.store_box || facts.slab_row_bytes >= 32;
+     },
+     [](const Subject& s) { return fmt::format("rows of {} bytes", cuda_gemm_facts(s.config).slab_row_bytes); }},
+    {"shared_memory_fits", "the stages and what goes out fit the block's share of an SM",
+     [](const Subject& s) {
+       const CudaGemmFacts facts = cuda_gemm_facts(s.config);
+       return facts.shared_bytes <= shared_bytes_limit(s, facts);
+     },
+     [](const Subject& s) {
+       const CudaGemmFacts facts = cuda_gemm_facts(s.config);
+       return fmt::format("{} bytes, {} for each of {} blocks", facts.shared_bytes, shared_bytes_limit(s, facts),
+                          facts.blocks_per_sm);
+     }},
+};
+constexpr std::size_t kSignatureRules = 6, kTileRules = 10;
+
+}  // namespace
+
+CudaGemmRules cuda_gemm_rules() {
+  return kRules;
+}
+CudaGemmRules cuda_gemm_signature_rules() {
+  return std::span(kRules).first<kSignatureRules>();
+}
+CudaGemmRules cuda_gemm_tile_rules() {
+  return std::span(kRules).subspan<kSignatureRules, kTileRules>();
+}
+CudaGemmRules cuda_gemm_access_rules() {
+  return std::span(kRules).subspan<kSignatureRules + kTileRules>();
+}
+
+}  // namespace tilesmith

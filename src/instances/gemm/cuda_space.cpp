@@ -1,0 +1,109 @@
+// Every NVIDIA GEMM instance whose tile has powers of two for its sides, whatever the tile table holds: to find what
+// that leaves out.
+#include <algorithm>
+
+#include "instances/gemm/cuda.hpp"
+#include "vocabulary/data_type.hpp"
+
+namespace tilesmith {
+namespace {
+
+constexpr int kLeastSide = 16, kMostSide = 256, kMostStages = 12;
+
+/// Whether a side is worth trying for a size: not the double of a side that holds all of it.
+bool is_clamped(int side, int least, std::int64_t size) {
+  return side <= least || side / 2 < size;
+}
+
+struct Space {
+  const CudaSpec& spec;
+  const CudaGemmShape* shape;
+  ConfigSink sink;
+  bool wanted = true;
+
+  [[nodiscard]] bool passes(CudaGemmRules rules, const KernelConfig& config) const {
+    return first_refusal(rules, CudaGemmSubject{config, spec}) == nullptr;
+  }
+
+  /// Whether sharing k changes anything for the shape, whatever widths and stages are.
+  [[nodiscard]] bool shares_if_asked(const KernelConfig& config) const {
+    const Algorithm& a = config.algorithm;
+    return shape == nullptr || (!a.splits_k && !a.shares_k) || cuda_gemm_shares(config, spec, *shape);
+  }
+
+  /// Everything beside the tile. What the tile's rules refuse at its least, one block without a cluster and parts of k,
+  /// they refuse; they are asked once for all widths and stages.
+  void vary(KernelConfig config, std::span<const CudaGemmWidths> widths) {
+    Algorithm& a = config.algorithm;
+    a.block_per_cu = 1;
+    a.stages = kFewestStages;
+    if (!passes(cuda_gemm_tile_rules(), config)) return;
+    for (int blocks = 1; blocks <= 2; ++blocks)
+      for (const auto& [m, n] : {std::pair{1, 1}, std::pair{2, 1}, std::pair{1, 2}})
+        for (int shared = 0; shared < 4; ++shared) {
+          a.block_per_cu = static_cast<std::int16_t>(blocks);
+          a.cluster = {static_cast<std::uint8_t>(m), static_cast<std::uint8_t>(n)};
+          a.splits_k = shared == 1 || shared == 2;
+          a.adds_k = shared == 2;
+          a.shares_k = shared == 3;
+          a.stages = kFewestStages;
+          a.vector = widths.front();
+          if (!passes(cuda_gemm_tile_rules(), config) || !shares_if_asked(config)) continue;
+          for (const CudaGemmWidths& width : widths) {
+            a.vector = width;
+            if (shape != nullptr && !cuda_gemm_suits(config, *shape)) continue;
+            if (!give_stages(config, spec, kMostStages)) continue;
+            const int most = a.stages;
+            for (int stages = kFewestStages; wanted && stages <= most; ++stages) {
+              a.stages = static_cast<std::uint8_t>(stages);
+              wanted = sink(config);
+            }
+          }
+        }
+  }
+
+  void walk(const CudaGemmPipeline& pipeline, const GemmSignature& signature) {
+    const bool few = pipeline.pipeline == Pipeline::stream || pipeline.pipeline == Pipeline::skinny;
+    const bool takes_turns = pipeline.pipeline == Pipeline::warp_specialized;
+    const bool groups = takes_turns || pipeline.pipeline == Pipeline::mixed;
+    const int least_m = few ? 8 : takes_turns ? 64 : kLeastSide, most_m = few ? 16 : kMostSide;
+    const int stage_bytes = groups || pipeline.pipeline == Pipeline::stream ? 128 : 64;
+    const int least_k = 8 * stage_bytes / bits_of(pipeline.pipeline == Pipeline::skinny ? signature.b : signature.a);
+    const CudaGemmShape any{kMostSide, kMostSide, kMostSide};
+    const CudaGemmShape& size = shape != nullptr ? *shape : any;
+    KernelConfig config{.arch = spec.arch, .signature = signature, .algorithm = {}};
+    Algorithm& a = config.algorithm;
+    a.pipeline = pipeline.pipeline;
+    a.instruction = pipeline.instruction;
+    if (!passes(cuda_gemm_signature_rules(), config)) return;
+    const std::vector<CudaGemmWidths> widths = cuda_gemm_widths(signature, pipeline.pipeline);
+    const auto with = [&](int x, int y, int z, bool ping_pong) {
+      a.wave = {static_cast<std::uint16_t>(x), static_cast<std::uint16_t>(y), static_cast<std::uint16_t>(z)};
+      a.ping_pong = ping_pong;
+      if (wanted) vary(config, widths);
+    };
+    for (int m = least_m; m <= most_m && is_clamped(m, least_m, size.m); m *= 2)
+      for (int n = kLeastSide; n <= kMostSide && is_clamped(n, kLeastSide, size.n); n *= 2)
+        for (int k = least_k; k <= kMostSide && is_clamped(k, least_k, size.k); k *= 2) {
+          a.tile = {static_cast<std::uint16_t>(m), static_cast<std::uint16_t>(n), static_cast<std::uint16_t>(k)};
+          if (few)
+            for (const int warps : {4, 8, 16}) with(1, 1, warps, false);
+          else if (groups)
+            for (const int count : {1, 2, 3}) with(count, 0, 0, false);
+          else
+            for (int along_m = 1; along_m <= 8; along_m *= 2)
+              for (int along_n = 1; along_n <= 8; along_n *= 2) with(along_m, along_n, 0, false);
+          if (takes_turns) with(2, 0, 0, true);
+        }
+  }
+};
+
+}  // namespace
+
+void exhaustive_cuda_gemm(const CudaSpec& spec, const GemmSignature& signature, const CudaGemmShape* shape,
+                          ConfigSink sink) {
+  Space space{.spec = spec, .shape = shape, .sink = sink};
+  for (const CudaGemmPipeline& pipeline : spec.gemm.pipelines) space.walk(pipeline, signature);
+}
+
+}  // namespace tilesmith

@@ -1,0 +1,257 @@
+#include "problem/attention/problem.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/error.hpp"
+#include "problem/argument_checks.hpp"
+#include "problem/attention/kernel_arguments.hpp"
+#include "problem/hash_words.hpp"
+#include "vocabulary/data_type.hpp"
+
+namespace tilesmith {
+namespace {
+
+constexpr std::int64_t kMaxHeadDim = UINT16_MAX;  // what a signature can say
+
+/// The sum over i = 0 .. count-1 of i + from, each term cut to 0 .. limit.
+double sum_of_cut(std::int64_t count, std::int64_t from, std::int64_t limit) {
+  const std::int64_t rises = std::clamp<std::int64_t>(-from, 0, count);  // first i whose term is not below 0
+  const std::int64_t full =
+      std::clamp<std::int64_t>(limit - from, 0, count);  // first i whose term is not below the limit
+  const auto steps = static_cast<double>(full - rises);
+  return steps * (static_cast<double>(rises + full - 1) / 2 + static_cast<double>(from)) +
+         static_cast<double>(count - full) * static_cast<double>(limit);
+}
+
+/// Pairs a (seqlen_q, seqlen_k) rectangle has inside the window: keys up to each row's right bound less those before
+/// its left bound.
+double pairs_in_window(std::int64_t seqlen_q, std::int64_t seqlen_k, const MaskWindow& window) {
+  const auto all = static_cast<double>(seqlen_q) * static_cast<double>(seqlen_k);
+  const std::int64_t offset = window.bottom_right ? seqlen_k - seqlen_q : 0;
+  const double up_to_last = window.right < 0 ? all : sum_of_cut(seqlen_q, offset + window.right + 1, seqlen_k);
+  const double before_first = window.left < 0 ? 0 : sum_of_cut(seqlen_q, offset - window.left, seqlen_k);
+  return up_to_last - before_first;
+}
+
+}  // namespace
+
+Status validate(const AttentionProblem& p) {
+  constexpr std::array kTypes{DataType::fp32, DataType::fp16, DataType::bf16, DataType::fp8bf16, DataType::fp8fp16};
+  if (std::ranges::find(kTypes, p.data_type) == kTypes.end())
+    return fail(ErrorCode::unsupported, fmt::format("attention forward does not run on {}", name_of(p.data_type)),
+                "fp32, fp16, bf16, fp8bf16 or fp8fp16");
+  if (p.block_scale && input_type(p.data_type) != DataType::fp8)
+    return fail(ErrorCode::invalid_argument, fmt::format("block scales with {}", name_of(p.data_type)),
+                "they belong to fp8bf16 and fp8fp16");
+  TS_TRY(check_dimension("batch", p.batch, 0));
+  TS_TRY(check_dimension("heads_q", p.heads_q, 1));
+  TS_TRY(check_dimension("heads_kv", p.heads_kv, 1));
+  TS_TRY(check_dimension("seqlen_q", p.seqlen_q, 0));
+  TS_TRY(check_dimension("seqlen_k", p.seqlen_k, 0));
+  TS_TRY(check_dimension("head_dim_qk", p.head_dim_qk, 1, kMaxHeadDim));
+  TS_TRY(check_dimension("head_dim_v", p.head_dim_v, 1, kMaxHeadDim));
+  if (p.heads_q % p.heads_kv != 0)
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("heads_q {} is not a multiple of heads_kv {}", p.heads_q, p.heads_kv),
+                "every key head serves the same number of query heads");
+  const std::int64_t longest = std::max(p.seqlen_q, p.seqlen_k);
+  const std::int64_t widest = std::max(p.head_dim_qk, p.head_dim_v);
+  if (!product_fits({p.batch, p.heads_q, longest, widest, 4}))
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("a tensor of batch {} x heads {} x length {} x head dim {} overflows", p.batch, p.heads_q,
+                            longest, widest),
+                "tensors below 2^62 bytes");
+  if (p.bias == BiasKind::elementwise && !product_fits({p.batch, p.heads_q, p.seqlen_q, p.seqlen_k, 4}))
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("a bias of batch {} x heads {} x {} queries x {} keys overflows", p.batch, p.heads_q,
+                            p.seqlen_q, p.seqlen_k),
+                "tensors below 2^62 bytes");
+  if (p.mask == MaskKind::generic || p.mask == MaskKind::causal)
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("a problem's mask is {}, which only kernels have", name_of(p.mask)),
+                "none with a window, top_left or bottom_right");
+  if (p.window_left < -1 || p.window_right < -1)
+    return fail(ErrorCode::invalid_argument, fmt::format("the window is ({}, {})", p.window_left, p.window_right),
+                "bounds of 0 or more, or -1 for none");
+  if (p.mask != MaskKind::none && p.window_right > 0)
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("overlapping masks: a causal mask ends at the diagonal, the window ({}, {}) goes beyond it",
+                            p.window_left, p.window_right),
+                "a right bound of -1 or 0 with a causal mask, or mask none");
+  return {};
+}
+
+AttentionArguments dense_arguments(const AttentionProblem& p, AttentionLayout layout, std::int64_t total_q,
+                                   std::int64_t total_k) {
+  const bool group = p.mode == SequenceMode::group;
+  const std::int64_t rows_q = group ? total_q : p.seqlen_q;
+  const std::int64_t rows_k = group ? total_k : p.seqlen_k;
+  const auto dense = [&](std::int64_t heads, std::int64_t rows, std::int64_t dim) {
+    AttentionStrides strides =
+        layout == AttentionLayout::bhsd ? AttentionStrides{0, rows * dim, dim} : AttentionStrides{0, dim, heads * dim};
+    if (!group) strides.batch = heads * rows * dim;
+    return strides;
+  };
+  AttentionArguments out;
+  out.q_strides = dense(p.heads_q, rows_q, p.head_dim_qk);
+  out.k_strides = dense(p.heads_kv, rows_k, p.head_dim_qk);
+  out.v_strides = dense(p.heads_kv, rows_k, p.head_dim_v);
+  out.o_strides = dense(p.heads_q, rows_q, p.head_dim_v);
+  out.lse_strides = {group ? 0 : p.heads_q * rows_q, rows_q, 1};
+  if (p.bias == BiasKind::elementwise)
+    out.bias_strides = {p.heads_q * p.seqlen_q * p.seqlen_k, p.seqlen_q * p.seqlen_k, p.seqlen_k, 1};
+  out.scale = 1.0f / std::sqrt(static_cast<float>(p.head_dim_qk));
+  return out;
+}
+
+AttentionSignature signature_of(const AttentionProblem& p) {
+  AttentionSignature s;
+  s.data_type = p.data_type;
+  s.mode = p.mode;
+  s.head_dim_qk = static_cast<std::uint16_t>(p.head_dim_qk);
+  s.head_dim_v = static_cast<std::uint16_t>(p.head_dim_v);
+  s.mask = p.mask != MaskKind::none || p.window_left >= 0 || p.window_right >= 0 ? MaskKind::generic : MaskKind::none;
+  s.bias = p.bias;
+  s.lse = p.lse;
+  s.dropout = p.dropout;
+  s.logits_soft_cap = p.soft_cap;
+  s.sink = p.sink;
+  return s;
+}
+
+MaskWindow window_of(const AttentionProblem& p) {
+  // FlashAttention aligns a window without a causal mask to the bottom right.
+  const bool windowed = p.window_left >= 0 || p.window_right >= 0;
+  // A bound beyond every length bounds nothing, and kernels may add lengths to it.
+  return {.left = std::min(p.window_left, kMaxDimension),
+          .right = p.mask == MaskKind::none ? std::min(p.window_right, kMaxDimension) : 0,
+          .bottom_right = p.mask == MaskKind::bottom_right || (p.mask == MaskKind::none && windowed)};
+}
+
+double visible_pairs(const AttentionProblem& p) {
+  return static_cast<double>(p.batch) * static_cast<double>(p.heads_q) *
+         pairs_in_window(p.seqlen_q, p.seqlen_k, window_of(p));
+}
+
+double flops_of(const AttentionProblem& p) {
+  return 2.0 * static_cast<double>(p.head_dim_qk + p.head_dim_v) * visible_pairs(p);
+}
+
+std::int64_t input_bytes(DataType type) {
+  const DataType input = input_type(type);
+  return input == DataType::fp32 ? 4 : input == DataType::fp8 ? 1 : 2;
+}
+
+double bytes_of(const AttentionProblem& p) {
+  const double dims = static_cast<double>(p.head_dim_qk + p.head_dim_v);
+  const double rows = static_cast<double>(p.heads_q * p.seqlen_q) + static_cast<double>(p.heads_kv * p.seqlen_k);
+  return static_cast<double>(p.batch) * rows * dims * static_cast<double>(input_bytes(p.data_type));
+}
+
+Status validate(const AttentionProblem& p, const AttentionArguments& a, DeviceKind device) {
+  const bool group = p.mode == SequenceMode::group;
+  const bool some_queries = p.batch > 0 && p.seqlen_q > 0;
+  const bool some_keys = p.batch > 0 && p.seqlen_k > 0;
+  TS_TRY(check_pointer("q", a.q, some_queries, "a tensor of queries"));
+  TS_TRY(check_pointer("k", a.k, some_keys, "a tensor of keys"));
+  TS_TRY(check_pointer("v", a.v, some_keys, "a tensor of values"));
+  TS_TRY(check_pointer("o", a.o, some_queries, "a tensor for the output"));
+  TS_TRY(check_pointer("lse", a.lse, some_queries && p.lse, "the problem asks for the log-sum-exp"));
+  TS_TRY(check_pointer("bias", a.bias, some_queries && some_keys && p.bias == BiasKind::elementwise,
+                       "the problem has an elementwise bias"));
+  TS_TRY(check_pointer("alibi", a.alibi, p.bias == BiasKind::alibi, "the problem has ALiBi slopes"));
+  TS_TRY(check_pointer("sink", a.sink, p.sink, "the problem has sink logits"));
+  TS_TRY(check_pointer("cu_seqlens_q", a.cu_seqlens_q, group, "group mode reads batch + 1 offsets"));
+  TS_TRY(check_pointer("cu_seqlens_k", a.cu_seqlens_k, group, "group mode reads batch + 1 offsets"));
+
+  std::int64_t rows_q = p.seqlen_q, rows_k = p.seqlen_k;
+  if (group && device != DeviceKind::cpu) {
+    TS_TRY(check_dimension("total_q", a.total_q, 0));
+    TS_TRY(check_dimension("total_k", a.total_k, 0));
+    rows_q = a.total_q;
+    rows_k = a.total_k;
+  } else if (group) {
+    const auto check_offsets = [&](const char* name, const std::int32_t* offsets, std::int64_t longest,
+                                   std::int64_t& total) -> Status {
+      if (offsets[0] != 0) return fail(ErrorCode::invalid_argument, fmt::format("{}[0] is {}", name, offsets[0]), "0");
+      for (std::int64_t b = 0; b < p.batch; ++b) {
+        const std::int64_t length = std::int64_t{offsets[b + 1]} - offsets[b];
+        if (length < 0 || length > longest)
+          return fail(ErrorCode::invalid_argument, fmt::format("{}[{}] - {}[{}] is {}", name, b + 1, name, b, length),
+                      fmt::format("a length of 0 to {}, the problem's maximum", longest));
+      }
+      total = offsets[p.batch];
+      return {};
+    };
+    TS_TRY(check_offsets("cu_seqlens_q", a.cu_seqlens_q, p.seqlen_q, rows_q));
+    TS_TRY(check_offsets("cu_seqlens_k", a.cu_seqlens_k, p.seqlen_k, rows_k));
+  }
+  const std::int64_t batches = group ? 1 : p.batch;
+  const std::int64_t bytes = 4;  // of the widest type: a limit on addresses
+  const auto check = [&](const char* name, const AttentionStrides& s, std::int64_t heads, std::int64_t rows,
+                         std::int64_t dim) {
+    return check_strides(name, {{batches, s.batch}, {heads, s.head}, {rows, s.row}, {dim, 1}}, bytes);
+  };
+  TS_TRY(check("q", a.q_strides, p.heads_q, rows_q, p.head_dim_qk));
+  TS_TRY(check("k", a.k_strides, p.heads_kv, rows_k, p.head_dim_qk));
+  TS_TRY(check("v", a.v_strides, p.heads_kv, rows_k, p.head_dim_v));
+  TS_TRY(check("o", a.o_strides, p.heads_q, rows_q, p.head_dim_v));
+  if (p.lse)
+    TS_TRY(check_strides(
+        "lse", {{batches, a.lse_strides.batch}, {p.heads_q, a.lse_strides.head}, {rows_q, a.lse_strides.row}}, 4));
+  if (p.bias == BiasKind::elementwise)
+    TS_TRY(check_strides("bias",
+                         {{p.batch, a.bias_strides.batch},
+                          {p.heads_q, a.bias_strides.head},
+                          {p.seqlen_q, a.bias_strides.row},
+                          {p.seqlen_k, a.bias_strides.column}},
+                         4));
+  if (p.bias == BiasKind::alibi) TS_TRY(check_strides("alibi", {{p.batch, a.alibi_batch_stride}, {p.heads_q, 1}}, 4));
+  TS_TRY(check_apart(
+      "o",
+      {{{batches, a.o_strides.batch}, {p.heads_q, a.o_strides.head}, {rows_q, a.o_strides.row}, {p.head_dim_v, 1}}}));
+  if (p.lse)
+    TS_TRY(check_apart(
+        "lse",
+        {{{batches, a.lse_strides.batch}, {p.heads_q, a.lse_strides.head}, {rows_q, a.lse_strides.row}, {1, 1}}}));
+  if (!std::isfinite(a.scale))
+    return fail(ErrorCode::invalid_argument, fmt::format("scale is {}", a.scale), "a finite number");
+  if (p.soft_cap && !(a.softcap > 0 && std::isfinite(a.softcap)))
+    return fail(ErrorCode::invalid_argument, fmt::format("softcap is {}", a.softcap), "a positive number");
+  if (p.dropout && !(a.dropout_probability >= 0 && a.dropout_probability < 1))
+    return fail(ErrorCode::invalid_argument, fmt::format("dropout_probability is {}", a.dropout_probability),
+                "0 or more, below 1");
+  return {};
+}
+
+std::uint32_t drop_threshold(const AttentionArguments& a) {
+  return static_cast<std::uint32_t>(std::min(65535.0f, std::round(a.dropout_probability * 65536.0f)));
+}
+
+TsAttentionArgs cpu_arguments(const AttentionProblem& p, const AttentionArguments& a, std::int64_t splits,
+                              void* workspace) {
+  auto out = shared_kernel_args<TsAttentionArgs>(p, a);
+  out.workspace = workspace;
+  out.splits = splits;
+  return out;
+}
+
+std::uint64_t hash_of(const AttentionProblem& p) {
+  const auto flags = static_cast<std::uint64_t>(p.data_type) | static_cast<std::uint64_t>(p.mode) << 8 |
+                     static_cast<std::uint64_t>(p.mask) << 16 | static_cast<std::uint64_t>(p.bias) << 24 |
+                     static_cast<std::uint64_t>(p.soft_cap) << 32 | static_cast<std::uint64_t>(p.sink) << 33 |
+                     static_cast<std::uint64_t>(p.dropout) << 34 | static_cast<std::uint64_t>(p.lse) << 35 |
+                     static_cast<std::uint64_t>(p.negative_scale) << 36 |
+                     static_cast<std::uint64_t>(p.block_scale) << 37 | static_cast<std::uint64_t>(p.unaligned) << 38 |
+                     static_cast<std::uint64_t>(p.unaligned_bias) << 39;
+  return hash_words({flags, static_cast<std::uint64_t>(p.batch), static_cast<std::uint64_t>(p.heads_q),
+                     static_cast<std::uint64_t>(p.heads_kv), static_cast<std::uint64_t>(p.seqlen_q),
+                     static_cast<std::uint64_t>(p.seqlen_k), static_cast<std::uint64_t>(p.head_dim_qk),
+                     static_cast<std::uint64_t>(p.head_dim_v), static_cast<std::uint64_t>(p.window_left),
+                     static_cast<std::uint64_t>(p.window_right)});
+}
+
+}  // namespace tilesmith

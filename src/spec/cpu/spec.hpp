@@ -1,0 +1,86 @@
+// Facts about CPU architecture levels (specs/cpu/*.json): instruction sets, compiler flags, and the tiles worth trying
+// on them.
+//
+// A level is a set of CPU features. A machine belongs to the highest level whose features it all has, and runs the
+// kernels of that level and of every level it includes.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/error.hpp"
+#include "vocabulary/algorithm.hpp"
+#include "vocabulary/arch_name.hpp"
+#include "vocabulary/data_type.hpp"
+#include "vocabulary/traits.hpp"
+
+namespace tilesmith {
+
+/// The tiles of one pipeline: query rows (tile_m) and keys (tile_n).
+struct CpuTiles {
+  Pipeline pipeline = Pipeline::flash;
+  std::vector<int> tile_m;
+  std::vector<int> tile_n;
+};
+
+/// What one instruction offers attention.
+struct CpuAttentionInstruction {
+  Instruction instruction = Instruction::fma_f32;
+  std::vector<DataType> data_types;
+  int lanes = 0;  ///< query rows a vector or matrix tile holds: tile_m is a multiple
+  std::vector<CpuTiles> pipelines;
+};
+
+/// The tiles of one GEMM pipeline: rows and columns of a task, elements of k between two visits of its sums.
+struct CpuGemmTiles {
+  Pipeline pipeline = Pipeline::blocked;
+  std::vector<int> tile_m;
+  std::vector<int> tile_n;
+  std::vector<int> tile_k;
+};
+
+/// What one instruction offers GEMM.
+struct CpuGemmInstruction {
+  Instruction instruction = Instruction::fma_f32;
+  std::vector<DataType> data_types;  ///< of A and B
+  int rows = 0;                      ///< what the registers hold, of which tiles are multiples: rows of A,
+  int columns = 0;                   ///< columns of B,
+  int depth = 0;                     ///< elements of k
+  int elements_per_word = 1;         ///< elements of k in a 32-bit word of the packed matrices
+  double products_per_cycle = 0;     ///< multiplications and additions a core does at best
+  std::vector<CpuGemmTiles> pipelines;
+};
+
+struct CpuSpec {
+  ArchName arch;
+  std::string about;
+  std::vector<ArchName> includes;          ///< levels whose kernels run here too, nearest first
+  std::vector<std::string> features;       ///< names as in /proc/cpuinfo
+  std::vector<std::string> compile_flags;  ///< g++ and clang++ alike
+  int vector_bits = 0;
+  int vector_registers = 0;
+  /// Chips (vendor and family of /proc/cpuinfo, "AuthenticAMD 25") that compute a vector of this level in two halves.
+  std::vector<std::string> half_width_units;
+  long l1d_bytes = 0;  ///< smallest of the level's chips; the machine's own figures win where known
+  long l2_bytes = 0;
+  int head_dim_min = 0;
+  int head_dim_max = 0;
+  int head_dim_step = 0;
+  std::vector<std::pair<int, int>> unequal_head_dims;  ///< (head_dim_qk, head_dim_v) pairs listed beside the equal ones
+  std::vector<CpuAttentionInstruction> attention_fwd;
+  std::vector<CpuGemmInstruction> gemm;
+  std::vector<GemmEpilogue> gemm_epilogues;  ///< those that listings hold; dispatch makes any
+};
+
+/// The level on a chip of this vendor and family: half the products a cycle where its units have half the width.
+[[nodiscard]] CpuSpec on_chip(CpuSpec spec, std::string_view family);
+
+/// All levels, lowest first. The first error in a spec is returned with file, path and value.
+[[nodiscard]] Result<std::vector<CpuSpec>> load_cpu_specs();
+
+/// One spec from JSON text; `file` is used in errors.
+[[nodiscard]] Result<CpuSpec> parse_cpu_spec(std::string_view file, std::string_view text);
+
+}  // namespace tilesmith

@@ -1,0 +1,167 @@
+#include "spec/cuda/gemm.hpp"
+
+#include <algorithm>
+
+#include "vocabulary/traits.hpp"
+
+namespace tilesmith {
+namespace {
+
+constexpr int kMaxLength = 1 << 30;  // in conditions; no problem is longer
+
+Result<CudaGemmCondition> read_condition(const JsonReader& reader) {
+  TS_TRY(reader.only({"element_bytes", "m", "n", "k"}));
+  CudaGemmCondition condition;
+  const auto most = [&](std::string_view field, std::optional<int>& into) -> Status {
+    if (!reader.has(field)) return {};
+    TS_ASSIGN(into, reader.at(field).integer<int>(1, kMaxLength));
+    return {};
+  };
+  TS_TRY(most("element_bytes", condition.element_bytes));
+  TS_TRY(most("m", condition.most_m));
+  TS_TRY(most("n", condition.most_n));
+  TS_TRY(most("k", condition.most_k));
+  return condition;
+}
+
+Result<CudaGemmTile> read_tile(const JsonReader& reader) {
+  TS_TRY(reader.only({"tile", "wave", "stages", "boxes", "blocks_per_sm", "cluster", "splits", "ping_pong", "adds_k",
+                      "shares_k", "groups", "step_us", "end_us", "efficiency", "first_for"}));
+  CudaGemmTile tile;
+  TS_ASSIGN(const std::vector<int> sizes, reader.at("tile").integers(1, 4096));
+  if (sizes.size() != 2) return reader.at("tile").refuse("[rows, columns]");
+  tile.tile_m = sizes[0];
+  tile.tile_n = sizes[1];
+  TS_ASSIGN(tile.wave, reader.at("wave").integers(1, 32));
+  if (tile.wave.empty() || tile.wave.size() > 3) return reader.at("wave").refuse("one to three numbers: along m, n, k");
+  const auto integer = [&](std::string_view field, int& into, int most) -> Status {
+    if (!reader.has(field)) return {};
+    TS_ASSIGN(into, reader.at(field).integer<int>(1, most));
+    return {};
+  };
+  TS_TRY(integer("stages", tile.stages, 64));
+  TS_TRY(integer("boxes", tile.boxes, 16));
+  TS_TRY(integer("blocks_per_sm", tile.blocks_per_sm, 32));
+  TS_TRY(integer("splits", tile.splits, 64));
+  if (reader.has("cluster")) {
+    TS_ASSIGN(const std::vector<int> cluster, reader.at("cluster").integers(1, 16));
+    if (cluster.size() != 2) return reader.at("cluster").refuse("[blocks along m, blocks along n]");
+    tile.cluster_m = cluster[0];
+    tile.cluster_n = cluster[1];
+  }
+  if (reader.has("ping_pong")) {
+    TS_ASSIGN(tile.ping_pong, reader.at("ping_pong").boolean());
+  }
+  if (reader.has("adds_k")) {
+    TS_ASSIGN(tile.adds_k, reader.at("adds_k").boolean());
+    if (tile.splits == 1) return reader.refuse("adds_k with splits");
+  }
+  if (reader.has("shares_k")) {
+    TS_ASSIGN(tile.shares_k, reader.at("shares_k").boolean());
+    if (tile.splits > 1) return reader.refuse("shares_k or splits");
+  }
+  if (reader.has("groups")) {
+    TS_ASSIGN(tile.groups, reader.at("groups").boolean());
+  }
+  const auto figure = [&](std::string_view field, double& into) -> Status {
+    if (!reader.has(field)) return {};
+    TS_ASSIGN(into, reader.at(field).number());
+    if (!(into > 0) || into > 1e6) return reader.at(field).refuse("a number above 0");
+    return {};
+  };
+  TS_TRY(figure("step_us", tile.step_us));
+  TS_TRY(figure("end_us", tile.end_us));
+  TS_TRY(figure("efficiency", tile.efficiency));
+  if (tile.efficiency > 1) return reader.at("efficiency").refuse("a share of the peak, at most 1");
+  if ((tile.step_us > 0) != (tile.end_us > 0) || (tile.step_us > 0 && tile.efficiency > 0))
+    return reader.refuse("step_us with end_us, or an efficiency, or neither");
+  if (reader.has("first_for")) {
+    TS_ASSIGN(tile.first_for, read_condition(reader.at("first_for")));
+  }
+  return tile;
+}
+
+Result<CudaGemmPipeline> read_pipeline(const std::string& name, const JsonReader& reader) {
+  TS_TRY(reader.only({"instruction", "data_types", "weights", "tiles"}));
+  CudaGemmPipeline out;
+  auto parsed = parse_enum<Pipeline>(name);
+  if (!parsed) return std::unexpected(parsed.error().in(reader.place()));
+  out.pipeline = *parsed;
+  TS_ASSIGN(out.instruction, reader.at("instruction").enumerator<Instruction>());
+  TS_ASSIGN(const auto types, reader.at("data_types").elements());
+  for (const JsonReader& item : types) {
+    TS_ASSIGN(const DataType type, item.enumerator<DataType>());
+    out.data_types.push_back(type);
+  }
+  if (reader.has("weights")) {
+    TS_ASSIGN(const auto weights, reader.at("weights").elements());
+    for (const JsonReader& item : weights) {
+      TS_ASSIGN(const DataType type, item.enumerator<DataType>());
+      if (type != DataType::int8 && type != DataType::int4) return item.refuse("int8 or int4");
+      out.weights.push_back(type);
+    }
+  }
+  TS_ASSIGN(const auto tiles, reader.at("tiles").elements());
+  for (const JsonReader& item : tiles) {
+    TS_ASSIGN(CudaGemmTile tile, read_tile(item));
+    out.tiles.push_back(std::move(tile));
+  }
+  if (out.tiles.empty()) return reader.at("tiles").refuse("one tile or more");
+  return out;
+}
+
+Result<GemmEpilogue> read_epilogue(const JsonReader& reader) {
+  TS_ASSIGN(const auto items, reader.elements());
+  GemmEpilogue epilogue;
+  for (const JsonReader& item : items) {
+    TS_ASSIGN(const EpilogueOp op, item.enumerator<EpilogueOp>());
+    if (!epilogue.push_back(op)) return item.refuse("one of at most 8 operations");
+  }
+  return epilogue;
+}
+
+}  // namespace
+
+const CudaGemmPipeline* CudaGemmSpec::pipeline(Pipeline pipeline) const {
+  const auto found = std::ranges::find(pipelines, pipeline, &CudaGemmPipeline::pipeline);
+  return found == pipelines.end() ? nullptr : &*found;
+}
+
+Result<CudaGemmSpec> read_cuda_gemm(const JsonReader& reader) {
+  TS_TRY(reader.only({"launch_us", "straddle_ns", "b_first_m", "next_at_end", "transpose_us", "scale_us", "list_gflop",
+                      "epilogues", "pipelines"}));
+  CudaGemmSpec spec;
+  const auto figure = [](const JsonReader& from, double& into) -> Status {
+    TS_ASSIGN(into, from.number());
+    if (!(into >= 0) || into > 1e6) return from.refuse("a number of at least 0");
+    return {};
+  };
+  TS_TRY(figure(reader.at("launch_us"), spec.launch_us));
+  if (reader.has("straddle_ns")) TS_TRY(figure(reader.at("straddle_ns"), spec.straddle_ns));
+  if (reader.has("b_first_m")) TS_TRY(figure(reader.at("b_first_m"), spec.b_first_m));
+  if (reader.has("next_at_end")) {
+    const JsonReader limits = reader.at("next_at_end");
+    TS_TRY(limits.only({"rows_of_tiles", "steps"}));
+    TS_TRY(figure(limits.at("rows_of_tiles"), spec.next_at_end_rows));
+    TS_TRY(figure(limits.at("steps"), spec.next_at_end_steps));
+  }
+  if (reader.has("transpose_us")) TS_TRY(figure(reader.at("transpose_us"), spec.transpose_us));
+  if (reader.has("scale_us")) TS_TRY(figure(reader.at("scale_us"), spec.scale_us));
+  if (reader.has("list_gflop")) TS_TRY(figure(reader.at("list_gflop"), spec.list_gflop.emplace()));
+  TS_ASSIGN(const auto epilogues, reader.at("epilogues").elements());
+  for (const JsonReader& item : epilogues) {
+    TS_ASSIGN(const GemmEpilogue epilogue, read_epilogue(item));
+    spec.epilogues.push_back(epilogue);
+  }
+  TS_ASSIGN(const auto pipelines, reader.at("pipelines").members());
+  for (const auto& [name, item] : pipelines) {
+    TS_ASSIGN(CudaGemmPipeline pipeline, read_pipeline(name, item));
+    spec.pipelines.push_back(std::move(pipeline));
+  }
+  // A document's members come in alphabetical order; the pipelines made for the chip come before the portable one.
+  std::ranges::stable_sort(spec.pipelines, {},
+                           [](const CudaGemmPipeline& p) { return p.pipeline == Pipeline::portable; });
+  return spec;
+}
+
+}  // namespace tilesmith

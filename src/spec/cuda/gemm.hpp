@@ -1,0 +1,76 @@
+// The GEMM tiles of an NVIDIA architecture: what measurement said of each, and the problems it was found best for.
+#pragma once
+
+#include <optional>
+#include <vector>
+
+#include "base/error.hpp"
+#include "vocabulary/algorithm.hpp"
+#include "vocabulary/data_type.hpp"
+#include "spec/json_reader.hpp"
+#include "tilesmith/gemm_epilogue.hpp"
+
+namespace tilesmith {
+
+/// Unbatched problems with both operands along k for which a tile is the first choice; an absent part holds for all.
+struct CudaGemmCondition {
+  std::optional<int> element_bytes;  ///< of A and B
+  std::optional<int> most_m, most_n, most_k;
+};
+
+/// The fields are those of Algorithm.
+struct CudaGemmTile {
+  int tile_m = 0;
+  int tile_n = 0;
+  std::vector<int> wave;  ///< warp_specialized [warpgroups], portable [along m, along n], few rows [1, 1, warps]
+  int stages = 0;         ///< 0: as many as fit
+  int boxes = 0;          ///< stream, mixed: boxes of 128 bytes of A's k in a stage
+  int blocks_per_sm = 1;
+  int cluster_m = 1;
+  int cluster_n = 1;
+  int splits = 1;  ///< most parts of k; more than 1 make a tile that splits k
+  bool ping_pong = false;
+  bool adds_k = false;
+  bool shares_k = false;
+  bool groups = false;                         ///< for groups alone; where a pipeline has such, they take no others
+  double step_us = 0;                          ///< microseconds for a stage of k; 0 where memory alone decides
+  double end_us = 0;                           ///< and for the end of a tile
+  double efficiency = 0;                       ///< instead of the two: share of the dense peak that a full chip reaches
+  std::optional<CudaGemmCondition> first_for;  ///< absent: it is ranked by its time
+};
+
+struct CudaGemmPipeline {
+  Pipeline pipeline = Pipeline::portable;
+  Instruction instruction = Instruction::mma_sync;
+  std::vector<DataType> data_types;  ///< of A and B
+  std::vector<DataType> weights;     ///< of B beside an fp16 or bf16 A: int8, int4
+  std::vector<CudaGemmTile> tiles;   ///< those with first_for in order of preference
+};
+
+struct CudaGemmSpec {
+  double launch_us = 0;  ///< microseconds that any launch takes
+  /// Nanoseconds a stage takes at least for each row of operands that a block asks for where every SM does, and rows
+  /// are no multiple of 32 bytes: the 128 bytes of a step lie in five sectors of every second row then, not four.
+  double straddle_ns = 0;
+  /// Of a step, wgmma templates ask for B before A in products of at most so many rows: B comes from memory then, A
+  /// from the L2 cache. 0: never.
+  double b_first_m = 0;
+  /// They let the next kernel start when blocks end where so many rows of tiles at most, but two, share columns of B,
+  /// and tiles have so many steps of k at least. Measured: docs/cuda_gemm.md, "When the next kernel starts". 0: never.
+  double next_at_end_rows = 0, next_at_end_steps = 0;
+  double transpose_us = 0;  ///< microseconds a stage takes longer for each 128 rows of operands that are transposed
+  double scale_us = 0;      ///< and for block scales, which wait for its products, where a block has its SM alone
+  /// A product of more work has a launch of its own in a list: single products have faster kernels than lists. On an
+  /// H200 16 products of 0.6 to 3.1 GFLOP took 251 us in one portable launch and 227 us in a loop; 64 of at most 0.1
+  /// GFLOP 305 and 942 us. Absent: there is no such limit.
+  std::optional<double> list_gflop;
+  std::vector<GemmEpilogue> epilogues;  ///< those that listings hold; dispatch makes any
+  std::vector<CudaGemmPipeline> pipelines;
+
+  /// Null when the architecture does not offer the pipeline.
+  [[nodiscard]] const CudaGemmPipeline* pipeline(Pipeline pipeline) const;
+};
+
+[[nodiscard]] Result<CudaGemmSpec> read_cuda_gemm(const JsonReader& reader);
+
+}  // namespace tilesmith

@@ -1,0 +1,252 @@
+#include "spec/cuda/spec.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "spec/head_dims.hpp"
+#include "spec/json_reader.hpp"
+#include "spec/spec_files.hpp"
+
+namespace tilesmith {
+namespace {
+
+/// Lengths in conditions; no problem is longer.
+constexpr int kMaxLength = 1 << 30;
+
+Result<CudaRange> read_range(const JsonReader& reader, int low, int high) {
+  TS_ASSIGN(const std::vector<int> ends, reader.integers(low, high));
+  if (ends.size() != 2 || ends[0] > ends[1]) return reader.refuse("[lowest, highest]");
+  return CudaRange{ends[0], ends[1]};
+}
+
+Result<std::vector<DataType>> read_data_types(const JsonReader& reader) {
+  TS_ASSIGN(const auto items, reader.elements());
+  std::vector<DataType> types;
+  for (const JsonReader& item : items) {
+    TS_ASSIGN(const DataType type, item.enumerator<DataType>());
+    types.push_back(type);
+  }
+  return types;
+}
+
+Result<double> positive(const JsonReader& reader) {
+  TS_ASSIGN(const double number, reader.number());
+  if (!(number > 0) || !std::isfinite(number)) return reader.refuse("a number above 0");
+  return number;
+}
+
+Result<CudaTileCondition> read_condition(const JsonReader& reader) {
+  TS_TRY(reader.only({"masked", "dropout", "bias", "seqlen_k"}));
+  CudaTileCondition condition;
+  if (reader.has("masked")) {
+    TS_ASSIGN(condition.masked, reader.at("masked").boolean());
+  }
+  if (reader.has("dropout")) {
+    TS_ASSIGN(condition.dropout, reader.at("dropout").boolean());
+  }
+  if (reader.has("bias")) {
+    TS_ASSIGN(condition.bias, reader.at("bias").enumerator<BiasKind>());
+  }
+  if (reader.has("seqlen_k")) {
+    TS_ASSIGN(condition.seqlen_k, read_range(reader.at("seqlen_k"), 0, kMaxLength));
+  }
+  return condition;
+}
+
+Result<CudaTile> read_tile(const JsonReader& reader) {
+  TS_TRY(reader.only({"tile", "stages", "query_buffers", "bias_stages", "blocks_per_sm", "ping_pong", "dynamic",
+                      "late_wait", "late_store", "fp8", "head_dim", "head_dim_v", "efficiency", "first_for"}));
+  CudaTile tile;
+  const JsonReader figures = reader.at("tile");
+  TS_ASSIGN(const std::vector<int> sizes, figures.integers(1, 4096));
+  if (sizes.size() != 2) return figures.refuse("[query rows, keys]");
+  tile.tile_m = sizes[0];
+  tile.tile_n = sizes[1];
+  const auto integer = [&](std::string_view field, int& into, int most) -> Status {
+    if (!reader.has(field)) return {};
+    TS_ASSIGN(into, reader.at(field).integer<int>(1, most));
+    return {};
+  };
+  TS_TRY(integer("stages", tile.stages, 16));
+  TS_TRY(integer("query_buffers", tile.query_buffers, 2));
+  TS_TRY(integer("bias_stages", tile.bias_stages, 16));
+  TS_TRY(integer("blocks_per_sm", tile.blocks_per_sm, 64));
+  const auto flag = [&](std::string_view field, bool& into) -> Status {
+    if (!reader.has(field)) return {};
+    TS_ASSIGN(into, reader.at(field).boolean());
+    return {};
+  };
+  TS_TRY(flag("ping_pong", tile.ping_pong));
+  TS_TRY(flag("dynamic", tile.dynamic));
+  TS_TRY(flag("late_wait", tile.late_wait));
+  TS_TRY(flag("late_store", tile.late_store));
+  TS_TRY(flag("fp8", tile.fp8));
+  TS_ASSIGN(tile.head_dim, read_range(reader.at("head_dim"), 1, 4096));
+  if (reader.has("head_dim_v")) {
+    TS_ASSIGN(tile.head_dim_v, read_range(reader.at("head_dim_v"), 1, 4096));
+  }
+  TS_ASSIGN(tile.efficiency, positive(reader.at("efficiency")));
+  if (tile.efficiency > 1) return reader.at("efficiency").refuse("a share of the peak, at most 1");
+  if (reader.has("first_for")) {
+    TS_ASSIGN(tile.first_for, read_condition(reader.at("first_for")));
+  }
+  return tile;
+}
+
+Result<CudaAttentionPipeline> read_pipeline(const std::string& name, const JsonReader& reader) {
+  TS_TRY(reader.only({"instruction", "data_types", "packed_heads", "tiles"}));
+  CudaAttentionPipeline out;
+  auto parsed = parse_enum<Pipeline>(name);
+  if (!parsed) return std::unexpected(parsed.error().in(reader.place()));
+  out.pipeline = *parsed;
+  TS_ASSIGN(out.instruction, reader.at("instruction").enumerator<Instruction>());
+  TS_ASSIGN(out.data_types, read_data_types(reader.at("data_types")));
+  TS_ASSIGN(out.packed_heads, reader.at("packed_heads").integers(1, 64));
+  if (out.packed_heads.empty() || out.packed_heads.front() != 1)
+    return reader.at("packed_heads").refuse("1 first: heads are not packed");
+  TS_ASSIGN(const auto tiles, reader.at("tiles").elements());
+  for (const JsonReader& item : tiles) {
+    TS_ASSIGN(const CudaTile tile, read_tile(item));
+    out.tiles.push_back(tile);
+  }
+  return out;
+}
+
+Status read_limits(const JsonReader& root, CudaSpec& spec) {
+  TS_ASSIGN(spec.warp_size, root.at("warp_size").integer<int>(32, 32));
+  TS_ASSIGN(spec.threads_per_block, root.at("threads_per_block").integer<int>(32, 4096));
+  TS_ASSIGN(spec.threads_per_sm, root.at("threads_per_sm").integer<int>(spec.threads_per_block, 65536));
+  TS_ASSIGN(spec.blocks_per_sm, root.at("blocks_per_sm").integer<int>(1, 1024));
+  const JsonReader registers = root.at("registers");
+  TS_TRY(registers.only({"per_sm", "per_thread", "allocated_per_warp"}));
+  TS_ASSIGN(spec.registers_per_sm, registers.at("per_sm").integer<int>(1024, 1 << 24));
+  TS_ASSIGN(spec.registers_per_thread, registers.at("per_thread").integer<int>(32, 4096));
+  TS_ASSIGN(spec.registers_per_warp_step, registers.at("allocated_per_warp").integer<int>(1, 65536));
+  const JsonReader shared = root.at("shared");
+  TS_TRY(shared.only({"per_sm", "per_block", "reserved_per_block"}));
+  TS_ASSIGN(spec.shared_bytes_per_sm, shared.at("per_sm").integer<long>(1024, 1L << 30));
+  TS_ASSIGN(spec.shared_bytes_per_block, shared.at("per_block").integer<long>(1024, spec.shared_bytes_per_sm));
+  TS_ASSIGN(spec.shared_bytes_reserved, shared.at("reserved_per_block").integer<long>(0, spec.shared_bytes_per_sm));
+  return {};
+}
+
+Result<CudaReferenceChip> read_reference(const JsonReader& reader) {
+  TS_TRY(reader.only({"chip", "sms", "l2_bytes", "bytes_per_second", "tflops"}));
+  CudaReferenceChip out;
+  TS_ASSIGN(out.chip, reader.at("chip").string());
+  TS_ASSIGN(out.sms, reader.at("sms").integer<int>(1, 65536));
+  TS_ASSIGN(out.l2_bytes, reader.at("l2_bytes").integer<long>(1024, 1L << 40));
+  TS_ASSIGN(out.bytes_per_second, positive(reader.at("bytes_per_second")));
+  TS_ASSIGN(const auto rates, reader.at("tflops").members());
+  for (const auto& [name, rate] : rates) {
+    auto type = parse_enum<DataType>(name);
+    if (!type) return std::unexpected(type.error().in(rate.place()));
+    TS_ASSIGN(const double figure, positive(rate));
+    out.tflops.emplace_back(*type, figure);
+  }
+  return out;
+}
+
+Status read_attention(const JsonReader& attention, CudaSpec& spec) {
+  TS_TRY(attention.only({"head_dim", "pipelines"}));
+  TS_TRY(read_head_dims(attention.at("head_dim"), spec));
+  TS_ASSIGN(const auto pipelines, attention.at("pipelines").members());
+  for (const auto& [name, reader] : pipelines) {
+    TS_ASSIGN(CudaAttentionPipeline pipeline, read_pipeline(name, reader));
+    spec.attention_fwd.push_back(std::move(pipeline));
+  }
+  // A document's members come in alphabetical order; the pipeline made for the chip comes before the portable one.
+  std::ranges::stable_sort(spec.attention_fwd, {},
+                           [](const CudaAttentionPipeline& p) { return p.pipeline == Pipeline::portable; });
+  return {};
+}
+
+}  // namespace
+
+double CudaReferenceChip::tflops_of(DataType type) const {
+  if (type == DataType::fp8bf16 || type == DataType::fp8fp16 || type == DataType::fp8fp32) type = DataType::fp8;
+  for (const auto& [known, rate] : tflops)
+    if (known == type) return rate;
+  return 0;
+}
+
+bool CudaSpec::is_chip_specific() const {
+  return arch.text().ends_with('a');
+}
+
+const CudaAttentionPipeline* CudaSpec::attention_pipeline(Pipeline pipeline) const {
+  for (const CudaAttentionPipeline& offered : attention_fwd)
+    if (offered.pipeline == pipeline) return &offered;
+  return nullptr;
+}
+
+Result<CudaSpec> parse_cuda_spec(std::string_view file, std::string_view text) {
+  TS_ASSIGN(const nlohmann::json document, JsonReader::parse(file, text));
+  const JsonReader root(std::string(file), document);
+  TS_TRY(root.only({"arch", "about", "source", "tested", "compute_capability", "warp_size", "threads_per_block",
+                    "threads_per_sm", "blocks_per_sm", "registers", "shared", "reference", "instructions",
+                    "attention_fwd", "gemm"}));
+  CudaSpec spec;
+  TS_ASSIGN(const std::string arch, root.at("arch").string());
+  auto name = ArchName::parse(arch);
+  if (!name) return std::unexpected(name.error().in(root.at("arch").place()));
+  spec.arch = *name;
+  TS_ASSIGN(spec.about, root.at("about").string());
+  TS_ASSIGN(spec.source, root.at("source").string());
+  TS_ASSIGN(spec.tested, root.at("tested").boolean());
+  const JsonReader capability = root.at("compute_capability");
+  TS_ASSIGN(const std::vector<int> numbers, capability.integers(0, 99));
+  if (numbers.size() != 2) return capability.refuse("[major, minor]");
+  spec.major = numbers[0];
+  spec.minor = numbers[1];
+  // The compiler is told the name, so the two must be one fact.
+  if (arch != fmt::format("sm_{}{}", spec.major, spec.minor) && arch != fmt::format("sm_{}{}a", spec.major, spec.minor))
+    return capability.refuse(fmt::format("the figures of {}", arch));
+  TS_TRY(read_limits(root, spec));
+  TS_ASSIGN(spec.reference, read_reference(root.at("reference")));
+  TS_ASSIGN(const auto instructions, root.at("instructions").members());
+  for (const auto& [instruction, types] : instructions) {
+    auto parsed = parse_enum<Instruction>(instruction);
+    if (!parsed) return std::unexpected(parsed.error().in(types.place()));
+    TS_ASSIGN(auto data_types, read_data_types(types));
+    spec.instructions.push_back({*parsed, std::move(data_types)});
+  }
+  TS_TRY(read_attention(root.at("attention_fwd"), spec));
+  TS_ASSIGN(spec.gemm, read_cuda_gemm(root.at("gemm")));
+  return spec;
+}
+
+Result<std::vector<CudaSpec>> load_cuda_specs() {
+  TS_ASSIGN(const std::vector<std::string> files, spec_files("cuda"));
+  std::vector<CudaSpec> specs;
+  for (const std::string& file : files) {
+    TS_ASSIGN(const std::string text, spec_file_text(file));
+    TS_ASSIGN(CudaSpec spec, parse_cuda_spec(file, text));
+    specs.push_back(std::move(spec));
+  }
+  std::ranges::stable_sort(specs, {}, [](const CudaSpec& spec) { return std::pair(spec.major, spec.minor); });
+  return specs;
+}
+
+Result<const CudaSpec*> spec_for(const std::vector<CudaSpec>& specs, int major, int minor) {
+  const CudaSpec* best = nullptr;
+  for (const CudaSpec& spec : specs) {
+    if (spec.major != major || spec.minor > minor) continue;
+    if (spec.is_chip_specific()) {
+      if (spec.minor == minor) return &spec;
+    } else if (best == nullptr || spec.minor > best->minor) {
+      best = &spec;
+    }
+  }
+  if (best != nullptr) return best;
+  std::vector<std::string_view> known;
+  for (const CudaSpec& spec : specs) known.push_back(spec.arch.text());
+  return fail(ErrorCode::unsupported,
+              fmt::format("no architecture is known for compute capability {}.{}", major, minor),
+              fmt::format("{}; TILESMITH_SPEC_DIR can add one", fmt::join(known, ", ")));
+}
+
+}  // namespace tilesmith

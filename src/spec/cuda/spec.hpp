@@ -1,0 +1,125 @@
+// Facts about NVIDIA architectures (specs/cuda/*.json): limits of a block and of an SM, matrix instructions, rates for
+// the cost model, and the tiles worth trying, with those that measurement found best.
+//
+// An architecture is what a compiler is told: sm_90a is compute capability 9.0 and runs on no other; sm_80 also runs on
+// later capabilities of the same major number.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/error.hpp"
+#include "vocabulary/algorithm.hpp"
+#include "vocabulary/arch_name.hpp"
+#include "vocabulary/data_type.hpp"
+#include "vocabulary/traits.hpp"
+#include "spec/cuda/gemm.hpp"
+
+namespace tilesmith {
+
+/// Both ends belong to it.
+struct CudaRange {
+  int low = 0;
+  int high = 0;
+  [[nodiscard]] bool holds(std::int64_t value) const { return value >= low && value <= high; }
+};
+
+/// Problems for which a tile is the first choice; an absent part holds for all.
+struct CudaTileCondition {
+  std::optional<bool> masked;
+  std::optional<bool> dropout;
+  std::optional<BiasKind> bias;
+  std::optional<CudaRange> seqlen_k;
+};
+
+/// One tile of the tile table, and how it is worked on. The fields are those of Algorithm.
+struct CudaTile {
+  int tile_m = 0;  ///< query rows of a block of threads
+  int tile_n = 0;  ///< keys of a step
+  int stages = 0;  ///< the persistent pipeline's; the portable one has none of these
+  int query_buffers = 1;
+  int bias_stages = 0;
+  int blocks_per_sm = -1;
+  bool ping_pong = false;
+  bool dynamic = false;
+  bool late_wait = false;
+  bool late_store = false;
+  bool fp8 = false;                            ///< for 8-bit inputs, and no others
+  CudaRange head_dim;                          ///< of the larger head dim
+  std::optional<CudaRange> head_dim_v;         ///< a further limit
+  double efficiency = 0;                       ///< share of the dense peak that a long problem reaches
+  std::optional<CudaTileCondition> first_for;  ///< absent: an alternative, never the first choice
+};
+
+struct CudaAttentionPipeline {
+  Pipeline pipeline = Pipeline::portable;
+  Instruction instruction = Instruction::mma_sync;
+  std::vector<DataType> data_types;
+  std::vector<int> packed_heads;  ///< listed; 1 first
+  std::vector<CudaTile> tiles;    ///< in order of preference: of those that are first for a problem the first one wins
+};
+
+struct CudaInstruction {
+  Instruction instruction = Instruction::mma_sync;
+  std::vector<DataType> data_types;
+};
+
+/// A chip of the architecture whose public figures stand for it in estimates.
+struct CudaReferenceChip {
+  std::string chip;
+  int sms = 0;
+  long l2_bytes = 0;
+  double bytes_per_second = 0;
+  std::vector<std::pair<DataType, double>> tflops;  ///< dense, sums in fp32
+
+  /// TFLOP/s with inputs of this type; 0 where the chip has no such instruction.
+  [[nodiscard]] double tflops_of(DataType type) const;
+};
+
+struct CudaSpec {
+  ArchName arch;
+  std::string about;
+  std::string source;   ///< where the figures come from
+  bool tested = false;  ///< its kernels have run and been checked on such a chip
+  int major = 0;        ///< compute capability
+  int minor = 0;
+  int warp_size = 0;
+  int threads_per_block = 0;
+  int threads_per_sm = 0;
+  int blocks_per_sm = 0;
+  int registers_per_sm = 0;
+  int registers_per_thread = 0;
+  int registers_per_warp_step = 0;  ///< registers are given to warps in this many
+  long shared_bytes_per_sm = 0;
+  long shared_bytes_per_block = 0;  ///< with opt-in
+  long shared_bytes_reserved = 0;   ///< the system's own, of each block
+  CudaReferenceChip reference;
+  std::vector<CudaInstruction> instructions;
+  int head_dim_min = 0;
+  int head_dim_max = 0;
+  int head_dim_step = 0;
+  std::vector<std::pair<int, int>> unequal_head_dims;  ///< (head_dim_qk, head_dim_v) pairs listed beside the equal ones
+  std::vector<CudaAttentionPipeline> attention_fwd;    ///< fastest first
+  CudaGemmSpec gemm;
+
+  /// Runs on its own compute capability only: the name ends in a letter.
+  [[nodiscard]] bool is_chip_specific() const;
+  /// Null when the architecture does not offer the pipeline.
+  [[nodiscard]] const CudaAttentionPipeline* attention_pipeline(Pipeline pipeline) const;
+};
+
+/// All architectures, by compute capability. The first error in a spec is returned with file, path and value.
+[[nodiscard]] Result<std::vector<CudaSpec>> load_cuda_specs();
+
+/// One spec from JSON text; `file` is used in errors.
+[[nodiscard]] Result<CudaSpec> parse_cuda_spec(std::string_view file, std::string_view text);
+
+/// The architecture whose kernels a device of this compute capability runs: the one made for it, else the highest of
+/// the same major number whose minor is not larger. Errors: unsupported, naming what is known.
+[[nodiscard]] Result<const CudaSpec*> spec_for(const std::vector<CudaSpec>& specs, int major, int minor);
+
+}  // namespace tilesmith

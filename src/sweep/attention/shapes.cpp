@@ -1,0 +1,107 @@
+#include "sweep/attention/shapes.hpp"
+
+#include <fmt/format.h>
+
+#include <cstddef>
+#include <limits>
+#include <unordered_set>
+
+#include "base/nearest.hpp"
+
+namespace tilesmith {
+std::string AttentionShape::id() const {
+  return fmt::format("b{}_q{}_k{}_h{}x{}_d{}x{}_{}_{}_{}bias_p{}_{}lse", batch, seqlen_q, seqlen_k, heads_q, heads_kv,
+                     head_dim_qk, head_dim_v, name_of(data_type), name_of(mask),
+                     bias == BiasKind::elementwise ? "" : name_of(bias), dropout, lse ? "" : "no");
+}
+
+std::int64_t AttentionShapeSweep::size() const {
+  std::int64_t product = 1;
+  for (const std::size_t count :
+       {axes.batch.size(), axes.seqlen_q.size(), axes.seqlen_k.size(), axes.heads_q.size(), axes.heads_kv.size(),
+        axes.head_dim_qk.size(), axes.head_dim_v.size(), axes.data_type.size(), axes.mask.size(), axes.bias.size(),
+        axes.dropout.size(), axes.lse.size()})
+    if (__builtin_mul_overflow(product, static_cast<std::int64_t>(count), &product))
+      return std::numeric_limits<std::int64_t>::max();
+  return product;
+}
+
+void AttentionShapeSweep::for_each(FunctionRef<void(const AttentionShape&)> visit) const {
+  const std::int64_t count = size();
+  for (std::int64_t index = 0; index < count; ++index) {
+    AttentionShape shape;
+    std::int64_t rest = index;
+    const auto pick = [&rest](auto& field, const auto& values) {
+      field = values[static_cast<std::size_t>(rest) % values.size()];
+      rest /= static_cast<std::int64_t>(values.size());
+    };
+    pick(shape.lse, axes.lse);  // the last axis runs fastest
+    pick(shape.dropout, axes.dropout);
+    pick(shape.bias, axes.bias);
+    pick(shape.mask, axes.mask);
+    pick(shape.data_type, axes.data_type);
+    pick(shape.head_dim_v, axes.head_dim_v);
+    pick(shape.head_dim_qk, axes.head_dim_qk);
+    pick(shape.heads_kv, axes.heads_kv);
+    pick(shape.heads_q, axes.heads_q);
+    pick(shape.seqlen_k, axes.seqlen_k);
+    pick(shape.seqlen_q, axes.seqlen_q);
+    pick(shape.batch, axes.batch);
+    visit(shape);
+  }
+}
+
+Result<int> AttentionShapes::timeout_s(std::string_view tier) const {
+  TS_ASSIGN(const Tier* named, tiers_.named(tier));
+  return named->timeout_s;
+}
+
+Result<std::vector<const AttentionShapeSweep*>> AttentionShapes::sweeps(std::string_view variant,
+                                                                        std::string_view tier) const {
+  TS_ASSIGN(const Tier* named, tiers_.named(tier));
+  const auto section = variant_sections_.find(variant);
+  if (section == variant_sections_.end()) {
+    std::vector<std::string> known;
+    for (const auto& [name, of] : variant_sections_) known.push_back(name);
+    return fail(ErrorCode::invalid_argument, fmt::format("there is no variant '{}'", variant),
+                did_you_mean(variant, known));
+  }
+  return sweeps_of(sections_.at(section->second), *named);
+}
+
+Result<std::vector<AttentionShape>> AttentionShapes::shapes(std::string_view variant, std::string_view tier,
+                                                            Shard shard) const {
+  TS_ASSIGN(const std::vector<const AttentionShapeSweep*> found, sweeps(variant, tier));
+  std::vector<AttentionShape> all;
+  for (const AttentionShapeSweep* sweep : found)
+    sweep->for_each([&](const AttentionShape& shape) {
+      if (shard.has(shape.id())) all.push_back(shape);
+    });
+  return all;
+}
+
+Result<std::vector<AttentionProblem>> load_attention_problems(const std::filesystem::path& path, std::string_view tier,
+                                                              Shard shard) {
+  TS_ASSIGN(const AttentionShapes matrix, AttentionShapes::load(path));
+  TS_ASSIGN(const std::vector<AttentionShape> shapes, matrix.shapes("fwd", tier, shard));
+  std::vector<AttentionProblem> problems;
+  std::unordered_set<std::string> seen;
+  for (const AttentionShape& shape : shapes) {
+    if (shape.heads_q % shape.heads_kv != 0 || !seen.insert(shape.id()).second) continue;
+    problems.push_back({.data_type = shape.data_type,
+                        .batch = shape.batch,
+                        .heads_q = shape.heads_q,
+                        .heads_kv = shape.heads_kv,
+                        .seqlen_q = shape.seqlen_q,
+                        .seqlen_k = shape.seqlen_k,
+                        .head_dim_qk = shape.head_dim_qk,
+                        .head_dim_v = shape.head_dim_v,
+                        .mask = shape.mask,
+                        .bias = shape.bias,
+                        .dropout = shape.dropout > 0,
+                        .lse = shape.lse});
+  }
+  return problems;
+}
+
+}  // namespace tilesmith

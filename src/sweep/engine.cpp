@@ -1,0 +1,361 @@
+#include "sweep/engine.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "sweep/csv_journal.hpp"
+#include "trial/gemm/trial.hpp"
+#include "problem/attention/problem.hpp"
+#include "dispatch/cuda_backend.hpp"
+#include "problem/gemm/problem.hpp"
+#include "vocabulary/names/native.hpp"
+#include "runtime/cpu/machine.hpp"
+#include "tilesmith/dispatcher.hpp"
+#include "measure/isolate.hpp"
+
+namespace tilesmith {
+namespace {
+
+using nlohmann::json;
+
+/// A kernel to be run on a problem, and its place in the policy's order.
+struct Ranked {
+  KernelConfig config;
+  int rank = 0;
+};
+
+/// A problem and the candidates still to be run on it.
+template <class Problem>
+struct Work {
+  Problem problem;
+  std::vector<Ranked> candidates;
+};
+
+/// What a worker found out, as the bytes that cross the pipe. Doubles are kept exact; JSON has no NaN or infinity, so
+/// those travel as null.
+struct Report {
+  RowStatus status = RowStatus::runtime;
+  std::string message;
+  std::optional<TrialTiming> timing;
+  std::optional<RowError> error;
+};
+
+std::string pack(const Report& report) {
+  json out = {{"status", static_cast<int>(report.status)}, {"message", report.message}};
+  if (report.timing) {
+    const TrialTiming& t = *report.timing;
+    out["timing"] = {t.median_s, t.best_s, t.spread, t.samples, t.flops, t.bytes};
+  }
+  if (report.error)
+    out["error"] = {report.error->max_abs, report.error->max_rel, report.error->rms, report.error->max_ratio};
+  return out.dump(-1, ' ', false, json::error_handler_t::replace);
+}
+
+Report unpack(const std::string& bytes) {
+  const json in = json::parse(bytes);
+  const auto number = [](const json& value) {
+    return value.is_null() ? std::numeric_limits<double>::infinity() : value.get<double>();
+  };
+  Report report{
+      .status = static_cast<RowStatus>(in["status"].get<int>()), .message = in["message"], .timing = {}, .error = {}};
+  if (in.contains("timing")) {
+    const json& t = in["timing"];
+    report.timing = TrialTiming{number(t[0]), number(t[1]), number(t[2]), t[3].get<int>(), number(t[4]), number(t[5])};
+  }
+  if (in.contains("error")) {
+    const json& e = in["error"];
+    report.error = RowError{number(e[0]), number(e[1]), number(e[2]), number(e[3])};
+  }
+  return report;
+}
+
+/// Runs in a worker: verify, then time. The expectation is null when nothing is to be verified.
+template <class Operation>
+Report try_candidate(typename Operation::Case& problem_case, const typename Operation::Expectation* expectation,
+                     const KernelConfig& config, const BenchOptions& options) {
+  const auto failed = [](const Error& error) {
+    return Report{.status = error.code == ErrorCode::compile_failed ? RowStatus::compile : RowStatus::runtime,
+                  .message = error.text(),
+                  .timing = {},
+                  .error = {}};
+  };
+  // The kernel was built before; a worker builds it again only where the store cannot keep what the parent built.
+  Dispatcher dispatcher({.device = options.device, .threads = options.threads, .kernel = native_name(config)});
+  const auto plan = dispatcher.plan(problem_case.problem());
+  if (!plan) return failed(plan.error());
+  if (const Status prepared = Operation::prepare(problem_case, dispatcher); !prepared) return failed(prepared.error());
+  const auto trial = make_trial(problem_case, options.device);
+  if (!trial) return failed(trial.error());
+
+  Report report{.status = RowStatus::unverified, .message = {}, .timing = {}, .error = {}};
+  if (expectation != nullptr) {
+    const auto verdict = (*trial)->verify(**plan, *expectation);
+    if (!verdict) return failed(verdict.error());
+    const ErrorFigures& e = verdict->output;
+    report.error = RowError{e.max_abs, e.max_rel, e.rms, e.max_ratio};
+    report.message = verdict->reason;
+    report.status = verdict->outcome == Outcome::fail   ? RowStatus::wrong
+                    : verdict->outcome == Outcome::pass ? RowStatus::correct
+                                                        : RowStatus::unverified;
+    if (report.status == RowStatus::wrong) return report;  // the time of a wrong result is no result
+  }
+  const auto timing = (*trial)->time(**plan, options.measure);
+  if (!timing) return failed(timing.error());
+  report.timing = *timing;
+  return report;
+}
+
+/// A bench of one operation.
+template <class Problem>
+class Bench {
+ public:
+  using Operation = BenchOperation<Problem>;
+  using Kernels = typename Operation::Kernels;
+
+  /// `known` ceilings need no measuring. `threads` is 0 on a device.
+  Bench(const BenchOptions& options, const BenchProgress& progress, Backend& backend, const Kernels& kernels,
+        int threads, std::optional<Ceilings> known)
+      : options_(options),
+        progress_(progress),
+        backend_(backend),
+        kernels_(kernels),
+        threads_(threads),
+        known_ceilings_(known) {}
+
+  Result<BenchSummary> run() {
+    if (!options_.csv.empty()) {
+      TS_ASSIGN(journal_, CsvJournal::open(options_.csv, operation_of(options_.problems), options_.resume));
+    }
+    std::vector<Work<Problem>> work = plan_work();
+    TS_TRY(build(work));
+    if (!options_.compile_only) {
+      // Measured in a child as well: a ceiling kernel starts threads, and this process forks workers.
+      summary_.ceilings = known_ceilings_ ? known_ceilings_ : isolated_ceilings();
+      for (std::size_t i = 0; i < work.size(); ++i) {
+        if (progress_.problem) progress_.problem(i, work.size(), work[i].problem);
+        TS_TRY(run_problem(work[i]));
+      }
+    }
+    return summary_;
+  }
+
+ private:
+  std::vector<Work<Problem>> plan_work() {
+    std::vector<Work<Problem>> work;
+    for (const Problem& problem : std::get<std::vector<Problem>>(options_.problems)) {
+      if (!options_.config.allows(problem)) continue;
+      auto candidates = [&]() -> Result<std::vector<Candidate>> {
+        TS_TRY(validate(problem));
+        return kernels_.candidates(problem);
+      }();
+      if (!candidates) {
+        ++summary_.skipped_problems;
+        if (progress_.skipped) progress_.skipped(problem, candidates.error());
+        continue;
+      }
+      Work<Problem> item{problem, {}};
+      std::size_t allowed = 0;
+      for (std::size_t rank = 0; rank < candidates->size(); ++rank) {
+        const Ranked candidate{std::move((*candidates)[rank].config), static_cast<int>(rank)};
+        if (!options_.config.allows(candidate.config)) continue;
+        if (options_.max_kernels > 0 && ++allowed > static_cast<std::size_t>(options_.max_kernels)) break;
+        if (journal_ && journal_->holds(row_for(problem, candidate).identity()))
+          ++summary_.resumed;
+        else
+          item.candidates.push_back(candidate);
+      }
+      if (!item.candidates.empty()) work.push_back(std::move(item));
+    }
+    return work;
+  }
+
+  BenchRow row_for(const Problem& problem, const Ranked& candidate) const {
+    BenchRow row;
+    row.problem = problem;
+    row.config = candidate.config;
+    row.rank = candidate.rank;
+    row.threads = threads_;
+    return row;
+  }
+
+  /// Compiles what the store lacks, the kernels that prepare problems too. A candidate that cannot be built, or whose
+  /// problem cannot be prepared, gets its row now and is not run.
+  Status build(std::vector<Work<Problem>>& work) {
+    std::map<Key128, std::size_t> index;
+    std::vector<KernelConfig> configs;
+    const auto add = [&](const KernelConfig& config) {
+      if (index.emplace(key_of(config), configs.size()).second) configs.push_back(config);
+    };
+    for (const Work<Problem>& item : work) {
+      for (const Ranked& candidate : item.candidates) add(candidate.config);
+      if (const auto preparing = Operation::preparing(kernels_, item.problem)) add(*preparing);
+    }
+    const std::vector<Status> built = backend_.build(configs, options_.workers, progress_.building);
+    for (Work<Problem>& item : work) {
+      std::vector<Ranked> good;
+      const auto preparing = Operation::preparing(kernels_, item.problem);
+      const Status prepared = preparing ? built[index.at(key_of(*preparing))] : Status();
+      for (const Ranked& candidate : item.candidates) {
+        const Status& own = built[index.at(key_of(candidate.config))];
+        const Status& status = own ? prepared : own;
+        if (status && !options_.compile_only) {
+          good.push_back(candidate);
+          continue;
+        }
+        BenchRow row = row_for(item.problem, candidate);
+        row.status = status ? RowStatus::compiled : RowStatus::compile;
+        if (!status) row.message = status.error().text();
+        TS_TRY(record(row));
+      }
+      item.candidates = std::move(good);
+    }
+    return {};
+  }
+
+  std::optional<Ceilings> isolated_ceilings() {
+    std::optional<Ceilings> ceilings;
+    const Status status = run_isolated(
+        1, options_.limit,
+        [&](std::size_t) {
+          const auto measured = measure_ceilings(threads_);
+          if (!measured) return std::string();
+          return json({measured->fp32_gflops, measured->bf16_gflops, measured->int8_gops, measured->read_gbps}).dump();
+        },
+        [&](const IsolatedResult& result) {
+          if (result.status == IsolatedStatus::done && !result.payload.empty()) {
+            const json in = json::parse(result.payload);
+            ceilings = Ceilings{.threads = threads_,
+                                .fp32_gflops = in[0],
+                                .bf16_gflops = in[1],
+                                .int8_gops = in[2],
+                                .read_gbps = in[3]};
+          }
+          return true;
+        });
+    return status ? ceilings : std::nullopt;
+  }
+
+  Status run_problem(const Work<Problem>& item) {
+    auto problem_case = Operation::make_case(item.problem);
+    if (!problem_case) {
+      ++summary_.skipped_problems;
+      if (progress_.skipped) progress_.skipped(item.problem, problem_case.error());
+      return {};
+    }
+    std::optional<typename Operation::Expectation> expectation;
+    if (options_.verify) {
+      TS_ASSIGN(expectation, Operation::expect(*problem_case));
+    }
+    const double naive_s = options_.naive ? Operation::naive_seconds(*problem_case, threads_) : 0;
+    Status recorded;
+    TS_TRY(run_isolated(
+        item.candidates.size(), options_.limit,
+        [&](std::size_t i) {
+          return pack(try_candidate<Operation>(*problem_case, expectation ? &*expectation : nullptr,
+                                               item.candidates[i].config, options_));
+        },
+        [&](const IsolatedResult& result) {
+          BenchRow row = row_for(item.problem, item.candidates[result.item]);
+          row.naive_s = naive_s;
+          if (result.status == IsolatedStatus::done) {
+            Report report = unpack(result.payload);
+            row.status = report.status;
+            row.message = std::move(report.message);
+            row.timing = report.timing;
+            row.error = report.error;
+            if (row.timing && summary_.ceilings)
+              row.roofline_percent = 100 *
+                                     summary_.ceilings->least_seconds(Operation::product_type(item.problem),
+                                                                      row.timing->flops, row.timing->bytes) /
+                                     row.timing->median_s;
+          } else {
+            row.status = result.status == IsolatedStatus::timed_out ? RowStatus::timeout : RowStatus::runtime;
+            row.message = result.payload;
+          }
+          recorded = record(row);
+          return recorded.has_value();
+        }));
+    return recorded;
+  }
+
+  Status record(const BenchRow& row) {
+    ++summary_.rows;
+    if (row.status == RowStatus::wrong) ++summary_.wrong;
+    if (row.status == RowStatus::compile || row.status == RowStatus::runtime || row.status == RowStatus::timeout)
+      ++summary_.failed;
+    if (progress_.row) progress_.row(row);
+    return journal_ ? journal_->append(row) : Status{};
+  }
+
+  const BenchOptions& options_;
+  const BenchProgress& progress_;
+  Backend& backend_;
+  const Kernels& kernels_;
+  int threads_;
+  std::optional<Ceilings> known_ceilings_;
+  std::optional<CsvJournal> journal_;
+  BenchSummary summary_;
+};
+
+/// What planning needs to know of a CUDA device, asked by a child: a process whose driver is awake cannot fork workers
+/// that use it.
+Result<CudaPlanningFacts> isolated_planning_facts(int device_index, std::chrono::milliseconds limit) {
+  Result<CudaPlanningFacts> facts = fail(ErrorCode::internal, "the CUDA driver could not be asked");
+  TS_TRY(run_isolated(
+      1, limit,
+      [&](std::size_t) {
+        const auto found = cuda_planning_facts(device_index);
+        if (!found)
+          return json({{"code", static_cast<int>(found.error().code)},
+                       {"message", found.error().message},
+                       {"hint", found.error().hint}})
+              .dump(-1, ' ', false, json::error_handler_t::replace);
+        return json({found->compute_major, found->compute_minor, found->sm_count, found->l2_bytes,
+                     found->memory_bytes_per_second})
+            .dump();
+      },
+      [&](const IsolatedResult& result) {
+        if (result.status != IsolatedStatus::done) {
+          facts = fail(ErrorCode::internal, fmt::format("asking the CUDA driver: {}", result.payload));
+          return false;
+        }
+        const json in = json::parse(result.payload);
+        if (in.is_object())
+          facts = fail(static_cast<ErrorCode>(in["code"].get<int>()), in["message"], in["hint"]);
+        else
+          facts = CudaPlanningFacts{in[0], in[1], in[2], in[3], in[4]};
+        return false;
+      }));
+  return facts;
+}
+
+Result<BenchSummary> run_on(const BenchOptions& options, const BenchProgress& progress, Backend& backend, int threads,
+                            std::optional<Ceilings> known) {
+  return std::visit(
+      [&]<class Problem>(const std::vector<Problem>&) -> Result<BenchSummary> {
+        const auto* kernels = BenchOperation<Problem>::kernels(backend);
+        if (kernels == nullptr)
+          return fail(ErrorCode::unsupported, fmt::format("{} has no kernels of {}", to_string(options.device),
+                                                          name_of(operation_of(options.problems))));
+        return Bench<Problem>(options, progress, backend, *kernels, threads, known).run();
+      },
+      options.problems);
+}
+
+}  // namespace
+
+Result<BenchSummary> run_bench(const BenchOptions& options, const BenchProgress& progress) {
+  if (options.device.kind == DeviceKind::cuda) {
+    TS_ASSIGN(const CudaPlanningFacts facts, isolated_planning_facts(options.device.index, options.limit));
+    TS_ASSIGN(const std::unique_ptr<CudaBackend> backend, CudaBackend::make(options.device.index, facts));
+    return run_on(options, progress, *backend, 0, cuda_ceilings(backend->spec()));
+  }
+  TS_ASSIGN(const std::unique_ptr<Backend> backend, open_backend(options.device, options.threads));
+  const int threads = options.threads > 0 ? options.threads : this_cpu_machine()->threads;
+  return run_on(options, progress, *backend, threads, std::nullopt);
+}
+
+}  // namespace tilesmith

@@ -1,0 +1,58 @@
+// The tile engine: every candidate kernel on every problem, built in parallel, measured in workers that may crash or
+// hang without harm.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/error.hpp"
+#include "sweep/bench_config.hpp"
+#include "sweep/operation.hpp"
+#include "sweep/row.hpp"
+#include "tilesmith/device.hpp"
+#include "measure/peaks.hpp"
+#include "measure/measure.hpp"
+
+namespace tilesmith {
+
+struct BenchOptions {
+  BenchConfig config;
+  Device device{};
+  BenchProblems problems;
+  bool verify = false;
+  bool naive = false;  ///< time the naive computation of each problem too
+  bool compile_only = false;
+  int workers = 0;      ///< compilers at a time; 0: TILESMITH_WORKERS, else as many as processors and memory allow
+  int threads = 0;      ///< a kernel's threads; 0: every processor
+  int max_kernels = 0;  ///< candidates tried on a problem, the policy's best first; 0: all
+  std::chrono::milliseconds limit{60'000};  ///< one candidate's verification and timing; a worker over it is killed
+  MeasureOptions measure{};
+  std::string csv;      ///< rows are appended here as they come; empty: nowhere
+  bool resume = false;  ///< keep the rows of `csv` and skip what they hold
+};
+
+/// What to tell somebody who watches.
+struct BenchProgress {
+  std::function<void(std::size_t done, std::size_t total, std::size_t failed)> building{};
+  std::function<void(std::size_t problem, std::size_t problems, const BenchProblem&)> problem{};
+  std::function<void(const BenchRow&)> row{};
+  std::function<void(const BenchProblem&, const Error&)>
+      skipped{};  ///< no kernel computes the problem, or its data cannot be made
+};
+
+struct BenchSummary {
+  std::size_t rows = 0;
+  std::size_t resumed = 0;  ///< found in the CSV and not run again
+  std::size_t wrong = 0;
+  std::size_t failed = 0;  ///< compile, runtime, timeout
+  std::size_t skipped_problems = 0;
+  std::optional<Ceilings> ceilings{};
+};
+
+/// Error: unsupported, when the device has no kernels of the problems' operation.
+[[nodiscard]] Result<BenchSummary> run_bench(const BenchOptions& options, const BenchProgress& progress);
+
+}  // namespace tilesmith

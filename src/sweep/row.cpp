@@ -1,0 +1,221 @@
+#include "sweep/row.hpp"
+
+#include <fmt/format.h>
+
+#include <nlohmann/json.hpp>
+
+#include "problem/json.hpp"
+#include "vocabulary/names/native.hpp"
+
+namespace tilesmith {
+namespace {
+
+/// RFC 4180: cells with a comma, quote or line break are quoted, quotes doubled.
+std::string csv_cell(std::string_view text) {
+  if (text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
+  std::string out = "\"";
+  for (const char c : text) {
+    if (c == '"') out += '"';
+    out += c == '\n' || c == '\r' ? ' ' : c;
+  }
+  return out + '"';
+}
+
+/// A column whose cells are made of a Subject: a row, or a problem.
+template <class Subject>
+struct Column {
+  std::string_view name;
+  std::string (*cell)(const Subject&);
+};
+
+std::string number(double value) {
+  return fmt::format("{:.6g}", value);
+}
+
+template <double (TrialTiming::*Figure)() const>
+std::string rate(const BenchRow& row) {
+  return row.timing ? number(((*row.timing).*Figure)()) : std::string();
+}
+
+template <double RowError::*Figure>
+std::string error_cell(const BenchRow& row) {
+  return row.error ? number((*row.error).*Figure) : std::string();
+}
+
+std::string_view operation_cell(Operation operation) {
+  return operation == Operation::gemm ? "gemm" : "attention_fwd";
+}
+
+const Column<BenchRow> kHead[] = {
+    {"identity", [](const BenchRow& r) { return r.identity(); }},
+    {"operation", [](const BenchRow& r) { return std::string(operation_cell(operation_of(r.problem))); }},
+};
+
+const Column<AttentionProblem> kAttentionColumns[] = {
+    {"data_type", [](const AttentionProblem& p) { return std::string(name_of(p.data_type)); }},
+    {"mode", [](const AttentionProblem& p) { return std::string(name_of(p.mode)); }},
+    {"batch", [](const AttentionProblem& p) { return std::to_string(p.batch); }},
+    {"heads_q", [](const AttentionProblem& p) { return std::to_string(p.heads_q); }},
+    {"heads_kv", [](const AttentionProblem& p) { return std::to_string(p.heads_kv); }},
+    {"seqlen_q", [](const AttentionProblem& p) { return std::to_string(p.seqlen_q); }},
+    {"seqlen_k", [](const AttentionProblem& p) { return std::to_string(p.seqlen_k); }},
+    {"head_dim_qk", [](const AttentionProblem& p) { return std::to_string(p.head_dim_qk); }},
+    {"head_dim_v", [](const AttentionProblem& p) { return std::to_string(p.head_dim_v); }},
+    {"mask", [](const AttentionProblem& p) { return std::string(name_of(p.mask)); }},
+    {"window_left", [](const AttentionProblem& p) { return std::to_string(p.window_left); }},
+    {"window_right", [](const AttentionProblem& p) { return std::to_string(p.window_right); }},
+    {"bias", [](const AttentionProblem& p) { return std::string(name_of(p.bias)); }},
+    {"soft_cap", [](const AttentionProblem& p) { return std::to_string(p.soft_cap); }},
+    {"sink", [](const AttentionProblem& p) { return std::to_string(p.sink); }},
+    {"dropout", [](const AttentionProblem& p) { return std::to_string(p.dropout); }},
+    {"lse", [](const AttentionProblem& p) { return std::to_string(p.lse); }},
+};
+
+const Column<GemmProblem> kGemmColumns[] = {
+    {"m", [](const GemmProblem& p) { return std::to_string(p.m); }},
+    {"n", [](const GemmProblem& p) { return std::to_string(p.n); }},
+    {"k", [](const GemmProblem& p) { return std::to_string(p.k); }},
+    {"batch", [](const GemmProblem& p) { return std::to_string(p.batch); }},
+    {"layout", [](const GemmProblem& p) { return layout_of(p); }},
+    {"type_a", [](const GemmProblem& p) { return std::string(name_of(p.type_a)); }},
+    {"type_b", [](const GemmProblem& p) { return std::string(name_of(p.type_b)); }},
+    {"type_c", [](const GemmProblem& p) { return std::string(name_of(p.type_c)); }},
+    {"type_d", [](const GemmProblem& p) { return std::string(name_of(p.type_d)); }},
+    {"type_bias", [](const GemmProblem& p) { return std::string(name_of(p.type_bias)); }},
+    {"k2", [](const GemmProblem& p) { return std::to_string(p.k2); }},
+    {"grouping", [](const GemmProblem& p) { return std::string(name_of(p.grouping)); }},
+    {"scale_depth", [](const GemmProblem& p) { return std::to_string(p.scale_depth); }},
+    {"type_scale", [](const GemmProblem& p) { return std::string(name_of(p.type_scale)); }},
+    {"zero_points", [](const GemmProblem& p) { return std::to_string(p.zero_points); }},
+    {"packed_b", [](const GemmProblem& p) { return std::to_string(p.packed_b); }},
+    {"beta", [](const GemmProblem& p) { return std::to_string(p.beta); }},
+    {"epilogue", [](const GemmProblem& p) { return joined(p.epilogue); }},
+};
+
+const Column<BenchRow> kTail[] = {
+    {"threads", [](const BenchRow& r) { return std::to_string(r.threads); }},
+    {"kernel", [](const BenchRow& r) { return native_name(r.config); }},
+    {"key", [](const BenchRow& r) { return key_of(r.config).hex(); }},
+    {"arch", [](const BenchRow& r) { return std::string(r.config.arch.text()); }},
+    {"pipeline", [](const BenchRow& r) { return std::string(name_of(r.config.algorithm.pipeline)); }},
+    {"instruction", [](const BenchRow& r) { return std::string(name_of(r.config.algorithm.instruction)); }},
+    {"tile", [](const BenchRow& r) { return tile_text(r.config); }},
+    {"rank", [](const BenchRow& r) { return std::to_string(r.rank); }},
+    {"status", [](const BenchRow& r) { return std::string(name_of(r.status)); }},
+    {"median_ms", [](const BenchRow& r) { return r.timing ? number(r.timing->median_s * 1e3) : std::string(); }},
+    {"best_ms", [](const BenchRow& r) { return r.timing ? number(r.timing->best_s * 1e3) : std::string(); }},
+    {"spread", [](const BenchRow& r) { return r.timing ? number(r.timing->spread) : std::string(); }},
+    {"samples", [](const BenchRow& r) { return r.timing ? std::to_string(r.timing->samples) : std::string(); }},
+    {"tflops", [](const BenchRow& r) { return r.timing ? number(r.timing->gflops() * 1e-3) : std::string(); }},
+    {"gbps", rate<&TrialTiming::gbps>},
+    {"roofline_percent",
+     [](const BenchRow& r) { return r.timing && r.roofline_percent > 0 ? number(r.roofline_percent) : std::string(); }},
+    {"max_abs_error", error_cell<&RowError::max_abs>},
+    {"max_rel_error", error_cell<&RowError::max_rel>},
+    {"rms_error", error_cell<&RowError::rms>},
+    {"error_ratio_to_naive", error_cell<&RowError::max_ratio>},
+    {"naive_ms", [](const BenchRow& r) { return r.naive_s > 0 ? number(r.naive_s * 1e3) : std::string(); }},
+    {"message", [](const BenchRow& r) { return r.message; }},
+};
+
+template <class Subject, std::size_t N, class Visit>
+void for_each(const Column<Subject> (&columns)[N], const Subject* subject, Visit& visit) {
+  for (const Column<Subject>& column : columns)
+    visit(column.name, [&] { return subject == nullptr ? std::string() : column.cell(*subject); });
+}
+
+/// Calls visit(name, cell) for every column of an operation, in order; cell() makes the row's, where there is a row.
+template <class Visit>
+void for_each_column(Operation operation, const BenchRow* row, Visit visit) {
+  const BenchProblem* problem = row == nullptr ? nullptr : &row->problem;
+  for_each(kHead, row, visit);
+  if (operation == Operation::gemm)
+    for_each(kGemmColumns, std::get_if<GemmProblem>(problem), visit);
+  else
+    for_each(kAttentionColumns, std::get_if<AttentionProblem>(problem), visit);
+  for_each(kTail, row, visit);
+}
+
+}  // namespace
+
+std::string tile_text(const KernelConfig& config) {
+  const auto& tile = config.algorithm.tile;
+  std::string text = fmt::format("{}x{}", tile[0], tile[1]);
+  if (config.operation() == Operation::gemm) text += fmt::format("x{}", tile[2]);
+  return text;
+}
+
+std::string BenchRow::identity() const {
+  return key128(fmt::format("{}|{}|{}", to_json(problem).dump(), threads, key_of(config).hex())).hex();
+}
+
+nlohmann::json to_json(const BenchRow& row) {
+  nlohmann::json out = {{"problem", to_json(row.problem)},
+                        {"kernel", native_name(row.config)},
+                        {"key", key_of(row.config).hex()},
+                        {"config", to_json(row.config)},
+                        {"status", name_of(row.status)},
+                        {"threads", row.threads},
+                        {"rank", row.rank}};
+  if (!row.message.empty()) out["message"] = row.message;
+  if (row.timing) out["timing"] = to_json(*row.timing);
+  if (row.timing && row.roofline_percent > 0) out["roofline_percent"] = row.roofline_percent;
+  if (row.naive_s > 0) out["naive_ms"] = row.naive_s * 1e3;
+  if (row.error)
+    out["error"] = {{"max_abs", row.error->max_abs},
+                    {"max_rel", row.error->max_rel},
+                    {"rms", row.error->rms},
+                    {"max_ratio_to_naive", row.error->max_ratio}};
+  return out;
+}
+
+std::string csv_header(Operation operation) {
+  std::string line;
+  for_each_column(operation, nullptr, [&](std::string_view name, const auto&) {
+    if (!line.empty()) line += ',';
+    line += name;
+  });
+  return line;
+}
+
+std::string csv_line(const BenchRow& row) {
+  std::string line;
+  for_each_column(operation_of(row.problem), &row, [&](std::string_view, const auto& cell) {
+    if (!line.empty()) line += ',';  // the first cell, the identity, is never empty
+    line += csv_cell(cell());
+  });
+  return line;
+}
+
+std::optional<std::vector<std::string>> parse_csv_line(Operation operation, std::string_view line) {
+  std::vector<std::string> cells(1);
+  bool quoted = false;
+  for (std::size_t i = 0; i < line.size(); ++i) {
+    const char c = line[i];
+    if (quoted) {
+      if (c != '"')
+        cells.back() += c;
+      else if (i + 1 < line.size() && line[i + 1] == '"')
+        cells.back() += line[++i];
+      else
+        quoted = false;
+    } else if (c == '"') {
+      quoted = true;
+    } else if (c == ',') {
+      cells.emplace_back();
+    } else {
+      cells.back() += c;
+    }
+  }
+  std::size_t columns = 0, place = 0;
+  for_each_column(operation, nullptr, [&](std::string_view name, const auto&) {
+    if (name == "operation") place = columns;
+    ++columns;
+  });
+  if (quoted || cells.size() != columns) return std::nullopt;
+  // Another operation's row may have as many cells; the header's names itself.
+  if (cells[place] != operation_cell(operation) && cells[place] != "operation") return std::nullopt;
+  return cells;
+}
+
+}  // namespace tilesmith

@@ -1,0 +1,393 @@
+#include "trial/attention/case.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "base/random.hpp"
+#include "problem/attention/problem.hpp"
+#include "vocabulary/data_type.hpp"
+
+namespace tilesmith {
+namespace {
+
+/// Stream numbers of the random tensors of one seed.
+enum Stream : std::uint64_t { kQ = 1, kK, kV, kBias, kSink, kLengthsQ, kLengthsK };
+
+/// Whether the caller gave a tensor. A scalar has no dimensions, but an element.
+bool is_given(const HostArray& array) {
+  return !array.shape.empty() || !array.data.empty();
+}
+
+Status check_floating(const char* name, const HostArray& array) {
+  if (is_floating(array.type)) return {};
+  return fail(ErrorCode::invalid_argument, fmt::format("{} has elements of type {}", name, to_string(array.type)),
+              "a floating-point type");
+}
+
+Status check_shape(const char* name, const HostArray& array, const std::vector<std::int64_t>& expected) {
+  if (array.shape == expected) return {};
+  return fail(ErrorCode::invalid_argument, fmt::format("{} has shape {}", name, shape_text(array.shape)),
+              fmt::format("shape {} for this problem", shape_text(expected)));
+}
+
+/// A given tensor in the problem's element type, or a random one.
+Status fill_tensor(const char* name, HostArray& array, const std::vector<std::int64_t>& shape, ElementType type,
+                   RandomStream stream) {
+  if (is_given(array)) {
+    TS_TRY(check_shape(name, array, shape));
+    TS_TRY(check_floating(name, array));
+    if (array.type != type) array = make_array(type, shape, array.to_floats());
+    return {};
+  }
+  TS_ASSIGN(const std::uint64_t bytes, byte_size(type, shape));
+  std::vector<float> values(bytes / size_of(type));
+  fill_normal(values, stream);
+  array = make_array(type, shape, values);
+  return {};
+}
+
+bool all_fp8(const AttentionInputs& in) {
+  return in.q.type == ElementType::fp8e4m3 && in.k.type == ElementType::fp8e4m3 && in.v.type == ElementType::fp8e4m3;
+}
+
+/// Random lengths in 0..longest with the longest among them, as offsets.
+std::vector<std::int32_t> random_offsets(std::int64_t batch, std::int64_t longest, RandomStream stream) {
+  std::vector<std::int32_t> offsets{0};
+  for (std::int64_t b = 0; b < batch; ++b) {
+    const bool last = b + 1 == batch;
+    const auto length = last ? longest
+                             : static_cast<std::int64_t>(stream.below(static_cast<std::uint64_t>(b),
+                                                                      static_cast<std::uint64_t>(longest) + 1));
+    offsets.push_back(static_cast<std::int32_t>(offsets.back() + length));
+  }
+  return offsets;
+}
+
+Status check_offsets(const char* name, const std::vector<std::int32_t>& offsets, std::int64_t batch,
+                     std::int64_t longest) {
+  if (static_cast<std::int64_t>(offsets.size()) != batch + 1)
+    return fail(ErrorCode::invalid_argument, fmt::format("{} has {} offsets", name, offsets.size()),
+                fmt::format("batch + 1 = {}", batch + 1));
+  if (offsets.front() != 0)
+    return fail(ErrorCode::invalid_argument, fmt::format("{}[0] is {}", name, offsets.front()), "0");
+  for (std::size_t i = 1; i < offsets.size(); ++i)
+    if (const std::int64_t length = std::int64_t{offsets[i]} - offsets[i - 1]; length < 0 || length > longest)
+      return fail(ErrorCode::invalid_argument, fmt::format("{}: sequence {} has length {}", name, i - 1, length),
+                  fmt::format("0 to {}", longest));
+  return {};
+}
+
+/// A bias broadcastable to (batch, heads_q, seqlen_q, seqlen_k), as NumPy broadcasts.
+Result<BiasStrides> bias_strides_of(const HostArray& bias, const AttentionProblem& p) {
+  const std::int64_t target[4] = {p.batch, p.heads_q, p.seqlen_q, p.seqlen_k};
+  std::int64_t strides[4] = {0, 0, 0, 0};
+  std::int64_t stride = 1;
+  const std::size_t rank = bias.shape.size();
+  bool fits = rank <= 4;
+  for (std::size_t i = 0; fits && i < rank; ++i) {
+    const std::size_t axis = 3 - i;
+    const std::int64_t size = bias.shape[rank - 1 - i];
+    if (size == target[axis])
+      strides[axis] = size == 1 ? 0 : stride;
+    else if (size != 1)
+      fits = false;
+    stride *= size;
+  }
+  if (!fits)
+    return fail(ErrorCode::invalid_argument, fmt::format("bias has shape {}", shape_text(bias.shape)),
+                fmt::format("a shape that broadcasts to {}", shape_text(target)));
+  return BiasStrides{strides[0], strides[1], strides[2], strides[3]};
+}
+
+const float* floats(const HostArray& array) {
+  return array.data.empty() ? nullptr : reinterpret_cast<const float*>(array.data.data());
+}
+
+std::vector<std::int64_t> tensor_shape(const AttentionProblem& p, AttentionLayout layout, std::int64_t heads,
+                                       std::int64_t rows, std::int64_t dim) {
+  std::vector<std::int64_t> shape;
+  if (p.mode == SequenceMode::batch) shape.push_back(p.batch);
+  if (layout == AttentionLayout::bhsd)
+    shape.insert(shape.end(), {heads, rows, dim});
+  else
+    shape.insert(shape.end(), {rows, heads, dim});
+  return shape;
+}
+
+}  // namespace
+
+namespace {
+
+ElementType element_type(DataType type) {
+  switch (type) {
+    case DataType::fp16:
+      return ElementType::fp16;
+    case DataType::bf16:
+      return ElementType::bf16;
+    case DataType::fp8:
+      return ElementType::fp8e4m3;
+    default:
+      return ElementType::fp32;
+  }
+}
+
+}  // namespace
+
+ElementType input_element_type_of(const AttentionProblem& problem) {
+  return element_type(input_type(problem.data_type));
+}
+ElementType output_element_type_of(const AttentionProblem& problem) {
+  return element_type(output_type(problem.data_type));
+}
+
+Status AttentionCase::quantise(HostArray& array, std::int64_t heads, std::int64_t rows,
+                               const std::vector<std::int32_t>& offsets, Scales& scales) const {
+  constexpr float kLargest = 448;  // of e4m3
+  const AttentionProblem& p = problem_;
+  if (array.type == ElementType::fp8e4m3) return {};
+  std::vector<float> values = array.to_floats();
+  const std::int64_t sequences = p.batch;
+  const std::int64_t longest = offsets.empty() ? rows : std::max(p.seqlen_q, p.seqlen_k);
+  const std::int64_t blocks = p.block_scale ? std::max<std::int64_t>(1, (longest + kScaleBlock - 1) / kScaleBlock) : 1;
+  if (p.block_scale) scales = {.values = {}, .batch = heads * blocks, .head = blocks, .block = 1};
+  scales.values.assign(static_cast<std::size_t>(p.block_scale ? sequences * heads * blocks : 1), 0.0F);
+  const std::int64_t dim = values.empty()
+                               ? 0
+                               : static_cast<std::int64_t>(values.size()) /
+                                     std::max<std::int64_t>(1, heads * rows * (offsets.empty() ? sequences : 1));
+  const bool bhsd = inputs_.layout == AttentionLayout::bhsd;
+  /// Calls visit(scale, first value of the row) for every row.
+  const auto for_each_row = [&](auto visit) {
+    for (std::int64_t b = 0; b < sequences; ++b) {
+      const std::int64_t begin = offsets.empty() ? 0 : offsets[static_cast<std::size_t>(b)];
+      const std::int64_t length = offsets.empty() ? rows : offsets[static_cast<std::size_t>(b) + 1] - begin;
+      for (std::int64_t h = 0; h < heads; ++h)
+        for (std::int64_t row = 0; row < length; ++row) {
+          const std::int64_t place = bhsd ? h * rows + begin + row : (begin + row) * heads + h;
+          const std::int64_t at = ((offsets.empty() ? b * heads * rows : 0) + place) * dim;
+          visit(scales.values[static_cast<std::size_t>(b * scales.batch + h * scales.head +
+                                                       row / kScaleBlock * scales.block)],
+                values.data() + at);
+        }
+    }
+  };
+  for_each_row([&](float& scale, const float* row) {
+    for (std::int64_t c = 0; c < dim; ++c) scale = std::max(scale, std::abs(row[c]) / kLargest);
+  });
+  for (float& scale : scales.values) scale = std::isnormal(scale) ? scale : 1.0F;
+  for_each_row([&](const float& scale, float* row) {
+    for (std::int64_t c = 0; c < dim; ++c) row[c] /= scale;
+  });
+  array = make_array(ElementType::fp8e4m3, array.shape, values);
+  return {};
+}
+
+Result<AttentionCase> AttentionCase::create(const AttentionProblem& problem, AttentionInputs inputs) {
+  TS_TRY(validate(problem));
+  AttentionCase out(problem, std::move(inputs));
+  const AttentionProblem& p = out.problem_;
+  AttentionInputs& in = out.inputs_;
+  const auto stream = [&](Stream which) { return RandomStream{in.seed, which}; };
+
+  out.total_q_ = p.seqlen_q;
+  out.total_k_ = p.seqlen_k;
+  if (p.mode == SequenceMode::group) {
+    if (in.cu_seqlens_q.empty()) in.cu_seqlens_q = random_offsets(p.batch, p.seqlen_q, stream(kLengthsQ));
+    if (in.cu_seqlens_k.empty()) in.cu_seqlens_k = random_offsets(p.batch, p.seqlen_k, stream(kLengthsK));
+    TS_TRY(check_offsets("cu_seqlens_q", in.cu_seqlens_q, p.batch, p.seqlen_q));
+    TS_TRY(check_offsets("cu_seqlens_k", in.cu_seqlens_k, p.batch, p.seqlen_k));
+    out.total_q_ = in.cu_seqlens_q.back();
+    out.total_k_ = in.cu_seqlens_k.back();
+  }
+
+  const bool fp8 = input_type(p.data_type) == DataType::fp8;
+  const ElementType type = fp8 && !all_fp8(in) ? ElementType::fp32 : input_element_type_of(p);
+  TS_TRY(fill_tensor("q", in.q, tensor_shape(p, in.layout, p.heads_q, out.total_q_, p.head_dim_qk), type, stream(kQ)));
+  TS_TRY(fill_tensor("k", in.k, tensor_shape(p, in.layout, p.heads_kv, out.total_k_, p.head_dim_qk), type, stream(kK)));
+  TS_TRY(fill_tensor("v", in.v, tensor_shape(p, in.layout, p.heads_kv, out.total_k_, p.head_dim_v), type, stream(kV)));
+
+  if (fp8) {
+    TS_TRY(out.quantise(in.q, p.heads_q, out.total_q_, in.cu_seqlens_q, out.q_scale_));
+    TS_TRY(out.quantise(in.k, p.heads_kv, out.total_k_, in.cu_seqlens_k, out.k_scale_));
+    TS_TRY(out.quantise(in.v, p.heads_kv, out.total_k_, in.cu_seqlens_k, out.v_scale_));
+  }
+
+  const auto as_floats = [](const char* name, HostArray& array) -> Status {
+    TS_TRY(check_floating(name, array));
+    if (array.type != ElementType::fp32) array = make_array(ElementType::fp32, array.shape, array.to_floats());
+    return {};
+  };
+  if (p.bias == BiasKind::elementwise) {
+    if (!is_given(in.bias))
+      TS_TRY(fill_tensor("bias", in.bias, {p.heads_q, p.seqlen_q, p.seqlen_k}, ElementType::fp32, stream(kBias)));
+    TS_TRY(as_floats("bias", in.bias));
+    TS_ASSIGN(out.bias_strides_, bias_strides_of(in.bias, p));
+  }
+  if (p.bias == BiasKind::alibi) {
+    if (!is_given(in.alibi)) {
+      // The slopes of Press et al. 2022 (arXiv:2108.12409): 2^(-8 h / heads), h = 1 .. heads.
+      std::vector<float> slopes;
+      for (std::int64_t h = 1; h <= p.heads_q; ++h)
+        slopes.push_back(std::exp2(-8.0f * static_cast<float>(h) / static_cast<float>(p.heads_q)));
+      in.alibi = make_array(ElementType::fp32, {p.heads_q}, slopes);
+    }
+    TS_TRY(as_floats("alibi", in.alibi));
+    if (in.alibi.shape == std::vector<std::int64_t>{p.batch, p.heads_q})
+      out.alibi_batch_stride_ = p.heads_q;
+    else
+      TS_TRY(check_shape("alibi", in.alibi, {p.heads_q}));
+  }
+  if (p.sink) {
+    TS_TRY(fill_tensor("sink", in.sink, {p.heads_q}, ElementType::fp32, stream(kSink)));
+  }
+  if (!in.scale) in.scale = 1.0f / std::sqrt(static_cast<float>(p.head_dim_qk));
+
+  out.problem_.negative_scale = *in.scale < 0;
+  const auto not_whole = [](std::int64_t elements, std::size_t bytes) {
+    return elements * static_cast<std::int64_t>(bytes) % 16 != 0;
+  };
+  out.problem_.unaligned = not_whole(p.head_dim_qk, size_of(input_element_type_of(p))) ||
+                           not_whole(p.head_dim_v, size_of(input_element_type_of(p)));
+  const BiasStrides& b = out.bias_strides_;
+  out.problem_.unaligned_bias = p.bias == BiasKind::elementwise && ((b.column != 1 && p.seqlen_k > 1) ||
+                                                                    not_whole(b.batch | b.head | b.row, sizeof(float)));
+  AttentionOutputs none;
+  AttentionArguments arguments = out.arguments(none);
+  arguments.o =
+      arguments.o != nullptr ? arguments.o : &none;  // sizes and numbers are checked before memory is taken for results
+  arguments.lse = reinterpret_cast<float*>(&none);
+  TS_TRY(validate(p, arguments));
+  return out;
+}
+
+AttentionOutputs AttentionCase::make_outputs() const {
+  const std::int64_t sequences = problem_.mode == SequenceMode::batch ? problem_.batch : 1;
+  const std::int64_t rows = sequences * problem_.heads_q * total_q_;
+  AttentionOutputs out;
+  out.o.reserve(static_cast<std::size_t>(rows * problem_.head_dim_v) * size_of(output_element_type_of(problem_)));
+  if (problem_.lse) out.lse.resize(static_cast<std::size_t>(rows));
+  return out;
+}
+
+AttentionArguments AttentionCase::arguments(AttentionOutputs& outputs) const {
+  AttentionArguments a = dense_arguments(problem_, inputs_.layout, total_q_, total_k_);
+  a.q = inputs_.q.data.data();
+  a.k = inputs_.k.data.data();
+  a.v = inputs_.v.data.data();
+  a.o = outputs.o.data();
+  a.lse = problem_.lse ? outputs.lse.data() : nullptr;
+  a.bias = floats(inputs_.bias);
+  a.alibi = floats(inputs_.alibi);
+  a.sink = floats(inputs_.sink);
+  if (problem_.mode == SequenceMode::group) {
+    a.cu_seqlens_q = inputs_.cu_seqlens_q.data();
+    a.cu_seqlens_k = inputs_.cu_seqlens_k.data();
+    a.total_q = total_q_;
+    a.total_k = total_k_;
+  }
+  a.bias_strides = bias_strides_;
+  const auto scale = [](const Scales& s) {
+    return AttentionScale{s.values.empty() ? nullptr : s.values.data(), s.batch, s.head, s.block};
+  };
+  a.q_scale = scale(q_scale_);
+  a.k_scale = scale(k_scale_);
+  a.v_scale = scale(v_scale_);
+  a.alibi_batch_stride = alibi_batch_stride_;
+  a.scale = *inputs_.scale;
+  a.softcap = inputs_.softcap;
+  a.dropout_probability = inputs_.dropout_probability;
+  a.seed = inputs_.seed;
+  return a;
+}
+
+AttentionTensors AttentionCase::tensors() const {
+  AttentionOutputs none;
+  const TsAttentionArgs a = cpu_arguments(problem_, arguments(none), 1, nullptr);
+  const ElementType type = input_element_type_of(problem_);
+  const auto view = [&](const void* data, const TsStrides& s, const Scales& scale) {
+    return TensorView{data,
+                      type,
+                      {s.batch, s.head, s.row, s.column},
+                      {scale.values.empty() ? nullptr : scale.values.data(), scale.batch, scale.head, scale.block}};
+  };
+  AttentionTensors out;
+  out.q = view(a.q, a.q_strides, q_scale_);
+  out.k = view(a.k, a.k_strides, k_scale_);
+  out.v = view(a.v, a.v_strides, v_scale_);
+  out.bias = a.bias;
+  out.bias_strides = {a.bias_strides.batch, a.bias_strides.head, a.bias_strides.row, a.bias_strides.column};
+  out.alibi = a.alibi;
+  out.alibi_batch_stride = a.alibi_batch_stride;
+  out.sink = a.sink;
+  out.cu_seqlens_q = a.cu_seqlens_q;
+  out.cu_seqlens_k = a.cu_seqlens_k;
+  out.batch = a.batch;
+  out.heads_q = a.heads_q;
+  out.heads_kv = a.heads_kv;
+  out.seqlen_q = a.seqlen_q;
+  out.seqlen_k = a.seqlen_k;
+  out.head_dim_qk = problem_.head_dim_qk;
+  out.head_dim_v = problem_.head_dim_v;
+  out.window_left = a.window_left;
+  out.window_right = a.window_right;
+  out.mask_bottom_right = a.mask_bottom_right != 0;
+  out.scale = a.scale;
+  out.softcap = problem_.soft_cap ? a.softcap : 0.0f;
+  out.seed = a.seed;
+  out.offset = a.offset;
+  out.drop_threshold = problem_.dropout ? a.drop_threshold : 0;
+  return out;
+}
+
+std::vector<MemoryRange> AttentionCase::inputs() const {
+  std::vector<MemoryRange> ranges;
+  for (const HostArray* array : {&inputs_.q, &inputs_.k, &inputs_.v, &inputs_.bias, &inputs_.alibi, &inputs_.sink})
+    ranges.push_back({array->data.data(), array->data.size()});
+  for (const std::vector<std::int32_t>* offsets : {&inputs_.cu_seqlens_q, &inputs_.cu_seqlens_k})
+    ranges.push_back({offsets->data(), offsets->size() * sizeof(std::int32_t)});
+  for (const Scales* scale : {&q_scale_, &k_scale_, &v_scale_})
+    ranges.push_back({scale->values.data(), scale->values.size() * sizeof(float)});
+  return ranges;
+}
+
+HostArray AttentionCase::output_array(const AttentionOutputs& outputs) const {
+  HostArray out;
+  out.type = output_element_type_of(problem_);
+  out.shape = tensor_shape(problem_, inputs_.layout, problem_.heads_q, total_q_, problem_.head_dim_v);
+  std::int64_t count = 1;
+  for (const std::int64_t size : out.shape) count *= size;
+  const std::byte* data = outputs.o.data();
+  if (count > 0) out.data.assign(data, data + static_cast<std::size_t>(count) * size_of(out.type));
+  return out;
+}
+
+HostArray AttentionCase::lse_array(const AttentionOutputs& outputs) const {
+  std::vector<std::int64_t> shape{problem_.heads_q, total_q_};
+  if (problem_.mode == SequenceMode::batch) shape.insert(shape.begin(), problem_.batch);
+  return make_array(ElementType::fp32, shape, outputs.lse);
+}
+
+double AttentionCase::visible_pairs() const {
+  if (problem_.mode == SequenceMode::batch) return tilesmith::visible_pairs(problem_);
+  double pairs = 0;
+  AttentionProblem one = problem_;
+  one.batch = 1;
+  for (std::size_t b = 0; b + 1 < inputs_.cu_seqlens_q.size(); ++b) {
+    one.seqlen_q = inputs_.cu_seqlens_q[b + 1] - inputs_.cu_seqlens_q[b];
+    one.seqlen_k = inputs_.cu_seqlens_k[b + 1] - inputs_.cu_seqlens_k[b];
+    pairs += tilesmith::visible_pairs(one);
+  }
+  return pairs;
+}
+
+double AttentionCase::bytes() const {
+  const double sequences = problem_.mode == SequenceMode::batch ? static_cast<double>(problem_.batch) : 1.0;
+  const double rows =
+      static_cast<double>(problem_.heads_q * total_q_) + static_cast<double>(problem_.heads_kv * total_k_);
+  return sequences * rows * static_cast<double>(problem_.head_dim_qk + problem_.head_dim_v) *
+         static_cast<double>(size_of(input_element_type_of(problem_)));
+}
+
+}  // namespace tilesmith

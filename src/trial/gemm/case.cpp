@@ -1,0 +1,404 @@
+#include "trial/gemm/case.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+
+#include "base/float_types.hpp"
+#include "base/random.hpp"
+#include "problem/gemm/group.hpp"
+#include "problem/gemm/problem.hpp"
+#include "vocabulary/data_type.hpp"
+#include "vocabulary/memory_type.hpp"
+#include "vocabulary/traits.hpp"
+
+namespace tilesmith {
+namespace {
+
+/// Stream numbers of the random tensors of one seed.
+enum Stream : std::uint64_t { kA = 1, kB, kC, kEpilogue, kScaleA = 100, kScaleB, kA2, kB2, kZeroB };
+
+bool is_given(const HostArray& array) {
+  return !array.shape.empty() || !array.data.empty();
+}
+
+/// How random elements of a tensor are distributed: normally, or whole numbers for integer types.
+struct Distribution {
+  ElementType type = ElementType::fp32;
+  float deviation = 1;
+};
+
+Result<std::vector<float>> random_values(std::span<const std::int64_t> shape, Distribution d, RandomStream stream) {
+  TS_ASSIGN(const std::uint64_t bytes, byte_size(ElementType::fp32, shape));
+  std::vector<float> values(bytes / sizeof(float));
+  if (is_floating(d.type))
+    fill_normal(values, stream, d.deviation);
+  else
+    fill_integers(values, stream, -100, 100);
+  return values;
+}
+
+/// An array of logical shape (..., rows, columns), of elements of `width` values, with the last two dimensions turned.
+template <class T>
+std::vector<T> turned(const std::vector<T>& values, std::int64_t rows, std::int64_t columns, std::size_t width = 1) {
+  std::vector<T> out(values.size());
+  const auto r = static_cast<std::size_t>(rows), c = static_cast<std::size_t>(columns), size = r * c * width;
+  for (std::size_t start = 0; size > 0 && start < values.size(); start += size)
+    for (std::size_t i = 0; i < r; ++i)
+      for (std::size_t j = 0; j < c; ++j)
+        std::copy_n(&values[start + (i * c + j) * width], width, &out[start + (j * r + i) * width]);
+  return out;
+}
+
+/// To the numbers that are multiplied: devices with tf32 products round what is fp32 in memory.
+void round_to_tf32(HostArray& array) {
+  constexpr FloatFormat kTf32{.exponent_bits = 8, .mantissa_bits = 10, .has_infinity = true, .saturates = false};
+  std::vector<float> values = array.to_floats();
+  for (float& value : values) value = decode_float(kTf32, encode_float(kTf32, static_cast<double>(value)));
+  store_elements(array.type, values, array.data.data());
+}
+
+struct Matrix {
+  std::string name;
+  std::int64_t batch = 1, rows = 0, columns = 0;
+  MatrixOrder order = MatrixOrder::row;
+  Distribution values;
+};
+
+/// Values of another type that integers are to hold are whole numbers they have; on the way they are fp32.
+Status check_whole(const Matrix& m, std::span<const float> values) {
+  if (is_floating(m.values.type)) return {};
+  const float most = m.values.type == ElementType::int8 ? 0x1p7F : 0x1p24F;
+  const auto wrong = std::ranges::find_if(
+      values, [&](float value) { return !(value >= -most && value < most && value == std::trunc(value)); });
+  if (wrong == values.end()) return {};
+  return fail(ErrorCode::invalid_argument,
+              fmt::format("{} is {}, and is given as {} of another type", m.name, to_string(m.values.type), *wrong),
+              fmt::format("whole numbers from {} to {}", -most, most - 1));
+}
+
+/// A given array in the order and type asked for, or a random one. `shared`: the batch shares it.
+Result<HostArray> matrix_array(const Matrix& m, HostArray given, RandomStream stream, bool& shared) {
+  const std::vector<std::int64_t> one{m.rows, m.columns}, all{m.batch, m.rows, m.columns};
+  shared = m.batch == 1 || (is_given(given) && given.shape == one);
+  std::vector<float> values;
+  const std::vector<std::int64_t>& shape = shared ? one : all;
+  if (is_given(given)) {
+    if (given.shape != one && given.shape != all)
+      return fail(ErrorCode::invalid_argument, fmt::format("{} has shape {}", m.name, shape_text(given.shape)),
+                  m.batch == 1 ? fmt::format("shape {} for this problem", shape_text(one))
+                               : fmt::format("shape {} or {} for this problem", shape_text(all), shape_text(one)));
+    if (given.type == m.values.type) {
+      if (m.order == MatrixOrder::column) given.data = turned(given.data, m.rows, m.columns, size_of(given.type));
+      return given;
+    }
+    values = given.to_floats();
+    TS_TRY(check_whole(m, values));
+  } else {
+    TS_ASSIGN(values, random_values(shape, m.values, stream));
+  }
+  if (m.order == MatrixOrder::column) values = turned(values, m.rows, m.columns);
+  return make_array(m.values.type, shape, values);
+}
+
+/// Bytes of two random int4 each, as many as a column-major matrix has.
+Result<HostArray> int4_array(const Matrix& m, const HostArray& given, RandomStream stream) {
+  if (is_given(given))
+    return fail(ErrorCode::unsupported, fmt::format("{} is given, of int4", m.name), "random weights, or int8");
+  const std::vector<std::int64_t> shape{m.batch, m.columns, m.rows / 2};
+  TS_ASSIGN(const std::uint64_t bytes, byte_size(ElementType::fp32, shape));
+  std::vector<float> values(bytes / sizeof(float));
+  fill_integers(values, stream, 0, 255);
+  return make_array(ElementType::uint8, shape, values);
+}
+
+Result<HostArray> vector_array(const std::string& name, HostArray given, std::int64_t length, ElementType type,
+                               float deviation, RandomStream stream) {
+  const std::vector<std::int64_t> shape{length};
+  if (!is_given(given)) {
+    TS_ASSIGN(std::vector<float> values, random_values(shape, {type, deviation}, stream));
+    return make_array(type, shape, values);
+  }
+  if (given.shape != shape)
+    return fail(ErrorCode::invalid_argument, fmt::format("{} has shape {}", name, shape_text(given.shape)),
+                fmt::format("shape {} for this problem", shape_text(shape)));
+  if (given.type == type) return given;
+  return make_array(type, shape, given.to_floats());
+}
+
+}  // namespace
+
+Result<GemmCase> GemmCase::create(const GemmProblem& problem, GemmInputs inputs) {
+  TS_TRY(validate(problem));
+  GemmCase out(problem);
+  GemmProblem& p = out.problem_;
+  const auto fill = [&](Operand& operand, const Matrix& matrix, HostArray& given, std::uint64_t stream) -> Status {
+    bool shared = false;
+    if (stream == kB && p.type_b == DataType::int4) {
+      TS_ASSIGN(operand.array, int4_array(matrix, given, {inputs.seed, stream}));
+    } else {
+      TS_ASSIGN(operand.array, matrix_array(matrix, std::move(given), {inputs.seed, stream}, shared));
+    }
+    operand.order = matrix.order;
+    operand.leading = matrix.order == MatrixOrder::row ? matrix.columns : matrix.rows;
+    operand.batch = shared ? 0 : matrix.rows * matrix.columns;
+    return {};
+  };
+  const ElementType side = memory_type_of(p.type_c);
+  // Results of about 1, where activations bend and small types are at home.
+  const float deviation = 1 / std::sqrt(static_cast<float>(std::max<std::int64_t>(1, depth_of(p))));
+  const std::int64_t members = row_members(p);
+  TS_TRY(fill(out.a_, {"a", members, p.m, p.k, p.order_a, {memory_type_of(p.type_a), 1}}, inputs.a, kA));
+  const std::int64_t members_of_b = p.packed_b ? 1 : p.batch;
+  TS_TRY(fill(out.b_, {"b", members_of_b, p.k, p.n, p.order_b, {memory_type_of(p.type_b), deviation}}, inputs.b, kB));
+  if (p.k2 != 0) {
+    TS_TRY(fill(out.a2_, {"a2", members, p.m, p.k2, p.order_a, {memory_type_of(p.type_a), 1}}, inputs.a2, kA2));
+    TS_TRY(fill(out.b2_, {"b2", p.batch, p.k2, p.n, p.order_b, {memory_type_of(p.type_b), deviation}}, inputs.b2, kB2));
+  }
+  if (p.beta) TS_TRY(fill(out.c_, {"c", members, p.m, p.n, p.order_d, {side, 1}}, inputs.c, kC));
+  std::int64_t columns = p.n;
+  for (std::size_t i = 0; i < p.epilogue.size(); ++i) {
+    const EpilogueOp op = p.epilogue[i];
+    const std::string name = fmt::format("the tensor of {} (operation {} of the epilogue)", name_of(op), i);
+    Operand& operand = out.epilogue_[i];
+    HostArray& given = inputs.epilogue[i];
+    if (is_gate(op)) columns /= 2;
+    if (reads_tensor(op)) {
+      TS_TRY(fill(operand, {name, members, p.m, columns, p.order_d, {side, 1}}, given, kEpilogue + i));
+    } else if (reads_vector(op)) {
+      const bool bias = op == EpilogueOp::bias || op == EpilogueOp::bias_m;
+      const std::int64_t length = op == EpilogueOp::bias || op == EpilogueOp::scale_n ? columns : p.m;
+      // Products of int8 are large; usual scales bring them back.
+      const float size = !bias && p.type_a == DataType::int8 ? 0.01f * std::sqrt(deviation) : 1.0f;
+      TS_ASSIGN(operand.array,
+                vector_array(name, std::move(given), length, bias ? memory_type_of(p.type_bias) : ElementType::fp32,
+                             size, {inputs.seed, kEpilogue + i}));
+    } else if (is_given(given)) {
+      return fail(ErrorCode::invalid_argument, fmt::format("{} reads no tensor", name_of(op)));
+    }
+  }
+  for (const auto& [operand, type] : {std::pair{&out.a_, p.type_a}, std::pair{&out.b_, p.type_b},
+                                      std::pair{&out.a2_, p.type_a}, std::pair{&out.b2_, p.type_b}}) {
+    if (operand->array.shape.empty()) continue;
+    if (p.type_a == DataType::tf32) round_to_tf32(operand->array);
+    const std::int64_t steps = operand->leading | (p.batch > 1 ? operand->batch : 0);
+    p.unaligned |= steps * bits_of(type) / 8 % 16 != 0;
+  }
+  if (p.scale_depth != 0) TS_TRY(out.add_scales(inputs, deviation));
+  if (p.grouping != GemmGrouping::none) TS_TRY(out.add_groups(inputs));
+  inputs.a = inputs.b = inputs.a2 = inputs.b2 = inputs.c = {};
+  inputs.epilogue = {};
+  out.inputs_ = std::move(inputs);
+
+  GemmOutputs none;
+  GemmArguments arguments = out.arguments(none);
+  // Sizes and numbers are checked before memory is taken for results: D is where nothing else lies.
+  constexpr std::uintptr_t kBeyondMemory = std::uintptr_t{1} << 62;
+  arguments.d = reinterpret_cast<void*>(kBeyondMemory);
+  GemmProblem plain = p;
+  plain.packed_b = false;  // B is packed later
+  TS_TRY(validate(plain, arguments));
+  return out;
+}
+
+Status GemmCase::pack_b(Dispatcher& dispatcher) {
+  if (!problem_.packed_b) return {};
+  TS_ASSIGN(const std::size_t bytes, dispatcher.packed_b_bytes(problem_));
+  packed_b_.reserve(bytes);
+  TS_TRY(dispatcher.pack_b(problem_, {b_.array.data.data(), b_.leading, 0}, packed_b_.data()));
+  packed_bytes_ = bytes;
+  return {};
+}
+
+Status GemmCase::add_scales(const GemmInputs& inputs, float deviation) {
+  const GemmProblem& p = problem_;
+  const std::int64_t blocks = p.scale_depth == 0 ? 0 : (p.k + p.scale_depth - 1) / p.scale_depth;
+  const auto fill = [&](Scales& scales, std::int64_t batch, std::int64_t rows, std::int64_t lines, float size,
+                        std::uint64_t stream) -> Status {
+    scales.rows = rows;
+    scales.lines = lines;
+    const std::vector<std::int64_t> shape{batch, rows, blocks};
+    TS_ASSIGN(const std::uint64_t bytes, byte_size(ElementType::fp32, shape));
+    std::vector<float> values(bytes / sizeof(float));
+    fill_uniform(values, {inputs.seed, stream}, 0.5F * size, 1.5F * size);
+    scales.array = make_array(memory_type_of(p.type_scale), shape, values);
+    return {};
+  };
+  if (p.zero_points) {
+    zero_b_.rows = p.n;
+    const std::vector<std::int64_t> shape{p.batch, p.n, blocks};
+    TS_ASSIGN(const std::uint64_t size, byte_size(ElementType::int8, shape));
+    std::vector<float> values(size);
+    const int most = p.type_b == DataType::int4 ? 8 : 100;
+    fill_integers(values, {inputs.seed, kZeroB}, -most, most);
+    zero_b_.array = make_array(ElementType::int8, shape, values);
+  }
+  if (has_weights(p))  // of integers up to 100, or 8
+    return fill(scale_b_, p.batch, p.n, 1, deviation * (p.type_b == DataType::int4 ? 0.2F : 0.017F), kScaleB);
+  TS_TRY(fill(scale_a_, row_members(p), p.m, 1, 1, kScaleA));
+  return fill(scale_b_, p.batch, (p.n + kBlockDepth - 1) / kBlockDepth, kBlockDepth, 1, kScaleB);
+}
+
+Status GemmCase::add_groups(const GemmInputs& inputs) {
+  const GemmProblem& p = problem_;
+  const auto groups = static_cast<std::size_t>(p.batch);
+  if (!inputs.group_rows.empty() && inputs.group_rows.size() != groups)
+    return fail(ErrorCode::invalid_argument, fmt::format("rows of {} groups are given", inputs.group_rows.size()),
+                fmt::format("of {}", p.batch));
+  const bool contiguous = p.grouping == GemmGrouping::contiguous;
+  std::int64_t before = 0;
+  for (std::size_t g = 0; g < groups; ++g) {
+    const auto at = static_cast<std::int64_t>(g);
+    const std::int64_t even = contiguous ? p.m * (at + 1) / p.batch - p.m * at / p.batch : p.m;
+    const std::int64_t rows = inputs.group_rows.empty() ? even : inputs.group_rows[g];
+    before = contiguous ? before + rows : rows;
+    group_ends_.push_back(static_cast<std::int32_t>(before));
+  }
+  return check_group_ends(p, group_ends_.data());
+}
+
+GemmScales GemmCase::scale_arguments(const Scales& scales, std::int64_t batch) const {
+  if (scales.array.data.empty()) return {};
+  const std::int64_t blocks = (problem_.k + problem_.scale_depth - 1) / problem_.scale_depth;
+  return {scales.array.data.data(), blocks, 1, batch > 1 ? scales.rows * blocks : 0};
+}
+
+GemmScaleView GemmCase::scale_view(const Scales& scales, std::int64_t batch) const {
+  const GemmScales a = scale_arguments(scales, batch);
+  if (a.data == nullptr) return {};
+  return {.view = {a.data, scales.array.type, {.batch = a.batch, .row = a.row, .column = a.block}},
+          .lines = scales.lines,
+          .depth = problem_.scale_depth};
+}
+
+ElementType GemmCase::output_type() const {
+  return memory_type_of(problem_.type_d);
+}
+
+double GemmCase::flops() const {
+  if (problem_.grouping == GemmGrouping::none) return flops_of(problem_);
+  return 2.0 * static_cast<double>(tensors().total_rows()) * static_cast<double>(problem_.n) *
+         static_cast<double>(depth_of(problem_));
+}
+
+bool GemmCase::wants_amax() const {
+  const GemmEpilogue& e = problem_.epilogue;
+  return !e.empty() && e[e.size() - 1] == EpilogueOp::amax;
+}
+
+GemmOutputs GemmCase::make_outputs() const {
+  GemmOutputs out;
+  out.d.reserve(static_cast<std::size_t>(row_members(problem_) * problem_.m * problem_.columns_of_d()) *
+                size_of(output_type()));
+  if (problem_.grouping != GemmGrouping::none) std::fill_n(out.d.data(), out.d.bytes(), std::byte{0});
+  return out;
+}
+
+GemmArguments GemmCase::arguments(GemmOutputs& outputs) const {
+  const auto data = [](const HostArray& array) -> const void* {
+    return array.data.empty() ? nullptr : array.data.data();
+  };
+  GemmArguments a = dense_arguments(problem_);
+  a.a = {data(a_.array), a_.leading, a_.batch};
+  if (packed_bytes_ > 0)
+    a.b = {packed_b_.data(), static_cast<std::int64_t>(packed_bytes_), 0};
+  else
+    a.b = {data(b_.array), b_.leading, b_.batch};
+  a.a2 = {data(a2_.array), a2_.leading, a2_.batch};
+  a.b2 = {data(b2_.array), b2_.leading, b2_.batch};
+  a.c = {data(c_.array), c_.leading, c_.batch};
+  a.scale_a = scale_arguments(scale_a_, row_members(problem_));
+  a.scale_b = scale_arguments(scale_b_, problem_.batch);
+  a.zero_b = scale_arguments(zero_b_, problem_.batch);
+  if (!group_ends_.empty()) a.group_ends = group_ends_.data();
+  a.d = outputs.d.data();
+  a.alpha = inputs_.alpha;
+  a.beta = inputs_.beta;
+  a.amax = &outputs.amax;
+  for (std::size_t i = 0; i < problem_.epilogue.size(); ++i) {
+    const Operand& operand = epilogue_[i];
+    a.epilogue[i] = {.data = data(operand.array),
+                     .leading = operand.leading,
+                     .batch = operand.batch,
+                     .low = inputs_.clamp_low,
+                     .high = inputs_.clamp_high};
+  }
+  return a;
+}
+
+TensorView GemmCase::Operand::view() const {
+  TensorStrides strides;
+  strides.batch = batch;
+  strides.row = order == MatrixOrder::row ? leading : 1;
+  strides.column = order == MatrixOrder::row ? 1 : leading;
+  return {array.data.data(), array.type, strides};
+}
+
+GemmTensors GemmCase::tensors() const {
+  GemmTensors out;
+  out.a = a_.view();
+  out.b = b_.view();
+  out.a2 = a2_.view();
+  out.b2 = b2_.view();
+  out.c = c_.view();
+  out.b_is_weights = has_weights(problem_);
+  out.b_is_int4 = problem_.type_b == DataType::int4;
+  out.scale_a = scale_view(scale_a_, row_members(problem_));
+  out.scale_b = scale_view(scale_b_, problem_.batch);
+  out.zero_b = scale_view(zero_b_, problem_.batch);
+  out.contiguous = problem_.grouping == GemmGrouping::contiguous;
+  std::int64_t before = 0;
+  for (std::size_t g = 0; g < group_ends_.size(); ++g) {
+    const GemmGroup group = group_of(problem_, group_ends_.data(), static_cast<std::int64_t>(g));
+    out.groups.push_back({.first = group.first, .count = group.rows(), .before = before});
+    before += group.rows();
+  }
+  out.batch = problem_.batch;
+  out.m = problem_.m;
+  out.n = problem_.n;
+  out.k = problem_.k;
+  out.k2 = problem_.k2;
+  out.alpha = inputs_.alpha;
+  out.beta = problem_.beta ? inputs_.beta : 0.0f;
+  for (std::size_t i = 0; i < problem_.epilogue.size(); ++i) {
+    const EpilogueOp op = problem_.epilogue[i];
+    GemmStep step{.op = op, .operand = epilogue_[i].view(), .low = inputs_.clamp_low, .high = inputs_.clamp_high};
+    if (reads_vector(op)) {
+      const bool along_n = op == EpilogueOp::bias || op == EpilogueOp::scale_n;
+      step.operand.strides = {.row = along_n ? 0 : 1, .column = along_n ? 1 : 0};
+    }
+    out.epilogue.push_back(step);
+  }
+  return out;
+}
+
+std::vector<MemoryRange> GemmCase::inputs() const {
+  std::vector<MemoryRange> ranges;
+  for (const Operand* operand : {&a_, &b_, &a2_, &b2_, &c_})
+    if (operand != &b_ || packed_bytes_ == 0)
+      ranges.push_back({operand->array.data.data(), operand->array.data.size()});
+  ranges.push_back({packed_b_.data(), packed_bytes_});
+  for (const Operand& operand : epilogue_) ranges.push_back({operand.array.data.data(), operand.array.data.size()});
+  for (const Scales* scales : {&scale_a_, &scale_b_, &zero_b_})
+    ranges.push_back({scales->array.data.data(), scales->array.data.size()});
+  const auto ends = std::as_bytes(std::span(group_ends_));
+  ranges.push_back({ends.data(), ends.size()});
+  return ranges;
+}
+
+HostArray GemmCase::output_array(const GemmOutputs& outputs) const {
+  HostArray out;
+  out.type = output_type();
+  out.shape = {problem_.m, problem_.columns_of_d()};
+  const std::int64_t members = row_members(problem_);
+  if (members != 1) out.shape.insert(out.shape.begin(), members);
+  const auto bytes = static_cast<std::size_t>(members * problem_.m * problem_.columns_of_d()) * size_of(out.type);
+  const std::byte* data = outputs.d.data();
+  if (bytes > 0) out.data.assign(data, data + bytes);
+  if (problem_.order_d == MatrixOrder::column) out.data = turned(out.data, problem_.n, problem_.m, size_of(out.type));
+  return out;
+}
+
+}  // namespace tilesmith

@@ -1,0 +1,221 @@
+// Generated CUDA attention sources: self-contained, healthy when compiled, and of the sizes that the host computes. The
+// compiling tests need NVRTC and no GPU.
+#include <gtest/gtest.h>
+
+#include <string>
+#include <vector>
+
+#include "codegen/generate.hpp"
+#include "codegen/nvrtc_fixture.hpp"
+#include "instances/attention/cuda.hpp"
+#include "vocabulary/names/native.hpp"
+#include "thorough.hpp"
+
+namespace tilesmith {
+namespace {
+
+const CudaSpec& arch(std::string_view name) {
+  static const std::vector<CudaSpec> specs = load_cuda_specs().value();
+  for (const CudaSpec& spec : specs)
+    if (spec.arch.text() == name) return spec;
+  throw std::runtime_error("no such architecture");
+}
+
+AttentionSignature signature_of(int head_dim_qk, int head_dim_v, DataType type, MaskKind mask) {
+  AttentionSignature signature;
+  signature.data_type = type;
+  signature.head_dim_qk = static_cast<std::uint16_t>(head_dim_qk);
+  signature.head_dim_v = static_cast<std::uint16_t>(head_dim_v);
+  signature.mask = mask;
+  signature.lse = true;
+  return signature;
+}
+
+/// The pipeline's best instance for sequences of 4096.
+KernelConfig best(std::string_view on, Pipeline pipeline, const AttentionSignature& signature) {
+  const CudaAttentionShape shape{.batch = 4, .heads_q = 16, .heads_kv = 16, .seqlen_q = 4096, .seqlen_k = 4096};
+  for (const KernelConfig& config : ranked_cuda_attention(arch(on), signature, shape))
+    if (config.algorithm.pipeline == pipeline) return config;
+  throw std::runtime_error("no such instance");
+}
+
+Source source_of(const KernelConfig& config) {
+  const auto source = generate(config, arch(config.arch.text()));
+  if (!source) throw std::runtime_error(source.error().text());
+  return *source;
+}
+
+const Pipeline kHopper = Pipeline::warp_specialized, kPortable = Pipeline::portable;
+
+TEST(CudaAttentionSource, IsOneTextWithoutIncludes) {
+  for (const Pipeline pipeline : {kHopper, kPortable}) {
+    const KernelConfig config = best("sm_90a", pipeline, signature_of(128, 128, DataType::bf16, MaskKind::causal));
+    const Source source = source_of(config);
+    EXPECT_EQ(source.name, native_name(config));
+    EXPECT_EQ(source.entry_symbol, source.name);
+    EXPECT_EQ(source.arch, "sm_90a");
+    EXPECT_EQ(source.language, Language::cuda);
+    EXPECT_EQ(source.text.find("#include"), std::string::npos);
+    EXPECT_EQ(source.text.find("#pragma once"), std::string::npos);
+    const std::string mark = "// ---- common.cuh\n";
+    const auto first = source.text.find(mark);
+    ASSERT_NE(first, std::string::npos);
+    EXPECT_EQ(source.text.find("constexpr float kLog2e"), source.text.rfind("constexpr float kLog2e"));
+    EXPECT_NE(source.text.find("#define TS_ENTRY " + source.name), std::string::npos);
+  }
+}
+
+TEST(CudaAttentionSource, WhatARuleRefusesIsNotGenerated) {
+  KernelConfig config = best("sm_90a", kHopper, signature_of(128, 128, DataType::bf16, MaskKind::none));
+  config.algorithm.stages = 4;
+  const auto refused = generate(config, arch("sm_90a"));
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_NE(refused.error().message.find("rule shared_memory_fits"), std::string::npos) << refused.error().text();
+  EXPECT_FALSE(generate(best("sm_80", kPortable, config.attention()), arch("sm_86")).has_value());
+}
+
+class CudaAttentionKernels : public testing::NvrtcFixture {
+ protected:
+  /// Compiles instances and compares what they take with the host's facts.
+  void check_instances(const std::vector<KernelConfig>& configs, bool spills) {
+    std::vector<Source> sources;
+    for (const KernelConfig& config : configs) {
+      sources.push_back(source_of(config));
+      if (!spills) sources.back().spill_limit_bytes = 0;
+    }
+    compile_all(sources, [&](std::size_t at, const ResourceReport& report) {
+      const FunctionResources* const kernel = report.kernel(sources[at].entry_symbol);
+      ASSERT_NE(kernel, nullptr) << sources[at].name;
+      const CudaAttentionFacts facts = cuda_attention_facts(configs[at]);
+      // A few words at most, where the rules say that the tile holds.
+      EXPECT_LE(kernel->spill_store_bytes, 64) << sources[at].name;
+      if (facts.persistent) {
+        EXPECT_LE(kernel->registers, facts.launch_registers + 15) << sources[at].name;
+        // setmaxnreg waits for ever for registers that the launch did not bring.
+        EXPECT_LE(facts.producer_registers + facts.warpgroups * facts.consumer_registers,
+                  kernel->registers * (facts.warpgroups + 1))
+            << sources[at].name;
+      } else {
+        EXPECT_LE(kernel->registers, facts.launch_registers) << sources[at].name;
+        EXPECT_LE(kernel->registers, facts.needed_registers) << sources[at].name;
+      }
+    });
+  }
+};
+
+/// Every head dim in bf16, some without a mask. fp16 is the same text but for a constant: one head dim tells.
+std::vector<KernelConfig> essential(std::string_view on, Pipeline pipeline) {
+  std::vector<KernelConfig> configs;
+  const auto add = [&](int qk, int v, DataType type, MaskKind mask) {
+    configs.push_back(best(on, pipeline, signature_of(qk, v, type, mask)));
+  };
+  constexpr std::pair<int, int> kHeadDims[] = {{32, 32},   {64, 64},   {96, 96},  {128, 128},
+                                               {192, 128}, {192, 192}, {256, 256}};
+  for (const auto& [qk, v] : kHeadDims) add(qk, v, DataType::bf16, MaskKind::causal);
+  for (const int dim : {64, 128, 256}) add(dim, dim, DataType::bf16, MaskKind::none);
+  add(128, 128, DataType::fp16, MaskKind::causal);
+  return configs;
+}
+
+TEST_F(CudaAttentionKernels, EssentialHopper) {
+  check_instances(testing::some(essential("sm_90a", kHopper), 2), false);
+}
+TEST_F(CudaAttentionKernels, EssentialPortable) {
+  // The text for sm_90a differs by a constant.
+  check_instances(essential("sm_80", kPortable), false);
+  check_instances({best("sm_90a", kPortable, signature_of(128, 128, DataType::bf16, MaskKind::causal))}, false);
+}
+
+TEST_F(CudaAttentionKernels, TraitsAreHealthy) {
+  std::vector<KernelConfig> configs;
+  const auto add = [&](int head_dim, auto change) {
+    AttentionSignature signature = signature_of(head_dim, head_dim, DataType::bf16, MaskKind::causal);
+    change(signature);
+    configs.push_back(best("sm_90a", kHopper, signature));
+  };
+  using S = AttentionSignature;
+  const auto everything = [](S& s) {
+    s.mask = MaskKind::generic, s.mode = SequenceMode::group, s.bias = BiasKind::elementwise;
+    s.dropout = s.logits_soft_cap = s.sink = true;
+  };
+  // Traits that touch different parts of a kernel share one; each instance takes seconds.
+  add(128, everything);
+  add(128, [](S& s) { s.mode = SequenceMode::group, s.bias = BiasKind::elementwise; });
+  add(128, [](S& s) { s.mask = MaskKind::generic, s.bias = BiasKind::alibi; });
+  add(128, [](S& s) { s.dropout = s.sink = s.negative_scale = true; });
+  add(64, [](S& s) { s.logits_soft_cap = true; });
+  add(128, [](S& s) { s.logits_soft_cap = true; });
+  add(256, [](S& s) { s.logits_soft_cap = s.sink = true; });
+  add(128, [](S& s) { s.data_type = DataType::fp8bf16, s.qscale = QuantScale::pertensor; });
+  add(64, everything);
+  check_instances(testing::some(configs, 2), true);
+  AttentionSignature all = signature_of(256, 256, DataType::fp16, MaskKind::causal);
+  everything(all);
+  check_instances({best("sm_80", kPortable, all)}, true);
+}
+
+/// The instance's text up to its entry, with the host's facts asserted: nothing of the kernel is compiled but its
+/// sizes.
+Source assertion_source(const KernelConfig& config) {
+  Source source = source_of(config);
+  const CudaAttentionFacts facts = cuda_attention_facts(config);
+  const std::size_t entry = source.text.find("extern \"C\" __global__ void __launch_bounds__");
+  if (entry == std::string::npos) throw std::runtime_error("no entry in " + source.name);
+  source.text.resize(entry);
+  const auto same = [&](std::string_view name, long value) {
+    source.text += "static_assert(ts::" + std::string(name) + " == " + std::to_string(value) + ", \"" +
+                   std::string(name) + "\");\n";
+  };
+  same("kThreads", facts.threads);
+  same("kSharedBytes", facts.shared_bytes);
+  same("kTileM", facts.tile_rows);
+  same("cfg::kTileN", facts.tile_keys);
+  if (facts.persistent) {
+    same("cfg::kBlocksPerSm", facts.blocks_per_sm);
+    same("kEntryRegisters", facts.launch_registers);
+    same("kProducerRegisters", facts.producer_registers);
+    same("kConsumerRegisters", facts.consumer_registers);
+    same("kSharedBias", facts.bias_map ? 1 : 0);
+  }
+  source.text += "extern \"C\" __global__ void TS_ENTRY() {}\n";
+  return source;
+}
+
+TEST_F(CudaAttentionKernels, LaunchFactsAreTheTemplates) {
+  std::vector<Source> sources;
+  AttentionSignature fp8 = signature_of(128, 128, DataType::fp8bf16, MaskKind::none);
+  fp8.qscale = QuantScale::pertensor;
+  for (const int dim : {64, 128}) {
+    fp8.head_dim_qk = fp8.head_dim_v = static_cast<std::uint16_t>(dim);
+    sources.push_back(assertion_source(best("sm_90a", kHopper, fp8)));
+  }
+  for (const char* name : {"sm_80", "sm_90a"})
+    for (const auto& [qk, v] : {std::pair(40, 40), std::pair(128, 128), std::pair(192, 128), std::pair(200, 256)})
+      for (const bool traits : {false, true}) {
+        AttentionSignature signature = signature_of(qk, v, DataType::bf16, MaskKind::generic);
+        signature.dropout = traits;
+        signature.bias = traits ? BiasKind::elementwise : BiasKind::none;
+        constexpr int kPacked[] = {1, 4};
+        enumerate_cuda_attention(arch(name), signature, kPacked, [&](const KernelConfig& config) {
+          if (config.algorithm.packed_heads == (sources.size() % 2 == 0 ? 1 : 4) ||
+              config.algorithm.pipeline == kPortable)
+            sources.push_back(assertion_source(config));
+          return true;
+        });
+      }
+  EXPECT_GT(sources.size(), 40u);
+  compile_all(sources, [](std::size_t, const ResourceReport&) {});
+}
+
+TEST_F(CudaAttentionKernels, AWrongFactIsNoticed) {
+  KernelConfig config = best("sm_90a", kHopper, signature_of(128, 128, DataType::bf16, MaskKind::none));
+  Source source = assertion_source(config);
+  const std::size_t at = source.text.find("kThreads == 384");
+  ASSERT_NE(at, std::string::npos);
+  source.text.replace(at, 15, "kThreads == 385");
+  const Source* const one = &source;
+  EXPECT_FALSE(toolchain_->compile({&one, 1}, {}).has_value());
+}
+
+}  // namespace
+}  // namespace tilesmith

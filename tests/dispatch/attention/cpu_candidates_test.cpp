@@ -1,0 +1,106 @@
+#include "dispatch/attention/cpu_candidates.hpp"
+
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+
+#include "problem/attention/problem.hpp"
+#include "dispatch/attention/random_problem.hpp"
+#include "instances/attention/cpu.hpp"
+#include "vocabulary/names/native.hpp"
+
+namespace tilesmith {
+namespace {
+
+const CpuMachine& every_level() {
+  static const CpuMachine machine = [] {
+    CpuMachine out;
+    out.levels = load_cpu_specs().value();
+    std::ranges::reverse(out.levels);
+    return out;
+  }();
+  return machine;
+}
+
+TEST(Candidates, CarryTheProblemsTraitsAndPassEveryRule) {
+  for (const DataType type : {DataType::fp32, DataType::bf16, DataType::fp16})
+    for (std::uint64_t traits = 0; traits < 96; traits += 5) {
+      AttentionProblem problem{
+          .data_type = type, .mode = traits % 2 == 0 ? SequenceMode::batch : SequenceMode::group, .head_dim_qk = 192};
+      problem.bias = std::array{BiasKind::none, BiasKind::elementwise, BiasKind::alibi}[traits % 3];
+      problem.mask = traits % 7 < 3 ? MaskKind::bottom_right : MaskKind::none;
+      problem.soft_cap = (traits & 1) != 0;
+      problem.sink = (traits & 2) != 0;
+      problem.dropout = (traits & 4) != 0;
+      problem.lse = (traits & 8) != 0;
+      const auto candidates = candidates_for(problem, every_level());
+      ASSERT_TRUE(candidates) << candidates.error().text();
+      std::set<Key128> keys;
+      std::set<std::string> levels;
+      for (const Candidate& candidate : *candidates) {
+        EXPECT_EQ(candidate.config.attention(), signature_of(problem));
+        const CpuAttentionSubject subject{candidate.config, *every_level().level(candidate.config.arch)};
+        EXPECT_EQ(first_refusal(cpu_attention_rules(), subject), nullptr);
+        EXPECT_TRUE(serves(candidate.config, problem));
+        EXPECT_EQ(unused_traits(candidate.config, problem), 0);
+        keys.insert(key_of(candidate.config));
+        levels.insert(std::string(candidate.config.arch.text()));
+      }
+      EXPECT_EQ(keys.size(), candidates->size()) << "no candidate twice";
+      EXPECT_EQ(levels.size(), type == DataType::bf16 ? 4u : 2u) << "bf16 has instructions of its own on two levels";
+    }
+}
+
+TEST(Candidates, TheRefusalNamesTheRuleAndItsFigures) {
+  for (const DataType type : {DataType::fp32, DataType::bf16, DataType::fp16})
+    for (const auto& [qk, v] : {std::pair{36, 36}, {24, 24}, {264, 264}, {128, 20}, {65535, 64}}) {
+      const AttentionProblem problem{.data_type = type, .head_dim_qk = qk, .head_dim_v = v};
+      const auto candidates = candidates_for(problem, every_level());
+      ASSERT_FALSE(candidates);
+      EXPECT_EQ(candidates.error().code, ErrorCode::unsupported);
+      EXPECT_NE(candidates.error().message.find(
+                    fmt::format("rule head_dims_fit: head_dim_qk {}, head_dim_v {}; 32 to 256 in steps of 8", qk, v)),
+                std::string::npos)
+          << candidates.error().message;
+      EXPECT_FALSE(candidates.error().hint.empty());
+    }
+}
+
+TEST(Candidates, AKernelServesWhatItCanNeutralize) {
+  AttentionProblem plain{.head_dim_qk = 64, .head_dim_v = 64};
+  KernelConfig config{.arch = ArchName::parse("x86_64_v3").value(), .signature = signature_of(plain), .algorithm = {}};
+  auto& have = std::get<AttentionSignature>(config.signature);
+  EXPECT_TRUE(serves(config, plain));
+  have.lse = have.dropout = have.sink = true;
+  have.mask = MaskKind::generic;
+  have.bias = BiasKind::elementwise;
+  EXPECT_TRUE(serves(config, plain));
+  EXPECT_EQ(unused_traits(config, plain), 5);
+
+  const auto serves_with = [&](auto change) {
+    AttentionProblem problem = plain;
+    change(problem);
+    return serves(config, problem);
+  };
+  EXPECT_TRUE(serves_with([](auto& p) { p.mask = MaskKind::top_left; }));
+  EXPECT_TRUE(serves_with([](auto& p) { p.window_left = 3; }));
+  EXPECT_TRUE(serves_with([](auto& p) { p.bias = BiasKind::elementwise; }));
+  EXPECT_TRUE(serves_with([](auto& p) { p.lse = p.sink = p.dropout = true; }));
+  EXPECT_FALSE(serves_with([](auto& p) { p.bias = BiasKind::alibi; }));
+  EXPECT_FALSE(serves_with([](auto& p) { p.soft_cap = true; })) << "a soft cap has no neutral value";
+  EXPECT_FALSE(serves_with([](auto& p) { p.data_type = DataType::fp32; }));
+  EXPECT_FALSE(serves_with([](auto& p) { p.mode = SequenceMode::group; }));
+  EXPECT_FALSE(serves_with([](auto& p) { p.head_dim_qk = 128; }));
+  EXPECT_FALSE(serves_with([](auto& p) { p.head_dim_v = 128; }));
+  have.mask = MaskKind::none;
+  EXPECT_FALSE(serves_with([](auto& p) { p.window_right = 0; })) << "a kernel without a mask sees every key";
+  have.logits_soft_cap = true;
+  EXPECT_FALSE(serves(config, plain));
+  config.signature = GemmSignature{};
+  EXPECT_FALSE(serves(config, plain));
+}
+
+}  // namespace
+}  // namespace tilesmith

@@ -1,0 +1,282 @@
+// Attention forward on a CUDA device, through the dispatcher: every trait, mode and pipeline against the float64
+// reference, on odd sizes and strides, between red zones.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <set>
+#include <thread>
+
+#include "dispatch/cuda_backend.hpp"
+#include "dispatch/attention/random_problem.hpp"
+#include "dispatch/test_store.hpp"
+#include "vocabulary/names/native.hpp"
+#include "runtime/cuda/device.hpp"
+#include "runtime/cuda/memory.hpp"
+#include "runtime/cuda/stream.hpp"
+
+namespace tilesmith {
+namespace {
+
+constexpr Device kDevice{DeviceKind::cuda, 0};
+
+class CudaAttentionTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (const auto& devices = cuda_devices(); !devices) GTEST_SKIP() << devices.error().text();
+  }
+};
+
+/// The best instance of each pipeline that computes the problem.
+std::vector<KernelConfig> one_of_each_pipeline(Backend& backend, const AttentionProblem& problem) {
+  const std::vector<Candidate> candidates = backend.attention().candidates(problem).value();
+  std::set<Pipeline> seen;
+  std::vector<KernelConfig> configs;
+  for (const Candidate& candidate : candidates)
+    if (seen.insert(candidate.config.algorithm.pipeline).second) configs.push_back(candidate.config);
+  return configs;
+}
+
+using Row = std::tuple<DataType, std::int64_t, std::int64_t, std::string>;  // a literal would print its address
+
+class CudaAttentionProperty : public CudaAttentionTest, public ::testing::WithParamInterface<Row> {};
+
+TEST_P(CudaAttentionProperty, EveryPipelineAgreesWithTheReference) {
+  const auto& [type, qk, v, words] = GetParam();
+  const AttentionProblem wanted = testing::traits(type, qk, v, words);
+  const std::uint64_t first_seed = std::hash<std::string>{}(fmt::format("{} {} {} {}", int(type), qk, v, words)) % 1000;
+  const auto backend = open_backend(kDevice, 1).value();
+  std::vector<std::unique_ptr<testing::RandomCall>> calls;
+  std::vector<std::pair<std::size_t, KernelConfig>> trials;  // a call, and an instance to run it on
+  std::vector<KernelConfig> configs;
+  for (std::uint64_t shape = 0; shape < 16; ++shape) {
+    const std::uint64_t seed = first_seed * 1000 + shape;
+    calls.push_back(
+        std::make_unique<testing::RandomCall>(testing::random_shape(wanted, seed), seed, wanted.unaligned ? 1 : 16));
+    for (const KernelConfig& config : one_of_each_pipeline(*backend, calls.back()->problem())) {
+      trials.emplace_back(calls.size() - 1, config);
+      configs.push_back(config);
+    }
+  }
+  for (const Status& built : backend->build(configs, 0, {}))
+    ASSERT_TRUE(built) << built.error().text();  // side by side
+  for (const auto& [at, config] : trials) {
+    testing::RandomCall& call = *calls[at];
+    const auto plan = backend->attention().plan(call.problem(), config, "a test", BuildPolicy::never);
+    ASSERT_TRUE(plan) << plan.error().text();
+    const Status ran = call.run(**plan);
+    ASSERT_TRUE(ran) << ran.error().text() << "\n" << native_name(config) << "\n" << testing::describe(call.problem());
+    EXPECT_EQ(call.judge(), "") << native_name(config) << "\n" << testing::describe(call.problem());
+  }
+}
+
+const Row kRows[] = {
+    {DataType::bf16, 64, 64, ""},
+    {DataType::bf16, 128, 128, "mask lse"},
+    {DataType::bf16, 256, 256, "mask lse"},
+    {DataType::bf16, 72, 40, "group mask odd bias sink lse"},
+    {DataType::bf16, 192, 128, "mask alibi cap"},
+    {DataType::bf16, 32, 32, "group drop sink lse"},
+    {DataType::bf16, 128, 128, "group mask"},
+    {DataType::bf16, 128, 128, "mask unaligned lse"},
+    {DataType::bf16, 96, 96, "mask drop cap bias sink lse"},
+    {DataType::fp16, 64, 64, "mask bias drop lse"},
+    {DataType::bf16, 128, 128, "bias lse"},
+    {DataType::bf16, 256, 256, "group bias"},
+    {DataType::fp16, 128, 128, "group alibi"},
+    {DataType::fp16, 40, 104, "mask cap sink lse"},
+    {DataType::fp16, 128, 128, "mask alibi lse"},
+    {DataType::fp16, 80, 80, "group unaligned mask"},
+    {DataType::bf16, 33, 77, "unaligned mask lse"},
+    {DataType::fp8bf16, 64, 64, "mask lse"},
+    {DataType::fp8bf16, 128, 128, "mask sink lse"},
+    {DataType::fp8fp16, 256, 256, "group mask lse"},
+    {DataType::fp8bf16, 128, 128, "block mask lse"},
+    {DataType::fp8bf16, 192, 128, "block group mask"},
+    {DataType::fp8bf16, 128, 128, "mask alibi cap drop"},
+};
+INSTANTIATE_TEST_SUITE_P(Signatures, CudaAttentionProperty, ::testing::ValuesIn(kRows),
+                         [](const auto& drawn) { return fmt::format("{}", drawn.index); });
+
+AttentionProblem medium() {
+  return {.data_type = DataType::bf16,
+          .batch = 2,
+          .heads_q = 8,
+          .heads_kv = 2,
+          .seqlen_q = 700,
+          .seqlen_k = 900,
+          .mask = MaskKind::bottom_right,
+          .lse = true};
+}
+
+TEST_F(CudaAttentionTest, RepeatsGiveTheSameBits) {
+  testing::RandomCall call(medium(), 7, 8);
+  const auto backend = open_backend(kDevice, 1).value();
+  for (const KernelConfig& config : one_of_each_pipeline(*backend, medium())) {
+    const auto plan = backend->attention().plan(medium(), config, "a test", BuildPolicy::allowed).value();
+    ASSERT_TRUE(call.run(*plan));
+    const std::vector<float> first = call.output();
+    EXPECT_EQ(call.judge(), "") << native_name(config);
+    for (int repeat = 0; repeat < 250; ++repeat) {
+      ASSERT_TRUE(call.run(*plan));
+      ASSERT_EQ(call.output(), first) << native_name(config) << ", repeat " << repeat;
+    }
+  }
+}
+
+TEST_F(CudaAttentionTest, AgreesWithTheCpu) {
+  for (const std::uint64_t seed : {1, 2, 3}) {
+    AttentionProblem problem = medium();
+    problem.dropout = seed == 2;
+    problem.bias = seed == 3 ? BiasKind::elementwise : BiasKind::none;
+    testing::RandomCall call(problem, seed, 8);
+    Dispatcher on_cpu, on_device({.device = kDevice});
+    ASSERT_TRUE(call.run(*on_cpu.plan(problem).value()));
+    const std::vector<float> cpu = call.output();
+    ASSERT_TRUE(call.run(*on_device.plan(problem).value()));
+    const std::vector<float> device = call.output();
+    ASSERT_EQ(cpu.size(), device.size());
+    double difference = 0, norm = 0;
+    for (std::size_t i = 0; i < cpu.size(); ++i) {
+      difference += std::pow(static_cast<double>(cpu[i]) - static_cast<double>(device[i]), 2);
+      norm += std::pow(static_cast<double>(cpu[i]), 2);
+    }
+    // Two roundings of the output and of the weights to bf16 apart.
+    EXPECT_LT(std::sqrt(difference / norm), 6e-3) << seed;
+  }
+}
+
+TEST_F(CudaAttentionTest, StreamsDoNotDisturbEachOther) {
+  AttentionProblem problem = medium();
+  problem.batch = 8;
+  Dispatcher dispatcher({.device = kDevice});
+  const AttentionPlan* plan = dispatcher.plan(problem).value();
+  std::vector<std::thread> threads;
+  std::vector<std::string> verdicts(4);
+  for (std::size_t t = 0; t < verdicts.size(); ++t)
+    threads.emplace_back([&, t] {
+      testing::RandomCall call(problem, 40 + t, 8);
+      for (int repeat = 0; repeat < 20 && verdicts[t].empty(); ++repeat) {
+        const Status ran = call.run(*plan);
+        verdicts[t] = ran ? call.judge() : ran.error().text();
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  for (const std::string& verdict : verdicts) EXPECT_EQ(verdict, "");
+}
+
+/// Dense tensors of a problem on the device, for tests that need no reference.
+struct OnDevice {
+  explicit OnDevice(const AttentionProblem& p) : arguments(dense_arguments(p, AttentionLayout::bhsd)) {
+    const auto make = [&](std::int64_t count, int value) {
+      CudaBuffer buffer = CudaBuffer::allocate(*context, static_cast<std::size_t>(count)).value();
+      EXPECT_TRUE(fill_bytes(*context, buffer.data(), static_cast<std::uint8_t>(value), buffer.bytes()));
+      memory.push_back(std::move(buffer));
+      return memory.back().data();
+    };
+    const std::int64_t rows_q = p.batch * p.heads_q * p.seqlen_q, rows_k = p.batch * p.heads_kv * p.seqlen_k;
+    arguments.q = make(rows_q * p.head_dim_qk * 2, 0x3c);
+    arguments.k = make(rows_k * p.head_dim_qk * 2, 0x3c);
+    arguments.v = make(rows_k * p.head_dim_v * 2, 0x3c);
+    arguments.o = make(rows_q * p.head_dim_v * 2, 0xff);
+    arguments.lse = static_cast<float*>(make(rows_q * 4, 0xff));
+    EXPECT_TRUE(context->synchronize());
+  }
+  [[nodiscard]] std::vector<std::uint16_t> output() const {
+    std::vector<std::uint16_t> out(memory[3].bytes() / 2);
+    EXPECT_TRUE(copy_to_host(*context, out.data(), memory[3].data(), memory[3].bytes()));
+    EXPECT_TRUE(context->synchronize());
+    return out;
+  }
+
+  const CudaContext* context = CudaContext::of(0).value();
+  const CudaCurrent current{*context};
+  std::vector<CudaBuffer> memory;
+  AttentionArguments arguments;
+};
+
+TEST_F(CudaAttentionTest, RunsInsideACapturedGraph) {
+  const AttentionProblem problem = medium();
+  OnDevice tensors(problem);
+  Dispatcher dispatcher({.device = kDevice});
+  const AttentionPlan* plan = dispatcher.plan(problem).value();
+  const CudaStream stream = CudaStream::create(*tensors.context).value();
+  ASSERT_TRUE(plan->run(tensors.arguments, {.stream = stream.handle()}));
+  ASSERT_TRUE(stream.synchronize());
+  const std::vector<std::uint16_t> expected = tensors.output();
+  const auto graph = CudaGraph::capture(*tensors.context, stream.handle(), [&]() -> Status {
+    for (int i = 0; i < 3; ++i) TS_TRY(plan->run(tensors.arguments, {.stream = stream.handle()}));
+    return {};
+  });
+  ASSERT_TRUE(graph) << graph.error().text();
+  for (int replay = 0; replay < 5; ++replay) {
+    ASSERT_TRUE(fill_bytes(*tensors.context, tensors.arguments.o, 0xff, tensors.memory[3].bytes(), stream.handle()));
+    ASSERT_TRUE(graph->launch(stream.handle()));
+    ASSERT_TRUE(stream.synchronize());
+    ASSERT_EQ(tensors.output(), expected);
+  }
+}
+
+TEST_F(CudaAttentionTest, PlanningInsideACaptureIsAllowed) {
+  AttentionProblem problem = medium();
+  problem.seqlen_k = 333;
+  OnDevice tensors(problem);
+  const CudaStream stream = CudaStream::create(*tensors.context).value();
+  Dispatcher dispatcher({.device = kDevice});
+  const auto graph = CudaGraph::capture(*tensors.context, stream.handle(), [&]() -> Status {
+    TS_ASSIGN(const AttentionPlan* plan, dispatcher.plan(problem));
+    return plan->run(tensors.arguments, {.stream = stream.handle()});
+  });
+  EXPECT_TRUE(graph) << graph.error().text();
+}
+
+TEST_F(CudaAttentionTest, WhatIsNotAlignedIsRefusedWithAWayOut) {
+  const AttentionProblem problem = medium();
+  OnDevice tensors(problem);
+  Dispatcher dispatcher({.device = kDevice});
+  const AttentionPlan* plan = dispatcher.plan(problem).value();
+  AttentionArguments arguments = tensors.arguments;
+  arguments.k = static_cast<const char*>(arguments.k) + 2;
+  const Status ran = plan->run(arguments);
+  ASSERT_FALSE(ran);
+  EXPECT_EQ(ran.error().code, ErrorCode::invalid_argument);
+  EXPECT_NE(ran.error().message.find("k at address"), std::string::npos) << ran.error().text();
+}
+
+TEST_F(CudaAttentionTest, ANegativeScaleIsATraitOfThePlan) {
+  AttentionProblem problem = medium();
+  OnDevice tensors(problem);
+  tensors.arguments.scale = -0.1F;
+  Dispatcher dispatcher({.device = kDevice});
+  EXPECT_FALSE(dispatcher.plan(problem).value()->run(tensors.arguments));
+  problem.negative_scale = true;
+  EXPECT_TRUE(dispatcher.plan(problem).value()->run(tensors.arguments));
+}
+
+TEST_F(CudaAttentionTest, NothingToDoIsDone) {
+  AttentionProblem problem = medium();
+  problem.seqlen_q = 0;
+  Dispatcher dispatcher({.device = kDevice});
+  const AttentionArguments nothing = dense_arguments(problem, AttentionLayout::bhsd);
+  AttentionArguments arguments = nothing;
+  OnDevice keys(medium());
+  arguments.k = keys.arguments.k;
+  arguments.v = keys.arguments.v;
+  EXPECT_TRUE(dispatcher.plan(problem).value()->run(arguments));
+}
+
+// The copied bias has no tensor map then: reading it was an illegal instruction.
+TEST_F(CudaAttentionTest, WithoutKeysTheBiasIsNotRead) {
+  AttentionProblem problem = medium();
+  problem.bias = BiasKind::elementwise;
+  problem.seqlen_k = 0;
+  testing::RandomCall call(problem, 3, 16);
+  const auto backend = open_backend(kDevice, 1).value();
+  for (const KernelConfig& config : one_of_each_pipeline(*backend, problem)) {
+    const auto plan = backend->attention().plan(problem, config, "a test", BuildPolicy::allowed).value();
+    ASSERT_TRUE(call.run(*plan)) << native_name(config);
+    EXPECT_EQ(call.judge(), "") << native_name(config);
+  }
+}
+
+}  // namespace
+}  // namespace tilesmith

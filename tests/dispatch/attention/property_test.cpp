@@ -1,0 +1,126 @@
+// Random attention problems through the dispatcher, with one kernel of each level and pipeline that this machine runs,
+// against the float64 reference. Compiling is what takes time, so there are a few signatures and many shapes of each.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <map>
+
+#include "base/random.hpp"
+#include "dispatch/attention/cpu_candidates.hpp"
+#include "dispatch/cpu_registry.hpp"
+#include "dispatch/attention/random_problem.hpp"
+#include "dispatch/test_store.hpp"
+#include "vocabulary/names/native.hpp"
+#include "thorough.hpp"
+#include "verify/attention/tensors.hpp"
+
+namespace tilesmith {
+namespace {
+
+const std::uint64_t kShapes = testing::thorough() ? 96 : 24;
+
+/// One candidate of each level, pipeline and instruction, compiled; which tile is drawn by the seed.
+std::vector<std::string> kernels_for(const AttentionProblem& problem, std::uint64_t seed) {
+  const CpuMachine& machine = *this_cpu_machine();
+  std::map<std::tuple<ArchName, Pipeline, Instruction>, std::vector<KernelConfig>> kinds;
+  const std::vector<Candidate> candidates = candidates_for(problem, machine).value();
+  for (const Candidate& candidate : candidates) {
+    const Algorithm& algorithm = candidate.config.algorithm;
+    kinds[{candidate.config.arch, algorithm.pipeline, algorithm.instruction}].push_back(candidate.config);
+  }
+  std::vector<KernelConfig> configs;
+  for (const auto& [kind, choices] : kinds)
+    configs.push_back(choices[RandomStream{seed, configs.size()}.below(0, choices.size())]);
+  CpuRegistry registry(machine);
+  std::vector<std::string> names;
+  const std::vector<Status> built = registry.build(configs, 0, {});
+  for (std::size_t i = 0; i < configs.size(); ++i) {
+    EXPECT_TRUE(built[i]) << built[i].error().text();
+    names.push_back(native_name(configs[i]));
+  }
+  return names;
+}
+
+class AttentionProperty : public ::testing::TestWithParam<std::tuple<AttentionProblem, std::uint64_t>> {};
+
+TEST_P(AttentionProperty, EveryKernelAgreesWithTheReference) {
+  const auto& [traits, seed] = GetParam();
+  std::vector<std::unique_ptr<testing::RandomCall>> calls;
+  for (std::uint64_t shape = 0; shape < kShapes; ++shape)
+    calls.push_back(
+        std::make_unique<testing::RandomCall>(testing::random_shape(traits, seed * 1000 + shape), seed * 1000 + shape));
+  for (const std::string& name : kernels_for(traits, seed)) {
+    Dispatcher dispatcher({.threads = 1 + static_cast<int>(seed % 3), .build = BuildPolicy::never, .kernel = name});
+    for (const auto& call : calls) {
+      const auto plan = dispatcher.plan(call->problem());
+      ASSERT_TRUE(plan) << plan.error().text();
+      const Status ran = call->run(**plan);
+      ASSERT_TRUE(ran) << ran.error().text() << "\n" << testing::describe(call->problem());
+      EXPECT_EQ(call->judge(), "") << name << "\n" << testing::describe(call->problem());
+    }
+  }
+}
+
+std::vector<std::tuple<AttentionProblem, std::uint64_t>> signatures() {
+  const std::tuple<DataType, std::int64_t, std::int64_t, const char*> rows[] = {
+      {DataType::bf16, 64, 64, ""},
+      {DataType::bf16, 128, 128, "mask lse"},
+      {DataType::bf16, 72, 40, "group mask bias sink lse"},
+      {DataType::bf16, 192, 128, "mask alibi cap"},
+      {DataType::bf16, 32, 32, "group drop sink lse"},
+      {DataType::fp16, 64, 64, "mask bias drop lse"},
+      {DataType::fp16, 128, 128, "group alibi"},
+      {DataType::fp16, 40, 104, "mask cap sink lse"},
+      {DataType::fp32, 64, 64, "mask drop cap bias sink lse"},
+      {DataType::fp32, 128, 128, "group mask lse"},
+      {DataType::fp32, 88, 256, "alibi lse"},
+  };
+  std::vector<std::tuple<AttentionProblem, std::uint64_t>> out;
+  for (const auto& [type, qk, v, words] : rows) out.emplace_back(testing::traits(type, qk, v, words), out.size() + 1);
+  return out;
+}
+
+INSTANTIATE_TEST_SUITE_P(Signatures, AttentionProperty, ::testing::ValuesIn(signatures()),
+                         [](const auto& drawn) { return fmt::format("{}", std::get<1>(drawn.param)); });
+
+TEST(AttentionDropout, EveryKernelMakesTheSameMask) {
+  // Equal logits and an identity for v: output (i, j) is 1/64/(1 - p) where (i, j) is kept and 0 where it is dropped.
+  AttentionProblem problem{
+      .batch = 2, .heads_q = 3, .heads_kv = 1, .seqlen_q = 37, .seqlen_k = 64, .head_dim_qk = 64, .head_dim_v = 64};
+  problem.data_type = DataType::fp32;
+  problem.dropout = true;
+  AttentionArguments arguments = dense_arguments(problem, AttentionLayout::bhsd);
+  const std::vector<float> zeros(2 * 3 * 64 * 64, 0.0F);
+  std::vector<float> identity(64 * 64, 0.0F), o(2 * 3 * 37 * 64);
+  for (std::size_t j = 0; j < 64; ++j) identity[j * 65] = 1;
+  arguments.q = arguments.k = zeros.data();
+  arguments.v = identity.data();
+  arguments.v_strides.batch = 0;
+  arguments.o = o.data();
+  arguments.dropout_probability = 0.25;
+  arguments.seed = 0x123456789abcdef0;
+  arguments.offset = 0x9876543210;
+  AttentionTensors rule;
+  rule.heads_q = problem.heads_q;
+  rule.seed = arguments.seed;
+  rule.offset = arguments.offset;
+  rule.drop_threshold = 16384;
+  for (const std::string& name : kernels_for(problem, 5)) {
+    Dispatcher dispatcher({.threads = 2, .build = BuildPolicy::never, .kernel = name});
+    const auto plan = dispatcher.plan(problem);
+    ASSERT_TRUE(plan) << plan.error().text();
+    ASSERT_TRUE((*plan)->run(arguments));
+    std::size_t wrong = 0, kept = 0;
+    for (std::int64_t row = 0; row < 2 * 3 * 37; ++row)
+      for (std::int64_t j = 0; j < 64; ++j) {
+        const bool keep = keeps(rule, row / (3 * 37), row / 37 % 3, row % 37, j);
+        kept += keep;
+        wrong += keep != (o[static_cast<std::size_t>(row * 64 + j)] != 0);
+      }
+    EXPECT_EQ(wrong, 0u) << name;
+    EXPECT_NEAR(static_cast<double>(kept) / (2 * 3 * 37 * 64), 0.75, 0.02);
+  }
+}
+
+}  // namespace
+}  // namespace tilesmith

@@ -1,0 +1,330 @@
+#include "dispatch/attention/random_problem.hpp"
+
+#include <fmt/format.h>
+
+#include <cmath>
+
+#include "base/random.hpp"
+#include "vocabulary/data_type.hpp"
+#include "vocabulary/traits.hpp"
+#include "runtime/cuda/memory.hpp"
+#include "runtime/cuda/stream.hpp"
+
+namespace tilesmith::testing {
+namespace {
+
+ElementType element_of(DataType type) {
+  return type == DataType::fp32   ? ElementType::fp32
+         : type == DataType::fp16 ? ElementType::fp16
+         : type == DataType::fp8  ? ElementType::fp8e4m3
+                                  : ElementType::bf16;
+}
+
+}  // namespace
+
+AttentionProblem traits(DataType type, std::int64_t qk, std::int64_t v, std::string_view words) {
+  const auto has = [&](std::string_view word) { return words.find(word) != std::string_view::npos; };
+  AttentionProblem p{.data_type = type, .head_dim_qk = qk, .head_dim_v = v};
+  if (has("group")) p.mode = SequenceMode::group;
+  if (has("mask")) p.mask = MaskKind::top_left;
+  if (has("bias")) p.bias = BiasKind::elementwise;
+  if (has("alibi")) p.bias = BiasKind::alibi;
+  p.soft_cap = has("cap");
+  p.sink = has("sink");
+  p.dropout = has("drop");
+  p.lse = has("lse");
+  p.unaligned = has("unaligned");
+  p.unaligned_bias = has("odd bias");
+  p.block_scale = has("block");
+  return p;
+}
+
+AttentionProblem random_shape(AttentionProblem p, std::uint64_t seed) {
+  const RandomStream stream{seed, 1000};
+  std::uint64_t draw = 0;
+  const auto below = [&](std::uint64_t bound) { return static_cast<std::int64_t>(stream.below(draw++, bound)); };
+  const auto length = [&](std::uint64_t most) {
+    switch (below(8)) {
+      case 0:
+        return std::int64_t{0};
+      case 1:
+        return std::int64_t{1};
+      case 2:
+        return 64 * (1 + below(3));
+      default:
+        return 1 + below(most);
+    }
+  };
+  p.batch = below(12) == 0 ? 0 : 1 + below(3);
+  p.heads_kv = 1 + below(3);
+  p.heads_q = p.heads_kv * std::array{1, 1, 2, 3, 8}[static_cast<std::size_t>(below(5))];
+  p.seqlen_q = length(150);
+  p.seqlen_k = length(300);
+  if (p.mask != MaskKind::none || p.window_left >= 0) {
+    p.mask = std::array{MaskKind::none, MaskKind::top_left, MaskKind::bottom_right}[static_cast<std::size_t>(below(3))];
+    const std::int64_t far = below(8) == 0 ? INT64_MAX : 40;  // "unbounded" in other words
+    p.window_left = below(2) == 0 || p.mask == MaskKind::none ? std::min<std::int64_t>(below(41), far) : -1;
+    if (p.window_left > 38) p.window_left = far;
+    p.window_right =
+        p.mask == MaskKind::none ? (below(2) == 0 ? std::min<std::int64_t>(below(41), far) : -1) : below(2) - 1;
+  }
+  return p;
+}
+
+std::string describe(const AttentionProblem& p) {
+  return fmt::format("{}{} batch {} heads {}/{} seqlen {}x{} dim {}/{} mask {} window {},{} bias {}{}{}{}{}",
+                     name_of(p.data_type), p.mode == SequenceMode::group ? " group" : "", p.batch, p.heads_q,
+                     p.heads_kv, p.seqlen_q, p.seqlen_k, p.head_dim_qk, p.head_dim_v, name_of(p.mask), p.window_left,
+                     p.window_right, name_of(p.bias), p.soft_cap ? " softcap" : "", p.sink ? " sink" : "",
+                     p.dropout ? " dropout" : "", p.lse ? " lse" : "");
+}
+
+std::int64_t RandomCall::random(std::uint64_t bound) {
+  return static_cast<std::int64_t>(RandomStream{seed_, 2000}.below(draw_++, bound));
+}
+
+std::vector<std::int32_t> RandomCall::offsets(std::int64_t longest) {
+  std::vector<std::int32_t> out{0};
+  for (std::int64_t b = 0; b < problem_.batch; ++b) {
+    const std::int64_t length = one_in(3) ? longest : one_in(4) ? 0 : random(static_cast<std::uint64_t>(longest) + 1);
+    out.push_back(static_cast<std::int32_t>(out.back() + length));
+  }
+  return out;
+}
+
+GuardedBuffer& RandomCall::tensor(std::int64_t heads, std::int64_t rows, std::int64_t dim, bool may_broadcast,
+                                  AttentionStrides& strides) {
+  const bool group = problem_.mode == SequenceMode::group;
+  const auto gap = [&] { return one_in(2) ? 0 : random(20) * stride_step_; };
+  TensorExtents extents{group ? 1 : problem_.batch, heads, rows, dim};
+  if (one_in(2)) {
+    strides.row = dim + gap();
+    strides.head = rows * strides.row + gap();
+    strides.batch = heads * strides.head + gap();
+  } else {
+    strides.head = dim + gap();
+    strides.row = heads * strides.head + gap();
+    strides.batch = rows * strides.row + gap();
+  }
+  if (group) strides.batch = random(100);  // ignored
+  if (may_broadcast && !group && one_in(8)) {
+    strides.batch = 0;
+    extents.batch = std::min<std::int64_t>(1, extents.batch);
+  }
+  if (may_broadcast && one_in(8)) {
+    strides.head = 0;
+    extents.head = 1;
+  }
+  const DataType type = problem_.data_type;
+  auto buffer = std::make_unique<GuardedBuffer>(element_of(may_broadcast ? input_type(type) : output_type(type)),
+                                                extents, TensorStrides{strides.batch, strides.head, strides.row, 1});
+  if (!may_broadcast) {
+    o_extents_ = extents;
+    o_ = std::move(buffer);
+    return *o_;
+  }
+  std::vector<float> values(static_cast<std::size_t>(extents.batch * extents.head * extents.row * extents.column));
+  fill_normal(values, {seed_, 10 + inputs_.size()}, 1.0F, 1);
+  buffer->fill(values);
+  inputs_.push_back(std::move(buffer));
+  return *inputs_.back();
+}
+
+void RandomCall::make_bias() {
+  TensorExtents extents{problem_.batch, problem_.heads_q, problem_.seqlen_q, problem_.seqlen_k};
+  TensorStrides strides;
+  const bool whole = stride_step_ > 1 && !problem_.unaligned_bias;  // rows are multiples of 16 bytes
+  std::int64_t next = one_in(4) && !whole ? 2 : 1;
+  const auto place = [&](std::int64_t& size, std::int64_t& stride) {
+    if (size > 0 && one_in(4) && !(whole && &size == &extents.column)) size = 1;
+    stride = size == 1 ? 0 : next;
+    next = std::max<std::int64_t>(1, size) * next + (one_in(2) ? 0 : random(9));
+    if (whole) next = (next + 3) / 4 * 4;
+  };
+  place(extents.column, strides.column);
+  place(extents.row, strides.row);
+  place(extents.head, strides.head);
+  place(extents.batch, strides.batch);
+  auto buffer = std::make_unique<GuardedBuffer>(ElementType::fp32, extents, strides);
+  std::vector<float> values(static_cast<std::size_t>(extents.batch * extents.head * extents.row * extents.column));
+  fill_normal(values, {seed_, 20}, 2.0F, 1);
+  buffer->fill(values);
+  arguments_.bias = reinterpret_cast<const float*>(buffer->data());
+  arguments_.bias_strides = {strides.batch, strides.head, strides.row, strides.column};
+  inputs_.push_back(std::move(buffer));
+}
+
+void RandomCall::make_scale(std::int64_t heads, std::int64_t longest, std::vector<float>& values,
+                            AttentionScale& scale) {
+  if (!problem_.block_scale && one_in(4)) return;  // a scale of 1
+  const std::int64_t blocks =
+      problem_.block_scale ? std::max<std::int64_t>(1, (longest + kScaleBlock - 1) / kScaleBlock) : 1;
+  scale.block = problem_.block_scale ? 1 : 0;
+  scale.head = one_in(3) ? 0 : blocks;
+  scale.batch = one_in(3) ? 0 : heads * blocks;
+  values.resize(static_cast<std::size_t>(std::max<std::int64_t>(1, problem_.batch) * heads * blocks));
+  fill_uniform(values, {seed_, 30 + draw_}, 0.3F, 1.5F, 1);
+  scale.data = values.data();
+}
+
+RandomCall::RandomCall(const AttentionProblem& problem, std::uint64_t seed, std::int64_t stride_step)
+    : problem_(problem), seed_(seed), stride_step_(stride_step) {
+  const AttentionProblem& p = problem_;
+  std::int64_t rows_q = p.seqlen_q, rows_k = p.seqlen_k;
+  if (p.mode == SequenceMode::group) {
+    cu_seqlens_q_ = offsets(p.seqlen_q);
+    cu_seqlens_k_ = offsets(p.seqlen_k);
+    rows_q = cu_seqlens_q_.back();
+    rows_k = cu_seqlens_k_.back();
+    arguments_.cu_seqlens_q = cu_seqlens_q_.data();
+    arguments_.cu_seqlens_k = cu_seqlens_k_.data();
+    arguments_.total_q = rows_q;
+    arguments_.total_k = rows_k;
+  }
+  arguments_.q = tensor(p.heads_q, rows_q, p.head_dim_qk, true, arguments_.q_strides).data();
+  arguments_.k = tensor(p.heads_kv, rows_k, p.head_dim_qk, true, arguments_.k_strides).data();
+  arguments_.v = tensor(p.heads_kv, rows_k, p.head_dim_v, true, arguments_.v_strides).data();
+  arguments_.o = tensor(p.heads_q, rows_q, p.head_dim_v, false, arguments_.o_strides).data();
+  if (input_type(p.data_type) == DataType::fp8) {
+    make_scale(p.heads_q, p.seqlen_q, q_scale_, arguments_.q_scale);
+    make_scale(p.heads_kv, p.seqlen_k, k_scale_, arguments_.k_scale);
+    make_scale(p.heads_kv, p.seqlen_k, v_scale_, arguments_.v_scale);
+  }
+  if (p.lse) {
+    AttentionStrides& s = arguments_.lse_strides;
+    s = one_in(2) ? AttentionStrides{p.heads_q * rows_q, rows_q, 1}
+                  : AttentionStrides{2 * p.heads_q * rows_q, 2, 2 * p.heads_q};
+    lse_ = std::make_unique<GuardedBuffer>(ElementType::fp32, TensorExtents{o_extents_.batch, p.heads_q, rows_q, 1},
+                                           TensorStrides{s.batch, s.head, s.row, 1});
+    arguments_.lse = reinterpret_cast<float*>(lse_->data());
+  }
+  if (p.bias == BiasKind::elementwise) make_bias();
+  if (p.bias == BiasKind::alibi) {
+    const bool by_batch = one_in(2);
+    arguments_.alibi_batch_stride = by_batch ? p.heads_q : 0;
+    alibi_.resize(static_cast<std::size_t>(p.heads_q * (by_batch ? std::max<std::int64_t>(1, p.batch) : 1)));
+    fill_uniform(alibi_, {seed_, 21}, 0.01F, 0.5F, 1);
+    arguments_.alibi = alibi_.data();
+  }
+  if (p.sink) {
+    sink_.resize(static_cast<std::size_t>(p.heads_q));
+    fill_uniform(sink_, {seed_, 22}, 1.0F, 5.0F, 1);
+    arguments_.sink = sink_.data();
+  }
+  arguments_.scale = one_in(4) ? 0.3F : 1.0F / std::sqrt(static_cast<float>(p.head_dim_qk));
+  arguments_.softcap = p.soft_cap ? 2.0F + static_cast<float>(random(30)) : 0;
+  arguments_.dropout_probability = p.dropout ? static_cast<float>(random(40000)) / 65536.0F : 0;
+  arguments_.seed = seed_ * 0x9e3779b97f4a7c15u;
+  arguments_.offset = one_in(2) ? 0 : seed_ << 30;
+  describe_for_checks();
+}
+
+void RandomCall::describe_for_checks() {
+  const AttentionProblem& p = problem_;
+  const AttentionArguments& a = arguments_;
+  AttentionTensors& t = tensors_;
+  const auto view = [&](const void* data, const AttentionStrides& s, const AttentionScale& scale) {
+    return TensorView{data,
+                      element_of(input_type(p.data_type)),
+                      {s.batch, s.head, s.row, 1},
+                      {scale.data, scale.batch, scale.head, scale.block}};
+  };
+  t.q = view(a.q, a.q_strides, a.q_scale);
+  t.k = view(a.k, a.k_strides, a.k_scale);
+  t.v = view(a.v, a.v_strides, a.v_scale);
+  t.bias = a.bias;
+  t.bias_strides = {a.bias_strides.batch, a.bias_strides.head, a.bias_strides.row, a.bias_strides.column};
+  t.alibi = a.alibi;
+  t.alibi_batch_stride = a.alibi_batch_stride;
+  t.sink = a.sink;
+  t.cu_seqlens_q = a.cu_seqlens_q;
+  t.cu_seqlens_k = a.cu_seqlens_k;
+  t.batch = p.batch;
+  t.heads_q = p.heads_q;
+  t.heads_kv = p.heads_kv;
+  t.seqlen_q = p.seqlen_q;
+  t.seqlen_k = p.seqlen_k;
+  t.head_dim_qk = p.head_dim_qk;
+  t.head_dim_v = p.head_dim_v;
+  // The words of tilesmith/attention.hpp: a causal mask ends at the diagonal, a window without one is aligned to the
+  // bottom right.
+  const bool causal = p.mask != MaskKind::none;
+  constexpr std::int64_t kBeyond = 1 << 20;
+  t.window_left = std::min(p.window_left, kBeyond);
+  t.window_right = causal ? 0 : std::min(p.window_right, kBeyond);
+  t.mask_bottom_right = causal ? p.mask == MaskKind::bottom_right : p.window_left >= 0 || p.window_right >= 0;
+  t.scale = a.scale;
+  t.softcap = a.softcap;
+  t.seed = a.seed;
+  t.offset = a.offset;
+  t.drop_threshold = static_cast<std::uint32_t>(a.dropout_probability * 65536.0F);
+}
+
+Status RandomCall::run(const AttentionPlan& plan) {
+  for (GuardedBuffer* buffer : {o_.get(), lse_.get()})
+    if (buffer != nullptr) std::ranges::fill(buffer->storage(), std::byte{0xff});
+  return plan.device().kind == DeviceKind::cuda ? run_on_device(plan) : plan.run(arguments_);
+}
+
+Status RandomCall::run_on_device(const AttentionPlan& plan) {
+  TS_ASSIGN(const CudaContext* context, CudaContext::of(plan.device().index));
+  const CudaCurrent current(*context);
+  TS_TRY(current.status());
+  TS_ASSIGN(const CudaStream stream, CudaStream::create(*context));
+  std::vector<CudaBuffer> copies;
+  /// Copies memory to the device and moves a pointer into it along.
+  const auto move = [&]<class T>(T*& pointer, const void* begin, std::size_t bytes) -> Status {
+    if (bytes == 0) {
+      pointer = nullptr;
+      return {};
+    }
+    TS_ASSIGN(CudaBuffer copy, CudaBuffer::allocate(*context, bytes));
+    TS_TRY(copy_to_device(*context, copy.data(), begin, bytes, stream.handle()));
+    const auto offset = reinterpret_cast<std::uintptr_t>(pointer) - reinterpret_cast<std::uintptr_t>(begin);
+    pointer = reinterpret_cast<T*>(reinterpret_cast<std::uintptr_t>(copy.data()) + offset);
+    copies.push_back(std::move(copy));
+    return {};
+  };
+  const auto move_buffer = [&](auto*& pointer, GuardedBuffer& buffer) {
+    return move(pointer, buffer.storage().data(), buffer.storage().size());
+  };
+  AttentionArguments a = arguments_;
+  TS_TRY(move_buffer(a.q, *inputs_[0]));
+  TS_TRY(move_buffer(a.k, *inputs_[1]));
+  TS_TRY(move_buffer(a.v, *inputs_[2]));
+  if (a.bias != nullptr) TS_TRY(move_buffer(a.bias, *inputs_[3]));
+  TS_TRY(move(a.alibi, alibi_.data(), alibi_.size() * sizeof(float)));
+  TS_TRY(move(a.sink, sink_.data(), sink_.size() * sizeof(float)));
+  TS_TRY(move(a.q_scale.data, q_scale_.data(), q_scale_.size() * sizeof(float)));
+  TS_TRY(move(a.k_scale.data, k_scale_.data(), k_scale_.size() * sizeof(float)));
+  TS_TRY(move(a.v_scale.data, v_scale_.data(), v_scale_.size() * sizeof(float)));
+  TS_TRY(move(a.cu_seqlens_q, cu_seqlens_q_.data(), cu_seqlens_q_.size() * sizeof(std::int32_t)));
+  TS_TRY(move(a.cu_seqlens_k, cu_seqlens_k_.data(), cu_seqlens_k_.size() * sizeof(std::int32_t)));
+  TS_TRY(move_buffer(a.o, *o_));
+  const void* const o = copies.back().data();
+  if (lse_) TS_TRY(move_buffer(a.lse, *lse_));
+  const void* const lse = copies.back().data();
+  TS_TRY(plan.run(a, {.stream = stream.handle()}));
+  TS_TRY(copy_to_host(*context, o_->storage().data(), o, o_->storage().size(), stream.handle()));
+  if (lse_) TS_TRY(copy_to_host(*context, lse_->storage().data(), lse, lse_->storage().size(), stream.handle()));
+  return stream.synchronize();
+}
+
+std::vector<float> RandomCall::output() const {
+  return read_output(tensors_, o_->view(), problem_.head_dim_v);
+}
+
+std::string RandomCall::judge() {
+  for (const GuardedBuffer* buffer : {o_.get(), lse_.get()})
+    if (const auto damage = buffer != nullptr ? buffer->damage() : std::nullopt) return *damage;
+  if (!expectation_) {
+    auto made = AttentionExpectation::make(tensors_, element_of(output_type(problem_.data_type)), 1);
+    if (!made) return made.error().text();
+    expectation_ = std::move(*made);
+  }
+  const Verdict verdict =
+      lse_ ? expectation_->judge(output(), read_output(tensors_, lse_->view(), 1)) : expectation_->judge(output());
+  return verdict.outcome == Outcome::fail ? verdict.reason : std::string();
+}
+
+}  // namespace tilesmith::testing

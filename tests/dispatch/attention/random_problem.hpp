@@ -1,0 +1,70 @@
+// A random attention problem with its tensors, for tests: odd sizes, gaps and broadcasts in the strides, empty
+// sequences, rows that see nothing. Every tensor lies between red zones that read as NaN.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/error.hpp"
+#include "tilesmith/attention.hpp"
+#include "tilesmith/dispatcher.hpp"
+#include "verify/attention/check.hpp"
+#include "verify/guarded_buffer.hpp"
+
+namespace tilesmith::testing {
+
+/// A problem of these types, dims and traits: group, mask, bias (or odd bias, which nothing may be assumed of), alibi,
+/// cap, sink, drop, lse, unaligned, block.
+[[nodiscard]] AttentionProblem traits(DataType type, std::int64_t qk, std::int64_t v, std::string_view words);
+/// Random sizes for a problem whose data type, mode, head dims and traits are given; a mask other than none becomes any
+/// mask or window.
+[[nodiscard]] AttentionProblem random_shape(AttentionProblem traits, std::uint64_t seed);
+[[nodiscard]] std::string describe(const AttentionProblem& problem);
+
+class RandomCall {
+ public:
+  /// Strides are multiples of `stride_step` elements where the head dims are.
+  RandomCall(const AttentionProblem& problem, std::uint64_t seed, std::int64_t stride_step = 1);
+  RandomCall(const RandomCall&) = delete;
+  RandomCall& operator=(const RandomCall&) = delete;
+
+  [[nodiscard]] const AttentionProblem& problem() const { return problem_; }
+  [[nodiscard]] const AttentionArguments& arguments() const { return arguments_; }
+
+  /// Poisons the outputs and runs the plan; on a device, on copies of all tensors and their red zones.
+  [[nodiscard]] Status run(const AttentionPlan& plan);
+  /// What is wrong with the last run's outputs; empty when nothing is.
+  [[nodiscard]] std::string judge();
+  /// The last run's output, dense.
+  [[nodiscard]] std::vector<float> output() const;
+
+ private:
+  [[nodiscard]] Status run_on_device(const AttentionPlan& plan);
+  [[nodiscard]] GuardedBuffer& tensor(std::int64_t heads, std::int64_t rows, std::int64_t dim, bool may_broadcast,
+                                      AttentionStrides& strides);
+  [[nodiscard]] bool one_in(std::uint64_t chances) { return random(chances) == 0; }
+  [[nodiscard]] std::int64_t random(std::uint64_t bound);
+  [[nodiscard]] std::vector<std::int32_t> offsets(std::int64_t longest);
+  void make_bias();
+  void make_scale(std::int64_t heads, std::int64_t longest, std::vector<float>& values, AttentionScale& scale);
+  void describe_for_checks();
+
+  AttentionProblem problem_;
+  std::uint64_t seed_;
+  std::int64_t stride_step_;
+  std::uint64_t draw_ = 0;
+  std::vector<std::unique_ptr<GuardedBuffer>> inputs_;
+  std::unique_ptr<GuardedBuffer> o_, lse_;
+  std::vector<float> alibi_, sink_, q_scale_, k_scale_, v_scale_;
+  std::vector<std::int32_t> cu_seqlens_q_, cu_seqlens_k_;
+  TensorExtents o_extents_;
+  AttentionArguments arguments_;
+  AttentionTensors tensors_;
+  std::optional<AttentionExpectation> expectation_;
+};
+
+}  // namespace tilesmith::testing

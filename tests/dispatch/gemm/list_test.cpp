@@ -1,0 +1,167 @@
+// Lists of products on the CPU, against float64.
+#include <gtest/gtest.h>
+
+#include <memory>
+#include <set>
+
+#include "dispatch/allocation_count.hpp"
+#include "dispatch/gemm/cuda_list.hpp"
+#include "dispatch/gemm/random_gemm.hpp"
+#include "dispatch/test_store.hpp"
+#include "vocabulary/memory_type.hpp"
+#include "runtime/aligned_buffer.hpp"
+
+namespace tilesmith {
+namespace {
+
+/// Products of their own sizes on random data.
+struct List {
+  explicit List(std::vector<GemmProblem> all) : problems(std::move(all)) {
+    for (const GemmProblem& p : problems) {
+      calls.push_back(std::make_unique<testing::RandomGemm>(p, calls.size()));
+      arguments.push_back(calls.back()->host_arguments());
+    }
+  }
+
+  void expect_right() const {
+    for (std::size_t i = 0; i < calls.size(); ++i) {
+      const auto expectation = GemmExpectation::make(calls[i]->tensors(), memory_type_of(problems[i].type_d), 1);
+      ASSERT_TRUE(expectation) << expectation.error().text();
+      const GemmProblem& p = problems[i];
+      EXPECT_EQ(calls[i]->judge(*expectation), "") << i << ": " << p.m << " x " << p.n << " x " << p.k;
+    }
+  }
+
+  std::vector<GemmProblem> problems;
+  std::vector<std::unique_ptr<testing::RandomGemm>> calls;
+  std::vector<GemmArguments> arguments;
+};
+
+GemmProblem product(std::int64_t m, std::int64_t n, std::int64_t k) {
+  return gemm_problem(DataType::fp32, m, n, k);
+}
+
+void run(List& list, int threads) {
+  Dispatcher dispatcher({.threads = threads});
+  const auto plan = dispatcher.plan(list.problems);
+  ASSERT_TRUE(plan) << plan.error().text();
+  const Status status = (*plan)->run(list.arguments);
+  ASSERT_TRUE(status) << status.error().text();
+  list.expect_right();
+}
+
+TEST(GemmList, OfRandomProducts) {
+  for (const int threads : {1, 3}) {
+    std::vector<GemmProblem> problems;
+    for (std::uint64_t seed = 0; seed < 12; ++seed) problems.push_back(testing::random_gemm_problem(seed));
+    List list(problems);
+    run(list, threads);
+  }
+}
+
+TEST(GemmList, OfSizesFromNothingToManyTiles) {
+  for (const int threads : {1, 3}) {
+    // m, n, batch of 0 compute nothing, k of 0 makes zeros.
+    std::vector<GemmProblem> problems = {product(0, 5, 7),     product(5, 0, 7),       product(5, 7, 0),
+                                         product(1, 1, 1),     product(700, 130, 260), product(3, 1000, 600),
+                                         product(130, 70, 33), product(1, 4096, 64)};
+    problems.push_back(product(9, 17, 70));
+    problems.back().batch = 3;
+    problems.push_back(product(9, 17, 70));
+    problems.back().batch = 0;
+    problems.push_back(product(40, 48, 5000));
+    List list(problems);
+    run(list, threads);
+  }
+}
+
+TEST(GemmList, OfNothingAndOfOne) {
+  Dispatcher dispatcher({.threads = 2});
+  const auto none = dispatcher.plan(std::span<const GemmProblem>());
+  ASSERT_TRUE(none) << none.error().text();
+  EXPECT_TRUE((*none)->run(std::span<const GemmArguments>()));
+  List one({product(33, 50, 70)});
+  run(one, 2);
+}
+
+TEST(GemmList, OfAThousandTinyProducts) {
+  std::vector<GemmProblem> problems;
+  for (std::int64_t i = 0; i < 1000; ++i) problems.push_back(product(1 + i % 24, 1 + i % 17, 1 + i % 31));
+  List list(problems);
+  run(list, 2);
+}
+
+TEST(GemmList, RunsWithoutAllocatingAndInTheCallersWorkspace) {
+  Dispatcher dispatcher({.threads = 2});
+  List list({product(300, 130, 260), product(3, 1000, 600), product(40, 48, 5000), product(700, 700, 40)});
+  const auto plan = dispatcher.plan(list.problems);
+  ASSERT_TRUE(plan) << plan.error().text();
+  ASSERT_GT((*plan)->workspace_bytes(), 0U);
+  AlignedBuffer workspace((*plan)->workspace_bytes());
+  const RunOptions options{.workspace = workspace.data()};
+  ASSERT_TRUE((*plan)->run(list.arguments, options));
+  list.expect_right();
+  const std::size_t before = testing::allocations();
+  ASSERT_TRUE((*plan)->run(list.arguments, options));
+  EXPECT_EQ(testing::allocations(), before);
+}
+
+TEST(GemmList, SaysWhichProductIsWrong) {
+  Dispatcher dispatcher({.threads = 1});
+  std::vector<GemmProblem> problems{product(3, 4, 5), product(3, -4, 5)};
+  auto plan = dispatcher.plan(problems);
+  ASSERT_FALSE(plan);
+  EXPECT_NE(plan.error().message.find("product 1 of 2: n is -4"), std::string::npos) << plan.error().text();
+  problems[1] = product(3, 4, 5);
+  problems[1].grouping = GemmGrouping::masked;
+  plan = dispatcher.plan(problems);
+  ASSERT_FALSE(plan);
+  EXPECT_EQ(plan.error().code, ErrorCode::unsupported);
+
+  List list({product(3, 4, 5), product(2, 2, 2)});
+  const auto good = dispatcher.plan(list.problems);
+  ASSERT_TRUE(good) << good.error().text();
+  list.arguments[1].a.data = nullptr;
+  Status status = (*good)->run(list.arguments);
+  ASSERT_FALSE(status);
+  EXPECT_NE(status.error().message.find("product 1 of 2: a"), std::string::npos) << status.error().text();
+  status = (*good)->run(std::span(list.arguments).first(1));
+  ASSERT_FALSE(status);
+  EXPECT_NE(status.error().message.find("arguments for 1 products"), std::string::npos) << status.error().text();
+}
+
+TEST(GemmList, SharesLaunchesByForm) {
+  const auto half = [](std::int64_t m, std::int64_t n, std::int64_t k) {
+    return gemm_problem(DataType::bf16, m, n, k);
+  };
+  std::vector<GemmProblem> problems{half(5, 64, 64),      half(300, 512, 64), half(1, 7, 9),   half(3, 9, 9),
+                                    half(4096, 4096, 64), half(0, 5, 5),      half(9, 64, 64), half(9, 64, 64),
+                                    half(8, 64, 0),       half(6, 64, 64)};
+  problems[6].epilogue = {EpilogueOp::relu};
+  problems[7].batch = 2;
+  const std::vector<CudaSpec> specs = load_cuda_specs().value();
+  const auto spec_of = [&](std::string_view arch) -> const CudaSpec& {
+    return *std::ranges::find(specs, arch, [](const CudaSpec& spec) { return spec.arch.text(); });
+  };
+  const CudaListParts parts = cuda_list_parts(problems, spec_of("sm_90a"));
+  ASSERT_EQ(parts.shared.size(), 2U);
+  EXPECT_EQ(parts.shared[0].products, (std::vector<std::size_t>{0, 1, 8, 9}));
+  EXPECT_EQ(parts.shared[1].products, (std::vector<std::size_t>{2, 3}));  // odd columns
+  EXPECT_EQ(parts.shared[0].typical.m, 512);                              // what matters is the second product
+  EXPECT_EQ(parts.shared[0].typical.n % 2, 0);
+  EXPECT_EQ(parts.shared[1].typical.n % 2, 1);
+  EXPECT_EQ(parts.alone, (std::vector<std::size_t>{4, 7, 6}));  // too large, a batch, the only one of its form
+
+  // Of more work than the fast kernels of single products want to share; where there are none, they share.
+  const std::vector<GemmProblem> deep{half(300, 512, 8192), half(300, 512, 8192)};
+  EXPECT_TRUE(cuda_list_parts(deep, spec_of("sm_90a")).shared.empty());
+  EXPECT_EQ(cuda_list_parts(deep, spec_of("sm_80")).shared.size(), 1U);
+  CudaSpec other = spec_of("sm_90a");
+  other.gemm.list_gflop = 2.5;  // they are of 2.52
+  EXPECT_TRUE(cuda_list_parts(deep, other).shared.empty());
+  other.gemm.list_gflop = 2.6;
+  EXPECT_EQ(cuda_list_parts(deep, other).shared.size(), 1U);
+}
+
+}  // namespace
+}  // namespace tilesmith

@@ -1,0 +1,84 @@
+// Random GEMM problems of every type, order and epilogue, run by kernels of every kind on guarded memory and compared
+// with float64.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <map>
+
+#include "dispatch/gemm/cpu.hpp"
+#include "dispatch/gemm/cpu_arguments.hpp"
+#include "problem/gemm/problem.hpp"
+#include "dispatch/gemm/transpose.hpp"
+#include "dispatch/gemm/random_gemm.hpp"
+#include "dispatch/test_store.hpp"
+#include "instances/gemm/cpu.hpp"
+#include "vocabulary/memory_type.hpp"
+#include "vocabulary/names/native.hpp"
+#include "thorough.hpp"
+#include "verify/gemm/check.hpp"
+
+namespace tilesmith {
+namespace {
+
+/// Runs one tile of each kind of kernel on every fourth random problem, from the first on.
+void run_random_problems(std::uint64_t first, std::uint64_t problems,
+                         const std::function<GemmProblem(std::uint64_t)>& draw) {
+  const auto& machine = this_cpu_machine();
+  ASSERT_TRUE(machine) << machine.error().text();
+  if (testing::thorough()) problems *= 6;
+  std::size_t kernels = 0;
+  for (std::uint64_t i = 0; i < problems; ++i) {
+    const std::uint64_t seed = first + 4 * i;
+    const GemmProblem problem = draw(seed);
+    const GemmProblem computed = with_row_d(problem);
+    const auto signature = cpu_signature_of(computed);
+    ASSERT_TRUE(signature) << signature.error().text();
+    testing::RandomGemm call(problem, seed);
+    const auto expectation = GemmExpectation::make(call.tensors(), memory_type_of(problem.type_d), 1);
+    ASSERT_TRUE(expectation) << expectation.error().text();
+    // One tile of each level, instruction, pipeline and way with k, another one for each problem.
+    std::map<std::string, std::vector<std::string>> kinds;
+    for (const CpuSpec& spec : machine->levels)
+      enumerate_cpu_gemm(spec, *signature, [&](const KernelConfig& config) {
+        if (serves(config, computed))
+          kinds[std::string(spec.arch.text()) + std::string(name_of(config.algorithm.instruction)) +
+                std::string(name_of(config.algorithm.pipeline)) + (config.algorithm.splits_k ? "split" : "")]
+              .push_back(native_name(config));
+        return true;
+      });
+    ASSERT_FALSE(kinds.empty()) << native_name({machine->levels[0].arch, *signature, {}});
+    std::size_t turn = 0;
+    for (const auto& [kind, names] : kinds) {
+      if (turn++ % 3 != i % 3) continue;  // compiling takes most of the time
+      const std::string& name = names[i % names.size()];
+      Dispatcher dispatcher({.threads = 1 + static_cast<int>(i % 3), .kernel = name});
+      const auto plan = dispatcher.plan(problem);
+      ASSERT_TRUE(plan) << plan.error().text();
+      EXPECT_EQ(call.judge(**plan, *expectation), "")
+          << "seed " << seed << ": " << name << " m " << problem.m << " n " << problem.n << " k " << problem.k
+          << " batch " << problem.batch << " " << name_of(problem.grouping);
+      ++kernels;
+    }
+  }
+  EXPECT_GT(kernels, problems / 2);
+}
+
+/// Which quarter of the problems: random_gemm_problem() takes the type of the inputs from seed % 4.
+class GemmProperty : public ::testing::TestWithParam<std::uint64_t> {};
+
+TEST_P(GemmProperty, EveryKindOfKernelComputesRandomProblems) {
+  run_random_problems(GetParam(), 4, testing::random_gemm_problem);
+}
+
+TEST_P(GemmProperty, EveryKindOfKernelComputesTwoProductsInOneSum) {
+  run_random_problems(GetParam(), 3, testing::random_second_problem);
+}
+
+TEST_P(GemmProperty, EveryKindOfKernelComputesGroupsScalesAndWeights) {
+  run_random_problems(GetParam(), 4, [](std::uint64_t seed) { return testing::random_expert_problem(seed); });
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, GemmProperty, ::testing::Range<std::uint64_t>(0, 4));
+
+}  // namespace
+}  // namespace tilesmith

@@ -1,0 +1,338 @@
+// NVIDIA attention instances: the list is what the rules accept, every instance is distinct, refusals name their rule
+// and figures, and the tile table decides what runs first.
+#include "instances/attention/cuda.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <set>
+#include <unordered_set>
+
+#include "catalog/explain.hpp"
+#include "catalog/listing.hpp"
+#include "vocabulary/names/native.hpp"
+
+namespace tilesmith {
+namespace {
+
+const CudaSpec& arch(std::string_view name) {
+  static const std::vector<CudaSpec> specs = load_cuda_specs().value();
+  for (const CudaSpec& spec : specs)
+    if (spec.arch.text() == name) return spec;
+  throw std::runtime_error("no such architecture");
+}
+
+TEST(CudaAttention, EveryInstanceIsDistinctAndItsNameParses) {
+  for (const char* name : {"sm_80", "sm_90a"}) {
+    std::unordered_set<std::string> keys;
+    std::size_t count = 0;
+    enumerate_cuda_attention(arch(name), [&](const KernelConfig& config) {
+      if (++count % 37 != 0) return true;  // a sample: the whole list takes a minute
+      const auto parsed = parse_native_name(native_name(config));
+      EXPECT_TRUE(parsed.has_value() && *parsed == config) << native_name(config);
+      EXPECT_TRUE(keys.insert(native_name(config)).second) << native_name(config);
+      return true;
+    });
+    EXPECT_GT(count, 10000u) << name;
+  }
+}
+
+TEST(CudaAttention, InstancesOfOneHeadDimAreAllDistinct) {
+  std::unordered_set<std::string> names;
+  Listing listing = Listing::prepare({.arch = "sm_90a", .data_types = {"bf16"}, .head_dims = {{64, 64}}}).value();
+  ListStatistics statistics;
+  ASSERT_TRUE(listing.walk(
+      [&](const KernelConfig& config) {
+        EXPECT_TRUE(names.insert(native_name(config)).second) << native_name(config);
+        return true;
+      },
+      statistics));
+  EXPECT_GT(names.size(), 1000u);
+}
+
+TEST(CudaAttention, StopsWhenTheSinkHasEnough) {
+  int calls = 0;
+  enumerate_cuda_attention(arch("sm_90a"), [&](const KernelConfig&) { return ++calls < 5; });
+  EXPECT_EQ(calls, 5);
+}
+
+AttentionSignature plain_signature() {
+  AttentionSignature signature;
+  signature.data_type = DataType::bf16;
+  signature.lse = true;
+  return signature;
+}
+
+KernelConfig hopper_config() {
+  KernelConfig config;
+  config.arch = arch("sm_90a").arch;
+  config.signature = plain_signature();
+  config.algorithm = {.pipeline = Pipeline::warp_specialized,
+                      .instruction = Instruction::wgmma,
+                      .tile = {128, 128},
+                      .stages = 2,
+                      .block_per_cu = 1,
+                      .dynamic = true};
+  return config;
+}
+
+KernelConfig portable_config() {
+  KernelConfig config = hopper_config();
+  config.algorithm = {.pipeline = Pipeline::portable, .instruction = Instruction::mma_sync, .tile = {64, 64}};
+  return config;
+}
+
+TEST(CudaAttention, EachRuleRefusesWhatItIsThereFor) {
+  std::set<std::string> seen;
+  const auto refusing_rule = [](const KernelConfig& config, std::string_view name) {
+    const auto* rule = first_refusal(cuda_attention_rules(), CudaAttentionSubject{config, arch(name)});
+    return rule == nullptr ? std::string() : std::string(rule->name);
+  };
+  EXPECT_EQ(refusing_rule(hopper_config(), "sm_90a"), "");
+  EXPECT_EQ(refusing_rule(portable_config(), "sm_90a"), "");
+  EXPECT_EQ(refusing_rule(portable_config(), "sm_120a"), "");
+  const auto hopper = [&](const std::string& rule, auto change) {
+    KernelConfig config = hopper_config();
+    change(config, config.attention(), config.algorithm);
+    EXPECT_EQ(refusing_rule(config, "sm_90a"), rule) << native_name(config);
+    seen.insert(rule);
+  };
+  const auto portable = [&](const std::string& rule, std::string_view on, auto change) {
+    KernelConfig config = portable_config();
+    change(config, config.attention(), config.algorithm);
+    EXPECT_EQ(refusing_rule(config, on), rule) << native_name(config);
+    seen.insert(rule);
+  };
+  using K = KernelConfig;
+  using S = AttentionSignature;
+  using A = Algorithm;
+  hopper("family_is_carried", [](K&, S& s, A&) { s.family = AttentionFamily::bwd_dot_do_o; });
+  hopper("family_is_carried", [](K&, S& s, A&) { s.paged_kv = true; });
+  hopper("instruction_is_present", [](K&, S&, A& a) { a.instruction = Instruction::mfma; });
+  hopper("instruction_is_present", [](K&, S& s, A&) { s.data_type = DataType::fp32; });
+  hopper("pipeline_is_offered", [](K&, S&, A& a) { a.instruction = Instruction::mma_sync; });
+  hopper("pipeline_is_offered", [](K&, S&, A& a) { a.pipeline = Pipeline::flash; });
+  hopper("head_dims_fit", [](K&, S& s, A&) { s.head_dim_qk = 132; });
+  hopper("head_dims_fit", [](K&, S& s, A&) { s.head_dim_v = 264; });
+  hopper("head_dims_fit",
+         [](K&, S& s, A&) { s.data_type = DataType::fp8bf16, s.qscale = QuantScale::pertensor, s.head_dim_qk = 72; });
+  hopper("scales_belong_to_fp8", [](K&, S& s, A&) { s.qscale = QuantScale::pertensor; });
+  hopper("scales_belong_to_fp8", [](K&, S& s, A&) { s.data_type = DataType::fp8bf16; });
+  hopper("fp8_goes_without",
+         [](K&, S& s, A& a) { s.data_type = DataType::fp8bf16, s.qscale = QuantScale::pertensor, a.packed_heads = 2; });
+  hopper("fp8_goes_without",
+         [](K&, S& s, A& a) { s.data_type = DataType::fp8bf16, s.qscale = QuantScale::blockscale, a.tile[1] = 160; });
+  hopper("rows_can_be_copied", [](K&, S& s, A&) { s.unaligned = true; });
+  hopper("mask_is_a_window", [](K&, S& s, A&) { s.mask = MaskKind::bottom_right; });
+  hopper("negative_scale_matters", [](K&, S& s, A&) { s.negative_scale = s.logits_soft_cap = true; });
+  hopper("tile_m_is_whole_groups", [](K&, S&, A& a) { a.tile[0] = 96; });
+  hopper("tile_m_is_whole_groups", [](K&, S&, A& a) { a.tile[0] = 256; });
+  hopper("tile_m_is_whole_groups", [](K&, S&, A& a) { a.tile[0] = 0; });
+  hopper("tile_n_is_whole_steps", [](K&, S&, A& a) { a.tile[1] = 72; });
+  hopper("tile_n_is_whole_steps", [](K&, S& s, A& a) { s.dropout = true, a.tile[1] = 80; });
+  hopper("fields_belong_to_pipeline", [](K&, S&, A& a) { a.stages = 0; });
+  hopper("fields_belong_to_pipeline", [](K&, S&, A& a) { a.query_buffers = 3; });
+  hopper("fields_belong_to_pipeline", [](K&, S&, A& a) { a.block_per_cu = -1; });
+  hopper("fields_belong_to_pipeline", [](K&, S&, A& a) { a.tile[2] = 64, a.preshuffle = true; });
+  hopper("fields_belong_to_pipeline", [](K&, S&, A& a) { a.bias_stages = 1; });  // of what bias?
+  hopper("tile_n_is_whole_steps",
+         [](K&, S& s, A& a) { s.bias = BiasKind::elementwise, a.bias_stages = 1, a.tile[1] = 80; });
+  hopper("packed_heads_divide_rows", [](K&, S&, A& a) { a.packed_heads = 3; });
+  hopper("packed_heads_divide_rows", [](K&, S&, A& a) { a.packed_heads = 0; });
+  hopper("turns_need_two_groups", [](K&, S&, A& a) { a.tile[0] = 64, a.ping_pong = true; });
+  hopper("threads_fit_sm", [](K&, S&, A& a) { a.tile = {64, 16}, a.stages = 1, a.block_per_cu = 9; });
+  hopper("shared_memory_fits", [](K&, S&, A& a) { a.stages = 4; });
+  hopper("shared_memory_fits", [](K&, S&, A& a) { a.tile[0] = 64, a.block_per_cu = 2; });
+  hopper("operands_fit_launch", [](K&, S& s, A& a) {
+    s.head_dim_qk = s.head_dim_v = 256, a.tile = {64, 16}, a.stages = 1, a.block_per_cu = 2;
+  });
+  hopper("registers_hold_tile", [](K&, S&, A& a) { a.tile = {128, 192}, a.stages = 1; });
+  portable("pipeline_is_offered", "sm_90a", [](K&, S&, A& a) { a.instruction = Instruction::wgmma; });
+  portable("tile_m_is_whole_groups", "sm_80", [](K&, S&, A& a) { a.tile[0] = 40; });
+  portable("tile_n_is_whole_steps", "sm_80", [](K&, S&, A& a) { a.tile[1] = 48; });
+  portable("fields_belong_to_pipeline", "sm_80", [](K&, S&, A& a) { a.stages = 2; });
+  portable("fields_belong_to_pipeline", "sm_80", [](K&, S&, A& a) { a.packed_heads = 2; });
+  portable("shared_memory_fits", "sm_89", [](K&, S& s, A& a) { s.head_dim_qk = 256, a.tile = {128, 64}; });
+  EXPECT_EQ(seen.size(), cuda_attention_rules().size()) << "a rule without a refusing example here";
+}
+
+TEST(CudaAttention, TheWarpSpecialisedPipelineIsHoppersAlone) {
+  KernelConfig config = hopper_config();
+  for (const char* name : {"sm_80", "sm_86", "sm_89", "sm_100a", "sm_120a"}) {
+    config.arch = arch(name).arch;
+    EXPECT_NE(first_refusal(cuda_attention_rules(), CudaAttentionSubject{config, arch(name)}), nullptr) << name;
+  }
+}
+
+CudaAttentionShape cube(std::int64_t seqlen, std::int64_t heads = 16) {
+  return {.batch = 4, .heads_q = heads, .heads_kv = heads, .seqlen_q = seqlen, .seqlen_k = seqlen};
+}
+
+AttentionSignature with(std::uint16_t qk, std::uint16_t v, MaskKind mask) {
+  AttentionSignature signature = plain_signature();
+  signature.head_dim_qk = qk;
+  signature.head_dim_v = v;
+  signature.mask = mask;
+  return signature;
+}
+
+/// The algorithm's part of the name of the instance to run first.
+std::string first_choice(const AttentionSignature& signature, const CudaAttentionShape& shape) {
+  const auto ranked = ranked_cuda_attention(arch("sm_90a"), signature, shape);
+  if (ranked.empty()) return "none";
+  const std::string name = native_name(ranked.front());
+  const std::size_t at = name.find("_tile") + 5;
+  return name.substr(at, name.find("_on_") - at);
+}
+
+// docs/cuda_kernels.md, "Tile table".
+TEST(CudaAttention, TheTileTableDecides) {
+  const auto none = MaskKind::none, causal = MaskKind::causal, window = MaskKind::generic;
+  EXPECT_EQ(first_choice(with(64, 64, causal), cube(1024)), "64x64_stages3_qbuf2_blocks3_dynamic_latestore");
+  EXPECT_EQ(first_choice(with(64, 64, causal), cube(2048)),
+            "192x128_stages2_blocks1_pingpong_dynamic_latewait_latestore");
+  EXPECT_EQ(first_choice(with(64, 64, none), cube(512)), "192x128_stages2_blocks1_pingpong_dynamic_latewait_latestore");
+  EXPECT_EQ(first_choice(with(128, 128, none), cube(4096)),
+            "128x128_stages3_blocks1_pingpong_dynamic_latewait_latestore");
+  EXPECT_EQ(first_choice(with(128, 128, causal), cube(1000)),
+            "128x128_stages2_qbuf2_blocks1_pingpong_dynamic_latewait");
+  EXPECT_EQ(first_choice(with(128, 128, window), cube(4096)),
+            "128x128_stages2_qbuf2_blocks1_dynamic_latewait_latestore");
+  EXPECT_EQ(first_choice(with(192, 128, causal), cube(4096)),
+            "128x128_stages2_blocks1_pingpong_dynamic_latewait_latestore");
+  EXPECT_EQ(first_choice(with(192, 192, causal), cube(4096)),
+            "128x96_stages2_blocks1_pingpong_dynamic_latewait_latestore");
+  EXPECT_EQ(first_choice(with(256, 256, none), cube(512)), "128x64_stages2_blocks1_pingpong_latewait_latestore");
+  EXPECT_EQ(first_choice(with(256, 256, none), cube(1024)), "128x80_stages2_blocks1_pingpong_latewait_latestore");
+  EXPECT_EQ(first_choice(with(256, 256, causal), cube(512)), "128x64_stages2_blocks1_pingpong_dynamic_latewait");
+  EXPECT_EQ(first_choice(with(256, 256, causal), cube(4096)),
+            "128x64_stages2_blocks1_pingpong_dynamic_latewait_latestore");
+  EXPECT_EQ(first_choice(with(256, 256, causal), cube(8192)),
+            "128x80_stages2_blocks1_pingpong_dynamic_latewait_latestore");
+}
+
+TEST(CudaAttention, Fp8HasTilesOfItsOwn) {
+  AttentionSignature signature = with(128, 128, MaskKind::none);
+  signature.data_type = DataType::fp8bf16;
+  signature.qscale = QuantScale::pertensor;
+  EXPECT_EQ(first_choice(signature, cube(1024)), "128x160_stages3_blocks1_dynamic_latewait_latestore");
+  EXPECT_EQ(first_choice(signature, cube(4096)), "192x96_stages3_blocks1_pingpong_dynamic_latewait_latestore");
+  signature.mask = MaskKind::causal;
+  EXPECT_EQ(first_choice(signature, cube(4096)), "192x96_stages4_blocks1_dynamic_latewait_latestore");
+  // Dropout lacks the registers, and with scales by block a step of keys divides a block.
+  signature.dropout = true;
+  EXPECT_EQ(first_choice(signature, cube(4096)), "128x128_stages3_blocks1_dynamic_latewait_latestore");
+  signature.dropout = false;
+  signature.qscale = QuantScale::blockscale;
+  EXPECT_EQ(first_choice(signature, cube(4096)), "128x128_stages3_blocks1_dynamic_latewait_latestore");
+}
+
+TEST(CudaAttention, TraitsHaveTilesOfTheirOwn) {
+  AttentionSignature signature = with(128, 128, MaskKind::causal);
+  signature.bias = BiasKind::alibi;
+  EXPECT_EQ(first_choice(signature, cube(4096)), "192x80_stages2_blocks1_dynamic_latewait_latestore");
+  signature.bias = BiasKind::none;
+  signature.dropout = true;
+  EXPECT_EQ(first_choice(signature, cube(4096)), "128x128_stages2_blocks1_dynamic_latewait_latestore");
+  signature.dropout = false;
+  signature.bias = BiasKind::elementwise;
+  EXPECT_EQ(first_choice(signature, cube(4096)), "128x128_stages2_biasbuf1_blocks1_dynamic_latewait_latestore");
+  // A bias that the copy engine cannot read is read element by element.
+  CudaAttentionShape strided = cube(4096);
+  strided.bias_can_be_copied = false;
+  const auto ranked = ranked_cuda_attention(arch("sm_90a"), signature, strided);
+  ASSERT_FALSE(ranked.empty());
+  for (const KernelConfig& config : ranked) EXPECT_EQ(config.algorithm.bias_stages, 0) << native_name(config);
+  EXPECT_EQ(ranked.front().algorithm.pipeline, Pipeline::warp_specialized);
+}
+
+TEST(CudaAttention, EverySignatureHasAKernel) {
+  for (const char* name : {"sm_80", "sm_90a", "sm_120a"})
+    for (std::uint16_t dim = 32; dim <= 256; dim += 8)
+      for (const MaskKind mask : {MaskKind::none, MaskKind::causal, MaskKind::generic})
+        for (const BiasKind bias : {BiasKind::none, BiasKind::elementwise, BiasKind::alibi})
+          for (unsigned flags = 0; flags < 32; ++flags) {
+            AttentionSignature signature = with(dim, dim, mask);
+            signature.mode = (flags & 16) != 0 ? SequenceMode::group : SequenceMode::batch;
+            signature.bias = bias;
+            signature.dropout = (flags & 1) != 0;
+            signature.logits_soft_cap = (flags & 2) != 0;
+            signature.sink = (flags & 4) != 0;
+            signature.negative_scale = (flags & 8) != 0;
+            ASSERT_FALSE(ranked_cuda_attention(arch(name), signature, cube(777)).empty()) << name << " " << dim;
+          }
+}
+
+TEST(CudaAttention, HeadsArePackedWhereThatSavesTiles) {
+  // One query against 8 heads a group: eight tiles become one.
+  CudaAttentionShape decode{.batch = 2, .heads_q = 32, .heads_kv = 4, .seqlen_q = 1, .seqlen_k = 8192};
+  const AttentionSignature signature = with(128, 128, MaskKind::none);
+  EXPECT_EQ(ranked_cuda_attention(arch("sm_90a"), signature, decode).front().algorithm.packed_heads, 8);
+  decode.seqlen_q = 4096;  // whole tiles already
+  EXPECT_EQ(ranked_cuda_attention(arch("sm_90a"), signature, decode).front().algorithm.packed_heads, 1);
+  decode.seqlen_q = 1, decode.heads_q = 12;  // three heads a group do not divide 64 rows
+  for (const KernelConfig& config : ranked_cuda_attention(arch("sm_90a"), signature, decode))
+    EXPECT_EQ(config.algorithm.packed_heads, 1) << native_name(config);
+}
+
+TEST(CudaAttention, PortableKernelsComeLastOnHopper) {
+  const auto ranked = ranked_cuda_attention(arch("sm_90a"), with(128, 128, MaskKind::none), cube(4096));
+  ASSERT_GT(ranked.size(), 4u);
+  EXPECT_EQ(ranked.back().algorithm.pipeline, Pipeline::portable);
+  EXPECT_EQ(ranked[1].algorithm.pipeline, Pipeline::warp_specialized);
+}
+
+TEST(CudaAttention, EstimatesGrowWithTheWork) {
+  const KernelConfig config = ranked_cuda_attention(arch("sm_90a"), plain_signature(), cube(4096)).front();
+  double last = 0;
+  for (const std::int64_t seqlen : {512, 1024, 4096, 16384}) {
+    const double seconds = estimated_seconds(config, arch("sm_90a"), cube(seqlen));
+    EXPECT_GT(seconds, last);
+    last = seconds;
+  }
+  CudaAttentionShape half = cube(4096);
+  half.visible = 0.5;
+  EXPECT_LT(estimated_seconds(config, arch("sm_90a"), half), estimated_seconds(config, arch("sm_90a"), cube(4096)));
+  // 4 * 4 * 16 * 4096^2 * 128 operations at about 730 TFLOP/s, as measured.
+  EXPECT_NEAR(estimated_seconds(config, arch("sm_90a"), cube(4096)), 550e9 / 733e12, 1e-4);
+}
+
+TEST(CudaAttention, ExplainNamesTheRuleAndANearbyInstance) {
+  KernelConfig config = hopper_config();
+  config.algorithm.tile[1] = 192;
+  config.algorithm.stages = 1;
+  const auto explanations = explain(native_name(config));
+  ASSERT_TRUE(explanations.has_value()) << explanations.error().text();
+  ASSERT_EQ(explanations->size(), 1u);
+  const Explanation& one = explanations->front();
+  EXPECT_FALSE(one.is_listed());
+  for (const RuleVerdict& verdict : one.listed) {
+    EXPECT_EQ(verdict.accepted, verdict.rule != "registers_hold_tile") << verdict.rule << ": " << verdict.figures;
+    EXPECT_FALSE(verdict.figures.empty());
+    EXPECT_FALSE(verdict.about.empty());
+  }
+  ASSERT_TRUE(one.nearest.has_value());
+  EXPECT_NE(one.nearest->find("_tile128x"), std::string::npos) << *one.nearest;
+}
+
+TEST(CudaAttention, ListingsFilterAndRefuseOtherOperations) {
+  const auto listing = Listing::prepare({.arch = "sm_90a",
+                                         .filters = {"c.head_dim_qk == 128 and c.pipeline == 'warpspec' and c.lse and "
+                                                     "c.mask == 'causal' and c.packed_heads == 1 and not c.dropout"}});
+  ASSERT_TRUE(listing.has_value()) << listing.error().text();
+  ListStatistics statistics;
+  ASSERT_TRUE(listing->walk(
+      [](const KernelConfig& config) {
+        EXPECT_EQ(config.attention().mask, MaskKind::causal);
+        EXPECT_EQ(config.algorithm.pipeline, Pipeline::warp_specialized);
+        return true;
+      },
+      statistics));
+  EXPECT_GT(statistics.listed, 100u);
+  EXPECT_FALSE(Listing::prepare({.arch = "sm_90a", .operation = Operation::conv}).has_value());
+  EXPECT_FALSE(Listing::prepare({.arch = "sm_90a", .variant = "bwd"}).has_value());
+  EXPECT_NE(Listing::prepare({.arch = "sm_90"}).error().text().find("sm_90a"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace tilesmith

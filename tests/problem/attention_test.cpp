@@ -1,0 +1,337 @@
+#include "problem/attention/problem.hpp"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <functional>
+#include <limits>
+
+#include "base/random.hpp"
+
+namespace tilesmith {
+namespace {
+
+constexpr std::int64_t kHuge = std::int64_t{1} << 40;
+constexpr float kInfinity = std::numeric_limits<float>::infinity();
+
+struct Refusal {
+  const char* what;
+  std::function<void(AttentionProblem&)> change;
+  const char* message;  ///< part of it, with the offending value
+  const char* hint;
+  ErrorCode code = ErrorCode::invalid_argument;
+};
+
+TEST(AttentionProblem, TheDefaultIsValid) {
+  EXPECT_TRUE(validate(AttentionProblem{}));
+}
+
+TEST(AttentionProblem, EveryRefusalNamesTheValueAndWhatWouldBeRight) {
+  const Refusal refusals[] = {
+      {"block scales", [](auto& p) { p.block_scale = true; }, "block scales with bf16", "fp8bf16 and fp8fp16",
+       ErrorCode::invalid_argument},
+      {"data type", [](auto& p) { p.data_type = DataType::fp8; }, "does not run on fp8",
+       "fp32, fp16, bf16, fp8bf16 or fp8fp16", ErrorCode::unsupported},
+      {"batch", [](auto& p) { p.batch = -1; }, "batch is -1", "0 to"},
+      {"large batch", [](auto& p) { p.batch = kHuge + 1; }, "batch is 1099511627777", "1099511627776"},
+      {"heads_q", [](auto& p) { p.heads_q = 0; }, "heads_q is 0", "1 to"},
+      {"heads_kv", [](auto& p) { p.heads_kv = 0; }, "heads_kv is 0", "1 to"},
+      {"negative heads", [](auto& p) { p.heads_kv = -4; }, "heads_kv is -4", "1 to"},
+      {"seqlen_q", [](auto& p) { p.seqlen_q = -5; }, "seqlen_q is -5", "0 to"},
+      {"seqlen_k", [](auto& p) { p.seqlen_k = INT64_MIN; }, "seqlen_k is -9223372036854775808", "0 to"},
+      {"head_dim_qk", [](auto& p) { p.head_dim_qk = 0; }, "head_dim_qk is 0", "1 to 65535"},
+      {"head_dim_v", [](auto& p) { p.head_dim_v = 65536; }, "head_dim_v is 65536", "1 to 65535"},
+      {"heads do not divide", [](auto& p) { p.heads_q = 6, p.heads_kv = 4; },
+       "heads_q 6 is not a multiple of heads_kv 4", "every key head"},
+      {"fewer query heads", [](auto& p) { p.heads_q = 2, p.heads_kv = 4; }, "heads_q 2 is not a multiple of heads_kv 4",
+       "every key head"},
+      {"product", [](auto& p) { p.batch = kHuge, p.seqlen_k = kHuge; },
+       "batch 1099511627776 x heads 1 x length 1099511627776 x head dim 128 overflows", "2^62"},
+      {"product without a batch", [](auto& p) { p.batch = 0, p.heads_q = kHuge, p.seqlen_q = kHuge; }, "overflows",
+       "2^62"},
+      {"product without rows", [](auto& p) { p.batch = kHuge, p.heads_q = kHuge, p.seqlen_q = p.seqlen_k = 0; },
+       "overflows", "2^62"},
+      {"bias", [](auto& p) { p.bias = BiasKind::elementwise, p.heads_q = 4, p.seqlen_q = p.seqlen_k = 1 << 30; },
+       "a bias of batch 1 x heads 4 x 1073741824 queries x 1073741824 keys overflows", "2^62"},
+      {"generic mask", [](auto& p) { p.mask = MaskKind::generic; }, "mask is generic", "top_left or bottom_right"},
+      {"causal mask", [](auto& p) { p.mask = MaskKind::causal; }, "mask is causal", "top_left or bottom_right"},
+      {"window", [](auto& p) { p.window_left = -2; }, "the window is (-2, -1)", "-1 for none"},
+      {"window right", [](auto& p) { p.window_right = -100; }, "the window is (-1, -100)", "-1 for none"},
+      {"overlapping masks", [](auto& p) { p.mask = MaskKind::top_left, p.window_left = 4, p.window_right = 1; },
+       "overlapping masks", "-1 or 0 with a causal mask"},
+  };
+  for (const Refusal& refusal : refusals) {
+    SCOPED_TRACE(refusal.what);
+    AttentionProblem problem;
+    refusal.change(problem);
+    const Status status = validate(problem);
+    ASSERT_FALSE(status);
+    EXPECT_EQ(status.error().code, refusal.code);
+    EXPECT_NE(status.error().message.find(refusal.message), std::string::npos) << status.error().message;
+    EXPECT_NE(status.error().hint.find(refusal.hint), std::string::npos) << status.error().hint;
+  }
+}
+
+TEST(AttentionProblem, NothingToDoIsValid) {
+  for (const auto change : {+[](AttentionProblem& p) { p.batch = 0; }, +[](AttentionProblem& p) { p.seqlen_q = 0; },
+                            +[](AttentionProblem& p) { p.seqlen_k = 0; }}) {
+    AttentionProblem problem;
+    change(problem);
+    EXPECT_TRUE(validate(problem));
+    EXPECT_EQ(visible_pairs(problem), 0);
+  }
+}
+
+TEST(AttentionProblem, WindowsMeanWhatTheMaskSays) {
+  const auto window = [](MaskKind mask, std::int64_t left, std::int64_t right) {
+    AttentionProblem p;
+    p.mask = mask;
+    p.window_left = left;
+    p.window_right = right;
+    const MaskWindow w = window_of(p);
+    return std::tuple(w.left, w.right, w.bottom_right, signature_of(p).mask);
+  };
+  EXPECT_EQ(window(MaskKind::none, -1, -1), std::tuple(-1, -1, false, MaskKind::none));
+  EXPECT_EQ(window(MaskKind::none, 3, -1), std::tuple(3, -1, true, MaskKind::generic));
+  EXPECT_EQ(window(MaskKind::none, -1, 0), std::tuple(-1, 0, true, MaskKind::generic));
+  EXPECT_EQ(window(MaskKind::top_left, -1, -1), std::tuple(-1, 0, false, MaskKind::generic));
+  EXPECT_EQ(window(MaskKind::top_left, 7, 0), std::tuple(7, 0, false, MaskKind::generic));
+  EXPECT_EQ(window(MaskKind::bottom_right, 0, -1), std::tuple(0, 0, true, MaskKind::generic));
+  // A bound at the end of the number range must not overflow when lengths are added to it.
+  EXPECT_EQ(window(MaskKind::none, INT64_MAX, INT64_MAX), std::tuple(kHuge, kHuge, true, MaskKind::generic));
+}
+
+/// Counts pair by pair.
+double counted_pairs(const AttentionProblem& p) {
+  const bool bottom_right = p.mask == MaskKind::bottom_right || p.mask == MaskKind::none;
+  const std::int64_t o = bottom_right ? p.seqlen_k - p.seqlen_q : 0;
+  double pairs = 0;
+  for (std::int64_t i = 0; i < p.seqlen_q; ++i)
+    for (std::int64_t j = 0; j < p.seqlen_k; ++j)
+      pairs += (p.window_left < 0 || j >= i + o - p.window_left) &&
+               (p.window_right < 0 || j <= i + o + p.window_right) && (p.mask == MaskKind::none || j <= i + o);
+  return pairs * static_cast<double>(p.batch * p.heads_q);
+}
+
+TEST(AttentionProblem, VisiblePairsAreThoseCountedOneByOne) {
+  const RandomStream random{5, 0};
+  std::uint64_t draw = 0;
+  const auto below = [&](std::uint64_t bound) { return static_cast<std::int64_t>(random.below(draw++, bound)); };
+  for (int i = 0; i < 400; ++i) {
+    AttentionProblem p{.batch = below(3), .heads_q = 1 + below(3), .seqlen_q = below(20), .seqlen_k = below(20)};
+    p.mask = std::array{MaskKind::none, MaskKind::top_left, MaskKind::bottom_right}[static_cast<std::size_t>(below(3))];
+    p.window_left = below(25) - 1;
+    p.window_right = p.mask == MaskKind::none ? below(25) - 1 : -1;
+    ASSERT_EQ(visible_pairs(p), counted_pairs(p))
+        << p.seqlen_q << " " << p.seqlen_k << " mask " << static_cast<int>(p.mask) << " " << p.window_left << " "
+        << p.window_right;
+  }
+}
+
+TEST(AttentionProblem, PairsOfLongSequencesNeedNoLoop) {
+  AttentionProblem p{.heads_q = 1,
+                     .heads_kv = 1,
+                     .seqlen_q = kHuge,
+                     .seqlen_k = kHuge,
+                     .head_dim_qk = 1,
+                     .head_dim_v = 1,
+                     .mask = MaskKind::top_left};
+  const auto n = static_cast<double>(kHuge);
+  EXPECT_DOUBLE_EQ(visible_pairs(p), n * (n + 1) / 2);
+}
+
+TEST(AttentionProblem, WorkAndTrafficFollowTheShape) {
+  AttentionProblem p{
+      .batch = 2, .heads_q = 6, .heads_kv = 3, .seqlen_q = 10, .seqlen_k = 20, .head_dim_qk = 8, .head_dim_v = 4};
+  EXPECT_EQ(flops_of(p), 2.0 * (8 + 4) * 2 * 6 * 10 * 20);
+  EXPECT_EQ(bytes_of(p), 2.0 * 2 * (6 * 10 + 3 * 20) * (8 + 4));
+  p.data_type = DataType::fp32;
+  EXPECT_EQ(bytes_of(p), 4.0 * 2 * (6 * 10 + 3 * 20) * (8 + 4));
+}
+
+TEST(AttentionProblem, DenseStridesAreThoseOfTheLayout) {
+  AttentionProblem p{.batch = 3,
+                     .heads_q = 4,
+                     .heads_kv = 2,
+                     .seqlen_q = 5,
+                     .seqlen_k = 7,
+                     .head_dim_qk = 16,
+                     .head_dim_v = 8,
+                     .bias = BiasKind::elementwise};
+  const AttentionArguments bhsd = dense_arguments(p, AttentionLayout::bhsd);
+  EXPECT_EQ(std::tuple(bhsd.q_strides.batch, bhsd.q_strides.head, bhsd.q_strides.row),
+            std::tuple(4 * 5 * 16, 5 * 16, 16));
+  EXPECT_EQ(std::tuple(bhsd.v_strides.batch, bhsd.v_strides.head, bhsd.v_strides.row), std::tuple(2 * 7 * 8, 7 * 8, 8));
+  EXPECT_EQ(std::tuple(bhsd.lse_strides.batch, bhsd.lse_strides.head, bhsd.lse_strides.row), std::tuple(4 * 5, 5, 1));
+  EXPECT_EQ(
+      std::tuple(bhsd.bias_strides.batch, bhsd.bias_strides.head, bhsd.bias_strides.row, bhsd.bias_strides.column),
+      std::tuple(4 * 5 * 7, 5 * 7, 7, 1));
+  EXPECT_FLOAT_EQ(bhsd.scale, 0.25f);
+  const AttentionArguments bshd = dense_arguments(p, AttentionLayout::bshd);
+  EXPECT_EQ(std::tuple(bshd.k_strides.batch, bshd.k_strides.head, bshd.k_strides.row),
+            std::tuple(7 * 2 * 16, 16, 2 * 16));
+  p.mode = SequenceMode::group;
+  const AttentionArguments packed = dense_arguments(p, AttentionLayout::bhsd, 11, 13);
+  EXPECT_EQ(std::tuple(packed.q_strides.head, packed.q_strides.row), std::tuple(11 * 16, 16));
+  EXPECT_EQ(std::tuple(packed.k_strides.head, packed.k_strides.row), std::tuple(13 * 16, 16));
+  EXPECT_EQ(packed.lse_strides.head, 11);
+}
+
+/// A problem with every pointer it can need, in small arrays, and one change that makes its call wrong.
+struct Call {
+  AttentionProblem problem{.batch = 2,
+                           .heads_q = 4,
+                           .heads_kv = 2,
+                           .seqlen_q = 3,
+                           .seqlen_k = 5,
+                           .head_dim_qk = 8,
+                           .head_dim_v = 8,
+                           .soft_cap = true,
+                           .sink = true,
+                           .dropout = true,
+                           .lse = true};
+  AttentionArguments arguments;
+  float numbers[8] = {};
+  std::int32_t offsets_q[3] = {0, 3, 5}, offsets_k[3] = {0, 0, 5};
+
+  void complete(SequenceMode mode, BiasKind bias) {
+    problem.mode = mode;
+    problem.bias = bias;
+    arguments = dense_arguments(problem, AttentionLayout::bhsd, offsets_q[2], offsets_k[2]);
+    arguments.q = arguments.k = arguments.v = numbers;
+    arguments.o = numbers;
+    arguments.lse = numbers;
+    arguments.bias = arguments.alibi = arguments.sink = numbers;
+    arguments.cu_seqlens_q = offsets_q;
+    arguments.cu_seqlens_k = offsets_k;
+    arguments.softcap = 30;
+    arguments.dropout_probability = 0.5;
+  }
+};
+
+struct WrongCall {
+  const char* what;
+  SequenceMode mode;
+  BiasKind bias;
+  std::function<void(Call&)> change;
+  const char* message;
+  const char* hint;
+};
+
+TEST(AttentionArguments, EveryRefusalNamesTheValueAndWhatWouldBeRight) {
+  constexpr auto kBatch = SequenceMode::batch;
+  constexpr auto kGroup = SequenceMode::group;
+  constexpr auto kNone = BiasKind::none;
+  const WrongCall calls[] = {
+      {"q", kBatch, kNone, [](Call& c) { c.arguments.q = nullptr; }, "q is null", "queries"},
+      {"k", kBatch, kNone, [](Call& c) { c.arguments.k = nullptr; }, "k is null", "keys"},
+      {"v", kBatch, kNone, [](Call& c) { c.arguments.v = nullptr; }, "v is null", "values"},
+      {"o", kBatch, kNone, [](Call& c) { c.arguments.o = nullptr; }, "o is null", "output"},
+      {"lse", kBatch, kNone, [](Call& c) { c.arguments.lse = nullptr; }, "lse is null", "log-sum-exp"},
+      {"bias", kBatch, BiasKind::elementwise, [](Call& c) { c.arguments.bias = nullptr; }, "bias is null",
+       "elementwise"},
+      {"alibi", kBatch, BiasKind::alibi, [](Call& c) { c.arguments.alibi = nullptr; }, "alibi is null", "ALiBi"},
+      {"sink", kBatch, kNone, [](Call& c) { c.arguments.sink = nullptr; }, "sink is null", "sink logits"},
+      {"offsets q", kGroup, kNone, [](Call& c) { c.arguments.cu_seqlens_q = nullptr; }, "cu_seqlens_q is null",
+       "batch + 1"},
+      {"offsets k", kGroup, kNone, [](Call& c) { c.arguments.cu_seqlens_k = nullptr; }, "cu_seqlens_k is null",
+       "batch + 1"},
+      {"first offset", kGroup, kNone, [](Call& c) { c.offsets_q[0] = 1; }, "cu_seqlens_q[0] is 1", "0"},
+      {"decreasing offsets", kGroup, kNone, [](Call& c) { c.offsets_k[1] = 5, c.offsets_k[2] = 2; },
+       "cu_seqlens_k[2] - cu_seqlens_k[1] is -3", "0 to 5"},
+      {"too long a sequence", kGroup, kNone, [](Call& c) { c.offsets_q[1] = 4; },
+       "cu_seqlens_q[1] - cu_seqlens_q[0] is 4", "0 to 3"},
+      {"extreme offsets", kGroup, kNone, [](Call& c) { c.offsets_q[1] = INT32_MAX, c.offsets_q[2] = INT32_MIN; },
+       "cu_seqlens_q[1]", "0 to 3"},
+      {"negative stride", kBatch, kNone, [](Call& c) { c.arguments.k_strides.head = -8; }, "k has the stride -8",
+       "0 (broadcast) or more"},
+      {"stride overflows", kBatch, kNone, [](Call& c) { c.arguments.q_strides.row = INT64_MAX; },
+       "q: a dimension of 3 with stride 9223372036854775807 overflows", "2^62"},
+      {"strides overflow together", kBatch, kNone,
+       [](Call& c) { c.arguments.v_strides.batch = INT64_MAX, c.arguments.v_strides.head = INT64_MAX; },
+       "v: a dimension of 2", "2^62"},
+      {"bytes overflow", kBatch, kNone, [](Call& c) { c.arguments.q_strides.batch = std::int64_t{1} << 62; },
+       "q: its furthest element", "2^62"},
+      {"bias overflows", kBatch, BiasKind::elementwise,
+       [](Call& c) { c.arguments.bias_strides.column = INT64_MAX / 2; }, "bias: a dimension of 5", "2^62"},
+      {"bias backwards", kBatch, BiasKind::elementwise, [](Call& c) { c.arguments.bias_strides.column = -1; },
+       "bias has the stride -1", "0 (broadcast)"},
+      {"alibi backwards", kBatch, BiasKind::alibi, [](Call& c) { c.arguments.alibi_batch_stride = -4; },
+       "alibi has the stride -4", "0 (broadcast)"},
+      {"rows of o", kBatch, kNone, [](Call& c) { c.arguments.o_strides.row = 7; },
+       "elements of o overlap: a dimension of 3 has stride 7", "at least 8"},
+      {"heads of o", kBatch, kNone, [](Call& c) { c.arguments.o_strides.head = 0; },
+       "elements of o overlap: a dimension of 4 has stride 0", "at least 1"},
+      {"batches of o", kBatch, kNone, [](Call& c) { c.arguments.o_strides.batch = 95; },
+       "elements of o overlap: a dimension of 2 has stride 95", "at least 96"},
+      {"rows of lse", kBatch, kNone, [](Call& c) { c.arguments.lse_strides.row = 0; }, "elements of lse overlap",
+       "at least 1"},
+      {"scale", kBatch, kNone, [](Call& c) { c.arguments.scale = NAN; }, "scale is nan", "finite"},
+      {"infinite scale", kBatch, kNone, [](Call& c) { c.arguments.scale = kInfinity; }, "scale is inf", "finite"},
+      {"softcap", kBatch, kNone, [](Call& c) { c.arguments.softcap = 0; }, "softcap is 0", "positive"},
+      {"infinite softcap", kBatch, kNone, [](Call& c) { c.arguments.softcap = kInfinity; }, "softcap is inf",
+       "positive"},
+      {"dropout of 1", kBatch, kNone, [](Call& c) { c.arguments.dropout_probability = 1; }, "dropout_probability is 1",
+       "below 1"},
+      {"negative dropout", kBatch, kNone, [](Call& c) { c.arguments.dropout_probability = -0.5f; },
+       "dropout_probability is -0.5", "0 or more"},
+      {"no dropout number", kBatch, kNone, [](Call& c) { c.arguments.dropout_probability = NAN; },
+       "dropout_probability is nan", "0 or more"},
+  };
+  for (const WrongCall& wrong : calls) {
+    SCOPED_TRACE(wrong.what);
+    Call call;
+    call.complete(wrong.mode, wrong.bias);
+    const Status right = validate(call.problem, call.arguments);
+    ASSERT_TRUE(right) << right.error().text();
+    wrong.change(call);
+    const Status status = validate(call.problem, call.arguments);
+    ASSERT_FALSE(status);
+    EXPECT_EQ(status.error().code, ErrorCode::invalid_argument);
+    EXPECT_NE(status.error().message.find(wrong.message), std::string::npos) << status.error().message;
+    EXPECT_NE(status.error().hint.find(wrong.hint), std::string::npos) << status.error().hint;
+  }
+}
+
+TEST(AttentionArguments, WhatTheProblemDoesNotUseIsNotAskedFor) {
+  AttentionProblem problem{.seqlen_q = 0, .seqlen_k = 4};
+  AttentionArguments arguments = dense_arguments(problem, AttentionLayout::bhsd);
+  EXPECT_FALSE(validate(problem, arguments)) << "there are keys";
+  problem.seqlen_k = 0;
+  EXPECT_TRUE(validate(problem, arguments));
+  problem = {.heads_q = 2, .heads_kv = 2, .seqlen_q = 4, .seqlen_k = 4};
+  arguments = dense_arguments(problem, AttentionLayout::bshd);
+  float memory = 0;
+  arguments.q = arguments.k = arguments.v = arguments.o = &memory;
+  arguments.softcap = -1;
+  arguments.dropout_probability = -2e10f;
+  EXPECT_TRUE(validate(problem, arguments));
+  EXPECT_EQ(cpu_arguments(problem, arguments, 1, nullptr).drop_threshold, 0u);
+}
+
+TEST(AttentionArguments, InterleavedOutputsAreApart) {
+  AttentionProblem problem{
+      .batch = 2, .heads_q = 3, .heads_kv = 3, .seqlen_q = 4, .seqlen_k = 4, .head_dim_qk = 8, .head_dim_v = 8};
+  AttentionArguments arguments = dense_arguments(problem, AttentionLayout::bhsd);
+  float memory = 0;
+  arguments.q = arguments.k = arguments.v = arguments.o = &memory;
+  for (const AttentionStrides strides : {AttentionStrides{96, 8, 24}, {8, 16, 48}, {1000, 100, 10}, {200, 8, 50}}) {
+    arguments.o_strides = strides;
+    EXPECT_TRUE(validate(problem, arguments)) << strides.batch << " " << strides.head << " " << strides.row;
+  }
+  arguments.q_strides = {0, 0, 0};
+  EXPECT_TRUE(validate(problem, arguments)) << "inputs may be broadcast";
+}
+
+TEST(AttentionArguments, DropoutActsInStepsOf65536ths) {
+  AttentionProblem problem{.dropout = true};
+  AttentionArguments arguments;
+  for (const auto& [probability, threshold] :
+       {std::pair{0.0f, 0u}, {0.5f, 32768u}, {0.1f, 6554u}, {0.999999f, 65535u}}) {
+    arguments.dropout_probability = probability;
+    EXPECT_EQ(cpu_arguments(problem, arguments, 1, nullptr).drop_threshold, threshold) << probability;
+  }
+}
+
+}  // namespace
+}  // namespace tilesmith

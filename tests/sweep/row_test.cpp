@@ -1,0 +1,153 @@
+#include "sweep/row.hpp"
+
+#include <gtest/gtest.h>
+
+#include <map>
+#include <nlohmann/json.hpp>
+#include <set>
+
+#include "sweep/sample_row.hpp"
+#include "vocabulary/names/native.hpp"
+
+namespace tilesmith {
+namespace {
+
+std::map<std::string, std::string> cells_of(const BenchRow& row) {
+  const Operation operation = operation_of(row.problem);
+  const auto names = parse_csv_line(operation, csv_header(operation));
+  const auto cells = parse_csv_line(operation, csv_line(row));
+  EXPECT_TRUE(names && cells);
+  std::map<std::string, std::string> out;
+  for (std::size_t i = 0; i < names->size(); ++i)
+    EXPECT_TRUE(out.emplace(names->at(i), cells->at(i)).second) << "two columns " << names->at(i);
+  return out;
+}
+
+TEST(BenchRow, CellsComeBackFromALine) {
+  const BenchRow row = testing::sample_row();
+  const auto cells = cells_of(row);
+  const std::pair<const char*, std::string> expected[] = {{"identity", row.identity()},
+                                                          {"data_type", "bf16"},
+                                                          {"seqlen_q", "512"},
+                                                          {"heads_kv", "2"},
+                                                          {"window_left", "30"},
+                                                          {"window_right", "-1"},
+                                                          {"lse", "1"},
+                                                          {"sink", "0"},
+                                                          {"threads", "2"},
+                                                          {"rank", "3"},
+                                                          {"status", "correct"},
+                                                          {"median_ms", "2"},
+                                                          {"samples", "7"},
+                                                          {"tflops", "2"},
+                                                          {"gbps", "0.5"},
+                                                          {"max_abs_error", "0.5"},
+                                                          {"rms_error", "0.125"},
+                                                          {"error_ratio_to_naive", "1.5"},
+                                                          {"naive_ms", "10"},
+                                                          {"roofline_percent", "50"},
+                                                          {"message", ""}};
+  for (const auto& [name, value] : expected) EXPECT_EQ(cells.at(name), value) << name;
+}
+
+TEST(BenchRow, TheColumnsAreEnoughToRebuildTheKernel) {
+  const BenchRow row = testing::sample_row();
+  const auto cells = cells_of(row);
+  const auto config = parse_native_name(cells.at("kernel"));
+  ASSERT_TRUE(config) << config.error().text();
+  EXPECT_EQ(*config, row.config);
+  EXPECT_EQ(key_of(*config).hex(), cells.at("key"));
+}
+
+TEST(BenchRow, AwkwardMessagesStayOnTheirLine) {
+  BenchRow row = testing::sample_row();
+  row.timing.reset();
+  row.error.reset();
+  row.status = RowStatus::compile;
+  for (const auto& [message, read] : {std::pair{"a,b", "a,b"},
+                                      {"say \"no\"", "say \"no\""},
+                                      {"two\nlines\r\n", "two lines  "},
+                                      {"\"", "\""},
+                                      {",\"\",", ",\"\","},
+                                      {"", ""}}) {
+    row.message = message;
+    EXPECT_EQ(csv_line(row).find('\n'), std::string::npos);
+    const auto cells = cells_of(row);
+    EXPECT_EQ(cells.at("message"), read);
+    EXPECT_EQ(cells.at("median_ms"), "");
+    EXPECT_EQ(cells.at("status"), "compile");
+  }
+}
+
+TEST(BenchRow, TornLinesAreNoRows) {
+  BenchRow row = testing::sample_row();
+  row.message = "a,\"b\"";
+  const std::string line = csv_line(row);
+  ASSERT_TRUE(parse_csv_line(Operation::attention, line));
+  // Torn before the last cell, "a,""b""".
+  for (std::size_t bytes = 0; bytes < line.size() - 10; ++bytes)
+    EXPECT_FALSE(parse_csv_line(Operation::attention, line.substr(0, bytes))) << bytes;
+  EXPECT_FALSE(parse_csv_line(Operation::attention, line + ",more"));
+}
+
+TEST(BenchRow, IdentityIsProblemKernelAndThreads) {
+  std::set<std::string> identities;
+  const auto add = [&](auto change) {
+    BenchRow row = testing::sample_row();
+    change(row);
+    return identities.insert(row.identity()).second;
+  };
+  EXPECT_TRUE(add([](BenchRow&) {}));
+  EXPECT_FALSE(add([](BenchRow& r) { r.status = RowStatus::wrong, r.timing.reset(), r.message = "x"; }));
+  EXPECT_TRUE(add([](BenchRow& r) { r.threads = 1; }));
+  EXPECT_TRUE(add([](BenchRow& r) { std::get<AttentionProblem>(r.problem).batch = 1; }));
+  EXPECT_TRUE(add([](BenchRow& r) { std::get<AttentionProblem>(r.problem).window_right = 0; }));
+  EXPECT_TRUE(add([](BenchRow& r) { r.config.algorithm.tile[1] = 128; }));
+  EXPECT_TRUE(add([](BenchRow& r) { r = testing::sample_gemm_row(); }));
+  EXPECT_FALSE(add([](BenchRow& r) { r = testing::sample_gemm_row(); }));
+  for (void (*change)(GemmProblem&) :
+       {+[](GemmProblem& p) { p.m = 1; }, +[](GemmProblem& p) { p.n = 2; }, +[](GemmProblem& p) { p.k = 1; },
+        +[](GemmProblem& p) { p.batch = 1; }, +[](GemmProblem& p) { p.order_a = MatrixOrder::column; },
+        +[](GemmProblem& p) { p.type_d = DataType::fp32; }, +[](GemmProblem& p) { p.type_c = DataType::fp32; },
+        +[](GemmProblem& p) { p.type_bias = DataType::fp32; }, +[](GemmProblem& p) { p.beta = false; },
+        +[](GemmProblem& p) { p.packed_b = true; }, +[](GemmProblem& p) { p.epilogue = {EpilogueOp::bias}; }})
+    EXPECT_TRUE(add([&](BenchRow& r) {
+      r = testing::sample_gemm_row();
+      change(std::get<GemmProblem>(r.problem));
+    })) << "each field of a problem is part of what it is";
+}
+
+TEST(BenchRow, GemmHasColumnsOfItsOwn) {
+  const BenchRow row = testing::sample_gemm_row();
+  const auto cells = cells_of(row);
+  const std::pair<const char*, const char*> expected[] = {
+      {"operation", "gemm"}, {"m", "256"},           {"n", "512"},         {"k", "1024"}, {"batch", "3"},
+      {"layout", "rrr"},     {"type_a", "int8"},     {"type_d", "bf16"},   {"beta", "1"}, {"epilogue", "bias+gelu"},
+      {"packed_b", "0"},     {"tile", "96x528x512"}, {"status", "correct"}};
+  for (const auto& [name, value] : expected) EXPECT_EQ(cells.at(name), value) << name;
+  EXPECT_FALSE(cells.contains("seqlen_q"));
+  const auto config = parse_native_name(cells.at("kernel"));
+  ASSERT_TRUE(config) << config.error().text();
+  EXPECT_EQ(*config, row.config);
+  EXPECT_EQ(to_json(row)["problem"]["epilogue"].size(), 2u);
+  EXPECT_FALSE(parse_csv_line(Operation::attention, csv_line(row))) << "the other operation's file";
+}
+
+TEST(BenchRow, JsonHasWhatThereIs) {
+  BenchRow row = testing::sample_row();
+  nlohmann::json json = to_json(row);
+  EXPECT_EQ(json["status"], "correct");
+  EXPECT_EQ(json["timing"]["median_ms"], 2.0);
+  EXPECT_EQ(json["error"]["max_abs"], 0.5);
+  EXPECT_FALSE(json.contains("message"));
+  EXPECT_EQ(config_from_json(json["config"]).value(), row.config);
+  row.timing.reset();
+  row.error.reset();
+  row.message = "killed";
+  json = to_json(row);
+  EXPECT_FALSE(json.contains("timing") || json.contains("error") || json.contains("roofline_percent"));
+  EXPECT_EQ(json["message"], "killed");
+}
+
+}  // namespace
+}  // namespace tilesmith

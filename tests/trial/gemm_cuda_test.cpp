@@ -1,0 +1,158 @@
+// GEMM trials on a fake device, whose memory is the host's: a CPU plan stands in for the device's kernel.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "trial/gemm/trial.hpp"
+#include "dispatch/test_store.hpp"
+#include "runtime/fake_libcuda.hpp"
+
+namespace tilesmith {
+namespace {
+
+using Op = EpilogueOp;
+
+testing::FakeLibcuda& fake() {
+  void* library = ::dlopen(TILESMITH_FAKE_LIBCUDA, RTLD_NOW | RTLD_LOCAL);
+  return *reinterpret_cast<testing::FakeLibcuda* (*)()>(::dlsym(library, "fake_libcuda"))();
+}
+
+enum class Fault { none, gap_written, row_left_out, amax_left_out };
+
+/// What it was asked to run, and a fault put into the result.
+class StandIn final : public GemmPlan {
+ public:
+  StandIn(const GemmPlan& plan, Fault fault) : GemmPlan(plan.problem(), {}), plan_(plan), fault_(fault) {}
+
+  [[nodiscard]] Status run(const GemmArguments& arguments, const RunOptions& options) const override {
+    EXPECT_NE(options.stream, nullptr) << "the default stream waits for others";
+    seen = arguments;
+    GemmArguments a = arguments;
+    float elsewhere = 0;
+    if (fault_ == Fault::amax_left_out) a.amax = &elsewhere;
+    std::vector<std::byte> row(static_cast<std::size_t>(problem().columns_of_d()) * sizeof(float));
+    std::memcpy(row.data(), a.d, row.size());
+    TS_TRY(plan_.run(a));
+    auto* const d = static_cast<float*>(a.d);
+    if (fault_ == Fault::row_left_out) std::memcpy(d, row.data(), row.size());
+    if (fault_ == Fault::gap_written) d[problem().columns_of_d()] = 1;
+    return {};
+  }
+
+  mutable GemmArguments seen;
+
+ private:
+  const GemmPlan& plan_;
+  Fault fault_;
+};
+
+class CudaGemmTrials : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() { ::setenv("TILESMITH_LIBCUDA", TILESMITH_FAKE_LIBCUDA, 1); }
+
+  void plan(const GemmProblem& problem) {
+    made = std::make_unique<GemmCase>(
+        GemmCase::create(problem, {.alpha = 0.5F, .beta = problem.beta ? 2.0F : 0.0F}).value());
+    cpu_plan = dispatcher.plan(made->problem()).value();
+    expectation =
+        std::make_unique<GemmExpectation>(GemmExpectation::make(made->tensors(), made->output_type(), 1).value());
+  }
+
+  Dispatcher dispatcher{{.threads = 1}};
+  std::unique_ptr<GemmCase> made;
+  const GemmPlan* cpu_plan = nullptr;
+  std::unique_ptr<GemmExpectation> expectation;
+};
+
+GemmProblem everything() {
+  GemmProblem p = gemm_problem(DataType::fp32, 9, 20, 24);
+  p.batch = 3;
+  p.beta = true;
+  p.epilogue = {Op::bias, Op::silu, Op::multiply, Op::amax};
+  return p;
+}
+
+TEST_F(CudaGemmTrials, EveryOperandTravelsAndComesBack) {
+  plan(everything());
+  const auto trial = make_trial(*made, {DeviceKind::cuda, 0});
+  ASSERT_TRUE(trial) << trial.error().text();
+  GemmOutputs on_device = made->make_outputs(), on_host = made->make_outputs();
+  const StandIn device_plan(*cpu_plan, Fault::none);
+  for (int repeat = 0; repeat < 2; ++repeat) ASSERT_TRUE((*trial)->run(device_plan, on_device));
+  ASSERT_TRUE(cpu_plan->run(made->arguments(on_host)));
+  EXPECT_TRUE(made->output_array(on_device).data == made->output_array(on_host).data);
+  EXPECT_EQ(on_device.amax, on_host.amax);
+  const GemmArguments host = made->arguments(on_host);
+  const GemmArguments& device = device_plan.seen;
+  for (const auto& [there, here] :
+       {std::pair{device.a.data, host.a.data}, std::pair{device.b.data, host.b.data},
+        std::pair{device.c.data, host.c.data}, std::pair{device.epilogue[0].data, host.epilogue[0].data},
+        std::pair{device.epilogue[2].data, host.epilogue[2].data}}) {
+    EXPECT_NE(there, nullptr);
+    EXPECT_NE(there, here) << "the host's memory";
+  }
+  EXPECT_EQ(device.epilogue[1].data, nullptr);
+}
+
+TEST_F(CudaGemmTrials, FaultsAreFound) {
+  plan(everything());
+  const auto trial = make_trial(*made, {DeviceKind::cuda, 0});
+  ASSERT_TRUE(trial) << trial.error().text();
+  const auto verdict = [&](Fault fault) { return (*trial)->verify(StandIn(*cpu_plan, fault), *expectation).value(); };
+  const Verdict right = verdict(Fault::none);
+  EXPECT_NE(right.outcome, Outcome::fail) << right.reason;
+  for (const auto& [fault, check] :
+       {std::pair{Fault::gap_written, Check::guards}, std::pair{Fault::row_left_out, Check::guards}}) {
+    const Verdict wrong = verdict(fault);
+    EXPECT_EQ(wrong.outcome, Outcome::fail);
+    EXPECT_EQ(wrong.check, check) << wrong.reason;
+  }
+  EXPECT_EQ(verdict(Fault::amax_left_out).outcome, Outcome::fail);
+}
+
+TEST_F(CudaGemmTrials, RowsOfDSuitWhatTheProblemPromises) {
+  for (const std::int64_t k : {24, 25}) {
+    plan(gemm_problem(DataType::fp32, 4, 6, k));
+    EXPECT_EQ(made->problem().unaligned, k % 4 != 0);
+    const auto trial = make_trial(*made, {DeviceKind::cuda, 0});
+    ASSERT_TRUE(trial) << trial.error().text();
+    const StandIn device_plan(*cpu_plan, Fault::none);
+    ASSERT_TRUE((*trial)->verify(device_plan, *expectation));
+    EXPECT_EQ(device_plan.seen.d_leading % 4 == 0, !made->problem().unaligned) << device_plan.seen.d_leading;
+    EXPECT_GT(device_plan.seen.d_leading, 6);
+  }
+}
+
+TEST_F(CudaGemmTrials, MatricesOfTf32AreExactThere) {
+  GemmProblem problem = gemm_problem(DataType::tf32, 4, 6, 24);
+  problem.order_a = MatrixOrder::column;
+  const GemmCase tf32 = GemmCase::create(problem, {}).value();
+  GemmOutputs outputs;
+  const GemmArguments arguments = tf32.arguments(outputs);
+  for (const void* const matrix : {arguments.a.data, arguments.b.data})
+    for (int i = 0; i < 24; ++i) {
+      std::uint32_t bits = 0;
+      std::memcpy(&bits, static_cast<const char*>(matrix) + 4 * i, 4);
+      EXPECT_EQ(bits & 0x1fffU, 0U);
+      EXPECT_NE(bits, 0U);
+    }
+}
+
+TEST_F(CudaGemmTrials, NothingIsLeftOnTheDevice) {
+  plan(everything());
+  const int before = fake().allocations, objects = fake().objects;
+  {
+    const auto trial = make_trial(*made, {DeviceKind::cuda, 0});
+    ASSERT_TRUE(trial) << trial.error().text();
+    EXPECT_GT(fake().allocations, before);
+    EXPECT_TRUE((*trial)->verify(StandIn(*cpu_plan, Fault::none), *expectation));
+    EXPECT_TRUE((*trial)->time(StandIn(*cpu_plan, Fault::none), {.max_samples = 2}));
+  }
+  EXPECT_EQ(fake().allocations, before);
+  EXPECT_EQ(fake().objects, objects);
+  EXPECT_EQ(make_trial(*made, {DeviceKind::cuda, 7}).error().code, ErrorCode::invalid_argument);
+}
+
+}  // namespace
+}  // namespace tilesmith

@@ -212,7 +212,7 @@ enum tilesmith_bias_kind {
 
 /* Bits of tilesmith_attention.traits. */
 enum tilesmith_attention_trait {
-  TILESMITH_SOFT_CAP = 1, /* s = softcap * tanh(s / softcap) */
+  TILESMITH_SOFT_CAP = 1, /* s = soft_cap * tanh(s / soft_cap) */
   TILESMITH_SINK = 2,     /* one logit per query head joins the softmax's sum */
   TILESMITH_DROPOUT = 4,
   TILESMITH_LSE = 8,         /* the log-sum-exp is wanted */
@@ -280,7 +280,7 @@ typedef struct tilesmith_attention {
   int64_t alibi_batch_stride;          /* 0: one slope per query head; else one per batch and query head */
 
   float scale;               /* of the logits, usually 1 / sqrt(head_dim_qk) */
-  float softcap;             /* with TILESMITH_SOFT_CAP: positive; else 0 */
+  float soft_cap;            /* with TILESMITH_SOFT_CAP: positive; else 0 */
   float dropout_probability; /* with TILESMITH_DROPOUT: 0 to below 1, in steps of 1/65536; else 0 */
   float reserved_number;
 
@@ -422,11 +422,11 @@ typedef enum tilesmith_gemm_flag {
   TILESMITH_CONSTANT_B = 1,
   /* B is a buffer of tilesmith_gemm_pack_b, aligned to 64 bytes, which the batch shares: b.leading is its bytes (0: not
    * known), b.batch is not read, and order_b is that of the matrix it was packed from. CPU; without grouping,
-   * scale_depth, weights and k2. */
+   * group_size, weights and k2. */
   TILESMITH_PACKED_B = 2,
   TILESMITH_ZERO_POINTS = 4, /* weights have zero points, in zero_b */
   /* C, D and the epilogue's tensors are column-major, and have their leading dimensions between columns; row-major
-   * without. Computed as the transposed product, which costs the same. Without gates, grouping, scale_depth, weights
+   * without. Computed as the transposed product, which costs the same. Without gates, grouping, group_size, weights
    * and TILESMITH_PACKED_B. */
   TILESMITH_COLUMN_D = 8
 } tilesmith_gemm_flag;
@@ -438,7 +438,7 @@ typedef struct tilesmith_gemm {
   /* The problem: what a plan depends on, with whether beta is 0 and the operations of the epilogue. */
   tilesmith_device device;
   int32_t type_a;    /* tilesmith_data_type: fp32, tf32, fp16, bf16, fp8, bf8 or int8 */
-  int32_t type_b;    /* A's; fp8 and bf8 mix; int8 and int4 weights of fp16 and bf16, with scale_depth */
+  int32_t type_b;    /* A's; fp8 and bf8 mix; int8 and int4 weights of fp16 and bf16, with group_size */
   int32_t type_c;    /* of C and of the tensors that add and multiply read; int32 exactly where D is */
   int32_t type_d;    /* fp32, fp16, bf16, CUDA also fp8, bf8; of int8 also int32 (without an epilogue) and int8 */
   int32_t type_bias; /* fp32, fp16 or bf16 */
@@ -470,17 +470,17 @@ typedef struct tilesmith_gemm {
   int32_t type_scale; /* tilesmith_data_type: fp32; of weights also A's */
   /* Elements of k that share a scale; 0: there are none. Matrices with scales lie along k (A row-major, B
    * column-major). fp8 and bf8: 128; D = sum over blocks q of k of scale_a(i, q) scale_b(j / 128, q) (A x B over block
-   * q). Weights: a power of two from 32 on, or k; B(l, j) stands for B(l, j) * scale_b(j, l / scale_depth), rounded to
-   * A's type, with zero points for (B(l, j) - zero_b(j, l / scale_depth)) * scale_b(j, l / scale_depth). Weights
+   * q). Weights: a power of two from 32 on, or k; B(l, j) stands for B(l, j) * scale_b(j, l / group_size), rounded to
+   * A's type, with zero points for (B(l, j) - zero_b(j, l / group_size)) * scale_b(j, l / group_size). Weights
    * without a sign (AWQ, GPTQ) are these with their top bit turned, and so are their zero points. */
-  int64_t scale_depth;
+  int64_t group_size;
   tilesmith_block_scale scale_a; /* of fp8 and bf8 */
   tilesmith_block_scale scale_b;
   const int32_t* group_ends; /* with grouping, `batch` of them: at most m and, of contiguous groups, rising. The CPU
                                 checks them; a CUDA device reads them itself, and limits what is beyond */
 
   /* A second product, whose sums go on from the first's: D = epilogue(alpha (A x B + A2 x B2) + beta C). A2 (m x k2)
-   * and B2 (k2 x n) have A's and B's types and orders; 0: there is none. Without grouping, scale_depth and weights. */
+   * and B2 (k2 x n) have A's and B's types and orders; 0: there is none. Without grouping, group_size and weights. */
   int64_t k2;
   tilesmith_matrix a2;
   tilesmith_matrix b2;
@@ -562,9 +562,9 @@ typedef struct tilesmith_plan_info {
 #define TILESMITH_PLAN_INFO_INIT \
   { sizeof(tilesmith_plan_info), {0, 0}, NULL, NULL, NULL, NULL, 0, 0 }
 
-TILESMITH_API tilesmith_status tilesmith_attention_plan_facts(const tilesmith_attention_plan* plan,
-                                                              tilesmith_plan_info* out);
-TILESMITH_API tilesmith_status tilesmith_gemm_plan_facts(const tilesmith_gemm_plan* plan, tilesmith_plan_info* out);
+TILESMITH_API tilesmith_status tilesmith_attention_plan_info(const tilesmith_attention_plan* plan,
+                                                             tilesmith_plan_info* out);
+TILESMITH_API tilesmith_status tilesmith_gemm_plan_info(const tilesmith_gemm_plan* plan, tilesmith_plan_info* out);
 /* The plan of the calling thread's last successful call or run, whatever its operation. not_found: there was none,
  * or its context was destroyed. */
 TILESMITH_API tilesmith_status tilesmith_last_plan(tilesmith_plan_info* out);

@@ -37,7 +37,7 @@ arch=$("$bin/tilesmith" arch --json | python3 -c 'import json, sys; print(json.l
 shape=(--device cuda:0 --batch 2 --heads-q 4 --heads-kv 2 --seqlen-q 200 --seqlen-k 330 --mask bottom_right --with-lse --no-time)
 for type in bf16 fp8bf16; do
   plain="c.head_dim_qk = 128 and c.head_dim_v = 128 and c.data_type = '$type' and c.mode = 'batch' and c.mask = 'causal' and c.bias = 'no' and c.lse
-         and not c.dropout and not c.logits_soft_cap and not c.sink and not c.negative_scale and not c.unaligned and c.packed_heads = 1"
+         and not c.dropout and not c.soft_cap and not c.sink and not c.negative_scale and not c.unaligned and c.pack_gqa = 1"
   for pipeline in warpspec portable; do
     kernel=$("$bin/tilesmith" list --arch "$arch" --names --filter "$plain and c.pipeline = '$pipeline'" | sed -n 1p)
     [ -n "$kernel" ] || continue

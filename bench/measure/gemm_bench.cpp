@@ -19,12 +19,12 @@
 #include "jit/build.hpp"
 #include "jit/cxx_toolchain.hpp"
 #include "kernels/cpu/gemm/abi.h"
+#include "measure/measure.hpp"
+#include "measure/peaks.hpp"
 #include "runtime/aligned_buffer.hpp"
 #include "runtime/cpu/kernel.hpp"
 #include "runtime/cpu/machine.hpp"
 #include "runtime/cpu/thread_pool.hpp"
-#include "measure/peaks.hpp"
-#include "measure/measure.hpp"
 
 namespace tilesmith {
 namespace {
@@ -35,7 +35,7 @@ struct Options {
   long long splits = 1;
   std::vector<int> tiles;  ///< m, n, k of each
   double seconds = 1;
-  bool warm = false, alone = false, ceiling = false, processor_time = false, shares = false;
+  bool warm = false, alone = false, peak = false, processor_time = false, shares = false;
   std::vector<std::string> shapes;
 };
 
@@ -107,15 +107,15 @@ class Ceiling {
   TsCpuKernel table_{};
 };
 
-/// The median, over the rounds, of a contender's rate over the ceiling's.
-double share_of(const std::vector<double>& ceilings, double operations, const std::vector<double>& seconds) {
+/// The median, over the rounds, of a contender's rate over the peak's.
+double share_of(const std::vector<double>& peaks, double operations, const std::vector<double>& seconds) {
   std::vector<double> shares;
-  for (std::size_t i = 0; i < seconds.size(); ++i) shares.push_back(operations / seconds[i] / ceilings[i]);
+  for (std::size_t i = 0; i < seconds.size(); ++i) shares.push_back(operations / seconds[i] / peaks[i]);
   std::ranges::sort(shares);
   return shares[shares.size() / 2];
 }
 
-/// The ceiling's products for a kernel's.
+/// The peak's products for a kernel's.
 DataType products_of(const CpuGemmParameters& p) {
   if (p.element == ElementType::int8) return DataType::int8;
   return p.instruction == Instruction::fma_f32 ? DataType::fp32 : DataType::bf16;
@@ -137,7 +137,7 @@ Status choose(const Options& options, const CpuMachine& machine, CpuGemmParamete
   if (!options.output.empty()) {
     TS_ASSIGN(p.output, parse_element_type(options.output));
   }
-  p.side = p.output == ElementType::int32 ? ElementType::int32 : ElementType::fp32;
+  p.aux = p.output == ElementType::int32 ? ElementType::int32 : ElementType::fp32;
   p.form = options.form == "skinny" ? CpuGemmForm::skinny : CpuGemmForm::blocked;
   const bool tiles = p.level == CpuLevel::x86_64_amx && p.form == CpuGemmForm::blocked;
   if (p.element == ElementType::bf16 && p.level >= CpuLevel::x86_64_v4_bf16)
@@ -193,9 +193,9 @@ Status run(const Options& options) {
   fmt::print("{} {} {}, order {}, {} {}, tile {}, splits {}, {} thread(s), {} caches\n", to_string(p.level),
              to_string(p.element), name_of(p.instruction), options.order, options.form, to_string(p.output),
              variants.front().name, options.splits, options.threads, options.warm ? "warm" : "cold");
-  std::unique_ptr<Ceiling> ceiling;
-  if (const ProductLoop loop = product_loop(machine, products_of(p)); options.ceiling && loop.run != nullptr)
-    ceiling = std::make_unique<Ceiling>(pool, loop, options.threads);
+  std::unique_ptr<Ceiling> peak;
+  if (const ProductLoop loop = product_loop(machine, products_of(p)); options.peak && loop.run != nullptr)
+    peak = std::make_unique<Ceiling>(pool, loop, options.threads);
   std::vector<std::pair<std::string, std::vector<double>>> ratios;
   for (const std::string& text : options.shapes) {
     GemmCall call;
@@ -253,7 +253,7 @@ Status run(const Options& options) {
                                    {peer_d.data(), peer_d.bytes()},
                                    {packed.data(), packed.bytes()}};
     for (Contender& c : contenders) c.run();
-    std::vector<double> ceilings;  // operations a second of each round
+    std::vector<double> peaks;  // operations a second of each round
     double spent = 0;
     for (int round = 0; round < 5 || (spent < options.seconds && round < 500); ++round) {
       for (Contender& c : contenders) {
@@ -264,27 +264,27 @@ Status run(const Options& options) {
         c.seconds.push_back(clock_seconds(options.processor_time) - begin);
         spent += c.seconds.back();
       }
-      if (ceiling) ceilings.push_back(ceiling->operations_a_second(options.processor_time));
+      if (peak) peaks.push_back(peak->operations_a_second(options.processor_time));
     }
     const double flop = 2.0 * static_cast<double>(call.m * call.n) * static_cast<double>(call.k);
     const double bytes = static_cast<double>(call.k * call.n) * static_cast<double>(size_of(p.element));
     fmt::print("{:>16}", text);
     for (Contender& c : contenders) {
-      const double share = ceiling ? share_of(ceilings, flop, c.seconds) : 0;
+      const double share = peak ? share_of(peaks, flop, c.seconds) : 0;
       std::ranges::sort(c.seconds);
       fmt::print("  {} {:.4f} ms (best {:.4f}) {:.1f} GFLOP/s", c.name, c.median() * 1e3, c.seconds.front() * 1e3,
                  flop / c.median() * 1e-9);
       if (&c == &contenders.front()) {
         fmt::print(" {:.1f} GB/s of B", bytes / c.median() * 1e-9);
-        if (ceiling) {
-          const double best = std::ranges::max(ceilings);
-          fmt::print(" {:.1f} % of the ceiling (best of best {:.1f} % of {:.0f})", 100 * share,
+        if (peak) {
+          const double best = std::ranges::max(peaks);
+          fmt::print(" {:.1f} % of the peak (best of best {:.1f} % of {:.0f})", 100 * share,
                      100 * flop / c.seconds.front() / best, best * 1e-9);
         }
         continue;
       }
       const double ratio = c.median() / contenders.front().median();
-      if (ceiling) fmt::print(" {:.1f} %", 100 * share);
+      if (peak) fmt::print(" {:.1f} %", 100 * share);
       fmt::print(" ratio {:.2f} (best {:.2f})", ratio, c.seconds.front() / contenders.front().seconds.front());
       auto found = std::ranges::find(ratios, c.name, [](const auto& r) { return r.first; });
       if (found == ratios.end()) found = ratios.insert(ratios.end(), {c.name, {}});
@@ -337,7 +337,7 @@ int main(int argc, char** argv) {
   app.add_option("--seconds", options.seconds, "spent on each shape");
   app.add_flag("--warm", options.warm, "leave the caches as the call before left them");
   app.add_flag("--processor-time", options.processor_time, "of the calling thread: on one thread of a busy machine");
-  app.add_flag("--ceiling", options.ceiling, "the product instruction alone takes its turn in each round");
+  app.add_flag("--peak", options.peak, "the product instruction alone takes its turn in each round");
   app.add_flag("--alone", options.alone, "no peers");
   app.add_option("shapes", options.shapes, "MxNxK ...")->required();
   CLI11_PARSE(app, argc, argv);

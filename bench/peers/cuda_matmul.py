@@ -101,7 +101,7 @@ def medians(contenders, rounds, rest, burst_ms=10):
 
 def time_cell(kind, m, n, k, options):
     sets, size = sets_of(lambda: operands(kind, m, n, k))
-    contenders = {"tilesmith": (lambda a, b, out: tilesmith.matmul(a, b, out=out, constant_b=options.constant_b), sets)}
+    contenders = {"tilesmith": (lambda a, b, out: tilesmith.matmul(a, b, out=out, prefetch_weights=options.prefetch_weights), sets)}
     if peer := cublas(kind, m):
         contenders["cuBLAS"] = (peer, sets)
     times = medians(contenders, options.rounds, options.rest, options.burst)

@@ -6,7 +6,7 @@
 //
 // With i the query row, j the key position and o = seqlen_k - seqlen_q for bottom_right (and for a window without a
 // causal mask), 0 for top_left:
-//   s = scale * dot(q_i, k_j);  s = softcap * tanh(s / softcap)
+//   s = scale * dot(q_i, k_j);  s = soft_cap * tanh(s / soft_cap)
 //   s += bias[b][h][i][j];  s += -alibi[b][h] * |i + o - j|
 //   visible: i + o - window_left <= j <= i + o + window_right, a bound of -1 being none
 //   a causal mask also asks j <= i + o
@@ -104,7 +104,7 @@ struct AttentionArguments {
   std::int64_t alibi_batch_stride = 0;
   AttentionScale q_scale, k_scale, v_scale;  ///< fp8; k and v by the head of keys and values
   float scale = 0;                           ///< usually 1 / sqrt(head_dim_qk)
-  float softcap = 0;                         ///< read when the problem has soft_cap; positive
+  float soft_cap = 0;                        ///< read when the problem has soft_cap; positive
   float dropout_probability = 0;             ///< in [0, 1); acts in steps of 1/65536
   std::uint64_t seed = 0;                    ///< same seed and offset, same dropout mask, on every kernel and device
   std::uint64_t offset = 0;

@@ -46,7 +46,7 @@ struct PlanStage {
 };
 
 /// What is known of a plan, whatever its operation.
-struct PlanFacts {
+struct PlanInfo {
   Device device{};
   std::string kernel;  ///< its name
   std::string reason;  ///< why this kernel was chosen, in a sentence
@@ -76,10 +76,10 @@ class TILESMITH_API Plan {
   [[nodiscard]] std::size_t workspace_bytes() const { return facts_.workspace_bytes; }
 
  protected:
-  explicit Plan(PlanFacts facts) : facts_(std::move(facts)) {}
+  explicit Plan(PlanInfo facts) : facts_(std::move(facts)) {}
 
  private:
-  PlanFacts facts_;
+  PlanInfo facts_;
 };
 
 class TILESMITH_API AttentionPlan : public Plan {
@@ -93,7 +93,7 @@ class TILESMITH_API AttentionPlan : public Plan {
   [[nodiscard]] virtual Status run(const AttentionArguments& arguments, const RunOptions& options = {}) const = 0;
 
  protected:
-  AttentionPlan(const AttentionProblem& problem, PlanFacts facts) : Plan(std::move(facts)), problem_(problem) {}
+  AttentionPlan(const AttentionProblem& problem, PlanInfo facts) : Plan(std::move(facts)), problem_(problem) {}
 
  private:
   AttentionProblem problem_;
@@ -110,7 +110,7 @@ class TILESMITH_API GemmPlan : public Plan {
   [[nodiscard]] virtual Status run(const GemmArguments& arguments, const RunOptions& options = {}) const = 0;
 
  protected:
-  GemmPlan(const GemmProblem& problem, PlanFacts facts) : Plan(std::move(facts)), problem_(problem) {}
+  GemmPlan(const GemmProblem& problem, PlanInfo facts) : Plan(std::move(facts)), problem_(problem) {}
 
  private:
   GemmProblem problem_;
@@ -130,7 +130,7 @@ class TILESMITH_API GemmListPlan : public Plan {
   [[nodiscard]] virtual Status run(std::span<const GemmArguments> arguments, const RunOptions& options = {}) const = 0;
 
  protected:
-  GemmListPlan(std::vector<GemmProblem> problems, PlanFacts facts)
+  GemmListPlan(std::vector<GemmProblem> problems, PlanInfo facts)
       : Plan(std::move(facts)), problems_(std::move(problems)) {}
 
  private:

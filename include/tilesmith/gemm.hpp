@@ -22,7 +22,7 @@
 // Groups may be empty and may start at any row. Rows of D that belong to no group are left as they are. B, and vectors
 // over n, step by their batch strides from group to group.
 //
-// Scales: with `scale_depth`, elements of k have scales in common, in blocks of that many.
+// Scales: with `group_size`, elements of k have scales in common, in blocks of that many.
 //
 //   8-bit floats   depth 128: row i of A has scale_a of (i, k / 128), columns j of B scale_b of (j / 128, k / 128), in
 //                  fp32; D = sum over blocks q of scale_a(i, q) scale_b(j / 128, q) (A x B over block q)
@@ -76,13 +76,13 @@ struct GemmProblem {
   GemmEpilogue epilogue{};                     ///< none where D is int32
   GemmGrouping grouping = GemmGrouping::none;  ///< `batch` counts the groups
   /// Elements of k that share a scale, 0 without scales. 8-bit floats: 128. Weights: a power of two from 32 on, or k.
-  std::int64_t scale_depth = 0;
+  std::int64_t group_size = 0;
   DataType type_scale = DataType::fp32;  ///< of scales: fp32; of weights also A's
   bool packed_b = false;                 ///< B is what Dispatcher::pack_b made of a matrix of order_b; CPU
   bool zero_points = false;              ///< of weights: each scale has a zero point beside it
   /// A promise for CUDA devices: B (and B2) holds weights, which no kernel writes that may still be running in the
   /// stream when this one is launched. Kernels of few rows then begin to read B while the kernel before ends.
-  bool constant_b = false;
+  bool prefetch_weights = false;
   bool unaligned = false;  ///< a pointer, row or batch stride is no multiple of 16 bytes; the CPU does not ask
 
   [[nodiscard]] std::int64_t columns_of_d() const { return epilogue.gated() ? n / 2 : n; }
@@ -133,8 +133,8 @@ struct GemmArguments {
   GemmOperand a, b;
   GemmOperand a2, b2;  ///< with k2
   GemmOperand c;       ///< read when beta is not 0; int4 matrices count leading dimensions and strides in elements
-  GemmScales scale_a;  ///< with scale_depth, of 8-bit floats
-  GemmScales scale_b;  ///< with scale_depth
+  GemmScales scale_a;  ///< with group_size, of 8-bit floats
+  GemmScales scale_b;  ///< with group_size
   GemmScales zero_b;   ///< with zero_points: int8
   /// With groups: for each of them the first row beyond its last, rising (contiguous) and at most m. The CPU checks
   /// it; a CUDA kernel reads it on the device, and limits what is beyond.

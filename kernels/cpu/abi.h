@@ -35,10 +35,10 @@ typedef struct TsStrides {
  * cu_seqlens_q[b+1] of a tensor whose stride.batch is ignored; seqlen_q and seqlen_k are the maxima over the batch.
  *
  * With i the query row and j the key column of a sequence, o = seqlen_k - seqlen_q of that sequence when
- * mask_bottom_right, else 0: s  = scale * dot(q_i, k_j) s  = softcap * tanh(s / softcap)                       when the
- * kernel has the logits_soft_cap trait s += bias[b][h][i][j]                                  when it has the
- * elementwise bias trait (float32, any stride may be 0) s += -alibi[b][h] * |i + o - j|                        when it
- * has the alibi trait visible: (window_left < 0 or j >= i + o - window_left) and (window_right < 0 or j <= i + o +
+ * mask_bottom_right, else 0: s  = scale * dot(q_i, k_j) s  = soft_cap * tanh(s / soft_cap)                       when
+ * the kernel has the soft_cap trait s += bias[b][h][i][j]                                  when it has the elementwise
+ * bias trait (float32, any stride may be 0) s += -alibi[b][h] * |i + o - j|                        when it has the
+ * alibi trait visible: (window_left < 0 or j >= i + o - window_left) and (window_right < 0 or j <= i + o +
  * window_right) p  = exp(s - max) over visible j; a sink logit sink[h] joins the sum and no output lse = ln(sum) + max,
  * natural logarithm; -inf when the row sees nothing and has no sink output row = sum_j keep(i,j) / (1 - drop) * p_ij
  * v_j / sum; a row that sees nothing is zero
@@ -68,7 +68,7 @@ typedef struct TsAttentionArgs {
   long long window_left, window_right;
   long long splits; /* pieces the keys are cut into by kernels that split them; 1 or more */
   unsigned long long seed, offset;
-  float scale, softcap;
+  float scale, soft_cap;
   int mask_bottom_right;
   unsigned int drop_threshold; /* 0 .. 65535 */
 } TsAttentionArgs;

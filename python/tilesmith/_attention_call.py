@@ -265,7 +265,7 @@ def _set_numbers(call: Attention, options: Options) -> None:
         raise InvalidArgument(f"softcap is {softcap}", "a positive number, or 0 for none")
     if softcap != 0:
         call.traits |= _SOFT_CAP
-        call.softcap = softcap
+        call.soft_cap = softcap
     if not 0 <= dropout_p < 1:
         raise InvalidArgument(f"dropout_p is {dropout_p}", "0 or more, below 1")
     if dropout_p > 0:

@@ -16,7 +16,7 @@ _calls: KeptCalls[Call] = KeptCalls()
 
 
 def gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, zero_b, a2, b2, amax, out_dtype, alpha, beta, activation,
-         gate, clamp, tf32, constant_b) -> Any:  # fmt: skip
+         gate, clamp, tf32, prefetch_weights) -> Any:  # fmt: skip
     """matmul, mm_plus_mm, linear and grouped_matmul on DLPack arrays."""
     if amax is True:
         raise Unsupported("amax=True with arrays of this kind", "amax, a float32 array of one zero", "unsupported")
@@ -34,7 +34,7 @@ def gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups,
     given = (a, b, c, bias, multiply, residual, *scales, out, groups, zero_b, a2, b2, amax)
     borrowed = [None if array is None else Borrowed(name, array, stream) for name, array in zip(names, given)]
     views = Operands(*(None if b is None else b.view for b in borrowed))
-    options = Options(form, None, activation, gate, clamp, bool(tf32), bool(constant_b),
+    options = Options(form, None, activation, gate, clamp, bool(tf32), bool(prefetch_weights),
                       scale_a is not None or scale_b is not None)  # fmt: skip
     call = _calls.by_key.get(key := (options, beta, views)) or _calls.keep(key, prepare(views, options, beta))
     for name, written in (("out", borrowed[8]), ("amax", borrowed[13])):

@@ -33,7 +33,7 @@ def matmul(
     zero_b: Any = None,
     amax: Any = None,
     tf32: bool = False,
-    constant_b: bool = False,
+    prefetch_weights: bool = False,
 ) -> Any:
     """A matrix product and what follows it, in one kernel, rounded once.
 
@@ -75,7 +75,7 @@ def matmul(
     amax: float32 of one element, which becomes the larger of itself and every magnitude of the result before rounding (so
         it is zero beforehand). True: a new one, and (result, amax) is returned. Not for int32 results.
     tf32: float32 matrices are rounded to 10 bits of mantissa in the products, where the device has such instructions.
-    constant_b: a promise for GPUs: b holds weights, which no kernel writes that may still be running in the stream when this
+    prefetch_weights: a promise for GPUs: b holds weights, which no kernel writes that may still be running in the stream when this
         one is launched. Kernels of few rows (16 and less) then begin to read b while the kernel before ends.
 
     Returns the result, of the inputs' kind, on their device; on a GPU it is queued on the current stream. Sums are
@@ -94,7 +94,7 @@ def matmul(
         clamp = tuple(clamp)
     serve = _SERVED_BY.get(type(a)) or _servers.find("a", a)
     return serve("matmul", a, b, c, bias, multiply, residual, scale_a, scale_b, out, None, zero_b, None, None, amax, out_dtype, alpha, beta,
-                 activation, gate, clamp, tf32, constant_b)  # fmt: skip
+                 activation, gate, clamp, tf32, prefetch_weights)  # fmt: skip
 
 
 def mm_plus_mm(
@@ -173,7 +173,7 @@ def linear(
         zero_w, int8 (beside int4 at most 119) of scale_w's shape, it is (w - zero_w) * scale_w. Weights without a sign,
         as AWQ and GPTQ have them, are these with their top bit turned: w ^ 0x88 and zero_w - 8 for pairs of int4, w ^ 0x80
         and zero_w - 128 for bytes. matmul and grouped_matmul take b, scale_b and zero_b likewise, k and n in their order.
-    constant_w: matmul's promise constant_b, of w.
+    constant_w: matmul's promise prefetch_weights, of w.
     The other arguments, types, errors and what is returned are matmul's.
 
         h = tilesmith.linear(x, w1, b1, activation="gelu")

@@ -181,7 +181,7 @@ def _set_types(call: Gemm, x: Operands, o: Options, names: tuple[str, ...]) -> s
     out_type = _out_type(x, o)
     if o.tf32 and a != "fp32":
         raise InvalidArgument(f"tf32 is set, and {names[0]} is {a}", "float32")
-    if o.constant_b:
+    if o.prefetch_weights:
         call.flags |= CONSTANT_B
     call.type_a = _TF32 if o.tf32 else _CODES[a]
     call.type_b = _TF32 if o.tf32 else _CODES[b]

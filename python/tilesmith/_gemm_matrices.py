@@ -67,7 +67,7 @@ def set_matrices(call: Gemm, x: Operands, o: Options, names: tuple[str, ...], s:
         vectors["bias"] = _row_vector("bias", x.bias, s)
     if x.scale_a is not None and not blocks.of_a:
         vectors[names[6]] = _row_vector(names[6], x.scale_a, s)
-    call.n, call.k, call.k2, call.scale_depth = s.n, s.k, s.k2, blocks.depth
+    call.n, call.k, call.k2, call.group_size = s.n, s.k, s.k2, blocks.depth
     if s.empty:
         call.m, call.batch = s.m, math.prod(s.batch) if s.groups is None else s.groups
         _set_dense(call, s)

@@ -61,7 +61,7 @@ class Options(NamedTuple):
     gate: Optional[str]
     clamp: Optional[tuple[float, float]]
     tf32: bool
-    constant_b: bool
+    prefetch_weights: bool
     scaled: bool  #: there are scales, vectors or numbers
     packed_bytes: int = 0  #: of a packed b
 

@@ -47,7 +47,7 @@ class Attention(ctypes.Structure):
         ("total_q", c_int64), ("total_k", c_int64),
         ("q_strides", Strides), ("k_strides", Strides), ("v_strides", Strides), ("o_strides", Strides),
         ("lse_strides", Strides), ("bias_strides", BiasStrides), ("alibi_batch_stride", c_int64),
-        ("scale", c_float), ("softcap", c_float), ("dropout_probability", c_float), ("reserved_number", c_float),
+        ("scale", c_float), ("soft_cap", c_float), ("dropout_probability", c_float), ("reserved_number", c_float),
         ("q", c_void_p), ("k", c_void_p), ("v", c_void_p), ("o", c_void_p), ("lse", c_void_p), ("bias", c_void_p),
         ("alibi", c_void_p), ("sink", c_void_p), ("cu_seqlens_q", c_void_p), ("cu_seqlens_k", c_void_p),
         ("stream", c_void_p), ("workspace", c_void_p), ("workspace_bytes", c_uint64), ("seed", c_uint64),
@@ -76,7 +76,7 @@ class Gemm(ctypes.Structure):
         ("m", c_int64), ("n", c_int64), ("k", c_int64), ("batch", c_int64), ("alpha", c_float), ("beta", c_float),
         ("a", Matrix), ("b", Matrix), ("c", Matrix), ("d", c_void_p), ("d_leading", c_int64), ("d_batch", c_int64),
         ("amax", c_void_p), ("stream", c_void_p), ("workspace", c_void_p), ("workspace_bytes", c_uint64),
-        ("epilogue", Epilogue * 8), ("grouping", c_int32), ("type_scale", c_int32), ("scale_depth", c_int64),
+        ("epilogue", Epilogue * 8), ("grouping", c_int32), ("type_scale", c_int32), ("group_size", c_int64),
         ("scale_a", BlockScale), ("scale_b", BlockScale), ("group_ends", c_void_p), ("k2", c_int64), ("a2", Matrix),
         ("b2", Matrix), ("zero_b", BlockScale),
     ]  # fmt: skip

@@ -19,12 +19,12 @@ _calls: KeptCalls[Call] = KeptCalls()
 
 
 def gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, zero_b, a2, b2, amax, out_dtype, alpha, beta, activation,
-         gate, clamp, tf32, constant_b) -> Any:  # fmt: skip
+         gate, clamp, tf32, prefetch_weights) -> Any:  # fmt: skip
     """matmul, mm_plus_mm, linear and grouped_matmul on NumPy arrays."""
     if amax is True:
         amax = np.zeros((), np.float32)
         return gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, zero_b, a2, b2, amax, out_dtype, alpha, beta, activation,
-                    gate, clamp, tf32, constant_b), amax  # fmt: skip
+                    gate, clamp, tf32, prefetch_weights), amax  # fmt: skip
     names = NAMES[form]
     scaled = scale_a is not None or scale_b is not None
     alpha, scale_a, scale_b = _fold(form, number("alpha", alpha), a, b, scale_a, scale_b)
@@ -34,13 +34,13 @@ def gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups,
     arrays = (a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, zero_b, a2, b2, amax)
     check_arrays(names, arrays)
     out_dtype = _dtype(out_dtype)
-    key = (form if packed is None else packed.view, out_dtype, activation, gate, clamp, tf32, constant_b, beta, scaled, *map(describe, arrays))
+    key = (form if packed is None else packed.view, out_dtype, activation, gate, clamp, tf32, prefetch_weights, beta, scaled, *map(describe, arrays))
     call = _calls.by_key.get(key)
     if call is None:
         views = Operands(*(view_of(name, array) for name, array in zip(names, arrays)))
         if packed is not None:
             views = views._replace(b=packed.view)
-        options = Options(form, _type_name(out_dtype), activation, gate, clamp, bool(tf32), bool(constant_b), scaled,
+        options = Options(form, _type_name(out_dtype), activation, gate, clamp, bool(tf32), bool(prefetch_weights), scaled,
                           0 if packed is None else packed.nbytes)  # fmt: skip
         call = _calls.keep(key, prepare(views, options, beta))
     for name, written in (("out", out), ("amax", amax)):

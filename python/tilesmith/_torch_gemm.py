@@ -39,11 +39,11 @@ _calls: KeptCalls[Call] = KeptCalls()
 
 
 def gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, zero_b, a2, b2, amax, out_dtype, alpha, beta, activation,
-         gate, clamp, tf32, constant_b) -> Any:  # fmt: skip
+         gate, clamp, tf32, prefetch_weights) -> Any:  # fmt: skip
     """matmul and its like on plain torch tensors. Every call passes here, so it is written for speed."""
     if is_compiling():
         return gemm_op(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, zero_b, a2, b2, amax, out_dtype, alpha, beta, activation,
-                       gate, clamp, tf32, constant_b)  # fmt: skip
+                       gate, clamp, tf32, prefetch_weights)  # fmt: skip
     if alpha.__class__ is not float:
         alpha = number("alpha", alpha)
     scaled = scale_a is not None or scale_b is not None
@@ -52,7 +52,7 @@ def gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups,
     if amax is True:
         amax = a.new_zeros((), dtype=torch.float32)
         return gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, zero_b, a2, b2, amax, out_dtype, alpha, beta, activation,
-                    gate, clamp, tf32, constant_b), amax  # fmt: skip
+                    gate, clamp, tf32, prefetch_weights), amax  # fmt: skip
     packed = None
     if form == "packed":
         packed, b = b, b.data
@@ -62,7 +62,7 @@ def gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups,
             alpha, scale_a, scale_b = _fold(form, alpha, a, b, scale_a, scale_b)
     # get_device() as in attention
     key = (form if packed is None else packed.view, a.dtype, a.shape, a.stride(), a.get_device(), b.dtype, b.shape, b.stride(), b.get_device(), out_dtype,
-           activation, gate, clamp, tf32, constant_b)  # fmt: skip
+           activation, gate, clamp, tf32, prefetch_weights)  # fmt: skip
     if bias is not None:
         key += (bias.dtype, bias.shape, bias.stride(), bias.get_device())
     if not plain:
@@ -70,7 +70,7 @@ def gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups,
     call = _calls.by_key.get(key)
     if call is None:
         call = _prepared(key, form, (a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, zero_b, a2, b2, amax), out_dtype,
-                         beta, activation, gate, clamp, tf32, constant_b, scaled, packed)  # fmt: skip
+                         beta, activation, gate, clamp, tf32, prefetch_weights, scaled, packed)  # fmt: skip
     if grad_enabled() and (a.requires_grad or b.requires_grad or (bias is not None and bias.requires_grad)):
         raise no_gradient(form)
     if forward_ad._current_level >= 0:
@@ -104,11 +104,11 @@ def gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups,
 
 
 def _prepared(key: object, form: str, tensors: tuple[Any, ...], out_dtype: Any, beta: Any, activation: Any, gate: Any,
-              clamp: Any, tf32: Any, constant_b: Any, scaled: bool, packed: Optional[PackedWeight]) -> Call:  # fmt: skip
+              clamp: Any, tf32: Any, prefetch_weights: Any, scaled: bool, packed: Optional[PackedWeight]) -> Call:  # fmt: skip
     views = Operands(*(view_of(name, tensor) for name, tensor in zip(NAMES[form], tensors)))
     if packed is not None:
         views = views._replace(b=packed.view)
-    options = Options(form, _type_name(out_dtype), activation, gate, clamp, bool(tf32), bool(constant_b), scaled,
+    options = Options(form, _type_name(out_dtype), activation, gate, clamp, bool(tf32), bool(prefetch_weights), scaled,
                       0 if packed is None else packed.nbytes)  # fmt: skip
     return _calls.keep(key, prepare(views, options, beta))
 
@@ -237,12 +237,12 @@ def gemm_list(lists: Lists, out_dtype, alpha, beta, activation, gate, clamp, tf3
 _ARGUMENTS = (
     "str form, Tensor a, Tensor b, Tensor? c, Tensor? bias, Tensor? multiply, Tensor? residual, Tensor? scale_a, "
     "Tensor? scale_b, Tensor? groups, Tensor? zero_b, Tensor? a2, Tensor? b2, ScalarType? out_dtype, float alpha, float beta, str? activation, str? gate, "
-    "float[]? clamp, bool tf32, bool constant_b=False"
+    "float[]? clamp, bool tf32, bool prefetch_weights=False"
 )
 
 
 def gemm_op(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, zero_b, a2, b2, amax, out_dtype, alpha, beta,
-            activation, gate, clamp, tf32, constant_b) -> Any:  # fmt: skip
+            activation, gate, clamp, tf32, prefetch_weights) -> Any:  # fmt: skip
     """matmul and its like as the operator: what torch.compile traces."""
     if form == "packed":
         raise Unsupported("w is packed, and torch compiles this or x is no plain tensor", "the plain weight", "unsupported")
@@ -259,7 +259,7 @@ def gemm_op(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, grou
     if amax is not None and a.dtype == torch.int8 and out is None and out_dtype is None:
         out_dtype = torch.float32
     arguments = (form, a, b, c, bias, multiply, residual, scale_a, scale_b, groups, zero_b, a2, b2, out_dtype, alpha, beta, activation,
-                 gate, None if clamp is None else list(clamp), bool(tf32), bool(constant_b))  # fmt: skip
+                 gate, None if clamp is None else list(clamp), bool(tf32), bool(prefetch_weights))  # fmt: skip
     if out is None and amax is None:
         return torch.ops.tilesmith.gemm(*arguments)
     most = a.new_zeros((), dtype=torch.float32) if amax is True else amax
@@ -270,9 +270,9 @@ def gemm_op(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, grou
 
 
 def _gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, groups, zero_b, a2, b2, out_dtype, alpha, beta, activation, gate, clamp,
-          tf32, constant_b=False, out=None, amax=None):  # fmt: skip
+          tf32, prefetch_weights=False, out=None, amax=None):  # fmt: skip
     return gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, zero_b, a2, b2, amax, out_dtype, alpha, beta,
-                activation, gate, None if clamp is None else tuple(clamp), tf32, constant_b)  # fmt: skip
+                activation, gate, None if clamp is None else tuple(clamp), tf32, prefetch_weights)  # fmt: skip
 
 
 def _gemm_out(*arguments, out, amax=None):
@@ -280,7 +280,7 @@ def _gemm_out(*arguments, out, amax=None):
 
 
 def _fake_gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, groups, zero_b, a2, b2, out_dtype, alpha, beta, activation, gate,
-               clamp, tf32, constant_b=False):  # fmt: skip
+               clamp, tf32, prefetch_weights=False):  # fmt: skip
     """Shape and type alone."""
     if out_dtype is None:
         out_dtype = torch.bfloat16 if TYPES.get(a.dtype) in ("fp8", "bf8") else a.dtype

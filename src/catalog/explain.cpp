@@ -10,12 +10,12 @@
 #include <nlohmann/json.hpp>
 
 #include "base/nearest.hpp"
-#include "instances/attention/cpu.hpp"
-#include "instances/gemm/cpu.hpp"
-#include "instances/attention/cuda.hpp"
-#include "instances/gemm/cuda.hpp"
 #include "catalog/explain_backend.hpp"
 #include "catalog/listing.hpp"
+#include "instances/attention/cpu.hpp"
+#include "instances/attention/cuda.hpp"
+#include "instances/gemm/cpu.hpp"
+#include "instances/gemm/cuda.hpp"
 #include "vocabulary/field_table.hpp"
 #include "vocabulary/names/name.hpp"
 
@@ -227,7 +227,7 @@ Result<Explanation> explain_cuda_attention(const CudaSpec& spec, KernelConfig co
   Explanation out;
   out.config = config;
   out.listed = verdicts(cuda_attention_rules(), CudaAttentionSubject{config, spec});
-  const int packed[] = {config.algorithm.packed_heads, 1};
+  const int packed[] = {config.algorithm.pack_gqa, 1};
   find_nearest(out, [&](ConfigSink sink) { enumerate_cuda_attention(spec, config.attention(), packed, sink); });
   return out;
 }

@@ -2,9 +2,9 @@
 
 #include <algorithm>
 
+#include "catalog/explain_backend.hpp"
 #include "instances/attention/ck.hpp"
 #include "instances/attention/ck_features.hpp"
-#include "catalog/explain_backend.hpp"
 
 namespace tilesmith {
 namespace {

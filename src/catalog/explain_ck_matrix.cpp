@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
+#include "catalog/explain_backend.hpp"
 #include "instances/conv/ck.hpp"
 #include "instances/gemm/ck.hpp"
-#include "catalog/explain_backend.hpp"
 
 namespace tilesmith {
 

@@ -20,7 +20,7 @@ constexpr Alias kAttentionAliases[] = {
     {"hdim_q", "head_dim_qk"},
     {"hdim_v", "head_dim_v"},
     {"vlayout", "v_layout"},
-    {"logits", "logits_soft_cap"},
+    {"logits", "soft_cap"},
     {"kv_memory_layout", "kv_layout"},
     {"kv_lookup_table", "kv_lookup"},
     {"tile_m0", "tile", 0},

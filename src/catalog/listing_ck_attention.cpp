@@ -7,9 +7,9 @@
 #include <optional>
 
 #include "base/nearest.hpp"
+#include "catalog/listing_plan.hpp"
 #include "instances/attention/ck.hpp"
 #include "instances/attention/ck_features.hpp"
-#include "catalog/listing_plan.hpp"
 
 namespace tilesmith {
 namespace {

@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "base/nearest.hpp"
-#include "instances/conv/ck.hpp"
 #include "catalog/listing_plan.hpp"
+#include "instances/conv/ck.hpp"
 
 namespace tilesmith {
 

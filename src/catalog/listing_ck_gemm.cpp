@@ -5,8 +5,8 @@
 #include <algorithm>
 
 #include "base/nearest.hpp"
-#include "instances/gemm/ck.hpp"
 #include "catalog/listing_plan.hpp"
+#include "instances/gemm/ck.hpp"
 
 namespace tilesmith {
 namespace {

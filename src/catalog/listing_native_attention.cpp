@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
+#include "catalog/listing_plan.hpp"
 #include "instances/attention/cpu.hpp"
 #include "instances/attention/cuda.hpp"
-#include "catalog/listing_plan.hpp"
 
 namespace tilesmith {
 namespace {

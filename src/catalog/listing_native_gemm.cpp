@@ -3,9 +3,9 @@
 
 #include <algorithm>
 
+#include "catalog/listing_plan.hpp"
 #include "instances/gemm/cpu.hpp"
 #include "instances/gemm/cuda.hpp"
-#include "catalog/listing_plan.hpp"
 
 namespace tilesmith {
 namespace {
@@ -57,7 +57,7 @@ CudaGemmShape shape_of(const GemmSizes& sizes, const GemmSignature& signature) {
           .batch = sizes.batch,
           .unaligned = sizes.unaligned,
           .grouping = signature.grouping,
-          .k2 = signature.second ? sizes.k : 0};
+          .k2 = signature.mm_plus_mm ? sizes.k : 0};
 }
 
 /// What dispatch has to choose from, in its order.
@@ -66,7 +66,7 @@ void walk_candidates(const CudaSpec& spec, const GemmSignature& signature, const
   if (signature.epilogue_ops.gated() && shape.n % 2 != 0) return;
   for (const RankedCudaGemm& one : ranked_cuda_gemm(spec, signature, shape)) {
     const Algorithm& a = one.config.algorithm;
-    if ((a.splits_k || a.shares_k) && !cuda_gemm_shares(one.config, spec, shape)) continue;
+    if ((a.split_k || a.stream_k) && !cuda_gemm_shares(one.config, spec, shape)) continue;
     if (!sink(one.config)) return;
   }
 }

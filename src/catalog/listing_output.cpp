@@ -8,10 +8,10 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "vocabulary/names/ck.hpp"
-#include "vocabulary/field_value.hpp"
-#include "vocabulary/names/name.hpp"
 #include "spec/json_reader.hpp"
+#include "vocabulary/field_value.hpp"
+#include "vocabulary/names/ck.hpp"
+#include "vocabulary/names/name.hpp"
 
 namespace tilesmith {
 namespace {

@@ -8,10 +8,10 @@
 
 #include "base/file.hpp"
 #include "base/progress.hpp"
-#include "sweep/engine.hpp"
-#include "sweep/summary_table.hpp"
 #include "cli/output_place.hpp"
 #include "cli/verbs.hpp"
+#include "sweep/engine.hpp"
+#include "sweep/summary_table.hpp"
 #include "vocabulary/names/native.hpp"
 
 namespace tilesmith::cli {
@@ -167,12 +167,11 @@ Status bench(const BenchCliOptions& o) {
 
   nlohmann::json document = {
       {"rows", std::move(rows)}, {"resumed", summary.resumed}, {"wrong", summary.wrong}, {"failed", summary.failed}};
-  if (summary.ceilings)
-    document["ceilings"] = {
-        {"threads", summary.ceilings->threads},         {"fp32_gflops", summary.ceilings->fp32_gflops},
-        {"tf32_gflops", summary.ceilings->tf32_gflops}, {"bf16_gflops", summary.ceilings->bf16_gflops},
-        {"fp16_gflops", summary.ceilings->fp16_gflops}, {"fp8_gflops", summary.ceilings->fp8_gflops},
-        {"int8_gops", summary.ceilings->int8_gops},     {"read_gbps", summary.ceilings->read_gbps}};
+  if (summary.peaks)
+    document["peaks"] = {{"threads", summary.peaks->threads},         {"fp32_gflops", summary.peaks->fp32_gflops},
+                         {"tf32_gflops", summary.peaks->tf32_gflops}, {"bf16_gflops", summary.peaks->bf16_gflops},
+                         {"fp16_gflops", summary.peaks->fp16_gflops}, {"fp8_gflops", summary.peaks->fp8_gflops},
+                         {"int8_gops", summary.peaks->int8_gops},     {"read_gbps", summary.peaks->read_gbps}};
   document["skipped"] = nlohmann::json::object();
   for (const auto& [reason, count] : skipped) document["skipped"][reason] = count;
   if (o.json != "-") {

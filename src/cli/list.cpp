@@ -14,9 +14,9 @@
 #include <string_view>
 #include <vector>
 
+#include "catalog/listing_output.hpp"
 #include "cli/selection.hpp"
 #include "cli/verbs.hpp"
-#include "catalog/listing_output.hpp"
 #include "jit/store.hpp"
 #include "vocabulary/names/name.hpp"
 

@@ -5,13 +5,13 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "problem/json.hpp"
-#include "trial/attention/trial.hpp"
 #include "cli/attention/options.hpp"
 #include "cli/run_options.hpp"
 #include "cli/tensor_file.hpp"
 #include "cli/verbs.hpp"
+#include "problem/json.hpp"
 #include "tilesmith/dispatcher.hpp"
+#include "trial/attention/trial.hpp"
 
 namespace tilesmith::cli {
 namespace {

@@ -8,8 +8,8 @@
 #include <string_view>
 
 #include "cli/verbs.hpp"
-#include "vocabulary/traits.hpp"
 #include "runtime/cpu/machine.hpp"
+#include "vocabulary/traits.hpp"
 
 namespace tilesmith::cli {
 

@@ -6,8 +6,8 @@
 #include <optional>
 #include <string>
 
-#include "trial/attention/trial.hpp"
 #include "tilesmith/dispatcher.hpp"
+#include "trial/attention/trial.hpp"
 
 namespace tilesmith::cli {
 

@@ -25,7 +25,7 @@ void Selection::add_to(CLI::App& verb) {
   verb.add_option("--op", operation, "attention, gemm or conv")->capture_default_str();
   verb.add_option("--variant", request.variant,
                   "One variant of the operation; all when absent. GEMM on CPUs and NVIDIA GPUs: standard when absent, "
-                  "mixed, grouped, blockscale, weights, second or all");
+                  "fp8_bf8, m_grouped, blockscale, weights, mm_plus_mm or all");
   verb.add_option("--receipt", request.receipt, "Attention: a receipt's number, or the name of a profile")
       ->capture_default_str();
   verb.add_option("--mode", mode, "rules, exhaustive, tables or sound")->capture_default_str();

@@ -33,11 +33,11 @@ void add_all_attention(std::vector<KernelConfig>& set, const CpuSpec& spec) {
         signature.head_dim_qk = signature.head_dim_v = dim;
         signature.mode = mode;
         signature.bias = BiasKind::none;
-        signature.dropout = signature.logits_soft_cap = signature.sink = false;
+        signature.dropout = signature.soft_cap = signature.sink = false;
         add_attention(set, spec, signature);
-        signature.logits_soft_cap = true;
+        signature.soft_cap = true;
         add_attention(set, spec, signature);
-        signature.logits_soft_cap = false;
+        signature.soft_cap = false;
         signature.bias = BiasKind::alibi;
         add_attention(set, spec, signature);
         signature.bias = BiasKind::elementwise;
@@ -61,7 +61,7 @@ void add_all_gemm(std::vector<KernelConfig>& set, const CpuSpec& spec) {
           if (!epilogue.empty() && !linear) continue;
           GemmSignature signature;
           signature.a = signature.b = type;
-          signature.c = signature.side = type == DataType::int8 ? DataType::int32 : type;
+          signature.c = signature.aux = type == DataType::int8 ? DataType::int32 : type;
           signature.accumulator = type == DataType::int8 ? DataType::int32 : DataType::fp32;
           if (!epilogue.empty()) signature.bias = type;
           signature.layout_a = order_a;
@@ -69,7 +69,7 @@ void add_all_gemm(std::vector<KernelConfig>& set, const CpuSpec& spec) {
           signature.epilogue_ops = epilogue;
           std::vector<KernelConfig> blocked;
           enumerate_cpu_gemm(spec, signature, [&](const KernelConfig& config) {
-            if (config.algorithm.pipeline == Pipeline::blocked && !config.algorithm.splits_k) blocked.push_back(config);
+            if (config.algorithm.pipeline == Pipeline::blocked && !config.algorithm.split_k) blocked.push_back(config);
             return true;
           });
           if (const KernelConfig* chosen = middle(blocked)) set.push_back(*chosen);

@@ -6,9 +6,9 @@
 #include <span>
 #include <vector>
 
-#include "vocabulary/config.hpp"
 #include "kernels/cpu/abi.h"
 #include "spec/cpu/spec.hpp"
+#include "vocabulary/config.hpp"
 
 namespace tilesmith {
 

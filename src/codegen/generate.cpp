@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include "codegen/attention/cpu.hpp"
-#include "codegen/gemm/cpu.hpp"
 #include "codegen/attention/cuda.hpp"
+#include "codegen/gemm/cpu.hpp"
 #include "codegen/gemm/cuda.hpp"
-#include "instances/gemm/cpu.hpp"
 #include "instances/attention/cuda.hpp"
+#include "instances/gemm/cpu.hpp"
 #include "instances/gemm/cuda.hpp"
 #include "vocabulary/names/native.hpp"
 
@@ -75,7 +75,7 @@ Result<Source> gemm_source(const KernelConfig& config, const CpuSpec& spec) {
                 fmt::format("{}: rule {}: {}", native_name(config), rule->name, rule->figures(subject)),
                 std::string(rule->about));
   const GemmSignature& signature = subject.signature();
-  TS_ASSIGN(const CpuGemmTerms terms, cpu_gemm_kernel_terms(signature.epilogue_ops));
+  TS_ASSIGN(const CpuGemmEpilogue terms, cpu_gemm_kernel_terms(signature.epilogue_ops));
   const Key128 key = key_of(config);
   CpuGemmParameters p;
   p.name = native_name(config);
@@ -94,16 +94,16 @@ Result<Source> gemm_source(const KernelConfig& config, const CpuSpec& spec) {
     if (p.element_b == p.element) p.element_b.reset();
   }
   TS_ASSIGN(p.output, element_of(config, signature.c));
-  TS_ASSIGN(p.side, element_of(config, signature.side));
+  TS_ASSIGN(p.aux, element_of(config, signature.aux));
   TS_ASSIGN(p.bias_type, element_of(config, signature.bias));
   p.order_a = signature.layout_a;
   p.order_b = signature.layout_b;
   p.tile_m = subject.tile_m();
   p.tile_n = subject.tile_n();
   p.tile_k = subject.tile_k();
-  p.split_k = config.algorithm.splits_k;
+  p.split_k = config.algorithm.split_k;
   p.packed_b = config.algorithm.preshuffle;
-  p.second = signature.second;
+  p.mm_plus_mm = signature.mm_plus_mm;
   p.bias = terms.bias < 0 ? GemmBias::none : terms.bias_along_m ? GemmBias::along_m : GemmBias::along_n;
   p.activation = activation_of(terms.activation);
   p.gated = terms.gated;
@@ -133,7 +133,7 @@ Result<Source> attention_source(const KernelConfig& config, const CpuSpec& spec)
   parameters.mask = signature.mask != MaskKind::none;
   parameters.bias = signature.bias == BiasKind::elementwise;
   parameters.alibi = signature.bias == BiasKind::alibi;
-  parameters.soft_cap = signature.logits_soft_cap;
+  parameters.soft_cap = signature.soft_cap;
   parameters.sink = signature.sink;
   parameters.dropout = signature.dropout;
   parameters.lse = signature.lse;

@@ -3,9 +3,9 @@
 
 #include "base/error.hpp"
 #include "codegen/source.hpp"
-#include "vocabulary/config.hpp"
 #include "spec/cpu/spec.hpp"
 #include "spec/cuda/spec.hpp"
+#include "vocabulary/config.hpp"
 
 namespace tilesmith {
 

@@ -32,7 +32,7 @@ Result<std::unique_ptr<Backend>> open_backend(Device device, int threads) {
     if (!machine) return std::unexpected(machine.error());
     return std::make_unique<CpuBackend>(*machine, threads);
   }
-  TS_ASSIGN(const CudaPlanningFacts facts, cuda_planning_facts(device.index));
+  TS_ASSIGN(const CudaDeviceProperties facts, cuda_device_properties(device.index));
   return CudaBackend::make(device.index, facts);
 }
 

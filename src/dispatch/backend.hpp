@@ -30,7 +30,7 @@ class OperationBackend {
   /// figures, when there is none.
   [[nodiscard]] virtual Result<std::vector<Candidate>> candidates(const Problem& problem) const = 0;
   /// Instances that need no compiler and compute the problem, perhaps with traits it does not use; best first.
-  [[nodiscard]] virtual std::vector<Candidate> stand_ins(const Problem& problem) const = 0;
+  [[nodiscard]] virtual std::vector<Candidate> fallbacks(const Problem& problem) const = 0;
   /// Whether an instance asked for by name runs on this device and computes the problem.
   [[nodiscard]] virtual Status check(const KernelConfig& config, const Problem& problem) const = 0;
   /// Finds, loads or builds the instance's kernel and plans the problem with it.

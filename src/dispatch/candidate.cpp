@@ -7,7 +7,7 @@ namespace tilesmith {
 
 void best_first(std::vector<Candidate>& candidates) {
   const auto kind = [](const KernelConfig& c) {
-    return std::tie(c.arch, c.algorithm.pipeline, c.algorithm.instruction, c.algorithm.tile, c.algorithm.splits_k);
+    return std::tie(c.arch, c.algorithm.pipeline, c.algorithm.instruction, c.algorithm.tile, c.algorithm.split_k);
   };
   std::ranges::sort(candidates, [&](const Candidate& a, const Candidate& b) {
     if (a.seconds != b.seconds) return a.seconds < b.seconds;

@@ -64,7 +64,7 @@ Result<std::unique_ptr<PlanT>> choose_plan(OperationBackend<PlanT>& backend, con
   if (plan) return plan;
 
   const Error obstacle = plan.error();
-  const auto stand_in = [&](const KernelConfig& config, BuildPolicy build, const char* how) {
+  const auto fallback = [&](const KernelConfig& config, BuildPolicy build, const char* how) {
     auto other =
         backend.plan(problem, config, fmt::format("the best kernel could not be had: {}", obstacle.message), build);
     if (other) log_once(LogLevel::warn, how, fmt::format("{}; going on with {}", obstacle.text(), how));
@@ -78,16 +78,16 @@ Result<std::unique_ptr<PlanT>> choose_plan(OperationBackend<PlanT>& backend, con
     for (const Candidate& candidate : candidates) {
       if (std::ranges::find(tried, kind_of(candidate.config)) != tried.end()) continue;
       tried.push_back(kind_of(candidate.config));
-      if (auto other = stand_in(candidate.config, options.build, "kernels of another kind")) return other;
+      if (auto other = fallback(candidate.config, options.build, "kernels of another kind")) return other;
     }
   }
 
   // What needs no compiler: exact candidates from the store, then linked-in kernels.
   constexpr const char* kNoCompiler = "kernels that need no compiler";
   for (const Candidate& candidate : candidates)
-    if (auto other = stand_in(candidate.config, BuildPolicy::never, kNoCompiler)) return other;
-  for (const Candidate& candidate : backend.stand_ins(problem))
-    if (auto other = stand_in(candidate.config, BuildPolicy::never, kNoCompiler)) return other;
+    if (auto other = fallback(candidate.config, BuildPolicy::never, kNoCompiler)) return other;
+  for (const Candidate& candidate : backend.fallbacks(problem))
+    if (auto other = fallback(candidate.config, BuildPolicy::never, kNoCompiler)) return other;
   return std::unexpected(obstacle);
 }
 

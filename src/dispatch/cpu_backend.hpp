@@ -1,10 +1,10 @@
 // The CPU as a device: one thread pool and one registry for all its operations.
 #pragma once
 
-#include "dispatch/backend.hpp"
 #include "dispatch/attention/cpu.hpp"
-#include "dispatch/gemm/cpu.hpp"
+#include "dispatch/backend.hpp"
 #include "dispatch/cpu_registry.hpp"
+#include "dispatch/gemm/cpu.hpp"
 #include "dispatch/gemm/transpose.hpp"
 #include "runtime/cpu/machine.hpp"
 #include "runtime/cpu/thread_pool.hpp"

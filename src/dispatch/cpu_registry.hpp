@@ -9,9 +9,9 @@
 
 #include "base/error.hpp"
 #include "dispatch/kernel_builder.hpp"
-#include "vocabulary/config.hpp"
 #include "runtime/cpu/kernel.hpp"
 #include "runtime/cpu/machine.hpp"
+#include "vocabulary/config.hpp"
 
 namespace tilesmith {
 

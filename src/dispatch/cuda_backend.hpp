@@ -1,10 +1,10 @@
 // A CUDA device: one registry of loaded kernels for all its operations.
 #pragma once
 
-#include "dispatch/backend.hpp"
 #include "dispatch/attention/cuda.hpp"
-#include "dispatch/gemm/cuda.hpp"
+#include "dispatch/backend.hpp"
 #include "dispatch/cuda_registry.hpp"
+#include "dispatch/gemm/cuda.hpp"
 #include "dispatch/gemm/transpose.hpp"
 #include "spec/cuda/spec.hpp"
 
@@ -12,7 +12,7 @@ namespace tilesmith {
 
 /// What choosing among kernels needs to know of a device: plain figures, so that a process that must not touch the
 /// driver itself (because it forks workers that do) can be told them.
-struct CudaPlanningFacts {
+struct CudaDeviceProperties {
   int compute_major = 0;
   int compute_minor = 0;
   int sm_count = 0;
@@ -21,12 +21,12 @@ struct CudaPlanningFacts {
 };
 
 /// Asks the driver. Errors: not_found (no driver, no such device), unsupported.
-[[nodiscard]] Result<CudaPlanningFacts> cuda_planning_facts(int device_index);
+[[nodiscard]] Result<CudaDeviceProperties> cuda_device_properties(int device_index);
 
 class CudaBackend final : public Backend {
  public:
   /// Does not touch the device. Errors: unsupported when its architecture is not known.
-  [[nodiscard]] static Result<std::unique_ptr<CudaBackend>> make(int device_index, const CudaPlanningFacts& facts);
+  [[nodiscard]] static Result<std::unique_ptr<CudaBackend>> make(int device_index, const CudaDeviceProperties& facts);
 
   /// With the figures of the device at hand.
   [[nodiscard]] const CudaSpec& spec() const { return spec_; }

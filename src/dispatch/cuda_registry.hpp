@@ -8,9 +8,9 @@
 
 #include "base/error.hpp"
 #include "dispatch/kernel_builder.hpp"
-#include "vocabulary/config.hpp"
 #include "runtime/cuda/kernel.hpp"
 #include "spec/cuda/spec.hpp"
+#include "vocabulary/config.hpp"
 
 namespace tilesmith {
 

@@ -2,12 +2,12 @@
 
 #include <fmt/format.h>
 
-#include "problem/attention/problem.hpp"
 #include "dispatch/backend.hpp"
 #include "dispatch/choice.hpp"
 #include "dispatch/gemm/list.hpp"
-#include "problem/gemm/problem.hpp"
 #include "dispatch/plan_cache.hpp"
+#include "problem/attention/problem.hpp"
+#include "problem/gemm/problem.hpp"
 
 namespace tilesmith {
 

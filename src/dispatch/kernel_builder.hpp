@@ -15,9 +15,9 @@
 #include "dispatch/backend.hpp"
 #include "jit/store.hpp"
 #include "jit/toolchain.hpp"
-#include "vocabulary/config.hpp"
 #include "spec/cpu/spec.hpp"
 #include "spec/cuda/spec.hpp"
+#include "vocabulary/config.hpp"
 
 namespace tilesmith {
 

@@ -38,7 +38,7 @@ constexpr Trait kTraits[] = {
           F::bwd_convert_dq)},
     {"lse", "lse", bits(F::fwd)},
     {"dropout", "dropout", bits(F::fwd)},
-    {"logits", "logits_soft_cap", bits(F::fwd, F::fwd_splitkv)},
+    {"logits", "soft_cap", bits(F::fwd, F::fwd_splitkv)},
     {"sink", "sink", bits(F::fwd, F::fwd_splitkv)},
     {"paged_kv", "paged_kv", bits(F::fwd_splitkv)},
 };

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "vocabulary/enum_table.hpp"
 #include "spec/amd/ck_attention.hpp"
+#include "vocabulary/enum_table.hpp"
 
 namespace tilesmith {
 

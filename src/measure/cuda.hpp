@@ -3,9 +3,9 @@
 
 #include "base/error.hpp"
 #include "base/function_ref.hpp"
+#include "measure/measure.hpp"
 #include "runtime/cuda/memory.hpp"
 #include "runtime/cuda/stream.hpp"
-#include "measure/measure.hpp"
 
 namespace tilesmith {
 

@@ -1,4 +1,4 @@
-// The ceilings are measured with the instructions alone: independent accumulator chains in registers, and a plain read
+// The peaks are measured with the instructions alone: independent accumulator chains in registers, and a plain read
 // of a buffer far larger than any cache a machine of this kind has to itself. Inline assembly keeps the compiler from
 // proving the loops useless.
 #include "measure/peaks.hpp"
@@ -11,8 +11,8 @@
 #include <thread>
 #include <vector>
 
-#include "runtime/aligned_buffer.hpp"
 #include "measure/measure.hpp"
+#include "runtime/aligned_buffer.hpp"
 
 namespace tilesmith {
 namespace {
@@ -108,7 +108,7 @@ TS_AMX_PROBE(amx_bf16, "amx-bf16", "tdpbf16ps")
 TS_AMX_PROBE(amx_int8, "amx-int8", "tdpbssd")
 
 /// Operations a second over all threads: the best of a few runs, each long enough to reach the steady clock. One thread
-/// counts its processor time: others that use the machine too lower no ceiling.
+/// counts its processor time: others that use the machine too lower no peak.
 double rate(const ProductLoop& loop, int threads) {
   if (loop.run == nullptr) return 0;
   double best = 0;
@@ -174,7 +174,7 @@ double read_rate(int threads) {
 
 }  // namespace
 
-double Ceilings::least_seconds(DataType type, double flops, double bytes) const {
+double Peaks::least_seconds(DataType type, double flops, double bytes) const {
   const DataType inputs = input_type(type);
   const bool is_fp8 = inputs == DataType::fp8 || inputs == DataType::bf8;
   const double own = type == DataType::tf32   ? tf32_gflops
@@ -187,7 +187,7 @@ double Ceilings::least_seconds(DataType type, double flops, double bytes) const 
   return gflops > 0 ? std::max(flops / (gflops * 1e9), bytes / (read_gbps * 1e9)) : 0;
 }
 
-Ceilings cuda_ceilings(const CudaSpec& spec) {
+Peaks cuda_ceilings(const CudaSpec& spec) {
   const CudaReferenceChip& chip = spec.reference;
   return {.measured = false,
           .threads = 0,
@@ -219,10 +219,10 @@ ProductLoop product_loop(const CpuMachine& machine, DataType inputs) {
   }
 }
 
-Result<Ceilings> measure_ceilings(int threads) {
+Result<Peaks> measure_ceilings(int threads) {
   const Result<CpuMachine>& machine = this_cpu_machine();
   if (!machine) return std::unexpected(machine.error());
-  Ceilings out;
+  Peaks out;
   out.threads = std::max(1, threads);
   const auto gigas = [&](DataType inputs) { return rate(product_loop(*machine, inputs), out.threads) * 1e-9; };
   out.fp32_gflops = gigas(DataType::fp32);

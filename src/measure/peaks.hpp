@@ -8,7 +8,7 @@
 
 namespace tilesmith {
 
-struct Ceilings {
+struct Peaks {
   bool measured = true;    ///< else the chip's data sheet says so
   int threads = 1;         ///< the CPU's; 0 on a device
   double fp32_gflops = 0;  ///< fp32 fused multiply-adds, operands in registers; 0: unknown
@@ -25,7 +25,7 @@ struct Ceilings {
 };
 
 /// The data sheet of the chip that stands for an architecture, or whose figures the spec was given.
-[[nodiscard]] Ceilings cuda_ceilings(const CudaSpec& spec);
+[[nodiscard]] Peaks cuda_ceilings(const CudaSpec& spec);
 
 /// A loop of the fastest product instruction for inputs of one type: independent chains, operands in registers (of AMX
 /// in L1, random data, because zeros run at a higher clock). A call takes less than a millisecond.
@@ -38,6 +38,6 @@ struct ProductLoop {
 [[nodiscard]] ProductLoop product_loop(const CpuMachine& machine, DataType inputs);
 
 /// Takes about a second. Errors: unsupported, when the machine has no level that Tilesmith knows.
-[[nodiscard]] Result<Ceilings> measure_ceilings(int threads);
+[[nodiscard]] Result<Peaks> measure_ceilings(int threads);
 
 }  // namespace tilesmith

@@ -88,10 +88,10 @@ nlohmann::json to_json(const GemmProblem& p) {
                          {"epilogue", epilogue}};
   if (p.k2 != 0) json["k2"] = p.k2;
   if (p.packed_b) json["packed_b"] = true;
-  if (p.constant_b) json["constant_b"] = true;
+  if (p.prefetch_weights) json["prefetch_weights"] = true;
   if (p.grouping != GemmGrouping::none) json["grouping"] = name_of(p.grouping);
-  if (p.scale_depth != 0) {
-    json["scale_depth"] = p.scale_depth;
+  if (p.group_size != 0) {
+    json["group_size"] = p.group_size;
     json["type_scale"] = name_of(p.type_scale);
     if (p.zero_points) json["zero_points"] = true;
   }
@@ -109,10 +109,10 @@ std::string describe(const GemmProblem& p) {
   out += fmt::format(" {}x{}x{}", p.m, p.n, p.k);
   if (p.k2 != 0) out += fmt::format("+{}", p.k2);
   out += fmt::format(" {}", layout_of(p));
-  if (p.scale_depth != 0) out += fmt::format(" scaled by {}", p.scale_depth);
-  if (p.scale_depth != 0 && p.type_scale != DataType::fp32) out += fmt::format(" in {}", name_of(p.type_scale));
+  if (p.group_size != 0) out += fmt::format(" scaled by {}", p.group_size);
+  if (p.group_size != 0 && p.type_scale != DataType::fp32) out += fmt::format(" in {}", name_of(p.type_scale));
   if (p.packed_b) out += " packed B";
-  if (p.constant_b) out += " constant B";
+  if (p.prefetch_weights) out += " constant B";
   if (p.zero_points) out += " from zero points";
   if (p.beta) out += " + C";
   if (!p.epilogue.empty()) out += fmt::format(" {}", joined(p.epilogue));

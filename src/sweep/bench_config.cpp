@@ -74,7 +74,7 @@ constexpr Trait kTraits[] = {
     {"tile_m", kBoth, integer_value},
     {"tile_n", kBoth, integer_value},
     {"tile_k", kGemm, integer_value},
-    {"splits_k", kGemm, flag_value},
+    {"split_k", kGemm, flag_value},
 };
 
 }  // namespace
@@ -137,7 +137,7 @@ bool BenchConfig::allows(const KernelConfig& config) const {
   return allows("arch", config.arch.text()) && allows("pipeline", name_of(a.pipeline)) &&
          allows("instruction", name_of(a.instruction)) && allows("tile_m", std::to_string(a.tile[0])) &&
          allows("tile_n", std::to_string(a.tile[1])) && allows("tile_k", std::to_string(a.tile[2])) &&
-         allows("splits_k", a.splits_k ? "1" : "0");
+         allows("split_k", a.split_k ? "1" : "0");
 }
 
 }  // namespace tilesmith

@@ -6,7 +6,7 @@
 //
 // A trait that is absent allows everything. Problem traits of attention: data_type, mode, mask, bias, lse, dropout,
 // head_dim_qk, head_dim_v; of GEMM: data_type (of A), output_type, layout ("rcr"), epilogue ("bias+gelu", "" for
-// none), beta. Kernel traits: arch, pipeline, instruction, tile_m, tile_n, of GEMM also tile_k and splits_k. `variant`
+// none), beta. Kernel traits: arch, pipeline, instruction, tile_m, tile_n, of GEMM also tile_k and split_k. `variant`
 // is attention's.
 #pragma once
 
@@ -15,9 +15,9 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "vocabulary/config.hpp"
 #include "tilesmith/attention.hpp"
 #include "tilesmith/gemm.hpp"
+#include "vocabulary/config.hpp"
 
 namespace tilesmith {
 

@@ -6,15 +6,15 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "sweep/csv_journal.hpp"
-#include "trial/gemm/trial.hpp"
-#include "problem/attention/problem.hpp"
 #include "dispatch/cuda_backend.hpp"
-#include "problem/gemm/problem.hpp"
-#include "vocabulary/names/native.hpp"
-#include "runtime/cpu/machine.hpp"
-#include "tilesmith/dispatcher.hpp"
 #include "measure/isolate.hpp"
+#include "problem/attention/problem.hpp"
+#include "problem/gemm/problem.hpp"
+#include "runtime/cpu/machine.hpp"
+#include "sweep/csv_journal.hpp"
+#include "tilesmith/dispatcher.hpp"
+#include "trial/gemm/trial.hpp"
+#include "vocabulary/names/native.hpp"
 
 namespace tilesmith {
 namespace {
@@ -115,9 +115,9 @@ class Bench {
   using Operation = BenchOperation<Problem>;
   using Kernels = typename Operation::Kernels;
 
-  /// `known` ceilings need no measuring. `threads` is 0 on a device.
+  /// `known` peaks need no measuring. `threads` is 0 on a device.
   Bench(const BenchOptions& options, const BenchProgress& progress, Backend& backend, const Kernels& kernels,
-        int threads, std::optional<Ceilings> known)
+        int threads, std::optional<Peaks> known)
       : options_(options),
         progress_(progress),
         backend_(backend),
@@ -132,8 +132,8 @@ class Bench {
     std::vector<Work<Problem>> work = plan_work();
     TS_TRY(build(work));
     if (!options_.compile_only) {
-      // Measured in a child as well: a ceiling kernel starts threads, and this process forks workers.
-      summary_.ceilings = known_ceilings_ ? known_ceilings_ : isolated_ceilings();
+      // Measured in a child as well: a peak kernel starts threads, and this process forks workers.
+      summary_.peaks = known_ceilings_ ? known_ceilings_ : isolated_ceilings();
       for (std::size_t i = 0; i < work.size(); ++i) {
         if (progress_.problem) progress_.problem(i, work.size(), work[i].problem);
         TS_TRY(run_problem(work[i]));
@@ -215,8 +215,8 @@ class Bench {
     return {};
   }
 
-  std::optional<Ceilings> isolated_ceilings() {
-    std::optional<Ceilings> ceilings;
+  std::optional<Peaks> isolated_ceilings() {
+    std::optional<Peaks> peaks;
     const Status status = run_isolated(
         1, options_.limit,
         [&](std::size_t) {
@@ -227,15 +227,15 @@ class Bench {
         [&](const IsolatedResult& result) {
           if (result.status == IsolatedStatus::done && !result.payload.empty()) {
             const json in = json::parse(result.payload);
-            ceilings = Ceilings{.threads = threads_,
-                                .fp32_gflops = in[0],
-                                .bf16_gflops = in[1],
-                                .int8_gops = in[2],
-                                .read_gbps = in[3]};
+            peaks = Peaks{.threads = threads_,
+                          .fp32_gflops = in[0],
+                          .bf16_gflops = in[1],
+                          .int8_gops = in[2],
+                          .read_gbps = in[3]};
           }
           return true;
         });
-    return status ? ceilings : std::nullopt;
+    return status ? peaks : std::nullopt;
   }
 
   Status run_problem(const Work<Problem>& item) {
@@ -266,10 +266,10 @@ class Bench {
             row.message = std::move(report.message);
             row.timing = report.timing;
             row.error = report.error;
-            if (row.timing && summary_.ceilings)
+            if (row.timing && summary_.peaks)
               row.roofline_percent = 100 *
-                                     summary_.ceilings->least_seconds(Operation::product_type(item.problem),
-                                                                      row.timing->flops, row.timing->bytes) /
+                                     summary_.peaks->least_seconds(Operation::product_type(item.problem),
+                                                                   row.timing->flops, row.timing->bytes) /
                                      row.timing->median_s;
           } else {
             row.status = result.status == IsolatedStatus::timed_out ? RowStatus::timeout : RowStatus::runtime;
@@ -295,19 +295,19 @@ class Bench {
   Backend& backend_;
   const Kernels& kernels_;
   int threads_;
-  std::optional<Ceilings> known_ceilings_;
+  std::optional<Peaks> known_ceilings_;
   std::optional<CsvJournal> journal_;
   BenchSummary summary_;
 };
 
 /// What planning needs to know of a CUDA device, asked by a child: a process whose driver is awake cannot fork workers
 /// that use it.
-Result<CudaPlanningFacts> isolated_planning_facts(int device_index, std::chrono::milliseconds limit) {
-  Result<CudaPlanningFacts> facts = fail(ErrorCode::internal, "the CUDA driver could not be asked");
+Result<CudaDeviceProperties> isolated_planning_facts(int device_index, std::chrono::milliseconds limit) {
+  Result<CudaDeviceProperties> facts = fail(ErrorCode::internal, "the CUDA driver could not be asked");
   TS_TRY(run_isolated(
       1, limit,
       [&](std::size_t) {
-        const auto found = cuda_planning_facts(device_index);
+        const auto found = cuda_device_properties(device_index);
         if (!found)
           return json({{"code", static_cast<int>(found.error().code)},
                        {"message", found.error().message},
@@ -326,14 +326,14 @@ Result<CudaPlanningFacts> isolated_planning_facts(int device_index, std::chrono:
         if (in.is_object())
           facts = fail(static_cast<ErrorCode>(in["code"].get<int>()), in["message"], in["hint"]);
         else
-          facts = CudaPlanningFacts{in[0], in[1], in[2], in[3], in[4]};
+          facts = CudaDeviceProperties{in[0], in[1], in[2], in[3], in[4]};
         return false;
       }));
   return facts;
 }
 
 Result<BenchSummary> run_on(const BenchOptions& options, const BenchProgress& progress, Backend& backend, int threads,
-                            std::optional<Ceilings> known) {
+                            std::optional<Peaks> known) {
   return std::visit(
       [&]<class Problem>(const std::vector<Problem>&) -> Result<BenchSummary> {
         const auto* kernels = BenchOperation<Problem>::kernels(backend);
@@ -349,7 +349,7 @@ Result<BenchSummary> run_on(const BenchOptions& options, const BenchProgress& pr
 
 Result<BenchSummary> run_bench(const BenchOptions& options, const BenchProgress& progress) {
   if (options.device.kind == DeviceKind::cuda) {
-    TS_ASSIGN(const CudaPlanningFacts facts, isolated_planning_facts(options.device.index, options.limit));
+    TS_ASSIGN(const CudaDeviceProperties facts, isolated_planning_facts(options.device.index, options.limit));
     TS_ASSIGN(const std::unique_ptr<CudaBackend> backend, CudaBackend::make(options.device.index, facts));
     return run_on(options, progress, *backend, 0, cuda_ceilings(backend->spec()));
   }

@@ -9,12 +9,12 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "measure/measure.hpp"
+#include "measure/peaks.hpp"
 #include "sweep/bench_config.hpp"
 #include "sweep/operation.hpp"
 #include "sweep/row.hpp"
 #include "tilesmith/device.hpp"
-#include "measure/peaks.hpp"
-#include "measure/measure.hpp"
 
 namespace tilesmith {
 
@@ -49,7 +49,7 @@ struct BenchSummary {
   std::size_t wrong = 0;
   std::size_t failed = 0;  ///< compile, runtime, timeout
   std::size_t skipped_problems = 0;
-  std::optional<Ceilings> ceilings{};
+  std::optional<Peaks> peaks{};
 };
 
 /// Error: unsupported, when the device has no kernels of the problems' operation.

@@ -4,11 +4,11 @@
 
 #include <nlohmann/json.hpp>
 
+#include "problem/json.hpp"
 #include "sweep/attention/shapes.hpp"
 #include "sweep/gemm/shapes.hpp"
-#include "problem/json.hpp"
-#include "verify/gemm/naive.hpp"
 #include "verify/attention/naive.hpp"
+#include "verify/gemm/naive.hpp"
 
 namespace tilesmith {
 namespace {
@@ -62,7 +62,7 @@ Result<std::chrono::milliseconds> time_limit(Operation operation, const std::str
 Result<AttentionCase> BenchOperation<AttentionProblem>::make_case(const AttentionProblem& problem) {
   AttentionInputs inputs;
   inputs.seed = kSeed;
-  if (problem.soft_cap) inputs.softcap = 30.0f;
+  if (problem.soft_cap) inputs.soft_cap = 30.0f;
   if (problem.dropout) inputs.dropout_probability = 0.1f;
   return AttentionCase::create(problem, std::move(inputs));
 }

@@ -11,12 +11,12 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "base/error.hpp"
+#include "dispatch/backend.hpp"
 #include "trial/attention/case.hpp"
 #include "trial/gemm/case.hpp"
-#include "dispatch/backend.hpp"
-#include "vocabulary/signature.hpp"
 #include "verify/attention/check.hpp"
 #include "verify/gemm/check.hpp"
+#include "vocabulary/signature.hpp"
 
 namespace tilesmith {
 

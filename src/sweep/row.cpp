@@ -84,7 +84,7 @@ const Column<GemmProblem> kGemmColumns[] = {
     {"type_bias", [](const GemmProblem& p) { return std::string(name_of(p.type_bias)); }},
     {"k2", [](const GemmProblem& p) { return std::to_string(p.k2); }},
     {"grouping", [](const GemmProblem& p) { return std::string(name_of(p.grouping)); }},
-    {"scale_depth", [](const GemmProblem& p) { return std::to_string(p.scale_depth); }},
+    {"group_size", [](const GemmProblem& p) { return std::to_string(p.group_size); }},
     {"type_scale", [](const GemmProblem& p) { return std::string(name_of(p.type_scale)); }},
     {"zero_points", [](const GemmProblem& p) { return std::to_string(p.zero_points); }},
     {"packed_b", [](const GemmProblem& p) { return std::to_string(p.packed_b); }},

@@ -49,7 +49,7 @@ struct BenchRow {
   std::string message;  ///< why, when the status is none of the good ones
   std::optional<TrialTiming> timing;
   std::optional<RowError> error;
-  double roofline_percent = 0;  ///< of the machine's measured ceiling for this problem; 0 when unknown
+  double roofline_percent = 0;  ///< of the machine's measured peak for this problem; 0 when unknown
   double naive_s = 0;           ///< the naive computation's time on as many threads; 0 when not measured
   int threads = 0;
 

@@ -15,11 +15,11 @@ namespace {
 std::string short_name(const KernelConfig& config) {
   const Algorithm& a = config.algorithm;
   return fmt::format("{} {} {}{}", name_of(a.pipeline), name_of(a.instruction), tile_text(config),
-                     a.splits_k ? " split" : "");
+                     a.split_k ? " split" : "");
 }
 
 /// "fp32 117 GFLOP/s, bf16 234 GFLOP/s, memory 31.0 GB/s": what is known.
-std::string ceilings_text(const Ceilings& c) {
+std::string ceilings_text(const Peaks& c) {
   std::string out;
   for (const auto& [name, rate] : {std::pair{"fp32", c.fp32_gflops},
                                    {"tf32", c.tf32_gflops},
@@ -95,12 +95,12 @@ void SummaryTable::print_regret(std::FILE* out) const {
 }
 
 void SummaryTable::print(std::FILE* out, const BenchSummary& summary) const {
-  if (summary.ceilings)
+  if (summary.peaks)
     fmt::print(out, "{}: {}\n\n",
-               summary.ceilings->measured ? fmt::format("measured ceilings, {} thread{}", summary.ceilings->threads,
-                                                        summary.ceilings->threads == 1 ? "" : "s")
-                                          : std::string("the data sheet's ceilings"),
-               ceilings_text(*summary.ceilings));
+               summary.peaks->measured ? fmt::format("measured peaks, {} thread{}", summary.peaks->threads,
+                                                     summary.peaks->threads == 1 ? "" : "s")
+                                       : std::string("the data sheet's peaks"),
+               ceilings_text(*summary.peaks));
   std::size_t widest = 7;
   std::size_t longest_name = 24;
   for (const Line& line : lines_) {

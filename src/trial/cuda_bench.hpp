@@ -6,9 +6,9 @@
 
 #include "base/error.hpp"
 #include "base/function_ref.hpp"
+#include "measure/cuda.hpp"
 #include "runtime/cuda/memory.hpp"
 #include "runtime/cuda/stream.hpp"
-#include "measure/cuda.hpp"
 #include "verify/guarded_buffer.hpp"
 
 namespace tilesmith {

@@ -54,11 +54,11 @@ enum class Pipeline : std::uint8_t {
   flash,             ///< CPU: blocks of keys stream past a block of queries
   decode,            ///< CPU: few query rows; the keys are split over tasks and the pieces combined
   warp_specialized,  ///< NVIDIA Hopper: producer and consumer warpgroups
-  portable,          ///< NVIDIA sm_80 and newer
+  mma_sm80,          ///< NVIDIA sm_80 and newer
   blocked,           ///< CPU, GEMM: both matrices packed into blocks for the caches
   skinny,            ///< GEMM: few rows of A; B is read once, as it lies
-  stream,            ///< NVIDIA Hopper, GEMM: skinny, with the copy engine bringing B
-  mixed,             ///< NVIDIA Hopper, GEMM: warp-specialised, integer weights unpacked into registers
+  skinny_tma,        ///< NVIDIA Hopper, GEMM: skinny, with the copy engine bringing B
+  weight_only,       ///< NVIDIA Hopper, GEMM: warp-specialised, integer weights unpacked into registers
   // Composable Kernel, attention
   qr,
   qr_async,
@@ -94,11 +94,11 @@ struct EnumTable<Pipeline> {
   static constexpr auto kNames = enum_names<Pipeline>({{Pipeline::flash, "flash"},
                                                        {Pipeline::decode, "decode"},
                                                        {Pipeline::warp_specialized, "warpspec"},
-                                                       {Pipeline::portable, "portable"},
+                                                       {Pipeline::mma_sm80, "mma_sm80"},
                                                        {Pipeline::blocked, "blocked"},
                                                        {Pipeline::skinny, "skinny"},
-                                                       {Pipeline::stream, "stream"},
-                                                       {Pipeline::mixed, "mixed"},
+                                                       {Pipeline::skinny_tma, "skinny_tma"},
+                                                       {Pipeline::weight_only, "weight_only"},
                                                        {Pipeline::qr, "qr"},
                                                        {Pipeline::qr_async, "qr_async"},
                                                        {Pipeline::qr_async_trload, "qr_async_trload"},
@@ -129,7 +129,7 @@ struct EnumTable<Pipeline> {
 
 /// Whether kernels of this pipeline come from Tilesmith's own templates (and carry its own names).
 [[nodiscard]] constexpr bool is_native(Pipeline pipeline) {
-  return pipeline <= Pipeline::mixed;
+  return pipeline <= Pipeline::weight_only;
 }
 
 enum class Scheduler : std::uint8_t { automatic, intrawave, interwave };
@@ -174,24 +174,26 @@ struct Algorithm {
   std::array<std::uint8_t, 4> pad{};  ///< 0 no, 1 yes, 8 "alignment of eight elements" (AMD backward)
   TileTag tag = TileTag::none;
   std::uint8_t stages = 0;         ///< buffers of the software pipeline; 0 where the pipeline fixes it
-  std::uint8_t query_buffers = 1;  ///< 2: the next tile's queries are loaded while a tile is worked on
+  std::uint8_t q_stages = 1;       ///< 2: the next tile's queries are loaded while a tile is worked on
   std::uint8_t bias_stages = 0;    ///< blocks of an elementwise bias in flight; 0: it is read element by element
-  std::uint8_t packed_heads = 1;   ///< query heads of one key head that share a tile
+  std::uint8_t pack_gqa = 1;       ///< query heads of one key head that share a tile
   std::int16_t block_per_cu = -1;  ///< occupancy asked of the compiler; -1 leaves it alone
   std::array<std::uint8_t, 2> cluster = {1, 1};  ///< NVIDIA GEMM: blocks along m and n that share what they load
   std::uint8_t wave_groups = 1;
   std::uint8_t max_splits_log2 = 0;
   std::uint16_t max_seqlen_q = 0;
   bool use_trload = false;
-  bool splits_k = false;  ///< GEMM: k may be cut into pieces that are added up in order
-  bool adds_k = false;  ///< GEMM, with splits_k: pieces are added as they come, so that bits may differ from run to run
-  bool shares_k = false;  ///< GEMM: blocks share the tiles of the last rounds by equal runs of k
-  bool early_b = false;   ///< NVIDIA GEMM: B is read before the kernel before has ended, which does not write it
+  bool split_k = false;  ///< GEMM: k may be cut into pieces that are added up in order
+  bool split_k_atomic =
+      false;  ///< GEMM, with split_k: pieces are added as they come, so that bits may differ from run to run
+  bool stream_k = false;  ///< GEMM: blocks share the tiles of the last rounds by equal runs of k
+  bool prefetch_weights =
+      false;  ///< NVIDIA GEMM: B is read before the kernel before has ended, which does not write it
   bool persistent = false;
-  bool ping_pong = false;   ///< two consumer groups take turns at the matrix unit
-  bool dynamic = false;     ///< persistent blocks take their tiles from a counter, not by a fixed stride
-  bool late_wait = false;   ///< the wait for the second product stands amid the exponentials
-  bool late_store = false;  ///< a tile's output is stored while the next tile's second block is scored
+  bool ping_pong = false;          ///< two consumer groups take turns at the matrix unit
+  bool dynamic_scheduler = false;  ///< persistent blocks take their tiles from a counter, not by a fixed stride
+  bool late_wait = false;          ///< the wait for the second product stands amid the exponentials
+  bool late_store = false;         ///< a tile's output is stored while the next tile's second block is scored
   bool double_buffer = false;
   bool preshuffle = false;
   bool transpose_c = false;
@@ -202,7 +204,7 @@ struct Algorithm {
   std::uint8_t images = 0;                ///< depthwise: images a block handles
 
   /// Whether the same call gives the same bits every time.
-  [[nodiscard]] constexpr bool is_bitwise() const { return !adds_k; }
+  [[nodiscard]] constexpr bool is_bitwise() const { return !split_k_atomic; }
 
   friend bool operator==(const Algorithm&, const Algorithm&) = default;
 
@@ -218,22 +220,22 @@ struct Algorithm {
     visit("pad", self.pad);
     visit("tag", self.tag);
     visit("stages", self.stages);
-    visit("query_buffers", self.query_buffers);
+    visit("q_stages", self.q_stages);
     visit("bias_stages", self.bias_stages);
-    visit("packed_heads", self.packed_heads);
+    visit("pack_gqa", self.pack_gqa);
     visit("block_per_cu", self.block_per_cu);
     visit("cluster", self.cluster);
     visit("wave_groups", self.wave_groups);
     visit("max_splits_log2", self.max_splits_log2);
     visit("max_seqlen_q", self.max_seqlen_q);
     visit("use_trload", self.use_trload);
-    visit("splits_k", self.splits_k);
-    visit("adds_k", self.adds_k);
-    visit("shares_k", self.shares_k);
-    visit("early_b", self.early_b);
+    visit("split_k", self.split_k);
+    visit("split_k_atomic", self.split_k_atomic);
+    visit("stream_k", self.stream_k);
+    visit("prefetch_weights", self.prefetch_weights);
     visit("persistent", self.persistent);
     visit("ping_pong", self.ping_pong);
-    visit("dynamic", self.dynamic);
+    visit("dynamic_scheduler", self.dynamic_scheduler);
     visit("late_wait", self.late_wait);
     visit("late_store", self.late_store);
     visit("double_buffer", self.double_buffer);

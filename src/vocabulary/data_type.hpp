@@ -1,8 +1,8 @@
 // Names and properties of the data types (declared in include/tilesmith/types.hpp).
 #pragma once
 
-#include "vocabulary/enum_table.hpp"
 #include "tilesmith/types.hpp"
+#include "vocabulary/enum_table.hpp"
 
 namespace tilesmith {
 

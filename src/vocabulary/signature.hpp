@@ -25,7 +25,7 @@ struct AttentionSignature {
   BiasKind bias = BiasKind::none;
   bool lse = false;  ///< writes the log-sum-exp of each row
   bool dropout = false;
-  bool logits_soft_cap = false;
+  bool soft_cap = false;
   bool sink = false;               ///< an extra logit per head joins the softmax's sum
   bool negative_scale = false;     ///< the logits' scale is below zero: for kernels whose softmax holds the scale
   bool unaligned = false;          ///< NVIDIA: rows may begin at any element; others ask for multiples of 16 bytes
@@ -54,7 +54,7 @@ struct AttentionSignature {
     visit("bias", self.bias);
     visit("lse", self.lse);
     visit("dropout", self.dropout);
-    visit("logits_soft_cap", self.logits_soft_cap);
+    visit("soft_cap", self.soft_cap);
     visit("sink", self.sink);
     visit("negative_scale", self.negative_scale);
     visit("unaligned", self.unaligned);
@@ -78,21 +78,21 @@ struct GemmSignature {
   DataType b = DataType::fp16;
   DataType c = DataType::fp16;
   DataType accumulator = DataType::fp32;
-  DataType side = DataType::fp16;   ///< native kernels: of C and of the tensors that add and multiply read
+  DataType aux = DataType::fp16;    ///< native kernels: of C and of the tensors that add and multiply read
   DataType bias = DataType::fp16;   ///< native kernels
   DataType scale = DataType::fp16;  ///< native kernels: of integer weights' scales
   bool zero_points = false;         ///< native kernels: of integer weights
   GemmGrouping grouping = GemmGrouping::none;
-  bool second = false;  ///< native kernels: the sums of a second product, A2 x B2, go on from the first's
+  bool mm_plus_mm = false;  ///< native kernels: A2 x B2 is added to A x B before the epilogue
   MatrixOrder layout_a = MatrixOrder::row;
   MatrixOrder layout_b = MatrixOrder::column;
   MatrixOrder layout_c = MatrixOrder::row;
   MatrixOrder layout_d = MatrixOrder::row;
   std::uint8_t num_d = 0;  ///< extra tensors the element-wise operation reads
   ElementwiseKind elementwise = ElementwiseKind::pass_through;
-  StreamKReduction stream_k = StreamKReduction::none;
+  StreamKReduction stream_k_reduction = StreamKReduction::none;
   QuantScale qscale = QuantScale::none;
-  std::uint8_t split_k = 1;
+  std::uint8_t k_batch = 1;
   bool structured_sparsity = false;
   GemmEpilogue epilogue_ops{};  ///< native kernels: the operations of the epilogue
 
@@ -105,21 +105,21 @@ struct GemmSignature {
     visit("b", self.b);
     visit("c", self.c);
     visit("accumulator", self.accumulator);
-    visit("side", self.side);
+    visit("aux", self.aux);
     visit("bias", self.bias);
     visit("scale", self.scale);
     visit("zero_points", self.zero_points);
     visit("grouping", self.grouping);
-    visit("second", self.second);
+    visit("mm_plus_mm", self.mm_plus_mm);
     visit("layout_a", self.layout_a);
     visit("layout_b", self.layout_b);
     visit("layout_c", self.layout_c);
     visit("layout_d", self.layout_d);
     visit("num_d", self.num_d);
     visit("elementwise", self.elementwise);
-    visit("stream_k", self.stream_k);
+    visit("stream_k_reduction", self.stream_k_reduction);
     visit("qscale", self.qscale);
-    visit("split_k", self.split_k);
+    visit("k_batch", self.k_batch);
     visit("structured_sparsity", self.structured_sparsity);
     visit("epilogue_ops", self.epilogue_ops);
   }
@@ -133,7 +133,7 @@ struct ConvSignature {
   std::uint8_t spatial_dims = 2;
   bool depthwise = false;
   ConvSpecialization specialization = ConvSpecialization::none;
-  StreamKReduction stream_k = StreamKReduction::none;
+  StreamKReduction stream_k_reduction = StreamKReduction::none;
   bool two_stage = false;                 ///< backward weight: fp32 workspace, then a conversion
   bool large_tensor = false;              ///< the image is split so that offsets fit 32 bits
   std::array<std::uint8_t, 2> filter{};   ///< depthwise: filter height, width
@@ -150,7 +150,7 @@ struct ConvSignature {
     visit("spatial_dims", self.spatial_dims);
     visit("depthwise", self.depthwise);
     visit("specialization", self.specialization);
-    visit("stream_k", self.stream_k);
+    visit("stream_k_reduction", self.stream_k_reduction);
     visit("two_stage", self.two_stage);
     visit("large_tensor", self.large_tensor);
     visit("filter", self.filter);

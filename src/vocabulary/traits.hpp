@@ -5,9 +5,9 @@
 #include <array>
 #include <cstdint>
 
-#include "vocabulary/enum_table.hpp"
 #include "tilesmith/gemm_epilogue.hpp"
 #include "tilesmith/types.hpp"
+#include "vocabulary/enum_table.hpp"
 
 namespace tilesmith {
 
@@ -133,7 +133,7 @@ struct EnumTable<MatrixOrder> {
   static constexpr EnumName<MatrixOrder> kAliases[] = {{MatrixOrder::row, "row"}, {MatrixOrder::column, "column"}};
 };
 
-enum class GemmFamily : std::uint8_t { standard, preshuffle, multi_d, stream_k, grouped, split_k, skinny };
+enum class GemmFamily : std::uint8_t { standard, preshuffle, multi_d, stream_k, grouped_gemm, split_k, skinny };
 template <>
 struct EnumTable<GemmFamily> {
   static constexpr std::string_view kWhat = "GEMM family";
@@ -141,7 +141,7 @@ struct EnumTable<GemmFamily> {
                                                          {GemmFamily::preshuffle, "preshuffle"},
                                                          {GemmFamily::multi_d, "multi_d"},
                                                          {GemmFamily::stream_k, "stream_k"},
-                                                         {GemmFamily::grouped, "grouped"},
+                                                         {GemmFamily::grouped_gemm, "grouped"},
                                                          {GemmFamily::split_k, "split_k"},
                                                          {GemmFamily::skinny, "skinny"}});
 };

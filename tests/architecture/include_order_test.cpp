@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::vector<std::string> kStations = {"base",    "vocabulary", "problem", "spec",   "instances", "catalog",
+const std::vector<std::string> kStations = {"base",    "vocabulary", "problem", "spec",     "instances", "catalog",
                                             "codegen", "jit",        "runtime", "dispatch", "measure",   "verify",
                                             "trial",   "sweep",      "capi",    "cli"};
 

@@ -108,7 +108,7 @@ TEST(AttentionCall, NothingGivenIsIgnored) {
   EXPECT_EQ(failure_with([](auto& c) { c.bias = &kNumber; }), unasked("bias"));
   EXPECT_EQ(failure_with([](auto& c) { c.alibi = &kNumber; }), unasked("alibi"));
   EXPECT_EQ(failure_with([](auto& c) { c.sink = &kNumber; }), unasked("sink"));
-  EXPECT_EQ(failure_with([](auto& c) { c.softcap = 1; }), unasked("softcap"));
+  EXPECT_EQ(failure_with([](auto& c) { c.soft_cap = 1; }), unasked("softcap"));
   EXPECT_EQ(failure_with([](auto& c) { c.dropout_probability = 0.5f; }), unasked("dropout_probability"));
   EXPECT_EQ(failure_with([](auto& c) { c.cu_seqlens_q = &kOffset; }), unasked("cu_seqlens_q"));
   EXPECT_EQ(failure_with([](auto& c) { c.cu_seqlens_k = &kOffset; }), unasked("cu_seqlens_k"));

@@ -164,7 +164,7 @@ static void test_two_steps_in_a_context(void) {
   EXPECT_SUCCESS(tilesmith_attention_plan_for(context, &call, &plan));
   EXPECT_SUCCESS(tilesmith_attention_plan_for(context, &call, &again));
   EXPECT(plan == again);
-  EXPECT_SUCCESS(tilesmith_attention_plan_facts(plan, &info));
+  EXPECT_SUCCESS(tilesmith_attention_plan_info(plan, &info));
   EXPECT(info.device.kind == TILESMITH_CPU && info.device.index == 0);
 
   memory = malloc(info.workspace_bytes + 64);
@@ -292,7 +292,7 @@ static void test_gemm(void) {
   EXPECT_SUCCESS(tilesmith_gemm_plan_for(context, &call, &plan));
   EXPECT_SUCCESS(tilesmith_gemm_plan_for(context, &call, &again));
   EXPECT(plan == again);
-  EXPECT_SUCCESS(tilesmith_gemm_plan_facts(plan, &info));
+  EXPECT_SUCCESS(tilesmith_gemm_plan_info(plan, &info));
   EXPECT(info.device.kind == TILESMITH_CPU && strlen(info.kernel) > 0);
   EXPECT_SUCCESS(tilesmith_gemm_run(plan, &call));
   check_gemm();
@@ -312,7 +312,7 @@ static void test_gemm(void) {
   EXPECT_FAILURE(tilesmith_gemm_compute(context, NULL), TILESMITH_INVALID_ARGUMENT, "null");
   EXPECT_FAILURE(tilesmith_gemm_run(NULL, &call), TILESMITH_INVALID_ARGUMENT, "null");
   EXPECT_FAILURE(tilesmith_gemm_plan_for(context, &call, NULL), TILESMITH_INVALID_ARGUMENT, "null");
-  EXPECT_FAILURE(tilesmith_gemm_plan_facts(NULL, &info), TILESMITH_INVALID_ARGUMENT, "null");
+  EXPECT_FAILURE(tilesmith_gemm_plan_info(NULL, &info), TILESMITH_INVALID_ARGUMENT, "null");
   tilesmith_context_destroy(context);
 }
 

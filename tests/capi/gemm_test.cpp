@@ -316,7 +316,7 @@ TEST(GemmCall, NothingGivenIsIgnored) {
   EXPECT_EQ(failure_with([](auto& c) { c.scale_b.block = 1; }), unasked("scale_b"));
   EXPECT_EQ(failure_with([](auto& c) { c.zero_b.batch = 1; }), unasked("zero_b"));
   EXPECT_EQ(failure_with([](auto& c) { c.type_scale = TILESMITH_BF16; }), unasked("type_scale"));
-  const auto weights = [](auto& c) { c.type_a = TILESMITH_BF16, c.type_b = TILESMITH_INT8, c.scale_depth = 32; };
+  const auto weights = [](auto& c) { c.type_a = TILESMITH_BF16, c.type_b = TILESMITH_INT8, c.group_size = 32; };
   EXPECT_EQ(failure_with([&](auto& c) { weights(c), c.scale_a.data = &number; }), unasked("scale_a"));
 }
 
@@ -352,7 +352,7 @@ TEST(GemmCall, EveryFieldArrives) {
   const std::int32_t ends[] = {1};
   call.grouping = TILESMITH_GROUPS_MASKED;
   call.group_ends = ends;
-  call.scale_depth = 128;
+  call.group_size = 128;
   call.type_scale = TILESMITH_BF16;
   call.scale_a = {&amax, 21, 22, 23};
   call.scale_b = {ends, 24, 25, 26};
@@ -365,7 +365,7 @@ TEST(GemmCall, EveryFieldArrives) {
   const Result<GemmProblem> problem = problem_of(call, Device{});
   ASSERT_TRUE(problem) << problem.error().text();
   EXPECT_EQ(problem->grouping, GemmGrouping::masked);
-  EXPECT_EQ(problem->scale_depth, 128);
+  EXPECT_EQ(problem->group_size, 128);
   EXPECT_EQ(problem->k2, 28);
   EXPECT_EQ(problem->type_scale, DataType::bf16);
   EXPECT_TRUE(problem->zero_points);
@@ -445,7 +445,7 @@ TEST(GemmCall, AlignmentMattersToCudaAlone) {
   EXPECT_FALSE(unaligned_with([&](auto& c) { vectors(c); }));
   EXPECT_TRUE(unaligned_with([&](auto& c) { vectors(c), c.epilogue[0].batch = 17; }));  // from group to group
   EXPECT_FALSE(unaligned_with([&](auto& c) { vectors(c), c.epilogue[0].batch = 17, c.batch = 1; }));
-  const auto weights = [](auto& c) { c.type_b = TILESMITH_INT4, c.scale_depth = 32; };
+  const auto weights = [](auto& c) { c.type_b = TILESMITH_INT4, c.group_size = 32; };
   EXPECT_TRUE(unaligned_with([&](auto& c) { weights(c); }));  // rows of 8 bytes
   EXPECT_FALSE(unaligned_with([&](auto& c) { weights(c), c.b.leading = 32; }));
 }

@@ -6,9 +6,9 @@
 #include <functional>
 #include <random>
 
-#include "vocabulary/random_config.hpp"
 #include "catalog/filter_columns.hpp"
 #include "vocabulary/names/name.hpp"
+#include "vocabulary/random_config.hpp"
 
 namespace tilesmith {
 namespace {
@@ -38,7 +38,7 @@ TEST(Filter, KeepsWhatAPlainLoopKeeps) {
       {"c.head_dim_qk = 128", [](const S& s, const A&) { return s.head_dim_qk == 128; }},
       {"lse", [](const S& s, const A&) { return s.lse; }},
       {"not c.lse and (c.dropout or c.logits)",
-       [](const S& s, const A&) { return !s.lse && (s.dropout || s.logits_soft_cap); }},
+       [](const S& s, const A&) { return !s.lse && (s.dropout || s.soft_cap); }},
       {"c.lse == True and c.sink == False", [](const S& s, const A&) { return s.lse && !s.sink; }},
       {"c.mask in ('no', \"generic\")",
        [](const S& s, const A&) { return s.mask == MaskKind::none || s.mask == MaskKind::generic; }},

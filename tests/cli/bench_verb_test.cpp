@@ -7,9 +7,9 @@
 #include <sstream>
 #include <thread>
 
-#include "sweep/row.hpp"
 #include "cli/program.hpp"
 #include "dispatch/test_store.hpp"
+#include "sweep/row.hpp"
 
 namespace tilesmith {
 namespace {
@@ -147,7 +147,7 @@ tiers: {smoke: {includes: [smoke], timeout_s: 1}}
 gemm: {smoke: [{id: small, axes: {mnk: [[33, 70, 40]], dtype: [fp32]}}]}
 )"));
   ASSERT_TRUE(write_file_atomic(path("sweep.json"), R"({"trait_config": {
-      "arch": {"values": ["x86_64_v3"]}, "pipeline": {"values": ["blocked"]}, "splits_k": {"values": [false]},
+      "arch": {"values": ["x86_64_v3"]}, "pipeline": {"values": ["blocked"]}, "split_k": {"values": [false]},
       "tile_m": {"values": [24]}, "tile_n": {"values": [264]}, "tile_k": {"values": [512]}}})"));
   const std::string words = command("--op gemm --json - --resume");
   const ProcessOutcome outcome = run(words);

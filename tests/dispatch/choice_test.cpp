@@ -10,7 +10,7 @@ namespace {
 
 class NoPlan final : public GemmPlan {
  public:
-  NoPlan(const GemmProblem& problem, PlanFacts facts) : GemmPlan(problem, std::move(facts)) {}
+  NoPlan(const GemmProblem& problem, PlanInfo facts) : GemmPlan(problem, std::move(facts)) {}
   [[nodiscard]] Status run(const GemmArguments&, const RunOptions&) const override { return {}; }
 };
 
@@ -21,8 +21,8 @@ KernelConfig config_of(std::uint16_t columns, bool adds) {
                       .tile = {64, columns, 64},
                       .wave = {1},
                       .stages = 4,
-                      .splits_k = true,
-                      .adds_k = adds};
+                      .split_k = true,
+                      .split_k_atomic = adds};
   return config;
 }
 
@@ -32,11 +32,11 @@ class Kernels final : public OperationBackend<GemmPlan> {
   explicit Kernels(std::vector<Candidate> candidates) : candidates_(std::move(candidates)) {}
 
   [[nodiscard]] Result<std::vector<Candidate>> candidates(const GemmProblem&) const override { return candidates_; }
-  [[nodiscard]] std::vector<Candidate> stand_ins(const GemmProblem&) const override { return {}; }
+  [[nodiscard]] std::vector<Candidate> fallbacks(const GemmProblem&) const override { return {}; }
   [[nodiscard]] Status check(const KernelConfig&, const GemmProblem&) const override { return {}; }
   [[nodiscard]] Result<std::unique_ptr<GemmPlan>> plan(const GemmProblem& problem, const KernelConfig& config,
                                                        std::string reason, BuildPolicy) override {
-    return std::make_unique<NoPlan>(problem, PlanFacts{.kernel = native_name(config), .reason = std::move(reason)});
+    return std::make_unique<NoPlan>(problem, PlanInfo{.kernel = native_name(config), .reason = std::move(reason)});
   }
   [[nodiscard]] std::string_view policy() const override { return "test"; }
 

@@ -8,9 +8,9 @@
 #include "codegen/essential.hpp"
 #include "dispatch/attention/random_problem.hpp"
 #include "dispatch/test_store.hpp"
-#include "vocabulary/names/native.hpp"
 #include "runtime/cpu/machine.hpp"
 #include "tilesmith/dispatcher.hpp"
+#include "vocabulary/names/native.hpp"
 
 namespace tilesmith {
 namespace {

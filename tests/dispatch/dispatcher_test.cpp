@@ -9,12 +9,12 @@
 
 #include "codegen/essential.hpp"
 #include "dispatch/allocation_count.hpp"
-#include "problem/attention/problem.hpp"
 #include "dispatch/attention/cpu_candidates.hpp"
 #include "dispatch/attention/random_problem.hpp"
 #include "dispatch/test_store.hpp"
-#include "vocabulary/names/native.hpp"
+#include "problem/attention/problem.hpp"
 #include "runtime/aligned_buffer.hpp"
+#include "vocabulary/names/native.hpp"
 
 namespace tilesmith {
 namespace {

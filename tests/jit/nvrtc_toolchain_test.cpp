@@ -234,9 +234,9 @@ namespace ts::cfg {
 constexpr bool kBf16 = true;
 constexpr int kHeadDimQk = 64, kHeadDimV = 64, kWarpgroups = 2, kTileN = 128, kStages = 2, kQueryBuffers = 1;
 constexpr int kBlocksPerSm = 1, kPackedHeads = 1, kBiasStages = 0;
-constexpr bool kPingPong = false, kDynamic = true, kLateWait = false, kLateStore = true;
+constexpr bool kPingPong = false, kDynamicScheduler = true, kLateWait = false, kLateStore = true;
 constexpr bool kMaskRight = false, kMaskLeft = false, kGroupMode = false, kLse = true, kSink = false;
-constexpr bool kSoftcap = false, kBias = false, kAlibi = false, kDropout = false, kNegativeScale = false;
+constexpr bool kSoftCap = false, kBias = false, kAlibi = false, kDropout = false, kNegativeScale = false;
 constexpr bool kFp8 = false, kBlockScale = false;
 }  // namespace ts::cfg
 #include "attention/hopper/attention_fwd.cuh"

@@ -204,7 +204,7 @@ struct Call {
     arguments.bias = arguments.alibi = arguments.sink = numbers;
     arguments.cu_seqlens_q = offsets_q;
     arguments.cu_seqlens_k = offsets_k;
-    arguments.softcap = 30;
+    arguments.soft_cap = 30;
     arguments.dropout_probability = 0.5;
   }
 };
@@ -268,8 +268,8 @@ TEST(AttentionArguments, EveryRefusalNamesTheValueAndWhatWouldBeRight) {
        "at least 1"},
       {"scale", kBatch, kNone, [](Call& c) { c.arguments.scale = NAN; }, "scale is nan", "finite"},
       {"infinite scale", kBatch, kNone, [](Call& c) { c.arguments.scale = kInfinity; }, "scale is inf", "finite"},
-      {"softcap", kBatch, kNone, [](Call& c) { c.arguments.softcap = 0; }, "softcap is 0", "positive"},
-      {"infinite softcap", kBatch, kNone, [](Call& c) { c.arguments.softcap = kInfinity; }, "softcap is inf",
+      {"softcap", kBatch, kNone, [](Call& c) { c.arguments.soft_cap = 0; }, "soft_cap is 0", "positive"},
+      {"infinite softcap", kBatch, kNone, [](Call& c) { c.arguments.soft_cap = kInfinity; }, "soft_cap is inf",
        "positive"},
       {"dropout of 1", kBatch, kNone, [](Call& c) { c.arguments.dropout_probability = 1; }, "dropout_probability is 1",
        "below 1"},
@@ -303,7 +303,7 @@ TEST(AttentionArguments, WhatTheProblemDoesNotUseIsNotAskedFor) {
   arguments = dense_arguments(problem, AttentionLayout::bshd);
   float memory = 0;
   arguments.q = arguments.k = arguments.v = arguments.o = &memory;
-  arguments.softcap = -1;
+  arguments.soft_cap = -1;
   arguments.dropout_probability = -2e10f;
   EXPECT_TRUE(validate(problem, arguments));
   EXPECT_EQ(cpu_arguments(problem, arguments, 1, nullptr).drop_threshold, 0u);

@@ -178,7 +178,7 @@ def float8():
 def test_linear_by_blocks(float8):
     scale_x, scale_w = np.ones((40, 3), "f4"), np.ones((2, 3), "f4")
     call = structure_of(tilesmith.linear, float8(40, 300), float8(200, 300), scale_x=scale_x, scale_w=scale_w)
-    assert call.scale_depth == 128 and [each.op for each in call.epilogue] == [0] * 8
+    assert call.group_size == 128 and [each.op for each in call.epilogue] == [0] * 8
     assert numbers(call.scale_a) == (scale_x.ctypes.data, 3, 1, 0)
     assert numbers(call.scale_b) == (scale_w.ctypes.data, 3, 1, 0)
     # Transposed, as kernels that quantise leave them, and with rows of several dimensions.
@@ -216,7 +216,7 @@ def test_groups_by_blocks(float8):
 def test_vectors_are_no_blocks(float8):
     call = structure_of(tilesmith.linear, float8(40, 300), float8(200, 300), scale_x=np.ones((40, 1), "f4"),
                         scale_w=np.ones((200, 1), "f4"))  # fmt: skip
-    assert call.scale_depth == 0 and [each.op for each in call.epilogue][:3] == [4, 3, 0]
+    assert call.group_size == 0 and [each.op for each in call.epilogue][:3] == [4, 3, 0]
 
 
 def test_block_scales_that_cannot_be(float8):
@@ -342,7 +342,7 @@ def test_weights_in_groups(rng):
 def test_weights_fill_in_the_structure():
     x, w, scale = np.zeros((5, 96), "f2"), np.zeros((24, 48), np.uint8), np.zeros((24, 3), np.float16)
     call = structure_of(tilesmith.linear, x, w, scale_w=scale)
-    assert (call.type_a, call.type_b, call.type_scale, call.scale_depth) == (1, 6, 1, 32)
+    assert (call.type_a, call.type_b, call.type_scale, call.group_size) == (1, 6, 1, 32)
     assert (call.k, call.n, call.order_b, call.b.leading) == (96, 24, 1, 96)
     assert numbers(call.scale_b) == (scale.ctypes.data, 3, 1, 0) and numbers(call.scale_a) == (None, 0, 0, 0)
     assert call.flags == 0 and numbers(call.zero_b) == (None, 0, 0, 0)

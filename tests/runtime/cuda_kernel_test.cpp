@@ -6,10 +6,10 @@
 
 #include <cstring>
 
-#include "runtime/cuda_fake.hpp"
 #include "runtime/cuda/memory.hpp"
 #include "runtime/cuda/stream.hpp"
 #include "runtime/cuda/tensor_map.hpp"
+#include "runtime/cuda_fake.hpp"
 
 namespace tilesmith {
 namespace {

@@ -4,8 +4,8 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
-#include "spec/amd/ck_attention.hpp"
 #include "spec/amd/chip.hpp"
+#include "spec/amd/ck_attention.hpp"
 #include "spec/amd/ck_conv.hpp"
 #include "spec/amd/ck_gemm.hpp"
 #include "spec/spec_files.hpp"
@@ -89,9 +89,9 @@ TEST(AmdSpec, WrongKernelFactsAreNamed) {
   says([](json& j) { j["receipts"]["filters"][0]["rows"][0]["keep"] = {{"colour", {"red"}}}; }, "colour");
 
   const auto gemm = [](const std::string& text) { return as_status(parse_amd_gemm_spec("gemm.json", text)); };
-  EXPECT_NE(
-      error_of(gemm, shipped("amd/ck/gemm.json"), [](json& j) { j["lds_share"]["mem"] = 2; }).find("$.lds_share.mem is 2"),
-      std::string::npos);
+  EXPECT_NE(error_of(gemm, shipped("amd/ck/gemm.json"), [](json& j) { j["lds_share"]["mem"] = 2; })
+                .find("$.lds_share.mem is 2"),
+            std::string::npos);
   EXPECT_NE(error_of(gemm, shipped("amd/ck/gemm.json"), [](json& j) { j["tile_limits"]["gemm"]["step"][0] = 0; })
                 .find("above 0"),
             std::string::npos);

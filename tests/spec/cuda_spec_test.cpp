@@ -23,7 +23,7 @@ TEST(CudaSpec, EveryArchitectureLoadsByCapability) {
     ASSERT_FALSE(spec.attention_fwd.empty());
     EXPECT_EQ(spec.attention_pipeline(Pipeline::warp_specialized) != nullptr, spec.arch.text() == "sm_90a");
     // The portable pipeline has a first choice for every problem, and comes last.
-    EXPECT_EQ(spec.attention_fwd.back().pipeline, Pipeline::portable);
+    EXPECT_EQ(spec.attention_fwd.back().pipeline, Pipeline::mma_sm80);
   }
   EXPECT_EQ(names, (std::vector<std::string>{"sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a", "sm_120a"}));
 }
@@ -83,7 +83,7 @@ TEST(CudaSpec, BrokenOnesSayFilePathValueAndWhatWouldBeRight) {
   says("\"warpspec\": {", "\"warpspek\": {", "did you mean warpspec");
   says("[1, 2, 4, 8, 16]", "[2, 4]", "1 first");
   says("\"tile\": [64, 64]", "\"tile\": [64]", ".tile is [64] ([query rows, keys])");
-  says("\"query_buffers\": 2", "\"query_buffers\": 3", "query_buffers is 3 (an integer from 1 to 2)");
+  says("\"q_stages\": 2", "\"q_stages\": 3", "q_stages is 3 (an integer from 1 to 2)");
   says("\"efficiency\": 0.5", "\"efficiency\": 1.5", "at most 1");
   says("\"efficiency\": 0.5", "\"efficiency\": -1", "above 0");
   says("[0, 2047]", "[2047, 0]", "[lowest, highest]");
@@ -92,7 +92,7 @@ TEST(CudaSpec, BrokenOnesSayFilePathValueAndWhatWouldBeRight) {
   says("\"list_gflop\": 1", "\"list_gflops\": 1", "did you mean 'list_gflop'");
   says("\"launch_us\": 2.5", "\"launch_us\": null", "$.gemm.launch_us is");
   says("\"rows_of_tiles\": 8", "\"rows_of_tiles\": -8",
-       "$.gemm.next_at_end.rows_of_tiles is -8 (a number of at least 0)");
+       "$.gemm.late_launch_dependents.rows_of_tiles is -8 (a number of at least 0)");
   says("\"rows_of_tiles\": 8, ", "", "rows_of_tiles");
   says("\"tflops\": {\"bf16\"", "\"tflops\": {\"bf61\"", "is no data type");
 }

@@ -63,7 +63,7 @@ TEST(BenchConfig, EveryTraitOfGemmPicks) {
                                                                       {"tile_m", "96", "192"},
                                                                       {"tile_n", "528", "1056"},
                                                                       {"tile_k", "512", "1024"},
-                                                                      {"splits_k", "false", "true"}};
+                                                                      {"split_k", "false", "true"}};
   for (const auto& [trait, yes, no] : traits) {
     EXPECT_TRUE(allows(trait, yes)) << trait;
     EXPECT_FALSE(allows(trait, no)) << trait;

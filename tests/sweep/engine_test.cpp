@@ -7,9 +7,9 @@
 #include <set>
 
 #include "base/file.hpp"
-#include "sweep/csv_journal.hpp"
 #include "dispatch/test_store.hpp"
 #include "jit/store.hpp"
+#include "sweep/csv_journal.hpp"
 
 namespace tilesmith {
 namespace {
@@ -195,7 +195,7 @@ TEST(Engine, CompileOnlyMeasuresNothing) {
   ASSERT_TRUE(summary) << summary.error().text();
   EXPECT_EQ(summary->rows, 2u);
   EXPECT_EQ(done, 2u);
-  EXPECT_FALSE(summary->ceilings);
+  EXPECT_FALSE(summary->peaks);
 }
 
 BenchOptions packed_options() {

@@ -72,11 +72,11 @@ TEST(GemmShapes, TypesAreTheUsualOnesUnlessTheyAreNamed) {
   EXPECT_EQ(names_of("mnk: [[8, 8, 8]], dtype: [fp8], dtype_b: [fp8, bf8], dtype_out: [fp16]"),
             (Names{"fp8 to fp16 8x8x8 rcr", "fp8/bf8 to fp16 8x8x8 rcr"}));
   EXPECT_EQ(
-      names_of("mnk: [[8, 8, 128]], batch: [4], dtype: [fp8], grouping: [none, contiguous], scale_depth: [0, 128]"),
+      names_of("mnk: [[8, 8, 128]], batch: [4], dtype: [fp8], grouping: [none, contiguous], group_size: [0, 128]"),
       (Names{"fp8 to bf16 b4 8x8x128 rcr", "fp8 to bf16 b4 8x8x128 rcr scaled by 128",
              "fp8 to bf16 4 contiguous groups 8x8x128 rcr",
              "fp8 to bf16 4 contiguous groups 8x8x128 rcr scaled by 128"}));
-  EXPECT_EQ(names_of("mnk: [[8, 8, 64]], dtype: [bf16], dtype_b: [int8], scale_depth: [64], dtype_scale: [fp32, bf16]"),
+  EXPECT_EQ(names_of("mnk: [[8, 8, 64]], dtype: [bf16], dtype_b: [int8], group_size: [64], dtype_scale: [fp32, bf16]"),
             (Names{"bf16/int8 8x8x64 rcr scaled by 64", "bf16/int8 8x8x64 rcr scaled by 64 in bf16"}));
   const auto shapes = shapes_with("mnk: [[8, 8, 8]], epilogue: [[], [bias, gelu], [swiglu]]");
   ASSERT_TRUE(shapes);
@@ -186,7 +186,7 @@ TEST(GemmShapes, MistakesAreNamedByFileLinePathAndValue) {
       {"packed: [maybe]", "axes.packed[0] is 'maybe' (true or false"},
       {"grouping: [ragged]", "axes.grouping[0] is 'ragged'"},
       {"k2: [-1]", "axes.k2[0] is '-1'"},
-      {"scale_depth: [-1]", "axes.scale_depth[0] is '-1'"},
+      {"group_size: [-1]", "axes.group_size[0] is '-1'"},
       {"size: [2]", "'size'"},
   };
   for (const auto& [text, word] : axes) {

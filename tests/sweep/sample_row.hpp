@@ -1,9 +1,9 @@
 // Rows of results with every field set, for tests.
 #pragma once
 
-#include "sweep/row.hpp"
-#include "problem/attention/problem.hpp"
 #include "dispatch/gemm/cpu_arguments.hpp"
+#include "problem/attention/problem.hpp"
+#include "sweep/row.hpp"
 
 namespace tilesmith::testing {
 

@@ -109,9 +109,9 @@ TEST(SummaryTable, SaysWhatThePolicysFirstChoiceCosts) {
 TEST(SummaryTable, ShowsGemm) {
   SummaryTable table({});
   BenchRow one = testing::sample_gemm_row();
-  one.config.algorithm.splits_k = true;
+  one.config.algorithm.split_k = true;
   table.add(one);
-  BenchSummary summary{.rows = 1, .ceilings = Ceilings{.fp32_gflops = 100, .int8_gops = 400, .read_gbps = 20}};
+  BenchSummary summary{.rows = 1, .peaks = Peaks{.fp32_gflops = 100, .int8_gops = 400, .read_gbps = 20}};
   const std::string text = printed(table, summary);
   const std::string line = line_with(text, "int8 to bf16 b3 256x512x1024 rrr + C bias+gelu");
   EXPECT_NE(line.find("blocked int16dot 96x528x512 split"), std::string::npos) << line;

@@ -106,7 +106,7 @@ TEST(AttentionCase, WhatDoesNotFitIsRefusedByName) {
        [](auto& p, auto& in) {
          p.mode = SequenceMode::group, in.cu_seqlens_k = {0, 6, 7};
        }},
-      {"softcap is -1", "positive", [](auto& p, auto& in) { p.soft_cap = true, in.softcap = -1; }},
+      {"soft_cap is -1", "positive", [](auto& p, auto& in) { p.soft_cap = true, in.soft_cap = -1; }},
       {"heads_q 4 is not a multiple", "", [](auto& p, auto&) { p.heads_kv = 3; }},
   };
   for (const Wrong& wrong : all) {

@@ -4,9 +4,9 @@
 
 #include <cstring>
 
-#include "trial/gemm/trial.hpp"
 #include "dispatch/test_store.hpp"
 #include "runtime/fake_libcuda.hpp"
+#include "trial/gemm/trial.hpp"
 
 namespace tilesmith {
 namespace {

@@ -93,7 +93,7 @@ class Row {
     float s = 0;
     for (std::int64_t d = 0; d < t_.head_dim_qk; ++d) s += q[d] * k[d];
     if (options_.fault != KernelFault::scale_missing) s *= t_.scale;
-    if (t_.softcap != 0) s = t_.softcap * std::tanh(s / t_.softcap);
+    if (t_.soft_cap != 0) s = t_.soft_cap * std::tanh(s / t_.soft_cap);
     if (t_.bias != nullptr)
       s += t_.bias[b_ * t_.bias_strides.batch + h_ * t_.bias_strides.head + i_ * t_.bias_strides.row +
                    j * t_.bias_strides.column];

@@ -6,8 +6,8 @@
 
 #include "verify/attention/check.hpp"
 #include "verify/emulated_kernel.hpp"
-#include "verify/guarded_buffer.hpp"
 #include "verify/gemm/one_hot.hpp"
+#include "verify/guarded_buffer.hpp"
 #include "verify/random_attention.hpp"
 
 namespace tilesmith {
@@ -139,11 +139,11 @@ TEST(OneHot, CorrectKernelsAreExactInEveryTypeAndNoFaultHides) {
   for (std::uint64_t seed = 0; seed < 100; ++seed) {
     CaseOptions options = random_options(static_cast<ElementType>(1 + seed % 5), 300 + seed);
     options.drop_threshold = 0;
-    if (options.softcap != 0) options.softcap += 25;
+    if (options.soft_cap != 0) options.soft_cap += 25;
     const RandomAttention shape(options);
     const auto inputs = one_hot_inputs(shape.tensors, seed);
     if (!inputs) {
-      EXPECT_TRUE(options.head_dim_qk < 8 || options.softcap != 0 || size_of(options.type) == 1)
+      EXPECT_TRUE(options.head_dim_qk < 8 || options.soft_cap != 0 || size_of(options.type) == 1)
           << describe(options) << inputs.error().text();
       continue;
     }
@@ -205,7 +205,7 @@ TEST(OneHot, SaysWhenNoSuchInputsExist) {
     EXPECT_NE(inputs.error().text().find(word), std::string::npos) << inputs.error().text();
   };
   refused({.seqlen_k = 300, .head_dim_qk = 8}, "300 keys need 9 dimensions");
-  refused({.softcap = 5}, "soft cap of 5");
+  refused({.soft_cap = 5}, "soft cap of 5");
   refused({.drop_threshold = 100}, "dropout");
   refused({.type = ElementType::fp8e4m3, .scale = 1e-6F}, "fp8e4m3 reaches 256");
 }

@@ -152,8 +152,8 @@ std::vector<Fault> all_faults() {
           "scale off by two percent", [](AttentionTensors& t) { t.scale *= 1.02F; },
           [](const Subject& s) { return wide(s.options.type); }),
       misreading(
-          "soft cap ignored", [](AttentionTensors& t) { t.softcap = 0; },
-          [](const Subject& s) { return s.options.softcap != 0; }),
+          "soft cap ignored", [](AttentionTensors& t) { t.soft_cap = 0; },
+          [](const Subject& s) { return s.options.soft_cap != 0; }),
       misreading(
           "bias ignored", [](AttentionTensors& t) { t.bias = nullptr; },
           [](const Subject& s) { return s.options.bias; }),
@@ -267,7 +267,7 @@ std::vector<CaseOptions> subjects(ElementType type) {
   add([](CaseOptions& o) { o.window_right = 0, o.bottom_right = true; });
   add([](CaseOptions& o) { o.window_left = 20, o.window_right = 10, o.bottom_right = true, o.heads_inside = true; });
   add([](CaseOptions& o) { o.window_left = 30, o.window_right = 60, o.bias = true, o.row_gap = 3; });
-  add([](CaseOptions& o) { o.softcap = 2.5F, o.sink = true, o.scale = 0.35F; });
+  add([](CaseOptions& o) { o.soft_cap = 2.5F, o.sink = true, o.scale = 0.35F; });
   add([](CaseOptions& o) { o.alibi = true, o.drop_threshold = 13107; });
   add([](CaseOptions& o) { o.group = true, o.seqlen_q = 60, o.seqlen_k = 120, o.batch = 3, o.seed = 18; });
   return all;

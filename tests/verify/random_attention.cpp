@@ -22,7 +22,7 @@ RandomAttention::RandomAttention(const CaseOptions& options) {
   t.window_left = options.window_left;
   t.window_right = options.window_right;
   t.mask_bottom_right = options.bottom_right;
-  t.softcap = options.softcap;
+  t.soft_cap = options.soft_cap;
   t.scale = options.scale != 0 ? options.scale : 1.0F / std::sqrt(static_cast<float>(options.head_dim_qk));
   t.seed = options.seed * 0x9E3779B97F4A7C15u;
   t.offset = options.seed << 30;
@@ -141,19 +141,19 @@ CaseOptions random_options(ElementType type, std::uint64_t seed) {
       break;
   }
   options.bottom_right = one_in(2);
-  if (one_in(4)) options.softcap = 5.0F + static_cast<float>(below(40));
+  if (one_in(4)) options.soft_cap = 5.0F + static_cast<float>(below(40));
   if (one_in(5)) options.drop_threshold = static_cast<std::uint32_t>(1 + below(40000));
   return options;
 }
 
 std::string describe(const CaseOptions& o) {
   return fmt::format(
-      "{} batch {} heads {}/{} seqlen {}x{} dim {}x{}{}{} gap {} window {},{} {}{}{}{} softcap {} drop {} scale {} "
+      "{} batch {} heads {}/{} seqlen {}x{} dim {}x{}{}{} gap {} window {},{} {}{}{}{} soft_cap {} drop {} scale {} "
       "seed {}",
       to_string(o.type), o.batch, o.heads_q, o.heads_kv, o.seqlen_q, o.seqlen_k, o.head_dim_qk, o.head_dim_v,
       o.group ? " group" : "", o.heads_inside ? " bshd" : " bhsd", o.row_gap, o.window_left, o.window_right,
       o.bottom_right ? "bottom_right" : "top_left", o.bias ? (o.bias_broadcast ? " bias(shared)" : " bias") : "",
-      o.alibi ? " alibi" : "", o.sink ? " sink" : "", o.softcap, o.drop_threshold, o.scale, o.seed);
+      o.alibi ? " alibi" : "", o.sink ? " sink" : "", o.soft_cap, o.drop_threshold, o.scale, o.seed);
 }
 
 }  // namespace tilesmith

@@ -20,7 +20,7 @@ struct CaseOptions {
   bool bias_broadcast = false;  ///< one bias for all batches and heads
   std::int64_t window_left = -1, window_right = -1;
   bool bottom_right = false;
-  float softcap = 0;
+  float soft_cap = 0;
   std::uint32_t drop_threshold = 0;
   float scale = 0;  ///< 0: 1 / sqrt(head_dim_qk)
   std::uint64_t seed = 1;

@@ -6,8 +6,8 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
-#include "vocabulary/names/native.hpp"
 #include "random_config.hpp"
+#include "vocabulary/names/native.hpp"
 
 namespace tilesmith {
 namespace {
@@ -101,15 +101,15 @@ TEST(KernelConfig, ReadableName) {
                       .instruction = Instruction::wgmma,
                       .tile = {192, 128},
                       .stages = 2,
-                      .query_buffers = 2,
-                      .packed_heads = 4,
+                      .q_stages = 2,
+                      .pack_gqa = 4,
                       .block_per_cu = 1,
                       .ping_pong = true,
-                      .dynamic = true,
+                      .dynamic_scheduler = true,
                       .late_wait = true,
                       .late_store = true};
   EXPECT_EQ(native_name(config),
-            "attention_fwd_bf16_batch_d192_dv128_mask_causal_lse_negscale_warpspec_wgmma_tile192x128_stages2_qbuf2_"
+            "attention_fwd_bf16_batch_d192_dv128_mask_causal_lse_negscale_warpspec_wgmma_tile192x128_stages2_qstages2_"
             "pack4_blocks1_pingpong_dynamic_latewait_latestore_on_sm_90a");
   EXPECT_EQ(*parse_native_name(native_name(config)), config);
 }
@@ -118,10 +118,10 @@ TEST(KernelConfig, GemmNamesListTheEpilogue) {
   KernelConfig config;
   config.arch = *ArchName::parse("x86_64_v4_bf16");
   auto& signature = config.signature.emplace<GemmSignature>();
-  signature.a = signature.b = signature.c = signature.side = signature.bias = DataType::bf16;
+  signature.a = signature.b = signature.c = signature.aux = signature.bias = DataType::bf16;
   signature.epilogue_ops = {EpilogueOp::bias, EpilogueOp::gelu_tanh, EpilogueOp::scale_m};
   config.algorithm = {
-      .pipeline = Pipeline::blocked, .instruction = Instruction::dpbf16, .tile = {192, 480, 512}, .splits_k = true};
+      .pipeline = Pipeline::blocked, .instruction = Instruction::dpbf16, .tile = {192, 480, 512}, .split_k = true};
   EXPECT_EQ(native_name(config),
             "gemm_standard_a_bf16_b_bf16_c_bf16_side_bf16_bias_bf16_with_bias_gelutanh_scalem_blocked_dpbf16_"
             "tile192x480x512_splitk_on_x86_64_v4_bf16");

@@ -147,7 +147,7 @@ TS_INLINE Vec decode_logit(const TsAttentionArgs& args, const RowGroup& g, const
                            int count, Vec x) {
   constexpr IVec kIota = TS_LANE_NUMBERS;
   const IVec j = splat((int)key) + kIota;
-  if constexpr (kSoftcap) {
+  if constexpr (kSoftCap) {
     x = tanh(x * scaling.product) * scaling.capped;
   } else {
     x = x * (kTransformed ? scaling.product : scaling.exponent);

@@ -47,11 +47,11 @@ TS_INLINE Visible visible_keys(const TsAttentionArgs& args, const Sequence& s, l
 
 // The numbers by which scores become exponents of 2. The sign of the scale goes into the queries (exactly), so that the
 // largest score has the largest exponent; a scale of 0 clears the queries.
-constexpr bool kTransformed = kSoftcap || kBias || kAlibi;  // logits are brought to base 2 before the maximum is taken
+constexpr bool kTransformed = kSoftCap || kBias || kAlibi;  // logits are brought to base 2 before the maximum is taken
 
 struct Scaling {
   float product = 1;   // kTransformed: from a product to a base-2 logit, or to the argument of tanh
-  float capped = 1;    // kSoftcap: from tanh to a base-2 logit
+  float capped = 1;    // kSoftCap: from tanh to a base-2 logit
   float exponent = 1;  // from a stored score to an exponent of 2
   unsigned query_keep = ~0u, query_flip = 0;  // bit operations on query words
 };
@@ -66,9 +66,9 @@ inline Scaling scaling_of(const TsAttentionArgs& args) {
     s.query_flip = kPack == 2 ? 0x80008000u : 0x80000000u;
     scale = -scale;
   }
-  if constexpr (kSoftcap) {
-    s.product = scale / args.softcap;
-    s.capped = args.softcap * kLog2E;
+  if constexpr (kSoftCap) {
+    s.product = scale / args.soft_cap;
+    s.capped = args.soft_cap * kLog2E;
   } else if constexpr (kTransformed) {
     s.product = scale * kLog2E;
   } else {

@@ -9,7 +9,7 @@ struct BlockOfKeys {
 // A product becomes a logit; `lane` is the first lane of the vector within the query block.
 template <bool kMasked>
 TS_INLINE Vec logit(const Scaling& scaling, const Scratch& w, int lane, long long key, int row, Vec x) {
-  if constexpr (kSoftcap) {
+  if constexpr (kSoftCap) {
     x = tanh(x * scaling.product) * scaling.capped;
   } else if constexpr (kTransformed) {
     x = x * scaling.product;

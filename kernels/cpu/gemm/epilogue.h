@@ -76,7 +76,7 @@ TS_INLINE Vec linear(const TsGemmArgs& args, const Patch& patch, const RowTerms&
   if constexpr (kColumnScale) x = x * load_side<Element::fp32>(args.column_scale, column, count);
   if (kC && args.beta != 0) {
     const long long index = patch.batch * args.c.batch + row * args.c.leading + column;
-    x = x + args.beta * load_side<kSideType>(args.c.data, index, count);
+    x = x + args.beta * load_side<kAuxType>(args.c.data, index, count);
   }
   if constexpr (kBias == Bias::along_n) x = x + load_side<kBiasType>(args.bias, column, count);
   if constexpr (kBias == Bias::along_m) x = x + terms.bias;
@@ -101,7 +101,7 @@ TS_INLINE Vec outcome(const TsGemmArgs& args, const Patch& patch, const RowTerms
 #pragma GCC unroll 4
   for (int e = 0; e < kExtras; ++e) {
     const TsMatrix& extra = args.extra[e];
-    const Vec x = load_side<kSideType>(extra.data, patch.batch * extra.batch + row * extra.leading + column, count);
+    const Vec x = load_side<kAuxType>(extra.data, patch.batch * extra.batch + row * extra.leading + column, count);
     y = kExtrasMultiply ? y * x : y + x;
   }
   if constexpr (kClamp) {

@@ -34,9 +34,9 @@ struct Depth {
   long long first, blocks;  // blocks of the first product, and of both
 
   Depth(long long k, long long k2)
-      : sizes{k, kSecond ? k2 : 0}, first(blocks_of(k, kTileK)), blocks(first + blocks_of(sizes[1], kTileK)) {}
+      : sizes{k, kMmPlusMm ? k2 : 0}, first(blocks_of(k, kTileK)), blocks(first + blocks_of(sizes[1], kTileK)) {}
 
-  TS_INLINE bool is_second(long long block) const { return kSecond && block >= first; }
+  TS_INLINE bool is_second(long long block) const { return kMmPlusMm && block >= first; }
   // Its first element of its product's k, and how many it has.
   TS_INLINE long long start(long long block) const { return (is_second(block) ? block - first : block) * kTileK; }
   TS_INLINE int elements(long long block) const {
@@ -63,7 +63,7 @@ TS_INLINE const TsMatrix& matrix_b(const TsGemmArgs& args, const Depth& depth, l
   return depth.is_second(block) ? args.b2 : args.b;
 }
 TS_INLINE bool batch_shares_b(const TsGemmArgs& args) {
-  return args.b.batch == 0 && (!kSecond || args.b2.batch == 0);
+  return args.b.batch == 0 && (!kMmPlusMm || args.b2.batch == 0);
 }
 
 // Packed B: for every member of the batch, the blocks of k, then (kOffset) a row of column sums for each block.

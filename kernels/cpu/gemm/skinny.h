@@ -124,7 +124,7 @@ TS_INLINE void put_sum_of_lanes(float* to, Sum x) {
   store(lane, x);
   for (int step = kLanes / 2; step > 0; step /= 2)
     for (int l = 0; l < step; ++l) lane[l] += lane[l + step];
-  if constexpr (kSecond) {
+  if constexpr (kMmPlusMm) {
     decltype(x[0] + x[0]) before;
     __builtin_memcpy(&before, to, 4);
     lane[0] += before;
@@ -245,7 +245,7 @@ void run_multiply(const void* args_pointer, long long index, void* scratch) {
     for (int c = 0; c < task.columns; c += kLanes) store(s.sums + r * kTileN + c, Vec{});
   // The task's blocks of the first product, then those of the second.
   const long long begin = task.split * grid.blocks_per_split, end = min_of(begin + grid.blocks_per_split, depth.blocks);
-  for (int product = 0; product < (kSecond ? 2 : 1); ++product) {
+  for (int product = 0; product < (kMmPlusMm ? 2 : 1); ++product) {
     const long long block = product == 0 ? begin : max_of(begin, depth.first);
     const long long blocks = (product == 0 ? min_of(end, depth.first) : end) - block;
     if (blocks <= 0) continue;

@@ -53,7 +53,7 @@ typedef struct TsCudaAttentionArgs {
   long long batch, heads_q, heads_kv, seqlen_q, seqlen_k;
   long long window_left, window_right;
   unsigned long long seed, offset;
-  float scale, softcap;
+  float scale, soft_cap;
   int mask_bottom_right;
   unsigned int drop_threshold;
   /* Persistent kernels only: work items of the call, row tiles per head (of the longest sequence) and heads that are

@@ -24,13 +24,13 @@ struct Rows {
 // instruction a score), and a scale of zero becomes one that no float can tell from it.
 // `scale` is that of the call, times those of fp8 queries and keys.
 TS_DEVICE float logit_factor(const TsCudaAttentionArgs& args, float scale) {
-  if constexpr (cfg::kSoftcap) return kLn2;
+  if constexpr (cfg::kSoftCap) return kLn2;
   return cfg::kBias ? scale : fmaxf(fabsf(scale), 1e-30f);
 }
 
 // What a score is multiplied by in the exponential of 2.
 TS_DEVICE float logit_unit(const TsCudaAttentionArgs& args, float scale) {
-  if constexpr (cfg::kSoftcap && !cfg::kBias) return 1.0f;
+  if constexpr (cfg::kSoftCap && !cfg::kBias) return 1.0f;
   return cfg::kBias ? kLog2e : logit_factor(args, scale) * kLog2e;
 }
 
@@ -91,12 +91,12 @@ struct GlobalBias {
 template <class Bias>
 TS_DEVICE void finish_logits(const TsCudaAttentionArgs& args, float scale, const Alibi& alibi, const Bias& bias,
                              int column, float (&s)[kScores]) {
-  if constexpr (cfg::kSoftcap) {
+  if constexpr (cfg::kSoftCap) {
     // A bias or dropout leaves no registers for a choice.
     if constexpr (cfg::kBias || cfg::kDropout) {
-      SoftCap::far(scale, args.softcap, s);
+      SoftCap::far(scale, args.soft_cap, s);
     } else {
-      SoftCap::apply(scale, args.softcap, s);
+      SoftCap::apply(scale, args.soft_cap, s);
     }
   } else if constexpr (!cfg::kBias && cfg::kNegativeScale) {
 #pragma unroll

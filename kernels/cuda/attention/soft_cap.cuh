@@ -1,4 +1,4 @@
-// The soft cap: scores to capped logits in units of log2, log2(e) * softcap * tanh(x) with x = scale * score / softcap.
+// The soft cap: scores to capped logits in units of log2, log2(e) * soft_cap * tanh(x) with x = scale * score / soft_cap.
 //
 // tanh.approx.f32 errs by 2^-11, which a cap of 30 turns into 1.5% of a probability. Two ways are exact enough:
 //
@@ -22,23 +22,23 @@ namespace ts {
 constexpr float kBoundedCap = 50.0f;
 // Only bf16 has the range, and logits are bounded only where no bias is added to them. Dropout lacks the registers.
 constexpr bool kMayGoUnshifted =
-    cfg::kSoftcap && !cfg::kBias && !cfg::kAlibi && !cfg::kDropout && cfg::kBf16 && !cfg::kFp8;
+    cfg::kSoftCap && !cfg::kBias && !cfg::kAlibi && !cfg::kDropout && cfg::kBf16 && !cfg::kFp8;
 
 struct SoftCap {
   float bound;  // scores up to which the polynomial holds
   float series[3];
 
   // What turns a score into x: not zero, for a masked score is infinite.
-  static TS_DEVICE float inner_scale(float scale, float softcap) {
-    const float inner = scale * rcp_approx(softcap);
+  static TS_DEVICE float inner_scale(float scale, float soft_cap) {
+    const float inner = scale * rcp_approx(soft_cap);
     return inner == 0.0f ? 1e-30f : inner;
   }
 
-  TS_DEVICE void start(float scale, float softcap) {
-    const float inner = inner_scale(scale, softcap), square = inner * inner;
+  TS_DEVICE void start(float scale, float soft_cap) {
+    const float inner = inner_scale(scale, soft_cap), square = inner * inner;
     // Outside this range the coefficients or the powers would leave that of float.
     bound = square > 1e-8f && square < 1e8f ? 0.35f * rcp_approx(fabsf(inner)) : -1.0f;
-    const float slope = inner * softcap * kLog2e;
+    const float slope = inner * soft_cap * kLog2e;
     series[0] = 0.999997131f * slope;
     series[1] = -0.332909542f * (slope * square);
     series[2] = 0.123950313f * (slope * (square * square));
@@ -59,9 +59,9 @@ struct SoftCap {
   }
 
   // A NaN among four scores makes all four NaN: hidden scores are masked before.
-  static TS_DEVICE void far(float scale, float softcap, float (&s)[kScores]) {
+  static TS_DEVICE void far(float scale, float soft_cap, float (&s)[kScores]) {
     static_assert(kScores % 8 == 0, "whole pairs of 8-column tiles");
-    const float exponent = inner_scale(scale, softcap) * (-2.0f * kLog2e), unit = softcap * kLog2e;
+    const float exponent = inner_scale(scale, soft_cap) * (-2.0f * kLog2e), unit = soft_cap * kLog2e;
 #pragma unroll
     for (int i = 0; i < kScores; i += 8) {
 #pragma unroll
@@ -83,14 +83,14 @@ struct SoftCap {
     }
   }
 
-  static TS_DEVICE void apply(float scale, float softcap, float (&s)[kScores]) {
+  static TS_DEVICE void apply(float scale, float soft_cap, float (&s)[kScores]) {
     SoftCap cap;
-    cap.start(scale, softcap);
+    cap.start(scale, soft_cap);
     if (cap.is_near(s)) {
 #pragma unroll
       for (int i = 0; i < kScores; ++i) s[i] = cap.near(s[i]);
     } else {
-      far(scale, softcap, s);
+      far(scale, soft_cap, s);
     }
   }
 };

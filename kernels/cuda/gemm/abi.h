@@ -11,7 +11,7 @@
  *
  *   d = epilogue(alpha * scale_a * scale_b * a x b)        a: m x k, b: k x n, d: m x n, each `batch` times
  *
- * With cfg::kSecond the sums of a second product, a2 x b2 over k2, go on from those of a x b; a2 and b2 have the types
+ * With cfg::kMmPlusMm the sums of a second product, a2 x b2 over k2, go on from those of a x b; a2 and b2 have the types
  * and orders of a and b.
  *
  * Every operand is row-major (its columns contiguous) or column-major (its rows contiguous); a and b are either, d is
@@ -128,15 +128,15 @@ typedef struct TsCudaGemmArgs {
   /* Tile order: tiles are walked in bands of `band` tile rows (or tile columns when band_columns is set), along the
    * band, across it first. */
   int band, band_columns;
-  /* Wgmma templates only. b_first: of a step, b is asked for before a (not beside weights). next_at_end: the kernel
+  /* Wgmma templates only. b_first: of a step, b is asked for before a (not beside weights). late_launch_dependents: the kernel
    * behind this one, where it may overlap it, starts when the blocks are done instead of when they begin. */
-  int b_first, next_at_end;
+  int b_first, late_launch_dependents;
   /* Wgmma templates only: whether the maps edge_a and edge_b (and those of the second product) are there. */
   int edges;
   /* Parts into which k is split, each at least one step of the tile; 1: not split. */
   int splits;
   int scale_shift; /* of weights: a block has 1 << scale_shift of K; 31: all of it */
-  /* cfg::kSecond only. */
+  /* cfg::kMmPlusMm only. */
   int k2;
   const void* a2;
   const void* b2;
@@ -169,7 +169,7 @@ typedef struct TsCudaGemmList {
 
 /* The tensor maps of a Hopper kernel, by value as a __grid_constant__ parameter. */
 typedef struct TsCudaGemmMaps {
-  TsCudaTensorMap a, b, d, a2, b2, c; /* a2 and b2: cfg::kSecond only; c: with cfg::kStagedTensors */
+  TsCudaTensorMap a, b, d, a2, b2, c; /* a2 and b2: cfg::kMmPlusMm only; c: with cfg::kStagedTensors */
   /* With args.edges, as a, b, a2 and b2, for the last tiles of rows and columns where those are cut: a box has the rows
    * of a, or columns of b, that there are. */
   TsCudaTensorMap edge_a, edge_b, edge_a2, edge_b2;

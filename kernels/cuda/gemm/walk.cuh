@@ -40,7 +40,7 @@ struct Walk {
 
   TS_DEVICE explicit Walk(const TsCudaGemmArgs& a) : args(a) {
     all_steps = first_steps = ceil_div(args.k, kTileK);
-    if constexpr (cfg::kSecond) all_steps += ceil_div(args.k2, kTileK);
+    if constexpr (cfg::kMmPlusMm) all_steps += ceil_div(args.k2, kTileK);
     tiles_m = ceil_div(args.m, kTileM * kClusterM);
     tiles_n = ceil_div(args.n, kTileN * kClusterN);
   }

@@ -74,6 +74,6 @@ tilesmith_status tilesmith_attention_run(const tilesmith_attention_plan* plan, c
   return capi::run<capi::Attention>(plan, call);
 }
 
-tilesmith_status tilesmith_attention_plan_facts(const tilesmith_attention_plan* plan, tilesmith_plan_info* out) {
+tilesmith_status tilesmith_attention_plan_info(const tilesmith_attention_plan* plan, tilesmith_plan_info* out) {
   return capi::plan_facts<capi::Attention>(plan, out);
 }

@@ -90,7 +90,7 @@ Result<AttentionProblem> problem_of(const tilesmith_attention& call, Device devi
   const bool elementwise = call.bias_kind == TILESMITH_BIAS_ELEMENTWISE;
   const bool alibi = call.bias_kind == TILESMITH_BIAS_ALIBI;
   const bool group = call.mode == TILESMITH_GROUP;
-  TS_TRY(check_unused("softcap", !has(TILESMITH_SOFT_CAP) && call.softcap != 0, "set TILESMITH_SOFT_CAP"));
+  TS_TRY(check_unused("softcap", !has(TILESMITH_SOFT_CAP) && call.soft_cap != 0, "set TILESMITH_SOFT_CAP"));
   TS_TRY(check_unused("dropout_probability", !has(TILESMITH_DROPOUT) && call.dropout_probability != 0,
                       "set TILESMITH_DROPOUT"));
   TS_TRY(check_unused("lse", !has(TILESMITH_LSE) && call.lse != nullptr, "set TILESMITH_LSE"));
@@ -162,7 +162,7 @@ Result<AttentionArguments> arguments_of(const tilesmith_attention& call, Device 
   out.k_scale = scale_of(call.k_scale);
   out.v_scale = scale_of(call.v_scale);
   out.scale = call.scale;
-  out.softcap = call.softcap;
+  out.soft_cap = call.soft_cap;
   out.dropout_probability = call.dropout_probability;
   out.seed = call.seed;
   out.offset = call.offset;

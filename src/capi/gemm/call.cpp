@@ -142,13 +142,13 @@ Status check_block_scales(const tilesmith_gemm& call) {
     return check_unused(name, x.data != nullptr || x.row != 0 || x.block != 0 || x.batch != 0, hint);
   };
   if ((call.flags & TILESMITH_ZERO_POINTS) == 0) TS_TRY(unused("zero_b", call.zero_b, "set TILESMITH_ZERO_POINTS"));
-  if (call.scale_depth != 0) {
+  if (call.group_size != 0) {
     const bool weights = call.type_b == TILESMITH_INT8 || call.type_b == TILESMITH_INT4;
     return weights ? unused("scale_a", call.scale_a, "make a and b fp8 or bf8") : Status{};
   }
-  TS_TRY(unused("scale_a", call.scale_a, "set scale_depth"));
-  TS_TRY(unused("scale_b", call.scale_b, "set scale_depth"));
-  return check_unused("type_scale", call.type_scale != TILESMITH_FP32, "set scale_depth");
+  TS_TRY(unused("scale_a", call.scale_a, "set group_size"));
+  TS_TRY(unused("scale_b", call.scale_b, "set group_size"));
+  return check_unused("type_scale", call.type_scale != TILESMITH_FP32, "set group_size");
 }
 
 GemmScales scales_of(const tilesmith_block_scale& x) {
@@ -199,10 +199,10 @@ Result<GemmProblem> problem_of(const tilesmith_gemm& call, Device device) {
                       .beta = call.beta != 0,
                       .epilogue = epilogue,
                       .grouping = static_cast<GemmGrouping>(call.grouping),
-                      .scale_depth = call.scale_depth,
+                      .group_size = call.group_size,
                       .type_scale = static_cast<DataType>(call.type_scale),
                       .zero_points = (call.flags & TILESMITH_ZERO_POINTS) != 0};
-  problem.constant_b = device.kind != DeviceKind::cpu && (call.flags & TILESMITH_CONSTANT_B) != 0;  // nor here
+  problem.prefetch_weights = device.kind != DeviceKind::cpu && (call.flags & TILESMITH_CONSTANT_B) != 0;  // nor here
   problem.packed_b = (call.flags & TILESMITH_PACKED_B) != 0;
   problem.unaligned = device.kind != DeviceKind::cpu && call_is_unaligned(call);  // the CPU does not ask
   return problem;

@@ -20,7 +20,7 @@ struct Gemm {
   /// A plan that expects less of the pointers serves more.
   static void widen(GemmProblem& problem, const GemmProblem& of_plan) {
     problem.unaligned |= of_plan.unaligned;
-    problem.constant_b &= of_plan.constant_b;
+    problem.prefetch_weights &= of_plan.prefetch_weights;
   }
 };
 
@@ -122,6 +122,6 @@ tilesmith_status tilesmith_gemm_run(const tilesmith_gemm_plan* plan, const tiles
   return capi::run<capi::Gemm>(plan, call);
 }
 
-tilesmith_status tilesmith_gemm_plan_facts(const tilesmith_gemm_plan* plan, tilesmith_plan_info* out) {
+tilesmith_status tilesmith_gemm_plan_info(const tilesmith_gemm_plan* plan, tilesmith_plan_info* out) {
   return capi::plan_facts<capi::Gemm>(plan, out);
 }

@@ -170,7 +170,7 @@ Result<AttentionCase> make_case(const AttentionOptions& options) {
   problem.dropout = options.dropout != 0;
   problem.lse = !options.lse.empty() || options.with_lse;
   inputs.scale = options.scale;
-  inputs.softcap = options.softcap;
+  inputs.soft_cap = options.softcap;
   inputs.dropout_probability = options.dropout;
   inputs.seed = options.seed;
   return AttentionCase::create(problem, std::move(inputs));

@@ -5,9 +5,9 @@
 #include <algorithm>
 #include <numeric>
 
-#include "problem/json.hpp"
 #include "cli/dimension.hpp"
 #include "cli/tensor_file.hpp"
+#include "problem/json.hpp"
 #include "vocabulary/data_type.hpp"
 #include "vocabulary/traits.hpp"
 
@@ -23,7 +23,8 @@ void GemmOptions::add_to(CLI::App& verb) {
       ->group(sizes);
   verb.add_flag("--packed", packed, "B, which the batch shares, is packed once before the calls; on the CPU")
       ->group(sizes);
-  verb.add_flag("--constant-b", constant_b, "No kernel before writes B: CUDA kernels of few rows may read it early")
+  verb.add_flag("--constant-b", prefetch_weights,
+                "No kernel before writes B: CUDA kernels of few rows may read it early")
       ->group(sizes);
   verb.add_option("--batch", batch, "Products, or groups (default 1, or as many as --group-rows)")->group(sizes);
   verb.add_option("--grouping", grouping,
@@ -34,7 +35,7 @@ void GemmOptions::add_to(CLI::App& verb) {
   verb.add_option("--group-rows", group_rows, "Rows of each group, with commas between (default: even, or full)")
       ->delimiter(',')
       ->group(sizes);
-  verb.add_option("--scale-depth", scale_depth,
+  verb.add_option("--scale-depth", group_size,
                   "Elements of k that share a random scale: 128 of fp8 and bf8; of int8 and int4 weights (--dtype-b of "
                   "fp16 or bf16) a power of two from 32 on, or k")
       ->group(sizes);
@@ -200,12 +201,12 @@ Result<GemmCase> make_case(const GemmOptions& o) {
   GemmProblem problem = gemm_problem(type, m.or_else(kUsualSize), n.or_else(kUsualSize), k.or_else(kUsualSize), output);
   problem.k2 = k2.or_else(0);
   problem.packed_b = o.packed;
-  problem.constant_b = o.constant_b;
+  problem.prefetch_weights = o.prefetch_weights;
   problem.batch = batch.or_else(1);
   problem.grouping = grouping;
-  problem.scale_depth = o.scale_depth;
+  problem.group_size = o.group_size;
   TS_ASSIGN(problem.type_scale, parse_enum<DataType>(o.dtype_scale));
-  if (o.scale_depth == 0 && problem.type_scale != DataType::fp32)
+  if (o.group_size == 0 && problem.type_scale != DataType::fp32)
     return fail(ErrorCode::invalid_argument, "--dtype-scale without scales along k", "--scale-depth");
   problem.zero_points = o.zero_points;
   for (const auto& [name, into] : {std::pair{&o.dtype_b, &problem.type_b}, std::pair{&o.dtype_c, &problem.type_c},

@@ -16,13 +16,13 @@ struct GemmOptions {
   static constexpr std::size_t kTensors = 4;
 
   std::optional<std::int64_t> batch, m, n, k, k2;
-  bool packed = false, constant_b = false;
+  bool packed = false, prefetch_weights = false;
   std::string layout = "rcr";
   std::string dtype = "bf16";
   std::string dtype_b, dtype_out, dtype_c, dtype_bias;  ///< empty: the usual ones
   std::string grouping = "none";
   std::vector<std::int32_t> group_rows;
-  std::int64_t scale_depth = 0;
+  std::int64_t group_size = 0;
   std::string dtype_scale = "fp32";
   bool zero_points = false;
   std::string epilogue;

@@ -4,12 +4,12 @@
 #include <array>
 #include <memory>
 
-#include "trial/gemm/trial.hpp"
-#include "problem/json.hpp"
 #include "cli/gemm/options.hpp"
 #include "cli/run_options.hpp"
 #include "cli/tensor_file.hpp"
 #include "cli/verbs.hpp"
+#include "problem/json.hpp"
+#include "trial/gemm/trial.hpp"
 
 namespace tilesmith::cli {
 namespace {

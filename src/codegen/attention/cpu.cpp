@@ -73,7 +73,7 @@ CpuConstants constants_of(const CpuAttentionParameters& p) {
   constants.flag("kMask", p.mask);
   constants.flag("kBias", p.bias);
   constants.flag("kAlibi", p.alibi);
-  constants.flag("kSoftcap", p.soft_cap);
+  constants.flag("kSoftCap", p.soft_cap);
   constants.flag("kSink", p.sink);
   constants.flag("kDropout", p.dropout);
   constants.flag("kLse", p.lse);
@@ -96,11 +96,12 @@ std::vector<std::string_view> fragments(const CpuAttentionParameters& p) {
     names.push_back(p.instruction == Instruction::dpbf16 ? "common/product_bf16.h" : "common/product_f32.h");
     names.insert(names.end(), {"attention/decode.h"});
   } else if (p.instruction == Instruction::amx_bf16) {
-    names.insert(names.end(), {"attention/query_block.h", "attention/softmax.h", "common/product_amx.h", "attention/amx.h", "attention/fwd.h"});
+    names.insert(names.end(), {"attention/query_block.h", "attention/softmax.h", "common/product_amx.h",
+                               "attention/amx.h", "attention/fwd.h"});
   } else {
     names.push_back(p.instruction == Instruction::dpbf16 ? "common/product_bf16.h" : "common/product_f32.h");
-    names.insert(names.end(),
-                 {"attention/query_block.h", "attention/softmax.h", "common/product_vector.h", "attention/vector.h", "attention/fwd.h"});
+    names.insert(names.end(), {"attention/query_block.h", "attention/softmax.h", "common/product_vector.h",
+                               "attention/vector.h", "attention/fwd.h"});
   }
   return names;
 }

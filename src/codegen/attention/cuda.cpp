@@ -22,28 +22,28 @@ void add_signature(CudaTable& table, const AttentionSignature& s) {
   table.add("kGroupMode", s.mode == SequenceMode::group);
   table.add("kLse", s.lse);
   table.add("kSink", s.sink);
-  table.add("kSoftcap", s.logits_soft_cap);
+  table.add("kSoftCap", s.soft_cap);
   table.add("kBias", s.bias == BiasKind::elementwise);
   table.add("kAlibi", s.bias == BiasKind::alibi);
   table.add("kDropout", s.dropout);
   table.add("kNegativeScale", s.negative_scale);
 }
 
-void add_hopper(CudaTable& table, const Algorithm& a, const CudaAttentionFacts& facts) {
+void add_hopper(CudaTable& table, const Algorithm& a, const CudaAttentionResources& facts) {
   table.add("kWarpgroups", facts.warpgroups);
   table.add("kTileN", facts.tile_keys);
   table.add("kStages", a.stages);
-  table.add("kQueryBuffers", a.query_buffers);
+  table.add("kQueryBuffers", a.q_stages);
   table.add("kBiasStages", a.bias_stages);
   table.add("kBlocksPerSm", facts.blocks_per_sm);
-  table.add("kPackedHeads", a.packed_heads);
+  table.add("kPackedHeads", a.pack_gqa);
   table.add("kPingPong", a.ping_pong);
-  table.add("kDynamic", a.dynamic);
+  table.add("kDynamicScheduler", a.dynamic_scheduler);
   table.add("kLateWait", a.late_wait);
   table.add("kLateStore", a.late_store);
 }
 
-void add_portable(CudaTable& table, const CudaAttentionFacts& facts) {
+void add_portable(CudaTable& table, const CudaAttentionResources& facts) {
   table.add("kWarps", facts.warps);
   table.add("kTileN", facts.tile_keys);
 }
@@ -52,7 +52,7 @@ void add_portable(CudaTable& table, const CudaAttentionFacts& facts) {
 
 Result<Source> cuda_attention_source(const KernelConfig& config) {
   const bool is_hopper = config.algorithm.pipeline == Pipeline::warp_specialized;
-  const CudaAttentionFacts facts = cuda_attention_facts(config);
+  const CudaAttentionResources facts = cuda_attention_resources(config);
   CudaTable table;
   add_signature(table, config.attention());
   const AttentionSignature& signature = config.attention();
@@ -65,8 +65,8 @@ Result<Source> cuda_attention_source(const KernelConfig& config) {
     table.add("kUnaligned", signature.unaligned);
   }
   TS_ASSIGN(const std::string text,
-            flatten_includes(embedded_cuda_templates(),
-                             is_hopper ? "attention/hopper/attention_fwd.cuh" : "attention/mma_sm80/attention_fwd.cuh"));
+            flatten_includes(embedded_cuda_templates(), is_hopper ? "attention/hopper/attention_fwd.cuh"
+                                                                  : "attention/mma_sm80/attention_fwd.cuh"));
   Source source;
   source.name = native_name(config);
   source.entry_symbol = source.name;

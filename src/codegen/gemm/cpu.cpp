@@ -92,12 +92,12 @@ Status check(const CpuGemmParameters& p) {
     return refuse(fmt::format("{} output of {} matrices", to_string(p.output), to_string(p.element)),
                   "fp32, bf16 or fp16; of int8 matrices also int32 or int8");
   }
-  if (whole != (p.side == ElementType::int32)) {
-    return refuse(fmt::format("C and extras of type {} with {} output", to_string(p.side), to_string(p.output)),
+  if (whole != (p.aux == ElementType::int32)) {
+    return refuse(fmt::format("C and extras of type {} with {} output", to_string(p.aux), to_string(p.output)),
                   "int32 exactly where the output is int32");
   }
-  if (!whole && !is_float(p.side) && p.side != ElementType::int8)
-    return refuse(fmt::format("C and extras of type {}", to_string(p.side)), "fp32, bf16, fp16 or int8");
+  if (!whole && !is_float(p.aux) && p.aux != ElementType::int8)
+    return refuse(fmt::format("C and extras of type {}", to_string(p.aux)), "fp32, bf16, fp16 or int8");
   if (!is_float(p.bias_type))
     return refuse(fmt::format("a bias of type {}", to_string(p.bias_type)), "fp32, bf16 or fp16");
   const bool epilogue = p.bias != GemmBias::none || p.activation != GemmActivation::none || p.gated || p.row_scale ||
@@ -105,7 +105,7 @@ Status check(const CpuGemmParameters& p) {
   if (whole && epilogue) return refuse("an epilogue on int32 output", "a floating or int8 output");
   if (p.extras < 0 || p.extras > kMaxExtras)
     return refuse(fmt::format("{} extras", p.extras), fmt::format("0 to {}", kMaxExtras));
-  if (p.second && (p.packed_b || p.form == CpuGemmForm::pack_b || p.scales != CpuGemmScales::none))
+  if (p.mm_plus_mm && (p.packed_b || p.form == CpuGemmForm::pack_b || p.scales != CpuGemmScales::none))
     return refuse("a second product beside packed B or scales", "either of them alone");
   if (p.form == CpuGemmForm::pack_b && (p.packed_b || p.split_k || epilogue))
     return refuse("a product's trait on a kernel that packs B", "none of packed_b, split_k and the epilogue's terms");
@@ -160,7 +160,7 @@ CpuConstants constants_of(const CpuGemmParameters& p) {
   constants.choice("Element", "kScaleType", to_string(p.scale_type));
   constants.flag("kZeroPoints", p.zero_points);
   constants.choice("Element", "kOutput", to_string(p.output));
-  constants.choice("Element", "kSideType", to_string(p.side));
+  constants.choice("Element", "kAuxType", to_string(p.aux));
   constants.choice("Element", "kBiasType", to_string(p.bias_type));
   constants.choice("Bias", "kBias", bias_name(p.bias));
   constants.choice("Activation", "kActivation", activation_name(p.activation));
@@ -173,7 +173,7 @@ CpuConstants constants_of(const CpuGemmParameters& p) {
   constants.flag("kExtrasMultiply", p.extras_multiply);
   constants.flag("kSplitK", p.split_k);
   constants.flag("kPackedB", p.packed_b);
-  constants.flag("kSecond", p.second);
+  constants.flag("kMmPlusMm", p.mm_plus_mm);
   constants.flag("kGated", p.gated);
   constants.flag("kRowScale", p.row_scale);
   constants.flag("kColumnScale", p.column_scale);
@@ -213,8 +213,8 @@ std::vector<std::string_view> fragments(const CpuGemmParameters& p) {
   }
   if (p.form == CpuGemmForm::blocked) names.emplace_back("gemm/pack_b.h");
   names.emplace_back("gemm/pack_a.h");
-  names.insert(names.end(),
-               {"common/math.h", wide ? "common/math_avx512.h" : "common/math_avx2.h", "common/functions.h", "gemm/activations.h", "gemm/epilogue.h"});
+  names.insert(names.end(), {"common/math.h", wide ? "common/math_avx512.h" : "common/math_avx2.h",
+                             "common/functions.h", "gemm/activations.h", "gemm/epilogue.h"});
   names.emplace_back("gemm/split.h");
   if (p.form == CpuGemmForm::skinny) {
     names.insert(names.end(), {"common/product_vector.h", "gemm/skinny.h"});

@@ -4,8 +4,8 @@
 #include "codegen/flatten.hpp"
 #include "instances/gemm/cuda_resources.hpp"
 #include "instances/gemm/family.hpp"
-#include "vocabulary/names/native.hpp"
 #include "kernels/cuda/gemm/abi.h"
+#include "vocabulary/names/native.hpp"
 
 namespace tilesmith {
 
@@ -104,7 +104,7 @@ Status add_signature(CudaTable& table, const GemmSignature& s) {
   TS_ASSIGN(const int a, type_number(s.a));
   TS_ASSIGN(const int b, type_number(s.b));
   TS_ASSIGN(const int d, type_number(s.c));
-  TS_ASSIGN(const int side, type_number(s.side));
+  TS_ASSIGN(const int side, type_number(s.aux));
   TS_ASSIGN(const int bias, type_number(s.bias));
   table.add("kTypeA", a);
   table.add("kTypeB", b);
@@ -116,7 +116,7 @@ Status add_signature(CudaTable& table, const GemmSignature& s) {
   table.add("kTypeScale", scale);
   table.add("kZeroPoints", s.zero_points);
   table.add("kGrouping", grouping_number(s.grouping));
-  table.add("kSecond", s.second);
+  table.add("kMmPlusMm", s.mm_plus_mm);
   std::vector<int> operations, types;
   for (const EpilogueOp op : s.epilogue_ops) {
     TS_ASSIGN(const int operation, operation_number(op));
@@ -131,17 +131,17 @@ Status add_signature(CudaTable& table, const GemmSignature& s) {
 }
 
 /// The template's file, once its part of the table is written.
-std::string_view add_algorithm(CudaTable& table, const KernelConfig& config, const CudaGemmFacts& facts) {
+std::string_view add_algorithm(CudaTable& table, const KernelConfig& config, const CudaGemmResources& facts) {
   const Algorithm& a = config.algorithm;
   table.add("kStages", a.stages);
   table.add("kBlocksPerSm", facts.blocks_per_sm);
   table.add("kPairs", facts.pairs);
   table.add("kStagedTensors", facts.staged_tensors);
-  table.add("kSplitK", a.splits_k);
-  table.add("kAddParts", a.adds_k);
+  table.add("kSplitK", a.split_k);
+  table.add("kAddParts", a.split_k_atomic);
   switch (a.pipeline) {
     case Pipeline::warp_specialized:
-    case Pipeline::mixed:
+    case Pipeline::weight_only:
       table.add("kTileM", a.tile[0]);
       table.add("kTileN", a.tile[1]);
       table.add("kCopyRows", facts.copy_rows);
@@ -150,16 +150,16 @@ std::string_view add_algorithm(CudaTable& table, const KernelConfig& config, con
       table.add("kClusterM", a.cluster[0]);
       table.add("kClusterN", a.cluster[1]);
       table.add("kStoreBox", facts.store_box);
-      table.add("kStreamK", a.shares_k);
+      table.add("kStreamK", a.stream_k);
       table.add("kPromote", false);
-      table.add("kBoxes", a.pipeline == Pipeline::mixed ? facts.boxes : 1);
-      return a.pipeline == Pipeline::mixed ? "gemm/hopper/weights_gemm.cuh" : "gemm/hopper/gemm.cuh";
-    case Pipeline::stream:
+      table.add("kBoxes", a.pipeline == Pipeline::weight_only ? facts.tma_boxes : 1);
+      return a.pipeline == Pipeline::weight_only ? "gemm/hopper/weights_gemm.cuh" : "gemm/hopper/gemm.cuh";
+    case Pipeline::skinny_tma:
       table.add("kRows", a.tile[0]);
       table.add("kColumns", a.tile[1]);
-      table.add("kBoxes", facts.boxes);
+      table.add("kBoxes", facts.tma_boxes);
       table.add("kWarps", a.wave[2]);
-      table.add("kEarlyB", a.early_b);
+      table.add("kPrefetchWeights", a.prefetch_weights);
       return "gemm/hopper/skinny.cuh";
     case Pipeline::skinny:
       table.add("kRows", a.tile[0]);
@@ -186,13 +186,13 @@ int spills_meant(const KernelConfig& config) {
   int bytes = 0;
   // Which part of a tile comes next is worked out once a tile, beside all the rest; where a second product begins is a
   // word more.
-  if (a.splits_k || a.shares_k || signature.second) bytes = 16;
+  if (a.split_k || a.stream_k || signature.mm_plus_mm) bytes = 16;
   // A walk over groups takes a few registers more than full tiles leave. Scales and zero points of weights are loaded
   // ahead, beside the 128 sums of a tile; those that split k are smaller.
-  if (signature.grouping != GemmGrouping::none || (a.pipeline == Pipeline::mixed && !a.splits_k)) bytes = 64;
+  if (signature.grouping != GemmGrouping::none || (a.pipeline == Pipeline::weight_only && !a.split_k)) bytes = 64;
   // A product's own arguments take more, which gates beside amax on a full tile of fp8 feel: stored and loaded once a
   // tile.
-  if (signature.family == GemmFamily::grouped) bytes = 256;
+  if (signature.family == GemmFamily::grouped_gemm) bytes = 256;
   return bytes;
 }
 
@@ -201,7 +201,7 @@ int spills_meant(const KernelConfig& config) {
 Result<Source> cuda_gemm_source(const KernelConfig& config) {
   CudaTable table;
   TS_TRY(add_signature(table, std::get<GemmSignature>(config.signature)));
-  const std::string_view file = add_algorithm(table, config, cuda_gemm_facts(config));
+  const std::string_view file = add_algorithm(table, config, cuda_gemm_resources(config));
   TS_ASSIGN(const std::string text, flatten_includes(embedded_cuda_templates(), file));
   Source source;
   source.name = native_name(config);

@@ -5,9 +5,9 @@
 #include <algorithm>
 
 #include "base/log.hpp"
-#include "problem/attention/problem.hpp"
 #include "dispatch/attention/cpu_candidates.hpp"
 #include "dispatch/cpu_workspace.hpp"
+#include "problem/attention/problem.hpp"
 #include "vocabulary/names/native.hpp"
 
 namespace tilesmith {
@@ -15,7 +15,7 @@ namespace {
 
 class CpuAttentionPlan final : public AttentionPlan {
  public:
-  CpuAttentionPlan(const AttentionProblem& problem, PlanFacts facts, const CpuKernel& kernel, ThreadPool& pool,
+  CpuAttentionPlan(const AttentionProblem& problem, PlanInfo facts, const CpuKernel& kernel, ThreadPool& pool,
                    std::int64_t splits)
       : AttentionPlan(problem, std::move(facts)), kernel_(kernel), pool_(pool), splits_(splits) {}
 
@@ -41,7 +41,7 @@ Result<std::vector<Candidate>> CpuAttention::candidates(const AttentionProblem& 
   return candidates;
 }
 
-std::vector<Candidate> CpuAttention::stand_ins(const AttentionProblem& problem) const {
+std::vector<Candidate> CpuAttention::fallbacks(const AttentionProblem& problem) const {
   std::vector<Candidate> linked;
   for (const KernelConfig& config : registry_.essential())
     if (serves(config, problem)) linked.push_back({config, 0});
@@ -66,7 +66,7 @@ Result<std::unique_ptr<AttentionPlan>> CpuAttention::plan(const AttentionProblem
   const std::int64_t splits = splits_for(problem, config, pool_.threads());
   const TsAttentionArgs args = cpu_arguments(problem, dense_arguments(problem, AttentionLayout::bhsd), splits, nullptr);
   const TsCpuKernel& table = kernel.table();
-  PlanFacts facts{.device = {}, .kernel = native_name(config), .reason = std::move(reason)};
+  PlanInfo facts{.device = {}, .kernel = native_name(config), .reason = std::move(reason)};
   facts.workspace_bytes = static_cast<std::size_t>(table.workspace_bytes(&args));
   pool_.reserve_scratch(static_cast<std::size_t>(table.scratch_bytes(&args)));
   for (unsigned stage = 0; stage < table.stage_count; ++stage)

@@ -1,9 +1,9 @@
 // Attention forward on the CPU.
 #pragma once
 
+#include "dispatch/attention/policy.hpp"
 #include "dispatch/backend.hpp"
 #include "dispatch/cpu_registry.hpp"
-#include "dispatch/attention/policy.hpp"
 #include "runtime/cpu/machine.hpp"
 #include "runtime/cpu/thread_pool.hpp"
 
@@ -15,7 +15,7 @@ class CpuAttention final : public OperationBackend<AttentionPlan> {
       : machine_(machine), registry_(registry), pool_(pool) {}
 
   [[nodiscard]] Result<std::vector<Candidate>> candidates(const AttentionProblem& problem) const override;
-  [[nodiscard]] std::vector<Candidate> stand_ins(const AttentionProblem& problem) const override;
+  [[nodiscard]] std::vector<Candidate> fallbacks(const AttentionProblem& problem) const override;
   [[nodiscard]] Status check(const KernelConfig& config, const AttentionProblem& problem) const override;
   [[nodiscard]] Result<std::unique_ptr<AttentionPlan>> plan(const AttentionProblem& problem, const KernelConfig& config,
                                                             std::string reason, BuildPolicy build) override;

@@ -4,8 +4,8 @@
 
 #include <algorithm>
 
-#include "problem/attention/problem.hpp"
 #include "instances/attention/cpu.hpp"
+#include "problem/attention/problem.hpp"
 
 namespace tilesmith {
 
@@ -49,7 +49,7 @@ bool serves(const KernelConfig& config, const AttentionProblem& problem) {
          have.head_dim_qk == want.head_dim_qk && have.head_dim_v == want.head_dim_v &&
          (have.mask == want.mask || have.mask == MaskKind::generic) &&
          (have.bias == want.bias || (have.bias == BiasKind::elementwise && want.bias == BiasKind::none)) &&
-         (have.lse || !want.lse) && (have.dropout || !want.dropout) && have.logits_soft_cap == want.logits_soft_cap &&
+         (have.lse || !want.lse) && (have.dropout || !want.dropout) && have.soft_cap == want.soft_cap &&
          (have.sink || !want.sink);
 }
 

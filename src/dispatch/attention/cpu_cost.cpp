@@ -10,8 +10,8 @@
 #include <algorithm>
 #include <cmath>
 
-#include "problem/attention/problem.hpp"
 #include "dispatch/attention/policy.hpp"
+#include "problem/attention/problem.hpp"
 
 namespace tilesmith {
 namespace {

@@ -6,9 +6,9 @@
 #include <bit>
 
 #include "base/log.hpp"
-#include "problem/attention/problem.hpp"
 #include "dispatch/attention/cuda_plan.hpp"
 #include "instances/attention/cuda.hpp"
+#include "problem/attention/problem.hpp"
 #include "vocabulary/data_type.hpp"
 #include "vocabulary/names/native.hpp"
 
@@ -73,7 +73,7 @@ bool cuda_serves(const KernelConfig& config, const AttentionProblem& problem) {
   if (have.unaligned) rest.unaligned = want.unaligned;
   if (have.qscale == QuantScale::blockscale) rest.qscale = want.qscale;
   if (config.algorithm.bias_stages > 0 && problem.unaligned_bias && want.bias == BiasKind::elementwise) return false;
-  const int packed = std::max<int>(1, config.algorithm.packed_heads);
+  const int packed = std::max<int>(1, config.algorithm.pack_gqa);
   return rest == want && (packed == 1 || packed == problem.heads_q / problem.heads_kv);
 }
 
@@ -117,14 +117,14 @@ Result<CudaTileCounters*> CudaAttention::counters(const CudaContext& context) {
 Result<std::unique_ptr<AttentionPlan>> CudaAttention::plan(const AttentionProblem& problem, const KernelConfig& config,
                                                            std::string reason, BuildPolicy build) {
   TS_ASSIGN(const CudaContext* context, CudaContext::of(device_index_));
-  const CudaAttentionFacts facts = cuda_attention_facts(config);
+  const CudaAttentionResources facts = cuda_attention_resources(config);
   TS_ASSIGN(const CudaKernel kernel,
             registry_.find(*context, config, static_cast<std::size_t>(facts.shared_bytes), build));
   CudaTileCounters* tile_counters = nullptr;
-  if (config.algorithm.dynamic) {
+  if (config.algorithm.dynamic_scheduler) {
     TS_ASSIGN(tile_counters, counters(*context));
   }
-  PlanFacts plan{
+  PlanInfo plan{
       .device = {DeviceKind::cuda, device_index_}, .kernel = native_name(config), .reason = std::move(reason)};
   plan.stages.push_back({plan.kernel, "attention"});
   log_debug("planned {}: {}", plan.kernel, plan.reason);

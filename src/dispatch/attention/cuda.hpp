@@ -3,9 +3,9 @@
 
 #include <mutex>
 
+#include "dispatch/attention/cuda_tile_counters.hpp"
 #include "dispatch/backend.hpp"
 #include "dispatch/cuda_registry.hpp"
-#include "dispatch/attention/cuda_tile_counters.hpp"
 #include "spec/cuda/spec.hpp"
 
 namespace tilesmith {
@@ -24,7 +24,7 @@ class CudaAttention final : public OperationBackend<AttentionPlan> {
       : device_index_(device_index), spec_(spec), registry_(registry) {}
 
   [[nodiscard]] Result<std::vector<Candidate>> candidates(const AttentionProblem& problem) const override;
-  [[nodiscard]] std::vector<Candidate> stand_ins(const AttentionProblem&) const override { return {}; }
+  [[nodiscard]] std::vector<Candidate> fallbacks(const AttentionProblem&) const override { return {}; }
   [[nodiscard]] Status check(const KernelConfig& config, const AttentionProblem& problem) const override;
   [[nodiscard]] Result<std::unique_ptr<AttentionPlan>> plan(const AttentionProblem& problem, const KernelConfig& config,
                                                             std::string reason, BuildPolicy build) override;

@@ -11,8 +11,8 @@
 
 #include "base/error.hpp"
 #include "problem/attention/kernel_arguments.hpp"
-#include "vocabulary/data_type.hpp"
 #include "runtime/cuda/tensor_map.hpp"
+#include "vocabulary/data_type.hpp"
 
 namespace tilesmith {
 namespace {
@@ -29,19 +29,19 @@ std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
 
 /// Heads that are walked together: those whose keys and values fill about half of the L2 cache, so that every row tile
 /// finds them there. Measured on an H200: 32 of 60 MiB.
-std::int64_t section_heads(const AttentionProblem& p, std::int64_t packed_heads, std::int64_t heads, long l2_bytes) {
+std::int64_t section_heads(const AttentionProblem& p, std::int64_t pack_gqa, std::int64_t heads, long l2_bytes) {
   const std::int64_t head_bytes =
       std::max<std::int64_t>(1, p.seqlen_k * (p.head_dim_qk + p.head_dim_v) * input_bytes(p.data_type));
   const auto fit = static_cast<std::uint64_t>(
       std::max<std::int64_t>(1, static_cast<std::int64_t>(0.57 * static_cast<double>(l2_bytes)) / head_bytes));
-  const std::int64_t group = packed_heads == 1 ? p.heads_q / p.heads_kv : 1;
+  const std::int64_t group = pack_gqa == 1 ? p.heads_q / p.heads_kv : 1;
   const auto whole = static_cast<std::int64_t>(std::bit_floor(fit));
   return std::clamp<std::int64_t>(whole > p.batch * heads ? p.batch * heads : whole * group, 1, p.batch * heads);
 }
 
 }  // namespace
 
-Result<std::unique_ptr<AttentionPlan>> CudaAttentionPlan::make(const AttentionProblem& p, PlanFacts plan,
+Result<std::unique_ptr<AttentionPlan>> CudaAttentionPlan::make(const AttentionProblem& p, PlanInfo plan,
                                                                const KernelConfig& config, const CudaSpec& spec,
                                                                const CudaKernel& kernel, CudaTileCounters* counters) {
   std::unique_ptr<CudaAttentionPlan> made(new CudaAttentionPlan(p, std::move(plan), config, kernel, counters));
@@ -49,22 +49,21 @@ Result<std::unique_ptr<AttentionPlan>> CudaAttentionPlan::make(const AttentionPr
     return fail(ErrorCode::unsupported, fmt::format("{} {} is beyond a CUDA kernel's launch", what, value),
                 fmt::format("at most {}", limit));
   };
-  if (p.seqlen_q * made->packed_heads_ > kLongest)
-    return too_large("seqlen_q", p.seqlen_q, kLongest / made->packed_heads_);
+  if (p.seqlen_q * made->pack_gqa_ > kLongest) return too_large("seqlen_q", p.seqlen_q, kLongest / made->pack_gqa_);
   if (p.seqlen_k > kLongest) return too_large("seqlen_k", p.seqlen_k, kLongest);
-  const CudaAttentionFacts& facts = made->facts_;
-  const std::int64_t row_tiles = ceil_div(p.seqlen_q * made->packed_heads_, facts.tile_rows);
+  const CudaAttentionResources& facts = made->facts_;
+  const std::int64_t row_tiles = ceil_div(p.seqlen_q * made->pack_gqa_, facts.tile_rows);
   CudaLaunch& launch = made->launch_;
   launch.block = {static_cast<unsigned>(facts.threads), 1, 1};
   launch.dynamic_shared_bytes = static_cast<unsigned>(facts.shared_bytes);
   made->row_tiles_ = static_cast<int>(row_tiles);
   if (facts.persistent) {
-    const std::int64_t heads = made->packed_heads_ > 1 ? p.heads_kv : p.heads_q;
+    const std::int64_t heads = made->pack_gqa_ > 1 ? p.heads_kv : p.heads_q;
     const std::int64_t items = p.batch * heads * row_tiles;
     if (items > INT32_MAX) return too_large("tiles", items, INT32_MAX);
     made->work_items_ = static_cast<int>(items);
     if (made->mask_ != MaskKind::none)
-      made->section_heads_ = static_cast<int>(section_heads(p, made->packed_heads_, heads, spec.reference.l2_bytes));
+      made->section_heads_ = static_cast<int>(section_heads(p, made->pack_gqa_, heads, spec.reference.l2_bytes));
     const std::int64_t places = std::int64_t{spec.reference.sms} * facts.blocks_per_sm;
     launch.grid = {static_cast<unsigned>(std::clamp<std::int64_t>(items, 1, places)), 1, 1};
   } else {
@@ -75,13 +74,13 @@ Result<std::unique_ptr<AttentionPlan>> CudaAttentionPlan::make(const AttentionPr
   return made;
 }
 
-CudaAttentionPlan::CudaAttentionPlan(const AttentionProblem& p, PlanFacts plan, const KernelConfig& config,
+CudaAttentionPlan::CudaAttentionPlan(const AttentionProblem& p, PlanInfo plan, const KernelConfig& config,
                                      const CudaKernel& kernel, CudaTileCounters* counters)
     : AttentionPlan(p, std::move(plan)),
       kernel_(kernel),
       counters_(counters),
-      facts_(cuda_attention_facts(config)),
-      packed_heads_(std::max<int>(1, config.algorithm.packed_heads)),
+      facts_(cuda_attention_resources(config)),
+      pack_gqa_(std::max<int>(1, config.algorithm.pack_gqa)),
       mask_(config.attention().mask) {}
 
 Status CudaAttentionPlan::check(const AttentionArguments& a) const {
@@ -157,7 +156,7 @@ Status CudaAttentionPlan::encode_maps(const AttentionArguments& a, TsCudaTensorM
                               static_cast<std::uint64_t>(extent > 1 ? stride * element : kAlignment),
                               static_cast<std::uint32_t>(box)};
   };
-  const std::int64_t packed = packed_heads_;
+  const std::int64_t packed = pack_gqa_;
   const std::int64_t heads = p.heads_q / packed;
   const std::array q{TensorMapDimension{static_cast<std::uint64_t>(p.head_dim_qk), 0, columns},
                      dimension(packed, a.q_strides.head, packed),

@@ -16,7 +16,7 @@ namespace tilesmith {
 class CudaAttentionPlan final : public AttentionPlan {
  public:
   /// `counters` is null for kernels with a static schedule. Errors: unsupported for sizes beyond a launch's limits.
-  [[nodiscard]] static Result<std::unique_ptr<AttentionPlan>> make(const AttentionProblem& problem, PlanFacts plan,
+  [[nodiscard]] static Result<std::unique_ptr<AttentionPlan>> make(const AttentionProblem& problem, PlanInfo plan,
                                                                    const KernelConfig& config, const CudaSpec& spec,
                                                                    const CudaKernel& kernel,
                                                                    CudaTileCounters* counters);
@@ -24,7 +24,7 @@ class CudaAttentionPlan final : public AttentionPlan {
   [[nodiscard]] Status run(const AttentionArguments& arguments, const RunOptions& options) const override;
 
  private:
-  CudaAttentionPlan(const AttentionProblem& problem, PlanFacts plan, const KernelConfig& config,
+  CudaAttentionPlan(const AttentionProblem& problem, PlanInfo plan, const KernelConfig& config,
                     const CudaKernel& kernel, CudaTileCounters* counters);
 
   [[nodiscard]] Status check(const AttentionArguments& arguments) const;
@@ -33,8 +33,8 @@ class CudaAttentionPlan final : public AttentionPlan {
 
   CudaKernel kernel_;
   CudaTileCounters* counters_;
-  CudaAttentionFacts facts_;
-  std::int64_t packed_heads_;
+  CudaAttentionResources facts_;
+  std::int64_t pack_gqa_;
   MaskKind mask_;
   CudaLaunch launch_;
   int work_items_ = 0;

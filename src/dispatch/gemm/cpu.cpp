@@ -7,13 +7,13 @@
 #include <optional>
 
 #include "base/log.hpp"
-#include "dispatch/gemm/cpu_list.hpp"
-#include "dispatch/gemm/cpu_plan.hpp"
 #include "dispatch/gemm/cpu_arguments.hpp"
+#include "dispatch/gemm/cpu_list.hpp"
 #include "dispatch/gemm/cpu_packed_b.hpp"
+#include "dispatch/gemm/cpu_plan.hpp"
+#include "instances/gemm/cpu.hpp"
 #include "problem/gemm/group.hpp"
 #include "problem/gemm/problem.hpp"
-#include "instances/gemm/cpu.hpp"
 #include "vocabulary/names/native.hpp"
 
 namespace tilesmith {
@@ -76,7 +76,7 @@ Result<std::vector<Candidate>> CpuGemm::candidates(const GemmProblem& problem) c
       config.algorithm.preshuffle = problem.packed_b;
       if (panels && !reads_panels_of(config, *panels)) return true;
       const bool useless_split =
-          config.algorithm.splits_k && splits_for(typical_call(problem), config, spec, pool_.threads()) == 1;
+          config.algorithm.split_k && splits_for(typical_call(problem), config, spec, pool_.threads()) == 1;
       if (!useless_split && serves(config, problem)) candidates.push_back({config, 0});
       return true;
     });
@@ -85,7 +85,7 @@ Result<std::vector<Candidate>> CpuGemm::candidates(const GemmProblem& problem) c
   return candidates;
 }
 
-std::vector<Candidate> CpuGemm::stand_ins(const GemmProblem& problem) const {
+std::vector<Candidate> CpuGemm::fallbacks(const GemmProblem& problem) const {
   std::vector<Candidate> linked;
   for (const KernelConfig& config : registry_.essential())
     if (serves(config, problem)) linked.push_back({config, 0});
@@ -120,12 +120,12 @@ Status CpuGemm::check(const KernelConfig& config, const GemmProblem& problem) co
 
 Result<std::unique_ptr<GemmPlan>> CpuGemm::plan(const GemmProblem& problem, const KernelConfig& config,
                                                 std::string reason, BuildPolicy build) {
-  TS_ASSIGN(const CpuGemmTerms terms, cpu_gemm_terms(problem.epilogue, problem.beta));
+  TS_ASSIGN(const CpuGemmEpilogue terms, cpu_gemm_epilogue(problem.epilogue, problem.beta));
   TS_ASSIGN(const CpuKernel kernel, registry_.find(config, build));
   const CpuSpec* spec = machine_.level(config.arch);
   const std::int64_t splits = spec == nullptr ? 1 : splits_for(typical_call(problem), config, *spec, pool_.threads());
   const TsCpuKernel& table = kernel.table();
-  PlanFacts facts{.device = {}, .kernel = native_name(config), .reason = std::move(reason)};
+  PlanInfo facts{.device = {}, .kernel = native_name(config), .reason = std::move(reason)};
   std::size_t scratch = 0;
   const auto make_room = [&](const GemmProblem& call) {
     // A matrix B that the batch shares is packed otherwise than one for each member: there is room for both.
@@ -163,7 +163,7 @@ Result<KernelConfig> CpuGemm::packer(const GemmProblem& problem) const {
   std::vector<Candidate> blocked;
   for (const CpuSpec& spec : machine_.levels)
     enumerate_cpu_gemm(spec, signature, [&](const KernelConfig& config) {
-      if (config.algorithm.pipeline == Pipeline::blocked && !config.algorithm.splits_k)
+      if (config.algorithm.pipeline == Pipeline::blocked && !config.algorithm.split_k)
         blocked.push_back({config, expected_seconds(typical, config, spec, 1)});
       return true;
     });

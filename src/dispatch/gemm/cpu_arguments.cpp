@@ -5,27 +5,27 @@
 #include <limits>
 
 #include "dispatch/gemm/cpu_packed_b.hpp"
+#include "instances/gemm/cpu.hpp"
 #include "problem/gemm/group.hpp"
 #include "problem/gemm/problem.hpp"
-#include "instances/gemm/cpu.hpp"
 
 namespace tilesmith {
 
 Result<GemmSignature> cpu_signature_of(const GemmProblem& p) {
-  TS_ASSIGN(const CpuGemmTerms terms, cpu_gemm_terms(p.epilogue, p.beta));
+  TS_ASSIGN(const CpuGemmEpilogue terms, cpu_gemm_epilogue(p.epilogue, p.beta));
   GemmSignature s;
   s.a = p.type_a;
   s.b = p.type_b;
   s.c = p.type_d;
   s.accumulator = p.type_a == DataType::int8 ? DataType::int32 : DataType::fp32;
-  s.side = p.beta || terms.c >= 0 || terms.extras > 0 ? p.type_c : p.type_d;
+  s.aux = p.beta || terms.c >= 0 || terms.extras > 0 ? p.type_c : p.type_d;
   if (terms.bias >= 0) s.bias = p.type_bias;
   s.zero_points = p.zero_points;
   if (has_weights(p))
     s.scale = p.type_scale;
-  else if (p.scale_depth != 0)
+  else if (p.group_size != 0)
     s.qscale = QuantScale::blockscale;
-  s.second = p.k2 != 0;
+  s.mm_plus_mm = p.k2 != 0;
   s.layout_a = p.order_a;
   s.layout_b = p.packed_b ? MatrixOrder::column : p.order_b;  // panels are alike
   s.epilogue_ops = terms.normal_form();
@@ -48,8 +48,8 @@ bool serves(const KernelConfig& config, const GemmProblem& p) {
   return wanted && std::get<GemmSignature>(config.signature) == *wanted;
 }
 
-TsGemmArgs cpu_arguments(const GemmProblem& p, const CpuGemmTerms& terms, const GemmArguments& a, std::int64_t splits,
-                         int threads, void* workspace) {
+TsGemmArgs cpu_arguments(const GemmProblem& p, const CpuGemmEpilogue& terms, const GemmArguments& a,
+                         std::int64_t splits, int threads, void* workspace) {
   const auto operand = [&](int at) { return a.epilogue[static_cast<std::size_t>(at)]; };
   const auto tensor = [&](int at) { return TsMatrix{operand(at).data, operand(at).leading, operand(at).batch}; };
   const auto floats = [&](int at) { return static_cast<const float*>(operand(at).data); };
@@ -72,9 +72,8 @@ TsGemmArgs cpu_arguments(const GemmProblem& p, const CpuGemmTerms& terms, const 
   out.scale_b = scales(a.scale_b);
   out.zero_b = scales(a.zero_b);
   constexpr int kOneBlock = 62;
-  out.scale_shift = p.scale_depth == 0 || p.scale_depth >= p.k
-                        ? kOneBlock
-                        : std::countr_zero(static_cast<std::uint64_t>(p.scale_depth));
+  out.scale_shift =
+      p.group_size == 0 || p.group_size >= p.k ? kOneBlock : std::countr_zero(static_cast<std::uint64_t>(p.group_size));
   if (p.type_b == DataType::int4) {  // in bytes
     out.b.leading /= 2;
     out.b.batch /= 2;

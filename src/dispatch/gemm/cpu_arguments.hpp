@@ -5,10 +5,10 @@
 
 #include "base/error.hpp"
 #include "instances/gemm/cpu_epilogue.hpp"
-#include "vocabulary/config.hpp"
 #include "kernels/cpu/gemm/abi.h"
 #include "spec/cpu/spec.hpp"
 #include "tilesmith/gemm.hpp"
+#include "vocabulary/config.hpp"
 
 namespace tilesmith {
 
@@ -26,7 +26,7 @@ inline constexpr std::int64_t kDeepestSkinny = std::int64_t{1} << 30;
 [[nodiscard]] bool serves(const KernelConfig& config, const GemmProblem& problem);
 
 /// The structure a CPU kernel reads. `terms` are those of the problem's epilogue; `workspace` is shared by all tasks.
-[[nodiscard]] TsGemmArgs cpu_arguments(const GemmProblem& problem, const CpuGemmTerms& terms,
+[[nodiscard]] TsGemmArgs cpu_arguments(const GemmProblem& problem, const CpuGemmEpilogue& terms,
                                        const GemmArguments& arguments, std::int64_t splits, int threads,
                                        void* workspace);
 

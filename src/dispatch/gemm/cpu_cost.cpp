@@ -13,8 +13,8 @@
 #include <limits>
 
 #include "dispatch/gemm/cpu_arguments.hpp"
-#include "problem/gemm/problem.hpp"
 #include "instances/gemm/cpu.hpp"
+#include "problem/gemm/problem.hpp"
 #include "vocabulary/data_type.hpp"
 
 namespace tilesmith {
@@ -65,7 +65,7 @@ double most_tasks(const GemmProblem& p, const CpuGemmInstruction& facts, bool sk
 std::int64_t splits_for(const GemmProblem& p, const KernelConfig& config, const CpuSpec& spec, int threads) {
   const CpuGemmSubject subject{config, spec};
   const CpuGemmInstruction* facts = subject.facts();
-  if (!config.algorithm.splits_k || facts == nullptr || threads <= 1) return 1;
+  if (!config.algorithm.split_k || facts == nullptr || threads <= 1) return 1;
   const double tasks = std::max(1.0, most_tasks(p, *facts, config.algorithm.pipeline == Pipeline::skinny));
   const double blocks = std::max(1.0, steps_of(p, subject.tile_k()));
   return static_cast<std::int64_t>(std::clamp(ceil_div(2.0 * threads, tasks), 1.0, blocks));
@@ -99,14 +99,14 @@ double expected_seconds(const GemmProblem& p, const KernelConfig& config, const 
   const double blocks = std::max(1.0, steps_of(p, subject.tile_k()));
   const auto splits = static_cast<double>(splits_for(p, config, spec, threads));
   const double sums = skinny ? 0 : std::max(0.0, blocks - splits) * rows * columns / lanes * kSumCycles;
-  const double pieces = config.algorithm.splits_k ? 2 * splits * m * n / lanes * kSumCycles : 0;
+  const double pieces = config.algorithm.split_k ? 2 * splits * m * n / lanes * kSumCycles : 0;
   const double finish = m * n / lanes * kFinishCycles;
 
   const double cycles =
       batch * (products + packing_a + words_of_b + sums + pieces + finish) + bytes_of(p) / kMemoryBytesPerCycle;
   const double tasks = std::max(1.0, most_tasks(p, *facts, skinny) * splits);
   const double at_once = std::min<double>(threads, tasks);
-  const double stages = 1 + (config.algorithm.splits_k ? 1 : 0);
+  const double stages = 1 + (config.algorithm.split_k ? 1 : 0);
   return (cycles / at_once + kTaskCycles + stages * kStageCycles * (threads > 1)) / kNominalClock;
 }
 

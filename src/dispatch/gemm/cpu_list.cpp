@@ -79,9 +79,9 @@ Result<std::unique_ptr<const GemmListPlan>> CpuGemmListPlan::make(std::vector<Ge
     members.push_back({static_cast<const CpuGemmPlan*>(plans[i]), i, threads, 0});
   }
   std::ranges::stable_sort(members, std::greater{}, [&](const Member& x) { return flops_of(problems[x.product]); });
-  GemmListFacts kernels;
+  GemmListInfo kernels;
   for (const GemmPlan* each : plans) kernels.add(each->kernel_name());
-  PlanFacts facts = kernels.facts({}, plans.size(), "in one job for all threads");
+  PlanInfo facts = kernels.facts({}, plans.size(), "in one job for all threads");
   long long scratch = 0;
   for (Member& member : members) {
     const TsCpuKernel& table = member.plan->table();

@@ -24,7 +24,7 @@ class CpuGemmListPlan final : public GemmListPlan {
     std::size_t workspace;  ///< where its part of the workspace begins
   };
 
-  CpuGemmListPlan(std::vector<GemmProblem> problems, PlanFacts facts, std::vector<Member> members, ThreadPool& pool)
+  CpuGemmListPlan(std::vector<GemmProblem> problems, PlanInfo facts, std::vector<Member> members, ThreadPool& pool)
       : GemmListPlan(std::move(problems), std::move(facts)), members_(std::move(members)), pool_(pool) {}
 
   std::vector<Member> members_;  ///< without empty products

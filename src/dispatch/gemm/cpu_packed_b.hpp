@@ -7,8 +7,8 @@
 #include <type_traits>
 
 #include "base/error.hpp"
-#include "vocabulary/config.hpp"
 #include "tilesmith/gemm.hpp"
+#include "vocabulary/config.hpp"
 
 namespace tilesmith {
 

@@ -13,7 +13,7 @@ class CpuGemmPlan final : public GemmPlan {
  public:
   /// `splits`: pieces of k, of kernels that split it, when all of the pool's threads work for the product. `panels`:
   /// what a packed B is to be.
-  CpuGemmPlan(const GemmProblem& problem, PlanFacts facts, const CpuGemmTerms& terms, const CpuKernel& kernel,
+  CpuGemmPlan(const GemmProblem& problem, PlanInfo facts, const CpuGemmEpilogue& terms, const CpuKernel& kernel,
               ThreadPool& pool, std::int64_t splits, const PackedHeader& panels)
       : GemmPlan(problem, std::move(facts)),
         terms_(terms),
@@ -35,7 +35,7 @@ class CpuGemmPlan final : public GemmPlan {
   void run(const GemmProblem& problem, const GemmArguments& arguments, const RunOptions& options) const;
   [[nodiscard]] Status run_groups(const GemmArguments& arguments, const RunOptions& options) const;
 
-  CpuGemmTerms terms_;
+  CpuGemmEpilogue terms_;
   CpuKernel kernel_;
   ThreadPool& pool_;
   std::int64_t splits_;

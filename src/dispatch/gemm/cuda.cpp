@@ -6,8 +6,8 @@
 #include "dispatch/gemm/cuda_list.hpp"
 #include "dispatch/gemm/cuda_plan.hpp"
 #include "problem/gemm/problem.hpp"
-#include "vocabulary/names/native.hpp"
 #include "runtime/cuda/stream.hpp"
+#include "vocabulary/names/native.hpp"
 
 namespace tilesmith {
 namespace {
@@ -30,7 +30,7 @@ Error why_none(const CudaSpec& spec, const GemmSignature& signature) {
 }
 
 bool may_share(const KernelConfig& config) {
-  return config.algorithm.splits_k || config.algorithm.shares_k;
+  return config.algorithm.split_k || config.algorithm.stream_k;
 }
 
 }  // namespace
@@ -43,7 +43,7 @@ CudaGemmShape cuda_gemm_shape(const GemmProblem& p) {
           .unaligned = p.unaligned,
           .grouping = p.grouping,
           .k2 = p.k2,
-          .constant_b = p.constant_b};
+          .prefetch_weights = p.prefetch_weights};
 }
 
 Result<GemmSignature> cuda_signature_of(const GemmProblem& p) {
@@ -54,14 +54,14 @@ Result<GemmSignature> cuda_signature_of(const GemmProblem& p) {
   s.b = p.type_b;
   s.c = p.type_d;
   s.accumulator = p.type_a == DataType::int8 ? DataType::int32 : DataType::fp32;
-  s.side = p.type_d;
+  s.aux = p.type_d;
   s.grouping = p.grouping;
   s.zero_points = p.zero_points;
   if (has_weights(p))
     s.scale = p.type_scale;
-  else if (p.scale_depth != 0)
+  else if (p.group_size != 0)
     s.qscale = QuantScale::blockscale;
-  s.second = p.k2 != 0;
+  s.mm_plus_mm = p.k2 != 0;
   s.layout_a = p.order_a;
   s.layout_b = p.order_b;
   if (p.beta) s.epilogue_ops.push_back(EpilogueOp::add);
@@ -72,7 +72,7 @@ Result<GemmSignature> cuda_signature_of(const GemmProblem& p) {
                               p.epilogue.size()),
                   fmt::format("at most {} with C", GemmEpilogue::kMax - 1));
   for (const EpilogueOp op : s.epilogue_ops) {
-    if (reads_tensor(op)) s.side = p.type_c;
+    if (reads_tensor(op)) s.aux = p.type_c;
     if (op == EpilogueOp::bias || op == EpilogueOp::bias_m) s.bias = p.type_bias;
   }
   return s;
@@ -108,11 +108,13 @@ Status CudaGemm::check(const KernelConfig& config, const GemmProblem& problem) c
     return refuse(ErrorCode::invalid_argument, "does not compute this problem",
                   fmt::format("the problem's kernels are {}", native_name({config.arch, signature, config.algorithm})));
   if (!cuda_gemm_suits(config, cuda_gemm_shape(problem)))
-    return refuse(ErrorCode::invalid_argument,
-                  fmt::format("does not suit a product of {} x {} x {}{}{}", problem.m, problem.n, problem.k,
-                              problem.unaligned ? ", unaligned" : "",
-                              config.algorithm.early_b && !problem.constant_b ? ", whose B may still be written" : ""),
-                  "fewer elements at a time (vector), or another pipeline; earlyb asks for constant_b");
+    return refuse(
+        ErrorCode::invalid_argument,
+        fmt::format(
+            "does not suit a product of {} x {} x {}{}{}", problem.m, problem.n, problem.k,
+            problem.unaligned ? ", unaligned" : "",
+            config.algorithm.prefetch_weights && !problem.prefetch_weights ? ", whose B may still be written" : ""),
+        "fewer elements at a time (vector), or another pipeline; a prefetch kernel asks for prefetch_weights");
   return {};
 }
 
@@ -134,7 +136,7 @@ Result<const void*> CudaGemm::zeros(const CudaContext& context) {
 Result<std::unique_ptr<GemmPlan>> CudaGemm::plan(const GemmProblem& problem, const KernelConfig& config,
                                                  std::string reason, BuildPolicy build) {
   TS_ASSIGN(const CudaContext* context, CudaContext::of(device_index_));
-  const CudaGemmFacts facts = cuda_gemm_facts(config);
+  const CudaGemmResources facts = cuda_gemm_resources(config);
   TS_ASSIGN(const CudaKernel kernel,
             registry_.find(*context, config, static_cast<std::size_t>(facts.shared_bytes), build));
   TS_ASSIGN(const void* zero, zeros(*context));
@@ -144,7 +146,7 @@ Result<std::unique_ptr<GemmPlan>> CudaGemm::plan(const GemmProblem& problem, con
     if (split_memory_ == nullptr) split_memory_ = std::make_unique<CudaSplitMemory>(*context);
     split_memory = split_memory_.get();
   }
-  PlanFacts plan{
+  PlanInfo plan{
       .device = {DeviceKind::cuda, device_index_}, .kernel = native_name(config), .reason = std::move(reason)};
   plan.stages.push_back({plan.kernel, "gemm"});
   log_debug("planned {}: {}", plan.kernel, plan.reason);
@@ -156,12 +158,12 @@ Result<CudaListKernel> CudaGemm::list_kernel(const GemmProblem& typical, BuildPo
   for (const auto& [problem, kernel] : list_kernels_)
     if (problem == typical) return kernel;
   TS_ASSIGN(GemmSignature signature, cuda_signature_of(typical));
-  signature.family = GemmFamily::grouped;
+  signature.family = GemmFamily::grouped_gemm;
   const std::vector<RankedCudaGemm> ranked = ranked_cuda_gemm(spec_, signature, cuda_gemm_shape(typical));
   if (ranked.empty()) return std::unexpected(why_none(spec_, signature));
   const KernelConfig& config = ranked.front().config;
   TS_ASSIGN(const CudaContext* context, CudaContext::of(device_index_));
-  const CudaGemmFacts facts = cuda_gemm_facts(config);
+  const CudaGemmResources facts = cuda_gemm_resources(config);
   TS_ASSIGN(const CudaKernel kernel,
             registry_.find(*context, config, static_cast<std::size_t>(facts.shared_bytes), build));
   list_kernels_.emplace_back(typical, CudaListKernel{config, facts, kernel});

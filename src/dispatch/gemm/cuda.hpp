@@ -4,8 +4,8 @@
 #include <mutex>
 
 #include "dispatch/backend.hpp"
-#include "dispatch/gemm/cuda_list.hpp"
 #include "dispatch/cuda_registry.hpp"
+#include "dispatch/gemm/cuda_list.hpp"
 #include "dispatch/gemm/cuda_split_memory.hpp"
 #include "instances/gemm/cuda.hpp"
 #include "runtime/cuda/memory.hpp"
@@ -25,7 +25,7 @@ class CudaGemm final : public GemmBackend {
       : device_index_(device_index), spec_(spec), registry_(registry) {}
 
   [[nodiscard]] Result<std::vector<Candidate>> candidates(const GemmProblem& problem) const override;
-  [[nodiscard]] std::vector<Candidate> stand_ins(const GemmProblem&) const override { return {}; }
+  [[nodiscard]] std::vector<Candidate> fallbacks(const GemmProblem&) const override { return {}; }
   [[nodiscard]] Status check(const KernelConfig& config, const GemmProblem& problem) const override;
   [[nodiscard]] Result<std::unique_ptr<GemmPlan>> plan(const GemmProblem& problem, const KernelConfig& config,
                                                        std::string reason, BuildPolicy build) override;

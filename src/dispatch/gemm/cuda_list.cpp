@@ -6,9 +6,9 @@
 #include <cstring>
 
 #include "dispatch/gemm/cuda_plan.hpp"
+#include "kernels/cuda/gemm/abi.h"
 #include "problem/gemm/problem.hpp"
 #include "vocabulary/names/native.hpp"
-#include "kernels/cuda/gemm/abi.h"
 
 namespace tilesmith {
 namespace {
@@ -23,7 +23,7 @@ bool is_empty(const GemmProblem& p) {
 bool is_small(const GemmProblem& p, const CudaSpec& spec) {
   constexpr std::int64_t kTile = 128;
   if (spec.gemm.list_gflop && flops_of(p) > *spec.gemm.list_gflop * 1e9) return false;
-  if (p.batch != 1 || p.scale_depth != 0 || p.k2 != 0 || std::max({p.m, p.n, p.k}) > kLongest) return false;
+  if (p.batch != 1 || p.group_size != 0 || p.k2 != 0 || std::max({p.m, p.n, p.k}) > kLongest) return false;
   return (p.m + kTile - 1) / kTile * ((p.n + kTile - 1) / kTile) < spec.reference.sms;
 }
 
@@ -102,7 +102,7 @@ CudaListParts cuda_list_parts(std::span<const GemmProblem> problems, const CudaS
 Result<std::unique_ptr<const GemmListPlan>> CudaGemmListPlan::make(std::vector<GemmProblem> problems,
                                                                    CudaListParts parts,
                                                                    const GemmBackend::Planner& plan, int device_index) {
-  GemmListFacts kernels;
+  GemmListInfo kernels;
   std::size_t launches = 0;
   std::erase_if(parts.shared, [](const CudaListPart& part) { return part.products.empty(); });
   for (const CudaListPart& part : parts.shared) {
@@ -117,8 +117,8 @@ Result<std::unique_ptr<const GemmListPlan>> CudaGemmListPlan::make(std::vector<G
     kernels.add((*own)->kernel_name());
     alone.push_back({static_cast<const CudaGemmPlan*>(*own), at});
   }
-  PlanFacts facts = kernels.facts({DeviceKind::cuda, device_index}, problems.size(),
-                                  fmt::format("in {} launches", launches + alone.size()));
+  PlanInfo facts = kernels.facts({DeviceKind::cuda, device_index}, problems.size(),
+                                 fmt::format("in {} launches", launches + alone.size()));
   return std::unique_ptr<const GemmListPlan>(
       new CudaGemmListPlan(std::move(problems), std::move(facts), std::move(parts.shared), std::move(alone)));
 }

@@ -15,7 +15,7 @@ namespace tilesmith {
 /// An instance for lists, ready to be launched.
 struct CudaListKernel {
   KernelConfig config;
-  CudaGemmFacts facts;
+  CudaGemmResources facts;
   CudaKernel kernel;
 };
 
@@ -51,7 +51,7 @@ class CudaGemmListPlan final : public GemmListPlan {
     std::size_t product;
   };
 
-  CudaGemmListPlan(std::vector<GemmProblem> problems, PlanFacts facts, std::vector<CudaListPart> shared,
+  CudaGemmListPlan(std::vector<GemmProblem> problems, PlanInfo facts, std::vector<CudaListPart> shared,
                    std::vector<Alone> alone)
       : GemmListPlan(std::move(problems), std::move(facts)), shared_(std::move(shared)), alone_(std::move(alone)) {}
 

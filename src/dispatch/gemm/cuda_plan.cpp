@@ -8,8 +8,8 @@
 
 #include "dispatch/gemm/cuda.hpp"
 #include "problem/gemm/problem.hpp"
-#include "vocabulary/data_type.hpp"
 #include "runtime/cuda/tensor_map.hpp"
+#include "vocabulary/data_type.hpp"
 
 namespace tilesmith {
 namespace {
@@ -44,16 +44,16 @@ int band_of(const GemmProblem& p) {
 
 }  // namespace
 
-Result<std::unique_ptr<GemmPlan>> CudaGemmPlan::make(const GemmProblem& p, PlanFacts plan, const KernelConfig& config,
+Result<std::unique_ptr<GemmPlan>> CudaGemmPlan::make(const GemmProblem& p, PlanInfo plan, const KernelConfig& config,
                                                      const CudaSpec& spec, const CudaKernel& kernel, const void* zeros,
                                                      CudaSplitMemory* split_memory) {
   const CudaGemmWork work = cuda_gemm_work(config, spec, cuda_gemm_shape(p));
   CudaSplitMemory::Size split_size;
   std::size_t sums_at = 0;
   if (split_memory != nullptr) {
-    const auto part_bytes = static_cast<std::size_t>(work.places * cuda_gemm_facts(config).part_bytes);
+    const auto part_bytes = static_cast<std::size_t>(work.places * cuda_gemm_resources(config).part_bytes);
     split_size.counters = static_cast<std::size_t>(work.counters);
-    if (config.algorithm.adds_k) {  // sums are what counters are: zero before a launch, and after it
+    if (config.algorithm.split_k_atomic) {  // sums are what counters are: zero before a launch, and after it
       sums_at = split_size.counter_bytes() / 4;
       split_size.counters = sums_at + part_bytes / 4;
     } else {
@@ -67,14 +67,14 @@ Result<std::unique_ptr<GemmPlan>> CudaGemmPlan::make(const GemmProblem& p, PlanF
     if (value > kLongest)
       return fail(ErrorCode::unsupported, fmt::format("{} {} is beyond a CUDA kernel's launch", name, value),
                   fmt::format("at most {}", kLongest));
-  const CudaGemmFacts& facts = made->facts_;
+  const CudaGemmResources& facts = made->facts_;
   CudaLaunch& launch = made->launch_;
   launch.block = {static_cast<unsigned>(facts.threads), 1, 1};
   launch.dynamic_shared_bytes = static_cast<unsigned>(facts.shared_bytes);
   if (work.items > kLongest)
     return fail(ErrorCode::unsupported, fmt::format("{} tiles are beyond a CUDA kernel's launch", work.items),
                 fmt::format("at most {}", kLongest));
-  if (config.algorithm.shares_k && 2 * work.blocks * (depth_of(p) / facts.stage_k + 2) > kLongest)
+  if (config.algorithm.stream_k && 2 * work.blocks * (depth_of(p) / facts.stage_k + 2) > kLongest)
     return fail(ErrorCode::unsupported, fmt::format("k of {} is beyond what stream-K shares", depth_of(p)),
                 "an instance without streamk");
   launch.grid.x = static_cast<unsigned>(work.blocks);
@@ -82,14 +82,14 @@ Result<std::unique_ptr<GemmPlan>> CudaGemmPlan::make(const GemmProblem& p, PlanF
   launch.overlaps_previous = facts.tensor_maps;  // these wait for what comes before them themselves
   made->splits_ = work.splits;
   made->b_first_ = work.b_first;
-  made->next_at_end_ = work.next_at_end;
+  made->next_at_end_ = work.late_launch_dependents;
   made->split_size_ = split_size;
   made->sums_at_ = sums_at;
   if (split_memory != nullptr) TS_TRY(split_memory->reserve(split_size));
   return made;
 }
 
-Status check_alignment(const GemmProblem& p, const CudaGemmFacts& facts, const GemmArguments& a) {
+Status check_alignment(const GemmProblem& p, const CudaGemmResources& facts, const GemmArguments& a) {
   // Contiguous groups share one matrix, whose batch stride is nobody's.
   const auto of_rows = [&](std::int64_t batch) { return row_members(p) > 1 ? batch : 0; };
   const auto aligned = [&](std::string_view name, const void* data, std::int64_t leading, std::int64_t batch,
@@ -177,10 +177,10 @@ TsCudaGemmArgs CudaGemmPlan::kernel_arguments(const GemmArguments& a) const {
   out.batch = static_cast<int>(p.batch);
   out.groups = p.grouping == GemmGrouping::none ? 0 : out.batch;
   out.group_ends = a.group_ends;
-  if (p.scale_depth != 0) add_scales(a, out);
+  if (p.group_size != 0) add_scales(a, out);
   out.band = band_of(p);
   out.b_first = b_first_;
-  out.next_at_end = next_at_end_;
+  out.late_launch_dependents = next_at_end_;
   out.edges = has_edges();
   out.splits = splits_;
   return out;
@@ -188,7 +188,7 @@ TsCudaGemmArgs CudaGemmPlan::kernel_arguments(const GemmArguments& a) const {
 
 void CudaGemmPlan::add_scales(const GemmArguments& a, TsCudaGemmArgs& out) const {
   constexpr int kOneBlock = 31;
-  const std::int64_t depth = problem().scale_depth;
+  const std::int64_t depth = problem().group_size;
   out.scale_shift = depth >= problem().k ? kOneBlock : std::countr_zero(static_cast<std::uint64_t>(depth));
   if (a.alpha == 0) {  // zeros for all
     out.scale_a = static_cast<const float*>(zeros_);
@@ -231,12 +231,12 @@ Status CudaGemmPlan::encode_weights(const GemmArguments& a, TsCudaTensorMap& map
 bool CudaGemmPlan::has_edges() const {
   const Pipeline pipeline = algorithm_.pipeline;
   return problem().grouping == GemmGrouping::none &&
-         (pipeline == Pipeline::warp_specialized || pipeline == Pipeline::mixed);
+         (pipeline == Pipeline::warp_specialized || pipeline == Pipeline::weight_only);
 }
 
 Status CudaGemmPlan::encode_maps(const GemmArguments& a, TsCudaGemmMaps& maps) const {
   const GemmProblem& p = problem();
-  const bool stream = algorithm_.pipeline == Pipeline::stream;
+  const bool stream = algorithm_.pipeline == Pipeline::skinny_tma;
   const auto operand = [&](const GemmOperand& x, std::int64_t members, DataType type, bool along_k, std::int64_t rows,
                            std::int64_t k, int box_rows, TsCudaTensorMap& map) -> Status {
     const TensorMapFormat format{.element = map_element(type)};
@@ -268,7 +268,7 @@ Status CudaGemmPlan::encode_maps(const GemmArguments& a, TsCudaGemmMaps& maps) c
     return p.k2 == 0 ? Status{} : operand(a.b2, p.batch, p.type_b, along_k_b, p.n, p.k2, box_rows, map2);
   };
   TS_TRY(operand_a(facts_.copy_rows, maps.a, maps.a2));
-  const bool weights = algorithm_.pipeline == Pipeline::mixed;
+  const bool weights = algorithm_.pipeline == Pipeline::weight_only;
   TS_TRY(weights ? encode_weights(a, maps.b) : operand_b(rows_b, maps.b, maps.b2));
   if (has_edges()) {
     // What clusters share comes whole.

@@ -14,14 +14,14 @@
 namespace tilesmith {
 
 /// Whether pointers and strides are multiples of what an instance's accesses ask for. Error: invalid_argument.
-[[nodiscard]] Status check_alignment(const GemmProblem& problem, const CudaGemmFacts& facts,
+[[nodiscard]] Status check_alignment(const GemmProblem& problem, const CudaGemmResources& facts,
                                      const GemmArguments& arguments);
 
 class CudaGemmPlan final : public GemmPlan {
  public:
   /// `zeros` are 16 bytes of zeros on the device, which stand in for A and B where alpha is 0; `split_memory` is null
   /// where blocks share no tiles. Errors: unsupported for sizes beyond a launch's limits, out_of_memory.
-  [[nodiscard]] static Result<std::unique_ptr<GemmPlan>> make(const GemmProblem& problem, PlanFacts plan,
+  [[nodiscard]] static Result<std::unique_ptr<GemmPlan>> make(const GemmProblem& problem, PlanInfo plan,
                                                               const KernelConfig& config, const CudaSpec& spec,
                                                               const CudaKernel& kernel, const void* zeros,
                                                               CudaSplitMemory* split_memory);
@@ -33,12 +33,12 @@ class CudaGemmPlan final : public GemmPlan {
   }
 
  private:
-  CudaGemmPlan(const GemmProblem& problem, PlanFacts plan, const KernelConfig& config, const CudaKernel& kernel,
+  CudaGemmPlan(const GemmProblem& problem, PlanInfo plan, const KernelConfig& config, const CudaKernel& kernel,
                const void* zeros, CudaSplitMemory* split_memory)
       : GemmPlan(problem, std::move(plan)),
         kernel_(kernel),
         algorithm_(config.algorithm),
-        facts_(cuda_gemm_facts(config)),
+        facts_(cuda_gemm_resources(config)),
         zeros_(zeros),
         split_memory_(split_memory) {}
 
@@ -53,7 +53,7 @@ class CudaGemmPlan final : public GemmPlan {
 
   CudaKernel kernel_;
   Algorithm algorithm_;
-  CudaGemmFacts facts_;
+  CudaGemmResources facts_;
   const void* zeros_;
   CudaSplitMemory* split_memory_;
   CudaSplitMemory::Size split_size_;

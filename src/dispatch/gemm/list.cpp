@@ -29,7 +29,7 @@ Result<std::vector<const GemmPlan*>> plans_of(std::span<const GemmProblem> probl
   return plans;
 }
 
-void GemmListFacts::add(std::string_view kernel, std::size_t products) {
+void GemmListInfo::add(std::string_view kernel, std::size_t products) {
   const auto found = std::ranges::find(kernels_, kernel, &std::pair<std::string, std::size_t>::first);
   if (found != kernels_.end())
     found->second += products;
@@ -37,8 +37,8 @@ void GemmListFacts::add(std::string_view kernel, std::size_t products) {
     kernels_.emplace_back(kernel, products);
 }
 
-PlanFacts GemmListFacts::facts(Device device, std::size_t products, std::string_view how) const {
-  PlanFacts facts{.device = device, .kernel = {}, .reason = fmt::format("{} products {}", products, how)};
+PlanInfo GemmListInfo::facts(Device device, std::size_t products, std::string_view how) const {
+  PlanInfo facts{.device = device, .kernel = {}, .reason = fmt::format("{} products {}", products, how)};
   for (const auto& [kernel, count] : kernels_) {
     if (!facts.kernel.empty()) facts.kernel += ", ";
     facts.kernel += kernel;

@@ -19,11 +19,11 @@ namespace tilesmith {
                                                             const GemmBackend::Planner& plan);
 
 /// Which kernels compute how many of a list's products.
-class GemmListFacts {
+class GemmListInfo {
  public:
   void add(std::string_view kernel, std::size_t products = 1);
   /// A stage for each kernel; `how` the products are computed is the reason.
-  [[nodiscard]] PlanFacts facts(Device device, std::size_t products, std::string_view how) const;
+  [[nodiscard]] PlanInfo facts(Device device, std::size_t products, std::string_view how) const;
 
  private:
   std::vector<std::pair<std::string, std::size_t>> kernels_;

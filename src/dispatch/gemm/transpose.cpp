@@ -33,7 +33,7 @@ bool has_column_d(const GemmProblem& problem) {
 }
 
 /// A plan's facts, of the product it computes the transpose of.
-PlanFacts facts_of(const Plan& plan, std::string_view what) {
+PlanInfo facts_of(const Plan& plan, std::string_view what) {
   return {.device = plan.device(),
           .kernel = std::string(plan.kernel_name()),
           .reason = fmt::format("{}; {}", plan.reason(), what),
@@ -82,7 +82,7 @@ GemmProblem transposed(const GemmProblem& problem) {
   out.order_a = turned(problem.order_b);
   out.order_b = turned(problem.order_a);
   out.order_d = turned(problem.order_d);
-  out.constant_b = false;  // a promise about what is A now
+  out.prefetch_weights = false;  // a promise about what is A now
   out.epilogue = {};
   for (const EpilogueOp op : problem.epilogue) out.epilogue.push_back(turned(op));
   return out;
@@ -103,8 +103,8 @@ Result<std::vector<Candidate>> TransposingGemm::candidates(const GemmProblem& pr
   return kernels_.candidates(with_row_d(problem));
 }
 
-std::vector<Candidate> TransposingGemm::stand_ins(const GemmProblem& problem) const {
-  return kernels_.stand_ins(with_row_d(problem));
+std::vector<Candidate> TransposingGemm::fallbacks(const GemmProblem& problem) const {
+  return kernels_.fallbacks(with_row_d(problem));
 }
 
 Status TransposingGemm::check(const KernelConfig& config, const GemmProblem& problem) const {

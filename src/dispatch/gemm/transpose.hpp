@@ -21,7 +21,7 @@ class TransposingGemm final : public GemmBackend {
   explicit TransposingGemm(GemmBackend& kernels) : kernels_(kernels) {}
 
   [[nodiscard]] Result<std::vector<Candidate>> candidates(const GemmProblem& problem) const override;
-  [[nodiscard]] std::vector<Candidate> stand_ins(const GemmProblem& problem) const override;
+  [[nodiscard]] std::vector<Candidate> fallbacks(const GemmProblem& problem) const override;
   [[nodiscard]] Status check(const KernelConfig& config, const GemmProblem& problem) const override;
   [[nodiscard]] Result<std::unique_ptr<GemmPlan>> plan(const GemmProblem& problem, const KernelConfig& config,
                                                        std::string reason, BuildPolicy build) override;

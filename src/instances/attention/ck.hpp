@@ -1,7 +1,7 @@
 // Enumeration of AMD attention instances: what Composable Kernel's dispatcher builds on a chip, in its order.
 //
-// A list is a product of features (specs/amd/ck/attention.json, amd_attention_features.hpp) and tiles (swept under named
-// rules or fixed, amd_attention_tiles.hpp), walked family by family in constant memory.
+// A list is a product of features (specs/amd/ck/attention.json, amd_attention_features.hpp) and tiles (swept under
+// named rules or fixed, amd_attention_tiles.hpp), walked family by family in constant memory.
 #pragma once
 
 #include <vector>
@@ -11,8 +11,8 @@
 #include "instances/rule.hpp"
 #include "instances/sink.hpp"
 #include "instances/sweep.hpp"
-#include "spec/amd/ck_attention.hpp"
 #include "spec/amd/chip.hpp"
+#include "spec/amd/ck_attention.hpp"
 
 namespace tilesmith {
 
@@ -36,7 +36,7 @@ struct AmdAttentionSubject {
   [[nodiscard]] int m0() const { return config.algorithm.tile[0]; }
   [[nodiscard]] int n0() const { return config.algorithm.tile[1]; }
   [[nodiscard]] int k0() const { return config.algorithm.tile[2]; }
-  [[nodiscard]] const AmdAttentionSpec::TypeFacts* facts() const { return spec.facts_of(signature().data_type); }
+  [[nodiscard]] const AmdAttentionSpec::TypeProperties* facts() const { return spec.facts_of(signature().data_type); }
 };
 
 /// The families a variant consists of, in enumeration order.

@@ -81,9 +81,9 @@ bool wanted(const AttentionProduct::Kernel& kernel, const AttentionFeature& feat
 
 constexpr Rule<Subject> kRules[] = {
     {"soft_cap_excludes_bias", "the logits soft cap and a bias are not built together",
-     [](const Subject& s) { return !s.signature().logits_soft_cap || s.signature().bias == BiasKind::none; },
+     [](const Subject& s) { return !s.signature().soft_cap || s.signature().bias == BiasKind::none; },
      [](const Subject& s) {
-       return fmt::format("logits_soft_cap {}, bias {}", s.signature().logits_soft_cap, name_of(s.signature().bias));
+       return fmt::format("soft_cap {}, bias {}", s.signature().soft_cap, name_of(s.signature().bias));
      }},
     {"dbias_needs_bias", "a gradient of the bias needs a bias given element by element",
      [](const Subject& s) { return !s.signature().dbias || s.signature().bias == BiasKind::elementwise; },

@@ -1,5 +1,5 @@
-// The features of an AMD attention family: what its products (specs/amd/ck/attention.json) hold for one data type and pair
-// of head dims.
+// The features of an AMD attention family: what its products (specs/amd/ck/attention.json) hold for one data type and
+// pair of head dims.
 #pragma once
 
 #include <vector>

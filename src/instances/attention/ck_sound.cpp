@@ -118,9 +118,9 @@ constexpr Rule<Subject> kRules[] = {
      [](const Subject& s) { return s.signature().head_dim_qk % 8 == 0 && s.signature().head_dim_v % 8 == 0; },
      [](const Subject& s) { return fmt::format("{}x{}", s.signature().head_dim_qk, s.signature().head_dim_v); }},
     {"soft_cap_excludes_bias", "validator: the logits soft cap and a bias are not built together",
-     [](const Subject& s) { return !s.signature().logits_soft_cap || s.signature().bias == BiasKind::none; },
+     [](const Subject& s) { return !s.signature().soft_cap || s.signature().bias == BiasKind::none; },
      [](const Subject& s) {
-       return fmt::format("logits_soft_cap {}, bias {}", s.signature().logits_soft_cap, name_of(s.signature().bias));
+       return fmt::format("soft_cap {}, bias {}", s.signature().soft_cap, name_of(s.signature().bias));
      }},
     {"transposed_head_dims", "validator: the transposed pipelines exist for equal head dims of 64 or 128",
      [](const Subject& s) {

@@ -38,7 +38,7 @@ bool uses_splitkv_tiles(AttentionFamily family) {
 }
 
 /// The fragments the family's sweep offers for the data type.
-std::vector<Shape3> offered_warps(const Spec::TypeFacts& facts, AttentionFamily family) {
+std::vector<Shape3> offered_warps(const Spec::TypeProperties& facts, AttentionFamily family) {
   if (uses_splitkv_tiles(family)) return {facts.splitkv_warp};
   return facts.warps;
 }
@@ -49,7 +49,7 @@ int k0max_of(const Spec& spec, int head_dim) {
   return head_dim;
 }
 
-int k1_of(const Spec& spec, const Spec::TypeFacts& facts, AttentionFamily family, int m0, int n0, int k0,
+int k1_of(const Spec& spec, const Spec::TypeProperties& facts, AttentionFamily family, int m0, int n0, int k0,
           int head_dim) {
   const std::array<std::uint16_t, 4> key = {static_cast<std::uint16_t>(m0), static_cast<std::uint16_t>(n0),
                                             static_cast<std::uint16_t>(k0), static_cast<std::uint16_t>(head_dim)};
@@ -254,7 +254,7 @@ KernelConfig config_for(const AmdAttentionQuery& query, AttentionFamily family, 
 
 std::vector<AttentionTile> swept_tiles(const AmdAttentionQuery& query, AttentionFamily family, DataType type,
                                        HeadDims dims, Pipeline pipeline) {
-  const Spec::TypeFacts* facts = query.spec.facts_of(type);
+  const Spec::TypeProperties* facts = query.spec.facts_of(type);
   std::vector<AttentionTile> tiles;
   if (facts == nullptr) return tiles;
   const bool raw = query.mode == EnumerationMode::exhaustive && family != AttentionFamily::batch_prefill;
@@ -281,7 +281,7 @@ std::vector<AttentionTile> swept_tiles(const AmdAttentionQuery& query, Attention
 
 /// The earlier enumeration took its fragments from the tile: 32 rows for bytes; 16 rows for split keys and for 16 or 64
 /// query rows.
-Shape3 table_warp(const Spec::TypeFacts& facts, AttentionFamily family, int m0) {
+Shape3 table_warp(const Spec::TypeProperties& facts, AttentionFamily family, int m0) {
   if (uses_splitkv_tiles(family)) return facts.splitkv_warp;
   const bool narrow = m0 <= 16 || m0 == 64;
   for (const Shape3& warp : facts.warps)
@@ -304,7 +304,7 @@ bool table_forward_tile_fits(const AmdAttentionQuery& query, DataType type, Head
 std::vector<AttentionTile> table_tiles(const AmdAttentionQuery& query, AttentionFamily family, DataType type,
                                        HeadDims dims, Pipeline pipeline) {
   std::vector<AttentionTile> tiles;
-  const Spec::TypeFacts* facts = query.spec.facts_of(type);
+  const Spec::TypeProperties* facts = query.spec.facts_of(type);
   if (facts == nullptr || (family == AttentionFamily::fwd && query.chip.isa != query.spec.tables.isa)) return tiles;
   for (const Spec::TypeTable& table : query.spec.tables.tiles[static_cast<std::size_t>(family)]) {
     if (std::ranges::find(table.data_types, type) == table.data_types.end() || !has_capability(query.chip, table.needs))

@@ -26,7 +26,7 @@ bool forward_only(const Subject& s) {
   plain.head_dim_qk = plain.head_dim_v = AttentionSignature{}.head_dim_qk;
   plain.mask = MaskKind::none;
   plain.bias = BiasKind::none;
-  plain.lse = plain.dropout = plain.logits_soft_cap = plain.sink = false;
+  plain.lse = plain.dropout = plain.soft_cap = plain.sink = false;
   return plain == AttentionSignature{};
 }
 
@@ -148,7 +148,7 @@ void enumerate_cpu_attention(const CpuSpec& spec, ConfigSink sink) {
               signature.bias = bias;
               signature.lse = (flags & 1) != 0;
               signature.dropout = (flags & 2) != 0;
-              signature.logits_soft_cap = (flags & 4) != 0;
+              signature.soft_cap = (flags & 4) != 0;
               signature.sink = (flags & 8) != 0;
               enumerate_cpu_attention(spec, signature, forward);
             }

@@ -6,8 +6,8 @@
 
 #include "instances/rule.hpp"
 #include "instances/sink.hpp"
-#include "vocabulary/config.hpp"
 #include "spec/cpu/spec.hpp"
+#include "vocabulary/config.hpp"
 
 namespace tilesmith {
 

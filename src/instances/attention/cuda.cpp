@@ -26,7 +26,7 @@ bool forward_only(const Subject& s) {
   plain.head_dim_qk = plain.head_dim_v = AttentionSignature{}.head_dim_qk;
   plain.mask = MaskKind::none;
   plain.bias = BiasKind::none;
-  plain.lse = plain.dropout = plain.logits_soft_cap = plain.sink = plain.negative_scale = plain.unaligned = false;
+  plain.lse = plain.dropout = plain.soft_cap = plain.sink = plain.negative_scale = plain.unaligned = false;
   plain.qscale = QuantScale::none;  // asked by a rule of its own
   return plain == AttentionSignature{};
 }
@@ -63,7 +63,7 @@ int tile_n_step(const Subject& s) {
 /// What the portable template may ask for on the smallest chip it is written for; it refuses more.
 constexpr long kPortableSharedBytes = 101376;
 
-long shared_bytes_limit(const Subject& s, const CudaAttentionFacts& facts) {
+long shared_bytes_limit(const Subject& s, const CudaAttentionResources& facts) {
   const long share = s.spec.shared_bytes_per_sm / std::max(facts.blocks_per_sm, 1) - s.spec.shared_bytes_reserved;
   const long limit = std::min(s.spec.shared_bytes_per_block, share);
   return s.is_warp_specialized() ? limit : std::min(limit, kPortableSharedBytes);
@@ -124,13 +124,13 @@ constexpr Rule<Subject> kRules[] = {
      "works in the scores' unit, is not carried",
      [](const Subject& s) {
        if (!is_fp8(s)) return true;
-       if (s.algorithm().packed_heads != 1 || s.algorithm().bias_stages != 0) return false;
+       if (s.algorithm().pack_gqa != 1 || s.algorithm().bias_stages != 0) return false;
        if (s.signature().qscale != QuantScale::blockscale) return true;
        return s.signature().bias != BiasKind::alibi && s.tile_n() > 0 && kScaleBlock % s.tile_n() == 0;
      },
      [](const Subject& s) {
-       return fmt::format("{}, qscale {}, packed_heads {}, bias_stages {}, bias {}, tile_n {}",
-                          name_of(s.signature().data_type), name_of(s.signature().qscale), s.algorithm().packed_heads,
+       return fmt::format("{}, qscale {}, pack_gqa {}, bias_stages {}, bias {}, tile_n {}",
+                          name_of(s.signature().data_type), name_of(s.signature().qscale), s.algorithm().pack_gqa,
                           s.algorithm().bias_stages, name_of(s.signature().bias), s.tile_n());
      }},
     {"rows_can_be_copied",
@@ -148,8 +148,8 @@ constexpr Rule<Subject> kRules[] = {
     {"negative_scale_matters", "with a soft cap or an elementwise bias the scores carry the scale's sign themselves",
      [](const Subject& s) { return cuda_attention_signature(s.signature()) == s.signature(); },
      [](const Subject& s) {
-       return fmt::format("negative_scale {}, logits_soft_cap {}, bias {}", s.signature().negative_scale,
-                          s.signature().logits_soft_cap, name_of(s.signature().bias));
+       return fmt::format("negative_scale {}, soft_cap {}, bias {}", s.signature().negative_scale,
+                          s.signature().soft_cap, name_of(s.signature().bias));
      }},
     {"tile_m_is_whole_groups", "query rows come in warpgroups of 64, up to 3, or portably in warps of 16, up to 16",
      tile_m_is_whole,
@@ -167,24 +167,24 @@ constexpr Rule<Subject> kRules[] = {
        Algorithm rest = s.algorithm();
        rest.tile = {};
        if (s.is_warp_specialized()) {
-         if (rest.stages < 1 || rest.stages > 4 || rest.query_buffers < 1 || rest.query_buffers > 2) return false;
+         if (rest.stages < 1 || rest.stages > 4 || rest.q_stages < 1 || rest.q_stages > 2) return false;
          if (rest.bias_stages > (s.signature().bias == BiasKind::elementwise ? 4 : 0)) return false;
          if (rest.block_per_cu < 1) return false;
          rest.stages = rest.bias_stages = 0;
-         rest.query_buffers = rest.packed_heads = 1;
+         rest.q_stages = rest.pack_gqa = 1;
          rest.block_per_cu = -1;
-         rest.ping_pong = rest.dynamic = rest.late_wait = rest.late_store = false;
+         rest.ping_pong = rest.dynamic_scheduler = rest.late_wait = rest.late_store = false;
        }
        return rest == Algorithm{.pipeline = rest.pipeline, .instruction = rest.instruction};
      },
      [](const Subject& s) {
        const Algorithm& a = s.algorithm();
-       return fmt::format("stages {}, query_buffers {}, bias_stages {}, packed_heads {}, block_per_cu {}", a.stages,
-                          a.query_buffers, a.bias_stages, a.packed_heads, a.block_per_cu);
+       return fmt::format("stages {}, q_stages {}, bias_stages {}, pack_gqa {}, block_per_cu {}", a.stages, a.q_stages,
+                          a.bias_stages, a.pack_gqa, a.block_per_cu);
      }},
     {"packed_heads_divide_rows", "a warpgroup's 64 rows hold every head of a group the same number of times",
-     [](const Subject& s) { return s.algorithm().packed_heads > 0 && 64 % s.algorithm().packed_heads == 0; },
-     [](const Subject& s) { return fmt::format("packed_heads {}, 64 rows", s.algorithm().packed_heads); }},
+     [](const Subject& s) { return s.algorithm().pack_gqa > 0 && 64 % s.algorithm().pack_gqa == 0; },
+     [](const Subject& s) { return fmt::format("pack_gqa {}, 64 rows", s.algorithm().pack_gqa); }},
     {"turns_need_two_groups", "warpgroups can take turns only when there are several",
      [](const Subject& s) { return !s.algorithm().ping_pong || s.tile_m() > 64; },
      [](const Subject& s) {
@@ -192,32 +192,32 @@ constexpr Rule<Subject> kRules[] = {
      }},
     {"threads_fit_sm", "the blocks that share an SM have no more threads than it",
      [](const Subject& s) {
-       const CudaAttentionFacts facts = cuda_attention_facts(s.config);
+       const CudaAttentionResources facts = cuda_attention_resources(s.config);
        return facts.threads <= s.spec.threads_per_block && facts.blocks_per_sm <= s.spec.blocks_per_sm &&
               facts.threads * facts.blocks_per_sm <= s.spec.threads_per_sm;
      },
      [](const Subject& s) {
-       const CudaAttentionFacts facts = cuda_attention_facts(s.config);
+       const CudaAttentionResources facts = cuda_attention_resources(s.config);
        return fmt::format("{} blocks of {} threads, {} an SM", facts.blocks_per_sm, facts.threads,
                           s.spec.threads_per_sm);
      }},
     {"shared_memory_fits", "queries, the ring of keys and values and the barriers fit the block's share of an SM",
      [](const Subject& s) {
-       const CudaAttentionFacts facts = cuda_attention_facts(s.config);
+       const CudaAttentionResources facts = cuda_attention_resources(s.config);
        return facts.shared_bytes <= shared_bytes_limit(s, facts);
      },
      [](const Subject& s) {
-       const CudaAttentionFacts facts = cuda_attention_facts(s.config);
+       const CudaAttentionResources facts = cuda_attention_resources(s.config);
        return fmt::format("{} bytes, {} for each of {} blocks", facts.shared_bytes, shared_bytes_limit(s, facts),
                           facts.blocks_per_sm);
      }},
     {"operands_fit_launch", "the accumulator of one instruction fits the registers that the block is launched with",
      [](const Subject& s) {
-       const CudaAttentionFacts facts = cuda_attention_facts(s.config);
+       const CudaAttentionResources facts = cuda_attention_resources(s.config);
        return facts.operand_registers + 32 <= facts.launch_registers;
      },
      [](const Subject& s) {
-       const CudaAttentionFacts facts = cuda_attention_facts(s.config);
+       const CudaAttentionResources facts = cuda_attention_resources(s.config);
        return fmt::format("{} registers and 32 beside them, {} at launch", facts.operand_registers,
                           facts.launch_registers);
      }},
@@ -225,11 +225,11 @@ constexpr Rule<Subject> kRules[] = {
      "scores, probabilities, output and what the traits need stay in registers; else the compiler spills, and runs the "
      "products one by one",
      [](const Subject& s) {
-       const CudaAttentionFacts facts = cuda_attention_facts(s.config);
+       const CudaAttentionResources facts = cuda_attention_resources(s.config);
        return facts.needed_registers <= facts.consumer_registers;
      },
      [](const Subject& s) {
-       const CudaAttentionFacts facts = cuda_attention_facts(s.config);
+       const CudaAttentionResources facts = cuda_attention_resources(s.config);
        return fmt::format("about {} of {} registers", facts.needed_registers, facts.consumer_registers);
      }},
 };
@@ -261,11 +261,11 @@ KernelConfig config_of(const CudaSpec& spec, const AttentionSignature& signature
   a.instruction = pipeline.instruction;
   a.tile = {static_cast<std::uint16_t>(tile.tile_m), static_cast<std::uint16_t>(tile.tile_n)};
   a.stages = static_cast<std::uint8_t>(tile.stages);
-  a.query_buffers = static_cast<std::uint8_t>(tile.query_buffers);
+  a.q_stages = static_cast<std::uint8_t>(tile.q_stages);
   a.bias_stages = static_cast<std::uint8_t>(tile.bias_stages);
   a.block_per_cu = static_cast<std::int16_t>(tile.blocks_per_sm);
   a.ping_pong = tile.ping_pong;
-  a.dynamic = tile.dynamic;
+  a.dynamic_scheduler = tile.dynamic_scheduler;
   a.late_wait = tile.late_wait;
   a.late_store = tile.late_store;
   return config;
@@ -276,7 +276,7 @@ const CudaTile* tile_of(const KernelConfig& config, const CudaSpec& spec) {
   const CudaAttentionPipeline* pipeline = spec.attention_pipeline(config.algorithm.pipeline);
   if (pipeline == nullptr) return nullptr;
   Algorithm unpacked = config.algorithm;
-  unpacked.packed_heads = 1;
+  unpacked.pack_gqa = 1;
   for (const CudaTile& tile : pipeline->tiles)
     if (tile_is_for(tile, config.attention()) &&
         config_of(spec, config.attention(), *pipeline, tile).algorithm == unpacked)
@@ -290,7 +290,7 @@ double ceil_div(double a, double b) {
 
 /// Blocks that walk over keys, one for each tile of rows.
 double row_blocks(const KernelConfig& config, const CudaAttentionShape& shape) {
-  const double packed = config.algorithm.packed_heads;
+  const double packed = config.algorithm.pack_gqa;
   return static_cast<double>(shape.batch) * static_cast<double>(shape.heads_q) / packed *
          ceil_div(static_cast<double>(shape.seqlen_q) * packed, config.algorithm.tile[0]);
 }
@@ -302,19 +302,19 @@ std::span<const Rule<CudaAttentionSubject>> cuda_attention_rules() {
 }
 
 AttentionSignature cuda_attention_signature(AttentionSignature signature) {
-  if (signature.logits_soft_cap || signature.bias == BiasKind::elementwise) signature.negative_scale = false;
+  if (signature.soft_cap || signature.bias == BiasKind::elementwise) signature.negative_scale = false;
   return signature;
 }
 
-void enumerate_cuda_attention(const CudaSpec& spec, const AttentionSignature& wanted, std::span<const int> packed_heads,
+void enumerate_cuda_attention(const CudaSpec& spec, const AttentionSignature& wanted, std::span<const int> pack_gqa,
                               ConfigSink sink) {
   const AttentionSignature signature = cuda_attention_signature(wanted);
   for (const CudaAttentionPipeline& pipeline : spec.attention_fwd)
     for (const CudaTile& tile : pipeline.tiles) {
       if (!tile_is_for(tile, signature)) continue;
       KernelConfig config = config_of(spec, signature, pipeline, tile);
-      for (const int packed : packed_heads) {
-        config.algorithm.packed_heads = static_cast<std::uint8_t>(packed);
+      for (const int packed : pack_gqa) {
+        config.algorithm.pack_gqa = static_cast<std::uint8_t>(packed);
         if (accepted(config, spec) && !sink(config)) return;
       }
     }
@@ -322,10 +322,10 @@ void enumerate_cuda_attention(const CudaSpec& spec, const AttentionSignature& wa
 
 void enumerate_cuda_attention(const CudaSpec& spec, ConfigSink sink) {
   const std::vector<std::pair<int, int>> head_dims = listed_head_dims(spec);
-  std::vector<int> packed_heads;
+  std::vector<int> pack_gqa;
   for (const CudaAttentionPipeline& pipeline : spec.attention_fwd)
-    for (const int packed : pipeline.packed_heads)
-      if (std::ranges::find(packed_heads, packed) == packed_heads.end()) packed_heads.push_back(packed);
+    for (const int packed : pipeline.pack_gqa)
+      if (std::ranges::find(pack_gqa, packed) == pack_gqa.end()) pack_gqa.push_back(packed);
 
   bool wanted = true;
   const auto forward = [&](const KernelConfig& config) { return wanted = sink(config); };
@@ -356,11 +356,11 @@ void enumerate_cuda_attention(const CudaSpec& spec, ConfigSink sink) {
               signature.bias = bias;
               signature.lse = (flags & 1) != 0;
               signature.dropout = (flags & 2) != 0;
-              signature.logits_soft_cap = (flags & 4) != 0;
+              signature.soft_cap = (flags & 4) != 0;
               signature.sink = (flags & 8) != 0;
               signature.negative_scale = (flags & 16) != 0;
               if (cuda_attention_signature(signature) != signature) continue;  // the same kernels again
-              enumerate_cuda_attention(spec, signature, packed_heads, forward);
+              enumerate_cuda_attention(spec, signature, pack_gqa, forward);
             }
 }
 
@@ -368,8 +368,8 @@ std::vector<KernelConfig> ranked_cuda_attention(const CudaSpec& spec, const Atte
                                                 const CudaAttentionShape& shape) {
   const AttentionSignature signature = cuda_attention_signature(wanted);
   const std::int64_t group = shape.heads_kv > 0 ? shape.heads_q / shape.heads_kv : 1;
-  std::vector<int> packed_heads = {1};
-  if (group > 1 && group <= 64 && 64 % group == 0) packed_heads.push_back(static_cast<int>(group));
+  std::vector<int> pack_gqa = {1};
+  if (group > 1 && group <= 64 && 64 % group == 0) pack_gqa.push_back(static_cast<int>(group));
 
   struct Ranked {
     KernelConfig config;
@@ -377,7 +377,7 @@ std::vector<KernelConfig> ranked_cuda_attention(const CudaSpec& spec, const Atte
     double seconds;
   };
   std::vector<Ranked> ranked;
-  enumerate_cuda_attention(spec, signature, packed_heads, [&](const KernelConfig& config) {
+  enumerate_cuda_attention(spec, signature, pack_gqa, [&](const KernelConfig& config) {
     if (config.algorithm.bias_stages > 0 && !shape.bias_can_be_copied) return true;
     ranked.push_back({config, 1, estimated_seconds(config, spec, shape)});
     return true;
@@ -390,7 +390,7 @@ std::vector<KernelConfig> ranked_cuda_attention(const CudaSpec& spec, const Atte
   if (first != ranked.end()) {
     first->place = 0;
     const auto twin = first + 1;
-    if (twin != ranked.end() && twin->config.algorithm.packed_heads > 1 &&
+    if (twin != ranked.end() && twin->config.algorithm.pack_gqa > 1 &&
         row_blocks(twin->config, shape) <= 0.875 * row_blocks(first->config, shape))
       twin->place = -1;
   }
@@ -405,7 +405,7 @@ std::vector<KernelConfig> ranked_cuda_attention(const CudaSpec& spec, const Atte
 
 double estimated_seconds(const KernelConfig& config, const CudaSpec& spec, const CudaAttentionShape& shape) {
   const AttentionSignature& s = config.attention();
-  const CudaAttentionFacts facts = cuda_attention_facts(config);
+  const CudaAttentionResources facts = cuda_attention_resources(config);
   const CudaTile* tile = tile_of(config, spec);
   // A tile beside the table is taken for a middling one.
   const double efficiency = tile == nullptr ? 0.3 : tile->efficiency;

@@ -44,9 +44,9 @@ struct CudaAttentionShape {
 [[nodiscard]] AttentionSignature cuda_attention_signature(AttentionSignature signature);
 
 /// The instances of one architecture for one signature: every pipeline and tile that the rules accept, in the tile
-/// table's order, each with every number of packed heads in `packed_heads`.
-void enumerate_cuda_attention(const CudaSpec& spec, const AttentionSignature& signature,
-                              std::span<const int> packed_heads, ConfigSink sink);
+/// table's order, each with every number of packed heads in `pack_gqa`.
+void enumerate_cuda_attention(const CudaSpec& spec, const AttentionSignature& signature, std::span<const int> pack_gqa,
+                              ConfigSink sink);
 
 /// All instances of one architecture: every data type, head dim, trait, tile and listed packing that the rules accept.
 void enumerate_cuda_attention(const CudaSpec& spec, ConfigSink sink);

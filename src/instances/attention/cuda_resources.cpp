@@ -18,7 +18,7 @@ constexpr int round_up(int a, int b) {
 /// Found by compiling the tile table with each trait (NVRTC 13.0): with less to spare the compiler spills hundreds of
 /// bytes or runs the products one by one; with this much at most a few words, most of them the producer's, which has
 /// few registers and time to spare.
-int overhead_registers(const AttentionSignature& s, const Algorithm& a, const CudaAttentionFacts& facts) {
+int overhead_registers(const AttentionSignature& s, const Algorithm& a, const CudaAttentionResources& facts) {
   const bool biased = s.bias == BiasKind::elementwise;
   if (!facts.persistent) return 72 + (biased && s.dropout ? 24 : 0);
   const bool wide = facts.consumer_registers >= 200;
@@ -34,7 +34,7 @@ int overhead_registers(const AttentionSignature& s, const Algorithm& a, const Cu
   return registers;
 }
 
-void persistent_facts(const AttentionSignature& s, const Algorithm& a, CudaAttentionFacts& facts) {
+void persistent_facts(const AttentionSignature& s, const Algorithm& a, CudaAttentionResources& facts) {
   const int warpgroups = a.tile[0] / 64, blocks = std::max<int>(a.block_per_cu, 1);
   facts.warpgroups = warpgroups;
   facts.warps = 4 * warpgroups;
@@ -47,12 +47,12 @@ void persistent_facts(const AttentionSignature& s, const Algorithm& a, CudaAtten
   const bool fp8 = input_type(s.data_type) == DataType::fp8;
   const int column = fp8 ? 128 : 64, raw_stages = fp8 ? 2 : 0;
   const int columns_qk = ceil_div(s.head_dim_qk, column), columns_v = ceil_div(s.head_dim_v, column);
-  const long queries = 64L * 128 * columns_qk * warpgroups * a.query_buffers;
+  const long queries = 64L * 128 * columns_qk * warpgroups * a.q_stages;
   const long values = fp8 ? 128L * ceil_div(a.tile[1], 128) * round_up(s.head_dim_v, 16) : 128L * a.tile[1] * columns_v;
   const long ring = (128L * a.tile[1] * columns_qk + values) * a.stages + 128L * a.tile[1] * columns_v * raw_stages;
   const long bias = 64L * 4 * a.tile[1] * warpgroups * a.bias_stages;
   const long words = s.dropout ? 32L * a.tile[1] * facts.warps : 0;  // the dropout stream of a block
-  const int barriers = 4 * a.stages + 2 * warpgroups * (a.query_buffers + a.bias_stages) + 2 * raw_stages + 8;
+  const int barriers = 4 * a.stages + 2 * warpgroups * (a.q_stages + a.bias_stages) + 2 * raw_stages + 8;
   constexpr int kTileRing = 4 * 12 * 4, kScratch = 16, kAlignment = 1024;
   facts.shared_bytes = queries + ring + bias + words + round_up(8 * barriers, 16) + kTileRing + kScratch + kAlignment;
 
@@ -68,7 +68,7 @@ void persistent_facts(const AttentionSignature& s, const Algorithm& a, CudaAtten
   facts.consumer_registers = std::min(share, 240);
 }
 
-void portable_facts(const AttentionSignature& s, const Algorithm& a, CudaAttentionFacts& facts) {
+void portable_facts(const AttentionSignature& s, const Algorithm& a, CudaAttentionResources& facts) {
   facts.warps = a.tile[0] / 16;
   facts.threads = 32 * facts.warps;
   // A row is whole products of depth 16, and 16 bytes more against bank conflicts.
@@ -80,10 +80,10 @@ void portable_facts(const AttentionSignature& s, const Algorithm& a, CudaAttenti
 
 }  // namespace
 
-CudaAttentionFacts cuda_attention_facts(const KernelConfig& config) {
+CudaAttentionResources cuda_attention_resources(const KernelConfig& config) {
   const AttentionSignature& s = config.attention();
   const Algorithm& a = config.algorithm;
-  CudaAttentionFacts facts;
+  CudaAttentionResources facts;
   facts.tile_rows = a.tile[0];
   facts.tile_keys = a.tile[1];
   if (a.pipeline == Pipeline::warp_specialized)

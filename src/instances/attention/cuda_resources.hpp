@@ -1,13 +1,13 @@
 // What follows from a CUDA attention-forward config alone: threads, shared memory, registers. The formulas are those of
-// kernels/cuda/attention/hopper/layout.cuh and kernels/cuda/attention/mma_sm80/layout.cuh; a test compiles both sides against each other.
-// Rules compare them with a chip's limits, dispatch launches by them.
+// kernels/cuda/attention/hopper/layout.cuh and kernels/cuda/attention/mma_sm80/layout.cuh; a test compiles both sides
+// against each other. Rules compare them with a chip's limits, dispatch launches by them.
 #pragma once
 
 #include "vocabulary/config.hpp"
 
 namespace tilesmith {
 
-struct CudaAttentionFacts {
+struct CudaAttentionResources {
   int threads = 0;        ///< of a block
   long shared_bytes = 0;  ///< dynamic shared memory of a block
   int tile_rows = 0;      ///< rows of a block's tile: (query, packed head) pairs
@@ -29,6 +29,6 @@ struct CudaAttentionFacts {
 };
 
 /// The config must be attention with a native NVIDIA pipeline and a tile of whole warps (portable) or warpgroups.
-[[nodiscard]] CudaAttentionFacts cuda_attention_facts(const KernelConfig& config);
+[[nodiscard]] CudaAttentionResources cuda_attention_resources(const KernelConfig& config);
 
 }  // namespace tilesmith

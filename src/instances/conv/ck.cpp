@@ -176,7 +176,7 @@ class Walk {
     if (feature != nullptr) {
       signature().two_stage = feature->two_stage;
       signature().large_tensor = feature->large_tensor;
-      signature().stream_k = feature->stream_k;
+      signature().stream_k_reduction = feature->stream_k;
       a.explicit_gemm = feature->explicit_gemm;
       a.groups_merged = static_cast<std::uint8_t>(feature->groups_merged);
       a.persistent = feature->persistent;
@@ -195,7 +195,7 @@ class Walk {
           a.pipeline = pipeline;
           a.scheduler = scheduler;
           a.double_buffer = pipeline == Pipeline::compv4;
-          const bool legacy = signature().stream_k != StreamKReduction::none ||
+          const bool legacy = signature().stream_k_reduction != StreamKReduction::none ||
                               (legacy_tile && pipeline == query_.spec.legacy_pipeline);
           a.warp[2] = fragment_k(type, pair.fragment[0], row.tile[2], legacy);
           for (const ConvSpecialization specialization : specializations_of(direction, row.tile)) {
@@ -280,7 +280,7 @@ Category category_of(const KernelConfig& config) {
   const auto& s = std::get<ConvSignature>(config.signature);
   const Algorithm& a = config.algorithm;
   if (s.depthwise) return Category::depthwise;
-  if (s.stream_k != StreamKReduction::none) return Category::stream_k;
+  if (s.stream_k_reduction != StreamKReduction::none) return Category::stream_k;
   if (s.large_tensor) return Category::large_tensor;
   if (a.groups_merged > 1) return Category::merged_groups;
   if (s.two_stage) return Category::two_stage;

@@ -57,12 +57,12 @@ constexpr Rule<Subject> kRules[] = {
      }},
     {"stream_k_fits_direction", "only the gradient of weights is split over K, on chips with waves of 64 lanes",
      [](const Subject& s) {
-       return s.signature().stream_k == StreamKReduction::none ||
+       return s.signature().stream_k_reduction == StreamKReduction::none ||
               (s.signature().direction == ConvDirection::backward_weight && s.chip.lanes_per_wave != 32);
      },
      [](const Subject& s) {
        return fmt::format("{}, reduction {}, {} lanes", name_of(s.signature().direction),
-                          name_of(s.signature().stream_k), s.chip.lanes_per_wave);
+                          name_of(s.signature().stream_k_reduction), s.chip.lanes_per_wave);
      }},
     {"vectors_are_even", "a lane accesses one element or an even number",
      [](const Subject& s) {

@@ -123,7 +123,7 @@ class Walk {
         break;
       case GemmFamily::stream_k:
         for (const StreamKReduction reduction : family_.reductions) {
-          signature().stream_k = reduction;
+          signature().stream_k_reduction = reduction;
           if (!send()) return;
         }
         break;

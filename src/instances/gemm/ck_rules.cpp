@@ -195,11 +195,11 @@ constexpr Rule<Subject> kSweepRules[] = {
        const GemmSignature& g = s.signature();
        if (g.family == GemmFamily::multi_d)
          return among(family_of(s).elementwise, g.elementwise) && among(family_of(s).num_d, static_cast<int>(g.num_d));
-       return g.family != GemmFamily::stream_k || among(family_of(s).reductions, g.stream_k);
+       return g.family != GemmFamily::stream_k || among(family_of(s).reductions, g.stream_k_reduction);
      },
      [](const Subject& s) {
        return fmt::format("{} of {} tensors, reduction {}", name_of(s.signature().elementwise), s.signature().num_d,
-                          name_of(s.signature().stream_k));
+                          name_of(s.signature().stream_k_reduction));
      }},
 };
 

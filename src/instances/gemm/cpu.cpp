@@ -33,8 +33,8 @@ bool types_fit(const Subject& s) {
   if (g.a != g.b && !(is_fp8(g.a) && is_fp8(g.b)) && !has_weights(g)) return false;
   if (g.accumulator != (integers ? DataType::int32 : DataType::fp32)) return false;
   if (!is_wide_float(g.c) && !(integers && (whole || g.c == DataType::int8))) return false;
-  if (whole) return g.side == DataType::int32 && g.epilogue_ops.empty();
-  return (is_wide_float(g.side) || g.side == DataType::int8) && is_wide_float(g.bias);
+  if (whole) return g.aux == DataType::int32 && g.epilogue_ops.empty();
+  return (is_wide_float(g.aux) || g.aux == DataType::int8) && is_wide_float(g.bias);
 }
 
 bool is_whole(int value, int step, int most) {
@@ -46,8 +46,8 @@ constexpr Rule<Subject> kRules[] = {
      [](const Subject& s) { return is_plain_gemm(s.signature()); },
      [](const Subject& s) {
        const GemmSignature& g = s.signature();
-       return fmt::format("family {}, layouts of C and D {}{}, stream_k {}", name_of(g.family), name_of(g.layout_c),
-                          name_of(g.layout_d), name_of(g.stream_k));
+       return fmt::format("family {}, layouts of C and D {}{}, stream_k_reduction {}", name_of(g.family),
+                          name_of(g.layout_c), name_of(g.layout_d), name_of(g.stream_k_reduction));
      }},
     {"scales_are_carried",
      "blocks of 8-bit floats have scales in fp32, integer weights in fp32 or A's type, both along k; groups are calls "
@@ -74,14 +74,14 @@ constexpr Rule<Subject> kRules[] = {
      [](const Subject& s) {
        const GemmSignature& g = s.signature();
        return !s.config.algorithm.preshuffle ||
-              (s.config.algorithm.pipeline == Pipeline::blocked && g.layout_b == MatrixOrder::column && !g.second &&
+              (s.config.algorithm.pipeline == Pipeline::blocked && g.layout_b == MatrixOrder::column && !g.mm_plus_mm &&
                !has_weights(g) && g.qscale == QuantScale::none);
      },
      [](const Subject& s) {
        const GemmSignature& g = s.signature();
        return fmt::format("pipeline {}, layout of B {}, a {}, b {}, qscale {}, second product {}",
                           name_of(s.config.algorithm.pipeline), name_of(g.layout_b), name_of(g.a), name_of(g.b),
-                          name_of(g.qscale), g.second);
+                          name_of(g.qscale), g.mm_plus_mm);
      }},
     {"instruction_is_present", "the level has the instruction that does the products, for these matrices",
      [](const Subject& s) {
@@ -102,7 +102,7 @@ constexpr Rule<Subject> kRules[] = {
      [](const Subject& s) {
        const GemmSignature& g = s.signature();
        return fmt::format("a {}, b {}, sums {}, result {}, C and tensors {}, bias {}", name_of(g.a), name_of(g.b),
-                          name_of(g.accumulator), name_of(g.c), name_of(g.side), name_of(g.bias));
+                          name_of(g.accumulator), name_of(g.c), name_of(g.aux), name_of(g.bias));
      }},
     {"epilogue_is_carried", "the kernels have one order of terms, and each of them once",
      [](const Subject& s) {
@@ -182,7 +182,7 @@ void enumerate_cpu_gemm(const CpuSpec& spec, const GemmSignature& signature, Con
         for (const int m : tiles.tile_m)
           for (const int n : tiles.tile_n)
             for (const int k : tiles.tile_k) {
-              config.algorithm.splits_k = splits;
+              config.algorithm.split_k = splits;
               config.algorithm.tile = {static_cast<std::uint16_t>(m), static_cast<std::uint16_t>(n),
                                        static_cast<std::uint16_t>(k)};
               if (first_refusal(cpu_gemm_rules(), CpuGemmSubject{config, spec}) == nullptr && !sink(config)) return;
@@ -217,7 +217,7 @@ void listed_gemm_signatures(const CpuSpec& spec, std::string_view layout, GemmSi
           for (const GemmEpilogue& epilogue : spec.gemm_epilogues) {
             if (result == DataType::int32 && !epilogue.empty()) continue;
             signature.a = signature.b = type;
-            signature.c = signature.side = result;
+            signature.c = signature.aux = result;
             signature.accumulator = type == DataType::int8 ? DataType::int32 : DataType::fp32;
             const bool has_bias = std::ranges::any_of(
                 epilogue, [](EpilogueOp op) { return op == EpilogueOp::bias || op == EpilogueOp::bias_m; });

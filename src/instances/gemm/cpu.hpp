@@ -7,8 +7,8 @@
 #include "instances/gemm/variants.hpp"
 #include "instances/rule.hpp"
 #include "instances/sink.hpp"
-#include "vocabulary/config.hpp"
 #include "spec/cpu/spec.hpp"
+#include "vocabulary/config.hpp"
 
 namespace tilesmith {
 

@@ -69,7 +69,7 @@ class Walk {
     }
   }
 
-  [[nodiscard]] const CpuGemmTerms& terms() const { return terms_; }
+  [[nodiscard]] const CpuGemmEpilogue& terms() const { return terms_; }
 
  private:
   enum class Stage { scales, linear, activation, extras, clamp, amax };
@@ -85,7 +85,7 @@ class Walk {
     return true;
   }
   bool extra(int at, bool multiply) {
-    if (!advance(Stage::extras) || terms_.extras == CpuGemmTerms::kMaxExtras) return false;
+    if (!advance(Stage::extras) || terms_.extras == CpuGemmEpilogue::kMaxExtras) return false;
     if (terms_.extras > 0 && terms_.extras_multiply != multiply) return false;
     terms_.extras_multiply = multiply;
     terms_.extra[static_cast<std::size_t>(terms_.extras++)] = at;
@@ -94,10 +94,10 @@ class Walk {
 
   bool c_free_, scales_fit_;
   Stage stage_ = Stage::scales;
-  CpuGemmTerms terms_;
+  CpuGemmEpilogue terms_;
 };
 
-Result<CpuGemmTerms> walk(const GemmEpilogue& epilogue, Walk walk) {
+Result<CpuGemmEpilogue> walk(const GemmEpilogue& epilogue, Walk walk) {
   for (std::size_t i = 0; i < epilogue.size(); ++i)
     if (!walk.take(epilogue[i], static_cast<int>(i)))
       return fail(ErrorCode::unsupported,
@@ -109,7 +109,7 @@ Result<CpuGemmTerms> walk(const GemmEpilogue& epilogue, Walk walk) {
 
 }  // namespace
 
-GemmEpilogue CpuGemmTerms::normal_form() const {
+GemmEpilogue CpuGemmEpilogue::normal_form() const {
   GemmEpilogue list;
   if (row_scale >= 0) list.push_back(EpilogueOp::scale_m);
   if (column_scale >= 0) list.push_back(EpilogueOp::scale_n);
@@ -121,11 +121,11 @@ GemmEpilogue CpuGemmTerms::normal_form() const {
   return list;
 }
 
-Result<CpuGemmTerms> cpu_gemm_terms(const GemmEpilogue& epilogue, bool beta) {
+Result<CpuGemmEpilogue> cpu_gemm_epilogue(const GemmEpilogue& epilogue, bool beta) {
   return walk(epilogue, Walk(!beta, !beta));
 }
 
-Result<CpuGemmTerms> cpu_gemm_kernel_terms(const GemmEpilogue& normal) {
+Result<CpuGemmEpilogue> cpu_gemm_kernel_terms(const GemmEpilogue& normal) {
   return walk(normal, Walk(false, true));
 }
 

@@ -13,7 +13,7 @@
 
 namespace tilesmith {
 
-struct CpuGemmTerms {
+struct CpuGemmEpilogue {
   static constexpr int kMaxExtras = 4;  // TS_GEMM_MAX_EXTRAS
 
   // Where in the list each term stands; -1: it is absent.
@@ -38,9 +38,9 @@ struct CpuGemmTerms {
 
 /// The terms of a problem's epilogue, whose C is there when `beta`. Errors: unsupported, with the operation that does
 /// not fit.
-[[nodiscard]] Result<CpuGemmTerms> cpu_gemm_terms(const GemmEpilogue& epilogue, bool beta);
+[[nodiscard]] Result<CpuGemmEpilogue> cpu_gemm_epilogue(const GemmEpilogue& epilogue, bool beta);
 
 /// The terms of a kernel, whose list is in normal form.
-[[nodiscard]] Result<CpuGemmTerms> cpu_gemm_kernel_terms(const GemmEpilogue& normal);
+[[nodiscard]] Result<CpuGemmEpilogue> cpu_gemm_kernel_terms(const GemmEpilogue& normal);
 
 }  // namespace tilesmith

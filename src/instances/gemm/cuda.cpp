@@ -31,8 +31,8 @@ const GemmSignature& signature_of(const KernelConfig& config) {
 /// Everything but the stages, where the table leaves them open, and the widths of access.
 Algorithm algorithm_of(const GemmSignature& signature, const CudaGemmPipeline& pipeline, const CudaGemmTile& tile) {
   const int bits = bits_of(pipeline.pipeline == Pipeline::skinny ? signature.b : signature.a);
-  const bool boxes = pipeline.pipeline == Pipeline::stream || pipeline.pipeline == Pipeline::mixed;
-  const int stage_bytes = boxes ? 128 * tile.boxes : pipeline.pipeline == Pipeline::warp_specialized ? 128 : 64;
+  const bool boxes = pipeline.pipeline == Pipeline::skinny_tma || pipeline.pipeline == Pipeline::weight_only;
+  const int stage_bytes = boxes ? 128 * tile.tma_boxes : pipeline.pipeline == Pipeline::warp_specialized ? 128 : 64;
   Algorithm a;
   a.pipeline = pipeline.pipeline;
   a.instruction = pipeline.instruction;
@@ -43,15 +43,15 @@ Algorithm algorithm_of(const GemmSignature& signature, const CudaGemmPipeline& p
   a.block_per_cu = static_cast<std::int16_t>(tile.blocks_per_sm);
   a.cluster = {static_cast<std::uint8_t>(tile.cluster_m), static_cast<std::uint8_t>(tile.cluster_n)};
   a.ping_pong = tile.ping_pong;
-  a.splits_k = tile.splits > 1;
-  a.adds_k = tile.adds_k;
-  a.shares_k = tile.shares_k;
+  a.split_k = tile.splits > 1;
+  a.split_k_atomic = tile.split_k_atomic;
+  a.stream_k = tile.stream_k;
   return a;
 }
 
 /// More stages than these hide nothing more.
 int most_stages(Pipeline pipeline) {
-  return pipeline == Pipeline::warp_specialized || pipeline == Pipeline::mixed ? 12 : 39;
+  return pipeline == Pipeline::warp_specialized || pipeline == Pipeline::weight_only ? 12 : 39;
 }
 
 /// Whether the signature rules accept the config's signature for a pipeline, which it is then of.
@@ -94,7 +94,7 @@ const CudaGemmTile* tile_of(const KernelConfig& config, const CudaSpec& spec) {
     if (!is_meant_for(signature_of(config), *pipeline, tile)) continue;
     Algorithm a = algorithm_of(signature_of(config), *pipeline, tile);
     a.vector = config.algorithm.vector;
-    a.early_b = config.algorithm.early_b;
+    a.prefetch_weights = config.algorithm.prefetch_weights;
     if (tile.stages == 0) a.stages = config.algorithm.stages;
     if (a == config.algorithm) return &tile;
   }
@@ -125,7 +125,7 @@ bool is_first_for(const CudaGemmTile& tile, const GemmSignature& signature, cons
 }
 
 bool is_few_rows(Pipeline pipeline) {
-  return pipeline == Pipeline::stream || pipeline == Pipeline::skinny;
+  return pipeline == Pipeline::skinny_tma || pipeline == Pipeline::skinny;
 }
 
 /// The results worth listing for matrices of a type.
@@ -164,7 +164,7 @@ constexpr std::int64_t kMostSplits = 16;  // of a tile beside the table
 
 /// Blocks that run at a time.
 std::int64_t places_of(const KernelConfig& config, const CudaSpec& spec) {
-  return std::int64_t{spec.reference.sms} * cuda_gemm_facts(config).blocks_per_sm;
+  return std::int64_t{spec.reference.sms} * cuda_gemm_resources(config).blocks_per_sm;
 }
 
 /// Members of the batch that have rows, at most.
@@ -201,13 +201,13 @@ constexpr double kReachedBandwidth = 0.9;  // of the chip's, by a stream through
 
 /// What parts of a tile cost when a block leaves or reads so many. Estimated: what one SM reads from the L2 cache, and
 /// a fence, a counter and a barrier.
-double join_seconds(const CudaGemmFacts& facts, int parts) {
+double join_seconds(const CudaGemmResources& facts, int parts) {
   constexpr double kBytesPerSecond = 110e9, kJoin = 1.5e-6;
   return kJoin + parts * static_cast<double>(facts.part_bytes) / kBytesPerSecond;
 }
 
 /// A stage of k of one of so many parts of a tile.
-double step_microseconds(const KernelConfig& config, const CudaGemmFacts& facts, const CudaGemmTile& tile,
+double step_microseconds(const KernelConfig& config, const CudaGemmResources& facts, const CudaGemmTile& tile,
                          const CudaSpec& spec, const CudaGemmShape& shape, int splits) {
   const GemmSignature& g = signature_of(config);
   const Algorithm& a = config.algorithm;
@@ -242,7 +242,7 @@ double item_seconds(const KernelConfig& config, const CudaGemmTile* tile, const 
                     const CudaGemmShape& shape, int splits) {
   const GemmSignature& g = signature_of(config);
   const Algorithm& a = config.algorithm;
-  const CudaGemmFacts facts = cuda_gemm_facts(config);
+  const CudaGemmResources facts = cuda_gemm_resources(config);
   const CudaReferenceChip& chip = spec.reference;
   const std::int64_t steps = ceil_div(steps_of(shape, std::max(facts.stage_k, 1)), splits);
   const auto real_steps = static_cast<double>(steps);
@@ -264,7 +264,7 @@ double item_seconds(const KernelConfig& config, const CudaGemmTile* tile, const 
     seconds = 2.0 * a.tile[0] * a.tile[1] * (real_steps + 2) * facts.stage_k / rate;
   }
   // Added as they come, a part is left and the sum of all read, whatever their number.
-  return splits > 1 ? seconds + join_seconds(facts, a.adds_k ? 2 : splits) : seconds;
+  return splits > 1 ? seconds + join_seconds(facts, a.split_k_atomic ? 2 : splits) : seconds;
 }
 
 }  // namespace
@@ -274,10 +274,10 @@ std::vector<CudaGemmWidths> cuda_gemm_widths(const GemmSignature& signature, Pip
   if (bytes == 0 || result_bytes == 0) return {};
   const auto wide = static_cast<std::uint8_t>(16 / bytes), box = static_cast<std::uint8_t>(16 / result_bytes);
   std::vector<CudaGemmWidths> widths;
-  if (pipeline == Pipeline::warp_specialized || pipeline == Pipeline::mixed) widths.push_back({wide, wide, box});
+  if (pipeline == Pipeline::warp_specialized || pipeline == Pipeline::weight_only) widths.push_back({wide, wide, box});
   widths.push_back({wide, wide, 2});
   widths.push_back({wide, wide, 1});
-  if (pipeline == Pipeline::portable) widths.push_back({1, 1, 1});
+  if (pipeline == Pipeline::mma_sm80) widths.push_back({1, 1, 1});
   return widths;
 }
 
@@ -296,13 +296,13 @@ bool give_stages(KernelConfig& config, const CudaSpec& spec, int most) {
 bool cuda_gemm_suits(const KernelConfig& config, const CudaGemmShape& shape) {
   const GemmSignature& g = signature_of(config);
   const Algorithm& a = config.algorithm;
-  const CudaGemmFacts facts = cuda_gemm_facts(config);
+  const CudaGemmResources facts = cuda_gemm_resources(config);
   if (is_few_rows(a.pipeline) && shape.m > a.tile[0]) return false;
   // Only the portable template goes on without a single step of k.
-  if (shape.k == 0 && a.pipeline != Pipeline::portable) return false;
+  if (shape.k == 0 && a.pipeline != Pipeline::mma_sm80) return false;
   // The cp.async stream reads whole 16 bytes of k and may not pass the row's end.
   if (a.pipeline == Pipeline::skinny && shape.k * facts.bits_of_b % 128 != 0) return false;
-  if (a.early_b && !shape.constant_b) return false;
+  if (a.prefetch_weights && !shape.prefetch_weights) return false;
   if (shape.unaligned && (facts.aligned || facts.pairs)) return false;
   if (facts.pairs && shape.n % 2 != 0) return false;
   const std::int64_t columns = g.epilogue_ops.gated() ? shape.n / 2 : shape.n;
@@ -320,7 +320,7 @@ std::int64_t cuda_gemm_tiles(const KernelConfig& config, const CudaGemmShape& sh
 }
 
 int cuda_gemm_splits(const KernelConfig& config, const CudaSpec& spec, const CudaGemmShape& shape) {
-  if (!config.algorithm.splits_k) return 1;
+  if (!config.algorithm.split_k) return 1;
   const CudaGemmTile* tile = tile_of(config, spec);
   const std::int64_t most = tile == nullptr ? kMostSplits : std::max(tile->splits, 2);
   const std::int64_t steps = steps_of(shape, std::max<int>(config.algorithm.tile[2], 1));
@@ -337,12 +337,12 @@ CudaGemmWork cuda_gemm_work(const KernelConfig& config, const CudaSpec& spec, co
   // A cluster's run of stream-K is not worth its parts when it is shorter, nor a tile when it has more parts.
   constexpr std::int64_t kLeastSteps = 4, kMostParts = 16;
   const Algorithm& a = config.algorithm;
-  const CudaGemmFacts facts = cuda_gemm_facts(config);
+  const CudaGemmResources facts = cuda_gemm_resources(config);
   const std::int64_t cluster = std::int64_t{a.cluster[0]} * a.cluster[1];
   const std::int64_t tiles = std::max(cuda_gemm_tiles(config, shape), cluster);
   const std::int64_t at_a_time = std::max<std::int64_t>(places_of(config, spec) / cluster, 1);
   CudaGemmWork work;
-  if (a.shares_k) {
+  if (a.stream_k) {
     const std::int64_t each = tiles / cluster, steps = std::max<std::int64_t>(steps_of(shape, facts.stage_k), 1);
     const std::int64_t clusters =
         std::min({at_a_time, each * kMostParts, std::max(each * steps / kLeastSteps, std::min(each, at_a_time))});
@@ -355,8 +355,8 @@ CudaGemmWork cuda_gemm_work(const KernelConfig& config, const CudaSpec& spec, co
   work.splits = cuda_gemm_splits(config, spec, shape);
   work.items = tiles * work.splits;
   work.blocks = facts.persistent ? std::min(work.items, at_a_time * cluster) : work.items;
-  if (a.splits_k) {
-    work.places = a.adds_k ? tiles : work.items;
+  if (a.split_k) {
+    work.places = a.split_k_atomic ? tiles : work.items;
     work.counters = tiles * facts.counters;
   }
   if (a.pipeline == Pipeline::warp_specialized && shape.grouping == GemmGrouping::none) {
@@ -364,15 +364,16 @@ CudaGemmWork cuda_gemm_work(const KernelConfig& config, const CudaSpec& spec, co
     const std::int64_t steps = steps_of(shape, facts.stage_k) / work.splits;
     const auto at_most = [](std::int64_t value, double limit) { return static_cast<double>(value) <= limit; };
     work.b_first = at_most(shape.m, spec.gemm.b_first_m);
-    work.next_at_end = rows_of_tiles > 1 && at_most(rows_of_tiles, spec.gemm.next_at_end_rows) &&
-                       !at_most(steps, spec.gemm.next_at_end_steps - 1) && 2 * work.blocks > places_of(config, spec);
+    work.late_launch_dependents = rows_of_tiles > 1 && at_most(rows_of_tiles, spec.gemm.next_at_end_rows) &&
+                                  !at_most(steps, spec.gemm.next_at_end_steps - 1) &&
+                                  2 * work.blocks > places_of(config, spec);
   }
   return work;
 }
 
 bool cuda_gemm_shares(const KernelConfig& config, const CudaSpec& spec, const CudaGemmShape& shape) {
   const CudaGemmWork work = cuda_gemm_work(config, spec, shape);
-  return work.splits > 1 || (config.algorithm.shares_k && work.items % work.blocks != 0);
+  return work.splits > 1 || (config.algorithm.stream_k && work.items % work.blocks != 0);
 }
 
 void enumerate_cuda_gemm(const CudaSpec& spec, const GemmSignature& signature, ConfigSink sink) {
@@ -389,12 +390,12 @@ void enumerate_cuda_gemm(const CudaSpec& spec, const GemmSignature& signature, C
       config.algorithm = algorithm;
       if (!holds_tile(config, spec)) continue;
       for (const CudaGemmWidths& widths : all_widths) {
-        config.algorithm.early_b = false;
+        config.algorithm.prefetch_weights = false;
         config.algorithm.vector = widths;
         if (!settle(config, tile, spec)) continue;
         if (!sink(config)) return;
-        if (pipeline.pipeline != Pipeline::stream) continue;
-        config.algorithm.early_b = true;
+        if (pipeline.pipeline != Pipeline::skinny_tma) continue;
+        config.algorithm.prefetch_weights = true;
         if (!sink(config)) return;
       }
     }
@@ -429,7 +430,7 @@ void listed_gemm_signatures(const CudaSpec& spec, std::string_view layout, GemmS
             signature.layout_a = order_a;
             signature.layout_b = order_b;
             signature.a = signature.b = type;
-            signature.c = signature.side = result;
+            signature.c = signature.aux = result;
             signature.accumulator = type == DataType::int8 ? DataType::int32 : DataType::fp32;
             signature.bias = !has_bias ? GemmSignature{}.bias : wide ? result : DataType::fp32;
             signature.epilogue_ops = epilogue;
@@ -463,7 +464,7 @@ std::vector<RankedCudaGemm> ranked_cuda_gemm(const CudaSpec& spec, const GemmSig
       if (!holds_tile(config, spec)) continue;
       for (const CudaGemmWidths& widths : all_widths) {
         config.algorithm.vector = widths;
-        config.algorithm.early_b = shape.constant_b && pipeline.pipeline == Pipeline::stream;
+        config.algorithm.prefetch_weights = shape.prefetch_weights && pipeline.pipeline == Pipeline::skinny_tma;
         if (!settle(config, tile, spec) || !cuda_gemm_suits(config, shape)) continue;
         seen.push_back(algorithm);
         const bool is_measured =
@@ -471,8 +472,8 @@ std::vector<RankedCudaGemm> ranked_cuda_gemm(const CudaSpec& spec, const GemmSig
         ranked.push_back({{config, estimated_seconds(config, spec, shape)},
                           is_few_rows(pipeline.pipeline) ? kFewRows
                           : is_measured                  ? place
-                          : tile.shares_k                ? kShared
-                          : tile.adds_k                  ? kAdded
+                          : tile.stream_k                ? kShared
+                          : tile.split_k_atomic          ? kAdded
                                                          : kOthers});
         break;
       }
@@ -488,7 +489,7 @@ std::vector<RankedCudaGemm> ranked_cuda_gemm(const CudaSpec& spec, const GemmSig
 }
 
 double estimated_seconds(const KernelConfig& config, const CudaSpec& spec, const CudaGemmShape& shape) {
-  const CudaGemmFacts facts = cuda_gemm_facts(config);
+  const CudaGemmResources facts = cuda_gemm_resources(config);
   const auto real = [](std::int64_t value) { return static_cast<double>(value); };
   const double columns = signature_of(config).epilogue_ops.gated() ? real(shape.n) / 2 : real(shape.n);
   const bool groups = shape.grouping != GemmGrouping::none, contiguous = shape.grouping == GemmGrouping::contiguous;
@@ -502,7 +503,7 @@ double estimated_seconds(const KernelConfig& config, const CudaSpec& spec, const
   const double rounds =
       groups ? expected_rounds(config, spec, shape) : real(ceil_div(work.items, places_of(config, spec)));
   // Stream-K leaves one part of a tile in memory, reads another and its own.
-  const double seconds = config.algorithm.shares_k
+  const double seconds = config.algorithm.stream_k
                              ? real(work.items) / real(std::max<std::int64_t>(work.blocks, 1)) * item +
                                    (cuda_gemm_shares(config, spec, shape) ? join_seconds(facts, 3) : 0)
                              : rounds * item;

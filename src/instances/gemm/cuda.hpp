@@ -54,7 +54,7 @@ struct CudaGemmShape {
   bool unaligned = false;                      ///< a pointer, row or batch stride is no multiple of 16 bytes
   GemmGrouping grouping = GemmGrouping::none;  ///< contiguous: m rows of all members together
   std::int64_t k2 = 0;                         ///< of a second product; 0: there is none
-  bool constant_b = false;                     ///< no kernel before, that may still run, writes B
+  bool prefetch_weights = false;               ///< no kernel before, that may still run, writes B
 };
 
 /// Whether an instance computes problems of this shape: rows that a skinny kernel holds, columns and alignment that its
@@ -73,10 +73,11 @@ struct CudaGemmWork {
   std::int64_t items = 0;     ///< tiles, or parts of tiles: at most so many blocks have something to do
   std::int64_t blocks = 0;    ///< of the grid
   int splits = 1;             ///< parts of each tile
-  std::int64_t places = 0;    ///< for parts of tiles, where those are shared; with adds_k for their sums
+  std::int64_t places = 0;    ///< for parts of tiles, where those are shared; with split_k_atomic for their sums
   std::int64_t counters = 0;  ///< 32-bit words beside them
   bool b_first = false;       ///< of a step, B is asked for before A
-  bool next_at_end = false;   ///< a kernel that may overlap this one starts when blocks end, not when they begin
+  bool late_launch_dependents =
+      false;  ///< a kernel that may overlap this one starts when blocks end, not when they begin
 };
 [[nodiscard]] CudaGemmWork cuda_gemm_work(const KernelConfig& config, const CudaSpec& spec, const CudaGemmShape& shape);
 

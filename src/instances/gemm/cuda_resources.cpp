@@ -3,8 +3,8 @@
 #include <algorithm>
 
 #include "instances/gemm/family.hpp"
-#include "vocabulary/data_type.hpp"
 #include "kernels/cuda/gemm/abi.h"
+#include "vocabulary/data_type.hpp"
 
 namespace tilesmith {
 namespace {
@@ -23,7 +23,7 @@ constexpr int kFlag = 16;          // a word of the split products' last block
 
 /// Columns that are finished together: fewer when several operations keep something for every column, or where a row
 /// of D would be longer than the copy engine's 128 bytes.
-int slab_columns(const GemmSignature& s, int span, const CudaGemmFacts& facts) {
+int slab_columns(const GemmSignature& s, int span, const CudaGemmResources& facts) {
   const int result_bytes = facts.result_bytes;
   const auto readers =
       std::ranges::count_if(
@@ -37,7 +37,7 @@ int slab_columns(const GemmSignature& s, int span, const CudaGemmFacts& facts) {
 }
 
 /// What a producer's warpgroup leaves to those that multiply.
-void redistribute_registers(int warpgroups, CudaGemmFacts& facts) {
+void redistribute_registers(int warpgroups, CudaGemmResources& facts) {
   facts.launch_registers = kRegisters / (facts.threads * facts.blocks_per_sm) / 8 * 8;
   const bool words = facts.transposed_rows > 0 && facts.element_bytes == 4;  // are transposed in registers
   facts.producer_registers = words ? 56 : warpgroups == 3 ? 32 : 40;
@@ -45,7 +45,7 @@ void redistribute_registers(int warpgroups, CudaGemmFacts& facts) {
   facts.consumer_registers = std::min(share / 8 * 8, 240);
 }
 
-void warp_specialized_facts(const GemmSignature& s, const Algorithm& a, CudaGemmFacts& facts) {
+void warp_specialized_facts(const GemmSignature& s, const Algorithm& a, CudaGemmResources& facts) {
   const int tile_m = a.tile[0], tile_n = a.tile[1], warpgroups = a.wave[0];
   facts.threads = 128 * (warpgroups + 1);
   facts.warps = 4 * warpgroups;
@@ -73,7 +73,7 @@ void warp_specialized_facts(const GemmSignature& s, const Algorithm& a, CudaGemm
 }
 
 /// The product is transposed: a warpgroup has 64 columns of B, and of all rows of the tile.
-void mixed_facts(const GemmSignature& s, const Algorithm& a, CudaGemmFacts& facts) {
+void mixed_facts(const GemmSignature& s, const Algorithm& a, CudaGemmResources& facts) {
   const int tile_m = a.tile[0], tile_n = a.tile[1], warpgroups = a.wave[0];
   constexpr int kTurnPitch = 64 + 4;  // floats
   const int turned = std::min(tile_m, 64);
@@ -92,7 +92,7 @@ void mixed_facts(const GemmSignature& s, const Algorithm& a, CudaGemmFacts& fact
   facts.accumulators = tile_m / 2;
   redistribute_registers(warpgroups, facts);
 }
-void portable_facts(const GemmSignature& s, const Algorithm& a, CudaGemmFacts& facts) {
+void portable_facts(const GemmSignature& s, const Algorithm& a, CudaGemmResources& facts) {
   const int tile_m = a.tile[0], tile_n = a.tile[1];
   facts.warps = a.wave[0] * a.wave[1];
   facts.threads = 32 * facts.warps;
@@ -115,16 +115,16 @@ int entry_bytes(const GemmSignature& s) {
   return static_cast<int>(sizeof(TsCudaGemmProduct) + s.epilogue_ops.size() * sizeof(TsCudaGemmProductOperand));
 }
 
-void few_rows_facts(const Algorithm& a, CudaGemmFacts& facts) {
+void few_rows_facts(const Algorithm& a, CudaGemmResources& facts) {
   const int rows = a.tile[0], columns = a.tile[1], warps = a.wave[2];
   facts.warps = warps;
   facts.persistent = true;
   facts.accumulators = columns / 8 * 4;
-  if (a.pipeline == Pipeline::stream) {
+  if (a.pipeline == Pipeline::skinny_tma) {
     facts.tensor_maps = true;
     facts.copy_rows = rows;
     facts.threads = 32 * warps + 32;
-    const long ring = 128L * a.stages * facts.boxes * (rows + columns);
+    const long ring = 128L * a.stages * facts.tma_boxes * (rows + columns);
     facts.shared_bytes = ring + 64L * warps * columns + 16L * a.stages + kFlag + kAlignment;
     facts.part_bytes = 512L * warps * ceil_div(columns / 8, std::max(warps, 1));
   } else {
@@ -139,29 +139,29 @@ void few_rows_facts(const Algorithm& a, CudaGemmFacts& facts) {
 
 }  // namespace
 
-CudaGemmFacts cuda_gemm_facts(const KernelConfig& config) {
+CudaGemmResources cuda_gemm_resources(const KernelConfig& config) {
   const auto& s = std::get<GemmSignature>(config.signature);
   const Algorithm& a = config.algorithm;
-  CudaGemmFacts facts;
+  CudaGemmResources facts;
   facts.element_bytes = bits_of(s.a) / 8;
   facts.bits_of_b = bits_of(s.b);
   facts.result_bytes = bits_of(s.c) / 8;
   facts.blocks_per_sm = std::max<int>(a.block_per_cu, 1);
   facts.stage_k = a.tile[2];
-  facts.boxes = facts.stage_k * facts.element_bytes / 128;
+  facts.tma_boxes = facts.stage_k * facts.element_bytes / 128;
   facts.aligned = a.vector[0] * facts.element_bytes == 16;
-  facts.store_box = (a.pipeline == Pipeline::warp_specialized || a.pipeline == Pipeline::mixed) &&
+  facts.store_box = (a.pipeline == Pipeline::warp_specialized || a.pipeline == Pipeline::weight_only) &&
                     a.vector[2] * facts.result_bytes == 16;
   facts.pairs = a.vector[2] > 1;
   facts.staged_tensors = a.pipeline == Pipeline::warp_specialized && facts.store_box && facts.result_bytes == 2 &&
                          !s.epilogue_ops.gated() && std::ranges::any_of(s.epilogue_ops, reads_tensor);
-  facts.copied_tensor = facts.staged_tensors && bits_of(s.side) == 16;
-  if (s.family == GemmFamily::grouped) facts.list_products = TS_GEMM_LIST_BYTES / entry_bytes(s);
+  facts.copied_tensor = facts.staged_tensors && bits_of(s.aux) == 16;
+  if (s.family == GemmFamily::grouped_gemm) facts.list_products = TS_GEMM_LIST_BYTES / entry_bytes(s);
   if (a.pipeline == Pipeline::warp_specialized)
     warp_specialized_facts(s, a, facts);
-  else if (a.pipeline == Pipeline::mixed)
+  else if (a.pipeline == Pipeline::weight_only)
     mixed_facts(s, a, facts);
-  else if (a.pipeline == Pipeline::portable)
+  else if (a.pipeline == Pipeline::mma_sm80)
     portable_facts(s, a, facts);
   else
     few_rows_facts(a, facts);

@@ -7,7 +7,7 @@
 
 namespace tilesmith {
 
-struct CudaGemmFacts {
+struct CudaGemmResources {
   int element_bytes = 0;  ///< of A and B, as they are multiplied
   int bits_of_b = 0;      ///< of an element of B in memory: integer weights have fewer
   int result_bytes = 0;   ///< of D
@@ -23,12 +23,12 @@ struct CudaGemmFacts {
   bool aligned = false;         ///< A and B are read 16 bytes at a time
   int list_products = 0;        ///< lists: products that a launch has room for
   int stage_k = 0;              ///< elements of k in a stage
-  int boxes = 0;                ///< stream, mixed: boxes of 128 bytes of A's k in a stage
-  int row_bytes_of_b = 0;       ///< mixed: of a column of weights in a stage
+  int tma_boxes = 0;            ///< skinny_tma, weight_only: boxes of 128 bytes of A's k in a stage
+  int row_bytes_of_b = 0;       ///< weight_only: of a column of weights in a stage
   int warps = 0;                ///< that multiply
   int copy_rows = 0;            ///< with tensor maps: rows of A that are copied at a time
   int transposed_rows = 0;      ///< warp_specialized: of 128 bytes of k, of A and B in a stage, that are transposed
-  int slab_row_bytes = 0;       ///< warp_specialized, mixed: a row of what is stored at a time
+  int slab_row_bytes = 0;       ///< warp_specialized, weight_only: a row of what is stored at a time
 
   long part_bytes = 0;  ///< split products: of workspace, for one part of a tile
   int counters = 1;     ///< split products: 32-bit words, for a tile
@@ -40,6 +40,6 @@ struct CudaGemmFacts {
 };
 
 /// The config must be a GEMM with a native NVIDIA pipeline and a tile and waves that are not zero.
-[[nodiscard]] CudaGemmFacts cuda_gemm_facts(const KernelConfig& config);
+[[nodiscard]] CudaGemmResources cuda_gemm_resources(const KernelConfig& config);
 
 }  // namespace tilesmith

@@ -20,13 +20,13 @@ bool is_wide_float(DataType type) {
   return is_among(type, {DataType::fp32, DataType::fp16, DataType::bf16});
 }
 bool is_few_rows(const Subject& s) {
-  return s.algorithm().pipeline == Pipeline::stream || s.algorithm().pipeline == Pipeline::skinny;
+  return s.algorithm().pipeline == Pipeline::skinny_tma || s.algorithm().pipeline == Pipeline::skinny;
 }
 bool is_warp_specialized(const Subject& s) {
   return s.algorithm().pipeline == Pipeline::warp_specialized;
 }
 bool is_mixed(const Subject& s) {
-  return s.algorithm().pipeline == Pipeline::mixed;
+  return s.algorithm().pipeline == Pipeline::weight_only;
 }
 int element_bytes(const Subject& s) {
   return std::max(bits_of(s.signature().a) / 8, 1);
@@ -41,11 +41,11 @@ bool types_fit(const Subject& s) {
   if (g.a != g.b && !(is_fp8(g.a) && is_fp8(g.b)) && !has_weights(g)) return false;
   if (g.accumulator != (integers ? DataType::int32 : DataType::fp32)) return false;
   if (whole)
-    return integers && g.side == DataType::int32 &&
+    return integers && g.aux == DataType::int32 &&
            std::ranges::all_of(g.epilogue_ops, [](EpilogueOp op) { return op == EpilogueOp::add; });
   const auto result = [&](DataType type) { return is_wide_float(type) || is_fp8(type); };
   if (!result(g.c) && !(integers && g.c == DataType::int8)) return false;
-  return (result(g.side) || g.side == DataType::int8) && is_wide_float(g.bias);
+  return (result(g.aux) || g.aux == DataType::int8) && is_wide_float(g.bias);
 }
 
 /// The first operation that the kernels have only elsewhere in a list; `none` if there is none.
@@ -77,7 +77,7 @@ bool tile_is_whole(const Subject& s) {
            (m == 16 || m == 32 || m == 64 || m == 128 || m == 192 || m == 256);
   }
   if (is_few_rows(s)) {
-    const int warps = a.wave[2], step = a.pipeline == Pipeline::stream ? 16 : 8;
+    const int warps = a.wave[2], step = a.pipeline == Pipeline::skinny_tma ? 16 : 8;
     return (m == 8 || m == 16) && n >= step && n % step == 0 && n <= 256 && a.wave[0] == 1 && a.wave[1] == 1 &&
            warps >= 1 && warps <= 31;
   }
@@ -89,17 +89,17 @@ bool tile_is_whole(const Subject& s) {
 /// Elements of k that a stage of the pipeline may have: multiples, and the most.
 std::pair<int, int> stage_step(const Subject& s) {
   if (is_mixed(s)) return {64, 1024 / std::max(bits_of(s.signature().b), 1)};  // 128 bytes of weights
-  const int bytes = is_warp_specialized(s) || s.algorithm().pipeline == Pipeline::stream ? 128 : 64;
+  const int bytes = is_warp_specialized(s) || s.algorithm().pipeline == Pipeline::skinny_tma ? 128 : 64;
   const bool by_b = s.algorithm().pipeline == Pipeline::skinny;  // a lane's 16 bytes of B say how much of A goes along
   const int step = by_b ? 8 * bytes / std::max(bits_of(s.signature().b), 1) : bytes / element_bytes(s);
-  return {step, s.algorithm().pipeline == Pipeline::stream ? 16 * step : step};
+  return {step, s.algorithm().pipeline == Pipeline::skinny_tma ? 16 * step : step};
 }
 
 bool stage_is_whole(const Subject& s) {
   const auto [step, most] = stage_step(s);
   if (s.tile_k() < step || s.tile_k() > most || s.tile_k() % step != 0) return false;
   if (is_mixed(s)) return std::has_single_bit(static_cast<unsigned>(s.tile_k()));  // rows that are swizzled
-  return s.algorithm().pipeline != Pipeline::stream || 4 * (s.tile_k() / step) % s.algorithm().wave[2] == 0;
+  return s.algorithm().pipeline != Pipeline::skinny_tma || 4 * (s.tile_k() / step) % s.algorithm().wave[2] == 0;
 }
 
 bool fields_belong(const Subject& s) {
@@ -109,12 +109,12 @@ bool fields_belong(const Subject& s) {
   rest.vector = {};
   rest.stages = 0;
   rest.block_per_cu = -1;
-  if (rest.splits_k) rest.adds_k = false;
-  rest.splits_k = false;
-  if (s.algorithm().pipeline == Pipeline::stream) rest.early_b = false;
+  if (rest.split_k) rest.split_k_atomic = false;
+  rest.split_k = false;
+  if (s.algorithm().pipeline == Pipeline::skinny_tma) rest.prefetch_weights = false;
   if (is_warp_specialized(s)) {
     // With multicast beside it stream-K spills: its walk stays in the producer's few registers.
-    if (!s.algorithm().splits_k && rest.cluster == decltype(rest.cluster){1, 1}) rest.shares_k = false;
+    if (!s.algorithm().split_k && rest.cluster == decltype(rest.cluster){1, 1}) rest.stream_k = false;
     rest.cluster = {1, 1};
     rest.ping_pong = false;
   }
@@ -127,17 +127,17 @@ bool accesses_are_carried(const Subject& s) {
   const bool box = d * result_bytes(s) == 16 && (is_warp_specialized(s) || (is_mixed(s) && s.tile_m() >= 64));
   if (a != b || (d != 1 && d != 2 && !box)) return false;
   if (a == wide) return true;
-  return a == 1 && d == 1 && s.algorithm().pipeline == Pipeline::portable;
+  return a == 1 && d == 1 && s.algorithm().pipeline == Pipeline::mma_sm80;
 }
 
 bool layout_is_carried(const Subject& s) {
   const GemmSignature& g = s.signature();
-  if (s.algorithm().pipeline == Pipeline::portable || is_along_k(g)) return true;
+  if (s.algorithm().pipeline == Pipeline::mma_sm80 || is_along_k(g)) return true;
   if (!is_warp_specialized(s)) return false;
   if (element_bytes(s) == 2) return true;
   const int square = 128 / element_bytes(s);
   return (g.layout_a == MatrixOrder::row || s.tile_m() % square == 0) &&
-         (g.layout_b == MatrixOrder::column || s.tile_n() % square == 0) && !s.algorithm().shares_k;
+         (g.layout_b == MatrixOrder::column || s.tile_n() % square == 0) && !s.algorithm().stream_k;
 }
 
 bool cluster_is_whole(const Subject& s) {
@@ -153,10 +153,10 @@ bool cluster_is_whole(const Subject& s) {
 /// What the portable template may ask for on the smallest chip it is written for; it refuses more.
 constexpr long kPortableSharedBytes = 101376;
 
-long shared_bytes_limit(const Subject& s, const CudaGemmFacts& facts) {
+long shared_bytes_limit(const Subject& s, const CudaGemmResources& facts) {
   const long share = s.spec.shared_bytes_per_sm / facts.blocks_per_sm - s.spec.shared_bytes_reserved;
   const long limit = std::min(s.spec.shared_bytes_per_block, share);
-  return s.algorithm().pipeline == Pipeline::portable ? std::min(limit, kPortableSharedBytes) : limit;
+  return s.algorithm().pipeline == Pipeline::mma_sm80 ? std::min(limit, kPortableSharedBytes) : limit;
 }
 
 /// Registers beside the sums: operands, addresses, counters, and what the epilogue has loaded ahead.
@@ -170,7 +170,7 @@ int other_registers(const Subject& s) {
   }
   // 8-bit floats are converted on their way; beside 128 sums 100 to 324 bytes of that went to memory in every layout
   // but crr without groups and parts (ptxas 13.0, sm_90a). With block scales half of the sums are fresh at every step.
-  if (s.algorithm().pipeline == Pipeline::portable && is_fp8(s.signature().a) && !has_block_scales(s.signature()))
+  if (s.algorithm().pipeline == Pipeline::mma_sm80 && is_fp8(s.signature().a) && !has_block_scales(s.signature()))
     return 128;
   return s.signature().a == DataType::fp32 ? 96 : 56;  // in three products each operand has two parts
 }
@@ -180,7 +180,7 @@ bool scales_are_carried(const Subject& s) {
   const GemmSignature& g = s.signature();
   if (!scales_fit(g)) return false;
   return !has_block_scales(g) ||
-         (!is_few_rows(s) && !s.algorithm().shares_k && (s.tile_n() == 0 || 128 % s.tile_n() == 0));
+         (!is_few_rows(s) && !s.algorithm().stream_k && (s.tile_n() == 0 || 128 % s.tile_n() == 0));
 }
 
 constexpr Rule<Subject> kRules[] = {
@@ -188,13 +188,13 @@ constexpr Rule<Subject> kRules[] = {
     {"family_is_carried", "the CUDA templates compute dense products with a row-major result",
      [](const Subject& s) {
        GemmSignature single = s.signature();
-       if (single.family == GemmFamily::grouped) single.family = GemmFamily::standard;  // a list: see below
+       if (single.family == GemmFamily::grouped_gemm) single.family = GemmFamily::standard;  // a list: see below
        return is_plain_gemm(single);
      },
      [](const Subject& s) {
        const GemmSignature& g = s.signature();
-       return fmt::format("family {}, layouts of C and D {}{}, stream_k {}", name_of(g.family), name_of(g.layout_c),
-                          name_of(g.layout_d), name_of(g.stream_k));
+       return fmt::format("family {}, layouts of C and D {}{}, stream_k_reduction {}", name_of(g.family),
+                          name_of(g.layout_c), name_of(g.layout_d), name_of(g.stream_k_reduction));
      }},
     {"pipeline_is_offered", "the chip lists the pipeline with this instruction, for these matrices",
      [](const Subject& s) {
@@ -227,7 +227,7 @@ constexpr Rule<Subject> kRules[] = {
      [](const Subject& s) {
        const GemmSignature& g = s.signature();
        return fmt::format("a {}, b {}, sums {}, result {}, C and tensors {}, bias {}, {} operations", name_of(g.a),
-                          name_of(g.b), name_of(g.accumulator), name_of(g.c), name_of(g.side), name_of(g.bias),
+                          name_of(g.b), name_of(g.accumulator), name_of(g.c), name_of(g.aux), name_of(g.bias),
                           g.epilogue_ops.size());
      }},
     {"one_type_by_elements", "the skinny pipeline takes products of one type; fp8 and bf8 are mixed by the others",
@@ -239,7 +239,7 @@ constexpr Rule<Subject> kRules[] = {
     {"second_product_is_carried",
      "a second product is for all pipelines but skinny, and goes with neither groups, scales along k nor weights",
      [](const Subject& s) {
-       return second_fits(s.signature()) && (!s.signature().second || s.algorithm().pipeline != Pipeline::skinny);
+       return second_fits(s.signature()) && (!s.signature().mm_plus_mm || s.algorithm().pipeline != Pipeline::skinny);
      },
      [](const Subject& s) {
        const GemmSignature& g = s.signature();
@@ -271,25 +271,25 @@ constexpr Rule<Subject> kRules[] = {
      [](const Subject& s) {
        const GemmSignature& g = s.signature();
        if (g.grouping == GemmGrouping::none) return true;
-       return !is_few_rows(s) && !s.algorithm().splits_k && !s.algorithm().shares_k &&
+       return !is_few_rows(s) && !s.algorithm().split_k && !s.algorithm().stream_k &&
               (g.grouping != GemmGrouping::contiguous || g.layout_a == MatrixOrder::row);
      },
      [](const Subject& s) {
-       return fmt::format("{} groups in {}, a {}, splits_k {}, shares_k {}", name_of(s.signature().grouping),
-                          name_of(s.algorithm().pipeline), name_of(s.signature().layout_a), s.algorithm().splits_k,
-                          s.algorithm().shares_k);
+       return fmt::format("{} groups in {}, a {}, split_k {}, stream_k {}", name_of(s.signature().grouping),
+                          name_of(s.algorithm().pipeline), name_of(s.signature().layout_a), s.algorithm().split_k,
+                          s.algorithm().stream_k);
      }},
     {"lists_are_carried",
      "lists of products are for the portable pipeline, without groups, second products, scales and parts of k",
      [](const Subject& s) {
        const GemmSignature& g = s.signature();
-       return g.family != GemmFamily::grouped ||
-              (s.algorithm().pipeline == Pipeline::portable && g.grouping == GemmGrouping::none && !g.second &&
-               !s.algorithm().splits_k && !has_weights(g) && !has_block_scales(g));
+       return g.family != GemmFamily::grouped_gemm ||
+              (s.algorithm().pipeline == Pipeline::mma_sm80 && g.grouping == GemmGrouping::none && !g.mm_plus_mm &&
+               !s.algorithm().split_k && !has_weights(g) && !has_block_scales(g));
      },
      [](const Subject& s) {
-       return fmt::format("family {} in {}, {} groups, splits_k {}, b {}", name_of(s.signature().family),
-                          name_of(s.algorithm().pipeline), name_of(s.signature().grouping), s.algorithm().splits_k,
+       return fmt::format("family {} in {}, {} groups, split_k {}, b {}", name_of(s.signature().family),
+                          name_of(s.algorithm().pipeline), name_of(s.signature().grouping), s.algorithm().split_k,
                           name_of(s.signature().b));
      }},
     {"layout_is_carried",
@@ -297,9 +297,9 @@ constexpr Rule<Subject> kRules[] = {
      "in squares of 128 bytes (128 of m or n in 8 bits, 32 in tf32), which tiles consist of, without stream-K",
      layout_is_carried,
      [](const Subject& s) {
-       return fmt::format("a {}, b {} of {} bytes, tile {} x {}, shares_k {}", name_of(s.signature().layout_a),
+       return fmt::format("a {}, b {} of {} bytes, tile {} x {}, stream_k {}", name_of(s.signature().layout_a),
                           name_of(s.signature().layout_b), element_bytes(s), s.tile_m(), s.tile_n(),
-                          s.algorithm().shares_k);
+                          s.algorithm().stream_k);
      }},
     {"tile_is_whole",
      "warpgroups have 64 rows or a multiple, up to 3 warpgroups and 256 rows and columns, mixed ones 64 columns beside "
@@ -327,8 +327,8 @@ constexpr Rule<Subject> kRules[] = {
      [](const Subject& s) {
        const Algorithm& a = s.algorithm();
        return fmt::format(
-           "stages {}, block_per_cu {}, cluster {} x {}, ping_pong {}, splits_k {}, adds_k {}, shares_k {}", a.stages,
-           a.block_per_cu, a.cluster[0], a.cluster[1], a.ping_pong, a.splits_k, a.adds_k, a.shares_k);
+           "stages {}, block_per_cu {}, cluster {} x {}, ping_pong {}, split_k {}, split_k_atomic {}, stream_k {}",
+           a.stages, a.block_per_cu, a.cluster[0], a.cluster[1], a.ping_pong, a.split_k, a.split_k_atomic, a.stream_k);
      }},
     {"cluster_loads_whole_patterns", "each block of a cluster loads whole swizzle patterns of what they share",
      [](const Subject& s) { return !is_warp_specialized(s) || cluster_is_whole(s); },
@@ -338,21 +338,21 @@ constexpr Rule<Subject> kRules[] = {
      }},
     {"threads_fit", "the blocks of an SM have no more threads than it holds",
      [](const Subject& s) {
-       const CudaGemmFacts facts = cuda_gemm_facts(s.config);
+       const CudaGemmResources facts = cuda_gemm_resources(s.config);
        return facts.threads <= s.spec.threads_per_block && facts.threads * facts.blocks_per_sm <= s.spec.threads_per_sm;
      },
      [](const Subject& s) {
-       const CudaGemmFacts facts = cuda_gemm_facts(s.config);
+       const CudaGemmResources facts = cuda_gemm_resources(s.config);
        return fmt::format("{} blocks of {} threads, {} a block and {} an SM", facts.blocks_per_sm, facts.threads,
                           s.spec.threads_per_block, s.spec.threads_per_sm);
      }},
     {"registers_hold_sums", "the sums and what stands beside them stay in registers",
      [](const Subject& s) {
-       const CudaGemmFacts facts = cuda_gemm_facts(s.config);
+       const CudaGemmResources facts = cuda_gemm_resources(s.config);
        return facts.accumulators + other_registers(s) <= facts.consumer_registers;
      },
      [](const Subject& s) {
-       const CudaGemmFacts facts = cuda_gemm_facts(s.config);
+       const CudaGemmResources facts = cuda_gemm_resources(s.config);
        return fmt::format("{} sums and {} beside them, of {} registers", facts.accumulators, other_registers(s),
                           facts.consumer_registers);
      }},
@@ -369,17 +369,17 @@ constexpr Rule<Subject> kRules[] = {
     {"gated_slab_is_copied", "a gated slab that the copy engine stores has rows of 32 bytes or more",
      [](const Subject& s) {
        if (!s.signature().epilogue_ops.gated()) return true;
-       const CudaGemmFacts facts = cuda_gemm_facts(s.config);
+       const CudaGemmResources facts = cuda_gemm_resources(s.config);
        return !facts.store_box || facts.slab_row_bytes >= 32;
      },
-     [](const Subject& s) { return fmt::format("rows of {} bytes", cuda_gemm_facts(s.config).slab_row_bytes); }},
+     [](const Subject& s) { return fmt::format("rows of {} bytes", cuda_gemm_resources(s.config).slab_row_bytes); }},
     {"shared_memory_fits", "the stages and what goes out fit the block's share of an SM",
      [](const Subject& s) {
-       const CudaGemmFacts facts = cuda_gemm_facts(s.config);
+       const CudaGemmResources facts = cuda_gemm_resources(s.config);
        return facts.shared_bytes <= shared_bytes_limit(s, facts);
      },
      [](const Subject& s) {
-       const CudaGemmFacts facts = cuda_gemm_facts(s.config);
+       const CudaGemmResources facts = cuda_gemm_resources(s.config);
        return fmt::format("{} bytes, {} for each of {} blocks", facts.shared_bytes, shared_bytes_limit(s, facts),
                           facts.blocks_per_sm);
      }},

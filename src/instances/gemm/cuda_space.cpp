@@ -28,7 +28,7 @@ struct Space {
   /// Whether sharing k changes anything for the shape, whatever widths and stages are.
   [[nodiscard]] bool shares_if_asked(const KernelConfig& config) const {
     const Algorithm& a = config.algorithm;
-    return shape == nullptr || (!a.splits_k && !a.shares_k) || cuda_gemm_shares(config, spec, *shape);
+    return shape == nullptr || (!a.split_k && !a.stream_k) || cuda_gemm_shares(config, spec, *shape);
   }
 
   /// Everything beside the tile. What the tile's rules refuse at its least, one block without a cluster and parts of k,
@@ -43,9 +43,9 @@ struct Space {
         for (int shared = 0; shared < 4; ++shared) {
           a.block_per_cu = static_cast<std::int16_t>(blocks);
           a.cluster = {static_cast<std::uint8_t>(m), static_cast<std::uint8_t>(n)};
-          a.splits_k = shared == 1 || shared == 2;
-          a.adds_k = shared == 2;
-          a.shares_k = shared == 3;
+          a.split_k = shared == 1 || shared == 2;
+          a.split_k_atomic = shared == 2;
+          a.stream_k = shared == 3;
           a.stages = kFewestStages;
           a.vector = widths.front();
           if (!passes(cuda_gemm_tile_rules(), config) || !shares_if_asked(config)) continue;
@@ -63,11 +63,11 @@ struct Space {
   }
 
   void walk(const CudaGemmPipeline& pipeline, const GemmSignature& signature) {
-    const bool few = pipeline.pipeline == Pipeline::stream || pipeline.pipeline == Pipeline::skinny;
+    const bool few = pipeline.pipeline == Pipeline::skinny_tma || pipeline.pipeline == Pipeline::skinny;
     const bool takes_turns = pipeline.pipeline == Pipeline::warp_specialized;
-    const bool groups = takes_turns || pipeline.pipeline == Pipeline::mixed;
+    const bool groups = takes_turns || pipeline.pipeline == Pipeline::weight_only;
     const int least_m = few ? 8 : takes_turns ? 64 : kLeastSide, most_m = few ? 16 : kMostSide;
-    const int stage_bytes = groups || pipeline.pipeline == Pipeline::stream ? 128 : 64;
+    const int stage_bytes = groups || pipeline.pipeline == Pipeline::skinny_tma ? 128 : 64;
     const int least_k = 8 * stage_bytes / bits_of(pipeline.pipeline == Pipeline::skinny ? signature.b : signature.a);
     const CudaGemmShape any{kMostSide, kMostSide, kMostSide};
     const CudaGemmShape& size = shape != nullptr ? *shape : any;

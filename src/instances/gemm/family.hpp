@@ -10,11 +10,11 @@ namespace tilesmith {
 [[nodiscard]] inline bool is_plain_gemm(const GemmSignature& signature) {
   GemmSignature plain = signature;  // what is left after the carried fields are reset must be a default signature
   const GemmSignature defaults;
-  plain.a = plain.b = plain.c = plain.side = plain.bias = plain.scale = defaults.a;
+  plain.a = plain.b = plain.c = plain.aux = plain.bias = plain.scale = defaults.a;
   plain.accumulator = defaults.accumulator;
   plain.zero_points = defaults.zero_points;
   plain.grouping = defaults.grouping;
-  plain.second = defaults.second;
+  plain.mm_plus_mm = defaults.mm_plus_mm;
   plain.qscale = defaults.qscale;
   plain.layout_a = defaults.layout_a;
   plain.layout_b = defaults.layout_b;
@@ -35,7 +35,7 @@ namespace tilesmith {
 }
 /// Scales along k and groups are those of one product.
 [[nodiscard]] inline bool second_fits(const GemmSignature& g) {
-  return !g.second || (g.grouping == GemmGrouping::none && g.qscale == QuantScale::none && !has_weights(g));
+  return !g.mm_plus_mm || (g.grouping == GemmGrouping::none && g.qscale == QuantScale::none && !has_weights(g));
 }
 [[nodiscard]] inline bool is_along_k(const GemmSignature& g) {
   return g.layout_a == MatrixOrder::row && g.layout_b == MatrixOrder::column;

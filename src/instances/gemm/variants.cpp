@@ -38,11 +38,11 @@ std::vector<GemmSignature> variants_of(const GemmSignature& plain, GemmVariant v
   switch (variant) {
     case GemmVariant::standard:
       return {s};
-    case GemmVariant::mixed:
+    case GemmVariant::fp8_bf8:
       if (!is_fp8(s.a)) return {};
       s.b = s.a == DataType::fp8 ? DataType::bf8 : DataType::fp8;
       return {s};
-    case GemmVariant::grouped:
+    case GemmVariant::m_grouped:
       for (const GemmGrouping grouping : kGroupings) {
         s.grouping = grouping;
         out.push_back(s);
@@ -52,8 +52,8 @@ std::vector<GemmSignature> variants_of(const GemmSignature& plain, GemmVariant v
       return is_fp8(s.a) ? with_block_scales_of(s) : out;
     case GemmVariant::weights:
       return s.a == DataType::fp16 || s.a == DataType::bf16 ? with_weights_of(s) : out;
-    case GemmVariant::second:
-      s.second = true;
+    case GemmVariant::mm_plus_mm:
+      s.mm_plus_mm = true;
       return {s};
   }
   return out;

@@ -11,21 +11,21 @@ namespace tilesmith {
 
 enum class GemmVariant : std::uint8_t {
   standard,    ///< one type for A and B
-  mixed,       ///< fp8 with bf8
-  grouped,     ///< contiguous and masked groups
+  fp8_bf8,     ///< fp8 with bf8
+  m_grouped,   ///< contiguous and masked groups
   blockscale,  ///< 8-bit floats with scales of blocks, grouped ones too
   weights,     ///< integer weights of 16-bit floats, by type and type of scales
-  second,      ///< two products in one sum
+  mm_plus_mm,  ///< two products in one sum
 };
 template <>
 struct EnumTable<GemmVariant> {
   static constexpr std::string_view kWhat = "variant of gemm";
   static constexpr auto kNames = enum_names<GemmVariant>({{GemmVariant::standard, "standard"},
-                                                          {GemmVariant::mixed, "mixed"},
-                                                          {GemmVariant::grouped, "grouped"},
+                                                          {GemmVariant::fp8_bf8, "fp8_bf8"},
+                                                          {GemmVariant::m_grouped, "m_grouped"},
                                                           {GemmVariant::blockscale, "blockscale"},
                                                           {GemmVariant::weights, "weights"},
-                                                          {GemmVariant::second, "second"}});
+                                                          {GemmVariant::mm_plus_mm, "mm_plus_mm"}});
 };
 
 /// Returns false to stop.

@@ -42,7 +42,7 @@ template <class Args>
   out.seed = a.seed;
   out.offset = a.offset;
   out.scale = a.scale;
-  out.softcap = a.softcap;
+  out.soft_cap = a.soft_cap;
   out.drop_threshold = p.dropout ? drop_threshold(a) : 0;
   return out;
 }

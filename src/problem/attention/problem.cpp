@@ -117,7 +117,7 @@ AttentionSignature signature_of(const AttentionProblem& p) {
   s.bias = p.bias;
   s.lse = p.lse;
   s.dropout = p.dropout;
-  s.logits_soft_cap = p.soft_cap;
+  s.soft_cap = p.soft_cap;
   s.sink = p.sink;
   return s;
 }
@@ -219,8 +219,8 @@ Status validate(const AttentionProblem& p, const AttentionArguments& a, DeviceKi
         {{{batches, a.lse_strides.batch}, {p.heads_q, a.lse_strides.head}, {rows_q, a.lse_strides.row}, {1, 1}}}));
   if (!std::isfinite(a.scale))
     return fail(ErrorCode::invalid_argument, fmt::format("scale is {}", a.scale), "a finite number");
-  if (p.soft_cap && !(a.softcap > 0 && std::isfinite(a.softcap)))
-    return fail(ErrorCode::invalid_argument, fmt::format("softcap is {}", a.softcap), "a positive number");
+  if (p.soft_cap && !(a.soft_cap > 0 && std::isfinite(a.soft_cap)))
+    return fail(ErrorCode::invalid_argument, fmt::format("soft_cap is {}", a.soft_cap), "a positive number");
   if (p.dropout && !(a.dropout_probability >= 0 && a.dropout_probability < 1))
     return fail(ErrorCode::invalid_argument, fmt::format("dropout_probability is {}", a.dropout_probability),
                 "0 or more, below 1");

@@ -3,10 +3,10 @@
 
 #include <cstdint>
 
-#include "vocabulary/signature.hpp"
 #include "kernels/cpu/abi.h"
 #include "tilesmith/attention.hpp"
 #include "tilesmith/device.hpp"
+#include "vocabulary/signature.hpp"
 
 namespace tilesmith {
 

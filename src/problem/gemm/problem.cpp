@@ -58,23 +58,23 @@ Status check_scales(const GemmProblem& p) {
   const auto refuse = [](std::string what, std::string hint) {
     return fail(ErrorCode::invalid_argument, std::move(what), std::move(hint));
   };
-  const bool weights = has_weights(p), blocks = is_fp8(p.type_a) && p.scale_depth != 0;
+  const bool weights = has_weights(p), blocks = is_fp8(p.type_a) && p.group_size != 0;
   if (p.zero_points && !weights)
     return refuse(fmt::format("zero points with {} and {} matrices", name_of(p.type_a), name_of(p.type_b)),
                   "none; they are for int8 and int4 weights of fp16 and bf16");
   if (!weights && !blocks) {
-    if (p.scale_depth == 0) return {};
+    if (p.group_size == 0) return {};
     return refuse(
-        fmt::format("scale_depth is {} with {} and {} matrices", p.scale_depth, name_of(p.type_a), name_of(p.type_b)),
+        fmt::format("group_size is {} with {} and {} matrices", p.group_size, name_of(p.type_a), name_of(p.type_b)),
         "0; scales along k are for 8-bit floats and for integer weights");
   }
-  const std::int64_t depth = p.scale_depth;
+  const std::int64_t depth = p.group_size;
   if (blocks && depth != kBlockDepth)
-    return refuse(fmt::format("scale_depth of {} matrices is {}", name_of(p.type_a), depth),
+    return refuse(fmt::format("group_size of {} matrices is {}", name_of(p.type_a), depth),
                   fmt::format("{}", kBlockDepth));
   if (weights && !(depth >= 32 && std::has_single_bit(static_cast<std::uint64_t>(depth))) &&
       !(depth > 0 && depth == p.k))
-    return refuse(fmt::format("scale_depth of {} weights is {}", name_of(p.type_b), depth),
+    return refuse(fmt::format("group_size of {} weights is {}", name_of(p.type_b), depth),
                   "a power of two from 32 on, or k");
   if (p.type_scale != DataType::fp32 && !(weights && p.type_scale == p.type_a))
     return refuse(fmt::format("scales are {}", name_of(p.type_scale)),
@@ -101,7 +101,7 @@ Status check_second(const GemmProblem& p) {
   };
   if (p.grouping != GemmGrouping::none) return refuse(fmt::format("{} groups", name_of(p.grouping)));
   if (has_weights(p)) return refuse(fmt::format("{} weights", name_of(p.type_b)));
-  if (p.scale_depth != 0) return refuse(fmt::format("scales of {} elements of k", p.scale_depth));
+  if (p.group_size != 0) return refuse(fmt::format("scales of {} elements of k", p.group_size));
   return {};
 }
 
@@ -112,7 +112,7 @@ Status check_packed(const GemmProblem& p) {
   };
   if (p.grouping != GemmGrouping::none) return refuse(fmt::format("{} groups", name_of(p.grouping)));
   if (has_weights(p)) return refuse(fmt::format("{} weights of {}", name_of(p.type_b), name_of(p.type_a)));
-  if (p.scale_depth != 0) return refuse(fmt::format("scales of {} elements of k", p.scale_depth));
+  if (p.group_size != 0) return refuse(fmt::format("scales of {} elements of k", p.group_size));
   if (p.k2 != 0) return refuse(fmt::format("a second product (k2 is {})", p.k2));
   return {};
 }
@@ -132,7 +132,7 @@ Status check_column_d(const GemmProblem& p) {
   };
   if (p.grouping != GemmGrouping::none) return refuse(fmt::format("{} groups", name_of(p.grouping)));
   if (has_weights(p)) return refuse(fmt::format("{} weights of {}", name_of(p.type_b), name_of(p.type_a)));
-  if (p.scale_depth != 0) return refuse(fmt::format("scales of {} elements of k", p.scale_depth));
+  if (p.group_size != 0) return refuse(fmt::format("scales of {} elements of k", p.group_size));
   if (p.packed_b) return refuse("a packed B");
   if (p.epilogue.gated()) return refuse("a gate, which joins pairs of columns");
   return {};
@@ -166,7 +166,7 @@ std::int64_t blocks_of(std::int64_t size, std::int64_t block) {
   return (size + block - 1) / block;
 }
 std::int64_t scale_blocks(const GemmProblem& p) {
-  return p.scale_depth == 0 ? 0 : blocks_of(p.k, p.scale_depth);
+  return p.group_size == 0 ? 0 : blocks_of(p.k, p.group_size);
 }
 /// Rows of B's scales: columns of B, or blocks of them.
 std::int64_t scale_rows_of_b(const GemmProblem& p) {
@@ -332,7 +332,7 @@ double bytes_of(const GemmProblem& p) {
   };
   double bytes = matrix(p.type_a, p.m, depth_of(p)) + matrix(p.type_d, p.m, p.columns_of_d());
   double bytes_of_b = matrix(p.type_b, depth_of(p), p.n);
-  if (p.scale_depth != 0) {
+  if (p.group_size != 0) {
     bytes_of_b += matrix(p.type_scale, scale_blocks(p), scale_rows_of_b(p));
     if (p.zero_points) bytes_of_b += matrix(DataType::int8, scale_blocks(p), p.n);
     if (!has_weights(p)) bytes += matrix(p.type_scale, p.m, scale_blocks(p));
@@ -416,7 +416,7 @@ Status validate(const GemmProblem& p, const GemmArguments& a) {
       const std::int64_t extent = (batch - 1) * x.batch + (rows - 1) * x.row + (blocks - 1) * x.block + 1;
       return shared(row_of(name, x.data, type, extent), false);
     };
-    if (p.scale_depth != 0) {
+    if (p.group_size != 0) {
       if (!has_weights(p)) TS_TRY(scales("scale_a", a.scale_a, p.type_scale, p.m, members));
       TS_TRY(scales("scale_b", a.scale_b, p.type_scale, scale_rows_of_b(p), p.batch));
       if (p.zero_points) TS_TRY(scales("zero_b", a.zero_b, DataType::int8, p.n, p.batch));
@@ -462,7 +462,7 @@ GemmProblem packing_of(const GemmProblem& p) {
   out.type_b = p.type_b;
   out.order_b = p.order_b;
   out.grouping = p.grouping;
-  out.scale_depth = p.scale_depth;
+  out.group_size = p.group_size;
   out.k2 = p.k2;
   out.packed_b = true;
   return out;
@@ -495,14 +495,14 @@ std::uint64_t hash_of(const GemmProblem& p) {
     types = types << 8 | static_cast<std::uint64_t>(type);
   types = types << 16 | static_cast<std::uint64_t>(p.order_a) | static_cast<std::uint64_t>(p.order_b) << 1 |
           static_cast<std::uint64_t>(p.beta) << 2 | static_cast<std::uint64_t>(p.unaligned) << 3 |
-          static_cast<std::uint64_t>(p.grouping) << 4 | static_cast<std::uint64_t>(p.constant_b) << 6 |
+          static_cast<std::uint64_t>(p.grouping) << 4 | static_cast<std::uint64_t>(p.prefetch_weights) << 6 |
           static_cast<std::uint64_t>(p.zero_points) << 7 | static_cast<std::uint64_t>(p.packed_b) << 8 |
           static_cast<std::uint64_t>(p.order_d) << 9;
   std::uint64_t operations = 0;
   for (const EpilogueOp op : p.epilogue) operations = operations << 8 | static_cast<std::uint64_t>(op);
   return hash_words({types, operations, static_cast<std::uint64_t>(p.m), static_cast<std::uint64_t>(p.n),
                      static_cast<std::uint64_t>(p.k), static_cast<std::uint64_t>(p.k2),
-                     static_cast<std::uint64_t>(p.batch), static_cast<std::uint64_t>(p.scale_depth)});
+                     static_cast<std::uint64_t>(p.batch), static_cast<std::uint64_t>(p.group_size)});
 }
 
 }  // namespace tilesmith

@@ -130,7 +130,7 @@ Result<CudaKernel> CudaModule::kernel(const std::string& symbol, std::size_t dyn
     if (error.code == ErrorCode::not_found) error.code = ErrorCode::load_failed;
     return std::unexpected(std::move(error));
   }
-  CudaKernelFacts facts;
+  CudaKernelProperties facts;
   const std::pair<Attribute, int*> wanted[] = {{Attribute::registers, &facts.registers},
                                                {Attribute::local_bytes, &facts.local_bytes},
                                                {Attribute::shared_bytes, &facts.static_shared_bytes},

@@ -17,7 +17,7 @@ namespace tilesmith {
 [[nodiscard]] Status check_runs_on(std::string_view arch, const CudaDeviceInfo& device);
 
 /// What the driver says about a loaded kernel.
-struct CudaKernelFacts {
+struct CudaKernelProperties {
   int registers = 0;            ///< per thread
   int local_bytes = 0;          ///< per thread: stack and spills
   int static_shared_bytes = 0;  ///< per block
@@ -30,19 +30,19 @@ class CudaKernel {
  public:
   [[nodiscard]] const CudaContext& context() const { return *context_; }
   [[nodiscard]] cu::Function function() const { return function_; }
-  [[nodiscard]] const CudaKernelFacts& facts() const { return facts_; }
+  [[nodiscard]] const CudaKernelProperties& facts() const { return facts_; }
 
   /// Blocks of so many threads and so much dynamic shared memory that fit one SM.
   [[nodiscard]] Result<int> blocks_per_sm(int threads, std::size_t dynamic_shared_bytes) const;
 
  private:
   friend class CudaModule;
-  CudaKernel(const CudaContext& context, cu::Function function, const CudaKernelFacts& facts)
+  CudaKernel(const CudaContext& context, cu::Function function, const CudaKernelProperties& facts)
       : context_(&context), function_(function), facts_(facts) {}
 
   const CudaContext* context_;
   cu::Function function_;
-  CudaKernelFacts facts_;
+  CudaKernelProperties facts_;
 };
 
 /// A loaded cubin.

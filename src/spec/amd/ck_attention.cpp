@@ -124,7 +124,7 @@ Status read_types(const JsonReader& from, AmdAttentionSpec& spec) {
   TS_ASSIGN(const auto members, from.members());
   for (const auto& [name, value] : members) {
     TS_TRY(value.only({"bytes", "k1_is_k0", "head_dims", "warps", "splitkv_warp"}));
-    AmdAttentionSpec::TypeFacts& facts = spec.types.emplace_back();
+    AmdAttentionSpec::TypeProperties& facts = spec.types.emplace_back();
     auto type = parse_enum<DataType>(name);
     if (!type) return std::unexpected(type.error().in(value.place()));
     facts.type = *type;
@@ -280,8 +280,8 @@ bool has_capability(const AmdChip& chip, AttentionProduct::Need need) {
   return false;
 }
 
-const AmdAttentionSpec::TypeFacts* AmdAttentionSpec::facts_of(DataType type) const {
-  const auto found = std::ranges::find(types, type, &TypeFacts::type);
+const AmdAttentionSpec::TypeProperties* AmdAttentionSpec::facts_of(DataType type) const {
+  const auto found = std::ranges::find(types, type, &TypeProperties::type);
   return found == types.end() ? nullptr : &*found;
 }
 

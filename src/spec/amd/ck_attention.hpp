@@ -1,5 +1,5 @@
-// What Composable Kernel builds for attention (specs/amd/ck/attention.json, attention_tables.json): data types, tiles, the
-// products of features of each kernel family, receipts and profiles. Facts only: the rules that combine them are in
+// What Composable Kernel builds for attention (specs/amd/ck/attention.json, attention_tables.json): data types, tiles,
+// the products of features of each kernel family, receipts and profiles. Facts only: the rules that combine them are in
 // enumerate/.
 #pragma once
 
@@ -12,10 +12,10 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "spec/amd/chip.hpp"
 #include "vocabulary/algorithm.hpp"
 #include "vocabulary/field_table.hpp"
 #include "vocabulary/signature.hpp"
-#include "spec/amd/chip.hpp"
 
 namespace tilesmith {
 
@@ -83,7 +83,7 @@ struct EnumTable<AttentionProduct::Need> {
 using FamilyProducts = std::array<std::vector<AttentionProduct>, enum_size<AttentionFamily>()>;
 
 struct AmdAttentionSpec {
-  struct TypeFacts {
+  struct TypeProperties {
     DataType type = DataType::fp16;
     int bytes = 2;
     bool k1_is_k0 = false;
@@ -137,7 +137,7 @@ struct AmdAttentionSpec {
     std::vector<std::pair<AttentionFamily, std::vector<DataType>>> data_types;
   };
 
-  std::vector<TypeFacts> types;
+  std::vector<TypeProperties> types;
   std::array<std::vector<int>, 3> tile_axes;  ///< m0, n0, k0
   std::vector<std::pair<int, int>> k0max_of_head_dim_qk;
   int k1 = 0;
@@ -161,7 +161,7 @@ struct AmdAttentionSpec {
   std::vector<Profile> profiles;
   Tables tables;
 
-  [[nodiscard]] const TypeFacts* facts_of(DataType type) const;
+  [[nodiscard]] const TypeProperties* facts_of(DataType type) const;
   [[nodiscard]] const Profile* profile(std::string_view name) const;
   /// Whether a receipt's list has the feature.
   [[nodiscard]] bool receipt_keeps(int receipt, const AttentionFeature& feature) const;

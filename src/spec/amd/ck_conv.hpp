@@ -1,5 +1,5 @@
-// What Composable Kernel builds for grouped convolution (specs/amd/ck/conv.json): per direction, the tiles and what each
-// is built with.
+// What Composable Kernel builds for grouped convolution (specs/amd/ck/conv.json): per direction, the tiles and what
+// each is built with.
 #pragma once
 
 #include <array>
@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "spec/amd/chip.hpp"
 #include "vocabulary/algorithm.hpp"
 #include "vocabulary/signature.hpp"
-#include "spec/amd/chip.hpp"
 
 namespace tilesmith {
 

@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "spec/amd/chip.hpp"
 #include "vocabulary/algorithm.hpp"
 #include "vocabulary/signature.hpp"
-#include "spec/amd/chip.hpp"
 
 namespace tilesmith {
 

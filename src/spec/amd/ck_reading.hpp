@@ -5,8 +5,8 @@
 #include <cstdint>
 #include <vector>
 
-#include "vocabulary/enum_table.hpp"
 #include "spec/json_reader.hpp"
+#include "vocabulary/enum_table.hpp"
 
 namespace tilesmith {
 

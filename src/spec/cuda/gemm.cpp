@@ -25,8 +25,8 @@ Result<CudaGemmCondition> read_condition(const JsonReader& reader) {
 }
 
 Result<CudaGemmTile> read_tile(const JsonReader& reader) {
-  TS_TRY(reader.only({"tile", "wave", "stages", "boxes", "blocks_per_sm", "cluster", "splits", "ping_pong", "adds_k",
-                      "shares_k", "groups", "step_us", "end_us", "efficiency", "first_for"}));
+  TS_TRY(reader.only({"tile", "wave", "stages", "tma_boxes", "blocks_per_sm", "cluster", "splits", "ping_pong",
+                      "split_k_atomic", "stream_k", "groups", "step_us", "end_us", "efficiency", "first_for"}));
   CudaGemmTile tile;
   TS_ASSIGN(const std::vector<int> sizes, reader.at("tile").integers(1, 4096));
   if (sizes.size() != 2) return reader.at("tile").refuse("[rows, columns]");
@@ -40,7 +40,7 @@ Result<CudaGemmTile> read_tile(const JsonReader& reader) {
     return {};
   };
   TS_TRY(integer("stages", tile.stages, 64));
-  TS_TRY(integer("boxes", tile.boxes, 16));
+  TS_TRY(integer("tma_boxes", tile.tma_boxes, 16));
   TS_TRY(integer("blocks_per_sm", tile.blocks_per_sm, 32));
   TS_TRY(integer("splits", tile.splits, 64));
   if (reader.has("cluster")) {
@@ -52,13 +52,13 @@ Result<CudaGemmTile> read_tile(const JsonReader& reader) {
   if (reader.has("ping_pong")) {
     TS_ASSIGN(tile.ping_pong, reader.at("ping_pong").boolean());
   }
-  if (reader.has("adds_k")) {
-    TS_ASSIGN(tile.adds_k, reader.at("adds_k").boolean());
-    if (tile.splits == 1) return reader.refuse("adds_k with splits");
+  if (reader.has("split_k_atomic")) {
+    TS_ASSIGN(tile.split_k_atomic, reader.at("split_k_atomic").boolean());
+    if (tile.splits == 1) return reader.refuse("split_k_atomic with splits");
   }
-  if (reader.has("shares_k")) {
-    TS_ASSIGN(tile.shares_k, reader.at("shares_k").boolean());
-    if (tile.splits > 1) return reader.refuse("shares_k or splits");
+  if (reader.has("stream_k")) {
+    TS_ASSIGN(tile.stream_k, reader.at("stream_k").boolean());
+    if (tile.splits > 1) return reader.refuse("stream_k or splits");
   }
   if (reader.has("groups")) {
     TS_ASSIGN(tile.groups, reader.at("groups").boolean());
@@ -128,8 +128,8 @@ const CudaGemmPipeline* CudaGemmSpec::pipeline(Pipeline pipeline) const {
 }
 
 Result<CudaGemmSpec> read_cuda_gemm(const JsonReader& reader) {
-  TS_TRY(reader.only({"launch_us", "straddle_ns", "b_first_m", "next_at_end", "transpose_us", "scale_us", "list_gflop",
-                      "epilogues", "pipelines"}));
+  TS_TRY(reader.only({"launch_us", "straddle_ns", "b_first_m", "late_launch_dependents", "transpose_us", "scale_us",
+                      "list_gflop", "epilogues", "pipelines"}));
   CudaGemmSpec spec;
   const auto figure = [](const JsonReader& from, double& into) -> Status {
     TS_ASSIGN(into, from.number());
@@ -139,8 +139,8 @@ Result<CudaGemmSpec> read_cuda_gemm(const JsonReader& reader) {
   TS_TRY(figure(reader.at("launch_us"), spec.launch_us));
   if (reader.has("straddle_ns")) TS_TRY(figure(reader.at("straddle_ns"), spec.straddle_ns));
   if (reader.has("b_first_m")) TS_TRY(figure(reader.at("b_first_m"), spec.b_first_m));
-  if (reader.has("next_at_end")) {
-    const JsonReader limits = reader.at("next_at_end");
+  if (reader.has("late_launch_dependents")) {
+    const JsonReader limits = reader.at("late_launch_dependents");
     TS_TRY(limits.only({"rows_of_tiles", "steps"}));
     TS_TRY(figure(limits.at("rows_of_tiles"), spec.next_at_end_rows));
     TS_TRY(figure(limits.at("steps"), spec.next_at_end_steps));
@@ -160,7 +160,7 @@ Result<CudaGemmSpec> read_cuda_gemm(const JsonReader& reader) {
   }
   // A document's members come in alphabetical order; the pipelines made for the chip come before the portable one.
   std::ranges::stable_sort(spec.pipelines, {},
-                           [](const CudaGemmPipeline& p) { return p.pipeline == Pipeline::portable; });
+                           [](const CudaGemmPipeline& p) { return p.pipeline == Pipeline::mma_sm80; });
   return spec;
 }
 

@@ -5,10 +5,10 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "vocabulary/algorithm.hpp"
-#include "vocabulary/data_type.hpp"
 #include "spec/json_reader.hpp"
 #include "tilesmith/gemm_epilogue.hpp"
+#include "vocabulary/algorithm.hpp"
+#include "vocabulary/data_type.hpp"
 
 namespace tilesmith {
 
@@ -24,14 +24,14 @@ struct CudaGemmTile {
   int tile_n = 0;
   std::vector<int> wave;  ///< warp_specialized [warpgroups], portable [along m, along n], few rows [1, 1, warps]
   int stages = 0;         ///< 0: as many as fit
-  int boxes = 0;          ///< stream, mixed: boxes of 128 bytes of A's k in a stage
+  int tma_boxes = 0;      ///< skinny_tma, weight_only: boxes of 128 bytes of A's k in a stage
   int blocks_per_sm = 1;
   int cluster_m = 1;
   int cluster_n = 1;
   int splits = 1;  ///< most parts of k; more than 1 make a tile that splits k
   bool ping_pong = false;
-  bool adds_k = false;
-  bool shares_k = false;
+  bool split_k_atomic = false;
+  bool stream_k = false;
   bool groups = false;                         ///< for groups alone; where a pipeline has such, they take no others
   double step_us = 0;                          ///< microseconds for a stage of k; 0 where memory alone decides
   double end_us = 0;                           ///< and for the end of a tile
@@ -40,7 +40,7 @@ struct CudaGemmTile {
 };
 
 struct CudaGemmPipeline {
-  Pipeline pipeline = Pipeline::portable;
+  Pipeline pipeline = Pipeline::mma_sm80;
   Instruction instruction = Instruction::mma_sync;
   std::vector<DataType> data_types;  ///< of A and B
   std::vector<DataType> weights;     ///< of B beside an fp16 or bf16 A: int8, int4

@@ -57,7 +57,7 @@ Result<CudaTileCondition> read_condition(const JsonReader& reader) {
 }
 
 Result<CudaTile> read_tile(const JsonReader& reader) {
-  TS_TRY(reader.only({"tile", "stages", "query_buffers", "bias_stages", "blocks_per_sm", "ping_pong", "dynamic",
+  TS_TRY(reader.only({"tile", "stages", "q_stages", "bias_stages", "blocks_per_sm", "ping_pong", "dynamic_scheduler",
                       "late_wait", "late_store", "fp8", "head_dim", "head_dim_v", "efficiency", "first_for"}));
   CudaTile tile;
   const JsonReader figures = reader.at("tile");
@@ -71,7 +71,7 @@ Result<CudaTile> read_tile(const JsonReader& reader) {
     return {};
   };
   TS_TRY(integer("stages", tile.stages, 16));
-  TS_TRY(integer("query_buffers", tile.query_buffers, 2));
+  TS_TRY(integer("q_stages", tile.q_stages, 2));
   TS_TRY(integer("bias_stages", tile.bias_stages, 16));
   TS_TRY(integer("blocks_per_sm", tile.blocks_per_sm, 64));
   const auto flag = [&](std::string_view field, bool& into) -> Status {
@@ -80,7 +80,7 @@ Result<CudaTile> read_tile(const JsonReader& reader) {
     return {};
   };
   TS_TRY(flag("ping_pong", tile.ping_pong));
-  TS_TRY(flag("dynamic", tile.dynamic));
+  TS_TRY(flag("dynamic_scheduler", tile.dynamic_scheduler));
   TS_TRY(flag("late_wait", tile.late_wait));
   TS_TRY(flag("late_store", tile.late_store));
   TS_TRY(flag("fp8", tile.fp8));
@@ -97,16 +97,16 @@ Result<CudaTile> read_tile(const JsonReader& reader) {
 }
 
 Result<CudaAttentionPipeline> read_pipeline(const std::string& name, const JsonReader& reader) {
-  TS_TRY(reader.only({"instruction", "data_types", "packed_heads", "tiles"}));
+  TS_TRY(reader.only({"instruction", "data_types", "pack_gqa", "tiles"}));
   CudaAttentionPipeline out;
   auto parsed = parse_enum<Pipeline>(name);
   if (!parsed) return std::unexpected(parsed.error().in(reader.place()));
   out.pipeline = *parsed;
   TS_ASSIGN(out.instruction, reader.at("instruction").enumerator<Instruction>());
   TS_ASSIGN(out.data_types, read_data_types(reader.at("data_types")));
-  TS_ASSIGN(out.packed_heads, reader.at("packed_heads").integers(1, 64));
-  if (out.packed_heads.empty() || out.packed_heads.front() != 1)
-    return reader.at("packed_heads").refuse("1 first: heads are not packed");
+  TS_ASSIGN(out.pack_gqa, reader.at("pack_gqa").integers(1, 64));
+  if (out.pack_gqa.empty() || out.pack_gqa.front() != 1)
+    return reader.at("pack_gqa").refuse("1 first: heads are not packed");
   TS_ASSIGN(const auto tiles, reader.at("tiles").elements());
   for (const JsonReader& item : tiles) {
     TS_ASSIGN(const CudaTile tile, read_tile(item));
@@ -160,7 +160,7 @@ Status read_attention(const JsonReader& attention, CudaSpec& spec) {
   }
   // A document's members come in alphabetical order; the pipeline made for the chip comes before the portable one.
   std::ranges::stable_sort(spec.attention_fwd, {},
-                           [](const CudaAttentionPipeline& p) { return p.pipeline == Pipeline::portable; });
+                           [](const CudaAttentionPipeline& p) { return p.pipeline == Pipeline::mma_sm80; });
   return {};
 }
 

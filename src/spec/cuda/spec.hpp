@@ -13,11 +13,11 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "spec/cuda/gemm.hpp"
 #include "vocabulary/algorithm.hpp"
 #include "vocabulary/arch_name.hpp"
 #include "vocabulary/data_type.hpp"
 #include "vocabulary/traits.hpp"
-#include "spec/cuda/gemm.hpp"
 
 namespace tilesmith {
 
@@ -41,11 +41,11 @@ struct CudaTile {
   int tile_m = 0;  ///< query rows of a block of threads
   int tile_n = 0;  ///< keys of a step
   int stages = 0;  ///< the persistent pipeline's; the portable one has none of these
-  int query_buffers = 1;
+  int q_stages = 1;
   int bias_stages = 0;
   int blocks_per_sm = -1;
   bool ping_pong = false;
-  bool dynamic = false;
+  bool dynamic_scheduler = false;
   bool late_wait = false;
   bool late_store = false;
   bool fp8 = false;                            ///< for 8-bit inputs, and no others
@@ -56,11 +56,11 @@ struct CudaTile {
 };
 
 struct CudaAttentionPipeline {
-  Pipeline pipeline = Pipeline::portable;
+  Pipeline pipeline = Pipeline::mma_sm80;
   Instruction instruction = Instruction::mma_sync;
   std::vector<DataType> data_types;
-  std::vector<int> packed_heads;  ///< listed; 1 first
-  std::vector<CudaTile> tiles;    ///< in order of preference: of those that are first for a problem the first one wins
+  std::vector<int> pack_gqa;    ///< listed; 1 first
+  std::vector<CudaTile> tiles;  ///< in order of preference: of those that are first for a problem the first one wins
 };
 
 struct CudaInstruction {

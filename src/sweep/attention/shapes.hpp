@@ -12,9 +12,9 @@
 #include "base/function_ref.hpp"
 #include "sweep/shard.hpp"
 #include "sweep/tiers.hpp"
+#include "tilesmith/attention.hpp"
 #include "vocabulary/data_type.hpp"
 #include "vocabulary/traits.hpp"
-#include "tilesmith/attention.hpp"
 
 namespace tilesmith {
 

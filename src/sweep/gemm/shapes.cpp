@@ -11,9 +11,9 @@
 namespace tilesmith {
 namespace {
 
-const std::vector<std::string> kAxes = {"batch",    "m",     "n",           "k",           "nk",          "mnk",
-                                        "k2",       "dtype", "dtype_b",     "dtype_out",   "grouping",    "layout",
-                                        "epilogue", "beta",  "scale_depth", "dtype_scale", "zero_points", "packed"};
+const std::vector<std::string> kAxes = {"batch",    "m",     "n",          "k",           "nk",          "mnk",
+                                        "k2",       "dtype", "dtype_b",    "dtype_out",   "grouping",    "layout",
+                                        "epilogue", "beta",  "group_size", "dtype_scale", "zero_points", "packed"};
 
 /// Whether dense matrices of the problem have rows or members of the batch that begin off multiples of 16 bytes.
 bool has_unaligned_rows(const GemmProblem& p) {
@@ -104,7 +104,7 @@ class GemmShapesReader {
       return yaml_.enumerator<GemmGrouping>(value, at);
     }));
     TS_TRY(yaml_.axis(node, path, "k2", axes.k2, none_or_size()));
-    TS_TRY(yaml_.axis(node, path, "scale_depth", axes.scale_depth, none_or_size()));
+    TS_TRY(yaml_.axis(node, path, "group_size", axes.group_size, none_or_size()));
     TS_TRY(yaml_.axis(node, path, "dtype_scale", axes.dtype_scale, type));
     const auto flag = [this](const Node& value, const std::string& at) { return yaml_.flag(value, at); };
     TS_TRY(yaml_.axis(node, path, "zero_points", axes.zero_points, flag));
@@ -171,7 +171,7 @@ std::int64_t GemmShapeSweep::size() const {
   std::int64_t product = 1;
   for (const std::size_t count :
        {axes.batch.size(), axes.mnk.size(), axes.k2.size(), axes.dtype.size(), axes.dtype_b.size(),
-        axes.dtype_out.size(), axes.grouping.size(), axes.scale_depth.size(), axes.dtype_scale.size(),
+        axes.dtype_out.size(), axes.grouping.size(), axes.group_size.size(), axes.dtype_scale.size(),
         axes.zero_points.size(), axes.packed.size(), axes.layout.size(), axes.epilogue.size(), axes.beta.size()})
     if (__builtin_mul_overflow(product, static_cast<std::int64_t>(count), &product))
       return std::numeric_limits<std::int64_t>::max();
@@ -193,7 +193,7 @@ void GemmShapeSweep::for_each(FunctionRef<void(const GemmProblem&)> visit) const
     const bool packed = pick(axes.packed);
     const bool zero_points = pick(axes.zero_points);
     const DataType type_scale = pick(axes.dtype_scale);
-    const std::int64_t scale_depth = pick(axes.scale_depth);
+    const std::int64_t group_size = pick(axes.group_size);
     const GemmGrouping grouping = pick(axes.grouping);
     const std::optional<DataType> output = pick(axes.dtype_out), type_b = pick(axes.dtype_b);
     const DataType type = pick(axes.dtype);
@@ -204,7 +204,7 @@ void GemmShapeSweep::for_each(FunctionRef<void(const GemmProblem&)> visit) const
     problem.batch = pick(axes.batch);
     problem.type_b = type_b.value_or(type);
     problem.grouping = grouping;
-    problem.scale_depth = scale_depth;
+    problem.group_size = group_size;
     problem.type_scale = type_scale;
     problem.zero_points = zero_points;
     problem.packed_b = packed;

@@ -12,7 +12,7 @@
 //
 // Sizes are m, n and k crossed, m crossed with pairs `nk`, or triples `mnk`. The other axes are batch, k2 (columns of
 // A2 and rows of B2, a second product in the same sums; 0: none), dtype, dtype_b, dtype_out (both absent: the usual
-// ones of dtype), grouping (none, contiguous, masked: batch counts the groups), scale_depth, dtype_scale and
+// ones of dtype), grouping (none, contiguous, masked: batch counts the groups), group_size, dtype_scale and
 // zero_points, packed (B, which the batch shares, is packed once before the calls that are measured: constant weights
 // on a CPU), layout (the orders of A, B and D, as in rcr), epilogue (lists of operations) and beta.
 #pragma once
@@ -45,7 +45,7 @@ struct GemmAxes {
   std::vector<DataType> dtype{DataType::bf16};
   std::vector<std::optional<DataType>> dtype_b{{}}, dtype_out{{}};  ///< absent: the usual ones
   std::vector<GemmGrouping> grouping{GemmGrouping::none};
-  std::vector<std::int64_t> scale_depth{0};
+  std::vector<std::int64_t> group_size{0};
   std::vector<DataType> dtype_scale{DataType::fp32};
   std::vector<bool> zero_points{false};
   std::vector<bool> packed{false};

@@ -296,7 +296,7 @@ AttentionArguments AttentionCase::arguments(AttentionOutputs& outputs) const {
   a.v_scale = scale(v_scale_);
   a.alibi_batch_stride = alibi_batch_stride_;
   a.scale = *inputs_.scale;
-  a.softcap = inputs_.softcap;
+  a.soft_cap = inputs_.soft_cap;
   a.dropout_probability = inputs_.dropout_probability;
   a.seed = inputs_.seed;
   return a;
@@ -334,7 +334,7 @@ AttentionTensors AttentionCase::tensors() const {
   out.window_right = a.window_right;
   out.mask_bottom_right = a.mask_bottom_right != 0;
   out.scale = a.scale;
-  out.softcap = problem_.soft_cap ? a.softcap : 0.0f;
+  out.soft_cap = problem_.soft_cap ? a.soft_cap : 0.0f;
   out.seed = a.seed;
   out.offset = a.offset;
   out.drop_threshold = problem_.dropout ? a.drop_threshold : 0;

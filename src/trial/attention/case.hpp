@@ -9,9 +9,9 @@
 
 #include "base/error.hpp"
 #include "base/host_array.hpp"
+#include "measure/measure.hpp"
 #include "runtime/aligned_buffer.hpp"
 #include "tilesmith/attention.hpp"
-#include "measure/measure.hpp"
 #include "verify/attention/tensors.hpp"
 
 namespace tilesmith {
@@ -29,7 +29,7 @@ struct AttentionOutputs {
 struct AttentionInputs {
   AttentionLayout layout = AttentionLayout::bhsd;
   std::optional<float> scale{};  ///< absent: 1 / sqrt(head_dim_qk)
-  float softcap = 0;
+  float soft_cap = 0;
   float dropout_probability = 0;
   std::uint64_t seed = 0;
   /// Empty: random, normally distributed. fp8 inputs that are not fp8 already are quantised, with a scale that makes

@@ -3,8 +3,8 @@
 
 #include <memory>
 
-#include "trial/cuda_bench.hpp"
 #include "trial/attention/trial.hpp"
+#include "trial/cuda_bench.hpp"
 
 namespace tilesmith {
 

@@ -9,9 +9,9 @@
 
 #include "base/error.hpp"
 #include "base/function_ref.hpp"
-#include "trial/attention/case.hpp"
-#include "tilesmith/dispatcher.hpp"
 #include "measure/measure.hpp"
+#include "tilesmith/dispatcher.hpp"
+#include "trial/attention/case.hpp"
 #include "verify/attention/check.hpp"
 #include "verify/guarded_buffer.hpp"
 

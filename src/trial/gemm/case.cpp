@@ -186,7 +186,7 @@ Result<GemmCase> GemmCase::create(const GemmProblem& problem, GemmInputs inputs)
     const std::int64_t steps = operand->leading | (p.batch > 1 ? operand->batch : 0);
     p.unaligned |= steps * bits_of(type) / 8 % 16 != 0;
   }
-  if (p.scale_depth != 0) TS_TRY(out.add_scales(inputs, deviation));
+  if (p.group_size != 0) TS_TRY(out.add_scales(inputs, deviation));
   if (p.grouping != GemmGrouping::none) TS_TRY(out.add_groups(inputs));
   inputs.a = inputs.b = inputs.a2 = inputs.b2 = inputs.c = {};
   inputs.epilogue = {};
@@ -214,7 +214,7 @@ Status GemmCase::pack_b(Dispatcher& dispatcher) {
 
 Status GemmCase::add_scales(const GemmInputs& inputs, float deviation) {
   const GemmProblem& p = problem_;
-  const std::int64_t blocks = p.scale_depth == 0 ? 0 : (p.k + p.scale_depth - 1) / p.scale_depth;
+  const std::int64_t blocks = p.group_size == 0 ? 0 : (p.k + p.group_size - 1) / p.group_size;
   const auto fill = [&](Scales& scales, std::int64_t batch, std::int64_t rows, std::int64_t lines, float size,
                         std::uint64_t stream) -> Status {
     scales.rows = rows;
@@ -261,7 +261,7 @@ Status GemmCase::add_groups(const GemmInputs& inputs) {
 
 GemmScales GemmCase::scale_arguments(const Scales& scales, std::int64_t batch) const {
   if (scales.array.data.empty()) return {};
-  const std::int64_t blocks = (problem_.k + problem_.scale_depth - 1) / problem_.scale_depth;
+  const std::int64_t blocks = (problem_.k + problem_.group_size - 1) / problem_.group_size;
   return {scales.array.data.data(), blocks, 1, batch > 1 ? scales.rows * blocks : 0};
 }
 
@@ -270,7 +270,7 @@ GemmScaleView GemmCase::scale_view(const Scales& scales, std::int64_t batch) con
   if (a.data == nullptr) return {};
   return {.view = {a.data, scales.array.type, {.batch = a.batch, .row = a.row, .column = a.block}},
           .lines = scales.lines,
-          .depth = problem_.scale_depth};
+          .depth = problem_.group_size};
 }
 
 ElementType GemmCase::output_type() const {

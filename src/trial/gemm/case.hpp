@@ -8,10 +8,10 @@
 
 #include "base/error.hpp"
 #include "base/host_array.hpp"
+#include "measure/measure.hpp"
 #include "runtime/aligned_buffer.hpp"
 #include "tilesmith/dispatcher.hpp"
 #include "tilesmith/gemm.hpp"
-#include "measure/measure.hpp"
 #include "verify/gemm/tensors.hpp"
 
 namespace tilesmith {

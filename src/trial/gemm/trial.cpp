@@ -4,8 +4,8 @@
 
 #include <utility>
 
-#include "trial/gemm/cuda.hpp"
 #include "problem/gemm/problem.hpp"
+#include "trial/gemm/cuda.hpp"
 
 namespace tilesmith {
 namespace {

@@ -4,9 +4,9 @@
 #include <memory>
 
 #include "base/error.hpp"
-#include "trial/gemm/case.hpp"
-#include "trial/attention/trial.hpp"
 #include "tilesmith/dispatcher.hpp"
+#include "trial/attention/trial.hpp"
+#include "trial/gemm/case.hpp"
 #include "verify/gemm/check.hpp"
 
 namespace tilesmith {

@@ -84,8 +84,8 @@ class Head {
 
   // Soft cap, bias and ALiBi, each a pass that stores its result.
   void finish_logits(std::int64_t i, std::span<float> logits) const {
-    if (tensors_.softcap != 0) {
-      for (float& s : logits) s = tensors_.softcap * std::tanh(s / tensors_.softcap);
+    if (tensors_.soft_cap != 0) {
+      for (float& s : logits) s = tensors_.soft_cap * std::tanh(s / tensors_.soft_cap);
       round_all(logit_type_, logits);
     }
     if (tensors_.bias != nullptr) {

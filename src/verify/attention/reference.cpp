@@ -104,8 +104,8 @@ class RowBlock {
 
   double logit(std::int64_t i, std::int64_t j, double product) const {
     double s = static_cast<double>(tensors_.scale) * product;
-    const double softcap = static_cast<double>(tensors_.softcap);
-    if (softcap != 0) s = softcap * std::tanh(s / softcap);
+    const double soft_cap = static_cast<double>(tensors_.soft_cap);
+    if (soft_cap != 0) s = soft_cap * std::tanh(s / soft_cap);
     if (tensors_.bias != nullptr) {
       const TensorStrides& strides = tensors_.bias_strides;
       s += static_cast<double>(

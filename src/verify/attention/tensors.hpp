@@ -29,7 +29,7 @@ struct AttentionTensors {
   std::int64_t window_left = -1, window_right = -1;  ///< negative: unbounded
   bool mask_bottom_right = false;
   float scale = 1.0F;
-  float softcap = 0.0F;  ///< 0: none
+  float soft_cap = 0.0F;  ///< 0: none
   std::uint64_t seed = 0, offset = 0;
   std::uint32_t drop_threshold = 0;  ///< of 65536; 0: no dropout
 

@@ -60,7 +60,7 @@ Result<OneHotInputs> one_hot_inputs(const AttentionTensors& tensors, std::uint64
   const std::int64_t bits = std::max(
       1, static_cast<int>(std::bit_width(static_cast<std::uint64_t>(std::max<std::int64_t>(tensors.seqlen_k, 2) - 1))));
   const auto scale = static_cast<double>(tensors.scale);
-  const auto softcap = static_cast<double>(tensors.softcap);
+  const auto soft_cap = static_cast<double>(tensors.soft_cap);
   if (depth < bits)
     return impossible(fmt::format("{} keys need {} dimensions", tensors.seqlen_k, bits),
                       fmt::format("head_dim_qk is {}", depth));
@@ -74,13 +74,13 @@ Result<OneHotInputs> one_hot_inputs(const AttentionTensors& tensors, std::uint64
   const auto repeats = static_cast<double>(depth / bits);
   const double needed = kGap + disturbance(tensors);
   double amplitude = std::exp2(std::ceil(std::log2(needed / (2 * repeats * std::abs(scale)))));
-  if (softcap != 0) {
+  if (soft_cap != 0) {
     // The best logit is s = amplitude * depth * scale, the second at most s - gap; the cap squeezes both below
-    // `softcap`. Amplitudes that bring the best near the cap's straight part keep them apart; larger ones press both
+    // `soft_cap`. Amplitudes that bring the best near the cap's straight part keep them apart; larger ones press both
     // against it.
     const auto capped_gap = [&](double a) {
       const double best = a * static_cast<double>(depth) * std::abs(scale);
-      return softcap * (std::tanh(best / softcap) - std::tanh((best - 2 * a * repeats * std::abs(scale)) / softcap));
+      return soft_cap * (std::tanh(best / soft_cap) - std::tanh((best - 2 * a * repeats * std::abs(scale)) / soft_cap));
     };
     double best = amplitude;
     for (double a = 0x1p-20; a < 0x1p20; a *= 2)
@@ -88,7 +88,7 @@ Result<OneHotInputs> one_hot_inputs(const AttentionTensors& tensors, std::uint64
     amplitude = best;
     if (capped_gap(amplitude) < needed)
       return impossible(
-          fmt::format("a soft cap of {} keeps logits within {:.3g} of each other", softcap, capped_gap(amplitude)),
+          fmt::format("a soft cap of {} keeps logits within {:.3g} of each other", soft_cap, capped_gap(amplitude)),
           fmt::format("{:.3g} are needed", needed));
   }
   const int exponent = static_cast<int>(std::log2(amplitude));

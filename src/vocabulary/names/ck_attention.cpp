@@ -63,7 +63,7 @@ char* write_attention_name(const KernelConfig& config, char* out) {
   w.put(kBias[index(s.bias)]);
   if (s.lse) w.put(kLse);
   if (s.dropout) w.put(kDropout);
-  if (s.logits_soft_cap) w.put(kLogits);
+  if (s.soft_cap) w.put(kLogits);
   if (s.sink) w.put(kSink);
   if (s.skip_min_seqlen_q) w.put(kSkip);
   if (s.qscale != QuantScale::none) w.put(kScale[index(s.qscale)]);
@@ -114,7 +114,7 @@ Result<KernelConfig> parse_attention_name(std::string_view name) {
   const auto flag = [&r](std::string_view text) { return r.take(text); };
   s.lse = flag("lse=1_");
   s.dropout = flag("drop=1_");
-  s.logits_soft_cap = flag("logits=1_");
+  s.soft_cap = flag("logits=1_");
   s.sink = flag("sink=1_");
   s.skip_min_seqlen_q = flag("skip=1_");
   if (r.take("qs=") && !r.take_enum(s.qscale)) return r.expected("a quantisation scale");

@@ -112,9 +112,9 @@ char* write_conv_name(const KernelConfig& config, char* out) {
     w.put(name_of(s.specialization));
   }
   if (a.explicit_gemm) w.put("_explicit_gemm");
-  if (s.stream_k != StreamKReduction::none) {
+  if (s.stream_k_reduction != StreamKReduction::none) {
     w.put("_streamk_");
-    w.put(name_of(s.stream_k));
+    w.put(name_of(s.stream_k_reduction));
     if (a.persistent) w.put("_persistent");
   }
   if (s.large_tensor) w.put("_large_tensor");
@@ -160,9 +160,9 @@ Result<KernelConfig> parse_conv_name(std::string_view name) {
   a.explicit_gemm = r.take("_explicit_gemm");
   if (r.take("_streamk_")) {
     if (r.take("tree"))
-      s.stream_k = StreamKReduction::tree;
+      s.stream_k_reduction = StreamKReduction::tree;
     else if (r.take("linear"))
-      s.stream_k = StreamKReduction::linear;
+      s.stream_k_reduction = StreamKReduction::linear;
     else
       return r.expected("tree or linear");
     a.persistent = r.take("_persistent");

@@ -65,12 +65,12 @@ char* write_gemm_name(const KernelConfig& config, char* out) {
       break;
     case GemmFamily::stream_k:
       w.put("_streamk");
-      if (s.stream_k > StreamKReduction::atomic) {
+      if (s.stream_k_reduction > StreamKReduction::atomic) {
         w.put('_');
-        w.put(name_of(s.stream_k));
+        w.put(name_of(s.stream_k_reduction));
       }
       break;
-    case GemmFamily::grouped:
+    case GemmFamily::grouped_gemm:
       w.put("_grouped");
       break;
     default:
@@ -115,10 +115,10 @@ Result<KernelConfig> parse_gemm_name(std::string_view name) {
     if (!r.take("d") || !r.take_number(s.num_d)) return r.expected("d and the number of D tensors");
   } else if (r.take("_streamk")) {
     s.family = GemmFamily::stream_k;
-    s.stream_k = StreamKReduction::atomic;
-    if (r.take("_") && !r.take_enum(s.stream_k)) return r.expected("linear or tree");
+    s.stream_k_reduction = StreamKReduction::atomic;
+    if (r.take("_") && !r.take_enum(s.stream_k_reduction)) return r.expected("linear or tree");
   } else if (r.take("_grouped")) {
-    s.family = GemmFamily::grouped;
+    s.family = GemmFamily::grouped_gemm;
   }
   if (!r.done()) return r.expected("the end of the name");
   if (has_d != (s.family == GemmFamily::multi_d))

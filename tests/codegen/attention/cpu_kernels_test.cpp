@@ -67,7 +67,7 @@ void expect_correct(CpuAttentionParameters parameters, const AttentionTensors& t
   parameters.mask = t.window_left >= 0 || t.window_right >= 0;
   parameters.bias = t.bias != nullptr;
   parameters.alibi = t.alibi != nullptr;
-  parameters.soft_cap = t.softcap != 0;
+  parameters.soft_cap = t.soft_cap != 0;
   parameters.sink = t.sink != nullptr;
   parameters.dropout = t.drop_threshold != 0;
   parameters.group_mode = t.group_mode();
@@ -130,7 +130,7 @@ void expect_correct(CpuAttentionParameters parameters, const AttentionTensors& t
   a.seed = t.seed;
   a.offset = t.offset;
   a.scale = t.scale;
-  a.softcap = t.softcap;
+  a.soft_cap = t.soft_cap;
   a.mask_bottom_right = t.mask_bottom_right;
   a.drop_threshold = t.drop_threshold;
   run_kernel(**kernel, &a);

@@ -8,8 +8,8 @@
 #include "codegen/generate.hpp"
 #include "codegen/nvrtc_fixture.hpp"
 #include "instances/attention/cuda.hpp"
-#include "vocabulary/names/native.hpp"
 #include "thorough.hpp"
+#include "vocabulary/names/native.hpp"
 
 namespace tilesmith {
 namespace {
@@ -45,7 +45,7 @@ Source source_of(const KernelConfig& config) {
   return *source;
 }
 
-const Pipeline kHopper = Pipeline::warp_specialized, kPortable = Pipeline::portable;
+const Pipeline kHopper = Pipeline::warp_specialized, kPortable = Pipeline::mma_sm80;
 
 TEST(CudaAttentionSource, IsOneTextWithoutIncludes) {
   for (const Pipeline pipeline : {kHopper, kPortable}) {
@@ -86,7 +86,7 @@ class CudaAttentionKernels : public testing::NvrtcFixture {
     compile_all(sources, [&](std::size_t at, const ResourceReport& report) {
       const FunctionResources* const kernel = report.kernel(sources[at].entry_symbol);
       ASSERT_NE(kernel, nullptr) << sources[at].name;
-      const CudaAttentionFacts facts = cuda_attention_facts(configs[at]);
+      const CudaAttentionResources facts = cuda_attention_resources(configs[at]);
       // A few words at most, where the rules say that the tile holds.
       EXPECT_LE(kernel->spill_store_bytes, 64) << sources[at].name;
       if (facts.persistent) {
@@ -136,16 +136,16 @@ TEST_F(CudaAttentionKernels, TraitsAreHealthy) {
   using S = AttentionSignature;
   const auto everything = [](S& s) {
     s.mask = MaskKind::generic, s.mode = SequenceMode::group, s.bias = BiasKind::elementwise;
-    s.dropout = s.logits_soft_cap = s.sink = true;
+    s.dropout = s.soft_cap = s.sink = true;
   };
   // Traits that touch different parts of a kernel share one; each instance takes seconds.
   add(128, everything);
   add(128, [](S& s) { s.mode = SequenceMode::group, s.bias = BiasKind::elementwise; });
   add(128, [](S& s) { s.mask = MaskKind::generic, s.bias = BiasKind::alibi; });
   add(128, [](S& s) { s.dropout = s.sink = s.negative_scale = true; });
-  add(64, [](S& s) { s.logits_soft_cap = true; });
-  add(128, [](S& s) { s.logits_soft_cap = true; });
-  add(256, [](S& s) { s.logits_soft_cap = s.sink = true; });
+  add(64, [](S& s) { s.soft_cap = true; });
+  add(128, [](S& s) { s.soft_cap = true; });
+  add(256, [](S& s) { s.soft_cap = s.sink = true; });
   add(128, [](S& s) { s.data_type = DataType::fp8bf16, s.qscale = QuantScale::pertensor; });
   add(64, everything);
   check_instances(testing::some(configs, 2), true);
@@ -158,7 +158,7 @@ TEST_F(CudaAttentionKernels, TraitsAreHealthy) {
 /// sizes.
 Source assertion_source(const KernelConfig& config) {
   Source source = source_of(config);
-  const CudaAttentionFacts facts = cuda_attention_facts(config);
+  const CudaAttentionResources facts = cuda_attention_resources(config);
   const std::size_t entry = source.text.find("extern \"C\" __global__ void __launch_bounds__");
   if (entry == std::string::npos) throw std::runtime_error("no entry in " + source.name);
   source.text.resize(entry);
@@ -197,8 +197,7 @@ TEST_F(CudaAttentionKernels, LaunchFactsAreTheTemplates) {
         signature.bias = traits ? BiasKind::elementwise : BiasKind::none;
         constexpr int kPacked[] = {1, 4};
         enumerate_cuda_attention(arch(name), signature, kPacked, [&](const KernelConfig& config) {
-          if (config.algorithm.packed_heads == (sources.size() % 2 == 0 ? 1 : 4) ||
-              config.algorithm.pipeline == kPortable)
+          if (config.algorithm.pack_gqa == (sources.size() % 2 == 0 ? 1 : 4) || config.algorithm.pipeline == kPortable)
             sources.push_back(assertion_source(config));
           return true;
         });

@@ -9,9 +9,9 @@
 #include <limits>
 #include <vector>
 
+#include "codegen/emulated_tiles.hpp"
 #include "codegen/gemm/cpu.hpp"
 #include "codegen/gemm/cpu_problem.hpp"
-#include "codegen/emulated_tiles.hpp"
 #include "runtime/cpu/thread_pool.hpp"
 #include "thorough.hpp"
 
@@ -62,7 +62,7 @@ CpuGemmParameters small_tiles(const Variant& variant) {
   p.tile_m = 2 * tile.rows;
   p.tile_n = 2 * tile.columns;
   p.tile_k = 2 * tile.depth;
-  if (p.element == ElementType::int8) p.output = p.side = ElementType::int32;
+  if (p.element == ElementType::int8) p.output = p.aux = ElementType::int32;
   return p;
 }
 
@@ -136,7 +136,7 @@ TEST_P(CpuGemmKernels, TwoProductsGoIntoOneSum) {
       CpuGemmParameters p = small_tiles(GetParam());
       if (form == CpuGemmForm::skinny && GetParam().level == CpuLevel::x86_64_amx) continue;
       p.form = form;
-      p.second = true;
+      p.mm_plus_mm = true;
       p.split_k = split_k;
       if (form == CpuGemmForm::skinny) p.tile_m = 16;
       p.order_a = turn % 2 == 0 ? MatrixOrder::row : MatrixOrder::column;
@@ -186,7 +186,7 @@ TEST_P(CpuGemmKernels, DeepBlocksAreCorrect) {
 
 TEST_P(CpuGemmKernels, WholeNumbersAreExact) {
   CpuGemmParameters p = small_tiles(GetParam());
-  p.output = p.side = ElementType::fp32;
+  p.output = p.aux = ElementType::fp32;
   std::vector<GemmSizes> cases = {{.m = 37, .n = 65, .k = 71}, {.m = 9, .n = 100, .k = 200, .batch = 2, .beta = 2}};
   for (GemmSizes& s : cases) s.small_integers = true;
   expect_correct(p, cases);
@@ -243,7 +243,7 @@ TEST_P(CpuGemmKernels, SplitsOfKAreCorrectAndIndependentOfThreads) {
 
 TEST_P(CpuGemmKernels, ThreadsShareTheTasks) {
   CpuGemmParameters p = small_tiles(GetParam());
-  p.output = p.side = ElementType::fp32;
+  p.output = p.aux = ElementType::fp32;
   p.split_k = p.amax = true;
   const auto kernel = compile(p);
   ASSERT_TRUE(kernel) << kernel.error().text();
@@ -293,7 +293,7 @@ TEST_P(CpuGemmKernels, EpiloguesAreCorrect) {
                                         {.m = 12, .n = 50, .k = 9, .size = 20}};  // activations far out
   const auto with = [&](auto change) {
     CpuGemmParameters p = small_tiles(GetParam());
-    if (p.element == ElementType::int8) p.output = p.side = ElementType::fp32;
+    if (p.element == ElementType::int8) p.output = p.aux = ElementType::fp32;
     change(p);
     expect_correct(p, cases);
   };
@@ -308,7 +308,7 @@ TEST_P(CpuGemmKernels, EpiloguesAreCorrect) {
     with([&](CpuGemmParameters& p) {
       p.activation = activation;
       p.bias = round % 2 == 0 ? GemmBias::along_n : GemmBias::along_m;
-      p.output = p.side = p.bias_type = kOutputs[round % 3];
+      p.output = p.aux = p.bias_type = kOutputs[round % 3];
       if (p.element == ElementType::int8) p.row_scale = p.column_scale = true;
       p.amax = round % 2 == 1;
     });
@@ -325,14 +325,14 @@ TEST_P(CpuGemmKernels, EpiloguesAreCorrect) {
   with([](CpuGemmParameters& p) {
     p.row_scale = p.column_scale = true;
     p.extras = 2;
-    p.side = ElementType::bf16;
+    p.aux = ElementType::bf16;
     p.amax = true;
   });
   with([](CpuGemmParameters& p) {
     p.extras = 4;
     p.extras_multiply = p.clamp = true;
     p.activation = GemmActivation::gelu_tanh;
-    p.side = p.output = ElementType::fp16;
+    p.aux = p.output = ElementType::fp16;
   });
   if (GetParam().element != ElementType::int8) return;
   with([](CpuGemmParameters& p) {
@@ -387,7 +387,7 @@ TEST(CpuGemmSource, RefusesWhatTheTemplatesDoNotCover) {
   EXPECT_NE(refused([](auto& p) {
               p.element = ElementType::int8;
               p.instruction = Instruction::dot_int8;
-              p.output = p.side = ElementType::int32;
+              p.output = p.aux = ElementType::int32;
               p.clamp = true;
             }).find("epilogue on int32"),
             std::string::npos);

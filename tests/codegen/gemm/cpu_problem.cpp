@@ -92,7 +92,7 @@ GemmProblem::GemmProblem(const CpuGemmParameters& parameters, const GemmSizes& s
   a_ = make(p.element, s.batch, row_a ? s.m : s.k, row_a ? s.k : s.m, reads);
   b_ = make(p.element, s.share_b ? std::min(s.batch, 1LL) : s.batch, row_b ? s.k : s.n, row_b ? s.n : s.k, reads);
   if (s.share_b) b_.batch = 0;
-  if (p.second) {
+  if (p.mm_plus_mm) {
     a2_ = make(p.element, s.batch, row_a ? s.m : s.k2, row_a ? s.k2 : s.m, reads);
     b2_ = make(p.element, s.batch, row_b ? s.k2 : s.n, row_b ? s.n : s.k2, reads);
     args_.a2 = matrix(a2_);
@@ -103,11 +103,11 @@ GemmProblem::GemmProblem(const CpuGemmParameters& parameters, const GemmSizes& s
   args_.a = matrix(a_);
   args_.b = matrix(b_);
   if (s.beta != 0) {
-    c_ = make(p.side, s.batch, s.m, s.n, true);
+    c_ = make(p.aux, s.batch, s.m, s.n, true);
     args_.c = matrix(c_);
   }
   for (int e = 0; e < p.extras; ++e) {
-    extras_.push_back(make(p.side, s.batch, s.m, out_columns, true));
+    extras_.push_back(make(p.aux, s.batch, s.m, out_columns, true));
     args_.extra[e] = matrix(extras_.back());
   }
   if (p.bias != GemmBias::none) {

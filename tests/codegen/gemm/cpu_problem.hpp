@@ -6,8 +6,8 @@
 #include <string>
 #include <vector>
 
-#include "codegen/gemm/cpu.hpp"
 #include "codegen/cpu_kernel_harness.hpp"
+#include "codegen/gemm/cpu.hpp"
 #include "kernels/cpu/gemm/abi.h"
 
 namespace tilesmith {

@@ -9,8 +9,8 @@
 #include "codegen/generate.hpp"
 #include "codegen/nvrtc_fixture.hpp"
 #include "instances/gemm/cuda.hpp"
-#include "vocabulary/names/native.hpp"
 #include "thorough.hpp"
+#include "vocabulary/names/native.hpp"
 
 namespace tilesmith {
 namespace {
@@ -25,7 +25,7 @@ const CudaSpec& arch(std::string_view name) {
 GemmSignature signature_of(DataType type, DataType result, GemmEpilogue epilogue = {}) {
   GemmSignature s;
   s.a = s.b = type;
-  s.c = s.side = result;
+  s.c = s.aux = result;
   s.bias = DataType::fp32;
   s.accumulator = type == DataType::int8 ? DataType::int32 : DataType::fp32;
   s.epilogue_ops = epilogue;
@@ -50,7 +50,7 @@ const GemmSignature kBf16 = signature_of(DataType::bf16, DataType::bf16);
 /// One of each template.
 std::vector<KernelConfig> one_of_each(const GemmSignature& signature) {
   return {best("sm_90a", Pipeline::warp_specialized, signature, kLarge),
-          best("sm_90a", Pipeline::stream, signature, kFew), best("sm_80", Pipeline::portable, signature, kLarge),
+          best("sm_90a", Pipeline::skinny_tma, signature, kFew), best("sm_80", Pipeline::mma_sm80, signature, kLarge),
           best("sm_80", Pipeline::skinny, signature, kFew)};
 }
 
@@ -70,7 +70,7 @@ TEST(CudaGemmSource, IsOneTextWithoutIncludes) {
 TEST(CudaGemmSource, TheEpilogueIsInTheTable) {
   GemmSignature signature = signature_of(DataType::bf16, DataType::bf16,
                                          {EpilogueOp::scale_m, EpilogueOp::bias, EpilogueOp::add, EpilogueOp::silu});
-  signature.side = DataType::fp16;
+  signature.aux = DataType::fp16;
   const Source source = source_of(best("sm_90a", Pipeline::warp_specialized, signature, kLarge));
   // The numbers of kernels/cuda/gemm/abi.h.
   EXPECT_NE(source.text.find("constexpr int kEpilogue[] = {6, 3, 1, 10};"), std::string::npos);
@@ -119,26 +119,26 @@ std::vector<KernelConfig> of_experts() {
   groups.grouping = GemmGrouping::contiguous;
   std::vector<KernelConfig> configs = {
       best("sm_90a", Pipeline::warp_specialized, groups, {4096, 4096, 4096, 8}),
-      best("sm_80", Pipeline::portable, groups, {4096, 4096, 4096, 8}),
+      best("sm_80", Pipeline::mma_sm80, groups, {4096, 4096, 4096, 8}),
       best("sm_90a", Pipeline::warp_specialized, with_block_scales(GemmGrouping::none), kLarge),
       best("sm_90a", Pipeline::warp_specialized, with_block_scales(GemmGrouping::masked), {64, 4096, 4096, 8}),
-      best("sm_89", Pipeline::portable, with_block_scales(GemmGrouping::none), kLarge)};
+      best("sm_89", Pipeline::mma_sm80, with_block_scales(GemmGrouping::none), kLarge)};
   configs.push_back(
-      best("sm_90a", Pipeline::mixed, with_weights(DataType::fp16, DataType::int4, DataType::fp16), kLarge));
+      best("sm_90a", Pipeline::weight_only, with_weights(DataType::fp16, DataType::int4, DataType::fp16), kLarge));
   for (const DataType weights : {DataType::int8, DataType::int4}) {
     const GemmSignature same = with_weights(DataType::bf16, weights, DataType::bf16);
     const GemmSignature wide = with_weights(DataType::fp16, weights, DataType::fp32);
     configs.push_back(best("sm_90a", Pipeline::skinny, same, kFew));
     configs.push_back(best("sm_80", Pipeline::skinny, wide, {1, 4096, 4096}));
-    configs.push_back(best("sm_80", Pipeline::portable, wide, kLarge));
-    configs.push_back(best("sm_90a", Pipeline::portable, same, kLarge));
-    configs.push_back(best("sm_90a", Pipeline::mixed, same, kLarge));
-    configs.push_back(best("sm_90a", Pipeline::mixed, wide, {48, 4096, 4096}));
+    configs.push_back(best("sm_80", Pipeline::mma_sm80, wide, kLarge));
+    configs.push_back(best("sm_90a", Pipeline::mma_sm80, same, kLarge));
+    configs.push_back(best("sm_90a", Pipeline::weight_only, same, kLarge));
+    configs.push_back(best("sm_90a", Pipeline::weight_only, wide, {48, 4096, 4096}));
   }
   // Weights keep most in registers beside the widest tiles.
   for (const KernelConfig& config : configs_of("sm_90a", with_weights(DataType::bf16, DataType::int4, DataType::bf16)))
     if ((config.algorithm.pipeline == Pipeline::skinny && config.algorithm.tile[1] >= 96) ||
-        config.algorithm.pipeline == Pipeline::mixed)
+        config.algorithm.pipeline == Pipeline::weight_only)
       configs.push_back(config);
   return configs;
 }
@@ -151,7 +151,7 @@ std::vector<KernelConfig> of_lists() {
   for (GemmSignature signature :
        {turned, signature_of(DataType::fp32, DataType::fp32),
         signature_of(DataType::fp8, DataType::bf16, {EpilogueOp::swiglu, EpilogueOp::amax})}) {
-    signature.family = GemmFamily::grouped;
+    signature.family = GemmFamily::grouped_gemm;
     enumerate_cuda_gemm(arch("sm_90a"), signature, [&](const KernelConfig& config) {
       configs.push_back(config);
       return true;
@@ -163,7 +163,7 @@ std::vector<KernelConfig> of_lists() {
 TEST_F(CudaGemmKernels, OfListsAreHealthy) {
   std::vector<Source> sources;
   for (const KernelConfig& config : testing::some(of_lists(), 3)) {
-    EXPECT_EQ(config.algorithm.pipeline, Pipeline::portable);
+    EXPECT_EQ(config.algorithm.pipeline, Pipeline::mma_sm80);
     sources.push_back(source_of(config));
   }
   EXPECT_GT(sources.size(), 10u);
@@ -188,13 +188,13 @@ std::vector<KernelConfig> of_layouts() {
       for (const KernelConfig& config : configs_of("sm_90a", s)) {
         const Algorithm& algorithm = config.algorithm;
         if (algorithm.pipeline != Pipeline::warp_specialized || algorithm.vector[2] == 2) continue;
-        const bool splits = type == DataType::fp8 && algorithm.splits_k;  // int8 does it like fp8
+        const bool splits = type == DataType::fp8 && algorithm.split_k;  // int8 does it like fp8
         if (type == DataType::tf32 || splits || algorithm.tile[1] == 256) configs.push_back(config);
       }
       if (a != MatrixOrder::row) continue;
       if (type == DataType::fp8) {  // a tensor behind the steps of its tile
         GemmSignature residual = s;
-        residual.c = residual.side = DataType::bf16;
+        residual.c = residual.aux = DataType::bf16;
         residual.epilogue_ops = {EpilogueOp::add};
         configs.push_back(best("sm_90a", Pipeline::warp_specialized, residual, kLarge));
       }
@@ -207,7 +207,7 @@ std::vector<KernelConfig> of_layouts() {
 std::vector<KernelConfig> of_atomic_sums() {
   std::vector<KernelConfig> configs;
   for (const KernelConfig& config : configs_of("sm_90a", kBf16))
-    if (config.algorithm.adds_k) configs.push_back(config);
+    if (config.algorithm.split_k_atomic) configs.push_back(config);
   return configs;
 }
 
@@ -216,7 +216,7 @@ std::vector<KernelConfig> of_copied_tensors() {
   std::vector<KernelConfig> configs;
   for (const KernelConfig& config :
        configs_of("sm_90a", signature_of(DataType::bf16, DataType::bf16, {EpilogueOp::add, EpilogueOp::gelu})))
-    if (cuda_gemm_facts(config).copied_tensor && !config.algorithm.splits_k && !config.algorithm.shares_k)
+    if (cuda_gemm_resources(config).copied_tensor && !config.algorithm.split_k && !config.algorithm.stream_k)
       configs.push_back(config);
   return configs;
 }
@@ -224,12 +224,12 @@ std::vector<KernelConfig> of_copied_tensors() {
 /// Parts of three warpgroups' tiles, which have the fewest registers for adding them up; clusters.
 std::vector<KernelConfig> of_tight_tiles() {
   GemmSignature integers = signature_of(DataType::int8, DataType::int32, {EpilogueOp::add});
-  integers.side = DataType::int32;
+  integers.aux = DataType::int32;
   std::vector<KernelConfig> configs;
   for (KernelConfig config : configs_of("sm_90a", integers)) {
     Algorithm& a = config.algorithm;
     if (a.pipeline != Pipeline::warp_specialized || a.vector[2] == 2) continue;
-    if (a.wave[0] == 3) a.splits_k = true;
+    if (a.wave[0] == 3) a.split_k = true;
     if (a.wave[0] == 3 || a.cluster[0] > 1) configs.push_back(config);
   }
   return configs;
@@ -238,7 +238,7 @@ std::vector<KernelConfig> of_tight_tiles() {
 TEST_F(CudaGemmKernels, AreHealthy) {
   std::vector<KernelConfig> configs = one_of_each(kBf16);
   configs.push_back(configs[1]);  // the stream
-  configs.back().algorithm.early_b = true;
+  configs.back().algorithm.prefetch_weights = true;
   for (const KernelConfig& config : testing::some(of_experts(), 2)) configs.push_back(config);
   for (const KernelConfig& config : testing::some(of_layouts(), 3)) configs.push_back(config);
   for (const KernelConfig& config : testing::some(of_atomic_sums(), 3)) configs.push_back(config);
@@ -247,31 +247,31 @@ TEST_F(CudaGemmKernels, AreHealthy) {
   configs.push_back(best(
       "sm_90a", Pipeline::warp_specialized,
       signature_of(DataType::bf16, DataType::bf16, {EpilogueOp::add, EpilogueOp::bias, EpilogueOp::gelu}), kLarge));
-  configs.push_back(best("sm_80", Pipeline::portable, signature_of(DataType::fp32, DataType::fp32), kLarge));
+  configs.push_back(best("sm_80", Pipeline::mma_sm80, signature_of(DataType::fp32, DataType::fp32), kLarge));
   using Op = EpilogueOp;
   const GemmSignature behind_a_gate = signature_of(
       DataType::bf16, DataType::bf16, {Op::reglu, Op::scale_n, Op::bias, Op::multiply, Op::clamp, Op::amax});
   GemmSignature integers = signature_of(DataType::int8, DataType::int32, {Op::add});
-  integers.side = DataType::int32;
+  integers.aux = DataType::int32;
   for (const GemmSignature& signature : {behind_a_gate, integers}) {
     configs.push_back(best("sm_90a", Pipeline::warp_specialized, signature, kLarge));
-    configs.push_back(best("sm_90a", Pipeline::stream, signature, kFew));
-    configs.push_back(best("sm_80", Pipeline::portable, signature, kLarge));
+    configs.push_back(best("sm_90a", Pipeline::skinny_tma, signature, kFew));
+    configs.push_back(best("sm_80", Pipeline::mma_sm80, signature, kLarge));
   }
   for (const KernelConfig& config : testing::some(of_tight_tiles(), 3)) configs.push_back(config);
   for (const KernelConfig& config : testing::some(of_copied_tensors(), 3)) configs.push_back(config);
   GemmSignature second = kBf16;
-  second.second = true;
+  second.mm_plus_mm = true;
   for (const CudaGemmShape& shape : {kLarge, CudaGemmShape{128, 4096, 14336}, CudaGemmShape{512, 4096, 4096}})
     configs.push_back(best("sm_90a", Pipeline::warp_specialized, second, shape));
-  configs.push_back(best("sm_90a", Pipeline::stream, second, kFew));
-  configs.push_back(best("sm_80", Pipeline::portable, second, kLarge));
+  configs.push_back(best("sm_90a", Pipeline::skinny_tma, second, kFew));
+  configs.push_back(best("sm_80", Pipeline::mma_sm80, second, kLarge));
   std::vector<Source> sources;
   for (const KernelConfig& config : configs) sources.push_back(source_of(config));
   compile_all(sources, [&](std::size_t at, const ResourceReport& report) {
     const FunctionResources* const kernel = report.kernel(sources[at].entry_symbol);
     ASSERT_NE(kernel, nullptr) << sources[at].name;
-    const CudaGemmFacts facts = cuda_gemm_facts(configs[at]);
+    const CudaGemmResources facts = cuda_gemm_resources(configs[at]);
     EXPECT_EQ(kernel->spill_store_bytes, 0) << sources[at].name;
     EXPECT_LE(kernel->registers, facts.launch_registers) << sources[at].name;
     if (facts.producer_registers == 0) return;
@@ -286,7 +286,7 @@ TEST_F(CudaGemmKernels, AreHealthy) {
 /// sizes.
 Source assertion_source(const KernelConfig& config) {
   Source source = source_of(config);
-  const CudaGemmFacts facts = cuda_gemm_facts(config);
+  const CudaGemmResources facts = cuda_gemm_resources(config);
   std::size_t entry = source.text.find("extern \"C\" __global__ void __launch_bounds__");
   if (entry == std::string::npos) throw std::runtime_error("no entry in " + source.name);
   // The portable template's entry may be left out, for lists.
@@ -298,7 +298,7 @@ Source assertion_source(const KernelConfig& config) {
   same("kThreads", facts.threads);
   same("kSharedBytes", facts.shared_bytes);
   switch (config.algorithm.pipeline) {
-    case Pipeline::mixed:
+    case Pipeline::weight_only:
       same("kRowBytesB", facts.row_bytes_of_b);
       [[fallthrough]];
     case Pipeline::warp_specialized:
@@ -311,7 +311,7 @@ Source assertion_source(const KernelConfig& config) {
       same("kSums * ts::gemm::kRowBlocks", facts.accumulators);
       same("kTileWarpgroups", facts.counters);
       break;
-    case Pipeline::stream:
+    case Pipeline::skinny_tma:
       same("kStageK", facts.stage_k);
       same("kTeam * ts::gemm::kOwnTiles * 16", facts.part_bytes);
       break;

@@ -6,9 +6,9 @@
 #include <algorithm>
 #include <set>
 
-#include "problem/attention/problem.hpp"
 #include "dispatch/attention/random_problem.hpp"
 #include "instances/attention/cpu.hpp"
+#include "problem/attention/problem.hpp"
 #include "vocabulary/names/native.hpp"
 
 namespace tilesmith {
@@ -96,7 +96,7 @@ TEST(Candidates, AKernelServesWhatItCanNeutralize) {
   EXPECT_FALSE(serves_with([](auto& p) { p.head_dim_v = 128; }));
   have.mask = MaskKind::none;
   EXPECT_FALSE(serves_with([](auto& p) { p.window_right = 0; })) << "a kernel without a mask sees every key";
-  have.logits_soft_cap = true;
+  have.soft_cap = true;
   EXPECT_FALSE(serves(config, plain));
   config.signature = GemmSignature{};
   EXPECT_FALSE(serves(config, plain));

@@ -6,13 +6,13 @@
 #include <set>
 #include <thread>
 
-#include "dispatch/cuda_backend.hpp"
 #include "dispatch/attention/random_problem.hpp"
+#include "dispatch/cuda_backend.hpp"
 #include "dispatch/test_store.hpp"
-#include "vocabulary/names/native.hpp"
 #include "runtime/cuda/device.hpp"
 #include "runtime/cuda/memory.hpp"
 #include "runtime/cuda/stream.hpp"
+#include "vocabulary/names/native.hpp"
 
 namespace tilesmith {
 namespace {

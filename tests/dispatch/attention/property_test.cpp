@@ -7,12 +7,12 @@
 
 #include "base/random.hpp"
 #include "dispatch/attention/cpu_candidates.hpp"
-#include "dispatch/cpu_registry.hpp"
 #include "dispatch/attention/random_problem.hpp"
+#include "dispatch/cpu_registry.hpp"
 #include "dispatch/test_store.hpp"
-#include "vocabulary/names/native.hpp"
 #include "thorough.hpp"
 #include "verify/attention/tensors.hpp"
+#include "vocabulary/names/native.hpp"
 
 namespace tilesmith {
 namespace {

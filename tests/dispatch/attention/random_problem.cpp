@@ -5,10 +5,10 @@
 #include <cmath>
 
 #include "base/random.hpp"
-#include "vocabulary/data_type.hpp"
-#include "vocabulary/traits.hpp"
 #include "runtime/cuda/memory.hpp"
 #include "runtime/cuda/stream.hpp"
+#include "vocabulary/data_type.hpp"
+#include "vocabulary/traits.hpp"
 
 namespace tilesmith::testing {
 namespace {
@@ -212,7 +212,7 @@ RandomCall::RandomCall(const AttentionProblem& problem, std::uint64_t seed, std:
     arguments_.sink = sink_.data();
   }
   arguments_.scale = one_in(4) ? 0.3F : 1.0F / std::sqrt(static_cast<float>(p.head_dim_qk));
-  arguments_.softcap = p.soft_cap ? 2.0F + static_cast<float>(random(30)) : 0;
+  arguments_.soft_cap = p.soft_cap ? 2.0F + static_cast<float>(random(30)) : 0;
   arguments_.dropout_probability = p.dropout ? static_cast<float>(random(40000)) / 65536.0F : 0;
   arguments_.seed = seed_ * 0x9e3779b97f4a7c15u;
   arguments_.offset = one_in(2) ? 0 : seed_ << 30;
@@ -254,7 +254,7 @@ void RandomCall::describe_for_checks() {
   t.window_right = causal ? 0 : std::min(p.window_right, kBeyond);
   t.mask_bottom_right = causal ? p.mask == MaskKind::bottom_right : p.window_left >= 0 || p.window_right >= 0;
   t.scale = a.scale;
-  t.softcap = a.softcap;
+  t.soft_cap = a.soft_cap;
   t.seed = a.seed;
   t.offset = a.offset;
   t.drop_threshold = static_cast<std::uint32_t>(a.dropout_probability * 65536.0F);

@@ -7,9 +7,9 @@
 #include "dispatch/backend.hpp"
 #include "dispatch/gemm/random_gemm.hpp"
 #include "dispatch/test_store.hpp"
+#include "runtime/cuda/device.hpp"
 #include "vocabulary/memory_type.hpp"
 #include "vocabulary/names/native.hpp"
-#include "runtime/cuda/device.hpp"
 
 namespace tilesmith {
 namespace {
@@ -54,7 +54,7 @@ class CudaGemmExperts : public ::testing::Test {
         for (int again = 0; again < 2; ++again)
           EXPECT_EQ(call.judge(**plan, *expectation), "")
               << native_name(trial.config) << " m " << p.m << " n " << p.n << " k " << p.k << " batch " << p.batch
-              << " depth " << p.scale_depth;
+              << " depth " << p.group_size;
       }
     }
   }
@@ -80,7 +80,7 @@ TEST_F(CudaGemmExperts, EveryTileComputesLargerProblems) {
   masked.m = 200;
   masked.grouping = GemmGrouping::masked;
   GemmProblem blocks = gemm_problem(DataType::fp8, 300, 520, 1040);
-  blocks.scale_depth = 128;
+  blocks.group_size = 128;
   GemmProblem block_groups = blocks;
   block_groups.batch = 4;
   block_groups.grouping = GemmGrouping::contiguous;
@@ -89,7 +89,7 @@ TEST_F(CudaGemmExperts, EveryTileComputesLargerProblems) {
     for (const std::int64_t m : {16, 150}) {
       GemmProblem p = gemm_problem(m == 16 ? DataType::bf16 : DataType::fp16, m, 1096, 1024);
       p.type_b = weights;
-      p.scale_depth = weights == DataType::int8 ? 128 : 32;
+      p.group_size = weights == DataType::int8 ? 128 : 32;
       p.type_scale = weights == DataType::int8 ? DataType::fp32 : p.type_a;
       problems.push_back(p);
       p.zero_points = true;
@@ -113,7 +113,7 @@ TEST_F(CudaGemmExperts, EveryTileComputesGroupsOfFewRows) {
       p.batch = groups;
       p.grouping = grouping;
       problems.push_back(p);
-      p.scale_depth = 128;
+      p.group_size = 128;
       problems.push_back(p);
     }
   run(problems, true);

@@ -5,9 +5,9 @@
 
 #include "dispatch/gemm/random_gemm.hpp"
 #include "dispatch/test_store.hpp"
-#include "vocabulary/memory_type.hpp"
 #include "runtime/cuda/device.hpp"
 #include "runtime/cuda/stream.hpp"
+#include "vocabulary/memory_type.hpp"
 
 namespace tilesmith {
 namespace {

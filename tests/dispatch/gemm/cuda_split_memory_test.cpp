@@ -4,8 +4,8 @@
 #include <algorithm>
 #include <thread>
 
-#include "runtime/cuda_fake.hpp"
 #include "runtime/cuda/stream.hpp"
+#include "runtime/cuda_fake.hpp"
 
 namespace tilesmith {
 namespace {

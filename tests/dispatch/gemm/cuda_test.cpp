@@ -11,10 +11,10 @@
 #include "dispatch/gemm/device_gemm.hpp"
 #include "dispatch/gemm/random_gemm.hpp"
 #include "dispatch/test_store.hpp"
-#include "vocabulary/memory_type.hpp"
-#include "vocabulary/names/native.hpp"
 #include "runtime/cuda/device.hpp"
 #include "runtime/cuda/stream.hpp"
+#include "vocabulary/memory_type.hpp"
+#include "vocabulary/names/native.hpp"
 
 namespace tilesmith {
 namespace {
@@ -53,7 +53,7 @@ class CudaGemmPlans : public ::testing::Test {
       KernelConfig config = candidate.config;
       if (!seen.insert(config.algorithm.pipeline).second && !all) continue;
       configs.push_back(config);
-      config.algorithm.splits_k = !config.algorithm.splits_k;
+      config.algorithm.split_k = !config.algorithm.split_k;
       if (backend->gemm()->check(config, problem) && std::ranges::find(configs, config) == configs.end())
         configs.push_back(config);
     }
@@ -62,7 +62,7 @@ class CudaGemmPlans : public ::testing::Test {
   /// One instance that splits k, of the pipeline named.
   [[nodiscard]] KernelConfig split_config(const GemmProblem& problem, Pipeline pipeline) const {
     for (const KernelConfig& config : configs_for(problem, false))
-      if (config.algorithm.pipeline == pipeline && config.algorithm.splits_k) return config;
+      if (config.algorithm.pipeline == pipeline && config.algorithm.split_k) return config;
     ADD_FAILURE() << "no instance splits k";
     return {};
   }
@@ -98,7 +98,7 @@ std::vector<GemmProblem> CudaGemmPlans::draw(std::uint64_t count, GemmProblem (*
   for (std::uint64_t seed = 0; seed < count; ++seed) {
     GemmProblem problem = one(seed);
     problem.unaligned = seed % 3 == 2;
-    problem.constant_b = seed % 2 == 1;
+    problem.prefetch_weights = seed % 2 == 1;
     if (const auto candidates = backend->gemm()->candidates(problem))
       problems.push_back(problem);
     else
@@ -127,7 +127,7 @@ void CudaGemmPlans::compute(const std::vector<GemmProblem>& problems) const {
       if (seen.insert(candidate.config.algorithm.pipeline).second) {
         KernelConfig config = candidate.config;
         // Every other one in parts.
-        config.algorithm.splits_k = (seed + seen.size()) % 2 == 0;
+        config.algorithm.split_k = (seed + seen.size()) % 2 == 0;
         if (!backend->gemm()->check(config, problem)) config = candidate.config;
         trials.push_back({calls.size() - 1, config});
         configs.push_back(config);
@@ -281,12 +281,12 @@ TEST_F(CudaGemmPlans, PartsAreAddedInAnyOrderWhereThatIsAskedFor) {
     const auto candidates = backend->gemm()->candidates(problem);
     ASSERT_TRUE(candidates) << candidates.error().text();
     for (const Candidate& candidate : *candidates)
-      if (candidate.config.algorithm.adds_k) config = candidate.config;
-    ASSERT_TRUE(config.algorithm.adds_k);
+      if (candidate.config.algorithm.split_k_atomic) config = candidate.config;
+    ASSERT_TRUE(config.algorithm.split_k_atomic);
     const auto added = plan(problem, config);
     ASSERT_NE(added, nullptr);
     KernelConfig apart = config;
-    apart.algorithm.adds_k = false;
+    apart.algorithm.split_k_atomic = false;
     const auto kept = plan(problem, apart);
     ASSERT_NE(kept, nullptr);
     const auto call = DeviceGemm::create(*context, problem, 40, GemmValues::whole).value();
@@ -323,8 +323,8 @@ TEST_F(CudaGemmPlans, OnlyTolerantDispatchersAddPartsInAnyOrder) {
 TEST_F(CudaGemmPlans, OnePlanSplitsInTwoStreamsAtOnce) {
   constexpr int kLaunches = 24;
   for (const auto& [problem, pipeline] :
-       {std::pair{bf16(128, 512, 8192), Pipeline::warp_specialized}, std::pair{bf16(16, 256, 8192), Pipeline::stream},
-        std::pair{bf16(96, 512, 4096), Pipeline::portable}}) {
+       {std::pair{bf16(128, 512, 8192), Pipeline::warp_specialized},
+        std::pair{bf16(16, 256, 8192), Pipeline::skinny_tma}, std::pair{bf16(96, 512, 4096), Pipeline::mma_sm80}}) {
     const KernelConfig config = split_config(problem, pipeline);
     SCOPED_TRACE(native_name(config));
     const auto made = plan(problem, config);
@@ -393,8 +393,8 @@ TEST_F(CudaGemmPlans, StreamKSharesWhatFillsNoRound) {
     const KernelConfig* alone = nullptr;
     for (const Candidate& candidate : *candidates) {
       const Algorithm& algorithm = candidate.config.algorithm;
-      if (algorithm.shares_k) configs.push_back(candidate.config);
-      if (alone == nullptr && !algorithm.shares_k && !algorithm.splits_k) alone = &candidate.config;
+      if (algorithm.stream_k) configs.push_back(candidate.config);
+      if (alone == nullptr && !algorithm.stream_k && !algorithm.split_k) alone = &candidate.config;
     }
     ASSERT_FALSE(configs.empty());
     ASSERT_NE(alone, nullptr);
@@ -584,7 +584,7 @@ TEST_F(CudaGemmPlans, MatricesHaveMoreThanTwoToThe31Elements) {
   arguments.b.data = b.data();
   arguments.d = large->data();
   for (const KernelConfig& config : configs_for(wide, false)) {
-    if (config.algorithm.splits_k) continue;  // 22 GB of parts
+    if (config.algorithm.split_k) continue;  // 22 GB of parts
     SCOPED_TRACE(native_name(config));
     const auto made = plan(wide, config);
     ASSERT_NE(made, nullptr);

@@ -4,9 +4,9 @@
 
 #include "base/element_type.hpp"
 #include "base/random.hpp"
+#include "runtime/cuda/stream.hpp"
 #include "vocabulary/data_type.hpp"
 #include "vocabulary/memory_type.hpp"
-#include "runtime/cuda/stream.hpp"
 
 namespace tilesmith::testing {
 

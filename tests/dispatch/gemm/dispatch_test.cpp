@@ -14,13 +14,13 @@
 #include "dispatch/allocation_count.hpp"
 #include "dispatch/candidate.hpp"
 #include "dispatch/gemm/cpu_arguments.hpp"
-#include "problem/gemm/problem.hpp"
 #include "dispatch/test_store.hpp"
 #include "instances/gemm/cpu.hpp"
-#include "vocabulary/names/native.hpp"
+#include "problem/gemm/problem.hpp"
 #include "runtime/aligned_buffer.hpp"
 #include "runtime/cpu/machine.hpp"
 #include "tilesmith/dispatcher.hpp"
+#include "vocabulary/names/native.hpp"
 
 namespace tilesmith {
 namespace {
@@ -258,7 +258,7 @@ TEST(GemmDispatch, TwoProductsInOneSum) {
       if (type == DataType::fp32) p.epilogue = {EpilogueOp::bias, EpilogueOp::relu, EpilogueOp::amax};
       const auto plan = dispatcher.plan(p);
       ASSERT_TRUE(plan) << plan.error().text();
-      EXPECT_TRUE(signature_of(**plan).second);
+      EXPECT_TRUE(signature_of(**plan).mm_plus_mm);
       Call call(p);
       const Status status = (*plan)->run(call.arguments);
       ASSERT_TRUE(status) << status.error().text();
@@ -474,7 +474,7 @@ TEST(GemmCost, FewRowsGetTheKernelsThatMeasurementFoundFastest) {
       const CpuSpec spec = on_chip(level, "AuthenticAMD 25");
       if (spec.arch.text().starts_with("x86_64_v4"))
         enumerate_cpu_gemm(spec, *cpu_signature_of(problem), [&](const KernelConfig& config) {
-          if (!config.algorithm.splits_k && serves(config, problem))
+          if (!config.algorithm.split_k && serves(config, problem))
             candidates.push_back({config, expected_seconds(problem, config, spec, 1)});
           return true;
         });
@@ -493,12 +493,12 @@ TEST(GemmCost, KIsSplitOnlyWhereThreadsWouldIdle) {
   const CpuSpec& spec = machine->levels.back();
   KernelConfig config{.arch = spec.arch, .signature = GemmSignature{}, .algorithm = {}};
   config.algorithm = {
-      .pipeline = Pipeline::blocked, .instruction = Instruction::fma_f32, .tile = {48, 528, 512}, .splits_k = true};
+      .pipeline = Pipeline::blocked, .instruction = Instruction::fma_f32, .tile = {48, 528, 512}, .split_k = true};
   EXPECT_EQ(splits_for(gemm_problem(DataType::fp32, 4096, 4096, 4096), config, spec, 8), 1);
   EXPECT_GT(splits_for(gemm_problem(DataType::fp32, 8, 16, 65536), config, spec, 8), 1);
   EXPECT_LE(splits_for(gemm_problem(DataType::fp32, 8, 16, 600), config, spec, 8), 2);
   EXPECT_EQ(splits_for(gemm_problem(DataType::fp32, 8, 16, 65536), config, spec, 1), 1);
-  config.algorithm.splits_k = false;
+  config.algorithm.split_k = false;
   EXPECT_EQ(splits_for(gemm_problem(DataType::fp32, 8, 16, 65536), config, spec, 8), 1);
 }
 

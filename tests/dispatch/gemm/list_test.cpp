@@ -8,8 +8,8 @@
 #include "dispatch/gemm/cuda_list.hpp"
 #include "dispatch/gemm/random_gemm.hpp"
 #include "dispatch/test_store.hpp"
-#include "vocabulary/memory_type.hpp"
 #include "runtime/aligned_buffer.hpp"
+#include "vocabulary/memory_type.hpp"
 
 namespace tilesmith {
 namespace {

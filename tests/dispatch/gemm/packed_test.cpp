@@ -12,11 +12,11 @@
 #include "dispatch/gemm/cpu_packed_b.hpp"
 #include "dispatch/gemm/random_gemm.hpp"
 #include "dispatch/test_store.hpp"
-#include "vocabulary/memory_type.hpp"
-#include "vocabulary/names/native.hpp"
 #include "runtime/aligned_buffer.hpp"
 #include "tilesmith/dispatcher.hpp"
 #include "verify/gemm/check.hpp"
+#include "vocabulary/memory_type.hpp"
+#include "vocabulary/names/native.hpp"
 
 namespace tilesmith {
 namespace {
@@ -262,11 +262,11 @@ TEST_F(Refusals, WhatGoesWithNoPackedB) {
   };
   EXPECT_EQ(with([](GemmProblem& p) { p.grouping = GemmGrouping::contiguous; }), "a packed B beside contiguous groups");
   EXPECT_EQ(with([](GemmProblem& p) { p.k2 = 7; }), "a packed B beside a second product (k2 is 7)");
-  EXPECT_EQ(with([](GemmProblem& p) { p.type_b = DataType::int4, p.scale_depth = 32; }),
+  EXPECT_EQ(with([](GemmProblem& p) { p.type_b = DataType::int4, p.group_size = 32; }),
             "a packed B beside int4 weights of bf16");
   EXPECT_EQ(with([](GemmProblem& p) {
               p.type_a = p.type_b = DataType::fp8;
-              p.scale_depth = 128;
+              p.group_size = 128;
             }),
             "a packed B beside scales of 128 elements of k");
 }

@@ -7,15 +7,15 @@
 
 #include "dispatch/gemm/cpu.hpp"
 #include "dispatch/gemm/cpu_arguments.hpp"
-#include "problem/gemm/problem.hpp"
-#include "dispatch/gemm/transpose.hpp"
 #include "dispatch/gemm/random_gemm.hpp"
+#include "dispatch/gemm/transpose.hpp"
 #include "dispatch/test_store.hpp"
 #include "instances/gemm/cpu.hpp"
-#include "vocabulary/memory_type.hpp"
-#include "vocabulary/names/native.hpp"
+#include "problem/gemm/problem.hpp"
 #include "thorough.hpp"
 #include "verify/gemm/check.hpp"
+#include "vocabulary/memory_type.hpp"
+#include "vocabulary/names/native.hpp"
 
 namespace tilesmith {
 namespace {
@@ -42,7 +42,7 @@ void run_random_problems(std::uint64_t first, std::uint64_t problems,
       enumerate_cpu_gemm(spec, *signature, [&](const KernelConfig& config) {
         if (serves(config, computed))
           kinds[std::string(spec.arch.text()) + std::string(name_of(config.algorithm.instruction)) +
-                std::string(name_of(config.algorithm.pipeline)) + (config.algorithm.splits_k ? "split" : "")]
+                std::string(name_of(config.algorithm.pipeline)) + (config.algorithm.split_k ? "split" : "")]
               .push_back(native_name(config));
         return true;
       });

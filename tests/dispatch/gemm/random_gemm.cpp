@@ -5,9 +5,9 @@
 #include "base/random.hpp"
 #include "problem/gemm/group.hpp"
 #include "problem/gemm/problem.hpp"
-#include "vocabulary/memory_type.hpp"
 #include "runtime/cuda/memory.hpp"
 #include "runtime/cuda/stream.hpp"
+#include "vocabulary/memory_type.hpp"
 
 namespace tilesmith::testing {
 
@@ -69,13 +69,13 @@ GemmProblem random_expert_problem(std::uint64_t seed, bool device) {
       break;
     case 1:
       p = gemm_problem(DataType::fp8, m, n, k, result);
-      p.scale_depth = 128;
+      p.group_size = 128;
       break;
     default: {
       p = gemm_problem(half, m, n, k, below(2) == 0 ? DataType::fp32 : half);
       p.type_b = below(2) == 0 ? DataType::int4 : DataType::int8;
       const std::int64_t depths[] = {32, 64, 128, k};
-      p.scale_depth = depths[below(4)];
+      p.group_size = depths[below(4)];
       if (below(2) == 0) p.type_scale = half;
       p.zero_points = below(2) == 0;
     }
@@ -122,7 +122,7 @@ RandomGemm::RandomGemm(const GemmProblem& problem, std::uint64_t seed, std::int6
   tensors_.beta = arguments_.beta;
   tensors_.b_is_weights = has_weights(p_);
   tensors_.b_is_int4 = p_.type_b == DataType::int4;
-  if (p_.scale_depth != 0) add_scales(deviation);
+  if (p_.group_size != 0) add_scales(deviation);
   if (p_.grouping != GemmGrouping::none) add_groups();
   std::int64_t columns = p_.n;
   for (std::size_t i = 0; i < p_.epilogue.size(); ++i) {
@@ -237,7 +237,7 @@ Status RandomGemm::fetch(const CudaContext& context, cu::Stream stream) {
 }
 
 void RandomGemm::add_scales(float deviation) {
-  const std::int64_t blocks = (p_.k + p_.scale_depth - 1) / p_.scale_depth;
+  const std::int64_t blocks = (p_.k + p_.group_size - 1) / p_.group_size;
   const auto scales = [&](GemmScaleView& view, GemmScales& argument, DataType type, std::int64_t batch,
                           std::int64_t rows, std::int64_t lines, float size_of_values) {
     // Blocks behind one another, or rows: kernels take any strides.
@@ -247,7 +247,7 @@ void RandomGemm::add_scales(float deviation) {
                      {.batch = size + 2, .row = leading, .column = 1}, size_of_values);
     if (turned) std::swap(view.view.strides.row, view.view.strides.column);
     view.lines = lines;
-    view.depth = p_.scale_depth;
+    view.depth = p_.group_size;
     argument = {view.view.data, view.view.strides.row, view.view.strides.column, view.view.strides.batch};
   };
   if (has_weights(p_)) {

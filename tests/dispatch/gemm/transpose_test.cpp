@@ -46,8 +46,8 @@ TEST(GemmTranspose, TwiceIsTheProblemAndTheCall) {
 
 TEST(GemmTranspose, APromiseAboutBIsNoneAboutA) {
   GemmProblem p = column_problem(DataType::bf16, 64, 8, 64);
-  p.constant_b = true;
-  EXPECT_FALSE(transposed(p).constant_b);
+  p.prefetch_weights = true;
+  EXPECT_FALSE(transposed(p).prefetch_weights);
 }
 
 TEST(GemmTranspose, PlansAreThoseOfTheTransposedProblem) {

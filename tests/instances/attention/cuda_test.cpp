@@ -72,13 +72,13 @@ KernelConfig hopper_config() {
                       .tile = {128, 128},
                       .stages = 2,
                       .block_per_cu = 1,
-                      .dynamic = true};
+                      .dynamic_scheduler = true};
   return config;
 }
 
 KernelConfig portable_config() {
   KernelConfig config = hopper_config();
-  config.algorithm = {.pipeline = Pipeline::portable, .instruction = Instruction::mma_sync, .tile = {64, 64}};
+  config.algorithm = {.pipeline = Pipeline::mma_sm80, .instruction = Instruction::mma_sync, .tile = {64, 64}};
   return config;
 }
 
@@ -119,26 +119,26 @@ TEST(CudaAttention, EachRuleRefusesWhatItIsThereFor) {
   hopper("scales_belong_to_fp8", [](K&, S& s, A&) { s.qscale = QuantScale::pertensor; });
   hopper("scales_belong_to_fp8", [](K&, S& s, A&) { s.data_type = DataType::fp8bf16; });
   hopper("fp8_goes_without",
-         [](K&, S& s, A& a) { s.data_type = DataType::fp8bf16, s.qscale = QuantScale::pertensor, a.packed_heads = 2; });
+         [](K&, S& s, A& a) { s.data_type = DataType::fp8bf16, s.qscale = QuantScale::pertensor, a.pack_gqa = 2; });
   hopper("fp8_goes_without",
          [](K&, S& s, A& a) { s.data_type = DataType::fp8bf16, s.qscale = QuantScale::blockscale, a.tile[1] = 160; });
   hopper("rows_can_be_copied", [](K&, S& s, A&) { s.unaligned = true; });
   hopper("mask_is_a_window", [](K&, S& s, A&) { s.mask = MaskKind::bottom_right; });
-  hopper("negative_scale_matters", [](K&, S& s, A&) { s.negative_scale = s.logits_soft_cap = true; });
+  hopper("negative_scale_matters", [](K&, S& s, A&) { s.negative_scale = s.soft_cap = true; });
   hopper("tile_m_is_whole_groups", [](K&, S&, A& a) { a.tile[0] = 96; });
   hopper("tile_m_is_whole_groups", [](K&, S&, A& a) { a.tile[0] = 256; });
   hopper("tile_m_is_whole_groups", [](K&, S&, A& a) { a.tile[0] = 0; });
   hopper("tile_n_is_whole_steps", [](K&, S&, A& a) { a.tile[1] = 72; });
   hopper("tile_n_is_whole_steps", [](K&, S& s, A& a) { s.dropout = true, a.tile[1] = 80; });
   hopper("fields_belong_to_pipeline", [](K&, S&, A& a) { a.stages = 0; });
-  hopper("fields_belong_to_pipeline", [](K&, S&, A& a) { a.query_buffers = 3; });
+  hopper("fields_belong_to_pipeline", [](K&, S&, A& a) { a.q_stages = 3; });
   hopper("fields_belong_to_pipeline", [](K&, S&, A& a) { a.block_per_cu = -1; });
   hopper("fields_belong_to_pipeline", [](K&, S&, A& a) { a.tile[2] = 64, a.preshuffle = true; });
   hopper("fields_belong_to_pipeline", [](K&, S&, A& a) { a.bias_stages = 1; });  // of what bias?
   hopper("tile_n_is_whole_steps",
          [](K&, S& s, A& a) { s.bias = BiasKind::elementwise, a.bias_stages = 1, a.tile[1] = 80; });
-  hopper("packed_heads_divide_rows", [](K&, S&, A& a) { a.packed_heads = 3; });
-  hopper("packed_heads_divide_rows", [](K&, S&, A& a) { a.packed_heads = 0; });
+  hopper("packed_heads_divide_rows", [](K&, S&, A& a) { a.pack_gqa = 3; });
+  hopper("packed_heads_divide_rows", [](K&, S&, A& a) { a.pack_gqa = 0; });
   hopper("turns_need_two_groups", [](K&, S&, A& a) { a.tile[0] = 64, a.ping_pong = true; });
   hopper("threads_fit_sm", [](K&, S&, A& a) { a.tile = {64, 16}, a.stages = 1, a.block_per_cu = 9; });
   hopper("shared_memory_fits", [](K&, S&, A& a) { a.stages = 4; });
@@ -151,7 +151,7 @@ TEST(CudaAttention, EachRuleRefusesWhatItIsThereFor) {
   portable("tile_m_is_whole_groups", "sm_80", [](K&, S&, A& a) { a.tile[0] = 40; });
   portable("tile_n_is_whole_steps", "sm_80", [](K&, S&, A& a) { a.tile[1] = 48; });
   portable("fields_belong_to_pipeline", "sm_80", [](K&, S&, A& a) { a.stages = 2; });
-  portable("fields_belong_to_pipeline", "sm_80", [](K&, S&, A& a) { a.packed_heads = 2; });
+  portable("fields_belong_to_pipeline", "sm_80", [](K&, S&, A& a) { a.pack_gqa = 2; });
   portable("shared_memory_fits", "sm_89", [](K&, S& s, A& a) { s.head_dim_qk = 256, a.tile = {128, 64}; });
   EXPECT_EQ(seen.size(), cuda_attention_rules().size()) << "a rule without a refusing example here";
 }
@@ -188,16 +188,16 @@ std::string first_choice(const AttentionSignature& signature, const CudaAttentio
 // docs/cuda_kernels.md, "Tile table".
 TEST(CudaAttention, TheTileTableDecides) {
   const auto none = MaskKind::none, causal = MaskKind::causal, window = MaskKind::generic;
-  EXPECT_EQ(first_choice(with(64, 64, causal), cube(1024)), "64x64_stages3_qbuf2_blocks3_dynamic_latestore");
+  EXPECT_EQ(first_choice(with(64, 64, causal), cube(1024)), "64x64_stages3_qstages2_blocks3_dynamic_latestore");
   EXPECT_EQ(first_choice(with(64, 64, causal), cube(2048)),
             "192x128_stages2_blocks1_pingpong_dynamic_latewait_latestore");
   EXPECT_EQ(first_choice(with(64, 64, none), cube(512)), "192x128_stages2_blocks1_pingpong_dynamic_latewait_latestore");
   EXPECT_EQ(first_choice(with(128, 128, none), cube(4096)),
             "128x128_stages3_blocks1_pingpong_dynamic_latewait_latestore");
   EXPECT_EQ(first_choice(with(128, 128, causal), cube(1000)),
-            "128x128_stages2_qbuf2_blocks1_pingpong_dynamic_latewait");
+            "128x128_stages2_qstages2_blocks1_pingpong_dynamic_latewait");
   EXPECT_EQ(first_choice(with(128, 128, window), cube(4096)),
-            "128x128_stages2_qbuf2_blocks1_dynamic_latewait_latestore");
+            "128x128_stages2_qstages2_blocks1_dynamic_latewait_latestore");
   EXPECT_EQ(first_choice(with(192, 128, causal), cube(4096)),
             "128x128_stages2_blocks1_pingpong_dynamic_latewait_latestore");
   EXPECT_EQ(first_choice(with(192, 192, causal), cube(4096)),
@@ -236,7 +236,7 @@ TEST(CudaAttention, TraitsHaveTilesOfTheirOwn) {
   EXPECT_EQ(first_choice(signature, cube(4096)), "128x128_stages2_blocks1_dynamic_latewait_latestore");
   signature.dropout = false;
   signature.bias = BiasKind::elementwise;
-  EXPECT_EQ(first_choice(signature, cube(4096)), "128x128_stages2_biasbuf1_blocks1_dynamic_latewait_latestore");
+  EXPECT_EQ(first_choice(signature, cube(4096)), "128x128_stages2_biasstages1_blocks1_dynamic_latewait_latestore");
   // A bias that the copy engine cannot read is read element by element.
   CudaAttentionShape strided = cube(4096);
   strided.bias_can_be_copied = false;
@@ -256,7 +256,7 @@ TEST(CudaAttention, EverySignatureHasAKernel) {
             signature.mode = (flags & 16) != 0 ? SequenceMode::group : SequenceMode::batch;
             signature.bias = bias;
             signature.dropout = (flags & 1) != 0;
-            signature.logits_soft_cap = (flags & 2) != 0;
+            signature.soft_cap = (flags & 2) != 0;
             signature.sink = (flags & 4) != 0;
             signature.negative_scale = (flags & 8) != 0;
             ASSERT_FALSE(ranked_cuda_attention(arch(name), signature, cube(777)).empty()) << name << " " << dim;
@@ -267,18 +267,18 @@ TEST(CudaAttention, HeadsArePackedWhereThatSavesTiles) {
   // One query against 8 heads a group: eight tiles become one.
   CudaAttentionShape decode{.batch = 2, .heads_q = 32, .heads_kv = 4, .seqlen_q = 1, .seqlen_k = 8192};
   const AttentionSignature signature = with(128, 128, MaskKind::none);
-  EXPECT_EQ(ranked_cuda_attention(arch("sm_90a"), signature, decode).front().algorithm.packed_heads, 8);
+  EXPECT_EQ(ranked_cuda_attention(arch("sm_90a"), signature, decode).front().algorithm.pack_gqa, 8);
   decode.seqlen_q = 4096;  // whole tiles already
-  EXPECT_EQ(ranked_cuda_attention(arch("sm_90a"), signature, decode).front().algorithm.packed_heads, 1);
+  EXPECT_EQ(ranked_cuda_attention(arch("sm_90a"), signature, decode).front().algorithm.pack_gqa, 1);
   decode.seqlen_q = 1, decode.heads_q = 12;  // three heads a group do not divide 64 rows
   for (const KernelConfig& config : ranked_cuda_attention(arch("sm_90a"), signature, decode))
-    EXPECT_EQ(config.algorithm.packed_heads, 1) << native_name(config);
+    EXPECT_EQ(config.algorithm.pack_gqa, 1) << native_name(config);
 }
 
 TEST(CudaAttention, PortableKernelsComeLastOnHopper) {
   const auto ranked = ranked_cuda_attention(arch("sm_90a"), with(128, 128, MaskKind::none), cube(4096));
   ASSERT_GT(ranked.size(), 4u);
-  EXPECT_EQ(ranked.back().algorithm.pipeline, Pipeline::portable);
+  EXPECT_EQ(ranked.back().algorithm.pipeline, Pipeline::mma_sm80);
   EXPECT_EQ(ranked[1].algorithm.pipeline, Pipeline::warp_specialized);
 }
 
@@ -318,7 +318,7 @@ TEST(CudaAttention, ExplainNamesTheRuleAndANearbyInstance) {
 TEST(CudaAttention, ListingsFilterAndRefuseOtherOperations) {
   const auto listing = Listing::prepare({.arch = "sm_90a",
                                          .filters = {"c.head_dim_qk == 128 and c.pipeline == 'warpspec' and c.lse and "
-                                                     "c.mask == 'causal' and c.packed_heads == 1 and not c.dropout"}});
+                                                     "c.mask == 'causal' and c.pack_gqa == 1 and not c.dropout"}});
   ASSERT_TRUE(listing.has_value()) << listing.error().text();
   ListStatistics statistics;
   ASSERT_TRUE(listing->walk(

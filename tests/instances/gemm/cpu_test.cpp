@@ -51,7 +51,7 @@ KernelConfig valid_config() {
   KernelConfig config;
   config.arch = level("x86_64_v4").arch;
   auto& s = config.signature.emplace<GemmSignature>();
-  s.a = s.b = s.c = s.side = DataType::fp32;
+  s.a = s.b = s.c = s.aux = DataType::fp32;
   config.algorithm.pipeline = Pipeline::blocked;
   config.algorithm.instruction = Instruction::fma_f32;
   config.algorithm.tile = {192, 528, 512};
@@ -92,7 +92,7 @@ TEST(CpuGemm, EachRuleRefusesWhatItIsThereFor) {
   });
   expect("scales_are_carried", [](auto&, auto& s, auto&) { s.grouping = GemmGrouping::masked; });
   expect("second_product_is_carried", [](auto&, auto& s, auto&) {
-    s.second = true, s.a = s.b = DataType::fp8, s.c = s.side = DataType::bf16, s.qscale = QuantScale::blockscale;
+    s.mm_plus_mm = true, s.a = s.b = DataType::fp8, s.c = s.aux = DataType::bf16, s.qscale = QuantScale::blockscale;
     s.layout_a = MatrixOrder::row, s.layout_b = MatrixOrder::column;
   });
   expect("", [](auto&, auto& s, auto& a) { s.layout_b = MatrixOrder::column, a.preshuffle = true; });
@@ -107,7 +107,7 @@ TEST(CpuGemm, EachRuleRefusesWhatItIsThereFor) {
   expect("types_are_carried", [](auto&, auto& s, auto&) { s.b = DataType::bf16; });
   expect("types_are_carried", [](auto&, auto& s, auto&) { s.c = DataType::int8; });
   expect("types_are_carried", [](auto&, auto& s, auto&) { s.accumulator = DataType::int32; });
-  expect("types_are_carried", [](auto&, auto& s, auto&) { s.side = DataType::int32; });
+  expect("types_are_carried", [](auto&, auto& s, auto&) { s.aux = DataType::int32; });
   expect("epilogue_is_carried", [](auto&, auto& s, auto&) { s.epilogue_ops = {Op::relu, Op::bias}; });
   expect("epilogue_is_carried", [](auto&, auto& s, auto&) { s.epilogue_ops = {Op::bias, Op::bias_m}; });
   expect("epilogue_is_carried", [](auto&, auto& s, auto&) { s.epilogue_ops = {Op::scale_n, Op::scale_m}; });
@@ -120,15 +120,15 @@ TEST(CpuGemm, EachRuleRefusesWhatItIsThereFor) {
 }
 
 GemmEpilogue normal(const GemmEpilogue& list, bool beta = false) {
-  const auto terms = cpu_gemm_terms(list, beta);
+  const auto terms = cpu_gemm_epilogue(list, beta);
   EXPECT_TRUE(terms) << terms.error().text();
   return terms ? terms->normal_form() : GemmEpilogue{};
 }
 bool refused(const GemmEpilogue& list, bool beta = false) {
-  return !cpu_gemm_terms(list, beta);
+  return !cpu_gemm_epilogue(list, beta);
 }
 
-TEST(CpuGemmTerms, ListsComeIntoTheKernelsOrder) {
+TEST(CpuGemmEpilogue, ListsComeIntoTheKernelsOrder) {
   EXPECT_EQ(normal({}), GemmEpilogue{});
   EXPECT_EQ(normal({Op::scale_n, Op::scale_m}), (GemmEpilogue{Op::scale_m, Op::scale_n}));
   EXPECT_EQ(normal({Op::bias, Op::gelu}), (GemmEpilogue{Op::bias, Op::gelu}));
@@ -143,7 +143,7 @@ TEST(CpuGemmTerms, ListsComeIntoTheKernelsOrder) {
   EXPECT_EQ(normal({Op::swiglu, Op::multiply, Op::amax}), (GemmEpilogue{Op::swiglu, Op::multiply, Op::amax}));
 }
 
-TEST(CpuGemmTerms, WhatDoesNotFitIsRefused) {
+TEST(CpuGemmEpilogue, WhatDoesNotFitIsRefused) {
   EXPECT_TRUE(refused({Op::scale_m}, true));  // would scale C too
   EXPECT_TRUE(refused({Op::bias, Op::scale_m}));
   EXPECT_TRUE(refused({Op::bias, Op::bias_m}));
@@ -152,14 +152,14 @@ TEST(CpuGemmTerms, WhatDoesNotFitIsRefused) {
   EXPECT_TRUE(refused({Op::gelu, Op::add, Op::multiply}));
   EXPECT_TRUE(refused({Op::gelu, Op::add, Op::add, Op::add, Op::add, Op::add}));
   EXPECT_TRUE(refused({Op::clamp, Op::bias}));
-  const auto terms = cpu_gemm_terms({Op::bias, Op::gelu, Op::bias}, false);
+  const auto terms = cpu_gemm_epilogue({Op::bias, Op::gelu, Op::bias}, false);
   ASSERT_FALSE(terms);
   EXPECT_NE(terms.error().message.find("bias at place 2"), std::string::npos) << terms.error().message;
 }
 
-TEST(CpuGemmTerms, TermsKnowTheirPlacesInTheList) {
-  const CpuGemmTerms t =
-      cpu_gemm_terms({Op::scale_n, Op::add, Op::bias_m, Op::relu, Op::multiply, Op::multiply, Op::clamp}, false)
+TEST(CpuGemmEpilogue, TermsKnowTheirPlacesInTheList) {
+  const CpuGemmEpilogue t =
+      cpu_gemm_epilogue({Op::scale_n, Op::add, Op::bias_m, Op::relu, Op::multiply, Op::multiply, Op::clamp}, false)
           .value();
   EXPECT_EQ(t.column_scale, 0);
   EXPECT_EQ(t.row_scale, -1);

@@ -26,7 +26,7 @@ const CudaSpec& arch(std::string_view name) {
 GemmSignature signature_of(DataType type, DataType result) {
   GemmSignature s;
   s.a = s.b = type;
-  s.c = s.side = result;
+  s.c = s.aux = result;
   s.bias = DataType::fp32;
   s.accumulator = type == DataType::int8 ? DataType::int32 : DataType::fp32;
   return s;
@@ -113,11 +113,11 @@ TEST(CudaGemm, VariantsAreListedWhereAskedFor) {
     for (const KernelConfig& config : configs)
       ASSERT_EQ(first_refusal(cuda_gemm_rules(), CudaGemmSubject{config, arch("sm_90a")}), nullptr);
   };
-  check("mixed", [](const GemmSignature& s) { return s.a != s.b && bits_of(s.b) == 8; });
-  check("grouped", [](const GemmSignature& s) { return s.grouping != GemmGrouping::none; });
+  check("fp8_bf8", [](const GemmSignature& s) { return s.a != s.b && bits_of(s.b) == 8; });
+  check("m_grouped", [](const GemmSignature& s) { return s.grouping != GemmGrouping::none; });
   check("blockscale", [](const GemmSignature& s) { return s.qscale == QuantScale::blockscale; });
   check("weights", [](const GemmSignature& s) { return bits_of(s.a) == 16 && bits_of(s.b) <= 8; });
-  check("second", [](const GemmSignature& s) { return s.second; });
+  check("mm_plus_mm", [](const GemmSignature& s) { return s.mm_plus_mm; });
   std::unordered_set<std::string> names;
   for (const KernelConfig& config : of("all")) EXPECT_TRUE(names.insert(native_name(config)).second);
   EXPECT_EQ(names.size(), sum);
@@ -137,7 +137,7 @@ TEST(CudaGemm, SizesListWhatDispatchChoosesFromInItsOrder) {
   EXPECT_EQ(of_plain.front(), ranked.front().config);
   for (const KernelConfig& config : configs) {
     EXPECT_TRUE(cuda_gemm_suits(config, {300, 320, 32}));
-    EXPECT_FALSE(config.algorithm.splits_k) << "one step of k is nothing to share";
+    EXPECT_FALSE(config.algorithm.split_k) << "one step of k is nothing to share";
   }
   EXPECT_FALSE(Listing::prepare({.arch = "sm_90a", .operation = Operation::gemm, .sizes = GemmSizes{0, 1, 1}}));
   EXPECT_FALSE(Listing::prepare({.arch = "x86_64_v4", .operation = Operation::gemm, .sizes = sizes}));
@@ -162,7 +162,7 @@ TEST(CudaGemm, TheWholeSpaceIsDistinctAcceptedAndClamped) {
   enumerate_cuda_gemm(arch("sm_90a"), bf16(), [&](const KernelConfig& config) {
     const auto power = [](int v) { return (v & (v - 1)) == 0; };
     const Algorithm& a = config.algorithm;
-    if (power(a.tile[1]) && power(a.tile[2]) && a.tile[2] <= 256 && a.stages <= 12 && !a.early_b) {
+    if (power(a.tile[1]) && power(a.tile[2]) && a.tile[2] <= 256 && a.stages <= 12 && !a.prefetch_weights) {
       EXPECT_TRUE(names.contains(native_name(config))) << native_name(config);
     }
     return true;
@@ -174,7 +174,7 @@ TEST(CudaGemm, TheWholeSpaceIsDistinctAcceptedAndClamped) {
   for (const KernelConfig& config : clamped) {
     EXPECT_LE(config.algorithm.tile[0], 128);
     EXPECT_LE(config.algorithm.tile[1], 32);
-    EXPECT_FALSE(config.algorithm.splits_k);
+    EXPECT_FALSE(config.algorithm.split_k);
   }
   int calls = 0;
   exhaustive_cuda_gemm(arch("sm_90a"), bf16(), nullptr, [&](const KernelConfig&) { return ++calls < 5; });
@@ -194,7 +194,7 @@ KernelConfig hopper_config() {
 }
 KernelConfig stream_config() {
   KernelConfig config = hopper_config();
-  config.algorithm = {.pipeline = Pipeline::stream,
+  config.algorithm = {.pipeline = Pipeline::skinny_tma,
                       .instruction = Instruction::mma_sync,
                       .tile = {16, 32, 256},
                       .wave = {1, 1, 4},
@@ -205,7 +205,7 @@ KernelConfig stream_config() {
 }
 KernelConfig portable_config() {
   KernelConfig config = hopper_config();
-  config.algorithm = {.pipeline = Pipeline::portable,
+  config.algorithm = {.pipeline = Pipeline::mma_sm80,
                       .instruction = Instruction::mma_sync,
                       .tile = {128, 128, 32},
                       .wave = {2, 2},
@@ -260,12 +260,12 @@ TEST(CudaGemm, EachRuleRefusesWhatItIsThereFor) {
   check(portable, "scales_are_carried",
         [](S& s, A&) { s.b = DataType::int4, s.scale = DataType::fp32, s.layout_b = MatrixOrder::row; });
   check(stream, "groups_are_carried", [](S& s, A&) { s.grouping = GemmGrouping::masked; });
-  check(skinny_config(), "second_product_is_carried", [](S& s, A&) { s.second = true; });
-  check(hopper, "second_product_is_carried", [](S& s, A&) { s.second = true, s.grouping = GemmGrouping::masked; });
-  check(hopper, "groups_are_carried", [](S& s, A& a) { s.grouping = GemmGrouping::masked, a.splits_k = true; });
-  check(hopper, "lists_are_carried", [](S& s, A&) { s.family = GemmFamily::grouped; });
+  check(skinny_config(), "second_product_is_carried", [](S& s, A&) { s.mm_plus_mm = true; });
+  check(hopper, "second_product_is_carried", [](S& s, A&) { s.mm_plus_mm = true, s.grouping = GemmGrouping::masked; });
+  check(hopper, "groups_are_carried", [](S& s, A& a) { s.grouping = GemmGrouping::masked, a.split_k = true; });
+  check(hopper, "lists_are_carried", [](S& s, A&) { s.family = GemmFamily::grouped_gemm; });
   check(portable, "lists_are_carried",
-        [](S& s, A&) { s.family = GemmFamily::grouped, s.grouping = GemmGrouping::masked; });
+        [](S& s, A&) { s.family = GemmFamily::grouped_gemm, s.grouping = GemmGrouping::masked; });
   check(hopper, "epilogue_is_carried", [](S& s, A&) { s.epilogue_ops = {EpilogueOp::amax, EpilogueOp::relu}; });
   check(portable, "epilogue_is_carried", [](S& s, A&) { s.epilogue_ops = {EpilogueOp::swiglu, EpilogueOp::reglu}; });
   check(stream, "layout_is_carried", [](S& s, A&) { s.layout_a = MatrixOrder::column; });
@@ -277,7 +277,7 @@ TEST(CudaGemm, EachRuleRefusesWhatItIsThereFor) {
   check(turned, "layout_is_carried", [](S&, A& a) { a.tile[1] = 192; });
   check(turned, "layout_is_carried",
         [](S& s, A& a) { s.layout_a = MatrixOrder::column, a.tile[0] = 192, a.wave[0] = 3; });
-  check(turned, "layout_is_carried", [](S&, A& a) { a.shares_k = true; });
+  check(turned, "layout_is_carried", [](S&, A& a) { a.stream_k = true; });
   check(turned, "cluster_loads_whole_patterns", [](S&, A& a) { a.cluster = {4, 1}; });
   check(hopper, "tile_is_whole", [](S&, A& a) { a.tile[0] = 96; });
   check(hopper, "tile_is_whole", [](S&, A& a) { a.tile[1] = 264; });
@@ -287,12 +287,12 @@ TEST(CudaGemm, EachRuleRefusesWhatItIsThereFor) {
   check(hopper, "stage_is_whole", [](S&, A& a) { a.tile[2] = 32; });
   check(stream, "stage_is_whole", [](S&, A& a) { a.wave[2] = 3; });
   check(hopper, "fields_belong_to_pipeline", [](S&, A& a) { a.stages = 1; });
-  check(hopper, "fields_belong_to_pipeline", [](S&, A& a) { a.query_buffers = 2; });
-  check(hopper, "fields_belong_to_pipeline", [](S&, A& a) { a.adds_k = true; });
+  check(hopper, "fields_belong_to_pipeline", [](S&, A& a) { a.q_stages = 2; });
+  check(hopper, "fields_belong_to_pipeline", [](S&, A& a) { a.split_k_atomic = true; });
   check(portable, "fields_belong_to_pipeline", [](S&, A& a) { a.cluster = {2, 1}; });
-  check(portable, "fields_belong_to_pipeline", [](S&, A& a) { a.shares_k = true; });
-  check(hopper, "fields_belong_to_pipeline", [](S&, A& a) { a.shares_k = a.splits_k = true; });
-  check(hopper, "fields_belong_to_pipeline", [](S&, A& a) { a.shares_k = true, a.cluster = {2, 1}; });
+  check(portable, "fields_belong_to_pipeline", [](S&, A& a) { a.stream_k = true; });
+  check(hopper, "fields_belong_to_pipeline", [](S&, A& a) { a.stream_k = a.split_k = true; });
+  check(hopper, "fields_belong_to_pipeline", [](S&, A& a) { a.stream_k = true, a.cluster = {2, 1}; });
   check(hopper, "accesses_are_carried", [](S&, A& a) { a.vector = {1, 1, 1}; });
   check(portable, "accesses_are_carried", [](S&, A& a) { a.vector = {8, 8, 8}; });
   check(hopper, "cluster_loads_whole_patterns", [](S& s, A& a) {
@@ -311,7 +311,7 @@ TEST(CudaGemm, EachRuleRefusesWhatItIsThereFor) {
   check(portable, "registers_hold_sums", [](S&, A& a) { a.wave = {2, 1}; });
   check(portable, "registers_hold_sums", [](S& s, A& a) {
     s.a = s.b = DataType::fp8;
-    s.second = true;
+    s.mm_plus_mm = true;
     a.tile[2] = 64;
     a.vector = {16, 16, 2};
   });
@@ -334,7 +334,7 @@ TEST(CudaGemm, ThePartsOfTheRulesLookAtNoMoreThanTheySay) {
     return rule == nullptr ? std::string() : std::string(rule->name);
   };
   int tiles = 0, refused = 0;
-  for (const char* variant : {"standard", "blockscale", "weights", "second"})
+  for (const char* variant : {"standard", "blockscale", "weights", "mm_plus_mm"})
     for (const KernelConfig& one : listed({.arch = "sm_90a", .variant = variant, .layout = "all"})) {
       if (++tiles % 211 != 0) continue;
       KernelConfig bare = one;  // what enumerations ask of a pipeline before they have a tile
@@ -376,12 +376,12 @@ TEST(CudaGemm, WeightsGoToMmaKernelsOfEveryArchitecture) {
         const auto many = ranked_cuda_gemm(arch(name), signature, {512, 4096, 4096});
         ASSERT_FALSE(many.empty());
         EXPECT_EQ(many.front().config.algorithm.pipeline,
-                  name == std::string_view("sm_90a") ? Pipeline::mixed : Pipeline::portable);
+                  name == std::string_view("sm_90a") ? Pipeline::weight_only : Pipeline::mma_sm80);
         // Rows of whole 16 bytes of weights: 32 of int4.
         const auto odd = ranked_cuda_gemm(arch(name), signature, {16, 4096, 4088});
         ASSERT_FALSE(odd.empty());
         EXPECT_EQ(odd.front().config.algorithm.pipeline,
-                  name == std::string_view("sm_90a") ? Pipeline::mixed : Pipeline::portable);
+                  name == std::string_view("sm_90a") ? Pipeline::weight_only : Pipeline::mma_sm80);
       }
 }
 
@@ -394,18 +394,18 @@ TEST(CudaGemm, OnHopperPlainProductsOfFewRowsStayWithTheCopyEngine) {
 TEST(CudaGemm, OnlyAConstantBIsReadEarly) {
   CudaGemmShape shape{16, 4096, 4096};
   const RankedCudaGemm plain = ranked_cuda_gemm(arch("sm_90a"), bf16(), shape).front();
-  EXPECT_FALSE(plain.config.algorithm.early_b);
-  shape.constant_b = true;
+  EXPECT_FALSE(plain.config.algorithm.prefetch_weights);
+  shape.prefetch_weights = true;
   const RankedCudaGemm early = ranked_cuda_gemm(arch("sm_90a"), bf16(), shape).front();
   KernelConfig same = plain.config;
-  same.algorithm.early_b = true;
+  same.algorithm.prefetch_weights = true;
   EXPECT_EQ(early.config, same);
   EXPECT_EQ(early.seconds, plain.seconds);
   EXPECT_TRUE(cuda_gemm_suits(plain.config, shape)) << "a promise need not be used";
-  shape.constant_b = false;
+  shape.prefetch_weights = false;
   EXPECT_FALSE(cuda_gemm_suits(early.config, shape));
   KernelConfig hopper = hopper_config();
-  hopper.algorithm.early_b = true;
+  hopper.algorithm.prefetch_weights = true;
   EXPECT_NE(first_refusal(cuda_gemm_rules(), CudaGemmSubject{hopper, arch("sm_90a")}), nullptr);
 }
 
@@ -448,7 +448,7 @@ std::string first(const GemmSignature& signature, CudaGemmShape shape, std::stri
   if (ranked.empty()) return "none";
   const Algorithm& a = ranked.front().config.algorithm;
   return std::string(name_of(a.pipeline)) + " " + std::to_string(a.tile[0]) + "x" + std::to_string(a.tile[1]) + " s" +
-         std::to_string(a.stages) + (a.ping_pong ? " pp" : "") + (a.splits_k ? " split" : "");
+         std::to_string(a.stages) + (a.ping_pong ? " pp" : "") + (a.split_k ? " split" : "");
 }
 
 TEST(CudaGemm, TheTileTableChooses) {
@@ -544,17 +544,17 @@ TEST(CudaGemm, WhatAnAccessNeedsDecides) {
   gated.epilogue_ops = {EpilogueOp::swiglu};
   EXPECT_EQ(widths(gated, {300, 328, 64}), (W{8, 8, 2}));  // 164 columns of D
   // Without a single step of k only the portable template has an answer.
-  EXPECT_TRUE(first(bf16(), {300, 320, 0}).starts_with("portable"));
-  EXPECT_TRUE(first(bf16(), {1, 320, 0}).starts_with("portable"));
+  EXPECT_TRUE(first(bf16(), {300, 320, 0}).starts_with("mma_sm80"));
+  EXPECT_TRUE(first(bf16(), {1, 320, 0}).starts_with("mma_sm80"));
   for (const auto& one : ranked_cuda_gemm(arch("sm_80"), bf16(), {1, 320, 60}))
-    EXPECT_EQ(one.config.algorithm.pipeline, Pipeline::portable);
+    EXPECT_EQ(one.config.algorithm.pipeline, Pipeline::mma_sm80);
   EXPECT_TRUE(first(bf16(), {1, 320, 64}, "sm_80").starts_with("skinny"));
   // 8-bit matrices that do not lie along k are transposed, but the copy engine must be able to bring them.
   GemmSignature odd = signature_of(DataType::int8, DataType::int32);
   odd.layout_a = MatrixOrder::column;
   EXPECT_TRUE(first(odd, {300, 320, 64}).starts_with("warpspec"));
-  EXPECT_TRUE(first(odd, {300, 320, 64, 1, true}).starts_with("portable"));
-  EXPECT_TRUE(first(signature_of(DataType::fp32, DataType::fp32), {300, 320, 64}).starts_with("portable"));
+  EXPECT_TRUE(first(odd, {300, 320, 64, 1, true}).starts_with("mma_sm80"));
+  EXPECT_TRUE(first(signature_of(DataType::fp32, DataType::fp32), {300, 320, 64}).starts_with("mma_sm80"));
   EXPECT_TRUE(first(signature_of(DataType::tf32, DataType::fp32), {300, 320, 64}).starts_with("warpspec"));
 }
 
@@ -580,7 +580,7 @@ TEST(CudaGemm, WhatGivesOtherBitsStandsBehindAllOthers) {
   }
   // A part that is added takes memory once, however many there are.
   KernelConfig config = hopper_config();
-  config.algorithm.splits_k = config.algorithm.adds_k = true;
+  config.algorithm.split_k = config.algorithm.split_k_atomic = true;
   const CudaGemmWork work = cuda_gemm_work(config, arch("sm_90a"), {128, 512, 65536});
   EXPECT_GT(work.splits, 2);
   EXPECT_EQ(work.places, 2);
@@ -604,7 +604,7 @@ TEST(CudaGemm, EverySignatureListedRunsOnEveryShape) {
 TEST(CudaGemm, SplitsHaveAStageEach) {
   KernelConfig config = hopper_config();
   EXPECT_EQ(cuda_gemm_splits(config, arch("sm_90a"), {128, 4096, 14336}), 1);
-  config.algorithm.splits_k = true;
+  config.algorithm.split_k = true;
   EXPECT_EQ(cuda_gemm_splits(config, arch("sm_90a"), {128, 4096, 64}), 1);
   EXPECT_EQ(cuda_gemm_splits(config, arch("sm_90a"), {128, 4096, 0}), 1);
   EXPECT_EQ(cuda_gemm_splits(config, arch("sm_90a"), {128, 4096, 128}), 2);
@@ -632,12 +632,12 @@ TEST(CudaGemm, PartsFillTheChipAsFarAsTheyPay) {
 
 TEST(CudaGemm, StreamKHasARunForEveryBlock) {
   KernelConfig config = hopper_config();  // 128 x 256
-  config.algorithm.shares_k = true;
+  config.algorithm.stream_k = true;
   const CudaSpec& spec = arch("sm_90a");
   const CudaGemmWork full = cuda_gemm_work(config, spec, {128 * 150, 256, 1024});
   EXPECT_EQ(full.blocks, 132);
   EXPECT_EQ(full.places, 2 * 132);
-  EXPECT_GE(full.counters, 150 * cuda_gemm_facts(config).counters) << "fewer than two rounds: all tiles are shared";
+  EXPECT_GE(full.counters, 150 * cuda_gemm_resources(config).counters) << "fewer than two rounds: all tiles are shared";
   EXPECT_TRUE(cuda_gemm_shares(config, spec, {128 * 150, 256, 1024}));
   EXPECT_FALSE(cuda_gemm_shares(config, spec, {128 * 264, 256, 1024})) << "two whole rounds";
   EXPECT_LE(cuda_gemm_work(config, spec, {128, 256, 65536}).blocks, 16) << "parts that one block adds up";
@@ -648,17 +648,18 @@ TEST(CudaGemm, TheNextKernelWaitsForTilesThatShareColumns) {
   KernelConfig config = hopper_config();  // 128 x 256
   const CudaSpec& spec = arch("sm_90a");
   const auto work = [&](const CudaGemmShape& shape) { return cuda_gemm_work(config, spec, shape); };
-  EXPECT_TRUE(work({1024, 4096, 4096}).next_at_end);
-  EXPECT_FALSE(work({1152, 4096, 4096}).next_at_end) << "nine rows of tiles";
-  EXPECT_FALSE(work({128, 65536, 4096}).next_at_end) << "one row: no tile shares its columns of B";
-  EXPECT_FALSE(work({1024, 1024, 4096}).next_at_end) << "half of the chip is free for the next kernel";
-  EXPECT_FALSE(work({1024, 4096, 1024}).next_at_end) << "short: an early start saves more";
-  EXPECT_TRUE(work({1024, 4096, 1024, 1, false, GemmGrouping::none, 1024}).next_at_end) << "with a second product's k";
-  EXPECT_FALSE(work({1024, 4096, 4096, 8, false, GemmGrouping::contiguous}).next_at_end);
+  EXPECT_TRUE(work({1024, 4096, 4096}).late_launch_dependents);
+  EXPECT_FALSE(work({1152, 4096, 4096}).late_launch_dependents) << "nine rows of tiles";
+  EXPECT_FALSE(work({128, 65536, 4096}).late_launch_dependents) << "one row: no tile shares its columns of B";
+  EXPECT_FALSE(work({1024, 1024, 4096}).late_launch_dependents) << "half of the chip is free for the next kernel";
+  EXPECT_FALSE(work({1024, 4096, 1024}).late_launch_dependents) << "short: an early start saves more";
+  EXPECT_TRUE(work({1024, 4096, 1024, 1, false, GemmGrouping::none, 1024}).late_launch_dependents)
+      << "with a second product's k";
+  EXPECT_FALSE(work({1024, 4096, 4096, 8, false, GemmGrouping::contiguous}).late_launch_dependents);
   EXPECT_TRUE(work({768, 4096, 4096}).b_first);
   EXPECT_FALSE(work({1024, 4096, 4096}).b_first);
-  config.algorithm.pipeline = Pipeline::portable;
-  EXPECT_FALSE(work({512, 4096, 4096}).next_at_end || work({512, 4096, 4096}).b_first) << "no part of it";
+  config.algorithm.pipeline = Pipeline::mma_sm80;
+  EXPECT_FALSE(work({512, 4096, 4096}).late_launch_dependents || work({512, 4096, 4096}).b_first) << "no part of it";
 }
 
 TEST(CudaGemm, TilesComeInWholeClusters) {

@@ -28,7 +28,7 @@ Real weight(const RandomAttention& c, std::int64_t b, std::int64_t h, std::int64
   for (std::int64_t d = 0; d < t.head_dim_qk; ++d)
     s += static_cast<Real>(c.get(t.q, b, h, i, d)) * static_cast<Real>(c.get(t.k, b, h * t.heads_kv / t.heads_q, j, d));
   s *= static_cast<Real>(t.scale);
-  if (t.softcap != 0) s = static_cast<Real>(t.softcap) * std::tanh(s / static_cast<Real>(t.softcap));
+  if (t.soft_cap != 0) s = static_cast<Real>(t.soft_cap) * std::tanh(s / static_cast<Real>(t.soft_cap));
   if (t.bias)
     s += static_cast<Real>(t.bias[b * t.bias_strides.batch + h * t.bias_strides.head + i * t.bias_strides.row +
                                   j * t.bias_strides.column]);
@@ -163,7 +163,7 @@ TEST(AttentionReference, MinusInfinityInTheBiasMasks) {
 }
 
 TEST(AttentionReference, ConstantValuesComeOutUnchanged) {
-  RandomAttention c({.bias = true, .window_right = 3, .softcap = 4});
+  RandomAttention c({.bias = true, .window_right = 3, .soft_cap = 4});
   for (std::int64_t b = 0; b < 2; ++b)
     for (std::int64_t h = 0; h < 2; ++h)
       for (std::int64_t j = 0; j < 13; ++j)

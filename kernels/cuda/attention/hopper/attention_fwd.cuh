@@ -11,11 +11,11 @@
 //   kQueryBuffers       1, or 2 to load the next tile's queries early
 //   kBlocksPerSm        blocks that share an SM
 //   kPackedHeads        1, or heads_q / heads_kv where that divides 64: a tile's rows are (query, head of the group)
-//   kPingPong, kDynamic (bool)   turns between warpgroups; atomic scheduling
+//   kPingPong, kDynamicScheduler (bool)   turns between warpgroups; atomic scheduling
 //   kLateWait (bool)    wait for the second product after half of the exponentials instead of before them
 //   kLateStore (bool)   store a tile's output while the next tile's second block is scored, not before it
 //   kMaskRight, kMaskLeft (bool)   the window is bounded on that side (a causal mask is a right bound of 0)
-//   kGroupMode, kLse, kSink, kSoftcap, kBias, kAlibi, kDropout, kNegativeScale (bool); with
+//   kGroupMode, kLse, kSink, kSoftCap, kBias, kAlibi, kDropout, kNegativeScale (bool); with
 //     dropout kTileN is a multiple of 32
 //   kBiasStages         with kBias: blocks of the bias in flight for each warpgroup, through the tensor map `bias`
 //     (kTileN a multiple of 32); 0 reads the bias element by element, with any strides and alignment, at half the speed

@@ -111,8 +111,8 @@ struct Consumer {
     scale = x;
     unit = logit_unit(args, scale);
     if constexpr (kMayGoUnshifted) {
-      cap.start(scale, args.softcap);
-      if (args.softcap > kBoundedCap) cap.bound = -1.0f;
+      cap.start(scale, args.soft_cap);
+      if (args.soft_cap > kBoundedCap) cap.bound = -1.0f;
     }
   }
 
@@ -195,16 +195,16 @@ struct Consumer {
       }
     } else {
       if (cut) mask_again(n);
-      SoftCap::far(scale, args.softcap, s);
+      SoftCap::far(scale, args.soft_cap, s);
       if (cut) mask(n);
-      update_softmax<kFirst, kGuard>(s, rows, factor, 1.0f, args.softcap <= kBoundedCap);
+      update_softmax<kFirst, kGuard>(s, rows, factor, 1.0f, args.soft_cap <= kBoundedCap);
     }
   }
 
   // From products to logits. A hidden NaN must not reach its neighbours, which a soft cap mixes: with one a block that
   // is cut is masked before, too.
   TS_DEVICE void finish_block(int n, bool cut) {
-    if (cfg::kSoftcap && cut) mask(n);
+    if (cfg::kSoftCap && cut) mask(n);
     const int column = n * cfg::kTileN + 2 * (threadIdx.x & 3);
     if constexpr (kSharedBias) {
       if (args.bias != nullptr) {

@@ -3,7 +3,7 @@
 //
 // Work items are numbered section by section. A section is as many heads as the host wants to share the L2 cache
 // (section_heads); inside it the longest row tiles of all its heads come first. Item 0.. go to the blocks in order;
-// after that either by a fixed stride or, when kDynamic, by an atomic counter, which evens out the triangle of a causal
+// after that either by a fixed stride or, when kDynamicScheduler, by an atomic counter, which evens out the triangle of a causal
 // mask. The last block to finish zeroes the counters.
 #pragma once
 
@@ -86,10 +86,10 @@ struct Walk {
   }
   // Asks for the item after the current one; the answer arrives while the current tile is loaded.
   TS_DEVICE void draw(const TsCudaAttentionArgs& args) {
-    if constexpr (cfg::kDynamic) ticket = atomicAdd(args.tile_counters, 1u);
+    if constexpr (cfg::kDynamicScheduler) ticket = atomicAdd(args.tile_counters, 1u);
   }
   TS_DEVICE void next(const TsCudaAttentionArgs& args) {
-    if constexpr (cfg::kDynamic) {
+    if constexpr (cfg::kDynamicScheduler) {
       index = gridDim.x + ticket;
       if (index < args.work_items) draw(args);
     } else {
@@ -97,7 +97,7 @@ struct Walk {
     }
   }
   TS_DEVICE void finish(const TsCudaAttentionArgs& args) {
-    if constexpr (cfg::kDynamic) {
+    if constexpr (cfg::kDynamicScheduler) {
       if (atomicAdd(args.tile_counters + 1, 1u) == gridDim.x - 1) {
         args.tile_counters[0] = 0;
         args.tile_counters[1] = 0;

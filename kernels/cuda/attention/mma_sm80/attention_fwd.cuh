@@ -9,7 +9,7 @@
 //   kWarps                  16 rows of the tile each
 //   kTileN                  keys of a block, a multiple of 32
 //   kMaskRight, kMaskLeft (bool)   the window is bounded on that side
-//   kGroupMode, kLse, kSink, kSoftcap, kBias, kAlibi, kDropout, kNegativeScale (bool)
+//   kGroupMode, kLse, kSink, kSoftCap, kBias, kAlibi, kDropout, kNegativeScale (bool)
 //
 // Launch facts: kThreads threads, kSharedBytes of dynamic shared memory (layout.cuh), grid (row_tiles, heads_q, batch)
 // with row_tiles = ceil(seqlen_q / (16 * kWarps)). Pointers and strides of q, k, v and o are multiples of 16 bytes,
@@ -166,7 +166,7 @@ struct Attention {
         copy_commit();
       }
       const bool cut = n >= whole_end || n < whole_begin;
-      if (cfg::kSoftcap && cut) mask(first_key);  // a soft cap mixes neighbours: no hidden NaN may reach them
+      if (cfg::kSoftCap && cut) mask(first_key);  // a soft cap mixes neighbours: no hidden NaN may reach them
       const int column = first_key + 2 * (lane() & 3);
       finish_logits(args, args.scale, alibi, GlobalBias{args, length, place, column}, column, s);
       if (cut) mask(first_key);

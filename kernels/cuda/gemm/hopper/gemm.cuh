@@ -26,7 +26,7 @@
 //   kSplitK (bool)              k may be split (args.splits)
 //   kAddParts (bool)            with kSplitK: parts are added as they come (partials.cuh)
 //   kStreamK (bool)             the blocks share what does not fill a round of tiles by steps of k (stream_k.cuh)
-//   kSecond (bool)              a second product goes on in the sums of the first
+//   kMmPlusMm (bool)              a second product goes on in the sums of the first
 //   kPromote (bool)             fp8: sums leave the tensor cores every 128 of k, for accuracy
 //   kBoxes                      1
 //   kScaling, kGrouping, kTypeScale, kZeroPoints   no weights: see weights_gemm.cuh
@@ -45,7 +45,7 @@
 //   d  {columns, m, batch}, box {kSlabRowBytes / size of an element, 64, 1}, swizzle of kSlabRowBytes bytes
 //   c  with kStagedTensors, of the epilogue's first 16-bit tensor unless it is added times 0: {n, m, batch}, box
 //      {kSlabRowBytes / 2, kTileM, 1}, swizzle of kSlabRowBytes bytes
-//   a2, b2 (kSecond)  as a and b, with k2
+//   a2, b2 (kMmPlusMm)  as a and b, with k2
 //   edge_a, edge_b, edge_a2, edge_b2 (with args.edges)  as a to b2, boxes of m % kTileM rows and of n % kTileN columns;
 //      needed where these are not 0 and layout.cuh's kCutsA and kCutsB hold
 // float32 operands have maps of type tfloat32, which rounds them. Pointers and strides of what has a map are multiples

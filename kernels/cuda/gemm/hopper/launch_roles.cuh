@@ -10,7 +10,7 @@ template <class Consumer>
 TS_DEVICE void run_roles(u32 dynamic_shared, const TsCudaGemmMaps& maps, const TsCudaGemmArgs& args) {
   Shared shared{(dynamic_shared + 1023u) & ~1023u};
   const u32 rank = kCluster > 1 ? cluster_rank() : 0;
-  if (!args.next_at_end) let_next_kernel_start();
+  if (!args.late_launch_dependents) let_next_kernel_start();
   if (threadIdx.x == 0) shared.init_barriers();
   if constexpr (kCluster > 1)
     cluster_sync();
@@ -34,7 +34,7 @@ TS_DEVICE void run_roles(u32 dynamic_shared, const TsCudaGemmMaps& maps, const T
     wait_for_previous_kernel();
     Consumer consumer{shared, maps, args, warpgroup - 1, rank};
     consumer.run();
-    if (args.next_at_end) {  // when the last of the warpgroups is done
+    if (args.late_launch_dependents) {  // when the last of the warpgroups is done
       named_barrier_sync(1 + cfg::kWarpgroups, 128 * cfg::kWarpgroups);
       let_next_kernel_start();
     }

@@ -127,7 +127,7 @@ static_assert(!kCopiesRows || (cfg::kGrouping != TS_GEMM_UNGROUPED && cfg::kRowM
 static_assert(!cfg::kAddParts || cfg::kSplitK, "parts are added where k is split");
 static_assert(!cfg::kStreamK || (!cfg::kSplitK && cfg::kGrouping == TS_GEMM_UNGROUPED),
               "stream-K shares tiles that are neither split nor grouped");
-static_assert(!cfg::kSecond || (cfg::kGrouping == TS_GEMM_UNGROUPED && cfg::kScaling == TS_GEMM_SCALE_TENSOR),
+static_assert(!cfg::kMmPlusMm || (cfg::kGrouping == TS_GEMM_UNGROUPED && cfg::kScaling == TS_GEMM_SCALE_TENSOR),
               "a second product goes with neither groups nor block scales");
 static_assert(kSharedBytes * cfg::kBlocksPerSm <= 233472 - 1024 * cfg::kBlocksPerSm,
               "shared memory of sm_90: 228 KB, 1 KB kept per block");

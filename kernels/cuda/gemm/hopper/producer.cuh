@@ -67,7 +67,7 @@ struct Producer {
   TS_DEVICE void prefetch_maps(const TsCudaGemmArgs& args) const {
     prefetch_tensor_map(&maps.a);
     prefetch_tensor_map(&maps.b);
-    if constexpr (cfg::kSecond) {
+    if constexpr (cfg::kMmPlusMm) {
       prefetch_tensor_map(&maps.a2);
       prefetch_tensor_map(&maps.b2);
     }
@@ -90,7 +90,7 @@ struct Producer {
                                           (cfg::kTileN - rows_b) * (kBytesB / cfg::kTileN);
       for (int s = 0; s < t.steps; ++s) {
         const u32 full = shared.arrived(place.index);
-        const bool second = cfg::kSecond && t.step + s >= walk.first_steps;
+        const bool second = cfg::kMmPlusMm && t.step + s >= walk.first_steps;
         const int k = (t.step + s - (second ? walk.first_steps : 0)) * kTileK;
         mbarrier_wait(shared.empty(place.index), place.phase ^ 1);
         mbarrier_expect(full, bytes);

@@ -14,9 +14,9 @@
 //   kPairs (bool)            n is even and d's and the epilogue's pointers and strides are multiples of two elements
 //   kSplitK (bool)           k may be split over blocks (args.splits)
 //   kAddParts (bool)         with kSplitK: parts are added as they come (partials.cuh)
-//   kEarlyB (bool)           b is no result of the kernel before (weights): its first copies do not wait for that
+//   kPrefetchWeights (bool)           b is no result of the kernel before (weights): its first copies do not wait for that
 //   kernel
-//   kSecond (bool)           a second product goes on in the sums of the first
+//   kMmPlusMm (bool)           a second product goes on in the sums of the first
 //   kScaling, kGrouping      tensor scales only, no groups
 //   kEpilogueLength, kEpilogue[], kEpilogueTypes[]; kStagedTensors (bool) is false
 //
@@ -24,7 +24,7 @@
 // blocks; work items: splits * batch * ceil(n / kColumns). Split products: partials [group][split][kTeam * kOwnTiles *
 // 4], one counter a group. Tensor maps (128-byte swizzle, zero fill), dimensions innermost first:
 //   a  {k, m, batch}, box {kBoxK, kRows, 1};  b  {k, n, batch}, box {kBoxK, kColumns, 1}; a2, b2
-//   (kSecond) as a and b, with k2; none of d.
+//   (kMmPlusMm) as a and b, with k2; none of d.
 // Pointers and strides of a and b are multiples of 16 bytes. The kernel may be launched to overlap the one before.
 #pragma once
 
@@ -86,13 +86,13 @@ struct Skinny {
   }
 
   TS_DEVICE int first_steps() const { return ceil_div(args.k, kStageK); }  // those of a second product follow them
-  TS_DEVICE bool is_second(int step) const { return cfg::kSecond && step >= first_steps(); }
+  TS_DEVICE bool is_second(int step) const { return cfg::kMmPlusMm && step >= first_steps(); }
   TS_DEVICE int k_of(int step) const { return (step - (is_second(step) ? first_steps() : 0)) * kStageK; }
 
   TS_DEVICE bool find(int index, Item& t) const {
     const int splits = cfg::kSplitK ? args.splits : 1;
     const int groups = ceil_div(args.n, cfg::kColumns);
-    const int all_steps = first_steps() + (cfg::kSecond ? ceil_div(args.k2, kStageK) : 0);
+    const int all_steps = first_steps() + (cfg::kMmPlusMm ? ceil_div(args.k2, kStageK) : 0);
     t.group = index / splits;
     t.split = index - t.group * splits;
     t.batch = t.group / groups;
@@ -123,13 +123,13 @@ struct Skinny {
   TS_DEVICE void produce() {
     prefetch_tensor_map(&maps.a);
     prefetch_tensor_map(&maps.b);
-    if constexpr (cfg::kSecond) {
+    if constexpr (cfg::kMmPlusMm) {
       prefetch_tensor_map(&maps.a2);
       prefetch_tensor_map(&maps.b2);
     }
     Item t;
     int index = blockIdx.x, early = 0;
-    if (cfg::kEarlyB && find(index, t)) {
+    if (cfg::kPrefetchWeights && find(index, t)) {
       early = imin(imax(imin(t.steps - kLateSteps, cfg::kStages), 1), t.steps);
       for (int s = 0; s < early; ++s) load_b(t, s, s);
     }

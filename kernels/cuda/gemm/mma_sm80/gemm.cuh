@@ -12,7 +12,7 @@
 //   kPairs (bool)            n is even and d's and the epilogue's pointers and strides are multiples of two elements
 //   kThreeProducts (bool)    float32: each operand is split into two tf32 parts and three products are taken, which is
 //                            about as exact as float32; else one product of operands rounded to tf32
-//   kSecond (bool)           a second product goes on in the sums of the first
+//   kMmPlusMm (bool)           a second product goes on in the sums of the first
 //   kSplitK, kAddParts (bool), kScaling, kGrouping; kTypeScale and kZeroPoints (bool): of weights' scales
 //   kEpilogueLength, kEpilogue[], kEpilogueTypes[]; kStagedTensors (bool) is false
 //
@@ -39,7 +39,7 @@ struct Gemm {
   TS_DEVICE void copy(const Tile& t, int step, int stage) const {
     const i64 batch_a = cfg::kGrouping == TS_GEMM_CONTIGUOUS ? 0 : t.batch;
     const int first_steps = ceil_div(args.k, kTileK);
-    const bool second = cfg::kSecond && t.step + step >= first_steps;
+    const bool second = cfg::kMmPlusMm && t.step + step >= first_steps;
     const int k = (t.step + step - (second ? first_steps : 0)) * kTileK, k_end = second ? args.k2 : args.k;
     const u32 to = shared + stage * kStageBytes;
     const void* const a = second ? args.a2 : args.a;

@@ -57,7 +57,7 @@ static_assert(cfg::kScaling != TS_GEMM_SCALE_BLOCK ||
                   (is_fp8(cfg::kTypeA) && is_fp8(cfg::kTypeB) && 128 % cfg::kTileN == 0),
               "block scales are for fp8 operands, and the tile's columns divide 128");
 static_assert(!cfg::kThreeProducts || cfg::kTypeA == TS_GEMM_F32, "three products are for float32");
-static_assert(!cfg::kSecond || (cfg::kGrouping == TS_GEMM_UNGROUPED && cfg::kScaling == TS_GEMM_SCALE_TENSOR),
+static_assert(!cfg::kMmPlusMm || (cfg::kGrouping == TS_GEMM_UNGROUPED && cfg::kScaling == TS_GEMM_SCALE_TENSOR),
               "a second product goes with neither groups, block scales nor weights");
 static_assert(kSharedBytes <= 101376, "99 KB: what a block may have on every chip from sm_80 on");
 

@@ -53,7 +53,7 @@ constexpr int kSharedBytes = kFlagOffset + 16;
 
 static_assert(cfg::kRowMajorA && !cfg::kRowMajorB, "few rows: both operands must lie along k; take another template");
 static_assert(cfg::kRows == 8 || cfg::kRows == 16, "8 or 16 rows");
-static_assert(!cfg::kSecond, "few rows: one product; take another template");
+static_assert(!cfg::kMmPlusMm, "few rows: one product; take another template");
 static_assert((cfg::kTypeA == cfg::kTypeB && kElementBytes <= 2) || kWeights, "operands of one 8-bit or 16-bit type");
 static_assert(cfg::kColumns % 8 == 0, "columns come in eights");
 static_assert(cfg::kGrouping == TS_GEMM_UNGROUPED && cfg::kScaling != TS_GEMM_SCALE_BLOCK,

@@ -1,0 +1,22 @@
+// A recipe that computes a problem, and how long the choosing room predicts it to take.
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "vocabulary/recipe.hpp"
+
+namespace tilesmith {
+
+struct Candidate {
+  Recipe recipe;
+  double predicted_seconds = 0;
+};
+
+/// The candidates of a problem in dispatch order, and the name of the policy that ordered them.
+struct Ranking {
+  std::vector<Candidate> candidates;
+  std::string_view policy;
+};
+
+}  // namespace tilesmith

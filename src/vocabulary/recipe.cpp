@@ -1,0 +1,60 @@
+#include "vocabulary/recipe.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "vocabulary/names/name.hpp"
+
+namespace tilesmith {
+
+bool Recipe::is_bitwise() const {
+  return std::ranges::all_of(steps, [](const Step& step) { return step.config.algorithm.is_bitwise(); });
+}
+
+std::string recipe_name(const Recipe& recipe) {
+  std::string name;
+  for (const Step& step : recipe.steps) {
+    if (!name.empty()) name += '+';
+    if (step.role != StepRole::compute) name += fmt::format("{}:", name_of(step.role));
+    name += kernel_name(step.config);
+  }
+  return name;
+}
+
+Result<Recipe> parse_recipe_name(std::string_view name) {
+  constexpr std::size_t kMostSteps = 8;
+  Recipe recipe;
+  while (true) {
+    const std::size_t end = name.find('+');
+    std::string_view step = name.substr(0, end);
+    const auto where = [&](const Error& error) {
+      return std::unexpected(error.in(fmt::format("step {}", recipe.steps.size())));
+    };
+    Step read;
+    if (const std::size_t colon = step.find(':'); colon != std::string_view::npos) {
+      const auto role = parse_enum<StepRole>(step.substr(0, colon));
+      if (!role) return where(role.error());
+      read.role = *role;
+      step.remove_prefix(colon + 1);
+    }
+    auto config = parse_kernel_name(step);
+    if (!config) return recipe.steps.empty() && end == std::string_view::npos ? std::unexpected(config.error()) : where(config.error());
+    read.config = std::move(*config);
+    recipe.steps.push_back(std::move(read));
+    if (end == std::string_view::npos) return recipe;
+    if (recipe.steps.size() == kMostSteps)
+      return fail(ErrorCode::parse, fmt::format("a recipe of more than {} steps", kMostSteps));
+    name.remove_prefix(end + 1);
+  }
+}
+
+Key128 key_of(const Recipe& recipe) {
+  if (recipe.steps.size() == 1 && recipe.steps.front().role == StepRole::compute)
+    return key_of(recipe.steps.front().config);
+  std::string text;
+  for (const Step& step : recipe.steps) text += fmt::format("{}:{};", name_of(step.role), key_of(step.config).hex());
+  return key128(text);
+}
+
+}  // namespace tilesmith

@@ -105,7 +105,7 @@ TEST_F(RunFiles, SequencesBeforeHeadsWithBiasAndSink) {
   t.bias_strides = {0, 18, 0, 1};
   t.sink = reinterpret_cast<const float*>(sink.data.data());
   t.heads_q = t.heads_kv = 4, t.seqlen_q = 7, t.seqlen_k = 18, t.head_dim_qk = t.head_dim_v = 40;
-  t.softcap = 5, t.scale = 0.2F;
+  t.soft_cap = 5, t.scale = 0.2F;
   expect_right(t, ElementType::fp16, o, {0, 40, 160, 1});
 }
 

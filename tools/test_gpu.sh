@@ -38,7 +38,7 @@ shape=(--device cuda:0 --batch 2 --heads-q 4 --heads-kv 2 --seqlen-q 200 --seqle
 for type in bf16 fp8bf16; do
   plain="c.head_dim_qk = 128 and c.head_dim_v = 128 and c.data_type = '$type' and c.mode = 'batch' and c.mask = 'causal' and c.bias = 'no' and c.lse
          and not c.dropout and not c.soft_cap and not c.sink and not c.negative_scale and not c.unaligned and c.pack_gqa = 1"
-  for pipeline in warpspec portable; do
+  for pipeline in warpspec mma_sm80; do
     kernel=$("$bin/tilesmith" list --arch "$arch" --names --filter "$plain and c.pipeline = '$pipeline'" | sed -n 1p)
     [ -n "$kernel" ] || continue
     call=("$bin/tilesmith" run attention_fwd "${shape[@]}" --dtype "$type" --kernel "$kernel")

@@ -14,17 +14,17 @@
  *     fprintf(stderr, "%s (%s)\n", error.message, error.hint);
  *   }
  *
- * tilesmith_gemm is the same for matrix products: fill in, tilesmith_gemm_dense, tilesmith_gemm_compute.
+ * A GEMM works the same way: fill in tilesmith_gemm, call tilesmith_gemm_dense, then tilesmith_gemm_compute.
  *
  * Rules of the whole interface:
- * - A function that can fail returns a status: TILESMITH_SUCCESS or one of tilesmith_code. What went wrong, in words,
- *   is kept for the calling thread until its next failure: tilesmith_last_error.
- * - Structures begin with their size, struct_size = sizeof the structure, which the _INIT macros set. A program built
- *   against a newer header works with an older library as long as it leaves the fields the library does not know at
- *   zero, and a program built against an older header works with a newer library. Reserved fields are 0.
- * - Text is UTF-8, ends with a zero byte, belongs to the library, is never NULL, and lives as long as is said there.
- * - Every function may be called from any number of threads at once. None prints, exits or throws.
- * - Field names and semantics are those of the C++ interface; tilesmith/attention.hpp and gemm.hpp have the formulas.
+ * - A function that can fail returns a status: TILESMITH_SUCCESS or one of tilesmith_code. tilesmith_last_error has
+ *   the words; they are kept for the calling thread until its next failure.
+ * - A structure begins with its size: struct_size is its sizeof, which the _INIT macros set. A program built against a
+ *   newer header works with an older library as long as it leaves the fields that the library does not know at zero.
+ *   A program built against an older header works with a newer library. Reserved fields are 0.
+ * - Text is UTF-8, ends with a zero byte, belongs to the library and is never NULL. Comments say how long it lives.
+ * - Any number of threads may call any function at once. No function prints, exits or throws.
+ * - Fields have the names and the meaning of the C++ interface; tilesmith/attention.hpp and gemm.hpp have the formulas.
  */
 #ifndef TILESMITH_H
 #define TILESMITH_H
@@ -45,33 +45,33 @@ extern "C" {
 /* Grows when the meaning of an existing field or function changes; additions leave it alone. */
 #define TILESMITH_ABI_VERSION 1
 
-/* Of the library, "0.1.0"; lives for ever. */
+/* The version of the library, such as "0.1.0". The text lives for ever. */
 TILESMITH_API const char* tilesmith_version(void);
-/* TILESMITH_ABI_VERSION of the library at hand. */
+/* The TILESMITH_ABI_VERSION that the library was built with. */
 TILESMITH_API int32_t tilesmith_abi_version(void);
 
 typedef int32_t tilesmith_status;
 
 enum tilesmith_code {
   TILESMITH_SUCCESS = 0,
-  TILESMITH_INVALID_ARGUMENT = 1, /* the caller asked for something that cannot be: fix the call */
+  TILESMITH_INVALID_ARGUMENT = 1, /* the call asks for something impossible: fix the call */
   TILESMITH_UNSUPPORTED = 2,      /* meaningful, but no kernel or machine here can serve it */
   TILESMITH_NOT_FOUND = 3,        /* a named thing does not exist: a kernel, a device, a driver */
   TILESMITH_IO = 4,               /* the operating system refused a read, a write or a directory */
-  TILESMITH_PARSE = 5,            /* a text is not what its format asks for */
+  TILESMITH_PARSE = 5,            /* a text does not follow its format */
   TILESMITH_COMPILE_FAILED = 6,   /* a compiler reported an error, crashed or produced nothing */
   TILESMITH_LOAD_FAILED = 7,      /* a binary could not be loaded */
-  TILESMITH_LAUNCH_FAILED = 8,    /* a kernel did not run to its end */
+  TILESMITH_LAUNCH_FAILED = 8,    /* a kernel did not start or did not finish */
   TILESMITH_WRONG_RESULT = 9,     /* a kernel ran and its result is outside the tolerance */
-  TILESMITH_TIMEOUT = 10,         /* a bounded wait ran out */
-  TILESMITH_CANCELLED = 11,       /* somebody asked to stop */
-  TILESMITH_CORRUPT = 12,         /* stored bytes are not those that were written */
-  TILESMITH_BUSY = 13,            /* another process holds what is needed */
+  TILESMITH_TIMEOUT = 10,         /* a time limit was reached */
+  TILESMITH_CANCELLED = 11,       /* the caller asked to stop */
+  TILESMITH_CORRUPT = 12,         /* stored bytes differ from the bytes that were written */
+  TILESMITH_BUSY = 13,            /* another process holds a resource that is needed */
   TILESMITH_OUT_OF_MEMORY = 14,   /* memory or disk space is exhausted */
   TILESMITH_INTERNAL = 15         /* a defect in Tilesmith itself */
 };
 
-/* "invalid_argument"; "unknown" for a number that is no code. Lives for ever. */
+/* The name of a code, such as "invalid_argument"; "unknown" for a number that is no code. The text lives for ever. */
 TILESMITH_API const char* tilesmith_code_name(tilesmith_status code);
 
 typedef struct tilesmith_error {
@@ -79,7 +79,7 @@ typedef struct tilesmith_error {
   tilesmith_status code; /* TILESMITH_SUCCESS when nothing has failed on this thread yet */
   int32_t reserved;
   const char* message; /* what is wrong and where, with the offending value */
-  const char* hint;    /* what would be right; may be "" */
+  const char* hint;    /* what would be right; may be empty */
 } tilesmith_error;
 #define TILESMITH_ERROR_INIT \
   { sizeof(tilesmith_error), 0, 0, NULL, NULL }
@@ -89,9 +89,9 @@ TILESMITH_API tilesmith_status tilesmith_last_error(tilesmith_error* out);
 
 /* --------------------------------------------------------------------------------------------------------- devices */
 
-/* The numbers are DLPack's. */
+/* The numbers are those of DLPack. */
 enum tilesmith_device_kind {
-  TILESMITH_DEVICE_DEFAULT = 0, /* in a call: the context's device; in a context's options: the CPU */
+  TILESMITH_DEVICE_DEFAULT = 0, /* in a call: the context's device; in the options of a context: the CPU */
   TILESMITH_CPU = 1,
   TILESMITH_CUDA = 2
 };
@@ -101,66 +101,66 @@ typedef struct tilesmith_device {
   int32_t index; /* 0 for the CPU */
 } tilesmith_device;
 
-/* A figure of a device; the name has the unit: "threads", "l2_bytes". */
+/* One figure of a device. Its name contains the unit: "threads", "l2_bytes". */
 typedef struct tilesmith_fact {
   const char* name;
   int64_t value;
 } tilesmith_fact;
 
-/* All texts and facts live for ever. */
+/* The texts and facts live for ever. */
 typedef struct tilesmith_device_info {
   uint64_t struct_size;
   tilesmith_device device;
-  const char* name; /* as the machine calls it */
-  const char* arch; /* the architecture kernels are made for: "x86_64_v4", "sm_90a" */
+  const char* name; /* the machine's name of the device */
+  const char* arch; /* the architecture that its kernels are made for: "x86_64_v4", "sm_90a" */
   const tilesmith_fact* facts;
   int64_t fact_count;
 } tilesmith_device_info;
 #define TILESMITH_DEVICE_INFO_INIT \
   { sizeof(tilesmith_device_info), {0, 0}, NULL, NULL, NULL, 0 }
 
-/* What a kind of device lacks here. Texts live for ever. */
+/* What this machine lacks for a kind of device. The texts live for ever. */
 typedef struct tilesmith_backend_info {
   uint64_t struct_size;
   int32_t kind;
   int32_t device_count;
-  const char* missing; /* why no device of this kind can be used, or, where there is one, why no kernel can be compiled
-                          for it; "" when nothing is missing */
-  const char* hint;    /* what would help; may be "" */
+  const char* missing; /* why no device of this kind can be used, or why no kernel can be compiled for the devices; ""
+                          when nothing is missing */
+  const char* hint;    /* what would help; may be empty */
 } tilesmith_backend_info;
 #define TILESMITH_BACKEND_INFO_INIT \
   { sizeof(tilesmith_backend_info), 0, 0, NULL, NULL }
 
-/* Devices that kernels can run on, of every kind. They are looked for once. */
+/* The number of devices that kernels can run on, of all kinds. The library looks for devices once. */
 TILESMITH_API tilesmith_status tilesmith_device_count(int64_t* out);
-/* The i-th of them, i from 0. */
+/* The i-th device, i from 0. */
 TILESMITH_API tilesmith_status tilesmith_device_at(int64_t i, tilesmith_device_info* out);
 TILESMITH_API tilesmith_status tilesmith_backend(int32_t kind, tilesmith_backend_info* out);
 
 /* -------------------------------------------------------------------------------------------------------- contexts */
 
 enum tilesmith_build_policy {
-  TILESMITH_BUILD_ALLOWED = 0, /* compile when the best kernel is not there; without a compiler use what is there */
-  TILESMITH_BUILD_NEVER = 1    /* only kernels that are linked in, loaded, or in the store */
+  TILESMITH_BUILD_ALLOWED = 0, /* compile when the best kernel is missing; without a compiler use what exists */
+  TILESMITH_BUILD_NEVER = 1    /* use only kernels that are linked in, loaded or in the store */
 };
 
-/* What the same call on the same device may give from run to run. */
+/* How results of the same call on the same device may differ from run to run. */
 enum tilesmith_determinism {
-  TILESMITH_DETERMINISM_BITWISE = 0, /* the same bits */
+  TILESMITH_DETERMINISM_BITWISE = 0, /* not at all: the bits are the same */
   TILESMITH_DETERMINISM_TOLERANT =
-      1 /* sums may be added up in any order, and so rounded otherwise, where it is faster */
+      1 /* sums may be added in any order, and so round differently, where that is faster */
 };
 
-/* What plans, threads and loaded kernels belong to. Functions take NULL for the process's own, which has the default
- * options (but TILESMITH_DETERMINISM=tolerant in the environment sets that one) and lives for ever. */
+/* A context owns plans, threads and loaded kernels. NULL stands for the context of the process, which lives for ever
+ * and has the default options, except that TILESMITH_DETERMINISM=tolerant in the environment sets its determinism. */
 typedef struct tilesmith_context tilesmith_context;
 
 typedef struct tilesmith_context_options {
   uint64_t struct_size;
-  tilesmith_device device; /* of calls that name none */
-  int32_t threads;         /* of a CPU kernel, the caller's included; 0: every processor this process may use */
+  tilesmith_device device; /* for calls that name no device */
+  int32_t threads;         /* of a CPU kernel, the caller's included; 0: every processor that this process may use */
   int32_t build;           /* tilesmith_build_policy */
-  const char* kernel;      /* the only kernel to use, by its name; NULL or "": the best */
+  const char* kernel;      /* the name of the only kernel to use; NULL or "": the best kernel */
   int32_t determinism;     /* tilesmith_determinism */
   int32_t reserved;
 } tilesmith_context_options;
@@ -170,7 +170,7 @@ typedef struct tilesmith_context_options {
 /* options may be NULL. Cheap: devices are opened by the first call that needs them. */
 TILESMITH_API tilesmith_status tilesmith_context_create(const tilesmith_context_options* options,
                                                         tilesmith_context** out);
-/* Its plans go with it; no call may be running on it. NULL is let be. */
+/* Destroys the context and its plans. No call may be running on it. NULL does nothing. */
 TILESMITH_API void tilesmith_context_destroy(tilesmith_context* context);
 
 /* ------------------------------------------------------------------------------------------------------ data types */
@@ -182,10 +182,10 @@ enum tilesmith_data_type {
   TILESMITH_FP8 = 3, /* e4m3 */
   TILESMITH_BF8 = 4, /* e5m2 */
   TILESMITH_INT8 = 5,
-  TILESMITH_INT4 = 6, /* two in a byte, the one of lower k in its low half, k even; strides count elements */
+  TILESMITH_INT4 = 6, /* two in a byte, the element of lower k in the low half; k is even; strides count elements */
   TILESMITH_INT32 = 7,
-  TILESMITH_TF32 = 8, /* fp32 in memory, 10 bits of mantissa in the products */
-  /* Of attention: read the first type and write the second. */
+  TILESMITH_TF32 = 8, /* fp32 in memory, 10 bits of mantissa in the multiplications */
+  /* Attention only: the inputs have the first type, the output has the second. */
   TILESMITH_FP8FP16 = 10,
   TILESMITH_FP8BF16 = 11,
   TILESMITH_FP8FP32 = 12
@@ -194,8 +194,8 @@ enum tilesmith_data_type {
 /* ------------------------------------------------------------------------------------------------------- attention */
 
 enum tilesmith_sequence_mode {
-  TILESMITH_BATCH = 0, /* every sequence of the batch has one length */
-  TILESMITH_GROUP = 1  /* variable lengths, packed one after the other, by cumulative offsets */
+  TILESMITH_BATCH = 0, /* all sequences of the batch have the same length */
+  TILESMITH_GROUP = 1  /* different lengths, packed one after the other; cumulative offsets tell where each begins */
 };
 
 enum tilesmith_mask {
@@ -215,7 +215,7 @@ enum tilesmith_attention_trait {
   TILESMITH_SOFT_CAP = 1, /* s = soft_cap * tanh(s / soft_cap) */
   TILESMITH_SINK = 2,     /* one logit per query head joins the softmax's sum */
   TILESMITH_DROPOUT = 4,
-  TILESMITH_LSE = 8,         /* the log-sum-exp is wanted */
+  TILESMITH_LSE = 8,         /* the call computes the log-sum-exp */
   TILESMITH_BLOCK_SCALE = 16 /* fp8: scales differ along a sequence, by blocks of 128 rows from its beginning */
 };
 
@@ -238,16 +238,17 @@ typedef struct tilesmith_bias_strides {
   int64_t column;
 } tilesmith_bias_strides;
 
-/* What the stored values of an fp8 tensor are multiplied by: data[b * batch + h * head + row / 128 * block], strides in
- * elements, 0 where the scale is shared. NULL data is a scale of 1. Scales are positive, finite and normal. */
+/* The scale of an fp8 tensor. Stored values are multiplied by data[b * batch + h * head + row / 128 * block]. Strides
+ * count elements and are 0 where the scale is shared. NULL data is a scale of 1. Scales are positive, finite and
+ * normal. */
 typedef struct tilesmith_scale {
-  const float* data; /* memory the device reads */
+  const float* data; /* memory that the device reads */
   int64_t batch;
-  int64_t head;  /* k and v: of keys and values */
+  int64_t head;  /* of k and v: from one key head to the next */
   int64_t block; /* with TILESMITH_BLOCK_SCALE; else 0 */
 } tilesmith_scale;
 
-/* One call of attention forward, whole. */
+/* One complete call of attention forward. */
 typedef struct tilesmith_attention {
   uint64_t struct_size;
 
@@ -262,11 +263,11 @@ typedef struct tilesmith_attention {
   int64_t batch;
   int64_t heads_q; /* a multiple of heads_kv */
   int64_t heads_kv;
-  int64_t seqlen_q; /* group mode: the longest of the batch */
+  int64_t seqlen_q; /* group mode: of the longest sequence of the batch */
   int64_t seqlen_k;
   int64_t head_dim_qk;
   int64_t head_dim_v;
-  int64_t window_left; /* keys a query sees to its left; -1: all. FlashAttention's meaning */
+  int64_t window_left; /* how many keys to its left a query sees; -1: all. As in FlashAttention */
   int64_t window_right;
   int64_t total_q; /* group mode: rows of q and o over all sequences */
   int64_t total_k;
@@ -284,7 +285,7 @@ typedef struct tilesmith_attention {
   float dropout_probability; /* with TILESMITH_DROPOUT: 0 to below 1, in steps of 1/65536; else 0 */
   float reserved_number;
 
-  /* The data: memory the device reads. A pointer no trait asks for is NULL. */
+  /* The data: memory that the device reads. A pointer that no trait asks for is NULL. */
   const void* q;
   const void* k;
   const void* v;
@@ -297,9 +298,9 @@ typedef struct tilesmith_attention {
   const int32_t* cu_seqlens_k;
 
   void* stream;             /* CUDA: the stream to run on (cudaStream_t); NULL: the default stream. CPU: NULL */
-  void* workspace;          /* 64-byte aligned, for this call alone; NULL: the library keeps one of its own */
+  void* workspace;          /* 64-byte aligned, for this call only; NULL: the library uses its own */
   uint64_t workspace_bytes; /* of workspace: at least the plan's workspace_bytes */
-  uint64_t seed;            /* dropout: same seed and offset, same mask, on every kernel and device */
+  uint64_t seed;            /* dropout: the same seed and offset give the same mask on every kernel and device */
   uint64_t offset;
 
   tilesmith_scale q_scale; /* fp8 types */
@@ -307,7 +308,7 @@ typedef struct tilesmith_attention {
   tilesmith_scale v_scale;
 } tilesmith_attention;
 
-/* A batch of one with one head, no mask, nothing optional: set what differs. */
+/* A batch of one with one head, without mask and traits: set what differs. */
 #define TILESMITH_ATTENTION_INIT                                                                                    \
   {                                                                                                                 \
     sizeof(tilesmith_attention), {0, 0}, TILESMITH_BF16, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 128, 128, -1, -1, 0, 0,      \
@@ -322,33 +323,33 @@ typedef struct tilesmith_attention {
 TILESMITH_API tilesmith_status tilesmith_attention_dense(tilesmith_attention* call, int32_t layout);
 
 /* Computes o (and lse). The first call of a problem plans it, which may take the time of a compilation; later ones
- * allocate nothing and take no lock. On the CPU the result is there on return; on a CUDA device it is queued on the
- * stream. */
+ * allocate nothing and take no lock. On the CPU the result is ready on return; on a CUDA device the call is queued on
+ * the stream. */
 TILESMITH_API tilesmith_status tilesmith_attention_forward(tilesmith_context* context, const tilesmith_attention* call);
 
-/* The same in two steps. A plan belongs to its context and lives as long. */
+/* The same in two steps. A plan belongs to its context and lives as long as that. */
 typedef struct tilesmith_attention_plan tilesmith_attention_plan;
 
 /* Reads the problem, the scale's sign, and, for their alignment, the strides and pointers of q, k, v and o; pointers
  * may be NULL. */
 TILESMITH_API tilesmith_status tilesmith_attention_plan_for(tilesmith_context* context, const tilesmith_attention* call,
                                                             const tilesmith_attention_plan** out);
-/* The call's problem must be the plan's. */
+/* The problem of the call must be the problem of the plan. */
 TILESMITH_API tilesmith_status tilesmith_attention_run(const tilesmith_attention_plan* plan,
                                                        const tilesmith_attention* call);
 
 /* ------------------------------------------------------------------------------------------------------------ GEMM */
 
-/* D = epilogue(alpha * A x B + beta * C), `batch` times: A is m x k, B is k x n, C is m x n. Sums are fp32, or int32
- * (modulo 2^32) of int8; the epilogue is computed in fp32 and rounded once, to D's type. */
+/* D = epilogue(alpha * A x B + beta * C), `batch` times: A is m x k, B is k x n, C is m x n. Sums are fp32; sums of
+ * int8 are int32 (modulo 2^32); the epilogue is computed in fp32 and rounded once, to D's type. */
 
 enum tilesmith_matrix_order {
   TILESMITH_ROW = 0,   /* the elements of a row are neighbours in memory */
-  TILESMITH_COLUMN = 1 /* those of a column */
+  TILESMITH_COLUMN = 1 /* the elements of a column are neighbours in memory */
 };
 
-/* What happens to v, the value at row i and column j, on its way to D. Vectors are shared by the batch, unless its
- * members are groups. */
+/* What an operation of the epilogue does to v, the value at row i and column j. The members of the batch share vectors,
+ * unless they are groups. */
 enum tilesmith_epilogue_op {
   TILESMITH_EPILOGUE_NONE = 0,     /* the end of the list */
   TILESMITH_EPILOGUE_BIAS = 1,     /* v += bias[j]; n elements of type_bias */
@@ -363,132 +364,134 @@ enum tilesmith_epilogue_op {
   TILESMITH_EPILOGUE_SILU = 10,     /* v sigmoid(v) */
   TILESMITH_EPILOGUE_SIGMOID = 11,
   TILESMITH_EPILOGUE_TANH = 12,
-  TILESMITH_EPILOGUE_CLAMP = 13, /* limited to low .. high; NaN stays NaN */
-  /* Gates join columns 2 j and 2 j + 1 into column j: f(v[2 j]) v[2 j + 1]. What follows one sees n / 2 columns. */
+  TILESMITH_EPILOGUE_CLAMP = 13, /* v is limited to low .. high; NaN stays NaN */
+  /* Gates join columns 2 j and 2 j + 1 into column j: f(v[2 j]) v[2 j + 1]. Later operations see n / 2 columns. */
   TILESMITH_EPILOGUE_GLU = 14,        /* f = sigmoid */
   TILESMITH_EPILOGUE_REGLU = 15,      /* f = relu */
   TILESMITH_EPILOGUE_GEGLU = 16,      /* f = gelu */
   TILESMITH_EPILOGUE_GEGLU_TANH = 17, /* f = gelu_tanh */
   TILESMITH_EPILOGUE_SWIGLU = 18,     /* f = silu */
-  TILESMITH_EPILOGUE_AMAX = 19        /* *amax = max(*amax, |v|), of the values before they are rounded; last */
+  TILESMITH_EPILOGUE_AMAX = 19        /* *amax = max(*amax, |v|), before rounding; the last operation */
 };
 
 #define TILESMITH_EPILOGUE_LENGTH 8
 
-/* One operation and what it reads. Fields it does not use are 0. */
+/* One operation and the data that it reads. Fields that it does not use are 0. */
 typedef struct tilesmith_epilogue {
   int32_t op; /* tilesmith_epilogue_op */
   int32_t reserved;
-  const void* data; /* of bias, scale, add, multiply: memory the device reads */
-  int64_t leading;  /* add, multiply: elements from a row (of column-major ones: column) to the next */
-  int64_t batch;    /* add, multiply: elements from a matrix of the batch to the next; 0 shares it. With groups also of
-                       vectors; those over m of contiguous groups run on, and have 0 */
+  const void* data; /* bias, scale, add, multiply: memory that the device reads */
+  int64_t leading;  /* add, multiply: elements from a row (column-major: a column) to the next */
+  int64_t batch;    /* add, multiply: elements from a matrix of the batch to the next; 0 shares it. With groups also for
+                       vectors; vectors over m of contiguous groups run on from group to group and have 0 */
   float low;        /* clamp */
   float high;
 } tilesmith_epilogue;
 
 /* One matrix per member of the batch. Element (i, j) of member b is data[b * batch + i * leading + j] of a row-major
- * matrix, data[b * batch + j * leading + i] of a column-major one. A batch stride of 0 shares the matrix, and
- * that of an only member is not read. */
+ * matrix, data[b * batch + j * leading + i] of a column-major one. A batch stride of 0 shares the matrix. The
+ * batch stride of a single matrix is not read. */
 typedef struct tilesmith_matrix {
-  const void* data; /* memory the device reads */
-  int64_t leading;  /* at least a row's (column's) elements */
+  const void* data; /* memory that the device reads */
+  int64_t leading;  /* at least the elements of a row (column) */
   int64_t batch;
 } tilesmith_matrix;
 
-/* The members of a batch may be groups with numbers of rows of their own (mixtures of experts). Group g has the rows
- * start(g) .. group_ends[g] - 1; rows of D that belong to none are left as they are. B, and vectors over n, step by
- * their batch strides from group to group. */
+/* The members of a batch may be groups, each with its own number of rows (mixtures of experts). Group g has the rows
+ * start(g) .. group_ends[g] - 1. Rows of D that belong to no group are left as they are. B, and vectors over n, advance
+ * by their batch strides from group to group. */
 enum tilesmith_grouping {
   TILESMITH_GROUPS_NONE = 0,
-  TILESMITH_GROUPS_CONTIGUOUS = 1, /* start(g) is group_ends[g - 1], 0 for the first: A, C, D and the epilogue's tensors
-                                      are one matrix of m rows each, A row-major; their batch strides are not read */
-  TILESMITH_GROUPS_MASKED = 2      /* start(g) is 0: every group has an A, C, D and tensors of its own, of m rows */
+  TILESMITH_GROUPS_CONTIGUOUS = 1, /* start(g) is group_ends[g - 1], or 0 for g = 0: A (row-major), C, D and the tensors
+                                      of the epilogue are one matrix of m rows each; their batch strides are not read */
+  TILESMITH_GROUPS_MASKED = 2      /* start(g) is 0: each group has its own A, C, D and tensors of m rows */
 };
 
-/* Scales that blocks of k have in common: that of row i of A, or of line i of B's scales, and block q of k in member b
- * is data[b * batch + i * row + q * block]. */
+/* Scales shared by the elements of a block of k. The scale of row i of A (or of line i of B's scales), block q of k, in
+ * member b of the batch is data[b * batch + i * row + q * block]. */
 typedef struct tilesmith_block_scale {
-  const void* data; /* memory the device reads */
+  const void* data; /* memory that the device reads */
   int64_t row;
   int64_t block;
-  int64_t batch; /* of A with contiguous groups: not read */
+  int64_t batch; /* A with contiguous groups: not read */
 } tilesmith_block_scale;
 
-/* Of a call's problem. */
+/* Parts of a call's problem. */
 typedef enum tilesmith_gemm_flag {
-  /* A promise for CUDA devices: B (and B2) holds weights, which no kernel writes that may still be running in the
-   * stream when this one is launched. Kernels of few rows then begin to read B while the kernel before ends. */
+  /* A promise for CUDA devices: B (and B2) holds weights. No kernel that may still be running in the stream when this
+   * one is launched writes them. Kernels of few rows then begin to read B while the preceding kernel ends. */
   TILESMITH_CONSTANT_B = 1,
-  /* B is a buffer of tilesmith_gemm_pack_b, aligned to 64 bytes, which the batch shares: b.leading is its bytes (0: not
-   * known), b.batch is not read, and order_b is that of the matrix it was packed from. CPU; without grouping,
-   * group_size, weights and k2. */
+  /* B is a buffer that tilesmith_gemm_pack_b wrote, aligned to 64 bytes, shared by the batch. b.leading is its size in
+   * bytes (0: not known), b.batch is not read, and order_b is the order of the matrix that was packed. Only on the CPU;
+   * not with grouping, group_size, weights and k2. */
   TILESMITH_PACKED_B = 2,
   TILESMITH_ZERO_POINTS = 4, /* weights have zero points, in zero_b */
-  /* C, D and the epilogue's tensors are column-major, and have their leading dimensions between columns; row-major
-   * without. Computed as the transposed product, which costs the same. Without gates, grouping, group_size, weights
-   * and TILESMITH_PACKED_B. */
+  /* C, D and the tensors of the epilogue are column-major: their leading dimensions are between columns. Without this
+   * flag they are row-major. Computed as the transposed GEMM, at the same cost. Not with gates, grouping, group_size,
+   * weights and TILESMITH_PACKED_B. */
   TILESMITH_COLUMN_D = 8
 } tilesmith_gemm_flag;
 
-/* One GEMM, whole. */
+/* One complete GEMM call. */
 typedef struct tilesmith_gemm {
   uint64_t struct_size;
 
-  /* The problem: what a plan depends on, with whether beta is 0 and the operations of the epilogue. */
+  /* The problem: what a plan depends on. Whether beta is 0, and the operations of the epilogue, belong to it too. */
   tilesmith_device device;
   int32_t type_a;    /* tilesmith_data_type: fp32, tf32, fp16, bf16, fp8, bf8 or int8 */
-  int32_t type_b;    /* A's; fp8 and bf8 mix; int8 and int4 weights of fp16 and bf16, with group_size */
-  int32_t type_c;    /* of C and of the tensors that add and multiply read; int32 exactly where D is */
-  int32_t type_d;    /* fp32, fp16, bf16, CUDA also fp8, bf8; of int8 also int32 (without an epilogue) and int8 */
+  int32_t type_b;    /* as A, or bf8 beside fp8 and the reverse, or int8 or int4 weights beside fp16 and bf16, with
+                        group_size */
+  int32_t type_c;    /* of C and of the tensors that add and multiply read; int32 if and only if D is int32 */
+  int32_t type_d;    /* fp32, fp16, bf16, on CUDA also fp8, bf8; from int8 also int32 (without an epilogue) and int8 */
   int32_t type_bias; /* fp32, fp16 or bf16 */
-  int32_t order_a;   /* tilesmith_matrix_order; those of D: flags */
+  int32_t order_a;   /* tilesmith_matrix_order; the order of D stands in flags */
   int32_t order_b;
   uint32_t flags; /* tilesmith_gemm_flag, or-ed */
-  int64_t m;      /* m, n or batch of 0 computes nothing; k of 0 makes the products zeros */
+  int64_t m;      /* m, n or batch = 0 computes nothing; k = 0 makes A x B zero */
   int64_t n;      /* columns of B; D has half of them when the epilogue has a gate */
   int64_t k;
   int64_t batch; /* with grouping: the number of groups */
 
-  float alpha; /* 0 or 1 where D is int32; at 0, A and B are not read */
-  float beta;  /* at 0, C is not read; a whole number where D is int32 */
+  float alpha; /* 0 or 1 if D is int32; at 0, A and B are not read */
+  float beta;  /* at 0, C is not read; a whole number if D is int32 */
   tilesmith_matrix a;
   tilesmith_matrix b;
-  tilesmith_matrix c; /* may be D, element for element */
-  void* d;            /* may be C or a tensor of the epilogue; overlaps nothing else */
+  tilesmith_matrix c; /* may be D: each element at the same address */
+  void* d;            /* may be C or a tensor of the epilogue; overlaps no other operand */
   int64_t d_leading;
   int64_t d_batch;
-  float* amax; /* with the operation: one number for the call, at least 0 and not NaN beforehand */
+  float* amax; /* with the operation amax: one number for the call; before the call at least 0 and not NaN */
 
   void* stream;             /* CUDA: the stream to run on (cudaStream_t); NULL: the default stream. CPU: NULL */
-  void* workspace;          /* 64-byte aligned, for this call alone; NULL: the library keeps one of its own */
+  void* workspace;          /* 64-byte aligned, for this call only; NULL: the library uses its own */
   uint64_t workspace_bytes; /* of workspace: at least the plan's workspace_bytes */
 
-  tilesmith_epilogue epilogue[TILESMITH_EPILOGUE_LENGTH]; /* in order, up to the first that is none */
+  tilesmith_epilogue epilogue[TILESMITH_EPILOGUE_LENGTH]; /* in order; TILESMITH_EPILOGUE_NONE ends the list */
 
   int32_t grouping;   /* tilesmith_grouping */
-  int32_t type_scale; /* tilesmith_data_type: fp32; of weights also A's */
-  /* Elements of k that share a scale; 0: there are none. Matrices with scales lie along k (A row-major, B
-   * column-major). fp8 and bf8: 128; D = sum over blocks q of k of scale_a(i, q) scale_b(j / 128, q) (A x B over block
-   * q). Weights: a power of two from 32 on, or k; B(l, j) stands for B(l, j) * scale_b(j, l / group_size), rounded to
-   * A's type, with zero points for (B(l, j) - zero_b(j, l / group_size)) * scale_b(j, l / group_size). Weights
-   * without a sign (AWQ, GPTQ) are these with their top bit turned, and so are their zero points. */
+  int32_t type_scale; /* tilesmith_data_type: fp32; for weights also A's type */
+  /* Elements of k that share a scale; 0: there are no such scales. Matrices with scales lie along k (A row-major, B
+   * column-major).
+   * fp8 and bf8: 128. D = sum over blocks q of k of scale_a(i, q) scale_b(j / 128, q) (A x B over block q).
+   * Weights: a power of two from 32 on, or k. B(l, j) stands for B(l, j) * scale_b(j, l / group_size), rounded to A's
+   * type; with zero points for (B(l, j) - zero_b(j, l / group_size)) * scale_b(j, l / group_size). Unsigned weights and
+   * zero points (AWQ, GPTQ) become signed ones when their top bit is flipped. */
   int64_t group_size;
-  tilesmith_block_scale scale_a; /* of fp8 and bf8 */
+  tilesmith_block_scale scale_a; /* fp8 and bf8 */
   tilesmith_block_scale scale_b;
-  const int32_t* group_ends; /* with grouping, `batch` of them: at most m and, of contiguous groups, rising. The CPU
-                                checks them; a CUDA device reads them itself, and limits what is beyond */
+  const int32_t* group_ends; /* with grouping: `batch` numbers, each at most m; rising if the groups are contiguous. The
+                                CPU checks them; a CUDA device reads them itself and limits them to m */
 
-  /* A second product, whose sums go on from the first's: D = epilogue(alpha (A x B + A2 x B2) + beta C). A2 (m x k2)
-   * and B2 (k2 x n) have A's and B's types and orders; 0: there is none. Without grouping, group_size and weights. */
+  /* A second GEMM in the same sums: D = epilogue(alpha * (A x B + A2 x B2) + beta * C). A2 (m x k2) and B2 (k2 x n)
+   * have the types and orders of A and B. k2 = 0: there is none. Not with grouping, group_size and weights. */
   int64_t k2;
   tilesmith_matrix a2;
   tilesmith_matrix b2;
 
-  tilesmith_block_scale zero_b; /* with TILESMITH_ZERO_POINTS: int8, beside int4 weights at most 119 */
+  tilesmith_block_scale zero_b; /* with TILESMITH_ZERO_POINTS: int8; beside int4 weights at most 119 */
 } tilesmith_gemm;
 
-/* A product of two bf16 numbers, B along k as torch.nn.Linear has it, nothing optional: set what differs. */
+/* bf16, m = n = k = 1, B along k as in torch.nn.Linear, without optional parts: set what differs. */
 #define TILESMITH_GEMM_INIT                                                                                         \
   {                                                                                                                 \
     sizeof(tilesmith_gemm), {0, 0}, TILESMITH_BF16, TILESMITH_BF16, TILESMITH_BF16, TILESMITH_BF16, TILESMITH_BF16, \
@@ -501,42 +504,43 @@ typedef struct tilesmith_gemm {
     }                                                                                                               \
   }
 
-/* Fills in the leading dimensions and batch strides of dense matrices, the epilogue's included, and the strides of
- * scales whose blocks of k lie behind one another, from the problem's fields. Of a packed b they are 0. */
+/* Fills in, from the problem's fields, the leading dimensions and batch strides of dense matrices (the epilogue's
+ * included) and the strides of scales whose blocks of k are contiguous. For a packed b it fills in zeros. */
 TILESMITH_API tilesmith_status tilesmith_gemm_dense(tilesmith_gemm* call);
 
 /* Computes D. The first call of a problem plans it, which may take the time of a compilation; later ones allocate
- * nothing and take no lock. On the CPU the result is there on return; on a CUDA device it is queued on the stream.
- * Errors: invalid_argument names the field; unsupported: no kernel computes this here, with the rule in the way. */
+ * nothing and take no lock. On the CPU the result is ready on return; on a CUDA device the call is queued on the
+ * stream.
+ * Errors: invalid_argument names the field; unsupported names the rule that refuses the kernels. */
 TILESMITH_API tilesmith_status tilesmith_gemm_compute(tilesmith_context* context, const tilesmith_gemm* call);
 
-/* The same in two steps. A plan belongs to its context and lives as long. */
+/* The same in two steps. A plan belongs to its context and lives as long as that. */
 typedef struct tilesmith_gemm_plan tilesmith_gemm_plan;
 
 /* Reads the problem, whether beta is 0, and, for their alignment, the strides and pointers; pointers may be NULL. */
 TILESMITH_API tilesmith_status tilesmith_gemm_plan_for(tilesmith_context* context, const tilesmith_gemm* call,
                                                        const tilesmith_gemm_plan** out);
-/* The call's problem must be the plan's. */
+/* The problem of the call must be the problem of the plan. */
 TILESMITH_API tilesmith_status tilesmith_gemm_run(const tilesmith_gemm_plan* plan, const tilesmith_gemm* call);
 
-/* Packs B once, for calls with TILESMITH_PACKED_B: products of these types, n and k, of any m, batch and epilogue, on
- * machines of this kind. Of the call, the types and order_b, n, k and b are read; b is a plain matrix. The result is
- * bytes that may be copied, kept in a file and moved; they begin with what they were made for, and a call that they
- * were not made for fails with invalid_argument. CPU alone: CUDA kernels read plain matrices at full speed
- * (unsupported). packed: 64-byte aligned, at least as many bytes as tilesmith_gemm_packed_bytes says, and none of B's.
+/* Packs B once, for calls with TILESMITH_PACKED_B that have these types, n and k, any m, batch and epilogue, and run on
+ * a machine of this kind. Reads from the call the types, order_b, n, k and b; b is a plain matrix. The result is bytes
+ * that may be copied, moved and kept in a file. They begin with a description of what they were made for; any other
+ * call fails with invalid_argument. CPU only: CUDA kernels read plain matrices at full speed (unsupported). packed:
+ * 64-byte aligned, at least the size that tilesmith_gemm_packed_bytes tells, and apart from B.
  */
 TILESMITH_API tilesmith_status tilesmith_gemm_packed_bytes(tilesmith_context* context, const tilesmith_gemm* call,
                                                            uint64_t* out);
 TILESMITH_API tilesmith_status tilesmith_gemm_pack_b(tilesmith_context* context, const tilesmith_gemm* call,
                                                      void* packed, uint64_t packed_bytes);
 
-/* Several products, each a whole call with sizes, types and an epilogue of its own, as one. On the CPU all products'
- * tasks are one job for the threads; on a CUDA device products of one form share launches where there is a kernel for
- * it, and the others are queued one after another. All calls are for one device and one stream, and none brings a
- * workspace or groups; no d overlaps what another product reads or writes. The list of the thread's last call is kept,
- * with its plan: the same sizes again are not planned again. A list of none computes nothing.
- * Errors: those of tilesmith_gemm_compute, with the number of the product; nothing is computed then, unless a launch
- * fails. */
+/* A list: several GEMMs as one call, each with sizes, types and an epilogue of its own. On the CPU the tasks of all
+ * GEMMs are one job for the threads. On a CUDA device GEMMs that differ only in their sizes share launches where a
+ * kernel for that exists, and the others are queued one after another. All calls name the same device and stream; no
+ * call brings a workspace or groups; no d overlaps an operand of another GEMM. The thread's last list is kept with its
+ * plan, so the same sizes are not planned again. An empty list computes nothing. Errors: those of
+ * tilesmith_gemm_compute, with the number of the GEMM; then nothing is computed, unless a launch fails.
+ */
 TILESMITH_API tilesmith_status tilesmith_gemm_compute_list(tilesmith_context* context,
                                                            const tilesmith_gemm* const* calls, int64_t count);
 
@@ -548,7 +552,8 @@ typedef struct tilesmith_plan_stage {
   const char* stage; /* what the step does */
 } tilesmith_plan_stage;
 
-/* Texts live as long as the plan's context; the array of stages until this thread asks for another plan's facts. */
+/* The texts live as long as the plan's context; the array of stages lives until this thread asks for the info of
+ * another plan. */
 typedef struct tilesmith_plan_info {
   uint64_t struct_size;
   tilesmith_device device;
@@ -557,7 +562,7 @@ typedef struct tilesmith_plan_info {
   const char* reason;    /* why it was chosen, in a sentence */
   const tilesmith_plan_stage* stages;
   int64_t stage_count;
-  uint64_t workspace_bytes; /* a call needs; may be 0 */
+  uint64_t workspace_bytes; /* what a call needs; may be 0 */
 } tilesmith_plan_info;
 #define TILESMITH_PLAN_INFO_INIT \
   { sizeof(tilesmith_plan_info), {0, 0}, NULL, NULL, NULL, NULL, 0, 0 }
@@ -565,8 +570,8 @@ typedef struct tilesmith_plan_info {
 TILESMITH_API tilesmith_status tilesmith_attention_plan_info(const tilesmith_attention_plan* plan,
                                                              tilesmith_plan_info* out);
 TILESMITH_API tilesmith_status tilesmith_gemm_plan_info(const tilesmith_gemm_plan* plan, tilesmith_plan_info* out);
-/* The plan of the calling thread's last successful call or run, whatever its operation. not_found: there was none,
- * or its context was destroyed. */
+/* The plan of the calling thread's last successful call or run, of any operation. not_found: there was none, or its
+ * context was destroyed. */
 TILESMITH_API tilesmith_status tilesmith_last_plan(tilesmith_plan_info* out);
 
 #ifdef __cplusplus

@@ -10,15 +10,17 @@ Needs torch with CUDA, and the package (pip install ., or PYTHONPATH=python with
 """
 import argparse
 import json
-import math
-import statistics
-import time
+import sys
+from pathlib import Path
 
 import torch
 from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
 import tilesmith
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import timing  # noqa: E402
 
 
 def backend(which, q, k, v, causal):
@@ -41,29 +43,6 @@ def flex(q, k, v, causal):
         mask = create_block_mask(lambda b, h, i, j: i >= j, None, None, q.shape[2], k.shape[2], device=q.device)
     compiled = torch.compile(flex_attention, mode="max-autotune-no-cudagraphs", dynamic=False)
     return lambda: compiled(q, k, v, block_mask=mask)
-
-
-def time_all(calls, rounds, rest):
-    """Median milliseconds of each call. With a rest, a turn is five calls on a rested chip, the first of them not counted."""
-    flush = torch.empty(192 << 20, dtype=torch.int8, device="cuda")
-    events = {name: [] for name in calls}
-    names = list(calls)
-    warm = 0 if rest else 2
-    for turn in range(rounds + warm):
-        for name in names[turn % len(names):] + names[:turn % len(names)]:
-            if rest:
-                torch.cuda.synchronize()
-                time.sleep(rest)
-            for i in range(5 if rest else 1):
-                flush.zero_()
-                begin, end = (torch.cuda.Event(enable_timing=True) for _ in range(2))
-                begin.record()
-                calls[name]()
-                end.record()
-                if i if rest else turn >= warm:
-                    events[name].append((begin, end))
-    torch.cuda.synchronize()
-    return {name: statistics.median(a.elapsed_time(b) for a, b in pairs) for name, pairs in events.items()}
 
 
 def numbers(text):
@@ -104,13 +83,13 @@ def main():
                 if not apart < 6e-3:
                     raise SystemExit(f"wrong result: {apart:.2e} from cuDNN's at {shape} {mask}")
                 flops = 4 * shape[0] * shape[1] * head_dim * (seqlen * (seqlen + 1) / 2 if causal else seqlen**2)
-                rate = {name: flops / ms * 1e-9 for name, ms in time_all(calls, options.rounds, options.rest).items()}
+                rate = {name: flops / ms * 1e-9 for name, ms in timing.flushed_medians(calls, options.rounds, options.rest).items()}
                 ratios.append(rate["tilesmith"] / rate["cuDNN"])
                 print(f"d{head_dim:<4}{mask:7} s{seqlen:<6}" + "".join(f" {name} {x:4.0f} " for name, x in rate.items())
                       + f" = {ratios[-1]:.3f} x cuDNN", flush=True)
                 rows.append({"head_dim": head_dim, "mask": mask, "seqlen": seqlen, "kernel": tilesmith.last_plan().kernel,
                              "tflops": rate})
-    print(f"geometric mean {math.exp(statistics.mean(map(math.log, ratios))):.3f} x cuDNN, smallest {min(ratios):.3f}, "
+    print(f"geometric mean {timing.geometric_mean(ratios):.3f} x cuDNN, smallest {min(ratios):.3f}, "
           f"{len(ratios)} cells")
     if options.json:
         with open(options.json, "w") as file:

@@ -11,16 +11,20 @@ sums, a scale for each row of a and w); blocks (fp8 with scales of 1x128 and 128
 weights of experts without rows left out, over time. Beside it, from 1 on in our favour, torch._grouped_mm or
 torch._scaled_grouped_mm (contiguous rows; torch has no scales of blocks here), and a loop of torch.mm or torch._scaled_mm (one
 scale each) over the experts that have rows, which the host must know.
-Timing is that of cuda_matmul.py. Needs torch with CUDA, and the package (pip install ., or PYTHONPATH=python with TILESMITH_LIBRARY).
+Timing: bursts of captured graphs, cold L2, contenders in turn (bench/timing.py). Needs torch with CUDA, and the package (pip install ., or PYTHONPATH=python with TILESMITH_LIBRARY).
 """
 import argparse
 import itertools
 import json
+import sys
+from pathlib import Path
 
 import torch
 
 import tilesmith
-from cuda_matmul import medians, sets_of
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import timing  # noqa: E402
 
 SHAPES = [(4096, 4096), (2048, 7168), (14336, 4096)]  # n, k
 
@@ -117,9 +121,9 @@ def main():
     for kind, experts, (n, k), mode, rows in itertools.product(
             options.types.split(","), numbers[0], shapes, options.modes.split(","), numbers[1]):
         cell = Cell(kind, mode, rows_of(mode, experts, rows), n, k, options.capacity)
-        sets, _ = sets_of(cell.operands)
+        sets, _ = timing.sets_of(cell.operands)
         contenders = {name: (call, sets) for name, call in usable(cell.contenders(), sets[0]).items()}
-        times = medians(contenders, options.rounds, options.rest)
+        times = timing.burst_medians(contenders, options.rounds, options.rest)
         cell.ours(*sets[0])  # for last_plan
         ours = times.pop("tilesmith")
         beside = "".join(f"  {name} {milliseconds / ours:.2f}" for name, milliseconds in times.items())

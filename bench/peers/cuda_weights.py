@@ -5,16 +5,20 @@
     python bench/peers/cuda_weights.py --depth 0 --zero        one scale a column, zero points beside the scales
     python bench/peers/cuda_weights.py --scales fp32 --shapes '16,4096,4096;512,14336,4096'
 
-Timed as cuda_matmul.py times: captured graphs over operands of more than 200 MB (cold L2), contenders in turn, medians of --rounds.
+Timing: bursts of captured graphs, cold L2, contenders in turn (bench/timing.py), medians of --rounds.
 Each line: microseconds of each, how many times faster integer weights are than our own bf16 and than cuBLAS's, the bytes of int4 that
 must move over its time, and the kernels of int4 and int8.
 """
 import argparse
+import sys
+from pathlib import Path
 
 import torch
 
 import tilesmith
-from cuda_matmul import medians, sets_of
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import timing  # noqa: E402
 
 SHAPES = [(m, n, k) for n, k in ((4096, 4096), (14336, 4096), (4096, 14336)) for m in (1, 16, 64, 128, 256, 512, 2048)]
 SCALES = {"bf16": torch.bfloat16, "fp32": torch.float32}
@@ -46,16 +50,16 @@ def kernel_of(call, operands):
 
 
 def time_cell(m, n, k, options):
-    plain, _ = sets_of(lambda: bf16(m, n, k))
+    plain, _ = timing.sets_of(lambda: bf16(m, n, k))
     contenders = {
         "bf16": (lambda x, w, out: tilesmith.linear(x, w, out=out), plain),
         "cuBLAS": (lambda x, w, out: torch.matmul(x, w.T, out=out), plain),
     }
     sizes = {}
     for bits in (4, 8):
-        sets, sizes[bits] = sets_of(lambda: integers(bits, m, n, k, options))
+        sets, sizes[bits] = timing.sets_of(lambda: integers(bits, m, n, k, options))
         contenders[f"int{bits}"] = (with_integers, sets)
-    times = medians(contenders, options.rounds, options.rest)
+    times = timing.burst_medians(contenders, options.rounds, options.rest)
     kernels = [kernel_of(with_integers, contenders[kind][1][0]) for kind in ("int4", "int8")]
     return times, sizes[4], kernels
 

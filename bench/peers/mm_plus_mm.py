@@ -4,17 +4,21 @@
     python bench/peers/mm_plus_mm.py --device cuda                         bf16, b and d the transposes of (n, k) weights
     taskset -c 0 python bench/peers/mm_plus_mm.py --type fp32 --shapes '64,512,512;1,4096,4096'
 
-CUDA: as cuda_matmul.py, captured graphs over sets of operands of more than 200 MB (cold L2), contenders in turn, medians. CPU: calls
+CUDA: bursts of captured graphs, cold L2, contenders in turn (bench/timing.py), medians. CPU: calls
 in turn on the same operands, warm caches, medians. k2 is k; a shape may name it: m,n,k,k2.
 """
 import argparse
 import statistics
+import sys
 import time
+from pathlib import Path
 
 import torch
 
 import tilesmith
-from cuda_matmul import medians, sets_of
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1]))
+import timing  # noqa: E402
 
 TYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
 SHAPES = "16,4096,4096;128,4096,4096;512,4096,4096;2048,4096,4096;4096,4096,4096;8192,8192,1024;512,512,512"
@@ -31,8 +35,8 @@ def operands(kind, device, m, n, k, k2):
 
 
 def on_cuda(kind, shape, options):
-    sets, _ = sets_of(lambda: operands(kind, "cuda", *shape))
-    return medians({name: (call, sets) for name, call in CONTENDERS.items()}, options.rounds, options.rest)
+    sets, _ = timing.sets_of(lambda: operands(kind, "cuda", *shape))
+    return timing.burst_medians({name: (call, sets) for name, call in CONTENDERS.items()}, options.rounds, options.rest)
 
 
 def on_cpu(kind, shape, options):

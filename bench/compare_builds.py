@@ -11,9 +11,7 @@ each build. Then the two take turns on each problem, with the same random data, 
 1: B is faster; median over pairs of turns), the range of that ratio, whether the bits are the same, and the kernels where they differ; at the end the geometric mean
 and the worst of the ratios. GPU: bursts of captured graphs, cold L2, device time (timing.py); --host adds what a call costs the host. CPU: least times.
 
-A problem is an operation, a type, words for traits, and sizes:
-    attention TYPE [causal] [soft_cap] BxHQxHKVxSQxSKxD
-    gemm | linear | weights | grouped TYPE MxNxK         linear: bias and gelu; weights: int4 beside TYPE, a scale for 128 of k; grouped: 8 experts of m rows
+How problems are written: problems.py.
 """
 import argparse
 import hashlib
@@ -36,161 +34,16 @@ CUDA_PROBLEMS = [
     "attention fp8 4x16x16x4096x4096x128", "attention bf16 16x32x8x1x8192x128",
     *(f"gemm bf16 {shape}" for shape in ("512x512x512", "2048x2048x2048", "4096x4096x4096", "3000x3000x3000", *PROJECTIONS)),
     *(f"gemm {kind} {shape}" for kind in ("fp8", "int8") for shape in ("1024x1024x1024", "4096x4096x4096", *PROJECTIONS[2:])),
-    "gemm fp16 1024x1024x1024", "gemm fp32 1024x1024x1024", "linear bf16 128x4096x4096", "linear bf16 4096x4096x4096",
+    "gemm fp16 1024x1024x1024", "gemm fp32 1024x1024x1024", "gemm bf16 bias gelu 128x4096x4096", "gemm bf16 bias gelu 4096x4096x4096",
     "weights bf16 16x4096x4096", "weights bf16 128x14336x4096", "grouped bf16 4x4096x4096", "grouped bf16 512x4096x4096",
 ]  # fmt: skip
 CPU_PROBLEMS = [
     *(f"attention {kind} {mask}1x8x8x512x512x64" for kind in ("fp32", "bf16", "fp16") for mask in ("", "causal ")),
     "attention fp32 causal 1x2x2x2048x2048x128", "attention bf16 1x2x2x2048x2048x128", "attention bf16 1x32x8x1x4096x128",
     *(f"gemm {kind} {shape}" for kind in ("fp32", "bf16", "int8") for shape in ("512x512x512", "1000x333x777", "1x4096x4096", "16x4096x4096")),
-    "linear fp32 64x1024x1024", "linear bf16 64x1024x1024", "weights bf16 1x4096x4096", "grouped fp32 16x512x512", "gemm fp32 16x16x16",
+    "gemm fp32 bias gelu 64x1024x1024", "gemm bf16 bias gelu 64x1024x1024", "weights bf16 1x4096x4096", "grouped fp32 16x512x512", "gemm fp32 16x16x16",
 ]  # fmt: skip
-CPU_COLD_BYTES = 96 << 20
-EXPERTS = 8
 SAMPLE = 4096  # elements of a result that are compared
-
-
-# ---------------------------------------------------------------------------------------------------- a problem's operands
-
-
-class TorchMaker:
-    def __init__(self):
-        import torch
-
-        self.torch = torch
-        self.types = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32, "fp8": torch.float8_e4m3fn, "int8": torch.int8}
-
-    def seed(self):
-        self.torch.manual_seed(1)
-
-    def normal(self, kind, *shape):
-        if kind == "int8":
-            return self.torch.randint(-128, 128, shape, dtype=self.torch.int8, device="cuda")
-        made = self.torch.randn(shape, dtype=self.torch.float32 if kind == "fp32" else self.torch.bfloat16, device="cuda")
-        return made.to(self.types[kind])
-
-    def nibbles(self, n, k):
-        return self.torch.randint(0, 256, (n, k // 2), dtype=self.torch.uint8, device="cuda")
-
-    def empty(self, kind, *shape):
-        return self.torch.empty(shape, dtype=self.torch.int32 if kind == "int32" else self.types[kind], device="cuda")
-
-    def ends(self, rows):
-        return self.torch.arange(rows, (EXPERTS + 1) * rows, rows, dtype=self.torch.int32, device="cuda")
-
-    def transposed(self, x):
-        return x.mT
-
-    def bits(self, x):
-        return x.contiguous().view(self.torch.uint8).cpu().numpy().tobytes()
-
-    def sample(self, x):
-        flat = x.flatten().float()
-        return flat[:: max(1, len(flat) // SAMPLE)].tolist()
-
-    def sets(self, make):
-        return timing.sets_of(make)[0]
-
-
-class NumPyMaker:
-    def __init__(self):
-        import numpy
-
-        self.numpy = numpy
-        self.types = {"fp16": numpy.float16, "fp32": numpy.float32, "int8": numpy.int8, "int32": numpy.int32}
-        try:
-            import ml_dtypes
-
-            self.types["bf16"] = ml_dtypes.bfloat16
-        except ImportError:
-            pass
-
-    def seed(self):
-        self.random = self.numpy.random.default_rng(1)
-
-    def normal(self, kind, *shape):
-        if kind == "int8":
-            return self.random.integers(-128, 128, shape, self.numpy.int8)
-        return self.random.standard_normal(shape, self.numpy.float32).astype(self.types[kind])
-
-    def nibbles(self, n, k):
-        return self.random.integers(0, 256, (n, k // 2), self.numpy.uint8)
-
-    def empty(self, kind, *shape):
-        return self.numpy.empty(shape, self.types[kind])
-
-    def ends(self, rows):
-        return self.numpy.arange(rows, (EXPERTS + 1) * rows, rows, dtype=self.numpy.int32)
-
-    def transposed(self, x):
-        return x.swapaxes(-1, -2)
-
-    def bits(self, x):
-        return x.tobytes()
-
-    def sample(self, x):
-        flat = x.ravel().astype(self.numpy.float32)
-        return flat[:: max(1, len(flat) // SAMPLE)].tolist()
-
-    def sets(self, make):
-        first = make()
-        copies = iter(range(1 << 30))
-        return timing.rotating_sets(lambda: first if next(copies) == 0 else [x.copy() for x in first], lambda x: x.nbytes, CPU_COLD_BYTES)[0]
-
-
-def attention_case(make, kind, traits, sizes):
-    import tilesmith
-
-    batch, heads_q, heads_kv, rows_q, rows_k, dim = sizes
-    out_kind = "bf16" if kind == "fp8" else kind
-
-    def operands():
-        q, k, v = (make.normal(kind, batch, heads, rows, dim) for heads, rows in ((heads_q, rows_q), (heads_kv, rows_k), (heads_kv, rows_k)))
-        return q, k, v, make.empty(out_kind, batch, heads_q, rows_q, dim)
-
-    options = dict(causal="causal" in traits, softcap=30.0 if "soft_cap" in traits else 0.0)
-    return operands, lambda q, k, v, out: tilesmith.attention(q, k, v, out=out, **options)
-
-
-def gemm_case(make, operation, kind, sizes):
-    import tilesmith
-
-    m, n, k = sizes
-    out_kind = {"fp8": "bf16", "int8": "int32"}.get(kind, kind)
-    if operation == "grouped":
-        ends = make.ends(m)
-
-        def operands():
-            return make.normal(kind, EXPERTS * m, k), make.normal(kind, EXPERTS, n, k), make.empty(out_kind, EXPERTS * m, n)
-
-        return operands, lambda a, w, out: tilesmith.grouped_matmul(a, make.transposed(w), group_ends=ends, out=out)
-    if operation == "weights":
-
-        def operands():
-            return make.normal(kind, m, k), make.nibbles(n, k), make.normal(kind, n, -(-k // 128)), make.empty(kind, m, n)
-
-        return operands, lambda x, w, scale, out: tilesmith.linear(x, w, scale_w=scale, out=out)
-    if operation == "linear":
-
-        def operands():
-            return make.normal(kind, m, k), make.normal(kind, n, k), make.normal(kind, n), make.empty(kind, m, n)
-
-        return operands, lambda x, w, bias, out: tilesmith.linear(x, w, bias, "gelu", out=out)
-
-    def operands():
-        return make.normal(kind, m, k), make.normal(kind, n, k), make.empty(out_kind, m, n)
-
-    return operands, lambda a, w, out: tilesmith.matmul(a, make.transposed(w), out=out)
-
-
-def case_of(make, problem):
-    """What makes a set of operands, and what is called with it. Raises KeyError for a type that is not there."""
-    operation, kind, *traits, sizes = problem.split()
-    sizes = [int(x) for x in sizes.split("x")]
-    make.types[kind]
-    if operation == "attention":
-        return attention_case(make, kind, traits, sizes)
-    return gemm_case(make, operation, kind, sizes)
 
 
 # ------------------------------------------------------------------------------------------------------------- the worker
@@ -202,24 +55,27 @@ def work(options):
     os.dup2(2, 1)
     if options.device == "cpu" and options.threads:
         os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[: options.threads])
-    make = NumPyMaker() if options.device == "cpu" else TorchMaker()
+    import problems
     import tilesmith
 
+    library = problems.NumPy() if options.device == "cpu" else problems.Torch()
     state = {}
 
     def compile_problem(problem):
-        operands, call = case_of(make, problem)
-        make.seed()
-        call(*operands())
+        case = problems.case_of(library, problem)
+        library.seed()
+        case.call(*case.make())
 
     def prepare(problem):
-        operands, call = case_of(make, problem)
-        make.seed()
-        sets = make.sets(operands)
+        case = problems.case_of(library, problem)
+        library.seed()
+        call, sets = case.call, library.sets(case.make)
         call(*sets[0])
         result = sets[0][-1]
         state.update(call=call, sets=sets)
-        found = dict(kernel=tilesmith.last_plan().kernel, bits=hashlib.sha256(make.bits(result)).hexdigest(), sample=make.sample(result))
+        flat = library.floats(result)
+        found = dict(kernel=tilesmith.last_plan().kernel, bits=hashlib.sha256(library.bits(result)).hexdigest(),
+                     sample=flat[:: max(1, len(flat) // SAMPLE)].tolist())  # fmt: skip
         if options.device == "cuda":
             state["burst"] = timing.Burst(call, sets, options.rest)
         return found
@@ -235,7 +91,7 @@ def work(options):
         call, operands = state["call"], state["sets"][0]
         best = math.inf
         for _ in range(10):
-            make.torch.cuda.synchronize()
+            library.torch.cuda.synchronize()
             begin = time.perf_counter()
             for _ in range(50):
                 call(*operands)
@@ -247,8 +103,6 @@ def work(options):
         name, problem = json.loads(line)
         try:
             answer = dict(value=commands[name](problem))
-        except KeyError as error:
-            answer = dict(error=f"no type {error} here")
         except Exception as error:  # whatever it is, the other problems go on
             answer = dict(error=f"{type(error).__name__}: {str(error).splitlines()[0][:200]}")
         print(json.dumps(answer), file=answers)

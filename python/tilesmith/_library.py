@@ -101,6 +101,11 @@ class BackendInfo(ctypes.Structure):
                 ("hint", c_char_p)]  # fmt: skip
 
 
+class ContextOptions(ctypes.Structure):
+    _fields_ = [("struct_size", c_uint64), ("device", DeviceId), ("threads", c_int32), ("build", c_int32), ("kernel", c_char_p),
+                ("determinism", c_int32), ("reserved", c_int32)]  # fmt: skip
+
+
 class PlanStage(ctypes.Structure):
     _fields_ = [("kernel", c_char_p), ("stage", c_char_p)]
 
@@ -119,8 +124,13 @@ _FUNCTIONS = {
     "tilesmith_device_count": (c_int32, [c_void_p]),
     "tilesmith_device_at": (c_int32, [c_int64, c_void_p]),
     "tilesmith_backend": (c_int32, [c_int32, c_void_p]),
+    "tilesmith_context_create": (c_int32, [c_void_p, c_void_p]),
     "tilesmith_attention_forward": (c_int32, [c_void_p, c_void_p]),
+    "tilesmith_attention_plan_for": (c_int32, [c_void_p, c_void_p, c_void_p]),
+    "tilesmith_attention_run": (c_int32, [c_void_p, c_void_p]),
     "tilesmith_gemm_compute": (c_int32, [c_void_p, c_void_p]),
+    "tilesmith_gemm_plan_for": (c_int32, [c_void_p, c_void_p, c_void_p]),
+    "tilesmith_gemm_run": (c_int32, [c_void_p, c_void_p]),
     "tilesmith_gemm_compute_list": (c_int32, [c_void_p, c_void_p, c_int64]),
     "tilesmith_gemm_packed_bytes": (c_int32, [c_void_p, c_void_p, c_void_p]),
     "tilesmith_gemm_pack_b": (c_int32, [c_void_p, c_void_p, c_void_p, c_uint64]),

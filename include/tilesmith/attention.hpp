@@ -49,9 +49,35 @@ struct AttentionProblem {
   bool block_scale = false;     ///< fp8: scales differ along a sequence, by blocks of kScaleBlock rows
   // What a CUDA kernel may expect of the memory; the CPU does not ask.
   bool unaligned = false;       ///< a pointer or row of q, k, v or o is no multiple of 16 bytes
-  bool unaligned_bias = false;  ///< the same of the bias, or its columns are not contiguous
+  bool unaligned_bias = false;  ///< the same holds for the bias, or its columns are not contiguous
 
   friend bool operator==(const AttentionProblem&, const AttentionProblem&) = default;
+
+  /// Calls visit(name, field) for every field in order: hashes, identities, JSON, CSV and command lines come from here.
+  template <class Self, class Visitor>
+  static constexpr void fields(Self& self, Visitor&& visit) {
+    visit("data_type", self.data_type);
+    visit("mode", self.mode);
+    visit("batch", self.batch);
+    visit("heads_q", self.heads_q);
+    visit("heads_kv", self.heads_kv);
+    visit("seqlen_q", self.seqlen_q);
+    visit("seqlen_k", self.seqlen_k);
+    visit("head_dim_qk", self.head_dim_qk);
+    visit("head_dim_v", self.head_dim_v);
+    visit("mask", self.mask);
+    visit("window_left", self.window_left);
+    visit("window_right", self.window_right);
+    visit("bias", self.bias);
+    visit("soft_cap", self.soft_cap);
+    visit("sink", self.sink);
+    visit("dropout", self.dropout);
+    visit("lse", self.lse);
+    visit("negative_scale", self.negative_scale);
+    visit("block_scale", self.block_scale);
+    visit("unaligned", self.unaligned);
+    visit("unaligned_bias", self.unaligned_bias);
+  }
 };
 
 /// What is wrong with the problem, or success. The message has the offending figures, the hint what would be right.

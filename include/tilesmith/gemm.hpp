@@ -88,6 +88,33 @@ struct GemmProblem {
   [[nodiscard]] std::int64_t columns_of_d() const { return epilogue.gated() ? n / 2 : n; }
 
   friend bool operator==(const GemmProblem&, const GemmProblem&) = default;
+
+  /// Calls visit(name, field) for every field in order: hashes, identities, JSON, CSV and command lines come from here.
+  template <class Self, class Visitor>
+  static constexpr void fields(Self& self, Visitor&& visit) {
+    visit("type_a", self.type_a);
+    visit("type_b", self.type_b);
+    visit("type_c", self.type_c);
+    visit("type_d", self.type_d);
+    visit("type_bias", self.type_bias);
+    visit("order_a", self.order_a);
+    visit("order_b", self.order_b);
+    visit("order_d", self.order_d);
+    visit("m", self.m);
+    visit("n", self.n);
+    visit("k", self.k);
+    visit("k2", self.k2);
+    visit("batch", self.batch);
+    visit("beta", self.beta);
+    visit("epilogue", self.epilogue);
+    visit("grouping", self.grouping);
+    visit("group_size", self.group_size);
+    visit("type_scale", self.type_scale);
+    visit("packed_b", self.packed_b);
+    visit("zero_points", self.zero_points);
+    visit("prefetch_weights", self.prefetch_weights);
+    visit("unaligned", self.unaligned);
+  }
 };
 
 /// The problem with inputs of one type and the usual others: D and C of `output` (absent: the inputs' own type; int32

@@ -10,6 +10,7 @@
 #include "base/progress.hpp"
 #include "cli/output_place.hpp"
 #include "cli/verbs.hpp"
+#include "problem/json.hpp"
 #include "sweep/engine.hpp"
 #include "sweep/summary_table.hpp"
 #include "vocabulary/names/native.hpp"

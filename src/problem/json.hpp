@@ -1,32 +1,43 @@
-// Problems as JSON and as one line of text, both naming every field that is not at its default.
+// Problems as JSON: every field by its name, derived from the field lists.
 #pragma once
 
-#include <string>
-#include <string_view>
+#include <nlohmann/json.hpp>
 
-#include <nlohmann/json_fwd.hpp>
-
-#include "base/error.hpp"
-#include "tilesmith/attention.hpp"
-#include "tilesmith/gemm.hpp"
+#include "problem/describe.hpp"
+#include "problem/operations.hpp"
+#include "vocabulary/field_json.hpp"
 
 namespace tilesmith {
 
-[[nodiscard]] nlohmann::json to_json(const AttentionProblem& problem);
+/// Keys beside the fields that say some of them together, for people and for programs that read results: the window of
+/// attention, and the orders of a GEMM's matrices.
+void add_joined_fields(nlohmann::json& json, const AttentionProblem& problem);
+void add_joined_fields(nlohmann::json& json, const GemmProblem& problem);
+template <class Other>
+void add_joined_fields(nlohmann::json&, const Other&) {}
 
-/// "bf16 b1 h16/4 s512x1024 d128 causal": for tables.
-[[nodiscard]] std::string describe(const AttentionProblem& problem);
+template <OperationProblem P>
+[[nodiscard]] nlohmann::json to_json(const P& problem) {
+  nlohmann::json out = struct_to_json(problem);
+  add_joined_fields(out, problem);
+  return out;
+}
 
-/// "rcr": the orders of A, B and D.
-[[nodiscard]] std::string layout_of(const GemmProblem& problem);
-/// Sets the orders of A and B. Error: no layout of those that are computed.
-[[nodiscard]] Status set_layout(GemmProblem& problem, std::string_view layout);
+[[nodiscard]] inline nlohmann::json to_json(const AnyProblem& problem) {
+  return std::visit([](const auto& each) { return to_json(each); }, problem);
+}
 
-[[nodiscard]] nlohmann::json to_json(const GemmProblem& problem);
-/// "bf16 256x512x1024 rcr bias+gelu": m x n x k.
-[[nodiscard]] std::string describe(const GemmProblem& problem);
-
-/// "bias+gelu"; empty without operations.
-[[nodiscard]] std::string joined(const GemmEpilogue& epilogue);
+/// The inverse of to_json. Absent fields have their defaults; an unknown field or a value of the wrong kind is an error
+/// that names the JSON path, the value, and what would be right.
+template <OperationProblem P>
+[[nodiscard]] Result<P> problem_from_json(const nlohmann::json& from, const std::string& path = "$") {
+  P problem;
+  nlohmann::json fields = from, joined = nlohmann::json::object();
+  add_joined_fields(joined, problem);
+  if (fields.is_object())
+    for (const auto& [name, value] : joined.items()) fields.erase(name);
+  TS_TRY(struct_from_json(fields, path, problem));
+  return problem;
+}
 
 }  // namespace tilesmith

@@ -5,11 +5,13 @@
 // verbs) is made from the tuple below, so a row that lacks a specialisation does not compile.
 #pragma once
 
+#include <string>
 #include <string_view>
 #include <tuple>
 #include <type_traits>
 #include <variant>
 
+#include "problem/fields.hpp"
 #include "tilesmith/attention.hpp"
 #include "tilesmith/gemm.hpp"
 #include "vocabulary/signature.hpp"
@@ -20,6 +22,7 @@ struct AttentionFwd {
   using Problem = AttentionProblem;
   using Arguments = AttentionArguments;
   static constexpr std::string_view kName = "attention_fwd";
+  static constexpr std::string_view kAbout = "Attention forward: softmax(scale q k^T + bias) v";
   static constexpr Operation kKernels = Operation::attention;
 };
 
@@ -27,6 +30,7 @@ struct Gemm {
   using Problem = GemmProblem;
   using Arguments = GemmArguments;
   static constexpr std::string_view kName = "gemm";
+  static constexpr std::string_view kAbout = "D = epilogue(alpha op(A) op(B) + beta C)";
   static constexpr Operation kKernels = Operation::gemm;
 };
 
@@ -38,29 +42,71 @@ template <class Tuple>
 struct OperationList;
 template <class... Ops>
 struct OperationList<std::tuple<Ops...>> {
+  static_assert((lists_every_field<typename Ops::Problem> && ...), "a problem's `fields` lacks a member");
   using AnyProblem = std::variant<typename Ops::Problem...>;
+  template <template <class> class Of>
+  using VariantOf = std::variant<Of<Ops>...>;
   template <class Visit>
   static constexpr void for_each(Visit&& visit) {
     (visit(Ops{}), ...);
   }
+  template <class Visit>
+  static constexpr bool any_of(Visit&& visit) {
+    return (visit(Ops{}) || ...);
+  }
 };
+
+/// The row of a tuple with this problem; none where the type is no problem.
+template <class Problem, class Tuple>
+struct RowOf {};
+template <class Problem, class First, class... Rest>
+struct RowOf<Problem, std::tuple<First, Rest...>>
+    : std::conditional_t<std::is_same_v<Problem, typename First::Problem>, std::type_identity<First>,
+                         RowOf<Problem, std::tuple<Rest...>>> {};
 }  // namespace detail
 
 /// A problem of any operation.
 using AnyProblem = detail::OperationList<Operations>::AnyProblem;
 
+/// std::variant<Of<Op>...> of every row: a specialisation that is missing does not compile.
+template <template <class> class Of>
+using VariantOfOperations = detail::OperationList<Operations>::VariantOf<Of>;
+
 /// The row that a problem belongs to.
 template <class Problem>
-struct OperationOf;
-template <>
-struct OperationOf<AttentionProblem> : std::type_identity<AttentionFwd> {};
-template <>
-struct OperationOf<GemmProblem> : std::type_identity<Gemm> {};
+struct OperationOf : detail::RowOf<Problem, Operations> {};
+
+/// A problem of one of the rows.
+template <class T>
+concept OperationProblem = requires {
+  typename OperationOf<T>::type;
+};
+
+/// "gemm": what the problem is called on command lines and in results.
+[[nodiscard]] constexpr std::string_view operation_name_of(const AnyProblem& problem) {
+  return std::visit([]<class P>(const P&) { return OperationOf<P>::type::kName; }, problem);
+}
 
 /// Calls visit(Op{}) for every row, in order.
 template <class Visit>
 constexpr void for_each_operation(Visit&& visit) {
   detail::OperationList<Operations>::for_each(visit);
+}
+
+/// Calls visit(Op{}) for the rows in order until it returns true; whether it did.
+template <class Visit>
+constexpr bool any_operation(Visit&& visit) {
+  return detail::OperationList<Operations>::any_of(visit);
+}
+
+/// "gemm;m=256;n=512": the operation and every field that is not at its default. Equal for equal problems alone, and
+/// the same text after a field with a default was added. Rows of a bench are known by it.
+template <OperationProblem P>
+[[nodiscard]] std::string identity_of(const P& problem) {
+  return std::string(OperationOf<P>::type::kName) + differences_from_default(problem);
+}
+[[nodiscard]] inline std::string identity_of(const AnyProblem& problem) {
+  return std::visit([](const auto& each) { return identity_of(each); }, problem);
 }
 
 }  // namespace tilesmith

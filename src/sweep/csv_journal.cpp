@@ -9,7 +9,7 @@
 
 namespace tilesmith {
 
-Result<CsvJournal> CsvJournal::open(const std::string& path, Operation operation, bool resume) {
+Result<CsvJournal> CsvJournal::open(const std::string& path, std::string_view operation, bool resume) {
   CsvJournal journal;
   journal.path_ = path;
   journal.file_ = FileDescriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));

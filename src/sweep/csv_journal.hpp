@@ -4,6 +4,7 @@
 
 #include <set>
 #include <string>
+#include <string_view>
 
 #include "base/error.hpp"
 #include "base/file.hpp"
@@ -13,9 +14,10 @@ namespace tilesmith {
 
 class CsvJournal {
  public:
-  /// Opens the file for appending results of the operation. With `resume`, rows already there are kept (the torn end of
-  /// a killed run is cut off); without, a file that holds anything is an error, because results are not overwritten.
-  [[nodiscard]] static Result<CsvJournal> open(const std::string& path, Operation operation, bool resume);
+  /// Opens the file for appending results of the operation ("gemm"). With `resume`, rows already there are kept (the
+  /// torn end of a killed run is cut off); without, a file that holds anything is an error, because results are not
+  /// overwritten.
+  [[nodiscard]] static Result<CsvJournal> open(const std::string& path, std::string_view operation, bool resume);
 
   [[nodiscard]] bool holds(const std::string& identity) const { return known_.contains(identity); }
   [[nodiscard]] std::size_t size() const { return known_.size(); }

@@ -127,7 +127,7 @@ class Bench {
 
   Result<BenchSummary> run() {
     if (!options_.csv.empty()) {
-      TS_ASSIGN(journal_, CsvJournal::open(options_.csv, operation_of(options_.problems), options_.resume));
+      TS_ASSIGN(journal_, CsvJournal::open(options_.csv, OperationOf<Problem>::type::kName, options_.resume));
     }
     std::vector<Work<Problem>> work = plan_work();
     TS_TRY(build(work));

@@ -2,9 +2,6 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
-#include "problem/json.hpp"
 #include "sweep/attention/shapes.hpp"
 #include "sweep/gemm/shapes.hpp"
 #include "verify/attention/naive.hpp"
@@ -24,14 +21,6 @@ double seconds_of(Compute compute) {
 }
 
 }  // namespace
-
-nlohmann::json to_json(const BenchProblem& problem) {
-  return std::visit([](const auto& each) { return to_json(each); }, problem);
-}
-
-std::string describe(const BenchProblem& problem) {
-  return std::visit([](const auto& each) { return describe(each); }, problem);
-}
 
 Result<BenchProblems> load_problems(Operation operation, const std::string& path, std::string_view tier,
                                     std::string_view shard) {

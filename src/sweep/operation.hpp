@@ -12,6 +12,7 @@
 
 #include "base/error.hpp"
 #include "dispatch/backend.hpp"
+#include "problem/describe.hpp"
 #include "trial/attention/case.hpp"
 #include "trial/gemm/case.hpp"
 #include "verify/attention/check.hpp"
@@ -21,7 +22,7 @@
 namespace tilesmith {
 
 /// A problem of any operation that is benched; problems of one operation. In the order of Operation.
-using BenchProblem = std::variant<AttentionProblem, GemmProblem>;
+using BenchProblem = AnyProblem;
 using BenchProblems = std::variant<std::vector<AttentionProblem>, std::vector<GemmProblem>>;
 
 [[nodiscard]] constexpr Operation operation_of(const BenchProblem& problem) {
@@ -30,9 +31,6 @@ using BenchProblems = std::variant<std::vector<AttentionProblem>, std::vector<Ge
 [[nodiscard]] constexpr Operation operation_of(const BenchProblems& problems) {
   return static_cast<Operation>(problems.index());
 }
-
-[[nodiscard]] nlohmann::json to_json(const BenchProblem& problem);
-[[nodiscard]] std::string describe(const BenchProblem& problem);
 
 /// The problems of a tier ("smoke") of the shapes file `path`, or of the operation's built-in one when it is empty; of
 /// the part `shard` ("2/8"), or all when it is empty. Each comes once. Errors: unsupported, for operations that are not

@@ -4,6 +4,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "problem/describe.hpp"
 #include "problem/json.hpp"
 #include "vocabulary/names/native.hpp"
 
@@ -21,11 +22,9 @@ std::string csv_cell(std::string_view text) {
   return out + '"';
 }
 
-/// A column whose cells are made of a Subject: a row, or a problem.
-template <class Subject>
 struct Column {
   std::string_view name;
-  std::string (*cell)(const Subject&);
+  std::string (*cell)(const BenchRow&);
 };
 
 std::string number(double value) {
@@ -42,57 +41,13 @@ std::string error_cell(const BenchRow& row) {
   return row.error ? number((*row.error).*Figure) : std::string();
 }
 
-std::string_view operation_cell(Operation operation) {
-  return operation == Operation::gemm ? "gemm" : "attention_fwd";
-}
-
-const Column<BenchRow> kHead[] = {
+const Column kHead[] = {
     {"identity", [](const BenchRow& r) { return r.identity(); }},
-    {"operation", [](const BenchRow& r) { return std::string(operation_cell(operation_of(r.problem))); }},
+    {"operation", [](const BenchRow& r) { return std::string(operation_name_of(r.problem)); }},
+    {"problem", [](const BenchRow& r) { return describe(r.problem); }},
 };
 
-const Column<AttentionProblem> kAttentionColumns[] = {
-    {"data_type", [](const AttentionProblem& p) { return std::string(name_of(p.data_type)); }},
-    {"mode", [](const AttentionProblem& p) { return std::string(name_of(p.mode)); }},
-    {"batch", [](const AttentionProblem& p) { return std::to_string(p.batch); }},
-    {"heads_q", [](const AttentionProblem& p) { return std::to_string(p.heads_q); }},
-    {"heads_kv", [](const AttentionProblem& p) { return std::to_string(p.heads_kv); }},
-    {"seqlen_q", [](const AttentionProblem& p) { return std::to_string(p.seqlen_q); }},
-    {"seqlen_k", [](const AttentionProblem& p) { return std::to_string(p.seqlen_k); }},
-    {"head_dim_qk", [](const AttentionProblem& p) { return std::to_string(p.head_dim_qk); }},
-    {"head_dim_v", [](const AttentionProblem& p) { return std::to_string(p.head_dim_v); }},
-    {"mask", [](const AttentionProblem& p) { return std::string(name_of(p.mask)); }},
-    {"window_left", [](const AttentionProblem& p) { return std::to_string(p.window_left); }},
-    {"window_right", [](const AttentionProblem& p) { return std::to_string(p.window_right); }},
-    {"bias", [](const AttentionProblem& p) { return std::string(name_of(p.bias)); }},
-    {"soft_cap", [](const AttentionProblem& p) { return std::to_string(p.soft_cap); }},
-    {"sink", [](const AttentionProblem& p) { return std::to_string(p.sink); }},
-    {"dropout", [](const AttentionProblem& p) { return std::to_string(p.dropout); }},
-    {"lse", [](const AttentionProblem& p) { return std::to_string(p.lse); }},
-};
-
-const Column<GemmProblem> kGemmColumns[] = {
-    {"m", [](const GemmProblem& p) { return std::to_string(p.m); }},
-    {"n", [](const GemmProblem& p) { return std::to_string(p.n); }},
-    {"k", [](const GemmProblem& p) { return std::to_string(p.k); }},
-    {"batch", [](const GemmProblem& p) { return std::to_string(p.batch); }},
-    {"layout", [](const GemmProblem& p) { return layout_of(p); }},
-    {"type_a", [](const GemmProblem& p) { return std::string(name_of(p.type_a)); }},
-    {"type_b", [](const GemmProblem& p) { return std::string(name_of(p.type_b)); }},
-    {"type_c", [](const GemmProblem& p) { return std::string(name_of(p.type_c)); }},
-    {"type_d", [](const GemmProblem& p) { return std::string(name_of(p.type_d)); }},
-    {"type_bias", [](const GemmProblem& p) { return std::string(name_of(p.type_bias)); }},
-    {"k2", [](const GemmProblem& p) { return std::to_string(p.k2); }},
-    {"grouping", [](const GemmProblem& p) { return std::string(name_of(p.grouping)); }},
-    {"group_size", [](const GemmProblem& p) { return std::to_string(p.group_size); }},
-    {"type_scale", [](const GemmProblem& p) { return std::string(name_of(p.type_scale)); }},
-    {"zero_points", [](const GemmProblem& p) { return std::to_string(p.zero_points); }},
-    {"packed_b", [](const GemmProblem& p) { return std::to_string(p.packed_b); }},
-    {"beta", [](const GemmProblem& p) { return std::to_string(p.beta); }},
-    {"epilogue", [](const GemmProblem& p) { return joined(p.epilogue); }},
-};
-
-const Column<BenchRow> kTail[] = {
+const Column kTail[] = {
     {"threads", [](const BenchRow& r) { return std::to_string(r.threads); }},
     {"kernel", [](const BenchRow& r) { return native_name(r.config); }},
     {"key", [](const BenchRow& r) { return key_of(r.config).hex(); }},
@@ -118,22 +73,31 @@ const Column<BenchRow> kTail[] = {
     {"message", [](const BenchRow& r) { return r.message; }},
 };
 
-template <class Subject, std::size_t N, class Visit>
-void for_each(const Column<Subject> (&columns)[N], const Subject* subject, Visit& visit) {
-  for (const Column<Subject>& column : columns)
-    visit(column.name, [&] { return subject == nullptr ? std::string() : column.cell(*subject); });
+/// Calls visit(name, cell) for every column; cell() makes the row's, where there is a row.
+template <std::size_t N, class Visit>
+void for_each_column(const Column (&columns)[N], const BenchRow* row, Visit& visit) {
+  for (const Column& column : columns)
+    visit(column.name, [&] { return row == nullptr ? std::string() : column.cell(*row); });
 }
 
-/// Calls visit(name, cell) for every column of an operation, in order; cell() makes the row's, where there is a row.
+/// The same for every column of an operation's file, in order: a problem has one for each of its fields.
 template <class Visit>
-void for_each_column(Operation operation, const BenchRow* row, Visit visit) {
-  const BenchProblem* problem = row == nullptr ? nullptr : &row->problem;
-  for_each(kHead, row, visit);
-  if (operation == Operation::gemm)
-    for_each(kGemmColumns, std::get_if<GemmProblem>(problem), visit);
-  else
-    for_each(kAttentionColumns, std::get_if<AttentionProblem>(problem), visit);
-  for_each(kTail, row, visit);
+void for_each_column(std::string_view operation, const BenchRow* row, Visit visit) {
+  for_each_column(kHead, row, visit);
+  any_operation([&]<class Op>(Op) {
+    if (Op::kName != operation) return false;
+    const typename Op::Problem usual{};
+    const auto* problem = row == nullptr ? &usual : std::get_if<typename Op::Problem>(&row->problem);
+    Op::Problem::fields(*problem, [&](std::string_view name, const auto& value) {
+      visit(name, [&] {
+        std::string cell;
+        append_value(cell, value);
+        return cell;
+      });
+    });
+    return true;
+  });
+  for_each_column(kTail, row, visit);
 }
 
 }  // namespace
@@ -146,7 +110,7 @@ std::string tile_text(const KernelConfig& config) {
 }
 
 std::string BenchRow::identity() const {
-  return key128(fmt::format("{}|{}|{}", to_json(problem).dump(), threads, key_of(config).hex())).hex();
+  return key128(fmt::format("{}|{}|{}", identity_of(problem), threads, key_of(config).hex())).hex();
 }
 
 nlohmann::json to_json(const BenchRow& row) {
@@ -169,7 +133,7 @@ nlohmann::json to_json(const BenchRow& row) {
   return out;
 }
 
-std::string csv_header(Operation operation) {
+std::string csv_header(std::string_view operation) {
   std::string line;
   for_each_column(operation, nullptr, [&](std::string_view name, const auto&) {
     if (!line.empty()) line += ',';
@@ -180,14 +144,14 @@ std::string csv_header(Operation operation) {
 
 std::string csv_line(const BenchRow& row) {
   std::string line;
-  for_each_column(operation_of(row.problem), &row, [&](std::string_view, const auto& cell) {
+  for_each_column(operation_name_of(row.problem), &row, [&](std::string_view, const auto& cell) {
     if (!line.empty()) line += ',';  // the first cell, the identity, is never empty
     line += csv_cell(cell());
   });
   return line;
 }
 
-std::optional<std::vector<std::string>> parse_csv_line(Operation operation, std::string_view line) {
+std::optional<std::vector<std::string>> parse_csv_line(std::string_view operation, std::string_view line) {
   std::vector<std::string> cells(1);
   bool quoted = false;
   for (std::size_t i = 0; i < line.size(); ++i) {
@@ -214,7 +178,7 @@ std::optional<std::vector<std::string>> parse_csv_line(Operation operation, std:
   });
   if (quoted || cells.size() != columns) return std::nullopt;
   // Another operation's row may have as many cells; the header's names itself.
-  if (cells[place] != operation_cell(operation) && cells[place] != "operation") return std::nullopt;
+  if (cells[place] != operation && cells[place] != "operation") return std::nullopt;
   return cells;
 }
 

@@ -62,12 +62,13 @@ struct BenchRow {
 /// "64x128"; of a GEMM "96x528x512".
 [[nodiscard]] std::string tile_text(const KernelConfig& config);
 
-/// The columns of a CSV file of an operation's results, and a row's cells.
-[[nodiscard]] std::string csv_header(Operation operation);
+/// The columns of a CSV file of an operation's results, by the operation's name ("gemm"), and a row's cells. Each field
+/// of the problem has a column.
+[[nodiscard]] std::string csv_header(std::string_view operation);
 [[nodiscard]] std::string csv_line(const BenchRow& row);
 
 /// The cells of one line, quotes undone; nothing for a line that is not a whole one of that operation's file (the torn
 /// end of a killed run).
-[[nodiscard]] std::optional<std::vector<std::string>> parse_csv_line(Operation operation, std::string_view line);
+[[nodiscard]] std::optional<std::vector<std::string>> parse_csv_line(std::string_view operation, std::string_view line);
 
 }  // namespace tilesmith

@@ -6,7 +6,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
-#include "problem/json.hpp"
+#include "problem/describe.hpp"
 #include "spec/json_reader.hpp"
 
 namespace tilesmith {

@@ -49,7 +49,7 @@ class BenchVerb : public ::testing::Test {
     ASSERT_TRUE(write_file_atomic(path("sweep.json"),
                                   R"({"variant": "fwd", "trait_config": {"pipeline": {"values": ["flash"]}}})"));
   }
-  Operation operation_ = Operation::attention;
+  std::string operation_ = "attention_fwd";
   TemporaryDirectory directory_ = TemporaryDirectory::create("tilesmith-bench-").value();
 };
 
@@ -101,7 +101,7 @@ TEST_F(BenchVerb, AKilledBenchGoesOnWhereItWas) {
 }
 
 TEST_F(BenchVerb, GemmRunsFromItsOwnShapes) {
-  operation_ = Operation::gemm;
+  operation_ = "gemm";
   ASSERT_TRUE(write_file_atomic(path("shapes.yaml"), R"(
 schema: 1
 tiers: {smoke: {includes: [smoke], timeout_s: 5}}

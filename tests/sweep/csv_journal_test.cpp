@@ -14,19 +14,19 @@ class Journal : public ::testing::Test {
   [[nodiscard]] std::string text() const { return read_file(path_).value(); }
   void write(const std::string& content) const { ASSERT_TRUE(write_file_atomic(path_, content)); }
   [[nodiscard]] Error refusal(bool resume) const {
-    const auto journal = CsvJournal::open(path_, Operation::attention, resume);
+    const auto journal = CsvJournal::open(path_, "attention_fwd", resume);
     EXPECT_FALSE(journal);
     return journal ? Error{} : journal.error();
   }
 
   TemporaryDirectory directory_ = TemporaryDirectory::create("tilesmith-journal-").value();
   std::string path_ = (directory_.path() / "rows.csv").string();
-  std::string header_ = csv_header(Operation::attention) + "\n";
+  std::string header_ = csv_header("attention_fwd") + "\n";
   std::string first_ = csv_line(testing::sample_row(1)) + "\n", second_ = csv_line(testing::sample_row(2)) + "\n";
 };
 
 TEST_F(Journal, RowsAreInTheFileAsTheyCome) {
-  auto journal = CsvJournal::open(path_, Operation::attention, false);
+  auto journal = CsvJournal::open(path_, "attention_fwd", false);
   ASSERT_TRUE(journal) << journal.error().text();
   EXPECT_EQ(text(), header_);
   ASSERT_TRUE(journal->append(testing::sample_row(1)));
@@ -38,7 +38,7 @@ TEST_F(Journal, RowsAreInTheFileAsTheyCome) {
 TEST_F(Journal, ResumingKeepsWholeRowsAndCutsATornOne) {
   for (std::size_t torn = 0; torn < second_.size(); torn += 7) {
     write(header_ + first_ + second_.substr(0, torn));
-    auto journal = CsvJournal::open(path_, Operation::attention, true);
+    auto journal = CsvJournal::open(path_, "attention_fwd", true);
     ASSERT_TRUE(journal) << journal.error().text();
     EXPECT_EQ(journal->size(), 1u);
     EXPECT_TRUE(journal->holds(testing::sample_row(1).identity()));
@@ -50,7 +50,7 @@ TEST_F(Journal, ResumingKeepsWholeRowsAndCutsATornOne) {
 TEST_F(Journal, ResumingFromATornHeaderStartsAnew) {
   for (const std::size_t torn : {std::size_t{0}, std::size_t{1}, header_.size() / 2, header_.size() - 1}) {
     write(header_.substr(0, torn));
-    const auto journal = CsvJournal::open(path_, Operation::attention, true);
+    const auto journal = CsvJournal::open(path_, "attention_fwd", true);
     ASSERT_TRUE(journal) << journal.error().text();
     EXPECT_EQ(text(), header_);
   }
@@ -66,7 +66,7 @@ TEST_F(Journal, ResultsAreNotOverwritten) {
 
 TEST_F(Journal, OtherFilesAreLeftAlone) {
   for (const std::string& content :
-       {std::string("a,b,c\n1,2,3\n"), csv_header(Operation::gemm) + "\n", std::string("no line"), "x" + header_,
+       {std::string("a,b,c\n1,2,3\n"), csv_header("gemm") + "\n", std::string("no line"), "x" + header_,
         header_ + "1,2,3\n" + first_, header_ + first_ + "\"torn\n" + second_}) {
     write(content);
     EXPECT_EQ(refusal(true).code, ErrorCode::parse) << content.substr(0, 40);
@@ -75,11 +75,11 @@ TEST_F(Journal, OtherFilesAreLeftAlone) {
 }
 
 TEST_F(Journal, TwoBenchesDoNotShareAFile) {
-  const auto first = CsvJournal::open(path_, Operation::attention, false);
+  const auto first = CsvJournal::open(path_, "attention_fwd", false);
   ASSERT_TRUE(first);
   const pid_t other = ::fork();
   if (other == 0) {
-    const auto second = CsvJournal::open(path_, Operation::attention, true);
+    const auto second = CsvJournal::open(path_, "attention_fwd", true);
     ::_exit(!second && second.error().code == ErrorCode::busy ? 0 : 1);
   }
   int status = -1;
@@ -91,7 +91,7 @@ TEST_F(Journal, AnUnwritablePlaceIsAnError) {
   path_ = (directory_.path() / "missing" / "rows.csv").string();
   EXPECT_EQ(refusal(false).code, ErrorCode::not_found);
   path_ = directory_.path().string();
-  EXPECT_FALSE(CsvJournal::open(path_, Operation::attention, false));
+  EXPECT_FALSE(CsvJournal::open(path_, "attention_fwd", false));
 }
 
 }  // namespace

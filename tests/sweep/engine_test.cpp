@@ -171,7 +171,7 @@ TEST(Engine, AResumedBenchRunsWhatIsMissing) {
   ASSERT_TRUE(summary) << summary.error().text();
   EXPECT_EQ(summary->resumed, 2u);
   EXPECT_EQ(summary->rows, 2u);
-  EXPECT_EQ(CsvJournal::open(options.csv, Operation::attention, true)->size(), 4u);
+  EXPECT_EQ(CsvJournal::open(options.csv, "attention_fwd", true)->size(), 4u);
 }
 
 TEST(Engine, AStoreThatForgetsIsNoObstacle) {

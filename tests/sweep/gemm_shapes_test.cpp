@@ -6,7 +6,7 @@
 #include <set>
 
 #include "base/file.hpp"
-#include "problem/json.hpp"
+#include "problem/describe.hpp"
 
 namespace tilesmith {
 namespace {

@@ -13,7 +13,7 @@ namespace tilesmith {
 namespace {
 
 std::map<std::string, std::string> cells_of(const BenchRow& row) {
-  const Operation operation = operation_of(row.problem);
+  const std::string_view operation = operation_name_of(row.problem);
   const auto names = parse_csv_line(operation, csv_header(operation));
   const auto cells = parse_csv_line(operation, csv_line(row));
   EXPECT_TRUE(names && cells);
@@ -83,11 +83,11 @@ TEST(BenchRow, TornLinesAreNoRows) {
   BenchRow row = testing::sample_row();
   row.message = "a,\"b\"";
   const std::string line = csv_line(row);
-  ASSERT_TRUE(parse_csv_line(Operation::attention, line));
+  ASSERT_TRUE(parse_csv_line("attention_fwd", line));
   // Torn before the last cell, "a,""b""".
   for (std::size_t bytes = 0; bytes < line.size() - 10; ++bytes)
-    EXPECT_FALSE(parse_csv_line(Operation::attention, line.substr(0, bytes))) << bytes;
-  EXPECT_FALSE(parse_csv_line(Operation::attention, line + ",more"));
+    EXPECT_FALSE(parse_csv_line("attention_fwd", line.substr(0, bytes))) << bytes;
+  EXPECT_FALSE(parse_csv_line("attention_fwd", line + ",more"));
 }
 
 TEST(BenchRow, IdentityIsProblemKernelAndThreads) {
@@ -117,20 +117,60 @@ TEST(BenchRow, IdentityIsProblemKernelAndThreads) {
     })) << "each field of a problem is part of what it is";
 }
 
+/// Changes the field to another value than it has.
+template <class F>
+void change(F& value) {
+  if constexpr (FlagField<F>)
+    value = !value;
+  else if constexpr (EnumField<F>)
+    value = static_cast<F>((static_cast<unsigned>(value) + 1) % enum_size<F>());
+  else if constexpr (ListField<F>)
+    value.push_back(static_cast<typename F::value_type>(1));
+  else
+    value += 1;
+}
+
+TEST(BenchRow, EveryFieldOfAProblemIsPartOfItsIdentityAndAColumn) {
+  for_each_operation([]<class Op>(Op) {
+    BenchRow row = testing::sample_row();
+    row.problem = typename Op::Problem{};
+    std::set<std::string> identities{row.identity()}, lines{csv_line(row)};
+    std::size_t fields = 0;
+    typename Op::Problem usual;
+    Op::Problem::fields(usual, [&](std::string_view name, const auto&) {
+      ++fields;
+      typename Op::Problem other;
+      Op::Problem::fields(other, [&](std::string_view each, auto& value) {
+        if (each == name) change(value);
+      });
+      row.problem = other;
+      EXPECT_TRUE(identities.insert(row.identity()).second) << Op::kName << ": " << name;
+      EXPECT_NE(cells_of(row).at(std::string(name)), "") << name;
+      lines.insert(csv_line(row));
+    });
+    EXPECT_EQ(lines.size(), fields + 1);
+  });
+}
+
 TEST(BenchRow, GemmHasColumnsOfItsOwn) {
   const BenchRow row = testing::sample_gemm_row();
   const auto cells = cells_of(row);
-  const std::pair<const char*, const char*> expected[] = {
-      {"operation", "gemm"}, {"m", "256"},           {"n", "512"},         {"k", "1024"}, {"batch", "3"},
-      {"layout", "rrr"},     {"type_a", "int8"},     {"type_d", "bf16"},   {"beta", "1"}, {"epilogue", "bias+gelu"},
-      {"packed_b", "0"},     {"tile", "96x528x512"}, {"status", "correct"}};
+  const std::pair<const char*, const char*> expected[] = {{"operation", "gemm"}, {"m", "256"},
+                                                          {"n", "512"},          {"k", "1024"},
+                                                          {"batch", "3"},        {"order_a", "r"},
+                                                          {"order_b", "r"},      {"order_d", "r"},
+                                                          {"type_a", "int8"},    {"type_d", "bf16"},
+                                                          {"beta", "1"},         {"epilogue", "bias+gelu"},
+                                                          {"packed_b", "0"},     {"prefetch_weights", "0"},
+                                                          {"unaligned", "0"},    {"tile", "96x528x512"},
+                                                          {"status", "correct"}};
   for (const auto& [name, value] : expected) EXPECT_EQ(cells.at(name), value) << name;
   EXPECT_FALSE(cells.contains("seqlen_q"));
   const auto config = parse_native_name(cells.at("kernel"));
   ASSERT_TRUE(config) << config.error().text();
   EXPECT_EQ(*config, row.config);
   EXPECT_EQ(to_json(row)["problem"]["epilogue"].size(), 2u);
-  EXPECT_FALSE(parse_csv_line(Operation::attention, csv_line(row))) << "the other operation's file";
+  EXPECT_FALSE(parse_csv_line("attention_fwd", csv_line(row))) << "the other operation's file";
 }
 
 TEST(BenchRow, JsonHasWhatThereIs) {

@@ -4,7 +4,7 @@
 
 #include <cstdlib>
 
-#include "problem/json.hpp"
+#include "problem/describe.hpp"
 #include "sweep/sample_row.hpp"
 
 namespace tilesmith {

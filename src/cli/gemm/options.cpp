@@ -7,7 +7,7 @@
 
 #include "cli/dimension.hpp"
 #include "cli/tensor_file.hpp"
-#include "problem/json.hpp"
+#include "problem/describe.hpp"
 #include "vocabulary/data_type.hpp"
 #include "vocabulary/traits.hpp"
 

@@ -8,7 +8,6 @@
 #include "base/error.hpp"
 #include "problem/argument_checks.hpp"
 #include "problem/attention/kernel_arguments.hpp"
-#include "problem/hash_words.hpp"
 #include "vocabulary/data_type.hpp"
 
 namespace tilesmith {
@@ -237,21 +236,6 @@ TsAttentionArgs cpu_arguments(const AttentionProblem& p, const AttentionArgument
   out.workspace = workspace;
   out.splits = splits;
   return out;
-}
-
-std::uint64_t hash_of(const AttentionProblem& p) {
-  const auto flags = static_cast<std::uint64_t>(p.data_type) | static_cast<std::uint64_t>(p.mode) << 8 |
-                     static_cast<std::uint64_t>(p.mask) << 16 | static_cast<std::uint64_t>(p.bias) << 24 |
-                     static_cast<std::uint64_t>(p.soft_cap) << 32 | static_cast<std::uint64_t>(p.sink) << 33 |
-                     static_cast<std::uint64_t>(p.dropout) << 34 | static_cast<std::uint64_t>(p.lse) << 35 |
-                     static_cast<std::uint64_t>(p.negative_scale) << 36 |
-                     static_cast<std::uint64_t>(p.block_scale) << 37 | static_cast<std::uint64_t>(p.unaligned) << 38 |
-                     static_cast<std::uint64_t>(p.unaligned_bias) << 39;
-  return hash_words({flags, static_cast<std::uint64_t>(p.batch), static_cast<std::uint64_t>(p.heads_q),
-                     static_cast<std::uint64_t>(p.heads_kv), static_cast<std::uint64_t>(p.seqlen_q),
-                     static_cast<std::uint64_t>(p.seqlen_k), static_cast<std::uint64_t>(p.head_dim_qk),
-                     static_cast<std::uint64_t>(p.head_dim_v), static_cast<std::uint64_t>(p.window_left),
-                     static_cast<std::uint64_t>(p.window_right)});
 }
 
 }  // namespace tilesmith

@@ -4,6 +4,7 @@
 #include <cstdint>
 
 #include "kernels/cpu/abi.h"
+#include "problem/fields.hpp"
 #include "tilesmith/attention.hpp"
 #include "tilesmith/device.hpp"
 #include "vocabulary/signature.hpp"
@@ -44,8 +45,5 @@ struct MaskWindow {
 /// The structure a CPU kernel reads. `workspace` is shared by all tasks.
 [[nodiscard]] TsAttentionArgs cpu_arguments(const AttentionProblem& problem, const AttentionArguments& arguments,
                                             std::int64_t splits, void* workspace);
-
-/// A hash of all fields, equal for equal problems within a process.
-[[nodiscard]] std::uint64_t hash_of(const AttentionProblem& problem);
 
 }  // namespace tilesmith

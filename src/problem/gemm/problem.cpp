@@ -10,7 +10,6 @@
 
 #include "base/error.hpp"
 #include "problem/argument_checks.hpp"
-#include "problem/hash_words.hpp"
 #include "vocabulary/data_type.hpp"
 #include "vocabulary/traits.hpp"
 
@@ -487,22 +486,6 @@ Status check_group_ends(const GemmProblem& p, const std::int32_t* ends) {
     if (p.grouping == GemmGrouping::contiguous) before = ends[g];
   }
   return {};
-}
-
-std::uint64_t hash_of(const GemmProblem& p) {
-  std::uint64_t types = 0;
-  for (const DataType type : {p.type_a, p.type_b, p.type_c, p.type_d, p.type_bias, p.type_scale})
-    types = types << 8 | static_cast<std::uint64_t>(type);
-  types = types << 16 | static_cast<std::uint64_t>(p.order_a) | static_cast<std::uint64_t>(p.order_b) << 1 |
-          static_cast<std::uint64_t>(p.beta) << 2 | static_cast<std::uint64_t>(p.unaligned) << 3 |
-          static_cast<std::uint64_t>(p.grouping) << 4 | static_cast<std::uint64_t>(p.prefetch_weights) << 6 |
-          static_cast<std::uint64_t>(p.zero_points) << 7 | static_cast<std::uint64_t>(p.packed_b) << 8 |
-          static_cast<std::uint64_t>(p.order_d) << 9;
-  std::uint64_t operations = 0;
-  for (const EpilogueOp op : p.epilogue) operations = operations << 8 | static_cast<std::uint64_t>(op);
-  return hash_words({types, operations, static_cast<std::uint64_t>(p.m), static_cast<std::uint64_t>(p.n),
-                     static_cast<std::uint64_t>(p.k), static_cast<std::uint64_t>(p.k2),
-                     static_cast<std::uint64_t>(p.batch), static_cast<std::uint64_t>(p.group_size)});
 }
 
 }  // namespace tilesmith

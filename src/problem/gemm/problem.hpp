@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "problem/fields.hpp"
 #include "tilesmith/gemm.hpp"
 
 namespace tilesmith {
@@ -51,8 +52,5 @@ inline constexpr std::size_t kPackedAlignment = 64;
 
 /// Checks the ends of groups, in memory of the host: they rise, up to m.
 [[nodiscard]] Status check_group_ends(const GemmProblem& problem, const std::int32_t* ends);
-
-/// A hash of all fields, equal for equal problems within a process.
-[[nodiscard]] std::uint64_t hash_of(const GemmProblem& problem);
 
 }  // namespace tilesmith

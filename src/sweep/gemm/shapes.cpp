@@ -4,7 +4,7 @@
 #include <limits>
 #include <unordered_set>
 
-#include "problem/json.hpp"
+#include "problem/describe.hpp"
 #include "vocabulary/data_type.hpp"
 #include "vocabulary/traits.hpp"
 

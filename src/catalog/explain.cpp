@@ -244,7 +244,7 @@ Result<Explanation> explain_cuda_gemm(const CudaSpec& spec, KernelConfig config)
 
 Result<std::vector<Explanation>> explain(std::string_view name, std::string_view arch) {
   TS_ASSIGN(const KernelConfig config, parse_kernel_name(name));
-  return is_native(config.algorithm.pipeline) ? explain_native(config, arch) : explain_amd(config, arch);
+  return config.origin == Origin::own ? explain_native(config, arch) : explain_amd(config, arch);
 }
 
 std::string explanation_text(const Explanation& explanation) {

@@ -127,6 +127,7 @@ std::vector<FilterColumn> columns_of(Operation operation) {
   add_fields<Algorithm>(columns, Source::algorithm);
   columns.push_back({"arch", Source::arch, nullptr, -1});
   columns.push_back({"operation", Source::operation, nullptr, -1});
+  columns.push_back({"origin", Source::origin, nullptr, -1});
   columns.push_back({"name", Source::name, nullptr, -1});
   columns.push_back({"gfx_arch", Source::arch, nullptr, -1});
   switch (operation) {
@@ -177,6 +178,8 @@ FilterValue filter_value(const FilterColumn& column, const KernelConfig& config,
       return text(config.arch.text());
     case Source::operation:
       return text(name_of(config.operation()));
+    case Source::origin:
+      return text(name_of(config.origin));
     case Source::name:
       return text(buffer = kernel_name(config));
     case Source::layout: {

@@ -13,7 +13,7 @@
 namespace tilesmith {
 
 struct FilterColumn {
-  enum class Source : std::uint8_t { signature, algorithm, arch, operation, name, layout };
+  enum class Source : std::uint8_t { signature, algorithm, arch, operation, origin, name, layout };
 
   std::string name;
   Source source = Source::signature;

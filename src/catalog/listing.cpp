@@ -94,8 +94,8 @@ static Status check_options(const ListRequest& request, bool is_amd) {
   return {};
 }
 
-/// Whether the request is for one of Tilesmith's own backends, whose plan it then fills in.
-static Result<bool> plan_native(const ListRequest& request, ListingPlan& plan) {
+/// Fills in the plan when Tilesmith has own kernels for the request's architecture; returns whether it has.
+static Result<bool> plan_own(const ListRequest& request, ListingPlan& plan) {
   const auto unknown = [&](std::string_view known) {
     return fail(ErrorCode::unsupported,
                 fmt::format("{} kernels are not enumerated for {}", name_of(request.operation), request.arch),
@@ -122,38 +122,44 @@ static Result<bool> plan_native(const ListRequest& request, ListingPlan& plan) {
   return false;
 }
 
+/// The plan of Composable Kernel's instances.
+static Result<ListingPlan> plan_ck(const AmdChip& chip, const ListRequest& request) {
+  TS_TRY(check_options(request, true));
+  switch (request.operation) {
+    case Operation::attention:
+      return plan_amd_attention(chip, request);
+    case Operation::gemm:
+      return plan_amd_gemm(chip, request);
+    case Operation::conv:
+      return plan_amd_conv(chip, request);
+  }
+  return fail(ErrorCode::internal, "a request for no operation");
+}
+
+/// The plan of the request's origin. An error says which kernels there are for the architecture instead.
+static Result<ListingPlan> plan_of(const ListRequest& request) {
+  const auto chip = find_amd_chip(request.arch);
+  if (!chip && chip.error().code != ErrorCode::not_found) return std::unexpected(chip.error());
+  if (chip && request.origin.value_or(Origin::ck) == Origin::ck) return plan_ck(**chip, request);
+  ListingPlan plan;
+  TS_ASSIGN(const bool has_own, plan_own(request, plan));
+  if (has_own && request.origin.value_or(Origin::own) == Origin::own) return plan;
+  const auto other_origin = [&](std::string_view kernels, Origin instead) {
+    return fail(ErrorCode::not_found, fmt::format("there are no {} for {}", kernels, request.arch),
+                fmt::format("origin {}, which {} has", name_of(instead), request.arch));
+  };
+  if (has_own) return other_origin("instances of Composable Kernel", Origin::own);
+  if (chip) return other_origin("own kernels", Origin::ck);
+  TS_ASSIGN(const std::vector<std::string> archs, listable_archs());
+  const std::string near = did_you_mean(request.arch, archs);
+  return fail(ErrorCode::not_found,
+              fmt::format("\"{}\" is no architecture that instances are known for", request.arch.substr(0, 64)),
+              near.empty() ? "tilesmith arch names the architectures" : near);
+}
+
 Result<Listing> Listing::prepare(ListRequest request) {
   auto plan = std::make_unique<Plan>();
-  bool known = false;
-  if (const auto chip = find_amd_chip(request.arch); chip) {
-    known = true;
-    TS_TRY(check_options(request, true));
-    switch (request.operation) {
-      case Operation::attention: {
-        TS_ASSIGN(plan->walk, plan_amd_attention(**chip, request));
-        break;
-      }
-      case Operation::gemm: {
-        TS_ASSIGN(plan->walk, plan_amd_gemm(**chip, request));
-        break;
-      }
-      case Operation::conv: {
-        TS_ASSIGN(plan->walk, plan_amd_conv(**chip, request));
-        break;
-      }
-    }
-  } else if (chip.error().code != ErrorCode::not_found) {
-    return std::unexpected(chip.error());
-  } else {
-    TS_ASSIGN(known, plan_native(request, plan->walk));
-  }
-  if (!known) {
-    TS_ASSIGN(const std::vector<std::string> archs, listable_archs());
-    const std::string near = did_you_mean(request.arch, archs);
-    return fail(ErrorCode::not_found,
-                fmt::format("\"{}\" is no architecture that instances are known for", request.arch.substr(0, 64)),
-                near.empty() ? "tilesmith arch names the architectures" : near);
-  }
+  TS_ASSIGN(plan->walk, plan_of(request));
   std::vector<std::string> expressions = request.filters;
   for (const std::string& path : request.filter_files) {
     TS_ASSIGN(std::string expression, read_filter_file(path));

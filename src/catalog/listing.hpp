@@ -20,7 +20,7 @@
 
 namespace tilesmith {
 
-/// Of a product whose instances are asked for.
+/// The GEMM whose instances are asked for.
 struct GemmSizes {
   std::int64_t m = 1, n = 1, k = 1;
   std::int64_t batch = 1;
@@ -30,7 +30,9 @@ struct GemmSizes {
 struct ListRequest {
   std::string arch;
   Operation operation = Operation::attention;
-  std::string variant{};  ///< empty: all of the operation, of native GEMM the plain products; "all": every one of GEMM
+  std::optional<Origin> origin{};  ///< absent: Composable Kernel's for AMD chips, Tilesmith's own kernels for others
+  std::string
+      variant{};  ///< empty: all of the operation, of own GEMM kernels the standard ones; "all": every one of GEMM
   std::string receipt = "0";  ///< attention: a number, or the name of a profile (which then filters too)
   EnumerationMode mode = EnumerationMode::rules;
   std::string sweep_file{};  ///< attention: a sweep file

@@ -111,6 +111,8 @@ void append_json(std::string& out, const KernelConfig& config) {
   out += config.arch.text();
   out += R"(","operation":")";
   out += name_of(config.operation());
+  out += R"(","origin":")";
+  out += name_of(config.origin);
   out += R"(","signature":)";
   std::visit([&](const auto& signature) { append_json_fields(out, signature); }, config.signature);
   out += R"(,"algorithm":)";
@@ -119,7 +121,7 @@ void append_json(std::string& out, const KernelConfig& config) {
 }
 
 void append_csv_header(std::string& out, Operation operation) {
-  out += "name,key,arch,operation";
+  out += "name,key,arch,operation,origin";
   const auto add = [&out](std::string_view field, const auto&) {
     out += ',';
     out += field;
@@ -148,6 +150,8 @@ void append_csv(std::string& out, const KernelConfig& config) {
   out += config.arch.text();
   out += ',';
   out += name_of(config.operation());
+  out += ',';
+  out += name_of(config.origin);
   const auto add = [&out](std::string_view, const auto& value) {
     out += ',';
     append_value(out, value);
@@ -163,6 +167,7 @@ std::string request_json(const ListRequest& request) {
                         {"operation", name_of(request.operation)},
                         {"variant", request.variant.empty() ? "all" : request.variant},
                         {"mode", name_of(request.mode)},
+                        {"origin", request.origin ? name_of(*request.origin) : "default"},
                         {"data_types", request.data_types},
                         {"filters", request.filters},
                         {"filter_files", request.filter_files}};
@@ -187,7 +192,7 @@ std::string request_json(const ListRequest& request) {
 Status walk_names(const Listing& listing, Output& out, ListStatistics& statistics) {
   return listing.walk(
       [&](const KernelConfig& config) {
-        if (is_native(config.algorithm.pipeline)) {
+        if (config.origin == Origin::own) {
           out.put(kernel_name(config));
           out.put("\n");
         } else {
@@ -242,6 +247,11 @@ Result<KernelConfig> import_kernel(const std::string& where, nlohmann::json kern
   };
   const std::string name = take_text("name");
   const std::string key = take_text("key");
+  // Lists of earlier versions hold keys of another format and no origin: their kernels must not be taken for own ones.
+  if (!kernel.contains("origin") && !key.empty())
+    return fail(ErrorCode::parse,
+                fmt::format("{}: the kernel has no origin: an earlier version wrote this list", where),
+                "export the list again");
   auto config = config_from_json(kernel);
   if (!config) return std::unexpected(config.error().in(where));
   if (!name.empty() && name != kernel_name(*config))

@@ -23,6 +23,8 @@ void Selection::add_to(CLI::App& verb) {
   verb.add_option("config", request.sweep_file, "Sweep file (JSON): a variant and allow-lists of traits");
   verb.add_option("--arch", request.arch, "Architecture, for example gfx950 or x86_64_v4");
   verb.add_option("--op", operation, "attention, gemm or conv")->capture_default_str();
+  verb.add_option("--origin", origin,
+                  "own: Tilesmith's kernels; ck: Composable Kernel's instances, the default for AMD chips");
   verb.add_option("--variant", request.variant,
                   "One variant of the operation; all when absent. GEMM on CPUs and NVIDIA GPUs: standard when absent, "
                   "fp8_bf8, m_grouped, blockscale, weights, mm_plus_mm or all");
@@ -53,6 +55,9 @@ Result<Listing> Selection::prepare() const {
     return fail(ErrorCode::invalid_argument, "--arch is missing", "tilesmith arch names the architectures");
   ListRequest asked = request;
   TS_ASSIGN(asked.operation, parse_enum<Operation>(operation));
+  if (!origin.empty()) {
+    TS_ASSIGN(asked.origin, parse_enum<Origin>(origin));
+  }
   TS_ASSIGN(asked.mode, parse_enum<EnumerationMode>(mode));
   for (const std::string& text : head_dims) {
     TS_ASSIGN(const auto dims, parse_head_dims(text));

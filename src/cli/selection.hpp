@@ -15,6 +15,7 @@ namespace tilesmith::cli {
 struct Selection {
   ListRequest request;
   std::string operation = "attention";
+  std::string origin;  ///< empty: the architecture's own default
   std::string mode = "rules";
   std::vector<std::string> head_dims;
   std::optional<std::int64_t> m, n, k, batch;  ///< of a GEMM

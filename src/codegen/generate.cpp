@@ -102,7 +102,7 @@ Result<Source> gemm_source(const KernelConfig& config, const CpuSpec& spec) {
   p.tile_n = subject.tile_n();
   p.tile_k = subject.tile_k();
   p.split_k = config.algorithm.split_k;
-  p.packed_b = config.algorithm.preshuffle;
+  p.packed_b = config.algorithm.packed_b;
   p.mm_plus_mm = signature.mm_plus_mm;
   p.bias = terms.bias < 0 ? GemmBias::none : terms.bias_along_m ? GemmBias::along_m : GemmBias::along_n;
   p.activation = activation_of(terms.activation);

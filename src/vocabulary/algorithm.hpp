@@ -3,13 +3,15 @@
 //
 //   field   attention                                             GEMM, convolution
 //   tile    m0 n0 k0 n1 k1 k0max (backward dq_dk_dv: nine)         m n k
-//   wave    waves along m n k of each product (up to three)        m n k
-//   warp    matrix fragment m n k of each product                  m n k
+//   wave    waves along m n k of each GEMM (up to three)           m n k
+//   warp    matrix fragment m n k of each GEMM                     m n k
 //   pad     query length, key length, head_dim_qk, head_dim_v     m n k
 // A CPU attention kernel uses m0 (query rows of a task) and n0 (keys of a block) only; an NVIDIA kernel the same two,
 // of a block of threads. A CPU GEMM's tile is the rows and columns of a task and the elements of k between two visits
-// of its sums; an NVIDIA GEMM's is that of a block of threads, k of one stage, and `wave` counts the
-// warpgroups (portable: warps) along m and n, of skinny kernels the warps along k.
+// of its sums; an NVIDIA GEMM's is that of a block of threads, k of one stage, and `wave` counts the warpgroups
+// (mma_sm80: warps) along m and n; for skinny kernels it counts the warps along k.
+//
+// A default value is part of the format of keys (canonical.hpp): a changed default gives kernels other keys.
 #pragma once
 
 #include <array>
@@ -19,7 +21,7 @@
 
 namespace tilesmith {
 
-/// The instruction that does the products.
+/// The instruction that multiplies matrix fragments.
 enum class Instruction : std::uint8_t {
   automatic,  ///< left to the backend's compiler
   fma_f32,    ///< vector fused multiply-add in fp32
@@ -50,9 +52,9 @@ struct EnumTable<Instruction> {
 };
 
 enum class Pipeline : std::uint8_t {
-  // Tilesmith's own templates
+  // Tilesmith's own kernels. Which kernels are whose says KernelConfig::origin, never a value's place in this list.
   flash,             ///< CPU: blocks of keys stream past a block of queries
-  decode,            ///< CPU: few query rows; the keys are split over tasks and the pieces combined
+  decode,            ///< CPU: few query rows; the keys are split over tasks and their partials combined
   warp_specialized,  ///< NVIDIA Hopper: producer and consumer warpgroups
   mma_sm80,          ///< NVIDIA sm_80 and newer
   blocked,           ///< CPU, GEMM: both matrices packed into blocks for the caches
@@ -127,11 +129,6 @@ struct EnumTable<Pipeline> {
                                                        {Pipeline::depthwise, "depthwise"}});
 };
 
-/// Whether kernels of this pipeline come from Tilesmith's own templates (and carry its own names).
-[[nodiscard]] constexpr bool is_native(Pipeline pipeline) {
-  return pipeline <= Pipeline::weight_only;
-}
-
 enum class Scheduler : std::uint8_t { automatic, intrawave, interwave };
 template <>
 struct EnumTable<Scheduler> {
@@ -183,19 +180,20 @@ struct Algorithm {
   std::uint8_t max_splits_log2 = 0;
   std::uint16_t max_seqlen_q = 0;
   bool use_trload = false;
-  bool split_k = false;  ///< GEMM: k may be cut into pieces that are added up in order
-  bool split_k_atomic =
-      false;  ///< GEMM, with split_k: pieces are added as they come, so that bits may differ from run to run
+  bool split_k = false;  ///< GEMM: k may be cut into parts, whose partials are added in a fixed order
+  /// GEMM, with split_k: partials are added in the order they are ready, so that bits may differ from run to run
+  bool split_k_atomic = false;
   bool stream_k = false;  ///< GEMM: blocks share the tiles of the last rounds by equal runs of k
-  bool prefetch_weights =
-      false;  ///< NVIDIA GEMM: B is read before the kernel before has ended, which does not write it
+  /// NVIDIA GEMM: the kernel reads B before the preceding kernel has ended; that kernel must not write B
+  bool prefetch_weights = false;
+  bool packed_b = false;  ///< CPU GEMM: B is read as a pack_b kernel has packed it
   bool persistent = false;
   bool ping_pong = false;          ///< two consumer groups take turns at the matrix unit
   bool dynamic_scheduler = false;  ///< persistent blocks take their tiles from a counter, not by a fixed stride
-  bool late_wait = false;          ///< the wait for the second product stands amid the exponentials
+  bool late_wait = false;          ///< attention waits for P x V in the middle of the next block's exponentials
   bool late_store = false;         ///< a tile's output is stored while the next tile's second block is scored
   bool double_buffer = false;
-  bool preshuffle = false;
+  bool preshuffle = false;  ///< Composable Kernel: B is re-ordered beforehand
   bool transpose_c = false;
   bool explicit_gemm = false;
   std::array<std::uint8_t, 3> vector{};  ///< elements per access to A, B, C; 0 leaves the default
@@ -233,6 +231,7 @@ struct Algorithm {
     visit("split_k_atomic", self.split_k_atomic);
     visit("stream_k", self.stream_k);
     visit("prefetch_weights", self.prefetch_weights);
+    visit("packed_b", self.packed_b);
     visit("persistent", self.persistent);
     visit("ping_pong", self.ping_pong);
     visit("dynamic_scheduler", self.dynamic_scheduler);

@@ -1,7 +1,8 @@
-// KernelConfig: one kernel instance = what it computes (Signature) + how (Algorithm) + the architecture it is for.
+// KernelConfig: one kernel instance = what it computes (Signature) + how (Algorithm) + the architecture it is for +
+// whose kernel it is (Origin).
 //
-// Identity is the canonical form: every field in declaration order, "field=value", so two configs are equal exactly
-// when their canonical forms are. The 128-bit key is the head of its SHA-256. Names are for people (native_name.hpp).
+// Identity is the canonical form (canonical.hpp): two configs are equal exactly when their canonical forms are. The
+// 128-bit key is the head of its SHA-256. Names are for people (names/name.hpp).
 #pragma once
 
 #include <cstdint>
@@ -18,10 +19,22 @@
 
 namespace tilesmith {
 
+/// Whose kernels an instance belongs to: who writes its source, and in whose grammar its name is.
+enum class Origin : std::uint8_t {
+  own,  ///< generated from Tilesmith's own templates
+  ck,   ///< Composable Kernel
+};
+template <>
+struct EnumTable<Origin> {
+  static constexpr std::string_view kWhat = "origin";
+  static constexpr auto kNames = enum_names<Origin>({{Origin::own, "own"}, {Origin::ck, "ck"}});
+};
+
 struct KernelConfig {
-  ArchName arch;
-  Signature signature;
-  Algorithm algorithm;
+  Origin origin = Origin::own;
+  ArchName arch{};
+  Signature signature{};
+  Algorithm algorithm{};
 
   friend bool operator==(const KernelConfig&, const KernelConfig&) = default;
 
@@ -30,13 +43,14 @@ struct KernelConfig {
   [[nodiscard]] AttentionSignature& attention() { return std::get<AttentionSignature>(signature); }
 };
 
-/// "arch=x86_64_v4;operation=attention;family=fwd;...": injective, stable across runs, machines and locales.
+/// "v2;origin=own;arch=x86_64_v4;operation=attention;data_type=bf16;pipeline=flash;...": the fields that differ from
+/// their defaults. Injective, stable across runs, machines, locales, and when a struct gains a field with a default.
 [[nodiscard]] std::string canonical_form(const KernelConfig& config);
 
 /// The first 128 bits of the SHA-256 of the canonical form.
 [[nodiscard]] Key128 key_of(const KernelConfig& config);
 
-/// {"arch": ..., "operation": ..., "signature": {...}, "algorithm": {...}}, every field present.
+/// {"arch": ..., "operation": ..., "origin": "own", "signature": {...}, "algorithm": {...}}, every field present.
 [[nodiscard]] nlohmann::json to_json(const KernelConfig& config);
 
 /// The inverse of to_json. Absent fields keep their defaults; an unknown field or a value of the wrong kind is an error

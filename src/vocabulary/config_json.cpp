@@ -13,22 +13,23 @@ using nlohmann::json;
 json to_json(const KernelConfig& config) {
   return {{"arch", config.arch.text()},
           {"operation", name_of(config.operation())},
+          {"origin", name_of(config.origin)},
           {"signature", std::visit([](const auto& signature) { return struct_to_json(signature); }, config.signature)},
           {"algorithm", struct_to_json(config.algorithm)}};
 }
 
 Result<KernelConfig> config_from_json(const json& from) {
+  constexpr const char* kParts = "arch, operation, origin, signature, algorithm";
   if (!from.is_object())
-    return fail(ErrorCode::parse, fmt::format("$ is {}", shown_json(from)),
-                "an object with arch, operation, signature, algorithm");
+    return fail(ErrorCode::parse, fmt::format("$ is {}", shown_json(from)), fmt::format("an object with {}", kParts));
   KernelConfig config;
   for (const auto& [name, value] : from.items())
-    if (name != "arch" && name != "operation" && name != "signature" && name != "algorithm")
-      return fail(ErrorCode::parse, fmt::format("$.{} is not a known field", name.substr(0, 64)),
-                  "arch, operation, signature, algorithm");
+    if (name != "arch" && name != "operation" && name != "origin" && name != "signature" && name != "algorithm")
+      return fail(ErrorCode::parse, fmt::format("$.{} is not a known field", name.substr(0, 64)), kParts);
   for (const char* required : {"arch", "operation", "signature", "algorithm"})
-    if (!from.contains(required))
-      return fail(ErrorCode::parse, fmt::format("$.{} is missing", required), "arch, operation, signature, algorithm");
+    if (!from.contains(required)) return fail(ErrorCode::parse, fmt::format("$.{} is missing", required), kParts);
+  if (const auto origin = from.find("origin"); origin != from.end())
+    TS_TRY(read_value(*origin, "$.origin", config.origin));
 
   const json& arch = from["arch"];
   if (!arch.is_string())

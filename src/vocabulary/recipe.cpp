@@ -39,7 +39,9 @@ Result<Recipe> parse_recipe_name(std::string_view name) {
       step.remove_prefix(colon + 1);
     }
     auto config = parse_kernel_name(step);
-    if (!config) return recipe.steps.empty() && end == std::string_view::npos ? std::unexpected(config.error()) : where(config.error());
+    if (!config)
+      return recipe.steps.empty() && end == std::string_view::npos ? std::unexpected(config.error())
+                                                                   : where(config.error());
     read.config = std::move(*config);
     recipe.steps.push_back(std::move(read));
     if (end == std::string_view::npos) return recipe;

@@ -2,7 +2,7 @@
 // algorithm.hpp.
 //
 // Each struct lists its fields once, in `fields`. Identity, JSON, filters and CSV columns are all derived from that
-// list (fields.hpp), so a field cannot be forgotten in one of them.
+// list (field_value.hpp), so a field cannot be forgotten in one of them.
 #pragma once
 
 #include <cstdint>

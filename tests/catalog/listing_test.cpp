@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/file.hpp"
 #include "catalog/explain.hpp"
 #include "catalog/listing_output.hpp"
 #include "vocabulary/names/name.hpp"
@@ -272,6 +273,55 @@ TEST(Listing, RequestsThatCannotBeServedSayWhatWouldBe) {
   EXPECT_NE(error_of({.arch = "gfx950", .spatial_dims = {2}}).find("spatial"), std::string::npos);
   EXPECT_NE(error_of({.arch = "x86_64_v4", .mode = EnumerationMode::sound}).find("mode sound"), std::string::npos);
   EXPECT_NE(error_of({.arch = "x86_64_v4", .operation = Operation::conv}).find("conv"), std::string::npos);
+}
+
+// Whose kernels are listed is what was asked for, not which table knows the architecture first.
+TEST(Listing, OriginChoosesWhoseKernelsAreListed) {
+  const auto origin_of_first = [](const ListRequest& request) {
+    const auto listing = Listing::prepare(request);
+    EXPECT_TRUE(listing.has_value()) << listing.error().text();
+    std::optional<Origin> origin;
+    ListStatistics statistics;
+    if (listing) {
+      EXPECT_TRUE(listing->walk([&](const KernelConfig& config) { return origin = config.origin, false; }, statistics)
+                      .has_value());
+    }
+    return origin;
+  };
+  for (const Operation operation : {Operation::attention, Operation::gemm, Operation::conv}) {
+    EXPECT_EQ(origin_of_first({.arch = "gfx942", .operation = operation}), Origin::ck);
+    EXPECT_EQ(origin_of_first({.arch = "gfx942", .operation = operation, .origin = Origin::ck}), Origin::ck);
+  }
+  for (const char* arch : {"x86_64_v3", "sm_90a"})
+    for (const Operation operation : {Operation::attention, Operation::gemm}) {
+      EXPECT_EQ(origin_of_first({.arch = arch, .operation = operation}), Origin::own) << arch;
+      EXPECT_EQ(origin_of_first({.arch = arch, .operation = operation, .origin = Origin::own}), Origin::own) << arch;
+    }
+  const auto error_of = [](ListRequest request) {
+    const auto listing = Listing::prepare(std::move(request));
+    EXPECT_FALSE(listing.has_value());
+    return listing ? Error{} : listing.error();
+  };
+  const Error own = error_of({.arch = "gfx942", .origin = Origin::own});
+  EXPECT_EQ(own.code, ErrorCode::not_found);
+  EXPECT_EQ(own.message, "there are no own kernels for gfx942");
+  EXPECT_EQ(own.hint, "origin ck, which gfx942 has");
+  const Error ck = error_of({.arch = "sm_90a", .origin = Origin::ck});
+  EXPECT_EQ(ck.message, "there are no instances of Composable Kernel for sm_90a");
+  EXPECT_EQ(ck.hint, "origin own, which sm_90a has");
+  EXPECT_NE(error_of({.arch = "sm_90", .origin = Origin::own}).hint.find("sm_90a"), std::string::npos);
+  EXPECT_FALSE(names_of({.arch = "gfx942", .variant = "appendkv", .filters = {"c.origin == 'ck'"}}).empty());
+  EXPECT_TRUE(names_of({.arch = "gfx942", .variant = "appendkv", .filters = {"c.origin == 'own'"}}).empty());
+}
+
+// A list that a program with another key format exported: two of its kernels, as it wrote them.
+TEST(Listing, ListsOfEarlierVersionsAreRefused) {
+  const auto text = read_file(TILESMITH_SOURCE_DIR "/tests/catalog/data/list_v1.ndjson");
+  ASSERT_TRUE(text.has_value()) << text.error().text();
+  const auto imported = import_listing("list_v1.ndjson", *text);
+  ASSERT_FALSE(imported.has_value());
+  EXPECT_NE(imported.error().message.find("an earlier version wrote this list"), std::string::npos)
+      << imported.error().text();
 }
 
 TEST(Explain, ListedInstancesAreListedAndUnlistedOnesAreNot) {

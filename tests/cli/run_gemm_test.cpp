@@ -130,13 +130,13 @@ TEST_F(RunGemm, APackedBIsReadByEveryCall) {
     const nlohmann::json json = document(outcome);
     EXPECT_EQ(json["verify"]["outcome"], "pass") << options;
     EXPECT_EQ(json["problem"]["packed_b"], true);
-    EXPECT_NE(json["kernel"].get<std::string>().find("_preshuffle"), std::string::npos) << json["kernel"];
+    EXPECT_NE(json["kernel"].get<std::string>().find("_packedb"), std::string::npos) << json["kernel"];
     EXPECT_EQ(json.contains("timing"), options.find("--no-time") == std::string::npos);
   }
   const std::string kernel = document(run("run gemm -m 33 --dtype fp32 --packed --no-time --json"))["kernel"];
   expect_refused("-m 33 --kernel " + kernel, 2, "it reads a packed B");
   std::string plain = kernel;
-  plain.erase(plain.find("_preshuffle"), std::string_view("_preshuffle").size());
+  plain.erase(plain.find("_packedb"), std::string_view("_packedb").size());
   expect_refused("-m 33 --packed --kernel " + plain, 2, "it reads B as it lies");
   (void)random_array({9, 20}, 1, path("a.npy"));
   (void)random_array({20, 14}, 2, path("b.npy"));

@@ -31,7 +31,7 @@ def test_every_number_of_rows_reads_one_buffer(make, n, k):
     for m in (1, 3, 17, 200):
         x = make(m, k)
         assert_same(tilesmith.linear(x, packed), x.astype(np.float64) @ w.T.astype(np.float64))
-        assert "preshuffle" in tilesmith.last_plan().kernel
+        assert "_packedb" in tilesmith.last_plan().kernel
 
 
 def test_what_follows_the_sums(make):

@@ -132,19 +132,19 @@ TEST(Engine, EveryKindOfGemmIsRightAndResumed) {
   packed.packed_b = true;
   options.problems = std::vector{fused, packed, gemm_problem(DataType::int8, 20, 33, 64), unknown, gated};
   std::vector<std::string> reasons;
-  std::vector<bool> preshuffled;
+  std::vector<bool> reads_packed;
   const BenchProgress progress{
       .row =
           [&](const BenchRow& row) {
             EXPECT_EQ(row.status, RowStatus::correct) << row.message;
             EXPECT_TRUE(row.timing.has_value());
-            preshuffled.push_back(row.config.algorithm.preshuffle);
+            reads_packed.push_back(row.config.algorithm.packed_b);
           },
       .skipped = [&](const BenchProblem&, const Error& error) { reasons.push_back(error.message); }};
   auto summary = run_bench(options, progress);
   ASSERT_TRUE(summary) << summary.error().text();
   EXPECT_EQ(summary->rows, 3u);
-  EXPECT_EQ(preshuffled, (std::vector{false, true, false}));
+  EXPECT_EQ(reads_packed, (std::vector{false, true, false}));
   ASSERT_EQ(reasons.size(), 2u);
   EXPECT_NE(reasons[0].find("tf32"), std::string::npos) << reasons[0];
   EXPECT_NE(reasons[1].find("pairs of columns"), std::string::npos) << reasons[1];
@@ -238,7 +238,7 @@ TEST(Engine, AKernelThatPacksAndCannotBeBuiltFailsItsProblem) {
     options.compile_only = compile_only;
     const auto summary = run_bench(options, {.row = [](const BenchRow& row) {
                                      EXPECT_EQ(row.status, RowStatus::compile);
-                                     EXPECT_TRUE(row.config.algorithm.preshuffle);
+                                     EXPECT_TRUE(row.config.algorithm.packed_b);
                                      EXPECT_NE(row.message.find("no packing"), std::string::npos) << row.message;
                                    }});
     ASSERT_TRUE(summary) << summary.error().text();

@@ -73,7 +73,7 @@ Result<std::vector<Candidate>> CpuGemm::candidates(const GemmProblem& problem) c
   std::vector<Candidate> candidates;
   for (const CpuSpec& spec : machine_.levels)
     enumerate_cpu_gemm(spec, signature, [&](KernelConfig config) {
-      config.algorithm.preshuffle = problem.packed_b;
+      config.algorithm.packed_b = problem.packed_b;
       if (panels && !reads_panels_of(config, *panels)) return true;
       const bool useless_split =
           config.algorithm.split_k && splits_for(typical_call(problem), config, spec, pool_.threads()) == 1;
@@ -103,9 +103,9 @@ Status CpuGemm::check(const KernelConfig& config, const GemmProblem& problem) co
                 fmt::format("panels are packed for {}", PackedHeader::of(problem, panels, 0).text()));
   }
   const std::string what = fmt::format("kernel {} does not compute this problem", native_name(config));
-  if (config.operation() == Operation::gemm && config.algorithm.preshuffle != problem.packed_b)
+  if (config.operation() == Operation::gemm && config.algorithm.packed_b != problem.packed_b)
     return fail(ErrorCode::invalid_argument, what,
-                config.algorithm.preshuffle ? "it reads a packed B" : "it reads B as it lies, and B is packed");
+                config.algorithm.packed_b ? "it reads a packed B" : "it reads B as it lies, and B is packed");
   const auto signature = cpu_signature_of(problem);
   if (!signature) return fail(ErrorCode::invalid_argument, what, signature.error().message);
   const auto why = [&]() -> std::string {

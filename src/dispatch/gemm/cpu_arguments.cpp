@@ -40,7 +40,7 @@ GemmProblem typical_call(const GemmProblem& p) {
 
 bool serves(const KernelConfig& config, const GemmProblem& p) {
   if (config.operation() != Operation::gemm) return false;
-  if (config.algorithm.preshuffle != p.packed_b) return false;
+  if (config.algorithm.packed_b != p.packed_b) return false;
   if (config.algorithm.pipeline == Pipeline::skinny &&
       (p.m > config.algorithm.tile[0] || std::max(p.k, p.k2) > kDeepestSkinny))
     return false;

@@ -92,10 +92,10 @@ double expected_seconds(const GemmProblem& p, const KernelConfig& config, const 
   const double packing_a = m * words / lanes * kPackACycles * turned_a * column_tasks;
   const WordCycles word = word_cycles(p.type_b, facts->elements_per_word);
   const double words_of_b = n * words / lanes *
-                            (config.algorithm.preshuffle ? 0
-                             : skinny                    ? word.skinny
-                             : columns_of_b              ? word.blocked_column
-                                                         : word.blocked_row);
+                            (config.algorithm.packed_b ? 0
+                             : skinny                  ? word.skinny
+                             : columns_of_b            ? word.blocked_column
+                                                       : word.blocked_row);
   const double blocks = std::max(1.0, steps_of(p, subject.tile_k()));
   const auto splits = static_cast<double>(splits_for(p, config, spec, threads));
   const double sums = skinny ? 0 : std::max(0.0, blocks - splits) * rows * columns / lanes * kSumCycles;

@@ -71,7 +71,7 @@ std::uint32_t PackedHeader::sum() const {
 }
 
 bool reads_panels_of(const KernelConfig& reader, const KernelConfig& packer) {
-  return reader.arch == packer.arch && reader.algorithm.preshuffle &&
+  return reader.arch == packer.arch && reader.algorithm.packed_b &&
          reader.algorithm.pipeline == packer.algorithm.pipeline &&
          reader.algorithm.instruction == packer.algorithm.instruction &&
          reader.algorithm.tile[2] == packer.algorithm.tile[2];

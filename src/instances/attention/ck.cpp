@@ -13,7 +13,10 @@ using F = AttentionFamily;
 /// Walks families; `go` turns false when the sink has enough.
 class Walk {
  public:
-  Walk(const AmdAttentionQuery& query, ConfigSink sink) : query_(query), sink_(sink) { config_.arch = query.chip.arch; }
+  Walk(const AmdAttentionQuery& query, ConfigSink sink) : query_(query), sink_(sink) {
+    config_.origin = Origin::ck;
+    config_.arch = query.chip.arch;
+  }
 
   void variant(AttentionVariant variant);
 

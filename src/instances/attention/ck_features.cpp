@@ -199,8 +199,10 @@ std::vector<AttentionFeature> amd_attention_features(const AmdAttentionQuery& qu
         for (const auto& pad : kernel.pads) {
           feature.pad = pad;
           set_axes();  // an axis may be a pad
-          const KernelConfig config{query.chip.arch, feature.signature,
-                                    Algorithm{.pipeline = feature.pipeline, .pad = feature.pad}};
+          const KernelConfig config{.origin = Origin::ck,
+                                    .arch = query.chip.arch,
+                                    .signature = feature.signature,
+                                    .algorithm = {.pipeline = feature.pipeline, .pad = feature.pad}};
           if (!raw && first_refusal(feature_rules, Subject{config, query.chip, query.spec}) != nullptr) continue;
           if (!raw && !query.spec.receipt_keeps(query.receipt, feature)) continue;
           out.push_back(feature);

@@ -244,7 +244,10 @@ AttentionTile forward_tile(int m0, int n0, int k0, int n1, int k1, int k0max, co
 
 KernelConfig config_for(const AmdAttentionQuery& query, AttentionFamily family, DataType type, HeadDims dims,
                         Pipeline pipeline) {
-  KernelConfig config{query.chip.arch, AttentionSignature{}, Algorithm{.pipeline = pipeline}};
+  KernelConfig config{.origin = Origin::ck,
+                      .arch = query.chip.arch,
+                      .signature = AttentionSignature{},
+                      .algorithm = {.pipeline = pipeline}};
   config.attention().family = family;
   config.attention().data_type = type;
   config.attention().head_dim_qk = dims[0];

@@ -111,6 +111,7 @@ std::vector<ConvSpecialization> specializations_of(ConvDirection direction, cons
 class Walk {
  public:
   Walk(const AmdConvQuery& query, ConfigSink sink) : query_(query), sink_(sink) {
+    config_.origin = Origin::ck;
     config_.arch = query.chip.arch;
     config_.signature = ConvSignature{};
     dims_ = query.spatial_dims;

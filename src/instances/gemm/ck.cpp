@@ -17,6 +17,7 @@ class Walk {
  public:
   Walk(const AmdGemmQuery& query, GemmFamily family, ConfigSink sink)
       : query_(query), family_(query.spec.families[static_cast<std::size_t>(family)]), kind_(family), sink_(sink) {
+    config_.origin = Origin::ck;
     config_.arch = query.chip.arch;
     config_.signature = GemmSignature{};
     signature().family = family;

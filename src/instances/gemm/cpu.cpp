@@ -73,7 +73,7 @@ constexpr Rule<Subject> kRules[] = {
      "a second product",
      [](const Subject& s) {
        const GemmSignature& g = s.signature();
-       return !s.config.algorithm.preshuffle ||
+       return !s.config.algorithm.packed_b ||
               (s.config.algorithm.pipeline == Pipeline::blocked && g.layout_b == MatrixOrder::column && !g.mm_plus_mm &&
                !has_weights(g) && g.qscale == QuantScale::none);
      },

@@ -85,7 +85,7 @@ char* write_attention_name(const KernelConfig& config, char* out) {
 
 Result<KernelConfig> parse_attention_name(std::string_view name) {
   Reader r(name);
-  KernelConfig config;
+  KernelConfig config{.origin = Origin::ck};
   AttentionSignature& s = config.signature.emplace<AttentionSignature>();
   Algorithm& a = config.algorithm;
   if (!r.take(kAttentionPrefix)) return r.expected("fmha_");

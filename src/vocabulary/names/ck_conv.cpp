@@ -127,7 +127,7 @@ char* write_conv_name(const KernelConfig& config, char* out) {
 
 Result<KernelConfig> parse_conv_name(std::string_view name) {
   Reader r(name);
-  KernelConfig config;
+  KernelConfig config{.origin = Origin::ck};
   auto& s = config.signature.emplace<ConvSignature>();
   Algorithm& a = config.algorithm;
   if (!r.take(kConvPrefix)) return r.expected("grouped_conv_");

@@ -81,7 +81,7 @@ char* write_gemm_name(const KernelConfig& config, char* out) {
 
 Result<KernelConfig> parse_gemm_name(std::string_view name) {
   Reader r(name);
-  KernelConfig config;
+  KernelConfig config{.origin = Origin::ck};
   auto& s = config.signature.emplace<GemmSignature>();
   Algorithm& a = config.algorithm;
   if (!r.take(kGemmPrefix)) return r.expected("gemm_");

@@ -6,7 +6,7 @@
 namespace tilesmith {
 
 std::string kernel_name(const KernelConfig& config) {
-  return is_native(config.algorithm.pipeline) ? native_name(config) : ck_name(config);
+  return config.origin == Origin::own ? native_name(config) : ck_name(config);
 }
 
 Result<KernelConfig> parse_kernel_name(std::string_view name) {

@@ -1,5 +1,4 @@
-// The name of any config: Composable Kernel's grammar for AMD instances (ck_name.hpp), Tilesmith's own for the rest
-// (native_name.hpp).
+// The name of any config, in the grammar of its origin: Composable Kernel's (ck.hpp) or Tilesmith's own (native.hpp).
 #pragma once
 
 #include <string>

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <limits>
 
+#include "vocabulary/canonical.hpp"
 #include "vocabulary/field_value.hpp"
 
 namespace tilesmith {
@@ -49,6 +50,7 @@ constexpr FieldToken kTokens[] = {
     {"split_k_atomic", "atomic"},
     {"stream_k", "streamk"},
     {"prefetch_weights", "prefetch"},
+    {"packed_b", "packedb"},
     {"depthwise", "dw"},
     {"dynamic_scheduler", "dynamic"},
     {"mm_plus_mm", "mmplusmm"},
@@ -104,31 +106,26 @@ void append_token(std::string& out, std::string_view label, const T& value) {
   }
 }
 
-struct ShownField {
-  FieldToken token;
-  const void* standard;  ///< the default, of the field's type
-};
-
-/// The fields of S in their order: looked up once, because lists hold names by the hundred thousand.
+/// How the fields of S show, in their order: looked up once, because lists hold names by the hundred thousand.
 template <class S>
-const std::vector<ShownField>& shown_fields() {
-  static const S defaults{};
-  static const std::vector<ShownField> shown = [] {
-    std::vector<ShownField> out;
-    S::fields(defaults, [&](std::string_view field, const auto& value) { out.push_back({token_of(field), &value}); });
+const std::vector<FieldToken>& tokens_of() {
+  static const std::vector<FieldToken> tokens = [] {
+    std::vector<FieldToken> out;
+    const S object{};
+    S::fields(object, [&](std::string_view field, const auto&) { out.push_back(token_of(field)); });
     return out;
   }();
-  return shown;
+  return tokens;
 }
 
 template <class S>
-void append_tokens(std::string& name, const S& fields_of) {
-  auto shown = shown_fields<S>().begin();
-  S::fields(fields_of, [&](std::string_view, const auto& value) {
-    const auto& [token, standard] = *shown++;
-    if (!token.always && value == *static_cast<decltype(&value)>(standard)) return;
+void append_tokens(std::string& name, const S& object) {
+  auto token = tokens_of<S>().begin();
+  visit_beside_defaults(object, [&](std::string_view, const auto& value, const auto& standard) {
+    const FieldToken& shown = *token++;
+    if (!shown.always && value == standard) return;
     name += '_';
-    append_token(name, token.label, value);
+    append_token(name, shown.label, value);
   });
 }
 

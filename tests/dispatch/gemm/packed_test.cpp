@@ -72,7 +72,7 @@ void expect_correct(Dispatcher& dispatcher, GemmProblem problem, std::uint64_t s
     kept = std::move(now);
     const auto plan = dispatcher.plan(packed(of_m));
     ASSERT_TRUE(plan) << plan.error().text();
-    EXPECT_TRUE(parse_native_name((*plan)->kernel_name()).value().algorithm.preshuffle) << (*plan)->kernel_name();
+    EXPECT_TRUE(parse_native_name((*plan)->kernel_name()).value().algorithm.packed_b) << (*plan)->kernel_name();
     arguments.b = kept->operand();
     const Status status = (*plan)->run(arguments);
     ASSERT_TRUE(status) << status.error().text();

@@ -95,14 +95,14 @@ TEST(CpuGemm, EachRuleRefusesWhatItIsThereFor) {
     s.mm_plus_mm = true, s.a = s.b = DataType::fp8, s.c = s.aux = DataType::bf16, s.qscale = QuantScale::blockscale;
     s.layout_a = MatrixOrder::row, s.layout_b = MatrixOrder::column;
   });
-  expect("", [](auto&, auto& s, auto& a) { s.layout_b = MatrixOrder::column, a.preshuffle = true; });
-  expect("packed_b_is_carried", [](auto&, auto& s, auto& a) { s.layout_b = MatrixOrder::row, a.preshuffle = true; });
+  expect("", [](auto&, auto& s, auto& a) { s.layout_b = MatrixOrder::column, a.packed_b = true; });
+  expect("packed_b_is_carried", [](auto&, auto& s, auto& a) { s.layout_b = MatrixOrder::row, a.packed_b = true; });
   expect("packed_b_is_carried", [](auto&, auto& s, auto& a) {
-    s.layout_b = MatrixOrder::column, a.pipeline = Pipeline::skinny, a.tile = {16, 480, 512}, a.preshuffle = true;
+    s.layout_b = MatrixOrder::column, a.pipeline = Pipeline::skinny, a.tile = {16, 480, 512}, a.packed_b = true;
   });
   expect("packed_b_is_carried", [](auto&, auto& s, auto& a) {
     s.a = s.scale = DataType::bf16, s.b = DataType::int4, s.layout_a = MatrixOrder::row;
-    s.layout_b = MatrixOrder::column, a.preshuffle = true;
+    s.layout_b = MatrixOrder::column, a.packed_b = true;
   });
   expect("types_are_carried", [](auto&, auto& s, auto&) { s.b = DataType::bf16; });
   expect("types_are_carried", [](auto&, auto& s, auto&) { s.c = DataType::int8; });

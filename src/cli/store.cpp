@@ -15,6 +15,8 @@ nlohmann::json to_json(const StoreStats& stats) {
   return {{"entries", stats.entries},
           {"failures", stats.failures},
           {"bytes", stats.bytes},
+          {"other_version_entries", stats.other_version_entries},
+          {"other_version_bytes", stats.other_version_bytes},
           {"quarantined", stats.quarantined},
           {"in_progress", stats.in_progress}};
 }
@@ -23,6 +25,9 @@ void print(const StoreStats& stats) {
   fmt::print("{} entries ({} of them remembered failures), {:.1f} MiB, {} in quarantine, {} in progress\n",
              stats.entries, stats.failures, static_cast<double>(stats.bytes) / (1 << 20), stats.quarantined,
              stats.in_progress);
+  if (stats.other_version_entries > 0)
+    fmt::print("{} entries of another version of tilesmith, {:.1f} MiB, are left alone\n", stats.other_version_entries,
+               static_cast<double>(stats.other_version_bytes) / (1 << 20));
 }
 
 /// "500M", "2G" or a number of bytes.
@@ -56,10 +61,15 @@ Status verify(bool as_json) {
   if (as_json) {
     nlohmann::json corrupt = nlohmann::json::array();
     for (const Error& error : verdict.corrupt) corrupt.push_back(error.text());
-    fmt::print("{}\n", nlohmann::json{{"checked", verdict.checked}, {"corrupt", std::move(corrupt)}}.dump(2));
+    fmt::print("{}\n", nlohmann::json{{"checked", verdict.checked},
+                                      {"other_version_entries", verdict.other_version_entries},
+                                      {"corrupt", std::move(corrupt)}}
+                           .dump(2));
   } else {
     for (const Error& error : verdict.corrupt) fmt::print("{}\n", error.text());
     fmt::print("{} entries checked, {} were corrupt\n", verdict.checked, verdict.corrupt.size());
+    if (verdict.other_version_entries > 0)
+      fmt::print("{} entries of another version of tilesmith were left alone\n", verdict.other_version_entries);
   }
   if (verdict.corrupt.empty()) return {};
   return fail(ErrorCode::corrupt,
@@ -68,10 +78,10 @@ Status verify(bool as_json) {
                                 : "the store is read only, so they stay there; none of them is used");
 }
 
-Status prune(const std::string& max, bool as_json) {
+Status prune(const std::string& max, OtherVersions others, bool as_json) {
   TS_ASSIGN(const std::uint64_t bytes, parse_size(max));
   TS_ASSIGN(const std::unique_ptr<Store> store, Store::open());
-  TS_ASSIGN(const PruneResult result, store->prune(bytes));
+  TS_ASSIGN(const PruneResult result, store->prune(bytes, others));
   if (as_json) {
     fmt::print("{}\n", nlohmann::json{{"removed", result.removed}, {"left", to_json(result.left)}}.dump(2));
   } else {
@@ -95,7 +105,11 @@ void add_store(CLI::App& app, int& exit_code) {
   verify_verb->callback([as_json, &exit_code] { exit_code = exit_code_of(verify(*as_json)); });
   CLI::App* prune_verb = verb->add_subcommand("prune", "Remove the quarantine, then what was unused for longest");
   prune_verb->add_option("--max", *max, "Size to shrink to")->capture_default_str();
-  prune_verb->callback([as_json, max, &exit_code] { exit_code = exit_code_of(prune(*max, *as_json)); });
+  auto remove_others = std::make_shared<bool>(false);
+  prune_verb->add_flag("--other-versions", *remove_others, "Remove all entries of other versions of tilesmith as well");
+  prune_verb->callback([as_json, max, remove_others, &exit_code] {
+    exit_code = exit_code_of(prune(*max, *remove_others ? OtherVersions::remove : OtherVersions::keep, *as_json));
+  });
   for (CLI::App* each : {stats_verb, verify_verb, prune_verb}) each->add_flag("--json", *as_json, "One JSON document");
 }
 

@@ -18,8 +18,11 @@ namespace {
 namespace fs = std::filesystem;
 using nlohmann::json;
 
-// Raised when the meaning of a stored file changes: old entries are then never found, and pruned in time.
-constexpr int kSchema = 1;
+// Raised when the meaning of a stored file changes, or that of a kernel's name or key (kCanonicalVersion). The version
+// is part of an entry's key, so entries of other versions are never found.
+//   1  keys of kernels held every field
+//   2  keys of kernels hold their origin and the fields that differ from their defaults
+constexpr int kSchema = 2;
 constexpr std::uint64_t kLargestManifest = 4ull << 20;
 constexpr std::uint64_t kLargestFile = 1ull << 30;
 constexpr std::size_t kLongestSymbol = 1000;  // an instance's name with a long epilogue passes 200
@@ -89,8 +92,26 @@ Result<Checked> check_member(int directory_fd, const fs::path& directory, const 
   return found;
 }
 
+/// The version of an entry that another version of the program wrote. A manifest whose two statements of the version
+/// disagree is damaged and of no version.
+std::optional<int> other_version(const json& manifest) {
+  const auto stated = [](const json& object) {
+    const auto schema = object.is_object() ? object.find("schema") : object.end();
+    return object.is_object() && schema != object.end() && schema->is_number_integer() ? schema->get<int>() : kSchema;
+  };
+  if (!manifest.is_object() || !manifest.contains("key")) return std::nullopt;
+  const int version = stated(manifest);
+  if (version == kSchema || version != stated(manifest.at("key"))) return std::nullopt;
+  return version;
+}
+
 Result<StoredEntry> read_manifested(int directory_fd, const fs::path& directory, const json& manifest,
                                     const EntryKey* key) {
+  if (const auto version = other_version(manifest)) {
+    // Under a key of this version nothing else can lie.
+    if (key != nullptr) return corrupt(directory, "is an entry of another version");
+    return fail(ErrorCode::unsupported, fmt::format("{}: an entry of version {}", directory.string(), *version));
+  }
   if (manifest.at("schema") != kSchema) return corrupt(directory, "unknown schema");
   const std::string key_text = manifest.at("key").dump();
   if (key != nullptr ? key_text != key->text : to_hex(sha256(key_text)) != directory.filename())
@@ -171,6 +192,15 @@ Status write_entry(const fs::path& directory, const EntryKey& key, const Source&
   // A compiler may say anything: what is not UTF-8 is replaced in the reason, and kept as it is in the log.
   const std::string text = manifest.dump(1, ' ', false, json::error_handler_t::replace);
   return write_new_file(directory / "manifest.json", text, Sync::yes);
+}
+
+bool is_of_other_version(const fs::path& directory) {
+  const FileDescriptor opened(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+  if (!opened) return false;
+  const auto text = read_member(opened.get(), directory, "manifest.json", kLargestManifest);
+  if (!text) return false;
+  const json manifest = json::parse(*text, nullptr, /*allow_exceptions=*/false);
+  return other_version(manifest).has_value();
 }
 
 Result<StoredEntry> read_entry(const fs::path& directory, const EntryKey* key) {

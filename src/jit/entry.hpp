@@ -68,8 +68,12 @@ struct StoredEntry {
   std::chrono::system_clock::time_point failed_at{};  ///< when
 };
 
-/// Reads and checks everything. Errors: `not_found` when there is no such directory, `corrupt` when anything in it is
-/// not as it was written. With a key, the entry must be that key's; without, that of the directory's name.
+/// Reads and checks everything. Errors: `not_found` when there is no such directory, `unsupported` when another version
+/// of the program wrote the entry, `corrupt` when anything in it is not as it was written. With a key, the entry must
+/// be that key's; without, that of the directory's name.
 [[nodiscard]] Result<StoredEntry> read_entry(const std::filesystem::path& directory, const EntryKey* key);
+
+/// Whether another version of the program wrote the entry. Reads the manifest alone.
+[[nodiscard]] bool is_of_other_version(const std::filesystem::path& directory);
 
 }  // namespace tilesmith

@@ -29,17 +29,23 @@
 namespace tilesmith {
 
 struct StoreStats {
-  std::uint64_t entries = 0;  ///< kernels and remembered failures
+  std::uint64_t entries = 0;  ///< kernels and remembered failures of this version
   std::uint64_t failures = 0;
-  std::uint64_t bytes = 0;  ///< of all files of all entries; a file that several entries share counts once
+  std::uint64_t bytes = 0;  ///< of all files of these entries; a file that several entries share counts once
+  std::uint64_t other_version_entries = 0;  ///< written by another version of the program, which may still use them
+  std::uint64_t other_version_bytes = 0;
   std::uint64_t quarantined = 0;
   std::uint64_t in_progress = 0;
 };
 
 struct StoreVerdict {
-  std::uint64_t checked = 0;
+  std::uint64_t checked = 0;                ///< entries of this version
+  std::uint64_t other_version_entries = 0;  ///< left alone: what is right for them only their version knows
   std::vector<Error> corrupt;  ///< one for each damaged entry; it is in quarantine now, unless the store is read only
 };
+
+/// What prune does with entries that another version of the program wrote.
+enum class OtherVersions : std::uint8_t { keep, remove };
 
 struct PruneResult {
   std::uint64_t removed = 0;
@@ -84,11 +90,11 @@ class Store {
   /// Every whole entry of the root, remembered failures included, by arch and name. What is damaged is left out: verify
   /// tells about it.
   [[nodiscard]] std::vector<StoredEntry> entries() const;
-  /// Reads every entry; what is corrupt goes to quarantine.
+  /// Reads every entry; what is corrupt goes to quarantine. Entries of another version are counted and left alone.
   [[nodiscard]] Result<StoreVerdict> verify();
   /// Removes the quarantine and then the entries unused for longest until at most `max_bytes` are left. Loaded kernels
-  /// are not disturbed.
-  [[nodiscard]] Result<PruneResult> prune(std::uint64_t max_bytes);
+  /// are not disturbed. Entries of another version neither count nor go, except all of them with `remove`.
+  [[nodiscard]] Result<PruneResult> prune(std::uint64_t max_bytes, OtherVersions others = OtherVersions::keep);
 
   /// Entries this process found corrupt.
   [[nodiscard]] std::uint64_t corrupt_count() const { return corrupt_.load(std::memory_order_relaxed); }

@@ -32,6 +32,7 @@ struct EntrySize {
   std::uint64_t bytes =
       0;  ///< a file with several names counts by its share, so that the sum over all entries is what the disk holds
   bool failed = false;
+  bool other_version = false;
 };
 
 EntrySize measure(const fs::path& path) {
@@ -43,6 +44,7 @@ EntrySize measure(const fs::path& path) {
     size.bytes += static_cast<std::uint64_t>(status.st_size) / std::max<std::uint64_t>(1, status.st_nlink);
     if (file.filename() == "binary") size.failed = false;
   }
+  size.other_version = is_of_other_version(path);
   return size;
 }
 
@@ -58,6 +60,11 @@ Result<StoreStats> Store::stats() const {
   StoreStats stats;
   if (root_.empty()) return stats;
   for (const EntrySize& entry : measure_all(root_ / "v1/entries")) {
+    if (entry.other_version) {
+      ++stats.other_version_entries;
+      stats.other_version_bytes += entry.bytes;
+      continue;
+    }
     ++stats.entries;
     stats.bytes += entry.bytes;
     if (entry.failed) ++stats.failures;
@@ -80,8 +87,12 @@ Result<StoreVerdict> Store::verify() {
   StoreVerdict verdict;
   if (root_.empty()) return verdict;
   for (const fs::path& path : list(root_ / "v1/entries")) {
-    ++verdict.checked;
     auto entry = read_entry(path, nullptr);
+    if (!entry && entry.error().code == ErrorCode::unsupported) {
+      ++verdict.other_version_entries;
+      continue;
+    }
+    ++verdict.checked;
     if (entry || entry.error().code != ErrorCode::corrupt) continue;
     quarantine(path, entry.error());
     verdict.corrupt.push_back(std::move(entry.error()));
@@ -89,7 +100,7 @@ Result<StoreVerdict> Store::verify() {
   return verdict;
 }
 
-Result<PruneResult> Store::prune(std::uint64_t max_bytes) {
+Result<PruneResult> Store::prune(std::uint64_t max_bytes, OtherVersions others) {
   PruneResult result;
   if (root_.empty()) return result;
   if (!writable_) return fail(ErrorCode::io, root_.string() + " is read only");
@@ -97,6 +108,12 @@ Result<PruneResult> Store::prune(std::uint64_t max_bytes) {
   for (const fs::path& path : list(root_ / "v1/quarantine")) TS_TRY(remove_tree(path));
 
   std::vector<EntrySize> entries = measure_all(root_ / "v1/entries");
+  for (const EntrySize& entry : entries) {
+    if (!entry.other_version || others == OtherVersions::keep) continue;
+    TS_TRY(discard(entry.path));
+    ++result.removed;
+  }
+  std::erase_if(entries, [](const EntrySize& entry) { return entry.other_version; });
   std::uint64_t bytes = 0;
   for (const EntrySize& entry : entries) bytes += entry.bytes;
   std::ranges::sort(entries, {}, [](const EntrySize& entry) { return std::pair(entry.used, entry.path); });

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <string_view>
 
@@ -37,15 +38,25 @@ Result<CsvJournal> CsvJournal::open(const std::string& path, std::string_view op
     return fail(ErrorCode::invalid_argument, fmt::format("{} holds results already", path),
                 "another file, or --resume to add to it");
 
+  constexpr const char* kOtherFile =
+      "the file is left as it is; give another one, or repeat the bench with its version";
   std::size_t whole = 0;  // bytes of whole lines
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = text.find('\n', begin);
+    const std::string_view line(text.data() + begin, std::min(end, text.size()) - begin);
+    if (begin > 0 && !kIdentityVersion.starts_with(line.substr(0, kIdentityVersion.size())))
+      return fail(ErrorCode::parse,
+                  fmt::format("{}: the row at byte {} is not of this version of results (identities start with {}), so "
+                              "it is not known which rows are there already",
+                              path, begin, kIdentityVersion),
+                  kOtherFile);
     if (end == std::string::npos) break;
-    const std::string_view line(text.data() + begin, end - begin);
     if (begin == 0) {
       if (line != header)
-        return fail(ErrorCode::parse, fmt::format("{}: its columns are not those of this program", path),
-                    "a file that this version wrote for this operation");
+        return fail(
+            ErrorCode::parse,
+            fmt::format("{}: its columns are not those of this version's results of {}", path, name_of(operation)),
+            kOtherFile);
     } else if (const auto cells = parse_csv_line(operation, line)) {
       journal.known_.insert(cells->front());
     } else {

@@ -110,7 +110,8 @@ std::string tile_text(const KernelConfig& config) {
 }
 
 std::string BenchRow::identity() const {
-  return key128(fmt::format("{}|{}|{}", identity_of(problem), threads, key_of(config).hex())).hex();
+  const Key128 key = key128(fmt::format("{}|{}|{}", identity_of(problem), threads, key_of(config).hex()));
+  return fmt::format("{}{}", kIdentityVersion, key.hex());
 }
 
 nlohmann::json to_json(const BenchRow& row) {

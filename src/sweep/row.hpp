@@ -41,6 +41,10 @@ struct RowError {
   double max_abs = 0, max_rel = 0, rms = 0, max_ratio = 0;
 };
 
+/// What every identity starts with, and so what tells a file's version. Raised when an identity's ingredients change:
+/// the form of kernels' keys (kCanonicalVersion) or a problem's JSON. Version 1 had no prefix.
+inline constexpr std::string_view kIdentityVersion = "v2:";
+
 struct BenchRow {
   BenchProblem problem;
   KernelConfig config;
@@ -53,7 +57,7 @@ struct BenchRow {
   double naive_s = 0;           ///< the naive computation's time on as many threads; 0 when not measured
   int threads = 0;
 
-  /// Identifies problem, kernel and threads: what a resumed bench looks for.
+  /// "v2:" and 32 hexadecimal digits that identify problem, kernel and threads: what a resumed bench looks for.
   [[nodiscard]] std::string identity() const;
 };
 

@@ -114,7 +114,7 @@ TEST_F(StoreFaults, EveryDamageIsQuarantinedAndBuiltAgain) {
     fs::create_directory(at);
   });
   for (const char* manifest :
-       {"{}", "[]", "null", "{\"schema\":2}", "{\"schema\":1,\"key\":3,\"files\":[],\"status\":\"ok\"}"})
+       {"{}", "[]", "null", "{\"schema\":1}", "{\"schema\":2,\"key\":3,\"files\":[],\"status\":\"ok\"}"})
     damages.emplace_back([=](const fs::path& at) { std::ofstream(at / "manifest.json") << manifest; });
   damages.emplace_back([](const fs::path& at) { std::ofstream(at / "manifest.json") << std::string(100'000, '['); });
 

@@ -157,6 +157,61 @@ TEST_F(StoreTest, PruneRemovesWhatWasUsedLeastRecently) {
   EXPECT_EQ(store->prune(0)->removed, 0u);
 }
 
+// An entry that the program wrote when the schema was 1; its source and its log are not needed to recognise it.
+TEST_F(StoreTest, EntriesOfAnotherVersionAreLeftAlone) {
+  const auto store = open();
+  add(*store, make_source("a"));
+  const StoreStats before = store->stats().value();
+  fs::path old;
+  for (const auto& each : fs::directory_iterator(TILESMITH_SOURCE_DIR "/tests/jit/data/entry_v1")) {
+    old = store->root() / "v1/entries" / each.path().filename();
+    fs::create_directory(old);
+    fs::permissions(old, fs::perms(0700));
+    fs::copy(each.path() / "manifest.json", old / "manifest.json");
+    fs::permissions(old / "manifest.json", fs::perms(0600));
+  }
+  ASSERT_FALSE(old.empty());
+  const auto manifest = read_file(old / "manifest.json");
+
+  const auto reopened = open();
+  const StoreStats stats = reopened->stats().value();
+  EXPECT_EQ(stats.other_version_entries, 1u);
+  EXPECT_EQ(stats.other_version_bytes, manifest->size());
+  EXPECT_EQ(stats.entries, before.entries);
+  EXPECT_EQ(stats.failures, before.failures);
+  EXPECT_EQ(stats.bytes, before.bytes);
+  EXPECT_EQ(reopened->entries().size(), 1u) << "what is listed is of this version";
+  const StoreVerdict verdict = reopened->verify().value();
+  EXPECT_EQ(verdict.checked, 1u);
+  EXPECT_EQ(verdict.other_version_entries, 1u);
+  EXPECT_TRUE(verdict.corrupt.empty());
+  EXPECT_EQ(reopened->stats()->quarantined, 0u);
+  const PruneResult pruned = reopened->prune(0).value();
+  EXPECT_EQ(pruned.removed, 1u);
+  EXPECT_EQ(pruned.left.other_version_entries, 1u);
+  EXPECT_EQ(read_file(old / "manifest.json"), manifest);
+
+  const PruneResult cleared = reopened->prune(0, OtherVersions::remove).value();
+  EXPECT_EQ(cleared.removed, 1u);
+  EXPECT_EQ(cleared.left.other_version_entries, 0u);
+  EXPECT_FALSE(fs::exists(old));
+}
+
+// Only an entry whose manifest says one other version throughout is another version's. Otherwise it is damaged.
+TEST_F(StoreTest, ADamagedVersionIsDamage) {
+  const auto store = open();
+  const Source source = make_source("a");
+  add(*store, source);
+  std::string manifest = read_file(entry(source) / "manifest.json").value();
+  const std::size_t outer = manifest.rfind("\"schema\": 2");
+  ASSERT_NE(outer, std::string::npos);
+  ASSERT_NE(manifest.find("\"schema\": 2"), outer) << "the key states it as well";
+  manifest[outer + 10] = '1';
+  ASSERT_TRUE(write_file_atomic(entry(source) / "manifest.json", manifest));
+  EXPECT_EQ(store->stats()->other_version_entries, 0u);
+  EXPECT_EQ(store->verify()->corrupt.size(), 1u);
+}
+
 TEST_F(StoreTest, ASharedBinaryCountsOnce) {
   const auto store = open();
   const std::string bytes(100'000, 'x');

@@ -74,6 +74,23 @@ TEST_F(Journal, OtherFilesAreLeftAlone) {
   }
 }
 
+// Files that the program wrote when identities had no version: resuming would measure everything again, for no row's
+// identity is found, and leave a file of two formats.
+TEST_F(Journal, FilesOfEarlierVersionsAreRefusedAndLeftAlone) {
+  const std::string attention = read_file(TILESMITH_SOURCE_DIR "/tests/sweep/data/attention_v1.csv").value();
+  const std::string gemm = read_file(TILESMITH_SOURCE_DIR "/tests/sweep/data/gemm_v1.csv").value();
+  // Also under today's columns, whole and torn: the first version's columns may be today's again.
+  const std::string row = attention.substr(attention.find('\n') + 1);
+  for (const std::string& content : {attention, gemm, header_ + row, header_ + row.substr(0, 100), header_ + "0ce"}) {
+    write(content);
+    const Error error = refusal(true);
+    EXPECT_EQ(error.code, ErrorCode::parse);
+    EXPECT_NE(error.message.find("this version"), std::string::npos) << error.text();
+    EXPECT_NE(error.hint.find("the file is left as it is"), std::string::npos) << error.text();
+    EXPECT_EQ(text(), content);
+  }
+}
+
 TEST_F(Journal, TwoBenchesDoNotShareAFile) {
   const auto first = CsvJournal::open(path_, "attention_fwd", false);
   ASSERT_TRUE(first);

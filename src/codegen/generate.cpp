@@ -6,6 +6,7 @@
 #include "codegen/attention/cuda.hpp"
 #include "codegen/gemm/cpu.hpp"
 #include "codegen/gemm/cuda.hpp"
+#include "instances/attention/cpu.hpp"
 #include "instances/attention/cuda.hpp"
 #include "instances/gemm/cpu.hpp"
 #include "instances/gemm/cuda.hpp"
@@ -68,12 +69,19 @@ GemmActivation activation_of(EpilogueOp op) {
   }
 }
 
+/// The rules of the instances are the only judges of what a template carries; the error names the one that refuses.
+template <class Rules, class Subject>
+Status accept(const Rules& rules, const Subject& subject) {
+  if (const auto* rule = first_refusal(rules, subject))
+    return fail(ErrorCode::unsupported,
+                fmt::format("{}: rule {}: {}", native_name(subject.config), rule->name, rule->figures(subject)),
+                std::string(rule->about));
+  return {};
+}
+
 Result<Source> gemm_source(const KernelConfig& config, const CpuSpec& spec) {
   const CpuGemmSubject subject{config, spec};
-  if (const auto* rule = first_refusal(cpu_gemm_rules(), subject))
-    return fail(ErrorCode::unsupported,
-                fmt::format("{}: rule {}: {}", native_name(config), rule->name, rule->figures(subject)),
-                std::string(rule->about));
+  TS_TRY(accept(cpu_gemm_rules(), subject));
   const GemmSignature& signature = subject.signature();
   TS_ASSIGN(const CpuGemmEpilogue terms, cpu_gemm_kernel_terms(signature.epilogue_ops));
   const Key128 key = key_of(config);
@@ -117,6 +125,7 @@ Result<Source> gemm_source(const KernelConfig& config, const CpuSpec& spec) {
 }
 
 Result<Source> attention_source(const KernelConfig& config, const CpuSpec& spec) {
+  TS_TRY(accept(cpu_attention_rules(), CpuAttentionSubject{config, spec}));
   const AttentionSignature& signature = config.attention();
   const Key128 key = key_of(config);
   CpuAttentionParameters parameters;
@@ -163,11 +172,6 @@ Result<Source> generate(const KernelConfig& config, const CudaSpec& spec) {
   if (config.arch != spec.arch)
     return refuse(fmt::format("an instance of {} asked of {}", config.arch.text(), spec.arch.text()),
                   "the facts of the instance's own architecture");
-  const auto accept = [&](auto rules, const auto& subject) -> Status {
-    if (const auto* rule = first_refusal(rules, subject))
-      return refuse(fmt::format("rule {}: {}", rule->name, rule->figures(subject)), std::string(rule->about));
-    return {};
-  };
   if (config.operation() == Operation::gemm) {
     TS_TRY(accept(cuda_gemm_rules(), CudaGemmSubject{config, spec}));
     return cuda_gemm_source(config);

@@ -8,51 +8,33 @@
 namespace tilesmith {
 namespace {
 
+/// What the fragments are written for. The rules of instances/attention/cpu.cpp refuse the rest before an instance
+/// comes here, so a failure is a defect of a rule or of a level's facts.
 Status check(const CpuAttentionParameters& p) {
-  const auto refuse = [&](std::string what, std::string hint) {
-    return fail(ErrorCode::unsupported, fmt::format("CPU attention kernel '{}': {}", p.name, what), std::move(hint));
+  const auto holds = [&](bool condition, std::string_view invariant) -> Status {
+    if (condition) return {};
+    return fail(ErrorCode::internal,
+                fmt::format("CPU attention kernel '{}' breaks the templates' invariant: {}", p.name, invariant));
   };
-  for (const int dim : {p.head_dim_qk, p.head_dim_v}) {
-    if (dim < 8 || dim > 256 || dim % 8 != 0) {
-      return refuse(fmt::format("head dimension {}", dim), "a multiple of 8 from 8 to 256");
-    }
-  }
-  if (p.element != ElementType::fp32 && p.element != ElementType::bf16 && p.element != ElementType::fp16) {
-    return refuse(fmt::format("element type {}", to_string(p.element)), "fp32, bf16 or fp16");
-  }
-  if (p.pipeline != Pipeline::flash && p.pipeline != Pipeline::decode)
-    return refuse("an unknown pipeline", "flash or decode");
-  if (p.instruction != Instruction::fma_f32 && p.instruction != Instruction::dpbf16 &&
-      p.instruction != Instruction::amx_bf16) {
-    return refuse("an unknown instruction", "fma_f32, dpbf16 or amx_bf16");
-  }
-  if (p.bias && p.alibi) return refuse("elementwise bias together with ALiBi", "one kind of bias");
-  if (p.instruction != Instruction::fma_f32 && p.element != ElementType::bf16) {
-    return refuse(fmt::format("{} products of {} tensors", fragment_name(p.instruction), to_string(p.element)),
-                  "fma_f32");
-  }
-  if (p.instruction == Instruction::dpbf16 && p.level < CpuLevel::x86_64_v4_bf16) {
-    return refuse("dpbf16 below level x86_64_v4_bf16", "fma_f32, or a higher level");
-  }
-  if (p.instruction == Instruction::amx_bf16 && p.level < CpuLevel::x86_64_amx) {
-    return refuse("amx_bf16 below level x86_64_amx", "fma_f32 or dpbf16, or a higher level");
-  }
-  const int key_step = p.instruction == Instruction::amx_bf16 ? 32 : 16;
-  if (p.tile_n < key_step || p.tile_n > 1024 || p.tile_n % key_step != 0) {
-    return refuse(fmt::format("tile_n {}", p.tile_n), fmt::format("a multiple of {} up to 1024", key_step));
-  }
-  if (p.pipeline == Pipeline::decode) {
-    if (p.tile_m != 1)
-      return refuse(fmt::format("tile_m {} of a decode kernel", p.tile_m), "1: row groups are chosen at run time");
-    if (p.instruction == Instruction::amx_bf16) return refuse("amx_bf16 in a decode kernel", "dpbf16 or fma_f32");
-  } else {
-    const int lanes = p.level == CpuLevel::x86_64_v3 ? 8 : 16;
-    const int query_step = p.instruction == Instruction::amx_bf16 ? 32 : lanes;
-    if (p.tile_m < query_step || p.tile_m > 768 || p.tile_m % query_step != 0) {
-      return refuse(fmt::format("tile_m {}", p.tile_m), fmt::format("a multiple of {} up to 768", query_step));
-    }
-  }
-  return {};
+  const bool tiles = p.instruction == Instruction::amx_bf16;
+  const bool decode = p.pipeline == Pipeline::decode;
+  for (const int dim : {p.head_dim_qk, p.head_dim_v})
+    TS_TRY(holds(dim >= 8 && dim <= 256 && dim % 8 == 0, "head dims are multiples of 8 from 8 to 256"));
+  TS_TRY(holds(p.element == ElementType::fp32 || p.element == ElementType::bf16 || p.element == ElementType::fp16,
+               "elements are fp32, bf16 or fp16"));
+  TS_TRY(holds(decode || p.pipeline == Pipeline::flash, "the pipeline is flash or decode"));
+  TS_TRY(holds(p.instruction == Instruction::fma_f32 ||
+                   (p.element == ElementType::bf16 && (p.instruction == Instruction::dpbf16 || tiles)),
+               "the instruction is fma_f32, or for bf16 dpbf16 or amx_bf16"));
+  TS_TRY(holds(p.instruction != Instruction::dpbf16 || p.level >= CpuLevel::x86_64_v4_bf16,
+               "dpbf16 asks for x86_64_v4_bf16"));
+  TS_TRY(holds(!tiles || p.level >= CpuLevel::x86_64_amx, "amx_bf16 asks for x86_64_amx"));
+  TS_TRY(holds(!(p.bias && p.alibi), "there is one kind of bias"));
+  const int key_step = tiles ? 32 : 16;
+  TS_TRY(holds(p.tile_n >= key_step && p.tile_n % key_step == 0, "tile_n is whole groups of keys"));
+  if (decode) return holds(p.tile_m == 1 && !tiles, "decode has tile_m 1 and no matrix tiles");
+  const int query_step = tiles ? 32 : cpu_lanes(p.level);
+  return holds(p.tile_m >= query_step && p.tile_m % query_step == 0, "tile_m is whole vectors of queries");
 }
 
 /// The degree of exp2's polynomial: its error stays well under the element type's rounding. A log-sum-exp of a few keys

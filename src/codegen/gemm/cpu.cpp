@@ -71,9 +71,13 @@ bool scales_fit(const CpuGemmParameters& p) {
   return (p.element == ElementType::bf16 || p.element == ElementType::fp16) && is_float(p.scale_type);
 }
 
+/// What the fragments are written for. The rules of instances/gemm/cpu.cpp refuse the rest before an instance comes
+/// here, so a failure is a defect of a rule or of a level's facts.
 Status check(const CpuGemmParameters& p) {
   const auto refuse = [&](std::string what, std::string hint) {
-    return fail(ErrorCode::unsupported, fmt::format("CPU GEMM kernel '{}': {}", p.name, what), std::move(hint));
+    return fail(ErrorCode::internal,
+                fmt::format("CPU GEMM kernel '{}' breaks the templates' invariants: {}", p.name, what),
+                std::move(hint));
   };
   if (!multiplies(p.instruction, p.element)) {
     return refuse(
@@ -106,9 +110,9 @@ Status check(const CpuGemmParameters& p) {
   if (p.extras < 0 || p.extras > kMaxExtras)
     return refuse(fmt::format("{} extras", p.extras), fmt::format("0 to {}", kMaxExtras));
   if (p.mm_plus_mm && (p.packed_b || p.form == CpuGemmForm::pack_b || p.scales != CpuGemmScales::none))
-    return refuse("a second product beside packed B or scales", "either of them alone");
+    return refuse("mm_plus_mm beside packed B or scales", "either of them alone");
   if (p.form == CpuGemmForm::pack_b && (p.packed_b || p.split_k || epilogue))
-    return refuse("a product's trait on a kernel that packs B", "none of packed_b, split_k and the epilogue's terms");
+    return refuse("a GEMM's trait on a kernel that packs B", "none of packed_b, split_k and the epilogue's terms");
   if (p.form == CpuGemmForm::skinny && (uses_tiles(p.instruction) || p.packed_b))
     return refuse("tiles or packed B in a skinny kernel", "a vector instruction and B as it lies");
   const CpuGemmTile tile = cpu_gemm_tile(p.level, p.instruction);

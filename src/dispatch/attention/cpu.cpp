@@ -53,10 +53,11 @@ std::vector<Candidate> CpuAttention::fallbacks(const AttentionProblem& problem) 
 Status CpuAttention::check(const KernelConfig& config, const AttentionProblem& problem) const {
   TS_TRY(check_runs_here(machine_, config));
   if (!serves(config, problem))
-    return fail(ErrorCode::invalid_argument,
-                fmt::format("kernel {} does not compute this problem", native_name(config)),
-                fmt::format("the problem's kernels are {}",
-                            native_name({config.arch, signature_of(problem), config.algorithm})));
+    return fail(
+        ErrorCode::invalid_argument, fmt::format("kernel {} does not compute this problem", native_name(config)),
+        fmt::format(
+            "the problem's kernels are {}",
+            native_name({.arch = config.arch, .signature = signature_of(problem), .algorithm = config.algorithm})));
   return {};
 }
 

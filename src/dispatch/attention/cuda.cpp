@@ -101,8 +101,9 @@ Status CudaAttention::check(const KernelConfig& config, const AttentionProblem& 
   if (!cuda_serves(config, problem))
     return fail(ErrorCode::invalid_argument,
                 fmt::format("kernel {} does not compute this problem", native_name(config)),
-                fmt::format("the problem's kernels are {}",
-                            native_name({config.arch, cuda_signature_of(problem), config.algorithm})));
+                fmt::format("the problem's kernels are {}", native_name({.arch = config.arch,
+                                                                         .signature = cuda_signature_of(problem),
+                                                                         .algorithm = config.algorithm})));
   return {};
 }
 

@@ -110,7 +110,8 @@ Status CpuGemm::check(const KernelConfig& config, const GemmProblem& problem) co
   if (!signature) return fail(ErrorCode::invalid_argument, what, signature.error().message);
   const auto why = [&]() -> std::string {
     if (config.operation() != Operation::gemm || std::get<GemmSignature>(config.signature) != *signature)
-      return fmt::format("the problem's kernels are {}", native_name({config.arch, *signature, config.algorithm}));
+      return fmt::format("the problem's kernels are {}",
+                         native_name({.arch = config.arch, .signature = *signature, .algorithm = config.algorithm}));
     if (problem.m > config.algorithm.tile[0])
       return fmt::format("its tile has {} rows, the problem {}", config.algorithm.tile[0], problem.m);
     return fmt::format("it takes a k of at most {}", kDeepestSkinny);

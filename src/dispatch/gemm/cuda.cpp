@@ -105,8 +105,10 @@ Status CudaGemm::check(const KernelConfig& config, const GemmProblem& problem) c
                   std::string(rule->about));
   TS_ASSIGN(const GemmSignature signature, cuda_signature_of(problem));
   if (subject.signature() != signature)
-    return refuse(ErrorCode::invalid_argument, "does not compute this problem",
-                  fmt::format("the problem's kernels are {}", native_name({config.arch, signature, config.algorithm})));
+    return refuse(
+        ErrorCode::invalid_argument, "does not compute this problem",
+        fmt::format("the problem's kernels are {}",
+                    native_name({.arch = config.arch, .signature = signature, .algorithm = config.algorithm})));
   if (!cuda_gemm_suits(config, cuda_gemm_shape(problem)))
     return refuse(
         ErrorCode::invalid_argument,

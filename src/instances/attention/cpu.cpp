@@ -12,6 +12,10 @@ namespace {
 
 using Subject = CpuAttentionSubject;
 
+// The largest tiles that the templates are tested with.
+constexpr int kMostQueries = 768;
+constexpr int kMostKeys = 1024;
+
 const CpuAttentionInstruction* instruction_facts(const Subject& s) {
   for (const CpuAttentionInstruction& facts : s.spec.attention_fwd)
     if (facts.instruction == s.config.algorithm.instruction) return &facts;
@@ -41,7 +45,7 @@ constexpr Rule<Subject> kRules[] = {
        return fmt::format("family {}, paged_kv {}, rope {}, qscale {}", name_of(s.signature().family),
                           s.signature().paged_kv, name_of(s.signature().rope), name_of(s.signature().qscale));
      }},
-    {"instruction_is_present", "the level has the instruction that does the products, for these inputs",
+    {"instruction_is_present", "the level has the instruction that multiplies fragments of these inputs",
      [](const Subject& s) {
        const CpuAttentionInstruction* facts = instruction_facts(s);
        return facts != nullptr &&
@@ -75,19 +79,32 @@ constexpr Rule<Subject> kRules[] = {
      [](const Subject& s) { return s.signature().mask == MaskKind::none || s.signature().mask == MaskKind::generic; },
      [](const Subject& s) { return fmt::format("mask {}", name_of(s.signature().mask)); }},
     {"tile_m_fills_lanes",
-     "query rows lie along vector lanes, so a tile is a whole number of vectors (one row group for decode)",
+     "query rows lie along vector lanes, so a tile is a whole number of vectors, up to 768 rows (one row group for "
+     "decode)",
      [](const Subject& s) {
        const CpuAttentionInstruction* facts = instruction_facts(s);
        if (s.config.algorithm.pipeline == Pipeline::decode) return s.tile_m() == 1;
-       return facts != nullptr && s.tile_m() > 0 && s.tile_m() % facts->lanes == 0;
+       return facts != nullptr && s.tile_m() > 0 && s.tile_m() <= kMostQueries && s.tile_m() % facts->lanes == 0;
      },
      [](const Subject& s) {
        const CpuAttentionInstruction* facts = instruction_facts(s);
-       return fmt::format("tile_m {}, {} lanes", s.tile_m(), facts == nullptr ? 0 : facts->lanes);
+       return fmt::format("tile_m {}, {} lanes, at most {}", s.tile_m(), facts == nullptr ? 0 : facts->lanes,
+                          kMostQueries);
      }},
-    {"tile_n_is_whole_blocks", "keys are taken 32 at a time by the widest inner loop",
-     [](const Subject& s) { return s.tile_n() > 0 && s.tile_n() % 32 == 0; },
-     [](const Subject& s) { return fmt::format("tile_n {}, a multiple of 32", s.tile_n()); }},
+    {"tile_n_is_whole_blocks", "keys are taken 32 at a time by the widest inner loop, up to 1024 in a block",
+     [](const Subject& s) { return s.tile_n() > 0 && s.tile_n() <= kMostKeys && s.tile_n() % 32 == 0; },
+     [](const Subject& s) { return fmt::format("tile_n {}, a multiple of 32 up to {}", s.tile_n(), kMostKeys); }},
+    {"fields_belong_to_pipeline", "the CPU templates have a tile of two figures and no other option",
+     [](const Subject& s) {
+       Algorithm rest = s.config.algorithm;
+       rest.tile[0] = rest.tile[1] = 0;
+       return s.config.origin == Origin::own &&
+              rest == Algorithm{.pipeline = rest.pipeline, .instruction = rest.instruction};
+     },
+     [](const Subject& s) {
+       return fmt::format("origin {}; fields besides pipeline, instruction and tile have their defaults",
+                          name_of(s.config.origin));
+     }},
     {"working_set_fits_l2", "a task's scores, accumulators and blocks of K and V stay in the core's L2",
      [](const Subject& s) { return working_set_bytes(s) <= s.spec.l2_bytes; },
      [](const Subject& s) {

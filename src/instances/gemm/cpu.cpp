@@ -83,7 +83,20 @@ constexpr Rule<Subject> kRules[] = {
                           name_of(s.config.algorithm.pipeline), name_of(g.layout_b), name_of(g.a), name_of(g.b),
                           name_of(g.qscale), g.mm_plus_mm);
      }},
-    {"instruction_is_present", "the level has the instruction that does the products, for these matrices",
+    {"fields_belong_to_pipeline", "the CPU templates have a tile of three figures, split_k and packed_b",
+     [](const Subject& s) {
+       Algorithm rest = s.config.algorithm;
+       rest.tile[0] = rest.tile[1] = rest.tile[2] = 0;
+       rest.split_k = rest.packed_b = false;
+       return s.config.origin == Origin::own &&
+              rest == Algorithm{.pipeline = rest.pipeline, .instruction = rest.instruction};
+     },
+     [](const Subject& s) {
+       return fmt::format(
+           "origin {}; fields besides pipeline, instruction, tile, split_k and packed_b have their defaults",
+           name_of(s.config.origin));
+     }},
+    {"instruction_is_present", "the level has the instruction that multiplies fragments of these matrices",
      [](const Subject& s) {
        const CpuGemmInstruction* facts = s.facts();
        return facts != nullptr && std::ranges::find(facts->data_types, s.signature().a) != facts->data_types.end();

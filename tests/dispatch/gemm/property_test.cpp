@@ -46,7 +46,7 @@ void run_random_problems(std::uint64_t first, std::uint64_t problems,
               .push_back(native_name(config));
         return true;
       });
-    ASSERT_FALSE(kinds.empty()) << native_name({machine->levels[0].arch, *signature, {}});
+    ASSERT_FALSE(kinds.empty()) << native_name({.arch = machine->levels[0].arch, .signature = *signature});
     std::size_t turn = 0;
     for (const auto& [kind, names] : kinds) {
       if (turn++ % 3 != i % 3) continue;  // compiling takes most of the time

@@ -78,13 +78,18 @@ TEST(CpuAttention, EachRuleRefusesWhatItIsThereFor) {
   expect("mask_is_no_or_generic", [](KernelConfig& c) { c.attention().mask = MaskKind::top_left; });
   expect("tile_m_fills_lanes", [](KernelConfig& c) { c.algorithm.tile[0] = 40; });
   expect("tile_n_is_whole_blocks", [](KernelConfig& c) { c.algorithm.tile[1] = 100; });
-  expect("working_set_fits_l2", [](KernelConfig& c) { c.algorithm.tile = {1024, 1024}; });
+  expect("working_set_fits_l2", [](KernelConfig& c) { c.algorithm.tile = {768, 1024}; });
+  expect("tile_m_fills_lanes", [](KernelConfig& c) { c.algorithm.tile[0] = 784; });
+  expect("tile_n_is_whole_blocks", [](KernelConfig& c) { c.algorithm.tile[1] = 1056; });
+  expect("fields_belong_to_pipeline", [](KernelConfig& c) { c.algorithm.tile[2] = 64; });
+  expect("fields_belong_to_pipeline", [](KernelConfig& c) { c.algorithm.stages = 2; });
+  expect("fields_belong_to_pipeline", [](KernelConfig& c) { c.origin = Origin::ck; });
   EXPECT_EQ(seen.size(), cpu_attention_rules().size()) << "a rule without a refusing example here";
 }
 
 TEST(CpuAttention, VerdictsCarryTheFigures) {
   KernelConfig config = valid_config();
-  config.algorithm.tile = {1024, 1024};
+  config.algorithm.tile = {768, 1024};
   for (const RuleVerdict& verdict : verdicts(cpu_attention_rules(), CpuAttentionSubject{config, level("x86_64_v4")})) {
     EXPECT_EQ(verdict.accepted, verdict.rule != "working_set_fits_l2") << verdict.rule;
     EXPECT_FALSE(verdict.figures.empty());

@@ -115,6 +115,9 @@ TEST(CpuGemm, EachRuleRefusesWhatItIsThereFor) {
   expect("tile_is_whole_micro_tiles", [](auto&, auto&, auto& a) { a.tile = {191, 528, 512}; });
   expect("tile_is_whole_micro_tiles", [](auto&, auto&, auto& a) { a.tile = {192, 528, 8208}; });
   expect("skinny_has_few_rows", [](auto&, auto&, auto& a) { a.pipeline = Pipeline::skinny; });
+  expect("fields_belong_to_pipeline", [](auto&, auto&, auto& a) { a.preshuffle = true; });
+  expect("fields_belong_to_pipeline", [](auto&, auto&, auto& a) { a.stages = 2; });
+  expect("fields_belong_to_pipeline", [](auto& c, auto&, auto&) { c.origin = Origin::ck; });
   expect("block_of_a_fits_l2", [](auto&, auto&, auto& a) { a.tile = {1024, 528, 1024}; });
   EXPECT_EQ(seen.size(), cpu_gemm_rules().size() + 1);
 }

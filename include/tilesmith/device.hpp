@@ -9,7 +9,20 @@
 
 namespace tilesmith {
 
+/// Whoever tells kinds apart does it by a switch without a default, so that the compiler names every place that a new
+/// kind concerns.
 enum class DeviceKind : std::uint8_t { cpu, cuda };
+
+/// Whether calls are queued on a stream, and whether kernels read device memory by copies that ask for alignment.
+[[nodiscard]] constexpr bool is_gpu(DeviceKind kind) {
+  switch (kind) {
+    case DeviceKind::cpu:
+      return false;
+    case DeviceKind::cuda:
+      return true;
+  }
+  return false;
+}
 
 /// The CPU, or the index-th CUDA device in the driver's order (which CUDA_VISIBLE_DEVICES decides).
 struct Device {
@@ -21,7 +34,7 @@ struct Device {
 
 /// "cpu", "cuda:1".
 [[nodiscard]] TILESMITH_API std::string to_string(Device device);
-/// The inverse; "cuda" is "cuda:0". Errors: parse.
+/// The inverse; "cuda" is "cuda:0". Errors: parse, for texts that name no device.
 [[nodiscard]] TILESMITH_API Result<Device> parse_device(std::string_view text);
 
 }  // namespace tilesmith

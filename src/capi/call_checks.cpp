@@ -32,7 +32,7 @@ bool is_unaligned(std::int64_t stride, int element_bits) {
 }
 
 Result<RunOptions> options_of(void* stream, void* workspace, std::uint64_t workspace_bytes, const Plan& plan) {
-  if (stream != nullptr && plan.device().kind == DeviceKind::cpu)
+  if (stream != nullptr && !is_gpu(plan.device().kind))
     return fail(ErrorCode::invalid_argument, "a stream is given, and the device is the CPU", "null");
   if (workspace != nullptr && workspace_bytes < plan.workspace_bytes())
     return fail(ErrorCode::invalid_argument, fmt::format("the workspace has {} bytes", workspace_bytes),

@@ -25,12 +25,22 @@ tilesmith_context::tilesmith_context(tilesmith::DispatcherOptions options)
     : options_(std::move(options)), id_(next_id()), life_(std::make_shared<int>(0)) {}
 
 tilesmith::Dispatcher& tilesmith_context::dispatcher(tilesmith::Device device) {
-  auto& place = device.kind == tilesmith::DeviceKind::cpu ? cpu_ : cuda_.at(static_cast<std::size_t>(device.index));
+  Place& place = place_of(device);
   if (tilesmith::Dispatcher* known = place.load(std::memory_order_acquire)) return *known;
   return open(device, place);
 }
 
-tilesmith::Dispatcher& tilesmith_context::open(tilesmith::Device device, std::atomic<tilesmith::Dispatcher*>& place) {
+tilesmith_context::Place& tilesmith_context::place_of(tilesmith::Device device) {
+  switch (device.kind) {
+    case tilesmith::DeviceKind::cpu:
+      return cpu_;
+    case tilesmith::DeviceKind::cuda:
+      return cuda_.at(static_cast<std::size_t>(device.index));
+  }
+  return unknown_;
+}
+
+tilesmith::Dispatcher& tilesmith_context::open(tilesmith::Device device, Place& place) {
   const std::lock_guard lock(growing_);
   if (tilesmith::Dispatcher* known = place.load(std::memory_order_acquire)) return *known;
   tilesmith::DispatcherOptions options = options_;

@@ -42,15 +42,18 @@ struct tilesmith_context {
   [[nodiscard]] std::weak_ptr<const void> life() const { return life_; }
 
  private:
-  tilesmith::Dispatcher& open(tilesmith::Device device, std::atomic<tilesmith::Dispatcher*>& place);
+  using Place = std::atomic<tilesmith::Dispatcher*>;
+  [[nodiscard]] Place& place_of(tilesmith::Device device);
+  tilesmith::Dispatcher& open(tilesmith::Device device, Place& place);
 
   const tilesmith::DispatcherOptions options_;
   const std::uint64_t id_;
   const std::shared_ptr<const void> life_;
   std::mutex growing_;  ///< held to add a dispatcher or a handle
   std::vector<std::unique_ptr<tilesmith::Dispatcher>> owned_;
-  std::atomic<tilesmith::Dispatcher*> cpu_{nullptr};
-  std::array<std::atomic<tilesmith::Dispatcher*>, tilesmith::capi::kMaxDevices> cuda_{};
+  Place cpu_{nullptr};
+  std::array<Place, tilesmith::capi::kMaxDevices> cuda_{};
+  Place unknown_{nullptr};  ///< of devices of no known kind: its plans fail, and say why
   std::map<const tilesmith::AttentionPlan*, tilesmith_attention_plan> attention_;
   std::map<const tilesmith::GemmPlan*, tilesmith_gemm_plan> gemm_;
 };

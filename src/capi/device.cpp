@@ -5,7 +5,13 @@
 namespace tilesmith::capi {
 
 tilesmith_device device_in_c(Device device) {
-  return {device.kind == DeviceKind::cpu ? TILESMITH_CPU : TILESMITH_CUDA, device.index};
+  switch (device.kind) {
+    case DeviceKind::cpu:
+      return {TILESMITH_CPU, device.index};
+    case DeviceKind::cuda:
+      return {TILESMITH_CUDA, device.index};
+  }
+  return {-1, device.index};  // no tilesmith_device_kind: no call takes it back
 }
 
 Result<Device> device_from_c(tilesmith_device device, Device fallback) {

@@ -19,4 +19,8 @@ struct Ranking {
   std::string_view policy;
 };
 
+/// Orders by predicted seconds; ties go to the larger tile of the recipe's main kernel, then to the smaller key, so
+/// that every machine of a kind chooses alike.
+void best_first(std::vector<Candidate>& candidates);
+
 }  // namespace tilesmith

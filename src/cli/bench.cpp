@@ -117,7 +117,7 @@ Status bench(const BenchCliOptions& o) {
     TS_ASSIGN(peers, PeerTimes::parse(o.peers, text));
   }
   TS_ASSIGN(options.device, parse_device(o.device));
-  if (o.processor_time && (o.threads != 1 || options.device.kind != DeviceKind::cpu))
+  if (o.processor_time && (o.threads != 1 || is_gpu(options.device.kind)))
     return fail(ErrorCode::invalid_argument, "--processor-time counts one thread's", "--threads 1 --device cpu");
   options.measure.processor_time = o.processor_time;
   options.verify = o.verify;

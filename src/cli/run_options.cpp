@@ -72,9 +72,9 @@ Status print_report(const RunOptions& options, const RunReport& report) {
   const Plan& plan = *report.plan;
   const auto& [timing, verdict] = std::tie(report.timing, report.verdict);
   if (options.as_json) {
-    const int threads = plan.device().kind != DeviceKind::cpu ? 0
-                        : options.threads > 0                 ? options.threads
-                                                              : this_cpu_machine()->threads;
+    const int threads = is_gpu(plan.device().kind) ? 0
+                        : options.threads > 0      ? options.threads
+                                                   : this_cpu_machine()->threads;
     nlohmann::json out = {{"operation", report.operation},
                           {"problem", report.problem},
                           {"device", to_string(plan.device())},

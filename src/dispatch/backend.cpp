@@ -1,5 +1,7 @@
 #include "dispatch/backend.hpp"
 
+#include <fmt/format.h>
+
 #include "base/error.hpp"
 #include "dispatch/cpu_backend.hpp"
 #include "dispatch/cuda_backend.hpp"
@@ -14,6 +16,14 @@ std::unexpected<Error> reads_plain_b() {
 
 }  // namespace
 
+Status check_one_step(const Recipe& recipe) {
+  if (recipe.steps.size() == 1 && recipe.steps.front().role == StepRole::compute) return {};
+  return fail(
+      ErrorCode::invalid_argument,
+      fmt::format("recipe {} does not compute this problem, which is computed by one kernel", recipe_name(recipe)),
+      "a kernel's name, without a role and without \"+\"");
+}
+
 Result<KernelConfig> GemmBackend::packer(const GemmProblem&) const {
   return reads_plain_b();
 }
@@ -27,13 +37,18 @@ Status GemmBackend::pack_b(const GemmProblem&, const GemmOperand&, void*, BuildP
 }
 
 Result<std::unique_ptr<Backend>> open_backend(Device device, int threads) {
-  if (device.kind == DeviceKind::cpu) {
-    const Result<CpuMachine>& machine = this_cpu_machine();
-    if (!machine) return std::unexpected(machine.error());
-    return std::make_unique<CpuBackend>(*machine, threads);
+  switch (device.kind) {
+    case DeviceKind::cpu: {
+      const Result<CpuMachine>& machine = this_cpu_machine();
+      if (!machine) return std::unexpected(machine.error());
+      return std::make_unique<CpuBackend>(*machine, threads);
+    }
+    case DeviceKind::cuda: {
+      TS_ASSIGN(const CudaDeviceProperties facts, cuda_device_properties(device.index));
+      return CudaBackend::make(device.index, facts);
+    }
   }
-  TS_ASSIGN(const CudaDeviceProperties facts, cuda_device_properties(device.index));
-  return CudaBackend::make(device.index, facts);
+  return fail(ErrorCode::not_found, fmt::format("there is no {}", to_string(device)), "cpu, or cuda:N");
 }
 
 }  // namespace tilesmith

@@ -1,5 +1,5 @@
-// What a device brings to dispatch: the kernels it has for a problem, best first, and plans that run them. The choice
-// among them (choice.hpp) is the same for every device and operation.
+// What a device brings to dispatch: the recipes it has for a problem, best first, and plans that run them. Which of
+// them is taken (choice.hpp) is decided in the same way for every device and operation.
 #pragma once
 
 #include <functional>
@@ -9,13 +9,13 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "dispatch/candidate.hpp"
+#include "choose/candidate.hpp"
 #include "tilesmith/dispatcher.hpp"
 
 namespace tilesmith {
 
 /// One operation on one device. PlanT is the operation's plan (AttentionPlan). Products with a column-major D come to a
-/// device as their transposes (gemm_transpose.hpp).
+/// device as their transposes (gemm/transpose.hpp).
 template <class PlanT>
 class OperationBackend {
  public:
@@ -26,19 +26,22 @@ class OperationBackend {
   OperationBackend& operator=(const OperationBackend&) = delete;
   virtual ~OperationBackend() = default;
 
-  /// Instances whose signature is exactly the problem's, best first; `unsupported`, with the refusing rule and its
-  /// figures, when there is none.
-  [[nodiscard]] virtual Result<std::vector<Candidate>> candidates(const Problem& problem) const = 0;
-  /// Instances that need no compiler and compute the problem, perhaps with traits it does not use; best first.
+  /// Recipes whose kernels have exactly the problem's signature, best first. Error: unsupported, with the rule that
+  /// refuses and its figures, when there is none.
+  [[nodiscard]] virtual Result<Ranking> rank(const Problem& problem) const = 0;
+  /// Recipes that need no compiler and compute the problem, perhaps with traits it does not use; best first.
   [[nodiscard]] virtual std::vector<Candidate> fallbacks(const Problem& problem) const = 0;
-  /// Whether an instance asked for by name runs on this device and computes the problem.
-  [[nodiscard]] virtual Status check(const KernelConfig& config, const Problem& problem) const = 0;
-  /// Finds, loads or builds the instance's kernel and plans the problem with it.
-  [[nodiscard]] virtual Result<std::unique_ptr<PlanT>> plan(const Problem& problem, const KernelConfig& config,
+  /// Whether a recipe asked for by name runs on this device and computes the problem. Errors: unsupported,
+  /// invalid_argument.
+  [[nodiscard]] virtual Status check(const Recipe& recipe, const Problem& problem) const = 0;
+  /// Finds, loads or builds the kernels of the recipe and plans the problem with them. The plan's info carries the
+  /// reason and the predicted seconds.
+  [[nodiscard]] virtual Result<std::unique_ptr<PlanT>> plan(const Problem& problem, const Candidate& chosen,
                                                             std::string reason, BuildPolicy build) = 0;
-  /// The name of the policy that puts the best candidate first.
-  [[nodiscard]] virtual std::string_view policy() const = 0;
 };
+
+/// Of operations whose recipes have one computing step. Error: invalid_argument, for other recipes.
+[[nodiscard]] Status check_one_step(const Recipe& recipe);
 
 class GemmBackend : public OperationBackend<GemmPlan> {
  public:

@@ -147,19 +147,19 @@ class Bench {
     std::vector<Work<Problem>> work;
     for (const Problem& problem : std::get<std::vector<Problem>>(options_.problems)) {
       if (!options_.config.allows(problem)) continue;
-      auto candidates = [&]() -> Result<std::vector<Candidate>> {
+      auto ranking = [&]() -> Result<Ranking> {
         TS_TRY(validate(problem));
-        return kernels_.candidates(problem);
+        return kernels_.rank(problem);
       }();
-      if (!candidates) {
+      if (!ranking) {
         ++summary_.skipped_problems;
-        if (progress_.skipped) progress_.skipped(problem, candidates.error());
+        if (progress_.skipped) progress_.skipped(problem, ranking.error());
         continue;
       }
       Work<Problem> item{problem, {}};
       std::size_t allowed = 0;
-      for (std::size_t rank = 0; rank < candidates->size(); ++rank) {
-        const Ranked candidate{std::move((*candidates)[rank].config), static_cast<int>(rank)};
+      for (std::size_t rank = 0; rank < ranking->candidates.size(); ++rank) {
+        const Ranked candidate{ranking->candidates[rank].recipe.main(), static_cast<int>(rank)};
         if (!options_.config.allows(candidate.config)) continue;
         if (options_.max_kernels > 0 && ++allowed > static_cast<std::size_t>(options_.max_kernels)) break;
         if (journal_ && journal_->holds(row_for(problem, candidate).identity()))

@@ -2,25 +2,44 @@
 
 #include <fmt/format.h>
 
+#include <array>
 #include <charconv>
 
 #include "base/error.hpp"
 
 namespace tilesmith {
+namespace {
+
+constexpr std::array kKinds{DeviceKind::cpu, DeviceKind::cuda};
+
+/// How a kind is written; empty for a value that is no kind.
+constexpr std::string_view name_of_kind(DeviceKind kind) {
+  switch (kind) {
+    case DeviceKind::cpu:
+      return "cpu";
+    case DeviceKind::cuda:
+      return "cuda";
+  }
+  return "";
+}
+
+}  // namespace
 
 std::string to_string(Device device) {
-  return device.kind == DeviceKind::cpu ? "cpu" : fmt::format("cuda:{}", device.index);
+  const std::string_view kind = name_of_kind(device.kind);
+  if (kind.empty()) return fmt::format("device of unknown kind {}", static_cast<int>(device.kind));
+  return is_gpu(device.kind) ? fmt::format("{}:{}", kind, device.index) : std::string(kind);
 }
 
 Result<Device> parse_device(std::string_view text) {
-  if (text == "cpu") return Device{};
-  if (text == "cuda") return Device{DeviceKind::cuda, 0};
-  if (text.starts_with("cuda:")) {
-    const std::string_view digits = text.substr(5);
+  for (const DeviceKind kind : kKinds) {
+    const std::string_view name = name_of_kind(kind);
+    if (text == name) return Device{kind, 0};
+    if (!is_gpu(kind) || !text.starts_with(name) || text.substr(name.size(), 1) != ":") continue;
+    const std::string_view digits = text.substr(name.size() + 1);
     int index = -1;
     const auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), index);
-    if (code == std::errc{} && end == digits.data() + digits.size() && index >= 0)
-      return Device{DeviceKind::cuda, index};
+    if (code == std::errc{} && end == digits.data() + digits.size() && index >= 0) return Device{kind, index};
   }
   return fail(ErrorCode::parse, fmt::format("'{}' is no device", text), "cpu, or cuda:N");
 }

@@ -38,7 +38,9 @@ struct Recipe {
   std::vector<Step> steps;  ///< never empty
 
   Recipe() = default;
+  /// One step.
   Recipe(KernelConfig config, StepRole role = StepRole::compute) : steps{{std::move(config), role}} {}
+  explicit Recipe(std::vector<Step> given) : steps(std::move(given)) {}
 
   /// The step that takes most of the time: it stands for the recipe where one kernel's figures are shown.
   [[nodiscard]] const KernelConfig& main() const { return steps.front().config; }

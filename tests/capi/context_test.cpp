@@ -57,6 +57,14 @@ TEST(Context, OneDispatcherPerDevice) {
   EXPECT_EQ(&gpu, &context.dispatcher({DeviceKind::cuda, 3}));
 }
 
+TEST(Context, DevicesOfNoKnownKindAreNotTakenForOthers) {
+  const Device none{static_cast<DeviceKind>(17), 0};
+  EXPECT_EQ(device_in_c(none).kind, -1);
+  tilesmith_context context({.threads = 1});
+  EXPECT_FALSE(context.dispatcher(none).plan(GemmProblem{.m = 1, .n = 1, .k = 1}));
+  EXPECT_NE(&context.dispatcher(none), &context.dispatcher({DeviceKind::cuda, 0}));
+}
+
 TEST(Context, ErrorsBelongToTheirThread) {
   EXPECT_EQ(tilesmith_device_count(nullptr), TILESMITH_INVALID_ARGUMENT);
   const std::string mine = last_message();

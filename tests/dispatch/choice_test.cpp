@@ -31,14 +31,14 @@ class Kernels final : public OperationBackend<GemmPlan> {
  public:
   explicit Kernels(std::vector<Candidate> candidates) : candidates_(std::move(candidates)) {}
 
-  [[nodiscard]] Result<std::vector<Candidate>> candidates(const GemmProblem&) const override { return candidates_; }
+  [[nodiscard]] Result<Ranking> rank(const GemmProblem&) const override { return Ranking{candidates_, "test"}; }
   [[nodiscard]] std::vector<Candidate> fallbacks(const GemmProblem&) const override { return {}; }
-  [[nodiscard]] Status check(const KernelConfig&, const GemmProblem&) const override { return {}; }
-  [[nodiscard]] Result<std::unique_ptr<GemmPlan>> plan(const GemmProblem& problem, const KernelConfig& config,
+  [[nodiscard]] Status check(const Recipe&, const GemmProblem&) const override { return {}; }
+  [[nodiscard]] Result<std::unique_ptr<GemmPlan>> plan(const GemmProblem& problem, const Candidate& chosen,
                                                        std::string reason, BuildPolicy) override {
-    return std::make_unique<NoPlan>(problem, PlanInfo{.kernel = native_name(config), .reason = std::move(reason)});
+    return std::make_unique<NoPlan>(problem,
+                                    PlanInfo{.kernel = recipe_name(chosen.recipe), .reason = std::move(reason)});
   }
-  [[nodiscard]] std::string_view policy() const override { return "test"; }
 
  private:
   std::vector<Candidate> candidates_;
@@ -52,16 +52,27 @@ std::string chosen(const std::vector<Candidate>& candidates, Determinism determi
 
 TEST(Choice, WhatGivesOtherBitsIsChosenOnlyWhereThatIsToleratedAndFaster) {
   const Candidate kept{config_of(64, false), 2e-5}, fast{config_of(64, true), 1e-5}, slow{config_of(128, true), 3e-5};
-  const auto name = [](const Candidate& candidate) { return native_name(candidate.config); };
+  const auto name = [](const Candidate& candidate) { return native_name(candidate.recipe.main()); };
   EXPECT_EQ(chosen({kept, fast, slow}, Determinism::bitwise), name(kept));
   EXPECT_EQ(chosen({kept, fast, slow}, Determinism::tolerant), name(fast));
   EXPECT_EQ(chosen({kept, slow}, Determinism::tolerant), name(kept));
 }
 
+TEST(Choice, WhereNoKernelIsBitwiseThatIsAnErrorUnlessTolerated) {
+  const Candidate fast{config_of(64, true), 1e-5}, slow{config_of(128, true), 3e-5};
+  Kernels kernels({fast, slow});
+  const auto refused = choose_plan<GemmPlan>(kernels, {}, {});
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::unsupported);
+  EXPECT_NE(refused.error().message.find("2 kernels compute this problem"), std::string::npos);
+  EXPECT_EQ(refused.error().hint, "determinism tolerant");
+  EXPECT_EQ(chosen({fast, slow}, Determinism::tolerant), native_name(fast.recipe.main()));
+}
+
 TEST(Choice, ANamedKernelThatGivesOtherBitsNeedsTheOption) {
   const Candidate fast{config_of(64, true), 1e-5};
   Kernels kernels({fast});
-  DispatcherOptions options{.kernel = native_name(fast.config)};
+  DispatcherOptions options{.kernel = native_name(fast.recipe.main())};
   const auto refused = choose_plan<GemmPlan>(kernels, {}, options);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().hint, "determinism tolerant");

@@ -21,6 +21,17 @@ TEST(Device, OtherNamesAreErrors) {
   }
 }
 
+TEST(Device, AKindThatIsNoneIsAnErrorAndNotACudaDevice) {
+  const Device none{static_cast<DeviceKind>(17), 0};
+  EXPECT_EQ(to_string(none), "device of unknown kind 17");
+  EXPECT_FALSE(parse_device(to_string(none)));
+  EXPECT_FALSE(is_gpu(none.kind));
+  const auto plan = Dispatcher({.device = none}).plan(GemmProblem{.m = 1, .n = 1, .k = 1});
+  ASSERT_FALSE(plan);
+  EXPECT_EQ(plan.error().code, ErrorCode::not_found);
+  EXPECT_EQ(plan.error().message, "there is no device of unknown kind 17");
+}
+
 TEST(Device, ADispatcherTellsItsOwn) {
   EXPECT_EQ(Dispatcher().device(), Device{});
   EXPECT_EQ(Dispatcher({.device = {DeviceKind::cuda, 3}}).device(), (Device{DeviceKind::cuda, 3}));

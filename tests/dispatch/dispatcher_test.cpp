@@ -167,7 +167,7 @@ TEST(Dispatcher, UsesTheKernelThatIsNamed) {
   AttentionProblem problem = small();
   problem.data_type = DataType::fp32;
   const auto candidates = candidates_for(problem, *machine).value();
-  const std::string name = native_name(candidates.back().config);
+  const std::string name = native_name(candidates.back().recipe.main());
   Dispatcher dispatcher({.threads = 1, .kernel = name});
   const auto plan = dispatcher.plan(problem);
   ASSERT_TRUE(plan) << plan.error().text();
@@ -185,7 +185,7 @@ TEST(Dispatcher, UsesTheKernelThatIsNamed) {
 }
 
 TEST(Dispatcher, RefusesNamesOfNoKernel) {
-  const std::string good = native_name(candidates_for(small(), *this_cpu_machine()).value().front().config);
+  const std::string good = native_name(candidates_for(small(), *this_cpu_machine()).value().front().recipe.main());
   const auto with = [&](std::string_view from, std::string_view to) {
     std::string name = good;
     const auto at = name.find(from);

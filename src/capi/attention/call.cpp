@@ -119,7 +119,7 @@ Result<AttentionProblem> problem_of(const tilesmith_attention& call, Device devi
                            .dropout = has(TILESMITH_DROPOUT),
                            .lse = has(TILESMITH_LSE),
                            .block_scale = has(TILESMITH_BLOCK_SCALE)};
-  if (device.kind != DeviceKind::cpu) {  // the CPU does not ask: one plan serves either way
+  if (is_gpu(device.kind)) {  // the CPU does not ask: one plan serves either way
     const int in = bits_of(problem.data_type), out = bits_of(output_type(problem.data_type));
     problem.negative_scale = call.scale < 0;
     problem.unaligned =
@@ -134,7 +134,7 @@ Result<AttentionProblem> problem_of(const tilesmith_attention& call, Device devi
 }
 
 Result<AttentionArguments> arguments_of(const tilesmith_attention& call, Device device) {
-  if (call.mode == TILESMITH_GROUP && device.kind == DeviceKind::cpu) {
+  if (call.mode == TILESMITH_GROUP && !is_gpu(device.kind)) {
     TS_TRY(check_total("cu_seqlens_q", call.cu_seqlens_q, call.batch, call.total_q));
     TS_TRY(check_total("cu_seqlens_k", call.cu_seqlens_k, call.batch, call.total_k));
   }

@@ -202,9 +202,9 @@ Result<GemmProblem> problem_of(const tilesmith_gemm& call, Device device) {
                       .group_size = call.group_size,
                       .type_scale = static_cast<DataType>(call.type_scale),
                       .zero_points = (call.flags & TILESMITH_ZERO_POINTS) != 0};
-  problem.prefetch_weights = device.kind != DeviceKind::cpu && (call.flags & TILESMITH_CONSTANT_B) != 0;  // nor here
+  problem.prefetch_weights = is_gpu(device.kind) && (call.flags & TILESMITH_CONSTANT_B) != 0;  // nor here
   problem.packed_b = (call.flags & TILESMITH_PACKED_B) != 0;
-  problem.unaligned = device.kind != DeviceKind::cpu && call_is_unaligned(call);  // the CPU does not ask
+  problem.unaligned = is_gpu(device.kind) && call_is_unaligned(call);  // the CPU does not ask
   return problem;
 }
 

@@ -35,10 +35,10 @@ class CpuAttentionPlan final : public AttentionPlan {
 
 }  // namespace
 
-Result<std::vector<Candidate>> CpuAttention::candidates(const AttentionProblem& problem) const {
+Result<Ranking> CpuAttention::rank(const AttentionProblem& problem) const {
   TS_ASSIGN(std::vector<Candidate> candidates, candidates_for(problem, machine_));
   policy_.rank(problem, machine_, pool_.threads(), candidates);
-  return candidates;
+  return Ranking{std::move(candidates), policy_.name()};
 }
 
 std::vector<Candidate> CpuAttention::fallbacks(const AttentionProblem& problem) const {
@@ -46,11 +46,13 @@ std::vector<Candidate> CpuAttention::fallbacks(const AttentionProblem& problem) 
   for (const KernelConfig& config : registry_.essential())
     if (serves(config, problem)) linked.push_back({config, 0});
   policy_.rank(problem, machine_, pool_.threads(), linked);
-  std::ranges::stable_sort(linked, {}, [&](const Candidate& c) { return unused_traits(c.config, problem); });
+  std::ranges::stable_sort(linked, {}, [&](const Candidate& c) { return unused_traits(c.recipe.main(), problem); });
   return linked;
 }
 
-Status CpuAttention::check(const KernelConfig& config, const AttentionProblem& problem) const {
+Status CpuAttention::check(const Recipe& recipe, const AttentionProblem& problem) const {
+  TS_TRY(check_one_step(recipe));
+  const KernelConfig& config = recipe.main();
   TS_TRY(check_runs_here(machine_, config));
   if (!serves(config, problem))
     return fail(
@@ -61,8 +63,9 @@ Status CpuAttention::check(const KernelConfig& config, const AttentionProblem& p
   return {};
 }
 
-Result<std::unique_ptr<AttentionPlan>> CpuAttention::plan(const AttentionProblem& problem, const KernelConfig& config,
+Result<std::unique_ptr<AttentionPlan>> CpuAttention::plan(const AttentionProblem& problem, const Candidate& chosen,
                                                           std::string reason, BuildPolicy build) {
+  const KernelConfig& config = chosen.recipe.main();
   TS_ASSIGN(const CpuKernel kernel, registry_.find(config, build));
   const std::int64_t splits = splits_for(problem, config, pool_.threads());
   const TsAttentionArgs args = cpu_arguments(problem, dense_arguments(problem, AttentionLayout::bhsd), splits, nullptr);

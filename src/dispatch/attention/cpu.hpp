@@ -14,12 +14,11 @@ class CpuAttention final : public OperationBackend<AttentionPlan> {
   CpuAttention(const CpuMachine& machine, CpuRegistry& registry, ThreadPool& pool)
       : machine_(machine), registry_(registry), pool_(pool) {}
 
-  [[nodiscard]] Result<std::vector<Candidate>> candidates(const AttentionProblem& problem) const override;
+  [[nodiscard]] Result<Ranking> rank(const AttentionProblem& problem) const override;
   [[nodiscard]] std::vector<Candidate> fallbacks(const AttentionProblem& problem) const override;
-  [[nodiscard]] Status check(const KernelConfig& config, const AttentionProblem& problem) const override;
-  [[nodiscard]] Result<std::unique_ptr<AttentionPlan>> plan(const AttentionProblem& problem, const KernelConfig& config,
+  [[nodiscard]] Status check(const Recipe& recipe, const AttentionProblem& problem) const override;
+  [[nodiscard]] Result<std::unique_ptr<AttentionPlan>> plan(const AttentionProblem& problem, const Candidate& chosen,
                                                             std::string reason, BuildPolicy build) override;
-  [[nodiscard]] std::string_view policy() const override { return policy_.name(); }
 
  private:
   const CpuMachine& machine_;

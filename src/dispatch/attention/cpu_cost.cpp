@@ -84,9 +84,9 @@ double expected_seconds(const AttentionProblem& p, const KernelConfig& config, c
 void CostModelPolicy::rank(const AttentionProblem& problem, const CpuMachine& machine, int threads,
                            std::vector<Candidate>& candidates) const {
   for (Candidate& candidate : candidates) {
-    const CpuSpec* spec = machine.level(candidate.config.arch);
-    candidate.seconds = spec == nullptr ? std::numeric_limits<double>::infinity()
-                                        : expected_seconds(problem, candidate.config, *spec, threads);
+    const CpuSpec* spec = machine.level(candidate.recipe.main().arch);
+    candidate.predicted_seconds = spec == nullptr ? std::numeric_limits<double>::infinity()
+                                                  : expected_seconds(problem, candidate.recipe.main(), *spec, threads);
   }
   best_first(candidates);
 }

@@ -77,17 +77,19 @@ bool cuda_serves(const KernelConfig& config, const AttentionProblem& problem) {
   return rest == want && (packed == 1 || packed == problem.heads_q / problem.heads_kv);
 }
 
-Result<std::vector<Candidate>> CudaAttention::candidates(const AttentionProblem& problem) const {
+Result<Ranking> CudaAttention::rank(const AttentionProblem& problem) const {
   const AttentionSignature signature = cuda_signature_of(problem);
   const CudaAttentionShape shape = shape_of(problem);
   std::vector<Candidate> candidates;
   for (const KernelConfig& config : ranked_cuda_attention(spec_, signature, shape))
     candidates.push_back({config, estimated_seconds(config, spec_, shape)});
   if (candidates.empty()) return std::unexpected(why_none(spec_, signature));
-  return candidates;
+  return Ranking{std::move(candidates), "tile table"};
 }
 
-Status CudaAttention::check(const KernelConfig& config, const AttentionProblem& problem) const {
+Status CudaAttention::check(const Recipe& recipe, const AttentionProblem& problem) const {
+  TS_TRY(check_one_step(recipe));
+  const KernelConfig& config = recipe.main();
   if (config.arch != spec_.arch)
     return fail(ErrorCode::unsupported,
                 fmt::format("kernel {} is for {}, the device is {}", native_name(config), config.arch.text(),
@@ -115,8 +117,9 @@ Result<CudaTileCounters*> CudaAttention::counters(const CudaContext& context) {
   return counters_.get();
 }
 
-Result<std::unique_ptr<AttentionPlan>> CudaAttention::plan(const AttentionProblem& problem, const KernelConfig& config,
+Result<std::unique_ptr<AttentionPlan>> CudaAttention::plan(const AttentionProblem& problem, const Candidate& chosen,
                                                            std::string reason, BuildPolicy build) {
+  const KernelConfig& config = chosen.recipe.main();
   TS_ASSIGN(const CudaContext* context, CudaContext::of(device_index_));
   const CudaAttentionResources facts = cuda_attention_resources(config);
   TS_ASSIGN(const CudaKernel kernel,

@@ -23,12 +23,11 @@ class CudaAttention final : public OperationBackend<AttentionPlan> {
   CudaAttention(int device_index, const CudaSpec& spec, CudaRegistry& registry)
       : device_index_(device_index), spec_(spec), registry_(registry) {}
 
-  [[nodiscard]] Result<std::vector<Candidate>> candidates(const AttentionProblem& problem) const override;
+  [[nodiscard]] Result<Ranking> rank(const AttentionProblem& problem) const override;
   [[nodiscard]] std::vector<Candidate> fallbacks(const AttentionProblem&) const override { return {}; }
-  [[nodiscard]] Status check(const KernelConfig& config, const AttentionProblem& problem) const override;
-  [[nodiscard]] Result<std::unique_ptr<AttentionPlan>> plan(const AttentionProblem& problem, const KernelConfig& config,
+  [[nodiscard]] Status check(const Recipe& recipe, const AttentionProblem& problem) const override;
+  [[nodiscard]] Result<std::unique_ptr<AttentionPlan>> plan(const AttentionProblem& problem, const Candidate& chosen,
                                                             std::string reason, BuildPolicy build) override;
-  [[nodiscard]] std::string_view policy() const override { return "tile table"; }
 
  private:
   [[nodiscard]] Result<CudaTileCounters*> counters(const CudaContext& context);

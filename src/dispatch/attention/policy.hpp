@@ -6,7 +6,7 @@
 #include <string_view>
 #include <vector>
 
-#include "dispatch/candidate.hpp"
+#include "choose/candidate.hpp"
 #include "runtime/cpu/machine.hpp"
 #include "tilesmith/attention.hpp"
 

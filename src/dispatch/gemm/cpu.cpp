@@ -64,7 +64,7 @@ Error refusal(const CpuMachine& machine, const GemmSignature& signature) {
 
 }  // namespace
 
-Result<std::vector<Candidate>> CpuGemm::candidates(const GemmProblem& problem) const {
+Result<Ranking> CpuGemm::rank(const GemmProblem& problem) const {
   TS_ASSIGN(const GemmSignature signature, cpu_signature_of(problem));
   std::optional<KernelConfig> panels;
   if (problem.packed_b) {
@@ -81,19 +81,21 @@ Result<std::vector<Candidate>> CpuGemm::candidates(const GemmProblem& problem) c
       return true;
     });
   if (candidates.empty()) return std::unexpected(refusal(machine_, signature));
-  rank(problem, candidates);
-  return candidates;
+  order(problem, candidates);
+  return Ranking{std::move(candidates), "cost model"};
 }
 
 std::vector<Candidate> CpuGemm::fallbacks(const GemmProblem& problem) const {
   std::vector<Candidate> linked;
   for (const KernelConfig& config : registry_.essential())
     if (serves(config, problem)) linked.push_back({config, 0});
-  rank(problem, linked);
+  order(problem, linked);
   return linked;
 }
 
-Status CpuGemm::check(const KernelConfig& config, const GemmProblem& problem) const {
+Status CpuGemm::check(const Recipe& recipe, const GemmProblem& problem) const {
+  TS_TRY(check_one_step(recipe));
+  const KernelConfig& config = recipe.main();
   TS_TRY(check_runs_here(machine_, config));
   if (serves(config, problem)) {
     if (!problem.packed_b) return {};
@@ -119,8 +121,9 @@ Status CpuGemm::check(const KernelConfig& config, const GemmProblem& problem) co
   return fail(ErrorCode::invalid_argument, what, why());
 }
 
-Result<std::unique_ptr<GemmPlan>> CpuGemm::plan(const GemmProblem& problem, const KernelConfig& config,
-                                                std::string reason, BuildPolicy build) {
+Result<std::unique_ptr<GemmPlan>> CpuGemm::plan(const GemmProblem& problem, const Candidate& chosen, std::string reason,
+                                                BuildPolicy build) {
+  const KernelConfig& config = chosen.recipe.main();
   TS_ASSIGN(const CpuGemmEpilogue terms, cpu_gemm_epilogue(problem.epilogue, problem.beta));
   TS_ASSIGN(const CpuKernel kernel, registry_.find(config, build));
   const CpuSpec* spec = machine_.level(config.arch);
@@ -170,7 +173,7 @@ Result<KernelConfig> CpuGemm::packer(const GemmProblem& problem) const {
     });
   if (blocked.empty()) return std::unexpected(refusal(machine_, signature));
   best_first(blocked);
-  KernelConfig best = blocked.front().config;
+  KernelConfig best = blocked.front().recipe.main();
   signature.layout_b = problem.order_b;
   best.signature = signature;
   return best;
@@ -205,12 +208,13 @@ Result<std::unique_ptr<const GemmListPlan>> CpuGemm::plan_list(std::vector<GemmP
   return CpuGemmListPlan::make(std::move(problems), plan, pool_);
 }
 
-void CpuGemm::rank(const GemmProblem& problem, std::vector<Candidate>& candidates) const {
+void CpuGemm::order(const GemmProblem& problem, std::vector<Candidate>& candidates) const {
   const GemmProblem call = typical_call(problem);
   for (Candidate& candidate : candidates) {
-    const CpuSpec* spec = machine_.level(candidate.config.arch);
-    candidate.seconds = spec == nullptr ? std::numeric_limits<double>::infinity()
-                                        : expected_seconds(call, candidate.config, *spec, pool_.threads());
+    const CpuSpec* spec = machine_.level(candidate.recipe.main().arch);
+    candidate.predicted_seconds = spec == nullptr
+                                      ? std::numeric_limits<double>::infinity()
+                                      : expected_seconds(call, candidate.recipe.main(), *spec, pool_.threads());
   }
   best_first(candidates);
 }

@@ -13,10 +13,10 @@ class CpuGemm final : public GemmBackend {
   CpuGemm(const CpuMachine& machine, CpuRegistry& registry, ThreadPool& pool)
       : machine_(machine), registry_(registry), pool_(pool) {}
 
-  [[nodiscard]] Result<std::vector<Candidate>> candidates(const GemmProblem& problem) const override;
+  [[nodiscard]] Result<Ranking> rank(const GemmProblem& problem) const override;
   [[nodiscard]] std::vector<Candidate> fallbacks(const GemmProblem& problem) const override;
-  [[nodiscard]] Status check(const KernelConfig& config, const GemmProblem& problem) const override;
-  [[nodiscard]] Result<std::unique_ptr<GemmPlan>> plan(const GemmProblem& problem, const KernelConfig& config,
+  [[nodiscard]] Status check(const Recipe& recipe, const GemmProblem& problem) const override;
+  [[nodiscard]] Result<std::unique_ptr<GemmPlan>> plan(const GemmProblem& problem, const Candidate& chosen,
                                                        std::string reason, BuildPolicy build) override;
   [[nodiscard]] Result<std::unique_ptr<const GemmListPlan>> plan_list(std::vector<GemmProblem> problems,
                                                                       const Planner& plan,
@@ -27,10 +27,9 @@ class CpuGemm final : public GemmBackend {
   [[nodiscard]] Result<std::size_t> packed_b_bytes(const GemmProblem& problem, BuildPolicy build) override;
   [[nodiscard]] Status pack_b(const GemmProblem& problem, const GemmOperand& b, void* packed,
                               BuildPolicy build) override;
-  [[nodiscard]] std::string_view policy() const override { return "cost model"; }
 
  private:
-  void rank(const GemmProblem& problem, std::vector<Candidate>& candidates) const;
+  void order(const GemmProblem& problem, std::vector<Candidate>& candidates) const;
 
   const CpuMachine& machine_;
   CpuRegistry& registry_;

@@ -78,7 +78,7 @@ Result<GemmSignature> cuda_signature_of(const GemmProblem& p) {
   return s;
 }
 
-Result<std::vector<Candidate>> CudaGemm::candidates(const GemmProblem& problem) const {
+Result<Ranking> CudaGemm::rank(const GemmProblem& problem) const {
   TS_ASSIGN(const GemmSignature signature, cuda_signature_of(problem));
   std::vector<Candidate> candidates;
   const CudaGemmShape shape = cuda_gemm_shape(problem);
@@ -86,10 +86,12 @@ Result<std::vector<Candidate>> CudaGemm::candidates(const GemmProblem& problem) 
     if (!may_share(one.config) || cuda_gemm_shares(one.config, spec_, shape))
       candidates.push_back({std::move(one.config), one.seconds});
   if (candidates.empty()) return std::unexpected(why_none(spec_, signature));
-  return candidates;
+  return Ranking{std::move(candidates), "tile table"};
 }
 
-Status CudaGemm::check(const KernelConfig& config, const GemmProblem& problem) const {
+Status CudaGemm::check(const Recipe& recipe, const GemmProblem& problem) const {
+  TS_TRY(check_one_step(recipe));
+  const KernelConfig& config = recipe.main();
   const auto refuse = [&](ErrorCode code, const std::string& what, std::string hint) {
     return fail(code, fmt::format("kernel {} {}", native_name(config), what), std::move(hint));
   };
@@ -135,8 +137,9 @@ Result<const void*> CudaGemm::zeros(const CudaContext& context) {
   return zeros_.data();
 }
 
-Result<std::unique_ptr<GemmPlan>> CudaGemm::plan(const GemmProblem& problem, const KernelConfig& config,
+Result<std::unique_ptr<GemmPlan>> CudaGemm::plan(const GemmProblem& problem, const Candidate& chosen,
                                                  std::string reason, BuildPolicy build) {
+  const KernelConfig& config = chosen.recipe.main();
   TS_ASSIGN(const CudaContext* context, CudaContext::of(device_index_));
   const CudaGemmResources facts = cuda_gemm_resources(config);
   TS_ASSIGN(const CudaKernel kernel,

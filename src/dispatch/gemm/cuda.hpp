@@ -24,15 +24,14 @@ class CudaGemm final : public GemmBackend {
   CudaGemm(int device_index, const CudaSpec& spec, CudaRegistry& registry)
       : device_index_(device_index), spec_(spec), registry_(registry) {}
 
-  [[nodiscard]] Result<std::vector<Candidate>> candidates(const GemmProblem& problem) const override;
+  [[nodiscard]] Result<Ranking> rank(const GemmProblem& problem) const override;
   [[nodiscard]] std::vector<Candidate> fallbacks(const GemmProblem&) const override { return {}; }
-  [[nodiscard]] Status check(const KernelConfig& config, const GemmProblem& problem) const override;
-  [[nodiscard]] Result<std::unique_ptr<GemmPlan>> plan(const GemmProblem& problem, const KernelConfig& config,
+  [[nodiscard]] Status check(const Recipe& recipe, const GemmProblem& problem) const override;
+  [[nodiscard]] Result<std::unique_ptr<GemmPlan>> plan(const GemmProblem& problem, const Candidate& chosen,
                                                        std::string reason, BuildPolicy build) override;
   [[nodiscard]] Result<std::unique_ptr<const GemmListPlan>> plan_list(std::vector<GemmProblem> problems,
                                                                       const Planner& plan,
                                                                       const DispatcherOptions& options) override;
-  [[nodiscard]] std::string_view policy() const override { return "tile table"; }
 
  private:
   [[nodiscard]] Result<const void*> zeros(const CudaContext& context);

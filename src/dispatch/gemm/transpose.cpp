@@ -99,22 +99,22 @@ GemmArguments transposed(const GemmArguments& arguments) {
   return out;
 }
 
-Result<std::vector<Candidate>> TransposingGemm::candidates(const GemmProblem& problem) const {
-  return kernels_.candidates(with_row_d(problem));
+Result<Ranking> TransposingGemm::rank(const GemmProblem& problem) const {
+  return kernels_.rank(with_row_d(problem));
 }
 
 std::vector<Candidate> TransposingGemm::fallbacks(const GemmProblem& problem) const {
   return kernels_.fallbacks(with_row_d(problem));
 }
 
-Status TransposingGemm::check(const KernelConfig& config, const GemmProblem& problem) const {
-  return kernels_.check(config, with_row_d(problem));
+Status TransposingGemm::check(const Recipe& recipe, const GemmProblem& problem) const {
+  return kernels_.check(recipe, with_row_d(problem));
 }
 
-Result<std::unique_ptr<GemmPlan>> TransposingGemm::plan(const GemmProblem& problem, const KernelConfig& config,
+Result<std::unique_ptr<GemmPlan>> TransposingGemm::plan(const GemmProblem& problem, const Candidate& chosen,
                                                         std::string reason, BuildPolicy build) {
-  if (!has_column_d(problem)) return kernels_.plan(problem, config, std::move(reason), build);
-  TS_ASSIGN(std::unique_ptr<GemmPlan> plan, kernels_.plan(transposed(problem), config, std::move(reason), build));
+  if (!has_column_d(problem)) return kernels_.plan(problem, chosen, std::move(reason), build);
+  TS_ASSIGN(std::unique_ptr<GemmPlan> plan, kernels_.plan(transposed(problem), chosen, std::move(reason), build));
   return std::make_unique<TransposedPlan>(problem, std::move(plan));
 }
 

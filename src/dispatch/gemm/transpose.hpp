@@ -20,12 +20,11 @@ class TransposingGemm final : public GemmBackend {
   /// `kernels` live longer.
   explicit TransposingGemm(GemmBackend& kernels) : kernels_(kernels) {}
 
-  [[nodiscard]] Result<std::vector<Candidate>> candidates(const GemmProblem& problem) const override;
+  [[nodiscard]] Result<Ranking> rank(const GemmProblem& problem) const override;
   [[nodiscard]] std::vector<Candidate> fallbacks(const GemmProblem& problem) const override;
-  [[nodiscard]] Status check(const KernelConfig& config, const GemmProblem& problem) const override;
-  [[nodiscard]] Result<std::unique_ptr<GemmPlan>> plan(const GemmProblem& problem, const KernelConfig& config,
+  [[nodiscard]] Status check(const Recipe& recipe, const GemmProblem& problem) const override;
+  [[nodiscard]] Result<std::unique_ptr<GemmPlan>> plan(const GemmProblem& problem, const Candidate& chosen,
                                                        std::string reason, BuildPolicy build) override;
-  [[nodiscard]] std::string_view policy() const override { return kernels_.policy(); }
 
   [[nodiscard]] Result<std::unique_ptr<const GemmListPlan>> plan_list(std::vector<GemmProblem> problems,
                                                                       const Planner& plan,

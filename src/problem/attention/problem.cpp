@@ -167,7 +167,7 @@ Status validate(const AttentionProblem& p, const AttentionArguments& a, DeviceKi
   TS_TRY(check_pointer("cu_seqlens_k", a.cu_seqlens_k, group, "group mode reads batch + 1 offsets"));
 
   std::int64_t rows_q = p.seqlen_q, rows_k = p.seqlen_k;
-  if (group && device != DeviceKind::cpu) {
+  if (group && is_gpu(device)) {
     TS_TRY(check_dimension("total_q", a.total_q, 0));
     TS_TRY(check_dimension("total_k", a.total_k, 0));
     rows_q = a.total_q;

@@ -40,13 +40,13 @@ TEST(Candidates, CarryTheProblemsTraitsAndPassEveryRule) {
       std::set<Key128> keys;
       std::set<std::string> levels;
       for (const Candidate& candidate : *candidates) {
-        EXPECT_EQ(candidate.config.attention(), signature_of(problem));
-        const CpuAttentionSubject subject{candidate.config, *every_level().level(candidate.config.arch)};
+        EXPECT_EQ(candidate.recipe.main().attention(), signature_of(problem));
+        const CpuAttentionSubject subject{candidate.recipe.main(), *every_level().level(candidate.recipe.main().arch)};
         EXPECT_EQ(first_refusal(cpu_attention_rules(), subject), nullptr);
-        EXPECT_TRUE(serves(candidate.config, problem));
-        EXPECT_EQ(unused_traits(candidate.config, problem), 0);
-        keys.insert(key_of(candidate.config));
-        levels.insert(std::string(candidate.config.arch.text()));
+        EXPECT_TRUE(serves(candidate.recipe.main(), problem));
+        EXPECT_EQ(unused_traits(candidate.recipe.main(), problem), 0);
+        keys.insert(key_of(candidate.recipe.main()));
+        levels.insert(std::string(candidate.recipe.main().arch.text()));
       }
       EXPECT_EQ(keys.size(), candidates->size()) << "no candidate twice";
       EXPECT_EQ(levels.size(), type == DataType::bf16 ? 4u : 2u) << "bf16 has instructions of its own on two levels";

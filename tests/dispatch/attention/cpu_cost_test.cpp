@@ -41,7 +41,7 @@ TEST(CostModel, IsFiniteAndPositive) {
     ASSERT_TRUE(candidates) << candidates.error().text();
     for (const Candidate& candidate : *candidates)
       for (const int threads : {1, 2, 7, 128}) {
-        const double seconds = cost(problem, candidate.config, threads);
+        const double seconds = cost(problem, candidate.recipe.main(), threads);
         ASSERT_TRUE(std::isfinite(seconds) && seconds > 0) << seconds << " for " << testing::describe(problem);
       }
   }
@@ -61,16 +61,16 @@ TEST(CostModel, MoreWorkCostsMoreAndMoreThreadsCostLess) {
     keys.seqlen_k *= 2;
     const auto candidates = candidates_for(problem, every_level()).value();
     for (const Candidate& candidate : candidates) {
-      const double one = cost(problem, candidate.config, 1);
-      EXPECT_GT(cost(batches, candidate.config, 1), one) << testing::describe(problem);
-      EXPECT_GT(cost(queries, candidate.config, 1), one) << testing::describe(problem);
-      EXPECT_GE(cost(keys, candidate.config, 1), one) << testing::describe(problem);
+      const double one = cost(problem, candidate.recipe.main(), 1);
+      EXPECT_GT(cost(batches, candidate.recipe.main(), 1), one) << testing::describe(problem);
+      EXPECT_GT(cost(queries, candidate.recipe.main(), 1), one) << testing::describe(problem);
+      EXPECT_GE(cost(keys, candidate.recipe.main(), 1), one) << testing::describe(problem);
       for (const int threads : {2, 16}) {
-        const double many = cost(problem, candidate.config, threads);
+        const double many = cost(problem, candidate.recipe.main(), threads);
         // A decode kernel cuts its keys into more pieces for more threads; each piece has its price.
-        EXPECT_TRUE(many <= one || candidate.config.algorithm.pipeline == Pipeline::decode)
+        EXPECT_TRUE(many <= one || candidate.recipe.main().algorithm.pipeline == Pipeline::decode)
             << testing::describe(problem);
-        EXPECT_GE(cost(batches, candidate.config, threads), many * (1 - 1e-12)) << testing::describe(problem);
+        EXPECT_GE(cost(batches, candidate.recipe.main(), threads), many * (1 - 1e-12)) << testing::describe(problem);
       }
     }
   }
@@ -83,11 +83,11 @@ TEST(CostModel, ShuffledCandidatesAreRankedAlike) {
     const AttentionProblem problem = random_problem(seed);
     auto candidates = candidates_for(problem, every_level()).value();
     policy.rank(problem, every_level(), 4, candidates);
-    EXPECT_TRUE(std::ranges::is_sorted(candidates, {}, &Candidate::seconds));
+    EXPECT_TRUE(std::ranges::is_sorted(candidates, {}, &Candidate::predicted_seconds));
     auto again = candidates;
     std::ranges::shuffle(again, random);
     policy.rank(problem, every_level(), 4, again);
-    for (std::size_t i = 0; i < candidates.size(); ++i) ASSERT_EQ(candidates[i].config, again[i].config) << i;
+    for (std::size_t i = 0; i < candidates.size(); ++i) ASSERT_EQ(candidates[i].recipe, again[i].recipe) << i;
   }
 }
 
@@ -95,10 +95,10 @@ TEST(CostModel, TiesGoToTheLargerTileWhateverTheOrder) {
   AttentionProblem nothing{.batch = 0};
   auto candidates = candidates_for(nothing, every_level()).value();
   CostModelPolicy().rank(nothing, every_level(), 4, candidates);
-  EXPECT_EQ(candidates.front().seconds, candidates.back().seconds);
+  EXPECT_EQ(candidates.front().predicted_seconds, candidates.back().predicted_seconds);
   EXPECT_TRUE(std::ranges::is_sorted(candidates, std::greater(), [](const Candidate& c) {
-    return std::tuple(c.config.arch, c.config.algorithm.pipeline, c.config.algorithm.instruction,
-                      c.config.algorithm.tile);
+    return std::tuple(c.recipe.main().arch, c.recipe.main().algorithm.pipeline, c.recipe.main().algorithm.instruction,
+                      c.recipe.main().algorithm.tile);
   }));
 }
 
@@ -108,8 +108,8 @@ TEST(CostModel, ALevelThatDoesNotRunHereComesLast) {
   CpuMachine smaller = every_level();
   std::erase_if(smaller.levels, [](const CpuSpec& spec) { return spec.arch.text() != "x86_64_v3"; });
   CostModelPolicy().rank(problem, smaller, 4, candidates);
-  EXPECT_EQ(candidates.front().config.arch.text(), "x86_64_v3");
-  EXPECT_TRUE(std::isinf(candidates.back().seconds));
+  EXPECT_EQ(candidates.front().recipe.main().arch.text(), "x86_64_v3");
+  EXPECT_TRUE(std::isinf(candidates.back().predicted_seconds));
 }
 
 TEST(CostModel, OneQueryRowDecodesAndManyStreamThroughTheFastestInstruction) {
@@ -118,7 +118,7 @@ TEST(CostModel, OneQueryRowDecodesAndManyStreamThroughTheFastestInstruction) {
         .batch = 1, .heads_q = 32, .heads_kv = 8, .seqlen_q = seqlen_q, .seqlen_k = seqlen_k};
     auto candidates = candidates_for(problem, every_level()).value();
     CostModelPolicy().rank(problem, every_level(), 2, candidates);
-    return candidates.front().config.algorithm;
+    return candidates.front().recipe.main().algorithm;
   };
   EXPECT_EQ(best(1, 8192).pipeline, Pipeline::decode);
   EXPECT_EQ(best(1, 300).pipeline, Pipeline::decode);
@@ -132,12 +132,13 @@ TEST(CostModel, DecodePiecesFeedEveryThreadAndAreNoShorterThanABlock) {
     const auto candidates = candidates_for(problem, every_level()).value();
     for (const Candidate& candidate : candidates)
       for (const int threads : {1, 2, 16, 200}) {
-        const std::int64_t splits = splits_for(problem, candidate.config, threads);
-        if (candidate.config.algorithm.pipeline != Pipeline::decode || threads == 1) {
+        const std::int64_t splits = splits_for(problem, candidate.recipe.main(), threads);
+        if (candidate.recipe.main().algorithm.pipeline != Pipeline::decode || threads == 1) {
           EXPECT_EQ(splits, 1);
           continue;
         }
-        const std::int64_t blocks = std::max<std::int64_t>(1, problem.seqlen_k / candidate.config.algorithm.tile[1]);
+        const std::int64_t blocks =
+            std::max<std::int64_t>(1, problem.seqlen_k / candidate.recipe.main().algorithm.tile[1]);
         EXPECT_GE(splits, 1);
         EXPECT_LE(splits, blocks);
         EXPECT_TRUE(splits == blocks || problem.batch * problem.heads_kv * splits >= threads || problem.batch == 0);

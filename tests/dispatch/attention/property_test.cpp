@@ -25,8 +25,8 @@ std::vector<std::string> kernels_for(const AttentionProblem& problem, std::uint6
   std::map<std::tuple<ArchName, Pipeline, Instruction>, std::vector<KernelConfig>> kinds;
   const std::vector<Candidate> candidates = candidates_for(problem, machine).value();
   for (const Candidate& candidate : candidates) {
-    const Algorithm& algorithm = candidate.config.algorithm;
-    kinds[{candidate.config.arch, algorithm.pipeline, algorithm.instruction}].push_back(candidate.config);
+    const Algorithm& algorithm = candidate.recipe.main().algorithm;
+    kinds[{candidate.recipe.main().arch, algorithm.pipeline, algorithm.instruction}].push_back(candidate.recipe.main());
   }
   std::vector<KernelConfig> configs;
   for (const auto& [kind, choices] : kinds)

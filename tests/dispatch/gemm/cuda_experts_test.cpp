@@ -30,13 +30,13 @@ class CudaGemmExperts : public ::testing::Test {
     std::vector<Trial> trials;
     std::vector<KernelConfig> configs;
     for (std::size_t i = 0; i < problems.size(); ++i) {
-      const auto candidates = backend->gemm()->candidates(problems[i]);
-      ASSERT_TRUE(candidates) << candidates.error().text();
+      const auto ranking = backend->gemm()->rank(problems[i]);
+      ASSERT_TRUE(ranking) << ranking.error().text();
       std::set<Pipeline> seen;
-      for (const Candidate& candidate : *candidates)
-        if (seen.insert(candidate.config.algorithm.pipeline).second || every) {
-          trials.push_back({i, candidate.config});
-          configs.push_back(candidate.config);
+      for (const Candidate& candidate : ranking->candidates)
+        if (seen.insert(candidate.recipe.main().algorithm.pipeline).second || every) {
+          trials.push_back({i, candidate.recipe.main()});
+          configs.push_back(candidate.recipe.main());
         }
     }
     const std::vector<Status> built = backend->build(configs, 0, {});
@@ -49,7 +49,7 @@ class CudaGemmExperts : public ::testing::Test {
       ASSERT_TRUE(expectation) << expectation.error().text();
       for (const Trial& trial : trials) {
         if (trial.problem != i) continue;
-        const auto plan = backend->gemm()->plan(p, trial.config, "a test", BuildPolicy::never);
+        const auto plan = backend->gemm()->plan(p, {trial.config}, "a test", BuildPolicy::never);
         ASSERT_TRUE(plan) << plan.error().text();
         for (int again = 0; again < 2; ++again)
           EXPECT_EQ(call.judge(**plan, *expectation), "")

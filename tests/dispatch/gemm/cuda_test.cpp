@@ -45,12 +45,12 @@ class CudaGemmPlans : public ::testing::Test {
   /// The problem's candidates, and each as an instance that splits k; with `all` false one tile a pipeline.
   [[nodiscard]] std::vector<KernelConfig> configs_for(const GemmProblem& problem, bool all) const {
     std::vector<KernelConfig> configs;
-    const auto candidates = backend->gemm()->candidates(problem);
-    EXPECT_TRUE(candidates) << candidates.error().text();
-    if (!candidates) return configs;
+    const auto ranking = backend->gemm()->rank(problem);
+    EXPECT_TRUE(ranking) << ranking.error().text();
+    if (!ranking) return configs;
     std::set<Pipeline> seen;
-    for (const Candidate& candidate : *candidates) {
-      KernelConfig config = candidate.config;
+    for (const Candidate& candidate : ranking->candidates) {
+      KernelConfig config = candidate.recipe.main();
       if (!seen.insert(config.algorithm.pipeline).second && !all) continue;
       configs.push_back(config);
       config.algorithm.split_k = !config.algorithm.split_k;
@@ -80,7 +80,7 @@ class CudaGemmPlans : public ::testing::Test {
     return graph ? std::move(*graph) : CudaGraph();
   }
   [[nodiscard]] std::unique_ptr<GemmPlan> plan(const GemmProblem& problem, const KernelConfig& config) const {
-    auto made = backend->gemm()->plan(problem, config, "a test", BuildPolicy::allowed);
+    auto made = backend->gemm()->plan(problem, {config}, "a test", BuildPolicy::allowed);
     EXPECT_TRUE(made) << native_name(config) << ": " << made.error().text();
     return made ? std::move(*made) : nullptr;
   }
@@ -99,10 +99,10 @@ std::vector<GemmProblem> CudaGemmPlans::draw(std::uint64_t count, GemmProblem (*
     GemmProblem problem = one(seed);
     problem.unaligned = seed % 3 == 2;
     problem.prefetch_weights = seed % 2 == 1;
-    if (const auto candidates = backend->gemm()->candidates(problem))
+    if (const auto ranking = backend->gemm()->rank(problem))
       problems.push_back(problem);
     else
-      EXPECT_EQ(candidates.error().code, ErrorCode::unsupported) << candidates.error().text();
+      EXPECT_EQ(ranking.error().code, ErrorCode::unsupported) << ranking.error().text();
   }
   EXPECT_GT(problems.size(), count / 2);
   return problems;
@@ -119,16 +119,16 @@ void CudaGemmPlans::compute(const std::vector<GemmProblem>& problems) const {
   std::vector<KernelConfig> configs;
   for (std::uint64_t seed = 0; seed < problems.size(); ++seed) {
     const GemmProblem& problem = problems[seed];
-    const auto candidates = backend->gemm()->candidates(problem);
-    ASSERT_TRUE(candidates) << candidates.error().text();
+    const auto ranking = backend->gemm()->rank(problem);
+    ASSERT_TRUE(ranking) << ranking.error().text();
     calls.push_back(std::make_unique<testing::RandomGemm>(problem, seed, problem.unaligned ? 1 : 16));
     std::set<Pipeline> seen;
-    for (const Candidate& candidate : *candidates)
-      if (seen.insert(candidate.config.algorithm.pipeline).second) {
-        KernelConfig config = candidate.config;
+    for (const Candidate& candidate : ranking->candidates)
+      if (seen.insert(candidate.recipe.main().algorithm.pipeline).second) {
+        KernelConfig config = candidate.recipe.main();
         // Every other one in parts.
         config.algorithm.split_k = (seed + seen.size()) % 2 == 0;
-        if (!backend->gemm()->check(config, problem)) config = candidate.config;
+        if (!backend->gemm()->check(config, problem)) config = candidate.recipe.main();
         trials.push_back({calls.size() - 1, config});
         configs.push_back(config);
       }
@@ -278,10 +278,10 @@ TEST_F(CudaGemmPlans, WholeNumbersComeOutExactlyAndTheSameEveryTime) {
 TEST_F(CudaGemmPlans, PartsAreAddedInAnyOrderWhereThatIsAskedFor) {
   for (const GemmProblem& problem : {bf16(128, 256, 16384), bf16(100, 1001, 8192)}) {
     KernelConfig config;
-    const auto candidates = backend->gemm()->candidates(problem);
-    ASSERT_TRUE(candidates) << candidates.error().text();
-    for (const Candidate& candidate : *candidates)
-      if (candidate.config.algorithm.split_k_atomic) config = candidate.config;
+    const auto ranking = backend->gemm()->rank(problem);
+    ASSERT_TRUE(ranking) << ranking.error().text();
+    for (const Candidate& candidate : ranking->candidates)
+      if (candidate.recipe.main().algorithm.split_k_atomic) config = candidate.recipe.main();
     ASSERT_TRUE(config.algorithm.split_k_atomic);
     const auto added = plan(problem, config);
     ASSERT_NE(added, nullptr);
@@ -387,14 +387,14 @@ TEST_F(CudaGemmPlans, StreamKSharesWhatFillsNoRound) {
   problems.push_back(bf16(1920, 2568, 264));
   problems.back().k2 = 520;
   for (const GemmProblem& problem : problems) {
-    const auto candidates = backend->gemm()->candidates(problem);
-    ASSERT_TRUE(candidates) << candidates.error().text();
+    const auto ranking = backend->gemm()->rank(problem);
+    ASSERT_TRUE(ranking) << ranking.error().text();
     std::vector<KernelConfig> configs;
     const KernelConfig* alone = nullptr;
-    for (const Candidate& candidate : *candidates) {
-      const Algorithm& algorithm = candidate.config.algorithm;
-      if (algorithm.stream_k) configs.push_back(candidate.config);
-      if (alone == nullptr && !algorithm.stream_k && !algorithm.split_k) alone = &candidate.config;
+    for (const Candidate& candidate : ranking->candidates) {
+      const Algorithm& algorithm = candidate.recipe.main().algorithm;
+      if (algorithm.stream_k) configs.push_back(candidate.recipe.main());
+      if (alone == nullptr && !algorithm.stream_k && !algorithm.split_k) alone = &candidate.recipe.main();
     }
     ASSERT_FALSE(configs.empty());
     ASSERT_NE(alone, nullptr);

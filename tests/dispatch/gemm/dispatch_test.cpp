@@ -10,9 +10,9 @@
 
 #include "base/element_type.hpp"
 #include "base/random.hpp"
+#include "choose/candidate.hpp"
 #include "codegen/essential.hpp"
 #include "dispatch/allocation_count.hpp"
-#include "dispatch/candidate.hpp"
 #include "dispatch/gemm/cpu_arguments.hpp"
 #include "dispatch/test_store.hpp"
 #include "instances/gemm/cpu.hpp"
@@ -481,7 +481,7 @@ TEST(GemmCost, FewRowsGetTheKernelsThatMeasurementFoundFastest) {
     }
     ASSERT_FALSE(candidates.empty());
     best_first(candidates);
-    const Algorithm& first = candidates.front().config.algorithm;
+    const Algorithm& first = candidates.front().recipe.main().algorithm;
     EXPECT_EQ(first.pipeline, c.pipeline) << name_of(c.type) << " m " << c.m;
     EXPECT_EQ(first.instruction, c.instruction) << name_of(c.type) << " m " << c.m;
   }

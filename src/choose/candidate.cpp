@@ -1,4 +1,4 @@
-#include "dispatch/candidate.hpp"
+#include "choose/candidate.hpp"
 
 #include <algorithm>
 #include <tuple>
@@ -10,9 +10,10 @@ void best_first(std::vector<Candidate>& candidates) {
     return std::tie(c.arch, c.algorithm.pipeline, c.algorithm.instruction, c.algorithm.tile, c.algorithm.split_k);
   };
   std::ranges::sort(candidates, [&](const Candidate& a, const Candidate& b) {
-    if (a.seconds != b.seconds) return a.seconds < b.seconds;
-    if (kind(a.config) != kind(b.config)) return kind(a.config) > kind(b.config);
-    return key_of(a.config) < key_of(b.config);  // takes microseconds
+    if (a.predicted_seconds != b.predicted_seconds) return a.predicted_seconds < b.predicted_seconds;
+    const KernelConfig &own = a.recipe.main(), &other = b.recipe.main();
+    if (kind(own) != kind(other)) return kind(own) > kind(other);
+    return key_of(a.recipe) < key_of(b.recipe);  // takes microseconds
   });
 }
 

@@ -546,26 +546,45 @@ TILESMITH_API tilesmith_status tilesmith_gemm_compute_list(tilesmith_context* co
 
 /* ----------------------------------------------------------------------------------------------------------- plans */
 
-/* One step of a plan. */
+/* A step of a plan as programs of before steps had roles read it. */
 typedef struct tilesmith_plan_stage {
   const char* kernel;
   const char* stage; /* what the step does */
 } tilesmith_plan_stage;
 
-/* The texts live as long as the plan's context; the array of stages lives until this thread asks for the info of
- * another plan. */
+/* One step of a plan: a kernel, and what it is there for. */
+typedef struct tilesmith_plan_step {
+  const char* kernel;
+  const char* role; /* "compute", "pack_b" */
+  const char* what; /* what the step does, in words */
+} tilesmith_plan_step;
+
+/* A part of the memory that a call works in. */
+typedef struct tilesmith_workspace_region {
+  const char* name;      /* what it holds: "partials", "counters" */
+  uint64_t offset;       /* bytes from the workspace's begin */
+  uint64_t bytes;
+  uint64_t library_only; /* 1: not a part of the caller's workspace; the library keeps it for each stream */
+} tilesmith_workspace_region;
+
+/* The texts live as long as the plan's context; the arrays live until this thread asks for the info of another plan. */
 typedef struct tilesmith_plan_info {
   uint64_t struct_size;
   tilesmith_device device;
   const char* operation; /* "attention_fwd", "gemm" */
-  const char* kernel;    /* the kernel's name */
+  const char* kernel;    /* the recipe's name: of one step its kernel's, of several the steps' names joined by "+" */
   const char* reason;    /* why it was chosen, in a sentence */
-  const tilesmith_plan_stage* stages;
+  const tilesmith_plan_stage* stages; /* the steps without their roles */
   int64_t stage_count;
   uint64_t workspace_bytes; /* what a call needs; may be 0 */
+  double predicted_seconds; /* what the policy that chose the kernels predicts a call to take; 0: it was not asked */
+  const tilesmith_plan_step* steps;
+  int64_t step_count;
+  const tilesmith_workspace_region* regions; /* of the workspace */
+  int64_t region_count;
 } tilesmith_plan_info;
 #define TILESMITH_PLAN_INFO_INIT \
-  { sizeof(tilesmith_plan_info), {0, 0}, NULL, NULL, NULL, NULL, 0, 0 }
+  { sizeof(tilesmith_plan_info), {0, 0}, NULL, NULL, NULL, NULL, 0, 0, 0, NULL, 0, NULL, 0 }
 
 TILESMITH_API tilesmith_status tilesmith_attention_plan_info(const tilesmith_attention_plan* plan,
                                                              tilesmith_plan_info* out);

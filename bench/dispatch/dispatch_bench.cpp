@@ -96,7 +96,7 @@ void BM_RankNewCudaGemm(benchmark::State& state) {
     state.SkipWithError(backend.error().text().c_str());
     return;
   }
-  for (auto _ : state) benchmark::DoNotOptimize((*backend)->gemm()->rank(shapes()));
+  for (auto _ : state) benchmark::DoNotOptimize((*(*backend)->find<Gemm>())->rank(shapes()));
 }
 BENCHMARK(BM_RankNewCudaGemm)->DenseRange(0, 2);
 

@@ -36,22 +36,36 @@ struct DispatcherOptions {
   int threads = 0;  ///< CPU: threads a kernel runs on, the caller's included; 0: every processor this process may use
   BuildPolicy build = BuildPolicy::allowed;
   Determinism determinism = Determinism::bitwise;
-  std::string kernel{};  ///< when set, the only kernel to use, by its name
+  /// When set, the only recipe to use, by its name: a kernel's name, or those of several steps joined by "+".
+  std::string kernel{};
 };
 
-/// One step of a plan, for people and logs.
-struct PlanStage {
+/// One step of a plan, for people and logs: a kernel, and what it is there for.
+struct PlanStep {
   std::string kernel;  ///< the kernel's name
-  std::string stage;   ///< what the step does
+  std::string role;    ///< its role in the recipe: "compute", "pack_b"
+  std::string what;    ///< what it does, in words
+};
+
+/// A part of the memory that a call works in.
+struct WorkspaceRegion {
+  std::string name;        ///< what it holds: "partials", "counters"
+  std::size_t offset = 0;  ///< in bytes, from the workspace's begin
+  std::size_t bytes = 0;
+  /// Not a part of the caller's workspace, and not counted by workspace_bytes: the library alone keeps it, for each
+  /// stream. Its offset is 0.
+  bool library_only = false;
 };
 
 /// What is known of a plan, whatever its operation.
 struct PlanInfo {
   Device device{};
-  std::string kernel;  ///< its name
-  std::string reason;  ///< why this kernel was chosen, in a sentence
-  std::vector<PlanStage> stages{};
-  std::size_t workspace_bytes = 0;  ///< of memory a call needs; may be 0
+  std::string recipe;            ///< its name; of one step: the kernel's
+  std::string reason;            ///< why this recipe was chosen, in a sentence
+  double predicted_seconds = 0;  ///< what the policy predicts a call to take; 0: it was not asked
+  std::vector<PlanStep> steps{};
+  std::vector<WorkspaceRegion> workspace{};  ///< without overlaps, by offset
+  std::size_t workspace_bytes = 0;           ///< that a call needs; may be 0
 };
 
 /// Where and with what memory one call runs.
@@ -61,65 +75,57 @@ struct RunOptions {
                               ///< null lets the library keep one, allocated by the first call that needs it
 };
 
-/// A chosen, loaded kernel and everything a call needs beside its arguments. Immutable; belongs to the dispatcher that
-/// made it and lives as long. Safe to use from any number of threads at once.
+/// A chosen recipe, its loaded kernels, and everything a call needs beside its arguments. Immutable; belongs to the
+/// dispatcher that made it and lives as long. Safe to use from any number of threads at once.
 class TILESMITH_API Plan {
  public:
   Plan(const Plan&) = delete;
   Plan& operator=(const Plan&) = delete;
   virtual ~Plan();
 
-  [[nodiscard]] Device device() const { return facts_.device; }
-  [[nodiscard]] std::string_view kernel_name() const { return facts_.kernel; }
-  [[nodiscard]] std::span<const PlanStage> stages() const { return facts_.stages; }
-  [[nodiscard]] std::string_view reason() const { return facts_.reason; }
-  [[nodiscard]] std::size_t workspace_bytes() const { return facts_.workspace_bytes; }
+  [[nodiscard]] const PlanInfo& info() const { return info_; }
+  [[nodiscard]] Device device() const { return info_.device; }
+  /// The recipe's name: of one step, the kernel's.
+  [[nodiscard]] std::string_view kernel_name() const { return info_.recipe; }
+  [[nodiscard]] std::span<const PlanStep> steps() const { return info_.steps; }
+  [[nodiscard]] std::string_view reason() const { return info_.reason; }
+  [[nodiscard]] double predicted_seconds() const { return info_.predicted_seconds; }
+  [[nodiscard]] std::span<const WorkspaceRegion> workspace() const { return info_.workspace; }
+  [[nodiscard]] std::size_t workspace_bytes() const { return info_.workspace_bytes; }
 
  protected:
-  explicit Plan(PlanInfo facts) : facts_(std::move(facts)) {}
+  explicit Plan(PlanInfo info) : info_(std::move(info)) {}
 
  private:
-  PlanInfo facts_;
+  PlanInfo info_;
 };
 
-class TILESMITH_API AttentionPlan : public Plan {
+/// A plan of one operation, for its problems and the arguments of its calls.
+template <class ProblemT, class ArgumentsT>
+class OperationPlan : public Plan {
  public:
-  using Problem = AttentionProblem;
+  using Problem = ProblemT;
+  using Arguments = ArgumentsT;
 
-  [[nodiscard]] const AttentionProblem& problem() const { return problem_; }
+  [[nodiscard]] const Problem& problem() const { return problem_; }
 
-  /// Computes o (and lse). On the CPU it is done when run returns; on a CUDA device it is queued on the stream. Errors:
-  /// invalid_argument, launch_failed.
-  [[nodiscard]] virtual Status run(const AttentionArguments& arguments, const RunOptions& options = {}) const = 0;
-
- protected:
-  AttentionPlan(const AttentionProblem& problem, PlanInfo facts) : Plan(std::move(facts)), problem_(problem) {}
-
- private:
-  AttentionProblem problem_;
-};
-
-class TILESMITH_API GemmPlan : public Plan {
- public:
-  using Problem = GemmProblem;
-
-  [[nodiscard]] const GemmProblem& problem() const { return problem_; }
-
-  /// Computes D. On the CPU it is done when run returns; on a CUDA device it is queued on the stream. Errors:
-  /// invalid_argument, launch_failed.
-  [[nodiscard]] virtual Status run(const GemmArguments& arguments, const RunOptions& options = {}) const = 0;
+  /// Computes the result (attention's o and lse, a GEMM's D). On the CPU it is done when run returns; on a CUDA device
+  /// it is queued on the stream. Errors: invalid_argument, launch_failed.
+  [[nodiscard]] virtual Status run(const Arguments& arguments, const RunOptions& options = {}) const = 0;
 
  protected:
-  GemmPlan(const GemmProblem& problem, PlanInfo facts) : Plan(std::move(facts)), problem_(problem) {}
+  OperationPlan(const Problem& problem, PlanInfo info) : Plan(std::move(info)), problem_(problem) {}
 
  private:
-  GemmProblem problem_;
+  Problem problem_;
 };
 
-/// A list of products, each with sizes, types and an epilogue of its own, computed as one call. On the CPU all
-/// products' tasks are one job for the threads; on a CUDA device products of one form share launches where a kernel is
-/// made for it (stages() says which), and the others are launched one after another. It lives no longer than its
-/// dispatcher.
+using AttentionPlan = OperationPlan<AttentionProblem, AttentionArguments>;
+using GemmPlan = OperationPlan<GemmProblem, GemmArguments>;
+
+/// A list of GEMMs, each with sizes, types and an epilogue of its own, computed as one call. On the CPU all GEMMs'
+/// tasks are one job for the threads; on a CUDA device GEMMs of one form share launches where a kernel is made for it
+/// (steps() says which), and the others are launched one after another. It lives no longer than its dispatcher.
 class TILESMITH_API GemmListPlan : public Plan {
  public:
   [[nodiscard]] std::span<const GemmProblem> problems() const { return problems_; }
@@ -130,8 +136,8 @@ class TILESMITH_API GemmListPlan : public Plan {
   [[nodiscard]] virtual Status run(std::span<const GemmArguments> arguments, const RunOptions& options = {}) const = 0;
 
  protected:
-  GemmListPlan(std::vector<GemmProblem> problems, PlanInfo facts)
-      : Plan(std::move(facts)), problems_(std::move(problems)) {}
+  GemmListPlan(std::vector<GemmProblem> problems, PlanInfo info)
+      : Plan(std::move(info)), problems_(std::move(problems)) {}
 
  private:
   std::vector<GemmProblem> problems_;

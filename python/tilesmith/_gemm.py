@@ -242,7 +242,7 @@ def grouped_matmul(
     entry i of the result, a list, is matmul(a[i], b[i]). out, c, bias, multiply, residual, scale_a, scale_b and zero_b are
     lists too, one entry for each product; the other arguments hold for all. No entry of out overlaps what another product reads or
     writes. On the CPU all products are one job for its threads; on a GPU products of one type and layout share launches
-    where there is a kernel for it (last_plan().stages), and others are queued one after another. An error names the
+    where there is a kernel for it (last_plan().steps), and others are queued one after another. An error names the
     product, and nothing is computed then. A list of none gives one.
 
         y = tilesmith.grouped_matmul([x0, x1, x2], [w0.T, w1.T, w2.T], bias=[b0, b1, b2], activation="relu")

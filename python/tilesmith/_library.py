@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
-from ctypes import c_char_p, c_float, c_int32, c_int64, c_uint32, c_uint64, c_void_p
+from ctypes import c_char_p, c_double, c_float, c_int32, c_int64, c_uint32, c_uint64, c_void_p
 from pathlib import Path
 from typing import NoReturn
 
@@ -110,10 +110,20 @@ class PlanStage(ctypes.Structure):
     _fields_ = [("kernel", c_char_p), ("stage", c_char_p)]
 
 
+class PlanStep(ctypes.Structure):
+    _fields_ = [("kernel", c_char_p), ("role", c_char_p), ("what", c_char_p)]
+
+
+class WorkspaceRegion(ctypes.Structure):
+    _fields_ = [("name", c_char_p), ("offset", c_uint64), ("bytes", c_uint64), ("library_only", c_uint64)]
+
+
 class PlanInfo(ctypes.Structure):
     _fields_ = [("struct_size", c_uint64), ("device", DeviceId), ("operation", c_char_p), ("kernel", c_char_p),
                 ("reason", c_char_p), ("stages", ctypes.POINTER(PlanStage)), ("stage_count", c_int64),
-                ("workspace_bytes", c_uint64)]  # fmt: skip
+                ("workspace_bytes", c_uint64), ("predicted_seconds", c_double), ("steps", ctypes.POINTER(PlanStep)),
+                ("step_count", c_int64), ("regions", ctypes.POINTER(WorkspaceRegion)),
+                ("region_count", c_int64)]  # fmt: skip
 
 
 _FUNCTIONS = {

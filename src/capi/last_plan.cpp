@@ -1,5 +1,7 @@
 #include "capi/last_plan.hpp"
 
+#include <cstddef>
+
 #include "capi/last_error.hpp"
 #include "capi/sized_struct.hpp"
 
@@ -26,13 +28,33 @@ void remember(const tilesmith_context& context, const Plan& plan, const char* op
 
 Status write_plan(const Plan& plan, const char* operation, tilesmith_plan_info* out) {
   thread_local std::vector<tilesmith_plan_stage> stages;
+  thread_local std::vector<tilesmith_plan_step> steps;
+  thread_local std::vector<tilesmith_workspace_region> regions;
   stages.clear();
-  for (const PlanStage& stage : plan.stages()) stages.push_back({stage.kernel.c_str(), stage.stage.c_str()});
-  // kernel_name() and reason() are views of whole strings, which end with a zero.
-  return write_struct(
-      "tilesmith_plan_info", out,
-      {sizeof *out, device_in_c(plan.device()), operation, plan.kernel_name().data(), plan.reason().data(),
-       stages.data(), static_cast<int64_t>(stages.size()), plan.workspace_bytes()});
+  steps.clear();
+  regions.clear();
+  for (const PlanStep& step : plan.steps()) {
+    stages.push_back({step.kernel.c_str(), step.what.c_str()});
+    steps.push_back({step.kernel.c_str(), step.role.c_str(), step.what.c_str()});
+  }
+  for (const WorkspaceRegion& region : plan.workspace())
+    regions.push_back({region.name.c_str(), region.offset, region.bytes, region.library_only ? 1U : 0U});
+  const PlanInfo& info = plan.info();
+  return write_struct("tilesmith_plan_info", out,
+                      {.struct_size = sizeof *out,
+                       .device = device_in_c(info.device),
+                       .operation = operation,
+                       .kernel = info.recipe.c_str(),
+                       .reason = info.reason.c_str(),
+                       .stages = stages.data(),
+                       .stage_count = static_cast<int64_t>(stages.size()),
+                       .workspace_bytes = info.workspace_bytes,
+                       .predicted_seconds = info.predicted_seconds,
+                       .steps = steps.data(),
+                       .step_count = static_cast<int64_t>(steps.size()),
+                       .regions = regions.data(),
+                       .region_count = static_cast<int64_t>(regions.size())},
+                      offsetof(tilesmith_plan_info, predicted_seconds));
 }
 
 }  // namespace tilesmith::capi

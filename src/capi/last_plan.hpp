@@ -9,7 +9,7 @@ namespace tilesmith::capi {
 /// Allocates nothing and takes no lock. `operation` lives for ever.
 void remember(const tilesmith_context& context, const Plan& plan, const char* operation);
 
-/// Fills the caller's structure with a plan's facts.
+/// Fills the caller's structure with the plan's info.
 [[nodiscard]] Status write_plan(const Plan& plan, const char* operation, tilesmith_plan_info* out);
 
 }  // namespace tilesmith::capi

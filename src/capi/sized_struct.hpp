@@ -28,13 +28,16 @@ template <class Struct>
   return &room;
 }
 
-/// Fills the caller's structure; its struct_size stays.
+/// Fills as much of the caller's structure as it has; its struct_size stays. `earlier` is the size of the version
+/// before this one, 0 for none.
 template <class Struct>
-[[nodiscard]] Status write_struct(const char* name, Struct* out, const Struct& value) {
-  TS_TRY(check_struct(name, out, sizeof(Struct)));
-  const std::uint64_t size = out->struct_size;
-  *out = value;
-  out->struct_size = size;
+[[nodiscard]] Status write_struct(const char* name, Struct* out, const Struct& value, std::size_t earlier = 0) {
+  TS_TRY(check_struct(name, out, sizeof(Struct), earlier));
+  std::uint64_t size = 0;
+  std::memcpy(&size, out, sizeof size);
+  Struct whole = value;
+  whole.struct_size = size;
+  std::memcpy(out, &whole, size < sizeof(Struct) ? size : sizeof(Struct));
   return {};
 }
 

@@ -15,7 +15,9 @@
 #include "cli/verbs.hpp"
 #include "codegen/generate.hpp"
 #include "dispatch/kernel_builder.hpp"
+#include "vocabulary/names/name.hpp"
 #include "vocabulary/names/native.hpp"
+#include "vocabulary/recipe.hpp"
 
 namespace tilesmith::cli {
 namespace {
@@ -25,12 +27,37 @@ constexpr std::size_t kMostAtOnce = 20000;
 
 struct BuildOptionsOfVerb {
   Selection selection;
+  std::vector<std::string> recipes;  ///< by name; none: the selection
   std::string out;
   int workers = 0;
   std::size_t max = kMostAtOnce;
 };
 
-Result<std::vector<KernelConfig>> selected(const BuildOptionsOfVerb& options) {
+/// What is built, and for which architecture.
+struct Wanted {
+  std::string arch;
+  std::vector<KernelConfig> configs;
+};
+
+/// The kernels of the recipes' steps, each once.
+Result<Wanted> kernels_of_recipes(const BuildOptionsOfVerb& options) {
+  Wanted wanted{.arch = options.selection.request.arch, .configs = {}};
+  for (const std::string& name : options.recipes) {
+    TS_ASSIGN(const Recipe recipe, parse_recipe_name(name));
+    for (const Step& step : recipe.steps) {
+      if (wanted.arch.empty()) wanted.arch = step.config.arch.text();
+      if (step.config.arch.text() != wanted.arch)
+        return fail(ErrorCode::invalid_argument,
+                    fmt::format("kernel {} is not for {}", kernel_name(step.config), wanted.arch),
+                    "kernels of one architecture at a time");
+      if (std::ranges::find(wanted.configs, step.config) == wanted.configs.end()) wanted.configs.push_back(step.config);
+    }
+  }
+  return wanted;
+}
+
+Result<Wanted> selected(const BuildOptionsOfVerb& options) {
+  if (!options.recipes.empty()) return kernels_of_recipes(options);
   TS_ASSIGN(const Listing listing, options.selection.prepare());
   std::vector<KernelConfig> configs;
   ListStatistics statistics;
@@ -46,7 +73,7 @@ Result<std::vector<KernelConfig>> selected(const BuildOptionsOfVerb& options) {
   if (configs.size() > options.max)
     return fail(ErrorCode::invalid_argument, fmt::format("the selection holds more than {} instances", options.max),
                 "a narrower --filter, or a larger --max");
-  return configs;
+  return Wanted{options.selection.request.arch, std::move(configs)};
 }
 
 /// The facts of an architecture that sources are generated for.
@@ -106,8 +133,9 @@ std::string ninja_escaped(std::string_view text) {
 }
 
 Status generate_sources(const BuildOptionsOfVerb& options) {
-  TS_ASSIGN(const Facts facts, facts_of(options.selection.request.arch));
-  TS_ASSIGN(const std::vector<KernelConfig> configs, selected(options));
+  TS_ASSIGN(const Wanted wanted, selected(options));
+  const std::vector<KernelConfig>& configs = wanted.configs;
+  TS_ASSIGN(const Facts facts, facts_of(wanted.arch));
   std::error_code code;
   std::filesystem::create_directories(options.out, code);
   if (code) return fail(ErrorCode::io, fmt::format("cannot create {}: {}", options.out, code.message()));
@@ -133,9 +161,10 @@ Status build_into_store(const BuildOptionsOfVerb& options) {
   if (options.workers < 0)
     return fail(ErrorCode::invalid_argument, fmt::format("--workers {}", options.workers),
                 "1 or more, or 0 for as many as fit");
-  TS_ASSIGN(const std::vector<KernelConfig> configs, selected(options));
+  TS_ASSIGN(const Wanted wanted, selected(options));
+  const std::vector<KernelConfig>& configs = wanted.configs;
   // Compiling needs the architecture's facts, not its processor: every architecture can be built anywhere.
-  TS_ASSIGN(const std::unique_ptr<KernelBuilder> builder, builder_for(options.selection.request.arch));
+  TS_ASSIGN(const std::unique_ptr<KernelBuilder> builder, builder_for(wanted.arch));
   std::unique_ptr<Progress> progress;
   const std::vector<Status> built =
       builder->build(configs, options.workers, [&](std::size_t done, std::size_t total, std::size_t failed) {
@@ -153,13 +182,20 @@ Status build_into_store(const BuildOptionsOfVerb& options) {
   return {};
 }
 
+void add_selection(BuildOptionsOfVerb& options, CLI::App& verb) {
+  options.selection.add_to(verb);
+  verb.add_option("--kernel", options.recipes,
+                  "The kernels of these recipes instead of a selection: names of kernels, or of steps joined by +")
+      ->allow_extra_args(false);
+}
+
 }  // namespace
 
 void add_generate(CLI::App& app, int& exit_code) {
   CLI::App* verb =
       app.add_subcommand("generate", "Write the sources of the listed instances, and a build.ninja that builds them");
   auto options = std::make_shared<BuildOptionsOfVerb>();
-  options->selection.add_to(*verb);
+  add_selection(*options, *verb);
   verb->add_option("--out", options->out, "Folder to write to")->required();
   verb->add_option("--max", options->max, "Refuse selections larger than this")->capture_default_str();
   verb->callback([options, &exit_code] { exit_code = exit_code_of(generate_sources(*options)); });
@@ -168,7 +204,7 @@ void add_generate(CLI::App& app, int& exit_code) {
 void add_build(CLI::App& app, int& exit_code) {
   CLI::App* verb = app.add_subcommand("build", "Compile the listed instances into the store");
   auto options = std::make_shared<BuildOptionsOfVerb>();
-  options->selection.add_to(*verb);
+  add_selection(*options, *verb);
   verb->add_option("--workers", options->workers, "Compilers at a time");
   verb->add_option("--max", options->max, "Refuse selections larger than this")->capture_default_str();
   verb->callback([options, &exit_code] { exit_code = exit_code_of(build_into_store(*options)); });

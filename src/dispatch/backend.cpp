@@ -7,14 +7,6 @@
 #include "dispatch/cuda_backend.hpp"
 
 namespace tilesmith {
-namespace {
-
-std::unexpected<Error> reads_plain_b() {
-  return fail(ErrorCode::unsupported, "this device has no kernels of a packed B",
-              "B as it lies, which its kernels read at full speed; the CPU packs");
-}
-
-}  // namespace
 
 Status check_one_step(const Recipe& recipe) {
   if (recipe.steps.size() == 1 && recipe.steps.front().role == StepRole::compute) return {};
@@ -24,16 +16,9 @@ Status check_one_step(const Recipe& recipe) {
       "a kernel's name, without a role and without \"+\"");
 }
 
-Result<KernelConfig> GemmBackend::packer(const GemmProblem&) const {
-  return reads_plain_b();
-}
-
-Result<std::size_t> GemmBackend::packed_b_bytes(const GemmProblem&, BuildPolicy) {
-  return reads_plain_b();
-}
-
-Status GemmBackend::pack_b(const GemmProblem&, const GemmOperand&, void*, BuildPolicy) {
-  return reads_plain_b();
+Error Backend::no_kernels_of(std::string_view operation) const {
+  return {ErrorCode::unsupported, fmt::format("{} has no kernels of {}", to_string(device_), operation),
+          "a device that has them, such as the CPU"};
 }
 
 Result<std::unique_ptr<Backend>> open_backend(Device device, int threads) {

@@ -1,25 +1,26 @@
-// What a device brings to dispatch: the recipes it has for a problem, best first, and plans that run them. Which of
-// them is taken (choice.hpp) is decided in the same way for every device and operation.
+// What a device brings to dispatch: for each operation the recipes it has for a problem, best first, and plans that run
+// them. Which of them is taken (choice.hpp) is decided in the same way for every device and operation.
 #pragma once
 
 #include <functional>
 #include <memory>
 #include <span>
 #include <string>
+#include <tuple>
 #include <vector>
 
 #include "base/error.hpp"
 #include "choose/candidate.hpp"
+#include "dispatch/operations.hpp"
 #include "tilesmith/dispatcher.hpp"
 
 namespace tilesmith {
 
-/// One operation on one device. PlanT is the operation's plan (AttentionPlan). Products with a column-major D come to a
-/// device as their transposes (gemm/transpose.hpp).
-template <class PlanT>
+/// One operation on one device.
+template <class Op>
 class OperationBackend {
  public:
-  using Problem = typename PlanT::Problem;
+  using Problem = typename Op::Problem;
 
   OperationBackend() = default;
   OperationBackend(const OperationBackend&) = delete;
@@ -30,55 +31,92 @@ class OperationBackend {
   /// refuses and its figures, when there is none.
   [[nodiscard]] virtual Result<Ranking> rank(const Problem& problem) const = 0;
   /// Recipes that need no compiler and compute the problem, perhaps with traits it does not use; best first.
-  [[nodiscard]] virtual std::vector<Candidate> fallbacks(const Problem& problem) const = 0;
+  [[nodiscard]] virtual std::vector<Candidate> fallbacks(const Problem&) const { return {}; }
   /// Whether a recipe asked for by name runs on this device and computes the problem. Errors: unsupported,
   /// invalid_argument.
   [[nodiscard]] virtual Status check(const Recipe& recipe, const Problem& problem) const = 0;
   /// Finds, loads or builds the kernels of the recipe and plans the problem with them. The plan's info carries the
   /// reason and the predicted seconds.
-  [[nodiscard]] virtual Result<std::unique_ptr<PlanT>> plan(const Problem& problem, const Candidate& chosen,
-                                                            std::string reason, BuildPolicy build) = 0;
+  [[nodiscard]] virtual Result<std::unique_ptr<PlanFor<Op>>> plan(const Problem& problem, const Candidate& chosen,
+                                                                  std::string reason, BuildPolicy build) = 0;
 };
+
+/// Lists of one operation's problems on one device. A list's plan is made of plans of its members, and of kernels for
+/// several members at a time where the device has such.
+template <class Op>
+class ListBackend {
+ public:
+  using Problem = typename Op::Problem;
+  /// The dispatcher's plan for a member, made under the same options.
+  using Planner = std::function<Result<const PlanFor<Op>*>(const Problem&)>;
+
+  ListBackend() = default;
+  ListBackend(const ListBackend&) = delete;
+  ListBackend& operator=(const ListBackend&) = delete;
+  virtual ~ListBackend() = default;
+
+  /// Errors: those of the first member that fails, with its number.
+  [[nodiscard]] virtual Result<std::unique_ptr<const PlanFor<ListOf<Op>>>> plan(std::vector<Problem> problems,
+                                                                                const Planner& plan,
+                                                                                const DispatcherOptions& options) = 0;
+};
+
+namespace detail {
+template <class Op>
+struct BackendOf : std::type_identity<OperationBackend<Op>> {};
+template <class Op>
+struct BackendOf<ListOf<Op>> : std::type_identity<ListBackend<Op>> {};
+
+template <class... Tuples>
+struct BackendTable;
+template <class... Recipes, class... Lists>
+struct BackendTable<std::tuple<Recipes...>, std::tuple<Lists...>>
+    : std::type_identity<std::tuple<typename BackendOf<Recipes>::type*..., typename BackendOf<Lists>::type*...>> {};
+}  // namespace detail
+
+/// What a device brings for an operation.
+template <class Op>
+using BackendOf = typename detail::BackendOf<Op>::type;
 
 /// Of operations whose recipes have one computing step. Error: invalid_argument, for other recipes.
 [[nodiscard]] Status check_one_step(const Recipe& recipe);
 
-class GemmBackend : public OperationBackend<GemmPlan> {
- public:
-  /// The dispatcher's plan for a problem.
-  using Planner = std::function<Result<const GemmPlan*>(const GemmProblem&)>;
-
-  /// A plan for products that are valid, and no groups; `plan` is how those of single products are had, under the same
-  /// options.
-  [[nodiscard]] virtual Result<std::unique_ptr<const GemmListPlan>> plan_list(std::vector<GemmProblem> problems,
-                                                                              const Planner& plan,
-                                                                              const DispatcherOptions& options) = 0;
-
-  /// The kernel that packs B. Of a valid problem with packed_b, as what follows. Unsupported where kernels read B as it
-  /// lies.
-  [[nodiscard]] virtual Result<KernelConfig> packer(const GemmProblem& problem) const;
-  [[nodiscard]] virtual Result<std::size_t> packed_b_bytes(const GemmProblem& problem, BuildPolicy build);
-  [[nodiscard]] virtual Status pack_b(const GemmProblem& problem, const GemmOperand& b, void* packed,
-                                      BuildPolicy build);
-};
-
 /// done, total and failed kernels of a build; called by one thread at a time.
 using BuildCounter = std::function<void(std::size_t done, std::size_t total, std::size_t failed)>;
 
+/// A device: a table of what it brings for each operation.
 class Backend {
  public:
-  Backend() = default;
   Backend(const Backend&) = delete;
   Backend& operator=(const Backend&) = delete;
   virtual ~Backend() = default;
 
-  [[nodiscard]] virtual OperationBackend<AttentionPlan>& attention() = 0;
-  /// Null where the device has no GEMM kernels.
-  [[nodiscard]] virtual GemmBackend* gemm() { return nullptr; }
+  [[nodiscard]] Device device() const { return device_; }
+  /// Never null. Error: unsupported, where the device has no kernels of the operation.
+  template <class Op>
+  [[nodiscard]] Result<BackendOf<Op>*> find() const {
+    if (BackendOf<Op>* const kernels = std::get<BackendOf<Op>*>(table_)) return kernels;
+    return std::unexpected(no_kernels_of(Op::kName));
+  }
   /// Compiles what the device needs compiled and does not have, several at a time; one status per config, in order.
   /// Nothing is loaded.
   [[nodiscard]] virtual std::vector<Status> build(std::span<const KernelConfig> configs, int workers,
                                                   const BuildCounter& progress) = 0;
+
+ protected:
+  explicit Backend(Device device) : device_(device) {}
+
+  /// Puts an operation's kernels, which live as long as this, into the table.
+  template <class Op>
+  void add(BackendOf<Op>& kernels) {
+    std::get<BackendOf<Op>*>(table_) = &kernels;
+  }
+
+ private:
+  [[nodiscard]] Error no_kernels_of(std::string_view operation) const;
+
+  Device device_;
+  detail::BackendTable<RecipeOperations, ListOperations>::type table_{};
 };
 
 /// `threads` is for the CPU. Errors: not_found (no such device, or what it needs is not installed), unsupported.

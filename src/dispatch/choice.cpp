@@ -26,9 +26,7 @@ bool concerns_the_source(ErrorCode code) {
          code == ErrorCode::load_failed;
 }
 
-template <class PlanT>
-Result<std::unique_ptr<PlanT>> named_plan(OperationBackend<PlanT>& backend, const typename PlanT::Problem& problem,
-                                          const DispatcherOptions& options) {
+Status named_plan(RecipeSource& source, const DispatcherOptions& options) {
   auto recipe = parse_recipe_name(options.kernel);
   if (!recipe) return fail(ErrorCode::invalid_argument, recipe.error().message, recipe.error().hint);
   if (!recipe->is_bitwise() && options.determinism == Determinism::bitwise)
@@ -36,8 +34,8 @@ Result<std::unique_ptr<PlanT>> named_plan(OperationBackend<PlanT>& backend, cons
         ErrorCode::invalid_argument,
         fmt::format("kernel {} adds partials in any order, and bitwise determinism is asked for", options.kernel),
         "determinism tolerant");
-  TS_TRY(backend.check(*recipe, problem));
-  return backend.plan(problem, {std::move(*recipe)}, "asked for by name", options.build);
+  TS_TRY(source.check(*recipe));
+  return source.plan({std::move(*recipe)}, "asked for by name", options.build);
 }
 
 /// Leaves what the determinism allows, which is never nothing. Where tolerant determinism is asked for, the best recipe
@@ -63,22 +61,21 @@ Status order_for(Determinism determinism, std::vector<Candidate>& candidates) {
 
 }  // namespace
 
-template <class PlanT>
-Result<std::unique_ptr<PlanT>> choose_plan(OperationBackend<PlanT>& backend, const typename PlanT::Problem& problem,
-                                           const DispatcherOptions& options) {
-  if (!options.kernel.empty()) return named_plan(backend, problem, options);
-  TS_ASSIGN(Ranking ranking, backend.rank(problem));
+Status choose(RecipeSource& source, const DispatcherOptions& options) {
+  if (!options.kernel.empty()) return named_plan(source, options);
+  TS_ASSIGN(Ranking ranking, source.rank());
   std::vector<Candidate>& candidates = ranking.candidates;
+  if (candidates.empty()) return fail(ErrorCode::unsupported, "no kernel computes this problem");
   TS_TRY(order_for(options.determinism, candidates));
   const Candidate& best = candidates.front();
-  auto plan = backend.plan(
-      problem, best, fmt::format("first of {} candidates by the {}", candidates.size(), ranking.policy), options.build);
-  if (plan) return plan;
+  const Status plan = source.plan(
+      best, fmt::format("first of {} candidates by the {}", candidates.size(), ranking.policy), options.build);
+  if (plan) return {};
 
   const Error obstacle = plan.error();
   const auto fallback = [&](const Candidate& candidate, BuildPolicy build, const char* how) {
-    auto other =
-        backend.plan(problem, candidate, fmt::format("the best kernel could not be had: {}", obstacle.message), build);
+    const Status other =
+        source.plan(candidate, fmt::format("the best kernel could not be had: {}", obstacle.message), build);
     if (other) log_once(LogLevel::warn, how, fmt::format("{}; going on with {}", obstacle.text(), how));
     return other;
   };
@@ -90,22 +87,17 @@ Result<std::unique_ptr<PlanT>> choose_plan(OperationBackend<PlanT>& backend, con
     for (const Candidate& candidate : candidates) {
       if (std::ranges::find(tried, kind_of(candidate.recipe)) != tried.end()) continue;
       tried.push_back(kind_of(candidate.recipe));
-      if (auto other = fallback(candidate, options.build, "kernels of another kind")) return other;
+      if (fallback(candidate, options.build, "kernels of another kind")) return {};
     }
   }
 
   // What needs no compiler: exact candidates from the store, then linked-in kernels.
   constexpr const char* kNoCompiler = "kernels that need no compiler";
   for (const Candidate& candidate : candidates)
-    if (auto other = fallback(candidate, BuildPolicy::never, kNoCompiler)) return other;
-  for (const Candidate& candidate : backend.fallbacks(problem))
-    if (auto other = fallback(candidate, BuildPolicy::never, kNoCompiler)) return other;
+    if (fallback(candidate, BuildPolicy::never, kNoCompiler)) return {};
+  for (const Candidate& candidate : source.fallbacks())
+    if (fallback(candidate, BuildPolicy::never, kNoCompiler)) return {};
   return std::unexpected(obstacle);
 }
-
-template Result<std::unique_ptr<AttentionPlan>> choose_plan(OperationBackend<AttentionPlan>&, const AttentionProblem&,
-                                                            const DispatcherOptions&);
-template Result<std::unique_ptr<GemmPlan>> choose_plan(OperationBackend<GemmPlan>&, const GemmProblem&,
-                                                       const DispatcherOptions&);
 
 }  // namespace tilesmith

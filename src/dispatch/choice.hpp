@@ -1,5 +1,5 @@
-// Choosing a kernel for a problem: the policy's first, and when it cannot be had, the next best thing that can, with a
-// word about it.
+// Choosing a recipe for a problem: the policy's first, and when it cannot be had, the next best that can, with a word
+// about it.
 #pragma once
 
 #include <memory>
@@ -10,15 +10,51 @@
 
 namespace tilesmith {
 
-/// A plan by the best kernel that can be had under the options. Errors: those of the best kernel.
-template <class PlanT>
-[[nodiscard]] Result<std::unique_ptr<PlanT>> choose_plan(OperationBackend<PlanT>& backend,
-                                                         const typename PlanT::Problem& problem,
-                                                         const DispatcherOptions& options);
+/// A problem of any operation, as choosing sees it.
+class RecipeSource {
+ public:
+  RecipeSource() = default;
+  RecipeSource(const RecipeSource&) = delete;
+  RecipeSource& operator=(const RecipeSource&) = delete;
+  virtual ~RecipeSource() = default;
 
-extern template Result<std::unique_ptr<AttentionPlan>> choose_plan(OperationBackend<AttentionPlan>&,
-                                                                   const AttentionProblem&, const DispatcherOptions&);
-extern template Result<std::unique_ptr<GemmPlan>> choose_plan(OperationBackend<GemmPlan>&, const GemmProblem&,
-                                                              const DispatcherOptions&);
+  // As in OperationBackend.
+  [[nodiscard]] virtual Result<Ranking> rank() const = 0;
+  [[nodiscard]] virtual std::vector<Candidate> fallbacks() const = 0;
+  [[nodiscard]] virtual Status check(const Recipe& recipe) const = 0;
+  /// Makes a plan and keeps it. Errors: those of OperationBackend::plan.
+  [[nodiscard]] virtual Status plan(const Candidate& chosen, std::string reason, BuildPolicy build) = 0;
+};
+
+/// Has the source make a plan by the best recipe that can be had under the options. Errors: those of the best recipe.
+[[nodiscard]] Status choose(RecipeSource& source, const DispatcherOptions& options);
+
+/// A plan of the problem by the best recipe that can be had under the options. Errors: those of the best recipe.
+template <class Op>
+[[nodiscard]] Result<std::unique_ptr<PlanFor<Op>>> choose_plan(OperationBackend<Op>& backend,
+                                                               const typename Op::Problem& problem,
+                                                               const DispatcherOptions& options) {
+  class OfBackend final : public RecipeSource {
+   public:
+    OfBackend(OperationBackend<Op>& kernels, const typename Op::Problem& of) : backend_(kernels), problem_(of) {}
+
+    [[nodiscard]] Result<Ranking> rank() const override { return backend_.rank(problem_); }
+    [[nodiscard]] std::vector<Candidate> fallbacks() const override { return backend_.fallbacks(problem_); }
+    [[nodiscard]] Status check(const Recipe& recipe) const override { return backend_.check(recipe, problem_); }
+    [[nodiscard]] Status plan(const Candidate& chosen, std::string reason, BuildPolicy build) override {
+      TS_ASSIGN(made, backend_.plan(problem_, chosen, std::move(reason), build));
+      return {};
+    }
+
+    std::unique_ptr<PlanFor<Op>> made;
+
+   private:
+    OperationBackend<Op>& backend_;
+    const typename Op::Problem& problem_;
+  };
+  OfBackend source(backend, problem);
+  TS_TRY(choose(source, options));
+  return std::move(source.made);
+}
 
 }  // namespace tilesmith

@@ -5,7 +5,8 @@
 #include "dispatch/backend.hpp"
 #include "dispatch/cpu_registry.hpp"
 #include "dispatch/gemm/cpu.hpp"
-#include "dispatch/gemm/transpose.hpp"
+#include "dispatch/gemm/cpu_list.hpp"
+#include "dispatch/gemm/cpu_pack_b.hpp"
 #include "runtime/cpu/machine.hpp"
 #include "runtime/cpu/thread_pool.hpp"
 
@@ -15,13 +16,19 @@ class CpuBackend final : public Backend {
  public:
   /// threads = 0: every processor this process may use.
   CpuBackend(const CpuMachine& machine, int threads)
-      : registry_(machine),
+      : Backend({}),
+        registry_(machine),
         pool_(threads > 0 ? threads : machine.threads),
         attention_(machine, registry_, pool_),
-        gemm_(machine, registry_, pool_) {}
+        gemm_(machine, registry_, pool_),
+        pack_b_(machine, registry_, pool_),
+        gemm_list_(pool_) {
+    add<AttentionFwd>(attention_);
+    add<Gemm>(gemm_);
+    add<GemmPackB>(pack_b_);
+    add<ListOf<Gemm>>(gemm_list_);
+  }
 
-  [[nodiscard]] OperationBackend<AttentionPlan>& attention() override { return attention_; }
-  [[nodiscard]] GemmBackend* gemm() override { return &transposing_gemm_; }
   [[nodiscard]] std::vector<Status> build(std::span<const KernelConfig> configs, int workers,
                                           const BuildCounter& progress) override {
     return registry_.build(configs, workers, progress);
@@ -32,7 +39,8 @@ class CpuBackend final : public Backend {
   ThreadPool pool_;
   CpuAttention attention_;
   CpuGemm gemm_;
-  TransposingGemm transposing_gemm_{gemm_};
+  CpuGemmPackB pack_b_;
+  CpuGemmList gemm_list_;
 };
 
 }  // namespace tilesmith

@@ -5,7 +5,7 @@
 #include "dispatch/backend.hpp"
 #include "dispatch/cuda_registry.hpp"
 #include "dispatch/gemm/cuda.hpp"
-#include "dispatch/gemm/transpose.hpp"
+#include "dispatch/gemm/cuda_list.hpp"
 #include "spec/cuda/spec.hpp"
 
 namespace tilesmith {
@@ -31,8 +31,6 @@ class CudaBackend final : public Backend {
   /// With the figures of the device at hand.
   [[nodiscard]] const CudaSpec& spec() const { return spec_; }
 
-  [[nodiscard]] OperationBackend<AttentionPlan>& attention() override { return attention_; }
-  [[nodiscard]] GemmBackend* gemm() override { return &transposing_gemm_; }
   [[nodiscard]] std::vector<Status> build(std::span<const KernelConfig> configs, int workers,
                                           const BuildCounter& progress) override {
     return registry_.build(configs, workers, progress);
@@ -40,16 +38,22 @@ class CudaBackend final : public Backend {
 
  private:
   CudaBackend(int device_index, CudaSpec spec)
-      : spec_(std::move(spec)),
+      : Backend({DeviceKind::cuda, device_index}),
+        spec_(std::move(spec)),
         registry_(spec_),
         attention_(device_index, spec_, registry_),
-        gemm_(device_index, spec_, registry_) {}
+        gemm_(device_index, spec_, registry_),
+        gemm_list_(device_index, spec_, registry_) {
+    add<AttentionFwd>(attention_);
+    add<Gemm>(gemm_);
+    add<ListOf<Gemm>>(gemm_list_);
+  }
 
   CudaSpec spec_;
   CudaRegistry registry_;
   CudaAttention attention_;
   CudaGemm gemm_;
-  TransposingGemm transposing_gemm_{gemm_};
+  CudaGemmList gemm_list_;
 };
 
 }  // namespace tilesmith

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/log.hpp"
 #include "dispatch/backend.hpp"
 #include "dispatch/choice.hpp"
 #include "dispatch/gemm/list.hpp"
@@ -11,37 +12,43 @@
 
 namespace tilesmith {
 
+namespace {
+
+template <class Tuple>
+struct CachesOf;
+template <class... Ops>
+struct CachesOf<std::tuple<Ops...>> : std::type_identity<std::tuple<PlanCache<PlanFor<Ops>>...>> {};
+
+}  // namespace
+
 struct Dispatcher::Impl {
   DispatcherOptions options;
   Result<std::unique_ptr<Backend>> backend;  ///< or why every plan() fails
-  PlanCache<AttentionPlan> attention{};
-  PlanCache<GemmPlan> gemm{};
+  CachesOf<RecipeOperations>::type caches{};
 
-  /// `operation` finds the operation in a backend.
-  template <class PlanT, class Operation>
-  Result<const PlanT*> plan(PlanCache<PlanT>& cache, Operation operation, const typename PlanT::Problem& problem) {
-    if (const PlanT* known = cache.find(problem)) return known;
-    TS_TRY(validate(problem));
+  /// What the device brings for the operation. Errors: why there is no device; unsupported.
+  template <class Op>
+  Result<BackendOf<Op>*> find() {
     if (!backend) return std::unexpected(backend.error());
-    OperationBackend<PlanT>* kernels = operation(**backend);
-    if (kernels == nullptr)
-      return fail(ErrorCode::unsupported,
-                  fmt::format("{} has no kernels of this operation", to_string(options.device)));
-    TS_ASSIGN(std::unique_ptr<PlanT> made, choose_plan(*kernels, problem, options));
+    return (*backend)->template find<Op>();
+  }
+
+  template <class Op>
+  Result<const PlanFor<Op>*> plan(const typename Op::Problem& problem, const DispatcherOptions& under) {
+    auto& cache = std::get<PlanCache<PlanFor<Op>>>(caches);
+    if (const PlanFor<Op>* known = cache.find(problem)) return known;
+    TS_TRY(validate(problem));
+    TS_ASSIGN(BackendOf<Op>* const kernels, find<Op>());
+    TS_ASSIGN(std::unique_ptr<PlanFor<Op>> made, choose_plan<Op>(*kernels, problem, under));
+    log_debug("planned {} on {}: {}", made->kernel_name(), to_string(made->device()), made->reason());
     return cache.insert(std::move(made));
   }
 
-  /// The device's kernels of matrix products.
-  Result<GemmBackend*> gemm_backend() {
-    if (!backend) return std::unexpected(backend.error());
-    if (GemmBackend* kernels = (*backend)->gemm()) return kernels;
-    return fail(ErrorCode::unsupported, fmt::format("{} has no kernels of this operation", to_string(options.device)));
-  }
-
-  /// The same, for a problem whose B is to be packed.
-  Result<GemmBackend*> packing_backend(const GemmProblem& problem) {
-    TS_TRY(validate(packing_of(problem)));
-    return gemm_backend();
+  /// The plan that packs a problem's B. A kernel asked for by name is the one that computes, not the one that packs.
+  Result<const GemmPackBPlan*> packing(const GemmProblem& problem) {
+    DispatcherOptions any_kernel = options;
+    any_kernel.kernel.clear();
+    return plan<GemmPackB>(pack_b_problem(problem), any_kernel);
   }
 };
 
@@ -57,25 +64,21 @@ Device Dispatcher::device() const {
 }
 
 Result<const AttentionPlan*> Dispatcher::plan(const AttentionProblem& problem) {
-  return impl_->plan(
-      impl_->attention, [](Backend& backend) { return &backend.attention(); }, problem);
+  return impl_->plan<AttentionFwd>(problem, impl_->options);
 }
 
 Result<const GemmPlan*> Dispatcher::plan(const GemmProblem& problem) {
-  return impl_->plan(
-      impl_->gemm, [](Backend& backend) { return backend.gemm(); }, problem);
+  return impl_->plan<Gemm>(problem, impl_->options);
 }
 
 Result<std::size_t> Dispatcher::packed_b_bytes(const GemmProblem& problem) {
-  TS_ASSIGN(GemmBackend* const kernels, impl_->packing_backend(problem));
-  return kernels->packed_b_bytes(packing_of(problem), impl_->options.build);
+  TS_ASSIGN(const GemmPackBPlan* const plan, impl_->packing(problem));
+  return plan->packed_bytes();
 }
 
 Status Dispatcher::pack_b(const GemmProblem& problem, const GemmOperand& b, void* packed) {
-  TS_ASSIGN(GemmBackend* const kernels, impl_->packing_backend(problem));
-  TS_ASSIGN(const std::size_t bytes, kernels->packed_b_bytes(packing_of(problem), impl_->options.build));
-  TS_TRY(validate_packing(problem, b, packed, bytes));
-  return kernels->pack_b(packing_of(problem), b, packed, impl_->options.build);
+  TS_ASSIGN(const GemmPackBPlan* const plan, impl_->packing(problem));
+  return plan->run({.b = b, .packed = packed});
 }
 
 Result<std::unique_ptr<const GemmListPlan>> Dispatcher::plan(std::span<const GemmProblem> problems) {
@@ -86,8 +89,8 @@ Result<std::unique_ptr<const GemmListPlan>> Dispatcher::plan(std::span<const Gem
             : fail(ErrorCode::unsupported, "its batch is groups", "a call of its own, or a product for each group");
     if (!status) return std::unexpected(of_product(status.error(), i, problems.size()));
   }
-  TS_ASSIGN(GemmBackend* const kernels, impl_->gemm_backend());
-  return kernels->plan_list(
+  TS_ASSIGN(ListBackend<Gemm>* const kernels, impl_->find<ListOf<Gemm>>());
+  return kernels->plan(
       {problems.begin(), problems.end()}, [this](const GemmProblem& problem) { return plan(problem); }, impl_->options);
 }
 

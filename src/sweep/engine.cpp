@@ -191,12 +191,12 @@ class Bench {
     };
     for (const Work<Problem>& item : work) {
       for (const Ranked& candidate : item.candidates) add(candidate.config);
-      if (const auto preparing = Operation::preparing(kernels_, item.problem)) add(*preparing);
+      if (const auto preparing = Operation::preparing(backend_, item.problem)) add(*preparing);
     }
     const std::vector<Status> built = backend_.build(configs, options_.workers, progress_.building);
     for (Work<Problem>& item : work) {
       std::vector<Ranked> good;
-      const auto preparing = Operation::preparing(kernels_, item.problem);
+      const auto preparing = Operation::preparing(backend_, item.problem);
       const Status prepared = preparing ? built[index.at(key_of(*preparing))] : Status();
       for (const Ranked& candidate : item.candidates) {
         const Status& own = built[index.at(key_of(candidate.config))];
@@ -336,10 +336,7 @@ Result<BenchSummary> run_on(const BenchOptions& options, const BenchProgress& pr
                             std::optional<Peaks> known) {
   return std::visit(
       [&]<class Problem>(const std::vector<Problem>&) -> Result<BenchSummary> {
-        const auto* kernels = BenchOperation<Problem>::kernels(backend);
-        if (kernels == nullptr)
-          return fail(ErrorCode::unsupported, fmt::format("{} has no kernels of {}", to_string(options.device),
-                                                          name_of(operation_of(options.problems))));
+        TS_ASSIGN(const auto* kernels, BenchOperation<Problem>::kernels(backend));
         return Bench<Problem>(options, progress, backend, *kernels, threads, known).run();
       },
       options.problems);

@@ -74,10 +74,12 @@ Result<GemmCase> BenchOperation<GemmProblem>::make_case(const GemmProblem& probl
   return GemmCase::create(problem, std::move(inputs));
 }
 
-std::optional<KernelConfig> BenchOperation<GemmProblem>::preparing(const Kernels& kernels, const GemmProblem& problem) {
+std::optional<KernelConfig> BenchOperation<GemmProblem>::preparing(const Backend& backend, const GemmProblem& problem) {
   if (!problem.packed_b) return std::nullopt;
-  auto packer = kernels.packer(problem);
-  return packer ? std::optional(std::move(*packer)) : std::nullopt;
+  const auto kernels = backend.find<GemmPackB>();
+  if (!kernels) return std::nullopt;
+  const auto ranking = (*kernels)->rank(pack_b_problem(problem));
+  return ranking ? std::optional(ranking->candidates.front().recipe.main()) : std::nullopt;
 }
 
 Result<GemmExpectation> BenchOperation<GemmProblem>::expect(const GemmCase& problem_case) {

@@ -47,18 +47,18 @@ struct BenchOperation;
 
 template <>
 struct BenchOperation<AttentionProblem> {
-  using Kernels = OperationBackend<AttentionPlan>;
+  using Kernels = OperationBackend<AttentionFwd>;
   using Case = AttentionCase;
   using Expectation = AttentionExpectation;
 
-  /// Null where the device has no kernels of the operation.
-  [[nodiscard]] static Kernels* kernels(Backend& backend) { return &backend.attention(); }
+  /// Error: unsupported, where the device has no kernels of the operation.
+  [[nodiscard]] static Result<Kernels*> kernels(Backend& backend) { return backend.find<AttentionFwd>(); }
   /// The problem on random data, the same for all kernels.
   [[nodiscard]] static Result<Case> make_case(const AttentionProblem& problem);
   /// What is done once before the calls that are measured.
   [[nodiscard]] static Status prepare(Case&, Dispatcher&) { return {}; }
   /// The kernel that prepare() runs, if it runs one.
-  [[nodiscard]] static std::optional<KernelConfig> preparing(const Kernels&, const AttentionProblem&) {
+  [[nodiscard]] static std::optional<KernelConfig> preparing(const Backend&, const AttentionProblem&) {
     return std::nullopt;
   }
   [[nodiscard]] static Result<Expectation> expect(const Case& problem_case);
@@ -70,16 +70,16 @@ struct BenchOperation<AttentionProblem> {
 
 template <>
 struct BenchOperation<GemmProblem> {
-  using Kernels = GemmBackend;
+  using Kernels = OperationBackend<Gemm>;
   using Case = GemmCase;
   using Expectation = GemmExpectation;
 
-  [[nodiscard]] static Kernels* kernels(Backend& backend) { return backend.gemm(); }
+  [[nodiscard]] static Result<Kernels*> kernels(Backend& backend) { return backend.find<Gemm>(); }
   [[nodiscard]] static Result<Case> make_case(const GemmProblem& problem);
   [[nodiscard]] static Status prepare(Case& problem_case, Dispatcher& dispatcher) {
     return problem_case.pack_b(dispatcher);
   }
-  [[nodiscard]] static std::optional<KernelConfig> preparing(const Kernels& kernels, const GemmProblem& problem);
+  [[nodiscard]] static std::optional<KernelConfig> preparing(const Backend& backend, const GemmProblem& problem);
   [[nodiscard]] static Result<Expectation> expect(const Case& problem_case);
   [[nodiscard]] static DataType product_type(const GemmProblem& problem) { return problem.type_a; }
   [[nodiscard]] static double naive_seconds(const Case& problem_case, int threads);

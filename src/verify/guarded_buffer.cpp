@@ -46,7 +46,7 @@ std::optional<std::string> GuardedBuffer::damage(const RowFilter& wanted) const 
   std::vector<std::byte> outside = storage_;
   const std::size_t width = size_of(type_);
   for_each_row([&](std::int64_t offset, std::int64_t dense) {
-    const std::int64_t line = dense / extents_.column;
+    const std::int64_t line = extents_.column > 0 ? dense / extents_.column : 0;
     if (wanted && !wanted(line / extents_.row / extents_.head, line % extents_.row)) return;
     for (std::int64_t c = 0; c < extents_.column; ++c)
       std::fill_n(outside.begin() + static_cast<std::ptrdiff_t>(

@@ -12,12 +12,16 @@ bool Recipe::is_bitwise() const {
   return std::ranges::all_of(steps, [](const Step& step) { return step.config.algorithm.is_bitwise(); });
 }
 
+std::string step_name(const Step& step) {
+  const std::string kernel = kernel_name(step.config);
+  return step.role == StepRole::compute ? kernel : fmt::format("{}:{}", name_of(step.role), kernel);
+}
+
 std::string recipe_name(const Recipe& recipe) {
   std::string name;
   for (const Step& step : recipe.steps) {
     if (!name.empty()) name += '+';
-    if (step.role != StepRole::compute) name += fmt::format("{}:", name_of(step.role));
-    name += kernel_name(step.config);
+    name += step_name(step);
   }
   return name;
 }
@@ -29,7 +33,7 @@ Result<Recipe> parse_recipe_name(std::string_view name) {
     const std::size_t end = name.find('+');
     std::string_view step = name.substr(0, end);
     const auto where = [&](const Error& error) {
-      return std::unexpected(error.in(fmt::format("step {}", recipe.steps.size())));
+      return std::unexpected(error.in(fmt::format("step {}", recipe.steps.size() + 1)));
     };
     Step read;
     if (const std::size_t colon = step.find(':'); colon != std::string_view::npos) {

@@ -50,6 +50,8 @@ struct Recipe {
   friend bool operator==(const Recipe&, const Recipe&) = default;
 };
 
+/// "gemm_...", or with a role "pack_b:gemm_...".
+[[nodiscard]] std::string step_name(const Step& step);
 [[nodiscard]] std::string recipe_name(const Recipe& recipe);
 
 /// The inverse of recipe_name. Error: parse, which says what is wrong with which step.

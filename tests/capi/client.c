@@ -22,7 +22,7 @@ PIN(block_scale, sizeof(tilesmith_block_scale) == 32);
 PIN(gemm_pointers, offsetof(tilesmith_gemm, a) == 88);
 PIN(gemm_epilogue, offsetof(tilesmith_gemm, epilogue) == 216);
 PIN(epilogue, sizeof(tilesmith_epilogue) == 40);
-PIN(plan_info, sizeof(tilesmith_plan_info) == 64);
+PIN(plan_info, sizeof(tilesmith_plan_info) == 104);
 PIN(device_info, sizeof(tilesmith_device_info) == 48);
 
 static int failures = 0;
@@ -149,6 +149,25 @@ static void test_one_call(void) {
   EXPECT(strcmp(plan.operation, "attention_fwd") == 0);
   EXPECT(strlen(plan.kernel) > 0 && strlen(plan.reason) > 0 && plan.stage_count > 0);
   EXPECT(strcmp(plan.stages[0].kernel, plan.kernel) == 0);
+  EXPECT(plan.step_count == plan.stage_count && strcmp(plan.steps[0].kernel, plan.kernel) == 0);
+  EXPECT(strcmp(plan.steps[0].role, "compute") == 0 && strlen(plan.steps[0].what) > 0);
+  EXPECT(plan.predicted_seconds > 0);
+  {
+    uint64_t end = 0;
+    int64_t i;
+    for (i = 0; i < plan.region_count; ++i) {
+      EXPECT(strlen(plan.regions[i].name) > 0 && plan.regions[i].offset % 64 == 0 && !plan.regions[i].library_only);
+      EXPECT(plan.regions[i].offset >= end);
+      end = plan.regions[i].offset + plan.regions[i].bytes;
+    }
+    EXPECT(end == plan.workspace_bytes);
+  }
+  plan.struct_size = offsetof(tilesmith_plan_info, predicted_seconds); /* a program of before steps had roles */
+  plan.steps = NULL;
+  plan.stage_count = 0;
+  EXPECT_SUCCESS(tilesmith_last_plan(&plan));
+  EXPECT(plan.struct_size == offsetof(tilesmith_plan_info, predicted_seconds));
+  EXPECT(plan.steps == NULL && plan.stage_count > 0);
 }
 
 static void test_two_steps_in_a_context(void) {

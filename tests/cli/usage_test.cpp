@@ -165,6 +165,33 @@ TEST(Usage, ListsWhatIsBuilt) {
   EXPECT_NE(mixed.errors.find("--stats does not go with --built"), std::string::npos) << mixed.errors;
 }
 
+TEST(Usage, ARecipesNameServesWhereAKernelsDoes) {
+  const testing::EmptyStore store;
+  const std::string listed = run("list --op gemm --arch x86_64_v3 --dtype fp32").output;
+  const std::size_t end = listed.find('\n');
+  const std::string first = listed.substr(0, end),
+                    second = listed.substr(end + 1, listed.find('\n', end + 1) - end - 1);
+  const std::string recipe = fmt::format("pack_b:{}+{}+{}", first, second, second);
+
+  const ProcessOutcome explained = run("explain " + recipe);
+  ASSERT_EQ(explained.code, 0) << explained.errors;
+  EXPECT_NE(explained.output.find("step 1 of 3, role pack_b\n"), std::string::npos) << explained.output;
+  EXPECT_NE(explained.output.find("step 3 of 3, role compute\n"), std::string::npos) << explained.output;
+  EXPECT_EQ(testing::document(run("explain " + recipe + " --json")).size(), 3u);
+  const ProcessOutcome wrong = run("explain " + first + "+fastest");
+  EXPECT_NE(wrong.code, 0);
+  EXPECT_NE(wrong.errors.find("step 2"), std::string::npos) << wrong.errors;
+
+  const std::filesystem::path out = store.path() / "sources";
+  const ProcessOutcome generated = run(fmt::format("generate --kernel {} --out {}", recipe, out.string()));
+  ASSERT_EQ(generated.code, 0) << generated.errors;
+  EXPECT_TRUE(generated.output.starts_with("2 sources and build.ninja")) << generated.output;
+  EXPECT_TRUE(std::filesystem::exists(out / (second + ".cpp")));
+  const ProcessOutcome two = run("build --kernel " + first + " --arch sm_90a");
+  EXPECT_NE(two.code, 0);
+  EXPECT_NE(two.errors.find("is not for sm_90a"), std::string::npos) << two.errors;
+}
+
 TEST(Usage, StoreVerifyFailsOnceWhereThereWasDamage) {
   const testing::EmptyStore store;
   EXPECT_EQ(run("store verify").code, 0) << "an empty store is whole";

@@ -27,7 +27,7 @@ KernelConfig config_of(std::uint16_t columns, bool adds) {
 }
 
 /// Kernels of given times, which can all be had.
-class Kernels final : public OperationBackend<GemmPlan> {
+class Kernels final : public OperationBackend<Gemm> {
  public:
   explicit Kernels(std::vector<Candidate> candidates) : candidates_(std::move(candidates)) {}
 
@@ -37,7 +37,7 @@ class Kernels final : public OperationBackend<GemmPlan> {
   [[nodiscard]] Result<std::unique_ptr<GemmPlan>> plan(const GemmProblem& problem, const Candidate& chosen,
                                                        std::string reason, BuildPolicy) override {
     return std::make_unique<NoPlan>(problem,
-                                    PlanInfo{.kernel = recipe_name(chosen.recipe), .reason = std::move(reason)});
+                                    PlanInfo{.recipe = recipe_name(chosen.recipe), .reason = std::move(reason)});
   }
 
  private:
@@ -46,7 +46,7 @@ class Kernels final : public OperationBackend<GemmPlan> {
 
 std::string chosen(const std::vector<Candidate>& candidates, Determinism determinism) {
   Kernels kernels(candidates);
-  const auto plan = choose_plan<GemmPlan>(kernels, {}, {.determinism = determinism});
+  const auto plan = choose_plan<Gemm>(kernels, {}, {.determinism = determinism});
   return plan ? std::string((*plan)->kernel_name()) : plan.error().text();
 }
 
@@ -61,7 +61,7 @@ TEST(Choice, WhatGivesOtherBitsIsChosenOnlyWhereThatIsToleratedAndFaster) {
 TEST(Choice, WhereNoKernelIsBitwiseThatIsAnErrorUnlessTolerated) {
   const Candidate fast{config_of(64, true), 1e-5}, slow{config_of(128, true), 3e-5};
   Kernels kernels({fast, slow});
-  const auto refused = choose_plan<GemmPlan>(kernels, {}, {});
+  const auto refused = choose_plan<Gemm>(kernels, {}, {});
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::unsupported);
   EXPECT_NE(refused.error().message.find("2 kernels compute this problem"), std::string::npos);
@@ -69,15 +69,20 @@ TEST(Choice, WhereNoKernelIsBitwiseThatIsAnErrorUnlessTolerated) {
   EXPECT_EQ(chosen({fast, slow}, Determinism::tolerant), native_name(fast.recipe.main()));
 }
 
+TEST(Choice, NoCandidateIsAnError) {
+  EXPECT_EQ(chosen({}, Determinism::bitwise), "no kernel computes this problem");
+  EXPECT_EQ(chosen({}, Determinism::tolerant), "no kernel computes this problem");
+}
+
 TEST(Choice, ANamedKernelThatGivesOtherBitsNeedsTheOption) {
   const Candidate fast{config_of(64, true), 1e-5};
   Kernels kernels({fast});
   DispatcherOptions options{.kernel = native_name(fast.recipe.main())};
-  const auto refused = choose_plan<GemmPlan>(kernels, {}, options);
+  const auto refused = choose_plan<Gemm>(kernels, {}, options);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().hint, "determinism tolerant");
   options.determinism = Determinism::tolerant;
-  EXPECT_TRUE(choose_plan<GemmPlan>(kernels, {}, options));
+  EXPECT_TRUE(choose_plan<Gemm>(kernels, {}, options));
 }
 
 }  // namespace

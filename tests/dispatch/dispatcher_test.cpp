@@ -43,8 +43,8 @@ TEST(Dispatcher, APlanSaysWhatItRunsAndWhy) {
   EXPECT_EQ((*plan)->problem(), small());
   EXPECT_TRUE(serves(config_of(**plan), small()));
   EXPECT_FALSE((*plan)->reason().empty());
-  ASSERT_FALSE((*plan)->stages().empty());
-  EXPECT_EQ((*plan)->stages().front().kernel, (*plan)->kernel_name());
+  ASSERT_FALSE((*plan)->steps().empty());
+  EXPECT_EQ((*plan)->steps().front().kernel, (*plan)->kernel_name());
   RandomCall call(small(), 1);
   ASSERT_TRUE(call.run(**plan));
   EXPECT_EQ(call.judge(), "");

@@ -33,6 +33,9 @@ def test_last_plan(qkv):
     plan = tilesmith.last_plan()
     assert plan.operation == "attention_fwd" and plan.device == "cpu" and "fp32" in plan.kernel
     assert plan.stages[0].kernel == plan.kernel and plan.reason and plan.workspace_bytes >= 0
+    assert plan.steps[0].role == "compute" and plan.steps[0].what and plan.stages == plan.steps
+    assert plan.predicted_seconds > 0
+    assert plan.workspace_bytes == max((r.offset + r.bytes for r in plan.workspace), default=0)
 
 
 def test_last_plan_is_this_threads(qkv):
@@ -116,7 +119,8 @@ def test_the_structures_are_the_headers():
         "tilesmith_gemm": _library.Gemm,
         "tilesmith_error": _library.LastError, "tilesmith_fact": _library.Fact,
         "tilesmith_device_info": _library.DeviceInfo, "tilesmith_backend_info": _library.BackendInfo,
-        "tilesmith_plan_stage": _library.PlanStage, "tilesmith_plan_info": _library.PlanInfo,
+        "tilesmith_plan_stage": _library.PlanStage, "tilesmith_plan_step": _library.PlanStep,
+        "tilesmith_workspace_region": _library.WorkspaceRegion, "tilesmith_plan_info": _library.PlanInfo,
     }  # fmt: skip
     for name, structure in structures.items():
         body = re.search(rf"typedef struct {name} {{(.*?)}} {name};", text, flags=re.S)[1]

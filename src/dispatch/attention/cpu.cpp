@@ -4,9 +4,11 @@
 
 #include <algorithm>
 
-#include "base/log.hpp"
 #include "dispatch/attention/cpu_candidates.hpp"
+#include "dispatch/cpu_steps.hpp"
 #include "dispatch/cpu_workspace.hpp"
+#include "dispatch/plan_info.hpp"
+#include "dispatch/workspace.hpp"
 #include "problem/attention/problem.hpp"
 #include "vocabulary/names/native.hpp"
 
@@ -15,21 +17,19 @@ namespace {
 
 class CpuAttentionPlan final : public AttentionPlan {
  public:
-  CpuAttentionPlan(const AttentionProblem& problem, PlanInfo facts, const CpuKernel& kernel, ThreadPool& pool,
-                   std::int64_t splits)
-      : AttentionPlan(problem, std::move(facts)), kernel_(kernel), pool_(pool), splits_(splits) {}
+  CpuAttentionPlan(const AttentionProblem& problem, PlanInfo info, CpuSteps steps, std::int64_t splits)
+      : AttentionPlan(problem, std::move(info)), steps_(std::move(steps)), splits_(splits) {}
 
   [[nodiscard]] Status run(const AttentionArguments& arguments, const RunOptions& options) const override {
     TS_TRY(validate(problem(), arguments));
     const TsAttentionArgs args =
         cpu_arguments(problem(), arguments, splits_, cpu_workspace(options, workspace_bytes()));
-    pool_.run(kernel_.table(), &args);
+    steps_.run([&](std::size_t, auto&& send) { send(args); });
     return {};
   }
 
  private:
-  CpuKernel kernel_;
-  ThreadPool& pool_;
+  CpuSteps steps_;
   std::int64_t splits_;
 };
 
@@ -66,17 +66,18 @@ Status CpuAttention::check(const Recipe& recipe, const AttentionProblem& problem
 Result<std::unique_ptr<AttentionPlan>> CpuAttention::plan(const AttentionProblem& problem, const Candidate& chosen,
                                                           std::string reason, BuildPolicy build) {
   const KernelConfig& config = chosen.recipe.main();
-  TS_ASSIGN(const CpuKernel kernel, registry_.find(config, build));
+  TS_ASSIGN(CpuSteps steps, CpuSteps::load(chosen.recipe, pool_,
+                                           [&](const KernelConfig& step) { return registry_.find(step, build); }));
   const std::int64_t splits = splits_for(problem, config, pool_.threads());
   const TsAttentionArgs args = cpu_arguments(problem, dense_arguments(problem, AttentionLayout::bhsd), splits, nullptr);
-  const TsCpuKernel& table = kernel.table();
-  PlanInfo facts{.device = {}, .kernel = native_name(config), .reason = std::move(reason)};
-  facts.workspace_bytes = static_cast<std::size_t>(table.workspace_bytes(&args));
+  const TsCpuKernel& table = steps.table();
+  PlanInfo info = plan_info({}, chosen, std::move(reason));
+  info.steps.front().what += fmt::format(" in {} stages", table.stage_count);
+  WorkspaceLayout layout;
+  layout.add("packed values and partials", static_cast<std::size_t>(table.workspace_bytes(&args)));
+  layout.tell(info);
   pool_.reserve_scratch(static_cast<std::size_t>(table.scratch_bytes(&args)));
-  for (unsigned stage = 0; stage < table.stage_count; ++stage)
-    facts.stages.push_back({facts.kernel, fmt::format("stage {}", stage)});
-  log_debug("planned {}: {}", facts.kernel, facts.reason);
-  return std::make_unique<CpuAttentionPlan>(problem, std::move(facts), kernel, pool_, splits);
+  return std::make_unique<CpuAttentionPlan>(problem, std::move(info), std::move(steps), splits);
 }
 
 }  // namespace tilesmith

@@ -9,7 +9,7 @@
 
 namespace tilesmith {
 
-class CpuAttention final : public OperationBackend<AttentionPlan> {
+class CpuAttention final : public OperationBackend<AttentionFwd> {
  public:
   CpuAttention(const CpuMachine& machine, CpuRegistry& registry, ThreadPool& pool)
       : machine_(machine), registry_(registry), pool_(pool) {}

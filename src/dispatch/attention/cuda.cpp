@@ -7,6 +7,8 @@
 
 #include "base/log.hpp"
 #include "dispatch/attention/cuda_plan.hpp"
+#include "dispatch/plan_info.hpp"
+#include "dispatch/workspace.hpp"
 #include "instances/attention/cuda.hpp"
 #include "problem/attention/problem.hpp"
 #include "vocabulary/data_type.hpp"
@@ -121,23 +123,26 @@ Result<std::unique_ptr<AttentionPlan>> CudaAttention::plan(const AttentionProble
                                                            std::string reason, BuildPolicy build) {
   const KernelConfig& config = chosen.recipe.main();
   TS_ASSIGN(const CudaContext* context, CudaContext::of(device_index_));
-  const CudaAttentionResources facts = cuda_attention_resources(config);
-  TS_ASSIGN(const CudaKernel kernel,
-            registry_.find(*context, config, static_cast<std::size_t>(facts.shared_bytes), build));
+  TS_ASSIGN(CudaSteps steps, CudaSteps::load(chosen.recipe, [&](const KernelConfig& step, std::size_t) {
+              const long shared_bytes = cuda_attention_resources(step).shared_bytes;
+              return registry_.find(*context, step, static_cast<std::size_t>(shared_bytes), build);
+            }));
   CudaTileCounters* tile_counters = nullptr;
   if (config.algorithm.dynamic_scheduler) {
     TS_ASSIGN(tile_counters, counters(*context));
   }
-  PlanInfo plan{
-      .device = {DeviceKind::cuda, device_index_}, .kernel = native_name(config), .reason = std::move(reason)};
-  plan.stages.push_back({plan.kernel, "attention"});
-  log_debug("planned {}: {}", plan.kernel, plan.reason);
+  PlanInfo info = plan_info({DeviceKind::cuda, device_index_}, chosen, std::move(reason));
+  if (tile_counters != nullptr) {
+    WorkspaceLayout layout;
+    layout.add_library_memory("tile counters", CudaTileCounters::kPairBytes);
+    layout.tell(info);
+  }
   // Where another pipeline's tile is the device's first choice, the slower one is said once, not hidden.
   if (config.algorithm.pipeline != spec_.attention_fwd.front().pipeline)
-    log_once(LogLevel::info, plan.kernel,
-             fmt::format("{} runs on the {} pipeline: tilesmith explain says which rule refuses {}", plan.kernel,
+    log_once(LogLevel::info, info.recipe,
+             fmt::format("{} runs on the {} pipeline: tilesmith explain says which rule refuses {}", info.recipe,
                          name_of(config.algorithm.pipeline), name_of(spec_.attention_fwd.front().pipeline)));
-  return CudaAttentionPlan::make(problem, std::move(plan), config, spec_, kernel, tile_counters);
+  return CudaAttentionPlan::make(problem, std::move(info), config, spec_, std::move(steps), tile_counters);
 }
 
 }  // namespace tilesmith

@@ -17,14 +17,13 @@ namespace tilesmith {
 /// Whether a kernel of this config computes the problem, perhaps with traits the problem does not use.
 [[nodiscard]] bool cuda_serves(const KernelConfig& config, const AttentionProblem& problem);
 
-class CudaAttention final : public OperationBackend<AttentionPlan> {
+class CudaAttention final : public OperationBackend<AttentionFwd> {
  public:
   /// `spec` has the figures of the device at hand. The device itself is touched by plan() alone.
   CudaAttention(int device_index, const CudaSpec& spec, CudaRegistry& registry)
       : device_index_(device_index), spec_(spec), registry_(registry) {}
 
   [[nodiscard]] Result<Ranking> rank(const AttentionProblem& problem) const override;
-  [[nodiscard]] std::vector<Candidate> fallbacks(const AttentionProblem&) const override { return {}; }
   [[nodiscard]] Status check(const Recipe& recipe, const AttentionProblem& problem) const override;
   [[nodiscard]] Result<std::unique_ptr<AttentionPlan>> plan(const AttentionProblem& problem, const Candidate& chosen,
                                                             std::string reason, BuildPolicy build) override;

@@ -41,10 +41,11 @@ std::int64_t section_heads(const AttentionProblem& p, std::int64_t pack_gqa, std
 
 }  // namespace
 
-Result<std::unique_ptr<AttentionPlan>> CudaAttentionPlan::make(const AttentionProblem& p, PlanInfo plan,
+Result<std::unique_ptr<AttentionPlan>> CudaAttentionPlan::make(const AttentionProblem& p, PlanInfo info,
                                                                const KernelConfig& config, const CudaSpec& spec,
-                                                               const CudaKernel& kernel, CudaTileCounters* counters) {
-  std::unique_ptr<CudaAttentionPlan> made(new CudaAttentionPlan(p, std::move(plan), config, kernel, counters));
+                                                               CudaSteps steps, CudaTileCounters* counters) {
+  std::unique_ptr<CudaAttentionPlan> made(
+      new CudaAttentionPlan(p, std::move(info), config, std::move(steps), counters));
   const auto too_large = [](const char* what, std::int64_t value, std::int64_t limit) {
     return fail(ErrorCode::unsupported, fmt::format("{} {} is beyond a CUDA kernel's launch", what, value),
                 fmt::format("at most {}", limit));
@@ -53,7 +54,7 @@ Result<std::unique_ptr<AttentionPlan>> CudaAttentionPlan::make(const AttentionPr
   if (p.seqlen_k > kLongest) return too_large("seqlen_k", p.seqlen_k, kLongest);
   const CudaAttentionResources& facts = made->facts_;
   const std::int64_t row_tiles = ceil_div(p.seqlen_q * made->pack_gqa_, facts.tile_rows);
-  CudaLaunch& launch = made->launch_;
+  CudaLaunch& launch = made->steps_.launch();
   launch.block = {static_cast<unsigned>(facts.threads), 1, 1};
   launch.dynamic_shared_bytes = static_cast<unsigned>(facts.shared_bytes);
   made->row_tiles_ = static_cast<int>(row_tiles);
@@ -74,10 +75,10 @@ Result<std::unique_ptr<AttentionPlan>> CudaAttentionPlan::make(const AttentionPr
   return made;
 }
 
-CudaAttentionPlan::CudaAttentionPlan(const AttentionProblem& p, PlanInfo plan, const KernelConfig& config,
-                                     const CudaKernel& kernel, CudaTileCounters* counters)
-    : AttentionPlan(p, std::move(plan)),
-      kernel_(kernel),
+CudaAttentionPlan::CudaAttentionPlan(const AttentionProblem& p, PlanInfo info, const KernelConfig& config,
+                                     CudaSteps steps, CudaTileCounters* counters)
+    : AttentionPlan(p, std::move(info)),
+      steps_(std::move(steps)),
       counters_(counters),
       facts_(cuda_attention_resources(config)),
       pack_gqa_(std::max<int>(1, config.algorithm.pack_gqa)),
@@ -162,13 +163,13 @@ Status CudaAttentionPlan::encode_maps(const AttentionArguments& a, TsCudaTensorM
                      dimension(packed, a.q_strides.head, packed),
                      dimension(group ? a.total_q : p.seqlen_q, a.q_strides.row, 64 / packed),
                      dimension(heads, a.q_strides.head * packed, 1), dimension(batch, a.q_strides.batch, 1)};
-  TS_TRY(encode_tensor_map(kernel_.context(), format, a.q, q, maps.q));
+  TS_TRY(encode_tensor_map(steps_.context(), format, a.q, q, maps.q));
   const auto encode = [&](const void* address, const AttentionStrides& s, std::int64_t head_dim, TsCudaTensorMap& map) {
     const std::array dimensions{TensorMapDimension{static_cast<std::uint64_t>(head_dim), 0, columns},
                                 dimension(group ? a.total_k : p.seqlen_k, s.row, facts_.tile_keys),
                                 dimension(p.heads_kv, s.head, 1), dimension(batch, s.batch, 1)};
     // Without keys there may be no tensor: the map is read once, masked as a whole, and needs readable memory.
-    return encode_tensor_map(kernel_.context(), format, address != nullptr ? address : a.q, dimensions, map);
+    return encode_tensor_map(steps_.context(), format, address != nullptr ? address : a.q, dimensions, map);
   };
   TS_TRY(encode(a.k, a.k_strides, p.head_dim_qk, maps.k));
   TS_TRY(encode(a.v, a.v_strides, p.head_dim_v, maps.v));
@@ -182,24 +183,22 @@ Status CudaAttentionPlan::encode_maps(const AttentionArguments& a, TsCudaTensorM
   const std::array bias{TensorMapDimension{static_cast<std::uint64_t>(p.seqlen_k), 0, 32},
                         of_bias(packed, b.head, packed), of_bias(p.seqlen_q, b.row, 64 / packed),
                         of_bias(heads, b.head * packed, 1), of_bias(p.batch, b.batch, 1)};
-  return encode_tensor_map(kernel_.context(), {.element = TensorMapElement::f32}, a.bias, bias, maps.bias);
+  return encode_tensor_map(steps_.context(), {.element = TensorMapElement::f32}, a.bias, bias, maps.bias);
 }
 
 Status CudaAttentionPlan::run(const AttentionArguments& a, const RunOptions& options) const {
   TS_TRY(check(a));
   if (problem().batch == 0 || problem().seqlen_q == 0) return {};
-  const CudaCurrent current(kernel_.context());
-  TS_TRY(current.status());
-  CudaLaunch how = launch_;
-  how.stream = static_cast<cu::Stream>(options.stream);
-  TsCudaAttentionArgs arguments = kernel_arguments(a);
-  if (!facts_.tensor_maps) return launch_with(kernel_, how, arguments);
-  if (counters_ != nullptr) {
-    TS_ASSIGN(arguments.tile_counters, counters_->of(how.stream));
-  }
-  TsCudaTensorMaps maps;
-  TS_TRY(encode_maps(a, maps));
-  return launch_with(kernel_, how, maps, arguments);
+  return steps_.run(options.stream, [&](std::size_t, const auto& send) -> Status {
+    TsCudaAttentionArgs arguments = kernel_arguments(a);
+    if (!facts_.tensor_maps) return send(arguments);
+    if (counters_ != nullptr) {
+      TS_ASSIGN(arguments.tile_counters, counters_->of(static_cast<cu::Stream>(options.stream)));
+    }
+    TsCudaTensorMaps maps;
+    TS_TRY(encode_maps(a, maps));
+    return send(maps, arguments);
+  });
 }
 
 }  // namespace tilesmith

@@ -5,9 +5,9 @@
 #include <memory>
 
 #include "dispatch/attention/cuda_tile_counters.hpp"
+#include "dispatch/cuda_steps.hpp"
 #include "instances/attention/cuda_resources.hpp"
 #include "kernels/cuda/attention/abi.h"
-#include "runtime/cuda/kernel.hpp"
 #include "spec/cuda/spec.hpp"
 #include "tilesmith/dispatcher.hpp"
 
@@ -16,27 +16,25 @@ namespace tilesmith {
 class CudaAttentionPlan final : public AttentionPlan {
  public:
   /// `counters` is null for kernels with a static schedule. Errors: unsupported for sizes beyond a launch's limits.
-  [[nodiscard]] static Result<std::unique_ptr<AttentionPlan>> make(const AttentionProblem& problem, PlanInfo plan,
+  [[nodiscard]] static Result<std::unique_ptr<AttentionPlan>> make(const AttentionProblem& problem, PlanInfo info,
                                                                    const KernelConfig& config, const CudaSpec& spec,
-                                                                   const CudaKernel& kernel,
-                                                                   CudaTileCounters* counters);
+                                                                   CudaSteps steps, CudaTileCounters* counters);
 
   [[nodiscard]] Status run(const AttentionArguments& arguments, const RunOptions& options) const override;
 
  private:
-  CudaAttentionPlan(const AttentionProblem& problem, PlanInfo plan, const KernelConfig& config,
-                    const CudaKernel& kernel, CudaTileCounters* counters);
+  CudaAttentionPlan(const AttentionProblem& problem, PlanInfo info, const KernelConfig& config, CudaSteps steps,
+                    CudaTileCounters* counters);
 
   [[nodiscard]] Status check(const AttentionArguments& arguments) const;
   [[nodiscard]] TsCudaAttentionArgs kernel_arguments(const AttentionArguments& arguments) const;
   [[nodiscard]] Status encode_maps(const AttentionArguments& arguments, TsCudaTensorMaps& maps) const;
 
-  CudaKernel kernel_;
+  CudaSteps steps_;
   CudaTileCounters* counters_;
   CudaAttentionResources facts_;
   std::int64_t pack_gqa_;
   MaskKind mask_;
-  CudaLaunch launch_;
   int work_items_ = 0;
   int row_tiles_ = 0;
   int section_heads_ = 1;

@@ -5,11 +5,6 @@
 #include "runtime/cuda/stream.hpp"
 
 namespace tilesmith {
-namespace {
-
-constexpr std::size_t kPairBytes = 32;  // a sector of its own: pairs of different streams do not share a line's atomics
-
-}  // namespace
 
 Result<std::unique_ptr<CudaTileCounters>> CudaTileCounters::create(const CudaContext& context) {
   const CudaCurrent current(context);

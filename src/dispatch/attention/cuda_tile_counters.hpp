@@ -20,6 +20,8 @@ class CudaTileCounters {
  public:
   static constexpr std::size_t kStreams = CudaStreamSlots::kStreams;
   static constexpr std::size_t kCaptured = 32768;  ///< captured launches that can have a pair
+  /// A sector of memory for each pair, so that pairs of different streams do not share a line's atomics.
+  static constexpr std::size_t kPairBytes = 32;
 
   [[nodiscard]] static Result<std::unique_ptr<CudaTileCounters>> create(const CudaContext& context);
 

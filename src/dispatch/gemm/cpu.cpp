@@ -6,11 +6,14 @@
 #include <limits>
 #include <optional>
 
-#include "base/log.hpp"
+#include "dispatch/cpu_steps.hpp"
 #include "dispatch/gemm/cpu_arguments.hpp"
-#include "dispatch/gemm/cpu_list.hpp"
+#include "dispatch/gemm/cpu_pack_b.hpp"
 #include "dispatch/gemm/cpu_packed_b.hpp"
 #include "dispatch/gemm/cpu_plan.hpp"
+#include "dispatch/gemm/transpose.hpp"
+#include "dispatch/plan_info.hpp"
+#include "dispatch/workspace.hpp"
 #include "instances/gemm/cpu.hpp"
 #include "problem/gemm/group.hpp"
 #include "problem/gemm/problem.hpp"
@@ -19,26 +22,11 @@
 namespace tilesmith {
 namespace {
 
-constexpr std::int64_t kTypicalRows = 128;  // of products whose B is packed beforehand
 constexpr std::int64_t kLeastRows = 4;  // of a register tile: fewer or more rows make a difference from there to there
 
-/// What the first stage of a blocked kernel is called with to pack B.
-TsGemmArgs packing_arguments(const GemmProblem& problem, const KernelConfig& config, const GemmOperand& b,
-                             int threads) {
-  TsGemmArgs args{};
-  args.b = {b.data, b.leading, 0};
-  args.m = 2 * std::int64_t{config.algorithm.tile[0]};  // a single row of tasks would pack panels by itself
-  args.n = problem.n;
-  args.k = problem.k;
-  args.batch = args.splits = 1;
-  args.threads = threads;
-  args.alpha = 1;
-  return args;
-}
+}  // namespace
 
-/// Why no instance of any level computes the problem: the rule that refuses one which differs from valid ones in the
-/// signature alone.
-Error refusal(const CpuMachine& machine, const GemmSignature& signature) {
+Error cpu_gemm_refusal(const CpuMachine& machine, const GemmSignature& signature) {
   for (const CpuSpec& spec : machine.levels)
     for (const CpuGemmInstruction& facts : spec.gemm) {
       if (std::ranges::find(facts.data_types, signature.a) == facts.data_types.end()) continue;
@@ -62,13 +50,12 @@ Error refusal(const CpuMachine& machine, const GemmSignature& signature) {
           "tilesmith list --op gemm --arch ARCH shows what there is"};
 }
 
-}  // namespace
-
-Result<Ranking> CpuGemm::rank(const GemmProblem& problem) const {
+Result<Ranking> CpuGemm::rank(const GemmProblem& given) const {
+  const GemmProblem problem = with_row_d(given);
   TS_ASSIGN(const GemmSignature signature, cpu_signature_of(problem));
   std::optional<KernelConfig> panels;
   if (problem.packed_b) {
-    TS_ASSIGN(panels, packer(problem));
+    TS_ASSIGN(panels, cpu_packer(machine_, problem));
   }
   std::vector<Candidate> candidates;
   for (const CpuSpec& spec : machine_.levels)
@@ -80,12 +67,13 @@ Result<Ranking> CpuGemm::rank(const GemmProblem& problem) const {
       if (!useless_split && serves(config, problem)) candidates.push_back({config, 0});
       return true;
     });
-  if (candidates.empty()) return std::unexpected(refusal(machine_, signature));
+  if (candidates.empty()) return std::unexpected(cpu_gemm_refusal(machine_, signature));
   order(problem, candidates);
   return Ranking{std::move(candidates), "cost model"};
 }
 
-std::vector<Candidate> CpuGemm::fallbacks(const GemmProblem& problem) const {
+std::vector<Candidate> CpuGemm::fallbacks(const GemmProblem& given) const {
+  const GemmProblem problem = with_row_d(given);
   std::vector<Candidate> linked;
   for (const KernelConfig& config : registry_.essential())
     if (serves(config, problem)) linked.push_back({config, 0});
@@ -93,13 +81,14 @@ std::vector<Candidate> CpuGemm::fallbacks(const GemmProblem& problem) const {
   return linked;
 }
 
-Status CpuGemm::check(const Recipe& recipe, const GemmProblem& problem) const {
+Status CpuGemm::check(const Recipe& recipe, const GemmProblem& given) const {
+  const GemmProblem problem = with_row_d(given);
   TS_TRY(check_one_step(recipe));
   const KernelConfig& config = recipe.main();
   TS_TRY(check_runs_here(machine_, config));
   if (serves(config, problem)) {
     if (!problem.packed_b) return {};
-    TS_ASSIGN(const KernelConfig panels, packer(problem));
+    TS_ASSIGN(const KernelConfig panels, cpu_packer(machine_, problem));
     if (reads_panels_of(config, panels)) return {};
     return fail(ErrorCode::invalid_argument, fmt::format("kernel {} reads other panels of B", native_name(config)),
                 fmt::format("panels are packed for {}", PackedHeader::of(problem, panels, 0).text()));
@@ -123,21 +112,27 @@ Status CpuGemm::check(const Recipe& recipe, const GemmProblem& problem) const {
 
 Result<std::unique_ptr<GemmPlan>> CpuGemm::plan(const GemmProblem& problem, const Candidate& chosen, std::string reason,
                                                 BuildPolicy build) {
+  return plan_with_row_d(problem,
+                         [&](const GemmProblem& row_d) { return plan_row_d(row_d, chosen, std::move(reason), build); });
+}
+
+Result<std::unique_ptr<GemmPlan>> CpuGemm::plan_row_d(const GemmProblem& problem, const Candidate& chosen,
+                                                      std::string reason, BuildPolicy build) {
   const KernelConfig& config = chosen.recipe.main();
   TS_ASSIGN(const CpuGemmEpilogue terms, cpu_gemm_epilogue(problem.epilogue, problem.beta));
-  TS_ASSIGN(const CpuKernel kernel, registry_.find(config, build));
+  TS_ASSIGN(CpuSteps steps, CpuSteps::load(chosen.recipe, pool_,
+                                           [&](const KernelConfig& step) { return registry_.find(step, build); }));
   const CpuSpec* spec = machine_.level(config.arch);
   const std::int64_t splits = spec == nullptr ? 1 : splits_for(typical_call(problem), config, *spec, pool_.threads());
-  const TsCpuKernel& table = kernel.table();
-  PlanInfo facts{.device = {}, .kernel = native_name(config), .reason = std::move(reason)};
-  std::size_t scratch = 0;
+  const TsCpuKernel& table = steps.table();
+  std::size_t workspace = 0, scratch = 0;
   const auto make_room = [&](const GemmProblem& call) {
     // A matrix B that the batch shares is packed otherwise than one for each member: there is room for both.
     for (const bool shared_b : {false, true}) {
       GemmArguments arguments = dense_arguments(call);
       if (shared_b) arguments.b.batch = arguments.b2.batch = 0;
       const TsGemmArgs args = cpu_arguments(call, terms, arguments, splits, pool_.threads(), nullptr);
-      facts.workspace_bytes = std::max(facts.workspace_bytes, static_cast<std::size_t>(table.workspace_bytes(&args)));
+      workspace = std::max(workspace, static_cast<std::size_t>(table.workspace_bytes(&args)));
       scratch = std::max(scratch, static_cast<std::size_t>(table.scratch_bytes(&args)));
     }
   };
@@ -151,61 +146,13 @@ Result<std::unique_ptr<GemmPlan>> CpuGemm::plan(const GemmProblem& problem, cons
     make_room(problem_of_group(problem, problem.m));
   }
   pool_.reserve_scratch(scratch);
-  for (unsigned stage = 0; stage < table.stage_count; ++stage)
-    facts.stages.push_back({facts.kernel, fmt::format("stage {}", stage)});
-  log_debug("planned {}: {}", facts.kernel, facts.reason);
-  return std::make_unique<CpuGemmPlan>(problem, std::move(facts), terms, kernel, pool_, splits,
+  PlanInfo info = plan_info({}, chosen, std::move(reason));
+  info.steps.front().what += fmt::format(" in {} stages", table.stage_count);
+  WorkspaceLayout layout;
+  layout.add("packed panels and partials", workspace);
+  layout.tell(info);
+  return std::make_unique<CpuGemmPlan>(problem, std::move(info), terms, std::move(steps), splits,
                                        PackedHeader::of(problem, config, 0));
-}
-
-Result<KernelConfig> CpuGemm::packer(const GemmProblem& problem) const {
-  GemmProblem typical = packing_of(problem);
-  typical.m = kTypicalRows;
-  typical.order_b = MatrixOrder::column;
-  typical.packed_b = false;
-  TS_ASSIGN(GemmSignature signature, cpu_signature_of(typical));
-  std::vector<Candidate> blocked;
-  for (const CpuSpec& spec : machine_.levels)
-    enumerate_cpu_gemm(spec, signature, [&](const KernelConfig& config) {
-      if (config.algorithm.pipeline == Pipeline::blocked && !config.algorithm.split_k)
-        blocked.push_back({config, expected_seconds(typical, config, spec, 1)});
-      return true;
-    });
-  if (blocked.empty()) return std::unexpected(refusal(machine_, signature));
-  best_first(blocked);
-  KernelConfig best = blocked.front().recipe.main();
-  signature.layout_b = problem.order_b;
-  best.signature = signature;
-  return best;
-}
-
-Result<std::size_t> CpuGemm::packed_b_bytes(const GemmProblem& problem, BuildPolicy build) {
-  TS_ASSIGN(const KernelConfig config, packer(problem));
-  TS_ASSIGN(const CpuKernel kernel, registry_.find(config, build));
-  const TsGemmArgs args = packing_arguments(problem, config, {}, pool_.threads());
-  return sizeof(PackedHeader) + static_cast<std::size_t>(kernel.table().workspace_bytes(&args));
-}
-
-Status CpuGemm::pack_b(const GemmProblem& problem, const GemmOperand& b, void* packed, BuildPolicy build) {
-  TS_ASSIGN(const KernelConfig config, packer(problem));
-  TS_ASSIGN(const CpuKernel kernel, registry_.find(config, build));
-  TsGemmArgs args = packing_arguments(problem, config, b, pool_.threads());
-  auto* const header = static_cast<PackedHeader*>(packed);
-  args.workspace = header + 1;
-  const long long bytes = kernel.table().workspace_bytes(&args);
-  if (problem.n > 0 && problem.k > 0) {
-    TsCpuKernel packing = kernel.table();
-    packing.stage_count = 1;
-    pool_.reserve_scratch(static_cast<std::size_t>(packing.scratch_bytes(&args)));
-    pool_.run(packing, &args);
-  }
-  *header = PackedHeader::of(problem, config, static_cast<std::int64_t>(sizeof(PackedHeader)) + bytes);
-  return {};
-}
-
-Result<std::unique_ptr<const GemmListPlan>> CpuGemm::plan_list(std::vector<GemmProblem> problems, const Planner& plan,
-                                                               const DispatcherOptions&) {
-  return CpuGemmListPlan::make(std::move(problems), plan, pool_);
 }
 
 void CpuGemm::order(const GemmProblem& problem, std::vector<Candidate>& candidates) const {

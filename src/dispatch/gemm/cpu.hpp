@@ -8,7 +8,11 @@
 
 namespace tilesmith {
 
-class CpuGemm final : public GemmBackend {
+/// Why no instance of any level computes the problem: the rule that refuses one which differs from valid ones in the
+/// signature alone.
+[[nodiscard]] Error cpu_gemm_refusal(const CpuMachine& machine, const GemmSignature& signature);
+
+class CpuGemm final : public OperationBackend<Gemm> {
  public:
   CpuGemm(const CpuMachine& machine, CpuRegistry& registry, ThreadPool& pool)
       : machine_(machine), registry_(registry), pool_(pool) {}
@@ -18,17 +22,10 @@ class CpuGemm final : public GemmBackend {
   [[nodiscard]] Status check(const Recipe& recipe, const GemmProblem& problem) const override;
   [[nodiscard]] Result<std::unique_ptr<GemmPlan>> plan(const GemmProblem& problem, const Candidate& chosen,
                                                        std::string reason, BuildPolicy build) override;
-  [[nodiscard]] Result<std::unique_ptr<const GemmListPlan>> plan_list(std::vector<GemmProblem> problems,
-                                                                      const Planner& plan,
-                                                                      const DispatcherOptions& options) override;
-  /// The kernel whose first stage packs B of the problem's order: the best blocked one of a typical product of these
-  /// types, n and k on one thread, so that the panels' form depends on nothing else.
-  [[nodiscard]] Result<KernelConfig> packer(const GemmProblem& problem) const override;
-  [[nodiscard]] Result<std::size_t> packed_b_bytes(const GemmProblem& problem, BuildPolicy build) override;
-  [[nodiscard]] Status pack_b(const GemmProblem& problem, const GemmOperand& b, void* packed,
-                              BuildPolicy build) override;
 
  private:
+  [[nodiscard]] Result<std::unique_ptr<GemmPlan>> plan_row_d(const GemmProblem& problem, const Candidate& chosen,
+                                                             std::string reason, BuildPolicy build);
   void order(const GemmProblem& problem, std::vector<Candidate>& candidates) const;
 
   const CpuMachine& machine_;

@@ -5,6 +5,8 @@
 #include <cmath>
 
 #include "dispatch/cpu_workspace.hpp"
+#include "dispatch/gemm/transpose.hpp"
+#include "dispatch/workspace.hpp"
 #include "problem/gemm/problem.hpp"
 
 namespace tilesmith {
@@ -59,14 +61,11 @@ constexpr TsCpuStage stage() {
           }};
 }
 
-std::size_t up_to_line(std::size_t bytes) {
-  return (bytes + AlignedBuffer::kAlignment - 1) / AlignedBuffer::kAlignment * AlignedBuffer::kAlignment;
-}
-
 }  // namespace
 
 Result<std::unique_ptr<const GemmListPlan>> CpuGemmListPlan::make(std::vector<GemmProblem> problems,
-                                                                  const GemmBackend::Planner& plan, ThreadPool& pool) {
+                                                                  const ListBackend<Gemm>::Planner& plan,
+                                                                  ThreadPool& pool) {
   TS_ASSIGN(const std::vector<const GemmPlan*> plans, plans_of(problems, plan));
   double all = 0;
   for (const GemmProblem& problem : problems) all += flops_of(problem);
@@ -81,7 +80,8 @@ Result<std::unique_ptr<const GemmListPlan>> CpuGemmListPlan::make(std::vector<Ge
   std::ranges::stable_sort(members, std::greater{}, [&](const Member& x) { return flops_of(problems[x.product]); });
   GemmListInfo kernels;
   for (const GemmPlan* each : plans) kernels.add(each->kernel_name());
-  PlanInfo facts = kernels.facts({}, plans.size(), "in one job for all threads");
+  PlanInfo info = kernels.info({}, plans.size(), "in one job for all threads");
+  WorkspaceLayout layout;
   long long scratch = 0;
   for (Member& member : members) {
     const TsCpuKernel& table = member.plan->table();
@@ -93,12 +93,20 @@ Result<std::unique_ptr<const GemmListPlan>> CpuGemmListPlan::make(std::vector<Ge
       workspace = std::max(workspace, table.workspace_bytes(&args));
       scratch = std::max(scratch, table.scratch_bytes(&args));
     }
-    member.workspace = facts.workspace_bytes;
-    facts.workspace_bytes += up_to_line(static_cast<std::size_t>(workspace));
+    member.workspace = layout.add(fmt::format("GEMM {}", member.product), static_cast<std::size_t>(workspace));
+    info.predicted_seconds += member.plan->predicted_seconds();
   }
+  layout.tell(info);
   pool.reserve_scratch(static_cast<std::size_t>(scratch));
   return std::unique_ptr<const GemmListPlan>(
-      new CpuGemmListPlan(std::move(problems), std::move(facts), std::move(members), pool));
+      new CpuGemmListPlan(std::move(problems), std::move(info), std::move(members), pool));
+}
+
+Result<std::unique_ptr<const GemmListPlan>> CpuGemmList::plan(std::vector<GemmProblem> problems, const Planner& plan,
+                                                              const DispatcherOptions&) {
+  return plan_with_row_d(std::move(problems), [&](std::vector<GemmProblem> row_d) {
+    return CpuGemmListPlan::make(std::move(row_d), plan, pool_);
+  });
 }
 
 Status CpuGemmListPlan::run(std::span<const GemmArguments> arguments, const RunOptions& options) const {

@@ -11,7 +11,7 @@ namespace tilesmith {
 class CpuGemmListPlan final : public GemmListPlan {
  public:
   [[nodiscard]] static Result<std::unique_ptr<const GemmListPlan>> make(std::vector<GemmProblem> problems,
-                                                                        const GemmBackend::Planner& plan,
+                                                                        const ListBackend<Gemm>::Planner& plan,
                                                                         ThreadPool& pool);
 
   [[nodiscard]] Status run(std::span<const GemmArguments> arguments, const RunOptions& options) const override;
@@ -24,10 +24,21 @@ class CpuGemmListPlan final : public GemmListPlan {
     std::size_t workspace;  ///< where its part of the workspace begins
   };
 
-  CpuGemmListPlan(std::vector<GemmProblem> problems, PlanInfo facts, std::vector<Member> members, ThreadPool& pool)
-      : GemmListPlan(std::move(problems), std::move(facts)), members_(std::move(members)), pool_(pool) {}
+  CpuGemmListPlan(std::vector<GemmProblem> problems, PlanInfo info, std::vector<Member> members, ThreadPool& pool)
+      : GemmListPlan(std::move(problems), std::move(info)), members_(std::move(members)), pool_(pool) {}
 
   std::vector<Member> members_;  ///< without empty products
+  ThreadPool& pool_;
+};
+
+class CpuGemmList final : public ListBackend<Gemm> {
+ public:
+  explicit CpuGemmList(ThreadPool& pool) : pool_(pool) {}
+
+  [[nodiscard]] Result<std::unique_ptr<const GemmListPlan>> plan(std::vector<GemmProblem> problems, const Planner& plan,
+                                                                 const DispatcherOptions& options) override;
+
+ private:
   ThreadPool& pool_;
 };
 

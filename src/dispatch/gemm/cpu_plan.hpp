@@ -1,10 +1,9 @@
 // A CPU kernel that runs one GEMM.
 #pragma once
 
+#include "dispatch/cpu_steps.hpp"
 #include "dispatch/gemm/cpu_arguments.hpp"
 #include "dispatch/gemm/cpu_packed_b.hpp"
-#include "runtime/cpu/kernel.hpp"
-#include "runtime/cpu/thread_pool.hpp"
 #include "tilesmith/dispatcher.hpp"
 
 namespace tilesmith {
@@ -13,21 +12,16 @@ class CpuGemmPlan final : public GemmPlan {
  public:
   /// `splits`: pieces of k, of kernels that split it, when all of the pool's threads work for the product. `panels`:
   /// what a packed B is to be.
-  CpuGemmPlan(const GemmProblem& problem, PlanInfo facts, const CpuGemmEpilogue& terms, const CpuKernel& kernel,
-              ThreadPool& pool, std::int64_t splits, const PackedHeader& panels)
-      : GemmPlan(problem, std::move(facts)),
-        terms_(terms),
-        kernel_(kernel),
-        pool_(pool),
-        splits_(splits),
-        panels_(panels) {}
+  CpuGemmPlan(const GemmProblem& problem, PlanInfo info, const CpuGemmEpilogue& terms, CpuSteps steps,
+              std::int64_t splits, const PackedHeader& panels)
+      : GemmPlan(problem, std::move(info)), terms_(terms), steps_(std::move(steps)), splits_(splits), panels_(panels) {}
 
   [[nodiscard]] Status run(const GemmArguments& arguments, const RunOptions& options) const override;
 
   /// Checks that a packed B is what the kernel reads; of valid arguments.
   [[nodiscard]] Status check_packed(const GemmArguments& arguments) const;
 
-  [[nodiscard]] const TsCpuKernel& table() const { return kernel_.table(); }
+  [[nodiscard]] const TsCpuKernel& table() const { return steps_.table(); }
   /// What the kernel is called with when `threads` of the pool's work for the product.
   [[nodiscard]] TsGemmArgs kernel_arguments(const GemmArguments& arguments, int threads, void* workspace) const;
 
@@ -36,8 +30,7 @@ class CpuGemmPlan final : public GemmPlan {
   [[nodiscard]] Status run_groups(const GemmArguments& arguments, const RunOptions& options) const;
 
   CpuGemmEpilogue terms_;
-  CpuKernel kernel_;
-  ThreadPool& pool_;
+  CpuSteps steps_;
   std::int64_t splits_;
   PackedHeader panels_;
 };

@@ -2,9 +2,9 @@
 
 #include <fmt/format.h>
 
-#include "base/log.hpp"
-#include "dispatch/gemm/cuda_list.hpp"
 #include "dispatch/gemm/cuda_plan.hpp"
+#include "dispatch/gemm/transpose.hpp"
+#include "dispatch/plan_info.hpp"
 #include "problem/gemm/problem.hpp"
 #include "runtime/cuda/stream.hpp"
 #include "vocabulary/names/native.hpp"
@@ -14,8 +14,13 @@ namespace {
 
 constexpr std::size_t kZeroBytes = 16;
 
-/// Which rule stands in the way, asked of the spec's own tiles.
-Error why_none(const CudaSpec& spec, const GemmSignature& signature) {
+bool may_share(const KernelConfig& config) {
+  return config.algorithm.split_k || config.algorithm.stream_k;
+}
+
+}  // namespace
+
+Error cuda_gemm_refusal(const CudaSpec& spec, const GemmSignature& signature) {
   KernelConfig config{.arch = spec.arch, .signature = signature, .algorithm = {}};
   const CudaGemmPipeline& pipeline = spec.gemm.pipelines.back();
   config.algorithm.pipeline = pipeline.pipeline;
@@ -28,12 +33,6 @@ Error why_none(const CudaSpec& spec, const GemmSignature& signature) {
           fmt::format("no CUDA kernel computes this problem: rule {}: {}", rule->name, rule->figures(subject)),
           std::string(rule->about)};
 }
-
-bool may_share(const KernelConfig& config) {
-  return config.algorithm.split_k || config.algorithm.stream_k;
-}
-
-}  // namespace
 
 CudaGemmShape cuda_gemm_shape(const GemmProblem& p) {
   return {.m = p.m,
@@ -78,18 +77,20 @@ Result<GemmSignature> cuda_signature_of(const GemmProblem& p) {
   return s;
 }
 
-Result<Ranking> CudaGemm::rank(const GemmProblem& problem) const {
+Result<Ranking> CudaGemm::rank(const GemmProblem& given) const {
+  const GemmProblem problem = with_row_d(given);
   TS_ASSIGN(const GemmSignature signature, cuda_signature_of(problem));
   std::vector<Candidate> candidates;
   const CudaGemmShape shape = cuda_gemm_shape(problem);
   for (RankedCudaGemm& one : ranked_cuda_gemm(spec_, signature, shape))
     if (!may_share(one.config) || cuda_gemm_shares(one.config, spec_, shape))
       candidates.push_back({std::move(one.config), one.seconds});
-  if (candidates.empty()) return std::unexpected(why_none(spec_, signature));
+  if (candidates.empty()) return std::unexpected(cuda_gemm_refusal(spec_, signature));
   return Ranking{std::move(candidates), "tile table"};
 }
 
-Status CudaGemm::check(const Recipe& recipe, const GemmProblem& problem) const {
+Status CudaGemm::check(const Recipe& recipe, const GemmProblem& given) const {
+  const GemmProblem problem = with_row_d(given);
   TS_TRY(check_one_step(recipe));
   const KernelConfig& config = recipe.main();
   const auto refuse = [&](ErrorCode code, const std::string& what, std::string hint) {
@@ -139,11 +140,18 @@ Result<const void*> CudaGemm::zeros(const CudaContext& context) {
 
 Result<std::unique_ptr<GemmPlan>> CudaGemm::plan(const GemmProblem& problem, const Candidate& chosen,
                                                  std::string reason, BuildPolicy build) {
+  return plan_with_row_d(problem,
+                         [&](const GemmProblem& row_d) { return plan_row_d(row_d, chosen, std::move(reason), build); });
+}
+
+Result<std::unique_ptr<GemmPlan>> CudaGemm::plan_row_d(const GemmProblem& problem, const Candidate& chosen,
+                                                       std::string reason, BuildPolicy build) {
   const KernelConfig& config = chosen.recipe.main();
   TS_ASSIGN(const CudaContext* context, CudaContext::of(device_index_));
-  const CudaGemmResources facts = cuda_gemm_resources(config);
-  TS_ASSIGN(const CudaKernel kernel,
-            registry_.find(*context, config, static_cast<std::size_t>(facts.shared_bytes), build));
+  TS_ASSIGN(CudaSteps steps, CudaSteps::load(chosen.recipe, [&](const KernelConfig& step, std::size_t) {
+              return registry_.find(*context, step, static_cast<std::size_t>(cuda_gemm_resources(step).shared_bytes),
+                                    build);
+            }));
   TS_ASSIGN(const void* zero, zeros(*context));
   CudaSplitMemory* split_memory = nullptr;
   if (may_share(config)) {
@@ -151,50 +159,8 @@ Result<std::unique_ptr<GemmPlan>> CudaGemm::plan(const GemmProblem& problem, con
     if (split_memory_ == nullptr) split_memory_ = std::make_unique<CudaSplitMemory>(*context);
     split_memory = split_memory_.get();
   }
-  PlanInfo plan{
-      .device = {DeviceKind::cuda, device_index_}, .kernel = native_name(config), .reason = std::move(reason)};
-  plan.stages.push_back({plan.kernel, "gemm"});
-  log_debug("planned {}: {}", plan.kernel, plan.reason);
-  return CudaGemmPlan::make(problem, std::move(plan), config, spec_, kernel, zero, split_memory);
-}
-
-Result<CudaListKernel> CudaGemm::list_kernel(const GemmProblem& typical, BuildPolicy build) {
-  const std::lock_guard lock(list_mutex_);
-  for (const auto& [problem, kernel] : list_kernels_)
-    if (problem == typical) return kernel;
-  TS_ASSIGN(GemmSignature signature, cuda_signature_of(typical));
-  signature.family = GemmFamily::grouped_gemm;
-  const std::vector<RankedCudaGemm> ranked = ranked_cuda_gemm(spec_, signature, cuda_gemm_shape(typical));
-  if (ranked.empty()) return std::unexpected(why_none(spec_, signature));
-  const KernelConfig& config = ranked.front().config;
-  TS_ASSIGN(const CudaContext* context, CudaContext::of(device_index_));
-  const CudaGemmResources facts = cuda_gemm_resources(config);
-  TS_ASSIGN(const CudaKernel kernel,
-            registry_.find(*context, config, static_cast<std::size_t>(facts.shared_bytes), build));
-  list_kernels_.emplace_back(typical, CudaListKernel{config, facts, kernel});
-  return list_kernels_.back().second;
-}
-
-Result<std::unique_ptr<const GemmListPlan>> CudaGemm::plan_list(std::vector<GemmProblem> problems, const Planner& plan,
-                                                                const DispatcherOptions& options) {
-  CudaListParts parts;
-  if (options.kernel.empty()) {
-    parts = cuda_list_parts(problems, spec_);
-    for (CudaListPart& part : parts.shared) {
-      auto kernel = list_kernel(part.typical, options.build);
-      if (kernel) {
-        part.kernel = *kernel;
-        continue;
-      }
-      constexpr const char* kAlone = "products one after another";
-      log_once(LogLevel::warn, kAlone, fmt::format("{}; going on with {}", kernel.error().text(), kAlone));
-      parts.alone.insert(parts.alone.end(), part.products.begin(), part.products.end());
-      part.products.clear();
-    }
-  } else {  // which computes single products
-    for (std::size_t i = 0; i < problems.size(); ++i) parts.alone.push_back(i);
-  }
-  return CudaGemmListPlan::make(std::move(problems), std::move(parts), plan, device_index_);
+  PlanInfo info = plan_info({DeviceKind::cuda, device_index_}, chosen, std::move(reason));
+  return CudaGemmPlan::make(problem, std::move(info), config, spec_, std::move(steps), zero, split_memory);
 }
 
 }  // namespace tilesmith

@@ -5,7 +5,6 @@
 
 #include "dispatch/backend.hpp"
 #include "dispatch/cuda_registry.hpp"
-#include "dispatch/gemm/cuda_list.hpp"
 #include "dispatch/gemm/cuda_split_memory.hpp"
 #include "instances/gemm/cuda.hpp"
 #include "runtime/cuda/memory.hpp"
@@ -18,25 +17,24 @@ namespace tilesmith {
 /// when the epilogue is then longer than kernels carry.
 [[nodiscard]] Result<GemmSignature> cuda_signature_of(const GemmProblem& problem);
 
-class CudaGemm final : public GemmBackend {
+/// Why no instance of the device computes the problem.
+[[nodiscard]] Error cuda_gemm_refusal(const CudaSpec& spec, const GemmSignature& signature);
+
+class CudaGemm final : public OperationBackend<Gemm> {
  public:
   /// `spec` has the figures of the device at hand. The device itself is touched by plan() alone.
   CudaGemm(int device_index, const CudaSpec& spec, CudaRegistry& registry)
       : device_index_(device_index), spec_(spec), registry_(registry) {}
 
   [[nodiscard]] Result<Ranking> rank(const GemmProblem& problem) const override;
-  [[nodiscard]] std::vector<Candidate> fallbacks(const GemmProblem&) const override { return {}; }
   [[nodiscard]] Status check(const Recipe& recipe, const GemmProblem& problem) const override;
   [[nodiscard]] Result<std::unique_ptr<GemmPlan>> plan(const GemmProblem& problem, const Candidate& chosen,
                                                        std::string reason, BuildPolicy build) override;
-  [[nodiscard]] Result<std::unique_ptr<const GemmListPlan>> plan_list(std::vector<GemmProblem> problems,
-                                                                      const Planner& plan,
-                                                                      const DispatcherOptions& options) override;
 
  private:
   [[nodiscard]] Result<const void*> zeros(const CudaContext& context);
-  /// The kernel for lists whose products are like this one, `batch` of them.
-  [[nodiscard]] Result<CudaListKernel> list_kernel(const GemmProblem& typical, BuildPolicy build);
+  [[nodiscard]] Result<std::unique_ptr<GemmPlan>> plan_row_d(const GemmProblem& problem, const Candidate& chosen,
+                                                             std::string reason, BuildPolicy build);
 
   int device_index_;
   const CudaSpec& spec_;
@@ -44,8 +42,6 @@ class CudaGemm final : public GemmBackend {
   std::mutex mutex_;
   CudaBuffer zeros_;                               ///< made by the first plan
   std::unique_ptr<CudaSplitMemory> split_memory_;  ///< made by the first plan that splits k
-  std::mutex list_mutex_;                          ///< held while a list's kernel is chosen, and perhaps compiled
-  std::vector<std::pair<GemmProblem, CudaListKernel>> list_kernels_;
 };
 
 }  // namespace tilesmith

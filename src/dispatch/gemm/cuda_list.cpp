@@ -5,7 +5,10 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/log.hpp"
+#include "dispatch/gemm/cuda.hpp"
 #include "dispatch/gemm/cuda_plan.hpp"
+#include "dispatch/gemm/transpose.hpp"
 #include "kernels/cuda/gemm/abi.h"
 #include "problem/gemm/problem.hpp"
 #include "vocabulary/names/native.hpp"
@@ -99,9 +102,56 @@ CudaListParts cuda_list_parts(std::span<const GemmProblem> problems, const CudaS
   return parts;
 }
 
+Result<CudaListKernel> CudaGemmList::kernel_for(const GemmProblem& typical, BuildPolicy build) {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [problem, kernel] : kernels_)
+    if (problem == typical) return kernel;
+  TS_ASSIGN(GemmSignature signature, cuda_signature_of(typical));
+  signature.family = GemmFamily::grouped_gemm;
+  const std::vector<RankedCudaGemm> ranked = ranked_cuda_gemm(spec_, signature, cuda_gemm_shape(typical));
+  if (ranked.empty()) return std::unexpected(cuda_gemm_refusal(spec_, signature));
+  const KernelConfig& config = ranked.front().config;
+  TS_ASSIGN(const CudaContext* context, CudaContext::of(device_index_));
+  const CudaGemmResources facts = cuda_gemm_resources(config);
+  TS_ASSIGN(const CudaKernel kernel,
+            registry_.find(*context, config, static_cast<std::size_t>(facts.shared_bytes), build));
+  kernels_.emplace_back(typical, CudaListKernel{config, facts, kernel});
+  return kernels_.back().second;
+}
+
+Result<std::unique_ptr<const GemmListPlan>> CudaGemmList::plan(std::vector<GemmProblem> problems, const Planner& plan,
+                                                               const DispatcherOptions& options) {
+  return plan_with_row_d(std::move(problems),
+                         [&](std::vector<GemmProblem> row_d) { return plan_row_d(std::move(row_d), plan, options); });
+}
+
+Result<std::unique_ptr<const GemmListPlan>> CudaGemmList::plan_row_d(std::vector<GemmProblem> problems,
+                                                                     const Planner& plan,
+                                                                     const DispatcherOptions& options) {
+  CudaListParts parts;
+  if (options.kernel.empty()) {
+    parts = cuda_list_parts(problems, spec_);
+    for (CudaListPart& part : parts.shared) {
+      auto kernel = kernel_for(part.typical, options.build);
+      if (kernel) {
+        part.kernel = *kernel;
+        continue;
+      }
+      constexpr const char* kAlone = "products one after another";
+      log_once(LogLevel::warn, kAlone, fmt::format("{}; going on with {}", kernel.error().text(), kAlone));
+      parts.alone.insert(parts.alone.end(), part.products.begin(), part.products.end());
+      part.products.clear();
+    }
+  } else {  // which computes single products
+    for (std::size_t i = 0; i < problems.size(); ++i) parts.alone.push_back(i);
+  }
+  return CudaGemmListPlan::make(std::move(problems), std::move(parts), plan, device_index_);
+}
+
 Result<std::unique_ptr<const GemmListPlan>> CudaGemmListPlan::make(std::vector<GemmProblem> problems,
                                                                    CudaListParts parts,
-                                                                   const GemmBackend::Planner& plan, int device_index) {
+                                                                   const ListBackend<Gemm>::Planner& plan,
+                                                                   int device_index) {
   GemmListInfo kernels;
   std::size_t launches = 0;
   std::erase_if(parts.shared, [](const CudaListPart& part) { return part.products.empty(); });
@@ -117,10 +167,10 @@ Result<std::unique_ptr<const GemmListPlan>> CudaGemmListPlan::make(std::vector<G
     kernels.add((*own)->kernel_name());
     alone.push_back({static_cast<const CudaGemmPlan*>(*own), at});
   }
-  PlanInfo facts = kernels.facts({DeviceKind::cuda, device_index}, problems.size(),
-                                 fmt::format("in {} launches", launches + alone.size()));
+  PlanInfo info = kernels.info({DeviceKind::cuda, device_index}, problems.size(),
+                               fmt::format("in {} launches", launches + alone.size()));
   return std::unique_ptr<const GemmListPlan>(
-      new CudaGemmListPlan(std::move(problems), std::move(facts), std::move(parts.shared), std::move(alone)));
+      new CudaGemmListPlan(std::move(problems), std::move(info), std::move(parts.shared), std::move(alone)));
 }
 
 Status CudaGemmListPlan::run(std::span<const GemmArguments> arguments, const RunOptions& options) const {

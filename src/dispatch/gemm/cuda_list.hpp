@@ -3,9 +3,11 @@
 // have their own plans. Like single products, a list allocates nothing when it runs and can be captured.
 #pragma once
 
+#include <mutex>
 #include <optional>
 #include <vector>
 
+#include "dispatch/cuda_registry.hpp"
 #include "dispatch/gemm/list.hpp"
 #include "instances/gemm/cuda.hpp"
 #include "runtime/cuda/kernel.hpp"
@@ -40,7 +42,7 @@ class CudaGemmListPlan final : public GemmListPlan {
  public:
   [[nodiscard]] static Result<std::unique_ptr<const GemmListPlan>> make(std::vector<GemmProblem> problems,
                                                                         CudaListParts parts,
-                                                                        const GemmBackend::Planner& plan,
+                                                                        const ListBackend<Gemm>::Planner& plan,
                                                                         int device_index);
 
   [[nodiscard]] Status run(std::span<const GemmArguments> arguments, const RunOptions& options) const override;
@@ -51,15 +53,38 @@ class CudaGemmListPlan final : public GemmListPlan {
     std::size_t product;
   };
 
-  CudaGemmListPlan(std::vector<GemmProblem> problems, PlanInfo facts, std::vector<CudaListPart> shared,
+  CudaGemmListPlan(std::vector<GemmProblem> problems, PlanInfo info, std::vector<CudaListPart> shared,
                    std::vector<Alone> alone)
-      : GemmListPlan(std::move(problems), std::move(facts)), shared_(std::move(shared)), alone_(std::move(alone)) {}
+      : GemmListPlan(std::move(problems), std::move(info)), shared_(std::move(shared)), alone_(std::move(alone)) {}
 
   [[nodiscard]] Status launch_part(const CudaListPart& part, std::span<const GemmArguments> arguments,
                                    const RunOptions& options) const;
 
   std::vector<CudaListPart> shared_;
   std::vector<Alone> alone_;
+};
+
+class CudaGemmList final : public ListBackend<Gemm> {
+ public:
+  /// `spec` has the figures of the device at hand. The device itself is touched by plan() alone.
+  CudaGemmList(int device_index, const CudaSpec& spec, CudaRegistry& registry)
+      : device_index_(device_index), spec_(spec), registry_(registry) {}
+
+  [[nodiscard]] Result<std::unique_ptr<const GemmListPlan>> plan(std::vector<GemmProblem> problems, const Planner& plan,
+                                                                 const DispatcherOptions& options) override;
+
+ private:
+  [[nodiscard]] Result<std::unique_ptr<const GemmListPlan>> plan_row_d(std::vector<GemmProblem> problems,
+                                                                       const Planner& plan,
+                                                                       const DispatcherOptions& options);
+  /// The kernel for lists whose products are like this one, `batch` of them.
+  [[nodiscard]] Result<CudaListKernel> kernel_for(const GemmProblem& typical, BuildPolicy build);
+
+  int device_index_;
+  const CudaSpec& spec_;
+  CudaRegistry& registry_;
+  std::mutex mutex_;  ///< held while a list's kernel is chosen, and perhaps compiled
+  std::vector<std::pair<GemmProblem, CudaListKernel>> kernels_;
 };
 
 }  // namespace tilesmith

@@ -1,4 +1,4 @@
-// The launch facts are those that stand at the top of the entry files of kernels/cuda/gemm.
+// The figures of launches are those that stand at the top of the entry files of kernels/cuda/gemm.
 #include "dispatch/gemm/cuda_plan.hpp"
 
 #include <fmt/format.h>
@@ -7,6 +7,7 @@
 #include <bit>
 
 #include "dispatch/gemm/cuda.hpp"
+#include "dispatch/workspace.hpp"
 #include "problem/gemm/problem.hpp"
 #include "runtime/cuda/tensor_map.hpp"
 #include "vocabulary/data_type.hpp"
@@ -37,6 +38,11 @@ TensorMapSwizzle swizzle_of(int row_bytes) {
   return static_cast<TensorMapSwizzle>(std::bit_width(static_cast<unsigned>(row_bytes)) - 5);
 }
 
+/// Bytes that the counters take, up to where what follows them begins.
+std::size_t layout_end(std::int64_t counters) {
+  return CudaSplitMemory::Size{.counters = static_cast<std::size_t>(counters)}.counter_bytes();
+}
+
 /// Tiles walked side by side, so that the panels they share stay in the L2 cache. Measured on an H200.
 int band_of(const GemmProblem& p) {
   return p.m * p.n <= std::int64_t{4096} * 14336 ? 16 : 8;
@@ -44,8 +50,8 @@ int band_of(const GemmProblem& p) {
 
 }  // namespace
 
-Result<std::unique_ptr<GemmPlan>> CudaGemmPlan::make(const GemmProblem& p, PlanInfo plan, const KernelConfig& config,
-                                                     const CudaSpec& spec, const CudaKernel& kernel, const void* zeros,
+Result<std::unique_ptr<GemmPlan>> CudaGemmPlan::make(const GemmProblem& p, PlanInfo info, const KernelConfig& config,
+                                                     const CudaSpec& spec, CudaSteps steps, const void* zeros,
                                                      CudaSplitMemory* split_memory) {
   const CudaGemmWork work = cuda_gemm_work(config, spec, cuda_gemm_shape(p));
   CudaSplitMemory::Size split_size;
@@ -59,16 +65,24 @@ Result<std::unique_ptr<GemmPlan>> CudaGemmPlan::make(const GemmProblem& p, PlanI
     } else {
       split_size.part_bytes = part_bytes;
     }
-    plan.workspace_bytes = split_size.bytes();
+    // As CudaSplitMemory::place_in lays it out. Where the caller brings no workspace, the library keeps it for each
+    // stream.
+    constexpr std::size_t kApart = 256;
+    WorkspaceLayout layout;
+    layout.add("counters", static_cast<std::size_t>(work.counters) * 4, kApart);
+    layout.add(config.algorithm.split_k_atomic ? "sums" : "partials", split_size.bytes() - layout_end(work.counters),
+               kApart);
+    layout.tell(info);
   }
-  std::unique_ptr<CudaGemmPlan> made(new CudaGemmPlan(p, std::move(plan), config, kernel, zeros, split_memory));
+  std::unique_ptr<CudaGemmPlan> made(
+      new CudaGemmPlan(p, std::move(info), config, std::move(steps), zeros, split_memory));
   for (const auto& [name, value] : {std::pair{"m", p.m}, std::pair{"n", p.n}, std::pair{"k", p.k},
                                     std::pair{"k2", p.k2}, std::pair{"batch", p.batch}})
     if (value > kLongest)
       return fail(ErrorCode::unsupported, fmt::format("{} {} is beyond a CUDA kernel's launch", name, value),
                   fmt::format("at most {}", kLongest));
   const CudaGemmResources& facts = made->facts_;
-  CudaLaunch& launch = made->launch_;
+  CudaLaunch& launch = made->steps_.launch();
   launch.block = {static_cast<unsigned>(facts.threads), 1, 1};
   launch.dynamic_shared_bytes = static_cast<unsigned>(facts.shared_bytes);
   if (work.items > kLongest)
@@ -218,14 +232,14 @@ Status CudaGemmPlan::encode_weights(const GemmArguments& a, TsCudaTensorMap& map
   const TensorMapFormat format{.element = TensorMapElement::u8, .swizzle = swizzle_of(facts_.row_bytes_of_b)};
   if (a.alpha == 0) {  // one zero, and zeros around it
     const TensorMapDimension dimensions[] = {{1, 0, box_inner}, {1, kUnit, box_outer}, {1, kUnit, 1}};
-    return encode_tensor_map(kernel_.context(), format, zeros_, dimensions, map);
+    return encode_tensor_map(steps_.context(), format, zeros_, dimensions, map);
   }
   const auto bytes = [&](std::int64_t weights) { return static_cast<std::uint64_t>(weights * facts_.bits_of_b / 8); };
   const TensorMapDimension dimensions[] = {
       {bytes(p.k), 0, box_inner},
       {static_cast<std::uint64_t>(p.n), bytes(a.b.leading), box_outer},
       {static_cast<std::uint64_t>(p.batch), p.batch > 1 ? bytes(a.b.batch) : kUnit, 1}};
-  return encode_tensor_map(kernel_.context(), format, a.b.data, dimensions, map);
+  return encode_tensor_map(steps_.context(), format, a.b.data, dimensions, map);
 }
 
 bool CudaGemmPlan::has_edges() const {
@@ -245,7 +259,7 @@ Status CudaGemmPlan::encode_maps(const GemmArguments& a, TsCudaGemmMaps& maps) c
     const std::uint32_t box_outer = along_k ? static_cast<std::uint32_t>(box_rows) : box_inner;
     if (a.alpha == 0) {  // one zero, and zeros around it
       const TensorMapDimension dimensions[] = {{1, 0, box_inner}, {1, kUnit, box_outer}, {1, kUnit, 1}};
-      return encode_tensor_map(kernel_.context(), format, zeros_, dimensions, map);
+      return encode_tensor_map(steps_.context(), format, zeros_, dimensions, map);
     }
     const auto inner = static_cast<std::uint64_t>(along_k ? k : rows);
     const auto outer = static_cast<std::uint64_t>(along_k ? rows : k);
@@ -254,7 +268,7 @@ Status CudaGemmPlan::encode_maps(const GemmArguments& a, TsCudaGemmMaps& maps) c
     const TensorMapDimension dimensions[] = {{inner, 0, box_inner},
                                              {outer, static_cast<std::uint64_t>(x.leading) * size, box_outer},
                                              {static_cast<std::uint64_t>(members), batch_bytes, 1}};
-    return encode_tensor_map(kernel_.context(), format, x.data, dimensions, map);
+    return encode_tensor_map(steps_.context(), format, x.data, dimensions, map);
   };
   const int rows_b = stream ? algorithm_.tile[1] : algorithm_.tile[1] / algorithm_.cluster[0];
   const std::int64_t members = row_members(p);
@@ -289,7 +303,7 @@ Status CudaGemmPlan::encode_maps(const GemmArguments& a, TsCudaGemmMaps& maps) c
          static_cast<std::uint32_t>(static_cast<std::uint64_t>(facts_.slab_row_bytes) / size)},
         {static_cast<std::uint64_t>(p.m), static_cast<std::uint64_t>(leading) * size, static_cast<std::uint32_t>(rows)},
         {static_cast<std::uint64_t>(members), members > 1 ? static_cast<std::uint64_t>(batch) * size : kUnit, 1}};
-    return encode_tensor_map(kernel_.context(), format, data, dimensions, map);
+    return encode_tensor_map(steps_.context(), format, data, dimensions, map);
   };
   TS_TRY(slabs(a.d, a.d_leading, a.d_batch, p.type_d, 64, maps.d));
   if (!facts_.copied_tensor) return {};
@@ -304,12 +318,9 @@ Status CudaGemmPlan::encode_maps(const GemmArguments& a, TsCudaGemmMaps& maps) c
 Result<CudaSplitMemory::Place> CudaGemmPlan::split_place(const RunOptions& options) const {
   const auto stream = static_cast<cu::Stream>(options.stream);
   if (options.workspace == nullptr) return split_memory_->of(stream, split_size_);
-  constexpr std::uintptr_t kWorkspaceUnit = 64;
-  if (reinterpret_cast<std::uintptr_t>(options.workspace) % kWorkspaceUnit != 0)
-    return fail(ErrorCode::invalid_argument, fmt::format("the workspace at {} is not aligned", options.workspace),
-                fmt::format("a multiple of {} bytes", kWorkspaceUnit));
+  TS_TRY(check_workspace(options.workspace));
   // What the caller's memory holds is unknown.
-  TS_TRY(fill_bytes(kernel_.context(), options.workspace, 0, split_size_.counter_bytes(), stream));
+  TS_TRY(fill_bytes(steps_.context(), options.workspace, 0, split_size_.counter_bytes(), stream));
   return CudaSplitMemory::place_in(options.workspace, split_size_);
 }
 
@@ -317,20 +328,18 @@ Status CudaGemmPlan::run(const GemmArguments& a, const RunOptions& options) cons
   TS_TRY(validate(problem(), a));
   TS_TRY(check(a));
   if (problem().m == 0 || problem().n == 0 || problem().batch == 0) return {};
-  const CudaCurrent current(kernel_.context());
-  TS_TRY(current.status());
-  CudaLaunch how = launch_;
-  how.stream = static_cast<cu::Stream>(options.stream);
-  TsCudaGemmArgs arguments = kernel_arguments(a);
-  if (split_memory_ != nullptr) {
-    TS_ASSIGN(const CudaSplitMemory::Place place, split_place(options));
-    arguments.counters = place.counters;
-    arguments.partials = sums_at_ > 0 ? reinterpret_cast<float*>(place.counters + sums_at_) : place.parts;
-  }
-  if (!facts_.tensor_maps) return launch_with(kernel_, how, arguments);
-  TsCudaGemmMaps maps{};
-  TS_TRY(encode_maps(a, maps));
-  return launch_with(kernel_, how, maps, arguments);
+  return steps_.run(options.stream, [&](std::size_t, const auto& send) -> Status {
+    TsCudaGemmArgs arguments = kernel_arguments(a);
+    if (split_memory_ != nullptr) {
+      TS_ASSIGN(const CudaSplitMemory::Place place, split_place(options));
+      arguments.counters = place.counters;
+      arguments.partials = sums_at_ > 0 ? reinterpret_cast<float*>(place.counters + sums_at_) : place.parts;
+    }
+    if (!facts_.tensor_maps) return send(arguments);
+    TsCudaGemmMaps maps{};
+    TS_TRY(encode_maps(a, maps));
+    return send(maps, arguments);
+  });
 }
 
 }  // namespace tilesmith

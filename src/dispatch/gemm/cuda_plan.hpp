@@ -4,6 +4,7 @@
 
 #include <memory>
 
+#include "dispatch/cuda_steps.hpp"
 #include "dispatch/gemm/cuda_split_memory.hpp"
 #include "instances/gemm/cuda.hpp"
 #include "kernels/cuda/gemm/abi.h"
@@ -21,9 +22,9 @@ class CudaGemmPlan final : public GemmPlan {
  public:
   /// `zeros` are 16 bytes of zeros on the device, which stand in for A and B where alpha is 0; `split_memory` is null
   /// where blocks share no tiles. Errors: unsupported for sizes beyond a launch's limits, out_of_memory.
-  [[nodiscard]] static Result<std::unique_ptr<GemmPlan>> make(const GemmProblem& problem, PlanInfo plan,
+  [[nodiscard]] static Result<std::unique_ptr<GemmPlan>> make(const GemmProblem& problem, PlanInfo info,
                                                               const KernelConfig& config, const CudaSpec& spec,
-                                                              const CudaKernel& kernel, const void* zeros,
+                                                              CudaSteps steps, const void* zeros,
                                                               CudaSplitMemory* split_memory);
 
   [[nodiscard]] Status run(const GemmArguments& arguments, const RunOptions& options) const override;
@@ -33,17 +34,17 @@ class CudaGemmPlan final : public GemmPlan {
   }
 
  private:
-  CudaGemmPlan(const GemmProblem& problem, PlanInfo plan, const KernelConfig& config, const CudaKernel& kernel,
+  CudaGemmPlan(const GemmProblem& problem, PlanInfo info, const KernelConfig& config, CudaSteps steps,
                const void* zeros, CudaSplitMemory* split_memory)
-      : GemmPlan(problem, std::move(plan)),
-        kernel_(kernel),
+      : GemmPlan(problem, std::move(info)),
+        steps_(std::move(steps)),
         algorithm_(config.algorithm),
         facts_(cuda_gemm_resources(config)),
         zeros_(zeros),
         split_memory_(split_memory) {}
 
   [[nodiscard]] TsCudaGemmArgs kernel_arguments(const GemmArguments& arguments) const;
-  /// Where the blocks of this call leave the parts of its products.
+  /// Where the blocks of this call leave their partial sums.
   [[nodiscard]] Result<CudaSplitMemory::Place> split_place(const RunOptions& options) const;
   void add_scales(const GemmArguments& arguments, TsCudaGemmArgs& out) const;
   [[nodiscard]] Status encode_weights(const GemmArguments& arguments, TsCudaTensorMap& map) const;
@@ -51,7 +52,7 @@ class CudaGemmPlan final : public GemmPlan {
   [[nodiscard]] bool has_edges() const;
   [[nodiscard]] Status encode_maps(const GemmArguments& arguments, TsCudaGemmMaps& maps) const;
 
-  CudaKernel kernel_;
+  CudaSteps steps_;
   Algorithm algorithm_;
   CudaGemmResources facts_;
   const void* zeros_;
@@ -61,7 +62,6 @@ class CudaGemmPlan final : public GemmPlan {
   int splits_ = 1;
   bool b_first_ = false;
   bool next_at_end_ = false;
-  CudaLaunch launch_;
 };
 
 }  // namespace tilesmith

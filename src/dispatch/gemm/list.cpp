@@ -18,7 +18,8 @@ Status validate(std::span<const GemmProblem> problems, std::span<const GemmArgum
   return {};
 }
 
-Result<std::vector<const GemmPlan*>> plans_of(std::span<const GemmProblem> problems, const GemmBackend::Planner& plan) {
+Result<std::vector<const GemmPlan*>> plans_of(std::span<const GemmProblem> problems,
+                                              const ListBackend<Gemm>::Planner& plan) {
   std::vector<const GemmPlan*> plans;
   plans.reserve(problems.size());
   for (const GemmProblem& problem : problems) {
@@ -37,14 +38,16 @@ void GemmListInfo::add(std::string_view kernel, std::size_t products) {
     kernels_.emplace_back(kernel, products);
 }
 
-PlanInfo GemmListInfo::facts(Device device, std::size_t products, std::string_view how) const {
-  PlanInfo facts{.device = device, .kernel = {}, .reason = fmt::format("{} products {}", products, how)};
+PlanInfo GemmListInfo::info(Device device, std::size_t products, std::string_view how) const {
+  PlanInfo info{.device = device, .recipe = {}, .reason = fmt::format("{} products {}", products, how)};
   for (const auto& [kernel, count] : kernels_) {
-    if (!facts.kernel.empty()) facts.kernel += ", ";
-    facts.kernel += kernel;
-    facts.stages.push_back({kernel, fmt::format("{} products", count)});
+    if (!info.recipe.empty()) info.recipe += '+';
+    info.recipe += kernel;
+    info.steps.push_back({.kernel = kernel,
+                          .role = std::string(name_of(StepRole::compute)),
+                          .what = fmt::format("computes {} products", count)});
   }
-  return facts;
+  return info;
 }
 
 }  // namespace tilesmith

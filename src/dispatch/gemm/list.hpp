@@ -16,14 +16,14 @@ namespace tilesmith {
 
 /// The plans of single products, in order. Error: the first one's, with its number.
 [[nodiscard]] Result<std::vector<const GemmPlan*>> plans_of(std::span<const GemmProblem> problems,
-                                                            const GemmBackend::Planner& plan);
+                                                            const ListBackend<Gemm>::Planner& plan);
 
 /// Which kernels compute how many of a list's products.
 class GemmListInfo {
  public:
   void add(std::string_view kernel, std::size_t products = 1);
-  /// A stage for each kernel; `how` the products are computed is the reason.
-  [[nodiscard]] PlanInfo facts(Device device, std::size_t products, std::string_view how) const;
+  /// A step for each kernel; `how` the products are computed is the reason.
+  [[nodiscard]] PlanInfo info(Device device, std::size_t products, std::string_view how) const;
 
  private:
   std::vector<std::pair<std::string, std::size_t>> kernels_;

@@ -32,19 +32,17 @@ bool has_column_d(const GemmProblem& problem) {
   return problem.order_d == MatrixOrder::column;
 }
 
-/// A plan's facts, of the product it computes the transpose of.
-PlanInfo facts_of(const Plan& plan, std::string_view what) {
-  return {.device = plan.device(),
-          .kernel = std::string(plan.kernel_name()),
-          .reason = fmt::format("{}; {}", plan.reason(), what),
-          .stages = {plan.stages().begin(), plan.stages().end()},
-          .workspace_bytes = plan.workspace_bytes()};
+/// The info of the plan of the transpose.
+PlanInfo info_of(const Plan& plan, std::string_view what) {
+  PlanInfo info = plan.info();
+  info.reason += fmt::format("; {}", what);
+  return info;
 }
 
 class TransposedPlan final : public GemmPlan {
  public:
   TransposedPlan(const GemmProblem& problem, std::unique_ptr<GemmPlan> plan)
-      : GemmPlan(problem, facts_of(*plan, "of the transposed product")), plan_(std::move(plan)) {}
+      : GemmPlan(problem, info_of(*plan, "of the transposed GEMM")), plan_(std::move(plan)) {}
 
   [[nodiscard]] Status run(const GemmArguments& arguments, const RunOptions& options) const override {
     TS_TRY(validate(problem(), arguments));  // in the caller's names
@@ -58,7 +56,7 @@ class TransposedPlan final : public GemmPlan {
 class TransposedListPlan final : public GemmListPlan {
  public:
   TransposedListPlan(std::vector<GemmProblem> problems, std::unique_ptr<const GemmListPlan> plan)
-      : GemmListPlan(std::move(problems), facts_of(*plan, "some of transposed products")), plan_(std::move(plan)) {}
+      : GemmListPlan(std::move(problems), info_of(*plan, "some of transposed GEMMs")), plan_(std::move(plan)) {}
 
   [[nodiscard]] Status run(std::span<const GemmArguments> arguments, const RunOptions& options) const override {
     TS_TRY(validate(problems(), arguments));            // in the caller's names
@@ -99,32 +97,20 @@ GemmArguments transposed(const GemmArguments& arguments) {
   return out;
 }
 
-Result<Ranking> TransposingGemm::rank(const GemmProblem& problem) const {
-  return kernels_.rank(with_row_d(problem));
-}
-
-std::vector<Candidate> TransposingGemm::fallbacks(const GemmProblem& problem) const {
-  return kernels_.fallbacks(with_row_d(problem));
-}
-
-Status TransposingGemm::check(const Recipe& recipe, const GemmProblem& problem) const {
-  return kernels_.check(recipe, with_row_d(problem));
-}
-
-Result<std::unique_ptr<GemmPlan>> TransposingGemm::plan(const GemmProblem& problem, const Candidate& chosen,
-                                                        std::string reason, BuildPolicy build) {
-  if (!has_column_d(problem)) return kernels_.plan(problem, chosen, std::move(reason), build);
-  TS_ASSIGN(std::unique_ptr<GemmPlan> plan, kernels_.plan(transposed(problem), chosen, std::move(reason), build));
+Result<std::unique_ptr<GemmPlan>> plan_with_row_d(
+    const GemmProblem& problem, FunctionRef<Result<std::unique_ptr<GemmPlan>>(const GemmProblem&)> make) {
+  if (!has_column_d(problem)) return make(problem);
+  TS_ASSIGN(std::unique_ptr<GemmPlan> plan, make(transposed(problem)));
   return std::make_unique<TransposedPlan>(problem, std::move(plan));
 }
 
-Result<std::unique_ptr<const GemmListPlan>> TransposingGemm::plan_list(std::vector<GemmProblem> problems,
-                                                                       const Planner& plan,
-                                                                       const DispatcherOptions& options) {
-  if (std::ranges::none_of(problems, has_column_d)) return kernels_.plan_list(std::move(problems), plan, options);
+Result<std::unique_ptr<const GemmListPlan>> plan_with_row_d(
+    std::vector<GemmProblem> problems,
+    FunctionRef<Result<std::unique_ptr<const GemmListPlan>>(std::vector<GemmProblem>)> make) {
+  if (std::ranges::none_of(problems, has_column_d)) return make(std::move(problems));
   std::vector<GemmProblem> row_major(problems.size());
   std::ranges::transform(problems, row_major.begin(), with_row_d);
-  TS_ASSIGN(std::unique_ptr<const GemmListPlan> made, kernels_.plan_list(std::move(row_major), plan, options));
+  TS_ASSIGN(std::unique_ptr<const GemmListPlan> made, make(std::move(row_major)));
   return std::make_unique<TransposedListPlan>(std::move(problems), std::move(made));
 }
 

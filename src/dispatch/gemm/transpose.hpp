@@ -1,8 +1,13 @@
-// Products with a column-major D, as the row-major products they are the transposes of: D^T = op(B)^T x op(A)^T. No
-// kernel knows of column-major results.
+// GEMMs with a column-major D, as the row-major GEMMs whose transposes they are: D^T = op(B)^T x op(A)^T. No kernel
+// knows of column-major results.
 #pragma once
 
-#include "dispatch/backend.hpp"
+#include <memory>
+#include <vector>
+
+#include "base/error.hpp"
+#include "base/function_ref.hpp"
+#include "tilesmith/dispatcher.hpp"
 
 namespace tilesmith {
 
@@ -14,34 +19,13 @@ namespace tilesmith {
 /// A call's arguments for the transposed problem. What the epilogue reads stays where it is.
 [[nodiscard]] GemmArguments transposed(const GemmArguments& arguments);
 
-/// A device's kernels for row-major results, and by them for column-major ones.
-class TransposingGemm final : public GemmBackend {
- public:
-  /// `kernels` live longer.
-  explicit TransposingGemm(GemmBackend& kernels) : kernels_(kernels) {}
-
-  [[nodiscard]] Result<Ranking> rank(const GemmProblem& problem) const override;
-  [[nodiscard]] std::vector<Candidate> fallbacks(const GemmProblem& problem) const override;
-  [[nodiscard]] Status check(const Recipe& recipe, const GemmProblem& problem) const override;
-  [[nodiscard]] Result<std::unique_ptr<GemmPlan>> plan(const GemmProblem& problem, const Candidate& chosen,
-                                                       std::string reason, BuildPolicy build) override;
-
-  [[nodiscard]] Result<std::unique_ptr<const GemmListPlan>> plan_list(std::vector<GemmProblem> problems,
-                                                                      const Planner& plan,
-                                                                      const DispatcherOptions& options) override;
-  [[nodiscard]] Result<KernelConfig> packer(const GemmProblem& problem) const override {
-    return kernels_.packer(problem);
-  }
-  [[nodiscard]] Result<std::size_t> packed_b_bytes(const GemmProblem& problem, BuildPolicy build) override {
-    return kernels_.packed_b_bytes(problem, build);
-  }
-  [[nodiscard]] Status pack_b(const GemmProblem& problem, const GemmOperand& b, void* packed,
-                              BuildPolicy build) override {
-    return kernels_.pack_b(problem, b, packed, build);
-  }
-
- private:
-  GemmBackend& kernels_;
-};
+/// Plans the problem by `make`, which sees problems with a row-major D alone: where D is column-major, the plan runs
+/// that of the transpose.
+[[nodiscard]] Result<std::unique_ptr<GemmPlan>> plan_with_row_d(
+    const GemmProblem& problem, FunctionRef<Result<std::unique_ptr<GemmPlan>>(const GemmProblem&)> make);
+/// The same for lists.
+[[nodiscard]] Result<std::unique_ptr<const GemmListPlan>> plan_with_row_d(
+    std::vector<GemmProblem> problems,
+    FunctionRef<Result<std::unique_ptr<const GemmListPlan>>(std::vector<GemmProblem>)> make);
 
 }  // namespace tilesmith

@@ -28,7 +28,7 @@ class CudaAttentionTest : public ::testing::Test {
 
 /// The best instance of each pipeline that computes the problem.
 std::vector<KernelConfig> one_of_each_pipeline(Backend& backend, const AttentionProblem& problem) {
-  const std::vector<Candidate> candidates = backend.attention().rank(problem).value().candidates;
+  const std::vector<Candidate> candidates = backend.find<AttentionFwd>().value()->rank(problem).value().candidates;
   std::set<Pipeline> seen;
   std::vector<KernelConfig> configs;
   for (const Candidate& candidate : candidates)
@@ -61,7 +61,8 @@ TEST_P(CudaAttentionProperty, EveryPipelineAgreesWithTheReference) {
     ASSERT_TRUE(built) << built.error().text();  // side by side
   for (const auto& [at, config] : trials) {
     testing::RandomCall& call = *calls[at];
-    const auto plan = backend->attention().plan(call.problem(), {config}, "a test", BuildPolicy::never);
+    const auto plan =
+        backend->find<AttentionFwd>().value()->plan(call.problem(), {config}, "a test", BuildPolicy::never);
     ASSERT_TRUE(plan) << plan.error().text();
     const Status ran = call.run(**plan);
     ASSERT_TRUE(ran) << ran.error().text() << "\n" << native_name(config) << "\n" << testing::describe(call.problem());
@@ -112,7 +113,8 @@ TEST_F(CudaAttentionTest, RepeatsGiveTheSameBits) {
   testing::RandomCall call(medium(), 7, 8);
   const auto backend = open_backend(kDevice, 1).value();
   for (const KernelConfig& config : one_of_each_pipeline(*backend, medium())) {
-    const auto plan = backend->attention().plan(medium(), {config}, "a test", BuildPolicy::allowed).value();
+    const auto plan =
+        backend->find<AttentionFwd>().value()->plan(medium(), {config}, "a test", BuildPolicy::allowed).value();
     ASSERT_TRUE(call.run(*plan));
     const std::vector<float> first = call.output();
     EXPECT_EQ(call.judge(), "") << native_name(config);
@@ -272,7 +274,8 @@ TEST_F(CudaAttentionTest, WithoutKeysTheBiasIsNotRead) {
   testing::RandomCall call(problem, 3, 16);
   const auto backend = open_backend(kDevice, 1).value();
   for (const KernelConfig& config : one_of_each_pipeline(*backend, problem)) {
-    const auto plan = backend->attention().plan(problem, {config}, "a test", BuildPolicy::allowed).value();
+    const auto plan =
+        backend->find<AttentionFwd>().value()->plan(problem, {config}, "a test", BuildPolicy::allowed).value();
     ASSERT_TRUE(call.run(*plan)) << native_name(config);
     EXPECT_EQ(call.judge(), "") << native_name(config);
   }

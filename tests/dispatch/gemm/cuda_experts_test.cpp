@@ -30,7 +30,7 @@ class CudaGemmExperts : public ::testing::Test {
     std::vector<Trial> trials;
     std::vector<KernelConfig> configs;
     for (std::size_t i = 0; i < problems.size(); ++i) {
-      const auto ranking = backend->gemm()->rank(problems[i]);
+      const auto ranking = backend->find<Gemm>().value()->rank(problems[i]);
       ASSERT_TRUE(ranking) << ranking.error().text();
       std::set<Pipeline> seen;
       for (const Candidate& candidate : ranking->candidates)
@@ -49,7 +49,7 @@ class CudaGemmExperts : public ::testing::Test {
       ASSERT_TRUE(expectation) << expectation.error().text();
       for (const Trial& trial : trials) {
         if (trial.problem != i) continue;
-        const auto plan = backend->gemm()->plan(p, {trial.config}, "a test", BuildPolicy::never);
+        const auto plan = backend->find<Gemm>().value()->plan(p, {trial.config}, "a test", BuildPolicy::never);
         ASSERT_TRUE(plan) << plan.error().text();
         for (int again = 0; again < 2; ++again)
           EXPECT_EQ(call.judge(**plan, *expectation), "")

@@ -45,7 +45,7 @@ class CudaGemmPlans : public ::testing::Test {
   /// The problem's candidates, and each as an instance that splits k; with `all` false one tile a pipeline.
   [[nodiscard]] std::vector<KernelConfig> configs_for(const GemmProblem& problem, bool all) const {
     std::vector<KernelConfig> configs;
-    const auto ranking = backend->gemm()->rank(problem);
+    const auto ranking = backend->find<Gemm>().value()->rank(problem);
     EXPECT_TRUE(ranking) << ranking.error().text();
     if (!ranking) return configs;
     std::set<Pipeline> seen;
@@ -54,7 +54,7 @@ class CudaGemmPlans : public ::testing::Test {
       if (!seen.insert(config.algorithm.pipeline).second && !all) continue;
       configs.push_back(config);
       config.algorithm.split_k = !config.algorithm.split_k;
-      if (backend->gemm()->check(config, problem) && std::ranges::find(configs, config) == configs.end())
+      if (backend->find<Gemm>().value()->check(config, problem) && std::ranges::find(configs, config) == configs.end())
         configs.push_back(config);
     }
     return configs;
@@ -80,7 +80,7 @@ class CudaGemmPlans : public ::testing::Test {
     return graph ? std::move(*graph) : CudaGraph();
   }
   [[nodiscard]] std::unique_ptr<GemmPlan> plan(const GemmProblem& problem, const KernelConfig& config) const {
-    auto made = backend->gemm()->plan(problem, {config}, "a test", BuildPolicy::allowed);
+    auto made = backend->find<Gemm>().value()->plan(problem, {config}, "a test", BuildPolicy::allowed);
     EXPECT_TRUE(made) << native_name(config) << ": " << made.error().text();
     return made ? std::move(*made) : nullptr;
   }
@@ -99,7 +99,7 @@ std::vector<GemmProblem> CudaGemmPlans::draw(std::uint64_t count, GemmProblem (*
     GemmProblem problem = one(seed);
     problem.unaligned = seed % 3 == 2;
     problem.prefetch_weights = seed % 2 == 1;
-    if (const auto ranking = backend->gemm()->rank(problem))
+    if (const auto ranking = backend->find<Gemm>().value()->rank(problem))
       problems.push_back(problem);
     else
       EXPECT_EQ(ranking.error().code, ErrorCode::unsupported) << ranking.error().text();
@@ -119,7 +119,7 @@ void CudaGemmPlans::compute(const std::vector<GemmProblem>& problems) const {
   std::vector<KernelConfig> configs;
   for (std::uint64_t seed = 0; seed < problems.size(); ++seed) {
     const GemmProblem& problem = problems[seed];
-    const auto ranking = backend->gemm()->rank(problem);
+    const auto ranking = backend->find<Gemm>().value()->rank(problem);
     ASSERT_TRUE(ranking) << ranking.error().text();
     calls.push_back(std::make_unique<testing::RandomGemm>(problem, seed, problem.unaligned ? 1 : 16));
     std::set<Pipeline> seen;
@@ -128,7 +128,7 @@ void CudaGemmPlans::compute(const std::vector<GemmProblem>& problems) const {
         KernelConfig config = candidate.recipe.main();
         // Every other one in parts.
         config.algorithm.split_k = (seed + seen.size()) % 2 == 0;
-        if (!backend->gemm()->check(config, problem)) config = candidate.recipe.main();
+        if (!backend->find<Gemm>().value()->check(config, problem)) config = candidate.recipe.main();
         trials.push_back({calls.size() - 1, config});
         configs.push_back(config);
       }
@@ -278,7 +278,7 @@ TEST_F(CudaGemmPlans, WholeNumbersComeOutExactlyAndTheSameEveryTime) {
 TEST_F(CudaGemmPlans, PartsAreAddedInAnyOrderWhereThatIsAskedFor) {
   for (const GemmProblem& problem : {bf16(128, 256, 16384), bf16(100, 1001, 8192)}) {
     KernelConfig config;
-    const auto ranking = backend->gemm()->rank(problem);
+    const auto ranking = backend->find<Gemm>().value()->rank(problem);
     ASSERT_TRUE(ranking) << ranking.error().text();
     for (const Candidate& candidate : ranking->candidates)
       if (candidate.recipe.main().algorithm.split_k_atomic) config = candidate.recipe.main();
@@ -387,7 +387,7 @@ TEST_F(CudaGemmPlans, StreamKSharesWhatFillsNoRound) {
   problems.push_back(bf16(1920, 2568, 264));
   problems.back().k2 = 520;
   for (const GemmProblem& problem : problems) {
-    const auto ranking = backend->gemm()->rank(problem);
+    const auto ranking = backend->find<Gemm>().value()->rank(problem);
     ASSERT_TRUE(ranking) << ranking.error().text();
     std::vector<KernelConfig> configs;
     const KernelConfig* alone = nullptr;

@@ -186,7 +186,7 @@ TEST(GemmDispatch, APlanSaysWhatItRunsAndWhy) {
   EXPECT_EQ((*plan)->problem(), small(DataType::bf16));
   EXPECT_EQ(signature_of(**plan), *cpu_signature_of(small(DataType::bf16)));
   EXPECT_FALSE((*plan)->reason().empty());
-  EXPECT_FALSE((*plan)->stages().empty());
+  EXPECT_FALSE((*plan)->steps().empty());
   Call call(small(DataType::bf16));
   ASSERT_TRUE((*plan)->run(call.arguments));
   EXPECT_EQ(call.judge(), "");

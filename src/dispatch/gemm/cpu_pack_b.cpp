@@ -1,0 +1,109 @@
+#include "dispatch/gemm/cpu_pack_b.hpp"
+
+#include <fmt/format.h>
+
+#include "dispatch/cpu_steps.hpp"
+#include "dispatch/gemm/cpu.hpp"
+#include "dispatch/gemm/cpu_arguments.hpp"
+#include "dispatch/gemm/cpu_packed_b.hpp"
+#include "dispatch/plan_info.hpp"
+#include "instances/gemm/cpu.hpp"
+#include "problem/gemm/problem.hpp"
+
+namespace tilesmith {
+namespace {
+
+constexpr std::int64_t kTypicalRows = 128;  // of GEMMs whose B is packed beforehand
+
+/// What the first stage of a blocked kernel is called with to pack B.
+TsGemmArgs packing_arguments(const GemmProblem& problem, const KernelConfig& config, const GemmOperand& b,
+                             int threads) {
+  TsGemmArgs args{};
+  args.b = {b.data, b.leading, 0};
+  args.m = 2 * std::int64_t{config.algorithm.tile[0]};  // a single row of tasks would pack panels by itself
+  args.n = problem.n;
+  args.k = problem.k;
+  args.batch = args.splits = 1;
+  args.threads = threads;
+  args.alpha = 1;
+  return args;
+}
+
+class CpuGemmPackBPlan final : public GemmPackBPlan {
+ public:
+  CpuGemmPackBPlan(const GemmPackBProblem& problem, PlanInfo info, CpuSteps steps, const KernelConfig& config,
+                   std::size_t packed_bytes)
+      : GemmPackBPlan(problem, std::move(info), packed_bytes),
+        steps_(std::move(steps)),
+        config_(config),
+        packing_(steps_.table()) {
+    packing_.stage_count = 1;
+    const TsGemmArgs args = packing_arguments(problem.gemm, config_, {}, steps_.pool().threads());
+    steps_.pool().reserve_scratch(static_cast<std::size_t>(packing_.scratch_bytes(&args)));
+  }
+
+  [[nodiscard]] Status run(const GemmPackBArguments& arguments, const RunOptions&) const override {
+    const GemmProblem& p = problem().gemm;
+    TS_TRY(validate_packing(p, arguments.b, arguments.packed, packed_bytes()));
+    auto* const header = static_cast<PackedHeader*>(arguments.packed);
+    TsGemmArgs args = packing_arguments(p, config_, arguments.b, steps_.pool().threads());
+    args.workspace = header + 1;
+    if (p.n > 0 && p.k > 0) steps_.pool().run(packing_, &args);
+    *header = PackedHeader::of(p, config_, static_cast<std::int64_t>(packed_bytes()));
+    return {};
+  }
+
+ private:
+  CpuSteps steps_;
+  KernelConfig config_;
+  TsCpuKernel packing_;  ///< the step's table with its first stage alone
+};
+
+}  // namespace
+
+Result<KernelConfig> cpu_packer(const CpuMachine& machine, const GemmProblem& problem) {
+  GemmProblem typical = packing_of(problem);
+  typical.m = kTypicalRows;
+  typical.order_b = MatrixOrder::column;
+  typical.packed_b = false;
+  TS_ASSIGN(GemmSignature signature, cpu_signature_of(typical));
+  std::vector<Candidate> blocked;
+  for (const CpuSpec& spec : machine.levels)
+    enumerate_cpu_gemm(spec, signature, [&](const KernelConfig& config) {
+      if (config.algorithm.pipeline == Pipeline::blocked && !config.algorithm.split_k)
+        blocked.push_back({config, expected_seconds(typical, config, spec, 1)});
+      return true;
+    });
+  if (blocked.empty()) return std::unexpected(cpu_gemm_refusal(machine, signature));
+  best_first(blocked);
+  KernelConfig best = blocked.front().recipe.main();
+  signature.layout_b = problem.order_b;
+  best.signature = signature;
+  return best;
+}
+
+Result<Ranking> CpuGemmPackB::rank(const GemmPackBProblem& problem) const {
+  TS_ASSIGN(KernelConfig config, cpu_packer(machine_, problem.gemm));
+  return Ranking{{{Recipe(std::move(config), StepRole::pack_b)}}, "cost model"};
+}
+
+Status CpuGemmPackB::check(const Recipe& recipe, const GemmPackBProblem& problem) const {
+  TS_ASSIGN(const Ranking ranking, rank(problem));
+  const Recipe& own = ranking.candidates.front().recipe;
+  if (recipe == own) return {};
+  return fail(ErrorCode::invalid_argument, fmt::format("recipe {} does not pack this B", recipe_name(recipe)),
+              recipe_name(own));
+}
+
+Result<std::unique_ptr<GemmPackBPlan>> CpuGemmPackB::plan(const GemmPackBProblem& problem, const Candidate& chosen,
+                                                          std::string reason, BuildPolicy build) {
+  TS_ASSIGN(CpuSteps steps, CpuSteps::load(chosen.recipe, pool_,
+                                           [&](const KernelConfig& config) { return registry_.find(config, build); }));
+  const KernelConfig& config = chosen.recipe.main();
+  const TsGemmArgs args = packing_arguments(problem.gemm, config, {}, pool_.threads());
+  const std::size_t bytes = sizeof(PackedHeader) + static_cast<std::size_t>(steps.table().workspace_bytes(&args));
+  return std::make_unique<CpuGemmPackBPlan>(problem, plan_info({}, chosen, std::move(reason)), std::move(steps), config,
+                                            bytes);
+}
+
+}  // namespace tilesmith

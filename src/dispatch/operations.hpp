@@ -1,0 +1,45 @@
+// The operations that dispatch plans: those that a caller computes (problem/operations.hpp), and those that serve them.
+// Each is a row: its problem, the arguments of a call, its name; PlanOf gives its plan, BackendOf what a device brings
+// for it (backend.hpp).
+#pragma once
+
+#include <span>
+#include <tuple>
+#include <type_traits>
+#include <vector>
+
+#include "dispatch/gemm/pack_b.hpp"
+#include "problem/operations.hpp"
+#include "tilesmith/dispatcher.hpp"
+
+namespace tilesmith {
+
+/// Problems of one operation that are computed as one call.
+template <class Op>
+struct ListOf;
+template <>
+struct ListOf<Gemm> {
+  using Problem = std::vector<GemmProblem>;
+  using Arguments = std::span<const GemmArguments>;
+  static constexpr std::string_view kName = "gemm_list";
+};
+
+template <class Op>
+struct PlanOf;
+template <>
+struct PlanOf<AttentionFwd> : std::type_identity<AttentionPlan> {};
+template <>
+struct PlanOf<Gemm> : std::type_identity<GemmPlan> {};
+template <>
+struct PlanOf<GemmPackB> : std::type_identity<GemmPackBPlan> {};
+template <>
+struct PlanOf<ListOf<Gemm>> : std::type_identity<GemmListPlan> {};
+template <class Op>
+using PlanFor = typename PlanOf<Op>::type;
+
+/// Operations whose plans run a recipe, and are kept by problem.
+using RecipeOperations = decltype(std::tuple_cat(Operations{}, std::tuple<GemmPackB>{}));
+/// Operations whose plans are made of those of other operations; the caller keeps them.
+using ListOperations = std::tuple<ListOf<Gemm>>;
+
+}  // namespace tilesmith

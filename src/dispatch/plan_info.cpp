@@ -1,0 +1,32 @@
+#include "dispatch/plan_info.hpp"
+
+#include "vocabulary/names/name.hpp"
+
+namespace tilesmith {
+namespace {
+
+std::string_view what_does(StepRole role) {
+  switch (role) {
+    case StepRole::compute:
+      return "computes the result";
+    case StepRole::pack_b:
+      return "packs B";
+  }
+  return "";
+}
+
+}  // namespace
+
+PlanInfo plan_info(Device device, const Candidate& chosen, std::string reason) {
+  PlanInfo info{.device = device,
+                .recipe = recipe_name(chosen.recipe),
+                .reason = std::move(reason),
+                .predicted_seconds = chosen.predicted_seconds};
+  for (const Step& step : chosen.recipe.steps)
+    info.steps.push_back({.kernel = kernel_name(step.config),
+                          .role = std::string(name_of(step.role)),
+                          .what = std::string(what_does(step.role))});
+  return info;
+}
+
+}  // namespace tilesmith

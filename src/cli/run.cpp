@@ -44,9 +44,9 @@ Status run_attention(const RunAttentionOptions& options) {
   }
   if (options.run.verify) {
     const AttentionTensors tensors = problem_case.tensors();
-    TS_ASSIGN(const AttentionExpectation expectation,
-              AttentionExpectation::make(tensors, output_element_type_of(problem)));
-    TS_ASSIGN(report.verdict, trial->verify(*plan, expectation));
+    TS_ASSIGN(const AttentionReference reference,
+              AttentionReference::make(tensors, output_element_type_of(problem)));
+    TS_ASSIGN(report.verdict, trial->verify(*plan, reference));
   }
   return print_report(options.run, report);
 }

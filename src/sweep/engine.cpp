@@ -72,9 +72,9 @@ Report unpack(const std::string& bytes) {
   return report;
 }
 
-/// Runs in a worker: verify, then time. The expectation is null when nothing is to be verified.
+/// Runs in a worker: verify, then time. The reference is null when nothing is to be verified.
 template <class Operation>
-Report try_candidate(typename Operation::Case& problem_case, const typename Operation::Expectation* expectation,
+Report try_candidate(typename Operation::Case& problem_case, const typename Operation::Expectation* reference,
                      const KernelConfig& config, const BenchOptions& options) {
   const auto failed = [](const Error& error) {
     return Report{.status = error.code == ErrorCode::compile_failed ? RowStatus::compile : RowStatus::runtime,
@@ -91,8 +91,8 @@ Report try_candidate(typename Operation::Case& problem_case, const typename Oper
   if (!trial) return failed(trial.error());
 
   Report report{.status = RowStatus::unverified, .message = {}, .timing = {}, .error = {}};
-  if (expectation != nullptr) {
-    const auto verdict = (*trial)->verify(**plan, *expectation);
+  if (reference != nullptr) {
+    const auto verdict = (*trial)->verify(**plan, *reference);
     if (!verdict) return failed(verdict.error());
     const ErrorFigures& e = verdict->output;
     report.error = RowError{e.max_abs, e.max_rel, e.rms, e.max_ratio};
@@ -245,16 +245,16 @@ class Bench {
       if (progress_.skipped) progress_.skipped(item.problem, problem_case.error());
       return {};
     }
-    std::optional<typename Operation::Expectation> expectation;
+    std::optional<typename Operation::Expectation> reference;
     if (options_.verify) {
-      TS_ASSIGN(expectation, Operation::expect(*problem_case));
+      TS_ASSIGN(reference, Operation::expect(*problem_case));
     }
     const double naive_s = options_.naive ? Operation::naive_seconds(*problem_case, threads_) : 0;
     Status recorded;
     TS_TRY(run_isolated(
         item.candidates.size(), options_.limit,
         [&](std::size_t i) {
-          return pack(try_candidate<Operation>(*problem_case, expectation ? &*expectation : nullptr,
+          return pack(try_candidate<Operation>(*problem_case, reference ? &*reference : nullptr,
                                                item.candidates[i].config, options_));
         },
         [&](const IsolatedResult& result) {

@@ -56,8 +56,8 @@ Result<AttentionCase> BenchOperation<AttentionProblem>::make_case(const Attentio
   return AttentionCase::create(problem, std::move(inputs));
 }
 
-Result<AttentionExpectation> BenchOperation<AttentionProblem>::expect(const AttentionCase& problem_case) {
-  return AttentionExpectation::make(problem_case.tensors(), output_element_type_of(problem_case.problem()));
+Result<AttentionReference> BenchOperation<AttentionProblem>::expect(const AttentionCase& problem_case) {
+  return AttentionReference::make(problem_case.tensors(), output_element_type_of(problem_case.problem()));
 }
 
 double BenchOperation<AttentionProblem>::naive_seconds(const AttentionCase& problem_case, int threads) {
@@ -82,8 +82,8 @@ std::optional<KernelConfig> BenchOperation<GemmProblem>::preparing(const Backend
   return ranking ? std::optional(ranking->candidates.front().recipe.main()) : std::nullopt;
 }
 
-Result<GemmExpectation> BenchOperation<GemmProblem>::expect(const GemmCase& problem_case) {
-  return GemmExpectation::make(problem_case.tensors(), problem_case.output_type());
+Result<GemmReference> BenchOperation<GemmProblem>::expect(const GemmCase& problem_case) {
+  return GemmReference::make(problem_case.tensors(), problem_case.output_type());
 }
 
 double BenchOperation<GemmProblem>::naive_seconds(const GemmCase& problem_case, int threads) {

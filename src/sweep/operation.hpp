@@ -15,8 +15,8 @@
 #include "problem/describe.hpp"
 #include "trial/attention/case.hpp"
 #include "trial/gemm/case.hpp"
-#include "verify/attention/check.hpp"
-#include "verify/gemm/check.hpp"
+#include "verify/attention/reference.hpp"
+#include "verify/gemm/reference.hpp"
 #include "vocabulary/signature.hpp"
 
 namespace tilesmith {
@@ -49,7 +49,7 @@ template <>
 struct BenchOperation<AttentionProblem> {
   using Kernels = OperationBackend<AttentionFwd>;
   using Case = AttentionCase;
-  using Expectation = AttentionExpectation;
+  using Expectation = AttentionReference;
 
   /// Error: unsupported, where the device has no kernels of the operation.
   [[nodiscard]] static Result<Kernels*> kernels(Backend& backend) { return backend.find<AttentionFwd>(); }
@@ -72,7 +72,7 @@ template <>
 struct BenchOperation<GemmProblem> {
   using Kernels = OperationBackend<Gemm>;
   using Case = GemmCase;
-  using Expectation = GemmExpectation;
+  using Expectation = GemmReference;
 
   [[nodiscard]] static Result<Kernels*> kernels(Backend& backend) { return backend.find<Gemm>(); }
   [[nodiscard]] static Result<Case> make_case(const GemmProblem& problem);

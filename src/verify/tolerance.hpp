@@ -37,7 +37,7 @@ struct AttentionTolerance {
 struct ElementTerms {
   double value = 0;       ///< |o|, the reference
   double spread = 0;      ///< sqrt(sum (p v)^2)
-  double magnitude = 0;   ///< of the row's logits, see AttentionReference
+  double magnitude = 0;   ///< of the row's logits, see Float64Attention
   std::int64_t keys = 0;  ///< the row sees
 };
 

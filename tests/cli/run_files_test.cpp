@@ -7,7 +7,7 @@
 #include "base/npy.hpp"
 #include "base/safetensors.hpp"
 #include "cli/program.hpp"
-#include "verify/attention/check.hpp"
+#include "verify/attention/reference.hpp"
 
 namespace tilesmith {
 namespace {
@@ -54,10 +54,10 @@ HostArray rounded(ElementType type, const HostArray& array) {
 /// Judges what the program wrote.
 void expect_right(const AttentionTensors& tensors, ElementType type, const HostArray& o, TensorStrides o_strides,
                   const HostArray* lse = nullptr) {
-  const auto expectation = AttentionExpectation::make(tensors, type, 1);
-  ASSERT_TRUE(expectation) << expectation.error().text();
+  const auto reference = AttentionReference::make(tensors, type, 1);
+  ASSERT_TRUE(reference) << reference.error().text();
   const std::vector<float> output = read_output(tensors, view(o, o_strides), tensors.head_dim_v);
-  const Verdict verdict = lse != nullptr ? expectation->judge(output, lse->to_floats()) : expectation->judge(output);
+  const Verdict verdict = lse != nullptr ? reference->judge(output, lse->to_floats()) : reference->judge(output);
   EXPECT_TRUE(verdict.passed()) << verdict.reason;
 }
 

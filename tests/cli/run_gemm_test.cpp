@@ -6,7 +6,7 @@
 #include "base/npy.hpp"
 #include "cli/program.hpp"
 #include "dispatch/test_store.hpp"
-#include "verify/gemm/check.hpp"
+#include "verify/gemm/reference.hpp"
 
 namespace tilesmith {
 namespace {
@@ -43,8 +43,8 @@ TEST_F(RunGemm, FilesHaveOneShapeForEveryLayout) {
   t.epilogue = {{.op = EpilogueOp::bias, .operand = {bias.data.data(), bias.type, {.row = 0, .column = 1}}},
                 {.op = EpilogueOp::silu},
                 {.op = EpilogueOp::add, .operand = {d0.data.data(), d0.type, {.row = 14, .column = 1}}}};
-  const auto expectation = GemmExpectation::make(t, ElementType::fp32, 1);
-  ASSERT_TRUE(expectation) << expectation.error().text();
+  const auto reference = GemmReference::make(t, ElementType::fp32, 1);
+  ASSERT_TRUE(reference) << reference.error().text();
   for (const std::string layout : {"rcr", "rrr", "crr", "ccr", "rcc", "ccc"}) {
     const ProcessOutcome outcome =
         run("run gemm --dtype fp32 --no-time --alpha 0.5 --beta 2 --epilogue bias,silu,add --layout " + layout +
@@ -54,7 +54,7 @@ TEST_F(RunGemm, FilesHaveOneShapeForEveryLayout) {
     const auto d = read_npy(path("d.npy"));
     ASSERT_TRUE(d) << d.error().text();
     EXPECT_EQ(d->shape, (std::vector<std::int64_t>{9, 14}));
-    const Verdict verdict = expectation->judge(read_output(t, {d->data.data(), d->type, {.row = 14, .column = 1}}));
+    const Verdict verdict = reference->judge(read_output(t, {d->data.data(), d->type, {.row = 14, .column = 1}}));
     EXPECT_NE(verdict.outcome, Outcome::fail) << layout << ": " << verdict.reason;
   }
 }
@@ -71,8 +71,8 @@ TEST_F(RunGemm, ASecondProductIsAdded) {
   t.n = 14;
   t.k = 20;
   t.k2 = 33;
-  const auto expectation = GemmExpectation::make(t, ElementType::fp32, 1);
-  ASSERT_TRUE(expectation) << expectation.error().text();
+  const auto reference = GemmReference::make(t, ElementType::fp32, 1);
+  ASSERT_TRUE(reference) << reference.error().text();
   const std::string files =
       " --a " + path("a.npy") + " --b " + path("b.npy") + " --a2 " + path("a2.npy") + " --b2 " + path("b2.npy");
   const ProcessOutcome outcome =
@@ -81,7 +81,7 @@ TEST_F(RunGemm, ASecondProductIsAdded) {
   EXPECT_NE(outcome.output.find("9x14x20+33"), std::string::npos) << outcome.output;
   const auto d = read_npy(path("d.npy"));
   ASSERT_TRUE(d) << d.error().text();
-  const Verdict verdict = expectation->judge(read_output(t, {d->data.data(), d->type, {.row = 14, .column = 1}}));
+  const Verdict verdict = reference->judge(read_output(t, {d->data.data(), d->type, {.row = 14, .column = 1}}));
   EXPECT_NE(verdict.outcome, Outcome::fail) << verdict.reason;
   expect_refused("--k2 32" + files, 2, "k2 is 32 by --k2 and 33 by the shape");
   expect_refused("-m 4 -n 6 -k 8 --k2 7 --batch 2 --grouping masked", 1, "k2 is 7) beside masked groups");

@@ -55,14 +55,14 @@ class CudaGemmTrials : public ::testing::Test {
     made = std::make_unique<GemmCase>(
         GemmCase::create(problem, {.alpha = 0.5F, .beta = problem.beta ? 2.0F : 0.0F}).value());
     cpu_plan = dispatcher.plan(made->problem()).value();
-    expectation =
-        std::make_unique<GemmExpectation>(GemmExpectation::make(made->tensors(), made->output_type(), 1).value());
+    reference =
+        std::make_unique<GemmReference>(GemmReference::make(made->tensors(), made->output_type(), 1).value());
   }
 
   Dispatcher dispatcher{{.threads = 1}};
   std::unique_ptr<GemmCase> made;
   const GemmPlan* cpu_plan = nullptr;
-  std::unique_ptr<GemmExpectation> expectation;
+  std::unique_ptr<GemmReference> reference;
 };
 
 GemmProblem everything() {
@@ -99,7 +99,7 @@ TEST_F(CudaGemmTrials, FaultsAreFound) {
   plan(everything());
   const auto trial = make_trial(*made, {DeviceKind::cuda, 0});
   ASSERT_TRUE(trial) << trial.error().text();
-  const auto verdict = [&](Fault fault) { return (*trial)->verify(StandIn(*cpu_plan, fault), *expectation).value(); };
+  const auto verdict = [&](Fault fault) { return (*trial)->verify(StandIn(*cpu_plan, fault), *reference).value(); };
   const Verdict right = verdict(Fault::none);
   EXPECT_NE(right.outcome, Outcome::fail) << right.reason;
   for (const auto& [fault, check] :
@@ -118,7 +118,7 @@ TEST_F(CudaGemmTrials, RowsOfDSuitWhatTheProblemPromises) {
     const auto trial = make_trial(*made, {DeviceKind::cuda, 0});
     ASSERT_TRUE(trial) << trial.error().text();
     const StandIn device_plan(*cpu_plan, Fault::none);
-    ASSERT_TRUE((*trial)->verify(device_plan, *expectation));
+    ASSERT_TRUE((*trial)->verify(device_plan, *reference));
     EXPECT_EQ(device_plan.seen.d_leading % 4 == 0, !made->problem().unaligned) << device_plan.seen.d_leading;
     EXPECT_GT(device_plan.seen.d_leading, 6);
   }
@@ -146,7 +146,7 @@ TEST_F(CudaGemmTrials, NothingIsLeftOnTheDevice) {
     const auto trial = make_trial(*made, {DeviceKind::cuda, 0});
     ASSERT_TRUE(trial) << trial.error().text();
     EXPECT_GT(fake().allocations, before);
-    EXPECT_TRUE((*trial)->verify(StandIn(*cpu_plan, Fault::none), *expectation));
+    EXPECT_TRUE((*trial)->verify(StandIn(*cpu_plan, Fault::none), *reference));
     EXPECT_TRUE((*trial)->time(StandIn(*cpu_plan, Fault::none), {.max_samples = 2}));
   }
   EXPECT_EQ(fake().allocations, before);

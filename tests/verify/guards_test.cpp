@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cmath>
 
-#include "verify/attention/check.hpp"
+#include "verify/attention/reference.hpp"
 #include "verify/emulated_kernel.hpp"
-#include "verify/gemm/one_hot.hpp"
+#include "verify/attention/one_hot.hpp"
 #include "verify/guarded_buffer.hpp"
 #include "verify/random_attention.hpp"
 
@@ -119,18 +119,18 @@ TEST(Guards, ARowOfFlushedWeightsMayBeZeroInFp8) {
   for (std::int64_t c = 0; c < 8; ++c) problem.set(t.q, 0, 0, 0, c, c == 0 ? 4 : 0);
   for (std::int64_t j = 0; j < keys; ++j) problem.set(t.k, 0, 0, j, 0, j == 0 ? 8 : 0);  // the others weigh exp(-12)
   for (std::int64_t c = 0; c < columns; ++c) problem.set(t.v, 0, 0, 0, c, 0);
-  const auto reference = attention_reference(t, 1).value();
-  const auto expectation = AttentionExpectation::make(t, ElementType::bf16, 1).value();
-  std::vector<float> output(reference.o.size());
+  const auto exact = float64_attention(t, 1).value();
+  const auto reference = AttentionReference::make(t, ElementType::bf16, 1).value();
+  std::vector<float> output(exact.o.size());
   for (std::size_t i = 0; i < output.size(); ++i)
-    output[i] = static_cast<float>(round_to(ElementType::bf16, reference.o[i]));
+    output[i] = static_cast<float>(round_to(ElementType::bf16, exact.o[i]));
   for (std::size_t c = 0; c < columns; ++c) {
     EXPECT_NE(output[c], 0);
     output[c] = 0;
   }
-  EXPECT_TRUE(expectation.judge(output, {}).passed()) << expectation.judge(output, {}).reason;
+  EXPECT_TRUE(reference.judge(output, {}).passed()) << reference.judge(output, {}).reason;
   for (std::size_t c = columns; c < 2 * columns; ++c) output[c] = 0;  // a row that weighs as usual
-  EXPECT_FALSE(expectation.judge(output, {}).passed());
+  EXPECT_FALSE(reference.judge(output, {}).passed());
 }
 
 TEST(OneHot, CorrectKernelsAreExactInEveryTypeAndNoFaultHides) {
@@ -149,11 +149,11 @@ TEST(OneHot, CorrectKernelsAreExactInEveryTypeAndNoFaultHides) {
     }
     const auto c = one_hot_case(options, *inputs);
     const ElementType output_type = size_of(options.type) == 1 ? ElementType::bf16 : options.type;
-    const auto expectation = AttentionExpectation::make(c->tensors, output_type, 1);
-    ASSERT_TRUE(expectation);
+    const auto reference = AttentionReference::make(c->tensors, output_type, 1);
+    ASSERT_TRUE(reference);
     const EmulatedOptions kernel{.block = 16, .splits = 1 + static_cast<std::int64_t>(seed % 3)};
     const EmulatedResult good = emulate_kernel(c->tensors, output_type, kernel);
-    const Verdict verdict = expectation->judge_exact(good.o);
+    const Verdict verdict = reference->judge_exact(good.o);
     ASSERT_TRUE(verdict.passed()) << describe(options) << "\n" << verdict.reason;
     ++exact;
     for (const KernelFault fault : {KernelFault::last_block_dropped, KernelFault::rescale_missing,
@@ -163,7 +163,7 @@ TEST(OneHot, CorrectKernelsAreExactInEveryTypeAndNoFaultHides) {
       const EmulatedResult bad = emulate_kernel(c->tensors, output_type, faulty);
       if (bad.o == good.o) continue;
       ++faults;
-      const Verdict found = expectation->judge_exact(bad.o);
+      const Verdict found = reference->judge_exact(bad.o);
       EXPECT_EQ(found.outcome, Outcome::fail);
       EXPECT_TRUE(found.check == Check::exact || found.check == Check::guards) << found.reason;
     }
@@ -182,15 +182,15 @@ TEST(OneHot, OutputsAreRowsOfV) {
     EXPECT_LE(std::abs(value), 15.0F);
   }
   const auto c = one_hot_case(options, *inputs);
-  const auto reference = attention_reference(c->tensors, 1);
-  ASSERT_TRUE(reference);
+  const auto exact = float64_attention(c->tensors, 1);
+  ASSERT_TRUE(exact);
   for (std::int64_t i = 0; i < 20; ++i) {
     bool found = false;
     for (std::int64_t j = 0; j <= i && !found; ++j) {
       found = true;
       for (std::int64_t d = 0; d < 6; ++d)
         found = found && round_to(ElementType::bf16,
-                                  reference->o[static_cast<std::size_t>(output_row(c->tensors, 1, 3, i) * 6 + d)]) ==
+                                  exact->o[static_cast<std::size_t>(output_row(c->tensors, 1, 3, i) * 6 + d)]) ==
                              c->get(c->tensors.v, 1, 1, j, d);
     }
     EXPECT_TRUE(found) << i;

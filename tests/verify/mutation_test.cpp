@@ -9,7 +9,7 @@
 #include <map>
 
 #include "base/random.hpp"
-#include "verify/attention/check.hpp"
+#include "verify/attention/reference.hpp"
 #include "verify/emulated_kernel.hpp"
 #include "verify/random_attention.hpp"
 
@@ -39,23 +39,23 @@ TEST_P(CheckerOf, AcceptsCorrectKernels) {
     const CaseOptions options = random_options(GetParam(), seed);
     const RandomAttention c(options);
     const ElementType output_type = output_of(GetParam(), seed);
-    const auto expectation = AttentionExpectation::make(c.tensors, output_type, 1);
-    ASSERT_TRUE(expectation) << expectation.error().text();
+    const auto reference = AttentionReference::make(c.tensors, output_type, 1);
+    ASSERT_TRUE(reference) << reference.error().text();
     const EmulatedResult result = emulate_kernel(
         c.tensors, output_type, {.block = seed % 2 == 0 ? 64 : 32, .splits = 1 + static_cast<std::int64_t>(seed % 3)});
-    const Verdict verdict = expectation->judge(result.o, result.lse);
+    const Verdict verdict = reference->judge(result.o, result.lse);
     ASSERT_NE(verdict.outcome, Outcome::fail) << describe(options) << "\n" << verdict.reason;
   }
 }
 
-// One problem with its expectation and a correct result, which faults then spoil.
+// One problem with its reference and a correct result, which faults then spoil.
 struct Subject {
   explicit Subject(const CaseOptions& chosen)
       : options(chosen),
         problem(chosen),
         tensors(problem.tensors),
         output_type(output_of(chosen.type, chosen.seed)),
-        expectation(AttentionExpectation::make(tensors, output_type, 1)),
+        reference(AttentionReference::make(tensors, output_type, 1)),
         good(emulate_kernel(tensors, output_type, kernel)) {}
 
   float& at(std::vector<float>& o, std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t c) const {
@@ -78,7 +78,7 @@ struct Subject {
   const AttentionTensors& tensors;
   ElementType output_type;
   EmulatedOptions kernel{.block = 32, .splits = 2};
-  Result<AttentionExpectation> expectation;
+  Result<AttentionReference> reference;
   EmulatedResult good;
 };
 
@@ -278,8 +278,8 @@ TEST_P(CheckerOf, FindsEveryFault) {
   std::map<std::string, int> applied;
   for (const CaseOptions& options : subjects(GetParam())) {
     const Subject subject(options);
-    ASSERT_TRUE(subject.expectation) << subject.expectation.error().text();
-    const Verdict good = subject.expectation->judge(subject.good.o, subject.good.lse);
+    ASSERT_TRUE(subject.reference) << subject.reference.error().text();
+    const Verdict good = subject.reference->judge(subject.good.o, subject.good.lse);
     ASSERT_TRUE(good.passed()) << describe(options) << "\n" << good.reason;
     for (const Fault& fault : faults) {
       if (!fault.applies(subject)) continue;
@@ -289,7 +289,7 @@ TEST_P(CheckerOf, FindsEveryFault) {
       ++applied[fault.name];
       // The output alone must betray a fault of the output: a kernel need not write an lse.
       const bool in_output = result.o != subject.good.o;
-      const Verdict verdict = subject.expectation->judge(result.o, in_output ? std::span<const float>{} : result.lse);
+      const Verdict verdict = subject.reference->judge(result.o, in_output ? std::span<const float>{} : result.lse);
       EXPECT_EQ(verdict.outcome, Outcome::fail) << fault.name << " in " << describe(options) << "\n"
                                                 << verdict.reason << "\nmax ratio " << verdict.output.max_ratio
                                                 << ", mean ratio " << verdict.output.mean_ratio;
@@ -312,19 +312,19 @@ TEST(Checker, FindsASingleElementThatIsFurtherOffThanRoundingExplains) {
   for (const ElementType type : {ElementType::fp32, ElementType::fp16, ElementType::bf16})
     for (std::uint64_t seed = 0; seed < 20; ++seed) {
       const Subject subject(random_options(type, 500 + seed));
-      ASSERT_TRUE(subject.expectation) << subject.expectation.error().text();
-      const AttentionReference& reference = subject.expectation->reference();
+      ASSERT_TRUE(subject.reference) << subject.reference.error().text();
+      const Float64Attention& exact = subject.reference->float64();
       const RandomStream random{seed, 5};
       const auto width = static_cast<std::size_t>(subject.tensors.head_dim_v);
       for (std::uint64_t draw = 0; draw < 40 && subject.good.o.size() > width; ++draw) {
         const std::size_t at = random.below(draw, subject.good.o.size());
         std::vector<float> o = subject.good.o;
         o[at] = o[(at + width) % o.size()];
-        const double terms = static_cast<double>(reference.spread[at]) + std::abs(reference.o[at]);
+        const double terms = static_cast<double>(exact.spread[at]) + std::abs(exact.o[at]);
         const double explained = (4 * unit_roundoff(type) + 1e-4) * terms;
-        if (std::abs(static_cast<double>(o[at]) - reference.o[at]) <= explained) continue;
+        if (std::abs(static_cast<double>(o[at]) - exact.o[at]) <= explained) continue;
         ++tried;
-        EXPECT_EQ(subject.expectation->judge(o).outcome, Outcome::fail)
+        EXPECT_EQ(subject.reference->judge(o).outcome, Outcome::fail)
             << describe(subject.options) << " element " << at;
       }
     }
@@ -336,7 +336,7 @@ TEST(Checker, TheSentenceNamesCheckFigureLimitAndPlace) {
       {.type = ElementType::bf16, .batch = 2, .seqlen_q = 24, .seqlen_k = 72, .head_dim_qk = 32, .head_dim_v = 24});
   std::vector<float> o = subject.good.o;
   subject.at(o, 1, 2, 7, 5) += 1;
-  const Verdict verdict = subject.expectation->judge(o);
+  const Verdict verdict = subject.reference->judge(o);
   EXPECT_EQ(verdict.check, Check::bound);
   for (const char* word : {"check bound", "[batch 1, head 2, row 7, column 5]", "off by", "at most"})
     EXPECT_NE(verdict.reason.find(word), std::string::npos) << verdict.reason;
@@ -351,17 +351,17 @@ TEST(Checker, MistrustsInputsThatProveNothing) {
       for (std::int64_t h = 0; h < 2; ++h)
         for (std::int64_t j = 0; j < 20; ++j)
           for (std::int64_t d = 0; d < 2; ++d) zeros.set(zeros.tensors.v, b, h, j, d, value);
-    const auto expectation = AttentionExpectation::make(zeros.tensors, ElementType::fp16, 1);
-    ASSERT_TRUE(expectation);
-    const Verdict verdict = expectation->judge(emulate_kernel(zeros.tensors, ElementType::fp16, {}).o);
+    const auto reference = AttentionReference::make(zeros.tensors, ElementType::fp16, 1);
+    ASSERT_TRUE(reference);
+    const Verdict verdict = reference->judge(emulate_kernel(zeros.tensors, ElementType::fp16, {}).o);
     EXPECT_EQ(verdict.outcome, Outcome::mistrusted) << verdict.reason;
     EXPECT_NE(verdict.reason.find("33 % of the reference are zeros"), std::string::npos) << verdict.reason;
   }
   RandomAttention huge({});
   huge.set(huge.tensors.v, 0, 0, 0, 0, std::numeric_limits<double>::infinity());
-  const auto expectation = AttentionExpectation::make(huge.tensors, ElementType::fp32, 1);
-  ASSERT_TRUE(expectation);
-  const Verdict verdict = expectation->judge(expectation->naive());
+  const auto reference = AttentionReference::make(huge.tensors, ElementType::fp32, 1);
+  ASSERT_TRUE(reference);
+  const Verdict verdict = reference->judge(reference->naive());
   EXPECT_EQ(verdict.outcome, Outcome::mistrusted);
   EXPECT_NE(verdict.reason.find("not finite"), std::string::npos) << verdict.reason;
 }
@@ -370,19 +370,19 @@ TEST(Checker, NaiveResultsInFp32Pass) {
   // In fp32 nothing is stored narrower than it is computed: the naive result is as good as a kernel's.
   for (std::uint64_t seed = 0; seed < 40; ++seed) {
     const RandomAttention c(random_options(ElementType::fp32, seed));
-    const auto expectation = AttentionExpectation::make(c.tensors, ElementType::fp32, 1);
-    ASSERT_TRUE(expectation);
-    const Verdict verdict = expectation->judge(expectation->naive());
+    const auto reference = AttentionReference::make(c.tensors, ElementType::fp32, 1);
+    ASSERT_TRUE(reference);
+    const Verdict verdict = reference->judge(reference->naive());
     EXPECT_NE(verdict.outcome, Outcome::fail) << verdict.reason;
   }
 }
 
 TEST(Checker, RefusesTypesWithoutATolerance) {
   RandomAttention c({.type = ElementType::fp64});
-  const auto expectation = AttentionExpectation::make(c.tensors, ElementType::fp64, 1);
-  ASSERT_FALSE(expectation);
-  EXPECT_EQ(expectation.error().code, ErrorCode::unsupported);
-  EXPECT_FALSE(AttentionExpectation::make(RandomAttention({}).tensors, ElementType::int8));
+  const auto reference = AttentionReference::make(c.tensors, ElementType::fp64, 1);
+  ASSERT_FALSE(reference);
+  EXPECT_EQ(reference.error().code, ErrorCode::unsupported);
+  EXPECT_FALSE(AttentionReference::make(RandomAttention({}).tensors, ElementType::int8));
 }
 
 }  // namespace

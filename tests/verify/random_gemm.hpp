@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "verify/gemm/check.hpp"
+#include "verify/gemm/reference.hpp"
 
 namespace tilesmith::testing {
 

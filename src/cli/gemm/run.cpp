@@ -40,9 +40,9 @@ Status run_gemm(const RunGemmOptions& options) {
     TS_ASSIGN(report.timing, trial->time(*plan, {}));
   }
   if (options.run.verify) {
-    TS_ASSIGN(const GemmExpectation expectation,
-              GemmExpectation::make(problem_case.tensors(), problem_case.output_type()));
-    TS_ASSIGN(report.verdict, trial->verify(*plan, expectation));
+    TS_ASSIGN(const GemmReference reference,
+              GemmReference::make(problem_case.tensors(), problem_case.output_type()));
+    TS_ASSIGN(report.verdict, trial->verify(*plan, reference));
   }
   return print_report(options.run, report);
 }

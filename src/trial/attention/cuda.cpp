@@ -43,10 +43,10 @@ Status CudaTrial::run(const AttentionPlan& plan, AttentionOutputs& outputs) {
   return bench_.synchronize();
 }
 
-Result<Verdict> CudaTrial::verify(const AttentionPlan& plan, const AttentionExpectation& expectation) {
+Result<Verdict> CudaTrial::verify(const AttentionPlan& plan, const AttentionReference& reference) {
   const CudaCurrent current(bench_.context());
   TS_TRY(current.status());
-  return verify_guarded(case_, expectation, [&](GuardedBuffer& o, GuardedBuffer& lse) -> Status {
+  return verify_guarded(case_, reference, [&](GuardedBuffer& o, GuardedBuffer& lse) -> Status {
     return bench_.run_guarded(std::array{&o, &lse}, [&](std::span<std::byte* const> tensors) {
       AttentionArguments a = arguments();
       a.o = tensors[0];

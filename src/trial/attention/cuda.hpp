@@ -14,7 +14,7 @@ class CudaTrial final : public Trial {
   [[nodiscard]] static Result<std::unique_ptr<Trial>> create(const AttentionCase& problem_case, int device_index);
 
   [[nodiscard]] Status run(const AttentionPlan& plan, AttentionOutputs& outputs) override;
-  [[nodiscard]] Result<Verdict> verify(const AttentionPlan& plan, const AttentionExpectation& expectation) override;
+  [[nodiscard]] Result<Verdict> verify(const AttentionPlan& plan, const AttentionReference& reference) override;
   [[nodiscard]] Result<TrialTiming> time(const AttentionPlan& plan, const MeasureOptions& options) override;
 
  private:

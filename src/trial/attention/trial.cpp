@@ -40,8 +40,8 @@ class CpuTrial final : public Trial {
     return plan.run(case_.arguments(outputs));
   }
 
-  [[nodiscard]] Result<Verdict> verify(const AttentionPlan& plan, const AttentionExpectation& expectation) override {
-    return verify_guarded(case_, expectation, [&](GuardedBuffer& o, GuardedBuffer& lse) {
+  [[nodiscard]] Result<Verdict> verify(const AttentionPlan& plan, const AttentionReference& reference) override {
+    return verify_guarded(case_, reference, [&](GuardedBuffer& o, GuardedBuffer& lse) {
       AttentionOutputs unused;
       AttentionArguments arguments = case_.arguments(unused);
       arguments.o = o.data();
@@ -71,7 +71,7 @@ class CpuTrial final : public Trial {
 
 }  // namespace
 
-Result<Verdict> verify_guarded(const AttentionCase& problem_case, const AttentionExpectation& expectation,
+Result<Verdict> verify_guarded(const AttentionCase& problem_case, const AttentionReference& reference,
                                FunctionRef<Status(GuardedBuffer& o, GuardedBuffer& lse)> run) {
   const AttentionProblem& p = problem_case.problem();
   const AttentionTensors tensors = problem_case.tensors();
@@ -94,8 +94,8 @@ Result<Verdict> verify_guarded(const AttentionCase& problem_case, const Attentio
       return verdict;
     }
   const std::vector<float> output = read_output(tensors, o.view(), p.head_dim_v);
-  if (!p.lse) return expectation.judge(output);
-  return expectation.judge(output, read_output(tensors, lse.view(), 1));
+  if (!p.lse) return reference.judge(output);
+  return reference.judge(output, read_output(tensors, lse.view(), 1));
 }
 
 TrialTiming trial_timing(const Timing& timing, double flops, double bytes) {

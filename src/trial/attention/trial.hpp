@@ -12,7 +12,7 @@
 #include "measure/measure.hpp"
 #include "tilesmith/dispatcher.hpp"
 #include "trial/attention/case.hpp"
-#include "verify/attention/check.hpp"
+#include "verify/attention/reference.hpp"
 #include "verify/guarded_buffer.hpp"
 
 namespace tilesmith {
@@ -40,14 +40,14 @@ class Trial {
   /// Runs once and brings the results back.
   [[nodiscard]] virtual Status run(const AttentionPlan& plan, AttentionOutputs& outputs) = 0;
   /// Runs once on poisoned outputs between red zones and judges the result.
-  [[nodiscard]] virtual Result<Verdict> verify(const AttentionPlan& plan, const AttentionExpectation& expectation) = 0;
+  [[nodiscard]] virtual Result<Verdict> verify(const AttentionPlan& plan, const AttentionReference& reference) = 0;
   [[nodiscard]] virtual Result<TrialTiming> time(const AttentionPlan& plan, const MeasureOptions& options) = 0;
 };
 
 [[nodiscard]] Result<std::unique_ptr<Trial>> make_trial(const AttentionCase& problem_case, Device device);
 
 /// What every device's verification shares: makes the guarded outputs, lets `run` fill them, judges.
-[[nodiscard]] Result<Verdict> verify_guarded(const AttentionCase& problem_case, const AttentionExpectation& expectation,
+[[nodiscard]] Result<Verdict> verify_guarded(const AttentionCase& problem_case, const AttentionReference& reference,
                                              FunctionRef<Status(GuardedBuffer& o, GuardedBuffer& lse)> run);
 
 [[nodiscard]] TrialTiming trial_timing(const Timing& timing, double flops, double bytes);

@@ -47,12 +47,12 @@ Status CudaGemmTrial::run(const GemmPlan& plan, GemmOutputs& outputs) {
   return bench_.synchronize();
 }
 
-Result<Verdict> CudaGemmTrial::verify(const GemmPlan& plan, const GemmExpectation& expectation) {
+Result<Verdict> CudaGemmTrial::verify(const GemmPlan& plan, const GemmReference& reference) {
   const CudaCurrent current(bench_.context());
   TS_TRY(current.status());
   // Kernels of aligned problems may ask for rows of whole 16 bytes: 16 elements of the smallest type.
   const std::int64_t row_step = case_.problem().unaligned ? 1 : 16;
-  return verify_guarded(case_, expectation, row_step, [&](GemmArguments a, GuardedBuffer& d, float& amax) -> Status {
+  return verify_guarded(case_, reference, row_step, [&](GemmArguments a, GuardedBuffer& d, float& amax) -> Status {
     TS_TRY(bench_.run_guarded(std::array{&d}, [&](std::span<std::byte* const> tensors) -> Status {
       TS_ASSIGN(GemmArguments on_device, arguments());
       on_device.d = tensors[0];

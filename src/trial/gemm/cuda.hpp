@@ -14,7 +14,7 @@ class CudaGemmTrial final : public GemmTrial {
   [[nodiscard]] static Result<std::unique_ptr<GemmTrial>> create(const GemmCase& problem_case, int device_index);
 
   [[nodiscard]] Status run(const GemmPlan& plan, GemmOutputs& outputs) override;
-  [[nodiscard]] Result<Verdict> verify(const GemmPlan& plan, const GemmExpectation& expectation) override;
+  [[nodiscard]] Result<Verdict> verify(const GemmPlan& plan, const GemmReference& reference) override;
   [[nodiscard]] Result<TrialTiming> time(const GemmPlan& plan, const MeasureOptions& options) override;
 
  private:

@@ -19,8 +19,8 @@ class CpuGemmTrial final : public GemmTrial {
     return plan.run(case_.arguments(outputs));
   }
 
-  [[nodiscard]] Result<Verdict> verify(const GemmPlan& plan, const GemmExpectation& expectation) override {
-    return verify_guarded(case_, expectation, 1, [&](const GemmArguments& arguments, GuardedBuffer&, float& amax) {
+  [[nodiscard]] Result<Verdict> verify(const GemmPlan& plan, const GemmReference& reference) override {
+    return verify_guarded(case_, reference, 1, [&](const GemmArguments& arguments, GuardedBuffer&, float& amax) {
       GemmArguments a = arguments;
       a.amax = &amax;
       return plan.run(a);
@@ -48,7 +48,7 @@ class CpuGemmTrial final : public GemmTrial {
 
 }  // namespace
 
-Result<Verdict> verify_guarded(const GemmCase& problem_case, const GemmExpectation& expectation, std::int64_t row_step,
+Result<Verdict> verify_guarded(const GemmCase& problem_case, const GemmReference& reference, std::int64_t row_step,
                                FunctionRef<Status(const GemmArguments&, GuardedBuffer&, float&)> run) {
   constexpr std::int64_t kGap = 5;  // elements between rows
   const auto with_gap = [&](std::int64_t length) { return (length + kGap + row_step - 1) / row_step * row_step; };
@@ -75,8 +75,8 @@ Result<Verdict> verify_guarded(const GemmCase& problem_case, const GemmExpectati
   if (!by_rows) std::swap(written.strides.row, written.strides.column);
   if (tensors.contiguous) written.strides.batch = 0;
   const std::vector<double> output = read_output(tensors, written);
-  if (!problem_case.wants_amax()) return expectation.judge(output);
-  return expectation.judge(output, outputs.amax);
+  if (!problem_case.wants_amax()) return reference.judge(output);
+  return reference.judge(output, outputs.amax);
 }
 
 Result<std::unique_ptr<GemmTrial>> make_trial(const GemmCase& problem_case, Device device) {

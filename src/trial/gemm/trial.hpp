@@ -7,7 +7,7 @@
 #include "tilesmith/dispatcher.hpp"
 #include "trial/attention/trial.hpp"
 #include "trial/gemm/case.hpp"
-#include "verify/gemm/check.hpp"
+#include "verify/gemm/reference.hpp"
 
 namespace tilesmith {
 
@@ -22,7 +22,7 @@ class GemmTrial {
   /// Runs once and brings the results back.
   [[nodiscard]] virtual Status run(const GemmPlan& plan, GemmOutputs& outputs) = 0;
   /// Runs once on a poisoned output between red zones, with gaps between its rows, and judges the result.
-  [[nodiscard]] virtual Result<Verdict> verify(const GemmPlan& plan, const GemmExpectation& expectation) = 0;
+  [[nodiscard]] virtual Result<Verdict> verify(const GemmPlan& plan, const GemmReference& reference) = 0;
   [[nodiscard]] virtual Result<TrialTiming> time(const GemmPlan& plan, const MeasureOptions& options) = 0;
 };
 
@@ -32,7 +32,7 @@ class GemmTrial {
 /// What every device's verification shares: makes a guarded D with gaps between its rows, which begin at multiples of
 /// `row_step` elements, lets `run` fill it and amax, judges. `arguments` are the case's with D on the host.
 [[nodiscard]] Result<Verdict> verify_guarded(
-    const GemmCase& problem_case, const GemmExpectation& expectation, std::int64_t row_step,
+    const GemmCase& problem_case, const GemmReference& reference, std::int64_t row_step,
     FunctionRef<Status(const GemmArguments& arguments, GuardedBuffer& d, float& amax)> run);
 
 }  // namespace tilesmith

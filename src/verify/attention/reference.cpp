@@ -1,229 +1,261 @@
 #include "verify/attention/reference.hpp"
 
+#include <fmt/format.h>
+
 #include <algorithm>
 #include <cmath>
-#include <limits>
-#include <new>
+#include <utility>
 
-#include "base/parallel.hpp"
-#include "verify/product64.hpp"
+#include "verify/attention/naive.hpp"
 
 namespace tilesmith {
-namespace {
 
-constexpr std::int64_t kRows = kProductRows;  // query rows of a task
-constexpr std::int64_t kKeys = 64;            // keys of a tile
+Result<AttentionReference> AttentionReference::make(const AttentionTensors& tensors, ElementType output_type,
+                                                        unsigned threads) {
+  if (!is_floating(output_type))
+    return fail(ErrorCode::invalid_argument, fmt::format("the output type is {}", to_string(output_type)),
+                "a floating type");
+  TS_ASSIGN(const AttentionTolerance tolerance, attention_tolerance(tensors.q.type));
+  AttentionReference expectation(tensors, output_type, tolerance);
+  TS_ASSIGN(expectation.reference_, float64_attention(tensors, threads));
+  TS_ASSIGN(expectation.naive_, naive_attention(tensors, output_type, threads));
+  return expectation;
+}
 
-// One task: kRows query rows of one head of one sequence.
-class RowBlock {
- public:
-  RowBlock(const AttentionTensors& tensors, AttentionReference& result, std::int64_t b, std::int64_t h, std::int64_t i0)
-      : tensors_(tensors),
-        result_(result),
-        sequence_(sequence_of(tensors, b)),
-        b_(b),
-        h_(h),
-        i0_(i0),
-        rows_(std::min(kRows, sequence_.seqlen_q - i0)) {
-    first_ = sequence_.seqlen_k;
-    for (std::int64_t r = 0; r < rows_; ++r) {
-      const auto [first, last] = visible_keys(tensors_, sequence_, i0_ + r);
-      if (first >= last) continue;
-      first_ = std::min(first_, first);
-      last_ = std::max(last_, last);
+Verdict AttentionReference::judge(std::span<const float> output, std::span<const float> lse) const {
+  Verdict verdict;
+  verdict.output = measure_errors(output, reference_.o);
+  const ErrorFigures naive = measure_errors(naive_, reference_.o);
+  if (naive.max_abs > 0) verdict.output.max_ratio = verdict.output.max_abs / naive.max_abs;
+  if (naive.mean_abs > 0) verdict.output.mean_ratio = verdict.output.mean_abs / naive.mean_abs;
+  if (!lse.empty()) verdict.lse = measure_errors(lse, reference_.lse);
+  const bool good = check_guards(output, verdict) && check_bound(output, verdict) && check_relative(output, verdict) &&
+                    check_norm_wise(output, verdict) && (lse.empty() || check_lse(lse, verdict));
+  (void)good;  // the first check that fails has filled the verdict
+  return verdict;
+}
+
+Verdict AttentionReference::judge_exact(std::span<const float> output) const {
+  Verdict verdict;
+  verdict.output = measure_errors(output, reference_.o);
+  if (!check_guards(output, verdict)) return verdict;
+  for (std::size_t at = 0; at < output.size(); ++at) {
+    const double want = round_to(output_type_, reference_.o[at]);
+    if (static_cast<double>(output[at]) == want) continue;
+    fails(verdict, Check::exact,
+          fmt::format("output{} is {}, exactly {} is asked for", position(at), output[at], want));
+    break;
+  }
+  return verdict;
+}
+
+bool AttentionReference::check_guards(std::span<const float> output, Verdict& verdict) const {
+  if (output.size() != reference_.o.size())
+    return fails(verdict, Check::guards,
+                 fmt::format("the output has {} elements, the problem {}", output.size(), reference_.o.size()));
+  const auto width = static_cast<std::size_t>(tensors_.head_dim_v);
+  std::size_t zeros = 0, wanted_zeros = 0, stray_zeros = 0;
+  double largest = 0;
+  for (const double want : reference_.o) largest = std::max(largest, std::abs(want));
+  std::size_t seeing = 0;  // elements of rows that see keys
+  for (std::size_t at = 0; at < output.size(); ++at) {
+    const double want = reference_.o[at];
+    if (!std::isfinite(want)) {
+      mistrusts(verdict,
+                fmt::format("the reference{} is {}: the inputs hold values that are not finite", position(at), want));
+      return false;
     }
-    first_ = std::min(first_, last_);
-    stride_ = (last_ - first_ + kKeys - 1) / kKeys * kKeys;
-    weights_.assign(static_cast<std::size_t>(kRows * stride_), 0.0);
-  }
-
-  void run() {
-    compute_products();
-    for (std::int64_t r = 0; r < rows_; ++r) softmax(r);
-    combine();
-  }
-
- private:
-  // Element (row, column) of a view in this sequence, for the head the view has.
-  const std::byte* at(const TensorView& view, std::int64_t begin, std::int64_t head, std::int64_t row) const {
-    const std::int64_t sequence_start = tensors_.group_mode() ? begin * view.strides.row : b_ * view.strides.batch;
-    const std::int64_t offset = sequence_start + head * view.strides.head + row * view.strides.row;
-    return static_cast<const std::byte*>(view.data) + offset * static_cast<std::int64_t>(size_of(view.type));
-  }
-  void load_row(const TensorView& view, std::int64_t begin, std::int64_t head, std::int64_t row,
-                std::span<double> to) const {
-    const std::byte* source = at(view, begin, head, row);
-    if (view.strides.column == 1)
-      load_elements(view.type, source, to);
-    else
-      for (std::size_t c = 0; c < to.size(); ++c)
-        to[c] = load_element(view.type, source, c * static_cast<std::size_t>(view.strides.column));
-    if (view.scale.data == nullptr) return;
-    const double scale = view.scale.at(b_, head, row);
-    for (double& x : to) x *= scale;
-  }
-  std::int64_t kv_head() const { return h_ / (tensors_.heads_q / tensors_.heads_kv); }
-
-  // weights_[r][j - first_] = q_r . k_j for every key the block touches.
-  void compute_products() {
-    const std::int64_t depth = tensors_.head_dim_qk;
-    std::vector<double> q(static_cast<std::size_t>(kRows * depth));
-    std::vector<double> q_norm(kRows);
-    for (std::int64_t r = 0; r < rows_; ++r) {
-      const std::span row(q.data() + r * depth, static_cast<std::size_t>(depth));
-      load_row(tensors_.q, sequence_.q_begin, h_, i0_ + r, row);
-      q_norm[static_cast<std::size_t>(r)] = norm(row);
+    if (!std::isfinite(output[at]))
+      return fails(verdict, Check::guards,
+                   fmt::format("output{} is {}, {} is asked for{}", position(at), output[at], want,
+                               std::isnan(output[at]) ? "; an element that was never written is NaN too" : ""));
+    const auto spread = static_cast<double>(reference_.spread[at]);
+    if (spread == 0 && output[at] != 0)
+      return fails(verdict, Check::guards,
+                   fmt::format("output{} is {}, all its terms are zero", position(at), output[at]));
+    if (spread == 0 && keys_seen(static_cast<std::int64_t>(at / width)) == 0) continue;
+    ++seeing;
+    zeros += output[at] == 0;
+    wanted_zeros += round_to(output_type_, want) == 0;
+    // Beside its own rounding an element may be off by that of the weights: below it, zero is as good as any other
+    // value. So is what a row's flushed weights sum up to; that no value is larger than the largest output is near
+    // enough.
+    if (output[at] == 0) {
+      const auto keys = static_cast<double>(keys_seen(static_cast<std::int64_t>(at / width)));
+      stray_zeros += std::abs(want) > 2 * tolerance_.weight_roundoff * spread +
+                                          tolerance_.weight_floor * keys * largest + smallest_subnormal(output_type_);
     }
-    std::vector<double> row(static_cast<std::size_t>(depth));
-    std::vector<double> transposed(static_cast<std::size_t>(depth * kKeys));
-    std::vector<double> products(kRows * kKeys);
-    double k_norm = 0;
-    for (std::int64_t j0 = first_; j0 < last_; j0 += kKeys) {
-      const std::int64_t keys = std::min(kKeys, last_ - j0);
-      std::fill(transposed.begin(), transposed.end(), 0.0);
-      for (std::int64_t j = 0; j < keys; ++j) {
-        load_row(tensors_.k, sequence_.k_begin, kv_head(), j0 + j, row);
-        k_norm = std::max(k_norm, norm(row));
-        for (std::int64_t d = 0; d < depth; ++d)
-          transposed[static_cast<std::size_t>(d * kKeys + j)] = row[static_cast<std::size_t>(d)];
+  }
+  const auto all = static_cast<double>(seeing);
+  if (zeros == seeing && wanted_zeros < seeing)
+    return fails(verdict, Check::guards, fmt::format("all {} elements of the output are zero", seeing));
+  if (stray_zeros > 1 && static_cast<double>(stray_zeros) > kStrayZeros * all)
+    return fails(verdict, Check::guards,
+                 fmt::format("{} of {} elements are zero and should not be; {:.0f} would pass", stray_zeros, seeing,
+                             std::floor(kStrayZeros * all)));
+  if (static_cast<double>(wanted_zeros) > kTrustedZeros * all)
+    mistrusts(verdict, fmt::format("{:.0f} % of the reference are zeros: these inputs would hide an error",
+                                   100 * static_cast<double>(wanted_zeros) / all));
+  return true;
+}
+
+bool AttentionReference::check_bound(std::span<const float> output, Verdict& verdict) const {
+  if (!tolerance_.bounded) return true;
+  const auto width = static_cast<std::size_t>(tensors_.head_dim_v);
+  double worst_share = 1;
+  for (std::size_t row = 0; row < reference_.lse.size(); ++row) {
+    ElementTerms terms{.magnitude = static_cast<double>(reference_.magnitude[row]),
+                       .keys = keys_seen(static_cast<std::int64_t>(row))};
+    for (std::size_t element = row * width; element < (row + 1) * width; ++element) {
+      terms.value = std::abs(reference_.o[element]);
+      terms.spread = static_cast<double>(reference_.spread[element]);
+      const double error = std::abs(static_cast<double>(output[element]) - reference_.o[element]);
+      const double limit = attention_bound(tolerance_, output_type_, terms);
+      if (!(error > worst_share * limit)) continue;
+      worst_share = error / limit;
+      fails(verdict, Check::bound,
+            fmt::format("output{} is {}, the reference {:.9g}: off by {:.3g}, at most {:.3g}", position(element),
+                        output[element], reference_.o[element], error, limit));
+    }
+  }
+  return verdict.outcome != Outcome::fail;
+}
+
+bool AttentionReference::check_relative(std::span<const float> output, Verdict& verdict) const {
+  return tolerance_.relative_max == 0 || (check_largest(output, verdict) && check_mean(output, verdict));
+}
+
+// The naive result may be exact by luck, so what every computation may lose is added to its error: FlashAttention's
+// tests measure that by adding and taking away 0.3 in the output's type; here it is the worst case of that, with the
+// problem's own scale in the place of 0.3.
+bool AttentionReference::check_largest(std::span<const float> output, Verdict& verdict) const {
+  const double u = unit_roundoff(output_type_);
+  const std::int64_t width = tensors_.head_dim_v;
+  for (std::int64_t b = 0; b < tensors_.batch; ++b)
+    for (std::int64_t h = 0; h < tensors_.heads_q; ++h)
+      for (std::int64_t i0 = 0; i0 < sequence_of(tensors_, b).seqlen_q; i0 += kGroupRows) {
+        const std::int64_t rows = std::min(kGroupRows, sequence_of(tensors_, b).seqlen_q - i0);
+        const auto start = static_cast<std::size_t>(output_row(tensors_, b, h, i0) * width);
+        const auto count = static_cast<std::size_t>(rows * width);
+        const std::span want = std::span(reference_.o).subspan(start, count);
+        const ErrorFigures mine = measure_errors(output.subspan(start, count), want);
+        const ErrorFigures naive = measure_errors(std::span(naive_).subspan(start, count), want);
+        double value = 0, spread = 0;
+        for (std::size_t at = start; at < start + count; ++at) {
+          value = std::max(value, std::abs(reference_.o[at]));
+          spread = std::max(spread, static_cast<double>(reference_.spread[at]));
+        }
+        const double lost = 2 * (u * value + tolerance_.weight_roundoff * spread) + smallest_subnormal(output_type_);
+        const double limit = tolerance_.relative_max * naive.max_abs + lost;
+        if (mine.max_abs <= limit) continue;
+        return fails(verdict, Check::relative,
+                     fmt::format("output{} is {}, the reference {:.9g}: off by {:.3g}, at most {:.3g} = {} x the naive "
+                                 "error {:.3g} of rows {} to {} + {:.3g}",
+                                 position(start + mine.worst), mine.worst_got, mine.worst_want, mine.max_abs, limit,
+                                 tolerance_.relative_max, naive.max_abs, i0, i0 + rows - 1, lost));
       }
-      std::fill(products.begin(), products.end(), 0.0);
-      multiply_add64(q.data(), depth, transposed.data(), products.data(), depth, kKeys);
-      for (std::int64_t r = 0; r < rows_; ++r)
-        std::copy_n(products.begin() + r * kKeys, keys, weights_.begin() + r * stride_ + j0 - first_);
-    }
-    for (std::int64_t r = 0; r < rows_; ++r)
-      magnitude_[r] = std::abs(static_cast<double>(tensors_.scale)) * q_norm[static_cast<std::size_t>(r)] * k_norm;
-  }
+  return true;
+}
 
-  static double norm(std::span<const double> row) {
-    double sum = 0;
-    for (const double x : row) sum += x * x;
-    return std::sqrt(sum);
+bool AttentionReference::check_mean(std::span<const float> output, Verdict& verdict) const {
+  const ErrorFigures mine = measure_errors(output, reference_.o);
+  const ErrorFigures naive = measure_errors(naive_, reference_.o);
+  if (mine.count == 0) return true;
+  double values = 0, spreads = 0;
+  for (std::size_t at = 0; at < mine.count; ++at) {
+    values += std::abs(reference_.o[at]);
+    spreads += static_cast<double>(reference_.spread[at]) * static_cast<double>(reference_.spread[at]);
   }
+  // The columns of a row share the errors of its weights: it is rows that average, not elements.
+  const auto count = static_cast<double>(mine.count);
+  const auto rows = static_cast<double>(reference_.lse.size());
+  const double lost = unit_roundoff(output_type_) * values / count / 2 + smallest_subnormal(output_type_) +
+                      1.5 * tolerance_.weight_roundoff * std::sqrt(spreads / count / rows);
+  const double limit = tolerance_.relative_mean * naive.mean_abs + lost;
+  if (mine.mean_abs <= limit) return true;
+  return fails(verdict, Check::relative,
+               fmt::format("the mean error is {:.3g}, at most {:.3g} = {} x the naive one {:.3g} + {:.3g}",
+                           mine.mean_abs, limit, tolerance_.relative_mean, naive.mean_abs, lost));
+}
 
-  double logit(std::int64_t i, std::int64_t j, double product) const {
-    double s = static_cast<double>(tensors_.scale) * product;
-    const double soft_cap = static_cast<double>(tensors_.soft_cap);
-    if (soft_cap != 0) s = soft_cap * std::tanh(s / soft_cap);
-    if (tensors_.bias != nullptr) {
-      const TensorStrides& strides = tensors_.bias_strides;
-      s += static_cast<double>(
-          tensors_.bias[b_ * strides.batch + h_ * strides.head + i * strides.row + j * strides.column]);
-    }
-    if (tensors_.alibi != nullptr) {
-      const double slope = static_cast<double>(tensors_.alibi[b_ * tensors_.alibi_batch_stride + h_]);
-      const std::int64_t offset = sequence_.diagonal_offset(tensors_.mask_bottom_right);
-      s -= slope * static_cast<double>(std::abs(i + offset - j));
-    }
-    return s;
+bool AttentionReference::check_norm_wise(std::span<const float> output, Verdict& verdict) const {
+  for (std::int64_t b = 0; b < tensors_.batch; ++b)
+    for (std::int64_t h = 0; h < tensors_.heads_q; ++h)
+      if (!norm_wise_rows(output, output_row(tensors_, b, h, 0), sequence_of(tensors_, b).seqlen_q,
+                          fmt::format("batch {}, head {}", b, h), verdict))
+        return false;
+  return norm_wise_rows(output, 0, output_rows(tensors_), "the output", verdict);
+}
+
+bool AttentionReference::norm_wise_rows(std::span<const float> output, std::int64_t first, std::int64_t rows,
+                                          std::string_view what, Verdict& verdict) const {
+  double errors = 0;
+  double norms = 0;
+  const auto end = static_cast<std::size_t>((first + rows) * tensors_.head_dim_v);
+  for (auto at = static_cast<std::size_t>(first * tensors_.head_dim_v); at < end; ++at) {
+    const auto x = static_cast<double>(output[at]);
+    const double y = reference_.o[at];
+    const auto spread = static_cast<double>(reference_.spread[at]);
+    const double beyond = std::max(0.0, std::abs(x - y) - smallest_subnormal(output_type_));
+    errors += beyond * beyond;
+    norms += x * x + y * y + 2 * spread * spread;  // the spread stands in where terms cancel
   }
+  // The limit is one for many rows: the columns of a row share the errors of its weights, and few rows scatter.
+  const double limit = tolerance_.norm_wise * (1 + 6 / std::sqrt(static_cast<double>(std::max<std::int64_t>(1, rows))));
+  if (!(errors > limit * norms)) return true;
+  return fails(verdict, Check::norm_wise,
+               fmt::format("{} is off by {:.3g} of its squared norm, at most {:.3g}", what, errors / norms, limit));
+}
 
-  // Turns the products of row r into the weights of the values, and gives its lse.
-  void softmax(std::int64_t r) {
-    constexpr double kNothing = -std::numeric_limits<double>::infinity();
-    const std::int64_t i = i0_ + r;
-    auto [first, last] = visible_keys(tensors_, sequence_, i);
-    first = std::clamp(first, first_, last_);  // moves only the bounds of rows that see nothing
-    last = std::clamp(last, first, last_);
-    double* weights = weights_.data() + r * stride_ - first_;
-    const double sink = tensors_.sink != nullptr ? static_cast<double>(tensors_.sink[h_]) : kNothing;
-    double maximum = sink;
-    double largest = 0;
-    for (std::int64_t j = first; j < last; ++j) {
-      weights[j] = logit(i, j, weights[j]);
-      maximum = std::max(maximum, weights[j]);
-      if (std::isfinite(weights[j])) largest = std::max(largest, std::abs(weights[j]));
-    }
-    const std::size_t row = static_cast<std::size_t>(output_row(tensors_, b_, h_, i));
-    result_.magnitude[row] = static_cast<float>(magnitude_[r] + largest);
-    std::fill(weights + first_, weights + first, 0.0);
-    std::fill(weights + last, weights + first_ + stride_, 0.0);
-    if (maximum == kNothing) {  // nothing visible, or nothing with any weight
-      std::fill(weights + first_, weights + first_ + stride_, 0.0);
-      result_.lse[row] = kNothing;
-      return;
-    }
-    double sum = sink == kNothing ? 0.0 : std::exp(sink - maximum);
-    for (std::int64_t j = first; j < last; ++j) {
-      weights[j] = std::exp(weights[j] - maximum);
-      sum += weights[j];
-    }
-    result_.lse[row] = std::log(sum) + maximum;
-    const double kept = 1.0 / (sum * (1.0 - tensors_.drop_threshold / 65536.0));
-    for (std::int64_t j = first; j < last; ++j) weights[j] *= kept;
-    if (tensors_.drop_threshold != 0)
-      for (std::int64_t j = first; j < last; ++j)
-        if (!keeps(tensors_, b_, h_, i, j)) weights[j] = 0;
+bool AttentionReference::check_lse(std::span<const float> lse, Verdict& verdict) const {
+  if (lse.size() != reference_.lse.size())
+    return fails(verdict, Check::lse,
+                 fmt::format("there are {} values, the problem has {}", lse.size(), reference_.lse.size()));
+  for (std::size_t row = 0; row < lse.size(); ++row) {
+    const auto got = static_cast<double>(lse[row]);
+    const double want = reference_.lse[row];
+    const double limit =
+        std::isinf(want) ? 0 : lse_bound(tolerance_, want, static_cast<double>(reference_.magnitude[row]));
+    if (got == want || std::abs(got - want) <= limit) continue;
+    return fails(verdict, Check::lse,
+                 fmt::format("lse{} is {}, the reference {:.9g}: off by {:.3g}, at most {:.3g}",
+                             row_text(static_cast<std::int64_t>(row)), got, want, std::abs(got - want), limit));
   }
+  return true;
+}
 
-  // o = weights v, and the spread of its terms.
-  void combine() {
-    const std::int64_t width = tensors_.head_dim_v;
-    const std::int64_t columns = padded_columns(width);
-    std::vector<double> values(static_cast<std::size_t>(kKeys * columns));
-    std::vector<double> o(static_cast<std::size_t>(kRows * columns));
-    std::vector<double> spread(o.size());
-    std::vector<double> squared_weights(kRows * kKeys);
-    for (std::int64_t j0 = first_; j0 < last_; j0 += kKeys) {
-      const std::int64_t keys = std::min(kKeys, last_ - j0);
-      for (std::int64_t j = 0; j < keys; ++j)
-        load_row(tensors_.v, sequence_.k_begin, kv_head(), j0 + j,
-                 std::span(values.data() + j * columns, static_cast<std::size_t>(width)));
-      const double* weights = weights_.data() + j0 - first_;
-      multiply_add64(weights, stride_, values.data(), o.data(), keys, columns);
-      for (double& value : values) value *= value;
-      for (std::int64_t r = 0; r < kRows; ++r)
-        for (std::int64_t j = 0; j < keys; ++j)
-          squared_weights[static_cast<std::size_t>(r * kKeys + j)] =
-              weights[r * stride_ + j] * weights[r * stride_ + j];
-      multiply_add64(squared_weights.data(), kKeys, values.data(), spread.data(), keys, columns);
-    }
-    for (std::int64_t r = 0; r < rows_; ++r) {
-      const std::int64_t start = output_row(tensors_, b_, h_, i0_ + r) * width;
-      for (std::int64_t c = 0; c < width; ++c) {
-        const auto from = static_cast<std::size_t>(r * columns + c);
-        const auto to = static_cast<std::size_t>(start + c);
-        result_.o[to] = o[from];
-        result_.spread[to] = static_cast<float>(std::sqrt(spread[from]));
+std::int64_t AttentionReference::keys_seen(std::int64_t row) const {
+  const RowPosition at = row_position(tensors_, row);
+  const auto [first, last] = visible_keys(tensors_, sequence_of(tensors_, at.b), at.i);
+  return std::max<std::int64_t>(0, last - first);
+}
+
+std::string AttentionReference::position(std::size_t element) const {
+  const auto index = static_cast<std::int64_t>(element);
+  const RowPosition at = row_position(tensors_, index / tensors_.head_dim_v);
+  return fmt::format("[batch {}, head {}, row {}, column {}]", at.b, at.h, at.i, index % tensors_.head_dim_v);
+}
+
+std::string AttentionReference::row_text(std::int64_t row) const {
+  const RowPosition at = row_position(tensors_, row);
+  return fmt::format("[batch {}, head {}, row {}]", at.b, at.h, at.i);
+}
+
+std::vector<float> read_output(const AttentionTensors& tensors, const TensorView& output, std::int64_t columns) {
+  std::vector<float> dense(static_cast<std::size_t>(output_rows(tensors) * columns));
+  for (std::int64_t b = 0; b < tensors.batch; ++b) {
+    const SequenceSpan sequence = sequence_of(tensors, b);
+    const std::int64_t start = tensors.group_mode() ? sequence.q_begin * output.strides.row : b * output.strides.batch;
+    for (std::int64_t h = 0; h < tensors.heads_q; ++h)
+      for (std::int64_t i = 0; i < sequence.seqlen_q; ++i) {
+        const std::int64_t from = start + h * output.strides.head + i * output.strides.row;
+        const std::int64_t to = output_row(tensors, b, h, i) * columns;
+        for (std::int64_t c = 0; c < columns; ++c)
+          dense[static_cast<std::size_t>(to + c)] = static_cast<float>(
+              load_element(output.type, output.data, static_cast<std::size_t>(from + c * output.strides.column)));
       }
-    }
   }
-
-  const AttentionTensors& tensors_;
-  AttentionReference& result_;
-  SequenceSpan sequence_;
-  std::int64_t b_, h_, i0_, rows_;
-  std::int64_t first_ = 0, last_ = 0;  // the keys any row of the block sees
-  std::int64_t stride_ = 0;
-  std::vector<double> weights_;
-  double magnitude_[kRows] = {};
-};
-
-}  // namespace
-
-Result<AttentionReference> attention_reference(const AttentionTensors& tensors, unsigned threads) {
-  TS_TRY(check_tensors(tensors));
-  const auto rows = static_cast<std::size_t>(output_rows(tensors));
-  const auto elements = rows * static_cast<std::size_t>(tensors.head_dim_v);
-  AttentionReference result;
-  try {
-    result.o.resize(elements);
-    result.spread.resize(elements);
-    result.lse.resize(rows);
-    result.magnitude.resize(rows);
-  } catch (const std::bad_alloc&) {
-    return fail(ErrorCode::out_of_memory, "no memory for the reference result");
-  }
-  const std::int64_t blocks = (tensors.seqlen_q + kRows - 1) / kRows;
-  const std::int64_t tasks = tensors.batch * tensors.heads_q * blocks;
-  parallel_for(static_cast<std::size_t>(tasks), threads, [&](std::size_t task) {
-    const auto index = static_cast<std::int64_t>(task);
-    const std::int64_t b = index / blocks / tensors.heads_q;
-    const std::int64_t i0 = index % blocks * kRows;
-    if (i0 < sequence_of(tensors, b).seqlen_q) RowBlock(tensors, result, b, index / blocks % tensors.heads_q, i0).run();
-  });
-  return result;
+  return dense;
 }
 
 }  // namespace tilesmith

@@ -1,32 +1,61 @@
-// GEMM in float64, from inputs already rounded to their storage type: what every kernel is compared with.
-//
-// Beside the result it gives how far a kernel that sums in fp32 may be from it before its last rounding: the error of
-// the sum, carried through the epilogue operation by operation. See tolerance.hpp for the sum's.
+// Judging a GEMM's result. The expectation of a problem (reference and naive computation) is made once and judges the
+// results of any number of kernels.
 #pragma once
 
+#include <optional>
+#include <span>
+#include <string>
 #include <vector>
 
 #include "base/error.hpp"
+#include "verify/compare.hpp"
+#include "verify/gemm/float64.hpp"
 #include "verify/gemm/tensors.hpp"
+#include "verify/tolerance.hpp"
 
 namespace tilesmith {
 
-struct GemmReference {
-  std::vector<double> d;         ///< batch x m x columns of D, before rounding
-  std::vector<double> bound;     ///< of each element: the largest error of a kernel that rounds to fp32 only
-  std::vector<float> magnitude;  ///< of each element: what its terms' sizes add up to, as cancellation does not show
-  double amax = 0;               ///< the largest |d|; 0 of nothing
-  double amax_bound = 0;         ///< the largest bound
+class GemmReference {
+ public:
+  /// What `tensors` point to must outlive the expectation. threads = 0: as many as the machine has.
+  [[nodiscard]] static Result<GemmReference> make(const GemmTensors& tensors, ElementType output_type,
+                                                    unsigned threads = 0);
+
+  /// Checks G, B, R, N on the output, dense: batch x m x columns of D; then amax, where the call asks for it.
+  [[nodiscard]] Verdict judge(std::span<const double> output, std::optional<float> amax = {}) const;
+
+  /// Check E: every bit of the output must be that of the rounded reference. For inputs whose sums are exact:
+  /// exact_magnitude.
+  [[nodiscard]] Verdict judge_exact(std::span<const double> output) const;
+
+  [[nodiscard]] const Float64Gemm& reference() const { return reference_; }
+
+ private:
+  GemmReference(GemmTensors tensors, ElementType output_type, const GemmTolerance& tolerance)
+      : tensors_(std::move(tensors)), output_type_(output_type), tolerance_(tolerance) {}
+
+  [[nodiscard]] bool check_guards(std::span<const double> output, Verdict& verdict) const;
+  [[nodiscard]] bool check_bound(std::span<const double> output, Verdict& verdict) const;
+  [[nodiscard]] bool check_relative(std::span<const double> output, Verdict& verdict) const;
+  [[nodiscard]] bool check_norm_wise(std::span<const double> output, Verdict& verdict) const;
+  [[nodiscard]] bool check_amax(float amax, Verdict& verdict) const;
+  /// What an output of the type can hold of a value.
+  [[nodiscard]] double wanted(std::size_t element) const;
+  [[nodiscard]] double limit_of(std::size_t element) const;
+  [[nodiscard]] std::string position(std::size_t element) const;
+
+  GemmTensors tensors_;
+  ElementType output_type_;
+  GemmTolerance tolerance_;
+  Float64Gemm reference_;
+  std::vector<double> naive_;  ///< empty where check R does not apply
 };
 
-struct GemmArithmetic {
-  double accumulator_roundoff = 0x1p-24;  ///< of the sums; 0: they are exact
-  double function_roundoff = 0x1p-24;     ///< of the activations' functions
-  bool wraps = false;                     ///< sums and results are int32, modulo 2^32
-};
+/// The output a kernel wrote by strides, as a dense array.
+[[nodiscard]] std::vector<double> read_output(const GemmTensors& tensors, const TensorView& output);
 
-/// threads = 0: as many as the machine has. The result does not depend on it.
-[[nodiscard]] Result<GemmReference> gemm_reference(const GemmTensors& tensors, const GemmArithmetic& arithmetic,
-                                                   unsigned threads = 0);
+/// The largest r for which sums of k products of whole numbers in -r .. r are exact in fp32, at most 3; 0 when there is
+/// none.
+[[nodiscard]] int exact_magnitude(std::int64_t k);
 
 }  // namespace tilesmith

@@ -15,7 +15,7 @@
 #include "base/random.hpp"
 #include "codegen/cpu_kernel_harness.hpp"
 #include "codegen/emulated_tiles.hpp"
-#include "verify/attention/reference.hpp"
+#include "verify/attention/float64.hpp"
 #include "verify/random_attention.hpp"
 
 namespace tilesmith {
@@ -77,7 +77,7 @@ void expect_correct(CpuAttentionParameters parameters, const AttentionTensors& t
   if (!machine_has(parameters.level)) source->text = with_emulated_tiles(source->text);
   const auto kernel = compile_kernel(*source, kStore);
   ASSERT_TRUE(kernel) << kernel.error().text();
-  const auto reference = attention_reference(t, 1);
+  const auto reference = float64_attention(t, 1);
   ASSERT_TRUE(reference) << reference.error().text();
 
   const std::size_t size = size_of(parameters.element);

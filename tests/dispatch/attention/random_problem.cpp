@@ -317,13 +317,13 @@ std::vector<float> RandomCall::output() const {
 std::string RandomCall::judge() {
   for (const GuardedBuffer* buffer : {o_.get(), lse_.get()})
     if (const auto damage = buffer != nullptr ? buffer->damage() : std::nullopt) return *damage;
-  if (!expectation_) {
-    auto made = AttentionExpectation::make(tensors_, element_of(output_type(problem_.data_type)), 1);
+  if (!reference_) {
+    auto made = AttentionReference::make(tensors_, element_of(output_type(problem_.data_type)), 1);
     if (!made) return made.error().text();
-    expectation_ = std::move(*made);
+    reference_ = std::move(*made);
   }
   const Verdict verdict =
-      lse_ ? expectation_->judge(output(), read_output(tensors_, lse_->view(), 1)) : expectation_->judge(output());
+      lse_ ? reference_->judge(output(), read_output(tensors_, lse_->view(), 1)) : reference_->judge(output());
   return verdict.outcome == Outcome::fail ? verdict.reason : std::string();
 }
 

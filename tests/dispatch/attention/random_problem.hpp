@@ -12,7 +12,7 @@
 #include "base/error.hpp"
 #include "tilesmith/attention.hpp"
 #include "tilesmith/dispatcher.hpp"
-#include "verify/attention/check.hpp"
+#include "verify/attention/reference.hpp"
 #include "verify/guarded_buffer.hpp"
 
 namespace tilesmith::testing {
@@ -64,7 +64,7 @@ class RandomCall {
   TensorExtents o_extents_;
   AttentionArguments arguments_;
   AttentionTensors tensors_;
-  std::optional<AttentionExpectation> expectation_;
+  std::optional<AttentionReference> reference_;
 };
 
 }  // namespace tilesmith::testing

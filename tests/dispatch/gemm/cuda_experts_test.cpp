@@ -45,14 +45,14 @@ class CudaGemmExperts : public ::testing::Test {
     for (std::size_t i = 0; i < problems.size(); ++i) {
       const GemmProblem& p = problems[i];
       testing::RandomGemm call(p, i, p.unaligned ? 1 : 16);
-      const auto expectation = GemmExpectation::make(call.tensors(), memory_type_of(p.type_d), 0);
-      ASSERT_TRUE(expectation) << expectation.error().text();
+      const auto reference = GemmReference::make(call.tensors(), memory_type_of(p.type_d), 0);
+      ASSERT_TRUE(reference) << reference.error().text();
       for (const Trial& trial : trials) {
         if (trial.problem != i) continue;
         const auto plan = backend->find<Gemm>().value()->plan(p, {trial.config}, "a test", BuildPolicy::never);
         ASSERT_TRUE(plan) << plan.error().text();
         for (int again = 0; again < 2; ++again)
-          EXPECT_EQ(call.judge(**plan, *expectation), "")
+          EXPECT_EQ(call.judge(**plan, *reference), "")
               << native_name(trial.config) << " m " << p.m << " n " << p.n << " k " << p.k << " batch " << p.batch
               << " depth " << p.group_size;
       }

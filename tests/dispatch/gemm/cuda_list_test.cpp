@@ -40,9 +40,9 @@ class CudaGemmList : public ::testing::Test {
       for (std::size_t i = 0; i < calls.size(); ++i) {
         const GemmProblem& p = problems[i];
         TS_TRY(calls[i]->fetch(*context, stream.handle()));
-        TS_ASSIGN(const GemmExpectation expectation,
-                  GemmExpectation::make(calls[i]->tensors(), memory_type_of(p.type_d), 0));
-        EXPECT_EQ(calls[i]->judge(expectation), "") << i << ": " << p.m << " x " << p.n << " x " << p.k << ", batch "
+        TS_ASSIGN(const GemmReference reference,
+                  GemmReference::make(calls[i]->tensors(), memory_type_of(p.type_d), 0));
+        EXPECT_EQ(calls[i]->judge(reference), "") << i << ": " << p.m << " x " << p.n << " x " << p.k << ", batch "
                                                     << p.batch << ", unaligned " << p.unaligned;
       }
       return {};
@@ -141,9 +141,9 @@ TEST_F(CudaGemmList, IsCapturedWithItsTable) {
   ASSERT_TRUE(graph->launch(stream.handle()));
   for (std::size_t i = 0; i < calls.size(); ++i) {
     ASSERT_TRUE(calls[i]->fetch(*context, stream.handle()));
-    const auto expectation = GemmExpectation::make(calls[i]->tensors(), memory_type_of(problems[i].type_d), 0);
-    ASSERT_TRUE(expectation) << expectation.error().text();
-    EXPECT_EQ(calls[i]->judge(*expectation), "") << i;
+    const auto reference = GemmReference::make(calls[i]->tensors(), memory_type_of(problems[i].type_d), 0);
+    ASSERT_TRUE(reference) << reference.error().text();
+    EXPECT_EQ(calls[i]->judge(*reference), "") << i;
   }
 }
 

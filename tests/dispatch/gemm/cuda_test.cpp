@@ -137,11 +137,11 @@ void CudaGemmPlans::compute(const std::vector<GemmProblem>& problems) const {
   for (const Trial& trial : trials) {
     const GemmProblem& problem = problems[trial.call];
     testing::RandomGemm& call = *calls[trial.call];
-    const auto expectation = GemmExpectation::make(call.tensors(), memory_type_of(problem.type_d), 1);
-    ASSERT_TRUE(expectation) << expectation.error().text();
+    const auto reference = GemmReference::make(call.tensors(), memory_type_of(problem.type_d), 1);
+    ASSERT_TRUE(reference) << reference.error().text();
     const auto made = plan(problem, trial.config);
     ASSERT_NE(made, nullptr);
-    EXPECT_EQ(call.judge(*made, *expectation), "")
+    EXPECT_EQ(call.judge(*made, *reference), "")
         << native_name(trial.config) << " m " << problem.m << " n " << problem.n << " k " << problem.k << "+"
         << problem.k2 << " batch " << problem.batch;
   }

@@ -104,14 +104,14 @@ std::string DeviceGemm::judge(const std::vector<std::byte>& d) const {
   tensors.alpha = alpha;
   tensors.beta = problem_.beta ? beta : 0;
   const ElementType type = memory_type_of(problem_.type_d);
-  const auto expectation = GemmExpectation::make(tensors, type, 1);
-  if (!expectation) return expectation.error().text();
+  const auto reference = GemmReference::make(tensors, type, 1);
+  if (!reference) return reference.error().text();
   const bool by_rows = problem_.order_d == MatrixOrder::row;
   const TensorView view{
       d.data(),
       type,
       {.batch = problem_.m * problem_.n, .row = by_rows ? problem_.n : 1, .column = by_rows ? 1 : problem_.m}};
-  const Verdict verdict = expectation->judge_exact(read_output(tensors, view));
+  const Verdict verdict = reference->judge_exact(read_output(tensors, view));
   return verdict.outcome == Outcome::fail ? verdict.reason : "";
 }
 

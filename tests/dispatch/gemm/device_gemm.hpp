@@ -9,7 +9,7 @@
 #include "runtime/cuda/memory.hpp"
 #include "tilesmith/dispatcher.hpp"
 #include "tilesmith/gemm.hpp"
-#include "verify/gemm/check.hpp"
+#include "verify/gemm/reference.hpp"
 
 namespace tilesmith::testing {
 

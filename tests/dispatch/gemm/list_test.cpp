@@ -25,10 +25,10 @@ struct List {
 
   void expect_right() const {
     for (std::size_t i = 0; i < calls.size(); ++i) {
-      const auto expectation = GemmExpectation::make(calls[i]->tensors(), memory_type_of(problems[i].type_d), 1);
-      ASSERT_TRUE(expectation) << expectation.error().text();
+      const auto reference = GemmReference::make(calls[i]->tensors(), memory_type_of(problems[i].type_d), 1);
+      ASSERT_TRUE(reference) << reference.error().text();
       const GemmProblem& p = problems[i];
-      EXPECT_EQ(calls[i]->judge(*expectation), "") << i << ": " << p.m << " x " << p.n << " x " << p.k;
+      EXPECT_EQ(calls[i]->judge(*reference), "") << i << ": " << p.m << " x " << p.n << " x " << p.k;
     }
   }
 

@@ -14,7 +14,7 @@
 #include "dispatch/test_store.hpp"
 #include "runtime/aligned_buffer.hpp"
 #include "tilesmith/dispatcher.hpp"
-#include "verify/gemm/check.hpp"
+#include "verify/gemm/reference.hpp"
 #include "vocabulary/memory_type.hpp"
 #include "vocabulary/names/native.hpp"
 
@@ -60,8 +60,8 @@ void expect_correct(Dispatcher& dispatcher, GemmProblem problem, std::uint64_t s
     GemmProblem of_m = problem;
     change(of_m);
     testing::RandomGemm call(of_m, seed);
-    const auto expectation = GemmExpectation::make(call.tensors(), memory_type_of(of_m.type_d), 1);
-    ASSERT_TRUE(expectation) << expectation.error().text();
+    const auto reference = GemmReference::make(call.tensors(), memory_type_of(of_m.type_d), 1);
+    ASSERT_TRUE(reference) << reference.error().text();
     GemmArguments arguments = call.host_arguments();
     // The matrix differs with m, as random numbers are drawn in turn; its panels' place and form do not.
     Packed now = pack(dispatcher, of_m, arguments.b);
@@ -76,7 +76,7 @@ void expect_correct(Dispatcher& dispatcher, GemmProblem problem, std::uint64_t s
     arguments.b = kept->operand();
     const Status status = (*plan)->run(arguments);
     ASSERT_TRUE(status) << status.error().text();
-    EXPECT_EQ(call.judge(*expectation), "") << (*plan)->kernel_name() << " m " << m << " n " << of_m.n << " k "
+    EXPECT_EQ(call.judge(*reference), "") << (*plan)->kernel_name() << " m " << m << " n " << of_m.n << " k "
                                             << of_m.k << " order " << name_of(of_m.order_b);
   }
 }

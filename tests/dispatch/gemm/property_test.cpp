@@ -13,7 +13,7 @@
 #include "instances/gemm/cpu.hpp"
 #include "problem/gemm/problem.hpp"
 #include "thorough.hpp"
-#include "verify/gemm/check.hpp"
+#include "verify/gemm/reference.hpp"
 #include "vocabulary/memory_type.hpp"
 #include "vocabulary/names/native.hpp"
 
@@ -34,8 +34,8 @@ void run_random_problems(std::uint64_t first, std::uint64_t problems,
     const auto signature = cpu_signature_of(computed);
     ASSERT_TRUE(signature) << signature.error().text();
     testing::RandomGemm call(problem, seed);
-    const auto expectation = GemmExpectation::make(call.tensors(), memory_type_of(problem.type_d), 1);
-    ASSERT_TRUE(expectation) << expectation.error().text();
+    const auto reference = GemmReference::make(call.tensors(), memory_type_of(problem.type_d), 1);
+    ASSERT_TRUE(reference) << reference.error().text();
     // One tile of each level, instruction, pipeline and way with k, another one for each problem.
     std::map<std::string, std::vector<std::string>> kinds;
     for (const CpuSpec& spec : machine->levels)
@@ -54,7 +54,7 @@ void run_random_problems(std::uint64_t first, std::uint64_t problems,
       Dispatcher dispatcher({.threads = 1 + static_cast<int>(i % 3), .kernel = name});
       const auto plan = dispatcher.plan(problem);
       ASSERT_TRUE(plan) << plan.error().text();
-      EXPECT_EQ(call.judge(**plan, *expectation), "")
+      EXPECT_EQ(call.judge(**plan, *reference), "")
           << "seed " << seed << ": " << name << " m " << problem.m << " n " << problem.n << " k " << problem.k
           << " batch " << problem.batch << " " << name_of(problem.grouping);
       ++kernels;

@@ -153,7 +153,7 @@ std::int64_t RandomGemm::longer(std::int64_t length, std::int64_t by) const {
   return (length + by + stride_step_ - 1) / stride_step_ * stride_step_;
 }
 
-std::string RandomGemm::judge(const GemmPlan& plan, const GemmExpectation& expectation) {
+std::string RandomGemm::judge(const GemmPlan& plan, const GemmReference& reference) {
   const Status status = [&]() -> Status {
     if (plan.device().kind == DeviceKind::cpu) return plan.run(host_arguments());
     TS_ASSIGN(const CudaContext* context, CudaContext::of(plan.device().index));
@@ -164,10 +164,10 @@ std::string RandomGemm::judge(const GemmPlan& plan, const GemmExpectation& expec
     TS_TRY(plan.run(arguments, {.stream = stream.handle()}));
     return fetch(*context, stream.handle());
   }();
-  return status ? judge(expectation) : status.error().text();
+  return status ? judge(reference) : status.error().text();
 }
 
-std::string RandomGemm::judge(const GemmExpectation& expectation) const {
+std::string RandomGemm::judge(const GemmReference& reference) const {
   if (const auto damage = d_->damage(
           [&](std::int64_t matrix, std::int64_t line) { return column_d() || tensors_.is_computed(matrix, line); }))
     return *damage;
@@ -178,7 +178,7 @@ std::string RandomGemm::judge(const GemmExpectation& expectation) const {
   if (column_d()) std::swap(written.strides.row, written.strides.column);
   if (tensors_.contiguous) written.strides.batch = 0;
   const Verdict verdict =
-      expectation.judge(read_output(tensors_, written), asked ? std::optional(amax_) : std::nullopt);
+      reference.judge(read_output(tensors_, written), asked ? std::optional(amax_) : std::nullopt);
   return verdict.outcome == Outcome::fail ? verdict.reason : "";
 }
 

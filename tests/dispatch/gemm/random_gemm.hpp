@@ -9,7 +9,7 @@
 #include "runtime/cuda/memory.hpp"
 #include "tilesmith/dispatcher.hpp"
 #include "tilesmith/gemm.hpp"
-#include "verify/gemm/check.hpp"
+#include "verify/gemm/reference.hpp"
 #include "verify/guarded_buffer.hpp"
 
 namespace tilesmith::testing {
@@ -34,7 +34,7 @@ class RandomGemm {
   [[nodiscard]] const GemmTensors& tensors() const { return tensors_; }
 
   /// Empty when the plan's result is right and nothing else was touched. On a device, of copies of everything.
-  [[nodiscard]] std::string judge(const GemmPlan& plan, const GemmExpectation& expectation);
+  [[nodiscard]] std::string judge(const GemmPlan& plan, const GemmReference& reference);
 
   // The same in steps, for calls of several products: arguments with a fresh D, and, once they have run, the verdict.
   [[nodiscard]] GemmArguments host_arguments();
@@ -42,7 +42,7 @@ class RandomGemm {
   [[nodiscard]] Result<GemmArguments> device_arguments(const CudaContext& context, cu::Stream stream);
   /// Waits for the stream and brings the result back.
   [[nodiscard]] Status fetch(const CudaContext& context, cu::Stream stream);
-  [[nodiscard]] std::string judge(const GemmExpectation& expectation) const;
+  [[nodiscard]] std::string judge(const GemmReference& reference) const;
 
  private:
   [[nodiscard]] bool column_d() const { return p_.order_d == MatrixOrder::column; }

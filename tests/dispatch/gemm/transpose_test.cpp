@@ -89,9 +89,9 @@ TEST(GemmTranspose, ListsMayMixOrders) {
   const Status status = (*plan)->run(arguments);
   ASSERT_TRUE(status) << status.error().text();
   for (const auto& call : calls) {
-    const auto expectation = GemmExpectation::make(call->tensors(), ElementType::fp32, 1);
-    ASSERT_TRUE(expectation);
-    EXPECT_EQ(call->judge(*expectation), "");
+    const auto reference = GemmReference::make(call->tensors(), ElementType::fp32, 1);
+    ASSERT_TRUE(reference);
+    EXPECT_EQ(call->judge(*reference), "");
   }
   arguments[4].a.data = nullptr;
   EXPECT_EQ((*plan)->run(arguments).error().message, "product 4 of 6: a is null");

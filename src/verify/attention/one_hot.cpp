@@ -1,4 +1,4 @@
-#include "verify/gemm/one_hot.hpp"
+#include "verify/attention/one_hot.hpp"
 
 #include <fmt/format.h>
 

@@ -1,6 +1,6 @@
 // The reference against formulas written another way (long double, one output element at a time, no common
 // subexpressions), and against relations that hold whatever the formula.
-#include "verify/attention/reference.hpp"
+#include "verify/attention/float64.hpp"
 
 #include <gtest/gtest.h>
 
@@ -52,7 +52,7 @@ void expect_matches_definition(const CaseOptions& options) {
   SCOPED_TRACE(describe(options));
   const RandomAttention c(options);
   const AttentionTensors& t = c.tensors;
-  const auto result = attention_reference(t, 1);
+  const auto result = float64_attention(t, 1);
   ASSERT_TRUE(result) << result.error().text();
   std::int64_t rows_seen = 0;
   for (std::int64_t b = 0; b < t.batch; ++b) {
@@ -87,7 +87,7 @@ void expect_matches_definition(const CaseOptions& options) {
   EXPECT_EQ(rows_seen, output_rows(t));
 }
 
-TEST(AttentionReference, MatchesTheDefinitionOnRandomProblems) {
+TEST(Float64Attention, MatchesTheDefinitionOnRandomProblems) {
   for (std::uint64_t seed = 0; seed < 60; ++seed) {
     CaseOptions options = random_options(static_cast<ElementType>(1 + seed % 5), seed);
     options.head_dim_qk =
@@ -98,7 +98,7 @@ TEST(AttentionReference, MatchesTheDefinitionOnRandomProblems) {
   }
 }
 
-TEST(AttentionReference, MatchesTheDefinitionAcrossBlockEdges) {
+TEST(Float64Attention, MatchesTheDefinitionAcrossBlockEdges) {
   for (const std::int64_t rows : {31, 32, 33, 65})
     for (const std::int64_t keys : {63, 64, 65, 129})
       expect_matches_definition({.batch = 1,
@@ -113,16 +113,16 @@ TEST(AttentionReference, MatchesTheDefinitionAcrossBlockEdges) {
                                  .bottom_right = true});
 }
 
-TEST(AttentionReference, AnyThreadCountGivesTheSameBits) {
+TEST(Float64Attention, AnyThreadCountGivesTheSameBits) {
   const RandomAttention c({.seqlen_q = 70, .seqlen_k = 90, .drop_threshold = 6000});
-  const auto one = attention_reference(c.tensors, 1);
-  const auto many = attention_reference(c.tensors, 5);
+  const auto one = float64_attention(c.tensors, 1);
+  const auto many = float64_attention(c.tensors, 5);
   ASSERT_TRUE(one && many);
   EXPECT_EQ(one->o, many->o);
   EXPECT_EQ(one->lse, many->lse);
 }
 
-TEST(AttentionReference, RowsWithoutKeysAreZeroWithAndWithoutSink) {
+TEST(Float64Attention, RowsWithoutKeysAreZeroWithAndWithoutSink) {
   // Top-left: query i sees keys i - 2 .. i, and there are 6 keys, so the queries from 8 on see nothing.
   for (const bool sink : {false, true}) {
     const CaseOptions options{.batch = 1,
@@ -134,7 +134,7 @@ TEST(AttentionReference, RowsWithoutKeysAreZeroWithAndWithoutSink) {
                               .window_left = 2,
                               .window_right = 0};
     const RandomAttention c(options);
-    const auto result = attention_reference(c.tensors);
+    const auto result = float64_attention(c.tensors);
     ASSERT_TRUE(result);
     for (std::int64_t i = 8; i < 40; ++i) {
       const auto row = static_cast<std::size_t>(output_row(c.tensors, 0, 1, i));
@@ -148,12 +148,12 @@ TEST(AttentionReference, RowsWithoutKeysAreZeroWithAndWithoutSink) {
   }
 }
 
-TEST(AttentionReference, MinusInfinityInTheBiasMasks) {
+TEST(Float64Attention, MinusInfinityInTheBiasMasks) {
   RandomAttention c({.batch = 1, .heads_q = 1, .heads_kv = 1, .seqlen_q = 2, .seqlen_k = 5, .bias = true});
   for (std::size_t j = 0; j < 5; ++j)
     c.bias[j] = -std::numeric_limits<float>::infinity();  // row 0 has no key with any weight
   c.bias[5 + 2] = -std::numeric_limits<float>::infinity();
-  const auto result = attention_reference(c.tensors);
+  const auto result = float64_attention(c.tensors);
   ASSERT_TRUE(result);
   for (std::size_t d = 0; d < 6; ++d) {
     EXPECT_EQ(result->o[d], 0.0);
@@ -162,22 +162,22 @@ TEST(AttentionReference, MinusInfinityInTheBiasMasks) {
   EXPECT_EQ(result->lse[0], -std::numeric_limits<double>::infinity());
 }
 
-TEST(AttentionReference, ConstantValuesComeOutUnchanged) {
+TEST(Float64Attention, ConstantValuesComeOutUnchanged) {
   RandomAttention c({.bias = true, .window_right = 3, .soft_cap = 4});
   for (std::int64_t b = 0; b < 2; ++b)
     for (std::int64_t h = 0; h < 2; ++h)
       for (std::int64_t j = 0; j < 13; ++j)
         for (std::int64_t d = 0; d < 6; ++d) c.set(c.tensors.v, b, h, j, d, 0.25 * static_cast<double>(d) - 1);
-  const auto result = attention_reference(c.tensors);
+  const auto result = float64_attention(c.tensors);
   ASSERT_TRUE(result);
   for (std::size_t at = 0; at < result->o.size(); ++at)
     EXPECT_NEAR(result->o[at], 0.25 * static_cast<double>(at % 6) - 1, 1e-14);
 }
 
-TEST(AttentionReference, AWindowOverEverythingIsNoWindow) {
-  const auto none = attention_reference(RandomAttention({}).tensors);
-  const auto full = attention_reference(RandomAttention({.window_left = 13, .window_right = 13}).tensors);
-  const auto huge = attention_reference(RandomAttention({.window_left = std::numeric_limits<std::int64_t>::max(),
+TEST(Float64Attention, AWindowOverEverythingIsNoWindow) {
+  const auto none = float64_attention(RandomAttention({}).tensors);
+  const auto full = float64_attention(RandomAttention({.window_left = 13, .window_right = 13}).tensors);
+  const auto huge = float64_attention(RandomAttention({.window_left = std::numeric_limits<std::int64_t>::max(),
                                                          .window_right = std::numeric_limits<std::int64_t>::max(),
                                                          .bottom_right = true})
                                             .tensors);
@@ -186,9 +186,9 @@ TEST(AttentionReference, AWindowOverEverythingIsNoWindow) {
   EXPECT_EQ(none->o, huge->o);
 }
 
-TEST(AttentionReference, TheFirstCausalRowIsTheFirstValue) {
+TEST(Float64Attention, TheFirstCausalRowIsTheFirstValue) {
   const RandomAttention c({.type = ElementType::bf16, .window_right = 0});
-  const auto result = attention_reference(c.tensors);
+  const auto result = float64_attention(c.tensors);
   ASSERT_TRUE(result);
   for (std::int64_t h = 0; h < 4; ++h)
     for (std::int64_t d = 0; d < 6; ++d)
@@ -196,9 +196,9 @@ TEST(AttentionReference, TheFirstCausalRowIsTheFirstValue) {
                 c.get(c.tensors.v, 1, h / 2, 0, d));
 }
 
-TEST(AttentionReference, PermutingTheBatchPermutesTheResult) {
+TEST(Float64Attention, PermutingTheBatchPermutesTheResult) {
   RandomAttention c({});
-  const auto before = attention_reference(c.tensors);
+  const auto before = float64_attention(c.tensors);
   for (TensorView* view : {&c.tensors.q, &c.tensors.k, &c.tensors.v}) {
     const std::int64_t heads = view == &c.tensors.q ? 4 : 2;
     const std::int64_t rows = view == &c.tensors.q ? 9 : 13;
@@ -211,24 +211,24 @@ TEST(AttentionReference, PermutingTheBatchPermutesTheResult) {
           c.set(*view, 1, h, row, d, first);
         }
   }
-  const auto after = attention_reference(c.tensors);
+  const auto after = float64_attention(c.tensors);
   ASSERT_TRUE(before && after);
   const auto half = static_cast<std::ptrdiff_t>(before->o.size() / 2);
   EXPECT_TRUE(std::equal(before->o.begin(), before->o.begin() + half, after->o.begin() + half));
   EXPECT_TRUE(std::equal(after->o.begin(), after->o.begin() + half, before->o.begin() + half));
 }
 
-TEST(AttentionReference, PiecesOfTheKeysCombineByTheirLse) {
+TEST(Float64Attention, PiecesOfTheKeysCombineByTheirLse) {
   const RandomAttention c({.batch = 1, .seqlen_k = 40});
-  const auto whole = attention_reference(c.tensors);
+  const auto whole = float64_attention(c.tensors);
   AttentionTensors left = c.tensors;
   left.seqlen_k = 17;
   AttentionTensors right = c.tensors;
   right.seqlen_k = 23;
   right.k.data = static_cast<const float*>(c.tensors.k.data) + 17 * c.tensors.k.strides.row;
   right.v.data = static_cast<const float*>(c.tensors.v.data) + 17 * c.tensors.v.strides.row;
-  const auto first = attention_reference(left);
-  const auto second = attention_reference(right);
+  const auto first = float64_attention(left);
+  const auto second = float64_attention(right);
   ASSERT_TRUE(whole && first && second);
   for (std::size_t row = 0; row < whole->lse.size(); ++row) {
     const double w1 = std::exp(first->lse[row] - whole->lse[row]);
@@ -239,16 +239,16 @@ TEST(AttentionReference, PiecesOfTheKeysCombineByTheirLse) {
   }
 }
 
-TEST(AttentionReference, DropoutKeepsTheExpectedShareAndLeavesTheLse) {
+TEST(Float64Attention, DropoutKeepsTheExpectedShareAndLeavesTheLse) {
   RandomAttention c(
       {.batch = 1, .heads_q = 2, .heads_kv = 1, .seqlen_q = 64, .seqlen_k = 512, .drop_threshold = 16384});
   std::int64_t kept_pairs = 0;
   for (std::int64_t i = 0; i < 64; ++i)
     for (std::int64_t j = 0; j < 512; ++j) kept_pairs += keeps(c.tensors, 0, 0, i, j);
   EXPECT_NEAR(static_cast<double>(kept_pairs) / (64.0 * 512), 0.75, 0.012);  // five standard deviations
-  const auto with = attention_reference(c.tensors);
+  const auto with = float64_attention(c.tensors);
   c.tensors.drop_threshold = 0;
-  const auto without = attention_reference(c.tensors);
+  const auto without = float64_attention(c.tensors);
   ASSERT_TRUE(with && without);
   EXPECT_EQ(with->lse, without->lse);
 }

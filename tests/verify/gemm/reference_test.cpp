@@ -1,6 +1,6 @@
 // The GEMM checker is tested like a kernel: results of correct computations must pass, each known fault must be found,
 // in every type.
-#include "verify/gemm/check.hpp"
+#include "verify/gemm/reference.hpp"
 
 #include <gtest/gtest.h>
 
@@ -47,11 +47,11 @@ TEST_P(GemmCheckerOf, AcceptsCorrectKernels) {
   for (std::uint64_t seed = 0; seed < 150; ++seed) {
     const GemmOptions options = testing::random_gemm_options(GetParam().input, GetParam().output, seed);
     const RandomGemm call(options);
-    const auto expectation = GemmExpectation::make(call.tensors, options.output, 1);
-    ASSERT_TRUE(expectation) << expectation.error().text();
+    const auto reference = GemmReference::make(call.tensors, options.output, 1);
+    ASSERT_TRUE(reference) << reference.error().text();
     const EmulatedGemm result = emulate_gemm(call.tensors, options.output, GemmFault::none, seed % 2 == 0 ? 64 : 16,
                                              1 + static_cast<std::int64_t>(seed % 3));
-    const Verdict verdict = expectation->judge(result.d, asked_amax(call.tensors, result.amax));
+    const Verdict verdict = reference->judge(result.d, asked_amax(call.tensors, result.amax));
     ASSERT_NE(verdict.outcome, Outcome::fail) << describe(options) << "\n" << verdict.reason;
   }
 }
@@ -72,15 +72,15 @@ TEST_P(GemmCheckerOf, ASecondProductGoesOn) {
     };
     parts.a2 = behind(parts.a, parts.k * parts.a.strides.column);
     parts.b2 = behind(parts.b, parts.k * parts.b.strides.row);
-    const auto expectation = GemmExpectation::make(parts, options.output, 1);
-    ASSERT_TRUE(expectation) << expectation.error().text();
+    const auto reference = GemmReference::make(parts, options.output, 1);
+    ASSERT_TRUE(reference) << reference.error().text();
     const EmulatedGemm result = emulate_gemm(call.tensors, options.output);
-    const Verdict verdict = expectation->judge(result.d, asked_amax(call.tensors, result.amax));
+    const Verdict verdict = reference->judge(result.d, asked_amax(call.tensors, result.amax));
     ASSERT_NE(verdict.outcome, Outcome::fail) << describe(options) << "\n" << verdict.reason;
-    const auto whole = GemmExpectation::make(call.tensors, options.output, 1);
+    const auto whole = GemmReference::make(call.tensors, options.output, 1);
     ASSERT_TRUE(whole) << whole.error().text();
-    EXPECT_EQ(expectation->reference().d, whole->reference().d);
-    EXPECT_EQ(expectation->reference().bound, whole->reference().bound);
+    EXPECT_EQ(reference->float64().d, whole->float64().d);
+    EXPECT_EQ(reference->float64().bound, whole->float64().bound);
   }
   GemmOptions options{.input = GetParam().input, .output = GetParam().output};
   const RandomGemm call(options);
@@ -88,18 +88,18 @@ TEST_P(GemmCheckerOf, ASecondProductGoesOn) {
   twice.k2 = twice.k;
   twice.a2 = twice.a;
   twice.b2 = twice.b;
-  const auto expectation = GemmExpectation::make(twice, options.output, 1);
-  ASSERT_TRUE(expectation) << expectation.error().text();
-  EXPECT_EQ(expectation->judge(emulate_gemm(call.tensors, options.output).d, {}).outcome, Outcome::fail);
+  const auto reference = GemmReference::make(twice, options.output, 1);
+  ASSERT_TRUE(reference) << reference.error().text();
+  EXPECT_EQ(reference->judge(emulate_gemm(call.tensors, options.output).d, {}).outcome, Outcome::fail);
   twice.b2.data = nullptr;
-  EXPECT_FALSE(GemmExpectation::make(twice, options.output, 1));
+  EXPECT_FALSE(GemmReference::make(twice, options.output, 1));
 }
 
 struct Subject {
   Subject(const GemmOptions& chosen)
       : options(chosen),
         call(chosen),
-        expectation(GemmExpectation::make(call.tensors, chosen.output, 1)),
+        reference(GemmReference::make(call.tensors, chosen.output, 1)),
         good(emulate_gemm(call.tensors, chosen.output)) {}
 
   /// The correct result of a call that was misunderstood.
@@ -119,7 +119,7 @@ struct Subject {
 
   GemmOptions options;
   RandomGemm call;
-  Result<GemmExpectation> expectation;
+  Result<GemmReference> reference;
   EmulatedGemm good;
 };
 
@@ -133,10 +133,10 @@ TEST_P(GemmCheckerOf, FindsEveryFault) {
     options.beta = whole ? 2.0F : 0.5F;
     if (!whole) options.epilogue = {EpilogueOp::bias, EpilogueOp::add};
     const Subject s(options);
-    ASSERT_TRUE(s.expectation) << s.expectation.error().text();
-    ASSERT_NE(s.expectation->judge(s.good.d).outcome, Outcome::fail) << s.expectation->judge(s.good.d).reason;
+    ASSERT_TRUE(s.reference) << s.reference.error().text();
+    ASSERT_NE(s.reference->judge(s.good.d).outcome, Outcome::fail) << s.reference->judge(s.good.d).reason;
     const auto found = [&](const char* fault, const std::vector<double>& d) {
-      EXPECT_EQ(s.expectation->judge(d).outcome, Outcome::fail) << fault << ", seed " << seed;
+      EXPECT_EQ(s.reference->judge(d).outcome, Outcome::fail) << fault << ", seed " << seed;
     };
     const std::size_t columns = static_cast<std::size_t>(options.n), rows = static_cast<std::size_t>(options.m);
 
@@ -208,25 +208,25 @@ TEST_P(GemmCheckerOf, WholeNumbersAreJudgedBitForBit) {
   GemmOptions options{.input = input, .output = output, .beta = 1, .seed = 5, .small_integers = true};
   if (output != ElementType::int32) options.epilogue = {EpilogueOp::bias, EpilogueOp::relu};
   const Subject s(options);
-  ASSERT_TRUE(s.expectation) << s.expectation.error().text();
-  const Verdict good = s.expectation->judge_exact(s.good.d);
+  ASSERT_TRUE(s.reference) << s.reference.error().text();
+  const Verdict good = s.reference->judge_exact(s.good.d);
   EXPECT_NE(good.outcome, Outcome::fail) << good.reason;
-  const Verdict bad = s.expectation->judge_exact(s.spoiled([](std::vector<double>& d) { d[17] += 1; }));
+  const Verdict bad = s.reference->judge_exact(s.spoiled([](std::vector<double>& d) { d[17] += 1; }));
   EXPECT_EQ(bad.outcome, Outcome::fail);
   EXPECT_EQ(bad.check, Check::exact);
   EXPECT_NE(bad.reason.find("[batch 0, row 0, column 17]"), std::string::npos) << bad.reason;
 }
 
 // The reference against formulas written out in long double, element by element.
-TEST(GemmReference, AgreesWithTheFormula) {
+TEST(Float64Gemm, AgreesWithTheFormula) {
   for (std::uint64_t seed = 0; seed < 20; ++seed) {
     GemmOptions o = testing::random_gemm_options(ElementType::fp32, ElementType::fp32, seed);
     o.epilogue = {EpilogueOp::scale_n, EpilogueOp::bias_m, EpilogueOp::swiglu, EpilogueOp::multiply, EpilogueOp::amax};
     o.beta = -0.5F;
     const RandomGemm call(o);
     const GemmTensors& t = call.tensors;
-    const auto reference = gemm_reference(t, {}, 1);
-    ASSERT_TRUE(reference);
+    const auto exact = float64_gemm(t, {}, 1);
+    ASSERT_TRUE(exact);
     long double largest = 0;
     for (std::int64_t b = 0; b < o.batch; ++b)
       for (std::int64_t i = 0; i < o.m; ++i)
@@ -243,14 +243,14 @@ TEST(GemmReference, AgreesWithTheFormula) {
               gate / (1 + std::exp(-gate)) * linear(2 * j + 1) * element(t.epilogue[3].operand, b, i, j);
           largest = std::max(largest, std::abs(want));
           const auto at = static_cast<std::size_t>((b * o.m + i) * (o.n / 2) + j);
-          ASSERT_NEAR(reference->d[at], static_cast<double>(want), 1e-12) << describe(o);
-          ASSERT_GT(reference->bound[at], 0);
+          ASSERT_NEAR(exact->d[at], static_cast<double>(want), 1e-12) << describe(o);
+          ASSERT_GT(exact->bound[at], 0);
         }
-    EXPECT_NEAR(reference->amax, static_cast<double>(largest), 1e-12);
+    EXPECT_NEAR(exact->amax, static_cast<double>(largest), 1e-12);
   }
 }
 
-TEST(GemmReference, ActivationsKeepTheirLimits) {
+TEST(Float64Gemm, ActivationsKeepTheirLimits) {
   for (const EpilogueOp op : {EpilogueOp::relu, EpilogueOp::gelu, EpilogueOp::gelu_tanh, EpilogueOp::silu}) {
     EXPECT_EQ(activated(op, 1000), 1000);
     EXPECT_EQ(activated(op, -1000), 0);
@@ -264,7 +264,7 @@ TEST(GemmReference, ActivationsKeepTheirLimits) {
   EXPECT_EQ(activated(EpilogueOp::sigmoid, 1000), 1);
 }
 
-TEST(GemmReference, Int32WrapsAround) {
+TEST(Float64Gemm, Int32WrapsAround) {
   GemmTensors t;
   const std::int8_t a[] = {-128, -128}, b[] = {-128, -128};
   t.a = {a, ElementType::int8, {.row = 2, .column = 1}};
@@ -274,25 +274,25 @@ TEST(GemmReference, Int32WrapsAround) {
   t.m = t.n = 1;
   t.k = 2;
   t.beta = 2;
-  const auto expectation = GemmExpectation::make(t, ElementType::int32, 1);
-  ASSERT_TRUE(expectation);
-  EXPECT_EQ(expectation->reference().d[0], -2147483648.0 + 32768);
+  const auto reference = GemmReference::make(t, ElementType::int32, 1);
+  ASSERT_TRUE(reference);
+  EXPECT_EQ(reference->float64().d[0], -2147483648.0 + 32768);
 }
 
 TEST(GemmCheck, AmaxIsJudged) {
   GemmOptions o{.input = ElementType::bf16, .output = ElementType::bf16, .epilogue = {EpilogueOp::amax}};
   const Subject s(o);
-  EXPECT_NE(s.expectation->judge(s.good.d, s.good.amax).outcome, Outcome::fail);
-  EXPECT_EQ(s.expectation->judge(s.good.d, s.good.amax * 1.01F).check, Check::amax);
-  EXPECT_EQ(s.expectation->judge(s.good.d, std::numeric_limits<float>::quiet_NaN()).check, Check::amax);
+  EXPECT_NE(s.reference->judge(s.good.d, s.good.amax).outcome, Outcome::fail);
+  EXPECT_EQ(s.reference->judge(s.good.d, s.good.amax * 1.01F).check, Check::amax);
+  EXPECT_EQ(s.reference->judge(s.good.d, std::numeric_limits<float>::quiet_NaN()).check, Check::amax);
 }
 
 TEST(GemmCheck, EmptyAndDegenerateCalls) {
   for (const auto& [m, n, k] : {std::array{0, 4, 4}, std::array{4, 0, 4}, std::array{4, 4, 0}}) {
     GemmOptions o{.m = m, .n = n, .k = k};
     const Subject s(o);
-    ASSERT_TRUE(s.expectation) << s.expectation.error().text();
-    EXPECT_NE(s.expectation->judge(s.good.d).outcome, Outcome::fail) << s.expectation->judge(s.good.d).reason;
+    ASSERT_TRUE(s.reference) << s.reference.error().text();
+    EXPECT_NE(s.reference->judge(s.good.d).outcome, Outcome::fail) << s.reference->judge(s.good.d).reason;
   }
 }
 

@@ -1,0 +1,197 @@
+#include "verify/gemm/float64.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <new>
+#include <span>
+
+#include "base/parallel.hpp"
+#include "verify/product64.hpp"
+#include "verify/tolerance.hpp"
+
+namespace tilesmith {
+namespace {
+
+constexpr std::int64_t kRows = kProductRows;
+constexpr std::int64_t kColumns = 256;  // of a task; even, so that no gate's pair is parted
+constexpr std::int64_t kDepth = 256;    // of k converted at a time
+// A kernel's function is a handful of fp32 operations on numbers of its argument's size.
+constexpr double kFunctionRoundings = 10;
+// Each factor is rounded when it is scaled, or the product of two scales and what a block's sum is multiplied by.
+constexpr double kScaleRoundings = 2;
+
+/// A value on its way through the epilogue: how far a kernel's may be off, and the size of the terms in it.
+struct Value {
+  double x = 0, error = 0, magnitude = 0;
+};
+
+/// What one more fp32 operation rounds.
+Value rounded(Value v) {
+  v.error += kFp32Roundoff * std::abs(v.x);
+  return v;
+}
+
+Value product(const Value& a, const Value& b) {
+  return rounded(
+      {a.x * b.x, std::abs(a.x) * b.error + std::abs(b.x) * a.error + a.error * b.error, a.magnitude * b.magnitude});
+}
+
+Value applied(EpilogueOp op, const Value& v, double function_roundoff) {
+  const double y = activated(op, v.x);
+  // The functions have no maximum, so that nothing between two arguments is farther off than at the ends.
+  const double spread =
+      std::max(std::abs(activated(op, v.x - v.error) - y), std::abs(activated(op, v.x + v.error) - y));
+  return {y, spread + kFunctionRoundings * function_roundoff * std::max(1.0, std::abs(v.x)),
+          std::max(v.magnitude, std::abs(y))};
+}
+
+double wrapped(double x) {
+  return static_cast<double>(static_cast<std::int32_t>(static_cast<std::uint32_t>(static_cast<std::int64_t>(x))));
+}
+
+/// One task: kRows rows by kColumns columns of the products of one member.
+class Block {
+ public:
+  Block(const GemmTensors& tensors, const GemmArithmetic& arithmetic, Float64Gemm& result, std::int64_t b,
+        std::int64_t i0, std::int64_t j0)
+      : t_(tensors),
+        arithmetic_(arithmetic),
+        result_(result),
+        b_(b),
+        i0_(t_.rows_of(b).first + i0),
+        j0_(j0),
+        rows_(std::min(kRows, t_.rows_of(b).count - i0)),
+        columns_(std::min(kColumns, t_.n - j0)),
+        width_(padded_columns(columns_)),
+        sums_(static_cast<std::size_t>(kRows * width_)),
+        sizes_(sums_.size()) {}
+
+  void run() {
+    if (t_.alpha != 0) multiply();
+    const bool gated = t_.gated();
+    for (std::int64_t r = 0; r < rows_; ++r)
+      for (std::int64_t c = 0; c < columns_; c += gated ? 2 : 1) finish(r, c, gated);
+  }
+
+ private:
+  void multiply() {
+    std::vector<double> left(static_cast<std::size_t>(kRows * kDepth)), left_size = left;
+    std::vector<double> right(static_cast<std::size_t>(kDepth * width_)), right_size = right;
+    for (std::int64_t p0 = 0; p0 < t_.depth(); p0 += kDepth) {
+      const std::int64_t depth = std::min(kDepth, t_.depth() - p0);
+      for (std::int64_t r = 0; r < rows_; ++r)
+        for (std::int64_t p = 0; p < depth; ++p)
+          put(left, left_size, r * kDepth + p, t_.value_of_a(b_, i0_ + r, p0 + p));
+      for (std::int64_t p = 0; p < depth; ++p)
+        for (std::int64_t c = 0; c < columns_; ++c)
+          put(right, right_size, p * width_ + c, t_.value_of_b(b_, p0 + p, j0_ + c));
+      multiply_add64(left.data(), kDepth, right.data(), sums_.data(), depth, width_);
+      multiply_add64(left_size.data(), kDepth, right_size.data(), sizes_.data(), depth, width_);
+    }
+  }
+  static void put(std::vector<double>& values, std::vector<double>& sizes, std::int64_t at, double x) {
+    values[static_cast<std::size_t>(at)] = x;
+    sizes[static_cast<std::size_t>(at)] = std::abs(x);
+  }
+
+  /// alpha P + beta C at a place of the block.
+  Value linear(std::int64_t r, std::int64_t c) const {
+    const auto at = static_cast<std::size_t>(r * width_ + c);
+    const double alpha = static_cast<double>(t_.alpha), beta = static_cast<double>(t_.beta);
+    const double size = std::abs(alpha) * sizes_[at];
+    double factor = product_working_factor(t_.depth(), arithmetic_.accumulator_roundoff);
+    if (t_.scale_a.depth != 0) factor += kScaleRoundings * kFp32Roundoff;
+    Value v = rounded({alpha * sums_[at], factor * size, size});
+    if (t_.beta != 0) v = plus(v, beta * element(t_.c, b_, i0_ + r, j0_ + c));
+    return v;
+  }
+  static Value plus(const Value& v, double y) {
+    return rounded({v.x + y, v.error + kFp32Roundoff * std::abs(y), v.magnitude + std::abs(y)});
+  }
+
+  /// Operation `step` on the value at row i and column j of the call.
+  Value applied_step(const GemmStep& step, const Value& v, std::int64_t i, std::int64_t j) const {
+    switch (step.op) {
+      case EpilogueOp::bias:
+      case EpilogueOp::bias_m:
+      case EpilogueOp::add:
+        return plus(v, element(step.operand, b_, i, j));
+      case EpilogueOp::scale_n:
+      case EpilogueOp::scale_m:
+      case EpilogueOp::multiply: {
+        const double y = element(step.operand, b_, i, j);
+        return product(v, {y, 0, std::abs(y)});
+      }
+      case EpilogueOp::clamp: {
+        Value out = v;
+        out.x = std::isnan(v.x)
+                    ? v.x
+                    : std::min(std::max(v.x, static_cast<double>(step.low)), static_cast<double>(step.high));
+        return out;
+      }
+      case EpilogueOp::amax:
+        return v;
+      default:
+        return applied(step.op, v, arithmetic_.function_roundoff);
+    }
+  }
+
+  void finish(std::int64_t r, std::int64_t c, bool gated) {
+    const std::int64_t i = i0_ + r;
+    std::int64_t j = j0_ + c;
+    Value v = linear(r, c);
+    Value second = gated ? linear(r, c + 1) : Value{};
+    bool pair = gated;
+    for (const GemmStep& step : t_.epilogue) {
+      if (is_gate(step.op)) {
+        v = product(applied(step.op, v, arithmetic_.function_roundoff), second);
+        j /= 2;
+        pair = false;
+      } else {
+        v = applied_step(step, v, i, j);
+        if (pair) second = applied_step(step, second, i, j + 1);
+      }
+    }
+    if (arithmetic_.wraps) v = {wrapped(v.x), 0, v.magnitude};
+    const GemmRows rows = t_.rows_of(b_);
+    const auto at = static_cast<std::size_t>((rows.before + i - rows.first) * t_.columns_of_d() + j);
+    result_.d[at] = v.x;
+    result_.bound[at] = v.error;
+    result_.magnitude[at] = static_cast<float>(v.magnitude);
+  }
+
+  const GemmTensors& t_;
+  const GemmArithmetic& arithmetic_;
+  Float64Gemm& result_;
+  std::int64_t b_, i0_, j0_, rows_, columns_, width_;
+  std::vector<double> sums_, sizes_;  // P, and |A| |B|
+};
+
+}  // namespace
+
+Result<Float64Gemm> float64_gemm(const GemmTensors& t, const GemmArithmetic& arithmetic, unsigned threads) {
+  TS_TRY(check_tensors(t));
+  Float64Gemm result;
+  try {
+    const auto count = static_cast<std::size_t>(t.elements_of_d());
+    result.d.resize(count);
+    result.bound.resize(count);
+    result.magnitude.resize(count);
+  } catch (const std::bad_alloc&) {
+    return fail(ErrorCode::out_of_memory, "no memory for the reference result");
+  }
+  const std::vector<GemmRowBlock> row_blocks = row_blocks_of(t, kRows);
+  const auto column_blocks = static_cast<std::size_t>((t.n + kColumns - 1) / kColumns);
+  parallel_for(row_blocks.size() * column_blocks, threads, [&](std::size_t task) {
+    const GemmRowBlock& block = row_blocks[task / column_blocks];
+    Block(t, arithmetic, result, block.member, block.row, static_cast<std::int64_t>(task % column_blocks) * kColumns)
+        .run();
+  });
+  for (std::size_t at = 0; at < result.d.size(); ++at) {
+    result.amax = std::max(result.amax, std::abs(result.d[at]));
+    result.amax_bound = std::max(result.amax_bound, result.bound[at]);
+  }
+  return result;
+}
+
+}  // namespace tilesmith

@@ -171,12 +171,12 @@ TEST_F(StoreTest, EntriesOfAnotherVersionAreLeftAlone) {
     fs::permissions(old / "manifest.json", fs::perms(0600));
   }
   ASSERT_FALSE(old.empty());
-  const auto manifest = read_file(old / "manifest.json");
+  const std::string manifest = read_file(old / "manifest.json").value();
 
   const auto reopened = open();
   const StoreStats stats = reopened->stats().value();
   EXPECT_EQ(stats.other_version_entries, 1u);
-  EXPECT_EQ(stats.other_version_bytes, manifest->size());
+  EXPECT_EQ(stats.other_version_bytes, manifest.size());
   EXPECT_EQ(stats.entries, before.entries);
   EXPECT_EQ(stats.failures, before.failures);
   EXPECT_EQ(stats.bytes, before.bytes);
@@ -189,7 +189,7 @@ TEST_F(StoreTest, EntriesOfAnotherVersionAreLeftAlone) {
   const PruneResult pruned = reopened->prune(0).value();
   EXPECT_EQ(pruned.removed, 1u);
   EXPECT_EQ(pruned.left.other_version_entries, 1u);
-  EXPECT_EQ(read_file(old / "manifest.json"), manifest);
+  EXPECT_EQ(read_file(old / "manifest.json").value(), manifest);
 
   const PruneResult cleared = reopened->prune(0, OtherVersions::remove).value();
   EXPECT_EQ(cleared.removed, 1u);

@@ -546,7 +546,7 @@ TILESMITH_API tilesmith_status tilesmith_gemm_compute_list(tilesmith_context* co
 
 /* ----------------------------------------------------------------------------------------------------------- plans */
 
-/* A step of a plan as programs of before steps had roles read it. */
+/* A step of a plan, for programs that were built before steps had roles. */
 typedef struct tilesmith_plan_stage {
   const char* kernel;
   const char* stage; /* what the step does */
@@ -561,10 +561,10 @@ typedef struct tilesmith_plan_step {
 
 /* A part of the memory that a call works in. */
 typedef struct tilesmith_workspace_region {
-  const char* name;      /* what it holds: "partials", "counters" */
-  uint64_t offset;       /* bytes from the workspace's begin */
+  const char* name; /* what it holds: "partials", "counters" */
+  uint64_t offset;  /* in bytes, from the beginning of the workspace */
   uint64_t bytes;
-  uint64_t library_only; /* 1: not a part of the caller's workspace; the library keeps it for each stream */
+  uint64_t library_only; /* 1: not in the caller's workspace; the library keeps this memory for each stream */
 } tilesmith_workspace_region;
 
 /* The texts live as long as the plan's context; the arrays live until this thread asks for the info of another plan. */
@@ -572,12 +572,12 @@ typedef struct tilesmith_plan_info {
   uint64_t struct_size;
   tilesmith_device device;
   const char* operation; /* "attention_fwd", "gemm" */
-  const char* kernel;    /* the recipe's name: of one step its kernel's, of several the steps' names joined by "+" */
+  const char* kernel;    /* the recipe's name: the kernel's name, or the names of several steps joined by "+" */
   const char* reason;    /* why it was chosen, in a sentence */
   const tilesmith_plan_stage* stages; /* the steps without their roles */
   int64_t stage_count;
   uint64_t workspace_bytes; /* what a call needs; may be 0 */
-  double predicted_seconds; /* what the policy that chose the kernels predicts a call to take; 0: it was not asked */
+  double predicted_seconds; /* the predicted time of a call; 0: no prediction was made */
   const tilesmith_plan_step* steps;
   int64_t step_count;
   const tilesmith_workspace_region* regions; /* of the workspace */

@@ -29,7 +29,7 @@ Result<KernelConfig> config_from_json(const json& from) {
   for (const char* required : {"arch", "operation", "signature", "algorithm"})
     if (!from.contains(required)) return fail(ErrorCode::parse, fmt::format("$.{} is missing", required), kParts);
   if (const auto origin = from.find("origin"); origin != from.end())
-    TS_TRY(read_value(*origin, "$.origin", config.origin));
+    TS_TRY(value_from_json(*origin, "$.origin", config.origin));
 
   const json& arch = from["arch"];
   if (!arch.is_string())

@@ -134,7 +134,7 @@ TEST_F(RecipePlans, ARecipeIsAskedForByName) {
   const auto unknown = plan(5, {.kernel = name + "+nothing"});
   ASSERT_FALSE(unknown);
   EXPECT_EQ(unknown.error().code, ErrorCode::invalid_argument);
-  EXPECT_NE(unknown.error().message.find("step 2"), std::string::npos) << unknown.error().message;
+  EXPECT_NE(unknown.error().message.find("step 3"), std::string::npos) << unknown.error().message;
 }
 
 TEST_F(RecipePlans, OperationsOfOneKernelRefuseOtherRecipes) {

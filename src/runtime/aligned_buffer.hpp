@@ -34,7 +34,7 @@ class AlignedBuffer {
     memory_.reset(static_cast<std::byte*>(std::aligned_alloc(alignment, rounded)));
     if (!memory_) throw std::bad_alloc();
     bytes_ = rounded;
-    if (huge) ::madvise(memory_.get(), rounded, MADV_HUGEPAGE);  // a wish: refused, the pages are the usual ones
+    if (huge) ::madvise(memory_.get(), rounded, MADV_HUGEPAGE);  // if the system refuses, the pages have the usual size
   }
 
   [[nodiscard]] std::byte* data() { return memory_.get(); }

@@ -24,7 +24,8 @@ class CudaRecipes : public CudaFake {
  protected:
   static Recipe three() {
     std::vector<Step> steps;
-    for (const std::uint16_t columns : {64, 96, 128}) {
+    constexpr std::uint16_t kWidths[] = {64, 96, 128};
+    for (const std::uint16_t columns : kWidths) {
       KernelConfig config{.arch = ArchName::parse("sm_90a").value(), .signature = GemmSignature{}, .algorithm = {}};
       config.algorithm.tile = {64, columns, 64};
       steps.push_back({config, columns == 64 ? StepRole::pack_b : StepRole::compute});

@@ -1,4 +1,4 @@
-// The launch facts are those that stand at the top of kernels/cuda/attention/hopper/attention_fwd.cuh and
+// The figures of launches are those that stand at the top of kernels/cuda/attention/hopper/attention_fwd.cuh and
 // kernels/cuda/attention/mma_sm80/attention_fwd.cuh.
 #include "dispatch/attention/cuda_plan.hpp"
 

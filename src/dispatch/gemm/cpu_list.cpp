@@ -12,11 +12,11 @@
 namespace tilesmith {
 namespace {
 
-/// The products of one run, as the tasks of one kernel.
+/// The GEMMs of one run, as the tasks of one kernel.
 struct Job {
   std::vector<const TsCpuKernel*> kernels;
   std::vector<TsGemmArgs> args;
-  /// Of each stage: the number of the first task of each product, and of all.
+  /// Of each stage: the number of each GEMM's first task, and of all tasks.
   std::array<std::vector<long long>, TS_CPU_MAX_STAGES> first;
   long long scratch_bytes;
   void (*thread_begin)();

@@ -1,4 +1,4 @@
-// A list of products as one job of the CPU's threads: its tasks are those of all products, the longest products' first.
+// A list of GEMMs as one job of the CPU's threads: its tasks are those of all GEMMs, the longest GEMMs' first.
 #pragma once
 
 #include <vector>
@@ -27,7 +27,7 @@ class CpuGemmListPlan final : public GemmListPlan {
   CpuGemmListPlan(std::vector<GemmProblem> problems, PlanInfo info, std::vector<Member> members, ThreadPool& pool)
       : GemmListPlan(std::move(problems), std::move(info)), members_(std::move(members)), pool_(pool) {}
 
-  std::vector<Member> members_;  ///< without empty products
+  std::vector<Member> members_;  ///< without empty GEMMs
   ThreadPool& pool_;
 };
 

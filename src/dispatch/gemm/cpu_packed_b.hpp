@@ -1,4 +1,4 @@
-// What a buffer of packed B begins with: for which products, and for which kernels' panels, it was made. A run compares
+// What a buffer of packed B begins with: for which GEMMs, and for which kernels' panels, it was made. A run compares
 // it with what its kernel reads.
 #pragma once
 
@@ -28,7 +28,7 @@ struct PackedHeader {
   [[nodiscard]] static PackedHeader of(const GemmProblem& problem, const KernelConfig& config, std::int64_t bytes);
 
   /// Checks the buffer of a call that asks for panels like this header's: it is whole, and made for them. `bytes` of it
-  /// there are; 0: nobody knows. Errors: invalid_argument.
+  /// there are; 0: the size is not known. Errors: invalid_argument.
   [[nodiscard]] Status check(const void* packed, std::int64_t bytes) const;
 
   /// "bf16 x bf16, n 4096, k 512, for dpbf16 of x86_64_v4_bf16 in blocks of 1024".

@@ -22,7 +22,7 @@ bool is_empty(const GemmProblem& p) {
   return p.m == 0 || p.n == 0 || p.batch == 0;
 }
 
-/// Whether a product gains by sharing a launch, and the list's kernels take it.
+/// Whether a GEMM gains by sharing a launch, and the list's kernels take it.
 bool is_small(const GemmProblem& p, const CudaSpec& spec) {
   constexpr std::int64_t kTile = 128;
   if (spec.gemm.list_gflop && flops_of(p) > *spec.gemm.list_gflop * 1e9) return false;
@@ -30,7 +30,7 @@ bool is_small(const GemmProblem& p, const CudaSpec& spec) {
   return (p.m + kTile - 1) / kTile * ((p.n + kTile - 1) / kTile) < spec.reference.sms;
 }
 
-/// What is alike in products of one form. Odd columns want narrower accesses.
+/// What is alike in GEMMs of one form. An odd number of columns asks for narrower accesses.
 GemmProblem form_of(const GemmProblem& p) {
   GemmProblem form = p;
   form.m = form.k = 1;
@@ -142,7 +142,7 @@ Result<std::unique_ptr<const GemmListPlan>> CudaGemmList::plan_row_d(std::vector
       parts.alone.insert(parts.alone.end(), part.products.begin(), part.products.end());
       part.products.clear();
     }
-  } else {  // which computes single products
+  } else {  // the named kernel computes single GEMMs
     for (std::size_t i = 0; i < problems.size(); ++i) parts.alone.push_back(i);
   }
   return CudaGemmListPlan::make(std::move(problems), std::move(parts), plan, device_index_);
@@ -183,7 +183,7 @@ Status CudaGemmListPlan::run(std::span<const GemmArguments> arguments, const Run
       TS_TRY(named(check_alignment(problems()[at], part.kernel->facts, arguments[at]), at));
   for (const Alone& each : alone_)
     if (!is_empty(problems()[each.product])) TS_TRY(named(each.plan->check(arguments[each.product]), each.product));
-  // A list asks for no workspace, so what the caller may have given is not large enough for a product's parts.
+  // A list asks for no workspace, so what the caller may have given is not large enough for a GEMM's partials.
   const RunOptions own{.stream = options.stream};
   for (const Alone& each : alone_) TS_TRY(named(each.plan->run(arguments[each.product], own), each.product));
   if (shared_.empty()) return {};

@@ -1,6 +1,6 @@
-// Lists of products on a CUDA device. Products of one form that would not fill the chip share launches of a kernel that
-// finds each tile's product in a table, which travels with the launch (kernels/cuda/gemm/mma_sm80/list.cuh); the others
-// have their own plans. Like single products, a list allocates nothing when it runs and can be captured.
+// Lists of GEMMs on a CUDA device. GEMMs of one form that would not fill the chip share launches of a kernel that
+// finds each tile's GEMM in a table, which travels with the launch (kernels/cuda/gemm/mma_sm80/list.cuh); the others
+// have their own plans. Like a single GEMM, a list allocates nothing when it runs and can be captured.
 #pragma once
 
 #include <mutex>
@@ -30,10 +30,10 @@ struct CudaListPart {
 
 struct CudaListParts {
   std::vector<CudaListPart> shared;
-  std::vector<std::size_t> alone;  ///< products with plans of their own
+  std::vector<std::size_t> alone;  ///< GEMMs with plans of their own
 };
 
-/// Which products share launches: those that leave SMs idle and are of no more work than the spec says (list_gflop).
+/// Which GEMMs share launches: those that leave SMs idle and are of no more work than the spec says (list_gflop).
 [[nodiscard]] CudaListParts cuda_list_parts(std::span<const GemmProblem> problems, const CudaSpec& spec);
 
 class CudaGemmPlan;
@@ -77,7 +77,7 @@ class CudaGemmList final : public ListBackend<Gemm> {
   [[nodiscard]] Result<std::unique_ptr<const GemmListPlan>> plan_row_d(std::vector<GemmProblem> problems,
                                                                        const Planner& plan,
                                                                        const DispatcherOptions& options);
-  /// The kernel for lists whose products are like this one, `batch` of them.
+  /// The kernel for lists whose GEMMs are like this one, `batch` of them.
   [[nodiscard]] Result<CudaListKernel> kernel_for(const GemmProblem& typical, BuildPolicy build);
 
   int device_index_;

@@ -93,7 +93,7 @@ Result<std::unique_ptr<GemmPlan>> CudaGemmPlan::make(const GemmProblem& p, PlanI
                 "an instance without streamk");
   launch.grid.x = static_cast<unsigned>(work.blocks);
   launch.cluster = {config.algorithm.cluster[0] * unsigned{config.algorithm.cluster[1]}, 1, 1};
-  launch.overlaps_previous = facts.tensor_maps;  // these wait for what comes before them themselves
+  launch.overlaps_previous = facts.tensor_maps;  // these kernels themselves wait for the kernel before them
   made->splits_ = work.splits;
   made->b_first_ = work.b_first;
   made->next_at_end_ = work.late_launch_dependents;
@@ -104,7 +104,7 @@ Result<std::unique_ptr<GemmPlan>> CudaGemmPlan::make(const GemmProblem& p, PlanI
 }
 
 Status check_alignment(const GemmProblem& p, const CudaGemmResources& facts, const GemmArguments& a) {
-  // Contiguous groups share one matrix, whose batch stride is nobody's.
+  // Contiguous groups share one matrix: its batch stride is never used.
   const auto of_rows = [&](std::int64_t batch) { return row_members(p) > 1 ? batch : 0; };
   const auto aligned = [&](std::string_view name, const void* data, std::int64_t leading, std::int64_t batch,
                            DataType type, std::int64_t unit) -> Status {
@@ -263,7 +263,7 @@ Status CudaGemmPlan::encode_maps(const GemmArguments& a, TsCudaGemmMaps& maps) c
     }
     const auto inner = static_cast<std::uint64_t>(along_k ? k : rows);
     const auto outer = static_cast<std::uint64_t>(along_k ? rows : k);
-    // The stride of the only member of a batch is nobody's; it need not be a multiple of anything.
+    // The stride of a batch of one member is never used; it need not be a multiple of anything.
     const std::uint64_t batch_bytes = members > 1 ? static_cast<std::uint64_t>(x.batch) * size : kUnit;
     const TensorMapDimension dimensions[] = {{inner, 0, box_inner},
                                              {outer, static_cast<std::uint64_t>(x.leading) * size, box_outer},

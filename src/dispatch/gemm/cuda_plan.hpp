@@ -58,7 +58,7 @@ class CudaGemmPlan final : public GemmPlan {
   const void* zeros_;
   CudaSplitMemory* split_memory_;
   CudaSplitMemory::Size split_size_;
-  std::size_t sums_at_ = 0;  ///< words from the counters to sums that parts are added to; 0: parts are kept apart
+  std::size_t sums_at_ = 0;  ///< words from the counters to sums that partials are added to; 0: partials are kept apart
   int splits_ = 1;
   bool b_first_ = false;
   bool next_at_end_ = false;

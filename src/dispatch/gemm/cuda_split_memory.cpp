@@ -79,7 +79,7 @@ Status CudaSplitMemory::reserve(const Size& size) {
   const std::lock_guard lock(shared_->mutex);
   TS_ASSIGN(const Piece* piece, take(size));
   std::vector<const Piece*>& spare = shared_->spare;
-  // A smaller one that nobody uses makes room.
+  // A smaller piece that no stream uses makes room.
   const auto smaller = std::ranges::find_if(spare, [&](const Piece* other) { return piece->holds(other->size); });
   if (smaller != spare.end()) {
     const Piece* const unused = *smaller;

@@ -1,9 +1,9 @@
-// What the blocks of a split product share: float32 parts, and counters that are zero before every launch and left zero
-// by it. Launches that follow each other may share memory and launches that may run at the same time must not.
+// What the blocks of a GEMM that splits k share: float32 partials, and counters that are zero before a launch and left
+// zero by it. Launches that follow each other may share memory and launches that may run at the same time must not.
 //
 // A stream keeps a piece of its own. Launches captured into a graph share a piece with those captured before them in
-// the same stream, and with nobody else; the graph holds it, and when the graph is destroyed the piece serves again.
-// (One graph instantiated twice has one piece: its two instances must not run at the same time.)
+// the same stream, and with no other launches; the graph holds it, and when the graph is destroyed the piece serves
+// again. (One graph instantiated twice has one piece: its two instances must not run at the same time.)
 #pragma once
 
 #include <array>
@@ -22,7 +22,7 @@ class CudaSplitMemory {
  public:
   struct Size {
     std::size_t part_bytes = 0;
-    std::size_t counters = 0;  ///< 32-bit words, sums that parts are added to among them
+    std::size_t counters = 0;  ///< 32-bit words, among them sums that partials are added to
 
     /// Of both, as one piece of memory.
     [[nodiscard]] std::size_t bytes() const { return counter_bytes() + part_bytes; }

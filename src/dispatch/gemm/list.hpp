@@ -1,4 +1,4 @@
-// What plans for lists of products have in common.
+// What plans for lists of GEMMs have in common.
 #pragma once
 
 #include <fmt/format.h>
@@ -11,18 +11,18 @@
 
 namespace tilesmith {
 
-/// Checks every product's arguments, and that there are as many as problems; messages have the product's number.
+/// Checks every GEMM's arguments, and that there are as many as problems; messages have the GEMM's number.
 [[nodiscard]] Status validate(std::span<const GemmProblem> problems, std::span<const GemmArguments> arguments);
 
-/// The plans of single products, in order. Error: the first one's, with its number.
+/// The plans of the list's GEMMs, in order. Error: that of the first that fails, with its number.
 [[nodiscard]] Result<std::vector<const GemmPlan*>> plans_of(std::span<const GemmProblem> problems,
                                                             const ListBackend<Gemm>::Planner& plan);
 
-/// Which kernels compute how many of a list's products.
+/// Which kernels compute how many of a list's GEMMs.
 class GemmListInfo {
  public:
   void add(std::string_view kernel, std::size_t products = 1);
-  /// A step for each kernel; `how` the products are computed is the reason.
+  /// A step for each kernel; `how` the GEMMs are computed is the reason.
   [[nodiscard]] PlanInfo info(Device device, std::size_t products, std::string_view how) const;
 
  private:

@@ -11,7 +11,7 @@
 
 namespace tilesmith {
 
-/// The product whose row-major D lies in memory as the column-major D of `problem` does: A and B, m and n, and what the
+/// The GEMM whose row-major D lies in memory as the column-major D of `problem` does: A and B, m and n, and what the
 /// epilogue reads along them have changed places.
 [[nodiscard]] GemmProblem transposed(const GemmProblem& problem);
 /// The problem if its D is row-major, else its transpose.

@@ -3,8 +3,8 @@
 // One job at a time: the caller works too, idle workers join while the job is open. A worker spins a little between
 // jobs, because calls come in bursts and a sleeping thread takes tens of microseconds to wake, then sleeps. A job is
 // closed as soon as its last task is done, so a worker that wakes late costs nothing. A second caller that finds the
-// pool busy runs its job alone on its own thread: nobody waits, and no more threads run than the machine has. Running a
-// job takes no lock and allocates nothing.
+// pool busy runs its job alone on its own thread: no caller waits, and no more threads run than the machine has.
+// Running a job takes no lock and allocates nothing.
 #pragma once
 
 #include <array>

@@ -1,5 +1,5 @@
-// A device's primary context: the one every framework in the process shares, so that their pointers and streams are
-// ours too.
+// A device's primary context: every framework in the process shares it, so that Tilesmith takes their pointers and
+// streams.
 #pragma once
 
 #include <memory>
@@ -18,7 +18,7 @@ struct CudaMemoryInfo {
 class CudaContext {
  public:
   /// The process's context of a device, retained by the first call and never released: kernels and plans point into it,
-  /// and at exit the driver may be gone before us. Errors: `invalid_argument` when there is no such device.
+  /// and at exit the driver may be unloaded first. Errors: `invalid_argument` when there is no such device.
   [[nodiscard]] static Result<const CudaContext*> of(int device_index);
   /// One with its own driver and life, for tests.
   [[nodiscard]] static Result<std::unique_ptr<const CudaContext>> retain(const CudaDriver& driver, int device_index);
@@ -45,8 +45,8 @@ class CudaContext {
   cu::Context handle_;
 };
 
-/// Makes a context the calling thread's current one for a scope. Where it is current already, as under a framework,
-/// that is one query and nothing else.
+/// Makes a context the calling thread's current one for a scope. Where it is current already, as under a framework, the
+/// driver is asked once and nothing is changed.
 class CudaCurrent {
  public:
   explicit CudaCurrent(const CudaContext& context) : driver_(context.driver()) {

@@ -31,7 +31,7 @@ class CudaOwned {
   void reset() {
     if (context_ == nullptr) return;
     const CudaCurrent current(*context_);
-    // What a lost context answers here says nothing new: the call that lost it was reported.
+    // Errors of a lost context are not reported again: the call that lost it was.
     static_cast<void>((context_->driver().*kRelease)(handle_));
     context_ = nullptr;
     handle_ = Handle{};

@@ -1,5 +1,5 @@
 // Order and time on a device: streams, events, and captured graphs. Functions take the driver's stream handle, because
-// it is as often the caller's as our own.
+// streams are the caller's as often as Tilesmith's own.
 #pragma once
 
 #include "base/error.hpp"
@@ -12,7 +12,7 @@ namespace tilesmith {
 [[nodiscard]] Status synchronize(const CudaContext& context, cu::Stream stream);
 [[nodiscard]] Result<bool> is_capturing(const CudaContext& context, cu::Stream stream);
 
-/// A stream of our own, which does not wait for the default stream.
+/// A stream that Tilesmith makes, which does not wait for the default stream.
 class CudaStream {
  public:
   [[nodiscard]] static Result<CudaStream> create(const CudaContext& context);

@@ -8,7 +8,7 @@
 
 namespace tilesmith::cu {
 
-/// What every driver call returns. Named are those the code tells apart; the driver knows the names of all.
+/// What every driver call returns. Only the codes that Tilesmith tells apart have names here; the driver names all.
 enum class Code : int {
   success = 0,
   invalid_value = 1,
@@ -134,7 +134,7 @@ enum class CaptureStatus : int { none = 0, active = 1, invalidated = 2 };
 
 inline constexpr unsigned kStreamNonBlocking = 1;
 inline constexpr unsigned kEventDisableTiming = 2;
-inline constexpr unsigned kUserObjectNoSync = 1;     ///< nobody waits for its destruction
+inline constexpr unsigned kUserObjectNoSync = 1;     ///< its destruction is not waited for
 inline constexpr unsigned kGraphUserObjectMove = 1;  ///< the graph takes the caller's reference
 
 }  // namespace tilesmith::cu

@@ -168,11 +168,7 @@ Status bench(const BenchCliOptions& o) {
 
   nlohmann::json document = {
       {"rows", std::move(rows)}, {"resumed", summary.resumed}, {"wrong", summary.wrong}, {"failed", summary.failed}};
-  if (summary.peaks)
-    document["peaks"] = {{"threads", summary.peaks->threads},         {"fp32_gflops", summary.peaks->fp32_gflops},
-                         {"tf32_gflops", summary.peaks->tf32_gflops}, {"bf16_gflops", summary.peaks->bf16_gflops},
-                         {"fp16_gflops", summary.peaks->fp16_gflops}, {"fp8_gflops", summary.peaks->fp8_gflops},
-                         {"int8_gops", summary.peaks->int8_gops},     {"read_gbps", summary.peaks->read_gbps}};
+  if (summary.peaks) document["peaks"] = to_json(*summary.peaks);
   document["skipped"] = nlohmann::json::object();
   for (const auto& [reason, count] : skipped) document["skipped"][reason] = count;
   if (o.json != "-") {

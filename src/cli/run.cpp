@@ -11,7 +11,7 @@
 #include "cli/verbs.hpp"
 #include "problem/json.hpp"
 #include "tilesmith/dispatcher.hpp"
-#include "trial/attention/trial.hpp"
+#include "trial/trial.hpp"
 
 namespace tilesmith::cli {
 namespace {
@@ -29,24 +29,20 @@ Status run_attention(const RunAttentionOptions& options) {
   const AttentionProblem& problem = problem_case.problem();
   Dispatcher dispatcher(dispatcher_options);
   TS_ASSIGN(const AttentionPlan* plan, dispatcher.plan(problem));
-  TS_ASSIGN(const std::unique_ptr<Trial> trial, make_trial(problem_case, dispatcher.device()));
+  TS_ASSIGN(Trial<AttentionFwd> trial, make_trial(problem_case, dispatcher.device()));
 
-  AttentionOutputs outputs = problem_case.make_outputs();
-  TS_TRY(trial->run(*plan, outputs));
+  TS_ASSIGN(const HostOutputs outputs, trial.run(*plan));
   if (!options.attention.out.empty() || !options.attention.lse.empty())
-    TS_TRY(write_tensors(targets, std::array{problem_case.output_array(outputs),
-                                             problem.lse ? problem_case.lse_array(outputs) : HostArray{}}));
+    TS_TRY(write_tensors(targets, std::array{outputs.array("o"), outputs.array("lse")}));
 
   RunReport report{
       .operation = "attention_fwd", .problem = to_json(problem), .description = describe(problem), .plan = plan};
   if (!options.run.no_time) {
-    TS_ASSIGN(report.timing, trial->time(*plan, {}));
+    TS_ASSIGN(report.timing, trial.time(*plan, {}));
   }
   if (options.run.verify) {
-    const AttentionTensors tensors = problem_case.tensors();
-    TS_ASSIGN(const AttentionReference reference,
-              AttentionReference::make(tensors, output_element_type_of(problem)));
-    TS_ASSIGN(report.verdict, trial->verify(*plan, reference));
+    TS_ASSIGN(const std::unique_ptr<const Reference> reference, problem_case.reference());
+    TS_ASSIGN(report.verdict, trial.verify(*plan, *reference));
   }
   return print_report(options.run, report);
 }

@@ -96,9 +96,14 @@ Status print_report(const RunOptions& options, const RunReport& report) {
           timing->median_s * 1e3, timing->samples, timing->best_s * 1e3, timing->spread * 100, timing->gflops(),
           timing->gbps());
     if (verdict) {
-      const ErrorFigures& e = verdict->output;
-      fmt::print("error    max abs {:.3g}, max rel {:.3g}, RMS {:.3g}, {:.2f} of the naive computation's: {}\n",
-                 e.max_abs, e.max_rel, e.rms, e.max_ratio, to_string(verdict->outcome));
+      for (std::size_t i = 0; i < verdict->tensors.size(); ++i) {
+        const auto& [name, e] = verdict->tensors[i];
+        fmt::print("error    max abs {:.3g}, max rel {:.3g}, RMS {:.3g}", e.max_abs, e.max_rel, e.rms);
+        if (i == 0)
+          fmt::print(", {:.2f} of the naive computation's: {}\n", e.max_ratio, to_string(verdict->outcome));
+        else
+          fmt::print(" of {}\n", name);
+      }
       if (!verdict->reason.empty()) fmt::print("         {}\n", verdict->reason);
     }
   }

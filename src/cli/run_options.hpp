@@ -7,7 +7,7 @@
 #include <string>
 
 #include "tilesmith/dispatcher.hpp"
-#include "trial/attention/trial.hpp"
+#include "trial/report.hpp"
 
 namespace tilesmith::cli {
 

@@ -1,13 +1,16 @@
-// The peaks are measured with the instructions alone: independent accumulator chains in registers, and a plain read
-// of a buffer far larger than any cache a machine of this kind has to itself. Inline assembly keeps the compiler from
-// proving the loops useless.
+// Peaks are measured with the instructions alone: accumulator chains in registers that do not depend on each other, and
+// a plain read of a buffer that is far larger than any cache. Inline assembly keeps the compiler from removing loops
+// whose results nobody reads.
 #include "measure/peaks.hpp"
+
+#include <fmt/format.h>
 
 #include <algorithm>
 #include <atomic>
 #include <chrono>
 #include <cstring>
 #include <functional>
+#include <nlohmann/json.hpp>
 #include <thread>
 #include <vector>
 
@@ -72,8 +75,8 @@ __attribute__((target("avx512f,avx512vnni"))) void vnni() {
 #undef TS_ZERO
 }
 
-/// Two by two tiles of products with operands read from L1, random data: what a kernel can hope for (zeros run at a
-/// higher clock).
+/// Two by two tiles of products. Operands are random data read from L1, as a kernel's are (zeros run at a higher
+/// clock).
 #define TS_AMX_PROBE(name, feature, product)                                                                          \
   __attribute__((target("amx-tile," feature))) void name() {                                                          \
     alignas(64) static thread_local unsigned char config[64] = {};                                                    \
@@ -108,7 +111,7 @@ TS_AMX_PROBE(amx_bf16, "amx-bf16", "tdpbf16ps")
 TS_AMX_PROBE(amx_int8, "amx-int8", "tdpbssd")
 
 /// Operations a second over all threads: the best of a few runs, each long enough to reach the steady clock. One thread
-/// counts its processor time: others that use the machine too lower no peak.
+/// counts its processor time, so that other programs on the machine do not lower the peak.
 double rate(const ProductLoop& loop, int threads) {
   if (loop.run == nullptr) return 0;
   double best = 0;
@@ -187,7 +190,7 @@ double Peaks::least_seconds(DataType type, double flops, double bytes) const {
   return gflops > 0 ? std::max(flops / (gflops * 1e9), bytes / (read_gbps * 1e9)) : 0;
 }
 
-Peaks cuda_ceilings(const CudaSpec& spec) {
+Peaks cuda_peaks(const CudaSpec& spec) {
   const CudaReferenceChip& chip = spec.reference;
   return {.measured = false,
           .threads = 0,
@@ -219,7 +222,7 @@ ProductLoop product_loop(const CpuMachine& machine, DataType inputs) {
   }
 }
 
-Result<Peaks> measure_ceilings(int threads) {
+Result<Peaks> measure_peaks(int threads) {
   const Result<CpuMachine>& machine = this_cpu_machine();
   if (!machine) return std::unexpected(machine.error());
   Peaks out;
@@ -230,6 +233,28 @@ Result<Peaks> measure_ceilings(int threads) {
   out.int8_gops = gigas(DataType::int8);
   out.read_gbps = read_rate(out.threads) * 1e-9;
   return out;
+}
+
+nlohmann::json to_json(const Peaks& peaks) {
+  nlohmann::json out = nlohmann::json::object();
+  Peaks::fields(peaks, [&](const char* name, const auto& figure) { out[name] = figure; });
+  return out;
+}
+
+Result<Peaks> peaks_from_json(const nlohmann::json& json) {
+  Peaks peaks;
+  Status status;
+  Peaks::fields(peaks, [&]<class T>(const char* name, T& figure) {
+    if (!status) return;
+    const auto found = json.is_object() ? json.find(name) : json.end();
+    const bool fits = found != json.end() && (std::is_same_v<T, bool> ? found->is_boolean() : found->is_number());
+    if (fits)
+      figure = found->template get<T>();
+    else
+      status = fail(ErrorCode::parse, fmt::format("peaks without a {} of its type", name), "what to_json writes");
+  });
+  if (!status) return std::unexpected(status.error());
+  return peaks;
 }
 
 }  // namespace tilesmith

@@ -13,7 +13,7 @@
 #include "runtime/cpu/machine.hpp"
 #include "sweep/csv_journal.hpp"
 #include "tilesmith/dispatcher.hpp"
-#include "trial/gemm/trial.hpp"
+#include "trial/trial.hpp"
 #include "vocabulary/names/native.hpp"
 
 namespace tilesmith {
@@ -73,9 +73,9 @@ Report unpack(const std::string& bytes) {
 }
 
 /// Runs in a worker: verify, then time. The reference is null when nothing is to be verified.
-template <class Operation>
-Report try_candidate(typename Operation::Case& problem_case, const typename Operation::Expectation* reference,
-                     const KernelConfig& config, const BenchOptions& options) {
+template <class Op>
+Report try_candidate(Case<Op>& problem_case, const Reference* reference, const KernelConfig& config,
+                     const BenchOptions& options) {
   const auto failed = [](const Error& error) {
     return Report{.status = error.code == ErrorCode::compile_failed ? RowStatus::compile : RowStatus::runtime,
                   .message = error.text(),
@@ -86,15 +86,15 @@ Report try_candidate(typename Operation::Case& problem_case, const typename Oper
   Dispatcher dispatcher({.device = options.device, .threads = options.threads, .kernel = native_name(config)});
   const auto plan = dispatcher.plan(problem_case.problem());
   if (!plan) return failed(plan.error());
-  if (const Status prepared = Operation::prepare(problem_case, dispatcher); !prepared) return failed(prepared.error());
-  const auto trial = make_trial(problem_case, options.device);
+  if (const Status prepared = problem_case.prepare(dispatcher); !prepared) return failed(prepared.error());
+  auto trial = make_trial(problem_case, options.device);
   if (!trial) return failed(trial.error());
 
   Report report{.status = RowStatus::unverified, .message = {}, .timing = {}, .error = {}};
   if (reference != nullptr) {
-    const auto verdict = (*trial)->verify(**plan, *reference);
+    const auto verdict = trial->verify(**plan, *reference);
     if (!verdict) return failed(verdict.error());
-    const ErrorFigures& e = verdict->output;
+    const ErrorFigures& e = verdict->result_errors();
     report.error = RowError{e.max_abs, e.max_rel, e.rms, e.max_ratio};
     report.message = verdict->reason;
     report.status = verdict->outcome == Outcome::fail   ? RowStatus::wrong
@@ -102,18 +102,19 @@ Report try_candidate(typename Operation::Case& problem_case, const typename Oper
                                                         : RowStatus::unverified;
     if (report.status == RowStatus::wrong) return report;  // the time of a wrong result is no result
   }
-  const auto timing = (*trial)->time(**plan, options.measure);
+  const auto timing = trial->time(**plan, options.measure);
   if (!timing) return failed(timing.error());
   report.timing = *timing;
   return report;
 }
 
 /// A bench of one operation.
-template <class Problem>
+template <class Op>
 class Bench {
  public:
-  using Operation = BenchOperation<Problem>;
-  using Kernels = typename Operation::Kernels;
+  using Problem = typename Op::Problem;
+  using Traits = BenchOperation<Op>;
+  using Kernels = OperationBackend<Op>;
 
   /// `known` peaks need no measuring. `threads` is 0 on a device.
   Bench(const BenchOptions& options, const BenchProgress& progress, Backend& backend, const Kernels& kernels,
@@ -123,7 +124,7 @@ class Bench {
         backend_(backend),
         kernels_(kernels),
         threads_(threads),
-        known_ceilings_(known) {}
+        known_peaks_(known) {}
 
   Result<BenchSummary> run() {
     if (!options_.csv.empty()) {
@@ -133,7 +134,7 @@ class Bench {
     TS_TRY(build(work));
     if (!options_.compile_only) {
       // Measured in a child as well: a peak kernel starts threads, and this process forks workers.
-      summary_.peaks = known_ceilings_ ? known_ceilings_ : isolated_ceilings();
+      summary_.peaks = known_peaks_ ? known_peaks_ : isolated_peaks();
       for (std::size_t i = 0; i < work.size(); ++i) {
         if (progress_.problem) progress_.problem(i, work.size(), work[i].problem);
         TS_TRY(run_problem(work[i]));
@@ -191,12 +192,12 @@ class Bench {
     };
     for (const Work<Problem>& item : work) {
       for (const Ranked& candidate : item.candidates) add(candidate.config);
-      if (const auto preparing = Operation::preparing(backend_, item.problem)) add(*preparing);
+      if (const auto preparing = Traits::preparing(backend_, item.problem)) add(*preparing);
     }
     const std::vector<Status> built = backend_.build(configs, options_.workers, progress_.building);
     for (Work<Problem>& item : work) {
       std::vector<Ranked> good;
-      const auto preparing = Operation::preparing(backend_, item.problem);
+      const auto preparing = Traits::preparing(backend_, item.problem);
       const Status prepared = preparing ? built[index.at(key_of(*preparing))] : Status();
       for (const Ranked& candidate : item.candidates) {
         const Status& own = built[index.at(key_of(candidate.config))];
@@ -215,47 +216,39 @@ class Bench {
     return {};
   }
 
-  std::optional<Peaks> isolated_ceilings() {
+  std::optional<Peaks> isolated_peaks() {
     std::optional<Peaks> peaks;
     const Status status = run_isolated(
         1, options_.limit,
         [&](std::size_t) {
-          const auto measured = measure_ceilings(threads_);
-          if (!measured) return std::string();
-          return json({measured->fp32_gflops, measured->bf16_gflops, measured->int8_gops, measured->read_gbps}).dump();
+          const auto measured = measure_peaks(threads_);
+          return measured ? to_json(*measured).dump() : std::string();
         },
         [&](const IsolatedResult& result) {
-          if (result.status == IsolatedStatus::done && !result.payload.empty()) {
-            const json in = json::parse(result.payload);
-            peaks = Peaks{.threads = threads_,
-                          .fp32_gflops = in[0],
-                          .bf16_gflops = in[1],
-                          .int8_gops = in[2],
-                          .read_gbps = in[3]};
-          }
+          if (result.status == IsolatedStatus::done && !result.payload.empty())
+            if (auto read = peaks_from_json(json::parse(result.payload))) peaks = *read;
           return true;
         });
     return status ? peaks : std::nullopt;
   }
 
   Status run_problem(const Work<Problem>& item) {
-    auto problem_case = Operation::make_case(item.problem);
+    auto problem_case = Case<Op>::create(item.problem, Traits::inputs(item.problem));
     if (!problem_case) {
       ++summary_.skipped_problems;
       if (progress_.skipped) progress_.skipped(item.problem, problem_case.error());
       return {};
     }
-    std::optional<typename Operation::Expectation> reference;
+    std::unique_ptr<const Reference> reference;
     if (options_.verify) {
-      TS_ASSIGN(reference, Operation::expect(*problem_case));
+      TS_ASSIGN(reference, problem_case->reference());
     }
-    const double naive_s = options_.naive ? Operation::naive_seconds(*problem_case, threads_) : 0;
+    const double naive_s = options_.naive ? naive_seconds(*problem_case) : 0;
     Status recorded;
     TS_TRY(run_isolated(
         item.candidates.size(), options_.limit,
         [&](std::size_t i) {
-          return pack(try_candidate<Operation>(*problem_case, reference ? &*reference : nullptr,
-                                               item.candidates[i].config, options_));
+          return pack(try_candidate(*problem_case, reference.get(), item.candidates[i].config, options_));
         },
         [&](const IsolatedResult& result) {
           BenchRow row = row_for(item.problem, item.candidates[result.item]);
@@ -268,7 +261,7 @@ class Bench {
             row.error = report.error;
             if (row.timing && summary_.peaks)
               row.roofline_percent = 100 *
-                                     summary_.peaks->least_seconds(Operation::product_type(item.problem),
+                                     summary_.peaks->least_seconds(Traits::product_type(item.problem),
                                                                    row.timing->flops, row.timing->bytes) /
                                      row.timing->median_s;
           } else {
@@ -279,6 +272,13 @@ class Bench {
           return recorded.has_value();
         }));
     return recorded;
+  }
+
+  /// Seconds of the naive computation on this host; 0 where there is none.
+  double naive_seconds(const Case<Op>& problem_case) const {
+    const auto begin = std::chrono::steady_clock::now();
+    if (!problem_case.run_naive(static_cast<unsigned>(threads_))) return 0;
+    return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   }
 
   Status record(const BenchRow& row) {
@@ -295,7 +295,7 @@ class Bench {
   Backend& backend_;
   const Kernels& kernels_;
   int threads_;
-  std::optional<Peaks> known_ceilings_;
+  std::optional<Peaks> known_peaks_;
   std::optional<CsvJournal> journal_;
   BenchSummary summary_;
 };
@@ -336,8 +336,9 @@ Result<BenchSummary> run_on(const BenchOptions& options, const BenchProgress& pr
                             std::optional<Peaks> known) {
   return std::visit(
       [&]<class Problem>(const std::vector<Problem>&) -> Result<BenchSummary> {
-        TS_ASSIGN(const auto* kernels, BenchOperation<Problem>::kernels(backend));
-        return Bench<Problem>(options, progress, backend, *kernels, threads, known).run();
+        using Op = OperationOf<Problem>::type;
+        TS_ASSIGN(const OperationBackend<Op>* kernels, backend.find<Op>());
+        return Bench<Op>(options, progress, backend, *kernels, threads, known).run();
       },
       options.problems);
 }
@@ -348,7 +349,7 @@ Result<BenchSummary> run_bench(const BenchOptions& options, const BenchProgress&
   if (options.device.kind == DeviceKind::cuda) {
     TS_ASSIGN(const CudaDeviceProperties facts, isolated_planning_facts(options.device.index, options.limit));
     TS_ASSIGN(const std::unique_ptr<CudaBackend> backend, CudaBackend::make(options.device.index, facts));
-    return run_on(options, progress, *backend, 0, cuda_ceilings(backend->spec()));
+    return run_on(options, progress, *backend, 0, cuda_peaks(backend->spec()));
   }
   TS_ASSIGN(const std::unique_ptr<Backend> backend, open_backend(options.device, options.threads));
   const int threads = options.threads > 0 ? options.threads : this_cpu_machine()->threads;

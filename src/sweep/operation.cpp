@@ -4,20 +4,23 @@
 
 #include "sweep/attention/shapes.hpp"
 #include "sweep/gemm/shapes.hpp"
-#include "verify/attention/naive.hpp"
-#include "verify/gemm/naive.hpp"
 
 namespace tilesmith {
 namespace {
 
 constexpr std::uint64_t kSeed = 1;
 
-/// Seconds of a computation that returns a Result; 0 when it fails.
-template <class Compute>
-double seconds_of(Compute compute) {
-  const auto begin = std::chrono::steady_clock::now();
-  if (!compute()) return 0;
-  return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
+/// Calls `visit` with the row whose kernels these are. Error: unsupported, where no row has them.
+template <class T, class Visit>
+Result<T> with_row(Operation operation, Visit visit) {
+  std::optional<Result<T>> result;
+  for_each_operation([&]<class Op>(Op) {
+    if (Op::kKernels == operation && !result) result = visit.template operator()<Op>();
+  });
+  if (result) return std::move(*result);
+  std::string rows;
+  for_each_operation([&]<class Op>(Op) { rows += (rows.empty() ? "" : ", ") + std::string(name_of(Op::kKernels)); });
+  return fail(ErrorCode::unsupported, fmt::format("no kernel of {} runs here", name_of(operation)), rows);
 }
 
 }  // namespace
@@ -28,53 +31,45 @@ Result<BenchProblems> load_problems(Operation operation, const std::string& path
   if (!shard.empty()) {
     TS_ASSIGN(part, Shard::parse(shard));
   }
-  switch (operation) {
-    case Operation::attention:
-      return load_attention_problems(path, tier, part);
-    case Operation::gemm:
-      return load_gemm_problems(path, tier, part);
-    default:
-      return fail(ErrorCode::unsupported, fmt::format("no kernel of {} runs here", name_of(operation)),
-                  "attention or gemm");
-  }
+  return with_row<BenchProblems>(operation, [&]<class Op>() -> Result<BenchProblems> {
+    TS_ASSIGN(auto problems, BenchOperation<Op>::load(path, tier, part));
+    return BenchProblems(std::move(problems));
+  });
 }
 
 Result<std::chrono::milliseconds> time_limit(Operation operation, const std::string& path, std::string_view tier) {
-  const auto limit_of = [&](const auto& shapes) -> Result<std::chrono::milliseconds> {
-    if (!shapes) return std::unexpected(shapes.error());
-    TS_ASSIGN(const int seconds, shapes->timeout_s(tier));
+  return with_row<std::chrono::milliseconds>(operation, [&]<class Op>() -> Result<std::chrono::milliseconds> {
+    TS_ASSIGN(const int seconds, BenchOperation<Op>::timeout_s(path, tier));
     return std::chrono::seconds(seconds);
-  };
-  return operation == Operation::gemm ? limit_of(GemmShapes::load(path)) : limit_of(AttentionShapes::load(path));
+  });
 }
 
-Result<AttentionCase> BenchOperation<AttentionProblem>::make_case(const AttentionProblem& problem) {
+AttentionInputs BenchOperation<AttentionFwd>::inputs(const AttentionProblem& problem) {
   AttentionInputs inputs;
   inputs.seed = kSeed;
   if (problem.soft_cap) inputs.soft_cap = 30.0f;
   if (problem.dropout) inputs.dropout_probability = 0.1f;
-  return AttentionCase::create(problem, std::move(inputs));
+  return inputs;
 }
 
-Result<AttentionReference> BenchOperation<AttentionProblem>::expect(const AttentionCase& problem_case) {
-  return AttentionReference::make(problem_case.tensors(), output_element_type_of(problem_case.problem()));
+Result<std::vector<AttentionProblem>> BenchOperation<AttentionFwd>::load(const std::string& path, std::string_view tier,
+                                                                         Shard part) {
+  return load_attention_problems(path, tier, part);
 }
 
-double BenchOperation<AttentionProblem>::naive_seconds(const AttentionCase& problem_case, int threads) {
-  return seconds_of([&] {
-    return naive_attention(problem_case.tensors(), output_element_type_of(problem_case.problem()),
-                           static_cast<unsigned>(threads));
-  });
+Result<int> BenchOperation<AttentionFwd>::timeout_s(const std::string& path, std::string_view tier) {
+  TS_ASSIGN(const AttentionShapes shapes, AttentionShapes::load(path));
+  return shapes.timeout_s(tier);
 }
 
-Result<GemmCase> BenchOperation<GemmProblem>::make_case(const GemmProblem& problem) {
+GemmInputs BenchOperation<Gemm>::inputs(const GemmProblem& problem) {
   GemmInputs inputs;
   inputs.seed = kSeed;
   if (problem.beta) inputs.beta = 1;
-  return GemmCase::create(problem, std::move(inputs));
+  return inputs;
 }
 
-std::optional<KernelConfig> BenchOperation<GemmProblem>::preparing(const Backend& backend, const GemmProblem& problem) {
+std::optional<KernelConfig> BenchOperation<Gemm>::preparing(const Backend& backend, const GemmProblem& problem) {
   if (!problem.packed_b) return std::nullopt;
   const auto kernels = backend.find<GemmPackB>();
   if (!kernels) return std::nullopt;
@@ -82,14 +77,14 @@ std::optional<KernelConfig> BenchOperation<GemmProblem>::preparing(const Backend
   return ranking ? std::optional(ranking->candidates.front().recipe.main()) : std::nullopt;
 }
 
-Result<GemmReference> BenchOperation<GemmProblem>::expect(const GemmCase& problem_case) {
-  return GemmReference::make(problem_case.tensors(), problem_case.output_type());
+Result<std::vector<GemmProblem>> BenchOperation<Gemm>::load(const std::string& path, std::string_view tier,
+                                                            Shard part) {
+  return load_gemm_problems(path, tier, part);
 }
 
-double BenchOperation<GemmProblem>::naive_seconds(const GemmCase& problem_case, int threads) {
-  if (!is_floating(problem_case.output_type())) return 0;
-  return seconds_of(
-      [&] { return naive_gemm(problem_case.tensors(), problem_case.output_type(), static_cast<unsigned>(threads)); });
+Result<int> BenchOperation<Gemm>::timeout_s(const std::string& path, std::string_view tier) {
+  TS_ASSIGN(const GemmShapes shapes, GemmShapes::load(path));
+  return shapes.timeout_s(tier);
 }
 
 }  // namespace tilesmith

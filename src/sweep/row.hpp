@@ -8,7 +8,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "sweep/operation.hpp"
-#include "trial/attention/trial.hpp"
+#include "trial/report.hpp"
 #include "vocabulary/config.hpp"
 #include "vocabulary/enum_table.hpp"
 

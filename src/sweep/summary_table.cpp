@@ -19,7 +19,7 @@ std::string short_name(const KernelConfig& config) {
 }
 
 /// "fp32 117 GFLOP/s, bf16 234 GFLOP/s, memory 31.0 GB/s": what is known.
-std::string ceilings_text(const Peaks& c) {
+std::string peaks_text(const Peaks& c) {
   std::string out;
   for (const auto& [name, rate] : {std::pair{"fp32", c.fp32_gflops},
                                    {"tf32", c.tf32_gflops},
@@ -100,7 +100,7 @@ void SummaryTable::print(std::FILE* out, const BenchSummary& summary) const {
                summary.peaks->measured ? fmt::format("measured peaks, {} thread{}", summary.peaks->threads,
                                                      summary.peaks->threads == 1 ? "" : "s")
                                        : std::string("the data sheet's peaks"),
-               ceilings_text(*summary.peaks));
+               peaks_text(*summary.peaks));
   std::size_t widest = 7;
   std::size_t longest_name = 24;
   for (const Line& line : lines_) {

@@ -6,6 +6,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace tilesmith {
 
@@ -22,39 +23,47 @@ struct ErrorFigures {
   double worst_got = 0, worst_want = 0;
 };
 
-/// The figures of `got` against `want`; equal infinities are no error, anything else that is not finite is an infinite
-/// one.
-[[nodiscard]] ErrorFigures measure_errors(std::span<const float> got, std::span<const double> want);
+/// The figures of `got` against `want`. Equal infinities are no error; the error of any other element that is not
+/// finite is infinite.
 [[nodiscard]] ErrorFigures measure_errors(std::span<const double> got, std::span<const double> want);
 
-/// The checks, by their letters in docs/verification.md.
-enum class Check : std::uint8_t { none, exact, bound, relative, norm_wise, guards, lse, amax };
+/// The checks that docs/verification.md explains.
+enum class Check : std::uint8_t { none, exact, bound, relative, norm_wise, guards };
 [[nodiscard]] std::string_view to_string(Check check);
 
 enum class Outcome : std::uint8_t {
   pass,
   fail,
-  mistrusted,  ///< nothing wrong was seen, but these inputs could not have shown it
+  mistrusted,  ///< no error was seen, but these inputs could not have shown one
 };
 [[nodiscard]] std::string_view to_string(Outcome outcome);
 
-struct Verdict {
-  Outcome outcome = Outcome::pass;
-  Check check = Check::none;  ///< the one that failed
-  std::string reason;         ///< a sentence: check, figure, limit, position; empty when all is well
-  ErrorFigures output, lse;
-
-  [[nodiscard]] bool passed() const { return outcome == Outcome::pass; }
+struct TensorErrors {
+  std::string name;
+  ErrorFigures figures;
 };
 
-/// Fills in a failed check; false, so that checks chain with &&.
+struct Verdict {
+  Outcome outcome = Outcome::pass;
+  Check check = Check::none;          ///< the one that failed
+  std::string tensor;                 ///< the output that failed, or whose inputs prove nothing
+  std::string reason;                 ///< a sentence: check, figure, limit, position; empty when the result passed
+  std::vector<TensorErrors> tensors;  ///< figures of every output that was judged
+
+  [[nodiscard]] bool passed() const { return outcome == Outcome::pass; }
+  /// The figures of an output; zeros when it was not judged.
+  [[nodiscard]] const ErrorFigures& errors_of(std::string_view name) const;
+  /// The figures of the operation's result: its first output.
+  [[nodiscard]] const ErrorFigures& result_errors() const;
+};
+
+/// Fills in a failed check. Always false, so that checks chain with &&.
 bool fails(Verdict& verdict, Check check, std::string_view reason);
 void mistrusts(Verdict& verdict, std::string reason);
 
-/// Share of zeros in a reference beyond which a comparison proves little (the threshold of benchdnn's
-/// zero_trust_percent).
+/// A comparison proves little when a larger share of its reference is zeros (benchdnn's zero_trust_percent).
 inline constexpr double kTrustedZeros = 0.3;
-/// Share of zeros a result may have where the reference has none: rounding makes an exact zero now and then.
+/// The share of zeros that a result may have where the reference has none: rounding makes an exact zero now and then.
 inline constexpr double kStrayZeros = 0.01;
 
 }  // namespace tilesmith

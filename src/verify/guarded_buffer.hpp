@@ -1,24 +1,18 @@
-// A tensor's memory between red zones, everything filled with a pattern that is NaN in every floating type. What a
-// kernel never wrote stays NaN, what it wrote outside its tensor (before, behind, or in the gaps between rows) is
-// found, and what it read there spoils its result.
+// A tensor's memory between red zones, all of it filled with a pattern that is NaN in every floating type. An element
+// that a kernel does not write stays NaN. A write outside the tensor (before it, behind it, or in a gap between rows)
+// is found, and a read there spoils the kernel's result.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <optional>
 #include <span>
 #include <string>
 #include <vector>
 
-#include "verify/tensor_view.hpp"
+#include "verify/output.hpp"
 
 namespace tilesmith {
-
-/// The sizes that go with TensorStrides.
-struct TensorExtents {
-  std::int64_t batch = 1, head = 1, row = 1, column = 1;
-};
 
 class GuardedBuffer {
  public:
@@ -36,11 +30,8 @@ class GuardedBuffer {
   /// Rounds `values`, dense in the order batch, head, row, column, into the tensor.
   void fill(std::span<const float> values);
 
-  /// Whether row `row` of a batch is to be written.
-  using RowFilter = std::function<bool(std::int64_t batch, std::int64_t row)>;
-
-  /// Where something was written outside the tensor's elements, or in rows the filter leaves out; nothing when all is
-  /// well.
+  /// Says where something was written outside the tensor's elements or in a row that the filter leaves out. Empty when
+  /// nothing was.
   [[nodiscard]] std::optional<std::string> damage(const RowFilter& wanted = {}) const;
 
  private:

@@ -1,4 +1,4 @@
-// Where somebody else's tensor lies.
+// Where the elements of a tensor lie that the caller owns.
 #pragma once
 
 #include <cstdint>
@@ -6,6 +6,13 @@
 #include "base/element_type.hpp"
 
 namespace tilesmith {
+
+/// Sizes of a rank-4 tensor.
+struct TensorExtents {
+  std::int64_t batch = 1, head = 1, row = 1, column = 1;
+
+  [[nodiscard]] std::int64_t count() const { return batch * head * row * column; }
+};
 
 /// Strides of a rank-4 tensor, in elements.
 struct TensorStrides {
@@ -17,7 +24,7 @@ struct TensorStrides {
   friend bool operator==(const TensorStrides&, const TensorStrides&) = default;
 };
 
-/// What attention's stored values are multiplied by, for each block of a sequence's rows; strides of 0 share a scale.
+/// Factors of attention's stored values, one for each block of a sequence's rows. A stride of 0 shares a factor.
 struct TensorScale {
   static constexpr std::int64_t kBlockRows = 128;
 
@@ -29,7 +36,8 @@ struct TensorScale {
   }
 };
 
-/// Somebody else's tensor. Attention in group mode ignores stride.batch: a sequence starts at its offset in rows.
+/// A tensor that the caller owns. Attention in group mode ignores stride.batch: a sequence starts at its offset in
+/// rows.
 struct TensorView {
   const void* data = nullptr;
   ElementType type = ElementType::fp32;

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <cstring>
 
 namespace tilesmith {
 namespace {
@@ -21,23 +22,21 @@ HostArray integers(std::vector<std::int64_t> shape) {
 }
 
 TEST(AttentionCase, OneSeedMakesOneCase) {
-  AttentionOutputs none;
   const auto first = AttentionCase::create(small(), {.seed = 3}), again = AttentionCase::create(small(), {.seed = 3}),
              other = AttentionCase::create(small(), {.seed = 4});
   ASSERT_TRUE(first && again && other);
   const auto k = [&](const AttentionCase& c) {
-    return std::string(static_cast<const char*>(c.arguments(none).k), 2 * 2 * 5 * 16 * 2);
+    return std::string(static_cast<const char*>(c.arguments().k), 2 * 2 * 5 * 16 * 2);
   };
   EXPECT_EQ(k(*first), k(*again));
   EXPECT_NE(k(*first), k(*other));
-  EXPECT_FLOAT_EQ(first->arguments(none).scale, 0.25F);
-  EXPECT_EQ(AttentionCase::create(small(), {.scale = 0.0F})->arguments(none).scale, 0) << "a scale of 0 is a scale";
+  EXPECT_FLOAT_EQ(first->arguments().scale, 0.25F);
+  EXPECT_EQ(AttentionCase::create(small(), {.scale = 0.0F})->arguments().scale, 0) << "a scale of 0 is a scale";
 }
 
 TEST(AttentionCase, BiasesBroadcastAsInNumPy) {
   AttentionProblem problem = small();
   problem.bias = BiasKind::elementwise;
-  AttentionOutputs none;
   const std::tuple<std::vector<std::int64_t>, std::array<std::int64_t, 4>> shapes[] = {{{2, 4, 3, 5}, {60, 15, 5, 1}},
                                                                                        {{4, 3, 5}, {0, 15, 5, 1}},
                                                                                        {{3, 5}, {0, 0, 5, 1}},
@@ -50,9 +49,9 @@ TEST(AttentionCase, BiasesBroadcastAsInNumPy) {
     inputs.bias = floats(shape);
     const auto made = AttentionCase::create(problem, std::move(inputs));
     ASSERT_TRUE(made) << shape_text(shape) << made.error().text();
-    const BiasStrides s = made->arguments(none).bias_strides;
+    const BiasStrides s = made->arguments().bias_strides;
     EXPECT_EQ((std::array{s.batch, s.head, s.row, s.column}), strides) << shape_text(shape);
-    EXPECT_EQ(*made->arguments(none).bias, 1.0F) << "the given bias, not a random one";
+    EXPECT_EQ(*made->arguments().bias, 1.0F) << "the given bias, not a random one";
   }
 }
 
@@ -121,14 +120,33 @@ TEST(AttentionCase, WhatDoesNotFitIsRefusedByName) {
   }
 }
 
+TEST(AttentionCase, OutputsLieAsTheLayoutSays) {
+  AttentionProblem problem = small();
+  problem.lse = true;
+  for (const AttentionLayout layout : {AttentionLayout::bhsd, AttentionLayout::bshd}) {
+    const auto made = AttentionCase::create(problem, {.layout = layout});
+    ASSERT_TRUE(made) << made.error().text();
+    const std::vector<OutputSpec> outputs = made->outputs();
+    ASSERT_EQ(outputs.size(), 2U);
+    std::vector<std::uint16_t> memory(2 * 4 * 3 * 8);
+    EXPECT_EQ(bytes_of(outputs[0]), memory.size() * 2);
+    for (std::size_t i = 0; i < memory.size(); ++i) memory[i] = static_cast<std::uint16_t>(i);
+    const HostArray o = to_array(outputs[0], memory.data());
+    const bool bhsd = layout == AttentionLayout::bhsd;
+    EXPECT_EQ(o.shape, (bhsd ? std::vector<std::int64_t>{2, 4, 3, 8} : std::vector<std::int64_t>{2, 3, 4, 8}));
+    EXPECT_EQ(std::memcmp(o.data.data(), memory.data(), o.data.size()), 0) << "arrays have the layout of the memory";
+    EXPECT_EQ(outputs[1].name, "lse");
+    EXPECT_EQ(to_array(outputs[1], memory.data()).shape, (std::vector<std::int64_t>{2, 4, 3}));
+  }
+}
+
 TEST(AttentionCase, RandomGroupsReachTheLongest) {
   AttentionProblem problem = small();
   problem.mode = SequenceMode::group;
   problem.batch = 5;
-  AttentionOutputs none;
   const auto made = AttentionCase::create(problem, {.seed = 9});
   ASSERT_TRUE(made) << made.error().text();
-  const AttentionArguments a = made->arguments(none);
+  const AttentionArguments a = made->arguments();
   EXPECT_EQ(a.cu_seqlens_q[5] - a.cu_seqlens_q[4], 3);
   EXPECT_EQ(a.cu_seqlens_k[5] - a.cu_seqlens_k[4], 5);
   double pairs = 0;

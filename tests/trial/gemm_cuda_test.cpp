@@ -6,7 +6,8 @@
 
 #include "dispatch/test_store.hpp"
 #include "runtime/fake_libcuda.hpp"
-#include "trial/gemm/trial.hpp"
+#include "trial/gemm/case.hpp"
+#include "trial/trial.hpp"
 
 namespace tilesmith {
 namespace {
@@ -55,14 +56,13 @@ class CudaGemmTrials : public ::testing::Test {
     made = std::make_unique<GemmCase>(
         GemmCase::create(problem, {.alpha = 0.5F, .beta = problem.beta ? 2.0F : 0.0F}).value());
     cpu_plan = dispatcher.plan(made->problem()).value();
-    reference =
-        std::make_unique<GemmReference>(GemmReference::make(made->tensors(), made->output_type(), 1).value());
+    reference = made->reference(1).value();
   }
 
   Dispatcher dispatcher{{.threads = 1}};
   std::unique_ptr<GemmCase> made;
   const GemmPlan* cpu_plan = nullptr;
-  std::unique_ptr<GemmReference> reference;
+  std::unique_ptr<const Reference> reference;
 };
 
 GemmProblem everything() {
@@ -75,15 +75,20 @@ GemmProblem everything() {
 
 TEST_F(CudaGemmTrials, EveryOperandTravelsAndComesBack) {
   plan(everything());
-  const auto trial = make_trial(*made, {DeviceKind::cuda, 0});
+  auto trial = make_trial(*made, {DeviceKind::cuda, 0});
   ASSERT_TRUE(trial) << trial.error().text();
-  GemmOutputs on_device = made->make_outputs(), on_host = made->make_outputs();
   const StandIn device_plan(*cpu_plan, Fault::none);
-  for (int repeat = 0; repeat < 2; ++repeat) ASSERT_TRUE((*trial)->run(device_plan, on_device));
-  ASSERT_TRUE(cpu_plan->run(made->arguments(on_host)));
-  EXPECT_TRUE(made->output_array(on_device).data == made->output_array(on_host).data);
-  EXPECT_EQ(on_device.amax, on_host.amax);
-  const GemmArguments host = made->arguments(on_host);
+  ASSERT_TRUE(trial->run(device_plan));
+  const auto on_device = trial->run(device_plan);
+  ASSERT_TRUE(on_device) << on_device.error().text();
+  auto on_cpu = make_trial(*made, {});
+  const auto on_host = on_cpu->run(*cpu_plan);
+  ASSERT_TRUE(on_host) << on_host.error().text();
+  for (const char* name : {"d", "amax"}) {
+    EXPECT_FALSE(on_host->array(name).data.empty());
+    EXPECT_TRUE(on_device->array(name).data == on_host->array(name).data) << name;
+  }
+  const GemmArguments host = made->arguments();
   const GemmArguments& device = device_plan.seen;
   for (const auto& [there, here] :
        {std::pair{device.a.data, host.a.data}, std::pair{device.b.data, host.b.data},
@@ -97,9 +102,9 @@ TEST_F(CudaGemmTrials, EveryOperandTravelsAndComesBack) {
 
 TEST_F(CudaGemmTrials, FaultsAreFound) {
   plan(everything());
-  const auto trial = make_trial(*made, {DeviceKind::cuda, 0});
+  auto trial = make_trial(*made, {DeviceKind::cuda, 0});
   ASSERT_TRUE(trial) << trial.error().text();
-  const auto verdict = [&](Fault fault) { return (*trial)->verify(StandIn(*cpu_plan, fault), *reference).value(); };
+  const auto verdict = [&](Fault fault) { return trial->verify(StandIn(*cpu_plan, fault), *reference).value(); };
   const Verdict right = verdict(Fault::none);
   EXPECT_NE(right.outcome, Outcome::fail) << right.reason;
   for (const auto& [fault, check] :
@@ -108,17 +113,19 @@ TEST_F(CudaGemmTrials, FaultsAreFound) {
     EXPECT_EQ(wrong.outcome, Outcome::fail);
     EXPECT_EQ(wrong.check, check) << wrong.reason;
   }
-  EXPECT_EQ(verdict(Fault::amax_left_out).outcome, Outcome::fail);
+  const Verdict left_out = verdict(Fault::amax_left_out);
+  EXPECT_EQ(left_out.outcome, Outcome::fail);
+  EXPECT_EQ(left_out.tensor, "amax");
 }
 
 TEST_F(CudaGemmTrials, RowsOfDSuitWhatTheProblemPromises) {
   for (const std::int64_t k : {24, 25}) {
     plan(gemm_problem(DataType::fp32, 4, 6, k));
     EXPECT_EQ(made->problem().unaligned, k % 4 != 0);
-    const auto trial = make_trial(*made, {DeviceKind::cuda, 0});
+    auto trial = make_trial(*made, {DeviceKind::cuda, 0});
     ASSERT_TRUE(trial) << trial.error().text();
     const StandIn device_plan(*cpu_plan, Fault::none);
-    ASSERT_TRUE((*trial)->verify(device_plan, *reference));
+    ASSERT_TRUE(trial->verify(device_plan, *reference));
     EXPECT_EQ(device_plan.seen.d_leading % 4 == 0, !made->problem().unaligned) << device_plan.seen.d_leading;
     EXPECT_GT(device_plan.seen.d_leading, 6);
   }
@@ -128,8 +135,7 @@ TEST_F(CudaGemmTrials, MatricesOfTf32AreExactThere) {
   GemmProblem problem = gemm_problem(DataType::tf32, 4, 6, 24);
   problem.order_a = MatrixOrder::column;
   const GemmCase tf32 = GemmCase::create(problem, {}).value();
-  GemmOutputs outputs;
-  const GemmArguments arguments = tf32.arguments(outputs);
+  const GemmArguments arguments = tf32.arguments();
   for (const void* const matrix : {arguments.a.data, arguments.b.data})
     for (int i = 0; i < 24; ++i) {
       std::uint32_t bits = 0;
@@ -143,11 +149,11 @@ TEST_F(CudaGemmTrials, NothingIsLeftOnTheDevice) {
   plan(everything());
   const int before = fake().allocations, objects = fake().objects;
   {
-    const auto trial = make_trial(*made, {DeviceKind::cuda, 0});
+    auto trial = make_trial(*made, {DeviceKind::cuda, 0});
     ASSERT_TRUE(trial) << trial.error().text();
     EXPECT_GT(fake().allocations, before);
-    EXPECT_TRUE((*trial)->verify(StandIn(*cpu_plan, Fault::none), *reference));
-    EXPECT_TRUE((*trial)->time(StandIn(*cpu_plan, Fault::none), {.max_samples = 2}));
+    EXPECT_TRUE(trial->verify(StandIn(*cpu_plan, Fault::none), *reference));
+    EXPECT_TRUE(trial->time(StandIn(*cpu_plan, Fault::none), {.max_samples = 2}));
   }
   EXPECT_EQ(fake().allocations, before);
   EXPECT_EQ(fake().objects, objects);

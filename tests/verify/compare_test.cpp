@@ -12,7 +12,7 @@ namespace tilesmith {
 namespace {
 
 TEST(MeasureErrors, GivesEveryFigureOfASmallExample) {
-  const std::array<float, 4> got{1.0F, 2.5F, -3.0F, 0.0F};
+  const std::array<double, 4> got{1.0, 2.5, -3.0, 0.0};
   const std::array<double, 4> want{1.0, 2.0, -4.0, 0.0};
   const ErrorFigures figures = measure_errors(got, want);
   EXPECT_EQ(figures.count, 4u);
@@ -29,15 +29,15 @@ TEST(MeasureErrors, GivesEveryFigureOfASmallExample) {
 
 TEST(MeasureErrors, WhatIsNotFiniteIsInfinitelyWrongUnlessItIsWanted) {
   constexpr double kInfinity = std::numeric_limits<double>::infinity();
-  const std::array<float, 2> infinite{-std::numeric_limits<float>::infinity(), 1.0F};
+  const std::array<double, 2> infinite{-kInfinity, 1.0};
   EXPECT_EQ(measure_errors(infinite, std::array{-kInfinity, 1.0}).max_abs, 0.0);
   EXPECT_EQ(measure_errors(infinite, std::array{kInfinity, 1.0}).max_abs, kInfinity);
   EXPECT_EQ(measure_errors(infinite, std::array{0.0, 1.0}).max_abs, kInfinity);
-  EXPECT_EQ(measure_errors(std::array{std::nanf(""), 1.0F}, std::array{0.0, 1.0}).max_abs, kInfinity);
-  EXPECT_EQ(measure_errors(std::array{std::nanf(""), 1.0F}, std::array{0.0, 1.0}).worst, 0u);
-  EXPECT_EQ(measure_errors(std::span<const float>{}, {}).count, 0u);
-  EXPECT_EQ(measure_errors(std::array{1.0F}, std::array{0.0}).norm_wise, 1.0);
-  EXPECT_EQ(measure_errors(std::array{0.0F}, std::array{0.0}).norm_wise, 0.0);
+  EXPECT_EQ(measure_errors(std::array{std::nan(""), 1.0}, std::array{0.0, 1.0}).max_abs, kInfinity);
+  EXPECT_EQ(measure_errors(std::array{std::nan(""), 1.0}, std::array{0.0, 1.0}).worst, 0u);
+  EXPECT_EQ(measure_errors(std::span<const double>{}, {}).count, 0u);
+  EXPECT_EQ(measure_errors(std::array{1.0}, std::array{0.0}).norm_wise, 1.0);
+  EXPECT_EQ(measure_errors(std::array{0.0}, std::array{0.0}).norm_wise, 0.0);
 }
 
 TEST(Tolerance, FinerTypesHaveTighterLimits) {

@@ -4,9 +4,9 @@
 #include <algorithm>
 #include <cmath>
 
+#include "verify/attention/one_hot.hpp"
 #include "verify/attention/reference.hpp"
 #include "verify/emulated_kernel.hpp"
-#include "verify/attention/one_hot.hpp"
 #include "verify/guarded_buffer.hpp"
 #include "verify/random_attention.hpp"
 

@@ -291,8 +291,8 @@ TEST_P(CheckerOf, FindsEveryFault) {
       const bool in_output = result.o != subject.good.o;
       const Verdict verdict = subject.reference->judge(result.o, in_output ? std::span<const float>{} : result.lse);
       EXPECT_EQ(verdict.outcome, Outcome::fail) << fault.name << " in " << describe(options) << "\n"
-                                                << verdict.reason << "\nmax ratio " << verdict.output.max_ratio
-                                                << ", mean ratio " << verdict.output.mean_ratio;
+                                                << verdict.reason << "\nmax ratio " << verdict.result_errors().max_ratio
+                                                << ", mean ratio " << verdict.result_errors().mean_ratio;
       EXPECT_FALSE(verdict.reason.empty());
     }
   }
@@ -324,8 +324,7 @@ TEST(Checker, FindsASingleElementThatIsFurtherOffThanRoundingExplains) {
         const double explained = (4 * unit_roundoff(type) + 1e-4) * terms;
         if (std::abs(static_cast<double>(o[at]) - exact.o[at]) <= explained) continue;
         ++tried;
-        EXPECT_EQ(subject.reference->judge(o).outcome, Outcome::fail)
-            << describe(subject.options) << " element " << at;
+        EXPECT_EQ(subject.reference->judge(o).outcome, Outcome::fail) << describe(subject.options) << " element " << at;
       }
     }
   EXPECT_GT(tried, 1500);
@@ -340,8 +339,8 @@ TEST(Checker, TheSentenceNamesCheckFigureLimitAndPlace) {
   EXPECT_EQ(verdict.check, Check::bound);
   for (const char* word : {"check bound", "[batch 1, head 2, row 7, column 5]", "off by", "at most"})
     EXPECT_NE(verdict.reason.find(word), std::string::npos) << verdict.reason;
-  EXPECT_GT(verdict.output.max_abs, 0.9);
-  EXPECT_GT(verdict.output.max_ratio, 10);
+  EXPECT_GT(verdict.result_errors().max_abs, 0.9);
+  EXPECT_GT(verdict.result_errors().max_ratio, 10);
 }
 
 TEST(Checker, MistrustsInputsThatProveNothing) {

@@ -9,7 +9,7 @@
 #include "cli/tensor_file.hpp"
 #include "cli/verbs.hpp"
 #include "problem/json.hpp"
-#include "trial/gemm/trial.hpp"
+#include "trial/trial.hpp"
 
 namespace tilesmith::cli {
 namespace {
@@ -27,22 +27,20 @@ Status run_gemm(const RunGemmOptions& options) {
   const GemmProblem& problem = problem_case.problem();
   Dispatcher dispatcher(dispatcher_options);
   TS_ASSIGN(const GemmPlan* plan, dispatcher.plan(problem));
-  TS_TRY(problem_case.pack_b(dispatcher));
-  TS_ASSIGN(const std::unique_ptr<GemmTrial> trial, make_trial(problem_case, dispatcher.device()));
+  TS_TRY(problem_case.prepare(dispatcher));
+  TS_ASSIGN(Trial<Gemm> trial, make_trial(problem_case, dispatcher.device()));
 
-  GemmOutputs outputs = problem_case.make_outputs();
-  TS_TRY(trial->run(*plan, outputs));
-  if (!options.gemm.out.empty()) TS_TRY(write_tensors(targets, std::array{problem_case.output_array(outputs)}));
+  TS_ASSIGN(const HostOutputs outputs, trial.run(*plan));
+  if (!options.gemm.out.empty()) TS_TRY(write_tensors(targets, std::array{outputs.array("d")}));
 
   RunReport report{.operation = "gemm", .problem = to_json(problem), .description = describe(problem), .plan = plan};
-  if (problem_case.wants_amax()) report.problem["amax"] = outputs.amax;
+  if (problem_case.wants_amax()) report.problem["amax"] = outputs.array("amax").to_floats().front();
   if (!options.run.no_time) {
-    TS_ASSIGN(report.timing, trial->time(*plan, {}));
+    TS_ASSIGN(report.timing, trial.time(*plan, {}));
   }
   if (options.run.verify) {
-    TS_ASSIGN(const GemmReference reference,
-              GemmReference::make(problem_case.tensors(), problem_case.output_type()));
-    TS_ASSIGN(report.verdict, trial->verify(*plan, reference));
+    TS_ASSIGN(const std::unique_ptr<const Reference> reference, problem_case.reference());
+    TS_ASSIGN(report.verdict, trial.verify(*plan, *reference));
   }
   return print_report(options.run, report);
 }

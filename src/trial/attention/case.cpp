@@ -7,6 +7,7 @@
 
 #include "base/random.hpp"
 #include "problem/attention/problem.hpp"
+#include "verify/attention/naive.hpp"
 #include "vocabulary/data_type.hpp"
 
 namespace tilesmith {
@@ -99,10 +100,6 @@ Result<BiasStrides> bias_strides_of(const HostArray& bias, const AttentionProble
     return fail(ErrorCode::invalid_argument, fmt::format("bias has shape {}", shape_text(bias.shape)),
                 fmt::format("a shape that broadcasts to {}", shape_text(target)));
   return BiasStrides{strides[0], strides[1], strides[2], strides[3]};
-}
-
-const float* floats(const HostArray& array) {
-  return array.data.empty() ? nullptr : reinterpret_cast<const float*>(array.data.data());
 }
 
 std::vector<std::int64_t> tensor_shape(const AttentionProblem& p, AttentionLayout layout, std::int64_t heads,
@@ -253,47 +250,71 @@ Result<AttentionCase> AttentionCase::create(const AttentionProblem& problem, Att
   const BiasStrides& b = out.bias_strides_;
   out.problem_.unaligned_bias = p.bias == BiasKind::elementwise && ((b.column != 1 && p.seqlen_k > 1) ||
                                                                     not_whole(b.batch | b.head | b.row, sizeof(float)));
-  AttentionOutputs none;
-  AttentionArguments arguments = out.arguments(none);
-  arguments.o =
-      arguments.o != nullptr ? arguments.o : &none;  // sizes and numbers are checked before memory is taken for results
-  arguments.lse = reinterpret_cast<float*>(&none);
+  // Sizes and numbers are checked before there is memory for outputs: any address stands for it.
+  float anywhere = 0;
+  AttentionArguments arguments = out.arguments();
+  arguments.o = &anywhere;
+  arguments.lse = &anywhere;
   TS_TRY(validate(p, arguments));
   return out;
 }
 
-AttentionOutputs AttentionCase::make_outputs() const {
-  const std::int64_t sequences = problem_.mode == SequenceMode::batch ? problem_.batch : 1;
-  const std::int64_t rows = sequences * problem_.heads_q * total_q_;
-  AttentionOutputs out;
-  out.o.reserve(static_cast<std::size_t>(rows * problem_.head_dim_v) * size_of(output_element_type_of(problem_)));
-  if (problem_.lse) out.lse.resize(static_cast<std::size_t>(rows));
+std::vector<OutputSpec> AttentionCase::outputs() const {
+  const bool batched = problem_.mode == SequenceMode::batch;
+  const AttentionArguments dense = dense_arguments(problem_, inputs_.layout, total_q_, total_k_);
+  const auto strides = [](const AttentionStrides& s) { return TensorStrides{s.batch, s.head, s.row, 1}; };
+  const auto axes = [&](std::vector<Axis> inner) {
+    if (batched) inner.insert(inner.begin(), Axis::batch);
+    return inner;
+  };
+  const TensorExtents rows{.batch = batched ? problem_.batch : 1, .head = problem_.heads_q, .row = total_q_};
+  TensorExtents elements = rows;
+  elements.column = problem_.head_dim_v;
+  std::vector<OutputSpec> out{{.name = "o",
+                               .type = output_element_type_of(problem_),
+                               .extents = elements,
+                               .strides = strides(dense.o_strides),
+                               .axes = inputs_.layout == AttentionLayout::bhsd
+                                           ? axes({Axis::head, Axis::row, Axis::column})
+                                           : axes({Axis::row, Axis::head, Axis::column})}};
+  if (problem_.lse)
+    out.push_back({.name = "lse",
+                   .type = ElementType::fp32,
+                   .extents = rows,
+                   .strides = strides(dense.lse_strides),
+                   .axes = axes({Axis::head, Axis::row})});
   return out;
 }
 
-AttentionArguments AttentionCase::arguments(AttentionOutputs& outputs) const {
+AttentionArguments AttentionCase::arguments(const CallMemory& memory) const {
   AttentionArguments a = dense_arguments(problem_, inputs_.layout, total_q_, total_k_);
-  a.q = inputs_.q.data.data();
-  a.k = inputs_.k.data.data();
-  a.v = inputs_.v.data.data();
-  a.o = outputs.o.data();
-  a.lse = problem_.lse ? outputs.lse.data() : nullptr;
-  a.bias = floats(inputs_.bias);
-  a.alibi = floats(inputs_.alibi);
-  a.sink = floats(inputs_.sink);
+  a.q = memory.input("q");
+  a.k = memory.input("k");
+  a.v = memory.input("v");
+  a.bias = memory.input<float>("bias");
+  a.alibi = memory.input<float>("alibi");
+  a.sink = memory.input<float>("sink");
+  a.o = memory.output("o");
+  a.lse = memory.output<float>("lse");
+  const auto set_strides = [&](AttentionStrides& strides, const char* name) {
+    if (const OutputSpec* spec = memory.output_spec(name))
+      strides = {spec->strides.batch, spec->strides.head, spec->strides.row};
+  };
+  set_strides(a.o_strides, "o");
+  set_strides(a.lse_strides, "lse");
   if (problem_.mode == SequenceMode::group) {
-    a.cu_seqlens_q = inputs_.cu_seqlens_q.data();
-    a.cu_seqlens_k = inputs_.cu_seqlens_k.data();
+    a.cu_seqlens_q = memory.input<std::int32_t>("cu_seqlens_q");
+    a.cu_seqlens_k = memory.input<std::int32_t>("cu_seqlens_k");
     a.total_q = total_q_;
     a.total_k = total_k_;
   }
   a.bias_strides = bias_strides_;
-  const auto scale = [](const Scales& s) {
-    return AttentionScale{s.values.empty() ? nullptr : s.values.data(), s.batch, s.head, s.block};
+  const auto scale = [&](const char* name, const Scales& s) {
+    return AttentionScale{memory.input<float>(name), s.batch, s.head, s.block};
   };
-  a.q_scale = scale(q_scale_);
-  a.k_scale = scale(k_scale_);
-  a.v_scale = scale(v_scale_);
+  a.q_scale = scale("q_scale", q_scale_);
+  a.k_scale = scale("k_scale", k_scale_);
+  a.v_scale = scale("v_scale", v_scale_);
   a.alibi_batch_stride = alibi_batch_stride_;
   a.scale = *inputs_.scale;
   a.soft_cap = inputs_.soft_cap;
@@ -303,8 +324,7 @@ AttentionArguments AttentionCase::arguments(AttentionOutputs& outputs) const {
 }
 
 AttentionTensors AttentionCase::tensors() const {
-  AttentionOutputs none;
-  const TsAttentionArgs a = cpu_arguments(problem_, arguments(none), 1, nullptr);
+  const TsAttentionArgs a = cpu_arguments(problem_, arguments(), 1, nullptr);
   const ElementType type = input_element_type_of(problem_);
   const auto view = [&](const void* data, const TsStrides& s, const Scales& scale) {
     return TensorView{data,
@@ -341,32 +361,29 @@ AttentionTensors AttentionCase::tensors() const {
   return out;
 }
 
-std::vector<MemoryRange> AttentionCase::inputs() const {
-  std::vector<MemoryRange> ranges;
-  for (const HostArray* array : {&inputs_.q, &inputs_.k, &inputs_.v, &inputs_.bias, &inputs_.alibi, &inputs_.sink})
-    ranges.push_back({array->data.data(), array->data.size()});
-  for (const std::vector<std::int32_t>* offsets : {&inputs_.cu_seqlens_q, &inputs_.cu_seqlens_k})
-    ranges.push_back({offsets->data(), offsets->size() * sizeof(std::int32_t)});
-  for (const Scales* scale : {&q_scale_, &k_scale_, &v_scale_})
-    ranges.push_back({scale->values.data(), scale->values.size() * sizeof(float)});
-  return ranges;
-}
-
-HostArray AttentionCase::output_array(const AttentionOutputs& outputs) const {
-  HostArray out;
-  out.type = output_element_type_of(problem_);
-  out.shape = tensor_shape(problem_, inputs_.layout, problem_.heads_q, total_q_, problem_.head_dim_v);
-  std::int64_t count = 1;
-  for (const std::int64_t size : out.shape) count *= size;
-  const std::byte* data = outputs.o.data();
-  if (count > 0) out.data.assign(data, data + static_cast<std::size_t>(count) * size_of(out.type));
+std::vector<NamedInput> AttentionCase::inputs() const {
+  std::vector<NamedInput> out;
+  for (const auto& [name, array] :
+       {std::pair{"q", &inputs_.q}, std::pair{"k", &inputs_.k}, std::pair{"v", &inputs_.v},
+        std::pair{"bias", &inputs_.bias}, std::pair{"alibi", &inputs_.alibi}, std::pair{"sink", &inputs_.sink}})
+    out.push_back({name, array->data.data(), array->data.size()});
+  for (const auto& [name, offsets] :
+       {std::pair{"cu_seqlens_q", &inputs_.cu_seqlens_q}, std::pair{"cu_seqlens_k", &inputs_.cu_seqlens_k}})
+    out.push_back({name, offsets->data(), offsets->size() * sizeof(std::int32_t)});
+  for (const auto& [name, scales] :
+       {std::pair{"q_scale", &q_scale_}, std::pair{"k_scale", &k_scale_}, std::pair{"v_scale", &v_scale_}})
+    out.push_back({name, scales->values.data(), scales->values.size() * sizeof(float)});
   return out;
 }
 
-HostArray AttentionCase::lse_array(const AttentionOutputs& outputs) const {
-  std::vector<std::int64_t> shape{problem_.heads_q, total_q_};
-  if (problem_.mode == SequenceMode::batch) shape.insert(shape.begin(), problem_.batch);
-  return make_array(ElementType::fp32, shape, outputs.lse);
+Result<std::unique_ptr<const Reference>> AttentionCase::reference(unsigned threads) const {
+  TS_ASSIGN(AttentionReference made, AttentionReference::make(tensors(), output_element_type_of(problem_), threads));
+  return std::make_unique<const AttentionReference>(std::move(made));
+}
+
+Status AttentionCase::run_naive(unsigned threads) const {
+  const auto naive = naive_attention(tensors(), output_element_type_of(problem_), threads);
+  return naive ? Status() : std::unexpected(naive.error());
 }
 
 double AttentionCase::visible_pairs() const {

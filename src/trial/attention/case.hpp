@@ -1,29 +1,27 @@
-// One attention problem with data: inputs (random or given), the arguments of a call on them, and the same call as the
-// checks see it.
+// One attention problem with data: its inputs (random or given), a call on them, and the same call as the checks see
+// it.
 #pragma once
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <vector>
 
 #include "base/error.hpp"
 #include "base/host_array.hpp"
-#include "measure/measure.hpp"
-#include "runtime/aligned_buffer.hpp"
+#include "problem/operations.hpp"
 #include "tilesmith/attention.hpp"
+#include "tilesmith/dispatcher.hpp"
+#include "trial/call_memory.hpp"
+#include "trial/case.hpp"
+#include "verify/attention/reference.hpp"
 #include "verify/attention/tensors.hpp"
 
 namespace tilesmith {
 
 [[nodiscard]] ElementType input_element_type_of(const AttentionProblem& problem);
 [[nodiscard]] ElementType output_element_type_of(const AttentionProblem& problem);
-
-/// Memory for one call's results.
-struct AttentionOutputs {
-  AlignedBuffer o;
-  std::vector<float> lse;
-};
 
 /// The run-time numbers of a call, and which inputs are given instead of random.
 struct AttentionInputs {
@@ -39,26 +37,37 @@ struct AttentionInputs {
   std::vector<std::int32_t> cu_seqlens_q{}, cu_seqlens_k{};  ///< empty in group mode: random lengths up to the maxima
 };
 
-class AttentionCase {
+template <>
+class Case<AttentionFwd> {
  public:
+  using Inputs = AttentionInputs;
+  using Plan = AttentionPlan;
+
   /// Fills what is not given. Errors: a given array whose shape or type does not fit the problem, memory.
-  [[nodiscard]] static Result<AttentionCase> create(const AttentionProblem& problem, AttentionInputs inputs);
+  [[nodiscard]] static Result<Case> create(const AttentionProblem& problem, AttentionInputs inputs);
 
   [[nodiscard]] const AttentionProblem& problem() const { return problem_; }
   [[nodiscard]] AttentionLayout layout() const { return inputs_.layout; }
 
-  [[nodiscard]] AttentionOutputs make_outputs() const;
-  /// The call that writes into `outputs`.
-  [[nodiscard]] AttentionArguments arguments(AttentionOutputs& outputs) const;
+  /// Attention packs nothing: there is nothing to do before the calls.
+  [[nodiscard]] Status prepare(Dispatcher&) { return {}; }
+
+  /// q, k, v and, where the problem has them, bias, alibi, sink, cu_seqlens_q, cu_seqlens_k, q_scale, k_scale, v_scale.
+  [[nodiscard]] std::vector<NamedInput> inputs() const;
+  /// "o", and "lse" where the problem has it. As arrays: (batch, heads, seqlen, dim) or (batch, seqlen, heads, dim) by
+  /// layout, in group mode without the batch; the lse without the dim.
+  [[nodiscard]] std::vector<OutputSpec> outputs() const;
+  [[nodiscard]] std::vector<OutputSpec> guarded_outputs(DeviceKind) const { return outputs(); }
+
+  [[nodiscard]] AttentionArguments arguments(const CallMemory& memory) const;
+  /// The call on the host's inputs; its outputs are still to be set.
+  [[nodiscard]] AttentionArguments arguments() const { return arguments(CallMemory(inputs())); }
   /// The same call for references and checks.
   [[nodiscard]] AttentionTensors tensors() const;
-  /// The memory of every input.
-  [[nodiscard]] std::vector<MemoryRange> inputs() const;
 
-  /// The output as an array of shape (batch, heads, seqlen, dim) or (batch, seqlen, heads, dim) by layout; in group
-  /// mode without the batch.
-  [[nodiscard]] HostArray output_array(const AttentionOutputs& outputs) const;
-  [[nodiscard]] HostArray lse_array(const AttentionOutputs& outputs) const;
+  /// The case must outlive its reference. threads = 0: as many as the machine has.
+  [[nodiscard]] Result<std::unique_ptr<const Reference>> reference(unsigned threads = 0) const;
+  [[nodiscard]] Status run_naive(unsigned threads) const;
 
   /// Visible query-key pairs over all heads and sequences, at their true lengths.
   [[nodiscard]] double visible_pairs() const;
@@ -76,8 +85,7 @@ class AttentionCase {
   [[nodiscard]] Status quantise(HostArray& array, std::int64_t heads, std::int64_t rows,
                                 const std::vector<std::int32_t>& offsets, Scales& scales) const;
 
-  AttentionCase(const AttentionProblem& problem, AttentionInputs inputs)
-      : problem_(problem), inputs_(std::move(inputs)) {}
+  Case(const AttentionProblem& problem, AttentionInputs inputs) : problem_(problem), inputs_(std::move(inputs)) {}
 
   AttentionProblem problem_;
   AttentionInputs inputs_;
@@ -87,5 +95,7 @@ class AttentionCase {
   Scales q_scale_, k_scale_, v_scale_;
   std::int64_t alibi_batch_stride_ = 0;
 };
+
+using AttentionCase = Case<AttentionFwd>;
 
 }  // namespace tilesmith

@@ -10,6 +10,7 @@
 #include "base/random.hpp"
 #include "problem/gemm/group.hpp"
 #include "problem/gemm/problem.hpp"
+#include "verify/gemm/naive.hpp"
 #include "vocabulary/data_type.hpp"
 #include "vocabulary/memory_type.hpp"
 #include "vocabulary/traits.hpp"
@@ -192,18 +193,20 @@ Result<GemmCase> GemmCase::create(const GemmProblem& problem, GemmInputs inputs)
   inputs.epilogue = {};
   out.inputs_ = std::move(inputs);
 
-  GemmOutputs none;
-  GemmArguments arguments = out.arguments(none);
-  // Sizes and numbers are checked before memory is taken for results: D is where nothing else lies.
+  GemmArguments arguments = out.arguments();
+  // Sizes and numbers are checked before memory is taken for results: this
+  // address of D is one that nothing else has.
   constexpr std::uintptr_t kBeyondMemory = std::uintptr_t{1} << 62;
   arguments.d = reinterpret_cast<void*>(kBeyondMemory);
+  float amax = 0;
+  arguments.amax = &amax;
   GemmProblem plain = p;
   plain.packed_b = false;  // B is packed later
   TS_TRY(validate(plain, arguments));
   return out;
 }
 
-Status GemmCase::pack_b(Dispatcher& dispatcher) {
+Status GemmCase::prepare(Dispatcher& dispatcher) {
   if (!problem_.packed_b) return {};
   TS_ASSIGN(const std::size_t bytes, dispatcher.packed_b_bytes(problem_));
   packed_b_.reserve(bytes);
@@ -259,16 +262,16 @@ Status GemmCase::add_groups(const GemmInputs& inputs) {
   return check_group_ends(p, group_ends_.data());
 }
 
-GemmScales GemmCase::scale_arguments(const Scales& scales, std::int64_t batch) const {
+GemmScales GemmCase::scale_strides(const Scales& scales, std::int64_t batch) const {
   if (scales.array.data.empty()) return {};
   const std::int64_t blocks = (problem_.k + problem_.group_size - 1) / problem_.group_size;
-  return {scales.array.data.data(), blocks, 1, batch > 1 ? scales.rows * blocks : 0};
+  return {nullptr, blocks, 1, batch > 1 ? scales.rows * blocks : 0};
 }
 
 GemmScaleView GemmCase::scale_view(const Scales& scales, std::int64_t batch) const {
-  const GemmScales a = scale_arguments(scales, batch);
-  if (a.data == nullptr) return {};
-  return {.view = {a.data, scales.array.type, {.batch = a.batch, .row = a.row, .column = a.block}},
+  if (scales.array.data.empty()) return {};
+  const GemmScales a = scale_strides(scales, batch);
+  return {.view = {scales.array.data.data(), scales.array.type, {.batch = a.batch, .row = a.row, .column = a.block}},
           .lines = scales.lines,
           .depth = problem_.group_size};
 }
@@ -283,43 +286,76 @@ double GemmCase::flops() const {
          static_cast<double>(depth_of(problem_));
 }
 
+double GemmCase::bytes() const {
+  return bytes_of(problem_);
+}
+
 bool GemmCase::wants_amax() const {
   const GemmEpilogue& e = problem_.epilogue;
   return !e.empty() && e[e.size() - 1] == EpilogueOp::amax;
 }
 
-GemmOutputs GemmCase::make_outputs() const {
-  GemmOutputs out;
-  out.d.reserve(static_cast<std::size_t>(row_members(problem_) * problem_.m * problem_.columns_of_d()) *
-                size_of(output_type()));
-  if (problem_.grouping != GemmGrouping::none) std::fill_n(out.d.data(), out.d.bytes(), std::byte{0});
+std::vector<OutputSpec> GemmCase::outputs() const {
+  const GemmArguments dense = dense_arguments(problem_);
+  const bool by_rows = problem_.order_d == MatrixOrder::row;
+  const std::int64_t members = row_members(problem_);
+  std::vector<OutputSpec> out{{.name = "d",
+                               .type = output_type(),
+                               .extents = {members, 1, problem_.m, problem_.columns_of_d()},
+                               .strides = {.batch = dense.d_batch,
+                                           .row = by_rows ? dense.d_leading : 1,
+                                           .column = by_rows ? 1 : dense.d_leading},
+                               .axes = members == 1 ? std::vector{Axis::row, Axis::column}
+                                                    : std::vector{Axis::batch, Axis::row, Axis::column}}};
+  if (problem_.grouping != GemmGrouping::none)
+    out.front().written = [tensors = tensors()](std::int64_t matrix, std::int64_t row) {
+      return tensors.is_computed(matrix, row);
+    };
+  if (wants_amax()) out.push_back({.name = "amax", .type = ElementType::fp32, .accumulates = true});
   return out;
 }
 
-GemmArguments GemmCase::arguments(GemmOutputs& outputs) const {
-  const auto data = [](const HostArray& array) -> const void* {
-    return array.data.empty() ? nullptr : array.data.data();
-  };
+std::vector<OutputSpec> GemmCase::guarded_outputs(DeviceKind kind) const {
+  constexpr std::int64_t kGap = 5;  // elements between lines
+  // Kernels on devices may read and write rows of aligned problems 16 bytes at a time: 16 elements of the smallest
+  // type.
+  const std::int64_t step = kind == DeviceKind::cpu || problem_.unaligned ? 1 : 16;
+  const auto with_gap = [&](std::int64_t length) { return (length + kGap + step - 1) / step * step; };
+  std::vector<OutputSpec> out = outputs();
+  OutputSpec& d = out.front();
+  const bool by_rows = problem_.order_d == MatrixOrder::row;
+  const std::int64_t leading = with_gap(by_rows ? d.extents.column : d.extents.row);
+  (by_rows ? d.strides.row : d.strides.column) = leading;
+  d.strides.batch = with_gap((by_rows ? d.extents.row : d.extents.column) * leading);
+  return out;
+}
+
+GemmArguments GemmCase::arguments(const CallMemory& memory) const {
   GemmArguments a = dense_arguments(problem_);
-  a.a = {data(a_.array), a_.leading, a_.batch};
-  if (packed_bytes_ > 0)
-    a.b = {packed_b_.data(), static_cast<std::int64_t>(packed_bytes_), 0};
-  else
-    a.b = {data(b_.array), b_.leading, b_.batch};
-  a.a2 = {data(a2_.array), a2_.leading, a2_.batch};
-  a.b2 = {data(b2_.array), b2_.leading, b2_.batch};
-  a.c = {data(c_.array), c_.leading, c_.batch};
-  a.scale_a = scale_arguments(scale_a_, row_members(problem_));
-  a.scale_b = scale_arguments(scale_b_, problem_.batch);
-  a.zero_b = scale_arguments(zero_b_, problem_.batch);
-  if (!group_ends_.empty()) a.group_ends = group_ends_.data();
-  a.d = outputs.d.data();
+  a.a = {memory.input("a"), a_.leading, a_.batch};
+  a.b = {memory.input("b"), b_.leading, b_.batch};
+  if (packed_bytes_ > 0) a.b = {memory.input("b"), static_cast<std::int64_t>(packed_bytes_), 0};
+  a.a2 = {memory.input("a2"), a2_.leading, a2_.batch};
+  a.b2 = {memory.input("b2"), b2_.leading, b2_.batch};
+  a.c = {memory.input("c"), c_.leading, c_.batch};
+  a.scale_a = scale_strides(scale_a_, row_members(problem_));
+  a.scale_b = scale_strides(scale_b_, problem_.batch);
+  a.zero_b = scale_strides(zero_b_, problem_.batch);
+  a.scale_a.data = memory.input("scale_a");
+  a.scale_b.data = memory.input("scale_b");
+  a.zero_b.data = memory.input("zero_b");
+  a.group_ends = memory.input<std::int32_t>("group_ends");
+  a.d = memory.output("d");
+  if (const OutputSpec* d = memory.output_spec("d")) {
+    a.d_leading = problem_.order_d == MatrixOrder::row ? d->strides.row : d->strides.column;
+    a.d_batch = d->strides.batch;
+  }
   a.alpha = inputs_.alpha;
   a.beta = inputs_.beta;
-  a.amax = &outputs.amax;
+  a.amax = memory.output<float>("amax");
   for (std::size_t i = 0; i < problem_.epilogue.size(); ++i) {
     const Operand& operand = epilogue_[i];
-    a.epilogue[i] = {.data = data(operand.array),
+    a.epilogue[i] = {.data = memory.input(fmt::format("epilogue{}", i)),
                      .leading = operand.leading,
                      .batch = operand.batch,
                      .low = inputs_.clamp_low,
@@ -374,31 +410,38 @@ GemmTensors GemmCase::tensors() const {
   return out;
 }
 
-std::vector<MemoryRange> GemmCase::inputs() const {
-  std::vector<MemoryRange> ranges;
-  for (const Operand* operand : {&a_, &b_, &a2_, &b2_, &c_})
-    if (operand != &b_ || packed_bytes_ == 0)
-      ranges.push_back({operand->array.data.data(), operand->array.data.size()});
-  ranges.push_back({packed_b_.data(), packed_bytes_});
-  for (const Operand& operand : epilogue_) ranges.push_back({operand.array.data.data(), operand.array.data.size()});
-  for (const Scales* scales : {&scale_a_, &scale_b_, &zero_b_})
-    ranges.push_back({scales->array.data.data(), scales->array.data.size()});
-  const auto ends = std::as_bytes(std::span(group_ends_));
-  ranges.push_back({ends.data(), ends.size()});
-  return ranges;
+std::vector<NamedInput> GemmCase::inputs() const {
+  std::vector<NamedInput> out;
+  const auto add = [&](std::string name, const HostArray& array) {
+    out.push_back({std::move(name), array.data.data(), array.data.size()});
+  };
+  add("a", a_.array);
+  if (packed_bytes_ > 0)
+    out.push_back({"b", packed_b_.data(), packed_bytes_});
+  else
+    add("b", b_.array);
+  add("a2", a2_.array);
+  add("b2", b2_.array);
+  add("c", c_.array);
+  for (std::size_t i = 0; i < problem_.epilogue.size(); ++i) add(fmt::format("epilogue{}", i), epilogue_[i].array);
+  add("scale_a", scale_a_.array);
+  add("scale_b", scale_b_.array);
+  add("zero_b", zero_b_.array);
+  out.push_back({"group_ends", group_ends_.data(), group_ends_.size() * sizeof(std::int32_t)});
+  return out;
 }
 
-HostArray GemmCase::output_array(const GemmOutputs& outputs) const {
-  HostArray out;
-  out.type = output_type();
-  out.shape = {problem_.m, problem_.columns_of_d()};
-  const std::int64_t members = row_members(problem_);
-  if (members != 1) out.shape.insert(out.shape.begin(), members);
-  const auto bytes = static_cast<std::size_t>(members * problem_.m * problem_.columns_of_d()) * size_of(out.type);
-  const std::byte* data = outputs.d.data();
-  if (bytes > 0) out.data.assign(data, data + bytes);
-  if (problem_.order_d == MatrixOrder::column) out.data = turned(out.data, problem_.n, problem_.m, size_of(out.type));
-  return out;
+Result<std::unique_ptr<const Reference>> GemmCase::reference(unsigned threads) const {
+  TS_ASSIGN(GemmReference made, GemmReference::make(tensors(), output_type(), threads));
+  return std::make_unique<const GemmReference>(std::move(made));
+}
+
+Status GemmCase::run_naive(unsigned threads) const {
+  if (!is_floating(output_type()))
+    return fail(ErrorCode::unsupported, fmt::format("there is no naive computation of {}", to_string(output_type())),
+                "a floating type of D");
+  const auto naive = naive_gemm(tensors(), output_type(), threads);
+  return naive ? Status() : std::unexpected(naive.error());
 }
 
 }  // namespace tilesmith

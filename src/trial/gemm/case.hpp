@@ -1,26 +1,23 @@
-// One GEMM problem with data: inputs (random or given), the arguments of a call on them, and the same call as the
-// checks see it.
+// One GEMM problem with data: its inputs (random or given), a call on them, and the same call as the checks see it.
 #pragma once
 
 #include <array>
 #include <cstdint>
+#include <memory>
 #include <vector>
 
 #include "base/error.hpp"
 #include "base/host_array.hpp"
-#include "measure/measure.hpp"
+#include "problem/operations.hpp"
 #include "runtime/aligned_buffer.hpp"
 #include "tilesmith/dispatcher.hpp"
 #include "tilesmith/gemm.hpp"
+#include "trial/call_memory.hpp"
+#include "trial/case.hpp"
+#include "verify/gemm/reference.hpp"
 #include "verify/gemm/tensors.hpp"
 
 namespace tilesmith {
-
-/// Memory for one call's results.
-struct GemmOutputs {
-  AlignedBuffer d;
-  float amax = 0;
-};
 
 /// The run-time numbers of a call, and which inputs are given instead of random. Given matrices have the shapes of
 /// op(A), op(B), op(A2), op(B2), C and D, whatever the orders they are stored in: (rows, columns), which the batch
@@ -35,14 +32,18 @@ struct GemmInputs {
   std::array<HostArray, GemmEpilogue::kMax> epilogue{};  ///< what each operation reads
 };
 
-class GemmCase {
+template <>
+class Case<Gemm> {
  public:
+  using Inputs = GemmInputs;
+  using Plan = GemmPlan;
+
   /// Fills what is not given; matrices of tf32 are rounded to it. Errors: a given array whose shape or type does not
   /// fit the problem, memory.
-  [[nodiscard]] static Result<GemmCase> create(const GemmProblem& problem, GemmInputs inputs);
+  [[nodiscard]] static Result<Case> create(const GemmProblem& problem, GemmInputs inputs);
 
-  /// Packs B once for all calls that follow, where the problem's is packed. Errors: those of Dispatcher::pack_b.
-  [[nodiscard]] Status pack_b(Dispatcher& dispatcher);
+  /// Packs B for all calls that follow, where the problem's B is packed. Errors: those of Dispatcher::pack_b.
+  [[nodiscard]] Status prepare(Dispatcher& dispatcher);
 
   /// The problem that was asked for, with what its matrices have (unaligned).
   [[nodiscard]] const GemmProblem& problem() const { return problem_; }
@@ -50,18 +51,28 @@ class GemmCase {
   [[nodiscard]] bool wants_amax() const;
   /// Floating-point operations of a call, of groups for the rows they have.
   [[nodiscard]] double flops() const;
+  [[nodiscard]] double bytes() const;
 
-  /// Memory for results; rows of no group are zeros.
-  [[nodiscard]] GemmOutputs make_outputs() const;
-  /// The call that writes into `outputs`.
-  [[nodiscard]] GemmArguments arguments(GemmOutputs& outputs) const;
+  /// a, b (packed, where the case is prepared), a2, b2, c, scale_a, scale_b, zero_b, group_ends, and epilogue0,
+  /// epilogue1, ... of the operations that read something.
+  [[nodiscard]] std::vector<NamedInput> inputs() const;
+  /// "d", an array (m, columns) or (batch, m, columns) of a larger batch, and "amax" where the problem has it. Rows of
+  /// no group are not written.
+  [[nodiscard]] std::vector<OutputSpec> outputs() const;
+  /// The same with gaps between the lines of D. Lines begin at multiples of 16 bytes where a device's kernels may ask
+  /// for that.
+  [[nodiscard]] std::vector<OutputSpec> guarded_outputs(DeviceKind kind) const;
+
+  [[nodiscard]] GemmArguments arguments(const CallMemory& memory) const;
+  /// The call on the host's inputs; its outputs are still to be set.
+  [[nodiscard]] GemmArguments arguments() const { return arguments(CallMemory(inputs())); }
   /// The same call for references and checks.
   [[nodiscard]] GemmTensors tensors() const;
-  /// The memory of all inputs that a call reads.
-  [[nodiscard]] std::vector<MemoryRange> inputs() const;
 
-  /// D as an array of shape (m, columns), or (batch, m, columns) of a larger batch.
-  [[nodiscard]] HostArray output_array(const GemmOutputs& outputs) const;
+  /// The case must outlive its reference. threads = 0: as many as the machine has.
+  [[nodiscard]] Result<std::unique_ptr<const Reference>> reference(unsigned threads = 0) const;
+  /// Error: unsupported, for results in integers.
+  [[nodiscard]] Status run_naive(unsigned threads) const;
 
  private:
   /// A matrix in the order and type the kernel reads.
@@ -73,7 +84,7 @@ class GemmCase {
     [[nodiscard]] TensorView view() const;
   };
 
-  explicit GemmCase(const GemmProblem& problem) : problem_(problem) {}
+  explicit Case(const GemmProblem& problem) : problem_(problem) {}
 
   GemmProblem problem_;
   /// Scales of A or B, and how many rows of A or columns of B share one.
@@ -84,7 +95,8 @@ class GemmCase {
 
   [[nodiscard]] Status add_scales(const GemmInputs& inputs, float deviation);
   [[nodiscard]] Status add_groups(const GemmInputs& inputs);
-  [[nodiscard]] GemmScales scale_arguments(const Scales& scales, std::int64_t batch) const;
+  /// Strides in elements of the scales or zero points; data null.
+  [[nodiscard]] GemmScales scale_strides(const Scales& scales, std::int64_t batch) const;
   [[nodiscard]] GemmScaleView scale_view(const Scales& scales, std::int64_t batch) const;
 
   GemmInputs inputs_;  ///< without its arrays
@@ -95,5 +107,7 @@ class GemmCase {
   AlignedBuffer packed_b_;
   std::size_t packed_bytes_ = 0;
 };
+
+using GemmCase = Case<Gemm>;
 
 }  // namespace tilesmith

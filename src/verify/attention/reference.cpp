@@ -10,69 +10,72 @@
 
 namespace tilesmith {
 
+namespace {
+
+std::vector<double> widened(std::span<const float> values) {
+  return {values.begin(), values.end()};
+}
+
+}  // namespace
+
 Result<AttentionReference> AttentionReference::make(const AttentionTensors& tensors, ElementType output_type,
-                                                        unsigned threads) {
+                                                    unsigned threads) {
   if (!is_floating(output_type))
     return fail(ErrorCode::invalid_argument, fmt::format("the output type is {}", to_string(output_type)),
                 "a floating type");
   TS_ASSIGN(const AttentionTolerance tolerance, attention_tolerance(tensors.q.type));
-  AttentionReference expectation(tensors, output_type, tolerance);
-  TS_ASSIGN(expectation.reference_, float64_attention(tensors, threads));
-  TS_ASSIGN(expectation.naive_, naive_attention(tensors, output_type, threads));
-  return expectation;
+  AttentionReference reference(tensors, output_type, tolerance);
+  TS_ASSIGN(reference.float64_, float64_attention(tensors, threads));
+  TS_ASSIGN(reference.naive_, naive_attention(tensors, output_type, threads));
+  reference.naive_errors_ = measure_errors(widened(reference.naive_), reference.float64_.o);
+  return reference;
 }
 
-Verdict AttentionReference::judge(std::span<const float> output, std::span<const float> lse) const {
-  Verdict verdict;
-  verdict.output = measure_errors(output, reference_.o);
-  const ErrorFigures naive = measure_errors(naive_, reference_.o);
-  if (naive.max_abs > 0) verdict.output.max_ratio = verdict.output.max_abs / naive.max_abs;
-  if (naive.mean_abs > 0) verdict.output.mean_ratio = verdict.output.mean_abs / naive.mean_abs;
-  if (!lse.empty()) verdict.lse = measure_errors(lse, reference_.lse);
-  const bool good = check_guards(output, verdict) && check_bound(output, verdict) && check_relative(output, verdict) &&
-                    check_norm_wise(output, verdict) && (lse.empty() || check_lse(lse, verdict));
-  (void)good;  // the first check that fails has filled the verdict
-  return verdict;
+Verdict AttentionReference::judge(std::span<const float> o, std::span<const float> lse) const {
+  const std::vector<double> wide_o = widened(o), wide_lse = widened(lse);
+  const OutputValues outputs[] = {{.name = "o", .values = wide_o}, {.name = "lse", .values = wide_lse}};
+  return judge(std::span(outputs).first(lse.empty() ? 1 : 2));
 }
 
-Verdict AttentionReference::judge_exact(std::span<const float> output) const {
-  Verdict verdict;
-  verdict.output = measure_errors(output, reference_.o);
-  if (!check_guards(output, verdict)) return verdict;
-  for (std::size_t at = 0; at < output.size(); ++at) {
-    const double want = round_to(output_type_, reference_.o[at]);
-    if (static_cast<double>(output[at]) == want) continue;
-    fails(verdict, Check::exact,
-          fmt::format("output{} is {}, exactly {} is asked for", position(at), output[at], want));
-    break;
-  }
-  return verdict;
+Verdict AttentionReference::judge_exact(std::span<const float> o) const {
+  const std::vector<double> wide = widened(o);
+  const OutputValues output{.name = "o", .values = wide, .judged = Judged::bit_for_bit};
+  return judge(std::span(&output, 1));
 }
 
-bool AttentionReference::check_guards(std::span<const float> output, Verdict& verdict) const {
-  if (output.size() != reference_.o.size())
-    return fails(verdict, Check::guards,
-                 fmt::format("the output has {} elements, the problem {}", output.size(), reference_.o.size()));
+std::vector<ReferenceTensor> AttentionReference::tensors() const {
+  return {{.name = "o", .type = output_type_, .values = float64_.o, .naive = naive_errors_},
+          {.name = "lse", .type = ElementType::fp32, .values = float64_.lse}};
+}
+
+bool AttentionReference::check_bounds(const OutputValues& output, Verdict& verdict) const {
+  if (output.name == "lse") return check_lse(output.values, verdict);
+  return check_bound(output.values, verdict) && check_relative(output.values, verdict) &&
+         check_norm_wise(output.values, verdict);
+}
+
+bool AttentionReference::check_guards(const OutputValues& written, Verdict& verdict) const {
+  if (written.name == "lse") return true;
+  const Values output = written.values;
   const auto width = static_cast<std::size_t>(tensors_.head_dim_v);
   std::size_t zeros = 0, wanted_zeros = 0, stray_zeros = 0;
   double largest = 0;
-  for (const double want : reference_.o) largest = std::max(largest, std::abs(want));
+  for (const double want : float64_.o) largest = std::max(largest, std::abs(want));
   std::size_t seeing = 0;  // elements of rows that see keys
   for (std::size_t at = 0; at < output.size(); ++at) {
-    const double want = reference_.o[at];
+    const double want = float64_.o[at];
     if (!std::isfinite(want)) {
       mistrusts(verdict,
-                fmt::format("the reference{} is {}: the inputs hold values that are not finite", position(at), want));
+                fmt::format("the reference{} is {}: the inputs hold values that are not finite", place(at), want));
       return false;
     }
     if (!std::isfinite(output[at]))
       return fails(verdict, Check::guards,
-                   fmt::format("output{} is {}, {} is asked for{}", position(at), output[at], want,
-                               std::isnan(output[at]) ? "; an element that was never written is NaN too" : ""));
-    const auto spread = static_cast<double>(reference_.spread[at]);
+                   fmt::format("o{} is {:.9g}, it should be {:.9g}{}", place(at), output[at], want,
+                               std::isnan(output[at]) ? "; an element that was never written is NaN" : ""));
+    const auto spread = static_cast<double>(float64_.spread[at]);
     if (spread == 0 && output[at] != 0)
-      return fails(verdict, Check::guards,
-                   fmt::format("output{} is {}, all its terms are zero", position(at), output[at]));
+      return fails(verdict, Check::guards, fmt::format("o{} is {:.9g}, all its terms are zero", place(at), output[at]));
     if (spread == 0 && keys_seen(static_cast<std::int64_t>(at / width)) == 0) continue;
     ++seeing;
     zeros += output[at] == 0;
@@ -88,7 +91,7 @@ bool AttentionReference::check_guards(std::span<const float> output, Verdict& ve
   }
   const auto all = static_cast<double>(seeing);
   if (zeros == seeing && wanted_zeros < seeing)
-    return fails(verdict, Check::guards, fmt::format("all {} elements of the output are zero", seeing));
+    return fails(verdict, Check::guards, fmt::format("all {} elements of o are zero", seeing));
   if (stray_zeros > 1 && static_cast<double>(stray_zeros) > kStrayZeros * all)
     return fails(verdict, Check::guards,
                  fmt::format("{} of {} elements are zero and should not be; {:.0f} would pass", stray_zeros, seeing,
@@ -99,36 +102,36 @@ bool AttentionReference::check_guards(std::span<const float> output, Verdict& ve
   return true;
 }
 
-bool AttentionReference::check_bound(std::span<const float> output, Verdict& verdict) const {
+bool AttentionReference::check_bound(Values output, Verdict& verdict) const {
   if (!tolerance_.bounded) return true;
   const auto width = static_cast<std::size_t>(tensors_.head_dim_v);
   double worst_share = 1;
-  for (std::size_t row = 0; row < reference_.lse.size(); ++row) {
-    ElementTerms terms{.magnitude = static_cast<double>(reference_.magnitude[row]),
+  for (std::size_t row = 0; row < float64_.lse.size(); ++row) {
+    ElementTerms terms{.magnitude = static_cast<double>(float64_.magnitude[row]),
                        .keys = keys_seen(static_cast<std::int64_t>(row))};
     for (std::size_t element = row * width; element < (row + 1) * width; ++element) {
-      terms.value = std::abs(reference_.o[element]);
-      terms.spread = static_cast<double>(reference_.spread[element]);
-      const double error = std::abs(static_cast<double>(output[element]) - reference_.o[element]);
+      terms.value = std::abs(float64_.o[element]);
+      terms.spread = static_cast<double>(float64_.spread[element]);
+      const double error = std::abs(output[element] - float64_.o[element]);
       const double limit = attention_bound(tolerance_, output_type_, terms);
       if (!(error > worst_share * limit)) continue;
       worst_share = error / limit;
       fails(verdict, Check::bound,
-            fmt::format("output{} is {}, the reference {:.9g}: off by {:.3g}, at most {:.3g}", position(element),
-                        output[element], reference_.o[element], error, limit));
+            fmt::format("o{} is {:.9g}, the reference {:.9g}: off by {:.3g}, at most {:.3g}", place(element),
+                        output[element], float64_.o[element], error, limit));
     }
   }
   return verdict.outcome != Outcome::fail;
 }
 
-bool AttentionReference::check_relative(std::span<const float> output, Verdict& verdict) const {
+bool AttentionReference::check_relative(Values output, Verdict& verdict) const {
   return tolerance_.relative_max == 0 || (check_largest(output, verdict) && check_mean(output, verdict));
 }
 
 // The naive result may be exact by luck, so what every computation may lose is added to its error: FlashAttention's
 // tests measure that by adding and taking away 0.3 in the output's type; here it is the worst case of that, with the
 // problem's own scale in the place of 0.3.
-bool AttentionReference::check_largest(std::span<const float> output, Verdict& verdict) const {
+bool AttentionReference::check_largest(Values output, Verdict& verdict) const {
   const double u = unit_roundoff(output_type_);
   const std::int64_t width = tensors_.head_dim_v;
   for (std::int64_t b = 0; b < tensors_.batch; ++b)
@@ -137,38 +140,38 @@ bool AttentionReference::check_largest(std::span<const float> output, Verdict& v
         const std::int64_t rows = std::min(kGroupRows, sequence_of(tensors_, b).seqlen_q - i0);
         const auto start = static_cast<std::size_t>(output_row(tensors_, b, h, i0) * width);
         const auto count = static_cast<std::size_t>(rows * width);
-        const std::span want = std::span(reference_.o).subspan(start, count);
+        const std::span want = std::span(float64_.o).subspan(start, count);
         const ErrorFigures mine = measure_errors(output.subspan(start, count), want);
-        const ErrorFigures naive = measure_errors(std::span(naive_).subspan(start, count), want);
+        const ErrorFigures naive = measure_errors(widened(std::span(naive_).subspan(start, count)), want);
         double value = 0, spread = 0;
         for (std::size_t at = start; at < start + count; ++at) {
-          value = std::max(value, std::abs(reference_.o[at]));
-          spread = std::max(spread, static_cast<double>(reference_.spread[at]));
+          value = std::max(value, std::abs(float64_.o[at]));
+          spread = std::max(spread, static_cast<double>(float64_.spread[at]));
         }
         const double lost = 2 * (u * value + tolerance_.weight_roundoff * spread) + smallest_subnormal(output_type_);
         const double limit = tolerance_.relative_max * naive.max_abs + lost;
         if (mine.max_abs <= limit) continue;
         return fails(verdict, Check::relative,
-                     fmt::format("output{} is {}, the reference {:.9g}: off by {:.3g}, at most {:.3g} = {} x the naive "
+                     fmt::format("o{} is {:.9g}, the reference {:.9g}: off by {:.3g}, at most {:.3g} = {} x the naive "
                                  "error {:.3g} of rows {} to {} + {:.3g}",
-                                 position(start + mine.worst), mine.worst_got, mine.worst_want, mine.max_abs, limit,
+                                 place(start + mine.worst), mine.worst_got, mine.worst_want, mine.max_abs, limit,
                                  tolerance_.relative_max, naive.max_abs, i0, i0 + rows - 1, lost));
       }
   return true;
 }
 
-bool AttentionReference::check_mean(std::span<const float> output, Verdict& verdict) const {
-  const ErrorFigures mine = measure_errors(output, reference_.o);
-  const ErrorFigures naive = measure_errors(naive_, reference_.o);
+bool AttentionReference::check_mean(Values output, Verdict& verdict) const {
+  const ErrorFigures mine = measure_errors(output, float64_.o);
+  const ErrorFigures& naive = naive_errors_;
   if (mine.count == 0) return true;
   double values = 0, spreads = 0;
   for (std::size_t at = 0; at < mine.count; ++at) {
-    values += std::abs(reference_.o[at]);
-    spreads += static_cast<double>(reference_.spread[at]) * static_cast<double>(reference_.spread[at]);
+    values += std::abs(float64_.o[at]);
+    spreads += static_cast<double>(float64_.spread[at]) * static_cast<double>(float64_.spread[at]);
   }
   // The columns of a row share the errors of its weights: it is rows that average, not elements.
   const auto count = static_cast<double>(mine.count);
-  const auto rows = static_cast<double>(reference_.lse.size());
+  const auto rows = static_cast<double>(float64_.lse.size());
   const double lost = unit_roundoff(output_type_) * values / count / 2 + smallest_subnormal(output_type_) +
                       1.5 * tolerance_.weight_roundoff * std::sqrt(spreads / count / rows);
   const double limit = tolerance_.relative_mean * naive.mean_abs + lost;
@@ -178,7 +181,7 @@ bool AttentionReference::check_mean(std::span<const float> output, Verdict& verd
                            mine.mean_abs, limit, tolerance_.relative_mean, naive.mean_abs, lost));
 }
 
-bool AttentionReference::check_norm_wise(std::span<const float> output, Verdict& verdict) const {
+bool AttentionReference::check_norm_wise(Values output, Verdict& verdict) const {
   for (std::int64_t b = 0; b < tensors_.batch; ++b)
     for (std::int64_t h = 0; h < tensors_.heads_q; ++h)
       if (!norm_wise_rows(output, output_row(tensors_, b, h, 0), sequence_of(tensors_, b).seqlen_q,
@@ -187,15 +190,15 @@ bool AttentionReference::check_norm_wise(std::span<const float> output, Verdict&
   return norm_wise_rows(output, 0, output_rows(tensors_), "the output", verdict);
 }
 
-bool AttentionReference::norm_wise_rows(std::span<const float> output, std::int64_t first, std::int64_t rows,
-                                          std::string_view what, Verdict& verdict) const {
+bool AttentionReference::norm_wise_rows(Values output, std::int64_t first, std::int64_t rows, std::string_view what,
+                                        Verdict& verdict) const {
   double errors = 0;
   double norms = 0;
   const auto end = static_cast<std::size_t>((first + rows) * tensors_.head_dim_v);
   for (auto at = static_cast<std::size_t>(first * tensors_.head_dim_v); at < end; ++at) {
-    const auto x = static_cast<double>(output[at]);
-    const double y = reference_.o[at];
-    const auto spread = static_cast<double>(reference_.spread[at]);
+    const auto x = output[at];
+    const double y = float64_.o[at];
+    const auto spread = static_cast<double>(float64_.spread[at]);
     const double beyond = std::max(0.0, std::abs(x - y) - smallest_subnormal(output_type_));
     errors += beyond * beyond;
     norms += x * x + y * y + 2 * spread * spread;  // the spread stands in where terms cancel
@@ -207,19 +210,16 @@ bool AttentionReference::norm_wise_rows(std::span<const float> output, std::int6
                fmt::format("{} is off by {:.3g} of its squared norm, at most {:.3g}", what, errors / norms, limit));
 }
 
-bool AttentionReference::check_lse(std::span<const float> lse, Verdict& verdict) const {
-  if (lse.size() != reference_.lse.size())
-    return fails(verdict, Check::lse,
-                 fmt::format("there are {} values, the problem has {}", lse.size(), reference_.lse.size()));
+bool AttentionReference::check_lse(Values lse, Verdict& verdict) const {
   for (std::size_t row = 0; row < lse.size(); ++row) {
-    const auto got = static_cast<double>(lse[row]);
-    const double want = reference_.lse[row];
+    const double got = lse[row];
+    const double want = float64_.lse[row];
     const double limit =
-        std::isinf(want) ? 0 : lse_bound(tolerance_, want, static_cast<double>(reference_.magnitude[row]));
+        std::isinf(want) ? 0 : lse_bound(tolerance_, want, static_cast<double>(float64_.magnitude[row]));
     if (got == want || std::abs(got - want) <= limit) continue;
-    return fails(verdict, Check::lse,
-                 fmt::format("lse{} is {}, the reference {:.9g}: off by {:.3g}, at most {:.3g}",
-                             row_text(static_cast<std::int64_t>(row)), got, want, std::abs(got - want), limit));
+    return fails(verdict, Check::bound,
+                 fmt::format("lse{} is {:.9g}, the reference {:.9g}: off by {:.3g}, at most {:.3g}",
+                             position("lse", row), got, want, std::abs(got - want), limit));
   }
   return true;
 }
@@ -230,14 +230,15 @@ std::int64_t AttentionReference::keys_seen(std::int64_t row) const {
   return std::max<std::int64_t>(0, last - first);
 }
 
-std::string AttentionReference::position(std::size_t element) const {
+std::string AttentionReference::place(std::size_t element) const {
   const auto index = static_cast<std::int64_t>(element);
   const RowPosition at = row_position(tensors_, index / tensors_.head_dim_v);
   return fmt::format("[batch {}, head {}, row {}, column {}]", at.b, at.h, at.i, index % tensors_.head_dim_v);
 }
 
-std::string AttentionReference::row_text(std::int64_t row) const {
-  const RowPosition at = row_position(tensors_, row);
+std::string AttentionReference::position(std::string_view output, std::size_t element) const {
+  if (output != "lse") return place(element);
+  const RowPosition at = row_position(tensors_, static_cast<std::int64_t>(element));
   return fmt::format("[batch {}, head {}, row {}]", at.b, at.h, at.i);
 }
 

@@ -1,5 +1,4 @@
-// Judging an attention-forward result. The expectation of a problem (reference and naive computation) is made once and
-// judges the results of any number of kernels.
+// The reference of an attention-forward problem: outputs "o" and "lse".
 #pragma once
 
 #include <span>
@@ -10,49 +9,56 @@
 #include "base/error.hpp"
 #include "verify/attention/float64.hpp"
 #include "verify/attention/tensors.hpp"
-#include "verify/compare.hpp"
+#include "verify/reference.hpp"
 #include "verify/tolerance.hpp"
 
 namespace tilesmith {
 
-class AttentionReference {
+class AttentionReference final : public Reference {
  public:
-  /// `tensors` and what they point to must outlive the expectation. threads = 0: as many as the machine has.
+  /// `tensors` and what they point to must outlive the reference. threads = 0: as many as the machine has.
   [[nodiscard]] static Result<AttentionReference> make(const AttentionTensors& tensors, ElementType output_type,
-                                                         unsigned threads = 0);
+                                                       unsigned threads = 0);
 
-  /// Checks G, B, R, N on the output, then the lse when the kernel writes one. Both are dense, in output_row order; see
-  /// read_output.
-  [[nodiscard]] Verdict judge(std::span<const float> output, std::span<const float> lse = {}) const;
+  using Reference::judge;
+  /// Judges dense arrays in output_row order (see read_output below), the lse where the kernel writes one.
+  [[nodiscard]] Verdict judge(std::span<const float> o, std::span<const float> lse = {}) const;
 
-  /// Check E: every bit of the output must be that of the rounded reference. For inputs made by fill_one_hot.
-  [[nodiscard]] Verdict judge_exact(std::span<const float> output) const;
+  /// Check E of the output. For inputs made by one_hot_inputs.
+  [[nodiscard]] Verdict judge_exact(std::span<const float> o) const;
 
-  [[nodiscard]] const Float64Attention& reference() const { return reference_; }
+  [[nodiscard]] const Float64Attention& float64() const { return float64_; }
   [[nodiscard]] const std::vector<float>& naive() const { return naive_; }
 
+ protected:
+  [[nodiscard]] std::vector<ReferenceTensor> tensors() const override;
+  [[nodiscard]] bool check_guards(const OutputValues& output, Verdict& verdict) const override;
+  [[nodiscard]] bool check_bounds(const OutputValues& output, Verdict& verdict) const override;
+  [[nodiscard]] std::string position(std::string_view output, std::size_t element) const override;
+
  private:
+  using Values = std::span<const double>;
+
   AttentionReference(const AttentionTensors& tensors, ElementType output_type, const AttentionTolerance& tolerance)
       : tensors_(tensors), output_type_(output_type), tolerance_(tolerance) {}
 
-  [[nodiscard]] bool check_guards(std::span<const float> output, Verdict& verdict) const;
-  [[nodiscard]] bool check_bound(std::span<const float> output, Verdict& verdict) const;
-  [[nodiscard]] bool check_relative(std::span<const float> output, Verdict& verdict) const;
-  [[nodiscard]] bool check_largest(std::span<const float> output, Verdict& verdict) const;
-  [[nodiscard]] bool check_mean(std::span<const float> output, Verdict& verdict) const;
-  [[nodiscard]] bool check_norm_wise(std::span<const float> output, Verdict& verdict) const;
-  [[nodiscard]] bool norm_wise_rows(std::span<const float> output, std::int64_t first, std::int64_t rows,
-                                    std::string_view what, Verdict& verdict) const;
-  [[nodiscard]] bool check_lse(std::span<const float> lse, Verdict& verdict) const;
+  [[nodiscard]] bool check_bound(Values o, Verdict& verdict) const;
+  [[nodiscard]] bool check_relative(Values o, Verdict& verdict) const;
+  [[nodiscard]] bool check_largest(Values o, Verdict& verdict) const;
+  [[nodiscard]] bool check_mean(Values o, Verdict& verdict) const;
+  [[nodiscard]] bool check_norm_wise(Values o, Verdict& verdict) const;
+  [[nodiscard]] bool norm_wise_rows(Values o, std::int64_t first, std::int64_t rows, std::string_view what,
+                                    Verdict& verdict) const;
+  [[nodiscard]] bool check_lse(Values lse, Verdict& verdict) const;
   [[nodiscard]] std::int64_t keys_seen(std::int64_t row) const;
-  [[nodiscard]] std::string position(std::size_t element) const;
-  [[nodiscard]] std::string row_text(std::int64_t row) const;
+  [[nodiscard]] std::string place(std::size_t element) const;
 
   AttentionTensors tensors_;
   ElementType output_type_;
   AttentionTolerance tolerance_;
-  Float64Attention reference_;
+  Float64Attention float64_;
   std::vector<float> naive_;
+  ErrorFigures naive_errors_;
 };
 
 /// The output a kernel wrote by strides, as a dense array in output_row order; `columns` is head_dim_v, or 1 for an

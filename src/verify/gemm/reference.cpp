@@ -24,77 +24,71 @@ bool makes_zeros(const GemmTensors& tensors) {
 
 Result<GemmReference> GemmReference::make(const GemmTensors& tensors, ElementType output_type, unsigned threads) {
   TS_ASSIGN(const GemmTolerance tolerance, gemm_tolerance(tensors.a.type, output_type));
-  GemmReference expectation(tensors, output_type, tolerance);
+  GemmReference reference(tensors, output_type, tolerance);
   const GemmArithmetic arithmetic{.accumulator_roundoff = tolerance.accumulator_roundoff,
                                   .wraps = output_type == ElementType::int32};
-  TS_ASSIGN(expectation.reference_, float64_gemm(tensors, arithmetic, threads));
+  TS_ASSIGN(reference.float64_, float64_gemm(tensors, arithmetic, threads));
   if (tolerance.relative_max > 0) {
-    TS_ASSIGN(expectation.naive_, naive_gemm(tensors, output_type, threads));
+    TS_ASSIGN(reference.naive_, naive_gemm(tensors, output_type, threads));
+    reference.naive_errors_ = measure_errors(reference.naive_, reference.float64_.d);
   }
-  return expectation;
+  return reference;
 }
 
-Verdict GemmReference::judge(std::span<const double> output, std::optional<float> amax) const {
-  Verdict verdict;
-  verdict.output = measure_errors(output, reference_.d);
-  if (!naive_.empty()) {
-    const ErrorFigures naive = measure_errors(naive_, reference_.d);
-    if (naive.max_abs > 0) verdict.output.max_ratio = verdict.output.max_abs / naive.max_abs;
-    if (naive.mean_abs > 0) verdict.output.mean_ratio = verdict.output.mean_abs / naive.mean_abs;
-  }
-  const bool good = check_guards(output, verdict) && check_bound(output, verdict) && check_relative(output, verdict) &&
-                    check_norm_wise(output, verdict) && (!amax || check_amax(*amax, verdict));
-  (void)good;  // the first check that fails has filled the verdict
-  return verdict;
+Verdict GemmReference::judge(std::span<const double> d, std::optional<float> amax) const {
+  const double wide_amax = static_cast<double>(amax.value_or(0));
+  const OutputValues outputs[] = {{.name = "d", .values = d}, {.name = "amax", .values = std::span(&wide_amax, 1)}};
+  return judge(std::span(outputs).first(amax ? 2 : 1));
 }
 
-Verdict GemmReference::judge_exact(std::span<const double> output) const {
-  Verdict verdict;
-  verdict.output = measure_errors(output, reference_.d);
-  if (!check_guards(output, verdict) && verdict.outcome == Outcome::fail) return verdict;
-  for (std::size_t at = 0; at < output.size(); ++at) {
-    const double want = round_to(output_type_, reference_.d[at]);
-    if (output[at] == want) continue;
-    fails(verdict, Check::exact,
-          fmt::format("output{} is {}, exactly {} is asked for", position(at), output[at], want));
-    break;
-  }
-  return verdict;
+Verdict GemmReference::judge_exact(std::span<const double> d) const {
+  const OutputValues output{.name = "d", .values = d, .judged = Judged::bit_for_bit};
+  return judge(std::span(&output, 1));
+}
+
+std::vector<ReferenceTensor> GemmReference::tensors() const {
+  return {{.name = "d", .type = output_type_, .values = float64_.d, .naive = naive_errors_},
+          {.name = "amax", .type = ElementType::fp32, .values = std::span(&float64_.amax, 1)}};
+}
+
+bool GemmReference::check_bounds(const OutputValues& output, Verdict& verdict) const {
+  if (output.name == "amax") return check_amax(output.values[0], verdict);
+  return check_bound(output.values, verdict) && check_relative(output.values, verdict) &&
+         check_norm_wise(output.values, verdict);
 }
 
 double GemmReference::wanted(std::size_t at) const {
-  const double want = reference_.d[at];
+  const double want = float64_.d[at];
   return output_type_ == ElementType::int8 ? std::clamp(want, -128.0, 127.0) : want;
 }
 
 double GemmReference::limit_of(std::size_t at) const {
-  const double bound = reference_.bound[at];
+  const double bound = float64_.bound[at];
   if (output_type_ == ElementType::int32) return bound;
   if (output_type_ == ElementType::int8) return 0.5 + bound;
-  return unit_roundoff(output_type_) * (std::abs(reference_.d[at]) + bound) + bound + smallest_subnormal(output_type_);
+  return unit_roundoff(output_type_) * (std::abs(float64_.d[at]) + bound) + bound + smallest_subnormal(output_type_);
 }
 
-bool GemmReference::check_guards(std::span<const double> output, Verdict& verdict) const {
-  if (output.size() != reference_.d.size())
-    return fails(verdict, Check::guards,
-                 fmt::format("the output has {} elements, the problem {}", output.size(), reference_.d.size()));
+bool GemmReference::check_guards(const OutputValues& written, Verdict& verdict) const {
+  if (written.name == "amax") return true;
+  const Values output = written.values;
   std::size_t zeros = 0, wanted_zeros = 0, stray_zeros = 0, computed = 0;
   for (std::size_t at = 0; at < output.size(); ++at) {
-    const double want = reference_.d[at];
+    const double want = float64_.d[at];
     if (!std::isfinite(want) || !std::isfinite(round_to(output_type_, want))) {
       mistrusts(verdict, fmt::format("the reference{} is {}: the inputs hold values that are not finite, or too large "
                                      "for the result",
-                                     position(at), want));
+                                     place(at), want));
       return false;
     }
     if (!std::isfinite(output[at]))
       return fails(verdict, Check::guards,
-                   fmt::format("output{} is {}, {} is asked for{}", position(at), output[at], want,
-                               std::isnan(output[at]) ? "; an element that was never written is NaN too" : ""));
-    if (reference_.magnitude[at] == 0) {
+                   fmt::format("d{} is {:.9g}, it should be {:.9g}{}", place(at), output[at], want,
+                               std::isnan(output[at]) ? "; an element that was never written is NaN" : ""));
+    if (float64_.magnitude[at] == 0) {
       if (output[at] != 0)
         return fails(verdict, Check::guards,
-                     fmt::format("output{} is {}, all its terms are zero", position(at), output[at]));
+                     fmt::format("d{} is {:.9g}, all its terms are zero", place(at), output[at]));
       continue;
     }
     ++computed;
@@ -104,7 +98,7 @@ bool GemmReference::check_guards(std::span<const double> output, Verdict& verdic
   }
   const auto all = static_cast<double>(computed);
   if (computed > 0 && zeros == computed && stray_zeros > 0)
-    return fails(verdict, Check::guards, fmt::format("all {} elements of the output are zero", computed));
+    return fails(verdict, Check::guards, fmt::format("all {} elements of d are zero", computed));
   if (stray_zeros > 1 && static_cast<double>(stray_zeros) > kStrayZeros * all)
     return fails(verdict, Check::guards,
                  fmt::format("{} of {} elements are zero where the reference is not", stray_zeros, computed));
@@ -114,20 +108,20 @@ bool GemmReference::check_guards(std::span<const double> output, Verdict& verdic
   return true;
 }
 
-bool GemmReference::check_bound(std::span<const double> output, Verdict& verdict) const {
+bool GemmReference::check_bound(Values output, Verdict& verdict) const {
   double worst_share = 1;
   for (std::size_t at = 0; at < output.size(); ++at) {
     const double error = std::abs(output[at] - wanted(at)), limit = limit_of(at);
     if (!(error > worst_share * limit)) continue;
     worst_share = limit > 0 ? error / limit : std::numeric_limits<double>::infinity();
     fails(verdict, Check::bound,
-          fmt::format("output{} is {}, the reference {:.9g}: off by {:.3g}, at most {:.3g}", position(at), output[at],
-                      reference_.d[at], error, limit));
+          fmt::format("d{} is {:.9g}, the reference {:.9g}: off by {:.3g}, at most {:.3g}", place(at), output[at],
+                      float64_.d[at], error, limit));
   }
   return verdict.outcome != Outcome::fail;
 }
 
-bool GemmReference::check_relative(std::span<const double> output, Verdict& verdict) const {
+bool GemmReference::check_relative(Values output, Verdict& verdict) const {
   if (naive_.empty()) return true;
   const double u = unit_roundoff(output_type_);
   const std::int64_t width = tensors_.columns_of_d();
@@ -136,31 +130,31 @@ bool GemmReference::check_relative(std::span<const double> output, Verdict& verd
     const std::int64_t rows = std::min(kGroupRows, own.count - i0);
     const auto start = static_cast<std::size_t>((own.before + i0) * width);
     const auto count = static_cast<std::size_t>(rows * width);
-    const std::span want = std::span(reference_.d).subspan(start, count);
+    const std::span want = std::span(float64_.d).subspan(start, count);
     const ErrorFigures mine = measure_errors(output.subspan(start, count), want);
     const ErrorFigures naive = measure_errors(std::span(naive_).subspan(start, count), want);
     double value = 0, bound = 0;
     for (std::size_t at = start; at < start + count; ++at) {
-      value = std::max(value, std::abs(reference_.d[at]));
-      bound = std::max(bound, reference_.bound[at]);
+      value = std::max(value, std::abs(float64_.d[at]));
+      bound = std::max(bound, float64_.bound[at]);
     }
     // The naive result may be exact by luck, so what every computation may lose is added to its error.
     const double lost = u * value + 2 * bound + smallest_subnormal(output_type_);
     const double limit = tolerance_.relative_max * naive.max_abs + lost;
     if (mine.max_abs <= limit) continue;
     return fails(verdict, Check::relative,
-                 fmt::format("output{} is {}, the reference {:.9g}: off by {:.3g}, at most {:.3g} = {} x the naive "
+                 fmt::format("d{} is {:.9g}, the reference {:.9g}: off by {:.3g}, at most {:.3g} = {} x the naive "
                              "error {:.3g} of rows {} to {} + {:.3g}",
-                             position(start + mine.worst), mine.worst_got, mine.worst_want, mine.max_abs, limit,
+                             place(start + mine.worst), mine.worst_got, mine.worst_want, mine.max_abs, limit,
                              tolerance_.relative_max, naive.max_abs, i0, i0 + rows - 1, lost));
   }
-  const ErrorFigures mine = measure_errors(output, reference_.d);
-  const ErrorFigures naive = measure_errors(naive_, reference_.d);
+  const ErrorFigures mine = measure_errors(output, float64_.d);
+  const ErrorFigures& naive = naive_errors_;
   if (mine.count == 0) return true;
   double values = 0, bounds = 0;
   for (std::size_t at = 0; at < mine.count; ++at) {
-    values += std::abs(reference_.d[at]);
-    bounds += reference_.bound[at];
+    values += std::abs(float64_.d[at]);
+    bounds += float64_.bound[at];
   }
   const auto count = static_cast<double>(mine.count);
   const double lost = (u * values / 4 + bounds) / count + smallest_subnormal(output_type_);
@@ -171,7 +165,7 @@ bool GemmReference::check_relative(std::span<const double> output, Verdict& verd
                            mine.mean_abs, limit, tolerance_.relative_mean, naive.mean_abs, lost));
 }
 
-bool GemmReference::check_norm_wise(std::span<const double> output, Verdict& verdict) const {
+bool GemmReference::check_norm_wise(Values output, Verdict& verdict) const {
   if (tolerance_.norm_wise == 0) return true;
   const std::int64_t width = tensors_.columns_of_d();
   const double depth = std::sqrt(static_cast<double>(std::max<std::int64_t>(1, tensors_.depth())));
@@ -182,8 +176,8 @@ bool GemmReference::check_norm_wise(std::span<const double> output, Verdict& ver
       const GemmRows own = tensors_.rows_of(b);
       const auto end = static_cast<std::size_t>((own.before + own.count) * width);
       for (auto at = static_cast<std::size_t>(own.before * width); at < end; ++at) {
-        const double x = output[at], y = reference_.d[at];
-        const double spread = static_cast<double>(reference_.magnitude[at]) / depth;
+        const double x = output[at], y = float64_.d[at];
+        const double spread = static_cast<double>(float64_.magnitude[at]) / depth;
         const double beyond = std::max(0.0, std::abs(x - y) - smallest_subnormal(output_type_));
         errors += beyond * beyond;
         norms += x * x + y * y + 2 * spread * spread;  // the terms' size stands in where they cancel
@@ -203,16 +197,19 @@ bool GemmReference::check_norm_wise(std::span<const double> output, Verdict& ver
   return true;
 }
 
-bool GemmReference::check_amax(float amax, Verdict& verdict) const {
-  const double got = static_cast<double>(amax);
-  const double limit = reference_.amax_bound + kFp32Roundoff * reference_.amax;
-  if (std::abs(got - reference_.amax) <= limit) return true;
-  return fails(verdict, Check::amax,
-               fmt::format("amax is {}, the reference {:.9g}: off by {:.3g}, at most {:.3g}", got, reference_.amax,
-                           std::abs(got - reference_.amax), limit));
+bool GemmReference::check_amax(double got, Verdict& verdict) const {
+  const double limit = float64_.amax_bound + kFp32Roundoff * float64_.amax;
+  if (std::abs(got - float64_.amax) <= limit) return true;
+  return fails(verdict, Check::bound,
+               fmt::format("amax is {:.9g}, the reference {:.9g}: off by {:.3g}, at most {:.3g}", got, float64_.amax,
+                           std::abs(got - float64_.amax), limit));
 }
 
-std::string GemmReference::position(std::size_t at) const {
+std::string GemmReference::position(std::string_view output, std::size_t element) const {
+  return output == "amax" ? std::string() : place(element);
+}
+
+std::string GemmReference::place(std::size_t at) const {
   const auto index = static_cast<std::int64_t>(at);
   const std::int64_t width = std::max<std::int64_t>(1, tensors_.columns_of_d());
   std::int64_t b = 0;

@@ -1,54 +1,62 @@
-// Judging a GEMM's result. The expectation of a problem (reference and naive computation) is made once and judges the
-// results of any number of kernels.
+// The reference of a GEMM: outputs "d" and, where the call asks for it, "amax".
 #pragma once
 
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/error.hpp"
-#include "verify/compare.hpp"
 #include "verify/gemm/float64.hpp"
 #include "verify/gemm/tensors.hpp"
+#include "verify/reference.hpp"
 #include "verify/tolerance.hpp"
 
 namespace tilesmith {
 
-class GemmReference {
+class GemmReference final : public Reference {
  public:
-  /// What `tensors` point to must outlive the expectation. threads = 0: as many as the machine has.
+  /// What `tensors` point to must outlive the reference. threads = 0: as many as the machine has.
   [[nodiscard]] static Result<GemmReference> make(const GemmTensors& tensors, ElementType output_type,
-                                                    unsigned threads = 0);
+                                                  unsigned threads = 0);
 
-  /// Checks G, B, R, N on the output, dense: batch x m x columns of D; then amax, where the call asks for it.
-  [[nodiscard]] Verdict judge(std::span<const double> output, std::optional<float> amax = {}) const;
+  using Reference::judge;
+  /// Judges a dense D: batch x m x columns, of groups the rows they have; and amax.
+  [[nodiscard]] Verdict judge(std::span<const double> d, std::optional<float> amax = {}) const;
 
-  /// Check E: every bit of the output must be that of the rounded reference. For inputs whose sums are exact:
-  /// exact_magnitude.
-  [[nodiscard]] Verdict judge_exact(std::span<const double> output) const;
+  /// Check E of D. For inputs whose sums are exact: exact_magnitude.
+  [[nodiscard]] Verdict judge_exact(std::span<const double> d) const;
 
-  [[nodiscard]] const Float64Gemm& reference() const { return reference_; }
+  [[nodiscard]] const Float64Gemm& float64() const { return float64_; }
+
+ protected:
+  [[nodiscard]] std::vector<ReferenceTensor> tensors() const override;
+  [[nodiscard]] bool check_guards(const OutputValues& output, Verdict& verdict) const override;
+  [[nodiscard]] bool check_bounds(const OutputValues& output, Verdict& verdict) const override;
+  [[nodiscard]] std::string position(std::string_view output, std::size_t element) const override;
 
  private:
+  using Values = std::span<const double>;
+
   GemmReference(GemmTensors tensors, ElementType output_type, const GemmTolerance& tolerance)
       : tensors_(std::move(tensors)), output_type_(output_type), tolerance_(tolerance) {}
 
-  [[nodiscard]] bool check_guards(std::span<const double> output, Verdict& verdict) const;
-  [[nodiscard]] bool check_bound(std::span<const double> output, Verdict& verdict) const;
-  [[nodiscard]] bool check_relative(std::span<const double> output, Verdict& verdict) const;
-  [[nodiscard]] bool check_norm_wise(std::span<const double> output, Verdict& verdict) const;
-  [[nodiscard]] bool check_amax(float amax, Verdict& verdict) const;
-  /// What an output of the type can hold of a value.
+  [[nodiscard]] bool check_bound(Values d, Verdict& verdict) const;
+  [[nodiscard]] bool check_relative(Values d, Verdict& verdict) const;
+  [[nodiscard]] bool check_norm_wise(Values d, Verdict& verdict) const;
+  [[nodiscard]] bool check_amax(double amax, Verdict& verdict) const;
+  /// The reference of an element, limited to the range of an integer output.
   [[nodiscard]] double wanted(std::size_t element) const;
   [[nodiscard]] double limit_of(std::size_t element) const;
-  [[nodiscard]] std::string position(std::size_t element) const;
+  [[nodiscard]] std::string place(std::size_t element) const;
 
   GemmTensors tensors_;
   ElementType output_type_;
   GemmTolerance tolerance_;
-  Float64Gemm reference_;
+  Float64Gemm float64_;
   std::vector<double> naive_;  ///< empty where check R does not apply
+  ErrorFigures naive_errors_;
 };
 
 /// The output a kernel wrote by strides, as a dense array.

@@ -40,10 +40,9 @@ class CudaGemmList : public ::testing::Test {
       for (std::size_t i = 0; i < calls.size(); ++i) {
         const GemmProblem& p = problems[i];
         TS_TRY(calls[i]->fetch(*context, stream.handle()));
-        TS_ASSIGN(const GemmReference reference,
-                  GemmReference::make(calls[i]->tensors(), memory_type_of(p.type_d), 0));
+        TS_ASSIGN(const GemmReference reference, GemmReference::make(calls[i]->tensors(), memory_type_of(p.type_d), 0));
         EXPECT_EQ(calls[i]->judge(reference), "") << i << ": " << p.m << " x " << p.n << " x " << p.k << ", batch "
-                                                    << p.batch << ", unaligned " << p.unaligned;
+                                                  << p.batch << ", unaligned " << p.unaligned;
       }
       return {};
     }();

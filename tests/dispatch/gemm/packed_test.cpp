@@ -76,8 +76,8 @@ void expect_correct(Dispatcher& dispatcher, GemmProblem problem, std::uint64_t s
     arguments.b = kept->operand();
     const Status status = (*plan)->run(arguments);
     ASSERT_TRUE(status) << status.error().text();
-    EXPECT_EQ(call.judge(*reference), "") << (*plan)->kernel_name() << " m " << m << " n " << of_m.n << " k "
-                                            << of_m.k << " order " << name_of(of_m.order_b);
+    EXPECT_EQ(call.judge(*reference), "") << (*plan)->kernel_name() << " m " << m << " n " << of_m.n << " k " << of_m.k
+                                          << " order " << name_of(of_m.order_b);
   }
 }
 

@@ -177,8 +177,7 @@ std::string RandomGemm::judge(const GemmReference& reference) const {
   TensorView written = d_->view();
   if (column_d()) std::swap(written.strides.row, written.strides.column);
   if (tensors_.contiguous) written.strides.batch = 0;
-  const Verdict verdict =
-      reference.judge(read_output(tensors_, written), asked ? std::optional(amax_) : std::nullopt);
+  const Verdict verdict = reference.judge(read_output(tensors_, written), asked ? std::optional(amax_) : std::nullopt);
   return verdict.outcome == Outcome::fail ? verdict.reason : "";
 }
 

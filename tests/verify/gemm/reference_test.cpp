@@ -282,9 +282,14 @@ TEST(Float64Gemm, Int32WrapsAround) {
 TEST(GemmCheck, AmaxIsJudged) {
   GemmOptions o{.input = ElementType::bf16, .output = ElementType::bf16, .epilogue = {EpilogueOp::amax}};
   const Subject s(o);
-  EXPECT_NE(s.reference->judge(s.good.d, s.good.amax).outcome, Outcome::fail);
-  EXPECT_EQ(s.reference->judge(s.good.d, s.good.amax * 1.01F).check, Check::amax);
-  EXPECT_EQ(s.reference->judge(s.good.d, std::numeric_limits<float>::quiet_NaN()).check, Check::amax);
+  const Verdict good = s.reference->judge(s.good.d, s.good.amax);
+  EXPECT_NE(good.outcome, Outcome::fail);
+  EXPECT_EQ(good.errors_of("amax").count, 1U);
+  for (const float amax : {s.good.amax * 1.01F, std::numeric_limits<float>::quiet_NaN()}) {
+    const Verdict bad = s.reference->judge(s.good.d, amax);
+    EXPECT_EQ(bad.check, Check::bound);
+    EXPECT_EQ(bad.tensor, "amax");
+  }
 }
 
 TEST(GemmCheck, EmptyAndDegenerateCalls) {

@@ -1,0 +1,51 @@
+// What trials need of a device, whatever the operation: the inputs of a case lie there, outputs travel there and back,
+// calls are timed.
+#pragma once
+
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <span>
+#include <vector>
+
+#include "base/error.hpp"
+#include "base/function_ref.hpp"
+#include "measure/measure.hpp"
+#include "tilesmith/device.hpp"
+#include "tilesmith/dispatcher.hpp"
+#include "trial/call_memory.hpp"
+
+namespace tilesmith {
+
+/// An output in memory of the host, perhaps between red zones, which travel with it.
+struct OutputMemory {
+  const OutputSpec* spec = nullptr;
+  std::span<std::byte> storage{};
+  std::size_t offset = 0;  ///< of the output's first element in the storage, in bytes
+};
+
+/// A call that is ready to run, any number of times.
+using ReadyCall = std::function<Status()>;
+/// Makes the call on tensors that lie where `memory` says.
+using BindCall = FunctionRef<ReadyCall(const CallMemory& memory, const RunOptions& options)>;
+
+class TrialDevice {
+ public:
+  TrialDevice() = default;
+  TrialDevice(const TrialDevice&) = delete;
+  TrialDevice& operator=(const TrialDevice&) = delete;
+  virtual ~TrialDevice() = default;
+
+  [[nodiscard]] virtual DeviceKind kind() const = 0;
+  /// Runs the call once on these outputs, with the contents that they have. What the call leaves in the storage,
+  /// outside the outputs too, is there when this returns.
+  [[nodiscard]] virtual Status run(std::span<const OutputMemory> outputs, BindCall bind) = 0;
+  [[nodiscard]] virtual Result<Timing> time(std::span<const OutputSpec> outputs, BindCall bind,
+                                            const MeasureOptions& options) = 0;
+};
+
+/// Copies the inputs to the device where it has memory of its own; on the CPU they must outlive the trial. Errors:
+/// not_found (no driver), invalid_argument (no such device), out_of_memory.
+[[nodiscard]] Result<std::unique_ptr<TrialDevice>> open_trial_device(Device device, std::vector<NamedInput> inputs);
+
+}  // namespace tilesmith

@@ -11,7 +11,7 @@ namespace tilesmith {
 
 class CudaTimer {
  public:
-  /// Allocates what evicts the L2 cache.
+  /// Allocates the memory that evicts the L2 cache.
   [[nodiscard]] static Result<CudaTimer> create(const CudaContext& context);
 
   /// Runs `enqueue` once untimed, then times it: with options.cold, twice the L2 is overwritten before each sample. A

@@ -1,8 +1,8 @@
-// Work that may crash or hang without harm: each item runs in a forked child, which shares the parent's memory as it
-// was (inputs, references) and sends back bytes through a pipe.
+// Work that may crash or hang without harm: each item runs in a forked child. The child has a copy of the parent's
+// memory (inputs, references) and sends bytes back through a pipe.
 //
-// One child handles items until it dies or the list ends. An item that crashes, hangs or exits is recorded as such, and
-// a fresh child goes on with the next one.
+// A child handles one item after the other until it dies or the list ends. An item that crashes, hangs or exits is
+// recorded as such, and a new child goes on with the next item.
 #pragma once
 
 #include <chrono>
@@ -21,8 +21,7 @@ enum class IsolatedStatus : std::uint8_t { done, crashed, timed_out };
 struct IsolatedResult {
   std::size_t item = 0;
   IsolatedStatus status = IsolatedStatus::done;
-  std::string
-      payload;  ///< what the item returned; for the others, what happened: "killed by signal 11 (Segmentation fault)"
+  std::string payload;  ///< what the item returned, or what happened to it: "killed by signal 11 (Segmentation fault)"
 };
 
 /// Runs `work(item)` for every item in 0..count-1, in order, in children, and hands each result to `report` in the

@@ -1,4 +1,4 @@
-// Timing a call honestly: caches cold, several samples, the median with its spread.
+// Timing a call: cold caches, several samples, the median with its spread.
 #pragma once
 
 #include <chrono>
@@ -18,17 +18,16 @@ struct MemoryRange {
 
 struct MeasureOptions {
   bool cold = true;             ///< evict the ranges before each sample
-  bool processor_time = false;  ///< the calling thread's instead of the wall's clock: for calls on one thread of a CPU
-                                ///< that others use too
+  bool processor_time = false;  ///< count the calling thread's processor time instead of wall time: for calls on one
+                                ///< thread of a CPU that other programs use too
   int min_samples = 7;
   int max_samples = 101;
   std::chrono::duration<double> budget{0.5};  ///< stop once this much was spent and min_samples are there
-  double target_spread = 0.01;                ///< or once the interquartile range is this share of the median
-  double give_up_above =
-      0;  ///< seconds; when the first sample is longer, stop there: this candidate cannot win. 0: never
+  double target_spread = 0.01;                ///< stop as well once the interquartile range is this share of the median
+  double give_up_above = 0;  ///< seconds; stop after a first sample that is longer: this candidate cannot win. 0: never
 };
 
-/// Seconds of each sample, in order of time taken.
+/// Seconds of each sample, the shortest first.
 struct Timing {
   std::vector<double> samples;  ///< sorted
   [[nodiscard]] double median() const;
@@ -37,13 +36,13 @@ struct Timing {
   [[nodiscard]] double spread() const;
 };
 
-/// Whether the samples so far will do.
+/// Whether these samples are enough.
 [[nodiscard]] bool is_enough(const Timing& timing, double spent_seconds, const MeasureOptions& options);
 
 /// Seconds of the wall's clock, or of the calling thread's processor time.
 [[nodiscard]] double clock_seconds(bool processor_time);
 
-/// Runs `call` once untimed, then times it. At least one sample is always there.
+/// Runs `call` once untimed, then times it. There is at least one sample.
 [[nodiscard]] Timing measure(FunctionRef<void()> call, std::span<const MemoryRange> touched,
                              const MeasureOptions& options);
 

@@ -146,10 +146,12 @@ class Bench {
  private:
   std::vector<Work<Problem>> plan_work() {
     std::vector<Work<Problem>> work;
-    for (const Problem& problem : std::get<std::vector<Problem>>(options_.problems)) {
-      if (!options_.config.allows(problem)) continue;
+    for (const Problem& listed : std::get<std::vector<Problem>>(options_.problems)) {
+      if (!options_.config.allows(listed)) continue;
+      Problem problem = listed;
       auto ranking = [&]() -> Result<Ranking> {
-        TS_TRY(validate(problem));
+        TS_TRY(validate(listed));
+        problem = Traits::measured(listed);
         return kernels_.rank(problem);
       }();
       if (!ranking) {

@@ -1,5 +1,5 @@
-// The tile engine: every candidate kernel on every problem, built in parallel, measured in workers that may crash or
-// hang without harm.
+// The engine of a sweep: builds every candidate of every problem in parallel, then verifies and times each in a worker
+// that may crash or hang without harm. It knows operations by their rows alone (sweep/operation.hpp).
 #pragma once
 
 #include <chrono>
@@ -27,14 +27,15 @@ struct BenchOptions {
   bool compile_only = false;
   int workers = 0;      ///< compilers at a time; 0: TILESMITH_WORKERS, else as many as processors and memory allow
   int threads = 0;      ///< a kernel's threads; 0: every processor
-  int max_kernels = 0;  ///< candidates tried on a problem, the policy's best first; 0: all
-  std::chrono::milliseconds limit{60'000};  ///< one candidate's verification and timing; a worker over it is killed
+  int max_kernels = 0;  ///< candidates tried on a problem, the best by prediction first; 0: all
+  std::chrono::milliseconds limit{
+      60'000};  ///< for the verification and timing of one candidate; then its worker is killed
   MeasureOptions measure{};
   std::string csv;      ///< rows are appended here as they come; empty: nowhere
   bool resume = false;  ///< keep the rows of `csv` and skip what they hold
 };
 
-/// What to tell somebody who watches.
+/// Calls that tell a user how the sweep goes on.
 struct BenchProgress {
   std::function<void(std::size_t done, std::size_t total, std::size_t failed)> building{};
   std::function<void(std::size_t problem, std::size_t problems, const BenchProblem&)> problem{};

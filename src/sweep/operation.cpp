@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "dispatch/gemm/pack_b.hpp"
+#include "problem/derive.hpp"
 #include "sweep/attention/shapes.hpp"
 #include "sweep/gemm/shapes.hpp"
 
@@ -44,6 +46,10 @@ Result<std::chrono::milliseconds> time_limit(Operation operation, const std::str
   });
 }
 
+AttentionProblem BenchOperation<AttentionFwd>::measured(const AttentionProblem& problem) {
+  return derived(problem, dense_arguments(problem, inputs(problem).layout));
+}
+
 AttentionInputs BenchOperation<AttentionFwd>::inputs(const AttentionProblem& problem) {
   AttentionInputs inputs;
   inputs.seed = kSeed;
@@ -60,6 +66,10 @@ Result<std::vector<AttentionProblem>> BenchOperation<AttentionFwd>::load(const s
 Result<int> BenchOperation<AttentionFwd>::timeout_s(const std::string& path, std::string_view tier) {
   TS_ASSIGN(const AttentionShapes shapes, AttentionShapes::load(path));
   return shapes.timeout_s(tier);
+}
+
+GemmProblem BenchOperation<Gemm>::measured(const GemmProblem& problem) {
+  return derived(problem, dense_arguments(problem));
 }
 
 GemmInputs BenchOperation<Gemm>::inputs(const GemmProblem& problem) {

@@ -1,4 +1,4 @@
-// The inner loop of the naive computations.
+// The inner loop of the naive computations of all operations.
 #pragma once
 
 #include <cstdint>

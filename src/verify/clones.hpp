@@ -1,5 +1,5 @@
-// TS_VERIFY_CLONES builds a function for several instruction sets; the best is chosen when the program starts.
-// Sanitizers are not ready at that moment, so their builds keep the plain version.
+// TS_VERIFY_CLONES builds a function for several instruction sets. The best version is chosen when the program starts.
+// Sanitizers are not ready at that moment, so their builds have the plain version alone.
 #pragma once
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) && \

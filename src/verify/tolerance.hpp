@@ -1,5 +1,5 @@
-// How far a kernel's result may be from the float64 reference. One rule per data type; every number here is either
-// derived from the type's rounding or comes with its precedent. docs/verification.md explains the checks.
+// How far a kernel's result may be from the float64 reference: one rule for each data type. Every number is derived
+// from the type's rounding or names its precedent. docs/verification.md explains the checks.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@ namespace tilesmith {
 
 /// Half a unit in the last place of fp32, relative.
 inline constexpr double kFp32Roundoff = 0x1p-24;
-/// Rows whose errors check R compares: enough samples, and of about one size.
+/// Check R compares errors over groups of so many rows: enough samples of about one size.
 inline constexpr std::int64_t kGroupRows = 16;
 
 /// Attention forward on inputs of one type.
@@ -22,11 +22,11 @@ struct AttentionTolerance {
   double norm_wise = 0;
   /// What rounding the weights to the type of the values costs, relative.
   double weight_roundoff = 0;
-  /// Weights below this share of their row's largest may become zero: what is below the type's smallest number.
+  /// Weights below this share of their row's largest may become zero: the type has no smaller numbers.
   double weight_floor = 0;
-  /// Of the sums that make a logit, relative to their terms.
+  /// The rounding error of the sums that make a logit, relative to their terms.
   double logit_roundoff = kFp32Roundoff;
-  /// Check B applies: the kernels' arithmetic of this type is known well enough to bound every element.
+  /// Whether check B applies: the arithmetic of this type is known well enough to bound every element.
   bool bounded = false;
 };
 
@@ -50,15 +50,15 @@ struct ElementTerms {
 
 /// GEMM, from inputs of one type to outputs of one.
 struct GemmTolerance {
-  double relative_max = 0, relative_mean = 0;  ///< check R, as above
-  double norm_wise = 0;                        ///< check N, of a member of the batch; 0: it does not apply
+  double relative_max = 0, relative_mean = 0;  ///< check R, as for attention
+  double norm_wise = 0;                        ///< check N of a member of the batch; 0: the check does not apply
   double accumulator_roundoff = 0;             ///< of the sums; 0: they are exact
 };
 /// An error for types GEMM is not computed in.
 [[nodiscard]] Result<GemmTolerance> gemm_tolerance(ElementType input, ElementType output);
 
-/// Check B of a plain sum of `length` products: |c - c64| <= u_out |c64| + g sum |a||b|. The working limit is
-/// statistical (6 standard deviations of rounding errors of either sign), the hard limit holds always.
+/// The factor g in check B of a plain sum of `length` products: |c - c64| <= u_out |c64| + g sum |a||b|. The working
+/// limit is statistical: 6 standard deviations of rounding errors of either sign. The hard limit always holds.
 [[nodiscard]] double product_working_factor(std::int64_t length, double accumulator_roundoff);
 [[nodiscard]] double product_hard_factor(std::int64_t length, double accumulator_roundoff);
 

@@ -157,6 +157,16 @@ TEST(Engine, EveryKindOfGemmIsRightAndResumed) {
   EXPECT_FALSE(run_bench(options, {})) << "results of GEMM and of attention in one file";
 }
 
+TEST(Engine, TheProblemThatIsMeasuredIsTheOneThatIsPlanned) {
+  BenchOptions options = options_for("48");
+  attention(options).front().bias = BiasKind::elementwise;  // of 70 keys: no multiple of 16 bytes
+  std::vector<BenchRow> rows;
+  ASSERT_TRUE(run_bench(options, {.row = [&](const BenchRow& row) { rows.push_back(row); }}));
+  ASSERT_EQ(rows.size(), 1U);
+  EXPECT_EQ(rows[0].status, RowStatus::correct) << rows[0].message;
+  EXPECT_TRUE(std::get<AttentionProblem>(rows[0].problem).unaligned_bias);
+}
+
 TEST(Engine, AResumedBenchRunsWhatIsMissing) {
   const TemporaryDirectory directory = TemporaryDirectory::create("tilesmith-engine-").value();
   BenchOptions options = options_for("24, 48");

@@ -7,6 +7,7 @@
 
 #include "base/random.hpp"
 #include "problem/attention/problem.hpp"
+#include "problem/derive.hpp"
 #include "verify/attention/naive.hpp"
 #include "vocabulary/data_type.hpp"
 
@@ -241,18 +242,10 @@ Result<AttentionCase> AttentionCase::create(const AttentionProblem& problem, Att
   }
   if (!in.scale) in.scale = 1.0f / std::sqrt(static_cast<float>(p.head_dim_qk));
 
-  out.problem_.negative_scale = *in.scale < 0;
-  const auto not_whole = [](std::int64_t elements, std::size_t bytes) {
-    return elements * static_cast<std::int64_t>(bytes) % 16 != 0;
-  };
-  out.problem_.unaligned = not_whole(p.head_dim_qk, size_of(input_element_type_of(p))) ||
-                           not_whole(p.head_dim_v, size_of(input_element_type_of(p)));
-  const BiasStrides& b = out.bias_strides_;
-  out.problem_.unaligned_bias = p.bias == BiasKind::elementwise && ((b.column != 1 && p.seqlen_k > 1) ||
-                                                                    not_whole(b.batch | b.head | b.row, sizeof(float)));
   // Sizes and numbers are checked before there is memory for outputs: any address stands for it.
   float anywhere = 0;
   AttentionArguments arguments = out.arguments();
+  out.problem_ = derived(problem, arguments);
   arguments.o = &anywhere;
   arguments.lse = &anywhere;
   TS_TRY(validate(p, arguments));

@@ -23,7 +23,7 @@ namespace tilesmith {
 [[nodiscard]] ElementType input_element_type_of(const AttentionProblem& problem);
 [[nodiscard]] ElementType output_element_type_of(const AttentionProblem& problem);
 
-/// The run-time numbers of a call, and which inputs are given instead of random.
+/// The run-time numbers of a call, and the inputs that are given instead of random ones.
 struct AttentionInputs {
   AttentionLayout layout = AttentionLayout::bhsd;
   std::optional<float> scale{};  ///< absent: 1 / sqrt(head_dim_qk)
@@ -43,9 +43,11 @@ class Case<AttentionFwd> {
   using Inputs = AttentionInputs;
   using Plan = AttentionPlan;
 
-  /// Fills what is not given. Errors: a given array whose shape or type does not fit the problem, memory.
+  /// Fills inputs that are not given with random numbers. Errors: invalid_argument, for a given array whose shape or
+  /// type does not fit the problem.
   [[nodiscard]] static Result<Case> create(const AttentionProblem& problem, AttentionInputs inputs);
 
+  /// The problem that was asked for, with what follows from its tensors and scale (problem/derive.hpp).
   [[nodiscard]] const AttentionProblem& problem() const { return problem_; }
   [[nodiscard]] AttentionLayout layout() const { return inputs_.layout; }
 

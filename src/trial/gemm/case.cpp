@@ -8,6 +8,7 @@
 
 #include "base/float_types.hpp"
 #include "base/random.hpp"
+#include "problem/derive.hpp"
 #include "problem/gemm/group.hpp"
 #include "problem/gemm/problem.hpp"
 #include "verify/gemm/naive.hpp"
@@ -180,13 +181,9 @@ Result<GemmCase> GemmCase::create(const GemmProblem& problem, GemmInputs inputs)
       return fail(ErrorCode::invalid_argument, fmt::format("{} reads no tensor", name_of(op)));
     }
   }
-  for (const auto& [operand, type] : {std::pair{&out.a_, p.type_a}, std::pair{&out.b_, p.type_b},
-                                      std::pair{&out.a2_, p.type_a}, std::pair{&out.b2_, p.type_b}}) {
-    if (operand->array.shape.empty()) continue;
-    if (p.type_a == DataType::tf32) round_to_tf32(operand->array);
-    const std::int64_t steps = operand->leading | (p.batch > 1 ? operand->batch : 0);
-    p.unaligned |= steps * bits_of(type) / 8 % 16 != 0;
-  }
+  if (p.type_a == DataType::tf32)
+    for (Operand* operand : {&out.a_, &out.b_, &out.a2_, &out.b2_})
+      if (!operand->array.shape.empty()) round_to_tf32(operand->array);
   if (p.group_size != 0) TS_TRY(out.add_scales(inputs, deviation));
   if (p.grouping != GemmGrouping::none) TS_TRY(out.add_groups(inputs));
   inputs.a = inputs.b = inputs.a2 = inputs.b2 = inputs.c = {};
@@ -194,8 +191,8 @@ Result<GemmCase> GemmCase::create(const GemmProblem& problem, GemmInputs inputs)
   out.inputs_ = std::move(inputs);
 
   GemmArguments arguments = out.arguments();
-  // Sizes and numbers are checked before memory is taken for results: this
-  // address of D is one that nothing else has.
+  p = derived(p, arguments);
+  // Sizes and numbers are checked before memory is taken for outputs: D has an address that nothing else has.
   constexpr std::uintptr_t kBeyondMemory = std::uintptr_t{1} << 62;
   arguments.d = reinterpret_cast<void*>(kBeyondMemory);
   float amax = 0;

@@ -19,9 +19,9 @@
 
 namespace tilesmith {
 
-/// The run-time numbers of a call, and which inputs are given instead of random. Given matrices have the shapes of
-/// op(A), op(B), op(A2), op(B2), C and D, whatever the orders they are stored in: (rows, columns), which the batch
-/// shares, or (batch, rows, columns).
+/// The run-time numbers of a call, and the inputs that are given instead of random ones. Given matrices have the shapes
+/// of op(A), op(B), op(A2), op(B2) and C in whatever order the kernel reads them: (batch, rows, columns), or
+/// (rows, columns), which the batch shares.
 struct GemmInputs {
   float alpha = 1, beta = 0;
   float clamp_low = -1, clamp_high = 1;
@@ -38,14 +38,14 @@ class Case<Gemm> {
   using Inputs = GemmInputs;
   using Plan = GemmPlan;
 
-  /// Fills what is not given; matrices of tf32 are rounded to it. Errors: a given array whose shape or type does not
-  /// fit the problem, memory.
+  /// Fills inputs that are not given with random numbers, and rounds matrices of tf32 to it. Errors: invalid_argument,
+  /// for a given array whose shape or type does not fit the problem.
   [[nodiscard]] static Result<Case> create(const GemmProblem& problem, GemmInputs inputs);
 
   /// Packs B for all calls that follow, where the problem's B is packed. Errors: those of Dispatcher::pack_b.
   [[nodiscard]] Status prepare(Dispatcher& dispatcher);
 
-  /// The problem that was asked for, with what its matrices have (unaligned).
+  /// The problem that was asked for, with what follows from its matrices (problem/derive.hpp).
   [[nodiscard]] const GemmProblem& problem() const { return problem_; }
   [[nodiscard]] ElementType output_type() const;
   [[nodiscard]] bool wants_amax() const;

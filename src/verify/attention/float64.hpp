@@ -1,7 +1,7 @@
 // Attention forward in float64, from inputs already rounded to their storage type: what every kernel is compared with.
 //
-// Beside the result it gives what an error bound per element needs: how far the terms of an output element spread, and
-// how large the logits of a row are. See tolerance.hpp for the bound.
+// Each element comes with what its error bound needs (tolerance.hpp): how far its terms spread, and how large the
+// logits of its row are.
 #pragma once
 
 #include <vector>

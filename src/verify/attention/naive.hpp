@@ -1,6 +1,6 @@
-// Attention forward as a straightforward framework program computes it: whole logits and weights are stored in the
-// tensors' own precision, sums run in fp32. Its error is the yardstick of check R (a fused kernel must not be much
-// worse than this), its time the one of benches.
+// Attention forward as a simple framework program computes it: all logits and weights are stored in the tensors' own
+// type, sums are fp32. Its error is the yardstick of check R: a fused kernel must not be much worse. A sweep can time
+// it for comparison.
 #pragma once
 
 #include <vector>

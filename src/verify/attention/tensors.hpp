@@ -1,8 +1,8 @@
-// One attention-forward call as the checks see it: where the tensors lie and what is asked, in words of their own.
+// One attention-forward call as the checks see it: where its tensors lie and what it asks for.
 //
-// The meaning of every field is that of TsAttentionArgs (kernels/cpu/abi.h), restated here as code: which keys a row
-// sees, which pairs dropout keeps. Nothing of the generator or of the kernels is used, so a mistake there cannot hide
-// itself.
+// Every field means what it means in TsAttentionArgs (kernels/cpu/abi.h). Which keys a row sees and which pairs dropout
+// keeps is written here a second time, without code of the generator or of the kernels, so that a mistake there is
+// found.
 #pragma once
 
 #include <cstdint>
@@ -45,7 +45,7 @@ struct SequenceSpan {
   [[nodiscard]] std::int64_t diagonal_offset(bool bottom_right) const { return bottom_right ? seqlen_k - seqlen_q : 0; }
 };
 
-/// Refuses calls that have no meaning: sizes below zero, heads that do not divide, offsets that decrease, missing data.
+/// Refuses calls without a meaning: negative sizes, heads that do not divide, offsets that decrease, missing data.
 [[nodiscard]] Status check_tensors(const AttentionTensors& tensors);
 
 [[nodiscard]] SequenceSpan sequence_of(const AttentionTensors& tensors, std::int64_t b);

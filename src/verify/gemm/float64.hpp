@@ -1,7 +1,7 @@
 // GEMM in float64, from inputs already rounded to their storage type: what every kernel is compared with.
 //
-// Beside the result it gives how far a kernel that sums in fp32 may be from it before its last rounding: the error of
-// the sum, carried through the epilogue operation by operation. See tolerance.hpp for the sum's.
+// Each element comes with a bound: how far a kernel that sums in fp32 may be off before its last rounding. The bound
+// begins with the error of the sum (tolerance.hpp) and is carried through the epilogue, operation by operation.
 #pragma once
 
 #include <vector>
@@ -14,8 +14,8 @@ namespace tilesmith {
 struct Float64Gemm {
   std::vector<double> d;         ///< batch x m x columns of D, before rounding
   std::vector<double> bound;     ///< of each element: the largest error of a kernel that rounds to fp32 only
-  std::vector<float> magnitude;  ///< of each element: what its terms' sizes add up to, as cancellation does not show
-  double amax = 0;               ///< the largest |d|; 0 of nothing
+  std::vector<float> magnitude;  ///< of each element: the sum of its terms' absolute values
+  double amax = 0;               ///< the largest |d|; 0 when d is empty
   double amax_bound = 0;         ///< the largest bound
 };
 
@@ -27,6 +27,6 @@ struct GemmArithmetic {
 
 /// threads = 0: as many as the machine has. The result does not depend on it.
 [[nodiscard]] Result<Float64Gemm> float64_gemm(const GemmTensors& tensors, const GemmArithmetic& arithmetic,
-                                                   unsigned threads = 0);
+                                               unsigned threads = 0);
 
 }  // namespace tilesmith

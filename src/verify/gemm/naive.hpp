@@ -1,5 +1,5 @@
-// GEMM as a straightforward framework program computes it: the product, rounded to the output's type, then each
-// operation of the epilogue, rounded again; sums run in fp32 from first to last. Its error is the yardstick of check R.
+// GEMM as a simple framework program computes it: the GEMM, rounded to the output's type, then each operation of the
+// epilogue, rounded again. Sums are fp32, in the order of k. Its error is the yardstick of check R.
 #pragma once
 
 #include <vector>

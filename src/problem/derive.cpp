@@ -1,0 +1,40 @@
+#include "problem/derive.hpp"
+
+#include "vocabulary/data_type.hpp"
+
+namespace tilesmith {
+namespace {
+
+/// Whether a step of so many elements is no multiple of 16 bytes.
+bool is_off(std::int64_t elements, int bits) {
+  return elements * bits / 8 % 16 != 0;
+}
+
+}  // namespace
+
+AttentionProblem derived(const AttentionProblem& problem, const AttentionArguments& arguments) {
+  AttentionProblem out = problem;
+  out.negative_scale = arguments.scale < 0;
+  const int in = bits_of(input_type(problem.data_type)), written = bits_of(output_type(problem.data_type));
+  const auto any_off = [](const AttentionStrides& s, int bits) { return is_off(s.batch | s.head | s.row, bits); };
+  out.unaligned = any_off(arguments.q_strides, in) || any_off(arguments.k_strides, in) ||
+                  any_off(arguments.v_strides, in) || any_off(arguments.o_strides, written);
+  const BiasStrides& b = arguments.bias_strides;
+  out.unaligned_bias =
+      problem.bias == BiasKind::elementwise &&
+      ((b.column != 1 && problem.seqlen_k > 1) || is_off(b.batch | b.head | b.row, bits_of(DataType::fp32)));
+  return out;
+}
+
+GemmProblem derived(const GemmProblem& problem, const GemmArguments& arguments) {
+  GemmProblem out = problem;
+  const auto any_off = [&](const GemmOperand& matrix, DataType type) {
+    return is_off(matrix.leading | (problem.batch > 1 ? matrix.batch : 0), static_cast<int>(bits_of(type)));
+  };
+  out.unaligned |= any_off(arguments.a, problem.type_a) ||
+                   (!problem.packed_b && any_off(arguments.b, problem.type_b)) ||
+                   any_off(arguments.a2, problem.type_a) || any_off(arguments.b2, problem.type_b);
+  return out;
+}
+
+}  // namespace tilesmith

@@ -1,0 +1,18 @@
+// What of a problem follows from the arguments of a call: signs and alignment. Whoever plans a problem to call it with
+// these arguments plans the derived one.
+#pragma once
+
+#include "tilesmith/attention.hpp"
+#include "tilesmith/gemm.hpp"
+
+namespace tilesmith {
+
+/// Sets negative_scale from the scale, `unaligned` and `unaligned_bias` from the strides. Pointers are taken for
+/// multiples of 16 bytes.
+[[nodiscard]] AttentionProblem derived(const AttentionProblem& problem, const AttentionArguments& arguments);
+
+/// Sets `unaligned` where the problem says so already, or a row or member of A, B, A2 or B2 begins off multiples of 16
+/// bytes; a packed B does not count. Pointers are taken for multiples of 16 bytes.
+[[nodiscard]] GemmProblem derived(const GemmProblem& problem, const GemmArguments& arguments);
+
+}  // namespace tilesmith

@@ -2,18 +2,13 @@
 
 #include <fmt/format.h>
 
-#include "base/embedded.hpp"
+#include "codegen/flatten.hpp"
 
 namespace tilesmith {
-
-std::span<const EmbeddedFile> embedded_cpu_fragments();  // the files of kernels/cpu
-
 namespace {
 
-Result<std::string_view> cpu_fragment(std::string_view file_name) {
-  for (const EmbeddedFile& file : embedded_cpu_fragments())
-    if (file.path == file_name) return file.text;
-  return fail(ErrorCode::internal, fmt::format("kernel fragment '{}' is not embedded", file_name));
+Result<std::string> cpu_file(std::string_view name) {
+  return flatten_includes(embedded_kernels(), fmt::format("cpu/{}", name));
 }
 
 std::string table_text(std::string_view name, const std::array<std::uint64_t, 2>& key, std::string_view entry,
@@ -96,7 +91,7 @@ void add_cpu_basics(CpuConstants& constants, CpuLevel level, ElementType element
 }
 
 Result<Source> cpu_source(std::string_view name, const std::array<std::uint64_t, 2>& key, CpuLevel level,
-                          const CpuConstants& constants, std::span<const std::string_view> contract,
+                          const CpuConstants& constants, std::string_view arguments,
                           std::span<const std::string_view> fragments, const CpuTable& table) {
   Source source;
   source.name = name;
@@ -106,15 +101,14 @@ Result<Source> cpu_source(std::string_view name, const std::array<std::uint64_t,
                     "-fvisibility=hidden"};
   for (std::string& option : cpu_level_options(level)) source.options.push_back(std::move(option));
   source.text = fmt::format("// {}\n{}", name, constants.text());
-  for (const std::string_view file : contract) {
-    TS_ASSIGN(const std::string_view text, cpu_fragment(file));
+  for (const std::string_view file : {std::string_view("abi.h"), arguments}) {
+    TS_ASSIGN(const std::string text, cpu_file(file));
     source.text += text;
   }
   source.text += "namespace {\n";
   for (const std::string_view file : fragments) {
-    TS_ASSIGN(const std::string_view text, cpu_fragment(file));
-    source.text += fmt::format("\n// ---- {}\n", file);
-    source.text += text;
+    TS_ASSIGN(const std::string text, cpu_file(file));
+    source.text += "\n" + text;
   }
   source.text += "}  // namespace\n\n";
   source.text += table_text(name, key, source.entry_symbol, table);

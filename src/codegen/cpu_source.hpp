@@ -62,10 +62,11 @@ struct CpuTable {
   std::vector<CpuStageNames> stages = {};
 };
 
-/// Instance `name` with its key: constants, then the contract (files outside the unnamed namespace), then the
-/// fragments, then the table.
+/// Instance `name` with its key: constants, then what it shares with the host (the table's type and the file
+/// `arguments` with the contract it includes), then, in an unnamed namespace, the fragments, then the table. Files are
+/// named by their paths below kernels/cpu.
 [[nodiscard]] Result<Source> cpu_source(std::string_view name, const std::array<std::uint64_t, 2>& key, CpuLevel level,
-                                        const CpuConstants& constants, std::span<const std::string_view> contract,
+                                        const CpuConstants& constants, std::string_view arguments,
                                         std::span<const std::string_view> fragments, const CpuTable& table);
 
 }  // namespace tilesmith

@@ -41,11 +41,9 @@ Status generate_all(const std::string& directory, int pieces, const std::vector<
       for (const KernelConfig& config : essential_configs(spec)) {
         TS_ASSIGN(const Source source, generate(config, spec));
         // Each instance's internals live in a namespace of their own; its entry symbol is extern "C" wherever it
-        // stands. The contract's headers are repeated in each, so their include guards are taken back.
-        texts[next++ % texts.size()] += fmt::format(
-            "#undef TILESMITH_KERNELS_CPU_ABI_H\n#undef TILESMITH_KERNELS_CPU_GEMM_ABI_H\nnamespace {}_instance "
-            "{{\n{}\n}}\n",
-            source.entry_symbol, source.text);
+        // stands.
+        texts[next++ % texts.size()] +=
+            fmt::format("namespace {}_instance {{\n{}\n}}\n", source.entry_symbol, source.text);
         declarations += fmt::format("extern const TsCpuKernel {};\n", source.entry_symbol);
         entries += fmt::format("    &{},\n", source.entry_symbol);
         ++count;

@@ -2,10 +2,15 @@
 // is refused with the rule's name.
 #include "codegen/generate.hpp"
 
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <array>
+
 #include "instances/attention/cpu.hpp"
+#include "instances/attention/cuda.hpp"
 #include "instances/gemm/cpu.hpp"
+#include "instances/gemm/cuda.hpp"
 #include "vocabulary/names/native.hpp"
 #include "vocabulary/random_config.hpp"
 
@@ -87,6 +92,36 @@ TEST(Generate, WhatTheRulesRefuseIsRefusedWithTheRule) {
       }
   EXPECT_GT(accepted, 20u);
   EXPECT_GT(refused, 100u);
+}
+
+// Both backends' sources hold the operation's contract, once, and include nothing.
+TEST(Generate, SourcesHoldTheContractOnce) {
+  const auto expect_contract = [](const Result<Source>& source, std::string_view structure) {
+    ASSERT_TRUE(source.has_value()) << source.error().text();
+    const std::string& text = source->text;
+    EXPECT_EQ(text.find("#include"), std::string::npos);
+    EXPECT_EQ(text.find("#pragma once"), std::string::npos);
+    const std::string declared = fmt::format("struct {} {{", structure);
+    const std::size_t at = text.find(declared);
+    ASSERT_NE(at, std::string::npos) << declared;
+    EXPECT_EQ(text.find(declared, at + 1), std::string::npos) << declared;
+  };
+  const CpuSpec& level = levels().front();
+  expect_contract(generate(sample(level, Operation::attention).front(), level), "TsAttentionCall");
+  expect_contract(generate(sample(level, Operation::gemm).front(), level), "TsGemmCall");
+  const std::vector<CudaSpec> cuda = load_cuda_specs().value();
+  const CudaSpec& spec = cuda.front();
+  KernelConfig config;
+  enumerate_cuda_attention(spec, AttentionSignature{}, std::array{1}, [&](const KernelConfig& c) {
+    config = c;
+    return false;
+  });
+  expect_contract(generate(config, spec), "TsAttentionCall");
+  enumerate_cuda_gemm(spec, GemmSignature{}, [&](const KernelConfig& c) {
+    config = c;
+    return false;
+  });
+  expect_contract(generate(config, spec), "TsGemmCall");
 }
 
 TEST(Generate, KernelsOfAnotherOriginAreRefused) {

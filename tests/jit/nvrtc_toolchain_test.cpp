@@ -232,8 +232,8 @@ TEST_F(NvrtcToolchainTest, ARealKernelIsHealthy) {
   Source source = cuda_source(R"(
 namespace ts::cfg {
 constexpr bool kBf16 = true;
-constexpr int kHeadDimQk = 64, kHeadDimV = 64, kWarpgroups = 2, kTileN = 128, kStages = 2, kQueryBuffers = 1;
-constexpr int kBlocksPerSm = 1, kPackedHeads = 1, kBiasStages = 0;
+constexpr int kHeadDimQk = 64, kHeadDimV = 64, kWarpgroups = 2, kTileN = 128, kStages = 2, kQStages = 1;
+constexpr int kBlocksPerSm = 1, kPackGqa = 1, kBiasStages = 0;
 constexpr bool kPingPong = false, kDynamicScheduler = true, kLateWait = false, kLateStore = true;
 constexpr bool kMaskRight = false, kMaskLeft = false, kGroupMode = false, kLse = true, kSink = false;
 constexpr bool kSoftCap = false, kBias = false, kAlibi = false, kDropout = false, kNegativeScale = false;

@@ -1,4 +1,4 @@
-// The two block products of attention on AMX tiles, in transposed form: S^T = K Q^T and O^T += V^T P^T. Keys and values
+// The two GEMMs of an attention block on AMX tiles, in transposed form: S^T = K Q^T and O^T += V^T P^T. Keys and values
 // are packed into tiles once per call (stage 0), because every query block reads them all:
 //   K    [16 keys][32 columns] tiles, ordered by key group of 16, then columns; columns padded with zeros
 //   V^T  [16 columns][32 keys] tiles, ordered by key group of 32, then columns; keys beyond the sequence are zeros
@@ -53,14 +53,14 @@ inline void pack_values(const Stored* from, long long stride, int count, float* 
 
 void run_pack(const void* args_pointer, long long task, void* scratch) {
   const TsAttentionArgs& args = arguments(args_pointer);
-  const long long pieces = (key_groups(args) + kPackGroups - 1) / kPackGroups;
-  const long long batch = task / pieces / args.heads_kv, head_kv = task / pieces % args.heads_kv;
+  const long long runs = (key_groups(args) + kPackGroups - 1) / kPackGroups;
+  const long long batch = task / runs / args.heads_kv, head_kv = task / runs % args.heads_kv;
   const Sequence s = sequence_of(args, batch);
   const Stored* keys = static_cast<const Stored*>(args.k) + offset_of(args.k_strides, batch, head_kv, s.first_key);
   const Stored* values = static_cast<const Stored*>(args.v) + offset_of(args.v_strides, batch, head_kv, s.first_key);
   char* to = packed(args, batch, head_kv);
   const long long groups = (s.seqlen_k + 31) / 32;
-  const long long first = task % pieces * kPackGroups;
+  const long long first = task % runs * kPackGroups;
   for (long long g = first; g < min_of(first + kPackGroups, groups); ++g) {
     const int count = (int)min_of(32, s.seqlen_k - 32 * g);
     pack_keys(keys + 32 * g * args.k_strides.row, args.k_strides.row, count, to + g * kKeyGroupBytes);
@@ -76,7 +76,7 @@ TS_INLINE void prepare_block(const TsAttentionArgs& args, const QueryBlock& q, c
   w.packed_values = base + key_groups(args) * kKeyGroupBytes + block.first / 32 * kValueGroupBytes;
 }
 
-// Products of one strip with 32 keys, into the score rows.
+// One strip times 32 keys, into the score rows.
 TS_INLINE void score_group(Scratch& w, int strip, int group) {
   tile_zero<0>();
   tile_zero<1>();
@@ -107,8 +107,8 @@ TS_INLINE void reduce_group(const Scaling& scaling, const BlockOfKeys& block, Sc
   }
 }
 
-// Scores of one strip. A group is reduced after the next group's products were issued: they run side by side, and its
-// tile stores have reached the cache, from where alone vector loads can read them.
+// Scores of one strip. A group is reduced after the next group's tile instructions were issued: they run side by side,
+// and its tile stores have reached the cache, from where alone vector loads can read them.
 template <bool kMasked>
 inline void score(const Scaling& scaling, const BlockOfKeys& block, Scratch& w, int strip, Vec (&top)[kVectors]) {
   for (int v = 0; v < kVectors; ++v) top[v] = splat(-kInfinity);

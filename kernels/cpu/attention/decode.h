@@ -1,14 +1,14 @@
 // Attention for few queries: bound by reading keys and values once. A task takes one row group (up to kMaxRows query
-// rows that share a key-value head: the heads of the group times the queries of the sequence) and one piece of the
-// keys, and leaves a partial result (maximum, sum, output sums) in the workspace; a second stage combines the pieces.
-// Columns run along the lanes in both products, so keys and values are read as they lie; keys run along the lanes in
-// the softmax between them.
+// rows that share a key-value head: the heads of the group times the queries of the sequence) and one split of
+// the keys, and leaves partials (maximum, sum, output sums) in the workspace; a second stage combines them. Columns run
+// along the lanes in Q x K^T and in P x V, so keys and values are read as they lie; keys run along the lanes in the
+// softmax between them.
 
 constexpr int kMaxRows = 8;
 constexpr int kChunksQk = round_up(kWordsQk, kLanes) / kLanes;
 constexpr int kChunksV = round_up(kHeadDimV, kLanes) / kLanes;
 constexpr int kPartial =
-    kLanes + kChunksV * kLanes;  // floats of a row's partial result: m, l, then (after one vector) the sums
+    kLanes + kChunksV * kLanes;  // floats of a row's partials: m, l, then (after one vector) the sums
 
 struct alignas(64) Scratch {
   float q[kMaxRows][kChunksQk * kLanes];
@@ -19,7 +19,7 @@ struct alignas(64) Scratch {
 };
 
 struct RowGroup {
-  long long batch, head_kv, first_row, piece;
+  long long batch, head_kv, first_row, split;
   int rows;
   Sequence sequence;
   int query[kMaxRows], head[kMaxRows];
@@ -44,8 +44,8 @@ long long decode_workspace(const void* args_pointer) {
   return split_tasks(args_pointer) * kMaxRows * kPartial * (long long)sizeof(float);
 }
 
-TS_INLINE float* partial_result(const TsAttentionArgs& args, long long group, long long piece, int row) {
-  return static_cast<float*>(args.workspace) + ((group * args.splits + piece) * kMaxRows + row) * kPartial;
+TS_INLINE float* partial_result(const TsAttentionArgs& args, long long group, long long split, int row) {
+  return static_cast<float*>(args.workspace) + ((group * args.splits + split) * kMaxRows + row) * kPartial;
 }
 
 // The rows of group number `index`; the last may be short, or empty for a short sequence of a batch.
@@ -148,9 +148,9 @@ TS_INLINE Vec decode_logit(const TsAttentionArgs& args, const RowGroup& g, const
   constexpr IVec kIota = TS_LANE_NUMBERS;
   const IVec j = splat((int)key) + kIota;
   if constexpr (kSoftCap) {
-    x = tanh(x * scaling.product) * scaling.capped;
+    x = tanh(x * scaling.dot) * scaling.capped;
   } else {
-    x = x * (kTransformed ? scaling.product : scaling.exponent);
+    x = x * (kTransformed ? scaling.dot : scaling.exponent);
   }
   if (kBias && args.bias != nullptr) {
     const TsStrides& strides = args.bias_strides;
@@ -169,7 +169,7 @@ TS_INLINE Vec decode_logit(const TsAttentionArgs& args, const RowGroup& g, const
   return select(seen, x, splat(-kInfinity));
 }
 
-// Products of `count` keys with kRows queries, kLanes keys at a time; logits go to w.s.
+// Scores of `count` keys with kRows queries, kLanes keys at a time; logits go to w.s.
 template <int kRows>
 inline void decode_scores(const TsAttentionArgs& args, const RowGroup& g, const Scaling& scaling, const Stored* keys,
                           long long key, int count, Scratch& w) {
@@ -310,7 +310,7 @@ inline void load_queries(const TsAttentionArgs& args, const RowGroup& g, const S
 void run_split(const void* args_pointer, long long task, void* scratch) {
   const TsAttentionArgs& args = arguments(args_pointer);
   Scratch& w = *static_cast<Scratch*>(scratch);
-  const long long index = task / args.splits, piece = task % args.splits;
+  const long long index = task / args.splits, split = task % args.splits;
   RowGroup g = row_group(args, index);
   const Scaling scaling = scaling_of(args);
   load_queries(args, g, scaling, w);
@@ -319,10 +319,10 @@ void run_split(const void* args_pointer, long long task, void* scratch) {
     g.head[r] = g.head[0];
     g.visible[r] = g.visible[0];
   }
-  // Pieces begin at multiples of 16 from where the first key is seen, rounded down to where dropout's counters change.
+  // Splits begin at multiples of 16 from where the first key is seen, rounded down to where dropout's counters change.
   const long long begin = g.low - g.low % 8;
   const long long length = ((g.high + 1 - begin + args.splits - 1) / args.splits + 15) / 16 * 16;
-  const long long first = begin + piece * length;
+  const long long first = begin + split * length;
   const long long last = min_of(g.high, first + length - 1);
   if (g.rows == 0 || last < first) {
     w.l[0] = 0;
@@ -336,7 +336,7 @@ void run_split(const void* args_pointer, long long task, void* scratch) {
     decode_piece<8>(args, g, first, last, scaling, w);
   }
   for (int r = 0; r < g.rows; ++r) {
-    float* partial = partial_result(args, index, piece, r);
+    float* partial = partial_result(args, index, split, r);
     partial[0] = w.m[r];
     partial[1] = w.l[r];
     for (int c = 0; c < kChunksV * kLanes; c += kLanes) store(partial + kLanes + c, load(w.o[r] + c));
@@ -353,14 +353,14 @@ void run_combine(const void* args_pointer, long long index, void* scratch) {
     float sink = -kInfinity;
     if (kSink && args.sink != nullptr) sink = args.sink[g.head[r]] * kLog2E;
     top = sink;
-    for (long long piece = 0; piece < args.splits; ++piece) {
-      const float m = partial_result(args, index, piece, r)[0];
+    for (long long split = 0; split < args.splits; ++split) {
+      const float m = partial_result(args, index, split, r)[0];
       top = m > top ? m : top;
     }
     if (sink != -kInfinity) sum = exp2_scalar(sink - top);
     zero_words(sums, kChunksV * kLanes);
-    for (long long piece = 0; piece < args.splits; ++piece) {
-      const float* partial = partial_result(args, index, piece, r);
+    for (long long split = 0; split < args.splits; ++split) {
+      const float* partial = partial_result(args, index, split, r);
       if (partial[1] == 0) continue;
       const float weight = exp2_scalar(partial[0] - top);
       sum += partial[1] * weight;

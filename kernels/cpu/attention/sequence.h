@@ -50,7 +50,7 @@ TS_INLINE Visible visible_keys(const TsAttentionArgs& args, const Sequence& s, l
 constexpr bool kTransformed = kSoftCap || kBias || kAlibi;  // logits are brought to base 2 before the maximum is taken
 
 struct Scaling {
-  float product = 1;   // kTransformed: from a product to a base-2 logit, or to the argument of tanh
+  float dot = 1;       // kTransformed: from a dot product to a base-2 logit, or to the argument of tanh
   float capped = 1;    // kSoftCap: from tanh to a base-2 logit
   float exponent = 1;  // from a stored score to an exponent of 2
   unsigned query_keep = ~0u, query_flip = 0;  // bit operations on query words
@@ -67,10 +67,10 @@ inline Scaling scaling_of(const TsAttentionArgs& args) {
     scale = -scale;
   }
   if constexpr (kSoftCap) {
-    s.product = scale / args.soft_cap;
+    s.dot = scale / args.soft_cap;
     s.capped = args.soft_cap * kLog2E;
   } else if constexpr (kTransformed) {
-    s.product = scale * kLog2E;
+    s.dot = scale * kLog2E;
   } else {
     s.exponent = scale * kLog2E;
   }

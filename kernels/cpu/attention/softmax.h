@@ -1,18 +1,18 @@
-// The online softmax of one strip: logits from products, the running maximum and sum, probabilities. Queries run along
-// the lanes, so every reduction is vertical.
+// The online softmax of one strip: logits from dot products, the running maximum and sum, probabilities. Queries run
+// along the lanes, so every reduction is vertical.
 
 struct BlockOfKeys {
   long long first;  // key of row 0
   int count;        // keys of the block, at most kTileN
 };
 
-// A product becomes a logit; `lane` is the first lane of the vector within the query block.
+// A dot product becomes a logit; `lane` is the first lane of the vector within the query block.
 template <bool kMasked>
 TS_INLINE Vec logit(const Scaling& scaling, const Scratch& w, int lane, long long key, int row, Vec x) {
   if constexpr (kSoftCap) {
-    x = tanh(x * scaling.product) * scaling.capped;
+    x = tanh(x * scaling.dot) * scaling.capped;
   } else if constexpr (kTransformed) {
-    x = x * scaling.product;
+    x = x * scaling.dot;
   }
   if constexpr (kBias) x = x + load(&w.bias[row][lane % kStrip]) * kLog2E;
   if constexpr (kAlibi) x = x - load(&w.rows.slope[lane]) * magnitude(load(&w.rows.position[lane]) - (float)key);

@@ -1,4 +1,4 @@
-// The two block products of attention on vector registers, in transposed form: S^T = K Q^T and O^T += V^T P^T.
+// The two GEMMs of an attention block on vector registers, in transposed form: S^T = K Q^T and O^T += V^T P^T.
 
 // Keys [first, last) of a block of `count` keys (its other rows become zeros) as rows of words.
 inline void stage_keys(const Stored* from, long long stride, int first, int last, int count, float* to, int to_stride) {

@@ -1,5 +1,5 @@
 // Between the tensors' element type and the kernel's 32-bit words. A word is a float, or a pair of bf16 when the
-// products take pairs. Rows are walked in chunks of eight elements: head dimensions are multiples of 8, so no chunk
+// instruction takes pairs. Rows are walked in chunks of eight elements: head dimensions are multiples of 8, so no chunk
 // passes a row's end.
 
 using Stored = StoredAs<kElement>::Type;

@@ -12,7 +12,7 @@ TS_INLINE bool any(IVec mask) {
   return bits != 0;
 }
 
-// 32x32 -> 64 bit products of the even lanes.
+// 32 x 32 -> 64 bit multiplication of the even lanes.
 TS_INLINE WideVec multiply_even(UVec a, UVec b) {
   WideVec x;
   asm("vpmuludq %2, %1, %0" : "=v"(x) : "v"(a), "v"(b));

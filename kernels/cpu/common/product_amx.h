@@ -37,7 +37,7 @@ struct TileConfig {
 };
 alignas(64) constexpr TileConfig kTileConfig;
 
-// A thread's tiles are configured once, around all its tasks: the instruction takes longer than a small product.
+// A thread's tiles are configured once, around all its tasks: the instruction takes longer than a small GEMM.
 [[maybe_unused]] void configure_tiles() {
   asm volatile("ldtilecfg %0" : : "m"(kTileConfig) : "memory");
 }
@@ -52,7 +52,7 @@ TS_INLINE void tile_load_passing(const void* from, long long stride) {
 }
 
 // C (2 x 2 tiles in tmm0-3) += A B over `depth` steps of 16 words. A's two tiles are a_second bytes apart, B's 64 (one
-// strip row holds both). Each product waits for one load only.
+// strip row holds both). Each multiplication waits for one load only.
 TS_INLINE void tile_products(const char* a, long long a_second, long long a_step, const char* b, long long b_stride,
                              int depth) {
   for (int k = 0; k < depth; ++k) {
@@ -70,8 +70,8 @@ TS_INLINE void tile_products(const char* a, long long a_second, long long a_step
 }
 
 // The same with A's tiles next to each other, B from the first-level cache and A passing by: all four loads before the
-// products keep the unit busier than the order above. Meanwhile kFetched bytes a step of what `next` points to come
-// into the second-level cache.
+// multiplications keep the unit busier than the order above. Meanwhile kFetched bytes a step of what `next` points to
+// come into the second-level cache.
 constexpr int kFetched = 256;  // 16 for each word
 TS_INLINE void tile_products_fetching(const char* a, const char* b, long long b_stride, int depth, const char* next) {
   for (int k = 0; k < depth; ++k) {

@@ -1,6 +1,6 @@
-// A product step on bf16 pairs: c += low(a) low(b) + high(a) high(b). As inline assembly g++ 12 spills the sums (160
-// instead of 195 GFLOP/s), so it gets its builtin, whose operand type changed with g++ 13; clang's changed too, but it
-// keeps the assembly's operands in registers.
+// A multiplication step on bf16 pairs: c += low(a) low(b) + high(a) high(b). As inline assembly g++ 12 spills the sums
+// (160 instead of 195 GFLOP/s), so it gets its builtin, whose operand type changed with g++ 13; clang's changed too,
+// but it keeps the assembly's operands in registers.
 #if defined(__clang__)
 TS_INLINE Vec multiply_add(Vec a, Vec b, Vec c) {
   asm("vdpbf16ps %2, %1, %0" : "+v"(c) : "v"(a), "v"(b));

@@ -1,4 +1,4 @@
-// The block product on vector registers: c += a b, where a's words are broadcast one by one as they lie in memory and
+// The micro-kernel on vector registers: c += a b, where a's words are broadcast one by one as they lie in memory and
 // b's columns run along the lanes. One micro-tile keeps kRows x kVectors sums in registers.
 
 // Zero as a value of its own: sums that start from one shared zero register are spilled by g++ 12.

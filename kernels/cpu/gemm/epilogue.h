@@ -1,4 +1,4 @@
-// What happens to a rectangle of sums on its way to D: the terms the kernel was generated with, in the order gemm_abi.h
+// What happens to a rectangle of sums on its way to D: the terms the kernel was generated with, in the order gemm/abi.h
 // gives. Rows are walked in vectors; at the right edge only the elements that exist are read and written.
 
 using Output = StoredAs<kOutput>::Type;

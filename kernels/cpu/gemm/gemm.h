@@ -1,4 +1,4 @@
-// Blocked GEMM: pack B, unless it comes packed; multiply; and, when k is split, add up the pieces.
+// Blocked GEMM: pack B, unless it comes packed; multiply; and, when k is split, add up the partials.
 
 constexpr int kSumsPerTile = kRows * kPanel;
 constexpr long long kPackedRowsBytes = 4ll * round_up(kTileM, kLanes) * kRowWords;

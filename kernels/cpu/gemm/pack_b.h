@@ -12,7 +12,7 @@ TS_INLINE long long pack_width(const TsGemmArgs& args) {
   return PackedB::members(args) * depth_of(args).blocks * blocks_of(args.n, pack_width(args));
 }
 
-// How many words before they are packed B's rows are asked for, where products are so fast that packing counts.
+// How many words ahead B's rows are prefetched, where the multiplication is so fast that packing counts.
 constexpr int kWordsAhead = 12;
 
 // `count` columns from `from` (column 0, the block's first k) into panels, of `elements` along k.
@@ -31,7 +31,7 @@ inline void pack_columns(const StoredB* from, long long leading, int count, int 
       for (int c = 0; c < width; c += kPanel) {
         const int panel_width = width_at(c);
         float* at = place(w, c, panel_width);
-        if constexpr (kTiles) {  // a panel's part of a row is a line or half of one
+        if constexpr (kTiles) {  // of a row a panel takes a cache line or half of one
 #pragma GCC unroll 4
           for (int r = 0; r < kPack; ++r)
             asm volatile("prefetcht0 %0" : : "m"(row[(kWordsAhead * kPack + r) * leading + c]));
@@ -70,8 +70,8 @@ inline void pack_columns(const StoredB* from, long long leading, int count, int 
   }
 }
 
-// -128 times the sums over k of packed columns: one product with ones. (A template, because only kernels that need it
-// have a product step of this kind.)
+// -128 times the sums over k of packed columns: the columns times a row of ones. (A template, because only kernels that
+// need it have this multiplication step.)
 template <class V = Vec>
 void sum_columns(const float* packed, int count, int words, float* to) {
   const int width = round_up(count, kColumnStep);

@@ -1,4 +1,4 @@
-// Scales along k, and integer weights, which are nothing without them. A vector of words never crosses from one block
+// Scales along k, and integer weights, which have them always. A vector of words never crosses from one block
 // of k to the next: blocks are multiples of 32 elements, or all of k.
 
 constexpr bool kWeights = kScales == Scales::int8_weights || kScales == Scales::int4_weights;
@@ -83,7 +83,7 @@ constexpr int upper_halves(int place, int) {
   return 2 * place + 1;
 }
 
-// Weights of a block and column to words of the products.
+// Weights of a block and column to the words that are multiplied.
 template <Element kType>
 struct Unpacked;
 
@@ -99,7 +99,7 @@ struct Unpacked<Element::int8> {
   }
   TS_INLINE Vec words(const StoredB* from) const {
     if constexpr (kPack == 1) return rounded_weights(scaled(from));
-    // The conversion makes zeros of denormal numbers, and so do the products.
+    // The conversion makes zeros of denormal numbers, and so do the instructions that multiply.
     const Vec low = scaled(from), high = scaled(from + kLanes);
     Vec both;
     asm("vcvtne2ps2bf16 %1, %2, %0" : "=v"(both) : "v"(low), "v"(high));

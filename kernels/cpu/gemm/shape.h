@@ -28,16 +28,16 @@ TS_INLINE long long up(long long size, long long multiple) {
   return blocks_of(size, multiple) * multiple;
 }
 
-// The blocks of k, then those of a second product: none has elements of both.
+// The blocks of k, then those of k2: none has elements of both.
 struct Depth {
   long long sizes[2];       // k and k2
-  long long first, blocks;  // blocks of the first product, and of both
+  long long first, blocks;  // blocks of k, and of k and k2
 
   Depth(long long k, long long k2)
       : sizes{k, kMmPlusMm ? k2 : 0}, first(blocks_of(k, kTileK)), blocks(first + blocks_of(sizes[1], kTileK)) {}
 
   TS_INLINE bool is_second(long long block) const { return kMmPlusMm && block >= first; }
-  // Its first element of its product's k, and how many it has.
+  // Its first element of k (or of k2), and how many it has.
   TS_INLINE long long start(long long block) const { return (is_second(block) ? block - first : block) * kTileK; }
   TS_INLINE int elements(long long block) const {
     return (int)min_of(kTileK, sizes[is_second(block) ? 1 : 0] - start(block));

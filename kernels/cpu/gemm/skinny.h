@@ -6,11 +6,11 @@
 constexpr int kGroupRows = 16 / kPack;  // words of k for one visit: sixteen rows of B
 constexpr int kSumRows = kTileM + (kOffset ? 1 : 0);
 
-// Workspace: [batch][row][word], zeros beyond k, then the second product's words; kOffset: behind m's rows a row of
+// Workspace: [batch][row][word], zeros beyond k, then the words of k2; kOffset: behind m's rows a row of
 // ones, whose sums are B's own.
 struct PackedA {
   Depth depth;
-  long long second, stride, batch;  // second: where the second product's words begin in a row
+  long long second, stride, batch;  // second: where the words of k2 begin in a row
 
   explicit PackedA(const TsGemmArgs& args)
       : depth(depth_of(args)),
@@ -118,7 +118,7 @@ template <int kCount>
   for (; column < s.columns; column += kLanes) add_group<kCount, 1>(s, row, column, word, words);
 }
 
-// Writes the sum of all lanes (of integers its bits); with a second product, added to what is there.
+// Writes the sum of all lanes (of integers its bits); with mm_plus_mm, added to what is there.
 TS_INLINE void put_sum_of_lanes(float* to, Sum x) {
   decltype(x[0] + x[0]) lane[kLanes];
   store(lane, x);
@@ -243,11 +243,11 @@ void run_multiply(const void* args_pointer, long long index, void* scratch) {
   ones.rows = 1;
   for (int r = 0; r < task.rows + (kOffset ? 1 : 0); ++r)
     for (int c = 0; c < task.columns; c += kLanes) store(s.sums + r * kTileN + c, Vec{});
-  // The task's blocks of the first product, then those of the second.
+  // The task's blocks of k, then those of k2.
   const long long begin = task.split * grid.blocks_per_split, end = min_of(begin + grid.blocks_per_split, depth.blocks);
-  for (int product = 0; product < (kMmPlusMm ? 2 : 1); ++product) {
-    const long long block = product == 0 ? begin : max_of(begin, depth.first);
-    const long long blocks = (product == 0 ? min_of(end, depth.first) : end) - block;
+  for (int addend = 0; addend < (kMmPlusMm ? 2 : 1); ++addend) {
+    const long long block = addend == 0 ? begin : max_of(begin, depth.first);
+    const long long blocks = (addend == 0 ? min_of(end, depth.first) : end) - block;
     if (blocks <= 0) continue;
     const long long first = depth.start(block);
     const TsMatrix& b = matrix_b(args, depth, block);
@@ -258,7 +258,7 @@ void run_multiply(const void* args_pointer, long long index, void* scratch) {
           (kRowB ? first * b.leading + task.column : task.column * b.leading + first / kStoredElementsB);
     s.scales = &scales;
     s.leading = b.leading;
-    s.elements = (int)min_of(blocks * kTileK, depth.sizes[product] - first);
+    s.elements = (int)min_of(blocks * kTileK, depth.sizes[addend] - first);
     s.words = (int)blocks_of(s.elements, kPack);
     if constexpr (kOffset) ones.a = packed.ones(args, task.batch) + packed.word(block);
     ones.b = s.b;

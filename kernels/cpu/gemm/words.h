@@ -1,6 +1,6 @@
-// Products work on 32-bit words of kPack elements that are neighbours along k: floats, pairs of bf16 or of int16, fours
-// of int8. Elements come in either order and leave as blocks of words in either order; beyond the matrix words are
-// zero.
+// The kernels multiply 32-bit words of kPack elements that are neighbours along k: floats, pairs of bf16 or of int16,
+// fours of int8. Elements come in either order and leave as blocks of words in either order; beyond the matrix words
+// are zero.
 
 using Stored = StoredAs<kElement>::Type;
 using StoredB = StoredAs<kElementB>::Type;

@@ -1,9 +1,9 @@
-// From products to logits, and dropout: the traits of the attention contract that touch single scores, on the register
+// From scores to logits, and dropout: the traits of the attention contract that touch single scores, on the register
 // layout of softmax.cuh.
 //
-// A logit is a score times a constant, which waits for the exponential (`logit_unit`): scores keep the unit in which
-// the traits have the least to do. A plain score and an alibi's are products, a soft cap's are logits in units of log2,
-// a bias's are logits.
+// A logit is a score times a constant that is applied in the exponential (`logit_unit`). Until then scores keep the
+// unit in which the traits have the least to do: without a trait and with ALiBi the dot product q k, with a soft cap
+// logits in units of log2, with a bias logits.
 #pragma once
 
 #include "philox.cuh"
@@ -19,10 +19,10 @@ struct Rows {
   int query[2];
 };
 
-// What turns a product, or what a soft cap makes of it, into a logit. It is positive without a bias, so that the
-// largest score is the largest logit: a negative scale's sign goes to the scores (a trait: a test at run time costs an
-// instruction a score), and a scale of zero becomes one that no float can tell from it.
-// `scale` is that of the call, times those of fp8 queries and keys.
+// The factor from a dot product, or from what a soft cap makes of it, to a logit. Without a bias it is positive, so
+// that the largest score is the largest logit: the sign of a negative scale goes to the scores (a trait, because a test
+// at run time costs an instruction a score), and a scale of zero becomes the smallest positive number. `scale` is the
+// scale of the call, times those of fp8 queries and keys.
 TS_DEVICE float logit_factor(const TsCudaAttentionArgs& args, float scale) {
   if constexpr (cfg::kSoftCap) return kLn2;
   return cfg::kBias ? scale : fmaxf(fabsf(scale), 1e-30f);
@@ -41,7 +41,7 @@ TS_DEVICE float base_logit(float peak) {
 
 // What ALiBi needs of the thread's two rows.
 struct Alibi {
-  float slope[2];   // less than nothing, in the scores' unit
+  float slope[2];   // negative, in the scores' unit
   int diagonal[2];  // the key at distance zero
 
   TS_DEVICE void start(const TsCudaAttentionArgs& args, const Rows& rows, const Lengths& lengths, float unit) {

@@ -1,5 +1,5 @@
-// The dropout stream of the attention contract (kernels/cpu/abi.h): Philox 4x32-10, a pure function of seed, offset,
-// head, query and key.
+// The dropout stream of the attention contract (kernels/contract/attention.h): Philox 4x32-10, a pure function of seed,
+// offset, head, query and key.
 #pragma once
 
 #include "../common/common.cuh"

@@ -1,4 +1,5 @@
-// The soft cap: scores to capped logits in units of log2, log2(e) * soft_cap * tanh(x) with x = scale * score / soft_cap.
+// The soft cap: scores to capped logits in units of log2, log2(e) * soft_cap * tanh(x) with x = scale * score /
+// soft_cap.
 //
 // tanh.approx.f32 errs by 2^-11, which a cap of 30 turns into 1.5% of a probability. Two ways are exact enough:
 //
@@ -18,7 +19,7 @@
 
 namespace ts {
 
-// The largest cap for which exp2(+-log2(e) * cap), 2^+-72, leaves room for sums and for products with values.
+// The largest cap for which exp2(+-log2(e) * cap), 2^+-72, leaves room for sums and for multiplying with values.
 constexpr float kBoundedCap = 50.0f;
 // Only bf16 has the range, and logits are bounded only where no bias is added to them. Dropout lacks the registers.
 constexpr bool kMayGoUnshifted =
@@ -67,7 +68,7 @@ struct SoftCap {
 #pragma unroll
       for (int row = 0; row < 2; ++row) {
         float &a = s[i + 2 * row], &b = s[i + 2 * row + 1], &c = s[i + 2 * row + 4], &d = s[i + 2 * row + 5];
-        // At most 2^30 each, so that the product of four is a float.
+        // At most 2^30 each, so that four of them multiplied are a float.
         const float da = exp2_approx(min_nan(a * exponent, 30.0f)) + 1.0f;
         const float db = exp2_approx(min_nan(b * exponent, 30.0f)) + 1.0f;
         const float dc = exp2_approx(min_nan(c * exponent, 30.0f)) + 1.0f;

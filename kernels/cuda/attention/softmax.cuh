@@ -1,6 +1,6 @@
 // Online softmax over one block of scores, and the mask before it.
 //
-// Scores lie as the matrix products leave them (m16n8 tiles of mma and wgmma alike): registers 4j, 4j+1 are the
+// Scores lie as mma and wgmma leave them (m16n8 tiles): registers 4j, 4j+1 are the
 // thread's first row, columns 8j+2q and 8j+2q+1 with q = lane % 4; registers 4j+2, 4j+3 the same columns of its second
 // row, eight rows below. They may keep any positive unit until the exponential: p = exp2(s * unit - peak * unit), one
 // FMA and one exp2 per score.
@@ -12,8 +12,8 @@ namespace ts {
 
 constexpr int kScores = cfg::kTileN / 2;  // score registers of a thread: half in its first row, half in its second
 
-// The two rows of a thread: running maximum of the logits in units of log2 (or zero where logits are bounded), its own
-// part of the running sum (lanes are added up at the end).
+// The two rows of a thread: running maximum of the logits in units of log2 (or zero where logits are bounded), and the
+// thread's own running sum (the lanes' sums are added at the end).
 struct RowState {
   float peak[2];
   float sum[2];
@@ -81,8 +81,8 @@ enum class Maxima { floats, staggered, integers };
 
 // Turns scores into probabilities and brings the rows up to date. `factor` is what the output so far must be multiplied
 // by; kFirst starts new rows. kGuard allows for rows that have seen nothing yet, whose maximum is -infinity. Rows whose
-// scores are `bounded` keep the base 0. Products are rounded explicitly: left to fuse them with sums, the compiler does
-// so in some copies of this code and not in others, and a row would depend on the schedule.
+// scores are `bounded` keep the base 0. Multiplications are rounded explicitly: the compiler would fuse them with
+// additions in some copies of this code and not in others, and a row would depend on the schedule.
 template <bool kFirst, bool kGuard, Maxima kMaxima = Maxima::floats>
 TS_DEVICE void update_softmax(float (&s)[kScores], RowState& rows, float (&factor)[2], float unit,
                               bool bounded = false) {
@@ -117,7 +117,7 @@ TS_DEVICE void update_softmax(float (&s)[kScores], RowState& rows, float (&facto
   }
 }
 
-// Probabilities in the order in which the second product reads them as its A operand: the accumulator's columns
+// Probabilities in the order in which P x V reads them as its A operand: the accumulator's columns
 // 16i..16i+15 are step i. In fp8 columns 32i..32i+31 are step i, and since the operand wants four neighbours of a
 // thread where the accumulator has two pairs, it gets the keys in another order: with q = lane % 4, place 16h + 4q + 2j
 // + e of a step is key 16h + 8j + 2q + e. The values are stored in the same order (hopper/transpose.cuh).

@@ -97,7 +97,7 @@ TS_DEVICE float quad_sum(float x) {
   return x + __shfl_xor_sync(0xffffffffu, x, 2);
 }
 
-// Two neighbouring 8-column tiles of an accumulator row, packed: each lane of four holds a 4-byte piece of either.
+// Two neighbouring 8-column tiles of an accumulator row, packed: each lane of four holds 4 bytes of either.
 // Afterwards even lanes hold 8 contiguous bytes of the first tile and odd lanes of the second, so that a store of the
 // four lanes is one whole 32-byte sector.
 TS_DEVICE void pair_exchange(u32& first, u32& second) {

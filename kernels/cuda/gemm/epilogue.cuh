@@ -1,14 +1,14 @@
 // The epilogue: the operations of cfg::kEpilogue on one slab of a tile, in registers.
 //
-// A slab is a row block of kColumns columns as the matrix products leave it (m16n8 tiles of mma and wgmma alike): v[4j]
+// A slab is a row block of kColumns columns as mma and wgmma leave it (m16n8 tiles): v[4j]
 // and v[4j + 1] are the thread's first row, columns 8j and 8j + 1 after its own first column; v[4j + 2] and v[4j + 3]
 // the same columns of its second row, eight rows below. What the operations read is loaded ahead (`Operands`), so that
 // one slab's memory latency hides behind the slab before it.
 //
 // Loading a tensor as the slab lies in registers takes 4 bytes of 8 rows at a time, which keeps the load unit busier
 // than the tensor cores: a residual cost 8% at 4096^3. With cfg::kStagedTensors the copy engine brings the first tensor
-// of 16 bits into shared memory, ahead of the end of the tile; of further ones a warp loads whole rows, 16 bytes a lane,
-// and turns them round in the shared memory into which its part of the slab goes afterwards.
+// of 16 bits into shared memory, ahead of the end of the tile; of further ones a warp loads whole rows, 16 bytes a
+// lane, and transposes them in the shared memory into which its share of the slab goes afterwards.
 #pragma once
 
 #include "../attention/mma_sm80/copy.cuh"
@@ -16,7 +16,7 @@
 
 namespace ts::gemm {
 
-// Where a thread's part of a slab lies in the problem. The limits are the first row and column that do not exist.
+// Where a thread's share of a slab lies in the problem. The limits are the first row and column that do not exist.
 struct Place {
   int row, column;
   int row_limit, column_limit;
@@ -117,8 +117,8 @@ TS_DEVICE float tanh_of(float x) {
   }
 }
 // The normal distribution's integral up to -t, t >= 0, as 2 to a polynomial: its logarithm is almost a parabola. The
-// coefficients are minimax fits for t <= 5.5; beyond, where the integral is below 2e-8, the polynomials fall on. Relative
-// errors: 5e-6, for float32 outputs 2e-6, where half of it is the arithmetic's.
+// coefficients are minimax fits for t <= 5.5; beyond, where the integral is below 2e-8, the polynomials fall on.
+// Relative errors: 5e-6, for float32 outputs 2e-6, where half of it is the arithmetic's.
 TS_DEVICE float normal_tail(float t) {
   if constexpr (bytes_of(cfg::kTypeD) < 4) {
     float p = fmaf(-1.79345352e-06f, t, 6.09041454e-05f);
@@ -348,7 +348,7 @@ TS_DEVICE void store_slab(const TsCudaGemmArgs& args, const Place& place, const 
     const int row = place.row + 8 * r;
     char* const out =
         static_cast<char*>(args.d) +
-        (place.batch * args.d_batch_stride + row * args.d_stride + (kGated ? place.column / 2 : place.column)) * kBytes;
+        (place.batch * args.d_batch + row * args.d_leading + (kGated ? place.column / 2 : place.column)) * kBytes;
     const int count = row < place.row_limit ? place.column_limit - place.column : 0;
 #pragma unroll
     for (int j = 0; j < kColumns / 8; ++j) {

@@ -1,11 +1,12 @@
-// Overlapping launches: a kernel's start with the end of the one before it (programmatic stream serialisation, sm_90).
+// Programmatic dependent launch (sm_90): a kernel starts while the preceding kernel of the stream ends.
 #pragma once
 
 #include "../common/common.cuh"
 
 namespace ts::gemm {
 
-// A kernel launched to overlap waits here before it touches the results of the one before. Elsewhere it does nothing.
+// Waits until the preceding kernel has ended and its results can be read. Without programmatic launch this does
+// nothing.
 TS_DEVICE void wait_for_previous_kernel() {
 #if __CUDA_ARCH__ >= 900
   asm volatile("griddepcontrol.wait;" ::: "memory");

@@ -1,4 +1,4 @@
-// The warp's matrix product of sm_80 and newer (fp8: sm_89), 16 rows by 8 columns by 32 bytes of k, in the types of the
+// The warp's mma of sm_80 and newer (fp8: sm_89), 16 rows by 8 columns by 32 bytes of k, in the types of the
 // configuration. The instruction's name is a string chosen at compile time ("C" operand).
 #pragma once
 

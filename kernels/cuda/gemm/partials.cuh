@@ -1,15 +1,15 @@
-// Split products: whoever works on a part of a tile leaves its sums in memory, and who comes last adds all parts up in
-// their order, so that the result does not depend on who that was. Nobody waits for anybody.
+// Split k: every team that works on a tile writes its partial sums to memory, and the team that is last adds all
+// partials in a fixed order, so that the result does not depend on which team that was. No team waits for another.
 //
-// With kAddParts parts are added in memory as they come, to sums that were zero. The order is anybody's, and with it
-// the rounding; in exchange the last one reads one part instead of all.
+// With kSplitKAtomic partials are added in memory as they are ready, to sums that were zero. Their order, and so the
+// rounding, may differ from run to run; in exchange the last team reads one partial instead of all.
 #pragma once
 
 #include "types.cuh"
 
 namespace ts::gemm {
 
-// Typed as the sums are: a change of type is a copy that ptxas sees among the products in flight (C7514).
+// Typed as the sums are: a change of type is a copy that ptxas sees among the wgmma in flight (C7514).
 TS_DEVICE void store_sums(float* p, const float* s) {
   asm volatile("st.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(p), "f"(s[0]), "f"(s[1]), "f"(s[2]), "f"(s[3])
                : "memory");
@@ -37,7 +37,7 @@ TS_DEVICE void clear_sums(float* p) {
   asm volatile("st.global.v4.b32 [%0], {%1, %1, %1, %1};" ::"l"(p), "r"(0) : "memory");
 }
 
-// Counts this team's part; true in all its threads when it was the last of `count`, whose memory they then see.
+// Counts this team's partial; true in all its threads when it was the last of `count`, whose memory they then see.
 template <class Sync>
 TS_DEVICE bool came_last(u32* counter, int count, int thread, u32 flag, Sync sync) {
   __threadfence();
@@ -55,13 +55,13 @@ TS_DEVICE bool came_last(u32* counter, int count, int thread, u32 flag, Sync syn
   return last;
 }
 
-// True when this team of kThreads threads was the last of the `count` that share a unit (a tile, or a warpgroup's rows of
-// one); `sums` then hold the whole. Each team has part `own`; place_of(part) says which place in args.partials a part
-// has, `counter` counts the parts that are there. Bit i of `wanted` says whether the warp has rows in block i: the others
-// take no part in the traffic. `sync` is a barrier of the team; `flag` 4 bytes of shared memory for it. Partial sums:
-// [place][block][sum / 4][thread][4].
+// True when this team of kThreads threads was the last of the `count` that share a unit (a tile, or a warpgroup's rows
+// of one); `sums` then hold the whole. This team's partial is number `own`; place_of(number) says which place in
+// args.partials a partial has, and `counter` counts the partials that are there. Bit i of `wanted` says whether the
+// warp has rows in block i; nothing is read or written for other blocks. `sync` is a barrier of the team; `flag` 4
+// bytes of shared memory for it. Partial sums: [place][block][sum / 4][thread][4].
 template <int kThreads, int kKept = 64, int kBlocks, int kSums, class PlaceOf, class Sync>
-TS_DEVICE bool join_parts(const TsCudaGemmArgs& args, u32* counter, int count, int own, PlaceOf place_of, int thread,
+TS_DEVICE bool join_partials(const TsCudaGemmArgs& args, u32* counter, int count, int own, PlaceOf place_of, int thread,
                           u32 wanted, u32 flag, Sync sync, Sum (&sums)[kBlocks][kSums]) {
   static_assert(kSums % 4 == 0, "sums are moved four at a time");
   constexpr bool kKeep = kBlocks * kSums <= kKept;  // the own sums stay in registers; larger ones are read back
@@ -103,9 +103,9 @@ TS_DEVICE bool join_parts(const TsCudaGemmArgs& args, u32* counter, int count, i
   return true;
 }
 
-// The same of args.splits parts added up at place `unit`, which whoever comes last leaves zero.
+// The same for args.splits partials that are added up at place `unit`, which the last team leaves zero.
 template <int kThreads, int kBlocks, int kSums, class Sync>
-TS_DEVICE bool add_parts(const TsCudaGemmArgs& args, int unit, int thread, u32 wanted, u32 flag, Sync sync,
+TS_DEVICE bool add_partials(const TsCudaGemmArgs& args, int unit, int thread, u32 wanted, u32 flag, Sync sync,
                          Sum (&sums)[kBlocks][kSums]) {
   static_assert(kSums % 4 == 0, "sums are moved four at a time");
   float* const place = args.partials + static_cast<i64>(unit) * (kThreads * kBlocks * kSums) + thread * 4;
@@ -135,12 +135,12 @@ TS_DEVICE bool add_parts(const TsCudaGemmArgs& args, int unit, int thread, u32 w
   return true;
 }
 
-// The same of args.splits parts, whose places follow each other, or that are added up in one.
+// The same for args.splits partials, whose places follow each other, or that are added up in one place.
 template <int kThreads, int kKept = 64, int kBlocks, int kSums, class Sync>
-TS_DEVICE bool join_parts(const TsCudaGemmArgs& args, int unit, int own, int thread, u32 wanted, u32 flag, Sync sync,
+TS_DEVICE bool join_partials(const TsCudaGemmArgs& args, int unit, int own, int thread, u32 wanted, u32 flag, Sync sync,
                           Sum (&sums)[kBlocks][kSums]) {
-  if constexpr (cfg::kAddParts) return add_parts<kThreads>(args, unit, thread, wanted, flag, sync, sums);
-  return join_parts<kThreads, kKept>(
+  if constexpr (cfg::kSplitKAtomic) return add_partials<kThreads>(args, unit, thread, wanted, flag, sync, sums);
+  return join_partials<kThreads, kKept>(
       args, args.counters + unit, args.splits, own, [&](int part) { return unit * args.splits + part; }, thread, wanted,
       flag, sync, sums);
 }

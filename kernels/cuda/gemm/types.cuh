@@ -31,7 +31,7 @@ TS_DEVICE float as_float(u32 x) {
   return __uint_as_float(x);
 }
 
-// What products are added up in.
+// The type of the sums.
 template <bool kInteger>
 struct SumOf {
   using Type = float;

@@ -10,8 +10,8 @@ struct Tile {
   int row_offset;    // added to the row in a and d: the group's first row (contiguous groups)
   int row_limit;     // rows there are
   int batch;         // batch entry of b, and of a and d unless groups are contiguous
-  int step, steps;   // range of k, in steps of the tile's depth; those of a second product follow the first's
-  int split, index;  // part of a split product, and the tile's number
+  int step, steps;   // range of k, in steps of the tile's depth; the steps of k2 follow those of k
+  int split, index;  // which part of k, where k is split, and the tile's number
 };
 
 // Tile `index` of tiles_m x tiles_n in bands.
@@ -34,7 +34,7 @@ TS_DEVICE void place_in_bands(const TsCudaGemmArgs& args, int index, int tiles_m
 template <int kTileM, int kTileN, int kTileK, int kClusterM, int kClusterN>
 struct Walk {
   const TsCudaGemmArgs& args;
-  int all_steps, first_steps;  // of k; of the first product, where there are two
+  int all_steps, first_steps;  // of k and k2; of k
   int tiles_m, tiles_n;       // of one batch entry or group, in clusters
   int group = 0, before = 0;  // grouped: the group reached and the tiles before it
 
@@ -52,8 +52,8 @@ struct Walk {
   }
   TS_DEVICE int group_rows(int g) const { return imax(0, group_end(g) - group_start(g)); }
 
-  // From an empty group to the last of the empty ones behind it, or near it: of many groups most have no rows where rows
-  // are few. Ends rise, so that one of them tells of a run of groups, which gets longer while that succeeds.
+  // From an empty group to the last of the empty ones behind it, or near it: of many groups most have no rows where
+  // rows are few. Ends rise, so that one of them tells of a run of groups, which gets longer while that succeeds.
   TS_DEVICE void pass_over_empty_groups() {
     if constexpr (cfg::kGrouping == TS_GEMM_CONTIGUOUS) {
       for (int run = 2; group + run < args.groups && group_end(group + run) <= group_end(group); run *= 2) group += run;
@@ -66,7 +66,7 @@ struct Walk {
     int index = cfg::kSplitK ? item / splits : item;
     t.split = item - index * splits;
     t.index = index;
-    // In 32 bits: a division of 64 is a function call, in the middle of the products in flight.
+    // In 32 bits: a division in 64 bits is a function call, which would make the compiler wait for the wgmma in flight.
     t.step = cfg::kSplitK ? all_steps * t.split / splits : 0;
     t.steps = cfg::kSplitK ? all_steps * (t.split + 1) / splits - t.step : all_steps;
     return place(rank, t);

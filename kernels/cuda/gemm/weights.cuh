@@ -1,6 +1,6 @@
-// Integer weights to pairs of 16-bit floats of a's type, and their scales. An integer's bits go into the mantissa of a
-// number whose last place is 1, from which that number is then taken away, and a zero point with it: exact in bf16 and
-// f16 alike.
+// Integer weights to pairs of 16-bit floats of a's type, and their scales. An integer's bits become the lowest bits of
+// a number whose unit in the last place is 1; that number, and the zero point, are then subtracted. This is exact in
+// bf16 and in f16.
 #pragma once
 
 #include "types.cuh"
@@ -28,31 +28,32 @@ constexpr int kRaise = kSignApart ? 0 : (kBf16 ? 128 : 1024) + (cfg::kTypeB == T
 constexpr u32 kRaiseBits = twice(cfg::kTypeB == TS_GEMM_S4 ? (kBf16 ? 0x4308 : 0x6408) : 0x6480);
 constexpr u32 kOne = twice(kBf16 ? 0x3f80 : 0x3c00);
 
-// The scale and the zero point of a block of weights as they lie in memory: nobody waits for them where they are loaded.
+// The scale and the zero point of a block of weights as they lie in memory. They are not converted where they are
+// loaded, so that the load is not waited for there.
 struct StoredScale {
   u32 bits;
   int zero;
 };
-// Those of a column of b.
+// The scales and zero points of a column of b.
 struct ScaleLine {
   const char* scales;
   const signed char* zeros;
 
   TS_DEVICE ScaleLine(const TsCudaGemmArgs& args, int batch, int column)
-      : scales(static_cast<const char*>(args.scale_b) +
-               (batch * args.scale_b_batch_stride + column * args.scale_b_row_stride) * bytes_of(cfg::kTypeScale)),
-        zeros(args.zero_b + batch * args.zero_b_batch_stride + column * args.zero_b_row_stride) {}
+      : scales(static_cast<const char*>(args.scale_b.data) +
+               (batch * args.scale_b.batch + column * args.scale_b.row) * bytes_of(cfg::kTypeScale)),
+        zeros(static_cast<const signed char*>(args.zero_b.data) + batch * args.zero_b.batch + column * args.zero_b.row) {}
   // At element k.
   TS_DEVICE StoredScale load(const TsCudaGemmArgs& args, int k) const {
     constexpr int kBytes = bytes_of(cfg::kTypeScale);
     const int block = k >> args.scale_shift;
-    StoredScale x{load_bits<kBytes>(scales + block * args.scale_b_block_stride * kBytes), 0};
-    if constexpr (cfg::kZeroPoints) x.zero = __ldg(zeros + block * args.zero_b_block_stride);
+    StoredScale x{load_bits<kBytes>(scales + block * args.scale_b.block * kBytes), 0};
+    if constexpr (cfg::kZeroPoints) x.zero = __ldg(zeros + block * args.zero_b.block);
     return x;
   }
 };
 
-// The same as the products take them.
+// A scale and a zero point in the form that the arithmetic takes.
 struct Scale {
   u32 factor;  // two of a's type, or a float
   u32 minus;   // two of a's type: -(kRaise + zero point)
@@ -92,7 +93,7 @@ TS_DEVICE u32 pair_of_int8(u32 word, u32 minus) {
   }
 }
 
-// Both rounded once: the product of an integer of 9 bits and a scale of 16 is exact in float32.
+// Both are rounded once, because an integer of 9 bits times a scale of 16 bits is exact in float32.
 TS_DEVICE u32 scaled(u32 pair, u32 factor) {
   if constexpr (cfg::kTypeScale == TS_GEMM_F32) {
     float low, high;

@@ -108,8 +108,7 @@ CpuTable table_of(const CpuAttentionParameters& p) {
 
 Result<Source> cpu_attention_source(const CpuAttentionParameters& parameters) {
   TS_TRY(check(parameters));
-  constexpr std::string_view kContract[] = {"abi.h"};
-  return cpu_source(parameters.name, parameters.key, parameters.level, constants_of(parameters), kContract,
+  return cpu_source(parameters.name, parameters.key, parameters.level, constants_of(parameters), "attention/abi.h",
                     fragments(parameters), table_of(parameters));
 }
 

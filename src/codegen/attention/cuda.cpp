@@ -9,8 +9,6 @@
 
 namespace tilesmith {
 
-std::span<const EmbeddedFile> embedded_cuda_templates();  // the files of kernels/cuda
-
 namespace {
 
 void add_signature(CudaTable& table, const AttentionSignature& s) {
@@ -33,17 +31,17 @@ void add_hopper(CudaTable& table, const Algorithm& a, const CudaAttentionResourc
   table.add("kWarpgroups", facts.warpgroups);
   table.add("kTileN", facts.tile_keys);
   table.add("kStages", a.stages);
-  table.add("kQueryBuffers", a.q_stages);
+  table.add("kQStages", a.q_stages);
   table.add("kBiasStages", a.bias_stages);
   table.add("kBlocksPerSm", facts.blocks_per_sm);
-  table.add("kPackedHeads", a.pack_gqa);
+  table.add("kPackGqa", a.pack_gqa);
   table.add("kPingPong", a.ping_pong);
   table.add("kDynamicScheduler", a.dynamic_scheduler);
   table.add("kLateWait", a.late_wait);
   table.add("kLateStore", a.late_store);
 }
 
-void add_portable(CudaTable& table, const CudaAttentionResources& facts) {
+void add_mma_sm80(CudaTable& table, const CudaAttentionResources& facts) {
   table.add("kWarps", facts.warps);
   table.add("kTileN", facts.tile_keys);
 }
@@ -61,20 +59,20 @@ Result<Source> cuda_attention_source(const KernelConfig& config) {
     table.add("kFp8", input_type(signature.data_type) == DataType::fp8);
     table.add("kBlockScale", signature.qscale == QuantScale::blockscale);
   } else {
-    add_portable(table, facts);
+    add_mma_sm80(table, facts);
     table.add("kUnaligned", signature.unaligned);
   }
   TS_ASSIGN(const std::string text,
-            flatten_includes(embedded_cuda_templates(), is_hopper ? "attention/hopper/attention_fwd.cuh"
-                                                                  : "attention/mma_sm80/attention_fwd.cuh"));
+            flatten_includes(embedded_kernels(), is_hopper ? "cuda/attention/hopper/attention_fwd.cuh"
+                                                           : "cuda/attention/mma_sm80/attention_fwd.cuh"));
   Source source;
   source.name = native_name(config);
   source.entry_symbol = source.name;
   source.language = Language::cuda;
   source.arch = std::string(config.arch.text());
-  // The rules keep the tile in registers; what there is no room for beside it are words of the schedule and of rare
-  // traits. Up to 128 bytes cost nothing that could be measured; what more costs has not been measured, but without it
-  // some kernels would not be built and their problems would go to the portable pipeline.
+  // The rules keep the tile in registers; a few words of the schedule and of rare traits may be spilled. Up to 128
+  // bytes cost nothing that could be measured. The cost of more has not been measured, but without it some kernels
+  // would not be built, and their problems would go to the mma_sm80 pipeline.
   constexpr std::uint32_t kHopperSpills = 256;
   source.spill_limit_bytes = is_hopper ? kHopperSpills : 0;
   source.options = {"-std=c++17", "-default-device"};

@@ -283,8 +283,7 @@ CpuGemmBlocking cpu_gemm_blocking(CpuLevel level, CpuGemmForm form, Instruction 
 
 Result<Source> cpu_gemm_source(const CpuGemmParameters& parameters) {
   TS_TRY(check(parameters));
-  constexpr std::string_view kContract[] = {"abi.h", "gemm/abi.h"};
-  return cpu_source(parameters.name, parameters.key, parameters.level, constants_of(parameters), kContract,
+  return cpu_source(parameters.name, parameters.key, parameters.level, constants_of(parameters), "gemm/abi.h",
                     fragments(parameters), table_of(parameters));
 }
 

@@ -1,5 +1,5 @@
 // The source of a CPU GEMM kernel: constants that say what the instance is, then the template fragments of kernels/cpu.
-// What the kernel computes is written in kernels/cpu/gemm/abi.h.
+// What the kernel computes is written in kernels/contract/gemm.h and kernels/cpu/gemm/abi.h.
 #pragma once
 
 #include <array>
@@ -44,9 +44,9 @@ struct CpuGemmParameters {
   int tile_m = 192;         ///< rows of a task, a multiple of cpu_gemm_tile().rows
   int tile_n = 480;         ///< columns of a task, a multiple of cpu_gemm_tile().columns
   int tile_k = 384;         ///< elements of k between two visits of the sums, a multiple of cpu_gemm_tile().depth
-  bool split_k = false;     ///< k may be cut into pieces that are added up in order
+  bool split_k = false;     ///< k may be cut into parts, whose partials are added in order
   bool packed_b = false;    ///< B comes from a pack_b kernel
-  bool mm_plus_mm = false;  ///< the sums of a second product, A2 B2, go on from the first's
+  bool mm_plus_mm = false;  ///< A2 x B2 is added to A x B before the epilogue
   GemmBias bias = GemmBias::none;
   GemmActivation activation = GemmActivation::none;
   bool gated = false;  ///< neighbouring columns are a pair: D has n / 2 columns

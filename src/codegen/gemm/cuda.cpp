@@ -9,8 +9,6 @@
 
 namespace tilesmith {
 
-std::span<const EmbeddedFile> embedded_cuda_templates();  // the files of kernels/cuda
-
 namespace {
 
 Result<int> type_number(DataType type) {
@@ -104,7 +102,7 @@ Status add_signature(CudaTable& table, const GemmSignature& s) {
   TS_ASSIGN(const int a, type_number(s.a));
   TS_ASSIGN(const int b, type_number(s.b));
   TS_ASSIGN(const int d, type_number(s.c));
-  TS_ASSIGN(const int side, type_number(s.aux));
+  TS_ASSIGN(const int aux, type_number(s.aux));
   TS_ASSIGN(const int bias, type_number(s.bias));
   table.add("kTypeA", a);
   table.add("kTypeB", b);
@@ -122,7 +120,7 @@ Status add_signature(CudaTable& table, const GemmSignature& s) {
     TS_ASSIGN(const int operation, operation_number(op));
     operations.push_back(operation);
     const bool reads_bias = op == EpilogueOp::bias || op == EpilogueOp::bias_m;
-    types.push_back(reads_tensor(op) ? side : reads_bias ? bias : int{TS_GEMM_F32});
+    types.push_back(reads_tensor(op) ? aux : reads_bias ? bias : int{TS_GEMM_F32});
   }
   table.add("kEpilogue", operations);
   table.add("kEpilogueTypes", types);
@@ -138,7 +136,7 @@ std::string_view add_algorithm(CudaTable& table, const KernelConfig& config, con
   table.add("kPairs", facts.pairs);
   table.add("kStagedTensors", facts.staged_tensors);
   table.add("kSplitK", a.split_k);
-  table.add("kAddParts", a.split_k_atomic);
+  table.add("kSplitKAtomic", a.split_k_atomic);
   switch (a.pipeline) {
     case Pipeline::warp_specialized:
     case Pipeline::weight_only:
@@ -149,49 +147,48 @@ std::string_view add_algorithm(CudaTable& table, const KernelConfig& config, con
       table.add("kPingPong", a.ping_pong);
       table.add("kClusterM", a.cluster[0]);
       table.add("kClusterN", a.cluster[1]);
-      table.add("kStoreBox", facts.store_box);
+      table.add("kStoreTmaBox", facts.store_box);
       table.add("kStreamK", a.stream_k);
       table.add("kPromote", false);
-      table.add("kBoxes", a.pipeline == Pipeline::weight_only ? facts.tma_boxes : 1);
-      return a.pipeline == Pipeline::weight_only ? "gemm/hopper/weights_gemm.cuh" : "gemm/hopper/gemm.cuh";
+      table.add("kTmaBoxes", a.pipeline == Pipeline::weight_only ? facts.tma_boxes : 1);
+      return a.pipeline == Pipeline::weight_only ? "cuda/gemm/hopper/weights_gemm.cuh" : "cuda/gemm/hopper/gemm.cuh";
     case Pipeline::skinny_tma:
       table.add("kRows", a.tile[0]);
       table.add("kColumns", a.tile[1]);
-      table.add("kBoxes", facts.tma_boxes);
+      table.add("kTmaBoxes", facts.tma_boxes);
       table.add("kWarps", a.wave[2]);
       table.add("kPrefetchWeights", a.prefetch_weights);
-      return "gemm/hopper/skinny.cuh";
+      return "cuda/gemm/hopper/skinny.cuh";
     case Pipeline::skinny:
       table.add("kRows", a.tile[0]);
       table.add("kColumns", a.tile[1]);
       table.add("kWarps", a.wave[2]);
-      return "gemm/skinny/gemm.cuh";
+      return "cuda/gemm/skinny/gemm.cuh";
     default:
       table.add("kTileM", a.tile[0]);
       table.add("kTileN", a.tile[1]);
       table.add("kWarpsM", a.wave[0]);
       table.add("kWarpsN", a.wave[1]);
       table.add("kAligned", facts.aligned);
-      table.add("kThreeProducts", std::get<GemmSignature>(config.signature).a == DataType::fp32);
-      if (facts.list_products == 0) return "gemm/mma_sm80/gemm.cuh";
-      table.add("kProducts", facts.list_products);
-      return "gemm/mma_sm80/list.cuh";
+      table.add("kTf32x3", std::get<GemmSignature>(config.signature).a == DataType::fp32);
+      if (facts.list_products == 0) return "cuda/gemm/mma_sm80/gemm.cuh";
+      table.add("kGemms", facts.list_products);
+      return "cuda/gemm/mma_sm80/list.cuh";
   }
 }
 
-/// Bytes that a kernel may keep in memory instead of registers, where that is known to be outside of its products.
+/// Bytes that a kernel may spill, where the spills are known to be outside of its main loop.
 int spills_meant(const KernelConfig& config) {
   const auto& signature = std::get<GemmSignature>(config.signature);
   const Algorithm& a = config.algorithm;
   int bytes = 0;
-  // Which part of a tile comes next is worked out once a tile, beside all the rest; where a second product begins is a
-  // word more.
+  // Which part of k comes next is worked out once a tile, beside all the rest; where A2 x B2 begins is a word more.
   if (a.split_k || a.stream_k || signature.mm_plus_mm) bytes = 16;
   // A walk over groups takes a few registers more than full tiles leave. Scales and zero points of weights are loaded
   // ahead, beside the 128 sums of a tile; those that split k are smaller.
   if (signature.grouping != GemmGrouping::none || (a.pipeline == Pipeline::weight_only && !a.split_k)) bytes = 64;
-  // A product's own arguments take more, which gates beside amax on a full tile of fp8 feel: stored and loaded once a
-  // tile.
+  // The arguments of a list's entry take more registers, which a gate together with amax on a full tile of fp8 does not
+  // leave: they are spilled and reloaded once a tile.
   if (signature.family == GemmFamily::grouped_gemm) bytes = 256;
   return bytes;
 }
@@ -202,7 +199,7 @@ Result<Source> cuda_gemm_source(const KernelConfig& config) {
   CudaTable table;
   TS_TRY(add_signature(table, std::get<GemmSignature>(config.signature)));
   const std::string_view file = add_algorithm(table, config, cuda_gemm_resources(config));
-  TS_ASSIGN(const std::string text, flatten_includes(embedded_cuda_templates(), file));
+  TS_ASSIGN(const std::string text, flatten_includes(embedded_kernels(), file));
   Source source;
   source.name = native_name(config);
   source.entry_symbol = source.name;

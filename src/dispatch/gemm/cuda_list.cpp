@@ -70,7 +70,7 @@ struct Table {
 };
 
 /// What the epilogue's operation `at` of the kernel reads of this product. beta * C is an addition in front of them.
-TsCudaGemmProductOperand operand_of(const GemmProblem& p, const GemmArguments& a, std::size_t at) {
+TsCudaGemmListOperand operand_of(const GemmProblem& p, const GemmArguments& a, std::size_t at) {
   if (p.beta && at == 0) return {const_cast<void*>(a.c.data), a.c.leading, a.beta, 0};
   const std::size_t i = at - (p.beta ? 1 : 0);
   const EpilogueOp op = p.epilogue[i];
@@ -222,23 +222,23 @@ Status CudaGemmListPlan::launch_part(const CudaListPart& part, std::span<const G
     const GemmProblem& p = problems()[at];
     const GemmArguments& a = arguments[at];
     const CudaGemmShape shape{.m = p.m, .n = p.n, .k = p.k};
-    put(TsCudaGemmProduct{.a = a.a.data,
-                          .b = a.b.data,
-                          .d = a.d,
-                          .a_stride = a.a.leading,
-                          .b_stride = a.b.leading,
-                          .d_stride = a.d_leading,
-                          .m = static_cast<int>(p.m),
-                          .n = static_cast<int>(p.n),
-                          .k = a.alpha == 0 ? 0 : static_cast<int>(p.k),  // A and B are not to be read then
-                          .first_tile = static_cast<int>(tiles),
-                          .alpha = a.alpha,
-                          .reserved = 0});
+    put(TsCudaGemmListEntry{.a = a.a.data,
+                            .b = a.b.data,
+                            .d = a.d,
+                            .a_stride = a.a.leading,
+                            .b_stride = a.b.leading,
+                            .d_stride = a.d_leading,
+                            .m = static_cast<int>(p.m),
+                            .n = static_cast<int>(p.n),
+                            .k = a.alpha == 0 ? 0 : static_cast<int>(p.k),  // A and B are not to be read then
+                            .first_tile = static_cast<int>(tiles),
+                            .alpha = a.alpha,
+                            .reserved = 0});
     for (std::size_t i = 0; i < operations; ++i) put(operand_of(p, a, i));
     tiles += cuda_gemm_tiles(config, shape);  // each has fewer than the chip has SMs: their sum fits
-    if (++table.list.products == facts.list_products) TS_TRY(send());
+    if (++table.list.gemms == facts.list_products) TS_TRY(send());
   }
-  return table.list.products > 0 ? send() : Status{};
+  return table.list.gemms > 0 ? send() : Status{};
 }
 
 }  // namespace tilesmith

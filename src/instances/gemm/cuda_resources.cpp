@@ -112,7 +112,7 @@ void portable_facts(const GemmSignature& s, const Algorithm& a, CudaGemmResource
 
 /// Bytes of a product in a list's table.
 int entry_bytes(const GemmSignature& s) {
-  return static_cast<int>(sizeof(TsCudaGemmProduct) + s.epilogue_ops.size() * sizeof(TsCudaGemmProductOperand));
+  return static_cast<int>(sizeof(TsCudaGemmListEntry) + s.epilogue_ops.size() * sizeof(TsCudaGemmListOperand));
 }
 
 void few_rows_facts(const Algorithm& a, CudaGemmResources& facts) {

@@ -1,17 +1,18 @@
-// The part of a call that kernels of every backend read alike: TsAttentionArgs (kernels/cpu/abi.h) and
-// TsCudaAttentionArgs (kernels/cuda/attention/abi.h) have these fields by the same names and meanings.
+// The part of a call that kernels of every backend read alike (kernels/contract/attention.h).
 #pragma once
 
+#include <concepts>
+
+#include "kernels/contract/attention.h"
 #include "problem/attention/problem.hpp"
 
 namespace tilesmith {
 
-/// `Args` with its shared fields filled in and the others zero. Unbounded sides of the window stay -1.
-template <class Args>
+/// A backend's arguments with the shared fields filled in and the others zero. Unbounded sides of the window stay -1.
+template <std::derived_from<TsAttentionCall> Args>
 [[nodiscard]] Args shared_kernel_args(const AttentionProblem& p, const AttentionArguments& a) {
   Args out{};
-  using Strides = decltype(out.q_strides);
-  const auto strides = [](const AttentionStrides& s) { return Strides{s.batch, s.head, s.row, 1}; };
+  const auto strides = [](const AttentionStrides& s) { return TsStrides{s.batch, s.head, s.row, 1}; };
   const MaskWindow window = window_of(p);
   out.q = a.q;
   out.k = a.k;

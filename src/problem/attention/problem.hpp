@@ -3,7 +3,7 @@
 
 #include <cstdint>
 
-#include "kernels/cpu/abi.h"
+#include "kernels/cpu/attention/abi.h"
 #include "problem/fields.hpp"
 #include "tilesmith/attention.hpp"
 #include "tilesmith/device.hpp"

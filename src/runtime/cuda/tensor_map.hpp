@@ -5,7 +5,7 @@
 #include <span>
 
 #include "base/error.hpp"
-#include "kernels/cuda/attention/abi.h"
+#include "kernels/cuda/common/tensor_map.h"
 #include "runtime/cuda/context.hpp"
 
 namespace tilesmith {

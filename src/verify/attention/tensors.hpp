@@ -1,8 +1,8 @@
 // One attention-forward call as the checks see it: where its tensors lie and what it asks for.
 //
-// Every field means what it means in TsAttentionArgs (kernels/cpu/abi.h). Which keys a row sees and which pairs dropout
-// keeps is written here a second time, without code of the generator or of the kernels, so that a mistake there is
-// found.
+// Every field means what it means in TsAttentionCall (kernels/contract/attention.h). Which keys a row sees and which
+// pairs dropout keeps is written here a second time, without code of the generator or of the kernels, so that a mistake
+// there is found.
 #pragma once
 
 #include <cstdint>

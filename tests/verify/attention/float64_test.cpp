@@ -16,7 +16,7 @@ namespace {
 
 using Real = long double;
 
-// The weight exp(s_ij) of a visible pair, straight from the definition in kernels/cpu/abi.h; 0 when invisible.
+// The weight exp(s_ij) of a visible pair, straight from the definition in kernels/contract/attention.h; 0 when invisible.
 Real weight(const RandomAttention& c, std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) {
   const AttentionTensors& t = c.tensors;
   const std::int64_t lq = t.cu_seqlens_q ? t.cu_seqlens_q[b + 1] - t.cu_seqlens_q[b] : t.seqlen_q;

@@ -8,11 +8,11 @@
 //   kWarpgroups         consumer warpgroups, 1..3: the tile has 64 rows for each
 //   kTileN              keys of a block, a multiple of 16; with kFp8 of 32, with kBlockScale 32, 64 or 128
 //   kStages             key blocks and value blocks in flight
-//   kQueryBuffers       1, or 2 to load the next tile's queries early
+//   kQStages            1, or 2 to load the next tile's queries early
 //   kBlocksPerSm        blocks that share an SM
-//   kPackedHeads        1, or heads_q / heads_kv where that divides 64: a tile's rows are (query, head of the group)
+//   kPackGqa            1, or heads_q / heads_kv where that divides 64: a tile's rows are (query, head of the group)
 //   kPingPong, kDynamicScheduler (bool)   turns between warpgroups; atomic scheduling
-//   kLateWait (bool)    wait for the second product after half of the exponentials instead of before them
+//   kLateWait (bool)    wait for P x V after half of the exponentials instead of before them
 //   kLateStore (bool)   store a tile's output while the next tile's second block is scored, not before it
 //   kMaskRight, kMaskLeft (bool)   the window is bounded on that side (a causal mask is a right bound of 0)
 //   kGroupMode, kLse, kSink, kSoftCap, kBias, kAlibi, kDropout, kNegativeScale (bool); with
@@ -20,20 +20,20 @@
 //   kBiasStages         with kBias: blocks of the bias in flight for each warpgroup, through the tensor map `bias`
 //     (kTileN a multiple of 32); 0 reads the bias element by element, with any strides and alignment, at half the speed
 //
-// With kFp8 kPackedHeads is 1 and kBiasStages 0, and with kBlockScale there is no kAlibi; all else goes together. The
-// probabilities are rounded to e4m3 before the second product, the row sums and the lse are not.
+// With kFp8 kPackGqa is 1 and kBiasStages 0, and with kBlockScale there is no kAlibi; all else goes together. The
+// probabilities are rounded to e4m3 before P x V, the row sums and the lse are not.
 //
-// Launch facts: kThreads threads, kSharedBytes of dynamic shared memory (layout.cuh), a grid of min(work_items, SMs *
+// Launch: kThreads threads, kSharedBytes of dynamic shared memory (layout.cuh), a grid of min(work_items, SMs *
 // kBlocksPerSm) blocks.
-//   row_tiles = ceil(seqlen_q * kPackedHeads / (64 * kWarpgroups)); heads = kPackedHeads > 1 ? heads_kv : heads_q;
+//   row_tiles = ceil(seqlen_q * kPackGqa / (64 * kWarpgroups)); heads = kPackGqa > 1 ? heads_kv : heads_q;
 //   work_items = batch * heads * row_tiles; section_heads: 1 without bounds, else the heads whose keys and values fill
 //   about half of L2.
-// Tensor maps (16-bit elements, with kFp8 8-bit ones and boxes of 128 instead of 64; 128-byte swizzle, zero fill),
+// Tensor maps (16-bit elements, with kFp8 8-bit ones and TMA boxes of 128 instead of 64; 128-byte swizzle, zero fill),
 // dimensions innermost first; group mode has batch = 1 and the total rows:
-//   q  {head_dim_qk, kPackedHeads, seqlen_q, heads, batch}, box {64, kPackedHeads, 64 / kPackedHeads, 1, 1}
+//   q  {head_dim_qk, kPackGqa, seqlen_q, heads, batch}, box {64, kPackGqa, 64 / kPackGqa, 1, 1}
 //   k  {head_dim_qk, seqlen_k, heads_kv, batch}, v the same with head_dim_v, box {64, kTileN, 1, 1}
 //   bias (with kBiasStages > 0 and a bias that is not null; float32 elements, the same swizzle and fill)
-//      {seqlen_k, kPackedHeads, seqlen_q, heads, batch}, box {32, kPackedHeads, 64 / kPackedHeads, 1, 1}; in group
+//      {seqlen_k, kPackGqa, seqlen_q, heads, batch}, box {32, kPackGqa, 64 / kPackGqa, 1, 1}; in group
 //      mode, too, batch is the number of sequences and rows and keys are those of the longest one. The keys are
 //      contiguous (column == 1); the pointer is a multiple of 16 bytes, the other strides multiples of 4 elements, 0
 //      where the bias is broadcast.

@@ -20,7 +20,7 @@ struct BiasProducer {
     mbarrier_expect(full, kBiasBytes);
     for (int c = 0; c < cfg::kTileN / kBiasColumn; ++c) {
       tma_load_5d(shared.bias(warpgroup, place.index) + c * kWarpgroupRows * kColumnBytes, &maps.bias, full,
-                  n * cfg::kTileN + c * kBiasColumn, 0, (t.row + warpgroup * kWarpgroupRows) / cfg::kPackedHeads,
+                  n * cfg::kTileN + c * kBiasColumn, 0, (t.row + warpgroup * kWarpgroupRows) / cfg::kPackGqa,
                   t.head, t.batch);
     }
     place.advance();
@@ -40,8 +40,8 @@ struct BiasProducer {
   }
 };
 
-// A block of the bias in shared memory, as the copy engine's 128-byte swizzle leaves it: 16-byte piece c of row r is at
-// piece c ^ (r % 8). A thread's two columns of a tile of eight are eight bytes. Rows of odd number read two tiles in
+// A block of the bias in shared memory, as the copy engine's 128-byte swizzle leaves it: 16-byte chunk c of row r is at
+// chunk c ^ (r % 8). A thread's two columns of a tile of eight are eight bytes. Rows of odd number read two tiles in
 // the other order, which spreads a half-warp's reads over all banks.
 struct SharedBias {
   struct Pair {
@@ -57,15 +57,15 @@ struct SharedBias {
   TS_DEVICE void add(float factor, float (&s)[kScores]) const {
     const u32 lane = threadIdx.x & 31, group = lane >> 2, odd = group & 1;
     const u32 row = address + ((threadIdx.x >> 5 & 3) * 16 + group) * kColumnBytes + (lane & 1) * 8;
-    const u32 piece = (lane >> 1 & 1) ^ group ^ (odd << 2);
+    const u32 chunk = (lane >> 1 & 1) ^ group ^ (odd << 2);
 #pragma unroll
     for (int c = 0; c < cfg::kTileN / kBiasColumn; ++c) {
 #pragma unroll
       for (int half = 0; half < 4; ++half) {
         const int tile = half & 1, r = half >> 1;
         const u32 from = row + c * kWarpgroupRows * kColumnBytes + r * 8 * kColumnBytes;
-        const Pair a = load(from + ((2 * tile) ^ piece) * 16);
-        const Pair b = load(from + ((2 * tile + 4) ^ piece) * 16);
+        const Pair a = load(from + ((2 * tile) ^ chunk) * 16);
+        const Pair b = load(from + ((2 * tile + 4) ^ chunk) * 16);
         const int i = 4 * (4 * c + tile) + 2 * r, j = i + 8;
         s[i] = fmaf(s[i], factor, odd ? b.x : a.x);
         s[i + 1] = fmaf(s[i + 1], factor, odd ? b.y : a.y);

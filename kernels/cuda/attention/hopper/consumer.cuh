@@ -1,9 +1,9 @@
 // A consumer warpgroup: 64 rows of each tile, from scores to output.
 //
-// The pipeline: while the tensor cores score block n - 1 (first product) and multiply block n's probabilities with its
-// values (second product), the previous results are turned into probabilities. Tiles are not islands: the first block
-// of the next tile is scored together with the last second product of the current one, and the current one's output is
-// stored under the next one's second block, so that a tile costs no empty start and end.
+// The pipeline: while the tensor cores score block n - 1 (Q x K^T) and multiply block n's probabilities with its values
+// (P x V), the previous scores are turned into probabilities. The pipeline runs on from tile to tile: the first block
+// of the next tile is scored together with the last P x V of the current tile, and the current tile's output is stored
+// while the next tile's second block is scored, so that the tensor cores do not idle between tiles.
 //
 // Blocks are walked from the last visible key to the first. Only blocks that the mask or the sequence's end cuts are
 // masked.
@@ -15,9 +15,11 @@
 
 namespace ts {
 
-// What follows was found by measurement. A bias and dropout leave no registers for it.
+// Which way of taking maxima is the fastest was measured for each number of warpgroups
+// (docs/log/2026-11-cuda-attention.md). A bias and dropout leave no registers for any but the plain one.
 constexpr bool kRoomy = !cfg::kBias && !cfg::kDropout;
-// Three warps on a scheduler hide what the test of the integers would, and in fp8 the stagger, too.
+// With three warps on a scheduler the other warps hide the latency that the integers' test would save, and in fp8 that
+// which staggering would save.
 constexpr Maxima kMaxima = kRoomy && cfg::kWarpgroups == 2                   ? Maxima::integers
                            : kRoomy && cfg::kWarpgroups == 3 && !cfg::kFp8 ? Maxima::staggered
                                                                            : Maxima::floats;
@@ -28,13 +30,13 @@ struct Consumer {
   const Shared& shared;
   const TsCudaAttentionArgs& args;
   const int warpgroup;
-  float scale;  // what products are multiplied by
+  float scale;  // from a dot product to a score
   float unit;   // what scores are multiplied by in the exponential
   SoftCap cap;
 
   TileRing ring;
   RingPlace<cfg::kStages> keys, values;
-  RingPlace<cfg::kQueryBuffers> queries;
+  RingPlace<cfg::kQStages> queries;
   RingPlace<kSharedBias ? kBiasStages : 1> bias;
 
   float s[kScores];
@@ -52,7 +54,7 @@ struct Consumer {
 
   // The current tile as this warpgroup sees it.
   Tile tile;
-  u32 slot;                      // where the tile's facts are in shared memory, too
+  u32 slot;                      // where the tile is described in shared memory, too
   int leading, trailing;         // blocks at its end and beginning that only other warpgroups' rows see
   int begin, end;                // its own key blocks: begin .. end - 1
   int whole_begin, whole_end;    // blocks that need no mask
@@ -66,7 +68,7 @@ struct Consumer {
 
   TS_DEVICE bool leader() const { return threadIdx.x % 128 == 0; }
 
-  // The turns of the warpgroups at issuing products, so that one's softmax runs under another's products.
+  // The turns of the warpgroups at issuing wgmma, so that one warpgroup's softmax runs while another's wgmma do.
   TS_DEVICE void begin_turn() const {
     if constexpr (cfg::kPingPong) named_barrier_sync(1 + warpgroup, 256);
   }
@@ -78,8 +80,8 @@ struct Consumer {
     tile = next;
     slot = next_slot;
     const int first_row = tile.row + warpgroup * kWarpgroupRows;
-    const int first_query = first_row / cfg::kPackedHeads;
-    const int last_query = (first_row + kWarpgroupRows - 1) / cfg::kPackedHeads;
+    const int first_query = first_row / cfg::kPackGqa;
+    const int last_query = (first_row + kWarpgroupRows - 1) / cfg::kPackGqa;
     const BlockRange own = own_blocks(args, tile, warpgroup);
     begin = own.begin;
     end = own.end;
@@ -91,7 +93,7 @@ struct Consumer {
     const int column = 2 * (lane & 3);
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      const int query = (first_row + (threadIdx.x >> 5 & 3) * 16 + (lane >> 2) + 8 * r) / cfg::kPackedHeads;
+      const int query = (first_row + (threadIdx.x >> 5 & 3) * 16 + (lane >> 2) + 8 * r) / cfg::kPackGqa;
       row_end[r] = key_end(args, tile.length, query) - column;
       row_begin[r] = key_begin(args, tile.length, query) - column;
     }
@@ -145,7 +147,7 @@ struct Consumer {
     }
   }
 
-  // Products to logits, and dropout: only with the traits that need the rows' places are those worked out.
+  // From scores to logits, and dropout. The rows' places are worked out only for the traits that need them.
   TS_DEVICE Rows place(const Tile& tile) const {
     Rows r;
     r.batch = tile.batch;
@@ -153,13 +155,13 @@ struct Consumer {
     for (int i = 0; i < 2; ++i) {
       const int row =
           tile.row + warpgroup * kWarpgroupRows + (threadIdx.x >> 5 & 3) * 16 + (threadIdx.x >> 2 & 7) + 8 * i;
-      r.query[i] = row / cfg::kPackedHeads;
-      r.head[i] = cfg::kPackedHeads > 1 ? tile.head * cfg::kPackedHeads + row % cfg::kPackedHeads : tile.head;
+      r.query[i] = row / cfg::kPackGqa;
+      r.head[i] = cfg::kPackGqa > 1 ? tile.head * cfg::kPackGqa + row % cfg::kPackGqa : tile.head;
     }
     return r;
   }
 
-  // From products to probabilities.
+  // From scores to probabilities.
   template <bool kFirst, bool kGuard>
   TS_DEVICE void softmax(int n, bool cut) {
     if constexpr (kMayGoUnshifted) {
@@ -201,7 +203,7 @@ struct Consumer {
     }
   }
 
-  // From products to logits. A hidden NaN must not reach its neighbours, which a soft cap mixes: with one a block that
+  // From scores to logits. A hidden NaN must not reach its neighbours, which a soft cap mixes: with one a block that
   // is cut is masked before, too.
   TS_DEVICE void finish_block(int n, bool cut) {
     if (cfg::kSoftCap && cut) mask(n);
@@ -294,7 +296,7 @@ struct Consumer {
   }
 
   // Blocks that only other warpgroups' rows see: taken and given back unread. All four warps must have seen a stage
-  // full before it is given back, or a late one would find the barrier a round further; elsewhere the products
+  // full before it is given back, or a late one would find the barrier a round further; elsewhere the wgmma
   // themselves keep the warps together.
   TS_DEVICE void pass_keys(int count) {
     for (int i = 0; i < count; ++i) {
@@ -343,7 +345,7 @@ struct Consumer {
     }
   }
 
-  // ptxas moves a wait for products up past arithmetic that does not depend on it, here to before the exponentials. A
+  // ptxas moves a wait for wgmma up past arithmetic that does not depend on it, here to before the exponentials. A
   // store of a value that depends on them keeps it behind.
   TS_DEVICE void hold_until(float value) const {
     asm volatile("st.shared.f32 [%0], %1;" ::"r"(shared.base + kScratchOffset), "f"(value) : "memory");
@@ -445,7 +447,7 @@ struct Consumer {
     return accumulate;
   }
 
-  // Where registers are scarce a tile's facts are read again at its end, instead of being kept beside the next tile's.
+  // Where registers are scarce what a tile is are read again at its end, instead of being kept beside the next tile's.
   TS_DEVICE void store(const Tile& t, u32 t_slot, RowState& t_rows, float t_value_scale) {
     constexpr bool kKept = kConsumerRegisters >= 200;
     store_tile(args, kKept ? t : TileRing::read(shared, t_slot), warpgroup, t_rows, o, t_value_scale);

@@ -1,9 +1,9 @@
 // Dropout with shared memory at hand. Each lane of the four that share a row draws for another group of eight keys and
 // needs one word of each group: a store and a load exchange them in a third of the instructions that shuffles take. A
-// warp's words lie in pieces of 16 bytes, one a draw, in an order in which neither the stores nor the loads of a warp
+// warp's words lie in chunks of 16 bytes, one a draw, in an order in which neither the stores nor the loads of a warp
 // meet in a bank. They are the warp's own: no barrier but the warp's.
 //
-// Drawing while the tensor cores score the block hides nothing: products and integer multiplications want the same
+// Drawing while the tensor cores score the block would hide nothing: wgmma and integer multiplications need the same
 // ports of the register file.
 #pragma once
 

@@ -18,8 +18,8 @@ TS_DEVICE void store_tile(const TsCudaAttentionArgs& args, const Tile& t, int wa
 #pragma unroll
   for (int r = 0; r < 2; ++r) {
     const int row = first_row + 8 * r;
-    const int query = row / cfg::kPackedHeads;
-    const int head = cfg::kPackedHeads > 1 ? t.head * cfg::kPackedHeads + row % cfg::kPackedHeads : t.head;
+    const int query = row / cfg::kPackGqa;
+    const int head = cfg::kPackGqa > 1 ? t.head * cfg::kPackGqa + row % cfg::kPackGqa : t.head;
     const float sink = cfg::kSink && args.sink != nullptr ? args.sink[head] : -kInfinity;
     const RowResult result = finish_row<cfg::kSink>(base_logit(rows.peak[r]), quad_sum(rows.sum[r]), sink);
     const bool inside = row < t.rows();

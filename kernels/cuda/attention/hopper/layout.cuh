@@ -1,13 +1,16 @@
 // What follows from the tile configuration: sizes, the shared-memory map, the block's threads and registers.
 //
 // Shared memory, every operand in columns of 128 bytes, the swizzle's span (64 elements, 128 of fp8):
-//   queries  [warpgroup][buffer][column][64 rows][128 bytes]     each warpgroup has its own 64 rows and its own
-//   barriers keys     [stage][column][kTileN rows][128 bytes] values   [stage][column][kTileN rows][128 bytes]
-//            in fp8 the values are transposed: [stage][column of 128 keys][head dimension][128 bytes]
-//   raw      [stage][column][kTileN rows][128 bytes]     fp8: the values before
+// clang-format off
+//   queries  [warpgroup][stage][column][64 rows][128 bytes]    each warpgroup has its own 64 rows and its own barriers
+//   keys     [stage][column][kTileN rows][128 bytes]
+//   values   [stage][column][kTileN rows][128 bytes]           in fp8 transposed:
+//            [stage][column of 128 keys][head dimension][128 bytes]
+//   raw      [stage][column][kTileN rows][128 bytes]           fp8: the values before they are transposed
 //   bias     [warpgroup][stage][column of 32 keys][64 rows][128 bytes]    float32
-//   words    [warp][32 * kTileN bytes]     the dropout stream of a block
+//   words    [warp][32 * kTileN bytes]                         the dropout stream of a block
 //   barriers, then the ring of tiles that the producer hands to the consumers
+// clang-format on
 #pragma once
 
 #include "wgmma.cuh"
@@ -19,12 +22,12 @@ constexpr int kTileM = kWarpgroupRows * cfg::kWarpgroups;
 constexpr Element kElement = cfg::kFp8 ? Element::e4m3 : (cfg::kBf16 ? Element::bf16 : Element::f16);
 constexpr int kColumnBytes = 128;  // of one row of a column of shared memory
 constexpr int kColumn = kColumnBytes / (cfg::kFp8 ? 1 : 2);  // elements
-constexpr int kDepth = 32 / (cfg::kFp8 ? 1 : 2);             // of a product, in elements
+constexpr int kDepth = 32 / (cfg::kFp8 ? 1 : 2);             // of a wgmma, in elements
 constexpr int kColumnsQk = ceil_div(cfg::kHeadDimQk, kColumn);
 constexpr int kColumnsV = ceil_div(cfg::kHeadDimV, kColumn);
 constexpr int kStepsQk = ceil_div(cfg::kHeadDimQk, kDepth);  // missing head columns are loaded as zeros
 constexpr int kStepsPv = cfg::kTileN / kDepth;
-constexpr int kOutputColumns = round_up(cfg::kHeadDimV, 16);  // N of the second product
+constexpr int kOutputColumns = round_up(cfg::kHeadDimV, 16);  // N of P x V
 
 constexpr int kQueryBytes = kColumnsQk * kWarpgroupRows * kColumnBytes;  // one warpgroup's rows
 constexpr int kKeyBytes = kColumnsQk * cfg::kTileN * kColumnBytes;
@@ -42,13 +45,13 @@ constexpr int kWordBytes = cfg::kDropout ? 32 * cfg::kTileN : 0;                
 
 constexpr int kTileSlots = 4;
 constexpr int kTileInts = 12;
-constexpr int kBiasBarrier = 4 * cfg::kStages + 2 * cfg::kWarpgroups * cfg::kQueryBuffers;
+constexpr int kBiasBarrier = 4 * cfg::kStages + 2 * cfg::kWarpgroups * cfg::kQStages;
 constexpr int kRawBarrier = kBiasBarrier + 2 * cfg::kWarpgroups * kBiasStages;
 constexpr int kTileBarrier = kRawBarrier + 2 * kRawStages;
 constexpr int kBarriers = kTileBarrier + 2 * kTileSlots;
 
 constexpr int kQueryOffset = 0;
-constexpr int kKeyOffset = kQueryOffset + cfg::kWarpgroups * cfg::kQueryBuffers * kQueryBytes;
+constexpr int kKeyOffset = kQueryOffset + cfg::kWarpgroups * cfg::kQStages * kQueryBytes;
 constexpr int kValueOffset = kKeyOffset + cfg::kStages * kKeyBytes;
 constexpr int kRawOffset = kValueOffset + cfg::kStages * kValueBytes;
 constexpr int kBiasOffset = kRawOffset + kRawStages * kLoadedBytes;
@@ -74,7 +77,7 @@ constexpr int kConsumerBudget =
 constexpr int kConsumerRegisters = kConsumerBudget > 240 ? 240 : kConsumerBudget;
 
 // With a right or left bound a warpgroup passes over the blocks that only the others' rows see. Two passed blocks are
-// as many as fit between a tile's last products and the next tile's first ones without waiting for a value that is
+// as many as fit between a tile's last wgmma and the next tile's first ones without waiting for a value that is
 // loaded later.
 constexpr bool kBounded = cfg::kMaskRight || cfg::kMaskLeft;
 constexpr int kMostPassed =
@@ -86,13 +89,13 @@ static_assert(kOutputColumns <= 256 && cfg::kHeadDimQk % 8 == 0 && cfg::kHeadDim
               "head dimensions: multiples of 8 up to 256");
 static_assert(!cfg::kFp8 || (cfg::kTileN % 32 == 0 && cfg::kHeadDimQk % 16 == 0 && cfg::kHeadDimV % 16 == 0),
               "fp8: the tile's keys are a multiple of 32, the head dimensions of 16");
-static_assert(!cfg::kFp8 || cfg::kPackedHeads == 1, "fp8: heads are not packed, for their queries' scales may differ");
+static_assert(!cfg::kFp8 || cfg::kPackGqa == 1, "fp8: heads are not packed, for their queries' scales may differ");
 static_assert(!cfg::kFp8 || !kSharedBias, "fp8: a bias is read by elements (kBiasStages = 0)");
 static_assert(!cfg::kBlockScale || cfg::kFp8, "block scales are for fp8");
 static_assert(!cfg::kBlockScale || TS_CUDA_SCALE_BLOCK % cfg::kTileN == 0,
               "block scales: the tile's keys divide the scales' block");
 static_assert(!cfg::kBlockScale || !cfg::kAlibi, "block scales: no alibi, for the scores' unit changes with the block");
-static_assert(kWarpgroupRows % cfg::kPackedHeads == 0, "packed heads divide 64");
+static_assert(kWarpgroupRows % cfg::kPackGqa == 0, "packed heads divide 64");
 static_assert(!kSharedBias || cfg::kTileN % kBiasColumn == 0, "with bias stages kTileN is a multiple of 32");
 static_assert(kSharedBytes * cfg::kBlocksPerSm <= 233472 - 1024 * cfg::kBlocksPerSm,
               "shared memory of sm_90: 228 KB, 1 KB kept per block");
@@ -102,7 +105,7 @@ struct Shared {
   u32 base;
 
   TS_DEVICE u32 query(int warpgroup, u32 buffer) const {
-    return base + kQueryOffset + (warpgroup * cfg::kQueryBuffers + buffer) * kQueryBytes;
+    return base + kQueryOffset + (warpgroup * cfg::kQStages + buffer) * kQueryBytes;
   }
   TS_DEVICE u32 key(u32 stage) const { return base + kKeyOffset + stage * kKeyBytes; }
   TS_DEVICE u32 value(u32 stage) const { return base + kValueOffset + stage * kValueBytes; }
@@ -117,7 +120,7 @@ struct Shared {
   TS_DEVICE u32 value_full(u32 stage) const { return barrier(2 * cfg::kStages + stage); }
   TS_DEVICE u32 value_empty(u32 stage) const { return barrier(3 * cfg::kStages + stage); }
   TS_DEVICE u32 query_full(int warpgroup, u32 buffer) const {
-    return barrier(4 * cfg::kStages + 2 * (warpgroup * cfg::kQueryBuffers + buffer));
+    return barrier(4 * cfg::kStages + 2 * (warpgroup * cfg::kQStages + buffer));
   }
   TS_DEVICE u32 query_empty(int warpgroup, u32 buffer) const { return query_full(warpgroup, buffer) + 8; }
   TS_DEVICE u32 bias_full(int warpgroup, u32 stage) const {
@@ -138,7 +141,7 @@ struct Shared {
       mbarrier_init(value_empty(s), cfg::kWarpgroups);
     }
     for (int w = 0; w < cfg::kWarpgroups; ++w) {
-      for (int b = 0; b < cfg::kQueryBuffers; ++b) {
+      for (int b = 0; b < cfg::kQStages; ++b) {
         mbarrier_init(query_full(w, b), 1);
         mbarrier_init(query_empty(w, b), 1);
       }

@@ -14,10 +14,10 @@ struct Producer {
   const TsCudaTensorMaps& maps;
   RingPlace<cfg::kStages> keys;
   RingPlace<cfg::kFp8 ? kRawStages : cfg::kStages> values;
-  RingPlace<cfg::kQueryBuffers> queries;
+  RingPlace<cfg::kQStages> queries;
 
   TS_DEVICE void load_queries(const Tile& t) {
-    const int query = t.row / cfg::kPackedHeads + t.offset_q;
+    const int query = t.row / cfg::kPackGqa + t.offset_q;
     const int batch = cfg::kGroupMode ? 0 : t.batch;
     for (int w = 0; w < cfg::kWarpgroups; ++w) {
       const u32 full = shared.query_full(w, queries.index);
@@ -25,7 +25,7 @@ struct Producer {
       mbarrier_expect(full, kQueryBytes);
       for (int c = 0; c < kColumnsQk; ++c) {
         tma_load_5d(shared.query(w, queries.index) + c * kWarpgroupRows * kColumnBytes, &maps.q, full, c * kColumn, 0,
-                    query + w * (kWarpgroupRows / cfg::kPackedHeads), t.head, batch);
+                    query + w * (kWarpgroupRows / cfg::kPackGqa), t.head, batch);
       }
     }
     queries.advance();
@@ -70,7 +70,7 @@ struct Producer {
       Tile t;
       if (!find_tile(args, walk.index, t)) continue;
       ring.push(shared, t);
-      const int head = cfg::kPackedHeads > 1 ? t.head : t.head / group;
+      const int head = cfg::kPackGqa > 1 ? t.head : t.head / group;
       const int batch = cfg::kGroupMode ? 0 : t.batch;
       for (int n = t.n_end - 1; n >= t.n_begin; --n) {
         const int key = n * cfg::kTileN + t.offset_k;

@@ -3,8 +3,8 @@
 //
 // Work items are numbered section by section. A section is as many heads as the host wants to share the L2 cache
 // (section_heads); inside it the longest row tiles of all its heads come first. Item 0.. go to the blocks in order;
-// after that either by a fixed stride or, when kDynamicScheduler, by an atomic counter, which evens out the triangle of a causal
-// mask. The last block to finish zeroes the counters.
+// after that either by a fixed stride or, when kDynamicScheduler, by an atomic counter, which evens out the triangle of
+// a causal mask. The last block to finish zeroes the counters.
 #pragma once
 
 #include "../visible.cuh"
@@ -22,12 +22,12 @@ struct Tile {
   int offset_q;  // first row of the sequence in a packed tensor (group mode), else 0
   int offset_k;
 
-  TS_DEVICE int rows() const { return length.q * cfg::kPackedHeads; }
+  TS_DEVICE int rows() const { return length.q * cfg::kPackGqa; }
 };
 
 // Fills in work item `index`; false when the item is a tile beyond its sequence's end.
 TS_DEVICE bool find_tile(const TsCudaAttentionArgs& args, int index, Tile& t) {
-  const int heads = static_cast<int>(cfg::kPackedHeads > 1 ? args.heads_kv : args.heads_q);
+  const int heads = static_cast<int>(cfg::kPackGqa > 1 ? args.heads_kv : args.heads_q);
   const int all_heads = heads * static_cast<int>(args.batch);
   const int section_items = args.section_heads * args.row_tiles;
   const int section = index / section_items;
@@ -51,7 +51,7 @@ TS_DEVICE bool find_tile(const TsCudaAttentionArgs& args, int index, Tile& t) {
   }
   if (t.row >= t.rows()) return false;
   const int last_row = imin(t.row + kTileM, t.rows()) - 1;
-  const BlockRange blocks = visible_blocks(args, t.length, t.row / cfg::kPackedHeads, last_row / cfg::kPackedHeads);
+  const BlockRange blocks = visible_blocks(args, t.length, t.row / cfg::kPackGqa, last_row / cfg::kPackGqa);
   t.n_begin = blocks.begin;
   t.n_end = blocks.end;
   return true;
@@ -67,8 +67,8 @@ TS_DEVICE BlockRange own_blocks(const TsCudaAttentionArgs& args, const Tile& t, 
   BlockRange r = {t.n_begin, t.n_end};
   if constexpr (kPassBlocks) {
     const int first_row = t.row + warpgroup * kWarpgroupRows;
-    const int first_query = first_row / cfg::kPackedHeads;
-    const int last_query = (first_row + kWarpgroupRows - 1) / cfg::kPackedHeads;
+    const int first_query = first_row / cfg::kPackGqa;
+    const int last_query = (first_row + kWarpgroupRows - 1) / cfg::kPackGqa;
     r.end = imax(r.begin + 1, imin(r.end, ceil_div(key_end(args, t.length, last_query), cfg::kTileN)));
     r.begin = imax(r.begin, imin(r.end - 1, key_begin(args, t.length, first_query) / cfg::kTileN));
   }
@@ -124,7 +124,7 @@ struct TileRing {
     place.advance();
   }
 
-  // The slot of the next tile, and the tile. The slot stays the consumer's until it is released, so that a tile's facts
+  // The slot of the next tile, and the tile. The slot stays the consumer's until it is released, so that what a tile is
   // need no registers while its blocks are walked.
   TS_DEVICE u32 pop(const Shared& shared, Tile& t) {
     mbarrier_wait(shared.tile_full(place.index), place.phase);

@@ -1,4 +1,4 @@
-// The warpgroup matrix products with float32 accumulators, m64nNk16 of 16-bit elements and m64nNk32 of e4m3, for every
+// wgmma with float32 accumulators, m64nNk16 of 16-bit elements and m64nNk32 of e4m3, for every
 // N that is a multiple of 16: `ss` takes A from shared memory and a K-major B (queries times keys), `rs` takes A from
 // registers and B N-major (probabilities times values), in e4m3 K-major, the only order it has. One specialisation per
 // N, because the number of accumulator registers is part of the instruction's text.
@@ -34,9 +34,8 @@ template <int kPending>
 TS_DEVICE void wgmma_wait() {
   asm volatile("wgmma.wait_group.sync.aligned %0;" ::"n"(kPending) : "memory");
 }
-// An empty statement that reads and writes registers. Before a product and after its wait it keeps the compiler from
-// moving ordinary accesses of an accumulator into the asynchronous window, which would make it serialise the products
-// (ptxas C7511, C7515).
+// An empty statement that reads and writes registers. Before a wgmma and after its wait it keeps the compiler from
+// moving ordinary accesses of an accumulator in between, which would make ptxas serialise the wgmma (C7511, C7515).
 template <int N>
 TS_DEVICE void pin(float (&d)[N]) {
 #pragma unroll

@@ -11,7 +11,7 @@
 //   kMaskRight, kMaskLeft (bool)   the window is bounded on that side
 //   kGroupMode, kLse, kSink, kSoftCap, kBias, kAlibi, kDropout, kNegativeScale (bool)
 //
-// Launch facts: kThreads threads, kSharedBytes of dynamic shared memory (layout.cuh), grid (row_tiles, heads_q, batch)
+// Launch: kThreads threads, kSharedBytes of dynamic shared memory (layout.cuh), grid (row_tiles, heads_q, batch)
 // with row_tiles = ceil(seqlen_q / (16 * kWarps)). Pointers and strides of q, k, v and o are multiples of 16 bytes,
 // with kUnaligned of an element.
 //
@@ -45,7 +45,7 @@ struct Attention {
 
   TS_DEVICE int lane() const { return threadIdx.x & 31; }
 
-  TS_DEVICE const char* tensor(const void* base, const TsCudaStrides& strides, i64 tensor_head, i64 row) const {
+  TS_DEVICE const char* tensor(const void* base, const TsStrides& strides, i64 tensor_head, i64 row) const {
     return static_cast<const char*>(base) +
            2 * ((cfg::kGroupMode ? 0 : batch * strides.batch) + tensor_head * strides.head + row * strides.row);
   }

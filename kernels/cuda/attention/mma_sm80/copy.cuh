@@ -1,4 +1,4 @@
-// Thin names for the instructions of sm_80 that bring operands to the products: asynchronous copies, ldmatrix.
+// Thin names for the instructions of sm_80 that bring operands to the mma: asynchronous copies, ldmatrix.
 #pragma once
 
 #include "../../common/common.cuh"

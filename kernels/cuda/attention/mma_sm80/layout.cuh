@@ -1,6 +1,6 @@
-// Sizes and the shared-memory map of the portable template: queries, one block of keys, one block of values.
+// Sizes and the shared-memory map of the mma_sm80 template: queries, one block of keys, one block of values.
 //
-// A row is its head dimension rounded up to 16 elements (the depth of a product; the surplus is zero) and 16 bytes
+// A row is its head dimension rounded up to 16 elements (the depth of an mma; the surplus is zero) and 16 bytes
 // more: with an odd number of 16-byte chunks, eight consecutive rows of a column of chunks fall into eight different
 // bank groups.
 #pragma once

@@ -1,4 +1,4 @@
-// The m16n8k16 product of sm_80, and the copies that feed it.
+// The m16n8k16 mma of sm_80, and the copies that feed it.
 #pragma once
 
 #include "copy.cuh"

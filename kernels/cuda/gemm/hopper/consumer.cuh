@@ -41,7 +41,7 @@ struct Consumer {
     if constexpr (kTransposes) mbarrier_wait(shared.arrived(at.index), at.phase);
   }
 
-  // The products of one stage, issued and committed. `accumulate`: whether the first adds to the sums.
+  // The wgmma of one stage, issued and committed. `accumulate`: whether the first one adds to the sums.
   TS_DEVICE void issue(Sum (&sums)[kRowBlocks][kSums], u32 stage, int accumulate) const {
     const u32 address_a = uniform(shared.tile_a(stage) + tile_warpgroup() * kRowBlocks * 64 * 128);
     const u32 address_b = uniform(shared.tile_b(stage));
@@ -81,8 +81,8 @@ struct Consumer {
     return previous;
   }
 
-  // The same with sums that leave the tensor cores after every step, which is 128 of k: fp8 products are added up there
-  // with few bits. With block scales each step is scaled on its way.
+  // The same with sums that leave the tensor cores after every step, which is 128 of k: the tensor cores add fp8 up
+  // with fewer bits than float32 has. With block scales each step is scaled when it is added.
   TS_DEVICE void multiply_promoted(const Tile& t, Sum (&sums)[kRowBlocks][kSums]) {
     constexpr bool kBlocks = cfg::kScaling == TS_GEMM_SCALE_BLOCK;
     static_assert(!kBlocks || 128 % cfg::kTileN == 0, "block scales: the tile's columns divide 128");
@@ -91,26 +91,26 @@ struct Consumer {
     bool inside[kRowBlocks][2];
     if constexpr (kBlocks) {
       const i64 batch_a = cfg::kGrouping == TS_GEMM_CONTIGUOUS ? 0 : t.batch;
-      scale_b = static_cast<const float*>(args.scale_b) + t.batch * args.scale_b_batch_stride +
-                t.column / 128 * args.scale_b_row_stride + t.step * args.scale_b_block_stride;
+      scale_b = static_cast<const float*>(args.scale_b.data) + t.batch * args.scale_b.batch +
+                t.column / 128 * args.scale_b.row + t.step * args.scale_b.block;
 #pragma unroll
       for (int i = 0; i < 2 * kRowBlocks; ++i) {
         const int row =
             t.row + tile_warpgroup() * kWarpgroupRows + i / 2 * 64 + thread() / 32 * 16 + i % 2 * 8 + thread() % 32 / 4;
         inside[i / 2][i % 2] = row < t.row_limit;
-        scale_a[i / 2][i % 2] = args.scale_a + batch_a * args.scale_a_batch_stride +
-                                (t.row_offset + row) * args.scale_a_row_stride + t.step * args.scale_a_block_stride;
+        scale_a[i / 2][i % 2] = static_cast<const float*>(args.scale_a.data) + batch_a * args.scale_a.batch +
+                                (t.row_offset + row) * args.scale_a.row + t.step * args.scale_a.block;
       }
     }
-    // The scales of `step`'s block: the thread's rows' times the columns'.
+    // The scales of `step`'s block: the scale of each of the thread's rows times that of the columns.
     auto scales_of = [&](int step, float(&scale)[2 * kRowBlocks + 1]) {
       if constexpr (kBlocks) {
         const bool there = step < t.steps;
-        scale[2 * kRowBlocks] = there ? __ldg(scale_b + step * args.scale_b_block_stride) : 0.0f;
+        scale[2 * kRowBlocks] = there ? __ldg(scale_b + step * args.scale_b.block) : 0.0f;
 #pragma unroll
         for (int i = 0; i < 2 * kRowBlocks; ++i) {
           scale[i] =
-              there && inside[i / 2][i % 2] ? __ldg(scale_a[i / 2][i % 2] + step * args.scale_a_block_stride) : 0.0f;
+              there && inside[i / 2][i % 2] ? __ldg(scale_a[i / 2][i % 2] + step * args.scale_a.block) : 0.0f;
         }
       }
     };
@@ -162,13 +162,13 @@ struct Consumer {
     }
   }
 
-  TS_DEVICE Place place_of(const Tile& t, int piece) const {
-    int row = t.row_offset + t.row + tile_warpgroup() * kWarpgroupRows + piece / kSlabs * 64 + thread() / 32 * 16;
+  TS_DEVICE Place place_of(const Tile& t, int slab_index) const {
+    int row = t.row_offset + t.row + tile_warpgroup() * kWarpgroupRows + slab_index / kSlabs * 64 + thread() / 32 * 16;
     // In long lists each slab finds its addresses anew: all slabs' together would not fit the registers.
     if (cfg::kEpilogueLength > 3) asm volatile("" : "+r"(row));
     const i64 batch = cfg::kGrouping == TS_GEMM_CONTIGUOUS ? 0 : t.batch;
     return {row + thread() % 32 / 4,
-            t.column + piece % kSlabs * kSlabColumns + 2 * (thread() & 3),
+            t.column + slab_index % kSlabs * kSlabColumns + 2 * (thread() & 3),
             t.row_offset + t.row_limit,
             args.n,
             batch,
@@ -177,7 +177,7 @@ struct Consumer {
 
   // Puts a slab into shared memory, swizzled as the copy engine expects, and starts its copy to d. The thread that
   // starts copies sees to it that the buffer of the next slab is free before the others pass the barrier.
-  TS_DEVICE void store_as_box(const Tile& t, int piece, const float (&v)[kSlabColumns / 2]) {
+  TS_DEVICE void store_as_tma_box(const Tile& t, int slab_index, const float (&v)[kSlabColumns / 2]) {
     const u32 slab = shared.slab(warpgroup, slab_count & 1);
     ++slab_count;
     if constexpr (kBytesD == 2 && !kGated) {
@@ -185,15 +185,15 @@ struct Consumer {
     } else {
       write_slab(slab, v);
     }
-    send_slab(t, slab, piece);
+    send_slab(t, slab, slab_index);
   }
-  TS_DEVICE void send_slab(const Tile& t, u32 slab, int piece) const {
+  TS_DEVICE void send_slab(const Tile& t, u32 slab, int slab_index) const {
     fence_proxy_async();
     if (thread() == 0) store_wait_read<0>();
     named_barrier_sync(barrier(), 128);
     if (thread() == 0) {
-      const int column = t.column + piece % kSlabs * kSlabColumns;
-      const int row = t.row_offset + t.row + tile_warpgroup() * kWarpgroupRows + piece / kSlabs * 64;
+      const int column = t.column + slab_index % kSlabs * kSlabColumns;
+      const int row = t.row_offset + t.row + tile_warpgroup() * kWarpgroupRows + slab_index / kSlabs * 64;
       store_box(&maps.d, slab, kGated ? column / 2 : column, row, cfg::kGrouping == TS_GEMM_CONTIGUOUS ? 0 : t.batch);
       store_commit();
     }
@@ -242,28 +242,28 @@ struct Consumer {
     }
   }
 
-  // Waits for the copied tensor's slabs of a piece; where they are.
-  TS_DEVICE u32 copied_slab(const RingPlace& copied, int stages, int piece) const {
+  // Waits for the copied tensor's slabs with this index; returns where they are.
+  TS_DEVICE u32 copied_slab(const RingPlace& copied, int stages, int slab_index) const {
     if (kCopiedStages == 0 || stages == 0) return 0;
     RingPlace at = copied;
-    at.skip(piece % kSlabs / kCopiedBoxes);
-    if (piece < kSlabs && piece % kCopiedBoxes == 0) wait_for_stage(at);
-    return shared.tile_a(at.index) + piece % kSlabs % kCopiedBoxes * kCopiedBoxBytes +
-           (tile_warpgroup() * kWarpgroupRows + piece / kSlabs * 64 + thread() / 32 * 16) * kSlabRowBytes;
+    at.skip(slab_index % kSlabs / kCopiedTmaBoxes);
+    if (slab_index < kSlabs && slab_index % kCopiedTmaBoxes == 0) wait_for_stage(at);
+    return shared.tile_a(at.index) + slab_index % kSlabs % kCopiedTmaBoxes * kCopiedTmaBoxBytes +
+           (tile_warpgroup() * kWarpgroupRows + slab_index / kSlabs * 64 + thread() / 32 * 16) * kSlabRowBytes;
   }
-  // Frees a stage of the copied tensor after the last piece that reads it.
-  TS_DEVICE void release_copied(const RingPlace& copied, int stages, int piece) const {
-    if (kCopiedStages == 0 || stages == 0 || piece < (kRowBlocks - 1) * kSlabs) return;
-    const int slab = piece % kSlabs;
-    if (slab % kCopiedBoxes != kCopiedBoxes - 1 && slab != kSlabs - 1) return;
+  // Frees a stage of the copied tensor after the last slab that reads it.
+  TS_DEVICE void release_copied(const RingPlace& copied, int stages, int slab_index) const {
+    if (kCopiedStages == 0 || stages == 0 || slab_index < (kRowBlocks - 1) * kSlabs) return;
+    const int slab = slab_index % kSlabs;
+    if (slab % kCopiedTmaBoxes != kCopiedTmaBoxes - 1 && slab != kSlabs - 1) return;
     RingPlace at = copied;
-    at.skip(slab / kCopiedBoxes);
+    at.skip(slab / kCopiedTmaBoxes);
     fence_proxy_async();  // ordinary reads before the copy engine's writes
     named_barrier_sync(barrier(), 128);
     release(at.index);
   }
 
-  // Another one finishes the tile: the copied tensor's stages are freed unread.
+  // Another team finishes the tile: the copied tensor's stages are freed unread.
   TS_DEVICE void drop_copied(RingPlace at) const {
     for (int stages = copied_stages(args); stages > 0; --stages, at.advance()) {
       wait_for_stage(at);
@@ -275,33 +275,33 @@ struct Consumer {
   TS_DEVICE void finish(const Tile& t, const Sum (&sums)[kRowBlocks][kSums], Operands<0, kSlabColumns>& operands,
                         const RingPlace& copied) {
     const int stages = copied_stages(args);
-    // A group's last rows may be followed by another group's, which a box would overwrite.
+    // The rows after a group's last row may be another group's, which a TMA box would overwrite.
     const bool whole = cfg::kGrouping == TS_GEMM_UNGROUPED || t.row + cfg::kTileM <= t.row_limit;
 #pragma unroll
-    for (int piece = 0; piece < kRowBlocks * kSlabs; ++piece) {
+    for (int slab_index = 0; slab_index < kRowBlocks * kSlabs; ++slab_index) {
       Operands<0, kSlabColumns> next;
-      if (piece + 1 < kRowBlocks * kSlabs) next.load(args, place_of(t, piece + 1));
-      const Place here = place_of(t, piece);
+      if (slab_index + 1 < kRowBlocks * kSlabs) next.load(args, place_of(t, slab_index + 1));
+      const Place here = place_of(t, slab_index);
       float v[kSlabColumns / 2];
 #pragma unroll
       for (int i = 0; i < kSlabColumns / 2; ++i) {
-        const Sum sum = sums[piece / kSlabs][piece % kSlabs * (kSlabColumns / 2) + i];
+        const Sum sum = sums[slab_index / kSlabs][slab_index % kSlabs * (kSlabColumns / 2) + i];
         v[i] = result_of(sum, factor);
       }
       const Staging staging{shared.slab(warpgroup, slab_count & 1) + thread() / 32 * 16 * kSlabRowBytes,
-                            copied_slab(copied, stages, piece)};
+                            copied_slab(copied, stages, slab_index)};
       operands.apply(args, here, v, staging);
-      release_copied(copied, stages, piece);
-      if (cfg::kStoreBox && whole)
-        store_as_box(t, piece, v);
+      release_copied(copied, stages, slab_index);
+      if (cfg::kStoreTmaBox && whole)
+        store_as_tma_box(t, slab_index, v);
       else
         store_slab<kSlabColumns>(args, here, v);
       operands = next;
     }
   }
 
-  // Whether this warpgroup has the whole sums of its rows of the tile: of a tile in parts, whoever comes last has them.
-  // A template, for what one of the walks does not have.
+  // Whether this warpgroup has the whole sums of its rows of the tile: where the tile has partials, the last team has
+  // them. A template, for what one of the walks does not have.
   template <class W>
   TS_DEVICE bool join(const W& walk, const Tile& t, Sum (&sums)[kRowBlocks][kSums]) const {
     const int first_row = t.row + tile_warpgroup() * kWarpgroupRows + thread() / 32 * 16;
@@ -314,12 +314,12 @@ struct Consumer {
     };
     if constexpr (cfg::kStreamK) {
       if (t.steps == walk.all_steps) return true;
-      const auto parts = walk.parts_of(t);
-      return join_parts<128, kKept>(
-          args, args.counters + unit_of(t.index - walk.whole), parts.count, parts.own,
-          [&](int part) { return unit_of(parts.place(part)); }, thread(), wanted, shared.flag(warpgroup), sync, sums);
+      const auto partials = walk.partials_of(t);
+      return join_partials<128, kKept>(
+          args, args.counters + unit_of(t.index - walk.whole), partials.count, partials.own,
+          [&](int part) { return unit_of(partials.place(part)); }, thread(), wanted, shared.flag(warpgroup), sync, sums);
     } else {
-      return join_parts<128, kKept>(args, unit_of(t.index), t.split, thread(), wanted, shared.flag(warpgroup), sync,
+      return join_partials<128, kKept>(args, unit_of(t.index), t.split, thread(), wanted, shared.flag(warpgroup), sync,
                                     sums);
     }
   }
@@ -336,8 +336,8 @@ struct Consumer {
   TS_DEVICE void run() {
     factor = args.alpha;
     if constexpr (cfg::kScaling == TS_GEMM_SCALE_TENSOR) {
-      if (args.scale_a != nullptr) factor *= *args.scale_a;
-      if (args.scale_b != nullptr) factor *= *static_cast<const float*>(args.scale_b);
+      if (args.scale_a.data != nullptr) factor *= *static_cast<const float*>(args.scale_a.data);
+      if (args.scale_b.data != nullptr) factor *= *static_cast<const float*>(args.scale_b.data);
     }
     TileWalk walk(args);
     Tile t, next;
@@ -350,7 +350,7 @@ struct Consumer {
     u32 turn = 0;
     while (more) {
       if constexpr (cfg::kPingPong) {
-        // The first warpgroup's first turn is free; afterwards each waits for the other's last products to be issued.
+        // The first warpgroup's first turn is free; afterwards each waits until the other has issued its last wgmma.
         mbarrier_wait(shared.turn(warpgroup), warpgroup == 0 ? turn ^ 1 : turn);
         turn ^= 1;
       }
@@ -364,7 +364,7 @@ struct Consumer {
       if (cfg::kPingPong && thread() % 32 == 0) mbarrier_arrive(shared.turn(1 - warpgroup));
       const RingPlace copied = place;
       place.skip(copied_stages(args));
-      // What the end of the tile needs, and the next tile, are found out while the last products run.
+      // The next tile, and what the end of this one needs, are worked out while the last wgmma run.
       operands.load(args, place_of(t, 0));
       more = find_next(walk, item, next);
       if constexpr (!kPromote) {

@@ -1,39 +1,39 @@
 // GEMM for Hopper (sm_90a): warp-specialised, persistent, fed by the tensor copy engine.
 //
 // Configuration, defined in namespace ts::cfg before this file is included (constexpr; int unless said otherwise; type,
-// operation, scaling and grouping numbers are those of gemm_abi.h):
+// operation, scaling and grouping numbers are those of gemm/abi.h):
 //   kTypeA, kTypeB, kTypeD      element types
 //   kRowMajorA, kRowMajorB (bool)   8-bit and tf32 operands other than a row-major, b column-major are transposed in
 //                               shared memory (transpose.cuh)
 //   kTileM, kTileN              the tile; kTileN a multiple of 16 up to 256, kTileM at most 256; what is transposed a
 //                               multiple of kTileK
 //   kCopyRows                   rows of a that are copied at a time: kTileM / kClusterN, or, with groups of a row-major a
-//                               and without clusters, a part of it, a multiple of 8; rows that a group does not have are
-//                               left out then
+//                               and without clusters, a divisor of it, a multiple of 8; then rows that a group does not
+//                               have are not copied
 //   kWarpgroups                 consumer warpgroups, 1..3
 //   kPingPong (bool)            two warpgroups with a tile each, taking turns; else they share a tile's rows. A
 //                               warpgroup has 64 or 128 rows (64 * kRowBlocks)
 //   kStages                     tiles of 128 bytes of k in flight
 //   kClusterM, kClusterN        blocks that share tiles of b (neighbours along m) or of a (along n) by multicast
 //   kBlocksPerSm                blocks that share an SM
-//   kStoreBox (bool)            d is written by the copy engine: it has a tensor map, and the columns of a row are a
+//   kStoreTmaBox (bool)            d is written by the copy engine: it has a tensor map, and the columns of a row are a
 //                               multiple of 16 bytes (the engine would write the rest of the last 16). Else element by
 //                               element, at any alignment
 //   kPairs (bool)               n is even and d's and the epilogue's pointers and strides are multiples of two elements
 //   kStagedTensors (bool)       16-bit tensors of the epilogue are read 16 bytes at a time, the first by the copy engine:
-//                               their pointers and strides are multiples of 16 bytes and n of 8; d is 16-bit, a box,
-//                               and not gated
+//                               their pointers and strides are multiples of 16 bytes and n of 8; d is 16-bit, written
+//                               by the copy engine, and not gated
 //   kSplitK (bool)              k may be split (args.splits)
-//   kAddParts (bool)            with kSplitK: parts are added as they come (partials.cuh)
-//   kStreamK (bool)             the blocks share what does not fill a round of tiles by steps of k (stream_k.cuh)
-//   kMmPlusMm (bool)              a second product goes on in the sums of the first
+//   kSplitKAtomic (bool)            with kSplitK: partials are added as they are ready (partials.cuh)
+//   kStreamK (bool)             the blocks share the tiles of the last rounds by steps of k (stream_k.cuh)
+//   kMmPlusMm (bool)            the sums of A2 x B2 are added to those of A x B
 //   kPromote (bool)             fp8: sums leave the tensor cores every 128 of k, for accuracy
-//   kBoxes                      1
+//   kTmaBoxes                   1
 //   kScaling, kGrouping, kTypeScale, kZeroPoints   no weights: see weights_gemm.cuh
 //   kEpilogueLength, kEpilogue[], kEpilogueTypes[]   operations and the types of what they read; the arrays have at
 //                               least one element
 //
-// Launch facts: kThreads threads, kSharedBytes of dynamic shared memory (layout.cuh), clusters of kClusterM * kClusterN
+// Launch: kThreads threads, kSharedBytes of dynamic shared memory (layout.cuh), clusters of kClusterM * kClusterN
 // blocks, a grid of min(work items * kCluster, SMs * kBlocksPerSm) blocks, a multiple of kCluster. Work items:
 //   splits * batch * ceil(m / (kTileM * kClusterM)) * ceil(n / (kTileN * kClusterN)); with groups, the sum over the
 //   groups, or any larger number. The kernel may be launched to overlap the kernel before it (programmatic stream

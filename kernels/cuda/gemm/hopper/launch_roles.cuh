@@ -38,7 +38,7 @@ TS_DEVICE void run_roles(u32 dynamic_shared, const TsCudaGemmMaps& maps, const T
       named_barrier_sync(1 + cfg::kWarpgroups, 128 * cfg::kWarpgroups);
       let_next_kernel_start();
     }
-    if (cfg::kStoreBox && threadIdx.x % 128 == 0) store_wait_done();
+    if (cfg::kStoreTmaBox && threadIdx.x % 128 == 0) store_wait_done();
   }
   // A block stays until its neighbours have copied into it and freed its stages for the last time.
   if constexpr (kCluster > 1) {

@@ -1,9 +1,9 @@
 // What follows from the tile configuration: sizes, the shared-memory map, the block's threads and registers.
 //
 // Shared memory: a ring of stages, each a tile of a and a tile of b, 128 bytes of k (or, MN-major, columns of 128
-// bytes of m or n by as many elements of k); then each consumer warpgroup's slabs of output; then the barriers. A tensor
-// of the epilogue that the copy engine brings travels in the ring too, behind the steps of its tile: column after column
-// of slabs.
+// bytes of m or n by as many elements of k); then each consumer warpgroup's slabs of output; then the barriers. A
+// tensor of the epilogue that the copy engine brings travels in the ring too, behind the steps of its tile: column
+// after column of slabs.
 #pragma once
 
 #include "../epilogue.cuh"
@@ -15,7 +15,7 @@
 namespace ts::gemm {
 
 constexpr int kElementBytes = bytes_of(cfg::kTypeA);
-constexpr int kTileK = 128 / kElementBytes * (kWeights ? cfg::kBoxes : 1);
+constexpr int kTileK = 128 / kElementBytes * (kWeights ? cfg::kTmaBoxes : 1);
 // What lies along m or n comes as it lies. Tensor cores multiply 16 bits so; others are transposed in their stages.
 constexpr bool kMnMajorA = !cfg::kRowMajorA;
 constexpr bool kMnMajorB = cfg::kRowMajorB;
@@ -23,18 +23,18 @@ constexpr bool kTransposeA = kMnMajorA && kElementBytes != 2;
 constexpr bool kTransposeB = kMnMajorB && kElementBytes != 2;
 constexpr bool kTransposes = kTransposeA || kTransposeB;
 constexpr int kTransposers = 3;  // warps
-constexpr int kStepsOfTile = 4;  // products of 32 bytes of k in a stage
+constexpr int kStepsOfTile = 4;  // steps of 32 bytes of k in a stage
 
-// Beside weights the product is transposed: a warpgroup has 64 columns of b, and of all rows of the tile.
+// Beside weights the tile is computed transposed: a warpgroup has 64 columns of b and all rows of the tile.
 constexpr int kWarpgroupRows = kWeights ? 64 : cfg::kPingPong ? cfg::kTileM : cfg::kTileM / cfg::kWarpgroups;
 constexpr int kRowBlocks = kWarpgroupRows / 64;
 constexpr int kSums = (kWeights ? cfg::kTileM : cfg::kTileN) / 2;       // of a thread in a row block
 constexpr int kTileWarpgroups = cfg::kPingPong ? 1 : cfg::kWarpgroups;  // that work on one tile
 
 constexpr int kCluster = cfg::kClusterM * cfg::kClusterN;
-// Of a's tile only the rows that the group has are copied, so many at a time.
+// With groups only the rows of a's tile that the group has are copied, kCopyRows at a time.
 constexpr bool kCopiesRows = cfg::kCopyRows < cfg::kTileM / cfg::kClusterN;
-// Whether edge maps may cut a and b: what lies along k and is copied in one piece.
+// Whether edge maps may cut a and b: what lies along k and is copied whole.
 constexpr bool kCutsA = !kMnMajorA && cfg::kClusterN == 1 && cfg::kGrouping == TS_GEMM_UNGROUPED;
 constexpr bool kCutsB = !kMnMajorB && cfg::kClusterM == 1 && cfg::kGrouping == TS_GEMM_UNGROUPED && !kWeights;
 constexpr int kColumnBytes = kTileK * 128;  // MN-major: squares of kTileK elements
@@ -60,12 +60,13 @@ constexpr int kSlabColumns = slab_columns();
 constexpr int kSlabs = kSlabSpan / kSlabColumns;
 constexpr int kSlabRowBytes = kSlabColumns * kBytesD / (kGated ? 2 : 1);
 constexpr int kSlabBytes = 64 * kSlabRowBytes;
-constexpr int kSlabBuffers = cfg::kStoreBox ? 2 : 0;  // per warpgroup
+constexpr int kSlabBuffers = cfg::kStoreTmaBox ? 2 : 0;  // per warpgroup
 
-// The tensor that the copy engine brings: a box has a slab's columns and the rows of a tile; so many stages hold them.
-constexpr int kCopiedBoxBytes = cfg::kTileM * kSlabRowBytes;
-constexpr int kCopiedBoxes = kStageBytes / kCopiedBoxBytes < kSlabs ? kStageBytes / kCopiedBoxBytes : kSlabs;
-constexpr int kCopiedStages = kCopiedTensor < 0 ? 0 : ceil_div(kSlabs, kCopiedBoxes);
+// The tensor that the copy engine brings: a TMA box has a slab's columns and the rows of a tile; kCopiedStages hold
+// them.
+constexpr int kCopiedTmaBoxBytes = cfg::kTileM * kSlabRowBytes;
+constexpr int kCopiedTmaBoxes = kStageBytes / kCopiedTmaBoxBytes < kSlabs ? kStageBytes / kCopiedTmaBoxBytes : kSlabs;
+constexpr int kCopiedStages = kCopiedTensor < 0 ? 0 : ceil_div(kSlabs, kCopiedTmaBoxes);
 
 constexpr int kRingOffset = 0;
 constexpr int kSlabOffset = cfg::kStages * kStageBytes;
@@ -102,7 +103,7 @@ static_assert(!kWeights || (cfg::kRowMajorA && !cfg::kRowMajorB && !cfg::kPingPo
 static_assert(!kWeights || (cfg::kTileN == 64 * cfg::kWarpgroups && kRowBytesB <= 128),
               "a warpgroup unpacks 64 columns of weights, a stage has at most 128 bytes of each");
 static_assert(!kWeights || (cfg::kTileM % kTurnRows == 0 && kTurnRows % 16 == 0 && kTurnRows != 48 &&
-                            (!cfg::kStoreBox || kTurnRows == 64)),
+                            (!cfg::kStoreTmaBox || kTurnRows == 64)),
               "rows beside weights come in 16, 32 or 64, in boxes in 64");
 static_assert(cfg::kTileN % 16 == 0 && cfg::kTileN <= 256, "the tile's columns are a multiple of 16, at most 256");
 static_assert(cfg::kTileM <= 256, "one copy covers at most 256 rows");
@@ -112,9 +113,9 @@ static_assert(cfg::kStages >= 2, "at least two stages: one is multiplied while a
 static_assert(cfg::kTileN / cfg::kClusterM % (kMnMajorB && cfg::kClusterM > 1 ? kTileK : 8) == 0 &&
                   cfg::kTileM / cfg::kClusterN % (kMnMajorA && cfg::kClusterN > 1 ? kTileK : 8) == 0,
               "the blocks of a cluster load whole swizzle patterns");
-static_assert(!kGated || kSlabRowBytes >= 32 || !cfg::kStoreBox, "a gated slab stored as a box has rows of 32 bytes");
+static_assert(!kGated || kSlabRowBytes >= 32 || !cfg::kStoreTmaBox, "a gated slab stored as a box has rows of 32 bytes");
 static_assert(!kPromote || (is_fp8(cfg::kTypeA) && is_fp8(cfg::kTypeB)), "promotion and block scales are for fp8");
-static_assert(!cfg::kStagedTensors || (cfg::kStoreBox && kBytesD == 2 && !kGated),
+static_assert(!cfg::kStagedTensors || (cfg::kStoreTmaBox && kBytesD == 2 && !kGated),
               "tensors are staged where 16-bit results are staged");
 static_assert(kWeights || kIntegers == (cfg::kTypeB == TS_GEMM_S8), "s8 goes with s8");
 static_assert(kCopiedStages <= cfg::kStages, "a tile of the copied tensor fits the ring");
@@ -124,11 +125,11 @@ static_assert(cfg::kCopyRows % 8 == 0 && cfg::kTileM / cfg::kClusterN % cfg::kCo
               "rows are copied by whole swizzle patterns that make up the tile");
 static_assert(!kCopiesRows || (cfg::kGrouping != TS_GEMM_UNGROUPED && cfg::kRowMajorA && !kWeights && kCluster == 1),
               "rows are left out where groups end, of an a along k, without clusters and weights");
-static_assert(!cfg::kAddParts || cfg::kSplitK, "parts are added where k is split");
+static_assert(!cfg::kSplitKAtomic || cfg::kSplitK, "partials are added where k is split");
 static_assert(!cfg::kStreamK || (!cfg::kSplitK && cfg::kGrouping == TS_GEMM_UNGROUPED),
               "stream-K shares tiles that are neither split nor grouped");
 static_assert(!cfg::kMmPlusMm || (cfg::kGrouping == TS_GEMM_UNGROUPED && cfg::kScaling == TS_GEMM_SCALE_TENSOR),
-              "a second product goes with neither groups nor block scales");
+              "mm_plus_mm goes with neither groups nor block scales");
 static_assert(kSharedBytes * cfg::kBlocksPerSm <= 233472 - 1024 * cfg::kBlocksPerSm,
               "shared memory of sm_90: 228 KB, 1 KB kept per block");
 

@@ -22,7 +22,7 @@ struct Producer {
       load_box(destination, map, barrier, c0, c1, c2);
   }
 
-  // One operand's part of a stage. `parts` blocks share it; this one copies part number `part`.
+  // One operand of a stage. kParts blocks of the cluster share it; this block copies share number `part`.
   template <bool kMnMajor, int kTile, int kParts>
   static TS_DEVICE void load_operand(u32 destination, const void* map, u32 barrier, int first, int k, int batch,
                                      int part, u32 mask) {
@@ -39,9 +39,9 @@ struct Producer {
     }
   }
 
-  // Where a or b ends within a tile only what there is is copied, by maps of its size; what else lies in the stage is
-  // multiplied into rows and columns that nobody stores. The copy engine would fill it with zeros, but is slow at that
-  // when many blocks ask for it: 385x4096x4096 took 34.5 us, 512x4096x4096 24.0.
+  // Where a or b ends within a tile, only the rows that exist are copied, by maps of that size. The rest of the stage
+  // is multiplied into rows and columns that are not stored. The copy engine could fill it with zeros, but is slow at
+  // that when many blocks ask for it: 385x4096x4096 took 34.5 us, 512x4096x4096 24.0.
   template <bool kCut>
   static TS_DEVICE int rows_there(const TsCudaGemmArgs& args, int first, int limit, int tile) {
     return kCut && args.edges ? imin(imax(limit - first, 0), tile) : tile;
@@ -53,7 +53,7 @@ struct Producer {
     return second ? &whole2 : &whole;
   }
 
-  // The rows of a that the tile's group has; what else lies in the stage is multiplied into rows that nobody stores.
+  // The rows of a that the tile's group has. The rest of the stage is multiplied into rows that are not stored.
   static TS_DEVICE int copies_of_rows(const Tile& t) {
     return kCopiesRows ? ceil_div(imin(t.row_limit - t.row, cfg::kTileM), cfg::kCopyRows) : 1;
   }
@@ -100,7 +100,7 @@ struct Producer {
           // The map of integers is one of bytes.
           if (rows_a > 0) {
 #pragma unroll
-            for (int box = 0; box < cfg::kBoxes; ++box)
+            for (int box = 0; box < cfg::kTmaBoxes; ++box)
               load_box(shared.tile_a(place.index) + box * cfg::kTileM * 128, map_a, full, k + 64 * box,
                        t.row_offset + t.row, batch_a);
           }
@@ -130,12 +130,12 @@ struct Producer {
   TS_DEVICE void load_tensor(const TsCudaGemmArgs& args, const Tile& t, int batch) {
     const int stages = copied_stages(args);
     for (int s = 0; s < stages; ++s) {
-      const int first = s * kCopiedBoxes, boxes = imin(kCopiedBoxes, kSlabs - first);
+      const int first = s * kCopiedTmaBoxes, boxes = imin(kCopiedTmaBoxes, kSlabs - first);
       const u32 full = shared.arrived(place.index);
       mbarrier_wait(shared.empty(place.index), place.phase ^ 1);
-      mbarrier_expect(full, boxes * kCopiedBoxBytes);
+      mbarrier_expect(full, boxes * kCopiedTmaBoxBytes);
       for (int i = 0; i < boxes; ++i) {
-        load_box(shared.tile_a(place.index) + i * kCopiedBoxBytes, &maps.c, full,
+        load_box(shared.tile_a(place.index) + i * kCopiedTmaBoxBytes, &maps.c, full,
                  t.column + (first + i) * kSlabColumns, t.row_offset + t.row, batch);
       }
       place.advance();

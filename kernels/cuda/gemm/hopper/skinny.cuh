@@ -1,27 +1,26 @@
 // GEMM of at most 16 rows for Hopper (sm_90a): a stream through b by the copy engine, multiplied by mma.sync.
 //
 // Configuration, defined in namespace ts::cfg before this file is included (constexpr; int unless said otherwise; the
-// numbers are those of gemm_abi.h):
+// numbers are those of gemm/abi.h):
 //   kTypeA, kTypeB, kTypeD   16-bit types, fp8 or s8; a and b of one size
 //   kRowMajorA, kRowMajorB (bool)   a row-major, b column-major: both along k
 //   kRows                    8 or 16: at least m
 //   kColumns                 columns that a block works on at a time, a multiple of 16 up to 256; the best is what
 //                            gives each SM one group: ceil(n / SMs) rounded up
-//   kBoxes                   boxes of 128 bytes of k in a stage
-//   kWarps                   consumer warps, a divisor of 4 * kBoxes: each has its own part of a stage's k
+//   kTmaBoxes                TMA boxes of 128 bytes of k in a stage
+//   kWarps                   consumer warps, a divisor of 4 * kTmaBoxes: each has its own share of a stage's k
 //   kStages                  stages in flight
 //   kBlocksPerSm             blocks that share an SM
 //   kPairs (bool)            n is even and d's and the epilogue's pointers and strides are multiples of two elements
 //   kSplitK (bool)           k may be split over blocks (args.splits)
-//   kAddParts (bool)         with kSplitK: parts are added as they come (partials.cuh)
-//   kPrefetchWeights (bool)           b is no result of the kernel before (weights): its first copies do not wait for that
-//   kernel
-//   kMmPlusMm (bool)           a second product goes on in the sums of the first
+//   kSplitKAtomic (bool)         with kSplitK: partials are added as they are ready (partials.cuh)
+//   kPrefetchWeights (bool)  the preceding kernel does not write b (weights): the first copies of b do not wait for it
+//   kMmPlusMm (bool)         the sums of A2 x B2 are added to those of A x B
 //   kScaling, kGrouping      tensor scales only, no groups
 //   kEpilogueLength, kEpilogue[], kEpilogueTypes[]; kStagedTensors (bool) is false
 //
-// Launch facts: kThreads threads, kSharedBytes of dynamic shared memory, a grid of min(work items, SMs * kBlocksPerSm)
-// blocks; work items: splits * batch * ceil(n / kColumns). Split products: partials [group][split][kTeam * kOwnTiles *
+// Launch: kThreads threads, kSharedBytes of dynamic shared memory, a grid of min(work items, SMs * kBlocksPerSm)
+// blocks; work items: splits * batch * ceil(n / kColumns). Split k: partials [group][split][kTeam * kOwnTiles *
 // 4], one counter a group. Tensor maps (128-byte swizzle, zero fill), dimensions innermost first:
 //   a  {k, m, batch}, box {kBoxK, kRows, 1};  b  {k, n, batch}, box {kBoxK, kColumns, 1}; a2, b2
 //   (kMmPlusMm) as a and b, with k2; none of d.
@@ -40,15 +39,16 @@ constexpr int kTeam = 32 * cfg::kWarps;
 constexpr int kThreads = kTeam + 32;
 constexpr int kElementBytes = bytes_of(cfg::kTypeA);
 constexpr int kBoxK = 128 / kElementBytes;
-constexpr int kStageK = cfg::kBoxes * kBoxK;
+constexpr int kStageK = cfg::kTmaBoxes * kBoxK;
 constexpr int kBoxBytesA = cfg::kRows * 128, kBoxBytesB = cfg::kColumns * 128;
-constexpr int kStageBytes = cfg::kBoxes * (kBoxBytesA + kBoxBytesB);
+constexpr int kStageBytes = cfg::kTmaBoxes * (kBoxBytesA + kBoxBytesB);
 constexpr int kTiles = cfg::kColumns / 8;
 constexpr int kOwnTiles = ceil_div(kTiles, cfg::kWarps);   // that a warp finishes
-constexpr int kWarpSteps = 4 * cfg::kBoxes / cfg::kWarps;  // products of 32 bytes of k for a warp in a stage
-// The copy engine works in order: a's first copies come after b's early ones, and nothing is multiplied before they do.
-// So the last 96 KB of b (measured; 64 to 96 are best) are not among these, but come beside the products.
-constexpr int kLateSteps = ceil_div(96 << 10, cfg::kBoxes * kBoxBytesB);
+constexpr int kWarpSteps = 4 * cfg::kTmaBoxes / cfg::kWarps;  // steps of 32 bytes of k for a warp in a stage
+// The copy engine works in order: a's first copies come after b's early ones, and nothing is multiplied before those of
+// a are there. So the last 96 KB of the stages of b are not copied early but while others are multiplied (64 to 96 KB
+// were the fastest of those measured: docs/log/2026-11-cuda-gemm.md).
+constexpr int kLateSteps = ceil_div(96 << 10, cfg::kTmaBoxes * kBoxBytesB);
 constexpr int kSumsOffset = cfg::kStages * kStageBytes;
 constexpr int kBarrierOffset = kSumsOffset + cfg::kWarps * kTiles * 512;
 constexpr int kFlagOffset = kBarrierOffset + 16 * cfg::kStages;
@@ -58,7 +58,7 @@ static_assert(cfg::kRowMajorA && !cfg::kRowMajorB, "few rows: both operands must
 static_assert(cfg::kRows == 8 || cfg::kRows == 16, "8 or 16 rows");
 static_assert(bytes_of(cfg::kTypeB) == kElementBytes && kElementBytes <= 2, "operands of one size, 8 or 16 bits");
 static_assert(cfg::kColumns % 16 == 0 && cfg::kColumns <= 256, "columns: a multiple of 16, at most 256");
-static_assert(4 * cfg::kBoxes % cfg::kWarps == 0, "warps share a stage's k evenly");
+static_assert(4 * cfg::kTmaBoxes % cfg::kWarps == 0, "warps share a stage's k evenly");
 static_assert(cfg::kGrouping == TS_GEMM_UNGROUPED && cfg::kScaling == TS_GEMM_SCALE_TENSOR,
               "no groups, no block scales");
 static_assert(kSharedBytes * cfg::kBlocksPerSm <= 233472 - 1024 * cfg::kBlocksPerSm,
@@ -85,7 +85,7 @@ struct Skinny {
     }
   }
 
-  TS_DEVICE int first_steps() const { return ceil_div(args.k, kStageK); }  // those of a second product follow them
+  TS_DEVICE int first_steps() const { return ceil_div(args.k, kStageK); }  // the steps of k2 follow them
   TS_DEVICE bool is_second(int step) const { return cfg::kMmPlusMm && step >= first_steps(); }
   TS_DEVICE int k_of(int step) const { return (step - (is_second(step) ? first_steps() : 0)) * kStageK; }
 
@@ -104,11 +104,11 @@ struct Skinny {
 
   TS_DEVICE void load_b(const Item& t, int step, u32 to_stage) const {
     mbarrier_expect(full(to_stage), kStageBytes);
-    const u32 to = base + to_stage * kStageBytes + cfg::kBoxes * kBoxBytesA;
+    const u32 to = base + to_stage * kStageBytes + cfg::kTmaBoxes * kBoxBytesA;
     const int k = k_of(t.step + step);
     const TsCudaTensorMap* const map = is_second(t.step + step) ? &maps.b2 : &maps.b;
 #pragma unroll
-    for (int box = 0; box < cfg::kBoxes; ++box)
+    for (int box = 0; box < cfg::kTmaBoxes; ++box)
       load_box(to + box * kBoxBytesB, map, full(to_stage), k + box * kBoxK, t.column, t.batch);
   }
   TS_DEVICE void load_a(const Item& t, int step, u32 to_stage) const {
@@ -116,7 +116,7 @@ struct Skinny {
     const int k = k_of(t.step + step);
     const TsCudaTensorMap* const map = is_second(t.step + step) ? &maps.a2 : &maps.a;
 #pragma unroll
-    for (int box = 0; box < cfg::kBoxes; ++box)
+    for (int box = 0; box < cfg::kTmaBoxes; ++box)
       load_box(to + box * kBoxBytesA, map, full(to_stage), k + box * kBoxK, 0, t.batch);
   }
 
@@ -148,7 +148,7 @@ struct Skinny {
     }
   }
 
-  // This warp's products of one stage.
+  // Multiplies this warp's share of one stage.
   TS_DEVICE void multiply(Sum (&sums)[kTiles][4]) const {
     const u32 from = base + stage * kStageBytes;
     const int row = lane() & 7, half = lane() >> 3 & 1, quarter = lane() >> 4;
@@ -157,12 +157,12 @@ struct Skinny {
       const int step = warp() * kWarpSteps + i;
       const int box = step >> 2, chunk = (step & 3) * 2;
       const u32 a_box = from + box * kBoxBytesA;
-      const u32 b_box = from + cfg::kBoxes * kBoxBytesA + box * kBoxBytesB;
+      const u32 b_box = from + cfg::kTmaBoxes * kBoxBytesA + box * kBoxBytesB;
       u32 a[4];
       if constexpr (cfg::kRows == 16) {
         load_matrices(a, a_box + (half * 8 + row) * 128 + ((chunk + quarter ^ row) << 4));
       } else {
-        // Rows 8 and on do not exist: the same two matrices twice, and zeros for the products.
+        // Rows 8 and on do not exist: the same two matrices are loaded twice, and zeros are multiplied.
         load_matrices(a, a_box + row * 128 + ((chunk + quarter ^ row) << 4));
         a[1] = a[3] = 0;
       }
@@ -184,8 +184,8 @@ struct Skinny {
   TS_DEVICE void consume() {
     wait_for_previous_kernel();
     float factor = args.alpha;
-    if (args.scale_a != nullptr) factor *= *args.scale_a;
-    if (args.scale_b != nullptr) factor *= *static_cast<const float*>(args.scale_b);
+    if (args.scale_a.data != nullptr) factor *= *static_cast<const float*>(args.scale_a.data);
+    if (args.scale_b.data != nullptr) factor *= *static_cast<const float*>(args.scale_b.data);
     Item t;
     for (int index = blockIdx.x; find(index, t); index += gridDim.x) {
       Sum sums[kTiles][4];
@@ -231,7 +231,7 @@ struct Skinny {
     }
     bool mine = true;
     if constexpr (cfg::kSplitK)
-      mine = join_parts<kTeam>(
+      mine = join_partials<kTeam>(
           args, t.group, t.split, static_cast<int>(threadIdx.x), wanted, base + kFlagOffset, [this] { team_sync(); },
           own);
     if (mine) {

@@ -1,15 +1,15 @@
-// Stream-K: all clusters take whole tiles in full rounds; what is left, between one and two tiles a cluster (or all
-// tiles, where there are fewer than clusters), they share by steps of k, each an equal run of them. A run begins in the
-// middle of one tile and ends in the middle of another, so a cluster has at most two parts of tiles, one of a tile's
-// end and one of a tile's beginning, and two places in args.partials. After Osama, Merrill, Cecka, Garland, Owens:
-// "Stream-K" (PPoPP 2023), with the last one adding up instead of waiting.
+// Stream-K: the clusters take whole tiles in full rounds. They share the remaining tiles, between one and two a cluster
+// (or all tiles, where there are fewer tiles than clusters), by steps of k: each cluster takes an equal run of steps. A
+// run begins in the middle of one tile and ends in the middle of another, so a cluster computes at most two partials,
+// one of a tile's last steps and one of a tile's first steps, and has two places in args.partials. After Osama,
+// Merrill, Cecka, Garland, Owens: "Stream-K" (PPoPP 2023); here the last cluster adds the partials instead of waiting.
 #pragma once
 
 #include "../walk.cuh"
 
 namespace ts::gemm {
 
-// Items of a cluster: its whole tiles, then the pieces of its run, numbered on with the stride of the tiles.
+// Items of a cluster: its whole tiles, then the tiles that its run touches, numbered on with the stride of the tiles.
 template <int kTileM, int kTileN, int kTileK, int kClusterM, int kClusterN>
 struct SharedWalk : Walk<kTileM, kTileN, kTileK, kClusterM, kClusterN> {
   using Whole = Walk<kTileM, kTileN, kTileK, kClusterM, kClusterN>;
@@ -57,14 +57,14 @@ struct SharedWalk : Walk<kTileM, kTileN, kTileK, kClusterM, kClusterN> {
     return this->place(rank, t);
   }
 
-  // The parts of tile t: how many, which one is this cluster's, and where a cluster leaves its own.
+  // The partials of tile t: how many, which one is this cluster's, and where each cluster leaves its own.
   struct Parts {
     int first, count, own;
 
-    // Number of a place among all clusters' two.
+    // The number of a place; every cluster has two.
     TS_DEVICE int place(int part) const { return 2 * (first + part) + (part == 0); }
   };
-  TS_DEVICE Parts parts_of(const Tile& t) const {
+  TS_DEVICE Parts partials_of(const Tile& t) const {
     const int begin = (t.index - whole) * all_steps;
     const int first = cluster_at(begin);
     return {first, cluster_at(begin + all_steps - 1) - first + 1, own - first};

@@ -13,8 +13,8 @@ namespace ts::gemm {
 // 8 bits, a square of 128 x 128. Tiles of 32 of k by 32 of m or n change places in pairs.
 //
 // ldmatrix.trans, for which two bytes are one element, gives a lane two neighbouring columns of two neighbouring rows;
-// a byte permutation parts the columns, and stmatrix stores rows of k. Which rows make a matrix is free: they are chosen
-// so that a lane has four neighbouring k, and so that the rows of a matrix meet in no bank.
+// a byte permutation parts the columns, and stmatrix stores rows of k. Which rows make a matrix is free: they are
+// chosen so that a lane has four neighbouring k, and so that the rows of a matrix meet in no bank.
 struct ByteSquare {
   static constexpr int kUnits = 8;  // of work in a square: two pairs of tiles on the diagonal, six beside it
   u32 from, to, even, odd;
@@ -60,9 +60,9 @@ struct ByteSquare {
   }
 };
 
-// 32 bits, a square of 32 x 32. A lane transposes blocks of 4 x 4 words in its registers; the transpose of each block is
-// the place of another that lanes of the same eight have at the same time, and neither their reads nor their writes meet
-// in a bank.
+// 32 bits, a square of 32 x 32. A lane transposes blocks of 4 x 4 words in its registers; the transpose of each block
+// is the place of another that lanes of the same eight have at the same time, and neither their reads nor their writes
+// meet in a bank.
 struct WordSquare {
   static constexpr int kUnits = 2;
   u32 column, apart;  // of the lane's block of the first unit: its number of 4 along m or n, and that along k, as an

@@ -1,7 +1,8 @@
-// A consumer warpgroup beside integer weights: it computes the tile transposed, d^T = b^T x a^T. Its 64 columns of b are
-// the operand that wgmma takes from registers, into which they are unpacked, and the rows of a lie in shared memory.
-// The weights of the next 64 of k are unpacked while the products of these run; a thread has those of two columns, so
-// that it needs two scales. The sums are turned on their way out, and the epilogue sees what it always does.
+// A consumer warpgroup beside integer weights: it computes the tile transposed, d^T = b^T x a^T. Its 64 columns of b
+// are the operand that wgmma takes from registers, into which they are unpacked, and the rows of a lie in shared
+// memory. The weights of the next 64 elements of k are unpacked while these are multiplied; a thread has the weights of
+// two columns, so that it needs two scales. The sums are transposed before the epilogue, which sees them as in
+// gemm.cuh.
 #pragma once
 
 #include "../weights.cuh"
@@ -33,7 +34,7 @@ struct WeightsConsumer : Consumer {
       x.at[r][1] = args.scale_shift == 5 ? lines[r].load(args, imin(k + 32, args.k - 1)) : x.at[r][0];
     }
   }
-  // Those of the box at k, when those of the box before it are known.
+  // The scales of the TMA box at k, when those of the box before it are known.
   TS_DEVICE void load_next_scales(BoxScales& x, const BoxScales& before, const ScaleLine (&lines)[2], int k) const {
     if ((k >> args.scale_shift) == (k - 1 >> args.scale_shift))
       x = before;
@@ -47,7 +48,7 @@ struct WeightsConsumer : Consumer {
     return scaled(fma_pair(raised<0x000f000fu>(twice_apart), kOne, scale.minus), scale.factor);
   }
 
-  // The operands of the products with box `box` of the stage.
+  // The operands of the wgmma with TMA box `box` of the stage.
   TS_DEVICE void unpack(Fragments& w, u32 stage, int box, const BoxScales& scales) const {
     constexpr int kChunks = 4 * bits_of_type(cfg::kTypeB) / 8;  // 16 bytes each, of a box
 #pragma unroll
@@ -90,7 +91,7 @@ struct WeightsConsumer : Consumer {
     pin_sums(sums);
   }
 
-  // What is to be multiplied next, and the scales of the box after it and of the one after that.
+  // What is to be multiplied next, and the scales of the two TMA boxes after it.
   struct Boxes {
     RingPlace place;
     int box, k, accumulate;  // box of the stage; k of the box behind `after`
@@ -98,7 +99,7 @@ struct WeightsConsumer : Consumer {
     BoxScales next, after;
   };
 
-  // The products of a box, and the unpacking of the box after it while they run.
+  // Multiplies a TMA box, and unpacks the next one meanwhile.
   TS_DEVICE void pass(Boxes& at, Sums& sums, Fragments& w, Fragments& coming) const {
     at.next = at.after;
     load_next_scales(at.after, at.next, at.lines, at.k);
@@ -106,7 +107,7 @@ struct WeightsConsumer : Consumer {
     issue_box(sums, w, at.place.index, at.box, at.accumulate);
     at.accumulate = 1;
     RingPlace ahead = at.place;
-    const bool crosses = ++at.box == cfg::kBoxes;
+    const bool crosses = ++at.box == cfg::kTmaBoxes;
     if (crosses) {
       at.box = 0;
       ahead.advance();
@@ -119,10 +120,10 @@ struct WeightsConsumer : Consumer {
     at.place = ahead;
   }
 
-  // All boxes of a tile. They go in twos: the registers of products that run are not those being filled, which only
-  // straight code shows to the compiler.
+  // All TMA boxes of a tile, two at a time: the registers that running wgmma read are not those being filled, which the
+  // compiler sees in straight code alone.
   TS_DEVICE void multiply_weights(const Tile& t, Sums& sums) {
-    const int boxes = t.steps * cfg::kBoxes;
+    const int boxes = t.steps * cfg::kTmaBoxes;
     const ScaleLine lines[2] = {line_of(t, 0), line_of(t, 1)};
     const int k = t.step * kTileK;
     Boxes at{place, 0, k + 128, 0, lines, {}, {}};
@@ -151,14 +152,14 @@ struct WeightsConsumer : Consumer {
     place.advance();
   }
 
-  // Of the rows of d that are turned together a warp finishes 16, and as many columns as it takes four warps for all.
+  // Of the rows of d that are transposed together each of the four warps finishes 16, with a share of the columns.
   TS_DEVICE int turned_row() const { return warp() % (kTurnRows / 16) * 16; }
   TS_DEVICE int turned_column() const { return warp() / (kTurnRows / 16) * kTurnRows; }
 
-  // Piece `piece`: so many rows, by a slab.
-  TS_DEVICE Place place_of_piece(const Tile& t, int piece) const {
-    const int row = t.row_offset + t.row + piece / kSlabs * kTurnRows + turned_row();
-    const int column = t.column + turned_column() + piece % kSlabs * kSlabColumns;
+  // Where the thread's rows of slab `slab_index` lie: slabs divide the rows that are turned together.
+  TS_DEVICE Place place_of_slab(const Tile& t, int slab_index) const {
+    const int row = t.row_offset + t.row + slab_index / kSlabs * kTurnRows + turned_row();
+    const int column = t.column + turned_column() + slab_index % kSlabs * kSlabColumns;
     const i64 batch = cfg::kGrouping == TS_GEMM_CONTIGUOUS ? 0 : t.batch;
     return {row + group(), column + 2 * quad(), t.row_offset + t.row_limit, args.n, batch, t.batch};
   }
@@ -204,8 +205,8 @@ struct WeightsConsumer : Consumer {
   }
 
   TS_DEVICE void finish_turned(const Tile& tile, const Sums& sums) {
-    constexpr bool kPlain = cfg::kStoreBox && cfg::kEpilogueLength == 0 && kBytesD == 2 && kSlabColumns == 64;
-    constexpr int kPieces = cfg::kTileM / kTurnRows * kSlabs;
+    constexpr bool kPlain = cfg::kStoreTmaBox && cfg::kEpilogueLength == 0 && kBytesD == 2 && kSlabColumns == 64;
+    constexpr int kSlabCount = cfg::kTileM / kTurnRows * kSlabs;
     Tile t = tile;
     t.column += 64 * warpgroup;
     const bool whole = cfg::kGrouping == TS_GEMM_UNGROUPED || t.row + cfg::kTileM <= t.row_limit;
@@ -215,24 +216,24 @@ struct WeightsConsumer : Consumer {
       return;
     }
     Operands<0, kSlabColumns> operands;
-    operands.load(args, place_of_piece(t, 0));
+    operands.load(args, place_of_slab(t, 0));
 #pragma unroll
-    for (int piece = 0; piece < kPieces; ++piece) {
+    for (int slab_index = 0; slab_index < kSlabCount; ++slab_index) {
       Operands<0, kSlabColumns> next;
-      if (piece + 1 < kPieces) next.load(args, place_of_piece(t, piece + 1));
-      if (piece % kSlabs == 0) {
+      if (slab_index + 1 < kSlabCount) next.load(args, place_of_slab(t, slab_index + 1));
+      if (slab_index % kSlabs == 0) {
         named_barrier_sync(barrier(), 128);  // what was turned before has been read
-        turn(sums + piece / kSlabs * kTurnRows / 2);
+        turn(sums + slab_index / kSlabs * kTurnRows / 2);
         named_barrier_sync(barrier(), 128);
       }
       float v[kSlabColumns / 2];
-      load_turned(v, piece % kSlabs);
+      load_turned(v, slab_index % kSlabs);
 #pragma unroll
       for (int i = 0; i < kSlabColumns / 2; ++i) v[i] = result_of(v[i], factor);
-      const Place here = place_of_piece(t, piece);
+      const Place here = place_of_slab(t, slab_index);
       operands.apply(args, here, v, Staging{});
-      if (cfg::kStoreBox && whole)
-        store_as_box(t, piece, v);
+      if (cfg::kStoreTmaBox && whole)
+        store_as_tma_box(t, slab_index, v);
       else
         store_slab<kSlabColumns>(args, here, v);
       operands = next;
@@ -251,7 +252,7 @@ struct WeightsConsumer : Consumer {
       more = walk.find(item += gridDim.x, 0, next);
       bool mine = true;
       if constexpr (cfg::kSplitK)
-        mine = join_parts<128>(
+        mine = join_partials<128>(
             args, t.index * cfg::kWarpgroups + warpgroup, t.split, thread(), ~0u, shared.flag(warpgroup),
             [this] { named_barrier_sync(barrier(), 128); }, sums);
       if (mine) finish_turned(t, sums[0]);

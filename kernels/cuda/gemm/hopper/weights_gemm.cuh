@@ -7,12 +7,12 @@
 //   kTileN                      64 * kWarpgroups: each unpacks 64 columns of weights
 //   kPingPong, kStreamK, kPromote (bool)   false
 //   kClusterM, kClusterN        1
-//   kBoxes                      boxes of 64 of k in a stage; of weights they have at most 128 bytes
-//   kStoreBox (bool)            with 64 rows or more
+//   kTmaBoxes                   TMA boxes of 64 elements of k in a stage; a row of weights has at most 128 bytes
+//   kStoreTmaBox (bool)            with 64 rows or more
 //   kStagedTensors (bool)       false
 //   kScaling                    weights; kTypeScale: of their scales; kZeroPoints (bool): whether they have zero points
 //
-// Launch facts: those of gemm.cuh, and the tensor maps but for
+// Launch: those of gemm.cuh, and the tensor maps but for
 //   a  {k, m, batch}, box {64, kTileM, 1}, swizzle of 128 bytes
 //   b  bytes, {k * bits of a weight / 8, n, batch}, box {kRowBytesB, kTileN, 1}, swizzle of kRowBytesB bytes
 // Scales and zero points may lie anywhere.

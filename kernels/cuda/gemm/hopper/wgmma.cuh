@@ -1,4 +1,4 @@
-// The warpgroup matrix product of the GEMM templates: both operands from shared memory, every element type, K-major or
+// wgmma of the GEMM templates: both operands from shared memory, every element type, K-major or
 // (16-bit types) MN-major. A step is 32 bytes of k whatever the type.
 //
 // The instruction's types and its trailing immediates are strings chosen at compile time ("C" operands), so one

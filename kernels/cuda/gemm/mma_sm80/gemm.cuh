@@ -2,7 +2,7 @@
 // the Hopper template is faster where it applies.
 //
 // Configuration, defined in namespace ts::cfg before this file is included (constexpr; int unless said otherwise; the
-// numbers are those of gemm_abi.h):
+// numbers are those of gemm/abi.h):
 //   kTypeA, kTypeB, kTypeD
 //   kRowMajorA, kRowMajorB (bool)
 //   kTileM, kTileN           the tile; kWarpsM, kWarpsN: warps along each, with at least 16 x 16 of it
@@ -10,15 +10,15 @@
 //   kBlocksPerSm             blocks that share an SM (bounds the registers)
 //   kAligned (bool)          pointers and strides of a and b are multiples of 16 bytes
 //   kPairs (bool)            n is even and d's and the epilogue's pointers and strides are multiples of two elements
-//   kThreeProducts (bool)    float32: each operand is split into two tf32 parts and three products are taken, which is
-//                            about as exact as float32; else one product of operands rounded to tf32
-//   kMmPlusMm (bool)           a second product goes on in the sums of the first
-//   kSplitK, kAddParts (bool), kScaling, kGrouping; kTypeScale and kZeroPoints (bool): of weights' scales
+//   kTf32x3 (bool)           float32: each operand is split into two tf32 numbers that are multiplied in three ways (3xTF32),
+//                            which is about as exact as float32; else operands are rounded to tf32
+//   kMmPlusMm (bool)         the sums of A2 x B2 are added to those of A x B
+//   kSplitK, kSplitKAtomic (bool), kScaling, kGrouping; kTypeScale and kZeroPoints (bool): of weights' scales
 //   kEpilogueLength, kEpilogue[], kEpilogueTypes[]; kStagedTensors (bool) is false
 //
-// Launch facts: kThreads threads, kSharedBytes of dynamic shared memory (layout.cuh), a grid of at most one block per
+// Launch: kThreads threads, kSharedBytes of dynamic shared memory (layout.cuh), a grid of at most one block per
 // work item: splits * batch * ceil(m / kTileM) * ceil(n / kTileN); with groups the sum over the groups, or any larger
-// number. A smaller grid walks the items. Split products have one counter a tile.
+// number. A smaller grid walks the items. Split tiles have one counter a tile.
 #pragma once
 
 #include "../launch.cuh"
@@ -42,20 +42,20 @@ struct Gemm {
     const bool second = cfg::kMmPlusMm && t.step + step >= first_steps;
     const int k = (t.step + step - (second ? first_steps : 0)) * kTileK, k_end = second ? args.k2 : args.k;
     const u32 to = shared + stage * kStageBytes;
-    const void* const a = second ? args.a2 : args.a;
+    const void* const a = second ? args.a2.data : args.a.data;
     copy_operand<LayoutA, cfg::kTileM, cfg::kRowMajorA>(
         to,
-        static_cast<const char*>(a) + batch_a * (second ? args.a2_batch_stride : args.a_batch_stride) * kElementBytes,
-        second ? args.a2_stride : args.a_stride, t.row_offset + t.row, t.row_offset + t.row_limit, k, k_end);
+        static_cast<const char*>(a) + batch_a * (second ? args.a2.batch : args.a.batch) * kElementBytes,
+        second ? args.a2.leading : args.a.leading, t.row_offset + t.row, t.row_offset + t.row_limit, k, k_end);
     if constexpr (!kWeights) {
-      const void* const b = second ? args.b2 : args.b;
+      const void* const b = second ? args.b2.data : args.b.data;
       copy_operand<LayoutB, cfg::kTileN, !cfg::kRowMajorB>(
           to + LayoutA::kBytes,
-          static_cast<const char*>(b) + t.batch * (second ? args.b2_batch_stride : args.b_batch_stride) * kElementBytes,
-          second ? args.b2_stride : args.b_stride, t.column, args.n, k, k_end);
+          static_cast<const char*>(b) + t.batch * (second ? args.b2.batch : args.b.batch) * kElementBytes,
+          second ? args.b2.leading : args.b.leading, t.column, args.n, k, k_end);
     }
   }
-  // Weights go through registers, in two parts around the products of another step.
+  // Weights go through registers: they are loaded before another step is multiplied and stored after it.
   TS_DEVICE void load(WeightsOnTheWay& weights, const Tile& t, int step) const {
     weights.load(args, t.batch, t.column, (t.step + step) * kTileK);
   }
@@ -63,21 +63,21 @@ struct Gemm {
     weights.leave(shared + stage * kStageBytes + LayoutA::kBytes);
   }
 
-  // Adds the products of a step, times the scales of its block of k.
+  // Multiplies a step and adds it to the sums, times the scales of its block of k.
   TS_DEVICE void add_scaled(const Tile& t, int step, const Sum (&fresh)[kBlocksM][4 * kTilesN],
                             Sum (&sums)[kBlocksM][4 * kTilesN]) const {
     const i64 batch = cfg::kGrouping == TS_GEMM_CONTIGUOUS ? 0 : t.batch;
     const i64 block = (t.step + step) * kTileK / 128;
-    const float column = __ldg(static_cast<const float*>(args.scale_b) + t.batch * args.scale_b_batch_stride +
-                               t.column / 128 * args.scale_b_row_stride + block * args.scale_b_block_stride);
+    const float column = __ldg(static_cast<const float*>(args.scale_b.data) + t.batch * args.scale_b.batch +
+                               t.column / 128 * args.scale_b.row + block * args.scale_b.block);
 #pragma unroll
     for (int i = 0; i < kBlocksM; ++i) {
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
         const int row = t.row + warp_row() + 16 * i + 8 * r + static_cast<int>(threadIdx.x & 31) / 4;
-        const float scale = row < t.row_limit ? column * __ldg(args.scale_a + batch * args.scale_a_batch_stride +
-                                                               (t.row_offset + row) * args.scale_a_row_stride +
-                                                               block * args.scale_a_block_stride)
+        const float scale = row < t.row_limit ? column * __ldg(static_cast<const float*>(args.scale_a.data) + batch * args.scale_a.batch +
+                                                               (t.row_offset + row) * args.scale_a.row +
+                                                               block * args.scale_a.block)
                                               : 0.0f;
 #pragma unroll
         for (int e = 2 * r; e < 4 * kTilesN; e += 4) {
@@ -88,7 +88,7 @@ struct Gemm {
     }
   }
 
-  // float32 to the part that tf32 holds, and what is left.
+  // Splits a float32 into what tf32 holds of it, and the rest.
   static TS_DEVICE u32 to_tf32(u32 x) {
     u32 r;
     asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r) : "f"(as_float(x)));
@@ -124,7 +124,7 @@ struct Gemm {
 #pragma unroll
           for (int e = 0; e < 2; ++e) {
             Sum(&d)[4] = reinterpret_cast<Sum(&)[4]>(sums[i][4 * (j + e)]);
-            if constexpr (cfg::kThreeProducts) {
+            if constexpr (cfg::kTf32x3) {
               multiply_add(d, a_rest[i][0], a_rest[i][1], a_rest[i][2], a_rest[i][3], b[2 * e], b[2 * e + 1]);
               multiply_add(d, a[i][0], a[i][1], a[i][2], a[i][3], b_rest[2 * e], b_rest[2 * e + 1]);
             }
@@ -160,7 +160,7 @@ struct Gemm {
     }
   }
 
-  // A walk may set args for the tile it finds.
+  // A walk may change args for the tile it finds (list.cuh does).
   template <class W>
   TS_DEVICE void run(W walk) const {
     wait_for_previous_kernel();
@@ -169,8 +169,8 @@ struct Gemm {
     for (int item = blockIdx.x; walk.find(item, 0, t); item += gridDim.x) {
       float factor = args.alpha;
       if constexpr (cfg::kScaling == TS_GEMM_SCALE_TENSOR) {
-        if (args.scale_a != nullptr) factor *= *args.scale_a;
-        if (args.scale_b != nullptr) factor *= *static_cast<const float*>(args.scale_b);
+        if (args.scale_a.data != nullptr) factor *= *static_cast<const float*>(args.scale_a.data);
+        if (args.scale_b.data != nullptr) factor *= *static_cast<const float*>(args.scale_b.data);
       }
       Sum sums[kBlocksM][4 * kTilesN];
 #pragma unroll
@@ -207,7 +207,7 @@ struct Gemm {
           Sum fresh[kBlocksM][4 * kTilesN] = {};
           multiply(stage, fresh);
           add_scaled(t, s, fresh, sums);
-        } else if constexpr (cfg::kThreeProducts) {
+        } else if constexpr (cfg::kTf32x3) {
           // The tensor cores cut off what they add up; float32 registers round it.
           Sum fresh[kBlocksM][4 * kTilesN] = {};
           multiply(stage, fresh);
@@ -223,7 +223,7 @@ struct Gemm {
       }
       __syncthreads();
       if constexpr (cfg::kSplitK) {
-        if (!join_parts<kThreads>(
+        if (!join_partials<kThreads>(
                 args, t.index, t.split, static_cast<int>(threadIdx.x), ~0u, shared + kFlagOffset,
                 [] { __syncthreads(); }, sums))
           continue;

@@ -1,4 +1,4 @@
-// What follows from the tile configuration of the portable template: how operands lie in shared memory and how they get
+// What follows from the tile configuration of the mma_sm80 template: how operands lie in shared memory and how they get
 // there.
 //
 // A tile of an operand lies along k (rows of 64 bytes of k) or, 16-bit and MN-major in memory, as it does there (rows
@@ -50,15 +50,15 @@ constexpr int kSharedBytes = kFlagOffset + 16;
 
 static_assert(kWeights || bytes_of(cfg::kTypeA) == bytes_of(cfg::kTypeB), "operands of one size");
 static_assert(!kWeights || (cfg::kRowMajorA && !cfg::kRowMajorB), "weights lie along k, and a beside them");
-static_assert(kWarpM % 16 == 0 && kWarpN % 16 == 0, "a warp's part of the tile is a multiple of 16 by 16");
+static_assert(kWarpM % 16 == 0 && kWarpN % 16 == 0, "a warp has a multiple of 16 by 16 of the tile");
 static_assert(cfg::kTileM % 16 == 0 && cfg::kTileN % 16 == 0 && cfg::kStages >= 2,
               "tiles of sixteens, two stages or more");
 static_assert(cfg::kScaling != TS_GEMM_SCALE_BLOCK ||
                   (is_fp8(cfg::kTypeA) && is_fp8(cfg::kTypeB) && 128 % cfg::kTileN == 0),
               "block scales are for fp8 operands, and the tile's columns divide 128");
-static_assert(!cfg::kThreeProducts || cfg::kTypeA == TS_GEMM_F32, "three products are for float32");
+static_assert(!cfg::kTf32x3 || cfg::kTypeA == TS_GEMM_F32, "3xTF32 is for float32");
 static_assert(!cfg::kMmPlusMm || (cfg::kGrouping == TS_GEMM_UNGROUPED && cfg::kScaling == TS_GEMM_SCALE_TENSOR),
-              "a second product goes with neither groups, block scales nor weights");
+              "mm_plus_mm goes with neither groups, block scales nor weights");
 static_assert(kSharedBytes <= 101376, "99 KB: what a block may have on every chip from sm_80 on");
 
 using TileWalk = Walk<cfg::kTileM, cfg::kTileN, kTileK, 1, 1>;
@@ -123,8 +123,8 @@ TS_DEVICE void copy_operand(u32 to, const char* base, i64 stride, int first, int
   }
 }
 
-// One step of weights on its way to where b lies in shared memory: eight at a time are loaded into registers before the
-// products of another step and left there, as 16-bit floats, after them.
+// One step of weights on its way to b's place in shared memory: eight at a time are loaded into registers before
+// another step is multiplied, and stored as 16-bit floats after it.
 struct WeightsOnTheWay {
   static constexpr int kGroups = kTileK / 8;  // of eight, in a row of the tile
   static constexpr int kItems = ceil_div(cfg::kTileN * kGroups, kThreads);
@@ -150,14 +150,14 @@ struct WeightsOnTheWay {
   }
 
   TS_DEVICE void load(const TsCudaGemmArgs& args, int batch, int column, int k) {
-    const char* const base = static_cast<const char*>(args.b);
+    const char* const base = static_cast<const char*>(args.b.data);
 #pragma unroll
     for (int i = 0; i < kItems; ++i) {
       const int item = i * kThreads + static_cast<int>(threadIdx.x);
       const int row = column + item / kGroups, at = k + item % kGroups * 8;
       const bool there = item < cfg::kTileN * kGroups && row < args.n;
       const int left = there ? args.k - at : 0;
-      load_words(words[i], base + (batch * args.b_batch_stride + row * args.b_stride + at) * kBits / 8, left);
+      load_words(words[i], base + (batch * args.b.batch + row * args.b.leading + at) * kBits / 8, left);
       scales[i] = left > 0 ? ScaleLine(args, batch, row).load(args, at) : StoredScale{0, 0};
     }
   }

@@ -1,8 +1,8 @@
-// Products of their own sizes in one launch: the portable template on a table of products that comes with the launch.
+// GEMMs of their own sizes in one launch: the mma_sm80 template on a table of GEMMs that comes with the launch.
 //
-// Configuration and launch facts are those of portable/gemm.cuh, ungrouped and unsplit, with
-//   kProducts                entries that the table has room for
-// and a grid of at most one block for each tile of all products.
+// Configuration and launch are those of mma_sm80/gemm.cuh, ungrouped and unsplit, with
+//   kGemms                entries that the table has room for
+// and a grid of at most one block for each tile of all GEMMs.
 #pragma once
 
 #define TS_GEMM_OWN_ENTRY
@@ -11,8 +11,8 @@
 namespace ts::gemm {
 
 template <int kOperands>
-struct Entry : TsCudaGemmProduct {
-  TsCudaGemmProductOperand operands[kOperands];
+struct Entry : TsCudaGemmListEntry {
+  TsCudaGemmListOperand operands[kOperands];
 
   TS_DEVICE void set_operands(TsCudaGemmArgs& args) const {
 #pragma unroll
@@ -21,41 +21,41 @@ struct Entry : TsCudaGemmProduct {
   }
 };
 template <>
-struct Entry<0> : TsCudaGemmProduct {
+struct Entry<0> : TsCudaGemmListEntry {
   TS_DEVICE void set_operands(TsCudaGemmArgs&) const {}
 };
 
 struct List {
   union {
-    Entry<cfg::kEpilogueLength> entries[cfg::kProducts];
+    Entry<cfg::kEpilogueLength> entries[cfg::kGemms];
     unsigned char bytes[TS_GEMM_LIST_BYTES];
   };
-  int products, tiles;
+  int gemms, tiles;
 };
 static_assert(sizeof(List) == sizeof(TsCudaGemmList), "the host's table is the kernel's");
 static_assert(sizeof(List) + sizeof(TsCudaGemmArgs) <= 4096, "what every driver passes to a kernel");
 static_assert(cfg::kGrouping == TS_GEMM_UNGROUPED && !cfg::kSplitK && cfg::kScaling == TS_GEMM_SCALE_TENSOR,
-              "products of a list are plain");
+              "the GEMMs of a list have no groups, splits or scales along k");
 
-// Finds an item's product, makes it the arguments' own, and finds its tile.
+// Finds the entry that an item belongs to, copies it into the arguments, and finds the item's tile.
 struct ListWalk {
   const List& list;
   TsCudaGemmArgs& args;
 
   TS_DEVICE bool find(int item, int, Tile& t) {
     if (item >= list.tiles) return false;
-    int low = 0, high = list.products;  // the product whose first tile is the last not beyond the item
+    int low = 0, high = list.gemms;  // the entry whose first tile is the last one not after the item
     while (high - low > 1) {
       const int middle = (low + high) / 2;
       (list.entries[middle].first_tile <= item ? low : high) = middle;
     }
     const auto& p = list.entries[low];
-    args.a = p.a;
-    args.b = p.b;
+    args.a.data = p.a;
+    args.b.data = p.b;
     args.d = p.d;
-    args.a_stride = p.a_stride;
-    args.b_stride = p.b_stride;
-    args.d_stride = p.d_stride;
+    args.a.leading = p.a_stride;
+    args.b.leading = p.b_stride;
+    args.d_leading = p.d_stride;
     args.m = p.m;
     args.n = p.n;
     args.k = p.k;

@@ -1,29 +1,29 @@
 // GEMM of at most 16 rows for sm_80 and newer (fp8: sm_89): a stream through b, bound by memory.
 //
 // Configuration, defined in namespace ts::cfg before this file is included (constexpr; int unless said otherwise; the
-// numbers are those of gemm_abi.h):
+// numbers are those of gemm/abi.h):
 //   kTypeA, kTypeB, kTypeD   16-bit types, fp8 or s8; a and b of one type, or b of integer weights
 //   kRowMajorA, kRowMajorB (bool)   a row-major, b column-major: both along k
 //   kRows                    8 or 16: at least m
 //   kColumns                 columns of a group, a multiple of 8: what a block works on at a time
-//   kWarps                   warps of a block; each has its own part of k
+//   kWarps                   warps of a block; each has its own share of k
 //   kStages                  steps in flight
 //   kBlocksPerSm             blocks that share an SM
 //   kPairs (bool)            n is even and d's and the epilogue's pointers and strides are multiples of two elements
 //   kSplitK (bool)           k may be split over blocks (args.splits)
-//   kAddParts (bool)         with kSplitK: parts are added as they come (partials.cuh)
+//   kSplitKAtomic (bool)         with kSplitK: partials are added as they are ready (partials.cuh)
 //   kScaling, kGrouping      tensor scales or weights, no groups
 //   kTypeScale, kZeroPoints (bool)   of weights' scales, and whether there are zero points beside them
 //   kEpilogueLength, kEpilogue[], kEpilogueTypes[]; kStagedTensors (bool) is false
 //
-// Launch facts: kThreads threads, kSharedBytes of dynamic shared memory, a grid of min(work items, SMs * kBlocksPerSm)
-// blocks; work items: splits * batch * ceil(n / kColumns). Split products: partials [column group][split][16 *
+// Launch: kThreads threads, kSharedBytes of dynamic shared memory, a grid of min(work items, SMs * kBlocksPerSm)
+// blocks; work items: splits * batch * ceil(n / kColumns). Split k: partials [column group][split][16 *
 // kColumns], one counter a column group. Pointers of a and b and their strides are multiples of 16 bytes, k of the
 // elements of b in 16 bytes. The kernel may be launched to overlap the kernel before it.
 //
-// A lane copies 16 bytes of a row of b and reads them back itself as its part of a product's operand: the order of k
-// inside a product is free as long as a's is the same. So there is no barrier between copying and multiplying, and as
-// many bytes are in flight as shared memory holds. Warps share a group by k and add up once per group.
+// A lane copies 16 bytes of a row of b and reads them back itself as its share of an mma's operand: the order of k
+// inside an mma is free as long as a's is the same. So there is no barrier between copying and multiplying, and as many
+// bytes are in flight as shared memory holds. Warps share a group by k and add up once per group.
 #pragma once
 
 #include "../../attention/mma_sm80/copy.cuh"
@@ -41,10 +41,10 @@ constexpr int kBitsB = bits_of_type(cfg::kTypeB);
 constexpr int kLaneK = 128 / kBitsB;                      // of k in the 16 bytes of b that a lane has of a step
 constexpr int kStepK = 4 * kLaneK;                        // four lanes share a row
 constexpr int kChunksA = kLaneK * kElementBytes / 16;     // of 16 bytes of a beside them
-constexpr int kTiles = cfg::kColumns / 8;   // products side by side
-constexpr int kTogether = kWeights && kTiles % 2 == 0 ? 2 : 1;  // whose products take turns
+constexpr int kTiles = cfg::kColumns / 8;   // mma side by side
+constexpr int kTogether = kWeights && kTiles % 2 == 0 ? 2 : 1;  // tiles whose mma take turns
 constexpr int kStepBytes = kTiles * 512;    // of a warp
-constexpr int kLaneSums = cfg::kRows / 4;  // of a product of 16 rows, those of rows that there are
+constexpr int kLaneSums = cfg::kRows / 4;  // of an mma of 16 rows, those of rows that exist
 constexpr int kGroupSums = cfg::kColumns * 16;
 constexpr int kWarpSumsBytes = cfg::kColumns * cfg::kRows * 4;
 constexpr int kSumsOffset = cfg::kWarps * cfg::kStages * kStepBytes;
@@ -53,7 +53,7 @@ constexpr int kSharedBytes = kFlagOffset + 16;
 
 static_assert(cfg::kRowMajorA && !cfg::kRowMajorB, "few rows: both operands must lie along k; take another template");
 static_assert(cfg::kRows == 8 || cfg::kRows == 16, "8 or 16 rows");
-static_assert(!cfg::kMmPlusMm, "few rows: one product; take another template");
+static_assert(!cfg::kMmPlusMm, "mm_plus_mm with few rows takes another template");
 static_assert((cfg::kTypeA == cfg::kTypeB && kElementBytes <= 2) || kWeights, "operands of one 8-bit or 16-bit type");
 static_assert(cfg::kColumns % 8 == 0, "columns come in eights");
 static_assert(cfg::kGrouping == TS_GEMM_UNGROUPED && cfg::kScaling != TS_GEMM_SCALE_BLOCK,
@@ -74,7 +74,7 @@ struct Skinny {
     const char*
         row;      // b at the lane's row and the warp's first k; the lane's row of the next 8-column tile is 8 rows on
     int k;        // the lane's k in the first step
-    int k_limit;  // where the item's part of k ends
+    int k_limit;  // where the item's share of k ends
     int columns;  // of the group's that exist, from the lane's on
   };
 
@@ -88,14 +88,14 @@ struct Skinny {
     const int from = steps * split / splits;
     const int to = steps * (split + 1) / splits;
     const int mine = to - from;
-    // Warps take the part's steps in turn, so that a block reads long runs of a row.
+    // Warps take the steps of the item's share of k in turn, so that a block reads long runs of a row.
     c.step = 0;
     c.end = mine > warp() ? (mine - warp() + cfg::kWarps - 1) / cfg::kWarps : 0;
     c.k = (from + warp()) * kStepK + (lane() & 3) * kLaneK;
     c.k_limit = imin(args.k, to * kStepK);
     const int column = first + lane() / 4;
     c.columns = args.n - column;
-    c.row = static_cast<const char*>(args.b) + bytes_b(batch * args.b_batch_stride + column * args.b_stride + c.k);
+    c.row = static_cast<const char*>(args.b.data) + bytes_b(batch * args.b.batch + column * args.b.leading + c.k);
   }
 
   // Starts the copy of the cursor's step into stage `stage` and moves the cursor on; items that are over are passed.
@@ -111,7 +111,7 @@ struct Skinny {
 #pragma unroll
       for (int j = 0; j < kTiles; ++j) {
         const bool valid = inside && 8 * j < c.columns;
-        copy_async(to + 512 * j, valid ? c.row + bytes_b(8 * j * args.b_stride + offset) : args.b, valid);
+        copy_async(to + 512 * j, valid ? c.row + bytes_b(8 * j * args.b.leading + offset) : args.b.data, valid);
       }
       ++c.step;
     }
@@ -128,16 +128,17 @@ struct Skinny {
     const bool inside = k < limit;
 #pragma unroll
     for (int c = 0; c < kChunksA; ++c) {
-      const char* const at = a + (row * args.a_stride + k) * kElementBytes + 16 * c;
+      const char* const at = a + (row * args.a.leading + k) * kElementBytes + 16 * c;
       load_chunk(x.low[c], at, row < args.m && inside);
       if constexpr (cfg::kRows == 16)
-        load_chunk(x.high[c], at + 8 * args.a_stride * kElementBytes, row + 8 < args.m && inside);
+        load_chunk(x.high[c], at + 8 * args.a.leading * kElementBytes, row + 8 < args.m && inside);
       else
         x.high[c][0] = x.high[c][1] = x.high[c][2] = x.high[c][3] = 0;
     }
   }
 
-  // Of the lane's row of b in tile j, at k. Beyond the matrix it is any: a has zeros there, or d no such columns.
+  // The scale of the lane's row of b in tile j, at k. Beyond the matrix any value will do: a has zeros there, or d has
+  // no such columns.
   TS_DEVICE StoredScale scale_of(int batch, int column, int j, int k) const {
     return ScaleLine(args, batch, imin(column + 8 * j, args.n - 1)).load(args, imin(k, args.k - 1));
   }
@@ -178,7 +179,7 @@ struct Skinny {
     multiply_add(d, low[2], high[2], low[3], high[3], b[2], b[3]);
   }
 
-  // Of kTogether tiles in turn: a product waits for the one before it that has the same sums.
+  // kTogether tiles take turns, because an mma waits for the one before it that has the same sums.
   template <int C = 0>
   static TS_DEVICE void multiply_weights(Sum (*d)[4], const Beside& x, const u32 (&b)[kTogether][4],
                                          const Scale (&scales)[kTogether]) {
@@ -212,15 +213,15 @@ struct Skinny {
 #pragma unroll
     for (int s = 0; s < cfg::kStages - 1; ++s) copy(ahead, items, s);
     if constexpr (!kWeights) {
-      if (args.scale_a != nullptr) factor *= *args.scale_a;
-      if (args.scale_b != nullptr) factor *= *static_cast<const float*>(args.scale_b);
+      if (args.scale_a.data != nullptr) factor *= *static_cast<const float*>(args.scale_a.data);
+      if (args.scale_b.data != nullptr) factor *= *static_cast<const float*>(args.scale_b.data);
     }
     int stage = 0, finisher = 0;
     for (Cursor c{static_cast<int>(blockIdx.x)}; c.item < items; c.item += gridDim.x) {
       start(c);
       const int group = c.item / splits;
       const int batch = group / column_groups;
-      const char* const a = static_cast<const char*>(args.a) + batch * args.a_batch_stride * kElementBytes;
+      const char* const a = static_cast<const char*>(args.a.data) + batch * args.a.batch * kElementBytes;
       Sum sums[kTiles][4];
 #pragma unroll
       for (int j = 0; j < kTiles; ++j) sums[j][0] = sums[j][1] = sums[j][2] = sums[j][3] = 0;
@@ -313,7 +314,7 @@ struct Skinny {
       }
     }
     if constexpr (cfg::kSplitK) {
-      if (!join_parts<32>(
+      if (!join_partials<32>(
               args, group, split, lane(), ~0u, shared + kFlagOffset, [] { __syncwarp(); }, sums))
         return;
     }

@@ -4,6 +4,8 @@
 #include <algorithm>
 
 #include "catalog/listing_plan.hpp"
+#include "choose/gemm/cuda.hpp"
+#include "choose/gemm/cuda_space.hpp"
 #include "instances/gemm/cpu.hpp"
 #include "instances/gemm/cuda.hpp"
 
@@ -64,11 +66,8 @@ CudaGemmShape shape_of(const GemmSizes& sizes, const GemmSignature& signature) {
 void walk_candidates(const CudaSpec& spec, const GemmSignature& signature, const GemmSizes& sizes, ConfigSink sink) {
   const CudaGemmShape shape = shape_of(sizes, signature);
   if (signature.epilogue_ops.gated() && shape.n % 2 != 0) return;
-  for (const RankedCudaGemm& one : ranked_cuda_gemm(spec, signature, shape)) {
-    const Algorithm& a = one.config.algorithm;
-    if ((a.split_k || a.stream_k) && !cuda_gemm_shares(one.config, spec, shape)) continue;
-    if (!sink(one.config)) return;
-  }
+  for (const Candidate& candidate : ranked_cuda_gemm(spec, signature, shape))
+    if (!sink(candidate.recipe.main())) return;
 }
 
 }  // namespace

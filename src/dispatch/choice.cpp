@@ -3,10 +3,10 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <functional>
 #include <tuple>
 
 #include "base/log.hpp"
+#include "choose/determinism.hpp"
 
 namespace tilesmith {
 namespace {
@@ -36,27 +36,6 @@ Status named_plan(RecipeSource& source, const DispatcherOptions& options) {
         "determinism tolerant");
   TS_TRY(source.check(*recipe));
   return source.plan({std::move(*recipe)}, "asked for by name", options.build);
-}
-
-/// Leaves what the determinism allows, which is never nothing. Where tolerant determinism is asked for, the best recipe
-/// that gives other bits from run to run goes first if it should be faster. Error: unsupported.
-Status order_for(Determinism determinism, std::vector<Candidate>& candidates) {
-  const auto is_bitwise = [](const Candidate& candidate) { return candidate.recipe.is_bitwise(); };
-  if (determinism == Determinism::bitwise) {
-    const std::size_t all = candidates.size();
-    std::erase_if(candidates, std::not_fn(is_bitwise));
-    if (candidates.empty())
-      return fail(ErrorCode::unsupported,
-                  fmt::format("{} kernels compute this problem, and all of them add partials in any order, while "
-                              "bitwise determinism is asked for",
-                              all),
-                  "determinism tolerant");
-    return {};
-  }
-  const auto other = std::ranges::find_if_not(candidates, is_bitwise);
-  if (other != candidates.end() && other->predicted_seconds < candidates.front().predicted_seconds)
-    std::rotate(candidates.begin(), other, other + 1);
-  return {};
 }
 
 }  // namespace

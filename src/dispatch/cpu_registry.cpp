@@ -9,14 +9,6 @@
 
 namespace tilesmith {
 
-Status check_runs_here(const CpuMachine& machine, const KernelConfig& config) {
-  if (machine.level(config.arch) != nullptr) return {};
-  return fail(
-      ErrorCode::unsupported,
-      fmt::format("kernel {} is for {}, which this machine does not run", native_name(config), config.arch.text()),
-      "tilesmith arch lists what runs here");
-}
-
 CpuRegistry::CpuRegistry(const CpuMachine& machine)
     : machine_(&machine),
       builder_(

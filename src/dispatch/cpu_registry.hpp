@@ -15,9 +15,6 @@
 
 namespace tilesmith {
 
-/// Whether the machine runs kernels of the config's level. Errors: unsupported.
-[[nodiscard]] Status check_runs_here(const CpuMachine& machine, const KernelConfig& config);
-
 class CpuRegistry {
  public:
   explicit CpuRegistry(const CpuMachine& machine);

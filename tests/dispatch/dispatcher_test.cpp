@@ -7,9 +7,9 @@
 #include <memory>
 #include <thread>
 
+#include "choose/attention/cpu.hpp"
 #include "codegen/essential.hpp"
 #include "dispatch/allocation_count.hpp"
-#include "dispatch/attention/cpu_candidates.hpp"
 #include "dispatch/attention/random_problem.hpp"
 #include "dispatch/test_store.hpp"
 #include "problem/attention/problem.hpp"
@@ -41,7 +41,7 @@ TEST(Dispatcher, APlanSaysWhatItRunsAndWhy) {
   const auto plan = dispatcher.plan(small());
   ASSERT_TRUE(plan) << plan.error().text();
   EXPECT_EQ((*plan)->problem(), small());
-  EXPECT_TRUE(serves(config_of(**plan), small()));
+  EXPECT_TRUE(serves(*this_cpu_machine(), config_of(**plan), small()));
   EXPECT_FALSE((*plan)->reason().empty());
   ASSERT_FALSE((*plan)->steps().empty());
   EXPECT_EQ((*plan)->steps().front().kernel, (*plan)->kernel_name());
@@ -166,7 +166,7 @@ TEST(Dispatcher, UsesTheKernelThatIsNamed) {
   ASSERT_TRUE(machine);
   AttentionProblem problem = small();
   problem.data_type = DataType::fp32;
-  const auto candidates = candidates_for(problem, *machine).value();
+  const auto candidates = rank(*machine, problem).value().candidates;
   const std::string name = native_name(candidates.back().recipe.main());
   Dispatcher dispatcher({.threads = 1, .kernel = name});
   const auto plan = dispatcher.plan(problem);
@@ -185,7 +185,7 @@ TEST(Dispatcher, UsesTheKernelThatIsNamed) {
 }
 
 TEST(Dispatcher, RefusesNamesOfNoKernel) {
-  const std::string good = native_name(candidates_for(small(), *this_cpu_machine()).value().front().recipe.main());
+  const std::string good = native_name(rank(*this_cpu_machine(), small()).value().candidates.front().recipe.main());
   const auto with = [&](std::string_view from, std::string_view to) {
     std::string name = good;
     const auto at = name.find(from);

@@ -1,7 +1,7 @@
 // Rows of results with every field set, for tests.
 #pragma once
 
-#include "dispatch/gemm/cpu_arguments.hpp"
+#include "choose/gemm/cpu.hpp"
 #include "problem/attention/problem.hpp"
 #include "sweep/row.hpp"
 

@@ -2,15 +2,13 @@
 
 #include <fmt/format.h>
 
-#include <algorithm>
-
-#include "dispatch/attention/cpu_candidates.hpp"
+#include "choose/attention/cpu.hpp"
+#include "choose/attention/cpu_model.hpp"
 #include "dispatch/cpu_steps.hpp"
 #include "dispatch/cpu_workspace.hpp"
 #include "dispatch/plan_info.hpp"
 #include "dispatch/workspace.hpp"
 #include "problem/attention/problem.hpp"
-#include "vocabulary/names/native.hpp"
 
 namespace tilesmith {
 namespace {
@@ -36,31 +34,16 @@ class CpuAttentionPlan final : public AttentionPlan {
 }  // namespace
 
 Result<Ranking> CpuAttention::rank(const AttentionProblem& problem) const {
-  TS_ASSIGN(std::vector<Candidate> candidates, candidates_for(problem, machine_));
-  policy_.rank(problem, machine_, pool_.threads(), candidates);
-  return Ranking{std::move(candidates), policy_.name()};
+  return tilesmith::rank(facts_, problem);
 }
 
 std::vector<Candidate> CpuAttention::fallbacks(const AttentionProblem& problem) const {
-  std::vector<Candidate> linked;
-  for (const KernelConfig& config : registry_.essential())
-    if (serves(config, problem)) linked.push_back({config, 0});
-  policy_.rank(problem, machine_, pool_.threads(), linked);
-  std::ranges::stable_sort(linked, {}, [&](const Candidate& c) { return unused_traits(c.recipe.main(), problem); });
-  return linked;
+  return tilesmith::fallbacks(facts_, problem, registry_.essential());
 }
 
 Status CpuAttention::check(const Recipe& recipe, const AttentionProblem& problem) const {
   TS_TRY(check_one_step(recipe));
-  const KernelConfig& config = recipe.main();
-  TS_TRY(check_runs_here(machine_, config));
-  if (!serves(config, problem))
-    return fail(
-        ErrorCode::invalid_argument, fmt::format("kernel {} does not compute this problem", native_name(config)),
-        fmt::format(
-            "the problem's kernels are {}",
-            native_name({.arch = config.arch, .signature = signature_of(problem), .algorithm = config.algorithm})));
-  return {};
+  return serves(facts_, recipe.main(), problem);
 }
 
 Result<std::unique_ptr<AttentionPlan>> CpuAttention::plan(const AttentionProblem& problem, const Candidate& chosen,

@@ -1,10 +1,9 @@
 // Attention forward on the CPU.
 #pragma once
 
-#include "dispatch/attention/policy.hpp"
 #include "dispatch/backend.hpp"
+#include "dispatch/cpu_facts.hpp"
 #include "dispatch/cpu_registry.hpp"
-#include "runtime/cpu/machine.hpp"
 #include "runtime/cpu/thread_pool.hpp"
 
 namespace tilesmith {
@@ -12,7 +11,7 @@ namespace tilesmith {
 class CpuAttention final : public OperationBackend<AttentionFwd> {
  public:
   CpuAttention(const CpuMachine& machine, CpuRegistry& registry, ThreadPool& pool)
-      : machine_(machine), registry_(registry), pool_(pool) {}
+      : facts_(facts_of(machine, pool)), registry_(registry), pool_(pool) {}
 
   [[nodiscard]] Result<Ranking> rank(const AttentionProblem& problem) const override;
   [[nodiscard]] std::vector<Candidate> fallbacks(const AttentionProblem& problem) const override;
@@ -21,10 +20,9 @@ class CpuAttention final : public OperationBackend<AttentionFwd> {
                                                             std::string reason, BuildPolicy build) override;
 
  private:
-  const CpuMachine& machine_;
+  CpuFacts facts_;
   CpuRegistry& registry_;
   ThreadPool& pool_;
-  CostModelPolicy policy_;
 };
 
 }  // namespace tilesmith

@@ -10,13 +10,6 @@
 
 namespace tilesmith {
 
-/// The signature of the CUDA kernels that carry exactly the problem's traits. A mask bounded on the right alone is
-/// causal, one with a left bound generic; the bounds themselves are run-time numbers.
-[[nodiscard]] AttentionSignature cuda_signature_of(const AttentionProblem& problem);
-
-/// Whether a kernel of this config computes the problem, perhaps with traits the problem does not use.
-[[nodiscard]] bool cuda_serves(const KernelConfig& config, const AttentionProblem& problem);
-
 class CudaAttention final : public OperationBackend<AttentionFwd> {
  public:
   /// `spec` has the figures of the device at hand. The device itself is touched by plan() alone.

@@ -1,52 +1,12 @@
 #include "dispatch/gemm/cpu_arguments.hpp"
 
-#include <algorithm>
 #include <bit>
 #include <limits>
 
 #include "dispatch/gemm/cpu_packed_b.hpp"
-#include "instances/gemm/cpu.hpp"
-#include "problem/gemm/group.hpp"
 #include "problem/gemm/problem.hpp"
 
 namespace tilesmith {
-
-Result<GemmSignature> cpu_signature_of(const GemmProblem& p) {
-  TS_ASSIGN(const CpuGemmEpilogue terms, cpu_gemm_epilogue(p.epilogue, p.beta));
-  GemmSignature s;
-  s.a = p.type_a;
-  s.b = p.type_b;
-  s.c = p.type_d;
-  s.accumulator = p.type_a == DataType::int8 ? DataType::int32 : DataType::fp32;
-  s.aux = p.beta || terms.c >= 0 || terms.extras > 0 ? p.type_c : p.type_d;
-  if (terms.bias >= 0) s.bias = p.type_bias;
-  s.zero_points = p.zero_points;
-  if (has_weights(p))
-    s.scale = p.type_scale;
-  else if (p.group_size != 0)
-    s.qscale = QuantScale::blockscale;
-  s.mm_plus_mm = p.k2 != 0;
-  s.layout_a = p.order_a;
-  s.layout_b = p.packed_b ? MatrixOrder::column : p.order_b;  // panels are alike
-  s.epilogue_ops = terms.normal_form();
-  return s;
-}
-
-GemmProblem typical_call(const GemmProblem& p) {
-  if (p.grouping == GemmGrouping::none) return p;
-  const bool contiguous = p.grouping == GemmGrouping::contiguous && p.batch > 0;
-  return problem_of_group(p, contiguous ? (p.m + p.batch - 1) / p.batch : p.m);
-}
-
-bool serves(const KernelConfig& config, const GemmProblem& p) {
-  if (config.operation() != Operation::gemm) return false;
-  if (config.algorithm.packed_b != p.packed_b) return false;
-  if (config.algorithm.pipeline == Pipeline::skinny &&
-      (p.m > config.algorithm.tile[0] || std::max(p.k, p.k2) > kDeepestSkinny))
-    return false;
-  const auto wanted = cpu_signature_of(p);
-  return wanted && std::get<GemmSignature>(config.signature) == *wanted;
-}
 
 TsGemmArgs cpu_arguments(const GemmProblem& p, const CpuGemmEpilogue& terms, const GemmArguments& a,
                          std::int64_t splits, int threads, void* workspace) {

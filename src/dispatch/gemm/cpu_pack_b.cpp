@@ -2,18 +2,15 @@
 
 #include <fmt/format.h>
 
+#include "choose/gemm/cpu.hpp"
 #include "dispatch/cpu_steps.hpp"
-#include "dispatch/gemm/cpu.hpp"
 #include "dispatch/gemm/cpu_arguments.hpp"
 #include "dispatch/gemm/cpu_packed_b.hpp"
 #include "dispatch/plan_info.hpp"
-#include "instances/gemm/cpu.hpp"
 #include "problem/gemm/problem.hpp"
 
 namespace tilesmith {
 namespace {
-
-constexpr std::int64_t kTypicalRows = 128;  // of GEMMs whose B is packed beforehand
 
 /// What the first stage of a blocked kernel is called with to pack B.
 TsGemmArgs packing_arguments(const GemmProblem& problem, const KernelConfig& config, const GemmOperand& b,
@@ -61,29 +58,8 @@ class CpuGemmPackBPlan final : public GemmPackBPlan {
 
 }  // namespace
 
-Result<KernelConfig> cpu_packer(const CpuMachine& machine, const GemmProblem& problem) {
-  GemmProblem typical = packing_of(problem);
-  typical.m = kTypicalRows;
-  typical.order_b = MatrixOrder::column;
-  typical.packed_b = false;
-  TS_ASSIGN(GemmSignature signature, cpu_signature_of(typical));
-  std::vector<Candidate> blocked;
-  for (const CpuSpec& spec : machine.levels)
-    enumerate_cpu_gemm(spec, signature, [&](const KernelConfig& config) {
-      if (config.algorithm.pipeline == Pipeline::blocked && !config.algorithm.split_k)
-        blocked.push_back({config, expected_seconds(typical, config, spec, 1)});
-      return true;
-    });
-  if (blocked.empty()) return std::unexpected(cpu_gemm_refusal(machine, signature));
-  best_first(blocked);
-  KernelConfig best = blocked.front().recipe.main();
-  signature.layout_b = problem.order_b;
-  best.signature = signature;
-  return best;
-}
-
 Result<Ranking> CpuGemmPackB::rank(const GemmPackBProblem& problem) const {
-  TS_ASSIGN(KernelConfig config, cpu_packer(machine_, problem.gemm));
+  TS_ASSIGN(KernelConfig config, packing_kernel(facts_, problem.gemm));
   return Ranking{{{Recipe(std::move(config), StepRole::pack_b)}}, "cost model"};
 }
 

@@ -2,20 +2,16 @@
 #pragma once
 
 #include "dispatch/backend.hpp"
+#include "dispatch/cpu_facts.hpp"
 #include "dispatch/cpu_registry.hpp"
-#include "runtime/cpu/machine.hpp"
 #include "runtime/cpu/thread_pool.hpp"
 
 namespace tilesmith {
 
-/// The kernel whose first stage packs B of the problem's order: the best blocked one of a typical GEMM of these types,
-/// n and k on one thread, so that the panels' form depends on nothing else. Error: unsupported.
-[[nodiscard]] Result<KernelConfig> cpu_packer(const CpuMachine& machine, const GemmProblem& problem);
-
 class CpuGemmPackB final : public OperationBackend<GemmPackB> {
  public:
   CpuGemmPackB(const CpuMachine& machine, CpuRegistry& registry, ThreadPool& pool)
-      : machine_(machine), registry_(registry), pool_(pool) {}
+      : facts_(facts_of(machine, pool)), registry_(registry), pool_(pool) {}
 
   /// One recipe: kernels that read panels of another form could not use them.
   [[nodiscard]] Result<Ranking> rank(const GemmPackBProblem& problem) const override;
@@ -24,7 +20,7 @@ class CpuGemmPackB final : public OperationBackend<GemmPackB> {
                                                             std::string reason, BuildPolicy build) override;
 
  private:
-  const CpuMachine& machine_;
+  CpuFacts facts_;
   CpuRegistry& registry_;
   ThreadPool& pool_;
 };

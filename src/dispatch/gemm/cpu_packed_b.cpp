@@ -70,11 +70,4 @@ std::uint32_t PackedHeader::sum() const {
   return static_cast<std::uint32_t>(hash_words({words[0], words[1], words[2], words[3], words[4], words[5], words[6]}));
 }
 
-bool reads_panels_of(const KernelConfig& reader, const KernelConfig& packer) {
-  return reader.arch == packer.arch && reader.algorithm.packed_b &&
-         reader.algorithm.pipeline == packer.algorithm.pipeline &&
-         reader.algorithm.instruction == packer.algorithm.instruction &&
-         reader.algorithm.tile[2] == packer.algorithm.tile[2];
-}
-
 }  // namespace tilesmith

@@ -40,7 +40,4 @@ struct PackedHeader {
 
 static_assert(sizeof(PackedHeader) == 64 && std::is_trivially_copyable_v<PackedHeader>);
 
-/// Whether a kernel reads panels in the form in which `packer` writes them.
-[[nodiscard]] bool reads_panels_of(const KernelConfig& reader, const KernelConfig& packer);
-
 }  // namespace tilesmith

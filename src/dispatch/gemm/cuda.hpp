@@ -6,19 +6,9 @@
 #include "dispatch/backend.hpp"
 #include "dispatch/cuda_registry.hpp"
 #include "dispatch/gemm/cuda_split_memory.hpp"
-#include "instances/gemm/cuda.hpp"
 #include "runtime/cuda/memory.hpp"
 
 namespace tilesmith {
-
-[[nodiscard]] CudaGemmShape cuda_gemm_shape(const GemmProblem& problem);
-
-/// The signature of the problem's CUDA kernels: beta * C is an addition at the head of the epilogue. Error: unsupported
-/// when the epilogue is then longer than kernels carry.
-[[nodiscard]] Result<GemmSignature> cuda_signature_of(const GemmProblem& problem);
-
-/// Why no instance of the device computes the problem.
-[[nodiscard]] Error cuda_gemm_refusal(const CudaSpec& spec, const GemmSignature& signature);
 
 class CudaGemm final : public OperationBackend<Gemm> {
  public:

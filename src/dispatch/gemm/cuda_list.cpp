@@ -6,7 +6,7 @@
 #include <cstring>
 
 #include "base/log.hpp"
-#include "dispatch/gemm/cuda.hpp"
+#include "choose/gemm/cuda.hpp"
 #include "dispatch/gemm/cuda_plan.hpp"
 #include "dispatch/gemm/transpose.hpp"
 #include "kernels/cuda/gemm/abi.h"
@@ -108,9 +108,9 @@ Result<CudaListKernel> CudaGemmList::kernel_for(const GemmProblem& typical, Buil
     if (problem == typical) return kernel;
   TS_ASSIGN(GemmSignature signature, cuda_signature_of(typical));
   signature.family = GemmFamily::grouped_gemm;
-  const std::vector<RankedCudaGemm> ranked = ranked_cuda_gemm(spec_, signature, cuda_gemm_shape(typical));
-  if (ranked.empty()) return std::unexpected(cuda_gemm_refusal(spec_, signature));
-  const KernelConfig& config = ranked.front().config;
+  const std::vector<Candidate> ranked = ranked_cuda_gemm(spec_, signature, cuda_gemm_shape(typical));
+  if (ranked.empty()) return std::unexpected(no_cuda_gemm(spec_, signature));
+  const KernelConfig& config = ranked.front().recipe.main();
   TS_ASSIGN(const CudaContext* context, CudaContext::of(device_index_));
   const CudaGemmResources facts = cuda_gemm_resources(config);
   TS_ASSIGN(const CudaKernel kernel,

@@ -9,8 +9,9 @@
 
 #include "dispatch/cuda_registry.hpp"
 #include "dispatch/gemm/list.hpp"
-#include "instances/gemm/cuda.hpp"
+#include "instances/gemm/cuda_resources.hpp"
 #include "runtime/cuda/kernel.hpp"
+#include "spec/cuda/spec.hpp"
 
 namespace tilesmith {
 

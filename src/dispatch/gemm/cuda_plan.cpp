@@ -6,7 +6,6 @@
 #include <algorithm>
 #include <bit>
 
-#include "dispatch/gemm/cuda.hpp"
 #include "dispatch/workspace.hpp"
 #include "problem/gemm/problem.hpp"
 #include "runtime/cuda/tensor_map.hpp"

@@ -129,7 +129,7 @@ long working_set_bytes(const CpuAttentionSubject& s) {
   return queries + keys_values + scores + accumulators;
 }
 
-void enumerate_cpu_attention(const CpuSpec& spec, const AttentionSignature& signature, ConfigSink sink) {
+void walk_cpu_attention(const CpuSpec& spec, const AttentionSignature& signature, CpuAttentionVisit visit) {
   KernelConfig config{.arch = spec.arch, .signature = signature, .algorithm = {}};
   for (const CpuAttentionInstruction& facts : spec.attention_fwd) {
     config.algorithm.instruction = facts.instruction;
@@ -138,11 +138,16 @@ void enumerate_cpu_attention(const CpuSpec& spec, const AttentionSignature& sign
       for (const int m : tiles.tile_m)
         for (const int n : tiles.tile_n) {
           config.algorithm.tile = {static_cast<std::uint16_t>(m), static_cast<std::uint16_t>(n)};
-          if (first_refusal(cpu_attention_rules(), CpuAttentionSubject{config, spec}) == nullptr && !sink(config))
-            return;
+          if (!visit(config, first_refusal(cpu_attention_rules(), CpuAttentionSubject{config, spec}))) return;
         }
     }
   }
+}
+
+void enumerate_cpu_attention(const CpuSpec& spec, const AttentionSignature& signature, ConfigSink sink) {
+  walk_cpu_attention(spec, signature, [&](const KernelConfig& config, const Rule<CpuAttentionSubject>* refused) {
+    return refused != nullptr || sink(config);
+  });
 }
 
 void enumerate_cpu_attention(const CpuSpec& spec, ConfigSink sink) {

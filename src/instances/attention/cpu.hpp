@@ -27,7 +27,13 @@ struct CpuAttentionSubject {
 /// should stay in L2.
 [[nodiscard]] long working_set_bytes(const CpuAttentionSubject& subject);
 
-/// The instances of one level for one signature, all tiles, best-known order: what dispatch ranks.
+/// A config of the level's space, and the first rule that refuses it; null: it is an instance. Returns false to stop.
+using CpuAttentionVisit = FunctionRef<bool(const KernelConfig&, const Rule<CpuAttentionSubject>* refused)>;
+
+/// The space of one signature: every instruction, pipeline and tile that the level's facts list.
+void walk_cpu_attention(const CpuSpec& spec, const AttentionSignature& signature, CpuAttentionVisit visit);
+
+/// The instances of one level for one signature: what the rules accept of its space, in the same order.
 void enumerate_cpu_attention(const CpuSpec& spec, const AttentionSignature& signature, ConfigSink sink);
 
 /// All instances of one level: every data type, head dim, trait and tile that the rules accept.

@@ -4,7 +4,6 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
-#include <cmath>
 
 #include "spec/head_dims.hpp"
 #include "tilesmith/attention.hpp"
@@ -234,23 +233,10 @@ constexpr Rule<Subject> kRules[] = {
      }},
 };
 
-bool accepted(const KernelConfig& config, const CudaSpec& spec) {
-  return first_refusal(cuda_attention_rules(), CudaAttentionSubject{config, spec}) == nullptr;
-}
-
 bool tile_is_for(const CudaTile& tile, const AttentionSignature& signature) {
   return tile.fp8 == (input_type(signature.data_type) == DataType::fp8) &&
          tile.head_dim.holds(std::max(signature.head_dim_qk, signature.head_dim_v)) &&
          (!tile.head_dim_v || tile.head_dim_v->holds(signature.head_dim_v));
-}
-
-bool is_first_for(const CudaTile& tile, const AttentionSignature& signature, const CudaAttentionShape& shape) {
-  if (!tile.first_for) return false;
-  const CudaTileCondition& condition = *tile.first_for;
-  return (!condition.masked || *condition.masked == (signature.mask != MaskKind::none)) &&
-         (!condition.dropout || *condition.dropout == signature.dropout) &&
-         (!condition.bias || *condition.bias == signature.bias) &&
-         (!condition.seqlen_k || condition.seqlen_k->holds(shape.seqlen_k));
 }
 
 KernelConfig config_of(const CudaSpec& spec, const AttentionSignature& signature, const CudaAttentionPipeline& pipeline,
@@ -271,30 +257,6 @@ KernelConfig config_of(const CudaSpec& spec, const AttentionSignature& signature
   return config;
 }
 
-/// The tile table's entry a config stands for; null for one that was made by hand.
-const CudaTile* tile_of(const KernelConfig& config, const CudaSpec& spec) {
-  const CudaAttentionPipeline* pipeline = spec.attention_pipeline(config.algorithm.pipeline);
-  if (pipeline == nullptr) return nullptr;
-  Algorithm unpacked = config.algorithm;
-  unpacked.pack_gqa = 1;
-  for (const CudaTile& tile : pipeline->tiles)
-    if (tile_is_for(tile, config.attention()) &&
-        config_of(spec, config.attention(), *pipeline, tile).algorithm == unpacked)
-      return &tile;
-  return nullptr;
-}
-
-double ceil_div(double a, double b) {
-  return std::ceil(a / b);
-}
-
-/// Blocks that walk over keys, one for each tile of rows.
-double row_blocks(const KernelConfig& config, const CudaAttentionShape& shape) {
-  const double packed = config.algorithm.pack_gqa;
-  return static_cast<double>(shape.batch) * static_cast<double>(shape.heads_q) / packed *
-         ceil_div(static_cast<double>(shape.seqlen_q) * packed, config.algorithm.tile[0]);
-}
-
 }  // namespace
 
 std::span<const Rule<CudaAttentionSubject>> cuda_attention_rules() {
@@ -306,18 +268,26 @@ AttentionSignature cuda_attention_signature(AttentionSignature signature) {
   return signature;
 }
 
-void enumerate_cuda_attention(const CudaSpec& spec, const AttentionSignature& wanted, std::span<const int> pack_gqa,
-                              ConfigSink sink) {
+void walk_cuda_attention(const CudaSpec& spec, const AttentionSignature& wanted, std::span<const int> pack_gqa,
+                         CudaAttentionVisit visit) {
   const AttentionSignature signature = cuda_attention_signature(wanted);
   for (const CudaAttentionPipeline& pipeline : spec.attention_fwd)
-    for (const CudaTile& tile : pipeline.tiles) {
-      if (!tile_is_for(tile, signature)) continue;
-      KernelConfig config = config_of(spec, signature, pipeline, tile);
+    for (const CudaTile& row : pipeline.tiles) {
+      if (!tile_is_for(row, signature)) continue;
+      KernelConfig config = config_of(spec, signature, pipeline, row);
       for (const int packed : pack_gqa) {
         config.algorithm.pack_gqa = static_cast<std::uint8_t>(packed);
-        if (accepted(config, spec) && !sink(config)) return;
+        if (!visit(config, row, first_refusal(cuda_attention_rules(), CudaAttentionSubject{config, spec}))) return;
       }
     }
+}
+
+void enumerate_cuda_attention(const CudaSpec& spec, const AttentionSignature& signature, std::span<const int> pack_gqa,
+                              ConfigSink sink) {
+  walk_cuda_attention(spec, signature, pack_gqa,
+                      [&](const KernelConfig& config, const CudaTile&, const Rule<CudaAttentionSubject>* refused) {
+                        return refused != nullptr || sink(config);
+                      });
 }
 
 void enumerate_cuda_attention(const CudaSpec& spec, ConfigSink sink) {
@@ -362,66 +332,6 @@ void enumerate_cuda_attention(const CudaSpec& spec, ConfigSink sink) {
               if (cuda_attention_signature(signature) != signature) continue;  // the same kernels again
               enumerate_cuda_attention(spec, signature, pack_gqa, forward);
             }
-}
-
-std::vector<KernelConfig> ranked_cuda_attention(const CudaSpec& spec, const AttentionSignature& wanted,
-                                                const CudaAttentionShape& shape) {
-  const AttentionSignature signature = cuda_attention_signature(wanted);
-  const std::int64_t group = shape.heads_kv > 0 ? shape.heads_q / shape.heads_kv : 1;
-  std::vector<int> pack_gqa = {1};
-  if (group > 1 && group <= 64 && 64 % group == 0) pack_gqa.push_back(static_cast<int>(group));
-
-  struct Ranked {
-    KernelConfig config;
-    int place;  // in the table, for first choices; after them everything else
-    double seconds;
-  };
-  std::vector<Ranked> ranked;
-  enumerate_cuda_attention(spec, signature, pack_gqa, [&](const KernelConfig& config) {
-    if (config.algorithm.bias_stages > 0 && !shape.bias_can_be_copied) return true;
-    ranked.push_back({config, 1, estimated_seconds(config, spec, shape)});
-    return true;
-  });
-  // Of the entries that hold the first is the first choice: unpacked, or packed where a tile of it is saved in eight.
-  const auto first = std::ranges::find_if(ranked, [&](const Ranked& r) {
-    const CudaTile* tile = tile_of(r.config, spec);
-    return tile != nullptr && is_first_for(*tile, signature, shape);
-  });
-  if (first != ranked.end()) {
-    first->place = 0;
-    const auto twin = first + 1;
-    if (twin != ranked.end() && twin->config.algorithm.pack_gqa > 1 &&
-        row_blocks(twin->config, shape) <= 0.875 * row_blocks(first->config, shape))
-      twin->place = -1;
-  }
-  std::ranges::stable_sort(ranked, [](const Ranked& a, const Ranked& b) {
-    return a.place != b.place ? a.place < b.place : a.seconds < b.seconds;
-  });
-  std::vector<KernelConfig> out;
-  out.reserve(ranked.size());
-  for (Ranked& r : ranked) out.push_back(std::move(r.config));
-  return out;
-}
-
-double estimated_seconds(const KernelConfig& config, const CudaSpec& spec, const CudaAttentionShape& shape) {
-  const AttentionSignature& s = config.attention();
-  const CudaAttentionResources facts = cuda_attention_resources(config);
-  const CudaTile* tile = tile_of(config, spec);
-  // A tile beside the table is taken for a middling one.
-  const double efficiency = tile == nullptr ? 0.3 : tile->efficiency;
-  const double flops_per_second =
-      spec.reference.tflops_of(input_type(s.data_type)) * 1e12 / spec.reference.sms * efficiency / facts.blocks_per_sm;
-  const double depth = s.head_dim_qk + s.head_dim_v;
-  const double keys = static_cast<double>(shape.seqlen_k) * shape.visible;
-  // The blocks of keys a tile walks over, and one for its start and end.
-  const double blocks_of_keys = ceil_div(keys, facts.tile_keys) + 1;
-  const double tile_seconds = 2 * blocks_of_keys * facts.tile_rows * facts.tile_keys * depth / flops_per_second;
-  const double waves = ceil_div(row_blocks(config, shape), spec.reference.sms * facts.blocks_per_sm);
-
-  const double queries = static_cast<double>(shape.batch * shape.heads_q) * static_cast<double>(shape.seqlen_q);
-  const double keys_read = static_cast<double>(shape.batch * shape.heads_kv) * static_cast<double>(shape.seqlen_k);
-  const double bytes = (input_type(s.data_type) == DataType::fp8 ? 1 : 2) * (queries + keys_read) * depth;
-  return std::max(waves * tile_seconds, bytes / spec.reference.bytes_per_second);
 }
 
 }  // namespace tilesmith

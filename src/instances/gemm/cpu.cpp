@@ -185,7 +185,7 @@ long packed_block_bytes(const CpuGemmSubject& s) {
   return 4L * s.tile_m() * s.tile_k() / pack;
 }
 
-void enumerate_cpu_gemm(const CpuSpec& spec, const GemmSignature& signature, ConfigSink sink) {
+void walk_cpu_gemm(const CpuSpec& spec, const GemmSignature& signature, CpuGemmVisit visit) {
   KernelConfig config{.arch = spec.arch, .signature = signature, .algorithm = {}};
   for (const CpuGemmInstruction& facts : spec.gemm) {
     config.algorithm.instruction = facts.instruction;
@@ -198,10 +198,16 @@ void enumerate_cpu_gemm(const CpuSpec& spec, const GemmSignature& signature, Con
               config.algorithm.split_k = splits;
               config.algorithm.tile = {static_cast<std::uint16_t>(m), static_cast<std::uint16_t>(n),
                                        static_cast<std::uint16_t>(k)};
-              if (first_refusal(cpu_gemm_rules(), CpuGemmSubject{config, spec}) == nullptr && !sink(config)) return;
+              if (!visit(config, first_refusal(cpu_gemm_rules(), CpuGemmSubject{config, spec}))) return;
             }
     }
   }
+}
+
+void enumerate_cpu_gemm(const CpuSpec& spec, const GemmSignature& signature, ConfigSink sink) {
+  walk_cpu_gemm(spec, signature, [&](const KernelConfig& config, const Rule<CpuGemmSubject>* refused) {
+    return refused != nullptr || sink(config);
+  });
 }
 
 void enumerate_cpu_gemm(const CpuSpec& spec, std::string_view layout, ConfigSink sink) {

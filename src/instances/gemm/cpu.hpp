@@ -1,6 +1,7 @@
 // Enumeration of CPU GEMM instances: which signatures the templates carry, and which tiles are worth trying for each.
 #pragma once
 
+#include <cstdint>
 #include <span>
 
 #include "instances/gemm/cpu_epilogue.hpp"
@@ -33,7 +34,18 @@ inline constexpr int kCpuSkinnyRows = 16;
 /// Bytes of A's block that a task packs and reads once for each panel of B. It should stay in L2.
 [[nodiscard]] long packed_block_bytes(const CpuGemmSubject& subject);
 
-/// The instances of one level for one signature, all tiles: what dispatch ranks.
+/// Elements of k that a skinny kernel takes at most: it counts the elements of a task in 32 bits
+/// (kernels/cpu/gemm/skinny.h).
+inline constexpr std::int64_t kCpuSkinnyDepth = std::int64_t{1} << 30;
+
+/// A config of the level's space, and the first rule that refuses it; null: it is an instance. Returns false to stop.
+using CpuGemmVisit = FunctionRef<bool(const KernelConfig&, const Rule<CpuGemmSubject>* refused)>;
+
+/// The space of one signature: every instruction, pipeline and tile that the level's facts list, with and without parts
+/// of k.
+void walk_cpu_gemm(const CpuSpec& spec, const GemmSignature& signature, CpuGemmVisit visit);
+
+/// The instances of one level for one signature: what the rules accept of its space, in the same order.
 void enumerate_cpu_gemm(const CpuSpec& spec, const GemmSignature& signature, ConfigSink sink);
 
 /// The plain signatures that listings hold, of one layout by the letters of A, B and D ("rcr"; empty: all four): every

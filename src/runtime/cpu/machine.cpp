@@ -79,12 +79,6 @@ bool request_amx() {
 
 }  // namespace
 
-const CpuSpec* CpuMachine::level(const ArchName& arch) const {
-  for (const CpuSpec& spec : levels)
-    if (spec.arch == arch) return &spec;
-  return nullptr;
-}
-
 std::vector<std::string> missing_features(const CpuSpec& spec, const std::vector<std::string>& features) {
   std::vector<std::string> missing;
   for (const std::string& feature : spec.features)
@@ -116,6 +110,9 @@ Result<CpuMachine> detect_cpu_machine() {
                         : fmt::format("{}", fmt::join(missing_features(specs.front(), machine.features), ", "))),
         "an x86-64 processor with AVX2 and FMA");
   for (CpuSpec& spec : machine.levels) {
+    // A machine has one clock, whichever level's kernels it runs: its highest level is the nearest to it.
+    spec.clock_hz = machine.levels.front().clock_hz;
+    spec.memory_bytes_per_cycle = machine.levels.front().memory_bytes_per_cycle;
     if (machine.l1d_bytes > 0) spec.l1d_bytes = machine.l1d_bytes;
     if (machine.l2_bytes > 0) spec.l2_bytes = machine.l2_bytes;
   }

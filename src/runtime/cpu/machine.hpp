@@ -5,21 +5,18 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "spec/cpu/spec.hpp"
+#include "spec/cpu/facts.hpp"
 
 namespace tilesmith {
 
-struct CpuMachine {
+/// `threads`: processors this process may use, by affinity mask and cgroup quota.
+struct CpuMachine : CpuFacts {
   std::string model;                  ///< as the kernel names it
   std::string family;                 ///< vendor and number: "AuthenticAMD 25"
   std::vector<std::string> features;  ///< as in /proc/cpuinfo: what both the chip and the operating system offer
   long l1d_bytes = 0;                 ///< per core; 0 when the machine does not say
   long l2_bytes = 0;
-  long l3_bytes = 0;            ///< of the whole cache; on virtual machines often the host's
-  int threads = 1;              ///< processors this process may use: affinity mask and cgroup quota
-  std::vector<CpuSpec> levels;  ///< levels whose kernels run here, highest first, with this machine's figures
-
-  [[nodiscard]] const CpuSpec* level(const ArchName& arch) const;
+  long l3_bytes = 0;  ///< of the whole cache; on virtual machines often the host's
 };
 
 /// The features among `spec.features` that `features` lacks.

@@ -28,6 +28,12 @@ Result<std::vector<DataType>> read_types(const JsonReader& reader) {
   return types;
 }
 
+Result<double> positive(const JsonReader& reader) {
+  TS_ASSIGN(const double value, reader.number());
+  if (!(value > 0)) return reader.refuse("a number above 0");
+  return value;
+}
+
 Result<CpuTiles> read_tiles(const std::string& pipeline, const JsonReader& reader) {
   TS_TRY(reader.only({"tile_m", "tile_n"}));
   CpuTiles tiles;
@@ -40,13 +46,14 @@ Result<CpuTiles> read_tiles(const std::string& pipeline, const JsonReader& reade
 }
 
 Result<CpuAttentionInstruction> read_instruction(const std::string& name, const JsonReader& reader) {
-  TS_TRY(reader.only({"data_types", "lanes", "pipelines"}));
+  TS_TRY(reader.only({"data_types", "lanes", "products_per_cycle", "pipelines"}));
   CpuAttentionInstruction out;
   auto parsed = parse_enum<Instruction>(name);
   if (!parsed) return std::unexpected(parsed.error().in(reader.place()));
   out.instruction = *parsed;
   TS_ASSIGN(out.data_types, read_types(reader.at("data_types")));
   TS_ASSIGN(out.lanes, reader.at("lanes").integer<int>(1, 64));
+  TS_ASSIGN(out.products_per_cycle, positive(reader.at("products_per_cycle")));
   TS_ASSIGN(const auto pipelines, reader.at("pipelines").members());
   for (const auto& [pipeline, tiles_reader] : pipelines) {
     TS_ASSIGN(CpuTiles tiles, read_tiles(pipeline, tiles_reader));
@@ -80,8 +87,7 @@ Result<CpuGemmInstruction> read_gemm_instruction(const std::string& name, const 
   out.columns = registers[1];
   out.depth = registers[2];
   TS_ASSIGN(out.elements_per_word, reader.at("elements_per_word").integer<int>(1, 4));
-  TS_ASSIGN(out.products_per_cycle, reader.at("products_per_cycle").number());
-  if (!(out.products_per_cycle > 0)) return reader.at("products_per_cycle").refuse("a number above 0");
+  TS_ASSIGN(out.products_per_cycle, positive(reader.at("products_per_cycle")));
   TS_ASSIGN(const auto pipelines, reader.at("pipelines").members());
   for (const auto& [pipeline, tiles_reader] : pipelines) {
     TS_ASSIGN(CpuGemmTiles tiles, read_gemm_tiles(pipeline, tiles_reader));
@@ -121,7 +127,7 @@ Result<CpuSpec> parse_cpu_spec(std::string_view file, std::string_view text) {
   TS_ASSIGN(const nlohmann::json document, JsonReader::parse(file, text));
   const JsonReader root(std::string(file), document);
   TS_TRY(root.only({"arch", "about", "includes", "features", "compile_flags", "vector_bits", "vector_registers",
-                    "half_width_units", "caches", "attention_fwd", "gemm"}));
+                    "half_width_units", "core", "caches", "attention_fwd", "gemm"}));
 
   CpuSpec spec;
   TS_ASSIGN(spec.arch, arch_name(root.at("arch")));
@@ -142,6 +148,12 @@ Result<CpuSpec> parse_cpu_spec(std::string_view file, std::string_view text) {
     TS_ASSIGN(spec.half_width_units, root.at("half_width_units").strings());
   }
 
+  spec.vector_bits_per_cycle = spec.vector_bits;
+  const JsonReader core = root.at("core");
+  TS_TRY(core.only({"clock_hz", "memory_bytes_per_cycle"}));
+  TS_ASSIGN(spec.clock_hz, positive(core.at("clock_hz")));
+  TS_ASSIGN(spec.memory_bytes_per_cycle, positive(core.at("memory_bytes_per_cycle")));
+
   const JsonReader caches = root.at("caches");
   TS_TRY(caches.only({"l1d_bytes", "l2_bytes"}));
   TS_ASSIGN(spec.l1d_bytes, caches.at("l1d_bytes").integer(1024, 1L << 30));
@@ -160,8 +172,10 @@ Result<CpuSpec> parse_cpu_spec(std::string_view file, std::string_view text) {
 }
 
 CpuSpec on_chip(CpuSpec spec, std::string_view family) {
-  if (std::ranges::find(spec.half_width_units, family) != spec.half_width_units.end())
-    for (CpuGemmInstruction& instruction : spec.gemm) instruction.products_per_cycle /= 2;
+  if (std::ranges::find(spec.half_width_units, family) == spec.half_width_units.end()) return spec;
+  spec.vector_bits_per_cycle /= 2;
+  for (CpuAttentionInstruction& instruction : spec.attention_fwd) instruction.products_per_cycle /= 2;
+  for (CpuGemmInstruction& instruction : spec.gemm) instruction.products_per_cycle /= 2;
   return spec;
 }
 

@@ -29,7 +29,8 @@ struct CpuTiles {
 struct CpuAttentionInstruction {
   Instruction instruction = Instruction::fma_f32;
   std::vector<DataType> data_types;
-  int lanes = 0;  ///< query rows a vector or matrix tile holds: tile_m is a multiple
+  int lanes = 0;                  ///< query rows a vector or matrix tile holds: tile_m is a multiple
+  double products_per_cycle = 0;  ///< multiplications and additions a cycle that attention kernels reach
   std::vector<CpuTiles> pipelines;
 };
 
@@ -60,6 +61,9 @@ struct CpuSpec {
   std::vector<std::string> features;       ///< names as in /proc/cpuinfo
   std::vector<std::string> compile_flags;  ///< g++ and clang++ alike
   int vector_bits = 0;
+  int vector_bits_per_cycle = 0;      ///< what a unit computes at a time: half where its units have half the width
+  double clock_hz = 0;                ///< nominal: turns the cost models' cycles into seconds
+  double memory_bytes_per_cycle = 0;  ///< what one core reads from memory
   int vector_registers = 0;
   /// Chips (vendor and family of /proc/cpuinfo, "AuthenticAMD 25") that compute a vector of this level in two halves.
   std::vector<std::string> half_width_units;
@@ -74,7 +78,8 @@ struct CpuSpec {
   std::vector<GemmEpilogue> gemm_epilogues;  ///< those that listings hold; dispatch makes any
 };
 
-/// The level on a chip of this vendor and family: half the products a cycle where its units have half the width.
+/// The level on a chip of this vendor and family: where its units have half the width, half the products a cycle of
+/// attention and GEMM, and half a vector at a time.
 [[nodiscard]] CpuSpec on_chip(CpuSpec spec, std::string_view family);
 
 /// All levels, lowest first. The first error in a spec is returned with file, path and value.

@@ -5,6 +5,7 @@
 #include <string>
 #include <vector>
 
+#include "choose/attention/cuda.hpp"
 #include "codegen/generate.hpp"
 #include "codegen/nvrtc_fixture.hpp"
 #include "instances/attention/cuda.hpp"
@@ -34,8 +35,8 @@ AttentionSignature signature_of(int head_dim_qk, int head_dim_v, DataType type, 
 /// The pipeline's best instance for sequences of 4096.
 KernelConfig best(std::string_view on, Pipeline pipeline, const AttentionSignature& signature) {
   const CudaAttentionShape shape{.batch = 4, .heads_q = 16, .heads_kv = 16, .seqlen_q = 4096, .seqlen_k = 4096};
-  for (const KernelConfig& config : ranked_cuda_attention(arch(on), signature, shape))
-    if (config.algorithm.pipeline == pipeline) return config;
+  for (const Candidate& one : ranked_cuda_attention(arch(on), signature, shape))
+    if (one.recipe.main().algorithm.pipeline == pipeline) return one.recipe.main();
   throw std::runtime_error("no such instance");
 }
 

@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "choose/gemm/cuda.hpp"
 #include "codegen/generate.hpp"
 #include "codegen/nvrtc_fixture.hpp"
 #include "instances/gemm/cuda.hpp"
@@ -33,8 +34,8 @@ GemmSignature signature_of(DataType type, DataType result, GemmEpilogue epilogue
 }
 
 KernelConfig best(std::string_view on, Pipeline pipeline, const GemmSignature& signature, CudaGemmShape shape) {
-  for (const RankedCudaGemm& one : ranked_cuda_gemm(arch(on), signature, shape))
-    if (one.config.algorithm.pipeline == pipeline) return one.config;
+  for (const Candidate& one : ranked_cuda_gemm(arch(on), signature, shape))
+    if (one.recipe.main().algorithm.pipeline == pipeline) return one.recipe.main();
   throw std::runtime_error("no such instance");
 }
 

@@ -6,7 +6,7 @@
 #include <map>
 
 #include "base/random.hpp"
-#include "dispatch/attention/cpu_candidates.hpp"
+#include "choose/attention/cpu.hpp"
 #include "dispatch/attention/random_problem.hpp"
 #include "dispatch/cpu_registry.hpp"
 #include "dispatch/test_store.hpp"
@@ -23,7 +23,7 @@ const std::uint64_t kShapes = testing::thorough() ? 96 : 24;
 std::vector<std::string> kernels_for(const AttentionProblem& problem, std::uint64_t seed) {
   const CpuMachine& machine = *this_cpu_machine();
   std::map<std::tuple<ArchName, Pipeline, Instruction>, std::vector<KernelConfig>> kinds;
-  const std::vector<Candidate> candidates = candidates_for(problem, machine).value();
+  const std::vector<Candidate> candidates = rank(machine, problem).value().candidates;
   for (const Candidate& candidate : candidates) {
     const Algorithm& algorithm = candidate.recipe.main().algorithm;
     kinds[{candidate.recipe.main().arch, algorithm.pipeline, algorithm.instruction}].push_back(candidate.recipe.main());

@@ -5,13 +5,13 @@
 #include <functional>
 #include <map>
 
-#include "dispatch/gemm/cpu.hpp"
-#include "dispatch/gemm/cpu_arguments.hpp"
+#include "choose/gemm/cpu.hpp"
 #include "dispatch/gemm/random_gemm.hpp"
-#include "dispatch/gemm/transpose.hpp"
 #include "dispatch/test_store.hpp"
 #include "instances/gemm/cpu.hpp"
 #include "problem/gemm/problem.hpp"
+#include "problem/gemm/transpose.hpp"
+#include "runtime/cpu/machine.hpp"
 #include "thorough.hpp"
 #include "verify/gemm/reference.hpp"
 #include "vocabulary/memory_type.hpp"
@@ -40,7 +40,7 @@ void run_random_problems(std::uint64_t first, std::uint64_t problems,
     std::map<std::string, std::vector<std::string>> kinds;
     for (const CpuSpec& spec : machine->levels)
       enumerate_cpu_gemm(spec, *signature, [&](const KernelConfig& config) {
-        if (serves(config, computed))
+        if (serves(*machine, config, computed))
           kinds[std::string(spec.arch.text()) + std::string(name_of(config.algorithm.instruction)) +
                 std::string(name_of(config.algorithm.pipeline)) + (config.algorithm.split_k ? "split" : "")]
               .push_back(native_name(config));

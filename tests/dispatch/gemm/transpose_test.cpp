@@ -1,5 +1,5 @@
 // Column-major results are those of the transposed product.
-#include "dispatch/gemm/transpose.hpp"
+#include "problem/gemm/transpose.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,8 @@
-// Every NVIDIA GEMM instance whose tile has powers of two for its sides, whatever the tile table holds: to find what
-// that leaves out.
+#include "choose/gemm/cuda_space.hpp"
+
 #include <algorithm>
 
+#include "choose/gemm/cuda_work.hpp"
 #include "instances/gemm/cuda.hpp"
 #include "vocabulary/data_type.hpp"
 
@@ -28,7 +29,8 @@ struct Space {
   /// Whether sharing k changes anything for the shape, whatever widths and stages are.
   [[nodiscard]] bool shares_if_asked(const KernelConfig& config) const {
     const Algorithm& a = config.algorithm;
-    return shape == nullptr || (!a.split_k && !a.stream_k) || cuda_gemm_shares(config, spec, *shape);
+    return shape == nullptr || (!a.split_k && !a.stream_k) ||
+           cuda_gemm_shares(config, cuda_gemm_work(config, spec, *shape));
   }
 
   /// Everything beside the tile. What the tile's rules refuse at its least, one block without a cluster and parts of k,

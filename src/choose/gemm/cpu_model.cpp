@@ -1,28 +1,19 @@
-// The cost model of CPU GEMM kernels. It counts clock cycles, because only the order of candidates matters; a nominal
-// clock turns them into seconds. Its figures are measured on Zen 4 (docs/performance.md).
-//
-//   products   what the registers compute, whole micro-tiles and all, at the instruction's rate
-//   words      elements of B to the words that instructions multiply: packed once by a blocked kernel, on the way by a
-//              skinny one
-//   packing    A, once for every column of tasks
-//   sums       loaded and stored once for every further block of k
-//   pieces     of a split k: stored, loaded and added up
-//   memory     the matrices pass once; packing waits for it, so it comes on top
+#include "choose/gemm/cpu_model.hpp"
+
 #include <algorithm>
 #include <cmath>
 #include <limits>
 
-#include "dispatch/gemm/cpu_arguments.hpp"
+#include "choose/rounding.hpp"
 #include "instances/gemm/cpu.hpp"
+#include "problem/gemm/group.hpp"
 #include "problem/gemm/problem.hpp"
 #include "vocabulary/data_type.hpp"
 
 namespace tilesmith {
 namespace {
 
-constexpr double kNominalClock = 3.5e9;
-constexpr double kMemoryBytesPerCycle = 6;  // what one core reads from memory: 16 to 20 GB/s on current servers
-constexpr double kTaskCycles = 1000;
+constexpr double kGemmTaskCycles = 1000;
 constexpr double kStageCycles = 4000;  // one more round of waking and waiting
 constexpr double kPackACycles = 2;     // a vector of packed words; columns that become rows take twice that
 constexpr double kSumCycles = 2;       // a vector of sums loaded and stored again
@@ -42,14 +33,11 @@ WordCycles word_cycles(DataType element, int elements_per_word) {
   return {10.5, 7, bytes == 4 ? 1.0 : elements_per_word == 2 ? 4.0 : 2.5};
 }
 
-double ceil_div(double a, double b) {
-  return std::ceil(a / b);
-}
-double up(double size, double step) {
+double round_up(double size, double step) {
   return ceil_div(size, step) * step;
 }
 
-/// Steps of so many elements along k, with those of a second product.
+/// Steps of `step` elements along k; a second GEMM begins with a step of its own.
 double steps_of(const GemmProblem& p, double step) {
   return ceil_div(static_cast<double>(p.k), step) + ceil_div(static_cast<double>(p.k2), step);
 }
@@ -71,7 +59,7 @@ std::int64_t splits_for(const GemmProblem& p, const KernelConfig& config, const 
   return static_cast<std::int64_t>(std::clamp(ceil_div(2.0 * threads, tasks), 1.0, blocks));
 }
 
-double expected_seconds(const GemmProblem& p, const KernelConfig& config, const CpuSpec& spec, int threads) {
+double predicted_seconds(const GemmProblem& p, const KernelConfig& config, const CpuSpec& spec, int threads) {
   const CpuGemmSubject subject{config, spec};
   const CpuGemmInstruction* facts = subject.facts();
   if (facts == nullptr) return std::numeric_limits<double>::infinity();
@@ -82,8 +70,8 @@ double expected_seconds(const GemmProblem& p, const KernelConfig& config, const 
   const double m = static_cast<double>(p.m), n = static_cast<double>(p.n), batch = static_cast<double>(p.batch);
   const double words = steps_of(p, facts->elements_per_word);
 
-  const double rows = skinny ? m : up(m, tiles ? facts->rows : facts->rows / 2.0);
-  const double columns = up(n, tiles ? facts->columns : lanes);
+  const double rows = skinny ? m : round_up(m, tiles ? facts->rows : facts->rows / 2.0);
+  const double columns = round_up(n, tiles ? facts->columns : lanes);
   const bool columns_of_b = p.order_b == MatrixOrder::column;
   const double share = !skinny ? 1.0 : columns_of_b ? kSkinnyColumnShare : kSkinnyRowShare;
   const double products = rows * columns * words * facts->elements_per_word / (facts->products_per_cycle * share);
@@ -99,15 +87,21 @@ double expected_seconds(const GemmProblem& p, const KernelConfig& config, const 
   const double blocks = std::max(1.0, steps_of(p, subject.tile_k()));
   const auto splits = static_cast<double>(splits_for(p, config, spec, threads));
   const double sums = skinny ? 0 : std::max(0.0, blocks - splits) * rows * columns / lanes * kSumCycles;
-  const double pieces = config.algorithm.split_k ? 2 * splits * m * n / lanes * kSumCycles : 0;
+  const double partials = config.algorithm.split_k ? 2 * splits * m * n / lanes * kSumCycles : 0;
   const double finish = m * n / lanes * kFinishCycles;
 
-  const double cycles =
-      batch * (products + packing_a + words_of_b + sums + pieces + finish) + bytes_of(p) / kMemoryBytesPerCycle;
+  const double cycles = batch * (products + packing_a + words_of_b + sums + partials + finish) +
+                        bytes_of(p) / spec.memory_bytes_per_cycle;
   const double tasks = std::max(1.0, most_tasks(p, *facts, skinny) * splits);
   const double at_once = std::min<double>(threads, tasks);
   const double stages = 1 + (config.algorithm.split_k ? 1 : 0);
-  return (cycles / at_once + kTaskCycles + stages * kStageCycles * (threads > 1)) / kNominalClock;
+  return (cycles / at_once + kGemmTaskCycles + stages * kStageCycles * (threads > 1)) / spec.clock_hz;
+}
+
+GemmProblem typical_call(const GemmProblem& p) {
+  if (p.grouping == GemmGrouping::none) return p;
+  const bool contiguous = p.grouping == GemmGrouping::contiguous && p.batch > 0;
+  return problem_of_group(p, contiguous ? (p.m + p.batch - 1) / p.batch : p.m);
 }
 
 }  // namespace tilesmith

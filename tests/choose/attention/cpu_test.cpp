@@ -1,4 +1,4 @@
-#include "dispatch/attention/cpu_candidates.hpp"
+#include "choose/attention/cpu.hpp"
 
 #include <fmt/format.h>
 #include <gtest/gtest.h>
@@ -6,7 +6,7 @@
 #include <algorithm>
 #include <set>
 
-#include "dispatch/attention/random_problem.hpp"
+#include "choose/random_problem.hpp"
 #include "instances/attention/cpu.hpp"
 #include "problem/attention/problem.hpp"
 #include "vocabulary/names/native.hpp"
@@ -14,17 +14,12 @@
 namespace tilesmith {
 namespace {
 
-const CpuMachine& every_level() {
-  static const CpuMachine machine = [] {
-    CpuMachine out;
-    out.levels = load_cpu_specs().value();
-    std::ranges::reverse(out.levels);
-    return out;
-  }();
-  return machine;
+const CpuFacts& every_level() {
+  static const CpuFacts facts = testing::every_level(1);
+  return facts;
 }
 
-TEST(Candidates, CarryTheProblemsTraitsAndPassEveryRule) {
+TEST(CpuAttentionRank, CarryTheProblemsTraitsAndPassEveryRule) {
   for (const DataType type : {DataType::fp32, DataType::bf16, DataType::fp16})
     for (std::uint64_t traits = 0; traits < 96; traits += 5) {
       AttentionProblem problem{
@@ -35,54 +30,60 @@ TEST(Candidates, CarryTheProblemsTraitsAndPassEveryRule) {
       problem.sink = (traits & 2) != 0;
       problem.dropout = (traits & 4) != 0;
       problem.lse = (traits & 8) != 0;
-      const auto candidates = candidates_for(problem, every_level());
-      ASSERT_TRUE(candidates) << candidates.error().text();
+      const auto ranking = rank(every_level(), problem);
+      ASSERT_TRUE(ranking) << ranking.error().text();
       std::set<Key128> keys;
       std::set<std::string> levels;
-      for (const Candidate& candidate : *candidates) {
+      for (const Candidate& candidate : ranking->candidates) {
         EXPECT_EQ(candidate.recipe.main().attention(), signature_of(problem));
         const CpuAttentionSubject subject{candidate.recipe.main(), *every_level().level(candidate.recipe.main().arch)};
         EXPECT_EQ(first_refusal(cpu_attention_rules(), subject), nullptr);
-        EXPECT_TRUE(serves(candidate.recipe.main(), problem));
-        EXPECT_EQ(unused_traits(candidate.recipe.main(), problem), 0);
+        EXPECT_TRUE(serves(every_level(), candidate.recipe.main(), problem));
         keys.insert(key_of(candidate.recipe.main()));
         levels.insert(std::string(candidate.recipe.main().arch.text()));
       }
-      EXPECT_EQ(keys.size(), candidates->size()) << "no candidate twice";
+      EXPECT_EQ(keys.size(), ranking->candidates.size()) << "no candidate twice";
       EXPECT_EQ(levels.size(), type == DataType::bf16 ? 4u : 2u) << "bf16 has instructions of its own on two levels";
     }
 }
 
-TEST(Candidates, TheRefusalNamesTheRuleAndItsFigures) {
+TEST(CpuAttentionRank, TheRefusalNamesTheRuleAndItsFigures) {
   for (const DataType type : {DataType::fp32, DataType::bf16, DataType::fp16})
     for (const auto& [qk, v] : {std::pair{36, 36}, {24, 24}, {264, 264}, {128, 20}, {65535, 64}}) {
       const AttentionProblem problem{.data_type = type, .head_dim_qk = qk, .head_dim_v = v};
-      const auto candidates = candidates_for(problem, every_level());
-      ASSERT_FALSE(candidates);
-      EXPECT_EQ(candidates.error().code, ErrorCode::unsupported);
-      EXPECT_NE(candidates.error().message.find(
+      const auto ranking = rank(every_level(), problem);
+      ASSERT_FALSE(ranking);
+      EXPECT_EQ(ranking.error().code, ErrorCode::unsupported);
+      EXPECT_NE(ranking.error().message.find(
                     fmt::format("rule head_dims_fit: head_dim_qk {}, head_dim_v {}; 32 to 256 in steps of 8", qk, v)),
                 std::string::npos)
-          << candidates.error().message;
-      EXPECT_FALSE(candidates.error().hint.empty());
+          << ranking.error().message;
+      EXPECT_FALSE(ranking.error().hint.empty());
     }
 }
 
-TEST(Candidates, AKernelServesWhatItCanNeutralize) {
+TEST(CpuAttentionRank, AKernelServesWhatItCanNeutralize) {
   AttentionProblem plain{.head_dim_qk = 64, .head_dim_v = 64};
   KernelConfig config{.arch = ArchName::parse("x86_64_v3").value(), .signature = signature_of(plain), .algorithm = {}};
   auto& have = std::get<AttentionSignature>(config.signature);
-  EXPECT_TRUE(serves(config, plain));
+  EXPECT_TRUE(serves(every_level(), config, plain));
   have.lse = have.dropout = have.sink = true;
   have.mask = MaskKind::generic;
   have.bias = BiasKind::elementwise;
-  EXPECT_TRUE(serves(config, plain));
-  EXPECT_EQ(unused_traits(config, plain), 5);
+  EXPECT_TRUE(serves(every_level(), config, plain));
+  // Of two kernels that need no compiler, the one with fewer traits for nothing goes first.
+  KernelConfig exact = config;
+  exact.signature = signature_of(plain);
+  const std::vector<KernelConfig> linked = {config, exact};
+  const std::vector<Candidate> ordered = fallbacks(every_level(), plain, linked);
+  ASSERT_EQ(ordered.size(), 2u);
+  EXPECT_EQ(ordered.front().recipe.main(), exact);
+  EXPECT_TRUE(fallbacks({}, plain, linked).empty()) << "a machine that runs no level";
 
   const auto serves_with = [&](auto change) {
     AttentionProblem problem = plain;
     change(problem);
-    return serves(config, problem);
+    return serves(every_level(), config, problem).has_value();
   };
   EXPECT_TRUE(serves_with([](auto& p) { p.mask = MaskKind::top_left; }));
   EXPECT_TRUE(serves_with([](auto& p) { p.window_left = 3; }));
@@ -97,9 +98,9 @@ TEST(Candidates, AKernelServesWhatItCanNeutralize) {
   have.mask = MaskKind::none;
   EXPECT_FALSE(serves_with([](auto& p) { p.window_right = 0; })) << "a kernel without a mask sees every key";
   have.soft_cap = true;
-  EXPECT_FALSE(serves(config, plain));
+  EXPECT_FALSE(serves(every_level(), config, plain));
   config.signature = GemmSignature{};
-  EXPECT_FALSE(serves(config, plain));
+  EXPECT_FALSE(serves(every_level(), config, plain));
 }
 
 }  // namespace

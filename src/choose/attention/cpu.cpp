@@ -1,0 +1,104 @@
+#include "choose/attention/cpu.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "choose/attention/cpu_model.hpp"
+#include "choose/cpu_level.hpp"
+#include "instances/attention/cpu.hpp"
+#include "problem/attention/problem.hpp"
+#include "vocabulary/names/native.hpp"
+
+namespace tilesmith {
+namespace {
+
+/// Why no level has a kernel: the rule that refuses a config which differs from a valid one in the signature alone.
+Error why_none(const CpuFacts& machine, const AttentionSignature& signature) {
+  for (const CpuSpec& spec : machine.levels)
+    for (const CpuAttentionInstruction& facts : spec.attention_fwd) {
+      if (std::ranges::find(facts.data_types, signature.data_type) == facts.data_types.end()) continue;
+      for (const CpuTiles& tiles : facts.pipelines) {
+        KernelConfig config{.arch = spec.arch, .signature = signature, .algorithm = {}};
+        config.algorithm.instruction = facts.instruction;
+        config.algorithm.pipeline = tiles.pipeline;
+        config.algorithm.tile = {static_cast<std::uint16_t>(tiles.tile_m.front()),
+                                 static_cast<std::uint16_t>(tiles.tile_n.front())};
+        const CpuAttentionSubject subject{config, spec};
+        if (const auto* rule = first_refusal(cpu_attention_rules(), subject))
+          return {ErrorCode::unsupported,
+                  fmt::format("no CPU kernel computes this problem: rule {}: {}", rule->name, rule->figures(subject)),
+                  std::string(rule->about)};
+      }
+    }
+  return {ErrorCode::unsupported, fmt::format("no CPU kernel computes this problem on {}", name_of(machine))};
+}
+
+bool has_traits(const KernelConfig& config, const AttentionProblem& problem) {
+  if (config.operation() != Operation::attention) return false;
+  const AttentionSignature& have = config.attention();
+  const AttentionSignature want = signature_of(problem);
+  return have.family == want.family && have.data_type == want.data_type && have.mode == want.mode &&
+         have.head_dim_qk == want.head_dim_qk && have.head_dim_v == want.head_dim_v &&
+         (have.mask == want.mask || have.mask == MaskKind::generic) &&
+         (have.bias == want.bias || (have.bias == BiasKind::elementwise && want.bias == BiasKind::none)) &&
+         (have.lse || !want.lse) && (have.dropout || !want.dropout) && have.soft_cap == want.soft_cap &&
+         (have.sink || !want.sink);
+}
+
+/// Traits that a kernel which computes the problem carries for nothing; each costs time.
+int unused_traits(const KernelConfig& config, const AttentionProblem& problem) {
+  const AttentionSignature& have = config.attention();
+  const AttentionSignature want = signature_of(problem);
+  return (have.mask != want.mask) + (have.bias != want.bias) + (have.lse != want.lse) + (have.dropout != want.dropout) +
+         (have.sink != want.sink);
+}
+
+}  // namespace
+
+Result<Ranking> rank(const CpuFacts& facts, const AttentionProblem& problem) {
+  const AttentionSignature signature = signature_of(problem);
+  std::vector<Candidate> candidates;
+  for (const CpuSpec& spec : facts.levels)
+    enumerate_cpu_attention(spec, signature, [&](const KernelConfig& config) {
+      candidates.push_back({config, predicted_seconds(problem, config, spec, facts.threads)});
+      return true;
+    });
+  if (candidates.empty()) return std::unexpected(why_none(facts, signature));
+  best_first(candidates);
+  return Ranking{std::move(candidates), "cost model"};
+}
+
+std::vector<Candidate> fallbacks(const CpuFacts& facts, const AttentionProblem& problem,
+                                 std::span<const KernelConfig> linked) {
+  std::vector<Candidate> candidates;
+  for (const KernelConfig& config : linked)
+    if (const CpuSpec* spec = facts.level(config.arch); spec != nullptr && has_traits(config, problem))
+      candidates.push_back({config, predicted_seconds(problem, config, *spec, facts.threads)});
+  best_first(candidates);
+  std::ranges::stable_sort(candidates, {}, [&](const Candidate& c) { return unused_traits(c.recipe.main(), problem); });
+  return candidates;
+}
+
+Status serves(const CpuFacts& facts, const KernelConfig& config, const AttentionProblem& problem) {
+  TS_TRY(check_runs_on(facts, config));
+  if (has_traits(config, problem)) return {};
+  return fail(
+      ErrorCode::invalid_argument, fmt::format("kernel {} does not compute this problem", native_name(config)),
+      fmt::format(
+          "the problem's kernels are {}",
+          native_name({.arch = config.arch, .signature = signature_of(problem), .algorithm = config.algorithm})));
+}
+
+Result<std::vector<Refusal>> refusals(const CpuFacts& facts, const AttentionProblem& problem) {
+  const AttentionSignature signature = signature_of(problem);
+  RefusalList list({});
+  for (const CpuSpec& spec : facts.levels)
+    walk_cpu_attention(spec, signature, [&](const KernelConfig& config, const auto* refused) {
+      if (refused != nullptr) list.add(*refused, CpuAttentionSubject{config, spec});
+      return true;
+    });
+  return list.take();
+}
+
+}  // namespace tilesmith

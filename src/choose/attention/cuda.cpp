@@ -1,0 +1,171 @@
+#include "choose/attention/cuda.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "instances/attention/cuda.hpp"
+#include "problem/attention/problem.hpp"
+#include "vocabulary/data_type.hpp"
+#include "vocabulary/names/native.hpp"
+
+namespace tilesmith {
+namespace {
+
+constexpr double kPackingGain = 0.875;  // heads are packed where that saves a tile in eight
+
+bool is_first_for(const CudaTile& row, const AttentionSignature& signature, const CudaAttentionShape& shape) {
+  if (!row.first_for) return false;
+  const CudaTileCondition& condition = *row.first_for;
+  return (!condition.masked || *condition.masked == (signature.mask != MaskKind::none)) &&
+         (!condition.dropout || *condition.dropout == signature.dropout) &&
+         (!condition.bias || *condition.bias == signature.bias) &&
+         (!condition.seqlen_k || condition.seqlen_k->holds(shape.seqlen_k));
+}
+
+/// Numbers of query heads that a tile may hold for one head of keys: 1, and all heads of a group.
+std::vector<int> packings_of(const CudaAttentionShape& shape) {
+  const std::int64_t group = shape.heads_kv > 0 ? shape.heads_q / shape.heads_kv : 1;
+  if (group > 1 && group <= 64 && 64 % group == 0) return {1, static_cast<int>(group)};
+  return {1};
+}
+
+bool can_copy_bias(const KernelConfig& config, const CudaAttentionShape& shape) {
+  return config.algorithm.bias_stages == 0 || shape.bias_can_be_copied;
+}
+
+/// Which rule stands in the way, asked of the spec's own tiles.
+Error why_none(const CudaSpec& spec, const AttentionSignature& signature) {
+  for (const CudaAttentionPipeline& pipeline : spec.attention_fwd)
+    for (const CudaTile& tile : pipeline.tiles) {
+      KernelConfig config{.arch = spec.arch, .signature = signature, .algorithm = {}};
+      config.algorithm.pipeline = pipeline.pipeline;
+      config.algorithm.instruction = pipeline.instruction;
+      config.algorithm.tile = {static_cast<std::uint16_t>(tile.tile_m), static_cast<std::uint16_t>(tile.tile_n)};
+      const CudaAttentionSubject subject{config, spec};
+      if (const auto* rule = first_refusal(cuda_attention_rules(), subject))
+        return {ErrorCode::unsupported,
+                fmt::format("no CUDA kernel computes this problem: rule {}: {}", rule->name, rule->figures(subject)),
+                std::string(rule->about)};
+    }
+  return {ErrorCode::unsupported, fmt::format("no CUDA kernel computes this problem on {}", spec.arch.text())};
+}
+
+/// Whether the kernel has the problem's traits, and perhaps more. What a kernel may have for nothing: an absent bias,
+/// sink or log-sum-exp is a null pointer, no dropout a threshold of zero, a missing bound a far one.
+bool has_traits(const KernelConfig& config, const AttentionProblem& problem) {
+  const AttentionSignature& have = config.attention();
+  const AttentionSignature want = cuda_signature_of(problem);
+  AttentionSignature rest = have;
+  if (have.mask == MaskKind::generic || (have.mask == MaskKind::causal && want.mask == MaskKind::none))
+    rest.mask = want.mask;
+  if (have.bias == BiasKind::elementwise && want.bias == BiasKind::none) rest.bias = want.bias;
+  if (have.lse) rest.lse = want.lse;
+  if (have.dropout) rest.dropout = want.dropout;
+  if (have.sink) rest.sink = want.sink;
+  if (have.unaligned) rest.unaligned = want.unaligned;
+  if (have.qscale == QuantScale::blockscale) rest.qscale = want.qscale;
+  if (config.algorithm.bias_stages > 0 && problem.unaligned_bias && want.bias == BiasKind::elementwise) return false;
+  const int packed = std::max<int>(1, config.algorithm.pack_gqa);
+  return rest == want && (packed == 1 || packed == problem.heads_q / problem.heads_kv);
+}
+
+}  // namespace
+
+AttentionSignature cuda_signature_of(const AttentionProblem& p) {
+  AttentionSignature s = signature_of(p);
+  const MaskWindow window = window_of(p);
+  s.mask = window.left >= 0 ? MaskKind::generic : window.right >= 0 ? MaskKind::causal : MaskKind::none;
+  s.negative_scale = p.negative_scale;
+  s.unaligned = p.unaligned;
+  if (input_type(p.data_type) == DataType::fp8)
+    s.qscale = p.block_scale ? QuantScale::blockscale : QuantScale::pertensor;
+  return cuda_attention_signature(s);
+}
+
+std::vector<Candidate> ranked_cuda_attention(const CudaSpec& spec, const AttentionSignature& signature,
+                                             const CudaAttentionShape& shape) {
+  struct Ranked {
+    Candidate candidate;
+    int place;  // -1 the packed twin of the first choice, 0 the first choice, 1 the others
+  };
+  std::vector<Ranked> ranked;
+  std::size_t first = 0;
+  bool has_first = false;
+  walk_cuda_attention(spec, signature, packings_of(shape),
+                      [&](const KernelConfig& config, const CudaTile& row, const auto* refused) {
+                        if (refused != nullptr || !can_copy_bias(config, shape)) return true;
+                        if (!has_first && is_first_for(row, config.attention(), shape)) {
+                          has_first = true;
+                          first = ranked.size();
+                        }
+                        ranked.push_back({{config, predicted_seconds(config, row, spec, shape)}, 1});
+                        return true;
+                      });
+  // Of the rows whose conditions hold, the first is the first choice: unpacked, or packed where that saves tiles.
+  if (has_first) {
+    ranked[first].place = 0;
+    const KernelConfig& unpacked = ranked[first].candidate.recipe.main();
+    if (first + 1 < ranked.size()) {
+      Ranked& twin = ranked[first + 1];
+      const KernelConfig& packed = twin.candidate.recipe.main();
+      if (packed.algorithm.pack_gqa > 1 &&
+          cuda_row_blocks(packed, shape) <= kPackingGain * cuda_row_blocks(unpacked, shape))
+        twin.place = -1;
+    }
+  }
+  std::ranges::stable_sort(ranked, [](const Ranked& a, const Ranked& b) {
+    return a.place != b.place ? a.place < b.place : a.candidate.predicted_seconds < b.candidate.predicted_seconds;
+  });
+  std::vector<Candidate> out;
+  out.reserve(ranked.size());
+  for (Ranked& r : ranked) out.push_back(std::move(r.candidate));
+  return out;
+}
+
+Result<Ranking> rank(const CudaSpec& spec, const AttentionProblem& problem) {
+  const AttentionSignature signature = cuda_signature_of(problem);
+  std::vector<Candidate> candidates = ranked_cuda_attention(spec, signature, cuda_attention_shape(problem));
+  if (candidates.empty()) return std::unexpected(why_none(spec, signature));
+  return Ranking{std::move(candidates), "tile table"};
+}
+
+Status serves(const CudaSpec& spec, const KernelConfig& config, const AttentionProblem& problem) {
+  if (config.arch != spec.arch)
+    return fail(
+        ErrorCode::unsupported,
+        fmt::format("kernel {} is for {}, the device is {}", native_name(config), config.arch.text(), spec.arch.text()),
+        "tilesmith arch lists what runs here");
+  if (config.operation() != Operation::attention)
+    return fail(ErrorCode::invalid_argument, fmt::format("kernel {} computes no attention", native_name(config)),
+                "a name that begins with attention");
+  const CudaAttentionSubject subject{config, spec};
+  if (const auto* rule = first_refusal(cuda_attention_rules(), subject))
+    return fail(ErrorCode::unsupported,
+                fmt::format("kernel {}: rule {}: {}", native_name(config), rule->name, rule->figures(subject)),
+                std::string(rule->about));
+  if (!has_traits(config, problem))
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("kernel {} does not compute this problem", native_name(config)),
+                fmt::format("the problem's kernels are {}", native_name({.arch = config.arch,
+                                                                         .signature = cuda_signature_of(problem),
+                                                                         .algorithm = config.algorithm})));
+  return {};
+}
+
+Result<std::vector<Refusal>> refusals(const CudaSpec& spec, const AttentionProblem& problem) {
+  const AttentionSignature signature = cuda_signature_of(problem);
+  const CudaAttentionShape shape = cuda_attention_shape(problem);
+  RefusalList list(ranked_cuda_attention(spec, signature, shape));
+  walk_cuda_attention(spec, signature, packings_of(shape),
+                      [&](const KernelConfig& config, const CudaTile&, const auto* refused) {
+                        if (refused != nullptr)
+                          list.add(*refused, CudaAttentionSubject{config, spec});
+                        else if (!can_copy_bias(config, shape))
+                          list.add(config, "suits_shape", "the copy engine takes no rows of this bias");
+                        return true;
+                      });
+  return list.take();
+}
+
+}  // namespace tilesmith

@@ -1,0 +1,33 @@
+// Which CUDA kernels compute an attention problem, and which of them goes first.
+#pragma once
+
+#include "choose/attention/cuda_model.hpp"
+#include "choose/candidate.hpp"
+#include "choose/refusal.hpp"
+#include "spec/cuda/spec.hpp"
+#include "tilesmith/attention.hpp"
+
+namespace tilesmith {
+
+/// The signature of the CUDA kernels that carry exactly the problem's traits. A mask bounded on the right alone is
+/// causal, one with a left bound generic; the bounds themselves are run-time numbers.
+[[nodiscard]] AttentionSignature cuda_signature_of(const AttentionProblem& problem);
+
+/// The kernels whose signature is exactly the problem's, the one to run first in front: the tile table's first choice,
+/// then the others by predicted seconds. Heads are packed where that leaves fewer tiles. `spec` has the figures of the
+/// device at hand, or of the architecture's reference chip.
+/// Errors: unsupported, with the refusing rule and its figures, when there is none.
+[[nodiscard]] Result<Ranking> rank(const CudaSpec& spec, const AttentionProblem& problem);
+
+/// The same for kernels of any signature; empty when the rules refuse all.
+[[nodiscard]] std::vector<Candidate> ranked_cuda_attention(const CudaSpec& spec, const AttentionSignature& signature,
+                                                           const CudaAttentionShape& shape);
+
+/// Whether a kernel runs on the device and computes the problem, perhaps with traits the problem does not use.
+/// Errors: unsupported, invalid_argument.
+[[nodiscard]] Status serves(const CudaSpec& spec, const KernelConfig& config, const AttentionProblem& problem);
+
+/// Every other config of the tile table with the problem's signature, and what refused it.
+[[nodiscard]] Result<std::vector<Refusal>> refusals(const CudaSpec& spec, const AttentionProblem& problem);
+
+}  // namespace tilesmith

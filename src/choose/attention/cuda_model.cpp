@@ -1,0 +1,49 @@
+#include "choose/attention/cuda_model.hpp"
+
+#include <algorithm>
+
+#include "choose/rounding.hpp"
+#include "instances/attention/cuda_resources.hpp"
+#include "problem/attention/problem.hpp"
+
+namespace tilesmith {
+
+CudaAttentionShape cuda_attention_shape(const AttentionProblem& p) {
+  const double pairs = static_cast<double>(p.batch) * static_cast<double>(p.heads_q) * static_cast<double>(p.seqlen_q) *
+                       static_cast<double>(p.seqlen_k);
+  return {.batch = p.batch,
+          .heads_q = p.heads_q,
+          .heads_kv = p.heads_kv,
+          .seqlen_q = p.seqlen_q,
+          .seqlen_k = p.seqlen_k,
+          .bias_can_be_copied = !p.unaligned_bias,
+          .visible = pairs > 0 ? visible_pairs(p) / pairs : 1};
+}
+
+double cuda_row_blocks(const KernelConfig& config, const CudaAttentionShape& shape) {
+  const double packed = config.algorithm.pack_gqa;
+  return static_cast<double>(shape.batch) * static_cast<double>(shape.heads_q) / packed *
+         ceil_div(static_cast<double>(shape.seqlen_q) * packed, static_cast<double>(config.algorithm.tile[0]));
+}
+
+double predicted_seconds(const KernelConfig& config, const CudaTile& row, const CudaSpec& spec,
+                         const CudaAttentionShape& shape) {
+  const AttentionSignature& s = config.attention();
+  const CudaAttentionResources facts = cuda_attention_resources(config);
+  const double flops_per_second = spec.reference.tflops_of(input_type(s.data_type)) * 1e12 / spec.reference.sms *
+                                  row.efficiency / facts.blocks_per_sm;
+  const double depth = s.head_dim_qk + s.head_dim_v;
+  const double keys = static_cast<double>(shape.seqlen_k) * shape.visible;
+  // The blocks of keys a tile walks over, and one for its start and end.
+  const double blocks_of_keys = ceil_div(keys, static_cast<double>(facts.tile_keys)) + 1;
+  const double tile_seconds = 2 * blocks_of_keys * facts.tile_rows * facts.tile_keys * depth / flops_per_second;
+  const double waves =
+      ceil_div(cuda_row_blocks(config, shape), static_cast<double>(spec.reference.sms * facts.blocks_per_sm));
+
+  const double queries = static_cast<double>(shape.batch * shape.heads_q) * static_cast<double>(shape.seqlen_q);
+  const double keys_read = static_cast<double>(shape.batch * shape.heads_kv) * static_cast<double>(shape.seqlen_k);
+  const double bytes = (input_type(s.data_type) == DataType::fp8 ? 1 : 2) * (queries + keys_read) * depth;
+  return spec.gemm.launch_us * 1e-6 + std::max(waves * tile_seconds, bytes / spec.reference.bytes_per_second);
+}
+
+}  // namespace tilesmith

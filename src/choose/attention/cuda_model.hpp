@@ -1,0 +1,35 @@
+// How long a CUDA attention instance should take: waves of tiles over the SMs at the row's share of the chip's peak, or
+// the time the tensors take to pass through memory.
+#pragma once
+
+#include <cstdint>
+
+#include "spec/cuda/spec.hpp"
+#include "tilesmith/attention.hpp"
+#include "vocabulary/config.hpp"
+
+namespace tilesmith {
+
+/// The sizes of a problem, as far as they decide between tiles. Group mode: the longest sequence's.
+struct CudaAttentionShape {
+  std::int64_t batch = 1;
+  std::int64_t heads_q = 1;
+  std::int64_t heads_kv = 1;
+  std::int64_t seqlen_q = 0;
+  std::int64_t seqlen_k = 0;
+  /// An elementwise bias suits the copy engine: contiguous keys, a pointer and rows of whole 16 bytes.
+  bool bias_can_be_copied = true;
+  double visible = 1;  ///< share of the query-key pairs that the mask leaves
+};
+
+[[nodiscard]] CudaAttentionShape cuda_attention_shape(const AttentionProblem& problem);
+
+/// Blocks that walk over keys, one for each tile of rows.
+[[nodiscard]] double cuda_row_blocks(const KernelConfig& config, const CudaAttentionShape& shape);
+
+/// Seconds on the spec's reference chip, whose figures may be those of the device at hand; a launch included. `row` is
+/// the row of the tile table that the config was made from.
+[[nodiscard]] double predicted_seconds(const KernelConfig& config, const CudaTile& row, const CudaSpec& spec,
+                                       const CudaAttentionShape& shape);
+
+}  // namespace tilesmith

@@ -1,0 +1,258 @@
+#include "choose/gemm/cuda.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "choose/gemm/cuda_model.hpp"
+#include "choose/gemm/cuda_work.hpp"
+#include "instances/gemm/cuda_rows.hpp"
+#include "instances/gemm/family.hpp"
+#include "problem/gemm/transpose.hpp"
+#include "vocabulary/names/native.hpp"
+
+namespace tilesmith {
+namespace {
+
+bool is_few_rows(Pipeline pipeline) {
+  return pipeline == Pipeline::skinny_tma || pipeline == Pipeline::skinny;
+}
+
+bool is_first_for(const CudaGemmTile& row, const GemmSignature& signature, const CudaGemmShape& shape) {
+  if (!row.first_for || !is_along_k(signature) || shape.batch != 1) return false;
+  // Measured on rows that straddle nothing; tiles of one row share no panel of B, so clusters have nothing to bring.
+  if (shape.m > row.tile_m && straddling(signature, shape).a) return false;
+  const CudaGemmCondition& c = *row.first_for;
+  return (!c.element_bytes || *c.element_bytes == bits_of(signature.a) / 8) && (!c.most_m || shape.m <= *c.most_m) &&
+         (!c.most_n || shape.n <= *c.most_n) && (!c.most_k || shape.k + shape.k2 <= *c.most_k);
+}
+
+/// What a walk over the space finds of a config that the rules accept and the problem suits.
+struct Found {
+  const KernelConfig& config;
+  const CudaGemmTile& row;
+  const CudaGemmWork& work;
+  int place;   ///< the row's in the pipeline's table, from 1
+  bool first;  ///< the row is a first choice for the shape
+};
+
+/// Orders what it is given, and hears of no refusals.
+class Ranker {
+ public:
+  static constexpr bool kHearsRefusals = false;
+
+  Ranker(const CudaSpec& spec, const CudaGemmShape& shape) : spec_(spec), shape_(shape) {}
+
+  void accept(const Found& found) {
+    constexpr int kFewRows = -1000, kOthers = 1000, kShared = 1001, kAdded = 1002;
+    constexpr std::int64_t kLeastFull = 4;  // first choices were measured on chips a quarter full or more
+    const bool is_measured = found.first && kLeastFull * found.work.items >= cuda_gemm_places(found.config, spec_);
+    ranked_.push_back({{found.config, predicted_seconds(found.config, &found.row, spec_, shape_, found.work)},
+                       is_few_rows(found.config.algorithm.pipeline) ? kFewRows
+                       : is_measured                                ? found.place
+                       : found.row.stream_k                         ? kShared
+                       : found.row.split_k_atomic                   ? kAdded
+                                                                    : kOthers});
+  }
+
+  [[nodiscard]] std::vector<Candidate> take() {
+    std::ranges::stable_sort(ranked_, [](const Ranked& a, const Ranked& b) {
+      return a.place != b.place ? a.place < b.place : a.candidate.predicted_seconds < b.candidate.predicted_seconds;
+    });
+    std::vector<Candidate> out;
+    out.reserve(ranked_.size());
+    for (Ranked& r : ranked_) out.push_back(std::move(r.candidate));
+    return out;
+  }
+
+ private:
+  struct Ranked {
+    Candidate candidate;
+    int place;  // few rows, then the table's first choices in their order, then the rest
+  };
+
+  const CudaSpec& spec_;
+  const CudaGemmShape& shape_;
+  std::vector<Ranked> ranked_;
+};
+
+/// Lists what is refused.
+class Refuser {
+ public:
+  static constexpr bool kHearsRefusals = true;
+
+  Refuser(const CudaSpec& spec, const std::vector<Candidate>& candidates) : spec_(spec), list_(candidates) {}
+
+  void accept(const Found&) {}
+  void refuse(const KernelConfig& config, const CudaGemmRule& rule) { list_.add(rule, CudaGemmSubject{config, spec_}); }
+  void refuse(const KernelConfig& config, std::string_view reason, std::string figures) {
+    list_.add(config, reason, std::move(figures));
+  }
+  [[nodiscard]] std::vector<Refusal> take() { return list_.take(); }
+
+ private:
+  const CudaSpec& spec_;
+  RefusalList list_;
+};
+
+/// Walks the space of a signature: every row of the tile table that is meant for it, with every width of access. The
+/// rules are asked in parts: pipeline, tile, access.
+template <class Visitor>
+class SpaceWalk {
+ public:
+  SpaceWalk(const CudaSpec& spec, const GemmSignature& signature, const CudaGemmShape& shape, Visitor& visitor)
+      : spec_(spec), signature_(signature), shape_(shape), visitor_(visitor) {}
+
+  void run() {
+    for (const CudaGemmPipeline& pipeline : spec_.gemm.pipelines) walk(pipeline);
+  }
+
+ private:
+  void walk(const CudaGemmPipeline& pipeline) {
+    KernelConfig config{.arch = spec_.arch, .signature = signature_, .algorithm = {}};
+    const CudaGemmRule* refused = refusal_of_pipeline(config, pipeline, spec_);
+    if (refused != nullptr && !Visitor::kHearsRefusals) return;
+    const std::vector<CudaGemmWidths> widths = cuda_gemm_widths(signature_, pipeline.pipeline);
+    std::vector<Algorithm> seen;  // a tile may be the first choice for several shapes
+    int place = 0;
+    for (const CudaGemmTile& row : pipeline.tiles) {
+      ++place;
+      const bool first = is_first_for(row, signature_, shape_);
+      const bool for_others = row.first_for.has_value() && !first;
+      if ((for_others && !Visitor::kHearsRefusals) || !is_meant_for(signature_, pipeline, row)) continue;
+      const Algorithm algorithm = algorithm_of(signature_, pipeline, row);
+      if (!for_others && std::ranges::find(seen, algorithm) != seen.end()) continue;
+      config.algorithm = algorithm;
+      const CudaGemmRule* rule = refused != nullptr ? refused : refusal_of_tile(config, spec_);
+      if (rule != nullptr && !Visitor::kHearsRefusals) continue;
+      if (walk(config, row, widths, rule, for_others, place, first)) seen.push_back(algorithm);
+    }
+  }
+
+  /// Whether the row has a candidate: its widest accesses that the rules accept and the problem suits.
+  bool walk(KernelConfig& config, const CudaGemmTile& row, const std::vector<CudaGemmWidths>& widths,
+            const CudaGemmRule* refused, bool for_others, int place, bool first) {
+    const bool can_prefetch = config.algorithm.pipeline == Pipeline::skinny_tma;
+    bool is_taken = false;
+    for (const CudaGemmWidths& width : widths) {
+      config.algorithm.vector = width;
+      config.algorithm.prefetch_weights = can_prefetch && shape_.prefetch_weights;
+      const CudaGemmRule* rule = refused != nullptr ? refused : refusal_of_access(config, row, spec_);
+      const bool takes = rule == nullptr && !is_taken && !for_others && cuda_gemm_suits(config, shape_);
+      if (takes) {
+        is_taken = true;
+        const CudaGemmWork work = cuda_gemm_work(config, &row, spec_, shape_);
+        if (is_shared(config) && !cuda_gemm_shares(config, work))
+          refuse(config, "blocks_share_tiles", "k has no steps for two parts, or the last round is full");
+        else
+          visitor_.accept({config, row, work, place, first});
+      }
+      if constexpr (Visitor::kHearsRefusals) {
+        if (!takes) refuse_other(config, rule, for_others);
+        if (can_prefetch) {
+          config.algorithm.prefetch_weights = !config.algorithm.prefetch_weights;
+          if (takes && shape_.prefetch_weights)
+            visitor_.refuse(config, "prefetch_is_promised", "no kernel before writes B");
+          else
+            refuse_other(config, rule, for_others);
+        }
+      } else if (takes) {
+        break;
+      }
+    }
+    return is_taken;
+  }
+
+  void refuse_other(const KernelConfig& config, const CudaGemmRule* rule, bool for_others) {
+    if (rule != nullptr)
+      visitor_.refuse(config, *rule);
+    else if (const std::string_view obstacle = cuda_gemm_obstacle(config, shape_); !obstacle.empty())
+      visitor_.refuse(config, "suits_shape", std::string(obstacle));
+    else if (for_others)
+      visitor_.refuse(config, "first_for", "the tile table has it for other sizes alone");
+    else
+      visitor_.refuse(config, "wider_accesses_suit", "the same kernel with wider accesses is a candidate");
+  }
+
+  void refuse(const KernelConfig& config, std::string_view reason, std::string_view figures) {
+    if constexpr (Visitor::kHearsRefusals) visitor_.refuse(config, reason, std::string(figures));
+  }
+
+  static bool is_shared(const KernelConfig& config) { return config.algorithm.split_k || config.algorithm.stream_k; }
+
+  const CudaSpec& spec_;
+  const GemmSignature& signature_;
+  const CudaGemmShape& shape_;
+  Visitor& visitor_;
+};
+
+}  // namespace
+
+std::vector<Candidate> ranked_cuda_gemm(const CudaSpec& spec, const GemmSignature& signature,
+                                        const CudaGemmShape& shape) {
+  Ranker ranker(spec, shape);
+  SpaceWalk<Ranker>(spec, signature, shape, ranker).run();
+  return ranker.take();
+}
+
+Error no_cuda_gemm(const CudaSpec& spec, const GemmSignature& signature) {
+  KernelConfig config{.arch = spec.arch, .signature = signature, .algorithm = {}};
+  const CudaGemmPipeline& pipeline = spec.gemm.pipelines.back();
+  config.algorithm.pipeline = pipeline.pipeline;
+  config.algorithm.instruction = pipeline.instruction;
+  const CudaGemmSubject subject{config, spec};
+  const auto* rule = first_refusal(cuda_gemm_rules(), subject);
+  if (rule == nullptr)
+    return {ErrorCode::unsupported, fmt::format("no CUDA kernel computes this problem on {}", spec.arch.text())};
+  return {ErrorCode::unsupported,
+          fmt::format("no CUDA kernel computes this problem: rule {}: {}", rule->name, rule->figures(subject)),
+          std::string(rule->about)};
+}
+
+Result<Ranking> rank(const CudaSpec& spec, const GemmProblem& any_order) {
+  const GemmProblem problem = with_row_d(any_order);
+  TS_ASSIGN(const GemmSignature signature, cuda_signature_of(problem));
+  std::vector<Candidate> candidates = ranked_cuda_gemm(spec, signature, cuda_gemm_shape(problem));
+  if (candidates.empty()) return std::unexpected(no_cuda_gemm(spec, signature));
+  return Ranking{std::move(candidates), "tile table"};
+}
+
+Status serves(const CudaSpec& spec, const KernelConfig& config, const GemmProblem& any_order) {
+  const GemmProblem problem = with_row_d(any_order);
+  const auto refuse = [&](ErrorCode code, const std::string& what, std::string hint) {
+    return fail(code, fmt::format("kernel {} {}", native_name(config), what), std::move(hint));
+  };
+  if (config.arch != spec.arch)
+    return refuse(ErrorCode::unsupported,
+                  fmt::format("is for {}, the device is {}", config.arch.text(), spec.arch.text()),
+                  "tilesmith arch lists what runs here");
+  if (config.operation() != Operation::gemm)
+    return refuse(ErrorCode::invalid_argument, "is no GEMM", "a name that begins with gemm");
+  const CudaGemmSubject subject{config, spec};
+  if (const auto* rule = first_refusal(cuda_gemm_rules(), subject))
+    return refuse(ErrorCode::unsupported, fmt::format("is refused: rule {}: {}", rule->name, rule->figures(subject)),
+                  std::string(rule->about));
+  TS_ASSIGN(const GemmSignature signature, cuda_signature_of(problem));
+  if (subject.signature() != signature)
+    return refuse(
+        ErrorCode::invalid_argument, "does not compute this problem",
+        fmt::format("the problem's kernels are {}",
+                    native_name({.arch = config.arch, .signature = signature, .algorithm = config.algorithm})));
+  if (const std::string_view obstacle = cuda_gemm_obstacle(config, cuda_gemm_shape(problem)); !obstacle.empty())
+    return refuse(
+        ErrorCode::invalid_argument,
+        fmt::format("does not suit a GEMM of {} x {} x {}: {}", problem.m, problem.n, problem.k, obstacle),
+        "fewer elements at a time (vector), or another pipeline; a prefetch kernel asks for prefetch_weights");
+  return {};
+}
+
+Result<std::vector<Refusal>> refusals(const CudaSpec& spec, const GemmProblem& any_order) {
+  const GemmProblem problem = with_row_d(any_order);
+  TS_ASSIGN(const GemmSignature signature, cuda_signature_of(problem));
+  const CudaGemmShape shape = cuda_gemm_shape(problem);
+  Refuser refuser(spec, ranked_cuda_gemm(spec, signature, shape));
+  SpaceWalk<Refuser>(spec, signature, shape, refuser).run();
+  return refuser.take();
+}
+
+}  // namespace tilesmith

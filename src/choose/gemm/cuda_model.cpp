@@ -1,0 +1,162 @@
+#include "choose/gemm/cuda_model.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "choose/rounding.hpp"
+#include "instances/gemm/cuda_resources.hpp"
+#include "instances/gemm/family.hpp"
+#include "vocabulary/data_type.hpp"
+
+namespace tilesmith {
+namespace {
+
+double tflops_of(const CudaReferenceChip& chip, DataType type) {
+  const double half = chip.tflops_of(DataType::bf16);
+  switch (type) {
+    case DataType::fp8:
+    case DataType::bf8:
+    case DataType::int8:
+      return 2 * half;
+    case DataType::tf32:
+      return half / 2;
+    case DataType::fp32:
+      return half / 6;  // three products in tf32
+    default:
+      return half;
+  }
+}
+
+/// What there should be of groups, whose rows the host does not know.
+struct ExpectedGroups {
+  double with_rows;
+  double rows;  ///< of each of them
+};
+
+/// Contiguous groups as if every row went to any of them, masked ones with half of their room, which is there for the
+/// worst case.
+ExpectedGroups expected_groups(const CudaGemmShape& shape) {
+  const auto rows = static_cast<double>(shape.m), groups = static_cast<double>(shape.batch);
+  if (shape.grouping != GemmGrouping::contiguous) return {groups, std::ceil(rows / 2)};
+  const double with_rows = groups * (1 - std::pow(1 - 1 / groups, rows));
+  return {with_rows, std::ceil(rows / with_rows)};
+}
+
+/// Rounds of the tiles that groups should have, not whole ones: their number is a guess.
+double expected_rounds(const KernelConfig& config, const CudaSpec& spec, const CudaGemmShape& shape) {
+  const Algorithm& a = config.algorithm;
+  const int m = a.tile[0] * a.cluster[0], n = a.tile[1] * a.cluster[1];
+  const ExpectedGroups groups = expected_groups(shape);
+  const double tiles = groups.with_rows * std::ceil(groups.rows / m) *
+                       static_cast<double>(ceil_div(shape.n, n) * a.cluster[0] * a.cluster[1]);
+  return std::max(tiles / static_cast<double>(cuda_gemm_places(config, spec)), 1.0);
+}
+
+constexpr double kReachedBandwidth = 0.9;  // of the chip's, by a stream through memory
+
+/// What parts of a tile cost when a block leaves or reads so many. Estimated: what one SM reads from the L2 cache, and
+/// a fence, a counter and a barrier.
+double join_seconds(const CudaGemmResources& facts, int parts) {
+  constexpr double kBytesPerSecond = 110e9, kJoin = 1.5e-6;
+  return kJoin + parts * static_cast<double>(facts.part_bytes) / kBytesPerSecond;
+}
+
+/// A stage of k of one of so many parts of a tile.
+double step_microseconds(const KernelConfig& config, const CudaGemmResources& facts, const CudaGemmTile& row,
+                         const CudaSpec& spec, const CudaGemmShape& shape, int splits) {
+  const auto& g = std::get<GemmSignature>(config.signature);
+  const Algorithm& a = config.algorithm;
+  double step = row.step_us;
+  // Integers draw less power: the smaller tile is not held back by it.
+  if (g.a == DataType::int8 && a.ping_pong && shape.k + shape.k2 <= 8192) step *= 0.94;
+  // What lies across k comes in whole squares.
+  const auto rows_in_squares = [&](bool along_k, int rows) {
+    return along_k ? rows : static_cast<int>(ceil_div(std::int64_t{rows}, std::int64_t{facts.stage_k})) * facts.stage_k;
+  };
+  const double rows_a = rows_in_squares(g.layout_a == MatrixOrder::row, a.tile[0]);
+  const double rows_b = rows_in_squares(g.layout_b == MatrixOrder::column, a.tile[1]);
+  step *= (rows_a + rows_b) / (a.tile[0] + a.tile[1]);
+  const Straddling straddles = straddling(g, shape);
+  const double straddling_rows = (straddles.a ? rows_a / a.cluster[1] : 0) + (straddles.b ? rows_b / a.cluster[0] : 0);
+  const double busy = static_cast<double>(cuda_gemm_tiles(config, shape) * splits) /
+                      static_cast<double>(cuda_gemm_places(config, spec));
+  step = std::max(step, 1e-3 * spec.gemm.straddle_ns * straddling_rows * facts.blocks_per_sm * std::min(busy, 1.0));
+  step += spec.gemm.transpose_us * facts.transposed_rows / 128;
+  // A's rows that a group does not have are left out.
+  if (shape.grouping != GemmGrouping::none && facts.copy_rows > 0 && facts.copy_rows * a.cluster[1] < a.tile[0]) {
+    const double copied = std::ceil(expected_groups(shape).rows / facts.copy_rows) * facts.copy_rows;
+    step *= (std::min<double>(copied, a.tile[0]) + a.tile[1]) / (a.tile[0] + a.tile[1]);
+  }
+  // While one block's scales wait, another block of the SM may multiply.
+  if (has_block_scales(g)) step += spec.gemm.scale_us / facts.blocks_per_sm;
+  return step;
+}
+
+}  // namespace
+
+Straddling straddling(const GemmSignature& signature, const CudaGemmShape& shape) {
+  constexpr std::int64_t kSectorBits = 256;
+  const auto odd = [](std::int64_t elements, DataType type) { return elements * bits_of(type) % kSectorBits != 0; };
+  const auto straddles = [&](bool along_k, std::int64_t across, DataType type) {
+    return along_k ? odd(shape.k, type) || odd(shape.k2, type) : odd(across, type);
+  };
+  return {straddles(signature.layout_a == MatrixOrder::row, shape.m, signature.a),
+          !has_weights(signature) && straddles(signature.layout_b == MatrixOrder::column, shape.n, signature.b)};
+}
+
+double cuda_gemm_item_seconds(const KernelConfig& config, const CudaGemmTile* row, const CudaSpec& spec,
+                              const CudaGemmShape& shape, int splits) {
+  const auto& g = std::get<GemmSignature>(config.signature);
+  const Algorithm& a = config.algorithm;
+  const CudaGemmResources facts = cuda_gemm_resources(config);
+  const CudaReferenceChip& chip = spec.reference;
+  const std::int64_t steps = ceil_div(cuda_gemm_steps(shape, std::max(facts.stage_k, 1)), splits);
+  const auto real_steps = static_cast<double>(steps);
+  double seconds = 0;
+  if (a.pipeline == Pipeline::skinny_tma || a.pipeline == Pipeline::skinny) {  // its share of B passes once
+    const double rate = kReachedBandwidth * chip.bytes_per_second / chip.sms / facts.blocks_per_sm;
+    const double k = splits > 1 ? real_steps * facts.stage_k : static_cast<double>(shape.k + shape.k2);
+    // Beside weights, which are narrow, A's way to the products counts: it is read again for every group of columns.
+    const double beside = has_weights(g) ? static_cast<double>(a.tile[0]) * facts.element_bytes : 0;
+    seconds = (a.tile[1] * facts.bits_of_b / 8.0 + beside) * k / rate;
+  } else if (row != nullptr && row->step_us > 0) {
+    const double step = step_microseconds(config, facts, *row, spec, shape, splits);
+    seconds = 1e-6 * (real_steps * step + row->end_us);
+  } else {
+    // A tile beside the table is taken for a middling one.
+    const double efficiency = row == nullptr || row->efficiency == 0 ? 0.3 : row->efficiency;
+    const double rate = tflops_of(chip, g.a) * 1e12 / chip.sms * efficiency / facts.blocks_per_sm;
+    // The stages it walks over, and two for its start and end.
+    seconds = 2.0 * a.tile[0] * a.tile[1] * (real_steps + 2) * facts.stage_k / rate;
+  }
+  // Added as they come, a part is left and the sum of all read, whatever their number.
+  return splits > 1 ? seconds + join_seconds(facts, a.split_k_atomic ? 2 : splits) : seconds;
+}
+
+double predicted_seconds(const KernelConfig& config, const CudaGemmTile* row, const CudaSpec& spec,
+                         const CudaGemmShape& shape, const CudaGemmWork& work) {
+  const CudaGemmResources facts = cuda_gemm_resources(config);
+  const auto real = [](std::int64_t value) { return static_cast<double>(value); };
+  const double columns =
+      std::get<GemmSignature>(config.signature).epilogue_ops.gated() ? real(shape.n) / 2 : real(shape.n);
+  const bool groups = shape.grouping != GemmGrouping::none, contiguous = shape.grouping == GemmGrouping::contiguous;
+  const double rows = real(shape.m) * (contiguous ? 1 : real(shape.batch));
+  const double matrices_b = groups ? expected_groups(shape).with_rows : real(shape.batch);
+  const double depth = real(shape.k + shape.k2);
+  const double bytes = rows * (facts.element_bytes * depth + facts.result_bytes * columns) +
+                       matrices_b * facts.bits_of_b / 8 * real(shape.n) * depth;
+  const double item = cuda_gemm_item_seconds(config, row, spec, shape, work.splits);
+  const double rounds =
+      groups ? expected_rounds(config, spec, shape) : real(ceil_div(work.items, cuda_gemm_places(config, spec)));
+  // Stream-K leaves one part of a tile in memory, reads another and its own.
+  const double seconds = config.algorithm.stream_k
+                             ? real(work.items) / real(std::max<std::int64_t>(work.blocks, 1)) * item +
+                                   (cuda_gemm_shares(config, work) ? join_seconds(facts, 3) : 0)
+                             : rounds * item;
+  const double memory = bytes / (kReachedBandwidth * spec.reference.bytes_per_second);
+  // Groups of few rows: large tiles multiply mostly what the groups do not have, which memory's time hides only in
+  // part.
+  return spec.gemm.launch_us * 1e-6 + (groups ? std::hypot(seconds, memory) : std::max(seconds, memory));
+}
+
+}  // namespace tilesmith

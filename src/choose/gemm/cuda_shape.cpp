@@ -1,0 +1,91 @@
+#include "choose/gemm/cuda_shape.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "choose/rounding.hpp"
+#include "instances/gemm/cuda_resources.hpp"
+#include "problem/gemm/problem.hpp"
+
+namespace tilesmith {
+
+CudaGemmShape cuda_gemm_shape(const GemmProblem& p) {
+  return {.m = p.m,
+          .n = p.n,
+          .k = p.k,
+          .batch = p.batch,
+          .unaligned = p.unaligned,
+          .grouping = p.grouping,
+          .k2 = p.k2,
+          .prefetch_weights = p.prefetch_weights};
+}
+
+Result<GemmSignature> cuda_signature_of(const GemmProblem& p) {
+  if (p.packed_b)
+    return fail(ErrorCode::unsupported, "CUDA kernels read no packed B", "B as it lies, which they read at full speed");
+  GemmSignature s;
+  s.a = p.type_a;
+  s.b = p.type_b;
+  s.c = p.type_d;
+  s.accumulator = p.type_a == DataType::int8 ? DataType::int32 : DataType::fp32;
+  s.aux = p.type_d;
+  s.grouping = p.grouping;
+  s.zero_points = p.zero_points;
+  if (has_weights(p))
+    s.scale = p.type_scale;
+  else if (p.group_size != 0)
+    s.qscale = QuantScale::blockscale;
+  s.mm_plus_mm = p.k2 != 0;
+  s.layout_a = p.order_a;
+  s.layout_b = p.order_b;
+  if (p.beta) s.epilogue_ops.push_back(EpilogueOp::add);
+  for (const EpilogueOp op : p.epilogue)
+    if (!s.epilogue_ops.push_back(op))
+      return fail(ErrorCode::unsupported,
+                  fmt::format("beta * C and an epilogue of {} operations are more than a CUDA kernel carries",
+                              p.epilogue.size()),
+                  fmt::format("at most {} with C", GemmEpilogue::kMax - 1));
+  for (const EpilogueOp op : s.epilogue_ops) {
+    if (reads_tensor(op)) s.aux = p.type_c;
+    if (op == EpilogueOp::bias || op == EpilogueOp::bias_m) s.bias = p.type_bias;
+  }
+  return s;
+}
+
+std::string_view cuda_gemm_obstacle(const KernelConfig& config, const CudaGemmShape& shape) {
+  const auto& g = std::get<GemmSignature>(config.signature);
+  const Algorithm& a = config.algorithm;
+  const CudaGemmResources facts = cuda_gemm_resources(config);
+  if ((a.pipeline == Pipeline::skinny_tma || a.pipeline == Pipeline::skinny) && shape.m > a.tile[0])
+    return "a skinny kernel has a row of its tile for every row of A";
+  if (shape.k == 0 && a.pipeline != Pipeline::mma_sm80) return "only mma_sm80 goes on without a single step of k";
+  // The cp.async stream reads whole 16 bytes of k and may not pass the row's end.
+  if (a.pipeline == Pipeline::skinny && shape.k * facts.bits_of_b % 128 != 0)
+    return "skinny reads whole 16 bytes along k";
+  if (a.prefetch_weights && !shape.prefetch_weights)
+    return "it reads B before the kernel in front of it has ended, and B may still be written";
+  if (shape.unaligned && (facts.aligned || facts.pairs)) return "its accesses are wider than the problem's alignment";
+  if (facts.pairs && shape.n % 2 != 0) return "it accesses D by pairs, and n is odd";
+  const std::int64_t columns = g.epilogue_ops.gated() ? shape.n / 2 : shape.n;
+  if (facts.store_box && columns * facts.result_bytes % 16 != 0)
+    return "it stores D by the copy engine, whose rows are multiples of 16 bytes";
+  return {};
+}
+
+std::int64_t cuda_gemm_steps(const CudaGemmShape& shape, std::int64_t step) {
+  return ceil_div(shape.k, step) + ceil_div(shape.k2, step);
+}
+
+std::int64_t cuda_gemm_tiles(const KernelConfig& config, const CudaGemmShape& shape) {
+  const Algorithm& a = config.algorithm;
+  const std::int64_t m = std::int64_t{a.tile[0]} * a.cluster[0], n = std::int64_t{a.tile[1]} * a.cluster[1];
+  const bool contiguous = shape.grouping == GemmGrouping::contiguous;
+  // A contiguous group that has rows adds those that fill up its last tile.
+  const std::int64_t groups_with_rows = contiguous ? std::min(shape.batch, shape.m) : shape.batch;
+  const std::int64_t rows_of_tiles =
+      contiguous ? (shape.m + groups_with_rows * (m - 1)) / m : shape.batch * ceil_div(shape.m, m);
+  return rows_of_tiles * ceil_div(shape.n, n) * a.cluster[0] * a.cluster[1];
+}
+
+}  // namespace tilesmith

@@ -1,0 +1,44 @@
+// The sizes of a GEMM problem, as far as they decide between CUDA instances, and which instances compute them.
+#pragma once
+
+#include <cstdint>
+#include <string_view>
+
+#include "base/error.hpp"
+#include "tilesmith/gemm.hpp"
+#include "vocabulary/config.hpp"
+
+namespace tilesmith {
+
+/// All sizes are at least 1, but for k and k2.
+struct CudaGemmShape {
+  std::int64_t m = 1;
+  std::int64_t n = 1;
+  std::int64_t k = 1;
+  std::int64_t batch = 1;
+  bool unaligned = false;                      ///< a pointer, row or batch stride is no multiple of 16 bytes
+  GemmGrouping grouping = GemmGrouping::none;  ///< contiguous: m rows of all members together
+  std::int64_t k2 = 0;                         ///< of a second GEMM that is added; 0: there is none
+  bool prefetch_weights = false;               ///< no kernel before, that may still run, writes B
+};
+
+[[nodiscard]] CudaGemmShape cuda_gemm_shape(const GemmProblem& problem);
+
+/// The signature of the problem's CUDA kernels: beta * C is an addition at the head of the epilogue. Error: unsupported
+/// when the epilogue is then longer than kernels carry, or B is packed.
+[[nodiscard]] Result<GemmSignature> cuda_signature_of(const GemmProblem& problem);
+
+/// Why an instance does not compute problems of this shape: rows that a skinny kernel does not hold, columns or
+/// alignment that do not suit its accesses. Empty: it computes them.
+[[nodiscard]] std::string_view cuda_gemm_obstacle(const KernelConfig& config, const CudaGemmShape& shape);
+[[nodiscard]] inline bool cuda_gemm_suits(const KernelConfig& config, const CudaGemmShape& shape) {
+  return cuda_gemm_obstacle(config, shape).empty();
+}
+
+/// Steps of `step` elements along k; a second GEMM begins with a step of its own.
+[[nodiscard]] std::int64_t cuda_gemm_steps(const CudaGemmShape& shape, std::int64_t step);
+
+/// Tiles of A x B, whole clusters of them, over the whole batch; of groups, the most there may be.
+[[nodiscard]] std::int64_t cuda_gemm_tiles(const KernelConfig& config, const CudaGemmShape& shape);
+
+}  // namespace tilesmith

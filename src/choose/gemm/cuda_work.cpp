@@ -1,0 +1,84 @@
+#include "choose/gemm/cuda_work.hpp"
+
+#include <algorithm>
+
+#include "choose/gemm/cuda_model.hpp"
+#include "choose/rounding.hpp"
+#include "instances/gemm/cuda_resources.hpp"
+#include "instances/gemm/cuda_rows.hpp"
+
+namespace tilesmith {
+namespace {
+
+constexpr std::int64_t kMostSplits = 16;  // of a tile that is in no row of the table
+
+}  // namespace
+
+std::int64_t cuda_gemm_places(const KernelConfig& config, const CudaSpec& spec) {
+  return std::int64_t{spec.reference.sms} * cuda_gemm_resources(config).blocks_per_sm;
+}
+
+int cuda_gemm_splits(const KernelConfig& config, const CudaGemmTile* row, const CudaSpec& spec,
+                     const CudaGemmShape& shape) {
+  if (!config.algorithm.split_k) return 1;
+  const std::int64_t most = row == nullptr ? kMostSplits : std::max(row->splits, 2);
+  const std::int64_t steps = cuda_gemm_steps(shape, std::max<int>(config.algorithm.tile[2], 1));
+  const std::int64_t tiles = std::max<std::int64_t>(cuda_gemm_tiles(config, shape), 1);
+  const std::int64_t one_round = cuda_gemm_places(config, spec) / tiles;
+  const int limit = static_cast<int>(std::min(std::clamp<std::int64_t>(one_round, 2, most), steps));
+  int best = std::min(limit, 2);
+  for (int splits = best + 1; splits <= limit; ++splits)
+    if (cuda_gemm_item_seconds(config, row, spec, shape, splits) <
+        cuda_gemm_item_seconds(config, row, spec, shape, best))
+      best = splits;
+  return std::max(best, 1);
+}
+
+CudaGemmWork cuda_gemm_work(const KernelConfig& config, const CudaGemmTile* row, const CudaSpec& spec,
+                            const CudaGemmShape& shape) {
+  // A cluster's run of stream-K is not worth its parts when it is shorter, nor a tile when it has more parts.
+  constexpr std::int64_t kLeastSteps = 4, kMostParts = 16;
+  const Algorithm& a = config.algorithm;
+  const CudaGemmResources facts = cuda_gemm_resources(config);
+  const std::int64_t cluster = std::int64_t{a.cluster[0]} * a.cluster[1];
+  const std::int64_t tiles = std::max(cuda_gemm_tiles(config, shape), cluster);
+  const std::int64_t at_a_time = std::max<std::int64_t>(cuda_gemm_places(config, spec) / cluster, 1);
+  CudaGemmWork work;
+  if (a.stream_k) {
+    const std::int64_t each = tiles / cluster, steps = std::max<std::int64_t>(cuda_gemm_steps(shape, facts.stage_k), 1);
+    const std::int64_t clusters =
+        std::min({at_a_time, each * kMostParts, std::max(each * steps / kLeastSteps, std::min(each, at_a_time))});
+    work.items = tiles;
+    work.blocks = clusters * cluster;
+    work.places = 2 * work.blocks;
+    work.counters = std::min(2 * clusters, each) * cluster * facts.counters;
+    return work;
+  }
+  work.splits = cuda_gemm_splits(config, row, spec, shape);
+  work.items = tiles * work.splits;
+  work.blocks = facts.persistent ? std::min(work.items, at_a_time * cluster) : work.items;
+  if (a.split_k) {
+    work.places = a.split_k_atomic ? tiles : work.items;
+    work.counters = tiles * facts.counters;
+  }
+  if (a.pipeline == Pipeline::warp_specialized && shape.grouping == GemmGrouping::none) {
+    const std::int64_t rows_of_tiles = ceil_div(shape.m, std::int64_t{a.tile[0]} * a.cluster[0]) * a.cluster[0];
+    const std::int64_t steps = cuda_gemm_steps(shape, facts.stage_k) / work.splits;
+    const auto at_most = [](std::int64_t value, double limit) { return static_cast<double>(value) <= limit; };
+    work.b_first = at_most(shape.m, spec.gemm.b_first_m);
+    work.late_launch_dependents = rows_of_tiles > 1 && at_most(rows_of_tiles, spec.gemm.next_at_end_rows) &&
+                                  !at_most(steps, spec.gemm.next_at_end_steps - 1) &&
+                                  2 * work.blocks > cuda_gemm_places(config, spec);
+  }
+  return work;
+}
+
+bool cuda_gemm_shares(const KernelConfig& config, const CudaGemmWork& work) {
+  return work.splits > 1 || (config.algorithm.stream_k && work.items % work.blocks != 0);
+}
+
+CudaGemmWork cuda_gemm_work(const KernelConfig& config, const CudaSpec& spec, const CudaGemmShape& shape) {
+  return cuda_gemm_work(config, row_of(config, spec), spec, shape);
+}
+
+}  // namespace tilesmith

@@ -1,0 +1,39 @@
+// How a launch of a CUDA GEMM instance divides a problem: parts of k, blocks of the grid, workspace.
+//
+// Where a function takes a row, it is the row of the tile table that the config was made from (row_of); null for a
+// config that was made by hand.
+#pragma once
+
+#include <cstdint>
+
+#include "choose/gemm/cuda_shape.hpp"
+#include "spec/cuda/spec.hpp"
+
+namespace tilesmith {
+
+/// Parts into which an instance that splits k cuts it: as many as should take the least time, up to the row's number
+/// and one round of the chip; each has a stage of k. 1 for others.
+[[nodiscard]] int cuda_gemm_splits(const KernelConfig& config, const CudaGemmTile* row, const CudaSpec& spec,
+                                   const CudaGemmShape& shape);
+
+struct CudaGemmWork {
+  std::int64_t items = 0;     ///< tiles, or parts of tiles: at most so many blocks have something to do
+  std::int64_t blocks = 0;    ///< of the grid
+  int splits = 1;             ///< parts of each tile
+  std::int64_t places = 0;    ///< for parts of tiles, where those are shared; with split_k_atomic for their sums
+  std::int64_t counters = 0;  ///< 32-bit words beside them
+  bool b_first = false;       ///< of a step, B is asked for before A
+  bool late_launch_dependents = false;  ///< the next kernel may start when blocks end, not when they begin
+};
+[[nodiscard]] CudaGemmWork cuda_gemm_work(const KernelConfig& config, const CudaGemmTile* row, const CudaSpec& spec,
+                                          const CudaGemmShape& shape);
+[[nodiscard]] CudaGemmWork cuda_gemm_work(const KernelConfig& config, const CudaSpec& spec, const CudaGemmShape& shape);
+
+/// Whether blocks share tiles at all in a launch of so much work: k has steps for two parts, or stream-K's last round
+/// is not full.
+[[nodiscard]] bool cuda_gemm_shares(const KernelConfig& config, const CudaGemmWork& work);
+
+/// Blocks that run at a time.
+[[nodiscard]] std::int64_t cuda_gemm_places(const KernelConfig& config, const CudaSpec& spec);
+
+}  // namespace tilesmith

@@ -1,0 +1,109 @@
+#include "instances/gemm/cuda_rows.hpp"
+
+#include <algorithm>
+
+namespace tilesmith {
+namespace {
+
+const CudaGemmRule* refusal(CudaGemmRules rules, const KernelConfig& config, const CudaSpec& spec) {
+  return first_refusal(rules, CudaGemmSubject{config, spec});
+}
+
+/// What the access rules say of the config with so many stages, which it gets.
+const CudaGemmRule* refusal_with_stages(KernelConfig& config, const CudaSpec& spec, int stages) {
+  config.algorithm.stages = static_cast<std::uint8_t>(stages);
+  return refusal(cuda_gemm_access_rules(), config, spec);
+}
+
+/// More stages than these hide nothing more.
+int most_stages(Pipeline pipeline) {
+  return pipeline == Pipeline::warp_specialized || pipeline == Pipeline::weight_only ? 12 : 39;
+}
+
+/// Elements of k in a stage of the row's kernels.
+int stage_k_of(const GemmSignature& signature, Pipeline pipeline, const CudaGemmTile& row) {
+  const int bits = bits_of(pipeline == Pipeline::skinny ? signature.b : signature.a);
+  const bool boxes = pipeline == Pipeline::skinny_tma || pipeline == Pipeline::weight_only;
+  const int stage_bytes = boxes ? 128 * row.tma_boxes : pipeline == Pipeline::warp_specialized ? 128 : 64;
+  return 8 * stage_bytes / std::max(bits, 1);
+}
+
+bool has_wave(const Algorithm& a, const CudaGemmTile& row) {
+  for (std::size_t i = 0; i < a.wave.size(); ++i)
+    if (a.wave[i] != (i < row.wave.size() ? row.wave[i] : 0)) return false;
+  return true;
+}
+
+}  // namespace
+
+bool is_meant_for(const GemmSignature& signature, const CudaGemmPipeline& pipeline, const CudaGemmTile& row) {
+  const bool groups = signature.grouping != GemmGrouping::none;
+  return row.groups == groups || (groups && std::ranges::none_of(pipeline.tiles, &CudaGemmTile::groups));
+}
+
+Algorithm algorithm_of(const GemmSignature& signature, const CudaGemmPipeline& pipeline, const CudaGemmTile& row) {
+  Algorithm a;
+  a.pipeline = pipeline.pipeline;
+  a.instruction = pipeline.instruction;
+  a.tile = {static_cast<std::uint16_t>(row.tile_m), static_cast<std::uint16_t>(row.tile_n),
+            static_cast<std::uint16_t>(stage_k_of(signature, pipeline.pipeline, row))};
+  for (std::size_t i = 0; i < row.wave.size(); ++i) a.wave[i] = static_cast<std::uint16_t>(row.wave[i]);
+  a.stages = static_cast<std::uint8_t>(row.stages);
+  a.block_per_cu = static_cast<std::int16_t>(row.blocks_per_sm);
+  a.cluster = {static_cast<std::uint8_t>(row.cluster_m), static_cast<std::uint8_t>(row.cluster_n)};
+  a.ping_pong = row.ping_pong;
+  a.split_k = row.splits > 1;
+  a.split_k_atomic = row.split_k_atomic;
+  a.stream_k = row.stream_k;
+  return a;
+}
+
+const CudaGemmRule* refusal_of_pipeline(KernelConfig& config, const CudaGemmPipeline& pipeline, const CudaSpec& spec) {
+  config.algorithm = {};
+  config.algorithm.pipeline = pipeline.pipeline;
+  config.algorithm.instruction = pipeline.instruction;
+  return refusal(cuda_gemm_signature_rules(), config, spec);
+}
+
+const CudaGemmRule* refusal_of_tile(KernelConfig& config, const CudaSpec& spec) {
+  if (config.algorithm.stages == 0) config.algorithm.stages = kFewestStages;
+  return refusal(cuda_gemm_tile_rules(), config, spec);
+}
+
+const CudaGemmRule* refusal_of_access(KernelConfig& config, const CudaGemmTile& row, const CudaSpec& spec) {
+  if (row.stages > 0) return refusal_with_stages(config, spec, row.stages);
+  return give_stages(config, spec, most_stages(config.algorithm.pipeline))
+             ? nullptr
+             : refusal_with_stages(config, spec, kFewestStages);
+}
+
+bool give_stages(KernelConfig& config, const CudaSpec& spec, int most) {
+  const auto fits = [&](int stages) { return refusal_with_stages(config, spec, stages) == nullptr; };
+  // Of what the rules look at only shared memory depends on the stages, and grows with them: halve the range.
+  int few = kFewestStages, many = most + 1;
+  if (!fits(few)) return false;
+  while (many - few > 1) {
+    const int middle = (few + many) / 2;
+    (fits(middle) ? few : many) = middle;
+  }
+  config.algorithm.stages = static_cast<std::uint8_t>(few);
+  return true;
+}
+
+const CudaGemmTile* row_of(const KernelConfig& config, const CudaSpec& spec) {
+  const auto& signature = std::get<GemmSignature>(config.signature);
+  const Algorithm& a = config.algorithm;
+  const CudaGemmPipeline* pipeline = spec.gemm.pipeline(a.pipeline);
+  if (pipeline == nullptr || a.instruction != pipeline->instruction) return nullptr;
+  const auto made_from = [&](const CudaGemmTile& row) {
+    return a.tile[0] == row.tile_m && a.tile[1] == row.tile_n && (row.stages == 0 || a.stages == row.stages) &&
+           a.block_per_cu == row.blocks_per_sm && a.cluster[0] == row.cluster_m && a.cluster[1] == row.cluster_n &&
+           a.ping_pong == row.ping_pong && a.split_k == (row.splits > 1) && a.split_k_atomic == row.split_k_atomic &&
+           a.stream_k == row.stream_k && has_wave(a, row) && a.tile[2] == stage_k_of(signature, a.pipeline, row) &&
+           is_meant_for(signature, *pipeline, row);
+  };
+  const auto found = std::ranges::find_if(pipeline->tiles, made_from);
+  return found == pipeline->tiles.end() ? nullptr : &*found;
+}
+
+}  // namespace tilesmith

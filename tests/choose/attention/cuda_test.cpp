@@ -1,0 +1,158 @@
+// Which CUDA attention kernels go first, by the tile table and by predicted seconds.
+#include "choose/attention/cuda.hpp"
+
+#include <gtest/gtest.h>
+
+#include "choose/random_problem.hpp"
+#include "vocabulary/names/native.hpp"
+
+namespace tilesmith {
+namespace {
+
+const CudaSpec& arch(std::string_view name) {
+  return testing::cuda_arch(name);
+}
+
+AttentionSignature plain_signature() {
+  AttentionSignature signature;
+  signature.data_type = DataType::bf16;
+  signature.lse = true;
+  return signature;
+}
+
+CudaAttentionShape cube(std::int64_t seqlen, std::int64_t heads = 16) {
+  return {.batch = 4, .heads_q = heads, .heads_kv = heads, .seqlen_q = seqlen, .seqlen_k = seqlen};
+}
+
+AttentionSignature with(std::uint16_t qk, std::uint16_t v, MaskKind mask) {
+  AttentionSignature signature = plain_signature();
+  signature.head_dim_qk = qk;
+  signature.head_dim_v = v;
+  signature.mask = mask;
+  return signature;
+}
+
+/// The algorithm's part of the name of the instance to run first.
+std::string first_choice(const AttentionSignature& signature, const CudaAttentionShape& shape) {
+  const auto ranked = ranked_cuda_attention(arch("sm_90a"), signature, shape);
+  if (ranked.empty()) return "none";
+  const std::string name = native_name(ranked.front().recipe.main());
+  const std::size_t at = name.find("_tile") + 5;
+  return name.substr(at, name.find("_on_") - at);
+}
+
+// docs/cuda_kernels.md, "Tile table".
+TEST(CudaAttentionRank, TheTileTableDecides) {
+  const auto none = MaskKind::none, causal = MaskKind::causal, window = MaskKind::generic;
+  EXPECT_EQ(first_choice(with(64, 64, causal), cube(1024)), "64x64_stages3_qstages2_blocks3_dynamic_latestore");
+  EXPECT_EQ(first_choice(with(64, 64, causal), cube(2048)),
+            "192x128_stages2_blocks1_pingpong_dynamic_latewait_latestore");
+  EXPECT_EQ(first_choice(with(64, 64, none), cube(512)), "192x128_stages2_blocks1_pingpong_dynamic_latewait_latestore");
+  EXPECT_EQ(first_choice(with(128, 128, none), cube(4096)),
+            "128x128_stages3_blocks1_pingpong_dynamic_latewait_latestore");
+  EXPECT_EQ(first_choice(with(128, 128, causal), cube(1000)),
+            "128x128_stages2_qstages2_blocks1_pingpong_dynamic_latewait");
+  EXPECT_EQ(first_choice(with(128, 128, window), cube(4096)),
+            "128x128_stages2_qstages2_blocks1_dynamic_latewait_latestore");
+  EXPECT_EQ(first_choice(with(192, 128, causal), cube(4096)),
+            "128x128_stages2_blocks1_pingpong_dynamic_latewait_latestore");
+  EXPECT_EQ(first_choice(with(192, 192, causal), cube(4096)),
+            "128x96_stages2_blocks1_pingpong_dynamic_latewait_latestore");
+  EXPECT_EQ(first_choice(with(256, 256, none), cube(512)), "128x64_stages2_blocks1_pingpong_latewait_latestore");
+  EXPECT_EQ(first_choice(with(256, 256, none), cube(1024)), "128x80_stages2_blocks1_pingpong_latewait_latestore");
+  EXPECT_EQ(first_choice(with(256, 256, causal), cube(512)), "128x64_stages2_blocks1_pingpong_dynamic_latewait");
+  EXPECT_EQ(first_choice(with(256, 256, causal), cube(4096)),
+            "128x64_stages2_blocks1_pingpong_dynamic_latewait_latestore");
+  EXPECT_EQ(first_choice(with(256, 256, causal), cube(8192)),
+            "128x80_stages2_blocks1_pingpong_dynamic_latewait_latestore");
+}
+
+TEST(CudaAttentionRank, Fp8HasTilesOfItsOwn) {
+  AttentionSignature signature = with(128, 128, MaskKind::none);
+  signature.data_type = DataType::fp8bf16;
+  signature.qscale = QuantScale::pertensor;
+  EXPECT_EQ(first_choice(signature, cube(1024)), "128x160_stages3_blocks1_dynamic_latewait_latestore");
+  EXPECT_EQ(first_choice(signature, cube(4096)), "192x96_stages3_blocks1_pingpong_dynamic_latewait_latestore");
+  signature.mask = MaskKind::causal;
+  EXPECT_EQ(first_choice(signature, cube(4096)), "192x96_stages4_blocks1_dynamic_latewait_latestore");
+  // Dropout lacks the registers, and with scales by block a step of keys divides a block.
+  signature.dropout = true;
+  EXPECT_EQ(first_choice(signature, cube(4096)), "128x128_stages3_blocks1_dynamic_latewait_latestore");
+  signature.dropout = false;
+  signature.qscale = QuantScale::blockscale;
+  EXPECT_EQ(first_choice(signature, cube(4096)), "128x128_stages3_blocks1_dynamic_latewait_latestore");
+}
+
+TEST(CudaAttentionRank, TraitsHaveTilesOfTheirOwn) {
+  AttentionSignature signature = with(128, 128, MaskKind::causal);
+  signature.bias = BiasKind::alibi;
+  EXPECT_EQ(first_choice(signature, cube(4096)), "192x80_stages2_blocks1_dynamic_latewait_latestore");
+  signature.bias = BiasKind::none;
+  signature.dropout = true;
+  EXPECT_EQ(first_choice(signature, cube(4096)), "128x128_stages2_blocks1_dynamic_latewait_latestore");
+  signature.dropout = false;
+  signature.bias = BiasKind::elementwise;
+  EXPECT_EQ(first_choice(signature, cube(4096)), "128x128_stages2_biasstages1_blocks1_dynamic_latewait_latestore");
+  // A bias that the copy engine cannot read is read element by element.
+  CudaAttentionShape strided = cube(4096);
+  strided.bias_can_be_copied = false;
+  const auto ranked = ranked_cuda_attention(arch("sm_90a"), signature, strided);
+  ASSERT_FALSE(ranked.empty());
+  for (const Candidate& one : ranked) EXPECT_EQ(one.recipe.main().algorithm.bias_stages, 0);
+  EXPECT_EQ(ranked.front().recipe.main().algorithm.pipeline, Pipeline::warp_specialized);
+}
+
+TEST(CudaAttentionRank, EverySignatureHasAKernel) {
+  for (const char* name : {"sm_80", "sm_90a", "sm_120a"})
+    for (std::uint16_t dim = 32; dim <= 256; dim += 8)
+      for (const MaskKind mask : {MaskKind::none, MaskKind::causal, MaskKind::generic})
+        for (const BiasKind bias : {BiasKind::none, BiasKind::elementwise, BiasKind::alibi})
+          for (unsigned flags = 0; flags < 32; ++flags) {
+            AttentionSignature signature = with(dim, dim, mask);
+            signature.mode = (flags & 16) != 0 ? SequenceMode::group : SequenceMode::batch;
+            signature.bias = bias;
+            signature.dropout = (flags & 1) != 0;
+            signature.soft_cap = (flags & 2) != 0;
+            signature.sink = (flags & 4) != 0;
+            signature.negative_scale = (flags & 8) != 0;
+            ASSERT_FALSE(ranked_cuda_attention(arch(name), signature, cube(777)).empty()) << name << " " << dim;
+          }
+}
+
+TEST(CudaAttentionRank, HeadsArePackedWhereThatSavesTiles) {
+  // One query against 8 heads a group: eight tiles become one.
+  CudaAttentionShape decode{.batch = 2, .heads_q = 32, .heads_kv = 4, .seqlen_q = 1, .seqlen_k = 8192};
+  const AttentionSignature signature = with(128, 128, MaskKind::none);
+  EXPECT_EQ(ranked_cuda_attention(arch("sm_90a"), signature, decode).front().recipe.main().algorithm.pack_gqa, 8);
+  decode.seqlen_q = 4096;  // whole tiles already
+  EXPECT_EQ(ranked_cuda_attention(arch("sm_90a"), signature, decode).front().recipe.main().algorithm.pack_gqa, 1);
+  decode.seqlen_q = 1, decode.heads_q = 12;  // three heads a group do not divide 64 rows
+  for (const Candidate& one : ranked_cuda_attention(arch("sm_90a"), signature, decode))
+    EXPECT_EQ(one.recipe.main().algorithm.pack_gqa, 1);
+}
+
+TEST(CudaAttentionRank, PortableKernelsComeLastOnHopper) {
+  const auto ranked = ranked_cuda_attention(arch("sm_90a"), with(128, 128, MaskKind::none), cube(4096));
+  ASSERT_GT(ranked.size(), 4u);
+  EXPECT_EQ(ranked.back().recipe.main().algorithm.pipeline, Pipeline::mma_sm80);
+  EXPECT_EQ(ranked[1].recipe.main().algorithm.pipeline, Pipeline::warp_specialized);
+}
+
+TEST(CudaAttentionRank, PredictionsGrowWithTheWork) {
+  const auto seconds = [](const CudaAttentionShape& shape) {
+    return ranked_cuda_attention(arch("sm_90a"), plain_signature(), shape).front().predicted_seconds;
+  };
+  double last = 0;
+  for (const std::int64_t seqlen : {512, 1024, 4096, 16384}) {
+    EXPECT_GT(seconds(cube(seqlen)), last);
+    last = seconds(cube(seqlen));
+  }
+  CudaAttentionShape half = cube(4096);
+  half.visible = 0.5;
+  EXPECT_LT(seconds(half), seconds(cube(4096)));
+  // 4 * 4 * 16 * 4096^2 * 128 operations at about 730 TFLOP/s, as measured.
+  EXPECT_NEAR(seconds(cube(4096)), 550e9 / 733e12, 1e-4);
+}
+
+}  // namespace
+}  // namespace tilesmith

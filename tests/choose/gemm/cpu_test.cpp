@@ -1,0 +1,120 @@
+// Which CPU GEMM kernels go first, and how they divide k.
+#include "choose/gemm/cpu.hpp"
+
+#include <gtest/gtest.h>
+
+#include "choose/gemm/cpu_model.hpp"
+#include "choose/random_problem.hpp"
+#include "instances/gemm/cpu.hpp"
+#include "vocabulary/names/native.hpp"
+
+namespace tilesmith {
+namespace {
+
+const CpuFacts& every_level() {
+  static const CpuFacts facts = testing::every_level(1);
+  return facts;
+}
+
+TEST(CpuGemmRank, FewRowsAreSkinnyAndManyBlocked) {
+  for (const CpuSpec& spec : every_level().levels)
+    for (const auto& [m, want] : {std::pair{1, Pipeline::skinny}, std::pair{1024, Pipeline::blocked}}) {
+      const GemmProblem p = gemm_problem(DataType::fp32, m, 1024, 1024);
+      double best = 1e9;
+      Pipeline chosen{};
+      for (const CpuGemmInstruction& facts : spec.gemm)
+        for (const CpuGemmTiles& tiles : facts.pipelines) {
+          if (facts.instruction != Instruction::fma_f32) continue;
+          KernelConfig config{.arch = spec.arch, .signature = *cpu_signature_of(p), .algorithm = {}};
+          config.algorithm.pipeline = tiles.pipeline;
+          config.algorithm.instruction = facts.instruction;
+          config.algorithm.tile = {static_cast<std::uint16_t>(tiles.tile_m.back()),
+                                   static_cast<std::uint16_t>(tiles.tile_n.back()),
+                                   static_cast<std::uint16_t>(tiles.tile_k.back())};
+          if (!serves(every_level(), config, p)) continue;
+          const double seconds = predicted_seconds(p, config, spec, 1);
+          EXPECT_GT(seconds, 0);
+          if (seconds < best) best = seconds, chosen = tiles.pipeline;
+        }
+      if (best < 1e9) {
+        EXPECT_EQ(chosen, want) << spec.arch.text() << " m " << m;
+      }
+    }
+}
+
+// Skinny kernels count elements of k in 32 bits.
+TEST(CpuGemmRank, FewRowsOfABoundlessKAreBlocked) {
+  const GemmProblem shallow = gemm_problem(DataType::fp32, 1, 1, 1);
+  const GemmSignature signature = *cpu_signature_of(shallow);
+  GemmProblem deep = shallow;
+  deep.k = (std::int64_t{1} << 30) + 1;
+  std::size_t skinny = 0, blocked = 0;
+  for (const CpuSpec& spec : every_level().levels)
+    enumerate_cpu_gemm(spec, signature, [&](const KernelConfig& config) {
+      EXPECT_TRUE(serves(every_level(), config, shallow)) << native_name(config);
+      const bool is_skinny = config.algorithm.pipeline == Pipeline::skinny;
+      EXPECT_NE(serves(every_level(), config, deep).has_value(), is_skinny) << native_name(config);
+      ++(is_skinny ? skinny : blocked);
+      return true;
+    });
+  EXPECT_GT(skinny, 0u);
+  EXPECT_GT(blocked, 0u);
+}
+
+// By the specs alone, whatever this machine is: what was the fastest of all on Zen 4 (docs/performance.md).
+TEST(CpuGemmRank, FewRowsGetTheKernelsThatMeasurementFoundFastest) {
+  const auto specs = load_cpu_specs();
+  ASSERT_TRUE(specs) << specs.error().text();
+  struct Case {
+    DataType type;
+    MatrixOrder order_b;
+    std::int64_t m;
+    Pipeline pipeline;
+    Instruction instruction;
+  };
+  constexpr auto row = MatrixOrder::row, column = MatrixOrder::column;
+  for (const Case& c : {Case{DataType::fp32, column, 4, Pipeline::skinny, Instruction::fma_f32},
+                        Case{DataType::fp32, row, 16, Pipeline::skinny, Instruction::fma_f32},
+                        Case{DataType::fp32, row, 32, Pipeline::blocked, Instruction::fma_f32},
+                        Case{DataType::bf16, column, 4, Pipeline::skinny, Instruction::dpbf16},
+                        Case{DataType::bf16, column, 16, Pipeline::blocked, Instruction::dpbf16},
+                        Case{DataType::bf16, row, 8, Pipeline::skinny, Instruction::dpbf16},
+                        Case{DataType::int8, column, 8, Pipeline::blocked, Instruction::dot_int8},
+                        Case{DataType::int8, row, 1, Pipeline::skinny, Instruction::dot_int16},
+                        Case{DataType::int8, row, 8, Pipeline::skinny, Instruction::dot_int8},
+                        Case{DataType::int8, column, 32, Pipeline::blocked, Instruction::dot_int8}}) {
+    GemmProblem problem = gemm_problem(c.type, c.m, 4096, 1024);
+    problem.order_b = c.order_b;
+    std::vector<Candidate> candidates;
+    for (const CpuSpec& level : *specs) {
+      const CpuSpec spec = on_chip(level, "AuthenticAMD 25");
+      if (spec.arch.text().starts_with("x86_64_v4"))
+        enumerate_cpu_gemm(spec, *cpu_signature_of(problem), [&](const KernelConfig& config) {
+          if (!config.algorithm.split_k && serves(every_level(), config, problem))
+            candidates.push_back({config, predicted_seconds(problem, config, spec, 1)});
+          return true;
+        });
+    }
+    ASSERT_FALSE(candidates.empty());
+    best_first(candidates);
+    const Algorithm& first = candidates.front().recipe.main().algorithm;
+    EXPECT_EQ(first.pipeline, c.pipeline) << name_of(c.type) << " m " << c.m;
+    EXPECT_EQ(first.instruction, c.instruction) << name_of(c.type) << " m " << c.m;
+  }
+}
+
+TEST(CpuGemmRank, KIsSplitOnlyWhereThreadsWouldIdle) {
+  const CpuSpec& spec = every_level().levels.back();
+  KernelConfig config{.arch = spec.arch, .signature = GemmSignature{}, .algorithm = {}};
+  config.algorithm = {
+      .pipeline = Pipeline::blocked, .instruction = Instruction::fma_f32, .tile = {48, 528, 512}, .split_k = true};
+  EXPECT_EQ(splits_for(gemm_problem(DataType::fp32, 4096, 4096, 4096), config, spec, 8), 1);
+  EXPECT_GT(splits_for(gemm_problem(DataType::fp32, 8, 16, 65536), config, spec, 8), 1);
+  EXPECT_LE(splits_for(gemm_problem(DataType::fp32, 8, 16, 600), config, spec, 8), 2);
+  EXPECT_EQ(splits_for(gemm_problem(DataType::fp32, 8, 16, 65536), config, spec, 1), 1);
+  config.algorithm.split_k = false;
+  EXPECT_EQ(splits_for(gemm_problem(DataType::fp32, 8, 16, 65536), config, spec, 8), 1);
+}
+
+}  // namespace
+}  // namespace tilesmith

@@ -1,0 +1,399 @@
+// Which CUDA GEMM kernels go first, by the tile table and by predicted seconds, and how a launch divides a problem.
+#include "choose/gemm/cuda.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <unordered_set>
+
+#include "choose/gemm/cuda_space.hpp"
+#include "choose/gemm/cuda_work.hpp"
+#include "choose/random_problem.hpp"
+#include "instances/gemm/cuda.hpp"
+#include "vocabulary/data_type.hpp"
+#include "vocabulary/names/native.hpp"
+
+namespace tilesmith {
+namespace {
+
+const CudaSpec& arch(std::string_view name) {
+  return testing::cuda_arch(name);
+}
+
+GemmSignature signature_of(DataType type, DataType result) {
+  GemmSignature s;
+  s.a = s.b = type;
+  s.c = s.aux = result;
+  s.bias = DataType::fp32;
+  s.accumulator = type == DataType::int8 ? DataType::int32 : DataType::fp32;
+  return s;
+}
+GemmSignature bf16() {
+  return signature_of(DataType::bf16, DataType::bf16);
+}
+
+KernelConfig hopper_config() {
+  KernelConfig config{.arch = arch("sm_90a").arch, .signature = bf16(), .algorithm = {}};
+  config.algorithm = {.pipeline = Pipeline::warp_specialized,
+                      .instruction = Instruction::wgmma,
+                      .tile = {128, 256, 64},
+                      .wave = {2},
+                      .stages = 4,
+                      .block_per_cu = 1,
+                      .vector = {8, 8, 8}};
+  return config;
+}
+TEST(CudaGemmRank, TheWholeSpaceIsDistinctAcceptedAndClamped) {
+  const auto space = [](const CudaGemmShape* shape) {
+    std::vector<KernelConfig> configs;
+    exhaustive_cuda_gemm(arch("sm_90a"), bf16(), shape,
+                         [&](const KernelConfig& config) { return configs.push_back(config), true; });
+    return configs;
+  };
+  const std::vector<KernelConfig> all = space(nullptr);
+  EXPECT_GT(all.size(), 2000u);
+  std::unordered_set<std::string> names;
+  for (const KernelConfig& config : all) {
+    EXPECT_TRUE(names.insert(native_name(config)).second) << native_name(config);
+    ASSERT_EQ(first_refusal(cuda_gemm_rules(), CudaGemmSubject{config, arch("sm_90a")}), nullptr);
+  }
+  // The table's tiles of powers of two are in it, but for those that ask for a promise.
+  enumerate_cuda_gemm(arch("sm_90a"), bf16(), [&](const KernelConfig& config) {
+    const auto power = [](int v) { return (v & (v - 1)) == 0; };
+    const Algorithm& a = config.algorithm;
+    if (power(a.tile[1]) && power(a.tile[2]) && a.tile[2] <= 256 && a.stages <= 12 && !a.prefetch_weights) {
+      EXPECT_TRUE(names.contains(native_name(config))) << native_name(config);
+    }
+    return true;
+  });
+  const CudaGemmShape small{100, 20, 32};
+  const std::vector<KernelConfig> clamped = space(&small);
+  EXPECT_LT(clamped.size(), all.size() / 4);
+  EXPECT_FALSE(clamped.empty());
+  for (const KernelConfig& config : clamped) {
+    EXPECT_LE(config.algorithm.tile[0], 128);
+    EXPECT_LE(config.algorithm.tile[1], 32);
+    EXPECT_FALSE(config.algorithm.split_k);
+  }
+  int calls = 0;
+  exhaustive_cuda_gemm(arch("sm_90a"), bf16(), nullptr, [&](const KernelConfig&) { return ++calls < 5; });
+  EXPECT_EQ(calls, 5);
+}
+
+GemmSignature weights_signature(DataType weights, DataType scale = DataType::bf16) {
+  GemmSignature s = signature_of(DataType::bf16, DataType::bf16);
+  s.b = weights;
+  s.scale = scale;
+  return s;
+}
+
+TEST(CudaGemmRank, WeightsGoToMmaKernelsOfEveryArchitecture) {
+  for (const char* name : {"sm_80", "sm_89", "sm_90a"})
+    for (const DataType weights : {DataType::int8, DataType::int4})
+      for (const DataType scale : {DataType::bf16, DataType::fp32}) {
+        const GemmSignature signature = weights_signature(weights, scale);
+        const auto few = ranked_cuda_gemm(arch(name), signature, {16, 4096, 4096});
+        ASSERT_FALSE(few.empty());
+        EXPECT_EQ(few.front().recipe.main().algorithm.pipeline, Pipeline::skinny)
+            << native_name(few.front().recipe.main());
+        EXPECT_EQ(few.front().recipe.main().algorithm.tile[2], weights == DataType::int4 ? 128 : 64);
+        const auto many = ranked_cuda_gemm(arch(name), signature, {512, 4096, 4096});
+        ASSERT_FALSE(many.empty());
+        EXPECT_EQ(many.front().recipe.main().algorithm.pipeline,
+                  name == std::string_view("sm_90a") ? Pipeline::weight_only : Pipeline::mma_sm80);
+        // Rows of whole 16 bytes of weights: 32 of int4.
+        const auto odd = ranked_cuda_gemm(arch(name), signature, {16, 4096, 4088});
+        ASSERT_FALSE(odd.empty());
+        EXPECT_EQ(odd.front().recipe.main().algorithm.pipeline,
+                  name == std::string_view("sm_90a") ? Pipeline::weight_only : Pipeline::mma_sm80);
+      }
+}
+
+TEST(CudaGemmRank, OnHopperPlainProductsOfFewRowsStayWithTheCopyEngine) {
+  for (const Candidate& one :
+       ranked_cuda_gemm(arch("sm_90a"), signature_of(DataType::bf16, DataType::bf16), {16, 4096, 4096}))
+    EXPECT_NE(one.recipe.main().algorithm.pipeline, Pipeline::skinny);
+}
+
+TEST(CudaGemmRank, OnlyAConstantBIsReadEarly) {
+  CudaGemmShape shape{16, 4096, 4096};
+  const Candidate plain = ranked_cuda_gemm(arch("sm_90a"), bf16(), shape).front();
+  EXPECT_FALSE(plain.recipe.main().algorithm.prefetch_weights);
+  shape.prefetch_weights = true;
+  const Candidate early = ranked_cuda_gemm(arch("sm_90a"), bf16(), shape).front();
+  KernelConfig same = plain.recipe.main();
+  same.algorithm.prefetch_weights = true;
+  EXPECT_EQ(early.recipe.main(), same);
+  EXPECT_EQ(early.predicted_seconds, plain.predicted_seconds);
+  EXPECT_TRUE(cuda_gemm_suits(plain.recipe.main(), shape)) << "a promise need not be used";
+  shape.prefetch_weights = false;
+  EXPECT_FALSE(cuda_gemm_suits(early.recipe.main(), shape));
+  KernelConfig hopper = hopper_config();
+  hopper.algorithm.prefetch_weights = true;
+  EXPECT_NE(first_refusal(cuda_gemm_rules(), CudaGemmSubject{hopper, arch("sm_90a")}), nullptr);
+}
+
+TEST(CudaGemmRank, BlockScalesTakeTilesWhoseColumnsDivide128) {
+  GemmSignature signature = signature_of(DataType::fp8, DataType::bf16);
+  signature.qscale = QuantScale::blockscale;
+  const auto ranked = ranked_cuda_gemm(arch("sm_90a"), signature, {4096, 4096, 4096});
+  ASSERT_FALSE(ranked.empty());
+  EXPECT_EQ(ranked.front().recipe.main().algorithm.pipeline, Pipeline::warp_specialized);
+  EXPECT_EQ(ranked.front().recipe.main().algorithm.tile[0], 128);
+  for (const Candidate& one : ranked) EXPECT_EQ(128 % one.recipe.main().algorithm.tile[1], 0);
+}
+
+TEST(CudaGemmRank, GroupsHaveRoomForTheTilesOfAnyRows) {
+  GemmSignature signature = signature_of(DataType::bf16, DataType::bf16);
+  signature.grouping = GemmGrouping::contiguous;
+  for (const std::int64_t rows_of_all : {1, 3, 6, 1000}) {
+    CudaGemmShape shape{rows_of_all, 256, 64, 6};
+    shape.grouping = GemmGrouping::contiguous;
+    const auto ranked = ranked_cuda_gemm(arch("sm_90a"), signature, shape);
+    ASSERT_FALSE(ranked.empty());
+    for (const Candidate& one : ranked) {
+      const int m = one.recipe.main().algorithm.tile[0], n = one.recipe.main().algorithm.tile[1];
+      // The worst rows: one more than whole tiles in five groups, the rest in the last.
+      std::int64_t tiles = 0, left = shape.m;
+      for (int g = 0; g < 6; ++g) {
+        const std::int64_t rows = g == 5 ? left : std::min<std::int64_t>(left, 1);
+        tiles += (rows + m - 1) / m;
+        left -= rows;
+      }
+      EXPECT_GE(cuda_gemm_tiles(one.recipe.main(), shape), tiles * ((shape.n + n - 1) / n))
+          << native_name(one.recipe.main()) << " " << rows_of_all;
+    }
+  }
+}
+
+/// "tile m x n, pipeline" of the first.
+std::string first(const GemmSignature& signature, CudaGemmShape shape, std::string_view on = "sm_90a") {
+  const auto ranked = ranked_cuda_gemm(arch(on), signature, shape);
+  if (ranked.empty()) return "none";
+  const Algorithm& a = ranked.front().recipe.main().algorithm;
+  return std::string(name_of(a.pipeline)) + " " + std::to_string(a.tile[0]) + "x" + std::to_string(a.tile[1]) + " s" +
+         std::to_string(a.stages) + (a.ping_pong ? " pp" : "") + (a.split_k ? " split" : "");
+}
+
+TEST(CudaGemmRank, TheTileTableChooses) {
+  // What the measured table of the templates' documentation ran, bf16.
+  EXPECT_EQ(first(bf16(), {512, 512, 512}), "warpspec 64x32 s12");
+  EXPECT_EQ(first(bf16(), {1024, 1024, 1024}), "warpspec 64x128 s8");
+  EXPECT_EQ(first(bf16(), {4096, 4096, 4096}), "warpspec 128x256 s4");
+  EXPECT_EQ(first(bf16(), {1, 4096, 4096}), "skinny_tma 8x32 s10");
+  EXPECT_EQ(first(bf16(), {16, 4096, 4096}), "skinny_tma 16x32 s9");
+  EXPECT_EQ(first(bf16(), {16, 14336, 4096}), "skinny_tma 16x112 s5");
+  EXPECT_EQ(first(bf16(), {64, 4096, 4096}), "warpspec 64x64 s12");
+  EXPECT_EQ(first(bf16(), {64, 14336, 4096}), "warpspec 64x112 s10");
+  EXPECT_EQ(first(bf16(), {128, 4096, 14336}), "warpspec 64x128 s8 split");
+  EXPECT_EQ(first(bf16(), {128, 14336, 4096}), "warpspec 64x224 s6");
+  EXPECT_EQ(first(bf16(), {128, 4096, 4096}), "warpspec 64x64 s12");
+  EXPECT_EQ(first(bf16(), {192, 4096, 4096}), "warpspec 64x96 s10");
+  EXPECT_EQ(first(bf16(), {192, 14336, 4096}), "warpspec 192x112 s5");
+  EXPECT_EQ(first(bf16(), {256, 4096, 4096}), "warpspec 64x128 s8");
+  EXPECT_EQ(first(bf16(), {320, 4096, 4096}), "warpspec 64x160 s7");
+  EXPECT_EQ(first(bf16(), {512, 4096, 4096}), "warpspec 128x128 s6 pp");
+  EXPECT_EQ(first(bf16(), {512, 14336, 4096}), "warpspec 128x224 s4");
+  EXPECT_EQ(first(bf16(), {8192, 14336, 4096}), "warpspec 192x192 s3");
+}
+
+TEST(CudaGemmRank, RowsThatStraddleSectorsTakeClusters) {
+  const auto clusters = [](const GemmSignature& signature, CudaGemmShape shape) {
+    const Algorithm a = ranked_cuda_gemm(arch("sm_90a"), signature, shape).front().recipe.main().algorithm;
+    return a.cluster[0] * a.cluster[1];
+  };
+  for (const CudaGemmShape& shape : {CudaGemmShape{4096, 4096, 4096}, CudaGemmShape{1024, 1024, 1024}}) {
+    CudaGemmShape odd = shape;
+    odd.k += 8;  // rows of an odd multiple of 16 bytes
+    EXPECT_EQ(clusters(bf16(), shape), 1);
+    EXPECT_EQ(clusters(bf16(), odd), 2) << odd.m;
+    odd.k += 8;
+    EXPECT_EQ(clusters(bf16(), odd), 1) << odd.m;
+  }
+  EXPECT_EQ(clusters(signature_of(DataType::fp8, DataType::bf16), {4096, 4096, 4096 + 16}), 2);
+  GemmSignature across = bf16();  // b's rows lie along n
+  across.layout_b = MatrixOrder::row;
+  EXPECT_EQ(clusters(across, {4096, 4096, 4096 + 8}), 1) << "a's rows alone";
+  EXPECT_EQ(first(bf16(), {64, 4096, 4096 + 8}), "warpspec 64x64 s12") << "one row of tiles";
+  GemmSignature groups = bf16();
+  groups.grouping = GemmGrouping::contiguous;
+  for (const std::int64_t k : {4096, 4096 + 8}) {
+    const auto ranked = ranked_cuda_gemm(arch("sm_90a"), groups, {512, 4096, k, 8, false, GemmGrouping::contiguous});
+    EXPECT_EQ(ranked.front().recipe.main().algorithm.block_per_cu, 1) << "two blocks an SM ask for twice the rows";
+  }
+}
+
+TEST(CudaGemmRank, GroupsOfFewRowsTakeTilesOf64Rows) {
+  const auto chosen = [](GemmGrouping grouping, std::int64_t m, std::int64_t groups, std::int64_t n, std::int64_t k,
+                         bool scales = false) {
+    GemmSignature signature = scales ? signature_of(DataType::fp8, DataType::bf16) : bf16();
+    signature.grouping = grouping;
+    if (scales) signature.qscale = QuantScale::blockscale;
+    return first(signature, {.m = m, .n = n, .k = k, .batch = groups, .grouping = grouping});
+  };
+  using enum GemmGrouping;
+  for (const std::int64_t groups : {8, 64})
+    for (const std::int64_t rows : {4, 16})
+      for (const auto& [n, k] : {std::pair{4096, 4096}, std::pair{2048, 7168}, std::pair{14336, 4096}}) {
+        EXPECT_EQ(chosen(contiguous, groups * rows, groups, n, k), "warpspec 64x128 s8") << groups << " " << rows;
+        EXPECT_EQ(chosen(masked, rows, groups, n, k), "warpspec 64x128 s8") << groups << " " << rows;
+        // With block scales two blocks of an SM take turns.
+        EXPECT_EQ(chosen(contiguous, groups * rows, groups, n, k, true), "warpspec 64x64 s5") << groups << " " << rows;
+        EXPECT_EQ(chosen(masked, rows, groups, n, k, true), "warpspec 64x64 s5") << groups << " " << rows;
+      }
+  // So few rows that groups without any leave half of the chip idle.
+  EXPECT_EQ(chosen(contiguous, 2, 8, 4096, 4096), "warpspec 64x64 s12");
+  EXPECT_EQ(chosen(contiguous, 8, 8, 2048, 7168), "warpspec 64x64 s12");
+  EXPECT_EQ(chosen(contiguous, 8, 8, 2048, 7168, true), "warpspec 64x64 s5");
+  // Room for many rows is there for the worst case; rows of contiguous groups are there.
+  EXPECT_EQ(chosen(masked, 128, 8, 4096, 4096), "warpspec 64x128 s8");
+  EXPECT_EQ(chosen(contiguous, 8 * 512, 8, 4096, 4096), "warpspec 128x256 s4");
+  EXPECT_EQ(chosen(none, 64, 1, 4096, 4096), "warpspec 64x64 s12");
+  for (const Candidate& one : ranked_cuda_gemm(arch("sm_90a"), bf16(), {64, 4096, 4096}))
+    EXPECT_TRUE(one.recipe.main().algorithm.pipeline != Pipeline::warp_specialized ||
+                one.recipe.main().algorithm.block_per_cu == 1)
+        << "the tile for groups: " << native_name(one.recipe.main());
+}
+
+TEST(CudaGemmRank, WhatAnAccessNeedsDecides) {
+  const auto widths = [](const GemmSignature& signature, const CudaGemmShape& shape) {
+    const auto ranked = ranked_cuda_gemm(arch("sm_90a"), signature, shape);
+    return ranked.empty() ? std::array<std::uint8_t, 3>{} : ranked.front().recipe.main().algorithm.vector;
+  };
+  using W = std::array<std::uint8_t, 3>;
+  EXPECT_EQ(widths(bf16(), {300, 320, 64}), (W{8, 8, 8}));
+  EXPECT_EQ(widths(bf16(), {300, 322, 64}), (W{8, 8, 2}));  // rows of D that are no multiple of 16 bytes
+  EXPECT_EQ(widths(bf16(), {300, 321, 64}), (W{8, 8, 1}));
+  EXPECT_EQ(widths(bf16(), {300, 320, 64, 1, true}), (W{1, 1, 1}));
+  GemmSignature gated = bf16();
+  gated.epilogue_ops = {EpilogueOp::swiglu};
+  EXPECT_EQ(widths(gated, {300, 328, 64}), (W{8, 8, 2}));  // 164 columns of D
+  // Without a single step of k only the portable template has an answer.
+  EXPECT_TRUE(first(bf16(), {300, 320, 0}).starts_with("mma_sm80"));
+  EXPECT_TRUE(first(bf16(), {1, 320, 0}).starts_with("mma_sm80"));
+  for (const auto& one : ranked_cuda_gemm(arch("sm_80"), bf16(), {1, 320, 60}))
+    EXPECT_EQ(one.recipe.main().algorithm.pipeline, Pipeline::mma_sm80);
+  EXPECT_TRUE(first(bf16(), {1, 320, 64}, "sm_80").starts_with("skinny"));
+  // 8-bit matrices that do not lie along k are transposed, but the copy engine must be able to bring them.
+  GemmSignature odd = signature_of(DataType::int8, DataType::int32);
+  odd.layout_a = MatrixOrder::column;
+  EXPECT_TRUE(first(odd, {300, 320, 64}).starts_with("warpspec"));
+  EXPECT_TRUE(first(odd, {300, 320, 64, 1, true}).starts_with("mma_sm80"));
+  EXPECT_TRUE(first(signature_of(DataType::fp32, DataType::fp32), {300, 320, 64}).starts_with("mma_sm80"));
+  EXPECT_TRUE(first(signature_of(DataType::tf32, DataType::fp32), {300, 320, 64}).starts_with("warpspec"));
+}
+
+TEST(CudaGemmRank, WhatIsTransposedDecidesTheTile) {
+  for (const DataType type : {DataType::fp8, DataType::bf8, DataType::int8, DataType::tf32}) {
+    const auto chosen = [&](MatrixOrder a, MatrixOrder b) {
+      GemmSignature s = signature_of(type, DataType::fp32);
+      s.layout_a = a;
+      s.layout_b = b;
+      return first(s, {4096, 4096, 4096}).substr(0, 17);
+    };
+    EXPECT_EQ(chosen(MatrixOrder::row, MatrixOrder::row), "warpspec 256x128 ") << "fewer columns to transpose";
+    EXPECT_EQ(chosen(MatrixOrder::column, MatrixOrder::column), "warpspec 128x256 ") << "fewer rows to transpose";
+  }
+}
+
+TEST(CudaGemmRank, WhatGivesOtherBitsStandsBehindAllOthers) {
+  for (const CudaGemmShape& shape : {CudaGemmShape{128, 256, 16384}, CudaGemmShape{4096, 4096, 4096}}) {
+    const auto ranked = ranked_cuda_gemm(arch("sm_90a"), bf16(), shape);
+    const auto is_bitwise = [](const Candidate& one) { return one.recipe.main().algorithm.is_bitwise(); };
+    EXPECT_TRUE(std::ranges::is_partitioned(ranked, is_bitwise));
+    EXPECT_FALSE(std::ranges::all_of(ranked, is_bitwise));
+  }
+  // A part that is added takes memory once, however many there are.
+  KernelConfig config = hopper_config();
+  config.algorithm.split_k = config.algorithm.split_k_atomic = true;
+  const CudaGemmWork work = cuda_gemm_work(config, arch("sm_90a"), {128, 512, 65536});
+  EXPECT_GT(work.splits, 2);
+  EXPECT_EQ(work.places, 2);
+}
+
+TEST(CudaGemmRank, EverySignatureListedRunsOnEveryShape) {
+  for (const CudaGemmShape shape : {CudaGemmShape{1, 1, 1}, CudaGemmShape{17, 33, 5, 3}, CudaGemmShape{7, 2, 0},
+                                    CudaGemmShape{129, 4098, 77, 2, true}})
+    for (const char* name : {"sm_80", "sm_90a"}) {
+      GemmSignature last;
+      enumerate_cuda_gemm(arch(name), "", [&](const KernelConfig& config) {
+        const auto& signature = std::get<GemmSignature>(config.signature);
+        if (signature == last || (signature.epilogue_ops.gated() && shape.n % 2 != 0)) return true;
+        last = signature;
+        EXPECT_FALSE(ranked_cuda_gemm(arch(name), signature, shape).empty()) << native_name(config);
+        return true;
+      });
+    }
+}
+
+TEST(CudaGemmRank, SplitsHaveAStageEach) {
+  KernelConfig config = hopper_config();
+  EXPECT_EQ(cuda_gemm_splits(config, nullptr, arch("sm_90a"), {128, 4096, 14336}), 1);
+  config.algorithm.split_k = true;
+  EXPECT_EQ(cuda_gemm_splits(config, nullptr, arch("sm_90a"), {128, 4096, 64}), 1);
+  EXPECT_EQ(cuda_gemm_splits(config, nullptr, arch("sm_90a"), {128, 4096, 0}), 1);
+  EXPECT_EQ(cuda_gemm_splits(config, nullptr, arch("sm_90a"), {128, 4096, 128}), 2);
+}
+
+TEST(CudaGemmRank, PartsFillTheChipAsFarAsTheyPay) {
+  // The table's own: at most two.
+  const auto best = [](const CudaGemmShape& shape) {
+    const auto ranked = ranked_cuda_gemm(arch("sm_90a"), bf16(), shape);
+    const KernelConfig& config = ranked.front().recipe.main();
+    return std::pair{config, cuda_gemm_work(config, arch("sm_90a"), shape).splits};
+  };
+  EXPECT_EQ(best({128, 4096, 14336}).second, 2);
+  int before = 1;
+  for (const std::int64_t k : {1024, 4096, 16384, 65536}) {
+    const auto [config, splits] = best({128, 256, k});
+    EXPECT_GE(splits, before) << "longer sums, fewer parts";
+    EXPECT_LE(splits * cuda_gemm_tiles(config, {128, 256, k}), 132);
+    before = splits;
+  }
+  EXPECT_GT(before, 8);
+  EXPECT_EQ(best({4096, 4096, 65536}).second, 1) << "the chip is full";
+  EXPECT_EQ(best({128, 256, 128}).second, 1) << "nothing to share";
+  EXPECT_GT(best({16, 64, 65536}).second, 8) << "few rows";
+}
+
+TEST(CudaGemmRank, StreamKHasARunForEveryBlock) {
+  KernelConfig config = hopper_config();  // 128 x 256
+  config.algorithm.stream_k = true;
+  const CudaSpec& spec = arch("sm_90a");
+  const CudaGemmWork full = cuda_gemm_work(config, spec, {128 * 150, 256, 1024});
+  EXPECT_EQ(full.blocks, 132);
+  EXPECT_EQ(full.places, 2 * 132);
+  EXPECT_GE(full.counters, 150 * cuda_gemm_resources(config).counters) << "fewer than two rounds: all tiles are shared";
+  EXPECT_TRUE(cuda_gemm_shares(config, cuda_gemm_work(config, spec, {128 * 150, 256, 1024})));
+  EXPECT_FALSE(cuda_gemm_shares(config, cuda_gemm_work(config, spec, {128 * 264, 256, 1024}))) << "two whole rounds";
+  EXPECT_LE(cuda_gemm_work(config, spec, {128, 256, 65536}).blocks, 16) << "parts that one block adds up";
+  EXPECT_EQ(cuda_gemm_work(config, spec, {128, 256, 64}).blocks, 1) << "a single step";
+}
+
+TEST(CudaGemmRank, TheNextKernelWaitsForTilesThatShareColumns) {
+  KernelConfig config = hopper_config();  // 128 x 256
+  const CudaSpec& spec = arch("sm_90a");
+  const auto work = [&](const CudaGemmShape& shape) { return cuda_gemm_work(config, spec, shape); };
+  EXPECT_TRUE(work({1024, 4096, 4096}).late_launch_dependents);
+  EXPECT_FALSE(work({1152, 4096, 4096}).late_launch_dependents) << "nine rows of tiles";
+  EXPECT_FALSE(work({128, 65536, 4096}).late_launch_dependents) << "one row: no tile shares its columns of B";
+  EXPECT_FALSE(work({1024, 1024, 4096}).late_launch_dependents) << "half of the chip is free for the next kernel";
+  EXPECT_FALSE(work({1024, 4096, 1024}).late_launch_dependents) << "short: an early start saves more";
+  EXPECT_TRUE(work({1024, 4096, 1024, 1, false, GemmGrouping::none, 1024}).late_launch_dependents)
+      << "with a second product's k";
+  EXPECT_FALSE(work({1024, 4096, 4096, 8, false, GemmGrouping::contiguous}).late_launch_dependents);
+  EXPECT_TRUE(work({768, 4096, 4096}).b_first);
+  EXPECT_FALSE(work({1024, 4096, 4096}).b_first);
+  config.algorithm.pipeline = Pipeline::mma_sm80;
+  EXPECT_FALSE(work({512, 4096, 4096}).late_launch_dependents || work({512, 4096, 4096}).b_first) << "no part of it";
+}
+
+TEST(CudaGemmRank, TilesComeInWholeClusters) {
+  KernelConfig config = hopper_config();
+  EXPECT_EQ(cuda_gemm_tiles(config, {129, 257, 1, 3}), 3 * 2 * 2);
+  config.algorithm.cluster = {4, 1};
+  EXPECT_EQ(cuda_gemm_tiles(config, {129, 257, 1, 3}), 3 * 4 * 2);
+}
+
+}  // namespace
+}  // namespace tilesmith

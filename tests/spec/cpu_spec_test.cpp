@@ -94,6 +94,12 @@ TEST(CpuSpec, ChipsOfHalfTheWidthDoHalfTheProducts) {
       for (std::size_t i = 0; i < spec.gemm.size(); ++i)
         EXPECT_EQ(chip.gemm[i].products_per_cycle, spec.gemm[i].products_per_cycle * (wide ? factor : 1.0))
             << spec.arch.text();
+      for (std::size_t i = 0; i < spec.attention_fwd.size(); ++i)
+        EXPECT_EQ(chip.attention_fwd[i].products_per_cycle,
+                  spec.attention_fwd[i].products_per_cycle * (wide ? factor : 1.0));
+      EXPECT_EQ(chip.vector_bits_per_cycle, static_cast<int>(spec.vector_bits * (wide ? factor : 1.0)));
+      EXPECT_GT(chip.clock_hz, 0);
+      EXPECT_GT(chip.memory_bytes_per_cycle, 0);
       halved += wide && factor < 1;
     }
   EXPECT_EQ(halved, 2);

@@ -43,7 +43,7 @@ double predicted_seconds(const KernelConfig& config, const CudaTile& row, const 
   const double queries = static_cast<double>(shape.batch * shape.heads_q) * static_cast<double>(shape.seqlen_q);
   const double keys_read = static_cast<double>(shape.batch * shape.heads_kv) * static_cast<double>(shape.seqlen_k);
   const double bytes = (input_type(s.data_type) == DataType::fp8 ? 1 : 2) * (queries + keys_read) * depth;
-  return spec.gemm.launch_us * 1e-6 + std::max(waves * tile_seconds, bytes / spec.reference.bytes_per_second);
+  return spec.reference.launch_us * 1e-6 + std::max(waves * tile_seconds, bytes / spec.reference.bytes_per_second);
 }
 
 }  // namespace tilesmith

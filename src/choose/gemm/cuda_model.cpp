@@ -11,21 +11,8 @@
 namespace tilesmith {
 namespace {
 
-double tflops_of(const CudaReferenceChip& chip, DataType type) {
-  const double half = chip.tflops_of(DataType::bf16);
-  switch (type) {
-    case DataType::fp8:
-    case DataType::bf8:
-    case DataType::int8:
-      return 2 * half;
-    case DataType::tf32:
-      return half / 2;
-    case DataType::fp32:
-      return half / 6;  // three products in tf32
-    default:
-      return half;
-  }
-}
+constexpr double kMiddlingEfficiency =
+    0.3;  // of the chip's peak: what a tile that is in no row of the table is taken for
 
 /// What there should be of groups, whose rows the host does not know.
 struct ExpectedGroups {
@@ -52,23 +39,19 @@ double expected_rounds(const KernelConfig& config, const CudaSpec& spec, const C
   return std::max(tiles / static_cast<double>(cuda_gemm_places(config, spec)), 1.0);
 }
 
-constexpr double kReachedBandwidth = 0.9;  // of the chip's, by a stream through memory
-
-/// What parts of a tile cost when a block leaves or reads so many. Estimated: what one SM reads from the L2 cache, and
-/// a fence, a counter and a barrier.
-double join_seconds(const CudaGemmResources& facts, int parts) {
-  constexpr double kBytesPerSecond = 110e9, kJoin = 1.5e-6;
-  return kJoin + parts * static_cast<double>(facts.part_bytes) / kBytesPerSecond;
+/// What a block adds for the parts of a tile that it leaves or reads.
+double join_seconds(const CudaSpec& spec, const CudaGemmResources& facts, int parts) {
+  return 1e-6 * spec.gemm.join_us + parts * static_cast<double>(facts.part_bytes) / spec.gemm.join_bytes_per_second;
 }
 
-/// A stage of k of one of so many parts of a tile.
+/// Microseconds that a tile, or one of `splits` parts of it, takes for a stage of k.
 double step_microseconds(const KernelConfig& config, const CudaGemmResources& facts, const CudaGemmTile& row,
                          const CudaSpec& spec, const CudaGemmShape& shape, int splits) {
   const auto& g = std::get<GemmSignature>(config.signature);
   const Algorithm& a = config.algorithm;
   double step = row.step_us;
-  // Integers draw less power: the smaller tile is not held back by it.
-  if (g.a == DataType::int8 && a.ping_pong && shape.k + shape.k2 <= 8192) step *= 0.94;
+  if (g.a == DataType::int8 && a.ping_pong && static_cast<double>(shape.k + shape.k2) <= spec.gemm.int8_ping_pong_k)
+    step *= spec.gemm.int8_ping_pong_step;
   // What lies across k comes in whole squares.
   const auto rows_in_squares = [&](bool along_k, int rows) {
     return along_k ? rows : static_cast<int>(ceil_div(std::int64_t{rows}, std::int64_t{facts.stage_k})) * facts.stage_k;
@@ -114,7 +97,7 @@ double cuda_gemm_item_seconds(const KernelConfig& config, const CudaGemmTile* ro
   const auto real_steps = static_cast<double>(steps);
   double seconds = 0;
   if (a.pipeline == Pipeline::skinny_tma || a.pipeline == Pipeline::skinny) {  // its share of B passes once
-    const double rate = kReachedBandwidth * chip.bytes_per_second / chip.sms / facts.blocks_per_sm;
+    const double rate = chip.reached_bandwidth * chip.bytes_per_second / chip.sms / facts.blocks_per_sm;
     const double k = splits > 1 ? real_steps * facts.stage_k : static_cast<double>(shape.k + shape.k2);
     // Beside weights, which are narrow, A's way to the products counts: it is read again for every group of columns.
     const double beside = has_weights(g) ? static_cast<double>(a.tile[0]) * facts.element_bytes : 0;
@@ -123,14 +106,13 @@ double cuda_gemm_item_seconds(const KernelConfig& config, const CudaGemmTile* ro
     const double step = step_microseconds(config, facts, *row, spec, shape, splits);
     seconds = 1e-6 * (real_steps * step + row->end_us);
   } else {
-    // A tile beside the table is taken for a middling one.
-    const double efficiency = row == nullptr || row->efficiency == 0 ? 0.3 : row->efficiency;
-    const double rate = tflops_of(chip, g.a) * 1e12 / chip.sms * efficiency / facts.blocks_per_sm;
+    const double efficiency = row == nullptr || row->efficiency == 0 ? kMiddlingEfficiency : row->efficiency;
+    const double rate = chip.tflops_of(g.a) * 1e12 / chip.sms * efficiency / facts.blocks_per_sm;
     // The stages it walks over, and two for its start and end.
     seconds = 2.0 * a.tile[0] * a.tile[1] * (real_steps + 2) * facts.stage_k / rate;
   }
   // Added as they come, a part is left and the sum of all read, whatever their number.
-  return splits > 1 ? seconds + join_seconds(facts, a.split_k_atomic ? 2 : splits) : seconds;
+  return splits > 1 ? seconds + join_seconds(spec, facts, a.split_k_atomic ? 2 : splits) : seconds;
 }
 
 double predicted_seconds(const KernelConfig& config, const CudaGemmTile* row, const CudaSpec& spec,
@@ -151,12 +133,12 @@ double predicted_seconds(const KernelConfig& config, const CudaGemmTile* row, co
   // Stream-K leaves one part of a tile in memory, reads another and its own.
   const double seconds = config.algorithm.stream_k
                              ? real(work.items) / real(std::max<std::int64_t>(work.blocks, 1)) * item +
-                                   (cuda_gemm_shares(config, work) ? join_seconds(facts, 3) : 0)
+                                   (cuda_gemm_shares(config, work) ? join_seconds(spec, facts, 3) : 0)
                              : rounds * item;
-  const double memory = bytes / (kReachedBandwidth * spec.reference.bytes_per_second);
+  const double memory = bytes / (spec.reference.reached_bandwidth * spec.reference.bytes_per_second);
   // Groups of few rows: large tiles multiply mostly what the groups do not have, which memory's time hides only in
   // part.
-  return spec.gemm.launch_us * 1e-6 + (groups ? std::hypot(seconds, memory) : std::max(seconds, memory));
+  return spec.reference.launch_us * 1e-6 + (groups ? std::hypot(seconds, memory) : std::max(seconds, memory));
 }
 
 }  // namespace tilesmith

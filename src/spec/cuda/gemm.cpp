@@ -128,15 +128,27 @@ const CudaGemmPipeline* CudaGemmSpec::pipeline(Pipeline pipeline) const {
 }
 
 Result<CudaGemmSpec> read_cuda_gemm(const JsonReader& reader) {
-  TS_TRY(reader.only({"launch_us", "straddle_ns", "b_first_m", "late_launch_dependents", "transpose_us", "scale_us",
-                      "list_gflop", "epilogues", "pipelines"}));
+  TS_TRY(reader.only({"join", "int8_ping_pong", "straddle_ns", "b_first_m", "late_launch_dependents", "transpose_us",
+                      "scale_us", "list_gflop", "epilogues", "pipelines"}));
   CudaGemmSpec spec;
   const auto figure = [](const JsonReader& from, double& into) -> Status {
     TS_ASSIGN(into, from.number());
     if (!(into >= 0) || into > 1e6) return from.refuse("a number of at least 0");
     return {};
   };
-  TS_TRY(figure(reader.at("launch_us"), spec.launch_us));
+  const JsonReader join = reader.at("join");
+  TS_TRY(join.only({"us", "bytes_per_second"}));
+  TS_TRY(figure(join.at("us"), spec.join_us));
+  TS_ASSIGN(spec.join_bytes_per_second, join.at("bytes_per_second").number());
+  if (!(spec.join_bytes_per_second > 0)) return join.at("bytes_per_second").refuse("a number above 0");
+  if (reader.has("int8_ping_pong")) {
+    const JsonReader share = reader.at("int8_ping_pong");
+    TS_TRY(share.only({"step", "k"}));
+    TS_ASSIGN(spec.int8_ping_pong_step, share.at("step").number());
+    if (!(spec.int8_ping_pong_step > 0) || spec.int8_ping_pong_step > 1)
+      return share.at("step").refuse("a share above 0, of at most 1");
+    TS_TRY(figure(share.at("k"), spec.int8_ping_pong_k));
+  }
   if (reader.has("straddle_ns")) TS_TRY(figure(reader.at("straddle_ns"), spec.straddle_ns));
   if (reader.has("b_first_m")) TS_TRY(figure(reader.at("b_first_m"), spec.b_first_m));
   if (reader.has("late_launch_dependents")) {

@@ -48,7 +48,12 @@ struct CudaGemmPipeline {
 };
 
 struct CudaGemmSpec {
-  double launch_us = 0;  ///< microseconds that any launch takes
+  /// What a block adds for parts of a tile that it leaves or reads: a fence, a counter and a barrier, and the bytes at
+  /// the rate at which one SM reads from the L2 cache. Estimated.
+  double join_us = 0, join_bytes_per_second = 0;
+  /// Of 8-bit integers, which draw less power, a step of tiles that take turns lasts this share of step_us where k is
+  /// at most `int8_ping_pong_k`. 1: there is no such effect.
+  double int8_ping_pong_step = 1, int8_ping_pong_k = 0;
   /// Nanoseconds a stage takes at least for each row of operands that a block asks for where every SM does, and rows
   /// are no multiple of 32 bytes: the 128 bytes of a step lie in five sectors of every second row then, not four.
   double straddle_ns = 0;

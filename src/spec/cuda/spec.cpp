@@ -134,12 +134,15 @@ Status read_limits(const JsonReader& root, CudaSpec& spec) {
 }
 
 Result<CudaReferenceChip> read_reference(const JsonReader& reader) {
-  TS_TRY(reader.only({"chip", "sms", "l2_bytes", "bytes_per_second", "tflops"}));
+  TS_TRY(reader.only({"chip", "sms", "l2_bytes", "bytes_per_second", "reached_bandwidth", "launch_us", "tflops"}));
   CudaReferenceChip out;
   TS_ASSIGN(out.chip, reader.at("chip").string());
   TS_ASSIGN(out.sms, reader.at("sms").integer<int>(1, 65536));
   TS_ASSIGN(out.l2_bytes, reader.at("l2_bytes").integer<long>(1024, 1L << 40));
   TS_ASSIGN(out.bytes_per_second, positive(reader.at("bytes_per_second")));
+  TS_ASSIGN(out.reached_bandwidth, positive(reader.at("reached_bandwidth")));
+  if (out.reached_bandwidth > 1) return reader.at("reached_bandwidth").refuse("a share of at most 1");
+  TS_ASSIGN(out.launch_us, positive(reader.at("launch_us")));
   TS_ASSIGN(const auto rates, reader.at("tflops").members());
   for (const auto& [name, rate] : rates) {
     auto type = parse_enum<DataType>(name);
@@ -167,7 +170,9 @@ Status read_attention(const JsonReader& attention, CudaSpec& spec) {
 }  // namespace
 
 double CudaReferenceChip::tflops_of(DataType type) const {
-  if (type == DataType::fp8bf16 || type == DataType::fp8fp16 || type == DataType::fp8fp32) type = DataType::fp8;
+  if (type == DataType::fp32) return tflops_of(DataType::tf32) / 3;  // kernels of fp32 multiply three pairs in tf32
+  if (type == DataType::bf8 || type == DataType::fp8bf16 || type == DataType::fp8fp16 || type == DataType::fp8fp32)
+    type = DataType::fp8;
   for (const auto& [known, rate] : tflops)
     if (known == type) return rate;
   return 0;

@@ -74,9 +74,11 @@ struct CudaReferenceChip {
   int sms = 0;
   long l2_bytes = 0;
   double bytes_per_second = 0;
+  double reached_bandwidth = 0;                     ///< share of bytes_per_second that a stream through memory reaches
+  double launch_us = 0;                             ///< microseconds that any launch takes
   std::vector<std::pair<DataType, double>> tflops;  ///< dense, sums in fp32
 
-  /// TFLOP/s with inputs of this type; 0 where the chip has no such instruction.
+  /// TFLOP/s with inputs of this type, of fp32 by three products in tf32; 0 where the chip has no such instruction.
   [[nodiscard]] double tflops_of(DataType type) const;
 };
 

@@ -395,5 +395,24 @@ TEST(CudaGemmRank, TilesComeInWholeClusters) {
   EXPECT_EQ(cuda_gemm_tiles(config, {129, 257, 1, 3}), 3 * 4 * 2);
 }
 
+TEST(CudaGemmRank, PredictionsFollowTheSpecsOwnRates) {
+  // The consumer chip multiplies integers at four times its bf16 rate, not at twice that rate.
+  const auto seconds = [](const CudaSpec& spec) {
+    return ranked_cuda_gemm(spec, signature_of(DataType::int8, DataType::int32), {8192, 8192, 8192})
+        .front()
+        .predicted_seconds;
+  };
+  for (const char* name : {"sm_89", "sm_120a"}) {
+    CudaSpec half = arch(name);
+    for (auto& [type, rate] : half.reference.tflops)
+      if (type == DataType::int8) rate /= 2;
+    EXPECT_NEAR(seconds(half) / seconds(arch(name)), 2, 0.05) << name;
+  }
+  const CudaReferenceChip& chip = arch("sm_120a").reference;
+  EXPECT_EQ(chip.tflops_of(DataType::int8), 4 * chip.tflops_of(DataType::bf16));
+  EXPECT_EQ(chip.tflops_of(DataType::bf8), chip.tflops_of(DataType::fp8));
+  EXPECT_EQ(chip.tflops_of(DataType::fp32), chip.tflops_of(DataType::tf32) / 3);
+}
+
 }  // namespace
 }  // namespace tilesmith

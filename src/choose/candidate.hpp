@@ -1,6 +1,7 @@
 // A recipe that computes a problem, and how long the choosing room predicts it to take.
 #pragma once
 
+#include <optional>
 #include <string_view>
 #include <vector>
 
@@ -11,6 +12,7 @@ namespace tilesmith {
 struct Candidate {
   Recipe recipe;
   double predicted_seconds = 0;
+  std::optional<double> measured_seconds{};  ///< where tuning measured the recipe for the problem
 };
 
 /// The candidates of a problem in dispatch order, and the name of the policy that ordered them.

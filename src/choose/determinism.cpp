@@ -21,7 +21,10 @@ Status order_for(Determinism determinism, std::vector<Candidate>& candidates) {
     return {};
   }
   const auto other = std::ranges::find_if_not(candidates, is_bitwise);
-  if (other != candidates.end() && other->predicted_seconds < candidates.front().predicted_seconds)
+  // What was measured is not compared with what was only predicted.
+  const bool alike = other != candidates.end() &&
+                     other->measured_seconds.has_value() == candidates.front().measured_seconds.has_value();
+  if (alike && !other->measured_seconds && other->predicted_seconds < candidates.front().predicted_seconds)
     std::rotate(candidates.begin(), other, other + 1);
   return {};
 }

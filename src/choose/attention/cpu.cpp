@@ -56,7 +56,7 @@ int unused_traits(const KernelConfig& config, const AttentionProblem& problem) {
 
 }  // namespace
 
-Result<Ranking> rank(const CpuFacts& facts, const AttentionProblem& problem) {
+Result<Ranking> rank(const CpuFacts& facts, const AttentionProblem& problem, const MeasuredTable* measured) {
   const AttentionSignature signature = signature_of(problem);
   std::vector<Candidate> candidates;
   for (const CpuSpec& spec : facts.levels)
@@ -66,7 +66,9 @@ Result<Ranking> rank(const CpuFacts& facts, const AttentionProblem& problem) {
     });
   if (candidates.empty()) return std::unexpected(why_none(facts, signature));
   best_first(candidates);
-  return Ranking{std::move(candidates), "cost model"};
+  Ranking ranking{std::move(candidates), "cost model"};
+  if (measured != nullptr) measured->apply(problem, ranking);
+  return ranking;
 }
 
 std::vector<Candidate> fallbacks(const CpuFacts& facts, const AttentionProblem& problem,

@@ -209,12 +209,14 @@ Error no_cuda_gemm(const CudaSpec& spec, const GemmSignature& signature) {
           std::string(rule->about)};
 }
 
-Result<Ranking> rank(const CudaSpec& spec, const GemmProblem& any_order) {
+Result<Ranking> rank(const CudaSpec& spec, const GemmProblem& any_order, const MeasuredTable* measured) {
   const GemmProblem problem = with_row_d(any_order);
   TS_ASSIGN(const GemmSignature signature, cuda_signature_of(problem));
   std::vector<Candidate> candidates = ranked_cuda_gemm(spec, signature, cuda_gemm_shape(problem));
   if (candidates.empty()) return std::unexpected(no_cuda_gemm(spec, signature));
-  return Ranking{std::move(candidates), "tile table"};
+  Ranking ranking{std::move(candidates), "tile table"};
+  if (measured != nullptr) measured->apply(any_order, ranking);
+  return ranking;
 }
 
 Status serves(const CudaSpec& spec, const KernelConfig& config, const GemmProblem& any_order) {

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "catalog/listing_output.hpp"
+#include "cli/list_candidates.hpp"
 #include "cli/selection.hpp"
 #include "cli/verbs.hpp"
 #include "jit/store.hpp"
@@ -25,6 +26,7 @@ namespace {
 
 struct ListOptions {
   Selection selection;
+  CandidateOptions candidates;
   std::string import_file;
   bool count = false, names = false, json = false, ndjson = false, csv = false, stats = false, built = false;
 };
@@ -81,6 +83,10 @@ Status check_form(const CLI::App& verb) {
 Status check(const CLI::App& verb, const ListOptions& options) {
   constexpr std::array<std::string_view, 3> kBesideBuilt = {"--arch", "--count", "--json"};
   constexpr std::array<std::string_view, 2> kBesideImport = {"--count", "--names"};
+  for (const char* name : {"--refused", "--threads"})
+    if (verb.get_option(name)->count() > 0)
+      return fail(ErrorCode::invalid_argument, fmt::format("{} goes with --candidates", name),
+                  "tilesmith list --arch sm_90a --op gemm --candidates -m 256 -n 512 -k 1024");
   if (options.built) TS_TRY(check_goes_with(verb, "--built", kBesideBuilt));
   if (!options.import_file.empty()) TS_TRY(check_goes_with(verb, "--import", kBesideImport));
   return check_form(verb);
@@ -156,6 +162,7 @@ void add_list(CLI::App& app, int& exit_code) {
   CLI::App* verb = app.add_subcommand("list", "The instances of an architecture");
   auto options = std::make_shared<ListOptions>();
   options->selection.add_to(*verb);
+  options->candidates.add_to(*verb);
   verb->add_option("--import", options->import_file, "List what an earlier --json or --ndjson exported, checked");
   verb->add_flag("--built", options->built,
                  "Instead: what is compiled and kept in the store, with what each kernel takes");
@@ -167,6 +174,11 @@ void add_list(CLI::App& app, int& exit_code) {
   verb->add_flag("--stats", options->stats,
                  "Counts by family, and in mode sound by the rule that refused, instead of the instances");
   verb->callback([verb, options, &exit_code] {
+    if (options->candidates.wanted) {
+      exit_code = exit_code_of(list_candidates_of(*verb, options->candidates));
+      return;
+    }
+    if (verb->remaining_size() > 0) throw CLI::ExtrasError(verb->get_name(), verb->remaining());
     const Status fits = check(*verb, *options);
     exit_code = exit_code_of(fits ? list(*options) : fits);
   });

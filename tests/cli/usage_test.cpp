@@ -253,5 +253,40 @@ TEST(Usage, ACompilersWordsNeedNotBeText) {
   EXPECT_TRUE(testing::document(outcome).contains("reason"));
 }
 
+TEST(Usage, CandidatesOfAProblemAreListedInDispatchOrder) {
+  for (const char* words :
+       {"list --op gemm --arch sm_90a --candidates -m 300 -n 320 -k 64 --dtype bf16 --dtype-out fp32",
+        "list --op gemm --arch x86_64_v4 --candidates -m 300 -n 320 -k 64 --threads 4",
+        "list --arch sm_80 --candidates --seqlen-q 512 --seqlen-k 512 --mask top_left",
+        "list --op attention --arch x86_64_v3 --candidates --seqlen-q 1 --seqlen-k 4096 --dtype fp32"}) {
+    const ProcessOutcome text = run(words);
+    ASSERT_EQ(text.code, 0) << words << text.errors;
+    EXPECT_NE(text.output.find(" us  "), std::string::npos) << text.output;
+    EXPECT_EQ(text.output.find("refused"), std::string::npos);
+    const nlohmann::json json = testing::document(run(std::string(words) + " --refused --json"));
+    ASSERT_FALSE(json["candidates"].empty()) << words;
+    EXPECT_EQ(json["candidates"][0]["rank"], 1);
+    EXPECT_GT(json["candidates"][0]["predicted_seconds"], 0);
+    EXPECT_NE(text.output.find(json["candidates"][0]["name"].get<std::string>()), std::string::npos);
+    for (const nlohmann::json& refused : json["refused"]) EXPECT_FALSE(refused["rule"].get<std::string>().empty());
+    const ProcessOutcome grouped = run(std::string(words) + " --refused");
+    EXPECT_NE(grouped.output.find(fmt::format("refused: {}\n", json["refused"].size())), std::string::npos)
+        << grouped.output;
+  }
+  for (const auto& [words, says] :
+       {std::pair{"list --candidates -m 3", "--arch is missing"},
+        {"list --arch gfx950 --candidates --seqlen-q 5", "dispatch runs no kernels of gfx950"},
+        {"list --arch sm_90 --candidates --seqlen-q 5", "did you mean"},
+        {"list --op conv --arch sm_90a --candidates", "no kernels of conv run"},
+        {"list --arch sm_90a --candidates --csv", "--csv does not go with --candidates"},
+        {"list --arch sm_90a --candidates --seqlen-z 5", "--seqlen-z"},
+        {"list --arch sm_90a --refused", "--refused goes with --candidates"},
+        {"list --arch sm_90a --seqlen-q 5", "--seqlen-q"}}) {
+    const ProcessOutcome outcome = run(words);
+    EXPECT_NE(outcome.code, 0) << words;
+    EXPECT_NE(outcome.errors.find(says), std::string::npos) << words << ": " << outcome.errors;
+  }
+}
+
 }  // namespace
 }  // namespace tilesmith

@@ -1,0 +1,93 @@
+#include "catalog/candidates.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <iterator>
+#include <map>
+#include <nlohmann/json.hpp>
+
+#include "base/nearest.hpp"
+#include "catalog/listing.hpp"
+#include "choose/attention/cpu.hpp"
+#include "choose/attention/cuda.hpp"
+#include "choose/gemm/cpu.hpp"
+#include "choose/gemm/cuda.hpp"
+#include "vocabulary/names/native.hpp"
+
+namespace tilesmith {
+
+Result<DeviceFacts> facts_of(std::string_view arch, int threads) {
+  TS_ASSIGN(const std::vector<CpuSpec> levels, load_cpu_specs());
+  for (const CpuSpec& level : levels) {
+    if (level.arch.text() != arch) continue;
+    CpuFacts facts{.threads = threads, .levels = {level}};
+    for (const ArchName& included : level.includes)
+      facts.levels.push_back(*std::ranges::find(levels, included, &CpuSpec::arch));
+    return facts;
+  }
+  TS_ASSIGN(const std::vector<CudaSpec> specs, load_cuda_specs());
+  for (const CudaSpec& spec : specs)
+    if (spec.arch.text() == arch) return spec;
+  TS_ASSIGN(const std::vector<std::string> known, listable_archs());
+  if (std::ranges::find(known, arch) != known.end())
+    return fail(ErrorCode::unsupported, fmt::format("dispatch runs no kernels of {}", arch),
+                "an architecture of CPUs or NVIDIA GPUs");
+  const std::string near = did_you_mean(std::string(arch), known);
+  return fail(ErrorCode::not_found, fmt::format("\"{}\" is no architecture that is known", arch.substr(0, 64)),
+              near.empty() ? "tilesmith arch names the architectures" : near);
+}
+
+Result<CandidateList> list_candidates(const DeviceFacts& facts, const AnyProblem& problem) {
+  return std::visit(
+      [](const auto& device, const auto& one) -> Result<CandidateList> {
+        TS_ASSIGN(Ranking ranking, rank(device, one));
+        TS_ASSIGN(std::vector<Refusal> refused, refusals(device, one));
+        return CandidateList{std::move(ranking), std::move(refused)};
+      },
+      facts, problem);
+}
+
+std::string candidates_text(const CandidateList& list, bool refused) {
+  std::string text;
+  const auto out = std::back_inserter(text);
+  std::size_t place = 0;
+  for (const Candidate& candidate : list.ranking.candidates)
+    fmt::format_to(out, "{:4} {:12.2f} us  {}\n", ++place, 1e6 * candidate.predicted_seconds,
+                   recipe_name(candidate.recipe));
+  if (!refused) return text;
+  struct Group {
+    std::size_t count = 0;
+    const Refusal* example = nullptr;
+  };
+  std::map<std::string_view, Group> groups;
+  for (const Refusal& refusal : list.refused) {
+    Group& group = groups[refusal.rule];
+    if (group.count++ == 0) group.example = &refusal;
+  }
+  std::vector<std::pair<std::string_view, Group>> ordered(groups.begin(), groups.end());
+  std::ranges::stable_sort(ordered, std::greater(), [](const auto& one) { return one.second.count; });
+  fmt::format_to(out, "refused: {}\n", list.refused.size());
+  for (const auto& [rule, group] : ordered)
+    fmt::format_to(out, "{:6}  {}: {}, for example {}\n", group.count, rule, group.example->figures,
+                   native_name(group.example->config));
+  return text;
+}
+
+std::string candidates_json(const CandidateList& list, bool refused) {
+  nlohmann::json document = {{"policy", list.ranking.policy}, {"candidates", nlohmann::json::array()}};
+  std::size_t place = 0;
+  for (const Candidate& candidate : list.ranking.candidates)
+    document["candidates"].push_back({{"rank", ++place},
+                                      {"predicted_seconds", candidate.predicted_seconds},
+                                      {"name", recipe_name(candidate.recipe)}});
+  if (refused) {
+    document["refused"] = nlohmann::json::array();
+    for (const Refusal& refusal : list.refused)
+      document["refused"].push_back(
+          {{"name", native_name(refusal.config)}, {"rule", refusal.rule}, {"figures", refusal.figures}});
+  }
+  return document.dump(2) + "\n";
+}
+
+}  // namespace tilesmith

@@ -1,0 +1,92 @@
+#include "cli/list_candidates.hpp"
+
+#include <fmt/core.h>
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "catalog/candidates.hpp"
+#include "cli/attention/options.hpp"
+#include "cli/gemm/options.hpp"
+#include "vocabulary/signature.hpp"
+
+namespace tilesmith::cli {
+namespace {
+
+constexpr std::array<std::string_view, 5> kOwn = {"--arch", "--op", "--json", "--candidates", "--refused"};
+
+/// The words that describe the problem. Error: an option that says nothing about a problem.
+Result<std::vector<std::string>> problem_words(const CLI::App& verb, const CLI::App& problem) {
+  std::vector<std::string> words = verb.remaining();
+  for (const CLI::Option* option : verb.get_options()) {
+    const std::string name = option->get_name();
+    if (option->count() == 0 || std::ranges::find(kOwn, name) != kOwn.end() || name == "--threads") continue;
+    if (problem.get_option_no_throw(name) == nullptr)
+      return fail(ErrorCode::invalid_argument, fmt::format("{} does not go with --candidates", name),
+                  "--arch, --op, --threads, --refused, --json and the problem's options, as run takes them");
+    words.push_back(name);
+    for (const std::string& value : option->results()) words.push_back(value);
+  }
+  std::ranges::reverse(words);  // as CLI11 reads them
+  return words;
+}
+
+template <class Options>
+Result<AnyProblem> problem_of(const CLI::App& verb) {
+  Options options;
+  CLI::App parser("", "tilesmith list --candidates");
+  options.add_to(parser);
+  TS_ASSIGN(std::vector<std::string> words, problem_words(verb, parser));
+  try {
+    parser.parse(words);
+  } catch (const CLI::ParseError& error) {
+    return fail(ErrorCode::invalid_argument, error.what(), "the problem's options, as run takes them");
+  }
+  TS_ASSIGN(const auto made, make_case(options));
+  return AnyProblem(made.problem());
+}
+
+Result<AnyProblem> read_problem(const CLI::App& verb, Operation operation) {
+  switch (operation) {
+    case Operation::attention:
+      return problem_of<AttentionOptions>(verb);
+    case Operation::gemm:
+      return problem_of<GemmOptions>(verb);
+    case Operation::conv:
+      return fail(ErrorCode::unsupported, "no kernels of conv run", "--op attention or gemm");
+  }
+  return fail(ErrorCode::internal, "an operation without a name");
+}
+
+}  // namespace
+
+void CandidateOptions::add_to(CLI::App& verb) {
+  const char* group = "What dispatch chooses from for a problem, whose options are those of run";
+  verb.add_flag("--candidates", wanted, "The candidates in dispatch order, with the seconds predicted for each")
+      ->group(group);
+  verb.add_flag("--refused", refused, "With --candidates: what was refused, and why; with --json every config of it")
+      ->group(group);
+  verb.add_option("--threads", threads, "With --candidates on a CPU: threads of a call")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str()
+      ->group(group);
+  verb.allow_extras();
+}
+
+Status list_candidates_of(const CLI::App& verb, const CandidateOptions& options) {
+  const auto text_of = [&](const char* name) { return verb.get_option(name)->as<std::string>(); };
+  if (verb.get_option("--arch")->count() == 0)
+    return fail(ErrorCode::invalid_argument, "--arch is missing", "tilesmith arch names the architectures");
+  TS_ASSIGN(const Operation operation, parse_enum<Operation>(text_of("--op")));
+  TS_ASSIGN(const AnyProblem problem, read_problem(verb, operation));
+  TS_ASSIGN(const DeviceFacts facts, facts_of(text_of("--arch"), options.threads));
+  TS_ASSIGN(const CandidateList list, list_candidates(facts, problem));
+  fmt::print("{}", verb.get_option("--json")->count() > 0 ? candidates_json(list, options.refused)
+                                                          : candidates_text(list, options.refused));
+  return {};
+}
+
+}  // namespace tilesmith::cli

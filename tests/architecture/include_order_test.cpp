@@ -6,6 +6,7 @@
 #include <fstream>
 #include <map>
 #include <regex>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -58,6 +59,79 @@ TEST(Architecture, PublicHeadersIncludeNothingPrivate) {
       if (!std::regex_search(line, match, include)) continue;
       EXPECT_TRUE(match[1].str().starts_with("tilesmith/")) << entry.path().string() << ": " << line;
     }
+  }
+}
+
+/// The device that a file is of: a folder, or the file's stem up to its first "_", is a device's name. `amd` holds
+/// facts for Composable Kernel's lists.
+std::string device_of(const fs::path& path) {
+  static const std::regex device("(cpu|cuda|hip|ck|amd)(_.*)?");
+  for (const fs::path& part : path) {
+    std::smatch match;
+    const std::string stem = part.stem().string();
+    if (std::regex_match(stem, match, device)) return match[1] == "amd" ? "ck" : match[1].str();
+  }
+  return "";
+}
+
+/// Where devices meet, by the files' names: whatever else knows two devices should be two files.
+const std::set<std::string> kJoiningFiles = {"capi/devices.cpp",
+                                             "catalog/candidates.cpp",
+                                             "catalog/candidates.hpp",
+                                             "catalog/explain.cpp",
+                                             "catalog/explain_backend.hpp",
+                                             "catalog/listing_native_attention.cpp",
+                                             "catalog/listing_native_gemm.cpp",
+                                             "catalog/listing_plan.hpp",
+                                             "cli/arch.cpp",
+                                             "codegen/generate.cpp",
+                                             "codegen/generate.hpp",
+                                             "dispatch/backend.cpp",
+                                             "dispatch/kernel_builder.hpp",
+                                             "measure/peaks.hpp",
+                                             "sweep/engine.cpp"};
+
+TEST(Architecture, AFileOfOneDeviceIncludesNoOther) {
+  const fs::path root = fs::path(TILESMITH_SOURCE_DIR) / "src";
+  const std::regex include("^\\s*#include \"([^\"]+)\"");
+  int checked = 0;
+  std::set<std::string> joining;
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(root)) {
+    if (entry.path().extension() != ".cpp" && entry.path().extension() != ".hpp") continue;
+    const fs::path path = fs::relative(entry.path(), root);
+    const std::string own = device_of(path);
+    std::set<std::string> others;
+    std::ifstream in(entry.path());
+    for (std::string line; std::getline(in, line);) {
+      std::smatch match;
+      if (!std::regex_search(line, match, include)) continue;
+      const std::string other = device_of(fs::path(match[1].str()));
+      if (other.empty()) continue;
+      others.insert(other);
+      if (own.empty()) continue;
+      ++checked;
+      EXPECT_EQ(own, other) << path.string() << " is of " << own << ": " << line;
+    }
+    if (own.empty() && others.size() > 1) {
+      joining.insert(path.string());
+      EXPECT_TRUE(kJoiningFiles.contains(path.string()))
+          << path.string() << " joins devices: move each device's part to a file of its own, or add it to the list";
+    }
+  }
+  EXPECT_GT(checked, 50) << "the check saw almost no includes";
+  for (const std::string& file : kJoiningFiles)
+    EXPECT_TRUE(joining.contains(file)) << file << " joins no devices any more";
+}
+
+// A device that is "not the CPU" would be taken for CUDA when there is a third kind: a switch without default asks.
+TEST(Architecture, NoKindOfDeviceIsGuessed) {
+  const fs::path root = fs::path(TILESMITH_SOURCE_DIR) / "src";
+  const std::regex guess("!= *DeviceKind::|== *DeviceKind::[a-z]+ *\\?|DeviceKind::[a-z]+ *!=");
+  for (const fs::directory_entry& entry : fs::recursive_directory_iterator(root)) {
+    if (entry.path().extension() != ".cpp" && entry.path().extension() != ".hpp") continue;
+    std::ifstream in(entry.path());
+    for (std::string line; std::getline(in, line);)
+      EXPECT_FALSE(std::regex_search(line, guess)) << entry.path().string() << ": " << line;
   }
 }
 

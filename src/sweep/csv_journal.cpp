@@ -55,7 +55,7 @@ Result<CsvJournal> CsvJournal::open(const std::string& path, std::string_view op
       if (line != header)
         return fail(
             ErrorCode::parse,
-            fmt::format("{}: its columns are not those of this version's results of {}", path, name_of(operation)),
+            fmt::format("{}: its columns are not those of this version's results of {}", path, operation),
             kOtherFile);
     } else if (const auto cells = parse_csv_line(operation, line)) {
       journal.known_.insert(cells->front());

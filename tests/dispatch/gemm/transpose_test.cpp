@@ -1,4 +1,4 @@
-// Column-major results are those of the transposed product.
+// Column-major results are those of the transposed GEMM.
 #include "problem/gemm/transpose.hpp"
 
 #include <gtest/gtest.h>
@@ -57,7 +57,7 @@ TEST(GemmTranspose, PlansAreThoseOfTheTransposedProblem) {
   ASSERT_TRUE(plan && turned);
   EXPECT_EQ((*plan)->kernel_name(), (*turned)->kernel_name());
   EXPECT_EQ((*plan)->problem(), p);
-  EXPECT_NE((*plan)->reason().find("of the transposed product"), std::string_view::npos);
+  EXPECT_NE((*plan)->reason().find("of the transposed GEMM"), std::string_view::npos);
   EXPECT_EQ(*dispatcher.plan(p), *plan);
   // Its errors have the caller's names.
   GemmArguments arguments = dense_arguments(p);

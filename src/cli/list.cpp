@@ -159,9 +159,12 @@ Status list(const ListOptions& options) {
 }  // namespace
 
 void add_list(CLI::App& app, int& exit_code) {
-  CLI::App* verb = app.add_subcommand("list", "The instances of an architecture");
+  CLI::App* verb = app.add_subcommand("list", "The instances of an architecture: list [CONFIG.json] --arch ARCH");
   auto options = std::make_shared<ListOptions>();
   options->selection.add_to(*verb);
+  // The sweep file is read from the words that no option takes: as a positional argument it would take the value of an
+  // option that --candidates alone knows.
+  verb->remove_option(verb->get_option("config"));
   options->candidates.add_to(*verb);
   verb->add_option("--import", options->import_file, "List what an earlier --json or --ndjson exported, checked");
   verb->add_flag("--built", options->built,
@@ -178,7 +181,12 @@ void add_list(CLI::App& app, int& exit_code) {
       exit_code = exit_code_of(list_candidates_of(*verb, options->candidates));
       return;
     }
-    if (verb->remaining_size() > 0) throw CLI::ExtrasError(verb->get_name(), verb->remaining());
+    std::vector<std::string> words = verb->remaining();
+    if (!words.empty() && !words.front().starts_with('-')) {
+      options->selection.request.sweep_file = words.front();
+      words.erase(words.begin());
+    }
+    if (!words.empty()) throw CLI::ExtrasError(verb->get_name(), words);
     const Status fits = check(*verb, *options);
     exit_code = exit_code_of(fits ? list(*options) : fits);
   });

@@ -161,7 +161,7 @@ TEST_F(RunGemm, AWrongResultSaysHowToRepeatIt) {
       " run gemm -n 70 -k 40 --grouping contiguous --group-rows 20,0,13 --dtype fp32 --alpha 0.5 --epilogue bias,clamp "
       "--clamp=-2,3 --seed 7 --bias '" +
           path("it'\\''s b.npy") +
-          "' --threads 1 --kernel gemm_standard_a_fp32_b_fp32_c_fp32_side_fp32_bias_fp32_with_bias_clamp_blocked_fma_"
+          "' --threads 1 --kernel gemm_standard_a_fp32_b_fp32_c_fp32_aux_fp32_bias_fp32_with_bias_clamp_blocked_fma_"
           "tile48x528x256_on_x86_64_v3 --verify --no-time",
       " run attention_fwd --seqlen-q 33 --head-dim-qk 64 --dtype fp32 --window=-1,4 --scale 0.25 --softcap 20 --seed 9 "
       "--threads 1 --kernel attention_fwd_fp32_batch_d64_dv64_mask_generic_softcap_flash_fma_tile48x64_on_x86_64_v3 "

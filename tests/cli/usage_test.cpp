@@ -48,7 +48,7 @@ TEST(Usage, MistakesAreUsageErrorsThatSayWhatWouldBeRight) {
       {"run attention_fwd --mask top_left --window=-1,4", "overlapping masks"},
       {"run attention_fwd --window=-7,4", "the window is (-7, 4)"},
       {"run attention_fwd --seqlen-q 1099511627776 --batch 1099511627776", "overflows"},
-      {"run attention_fwd --softcap -3", "softcap is -3"},
+      {"run attention_fwd --softcap -3", "soft_cap is -3"},
       {"run attention_fwd --dropout 1", "dropout_probability is 1"},
       {"run attention_fwd --random-bias --random-alibi", "both a bias and ALiBi slopes"},
       {"run attention_fwd --threads -2", "--threads -2"},

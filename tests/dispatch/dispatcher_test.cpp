@@ -14,6 +14,7 @@
 #include "dispatch/test_store.hpp"
 #include "problem/attention/problem.hpp"
 #include "runtime/aligned_buffer.hpp"
+#include "runtime/cpu/machine.hpp"
 #include "vocabulary/names/native.hpp"
 
 namespace tilesmith {

@@ -15,6 +15,7 @@
 #include "base/random.hpp"
 #include "codegen/cpu_kernel_harness.hpp"
 #include "codegen/emulated_tiles.hpp"
+#include "kernels/cpu/attention/abi.h"
 #include "verify/attention/float64.hpp"
 #include "verify/random_attention.hpp"
 

@@ -15,6 +15,7 @@
 #include "base/file.hpp"
 #include "codegen/attention/cpu.hpp"
 #include "codegen/cpu_kernel_harness.hpp"
+#include "kernels/cpu/attention/abi.h"
 
 using namespace tilesmith;
 

@@ -261,7 +261,7 @@ def _set_numbers(call: Attention, options: Options) -> None:
     default = 1 / math.sqrt(max(call.head_dim_qk, 1))
     call.scale = default if options.scale is None else number("scale", options.scale)
     softcap, dropout_p = number("softcap", options.softcap), number("dropout_p", options.dropout_p)
-    if softcap < 0:
+    if not 0 <= softcap < math.inf:
         raise InvalidArgument(f"softcap is {softcap}", "a positive number, or 0 for none")
     if softcap != 0:
         call.traits |= _SOFT_CAP

@@ -8,7 +8,7 @@ from typing import Any
 from tilesmith._dlpack import Borrowed, New, stream_of
 from tilesmith._errors import InvalidArgument, Unsupported
 from tilesmith._gemm_call import Call, prepare
-from tilesmith._gemm_operands import NAMES, Operands, Options
+from tilesmith._gemm_operands import ADDRESSED, NAMES, Operands, Options
 from tilesmith._kept_calls import KeptCalls
 from tilesmith._views import number
 
@@ -26,25 +26,29 @@ def gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups,
     if out_dtype is not None:
         raise Unsupported("out_dtype with arrays of this kind", "out, an array of that type", "unsupported")
     alpha = number("alpha", alpha)
-    scales = [scale_a, scale_b]
-    for at, scale in enumerate(scales):
-        if isinstance(scale, numbers.Real):
-            alpha, scales[at] = alpha * float(scale), None
+    scaled = scale_a is not None or scale_b is not None
+    alpha, scale_a = _fold(alpha, scale_a)
+    alpha, scale_b = _fold(alpha, scale_b)
     stream = stream_of(a)
-    given = (a, b, c, bias, multiply, residual, *scales, out, groups, zero_b, a2, b2, amax)
-    borrowed = [None if array is None else Borrowed(name, array, stream) for name, array in zip(names, given)]
-    views = Operands(*(None if b is None else b.view for b in borrowed))
-    options = Options(form, None, activation, gate, clamp, bool(tf32), bool(prefetch_weights),
-                      scale_a is not None or scale_b is not None)  # fmt: skip
+    given = (a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, zero_b, a2, b2, amax)
+    borrowed = Operands(*(None if array is None else Borrowed(name, array, stream) for name, array in zip(names, given)))
+    views = Operands(*(None if each is None else each.view for each in borrowed))
+    options = Options(form, None, activation, gate, clamp, bool(tf32), bool(prefetch_weights), scaled)
     call = _calls.by_key.get(key := (options, beta, views)) or _calls.keep(key, prepare(views, options, beta))
-    for name, written in (("out", borrowed[8]), ("amax", borrowed[13])):
+    for name, written in (("out", borrowed.out), ("amax", borrowed.amax)):
         if written is not None and written.read_only:
             raise InvalidArgument(f"{name} is read-only", "an array that can be written to")
     result = New(a, views.a, call.out_shape, call.out_type, stream) if out is None else None
-    at = [0 if b is None else b.address for b in borrowed]
-    call.run_all(alpha, at[0], at[1], at[8] if result is None else result.borrowed.address,
-                 0 if stream in (None, 1) else stream, *at[2:8], *at[9:])  # fmt: skip
+    written = borrowed.out if result is None else result.borrowed
+    addresses = Operands(*(0 if each is None else each.address for each in borrowed))
+    call.run_all(alpha, addresses.a, addresses.b, written.address, 0 if stream in (None, 1) else stream,
+                 *map(addresses.__getattribute__, ADDRESSED))  # fmt: skip
     return out if result is None else result.written()
+
+
+def _fold(alpha: float, scale: Any) -> tuple[float, Any]:
+    """A scale that is a number becomes part of alpha."""
+    return (alpha * float(scale), None) if isinstance(scale, numbers.Real) else (alpha, scale)
 
 
 def gemm_list(lists, *options) -> Any:

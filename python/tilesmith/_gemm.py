@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, Optional
 
 from tilesmith._errors import InvalidArgument, WrongType
+from tilesmith._gemm_operands import Operands
 from tilesmith._packed_weight import PackedWeight
 from tilesmith._tensor_library import Servers
 
@@ -156,7 +157,7 @@ def linear(
     zero_w: Any = None,
     amax: Any = None,
     tf32: bool = False,
-    constant_w: bool = False,
+    prefetch_weights: bool = False,
 ) -> Any:
     """A linear layer, torch.nn.functional.linear's x w^T + bias, and what follows it, in one kernel, rounded once.
 
@@ -173,7 +174,7 @@ def linear(
         zero_w, int8 (beside int4 at most 119) of scale_w's shape, it is (w - zero_w) * scale_w. Weights without a sign,
         as AWQ and GPTQ have them, are these with their top bit turned: w ^ 0x88 and zero_w - 8 for pairs of int4, w ^ 0x80
         and zero_w - 128 for bytes. matmul and grouped_matmul take b, scale_b and zero_b likewise, k and n in their order.
-    constant_w: matmul's promise prefetch_weights, of w.
+    prefetch_weights: matmul's promise, of w.
     The other arguments, types, errors and what is returned are matmul's.
 
         h = tilesmith.linear(x, w1, b1, activation="gelu")
@@ -192,7 +193,7 @@ def linear(
         else:
             w = w.data
     return serve(form, x, w, None, bias, multiply, residual, scale_x, scale_w, out, None, zero_w, None, None, amax, out_dtype, 1.0,
-                 1.0, activation, gate, clamp, tf32, constant_w)  # fmt: skip
+                 1.0, activation, gate, clamp, tf32, prefetch_weights)  # fmt: skip
 
 
 def grouped_matmul(
@@ -259,7 +260,7 @@ def grouped_matmul(
         if not a:
             return []
         compute = _list_servers.by_type.get(type(a[0])) or _list_servers.find("a[0]", a[0])
-        lists = (a, b, c, bias, multiply, residual, scale_a, scale_b, out, None, zero_b)
+        lists = Operands(a, b, c, bias, multiply, residual, scale_a, scale_b, out, zero_b=zero_b)
         return compute(lists, out_dtype, alpha, beta, activation, gate, clamp, tf32)
     if (group_ends is None) == (group_rows is None):
         raise InvalidArgument(f"{'neither' if group_ends is None else 'each'} of group_ends and group_rows is given",

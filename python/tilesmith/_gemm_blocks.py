@@ -39,7 +39,8 @@ class Blocks(NamedTuple):
         # What has one block of k may be a vector; what has several is by blocks, and so is the other to be.
         for at, several in enumerate((blocks_k > 1, math.prod(shapes[1]) > 1)):
             if fits[at] and several:
-                mine, other = NAMES[o.form][6 + at], NAMES[o.form][7 - at]
+                names = NAMES[o.form].scale_a, NAMES[o.form].scale_b
+                mine, other = names[at], names[1 - at]
                 given = "is not given" if scales[1 - at] is None else f"has the shape {scales[1 - at].shape}"
                 raise InvalidArgument(f"{mine} is by blocks of 128 and {other} {given}", f"{shapes[1 - at]}, by blocks too")
         return Blocks()
@@ -49,14 +50,14 @@ def _weight_blocks(x: Operands, o: Options, s: Shape) -> Blocks:
     """Scales of weights, and zero points of the same shape."""
     names = NAMES[o.form]
     if x.scale_b is None:
-        raise InvalidArgument(f"{names[1]} is {x.b.data_type} and {names[0]} {x.a.data_type}, and {names[7]} is no tensor",
+        raise InvalidArgument(f"{names.b} is {x.b.data_type} and {names.a} {x.a.data_type}, and {names.scale_b} is no tensor",
                               _weight_shapes(x, o, s))  # fmt: skip
-    depth, strides = _weight_strides(names[7], x.scale_b, x, o, s)
+    depth, strides = _weight_strides(names.scale_b, x.scale_b, x, o, s)
     if x.zero_b is None:
         return Blocks(depth, False, strides)
     if x.zero_b.shape != x.scale_b.shape:
-        raise InvalidArgument(f"{names[10]} has the shape {x.zero_b.shape}", f"that of {names[7]}, {x.scale_b.shape}")
-    return Blocks(depth, False, strides, _weight_strides(names[10], x.zero_b, x, o, s)[1])
+        raise InvalidArgument(f"{names.zero_b} has the shape {x.zero_b.shape}", f"that of {names.scale_b}, {x.scale_b.shape}")
+    return Blocks(depth, False, strides, _weight_strides(names.zero_b, x.zero_b, x, o, s)[1])
 
 
 def _weight_shapes(x: Operands, o: Options, s: Shape) -> str:

@@ -11,7 +11,7 @@ from tilesmith._errors import InvalidArgument, Unsupported, WrongType
 from tilesmith._gemm_blocks import Blocks
 from tilesmith._gemm_matrices import COLUMN, order_of, set_matrices
 from tilesmith._gemm_operands import (
-    ADD, ADDRESSED, AMAX, BIAS, BIAS_M, CLAMP, CONSTANT_B, FLOAT8, GROUPING, LINEAR, MULTIPLY, NAMES, PACKED_B, PACKED_INT4, SCALE_M, SCALE_N,
+    ADD, ADDRESSED, AMAX, BIAS, BIAS_M, CLAMP, PREFETCH_WEIGHTS, FLOAT8, GROUPING, LINEAR, MULTIPLY, NAMES, PACKED_B, PACKED_INT4, SCALE_M, SCALE_N,
     ZERO_POINTS, Operands, Options, has_weights,
 )  # fmt: skip
 from tilesmith._gemm_shape import Shape, is_column
@@ -166,23 +166,23 @@ def _check_choices(o: Options) -> None:
 # ------------------------------------------------------------------------------------------------------------- types
 
 
-def _set_types(call: Gemm, x: Operands, o: Options, names: tuple[str, ...]) -> str:
+def _set_types(call: Gemm, x: Operands, o: Options, names: Operands[str]) -> str:
     a, b = x.a.data_type, x.b.data_type
     if a not in _INPUTS:
-        raise WrongType(f"{names[0]} is {a}", _TYPES_TEXT)
+        raise WrongType(f"{names.a} is {a}", _TYPES_TEXT)
     if a != b and not (a in FLOAT8 and b in FLOAT8) and not has_weights(a, b):
-        raise WrongType(f"{names[0]} is {a}, {names[1]} is {b}",
+        raise WrongType(f"{names.a} is {a}, {names.b} is {b}",
                         "one type for both, float8 of both kinds, or integer weights of float16 and bfloat16")  # fmt: skip
     if x.a2 is not None and has_weights(a, b):
-        raise Unsupported(f"{names[1]} holds integer weights of {a}, and there is a second product", "two calls", "unsupported")
-    for name, view, data_type in ((names[11], x.a2, a), (names[12], x.b2, b)):
+        raise Unsupported(f"{names.b} holds integer weights of {a}, and there is a second product", "two calls", "unsupported")
+    for name, view, data_type in ((names.a2, x.a2, a), (names.b2, x.b2, b)):
         if view is not None and view.data_type != data_type:
             raise WrongType(f"{name} is {view.data_type}", f"{data_type}, as in the first product")
     out_type = _out_type(x, o)
     if o.tf32 and a != "fp32":
-        raise InvalidArgument(f"tf32 is set, and {names[0]} is {a}", "float32")
+        raise InvalidArgument(f"tf32 is set, and {names.a} is {a}", "float32")
     if o.prefetch_weights:
-        call.flags |= CONSTANT_B
+        call.flags |= PREFETCH_WEIGHTS
     call.type_a = _TF32 if o.tf32 else _CODES[a]
     call.type_b = _TF32 if o.tf32 else _CODES[b]
     call.type_d = _CODES[out_type]
@@ -201,29 +201,29 @@ def _set_types(call: Gemm, x: Operands, o: Options, names: tuple[str, ...]) -> s
             raise WrongType(f"bias is {type_bias}", "float32, float16 or bfloat16")
     call.type_bias = _CODES[type_bias]
     weights = has_weights(a, b)
-    for name, view in ((names[6], x.scale_a), (names[7], x.scale_b)):
+    for name, view in ((names.scale_a, x.scale_a), (names.scale_b, x.scale_b)):
         if view is not None and view.data_type != "fp32":
             if not weights or view is not x.scale_b or view.data_type != a:
                 raise WrongType(f"{name} is {view.data_type}", f"float32 or {a}" if weights else "float32")
             call.type_scale = _CODES[view.data_type]
     if x.zero_b is not None:
         if not weights:
-            raise WrongType(f"{names[10]} beside {names[1]} of {b}", "int8 weights, or pairs of int4, of float16 and bfloat16")
+            raise WrongType(f"{names.zero_b} beside {names.b} of {b}", "int8 weights, or pairs of int4, of float16 and bfloat16")
         if x.zero_b.data_type != "int8":
-            raise WrongType(f"{names[10]} is {x.zero_b.data_type}", "int8")
+            raise WrongType(f"{names.zero_b} is {x.zero_b.data_type}", "int8")
         call.flags |= ZERO_POINTS
     return out_type
 
 
-def _unpacked(x: Operands, o: Options, names: tuple[str, ...]) -> Operands:
+def _unpacked(x: Operands, o: Options, names: Operands[str]) -> Operands:
     """Bytes of two int4, which lie along k, seen as int4."""
     if x.b.data_type != PACKED_INT4 or not has_weights(x.a.data_type, PACKED_INT4):
         return x
     if len(x.b.shape) < 2:
-        raise InvalidArgument(f"{names[1]} has the shape {x.b.shape}", "pairs of int4 in a matrix")
+        raise InvalidArgument(f"{names.b} has the shape {x.b.shape}", "pairs of int4 in a matrix")
     at = len(x.b.shape) - (1 if o.form in LINEAR else 2)
     if x.b.strides[at] != 1 and x.b.shape[at] > 1:
-        raise InvalidArgument(f"{names[1]} has the strides {x.b.strides}", "pairs of int4 behind one another along k")
+        raise InvalidArgument(f"{names.b} has the strides {x.b.strides}", "pairs of int4 behind one another along k")
     shape, k = list(x.b.shape), x.a.shape[-1] if x.a.shape else 0
     shape[at] = k if 2 * shape[at] == k + 1 else 2 * shape[at]
     strides = [stride if i == at else 2 * stride for i, stride in enumerate(x.b.strides)]
@@ -251,7 +251,7 @@ def _out_type(x: Operands, o: Options) -> str:
 # ---------------------------------------------------------------------------------------------------------- epilogue
 
 
-def _set_epilogue(call: Gemm, x: Operands, o: Options, beta: float, names: tuple[str, ...],
+def _set_epilogue(call: Gemm, x: Operands, o: Options, beta: float, names: Operands[str],
                   s: Shape, blocks: Blocks) -> list[tuple[int, int]]:  # fmt: skip
     """The list of operations, and where the addresses of the operands go."""
     call.alpha, call.beta = 1, 0
@@ -276,7 +276,7 @@ def _set_epilogue(call: Gemm, x: Operands, o: Options, beta: float, names: tuple
         if x.zero_b is not None:
             places.append((ADDRESSED.index("zero_b"), _ZERO_B))
     elif x.scale_b is not None:
-        call.epilogue[at].batch = _column_vector(names[7], x.scale_b, s, o.form in LINEAR)
+        call.epilogue[at].batch = _column_vector(names.scale_b, x.scale_b, s, o.form in LINEAR)
         append(SCALE_N, "scale_b")
     if x.c is not None and at > 0:
         if beta != 1:  # the sum of products is scaled before c is added
@@ -327,7 +327,7 @@ def _column_vector(name: str, view: View, s: Shape, column: bool) -> int:
     return batch
 
 
-def _set_groups(call: Gemm, x: Operands, o: Options, names: tuple[str, ...], s: Shape,
+def _set_groups(call: Gemm, x: Operands, o: Options, names: Operands[str], s: Shape,
                 places: list[tuple[int, int]]) -> None:  # fmt: skip
     if s.groups is None:
         return
@@ -335,6 +335,6 @@ def _set_groups(call: Gemm, x: Operands, o: Options, names: tuple[str, ...], s: 
     if groups is None or groups.data_type != "int32" or groups.shape != (s.groups,) or (
             groups.strides != (1,) and s.groups > 1):  # fmt: skip
         given = "None" if groups is None else f"{groups.data_type}, {groups.shape} with the strides {groups.strides}"
-        raise WrongType(f"{names[9]} is {given}", f"int32, ({s.groups},), contiguous: one number a group")
+        raise WrongType(f"{names.groups} is {given}", f"int32, ({s.groups},), contiguous: one number a group")
     call.grouping = GROUPING[o.form]
     places.append((ADDRESSED.index("groups"), _GROUPS))

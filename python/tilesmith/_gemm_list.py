@@ -16,9 +16,8 @@ from tilesmith._views import View, number
 
 _WORDS, _FLOATS = ctypes.sizeof(Gemm) // 8, ctypes.sizeof(Gemm) // 4
 _KEPT_LISTS = 16  # of a thread: a list of a thousand products takes most of a megabyte
-_SCALES = (6, 7)  # among the operands
 
-Lists = Sequence[Optional[Sequence[Any]]]
+Lists = Operands[Sequence[Any]]
 
 
 class CallList:
@@ -78,26 +77,26 @@ def check_lists(lists: Lists) -> None:
         if each is None:
             continue
         if not isinstance(each, (list, tuple)):
-            raise WrongType(f"{name} is a {type(each).__name__}, {names[0]} a list", "a list, one entry for each product")
-        if len(each) != len(lists[0]):
-            raise InvalidArgument(f"{name} has {len(each)} entries, {names[0]} {len(lists[0])}", "one for each product")
-    if lists[1] is None:
+            raise WrongType(f"{name} is a {type(each).__name__}, {names.a} a list", "a list, one entry for each product")
+        if len(each) != len(lists.a):
+            raise InvalidArgument(f"{name} has {len(each)} entries, {names.a} {len(lists.a)}", "one for each product")
+    if lists.b is None:
         raise WrongType("b is None", "a list, one entry for each product")
 
 
 def compute(kind: Library, lists: Lists, out_type: Optional[str], alpha: Any, beta: Any, activation: Any, gate: Any,
             clamp: Any, tf32: Any) -> list[Any]:  # fmt: skip
-    """lists: those of NAMES, None for groups; checked to be of the library's tensors."""
-    a, b, out, count = lists[0], lists[1], lists[8], len(lists[0])
+    """lists: of each operand, an entry for each product; checked to be of the library's tensors."""
+    a, b, out, count = lists.a, lists.b, lists.out, len(lists.a)
     if count == 0:
         return []
     alphas = [number("alpha", alpha)] * count
-    scaled = lists[6] is not None or lists[7] is not None
+    scaled = lists.scale_a is not None or lists.scale_b is not None
     if scaled:
         none = (None,) * count
-        folded = [kind.fold("matmul", *each) for each in zip(alphas, a, b, lists[6] or none, lists[7] or none)]
-        alphas, *scales = map(list, zip(*folded))
-        lists = [*lists[:6], *scales, *lists[8:]]
+        folded = [kind.fold("matmul", *each) for each in zip(alphas, a, b, lists.scale_a or none, lists.scale_b or none)]
+        alphas, scale_a, scale_b = map(list, zip(*folded))
+        lists = lists._replace(scale_a=scale_a, scale_b=scale_b)
     options = Options("matmul", out_type, activation, gate, clamp, bool(tf32), False, scaled)
     key = (options, beta, *(None if each is None else kind.describe_all(each) for each in lists))
     prepared = kind.lists.by_key.get(key)
@@ -112,7 +111,7 @@ def compute(kind: Library, lists: Lists, out_type: Optional[str], alpha: Any, be
         with _product(at, count):
             kind.check_sign(NAMES["matmul"][operand], lists[operand][at])
     results = list(map(kind.new, prepared.calls, a)) if out is None else list(out)
-    operands = [() if each is None else kind.addresses(each) for each in (*lists[2:8], *lists[9:])]
+    operands = [() if each is None else kind.addresses(each) for each in map(lists.__getattribute__, ADDRESSED)]
     try:
         prepared.run(alphas, *map(kind.addresses, (a, b, results)), operands, kind.stream(prepared.calls[0]))
     except InvalidArgument:  # the library knows but null pointers
@@ -132,9 +131,6 @@ def _product(at: int, count: int) -> Iterator[None]:
         yield
     except Error as error:
         raise type(error)(f"product {at} of {count}: {error.message}", error.hint, error.code) from None
-
-
-assert ADDRESSED == NAMES["matmul"][2:8] + NAMES["matmul"][9:]
 
 
 def _prepared(kind: Library, tensors: Sequence[Any], options: Options, beta: Any) -> Call:

@@ -44,7 +44,7 @@ class _Walk(NamedTuple):
                 for indices in itertools.product(*(range(size) for size, _ in self.beyond))]  # fmt: skip
 
 
-def set_matrices(call: Gemm, x: Operands, o: Options, names: tuple[str, ...], s: Shape,
+def set_matrices(call: Gemm, x: Operands, o: Options, names: Operands[str], s: Shape,
                   blocks: Blocks, out_type: str) -> list[dict[str, int]]:  # fmt: skip
     """Sizes, orders and strides. Returns where each of the calls has its operands, in bytes from the first's."""
     out = x.out if x.out is not None else View("", s.result, dense_strides(s.result), 0, 0)
@@ -66,7 +66,7 @@ def set_matrices(call: Gemm, x: Operands, o: Options, names: tuple[str, ...], s:
     if x.bias is not None and is_column(x.bias, s):
         vectors["bias"] = _row_vector("bias", x.bias, s)
     if x.scale_a is not None and not blocks.of_a:
-        vectors[names[6]] = _row_vector(names[6], x.scale_a, s)
+        vectors[names.scale_a] = _row_vector(names.scale_a, x.scale_a, s)
     call.n, call.k, call.k2, call.group_size = s.n, s.k, s.k2, blocks.depth
     if s.empty:
         call.m, call.batch = s.m, math.prod(s.batch) if s.groups is None else s.groups
@@ -105,13 +105,13 @@ def set_matrices(call: Gemm, x: Operands, o: Options, names: tuple[str, ...], s:
     preferred_a, preferred_b = ROW, COLUMN
     if s.k2 > 0:
         (call.a2.batch, row), (call.b2.batch, _) = walk.strides[-2:]
-        pair = (names[11], x.a2, (walk.m, s.k2), (row, a2[-1])), (names[12], x.b2, (s.k2, s.n), b2[-2:])
+        pair = (names.a2, x.a2, (walk.m, s.k2), (row, a2[-1])), (names.b2, x.b2, (s.k2, s.n), b2[-2:])
         preferred_a, preferred_b = order_of(*pair[0], preferred_a)[0], order_of(*pair[1], preferred_b)[0]
-    call.order_a, call.a.leading = order_of(names[0], x.a, (walk.m, s.k), (walk.strides[0][1], a[-1]), preferred_a)
-    call.order_b, call.b.leading = order_of(names[1], x.b, (s.k, s.n), b[-2:], preferred_b)
+    call.order_a, call.a.leading = order_of(names.a, x.a, (walk.m, s.k), (walk.strides[0][1], a[-1]), preferred_a)
+    call.order_b, call.b.leading = order_of(names.b, x.b, (s.k, s.n), b[-2:], preferred_b)
     if s.k2 > 0:
-        call.a2.leading = _in_order(call.order_a, names[0], *pair[0])
-        call.b2.leading = _in_order(call.order_b, names[1], *pair[1])
+        call.a2.leading = _in_order(call.order_a, names.a, *pair[0])
+        call.b2.leading = _in_order(call.order_b, names.b, *pair[1])
     call.a.batch, call.b.batch = walk.strides[0][0], walk.strides[1][0]
     order_d, call.d_leading = order_of("out", out, (walk.m, s.columns), (walk.strides[2][1], d[-1]), ROW)
     if order_d == COLUMN:
@@ -128,8 +128,8 @@ def set_matrices(call: Gemm, x: Operands, o: Options, names: tuple[str, ...], s:
         if s.groups is not None:
             next(each for each in call.epilogue if each.op == SCALE_M).batch = batch
         if row != 1 and walk.m > 1:
-            raise InvalidArgument(f"{name} is not one number after the other along the rows of {names[0]}",
-                                  f"contiguous, ({s.m},) or the shape of {names[0]} without its last dimension")  # fmt: skip
+            raise InvalidArgument(f"{name} is not one number after the other along the rows of {names.a}",
+                                  f"contiguous, ({s.m},) or the shape of {names.a} without its last dimension")  # fmt: skip
     if blocks.of_a:
         call.scale_a.batch, call.scale_a.row = walk.strides[-1]
     if blocks.strides_zero:

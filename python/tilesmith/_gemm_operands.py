@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Optional, Sequence
+from typing import Generic, NamedTuple, Optional, Sequence, TypeVar
 
 from tilesmith._views import View
 
@@ -12,41 +12,44 @@ PACKED_INT4 = "uint8"  # two of them
 #: Operations of the structure's epilogue.
 BIAS, BIAS_M, SCALE_N, SCALE_M, ADD, MULTIPLY, CLAMP, AMAX = 1, 2, 3, 4, 5, 6, 13, 19
 #: Of the structure's flags.
-CONSTANT_B, PACKED_B, ZERO_POINTS, COLUMN_D = 1, 2, 4, 8
+PREFETCH_WEIGHTS, PACKED_B, ZERO_POINTS, COLUMN_D = 1, 2, 4, 8
 
 
-class Operands(NamedTuple):
-    """Of linear, a is x and b is w."""
-
-    a: View
-    b: View
-    c: Optional[View] = None
-    bias: Optional[View] = None
-    multiply: Optional[View] = None
-    residual: Optional[View] = None
-    scale_a: Optional[View] = None  #: a vector; single numbers are part of alpha
-    scale_b: Optional[View] = None
-    out: Optional[View] = None
-    groups: Optional[View] = None  #: where each group ends
-    zero_b: Optional[View] = None  #: of integer weights
-    a2: Optional[View] = None  #: of a second product
-    b2: Optional[View] = None
-    amax: Optional[View] = None
+T = TypeVar("T")
 
 
-#: The operands whose addresses run_all takes, in its order.
-ADDRESSED = ("c", "bias", "multiply", "residual", "scale_a", "scale_b", "groups", "zero_b", "a2", "b2", "amax")
+class Operands(NamedTuple, Generic[T]):
+    """One thing for each operand of a GEMM: its tensor, its view, its address, its name, or a list of them. Of linear, a is x and b is w."""
 
-_BESIDE = ("c", "bias", "multiply", "residual")
-_LAST = ("a2", "b2", "amax")
+    a: T
+    b: T
+    c: Optional[T] = None
+    bias: Optional[T] = None
+    multiply: Optional[T] = None
+    residual: Optional[T] = None
+    scale_a: Optional[T] = None  #: a vector; single numbers are part of alpha
+    scale_b: Optional[T] = None
+    out: Optional[T] = None
+    groups: Optional[T] = None  #: where each group ends
+    zero_b: Optional[T] = None  #: of integer weights
+    a2: Optional[T] = None  #: of a second product
+    b2: Optional[T] = None
+    amax: Optional[T] = None
+
+
+#: The operands whose addresses run_all takes, in its order: all but a, b and out.
+ADDRESSED = tuple(name for name in Operands._fields if name not in ("a", "b", "out"))
+
+_MATMUL = Operands(*Operands._fields)
+_LINEAR = _MATMUL._replace(a="x", b="w", scale_a="scale_x", scale_b="scale_w", zero_b="zero_w")
 #: What callers know the operands as. grouped: the groups' rows lie behind one another; masked: each has a matrix.
-NAMES = {
-    "matmul": ("a", "b", *_BESIDE, "scale_a", "scale_b", "out", "groups", "zero_b", *_LAST),
-    "mm_plus_mm": ("a", "b", *_BESIDE, "scale_a", "scale_b", "out", "groups", "zero_b", "c", "d", "amax"),
-    "linear": ("x", "w", *_BESIDE, "scale_x", "scale_w", "out", "groups", "zero_w", *_LAST),
-    "packed": ("x", "w", *_BESIDE, "scale_x", "scale_w", "out", "groups", "zero_w", *_LAST),  # linear of a PackedWeight
-    "grouped": ("a", "b", *_BESIDE, "scale_a", "scale_b", "out", "group_ends", "zero_b", *_LAST),
-    "masked": ("a", "b", *_BESIDE, "scale_a", "scale_b", "out", "group_rows", "zero_b", *_LAST),
+NAMES: dict[str, Operands[str]] = {
+    "matmul": _MATMUL,
+    "mm_plus_mm": _MATMUL._replace(a2="c", b2="d"),
+    "linear": _LINEAR,
+    "packed": _LINEAR,  # linear of a PackedWeight
+    "grouped": _MATMUL._replace(groups="group_ends"),
+    "masked": _MATMUL._replace(groups="group_rows"),
 }
 LINEAR = ("linear", "packed")
 GROUPING = {"grouped": 1, "masked": 2}

@@ -35,7 +35,7 @@ class Shape(NamedTuple):
         if x.a2 is not None and x.b2 is not None:
             _check_pair_shapes(x)
         if len(a.shape) == 0 or len(b.shape) == 0:
-            first, second = NAMES[o.form][:2]
+            first, second = NAMES[o.form].a, NAMES[o.form].b
             raise InvalidArgument(f"{first} has the shape {a.shape}, {second} {x.b.shape}", "one dimension or more")
         drops_row, drops_column = len(a.shape) == 1, len(b.shape) == 1
         if drops_row:

@@ -74,9 +74,9 @@ def _fold(form: str, alpha: float, a: Any, b: Any, scale_a: Any, scale_b: Any) -
     names = NAMES[form]
     beside = scale_b.size if isinstance(scale_a, np.ndarray) and isinstance(scale_b, np.ndarray) else 0
     if not (beside and is_only_block(type_of(a.dtype), a.shape, scale_a.shape, beside)):
-        alpha, scale_a = _fold_one(alpha, names[6], scale_a)
+        alpha, scale_a = _fold_one(alpha, names.scale_a, scale_a)
     if not isinstance(b, np.ndarray) or not has_weights(type_of(a.dtype), type_of(b.dtype)):
-        alpha, scale_b = _fold_one(alpha, names[7], scale_b)
+        alpha, scale_b = _fold_one(alpha, names.scale_b, scale_b)
     return alpha, scale_a, scale_b
 
 
@@ -115,7 +115,7 @@ def gemm_list(lists: Lists, out_dtype, alpha, beta, activation, gate, clamp, tf3
         numbers_too = name.startswith("scale_")
         for at, array in enumerate(each or ()):
             if not (numbers_too and (array is None or isinstance(array, numbers.Real))):
-                check_arrays((f"{names[0]}[0]", f"{name}[{at}]"), (lists[0][0], array))
+                check_arrays((f"{names.a}[0]", f"{name}[{at}]"), (lists.a[0], array))
             if array is None and not numbers_too:
                 raise WrongType(f"{name}[{at}] is None", "a NumPy array")
             if name == "out" and not array.flags.writeable:

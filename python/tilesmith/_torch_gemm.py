@@ -127,7 +127,7 @@ def _check_tensors(form: str, tensors: tuple[Any, ...]) -> None:
                 check_memory(name, tensor)
             continue
         if not name.startswith("scale_"):
-            raise WrongType(f"{name} is a {type(tensor).__name__}, {names[0]} is a torch tensor", "torch tensors")
+            raise WrongType(f"{name} is a {type(tensor).__name__}, {names.a} is a torch tensor", "torch tensors")
         if not isinstance(tensor, numbers.Real):
             raise WrongType(f"{name} is a {type(tensor).__name__}", "a number or a torch tensor")
     if grad_enabled() and any(isinstance(tensor, Tensor) and tensor.requires_grad for tensor in tensors):
@@ -150,11 +150,11 @@ def _fold(form: str, alpha: float, a: Tensor, b: Tensor, scale_a: Any,
         if at == 1 and weights:
             vectors[at] = scale
             continue
-        name = names[6 + at]
+        name = (names.scale_a, names.scale_b)[at]
         if scale.dtype != torch.float32:
             raise WrongType(f"{name} is {scale.dtype}", "float32")
         if scale.device != a.device:
-            raise InvalidArgument(f"{names[0]} is on {a.device}, {name} on {scale.device}", "one device for all")
+            raise InvalidArgument(f"{names.a} is on {a.device}, {name} on {scale.device}", "one device for all")
         beside = scale_b.numel() if at == 0 and isinstance(scale_b, Tensor) else 0
         if scale.numel() != 1 or is_only_block(TYPES.get(a.dtype, ""), a.shape, scale.shape, beside):
             vectors[at] = scale
@@ -221,10 +221,10 @@ def gemm_list(lists: Lists, out_dtype, alpha, beta, activation, gate, clamp, tf3
             numbers_too = name.startswith("scale_")
             for at, tensor in enumerate(each or ()):
                 if not (isinstance(tensor, Tensor) or (numbers_too and (tensor is None or isinstance(tensor, numbers.Real)))):
-                    raise WrongType(f"{name}[{at}] is a {type(tensor).__name__}, {names[0]}[0] is a torch tensor", "torch tensors")
+                    raise WrongType(f"{name}[{at}] is a {type(tensor).__name__}, {names.a}[0] is a torch tensor", "torch tensors")
     if is_compiling() or any(issubclass(kind, Tensor) and kind not in (Tensor, torch.nn.Parameter) for kind in types):
-        products = zip(*((None,) * len(lists[0]) if each is None else each for each in lists))
-        return [gemm_op("matmul", *product, None, None, None, out_dtype, alpha, beta, activation, gate, clamp, tf32, False) for product in products]
+        products = zip(*((None,) * len(lists.a) if each is None else each for each in lists))
+        return [gemm_op("matmul", *product, out_dtype, alpha, beta, activation, gate, clamp, tf32, False) for product in products]
     if grad_enabled() and any(any(map(_requires_grad, each)) for each in lists if each is not None):
         raise no_gradient("grouped_matmul")
     if forward_ad._current_level >= 0:

@@ -163,7 +163,7 @@ def test_tf32():
     check(tilesmith.matmul(a, b, tf32=True), a, b, tolerance=2e-2)
 
 
-def test_a_constant_weight_is_read_early():
+def test_a_prefetch_weightseight_is_read_early():
     """Each product reads the one before as a, while the weights' copies begin before that has ended."""
     w = [make(512, 512) for _ in range(8)]
     x = make(8, 512)
@@ -171,7 +171,7 @@ def test_a_constant_weight_is_read_early():
     for _ in range(4):
         for each in w:
             plain = tilesmith.linear(plain, each, clamp=(-1, 1))
-            early = tilesmith.linear(early, each, clamp=(-1, 1), constant_w=True)
+            early = tilesmith.linear(early, each, clamp=(-1, 1), prefetch_weights=True)
     assert "prefetch" in tilesmith.last_plan().kernel
     torch.testing.assert_close(early, plain, rtol=0, atol=0)
 

@@ -159,7 +159,7 @@ def test_opcheck_group(tensors):
     torch.library.opcheck(torch.ops.tilesmith.attention_fwd, arguments)
 
 
-@pytest.mark.parametrize("dynamic_scheduler", [False, True])
+@pytest.mark.parametrize("dynamic", [False, True])
 def test_compile(tensors, dynamic):
     def layer(q, k, v):
         o, lse = tilesmith.attention(q * 2, k, v, causal=True, window=(8, 0), return_lse=True)

@@ -264,7 +264,7 @@ def test_opcheck(make):
     torch.library.opcheck(torch.ops.tilesmith.gemm_out, pair, {"out": torch.empty(2, 6, 10), "amax": torch.zeros(())})
 
 
-@pytest.mark.parametrize("dynamic_scheduler", [False, True])
+@pytest.mark.parametrize("dynamic", [False, True])
 def test_compile(make, dynamic):
     def layer(x, w, v):
         h = tilesmith.linear(x * 2, w, gate="swiglu", clamp=(-4, 4), scale_x=0.5)

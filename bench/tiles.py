@@ -93,7 +93,8 @@ def listed(program, arch, prepared, options):
         lines = subprocess.run([program, "list", "--arch", arch, "--ndjson", *command, *more], check=True, stdout=subprocess.PIPE, text=True).stdout
         return map(json.loads, lines.splitlines())
 
-    signature = next((record["signature"] for record in records() if record["name"] == prepared.chosen), None)
+    steps = prepared.chosen.split("+")  # of a recipe of several kernels, the listed one
+    signature = next((record["signature"] for record in records() if record["name"] in steps), None)
     narrowed = ["--mode", options.mode, *(["--filter", options.filter] if options.filter else [])]
     return [record["name"] for record in records(*narrowed) if record["signature"] == signature]
 

@@ -71,7 +71,7 @@ def gemm_rows(device, cpu):
         "linear, bias": lambda: tilesmith.linear(x, w, bias),
         "linear, bias, gelu": lambda: tilesmith.linear(x, w, bias, "gelu"),
         "torch.ops.tilesmith.gemm": lambda: torch.ops.tilesmith.gemm(
-            "matmul", x, b, *(None,) * 10, 1.0, 1.0, None, None, None, False),
+            "matmul", x, b, *(None,) * 11, 1.0, 1.0, None, None, None, False),
         "torch matmul": lambda: torch.matmul(x, b),
         "torch linear, bias": lambda: linear(x, w, bias),
         "torch linear, bias, gelu": lambda: torch.nn.functional.gelu(linear(x, w, bias)),

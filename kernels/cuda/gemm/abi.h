@@ -87,8 +87,16 @@ struct TsCudaGemmOperand {
   float value, limit;
 };
 
-// Passed by value as a __grid_constant__ parameter.
-struct TsCudaGemmArgs : TsGemmCall {
+// Passed by value as a __grid_constant__ parameter. The fields of TsGemmCall stand here one by one, x_stride for a
+// matrix's `leading` and x_batch_stride for its `batch`: ptxas allots registers by the layout of parameters, and with
+// TsGemmCall as a base the 128 x 192 kernel in clusters of 2 spills 4 bytes (NVRTC 13.0, sm_90a).
+struct TsCudaGemmArgs {
+  const void* a;
+  const void* b;
+  void* d;
+  const float* scale_a;
+  const void* scale_b;  // float32, of weights also a's type
+  const signed char* zero_b;
   const int* group_ends;
   // With split_k and stream_k only. partials: float32 (int32 for 8-bit integers), `splits` times the elements of all
   // tiles, whole ones; stream_k: two tiles for each block. counters: 32-bit, one for each tile (Hopper's cooperative
@@ -97,7 +105,13 @@ struct TsCudaGemmArgs : TsGemmCall {
   // once, and zero as the counters are.
   float* partials;
   unsigned int* counters;
+  long long a_stride, b_stride, d_stride;
+  long long a_batch_stride, b_batch_stride, d_batch_stride;
+  long long scale_a_row_stride, scale_a_block_stride, scale_a_batch_stride;
+  long long scale_b_row_stride, scale_b_block_stride, scale_b_batch_stride;
+  long long zero_b_row_stride, zero_b_block_stride, zero_b_batch_stride;
   TsCudaGemmOperand epilogue[TS_GEMM_EPILOGUE_MAX];
+  float alpha;
   int m, n, k, batch, groups;
   // Tile order: tiles are walked in bands of `band` tile rows (or tile columns when band_columns is set), along the
   // band, across it first.
@@ -110,7 +124,12 @@ struct TsCudaGemmArgs : TsGemmCall {
   int edges;
   // Parts into which k is split, each at least one step of the tile; 1: not split.
   int splits;
-  int k2;  // cfg::kMmPlusMm only
+  int scale_shift;
+  // cfg::kMmPlusMm only.
+  int k2;
+  const void* a2;
+  const void* b2;
+  long long a2_stride, b2_stride, a2_batch_stride, b2_batch_stride;
 };
 
 // Lists: GEMMs of their own sizes in one launch (gemm/mma_sm80/list.cuh). The entries travel with the launch as a

@@ -348,7 +348,7 @@ TS_DEVICE void store_slab(const TsCudaGemmArgs& args, const Place& place, const 
     const int row = place.row + 8 * r;
     char* const out =
         static_cast<char*>(args.d) +
-        (place.batch * args.d_batch + row * args.d_leading + (kGated ? place.column / 2 : place.column)) * kBytes;
+        (place.batch * args.d_batch_stride + row * args.d_stride + (kGated ? place.column / 2 : place.column)) * kBytes;
     const int count = row < place.row_limit ? place.column_limit - place.column : 0;
 #pragma unroll
     for (int j = 0; j < kColumns / 8; ++j) {

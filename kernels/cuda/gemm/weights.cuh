@@ -40,15 +40,15 @@ struct ScaleLine {
   const signed char* zeros;
 
   TS_DEVICE ScaleLine(const TsCudaGemmArgs& args, int batch, int column)
-      : scales(static_cast<const char*>(args.scale_b.data) +
-               (batch * args.scale_b.batch + column * args.scale_b.row) * bytes_of(cfg::kTypeScale)),
-        zeros(static_cast<const signed char*>(args.zero_b.data) + batch * args.zero_b.batch + column * args.zero_b.row) {}
+      : scales(static_cast<const char*>(args.scale_b) +
+               (batch * args.scale_b_batch_stride + column * args.scale_b_row_stride) * bytes_of(cfg::kTypeScale)),
+        zeros(static_cast<const signed char*>(args.zero_b) + batch * args.zero_b_batch_stride + column * args.zero_b_row_stride) {}
   // At element k.
   TS_DEVICE StoredScale load(const TsCudaGemmArgs& args, int k) const {
     constexpr int kBytes = bytes_of(cfg::kTypeScale);
     const int block = k >> args.scale_shift;
-    StoredScale x{load_bits<kBytes>(scales + block * args.scale_b.block * kBytes), 0};
-    if constexpr (cfg::kZeroPoints) x.zero = __ldg(zeros + block * args.zero_b.block);
+    StoredScale x{load_bits<kBytes>(scales + block * args.scale_b_block_stride * kBytes), 0};
+    if constexpr (cfg::kZeroPoints) x.zero = __ldg(zeros + block * args.zero_b_block_stride);
     return x;
   }
 };

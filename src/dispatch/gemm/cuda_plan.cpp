@@ -149,12 +149,15 @@ Status check_alignment(const GemmProblem& p, const CudaGemmResources& facts, con
 TsCudaGemmArgs CudaGemmPlan::kernel_arguments(const GemmArguments& a) const {
   const GemmProblem& p = problem();
   TsCudaGemmArgs out{};
-  const auto matrix = [](const GemmOperand& x) { return TsMatrix{x.data, x.leading, x.batch}; };
-  out.a = matrix(a.a);
-  out.b = matrix(a.b);
+  out.a = a.a.data;
+  out.b = a.b.data;
   out.d = a.d;
-  out.d_leading = a.d_leading;
-  out.d_batch = a.d_batch;
+  out.a_stride = a.a.leading;
+  out.b_stride = a.b.leading;
+  out.d_stride = a.d_leading;
+  out.a_batch_stride = a.a.batch;
+  out.b_batch_stride = a.b.batch;
+  out.d_batch_stride = a.d_batch;
   std::size_t at = 0;
   if (p.beta) out.epilogue[at++] = {const_cast<void*>(a.c.data), a.c.leading, a.c.batch, a.beta, 0};
   for (std::size_t i = 0; i < p.epilogue.size(); ++i) {
@@ -177,8 +180,12 @@ TsCudaGemmArgs CudaGemmPlan::kernel_arguments(const GemmArguments& a) const {
   out.k = static_cast<int>(a.alpha == 0 && !facts_.tensor_maps ? 0 : p.k);
   if (p.k2 != 0) {
     out.k2 = static_cast<int>(a.alpha == 0 && !facts_.tensor_maps ? 0 : p.k2);
-    out.a2 = matrix(a.a2);
-    out.b2 = matrix(a.b2);
+    out.a2 = a.a2.data;
+    out.b2 = a.b2.data;
+    out.a2_stride = a.a2.leading;
+    out.b2_stride = a.b2.leading;
+    out.a2_batch_stride = a.a2.batch;
+    out.b2_batch_stride = a.b2.batch;
   }
   out.batch = static_cast<int>(p.batch);
   out.groups = p.grouping == GemmGrouping::none ? 0 : out.batch;
@@ -197,13 +204,23 @@ void CudaGemmPlan::add_scales(const GemmArguments& a, TsCudaGemmArgs& out) const
   const std::int64_t depth = problem().group_size;
   out.scale_shift = depth >= problem().k ? kOneBlock : std::countr_zero(static_cast<std::uint64_t>(depth));
   if (a.alpha == 0) {  // zeros for all
-    out.scale_a.data = out.scale_b.data = out.zero_b.data = zeros_;
+    out.scale_a = static_cast<const float*>(zeros_);
+    out.scale_b = zeros_;
+    out.zero_b = static_cast<const signed char*>(zeros_);
     return;
   }
-  const auto scales = [](const GemmScales& x) { return TsScales{x.data, x.row, x.block, x.batch}; };
-  out.scale_a = scales(a.scale_a);
-  out.scale_b = scales(a.scale_b);
-  out.zero_b = scales(a.zero_b);
+  out.scale_a = static_cast<const float*>(a.scale_a.data);
+  out.scale_b = a.scale_b.data;
+  out.zero_b = static_cast<const signed char*>(a.zero_b.data);
+  out.scale_a_row_stride = a.scale_a.row;
+  out.scale_a_block_stride = a.scale_a.block;
+  out.scale_a_batch_stride = a.scale_a.batch;
+  out.scale_b_row_stride = a.scale_b.row;
+  out.scale_b_block_stride = a.scale_b.block;
+  out.scale_b_batch_stride = a.scale_b.batch;
+  out.zero_b_row_stride = a.zero_b.row;
+  out.zero_b_block_stride = a.zero_b.block;
+  out.zero_b_batch_stride = a.zero_b.batch;
 }
 
 /// Weights as bytes, along k; the kernel unpacks them.

@@ -58,7 +58,7 @@ TEST(CudaAttentionSource, IsOneTextWithoutIncludes) {
     EXPECT_EQ(source.language, Language::cuda);
     EXPECT_EQ(source.text.find("#include"), std::string::npos);
     EXPECT_EQ(source.text.find("#pragma once"), std::string::npos);
-    const std::string mark = "// ---- common/common.cuh\n";
+    const std::string mark = "// ---- cuda/common/common.cuh\n";
     const auto first = source.text.find(mark);
     ASSERT_NE(first, std::string::npos);
     EXPECT_EQ(source.text.find("constexpr float kLog2e"), source.text.rfind("constexpr float kLog2e"));

@@ -91,26 +91,26 @@ struct Consumer {
     bool inside[kRowBlocks][2];
     if constexpr (kBlocks) {
       const i64 batch_a = cfg::kGrouping == TS_GEMM_CONTIGUOUS ? 0 : t.batch;
-      scale_b = static_cast<const float*>(args.scale_b.data) + t.batch * args.scale_b.batch +
-                t.column / 128 * args.scale_b.row + t.step * args.scale_b.block;
+      scale_b = static_cast<const float*>(args.scale_b) + t.batch * args.scale_b_batch_stride +
+                t.column / 128 * args.scale_b_row_stride + t.step * args.scale_b_block_stride;
 #pragma unroll
       for (int i = 0; i < 2 * kRowBlocks; ++i) {
         const int row =
             t.row + tile_warpgroup() * kWarpgroupRows + i / 2 * 64 + thread() / 32 * 16 + i % 2 * 8 + thread() % 32 / 4;
         inside[i / 2][i % 2] = row < t.row_limit;
-        scale_a[i / 2][i % 2] = static_cast<const float*>(args.scale_a.data) + batch_a * args.scale_a.batch +
-                                (t.row_offset + row) * args.scale_a.row + t.step * args.scale_a.block;
+        scale_a[i / 2][i % 2] = static_cast<const float*>(args.scale_a) + batch_a * args.scale_a_batch_stride +
+                                (t.row_offset + row) * args.scale_a_row_stride + t.step * args.scale_a_block_stride;
       }
     }
     // The scales of `step`'s block: the scale of each of the thread's rows times that of the columns.
     auto scales_of = [&](int step, float(&scale)[2 * kRowBlocks + 1]) {
       if constexpr (kBlocks) {
         const bool there = step < t.steps;
-        scale[2 * kRowBlocks] = there ? __ldg(scale_b + step * args.scale_b.block) : 0.0f;
+        scale[2 * kRowBlocks] = there ? __ldg(scale_b + step * args.scale_b_block_stride) : 0.0f;
 #pragma unroll
         for (int i = 0; i < 2 * kRowBlocks; ++i) {
           scale[i] =
-              there && inside[i / 2][i % 2] ? __ldg(scale_a[i / 2][i % 2] + step * args.scale_a.block) : 0.0f;
+              there && inside[i / 2][i % 2] ? __ldg(scale_a[i / 2][i % 2] + step * args.scale_a_block_stride) : 0.0f;
         }
       }
     };
@@ -336,8 +336,8 @@ struct Consumer {
   TS_DEVICE void run() {
     factor = args.alpha;
     if constexpr (cfg::kScaling == TS_GEMM_SCALE_TENSOR) {
-      if (args.scale_a.data != nullptr) factor *= *static_cast<const float*>(args.scale_a.data);
-      if (args.scale_b.data != nullptr) factor *= *static_cast<const float*>(args.scale_b.data);
+      if (args.scale_a != nullptr) factor *= *static_cast<const float*>(args.scale_a);
+      if (args.scale_b != nullptr) factor *= *static_cast<const float*>(args.scale_b);
     }
     TileWalk walk(args);
     Tile t, next;

@@ -184,8 +184,8 @@ struct Skinny {
   TS_DEVICE void consume() {
     wait_for_previous_kernel();
     float factor = args.alpha;
-    if (args.scale_a.data != nullptr) factor *= *static_cast<const float*>(args.scale_a.data);
-    if (args.scale_b.data != nullptr) factor *= *static_cast<const float*>(args.scale_b.data);
+    if (args.scale_a != nullptr) factor *= *static_cast<const float*>(args.scale_a);
+    if (args.scale_b != nullptr) factor *= *static_cast<const float*>(args.scale_b);
     Item t;
     for (int index = blockIdx.x; find(index, t); index += gridDim.x) {
       Sum sums[kTiles][4];

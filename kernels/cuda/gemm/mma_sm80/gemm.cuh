@@ -42,17 +42,17 @@ struct Gemm {
     const bool second = cfg::kMmPlusMm && t.step + step >= first_steps;
     const int k = (t.step + step - (second ? first_steps : 0)) * kTileK, k_end = second ? args.k2 : args.k;
     const u32 to = shared + stage * kStageBytes;
-    const void* const a = second ? args.a2.data : args.a.data;
+    const void* const a = second ? args.a2 : args.a;
     copy_operand<LayoutA, cfg::kTileM, cfg::kRowMajorA>(
         to,
-        static_cast<const char*>(a) + batch_a * (second ? args.a2.batch : args.a.batch) * kElementBytes,
-        second ? args.a2.leading : args.a.leading, t.row_offset + t.row, t.row_offset + t.row_limit, k, k_end);
+        static_cast<const char*>(a) + batch_a * (second ? args.a2_batch_stride : args.a_batch_stride) * kElementBytes,
+        second ? args.a2_stride : args.a_stride, t.row_offset + t.row, t.row_offset + t.row_limit, k, k_end);
     if constexpr (!kWeights) {
-      const void* const b = second ? args.b2.data : args.b.data;
+      const void* const b = second ? args.b2 : args.b;
       copy_operand<LayoutB, cfg::kTileN, !cfg::kRowMajorB>(
           to + LayoutA::kBytes,
-          static_cast<const char*>(b) + t.batch * (second ? args.b2.batch : args.b.batch) * kElementBytes,
-          second ? args.b2.leading : args.b.leading, t.column, args.n, k, k_end);
+          static_cast<const char*>(b) + t.batch * (second ? args.b2_batch_stride : args.b_batch_stride) * kElementBytes,
+          second ? args.b2_stride : args.b_stride, t.column, args.n, k, k_end);
     }
   }
   // Weights go through registers: they are loaded before another step is multiplied and stored after it.
@@ -68,16 +68,16 @@ struct Gemm {
                             Sum (&sums)[kBlocksM][4 * kTilesN]) const {
     const i64 batch = cfg::kGrouping == TS_GEMM_CONTIGUOUS ? 0 : t.batch;
     const i64 block = (t.step + step) * kTileK / 128;
-    const float column = __ldg(static_cast<const float*>(args.scale_b.data) + t.batch * args.scale_b.batch +
-                               t.column / 128 * args.scale_b.row + block * args.scale_b.block);
+    const float column = __ldg(static_cast<const float*>(args.scale_b) + t.batch * args.scale_b_batch_stride +
+                               t.column / 128 * args.scale_b_row_stride + block * args.scale_b_block_stride);
 #pragma unroll
     for (int i = 0; i < kBlocksM; ++i) {
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
         const int row = t.row + warp_row() + 16 * i + 8 * r + static_cast<int>(threadIdx.x & 31) / 4;
-        const float scale = row < t.row_limit ? column * __ldg(static_cast<const float*>(args.scale_a.data) + batch * args.scale_a.batch +
-                                                               (t.row_offset + row) * args.scale_a.row +
-                                                               block * args.scale_a.block)
+        const float scale = row < t.row_limit ? column * __ldg(static_cast<const float*>(args.scale_a) + batch * args.scale_a_batch_stride +
+                                                               (t.row_offset + row) * args.scale_a_row_stride +
+                                                               block * args.scale_a_block_stride)
                                               : 0.0f;
 #pragma unroll
         for (int e = 2 * r; e < 4 * kTilesN; e += 4) {
@@ -169,8 +169,8 @@ struct Gemm {
     for (int item = blockIdx.x; walk.find(item, 0, t); item += gridDim.x) {
       float factor = args.alpha;
       if constexpr (cfg::kScaling == TS_GEMM_SCALE_TENSOR) {
-        if (args.scale_a.data != nullptr) factor *= *static_cast<const float*>(args.scale_a.data);
-        if (args.scale_b.data != nullptr) factor *= *static_cast<const float*>(args.scale_b.data);
+        if (args.scale_a != nullptr) factor *= *static_cast<const float*>(args.scale_a);
+        if (args.scale_b != nullptr) factor *= *static_cast<const float*>(args.scale_b);
       }
       Sum sums[kBlocksM][4 * kTilesN];
 #pragma unroll

@@ -150,14 +150,14 @@ struct WeightsOnTheWay {
   }
 
   TS_DEVICE void load(const TsCudaGemmArgs& args, int batch, int column, int k) {
-    const char* const base = static_cast<const char*>(args.b.data);
+    const char* const base = static_cast<const char*>(args.b);
 #pragma unroll
     for (int i = 0; i < kItems; ++i) {
       const int item = i * kThreads + static_cast<int>(threadIdx.x);
       const int row = column + item / kGroups, at = k + item % kGroups * 8;
       const bool there = item < cfg::kTileN * kGroups && row < args.n;
       const int left = there ? args.k - at : 0;
-      load_words(words[i], base + (batch * args.b.batch + row * args.b.leading + at) * kBits / 8, left);
+      load_words(words[i], base + (batch * args.b_batch_stride + row * args.b_stride + at) * kBits / 8, left);
       scales[i] = left > 0 ? ScaleLine(args, batch, row).load(args, at) : StoredScale{0, 0};
     }
   }

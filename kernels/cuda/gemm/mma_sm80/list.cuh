@@ -50,12 +50,12 @@ struct ListWalk {
       (list.entries[middle].first_tile <= item ? low : high) = middle;
     }
     const auto& p = list.entries[low];
-    args.a.data = p.a;
-    args.b.data = p.b;
+    args.a = p.a;
+    args.b = p.b;
     args.d = p.d;
-    args.a.leading = p.a_stride;
-    args.b.leading = p.b_stride;
-    args.d_leading = p.d_stride;
+    args.a_stride = p.a_stride;
+    args.b_stride = p.b_stride;
+    args.d_stride = p.d_stride;
     args.m = p.m;
     args.n = p.n;
     args.k = p.k;

@@ -95,7 +95,7 @@ struct Skinny {
     c.k_limit = imin(args.k, to * kStepK);
     const int column = first + lane() / 4;
     c.columns = args.n - column;
-    c.row = static_cast<const char*>(args.b.data) + bytes_b(batch * args.b.batch + column * args.b.leading + c.k);
+    c.row = static_cast<const char*>(args.b) + bytes_b(batch * args.b_batch_stride + column * args.b_stride + c.k);
   }
 
   // Starts the copy of the cursor's step into stage `stage` and moves the cursor on; items that are over are passed.
@@ -111,7 +111,7 @@ struct Skinny {
 #pragma unroll
       for (int j = 0; j < kTiles; ++j) {
         const bool valid = inside && 8 * j < c.columns;
-        copy_async(to + 512 * j, valid ? c.row + bytes_b(8 * j * args.b.leading + offset) : args.b.data, valid);
+        copy_async(to + 512 * j, valid ? c.row + bytes_b(8 * j * args.b_stride + offset) : args.b, valid);
       }
       ++c.step;
     }
@@ -128,10 +128,10 @@ struct Skinny {
     const bool inside = k < limit;
 #pragma unroll
     for (int c = 0; c < kChunksA; ++c) {
-      const char* const at = a + (row * args.a.leading + k) * kElementBytes + 16 * c;
+      const char* const at = a + (row * args.a_stride + k) * kElementBytes + 16 * c;
       load_chunk(x.low[c], at, row < args.m && inside);
       if constexpr (cfg::kRows == 16)
-        load_chunk(x.high[c], at + 8 * args.a.leading * kElementBytes, row + 8 < args.m && inside);
+        load_chunk(x.high[c], at + 8 * args.a_stride * kElementBytes, row + 8 < args.m && inside);
       else
         x.high[c][0] = x.high[c][1] = x.high[c][2] = x.high[c][3] = 0;
     }
@@ -213,15 +213,15 @@ struct Skinny {
 #pragma unroll
     for (int s = 0; s < cfg::kStages - 1; ++s) copy(ahead, items, s);
     if constexpr (!kWeights) {
-      if (args.scale_a.data != nullptr) factor *= *static_cast<const float*>(args.scale_a.data);
-      if (args.scale_b.data != nullptr) factor *= *static_cast<const float*>(args.scale_b.data);
+      if (args.scale_a != nullptr) factor *= *static_cast<const float*>(args.scale_a);
+      if (args.scale_b != nullptr) factor *= *static_cast<const float*>(args.scale_b);
     }
     int stage = 0, finisher = 0;
     for (Cursor c{static_cast<int>(blockIdx.x)}; c.item < items; c.item += gridDim.x) {
       start(c);
       const int group = c.item / splits;
       const int batch = group / column_groups;
-      const char* const a = static_cast<const char*>(args.a.data) + batch * args.a.batch * kElementBytes;
+      const char* const a = static_cast<const char*>(args.a) + batch * args.a_batch_stride * kElementBytes;
       Sum sums[kTiles][4];
 #pragma unroll
       for (int j = 0; j < kTiles; ++j) sums[j][0] = sums[j][1] = sums[j][2] = sums[j][3] = 0;

@@ -14,15 +14,18 @@ bool is_off(std::int64_t elements, int bits) {
 
 AttentionProblem derived(const AttentionProblem& problem, const AttentionArguments& arguments) {
   AttentionProblem out = problem;
-  out.negative_scale = arguments.scale < 0;
+  out.negative_scale |= arguments.scale < 0;
   const int in = bits_of(input_type(problem.data_type)), written = bits_of(output_type(problem.data_type));
   const auto any_off = [](const AttentionStrides& s, int bits) { return is_off(s.batch | s.head | s.row, bits); };
-  out.unaligned = any_off(arguments.q_strides, in) || any_off(arguments.k_strides, in) ||
-                  any_off(arguments.v_strides, in) || any_off(arguments.o_strides, written);
+  out.unaligned |= any_off(arguments.q_strides, in) || any_off(arguments.k_strides, in) ||
+                   any_off(arguments.v_strides, in) || any_off(arguments.o_strides, written);
+  // The stride of a dimension's only member is not read.
   const BiasStrides& b = arguments.bias_strides;
-  out.unaligned_bias =
-      problem.bias == BiasKind::elementwise &&
-      ((b.column != 1 && problem.seqlen_k > 1) || is_off(b.batch | b.head | b.row, bits_of(DataType::fp32)));
+  const auto step = [](std::int64_t size, std::int64_t stride) { return size > 1 ? stride : 0; };
+  const std::int64_t steps =
+      step(problem.batch, b.batch) | step(problem.heads_q, b.head) | step(problem.seqlen_q, b.row);
+  out.unaligned_bias |= problem.bias == BiasKind::elementwise &&
+                        ((b.column != 1 && problem.seqlen_k > 1) || is_off(steps, bits_of(DataType::fp32)));
   return out;
 }
 
@@ -35,6 +38,14 @@ GemmProblem derived(const GemmProblem& problem, const GemmArguments& arguments) 
                    (!problem.packed_b && any_off(arguments.b, problem.type_b)) ||
                    any_off(arguments.a2, problem.type_a) || any_off(arguments.b2, problem.type_b);
   return out;
+}
+
+AttentionProblem with_derived_fields(const AttentionProblem& problem) {
+  return validate(problem) ? derived(problem, dense_arguments(problem, AttentionLayout::bhsd)) : problem;
+}
+
+GemmProblem with_derived_fields(const GemmProblem& problem) {
+  return validate(problem) ? derived(problem, dense_arguments(problem)) : problem;
 }
 
 }  // namespace tilesmith

@@ -7,12 +7,16 @@
 
 namespace tilesmith {
 
-/// Sets negative_scale from the scale, `unaligned` and `unaligned_bias` from the strides. Pointers are taken for
-/// multiples of 16 bytes.
+/// Sets negative_scale from the scale, `unaligned` and `unaligned_bias` from the strides; what the problem says already
+/// stays: a plan for unaligned memory serves aligned memory too. Pointers are taken for multiples of 16 bytes.
 [[nodiscard]] AttentionProblem derived(const AttentionProblem& problem, const AttentionArguments& arguments);
 
 /// Sets `unaligned` where the problem says so already, or a row or member of A, B, A2 or B2 begins off multiples of 16
 /// bytes; a packed B does not count. Pointers are taken for multiples of 16 bytes.
 [[nodiscard]] GemmProblem derived(const GemmProblem& problem, const GemmArguments& arguments);
+
+/// The same for dense tensors of the usual layout and scale. A problem that validate() refuses stays as it is.
+[[nodiscard]] AttentionProblem with_derived_fields(const AttentionProblem& problem);
+[[nodiscard]] GemmProblem with_derived_fields(const GemmProblem& problem);
 
 }  // namespace tilesmith

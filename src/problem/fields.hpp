@@ -10,6 +10,7 @@
 #include <type_traits>
 
 #include "problem/hash_words.hpp"
+#include "vocabulary/canonical.hpp"
 #include "vocabulary/data_type.hpp"
 #include "vocabulary/field_value.hpp"
 #include "vocabulary/traits.hpp"
@@ -92,21 +93,13 @@ template <Reflected T>
   return mixed_hash(hash, small);
 }
 
-/// ";field=value" for every field that is not at its default, in order. Two problems of one operation are equal exactly
+/// "field=value;" for every field that is not at its default, in order. Two problems of one operation are equal exactly
 /// when these texts are, and a new field with a default changes no text that exists.
 template <Reflected T>
 [[nodiscard]] std::string differences_from_default(const T& object) {
   static_assert(lists_every_field<T>, "a member is missing from `fields`");
   std::string out;
-  const T usual{};
-  T::fields(object, [&]<class F>(std::string_view name, const F& value) {
-    const auto offset = reinterpret_cast<const char*>(&value) - reinterpret_cast<const char*>(&object);
-    if (value == *reinterpret_cast<const F*>(reinterpret_cast<const char*>(&usual) + offset)) return;
-    out += ';';
-    out += name;
-    out += '=';
-    append_value(out, value);
-  });
+  append_changed_fields(out, object);
   return out;
 }
 

@@ -1,7 +1,8 @@
-// The operations, one row each: its name, its problem, the arguments of a call, and the signature its kernels have.
+// The operations, one row each: its name, its problem, the arguments of a call, the numbers of a call on random inputs,
+// and the signature its kernels have.
 //
-// A station that does something for every operation declares a template over a row and specialises it once for each
-// (a reference, a case, options of the command line). Whatever holds all operations (variants of problems, plan caches,
+// A station that does something for every operation declares a template over a row and specialises it once for each (a
+// reference, a case, options of the command line). Whatever holds all operations (variants of problems, plan caches,
 // verbs) is made from the tuple below, so a row that lacks a specialisation does not compile.
 #pragma once
 
@@ -11,7 +12,9 @@
 #include <type_traits>
 #include <variant>
 
+#include "problem/attention/numbers.hpp"
 #include "problem/fields.hpp"
+#include "problem/gemm/numbers.hpp"
 #include "tilesmith/attention.hpp"
 #include "tilesmith/gemm.hpp"
 #include "vocabulary/signature.hpp"
@@ -21,6 +24,7 @@ namespace tilesmith {
 struct AttentionFwd {
   using Problem = AttentionProblem;
   using Arguments = AttentionArguments;
+  using Numbers = AttentionNumbers;
   static constexpr std::string_view kName = "attention_fwd";
   static constexpr std::string_view kAbout = "Attention forward: softmax(scale q k^T + bias) v";
   static constexpr Operation kKernels = Operation::attention;
@@ -29,6 +33,7 @@ struct AttentionFwd {
 struct Gemm {
   using Problem = GemmProblem;
   using Arguments = GemmArguments;
+  using Numbers = GemmNumbers;
   static constexpr std::string_view kName = "gemm";
   static constexpr std::string_view kAbout = "D = epilogue(alpha op(A) op(B) + beta C)";
   static constexpr Operation kKernels = Operation::gemm;
@@ -99,11 +104,11 @@ constexpr bool any_operation(Visit&& visit) {
   return detail::OperationList<Operations>::any_of(visit);
 }
 
-/// "gemm;m=256;n=512": the operation and every field that is not at its default. Equal for equal problems alone, and
+/// "gemm;m=256;n=512;": the operation and every field that is not at its default. Equal for equal problems alone, and
 /// the same text after a field with a default was added. Rows of a bench are known by it.
 template <OperationProblem P>
 [[nodiscard]] std::string identity_of(const P& problem) {
-  return std::string(OperationOf<P>::type::kName) + differences_from_default(problem);
+  return std::string(OperationOf<P>::type::kName) + ";" + differences_from_default(problem);
 }
 [[nodiscard]] inline std::string identity_of(const AnyProblem& problem) {
   return std::visit([](const auto& each) { return identity_of(each); }, problem);

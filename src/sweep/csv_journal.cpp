@@ -53,10 +53,9 @@ Result<CsvJournal> CsvJournal::open(const std::string& path, std::string_view op
     if (end == std::string::npos) break;
     if (begin == 0) {
       if (line != header)
-        return fail(
-            ErrorCode::parse,
-            fmt::format("{}: its columns are not those of this version's results of {}", path, operation),
-            kOtherFile);
+        return fail(ErrorCode::parse,
+                    fmt::format("{}: its columns are not those of this version's results of {}", path, operation),
+                    kOtherFile);
     } else if (const auto cells = parse_csv_line(operation, line)) {
       journal.known_.insert(cells->front());
     } else {

@@ -6,11 +6,10 @@
 #include "problem/derive.hpp"
 #include "sweep/attention/shapes.hpp"
 #include "sweep/gemm/shapes.hpp"
+#include "sweep/lines.hpp"
 
 namespace tilesmith {
 namespace {
-
-constexpr std::uint64_t kSeed = 1;
 
 /// Calls `visit` with the row whose kernels these are. Error: unsupported, where no row has them.
 template <class T, class Visit>
@@ -34,12 +33,17 @@ Result<BenchProblems> load_problems(Operation operation, const std::string& path
     TS_ASSIGN(part, Shard::parse(shard));
   }
   return with_row<BenchProblems>(operation, [&]<class Op>() -> Result<BenchProblems> {
+    if (is_file_of_lines(path)) {
+      TS_ASSIGN(auto lines, problems_of_lines<Op>(path, part));
+      return BenchProblems(std::move(lines));
+    }
     TS_ASSIGN(auto problems, BenchOperation<Op>::load(path, tier, part));
     return BenchProblems(std::move(problems));
   });
 }
 
 Result<std::chrono::milliseconds> time_limit(Operation operation, const std::string& path, std::string_view tier) {
+  if (is_file_of_lines(path)) return std::chrono::seconds(60);
   return with_row<std::chrono::milliseconds>(operation, [&]<class Op>() -> Result<std::chrono::milliseconds> {
     TS_ASSIGN(const int seconds, BenchOperation<Op>::timeout_s(path, tier));
     return std::chrono::seconds(seconds);
@@ -52,9 +56,11 @@ AttentionProblem BenchOperation<AttentionFwd>::measured(const AttentionProblem& 
 
 AttentionInputs BenchOperation<AttentionFwd>::inputs(const AttentionProblem& problem) {
   AttentionInputs inputs;
-  inputs.seed = kSeed;
-  if (problem.soft_cap) inputs.soft_cap = 30.0f;
-  if (problem.dropout) inputs.dropout_probability = 0.1f;
+  const AttentionNumbers numbers = usual_call(problem, kSweepSeed).numbers;
+  inputs.scale = numbers.scale;
+  inputs.soft_cap = numbers.soft_cap;
+  inputs.dropout_probability = numbers.dropout_probability;
+  inputs.seed = numbers.seed;
   return inputs;
 }
 
@@ -74,8 +80,9 @@ GemmProblem BenchOperation<Gemm>::measured(const GemmProblem& problem) {
 
 GemmInputs BenchOperation<Gemm>::inputs(const GemmProblem& problem) {
   GemmInputs inputs;
-  inputs.seed = kSeed;
-  if (problem.beta) inputs.beta = 1;
+  const GemmNumbers numbers = usual_call(problem, kSweepSeed).numbers;
+  inputs.beta = numbers.beta;
+  inputs.seed = numbers.seed;
   return inputs;
 }
 

@@ -44,7 +44,7 @@ TEST(ProblemFields, EachOneCountsInHashIdentityAndEquality) {
     Problem usual;
     std::set<std::uint64_t> hashes{hash_of(usual)};
     std::set<std::string> identities{identity_of(usual)};
-    EXPECT_EQ(identity_of(usual), std::string(Op::kName));
+    EXPECT_EQ(identity_of(usual), std::string(Op::kName) + ";");
     Problem::fields(usual, [&](std::string_view name, const auto&) {
       Problem other, again;
       while (other == usual)

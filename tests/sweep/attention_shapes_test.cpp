@@ -151,6 +151,35 @@ forward: {smoke: [{id: small, axes: {seqlen_q: [7, 9]}}]}
   EXPECT_FALSE(shapes->back().lse);
 }
 
+TEST(AttentionShapes, ProblemsSayWhatFollowsFromTheirTensors) {
+  const TemporaryDirectory directory = TemporaryDirectory::create("tilesmith-shapes-").value();
+  const std::filesystem::path file = directory.path() / "shapes.yaml";
+  ASSERT_TRUE(write_file_atomic(file, R"(
+schema: 1
+tiers: {smoke: {includes: [smoke], timeout_s: 5}}
+axis_defaults_when_absent: {seqlen_q: [8], heads_q: [2], heads_kv: [2], bias: [elementwise]}
+variant_sections: {fwd: forward}
+forward:
+  smoke:
+    - {id: rows, axes: {seqlen_k: [30, 32]}}
+    - {id: dims, axes: {seqlen_k: [32], head_dim_qk: [100], head_dim_v: [100]}}
+    - id: traits
+      axes: {seqlen_k: [32], dtype: [fp8bf16], window: [[-1, -1], [7, 0]], soft_cap: [true], sink: [true],
+             block_scale: [false, true]}
+)"));
+  const auto problems = load_attention_problems(file, "smoke", {});
+  ASSERT_TRUE(problems) << problems.error().text();
+  ASSERT_EQ(problems->size(), 7u);
+  EXPECT_TRUE(problems->at(0).unaligned_bias) << "rows of 30 floats are no multiple of 16 bytes";
+  EXPECT_FALSE(problems->at(1).unaligned_bias);
+  EXPECT_FALSE(problems->at(1).unaligned);
+  EXPECT_TRUE(problems->at(2).unaligned) << "rows of 100 fp16";
+  EXPECT_FALSE(problems->at(3).block_scale);
+  EXPECT_TRUE(problems->at(4).block_scale && problems->at(4).soft_cap && problems->at(4).sink);
+  EXPECT_EQ(problems->at(6).window_left, 7);
+  EXPECT_EQ(problems->at(6).window_right, 0);
+}
+
 TEST(AttentionShapes, ProblemsAreDistinctAndHaveMeaning) {
   const auto problems = load_attention_problems("", "smoke", {});
   ASSERT_TRUE(problems) << problems.error().text();

@@ -66,6 +66,15 @@ TEST(GemmShapes, WeightsMayBePackedBeforehand) {
                    "bf16 2x3x4 rcr", "bf16 2x3x4 rrr", "bf16 2x3x4 rcr packed B", "bf16 2x3x4 rrr packed B"}));
 }
 
+TEST(GemmShapes, WeightsMayBePrefetched) {
+  const auto shapes = shapes_with("m: [1], nk: [[3, 4]], prefetch_weights: [false, true]");
+  ASSERT_TRUE(shapes) << shapes.error().text();
+  const std::vector<GemmProblem> problems = problems_of(*shapes);
+  ASSERT_EQ(problems.size(), 2u);
+  EXPECT_FALSE(problems[0].prefetch_weights);
+  EXPECT_TRUE(problems[1].prefetch_weights);
+}
+
 TEST(GemmShapes, TypesAreTheUsualOnesUnlessTheyAreNamed) {
   EXPECT_EQ(names_of("mnk: [[8, 8, 8]], dtype: [int8, fp8, bf16]"),
             (Names{"int8 to int32 8x8x8 rcr", "fp8 to bf16 8x8x8 rcr", "bf16 8x8x8 rcr"}));

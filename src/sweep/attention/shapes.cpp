@@ -7,12 +7,17 @@
 #include <unordered_set>
 
 #include "base/nearest.hpp"
+#include "problem/derive.hpp"
 
 namespace tilesmith {
 std::string AttentionShape::id() const {
-  return fmt::format("b{}_q{}_k{}_h{}x{}_d{}x{}_{}_{}_{}bias_p{}_{}lse", batch, seqlen_q, seqlen_k, heads_q, heads_kv,
-                     head_dim_qk, head_dim_v, name_of(data_type), name_of(mask),
-                     bias == BiasKind::elementwise ? "" : name_of(bias), dropout, lse ? "" : "no");
+  std::string text = fmt::format("b{}_q{}_k{}_h{}x{}_d{}x{}_{}_{}_{}bias_p{}_{}lse", batch, seqlen_q, seqlen_k, heads_q,
+                                 heads_kv, head_dim_qk, head_dim_v, name_of(data_type), name_of(mask),
+                                 bias == BiasKind::elementwise ? "" : name_of(bias), dropout, lse ? "" : "no");
+  if (window != kNoWindow) text += fmt::format("_w{}x{}", window[0], window[1]);
+  for (const auto& [set, word] : {std::pair{soft_cap, "_softcap"}, {sink, "_sink"}, {block_scale, "_blockscale"}})
+    if (set) text += word;
+  return text;
 }
 
 std::int64_t AttentionShapeSweep::size() const {
@@ -20,7 +25,8 @@ std::int64_t AttentionShapeSweep::size() const {
   for (const std::size_t count :
        {axes.batch.size(), axes.seqlen_q.size(), axes.seqlen_k.size(), axes.heads_q.size(), axes.heads_kv.size(),
         axes.head_dim_qk.size(), axes.head_dim_v.size(), axes.data_type.size(), axes.mask.size(), axes.bias.size(),
-        axes.dropout.size(), axes.lse.size()})
+        axes.dropout.size(), axes.lse.size(), axes.window.size(), axes.soft_cap.size(), axes.sink.size(),
+        axes.block_scale.size()})
     if (__builtin_mul_overflow(product, static_cast<std::int64_t>(count), &product))
       return std::numeric_limits<std::int64_t>::max();
   return product;
@@ -35,7 +41,11 @@ void AttentionShapeSweep::for_each(FunctionRef<void(const AttentionShape&)> visi
       field = values[static_cast<std::size_t>(rest) % values.size()];
       rest /= static_cast<std::int64_t>(values.size());
     };
-    pick(shape.lse, axes.lse);  // the last axis runs fastest
+    pick(shape.block_scale, axes.block_scale);  // the last axis runs fastest
+    pick(shape.sink, axes.sink);
+    pick(shape.soft_cap, axes.soft_cap);
+    pick(shape.window, axes.window);
+    pick(shape.lse, axes.lse);
     pick(shape.dropout, axes.dropout);
     pick(shape.bias, axes.bias);
     pick(shape.mask, axes.mask);
@@ -88,18 +98,23 @@ Result<std::vector<AttentionProblem>> load_attention_problems(const std::filesys
   std::unordered_set<std::string> seen;
   for (const AttentionShape& shape : shapes) {
     if (shape.heads_q % shape.heads_kv != 0 || !seen.insert(shape.id()).second) continue;
-    problems.push_back({.data_type = shape.data_type,
-                        .batch = shape.batch,
-                        .heads_q = shape.heads_q,
-                        .heads_kv = shape.heads_kv,
-                        .seqlen_q = shape.seqlen_q,
-                        .seqlen_k = shape.seqlen_k,
-                        .head_dim_qk = shape.head_dim_qk,
-                        .head_dim_v = shape.head_dim_v,
-                        .mask = shape.mask,
-                        .bias = shape.bias,
-                        .dropout = shape.dropout > 0,
-                        .lse = shape.lse});
+    problems.push_back(with_derived_fields({.data_type = shape.data_type,
+                                            .batch = shape.batch,
+                                            .heads_q = shape.heads_q,
+                                            .heads_kv = shape.heads_kv,
+                                            .seqlen_q = shape.seqlen_q,
+                                            .seqlen_k = shape.seqlen_k,
+                                            .head_dim_qk = shape.head_dim_qk,
+                                            .head_dim_v = shape.head_dim_v,
+                                            .mask = shape.mask,
+                                            .window_left = shape.window[0],
+                                            .window_right = shape.window[1],
+                                            .bias = shape.bias,
+                                            .soft_cap = shape.soft_cap,
+                                            .sink = shape.sink,
+                                            .dropout = shape.dropout > 0,
+                                            .lse = shape.lse,
+                                            .block_scale = shape.block_scale}));
   }
   return problems;
 }

@@ -2,6 +2,7 @@
 // user's file of that schema).
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -18,6 +19,10 @@
 
 namespace tilesmith {
 
+/// Keys that a query sees on the left and on the right of its own place; -1 is unbounded.
+using AttentionWindow = std::array<std::int64_t, 2>;
+inline constexpr AttentionWindow kNoWindow{-1, -1};
+
 /// One attention problem of a sweep.
 struct AttentionShape {
   std::int64_t batch = 1, seqlen_q = 1024, seqlen_k = 1024, heads_q = 16, heads_kv = 16, head_dim_qk = 128,
@@ -27,6 +32,8 @@ struct AttentionShape {
   BiasKind bias = BiasKind::none;
   double dropout = 0;
   bool lse = false;
+  AttentionWindow window = kNoWindow;
+  bool soft_cap = false, sink = false, block_scale = false;
 
   friend bool operator==(const AttentionShape&, const AttentionShape&) = default;
 
@@ -43,6 +50,8 @@ struct AttentionAxes {
   std::vector<BiasKind> bias;
   std::vector<double> dropout;
   std::vector<bool> lse;
+  std::vector<AttentionWindow> window{kNoWindow};
+  std::vector<bool> soft_cap{false}, sink{false}, block_scale{false};
 };
 
 struct AttentionShapeSweep {

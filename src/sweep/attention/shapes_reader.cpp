@@ -6,9 +6,10 @@
 namespace tilesmith {
 namespace {
 
-const std::vector<std::string> kAxes = {"batch",       "seqlen_q",   "seqlen_k", "heads_q",   "heads_kv",
-                                        "head_dim_qk", "head_dim_v", "dtype",    "mask",      "bias",
-                                        "dropout",     "lse",        "layout",   "grad_bias", "deterministic"};
+const std::vector<std::string> kAxes = {"batch",       "seqlen_q",   "seqlen_k",  "heads_q",      "heads_kv",
+                                        "head_dim_qk", "head_dim_v", "dtype",     "mask",         "bias",
+                                        "dropout",     "lse",        "window",    "soft_cap",     "sink",
+                                        "block_scale", "layout",     "grad_bias", "deterministic"};
 
 }  // namespace
 
@@ -50,6 +51,20 @@ class AttentionShapesReader {
     TS_TRY(yaml_.axis(node, path, "bias", axes.bias, word(BiasKind{})));
     TS_TRY(yaml_.axis(node, path, "dropout", axes.dropout, number));
     TS_TRY(yaml_.axis(node, path, "lse", axes.lse, flag));
+    const auto window = [&](const YAML::Node& value, const std::string& at) -> Result<AttentionWindow> {
+      TS_TRY(yaml_.list(value, at));
+      if (value.size() != 2)
+        return yaml_.wrong(value, at, fmt::format("has {} bounds", value.size()), "[left, right], -1 for none");
+      AttentionWindow bounds{};
+      for (std::size_t i = 0; i < bounds.size(); ++i) {
+        TS_ASSIGN(bounds[i], yaml_.integer(value[i], fmt::format("{}[{}]", at, i), -1));
+      }
+      return bounds;
+    };
+    TS_TRY(yaml_.axis(node, path, "window", axes.window, window));
+    TS_TRY(yaml_.axis(node, path, "soft_cap", axes.soft_cap, flag));
+    TS_TRY(yaml_.axis(node, path, "sink", axes.sink, flag));
+    TS_TRY(yaml_.axis(node, path, "block_scale", axes.block_scale, flag));
     return axes;
   }
 
@@ -87,9 +102,22 @@ class AttentionShapesReader {
         {"schema", "tiers", "axis_defaults_when_absent", "variant_sections", "summary", "forward", "backward"}));
     TS_ASSIGN(const std::int64_t schema, yaml_.integer(root["schema"], "schema", 0));
     if (schema != 1) return yaml_.wrong(root["schema"], "schema", fmt::format("is {}", schema), "1");
-    const AttentionAxes one{
-        {1},   {1024}, {1024}, {16}, {16}, {128}, {128}, {DataType::fp16}, {MaskKind::none}, {BiasKind::none},
-        {0.0}, {false}};
+    const AttentionAxes one{{1},
+                            {1024},
+                            {1024},
+                            {16},
+                            {16},
+                            {128},
+                            {128},
+                            {DataType::fp16},
+                            {MaskKind::none},
+                            {BiasKind::none},
+                            {0.0},
+                            {false},
+                            {kNoWindow},
+                            {false},
+                            {false},
+                            {false}};
     defaults_ = one;
     if (const YAML::Node node = root["axis_defaults_when_absent"]; node.IsDefined()) {
       TS_ASSIGN(defaults_, read_axes(node, "axis_defaults_when_absent", one));

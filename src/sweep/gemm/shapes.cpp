@@ -4,6 +4,7 @@
 #include <limits>
 #include <unordered_set>
 
+#include "problem/derive.hpp"
 #include "problem/describe.hpp"
 #include "vocabulary/data_type.hpp"
 #include "vocabulary/traits.hpp"
@@ -11,20 +12,10 @@
 namespace tilesmith {
 namespace {
 
-const std::vector<std::string> kAxes = {"batch",    "m",     "n",          "k",           "nk",          "mnk",
-                                        "k2",       "dtype", "dtype_b",    "dtype_out",   "grouping",    "layout",
-                                        "epilogue", "beta",  "group_size", "dtype_scale", "zero_points", "packed"};
-
-/// Whether dense matrices of the problem have rows or members of the batch that begin off multiples of 16 bytes.
-bool has_unaligned_rows(const GemmProblem& p) {
-  const GemmArguments dense = dense_arguments(p);
-  const auto is_off = [&](const GemmOperand& matrix, DataType type) {
-    const std::int64_t steps = matrix.leading | (p.batch > 1 ? matrix.batch : 0);
-    return steps * bits_of(type) / 8 % 16 != 0;
-  };
-  return is_off(dense.a, p.type_a) || is_off(dense.b, p.type_b) || is_off(dense.a2, p.type_a) ||
-         is_off(dense.b2, p.type_b);
-}
+const std::vector<std::string> kAxes = {
+    "batch",           "m",        "n",      "k",        "nk",   "mnk",        "k2",          "dtype",       "dtype_b",
+    "dtype_out",       "grouping", "layout", "epilogue", "beta", "group_size", "dtype_scale", "zero_points", "packed",
+    "prefetch_weights"};
 
 }  // namespace
 
@@ -109,6 +100,7 @@ class GemmShapesReader {
     const auto flag = [this](const Node& value, const std::string& at) { return yaml_.flag(value, at); };
     TS_TRY(yaml_.axis(node, path, "zero_points", axes.zero_points, flag));
     TS_TRY(yaml_.axis(node, path, "packed", axes.packed, flag));
+    TS_TRY(yaml_.axis(node, path, "prefetch_weights", axes.prefetch_weights, flag));
     TS_TRY(yaml_.axis(node, path, "layout", axes.layout,
                       [this](const Node& value, const std::string& at) { return read_layout(value, at); }));
     TS_TRY(yaml_.axis(node, path, "epilogue", axes.epilogue,
@@ -172,7 +164,8 @@ std::int64_t GemmShapeSweep::size() const {
   for (const std::size_t count :
        {axes.batch.size(), axes.mnk.size(), axes.k2.size(), axes.dtype.size(), axes.dtype_b.size(),
         axes.dtype_out.size(), axes.grouping.size(), axes.group_size.size(), axes.dtype_scale.size(),
-        axes.zero_points.size(), axes.packed.size(), axes.layout.size(), axes.epilogue.size(), axes.beta.size()})
+        axes.zero_points.size(), axes.packed.size(), axes.prefetch_weights.size(), axes.layout.size(),
+        axes.epilogue.size(), axes.beta.size()})
     if (__builtin_mul_overflow(product, static_cast<std::int64_t>(count), &product))
       return std::numeric_limits<std::int64_t>::max();
   return product;
@@ -190,6 +183,7 @@ void GemmShapeSweep::for_each(FunctionRef<void(const GemmProblem&)> visit) const
     const bool beta = pick(axes.beta);  // the last axis runs fastest
     const GemmEpilogue epilogue = pick(axes.epilogue);
     const GemmAxes::Orders layout = pick(axes.layout);
+    const bool prefetch_weights = pick(axes.prefetch_weights);
     const bool packed = pick(axes.packed);
     const bool zero_points = pick(axes.zero_points);
     const DataType type_scale = pick(axes.dtype_scale);
@@ -208,6 +202,7 @@ void GemmShapeSweep::for_each(FunctionRef<void(const GemmProblem&)> visit) const
     problem.type_scale = type_scale;
     problem.zero_points = zero_points;
     problem.packed_b = packed;
+    problem.prefetch_weights = prefetch_weights;
     problem.order_a = layout.a;
     problem.order_b = layout.b;
     problem.order_d = layout.d;
@@ -244,11 +239,9 @@ Result<std::vector<GemmProblem>> load_gemm_problems(const std::filesystem::path&
   std::vector<GemmProblem> problems;
   std::unordered_set<std::string> seen;
   for (const GemmShapeSweep* sweep : sweeps)
-    sweep->for_each([&](GemmProblem problem) {
-      const std::string id = describe(problem);
-      if (!shard.has(id) || !seen.insert(id).second) return;
-      problem.unaligned = has_unaligned_rows(problem);
-      problems.push_back(problem);
+    sweep->for_each([&](const GemmProblem& problem) {
+      if (shard.has(describe(problem)) && seen.insert(identity_of(problem)).second)
+        problems.push_back(with_derived_fields(problem));
     });
   return problems;
 }

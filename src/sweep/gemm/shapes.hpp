@@ -8,13 +8,15 @@
 //     smoke:
 //       - id: projections
 //         about: "one model's"
-//         axes: {m: [1, 16], nk: [[4096, 4096], [28672, 4096]], dtype: [bf16, fp16], epilogue: [[], [bias, gelu]]}
+//         axes: {m: [1, 16], nk: [[4096, 4096], [28672, 4096]], dtype: [bf16,
+//         fp16], epilogue: [[], [bias, gelu]]}
 //
 // Sizes are m, n and k crossed, m crossed with pairs `nk`, or triples `mnk`. The other axes are batch, k2 (columns of
 // A2 and rows of B2, a second product in the same sums; 0: none), dtype, dtype_b, dtype_out (both absent: the usual
 // ones of dtype), grouping (none, contiguous, masked: batch counts the groups), group_size, dtype_scale and
 // zero_points, packed (B, which the batch shares, is packed once before the calls that are measured: constant weights
-// on a CPU), layout (the orders of A, B and D, as in rcr), epilogue (lists of operations) and beta.
+// on a CPU), prefetch_weights (kernels of few rows may read B before the kernel before them ends), layout (the orders
+// of A, B and D, as in rcr), epilogue (lists of operations) and beta.
 #pragma once
 
 #include <array>
@@ -49,6 +51,7 @@ struct GemmAxes {
   std::vector<DataType> dtype_scale{DataType::fp32};
   std::vector<bool> zero_points{false};
   std::vector<bool> packed{false};
+  std::vector<bool> prefetch_weights{false};
   std::vector<Orders> layout{{}};
   std::vector<GemmEpilogue> epilogue{{}};
   std::vector<bool> beta{false};

@@ -1,0 +1,38 @@
+// The numbers of an attention call on random inputs.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+
+#include "tilesmith/attention.hpp"
+#include "vocabulary/enum_table.hpp"
+
+namespace tilesmith {
+
+template <>
+struct EnumTable<AttentionLayout> {
+  static constexpr std::string_view kWhat = "layout";
+  static constexpr auto kNames =
+      enum_names<AttentionLayout>({{AttentionLayout::bhsd, "bhsd"}, {AttentionLayout::bshd, "bshd"}});
+};
+
+struct AttentionNumbers {
+  AttentionLayout layout = AttentionLayout::bhsd;
+  std::optional<float> scale{};  ///< absent: 1 / sqrt(head_dim_qk)
+  float soft_cap = 0;
+  float dropout_probability = 0;
+  std::uint64_t seed = 0;  ///< of dropout and of random inputs
+
+  friend bool operator==(const AttentionNumbers&, const AttentionNumbers&) = default;
+
+  template <class Self, class Visitor>
+  static constexpr void fields(Self& self, Visitor&& visit) {
+    visit("layout", self.layout);
+    visit("scale", self.scale);
+    visit("soft_cap", self.soft_cap);
+    visit("dropout_probability", self.dropout_probability);
+    visit("seed", self.seed);
+  }
+};
+
+}  // namespace tilesmith

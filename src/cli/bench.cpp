@@ -8,10 +8,12 @@
 
 #include "base/file.hpp"
 #include "base/progress.hpp"
+#include "cli/operation_option.hpp"
 #include "cli/output_place.hpp"
 #include "cli/verbs.hpp"
 #include "problem/json.hpp"
 #include "sweep/engine.hpp"
+#include "sweep/lines.hpp"
 #include "sweep/summary_table.hpp"
 #include "vocabulary/names/native.hpp"
 
@@ -33,8 +35,9 @@ struct BenchCliOptions {
 };
 
 void add_options(CLI::App& verb, BenchCliOptions& o) {
-  verb.add_option("--op", o.operation, "attention or gemm")->capture_default_str();
-  verb.add_option("--shapes", o.shapes, "Shape matrix (YAML; default: the built-in one)");
+  verb.add_option("--op", o.operation, "attention_fwd (or attention), or gemm")->capture_default_str();
+  verb.add_option("--shapes", o.shapes,
+                  "Shape matrix (YAML; default: the built-in one), or problems, a line each (.txt)");
   verb.add_option("--shard", o.shard, "I/N: every N-th problem, chosen by a stable hash");
   verb.add_option("--peers", o.peers, "JSON of other libraries' times, to compare with (bench/peers writes it)");
   verb.add_option("--csv", o.csv, "Append results to this file, row by row");
@@ -99,7 +102,7 @@ Status bench(const BenchCliOptions& o) {
     return fail(ErrorCode::invalid_argument, fmt::format("--limit {}", *o.limit_s), "0.001 to 1000000 seconds");
   if (o.resume && o.csv.empty())
     return fail(ErrorCode::invalid_argument, "--resume without --csv", "the file to go on with");
-  TS_ASSIGN(const Operation operation, parse_enum<Operation>(o.operation));
+  TS_ASSIGN(const Operation operation, parse_operation_option(o.operation));
   if (!o.config.empty()) {
     TS_ASSIGN(const std::string text, read_file(o.config, 16u << 20));
     TS_ASSIGN(options.config, BenchConfig::parse(operation, o.config, text));
@@ -156,6 +159,8 @@ Status bench(const BenchCliOptions& o) {
       ++failures;
       fmt::print(stderr, "{}: {} on {}: {}\n", name_of(row.status), native_name(row.config), describe(row.problem),
                  row.message);
+      fmt::print(stderr, "repeat with: tilesmith run {} --device {} --kernel {} --verify\n",
+                 to_line(row.problem, kSweepSeed), o.device, native_name(row.config));
     }
     table.add(row);
   };

@@ -1,4 +1,4 @@
-// One dimension, told by an option, by some tensors' shapes, or by a default; all that are told must agree.
+// One dimension that an option and the shapes of some tensors tell; all that tell it must agree.
 #pragma once
 
 #include <fmt/format.h>
@@ -24,7 +24,7 @@ class Dimension {
     by_ = by;
     return {};
   }
-  [[nodiscard]] std::int64_t or_else(std::int64_t otherwise) const { return value_.value_or(otherwise); }
+  [[nodiscard]] std::optional<std::int64_t> value() const { return value_; }
 
  private:
   std::string name_;

@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "catalog/candidates.hpp"
-#include "cli/attention/options.hpp"
-#include "cli/gemm/options.hpp"
+#include "cli/operation_option.hpp"
+#include "cli/problem_arguments.hpp"
 #include "vocabulary/signature.hpp"
 
 namespace tilesmith::cli {
@@ -34,31 +34,30 @@ Result<std::vector<std::string>> problem_words(const CLI::App& verb, const CLI::
   return words;
 }
 
-template <class Options>
+template <class Op>
 Result<AnyProblem> problem_of(const CLI::App& verb) {
-  Options options;
+  ProblemArguments<Op> arguments;
   CLI::App parser("", "tilesmith list --candidates");
-  options.add_to(parser);
+  arguments.add_to(parser);
   TS_ASSIGN(std::vector<std::string> words, problem_words(verb, parser));
   try {
     parser.parse(words);
   } catch (const CLI::ParseError& error) {
     return fail(ErrorCode::invalid_argument, error.what(), "the problem's options, as run takes them");
   }
-  TS_ASSIGN(const auto made, make_case(options));
-  return AnyProblem(made.problem());
+  TS_ASSIGN(const RandomCall<Op> call, read_call<Op>(arguments.given()));
+  return AnyProblem(call.problem);
 }
 
 Result<AnyProblem> read_problem(const CLI::App& verb, Operation operation) {
-  switch (operation) {
-    case Operation::attention:
-      return problem_of<AttentionOptions>(verb);
-    case Operation::gemm:
-      return problem_of<GemmOptions>(verb);
-    case Operation::conv:
-      return fail(ErrorCode::unsupported, "no kernels of conv run", "--op attention or gemm");
-  }
-  return fail(ErrorCode::internal, "an operation without a name");
+  Result<AnyProblem> problem = fail(ErrorCode::unsupported, fmt::format("no kernels of {} run", name_of(operation)),
+                                    "--op attention_fwd or gemm");
+  any_operation([&]<class Op>(Op) {
+    if (Op::kKernels != operation) return false;
+    problem = problem_of<Op>(verb);
+    return true;
+  });
+  return problem;
 }
 
 }  // namespace
@@ -80,7 +79,7 @@ Status list_candidates_of(const CLI::App& verb, const CandidateOptions& options)
   const auto text_of = [&](const char* name) { return verb.get_option(name)->as<std::string>(); };
   if (verb.get_option("--arch")->count() == 0)
     return fail(ErrorCode::invalid_argument, "--arch is missing", "tilesmith arch names the architectures");
-  TS_ASSIGN(const Operation operation, parse_enum<Operation>(text_of("--op")));
+  TS_ASSIGN(const Operation operation, parse_operation_option(text_of("--op")));
   TS_ASSIGN(const AnyProblem problem, read_problem(verb, operation));
   TS_ASSIGN(const DeviceFacts facts, facts_of(text_of("--arch"), options.threads));
   TS_ASSIGN(const CandidateList list, list_candidates(facts, problem));

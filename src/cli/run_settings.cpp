@@ -1,4 +1,4 @@
-#include "cli/run_options.hpp"
+#include "cli/run_settings.hpp"
 
 #include <fmt/core.h>
 #include <fmt/ranges.h>
@@ -13,7 +13,7 @@
 
 namespace tilesmith::cli {
 
-void RunOptions::add_to(CLI::App& operation) {
+void RunSettings::add_to(CLI::App& operation) {
   operation.add_option("--device", device, "Where to run: cpu or cuda:N")->capture_default_str();
   operation.add_option("--threads", threads, "Threads (default: every processor this process may use)");
   operation.add_option("--kernel", kernel, "Use this kernel, by its name");
@@ -27,7 +27,7 @@ void RunOptions::add_to(CLI::App& operation) {
   operation.add_flag("--json", as_json, "One JSON document on standard output");
 }
 
-Result<DispatcherOptions> RunOptions::dispatcher_options() const {
+Result<DispatcherOptions> RunSettings::dispatcher_options() const {
   TS_ASSIGN(const Device where, parse_device(device));
   if (threads < 0 || threads > 4096)
     return fail(ErrorCode::invalid_argument, fmt::format("--threads {}", threads),
@@ -38,6 +38,18 @@ Result<DispatcherOptions> RunOptions::dispatcher_options() const {
                            .build = no_build ? BuildPolicy::never : BuildPolicy::allowed,
                            .determinism = wanted,
                            .kernel = kernel};
+}
+
+std::string RunSettings::typed() const {
+  const RunSettings usual;
+  std::string out;
+  if (device != usual.device) out += " --device " + device;
+  if (threads != usual.threads) out += fmt::format(" --threads {}", threads);
+  if (!kernel.empty()) out += " --kernel " + kernel;
+  if (determinism != usual.determinism) out += " --determinism " + determinism;
+  for (const auto& [set, name] : {std::pair{verify, " --verify"}, {no_time, " --no-time"}, {no_build, " --no-build"}})
+    if (set) out += name;
+  return out;
 }
 
 namespace {
@@ -68,7 +80,7 @@ std::string command_of(const CLI::App& verb) {
   return out;
 }
 
-Status print_report(const RunOptions& options, const RunReport& report) {
+Status print_report(const RunSettings& options, const RunReport& report) {
   const Plan& plan = *report.plan;
   const auto& [timing, verdict] = std::tie(report.timing, report.verdict);
   if (options.as_json) {

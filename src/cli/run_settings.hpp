@@ -11,7 +11,7 @@
 
 namespace tilesmith::cli {
 
-struct RunOptions {
+struct RunSettings {
   std::string device = "cpu";
   std::string kernel;
   std::string determinism = "bitwise";
@@ -24,6 +24,8 @@ struct RunOptions {
 
   void add_to(CLI::App& operation);
   [[nodiscard]] Result<DispatcherOptions> dispatcher_options() const;
+  /// " --device cuda:0 --verify": the settings that decide what a run does, as they would be typed.
+  [[nodiscard]] std::string typed() const;
 };
 
 /// The command line that was parsed into this verb: its words, and each option that was given, quoted for a shell.
@@ -39,9 +41,6 @@ struct RunReport {
 };
 
 /// Prints the report; an error when the result is wrong.
-[[nodiscard]] Status print_report(const RunOptions& options, const RunReport& report);
-
-/// tilesmith run gemm
-void add_run_gemm(CLI::App& run, int& exit_code);
+[[nodiscard]] Status print_report(const RunSettings& options, const RunReport& report);
 
 }  // namespace tilesmith::cli

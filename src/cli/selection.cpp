@@ -4,6 +4,8 @@
 
 #include <cstdio>
 
+#include "cli/operation_option.hpp"
+
 namespace tilesmith::cli {
 namespace {
 
@@ -54,7 +56,7 @@ Result<Listing> Selection::prepare() const {
   if (request.arch.empty())
     return fail(ErrorCode::invalid_argument, "--arch is missing", "tilesmith arch names the architectures");
   ListRequest asked = request;
-  TS_ASSIGN(asked.operation, parse_enum<Operation>(operation));
+  TS_ASSIGN(asked.operation, parse_operation_option(operation));
   if (!origin.empty()) {
     TS_ASSIGN(asked.origin, parse_enum<Origin>(origin));
   }

@@ -58,8 +58,7 @@ std::vector<ProblemOption<AttentionFwd>> Line<AttentionFwd>::options() {
       .field("head_dim_v", {"--head-dim-v"}, "Head dimension of v and o (default: head-dim-qk)")
       .add(
           {.names = {"--dtype"},
-           .about = "fp32, fp16, bf16 (the default), fp8bf16, fp8fp16 or "
-                    "fp8e4m3 (which writes bf16)",
+           .about = "fp32, fp16, bf16 (the default), fp8bf16, fp8fp16 or fp8e4m3 (which writes bf16)",
            .always = true,
            .fields = {"data_type"},
            .text = [](const Call& call) -> std::optional<std::string> { return text_of_value(call.problem.data_type); },
@@ -70,8 +69,7 @@ std::vector<ProblemOption<AttentionFwd>> Line<AttentionFwd>::options() {
            }})
       .field("layout", {"--layout"}, "Order of the tensors' dimensions: bhsd (the default) or bshd")
       .field("mode", {"--mode"},
-             "batch, or group for sequences of different lengths (default: "
-             "group when offsets are given)");
+             "batch, or group for sequences of different lengths (default: group when offsets are given)");
   table.group("Traits")
       .field("mask", {"--mask"}, "none (the default), top_left or bottom_right (causal)")
       .add({.names = {"--window"},

@@ -32,15 +32,11 @@ std::vector<ProblemOption<Gemm>> Line<Gemm>::options() {
   table.group("Problem")
       .field("m", {"-m"}, "Rows of op(A) and D (default 512)")
       .always()
-      .field("n", {"-n"},
-             "Columns of op(B); D has half of them when the epilogue has a "
-             "gate (default 512)")
+      .field("n", {"-n"}, "Columns of op(B); D has half of them when the epilogue has a gate (default 512)")
       .always()
       .field("k", {"-k"}, "Columns of op(A), rows of op(B) (default 512)")
       .always()
-      .field("k2", {"--k2"},
-             "Columns of op(A2): op(A2) op(B2) is added to op(A) op(B) "
-             "(default 0: there is none)")
+      .field("k2", {"--k2"}, "Columns of op(A2): op(A2) op(B2) is added to op(A) op(B) (default 0: there is none)")
       .field("batch", {"--batch"}, "GEMMs, or groups (default 1, or as many as --group-rows)")
       .field("type_a", {"--dtype"}, "Type of A: fp32, tf32, fp16, bf16 (the default), fp8, bf8 or int8")
       .always()
@@ -57,22 +53,18 @@ std::vector<ProblemOption<Gemm>> Line<Gemm>::options() {
               return set ? set : wrong_value("--layout", text, set.error().hint);
             }})
       .field("grouping", {"--grouping"},
-             "The members of the batch are groups with rows of their own: "
-             "contiguous, behind one another in the m rows "
+             "The members of the batch are groups with rows of their own: contiguous, behind one another in the m rows "
              "of A and D, or masked, each in m rows of its own (default none)")
       .field("group_rows", {"--group-rows"}, "Rows of each group, with commas between (default: even, or full)")
       .field("group_size", {"--group-size", "--scale-depth"},
-             "Elements of k that share a random scale: 128 of fp8 and bf8; of "
-             "int8 and int4 weights (--dtype-b of fp16 "
+             "Elements of k that share a random scale: 128 of fp8 and bf8; of int8 and int4 weights (--dtype-b of fp16 "
              "or bf16) a power of two from 32 on, or k")
       .field("type_scale", {"--dtype-scale"}, "Type of scales: fp32 (the default), of weights also A's")
       .field("zero_points", {"--zero-points"}, "Integer weights have random zero points")
       .field("packed_b", {"--packed", "--packed-b"},
-             "B, which the batch shares, is packed once before the calls; on "
-             "the CPU")
+             "B, which the batch shares, is packed once before the calls; on the CPU")
       .field("prefetch_weights", {"--prefetch-weights", "--constant-b"},
-             "No kernel before writes B: CUDA kernels of few rows may read it "
-             "early")
+             "No kernel before writes B: CUDA kernels of few rows may read it early")
       .field("unaligned", {"--unaligned"}, "Plan for rows of the matrices that begin at any element");
   table.group("D = epilogue(alpha (op(A) op(B) + op(A2) op(B2)) + beta C)")
       .field("alpha", {"--alpha"}, "Factor of the GEMM's sums (default 1)")
@@ -86,10 +78,8 @@ std::vector<ProblemOption<Gemm>> Line<Gemm>::options() {
               return {};
             }})
       .field("epilogue", {"--epilogue"},
-             "Operations in order, with commas between: bias, bias_m, scale_n, "
-             "scale_m, add, multiply, relu, gelu, "
-             "gelu_tanh, silu, sigmoid, tanh, clamp, glu, reglu, geglu, "
-             "geglu_tanh, swiglu, amax")
+             "Operations in order, with commas between: bias, bias_m, scale_n, scale_m, add, multiply, relu, gelu, "
+             "gelu_tanh, silu, sigmoid, tanh, clamp, glu, reglu, geglu, geglu_tanh, swiglu, amax")
       .add({.names = {"--clamp"},
             .about = "LOW,HIGH: the limits of clamp (default -1,1)",
             .form = OptionForm::pair,

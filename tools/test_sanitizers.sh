@@ -5,7 +5,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 
 declare -A programs=(
-  [asan]="base_test kernel_test spec_test runtime_test runtime_cuda_test dispatch_test capi_test"
+  [asan]="base_test vocabulary_test problem_test spec_test runtime_test runtime_cuda_test dispatch_test capi_test"
   [tsan]="runtime_test dispatch_test capi_test"
 )
 export UBSAN_OPTIONS=print_stacktrace=1 ASAN_OPTIONS=detect_leaks=1

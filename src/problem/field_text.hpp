@@ -5,6 +5,7 @@
 
 #include <charconv>
 #include <concepts>
+#include <limits>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -76,9 +77,10 @@ template <class T>
     const auto [end, code] = std::from_chars(text.data(), text.data() + text.size(), value);
     if (code == std::errc() && end == text.data() + text.size()) return {};
     return wrong_value(option, text,
-                       std::floating_point<T>  ? "a number"
-                       : std::is_unsigned_v<T> ? "a whole number of 0 or more"
-                                               : "a whole number");
+                       std::floating_point<T>
+                           ? std::string("a number")
+                           : fmt::format("a whole number {} {}", std::is_unsigned_v<T> ? "from 0 to" : "up to",
+                                         std::numeric_limits<T>::max()));
   } else if constexpr (EnumField<T>) {
     const auto parsed = parse_enum<T>(text);
     if (!parsed)

@@ -35,7 +35,7 @@ TEST(Usage, MistakesAreUsageErrorsThatSayWhatWouldBeRight) {
       {"run gemm --dtype-o fp32", "hint: --dtype-o: did you mean '--dtype-out'?"},
       {"arch --jsn", "hint: --jsn: did you mean '--json'?"},
       {"run attention_fwd --seqlen-q many", "--seqlen-q"},
-      {"run attention_fwd --seqlen-q 99999999999999999999", "seqlen_q is 9223372036854775807"},
+      {"run attention_fwd --seqlen-q 99999999999999999999", "a whole number up to 9223372036854775807"},
       {"run attention_fwd --window 3", "--window"},
       {"run attention_fwd --dtype fp17", "hint: did you mean fp16?"},
       {"run attention_fwd --mask diagonal", "top_left"},

@@ -176,7 +176,7 @@ TEST(ProblemLine, MistakesAreNamed) {
                {"gemm --btach 2", "gemm has no option --btach", "--batch"},
                {"gemm --batch 2x", "--batch 2x", "a whole number"},
                {"gemm --batch", "--batch has no value", "GEMMs"},
-               {"gemm --seed -1", "--seed -1", "0 or more"},
+               {"gemm --seed -1", "--seed -1", "from 0 to"},
                {"gemm --alpha x", "--alpha x", "a number"},
                {"gemm --packed=1", "--packed 1", "no value"},
                {"gemm -m 1 -m 2", "-m is given twice", "once"},

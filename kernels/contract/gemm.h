@@ -44,8 +44,8 @@ struct TsScales {
   long long batch;
 };
 
-// The arguments that kernels of every backend read alike. The CPU's arguments derive from it; CUDA's have its fields one
-// by one (cuda/gemm/abi.h says why).
+// The arguments that kernels of every backend read alike. The CPU's arguments derive from it; CUDA's have its fields
+// one by one (cuda/gemm/abi.h says why).
 struct TsGemmCall {
   TsMatrix a;
   TsMatrix b;

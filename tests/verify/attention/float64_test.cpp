@@ -16,7 +16,8 @@ namespace {
 
 using Real = long double;
 
-// The weight exp(s_ij) of a visible pair, straight from the definition in kernels/contract/attention.h; 0 when invisible.
+// The weight exp(s_ij) of a visible pair, straight from the definition in kernels/contract/attention.h; 0 when
+// invisible.
 Real weight(const RandomAttention& c, std::int64_t b, std::int64_t h, std::int64_t i, std::int64_t j) {
   const AttentionTensors& t = c.tensors;
   const std::int64_t lq = t.cu_seqlens_q ? t.cu_seqlens_q[b + 1] - t.cu_seqlens_q[b] : t.seqlen_q;
@@ -178,9 +179,9 @@ TEST(Float64Attention, AWindowOverEverythingIsNoWindow) {
   const auto none = float64_attention(RandomAttention({}).tensors);
   const auto full = float64_attention(RandomAttention({.window_left = 13, .window_right = 13}).tensors);
   const auto huge = float64_attention(RandomAttention({.window_left = std::numeric_limits<std::int64_t>::max(),
-                                                         .window_right = std::numeric_limits<std::int64_t>::max(),
-                                                         .bottom_right = true})
-                                            .tensors);
+                                                       .window_right = std::numeric_limits<std::int64_t>::max(),
+                                                       .bottom_right = true})
+                                          .tensors);
   ASSERT_TRUE(none && full && huge);
   EXPECT_EQ(none->o, full->o);
   EXPECT_EQ(none->o, huge->o);

@@ -19,12 +19,15 @@ from tilesmith._gemm import grouped_matmul, linear, matmul, mm_plus_mm
 from tilesmith._library import library_path, version
 from tilesmith._packed_weight import PackedWeight, pack_weight
 from tilesmith._plan import Plan, Region, Stage, Step, last_plan
+from tilesmith._tensor_library import watch_for_tracing
 
 __all__ = [
     "Device", "Error", "Failure", "InvalidArgument", "OutOfMemory", "PackedWeight", "Plan", "Region", "Stage", "Step", "Unsupported", "WrongType",
     "attention", "devices", "grouped_matmul", "last_plan", "library_path", "linear", "matmul", "missing", "mm_plus_mm",
     "pack_weight", "version",
 ]
+
+watch_for_tracing()
 
 
 def __getattr__(name: str) -> str:

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import importlib
 import sys
-from typing import Any, Callable
+from importlib.abc import MetaPathFinder
+from typing import Any, Callable, Optional
 
 from tilesmith._errors import WrongType
+
+Serve = Callable[..., Any]
 
 
 class Servers:
@@ -14,22 +17,64 @@ class Servers:
     module _<library>_<module>: `operation` for plain tensors, with the suffix `others` for torch's others."""
 
     def __init__(self, module: str, operation: str, others: str = "_op") -> None:
-        self.by_type: dict[type, Callable[..., Any]] = {}
+        self.by_type: dict[type, Serve] = {}
         self._module = module
         self._operation = operation
         self._others = others
+        self._torch: Optional[tuple[type, Serve]] = None  # torch's Tensor, and who serves its subclasses
+        _before_tracing.servers.append(self)
 
-    def find(self, name: str, tensor: Any) -> Callable[..., Any]:
+    def find(self, name: str, tensor: Any) -> Serve:
         """For the tensor, which the caller knows as `name`."""
-        library = library_of(name, tensor)
-        module = importlib.import_module(f"tilesmith._{library}_{self._module}")
-        operation = self._operation
-        if library == "torch":
-            from tilesmith._torch import is_plain
+        # torch.compile traces this too. It goes neither further, nor by a dictionary that changes meanwhile.
+        if self._torch is None or not isinstance(tensor, self._torch[0]):
+            library = library_of(name, tensor)
+            if library != "torch":
+                serve = self.by_type[type(tensor)] = self._in_module(library, self._operation)
+                return serve
+            self.add_torch()
+            if (known := self.by_type.get(type(tensor))) is not None:
+                return known
+        return self._torch[1]
 
-            operation += "" if is_plain(tensor) else self._others
-        serve = self.by_type[type(tensor)] = getattr(module, operation)
-        return serve
+    def add_torch(self) -> None:
+        """Fills in all of torch's types. torch is imported."""
+        torch = sys.modules["torch"]
+        serve = self._in_module("torch", self._operation)
+        self._torch = torch.Tensor, self._in_module("torch", self._operation + self._others)
+        # Subclasses (fake and wrapped tensors) have no data of their own and go through torch's dispatcher.
+        self.by_type.update({torch.Tensor: serve, torch.nn.Parameter: serve})
+
+    def _in_module(self, library: str, function: str) -> Serve:
+        return getattr(importlib.import_module(f"tilesmith._{library}_{self._module}"), function)
+
+
+class _BeforeTracing(MetaPathFinder):
+    """Imports what serves torch's tensors before torch.compile traces the first call, because a traced function can neither
+    import it nor look into a dictionary that the import changes. Finds nothing, so that imports go on as ever."""
+
+    def __init__(self) -> None:
+        self.servers: list[Servers] = []
+
+    def watch(self) -> None:
+        if "torch._dynamo" in sys.modules:
+            self.add_torch()
+        elif self not in sys.meta_path:
+            sys.meta_path.insert(0, self)
+
+    def find_spec(self, name: str, path: Any, target: Any = None) -> None:
+        if name == "torch._dynamo":
+            sys.meta_path.remove(self)
+            self.add_torch()
+
+    def add_torch(self) -> None:
+        for servers in self.servers:
+            servers.add_torch()
+
+
+_before_tracing = _BeforeTracing()
+#: Called once all servers are there.
+watch_for_tracing = _before_tracing.watch
 
 
 def library_of(name: str, tensor: Any) -> str:

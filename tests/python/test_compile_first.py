@@ -1,0 +1,24 @@
+"""torch.compile(fullgraph=True) of a function whose first call in its process this is."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+torch = pytest.importorskip("torch", reason="torch is not installed")
+import compiled_first  # noqa: E402
+
+NAMES = list(compiled_first.calls(torch, None))
+
+
+@pytest.fixture(scope="module")
+def outcomes():
+    program = Path(__file__).with_name("compiled_first.py")
+    return json.loads(subprocess.run([sys.executable, program], stdout=subprocess.PIPE, check=True).stdout)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_first_call(outcomes, name):
+    assert outcomes[name] == ""

@@ -12,6 +12,7 @@
 
 #include "cli/dimension.hpp"
 #include "problem/line.hpp"
+#include "trial/case.hpp"
 
 namespace tilesmith::cli {
 
@@ -62,6 +63,13 @@ class ProblemArguments {
   };
 
   std::list<Argument> arguments_;  // CLI11 keeps the addresses
+};
+
+/// A call, and the inputs that are read from files instead of being random.
+template <class Op>
+struct CallOnFiles {
+  RandomCall<Op> call;
+  typename Case<Op>::Inputs inputs;
 };
 
 /// The value that an option was given; null when it was not.

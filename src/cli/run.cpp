@@ -48,17 +48,37 @@ template <class Op>
 struct RunArguments {
   typename RunOperation<Op>::Options problem;
   RunSettings settings;
+  std::string files;  ///< the options that name files, as they were typed
 };
+
+/// The command that repeats a run: the same line that a sweep and a file of lines show, behind it what else was asked.
+template <class Op>
+std::string command_of(const RandomCall<Op>& call, const RunSettings& settings, std::string_view files = {}) {
+  return fmt::format("tilesmith run {}{}{}", to_line(call), files, settings.typed());
+}
+
+/// The options of the verb that belong neither to the problem's line nor to the settings: they name files.
+template <class Op>
+std::string typed_files(const CLI::App& verb) {
+  CLI::App settings;
+  RunSettings unused;
+  unused.add_to(settings);
+  return typed_options(verb, [&](const CLI::Option& option) {
+    const std::string name = option.get_name();
+    return find_option<Op>(name) == nullptr && settings.get_option_no_throw(name) == nullptr;
+  });
+}
 
 template <class Op>
 Status run(const RunArguments<Op>& arguments) {
   TS_ASSIGN(const DispatcherOptions options, arguments.settings.dispatcher_options());
   const std::vector<TensorTarget> targets = RunOperation<Op>::targets(arguments.problem);
   TS_TRY(check_targets(targets));
-  TS_ASSIGN(auto problem_case, make_case(arguments.problem));
+  TS_ASSIGN(CallOnFiles<Op> given, read_call_on_files(arguments.problem));
+  TS_ASSIGN(auto problem_case, Case<Op>::create(given.call, std::move(given.inputs)));
   Dispatcher dispatcher(options);
   TS_ASSIGN(const RunReport report, run_case<Op>(problem_case, dispatcher, arguments.settings, targets));
-  return print_report(arguments.settings, report);
+  return print_report(arguments.settings, report, command_of(given.call, arguments.settings, arguments.files));
 }
 
 /// What came of a line of a file.
@@ -71,7 +91,7 @@ struct LineResult {
 template <class Op>
 LineResult result_of(const RandomCall<Op>& call, Dispatcher& dispatcher, const RunSettings& settings) {
   const auto report = [&]() -> Result<RunReport> {
-    TS_ASSIGN(auto problem_case, make_case(call));
+    TS_ASSIGN(auto problem_case, Case<Op>::create(call));
     return run_case<Op>(problem_case, dispatcher, settings, {});
   }();
   if (!report)
@@ -107,7 +127,9 @@ Status run_file(const std::string& file, const RunSettings& settings) {
       fmt::print("{:11} {}:{}: {}\n", result.word, file, number, line);
       if (!result.reason.empty()) fmt::print("            {}\n", result.reason);
     }
-    if (result.word == "failed") fmt::print(stderr, "repeat with: tilesmith run {}{}\n", line, settings.typed());
+    if (result.word == "failed")
+      fmt::print(stderr, "repeat with: {}\n",
+                 std::visit([&](const auto& each) { return command_of(each, settings); }, call));
     std::fflush(stdout);
   }
   if (settings.as_json)
@@ -143,7 +165,7 @@ void add_run(CLI::App& app, int& exit_code) {
       if (std::ranges::any_of(verb->get_options(), [](const CLI::Option* option) { return option->count() > 0; }))
         throw CLI::ExtrasError("run", {"options before the operation"});  // CLI11's way to refuse a
                                                                           // command line
-      arguments->settings.command = command_of(*operation);
+      arguments->files = typed_files<Op>(*operation);
       exit_code = exit_code_of(run(*arguments));
     });
   });

@@ -66,12 +66,10 @@ std::string quoted(const std::string& word) {
 
 }  // namespace
 
-std::string command_of(const CLI::App& verb) {
-  std::string out = verb.get_name();
-  for (const CLI::App* parent = verb.get_parent(); parent != nullptr; parent = parent->get_parent())
-    out = parent->get_name() + " " + out;
+std::string typed_options(const CLI::App& verb, FunctionRef<bool(const CLI::Option&)> is_wanted) {
+  std::string out;
   for (const CLI::Option* option : verb.get_options()) {
-    if (option->count() == 0) continue;
+    if (option->count() == 0 || !is_wanted(*option)) continue;
     out += " " + option->get_name();
     if (option->get_expected_max() == 0) continue;  // a flag
     const std::string value = fmt::to_string(fmt::join(option->results(), ","));
@@ -80,7 +78,7 @@ std::string command_of(const CLI::App& verb) {
   return out;
 }
 
-Status print_report(const RunSettings& options, const RunReport& report) {
+Status print_report(const RunSettings& options, const RunReport& report, const std::string& command) {
   const Plan& plan = *report.plan;
   const auto& [timing, verdict] = std::tie(report.timing, report.verdict);
   if (options.as_json) {
@@ -122,7 +120,7 @@ Status print_report(const RunSettings& options, const RunReport& report) {
   if (verdict && verdict->outcome == Outcome::fail)
     return fail(ErrorCode::wrong_result,
                 fmt::format("the result of {} is wrong: {}", plan.kernel_name(), verdict->reason),
-                fmt::format("repeat with: {}", options.command));
+                fmt::format("repeat with: {}", command));
   return {};
 }
 

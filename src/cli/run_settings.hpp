@@ -6,6 +6,7 @@
 #include <optional>
 #include <string>
 
+#include "base/function_ref.hpp"
 #include "tilesmith/dispatcher.hpp"
 #include "trial/report.hpp"
 
@@ -20,7 +21,6 @@ struct RunSettings {
   bool no_time = false;
   bool no_build = false;
   bool as_json = false;
-  std::string command;  ///< what was typed, for who wants to repeat it
 
   void add_to(CLI::App& operation);
   [[nodiscard]] Result<DispatcherOptions> dispatcher_options() const;
@@ -28,8 +28,9 @@ struct RunSettings {
   [[nodiscard]] std::string typed() const;
 };
 
-/// The command line that was parsed into this verb: its words, and each option that was given, quoted for a shell.
-[[nodiscard]] std::string command_of(const CLI::App& verb);
+/// " --a x.npy --out 'my d.npy'": the options of the verb that were given and that `is_wanted` wants, quoted for a
+/// shell.
+[[nodiscard]] std::string typed_options(const CLI::App& verb, FunctionRef<bool(const CLI::Option&)> is_wanted);
 
 struct RunReport {
   std::string operation;
@@ -40,7 +41,7 @@ struct RunReport {
   std::optional<Verdict> verdict{};
 };
 
-/// Prints the report; an error when the result is wrong.
-[[nodiscard]] Status print_report(const RunSettings& options, const RunReport& report);
+/// Prints the report; an error when the result is wrong, whose hint is the command that repeats it.
+[[nodiscard]] Status print_report(const RunSettings& options, const RunReport& report, const std::string& command);
 
 }  // namespace tilesmith::cli

@@ -12,6 +12,7 @@
 #include "problem/gemm/problem.hpp"
 #include "runtime/cpu/machine.hpp"
 #include "sweep/csv_journal.hpp"
+#include "sweep/lines.hpp"
 #include "tilesmith/dispatcher.hpp"
 #include "trial/trial.hpp"
 #include "vocabulary/names/native.hpp"
@@ -235,7 +236,7 @@ class Bench {
   }
 
   Status run_problem(const Work<Problem>& item) {
-    auto problem_case = Case<Op>::create(item.problem, Traits::inputs(item.problem));
+    auto problem_case = Case<Op>::create(usual_call(item.problem, kSweepSeed));
     if (!problem_case) {
       ++summary_.skipped_problems;
       if (progress_.skipped) progress_.skipped(item.problem, problem_case.error());

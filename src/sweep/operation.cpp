@@ -51,17 +51,7 @@ Result<std::chrono::milliseconds> time_limit(Operation operation, const std::str
 }
 
 AttentionProblem BenchOperation<AttentionFwd>::measured(const AttentionProblem& problem) {
-  return derived(problem, dense_arguments(problem, inputs(problem).layout));
-}
-
-AttentionInputs BenchOperation<AttentionFwd>::inputs(const AttentionProblem& problem) {
-  AttentionInputs inputs;
-  const AttentionNumbers numbers = usual_call(problem, kSweepSeed).numbers;
-  inputs.scale = numbers.scale;
-  inputs.soft_cap = numbers.soft_cap;
-  inputs.dropout_probability = numbers.dropout_probability;
-  inputs.seed = numbers.seed;
-  return inputs;
+  return derived(problem, dense_arguments(problem, usual_call(problem).numbers.layout));
 }
 
 Result<std::vector<AttentionProblem>> BenchOperation<AttentionFwd>::load(const std::string& path, std::string_view tier,
@@ -76,14 +66,6 @@ Result<int> BenchOperation<AttentionFwd>::timeout_s(const std::string& path, std
 
 GemmProblem BenchOperation<Gemm>::measured(const GemmProblem& problem) {
   return derived(problem, dense_arguments(problem));
-}
-
-GemmInputs BenchOperation<Gemm>::inputs(const GemmProblem& problem) {
-  GemmInputs inputs;
-  const GemmNumbers numbers = usual_call(problem, kSweepSeed).numbers;
-  inputs.beta = numbers.beta;
-  inputs.seed = numbers.seed;
-  return inputs;
 }
 
 std::optional<KernelConfig> BenchOperation<Gemm>::preparing(const Backend& backend, const GemmProblem& problem) {

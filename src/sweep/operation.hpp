@@ -47,10 +47,8 @@ struct BenchOperation;
 
 template <>
 struct BenchOperation<AttentionFwd> {
-  /// The problem that is planned and measured: with what follows from dense tensors and the inputs below.
+  /// The problem that is planned and measured: with what follows from the usual call on dense tensors.
   [[nodiscard]] static AttentionProblem measured(const AttentionProblem& problem);
-  /// The run-time numbers of the calls that are measured, and the seed of their random data.
-  [[nodiscard]] static AttentionInputs inputs(const AttentionProblem& problem);
   /// The kernel that Case::prepare runs, if it runs one.
   [[nodiscard]] static std::optional<KernelConfig> preparing(const Backend&, const AttentionProblem&) {
     return std::nullopt;
@@ -65,7 +63,6 @@ struct BenchOperation<AttentionFwd> {
 template <>
 struct BenchOperation<Gemm> {
   [[nodiscard]] static GemmProblem measured(const GemmProblem& problem);
-  [[nodiscard]] static GemmInputs inputs(const GemmProblem& problem);
   [[nodiscard]] static std::optional<KernelConfig> preparing(const Backend& backend, const GemmProblem& problem);
   [[nodiscard]] static DataType product_type(const GemmProblem& problem) { return problem.type_a; }
   [[nodiscard]] static Result<std::vector<GemmProblem>> load(const std::string& path, std::string_view tier,

@@ -158,7 +158,8 @@ TEST_F(RunGemm, AWrongResultSaysHowToRepeatIt) {
       "TILESMITH_CXX", std::string(TILESMITH_SOURCE_DIR) + "/tests/sweep/fake_compilers/makes_bad_kernels");
   (void)random_array({70}, 4, path("it's b.npy"));
   const std::string commands[] = {
-      " run gemm -n 70 -k 40 --dtype fp32 --grouping contiguous --group-rows 20,0,13 --alpha 0.5 --epilogue bias,clamp "
+      " run gemm -m 33 -n 70 -k 40 --dtype fp32 --grouping contiguous --group-rows 20,0,13 --alpha 0.5 --epilogue "
+      "bias,clamp "
       "--clamp=-2,3 --seed 7 --bias '" +
           path("it'\\''s b.npy") +
           "' --threads 1 --kernel gemm_standard_a_fp32_b_fp32_c_fp32_aux_fp32_bias_fp32_with_bias_clamp_blocked_fma_"

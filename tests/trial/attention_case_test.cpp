@@ -22,8 +22,9 @@ HostArray integers(std::vector<std::int64_t> shape) {
 }
 
 TEST(AttentionCase, OneSeedMakesOneCase) {
-  const auto first = AttentionCase::create(small(), {.seed = 3}), again = AttentionCase::create(small(), {.seed = 3}),
-             other = AttentionCase::create(small(), {.seed = 4});
+  const auto first = AttentionCase::create({small(), {.seed = 3}}),
+             again = AttentionCase::create({small(), {.seed = 3}}),
+             other = AttentionCase::create({small(), {.seed = 4}});
   ASSERT_TRUE(first && again && other);
   const auto k = [&](const AttentionCase& c) {
     return std::string(static_cast<const char*>(c.arguments().k), 2 * 2 * 5 * 16 * 2);
@@ -31,7 +32,7 @@ TEST(AttentionCase, OneSeedMakesOneCase) {
   EXPECT_EQ(k(*first), k(*again));
   EXPECT_NE(k(*first), k(*other));
   EXPECT_FLOAT_EQ(first->arguments().scale, 0.25F);
-  EXPECT_EQ(AttentionCase::create(small(), {.scale = 0.0F})->arguments().scale, 0) << "a scale of 0 is a scale";
+  EXPECT_EQ(AttentionCase::create({small(), {.scale = 0.0F}})->arguments().scale, 0) << "a scale of 0 is a scale";
 }
 
 TEST(AttentionCase, BiasesBroadcastAsInNumPy) {
@@ -47,7 +48,7 @@ TEST(AttentionCase, BiasesBroadcastAsInNumPy) {
   for (const auto& [shape, strides] : shapes) {
     AttentionInputs inputs;
     inputs.bias = floats(shape);
-    const auto made = AttentionCase::create(problem, std::move(inputs));
+    const auto made = AttentionCase::create({problem, {}}, std::move(inputs));
     ASSERT_TRUE(made) << shape_text(shape) << made.error().text();
     const BiasStrides s = made->arguments().bias_strides;
     EXPECT_EQ((std::array{s.batch, s.head, s.row, s.column}), strides) << shape_text(shape);
@@ -105,26 +106,30 @@ TEST(AttentionCase, WhatDoesNotFitIsRefusedByName) {
        [](auto& p, auto& in) {
          p.mode = SequenceMode::group, in.cu_seqlens_k = {0, 6, 7};
        }},
-      {"soft_cap is -1", "positive", [](auto& p, auto& in) { p.soft_cap = true, in.soft_cap = -1; }},
       {"heads_q 4 is not a multiple", "", [](auto& p, auto&) { p.heads_kv = 3; }},
   };
   for (const Wrong& wrong : all) {
     AttentionProblem changed = problem;
     AttentionInputs inputs;
     wrong.change(changed, inputs);
-    const auto made = AttentionCase::create(changed, std::move(inputs));
+    const auto made = AttentionCase::create({changed, {}}, std::move(inputs));
     ASSERT_FALSE(made) << wrong.message;
     EXPECT_EQ(made.error().code, ErrorCode::invalid_argument);
     EXPECT_NE(made.error().message.find(wrong.message), std::string::npos) << made.error().message;
     EXPECT_NE(made.error().hint.find(wrong.hint), std::string::npos) << made.error().hint;
   }
+  problem.soft_cap = true;
+  const auto negative = AttentionCase::create({problem, {.soft_cap = -1}});
+  ASSERT_FALSE(negative);
+  EXPECT_NE(negative.error().message.find("soft_cap is -1"), std::string::npos) << negative.error().message;
+  EXPECT_NE(negative.error().hint.find("positive"), std::string::npos) << negative.error().hint;
 }
 
 TEST(AttentionCase, OutputsLieAsTheLayoutSays) {
   AttentionProblem problem = small();
   problem.lse = true;
   for (const AttentionLayout layout : {AttentionLayout::bhsd, AttentionLayout::bshd}) {
-    const auto made = AttentionCase::create(problem, {.layout = layout});
+    const auto made = AttentionCase::create({problem, {.layout = layout}});
     ASSERT_TRUE(made) << made.error().text();
     const std::vector<OutputSpec> outputs = made->outputs();
     ASSERT_EQ(outputs.size(), 2U);
@@ -144,7 +149,7 @@ TEST(AttentionCase, RandomGroupsReachTheLongest) {
   AttentionProblem problem = small();
   problem.mode = SequenceMode::group;
   problem.batch = 5;
-  const auto made = AttentionCase::create(problem, {.seed = 9});
+  const auto made = AttentionCase::create({problem, {.seed = 9}});
   ASSERT_TRUE(made) << made.error().text();
   const AttentionArguments a = made->arguments();
   EXPECT_EQ(a.cu_seqlens_q[5] - a.cu_seqlens_q[4], 3);

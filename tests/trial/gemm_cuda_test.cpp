@@ -54,7 +54,7 @@ class CudaGemmTrials : public ::testing::Test {
 
   void plan(const GemmProblem& problem) {
     made = std::make_unique<GemmCase>(
-        GemmCase::create(problem, {.alpha = 0.5F, .beta = problem.beta ? 2.0F : 0.0F}).value());
+        GemmCase::create({problem, {.alpha = 0.5F, .beta = problem.beta ? 2.0F : 0.0F}}).value());
     cpu_plan = dispatcher.plan(made->problem()).value();
     reference = made->reference(1).value();
   }
@@ -134,7 +134,7 @@ TEST_F(CudaGemmTrials, RowsOfDSuitWhatTheProblemPromises) {
 TEST_F(CudaGemmTrials, MatricesOfTf32AreExactThere) {
   GemmProblem problem = gemm_problem(DataType::tf32, 4, 6, 24);
   problem.order_a = MatrixOrder::column;
-  const GemmCase tf32 = GemmCase::create(problem, {}).value();
+  const GemmCase tf32 = GemmCase::create(usual_call(problem)).value();
   const GemmArguments arguments = tf32.arguments();
   for (const void* const matrix : {arguments.a.data, arguments.b.data})
     for (int i = 0; i < 24; ++i) {

@@ -60,7 +60,7 @@ std::int64_t longest(const std::vector<std::int32_t>& offsets) {
 
 }  // namespace
 
-Result<AttentionCase> make_case(const AttentionOptions& options) {
+Result<CallOnFiles<AttentionFwd>> read_call_on_files(const AttentionOptions& options) {
   std::vector<GivenOption> given = options.problem.given();
   AttentionInputs inputs;
   const auto read = [](const std::string& file, HostArray& into) -> Status {
@@ -94,12 +94,12 @@ Result<AttentionCase> make_case(const AttentionOptions& options) {
   if (group && !offsets && (!inputs.q.shape.empty() || !inputs.k.shape.empty() || !inputs.v.shape.empty()))
     return fail(ErrorCode::invalid_argument, "group mode with tensors from files but no offsets",
                 "--cu-seqlens-q F.npy --cu-seqlens-k F.npy");
-  if (const std::string* text = find_given(given, "--layout"))
-    TS_TRY(read_value_text("--layout", *text, inputs.layout));
+  AttentionLayout layout = AttentionNumbers{}.layout;
+  if (const std::string* text = find_given(given, "--layout")) TS_TRY(read_value_text("--layout", *text, layout));
 
   Sizes sizes;
   for (SizeOption* size : sizes.all()) TS_TRY(size->read(given));
-  const bool bhsd = inputs.layout == AttentionLayout::bhsd;
+  const bool bhsd = layout == AttentionLayout::bhsd;
   const auto tell = [&](const char* name, const HostArray& array, SizeOption& heads, SizeOption& length,
                         SizeOption& dim) {
     return tell_shape(name, array, group, bhsd, sizes.batch, heads, length, dim);
@@ -121,17 +121,8 @@ Result<AttentionCase> make_case(const AttentionOptions& options) {
   if (!options.sink.empty()) give_unless_given(given, "--random-sink");
   if (!options.lse.empty()) give_unless_given(given, "--with-lse");
 
-  TS_ASSIGN(const RandomCall<AttentionFwd> call, read_call<AttentionFwd>(given));
-  return make_case(call, std::move(inputs));
-}
-
-Result<AttentionCase> make_case(const RandomCall<AttentionFwd>& call, AttentionInputs inputs) {
-  inputs.layout = call.numbers.layout;
-  inputs.scale = call.numbers.scale;
-  inputs.soft_cap = call.numbers.soft_cap;
-  inputs.dropout_probability = call.numbers.dropout_probability;
-  inputs.seed = call.numbers.seed;
-  return AttentionCase::create(call.problem, std::move(inputs));
+  TS_ASSIGN(RandomCall<AttentionFwd> call, read_call<AttentionFwd>(given));
+  return CallOnFiles<AttentionFwd>{std::move(call), std::move(inputs)};
 }
 
 }  // namespace tilesmith::cli

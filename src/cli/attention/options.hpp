@@ -1,4 +1,4 @@
-// The options that describe an attention problem on the command line, and the case they make.
+// The options that describe an attention problem on the command line, and the call they make.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -18,9 +18,7 @@ struct AttentionOptions {
   void add_to(CLI::App& verb);
 };
 
-/// The case of a call, all of whose inputs are random.
-[[nodiscard]] Result<AttentionCase> make_case(const RandomCall<AttentionFwd>& call, AttentionInputs given = {});
 /// Reads the files, takes sizes that are not given from their shapes, and checks that all of it fits together.
-[[nodiscard]] Result<AttentionCase> make_case(const AttentionOptions& options);
+[[nodiscard]] Result<CallOnFiles<AttentionFwd>> read_call_on_files(const AttentionOptions& options);
 
 }  // namespace tilesmith::cli

@@ -74,7 +74,7 @@ Status read_operands(const GemmOptions& options, const GemmEpilogue& epilogue, G
 
 }  // namespace
 
-Result<GemmCase> make_case(const GemmOptions& o) {
+Result<CallOnFiles<Gemm>> read_call_on_files(const GemmOptions& o) {
   std::vector<GivenOption> given = o.problem.given();
   GemmInputs inputs;
   const auto read = [](const std::string& file, HostArray& into) -> Status {
@@ -100,22 +100,11 @@ Result<GemmCase> make_case(const GemmOptions& o) {
   TS_TRY(tell_shape("c", inputs.c, batch_of_a, m, n));
   for (const SizeOption* size : {&batch, &m, &n, &k, &k2}) size->give(given);
 
-  TS_ASSIGN(const RandomCall<Gemm> call, read_call<Gemm>(given));
+  TS_ASSIGN(RandomCall<Gemm> call, read_call<Gemm>(given));
   if (!o.c.empty() && !call.problem.beta)
     return fail(ErrorCode::invalid_argument, "--c is given and --beta is 0", "--beta 1");
   TS_TRY(read_operands(o, call.problem.epilogue, inputs));
-  return make_case(call, std::move(inputs));
-}
-
-Result<GemmCase> make_case(const RandomCall<Gemm>& call, GemmInputs inputs) {
-  const GemmNumbers& numbers = call.numbers;
-  inputs.alpha = numbers.alpha;
-  inputs.beta = numbers.beta;
-  inputs.clamp_low = numbers.clamp_low;
-  inputs.clamp_high = numbers.clamp_high;
-  inputs.seed = numbers.seed;
-  inputs.group_rows = numbers.group_rows;
-  return GemmCase::create(call.problem, std::move(inputs));
+  return CallOnFiles<Gemm>{std::move(call), std::move(inputs)};
 }
 
 }  // namespace tilesmith::cli

@@ -1,4 +1,4 @@
-// The options that describe a GEMM on the command line, and the case they make.
+// The options that describe a GEMM on the command line, and the call they make.
 #pragma once
 
 #include <CLI/CLI.hpp>
@@ -21,9 +21,7 @@ struct GemmOptions {
   void add_to(CLI::App& verb);
 };
 
-/// The case of a call, all of whose inputs are random.
-[[nodiscard]] Result<GemmCase> make_case(const RandomCall<Gemm>& call, GemmInputs given = {});
 /// Reads the files, takes sizes that are not given from their shapes, and checks that all of it fits together.
-[[nodiscard]] Result<GemmCase> make_case(const GemmOptions& options);
+[[nodiscard]] Result<CallOnFiles<Gemm>> read_call_on_files(const GemmOptions& options);
 
 }  // namespace tilesmith::cli

@@ -155,7 +155,7 @@ Status AttentionCase::quantise(HostArray& array, std::int64_t heads, std::int64_
                                ? 0
                                : static_cast<std::int64_t>(values.size()) /
                                      std::max<std::int64_t>(1, heads * rows * (offsets.empty() ? sequences : 1));
-  const bool bhsd = inputs_.layout == AttentionLayout::bhsd;
+  const bool bhsd = numbers_.layout == AttentionLayout::bhsd;
   /// Calls visit(scale, first value of the row) for every row.
   const auto for_each_row = [&](auto visit) {
     for (std::int64_t b = 0; b < sequences; ++b) {
@@ -182,12 +182,12 @@ Status AttentionCase::quantise(HostArray& array, std::int64_t heads, std::int64_
   return {};
 }
 
-Result<AttentionCase> AttentionCase::create(const AttentionProblem& problem, AttentionInputs inputs) {
-  TS_TRY(validate(problem));
-  AttentionCase out(problem, std::move(inputs));
+Result<AttentionCase> AttentionCase::create(const RandomCall<AttentionFwd>& call, AttentionInputs given) {
+  TS_TRY(validate(call.problem));
+  AttentionCase out(call, std::move(given));
   const AttentionProblem& p = out.problem_;
   AttentionInputs& in = out.inputs_;
-  const auto stream = [&](Stream which) { return RandomStream{in.seed, which}; };
+  const auto stream = [&](Stream which) { return RandomStream{out.numbers_.seed, which}; };
 
   out.total_q_ = p.seqlen_q;
   out.total_k_ = p.seqlen_k;
@@ -202,9 +202,12 @@ Result<AttentionCase> AttentionCase::create(const AttentionProblem& problem, Att
 
   const bool fp8 = input_type(p.data_type) == DataType::fp8;
   const ElementType type = fp8 && !all_fp8(in) ? ElementType::fp32 : input_element_type_of(p);
-  TS_TRY(fill_tensor("q", in.q, tensor_shape(p, in.layout, p.heads_q, out.total_q_, p.head_dim_qk), type, stream(kQ)));
-  TS_TRY(fill_tensor("k", in.k, tensor_shape(p, in.layout, p.heads_kv, out.total_k_, p.head_dim_qk), type, stream(kK)));
-  TS_TRY(fill_tensor("v", in.v, tensor_shape(p, in.layout, p.heads_kv, out.total_k_, p.head_dim_v), type, stream(kV)));
+  TS_TRY(fill_tensor("q", in.q, tensor_shape(p, out.numbers_.layout, p.heads_q, out.total_q_, p.head_dim_qk), type,
+                     stream(kQ)));
+  TS_TRY(fill_tensor("k", in.k, tensor_shape(p, out.numbers_.layout, p.heads_kv, out.total_k_, p.head_dim_qk), type,
+                     stream(kK)));
+  TS_TRY(fill_tensor("v", in.v, tensor_shape(p, out.numbers_.layout, p.heads_kv, out.total_k_, p.head_dim_v), type,
+                     stream(kV)));
 
   if (fp8) {
     TS_TRY(out.quantise(in.q, p.heads_q, out.total_q_, in.cu_seqlens_q, out.q_scale_));
@@ -240,12 +243,12 @@ Result<AttentionCase> AttentionCase::create(const AttentionProblem& problem, Att
   if (p.sink) {
     TS_TRY(fill_tensor("sink", in.sink, {p.heads_q}, ElementType::fp32, stream(kSink)));
   }
-  if (!in.scale) in.scale = 1.0f / std::sqrt(static_cast<float>(p.head_dim_qk));
+  if (!out.numbers_.scale) out.numbers_.scale = 1.0f / std::sqrt(static_cast<float>(p.head_dim_qk));
 
   // Sizes and numbers are checked before there is memory for outputs: any address stands for it.
   float anywhere = 0;
   AttentionArguments arguments = out.arguments();
-  out.problem_ = derived(problem, arguments);
+  out.problem_ = derived(p, arguments);
   arguments.o = &anywhere;
   arguments.lse = &anywhere;
   TS_TRY(validate(p, arguments));
@@ -254,7 +257,7 @@ Result<AttentionCase> AttentionCase::create(const AttentionProblem& problem, Att
 
 std::vector<OutputSpec> AttentionCase::outputs() const {
   const bool batched = problem_.mode == SequenceMode::batch;
-  const AttentionArguments dense = dense_arguments(problem_, inputs_.layout, total_q_, total_k_);
+  const AttentionArguments dense = dense_arguments(problem_, numbers_.layout, total_q_, total_k_);
   const auto strides = [](const AttentionStrides& s) { return TensorStrides{s.batch, s.head, s.row, 1}; };
   const auto axes = [&](std::vector<Axis> inner) {
     if (batched) inner.insert(inner.begin(), Axis::batch);
@@ -267,7 +270,7 @@ std::vector<OutputSpec> AttentionCase::outputs() const {
                                .type = output_element_type_of(problem_),
                                .extents = elements,
                                .strides = strides(dense.o_strides),
-                               .axes = inputs_.layout == AttentionLayout::bhsd
+                               .axes = numbers_.layout == AttentionLayout::bhsd
                                            ? axes({Axis::head, Axis::row, Axis::column})
                                            : axes({Axis::row, Axis::head, Axis::column})}};
   if (problem_.lse)
@@ -280,7 +283,7 @@ std::vector<OutputSpec> AttentionCase::outputs() const {
 }
 
 AttentionArguments AttentionCase::arguments(const CallMemory& memory) const {
-  AttentionArguments a = dense_arguments(problem_, inputs_.layout, total_q_, total_k_);
+  AttentionArguments a = dense_arguments(problem_, numbers_.layout, total_q_, total_k_);
   a.q = memory.input("q");
   a.k = memory.input("k");
   a.v = memory.input("v");
@@ -309,10 +312,10 @@ AttentionArguments AttentionCase::arguments(const CallMemory& memory) const {
   a.k_scale = scale("k_scale", k_scale_);
   a.v_scale = scale("v_scale", v_scale_);
   a.alibi_batch_stride = alibi_batch_stride_;
-  a.scale = *inputs_.scale;
-  a.soft_cap = inputs_.soft_cap;
-  a.dropout_probability = inputs_.dropout_probability;
-  a.seed = inputs_.seed;
+  a.scale = *numbers_.scale;
+  a.soft_cap = numbers_.soft_cap;
+  a.dropout_probability = numbers_.dropout_probability;
+  a.seed = numbers_.seed;
   return a;
 }
 

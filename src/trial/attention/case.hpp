@@ -4,13 +4,12 @@
 
 #include <cstdint>
 #include <memory>
-#include <optional>
 #include <string>
 #include <vector>
 
 #include "base/error.hpp"
 #include "base/host_array.hpp"
-#include "problem/operations.hpp"
+#include "problem/line.hpp"
 #include "tilesmith/attention.hpp"
 #include "tilesmith/dispatcher.hpp"
 #include "trial/call_memory.hpp"
@@ -23,13 +22,8 @@ namespace tilesmith {
 [[nodiscard]] ElementType input_element_type_of(const AttentionProblem& problem);
 [[nodiscard]] ElementType output_element_type_of(const AttentionProblem& problem);
 
-/// The run-time numbers of a call, and the inputs that are given instead of random ones.
+/// The inputs that are given instead of random ones.
 struct AttentionInputs {
-  AttentionLayout layout = AttentionLayout::bhsd;
-  std::optional<float> scale{};  ///< absent: 1 / sqrt(head_dim_qk)
-  float soft_cap = 0;
-  float dropout_probability = 0;
-  std::uint64_t seed = 0;
   /// Empty: random, normally distributed. fp8 inputs that are not fp8 already are quantised, with a scale that makes
   /// the largest value of the tensor (or, with block scales, of the block) the type's largest.
   HostArray q{}, k{}, v{};
@@ -45,11 +39,11 @@ class Case<AttentionFwd> {
 
   /// Fills inputs that are not given with random numbers. Errors: invalid_argument, for a given array whose shape or
   /// type does not fit the problem.
-  [[nodiscard]] static Result<Case> create(const AttentionProblem& problem, AttentionInputs inputs);
+  [[nodiscard]] static Result<Case> create(const RandomCall<AttentionFwd>& call, AttentionInputs given = {});
 
   /// The problem that was asked for, with what follows from its tensors and scale (problem/derive.hpp).
   [[nodiscard]] const AttentionProblem& problem() const { return problem_; }
-  [[nodiscard]] AttentionLayout layout() const { return inputs_.layout; }
+  [[nodiscard]] AttentionLayout layout() const { return numbers_.layout; }
 
   /// Attention packs nothing: there is nothing to do before the calls.
   [[nodiscard]] Status prepare(Dispatcher&) { return {}; }
@@ -87,9 +81,11 @@ class Case<AttentionFwd> {
   [[nodiscard]] Status quantise(HostArray& array, std::int64_t heads, std::int64_t rows,
                                 const std::vector<std::int32_t>& offsets, Scales& scales) const;
 
-  Case(const AttentionProblem& problem, AttentionInputs inputs) : problem_(problem), inputs_(std::move(inputs)) {}
+  Case(const RandomCall<AttentionFwd>& call, AttentionInputs given)
+      : problem_(call.problem), numbers_(call.numbers), inputs_(std::move(given)) {}
 
   AttentionProblem problem_;
+  AttentionNumbers numbers_;
   AttentionInputs inputs_;
   std::int64_t total_q_ = 0;  ///< rows of q over the batch
   std::int64_t total_k_ = 0;

@@ -132,16 +132,17 @@ Result<HostArray> vector_array(const std::string& name, HostArray given, std::in
 
 }  // namespace
 
-Result<GemmCase> GemmCase::create(const GemmProblem& problem, GemmInputs inputs) {
-  TS_TRY(validate(problem));
-  GemmCase out(problem);
+Result<GemmCase> GemmCase::create(const RandomCall<Gemm>& call, GemmInputs inputs) {
+  TS_TRY(validate(call.problem));
+  GemmCase out(call);
   GemmProblem& p = out.problem_;
+  const std::uint64_t seed = call.numbers.seed;
   const auto fill = [&](Operand& operand, const Matrix& matrix, HostArray& given, std::uint64_t stream) -> Status {
     bool shared = false;
     if (stream == kB && p.type_b == DataType::int4) {
-      TS_ASSIGN(operand.array, int4_array(matrix, given, {inputs.seed, stream}));
+      TS_ASSIGN(operand.array, int4_array(matrix, given, {seed, stream}));
     } else {
-      TS_ASSIGN(operand.array, matrix_array(matrix, std::move(given), {inputs.seed, stream}, shared));
+      TS_ASSIGN(operand.array, matrix_array(matrix, std::move(given), {seed, stream}, shared));
     }
     operand.order = matrix.order;
     operand.leading = matrix.order == MatrixOrder::row ? matrix.columns : matrix.rows;
@@ -176,7 +177,7 @@ Result<GemmCase> GemmCase::create(const GemmProblem& problem, GemmInputs inputs)
       const float size = !bias && p.type_a == DataType::int8 ? 0.01f * std::sqrt(deviation) : 1.0f;
       TS_ASSIGN(operand.array,
                 vector_array(name, std::move(given), length, bias ? memory_type_of(p.type_bias) : ElementType::fp32,
-                             size, {inputs.seed, kEpilogue + i}));
+                             size, {seed, kEpilogue + i}));
     } else if (is_given(given)) {
       return fail(ErrorCode::invalid_argument, fmt::format("{} reads no tensor", name_of(op)));
     }
@@ -184,11 +185,8 @@ Result<GemmCase> GemmCase::create(const GemmProblem& problem, GemmInputs inputs)
   if (p.type_a == DataType::tf32)
     for (Operand* operand : {&out.a_, &out.b_, &out.a2_, &out.b2_})
       if (!operand->array.shape.empty()) round_to_tf32(operand->array);
-  if (p.group_size != 0) TS_TRY(out.add_scales(inputs, deviation));
-  if (p.grouping != GemmGrouping::none) TS_TRY(out.add_groups(inputs));
-  inputs.a = inputs.b = inputs.a2 = inputs.b2 = inputs.c = {};
-  inputs.epilogue = {};
-  out.inputs_ = std::move(inputs);
+  if (p.group_size != 0) TS_TRY(out.add_scales(deviation));
+  if (p.grouping != GemmGrouping::none) TS_TRY(out.add_groups());
 
   GemmArguments arguments = out.arguments();
   p = derived(p, arguments);
@@ -212,7 +210,7 @@ Status GemmCase::prepare(Dispatcher& dispatcher) {
   return {};
 }
 
-Status GemmCase::add_scales(const GemmInputs& inputs, float deviation) {
+Status GemmCase::add_scales(float deviation) {
   const GemmProblem& p = problem_;
   const std::int64_t blocks = p.group_size == 0 ? 0 : (p.k + p.group_size - 1) / p.group_size;
   const auto fill = [&](Scales& scales, std::int64_t batch, std::int64_t rows, std::int64_t lines, float size,
@@ -222,7 +220,7 @@ Status GemmCase::add_scales(const GemmInputs& inputs, float deviation) {
     const std::vector<std::int64_t> shape{batch, rows, blocks};
     TS_ASSIGN(const std::uint64_t bytes, byte_size(ElementType::fp32, shape));
     std::vector<float> values(bytes / sizeof(float));
-    fill_uniform(values, {inputs.seed, stream}, 0.5F * size, 1.5F * size);
+    fill_uniform(values, {numbers_.seed, stream}, 0.5F * size, 1.5F * size);
     scales.array = make_array(memory_type_of(p.type_scale), shape, values);
     return {};
   };
@@ -232,7 +230,7 @@ Status GemmCase::add_scales(const GemmInputs& inputs, float deviation) {
     TS_ASSIGN(const std::uint64_t size, byte_size(ElementType::int8, shape));
     std::vector<float> values(size);
     const int most = p.type_b == DataType::int4 ? 8 : 100;
-    fill_integers(values, {inputs.seed, kZeroB}, -most, most);
+    fill_integers(values, {numbers_.seed, kZeroB}, -most, most);
     zero_b_.array = make_array(ElementType::int8, shape, values);
   }
   if (has_weights(p))  // of integers up to 100, or 8
@@ -241,18 +239,18 @@ Status GemmCase::add_scales(const GemmInputs& inputs, float deviation) {
   return fill(scale_b_, p.batch, (p.n + kBlockDepth - 1) / kBlockDepth, kBlockDepth, 1, kScaleB);
 }
 
-Status GemmCase::add_groups(const GemmInputs& inputs) {
+Status GemmCase::add_groups() {
   const GemmProblem& p = problem_;
   const auto groups = static_cast<std::size_t>(p.batch);
-  if (!inputs.group_rows.empty() && inputs.group_rows.size() != groups)
-    return fail(ErrorCode::invalid_argument, fmt::format("rows of {} groups are given", inputs.group_rows.size()),
+  if (!numbers_.group_rows.empty() && numbers_.group_rows.size() != groups)
+    return fail(ErrorCode::invalid_argument, fmt::format("rows of {} groups are given", numbers_.group_rows.size()),
                 fmt::format("of {}", p.batch));
   const bool contiguous = p.grouping == GemmGrouping::contiguous;
   std::int64_t before = 0;
   for (std::size_t g = 0; g < groups; ++g) {
     const auto at = static_cast<std::int64_t>(g);
     const std::int64_t even = contiguous ? p.m * (at + 1) / p.batch - p.m * at / p.batch : p.m;
-    const std::int64_t rows = inputs.group_rows.empty() ? even : inputs.group_rows[g];
+    const std::int64_t rows = numbers_.group_rows.empty() ? even : numbers_.group_rows[g];
     before = contiguous ? before + rows : rows;
     group_ends_.push_back(static_cast<std::int32_t>(before));
   }
@@ -347,16 +345,16 @@ GemmArguments GemmCase::arguments(const CallMemory& memory) const {
     a.d_leading = problem_.order_d == MatrixOrder::row ? d->strides.row : d->strides.column;
     a.d_batch = d->strides.batch;
   }
-  a.alpha = inputs_.alpha;
-  a.beta = inputs_.beta;
+  a.alpha = numbers_.alpha;
+  a.beta = numbers_.beta;
   a.amax = memory.output<float>("amax");
   for (std::size_t i = 0; i < problem_.epilogue.size(); ++i) {
     const Operand& operand = epilogue_[i];
     a.epilogue[i] = {.data = memory.input(fmt::format("epilogue{}", i)),
                      .leading = operand.leading,
                      .batch = operand.batch,
-                     .low = inputs_.clamp_low,
-                     .high = inputs_.clamp_high};
+                     .low = numbers_.clamp_low,
+                     .high = numbers_.clamp_high};
   }
   return a;
 }
@@ -393,11 +391,11 @@ GemmTensors GemmCase::tensors() const {
   out.n = problem_.n;
   out.k = problem_.k;
   out.k2 = problem_.k2;
-  out.alpha = inputs_.alpha;
-  out.beta = problem_.beta ? inputs_.beta : 0.0f;
+  out.alpha = numbers_.alpha;
+  out.beta = problem_.beta ? numbers_.beta : 0.0f;
   for (std::size_t i = 0; i < problem_.epilogue.size(); ++i) {
     const EpilogueOp op = problem_.epilogue[i];
-    GemmStep step{.op = op, .operand = epilogue_[i].view(), .low = inputs_.clamp_low, .high = inputs_.clamp_high};
+    GemmStep step{.op = op, .operand = epilogue_[i].view(), .low = numbers_.clamp_low, .high = numbers_.clamp_high};
     if (reads_vector(op)) {
       const bool along_n = op == EpilogueOp::bias || op == EpilogueOp::scale_n;
       step.operand.strides = {.row = along_n ? 0 : 1, .column = along_n ? 1 : 0};

@@ -8,7 +8,7 @@
 
 #include "base/error.hpp"
 #include "base/host_array.hpp"
-#include "problem/operations.hpp"
+#include "problem/line.hpp"
 #include "runtime/aligned_buffer.hpp"
 #include "tilesmith/dispatcher.hpp"
 #include "tilesmith/gemm.hpp"
@@ -19,16 +19,10 @@
 
 namespace tilesmith {
 
-/// The run-time numbers of a call, and the inputs that are given instead of random ones. Given matrices have the shapes
-/// of op(A), op(B), op(A2), op(B2) and C in whatever order the kernel reads them: (batch, rows, columns), or
-/// (rows, columns), which the batch shares.
+/// The inputs that are given instead of random ones. Given matrices have the shapes of op(A), op(B), op(A2), op(B2) and
+/// C in whatever order the kernel reads them: (batch, rows, columns), or (rows, columns), which the batch shares.
 struct GemmInputs {
-  float alpha = 1, beta = 0;
-  float clamp_low = -1, clamp_high = 1;
-  std::uint64_t seed = 0;
   HostArray a{}, b{}, a2{}, b2{}, c{};
-  std::vector<std::int32_t>
-      group_rows{};  ///< of each group; empty: contiguous ones share m evenly, masked ones are full
   std::array<HostArray, GemmEpilogue::kMax> epilogue{};  ///< what each operation reads
 };
 
@@ -40,7 +34,7 @@ class Case<Gemm> {
 
   /// Fills inputs that are not given with random numbers, and rounds matrices of tf32 to it. Errors: invalid_argument,
   /// for a given array whose shape or type does not fit the problem.
-  [[nodiscard]] static Result<Case> create(const GemmProblem& problem, GemmInputs inputs);
+  [[nodiscard]] static Result<Case> create(const RandomCall<Gemm>& call, GemmInputs given = {});
 
   /// Packs B for all calls that follow, where the problem's B is packed. Errors: those of Dispatcher::pack_b.
   [[nodiscard]] Status prepare(Dispatcher& dispatcher);
@@ -84,22 +78,22 @@ class Case<Gemm> {
     [[nodiscard]] TensorView view() const;
   };
 
-  explicit Case(const GemmProblem& problem) : problem_(problem) {}
+  explicit Case(const RandomCall<Gemm>& call) : problem_(call.problem), numbers_(call.numbers) {}
 
   GemmProblem problem_;
+  GemmNumbers numbers_;
   /// Scales of A or B, and how many rows of A or columns of B share one.
   struct Scales {
     HostArray array;
     std::int64_t rows = 0, lines = 1;
   };
 
-  [[nodiscard]] Status add_scales(const GemmInputs& inputs, float deviation);
-  [[nodiscard]] Status add_groups(const GemmInputs& inputs);
+  [[nodiscard]] Status add_scales(float deviation);
+  [[nodiscard]] Status add_groups();
   /// Strides in elements of the scales or zero points; data null.
   [[nodiscard]] GemmScales scale_strides(const Scales& scales, std::int64_t batch) const;
   [[nodiscard]] GemmScaleView scale_view(const Scales& scales, std::int64_t batch) const;
 
-  GemmInputs inputs_;  ///< without its arrays
   Operand a_, b_, a2_, b2_, c_;
   Scales scale_a_, scale_b_, zero_b_;
   std::vector<std::int32_t> group_ends_;

@@ -13,9 +13,7 @@
 #include "cli/verbs.hpp"
 #include "problem/json.hpp"
 #include "sweep/engine.hpp"
-#include "sweep/lines.hpp"
 #include "sweep/summary_table.hpp"
-#include "vocabulary/names/native.hpp"
 
 namespace tilesmith::cli {
 namespace {
@@ -157,10 +155,10 @@ Status bench(const BenchCliOptions& o) {
     if (!o.json.empty()) rows.push_back(to_json(row));
     if (row.status != RowStatus::correct && row.status != RowStatus::unverified && row.status != RowStatus::compiled) {
       ++failures;
-      fmt::print(stderr, "{}: {} on {}: {}\n", name_of(row.status), native_name(row.config), describe(row.problem),
+      fmt::print(stderr, "{}: {} on {}: {}\n", name_of(row.status), recipe_name(row.recipe), describe(row.problem),
                  row.message);
-      fmt::print(stderr, "repeat with: tilesmith run {} --device {} --kernel {} --verify\n",
-                 to_line(row.problem, kSweepSeed), o.device, native_name(row.config));
+      fmt::print(stderr, "repeat with: tilesmith run {} --device {} --kernel {} --verify\n", row.line(), o.device,
+                 recipe_name(row.recipe));
     }
     table.add(row);
   };

@@ -132,6 +132,10 @@ bool BenchConfig::allows(const GemmProblem& p) const {
          allows("layout", layout_of(p)) && allows("epilogue", joined(p.epilogue)) && allows("beta", p.beta ? "1" : "0");
 }
 
+bool BenchConfig::allows(const Recipe& recipe) const {
+  return std::ranges::all_of(recipe.steps, [this](const Step& step) { return allows(step.config); });
+}
+
 bool BenchConfig::allows(const KernelConfig& config) const {
   const Algorithm& a = config.algorithm;
   return allows("arch", config.arch.text()) && allows("pipeline", name_of(a.pipeline)) &&

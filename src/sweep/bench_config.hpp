@@ -1,5 +1,5 @@
 // What a bench sweeps: a JSON file in the form of a sweep file. Traits of the problem pick shapes, traits of the
-// algorithm pick kernels.
+// algorithm pick recipes: those all of whose steps have values of the lists, so that nothing runs that is not named.
 //
 //   {"variant": "fwd", "trait_config": {"data_type": {"values": ["bf16"]}, "mask": {"values": ["no", "top_left"]},
 //                                       "pipeline": {"values": ["flash"]}, "tile_n": {"values": [128, 256]}}}
@@ -17,7 +17,7 @@
 #include "base/error.hpp"
 #include "tilesmith/attention.hpp"
 #include "tilesmith/gemm.hpp"
-#include "vocabulary/config.hpp"
+#include "vocabulary/recipe.hpp"
 
 namespace tilesmith {
 
@@ -31,13 +31,14 @@ class BenchConfig {
 
   [[nodiscard]] bool allows(const AttentionProblem& problem) const;
   [[nodiscard]] bool allows(const GemmProblem& problem) const;
-  [[nodiscard]] bool allows(const KernelConfig& config) const;
+  [[nodiscard]] bool allows(const Recipe& recipe) const;
 
  private:
   struct Allowed {
     std::string trait;
     std::vector<std::string> values;  ///< canonical text of each
   };
+  [[nodiscard]] bool allows(const KernelConfig& config) const;
   [[nodiscard]] bool allows(std::string_view trait, std::string_view value) const;
 
   std::vector<Allowed> allowed_;

@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <map>
 #include <nlohmann/json.hpp>
 
 #include "dispatch/cuda_backend.hpp"
@@ -11,20 +10,20 @@
 #include "problem/attention/problem.hpp"
 #include "problem/gemm/problem.hpp"
 #include "runtime/cpu/machine.hpp"
+#include "sweep/build_list.hpp"
 #include "sweep/csv_journal.hpp"
 #include "sweep/lines.hpp"
 #include "tilesmith/dispatcher.hpp"
 #include "trial/trial.hpp"
-#include "vocabulary/names/native.hpp"
 
 namespace tilesmith {
 namespace {
 
 using nlohmann::json;
 
-/// A kernel to be run on a problem, and its place in the policy's order.
+/// A recipe to be run on a problem, and its place in the policy's order.
 struct Ranked {
-  KernelConfig config;
+  Recipe recipe;
   int rank = 0;
 };
 
@@ -41,7 +40,7 @@ struct Report {
   RowStatus status = RowStatus::runtime;
   std::string message;
   std::optional<TrialTiming> timing;
-  std::optional<RowError> error;
+  RowErrors errors;
 };
 
 std::string pack(const Report& report) {
@@ -50,8 +49,11 @@ std::string pack(const Report& report) {
     const TrialTiming& t = *report.timing;
     out["timing"] = {t.median_s, t.best_s, t.spread, t.samples, t.flops, t.bytes};
   }
-  if (report.error)
-    out["error"] = {report.error->max_abs, report.error->max_rel, report.error->rms, report.error->max_ratio};
+  if (!report.errors.outputs.empty()) {
+    out["worst"] = report.errors.worst_place;
+    for (const RowError& e : report.errors.outputs)
+      out["errors"].push_back({e.output, e.max_abs, e.max_rel, e.rms, e.max_ratio});
+  }
   return out.dump(-1, ' ', false, json::error_handler_t::replace);
 }
 
@@ -61,42 +63,42 @@ Report unpack(const std::string& bytes) {
     return value.is_null() ? std::numeric_limits<double>::infinity() : value.get<double>();
   };
   Report report{
-      .status = static_cast<RowStatus>(in["status"].get<int>()), .message = in["message"], .timing = {}, .error = {}};
+      .status = static_cast<RowStatus>(in["status"].get<int>()), .message = in["message"], .timing = {}, .errors = {}};
   if (in.contains("timing")) {
     const json& t = in["timing"];
     report.timing = TrialTiming{number(t[0]), number(t[1]), number(t[2]), t[3].get<int>(), number(t[4]), number(t[5])};
   }
-  if (in.contains("error")) {
-    const json& e = in["error"];
-    report.error = RowError{number(e[0]), number(e[1]), number(e[2]), number(e[3])};
+  if (in.contains("errors")) {
+    for (const json& e : in["errors"])
+      report.errors.outputs.push_back({e[0], number(e[1]), number(e[2]), number(e[3]), number(e[4])});
+    report.errors.worst_place = in["worst"];
   }
   return report;
 }
 
 /// Runs in a worker: verify, then time. The reference is null when nothing is to be verified.
 template <class Op>
-Report try_candidate(Case<Op>& problem_case, const Reference* reference, const KernelConfig& config,
+Report try_candidate(Case<Op>& problem_case, const Reference* reference, const Recipe& recipe,
                      const BenchOptions& options) {
   const auto failed = [](const Error& error) {
     return Report{.status = error.code == ErrorCode::compile_failed ? RowStatus::compile : RowStatus::runtime,
                   .message = error.text(),
                   .timing = {},
-                  .error = {}};
+                  .errors = {}};
   };
-  // The kernel was built before; a worker builds it again only where the store cannot keep what the parent built.
-  Dispatcher dispatcher({.device = options.device, .threads = options.threads, .kernel = native_name(config)});
+  // The kernels were built before; a worker builds one again only where the store cannot keep what the parent built.
+  Dispatcher dispatcher({.device = options.device, .threads = options.threads, .kernel = recipe_name(recipe)});
   const auto plan = dispatcher.plan(problem_case.problem());
   if (!plan) return failed(plan.error());
   if (const Status prepared = problem_case.prepare(dispatcher); !prepared) return failed(prepared.error());
   auto trial = make_trial(problem_case, options.device);
   if (!trial) return failed(trial.error());
 
-  Report report{.status = RowStatus::unverified, .message = {}, .timing = {}, .error = {}};
+  Report report{.status = RowStatus::unverified, .message = {}, .timing = {}, .errors = {}};
   if (reference != nullptr) {
     const auto verdict = trial->verify(**plan, *reference);
     if (!verdict) return failed(verdict.error());
-    const ErrorFigures& e = verdict->result_errors();
-    report.error = RowError{e.max_abs, e.max_rel, e.rms, e.max_ratio};
+    report.errors = RowErrors::of(*verdict);
     report.message = verdict->reason;
     report.status = verdict->outcome == Outcome::fail   ? RowStatus::wrong
                     : verdict->outcome == Outcome::pass ? RowStatus::correct
@@ -163,8 +165,8 @@ class Bench {
       Work<Problem> item{problem, {}};
       std::size_t allowed = 0;
       for (std::size_t rank = 0; rank < ranking->candidates.size(); ++rank) {
-        const Ranked candidate{ranking->candidates[rank].recipe.main(), static_cast<int>(rank)};
-        if (!options_.config.allows(candidate.config)) continue;
+        const Ranked candidate{ranking->candidates[rank].recipe, static_cast<int>(rank)};
+        if (!options_.config.allows(candidate.recipe)) continue;
         if (options_.max_kernels > 0 && ++allowed > static_cast<std::size_t>(options_.max_kernels)) break;
         if (journal_ && journal_->holds(row_for(problem, candidate).identity()))
           ++summary_.resumed;
@@ -179,7 +181,7 @@ class Bench {
   BenchRow row_for(const Problem& problem, const Ranked& candidate) const {
     BenchRow row;
     row.problem = problem;
-    row.config = candidate.config;
+    row.recipe = candidate.recipe;
     row.rank = candidate.rank;
     row.threads = threads_;
     return row;
@@ -188,22 +190,20 @@ class Bench {
   /// Compiles what the store lacks, the kernels that prepare problems too. A candidate that cannot be built, or whose
   /// problem cannot be prepared, gets its row now and is not run.
   Status build(std::vector<Work<Problem>>& work) {
-    std::map<Key128, std::size_t> index;
-    std::vector<KernelConfig> configs;
-    const auto add = [&](const KernelConfig& config) {
-      if (index.emplace(key_of(config), configs.size()).second) configs.push_back(config);
-    };
+    BuildList list;
+    std::vector<std::optional<Recipe>> preparing;
     for (const Work<Problem>& item : work) {
-      for (const Ranked& candidate : item.candidates) add(candidate.config);
-      if (const auto preparing = Traits::preparing(backend_, item.problem)) add(*preparing);
+      for (const Ranked& candidate : item.candidates) list.add(candidate.recipe);
+      preparing.push_back(Traits::preparing(backend_, item.problem));
+      if (preparing.back()) list.add(*preparing.back());
     }
-    const std::vector<Status> built = backend_.build(configs, options_.workers, progress_.building);
-    for (Work<Problem>& item : work) {
+    list.built(backend_.build(list.configs(), options_.workers, progress_.building));
+    for (std::size_t i = 0; i < work.size(); ++i) {
+      Work<Problem>& item = work[i];
       std::vector<Ranked> good;
-      const auto preparing = Traits::preparing(backend_, item.problem);
-      const Status prepared = preparing ? built[index.at(key_of(*preparing))] : Status();
+      const Status prepared = preparing[i] ? list.of(*preparing[i]) : Status();
       for (const Ranked& candidate : item.candidates) {
-        const Status& own = built[index.at(key_of(candidate.config))];
+        const Status own = list.of(candidate.recipe);
         const Status& status = own ? prepared : own;
         if (status && !options_.compile_only) {
           good.push_back(candidate);
@@ -251,7 +251,7 @@ class Bench {
     TS_TRY(run_isolated(
         item.candidates.size(), options_.limit,
         [&](std::size_t i) {
-          return pack(try_candidate(*problem_case, reference.get(), item.candidates[i].config, options_));
+          return pack(try_candidate(*problem_case, reference.get(), item.candidates[i].recipe, options_));
         },
         [&](const IsolatedResult& result) {
           BenchRow row = row_for(item.problem, item.candidates[result.item]);
@@ -261,7 +261,7 @@ class Bench {
             row.status = report.status;
             row.message = std::move(report.message);
             row.timing = report.timing;
-            row.error = report.error;
+            row.errors = std::move(report.errors);
             if (row.timing && summary_.peaks)
               row.roofline_percent = 100 *
                                      summary_.peaks->least_seconds(Traits::product_type(item.problem),

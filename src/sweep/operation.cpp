@@ -68,12 +68,12 @@ GemmProblem BenchOperation<Gemm>::measured(const GemmProblem& problem) {
   return derived(problem, dense_arguments(problem));
 }
 
-std::optional<KernelConfig> BenchOperation<Gemm>::preparing(const Backend& backend, const GemmProblem& problem) {
+std::optional<Recipe> BenchOperation<Gemm>::preparing(const Backend& backend, const GemmProblem& problem) {
   if (!problem.packed_b) return std::nullopt;
   const auto kernels = backend.find<GemmPackB>();
   if (!kernels) return std::nullopt;
   const auto ranking = (*kernels)->rank(pack_b_problem(problem));
-  return ranking ? std::optional(ranking->candidates.front().recipe.main()) : std::nullopt;
+  return ranking ? std::optional(ranking->candidates.front().recipe) : std::nullopt;
 }
 
 Result<std::vector<GemmProblem>> BenchOperation<Gemm>::load(const std::string& path, std::string_view tier,

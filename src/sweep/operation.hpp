@@ -49,10 +49,8 @@ template <>
 struct BenchOperation<AttentionFwd> {
   /// The problem that is planned and measured: with what follows from the usual call on dense tensors.
   [[nodiscard]] static AttentionProblem measured(const AttentionProblem& problem);
-  /// The kernel that Case::prepare runs, if it runs one.
-  [[nodiscard]] static std::optional<KernelConfig> preparing(const Backend&, const AttentionProblem&) {
-    return std::nullopt;
-  }
+  /// The recipe that Case::prepare runs, if it runs one.
+  [[nodiscard]] static std::optional<Recipe> preparing(const Backend&, const AttentionProblem&) { return std::nullopt; }
   /// The type whose product instructions set the roofline.
   [[nodiscard]] static DataType product_type(const AttentionProblem& problem) { return problem.data_type; }
   [[nodiscard]] static Result<std::vector<AttentionProblem>> load(const std::string& path, std::string_view tier,
@@ -63,7 +61,7 @@ struct BenchOperation<AttentionFwd> {
 template <>
 struct BenchOperation<Gemm> {
   [[nodiscard]] static GemmProblem measured(const GemmProblem& problem);
-  [[nodiscard]] static std::optional<KernelConfig> preparing(const Backend& backend, const GemmProblem& problem);
+  [[nodiscard]] static std::optional<Recipe> preparing(const Backend& backend, const GemmProblem& problem);
   [[nodiscard]] static DataType product_type(const GemmProblem& problem) { return problem.type_a; }
   [[nodiscard]] static Result<std::vector<GemmProblem>> load(const std::string& path, std::string_view tier,
                                                              Shard part);

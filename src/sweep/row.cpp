@@ -6,7 +6,8 @@
 
 #include "problem/describe.hpp"
 #include "problem/json.hpp"
-#include "vocabulary/names/native.hpp"
+#include "sweep/lines.hpp"
+#include "vocabulary/names/name.hpp"
 
 namespace tilesmith {
 namespace {
@@ -38,23 +39,31 @@ std::string rate(const BenchRow& row) {
 
 template <double RowError::*Figure>
 std::string error_cell(const BenchRow& row) {
-  return row.error ? number((*row.error).*Figure) : std::string();
+  const RowError* const worst = row.errors.worst();
+  return worst != nullptr ? number(worst->*Figure) : std::string();
 }
 
 const Column kHead[] = {
     {"identity", [](const BenchRow& r) { return r.identity(); }},
     {"operation", [](const BenchRow& r) { return std::string(operation_name_of(r.problem)); }},
     {"problem", [](const BenchRow& r) { return describe(r.problem); }},
+    {"line", [](const BenchRow& r) { return r.line(); }},
 };
 
 const Column kTail[] = {
     {"threads", [](const BenchRow& r) { return std::to_string(r.threads); }},
-    {"kernel", [](const BenchRow& r) { return native_name(r.config); }},
-    {"key", [](const BenchRow& r) { return key_of(r.config).hex(); }},
-    {"arch", [](const BenchRow& r) { return std::string(r.config.arch.text()); }},
-    {"pipeline", [](const BenchRow& r) { return std::string(name_of(r.config.algorithm.pipeline)); }},
-    {"instruction", [](const BenchRow& r) { return std::string(name_of(r.config.algorithm.instruction)); }},
-    {"tile", [](const BenchRow& r) { return tile_text(r.config); }},
+    {"kernel", [](const BenchRow& r) { return recipe_name(r.recipe); }},
+    {"key", [](const BenchRow& r) { return key_of(r.recipe).hex(); }},
+    {"arch", [](const BenchRow& r) { return text_of_steps(r.recipe, [](const auto& c) { return c.arch.text(); }); }},
+    {"pipeline",
+     [](const BenchRow& r) {
+       return text_of_steps(r.recipe, [](const auto& c) { return name_of(c.algorithm.pipeline); });
+     }},
+    {"instruction",
+     [](const BenchRow& r) {
+       return text_of_steps(r.recipe, [](const auto& c) { return name_of(c.algorithm.instruction); });
+     }},
+    {"tile", [](const BenchRow& r) { return text_of_steps(r.recipe, tile_text); }},
     {"rank", [](const BenchRow& r) { return std::to_string(r.rank); }},
     {"status", [](const BenchRow& r) { return std::string(name_of(r.status)); }},
     {"median_ms", [](const BenchRow& r) { return r.timing ? number(r.timing->median_s * 1e3) : std::string(); }},
@@ -65,6 +74,8 @@ const Column kTail[] = {
     {"gbps", rate<&TrialTiming::gbps>},
     {"roofline_percent",
      [](const BenchRow& r) { return r.timing && r.roofline_percent > 0 ? number(r.roofline_percent) : std::string(); }},
+    {"worst_output",
+     [](const BenchRow& r) { return r.errors.worst() != nullptr ? r.errors.worst()->output : std::string(); }},
     {"max_abs_error", error_cell<&RowError::max_abs>},
     {"max_rel_error", error_cell<&RowError::max_rel>},
     {"rms_error", error_cell<&RowError::rms>},
@@ -100,7 +111,32 @@ void for_each_column(std::string_view operation, const BenchRow* row, Visit visi
   for_each_column(kTail, row, visit);
 }
 
+nlohmann::json to_json(const RowError& error) {
+  return {{"max_abs", error.max_abs},
+          {"max_rel", error.max_rel},
+          {"rms", error.rms},
+          {"max_ratio_to_naive", error.max_ratio}};
+}
+
 }  // namespace
+
+RowErrors RowErrors::of(const Verdict& verdict) {
+  RowErrors errors;
+  const auto is_worse = [&](const RowError& one, const RowError& other) {
+    if (verdict.outcome == Outcome::fail && (one.output == verdict.tensor) != (other.output == verdict.tensor))
+      return one.output == verdict.tensor;
+    return one.max_ratio > other.max_ratio;
+  };
+  for (const auto& [name, e] : verdict.tensors) {
+    errors.outputs.push_back({name, e.max_abs, e.max_rel, e.rms, e.max_ratio});
+    if (is_worse(errors.outputs.back(), *errors.worst())) errors.worst_place = errors.outputs.size() - 1;
+  }
+  return errors;
+}
+
+std::string BenchRow::line() const {
+  return to_line(problem, kSweepSeed);
+}
 
 std::string tile_text(const KernelConfig& config) {
   const auto& tile = config.algorithm.tile;
@@ -110,15 +146,16 @@ std::string tile_text(const KernelConfig& config) {
 }
 
 std::string BenchRow::identity() const {
-  const Key128 key = key128(fmt::format("{}|{}|{}", identity_of(problem), threads, key_of(config).hex()));
+  const Key128 key = key128(fmt::format("{}|{}|{}", identity_of(problem), threads, key_of(recipe).hex()));
   return fmt::format("{}{}", kIdentityVersion, key.hex());
 }
 
 nlohmann::json to_json(const BenchRow& row) {
   nlohmann::json out = {{"problem", to_json(row.problem)},
-                        {"kernel", native_name(row.config)},
-                        {"key", key_of(row.config).hex()},
-                        {"config", to_json(row.config)},
+                        {"line", row.line()},
+                        {"kernel", recipe_name(row.recipe)},
+                        {"key", key_of(row.recipe).hex()},
+                        {"config", to_json(row.recipe.main())},
                         {"status", name_of(row.status)},
                         {"threads", row.threads},
                         {"rank", row.rank}};
@@ -126,11 +163,13 @@ nlohmann::json to_json(const BenchRow& row) {
   if (row.timing) out["timing"] = to_json(*row.timing);
   if (row.timing && row.roofline_percent > 0) out["roofline_percent"] = row.roofline_percent;
   if (row.naive_s > 0) out["naive_ms"] = row.naive_s * 1e3;
-  if (row.error)
-    out["error"] = {{"max_abs", row.error->max_abs},
-                    {"max_rel", row.error->max_rel},
-                    {"rms", row.error->rms},
-                    {"max_ratio_to_naive", row.error->max_ratio}};
+  for (const Step& step : row.recipe.steps)
+    out["steps"].push_back({{"kernel", kernel_name(step.config)}, {"role", name_of(step.role)}});
+  if (const RowError* worst = row.errors.worst()) {
+    out["error"] = to_json(*worst);
+    out["error"]["output"] = worst->output;
+    for (const RowError& each : row.errors.outputs) out["errors"][each.output] = to_json(each);
+  }
   return out;
 }
 

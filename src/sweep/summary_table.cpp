@@ -12,10 +12,19 @@
 namespace tilesmith {
 namespace {
 
-std::string short_name(const KernelConfig& config) {
-  const Algorithm& a = config.algorithm;
-  return fmt::format("{} {} {}{}", name_of(a.pipeline), name_of(a.instruction), tile_text(config),
-                     a.split_k ? " split" : "");
+std::string short_name(const Recipe& recipe) {
+  return text_of_steps(recipe, [](const KernelConfig& config) {
+    const Algorithm& a = config.algorithm;
+    return fmt::format("{} {} {}{}", name_of(a.pipeline), name_of(a.instruction), tile_text(config),
+                       a.split_k ? " split" : "");
+  });
+}
+
+/// "0.00012", or behind the output's name where the worst output is not the operation's result.
+std::string largest_error(const RowErrors& errors) {
+  const RowError* worst = errors.worst();
+  if (worst == nullptr) return "-";
+  return fmt::format("{}{:.2g}", errors.worst_place == 0 ? "" : worst->output + " ", worst->max_abs);
 }
 
 /// "fp32 117 GFLOP/s, bf16 234 GFLOP/s, memory 31.0 GB/s": what is known.
@@ -105,7 +114,7 @@ void SummaryTable::print(std::FILE* out, const BenchSummary& summary) const {
   std::size_t longest_name = 24;
   for (const Line& line : lines_) {
     widest = std::max(widest, line.problem.size());
-    longest_name = std::max(longest_name, short_name(line.best.config).size());
+    longest_name = std::max(longest_name, short_name(line.best.recipe).size());
   }
   const bool naive = std::ranges::any_of(lines_, [](const Line& line) { return line.best.naive_s > 0; });
   fmt::print(out, "{:{}}  {:>5}  {:{}}  {:>10}  {:>8}  {:>6}  {:>9}  {:>6}", "problem", widest, "tried", "best kernel",
@@ -120,15 +129,16 @@ void SummaryTable::print(std::FILE* out, const BenchSummary& summary) const {
       fmt::print(out, "none: {}\n", name_of(row.status));
       continue;
     }
-    fmt::print(out, "{:{}}  ", short_name(row.config), longest_name);
+    fmt::print(out, "{:{}}  ", short_name(row.recipe), longest_name);
     if (!row.timing) {
       fmt::print(out, "{}\n", name_of(row.status));
       continue;
     }
     fmt::print(out, "{:>10}  {:8.3f}  {:>6}  ", duration(row.timing->median_s), row.timing->gflops() * 1e-3,
                row.roofline_percent > 0 ? fmt::format("{:.0f}", row.roofline_percent) : "-");
-    fmt::print(out, "{:>9}  {:>6}", row.error ? fmt::format("{:.2g}", row.error->max_abs) : "-",
-               row.error ? fmt::format("{:.2f}", row.error->max_ratio) : "-");
+    const RowError* worst = row.errors.worst();
+    fmt::print(out, "{:>9}  {:>6}", largest_error(row.errors),
+               worst != nullptr ? fmt::format("{:.2f}", worst->max_ratio) : "-");
     if (naive) fmt::print(out, "  {:>8}", times(row.naive_s, row.timing->median_s));
     if (!peers_.peer.empty()) {
       const auto peer = peers_.median_s.find(line.problem);

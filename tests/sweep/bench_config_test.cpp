@@ -16,7 +16,7 @@ BenchConfig parse(const std::string& text, Operation operation = Operation::atte
 TEST(BenchConfig, WhatIsNotNamedIsAllowed) {
   for (const char* text : {"{}", R"({"variant": "fwd"})", R"({"trait_config": {}})"}) {
     EXPECT_TRUE(parse(text).allows(std::get<AttentionProblem>(testing::sample_row().problem))) << text;
-    EXPECT_TRUE(parse(text).allows(testing::sample_row().config)) << text;
+    EXPECT_TRUE(parse(text).allows(testing::sample_row().recipe)) << text;
   }
 }
 
@@ -24,7 +24,7 @@ TEST(BenchConfig, EveryTraitPicks) {
   const BenchRow row = testing::sample_row();  // bf16 batch top_left, 192/128, lse; x86_64_v3 flash fma 32x64
   const auto allows = [&](const std::string& trait, const std::string& values) {
     const BenchConfig config = parse("{\"trait_config\": {\"" + trait + "\": {\"values\": [" + values + "]}}}");
-    return config.allows(std::get<AttentionProblem>(row.problem)) && config.allows(row.config);
+    return config.allows(std::get<AttentionProblem>(row.problem)) && config.allows(row.recipe);
   };
   const std::tuple<const char*, const char*, const char*> traits[] = {{"data_type", "\"bf16\"", "\"fp32\""},
                                                                       {"mode", "\"batch\"", "\"group\""},
@@ -50,7 +50,7 @@ TEST(BenchConfig, EveryTraitOfGemmPicks) {
   const auto allows = [&](const std::string& trait, const std::string& values) {
     const BenchConfig config =
         parse("{\"trait_config\": {\"" + trait + "\": {\"values\": [" + values + "]}}}", Operation::gemm);
-    return config.allows(std::get<GemmProblem>(row.problem)) && config.allows(row.config);
+    return config.allows(std::get<GemmProblem>(row.problem)) && config.allows(row.recipe);
   };
   const std::tuple<const char*, const char*, const char*> traits[] = {{"data_type", "\"int8\"", "\"bf16\""},
                                                                       {"output_type", "\"bf16\"", "\"int32\""},
@@ -76,6 +76,15 @@ TEST(BenchConfig, EveryTraitOfGemmPicks) {
     ASSERT_FALSE(config) << text;
     EXPECT_NE(config.error().text().find(word), std::string::npos) << config.error().text();
   }
+}
+
+TEST(BenchConfig, ARecipeIsAllowedWhenAllOfItsStepsAre) {
+  const Recipe recipe = testing::sample_row_of_two_steps().recipe;  // tiles of 48 and 96 rows
+  for (const auto& [values, allowed] : {std::pair{"48", false}, {"96", false}, {"48, 96", true}})
+    EXPECT_EQ(parse(std::string(R"({"trait_config": {"tile_m": {"values": [)") + values + "]}}}", Operation::gemm)
+                  .allows(recipe),
+              allowed)
+        << values;
 }
 
 TEST(BenchConfig, MistakesAreNamedByFilePathAndValue) {

@@ -29,7 +29,7 @@ class CudaEngine : public ::testing::Test {
 
 TEST_F(CudaEngine, KernelsThatCopyTheBiasInBlocksArePlannedForAlignedBiasesAlone) {
   const auto copies_blocks = [](const std::vector<BenchRow>& rows) {
-    return std::ranges::count_if(rows, [](const BenchRow& row) { return row.config.algorithm.bias_stages > 0; });
+    return std::ranges::count_if(rows, [](const BenchRow& row) { return row.recipe.main().algorithm.bias_stages > 0; });
   };
   const std::vector<BenchRow> aligned = candidates(256), unaligned = candidates(257);
   ASSERT_FALSE(aligned.empty());

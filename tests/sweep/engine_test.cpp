@@ -53,8 +53,9 @@ TEST(Engine, ABadKernelIsRecordedAndTheRestGoesOn) {
   options.limit = std::chrono::seconds(3);
   std::map<std::tuple<std::int64_t, int, int>, BenchRow> rows;
   const auto summary = run_bench(options, {.row = [&](const BenchRow& row) {
-                                   rows[{std::get<AttentionProblem>(row.problem).seqlen_q, row.config.algorithm.tile[0],
-                                         row.config.algorithm.tile[1]}] = row;
+                                   rows[{std::get<AttentionProblem>(row.problem).seqlen_q,
+                                         row.recipe.main().algorithm.tile[0], row.recipe.main().algorithm.tile[1]}] =
+                                       row;
                                  }});
   ASSERT_TRUE(summary) << summary.error().text();
   for (const std::int64_t seqlen : {33, 34}) {
@@ -68,9 +69,9 @@ TEST(Engine, ABadKernelIsRecordedAndTheRestGoesOn) {
     EXPECT_EQ(at(16, 128).status, RowStatus::compile);
     EXPECT_NE(at(16, 128).message.find("error: no"), std::string::npos) << at(16, 128).message;
     EXPECT_EQ(at(48, 128).status, RowStatus::correct) << at(48, 128).message;
-    ASSERT_TRUE(at(48, 128).timing && at(48, 128).error);
+    ASSERT_TRUE(at(48, 128).timing && at(48, 128).errors.worst() != nullptr);
     EXPECT_GT(at(48, 128).timing->median_s, 0);
-    EXPECT_LT(at(48, 128).error->max_abs, 1e-4);
+    EXPECT_LT(at(48, 128).errors.worst()->max_abs, 1e-4);
   }
   EXPECT_EQ(summary->rows, rows.size());
   EXPECT_EQ(summary->wrong, 2u);
@@ -90,7 +91,7 @@ TEST(Engine, BadGemmKernelsAreRecordedToo) {
   options.naive = true;
   std::map<std::tuple<int, int, int>, BenchRow> rows;
   const auto summary = run_bench(options, {.row = [&](const BenchRow& row) {
-                                   const auto& tile = row.config.algorithm.tile;
+                                   const auto& tile = row.recipe.main().algorithm.tile;
                                    rows[{tile[0], tile[1], tile[2]}] = row;
                                  }});
   ASSERT_TRUE(summary) << summary.error().text();
@@ -100,14 +101,14 @@ TEST(Engine, BadGemmKernelsAreRecordedToo) {
   EXPECT_EQ(rows.at({48, 264, 512}).status, RowStatus::compile);
   const BenchRow& good = rows.at({24, 528, 512});
   EXPECT_EQ(good.status, RowStatus::correct) << good.message;
-  ASSERT_TRUE(good.timing && good.error);
+  ASSERT_TRUE(good.timing && good.errors.worst() != nullptr);
   EXPECT_EQ(good.timing->flops, 2.0 * 33 * 70 * 40);
   EXPECT_EQ(good.timing->bytes, 4.0 * (33 * 40 + 40 * 70 + 33 * 70));
   EXPECT_GT(good.roofline_percent, 0);
   std::set<int> ranks;
   for (const auto& [tile, row] : rows) EXPECT_TRUE(ranks.insert(row.rank).second) << "each has a place of its own";
   EXPECT_GT(good.naive_s, 0);
-  EXPECT_LT(good.error->max_abs, 1e-4);
+  EXPECT_LT(good.errors.worst()->max_abs, 1e-4);
   EXPECT_EQ(summary->wrong, 1u);
   EXPECT_EQ(summary->failed, 3u);
 }
@@ -138,7 +139,7 @@ TEST(Engine, EveryKindOfGemmIsRightAndResumed) {
           [&](const BenchRow& row) {
             EXPECT_EQ(row.status, RowStatus::correct) << row.message;
             EXPECT_TRUE(row.timing.has_value());
-            reads_packed.push_back(row.config.algorithm.packed_b);
+            reads_packed.push_back(row.recipe.main().algorithm.packed_b);
           },
       .skipped = [&](const BenchProblem&, const Error& error) { reasons.push_back(error.message); }};
   auto summary = run_bench(options, progress);
@@ -248,7 +249,7 @@ TEST(Engine, AKernelThatPacksAndCannotBeBuiltFailsItsProblem) {
     options.compile_only = compile_only;
     const auto summary = run_bench(options, {.row = [](const BenchRow& row) {
                                      EXPECT_EQ(row.status, RowStatus::compile);
-                                     EXPECT_TRUE(row.config.algorithm.packed_b);
+                                     EXPECT_TRUE(row.recipe.main().algorithm.packed_b);
                                      EXPECT_NE(row.message.find("no packing"), std::string::npos) << row.message;
                                    }});
     ASSERT_TRUE(summary) << summary.error().text();

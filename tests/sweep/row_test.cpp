@@ -6,7 +6,10 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "problem/derive.hpp"
+#include "sweep/lines.hpp"
 #include "sweep/sample_row.hpp"
+#include "vocabulary/names/name.hpp"
 #include "vocabulary/names/native.hpp"
 
 namespace tilesmith {
@@ -41,6 +44,7 @@ TEST(BenchRow, CellsComeBackFromALine) {
                                                           {"samples", "7"},
                                                           {"tflops", "2"},
                                                           {"gbps", "0.5"},
+                                                          {"worst_output", "o"},
                                                           {"max_abs_error", "0.5"},
                                                           {"rms_error", "0.125"},
                                                           {"error_ratio_to_naive", "1.5"},
@@ -55,14 +59,14 @@ TEST(BenchRow, TheColumnsAreEnoughToRebuildTheKernel) {
   const auto cells = cells_of(row);
   const auto config = parse_native_name(cells.at("kernel"));
   ASSERT_TRUE(config) << config.error().text();
-  EXPECT_EQ(*config, row.config);
+  EXPECT_EQ(*config, row.recipe.main());
   EXPECT_EQ(key_of(*config).hex(), cells.at("key"));
 }
 
 TEST(BenchRow, AwkwardMessagesStayOnTheirLine) {
   BenchRow row = testing::sample_row();
   row.timing.reset();
-  row.error.reset();
+  row.errors = {};
   row.status = RowStatus::compile;
   for (const auto& [message, read] : {std::pair{"a,b", "a,b"},
                                       {"say \"no\"", "say \"no\""},
@@ -102,8 +106,11 @@ TEST(BenchRow, IdentityIsProblemKernelAndThreads) {
   EXPECT_TRUE(add([](BenchRow& r) { r.threads = 1; }));
   EXPECT_TRUE(add([](BenchRow& r) { std::get<AttentionProblem>(r.problem).batch = 1; }));
   EXPECT_TRUE(add([](BenchRow& r) { std::get<AttentionProblem>(r.problem).window_right = 0; }));
-  EXPECT_TRUE(add([](BenchRow& r) { r.config.algorithm.tile[1] = 128; }));
+  EXPECT_TRUE(add([](BenchRow& r) { r.recipe.steps[0].config.algorithm.tile[1] = 128; }));
+  EXPECT_TRUE(add([](BenchRow& r) { r.recipe.steps[0].role = StepRole::pack_b; }));
+  EXPECT_TRUE(add([](BenchRow& r) { r.recipe.steps.push_back(r.recipe.steps[0]); }));
   EXPECT_TRUE(add([](BenchRow& r) { r = testing::sample_gemm_row(); }));
+  EXPECT_TRUE(add([](BenchRow& r) { r = testing::sample_row_of_two_steps(); }));
   EXPECT_FALSE(add([](BenchRow& r) { r = testing::sample_gemm_row(); }));
   for (void (*change)(GemmProblem&) :
        {+[](GemmProblem& p) { p.m = 1; }, +[](GemmProblem& p) { p.n = 2; }, +[](GemmProblem& p) { p.k = 1; },
@@ -168,7 +175,7 @@ TEST(BenchRow, GemmHasColumnsOfItsOwn) {
   EXPECT_FALSE(cells.contains("seqlen_q"));
   const auto config = parse_native_name(cells.at("kernel"));
   ASSERT_TRUE(config) << config.error().text();
-  EXPECT_EQ(*config, row.config);
+  EXPECT_EQ(*config, row.recipe.main());
   EXPECT_EQ(to_json(row)["problem"]["epilogue"].size(), 2u);
   EXPECT_FALSE(parse_csv_line("attention_fwd", csv_line(row))) << "the other operation's file";
 }
@@ -180,13 +187,80 @@ TEST(BenchRow, JsonHasWhatThereIs) {
   EXPECT_EQ(json["timing"]["median_ms"], 2.0);
   EXPECT_EQ(json["error"]["max_abs"], 0.5);
   EXPECT_FALSE(json.contains("message"));
-  EXPECT_EQ(config_from_json(json["config"]).value(), row.config);
+  EXPECT_EQ(config_from_json(json["config"]).value(), row.recipe.main());
+  EXPECT_EQ(json["steps"].size(), 1u);
   row.timing.reset();
-  row.error.reset();
+  row.errors = {};
   row.message = "killed";
   json = to_json(row);
   EXPECT_FALSE(json.contains("timing") || json.contains("error") || json.contains("roofline_percent"));
   EXPECT_EQ(json["message"], "killed");
+}
+
+TEST(BenchRow, IdentitiesOfFilesThatExistStay) {
+  EXPECT_EQ(testing::sample_row().identity(), "v2:92643414e2317ed313ae5bec10bae921");
+  EXPECT_EQ(testing::sample_gemm_row().identity(), "v2:0978f77f69ad0d9ab03fcc7a3bf87285");
+}
+
+TEST(BenchRow, EveryStepOfARecipeIsNamedAndCanBeRebuilt) {
+  const BenchRow row = testing::sample_row_of_two_steps();
+  const auto cells = cells_of(row);
+  EXPECT_TRUE(cells.at("kernel").starts_with("pack_b:gemm_")) << cells.at("kernel");
+  const auto recipe = parse_recipe_name(cells.at("kernel"));
+  ASSERT_TRUE(recipe) << recipe.error().text();
+  EXPECT_EQ(*recipe, row.recipe);
+  EXPECT_EQ(cells.at("key"), key_of(row.recipe).hex());
+  EXPECT_EQ(cells.at("arch"), "x86_64_v4+x86_64_v4");
+  EXPECT_EQ(cells.at("pipeline"), "blocked+blocked");
+  EXPECT_EQ(cells.at("instruction"), "int16dot+int16dot");
+  EXPECT_EQ(cells.at("tile"), "48x528x512+96x528x512");
+  const nlohmann::json json = to_json(row);
+  EXPECT_EQ(json["kernel"], cells.at("kernel"));
+  ASSERT_EQ(json["steps"].size(), 2u);
+  for (std::size_t i = 0; i < 2; ++i) {
+    EXPECT_EQ(json["steps"][i]["role"], i == 0 ? "pack_b" : "compute");
+    EXPECT_EQ(parse_kernel_name(json["steps"][i]["kernel"].get<std::string>()).value(), row.recipe.steps[i].config);
+  }
+}
+
+TEST(BenchRow, TheWorstOutputIsNamedAndAllAreInJson) {
+  const auto errors = [](Outcome outcome, const char* failed, double ratio_of_dk) {
+    return RowErrors::of({.outcome = outcome,
+                          .tensor = failed,
+                          .reason = {},
+                          .tensors = {{"dq", {.max_abs = 3, .max_ratio = 1}},
+                                      {"dk", {.max_abs = 2, .max_ratio = ratio_of_dk}},
+                                      {"lse", {.max_abs = 1}}}});
+  };
+  EXPECT_EQ(errors(Outcome::pass, "", 1).worst()->output, "dq") << "the first of equal ones";
+  EXPECT_EQ(errors(Outcome::pass, "", 1.5).worst()->output, "dk");
+  EXPECT_EQ(errors(Outcome::fail, "lse", 1.5).worst()->output, "lse");
+  EXPECT_EQ(errors(Outcome::fail, "dq", 1.5).worst()->output, "dq");
+  EXPECT_EQ(RowErrors().worst(), nullptr);
+  BenchRow row = testing::sample_row();
+  row.errors = errors(Outcome::pass, "", 1.5);
+  EXPECT_EQ(cells_of(row).at("worst_output"), "dk");
+  EXPECT_EQ(cells_of(row).at("max_abs_error"), "2");
+  const nlohmann::json json = to_json(row);
+  EXPECT_EQ(json["error"]["output"], "dk");
+  EXPECT_EQ(json["errors"].size(), 3u);
+  EXPECT_EQ(json["errors"]["lse"]["max_abs"], 1.0);
+}
+
+TEST(BenchRow, TheLineDescribesTheCallThatWasMeasured) {
+  for (const BenchRow& row : {testing::sample_row(), testing::sample_gemm_row()}) {
+    const std::string line = cells_of(row).at("line");
+    EXPECT_EQ(line, to_json(row)["line"]);
+    const auto call = parse_line(line);
+    ASSERT_TRUE(call) << line << call.error().text();
+    std::visit(
+        [&]<class Op>(const RandomCall<Op>& read) {
+          const auto& problem = std::get<typename Op::Problem>(row.problem);
+          EXPECT_EQ(read.problem, with_derived_fields(problem)) << line;
+          EXPECT_EQ(read.numbers, usual_call(problem, kSweepSeed).numbers) << line;
+        },
+        *call);
+  }
 }
 
 }  // namespace

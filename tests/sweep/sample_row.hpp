@@ -19,14 +19,16 @@ inline BenchRow sample_row(std::int64_t seqlen = 512) {
                                  .window_left = 30,
                                  .lse = true};
   row.problem = problem;
-  row.config = {.arch = ArchName::parse("x86_64_v3").value(), .signature = signature_of(problem), .algorithm = {}};
-  row.config.algorithm.instruction = Instruction::fma_f32;
-  row.config.algorithm.pipeline = Pipeline::flash;
-  row.config.algorithm.tile = {32, 64};
+  KernelConfig config{
+      .arch = ArchName::parse("x86_64_v3").value(), .signature = signature_of(problem), .algorithm = {}};
+  config.algorithm.instruction = Instruction::fma_f32;
+  config.algorithm.pipeline = Pipeline::flash;
+  config.algorithm.tile = {32, 64};
+  row.recipe = config;
   row.status = RowStatus::correct;
   row.timing =
       TrialTiming{.median_s = 0.002, .best_s = 0.001, .spread = 0.25, .samples = 7, .flops = 4e9, .bytes = 1e6};
-  row.error = RowError{0.5, 0.25, 0.125, 1.5};
+  row.errors = {.outputs = {{"o", 0.5, 0.25, 0.125, 1.5}, {"lse", 0.03125, 0.0625, 0.015625, 0}}};
   row.roofline_percent = 50;
   row.naive_s = 0.01;
   row.threads = 2;
@@ -43,11 +45,22 @@ inline BenchRow sample_gemm_row(std::int64_t m = 256) {
   problem.beta = true;
   problem.epilogue = {EpilogueOp::bias, EpilogueOp::gelu};
   row.problem = problem;
-  row.config = {
+  KernelConfig config{
       .arch = ArchName::parse("x86_64_v4").value(), .signature = cpu_signature_of(problem).value(), .algorithm = {}};
-  row.config.algorithm.instruction = Instruction::dot_int16;
-  row.config.algorithm.pipeline = Pipeline::blocked;
-  row.config.algorithm.tile = {96, 528, 512};
+  config.algorithm.instruction = Instruction::dot_int16;
+  config.algorithm.pipeline = Pipeline::blocked;
+  config.algorithm.tile = {96, 528, 512};
+  row.recipe = config;
+  row.errors = {.outputs = {{"d", 0.5, 0.25, 0.125, 1.5}}};
+  return row;
+}
+
+/// The same of a recipe of two steps: a kernel that packs B goes before one that reads it packed.
+inline BenchRow sample_row_of_two_steps() {
+  BenchRow row = sample_gemm_row();
+  KernelConfig packing = row.recipe.main();
+  packing.algorithm.tile = {48, 528, 512};
+  row.recipe.steps.insert(row.recipe.steps.begin(), {packing, StepRole::pack_b});
   return row;
 }
 

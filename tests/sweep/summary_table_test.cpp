@@ -31,7 +31,7 @@ BenchRow row(std::int64_t seqlen, double median_s, RowStatus status = RowStatus:
   BenchRow out = testing::sample_row(seqlen);
   out.status = status;
   out.timing->median_s = median_s;
-  out.config.algorithm.tile[0] = static_cast<std::uint16_t>(median_s * 1e6);
+  out.recipe.steps[0].config.algorithm.tile[0] = static_cast<std::uint16_t>(median_s * 1e6);
   return out;
 }
 
@@ -109,7 +109,7 @@ TEST(SummaryTable, SaysWhatThePolicysFirstChoiceCosts) {
 TEST(SummaryTable, ShowsGemm) {
   SummaryTable table({});
   BenchRow one = testing::sample_gemm_row();
-  one.config.algorithm.split_k = true;
+  one.recipe.steps[0].config.algorithm.split_k = true;
   table.add(one);
   BenchSummary summary{.rows = 1, .peaks = Peaks{.fp32_gflops = 100, .int8_gops = 400, .read_gbps = 20}};
   const std::string text = printed(table, summary);
@@ -118,6 +118,19 @@ TEST(SummaryTable, ShowsGemm) {
   EXPECT_NE(line.find("    50  "), std::string::npos) << "per cent of the roofline: " << line;
   EXPECT_NE(text.find("fp32 100 GFLOP/s, int8 400 GOP/s, memory 20.0 GB/s"), std::string::npos) << text;
   EXPECT_EQ(text.find("bf16 0"), std::string::npos) << "what is unknown is not shown: " << text;
+}
+
+TEST(SummaryTable, ShowsEveryStepAndTheWorstOutput) {
+  SummaryTable table({});
+  BenchRow one = testing::sample_row_of_two_steps();
+  table.add(one);
+  std::string line = line_with(printed(table, {.rows = 1}), describe(one.problem));
+  EXPECT_NE(line.find("blocked int16dot 48x528x512+blocked int16dot 96x528x512  "), std::string::npos) << line;
+  BenchRow two = testing::sample_row();
+  two.errors.worst_place = 1;
+  table.add(two);
+  line = line_with(printed(table, {.rows = 2}), describe(two.problem));
+  EXPECT_NE(line.find("lse 0.031"), std::string::npos) << line;
 }
 
 TEST(SummaryTable, PeerFilesAreChecked) {

@@ -9,6 +9,7 @@
 #include <string>
 
 #include "base/env.hpp"
+#include "base/fork.hpp"
 
 namespace tilesmith {
 namespace {
@@ -38,7 +39,11 @@ std::atomic<LogLevel>& current_level() {
 struct Sink {
   std::mutex mutex;
   LogSink function;
-  std::set<std::string, std::less<>> said;
+  std::set<std::string, std::less<>>* said = new std::set<std::string, std::less<>>;
+  AtFork at_fork{this, [](void* object) {
+                   auto* self = static_cast<Sink*>(object);
+                   if (renew(self->mutex)) self->said = new std::set<std::string, std::less<>>;
+                 }};
 };
 
 Sink& sink() {
@@ -80,7 +85,7 @@ void log_once(LogLevel level, std::string_view key, std::string_view message) {
   if (level == LogLevel::off || level > log_level()) return;
   Sink& to = sink();
   const std::lock_guard guard(to.mutex);
-  if (to.said.emplace(key).second) emit(to, level, message);
+  if (to.said->emplace(key).second) emit(to, level, message);
 }
 
 }  // namespace tilesmith

@@ -12,6 +12,7 @@
 #include <system_error>
 #include <vector>
 
+#include "base/end_of_work.hpp"
 #include "base/env.hpp"
 
 namespace tilesmith {
@@ -91,6 +92,15 @@ Result<std::string> read_file(const fs::path& path, std::uint64_t limit) {
   return read_descriptor(file.get(), path, limit);
 }
 
+Result<std::string> read_regular_file(const fs::path& path, std::uint64_t limit) {
+  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
+  if (!file && errno != ELOOP) return std::unexpected(system_error("cannot open", path, errno));
+  struct stat status {};
+  if (file && ::fstat(file.get(), &status) != 0) return std::unexpected(system_error("cannot look at", path, errno));
+  if (!file || !S_ISREG(status.st_mode)) return fail(ErrorCode::io, path.string() + " is not a regular file");
+  return read_descriptor(file.get(), path, limit);
+}
+
 Status write_descriptor(int fd, const fs::path& path, std::string_view content) {
   while (!content.empty()) {
     const ssize_t written = ::write(fd, content.data(), content.size());
@@ -123,6 +133,7 @@ Status write_file_atomic(const fs::path& path, std::string_view content) {
   const fs::path temporary = target.string() + fmt::format(".{:016x}.tmp", random_bits());
   const FileDescriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
   if (!file) return std::unexpected(system_error("cannot create", temporary, errno));
+  remember_temporary(temporary);
   const Status done = [&]() -> Status {
     TS_TRY(write_descriptor(file.get(), temporary, content));
     const mode_t kept = static_cast<mode_t>(status.permissions() & fs::perms::mask);
@@ -133,15 +144,17 @@ Status write_file_atomic(const fs::path& path, std::string_view content) {
       return std::unexpected(system_error("cannot rename a new file to", target, errno));
     return {};
   }();
-  if (!done) {
-    ::unlink(temporary.c_str());
-    return done;
-  }
+  if (!done) ::unlink(temporary.c_str());
+  forget_temporary(temporary);
+  if (!done) return done;
   return sync_directory(target.has_parent_path() ? target.parent_path() : fs::path("."));
 }
 
 Status sync_directory(const fs::path& directory) {
   const FileDescriptor file(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  // A folder that this user may write to and not list (mode 0333) holds the new name all the same; only a descriptor to
+  // sync it by is not to be had.
+  if (!file && errno == EACCES) return {};
   if (!file) return std::unexpected(system_error("cannot open", directory, errno));
   // Some network file systems cannot sync a directory and say EINVAL: nothing better is to be had there.
   if (::fsync(file.get()) != 0 && errno != EINVAL)
@@ -226,21 +239,35 @@ Status check_only_ours(const fs::path& path) {
 
 Result<TemporaryDirectory> TemporaryDirectory::create(std::string_view prefix, const fs::path& parent) {
   const fs::path place = !parent.empty() ? parent : fs::path(env("TMPDIR").value_or("/tmp"));
+  if (work_has_ended()) return fail(ErrorCode::cancelled, "this process is about to end");
   TS_ASSIGN(fs::path path, make_unique_directory(place, prefix));
+  remember_temporary(path);
   return TemporaryDirectory(std::move(path));
 }
+
+TemporaryDirectory::TemporaryDirectory(fs::path path) : path_(std::move(path)), owner_(::getpid()) {}
 
 TemporaryDirectory& TemporaryDirectory::operator=(TemporaryDirectory&& other) noexcept {
   if (this != &other) {
     remove();
     path_ = std::exchange(other.path_, {});
+    owner_ = other.owner_;
   }
   return *this;
 }
 
+void TemporaryDirectory::release() {
+  forget_temporary(path_);
+  path_.clear();
+}
+
 void TemporaryDirectory::remove() {
+  if (path_.empty()) return;
+  // A forked child has a copy of this object, and the directory is still its parent's.
+  if (owner_ != ::getpid()) return path_.clear();
+  forget_temporary(path_);
   // Nobody could act on a failure here; what is left lies in a directory meant for temporary things.
-  if (!path_.empty()) static_cast<void>(remove_tree(std::exchange(path_, {})));
+  static_cast<void>(remove_tree(std::exchange(path_, {})));
 }
 
 }  // namespace tilesmith

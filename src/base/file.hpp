@@ -2,6 +2,8 @@
 // seen complete or not at all, private directories. Every error names the path and the operating system's reason.
 #pragma once
 
+#include <sys/types.h>
+
 #include <cstdint>
 #include <filesystem>
 #include <string>
@@ -37,6 +39,10 @@ inline constexpr std::uint64_t kDefaultReadLimit = 1ull << 30;
 /// The whole file; an error when it holds more than `limit` bytes, so that no input can exhaust memory. Reads pipes and
 /// devices too.
 [[nodiscard]] Result<std::string> read_file(const std::filesystem::path& path, std::uint64_t limit = kDefaultReadLimit);
+/// The same of a file that another program was to write: anything but a regular file (a pipe, a device, a link) is an
+/// error at once, and nothing is waited for.
+[[nodiscard]] Result<std::string> read_regular_file(const std::filesystem::path& path,
+                                                    std::uint64_t limit = kDefaultReadLimit);
 /// The rest of an open file; `path` is for messages.
 [[nodiscard]] Result<std::string> read_descriptor(int fd, const std::filesystem::path& path,
                                                   std::uint64_t limit = kDefaultReadLimit);
@@ -51,7 +57,7 @@ enum class Sync : std::uint8_t { no, yes };
 /// is replaced; what is not a regular file (a pipe, /dev/stdout) is written to in place.
 [[nodiscard]] Status write_file_atomic(const std::filesystem::path& path, std::string_view content);
 
-/// Makes a rename or a new name inside `directory` survive power loss.
+/// Makes a rename or a new name inside `directory` survive power loss, where this user may open the directory.
 [[nodiscard]] Status sync_directory(const std::filesystem::path& directory);
 
 /// Creates what is missing of `path`, mode 0700.
@@ -67,26 +73,29 @@ enum class Sync : std::uint8_t { no, yes };
 /// on the way: its entries cannot be replaced. `path` must exist. The hint names the command that would make it right.
 [[nodiscard]] Status check_only_ours(const std::filesystem::path& path);
 
-/// A private directory that is removed with everything in it at the end of its life.
+/// A private directory that is removed with everything in it at the end of its life, or of the process's work
+/// (base/end_of_work.hpp).
 class TemporaryDirectory {
  public:
   /// Inside `parent`; when empty, inside TMPDIR or /tmp.
   [[nodiscard]] static Result<TemporaryDirectory> create(std::string_view prefix,
                                                          const std::filesystem::path& parent = {});
 
-  TemporaryDirectory(TemporaryDirectory&& other) noexcept : path_(std::exchange(other.path_, {})) {}
+  TemporaryDirectory(TemporaryDirectory&& other) noexcept
+      : path_(std::exchange(other.path_, {})), owner_(other.owner_) {}
   TemporaryDirectory& operator=(TemporaryDirectory&& other) noexcept;
   ~TemporaryDirectory() { remove(); }
 
   [[nodiscard]] const std::filesystem::path& path() const { return path_; }
   /// Gives the directory away: it stays where it is, or where its new owner moves it.
-  void release() { path_.clear(); }
+  void release();
 
  private:
-  explicit TemporaryDirectory(std::filesystem::path path) : path_(std::move(path)) {}
+  explicit TemporaryDirectory(std::filesystem::path path);
   void remove();
 
   std::filesystem::path path_;
+  pid_t owner_;  ///< the process that made it
 };
 
 }  // namespace tilesmith

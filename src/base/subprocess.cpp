@@ -15,6 +15,7 @@
 #include <array>
 #include <cerrno>
 
+#include "base/end_of_work.hpp"
 #include "base/env.hpp"
 #include "base/file.hpp"
 
@@ -57,8 +58,10 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
 }
 
 /// posix_spawn and not fork: it does not copy this process's page tables, which a program with large tensors would
-/// feel, and is safe in a program with threads. The child keeps descriptors 0 to 2 alone and default signal handling.
-Result<pid_t> spawn(const Command& command, const Pipe& output, const Pipe& errors) {
+/// feel, and is safe in a program with threads. The child keeps descriptors 0 to 2 alone and default signal handling. A
+/// descriptor that is not given is /dev/null.
+Result<pid_t> spawn(const Command& command, const FileDescriptor& input, const FileDescriptor& output,
+                    const FileDescriptor& errors) {
   posix_spawn_file_actions_t actions;
   posix_spawnattr_t attributes;
   int error = ::posix_spawn_file_actions_init(&actions);
@@ -71,9 +74,14 @@ Result<pid_t> spawn(const Command& command, const Pipe& output, const Pipe& erro
   const auto set = [&error](int status) {
     if (error == 0) error = status;
   };
-  set(::posix_spawn_file_actions_addopen(&actions, STDIN_FILENO, "/dev/null", O_RDONLY, 0));
-  set(::posix_spawn_file_actions_adddup2(&actions, output.write_end.get(), STDOUT_FILENO));
-  set(::posix_spawn_file_actions_adddup2(&actions, errors.write_end.get(), STDERR_FILENO));
+  const auto redirect = [&](const FileDescriptor& from, int to) {
+    set(from ? ::posix_spawn_file_actions_adddup2(&actions, from.get(), to)
+             : ::posix_spawn_file_actions_addopen(&actions, to, "/dev/null", to == STDIN_FILENO ? O_RDONLY : O_WRONLY,
+                                                  0));
+  };
+  redirect(input, STDIN_FILENO);
+  redirect(output, STDOUT_FILENO);
+  redirect(errors, STDERR_FILENO);
   set(::posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1));
   if (!command.directory.empty()) set(::posix_spawn_file_actions_addchdir_np(&actions, command.directory.c_str()));
   sigset_t none, all;
@@ -168,6 +176,32 @@ class Child {
   bool reaped_ = false;
 };
 
+/// Kills a process group when this process dies, however it dies. The kernel's own notice of a parent's death
+/// (PR_SET_PDEATHSIG) reaches one process and not the children that a compiler's driver starts; a shell that waits for
+/// the end of a pipe, whose other end dies with us, can kill them all. Where there is no shell, there is no watch.
+class Watchdog {
+ public:
+  Watchdog() {
+    auto pipe = make_pipe();
+    if (!pipe || ::fcntl(pipe->read_end.get(), F_SETFL, 0) != 0) return;
+    Command command{.arguments = {"/bin/sh", "-c", "read -r group && ! read -r end && kill -s KILL -- \"-$group\""}};
+    command.environment.emplace();
+    const auto pid = spawn(command, pipe->read_end, {}, {});
+    if (!pid) return;
+    pipe_ = std::move(pipe->write_end);
+    shell_.emplace(*pid);
+  }
+
+  void watch(pid_t group) {
+    // A line is shorter than what a pipe takes at once; nobody else reads it, so no signal comes of it.
+    if (pipe_) static_cast<void>(write_descriptor(pipe_.get(), "a pipe", fmt::format("{}\n", group)));
+  }
+
+ private:
+  FileDescriptor pipe_;  ///< closed after the shell was killed
+  std::optional<Child> shell_;
+};
+
 }  // namespace
 
 std::string ProcessOutcome::describe() const {
@@ -189,10 +223,13 @@ Result<ProcessOutcome> run_process(const Command& command) {
     return fail(ErrorCode::invalid_argument, "a command needs the path of its program");
   TS_ASSIGN(Pipe output, make_pipe());
   TS_ASSIGN(Pipe errors, make_pipe());
+  const RunningProgram counted;
   const Clock::time_point start = Clock::now();
   const Clock::time_point deadline = start + command.time_limit;
-  TS_ASSIGN(const pid_t pid, spawn(command, output, errors));
+  Watchdog watchdog;
+  TS_ASSIGN(const pid_t pid, spawn(command, {}, output.write_end, errors.write_end));
   Child child(pid);
+  watchdog.watch(pid);
   limit(pid, command.memory_limit_bytes);
   output.write_end.reset();
   errors.write_end.reset();
@@ -201,10 +238,9 @@ Result<ProcessOutcome> run_process(const Command& command) {
   ProcessOutcome outcome;
   std::array<pollfd, 3> watched = {pollfd{output.read_end.get(), POLLIN, 0}, pollfd{errors.read_end.get(), POLLIN, 0},
                                    pollfd{child.descriptor(), POLLIN, 0}};
-  const bool must_glance = command.stop.stop_possible() || child.descriptor() < 0;
   // Ends with the program, not with its pipes: a grandchild may hold those open for ever.
   while (!child.ended()) {
-    if (command.stop.stop_requested()) {
+    if (command.stop.stop_requested() || work_has_ended()) {
       outcome.end = ProcessOutcome::End::cancelled;
       break;
     }
@@ -213,8 +249,7 @@ Result<ProcessOutcome> run_process(const Command& command) {
       outcome.end = ProcessOutcome::End::timed_out;
       break;
     }
-    auto wait = std::min<std::chrono::milliseconds>(left, std::chrono::hours(1));
-    if (must_glance) wait = std::min<std::chrono::milliseconds>(wait, kGlance);
+    const auto wait = std::min<std::chrono::milliseconds>(left, kGlance);
     if (::poll(watched.data(), watched.size(), static_cast<int>(wait.count())) < 0 && errno != EINTR)
       return std::unexpected(system_error("cannot watch", command.arguments[0], errno));
     // A negative descriptor is skipped by poll: so is a pipe once it has ended.

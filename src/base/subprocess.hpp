@@ -1,7 +1,7 @@
 // Runs another program and comes back with all that can be known about it: how it ended, what it said (the head and the
 // tail, however much it was), how long it took. No shell: the program gets an argument vector. It gets its own process
-// group, which is killed as a whole when the time limit passes, when somebody asks to stop, and when the program ends
-// and leaves children behind.
+// group, which is killed as a whole when the time limit passes, when somebody asks to stop, when the program ends and
+// leaves children behind, and when this process dies.
 #pragma once
 
 #include <chrono>

@@ -137,6 +137,55 @@ TEST_F(File, TemporaryDirectoryGoesWithItsOwner) {
   EXPECT_FALSE(TemporaryDirectory::create("t-", at("absent")).has_value());
 }
 
+TEST_F(File, TemporaryDirectoryOutlivesAChildsCopy) {
+  const auto mine = TemporaryDirectory::create("t-", directory_.path()).value();
+  const pid_t child = ::fork();
+  if (child == 0) {
+    { const TemporaryDirectory copy = std::move(const_cast<TemporaryDirectory&>(mine)); }
+    ::_exit(0);
+  }
+  ::waitpid(child, nullptr, 0);
+  EXPECT_TRUE(fs::exists(mine.path()));
+}
+
+TEST_F(File, OnlyRegularFilesAreReadAsSuch) {
+  ASSERT_TRUE(write_new_file(at("file"), "text").has_value());
+  EXPECT_EQ(read_regular_file(at("file")), "text");
+  EXPECT_EQ(read_regular_file(at("file"), 3).error().code, ErrorCode::invalid_argument);
+  EXPECT_EQ(read_regular_file(at("absent")).error().code, ErrorCode::not_found);
+  ASSERT_EQ(::mkfifo(at("pipe").c_str(), 0600), 0);
+  fs::create_symlink("/dev/zero", at("device"));
+  fs::create_symlink("file", at("link"));
+  for (const char* other : {"pipe", "device", "link", "."}) {
+    const auto read = read_regular_file(at(other));
+    ASSERT_FALSE(read.has_value()) << other;
+    EXPECT_EQ(read.error().code, ErrorCode::io) << other;
+    EXPECT_NE(read.error().message.find("not a regular file"), std::string::npos) << read.error().text();
+  }
+}
+
+// A user who may write to a folder and not list it gets the file, and no error.
+TEST_F(File, AFolderThatCannotBeListedTakesFiles) {
+  if (::geteuid() == 0) {
+    const pid_t child = ::fork();  // as somebody whom modes concern
+    if (child == 0) {
+      ASSERT_EQ(::chmod(directory_.path().c_str(), 0777), 0);
+      const fs::path folder = at("write_only");
+      if (::setgid(65534) != 0 || ::setuid(65534) != 0 || ::mkdir(folder.c_str(), 0333) != 0) ::_exit(77);
+      const bool good = write_file_atomic(folder / "f", "x").has_value() && read_file(folder / "f") == "x";
+      ::_exit(good ? 0 : 1);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    ASSERT_TRUE(WIFEXITED(status));
+    if (WEXITSTATUS(status) == 77) GTEST_SKIP() << "root cannot become another user here";
+    EXPECT_EQ(WEXITSTATUS(status), 0);
+    return;
+  }
+  ASSERT_EQ(::mkdir(at("write_only").c_str(), 0333), 0);
+  EXPECT_TRUE(write_file_atomic(at("write_only/f"), "x").has_value());
+}
+
 TEST_F(File, OnlyOursRefusesWhatOthersCanChange) {
   ASSERT_TRUE(make_private_directories(at("home/cache")).has_value());
   EXPECT_TRUE(check_only_ours(at("home/cache")).has_value()) << "below /tmp, which is sticky";

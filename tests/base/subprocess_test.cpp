@@ -9,8 +9,10 @@
 #include <unistd.h>
 
 #include <chrono>
+#include <optional>
 #include <thread>
 
+#include "base/end_of_work.hpp"
 #include "base/file.hpp"
 
 namespace tilesmith {
@@ -154,6 +156,53 @@ TEST(Subprocess, StopRequestEndsIt) {
   EXPECT_EQ(outcome->end, ProcessOutcome::End::cancelled);
   expect_gone(outcome->output.substr(0, outcome->output.size() - 1));
   expect_no_zombie();
+}
+
+// However the process ends that started them: a killed one can do nothing any more.
+TEST(Subprocess, ProgramsDieWithTheirParent) {
+  const auto directory = TemporaryDirectory::create("tilesmith-subprocess-test-").value();
+  const fs::path grandchild = directory.path() / "grandchild";
+  const pid_t parent = ::fork();
+  if (parent == 0) {
+    // From a thread of its own, as builds are: its end is not the process's.
+    std::jthread([&] {
+      static_cast<void>(run_process(
+          shell("trap '' HUP TERM INT; sleep 1000 & echo $! >'" + grandchild.string() + "'; echo >&2; wait")));
+    }).join();
+    ::_exit(0);
+  }
+  std::string pid;
+  for (int i = 0; i < 2000 && !pid.ends_with('\n'); ++i) {
+    std::this_thread::sleep_for(10ms);
+    pid = read_file(grandchild).value_or("");
+  }
+  ASSERT_TRUE(pid.ends_with('\n'));
+  ASSERT_TRUE(lives(pid.substr(0, pid.size() - 1)));
+  ::kill(parent, SIGKILL);
+  ::waitpid(parent, nullptr, 0);
+  expect_gone(pid.substr(0, pid.size() - 1));
+}
+
+TEST(Subprocess, TheEndOfWorkEndsProgramsAndRemovesWhatIsTemporary) {
+  const auto directory = TemporaryDirectory::create("tilesmith-subprocess-test-").value();
+  const pid_t child = ::fork();  // work does not begin again
+  if (child == 0) {
+    const auto scratch = TemporaryDirectory::create("scratch-", directory.path()).value();
+    std::optional<ProcessOutcome::End> end;
+    std::jthread waiting(
+        [&] { end = run_process(shell(": >'" + (scratch.path() / "begun").string() + "'; sleep 1000"))->end; });
+    while (!fs::exists(scratch.path() / "begun")) std::this_thread::sleep_for(1ms);
+    end_work(10s);
+    waiting.join();
+    const bool good = end == ProcessOutcome::End::cancelled && !fs::exists(scratch.path()) &&
+                      run_process(shell("exit 0"))->end == ProcessOutcome::End::cancelled &&
+                      !TemporaryDirectory::create("late-", directory.path()).has_value();
+    ::_exit(good ? 0 : 1);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  EXPECT_EQ(status, 0);
+  EXPECT_TRUE(run_process(shell("exit 0"))->succeeded()) << "the end was the child's";
 }
 
 TEST(Subprocess, KeepsHeadAndTailOfAFlood) {

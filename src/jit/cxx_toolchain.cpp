@@ -1,10 +1,10 @@
 #include "jit/cxx_toolchain.hpp"
 
-#include <elf.h>
 #include <fmt/core.h>
 #include <signal.h>
 
-#include <cstring>
+#include <algorithm>
+#include <atomic>
 #include <map>
 #include <mutex>
 #include <utility>
@@ -12,13 +12,17 @@
 
 #include "base/env.hpp"
 #include "base/file.hpp"
+#include "base/fork.hpp"
 #include "base/sha256.hpp"
 #include "base/subprocess.hpp"
+#include "jit/private_directory.hpp"
+#include "jit/shared_object.hpp"
 
 namespace tilesmith {
 namespace {
 namespace fs = std::filesystem;
 
+constexpr const char* kBinary = "binary";
 constexpr std::uint64_t kLargestBinary = 256ull << 20;
 constexpr std::chrono::seconds kVersionTimeLimit{30};
 
@@ -31,10 +35,20 @@ std::vector<std::string> compiler_environment(const fs::path& temporary) {
   return variables;
 }
 
+/// A place for a compiler to work in. What killed processes left there goes when the first is made.
+Result<PrivateDirectory> working_directory(std::string_view prefix) {
+  const fs::path place = env("TMPDIR").value_or("/tmp");
+  static std::atomic<bool> swept{false};
+  if (!swept.exchange(true))
+    for (const char* leftover : {"tilesmith-compile-", "tilesmith-version-"})
+      sweep_private_directories(place, leftover);
+  return PrivateDirectory::create(place, prefix);
+}
+
 /// The compiler's version text and the digest of its program. The text alone does not tell a patched build or a wrapper
 /// script from the original.
 Result<std::string> ask_identity(const fs::path& compiler) {
-  TS_ASSIGN(const TemporaryDirectory directory, TemporaryDirectory::create("tilesmith-version-"));
+  TS_ASSIGN(const PrivateDirectory directory, working_directory("tilesmith-version-"));
   Command command{.arguments = {compiler.string(), "--version"}};
   command.environment = compiler_environment(directory.path());
   command.directory = directory.path();
@@ -45,17 +59,24 @@ Result<std::string> ask_identity(const fs::path& compiler) {
                 fmt::format("{} does not tell its version: it {} and said '{}'", compiler.string(), outcome.describe(),
                             quote_log(outcome.output + outcome.errors)),
                 "set TILESMITH_CXX to a C++ compiler that works");
-  TS_ASSIGN(const std::string program, read_file(compiler));
+  TS_ASSIGN(const std::string program, read_file(compiler));  // find_program takes regular files alone
   return fmt::format("{}sha256 {}", outcome.output, to_hex(sha256(program)));
 }
 
 Result<std::string> identity_of(const fs::path& compiler) {
-  static std::mutex mutex;
-  static std::map<fs::path, std::string>* known = new std::map<fs::path, std::string>;
-  const std::lock_guard guard(mutex);
-  if (const auto found = known->find(compiler); found != known->end()) return found->second;
+  struct Known {
+    std::mutex mutex;
+    std::map<fs::path, std::string>* identities = new std::map<fs::path, std::string>;
+    AtFork at_fork{this, [](void* object) {
+                     auto* self = static_cast<Known*>(object);
+                     if (renew(self->mutex)) self->identities = new std::map<fs::path, std::string>;
+                   }};
+  };
+  static Known& known = *new Known;
+  const std::lock_guard guard(known.mutex);
+  if (const auto found = known.identities->find(compiler); found != known.identities->end()) return found->second;
   TS_ASSIGN(std::string identity, ask_identity(compiler));
-  return known->emplace(compiler, std::move(identity)).first->second;
+  return known.identities->emplace(compiler, std::move(identity)).first->second;
 }
 
 std::string names(std::span<const Source* const> sources) {
@@ -64,46 +85,69 @@ std::string names(std::span<const Source* const> sources) {
   return text;
 }
 
+bool says_any(std::string_view said, std::initializer_list<std::string_view> phrases) {
+  return std::ranges::any_of(phrases,
+                             [said](std::string_view phrase) { return said.find(phrase) != std::string_view::npos; });
+}
+
+/// Whether a line has the form "file:line:column: error: ...": the compiler proper judging what it read. A fatal error
+/// is none: that is how it says that it could not read or write.
+bool judges_the_source(std::string_view said) {
+  constexpr std::string_view kVerdict = ": error: ";
+  const auto takes_number = [](std::string_view& text) {
+    const std::size_t colon = text.rfind(':');
+    if (colon == std::string_view::npos || colon + 1 == text.size()) return false;
+    if (text.substr(colon + 1).find_first_not_of("0123456789") != std::string_view::npos) return false;
+    text = text.substr(0, colon);
+    return true;
+  };
+  for (std::size_t at = said.find(kVerdict); at != std::string_view::npos; at = said.find(kVerdict, at + 1)) {
+    std::string_view place = said.substr(0, at);
+    place = place.substr(place.rfind('\n') + 1);
+    if (takes_number(place) && takes_number(place) && !place.empty()) return true;
+  }
+  return false;
+}
+
+/// Only the compiler's verdict on the source is `compile_failed`, which is remembered: everything else (a full disk, a
+/// quota, a missing part of the compiler, whatever a system may run out of) may be over at the next try.
 Error failure(const fs::path& compiler, std::span<const Source* const> sources, const ProcessOutcome& outcome) {
+  using End = ProcessOutcome::End;
   const std::string said = outcome.errors.empty() ? outcome.output : outcome.errors;
-  Error error{ErrorCode::compile_failed,
-              fmt::format("{} {} on {}", compiler.string(), outcome.describe(), names(sources))};
+  Error error{ErrorCode::internal, fmt::format("{} {} on {}", compiler.string(), outcome.describe(), names(sources))};
   if (!said.empty()) error.message += fmt::format(":\n{}", quote_log(said));
-  if (outcome.end == ProcessOutcome::End::cancelled) error.code = ErrorCode::cancelled;
-  if (outcome.end == ProcessOutcome::End::timed_out) error.code = ErrorCode::timeout;
-  // The driver reports the death of the compiler proper in words and with an ordinary status. Neither that nor our own
-  // limit says anything about the source, so the failure must not be remembered as the source's.
-  const bool starved = said.find("out of memory") != std::string::npos ||
-                       said.find("memory exhausted") != std::string::npos ||
-                       said.find("Cannot allocate memory") != std::string::npos;
-  const bool killed = (outcome.end == ProcessOutcome::End::signalled && outcome.code == SIGKILL) ||
-                      said.find("Killed signal") != std::string::npos;
-  if (starved || killed) {
+  if (outcome.end == End::cancelled) error.code = ErrorCode::cancelled;
+  if (outcome.end == End::timed_out) error.code = ErrorCode::timeout;
+  if (outcome.end == End::cancelled || outcome.end == End::timed_out) return error;
+  // The driver reports the death of the compiler proper in words and with an ordinary status.
+  if (says_any(said, {"out of memory", "memory exhausted", "Cannot allocate memory", "Killed signal"}) ||
+      (outcome.end == End::signalled && outcome.code == SIGKILL)) {
     error.code = ErrorCode::out_of_memory;
     error.hint = "the machine may be short of memory: lower TILESMITH_WORKERS";
-  } else if (outcome.end == ProcessOutcome::End::signalled) {
-    error.code = ErrorCode::internal;
-  } else if (said.find("No space left on device") != std::string::npos) {
+  } else if (says_any(said, {"No space left on device", "Disk quota exceeded", "File too large"})) {
     error.code = ErrorCode::io;
     error.hint = "free some disk space, or set TMPDIR";
+  } else if (says_any(said, {"Resource temporarily unavailable", "Too many open files", "Input/output error",
+                             "Stale file handle", "Read-only file system", "Text file busy", "cannot execute",
+                             "cannot fork", "error writing to"})) {
+    error.code = ErrorCode::io;
+    error.hint = "the machine, and not the source, is at fault: the next call tries again";
+  } else if (outcome.end == End::exited && outcome.code < 128 && judges_the_source(said)) {
+    error.code = ErrorCode::compile_failed;
   }
   return error;
 }
 
-/// Whether the compiler wrote what was asked for: a shared object with every entry symbol's name in it.
-Status check_binary(const fs::path& compiler, std::span<const Source* const> sources, const std::string& binary) {
-  Elf64_Ehdr header{};
-  if (binary.size() >= sizeof header) std::memcpy(&header, binary.data(), sizeof header);
-  if (std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0 || header.e_ident[EI_CLASS] != ELFCLASS64 ||
-      header.e_type != ET_DYN)
-    return fail(ErrorCode::internal, fmt::format("{} wrote {} bytes for {} that are no shared object",
-                                                 compiler.string(), binary.size(), names(sources)));
-  for (const Source* source : sources)
-    if (binary.find(source->entry_symbol + '\0') == std::string::npos)
-      return fail(ErrorCode::compile_failed,
-                  fmt::format("the binary of {} does not define {}", source->name, source->entry_symbol),
-                  "the entry symbol must be extern \"C\" with default visibility");
-  return {};
+/// What the compiler wrote, when it is what was asked for: a whole shared object that defines every entry symbol and
+/// can be loaded. A compiler that says it succeeded and wrote anything else has met with an accident, so that its
+/// failure is not the source's.
+Result<std::string> take_binary(const fs::path& directory, std::span<const Source* const> sources) {
+  TS_ASSIGN(std::string binary, read_regular_file(directory / kBinary, kLargestBinary));
+  std::vector<std::string> symbols;
+  for (const Source* source : sources) symbols.push_back(source->entry_symbol);
+  TS_TRY(check_shared_object(binary, symbols));
+  TS_TRY(try_loading(directory, kBinary));
+  return binary;
 }
 
 }  // namespace
@@ -131,11 +175,11 @@ Result<std::unique_ptr<CxxToolchain>> CxxToolchain::use(const std::string& compi
 
 Result<Compiled> CxxToolchain::compile(std::span<const Source* const> sources, const CompileLimits& limits) const {
   if (sources.empty()) return fail(ErrorCode::invalid_argument, "nothing to compile");
-  TS_ASSIGN(const TemporaryDirectory directory, TemporaryDirectory::create("tilesmith-compile-"));
+  TS_ASSIGN(const PrivateDirectory directory, working_directory("tilesmith-compile-"));
   Command command{.arguments = {compiler_.string()}};
   command.arguments.insert(command.arguments.end(), sources[0]->options.begin(), sources[0]->options.end());
   // Relative names: the same source gives the same bytes wherever it is compiled.
-  command.arguments.insert(command.arguments.end(), {"-shared", "-fPIC", "-o", "binary"});
+  command.arguments.insert(command.arguments.end(), {"-shared", "-fPIC", "-o", kBinary});
   for (const Source* source : sources) {
     const std::string file = source->entry_symbol + ".cpp";
     TS_TRY(write_new_file(directory.path() / file, source->text));
@@ -149,12 +193,15 @@ Result<Compiled> CxxToolchain::compile(std::span<const Source* const> sources, c
   TS_ASSIGN(ProcessOutcome outcome, run_process(command));
   if (!outcome.succeeded()) return std::unexpected(failure(compiler_, sources, outcome));
 
-  auto binary = read_file(directory.path() / "binary", kLargestBinary);
-  if (!binary && binary.error().code == ErrorCode::not_found)
-    return fail(ErrorCode::internal,
-                fmt::format("{} {} on {} and wrote no binary", compiler_.string(), outcome.describe(), names(sources)));
-  if (!binary) return std::unexpected(binary.error());
-  TS_TRY(check_binary(compiler_, sources, *binary));
+  auto binary = take_binary(directory.path(), sources);
+  if (!binary) {
+    const bool transient =
+        binary.error().code == ErrorCode::out_of_memory || binary.error().code == ErrorCode::cancelled;
+    return fail(transient ? binary.error().code : ErrorCode::internal,
+                fmt::format("{} {} on {}, and what it wrote cannot be used: {}", compiler_.string(), outcome.describe(),
+                            names(sources), binary.error().message),
+                binary.error().hint);
+  }
   return Compiled{std::move(*binary), outcome.output + outcome.errors};
 }
 

@@ -9,9 +9,11 @@
 #include <array>
 #include <cerrno>
 #include <nlohmann/json.hpp>
+#include <span>
 #include <utility>
 
 #include "base/file.hpp"
+#include "jit/shared_object.hpp"
 
 namespace tilesmith {
 namespace {
@@ -78,17 +80,18 @@ Result<std::string> read_member(int directory_fd, const fs::path& directory, con
 }
 
 struct Checked {
-  std::uint64_t bytes = 0;
+  std::string content;
   Sha256 digest{};
 };
 
 Result<Checked> check_member(int directory_fd, const fs::path& directory, const char* name, const json& files) {
   const json& expected = files.at(name);
-  TS_ASSIGN(const std::string content, read_member(directory_fd, directory, name, kLargestFile));
+  TS_ASSIGN(std::string content, read_member(directory_fd, directory, name, kLargestFile));
   if (content.size() != expected.at("bytes").get<std::uint64_t>()) return corrupt(directory / name, "wrong size");
-  const Checked found{content.size(), sha256(content)};
+  Checked found{{}, sha256(content)};
   if (to_hex(found.digest) != expected.at("sha256").get<std::string>())
     return corrupt(directory / name, "wrong digest");
+  found.content = std::move(content);
   return found;
 }
 
@@ -131,8 +134,13 @@ Result<StoredEntry> read_manifested(int directory_fd, const fs::path& directory,
   }
   if (manifest.at("status") != "ok") return corrupt(directory, "unknown status");
   TS_ASSIGN(const Checked binary, check_member(directory_fd, directory, "binary", files));
-  entry.binary = {directory / "binary", manifest.at("key").at("entry_symbol").get<std::string>(), binary.bytes,
-                  binary.digest, true};
+  const std::string symbol = manifest.at("key").at("entry_symbol").get<std::string>();
+  // The digest says that these are the bytes that were published; whether the loader survives them is another question,
+  // which was not always asked before publishing.
+  if (manifest.at("key").at("language") == language_name(Language::cpp))
+    if (const Status whole = check_shared_object(binary.content, std::span(&symbol, 1)); !whole)
+      return corrupt(directory / "binary", whole.error().message);
+  entry.binary = {directory / "binary", symbol, binary.content.size(), binary.digest, true};
   if (const auto resources = manifest.find("resources"); resources != manifest.end())
     entry.binary.resources = resource_report_from_json(*resources);
   return entry;
@@ -210,6 +218,8 @@ Result<StoredEntry> read_entry(const fs::path& directory, const EntryKey* key) {
     return cannot_open(directory, errno);
   }
   TS_ASSIGN(const std::string text, read_member(opened.get(), directory, "manifest.json", kLargestManifest));
+  // The parser takes a NUL for the end and would not look at what follows.
+  if (text.find('\0') != std::string::npos) return corrupt(directory / "manifest.json", "a NUL in it");
   try {
     return read_manifested(opened.get(), directory, json::parse(text), key);
   } catch (const json::exception& error) {

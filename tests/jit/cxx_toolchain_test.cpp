@@ -2,7 +2,9 @@
 
 #include <dlfcn.h>
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include <chrono>
 #include <filesystem>
@@ -10,9 +12,11 @@
 #include <thread>
 
 #include "base/file.hpp"
+#include "base/log.hpp"
 #include "base/subprocess.hpp"
 #include "jit/build.hpp"
 #include "jit/fake_toolchain.hpp"
+#include "jit/shared_object.hpp"
 
 namespace tilesmith {
 namespace {
@@ -22,6 +26,7 @@ using testing::ScopedVariable;
 
 Source real_source(const std::string& name, int value) {
   Source source = testing::make_source(name);
+  source.language = Language::cpp;
   source.text = "static int value() { return " + std::to_string(value) + "; }\n" +
                 "extern \"C\" __attribute__((visibility(\"default\"))) int " + source.entry_symbol +
                 "(int x) { return x + value(); }\n";
@@ -161,17 +166,168 @@ TEST_P(FaultyCompiler, IsReportedForWhatItDid) {
 
 INSTANTIATE_TEST_SUITE_P(All, FaultyCompiler,
                          ::testing::Values(Fault{"fails", ErrorCode::compile_failed, "expected something else"},
-                                           Fault{"floods", ErrorCode::compile_failed, "first words"},
-                                           Fault{"writes_garbage", ErrorCode::internal, "no shared object"},
-                                           Fault{"writes_half", ErrorCode::compile_failed,
-                                                 "does not define entry_wanted"},
-                                           Fault{"writes_nothing", ErrorCode::internal, "wrote no binary"},
+                                           Fault{"floods", ErrorCode::internal, "first words"},
+                                           Fault{"writes_garbage", ErrorCode::internal, "no whole shared object"},
+                                           Fault{"writes_half", ErrorCode::internal, "ends behind the file"},
+                                           Fault{"writes_another", ErrorCode::internal, "does not define entry_wanted"},
+                                           Fault{"writes_a_pipe", ErrorCode::internal, "not a regular file"},
+                                           Fault{"writes_a_device", ErrorCode::internal, "not a regular file"},
+                                           Fault{"writes_a_directory", ErrorCode::internal, "not a regular file"},
+                                           Fault{"writes_without_end", ErrorCode::internal, "larger than"},
+                                           Fault{"writes_nothing", ErrorCode::internal, "No such file"},
                                            Fault{"writes_empty", ErrorCode::internal, "0 bytes"},
                                            Fault{"crashes", ErrorCode::internal, "Segmentation fault"},
                                            Fault{"is_killed", ErrorCode::out_of_memory, "signal 9"},
                                            Fault{"starves", ErrorCode::out_of_memory, "out of memory allocating"},
                                            Fault{"disk_full", ErrorCode::io, "No space left"}),
                          [](const auto& fault) { return std::string(fault.param.compiler); });
+
+struct Words {
+  int status;
+  const char* said;
+  bool remembered;
+};
+
+// Only the compiler's own verdict on a text may be remembered as the text's: each other failure may be over by the next
+// call, and a program that remembers it is slower for an hour.
+TEST_F(CxxToolchainTest, OnlyAVerdictOnTheSourceIsTheSources) {
+  const Words all[] = {
+      {1, "entry_wanted.cpp:3:7: error: expected ';'", true},
+      {1, "In file included from a.cpp:1:\na.h:10:2: error: no such type\n1 error generated.", true},
+      {1, "entry_wanted.cpp:1:1: fatal error: error writing to /tmp/x.s: Disk quota exceeded", false},
+      {1, "entry_wanted.cpp:1:1: error: Disk quota exceeded", false},
+      {1, "fatal error: error writing to binary: No space left on device", false},
+      {1, "g++: fatal error: cannot execute 'cc1plus': posix_spawnp: No such file or directory", false},
+      {254, "g++: Resource temporarily unavailable", false},
+      {254, "entry_wanted.cpp:3:7: error: from a wrapper that was killed", false},
+      {1, "/usr/bin/ld: cannot open output file binary: Too many open files", false},
+      {1, "as: BFD error: Input/output error", false},
+      {1, "entry_wanted.cpp:3:7: error: Stale file handle", false},
+      {1, "cc1plus: out of memory allocating 65536 bytes", false},
+      {1, "g++: fatal error: Killed signal terminated program cc1plus", false},
+      {1, "g++: internal compiler error: Segmentation fault", false},
+      {127, "sh: g++: not found", false},
+      {126, "sh: g++: Text file busy", false},
+      {1, "", false},
+  };
+  const auto directory = TemporaryDirectory::create("tilesmith-cxx-store-", "/tmp").value();
+  const auto store = Store::open(directory.path() / "store").value();
+  const auto toolchain = CxxToolchain::use(fake("says")).value();
+  for (const Words& words : all) {
+    Source source = real_source("wanted", 1);
+    source.text = std::to_string(words.status) + "\n" + words.said + "\n";
+    const auto built = build(*store, *toolchain, source);
+    ASSERT_FALSE(built.has_value()) << words.said;
+    EXPECT_EQ(built.error().code == ErrorCode::compile_failed, words.remembered) << built.error().text();
+    const auto found = store->find(entry_key(source, toolchain->identity()).value());
+    EXPECT_EQ(found.has_value(), !words.remembered) << "an error when remembered, nothing when not: " << words.said;
+  }
+}
+
+// A file that is cut short anywhere, or whose tables are spoiled, is refused, and not by trying it on ourselves.
+TEST_F(CxxToolchainTest, TornSharedObjectsAreRefused) {
+  const auto toolchain = CxxToolchain::find().value();
+  const Source source = real_source("wanted", 1);
+  const Source* one[] = {&source};
+  const std::string whole = toolchain->compile(one, {}).value().binary;
+  const std::string symbols[] = {source.entry_symbol}, other[] = {source.entry_symbol + "2"};
+  EXPECT_TRUE(check_shared_object(whole, symbols).has_value());
+  EXPECT_FALSE(check_shared_object(whole, other).has_value());
+  for (std::size_t size = 0; size < whole.size(); size += 61)
+    EXPECT_FALSE(check_shared_object(std::string_view(whole).substr(0, size), symbols).has_value()) << size;
+  // Whatever byte of the headers is wrong: an answer, and no crash.
+  int refused = 0;
+  for (std::size_t at = 0; at < 1024; ++at)
+    for (const char wrong : {'\0', '\x7f', '\xff'}) {
+      std::string spoiled = whole;
+      spoiled[at] = wrong;
+      refused += !check_shared_object(spoiled, symbols).has_value();
+    }
+  EXPECT_GT(refused, 300);
+}
+
+TEST_F(CxxToolchainTest, WhatTheLoaderDiesOfIsRefused) {
+  const auto directory = TemporaryDirectory::create("tilesmith-cxx-store-", "/tmp").value();
+  const auto toolchain = CxxToolchain::find().value();
+  const Source source = real_source("wanted", 1);
+  const Source* one[] = {&source};
+  const std::string whole = toolchain->compile(one, {}).value().binary;
+  ASSERT_TRUE(write_new_file(directory.path() / "whole", whole).has_value());
+  EXPECT_TRUE(try_loading(directory.path(), "whole").has_value());
+  ASSERT_TRUE(write_new_file(directory.path() / "half", whole.substr(0, whole.size() / 2)).has_value());
+  const auto half = try_loading(directory.path(), "half");
+  ASSERT_FALSE(half.has_value());
+  EXPECT_NE(half.error().message.find("signal"), std::string::npos) << half.error().text();
+  Source undefined = source;
+  undefined.text += "extern \"C\" int missing(); int use() { return missing(); }\n";
+  undefined.options = {"-O1"};
+  const Source* two[] = {&undefined};
+  const auto refused = toolchain->compile(two, {});
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_NE(refused.error().message.find("missing"), std::string::npos) << refused.error().text();
+}
+
+// A store that holds a torn object with a digest to match, as older programs published them, heals.
+TEST_F(CxxToolchainTest, APoisonedStoreHeals) {
+  const auto directory = TemporaryDirectory::create("tilesmith-cxx-store-", "/tmp").value();
+  const auto store = Store::open(directory.path() / "store").value();
+  const auto toolchain = CxxToolchain::find().value();
+  const Source source = real_source("wanted", 7);
+  const Source* one[] = {&source};
+  const std::string whole = toolchain->compile(one, {}).value().binary;
+  const EntryKey key = entry_key(source, toolchain->identity()).value();
+  const std::string half = whole.substr(0, whole.size() / 2);
+  const fs::path building = directory.path() / "store/v1/entries" / key.digest;
+  fs::create_directory(building);
+  ASSERT_TRUE(write_entry(building, key, source, EntryContent{half, {}}).has_value());
+  set_log_sink([](LogLevel, std::string_view) {});
+  const auto found = store->find(key);
+  set_log_sink({});
+  ASSERT_TRUE(found.has_value());
+  EXPECT_FALSE(found->has_value()) << "to be compiled";
+  EXPECT_EQ(store->stats()->quarantined, 1u);
+  const auto built = build(*store, *toolchain, source);
+  ASSERT_TRUE(built.has_value()) << built.error().text();
+  EXPECT_EQ(call(built->path, built->entry_symbol, 1), 8);
+}
+
+TEST_F(CxxToolchainTest, AKilledProcessLeavesNothing) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    static_cast<void>(compile_with("sleeps"));
+    ::_exit(0);
+  }
+  const auto working = [&] {
+    for (const auto& entry : fs::directory_iterator(temporary_.path()))
+      if (entry.path().filename().string().starts_with("tilesmith-compile-")) return true;
+    return false;
+  };
+  for (int i = 0; i < 1000 && !working(); ++i) std::this_thread::sleep_for(10ms);
+  ASSERT_TRUE(working());
+  std::this_thread::sleep_for(200ms);
+  ::kill(child, SIGKILL);
+  ::waitpid(child, nullptr, 0);
+  const auto alive = [&] {
+    for (const auto& entry : fs::directory_iterator("/proc")) {
+      std::error_code error;
+      const fs::path where = fs::read_symlink(entry.path() / "cwd", error);
+      if (!error && where.string().starts_with(temporary_.path().string())) return true;
+    }
+    return false;
+  };
+  for (int i = 0; i < 1000 && alive(); ++i) std::this_thread::sleep_for(10ms);
+  EXPECT_FALSE(alive()) << "a compiler outlived the process that started it";
+  EXPECT_TRUE(working()) << "nobody was left to remove it";
+  // The next process that compiles sweeps; a fork of this one would remember that it has swept.
+  const auto program = fs::read_symlink("/proc/self/exe");
+  const auto next = run_process({.arguments = {program, "--gtest_filter=CxxToolchainSweep.*"}});
+  EXPECT_TRUE(next->succeeded()) << next->output;
+  EXPECT_FALSE(working());
+}
+
+TEST(CxxToolchainSweep, HappensAtTheFirstCompiler) {
+  EXPECT_TRUE(CxxToolchain::find().has_value());
+}
 
 TEST_F(CxxToolchainTest, ACompilerThatHangsIsKilledInTime) {
   CompileLimits limits;

@@ -24,7 +24,7 @@ TEST(EntryKey, DependsOnEveryFieldButTheName) {
                                                              [](Source& s) { s.options = {}; },
                                                              [](Source& s) { s.arch = "x86_64_v4"; },
                                                              [](Source& s) { s.language = Language::cuda; },
-                                                             [](Source& s) { s.language = Language::hip; },
+                                                             [](Source& s) { s.language = Language::cpp; },
                                                              [](Source& s) { s.spill_limit_bytes = 64; }};
   const Source source = make_source("a");
   std::set<std::string> digests = {entry_key(source, "gcc 12")->digest, entry_key(source, "gcc 13")->digest};

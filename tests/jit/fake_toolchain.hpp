@@ -23,6 +23,7 @@ namespace tilesmith::testing {
 
 inline Source make_source(const std::string& name, std::string text = {}) {
   Source source;
+  source.language = Language::hip;  // no binary of which is looked into
   source.name = name;
   source.text = text.empty() ? "text of " + name : std::move(text);
   source.entry_symbol = "entry_" + name;

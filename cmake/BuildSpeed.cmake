@@ -48,7 +48,7 @@ if(TILESMITH_PRECOMPILED_HEADERS)
                         <string_view> <variant> <vector> <fmt/format.h> <fmt/ranges.h>)
   file(WRITE ${PROJECT_BINARY_DIR}/precompiled.cpp "")
   add_library(tilesmith_precompiled_station STATIC ${PROJECT_BINARY_DIR}/precompiled.cpp)
-  target_link_libraries(tilesmith_precompiled_station PRIVATE tilesmith_options fmt::fmt)
+  target_link_libraries(tilesmith_precompiled_station PRIVATE tilesmith_options tilesmith_fmt)
   target_precompile_headers(tilesmith_precompiled_station PRIVATE ${tilesmith_headers})
   if(TILESMITH_TESTS)
     # Tests are programs: their code is position-independent in another way.

@@ -1,25 +1,25 @@
-# The installed form: one shared library with everything inside, the public headers, a CMake package and the program.
-include(GNUInstallDirs)
+# The installed form: the library, the public headers, a CMake package, a pkg-config file and the program.
 include(CMakePackageConfigHelpers)
 
-# Whole stations go in whose public functions nothing inside calls; the rest follows as needed.
-add_library(tilesmith SHARED $<TARGET_OBJECTS:tilesmith_capi> $<TARGET_OBJECTS:tilesmith_dispatch> $<TARGET_OBJECTS:tilesmith_base>)
-add_library(tilesmith::tilesmith ALIAS tilesmith)
-set_target_properties(tilesmith PROPERTIES VERSION ${PROJECT_VERSION} SOVERSION 0 EXPORT_NAME tilesmith)
-target_link_options(tilesmith PRIVATE -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/exports.map)
-set_target_properties(tilesmith PROPERTIES LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/exports.map)
-target_link_libraries(tilesmith PRIVATE $<BUILD_INTERFACE:tilesmith_options> $<BUILD_INTERFACE:tilesmith_capi>)
-target_include_directories(tilesmith PUBLIC $<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}/include> $<INSTALL_INTERFACE:${CMAKE_INSTALL_INCLUDEDIR}>)
-target_compile_features(tilesmith PUBLIC cxx_std_23)
-
-install(TARGETS tilesmith EXPORT tilesmith_targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR})
+install(TARGETS ${tilesmith_libraries} EXPORT tilesmith_targets LIBRARY DESTINATION ${CMAKE_INSTALL_LIBDIR} ARCHIVE DESTINATION ${CMAKE_INSTALL_LIBDIR})
 if(TILESMITH_PROGRAM)
   install(TARGETS tilesmith_program RUNTIME DESTINATION ${CMAKE_INSTALL_BINDIR})
 endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/include/ DESTINATION ${CMAKE_INSTALL_INCLUDEDIR})
-install(EXPORT tilesmith_targets NAMESPACE tilesmith:: DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tilesmith)
+
+set(package_folder ${CMAKE_INSTALL_LIBDIR}/cmake/tilesmith)
+install(EXPORT tilesmith_targets NAMESPACE tilesmith:: DESTINATION ${package_folder})
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/tilesmithConfig.cmake.in ${PROJECT_BINARY_DIR}/tilesmithConfig.cmake
-                              INSTALL_DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tilesmith)
+                              INSTALL_DESTINATION ${package_folder})
 write_basic_package_version_file(${PROJECT_BINARY_DIR}/tilesmithConfigVersion.cmake COMPATIBILITY SameMinorVersion)
-install(FILES ${PROJECT_BINARY_DIR}/tilesmithConfig.cmake ${PROJECT_BINARY_DIR}/tilesmithConfigVersion.cmake
-        DESTINATION ${CMAKE_INSTALL_LIBDIR}/cmake/tilesmith)
+install(FILES ${PROJECT_BINARY_DIR}/tilesmithConfig.cmake ${PROJECT_BINARY_DIR}/tilesmithConfigVersion.cmake DESTINATION ${package_folder})
+
+# pkg-config finds the prefix from where the file lies, so that an installed tree can be moved.
+set(pkgconfig_folder ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
+cmake_path(RELATIVE_PATH CMAKE_INSTALL_PREFIX BASE_DIRECTORY ${CMAKE_INSTALL_PREFIX}/${pkgconfig_folder} OUTPUT_VARIABLE to_prefix)
+set(private_libraries "")
+if(NOT tilesmith_fmt_inside)
+  set(private_libraries "-lfmt ")
+endif()
+configure_file(${PROJECT_SOURCE_DIR}/cmake/tilesmith.pc.in ${PROJECT_BINARY_DIR}/tilesmith.pc @ONLY)
+install(FILES ${PROJECT_BINARY_DIR}/tilesmith.pc DESTINATION ${pkgconfig_folder})

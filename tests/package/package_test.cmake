@@ -1,14 +1,41 @@
-set(prefix "${BUILD}/package test/prefix")
-set(work "${BUILD}/package test/consumer")
-file(REMOVE_RECURSE "${BUILD}/package test")
-foreach(step
-    "${CMAKE_COMMAND};--install;${BUILD};--prefix;${prefix}"
-    "${CMAKE_COMMAND};-S;${CONSUMER};-B;${work};-DCMAKE_PREFIX_PATH=${prefix}"
-    "${CMAKE_COMMAND};--build;${work}"
-    "${work}/consumer"
-    "${work}/c_consumer")
-  execute_process(COMMAND ${step} RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output)
+# Installs the build into a fresh prefix and uses it as outsiders do: through CMake, and through pkg-config from C.
+#   cmake -DBUILD=build -DCONSUMER=consumer -DCC=cc [-DPKG_CONFIG=pkg-config] -P package_test.cmake
+set(root "${BUILD}/package test") # with a space in it
+set(prefix "${root}/prefix")
+set(work "${root}/consumer")
+file(REMOVE_RECURSE "${root}")
+
+function(step)
+  execute_process(COMMAND ${ARGN} RESULT_VARIABLE result OUTPUT_VARIABLE output ERROR_VARIABLE output OUTPUT_STRIP_TRAILING_WHITESPACE)
   if(NOT result EQUAL 0)
-    message(FATAL_ERROR "${step} failed (${result}):\n${output}")
+    message(FATAL_ERROR "${ARGN} failed (${result}):\n${output}")
   endif()
+  set(said "${output}" PARENT_SCOPE)
+endfunction()
+
+step(${CMAKE_COMMAND} --install ${BUILD} --prefix ${prefix})
+step(${CMAKE_COMMAND} -S ${CONSUMER} -B ${work} -DCMAKE_PREFIX_PATH=${prefix})
+step(${CMAKE_COMMAND} --build ${work})
+file(GLOB programs ${work}/*consumer)
+list(LENGTH programs count)
+if(count LESS 2)
+  message(FATAL_ERROR "the consumer built ${programs}")
+endif()
+foreach(program IN LISTS programs)
+  step(${program})
 endforeach()
+
+if(NOT PKG_CONFIG)
+  return()
+endif()
+# The prefix is moved: the files find each other from where they lie. pkg-config escapes the space as a shell would read it.
+file(RENAME ${prefix} "${root}/moved prefix")
+file(GLOB_RECURSE descriptions "${root}/moved prefix/tilesmith.pc")
+cmake_path(GET descriptions PARENT_PATH folder)
+set(ENV{PKG_CONFIG_PATH} ${folder})
+step(${PKG_CONFIG} --modversion tilesmith)
+step(${PKG_CONFIG} --cflags --libs tilesmith)
+separate_arguments(flags UNIX_COMMAND "${said}")
+step(${CC} -std=c99 -o ${root}/by_pkg_config ${CONSUMER}/consumer.c ${flags})
+cmake_path(GET folder PARENT_PATH libraries)
+step(${CMAKE_COMMAND} -E env LD_LIBRARY_PATH=${libraries} ${root}/by_pkg_config)

@@ -82,6 +82,10 @@ TEST(CudaSpec, BrokenOnesSayFilePathValueAndWhatWouldBeRight) {
   says("\"wgmma\": [", "\"wgma\": [", "is no instruction");
   says("\"warpspec\": {", "\"warpspek\": {", "did you mean warpspec");
   says("[1, 2, 4, 8, 16]", "[2, 4]", "1 first");
+  says("\"pack_gqa_share\": 0.875,", "", "pack_gqa_share");
+  says("\"pack_gqa_share\": 0.875", "\"pack_gqa_share\": 1.5", "at most 1");
+  says("\"efficiency_without_row\": 0.3", "\"efficiency_without_row\": 3", "at most 1");
+  says("\"efficiency_without_row\": 0.3,", "", "efficiency_without_row");
   says("\"tile\": [64, 64]", "\"tile\": [64]", ".tile is [64] ([query rows, keys])");
   says("\"q_stages\": 2", "\"q_stages\": 3", "q_stages is 3 (an integer from 1 to 2)");
   says("\"efficiency\": 0.5", "\"efficiency\": 1.5", "at most 1");

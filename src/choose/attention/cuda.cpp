@@ -12,8 +12,6 @@
 namespace tilesmith {
 namespace {
 
-constexpr double kPackingGain = 0.875;  // heads are packed where that saves a tile in eight
-
 bool is_first_for(const CudaTile& row, const AttentionSignature& signature, const CudaAttentionShape& shape) {
   if (!row.first_for) return false;
   const CudaTileCondition& condition = *row.first_for;
@@ -109,8 +107,9 @@ std::vector<Candidate> ranked_cuda_attention(const CudaSpec& spec, const Attenti
     if (first + 1 < ranked.size()) {
       Ranked& twin = ranked[first + 1];
       const KernelConfig& packed = twin.candidate.recipe.main();
-      if (packed.algorithm.pack_gqa > 1 &&
-          cuda_row_blocks(packed, shape) <= kPackingGain * cuda_row_blocks(unpacked, shape))
+      const CudaAttentionPipeline* pipeline = spec.attention_pipeline(packed.algorithm.pipeline);
+      if (packed.algorithm.pack_gqa > 1 && pipeline != nullptr &&
+          cuda_row_blocks(packed, shape) <= pipeline->pack_gqa_share * cuda_row_blocks(unpacked, shape))
         twin.place = -1;
     }
   }

@@ -11,9 +11,6 @@
 namespace tilesmith {
 namespace {
 
-constexpr double kMiddlingEfficiency =
-    0.3;  // of the chip's peak: what a tile that is in no row of the table is taken for
-
 /// What there should be of groups, whose rows the host does not know.
 struct ExpectedGroups {
   double with_rows;
@@ -106,7 +103,7 @@ double cuda_gemm_item_seconds(const KernelConfig& config, const CudaGemmTile* ro
     const double step = step_microseconds(config, facts, *row, spec, shape, splits);
     seconds = 1e-6 * (real_steps * step + row->end_us);
   } else {
-    const double efficiency = row == nullptr || row->efficiency == 0 ? kMiddlingEfficiency : row->efficiency;
+    const double efficiency = row == nullptr || row->efficiency == 0 ? spec.gemm.efficiency_without_row : row->efficiency;
     const double rate = chip.tflops_of(g.a) * 1e12 / chip.sms * efficiency / facts.blocks_per_sm;
     // The stages it walks over, and two for its start and end.
     seconds = 2.0 * a.tile[0] * a.tile[1] * (real_steps + 2) * facts.stage_k / rate;

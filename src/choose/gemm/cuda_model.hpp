@@ -1,6 +1,6 @@
 // How long a CUDA GEMM instance should take: rounds of tiles over the SMs, or the time the matrices take to pass
 // through memory. A row of the tile table says what a step of k was measured to take, or which share of the chip's peak
-// its kernels reach; a config without a row is taken for a middling one.
+// its kernels reach; of a config without a row the spec gives one share.
 #pragma once
 
 #include "choose/gemm/cuda_work.hpp"

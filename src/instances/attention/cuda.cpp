@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "kernels/cuda/common/mma_sm80.h"
 #include "spec/head_dims.hpp"
 #include "tilesmith/attention.hpp"
 
@@ -59,13 +60,10 @@ int tile_n_step(const Subject& s) {
   return s.is_warp_specialized() && !s.signature().dropout && s.algorithm().bias_stages == 0 && !is_fp8(s) ? 16 : 32;
 }
 
-/// What the portable template may ask for on the smallest chip it is written for; it refuses more.
-constexpr long kPortableSharedBytes = 101376;
-
 long shared_bytes_limit(const Subject& s, const CudaAttentionResources& facts) {
   const long share = s.spec.shared_bytes_per_sm / std::max(facts.blocks_per_sm, 1) - s.spec.shared_bytes_reserved;
   const long limit = std::min(s.spec.shared_bytes_per_block, share);
-  return s.is_warp_specialized() ? limit : std::min(limit, kPortableSharedBytes);
+  return s.is_warp_specialized() ? limit : std::min<long>(limit, TS_MMA_SM80_SHARED_BYTES);
 }
 
 constexpr Rule<Subject> kRules[] = {

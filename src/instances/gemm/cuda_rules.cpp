@@ -7,6 +7,7 @@
 
 #include "instances/gemm/cuda.hpp"
 #include "instances/gemm/family.hpp"
+#include "kernels/cuda/common/mma_sm80.h"
 
 namespace tilesmith {
 namespace {
@@ -150,13 +151,10 @@ bool cluster_is_whole(const Subject& s) {
   return s.tile_m() % n == 0 && s.tile_m() / n % step_m == 0 && s.tile_n() % m == 0 && s.tile_n() / m % step_n == 0;
 }
 
-/// What the portable template may ask for on the smallest chip it is written for; it refuses more.
-constexpr long kPortableSharedBytes = 101376;
-
 long shared_bytes_limit(const Subject& s, const CudaGemmResources& facts) {
   const long share = s.spec.shared_bytes_per_sm / facts.blocks_per_sm - s.spec.shared_bytes_reserved;
   const long limit = std::min(s.spec.shared_bytes_per_block, share);
-  return s.algorithm().pipeline == Pipeline::mma_sm80 ? std::min(limit, kPortableSharedBytes) : limit;
+  return s.algorithm().pipeline == Pipeline::mma_sm80 ? std::min<long>(limit, TS_MMA_SM80_SHARED_BYTES) : limit;
 }
 
 /// Registers beside the sums: operands, addresses, counters, and what the epilogue has loaded ahead.

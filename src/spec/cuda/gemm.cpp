@@ -128,8 +128,8 @@ const CudaGemmPipeline* CudaGemmSpec::pipeline(Pipeline pipeline) const {
 }
 
 Result<CudaGemmSpec> read_cuda_gemm(const JsonReader& reader) {
-  TS_TRY(reader.only({"join", "int8_ping_pong", "straddle_ns", "b_first_m", "late_launch_dependents", "transpose_us",
-                      "scale_us", "list_gflop", "epilogues", "pipelines"}));
+  TS_TRY(reader.only({"join", "efficiency_without_row", "int8_ping_pong", "straddle_ns", "b_first_m",
+                      "late_launch_dependents", "transpose_us", "scale_us", "list_gflop", "epilogues", "pipelines"}));
   CudaGemmSpec spec;
   const auto figure = [](const JsonReader& from, double& into) -> Status {
     TS_ASSIGN(into, from.number());
@@ -141,6 +141,9 @@ Result<CudaGemmSpec> read_cuda_gemm(const JsonReader& reader) {
   TS_TRY(figure(join.at("us"), spec.join_us));
   TS_ASSIGN(spec.join_bytes_per_second, join.at("bytes_per_second").number());
   if (!(spec.join_bytes_per_second > 0)) return join.at("bytes_per_second").refuse("a number above 0");
+  TS_TRY(figure(reader.at("efficiency_without_row"), spec.efficiency_without_row));
+  if (!(spec.efficiency_without_row > 0) || spec.efficiency_without_row > 1)
+    return reader.at("efficiency_without_row").refuse("a share of the peak above 0, at most 1");
   if (reader.has("int8_ping_pong")) {
     const JsonReader share = reader.at("int8_ping_pong");
     TS_TRY(share.only({"step", "k"}));

@@ -51,6 +51,9 @@ struct CudaGemmSpec {
   /// What a block adds for parts of a tile that it leaves or reads: a fence, a counter and a barrier, and the bytes at
   /// the rate at which one SM reads from the L2 cache. Estimated.
   double join_us = 0, join_bytes_per_second = 0;
+  /// The share of the dense peak that is predicted for a tile of which the table says nothing: of a config that was
+  /// made by hand, or of a row without figures.
+  double efficiency_without_row = 0;
   /// Of 8-bit integers, which draw less power, a step of tiles that take turns lasts this share of step_us where k is
   /// at most `int8_ping_pong_k`. 1: there is no such effect.
   double int8_ping_pong_step = 1, int8_ping_pong_k = 0;

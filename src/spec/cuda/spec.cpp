@@ -97,7 +97,7 @@ Result<CudaTile> read_tile(const JsonReader& reader) {
 }
 
 Result<CudaAttentionPipeline> read_pipeline(const std::string& name, const JsonReader& reader) {
-  TS_TRY(reader.only({"instruction", "data_types", "pack_gqa", "tiles"}));
+  TS_TRY(reader.only({"instruction", "data_types", "pack_gqa", "pack_gqa_share", "tiles"}));
   CudaAttentionPipeline out;
   auto parsed = parse_enum<Pipeline>(name);
   if (!parsed) return std::unexpected(parsed.error().in(reader.place()));
@@ -107,6 +107,10 @@ Result<CudaAttentionPipeline> read_pipeline(const std::string& name, const JsonR
   TS_ASSIGN(out.pack_gqa, reader.at("pack_gqa").integers(1, 64));
   if (out.pack_gqa.empty() || out.pack_gqa.front() != 1)
     return reader.at("pack_gqa").refuse("1 first: heads are not packed");
+  if (out.pack_gqa.size() > 1) {
+    TS_ASSIGN(out.pack_gqa_share, positive(reader.at("pack_gqa_share")));
+    if (out.pack_gqa_share > 1) return reader.at("pack_gqa_share").refuse("a share of the tiles, at most 1");
+  }
   TS_ASSIGN(const auto tiles, reader.at("tiles").elements());
   for (const JsonReader& item : tiles) {
     TS_ASSIGN(const CudaTile tile, read_tile(item));

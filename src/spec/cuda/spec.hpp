@@ -59,7 +59,10 @@ struct CudaAttentionPipeline {
   Pipeline pipeline = Pipeline::mma_sm80;
   Instruction instruction = Instruction::mma_sync;
   std::vector<DataType> data_types;
-  std::vector<int> pack_gqa;    ///< listed; 1 first
+  std::vector<int> pack_gqa;  ///< listed; 1 first
+  /// The first choice packs heads where its tiles are then at most this share of what they are without; 0 where no
+  /// heads are packed.
+  double pack_gqa_share = 0;
   std::vector<CudaTile> tiles;  ///< in order of preference: of those that are first for a problem the first one wins
 };
 

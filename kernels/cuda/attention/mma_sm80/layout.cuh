@@ -5,6 +5,7 @@
 // bank groups.
 #pragma once
 
+#include "../../common/mma_sm80.h"
 #include "ptx.cuh"
 
 namespace ts {
@@ -23,7 +24,7 @@ constexpr int kSharedBytes = kValueOffset + cfg::kTileN * kPitchV;
 static_assert(cfg::kTileN % 16 == 0, "keys of a block: a multiple of 16");
 static_assert(cfg::kUnaligned || (cfg::kHeadDimQk % 8 == 0 && cfg::kHeadDimV % 8 == 0),
               "rows are copied 16 bytes at a time, unless kUnaligned");
-static_assert(kSharedBytes <= 101376, "99 KB: what a block may have on every chip from sm_80 on");
+static_assert(kSharedBytes <= TS_MMA_SM80_SHARED_BYTES, "what a block may have on every chip from sm_80 on");
 
 // Copies `kRows` rows from row `first` of a sequence of `length`; rows and columns outside it become zeros.
 template <int kRows, int kHeadDim, int kPitch>

@@ -7,6 +7,7 @@
 #pragma once
 
 #include "../../attention/mma_sm80/copy.cuh"
+#include "../../common/mma_sm80.h"
 #include "../epilogue.cuh"
 #include "../mma.cuh"
 #include "../walk.cuh"
@@ -59,7 +60,7 @@ static_assert(cfg::kScaling != TS_GEMM_SCALE_BLOCK ||
 static_assert(!cfg::kTf32x3 || cfg::kTypeA == TS_GEMM_F32, "3xTF32 is for float32");
 static_assert(!cfg::kMmPlusMm || (cfg::kGrouping == TS_GEMM_UNGROUPED && cfg::kScaling == TS_GEMM_SCALE_TENSOR),
               "mm_plus_mm goes with neither groups, block scales nor weights");
-static_assert(kSharedBytes <= 101376, "99 KB: what a block may have on every chip from sm_80 on");
+static_assert(kSharedBytes <= TS_MMA_SM80_SHARED_BYTES, "what a block may have on every chip from sm_80 on");
 
 using TileWalk = Walk<cfg::kTileM, cfg::kTileN, kTileK, 1, 1>;
 

@@ -29,4 +29,14 @@ PlanInfo plan_info(Device device, const Candidate& chosen, std::string reason) {
   return info;
 }
 
+std::string recipe_name(std::span<const PlanStep> steps) {
+  std::string name;
+  for (const PlanStep& step : steps) {
+    if (!name.empty()) name += '+';
+    if (step.role != name_of(StepRole::compute)) name += step.role + ":";
+    name += step.kernel;
+  }
+  return name;
+}
+
 }  // namespace tilesmith

@@ -72,6 +72,22 @@ double step_microseconds(const KernelConfig& config, const CudaGemmResources& fa
   return step;
 }
 
+/// That A, B and D have, each once; of groups what they are expected to have.
+double bytes_of(const KernelConfig& config, const CudaGemmResources& facts, const CudaGemmShape& shape) {
+  const auto real = [](std::int64_t value) { return static_cast<double>(value); };
+  const double columns =
+      std::get<GemmSignature>(config.signature).epilogue_ops.gated() ? real(shape.n) / 2 : real(shape.n);
+  const double rows = real(shape.m) * (shape.grouping == GemmGrouping::contiguous ? 1 : real(shape.batch));
+  const double matrices_b = shape.grouping != GemmGrouping::none ? expected_groups(shape).with_rows : real(shape.batch);
+  const double depth = real(shape.k + shape.k2);
+  return rows * (facts.element_bytes * depth + facts.result_bytes * columns) +
+         matrices_b * facts.bits_of_b / 8 * real(shape.n) * depth;
+}
+
+double memory_seconds(double bytes, const CudaSpec& spec) {
+  return bytes / (spec.reference.reached_bandwidth * spec.reference.bytes_per_second);
+}
+
 }  // namespace
 
 Straddling straddling(const GemmSignature& signature, const CudaGemmShape& shape) {
@@ -103,7 +119,8 @@ double cuda_gemm_item_seconds(const KernelConfig& config, const CudaGemmTile* ro
     const double step = step_microseconds(config, facts, *row, spec, shape, splits);
     seconds = 1e-6 * (real_steps * step + row->end_us);
   } else {
-    const double efficiency = row == nullptr || row->efficiency == 0 ? spec.gemm.efficiency_without_row : row->efficiency;
+    const double efficiency =
+        row == nullptr || row->efficiency == 0 ? spec.gemm.efficiency_without_row : row->efficiency;
     const double rate = chip.tflops_of(g.a) * 1e12 / chip.sms * efficiency / facts.blocks_per_sm;
     // The stages it walks over, and two for its start and end.
     seconds = 2.0 * a.tile[0] * a.tile[1] * (real_steps + 2) * facts.stage_k / rate;
@@ -116,14 +133,7 @@ double predicted_seconds(const KernelConfig& config, const CudaGemmTile* row, co
                          const CudaGemmShape& shape, const CudaGemmWork& work) {
   const CudaGemmResources facts = cuda_gemm_resources(config);
   const auto real = [](std::int64_t value) { return static_cast<double>(value); };
-  const double columns =
-      std::get<GemmSignature>(config.signature).epilogue_ops.gated() ? real(shape.n) / 2 : real(shape.n);
-  const bool groups = shape.grouping != GemmGrouping::none, contiguous = shape.grouping == GemmGrouping::contiguous;
-  const double rows = real(shape.m) * (contiguous ? 1 : real(shape.batch));
-  const double matrices_b = groups ? expected_groups(shape).with_rows : real(shape.batch);
-  const double depth = real(shape.k + shape.k2);
-  const double bytes = rows * (facts.element_bytes * depth + facts.result_bytes * columns) +
-                       matrices_b * facts.bits_of_b / 8 * real(shape.n) * depth;
+  const bool groups = shape.grouping != GemmGrouping::none;
   const double item = cuda_gemm_item_seconds(config, row, spec, shape, work.splits);
   const double rounds =
       groups ? expected_rounds(config, spec, shape) : real(ceil_div(work.items, cuda_gemm_places(config, spec)));
@@ -132,10 +142,25 @@ double predicted_seconds(const KernelConfig& config, const CudaGemmTile* row, co
                              ? real(work.items) / real(std::max<std::int64_t>(work.blocks, 1)) * item +
                                    (cuda_gemm_shares(config, work) ? join_seconds(spec, facts, 3) : 0)
                              : rounds * item;
-  const double memory = bytes / (spec.reference.reached_bandwidth * spec.reference.bytes_per_second);
+  const double memory = memory_seconds(bytes_of(config, facts, shape), spec);
   // Groups of few rows: large tiles multiply mostly what the groups do not have, which memory's time hides only in
   // part.
   return spec.reference.launch_us * 1e-6 + (groups ? std::hypot(seconds, memory) : std::max(seconds, memory));
+}
+
+double predicted_list_seconds(const KernelConfig& config, const CudaGemmTile* row, const CudaSpec& spec,
+                              std::span<const CudaGemmShape> shapes, std::size_t launches) {
+  const CudaGemmResources facts = cuda_gemm_resources(config);
+  double all = 0, longest = 0, bytes = 0;
+  for (const CudaGemmShape& shape : shapes) {
+    const double item = cuda_gemm_item_seconds(config, row, spec, shape, 1);
+    all += static_cast<double>(cuda_gemm_tiles(config, shape)) * item;
+    longest = std::max(longest, item);
+    bytes += bytes_of(config, facts, shape);
+  }
+  const double seconds = std::max(all / static_cast<double>(cuda_gemm_places(config, spec)), longest);
+  return static_cast<double>(launches) * spec.reference.launch_us * 1e-6 +
+         std::max(seconds, memory_seconds(bytes, spec));
 }
 
 }  // namespace tilesmith

@@ -3,6 +3,8 @@
 // its kernels reach; of a config without a row the spec gives one share.
 #pragma once
 
+#include <span>
+
 #include "choose/gemm/cuda_work.hpp"
 
 namespace tilesmith {
@@ -11,6 +13,11 @@ namespace tilesmith {
 /// cuda_gemm_work's.
 [[nodiscard]] double predicted_seconds(const KernelConfig& config, const CudaGemmTile* row, const CudaSpec& spec,
                                        const CudaGemmShape& shape, const CudaGemmWork& work);
+
+/// Seconds of a list of GEMMs in so many launches of a kernel for lists: the tiles of all over the SMs, no shorter than
+/// the longest tile, or the time all matrices take to pass through memory.
+[[nodiscard]] double predicted_list_seconds(const KernelConfig& config, const CudaGemmTile* row, const CudaSpec& spec,
+                                            std::span<const CudaGemmShape> shapes, std::size_t launches);
 
 /// Seconds of one work item: a tile, or one of `splits` parts of it, of which the last adds up all.
 [[nodiscard]] double cuda_gemm_item_seconds(const KernelConfig& config, const CudaGemmTile* row, const CudaSpec& spec,

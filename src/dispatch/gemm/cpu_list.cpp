@@ -78,9 +78,11 @@ Result<std::unique_ptr<const GemmListPlan>> CpuGemmListPlan::make(std::vector<Ge
     members.push_back({static_cast<const CpuGemmPlan*>(plans[i]), i, threads, 0});
   }
   std::ranges::stable_sort(members, std::greater{}, [&](const Member& x) { return flops_of(problems[x.product]); });
-  GemmListInfo kernels;
-  for (const GemmPlan* each : plans) kernels.add(each->kernel_name());
-  PlanInfo info = kernels.info({}, plans.size(), "in one job for all threads");
+  // One job for all threads takes about as long as its GEMMs one after another: their work is the same.
+  GemmListInfo steps;
+  for (std::size_t i = 0; i < plans.size(); ++i)
+    steps.add(*plans[i], problems[i].m != 0 && problems[i].n != 0 && problems[i].batch != 0);
+  PlanInfo info = steps.info({}, plans.size(), "in one job for all threads");
   WorkspaceLayout layout;
   long long scratch = 0;
   for (Member& member : members) {
@@ -94,7 +96,6 @@ Result<std::unique_ptr<const GemmListPlan>> CpuGemmListPlan::make(std::vector<Ge
       scratch = std::max(scratch, table.scratch_bytes(&args));
     }
     member.workspace = layout.add(fmt::format("GEMM {}", member.product), static_cast<std::size_t>(workspace));
-    info.predicted_seconds += member.plan->predicted_seconds();
   }
   layout.tell(info);
   pool.reserve_scratch(static_cast<std::size_t>(scratch));

@@ -7,11 +7,12 @@
 
 #include "base/log.hpp"
 #include "choose/gemm/cuda.hpp"
+#include "choose/gemm/cuda_model.hpp"
 #include "dispatch/gemm/cuda_plan.hpp"
 #include "dispatch/gemm/transpose.hpp"
+#include "instances/gemm/cuda_rows.hpp"
 #include "kernels/cuda/gemm/abi.h"
 #include "problem/gemm/problem.hpp"
-#include "vocabulary/names/native.hpp"
 
 namespace tilesmith {
 namespace {
@@ -62,6 +63,19 @@ GemmProblem typical_of(std::span<const GemmProblem> problems, const CudaListPart
   typical.k = round_number(k / work);
   typical.batch = round_number(work / std::max(flops_of(typical), 1.0));
   return typical;
+}
+
+std::size_t launches_of(const CudaListPart& part) {
+  const auto room = static_cast<std::size_t>(part.kernel->facts.list_products);
+  return (part.products.size() + room - 1) / room;
+}
+
+double predicted_seconds_of(const CudaListPart& part, std::span<const GemmProblem> problems, const CudaSpec& spec) {
+  std::vector<CudaGemmShape> shapes;
+  shapes.reserve(part.products.size());
+  for (const std::size_t at : part.products) shapes.push_back(cuda_gemm_shape(problems[at]));
+  const KernelConfig& config = part.kernel->config;
+  return predicted_list_seconds(config, row_of(config, spec), spec, shapes, launches_of(part));
 }
 
 struct Table {
@@ -135,6 +149,7 @@ Result<std::unique_ptr<const GemmListPlan>> CudaGemmList::plan_row_d(std::vector
       auto kernel = kernel_for(part.typical, options.build);
       if (kernel) {
         part.kernel = *kernel;
+        part.predicted_seconds = predicted_seconds_of(part, problems, spec_);
         continue;
       }
       constexpr const char* kAlone = "products one after another";
@@ -152,23 +167,22 @@ Result<std::unique_ptr<const GemmListPlan>> CudaGemmListPlan::make(std::vector<G
                                                                    CudaListParts parts,
                                                                    const ListBackend<Gemm>::Planner& plan,
                                                                    int device_index) {
-  GemmListInfo kernels;
+  GemmListInfo steps;
   std::size_t launches = 0;
   std::erase_if(parts.shared, [](const CudaListPart& part) { return part.products.empty(); });
   for (const CudaListPart& part : parts.shared) {
-    const auto room = static_cast<std::size_t>(part.kernel->facts.list_products);
-    kernels.add(native_name(part.kernel->config), part.products.size());
-    launches += (part.products.size() + room - 1) / room;
+    steps.add(part.kernel->config, part.products.size(), part.predicted_seconds);
+    launches += launches_of(part);
   }
   std::vector<Alone> alone;
   for (const std::size_t at : parts.alone) {
     const auto own = plan(problems[at]);
     if (!own) return std::unexpected(of_product(own.error(), at, problems.size()));
-    kernels.add((*own)->kernel_name());
+    steps.add(**own);
     alone.push_back({static_cast<const CudaGemmPlan*>(*own), at});
   }
-  PlanInfo info = kernels.info({DeviceKind::cuda, device_index}, problems.size(),
-                               fmt::format("in {} launches", launches + alone.size()));
+  PlanInfo info = steps.info({DeviceKind::cuda, device_index}, problems.size(),
+                             fmt::format("in {} launches", launches + alone.size()));
   return std::unique_ptr<const GemmListPlan>(
       new CudaGemmListPlan(std::move(problems), std::move(info), std::move(parts.shared), std::move(alone)));
 }

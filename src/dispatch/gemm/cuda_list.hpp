@@ -27,6 +27,7 @@ struct CudaListPart {
   GemmProblem typical;                     ///< the size that matters most in it, in round numbers; `batch`: how many
   std::vector<std::size_t> products;       ///< their numbers in the list
   std::optional<CudaListKernel> kernel{};  ///< that computes them
+  double predicted_seconds = 0;            ///< of all its launches
 };
 
 struct CudaListParts {

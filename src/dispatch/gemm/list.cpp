@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "dispatch/plan_info.hpp"
 #include "problem/gemm/problem.hpp"
 
 namespace tilesmith {
@@ -30,23 +31,37 @@ Result<std::vector<const GemmPlan*>> plans_of(std::span<const GemmProblem> probl
   return plans;
 }
 
-void GemmListInfo::add(std::string_view kernel, std::size_t products) {
-  const auto found = std::ranges::find(kernels_, kernel, &std::pair<std::string, std::size_t>::first);
-  if (found != kernels_.end())
-    found->second += products;
+void GemmListInfo::add(const PlanStep& step, std::size_t products) {
+  const auto found = std::ranges::find_if(
+      parts_, [&](const Part& part) { return part.step.kernel == step.kernel && part.step.role == step.role; });
+  if (found != parts_.end())
+    found->products += products;
   else
-    kernels_.emplace_back(kernel, products);
+    parts_.push_back({step, products});
+}
+
+void GemmListInfo::add(const Plan& member, bool has_work) {
+  for (const PlanStep& step : member.steps()) add(step, 1);
+  if (!has_work) return;
+  predicted_seconds_ += member.predicted_seconds();
+  is_predicted_ = is_predicted_ && member.predicted_seconds() > 0;
+}
+
+void GemmListInfo::add(const KernelConfig& kernel, std::size_t products, double predicted_seconds) {
+  for (const PlanStep& step : plan_info({}, {kernel}, {}).steps) add(step, products);
+  predicted_seconds_ += predicted_seconds;
 }
 
 PlanInfo GemmListInfo::info(Device device, std::size_t products, std::string_view how) const {
-  PlanInfo info{.device = device, .recipe = {}, .reason = fmt::format("{} products {}", products, how)};
-  for (const auto& [kernel, count] : kernels_) {
-    if (!info.recipe.empty()) info.recipe += '+';
-    info.recipe += kernel;
-    info.steps.push_back({.kernel = kernel,
-                          .role = std::string(name_of(StepRole::compute)),
-                          .what = fmt::format("computes {} products", count)});
+  PlanInfo info{.device = device,
+                .recipe = {},
+                .reason = fmt::format("{} products {}", products, how),
+                .predicted_seconds = is_predicted_ ? predicted_seconds_ : 0};
+  for (const auto& [step, count] : parts_) {
+    info.steps.push_back(step);
+    info.steps.back().what += fmt::format(", for {} products", count);
   }
+  info.recipe = recipe_name(info.steps);
   return info;
 }
 

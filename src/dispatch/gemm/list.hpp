@@ -18,15 +18,27 @@ namespace tilesmith {
 [[nodiscard]] Result<std::vector<const GemmPlan*>> plans_of(std::span<const GemmProblem> problems,
                                                             const ListBackend<Gemm>::Planner& plan);
 
-/// Which kernels compute how many of a list's GEMMs.
+/// What is known of a list's plan while it is made: the steps of its members, equal ones together, and the seconds that
+/// they are predicted to take.
 class GemmListInfo {
  public:
-  void add(std::string_view kernel, std::size_t products = 1);
-  /// A step for each kernel; `how` the GEMMs are computed is the reason.
+  /// A GEMM that runs by its own plan; `has_work` is false of one whose D has no elements.
+  void add(const Plan& member, bool has_work = true);
+  /// So many GEMMs that share launches of one kernel.
+  void add(const KernelConfig& kernel, std::size_t products, double predicted_seconds);
+  /// `how` the GEMMs are computed is the reason. The predicted seconds are the sum; 0 where a member's are not known.
   [[nodiscard]] PlanInfo info(Device device, std::size_t products, std::string_view how) const;
 
  private:
-  std::vector<std::pair<std::string, std::size_t>> kernels_;
+  struct Part {
+    PlanStep step;
+    std::size_t products;
+  };
+  void add(const PlanStep& step, std::size_t products);
+
+  std::vector<Part> parts_;
+  double predicted_seconds_ = 0;
+  bool is_predicted_ = true;
 };
 
 [[nodiscard]] inline Error of_product(const Error& error, std::size_t at, std::size_t count) {

@@ -6,10 +6,12 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "choose/gemm/cuda_model.hpp"
 #include "choose/gemm/cuda_space.hpp"
 #include "choose/gemm/cuda_work.hpp"
 #include "choose/random_problem.hpp"
 #include "instances/gemm/cuda.hpp"
+#include "instances/gemm/cuda_rows.hpp"
 #include "vocabulary/data_type.hpp"
 #include "vocabulary/names/native.hpp"
 
@@ -412,6 +414,30 @@ TEST(CudaGemmRank, PredictionsFollowTheSpecsOwnRates) {
   EXPECT_EQ(chip.tflops_of(DataType::int8), 4 * chip.tflops_of(DataType::bf16));
   EXPECT_EQ(chip.tflops_of(DataType::bf8), chip.tflops_of(DataType::fp8));
   EXPECT_EQ(chip.tflops_of(DataType::fp32), chip.tflops_of(DataType::tf32) / 3);
+}
+
+TEST(CudaGemmRank, AListTakesWhatItsTilesTake) {
+  const CudaSpec& spec = arch("sm_90a");
+  GemmSignature signature = bf16();
+  signature.family = GemmFamily::grouped_gemm;
+  const CudaGemmShape one{.m = 256, .n = 256, .k = 512};
+  const std::vector<Candidate> ranked = ranked_cuda_gemm(spec, signature, one);
+  ASSERT_FALSE(ranked.empty());
+  const KernelConfig& config = ranked.front().recipe.main();
+  const CudaGemmTile* row = row_of(config, spec);
+  const auto seconds = [&](const std::vector<CudaGemmShape>& shapes, std::size_t launches = 1) {
+    return predicted_list_seconds(config, row, spec, shapes, launches);
+  };
+  EXPECT_DOUBLE_EQ(seconds({one}), ranked.front().predicted_seconds) << "fewer tiles than the chip has room for";
+  const double launch = 1e-6 * spec.reference.launch_us;
+  EXPECT_NEAR(seconds({one, one}, 2) - seconds({one, one}), launch, 1e-12);
+  std::vector<CudaGemmShape> many(1000, one);
+  EXPECT_GT(seconds(many), 5 * seconds({one}));
+  EXPECT_LT(seconds(many), 1000 * seconds({one}));
+  CudaGemmShape longer = one;
+  longer.k = 8192;
+  EXPECT_GT(seconds({one, longer}), seconds({one, one}));
+  EXPECT_GE(seconds({one, longer}), seconds({longer})) << "no shorter than the longest";
 }
 
 }  // namespace

@@ -6,10 +6,12 @@
 
 #include "dispatch/allocation_count.hpp"
 #include "dispatch/gemm/cuda_list.hpp"
+#include "dispatch/gemm/list.hpp"
 #include "dispatch/gemm/random_gemm.hpp"
 #include "dispatch/test_store.hpp"
 #include "runtime/aligned_buffer.hpp"
 #include "vocabulary/memory_type.hpp"
+#include "vocabulary/recipe.hpp"
 
 namespace tilesmith {
 namespace {
@@ -161,6 +163,55 @@ TEST(GemmList, SharesLaunchesByForm) {
   EXPECT_TRUE(cuda_list_parts(deep, other).shared.empty());
   other.gemm.list_gflop = 2.6;
   EXPECT_EQ(cuda_list_parts(deep, other).shared.size(), 1U);
+}
+
+TEST(GemmList, ThePlanSaysItsStepsAndTheirTime) {
+  Dispatcher dispatcher({.threads = 1});
+  const GemmProblem large = product(200, 300, 400), small = product(3, 300, 400), none = product(0, 300, 400);
+  const auto plan = dispatcher.plan(std::vector{large, small, large, none});
+  ASSERT_TRUE(plan) << plan.error().text();
+  const GemmPlan *of_large = dispatcher.plan(large).value(), *of_small = dispatcher.plan(small).value();
+  ASSERT_NE(of_large->kernel_name(), of_small->kernel_name()) << "else this test proves nothing";
+  EXPECT_DOUBLE_EQ((*plan)->predicted_seconds(), 2 * of_large->predicted_seconds() + of_small->predicted_seconds());
+  ASSERT_GE((*plan)->steps().size(), 2u);
+  EXPECT_EQ((*plan)->steps()[0].kernel, of_large->kernel_name());
+  EXPECT_EQ((*plan)->steps()[0].role, "compute");
+  EXPECT_EQ((*plan)->steps()[0].what.find("computes the result"), 0u) << (*plan)->steps()[0].what;
+  EXPECT_TRUE((*plan)->kernel_name().starts_with(std::string(of_large->kernel_name()) + "+"));
+  EXPECT_EQ(parse_recipe_name((*plan)->kernel_name())->steps.size(), (*plan)->steps().size());
+
+  Dispatcher by_name({.threads = 1, .kernel = std::string(of_large->kernel_name())});
+  const auto named = by_name.plan(std::vector{large, large});
+  ASSERT_TRUE(named) << named.error().text();
+  EXPECT_EQ((*named)->predicted_seconds(), 0) << "a kernel asked for by name is not predicted";
+  EXPECT_EQ((*named)->steps().size(), 1u);
+}
+
+TEST(GemmListInfo, EqualStepsOfMembersAreOne) {
+  struct Member final : Plan {
+    Member(std::vector<PlanStep> steps, double seconds) : Plan(info_of(std::move(steps), seconds)) {}
+    static PlanInfo info_of(std::vector<PlanStep> steps, double seconds) {
+      PlanInfo info;
+      info.predicted_seconds = seconds;
+      info.steps = std::move(steps);
+      return info;
+    }
+  };
+  const PlanStep packs{"gemm_x", "pack_b", "packs B"}, computes{"gemm_x", "compute", "computes the result"};
+  GemmListInfo list;
+  list.add(Member({packs, computes}, 0.25));
+  list.add(Member({computes}, 0.5));
+  const PlanInfo info = list.info({}, 2, "in 3 launches");
+  EXPECT_EQ(info.recipe, "pack_b:gemm_x+gemm_x");
+  EXPECT_EQ(info.reason, "2 products in 3 launches");
+  EXPECT_EQ(info.predicted_seconds, 0.75);
+  ASSERT_EQ(info.steps.size(), 2u);
+  EXPECT_EQ(info.steps[0].what, "packs B, for 1 products");
+  EXPECT_EQ(info.steps[1].what, "computes the result, for 2 products");
+  list.add(Member({computes}, 0), false);
+  EXPECT_EQ(list.info({}, 3, "").predicted_seconds, 0.75) << "nothing is to be computed";
+  list.add(Member({computes}, 0));
+  EXPECT_EQ(list.info({}, 4, "").predicted_seconds, 0) << "unknown of one, so of all";
 }
 
 }  // namespace

@@ -4,10 +4,10 @@
 //   {"variant": "fwd", "trait_config": {"data_type": {"values": ["bf16"]}, "mask": {"values": ["no", "top_left"]},
 //                                       "pipeline": {"values": ["flash"]}, "tile_n": {"values": [128, 256]}}}
 //
-// A trait that is absent allows everything. Problem traits of attention: data_type, mode, mask, bias, lse, dropout,
-// head_dim_qk, head_dim_v; of GEMM: data_type (of A), output_type, layout ("rcr"), epilogue ("bias+gelu", "" for
-// none), beta. Kernel traits: arch, pipeline, instruction, tile_m, tile_n, of GEMM also tile_k and split_k. `variant`
-// is attention's.
+// A trait that is absent allows everything. The traits of a problem are its fields, by their names; those of GEMM also
+// data_type (type_a), output_type (type_d) and layout ("rcr"). An epilogue is written "bias+gelu", and "" for none. The
+// traits of a kernel are arch, tile_m, tile_n, tile_k, and the fields of its algorithm that are one value (pipeline,
+// instruction, split_k, ...) and whose name no field of the problem has. `variant` is attention's.
 #pragma once
 
 #include <string>
@@ -15,8 +15,7 @@
 #include <vector>
 
 #include "base/error.hpp"
-#include "tilesmith/attention.hpp"
-#include "tilesmith/gemm.hpp"
+#include "problem/operations.hpp"
 #include "vocabulary/recipe.hpp"
 
 namespace tilesmith {
@@ -29,17 +28,20 @@ class BenchConfig {
   /// Errors name file, JSON path, value and what would be right.
   [[nodiscard]] static Result<BenchConfig> parse(Operation operation, std::string_view file, std::string_view text);
 
-  [[nodiscard]] bool allows(const AttentionProblem& problem) const;
-  [[nodiscard]] bool allows(const GemmProblem& problem) const;
+  [[nodiscard]] bool allows(const AnyProblem& problem) const;
   [[nodiscard]] bool allows(const Recipe& recipe) const;
 
  private:
   struct Allowed {
     std::string trait;
+    bool of_problem = false;          ///< else of the kernels
     std::vector<std::string> values;  ///< canonical text of each
   };
   [[nodiscard]] bool allows(const KernelConfig& config) const;
-  [[nodiscard]] bool allows(std::string_view trait, std::string_view value) const;
+  /// Whether the lists of problems', or of kernels', traits have the object's values. `traits` are a table of
+  /// bench_config.cpp.
+  template <class Traits, class Object>
+  [[nodiscard]] bool allows_by(const Traits& traits, const Object& object, bool of_problem) const;
 
   std::vector<Allowed> allowed_;
 };

@@ -15,7 +15,7 @@ BenchConfig parse(const std::string& text, Operation operation = Operation::atte
 
 TEST(BenchConfig, WhatIsNotNamedIsAllowed) {
   for (const char* text : {"{}", R"({"variant": "fwd"})", R"({"trait_config": {}})"}) {
-    EXPECT_TRUE(parse(text).allows(std::get<AttentionProblem>(testing::sample_row().problem))) << text;
+    EXPECT_TRUE(parse(text).allows(testing::sample_row().problem)) << text;
     EXPECT_TRUE(parse(text).allows(testing::sample_row().recipe)) << text;
   }
 }
@@ -24,7 +24,7 @@ TEST(BenchConfig, EveryTraitPicks) {
   const BenchRow row = testing::sample_row();  // bf16 batch top_left, 192/128, lse; x86_64_v3 flash fma 32x64
   const auto allows = [&](const std::string& trait, const std::string& values) {
     const BenchConfig config = parse("{\"trait_config\": {\"" + trait + "\": {\"values\": [" + values + "]}}}");
-    return config.allows(std::get<AttentionProblem>(row.problem)) && config.allows(row.recipe);
+    return config.allows(row.problem) && config.allows(row.recipe);
   };
   const std::tuple<const char*, const char*, const char*> traits[] = {{"data_type", "\"bf16\"", "\"fp32\""},
                                                                       {"mode", "\"batch\"", "\"group\""},
@@ -50,7 +50,7 @@ TEST(BenchConfig, EveryTraitOfGemmPicks) {
   const auto allows = [&](const std::string& trait, const std::string& values) {
     const BenchConfig config =
         parse("{\"trait_config\": {\"" + trait + "\": {\"values\": [" + values + "]}}}", Operation::gemm);
-    return config.allows(std::get<GemmProblem>(row.problem)) && config.allows(row.recipe);
+    return config.allows(row.problem) && config.allows(row.recipe);
   };
   const std::tuple<const char*, const char*, const char*> traits[] = {{"data_type", "\"int8\"", "\"bf16\""},
                                                                       {"output_type", "\"bf16\"", "\"int32\""},
@@ -78,6 +78,37 @@ TEST(BenchConfig, EveryTraitOfGemmPicks) {
   }
 }
 
+TEST(BenchConfig, EveryFieldOfAProblemPicks) {
+  for_each_operation([]<class Op>(Op) {
+    const typename Op::Problem usual;
+    Op::Problem::fields(usual, [&](std::string_view name, const auto& value) {
+      std::string text;
+      append_value(text, value);
+      using F = std::remove_cvref_t<decltype(value)>;
+      if constexpr (FlagField<F>) text = value ? "true" : "false";
+      if constexpr (EnumField<F> || ListField<F>) text = "\"" + text + "\"";
+      const BenchConfig config =
+          parse(R"({"trait_config": {")" + std::string(name) + R"(": {"values": [)" + text + "]}}}", Op::kKernels);
+      EXPECT_TRUE(config.allows(usual)) << Op::kName << ": " << name;
+    });
+  });
+}
+
+TEST(BenchConfig, FieldsOfAlgorithmsPickKernels) {
+  BenchRow row = testing::sample_gemm_row();
+  const auto allows = [&](const std::string& trait, const std::string& value) {
+    const BenchConfig config =
+        parse("{\"trait_config\": {\"" + trait + "\": {\"values\": [" + value + "]}}}", Operation::gemm);
+    return config.allows(row.problem) && config.allows(row.recipe);
+  };
+  row.recipe.steps[0].config.algorithm.stream_k = true;
+  EXPECT_TRUE(allows("stream_k", "true"));
+  EXPECT_FALSE(allows("stream_k", "false"));
+  EXPECT_TRUE(allows("epilogue", "\"bias+gelu\"")) << "the problem's, not the algorithm's";
+  row.recipe.steps[0].config.algorithm.packed_b = true;
+  EXPECT_TRUE(allows("packed_b", "false")) << "the problem's";
+}
+
 TEST(BenchConfig, ARecipeIsAllowedWhenAllOfItsStepsAre) {
   const Recipe recipe = testing::sample_row_of_two_steps().recipe;  // tiles of 48 and 96 rows
   for (const auto& [values, allowed] : {std::pair{"48", false}, {"96", false}, {"48, 96", true}})
@@ -85,6 +116,12 @@ TEST(BenchConfig, ARecipeIsAllowedWhenAllOfItsStepsAre) {
                   .allows(recipe),
               allowed)
         << values;
+}
+
+TEST(BenchConfig, OperationsThatNoBenchRunsAreRefused) {
+  const auto config = BenchConfig::parse(Operation::conv, "sweep.json", "{}");
+  ASSERT_FALSE(config);
+  EXPECT_EQ(config.error().code, ErrorCode::unsupported);
 }
 
 TEST(BenchConfig, MistakesAreNamedByFilePathAndValue) {

@@ -1,0 +1,104 @@
+// A C call says every field of its problem: a field that is added to a problem fails here until the C structure has it,
+// or the call derives it.
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <map>
+#include <set>
+#include <string>
+
+#include "capi/attention/call.hpp"
+#include "capi/gemm/call.hpp"
+#include "problem/operations.hpp"
+#include "vocabulary/field_value.hpp"
+
+namespace tilesmith::capi {
+namespace {
+
+template <class Problem>
+std::map<std::string, std::string> fields_of(const Problem& problem) {
+  std::map<std::string, std::string> out;
+  Problem::fields(problem,
+                  [&](std::string_view name, const auto& value) { append_value(out[std::string(name)], value); });
+  return out;
+}
+
+/// What a call's problem is on a GPU, where calls derive alignment and signs.
+template <class Call>
+auto problem_of_call(const Call& call) {
+  const auto problem = problem_of(call, Device{.kind = DeviceKind::cuda, .index = 0});
+  EXPECT_TRUE(problem) << problem.error().text();
+  return *problem;
+}
+
+/// Expects that the changes reach every field of the problem, and that each reaches the field it is named after.
+template <class Call>
+void expect_every_field(const Call& usual, const std::map<std::string, std::function<void(Call&)>>& changes) {
+  const auto before = fields_of(problem_of_call(usual));
+  std::set<std::string> reached;
+  for (const auto& [name, change] : changes) {
+    Call call = usual;
+    change(call);
+    for (const auto& [field, value] : fields_of(problem_of_call(call)))
+      if (value != before.at(field)) reached.insert(field);
+    EXPECT_TRUE(reached.contains(name)) << name << " stays as it is";
+  }
+  for (const auto& [field, value] : before) EXPECT_TRUE(reached.contains(field)) << field << " is set by no call";
+}
+
+TEST(CallFields, AnAttentionCallSaysEveryFieldOfItsProblem) {
+  using Call = tilesmith_attention;
+  const Call usual = TILESMITH_ATTENTION_INIT;
+  expect_every_field<Call>(
+      usual, {{"data_type", [](Call& c) { c.data_type = TILESMITH_FP16; }},
+              {"mode", [](Call& c) { c.mode = TILESMITH_GROUP; }},
+              {"batch", [](Call& c) { c.batch = 2; }},
+              {"heads_q", [](Call& c) { c.heads_q = 2; }},
+              {"heads_kv", [](Call& c) { c.heads_kv = 2; }},
+              {"seqlen_q", [](Call& c) { c.seqlen_q = 2; }},
+              {"seqlen_k", [](Call& c) { c.seqlen_k = 2; }},
+              {"head_dim_qk", [](Call& c) { c.head_dim_qk = 64; }},
+              {"head_dim_v", [](Call& c) { c.head_dim_v = 64; }},
+              {"mask", [](Call& c) { c.mask = TILESMITH_MASK_TOP_LEFT; }},
+              {"window_left", [](Call& c) { c.window_left = 3; }},
+              {"window_right", [](Call& c) { c.window_right = 3; }},
+              {"bias", [](Call& c) { c.bias_kind = TILESMITH_BIAS_ALIBI; }},
+              {"soft_cap", [](Call& c) { c.traits = TILESMITH_SOFT_CAP; }},
+              {"sink", [](Call& c) { c.traits = TILESMITH_SINK; }},
+              {"dropout", [](Call& c) { c.traits = TILESMITH_DROPOUT; }},
+              {"lse", [](Call& c) { c.traits = TILESMITH_LSE; }},
+              {"negative_scale", [](Call& c) { c.scale = -1; }},
+              {"block_scale", [](Call& c) { c.data_type = TILESMITH_FP8, c.traits = TILESMITH_BLOCK_SCALE; }},
+              {"unaligned", [](Call& c) { c.k_strides.row = 3; }},
+              {"unaligned_bias", [](Call& c) { c.bias_kind = TILESMITH_BIAS_ELEMENTWISE, c.bias_strides.row = 3; }}});
+}
+
+TEST(CallFields, AGemmCallSaysEveryFieldOfItsProblem) {
+  using Call = tilesmith_gemm;
+  const Call usual = TILESMITH_GEMM_INIT;
+  expect_every_field<Call>(usual, {{"type_a", [](Call& c) { c.type_a = TILESMITH_FP16; }},
+                                   {"type_b", [](Call& c) { c.type_b = TILESMITH_FP16; }},
+                                   {"type_c", [](Call& c) { c.type_c = TILESMITH_FP16; }},
+                                   {"type_d", [](Call& c) { c.type_d = TILESMITH_FP16; }},
+                                   {"type_bias", [](Call& c) { c.type_bias = TILESMITH_FP16; }},
+                                   {"order_a", [](Call& c) { c.order_a = TILESMITH_COLUMN; }},
+                                   {"order_b", [](Call& c) { c.order_b = TILESMITH_ROW; }},
+                                   {"order_d", [](Call& c) { c.flags = TILESMITH_COLUMN_D; }},
+                                   {"m", [](Call& c) { c.m = 2; }},
+                                   {"n", [](Call& c) { c.n = 2; }},
+                                   {"k", [](Call& c) { c.k = 2; }},
+                                   {"k2", [](Call& c) { c.k2 = 2; }},
+                                   {"batch", [](Call& c) { c.batch = 2; }},
+                                   {"beta", [](Call& c) { c.beta = 1; }},
+                                   {"epilogue", [](Call& c) { c.epilogue[0].op = TILESMITH_EPILOGUE_RELU; }},
+                                   {"grouping", [](Call& c) { c.grouping = TILESMITH_GROUPS_MASKED; }},
+                                   {"group_size", [](Call& c) { c.group_size = 128; }},
+                                   {"type_scale", [](Call& c) { c.group_size = 128, c.type_scale = TILESMITH_BF16; }},
+                                   {"packed_b", [](Call& c) { c.flags = TILESMITH_PACKED_B; }},
+                                   {"zero_points", [](Call& c) { c.flags = TILESMITH_ZERO_POINTS; }},
+                                   {"prefetch_weights", [](Call& c) { c.flags = TILESMITH_CONSTANT_B; }},
+                                   {"unaligned", [](Call& c) { c.a.leading = 3; }}});
+}
+
+}  // namespace
+}  // namespace tilesmith::capi

@@ -109,7 +109,7 @@ TEST(CompilerFaults, TheCompilerIsKilled) {
 TEST(CompilerFaults, TheCompilerWritesGarbage) {
   const EmptyStore store;
   const ScopedVariable compiler("TILESMITH_CXX", fake_compiler("writes_garbage"));
-  expect_fall_back(ErrorCode::internal, "no shared object", "");
+  expect_fall_back(ErrorCode::internal, "no whole shared object", "");
 }
 
 TEST(CompilerFaults, ACompilerThatKnowsNotEveryLevelServesTheOthers) {

@@ -250,7 +250,7 @@ TEST(BenchRow, TheWorstOutputIsNamedAndAllAreInJson) {
 TEST(BenchRow, TheLineDescribesTheCallThatWasMeasured) {
   for (const BenchRow& row : {testing::sample_row(), testing::sample_gemm_row()}) {
     const std::string line = cells_of(row).at("line");
-    EXPECT_EQ(line, to_json(row)["line"]);
+    EXPECT_EQ(line, to_json(row)["line"].get<std::string>());
     const auto call = parse_line(line);
     ASSERT_TRUE(call) << line << call.error().text();
     std::visit(

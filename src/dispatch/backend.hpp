@@ -98,6 +98,10 @@ class Backend {
     if (BackendOf<Op>* const kernels = std::get<BackendOf<Op>*>(table_)) return kernels;
     return std::unexpected(no_kernels_of(Op::kName));
   }
+  /// choose/device_class.hpp: what tuning measured counts for this class.
+  [[nodiscard]] virtual std::string device_class() const = 0;
+  /// Says which compiler makes the device's kernels; empty where there is none.
+  [[nodiscard]] virtual std::string compiler() = 0;
   /// Compiles what the device needs compiled and does not have, several at a time; one status per config, in order.
   /// Nothing is loaded.
   [[nodiscard]] virtual std::vector<Status> build(std::span<const KernelConfig> configs, int workers,

@@ -1,6 +1,7 @@
 // The CPU as a device: one thread pool and one registry for all its operations.
 #pragma once
 
+#include "choose/device_class.hpp"
 #include "dispatch/attention/cpu.hpp"
 #include "dispatch/backend.hpp"
 #include "dispatch/cpu_registry.hpp"
@@ -17,6 +18,7 @@ class CpuBackend final : public Backend {
   /// threads = 0: every processor this process may use.
   CpuBackend(const CpuMachine& machine, int threads)
       : Backend({}),
+        machine_(machine),
         registry_(machine),
         pool_(threads > 0 ? threads : machine.threads),
         attention_(machine, registry_, pool_),
@@ -29,12 +31,15 @@ class CpuBackend final : public Backend {
     add<ListOf<Gemm>>(gemm_list_);
   }
 
+  [[nodiscard]] std::string device_class() const override { return tilesmith::device_class(facts_of(machine_, pool_)); }
+  [[nodiscard]] std::string compiler() override { return registry_.compiler(); }
   [[nodiscard]] std::vector<Status> build(std::span<const KernelConfig> configs, int workers,
                                           const BuildCounter& progress) override {
     return registry_.build(configs, workers, progress);
   }
 
  private:
+  const CpuMachine& machine_;
   CpuRegistry registry_;
   ThreadPool pool_;
   CpuAttention attention_;

@@ -23,6 +23,9 @@ class CpuRegistry {
   /// two callers that need one new kernel compile it once.
   [[nodiscard]] Result<CpuKernel> find(const KernelConfig& config, BuildPolicy build);
 
+  /// Which compiler makes kernels; empty where there is none.
+  [[nodiscard]] std::string compiler() { return builder_.compiler(); }
+
   /// Compiles what is neither linked in nor in the store; see KernelBuilder.
   [[nodiscard]] std::vector<Status> build(std::span<const KernelConfig> configs, int workers,
                                           const BuildCounter& progress);

@@ -1,6 +1,7 @@
 // A CUDA device: one registry of loaded kernels for all its operations.
 #pragma once
 
+#include "choose/device_class.hpp"
 #include "dispatch/attention/cuda.hpp"
 #include "dispatch/backend.hpp"
 #include "dispatch/cuda_registry.hpp"
@@ -31,6 +32,8 @@ class CudaBackend final : public Backend {
   /// With the figures of the device at hand.
   [[nodiscard]] const CudaSpec& spec() const { return spec_; }
 
+  [[nodiscard]] std::string device_class() const override { return tilesmith::device_class(spec_); }
+  [[nodiscard]] std::string compiler() override { return registry_.compiler(); }
   [[nodiscard]] std::vector<Status> build(std::span<const KernelConfig> configs, int workers,
                                           const BuildCounter& progress) override {
     return registry_.build(configs, workers, progress);

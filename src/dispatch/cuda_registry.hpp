@@ -23,6 +23,8 @@ class CudaRegistry {
   [[nodiscard]] Result<CudaKernel> find(const CudaContext& context, const KernelConfig& config,
                                         std::size_t dynamic_shared_bytes, BuildPolicy build);
 
+  [[nodiscard]] std::string compiler() { return builder_->compiler(); }
+
   [[nodiscard]] std::vector<Status> build(std::span<const KernelConfig> configs, int workers,
                                           const BuildCounter& progress) {
     return builder_->build(configs, workers, progress);

@@ -53,6 +53,10 @@ std::vector<Status> KernelBuilder::build(std::span<const KernelConfig> configs, 
   return statuses;
 }
 
+std::string KernelBuilder::compiler() {
+  return open() ? toolchain_->identity() : std::string();
+}
+
 Status KernelBuilder::open() {
   const std::lock_guard lock(mutex_);
   if (toolchain_ != nullptr) return {};

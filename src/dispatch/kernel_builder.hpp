@@ -37,6 +37,9 @@ class KernelBuilder {
   [[nodiscard]] std::vector<Status> build(std::span<const KernelConfig> configs, int workers,
                                           const BuildCounter& progress);
 
+  /// The identity of the toolchain; empty where there is none.
+  [[nodiscard]] std::string compiler();
+
  private:
   /// Finds the compiler and opens the store, once.
   [[nodiscard]] Status open();

@@ -5,14 +5,13 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
-#include "dispatch/cuda_backend.hpp"
 #include "measure/isolate.hpp"
 #include "problem/attention/problem.hpp"
 #include "problem/gemm/problem.hpp"
-#include "runtime/cpu/machine.hpp"
 #include "sweep/build_list.hpp"
 #include "sweep/csv_journal.hpp"
 #include "sweep/lines.hpp"
+#include "sweep/planning_backend.hpp"
 #include "tilesmith/dispatcher.hpp"
 #include "trial/trial.hpp"
 
@@ -303,38 +302,6 @@ class Bench {
   BenchSummary summary_;
 };
 
-/// What planning needs to know of a CUDA device, asked by a child: a process whose driver is awake cannot fork workers
-/// that use it.
-Result<CudaDeviceProperties> isolated_planning_facts(int device_index, std::chrono::milliseconds limit) {
-  Result<CudaDeviceProperties> facts = fail(ErrorCode::internal, "the CUDA driver could not be asked");
-  TS_TRY(run_isolated(
-      1, limit,
-      [&](std::size_t) {
-        const auto found = cuda_device_properties(device_index);
-        if (!found)
-          return json({{"code", static_cast<int>(found.error().code)},
-                       {"message", found.error().message},
-                       {"hint", found.error().hint}})
-              .dump(-1, ' ', false, json::error_handler_t::replace);
-        return json({found->compute_major, found->compute_minor, found->sm_count, found->l2_bytes,
-                     found->memory_bytes_per_second})
-            .dump();
-      },
-      [&](const IsolatedResult& result) {
-        if (result.status != IsolatedStatus::done) {
-          facts = fail(ErrorCode::internal, fmt::format("asking the CUDA driver: {}", result.payload));
-          return false;
-        }
-        const json in = json::parse(result.payload);
-        if (in.is_object())
-          facts = fail(static_cast<ErrorCode>(in["code"].get<int>()), in["message"], in["hint"]);
-        else
-          facts = CudaDeviceProperties{in[0], in[1], in[2], in[3], in[4]};
-        return false;
-      }));
-  return facts;
-}
-
 Result<BenchSummary> run_on(const BenchOptions& options, const BenchProgress& progress, Backend& backend, int threads,
                             std::optional<Peaks> known) {
   return std::visit(
@@ -349,14 +316,8 @@ Result<BenchSummary> run_on(const BenchOptions& options, const BenchProgress& pr
 }  // namespace
 
 Result<BenchSummary> run_bench(const BenchOptions& options, const BenchProgress& progress) {
-  if (options.device.kind == DeviceKind::cuda) {
-    TS_ASSIGN(const CudaDeviceProperties facts, isolated_planning_facts(options.device.index, options.limit));
-    TS_ASSIGN(const std::unique_ptr<CudaBackend> backend, CudaBackend::make(options.device.index, facts));
-    return run_on(options, progress, *backend, 0, cuda_peaks(backend->spec()));
-  }
-  TS_ASSIGN(const std::unique_ptr<Backend> backend, open_backend(options.device, options.threads));
-  const int threads = options.threads > 0 ? options.threads : this_cpu_machine()->threads;
-  return run_on(options, progress, *backend, threads, std::nullopt);
+  TS_ASSIGN(const PlanningBackend planning, open_planning_backend(options.device, options.threads, options.limit));
+  return run_on(options, progress, *planning.backend, planning.threads, planning.peaks);
 }
 
 }  // namespace tilesmith

@@ -16,7 +16,7 @@ namespace fs = std::filesystem;
 
 const std::vector<std::string> kStations = {"base",    "vocabulary", "problem", "spec",    "instances", "choose",
                                             "catalog", "codegen",    "jit",     "runtime", "dispatch",  "measure",
-                                            "verify",  "trial",      "sweep",   "capi",    "cli"};
+                                            "verify",  "trial",      "sweep",   "tune",    "capi",      "cli"};
 
 int rank_of(const std::string& station) {
   for (std::size_t i = 0; i < kStations.size(); ++i)
@@ -88,8 +88,9 @@ const std::set<std::string> kJoiningFiles = {"capi/devices.cpp",
                                              "codegen/generate.hpp",
                                              "dispatch/backend.cpp",
                                              "dispatch/kernel_builder.hpp",
+                                             "choose/device_class.hpp",
                                              "measure/peaks.hpp",
-                                             "sweep/engine.cpp",
+                                             "sweep/planning_backend.cpp",
                                              "trial/device.cpp"};
 
 TEST(Architecture, AFileOfOneDeviceIncludesNoOther) {

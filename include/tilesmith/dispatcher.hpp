@@ -38,6 +38,10 @@ struct DispatcherOptions {
   Determinism determinism = Determinism::bitwise;
   /// When set, the only recipe to use, by its name: a kernel's name, or those of several steps joined by "+".
   std::string kernel{};
+  /// A file of choices that `tilesmith db publish` wrote; empty: that of TILESMITH_TUNING, if it is set. A problem that
+  /// the file has for this device's class gets the recipe that tuning chose, others what the policy chooses. When the
+  /// file cannot be read, every plan fails and says why.
+  std::string tuning{};
 };
 
 /// One step of a plan, for people and logs: a kernel, and what it is there for.

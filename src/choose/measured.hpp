@@ -2,8 +2,9 @@
 // measures, and keeps the figures, stands in a later station.
 #pragma once
 
-#include <cstdint>
 #include <optional>
+#include <string>
+#include <string_view>
 #include <unordered_map>
 #include <vector>
 
@@ -14,9 +15,12 @@ namespace tilesmith {
 
 class MeasuredTable {
  public:
-  /// Keeps a figure; an earlier one of the same problem and recipe is replaced.
-  void add(const AnyProblem& problem, Key128 recipe, double seconds);
+  /// Keeps a figure of the problem with this identity (identity_of); an earlier one of the same problem and recipe is
+  /// replaced.
+  void add(std::string_view problem, Key128 recipe, double seconds);
+  void add(const AnyProblem& problem, Key128 recipe, double seconds) { add(identity_of(problem), recipe, seconds); }
   [[nodiscard]] std::optional<double> find(const AnyProblem& problem, Key128 recipe) const;
+  [[nodiscard]] bool empty() const { return entries_.empty(); }
 
   /// Puts the candidates that were measured for this problem first, by measured seconds, and names the policy
   /// "measurements" if there are any; the others keep their order. A recipe that the ranking does not have stays out.
@@ -24,11 +28,10 @@ class MeasuredTable {
 
  private:
   struct Entry {
-    AnyProblem problem;
     Key128 recipe;
     double seconds;
   };
-  std::unordered_map<std::uint64_t, std::vector<Entry>> entries_;  ///< by the problem's hash
+  std::unordered_map<std::string, std::vector<Entry>> entries_;  ///< by the problem's identity
 };
 
 }  // namespace tilesmith

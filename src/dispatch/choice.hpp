@@ -5,6 +5,7 @@
 #include <memory>
 
 #include "base/error.hpp"
+#include "choose/measured.hpp"
 #include "dispatch/backend.hpp"
 #include "tilesmith/dispatcher.hpp"
 
@@ -29,16 +30,24 @@ class RecipeSource {
 /// Has the source make a plan by the best recipe that can be had under the options. Errors: those of the best recipe.
 [[nodiscard]] Status choose(RecipeSource& source, const DispatcherOptions& options);
 
-/// A plan of the problem by the best recipe that can be had under the options. Errors: those of the best recipe.
+/// A plan of the problem by the best recipe that can be had under the options. What `measured` has for the problem goes
+/// first. Errors: those of the best recipe.
 template <class Op>
 [[nodiscard]] Result<std::unique_ptr<PlanFor<Op>>> choose_plan(OperationBackend<Op>& backend,
                                                                const typename Op::Problem& problem,
-                                                               const DispatcherOptions& options) {
+                                                               const DispatcherOptions& options,
+                                                               const MeasuredTable& measured = {}) {
   class OfBackend final : public RecipeSource {
    public:
-    OfBackend(OperationBackend<Op>& kernels, const typename Op::Problem& of) : backend_(kernels), problem_(of) {}
+    OfBackend(OperationBackend<Op>& kernels, const typename Op::Problem& of, const MeasuredTable& table)
+        : backend_(kernels), problem_(of), measured_(table) {}
 
-    [[nodiscard]] Result<Ranking> rank() const override { return backend_.rank(problem_); }
+    [[nodiscard]] Result<Ranking> rank() const override {
+      TS_ASSIGN(Ranking ranking, backend_.rank(problem_));
+      // Problems that callers do not have (packing B) are not tuned.
+      if constexpr (OperationProblem<typename Op::Problem>) measured_.apply(problem_, ranking);
+      return ranking;
+    }
     [[nodiscard]] std::vector<Candidate> fallbacks() const override { return backend_.fallbacks(problem_); }
     [[nodiscard]] Status check(const Recipe& recipe) const override { return backend_.check(recipe, problem_); }
     [[nodiscard]] Status plan(const Candidate& chosen, std::string reason, BuildPolicy build) override {
@@ -51,8 +60,9 @@ template <class Op>
    private:
     OperationBackend<Op>& backend_;
     const typename Op::Problem& problem_;
+    const MeasuredTable& measured_;
   };
-  OfBackend source(backend, problem);
+  OfBackend source(backend, problem, measured);
   TS_TRY(choose(source, options));
   return std::move(source.made);
 }

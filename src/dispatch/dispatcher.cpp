@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include "base/env.hpp"
 #include "base/log.hpp"
+#include "choose/tuning_file.hpp"
 #include "dispatch/backend.hpp"
 #include "dispatch/choice.hpp"
 #include "dispatch/gemm/list.hpp"
@@ -24,6 +26,7 @@ struct CachesOf<std::tuple<Ops...>> : std::type_identity<std::tuple<PlanCache<Pl
 struct Dispatcher::Impl {
   DispatcherOptions options;
   Result<std::unique_ptr<Backend>> backend;  ///< or why every plan() fails
+  MeasuredTable measured{};                  ///< of the tuning file, for this device's class
   CachesOf<RecipeOperations>::type caches{};
 
   /// What the device brings for the operation. Errors: why there is no device; unsupported.
@@ -39,9 +42,22 @@ struct Dispatcher::Impl {
     if (const PlanFor<Op>* known = cache.find(problem)) return known;
     TS_TRY(validate(problem));
     TS_ASSIGN(BackendOf<Op>* const kernels, find<Op>());
-    TS_ASSIGN(std::unique_ptr<PlanFor<Op>> made, choose_plan<Op>(*kernels, problem, under));
+    TS_ASSIGN(std::unique_ptr<PlanFor<Op>> made, choose_plan<Op>(*kernels, problem, under, measured));
     log_debug("planned {} on {}: {}", made->kernel_name(), to_string(made->device()), made->reason());
     return cache.insert(std::move(made));
+  }
+
+  /// A tuning file that cannot be read fails every plan: a process that silently chose otherwise than its peers would
+  /// be found much later.
+  Status read_tuning() {
+    const std::string path = options.tuning.empty() ? env("TILESMITH_TUNING").value_or("") : options.tuning;
+    if (path.empty() || !backend) return {};
+    TS_ASSIGN(const TuningFile file, TuningFile::read(path));
+    measured = file.table_for((*backend)->device_class());
+    if (measured.empty())
+      log_once(LogLevel::warn, path,
+               fmt::format("{} has no choices for this device ({})", path, (*backend)->device_class()));
+    return {};
   }
 
   /// The plan that packs a problem's B. A kernel asked for by name is the one that computes, not the one that packs.
@@ -55,6 +71,7 @@ struct Dispatcher::Impl {
 Dispatcher::Dispatcher(DispatcherOptions options)
     : impl_(new Impl{.options = std::move(options), .backend = fail(ErrorCode::internal, "not opened")}) {
   impl_->backend = open_backend(impl_->options.device, impl_->options.threads);
+  if (const Status tuned = impl_->read_tuning(); !tuned) impl_->backend = std::unexpected(tuned.error());
 }
 
 Dispatcher::~Dispatcher() = default;

@@ -12,6 +12,13 @@
 namespace tilesmith {
 namespace {
 
+/// The ranking that dispatch sees under the table.
+Ranking rank_under(const MeasuredTable& table, const CudaSpec& spec, const GemmProblem& problem) {
+  Ranking ranking = rank(spec, problem).value();
+  table.apply(problem, ranking);
+  return ranking;
+}
+
 TEST(Measured, CandidatesThatWereMeasuredGoFirstByTheirTimes) {
   const CudaSpec& spec = testing::cuda_arch("sm_90a");
   const GemmProblem problem = gemm_problem(DataType::bf16, 512, 1024, 2048);
@@ -23,7 +30,7 @@ TEST(Measured, CandidatesThatWereMeasuredGoFirstByTheirTimes) {
   table.add(problem, key_of(plain.candidates[3].recipe), 5e-6);
   table.add(problem, key_of(plain.candidates[5].recipe), 4e-6);  // measured again
   table.add(problem, Key128{1, 2}, 1e-9);                        // a recipe of another version
-  const Ranking tuned = rank(spec, problem, &table).value();
+  const Ranking tuned = rank_under(table, spec, problem);
   EXPECT_EQ(tuned.policy, "measurements");
   ASSERT_EQ(tuned.candidates.size(), plain.candidates.size());
   EXPECT_EQ(tuned.candidates[0].recipe, plain.candidates[5].recipe);
@@ -34,8 +41,8 @@ TEST(Measured, CandidatesThatWereMeasuredGoFirstByTheirTimes) {
 
   GemmProblem other = problem;
   other.k += 64;
-  EXPECT_EQ(rank(spec, other, &table).value().policy, "tile table");
-  EXPECT_EQ(rank(spec, other, &table).value().candidates.front().recipe,
+  EXPECT_EQ(rank_under(table, spec, other).policy, "tile table");
+  EXPECT_EQ(rank_under(table, spec, other).candidates.front().recipe,
             rank(spec, other).value().candidates.front().recipe);
 }
 
@@ -45,7 +52,7 @@ TEST(Measured, AMeasuredFirstIsNotDisplacedByAPrediction) {
   MeasuredTable table;
   const Ranking plain = rank(spec, problem).value();
   table.add(problem, key_of(plain.candidates.front().recipe), 1.0);
-  Ranking tuned = rank(spec, problem, &table).value();
+  Ranking tuned = rank_under(table, spec, problem);
   ASSERT_TRUE(order_for(Determinism::tolerant, tuned.candidates));
   EXPECT_EQ(tuned.candidates.front().recipe, plain.candidates.front().recipe);
 }

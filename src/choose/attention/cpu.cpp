@@ -56,7 +56,7 @@ int unused_traits(const KernelConfig& config, const AttentionProblem& problem) {
 
 }  // namespace
 
-Result<Ranking> rank(const CpuFacts& facts, const AttentionProblem& problem, const MeasuredTable* measured) {
+Result<Ranking> rank(const CpuFacts& facts, const AttentionProblem& problem) {
   const AttentionSignature signature = signature_of(problem);
   std::vector<Candidate> candidates;
   for (const CpuSpec& spec : facts.levels)
@@ -66,9 +66,7 @@ Result<Ranking> rank(const CpuFacts& facts, const AttentionProblem& problem, con
     });
   if (candidates.empty()) return std::unexpected(why_none(facts, signature));
   best_first(candidates);
-  Ranking ranking{std::move(candidates), "cost model"};
-  if (measured != nullptr) measured->apply(problem, ranking);
-  return ranking;
+  return Ranking{std::move(candidates), "cost model"};
 }
 
 std::vector<Candidate> fallbacks(const CpuFacts& facts, const AttentionProblem& problem,

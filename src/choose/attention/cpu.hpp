@@ -4,7 +4,6 @@
 #include <span>
 
 #include "choose/candidate.hpp"
-#include "choose/measured.hpp"
 #include "choose/refusal.hpp"
 #include "spec/cpu/facts.hpp"
 #include "tilesmith/attention.hpp"
@@ -13,9 +12,7 @@ namespace tilesmith {
 
 /// The kernels of every level the machine runs whose signature is exactly the problem's, by predicted seconds.
 /// Errors: unsupported, with the first refusing rule and its figures, when there is none.
-/// Candidates that `measured`, which may be null, has for the problem go first.
-[[nodiscard]] Result<Ranking> rank(const CpuFacts& facts, const AttentionProblem& problem,
-                                   const MeasuredTable* measured = nullptr);
+[[nodiscard]] Result<Ranking> rank(const CpuFacts& facts, const AttentionProblem& problem);
 
 /// Of the kernels that are linked into the library those that run on the machine and compute the problem: those with
 /// the fewest traits that the problem does not use first.

@@ -122,13 +122,11 @@ std::vector<Candidate> ranked_cuda_attention(const CudaSpec& spec, const Attenti
   return out;
 }
 
-Result<Ranking> rank(const CudaSpec& spec, const AttentionProblem& problem, const MeasuredTable* measured) {
+Result<Ranking> rank(const CudaSpec& spec, const AttentionProblem& problem) {
   const AttentionSignature signature = cuda_signature_of(problem);
   std::vector<Candidate> candidates = ranked_cuda_attention(spec, signature, cuda_attention_shape(problem));
   if (candidates.empty()) return std::unexpected(why_none(spec, signature));
-  Ranking ranking{std::move(candidates), "tile table"};
-  if (measured != nullptr) measured->apply(problem, ranking);
-  return ranking;
+  return Ranking{std::move(candidates), "tile table"};
 }
 
 Status serves(const CudaSpec& spec, const KernelConfig& config, const AttentionProblem& problem) {

@@ -3,7 +3,6 @@
 
 #include "choose/attention/cuda_model.hpp"
 #include "choose/candidate.hpp"
-#include "choose/measured.hpp"
 #include "choose/refusal.hpp"
 #include "spec/cuda/spec.hpp"
 #include "tilesmith/attention.hpp"
@@ -18,9 +17,7 @@ namespace tilesmith {
 /// then the others by predicted seconds. Heads are packed where that leaves fewer tiles. `spec` has the figures of the
 /// device at hand, or of the architecture's reference chip.
 /// Errors: unsupported, with the refusing rule and its figures, when there is none.
-/// Candidates that `measured`, which may be null, has for the problem go first.
-[[nodiscard]] Result<Ranking> rank(const CudaSpec& spec, const AttentionProblem& problem,
-                                   const MeasuredTable* measured = nullptr);
+[[nodiscard]] Result<Ranking> rank(const CudaSpec& spec, const AttentionProblem& problem);
 
 /// The same for kernels of any signature; empty when the rules refuse all.
 [[nodiscard]] std::vector<Candidate> ranked_cuda_attention(const CudaSpec& spec, const AttentionSignature& signature,

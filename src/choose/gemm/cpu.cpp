@@ -123,15 +123,13 @@ Result<GemmSignature> cpu_signature_of(const GemmProblem& p) {
   return s;
 }
 
-Result<Ranking> rank(const CpuFacts& facts, const GemmProblem& any_order, const MeasuredTable* measured) {
+Result<Ranking> rank(const CpuFacts& facts, const GemmProblem& any_order) {
   const GemmProblem problem = with_row_d(any_order);
   TS_ASSIGN(const GemmSignature signature, cpu_signature_of(problem));
   TS_ASSIGN(std::vector<Candidate> candidates, candidates_of(facts, problem, signature));
   if (candidates.empty()) return std::unexpected(why_none(facts, signature));
   best_first(candidates);
-  Ranking ranking{std::move(candidates), "cost model"};
-  if (measured != nullptr) measured->apply(any_order, ranking);
-  return ranking;
+  return Ranking{std::move(candidates), "cost model"};
 }
 
 std::vector<Candidate> fallbacks(const CpuFacts& facts, const GemmProblem& any_order,

@@ -209,14 +209,12 @@ Error no_cuda_gemm(const CudaSpec& spec, const GemmSignature& signature) {
           std::string(rule->about)};
 }
 
-Result<Ranking> rank(const CudaSpec& spec, const GemmProblem& any_order, const MeasuredTable* measured) {
+Result<Ranking> rank(const CudaSpec& spec, const GemmProblem& any_order) {
   const GemmProblem problem = with_row_d(any_order);
   TS_ASSIGN(const GemmSignature signature, cuda_signature_of(problem));
   std::vector<Candidate> candidates = ranked_cuda_gemm(spec, signature, cuda_gemm_shape(problem));
   if (candidates.empty()) return std::unexpected(no_cuda_gemm(spec, signature));
-  Ranking ranking{std::move(candidates), "tile table"};
-  if (measured != nullptr) measured->apply(any_order, ranking);
-  return ranking;
+  return Ranking{std::move(candidates), "tile table"};
 }
 
 Status serves(const CudaSpec& spec, const KernelConfig& config, const GemmProblem& any_order) {

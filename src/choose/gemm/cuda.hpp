@@ -3,7 +3,6 @@
 
 #include "choose/candidate.hpp"
 #include "choose/gemm/cuda_shape.hpp"
-#include "choose/measured.hpp"
 #include "choose/refusal.hpp"
 #include "spec/cuda/spec.hpp"
 
@@ -14,9 +13,7 @@ namespace tilesmith {
 /// run to run. Of a row of the tile table the kernel with the widest accesses that suit the problem. `spec` has the
 /// figures of the device at hand, or of the architecture's reference chip. Errors: unsupported, with the refusing rule
 /// and its figures, when there is none.
-/// Candidates that `measured`, which may be null, has for the problem go first.
-[[nodiscard]] Result<Ranking> rank(const CudaSpec& spec, const GemmProblem& problem,
-                                   const MeasuredTable* measured = nullptr);
+[[nodiscard]] Result<Ranking> rank(const CudaSpec& spec, const GemmProblem& problem);
 
 /// The same for kernels of any signature, for example of lists of GEMMs; empty when the rules refuse all.
 [[nodiscard]] std::vector<Candidate> ranked_cuda_gemm(const CudaSpec& spec, const GemmSignature& signature,

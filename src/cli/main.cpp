@@ -45,8 +45,8 @@ int run(int argc, char** argv) {
   app.require_subcommand(1);
   app.set_help_all_flag("--help-all", "Help of every verb");
   int exit_code = kSuccess;
-  for (const auto add :
-       {add_arch, add_list, add_explain, add_generate, add_build, add_run, add_bench, add_sweep, add_store})
+  for (const auto add : {add_arch, add_list, add_explain, add_generate, add_build, add_run, add_bench, add_sweep,
+                         add_tune, add_db, add_store})
     add(app, exit_code);
   try {
     app.parse(argc, argv);

@@ -18,12 +18,14 @@ inline constexpr int kUsage = 2;
 void add_arch(CLI::App& app, int& exit_code);
 void add_bench(CLI::App& app, int& exit_code);
 void add_build(CLI::App& app, int& exit_code);
+void add_db(CLI::App& app, int& exit_code);
 void add_explain(CLI::App& app, int& exit_code);
 void add_generate(CLI::App& app, int& exit_code);
 void add_list(CLI::App& app, int& exit_code);
 void add_run(CLI::App& app, int& exit_code);
 void add_store(CLI::App& app, int& exit_code);
 void add_sweep(CLI::App& app, int& exit_code);
+void add_tune(CLI::App& app, int& exit_code);
 
 /// The document as text, ending in a line break. What is no UTF-8 in it (a path, a compiler's words) is replaced.
 [[nodiscard]] std::string json_text(const nlohmann::json& document);

@@ -1,0 +1,176 @@
+// tilesmith tune: races the candidates of problems on a device and keeps what was measured.
+#include <fmt/core.h>
+
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "base/progress.hpp"
+#include "cli/performance_database.hpp"
+#include "cli/problem_arguments.hpp"
+#include "cli/verbs.hpp"
+#include "tune/tuner.hpp"
+
+namespace tilesmith::cli {
+namespace {
+
+struct TuneCliOptions {
+  std::string shapes, category, shard, database, device = "cpu", determinism = "bitwise";
+  int threads = 0, workers = 0, candidates = 32, max_problems = 0;
+  double budget_s = 10, limit_s = 60;
+  std::uint64_t seed = 1;
+  bool again = false, resume = false, as_json = false;
+
+  void add_to(CLI::App& verb) {
+    const char* group = "Which problems, beside the one that the options describe";
+    verb.add_option("--shapes", shapes, "Those of a shape matrix (YAML) or of a file of lines (.txt)")->group(group);
+    verb.add_option("--category", category, "Those of a tier of the shape matrix: smoke, full or nightly")
+        ->group(group);
+    verb.add_option("--shard", shard, "I/N: of these every N-th, chosen by a stable hash")->group(group);
+    verb.add_option("--max-problems", max_problems, "Of these at most so many")
+        ->check(CLI::NonNegativeNumber)
+        ->group(group);
+    group = "How they are tuned";
+    verb.add_option("--db", database, "The performance database (default: tuning.db in the cache directory)")
+        ->group(group);
+    verb.add_option("--device", device, "cpu or cuda:N")->capture_default_str()->group(group);
+    verb.add_option("--threads", threads, "CPU: threads of a call (default: every processor)")
+        ->check(CLI::Range(0, 4096))
+        ->group(group);
+    verb.add_option("--workers", workers, "Compilers at a time")->check(CLI::Range(0, 1024))->group(group);
+    verb.add_option("--candidates", candidates, "Recipes that race for a problem, the policy's best first; 0: all")
+        ->check(CLI::NonNegativeNumber)
+        ->capture_default_str()
+        ->group(group);
+    verb.add_option("--budget", budget_s, "Seconds of timing for a problem")
+        ->check(CLI::Range(0.001, 1e6))
+        ->capture_default_str()
+        ->group(group);
+    verb.add_option("--limit", limit_s, "Seconds that one step of a race may take")
+        ->check(CLI::Range(0.001, 1e6))
+        ->capture_default_str()
+        ->group(group);
+    verb.add_option("--determinism", determinism, "bitwise, or tolerant: recipes too whose bits differ from run to run")
+        ->capture_default_str()
+        ->group(group);
+    verb.add_option("--race-seed", seed, "Of the order of turns")->capture_default_str()->group(group);
+    verb.add_flag("--again", again, "Race problems too that the database has for this class of devices")->group(group);
+    verb.add_flag("--resume", resume, "Go on where an earlier run stopped (what the database has is always kept)")
+        ->group(group);
+    verb.add_flag("--json", as_json, "One JSON document on standard output")->group(group);
+  }
+};
+
+nlohmann::json to_json(const TuneOutcome& outcome) {
+  return {{"problem", outcome.line},          {"before", outcome.before},     {"chosen", outcome.chosen},
+          {"before_s", outcome.before_s},     {"chosen_s", outcome.chosen_s}, {"gain", outcome.gain},
+          {"candidates", outcome.candidates}, {"failed", outcome.failed},     {"timings", outcome.timings},
+          {"seconds", outcome.seconds}};
+}
+
+void print(const TuneOutcome& outcome) {
+  fmt::print("{}\n", outcome.line);
+  if (outcome.chosen == outcome.before)
+    fmt::print("  {:10.2f} us  {} stays", outcome.chosen_s * 1e6, outcome.chosen);
+  else if (outcome.before_s > 0)
+    fmt::print("  {:10.2f} us  {} instead of {}, {:.3f} x faster", outcome.chosen_s * 1e6, outcome.chosen,
+               outcome.before, outcome.gain);
+  else
+    fmt::print("  {:10.2f} us  {} instead of {}, which failed", outcome.chosen_s * 1e6, outcome.chosen, outcome.before);
+  fmt::print(" ({} candidates, {} failed, {} timings in {:.1f} s)\n", outcome.candidates, outcome.failed,
+             outcome.timings, outcome.seconds);
+  std::fflush(stdout);
+}
+
+template <class Op>
+Result<BenchProblems> problems_of(const TuneCliOptions& o, const std::vector<GivenOption>& given) {
+  if (o.shapes.empty() && o.category.empty()) {
+    TS_ASSIGN(const RandomCall<Op> call, read_call<Op>(given));
+    return BenchProblems(std::vector{call.problem});
+  }
+  if (!given.empty())
+    return fail(ErrorCode::invalid_argument, fmt::format("{} beside --shapes or --category", given.front().name),
+                "one problem, or a list of them");
+  TS_ASSIGN(BenchProblems problems,
+            load_problems(Op::kKernels, o.shapes, o.category.empty() ? "smoke" : o.category, o.shard));
+  auto& list = std::get<std::vector<typename Op::Problem>>(problems);
+  if (o.max_problems > 0 && list.size() > static_cast<std::size_t>(o.max_problems))
+    list.resize(static_cast<std::size_t>(o.max_problems));
+  return problems;
+}
+
+template <class Op>
+Status tune_operation(const TuneCliOptions& o, const std::vector<GivenOption>& given) {
+  TuneOptions options;
+  TS_ASSIGN(options.problems, problems_of<Op>(o, given));
+  TS_ASSIGN(options.device, parse_device(o.device));
+  TS_ASSIGN(options.determinism, parse_enum<Determinism>(o.determinism));
+  TS_ASSIGN(options.database, performance_database(o.database));
+  options.threads = o.threads;
+  options.workers = o.workers;
+  options.candidates = o.candidates;
+  options.budget_s = o.budget_s;
+  options.again = o.again;
+  options.seed = o.seed;
+  options.limit = std::chrono::milliseconds(static_cast<long long>(o.limit_s * 1000));
+
+  nlohmann::json outcomes = nlohmann::json::array(), skipped = nlohmann::json::array();
+  TuneProgress progress;
+  std::unique_ptr<Progress> building, racing;
+  progress.building = [&](std::size_t done, std::size_t total, std::size_t failed) {
+    if (!building) building = std::make_unique<Progress>("compiling", total);
+    building->update(done, failed == 0 ? std::string() : fmt::format("{} failed", failed));
+  };
+  progress.problem = [&](std::size_t problem, std::size_t problems, const std::string&) {
+    building.reset();
+    if (!racing) racing = std::make_unique<Progress>("racing", problems);
+    racing->update(problem);
+  };
+  progress.outcome = [&](const TuneOutcome& outcome) {
+    if (o.as_json)
+      outcomes.push_back(to_json(outcome));
+    else
+      print(outcome);
+  };
+  progress.skipped = [&](const std::string& line, const Error& error) {
+    if (o.as_json)
+      skipped.push_back({{"problem", line}, {"reason", error.message}});
+    else
+      fmt::print(stderr, "skipped: {}: {}\n", line, error.text());
+  };
+  TS_ASSIGN(const TuneSummary summary, tune(options, progress));
+  building.reset();
+  racing.reset();
+  if (o.as_json)
+    fmt::print("{}", json_text({{"device_class", summary.device_class},
+                                {"run", summary.run},
+                                {"database", options.database.string()},
+                                {"raced", summary.raced},
+                                {"known", summary.known},
+                                {"improved", summary.improved},
+                                {"outcomes", std::move(outcomes)},
+                                {"skipped", std::move(skipped)}}));
+  else
+    fmt::print("{} problems raced, {} with a new choice; {} known already, {} skipped; in {}\n", summary.raced,
+               summary.improved, summary.known, summary.skipped, options.database.string());
+  if (summary.raced + summary.known == 0)
+    return fail(ErrorCode::unsupported, "no problem could be tuned", "the skipped ones say why");
+  return {};
+}
+
+}  // namespace
+
+void add_tune(CLI::App& app, int& exit_code) {
+  CLI::App* verb = app.add_subcommand("tune", "Race the candidates of problems and keep what was measured");
+  verb->require_subcommand(1);
+  for_each_operation([&]<class Op>(Op) {
+    CLI::App* operation = verb->add_subcommand(std::string(Op::kName), std::string(Op::kAbout));
+    auto problem = std::make_shared<ProblemArguments<Op>>();
+    auto options = std::make_shared<TuneCliOptions>();
+    problem->add_to(*operation);
+    options->add_to(*operation);
+    operation->callback(
+        [problem, options, &exit_code] { exit_code = exit_code_of(tune_operation<Op>(*options, problem->given())); });
+  });
+}
+
+}  // namespace tilesmith::cli

@@ -1,0 +1,121 @@
+#include "tune/sqlite.hpp"
+
+#include <fmt/format.h>
+
+#include <system_error>
+
+namespace tilesmith {
+namespace {
+
+constexpr int kWaitMilliseconds = 10'000;
+
+std::unexpected<Error> sqlite_error(sqlite3* database, const std::string& path, int code) {
+  const char* words = database != nullptr ? sqlite3_errmsg(database) : sqlite3_errstr(code);
+  switch (code & 0xff) {
+    case SQLITE_BUSY:
+    case SQLITE_LOCKED:
+      return fail(ErrorCode::io,
+                  fmt::format("{}: another process has been writing to it for {} s", path, kWaitMilliseconds / 1000),
+                  "wait for the other process, or end it");
+    case SQLITE_FULL:
+      return fail(ErrorCode::io, fmt::format("{}: {}", path, words), "free some disk space; what was there is whole");
+    case SQLITE_NOTADB:
+    case SQLITE_CORRUPT:
+      return fail(ErrorCode::io, fmt::format("{} is no sound SQLite database: {}", path, words),
+                  "another file, or a merge of the parts that can be read");
+    case SQLITE_READONLY:
+    case SQLITE_CANTOPEN:
+      return fail(ErrorCode::io, fmt::format("{}: {}", path, words), "a folder and a file that this user may write");
+    default:
+      return fail(ErrorCode::io, fmt::format("{}: {}", path, words));
+  }
+}
+
+}  // namespace
+
+SqliteStatement& SqliteStatement::bind(std::int64_t value) {
+  if (const int code = sqlite3_bind_int64(statement_.get(), ++bound_, value); code != SQLITE_OK) bind_error_ = code;
+  return *this;
+}
+
+SqliteStatement& SqliteStatement::bind(double value) {
+  if (const int code = sqlite3_bind_double(statement_.get(), ++bound_, value); code != SQLITE_OK) bind_error_ = code;
+  return *this;
+}
+
+SqliteStatement& SqliteStatement::bind(std::string_view value) {
+  const char* bytes = value.data() == nullptr ? "" : value.data();  // null would be no text but NULL
+  const int code = sqlite3_bind_text64(statement_.get(), ++bound_, bytes, value.size(), SQLITE_TRANSIENT, SQLITE_UTF8);
+  if (code != SQLITE_OK) bind_error_ = code;
+  return *this;
+}
+
+Result<bool> SqliteStatement::step() {
+  if (bind_error_ != SQLITE_OK) return sqlite_error(database_, *path_, bind_error_);
+  const int code = sqlite3_step(statement_.get());
+  if (code == SQLITE_ROW) return true;
+  if (code != SQLITE_DONE) {
+    auto error = sqlite_error(database_, *path_, code);
+    sqlite3_reset(statement_.get());
+    return error;
+  }
+  sqlite3_reset(statement_.get());
+  bound_ = 0;
+  return false;
+}
+
+Status SqliteStatement::run() {
+  TS_ASSIGN([[maybe_unused]] const bool row, step());
+  return {};
+}
+
+std::string SqliteStatement::text(int column) const {
+  const auto* bytes = reinterpret_cast<const char*>(sqlite3_column_text(statement_.get(), column));
+  return bytes == nullptr
+             ? std::string()
+             : std::string(bytes, static_cast<std::size_t>(sqlite3_column_bytes(statement_.get(), column)));
+}
+
+Result<SqliteDatabase> SqliteDatabase::open(const std::filesystem::path& path, Mode mode) {
+  std::error_code ignored;
+  if (mode == Mode::read && !std::filesystem::exists(path, ignored))
+    return fail(ErrorCode::not_found, fmt::format("there is no {}", path.string()), "tilesmith tune --db writes one");
+  sqlite3* handle = nullptr;
+  const int flags = mode == Mode::read ? SQLITE_OPEN_READONLY : SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
+  const int code = sqlite3_open_v2(path.c_str(), &handle, flags | SQLITE_OPEN_EXRESCODE, nullptr);
+  SqliteDatabase database(handle, path.string());
+  if (code != SQLITE_OK) return sqlite_error(handle, path.string(), code);
+  sqlite3_busy_timeout(handle, kWaitMilliseconds);
+  return database;
+}
+
+Status SqliteDatabase::execute(const char* sql) {
+  const int code = sqlite3_exec(handle_.get(), sql, nullptr, nullptr, nullptr);
+  if (code != SQLITE_OK) return sqlite_error(handle_.get(), *path_, code);
+  return {};
+}
+
+Result<SqliteStatement> SqliteDatabase::prepare(std::string_view sql) {
+  sqlite3_stmt* statement = nullptr;
+  const int code = sqlite3_prepare_v2(handle_.get(), sql.data(), static_cast<int>(sql.size()), &statement, nullptr);
+  if (code != SQLITE_OK) return sqlite_error(handle_.get(), *path_, code);
+  return SqliteStatement(handle_.get(), statement, path_.get());
+}
+
+Result<SqliteTransaction> SqliteTransaction::begin(SqliteDatabase& database) {
+  TS_TRY(database.execute("BEGIN IMMEDIATE"));
+  return SqliteTransaction(database);
+}
+
+SqliteTransaction::~SqliteTransaction() {
+  if (database_ != nullptr) [[maybe_unused]]
+    const Status rolled_back = database_->execute("ROLLBACK");
+}
+
+Status SqliteTransaction::commit() {
+  TS_TRY(database_->execute("COMMIT"));
+  database_ = nullptr;
+  return {};
+}
+
+}  // namespace tilesmith

@@ -90,7 +90,8 @@ constexpr Rule<Subject> kRules[] = {
      [](const Subject& s) {
        return fmt::format("dbias {}, bias {}", s.signature().dbias, name_of(s.signature().bias));
      }},
-    {"page_of_one_is_linear", "pages of one token have no vectors to store keys in",
+    {"page_of_one_is_linear",
+     "pages of one token lie linearly, since they cannot hold the vectors of keys that the other layout stores",
      [](const Subject& s) {
        return s.signature().family != AttentionFamily::batch_prefill || s.signature().page_size != 1 ||
               s.signature().kv_layout == KvLayout::linear;
@@ -107,7 +108,8 @@ constexpr Rule<Subject> kRules[] = {
                           s.n0());
      }},
     {"group_mode_is_padded",
-     "sequences of different lengths end inside a tile, so the lengths they differ in are padded",
+     "in group mode sequences end inside a tile, so a length that differs between sequences must be "
+     "padded",
      [](const Subject& s) {
        return s.signature().mode == SequenceMode::batch ||
               group_mode_is_padded(s.signature().family, s.algorithm().pad);

@@ -143,7 +143,8 @@ constexpr Rule<Subject> kRules[] = {
                           mfma_per_wave(s));
      }},
     {"paging_fits_family",
-     "validator: paged families read K and V through pages, whose size is a power of two; the rest of V lies in rows",
+     "validator: paged families read K and V through pages, batch_prefill of a power of two; only fwd takes V in "
+     "columns",
      [](const Subject& s) {
        if (s.signature().v_layout != MatrixOrder::row && family(s) != F::fwd) return false;
        if (!uses_paged_keys(s)) return true;
@@ -215,7 +216,7 @@ constexpr Rule<Subject> kRules[] = {
        return fmt::format("n1 {} over {}, k1 {} over {}", a.tile[3], a.warp[4], a.tile[4], a.warp[5]);
      }},
     {"k0_slices_cover_head_dim",
-     "kernel: the first product runs k0max / k0 whole slices, and columns beyond them would be left out",
+     "kernel: the first product computes k0max / k0 whole slices, and would leave out columns beyond them",
      [](const Subject& s) {
        if (is_1d(s) || family(s) == F::bwd_dq_dk_dv) return true;
        return s.k0() != 0 && s.algorithm().tile[5] / s.k0() * s.k0() >= s.signature().head_dim_qk;

@@ -186,14 +186,15 @@ constexpr Rule<Subject> kForwardRules[] = {
        return fmt::format("head_dim_qk {}: ({} / {}) * ({} / {}) = {}", s.signature().head_dim_qk, s.n0(), warp_n(s),
                           s.k0(), warp_k(s), (s.n0() / warp_n(s)) * (s.k0() / warp_k(s)));
      }},
-    {"mfma_in_groups_of_8_first_fragment", "upstream asks the same once more with the data type's first fragment",
+    {"mfma_in_groups_of_8_first_fragment",
+     "upstream repeats the check of mfma_in_groups_of_8 with the data type's first fragment",
      [](const Subject& s) { return !wants_groups_of_8(s) || mfma_groups_of_8(s, first_warp(s)[1], first_warp(s)[2]); },
      [](const Subject& s) {
        const Shape3& warp = first_warp(s);
        return fmt::format("head_dim_qk {}: ({} / {}) * ({} / {}) = {}", s.signature().head_dim_qk, s.n0(), warp[1],
                           s.k0(), warp[2], (s.n0() / warp[1]) * (s.k0() / warp[2]));
      }},
-    {"async_loads_are_whole", "each lane brings a whole load of K (CDNA only)",
+    {"async_loads_are_whole", "each lane loads a whole number of vectors of K (CDNA only)",
      [](const Subject& s) {
        if (s.algorithm().pipeline != Pipeline::qr_async || !is_cdna(s)) return true;
        const long step = async_step(s);
@@ -202,7 +203,9 @@ constexpr Rule<Subject> kForwardRules[] = {
      [](const Subject& s) {
        return fmt::format("n0 * k0 = {}, one load of all lanes {}", s.n0() * s.k0(), async_step(s));
      }},
-    {"tile_is_tuned", "at 128x128 n0 is 128 (m0 too for qr_async, k0 not 64 for the rest); elsewhere m0 is at least 64",
+    {"tile_is_tuned",
+     "at head dims 128x128, n0 is 128, and m0 is 128 for qr_async while k0 is not 64 for the other "
+     "pipelines; at other head dims m0 is at least 64",
      [](const Subject& s) {
        if (!has_tuned_tiles(s)) return true;
        if (dims_of(s) == k128)
@@ -213,12 +216,13 @@ constexpr Rule<Subject> kForwardRules[] = {
        return fmt::format("head dims {}x{}, pipeline {}, tile {}x{}x{}", s.signature().head_dim_qk,
                           s.signature().head_dim_v, name_of(s.algorithm().pipeline), s.m0(), s.n0(), s.k0());
      }},
-    {"trload_tile_is_tuned", "the transposed loads are not built for 128 keys at 128x128",
+    {"trload_tile_is_tuned",
+     "upstream does not build the pipelines of transposed loads with n0 128 at head dims 128x128",
      [](const Subject& s) {
        return s.algorithm().pipeline != Pipeline::qr_async_trload || dims_of(s) != k128 || s.n0() != 128;
      },
      [](const Subject& s) { return fmt::format("pipeline {}, n0 {}", name_of(s.algorithm().pipeline), s.n0()); }},
-    {"v3_has_256_rows", "the pipeline of two wave groups works on 256 query rows",
+    {"v3_has_256_rows", "the pipeline with two wave groups computes 256 query rows",
      [](const Subject& s) { return s.algorithm().pipeline != Pipeline::qr_async_trload_v3 || s.m0() == 256; },
      [](const Subject& s) { return fmt::format("pipeline {}, m0 {}", name_of(s.algorithm().pipeline), s.m0()); }},
 };

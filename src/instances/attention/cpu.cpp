@@ -67,7 +67,8 @@ constexpr Rule<Subject> kRules[] = {
               });
      },
      [](const Subject& s) { return fmt::format("pipeline {}", name_of(s.config.algorithm.pipeline)); }},
-    {"head_dims_fit", "head dims are within the templates' range, in steps the tails are written for",
+    {"head_dims_fit",
+     "head dims are within the templates' range and multiples of a step that the templates' tails handle",
      [](const Subject& s) {
        return head_dim_in_range(s, s.signature().head_dim_qk) && head_dim_in_range(s, s.signature().head_dim_v);
      },
@@ -75,7 +76,9 @@ constexpr Rule<Subject> kRules[] = {
        return fmt::format("head_dim_qk {}, head_dim_v {}; {} to {} in steps of {}", s.signature().head_dim_qk,
                           s.signature().head_dim_v, s.spec.head_dim_min, s.spec.head_dim_max, s.spec.head_dim_step);
      }},
-    {"mask_is_no_or_generic", "causal masks are windows given at run time, so one masked body serves them all",
+    {"mask_is_no_or_generic",
+     "the kernels receive every mask as a window at run time, so a kernel is either unmasked or masked "
+     "(generic)",
      [](const Subject& s) { return s.signature().mask == MaskKind::none || s.signature().mask == MaskKind::generic; },
      [](const Subject& s) { return fmt::format("mask {}", name_of(s.signature().mask)); }},
     {"tile_m_fills_lanes",
@@ -91,10 +94,10 @@ constexpr Rule<Subject> kRules[] = {
        return fmt::format("tile_m {}, {} lanes, at most {}", s.tile_m(), facts == nullptr ? 0 : facts->lanes,
                           kMostQueries);
      }},
-    {"tile_n_is_whole_blocks", "keys are taken 32 at a time by the widest inner loop, up to 1024 in a block",
+    {"tile_n_is_whole_blocks", "the widest inner loop takes 32 keys at a time, and a block has up to 1024",
      [](const Subject& s) { return s.tile_n() > 0 && s.tile_n() <= kMostKeys && s.tile_n() % 32 == 0; },
      [](const Subject& s) { return fmt::format("tile_n {}, a multiple of 32 up to {}", s.tile_n(), kMostKeys); }},
-    {"fields_belong_to_pipeline", "the CPU templates have a tile of two figures and no other option",
+    {"fields_belong_to_pipeline", "the CPU templates read two figures of the tile and no other option",
      [](const Subject& s) {
        Algorithm rest = s.config.algorithm;
        rest.tile[0] = rest.tile[1] = 0;

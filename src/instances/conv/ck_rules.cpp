@@ -40,7 +40,7 @@ constexpr Rule<Subject> kRules[] = {
        return fmt::format("{} over {} waves of {}", figures3(s.algorithm().tile), figures3(s.algorithm().wave),
                           figures3(s.algorithm().warp));
      }},
-    {"scheduler_fits_pipeline", "only two pipelines are scheduled across waves",
+    {"scheduler_fits_pipeline", "only two pipelines have the inter-wave scheduler",
      [](const Subject& s) {
        const auto& a = s.algorithm();
        return a.scheduler != Scheduler::interwave || a.pipeline == Pipeline::mem || a.pipeline == Pipeline::compv1;
@@ -69,7 +69,7 @@ constexpr Rule<Subject> kRules[] = {
        return std::ranges::all_of(s.algorithm().vector, [](int v) { return v <= 1 || v % 2 == 0; });
      },
      [](const Subject& s) { return fmt::format("{}", fmt::join(s.algorithm().vector, ",")); }},
-    {"compv6_loads_something", "compv6 counts loads a lane makes, and divides by it",
+    {"compv6_loads_something", "compv6 divides by the number of loads that a lane makes, so a lane makes at least one",
      [](const Subject& s) {
        const auto& a = s.algorithm();
        if (a.pipeline != Pipeline::compv6) return true;
@@ -82,7 +82,7 @@ constexpr Rule<Subject> kRules[] = {
                           threads(s), a.vector[0], a.vector[1]);
      }},
     {"narrow_waves_have_deep_fragments",
-     "on chips with waves of 32 lanes upstream takes fragments at least 32 deep and not 32 wide",
+     "on chips with waves of 32 lanes, upstream accepts fragments that are at least 32 deep and not 32 rows high",
      [](const Subject& s) {
        if (!dense(s) || s.chip.lanes_per_wave != 32) return true;
        const auto& a = s.algorithm();
@@ -94,7 +94,7 @@ constexpr Rule<Subject> kRules[] = {
 };
 
 constexpr Rule<Subject> kChipRules[] = {
-    {"tile_is_within_limits", "the operator takes tiles of a least size, in steps",
+    {"tile_is_within_limits", "the operator accepts tiles from a least size upwards, in fixed steps",
      [](const Subject& s) {
        return !dense(s) ||
               s.gemm.conv_limits[static_cast<std::size_t>(s.signature().direction)].allow(s.algorithm().tile);
@@ -167,7 +167,8 @@ constexpr Rule<Subject> kSoundOnly[] = {
      [](const Subject& s) { return !dense(s) || threads(s) <= 1024; },
      [](const Subject& s) { return fmt::format("{} lanes", threads(s)); }},
     {"depthwise_shape",
-     "kernel: an odd padded filter, a stride of 1 or even, subtiles within the tile, vectors powers of two",
+     "kernel: the padded filter is odd, the stride is 1 or even, the subtiles lie within the tile, and "
+     "the vectors are powers of two",
      [](const Subject& s) {
        if (dense(s)) return true;
        const auto& a = s.algorithm();
@@ -186,7 +187,7 @@ constexpr Rule<Subject> kSoundOnly[] = {
                           c.stride[1], c.padding[1], a.subtile[0], a.subtile[1], a.vector[0], a.vector[2]);
      }},
     {"depthwise_fills_wave",
-     "kernel: the subtiles of whole images fill one wave, and a row of inputs is brought in by it",
+     "kernel: the subtiles of whole images fill one wave, which loads a row of inputs at a time",
      [](const Subject& s) {
        if (dense(s)) return true;
        const DepthwiseFigures f = depthwise_figures(s);
@@ -211,7 +212,8 @@ constexpr Rule<Subject> kSoundOnly[] = {
     {"depthwise_fills_chip_wave", "silicon: a depthwise block is one wave of 64 lanes",
      [](const Subject& s) { return dense(s) || s.chip.lanes_per_wave == kDepthwiseLanes; },
      [](const Subject& s) { return fmt::format("waves of {} lanes", s.chip.lanes_per_wave); }},
-    {"results_are_right", "kernel: a combination measured upstream to compute wrong results",
+    {"results_are_right",
+     "kernel: the combination is none of those that were measured upstream to compute wrong results",
      [](const Subject& s) {
        const auto& a = s.algorithm();
        for (const AmdConvSpec::WrongResults& wrong : s.spec.wrong_results) {

@@ -59,7 +59,7 @@ constexpr int kUpstreamLanes = 64;  // upstream counts on waves of 64 lanes ever
 
 // Those that look at tile, waves and fragment alone come first: a sweep asks them once for all traits.
 constexpr Rule<Subject> kRules[] = {
-    {"tile_is_within_limits", "the operator takes tiles of a least size, in steps",
+    {"tile_is_within_limits", "the operator accepts tiles from a least size upwards, in fixed steps",
      [](const Subject& s) { return s.spec.limits_of(s.signature().family).allow(s.algorithm().tile); },
      [](const Subject& s) {
        const TileLimits& limits = s.spec.limits_of(s.signature().family);
@@ -84,7 +84,8 @@ constexpr Rule<Subject> kRules[] = {
                           shapes(s.chip.waves_per_block));
      }},
     {"fragment_is_listed",
-     "the chip's table has the fragment for the inputs; upstream lets any pass for inputs without a table",
+     "the chip's table has the fragment for the inputs' types; upstream accepts every fragment where the "
+     "chip has no table for the types",
      [](const Subject& s) {
        const AmdFragments* table = s.fragments();
        return table == nullptr ? !s.chip.tables_are_hard : contains(table->shapes, first3(s.algorithm().warp));
@@ -94,7 +95,7 @@ constexpr Rule<Subject> kRules[] = {
        return fmt::format("{} for {}; {} has {}", figures3(s.algorithm().warp), name_of(s.signature().a),
                           s.chip.arch.text(), table == nullptr ? std::string("no table") : shapes(table->shapes));
      }},
-    {"preshuffle_covers_wave", "a pre-shuffled B lies over 64 lanes in whole vectors",
+    {"preshuffle_covers_wave", "a pre-shuffled B is spread over 64 lanes in whole vectors",
      [](const Subject& s) {
        return s.signature().family != GemmFamily::preshuffle || preshuffle_fits(s, kUpstreamLanes);
      },
@@ -102,7 +103,7 @@ constexpr Rule<Subject> kRules[] = {
        return fmt::format("tile {}, waves {}, fragment {}", figures3(s.algorithm().tile), figures3(s.algorithm().wave),
                           figures3(s.algorithm().warp));
      }},
-    {"scheduler_fits_pipeline", "most pipelines are scheduled within a wave only",
+    {"scheduler_fits_pipeline", "most pipelines have the intra-wave scheduler only",
      [](const Subject& s) {
        return s.algorithm().scheduler != Scheduler::interwave ||
               std::ranges::find(s.spec.intrawave_only, s.algorithm().pipeline) == s.spec.intrawave_only.end();
@@ -236,7 +237,8 @@ bool operands_are_covered(const Subject& s) {
 }
 
 constexpr Rule<Subject> kSoundRules[] = {
-    {"fragment_exists", "silicon: the matrix unit has the fragment; one that it lacks may compile and return zeros",
+    {"fragment_exists",
+     "silicon: the matrix unit has the fragment; a fragment that it lacks may compile and return zeros",
      [](const Subject& s) {
        const AmdFragments* table = s.fragments();
        return table != nullptr && contains(table->shapes, first3(s.algorithm().warp));
@@ -254,13 +256,13 @@ constexpr Rule<Subject> kSoundRules[] = {
      [](const Subject& s) {
        return fmt::format("{} waves of {} lanes", figures3(s.algorithm().wave), s.chip.lanes_per_wave);
      }},
-    {"block_covers_operands", "kernel: the block's lanes bring in A and B in whole vectors, each wave whole rows",
+    {"block_covers_operands", "kernel: the block's lanes load A and B in whole vectors, and each wave loads whole rows",
      [](const Subject& s) { return operands_are_covered(s); },
      [](const Subject& s) {
        return fmt::format("tile {}, {} waves of {} lanes, layout {}", figures3(s.algorithm().tile),
                           figures3(s.algorithm().wave), s.chip.lanes_per_wave, layout_of(s.signature()));
      }},
-    {"preshuffle_covers_chip_wave", "kernel: a pre-shuffled B lies over the lanes the chip's waves have",
+    {"preshuffle_covers_chip_wave", "kernel: a pre-shuffled B is spread over as many lanes as the chip's waves have",
      [](const Subject& s) {
        return s.signature().family != GemmFamily::preshuffle || preshuffle_fits(s, s.chip.lanes_per_wave);
      },
@@ -286,7 +288,9 @@ constexpr Rule<Subject> kSoundRules[] = {
        return fmt::format("epilogue {}, repeats {} and {} of fragment {}x{}", name_of(a.epilogue), repeat(0), repeat(1),
                           a.warp[0], a.warp[1]);
      }},
-    {"operation_reads_tensors", "kernel: only the operations that read D tensors have that signature",
+    {"operation_reads_tensors",
+     "kernel: a multi_d kernel calls its operation with the D tensors, which only multi_d_add and multi_d_multiply "
+     "take",
      [](const Subject& s) {
        const ElementwiseKind kind = s.signature().elementwise;
        return s.signature().family != GemmFamily::multi_d || kind == ElementwiseKind::multi_d_add ||

@@ -60,7 +60,7 @@ constexpr Rule<Subject> kRules[] = {
                           name_of(g.qscale), name_of(g.scale), name_of(g.layout_a), name_of(g.layout_b),
                           name_of(g.grouping));
      }},
-    {"second_product_is_carried", "a second product goes with neither groups, scales along k nor weights",
+    {"second_product_is_carried", "a second product excludes groups, scales along k and integer weights",
      [](const Subject& s) { return second_fits(s.signature()); },
      [](const Subject& s) {
        const GemmSignature& g = s.signature();
@@ -83,7 +83,8 @@ constexpr Rule<Subject> kRules[] = {
                           name_of(s.config.algorithm.pipeline), name_of(g.layout_b), name_of(g.a), name_of(g.b),
                           name_of(g.qscale), g.mm_plus_mm);
      }},
-    {"fields_belong_to_pipeline", "the CPU templates have a tile of three figures, split_k and packed_b",
+    {"fields_belong_to_pipeline",
+     "the CPU templates read three figures of the tile, split_k and packed_b, and no other option",
      [](const Subject& s) {
        Algorithm rest = s.config.algorithm;
        rest.tile[0] = rest.tile[1] = rest.tile[2] = 0;
@@ -110,14 +111,15 @@ constexpr Rule<Subject> kRules[] = {
                           s.spec.arch.text(), fmt::join(offered, ", "));
      }},
     {"types_are_carried",
-     "sums are fp32 (int32 of int8); results are fp32, fp16 or bf16, of int8 also int8, or int32 without an epilogue",
+     "sums are fp32 (int32 for int8 matrices); results are fp32, fp16 or bf16; int8 matrices may also "
+     "give int8, or int32 without an epilogue",
      types_fit,
      [](const Subject& s) {
        const GemmSignature& g = s.signature();
        return fmt::format("a {}, b {}, sums {}, result {}, C and tensors {}, bias {}", name_of(g.a), name_of(g.b),
                           name_of(g.accumulator), name_of(g.c), name_of(g.aux), name_of(g.bias));
      }},
-    {"epilogue_is_carried", "the kernels have one order of terms, and each of them once",
+    {"epilogue_is_carried", "the kernels apply the epilogue's terms in one fixed order, each at most once",
      [](const Subject& s) {
        const auto terms = cpu_gemm_kernel_terms(s.signature().epilogue_ops);
        return terms && terms->normal_form() == s.signature().epilogue_ops;
@@ -134,7 +136,8 @@ constexpr Rule<Subject> kRules[] = {
        return fmt::format("pipeline {}, instruction {}", name_of(s.config.algorithm.pipeline),
                           name_of(s.config.algorithm.instruction));
      }},
-    {"tile_is_whole_micro_tiles", "a task is a whole number of what the registers hold, up to 1024 x 4096 x 8192",
+    {"tile_is_whole_micro_tiles",
+     "a task is a whole number of the tiles that the registers hold, up to 1024 x 4096 x 8192",
      [](const Subject& s) {
        const CpuGemmInstruction* facts = s.facts();
        return facts != nullptr && is_whole(s.tile_m(), facts->rows, 1024) &&
@@ -146,15 +149,15 @@ constexpr Rule<Subject> kRules[] = {
                           facts == nullptr ? 0 : facts->rows, facts == nullptr ? 0 : facts->columns,
                           facts == nullptr ? 0 : facts->depth);
      }},
-    {"skinny_has_few_rows", "a skinny kernel keeps the sums of all rows while B passes by once",
+    {"skinny_has_few_rows", "a skinny kernel keeps the sums of all rows in registers while it reads B once",
      [](const Subject& s) { return s.config.algorithm.pipeline != Pipeline::skinny || s.tile_m() <= kCpuSkinnyRows; },
      [](const Subject& s) { return fmt::format("tile_m {}, at most {}", s.tile_m(), kCpuSkinnyRows); }},
-    {"block_of_a_fits_l2", "every panel of B passes the packed block of A, which stays in the core's L2",
+    {"block_of_a_fits_l2", "the packed block of A stays in the core's L2 while every panel of B is multiplied by it",
      [](const Subject& s) {
        return s.config.algorithm.pipeline != Pipeline::blocked || 4 * packed_block_bytes(s) <= 3 * s.spec.l2_bytes;
      },
      [](const Subject& s) {
-       return fmt::format("{} KiB of A, three quarters of L2 are {} KiB", packed_block_bytes(s) / 1024,
+       return fmt::format("{} KiB of A; three quarters of L2 are {} KiB", packed_block_bytes(s) / 1024,
                           s.spec.l2_bytes * 3 / 4 / 1024);
      }},
 };

@@ -194,7 +194,7 @@ constexpr Rule<Subject> kRules[] = {
        return fmt::format("family {}, layouts of C and D {}{}, stream_k_reduction {}", name_of(g.family),
                           name_of(g.layout_c), name_of(g.layout_d), name_of(g.stream_k_reduction));
      }},
-    {"pipeline_is_offered", "the chip lists the pipeline with this instruction, for these matrices",
+    {"pipeline_is_offered", "the chip's table lists this pipeline with this instruction for matrices of these types",
      [](const Subject& s) {
        const CudaGemmPipeline* offered = s.spec.gemm.pipeline(s.algorithm().pipeline);
        if (offered == nullptr || offered->instruction != s.algorithm().instruction) return false;
@@ -218,9 +218,9 @@ constexpr Rule<Subject> kRules[] = {
                           has_weights(g) ? " weights" : "", s.spec.arch.text(), fmt::join(offered, ", "));
      }},
     {"types_are_carried",
-     "A and B are of one type, or fp8 and bf8, or B holds integer weights of fp16 and bf16; sums are fp32 (int32 of "
-     "int8); results are floating, of int8 also int8, "
-     "or int32 with nothing but int32 tensors added",
+     "A and B have one type, or are fp8 and bf8, or A is fp16 or bf16 and B holds integer weights; sums "
+     "are fp32 (int32 for int8 matrices); results are floating-point; int8 matrices may also give int8, "
+     "or int32 when only int32 tensors are added",
      types_fit,
      [](const Subject& s) {
        const GemmSignature& g = s.signature();
@@ -228,14 +228,16 @@ constexpr Rule<Subject> kRules[] = {
                           name_of(g.b), name_of(g.accumulator), name_of(g.c), name_of(g.aux), name_of(g.bias),
                           g.epilogue_ops.size());
      }},
-    {"one_type_by_elements", "the skinny pipeline takes products of one type; fp8 and bf8 are mixed by the others",
+    {"one_type_by_elements",
+     "the skinny pipeline takes A and B of one type; the other pipelines also multiply fp8 by bf8",
      [](const Subject& s) {
        return s.algorithm().pipeline != Pipeline::skinny || s.signature().a == s.signature().b ||
               has_weights(s.signature());
      },
      [](const Subject& s) { return fmt::format("a {}, b {}", name_of(s.signature().a), name_of(s.signature().b)); }},
     {"second_product_is_carried",
-     "a second product is for all pipelines but skinny, and goes with neither groups, scales along k nor weights",
+     "every pipeline but skinny carries a second product, but not together with groups, scales along k or "
+     "integer weights",
      [](const Subject& s) {
        return second_fits(s.signature()) && (!s.signature().mm_plus_mm || s.algorithm().pipeline != Pipeline::skinny);
      },
@@ -245,7 +247,7 @@ constexpr Rule<Subject> kRules[] = {
                           name_of(s.algorithm().pipeline), name_of(g.grouping), name_of(g.qscale), name_of(g.a),
                           name_of(g.b));
      }},
-    {"epilogue_is_carried", "there is one gate at most, and amax is the last operation",
+    {"epilogue_is_carried", "an epilogue has at most one gate, and amax comes last",
      [](const Subject& s) { return uncarried(s.signature().epilogue_ops) == EpilogueOp::none; },
      [](const Subject& s) {
        std::vector<std::string_view> names;
@@ -265,7 +267,8 @@ constexpr Rule<Subject> kRules[] = {
                           name_of(g.scale), name_of(g.layout_a), name_of(g.layout_b), s.tile_n());
      }},
     {"groups_are_carried",
-     "groups are for pipelines of many rows, which do not split or share k then; contiguous ones have a row-major A",
+     "only pipelines for many rows carry groups, and then they do not split k or share it (stream-K); "
+     "contiguous groups need a row-major A",
      [](const Subject& s) {
        const GemmSignature& g = s.signature();
        if (g.grouping == GemmGrouping::none) return true;
@@ -278,7 +281,8 @@ constexpr Rule<Subject> kRules[] = {
                           s.algorithm().stream_k);
      }},
     {"lists_are_carried",
-     "lists of products are for the portable pipeline, without groups, second products, scales and parts of k",
+     "only the portable pipeline computes lists of products, without groups, a second product, scales or "
+     "a split of k",
      [](const Subject& s) {
        const GemmSignature& g = s.signature();
        return g.family != GemmFamily::grouped_gemm ||
@@ -291,8 +295,9 @@ constexpr Rule<Subject> kRules[] = {
                           name_of(s.signature().b));
      }},
     {"layout_is_carried",
-     "kernels of few rows take matrices along k; wgmma takes 16-bit ones as they lie, and others are transposed for it "
-     "in squares of 128 bytes (128 of m or n in 8 bits, 32 in tf32), which tiles consist of, without stream-K",
+     "kernels for few rows need A and B contiguous along k; wgmma reads 16-bit matrices in any order; "
+     "8-bit and tf32 matrices in another order are transposed in squares of 128 bytes (128 elements of m "
+     "or n in 8 bits, 32 in tf32), so tiles are whole squares and stream-K is excluded",
      layout_is_carried,
      [](const Subject& s) {
        return fmt::format("a {}, b {} of {} bytes, tile {} x {}, stream_k {}", name_of(s.signature().layout_a),
@@ -300,8 +305,9 @@ constexpr Rule<Subject> kRules[] = {
                           s.algorithm().stream_k);
      }},
     {"tile_is_whole",
-     "warpgroups have 64 rows or a multiple, up to 3 warpgroups and 256 rows and columns, mixed ones 64 columns beside "
-     "16, 32, 64, 128, 192 or 256 rows; portable warps have 16 x 16 or a multiple; few rows are 8 or 16",
+     "a warpgroup computes a multiple of 64 rows, and a tile has up to 3 warpgroups and up to 256 rows "
+     "and columns; a mixed kernel's warpgroup computes 64 columns by 16, 32, 64, 128, 192 or 256 rows; a "
+     "portable warp computes a multiple of 16 x 16; a kernel for few rows computes 8 or 16",
      tile_is_whole,
      [](const Subject& s) {
        const Algorithm& a = s.algorithm();
@@ -328,13 +334,14 @@ constexpr Rule<Subject> kRules[] = {
            "stages {}, block_per_cu {}, cluster {} x {}, ping_pong {}, split_k {}, split_k_atomic {}, stream_k {}",
            a.stages, a.block_per_cu, a.cluster[0], a.cluster[1], a.ping_pong, a.split_k, a.split_k_atomic, a.stream_k);
      }},
-    {"cluster_loads_whole_patterns", "each block of a cluster loads whole swizzle patterns of what they share",
+    {"cluster_loads_whole_patterns",
+     "each block of a cluster loads whole swizzle patterns of the tiles that the cluster shares",
      [](const Subject& s) { return !is_warp_specialized(s) || cluster_is_whole(s); },
      [](const Subject& s) {
        return fmt::format("tile {} x {} over a cluster of {} x {}", s.tile_m(), s.tile_n(), s.algorithm().cluster[0],
                           s.algorithm().cluster[1]);
      }},
-    {"threads_fit", "the blocks of an SM have no more threads than it holds",
+    {"threads_fit", "the blocks that share an SM have no more threads together than the SM holds",
      [](const Subject& s) {
        const CudaGemmResources facts = cuda_gemm_resources(s.config);
        return facts.threads <= s.spec.threads_per_block && facts.threads * facts.blocks_per_sm <= s.spec.threads_per_sm;
@@ -344,34 +351,35 @@ constexpr Rule<Subject> kRules[] = {
        return fmt::format("{} blocks of {} threads, {} a block and {} an SM", facts.blocks_per_sm, facts.threads,
                           s.spec.threads_per_block, s.spec.threads_per_sm);
      }},
-    {"registers_hold_sums", "the sums and what stands beside them stay in registers",
+    {"registers_hold_sums", "the sums and the other values that a thread keeps fit its registers",
      [](const Subject& s) {
        const CudaGemmResources facts = cuda_gemm_resources(s.config);
        return facts.accumulators + other_registers(s) <= facts.consumer_registers;
      },
      [](const Subject& s) {
        const CudaGemmResources facts = cuda_gemm_resources(s.config);
-       return fmt::format("{} sums and {} beside them, of {} registers", facts.accumulators, other_registers(s),
+       return fmt::format("{} registers of sums and {} of other values, of {}", facts.accumulators, other_registers(s),
                           facts.consumer_registers);
      }},
     // The rest. More stages only take more shared memory.
     {"accesses_are_carried",
-     "A and B are read 16 bytes at a time, portably also by elements; D is written by elements or pairs, by the "
-     "warp-specialised pipeline and by the mixed one's tiles of 64 rows or more also 16 bytes at a time",
+     "kernels read A and B 16 bytes at a time, and portable kernels also element by element; kernels "
+     "write D by elements or pairs; the warp-specialised pipeline, and the mixed pipeline with tiles of "
+     "64 rows or more, can also write 16 bytes at a time",
      accesses_are_carried,
      [](const Subject& s) {
        const auto& [a, b, d] = s.algorithm().vector;
        return fmt::format("{}, {} and {} elements at a time, of {} and {} bytes", a, b, d, element_bytes(s),
                           result_bytes(s));
      }},
-    {"gated_slab_is_copied", "a gated slab that the copy engine stores has rows of 32 bytes or more",
+    {"gated_slab_is_copied", "when the copy engine stores a gated result, a row of the slab has 32 bytes or more",
      [](const Subject& s) {
        if (!s.signature().epilogue_ops.gated()) return true;
        const CudaGemmResources facts = cuda_gemm_resources(s.config);
        return !facts.store_box || facts.slab_row_bytes >= 32;
      },
      [](const Subject& s) { return fmt::format("rows of {} bytes", cuda_gemm_resources(s.config).slab_row_bytes); }},
-    {"shared_memory_fits", "the stages and what goes out fit the block's share of an SM",
+    {"shared_memory_fits", "the stages and the result's tile fit the block's share of the SM's shared memory",
      [](const Subject& s) {
        const CudaGemmResources facts = cuda_gemm_resources(s.config);
        return facts.shared_bytes <= shared_bytes_limit(s, facts);

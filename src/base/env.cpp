@@ -1,15 +1,33 @@
 #include "base/env.hpp"
 
 #include <fmt/core.h>
+#include <fmt/ranges.h>
 #include <sched.h>
 #include <stdlib.h>
 
+#include <algorithm>
 #include <charconv>
+#include <vector>
 
 namespace tilesmith {
 namespace {
 
 constexpr int kMostWorkers = 1024;
+
+/// A variable whose value is one of these words.
+struct WordVariable {
+  const char* name;
+  std::vector<std::string> words;
+};
+
+const std::vector<WordVariable>& word_variables() {
+  static const std::vector<WordVariable> variables = {
+      {"TILESMITH_LOG", {"off", "error", "warn", "info", "debug"}},
+      {"TILESMITH_BUILD", {"now", "never"}},
+      {"TILESMITH_DETERMINISM", {"bitwise", "tolerant"}},
+  };
+  return variables;
+}
 
 }  // namespace
 
@@ -58,6 +76,28 @@ Result<int> worker_count() {
     return fail(ErrorCode::invalid_argument, fmt::format("TILESMITH_WORKERS is '{}'", *text),
                 fmt::format("a number from 1 to {}", kMostWorkers));
   return count;
+}
+
+Result<std::optional<std::string>> env_word(std::string_view name) {
+  for (const WordVariable& variable : word_variables()) {
+    if (variable.name != name) continue;
+    std::optional<std::string> text = env(variable.name);
+    if (text && std::ranges::find(variable.words, *text) == variable.words.end())
+      return fail(ErrorCode::invalid_argument, fmt::format("{} is '{}'", name, text->substr(0, 64)),
+                  fmt::format("{}", fmt::join(variable.words, ", ")));
+    return text;
+  }
+  return fail(ErrorCode::internal, fmt::format("{} has no list of words", name));
+}
+
+bool building_is_off() {
+  return env("TILESMITH_BUILD") == "never";
+}
+
+Status check_environment() {
+  for (const WordVariable& variable : word_variables()) TS_TRY(env_word(variable.name));
+  TS_TRY(worker_count());
+  return {};
 }
 
 }  // namespace tilesmith

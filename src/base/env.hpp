@@ -6,6 +6,7 @@
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include "base/error.hpp"
 
@@ -28,6 +29,14 @@ struct CacheDirectory {
 [[nodiscard]] std::optional<std::filesystem::path> spec_directory();
 /// TILESMITH_WORKERS (1..1024), else the processors this process may use.
 [[nodiscard]] Result<int> worker_count();
+/// Whether TILESMITH_BUILD is `never`: no kernel is compiled, whatever a caller permits.
+[[nodiscard]] bool building_is_off();
+/// The value of a variable that is one of a few words (TILESMITH_LOG, TILESMITH_BUILD, TILESMITH_DETERMINISM); nothing
+/// when it is unset. Error: invalid_argument, another word.
+[[nodiscard]] Result<std::optional<std::string>> env_word(std::string_view name);
+/// Whether every variable with a restricted value has one of its values. Errors: invalid_argument, with the variable,
+/// its value and what would be right.
+[[nodiscard]] Status check_environment();
 /// Processors in this process's affinity mask, at least 1.
 [[nodiscard]] int usable_processors();
 

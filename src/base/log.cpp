@@ -27,8 +27,7 @@ LogLevel level_from_environment() {
   if (!text) return LogLevel::warn;
   for (std::size_t i = 0; i < kLevelNames.size(); ++i)
     if (*text == kLevelNames[i]) return static_cast<LogLevel>(i);
-  write_line(LogLevel::warn, fmt::format("TILESMITH_LOG is '{}'; off, error, warn, info or debug is meant", *text));
-  return LogLevel::warn;
+  return LogLevel::warn;  // check_environment() refuses other words, before anything is done
 }
 
 std::atomic<LogLevel>& current_level() {

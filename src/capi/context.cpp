@@ -5,7 +5,6 @@
 #include <cstddef>
 
 #include "base/env.hpp"
-#include "base/log.hpp"
 #include "capi/call_checks.hpp"
 #include "capi/last_error.hpp"
 #include "capi/sized_struct.hpp"
@@ -83,11 +82,9 @@ Result<DispatcherOptions> options_from_c(const tilesmith_context_options& given)
 }
 
 Determinism wanted_determinism() {
-  const auto text = env("TILESMITH_DETERMINISM");
-  if (!text) return Determinism::bitwise;
-  const auto wanted = parse_enum<Determinism>(*text);
-  if (!wanted) log_once(LogLevel::warn, "TILESMITH_DETERMINISM", wanted.error().in("TILESMITH_DETERMINISM").text());
-  return wanted.value_or(Determinism::bitwise);
+  const auto text = env_word("TILESMITH_DETERMINISM");  // another word is an error of every call: check_environment()
+  if (!text || !*text) return Determinism::bitwise;
+  return parse_enum<Determinism>(**text).value_or(Determinism::bitwise);
 }
 
 }  // namespace

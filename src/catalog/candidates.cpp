@@ -7,12 +7,11 @@
 #include <map>
 #include <nlohmann/json.hpp>
 
-#include "base/nearest.hpp"
-#include "catalog/listing.hpp"
 #include "choose/attention/cpu.hpp"
 #include "choose/attention/cuda.hpp"
 #include "choose/gemm/cpu.hpp"
 #include "choose/gemm/cuda.hpp"
+#include "spec/architectures.hpp"
 #include "vocabulary/names/native.hpp"
 
 namespace tilesmith {
@@ -29,13 +28,7 @@ Result<DeviceFacts> facts_of(std::string_view arch, int threads) {
   TS_ASSIGN(const std::vector<CudaSpec> specs, load_cuda_specs());
   for (const CudaSpec& spec : specs)
     if (spec.arch.text() == arch) return spec;
-  TS_ASSIGN(const std::vector<std::string> known, listable_archs());
-  if (std::ranges::find(known, arch) != known.end())
-    return fail(ErrorCode::unsupported, fmt::format("dispatch runs no kernels of {}", arch),
-                "an architecture of CPUs or NVIDIA GPUs");
-  const std::string near = did_you_mean(std::string(arch), known);
-  return fail(ErrorCode::not_found, fmt::format("\"{}\" is no architecture that is known", arch.substr(0, 64)),
-              near.empty() ? "tilesmith arch names the architectures" : near);
+  return std::unexpected(no_own_kernels(arch, "dispatch has no kernels"));
 }
 
 Result<CandidateList> list_candidates(const DeviceFacts& facts, const AnyProblem& problem) {

@@ -16,6 +16,7 @@
 #include "instances/attention/cuda.hpp"
 #include "instances/gemm/cpu.hpp"
 #include "instances/gemm/cuda.hpp"
+#include "spec/architectures.hpp"
 #include "vocabulary/field_table.hpp"
 #include "vocabulary/names/name.hpp"
 
@@ -123,8 +124,8 @@ Result<std::vector<Explanation>> explain_native(const KernelConfig& config, std:
                                                                      : explain_cuda_attention(spec, config));
     return std::vector<Explanation>{std::move(one)};
   }
-  TS_ASSIGN(const std::vector<std::string> archs, listable_archs());
-  return fail(ErrorCode::not_found, fmt::format("no instances are known for \"{}\"", wanted.substr(0, 64)),
+  TS_ASSIGN(const std::vector<std::string> archs, known_archs());
+  return fail(ErrorCode::invalid_argument, fmt::format("no instances are known for \"{}\"", wanted.substr(0, 64)),
               did_you_mean(wanted, archs));
 }
 
@@ -192,6 +193,22 @@ Result<Explanation> explain_amd_instance(const AmdChip& chip, const KernelConfig
 
 namespace {
 
+/// Rules say which kernels would be right; the list holds those whose tile the tables of the facts name. `walk` goes
+/// over the instances of the config's signature.
+void check_is_in_table(Explanation& explanation, std::string_view specs, const std::function<void(ConfigSink)>& walk) {
+  if (!all_accept(explanation.listed)) return;
+  bool found = false;
+  walk([&](const KernelConfig& instance) {
+    found = instance == explanation.config;
+    return !found;
+  });
+  explanation.listed.push_back(
+      {.rule = "tile_is_in_table",
+       .about = "the kernel would be right, but no table of the architecture's facts names it, so it is not listed",
+       .accepted = found,
+       .figures = fmt::format("{}/{}.json", specs, explanation.config.arch.text())});
+}
+
 Status only_attention(const KernelConfig& config, const ArchName& arch) {
   if (config.operation() == Operation::attention) return {};
   return fail(ErrorCode::unsupported,
@@ -207,7 +224,9 @@ Result<Explanation> explain_cpu_attention(const CpuSpec& spec, KernelConfig conf
   out.config = config;
   out.listed = verdicts(cpu_attention_rules(), CpuAttentionSubject{config, spec});
   // Tiles are what a caller can change; the signature is what it needs.
-  find_nearest(out, [&](ConfigSink sink) { enumerate_cpu_attention(spec, config.attention(), sink); });
+  const auto walk = [&](ConfigSink sink) { enumerate_cpu_attention(spec, config.attention(), sink); };
+  check_is_in_table(out, "specs/cpu", walk);
+  find_nearest(out, walk);
   return out;
 }
 
@@ -216,8 +235,9 @@ Result<Explanation> explain_cpu_gemm(const CpuSpec& spec, KernelConfig config) {
   Explanation out;
   out.config = config;
   out.listed = verdicts(cpu_gemm_rules(), CpuGemmSubject{config, spec});
-  find_nearest(out,
-               [&](ConfigSink sink) { enumerate_cpu_gemm(spec, std::get<GemmSignature>(config.signature), sink); });
+  const auto walk = [&](ConfigSink sink) { enumerate_cpu_gemm(spec, std::get<GemmSignature>(config.signature), sink); };
+  check_is_in_table(out, "specs/cpu", walk);
+  find_nearest(out, walk);
   return out;
 }
 
@@ -228,7 +248,9 @@ Result<Explanation> explain_cuda_attention(const CudaSpec& spec, KernelConfig co
   out.config = config;
   out.listed = verdicts(cuda_attention_rules(), CudaAttentionSubject{config, spec});
   const int packed[] = {config.algorithm.pack_gqa, 1};
-  find_nearest(out, [&](ConfigSink sink) { enumerate_cuda_attention(spec, config.attention(), packed, sink); });
+  const auto walk = [&](ConfigSink sink) { enumerate_cuda_attention(spec, config.attention(), packed, sink); };
+  check_is_in_table(out, "specs/cuda", walk);
+  find_nearest(out, walk);
   return out;
 }
 
@@ -237,8 +259,11 @@ Result<Explanation> explain_cuda_gemm(const CudaSpec& spec, KernelConfig config)
   Explanation out;
   out.config = config;
   out.listed = verdicts(cuda_gemm_rules(), CudaGemmSubject{config, spec});
-  find_nearest(out,
-               [&](ConfigSink sink) { enumerate_cuda_gemm(spec, std::get<GemmSignature>(config.signature), sink); });
+  const auto walk = [&](ConfigSink sink) {
+    enumerate_cuda_gemm(spec, std::get<GemmSignature>(config.signature), sink);
+  };
+  check_is_in_table(out, "specs/cuda", walk);
+  find_nearest(out, walk);
   return out;
 }
 

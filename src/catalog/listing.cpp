@@ -4,11 +4,13 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <optional>
 
 #include "base/nearest.hpp"
 #include "catalog/filter.hpp"
 #include "catalog/listing_plan.hpp"
+#include "spec/architectures.hpp"
 
 namespace tilesmith {
 
@@ -58,19 +60,6 @@ Listing::Listing(ListRequest request, std::unique_ptr<Plan> plan)
 Listing::Listing(Listing&&) noexcept = default;
 Listing& Listing::operator=(Listing&&) noexcept = default;
 Listing::~Listing() = default;
-
-Result<std::vector<std::string>> listable_archs() {
-  std::vector<std::string> archs;
-  const auto& chips = amd_chips();
-  if (!chips) return std::unexpected(chips.error());
-  for (const AmdChip& chip : *chips) archs.emplace_back(chip.arch.text());
-  TS_ASSIGN(const std::vector<CpuSpec> levels, load_cpu_specs());
-  for (const CpuSpec& level : levels) archs.emplace_back(level.arch.text());
-  TS_ASSIGN(const std::vector<CudaSpec> cuda, load_cuda_specs());
-  for (const CudaSpec& spec : cuda) archs.emplace_back(spec.arch.text());
-  std::ranges::sort(archs);
-  return archs;
-}
 
 /// Options that mean nothing to the operation or the architecture would otherwise be passed over in silence.
 static Status check_options(const ListRequest& request, bool is_amd) {
@@ -150,14 +139,17 @@ static Result<ListingPlan> plan_of(const ListRequest& request) {
   };
   if (has_own) return other_origin("instances of Composable Kernel", Origin::own);
   if (chip) return other_origin("own kernels", Origin::ck);
-  TS_ASSIGN(const std::vector<std::string> archs, listable_archs());
+  TS_ASSIGN(const std::vector<std::string> archs, known_archs());
   const std::string near = did_you_mean(request.arch, archs);
-  return fail(ErrorCode::not_found,
+  return fail(ErrorCode::invalid_argument,
               fmt::format("\"{}\" is no architecture that instances are known for", request.arch.substr(0, 64)),
               near.empty() ? "tilesmith arch names the architectures" : near);
 }
 
 Result<Listing> Listing::prepare(ListRequest request) {
+  // First: a file that is not there is no reason to look into what the file would not go with.
+  if (std::error_code code; !request.sweep_file.empty() && !std::filesystem::exists(request.sweep_file, code))
+    return fail(ErrorCode::not_found, fmt::format("cannot open {}: no such file", request.sweep_file), "a sweep file");
   auto plan = std::make_unique<Plan>();
   TS_ASSIGN(plan->walk, plan_of(request));
   std::vector<std::string> expressions = request.filters;

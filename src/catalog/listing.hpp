@@ -80,7 +80,4 @@ class Listing {
   std::unique_ptr<Plan> plan_;
 };
 
-/// Every architecture some enumerator knows, sorted.
-[[nodiscard]] Result<std::vector<std::string>> listable_archs();
-
 }  // namespace tilesmith

@@ -6,10 +6,13 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/verbs.hpp"
+#include "jit/cxx_toolchain.hpp"
 #include "jit/nvrtc_library.hpp"
 #include "runtime/cpu/machine.hpp"
 #include "runtime/cuda/device.hpp"
+#include "spec/amd/chip.hpp"
 #include "spec/cpu/spec.hpp"
+#include "spec/cuda/spec.hpp"
 
 namespace tilesmith::cli {
 namespace {
@@ -65,53 +68,138 @@ void print_cuda() {
     fmt::print("  {}\n", compiler.error().text());
 }
 
-Status print_archs(bool as_json) {
-  TS_ASSIGN(const std::vector<CpuSpec> specs, load_cpu_specs());
+nlohmann::json cpu_json(const std::vector<CpuSpec>& specs) {
   const Result<CpuMachine>& machine = this_cpu_machine();
-
-  if (as_json) {
-    nlohmann::json cpu = {{"levels", nlohmann::json::array()}};
-    if (machine) {
-      cpu["model"] = machine->model;
-      cpu["threads"] = machine->threads;
-      cpu["arch"] = machine->levels.front().arch.text();
-      cpu["l1d_bytes"] = machine->l1d_bytes;
-      cpu["l2_bytes"] = machine->l2_bytes;
-      cpu["l3_bytes"] = machine->l3_bytes;
-    } else {
-      cpu["error"] = machine.error().text();
-    }
-    for (const CpuSpec& spec : specs)
-      cpu["levels"].push_back({{"arch", spec.arch.text()},
-                               {"about", spec.about},
-                               {"runs_here", machine && machine->level(spec.arch) != nullptr},
-                               {"missing", machine ? missing_features(spec, machine->features) : spec.features}});
-    fmt::print("{}", json_text({{"cpu", std::move(cpu)}, {"cuda", cuda_json()}}));
-    return {};
+  nlohmann::json cpu = {{"levels", nlohmann::json::array()}};
+  if (machine) {
+    cpu["model"] = machine->model;
+    cpu["threads"] = machine->threads;
+    cpu["arch"] = machine->levels.front().arch.text();
+    cpu["l1d_bytes"] = machine->l1d_bytes;
+    cpu["l2_bytes"] = machine->l2_bytes;
+    cpu["l3_bytes"] = machine->l3_bytes;
+  } else {
+    cpu["error"] = machine.error().text();
   }
+  for (const CpuSpec& spec : specs)
+    cpu["levels"].push_back({{"arch", spec.arch.text()},
+                             {"about", spec.about},
+                             {"runs_here", machine && machine->level(spec.arch) != nullptr},
+                             {"missing", machine ? missing_features(spec, machine->features) : spec.features}});
+  return cpu;
+}
 
-  if (machine)
+void print_cpu() {
+  if (const Result<CpuMachine>& machine = this_cpu_machine())
     fmt::print("CPU  {}: {}, {} threads, L1d {} KiB, L2 {} KiB\n", machine->model, machine->levels.front().arch.text(),
                machine->threads, machine->l1d_bytes / 1024, machine->l2_bytes / 1024);
   else
     fmt::print("CPU  {}\n", machine.error().text());
-  for (const CpuSpec& spec : specs) {
-    const bool runs = machine && machine->level(spec.arch) != nullptr;
-    const std::string state =
-        runs ? std::string("runs here")
-             : fmt::format("lacks {}",
-                           fmt::join(machine ? missing_features(spec, machine->features) : spec.features, ", "));
-    fmt::print("  {:16} {:28} {}\n", spec.arch.text(), state, spec.about);
+}
+
+/// What can be done for an architecture. An empty reason: it can be done here.
+struct ArchRow {
+  std::string arch, device, about;
+  std::string no_generate, no_build, no_run;  ///< why not
+  bool tested = false;                        ///< its kernels have run on such a chip and were checked
+};
+
+std::string why_no_run(const CpuSpec& spec) {
+  const Result<CpuMachine>& machine = this_cpu_machine();
+  if (machine && machine->level(spec.arch) != nullptr) return {};
+  return fmt::format("this CPU lacks {}",
+                     fmt::join(machine ? missing_features(spec, machine->features) : spec.features, ", "));
+}
+
+std::string why_no_run(const CudaSpec& spec, const std::vector<CudaSpec>& specs) {
+  const auto& devices = cuda_devices();
+  if (!devices) return "no CUDA device here";
+  for (const CudaDeviceInfo& device : *devices)
+    if (const auto of = spec_for(specs, device.compute_major, device.compute_minor); of && (*of)->arch == spec.arch)
+      return {};
+  return "no such device here";
+}
+
+Result<std::vector<ArchRow>> arch_rows(const std::vector<CpuSpec>& cpu) {
+  std::vector<ArchRow> rows;
+  const auto cxx = CxxToolchain::find();
+  for (const CpuSpec& spec : cpu)
+    rows.push_back({.arch = std::string(spec.arch.text()),
+                    .device = "cpu",
+                    .about = spec.about,
+                    .no_generate = {},
+                    .no_build = cxx ? "" : cxx.error().message,
+                    .no_run = why_no_run(spec),
+                    .tested = true});
+  TS_ASSIGN(const std::vector<CudaSpec> cuda, load_cuda_specs());
+  const auto nvrtc = NvrtcLibrary::find();
+  for (const CudaSpec& spec : cuda)
+    rows.push_back({.arch = std::string(spec.arch.text()),
+                    .device = "cuda",
+                    .about = spec.about,
+                    .no_generate = {},
+                    .no_build = nvrtc ? "" : nvrtc.error().message,
+                    .no_run = why_no_run(spec, cuda),
+                    .tested = spec.tested});
+  const auto& chips = amd_chips();
+  if (!chips) return std::unexpected(chips.error());
+  for (const AmdChip& chip : *chips)
+    rows.push_back({.arch = std::string(chip.arch.text()),
+                    .device = "amd",
+                    .about = "Composable Kernel's instances",
+                    .no_generate = "no templates of AMD kernels",
+                    .no_build = "no templates of AMD kernels",
+                    .no_run = "no runtime of AMD GPUs"});
+  return rows;
+}
+
+nlohmann::json to_json(const ArchRow& row) {
+  nlohmann::json out = {
+      {"arch", row.arch}, {"device", row.device}, {"about", row.about}, {"list", true}, {"tested", row.tested}};
+  for (const auto& [verb, reason] :
+       {std::pair{"generate", &row.no_generate}, {"build", &row.no_build}, {"run", &row.no_run}}) {
+    out[verb] = reason->empty();
+    if (!reason->empty()) out["why_not"][verb] = *reason;
   }
+  return out;
+}
+
+void print_rows(const std::vector<ArchRow>& rows) {
+  fmt::print("\n{:18}{:6}{:10}{:7}{:9}{:8}{}\n", "architecture", "list", "generate", "build", "run here", "tested", "");
+  const auto word = [](bool yes) { return yes ? "yes" : "-"; };
+  for (const ArchRow& row : rows) {
+    std::string remark = row.about.ends_with('.') ? row.about.substr(0, row.about.size() - 1) : row.about;
+    // One reason for a row: what cannot be generated cannot be built, and what cannot be built cannot be run.
+    const std::string& reason = !row.no_generate.empty() ? row.no_generate
+                                : !row.no_build.empty()  ? row.no_build
+                                                         : row.no_run;
+    if (!reason.empty()) remark += "; " + reason;
+    fmt::print("{:18}{:6}{:10}{:7}{:9}{:8}{}\n", row.arch, "yes", word(row.no_generate.empty()),
+               word(row.no_build.empty()), word(row.no_run.empty()), word(row.tested), remark);
+  }
+  fmt::print("tested: its kernels have run on such a chip, and their results were checked\n");
+}
+
+Status print_archs(bool as_json) {
+  TS_ASSIGN(const std::vector<CpuSpec> cpu, load_cpu_specs());
+  TS_ASSIGN(const std::vector<ArchRow> rows, arch_rows(cpu));
+  if (as_json) {
+    nlohmann::json archs = nlohmann::json::array();
+    for (const ArchRow& row : rows) archs.push_back(to_json(row));
+    fmt::print("{}", json_text({{"cpu", cpu_json(cpu)}, {"cuda", cuda_json()}, {"architectures", std::move(archs)}}));
+    return {};
+  }
+  print_cpu();
   print_cuda();
+  print_rows(rows);
   return {};
 }
 
 }  // namespace
 
 void add_arch(CLI::App& app, int& exit_code) {
-  CLI::App* verb =
-      app.add_subcommand("arch", "The architectures known, the devices found, and what each backend lacks");
+  CLI::App* verb = app.add_subcommand(
+      "arch", "The devices found, and for each architecture what can be done here: list, generate, build, run");
   auto as_json = std::make_shared<bool>(false);
   verb->add_flag("--json", *as_json, "One JSON document");
   verb->callback([as_json, &exit_code] { exit_code = exit_code_of(print_archs(*as_json)); });

@@ -15,6 +15,7 @@
 #include "cli/verbs.hpp"
 #include "codegen/generate.hpp"
 #include "dispatch/kernel_builder.hpp"
+#include "spec/architectures.hpp"
 #include "vocabulary/names/name.hpp"
 #include "vocabulary/names/native.hpp"
 #include "vocabulary/recipe.hpp"
@@ -58,6 +59,10 @@ Result<Wanted> kernels_of_recipes(const BuildOptionsOfVerb& options) {
 
 Result<Wanted> selected(const BuildOptionsOfVerb& options) {
   if (!options.recipes.empty()) return kernels_of_recipes(options);
+  if (const std::string& arch = options.selection.request.arch; !arch.empty()) {
+    TS_ASSIGN(const std::vector<std::string> own, own_archs());
+    if (std::ranges::find(own, arch) == own.end()) return std::unexpected(no_own_kernels(arch, "there are no kernels"));
+  }
   TS_ASSIGN(const Listing listing, options.selection.prepare());
   std::vector<KernelConfig> configs;
   ListStatistics statistics;
@@ -80,19 +85,13 @@ Result<Wanted> selected(const BuildOptionsOfVerb& options) {
 using Facts = std::variant<CpuSpec, CudaSpec>;
 
 Result<Facts> facts_of(const std::string& arch) {
-  std::vector<std::string> known;
   TS_ASSIGN(const std::vector<CpuSpec> levels, load_cpu_specs());
-  for (const CpuSpec& spec : levels) {
+  for (const CpuSpec& spec : levels)
     if (spec.arch.text() == arch) return spec;
-    known.emplace_back(spec.arch.text());
-  }
   TS_ASSIGN(const std::vector<CudaSpec> cuda, load_cuda_specs());
-  for (const CudaSpec& spec : cuda) {
+  for (const CudaSpec& spec : cuda)
     if (spec.arch.text() == arch) return spec;
-    known.emplace_back(spec.arch.text());
-  }
-  return fail(ErrorCode::unsupported, fmt::format("sources are not generated for {}", arch),
-              fmt::format("{}", fmt::join(known, ", ")));
+  return std::unexpected(no_own_kernels(arch, "sources are not generated"));
 }
 
 /// How ninja turns a language's sources into binaries.

@@ -16,7 +16,7 @@ int exit_code_of(const Status& status) {
   const Error& error = status.error();
   fmt::print(stderr, "error: {}\n", error.message);
   if (!error.hint.empty()) fmt::print(stderr, "hint: {}\n", error.hint);
-  return error.code == ErrorCode::invalid_argument ? kUsage : kFailure;
+  return error.code == ErrorCode::invalid_argument || error.code == ErrorCode::parse ? kUsage : kFailure;
 }
 
 }  // namespace tilesmith::cli

@@ -10,8 +10,10 @@
 #include <system_error>
 #include <vector>
 
+#include "base/env.hpp"
 #include "base/nearest.hpp"
 #include "cli/verbs.hpp"
+#include "sweep/version.hpp"
 
 namespace tilesmith::cli {
 namespace {
@@ -48,12 +50,18 @@ int run(int argc, char** argv) {
   for (const auto add : {add_arch, add_list, add_explain, add_generate, add_build, add_run, add_bench, add_sweep,
                          add_tune, add_db, add_store})
     add(app, exit_code);
+  app.set_version_flag("--version", version_text());
+  const auto asks = [&](std::string_view flag) { return std::find(argv + 1, argv + argc, flag) != argv + argc; };
+  if (!asks("--help") && !asks("-h") && !asks("--version"))
+    if (const Status environment = check_environment(); !environment) return exit_code_of(environment);
   try {
     app.parse(argc, argv);
   } catch (const CLI::CallForHelp& help) {
     return app.exit(help);
   } catch (const CLI::CallForAllHelp& help) {
     return app.exit(help);
+  } catch (const CLI::CallForVersion& version) {
+    return app.exit(version);
   } catch (const CLI::ParseError& error) {
     print_usage_error(app, error);
     return kUsage;
@@ -74,6 +82,10 @@ int main(int argc, char** argv) {
   } catch (const std::bad_alloc&) {
     std::fputs("error: out of memory\nhint: a smaller problem, or more memory\n", stderr);
   } catch (const std::system_error& error) {
+    if (std::ferror(stdout) != 0) {
+      std::fputs("error: cannot write to standard output\nhint: free some disk space, or another place\n", stderr);
+      return tilesmith::cli::kFailure;
+    }
     std::fprintf(stderr,
                  "error: %s\nhint: the system refused a write or a thread; free disk space, memory or processes\n",
                  error.what());

@@ -33,9 +33,7 @@ Error wrong_extension(const std::string& argument) {
           "x.npy, or x.safetensors:tensor_name"};
 }
 
-}  // namespace
-
-Result<HostArray> read_tensor(const std::string& argument) {
+Result<HostArray> read_any(const std::string& argument) {
   const auto [file, name] = split(argument);
   if (file.ends_with(".npy")) return read_npy(file);
   if (!file.ends_with(kSafetensors)) return std::unexpected(wrong_extension(argument));
@@ -48,6 +46,15 @@ Result<HostArray> read_tensor(const std::string& argument) {
   return fail(ErrorCode::invalid_argument,
               fmt::format("{} holds {} tensors and none is named", file, tensors.entries().size()),
               fmt::format("{}:NAME with one of {}", file, fmt::join(names, ", ")));
+}
+
+}  // namespace
+
+Result<HostArray> read_tensor(const std::string& argument) {
+  Result<HostArray> array = read_any(argument);
+  // Nobody wrote the bytes of a tensor by hand: where they are wrong, the file is damaged.
+  if (!array && array.error().code == ErrorCode::parse) array.error().code = ErrorCode::corrupt;
+  return array;
 }
 
 Result<std::vector<std::int32_t>> read_offsets(const std::string& argument) {

@@ -10,7 +10,9 @@
 
 namespace tilesmith::cli {
 
-/// Exit codes other programs rely on.
+/// Exit codes other programs rely on. A usage error is a mistake in what a person wrote: the command line, a variable
+/// of the environment, the text of a sweep, of shapes or of facts. What is right, but cannot be had here
+/// (no such file, no such device, no kernel), or went wrong, is a failure.
 inline constexpr int kSuccess = 0;
 inline constexpr int kFailure = 1;
 inline constexpr int kUsage = 2;

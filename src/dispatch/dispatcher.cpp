@@ -70,6 +70,10 @@ struct Dispatcher::Impl {
 
 Dispatcher::Dispatcher(DispatcherOptions options)
     : impl_(new Impl{.options = std::move(options), .backend = fail(ErrorCode::internal, "not opened")}) {
+  if (Status environment = check_environment(); !environment) {
+    impl_->backend = std::unexpected(std::move(environment).error());
+    return;
+  }
   impl_->backend = open_backend(impl_->options.device, impl_->options.threads);
   if (const Status tuned = impl_->read_tuning(); !tuned) impl_->backend = std::unexpected(tuned.error());
 }

@@ -1,12 +1,13 @@
 #include "dispatch/kernel_builder.hpp"
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
+#include "base/env.hpp"
 #include "codegen/generate.hpp"
 #include "jit/build.hpp"
 #include "jit/cxx_toolchain.hpp"
 #include "jit/nvrtc_toolchain.hpp"
+#include "spec/architectures.hpp"
 #include "vocabulary/names/native.hpp"
 
 namespace tilesmith {
@@ -14,14 +15,16 @@ namespace tilesmith {
 Result<Binary> KernelBuilder::find(const KernelConfig& config, BuildPolicy policy) {
   TS_ASSIGN(const Source source, generate_(config));
   TS_TRY(open());
-  if (policy == BuildPolicy::allowed) return tilesmith::build(*store_, *toolchain_, source);
+  if (policy == BuildPolicy::allowed && !building_is_off()) return tilesmith::build(*store_, *toolchain_, source);
   TS_ASSIGN(const EntryKey entry, entry_key(source, toolchain_->identity()));
   TS_ASSIGN(const std::optional<Binary> stored, store_->find(entry));
-  if (!stored)
-    return fail(ErrorCode::not_found,
-                fmt::format("kernel {} is not in the store, and compiling is not allowed", native_name(config)),
-                "a call that may compile it, once");
-  return *stored;
+  if (stored) return *stored;
+  const std::string name = native_name(config);
+  if (policy == BuildPolicy::allowed)
+    return fail(ErrorCode::not_found, fmt::format("kernel {} is not in the store, and TILESMITH_BUILD is never", name),
+                fmt::format("TILESMITH_BUILD=now, or before: TILESMITH_BUILD=now tilesmith build --kernel {}", name));
+  return fail(ErrorCode::not_found, fmt::format("kernel {} is not in the store, and compiling is not allowed", name),
+              fmt::format("a call that may compile it, once; or tilesmith build --kernel {}", name));
 }
 
 std::vector<Status> KernelBuilder::build(std::span<const KernelConfig> configs, int workers,
@@ -39,6 +42,12 @@ std::vector<Status> KernelBuilder::build(std::span<const KernelConfig> configs, 
     owners.push_back(i);
   }
   if (sources.empty()) return statuses;
+  if (building_is_off()) {
+    for (const std::size_t owner : owners)
+      if (const auto found = find(configs[owner], BuildPolicy::allowed); !found)
+        statuses[owner] = std::unexpected(found.error());
+    return statuses;
+  }
   if (const Status opened = open(); !opened) {
     for (const std::size_t owner : owners) statuses[owner] = opened;
     return statuses;
@@ -87,19 +96,13 @@ std::unique_ptr<KernelBuilder> cuda_builder(const CudaSpec& spec) {
 }
 
 Result<std::unique_ptr<KernelBuilder>> builder_for(std::string_view arch) {
-  std::vector<std::string> known;
   TS_ASSIGN(const std::vector<CpuSpec> levels, load_cpu_specs());
-  for (const CpuSpec& level : levels) {
+  for (const CpuSpec& level : levels)
     if (level.arch.text() == arch) return cpu_builder(level);
-    known.emplace_back(level.arch.text());
-  }
   TS_ASSIGN(const std::vector<CudaSpec> specs, load_cuda_specs());
-  for (const CudaSpec& spec : specs) {
+  for (const CudaSpec& spec : specs)
     if (spec.arch.text() == arch) return cuda_builder(spec);
-    known.emplace_back(spec.arch.text());
-  }
-  return fail(ErrorCode::unsupported, fmt::format("kernels are not compiled for {}", arch),
-              fmt::format("{}", fmt::join(known, ", ")));
+  return std::unexpected(no_own_kernels(arch, "kernels are not compiled"));
 }
 
 }  // namespace tilesmith

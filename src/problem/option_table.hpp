@@ -47,6 +47,8 @@ class OptionTable {
           value = true;
         else
           status = read_value_text(word, text, value);
+        if constexpr (EnumField<F>)
+          if (!status) status = std::unexpected(unknown_word<F>(word, text));
       });
       return status;
     };
@@ -83,6 +85,21 @@ class OptionTable {
   }
 
  private:
+  /// What to say to a word that is no value of the enumeration: the words that this option takes. A word that is no
+  /// value for the operation (fp64 for a GEMM) is none of them.
+  template <class E>
+  static Error unknown_word(const std::string& option, std::string_view text) {
+    std::vector<std::string> all, taken;
+    for (const auto& entry : EnumTable<E>::kNames) {
+      all.emplace_back(entry.name);
+      if (read_call<Op>({{option, all.back()}})) taken.push_back(all.back());
+    }
+    // Beside its usual value alone, an option's others may depend on what else is given.
+    Error error = detail::unknown_name(EnumTable<E>::kWhat, text, taken.size() > 1 ? taken : all);
+    error.code = ErrorCode::invalid_argument;
+    return error.in(option);
+  }
+
   template <class C, class Visit>
   static void visit_field(C& call, std::string_view name, Visit visit) {
     const auto each = [&](std::string_view field, auto& value) {

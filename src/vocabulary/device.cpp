@@ -41,6 +41,9 @@ Result<Device> parse_device(std::string_view text) {
     const auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), index);
     if (code == std::errc{} && end == digits.data() + digits.size() && index >= 0) return Device{kind, index};
   }
+  if (text.starts_with("hip") || text.starts_with("rocm"))
+    return fail(ErrorCode::unsupported, fmt::format("'{}': Tilesmith does not run on AMD GPUs yet", text),
+                "cpu, or cuda:N; tilesmith arch says what can be done for each architecture");
   return fail(ErrorCode::parse, fmt::format("'{}' is no device", text), "cpu, or cuda:N");
 }
 

@@ -90,6 +90,7 @@ const std::set<std::string> kJoiningFiles = {"capi/devices.cpp",
                                              "dispatch/kernel_builder.hpp",
                                              "choose/device_class.hpp",
                                              "measure/peaks.hpp",
+                                             "spec/architectures.cpp",
                                              "sweep/planning_backend.cpp",
                                              "trial/device.cpp"};
 

@@ -60,6 +60,22 @@ TEST(Env, WorkersAreANumberInRange) {
   EXPECT_EQ(worker_count(), usable_processors());
 }
 
+TEST(Env, WordsAreChecked) {
+  EXPECT_TRUE(check_environment().has_value());
+  EXPECT_FALSE(building_is_off());
+  for (const char* name : {"TILESMITH_LOG", "TILESMITH_BUILD", "TILESMITH_DETERMINISM"}) {
+    ScopedVariable variable(name, "banana");
+    ASSERT_FALSE(check_environment().has_value()) << name;
+    EXPECT_EQ(check_environment().error().message, std::string(name) + " is 'banana'");
+    variable.set(nullptr);
+    EXPECT_TRUE(env_word(name).has_value());
+    EXPECT_FALSE(env_word(name)->has_value());
+  }
+  ScopedVariable build("TILESMITH_BUILD", "never");
+  EXPECT_TRUE(check_environment().has_value());
+  EXPECT_TRUE(building_is_off());
+}
+
 TEST(Env, ProcessorsFollowTheAffinityMask) {
   cpu_set_t all;
   ASSERT_EQ(::sched_getaffinity(0, sizeof all, &all), 0);

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <filesystem>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "cli/program.hpp"
@@ -75,6 +76,13 @@ TEST(Usage, MistakesAreUsageErrorsThatSayWhatWouldBeRight) {
       {"bench --workers -1", "a negative count"},
       {"bench --limit 0", "--limit 0"},
       {"bench --limit 1e300", "--limit 1e+300"},
+      {"run attention_fwd --device gpu", "'gpu' is no device"},
+      {"list --arch x86", "tilesmith arch names the architectures"},
+      {"list --arch gfx9999 --count", "is no architecture"},
+      {"build --arch x86_64_v5", "x86_64_v"},
+      {"explain attention_fwd_fp32_batch_d64_dv64_flash_fma_tile64x128_on_x86_64_v9", "x86_64_v"},
+      {"run attention_fwd --kernel attention_fwd_bf16_batch_d128_dv128_flash_fma_tile64x128_on_x86_64_v5 --no-time",
+       "which is no architecture"},
   };
   for (const auto& [words, said] : mistakes) {
     const ProcessOutcome outcome = run(words);
@@ -92,8 +100,11 @@ TEST(Usage, WhatCannotBeDoneFails) {
       {"run attention_fwd --q /nonexistent/q.npy", "/nonexistent/q.npy"},
       {"run attention_fwd --head-dim-qk 36", "rule head_dims_fit"},
       {"run attention_fwd --dtype int8", "fp8bf16 or fp8fp16"},
-      {"run attention_fwd --device gpu", "'gpu' is no device"},
-      {"list --arch x86", "tilesmith arch names the architectures"},
+      {"run attention_fwd --device cuda:77", "cuda"},
+      {"run attention_fwd --device hip:0", "tilesmith arch says what can be done"},
+      {"generate --arch gfx942 --out /nonexistent/out", "tilesmith arch has a row for gfx942"},
+      {"build --arch gfx942 --dtype bf16", "has no templates of its own"},
+      {"list /nonexistent.json --op gemm --arch gfx950", "/nonexistent.json"},
       {"run attention_fwd --seqlen-q 900000000 --seqlen-k 1 --heads-q 1024", "out of memory"},
       {"bench /nonexistent.json", "/nonexistent.json"},
       {"bench --shapes /nonexistent.yaml", "/nonexistent.yaml"},
@@ -127,6 +138,90 @@ TEST(Usage, JsonIsOneDocument) {
   EXPECT_GE(json["threads"], 1) << "those that it ran on, when none were asked for";
   EXPECT_TRUE(json["kernel"].get<std::string>().starts_with("attention_fwd_bf16_"));
   EXPECT_GE(testing::document(run("bench --max-problems 3 --dry-run")).size(), 3u);
+}
+
+TEST(Usage, TheVersionIsSaid) {
+  const ProcessOutcome outcome = run("--version");
+  EXPECT_EQ(outcome.code, 0);
+  EXPECT_TRUE(outcome.output.starts_with("tilesmith 0.")) << outcome.output;
+  EXPECT_EQ(outcome.errors, "");
+}
+
+TEST(Usage, AMisspeltValueOfAVariableIsAnErrorAtOnce) {
+  for (const auto& [name, value, hint] : {std::tuple{"TILESMITH_LOG", "banana", "debug"},
+                                          {"TILESMITH_WORKERS", "banana", "a number from 1 to 1024"},
+                                          {"TILESMITH_BUILD", "sometimes", "now, never"},
+                                          {"TILESMITH_DETERMINISM", "exact", "bitwise, tolerant"}}) {
+    const testing::ScopedVariable variable(name, value);
+    for (const char* words : {"arch", "list --arch x86_64_v4 --count", "run gemm --no-time", "store stats"}) {
+      const ProcessOutcome outcome = run(words);
+      EXPECT_EQ(outcome.code, 2) << name << ' ' << words;
+      EXPECT_EQ(outcome.output, "") << name << ' ' << words;
+      EXPECT_EQ(outcome.errors, fmt::format("error: {} is '{}'\nhint: {}\n", name, value,
+                                            std::string_view(name).ends_with("LOG") ? "off, error, warn, info, debug"
+                                                                                    : std::string_view(hint)));
+    }
+    EXPECT_EQ(run("--help").code, 0) << "help is there all the same";
+  }
+}
+
+TEST(Usage, WhereBuildingIsOffNothingIsCompiled) {
+  const testing::EmptyStore store;
+  const std::string words = "run attention_fwd --seqlen-q 50 --head-dim-qk 72 --dtype fp32 --no-time";
+  {
+    const testing::ScopedVariable off("TILESMITH_BUILD", "never");
+    const ProcessOutcome refused = run(words);
+    EXPECT_EQ(refused.code, 1);
+    EXPECT_NE(refused.errors.find("TILESMITH_BUILD is never"), std::string::npos) << refused.errors;
+    EXPECT_NE(refused.errors.find("hint: TILESMITH_BUILD=now"), std::string::npos) << refused.errors;
+    const ProcessOutcome build =
+        run("build --arch x86_64_v3 --head-dim 64 --dtype fp32 --filter "
+            "\"c.tile_m == 64 and not c.dropout and c.lse\" --max 2000");
+    EXPECT_NE(build.code, 0) << build.output;
+    EXPECT_EQ(run("list --built --count").output, "0\n");
+  }
+  EXPECT_EQ(run(words).code, 0);
+  const testing::ScopedVariable off("TILESMITH_BUILD", "never");
+  EXPECT_EQ(run(words).code, 0) << "what is in the store is used";
+}
+
+TEST(Usage, ArchHasARowForEachArchitecture) {
+  const nlohmann::json rows = testing::document(run("arch --json"))["architectures"];
+  std::map<std::string, nlohmann::json> by_name;
+  for (const nlohmann::json& row : rows) by_name[row["arch"]] = row;
+  for (const char* name : {"x86_64_v3", "x86_64_amx", "sm_80", "sm_90a", "gfx942", "gfx1201"}) {
+    ASSERT_TRUE(by_name.contains(name)) << name;
+    const nlohmann::json& row = by_name[name];
+    EXPECT_TRUE(row["list"]);
+    const bool amd = std::string_view(name).starts_with("gfx");
+    EXPECT_EQ(row["generate"], !amd) << row;
+    for (const char* verb : {"generate", "build", "run"})
+      EXPECT_EQ(row[verb], !row.contains("why_not") || !row["why_not"].contains(verb)) << row;
+    EXPECT_EQ(run(fmt::format("list --arch {} --op gemm --count", name)).code, 0) << name;
+  }
+  const std::string text = run("arch").output;
+  EXPECT_NE(text.find("\ngfx942 "), std::string::npos) << text;
+}
+
+TEST(Usage, HintsNameOnlyWhatIsTaken) {
+  const ProcessOutcome gemm = run("run gemm --dtype qf33");
+  EXPECT_EQ(gemm.code, 2);
+  EXPECT_NE(gemm.errors.find("bf16"), std::string::npos) << gemm.errors;
+  for (const char* refused : {"fp64", "mxfp4", "pk_fp4"})
+    EXPECT_EQ(gemm.errors.find(refused), std::string::npos) << gemm.errors;
+  EXPECT_NE(run("run gemm --dtype bf17").errors.find("did you mean bf16"), std::string::npos);
+}
+
+TEST(Usage, ExplainAndListAgreeAboutTiles) {
+  const std::string name = "attention_fwd_fp32_batch_d64_dv64_flash_fma_tile64x512_on_x86_64_v4";
+  const ProcessOutcome explained = run("explain " + name);
+  EXPECT_EQ(explained.code, 0) << explained.errors;
+  EXPECT_NE(explained.output.find("not listed"), std::string::npos) << explained.output;
+  EXPECT_NE(explained.output.find("specs/cpu/x86_64_v4.json"), std::string::npos) << explained.output;
+  const std::string listed = run("list --arch x86_64_v4 --dtype fp32 --head-dim 64 --names").output;
+  EXPECT_EQ(listed.find(name), std::string::npos);
+  const std::string first = listed.substr(0, listed.find('\n'));
+  EXPECT_NE(run("explain " + first).output.find(": listed and sound"), std::string::npos) << first;
 }
 
 TEST(Usage, ArchSaysWhatCudaLacks) {
@@ -276,15 +371,14 @@ TEST(Usage, CandidatesOfAProblemAreListedInDispatchOrder) {
     EXPECT_NE(grouped.output.find(fmt::format("refused: {}\n", json["refused"].size())), std::string::npos)
         << grouped.output;
   }
-  for (const auto& [words, says] :
-       {std::pair{"list --candidates -m 3", "--arch is missing"},
-        {"list --arch gfx950 --candidates --seqlen-q 5", "dispatch runs no kernels of gfx950"},
-        {"list --arch sm_90 --candidates --seqlen-q 5", "did you mean"},
-        {"list --op conv --arch sm_90a --candidates", "no kernels of conv run"},
-        {"list --arch sm_90a --candidates --csv", "--csv does not go with --candidates"},
-        {"list --arch sm_90a --candidates --seqlen-z 5", "--seqlen-z"},
-        {"list --arch sm_90a --refused", "--refused goes with --candidates"},
-        {"list --arch sm_90a --seqlen-q 5", "--seqlen-q"}}) {
+  for (const auto& [words, says] : {std::pair{"list --candidates -m 3", "--arch is missing"},
+                                    {"list --arch gfx950 --candidates --seqlen-q 5", "no templates of its own"},
+                                    {"list --arch sm_90 --candidates --seqlen-q 5", "did you mean"},
+                                    {"list --op conv --arch sm_90a --candidates", "no kernels of conv run"},
+                                    {"list --arch sm_90a --candidates --csv", "--csv does not go with --candidates"},
+                                    {"list --arch sm_90a --candidates --seqlen-z 5", "--seqlen-z"},
+                                    {"list --arch sm_90a --refused", "--refused goes with --candidates"},
+                                    {"list --arch sm_90a --seqlen-q 5", "--seqlen-q"}}) {
     const ProcessOutcome outcome = run(words);
     EXPECT_NE(outcome.code, 0) << words;
     EXPECT_NE(outcome.errors.find(says), std::string::npos) << words << ": " << outcome.errors;

@@ -119,35 +119,97 @@ Status write_new_file(const fs::path& path, std::string_view content, Sync sync)
   return {};
 }
 
-Status write_file_atomic(const fs::path& path, std::string_view content) {
-  std::error_code error;
-  const fs::file_status status = fs::status(path, error);
-  if (fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status)) {
-    const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CLOEXEC));
-    if (!file) return std::unexpected(system_error("cannot open", path, errno));
-    return write_descriptor(file.get(), path, content);
-  }
-  fs::path target = fs::weakly_canonical(path, error);
-  if (error) target = path;
+namespace {
 
-  const fs::path temporary = target.string() + fmt::format(".{:016x}.tmp", random_bits());
-  const FileDescriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
-  if (!file) return std::unexpected(system_error("cannot create", temporary, errno));
-  remember_temporary(temporary);
-  const Status done = [&]() -> Status {
+/// A file under its temporary name. Gone with this object unless it was published.
+class StagedFile {
+ public:
+  static Result<StagedFile> write(const fs::path& path, std::string_view content) {
+    StagedFile staged;
+    std::error_code error;
+    const fs::file_status status = fs::status(path, error);
+    if (fs::exists(status) && !fs::is_regular_file(status) && !fs::is_directory(status)) {
+      staged.target_ = path;
+      staged.direct_ = content;
+      return staged;
+    }
+    staged.target_ = fs::weakly_canonical(path, error);
+    if (error) staged.target_ = path;
+    const fs::path temporary = staged.target_.string() + fmt::format(".{:016x}.tmp", random_bits());
+    const FileDescriptor file(::open(temporary.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0666));
+    if (!file) return std::unexpected(system_error("cannot create", temporary, errno));
+    remember_temporary(temporary);
+    staged.temporary_ = temporary;
     TS_TRY(write_descriptor(file.get(), temporary, content));
     const mode_t kept = static_cast<mode_t>(status.permissions() & fs::perms::mask);
     if (fs::exists(status) && ::fchmod(file.get(), kept) != 0)
       return std::unexpected(system_error("cannot set the mode of", temporary, errno));
     if (::fsync(file.get()) != 0) return std::unexpected(system_error("cannot sync", temporary, errno));
-    if (::rename(temporary.c_str(), target.c_str()) != 0)
-      return std::unexpected(system_error("cannot rename a new file to", target, errno));
+    return staged;
+  }
+
+  StagedFile(StagedFile&& other) noexcept
+      : target_(std::move(other.target_)),
+        temporary_(std::exchange(other.temporary_, {})),
+        direct_(other.direct_),
+        published_(std::exchange(other.published_, false)) {}
+  StagedFile& operator=(StagedFile&&) = delete;
+  ~StagedFile() {
+    if (temporary_.empty()) return;
+    ::unlink(temporary_.c_str());
+    forget_temporary(temporary_);
+  }
+
+  /// A pipe or a device takes its content now; any other file its name.
+  Status publish() {
+    if (temporary_.empty()) {
+      const FileDescriptor file(::open(target_.c_str(), O_WRONLY | O_CLOEXEC));
+      if (!file) return std::unexpected(system_error("cannot open", target_, errno));
+      return write_descriptor(file.get(), target_, direct_);
+    }
+    if (::rename(temporary_.c_str(), target_.c_str()) != 0)
+      return std::unexpected(system_error("cannot rename a new file to", target_, errno));
+    forget_temporary(temporary_);
+    temporary_.clear();
+    published_ = true;
     return {};
-  }();
-  if (!done) ::unlink(temporary.c_str());
-  forget_temporary(temporary);
-  if (!done) return done;
-  return sync_directory(target.has_parent_path() ? target.parent_path() : fs::path("."));
+  }
+  /// Takes a published file away again.
+  void withdraw() {
+    if (published_) ::unlink(target_.c_str());
+  }
+  Status sync() const {
+    return published_ ? sync_directory(target_.has_parent_path() ? target_.parent_path() : fs::path(".")) : Status();
+  }
+
+ private:
+  StagedFile() = default;
+
+  fs::path target_, temporary_;
+  std::string_view direct_;  ///< of a pipe or device
+  bool published_ = false;
+};
+
+}  // namespace
+
+Status write_files_atomic(std::span<const FileContent> files) {
+  std::vector<StagedFile> staged;
+  for (const FileContent& file : files) {
+    TS_ASSIGN(StagedFile one, StagedFile::write(file.path, file.content));
+    staged.push_back(std::move(one));
+  }
+  for (StagedFile& file : staged)
+    if (Status published = file.publish(); !published) {
+      for (StagedFile& other : staged) other.withdraw();
+      return published;
+    }
+  for (const StagedFile& file : staged) TS_TRY(file.sync());
+  return {};
+}
+
+Status write_file_atomic(const fs::path& path, std::string_view content) {
+  const FileContent file{path, content};
+  return write_files_atomic({&file, 1});
 }
 
 Status sync_directory(const fs::path& directory) {

@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -56,6 +57,14 @@ enum class Sync : std::uint8_t { no, yes };
 /// Readers of `path` see the old content or all of the new one, also after a crash. Through a symbolic link its target
 /// is replaced; what is not a regular file (a pipe, /dev/stdout) is written to in place.
 [[nodiscard]] Status write_file_atomic(const std::filesystem::path& path, std::string_view content);
+
+struct FileContent {
+  std::filesystem::path path;
+  std::string_view content;
+};
+/// The same for several files: no name is new before the content of every file is whole. When one cannot be renamed in
+/// spite of that, those that were are removed.
+[[nodiscard]] Status write_files_atomic(std::span<const FileContent> files);
 
 /// Makes a rename or a new name inside `directory` survive power loss, where this user may open the directory.
 [[nodiscard]] Status sync_directory(const std::filesystem::path& directory);

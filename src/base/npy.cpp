@@ -207,12 +207,12 @@ Result<HostArray> read_npy(const std::filesystem::path& path, std::uint64_t limi
   return array;
 }
 
-Status write_npy(const std::filesystem::path& path, const HostArray& array) {
+Result<std::string> npy_content(const HostArray& array) {
   const auto* code = std::ranges::find(kCodes, array.type, &std::pair<ElementType, std::string_view>::first);
-  if (code == std::end(kCodes)) return write_npy(path, make_array(ElementType::fp32, array.shape, array.to_floats()));
+  if (code == std::end(kCodes)) return npy_content(make_array(ElementType::fp32, array.shape, array.to_floats()));
   TS_ASSIGN(const std::uint64_t bytes, byte_size(array.type, array.shape));
   if (bytes != array.data.size())
-    return fail(ErrorCode::invalid_argument, fmt::format("{}: {} bytes of elements", path.string(), array.data.size()),
+    return fail(ErrorCode::invalid_argument, fmt::format("{} bytes of elements", array.data.size()),
                 fmt::format("shape {} of {} takes {}", shape_text(array.shape), to_string(array.type), bytes));
   std::string header = fmt::format("{{'descr': '{}{}', 'fortran_order': False, 'shape': {}, }}",
                                    size_of(array.type) == 1 ? '|' : '<', code->second, shape_text(array.shape));
@@ -221,7 +221,12 @@ Status write_npy(const std::filesystem::path& path, const HostArray& array) {
   std::string file(kMagic);
   file.append({'\1', '\0', static_cast<char>(header.size() & 0xff), static_cast<char>(header.size() >> 8)});
   file.append(header).append(reinterpret_cast<const char*>(array.data.data()), array.data.size());
-  return write_file_atomic(path, file);
+  return file;
+}
+
+Status write_npy(const std::filesystem::path& path, const HostArray& array) {
+  TS_ASSIGN(const std::string content, npy_content(array));
+  return write_file_atomic(path, content);
 }
 
 }  // namespace tilesmith

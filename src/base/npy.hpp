@@ -21,6 +21,7 @@ inline constexpr std::uint64_t kNpyReadLimit = 16ull << 30;
 
 /// Writes version 1.0, complete or not at all. bf16 and fp8, which NumPy does not have, are written as float32: no
 /// value changes.
+[[nodiscard]] Result<std::string> npy_content(const HostArray& array);
 [[nodiscard]] Status write_npy(const std::filesystem::path& path, const HostArray& array);
 
 }  // namespace tilesmith

@@ -167,14 +167,13 @@ Result<HostArray> SafetensorsFile::read(std::string_view name) const {
   return array;
 }
 
-Status write_safetensors(const std::filesystem::path& path,
-                         const std::vector<std::pair<std::string, HostArray>>& tensors) {
+Result<std::string> safetensors_content(const std::vector<std::pair<std::string, HostArray>>& tensors) {
   nlohmann::json header = nlohmann::json::object();
   std::uint64_t offset = 0;
   for (const auto& [name, array] : tensors) {
     TS_ASSIGN(const std::uint64_t bytes, byte_size(array.type, array.shape));
     if (bytes != array.data.size() || name == kMetadata || header.contains(name))
-      return fail(ErrorCode::invalid_argument, fmt::format("{}: tensor '{}' cannot be written", path.string(), name),
+      return fail(ErrorCode::invalid_argument, fmt::format("tensor '{}' cannot be written", name),
                   "a name of its own, and as many bytes as its shape takes");
     const auto* code = std::ranges::find(kCodes, array.type, &std::pair<ElementType, std::string_view>::first);
     header[name] = {{"dtype", code->second}, {"shape", array.shape}, {"data_offsets", {offset, offset + bytes}}};
@@ -187,7 +186,13 @@ Status write_safetensors(const std::filesystem::path& path,
   file += text;
   for (const auto& [name, array] : tensors)
     file.append(reinterpret_cast<const char*>(array.data.data()), array.data.size());
-  return write_file_atomic(path, file);
+  return file;
+}
+
+Status write_safetensors(const std::filesystem::path& path,
+                         const std::vector<std::pair<std::string, HostArray>>& tensors) {
+  TS_ASSIGN(const std::string content, safetensors_content(tensors));
+  return write_file_atomic(path, content);
 }
 
 }  // namespace tilesmith

@@ -43,6 +43,7 @@ class SafetensorsFile {
 };
 
 /// Writes the tensors in this order, complete or not at all.
+[[nodiscard]] Result<std::string> safetensors_content(const std::vector<std::pair<std::string, HostArray>>& tensors);
 [[nodiscard]] Status write_safetensors(const std::filesystem::path& path,
                                        const std::vector<std::pair<std::string, HostArray>>& tensors);
 

@@ -72,6 +72,12 @@ TEST_F(File, AtomicWriteKeepsModeAndFollowsLinks) {
   EXPECT_TRUE(fs::is_symlink(at("link")));
   EXPECT_EQ(read_file(at("f")), "2");
   EXPECT_EQ(fs::status(at("f")).permissions() & fs::perms::mask, fs::perms(0640));
+  const FileContent together[] = {{at("one"), "1"}, {at("two"), "2"}};
+  ASSERT_TRUE(write_files_atomic(together).has_value());
+  EXPECT_EQ(read_file(at("two")), "2");
+  const FileContent apart[] = {{at("three"), "3"}, {at("no/such/directory"), "4"}};
+  EXPECT_FALSE(write_files_atomic(apart).has_value());
+  EXPECT_FALSE(std::filesystem::exists(at("three"))) << "all files or none";
   EXPECT_TRUE(write_file_atomic("/dev/null", "x").has_value()) << "devices are written in place";
 }
 

@@ -22,6 +22,7 @@ void RunSettings::add_to(CLI::App& operation) {
                   "What may differ from run to run: bitwise, nothing; tolerant, the order and so the rounding of sums")
       ->capture_default_str();
   operation.add_flag("--verify", verify, "Compare with a float64 reference");
+  operation.add_flag("--keep-wrong", keep_wrong, "Write output files even when --verify finds them wrong");
   operation.add_flag("--no-time", no_time, "Run once, without timing");
   operation.add_flag("--no-build", no_build, "Use only kernels that need no compilation");
   operation.add_flag("--json", as_json, "One JSON document on standard output");
@@ -47,7 +48,10 @@ std::string RunSettings::typed() const {
   if (threads != usual.threads) out += fmt::format(" --threads {}", threads);
   if (!kernel.empty()) out += " --kernel " + kernel;
   if (determinism != usual.determinism) out += " --determinism " + determinism;
-  for (const auto& [set, name] : {std::pair{verify, " --verify"}, {no_time, " --no-time"}, {no_build, " --no-build"}})
+  for (const auto& [set, name] : {std::pair{verify, " --verify"},
+                                  {keep_wrong, " --keep-wrong"},
+                                  {no_time, " --no-time"},
+                                  {no_build, " --no-build"}})
     if (set) out += name;
   return out;
 }

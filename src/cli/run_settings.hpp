@@ -18,6 +18,7 @@ struct RunSettings {
   std::string determinism = "bitwise";
   int threads = 0;
   bool verify = false;
+  bool keep_wrong = false;
   bool no_time = false;
   bool no_build = false;
   bool as_json = false;

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <map>
 
+#include "base/file.hpp"
 #include "base/npy.hpp"
 #include "base/safetensors.hpp"
 #include "cli/output_place.hpp"
@@ -98,9 +99,15 @@ Status write_tensors(std::span<const TensorTarget> targets, std::span<const Host
     const auto [file, given] = split(targets[i].argument);
     files[file].emplace_back(given.empty() ? targets[i].default_name : given, arrays[i]);
   }
-  for (const auto& [file, tensors] : files)
-    TS_TRY(file.ends_with(".npy") ? write_npy(file, tensors.front().second) : write_safetensors(file, tensors));
-  return {};
+  std::vector<std::string> contents;
+  for (const auto& [file, tensors] : files) {
+    TS_ASSIGN(std::string content,
+              file.ends_with(".npy") ? npy_content(tensors.front().second) : safetensors_content(tensors));
+    contents.push_back(std::move(content));
+  }
+  std::vector<FileContent> together;
+  for (const auto& [file, tensors] : files) together.push_back({file, contents[together.size()]});
+  return write_files_atomic(together);
 }
 
 }  // namespace tilesmith::cli

@@ -23,7 +23,7 @@ struct TensorTarget {
   std::string default_name;
 };
 [[nodiscard]] Status check_targets(std::span<const TensorTarget> targets);
-/// Writes each array to its target, files of several tensors at once.
+/// Writes each array to its target. All files appear together, or none does.
 [[nodiscard]] Status write_tensors(std::span<const TensorTarget> targets, std::span<const HostArray> arrays);
 
 }  // namespace tilesmith::cli

@@ -10,6 +10,22 @@ Status CpuTrialDevice::run(std::span<const OutputMemory> outputs, BindCall bind)
   return bind(memory, {})();
 }
 
+Status CpuTrialDevice::keep_inputs() {
+  if (!kept_.empty()) return {};
+  for (const NamedInput& input : inputs_) {
+    const auto* data = static_cast<const std::byte*>(input.data);
+    kept_.emplace_back(data, data + input.bytes);
+  }
+  return {};
+}
+
+Result<std::optional<ChangedInput>> CpuTrialDevice::changed_input() {
+  for (std::size_t i = 0; i < kept_.size(); ++i)
+    if (const auto byte = first_difference(inputs_[i].data, kept_[i].data(), kept_[i].size()))
+      return ChangedInput{inputs_[i].name, *byte};
+  return std::nullopt;
+}
+
 Result<Timing> CpuTrialDevice::time(std::span<const OutputSpec> specs, BindCall bind, const MeasureOptions& options) {
   HostOutputs outputs({specs.begin(), specs.end()});
   CallMemory memory(inputs_);

@@ -11,11 +11,14 @@ class CpuTrialDevice final : public TrialDevice {
 
   [[nodiscard]] DeviceKind kind() const override { return DeviceKind::cpu; }
   [[nodiscard]] Status run(std::span<const OutputMemory> outputs, BindCall bind) override;
+  [[nodiscard]] Status keep_inputs() override;
+  [[nodiscard]] Result<std::optional<ChangedInput>> changed_input() override;
   [[nodiscard]] Result<Timing> time(std::span<const OutputSpec> outputs, BindCall bind,
                                     const MeasureOptions& options) override;
 
  private:
   std::vector<NamedInput> inputs_;
+  std::vector<std::vector<std::byte>> kept_;  ///< copies of the inputs, in their order
 };
 
 }  // namespace tilesmith

@@ -9,7 +9,7 @@ Result<std::unique_ptr<TrialDevice>> CudaTrialDevice::create(int device_index, s
   const CudaCurrent current(*context);
   TS_TRY(current.status());
   TS_ASSIGN(CudaStream stream, CudaStream::create(*context));
-  std::unique_ptr<CudaTrialDevice> device(new CudaTrialDevice(*context, std::move(stream)));
+  std::unique_ptr<CudaTrialDevice> device(new CudaTrialDevice(*context, std::move(stream), inputs));
   for (const NamedInput& input : inputs) {
     if (input.bytes == 0) continue;
     TS_ASSIGN(CudaBuffer copy, CudaBuffer::allocate(*context, input.bytes));
@@ -45,6 +45,21 @@ Status CudaTrialDevice::run(std::span<const OutputMemory> outputs, BindCall bind
       TS_TRY(copy_to_host(*context_, storage.data(), copies[i].data(), storage.size(), stream_.handle()));
   }
   return stream_.synchronize();
+}
+
+Result<std::optional<ChangedInput>> CudaTrialDevice::changed_input() {
+  const CudaCurrent current(*context_);
+  TS_TRY(current.status());
+  std::vector<std::byte> there;
+  for (const NamedInput& input : originals_) {
+    if (input.bytes == 0) continue;
+    there.resize(input.bytes);
+    TS_TRY(copy_to_host(*context_, there.data(), inputs_.at(input.name).data(), input.bytes, stream_.handle()));
+    TS_TRY(stream_.synchronize());
+    if (const auto byte = first_difference(there.data(), input.data, input.bytes))
+      return ChangedInput{input.name, *byte};
+  }
+  return std::nullopt;
 }
 
 Result<Timing> CudaTrialDevice::time(std::span<const OutputSpec> outputs, BindCall bind,

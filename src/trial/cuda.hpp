@@ -4,6 +4,7 @@
 #include <map>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "measure/cuda.hpp"
 #include "runtime/cuda/memory.hpp"
@@ -20,17 +21,21 @@ class CudaTrialDevice final : public TrialDevice {
 
   [[nodiscard]] DeviceKind kind() const override { return DeviceKind::cuda; }
   [[nodiscard]] Status run(std::span<const OutputMemory> outputs, BindCall bind) override;
+  [[nodiscard]] Status keep_inputs() override { return {}; }  // the host's are beyond a kernel's reach
+  [[nodiscard]] Result<std::optional<ChangedInput>> changed_input() override;
   [[nodiscard]] Result<Timing> time(std::span<const OutputSpec> outputs, BindCall bind,
                                     const MeasureOptions& options) override;
 
  private:
-  CudaTrialDevice(const CudaContext& context, CudaStream stream) : context_(&context), stream_(std::move(stream)) {}
+  CudaTrialDevice(const CudaContext& context, CudaStream stream, std::span<const NamedInput> originals)
+      : context_(&context), stream_(std::move(stream)), originals_(originals.begin(), originals.end()) {}
 
   /// The inputs where they lie on the device.
   [[nodiscard]] CallMemory inputs_there() const;
 
   const CudaContext* context_;
   CudaStream stream_;
+  std::vector<NamedInput> originals_;  ///< the inputs on the host
   std::map<std::string, CudaBuffer> inputs_;
 };
 

@@ -2,6 +2,8 @@
 #pragma once
 
 #include <memory>
+#include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -13,6 +15,11 @@
 #include "verify/guarded_outputs.hpp"
 
 namespace tilesmith {
+
+struct VerifiedRun {
+  Verdict verdict;
+  HostOutputs outputs;  ///< what was judged, bit for bit; zeros where the call writes nothing
+};
 
 /// A case of the operation `Op` on a device. The case must outlive the trial.
 template <class Op>
@@ -36,15 +43,29 @@ class Trial {
     return outputs;
   }
 
-  /// Runs once on poisoned outputs between red zones and judges the result.
-  [[nodiscard]] Result<Verdict> verify(const Plan& plan, const Reference& reference) {
+  /// Runs once on poisoned outputs between red zones, judges the result, and looks whether the inputs are as they were
+  /// before the trial's first verified run. `reference` must have been made before any kernel ran on the case.
+  [[nodiscard]] Result<VerifiedRun> run_verified(const Plan& plan, const Reference& reference) {
     const std::vector<OutputSpec> outputs = case_->guarded_outputs(device_->kind());
-    return verify_guarded(outputs, reference, [&](std::span<GuardedBuffer> buffers) {
+    TS_TRY(device_->keep_inputs());
+    VerifiedRun done{.verdict = {}, .outputs = HostOutputs(case_->outputs())};
+    const auto run_on = [&](std::span<GuardedBuffer> buffers) -> Status {
       std::vector<OutputMemory> memory;
       for (std::size_t i = 0; i < outputs.size(); ++i)
         memory.push_back({.spec = &outputs[i], .storage = buffers[i].storage(), .offset = buffers[i].offset()});
-      return device_->run(memory, binder(plan));
-    });
+      TS_TRY(device_->run(memory, binder(plan)));
+      for (std::size_t i = 0; i < outputs.size(); ++i)
+        copy_written(outputs[i], buffers[i].data(), done.outputs.specs()[i], done.outputs.memory(i).data());
+      return {};
+    };
+    TS_ASSIGN(done.verdict, verify_guarded(outputs, reference, run_on));
+    TS_TRY(judge_inputs(done.verdict));
+    return done;
+  }
+
+  [[nodiscard]] Result<Verdict> verify(const Plan& plan, const Reference& reference) {
+    TS_ASSIGN(VerifiedRun done, run_verified(plan, reference));
+    return std::move(done.verdict);
   }
 
   [[nodiscard]] Result<TrialTiming> time(const Plan& plan, const MeasureOptions& options) {
@@ -53,6 +74,16 @@ class Trial {
   }
 
  private:
+  /// A call that writes what it should only read spoils every later result, its own included.
+  [[nodiscard]] Status judge_inputs(Verdict& verdict) {
+    TS_ASSIGN(const std::optional<ChangedInput> changed, device_->changed_input());
+    if (!changed) return {};
+    verdict.tensor = changed->name;
+    fails(verdict, Check::guards,
+          "the call changed its input " + changed->name + " at byte " + std::to_string(changed->byte));
+    return {};
+  }
+
   Trial(const Case<Op>& problem_case, std::unique_ptr<TrialDevice> device)
       : case_(&problem_case), device_(std::move(device)) {}
 

@@ -56,6 +56,22 @@ std::vector<double> read_output(const OutputSpec& output, const void* data) {
   return values;
 }
 
+void copy_written(const OutputSpec& from, const void* source, const OutputSpec& to, void* destination) {
+  const TensorExtents& e = from.extents;
+  const std::size_t width = size_of(from.type);
+  const auto place = [&](const TensorStrides& s, std::int64_t b, std::int64_t h, std::int64_t r, std::int64_t c) {
+    return static_cast<std::size_t>(b * s.batch + h * s.head + r * s.row + c * s.column) * width;
+  };
+  for (std::int64_t b = 0; b < e.batch; ++b)
+    for (std::int64_t h = 0; h < e.head; ++h)
+      for (std::int64_t r = 0; r < e.row; ++r) {
+        if (!from.is_written(b, r)) continue;
+        for (std::int64_t c = 0; c < e.column; ++c)
+          std::memcpy(static_cast<std::byte*>(destination) + place(to.strides, b, h, r, c),
+                      static_cast<const std::byte*>(source) + place(from.strides, b, h, r, c), width);
+      }
+}
+
 HostArray to_array(const OutputSpec& output, const void* data) {
   HostArray array;
   array.type = output.type;

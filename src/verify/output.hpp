@@ -46,6 +46,9 @@ struct OutputSpec {
 /// The elements of the rows that a call writes, in the order batch, head, row, column. `data` is the first element.
 [[nodiscard]] std::vector<double> read_output(const OutputSpec& output, const void* data);
 
+/// Copies the elements of the rows that a call writes, bit for bit, from one layout of an output to another.
+void copy_written(const OutputSpec& from, const void* source, const OutputSpec& to, void* destination);
+
 /// All elements, in the order of the axes.
 [[nodiscard]] HostArray to_array(const OutputSpec& output, const void* data);
 

@@ -42,6 +42,7 @@ enum class Spoiled {
   dbias_behind,
   packed_bit,
   packed_before,
+  input,
 };
 
 /// Runs on memory that the host can read; the fake device's is.
@@ -72,6 +73,7 @@ class TwicePlan {
     if (spoiled_ == Spoiled::dbias_behind) a.dbias[p.batch * p.rows] = 1;
     if (spoiled_ == Spoiled::packed_bit) a.packed[7] ^= 1;
     if (spoiled_ == Spoiled::packed_before) a.packed[-1] = 1;
+    if (spoiled_ == Spoiled::input) const_cast<float*>(a.x)[11] = 0;  // NOLINT: the fault
     return {};
   }
 
@@ -223,6 +225,7 @@ TEST_P(SeveralOutputs, AreJudgedEachInItsWay) {
       {Spoiled::dbias_behind, Check::guards, "dbias"},
       {Spoiled::packed_bit, Check::exact, "packed"},
       {Spoiled::packed_before, Check::guards, "packed"},
+      {Spoiled::input, Check::guards, "x"},
   };
   for (const auto& [spoiled, check, tensor] : faults) {
     const Verdict wrong = verdict(spoiled);
@@ -230,6 +233,14 @@ TEST_P(SeveralOutputs, AreJudgedEachInItsWay) {
     EXPECT_EQ(wrong.check, check) << wrong.reason;
     EXPECT_EQ(wrong.tensor, tensor) << wrong.reason;
   }
+}
+
+TEST_P(SeveralOutputs, AreKeptAsTheyWereJudged) {
+  const auto done = trial().run_verified(TwicePlan(problem, Spoiled::dx_value), made.reference());
+  ASSERT_TRUE(done) << done.error().text();
+  EXPECT_EQ(done->verdict.outcome, Outcome::fail);
+  EXPECT_EQ(done->outputs.array("dx").to_floats()[(1 * 5 + 2) * 12 + 3], 100.0F) << "the very values that are wrong";
+  EXPECT_EQ(done->outputs.array("dbias").to_floats()[4], 0.0F) << "rows that are left out are zeros, not poison";
 }
 
 TEST_P(SeveralOutputs, AreReportedByName) {

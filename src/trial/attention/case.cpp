@@ -4,7 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <span>
 
+#include "base/function_ref.hpp"
 #include "base/random.hpp"
 #include "problem/attention/problem.hpp"
 #include "problem/derive.hpp"
@@ -34,9 +36,27 @@ Status check_shape(const char* name, const HostArray& array, const std::vector<s
               fmt::format("shape {} for this problem", shape_text(expected)));
 }
 
-/// A given tensor in the problem's element type, or a random one.
-Status fill_tensor(const char* name, HostArray& array, const std::vector<std::int64_t>& shape, ElementType type,
-                   RandomStream stream) {
+/// Normal numbers never raise a row's maximum by 2^8 behind the first keys, so the lazy rescaling of online softmax
+/// would never run. Every fourth group of 16 rows, another one in each head, is this much louder: its maxima rise
+/// often. The others keep their moderate logits, which show small errors best.
+constexpr std::int64_t kRowsOfAVoice = 16, kVoices = 4;
+constexpr float kLoud = 8;
+
+void make_loud(std::span<float> q, AttentionLayout layout, std::int64_t heads, std::int64_t rows, std::int64_t dim) {
+  const bool by_head = layout == AttentionLayout::bhsd;
+  for (std::size_t at = 0; at < q.size(); at += static_cast<std::size_t>(dim)) {
+    const auto line = static_cast<std::int64_t>(at) / dim;
+    const std::int64_t head = by_head ? line / rows % heads : line % heads;
+    const std::int64_t row = by_head ? line % rows : line / heads % rows;
+    if ((row / kRowsOfAVoice + head) % kVoices != kVoices - 1) continue;
+    for (float& value : q.subspan(at, static_cast<std::size_t>(dim))) value *= kLoud;
+  }
+}
+
+/// A given tensor in the problem's element type, or a random one, which `shape_values` may change.
+Status fill_tensor(
+    const char* name, HostArray& array, const std::vector<std::int64_t>& shape, ElementType type, RandomStream stream,
+    FunctionRef<void(std::span<float>)> shape_values = [](std::span<float>) {}) {
   if (is_given(array)) {
     TS_TRY(check_shape(name, array, shape));
     TS_TRY(check_floating(name, array));
@@ -46,6 +66,7 @@ Status fill_tensor(const char* name, HostArray& array, const std::vector<std::in
   TS_ASSIGN(const std::uint64_t bytes, byte_size(type, shape));
   std::vector<float> values(bytes / size_of(type));
   fill_normal(values, stream);
+  shape_values(values);
   array = make_array(type, shape, values);
   return {};
 }
@@ -200,10 +221,14 @@ Result<AttentionCase> AttentionCase::create(const RandomCall<AttentionFwd>& call
     out.total_k_ = in.cu_seqlens_k.back();
   }
 
+  if (!out.numbers_.scale) out.numbers_.scale = 1.0f / std::sqrt(static_cast<float>(p.head_dim_qk));
+  TS_TRY(out.check_numbers());
+
   const bool fp8 = input_type(p.data_type) == DataType::fp8;
   const ElementType type = fp8 && !all_fp8(in) ? ElementType::fp32 : input_element_type_of(p);
-  TS_TRY(fill_tensor("q", in.q, tensor_shape(p, out.numbers_.layout, p.heads_q, out.total_q_, p.head_dim_qk), type,
-                     stream(kQ)));
+  TS_TRY(fill_tensor(
+      "q", in.q, tensor_shape(p, out.numbers_.layout, p.heads_q, out.total_q_, p.head_dim_qk), type, stream(kQ),
+      [&](std::span<float> q) { make_loud(q, out.numbers_.layout, p.heads_q, out.total_q_, p.head_dim_qk); }));
   TS_TRY(fill_tensor("k", in.k, tensor_shape(p, out.numbers_.layout, p.heads_kv, out.total_k_, p.head_dim_qk), type,
                      stream(kK)));
   TS_TRY(fill_tensor("v", in.v, tensor_shape(p, out.numbers_.layout, p.heads_kv, out.total_k_, p.head_dim_v), type,
@@ -241,9 +266,12 @@ Result<AttentionCase> AttentionCase::create(const RandomCall<AttentionFwd>& call
       TS_TRY(check_shape("alibi", in.alibi, {p.heads_q}));
   }
   if (p.sink) {
-    TS_TRY(fill_tensor("sink", in.sink, {p.heads_q}, ElementType::fp32, stream(kSink)));
+    // As heavy as all keys together: a smaller one would be lost among them.
+    const float size = std::log(static_cast<float>(std::max<std::int64_t>(1, p.seqlen_k)));
+    TS_TRY(fill_tensor("sink", in.sink, {p.heads_q}, ElementType::fp32, stream(kSink), [&](std::span<float> sinks) {
+      for (float& sink : sinks) sink += size;
+    }));
   }
-  if (!out.numbers_.scale) out.numbers_.scale = 1.0f / std::sqrt(static_cast<float>(p.head_dim_qk));
 
   // Sizes and numbers are checked before there is memory for outputs: any address stands for it.
   float anywhere = 0;
@@ -253,6 +281,15 @@ Result<AttentionCase> AttentionCase::create(const RandomCall<AttentionFwd>& call
   arguments.lse = &anywhere;
   TS_TRY(validate(p, arguments));
   return out;
+}
+
+Status AttentionCase::check_numbers() const {
+  AttentionProblem without_tensors = problem_;
+  without_tensors.mode = SequenceMode::batch;
+  without_tensors.batch = 0;
+  without_tensors.bias = BiasKind::none;
+  without_tensors.sink = false;
+  return validate(without_tensors, arguments(CallMemory()));
 }
 
 std::vector<OutputSpec> AttentionCase::outputs() const {

@@ -24,10 +24,12 @@ namespace tilesmith {
 
 /// The inputs that are given instead of random ones.
 struct AttentionInputs {
-  /// Empty: random, normally distributed. fp8 inputs that are not fp8 already are quantised, with a scale that makes
-  /// the largest value of the tensor (or, with block scales, of the block) the type's largest.
+  /// Empty: random, normally distributed; a quarter of the rows of q is eight times as large, so that the maxima of
+  /// their logits rise from key block to key block. fp8 inputs that are not fp8 already are quantised, with a scale
+  /// that makes the largest value of the tensor (or, with block scales, of the block) the type's largest.
   HostArray q{}, k{}, v{};
-  HostArray bias{}, alibi{}, sink{};                         ///< empty: random when the problem has the trait
+  HostArray bias{}, alibi{}, sink{};                         ///< empty: random when the problem has the trait; a sink
+                                                             ///< is about log(seqlen_k)
   std::vector<std::int32_t> cu_seqlens_q{}, cu_seqlens_k{};  ///< empty in group mode: random lengths up to the maxima
 };
 
@@ -80,6 +82,9 @@ class Case<AttentionFwd> {
   };
   [[nodiscard]] Status quantise(HostArray& array, std::int64_t heads, std::int64_t rows,
                                 const std::vector<std::int32_t>& offsets, Scales& scales) const;
+
+  /// Checks the numbers of a call, before memory and time go into its tensors.
+  [[nodiscard]] Status check_numbers() const;
 
   Case(const RandomCall<AttentionFwd>& call, AttentionInputs given)
       : problem_(call.problem), numbers_(call.numbers), inputs_(std::move(given)) {}

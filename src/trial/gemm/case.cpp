@@ -137,6 +137,11 @@ Result<GemmCase> GemmCase::create(const RandomCall<Gemm>& call, GemmInputs input
   GemmCase out(call);
   GemmProblem& p = out.problem_;
   const std::uint64_t seed = call.numbers.seed;
+  // Numbers are checked before memory and time go into tensors; a problem without rows has none to check.
+  if (p.grouping != GemmGrouping::none) TS_TRY(out.add_groups());
+  GemmProblem without_rows = p;
+  without_rows.m = 0;
+  TS_TRY(validate(without_rows, out.arguments(CallMemory())));
   const auto fill = [&](Operand& operand, const Matrix& matrix, HostArray& given, std::uint64_t stream) -> Status {
     bool shared = false;
     if (stream == kB && p.type_b == DataType::int4) {
@@ -186,7 +191,6 @@ Result<GemmCase> GemmCase::create(const RandomCall<Gemm>& call, GemmInputs input
     for (Operand* operand : {&out.a_, &out.b_, &out.a2_, &out.b2_})
       if (!operand->array.shape.empty()) round_to_tf32(operand->array);
   if (p.group_size != 0) TS_TRY(out.add_scales(deviation));
-  if (p.grouping != GemmGrouping::none) TS_TRY(out.add_groups());
 
   GemmArguments arguments = out.arguments();
   p = derived(p, arguments);

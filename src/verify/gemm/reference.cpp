@@ -72,7 +72,7 @@ double GemmReference::limit_of(std::size_t at) const {
 bool GemmReference::check_guards(const OutputValues& written, Verdict& verdict) const {
   if (written.name == "amax") return true;
   const Values output = written.values;
-  std::size_t zeros = 0, wanted_zeros = 0, stray_zeros = 0, computed = 0;
+  std::size_t zeros = 0, wanted_zeros = 0, stray_zeros = 0, computed = 0, without_terms = 0;
   for (std::size_t at = 0; at < output.size(); ++at) {
     const double want = float64_.d[at];
     if (!std::isfinite(want) || !std::isfinite(round_to(output_type_, want))) {
@@ -89,6 +89,7 @@ bool GemmReference::check_guards(const OutputValues& written, Verdict& verdict) 
       if (output[at] != 0)
         return fails(verdict, Check::guards,
                      fmt::format("d{} is {:.9g}, all its terms are zero", place(at), output[at]));
+      ++without_terms;
       continue;
     }
     ++computed;
@@ -102,9 +103,12 @@ bool GemmReference::check_guards(const OutputValues& written, Verdict& verdict) 
   if (stray_zeros > 1 && static_cast<double>(stray_zeros) > kStrayZeros * all)
     return fails(verdict, Check::guards,
                  fmt::format("{} of {} elements are zero where the reference is not", stray_zeros, computed));
-  if (static_cast<double>(wanted_zeros) > (makes_zeros(tensors_) ? kTrustedZerosOfRelu : kTrustedZeros) * all) {
+  const double trusted = makes_zeros(tensors_) ? kTrustedZerosOfRelu : kTrustedZeros;
+  if (static_cast<double>(wanted_zeros) > trusted * all)
     mistrusts(verdict, fmt::format("{} of {} elements of the reference are zero", wanted_zeros, computed));
-  }
+  else if (static_cast<double>(without_terms) > trusted * static_cast<double>(output.size()))
+    mistrusts(verdict, fmt::format("{} of {} elements of the reference are zero, with all their terms", without_terms,
+                                   output.size()));
   return true;
 }
 

@@ -5,6 +5,7 @@
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <optional>
+#include <set>
 
 #include "base/file.hpp"
 #include "base/progress.hpp"
@@ -151,12 +152,14 @@ Status bench(const BenchCliOptions& o) {
     if (!measuring) measuring = std::make_unique<Progress>("measuring", count);
     measuring->update(problem, remark(failures));
   };
+  std::set<std::string> compilers_words;  // a broken compiler says the same of every kernel
   progress.row = [&](const BenchRow& row) {
     if (!o.json.empty()) rows.push_back(to_json(row));
     if (row.status != RowStatus::correct && row.status != RowStatus::unverified && row.status != RowStatus::compiled) {
       ++failures;
+      const bool is_new = row.status != RowStatus::compile || compilers_words.insert(row.message).second;
       fmt::print(stderr, "{}: {} on {}: {}\n", name_of(row.status), recipe_name(row.recipe), describe(row.problem),
-                 row.message);
+                 is_new ? row.message : "as said before");
       fmt::print(stderr, "repeat with: tilesmith run {} --device {} --kernel {} --verify\n", row.line(), o.device,
                  recipe_name(row.recipe));
     }
@@ -169,8 +172,11 @@ Status bench(const BenchCliOptions& o) {
   measuring.reset();
   building.reset();
 
-  nlohmann::json document = {
-      {"rows", std::move(rows)}, {"resumed", summary.resumed}, {"wrong", summary.wrong}, {"failed", summary.failed}};
+  nlohmann::json document = {{"rows", std::move(rows)},
+                             {"resumed", summary.resumed},
+                             {"wrong", summary.wrong},
+                             {"failed", summary.failed},
+                             {"without_result", summary.problems_without_result}};
   if (summary.peaks) document["peaks"] = to_json(*summary.peaks);
   document["skipped"] = nlohmann::json::object();
   for (const auto& [reason, count] : skipped) document["skipped"][reason] = count;
@@ -184,6 +190,10 @@ Status bench(const BenchCliOptions& o) {
                 "wider lists of arch, pipeline, instruction, tile_m and tile_n");
   if (summary.wrong > 0)
     return fail(ErrorCode::wrong_result, fmt::format("{} results are wrong", summary.wrong), "their rows say how");
+  if (summary.problems_without_result > 0)
+    return fail(ErrorCode::wrong_result,
+                fmt::format("{} problems have no result: every candidate failed", summary.problems_without_result),
+                "their rows say why");
   return {};
 }
 

@@ -31,6 +31,7 @@ template <class Problem>
 struct Work {
   Problem problem;
   std::vector<Ranked> candidates;
+  bool has_result = false;  ///< of a candidate tried now, or in the file that the bench goes on with
 };
 
 /// What a worker found out, as the bytes that cross the pipe. Doubles are kept exact; JSON has no NaN or infinity, so
@@ -139,9 +140,11 @@ class Bench {
       summary_.peaks = known_peaks_ ? known_peaks_ : isolated_peaks();
       for (std::size_t i = 0; i < work.size(); ++i) {
         if (progress_.problem) progress_.problem(i, work.size(), work[i].problem);
+        if (work[i].candidates.empty()) continue;  // none was built
         TS_TRY(run_problem(work[i]));
       }
     }
+    for (const Work<Problem>& item : work) summary_.problems_without_result += !item.has_result;
     return summary_;
   }
 
@@ -161,14 +164,14 @@ class Bench {
         if (progress_.skipped) progress_.skipped(problem, ranking.error());
         continue;
       }
-      Work<Problem> item{problem, {}};
+      Work<Problem> item{.problem = problem, .candidates = {}};
       std::size_t allowed = 0;
       for (std::size_t rank = 0; rank < ranking->candidates.size(); ++rank) {
         const Ranked candidate{ranking->candidates[rank].recipe, static_cast<int>(rank)};
         if (!options_.config.allows(candidate.recipe)) continue;
         if (options_.max_kernels > 0 && ++allowed > static_cast<std::size_t>(options_.max_kernels)) break;
         if (journal_ && journal_->holds(row_for(problem, candidate).identity()))
-          ++summary_.resumed;
+          ++summary_.resumed, item.has_result = true;
         else
           item.candidates.push_back(candidate);
       }
@@ -211,7 +214,7 @@ class Bench {
         BenchRow row = row_for(item.problem, candidate);
         row.status = status ? RowStatus::compiled : RowStatus::compile;
         if (!status) row.message = status.error().text();
-        TS_TRY(record(row));
+        TS_TRY(record(row, item));
       }
       item.candidates = std::move(good);
     }
@@ -234,10 +237,11 @@ class Bench {
     return status ? peaks : std::nullopt;
   }
 
-  Status run_problem(const Work<Problem>& item) {
+  Status run_problem(Work<Problem>& item) {
     auto problem_case = Case<Op>::create(usual_call(item.problem, kSweepSeed));
     if (!problem_case) {
       ++summary_.skipped_problems;
+      item.has_result = true;  // nothing was tried
       if (progress_.skipped) progress_.skipped(item.problem, problem_case.error());
       return {};
     }
@@ -270,7 +274,7 @@ class Bench {
             row.status = result.status == IsolatedStatus::timed_out ? RowStatus::timeout : RowStatus::runtime;
             row.message = result.payload;
           }
-          recorded = record(row);
+          recorded = record(row, item);
           return recorded.has_value();
         }));
     return recorded;
@@ -283,8 +287,10 @@ class Bench {
     return std::chrono::duration<double>(std::chrono::steady_clock::now() - begin).count();
   }
 
-  Status record(const BenchRow& row) {
+  Status record(const BenchRow& row, Work<Problem>& item) {
     ++summary_.rows;
+    item.has_result |=
+        row.status == RowStatus::correct || row.status == RowStatus::unverified || row.status == RowStatus::compiled;
     if (row.status == RowStatus::wrong) ++summary_.wrong;
     if (row.status == RowStatus::compile || row.status == RowStatus::runtime || row.status == RowStatus::timeout)
       ++summary_.failed;

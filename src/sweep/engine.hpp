@@ -50,6 +50,7 @@ struct BenchSummary {
   std::size_t wrong = 0;
   std::size_t failed = 0;  ///< compile, runtime, timeout
   std::size_t skipped_problems = 0;
+  std::size_t problems_without_result = 0;  ///< every candidate that was tried is wrong or failed
   std::optional<Peaks> peaks{};
 };
 

@@ -57,6 +57,39 @@ std::vector<char*> pointers(const std::vector<std::string>& strings) {
   return result;
 }
 
+// The portable wheel is built for glibc 2.28 (tools/make_wheel.sh): addchdir_np came with 2.29, addclosefrom_np
+// with 2.34.
+#if __GLIBC_PREREQ(2, 34)
+int close_others(posix_spawn_file_actions_t& actions) {
+  return ::posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1);
+}
+
+int start_in(posix_spawn_file_actions_t& actions, std::vector<std::string>&, const std::filesystem::path& directory) {
+  return ::posix_spawn_file_actions_addchdir_np(&actions, directory.c_str());
+}
+#else
+/// Closes the descriptors of this moment: one that another thread opens meanwhile without O_CLOEXEC is inherited.
+int close_others(posix_spawn_file_actions_t& actions) {
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", error)) {
+    const int descriptor = std::atoi(entry.path().filename().c_str());
+    if (descriptor <= STDERR_FILENO) continue;
+    if (const int status = ::posix_spawn_file_actions_addclose(&actions, descriptor); status != 0) return status;
+  }
+  return error ? error.value() : 0;
+}
+
+/// By env of coreutils (8.28 and newer, older than this glibc), which changes the directory and becomes the program.
+int start_in(posix_spawn_file_actions_t&, std::vector<std::string>& words, const std::filesystem::path& directory) {
+  // env reports these two by its exit code, which callers would take for the program's.
+  std::error_code error;
+  if (!std::filesystem::is_directory(directory, error)) return error ? error.value() : ENOTDIR;
+  if (::access(words[0].c_str(), X_OK) != 0) return errno;
+  words.insert(words.begin(), {"/usr/bin/env", "-C", directory.string(), "--"});
+  return 0;
+}
+#endif
+
 /// posix_spawn and not fork: it does not copy this process's page tables, which a program with large tensors would
 /// feel, and is safe in a program with threads. The child keeps descriptors 0 to 2 alone and default signal handling. A
 /// descriptor that is not given is /dev/null.
@@ -82,8 +115,9 @@ Result<pid_t> spawn(const Command& command, const FileDescriptor& input, const F
   redirect(input, STDIN_FILENO);
   redirect(output, STDOUT_FILENO);
   redirect(errors, STDERR_FILENO);
-  set(::posix_spawn_file_actions_addclosefrom_np(&actions, STDERR_FILENO + 1));
-  if (!command.directory.empty()) set(::posix_spawn_file_actions_addchdir_np(&actions, command.directory.c_str()));
+  std::vector<std::string> words = command.arguments;
+  set(close_others(actions));
+  if (!command.directory.empty()) set(start_in(actions, words, command.directory));
   sigset_t none, all;
   ::sigemptyset(&none);
   ::sigfillset(&all);
@@ -93,11 +127,11 @@ Result<pid_t> spawn(const Command& command, const FileDescriptor& input, const F
   set(::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF));
   pid_t child = -1;
   if (error == 0) {
-    const std::vector<char*> arguments = pointers(command.arguments);
+    const std::vector<char*> arguments = pointers(words);
     const std::vector<char*> variables =
         command.environment ? pointers(*command.environment) : std::vector<char*>{nullptr};
     char** environment = command.environment ? const_cast<char**>(variables.data()) : environ;
-    error = ::posix_spawn(&child, command.arguments[0].c_str(), &actions, &attributes, arguments.data(), environment);
+    error = ::posix_spawn(&child, words[0].c_str(), &actions, &attributes, arguments.data(), environment);
   }
   ::posix_spawnattr_destroy(&attributes);
   ::posix_spawn_file_actions_destroy(&actions);

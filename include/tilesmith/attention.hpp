@@ -27,7 +27,9 @@ inline constexpr std::int64_t kScaleBlock = 128;
 
 /// Everything a plan depends on. Two equal problems have one plan.
 struct AttentionProblem {
-  /// Of q, k, v and o: fp32, fp16 or bf16; fp8bf16 and fp8fp16 read e4m3 and write bf16 or fp16. Sums are fp32.
+  /// Of q, k, v and o: fp32, tf32, fp16 or bf16; fp8bf16 and fp8fp16 read e4m3 and write bf16 or fp16. Sums are fp32.
+  /// tf32 is fp32 in memory, rounded to 10 bits of mantissa where it is multiplied, on devices that have such
+  /// instructions; the others compute it as fp32.
   DataType data_type = DataType::bf16;
   SequenceMode mode = SequenceMode::batch;
   std::int64_t batch = 1;

@@ -1,5 +1,6 @@
-// The head dimensions of attention, as every backend's spec states them: {"min", "max", "step", "unequal_pairs"}.
-// `Spec` has head_dim_min, head_dim_max, head_dim_step and unequal_head_dims.
+// The head dimensions of attention, as every backend's spec states them: {"min", "max", "step", "unequal_pairs"}, and
+// "listed_max", if a listing ends before the maximum. `Spec` has head_dim_min, head_dim_max, head_dim_step,
+// head_dim_listed_max and unequal_head_dims.
 #pragma once
 
 #include <utility>
@@ -12,10 +13,14 @@ namespace tilesmith {
 
 template <class Spec>
 [[nodiscard]] Status read_head_dims(const JsonReader& reader, Spec& spec) {
-  TS_TRY(reader.only({"min", "max", "step", "unequal_pairs"}));
+  TS_TRY(reader.only({"min", "max", "step", "listed_max", "unequal_pairs"}));
   TS_ASSIGN(spec.head_dim_min, reader.at("min").integer<int>(1, 4096));
   TS_ASSIGN(spec.head_dim_max, reader.at("max").integer<int>(spec.head_dim_min, 4096));
   TS_ASSIGN(spec.head_dim_step, reader.at("step").integer<int>(1, 4096));
+  spec.head_dim_listed_max = spec.head_dim_max;
+  if (reader.has("listed_max")) {
+    TS_ASSIGN(spec.head_dim_listed_max, reader.at("listed_max").integer<int>(spec.head_dim_min, spec.head_dim_max));
+  }
   TS_ASSIGN(const auto pairs, reader.at("unequal_pairs").elements());
   for (const JsonReader& pair : pairs) {
     TS_ASSIGN(const std::vector<int> dims, pair.integers(spec.head_dim_min, spec.head_dim_max));
@@ -25,11 +30,13 @@ template <class Spec>
   return {};
 }
 
-/// (head_dim_qk, head_dim_v) of a listing: the equal ones in steps, then the pairs.
+/// (head_dim_qk, head_dim_v) of a listing: the equal ones, multiples of the step, then the pairs.
 template <class Spec>
 [[nodiscard]] std::vector<std::pair<int, int>> listed_head_dims(const Spec& spec) {
   std::vector<std::pair<int, int>> dims;
-  for (int dim = spec.head_dim_min; dim <= spec.head_dim_max; dim += spec.head_dim_step) dims.emplace_back(dim, dim);
+  const int step = spec.head_dim_step;
+  for (int dim = (spec.head_dim_min + step - 1) / step * step; dim <= spec.head_dim_listed_max; dim += step)
+    dims.emplace_back(dim, dim);
   dims.insert(dims.end(), spec.unequal_head_dims.begin(), spec.unequal_head_dims.end());
   return dims;
 }

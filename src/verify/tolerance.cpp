@@ -28,11 +28,15 @@ constexpr double kFp8WeightFloor = 0x1p-15;
 
 }  // namespace
 
-Result<AttentionTolerance> attention_tolerance(ElementType input) {
+Result<AttentionTolerance> attention_tolerance(ElementType input, bool tf32) {
   switch (input) {
     // fp32: the naive computation is as exact as a kernel, so R says nothing and B carries the check. N: relative
     // error 1.4e-5.
     case ElementType::fp32:
+      // tf32 has the mantissa of fp16.
+      if (tf32)
+        return AttentionTolerance{
+            .norm_wise = 1e-6, .weight_roundoff = unit_roundoff(ElementType::fp16), .bounded = true};
       return AttentionTolerance{.norm_wise = 1e-10, .weight_roundoff = kFp32Roundoff, .bounded = true};
     // R: FlashAttention's tests allow twice the error of a plain implementation. N: 1e-5 is DeepGEMM's limit for bf16;
     // fp16 rounds eight times finer, and errors enter N squared.

@@ -30,8 +30,9 @@ struct AttentionTolerance {
   bool bounded = false;
 };
 
-/// The tolerance for inputs of `input`; an error for types attention is not computed in.
-[[nodiscard]] Result<AttentionTolerance> attention_tolerance(ElementType input);
+/// The tolerance for inputs of `input`; an error for types attention is not computed in. `tf32`: of fp32 inputs that
+/// are tf32 numbers, whose products may round the weights to tf32.
+[[nodiscard]] Result<AttentionTolerance> attention_tolerance(ElementType input, bool tf32 = false);
 
 /// What check B needs to know of one output element.
 struct ElementTerms {

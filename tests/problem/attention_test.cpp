@@ -31,7 +31,7 @@ TEST(AttentionProblem, EveryRefusalNamesTheValueAndWhatWouldBeRight) {
       {"block scales", [](auto& p) { p.block_scale = true; }, "block scales with bf16", "fp8bf16 and fp8fp16",
        ErrorCode::invalid_argument},
       {"data type", [](auto& p) { p.data_type = DataType::fp8; }, "does not run on fp8",
-       "fp32, fp16, bf16, fp8bf16 or fp8fp16", ErrorCode::unsupported},
+       "fp32, tf32, fp16, bf16, fp8bf16 or fp8fp16", ErrorCode::unsupported},
       {"batch", [](auto& p) { p.batch = -1; }, "batch is -1", "0 to"},
       {"large batch", [](auto& p) { p.batch = kHuge + 1; }, "batch is 1099511627777", "1099511627776"},
       {"heads_q", [](auto& p) { p.heads_q = 0; }, "heads_q is 0", "1 to"},

@@ -93,7 +93,9 @@ TS_DEVICE void finish_logits(const TsCudaAttentionArgs& args, float scale, const
                              int column, float (&s)[kScores]) {
   if constexpr (cfg::kSoftCap) {
     // A bias or dropout leaves no registers for a choice.
-    if constexpr (cfg::kBias || cfg::kDropout) {
+    if constexpr (cfg::kFp32) {
+      SoftCap::exact(scale, args.soft_cap, s);
+    } else if constexpr (cfg::kBias || cfg::kDropout) {
       SoftCap::far(scale, args.soft_cap, s);
     } else {
       SoftCap::apply(scale, args.soft_cap, s);

@@ -7,7 +7,10 @@
 //         Its relative error is at most 3e-6, a third of what the lse may be off by.
 //   far   by an exp2 and a reciprocal, 2e-7: two more operations of the special-function unit, which the softmax keeps
 //         busy already at 16 results a clock. So four scores of a row share one reciprocal, that of the product of
-//         their denominators.
+//         their denominators. It is exact to 2e-7 of the cap, not of the logit.
+//
+// float32 asks for more: there each score takes a longer polynomial or an exp2 and a reciprocal of its own, exact to
+// about 2e-7 of the logit.
 //
 // A warp decides for all its rows: the last bits of a row may depend on the others'.
 //
@@ -81,6 +84,20 @@ struct SoftCap {
         c = fmaf(inverse_cd, dd, -unit);
         d = fmaf(inverse_cd, dc, -unit);
       }
+    }
+  }
+
+  static TS_DEVICE void exact(float scale, float soft_cap, float (&s)[kScores]) {
+    const float inner = inner_scale(scale, soft_cap), unit = soft_cap * kLog2e;
+#pragma unroll
+    for (int i = 0; i < kScores; ++i) {
+      const float x = s[i] * inner, square = x * x;
+      float series = fmaf(-0.00570498779f, square, 0.0206390880f);
+      series = fmaf(fmaf(series, square, -0.0537397154f), square, 0.133314416f);
+      const float near = fmaf(x * square, fmaf(series, square, -0.333332807f), x);
+      const float e = exp2_approx(min_nan(fabsf(x) * (2.0f * kLog2e), 64.0f));
+      const float far = copysignf(fmaf(-2.0f, rcp_approx(e + 1.0f), 1.0f), x);
+      s[i] = unit * (fabsf(x) < 0.625f ? near : far);
     }
   }
 

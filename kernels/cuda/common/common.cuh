@@ -111,10 +111,11 @@ TS_DEVICE void store_8_bytes(void* p, u32 low, u32 high) {
   asm volatile("st.global.v2.b32 [%0], {%1, %2};" ::"l"(p), "r"(low), "r"(high) : "memory");
 }
 
-// Stores one of a thread's two rows (`r`), `o` times `scale`. `out` is the row's first element in memory; null leaves
-// it alone. A scale of zero marks a row that saw nothing: it is zero whatever its values were, though 0 * NaN is not.
-template <bool kBf16, int kColumns, int N>
-TS_DEVICE void store_row(char* out, const float (&o)[N], int r, float scale) {
+// Stores one of a thread's two rows (`r`), `o` times `scale`, up to `columns`. `out` is the row's first element in
+// memory; null leaves it alone. A scale of zero marks a row that saw nothing: it is zero whatever its values were,
+// though 0 * NaN is not.
+template <bool kBf16, int N>
+TS_DEVICE void store_row(char* out, const float (&o)[N], int r, float scale, int columns) {
   static_assert(N % 8 == 0, "whole pairs of 8-column tiles");
   const int lane = threadIdx.x & 3;
   const int column = 8 * (lane & 1) + 4 * (lane >> 1);  // the lane's place after the exchange, in a pair of tiles
@@ -125,22 +126,22 @@ TS_DEVICE void store_row(char* out, const float (&o)[N], int r, float scale) {
     u32 second = pack<kBf16>(o[i + 2 * r + 4] * scale, o[i + 2 * r + 5] * scale);
     pair_exchange(first, second);
     if (empty) first = second = 0;
-    if (out != nullptr && (2 * i + 16 <= kColumns || 2 * i + column < kColumns))
+    if (out != nullptr && (2 * i + 16 <= columns || 2 * i + column < columns))
       store_8_bytes(out + 4 * i + 2 * column, first, second);
   }
 }
 
 // The same by single elements: for rows with no alignment and for columns of any number.
-template <bool kBf16, int kColumns, int N>
-TS_DEVICE void store_row_by_elements(char* out, const float (&o)[N], int r, float scale) {
+template <bool kBf16, int N>
+TS_DEVICE void store_row_by_elements(char* out, const float (&o)[N], int r, float scale, int columns) {
   if (out == nullptr) return;
 #pragma unroll
   for (int i = 0; i < N; i += 4) {
     const int column = 2 * i + 2 * (threadIdx.x & 3);
     const u32 pair = scale == 0.0f ? 0 : pack<kBf16>(o[i + 2 * r] * scale, o[i + 2 * r + 1] * scale);
     unsigned short* const to = reinterpret_cast<unsigned short*>(out) + column;
-    if (column < kColumns) to[0] = static_cast<unsigned short>(pair);
-    if (column + 1 < kColumns) to[1] = static_cast<unsigned short>(pair >> 16);
+    if (column < columns) to[0] = static_cast<unsigned short>(pair);
+    if (column + 1 < columns) to[1] = static_cast<unsigned short>(pair >> 16);
   }
 }
 

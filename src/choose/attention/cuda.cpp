@@ -72,10 +72,13 @@ bool has_traits(const KernelConfig& config, const AttentionProblem& problem) {
 
 AttentionSignature cuda_signature_of(const AttentionProblem& p) {
   AttentionSignature s = signature_of(p);
+  s.data_type = p.data_type;
   const MaskWindow window = window_of(p);
   s.mask = window.left >= 0 ? MaskKind::generic : window.right >= 0 ? MaskKind::causal : MaskKind::none;
   s.negative_scale = p.negative_scale;
-  s.unaligned = p.unaligned;
+  // A kernel that copies rows 16 bytes at a time would copy what lies behind other rows.
+  const int bits = bits_of(s.data_type);
+  s.unaligned = p.unaligned || p.head_dim_qk * bits % 128 != 0 || p.head_dim_v * bits % 128 != 0;
   if (input_type(p.data_type) == DataType::fp8)
     s.qscale = p.block_scale ? QuantScale::blockscale : QuantScale::pertensor;
   return cuda_attention_signature(s);

@@ -33,16 +33,18 @@ double predicted_seconds(const KernelConfig& config, const CudaTile& row, const 
   const double flops_per_second = spec.reference.tflops_of(input_type(s.data_type)) * 1e12 / spec.reference.sms *
                                   row.efficiency / facts.blocks_per_sm;
   const double depth = s.head_dim_qk + s.head_dim_v;
+  const double scored = s.head_dim_qk * (facts.column_blocks - 1);  // once more by each further block of columns
   const double keys = static_cast<double>(shape.seqlen_k) * shape.visible;
   // The blocks of keys a tile walks over, and one for its start and end.
   const double blocks_of_keys = ceil_div(keys, static_cast<double>(facts.tile_keys)) + 1;
-  const double tile_seconds = 2 * blocks_of_keys * facts.tile_rows * facts.tile_keys * depth / flops_per_second;
+  const double tile_seconds =
+      2 * blocks_of_keys * facts.tile_rows * facts.tile_keys * (depth + scored) / flops_per_second;
   const double waves =
       ceil_div(cuda_row_blocks(config, shape), static_cast<double>(spec.reference.sms * facts.blocks_per_sm));
 
   const double queries = static_cast<double>(shape.batch * shape.heads_q) * static_cast<double>(shape.seqlen_q);
   const double keys_read = static_cast<double>(shape.batch * shape.heads_kv) * static_cast<double>(shape.seqlen_k);
-  const double bytes = (input_type(s.data_type) == DataType::fp8 ? 1 : 2) * (queries + keys_read) * depth;
+  const double bytes = bits_of(s.data_type) / 8.0 * (queries + keys_read) * depth;
   return spec.reference.launch_us * 1e-6 + std::max(waves * tile_seconds, bytes / spec.reference.bytes_per_second);
 }
 

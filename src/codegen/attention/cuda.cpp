@@ -5,6 +5,7 @@
 #include "codegen/cuda_table.hpp"
 #include "codegen/flatten.hpp"
 #include "instances/attention/cuda_resources.hpp"
+#include "vocabulary/data_type.hpp"
 #include "vocabulary/names/native.hpp"
 
 namespace tilesmith {
@@ -41,7 +42,12 @@ void add_hopper(CudaTable& table, const Algorithm& a, const CudaAttentionResourc
   table.add("kLateStore", a.late_store);
 }
 
-void add_mma_sm80(CudaTable& table, const CudaAttentionResources& facts) {
+void add_mma_sm80(CudaTable& table, const AttentionSignature& s, const CudaAttentionResources& facts) {
+  table.add("kFp32", bits_of(s.data_type) == 32);
+  table.add("kTf32x3", s.data_type == DataType::fp32);
+  table.add("kChunkQk", facts.chunk_qk);
+  table.add("kColumnBlocks", facts.column_blocks);
+  table.add("kUnaligned", s.unaligned);
   table.add("kWarps", facts.warps);
   table.add("kTileN", facts.tile_keys);
 }
@@ -59,8 +65,7 @@ Result<Source> cuda_attention_source(const KernelConfig& config) {
     table.add("kFp8", input_type(signature.data_type) == DataType::fp8);
     table.add("kBlockScale", signature.qscale == QuantScale::blockscale);
   } else {
-    add_mma_sm80(table, facts);
-    table.add("kUnaligned", signature.unaligned);
+    add_mma_sm80(table, signature, facts);
   }
   TS_ASSIGN(const std::string text,
             flatten_includes(embedded_kernels(), is_hopper ? "cuda/attention/hopper/attention_fwd.cuh"
@@ -74,7 +79,9 @@ Result<Source> cuda_attention_source(const KernelConfig& config) {
   // bytes cost nothing that could be measured. The cost of more has not been measured, but without it some kernels
   // would not be built, and their problems would go to the mma_sm80 pipeline.
   constexpr std::uint32_t kHopperSpills = 256;
-  source.spill_limit_bytes = is_hopper ? kHopperSpills : 0;
+  // float32 of 256 columns fills the registers to the last; a few words beside hundreds of products.
+  constexpr std::uint32_t kFp32Spills = 128;
+  source.spill_limit_bytes = is_hopper ? kHopperSpills : bits_of(signature.data_type) == 32 ? kFp32Spills : 0;
   source.options = {"-std=c++17", "-default-device"};
   source.text = table.text() + fmt::format("#define TS_ENTRY {}\n\n", source.entry_symbol) + text;
   return source;

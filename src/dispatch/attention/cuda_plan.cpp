@@ -70,7 +70,8 @@ Result<std::unique_ptr<AttentionPlan>> CudaAttentionPlan::make(const AttentionPr
   } else {
     if (p.heads_q > kGridLimit) return too_large("heads_q", p.heads_q, kGridLimit);
     if (p.batch > kGridLimit) return too_large("batch", p.batch, kGridLimit);
-    launch.grid = {static_cast<unsigned>(row_tiles), static_cast<unsigned>(p.heads_q), static_cast<unsigned>(p.batch)};
+    launch.grid = {static_cast<unsigned>(row_tiles * facts.column_blocks), static_cast<unsigned>(p.heads_q),
+                   static_cast<unsigned>(p.batch)};
   }
   return made;
 }
@@ -110,7 +111,7 @@ Status CudaAttentionPlan::check(const AttentionArguments& a) const {
   TS_TRY(aligned("q", a.q, a.q_strides, p.heads_q, bytes));
   TS_TRY(aligned("k", a.k, a.k_strides, p.heads_kv, bytes));
   TS_TRY(aligned("v", a.v, a.v_strides, p.heads_kv, bytes));
-  TS_TRY(aligned("o", a.o, a.o_strides, p.heads_q, 2));
+  TS_TRY(aligned("o", a.o, a.o_strides, p.heads_q, bits_of(output_type(p.data_type)) / 8));
   if (!facts_.bias_map || a.bias == nullptr) return {};
   const BiasStrides& b = a.bias_strides;
   const std::int64_t steps = (p.batch > 1 ? b.batch : 0) | (p.heads_q > 1 ? b.head : 0) | (p.seqlen_q > 1 ? b.row : 0);

@@ -8,6 +8,7 @@
 #include "kernels/cuda/common/mma_sm80.h"
 #include "spec/head_dims.hpp"
 #include "tilesmith/attention.hpp"
+#include "vocabulary/data_type.hpp"
 
 namespace tilesmith {
 namespace {
@@ -37,11 +38,18 @@ bool is_fp8(const Subject& s) {
 
 /// Rows are copied 16 bytes at a time, unless the kernel reads them by elements.
 int head_dim_step(const Subject& s) {
-  return s.signature().unaligned ? 1 : is_fp8(s) ? 2 * s.spec.head_dim_step : s.spec.head_dim_step;
+  return s.signature().unaligned ? 1 : s.spec.head_dim_step * 16 / bits_of(s.signature().data_type);
+}
+
+/// Of the warp-specialised template: the columns of one instruction.
+constexpr int kMostHopperColumns = 256;
+
+int head_dim_max(const Subject& s) {
+  return s.is_warp_specialized() ? std::min(s.spec.head_dim_max, kMostHopperColumns) : s.spec.head_dim_max;
 }
 
 bool head_dim_in_range(const Subject& s, int dim) {
-  return dim >= s.spec.head_dim_min && dim <= s.spec.head_dim_max && dim % head_dim_step(s) == 0;
+  return dim >= s.spec.head_dim_min && dim <= head_dim_max(s) && dim % head_dim_step(s) == 0;
 }
 
 const CudaInstruction* instruction_facts(const Subject& s) {
@@ -105,7 +113,7 @@ constexpr Rule<Subject> kRules[] = {
      },
      [](const Subject& s) {
        return fmt::format("head_dim_qk {}, head_dim_v {}; {} to {} in steps of {}", s.signature().head_dim_qk,
-                          s.signature().head_dim_v, s.spec.head_dim_min, s.spec.head_dim_max, head_dim_step(s));
+                          s.signature().head_dim_v, s.spec.head_dim_min, head_dim_max(s), head_dim_step(s));
      }},
     {"scales_belong_to_fp8", "fp8 tensors have scales, by tensor or by blocks of rows; others have none",
      [](const Subject& s) {
@@ -306,6 +314,8 @@ void enumerate_cuda_attention(const CudaSpec& spec, ConfigSink sink) {
   constexpr Kind kKinds[] = {
       {DataType::bf16, QuantScale::none, false},         {DataType::fp16, QuantScale::none, false},
       {DataType::bf16, QuantScale::none, true},          {DataType::fp16, QuantScale::none, true},
+      {DataType::fp32, QuantScale::none, false},         {DataType::tf32, QuantScale::none, false},
+      {DataType::fp32, QuantScale::none, true},          {DataType::tf32, QuantScale::none, true},
       {DataType::fp8bf16, QuantScale::pertensor, false}, {DataType::fp8bf16, QuantScale::blockscale, false},
       {DataType::fp8fp16, QuantScale::pertensor, false}, {DataType::fp8fp16, QuantScale::blockscale, false}};
   for (const Kind& kind : kKinds)

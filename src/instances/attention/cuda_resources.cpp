@@ -14,13 +14,18 @@ constexpr int round_up(int a, int b) {
   return ceil_div(a, b) * b;
 }
 
+/// Of the accumulator of a block of threads.
+int output_columns(const AttentionSignature& s, const CudaAttentionResources& facts) {
+  return round_up(ceil_div(s.head_dim_v, facts.column_blocks), 16);
+}
+
 /// Registers beside scores, probabilities and output: row states, addresses, loop counters, what a trait keeps at hand.
 /// Found by compiling the tile table with each trait (NVRTC 13.0): with less to spare the compiler spills hundreds of
 /// bytes or runs the products one by one; with this much at most a few words, most of them the producer's, which has
 /// few registers and time to spare.
 int overhead_registers(const AttentionSignature& s, const Algorithm& a, const CudaAttentionResources& facts) {
   const bool biased = s.bias == BiasKind::elementwise;
-  if (!facts.persistent) return 72 + (biased && s.dropout ? 24 : 0);
+  if (!facts.persistent) return (bits_of(s.data_type) == 32 ? 110 : 72) + (biased && s.dropout ? 24 : 0);
   const bool wide = facts.consumer_registers >= 200;
   int registers = wide ? 36 : 28;
   if (biased && s.dropout)
@@ -71,8 +76,16 @@ void persistent_facts(const AttentionSignature& s, const Algorithm& a, CudaAtten
 void portable_facts(const AttentionSignature& s, const Algorithm& a, CudaAttentionResources& facts) {
   facts.warps = a.tile[0] / 16;
   facts.threads = 32 * facts.warps;
+  const int element = bits_of(s.data_type) / 8;
+  // What 99 KiB of shared memory hold beside 32 keys at least, and registers beside the operands of a warp's 16 rows:
+  // halves of float32 are two registers each.
+  constexpr int kWholeBytes = 512;
+  const int columns = element == 4 && s.bias == BiasKind::elementwise && s.dropout ? 128 : 256;
+  const bool whole = s.head_dim_qk * element <= kWholeBytes;
+  facts.chunk_qk = whole ? round_up(s.head_dim_qk, 16) : kWholeBytes / element;
+  facts.column_blocks = ceil_div(s.head_dim_v, columns);
   // A row is whole products of depth 16, and 16 bytes more against bank conflicts.
-  const long pitch_qk = 2L * round_up(s.head_dim_qk, 16) + 16, pitch_v = 2L * round_up(s.head_dim_v, 16) + 16;
+  const long pitch_qk = element * facts.chunk_qk + 16, pitch_v = element * output_columns(s, facts) + 16;
   facts.shared_bytes = (a.tile[0] + a.tile[1]) * pitch_qk + a.tile[1] * pitch_v;
   if (facts.threads > 0)
     facts.launch_registers = facts.consumer_registers = std::min(255, 65536 / facts.threads / 8 * 8);
@@ -91,10 +104,12 @@ CudaAttentionResources cuda_attention_resources(const KernelConfig& config) {
   else
     portable_facts(s, a, facts);
   // A thread holds two rows of its warp's 16: half a register for each score, a quarter for a packed probability.
-  const int output_columns = round_up(s.head_dim_v, 16);
-  const int probabilities = a.tile[1] / (input_type(s.data_type) == DataType::fp8 ? 8 : 4);
-  facts.needed_registers = a.tile[1] / 2 + probabilities + output_columns / 2 + overhead_registers(s, a, facts);
-  facts.operand_registers = facts.persistent ? std::max<int>(a.tile[1], output_columns) / 2 : 4;
+  // float32 probabilities stay where the scores were.
+  const int columns = output_columns(s, facts);
+  const int bits = bits_of(s.data_type);
+  const int probabilities = bits == 32 ? 0 : a.tile[1] * bits / 64;
+  facts.needed_registers = a.tile[1] / 2 + probabilities + columns / 2 + overhead_registers(s, a, facts);
+  facts.operand_registers = facts.persistent ? std::max<int>(a.tile[1], columns) / 2 : 4;
   return facts;
 }
 

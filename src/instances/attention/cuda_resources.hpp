@@ -14,9 +14,11 @@ struct CudaAttentionResources {
   int tile_keys = 0;
   int warpgroups = 0;     ///< that multiply, 64 rows each; 0 in the portable template
   int warps = 0;          ///< that multiply, 16 rows each
+  int chunk_qk = 0;       ///< portable: elements of head_dim_qk in shared memory at a time, a multiple of 16
+  int column_blocks = 1;  ///< portable: blocks of threads that share head_dim_v out
   int blocks_per_sm = 1;  ///< at least so many share an SM by design; the portable template leaves it to the hardware
-  /// Persistent: min(work items, SMs * blocks_per_sm) blocks walk all tiles. Else one block a tile: grid (row tiles,
-  /// heads, batch).
+  /// Persistent: min(work items, SMs * blocks_per_sm) blocks walk all tiles. Else one block a tile: grid (row tiles *
+  /// column_blocks, heads, batch).
   bool persistent = false;
   bool tensor_maps = false;  ///< takes TsCudaTensorMaps before the arguments
   bool bias_map = false;     ///< and reads a bias through the map of that name

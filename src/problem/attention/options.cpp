@@ -58,7 +58,8 @@ std::vector<ProblemOption<AttentionFwd>> Line<AttentionFwd>::options() {
       .field("head_dim_v", {"--head-dim-v"}, "Head dimension of v and o (default: head-dim-qk)")
       .add(
           {.names = {"--dtype"},
-           .about = "fp32, fp16, bf16 (the default), fp8bf16, fp8fp16 or fp8e4m3 (which writes bf16)",
+           .about = "fp32, tf32 (fp32 whose products round to 10 bits of mantissa), fp16, bf16 (the default), fp8bf16, "
+                    "fp8fp16 or fp8e4m3 (which writes bf16)",
            .always = true,
            .fields = {"data_type"},
            .text = [](const Call& call) -> std::optional<std::string> { return text_of_value(call.problem.data_type); },

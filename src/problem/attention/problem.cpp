@@ -38,10 +38,11 @@ double pairs_in_window(std::int64_t seqlen_q, std::int64_t seqlen_k, const MaskW
 }  // namespace
 
 Status validate(const AttentionProblem& p) {
-  constexpr std::array kTypes{DataType::fp32, DataType::fp16, DataType::bf16, DataType::fp8bf16, DataType::fp8fp16};
+  constexpr std::array kTypes{DataType::fp32, DataType::tf32,    DataType::fp16,
+                              DataType::bf16, DataType::fp8bf16, DataType::fp8fp16};
   if (std::ranges::find(kTypes, p.data_type) == kTypes.end())
     return fail(ErrorCode::unsupported, fmt::format("attention forward does not run on {}", name_of(p.data_type)),
-                "fp32, fp16, bf16, fp8bf16 or fp8fp16");
+                "fp32, tf32, fp16, bf16, fp8bf16 or fp8fp16");
   if (p.block_scale && input_type(p.data_type) != DataType::fp8)
     return fail(ErrorCode::invalid_argument, fmt::format("block scales with {}", name_of(p.data_type)),
                 "they belong to fp8bf16 and fp8fp16");
@@ -108,7 +109,7 @@ AttentionArguments dense_arguments(const AttentionProblem& p, AttentionLayout la
 
 AttentionSignature signature_of(const AttentionProblem& p) {
   AttentionSignature s;
-  s.data_type = p.data_type;
+  s.data_type = p.data_type == DataType::tf32 ? DataType::fp32 : p.data_type;
   s.mode = p.mode;
   s.head_dim_qk = static_cast<std::uint16_t>(p.head_dim_qk);
   s.head_dim_v = static_cast<std::uint16_t>(p.head_dim_v);
@@ -140,8 +141,7 @@ double flops_of(const AttentionProblem& p) {
 }
 
 std::int64_t input_bytes(DataType type) {
-  const DataType input = input_type(type);
-  return input == DataType::fp32 ? 4 : input == DataType::fp8 ? 1 : 2;
+  return bits_of(type) / 8;
 }
 
 double bytes_of(const AttentionProblem& p) {

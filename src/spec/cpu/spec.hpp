@@ -72,6 +72,7 @@ struct CpuSpec {
   int head_dim_min = 0;
   int head_dim_max = 0;
   int head_dim_step = 0;
+  int head_dim_listed_max = 0;
   std::vector<std::pair<int, int>> unequal_head_dims;  ///< (head_dim_qk, head_dim_v) pairs listed beside the equal ones
   std::vector<CpuAttentionInstruction> attention_fwd;
   std::vector<CpuGemmInstruction> gemm;

@@ -106,7 +106,8 @@ struct CudaSpec {
   std::vector<CudaInstruction> instructions;
   int head_dim_min = 0;
   int head_dim_max = 0;
-  int head_dim_step = 0;
+  int head_dim_step = 0;                               ///< of 16-bit elements: 16 bytes
+  int head_dim_listed_max = 0;                         ///< listings end here
   std::vector<std::pair<int, int>> unequal_head_dims;  ///< (head_dim_qk, head_dim_v) pairs listed beside the equal ones
   std::vector<CudaAttentionPipeline> attention_fwd;    ///< fastest first
   CudaGemmSpec gemm;

@@ -10,6 +10,7 @@
 #include "base/random.hpp"
 #include "problem/attention/problem.hpp"
 #include "problem/derive.hpp"
+#include "trial/tf32.hpp"
 #include "verify/attention/naive.hpp"
 #include "vocabulary/data_type.hpp"
 
@@ -234,6 +235,8 @@ Result<AttentionCase> AttentionCase::create(const RandomCall<AttentionFwd>& call
   TS_TRY(fill_tensor("v", in.v, tensor_shape(p, out.numbers_.layout, p.heads_kv, out.total_k_, p.head_dim_v), type,
                      stream(kV)));
 
+  if (p.data_type == DataType::tf32)
+    for (HostArray* array : {&in.q, &in.k, &in.v}) round_to_tf32(*array);
   if (fp8) {
     TS_TRY(out.quantise(in.q, p.heads_q, out.total_q_, in.cu_seqlens_q, out.q_scale_));
     TS_TRY(out.quantise(in.k, p.heads_kv, out.total_k_, in.cu_seqlens_k, out.k_scale_));
@@ -391,6 +394,7 @@ AttentionTensors AttentionCase::tensors() const {
   out.seed = a.seed;
   out.offset = a.offset;
   out.drop_threshold = problem_.dropout ? a.drop_threshold : 0;
+  out.tf32 = problem_.data_type == DataType::tf32;
   return out;
 }
 

@@ -11,6 +11,7 @@
 #include "problem/derive.hpp"
 #include "problem/gemm/group.hpp"
 #include "problem/gemm/problem.hpp"
+#include "trial/tf32.hpp"
 #include "verify/gemm/naive.hpp"
 #include "vocabulary/data_type.hpp"
 #include "vocabulary/memory_type.hpp"
@@ -52,14 +53,6 @@ std::vector<T> turned(const std::vector<T>& values, std::int64_t rows, std::int6
       for (std::size_t j = 0; j < c; ++j)
         std::copy_n(&values[start + (i * c + j) * width], width, &out[start + (j * r + i) * width]);
   return out;
-}
-
-/// To the numbers that are multiplied: devices with tf32 products round what is fp32 in memory.
-void round_to_tf32(HostArray& array) {
-  constexpr FloatFormat kTf32{.exponent_bits = 8, .mantissa_bits = 10, .has_infinity = true, .saturates = false};
-  std::vector<float> values = array.to_floats();
-  for (float& value : values) value = decode_float(kTf32, encode_float(kTf32, static_cast<double>(value)));
-  store_elements(array.type, values, array.data.data());
 }
 
 struct Matrix {

@@ -23,7 +23,7 @@ Result<AttentionReference> AttentionReference::make(const AttentionTensors& tens
   if (!is_floating(output_type))
     return fail(ErrorCode::invalid_argument, fmt::format("the output type is {}", to_string(output_type)),
                 "a floating type");
-  TS_ASSIGN(const AttentionTolerance tolerance, attention_tolerance(tensors.q.type));
+  TS_ASSIGN(const AttentionTolerance tolerance, attention_tolerance(tensors.q.type, tensors.tf32));
   AttentionReference reference(tensors, output_type, tolerance);
   TS_ASSIGN(reference.float64_, float64_attention(tensors, threads));
   TS_ASSIGN(reference.naive_, naive_attention(tensors, output_type, threads));

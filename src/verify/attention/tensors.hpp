@@ -32,6 +32,7 @@ struct AttentionTensors {
   float soft_cap = 0.0F;  ///< 0: none
   std::uint64_t seed = 0, offset = 0;
   std::uint32_t drop_threshold = 0;  ///< of 65536; 0: no dropout
+  bool tf32 = false;                 ///< of fp32 tensors: products may round their operands to tf32
 
   [[nodiscard]] bool group_mode() const { return cu_seqlens_q != nullptr; }
 };

@@ -126,6 +126,18 @@ TEST_F(CudaAttentionKernels, EssentialPortable) {
   check_instances(essential("sm_80", kPortable), false);
   check_instances({best("sm_90a", kPortable, signature_of(128, 128, DataType::bf16, MaskKind::causal))}, false);
 }
+TEST_F(CudaAttentionKernels, PortableInFp32AndWide) {
+  std::vector<KernelConfig> configs;
+  for (const int dim : {24, 64, 128, 256, 512})
+    configs.push_back(best("sm_80", kPortable, signature_of(dim, dim, DataType::fp32, MaskKind::causal)));
+  configs.push_back(best("sm_80", kPortable, signature_of(128, 128, DataType::tf32, MaskKind::causal)));
+  configs.push_back(best("sm_80", kPortable, signature_of(512, 512, DataType::bf16, MaskKind::causal)));
+  AttentionSignature all = signature_of(256, 256, DataType::fp32, MaskKind::generic);
+  all.mode = SequenceMode::group, all.bias = BiasKind::elementwise;
+  all.dropout = all.soft_cap = all.sink = true;
+  configs.push_back(best("sm_80", kPortable, all));
+  check_instances(testing::some(configs, 2), true);
+}
 
 TEST_F(CudaAttentionKernels, TraitsAreHealthy) {
   std::vector<KernelConfig> configs;
@@ -197,6 +209,14 @@ TEST_F(CudaAttentionKernels, LaunchFactsAreTheTemplates) {
         signature.dropout = traits;
         signature.bias = traits ? BiasKind::elementwise : BiasKind::none;
         constexpr int kPacked[] = {1, 4};
+        for (const auto& [wide, type] : {std::pair(qk, DataType::fp32), std::pair(2 * qk, DataType::fp16)}) {
+          AttentionSignature other = signature;
+          other.data_type = type;
+          other.head_dim_qk = static_cast<std::uint16_t>(wide);
+          for (const Candidate& one : ranked_cuda_attention(arch(name), other, {}))
+            if (one.recipe.main().algorithm.pipeline == kPortable)
+              sources.push_back(assertion_source(one.recipe.main()));
+        }
         enumerate_cuda_attention(arch(name), signature, kPacked, [&](const KernelConfig& config) {
           if (config.algorithm.pack_gqa == (sources.size() % 2 == 0 ? 1 : 4) || config.algorithm.pipeline == kPortable)
             sources.push_back(assertion_source(config));

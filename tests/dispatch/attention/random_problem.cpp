@@ -14,10 +14,10 @@ namespace tilesmith::testing {
 namespace {
 
 ElementType element_of(DataType type) {
-  return type == DataType::fp32   ? ElementType::fp32
-         : type == DataType::fp16 ? ElementType::fp16
-         : type == DataType::fp8  ? ElementType::fp8e4m3
-                                  : ElementType::bf16;
+  return type == DataType::fp32 || type == DataType::tf32 ? ElementType::fp32
+         : type == DataType::fp16                         ? ElementType::fp16
+         : type == DataType::fp8                          ? ElementType::fp8e4m3
+                                                          : ElementType::bf16;
 }
 
 }  // namespace
@@ -125,6 +125,11 @@ GuardedBuffer& RandomCall::tensor(std::int64_t heads, std::int64_t rows, std::in
   }
   std::vector<float> values(static_cast<std::size_t>(extents.batch * extents.head * extents.row * extents.column));
   fill_normal(values, {seed_, 10 + inputs_.size()}, 1.0F, 1);
+  if (type == DataType::tf32)
+    for (float& value : values) {  // 10 bits of mantissa: what the products round to
+      const float large = value * 8193.0F;
+      value = large - (large - value);
+    }
   buffer->fill(values);
   inputs_.push_back(std::move(buffer));
   return *inputs_.back();
@@ -253,6 +258,7 @@ void RandomCall::describe_for_checks() {
   t.window_left = std::min(p.window_left, kBeyond);
   t.window_right = causal ? 0 : std::min(p.window_right, kBeyond);
   t.mask_bottom_right = causal ? p.mask == MaskKind::bottom_right : p.window_left >= 0 || p.window_right >= 0;
+  t.tf32 = p.data_type == DataType::tf32;
   t.scale = a.scale;
   t.soft_cap = a.soft_cap;
   t.seed = a.seed;

@@ -40,6 +40,10 @@
 // Pointers and strides of q, k, v and o are multiples of 16 bytes; a length of 0 is encoded as 1.
 #pragma once
 
+namespace ts::cfg {
+constexpr bool kFp32 = false;
+}
+
 #include "consumer.cuh"
 #include "transpose.cuh"
 

@@ -2,17 +2,23 @@
 // Hopper template is faster where it applies.
 //
 // Configuration, defined in namespace ts::cfg before this file is included (constexpr; int unless said otherwise):
-//   kBf16 (bool)            element type bf16, else fp16
-//   kHeadDimQk, kHeadDimV   multiples of 8 up to 256; with kUnaligned any number up to 256
-//   kUnaligned (bool)       reads and writes q, k, v and o by single elements: for pointers and strides that are no
-//                           multiples of 16 bytes, and head dimensions that are no multiples of 8
+//   kFp32 (bool)            float32, multiplied as tf32
+//   kTf32x3 (bool)          float32: each operand is split into two tf32 numbers that are multiplied in three ways, which
+//                           is about as exact as float32; else operands are rounded to tf32
+//   kBf16 (bool)            the 16-bit element type: bf16, else fp16
+//   kHeadDimQk, kHeadDimV   1 to 512; rows of whole 16 bytes, unless kUnaligned
+//   kChunkQk                elements of head_dim_qk that are in shared memory at a time, a multiple of 16; at least
+//                           kHeadDimQk: all of them, and queries are read once
+//   kColumnBlocks           blocks of threads that share head_dim_v out
+//   kUnaligned (bool)       reads and writes q, k, v and o by single elements: for pointers, strides and head dimensions
+//                           that are no multiples of 16 bytes
 //   kWarps                  16 rows of the tile each
 //   kTileN                  keys of a block, a multiple of 32
 //   kMaskRight, kMaskLeft (bool)   the window is bounded on that side
 //   kGroupMode, kLse, kSink, kSoftCap, kBias, kAlibi, kDropout, kNegativeScale (bool)
 //
-// Launch: kThreads threads, kSharedBytes of dynamic shared memory (layout.cuh), grid (row_tiles, heads_q, batch)
-// with row_tiles = ceil(seqlen_q / (16 * kWarps)). Pointers and strides of q, k, v and o are multiples of 16 bytes,
+// Launch: kThreads threads, kSharedBytes of dynamic shared memory (layout.cuh), grid (row_tiles * kColumnBlocks,
+// heads_q, batch) with row_tiles = ceil(seqlen_q / (16 * kWarps)). Pointers and strides of q, k, v and o are multiples of 16 bytes,
 // with kUnaligned of an element.
 //
 // A warp owns 16 rows. While it scores a block, the block's values arrive; while it multiplies them, the next block's
@@ -38,6 +44,7 @@ struct Attention {
   Alibi alibi;
   float unit;
 
+  int first_column;  // of values and outputs
   float s[kScores];
   u32 p[kScores / 2];
   float o[kOutputColumns / 2];
@@ -47,25 +54,26 @@ struct Attention {
 
   TS_DEVICE const char* tensor(const void* base, const TsStrides& strides, i64 tensor_head, i64 row) const {
     return static_cast<const char*>(base) +
-           2 * ((cfg::kGroupMode ? 0 : batch * strides.batch) + tensor_head * strides.head + row * strides.row);
+           kElementBytes * ((cfg::kGroupMode ? 0 : batch * strides.batch) + tensor_head * strides.head + row * strides.row);
   }
 
+  // Adds what a chunk of the head dimension gives.
   TS_DEVICE void score() {
     const int warp_row = threadIdx.x / 32 * kWarpRows;
     const u32 a_address = shared + (warp_row + lane() % 16) * kPitchQk + lane() / 16 * 16;
     const u32 b_address = shared + kKeyOffset + (lane() / 16 * 8 + lane() % 8) * kPitchQk + lane() / 8 % 2 * 16;
 #pragma unroll
-    for (int i = 0; i < kScores; ++i) s[i] = 0.0f;
-#pragma unroll
-    for (int k = 0; k < kDepthQk / 16; ++k) {
-      u32 a[4];
-      load_matrices(a, a_address + 32 * k);
+    for (int k = 0; k < kDepthQk * kElementBytes / 32; ++k) {
+      Operand<4> a;
+      load_matrices(a.head, a_address + 32 * k);
+      a.split();
 #pragma unroll
       for (int n = 0; n < cfg::kTileN; n += 16) {
-        u32 b[4];
-        load_matrices(b, b_address + n * kPitchQk + 32 * k);
-        mma(s + n / 2, a[0], a[1], a[2], a[3], b[0], b[1]);
-        mma(s + n / 2 + 4, a[0], a[1], a[2], a[3], b[2], b[3]);
+        Operand<4> b;
+        load_matrices(b.head, b_address + n * kPitchQk + 32 * k);
+        b.split();
+        multiply_add<0>(s + n / 2, a, b);
+        multiply_add<2>(s + n / 2 + 4, a, b);
       }
     }
   }
@@ -74,12 +82,39 @@ struct Attention {
     const u32 address = shared + kValueOffset + lane() % 16 * kPitchV + lane() / 16 * 16;
 #pragma unroll
     for (int k = 0; k < cfg::kTileN / 16; ++k) {
+      const Operand<4> a{{p[4 * k], p[4 * k + 1], p[4 * k + 2], p[4 * k + 3]}, {}};
 #pragma unroll
       for (int n = 0; n < kOutputColumns; n += 16) {
-        u32 b[4];
-        load_matrices_transposed(b, address + 16 * k * kPitchV + 2 * n);
-        mma(o + n / 2, p[4 * k], p[4 * k + 1], p[4 * k + 2], p[4 * k + 3], b[0], b[1]);
-        mma(o + n / 2 + 4, p[4 * k], p[4 * k + 1], p[4 * k + 2], p[4 * k + 3], b[2], b[3]);
+        Operand<4> b;
+        load_matrices_transposed(b.head, address + 16 * k * kPitchV + 2 * n);
+        multiply_add<0>(o + n / 2, a, b);
+        multiply_add<2>(o + n / 2 + 4, a, b);
+      }
+    }
+  }
+
+  // The order of keys within a product is free: what a thread holds of the scores, keys 2q and 2q + 1 of eight
+  // (q = lane % 4), are elements q and q + 4 of the operand. So is the order of columns: of sixteen, the first mma has
+  // the even ones and the second the odd ones, and a thread reads pairs and holds columns 4q .. 4q + 3.
+  TS_DEVICE void multiply_values_fp32() {
+    const u32 address = shared + kValueOffset + (lane() & 3) * 2 * kPitchV + lane() / 4 * 8;
+#pragma unroll
+    for (int k = 0; k < cfg::kTileN / 8; ++k) {
+      Operand<4> a;
+      a.head[0] = __float_as_uint(s[4 * k]);
+      a.head[1] = __float_as_uint(s[4 * k + 2]);
+      a.head[2] = __float_as_uint(s[4 * k + 1]);
+      a.head[3] = __float_as_uint(s[4 * k + 3]);
+      a.split();
+#pragma unroll
+      for (int n = 0; n < kOutputColumns; n += 16) {
+        Operand<4> b;
+        const u32 at = address + 8 * k * kPitchV + 4 * n;
+        load_pair(b.head[0], b.head[2], at);
+        load_pair(b.head[1], b.head[3], at + kPitchV);
+        b.split();
+        multiply_add<0>(o + n / 2, a, b);
+        multiply_add<2>(o + n / 2 + 4, a, b);
       }
     }
   }
@@ -95,6 +130,30 @@ struct Attention {
     mask_scores(s, begin, end);
   }
 
+  // Stores one of the thread's rows in the order of multiply_values_fp32, as store_row does.
+  TS_DEVICE void store_row_fp32(char* out, int r, float scale, int columns) const {
+    if (out == nullptr) return;
+    float* const to = reinterpret_cast<float*>(out);
+    const bool empty = scale == 0.0f;
+#pragma unroll
+    for (int i = 0; i < kOutputColumns / 2; i += 8) {
+      const int column = 2 * i + 4 * (lane() & 3);
+      const float values[4] = {o[i + 2 * r], o[i + 2 * r + 4], o[i + 2 * r + 1], o[i + 2 * r + 5]};
+      float results[4];
+#pragma unroll
+      for (int e = 0; e < 4; ++e) results[e] = empty ? 0.0f : values[e] * scale;
+      if constexpr (cfg::kUnaligned) {
+#pragma unroll
+        for (int e = 0; e < 4; ++e)
+          if (column + e < columns) to[column + e] = results[e];
+      } else if (column < columns) {
+        asm volatile("st.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to + column), "f"(results[0]), "f"(results[1]),
+                     "f"(results[2]), "f"(results[3])
+                     : "memory");
+      }
+    }
+  }
+
   TS_DEVICE void store() {
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
@@ -102,16 +161,20 @@ struct Attention {
       const RowResult result = finish_row<cfg::kSink>(base_logit(rows.peak[r]), quad_sum(rows.sum[r]), sink);
       const bool inside = place.query[r] < length.q;
       const i64 position = place.query[r] + offset_q;
-      if (cfg::kLse && args.lse != nullptr && inside && (lane() & 3) == 0) {
+      if (cfg::kLse && args.lse != nullptr && inside && first_column == 0 && (lane() & 3) == 0) {
         args.lse[(cfg::kGroupMode ? 0 : batch * args.lse_strides.batch) + head * args.lse_strides.head +
                  position * args.lse_strides.row] = result.lse;
       }
-      char* const out = const_cast<char*>(tensor(args.o, args.o_strides, head, position));
+      char* const row = const_cast<char*>(tensor(args.o, args.o_strides, head, position));
+      char* const out = inside ? row + kElementBytes * first_column : nullptr;
+      const int columns = cfg::kHeadDimV - first_column;
       const float factor = result.scale * keep_scale(args);
-      if constexpr (cfg::kUnaligned) {
-        store_row_by_elements<cfg::kBf16, cfg::kHeadDimV>(inside ? out : nullptr, o, r, factor);
+      if constexpr (cfg::kFp32) {
+        store_row_fp32(out, r, factor, columns);
+      } else if constexpr (cfg::kUnaligned) {
+        store_row_by_elements<cfg::kBf16>(out, o, r, factor, columns);
       } else {
-        store_row<cfg::kBf16, cfg::kHeadDimV>(inside ? out : nullptr, o, r, factor);
+        store_row<cfg::kBf16>(out, o, r, factor, columns);
       }
     }
   }
@@ -120,7 +183,8 @@ struct Attention {
     batch = blockIdx.z;
     head = blockIdx.y;
     // The last rows of a causal mask see the most keys: they go first.
-    first_row = (gridDim.x - 1 - blockIdx.x) * kTileM;
+    first_row = (gridDim.x - 1 - blockIdx.x) / cfg::kColumnBlocks * kTileM;
+    first_column = cfg::kColumnBlocks > 1 ? blockIdx.x % cfg::kColumnBlocks * kOutputColumns : 0;
     length = {static_cast<int>(args.seqlen_q), static_cast<int>(args.seqlen_k)};
     offset_q = offset_k = 0;
     if constexpr (cfg::kGroupMode) {
@@ -137,15 +201,26 @@ struct Attention {
     const i64 head_kv = head / (args.heads_q / args.heads_kv);
     const char* const q = tensor(args.q, args.q_strides, head, offset_q);
     const char* const k = tensor(args.k, args.k_strides, head_kv, offset_k);
-    const char* const v = tensor(args.v, args.v_strides, head_kv, offset_k);
+    const char* const v = tensor(args.v, args.v_strides, head_kv, offset_k) + kElementBytes * first_column;
     const int last_row = imin(first_row + kTileM, length.q) - 1;
     const BlockRange blocks = visible_blocks(args, length, first_row, last_row);
     const int whole_end = key_end(args, length, first_row) / cfg::kTileN;
     const int whole_begin = ceil_div(key_begin(args, length, last_row), cfg::kTileN);
 
-    load_rows<kTileM, cfg::kHeadDimQk, kPitchQk>(shared, q, 2 * args.q_strides.row, first_row, length.q);
-    load_rows<cfg::kTileN, cfg::kHeadDimQk, kPitchQk>(shared + kKeyOffset, k, 2 * args.k_strides.row,
-                                                      (blocks.end - 1) * cfg::kTileN, length.k);
+    const auto load_queries = [&](int chunk) {
+      const int column = chunk * cfg::kChunkQk;
+      load_rows<kTileM, kPitchQk>(shared, q + kElementBytes * column, kElementBytes * args.q_strides.row, first_row,
+                                  length.q, cfg::kHeadDimQk - column);
+    };
+    const auto load_keys = [&](int first_key, int chunk) {
+      const int column = chunk * cfg::kChunkQk;
+      load_rows<cfg::kTileN, kPitchQk>(shared + kKeyOffset, k + kElementBytes * column,
+                                       kElementBytes * args.k_strides.row, first_key, length.k,
+                                       cfg::kHeadDimQk - column);
+    };
+
+    load_queries(0);
+    load_keys((blocks.end - 1) * cfg::kTileN, 0);
     copy_commit();
 #pragma unroll
     for (int i = 0; i < kOutputColumns / 2; ++i) o[i] = 0.0f;
@@ -154,15 +229,27 @@ struct Attention {
       const int first_key = n * cfg::kTileN;
       copy_wait();
       __syncthreads();
-      load_rows<cfg::kTileN, cfg::kHeadDimV, kPitchV>(shared + kValueOffset, v, 2 * args.v_strides.row, first_key,
-                                                      length.k);
+      load_rows<cfg::kTileN, kPitchV>(shared + kValueOffset, v, kElementBytes * args.v_strides.row, first_key, length.k,
+                                      cfg::kHeadDimV - first_column);
       copy_commit();
+#pragma unroll
+      for (int i = 0; i < kScores; ++i) s[i] = 0.0f;
       score();
+#pragma unroll 1
+      for (int chunk = 1; chunk < kChunks; ++chunk) {
+        __syncthreads();
+        load_queries(chunk);
+        load_keys(first_key, chunk);
+        copy_commit();
+        copy_wait();
+        __syncthreads();
+        score();
+      }
       copy_wait();
       __syncthreads();
       if (n > blocks.begin) {
-        load_rows<cfg::kTileN, cfg::kHeadDimQk, kPitchQk>(shared + kKeyOffset, k, 2 * args.k_strides.row,
-                                                          first_key - cfg::kTileN, length.k);
+        if (kChunks > 1) load_queries(0);
+        load_keys(first_key - cfg::kTileN, 0);
         copy_commit();
       }
       const bool cut = n >= whole_end || n < whole_begin;
@@ -175,8 +262,12 @@ struct Attention {
 #pragma unroll
       for (int i = 0; i < kOutputColumns / 2; ++i) o[i] *= factor[(i >> 1) & 1];
       if constexpr (cfg::kDropout) drop(args, place, first_key, s);
-      pack_probabilities(s, p);
-      multiply_values();
+      if constexpr (cfg::kFp32) {
+        multiply_values_fp32();
+      } else {
+        pack_probabilities(s, p);
+        multiply_values();
+      }
     }
     store();
   }

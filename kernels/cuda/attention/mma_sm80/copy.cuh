@@ -45,4 +45,9 @@ TS_DEVICE void load_matrices_transposed(u32 (&r)[4], u32 address) {
                : "memory");
 }
 
+// Two neighbouring words of shared memory.
+TS_DEVICE void load_pair(u32& first, u32& second, u32 address) {
+  asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(first), "=r"(second) : "r"(address) : "memory");
+}
+
 }  // namespace ts

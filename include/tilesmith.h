@@ -306,16 +306,16 @@ typedef struct tilesmith_attention {
   tilesmith_scale q_scale; /* fp8 types */
   tilesmith_scale k_scale;
   tilesmith_scale v_scale;
+
+  int64_t diagonal; /* what the mask and the window are moved by, to the right: -1 leaves the keys before a query */
 } tilesmith_attention;
 
 /* A batch of one with one head, without mask and traits: set what differs. */
-#define TILESMITH_ATTENTION_INIT                                                                                    \
-  {                                                                                                                 \
-    sizeof(tilesmith_attention), {0, 0}, TILESMITH_BF16, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 128, 128, -1, -1, 0, 0,      \
-        {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0, 0}, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL, \
-        NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, {NULL, 0, 0, 0}, {NULL, 0, 0, 0}, {                \
-      NULL, 0, 0, 0                                                                                                 \
-    }                                                                                                               \
+#define TILESMITH_ATTENTION_INIT                                                                                      \
+  {                                                                                                                   \
+    sizeof(tilesmith_attention), {0, 0}, TILESMITH_BF16, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 128, 128, -1, -1, 0, 0,        \
+        {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0, 0}, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL,   \
+        NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, {NULL, 0, 0, 0}, {NULL, 0, 0, 0}, {NULL, 0, 0, 0}, 0 \
   }
 
 /* Fills in the strides of dense q, k, v, o, lse and bias in this layout (tilesmith_layout), and the usual scale, from

@@ -8,11 +8,13 @@
 // causal mask), 0 for top_left:
 //   s = scale * dot(q_i, k_j);  s = soft_cap * tanh(s / soft_cap)
 //   s += bias[b][h][i][j];  s += -alibi[b][h] * |i + o - j|
-//   visible: i + o - window_left <= j <= i + o + window_right, a bound of -1 being none
-//   a causal mask also asks j <= i + o
+//   visible: i + o + d - window_left <= j <= i + o + d + window_right, a bound of -1 being none, d the diagonal
+//   a causal mask also asks j <= i + o + d
 //   output row = sum over visible j of softmax(s)_j v_j; a sink logit joins the softmax's sum and no output
 //   lse = natural logarithm of the softmax's sum, the sink included; -inf for a row that sees nothing
-// Masks and windows mean what FlashAttention means by them.
+// Masks and windows mean what FlashAttention means by them. The diagonal moves them, as it does in torch.tril: a causal
+// mask with diagonal -1 leaves the keys strictly before a query, and a mask with diagonal r and window_left l + r is
+// the window from l keys to the left to r keys to the right of the mask's own diagonal.
 #pragma once
 
 #include <cstdint>
@@ -42,6 +44,7 @@ struct AttentionProblem {
   MaskKind mask = MaskKind::none;
   std::int64_t window_left = -1;
   std::int64_t window_right = -1;
+  std::int64_t diagonal = 0;  ///< what the mask and the window are moved by, to the right; ALiBi is not
   BiasKind bias = BiasKind::none;
   bool soft_cap = false;
   bool sink = false;
@@ -70,6 +73,7 @@ struct AttentionProblem {
     visit("mask", self.mask);
     visit("window_left", self.window_left);
     visit("window_right", self.window_right);
+    visit("diagonal", self.diagonal);
     visit("bias", self.bias);
     visit("soft_cap", self.soft_cap);
     visit("sink", self.sink);

@@ -20,6 +20,7 @@
 //   s   += -alibi[b][h] * |i + o - j|          with the alibi trait
 //   j is visible to i when (window_left < 0 or j >= i + o - window_left)
 //                      and (window_right < 0 or j <= i + o + window_right)
+//   (a backend's call may move the window's diagonal: then i + o + d takes the place of i + o in the two lines above)
 //   p    = exp(s - max) over the visible j; a sink logit sink[h] joins the sum and no output
 //   lse  = ln(sum) + max, natural logarithm; -inf when the row sees nothing and has no sink
 //   o_i  = sum over j of keep(i, j) / (1 - drop) * p_ij * v_j / sum; a row that sees nothing is zero

@@ -51,7 +51,7 @@ class Attention(ctypes.Structure):
         ("q", c_void_p), ("k", c_void_p), ("v", c_void_p), ("o", c_void_p), ("lse", c_void_p), ("bias", c_void_p),
         ("alibi", c_void_p), ("sink", c_void_p), ("cu_seqlens_q", c_void_p), ("cu_seqlens_k", c_void_p),
         ("stream", c_void_p), ("workspace", c_void_p), ("workspace_bytes", c_uint64), ("seed", c_uint64),
-        ("offset", c_uint64), ("q_scale", Scale), ("k_scale", Scale), ("v_scale", Scale),
+        ("offset", c_uint64), ("q_scale", Scale), ("k_scale", Scale), ("v_scale", Scale), ("diagonal", c_int64),
     ]  # fmt: skip
 
 

@@ -12,11 +12,11 @@ constexpr std::uint64_t kLongest = 1 << 16;
 
 }  // namespace
 
-Status check_struct(const char* name, const void* given, std::size_t known, std::size_t earlier) {
+Status check_struct(const char* name, const void* given, std::size_t known, EarlierSizes earlier) {
   if (given == nullptr) return fail(ErrorCode::invalid_argument, fmt::format("the {} is null", name));
   std::uint64_t size = 0;
   std::memcpy(&size, given, sizeof size);
-  if (size == known || (earlier != 0 && size == earlier)) return {};
+  if (size == known || earlier.hold(size)) return {};
   if (size < known || size > kLongest)
     return fail(ErrorCode::invalid_argument, fmt::format("{}.struct_size is {}", name, size),
                 fmt::format("sizeof({}), which is {}; its _INIT macro sets it", name, known));

@@ -10,14 +10,21 @@
 
 namespace tilesmith::capi {
 
-/// invalid_argument: a null structure, or one whose size cannot be. `known` is the size the library knows, `earlier`
-/// the size of the version before it.
-[[nodiscard]] Status check_struct(const char* name, const void* given, std::size_t known, std::size_t earlier = 0);
+/// Sizes of a structure's earlier versions; 0: there is none.
+struct EarlierSizes {
+  std::size_t first = 0, second = 0;
+  // Implicit: most structures have one earlier version at most, which is a number.
+  constexpr EarlierSizes(std::size_t one = 0, std::size_t other = 0) : first(one), second(other) {}
+  [[nodiscard]] constexpr bool hold(std::uint64_t size) const { return size != 0 && (size == first || size == second); }
+};
+
+/// invalid_argument: a null structure, or one whose size cannot be. `known` is the size the library knows.
+[[nodiscard]] Status check_struct(const char* name, const void* given, std::size_t known, EarlierSizes earlier = {});
 
 /// The caller's structure, which must not be read beyond its size, with every field the library knows: as it is where
 /// it has them, else a copy in `room`.
 template <class Struct>
-[[nodiscard]] Result<const Struct*> read_struct(const char* name, const Struct* given, std::size_t earlier,
+[[nodiscard]] Result<const Struct*> read_struct(const char* name, const Struct* given, EarlierSizes earlier,
                                                 Struct& room) {
   TS_TRY(check_struct(name, given, sizeof(Struct), earlier));
   std::uint64_t size = 0;
@@ -28,10 +35,10 @@ template <class Struct>
   return &room;
 }
 
-/// Fills as much of the caller's structure as it has; its struct_size stays. `earlier` is the size of the version
-/// before this one, 0 for none.
+/// Fills as much of the caller's structure as it has; its struct_size stays. `earlier` are the sizes of the versions
+/// before this one.
 template <class Struct>
-[[nodiscard]] Status write_struct(const char* name, Struct* out, const Struct& value, std::size_t earlier = 0) {
+[[nodiscard]] Status write_struct(const char* name, Struct* out, const Struct& value, EarlierSizes earlier = {}) {
   TS_TRY(check_struct(name, out, sizeof(Struct), earlier));
   std::uint64_t size = 0;
   std::memcpy(&size, out, sizeof size);

@@ -134,7 +134,8 @@ Result<Source> attention_source(const KernelConfig& config, const CpuSpec& spec)
   parameters.level = template_level(config.algorithm.instruction, spec);
   parameters.pipeline = config.algorithm.pipeline;
   parameters.instruction = config.algorithm.instruction;
-  TS_ASSIGN(parameters.element, element_of(config, signature.data_type));
+  TS_ASSIGN(parameters.element, element_of(config, input_type(signature.data_type)));
+  TS_ASSIGN(parameters.output, element_of(config, output_type(signature.data_type)));
   parameters.head_dim_qk = signature.head_dim_qk;
   parameters.head_dim_v = signature.head_dim_v;
   parameters.tile_m = config.algorithm.tile[0];

@@ -61,6 +61,7 @@ enum class Pipeline : std::uint8_t {
   skinny,            ///< GEMM: few rows of A; B is read once, as it lies
   skinny_tma,        ///< NVIDIA Hopper, GEMM: skinny, with the copy engine bringing B
   weight_only,       ///< NVIDIA Hopper, GEMM: warp-specialised, integer weights unpacked into registers
+  generic,           ///< CPU: every trait and size at run time; slower than the others, and serves what they do not
   // Composable Kernel, attention
   qr,
   qr_async,
@@ -101,6 +102,7 @@ struct EnumTable<Pipeline> {
                                                        {Pipeline::skinny, "skinny"},
                                                        {Pipeline::skinny_tma, "skinny_tma"},
                                                        {Pipeline::weight_only, "weight_only"},
+                                                       {Pipeline::generic, "generic"},
                                                        {Pipeline::qr, "qr"},
                                                        {Pipeline::qr_async, "qr_async"},
                                                        {Pipeline::qr_async_trload, "qr_async_trload"},

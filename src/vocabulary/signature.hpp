@@ -19,7 +19,7 @@ struct AttentionSignature {
   DataType data_type = DataType::fp16;
   SequenceMode mode = SequenceMode::batch;
   MatrixOrder v_layout = MatrixOrder::row;
-  std::uint16_t head_dim_qk = 128;
+  std::uint16_t head_dim_qk = 128;  ///< 0: any, as of v (CPU, generic)
   std::uint16_t head_dim_v = 128;
   MaskKind mask = MaskKind::none;
   BiasKind bias = BiasKind::none;

@@ -98,7 +98,6 @@ TEST(Usage, MistakesAreUsageErrorsThatSayWhatWouldBeRight) {
 TEST(Usage, WhatCannotBeDoneFails) {
   const std::tuple<const char*, const char*> failures[] = {
       {"run attention_fwd --q /nonexistent/q.npy", "/nonexistent/q.npy"},
-      {"run attention_fwd --head-dim-qk 36", "rule head_dims_fit"},
       {"run attention_fwd --dtype int8", "fp8bf16 or fp8fp16"},
       {"run attention_fwd --device cuda:77", "cuda"},
       {"run attention_fwd --device hip:0", "tilesmith arch says what can be done"},

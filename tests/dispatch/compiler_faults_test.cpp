@@ -5,6 +5,7 @@
 
 #include <algorithm>
 
+#include "choose/attention/cpu.hpp"
 #include "codegen/essential.hpp"
 #include "dispatch/attention/random_problem.hpp"
 #include "dispatch/test_store.hpp"
@@ -30,7 +31,7 @@ AttentionProblem common() {
           .lse = true};
 }
 
-/// A head dim that no essential kernel has.
+/// A head dim that no essential kernel is made for.
 AttentionProblem rare() {
   AttentionProblem problem = common();
   problem.head_dim_qk = problem.head_dim_v = 72;
@@ -41,8 +42,8 @@ std::string fake_compiler(const std::string& name) {
   return std::string(TILESMITH_SOURCE_DIR) + "/tests/jit/fake_compilers/" + name;
 }
 
-/// With the environment as the caller set it up, common problems run (when there are essential kernels) and rare ones
-/// are refused with these words.
+/// With the environment as the caller set it up, all problems run (when there are essential kernels), rare ones on a
+/// generic kernel, and a kernel asked for by name is refused with these words.
 void expect_fall_back(ErrorCode code, std::string_view message, std::string_view hint) {
   Dispatcher dispatcher({.threads = 2});
   for (const DataType type : {DataType::fp32, DataType::bf16, DataType::fp16}) {
@@ -59,7 +60,18 @@ void expect_fall_back(ErrorCode code, std::string_view message, std::string_view
     ASSERT_TRUE(call.run(**plan));
     EXPECT_EQ(call.judge(), "");
   }
-  const auto refused = dispatcher.plan(rare());
+  if (const auto plan = dispatcher.plan(rare()); plan || !essential_kernels().empty()) {
+    ASSERT_TRUE(plan) << plan.error().text();
+    EXPECT_NE((*plan)->kernel_name().find("_generic_"), std::string_view::npos) << (*plan)->kernel_name();
+    RandomCall call(rare(), 8);
+    ASSERT_TRUE(call.run(**plan));
+    EXPECT_EQ(call.judge(), "");
+  }
+  // Asked for by name, a kernel that cannot be had is an error.
+  const auto ranking = rank(*this_cpu_machine(), rare());
+  ASSERT_TRUE(ranking) << ranking.error().text();
+  Dispatcher named({.threads = 2, .kernel = native_name(ranking->candidates.front().recipe.main())});
+  const auto refused = named.plan(rare());
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, code) << refused.error().text();
   EXPECT_NE(refused.error().message.find(message), std::string::npos) << refused.error().message;

@@ -59,6 +59,12 @@ TEST(AttentionProblem, EveryRefusalNamesTheValueAndWhatWouldBeRight) {
       {"window right", [](auto& p) { p.window_right = -100; }, "the window is (-1, -100)", "-1 for none"},
       {"overlapping masks", [](auto& p) { p.mask = MaskKind::top_left, p.window_left = 4, p.window_right = 1; },
        "overlapping masks", "-1 or 0 with a causal mask"},
+      {"a window beyond a causal mask",
+       [](auto& p) { p.mask = MaskKind::top_left, p.window_left = 4, p.window_right = 3; }, "overlapping masks",
+       "those of diagonal 3 with a left bound of 7"},
+      {"a diagonal of no mask", [](auto& p) { p.diagonal = -1; }, "without a mask or window", "or a window"},
+      {"a far diagonal", [](auto& p) { p.mask = MaskKind::top_left, p.diagonal = INT64_MIN; }, "diagonal is -9",
+       " to "},
   };
   for (const Refusal& refusal : refusals) {
     SCOPED_TRACE(refusal.what);
@@ -104,7 +110,7 @@ TEST(AttentionProblem, WindowsMeanWhatTheMaskSays) {
 /// Counts pair by pair.
 double counted_pairs(const AttentionProblem& p) {
   const bool bottom_right = p.mask == MaskKind::bottom_right || p.mask == MaskKind::none;
-  const std::int64_t o = bottom_right ? p.seqlen_k - p.seqlen_q : 0;
+  const std::int64_t o = (bottom_right ? p.seqlen_k - p.seqlen_q : 0) + p.diagonal;
   double pairs = 0;
   for (std::int64_t i = 0; i < p.seqlen_q; ++i)
     for (std::int64_t j = 0; j < p.seqlen_k; ++j)
@@ -122,6 +128,8 @@ TEST(AttentionProblem, VisiblePairsAreThoseCountedOneByOne) {
     p.mask = std::array{MaskKind::none, MaskKind::top_left, MaskKind::bottom_right}[static_cast<std::size_t>(below(3))];
     p.window_left = below(25) - 1;
     p.window_right = p.mask == MaskKind::none ? below(25) - 1 : -1;
+    if (below(2) == 0 && (p.mask != MaskKind::none || p.window_left >= 0 || p.window_right >= 0))
+      p.diagonal = below(61) - 30;
     ASSERT_EQ(visible_pairs(p), counted_pairs(p))
         << p.seqlen_q << " " << p.seqlen_k << " mask " << static_cast<int>(p.mask) << " " << p.window_left << " "
         << p.window_right;

@@ -34,6 +34,8 @@ RandomCall<AttentionFwd> random_attention(Random& random) {
   p.mask = one_of(random, {MaskKind::none, MaskKind::top_left, MaskKind::bottom_right});
   if (maybe()) p.window_left = one_of<std::int64_t>(random, {0, 7, 100});
   if (maybe()) p.window_right = one_of<std::int64_t>(random, {0, 9});
+  if (maybe() && (p.mask != MaskKind::none || p.window_left >= 0 || p.window_right >= 0))
+    p.diagonal = one_of<std::int64_t>(random, {-8, -1, 5});
   p.bias = one_of(random, {BiasKind::none, BiasKind::elementwise, BiasKind::alibi});
   p.sink = maybe();
   p.lse = maybe();

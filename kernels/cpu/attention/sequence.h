@@ -38,8 +38,9 @@ struct Visible {
 TS_INLINE Visible visible_keys(const TsAttentionArgs& args, const Sequence& s, long long i) {
   Visible v = {0, s.seqlen_k - 1};
   if constexpr (kMask) {
-    if (args.window_left >= 0) v.low = max_of(0, i + s.shift - args.window_left);
-    if (args.window_right >= 0) v.high = min_of(v.high, i + s.shift + args.window_right);
+    const long long diagonal = i + s.shift + args.diagonal;
+    if (args.window_left >= 0) v.low = max_of(0, diagonal - args.window_left);
+    if (args.window_right >= 0) v.high = min_of(v.high, diagonal + args.window_right);
     if (v.low > v.high) v = {s.seqlen_k, -1};
   }
   return v;

@@ -14,9 +14,10 @@ struct Lengths {
   TS_DEVICE int diagonal(const TsCudaAttentionArgs& args) const { return args.mask_bottom_right ? k - q : 0; }
 };
 
-// A window's reach as an int; a longer one reaches past every sequence.
+// A window's reach as an int; a longer one reaches past every sequence. A moved window's may be negative.
 TS_DEVICE int reach(i64 window) {
-  return static_cast<int>(window < (1 << 30) ? window : (1 << 30));
+  constexpr i64 kFar = 1 << 30;
+  return static_cast<int>(window > kFar ? kFar : window < -kFar ? -kFar : window);
 }
 
 // One past the last key that a query sees, and the first one.

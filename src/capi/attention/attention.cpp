@@ -17,9 +17,10 @@ struct Attention {
   static constexpr const char* kName = "attention_fwd";
   static constexpr const char* kPlanFor = "tilesmith_attention_plan_for";
 
-  /// `room` takes the copy of a call from a program of before the scales were added.
+  /// `room` takes the copy of a call from a program of before the scales, or the diagonal, were added.
   static Result<const Call*> whole(const Call* call, Call& room) {
-    return read_struct("tilesmith_attention", call, offsetof(tilesmith_attention, q_scale), room);
+    return read_struct("tilesmith_attention", call,
+                       {offsetof(tilesmith_attention, q_scale), offsetof(tilesmith_attention, diagonal)}, room);
   }
   static Result<AttentionProblem> problem_of(const Call& call, Device device) { return capi::problem_of(call, device); }
   static Result<AttentionArguments> arguments_of(const Call& call, Device device) {

@@ -113,6 +113,7 @@ Result<AttentionProblem> problem_of(const tilesmith_attention& call, Device devi
                            .mask = static_cast<MaskKind>(call.mask),
                            .window_left = call.window_left,
                            .window_right = call.window_right,
+                           .diagonal = call.diagonal,
                            .bias = static_cast<BiasKind>(call.bias_kind),
                            .soft_cap = has(TILESMITH_SOFT_CAP),
                            .sink = has(TILESMITH_SINK),

@@ -38,6 +38,7 @@ bool has_traits(const KernelConfig& config, const AttentionProblem& problem) {
   if (config.operation() != Operation::attention) return false;
   const AttentionSignature& have = config.attention();
   const AttentionSignature want = signature_of(problem);
+  if (config.algorithm.pipeline == Pipeline::generic) return have.data_type == want.data_type;
   return have.family == want.family && have.data_type == want.data_type && have.mode == want.mode &&
          have.head_dim_qk == want.head_dim_qk && have.head_dim_v == want.head_dim_v &&
          (have.mask == want.mask || have.mask == MaskKind::generic) &&
@@ -50,6 +51,7 @@ bool has_traits(const KernelConfig& config, const AttentionProblem& problem) {
 int unused_traits(const KernelConfig& config, const AttentionProblem& problem) {
   const AttentionSignature& have = config.attention();
   const AttentionSignature want = signature_of(problem);
+  if (config.algorithm.pipeline == Pipeline::generic) return 100;  // after all others
   return (have.mask != want.mask) + (have.bias != want.bias) + (have.lse != want.lse) + (have.dropout != want.dropout) +
          (have.sink != want.sink);
 }
@@ -64,6 +66,13 @@ Result<Ranking> rank(const CpuFacts& facts, const AttentionProblem& problem) {
       candidates.push_back({config, predicted_seconds(problem, config, spec, facts.threads)});
       return true;
     });
+  // A generic kernel where there is no other: beside others it comes last, among the fallbacks.
+  if (candidates.empty() &&
+      std::ranges::find(generic_cpu_attention_types(), signature.data_type) != generic_cpu_attention_types().end())
+    for (const CpuSpec& spec : facts.levels) {
+      const KernelConfig config = generic_cpu_attention(spec, signature.data_type);
+      candidates.push_back({config, predicted_seconds(problem, config, spec, facts.threads)});
+    }
   if (candidates.empty()) return std::unexpected(why_none(facts, signature));
   best_first(candidates);
   return Ranking{std::move(candidates), "cost model"};

@@ -14,7 +14,10 @@ constexpr double kRescaleCycles = 3;
 constexpr double kAttentionTaskCycles = 2000;  // starting a task: packing Q, writing O
 
 /// Multiplications and additions a cycle that the level's attention kernels reach with an instruction.
-double products_per_cycle(const CpuSpec& spec, Instruction instruction) {
+double products_per_cycle(const CpuSpec& spec, const Algorithm& algorithm) {
+  constexpr double kGenericShare = 0.25;  // of the lanes' products: a broadcast and a load for each two
+  if (algorithm.pipeline == Pipeline::generic) return kGenericShare * spec.vector_bits_per_cycle / 32.0;
+  const Instruction instruction = algorithm.instruction;
   for (const CpuAttentionInstruction& facts : spec.attention_fwd)
     if (facts.instruction == instruction) return facts.products_per_cycle;
   return spec.vector_bits_per_cycle / 32.0;
@@ -53,7 +56,7 @@ double predicted_seconds(const AttentionProblem& p, const KernelConfig& config, 
     // A masked tile sees a ragged edge on each bounded side: half a tile and half a block more than its rows' average.
     const double keys = std::min(static_cast<double>(p.seqlen_k), keys_per_row + (masked ? (m + n) / 2 : 0));
     const double pairs = tiles * m * ceil_div(keys, n) * n;
-    const double per_pair = dims / products_per_cycle(spec, config.algorithm.instruction) + kSoftmaxCycles / lanes +
+    const double per_pair = dims / products_per_cycle(spec, config.algorithm) + kSoftmaxCycles / lanes +
                             dims * kConvertCycles / (lanes * m) +
                             static_cast<double>(p.head_dim_v) * kRescaleCycles / (lanes * n);
     tasks = tiles;

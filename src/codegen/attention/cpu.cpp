@@ -18,6 +18,9 @@ Status check(const CpuAttentionParameters& p) {
   };
   const bool tiles = p.instruction == Instruction::amx_bf16;
   const bool decode = p.pipeline == Pipeline::decode;
+  if (p.pipeline == Pipeline::generic)
+    return holds(p.instruction == Instruction::fma_f32 && p.tile_m > 0 && p.tile_n > 0 && p.tile_n % 32 == 0,
+                 "the instruction is fma_f32 and tile_n whole pairs of vectors");
   for (const int dim : {p.head_dim_qk, p.head_dim_v})
     TS_TRY(holds(dim >= 8 && dim <= 256 && dim % 8 == 0, "head dims are multiples of 8 from 8 to 256"));
   TS_TRY(holds(p.element == ElementType::fp32 || p.element == ElementType::bf16 || p.element == ElementType::fp16,
@@ -47,6 +50,12 @@ int exp2_degree(const CpuAttentionParameters& p) {
 CpuConstants constants_of(const CpuAttentionParameters& p) {
   CpuConstants constants;
   add_cpu_basics(constants, p.level, p.element, p.instruction);
+  if (p.pipeline == Pipeline::generic) {
+    constants.choice("Element", "kOutput", to_string(p.output));
+    constants.integer("kTileM", p.tile_m);
+    constants.integer("kTileN", p.tile_n);
+    return constants;
+  }
   constants.integer("kHeadDimQk", p.head_dim_qk);
   constants.integer("kHeadDimV", p.head_dim_v);
   constants.integer("kTileM", p.tile_m);
@@ -71,9 +80,12 @@ std::vector<std::string_view> fragments(const CpuAttentionParameters& p) {
                                          wide ? "common/math_avx512.h" : "common/math_avx2.h",
                                          "common/functions.h",
                                          "attention/philox.h",
-                                         "common/elements.h",
-                                         "common/convert.h",
-                                         "attention/sequence.h"};
+                                         "common/elements.h"};
+  if (p.pipeline == Pipeline::generic) {
+    names.push_back("attention/generic.h");
+    return names;
+  }
+  names.insert(names.end(), {"common/convert.h", "attention/sequence.h"});
   if (p.pipeline == Pipeline::decode) {
     names.push_back(p.instruction == Instruction::dpbf16 ? "common/product_bf16.h" : "common/product_f32.h");
     names.insert(names.end(), {"attention/decode.h"});

@@ -15,9 +15,10 @@ struct CpuAttentionParameters {
   std::string name;                    ///< the instance's name, kept in the kernel table
   std::array<std::uint64_t, 2> key{};  ///< the instance's key: high, low
   CpuLevel level = CpuLevel::x86_64_v3;
-  Pipeline pipeline = Pipeline::flash;             ///< flash or decode
+  Pipeline pipeline = Pipeline::flash;             ///< flash, decode, or generic, which asks for no trait and head dim
   Instruction instruction = Instruction::fma_f32;  ///< fma_f32, dpbf16 or amx_bf16
-  ElementType element = ElementType::fp32;         ///< fp32, bf16 or fp16, of q, k, v and o
+  ElementType element = ElementType::fp32;         ///< fp32, bf16 or fp16, of q, k, v and o; generic: also fp8e4m3
+  ElementType output = ElementType::fp32;          ///< generic: of o
   int head_dim_qk = 64;                            ///< 8..256, a multiple of 8
   int head_dim_v = 64;
   int tile_m = 96;    ///< flash: query rows of a task, a multiple of the lanes. decode: 1, rows are grouped at run time

@@ -79,8 +79,8 @@ Result<Source> cuda_attention_source(const KernelConfig& config) {
   // bytes cost nothing that could be measured. The cost of more has not been measured, but without it some kernels
   // would not be built, and their problems would go to the mma_sm80 pipeline.
   constexpr std::uint32_t kHopperSpills = 256;
-  // float32 of 256 columns fills the registers to the last; a few words beside hundreds of products.
-  constexpr std::uint32_t kFp32Spills = 128;
+  // float32 of 256 columns fills the registers to the last: some words are spilled, beside hundreds of products.
+  constexpr std::uint32_t kFp32Spills = 512;
   source.spill_limit_bytes = is_hopper ? kHopperSpills : bits_of(signature.data_type) == 32 ? kFp32Spills : 0;
   source.options = {"-std=c++17", "-default-device"};
   source.text = table.text() + fmt::format("#define TS_ENTRY {}\n\n", source.entry_symbol) + text;

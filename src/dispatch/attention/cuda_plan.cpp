@@ -128,8 +128,8 @@ TsCudaAttentionArgs CudaAttentionPlan::kernel_arguments(const AttentionArguments
   const AttentionProblem& p = problem();
   auto out = shared_kernel_args<TsCudaAttentionArgs>(p, a);
   // A kernel with a bound the problem lacks is given one beyond every sequence.
-  if (out.window_left < 0) out.window_left = kLongest;
-  if (out.window_right < 0) out.window_right = kLongest;
+  out.window_left = out.window_left < 0 ? kLongest : out.window_left - p.diagonal;
+  out.window_right = out.window_right < 0 ? kLongest : out.window_right + p.diagonal;
   // One block of keys is loaded and masked even without keys; there is no bias to load with it, and no tensor map of
   // one.
   if (p.seqlen_k == 0) out.bias = nullptr;

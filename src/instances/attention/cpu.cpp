@@ -16,6 +16,10 @@ using Subject = CpuAttentionSubject;
 constexpr int kMostQueries = 768;
 constexpr int kMostKeys = 1024;
 
+constexpr DataType kGenericTypes[] = {DataType::fp32, DataType::bf16, DataType::fp16, DataType::fp8bf16,
+                                      DataType::fp8fp16};
+constexpr std::uint16_t kGenericTile[] = {16, 64};
+
 const CpuAttentionInstruction* instruction_facts(const Subject& s) {
   for (const CpuAttentionInstruction& facts : s.spec.attention_fwd)
     if (facts.instruction == s.config.algorithm.instruction) return &facts;
@@ -38,6 +42,16 @@ bool head_dim_in_range(const Subject& s, int dim) {
   return dim >= s.spec.head_dim_min && dim <= s.spec.head_dim_max && dim % s.spec.head_dim_step == 0;
 }
 
+AttentionSignature generic_signature(DataType type) {
+  AttentionSignature s;
+  s.data_type = type;
+  s.head_dim_qk = s.head_dim_v = 0;
+  s.mask = MaskKind::generic;
+  s.bias = BiasKind::elementwise;
+  s.lse = s.dropout = s.soft_cap = s.sink = true;
+  return s;
+}
+
 constexpr Rule<Subject> kRules[] = {
     {"family_is_carried",
      "the CPU templates compute attention forward without paging, rotary embedding or quantisation", forward_only,
@@ -47,6 +61,9 @@ constexpr Rule<Subject> kRules[] = {
      }},
     {"instruction_is_present", "the level has the instruction that multiplies fragments of these inputs",
      [](const Subject& s) {
+       if (s.is_generic())
+         return s.config.algorithm.instruction == Instruction::fma_f32 &&
+                std::ranges::find(kGenericTypes, s.signature().data_type) != std::end(kGenericTypes);
        const CpuAttentionInstruction* facts = instruction_facts(s);
        return facts != nullptr &&
               std::ranges::find(facts->data_types, s.signature().data_type) != facts->data_types.end();
@@ -62,14 +79,21 @@ constexpr Rule<Subject> kRules[] = {
     {"pipeline_is_offered", "the level lists the pipeline for the instruction",
      [](const Subject& s) {
        const CpuAttentionInstruction* facts = instruction_facts(s);
-       return facts != nullptr && std::ranges::any_of(facts->pipelines, [&](const CpuTiles& t) {
-                return t.pipeline == s.config.algorithm.pipeline;
-              });
+       return s.is_generic() || (facts != nullptr && std::ranges::any_of(facts->pipelines, [&](const CpuTiles& t) {
+                                   return t.pipeline == s.config.algorithm.pipeline;
+                                 }));
      },
      [](const Subject& s) { return fmt::format("pipeline {}", name_of(s.config.algorithm.pipeline)); }},
+    {"traits_are_run_time", "a generic kernel has no head dim, and every trait",
+     [](const Subject& s) { return !s.is_generic() || s.signature() == generic_signature(s.signature().data_type); },
+     [](const Subject& s) {
+       return fmt::format("pipeline {}, head_dim_qk {}, head_dim_v {}", name_of(s.config.algorithm.pipeline),
+                          s.signature().head_dim_qk, s.signature().head_dim_v);
+     }},
     {"head_dims_fit",
      "head dims are within the templates' range and multiples of a step that the templates' tails handle",
      [](const Subject& s) {
+       if (s.is_generic()) return true;
        return head_dim_in_range(s, s.signature().head_dim_qk) && head_dim_in_range(s, s.signature().head_dim_v);
      },
      [](const Subject& s) {
@@ -87,6 +111,7 @@ constexpr Rule<Subject> kRules[] = {
      [](const Subject& s) {
        const CpuAttentionInstruction* facts = instruction_facts(s);
        if (s.config.algorithm.pipeline == Pipeline::decode) return s.tile_m() == 1;
+       if (s.is_generic()) return s.tile_m() == kGenericTile[0] && s.tile_n() == kGenericTile[1];
        return facts != nullptr && s.tile_m() > 0 && s.tile_m() <= kMostQueries && s.tile_m() % facts->lanes == 0;
      },
      [](const Subject& s) {
@@ -109,7 +134,7 @@ constexpr Rule<Subject> kRules[] = {
                           name_of(s.config.origin));
      }},
     {"working_set_fits_l2", "a task's scores, accumulators and blocks of K and V stay in the core's L2",
-     [](const Subject& s) { return working_set_bytes(s) <= s.spec.l2_bytes; },
+     [](const Subject& s) { return s.is_generic() || working_set_bytes(s) <= s.spec.l2_bytes; },
      [](const Subject& s) {
        return fmt::format("working set {} KiB, L2 {} KiB", working_set_bytes(s) / 1024, s.spec.l2_bytes / 1024);
      }},
@@ -153,7 +178,22 @@ void enumerate_cpu_attention(const CpuSpec& spec, const AttentionSignature& sign
   });
 }
 
+std::span<const DataType> generic_cpu_attention_types() {
+  return kGenericTypes;
+}
+
+KernelConfig generic_cpu_attention(const CpuSpec& spec, DataType type) {
+  return {.arch = spec.arch,
+          .signature = generic_signature(type),
+          .algorithm = {.pipeline = Pipeline::generic,
+                        .instruction = Instruction::fma_f32,
+                        .tile = {kGenericTile[0], kGenericTile[1]}}};
+}
+
 void enumerate_cpu_attention(const CpuSpec& spec, ConfigSink sink) {
+  for (const DataType type : kGenericTypes)
+    if (!sink(generic_cpu_attention(spec, type))) return;
+
   const std::vector<std::pair<int, int>> head_dims = listed_head_dims(spec);
 
   bool wanted = true;

@@ -19,6 +19,7 @@ struct CpuAttentionSubject {
   [[nodiscard]] const AttentionSignature& signature() const { return config.attention(); }
   [[nodiscard]] int tile_m() const { return config.algorithm.tile[0]; }
   [[nodiscard]] int tile_n() const { return config.algorithm.tile[1]; }
+  [[nodiscard]] bool is_generic() const { return config.algorithm.pipeline == Pipeline::generic; }
 };
 
 [[nodiscard]] std::span<const Rule<CpuAttentionSubject>> cpu_attention_rules();
@@ -35,6 +36,12 @@ void walk_cpu_attention(const CpuSpec& spec, const AttentionSignature& signature
 
 /// The instances of one level for one signature: what the rules accept of its space, in the same order.
 void enumerate_cpu_attention(const CpuSpec& spec, const AttentionSignature& signature, ConfigSink sink);
+
+/// The level's kernel of a data type that takes every trait and head dim at run time: it serves what no other does.
+[[nodiscard]] KernelConfig generic_cpu_attention(const CpuSpec& spec, DataType type);
+
+/// The data types that generic kernels exist for.
+[[nodiscard]] std::span<const DataType> generic_cpu_attention_types();
 
 /// All instances of one level: every data type, head dim, trait and tile that the rules accept.
 void enumerate_cpu_attention(const CpuSpec& spec, ConfigSink sink);

@@ -88,6 +88,9 @@ std::vector<ProblemOption<AttentionFwd>> Line<AttentionFwd>::options() {
               call.problem.window_right = sides[1];
               return {};
             }})
+      .field(
+          "diagonal", {"--diagonal"},
+          "Moves the mask and the window by so many keys to the right (default 0; -1: causal without the key itself)")
       .add({.names = {"--scale"},
             .about = "Factor of the logits (default 1/sqrt(head-dim-qk))",
             .fields = {"scale", "negative_scale"},

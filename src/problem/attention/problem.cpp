@@ -29,7 +29,7 @@ double sum_of_cut(std::int64_t count, std::int64_t from, std::int64_t limit) {
 /// its left bound.
 double pairs_in_window(std::int64_t seqlen_q, std::int64_t seqlen_k, const MaskWindow& window) {
   const auto all = static_cast<double>(seqlen_q) * static_cast<double>(seqlen_k);
-  const std::int64_t offset = window.bottom_right ? seqlen_k - seqlen_q : 0;
+  const std::int64_t offset = (window.bottom_right ? seqlen_k - seqlen_q : 0) + window.diagonal;
   const double up_to_last = window.right < 0 ? all : sum_of_cut(seqlen_q, offset + window.right + 1, seqlen_k);
   const double before_first = window.left < 0 ? 0 : sum_of_cut(seqlen_q, offset - window.left, seqlen_k);
   return up_to_last - before_first;
@@ -77,10 +77,20 @@ Status validate(const AttentionProblem& p) {
     return fail(ErrorCode::invalid_argument, fmt::format("the window is ({}, {})", p.window_left, p.window_right),
                 "bounds of 0 or more, or -1 for none");
   if (p.mask != MaskKind::none && p.window_right > 0)
-    return fail(ErrorCode::invalid_argument,
-                fmt::format("overlapping masks: a causal mask ends at the diagonal, the window ({}, {}) goes beyond it",
-                            p.window_left, p.window_right),
-                "a right bound of -1 or 0 with a causal mask, or mask none");
+    return fail(
+        ErrorCode::invalid_argument,
+        fmt::format("overlapping masks: a causal mask ends at the diagonal, the window ({}, {}) goes beyond it",
+                    p.window_left, p.window_right),
+        fmt::format("a right bound of -1 or 0 with a causal mask, or mask none; keys up to {0} beyond the "
+                    "diagonal are those of diagonal {0}{1}",
+                    p.window_right,
+                    p.window_left < 0 ? "" : fmt::format(" with a left bound of {}", p.window_left + p.window_right)));
+  if (p.diagonal < -kMaxDimension || p.diagonal > kMaxDimension)
+    return fail(ErrorCode::invalid_argument, fmt::format("diagonal is {}", p.diagonal),
+                fmt::format("{} to {}", -kMaxDimension, kMaxDimension));
+  if (p.diagonal != 0 && p.mask == MaskKind::none && p.window_left < 0 && p.window_right < 0)
+    return fail(ErrorCode::invalid_argument, fmt::format("diagonal is {} without a mask or window", p.diagonal),
+                "mask top_left or bottom_right, or a window; 0 without");
   return {};
 }
 
@@ -128,7 +138,8 @@ MaskWindow window_of(const AttentionProblem& p) {
   // A bound beyond every length bounds nothing, and kernels may add lengths to it.
   return {.left = std::min(p.window_left, kMaxDimension),
           .right = p.mask == MaskKind::none ? std::min(p.window_right, kMaxDimension) : 0,
-          .bottom_right = p.mask == MaskKind::bottom_right || (p.mask == MaskKind::none && windowed)};
+          .bottom_right = p.mask == MaskKind::bottom_right || (p.mask == MaskKind::none && windowed),
+          .diagonal = p.diagonal};
 }
 
 double visible_pairs(const AttentionProblem& p) {
@@ -235,6 +246,18 @@ TsAttentionArgs cpu_arguments(const AttentionProblem& p, const AttentionArgument
   auto out = shared_kernel_args<TsAttentionArgs>(p, a);
   out.workspace = workspace;
   out.splits = splits;
+  out.diagonal = p.diagonal;
+  out.head_dim_qk = p.head_dim_qk;
+  out.head_dim_v = p.head_dim_v;
+  if (!p.soft_cap) out.soft_cap = 0;
+  if (input_type(p.data_type) == DataType::fp8) {
+    const auto scale = [&](const AttentionScale& s) {
+      return TsAttentionScale{s.data, s.batch, s.head, p.block_scale ? s.block : 0};
+    };
+    out.q_scale = scale(a.q_scale);
+    out.k_scale = scale(a.k_scale);
+    out.v_scale = scale(a.v_scale);
+  }
   return out;
 }
 

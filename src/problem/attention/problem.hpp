@@ -20,6 +20,7 @@ struct MaskWindow {
   std::int64_t left = -1;
   std::int64_t right = -1;
   bool bottom_right = false;
+  std::int64_t diagonal = 0;  ///< what it is moved by
 };
 [[nodiscard]] MaskWindow window_of(const AttentionProblem& problem);
 

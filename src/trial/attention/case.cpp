@@ -388,6 +388,7 @@ AttentionTensors AttentionCase::tensors() const {
   out.head_dim_v = problem_.head_dim_v;
   out.window_left = a.window_left;
   out.window_right = a.window_right;
+  out.diagonal = problem_.diagonal;
   out.mask_bottom_right = a.mask_bottom_right != 0;
   out.scale = a.scale;
   out.soft_cap = problem_.soft_cap ? a.soft_cap : 0.0f;

@@ -69,7 +69,7 @@ std::pair<std::int64_t, std::int64_t> visible_keys(const AttentionTensors& tenso
                                                    std::int64_t i) {
   // A window wider than both lengths together bounds nothing; cutting it there keeps the sums below from overflowing.
   const std::int64_t widest = sequence.seqlen_q + sequence.seqlen_k;
-  const std::int64_t diagonal = i + sequence.diagonal_offset(tensors.mask_bottom_right);
+  const std::int64_t diagonal = i + sequence.diagonal_offset(tensors.mask_bottom_right) + tensors.diagonal;
   std::int64_t first = 0;
   std::int64_t last = sequence.seqlen_k;
   if (tensors.window_left >= 0) first = std::max(first, diagonal - std::min(tensors.window_left, widest));

@@ -28,6 +28,7 @@ struct AttentionTensors {
   std::int64_t head_dim_qk = 0, head_dim_v = 0;
   std::int64_t window_left = -1, window_right = -1;  ///< negative: unbounded
   bool mask_bottom_right = false;
+  std::int64_t diagonal = 0;  ///< what the window is moved by, to the right
   float scale = 1.0F;
   float soft_cap = 0.0F;  ///< 0: none
   std::uint64_t seed = 0, offset = 0;

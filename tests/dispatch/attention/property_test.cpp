@@ -3,15 +3,18 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <array>
 #include <map>
 
 #include "base/random.hpp"
 #include "choose/attention/cpu.hpp"
+#include "codegen/essential.hpp"
 #include "dispatch/attention/random_problem.hpp"
 #include "dispatch/cpu_registry.hpp"
 #include "dispatch/test_store.hpp"
 #include "thorough.hpp"
 #include "verify/attention/tensors.hpp"
+#include "vocabulary/data_type.hpp"
 #include "vocabulary/names/native.hpp"
 
 namespace tilesmith {
@@ -82,6 +85,56 @@ std::vector<std::tuple<AttentionProblem, std::uint64_t>> signatures() {
 
 INSTANTIATE_TEST_SUITE_P(Signatures, AttentionProperty, ::testing::ValuesIn(signatures()),
                          [](const auto& drawn) { return fmt::format("{}", std::get<1>(drawn.param)); });
+
+/// A valid problem: any type, head dims and traits.
+AttentionProblem any_problem(std::uint64_t seed) {
+  const RandomStream stream{seed, 3000};
+  std::uint64_t draw = 0;
+  const auto below = [&](std::uint64_t bound) { return static_cast<std::int64_t>(stream.below(draw++, bound)); };
+  constexpr std::array kTypes{DataType::fp32, DataType::tf32,    DataType::bf16,
+                              DataType::fp16, DataType::fp8bf16, DataType::fp8fp16};
+  const auto head_dim = [&] {
+    const std::int64_t most = std::array{8, 40, 130, 512}[static_cast<std::size_t>(below(4))];
+    return below(8) == 0 ? most : 1 + below(static_cast<std::uint64_t>(most));
+  };
+  AttentionProblem p{.data_type = kTypes[static_cast<std::size_t>(below(kTypes.size()))],
+                     .mode = below(3) == 0 ? SequenceMode::group : SequenceMode::batch};
+  p.head_dim_qk = head_dim();
+  p.head_dim_v = below(2) == 0 ? p.head_dim_qk : head_dim();
+  p.mask = below(2) == 0 ? MaskKind::top_left : MaskKind::none;
+  p.bias = std::array{BiasKind::none, BiasKind::elementwise, BiasKind::alibi}[static_cast<std::size_t>(below(3))];
+  p.soft_cap = below(3) == 0;
+  p.sink = below(3) == 0;
+  p.dropout = below(4) == 0;
+  p.lse = below(2) == 0;
+  p.block_scale = input_type(p.data_type) == DataType::fp8 && below(2) == 0;
+  return testing::random_shape(p, seed);
+}
+
+TEST(AttentionFallback, EveryValidProblemIsServedWithoutACompiler) {
+  if (essential_kernels().empty()) GTEST_SKIP() << "this build has no essential kernels";
+  const testing::EmptyStore store;
+  std::vector<std::string> generic{""};  // the dispatcher's own choice, and each level's generic kernel
+  for (const KernelConfig& config : CpuRegistry(*this_cpu_machine()).essential())
+    if (config.algorithm.pipeline == Pipeline::generic) generic.push_back(native_name(config));
+  ASSERT_GT(generic.size(), 1u);
+  for (std::uint64_t seed = 0; seed < 4 * kShapes; ++seed) {
+    const AttentionProblem problem = any_problem(seed);
+    testing::RandomCall call(problem, seed);
+    std::size_t served = 0;
+    for (const std::string& kernel : generic) {
+      Dispatcher dispatcher({.threads = 1 + static_cast<int>(seed % 3), .build = BuildPolicy::never, .kernel = kernel});
+      const auto plan = dispatcher.plan(problem);
+      if (!plan && !kernel.empty()) continue;  // of another data type
+      ASSERT_TRUE(plan) << testing::describe(problem) << ": " << plan.error().text();
+      const Status ran = call.run(**plan);
+      ASSERT_TRUE(ran) << ran.error().text() << "\n" << testing::describe(problem);
+      EXPECT_EQ(call.judge(), "") << (*plan)->kernel_name() << "\n" << testing::describe(problem);
+      served += !kernel.empty();
+    }
+    EXPECT_GE(served, 1u) << testing::describe(problem);
+  }
+}
 
 TEST(AttentionDropout, EveryKernelMakesTheSameMask) {
   // Equal logits and an identity for v: output (i, j) is 1/64/(1 - p) where (i, j) is kept and 0 where it is dropped.

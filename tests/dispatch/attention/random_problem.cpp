@@ -67,16 +67,19 @@ AttentionProblem random_shape(AttentionProblem p, std::uint64_t seed) {
     if (p.window_left > 38) p.window_left = far;
     p.window_right =
         p.mask == MaskKind::none ? (below(2) == 0 ? std::min<std::int64_t>(below(41), far) : -1) : below(2) - 1;
+    const bool bounded = p.mask != MaskKind::none || p.window_left >= 0 || p.window_right >= 0;
+    if (bounded && below(3) == 0) p.diagonal = below(8) == 0 ? 1000 * (below(3) - 1) : below(101) - 60;
   }
   return p;
 }
 
 std::string describe(const AttentionProblem& p) {
-  return fmt::format("{}{} batch {} heads {}/{} seqlen {}x{} dim {}/{} mask {} window {},{} bias {}{}{}{}{}",
-                     name_of(p.data_type), p.mode == SequenceMode::group ? " group" : "", p.batch, p.heads_q,
-                     p.heads_kv, p.seqlen_q, p.seqlen_k, p.head_dim_qk, p.head_dim_v, name_of(p.mask), p.window_left,
-                     p.window_right, name_of(p.bias), p.soft_cap ? " softcap" : "", p.sink ? " sink" : "",
-                     p.dropout ? " dropout" : "", p.lse ? " lse" : "");
+  return fmt::format(
+      "{}{} batch {} heads {}/{} seqlen {}x{} dim {}/{} mask {} window {},{} diagonal {} bias {}{}{}{}{}",
+      name_of(p.data_type), p.mode == SequenceMode::group ? " group" : "", p.batch, p.heads_q, p.heads_kv, p.seqlen_q,
+      p.seqlen_k, p.head_dim_qk, p.head_dim_v, name_of(p.mask), p.window_left, p.window_right, p.diagonal,
+      name_of(p.bias), p.soft_cap ? " softcap" : "", p.sink ? " sink" : "", p.dropout ? " dropout" : "",
+      p.lse ? " lse" : "");
 }
 
 std::int64_t RandomCall::random(std::uint64_t bound) {
@@ -257,6 +260,7 @@ void RandomCall::describe_for_checks() {
   constexpr std::int64_t kBeyond = 1 << 20;
   t.window_left = std::min(p.window_left, kBeyond);
   t.window_right = causal ? 0 : std::min(p.window_right, kBeyond);
+  t.diagonal = p.diagonal;
   t.mask_bottom_right = causal ? p.mask == MaskKind::bottom_right : p.window_left >= 0 || p.window_right >= 0;
   t.tf32 = p.data_type == DataType::tf32;
   t.scale = a.scale;

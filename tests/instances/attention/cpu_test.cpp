@@ -73,6 +73,7 @@ TEST(CpuAttention, EachRuleRefusesWhatItIsThereFor) {
   expect("instruction_is_present", [](KernelConfig& c) { c.algorithm.instruction = Instruction::amx_bf16; });
   expect("instruction_is_present", [](KernelConfig& c) { c.attention().data_type = DataType::fp8; });
   expect("pipeline_is_offered", [](KernelConfig& c) { c.algorithm.pipeline = Pipeline::qr; });
+  expect("traits_are_run_time", [](KernelConfig& c) { c.algorithm.pipeline = Pipeline::generic; });
   expect("head_dims_fit", [](KernelConfig& c) { c.attention().head_dim_qk = 36; });
   expect("head_dims_fit", [](KernelConfig& c) { c.attention().head_dim_v = 264; });
   expect("mask_is_no_or_generic", [](KernelConfig& c) { c.attention().mask = MaskKind::top_left; });
@@ -85,6 +86,15 @@ TEST(CpuAttention, EachRuleRefusesWhatItIsThereFor) {
   expect("fields_belong_to_pipeline", [](KernelConfig& c) { c.algorithm.stages = 2; });
   expect("fields_belong_to_pipeline", [](KernelConfig& c) { c.origin = Origin::ck; });
   EXPECT_EQ(seen.size(), cpu_attention_rules().size()) << "a rule without a refusing example here";
+}
+
+TEST(CpuAttention, EveryLevelHasAGenericKernelOfEachType) {
+  for (const char* name : {"x86_64_v3", "x86_64_v4", "x86_64_v4_bf16", "x86_64_amx"})
+    for (const DataType type : generic_cpu_attention_types()) {
+      const KernelConfig config = generic_cpu_attention(level(name), type);
+      const auto* rule = first_refusal(cpu_attention_rules(), CpuAttentionSubject{config, level(name)});
+      EXPECT_EQ(rule, nullptr) << native_name(config) << ": " << rule->name;
+    }
 }
 
 TEST(CpuAttention, VerdictsCarryTheFigures) {

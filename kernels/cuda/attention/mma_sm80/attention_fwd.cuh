@@ -57,8 +57,19 @@ struct Attention {
            kElementBytes * ((cfg::kGroupMode ? 0 : batch * strides.batch) + tensor_head * strides.head + row * strides.row);
   }
 
+  // Tensor cores cut sums off where float32 would round them, always towards zero. The dot products of many chunks are
+  // added up from sums of their own.
+  static constexpr bool kSumsChunks = cfg::kTf32x3 && kChunks > 2;
+
   // Adds what a chunk of the head dimension gives.
   TS_DEVICE void score() {
+    if constexpr (!kSumsChunks) return add_products(s);
+    float sums[kScores] = {};
+    add_products(sums);
+#pragma unroll
+    for (int i = 0; i < kScores; ++i) s[i] += sums[i];
+  }
+  TS_DEVICE void add_products(float (&sums)[kScores]) {
     const int warp_row = threadIdx.x / 32 * kWarpRows;
     const u32 a_address = shared + (warp_row + lane() % 16) * kPitchQk + lane() / 16 * 16;
     const u32 b_address = shared + kKeyOffset + (lane() / 16 * 8 + lane() % 8) * kPitchQk + lane() / 8 % 2 * 16;
@@ -72,8 +83,8 @@ struct Attention {
         Operand<4> b;
         load_matrices(b.head, b_address + n * kPitchQk + 32 * k);
         b.split();
-        multiply_add<0>(s + n / 2, a, b);
-        multiply_add<2>(s + n / 2 + 4, a, b);
+        multiply_add<0>(sums + n / 2, a, b);
+        multiply_add<2>(sums + n / 2 + 4, a, b);
       }
     }
   }

@@ -34,17 +34,20 @@ Error why_none(const CpuFacts& machine, const AttentionSignature& signature) {
   return {ErrorCode::unsupported, fmt::format("no CPU kernel computes this problem on {}", name_of(machine))};
 }
 
+/// Whether the kernel computes the problem: what is left of its signature, when the traits that arguments can
+/// neutralize are the problem's, is the problem's. So a trait that is added is one that must agree.
 bool has_traits(const KernelConfig& config, const AttentionProblem& problem) {
   if (config.operation() != Operation::attention) return false;
   const AttentionSignature& have = config.attention();
   const AttentionSignature want = signature_of(problem);
   if (config.algorithm.pipeline == Pipeline::generic) return have.data_type == want.data_type;
-  return have.family == want.family && have.data_type == want.data_type && have.mode == want.mode &&
-         have.head_dim_qk == want.head_dim_qk && have.head_dim_v == want.head_dim_v &&
-         (have.mask == want.mask || have.mask == MaskKind::generic) &&
-         (have.bias == want.bias || (have.bias == BiasKind::elementwise && want.bias == BiasKind::none)) &&
-         (have.lse || !want.lse) && (have.dropout || !want.dropout) && have.soft_cap == want.soft_cap &&
-         (have.sink || !want.sink);
+  AttentionSignature rest = have;
+  if (have.mask == MaskKind::generic) rest.mask = want.mask;
+  if (have.bias == BiasKind::elementwise && want.bias == BiasKind::none) rest.bias = want.bias;
+  if (have.lse) rest.lse = want.lse;
+  if (have.dropout) rest.dropout = want.dropout;
+  if (have.sink) rest.sink = want.sink;
+  return rest == want;
 }
 
 /// Traits that a kernel which computes the problem carries for nothing; each costs time.

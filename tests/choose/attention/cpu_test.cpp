@@ -64,6 +64,22 @@ TEST(CpuAttentionRank, HeadDimsOfNoOtherKernelAreTheGenericOnes) {
     }
 }
 
+TEST(CpuAttentionRank, AKernelWithAnotherFieldServesNothing) {
+  const AttentionProblem plain{.head_dim_qk = 64, .head_dim_v = 64};
+  const std::set<std::string_view> neutral{"bias", "lse", "dropout", "sink"};
+  const AttentionSignature exact = signature_of(plain);
+  AttentionSignature::fields(exact, [&](std::string_view name, const auto&) {
+    KernelConfig config{.arch = ArchName::parse("x86_64_v3").value(), .signature = exact, .algorithm = {}};
+    AttentionSignature::fields(std::get<AttentionSignature>(config.signature),
+                               [&]<class F>(std::string_view field, F& value) {
+                                 if (field == name) value = static_cast<F>(value == F{} ? static_cast<F>(1) : F{});
+                               });
+    EXPECT_EQ(serves(every_level(), config, plain).has_value(), neutral.contains(name)) << name;
+    EXPECT_EQ(fallbacks(every_level(), plain, std::vector{config}).empty(), !serves(every_level(), config, plain))
+        << name;
+  });
+}
+
 TEST(CpuAttentionRank, AKernelServesWhatItCanNeutralize) {
   AttentionProblem plain{.head_dim_qk = 64, .head_dim_v = 64};
   KernelConfig config{.arch = ArchName::parse("x86_64_v3").value(), .signature = signature_of(plain), .algorithm = {}};

@@ -180,6 +180,25 @@ forward:
   EXPECT_EQ(problems->at(6).window_right, 0);
 }
 
+TEST(AttentionShapes, EveryFieldOfAProblemIsAnAxis) {
+  const TemporaryDirectory directory = TemporaryDirectory::create("tilesmith-shapes-").value();
+  const std::filesystem::path file = directory.path() / "shapes.yaml";
+  const auto file_of = [](const std::string& axes) {
+    return "schema: 1\ntiers: {smoke: {includes: [smoke], timeout_s: 5}}\naxis_defaults_when_absent: {heads_q: [2]}\n"
+           "variant_sections: {fwd: forward}\nforward: {smoke: [{id: x, axes: {heads_kv: [2], " +
+           axes + "}}]}\n";
+  };
+  ASSERT_TRUE(write_file_atomic(file, file_of("mode: [batch, group], unaligned: [false, true]")));
+  const auto problems = load_attention_problems(file, "smoke", {});
+  ASSERT_TRUE(problems) << problems.error().text();
+  std::set<std::pair<SequenceMode, bool>> seen;
+  for (const AttentionProblem& problem : *problems) seen.emplace(problem.mode, problem.unaligned);
+  EXPECT_EQ(seen.size(), 4u);
+  EXPECT_EQ(problems->size(), 4u);
+  EXPECT_FALSE(AttentionShapes::parse(file_of("mode: [batches]"), "shapes.yaml"));
+  EXPECT_FALSE(AttentionShapes::parse(file_of("data_type: [fp16]"), "shapes.yaml")) << "dtype sets it";
+}
+
 TEST(AttentionShapes, ProblemsAreDistinctAndHaveMeaning) {
   const auto problems = load_attention_problems("", "smoke", {});
   ASSERT_TRUE(problems) << problems.error().text();

@@ -96,6 +96,22 @@ TEST(GemmShapes, TypesAreTheUsualOnesUnlessTheyAreNamed) {
   EXPECT_EQ(problems[2].columns_of_d(), 4);
 }
 
+TEST(GemmShapes, EveryFieldOfAProblemIsAnAxis) {
+  const auto shapes =
+      shapes_with("m: [1], nk: [[3, 4]], dtype: [fp16], type_c: [fp16, fp32], unaligned: [false, true]");
+  ASSERT_TRUE(shapes) << shapes.error().text();
+  std::set<std::pair<DataType, bool>> seen;
+  for (const GemmProblem& problem : problems_of(*shapes)) {
+    EXPECT_EQ(problem.n, 3);
+    EXPECT_TRUE(seen.emplace(problem.type_c, problem.unaligned).second);
+  }
+  EXPECT_EQ(seen.size(), 4u);
+  const auto wrong = shapes_with("m: [1], nk: [[3, 4]], type_bias: [fp61]");
+  ASSERT_FALSE(wrong);
+  EXPECT_NE(wrong.error().text().find("type_bias[0]"), std::string::npos) << wrong.error().text();
+  EXPECT_FALSE(shapes_with("m: [1], nk: [[3, 4]], type_a: [fp16]")) << "dtype sets it";
+}
+
 TEST(GemmShapes, DefaultsStandInForAbsentAxes) {
   const auto shapes = GemmShapes::parse(std::string(kHead) +
                                             "axis_defaults_when_absent: {m: [2], nk: [[3, 4]], dtype: [fp32]}\n"

@@ -17,16 +17,20 @@ std::string AttentionShape::id() const {
   if (window != kNoWindow) text += fmt::format("_w{}x{}", window[0], window[1]);
   for (const auto& [set, word] : {std::pair{soft_cap, "_softcap"}, {sink, "_sink"}, {block_scale, "_blockscale"}})
     if (set) text += word;
+  if (others != AttentionProblem{}) text += "_" + differences_from_default(others);
   return text;
 }
 
 std::int64_t AttentionShapeSweep::size() const {
-  std::int64_t product = 1;
+  std::vector<std::size_t> sizes = axes.others.counts();
   for (const std::size_t count :
        {axes.batch.size(), axes.seqlen_q.size(), axes.seqlen_k.size(), axes.heads_q.size(), axes.heads_kv.size(),
         axes.head_dim_qk.size(), axes.head_dim_v.size(), axes.data_type.size(), axes.mask.size(), axes.bias.size(),
         axes.dropout.size(), axes.lse.size(), axes.window.size(), axes.soft_cap.size(), axes.sink.size(),
         axes.block_scale.size()})
+    sizes.push_back(count);
+  std::int64_t product = 1;
+  for (const std::size_t count : sizes)
     if (__builtin_mul_overflow(product, static_cast<std::int64_t>(count), &product))
       return std::numeric_limits<std::int64_t>::max();
   return product;
@@ -41,7 +45,8 @@ void AttentionShapeSweep::for_each(FunctionRef<void(const AttentionShape&)> visi
       field = values[static_cast<std::size_t>(rest) % values.size()];
       rest /= static_cast<std::int64_t>(values.size());
     };
-    pick(shape.block_scale, axes.block_scale);  // the last axis runs fastest
+    for (const auto& set : axes.others.pick(rest)) set(shape.others);  // the last axes run fastest
+    pick(shape.block_scale, axes.block_scale);
     pick(shape.sink, axes.sink);
     pick(shape.soft_cap, axes.soft_cap);
     pick(shape.window, axes.window);
@@ -98,23 +103,25 @@ Result<std::vector<AttentionProblem>> load_attention_problems(const std::filesys
   std::unordered_set<std::string> seen;
   for (const AttentionShape& shape : shapes) {
     if (shape.heads_q % shape.heads_kv != 0 || !seen.insert(shape.id()).second) continue;
-    problems.push_back(with_derived_fields({.data_type = shape.data_type,
-                                            .batch = shape.batch,
-                                            .heads_q = shape.heads_q,
-                                            .heads_kv = shape.heads_kv,
-                                            .seqlen_q = shape.seqlen_q,
-                                            .seqlen_k = shape.seqlen_k,
-                                            .head_dim_qk = shape.head_dim_qk,
-                                            .head_dim_v = shape.head_dim_v,
-                                            .mask = shape.mask,
-                                            .window_left = shape.window[0],
-                                            .window_right = shape.window[1],
-                                            .bias = shape.bias,
-                                            .soft_cap = shape.soft_cap,
-                                            .sink = shape.sink,
-                                            .dropout = shape.dropout > 0,
-                                            .lse = shape.lse,
-                                            .block_scale = shape.block_scale}));
+    AttentionProblem problem = shape.others;
+    problem.data_type = shape.data_type;
+    problem.batch = shape.batch;
+    problem.heads_q = shape.heads_q;
+    problem.heads_kv = shape.heads_kv;
+    problem.seqlen_q = shape.seqlen_q;
+    problem.seqlen_k = shape.seqlen_k;
+    problem.head_dim_qk = shape.head_dim_qk;
+    problem.head_dim_v = shape.head_dim_v;
+    problem.mask = shape.mask;
+    problem.window_left = shape.window[0];
+    problem.window_right = shape.window[1];
+    problem.bias = shape.bias;
+    problem.soft_cap = shape.soft_cap;
+    problem.sink = shape.sink;
+    problem.dropout = shape.dropout > 0;
+    problem.lse = shape.lse;
+    problem.block_scale = shape.block_scale;
+    problems.push_back(with_derived_fields(problem));
   }
   return problems;
 }

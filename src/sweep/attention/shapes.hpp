@@ -11,6 +11,7 @@
 
 #include "base/error.hpp"
 #include "base/function_ref.hpp"
+#include "sweep/field_axes.hpp"
 #include "sweep/shard.hpp"
 #include "sweep/tiers.hpp"
 #include "tilesmith/attention.hpp"
@@ -34,6 +35,7 @@ struct AttentionShape {
   bool lse = false;
   AttentionWindow window = kNoWindow;
   bool soft_cap = false, sink = false, block_scale = false;
+  AttentionProblem others{};  ///< the fields that nothing above says
 
   friend bool operator==(const AttentionShape&, const AttentionShape&) = default;
 
@@ -52,6 +54,7 @@ struct AttentionAxes {
   std::vector<bool> lse;
   std::vector<AttentionWindow> window{kNoWindow};
   std::vector<bool> soft_cap{false}, sink{false}, block_scale{false};
+  FieldAxes<AttentionProblem> others{};  ///< fields that no axis above sets, by their names
 };
 
 struct AttentionShapeSweep {

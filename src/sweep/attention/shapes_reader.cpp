@@ -10,6 +10,10 @@ const std::vector<std::string> kAxes = {"batch",       "seqlen_q",   "seqlen_k",
                                         "head_dim_qk", "head_dim_v", "dtype",     "mask",         "bias",
                                         "dropout",     "lse",        "window",    "soft_cap",     "sink",
                                         "block_scale", "layout",     "grad_bias", "deterministic"};
+/// The fields that these axes set.
+const std::vector<std::string> kCovered = {
+    "data_type",   "batch",        "heads_q", "heads_kv", "seqlen_q", "seqlen_k", "head_dim_qk", "head_dim_v", "mask",
+    "window_left", "window_right", "bias",    "soft_cap", "sink",     "dropout",  "lse",         "block_scale"};
 
 }  // namespace
 
@@ -27,7 +31,11 @@ class AttentionShapesReader {
 
   Result<AttentionAxes> read_axes(const YAML::Node& node, const std::string& path, AttentionAxes axes) const {
     TS_TRY(yaml_.map(node, path));
-    TS_TRY(yaml_.known_keys(node, path, kAxes));
+    const std::vector<std::string> others = FieldAxes<AttentionProblem>::names(kCovered);
+    std::vector<std::string> known = kAxes;
+    known.insert(known.end(), others.begin(), others.end());
+    TS_TRY(yaml_.known_keys(node, path, known));
+    TS_TRY(axes.others.read(yaml_, node, path, others));
     const auto size = [&](const YAML::Node& value, const std::string& at) { return yaml_.integer(value, at, 1); };
     const auto number = [&](const YAML::Node& value, const std::string& at) -> Result<double> {
       double p = 0;

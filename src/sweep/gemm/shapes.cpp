@@ -16,6 +16,11 @@ const std::vector<std::string> kAxes = {
     "batch",           "m",        "n",      "k",        "nk",   "mnk",        "k2",          "dtype",       "dtype_b",
     "dtype_out",       "grouping", "layout", "epilogue", "beta", "group_size", "dtype_scale", "zero_points", "packed",
     "prefetch_weights"};
+/// The fields that these axes set.
+const std::vector<std::string> kCovered = {
+    "type_a",   "type_b",      "type_d",          "order_a", "order_b",  "order_d",  "m",          "n",
+    "k",        "k2",          "batch",           "beta",    "epilogue", "grouping", "group_size", "type_scale",
+    "packed_b", "zero_points", "prefetch_weights"};
 
 }  // namespace
 
@@ -82,7 +87,11 @@ class GemmShapesReader {
 
   Result<GemmAxes> read_axes(const Node& node, const std::string& path, GemmAxes axes) const {
     TS_TRY(yaml_.map(node, path));
-    TS_TRY(yaml_.known_keys(node, path, kAxes));
+    const std::vector<std::string> others = FieldAxes<GemmProblem>::names(kCovered);
+    std::vector<std::string> known = kAxes;
+    known.insert(known.end(), others.begin(), others.end());
+    TS_TRY(yaml_.known_keys(node, path, known));
+    TS_TRY(axes.others.read(yaml_, node, path, others));
     TS_TRY(read_sizes(node, path, axes.mnk));
     const auto type = [this](const Node& value, const std::string& at) {
       return yaml_.enumerator<DataType>(value, at);
@@ -160,12 +169,15 @@ class GemmShapesReader {
 };
 
 std::int64_t GemmShapeSweep::size() const {
-  std::int64_t product = 1;
+  std::vector<std::size_t> counts = axes.others.counts();
   for (const std::size_t count :
        {axes.batch.size(), axes.mnk.size(), axes.k2.size(), axes.dtype.size(), axes.dtype_b.size(),
         axes.dtype_out.size(), axes.grouping.size(), axes.group_size.size(), axes.dtype_scale.size(),
         axes.zero_points.size(), axes.packed.size(), axes.prefetch_weights.size(), axes.layout.size(),
         axes.epilogue.size(), axes.beta.size()})
+    counts.push_back(count);
+  std::int64_t product = 1;
+  for (const std::size_t count : counts)
     if (__builtin_mul_overflow(product, static_cast<std::int64_t>(count), &product))
       return std::numeric_limits<std::int64_t>::max();
   return product;
@@ -175,12 +187,13 @@ void GemmShapeSweep::for_each(FunctionRef<void(const GemmProblem&)> visit) const
   const std::int64_t count = size();
   for (std::int64_t index = 0; index < count; ++index) {
     std::int64_t rest = index;
+    const auto others = axes.others.pick(rest);  // the last axes run fastest
     const auto pick = [&rest](const auto& values) {
       const auto at = static_cast<std::size_t>(rest) % values.size();
       rest /= static_cast<std::int64_t>(values.size());
       return values[at];
     };
-    const bool beta = pick(axes.beta);  // the last axis runs fastest
+    const bool beta = pick(axes.beta);
     const GemmEpilogue epilogue = pick(axes.epilogue);
     const GemmAxes::Orders layout = pick(axes.layout);
     const bool prefetch_weights = pick(axes.prefetch_weights);
@@ -208,6 +221,7 @@ void GemmShapeSweep::for_each(FunctionRef<void(const GemmProblem&)> visit) const
     problem.order_d = layout.d;
     problem.epilogue = epilogue;
     problem.beta = beta;
+    for (const auto& set : others) set(problem);
     visit(problem);
   }
 }

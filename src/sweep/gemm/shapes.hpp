@@ -16,7 +16,8 @@
 // ones of dtype), grouping (none, contiguous, masked: batch counts the groups), group_size, dtype_scale and
 // zero_points, packed (B, which the batch shares, is packed once before the calls that are measured: constant weights
 // on a CPU), prefetch_weights (kernels of few rows may read B before the kernel before them ends), layout (the orders
-// of A, B and D, as in rcr), epilogue (lists of operations) and beta.
+// of A, B and D, as in rcr), epilogue (lists of operations) and beta. Each other field of the problem (type_c,
+// type_bias, unaligned) is an axis by its own name.
 #pragma once
 
 #include <array>
@@ -29,6 +30,7 @@
 
 #include "base/error.hpp"
 #include "base/function_ref.hpp"
+#include "sweep/field_axes.hpp"
 #include "sweep/shard.hpp"
 #include "sweep/tiers.hpp"
 #include "tilesmith/gemm.hpp"
@@ -55,6 +57,7 @@ struct GemmAxes {
   std::vector<Orders> layout{{}};
   std::vector<GemmEpilogue> epilogue{{}};
   std::vector<bool> beta{false};
+  FieldAxes<GemmProblem> others{};  ///< fields that no axis above sets, by their names
 };
 
 struct GemmShapeSweep {

@@ -62,6 +62,7 @@ TEST(CallFields, AnAttentionCallSaysEveryFieldOfItsProblem) {
               {"mask", [](Call& c) { c.mask = TILESMITH_MASK_TOP_LEFT; }},
               {"window_left", [](Call& c) { c.window_left = 3; }},
               {"window_right", [](Call& c) { c.window_right = 3; }},
+              {"diagonal", [](Call& c) { c.diagonal = 3; }},
               {"bias", [](Call& c) { c.bias_kind = TILESMITH_BIAS_ALIBI; }},
               {"soft_cap", [](Call& c) { c.traits = TILESMITH_SOFT_CAP; }},
               {"sink", [](Call& c) { c.traits = TILESMITH_SINK; }},

@@ -39,8 +39,8 @@ def attention(
 ) -> Any:
     """Attention forward: softmax(scale q k^T + bias) v, row by row.
 
-    q, k, v: tensors of one kind (torch, NumPy, DLPack), one data type (float32, float16, bfloat16; float8 e4m3 on
-        devices that have it) and one device. Shapes for layout "bhsd": (batch, heads_q, seqlen_q, head_dim_qk),
+    q, k, v: tensors of one kind (torch, NumPy, DLPack), one data type (float32, float16, bfloat16, float8 e4m3)
+        and one device. Shapes for layout "bhsd": (batch, heads_q, seqlen_q, head_dim_qk),
         (batch, heads_kv, seqlen_k, head_dim_qk), (batch, heads_kv, seqlen_k, head_dim_v); for "bshd" heads and seqlen
         change places. heads_q is a multiple of heads_kv: query head h reads key head h // (heads_q // heads_kv). Any
         strides, as long as the head dim is contiguous; nothing is copied.

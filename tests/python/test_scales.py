@@ -10,7 +10,6 @@ torch = pytest.importorskip("torch", reason="torch is not installed")
 from tilesmith import _attention_call, _library, _torch_attention, _views  # noqa: E402 (needs torch)
 
 BLOCK_SCALE = 16
-NO_KERNEL = "no CPU kernel computes this problem"
 
 
 def qkv(batch=2, heads_q=4, heads_kv=2, rows_q=200, rows_k=333, dim=64, dtype=torch.float8_e4m3fn):
@@ -19,10 +18,9 @@ def qkv(batch=2, heads_q=4, heads_kv=2, rows_q=200, rows_k=333, dim=64, dtype=to
 
 
 def structure_of(*tensors, **options):
-    """The structure a call filled in before the library had no kernel for it."""
+    """The structure that a call filled in."""
     _torch_attention._calls.by_key.clear()
-    with pytest.raises(NotImplementedError, match=NO_KERNEL):
-        tilesmith.attention(*tensors, **options)
+    tilesmith.attention(*tensors, **options)
     (call,) = _torch_attention._calls.by_key.values()
     return call._call
 
@@ -148,8 +146,8 @@ def test_devices_mixed_up():
 def test_numpy():
     ml_dtypes = pytest.importorskip("ml_dtypes", reason="ml_dtypes is not installed")
     q, k, v = (np.zeros(x.shape, ml_dtypes.float8_e4m3fn) for x in qkv())
-    with pytest.raises(NotImplementedError, match=NO_KERNEL):
-        tilesmith.attention(q, k, v, q_scale=np.ones((2, 4), "f4"), k_scale=np.ones((2, 2, 3), "f4"), v_scale=np.array(1, "f4"))
+    scales = dict(q_scale=np.ones((2, 4), "f4"), k_scale=np.ones((2, 2, 3), "f4"), v_scale=np.array(1, "f4"))
+    assert not tilesmith.attention(q, k, v, **scales).any()
     with pytest.raises(TypeError, match="q_scale is a float, q is a NumPy array"):
         tilesmith.attention(q, k, v, q_scale=0.5)
 
@@ -166,8 +164,7 @@ def test_the_operator_takes_scales():
     tensors, scales = qkv(), dict(q_scale=torch.ones(2, 4, 2), k_scale=torch.ones(2, 2), v_scale=torch.ones(()))
     compiled = torch.compile(lambda q, k, v, **scales: tilesmith.attention(q, k, v, **scales), fullgraph=True,
                              backend="aot_eager")  # fmt: skip
-    with pytest.raises(NotImplementedError, match=NO_KERNEL):
-        compiled(*tensors, **scales)
+    assert not compiled(*tensors, **scales).any()
     with FakeTensorMode() as mode:
         q, k, v = (mode.from_tensor(x) for x in tensors)
         o = tilesmith.attention(q, k, v, **{name: mode.from_tensor(x) for name, x in scales.items()})

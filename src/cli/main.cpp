@@ -48,7 +48,7 @@ int run(int argc, char** argv) {
   app.set_help_all_flag("--help-all", "Help of every verb");
   int exit_code = kSuccess;
   for (const auto add : {add_arch, add_list, add_explain, add_generate, add_build, add_run, add_bench, add_sweep,
-                         add_tune, add_db, add_store})
+                         add_tune, add_db, add_compare, add_report, add_store})
     add(app, exit_code);
   app.set_version_flag("--version", version_text());
   const auto asks = [&](std::string_view flag) { return std::find(argv + 1, argv + argc, flag) != argv + argc; };

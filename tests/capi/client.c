@@ -233,7 +233,7 @@ static void test_struct_sizes(void) {
   call.struct_size = offsetof(tilesmith_attention, q_scale) + 8;
   EXPECT_FAILURE(tilesmith_attention_forward(NULL, &call), TILESMITH_INVALID_ARGUMENT, "struct_size is 432");
   call.struct_size = sizeof call - 1;
-  EXPECT_FAILURE(tilesmith_attention_forward(NULL, &call), TILESMITH_INVALID_ARGUMENT, "struct_size is 519");
+  EXPECT_FAILURE(tilesmith_attention_forward(NULL, &call), TILESMITH_INVALID_ARGUMENT, "struct_size is 527");
   call.struct_size = (uint64_t)-1;
   EXPECT_FAILURE(tilesmith_attention_forward(NULL, &call), TILESMITH_INVALID_ARGUMENT, "struct_size");
   EXPECT_FAILURE(tilesmith_attention_forward(NULL, NULL), TILESMITH_INVALID_ARGUMENT, "null");

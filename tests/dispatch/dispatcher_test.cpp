@@ -194,7 +194,7 @@ TEST(Dispatcher, RefusesNamesOfNoKernel) {
       {"fast_please", ErrorCode::invalid_argument},
       {"_on_", ErrorCode::invalid_argument},
       {std::string(5000, 'a'), ErrorCode::invalid_argument},
-      {good + "x", ErrorCode::unsupported},  // a level of that name may exist elsewhere
+      {good + "x", ErrorCode::invalid_argument},  // there is no such level
       {with("_bf16", "_bf17"), ErrorCode::invalid_argument},
       {good.substr(0, good.find("_on_")) + "_on_gfx942", ErrorCode::unsupported},
       {with("tile", "tile7"), ErrorCode::unsupported},  // 71 rows and the like: no template carries them

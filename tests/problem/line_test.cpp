@@ -192,7 +192,7 @@ TEST(ProblemLine, MistakesAreNamed) {
                {"gemm -n 7 --epilogue swiglu", "n is 7", "an even n"},
                {"attention_fwd --window 3", "--window 3", "LEFT,RIGHT"},
                {"attention_fwd --random-bias --random-alibi", "both a bias and ALiBi", "one of them"},
-               {"attention_fwd --mask caussal", "--mask: \"caussal\"", "causal"},
+               {"attention_fwd --mask caussal", "--mask: \"caussal\"", "top_left"},
                {"attention_fwd --heads-q 3 --heads-kv 2", "heads_q 3", "same number"},
                {"attention_fwd word", "no option word", ""}};
   for (const auto& [line, message, hint] : cases) {

@@ -2,9 +2,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 
+#include "base/file.hpp"
 #include "base/nearest.hpp"
 #include "catalog/filter.hpp"
 #include "catalog/filter_columns.hpp"
@@ -227,14 +226,9 @@ Result<std::string> filter_to_sql(std::string_view expression, Operation operati
 }
 
 Result<std::string> read_filter_file(const std::string& path) {
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return fail(ErrorCode::not_found, fmt::format("cannot open the filter file {}", path));
-  std::string text(kMaxLength + 1, '\0');
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(in.gcount()));
-  if (text.size() > kMaxLength)
-    return fail(ErrorCode::invalid_argument, fmt::format("{} is larger than {} bytes", path, kMaxLength),
-                "a filter file holds one expression");
+  auto read = read_file(path, kMaxLength);
+  if (!read) return std::unexpected(read.error().in("the filter file"));
+  const std::string& text = *read;
   std::string expression;
   for (std::size_t at = 0; at < text.size();) {
     const std::size_t end = std::min(text.find('\n', at), text.size());

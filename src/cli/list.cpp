@@ -5,8 +5,6 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
-#include <iterator>
 #include <memory>
 #include <nlohmann/json.hpp>
 #include <span>
@@ -14,6 +12,7 @@
 #include <string_view>
 #include <vector>
 
+#include "base/file.hpp"
 #include "catalog/listing_output.hpp"
 #include "cli/list_candidates.hpp"
 #include "cli/selection.hpp"
@@ -23,6 +22,9 @@
 
 namespace tilesmith::cli {
 namespace {
+
+// A list of every gfx942 attention kernel (2.86 million names) as JSON is larger: what is read back is a selection.
+constexpr std::uint64_t kLargestImport = 512ull << 20;
 
 struct ListOptions {
   Selection selection;
@@ -41,9 +43,7 @@ ListFormat format_of(const ListOptions& options) {
 
 /// Names or the count of an exported list, after checking every kernel of it.
 Status list_imported(const ListOptions& options) {
-  std::ifstream in(options.import_file, std::ios::binary);
-  if (!in) return fail(ErrorCode::not_found, fmt::format("cannot open {}", options.import_file));
-  const std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
+  TS_ASSIGN(const std::string text, read_file(options.import_file, kLargestImport));
   TS_ASSIGN(const std::vector<KernelConfig> kernels, import_listing(options.import_file, text));
   if (options.count)
     fmt::print("{}\n", kernels.size());

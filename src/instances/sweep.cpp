@@ -3,9 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 
+#include "base/file.hpp"
 #include "base/nearest.hpp"
 #include "spec/amd/ck_reading.hpp"
 #include "spec/json_reader.hpp"
@@ -111,15 +110,10 @@ Result<AttentionSweep> parse_attention_sweep(std::string_view file, std::string_
 }
 
 Result<AttentionSweep> load_attention_sweep(const std::string& path) {
-  constexpr std::size_t kMaxBytes = 16u << 20;
-  std::ifstream in(path, std::ios::binary);
-  if (!in) return fail(ErrorCode::not_found, fmt::format("cannot open the sweep file {}", path));
-  std::string text(kMaxBytes + 1, '\0');
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  text.resize(static_cast<std::size_t>(in.gcount()));
-  if (text.size() > kMaxBytes)
-    return fail(ErrorCode::invalid_argument, fmt::format("{} is larger than {} bytes", path, kMaxBytes));
-  return parse_attention_sweep(path, text);
+  constexpr std::uint64_t kMaxBytes = 16u << 20;
+  const auto text = read_file(path, kMaxBytes);
+  if (!text) return std::unexpected(text.error().in("the sweep file"));
+  return parse_attention_sweep(path, *text);
 }
 
 }  // namespace tilesmith

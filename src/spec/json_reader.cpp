@@ -41,6 +41,9 @@ Result<json> JsonReader::parse(std::string_view file, std::string_view text) {
   constexpr int kMaxDepth = 64;
   if (too_deep(text, kMaxDepth))
     return fail(ErrorCode::parse, fmt::format("{}: JSON nested deeper than {} levels", file, kMaxDepth));
+  // The parser takes a NUL for the end and would not look at what follows.
+  if (text.find('\0') != std::string_view::npos)
+    return fail(ErrorCode::parse, fmt::format("{}: not valid JSON: a NUL in it", file));
   try {
     return json::parse(text);
   } catch (const json::parse_error& error) {

@@ -3,11 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <optional>
 #include <set>
 #include <span>
@@ -15,6 +11,7 @@
 
 #include "base/embedded.hpp"
 #include "base/env.hpp"
+#include "base/file.hpp"
 
 namespace tilesmith {
 
@@ -23,20 +20,16 @@ std::span<const EmbeddedFile> embedded_specs();
 namespace fs = std::filesystem;
 
 Result<std::string> spec_file_text(std::string_view path) {
-  constexpr std::uintmax_t kMaxBytes = 16u << 20;
+  constexpr std::uint64_t kMaxBytes = 16u << 20;
   if (const std::optional<fs::path> directory = spec_directory()) {
     const fs::path file = *directory / path;
     std::error_code missing;
     if (fs::exists(file, missing)) {
       std::error_code code;
-      if (!fs::is_regular_file(file, code) || fs::file_size(file, code) > kMaxBytes)
-        return fail(ErrorCode::io,
-                    fmt::format("{} is not a regular file of at most {} bytes", file.string(), kMaxBytes));
-      std::ifstream in(file, std::ios::binary);
-      std::string text((std::istreambuf_iterator<char>(in)), std::istreambuf_iterator<char>());
-      if (!in)
-        return fail(ErrorCode::io, fmt::format("cannot read {}: {}", file.string(), std::strerror(errno)),
-                    "TILESMITH_SPEC_DIR names this folder");
+      if (!fs::is_regular_file(file, code))
+        return fail(ErrorCode::io, fmt::format("{} is not a regular file", file.string()));
+      auto text = read_file(file, kMaxBytes);
+      if (!text) text.error().hint = "TILESMITH_SPEC_DIR names this folder";
       return text;
     }
   }

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <cstddef>
+#include <new>
 
 #include "base/env.hpp"
 #include "capi/call_checks.hpp"
@@ -27,6 +28,15 @@ tilesmith::Dispatcher& tilesmith_context::dispatcher(tilesmith::Device device) {
   Place& place = place_of(device);
   if (tilesmith::Dispatcher* known = place.load(std::memory_order_acquire)) return *known;
   return open(device, place);
+}
+
+/// In a forked child, when another thread was adding something. Dispatchers that have a place keep it, and handles that
+/// were given out stay where they are.
+void tilesmith_context::begin_anew() {
+  if (!tilesmith::renew(growing_)) return;
+  new (&owned_) decltype(owned_);
+  new (&attention_) decltype(attention_);
+  new (&gemm_) decltype(gemm_);
 }
 
 tilesmith_context::Place& tilesmith_context::place_of(tilesmith::Device device) {

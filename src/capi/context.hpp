@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/fork.hpp"
 #include "capi/device.hpp"
 #include "tilesmith.h"
 #include "tilesmith/dispatcher.hpp"
@@ -44,6 +45,7 @@ struct tilesmith_context {
  private:
   using Place = std::atomic<tilesmith::Dispatcher*>;
   [[nodiscard]] Place& place_of(tilesmith::Device device);
+  void begin_anew();
   tilesmith::Dispatcher& open(tilesmith::Device device, Place& place);
 
   const tilesmith::DispatcherOptions options_;
@@ -56,6 +58,7 @@ struct tilesmith_context {
   Place unknown_{nullptr};  ///< of devices of no known kind: its plans fail, and say why
   std::map<const tilesmith::AttentionPlan*, tilesmith_attention_plan> attention_;
   std::map<const tilesmith::GemmPlan*, tilesmith_gemm_plan> gemm_;
+  tilesmith::AtFork at_fork_{this, [](void* context) { static_cast<tilesmith_context*>(context)->begin_anew(); }};
 };
 
 namespace tilesmith::capi {

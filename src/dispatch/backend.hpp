@@ -92,9 +92,10 @@ class Backend {
   virtual ~Backend() = default;
 
   [[nodiscard]] Device device() const { return device_; }
-  /// Never null. Error: unsupported, where the device has no kernels of the operation.
+  /// Never null. Error: unsupported, where the device has no kernels of the operation or is lost to this process.
   template <class Op>
   [[nodiscard]] Result<BackendOf<Op>*> find() const {
+    TS_TRY(check_usable());
     if (BackendOf<Op>* const kernels = std::get<BackendOf<Op>*>(table_)) return kernels;
     return std::unexpected(no_kernels_of(Op::kName));
   }
@@ -109,6 +110,9 @@ class Backend {
 
  protected:
   explicit Backend(Device device) : device_(device) {}
+
+  /// Error: unsupported, in a forked child of a process that used a device which does not survive that.
+  [[nodiscard]] virtual Status check_usable() const { return {}; }
 
   /// Puts an operation's kernels, which live as long as this, into the table.
   template <class Op>

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/fork.hpp"
 #include "dispatch/kernel_builder.hpp"
 #include "runtime/cpu/kernel.hpp"
 #include "runtime/cpu/machine.hpp"
@@ -39,6 +40,11 @@ class CpuRegistry {
   std::unordered_map<Key128, const TsCpuKernel*> linked_;
   std::mutex mutex_;
   std::unordered_map<Key128, CpuKernel> loaded_;
+  AtFork at_fork_{this, [](void* object) {
+                    auto* self = static_cast<CpuRegistry*>(object);
+                    // Kernels stay loaded: finding one again gives the same.
+                    if (renew(self->mutex_)) new (&self->loaded_) std::unordered_map<Key128, CpuKernel>;
+                  }};
 };
 
 }  // namespace tilesmith

@@ -7,6 +7,7 @@
 #include "dispatch/cuda_registry.hpp"
 #include "dispatch/gemm/cuda.hpp"
 #include "dispatch/gemm/cuda_list.hpp"
+#include "runtime/cuda/driver.hpp"
 #include "spec/cuda/spec.hpp"
 
 namespace tilesmith {
@@ -37,6 +38,11 @@ class CudaBackend final : public Backend {
   [[nodiscard]] std::vector<Status> build(std::span<const KernelConfig> configs, int workers,
                                           const BuildCounter& progress) override {
     return registry_.build(configs, workers, progress);
+  }
+
+  [[nodiscard]] Status check_usable() const override {
+    if (cuda_is_lost()) return std::unexpected(cuda_lost_error());
+    return {};
   }
 
  private:

@@ -7,8 +7,10 @@
 #include <atomic>
 #include <memory>
 #include <mutex>
+#include <new>
 #include <vector>
 
+#include "base/fork.hpp"
 #include "problem/attention/problem.hpp"
 #include "problem/gemm/problem.hpp"
 #include "tilesmith/dispatcher.hpp"
@@ -42,11 +44,13 @@ class PlanCache {
     std::vector<Slot> slots;  ///< a power of two, at most half full
   };
   static void place(Table& table, std::uint64_t hash, const PlanT* plan);
+  void begin_anew();
 
   std::atomic<Table*> table_;
   std::mutex writing_;
   std::vector<std::unique_ptr<Table>> tables_;
   std::vector<std::unique_ptr<const PlanT>> plans_;
+  AtFork at_fork_{this, [](void* cache) { static_cast<PlanCache*>(cache)->begin_anew(); }};
 };
 
 template <class PlanT>
@@ -68,6 +72,16 @@ void PlanCache<PlanT>::place(Table& table, std::uint64_t hash, const PlanT* plan
   while (table.slots[i].plan.load(std::memory_order_relaxed) != nullptr) i = (i + 1) & mask;
   table.slots[i].hash.store(hash, std::memory_order_relaxed);
   table.slots[i].plan.store(plan, std::memory_order_release);
+}
+
+/// In a forked child. Plans in use stay where they are.
+template <class PlanT>
+void PlanCache<PlanT>::begin_anew() {
+  if (!renew(writing_)) return;
+  new (&tables_) std::vector<std::unique_ptr<Table>>;
+  new (&plans_) std::vector<std::unique_ptr<const PlanT>>;
+  tables_.push_back(std::make_unique<Table>(64));
+  table_.store(tables_.back().get());
 }
 
 template <class PlanT>

@@ -9,6 +9,7 @@
 #include <array>
 #include <cerrno>
 #include <cstdio>
+#include <new>
 #include <utility>
 
 #include "base/env.hpp"
@@ -103,6 +104,7 @@ Result<std::optional<Binary>> Store::find(const EntryKey& key) {
   {
     const std::lock_guard guard(scratch_mutex_);
     if (scratch_) places.push_back(scratch_->path() / key.digest);
+    if (!of_parent_.empty()) places.push_back(of_parent_ / key.digest);
   }
   for (const fs::path& place : places) {
     auto entry = read_entry(place, &key);
@@ -176,6 +178,13 @@ Result<Binary> Store::publish_to_scratch(const EntryKey& key, const Source& sour
   TS_ASSIGN(StoredEntry entry, read_entry(target, &key));
   entry.binary.from_store = false;
   return std::move(entry.binary);
+}
+
+/// In a forked child, whose parent may take its scratch directory away at any time.
+void Store::begin_anew() {
+  const bool changing = renew(scratch_mutex_);
+  if (!changing && scratch_) of_parent_ = scratch_->path();
+  new (&scratch_) std::optional<PrivateDirectory>;
 }
 
 Result<fs::path> Store::scratch() {

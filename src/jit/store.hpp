@@ -22,6 +22,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/fork.hpp"
 #include "base/lock.hpp"
 #include "jit/entry.hpp"
 #include "jit/private_directory.hpp"
@@ -110,6 +111,7 @@ class Store {
   [[nodiscard]] Result<Binary> publish_to_scratch(const EntryKey& key, const Source& source,
                                                   const EntryContent& content);
   [[nodiscard]] Result<std::filesystem::path> scratch();
+  void begin_anew();
   [[nodiscard]] Status discard(const std::filesystem::path& entry);
   void quarantine(const std::filesystem::path& entry, const Error& reason);
 
@@ -118,6 +120,8 @@ class Store {
   std::atomic<std::uint64_t> corrupt_{0};
   std::mutex scratch_mutex_;
   std::optional<PrivateDirectory> scratch_;  ///< what the root could not take, until this process ends
+  std::filesystem::path of_parent_;  ///< in a forked child: its parent's scratch, to read from while it is there
+  AtFork at_fork_{this, [](void* store) { static_cast<Store*>(store)->begin_anew(); }};
 };
 
 }  // namespace tilesmith

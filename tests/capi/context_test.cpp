@@ -1,9 +1,13 @@
 #include "capi/context.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <atomic>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "dispatch/test_store.hpp"
 
@@ -88,6 +92,41 @@ TEST(Context, AKernelByNameThatIsNone) {
   EXPECT_NE(last_message().find("no_such_kernel"), std::string::npos) << last_message();
   EXPECT_EQ(plan, nullptr);
   tilesmith_context_destroy(context);
+}
+
+tilesmith_status multiply(std::int64_t n) {
+  std::vector<float> a(static_cast<std::size_t>(n * n), 1.0F), d(a.size());
+  tilesmith_gemm call = TILESMITH_GEMM_INIT;
+  call.type_a = call.type_b = call.type_c = call.type_d = call.type_bias = TILESMITH_FP32;
+  call.m = call.n = call.k = n;
+  if (tilesmith_gemm_dense(&call) != TILESMITH_SUCCESS) return TILESMITH_INTERNAL;
+  call.a.data = a.data();
+  call.b.data = a.data();
+  call.d = d.data();
+  const tilesmith_status status = tilesmith_gemm_compute(nullptr, &call);
+  return status == TILESMITH_SUCCESS && d[0] != static_cast<float>(n) ? TILESMITH_WRONG_RESULT : status;
+}
+
+// Servers fork workers, and programs fork helpers, while other threads compute and plan.
+TEST(Context, ChildrenForkedDuringCallsAreServed) {
+  ASSERT_EQ(multiply(96), TILESMITH_SUCCESS) << last_message();
+  std::atomic<bool> stop{false};
+  std::vector<std::jthread> callers;
+  for (int i = 0; i < 3; ++i)
+    callers.emplace_back([&stop, i] {
+      for (std::int64_t n = 64 + i; !stop; n = 64 + (n + 3) % 64) static_cast<void>(multiply(n));  // plans, and runs
+    });
+  for (int i = 0; i < 20; ++i) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::alarm(120);
+      ::_exit(multiply(96) == TILESMITH_SUCCESS && multiply(128 + i) == TILESMITH_SUCCESS ? 0 : 1);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    EXPECT_EQ(status, 0) << (WIFSIGNALED(status) ? "killed: it hung, or crashed" : "a call failed");
+  }
+  stop = true;
 }
 
 }  // namespace

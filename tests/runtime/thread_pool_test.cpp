@@ -2,8 +2,11 @@
 #include "runtime/cpu/thread_pool.hpp"
 
 #include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include <atomic>
+#include <filesystem>
 #include <thread>
 #include <vector>
 
@@ -100,6 +103,78 @@ TEST(ThreadPool, SleepingWorkersWakeForALateJob) {
     expect_all_once(args);
     std::this_thread::sleep_for(std::chrono::milliseconds(3));
   }
+}
+
+/// The exit status of a forked child that runs `body`; -1 when it had to be killed.
+template <class Body>
+int in_child(Body body) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(60);
+    ::_exit(body() ? 0 : 1);
+  }
+  int status = 0;
+  ::waitpid(child, &status, 0);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+bool runs(ThreadPool& pool) {
+  const TsCpuKernel kernel = two_stages();
+  pool.reserve_scratch(1 << 16);
+  for (int i = 0; i < 20; ++i) {
+    Args args(50, 50);
+    pool.run(kernel, &args);
+    for (const auto& count : args.second)
+      if (count.load() != 1) return false;
+  }
+  return true;
+}
+
+// The holder of the pool does not exist in a child that another thread forks meanwhile.
+TEST(ThreadPool, AForkDuringAJobGivesAFreshPool) {
+  TsCpuKernel waits = two_stages();
+  static std::atomic<int> stage;
+  stage = 0;
+  waits.stages[0].run = [](const void*, long long, void*) {
+    ++stage;
+    while (stage < 100) std::this_thread::yield();
+  };
+  for (const int threads : {1, 3}) {
+    stage = 0;
+    ThreadPool pool(threads);
+    std::thread caller([&] {
+      Args args(threads, 1);
+      pool.run(waits, &args);
+    });
+    while (stage < threads) std::this_thread::yield();
+    EXPECT_EQ(in_child([&] { return runs(pool); }), 0);
+    stage = 100;
+    caller.join();
+    EXPECT_TRUE(runs(pool)) << "the parent's is as it was";
+  }
+}
+
+TEST(ThreadPool, AChildOfAnIdleProcessHasThreadsOfItsOwn) {
+  ThreadPool pool(4);
+  ASSERT_TRUE(runs(pool));
+  EXPECT_EQ(in_child([&] {
+              if (!runs(pool)) return false;
+              const auto tasks = std::filesystem::directory_iterator("/proc/self/task");
+              return std::distance(begin(tasks), end(tasks)) == 4;
+            }),
+            0);
+}
+
+TEST(ThreadPool, ManyForksWhileThreadsCall) {
+  ThreadPool pool(2);
+  std::atomic<bool> stop{false};
+  std::vector<std::jthread> callers;
+  for (int i = 0; i < 3; ++i)
+    callers.emplace_back([&] {
+      while (!stop) runs(pool);
+    });
+  for (int i = 0; i < 30; ++i) EXPECT_EQ(in_child([&] { return runs(pool); }), 0);
+  stop = true;
 }
 
 TEST(ThreadPool, StopsWithoutEverHavingRun) {

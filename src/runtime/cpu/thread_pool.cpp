@@ -55,7 +55,21 @@ ThreadPool::~ThreadPool() {
     if (worker->thread.joinable()) worker->thread.join();
 }
 
+void ThreadPool::begin_anew() {
+  // The old ones are forgotten and not freed: destroying a thread that is not there ends the program, and another
+  // thread may have been growing the scratch.
+  for (auto& worker : workers_) {
+    static_cast<void>(worker.release());
+    worker = std::make_unique<Worker>();
+  }
+  scratch_bytes_ = 0;
+  started_ = false;
+  state_ = 0;
+  busy_ = false;
+}
+
 void ThreadPool::start_threads() {
+  started_ = true;
   for (std::size_t i = 1; i < workers_.size(); ++i)
     workers_[i]->thread = std::thread([this, i] { work(*workers_[i]); });
 }
@@ -103,7 +117,7 @@ void ThreadPool::run(const TsCpuKernel& kernel, const void* args) {
   if (threads_ == 1 || most_tasks <= 1) {
     run_alone(kernel, args, workers_[0]->scratch.data());
   } else {
-    std::call_once(started_, [this] { start_threads(); });
+    if (!started_) start_threads();
     kernel_ = &kernel;
     args_ = args;
     state_.fetch_add(kNextJob | kOpen, std::memory_order_release);

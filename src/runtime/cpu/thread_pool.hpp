@@ -5,16 +5,18 @@
 // closed as soon as its last task is done, so a worker that wakes late costs nothing. A second caller that finds the
 // pool busy runs its job alone on its own thread: no caller waits, and no more threads run than the machine has.
 // Running a job takes no lock and allocates nothing.
+//
+// A forked child has none of the threads, and perhaps a job that nobody will end: there the pool begins anew.
 #pragma once
 
 #include <array>
 #include <atomic>
 #include <cstddef>
 #include <memory>
-#include <mutex>
 #include <thread>
 #include <vector>
 
+#include "base/fork.hpp"
 #include "kernels/cpu/abi.h"
 #include "runtime/aligned_buffer.hpp"
 
@@ -48,13 +50,14 @@ class ThreadPool {
     long long tasks = 0;
   };
 
+  void begin_anew();
   void start_threads();
   void work(Worker& self);
   void run_tasks(std::byte* scratch);
   static void run_alone(const TsCpuKernel& kernel, const void* args, std::byte* scratch);
 
   const int threads_;
-  std::once_flag started_;
+  bool started_ = false;                          ///< changed by the caller that holds busy_
   std::vector<std::unique_ptr<Worker>> workers_;  ///< workers_[0] is the caller's place and has no thread
   std::size_t scratch_bytes_ = 0;
 
@@ -67,6 +70,7 @@ class ThreadPool {
   // Bit 0: the job is open. Bits 1..31: workers in it. Upper half: job number, what sleepers wait on.
   std::atomic<std::uint64_t> state_{0};
   std::atomic<bool> stopping_{false};
+  AtFork at_fork_{this, [](void* pool) { static_cast<ThreadPool*>(pool)->begin_anew(); }};
 };
 
 }  // namespace tilesmith

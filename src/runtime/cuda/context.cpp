@@ -23,6 +23,7 @@ Result<std::unique_ptr<const CudaContext>> CudaContext::retain(const CudaDriver&
 }
 
 Result<const CudaContext*> CudaContext::of(int device_index) {
+  if (cuda_is_lost()) return std::unexpected(cuda_lost_error());
   static std::mutex mutex;
   static auto* contexts = new std::map<int, std::unique_ptr<const CudaContext>>;
   const std::lock_guard guard(mutex);

@@ -50,6 +50,10 @@ class CudaContext {
 class CudaCurrent {
  public:
   explicit CudaCurrent(const CudaContext& context) : driver_(context.driver()) {
+    if (cuda_is_lost()) {
+      code_ = cu::Code::not_initialized;
+      return;
+    }
     cu::Context now = nullptr;
     code_ = driver_.ctx_get_current(&now);
     if (code_ != cu::Code::success || now == context.handle()) return;
@@ -63,7 +67,12 @@ class CudaCurrent {
   CudaCurrent(const CudaCurrent&) = delete;
   CudaCurrent& operator=(const CudaCurrent&) = delete;
 
-  [[nodiscard]] Status status() const { return cuda_status(driver_, code_, "making the device's context current"); }
+  [[nodiscard]] Status status() const {
+    if (code_ == cu::Code::success) [[likely]]
+      return {};
+    if (cuda_is_lost()) return std::unexpected(cuda_lost_error());
+    return std::unexpected(cuda_error(driver_, code_, "making the device's context current"));
+  }
 
  private:
   const CudaDriver& driver_;

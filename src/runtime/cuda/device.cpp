@@ -99,6 +99,10 @@ Result<std::vector<CudaDeviceInfo>> cuda_devices(const CudaDriver& driver) {
 }
 
 const Result<std::vector<CudaDeviceInfo>>& cuda_devices() {
+  if (cuda_is_lost()) {
+    static const auto* lost = new Result<std::vector<CudaDeviceInfo>>(std::unexpected(cuda_lost_error()));
+    return *lost;
+  }
   static const auto* devices = new Result<std::vector<CudaDeviceInfo>>([]() -> Result<std::vector<CudaDeviceInfo>> {
     TS_ASSIGN(const CudaDriver* driver, cuda_driver());
     return cuda_devices(*driver);

@@ -3,7 +3,11 @@
 #include <dlfcn.h>
 #include <fmt/core.h>
 
+#include <atomic>
+#include <cstdint>
+
 #include "base/env.hpp"
+#include "base/fork.hpp"
 
 namespace tilesmith {
 namespace {
@@ -136,9 +140,35 @@ Result<std::unique_ptr<const CudaDriver>> CudaDriver::open(const std::string& li
   return std::unique_ptr<const CudaDriver>(std::move(driver));
 }
 
+namespace {
+
+enum class Opened : std::uint8_t { not_yet, in_vain, perhaps };
+constinit std::atomic<Opened> opened_here{Opened::not_yet};
+constinit std::atomic<bool> lost{false};
+const AtFork at_fork(nullptr, [](void*) {
+  if (opened_here.load() == Opened::perhaps) lost = true;
+});
+
+}  // namespace
+
+bool cuda_is_lost() {
+  return lost.load(std::memory_order_relaxed);
+}
+
+Error cuda_lost_error() {
+  return {ErrorCode::unsupported, "this process was forked from one that used CUDA, which does not survive a fork",
+          "start processes by spawn or forkserver, or fork before the first use of CUDA"};
+}
+
 Result<const CudaDriver*> cuda_driver() {
-  static const auto* opened = new Result<std::unique_ptr<const CudaDriver>>(
-      CudaDriver::open(env("TILESMITH_LIBCUDA").value_or("libcuda.so.1")));
+  if (cuda_is_lost()) return std::unexpected(cuda_lost_error());
+  static const auto* opened = [] {
+    opened_here = Opened::perhaps;  // before it is: a child forked in between must not go on with half of it
+    auto* result = new Result<std::unique_ptr<const CudaDriver>>(
+        CudaDriver::open(env("TILESMITH_LIBCUDA").value_or("libcuda.so.1")));
+    if (!*result) opened_here = Opened::in_vain;
+    return result;
+  }();
   if (!*opened) return std::unexpected(opened->error());
   return (*opened)->get();
 }

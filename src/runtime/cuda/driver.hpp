@@ -111,6 +111,12 @@ class CudaDriver {
 /// there is none.
 [[nodiscard]] Result<const CudaDriver*> cuda_driver();
 
+/// Whether this process was forked from one that had opened the driver. The driver's state does not survive that, and
+/// its locks may be held by threads that are not there: nothing of it may be called.
+[[nodiscard]] bool cuda_is_lost();
+/// The error that says so.
+[[nodiscard]] Error cuda_lost_error();
+
 /// The error for a failed call, with the driver's own name and words: "CUDA_ERROR_ILLEGAL_ADDRESS (an illegal memory
 /// access was encountered) while synchronising the stream".
 [[nodiscard]] Error cuda_error(const CudaDriver& driver, cu::Code code, std::string_view doing);

@@ -24,6 +24,8 @@
  *   A program built against an older header works with a newer library. Reserved fields are 0.
  * - Text is UTF-8, ends with a zero byte, belongs to the library and is never NULL. Comments say how long it lives.
  * - Any number of threads may call any function at once. No function prints, exits or throws.
+ * - A forked child may call any function, also when threads of its parent were in calls: the CPU is served by new
+ *   threads. CUDA does not survive a fork: a child of a process that used it gets TILESMITH_UNSUPPORTED.
  * - Fields have the names and the meaning of the C++ interface; tilesmith/attention.hpp and gemm.hpp have the formulas.
  */
 #ifndef TILESMITH_H
@@ -86,6 +88,12 @@ typedef struct tilesmith_error {
 
 /* The calling thread's last failure. Its texts live until this thread's next failure. */
 TILESMITH_API tilesmith_status tilesmith_last_error(tilesmith_error* out);
+
+/* Ends the wait for a compiler of calls that are under way: of the thread with this id (gettid), or of all threads when
+ * it is 0. The compiler is killed within a tenth of a second, and the call fails with TILESMITH_CANCELLED, except that
+ * a CUDA kernel's compile notices only between its phases. A later call compiles anew. Calls that wait for nothing do
+ * not notice. May be called from any thread, but not from a signal handler. */
+TILESMITH_API void tilesmith_cancel_waits(int64_t thread);
 
 /* --------------------------------------------------------------------------------------------------------- devices */
 

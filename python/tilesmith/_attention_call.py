@@ -13,7 +13,8 @@ from typing import NamedTuple, Optional
 
 from tilesmith import _nvrtc
 from tilesmith._errors import InvalidArgument, WrongType
-from tilesmith._library import CUDA, Attention, library, raise_last_error, sized
+from tilesmith._interruptible import first_run
+from tilesmith._library import CUDA, Attention, raise_last_error, sized
 from tilesmith._views import View, broadcast, check_devices, dense_strides, number, span, whole
 
 _INPUT_CODES = {"fp32": 0, "fp16": 1, "bf16": 2, "fp8": 3, "bf8": 4}
@@ -68,7 +69,8 @@ class Call:
                  lse_shape: tuple[int, ...]) -> None:  # fmt: skip
         self._call = call
         self._address = ctypes.addressof(call)
-        self._forward = library().tilesmith_attention_forward
+        self._forward = first_run(self, "_forward", call.device.kind, "tilesmith_attention_plan_for",
+                                  "tilesmith_attention_forward")  # fmt: skip
         #: of the inputs there are: name, position in Tensors, bytes
         self._inputs = [(name, at, span(view)) for at, (name, view) in enumerate(zip(Tensors._fields, tensors[:-1]))
                         if view is not None]  # fmt: skip

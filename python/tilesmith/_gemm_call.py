@@ -15,7 +15,8 @@ from tilesmith._gemm_operands import (
     ZERO_POINTS, Operands, Options, has_weights,
 )  # fmt: skip
 from tilesmith._gemm_shape import Shape, is_column
-from tilesmith._library import CUDA, Gemm, library, raise_last_error, sized
+from tilesmith._interruptible import first_run
+from tilesmith._library import CUDA, Gemm, raise_last_error, sized
 from tilesmith._views import View, check_devices, number
 
 _CODES = {"fp32": 0, "fp16": 1, "bf16": 2, "fp8": 3, "bf8": 4, "int8": 5, "int4": 6, "int32": 7}
@@ -37,7 +38,8 @@ class Call:
                  out_type: str) -> None:  # fmt: skip
         self._call = call
         self._address = ctypes.addressof(call)
-        self._compute = library().tilesmith_gemm_compute
+        self._compute = first_run(self, "_compute", call.device.kind, "tilesmith_gemm_plan_for",
+                                  "tilesmith_gemm_compute")  # fmt: skip
         memory = memoryview((ctypes.c_char * ctypes.sizeof(call)).from_buffer(call)).cast("B")
         self._words, self._floats = memory.cast("Q"), memory.cast("f")
         self.places = places  #: of the operands beside a, b and out: position among them, word of the structure

@@ -11,6 +11,7 @@ from tilesmith._errors import Error, InvalidArgument, WrongType
 from tilesmith._gemm_call import WORD_A, WORD_ALPHA, WORD_B, WORD_D, WORD_STREAM, BatchCall, Call, prepare
 from tilesmith._gemm_operands import ADDRESSED, NAMES, Operands, Options
 from tilesmith._kept_calls import KeptCalls
+from tilesmith._interruptible import checked
 from tilesmith._library import Gemm, library, raise_last_error
 from tilesmith._views import View, number
 
@@ -30,11 +31,20 @@ class CallList:
         for at, call in enumerate(calls):
             call.copy_to(start + at * size)
         self._pointers = (ctypes.c_void_p * len(calls))(*range(start, start + len(calls) * size, size))
+        self._planned = any(call.stream_device >= 0 for call in calls)  #: see _interruptible.first_run for why not there
         memory = memoryview(self._memory).cast("B")
         self._words, self._floats = memory.cast("Q"), memory.cast("f")
         # Of operands beside a, b and out: which, the product, the word its address goes to.
         self.parts = [(operand, at) for at, call in enumerate(calls) for operand in call.parts]
         self._places = [(operand, at, at * _WORDS + word) for at, call in enumerate(calls) for operand, word in call.places]
+
+    def _plan(self) -> int:
+        """Plans each product."""
+        plan = ctypes.c_void_p()
+        for pointer in self._pointers:
+            if status := library().tilesmith_gemm_plan_for(None, pointer, ctypes.addressof(plan)):
+                return status
+        return 0
 
     def run(self, alphas: Sequence[float], a: Sequence[int], b: Sequence[int], out: Sequence[int],
             operands: Sequence[Sequence[int]], stream: int) -> None:  # fmt: skip
@@ -45,6 +55,9 @@ class CallList:
         self._floats[WORD_ALPHA::_FLOATS] = memoryview(array("f", alphas))
         for operand, at, word in self._places:
             words[word] = operands[operand][at]
+        if not self._planned:
+            checked(self._plan)
+            self._planned = True
         status = library().tilesmith_gemm_compute_list(None, ctypes.addressof(self._pointers), count)
         if status:
             raise_last_error(status)

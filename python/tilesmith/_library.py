@@ -145,6 +145,7 @@ _FUNCTIONS = {
     "tilesmith_gemm_packed_bytes": (c_int32, [c_void_p, c_void_p, c_void_p]),
     "tilesmith_gemm_pack_b": (c_int32, [c_void_p, c_void_p, c_void_p, c_uint64]),
     "tilesmith_last_plan": (c_int32, [c_void_p]),
+    "tilesmith_cancel_waits": (None, [c_int64]),
 }
 
 

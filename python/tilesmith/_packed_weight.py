@@ -8,6 +8,7 @@ from typing import Any, Callable
 
 from tilesmith._errors import InvalidArgument, Unsupported, WrongType
 from tilesmith._gemm_call import packing_call
+from tilesmith._interruptible import checked
 from tilesmith._library import CPU, check, library
 from tilesmith._tensor_library import library_of
 from tilesmith._views import View
@@ -97,7 +98,7 @@ def pack_weight(w: Any) -> PackedWeight:
         return PackedWeight(w, n, k, view.data_type, False)
     call.b.data = _address(w)
     needed = ctypes.c_uint64()
-    check(library().tilesmith_gemm_packed_bytes(None, ctypes.addressof(call), ctypes.addressof(needed)))
+    checked(library().tilesmith_gemm_packed_bytes, None, ctypes.addressof(call), ctypes.addressof(needed))
     data = _aligned_empty(empty, needed.value)
     check(library().tilesmith_gemm_pack_b(None, ctypes.addressof(call), _address(data), needed.value))
     return PackedWeight(data, n, k, view.data_type)

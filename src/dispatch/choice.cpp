@@ -52,6 +52,7 @@ Status choose(RecipeSource& source, const DispatcherOptions& options) {
   if (plan) return {};
 
   const Error obstacle = plan.error();
+  if (obstacle.code == ErrorCode::cancelled) return plan;  // the caller wants an end, and no other kernel
   const auto fallback = [&](const Candidate& candidate, BuildPolicy build, const char* how) {
     const Status other =
         source.plan(candidate, fmt::format("the best kernel could not be had: {}", obstacle.message), build);

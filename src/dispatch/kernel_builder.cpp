@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 
+#include "base/cancel.hpp"
 #include "base/env.hpp"
 #include "codegen/generate.hpp"
 #include "jit/build.hpp"
@@ -14,8 +15,13 @@ namespace tilesmith {
 
 Result<Binary> KernelBuilder::find(const KernelConfig& config, BuildPolicy policy) {
   TS_ASSIGN(const Source source, generate_(config));
+  const CancelScope scope;
   TS_TRY(open());
-  if (policy == BuildPolicy::allowed && !building_is_off()) return tilesmith::build(*store_, *toolchain_, source);
+  if (policy == BuildPolicy::allowed && !building_is_off()) {
+    BuildOptions options;
+    options.limits.stop = scope.stop();
+    return tilesmith::build(*store_, *toolchain_, source, options);
+  }
   TS_ASSIGN(const EntryKey entry, entry_key(source, toolchain_->identity()));
   TS_ASSIGN(const std::optional<Binary> stored, store_->find(entry));
   if (stored) return *stored;
@@ -66,6 +72,14 @@ std::string KernelBuilder::compiler() {
   return open() ? toolchain_->identity() : std::string();
 }
 
+/// In a forked child, when another thread was looking for a compiler.
+void KernelBuilder::begin_anew() {
+  if (!renew(mutex_)) return;
+  static_cast<void>(store_.release());
+  static_cast<void>(toolchain_.release());
+  new (&no_toolchain_) std::optional<Error>;
+}
+
 Status KernelBuilder::open() {
   const std::lock_guard lock(mutex_);
   if (toolchain_ != nullptr) return {};
@@ -80,6 +94,7 @@ Status KernelBuilder::open() {
       toolchain_ = std::move(*toolchain);
       return {};
     }
+    if (toolchain.error().code == ErrorCode::cancelled) return std::unexpected(toolchain.error());
     no_toolchain_ = toolchain.error();  // looking again on every plan would cost more than it could find
   }
   return std::unexpected(*no_toolchain_);

@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/fork.hpp"
 #include "codegen/source.hpp"
 #include "dispatch/backend.hpp"
 #include "jit/store.hpp"
@@ -43,6 +44,7 @@ class KernelBuilder {
  private:
   /// Finds the compiler and opens the store, once.
   [[nodiscard]] Status open();
+  void begin_anew();
 
   Generate generate_;
   FindToolchain find_toolchain_;
@@ -50,6 +52,7 @@ class KernelBuilder {
   std::unique_ptr<Store> store_;
   std::unique_ptr<Toolchain> toolchain_;
   std::optional<Error> no_toolchain_;
+  AtFork at_fork_{this, [](void* builder) { static_cast<KernelBuilder*>(builder)->begin_anew(); }};
 };
 
 [[nodiscard]] std::unique_ptr<KernelBuilder> cpu_builder(const CpuSpec& level);

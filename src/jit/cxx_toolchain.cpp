@@ -10,6 +10,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/cancel.hpp"
 #include "base/env.hpp"
 #include "base/file.hpp"
 #include "base/fork.hpp"
@@ -53,7 +54,10 @@ Result<std::string> ask_identity(const fs::path& compiler) {
   command.environment = compiler_environment(directory.path());
   command.directory = directory.path();
   command.time_limit = kVersionTimeLimit;
+  command.stop = current_stop();
   TS_ASSIGN(const ProcessOutcome outcome, run_process(command));
+  if (outcome.end == ProcessOutcome::End::cancelled)
+    return fail(ErrorCode::cancelled, compiler.string() + " was not asked for its version: cancelled");
   if (!outcome.succeeded() || outcome.output.empty())
     return fail(ErrorCode::not_found,
                 fmt::format("{} does not tell its version: it {} and said '{}'", compiler.string(), outcome.describe(),

@@ -1,0 +1,7 @@
+#include "base/cancel.hpp"
+
+#include "tilesmith.h"
+
+void tilesmith_cancel_waits(int64_t thread) {
+  tilesmith::cancel_waits(thread);
+}

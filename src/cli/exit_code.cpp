@@ -3,6 +3,7 @@
 #include <cstdio>
 #include <nlohmann/json.hpp>
 
+#include "cli/signals.hpp"
 #include "cli/verbs.hpp"
 
 namespace tilesmith::cli {
@@ -13,6 +14,7 @@ std::string json_text(const nlohmann::json& document) {
 
 int exit_code_of(const Status& status) {
   if (status) return kSuccess;
+  stay_silent_at_the_end();
   const Error& error = status.error();
   fmt::print(stderr, "error: {}\n", error.message);
   if (!error.hint.empty()) fmt::print(stderr, "hint: {}\n", error.hint);

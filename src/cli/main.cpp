@@ -12,6 +12,7 @@
 
 #include "base/env.hpp"
 #include "base/nearest.hpp"
+#include "cli/signals.hpp"
 #include "cli/verbs.hpp"
 #include "sweep/version.hpp"
 
@@ -78,7 +79,10 @@ int run(int argc, char** argv) {
 
 int main(int argc, char** argv) {
   try {
-    return tilesmith::cli::run(argc, argv);
+    tilesmith::cli::watch_signals();
+    const int exit_code = tilesmith::cli::run(argc, argv);
+    tilesmith::cli::stay_silent_at_the_end();
+    return exit_code;
   } catch (const std::bad_alloc&) {
     std::fputs("error: out of memory\nhint: a smaller problem, or more memory\n", stderr);
   } catch (const std::system_error& error) {

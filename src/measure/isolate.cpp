@@ -57,6 +57,9 @@ ReadEnd read_all(int fd, void* data, std::size_t bytes, Clock::time_point deadli
 
 [[noreturn]] void child(int out, std::size_t first, std::size_t count, FunctionRef<std::string(std::size_t)> work) {
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a killed parent leaves no child behind
+  sigset_t none;                       // a program that waits for signals in a thread of its own has blocked them
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
   for (const int signal : {SIGINT, SIGTERM, SIGSEGV, SIGABRT, SIGFPE, SIGILL, SIGBUS}) std::signal(signal, SIG_DFL);
   for (std::size_t item = first; item < count; ++item) {
     std::string payload;

@@ -18,6 +18,7 @@
 #include "base/end_of_work.hpp"
 #include "base/env.hpp"
 #include "base/file.hpp"
+#include "base/fork.hpp"
 
 namespace tilesmith {
 namespace {
@@ -234,6 +235,8 @@ class Watchdog {
  private:
   FileDescriptor pipe_;  ///< closed after the shell was killed
   std::optional<Child> shell_;
+  /// A child that another thread forks meanwhile would keep the pipe open beyond our death.
+  AtFork at_fork_{this, [](void* self) { static_cast<Watchdog*>(self)->pipe_.reset(); }};
 };
 
 }  // namespace

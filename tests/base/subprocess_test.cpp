@@ -164,6 +164,14 @@ TEST(Subprocess, ProgramsDieWithTheirParent) {
   const fs::path grandchild = directory.path() / "grandchild";
   const pid_t parent = ::fork();
   if (parent == 0) {
+    // A child of its own, forked meanwhile, lives on: it must not be taken for the process.
+    std::jthread forker([&] {
+      while (!fs::exists(grandchild)) std::this_thread::sleep_for(1ms);
+      if (::fork() == 0) {
+        ::alarm(60);
+        ::pause();
+      }
+    });
     // From a thread of its own, as builds are: its end is not the process's.
     std::jthread([&] {
       static_cast<void>(run_process(

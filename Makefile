@@ -1,6 +1,6 @@
 # The commands a newcomer needs. Each one sets up whatever it lacks, so it works on a bare Debian machine.
 .DEFAULT_GOAL := build
-.PHONY: setup build test test-thorough test-gpu demo bench install format format-check tidy clean help
+.PHONY: setup build test test-thorough test-hostile test-gpu demo bench install format format-check tidy clean help
 
 PRESET ?= release
 PREFIX ?= /usr/local
@@ -21,6 +21,9 @@ test: build      ## the whole test suite, with the core under the sanitizers
 
 test-thorough: build ## the long forms of the tests, and the Python suite beside every package it meets
 	tools/test_thorough.sh
+
+test-hostile: build ## faults made for real, and kernels made wrong on purpose; at most ten minutes
+	tools/test_hostile.sh
 
 test-gpu: build  ## the tests that take a CUDA device, and the kernels under compute-sanitizer
 	tools/test_gpu.sh

@@ -2,6 +2,9 @@
 #include "runtime/cuda/driver.hpp"
 
 #include <gtest/gtest.h>
+#include <stdlib.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 #include "runtime/cuda/context.hpp"
 #include "runtime/cuda/device.hpp"
@@ -53,6 +56,28 @@ TEST_F(CudaFake, NoDeviceIsUnsupported) {
 TEST_F(CudaFake, AForkedProcessLearnsWhyItCannotUseTheDriver) {
   fake.init = Code::not_initialized;
   EXPECT_NE(CudaDriver::open(TILESMITH_FAKE_LIBCUDA).error().hint.find("fork before"), std::string::npos);
+}
+
+TEST_F(CudaFake, AChildOfAProcessThatUsedTheDriverGetsAnError) {
+  const pid_t user = ::fork();  // a process's driver is opened once and stays
+  if (user == 0) {
+    ::setenv("TILESMITH_LIBCUDA", TILESMITH_FAKE_LIBCUDA, 1);
+    const auto used = CudaContext::of(0);
+    if (!used || !CudaCurrent(**used).status()) ::_exit(2);
+    const pid_t child = ::fork();
+    if (child == 0) {
+      ::alarm(20);
+      const auto context = CudaContext::of(0);
+      const bool refused = !cuda_driver() && !cuda_devices() && !CudaCurrent(**used).status();
+      ::_exit(refused && !context && context.error().hint.find("spawn") != std::string::npos ? 0 : 3);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    ::_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 4);
+  }
+  int status = 0;
+  ::waitpid(user, &status, 0);
+  EXPECT_EQ(status, 0) << WEXITSTATUS(status);
 }
 
 TEST_F(CudaFake, ErrorsCarryTheDriversNameAndWords) {

@@ -1,0 +1,28 @@
+#!/usr/bin/env bash
+# Hostile checks: faults of the machine around the program, and programs that are wrong on purpose. Bounded to ten
+# minutes. tools/test_hostile.sh [SECTION...]; TILESMITH_BIN names a folder of built programs (default build/bin).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+bin=${TILESMITH_BIN:-build/bin}
+
+tests() {  # tests PROGRAM FILTER
+  timeout 300 "$bin/$1" --gtest_brief=1 --gtest_filter="$2"
+}
+
+# Forks, torn and missing files, compilers that lie, hang or die, signals, disks that are full.
+section_faults() {
+  tests base_process_test '*'
+  tests base_test 'File*'
+  tests jit_store_test 'StoreFaults*'
+  tests jit_build_test '*Compiler*:CxxToolchain*'
+  tests runtime_test 'ThreadPool*'
+  tests capi_test 'Context.*Forked*'
+  tests cli_test 'Faults*'
+}
+
+sections=("$@")
+[ ${#sections[@]} -gt 0 ] || mapfile -t sections < <(declare -F | sed -n 's/^declare -f section_//p')
+for section in "${sections[@]}"; do
+  echo "== $section"
+  "section_$section"
+done

@@ -258,9 +258,10 @@ std::string ProcessOutcome::describe() const {
 Result<ProcessOutcome> run_process(const Command& command) {
   if (command.arguments.empty() || command.arguments[0].find('/') == std::string::npos)
     return fail(ErrorCode::invalid_argument, "a command needs the path of its program");
+  const RunningProgram counted;
+  if (work_has_ended()) return ProcessOutcome{.end = ProcessOutcome::End::cancelled, .output = {}, .errors = {}};
   TS_ASSIGN(Pipe output, make_pipe());
   TS_ASSIGN(Pipe errors, make_pipe());
-  const RunningProgram counted;
   const Clock::time_point start = Clock::now();
   const Clock::time_point deadline = start + command.time_limit;
   Watchdog watchdog;

@@ -1,5 +1,6 @@
 #include "base/cancel.hpp"
 
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <map>
@@ -34,7 +35,8 @@ CancelScope::CancelScope() : outer_(innermost) {
   innermost = this;
   Scopes& all = scopes();
   const std::lock_guard lock(all.mutex);
-  all.owners->emplace(this, std::pair(std::int64_t{::gettid()}, source_));
+  // gettid() itself came with glibc 2.30, and the portable wheel is built for 2.28.
+  all.owners->emplace(this, std::pair(std::int64_t{::syscall(SYS_gettid)}, source_));
 }
 
 CancelScope::~CancelScope() {

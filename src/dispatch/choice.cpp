@@ -7,6 +7,7 @@
 
 #include "base/log.hpp"
 #include "choose/determinism.hpp"
+#include "jit/counters.hpp"
 
 namespace tilesmith {
 namespace {
@@ -56,6 +57,7 @@ Status choose(RecipeSource& source, const DispatcherOptions& options) {
   const auto fallback = [&](const Candidate& candidate, BuildPolicy build, const char* how) {
     const Status other =
         source.plan(candidate, fmt::format("the best kernel could not be had: {}", obstacle.message), build);
+    if (other) build_counters().fallbacks.fetch_add(1, std::memory_order_relaxed);
     if (other) log_once(LogLevel::warn, how, fmt::format("{}; going on with {}", obstacle.text(), how));
     return other;
   };

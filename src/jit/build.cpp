@@ -16,6 +16,7 @@
 #include "base/env.hpp"
 #include "base/file.hpp"
 #include "base/log.hpp"
+#include "jit/counters.hpp"
 
 namespace tilesmith {
 namespace {
@@ -63,6 +64,23 @@ struct Job {
   std::optional<Result<Binary>> result{};
 };
 
+/// Counts the time until it dies.
+class CompilerTime {
+ public:
+  CompilerTime() = default;
+  CompilerTime(const CompilerTime&) = delete;
+  CompilerTime& operator=(const CompilerTime&) = delete;
+  ~CompilerTime() {
+    const auto spent = std::chrono::steady_clock::now() - begin_;
+    build_counters().build_ns.fetch_add(
+        static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::nanoseconds>(spent).count()),
+        std::memory_order_relaxed);
+  }
+
+ private:
+  std::chrono::steady_clock::time_point begin_ = std::chrono::steady_clock::now();
+};
+
 class Builder {
  public:
   Builder(Store& store, const Toolchain& toolchain, const BuildOptions& options, std::size_t total)
@@ -83,10 +101,14 @@ class Builder {
     if (options_.progress) options_.progress(progress_);
   }
 
+  /// How many sources are to be compiled, for what is said of each.
+  void expect(std::size_t to_compile) { to_compile_ = to_compile; }
+
   /// Looks a job up; true when that settles it.
   bool settle(Job& job) {
     auto found = store_.find(job.key);
     if (found && !*found) return false;
+    build_counters().hits.fetch_add(found.has_value(), std::memory_order_relaxed);
     finish(job, found ? Result<Binary>(std::move(**found)) : std::unexpected(std::move(found.error())));
     return true;
   }
@@ -132,7 +154,11 @@ class Builder {
  private:
   void compile_locked(const std::vector<Job*>& jobs) {
     std::vector<const Source*> sources;
-    for (const Job* job : jobs) sources.push_back(job->source);
+    for (const Job* job : jobs) {
+      sources.push_back(job->source);
+      if (LogLevel::info <= log_level()) say(*job);
+    }
+    std::optional<CompilerTime> time(std::in_place);
     auto compiled = toolchain_.compile(sources, options_.limits);
     if (!compiled && compiled.error().code == ErrorCode::out_of_memory) {
       // Once more, and of those that ran short only one at a time.
@@ -144,7 +170,10 @@ class Builder {
       for (Job* job : jobs) compile_locked({job});
       return;
     }
+    time.reset();
+    build_counters().builds.fetch_add(compiled ? jobs.size() : 0, std::memory_order_relaxed);
     if (!compiled) {
+      build_counters().failed_builds.fetch_add(1, std::memory_order_relaxed);
       if (compiled.error().code == ErrorCode::compile_failed)
         store_.publish_failure(jobs[0]->key, *jobs[0]->source, compiled.error());
       finish(*jobs[0], std::unexpected(std::move(compiled.error())));
@@ -164,9 +193,22 @@ class Builder {
     for (Job* job : jobs) finish(*job, store_.publish(job->key, *job->source, content));
   }
 
+  /// Says once that a source is compiled, and how many are.
+  void say(const Job& job) {
+    std::size_t number = 0;
+    {
+      const std::lock_guard guard(progress_mutex_);
+      if (!said_.insert(&job).second) return;
+      number = said_.size();
+    }
+    log_info("compiling {} ({} of {})", job.source->name, number, to_compile_);
+  }
+
   Store& store_;
   const Toolchain& toolchain_;
   const BuildOptions& options_;
+  std::size_t to_compile_ = 0;
+  std::set<const Job*> said_;
   std::mutex progress_mutex_;
   BuildProgress progress_;
   std::mutex starved_;
@@ -219,6 +261,9 @@ std::vector<Result<Binary>> build(Store& store, const Toolchain& toolchain, std:
   for (auto& [digest, job] : jobs) unique.push_back(&job);
   in_parallel(unique.size(), *workers, [&](std::size_t i) { builder.settle(*unique[i]); });
   std::erase_if(unique, [](const Job* job) { return job->result.has_value(); });
+
+  builder.expect(unique.size());
+  build_counters().misses.fetch_add(unique.size(), std::memory_order_relaxed);
 
   // Never so large that a worker has nothing to do.
   const std::size_t share =

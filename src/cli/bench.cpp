@@ -1,6 +1,8 @@
 // tilesmith bench: candidates of a sweep on a shape matrix, measured in workers, as a table, CSV and JSON.
 #include <fmt/core.h>
 
+#include <algorithm>
+#include <csignal>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -9,18 +11,23 @@
 
 #include "base/file.hpp"
 #include "base/progress.hpp"
+#include "cli/bench_words.hpp"
 #include "cli/operation_option.hpp"
 #include "cli/output_place.hpp"
 #include "cli/verbs.hpp"
 #include "problem/json.hpp"
+#include "runtime/cpu/machine.hpp"
+#include "sweep/axes.hpp"
 #include "sweep/engine.hpp"
+#include "sweep/provenance.hpp"
 #include "sweep/summary_table.hpp"
 
 namespace tilesmith::cli {
 namespace {
 
 struct BenchCliOptions {
-  std::string operation = "attention";
+  std::string operation;  ///< empty: that of the problems on the command line, else attention
+  ProblemWords problems;
   std::string config;
   std::string shapes;
   std::string category = "smoke";
@@ -31,10 +38,14 @@ struct BenchCliOptions {
   bool verify = false, naive = false, compile_only = false, resume = false, dry_run = false, processor_time = false;
   int workers = 0, threads = 0, max_kernels = 0, max_problems = 0;
   std::optional<double> limit_s;
+  double min_time_s = 0, target_spread = BenchOptions{}.noisy_above;
+  int retakes = BenchOptions{}.retakes;
 };
 
 void add_options(CLI::App& verb, BenchCliOptions& o) {
-  verb.add_option("--op", o.operation, "attention_fwd (or attention), or gemm")->capture_default_str();
+  verb.add_option("--op", o.operation, "attention_fwd (or attention, the default), or gemm");
+  verb.add_option("--problem", o.problems.lines, "A problem as one line, as rows and `run` have it; as often as wanted")
+      ->allow_extra_args(false);
   verb.add_option("--shapes", o.shapes,
                   "Shape matrix (YAML; default: the built-in one), or problems, a line each (.txt)");
   verb.add_option("--shard", o.shard, "I/N: every N-th problem, chosen by a stable hash");
@@ -53,7 +64,17 @@ void add_options(CLI::App& verb, BenchCliOptions& o) {
                 "Count processor time, on a machine that others use too (with --threads 1)");
   verb.add_option("--max-kernels", o.max_kernels, "Candidates tried on each problem, the policy's best first");
   verb.add_option("--max-problems", o.max_problems, "Problems tried");
+  verb.add_option("--min-time", o.min_time_s, "Seconds that a candidate is measured at least");
+  verb.add_option("--target-spread", o.target_spread,
+                  "Interquartile range over median above which a time is taken again and at last flagged as noisy")
+      ->capture_default_str();
+  verb.add_option("--retakes", o.retakes, "How often a noisy time is taken again")->capture_default_str();
   verb.add_option("--limit", o.limit_s, "Seconds one candidate may take (default: the tier's timeout_s)");
+}
+
+int usable_threads() {
+  const auto& machine = this_cpu_machine();
+  return machine ? machine->threads : 0;
 }
 
 Status write_json(const std::string& path, const nlohmann::json& document) {
@@ -90,6 +111,41 @@ nlohmann::json listing_of(const BenchProblems& problems) {
   return out;
 }
 
+/// The signal that asked for an end; 0: none did.
+volatile std::sig_atomic_t interrupting_signal = 0;
+
+/// From now on the first ^C ends the measuring, after which results are summed up; a second one ends the program.
+void end_measuring_on_signals() {
+  struct sigaction action {};
+  action.sa_handler = [](int signal) { interrupting_signal = signal; };
+  action.sa_flags = static_cast<int>(SA_RESETHAND);
+  for (const int signal : {SIGINT, SIGTERM}) ::sigaction(signal, &action, nullptr);
+}
+
+/// The problems that the command line describes, or those of a shapes file.
+Result<BenchProblems> problems_of(const BenchCliOptions& o) {
+  if (o.problems.empty()) {
+    TS_ASSIGN(const Operation operation, parse_operation_option(o.operation.empty() ? "attention" : o.operation));
+    return load_problems(operation, o.shapes, o.category, o.shard);
+  }
+  if (!o.shapes.empty())
+    return fail(ErrorCode::invalid_argument, "--shapes beside problems on the command line", "one of them");
+  ProblemWords words = o.problems;
+  if (!o.operation.empty()) {
+    TS_ASSIGN(words.operation, parse_operation_option(o.operation));
+  }
+  Shard part;
+  if (!o.shard.empty()) {
+    TS_ASSIGN(part, Shard::parse(o.shard));
+  }
+  return problems_of_words(words, part);
+}
+
+Operation operation_of(const BenchProblems& problems) {
+  return std::visit([]<class Problem>(const std::vector<Problem>&) { return OperationOf<Problem>::type::kKernels; },
+                    problems);
+}
+
 Status bench(const BenchCliOptions& o) {
   BenchOptions options;
   if (o.workers < 0 || o.max_kernels < 0 || o.max_problems < 0)
@@ -99,14 +155,21 @@ Status bench(const BenchCliOptions& o) {
                 "1 to 4096, or 0 for every processor");
   if (o.limit_s && !(*o.limit_s >= 0.001 && *o.limit_s <= 1e6))
     return fail(ErrorCode::invalid_argument, fmt::format("--limit {}", *o.limit_s), "0.001 to 1000000 seconds");
+  if (!(o.min_time_s >= 0 && o.min_time_s <= 3600))
+    return fail(ErrorCode::invalid_argument, fmt::format("--min-time {}", o.min_time_s), "0 to 3600 seconds");
+  if (!(o.target_spread > 0 && o.target_spread <= 10))
+    return fail(ErrorCode::invalid_argument, fmt::format("--target-spread {}", o.target_spread),
+                "a share of the median, such as 0.05");
+  if (o.retakes < 0 || o.retakes > 100)
+    return fail(ErrorCode::invalid_argument, fmt::format("--retakes {}", o.retakes), "0 to 100");
   if (o.resume && o.csv.empty())
     return fail(ErrorCode::invalid_argument, "--resume without --csv", "the file to go on with");
-  TS_ASSIGN(const Operation operation, parse_operation_option(o.operation));
+  TS_ASSIGN(BenchProblems problems, problems_of(o));
+  const Operation operation = operation_of(problems);
   if (!o.config.empty()) {
     TS_ASSIGN(const std::string text, read_file(o.config, 16u << 20));
     TS_ASSIGN(options.config, BenchConfig::parse(operation, o.config, text));
   }
-  TS_ASSIGN(BenchProblems problems, load_problems(operation, o.shapes, o.category, o.shard));
   options.problems = allowed(std::move(problems), options.config, o.max_problems);
   if (std::visit([](const auto& list) { return list.empty(); }, options.problems))
     return fail(ErrorCode::invalid_argument, "no problem is left after the sweep's allow-lists",
@@ -129,13 +192,23 @@ Status bench(const BenchCliOptions& o) {
   options.threads = o.threads;
   options.max_kernels = o.max_kernels;
   options.csv = o.csv;
+  options.noisy_above = o.target_spread;
+  options.retakes = o.retakes;
+  options.measure.min_time = std::chrono::duration<double>(o.min_time_s);
+  options.measure.target_spread = std::min(options.measure.target_spread, o.target_spread);
+  options.stop = [] { return interrupting_signal != 0; };
   options.resume = o.resume;
-  if (o.limit_s) {
+  if (!o.limit_s && !o.problems.empty()) {
+    options.limit = std::chrono::seconds(60);
+  } else if (o.limit_s) {
     options.limit = std::chrono::milliseconds(static_cast<long long>(*o.limit_s * 1000));
   } else {
     TS_ASSIGN(options.limit, time_limit(operation, o.shapes, o.category));
   }
 
+  const int threads = is_gpu(options.device.kind) ? 0 : o.threads > 0 ? o.threads : usable_threads();
+  const nlohmann::json about = provenance(options.device, threads, options.limit);
+  options.about = about_lines(about);
   nlohmann::json rows = nlohmann::json::array();
   SummaryTable table(peers);
   BenchProgress progress;
@@ -149,6 +222,7 @@ Status bench(const BenchCliOptions& o) {
   std::size_t failures = 0;
   progress.problem = [&](std::size_t problem, std::size_t count, const BenchProblem&) {
     building.reset();
+    if (problem == 0) end_measuring_on_signals();
     if (!measuring) measuring = std::make_unique<Progress>("measuring", count);
     measuring->update(problem, remark(failures));
   };
@@ -172,11 +246,10 @@ Status bench(const BenchCliOptions& o) {
   measuring.reset();
   building.reset();
 
-  nlohmann::json document = {{"rows", std::move(rows)},
-                             {"resumed", summary.resumed},
-                             {"wrong", summary.wrong},
-                             {"failed", summary.failed},
-                             {"without_result", summary.problems_without_result}};
+  nlohmann::json document = {
+      {"about", about},         {"rows", std::move(rows)},       {"resumed", summary.resumed},
+      {"wrong", summary.wrong}, {"failed", summary.failed},      {"without_result", summary.problems_without_result},
+      {"noisy", summary.noisy}, {"interrupted", summary.stopped}};
   if (summary.peaks) document["peaks"] = to_json(*summary.peaks);
   document["skipped"] = nlohmann::json::object();
   for (const auto& [reason, count] : skipped) document["skipped"][reason] = count;
@@ -185,6 +258,7 @@ Status bench(const BenchCliOptions& o) {
     for (const auto& [reason, count] : skipped) fmt::print("{} problems skipped: {}\n", count, reason);
   }
   if (!o.json.empty()) TS_TRY(write_json(o.json, document));
+  if (summary.stopped) return {};
   if (summary.rows + summary.resumed + summary.skipped_problems == 0)
     return fail(ErrorCode::invalid_argument, "no kernel is left after the sweep's allow-lists",
                 "wider lists of arch, pipeline, instruction, tile_m and tile_n");
@@ -197,16 +271,38 @@ Status bench(const BenchCliOptions& o) {
   return {};
 }
 
+/// What is common to both verbs: words that no option takes describe problems, and one may be the sweep file.
+void run_verb(const CLI::App& verb, BenchCliOptions& options, int& exit_code) {
+  auto words = bench_words(verb);
+  if (!words) {
+    exit_code = exit_code_of(std::unexpected(words.error()));
+    return;
+  }
+  options.config = std::move(words->config);
+  options.problems.words = std::move(words->problem);
+  exit_code = exit_code_of(bench(options));
+  if (interrupting_signal != 0) exit_code = 128 + interrupting_signal;
+}
+
+constexpr const char* kProblems =
+    "Problems: the options of `tilesmith run OPERATION`, each with several values and the product of them all:\n"
+    "  tilesmith bench -m 1,8,16:128:16 -n 4096 -k 1024:16384:*2 --dtype bf16,fp32\n"
+    "START:END:STEP is a range, START:END:*FACTOR one that grows by a factor. Without such options a shape matrix is\n"
+    "run: --shapes, --category.";
+
 }  // namespace
 
 void add_bench(CLI::App& app, int& exit_code) {
-  CLI::App* verb = app.add_subcommand("bench", "Measure the candidates of a sweep on a shape matrix");
+  CLI::App* verb = app.add_subcommand(
+      "bench",
+      "Measure candidates: bench [SWEEP.json] and problems, or a shape matrix; SWEEP.json allows some kernels");
   auto options = std::make_shared<BenchCliOptions>();
-  verb->add_option("config", options->config, "Sweep file (JSON); all kernels when absent");
   verb->add_option("--category", options->category, "Tier of the shape matrix: smoke, full or nightly")
       ->capture_default_str();
   add_options(*verb, *options);
-  verb->callback([options, &exit_code] { exit_code = exit_code_of(bench(*options)); });
+  verb->allow_extras();
+  verb->footer(kProblems);
+  verb->callback([verb, options, &exit_code] { run_verb(*verb, *options, exit_code); });
 }
 
 void add_sweep(CLI::App& app, int& exit_code) {

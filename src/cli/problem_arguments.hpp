@@ -35,7 +35,7 @@ class ProblemArguments {
           added = verb.add_option(names, argument.values, option.about)->delimiter(',')->expected(2);
           break;
         case OptionForm::list:
-          added = verb.add_option(names, argument.values, option.about)->delimiter(',');
+          added = verb.add_option(names, argument.values, option.about)->delimiter(',')->allow_extra_args(false);
           break;
       }
       added->group(option.group);

@@ -35,11 +35,12 @@ bool write_all(int fd, const void* data, std::size_t bytes) {
   return true;
 }
 
-enum class ReadEnd : std::uint8_t { whole, closed, late };
+enum class ReadEnd : std::uint8_t { whole, closed, late, stopped };
 
-ReadEnd read_all(int fd, void* data, std::size_t bytes, Clock::time_point deadline) {
+ReadEnd read_all(int fd, void* data, std::size_t bytes, Clock::time_point deadline, const std::function<bool()>& stop) {
   char* at = static_cast<char*>(data);
   while (bytes > 0) {
+    if (stop && stop()) return ReadEnd::stopped;
     const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now()).count();
     if (left <= 0) return ReadEnd::late;
     pollfd ready{fd, POLLIN, 0};
@@ -90,7 +91,7 @@ int reap(pid_t pid) {
 }  // namespace
 
 Status run_isolated(std::size_t count, std::chrono::milliseconds limit, FunctionRef<std::string(std::size_t)> work,
-                    FunctionRef<bool(const IsolatedResult&)> report) {
+                    FunctionRef<bool(const IsolatedResult&)> report, const std::function<bool()>& stop) {
   std::size_t next = 0;
   while (next < count) {
     int ends[2];
@@ -114,10 +115,17 @@ Status run_isolated(std::size_t count, std::chrono::milliseconds limit, Function
       const auto deadline = Clock::now() + limit;
       IsolatedResult result{.item = next, .status = IsolatedStatus::done, .payload = {}};
       Header header{};
-      ReadEnd end = read_all(ends[0], &header, sizeof header, deadline);
+      ReadEnd end = read_all(ends[0], &header, sizeof header, deadline, stop);
       if (end == ReadEnd::whole) {
         result.payload.resize(header.bytes);
-        end = read_all(ends[0], result.payload.data(), header.bytes, deadline);
+        end = read_all(ends[0], result.payload.data(), header.bytes, deadline, stop);
+      }
+      if (end == ReadEnd::stopped ||
+          (end == ReadEnd::closed && stop && stop())) {  // a terminal's ^C ends the child too
+        ::kill(pid, SIGKILL);
+        reap(pid);
+        ::close(ends[0]);
+        return {};
       }
       if (end == ReadEnd::late) {
         ::kill(pid, SIGKILL);

@@ -8,6 +8,7 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <string_view>
 
@@ -26,9 +27,11 @@ struct IsolatedResult {
 
 /// Runs `work(item)` for every item in 0..count-1, in order, in children, and hands each result to `report` in the
 /// parent as it comes. `report` returns false to stop early. `limit` bounds one item's wall-clock time; a child over it
-/// is killed. Errors: io (no pipe or process to be had).
+/// is killed. Once `stop` says so (asked at least every second, and after each signal), the child is killed and nothing
+/// more is reported. Errors: io (no pipe or process to be had).
 [[nodiscard]] Status run_isolated(std::size_t count, std::chrono::milliseconds limit,
                                   FunctionRef<std::string(std::size_t)> work,
-                                  FunctionRef<bool(const IsolatedResult&)> report);
+                                  FunctionRef<bool(const IsolatedResult&)> report,
+                                  const std::function<bool()>& stop = {});
 
 }  // namespace tilesmith

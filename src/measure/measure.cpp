@@ -38,6 +38,7 @@ bool is_enough(const Timing& timing, double spent_seconds, const MeasureOptions&
   const std::vector<double>& sorted = timing.samples;
   if (options.give_up_above > 0 && sorted.size() == 1 && sorted.front() > options.give_up_above) return true;
   if (static_cast<int>(sorted.size()) < options.min_samples) return false;
+  if (spent_seconds < options.min_time.count()) return false;
   return spent_seconds > options.budget.count() || timing.spread() < options.target_spread;
 }
 

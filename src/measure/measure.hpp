@@ -23,6 +23,7 @@ struct MeasureOptions {
   int min_samples = 7;
   int max_samples = 101;
   std::chrono::duration<double> budget{0.5};  ///< stop once this much was spent and min_samples are there
+  std::chrono::duration<double> min_time{0};  ///< do not stop before this much was spent
   double target_spread = 0.01;                ///< stop as well once the interquartile range is this share of the median
   double give_up_above = 0;  ///< seconds; stop after a first sample that is longer: this candidate cannot win. 0: never
 };

@@ -26,7 +26,9 @@ class OptionTable {
     ProblemOption<Op> option{.names = std::move(names), .about = std::move(about), .fields = {name}};
     const Call usual{};
     visit_field(usual, name, [&]<class F>(const F&) {
-      option.form = FlagField<F> ? OptionForm::flag : IsVector<F>::value ? OptionForm::list : OptionForm::value;
+      option.form = FlagField<F>                         ? OptionForm::flag
+                    : IsVector<F>::value || ListField<F> ? OptionForm::list
+                                                         : OptionForm::value;
     });
     option.text = [name](const Call& call) {
       std::optional<std::string> text;

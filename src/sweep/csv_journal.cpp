@@ -10,7 +10,22 @@
 
 namespace tilesmith {
 
-Result<CsvJournal> CsvJournal::open(const std::string& path, std::string_view operation, bool resume) {
+namespace {
+
+/// Whether a killed bench left no more than a part of what stands before the rows.
+bool is_torn_head(std::string_view text, std::string_view columns) {
+  while (text.starts_with('#')) {
+    const std::size_t end = text.find('\n');
+    if (end == std::string_view::npos) return true;
+    text.remove_prefix(end + 1);
+  }
+  return text.size() <= columns.size() && columns.starts_with(text);
+}
+
+}  // namespace
+
+Result<CsvJournal> CsvJournal::open(const std::string& path, std::string_view operation, bool resume,
+                                    const std::string& about) {
   CsvJournal journal;
   journal.path_ = path;
   journal.file_ = FileDescriptor(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666));
@@ -29,9 +44,9 @@ Result<CsvJournal> CsvJournal::open(const std::string& path, std::string_view op
       return std::unexpected(system_error("cannot cut the torn last line of", path, errno));
     return {};
   };
-  if (text.empty() || (resume && text.size() <= header.size() && header.starts_with(text))) {
+  if (text.empty() || (resume && is_torn_head(text, header))) {
     if (!text.empty()) TS_TRY(cut_at(0));
-    TS_TRY(write_descriptor(fd, path, header + "\n"));
+    TS_TRY(write_descriptor(fd, path, about + header + "\n"));
     return journal;
   }
   if (!resume)
@@ -41,17 +56,24 @@ Result<CsvJournal> CsvJournal::open(const std::string& path, std::string_view op
   constexpr const char* kOtherFile =
       "the file is left as it is; give another one, or repeat the bench with its version";
   std::size_t whole = 0;  // bytes of whole lines
+  bool has_columns = false;
   for (std::size_t begin = 0; begin < text.size();) {
     const std::size_t end = text.find('\n', begin);
     const std::string_view line(text.data() + begin, std::min(end, text.size()) - begin);
-    if (begin > 0 && !kIdentityVersion.starts_with(line.substr(0, kIdentityVersion.size())))
+    if (line.starts_with('#')) {
+      if (end == std::string::npos) break;
+      begin = whole = end + 1;
+      continue;
+    }
+    if (has_columns && !kIdentityVersion.starts_with(line.substr(0, kIdentityVersion.size())))
       return fail(ErrorCode::parse,
                   fmt::format("{}: the row at byte {} is not of this version of results (identities start with {}), so "
                               "it is not known which rows are there already",
                               path, begin, kIdentityVersion),
                   kOtherFile);
     if (end == std::string::npos) break;
-    if (begin == 0) {
+    if (!has_columns) {
+      has_columns = true;
       if (line != header)
         return fail(ErrorCode::parse,
                     fmt::format("{}: its columns are not those of this version's results of {}", path, operation),
@@ -64,7 +86,7 @@ Result<CsvJournal> CsvJournal::open(const std::string& path, std::string_view op
     }
     begin = whole = end + 1;
   }
-  if (whole == 0)
+  if (!has_columns)
     return fail(ErrorCode::parse, fmt::format("{} has no line of column names", path),
                 "a file that this version wrote");
   TS_TRY(cut_at(whole));

@@ -17,7 +17,9 @@ class CsvJournal {
   /// Opens the file for appending results of the operation ("gemm"). With `resume`, rows already there are kept (the
   /// torn end of a killed run is cut off); without, a file that holds anything is an error, because results are not
   /// overwritten.
-  [[nodiscard]] static Result<CsvJournal> open(const std::string& path, std::string_view operation, bool resume);
+  /// A new file begins with `about`, lines that begin with # (sweep/provenance.hpp).
+  [[nodiscard]] static Result<CsvJournal> open(const std::string& path, std::string_view operation, bool resume,
+                                               const std::string& about = {});
 
   [[nodiscard]] bool holds(const std::string& identity) const { return known_.contains(identity); }
   [[nodiscard]] std::size_t size() const { return known_.size(); }

@@ -105,7 +105,10 @@ Report try_candidate(Case<Op>& problem_case, const Reference* reference, const R
                                                         : RowStatus::unverified;
     if (report.status == RowStatus::wrong) return report;  // the time of a wrong result is no result
   }
-  const auto timing = trial->time(**plan, options.measure);
+  auto timing = trial->time(**plan, options.measure);
+  for (int take = 0; timing && timing->spread > options.noisy_above && take < options.retakes; ++take)
+    if (const auto again = trial->time(**plan, options.measure); again && again->spread < timing->spread)
+      timing = *again;
   if (!timing) return failed(timing.error());
   report.timing = *timing;
   return report;
@@ -131,7 +134,8 @@ class Bench {
 
   Result<BenchSummary> run() {
     if (!options_.csv.empty()) {
-      TS_ASSIGN(journal_, CsvJournal::open(options_.csv, OperationOf<Problem>::type::kName, options_.resume));
+      TS_ASSIGN(journal_,
+                CsvJournal::open(options_.csv, OperationOf<Problem>::type::kName, options_.resume, options_.about));
     }
     std::vector<Work<Problem>> work = plan_work();
     TS_TRY(build(work));
@@ -140,8 +144,11 @@ class Bench {
       summary_.peaks = known_peaks_ ? known_peaks_ : isolated_peaks();
       for (std::size_t i = 0; i < work.size(); ++i) {
         if (progress_.problem) progress_.problem(i, work.size(), work[i].problem);
+        summary_.stopped = options_.stop && options_.stop();
+        if (summary_.stopped) break;
         if (work[i].candidates.empty()) continue;  // none was built
         TS_TRY(run_problem(work[i]));
+        summary_.stopped = options_.stop && options_.stop();
       }
     }
     for (const Work<Problem>& item : work) summary_.problems_without_result += !item.has_result;
@@ -274,9 +281,11 @@ class Bench {
             row.status = result.status == IsolatedStatus::timed_out ? RowStatus::timeout : RowStatus::runtime;
             row.message = result.payload;
           }
+          row.noisy = row.timing && row.timing->spread > options_.noisy_above;
           recorded = record(row, item);
           return recorded.has_value();
-        }));
+        },
+        options_.stop));
     return recorded;
   }
 
@@ -292,6 +301,7 @@ class Bench {
     item.has_result |=
         row.status == RowStatus::correct || row.status == RowStatus::unverified || row.status == RowStatus::compiled;
     if (row.status == RowStatus::wrong) ++summary_.wrong;
+    if (row.noisy) ++summary_.noisy;
     if (row.status == RowStatus::compile || row.status == RowStatus::runtime || row.status == RowStatus::timeout)
       ++summary_.failed;
     if (progress_.row) progress_.row(row);

@@ -31,8 +31,12 @@ struct BenchOptions {
   std::chrono::milliseconds limit{
       60'000};  ///< for the verification and timing of one candidate; then its worker is killed
   MeasureOptions measure{};
-  std::string csv;      ///< rows are appended here as they come; empty: nowhere
-  bool resume = false;  ///< keep the rows of `csv` and skip what they hold
+  std::string csv;               ///< rows are appended here as they come; empty: nowhere
+  std::string about;             ///< what `csv` says of this run before its rows (about_lines in sweep/provenance.hpp)
+  double noisy_above = 0.05;     ///< a time whose spread is larger is taken again, and at last flagged
+  int retakes = 1;               ///< how often a noisy time is taken again; the least noisy one counts
+  std::function<bool()> stop{};  ///< once true, no more is measured; rows that are there stay
+  bool resume = false;           ///< keep the rows of `csv` and skip what they hold
 };
 
 /// Calls that tell a user how the sweep goes on.
@@ -51,6 +55,8 @@ struct BenchSummary {
   std::size_t failed = 0;  ///< compile, runtime, timeout
   std::size_t skipped_problems = 0;
   std::size_t problems_without_result = 0;  ///< every candidate that was tried is wrong or failed
+  std::size_t noisy = 0;                    ///< rows whose spread stayed above the limit
+  bool stopped = false;                     ///< before all was measured
   std::optional<Peaks> peaks{};
 };
 

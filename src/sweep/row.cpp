@@ -69,6 +69,7 @@ const Column kTail[] = {
     {"median_ms", [](const BenchRow& r) { return r.timing ? number(r.timing->median_s * 1e3) : std::string(); }},
     {"best_ms", [](const BenchRow& r) { return r.timing ? number(r.timing->best_s * 1e3) : std::string(); }},
     {"spread", [](const BenchRow& r) { return r.timing ? number(r.timing->spread) : std::string(); }},
+    {"noisy", [](const BenchRow& r) { return r.timing ? std::string(r.noisy ? "1" : "0") : std::string(); }},
     {"samples", [](const BenchRow& r) { return r.timing ? std::to_string(r.timing->samples) : std::string(); }},
     {"tflops", [](const BenchRow& r) { return r.timing ? number(r.timing->gflops() * 1e-3) : std::string(); }},
     {"gbps", rate<&TrialTiming::gbps>},
@@ -152,6 +153,7 @@ std::string BenchRow::identity() const {
 
 nlohmann::json to_json(const BenchRow& row) {
   nlohmann::json out = {{"problem", to_json(row.problem)},
+                        {"description", describe(row.problem)},
                         {"line", row.line()},
                         {"kernel", recipe_name(row.recipe)},
                         {"key", key_of(row.recipe).hex()},
@@ -160,7 +162,10 @@ nlohmann::json to_json(const BenchRow& row) {
                         {"threads", row.threads},
                         {"rank", row.rank}};
   if (!row.message.empty()) out["message"] = row.message;
-  if (row.timing) out["timing"] = to_json(*row.timing);
+  if (row.timing) {
+    out["timing"] = to_json(*row.timing);
+    out["noisy"] = row.noisy;
+  }
   if (row.timing && row.roofline_percent > 0) out["roofline_percent"] = row.roofline_percent;
   if (row.naive_s > 0) out["naive_ms"] = row.naive_s * 1e3;
   for (const Step& step : row.recipe.steps)
@@ -191,7 +196,7 @@ std::string csv_line(const BenchRow& row) {
   return line;
 }
 
-std::optional<std::vector<std::string>> parse_csv_line(std::string_view operation, std::string_view line) {
+std::optional<std::vector<std::string>> split_csv_line(std::string_view line) {
   std::vector<std::string> cells(1);
   bool quoted = false;
   for (std::size_t i = 0; i < line.size(); ++i) {
@@ -211,14 +216,20 @@ std::optional<std::vector<std::string>> parse_csv_line(std::string_view operatio
       cells.back() += c;
     }
   }
+  if (quoted) return std::nullopt;
+  return cells;
+}
+
+std::optional<std::vector<std::string>> parse_csv_line(std::string_view operation, std::string_view line) {
+  auto cells = split_csv_line(line);
   std::size_t columns = 0, place = 0;
   for_each_column(operation, nullptr, [&](std::string_view name, const auto&) {
     if (name == "operation") place = columns;
     ++columns;
   });
-  if (quoted || cells.size() != columns) return std::nullopt;
+  if (!cells || cells->size() != columns) return std::nullopt;
   // Another operation's row may have as many cells; the header's names itself.
-  if (cells[place] != operation && cells[place] != "operation") return std::nullopt;
+  if ((*cells)[place] != operation && (*cells)[place] != "operation") return std::nullopt;
   return cells;
 }
 

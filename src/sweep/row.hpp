@@ -70,6 +70,7 @@ struct BenchRow {
   double roofline_percent = 0;  ///< of the machine's measured peak for this problem; 0 when unknown
   double naive_s = 0;           ///< the naive computation's time on as many threads; 0 when not measured
   int threads = 0;
+  bool noisy = false;  ///< the spread of its time stayed above the bench's limit
 
   /// "v2:" and 32 hexadecimal digits that identify problem, recipe and threads: what a resumed bench looks for.
   [[nodiscard]] std::string identity() const;
@@ -101,7 +102,9 @@ template <class Text>
 [[nodiscard]] std::string csv_header(std::string_view operation);
 [[nodiscard]] std::string csv_line(const BenchRow& row);
 
-/// The cells of one line, quotes undone; nothing for a line that is not a whole one of that operation's file (the torn
+/// The cells of one line, quotes undone; nothing for a line with a quote that does not end.
+[[nodiscard]] std::optional<std::vector<std::string>> split_csv_line(std::string_view line);
+/// The same; nothing for a line that is not a whole one of that operation's file (the torn
 /// end of a killed run).
 [[nodiscard]] std::optional<std::vector<std::string>> parse_csv_line(std::string_view operation, std::string_view line);
 

@@ -134,7 +134,8 @@ void SummaryTable::print(std::FILE* out, const BenchSummary& summary) const {
       fmt::print(out, "{}\n", name_of(row.status));
       continue;
     }
-    fmt::print(out, "{:>10}  {:8.3f}  {:>6}  ", duration(row.timing->median_s), row.timing->gflops() * 1e-3,
+    fmt::print(out, "{:>10}  {:8.3f}  {:>6}  ", duration(row.timing->median_s) + (row.noisy ? " ~" : ""),
+               row.timing->gflops() * 1e-3,
                row.roofline_percent > 0 ? fmt::format("{:.0f}", row.roofline_percent) : "-");
     const RowError* worst = row.errors.worst();
     fmt::print(out, "{:>9}  {:>6}", largest_error(row.errors),
@@ -153,6 +154,10 @@ void SummaryTable::print(std::FILE* out, const BenchSummary& summary) const {
              "; times are medians with cold caches; \"/naive\" is the error over that of the same computation done "
              "plainly in this precision");
   if (!peers_.peer.empty()) fmt::print(out, "; the peer is {}", peers_.peer);
+  if (summary.noisy > 0)
+    fmt::print(out, "; {} noisy (~): their spread stayed above the limit (--target-spread, --min-time, --retakes)",
+               summary.noisy);
+  if (summary.stopped) fmt::print(out, "; interrupted, the rest was not measured");
   fmt::print(out, "\n");
   print_regret(out);
 }

@@ -36,7 +36,8 @@ class BenchVerb : public ::testing::Test {
     if (!text) return out;
     std::istringstream lines(text->substr(0, text->rfind('\n') + 1));
     std::string line;
-    std::getline(lines, line);
+    while (std::getline(lines, line) && line.starts_with('#')) {  // what is known of the run, then the columns' names
+    }
     while (std::getline(lines, line)) {
       const auto cells = parse_csv_line(operation_, line);
       EXPECT_TRUE(cells) << line;

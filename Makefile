@@ -1,6 +1,6 @@
 # The commands a newcomer needs. Each one sets up whatever it lacks, so it works on a bare Debian machine.
 .DEFAULT_GOAL := build
-.PHONY: setup build test test-thorough test-hostile test-gpu demo bench install format format-check tidy clean help
+.PHONY: setup build test test-thorough test-hostile test-gpu demo bench install wheel format format-check tidy clean help
 
 PRESET ?= release
 PREFIX ?= /usr/local
@@ -36,6 +36,9 @@ bench: build     ## the benchmarks behind docs/performance.md
 
 install: build   ## install the library, headers, CMake package and program under PREFIX
 	cmake --install build --prefix $(PREFIX)
+
+wheel: setup     ## a Python wheel for every x86-64 Linux with glibc 2.28 or newer, in dist/
+	tools/make_wheel.sh
 
 format:          ## rewrite the sources in the project's style
 	tools/format.sh

@@ -23,7 +23,7 @@ if [ -z "$wheel" ]; then
   wheel=$(echo "$work"/tilesmith-*.whl)
 fi
 case $wheel in
-  *-py3-none-linux_*.whl) ;;
+  *-py3-none-linux_*.whl | *-py3-none-manylinux_*.whl) ;;
   *) echo "the wheel is not tagged py3-none-<platform>: $wheel" >&2; exit 1 ;;
 esac
 

@@ -2,7 +2,6 @@
 #include <fmt/core.h>
 
 #include <algorithm>
-#include <csignal>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -14,6 +13,7 @@
 #include "cli/bench_words.hpp"
 #include "cli/operation_option.hpp"
 #include "cli/output_place.hpp"
+#include "cli/signals.hpp"
 #include "cli/verbs.hpp"
 #include "problem/json.hpp"
 #include "runtime/cpu/machine.hpp"
@@ -111,17 +111,6 @@ nlohmann::json listing_of(const BenchProblems& problems) {
   return out;
 }
 
-/// The signal that asked for an end; 0: none did.
-volatile std::sig_atomic_t interrupting_signal = 0;
-
-/// From now on the first ^C ends the measuring, after which results are summed up; a second one ends the program.
-void end_measuring_on_signals() {
-  struct sigaction action {};
-  action.sa_handler = [](int signal) { interrupting_signal = signal; };
-  action.sa_flags = static_cast<int>(SA_RESETHAND);
-  for (const int signal : {SIGINT, SIGTERM}) ::sigaction(signal, &action, nullptr);
-}
-
 /// The problems that the command line describes, or those of a shapes file.
 Result<BenchProblems> problems_of(const BenchCliOptions& o) {
   if (o.problems.empty()) {
@@ -196,7 +185,7 @@ Status bench(const BenchCliOptions& o) {
   options.retakes = o.retakes;
   options.measure.min_time = std::chrono::duration<double>(o.min_time_s);
   options.measure.target_spread = std::min(options.measure.target_spread, o.target_spread);
-  options.stop = [] { return interrupting_signal != 0; };
+  options.stop = [] { return remembered_signal() != 0; };
   options.resume = o.resume;
   if (!o.limit_s && !o.problems.empty()) {
     options.limit = std::chrono::seconds(60);
@@ -222,7 +211,7 @@ Status bench(const BenchCliOptions& o) {
   std::size_t failures = 0;
   progress.problem = [&](std::size_t problem, std::size_t count, const BenchProblem&) {
     building.reset();
-    if (problem == 0) end_measuring_on_signals();
+    if (problem == 0) remember_first_signal();
     if (!measuring) measuring = std::make_unique<Progress>("measuring", count);
     measuring->update(problem, remark(failures));
   };
@@ -281,7 +270,7 @@ void run_verb(const CLI::App& verb, BenchCliOptions& options, int& exit_code) {
   options.config = std::move(words->config);
   options.problems.words = std::move(words->problem);
   exit_code = exit_code_of(bench(options));
-  if (interrupting_signal != 0) exit_code = 128 + interrupting_signal;
+  if (remembered_signal() != 0) exit_code = 128 + remembered_signal();
 }
 
 constexpr const char* kProblems =

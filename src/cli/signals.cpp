@@ -3,6 +3,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include <atomic>
 #include <system_error>
 #include <thread>
 
@@ -13,9 +14,12 @@ namespace {
 
 constexpr std::chrono::milliseconds kLongestEnd{1500};
 
+std::atomic<bool> remembers{false};
+std::atomic<int> remembered{0};
+
 [[noreturn]] void die_of_signals(const sigset_t& signals) {
   int signal = 0;
-  while (::sigwait(&signals, &signal) != 0) {
+  while (::sigwait(&signals, &signal) != 0 || (remembers && remembered.exchange(signal) == 0)) {
   }
   end_work(kLongestEnd);
   ::signal(signal, SIG_DFL);
@@ -43,6 +47,14 @@ void watch_signals() {
   } catch (const std::system_error&) {
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);  // no thread to be had: signals end the program as they always do
   }
+}
+
+void remember_first_signal() {
+  remembers = true;
+}
+
+int remembered_signal() {
+  return remembered;
 }
 
 void stay_silent_at_the_end() {

@@ -8,6 +8,12 @@ namespace tilesmith::cli {
 /// (nohup). To be called before any other thread is started.
 void watch_signals();
 
+/// From now on the first signal ends nothing: it is remembered, for a verb that sums up what it has. The second one
+/// ends the program as above.
+void remember_first_signal();
+/// The signal that came since; 0: none did.
+[[nodiscard]] int remembered_signal();
+
 /// Does not return once a signal has come: what its end makes fail is no error to print, and no exit status.
 void stay_silent_at_the_end();
 

@@ -92,6 +92,7 @@ const std::set<std::string> kJoiningFiles = {"capi/devices.cpp",
                                              "measure/peaks.hpp",
                                              "spec/architectures.cpp",
                                              "sweep/planning_backend.cpp",
+                                             "sweep/provenance.cpp",
                                              "trial/device.cpp"};
 
 TEST(Architecture, AFileOfOneDeviceIncludesNoOther) {

@@ -227,7 +227,7 @@ static void test_struct_sizes(void) {
   newer.later_field = 0;
   EXPECT_SUCCESS(tilesmith_attention_forward(NULL, &newer.call));
   newer.later_field = 1;
-  EXPECT_FAILURE(tilesmith_attention_forward(NULL, &newer.call), TILESMITH_INVALID_ARGUMENT, "struct_size is 528");
+  EXPECT_FAILURE(tilesmith_attention_forward(NULL, &newer.call), TILESMITH_INVALID_ARGUMENT, "struct_size is 536");
   call.struct_size = 0;
   EXPECT_FAILURE(tilesmith_attention_forward(NULL, &call), TILESMITH_INVALID_ARGUMENT, "struct_size is 0");
   call.struct_size = offsetof(tilesmith_attention, q_scale) + 8;

@@ -1,9 +1,9 @@
-// Scales along k, and integer weights, which have them always. A vector of words never crosses from one block
-// of k to the next: blocks are multiples of 32 elements, or all of k.
+// Scales along k, and integer weights, which always have such scales. A block is a run of elements along k that shares
+// one scale: a multiple of 32 elements, or all of k. So a vector of words never holds elements of two blocks.
 
 constexpr bool kWeights = kScales == Scales::int8_weights || kScales == Scales::int4_weights;
 constexpr bool kScaledA = kScales == Scales::blocks;
-constexpr int kScaleColumns = kScales == Scales::blocks ? 128 : 1;  // of B, that share scales
+constexpr int kScaleColumns = kScales == Scales::blocks ? 128 : 1;  // so many columns of B share a scale
 static_assert(kScales == Scales::none || (kRowA && !kRowB), "scaled matrices lie along k");
 
 template <Element kType>
@@ -17,7 +17,7 @@ TS_INLINE float scale_at(const void* scales, long long index) {
   return x;
 }
 
-// The scales of lines (rows of A, columns of B) from `line` on and of k from `k` on.
+// The scales of a part of the matrix: lines (rows of A, columns of B) from `line` on, elements along k from `k` on.
 template <Element kType>
 struct ScalesFrom {
   const void* data;
@@ -41,12 +41,12 @@ struct ScalesOfA : ScalesFrom<Element::fp32> {
       : ScalesFrom(args.scale_a, member, line, from_k, args.scale_shift) {}
 };
 
-// What a block of weights of a column is multiplied by, and what is taken from them before.
+// One block of a column's weights means (weight - zero) * factor.
 struct WeightScale {
   float factor, zero;
 };
 
-// Columns of B that share scales are counted from the matrix' first.
+// Groups of columns that share scales are counted from the first column of the whole matrix.
 struct ScalesOfB : ScalesFrom<kScaleType> {
   ScalesFrom<Element::int8> zeros;
   long long column;
@@ -56,14 +56,14 @@ struct ScalesOfB : ScalesFrom<kScaleType> {
         zeros(args.zero_b, member, 0, from_k, args.scale_shift),
         column(first_column) {}
   TS_INLINE float of(long long c, long long element) const { return at((column + c) / kScaleColumns, element); }
-  // From where on there are others.
+  // The first element after `element` that has another scale.
   TS_INLINE long long end_of_block(long long element) const { return ((((k + element) >> shift) + 1) << shift) - k; }
   TS_INLINE WeightScale of_weights(long long c, long long element) const {
     return {of(c, element), kZeroPoints ? zeros.at(column + c, element) : 0.0f};
   }
 };
 
-// Floats rounded to A's type. Weights are numbers: there is no NaN to keep.
+// Rounds floats to A's type. Weights are never NaN, so the bf16 rounding need not preserve NaN.
 TS_INLINE Vec rounded_weights(Vec x) {
   if constexpr (kElement == Element::bf16) {
     const UVec bits = (UVec)x;
@@ -83,11 +83,11 @@ constexpr int upper_halves(int place, int) {
   return 2 * place + 1;
 }
 
-// Weights of a block and column to the words that are multiplied.
+// Turns the stored weights of one block and column into the words that the kernel multiplies.
 template <Element kType>
 struct Unpacked;
 
-// A byte at a time: taken from the zero point (exactly), scaled, rounded.
+// Each byte: the zero point is subtracted (exactly), the difference scaled, the product rounded.
 template <>
 struct Unpacked<Element::int8> {
   WeightScale scale;
@@ -99,7 +99,7 @@ struct Unpacked<Element::int8> {
   }
   TS_INLINE Vec words(const StoredB* from) const {
     if constexpr (kPack == 1) return rounded_weights(scaled(from));
-    // The conversion makes zeros of denormal numbers, and so do the instructions that multiply.
+    // The conversion flushes denormal numbers to zero; the instructions that multiply do the same.
     const Vec low = scaled(from), high = scaled(from + kLanes);
     Vec both;
     asm("vcvtne2ps2bf16 %1, %2, %0" : "=v"(both) : "v"(low), "v"(high));
@@ -107,7 +107,7 @@ struct Unpacked<Element::int8> {
   }
 };
 
-// There are sixteen int4 only: what they stand for is worked out once, and then looked up.
+// An int4 has sixteen values: a table of their meanings is computed once for each block, then looked up.
 template <>
 struct Unpacked<Element::int4> {
   static constexpr int kTables = 16 / kLanes;

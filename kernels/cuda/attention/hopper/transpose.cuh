@@ -1,10 +1,9 @@
-// The producer's warpgroup in fp8: its first thread feeds the consumers as in 16 bits, and all four warps transpose the
-// values, because the tensor cores take 8-bit operands only with the depth (here the keys) contiguous.
+// The producer's warpgroup for fp8. Its first thread feeds the consumers, as for 16 bits. All four warps transpose the
+// values, because the tensor cores read 8-bit operands only contiguous along the summed index, here the keys.
 //
-// A unit of the work is 32 keys by 16 columns of the head dimension. ldmatrix, for which two bytes are one element,
-// gives a lane two neighbouring columns of two neighbouring keys; a byte permutation parts the columns; stmatrix stores
-// rows of keys. The keys come to lie in the order of the probabilities (softmax.cuh), for that is the order in which
-// the lanes have them.
+// A unit of work is 32 keys by 16 columns of the head dimension. ldmatrix treats two bytes as one element, so a lane
+// receives two neighbouring columns of two neighbouring keys. A byte permutation separates the columns, and stmatrix
+// stores rows of keys, in the order in which the lanes hold the probabilities (softmax.cuh).
 #pragma once
 
 #include "producer.cuh"
@@ -16,8 +15,8 @@ struct Transposer {
   RingPlace<cfg::kStages> values;
   RingPlace<cfg::kFp8 ? kRawStages : 1> raws;
 
-  // One block; `tail` of its keys belong to the sequence. Those after it are another sequence's in a packed tensor, and
-  // zero times NaN is not zero.
+  // Transposes one block. `tail` of its keys belong to the sequence; in a packed tensor the keys after them belong to
+  // another sequence and may be NaN. They are overwritten with zeros, because a probability of zero times NaN is NaN.
   TS_DEVICE void run(int tail) {
     const u32 thread = threadIdx.x, lane = thread & 31, warp = thread >> 5;
     const u32 raw = shared.raw(raws.index), value = shared.value(values.index);
@@ -35,13 +34,13 @@ struct Transposer {
       named_barrier_sync(7, 128);
     }
     mbarrier_wait(shared.value_empty(values.index), values.phase ^ 1);
-    // A warp takes every fourth group of 16 columns. Addresses differ from unit to unit by constants, but for the
-    // swizzle's exclusive or, which touches bits of its own.
+    // A warp takes every fourth group of 16 columns. Addresses of units differ by constants; the swizzle's exclusive or
+    // changes other bits than those constants.
     constexpr int kKeyGroups = cfg::kTileN / 32, kColumnGroups = kOutputColumns / 16;
     constexpr int kUnits = ceil_div(kColumnGroups, 4) * kKeyGroups, kBatch = kNarrowProducer ? 1 : 2;
     const u32 from = raw + lane * kColumnBytes + (warp ^ (lane & 7)) * 16;
-    // Matrix m of a store has rows of keys 16 * (m & 1) .. of the unit. To meet in no bank its lower four rows are of
-    // columns of one parity and its upper four of the other.
+    // Matrix m of a store holds the unit's keys from 16 * (m & 1) on. Its lower four rows are columns of one parity and
+    // its upper four of the other, so that no two rows share a bank.
     const u32 upper = lane >> 4, parities = upper ? 0x75316420 : 0x64207531;
     const u32 row = 2 * (lane & 7) + ((lane >> 4) ^ (lane >> 2 & 1));
     const u32 to = value + (warp * 16 + row) * kColumnBytes + ((lane >> 3 & 1) ^ (row & 7)) * 16;

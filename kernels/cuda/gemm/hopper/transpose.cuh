@@ -1,29 +1,29 @@
-// Transposes what does not lie along k: the tensor cores take 8-bit and 32-bit operands only with k contiguous.
+// Transposes operands that are not contiguous along k: the tensor cores read 8-bit and 32-bit operands only along k.
 //
-// The copy engine brings such an operand as it lies, in squares: 128 bytes of m or n by as many elements of k. A square
-// that is transposed lies where it came from, so it needs no memory of its own, and the stage is then what it would be
-// had the operand lain along k. The spare warps of the producer's warpgroup do this between the copy engine and the
-// consumers.
+// The copy engine copies such an operand in its own order, as squares: 128 bytes of m or n, and as many elements of k
+// as 128 bytes hold of m or n. The spare warps of the producer's warpgroup transpose each square in place, after the
+// copy engine and before the consumers. So a square needs no second buffer, and the consumers read the same stage that
+// they would read of an operand that is contiguous along k.
 #pragma once
 
 #include "layout.cuh"
 
 namespace ts::gemm {
 
-// 8 bits, a square of 128 x 128. Tiles of 32 of k by 32 of m or n change places in pairs.
+// 8 bits: a square of 128 x 128. A tile of 32 elements of k by 32 of m or n changes places with its mirror image.
 //
-// ldmatrix.trans, for which two bytes are one element, gives a lane two neighbouring columns of two neighbouring rows;
-// a byte permutation parts the columns, and stmatrix stores rows of k. Which rows make a matrix is free: they are
-// chosen so that a lane has four neighbouring k, and so that the rows of a matrix meet in no bank.
+// ldmatrix.trans treats two bytes as one element, so a lane receives two neighbouring columns of two neighbouring rows.
+// A byte permutation separates the columns, and stmatrix stores rows of k. The code may choose which rows form one
+// matrix: it chooses them so that a lane holds four neighbouring k, and so that no two rows of a matrix share a bank.
 struct ByteSquare {
-  static constexpr int kUnits = 8;  // of work in a square: two pairs of tiles on the diagonal, six beside it
+  static constexpr int kUnits = 8;  // units of work in a square: two pairs of tiles on the diagonal, six pairs off it
   u32 from, to, even, odd;
 
   TS_DEVICE explicit ByteSquare(u32 lane) {
     const u32 matrix = lane >> 3, pair = lane >> 1 & 3;
     const u32 k = 16 * (matrix >> 1) + 4 * pair + 2 * (matrix & 1 ^ pair >> 1) + (lane & 1);
     from = k * 128 + ((k & 7) << 4);
-    // Of a store's matrix the lower four rows are of even columns and the upper four of odd ones, or the reverse.
+    // In the matrix of a store, four rows hold even columns and the other four hold odd columns.
     const u32 row = 2 * (lane & 7) + (matrix >> 1 ^ lane >> 2 & 1);
     to = row * 128 + ((matrix & 1 ^ row & 7) << 4);
     const u32 low = lane & 2 ? 0x2064 : 0x6420;  // the low bytes of two words, in the order of k
@@ -48,7 +48,7 @@ struct ByteSquare {
   }
 
   TS_DEVICE void transpose(u32 square, u32 unit) const {
-    const u32 apart = unit >> 1;  // the tiles' distance from the diagonal, as an exclusive or
+    const u32 apart = unit >> 1;  // exclusive or of a tile's row and column: 0 on the diagonal
     const u32 i = (unit & 1) << (apart < 2 ? 1 : 0);
     const u32 other = i ^ (apart == 0 ? 1 : apart);
     u32 one[2][4], two[2][4];

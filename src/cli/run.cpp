@@ -10,6 +10,7 @@
 #include "cli/verbs.hpp"
 #include "problem/describe.hpp"
 #include "problem/json.hpp"
+#include "runtime/poison.hpp"
 #include "sweep/lines.hpp"
 #include "trial/trial.hpp"
 
@@ -21,6 +22,7 @@ template <class Op>
 Result<RunReport> run_case(Case<Op>& problem_case, Dispatcher& dispatcher, const RunSettings& settings,
                            const std::vector<TensorTarget>& targets) {
   const typename Op::Problem& problem = problem_case.problem();
+  if (settings.verify) poisons_scratch = true;
   TS_ASSIGN(const auto* plan, dispatcher.plan(problem));
   // Before any kernel runs: one that spoils its inputs must not spoil what it is compared with.
   std::unique_ptr<const Reference> reference;

@@ -8,6 +8,7 @@
 #include "measure/isolate.hpp"
 #include "problem/attention/problem.hpp"
 #include "problem/gemm/problem.hpp"
+#include "runtime/poison.hpp"
 #include "sweep/build_list.hpp"
 #include "sweep/csv_journal.hpp"
 #include "sweep/lines.hpp"
@@ -87,6 +88,7 @@ Report try_candidate(Case<Op>& problem_case, const Reference* reference, const R
                   .errors = {}};
   };
   // The kernels were built before; a worker builds one again only where the store cannot keep what the parent built.
+  if (reference != nullptr) poisons_scratch = true;
   Dispatcher dispatcher({.device = options.device, .threads = options.threads, .kernel = recipe_name(recipe)});
   const auto plan = dispatcher.plan(problem_case.problem());
   if (!plan) return failed(plan.error());

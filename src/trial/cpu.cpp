@@ -1,13 +1,17 @@
 #include "trial/cpu.hpp"
 
+#include "runtime/aligned_buffer.hpp"
+#include "runtime/poison.hpp"
 #include "trial/host_outputs.hpp"
 
 namespace tilesmith {
 
-Status CpuTrialDevice::run(std::span<const OutputMemory> outputs, BindCall bind) {
+Status CpuTrialDevice::run(std::span<const OutputMemory> outputs, std::size_t workspace, BindCall bind) {
   CallMemory memory(inputs_);
   for (const OutputMemory& output : outputs) memory.add_output(*output.spec, output.storage.data() + output.offset);
-  return bind(memory, {})();
+  AlignedBuffer work(workspace);
+  poison({work.data(), work.bytes()});
+  return bind(memory, {.workspace = work.data()})();
 }
 
 Status CpuTrialDevice::keep_inputs() {

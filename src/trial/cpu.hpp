@@ -10,7 +10,7 @@ class CpuTrialDevice final : public TrialDevice {
   explicit CpuTrialDevice(std::vector<NamedInput> inputs) : inputs_(std::move(inputs)) {}
 
   [[nodiscard]] DeviceKind kind() const override { return DeviceKind::cpu; }
-  [[nodiscard]] Status run(std::span<const OutputMemory> outputs, BindCall bind) override;
+  [[nodiscard]] Status run(std::span<const OutputMemory> outputs, std::size_t workspace, BindCall bind) override;
   [[nodiscard]] Status keep_inputs() override;
   [[nodiscard]] Result<std::optional<ChangedInput>> changed_input() override;
   [[nodiscard]] Result<Timing> time(std::span<const OutputSpec> outputs, BindCall bind,

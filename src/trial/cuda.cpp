@@ -26,7 +26,7 @@ CallMemory CudaTrialDevice::inputs_there() const {
   return memory;
 }
 
-Status CudaTrialDevice::run(std::span<const OutputMemory> outputs, BindCall bind) {
+Status CudaTrialDevice::run(std::span<const OutputMemory> outputs, std::size_t, BindCall bind) {
   const CudaCurrent current(*context_);
   TS_TRY(current.status());
   CallMemory memory = inputs_there();
@@ -38,6 +38,7 @@ Status CudaTrialDevice::run(std::span<const OutputMemory> outputs, BindCall bind
     memory.add_output(*output.spec, static_cast<std::byte*>(copy.data()) + output.offset);
     copies.push_back(std::move(copy));
   }
+  // In the library's own workspace, as callers run it: a plan that is given one takes another way.
   TS_TRY(bind(memory, {.stream = stream_.handle()})());
   for (std::size_t i = 0; i < outputs.size(); ++i) {
     const std::span<std::byte> storage = outputs[i].storage;

@@ -20,7 +20,7 @@ class CudaTrialDevice final : public TrialDevice {
                                                                    std::span<const NamedInput> inputs);
 
   [[nodiscard]] DeviceKind kind() const override { return DeviceKind::cuda; }
-  [[nodiscard]] Status run(std::span<const OutputMemory> outputs, BindCall bind) override;
+  [[nodiscard]] Status run(std::span<const OutputMemory> outputs, std::size_t workspace, BindCall bind) override;
   [[nodiscard]] Status keep_inputs() override { return {}; }  // the host's are beyond a kernel's reach
   [[nodiscard]] Result<std::optional<ChangedInput>> changed_input() override;
   [[nodiscard]] Result<Timing> time(std::span<const OutputSpec> outputs, BindCall bind,

@@ -47,9 +47,9 @@ class TrialDevice {
   virtual ~TrialDevice() = default;
 
   [[nodiscard]] virtual DeviceKind kind() const = 0;
-  /// Runs the call once on these outputs, with the contents that they have. What the call leaves in the storage,
-  /// outside the outputs too, is there when this returns.
-  [[nodiscard]] virtual Status run(std::span<const OutputMemory> outputs, BindCall bind) = 0;
+  /// Runs the call once on these outputs, with the contents that they have, on a CPU in a workspace of this many bytes
+  /// full of NaNs. What the call leaves in the storage, outside the outputs too, is there when this returns.
+  [[nodiscard]] virtual Status run(std::span<const OutputMemory> outputs, std::size_t workspace, BindCall bind) = 0;
   /// Keeps the inputs as they are now, where the device works on the host's own, for `changed_input`.
   [[nodiscard]] virtual Status keep_inputs() = 0;
   /// Compares every input bit for bit with what it was when `keep_inputs` was called; says which one a call changed.

@@ -39,12 +39,13 @@ class Trial {
     std::vector<OutputMemory> memory;
     for (std::size_t i = 0; i < outputs.specs().size(); ++i)
       memory.push_back({.spec = &outputs.specs()[i], .storage = outputs.memory(i)});
-    TS_TRY(device_->run(memory, binder(plan)));
+    TS_TRY(device_->run(memory, plan.workspace_bytes(), binder(plan)));
     return outputs;
   }
 
-  /// Runs once on poisoned outputs between red zones, judges the result, and looks whether the inputs are as they were
-  /// before the trial's first verified run. `reference` must have been made before any kernel ran on the case.
+  /// Runs once on poisoned outputs between red zones (and, on a CPU, in a poisoned workspace), judges the result, and
+  /// looks whether the inputs are as they were before the trial's first verified run. `reference` must have been made
+  /// before any kernel ran on the case.
   [[nodiscard]] Result<VerifiedRun> run_verified(const Plan& plan, const Reference& reference) {
     const std::vector<OutputSpec> outputs = case_->guarded_outputs(device_->kind());
     TS_TRY(device_->keep_inputs());
@@ -53,7 +54,7 @@ class Trial {
       std::vector<OutputMemory> memory;
       for (std::size_t i = 0; i < outputs.size(); ++i)
         memory.push_back({.spec = &outputs[i], .storage = buffers[i].storage(), .offset = buffers[i].offset()});
-      TS_TRY(device_->run(memory, binder(plan)));
+      TS_TRY(device_->run(memory, plan.workspace_bytes(), binder(plan)));
       for (std::size_t i = 0; i < outputs.size(); ++i)
         copy_written(outputs[i], buffers[i].data(), done.outputs.specs()[i], done.outputs.memory(i).data());
       return {};

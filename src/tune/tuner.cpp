@@ -16,6 +16,7 @@
 #include "problem/attention/problem.hpp"
 #include "problem/gemm/problem.hpp"
 #include "problem/line.hpp"
+#include "runtime/poison.hpp"
 #include "sweep/build_list.hpp"
 #include "sweep/lines.hpp"
 #include "sweep/planning_backend.hpp"
@@ -74,6 +75,7 @@ class Runner {
     TS_TRY(open());
     auto& plan = plans_[step.candidate];
     if (plan == nullptr) {
+      poisons_scratch = true;
       TS_ASSIGN(OperationBackend<Op>* const kernels, backend_->template find<Op>());
       TS_ASSIGN(plan, kernels->plan(case_.problem(), candidates_[step.candidate], "a race", BuildPolicy::allowed));
       TS_ASSIGN(const Verdict verdict, trial_->verify(*plan, reference_));

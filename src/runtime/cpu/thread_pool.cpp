@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <chrono>
 
+#include "runtime/poison.hpp"
+
 namespace tilesmith {
 namespace {
 
@@ -81,6 +83,8 @@ void ThreadPool::reserve_scratch(std::size_t bytes) {
     for (auto& worker : workers_) worker->scratch.reserve(bytes, Pages::huge);
     scratch_bytes_ = bytes;
   }
+  if (!poisons_scratch) return;
+  for (auto& worker : workers_) poison({worker->scratch.data(), worker->scratch.bytes()});
 }
 
 void ThreadPool::run_alone(const TsCpuKernel& kernel, const void* args, std::byte* scratch) {

@@ -33,7 +33,7 @@ class ThreadPool {
   [[nodiscard]] int threads() const { return threads_; }
 
   /// Makes every thread's scratch at least `bytes`. Called when planning, so that running need not allocate. Waits for
-  /// a running job.
+  /// a running job. Where `poisons_scratch` is set (runtime/poison.hpp), fills them.
   void reserve_scratch(std::size_t bytes);
 
   /// Runs all stages of the kernel. Safe from any number of threads at once.

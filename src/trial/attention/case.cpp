@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <span>
 
@@ -43,14 +44,27 @@ Status check_shape(const char* name, const HostArray& array, const std::vector<s
 constexpr std::int64_t kRowsOfAVoice = 16, kVoices = 4;
 constexpr float kLoud = 8;
 
-void make_loud(std::span<float> q, AttentionLayout layout, std::int64_t heads, std::int64_t rows, std::int64_t dim) {
+constexpr auto kLoudness = [](std::int64_t head, std::int64_t row) {
+  return (row / kRowsOfAVoice + head) % kVoices == kVoices - 1 ? kLoud : 1.0F;
+};
+
+/// Blocks of normal numbers have nearly the same largest one, so a block's scale could be mistaken for another's.
+constexpr auto kSizeOfBlock = [](std::int64_t, std::int64_t row) {
+  constexpr std::array<float, 3> kSizes{1, 2, 0.5F};
+  return kSizes[static_cast<std::size_t>(row / kScaleBlock) % kSizes.size()];
+};
+
+/// Multiplies every row by what `factor(head, row)` says.
+void scale_rows(std::span<float> values, AttentionLayout layout, std::int64_t heads, std::int64_t rows,
+                std::int64_t dim, FunctionRef<float(std::int64_t, std::int64_t)> factor) {
   const bool by_head = layout == AttentionLayout::bhsd;
-  for (std::size_t at = 0; at < q.size(); at += static_cast<std::size_t>(dim)) {
+  for (std::size_t at = 0; at < values.size(); at += static_cast<std::size_t>(dim)) {
     const auto line = static_cast<std::int64_t>(at) / dim;
     const std::int64_t head = by_head ? line / rows % heads : line % heads;
     const std::int64_t row = by_head ? line % rows : line / heads % rows;
-    if ((row / kRowsOfAVoice + head) % kVoices != kVoices - 1) continue;
-    for (float& value : q.subspan(at, static_cast<std::size_t>(dim))) value *= kLoud;
+    const float by = factor(head, row);
+    if (by == 1) continue;
+    for (float& value : values.subspan(at, static_cast<std::size_t>(dim))) value *= by;
   }
 }
 
@@ -227,13 +241,19 @@ Result<AttentionCase> AttentionCase::create(const RandomCall<AttentionFwd>& call
 
   const bool fp8 = input_type(p.data_type) == DataType::fp8;
   const ElementType type = fp8 && !all_fp8(in) ? ElementType::fp32 : input_element_type_of(p);
-  TS_TRY(fill_tensor(
-      "q", in.q, tensor_shape(p, out.numbers_.layout, p.heads_q, out.total_q_, p.head_dim_qk), type, stream(kQ),
-      [&](std::span<float> q) { make_loud(q, out.numbers_.layout, p.heads_q, out.total_q_, p.head_dim_qk); }));
+  TS_TRY(fill_tensor("q", in.q, tensor_shape(p, out.numbers_.layout, p.heads_q, out.total_q_, p.head_dim_qk), type,
+                     stream(kQ), [&](std::span<float> q) {
+                       scale_rows(q, out.numbers_.layout, p.heads_q, out.total_q_, p.head_dim_qk, kLoudness);
+                     }));
+  const auto vary_blocks = [&](std::int64_t dim) {
+    return [&, dim](std::span<float> values) {
+      if (p.block_scale) scale_rows(values, out.numbers_.layout, p.heads_kv, out.total_k_, dim, kSizeOfBlock);
+    };
+  };
   TS_TRY(fill_tensor("k", in.k, tensor_shape(p, out.numbers_.layout, p.heads_kv, out.total_k_, p.head_dim_qk), type,
-                     stream(kK)));
+                     stream(kK), vary_blocks(p.head_dim_qk)));
   TS_TRY(fill_tensor("v", in.v, tensor_shape(p, out.numbers_.layout, p.heads_kv, out.total_k_, p.head_dim_v), type,
-                     stream(kV)));
+                     stream(kV), vary_blocks(p.head_dim_v)));
 
   if (p.data_type == DataType::tf32)
     for (HostArray* array : {&in.q, &in.k, &in.v}) round_to_tf32(*array);

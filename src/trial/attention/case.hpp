@@ -25,8 +25,9 @@ namespace tilesmith {
 /// The inputs that are given instead of random ones.
 struct AttentionInputs {
   /// Empty: random, normally distributed; a quarter of the rows of q is eight times as large, so that the maxima of
-  /// their logits rise from key block to key block. fp8 inputs that are not fp8 already are quantised, with a scale
-  /// that makes the largest value of the tensor (or, with block scales, of the block) the type's largest.
+  /// their logits rise from key block to key block; blocks of k and v that have scales of their own differ in size. fp8
+  /// inputs that are not fp8 already are quantised, with a scale that makes the largest value of the tensor (or, with
+  /// block scales, of the block) the type's largest.
   HostArray q{}, k{}, v{};
   HostArray bias{}, alibi{}, sink{};                         ///< empty: random when the problem has the trait; a sink
                                                              ///< is about log(seqlen_k)

@@ -20,6 +20,11 @@ section_faults() {
   tests cli_test 'Faults*'
 }
 
+# Every fault of tests/mutation in the CPU's kernel templates, which run --verify must find.
+section_mutants() {
+  timeout 500 tests/mutation/find_mutants.py --program "$bin/tilesmith" --kernels kernels tests/mutation/cpu_*.toml
+}
+
 sections=("$@")
 [ ${#sections[@]} -gt 0 ] || mapfile -t sections < <(declare -F | sed -n 's/^declare -f section_//p')
 for section in "${sections[@]}"; do

@@ -1,0 +1,200 @@
+#!/usr/bin/env python3
+"""Changes kernel templates one fault at a time and asks whether `tilesmith run --verify` finds each fault.
+
+    find_mutants.py --program build/bin/tilesmith --kernels kernels [--sample 6 --seed 1] FILE.toml...
+
+A data file has lines of problems ([runs], the options of `tilesmith run`) and mutants: `in`, a template below kernels/;
+`from`, a text that stands there once; `to`, what stands there instead; `runs`, the lines that should find it; `needs`, a
+feature of the processor without which the changed text is not compiled; or `equivalent`, why no run can find it. The
+program is not changed: a compiler of our own (TILESMITH_CXX) replaces the text in the generated source and calls the
+true one with -O1. Specs of our own (TILESMITH_SPEC_DIR) give every machine the facts of x86_64_v4 under the name of a
+level whose kernels are not linked into the program, so that the same kernels are chosen everywhere and all are compiled
+here; mutants with `needs` run with the machine's own. Every line is run without a fault first and must pass.
+
+A fault that no line reaches, or that changes none of the machine code, is not found: it is "unreached". The exit status
+is 0 when every mutant that is not equivalent was found; those whose feature this processor lacks are counted apart.
+"""
+
+import argparse
+import concurrent.futures
+import json
+import os
+import pathlib
+import random
+import resource
+import shlex
+import subprocess
+import sys
+import tempfile
+import tomllib
+
+COMPILER = r'''#!/usr/bin/env python3
+import hashlib, json, os, subprocess, sys
+here = os.path.dirname(os.path.abspath(__file__))
+fault = json.load(open(os.path.join(here, "fault.json")))
+arguments = ["-O1" if word == "-O3" else word for word in sys.argv[1:]]
+for name in arguments:
+    if name.endswith(".cpp") and "--version" not in arguments:
+        text = open(name).read()
+        if fault["from"] and text.count(fault["from"]) == 1:
+            open(name, "w").write(text.replace(fault["from"], fault["to"]))
+            open(os.path.join(here, "applied"), "w").close()
+status = subprocess.call([fault["compiler"], *arguments])
+if status == 0 and "-o" in arguments:
+    made = arguments[arguments.index("-o") + 1]
+    with open(os.path.join(here, "digests"), "a") as digests:
+        digests.write(hashlib.sha256(open(made, "rb").read()).hexdigest() + "\n")
+sys.exit(status)
+'''
+
+
+def write_specs(specs, folder):
+    """The level x86_64_v4_bf16 with the facts of a lower one that this machine has, and no AMX."""
+    (folder / "cpu").mkdir(parents=True)
+    base = "x86_64_v4" if "avx512f" in cpu_features() else "x86_64_v3"
+    level = json.loads((specs / "cpu" / f"{base}.json").read_text())
+    level["arch"] = "x86_64_v4_bf16"
+    level["includes"] = ["x86_64_v4", "x86_64_v3"]
+    (folder / "cpu" / "x86_64_v4_bf16.json").write_text(json.dumps(level))
+    amx = json.loads((specs / "cpu" / "x86_64_amx.json").read_text())
+    amx["features"].append("not_for_mutants")
+    (folder / "cpu" / "x86_64_amx.json").write_text(json.dumps(amx))
+
+
+class Outcome:
+    """What became of one run: a word (passed, found, unreached or broken), why, and the digests of its machine code."""
+
+    def __init__(self, word, text="", code=()):
+        self.word, self.text, self.code = word, text.strip(), tuple(code)
+
+
+def run_line(options, line, fault):
+    """One run with a store and a compiler of its own."""
+    with tempfile.TemporaryDirectory(prefix="tilesmith-mutant-") as folder:
+        here = pathlib.Path(folder)
+        (here / "tmp").mkdir()
+        script = here / "compiler"
+        script.write_text(COMPILER)
+        script.chmod(0o700)
+        (here / "fault.json").write_text(json.dumps({**fault, "compiler": options.compiler}))
+        environment = {**os.environ, "TILESMITH_CXX": str(script), "TILESMITH_CACHE_DIR": str(here / "store"),
+                       "TMPDIR": str(here / "tmp"), "TILESMITH_LOG": "error"}
+        if not fault.get("needs"):
+            write_specs(options.kernels.parent / "specs", here / "specs")
+            environment["TILESMITH_SPEC_DIR"] = str(here / "specs")
+        threads = [] if "--threads" in line else ["--threads", "1"]
+        command = [options.program, "run", *shlex.split(line), "--verify", "--no-time", *threads, "--json"]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, env=environment, timeout=options.seconds)
+        except subprocess.TimeoutExpired:
+            return Outcome("found", "ran out of time")
+        if fault["from"] and not (here / "applied").exists():
+            return Outcome("unreached", done.stderr or done.stdout[:200])
+        digests = here / "digests"
+        code = digests.read_text().split() if digests.exists() else []
+        if done.returncode < 0:
+            return Outcome("found", f"signal {-done.returncode}", code)
+        try:
+            report = json.loads(done.stdout)
+        except ValueError:
+            return Outcome("broken", done.stderr)
+        if "could not be had" in report["reason"]:
+            return Outcome("broken", report["reason"])  # the fault does not compile: another kernel answered
+        outcome = report["verify"]["outcome"]
+        if (outcome == "fail") != (done.returncode == 1):
+            return Outcome("broken", f"outcome {outcome} and exit status {done.returncode}")
+        word = {"fail": "found", "pass": "passed"}.get(outcome, "broken")
+        return Outcome(word, report["verify"].get("reason", "") or outcome, code)
+
+
+def judge(options, mutant, runs, controls):
+    """The first outcome over a mutant's lines that is not `passed`. A fault that no line has reached is `unreached`."""
+    reached, unreached = False, "no run"
+    for name in mutant["runs"]:
+        outcome = run_line(options, runs[name], mutant)
+        if outcome.word in ("found", "broken"):
+            return outcome
+        same = outcome.code == controls[name, mutant.get("needs", "")].result().code
+        reached |= outcome.word == "passed" and not same
+        unreached = "the machine code is the same" if outcome.word == "passed" else outcome.text
+    return Outcome("passed") if reached else Outcome("unreached", unreached)
+
+
+def read(path, kernels):
+    """The runs and mutants of a data file, checked against the templates."""
+    data = tomllib.loads(path.read_text())
+    names = [mutant["name"] for mutant in data["mutants"]]
+    for mutant in data["mutants"]:
+        text = (kernels / mutant["in"]).read_text()
+        if names.count(mutant["name"]) != 1:
+            sys.exit(f"{path}: {mutant['name']}: the name stands {names.count(mutant['name'])} times")
+        if text.count(mutant["from"]) != 1:
+            sys.exit(f"{path}: {mutant['name']}: its text stands {text.count(mutant['from'])} times in {mutant['in']}")
+        if mutant["from"] == mutant["to"]:
+            sys.exit(f"{path}: {mutant['name']}: it changes nothing")
+        if not mutant.get("equivalent"):
+            for name in mutant["runs"]:
+                data["runs"][name]
+    return data["runs"], data["mutants"]
+
+
+def cpu_features():
+    for line in pathlib.Path("/proc/cpuinfo").read_text().splitlines():
+        if line.startswith("flags"):
+            return set(line.split(":")[1].split())
+    return set()
+
+
+def try_file(options, path):
+    """Tries one data file's mutants and says what was not found. Returns how many things were not as they should be."""
+    runs, mutants = read(path, options.kernels)
+    features = cpu_features()
+    live = [m for m in mutants if not m.get("equivalent") and options.only in m["name"]]
+    tried = [m for m in live if m.get("needs") is None or m["needs"] in features]
+    lacking = len(live) - len(tried)
+    if options.sample and options.sample < len(tried):
+        tried = random.Random(options.seed).sample(tried, options.sample)
+    failures = found = 0
+    with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
+        keys = {(name, mutant.get("needs", "")) for mutant in tried for name in mutant["runs"]}
+        controls = {key: pool.submit(run_line, options, runs[key[0]], {"from": "", "to": "", "needs": key[1]})
+                    for key in sorted(keys)}
+        verdicts = [(mutant, pool.submit(judge, options, mutant, runs, controls)) for mutant in tried]
+        for (name, _), control in controls.items():
+            outcome = control.result()
+            if outcome.word != "passed":
+                failures += 1
+                print(f"{path.name}: the run {name} without a fault: {outcome.word}: {outcome.text}", flush=True)
+        for mutant, verdict in verdicts:
+            outcome = verdict.result()
+            found += outcome.word == "found"
+            failures += outcome.word != "found"
+            if outcome.word != "found" or options.verbose:
+                print(f"{path.name}: {mutant['name']}: {outcome.word}: {outcome.text}", flush=True)
+    equivalent = len([m for m in mutants if m.get("equivalent")])
+    print(f"{path.name}: {found} of {len(tried)} mutants found; {equivalent} more are equivalent, {lacking} need "
+          "another processor", flush=True)
+    return failures
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("files", nargs="+", type=pathlib.Path)
+    parser.add_argument("--program", required=True)
+    parser.add_argument("--kernels", required=True, type=pathlib.Path, help="the folder of the templates, beside specs")
+    parser.add_argument("--compiler", default="g++")
+    parser.add_argument("--sample", type=int, default=0, help="only so many mutants of each file, drawn by --seed")
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--seconds", type=float, default=120, help="of one run")
+    parser.add_argument("--only", default="", help="mutants whose names hold this")
+    parser.add_argument("--verbose", action="store_true", help="say how each mutant was found")
+    options = parser.parse_args()
+    failures = sum(try_file(options, path) for path in options.files)
+    spent = resource.getrusage(resource.RUSAGE_CHILDREN)
+    print(f"{spent.ru_utime + spent.ru_stime:.0f} CPU seconds", flush=True)
+    return 1 if failures else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

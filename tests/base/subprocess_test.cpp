@@ -168,6 +168,8 @@ TEST(Subprocess, ProgramsDieWithTheirParent) {
     std::jthread forker([&] {
       while (!fs::exists(grandchild)) std::this_thread::sleep_for(1ms);
       if (::fork() == 0) {
+        for (const int output : {STDOUT_FILENO, STDERR_FILENO})
+          ::close(output);  // or who reads the test's waits for it
         ::alarm(60);
         ::pause();
       }

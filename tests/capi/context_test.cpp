@@ -109,8 +109,11 @@ tilesmith_status multiply(std::int64_t n) {
 
 // Servers fork workers, and programs fork helpers, while other threads compute and plan.
 TEST(Context, ChildrenForkedDuringCallsAreServed) {
-#ifdef __SANITIZE_THREAD__
+#if defined(__SANITIZE_THREAD__)
   GTEST_SKIP() << "the thread sanitizer ends a child that starts threads";
+#elif defined(__SANITIZE_ADDRESS__) && __GNUC__ < 14
+  // Its allocator's locks may be held at the fork, and stay so in the child (llvm-project, pull request 75290).
+  GTEST_SKIP() << "the address sanitizer of this compiler takes no care of forks";
 #endif
   ASSERT_EQ(multiply(96), TILESMITH_SUCCESS) << last_message();
   std::atomic<bool> stop{false};

@@ -48,15 +48,13 @@ class NameList {
     return out;
   }
 
-  struct Digests {
-    std::string ordered;
-    std::string digest;  ///< of the sorted list
+  struct Sorted {
+    std::string digest;
     bool unique = true;
   };
-  [[nodiscard]] const Digests& sorted() const {
-    static std::map<std::string, Digests> known;
-    const std::string ordered = ordered_digest();
-    const auto [entry, fresh] = known.try_emplace(ordered);
+  [[nodiscard]] const Sorted& sorted() const {
+    static std::map<std::string, Sorted> known;
+    const auto [entry, fresh] = known.try_emplace(ordered_digest());
     if (!fresh) return entry->second;
     std::vector<std::string_view> names = lines();
     std::ranges::sort(names);
@@ -64,7 +62,7 @@ class NameList {
     joined.clear();
     joined.reserve(text_.size());
     for (const std::string_view name : names) joined += name;
-    entry->second = {ordered, to_hex(sha256(joined)), std::ranges::adjacent_find(names) == names.end()};
+    entry->second = {to_hex(sha256(joined)), std::ranges::adjacent_find(names) == names.end()};
     return entry->second;
   }
 

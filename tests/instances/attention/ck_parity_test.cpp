@@ -6,6 +6,7 @@
 
 #include "instances/attention/ck.hpp"
 #include "instances/name_list.hpp"
+#include "thorough.hpp"
 
 namespace tilesmith {
 namespace {
@@ -58,10 +59,13 @@ TEST(AmdAttentionParity, EveryListOfTheTable) {
                             [&](const KernelConfig& config) { return list.add(config); });
     const std::string what = row.arch + " " + row.variant + " receipt " + std::to_string(row.receipt) + " " + row.mode;
     EXPECT_EQ(list.count(), row.names) << what;
-    const auto& sorted = list.sorted();
-    EXPECT_EQ(sorted.digest, row.sorted) << what;
-    EXPECT_EQ(sorted.ordered, row.ordered) << what;
-    EXPECT_TRUE(sorted.unique) << what;
+    // Upstream's text in upstream's order has upstream's names. Sorting tells a wrong order from wrong names, and takes
+    // most of the time.
+    const bool same = list.ordered_digest() == row.ordered;
+    EXPECT_TRUE(same) << what;
+    if (same && !testing::thorough()) continue;
+    EXPECT_EQ(list.sorted().digest, row.sorted) << what;
+    EXPECT_TRUE(list.sorted().unique) << what;
   }
 }
 

@@ -84,7 +84,7 @@ Result<Wanted> selected(const BuildOptionsOfVerb& options) {
 /// The facts of an architecture that sources are generated for.
 using Facts = std::variant<CpuSpec, CudaSpec>;
 
-Result<Facts> facts_of(const std::string& arch) {
+Result<Facts> spec_of(const std::string& arch) {
   TS_ASSIGN(const std::vector<CpuSpec> levels, load_cpu_specs());
   for (const CpuSpec& spec : levels)
     if (spec.arch.text() == arch) return spec;
@@ -134,7 +134,7 @@ std::string ninja_escaped(std::string_view text) {
 Status generate_sources(const BuildOptionsOfVerb& options) {
   TS_ASSIGN(const Wanted wanted, selected(options));
   const std::vector<KernelConfig>& configs = wanted.configs;
-  TS_ASSIGN(const Facts facts, facts_of(wanted.arch));
+  TS_ASSIGN(const Facts facts, spec_of(wanted.arch));
   std::error_code code;
   std::filesystem::create_directories(options.out, code);
   if (code) return fail(ErrorCode::io, fmt::format("cannot create {}: {}", options.out, code.message()));

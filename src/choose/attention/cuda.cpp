@@ -15,7 +15,9 @@ namespace {
 bool is_first_for(const CudaTile& row, const AttentionSignature& signature, const CudaAttentionShape& shape) {
   if (!row.first_for) return false;
   const CudaTileCondition& condition = *row.first_for;
-  return (!condition.masked || *condition.masked == (signature.mask != MaskKind::none)) &&
+  return (!condition.data_types ||
+          std::ranges::find(*condition.data_types, signature.data_type) != condition.data_types->end()) &&
+         (!condition.masked || *condition.masked == (signature.mask != MaskKind::none)) &&
          (!condition.dropout || *condition.dropout == signature.dropout) &&
          (!condition.bias || *condition.bias == signature.bias) &&
          (!condition.seqlen_k || condition.seqlen_k->holds(shape.seqlen_k));

@@ -30,6 +30,7 @@ struct CudaRange {
 
 /// Problems for which a tile is the first choice; an absent part holds for all.
 struct CudaTileCondition {
+  std::optional<std::vector<DataType>> data_types;
   std::optional<bool> masked;
   std::optional<bool> dropout;
   std::optional<BiasKind> bias;

@@ -131,6 +131,17 @@ TEST(CudaAttentionRank, HeadsArePackedWhereThatSavesTiles) {
     EXPECT_EQ(one.recipe.main().algorithm.pack_gqa, 1);
 }
 
+TEST(CudaAttentionRank, TypesHaveTilesOfTheirOwn) {
+  const auto tile = [](DataType type, MaskKind mask) {
+    AttentionSignature signature = with(128, 128, mask);
+    signature.data_type = type;
+    return ranked_cuda_attention(arch("sm_90a"), signature, cube(4096)).front().recipe.main().algorithm.tile;
+  };
+  EXPECT_EQ(tile(DataType::fp32, MaskKind::causal)[1], 32);
+  EXPECT_EQ(tile(DataType::fp32, MaskKind::none)[1], 64);
+  EXPECT_EQ(tile(DataType::tf32, MaskKind::causal)[1], 64);
+}
+
 TEST(CudaAttentionRank, PortableKernelsComeLastOnHopper) {
   const auto ranked = ranked_cuda_attention(arch("sm_90a"), with(128, 128, MaskKind::none), cube(4096));
   ASSERT_GT(ranked.size(), 4u);

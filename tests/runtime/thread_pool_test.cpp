@@ -24,7 +24,7 @@ struct Args {
 };
 
 // The kernel's thread hooks have no argument, so they count here.
-std::atomic<int> g_begun{0}, g_ended{0};
+std::atomic<int> g_begun{0}, g_ended{0}, g_most_at_once{0};
 
 Args& of(const void* args) {
   return *static_cast<Args*>(const_cast<void*>(args));
@@ -56,6 +56,25 @@ void expect_all_once(const Args& args) {
   for (const auto& count : args.first) ASSERT_EQ(count.load(), 1);
   for (const auto& count : args.second) ASSERT_EQ(count.load(), 1);
   ASSERT_FALSE(args.overlapped.load());
+}
+
+TEST(ThreadPool, NoMoreThreadsThanACallMayUse) {
+  TsCpuKernel kernel = two_stages();
+  kernel.thread_begin = [] {
+    const int now = ++g_begun - g_ended;  // the ended ones are read later, so this is no more than there are
+    for (int most = g_most_at_once; now > most && !g_most_at_once.compare_exchange_weak(most, now);) continue;
+  };
+  g_begun = 0;
+  g_ended = 0;
+  ThreadPool pool(8);
+  for (const int most : {3, 1, 8, 2, 5})
+    for (int repeat = 0; repeat < 200; ++repeat) {
+      g_most_at_once = 0;
+      Args args(64, 64);
+      pool.run(kernel, &args, most);
+      expect_all_once(args);
+      ASSERT_LE(g_most_at_once, most);
+    }
 }
 
 TEST(ThreadPool, EveryTaskRunsOnceAndStagesDoNotOverlap) {

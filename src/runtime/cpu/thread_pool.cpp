@@ -96,7 +96,7 @@ void ThreadPool::run_alone(const TsCpuKernel& kernel, const void* args, std::byt
   if (kernel.thread_end != nullptr) kernel.thread_end();
 }
 
-void ThreadPool::run(const TsCpuKernel& kernel, const void* args) {
+void ThreadPool::run(const TsCpuKernel& kernel, const void* args, int most_threads) {
   const auto scratch_bytes = static_cast<std::size_t>(kernel.scratch_bytes(args));
   if (busy_.exchange(true, std::memory_order_acquire)) {
     thread_local AlignedBuffer scratch;
@@ -118,12 +118,13 @@ void ThreadPool::run(const TsCpuKernel& kernel, const void* args) {
     stages_[s].unfinished.store(tasks, std::memory_order_relaxed);
     most_tasks = std::max(most_tasks, tasks);
   }
-  if (threads_ == 1 || most_tasks <= 1) {
+  if (threads_ == 1 || most_threads <= 1 || most_tasks <= 1) {
     run_alone(kernel, args, workers_[0]->scratch.data());
   } else {
     if (!started_) start_threads();
     kernel_ = &kernel;
     args_ = args;
+    most_workers_.store(static_cast<std::uint64_t>(most_threads) - 1, std::memory_order_relaxed);
     state_.fetch_add(kNextJob | kOpen, std::memory_order_release);
     state_.notify_all();
     run_tasks(workers_[0]->scratch.data());
@@ -166,6 +167,8 @@ void ThreadPool::work(Worker& self) {
     if (stopping_.load()) return;
     seen = state / kNextJob;
     while ((state & kOpen) != 0 && state / kNextJob == seen) {
+      // Where this is the number of a later job, the exchange fails, because the state is that job's too.
+      if ((state & kWorkers) / kOneWorker >= most_workers_.load(std::memory_order_relaxed)) break;
       if (!state_.compare_exchange_weak(state, state + kOneWorker, std::memory_order_acq_rel)) continue;
       run_tasks(self.scratch.data());
       state_.fetch_sub(kOneWorker, std::memory_order_acq_rel);

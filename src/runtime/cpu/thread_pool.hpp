@@ -37,7 +37,9 @@ class ThreadPool {
   void reserve_scratch(std::size_t bytes);
 
   /// Runs all stages of the kernel. Safe from any number of threads at once.
-  void run(const TsCpuKernel& kernel, const void* args);
+  void run(const TsCpuKernel& kernel, const void* args) { run(kernel, args, threads_); }
+  /// The same on at most so many threads, the caller's included.
+  void run(const TsCpuKernel& kernel, const void* args, int most_threads);
 
  private:
   struct Worker {
@@ -66,6 +68,7 @@ class ThreadPool {
   const TsCpuKernel* kernel_ = nullptr;
   const void* args_ = nullptr;
   std::array<Stage, TS_CPU_MAX_STAGES> stages_;
+  std::atomic<std::uint64_t> most_workers_{0};  ///< beside the caller; workers too late for a job may read it
 
   // Bit 0: the job is open. Bits 1..31: workers in it. Upper half: job number, what sleepers wait on.
   std::atomic<std::uint64_t> state_{0};

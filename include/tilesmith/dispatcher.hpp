@@ -31,9 +31,11 @@ enum class BuildPolicy : std::uint8_t {
   never,    ///< only kernels that are linked in, loaded, or in the store
 };
 
+/// How problems are planned, by a dispatcher or in a single call.
 struct DispatcherOptions {
   Device device{};
-  int threads = 0;  ///< CPU: threads a kernel runs on, the caller's included; 0: every processor this process may use
+  /// CPU: threads a kernel runs on, the caller's included, at most 4096; 0: every processor this process may use.
+  int threads = 0;
   BuildPolicy build = BuildPolicy::allowed;
   Determinism determinism = Determinism::bitwise;
   /// When set, the only recipe to use, by its name: a kernel's name, or those of several steps joined by "+".
@@ -42,6 +44,8 @@ struct DispatcherOptions {
   /// the file has for this device's class gets the recipe that tuning chose, others what the policy chooses. When the
   /// file cannot be read, every plan fails and says why.
   std::string tuning{};
+
+  friend bool operator==(const DispatcherOptions&, const DispatcherOptions&) = default;
 };
 
 /// One step of a plan, for people and logs: a kernel, and what it is there for.
@@ -70,6 +74,26 @@ struct PlanInfo {
   std::vector<PlanStep> steps{};
   std::vector<WorkspaceRegion> workspace{};  ///< without overlaps, by offset
   std::size_t workspace_bytes = 0;           ///< that a call needs; may be 0
+};
+
+/// A recipe that computes a problem.
+struct CandidateInfo {
+  std::string recipe;            ///< its name; of one step: the kernel's. An option's `kernel` takes it
+  double predicted_seconds = 0;  ///< what the policy predicts a call to take
+};
+
+/// A kernel that dispatch passed over for a problem.
+struct RefusalInfo {
+  std::string kernel;
+  std::string rule;     ///< the first rule, or other reason, that refused it
+  std::string figures;  ///< what the rule compared
+};
+
+/// What dispatch has to choose from for a problem.
+struct ChoiceInfo {
+  std::string policy;                       ///< what ordered the candidates: "cost model"
+  std::vector<CandidateInfo> candidates{};  ///< in dispatch's order, never empty
+  std::vector<RefusalInfo> refusals{};      ///< every other kernel of the problem's space
 };
 
 /// Where and with what memory one call runs.
@@ -155,6 +179,8 @@ class TILESMITH_API Dispatcher {
   Dispatcher& operator=(const Dispatcher&) = delete;
 
   [[nodiscard]] Device device() const;
+  /// What holds for calls without options of their own.
+  [[nodiscard]] const DispatcherOptions& options() const;
 
   /// The plan for a problem. A problem planned before is found without a lock and without allocating; a new one may
   /// take the time of a compilation. Errors: invalid_argument, unsupported, not_found
@@ -166,6 +192,20 @@ class TILESMITH_API Dispatcher {
   /// Errors: those of the first problem that fails, whose number the message has; unsupported for members that are
   /// groups.
   [[nodiscard]] Result<std::unique_ptr<const GemmListPlan>> plan(std::span<const GemmProblem> problems);
+
+  /// The same under options of the caller's, in place of the dispatcher's: copy options() and change what differs.
+  /// Plans are kept for each distinct options as long as the dispatcher lives, with the same guarantees; threads and
+  /// loaded kernels are shared. Errors: also invalid_argument, when the options name another device.
+  [[nodiscard]] Result<const AttentionPlan*> plan(const AttentionProblem& problem, const DispatcherOptions& options);
+  [[nodiscard]] Result<const GemmPlan*> plan(const GemmProblem& problem, const DispatcherOptions& options);
+  [[nodiscard]] Result<std::unique_ptr<const GemmListPlan>> plan(std::span<const GemmProblem> problems,
+                                                                 const DispatcherOptions& options);
+
+  /// What plan() chooses from under the options' threads and determinism, in its order, and why each other kernel was
+  /// passed over. Compiles nothing; not cached. plan() takes the first candidate that can be had.
+  /// Errors: invalid_argument; unsupported, when no kernel computes the problem, with the refusing rule.
+  [[nodiscard]] Result<ChoiceInfo> candidates(const AttentionProblem& problem, const DispatcherOptions& options);
+  [[nodiscard]] Result<ChoiceInfo> candidates(const GemmProblem& problem, const DispatcherOptions& options);
 
   /// Packs B once for any number of calls with `packed_b`: products of these types, n and k, of any m, batch and
   /// epilogue, on machines of this kind. Of the problem, the types of A and B, order_b, n and k are read. `packed` has

@@ -11,6 +11,7 @@
 
 #include "base/error.hpp"
 #include "choose/candidate.hpp"
+#include "choose/refusal.hpp"
 #include "dispatch/operations.hpp"
 #include "tilesmith/dispatcher.hpp"
 
@@ -30,6 +31,8 @@ class OperationBackend {
   /// Recipes whose kernels have exactly the problem's signature, best first. Error: unsupported, with the rule that
   /// refuses and its figures, when there is none.
   [[nodiscard]] virtual Result<Ranking> rank(const Problem& problem) const = 0;
+  /// Every other config of the problem's space, and what refused it.
+  [[nodiscard]] virtual Result<std::vector<Refusal>> refusals(const Problem&) const { return std::vector<Refusal>{}; }
   /// Recipes that need no compiler and compute the problem, perhaps with traits it does not use; best first.
   [[nodiscard]] virtual std::vector<Candidate> fallbacks(const Problem&) const { return {}; }
   /// Whether a recipe asked for by name runs on this device and computes the problem. Errors: unsupported,
@@ -103,6 +106,9 @@ class Backend {
   [[nodiscard]] virtual std::string device_class() const = 0;
   /// Says which compiler makes the device's kernels; empty where there is none.
   [[nodiscard]] virtual std::string compiler() = 0;
+  /// The same device for plans whose calls use another number of threads, with the kernels that are loaded here; null
+  /// where calls use no threads. It lives no longer than this. 0: every processor this process may use.
+  [[nodiscard]] virtual std::unique_ptr<Backend> with_threads(int) { return nullptr; }
   /// Compiles what the device needs compiled and does not have, several at a time; one status per config, in order.
   /// Nothing is loaded.
   [[nodiscard]] virtual std::vector<Status> build(std::span<const KernelConfig> configs, int workers,

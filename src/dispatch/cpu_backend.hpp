@@ -1,4 +1,4 @@
-// The CPU as a device: one thread pool and one registry for all its operations.
+// The CPU as a device: one thread pool and one registry for all its operations, and for all numbers of threads.
 #pragma once
 
 #include "choose/device_class.hpp"
@@ -9,7 +9,7 @@
 #include "dispatch/gemm/cpu_list.hpp"
 #include "dispatch/gemm/cpu_pack_b.hpp"
 #include "runtime/cpu/machine.hpp"
-#include "runtime/cpu/thread_pool.hpp"
+#include "runtime/cpu/thread_team.hpp"
 
 namespace tilesmith {
 
@@ -17,31 +17,45 @@ class CpuBackend final : public Backend {
  public:
   /// threads = 0: every processor this process may use.
   CpuBackend(const CpuMachine& machine, int threads)
+      : CpuBackend(machine, std::make_shared<CpuRegistry>(machine),
+                   std::make_shared<ThreadPool>(threads > 0 ? threads : machine.threads), threads) {}
+
+  /// More threads than the pool has are a pool of their own.
+  [[nodiscard]] std::unique_ptr<Backend> with_threads(int threads) override {
+    const int wanted = threads > 0 ? threads : machine_.threads;
+    auto pool = wanted <= pool_->threads() ? pool_ : std::make_shared<ThreadPool>(wanted);
+    return std::unique_ptr<Backend>(new CpuBackend(machine_, registry_, std::move(pool), wanted));
+  }
+
+  [[nodiscard]] std::string device_class() const override { return tilesmith::device_class(facts_of(machine_, team_)); }
+  [[nodiscard]] std::string compiler() override { return registry_->compiler(); }
+  [[nodiscard]] std::vector<Status> build(std::span<const KernelConfig> configs, int workers,
+                                          const BuildCounter& progress) override {
+    return registry_->build(configs, workers, progress);
+  }
+
+ private:
+  CpuBackend(const CpuMachine& machine, std::shared_ptr<CpuRegistry> registry, std::shared_ptr<ThreadPool> pool,
+             int threads)
       : Backend({}),
         machine_(machine),
-        registry_(machine),
-        pool_(threads > 0 ? threads : machine.threads),
-        attention_(machine, registry_, pool_),
-        gemm_(machine, registry_, pool_),
-        pack_b_(machine, registry_, pool_),
-        gemm_list_(pool_) {
+        registry_(std::move(registry)),
+        pool_(std::move(pool)),
+        team_(threads > 0 ? ThreadTeam(*pool_, threads) : ThreadTeam(*pool_)),
+        attention_(machine, *registry_, team_),
+        gemm_(machine, *registry_, team_),
+        pack_b_(machine, *registry_, team_),
+        gemm_list_(team_) {
     add<AttentionFwd>(attention_);
     add<Gemm>(gemm_);
     add<GemmPackB>(pack_b_);
     add<ListOf<Gemm>>(gemm_list_);
   }
 
-  [[nodiscard]] std::string device_class() const override { return tilesmith::device_class(facts_of(machine_, pool_)); }
-  [[nodiscard]] std::string compiler() override { return registry_.compiler(); }
-  [[nodiscard]] std::vector<Status> build(std::span<const KernelConfig> configs, int workers,
-                                          const BuildCounter& progress) override {
-    return registry_.build(configs, workers, progress);
-  }
-
- private:
   const CpuMachine& machine_;
-  CpuRegistry registry_;
-  ThreadPool pool_;
+  std::shared_ptr<CpuRegistry> registry_;
+  std::shared_ptr<ThreadPool> pool_;
+  ThreadTeam team_;
   CpuAttention attention_;
   CpuGemm gemm_;
   CpuGemmPackB pack_b_;

@@ -1,4 +1,4 @@
-// A recipe's kernels on the CPU: their tables run through the pool's threads, one table after the other. A plan has
+// A recipe's kernels on the CPU: their tables run through a team's threads, one table after the other. A plan has
 // one, and tells it each step's arguments.
 #pragma once
 
@@ -8,7 +8,7 @@
 #include "base/error.hpp"
 #include "dispatch/steps.hpp"
 #include "runtime/cpu/kernel.hpp"
-#include "runtime/cpu/thread_pool.hpp"
+#include "runtime/cpu/thread_team.hpp"
 
 namespace tilesmith {
 
@@ -17,29 +17,29 @@ class CpuSteps {
   using Find = std::function<Result<CpuKernel>(const KernelConfig&)>;
 
   /// Loads or builds every step's kernel. Error: that of the first step that fails (kernels_of).
-  [[nodiscard]] static Result<CpuSteps> load(const Recipe& recipe, ThreadPool& pool, const Find& find) {
+  [[nodiscard]] static Result<CpuSteps> load(const Recipe& recipe, ThreadTeam team, const Find& find) {
     TS_ASSIGN(std::vector<CpuKernel> kernels,
               kernels_of(recipe, [&](const KernelConfig& config, std::size_t) { return find(config); }));
-    return CpuSteps(std::move(kernels), pool);
+    return CpuSteps(std::move(kernels), team);
   }
 
   [[nodiscard]] std::size_t size() const { return kernels_.size(); }
   [[nodiscard]] const TsCpuKernel& table(std::size_t step = 0) const { return kernels_[step].table(); }
-  [[nodiscard]] ThreadPool& pool() const { return *pool_; }
+  [[nodiscard]] ThreadTeam team() const { return team_; }
 
   /// Runs the steps in order, each to its end. bind(step, send) calls send(arguments) with the structure that the
   /// step's kernel reads. Allocates nothing.
   template <class Bind>
   void run(Bind&& bind) const {
     for (std::size_t step = 0; step < kernels_.size(); ++step)
-      bind(step, [&](const auto& arguments) { pool_->run(kernels_[step].table(), &arguments); });
+      bind(step, [&](const auto& arguments) { team_.run(kernels_[step].table(), &arguments); });
   }
 
  private:
-  CpuSteps(std::vector<CpuKernel> kernels, ThreadPool& pool) : kernels_(std::move(kernels)), pool_(&pool) {}
+  CpuSteps(std::vector<CpuKernel> kernels, ThreadTeam team) : kernels_(std::move(kernels)), team_(team) {}
 
   std::vector<CpuKernel> kernels_;
-  ThreadPool* pool_;
+  ThreadTeam team_;
 };
 
 }  // namespace tilesmith

@@ -2,8 +2,15 @@
 
 #include <fmt/format.h>
 
+#include <atomic>
+#include <map>
+#include <mutex>
+#include <new>
+
 #include "base/env.hpp"
+#include "base/fork.hpp"
 #include "base/log.hpp"
+#include "choose/determinism.hpp"
 #include "choose/tuning_file.hpp"
 #include "dispatch/backend.hpp"
 #include "dispatch/choice.hpp"
@@ -11,85 +18,226 @@
 #include "dispatch/plan_cache.hpp"
 #include "problem/attention/problem.hpp"
 #include "problem/gemm/problem.hpp"
+#include "vocabulary/names/native.hpp"
 
 namespace tilesmith {
 
 namespace {
+
+constexpr int kMostThreads = 4096;  // more than any machine has; each takes a stack
 
 template <class Tuple>
 struct CachesOf;
 template <class... Ops>
 struct CachesOf<std::tuple<Ops...>> : std::type_identity<std::tuple<PlanCache<PlanFor<Ops>>...>> {};
 
+Status check(const DispatcherOptions& options) {
+  if (options.threads >= 0 && options.threads <= kMostThreads) return {};
+  return fail(ErrorCode::invalid_argument, fmt::format("threads is {}", options.threads),
+              fmt::format("1 to {}, or 0 for every processor this process may use", kMostThreads));
+}
+
 }  // namespace
 
 struct Dispatcher::Impl {
-  DispatcherOptions options;
+  /// Plans made under the same options.
+  struct Plans {
+    DispatcherOptions options;
+    Backend* backend;
+    MeasuredTable measured{};  ///< of the tuning file, for this device's class
+    Plans* next = nullptr;     ///< of a list that only grows, at its front
+    CachesOf<RecipeOperations>::type caches{};
+
+    template <class Op>
+    Result<const PlanFor<Op>*> plan(const typename Op::Problem& problem, const DispatcherOptions& under) {
+      auto& cache = std::get<PlanCache<PlanFor<Op>>>(caches);
+      if (const PlanFor<Op>* known = cache.find(problem)) return known;
+      TS_TRY(validate(problem));
+      TS_ASSIGN(BackendOf<Op>* const kernels, backend->find<Op>());
+      TS_ASSIGN(std::unique_ptr<PlanFor<Op>> made, choose_plan<Op>(*kernels, problem, under, measured));
+      log_debug("planned {} on {}: {}", made->kernel_name(), to_string(made->device()), made->reason());
+      return cache.insert(std::move(made));
+    }
+  };
+
   Result<std::unique_ptr<Backend>> backend;  ///< or why every plan() fails
-  MeasuredTable measured{};                  ///< of the tuning file, for this device's class
-  CachesOf<RecipeOperations>::type caches{};
+  Plans own;                                 ///< under the dispatcher's options
+  std::atomic<Plans*> others{nullptr};       ///< under other options
+  std::mutex adding{};                       ///< held to change what follows
+  std::map<int, std::unique_ptr<Backend>> by_threads{};
+  std::vector<std::unique_ptr<Plans>> owned{};
+  AtFork at_fork{this, [](void* impl) { static_cast<Impl*>(impl)->begin_anew(); }};
 
-  /// What the device brings for the operation. Errors: why there is no device; unsupported.
-  template <class Op>
-  Result<BackendOf<Op>*> find() {
+  /// Fills in what the dispatcher's own plans need. Errors: those with which every plan fails.
+  Status open() {
+    TS_TRY(check_environment());
+    TS_TRY(check(own.options));
+    TS_ASSIGN(backend, open_backend(own.options.device, own.options.threads));
+    own.backend = backend->get();
+    return read_tuning(own);
+  }
+
+  /// The plans under these options: found without a lock and without allocating where there are some. Errors: why there
+  /// is no device; invalid_argument.
+  Result<Plans*> under(const DispatcherOptions& options) {
     if (!backend) return std::unexpected(backend.error());
-    return (*backend)->template find<Op>();
+    if (options == own.options) return &own;
+    if (Plans* const known = find(options)) return known;
+    TS_TRY(check(options));
+    if (options.device != own.options.device)
+      return fail(ErrorCode::invalid_argument,
+                  fmt::format("the options are for {}, the dispatcher for {}", to_string(options.device),
+                              to_string(own.options.device)),
+                  "the dispatcher's device");
+    const std::lock_guard lock(adding);
+    if (Plans* const known = find(options)) return known;
+    auto made = std::make_unique<Plans>(options, backend_for(options.threads));
+    TS_TRY(read_tuning(*made));
+    made->next = others.load();
+    owned.push_back(std::move(made));
+    others.store(owned.back().get(), std::memory_order_release);
+    return owned.back().get();
   }
 
   template <class Op>
-  Result<const PlanFor<Op>*> plan(const typename Op::Problem& problem, const DispatcherOptions& under) {
-    auto& cache = std::get<PlanCache<PlanFor<Op>>>(caches);
-    if (const PlanFor<Op>* known = cache.find(problem)) return known;
-    TS_TRY(validate(problem));
-    TS_ASSIGN(BackendOf<Op>* const kernels, find<Op>());
-    TS_ASSIGN(std::unique_ptr<PlanFor<Op>> made, choose_plan<Op>(*kernels, problem, under, measured));
-    log_debug("planned {} on {}: {}", made->kernel_name(), to_string(made->device()), made->reason());
-    return cache.insert(std::move(made));
+  Result<const PlanFor<Op>*> plan(const typename Op::Problem& problem, const DispatcherOptions& options) {
+    TS_ASSIGN(Plans* const plans, under(options));
+    return plans->plan<Op>(problem, plans->options);
   }
 
-  /// A tuning file that cannot be read fails every plan: a process that silently chose otherwise than its peers would
-  /// be found much later.
-  Status read_tuning() {
-    const std::string path = options.tuning.empty() ? env("TILESMITH_TUNING").value_or("") : options.tuning;
-    if (path.empty() || !backend) return {};
-    TS_ASSIGN(const TuningFile file, TuningFile::read(path));
-    measured = file.table_for((*backend)->device_class());
-    if (measured.empty())
-      log_once(LogLevel::warn, path,
-               fmt::format("{} has no choices for this device ({})", path, (*backend)->device_class()));
-    return {};
+  /// With the dispatcher's own options.
+  template <class Op>
+  Result<const PlanFor<Op>*> plan(const typename Op::Problem& problem) {
+    if (!backend) return std::unexpected(backend.error());
+    return own.plan<Op>(problem, own.options);
   }
 
   /// The plan that packs a problem's B. A kernel asked for by name is the one that computes, not the one that packs.
   Result<const GemmPackBPlan*> packing(const GemmProblem& problem) {
-    DispatcherOptions any_kernel = options;
+    if (!backend) return std::unexpected(backend.error());
+    DispatcherOptions any_kernel = own.options;
     any_kernel.kernel.clear();
-    return plan<GemmPackB>(pack_b_problem(problem), any_kernel);
+    return own.plan<GemmPackB>(pack_b_problem(problem), any_kernel);
+  }
+
+  Result<std::unique_ptr<const GemmListPlan>> plan_list(std::span<const GemmProblem> problems,
+                                                        const DispatcherOptions& options) {
+    for (std::size_t i = 0; i < problems.size(); ++i) {
+      const Status status =
+          problems[i].grouping == GemmGrouping::none
+              ? validate(problems[i])
+              : fail(ErrorCode::unsupported, "its batch is groups", "a call of its own, or a product for each group");
+      if (!status) return std::unexpected(of_product(status.error(), i, problems.size()));
+    }
+    TS_ASSIGN(Plans* const plans, under(options));
+    TS_ASSIGN(ListBackend<Gemm>* const kernels, plans->backend->find<ListOf<Gemm>>());
+    return kernels->plan(
+        {problems.begin(), problems.end()}, [&](const GemmProblem& problem) { return plan<Gemm>(problem, options); },
+        options);
+  }
+
+  template <class Op>
+  Result<ChoiceInfo> candidates(const typename Op::Problem& problem, const DispatcherOptions& options) {
+    TS_TRY(validate(problem));
+    TS_ASSIGN(Plans* const plans, under(options));
+    TS_ASSIGN(BackendOf<Op>* const kernels, plans->backend->find<Op>());
+    TS_ASSIGN(Ranking ranking, kernels->rank(problem));
+    plans->measured.apply(problem, ranking);
+    TS_TRY(order_for(options.determinism, ranking.candidates));
+    TS_ASSIGN(const std::vector<Refusal> refusals, kernels->refusals(problem));
+    ChoiceInfo info{.policy = std::string(ranking.policy)};
+    for (const Candidate& candidate : ranking.candidates)
+      info.candidates.push_back({recipe_name(candidate.recipe), candidate.predicted_seconds});
+    for (const Refusal& refusal : refusals)
+      info.refusals.push_back({native_name(refusal.config), std::string(refusal.rule), refusal.figures});
+    return info;
+  }
+
+ private:
+  [[nodiscard]] Plans* find(const DispatcherOptions& options) const {
+    for (Plans* plans = others.load(std::memory_order_acquire); plans != nullptr; plans = plans->next)
+      if (plans->options == options) return plans;
+    return nullptr;
+  }
+
+  /// A tuning file that cannot be read fails every plan: a process that silently chose otherwise than its peers would
+  /// be found much later.
+  static Status read_tuning(Plans& plans) {
+    const std::string& named = plans.options.tuning;
+    const std::string path = named.empty() ? env("TILESMITH_TUNING").value_or("") : named;
+    if (path.empty()) return {};
+    TS_ASSIGN(const TuningFile file, TuningFile::read(path));
+    const std::string device_class = plans.backend->device_class();
+    plans.measured = file.table_for(device_class);
+    if (plans.measured.empty())
+      log_once(LogLevel::warn, path, fmt::format("{} has no choices for this device ({})", path, device_class));
+    return {};
+  }
+
+  /// In a forked child, when another thread was adding something. Plans in use stay where they are.
+  void begin_anew() {
+    if (!renew(adding)) return;
+    new (&owned) decltype(owned);
+    new (&by_threads) decltype(by_threads);
+  }
+
+  /// The device for another number of threads.
+  Backend* backend_for(int threads) {
+    if (threads == own.options.threads) return own.backend;
+    const auto [at, is_new] = by_threads.try_emplace(threads);
+    if (is_new) at->second = own.backend->with_threads(threads);
+    return at->second == nullptr ? own.backend : at->second.get();
   }
 };
 
 Dispatcher::Dispatcher(DispatcherOptions options)
-    : impl_(new Impl{.options = std::move(options), .backend = fail(ErrorCode::internal, "not opened")}) {
-  if (Status environment = check_environment(); !environment) {
-    impl_->backend = std::unexpected(std::move(environment).error());
-    return;
-  }
-  impl_->backend = open_backend(impl_->options.device, impl_->options.threads);
-  if (const Status tuned = impl_->read_tuning(); !tuned) impl_->backend = std::unexpected(tuned.error());
+    : impl_(new Impl{.backend = fail(ErrorCode::internal, "not opened"),
+                     .own = {.options = std::move(options), .backend = nullptr}}) {
+  const Status opened = impl_->open();
+  if (!opened) impl_->backend = std::unexpected(opened.error());
 }
 
 Dispatcher::~Dispatcher() = default;
 
 Device Dispatcher::device() const {
-  return impl_->options.device;
+  return impl_->own.options.device;
+}
+
+const DispatcherOptions& Dispatcher::options() const {
+  return impl_->own.options;
 }
 
 Result<const AttentionPlan*> Dispatcher::plan(const AttentionProblem& problem) {
-  return impl_->plan<AttentionFwd>(problem, impl_->options);
+  return impl_->plan<AttentionFwd>(problem);
 }
 
 Result<const GemmPlan*> Dispatcher::plan(const GemmProblem& problem) {
-  return impl_->plan<Gemm>(problem, impl_->options);
+  return impl_->plan<Gemm>(problem);
+}
+
+Result<std::unique_ptr<const GemmListPlan>> Dispatcher::plan(std::span<const GemmProblem> problems) {
+  return impl_->plan_list(problems, impl_->own.options);
+}
+
+Result<const AttentionPlan*> Dispatcher::plan(const AttentionProblem& problem, const DispatcherOptions& options) {
+  return impl_->plan<AttentionFwd>(problem, options);
+}
+
+Result<const GemmPlan*> Dispatcher::plan(const GemmProblem& problem, const DispatcherOptions& options) {
+  return impl_->plan<Gemm>(problem, options);
+}
+
+Result<std::unique_ptr<const GemmListPlan>> Dispatcher::plan(std::span<const GemmProblem> problems,
+                                                             const DispatcherOptions& options) {
+  return impl_->plan_list(problems, options);
+}
+
+Result<ChoiceInfo> Dispatcher::candidates(const AttentionProblem& problem, const DispatcherOptions& options) {
+  return impl_->candidates<AttentionFwd>(problem, options);
+}
+
+Result<ChoiceInfo> Dispatcher::candidates(const GemmProblem& problem, const DispatcherOptions& options) {
+  return impl_->candidates<Gemm>(problem, options);
 }
 
 Result<std::size_t> Dispatcher::packed_b_bytes(const GemmProblem& problem) {
@@ -100,19 +248,6 @@ Result<std::size_t> Dispatcher::packed_b_bytes(const GemmProblem& problem) {
 Status Dispatcher::pack_b(const GemmProblem& problem, const GemmOperand& b, void* packed) {
   TS_ASSIGN(const GemmPackBPlan* const plan, impl_->packing(problem));
   return plan->run({.b = b, .packed = packed});
-}
-
-Result<std::unique_ptr<const GemmListPlan>> Dispatcher::plan(std::span<const GemmProblem> problems) {
-  for (std::size_t i = 0; i < problems.size(); ++i) {
-    const Status status =
-        problems[i].grouping == GemmGrouping::none
-            ? validate(problems[i])
-            : fail(ErrorCode::unsupported, "its batch is groups", "a call of its own, or a product for each group");
-    if (!status) return std::unexpected(of_product(status.error(), i, problems.size()));
-  }
-  TS_ASSIGN(ListBackend<Gemm>* const kernels, impl_->find<ListOf<Gemm>>());
-  return kernels->plan(
-      {problems.begin(), problems.end()}, [this](const GemmProblem& problem) { return plan(problem); }, impl_->options);
 }
 
 }  // namespace tilesmith

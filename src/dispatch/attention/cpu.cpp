@@ -41,6 +41,10 @@ std::vector<Candidate> CpuAttention::fallbacks(const AttentionProblem& problem) 
   return tilesmith::fallbacks(facts_, problem, registry_.essential());
 }
 
+Result<std::vector<Refusal>> CpuAttention::refusals(const AttentionProblem& problem) const {
+  return tilesmith::refusals(facts_, problem);
+}
+
 Status CpuAttention::check(const Recipe& recipe, const AttentionProblem& problem) const {
   TS_TRY(check_one_step(recipe));
   return serves(facts_, recipe.main(), problem);
@@ -49,9 +53,9 @@ Status CpuAttention::check(const Recipe& recipe, const AttentionProblem& problem
 Result<std::unique_ptr<AttentionPlan>> CpuAttention::plan(const AttentionProblem& problem, const Candidate& chosen,
                                                           std::string reason, BuildPolicy build) {
   const KernelConfig& config = chosen.recipe.main();
-  TS_ASSIGN(CpuSteps steps, CpuSteps::load(chosen.recipe, pool_,
+  TS_ASSIGN(CpuSteps steps, CpuSteps::load(chosen.recipe, team_,
                                            [&](const KernelConfig& step) { return registry_.find(step, build); }));
-  const std::int64_t splits = splits_for(problem, config, pool_.threads());
+  const std::int64_t splits = splits_for(problem, config, team_.threads());
   const TsAttentionArgs args = cpu_arguments(problem, dense_arguments(problem, AttentionLayout::bhsd), splits, nullptr);
   const TsCpuKernel& table = steps.table();
   PlanInfo info = plan_info({}, chosen, std::move(reason));
@@ -59,7 +63,7 @@ Result<std::unique_ptr<AttentionPlan>> CpuAttention::plan(const AttentionProblem
   WorkspaceLayout layout;
   layout.add("packed values and partials", static_cast<std::size_t>(table.workspace_bytes(&args)));
   layout.tell(info);
-  pool_.reserve_scratch(static_cast<std::size_t>(table.scratch_bytes(&args)));
+  team_.reserve_scratch(static_cast<std::size_t>(table.scratch_bytes(&args)));
   return std::make_unique<CpuAttentionPlan>(problem, std::move(info), std::move(steps), splits);
 }
 

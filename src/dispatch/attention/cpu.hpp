@@ -4,17 +4,18 @@
 #include "dispatch/backend.hpp"
 #include "dispatch/cpu_facts.hpp"
 #include "dispatch/cpu_registry.hpp"
-#include "runtime/cpu/thread_pool.hpp"
+#include "runtime/cpu/thread_team.hpp"
 
 namespace tilesmith {
 
 class CpuAttention final : public OperationBackend<AttentionFwd> {
  public:
-  CpuAttention(const CpuMachine& machine, CpuRegistry& registry, ThreadPool& pool)
-      : facts_(facts_of(machine, pool)), registry_(registry), pool_(pool) {}
+  CpuAttention(const CpuMachine& machine, CpuRegistry& registry, ThreadTeam team)
+      : facts_(facts_of(machine, team)), registry_(registry), team_(team) {}
 
   [[nodiscard]] Result<Ranking> rank(const AttentionProblem& problem) const override;
   [[nodiscard]] std::vector<Candidate> fallbacks(const AttentionProblem& problem) const override;
+  [[nodiscard]] Result<std::vector<Refusal>> refusals(const AttentionProblem& problem) const override;
   [[nodiscard]] Status check(const Recipe& recipe, const AttentionProblem& problem) const override;
   [[nodiscard]] Result<std::unique_ptr<AttentionPlan>> plan(const AttentionProblem& problem, const Candidate& chosen,
                                                             std::string reason, BuildPolicy build) override;
@@ -22,7 +23,7 @@ class CpuAttention final : public OperationBackend<AttentionFwd> {
  private:
   CpuFacts facts_;
   CpuRegistry& registry_;
-  ThreadPool& pool_;
+  ThreadTeam team_;
 };
 
 }  // namespace tilesmith

@@ -14,6 +14,10 @@ Result<Ranking> CudaAttention::rank(const AttentionProblem& problem) const {
   return tilesmith::rank(spec_, problem);
 }
 
+Result<std::vector<Refusal>> CudaAttention::refusals(const AttentionProblem& problem) const {
+  return tilesmith::refusals(spec_, problem);
+}
+
 Status CudaAttention::check(const Recipe& recipe, const AttentionProblem& problem) const {
   TS_TRY(check_one_step(recipe));
   return serves(spec_, recipe.main(), problem);

@@ -17,6 +17,7 @@ class CudaAttention final : public OperationBackend<AttentionFwd> {
       : device_index_(device_index), spec_(spec), registry_(registry) {}
 
   [[nodiscard]] Result<Ranking> rank(const AttentionProblem& problem) const override;
+  [[nodiscard]] Result<std::vector<Refusal>> refusals(const AttentionProblem& problem) const override;
   [[nodiscard]] Status check(const Recipe& recipe, const AttentionProblem& problem) const override;
   [[nodiscard]] Result<std::unique_ptr<AttentionPlan>> plan(const AttentionProblem& problem, const Candidate& chosen,
                                                             std::string reason, BuildPolicy build) override;

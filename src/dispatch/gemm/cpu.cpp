@@ -32,6 +32,10 @@ std::vector<Candidate> CpuGemm::fallbacks(const GemmProblem& problem) const {
   return tilesmith::fallbacks(facts_, problem, registry_.essential());
 }
 
+Result<std::vector<Refusal>> CpuGemm::refusals(const GemmProblem& problem) const {
+  return tilesmith::refusals(facts_, problem);
+}
+
 Status CpuGemm::check(const Recipe& recipe, const GemmProblem& problem) const {
   TS_TRY(check_one_step(recipe));
   return serves(facts_, recipe.main(), problem);
@@ -47,10 +51,10 @@ Result<std::unique_ptr<GemmPlan>> CpuGemm::plan_row_d(const GemmProblem& problem
                                                       std::string reason, BuildPolicy build) {
   const KernelConfig& config = chosen.recipe.main();
   TS_ASSIGN(const CpuGemmEpilogue terms, cpu_gemm_epilogue(problem.epilogue, problem.beta));
-  TS_ASSIGN(CpuSteps steps, CpuSteps::load(chosen.recipe, pool_,
+  TS_ASSIGN(CpuSteps steps, CpuSteps::load(chosen.recipe, team_,
                                            [&](const KernelConfig& step) { return registry_.find(step, build); }));
   const CpuSpec* spec = facts_.level(config.arch);
-  const std::int64_t splits = spec == nullptr ? 1 : splits_for(typical_call(problem), config, *spec, pool_.threads());
+  const std::int64_t splits = spec == nullptr ? 1 : splits_for(typical_call(problem), config, *spec, team_.threads());
   const TsCpuKernel& table = steps.table();
   std::size_t workspace = 0, scratch = 0;
   const auto make_room = [&](const GemmProblem& call) {
@@ -58,7 +62,7 @@ Result<std::unique_ptr<GemmPlan>> CpuGemm::plan_row_d(const GemmProblem& problem
     for (const bool shared_b : {false, true}) {
       GemmArguments arguments = dense_arguments(call);
       if (shared_b) arguments.b.batch = arguments.b2.batch = 0;
-      const TsGemmArgs args = cpu_arguments(call, terms, arguments, splits, pool_.threads(), nullptr);
+      const TsGemmArgs args = cpu_arguments(call, terms, arguments, splits, team_.threads(), nullptr);
       workspace = std::max(workspace, static_cast<std::size_t>(table.workspace_bytes(&args)));
       scratch = std::max(scratch, static_cast<std::size_t>(table.scratch_bytes(&args)));
     }
@@ -67,12 +71,12 @@ Result<std::unique_ptr<GemmPlan>> CpuGemm::plan_row_d(const GemmProblem& problem
     make_room(problem);
   } else {
     // A group of fewer rows may be cut into other tasks, until there are whole tiles for all threads.
-    const std::int64_t uneven = std::min(problem.m, std::int64_t{config.algorithm.tile[0]} * 4 * pool_.threads());
+    const std::int64_t uneven = std::min(problem.m, std::int64_t{config.algorithm.tile[0]} * 4 * team_.threads());
     for (std::int64_t rows = 1; rows < uneven; rows += kLeastRows) make_room(problem_of_group(problem, rows));
     make_room(problem_of_group(problem, uneven));
     make_room(problem_of_group(problem, problem.m));
   }
-  pool_.reserve_scratch(scratch);
+  team_.reserve_scratch(scratch);
   PlanInfo info = plan_info({}, chosen, std::move(reason));
   info.steps.front().what += fmt::format(" in {} stages", table.stage_count);
   WorkspaceLayout layout;

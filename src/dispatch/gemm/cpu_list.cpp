@@ -65,7 +65,7 @@ constexpr TsCpuStage stage() {
 
 Result<std::unique_ptr<const GemmListPlan>> CpuGemmListPlan::make(std::vector<GemmProblem> problems,
                                                                   const ListBackend<Gemm>::Planner& plan,
-                                                                  ThreadPool& pool) {
+                                                                  ThreadTeam team) {
   TS_ASSIGN(const std::vector<const GemmPlan*> plans, plans_of(problems, plan));
   double all = 0;
   for (const GemmProblem& problem : problems) all += flops_of(problem);
@@ -74,7 +74,7 @@ Result<std::unique_ptr<const GemmListPlan>> CpuGemmListPlan::make(std::vector<Ge
     const GemmProblem& p = problems[i];
     if (p.m == 0 || p.n == 0 || p.batch == 0) continue;
     const double share = all > 0 ? flops_of(p) / all : 1;
-    const int threads = std::max(1, static_cast<int>(std::ceil(share * pool.threads())));
+    const int threads = std::max(1, static_cast<int>(std::ceil(share * team.threads())));
     members.push_back({static_cast<const CpuGemmPlan*>(plans[i]), i, threads, 0});
   }
   std::ranges::stable_sort(members, std::greater{}, [&](const Member& x) { return flops_of(problems[x.product]); });
@@ -98,15 +98,15 @@ Result<std::unique_ptr<const GemmListPlan>> CpuGemmListPlan::make(std::vector<Ge
     member.workspace = layout.add(fmt::format("GEMM {}", member.product), static_cast<std::size_t>(workspace));
   }
   layout.tell(info);
-  pool.reserve_scratch(static_cast<std::size_t>(scratch));
+  team.reserve_scratch(static_cast<std::size_t>(scratch));
   return std::unique_ptr<const GemmListPlan>(
-      new CpuGemmListPlan(std::move(problems), std::move(info), std::move(members), pool));
+      new CpuGemmListPlan(std::move(problems), std::move(info), std::move(members), team));
 }
 
 Result<std::unique_ptr<const GemmListPlan>> CpuGemmList::plan(std::vector<GemmProblem> problems, const Planner& plan,
                                                               const DispatcherOptions&) {
   return plan_with_row_d(std::move(problems), [&](std::vector<GemmProblem> row_d) {
-    return CpuGemmListPlan::make(std::move(row_d), plan, pool_);
+    return CpuGemmListPlan::make(std::move(row_d), plan, team_);
   });
 }
 
@@ -131,7 +131,7 @@ Status CpuGemmListPlan::run(std::span<const GemmArguments> arguments, const RunO
                      .thread_begin = job.thread_begin,
                      .thread_end = job.thread_end,
                      .stages = {stage<0>(), stage<1>(), stage<2>()}};
-  pool_.run(kernel, &job);
+  team_.run(kernel, &job);
   return {};
 }
 

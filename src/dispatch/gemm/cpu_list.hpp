@@ -12,7 +12,7 @@ class CpuGemmListPlan final : public GemmListPlan {
  public:
   [[nodiscard]] static Result<std::unique_ptr<const GemmListPlan>> make(std::vector<GemmProblem> problems,
                                                                         const ListBackend<Gemm>::Planner& plan,
-                                                                        ThreadPool& pool);
+                                                                        ThreadTeam team);
 
   [[nodiscard]] Status run(std::span<const GemmArguments> arguments, const RunOptions& options) const override;
 
@@ -24,22 +24,22 @@ class CpuGemmListPlan final : public GemmListPlan {
     std::size_t workspace;  ///< where its part of the workspace begins
   };
 
-  CpuGemmListPlan(std::vector<GemmProblem> problems, PlanInfo info, std::vector<Member> members, ThreadPool& pool)
-      : GemmListPlan(std::move(problems), std::move(info)), members_(std::move(members)), pool_(pool) {}
+  CpuGemmListPlan(std::vector<GemmProblem> problems, PlanInfo info, std::vector<Member> members, ThreadTeam team)
+      : GemmListPlan(std::move(problems), std::move(info)), members_(std::move(members)), team_(team) {}
 
   std::vector<Member> members_;  ///< without empty GEMMs
-  ThreadPool& pool_;
+  ThreadTeam team_;
 };
 
 class CpuGemmList final : public ListBackend<Gemm> {
  public:
-  explicit CpuGemmList(ThreadPool& pool) : pool_(pool) {}
+  explicit CpuGemmList(ThreadTeam team) : team_(team) {}
 
   [[nodiscard]] Result<std::unique_ptr<const GemmListPlan>> plan(std::vector<GemmProblem> problems, const Planner& plan,
                                                                  const DispatcherOptions& options) override;
 
  private:
-  ThreadPool& pool_;
+  ThreadTeam team_;
 };
 
 }  // namespace tilesmith

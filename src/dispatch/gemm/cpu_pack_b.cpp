@@ -35,17 +35,17 @@ class CpuGemmPackBPlan final : public GemmPackBPlan {
         config_(config),
         packing_(steps_.table()) {
     packing_.stage_count = 1;
-    const TsGemmArgs args = packing_arguments(problem.gemm, config_, {}, steps_.pool().threads());
-    steps_.pool().reserve_scratch(static_cast<std::size_t>(packing_.scratch_bytes(&args)));
+    const TsGemmArgs args = packing_arguments(problem.gemm, config_, {}, steps_.team().threads());
+    steps_.team().reserve_scratch(static_cast<std::size_t>(packing_.scratch_bytes(&args)));
   }
 
   [[nodiscard]] Status run(const GemmPackBArguments& arguments, const RunOptions&) const override {
     const GemmProblem& p = problem().gemm;
     TS_TRY(validate_packing(p, arguments.b, arguments.packed, packed_bytes()));
     auto* const header = static_cast<PackedHeader*>(arguments.packed);
-    TsGemmArgs args = packing_arguments(p, config_, arguments.b, steps_.pool().threads());
+    TsGemmArgs args = packing_arguments(p, config_, arguments.b, steps_.team().threads());
     args.workspace = header + 1;
-    if (p.n > 0 && p.k > 0) steps_.pool().run(packing_, &args);
+    if (p.n > 0 && p.k > 0) steps_.team().run(packing_, &args);
     *header = PackedHeader::of(p, config_, static_cast<std::int64_t>(packed_bytes()));
     return {};
   }
@@ -73,10 +73,10 @@ Status CpuGemmPackB::check(const Recipe& recipe, const GemmPackBProblem& problem
 
 Result<std::unique_ptr<GemmPackBPlan>> CpuGemmPackB::plan(const GemmPackBProblem& problem, const Candidate& chosen,
                                                           std::string reason, BuildPolicy build) {
-  TS_ASSIGN(CpuSteps steps, CpuSteps::load(chosen.recipe, pool_,
+  TS_ASSIGN(CpuSteps steps, CpuSteps::load(chosen.recipe, team_,
                                            [&](const KernelConfig& config) { return registry_.find(config, build); }));
   const KernelConfig& config = chosen.recipe.main();
-  const TsGemmArgs args = packing_arguments(problem.gemm, config, {}, pool_.threads());
+  const TsGemmArgs args = packing_arguments(problem.gemm, config, {}, team_.threads());
   const std::size_t bytes = sizeof(PackedHeader) + static_cast<std::size_t>(steps.table().workspace_bytes(&args));
   return std::make_unique<CpuGemmPackBPlan>(problem, plan_info({}, chosen, std::move(reason)), std::move(steps), config,
                                             bytes);

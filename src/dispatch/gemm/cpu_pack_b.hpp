@@ -4,14 +4,14 @@
 #include "dispatch/backend.hpp"
 #include "dispatch/cpu_facts.hpp"
 #include "dispatch/cpu_registry.hpp"
-#include "runtime/cpu/thread_pool.hpp"
+#include "runtime/cpu/thread_team.hpp"
 
 namespace tilesmith {
 
 class CpuGemmPackB final : public OperationBackend<GemmPackB> {
  public:
-  CpuGemmPackB(const CpuMachine& machine, CpuRegistry& registry, ThreadPool& pool)
-      : facts_(facts_of(machine, pool)), registry_(registry), pool_(pool) {}
+  CpuGemmPackB(const CpuMachine& machine, CpuRegistry& registry, ThreadTeam team)
+      : facts_(facts_of(machine, team)), registry_(registry), team_(team) {}
 
   /// One recipe: kernels that read panels of another form could not use them.
   [[nodiscard]] Result<Ranking> rank(const GemmPackBProblem& problem) const override;
@@ -22,7 +22,7 @@ class CpuGemmPackB final : public OperationBackend<GemmPackB> {
  private:
   CpuFacts facts_;
   CpuRegistry& registry_;
-  ThreadPool& pool_;
+  ThreadTeam team_;
 };
 
 }  // namespace tilesmith

@@ -21,12 +21,12 @@ Status CpuGemmPlan::check_packed(const GemmArguments& arguments) const {
 }
 
 TsGemmArgs CpuGemmPlan::kernel_arguments(const GemmArguments& arguments, int threads, void* workspace) const {
-  const std::int64_t splits = (splits_ * threads + steps_.pool().threads() - 1) / steps_.pool().threads();
+  const std::int64_t splits = (splits_ * threads + steps_.team().threads() - 1) / steps_.team().threads();
   return cpu_arguments(problem(), terms_, arguments, splits, threads, workspace);
 }
 
 void CpuGemmPlan::run(const GemmProblem& problem, const GemmArguments& arguments, const RunOptions& options) const {
-  const TsGemmArgs args = cpu_arguments(problem, terms_, arguments, splits_, steps_.pool().threads(),
+  const TsGemmArgs args = cpu_arguments(problem, terms_, arguments, splits_, steps_.team().threads(),
                                         cpu_workspace(options, workspace_bytes()));
   steps_.run([&](std::size_t, auto&& send) { send(args); });
 }

@@ -10,7 +10,7 @@ namespace tilesmith {
 
 class CpuGemmPlan final : public GemmPlan {
  public:
-  /// `splits`: partials of k, of kernels that split it, when all of the pool's threads work for the GEMM. `panels`:
+  /// `splits`: partials of k, of kernels that split it, when all of the team's threads work for the GEMM. `panels`:
   /// what a packed B is to be.
   CpuGemmPlan(const GemmProblem& problem, PlanInfo info, const CpuGemmEpilogue& terms, CpuSteps steps,
               std::int64_t splits, const PackedHeader& panels)
@@ -22,7 +22,7 @@ class CpuGemmPlan final : public GemmPlan {
   [[nodiscard]] Status check_packed(const GemmArguments& arguments) const;
 
   [[nodiscard]] const TsCpuKernel& table() const { return steps_.table(); }
-  /// What the kernel is called with when `threads` of the pool's threads work for the GEMM.
+  /// What the kernel is called with when `threads` of the team's threads work for the GEMM.
   [[nodiscard]] TsGemmArgs kernel_arguments(const GemmArguments& arguments, int threads, void* workspace) const;
 
  private:

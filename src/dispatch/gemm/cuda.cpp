@@ -21,6 +21,10 @@ Result<Ranking> CudaGemm::rank(const GemmProblem& problem) const {
   return tilesmith::rank(spec_, problem);
 }
 
+Result<std::vector<Refusal>> CudaGemm::refusals(const GemmProblem& problem) const {
+  return tilesmith::refusals(spec_, problem);
+}
+
 Status CudaGemm::check(const Recipe& recipe, const GemmProblem& problem) const {
   TS_TRY(check_one_step(recipe));
   return serves(spec_, recipe.main(), problem);

@@ -17,6 +17,7 @@ class CudaGemm final : public OperationBackend<Gemm> {
       : device_index_(device_index), spec_(spec), registry_(registry) {}
 
   [[nodiscard]] Result<Ranking> rank(const GemmProblem& problem) const override;
+  [[nodiscard]] Result<std::vector<Refusal>> refusals(const GemmProblem& problem) const override;
   [[nodiscard]] Status check(const Recipe& recipe, const GemmProblem& problem) const override;
   [[nodiscard]] Result<std::unique_ptr<GemmPlan>> plan(const GemmProblem& problem, const Candidate& chosen,
                                                        std::string reason, BuildPolicy build) override;

@@ -166,14 +166,20 @@ typedef struct tilesmith_context tilesmith_context;
 typedef struct tilesmith_context_options {
   uint64_t struct_size;
   tilesmith_device device; /* for calls that name no device */
-  int32_t threads;         /* of a CPU kernel, the caller's included; 0: every processor that this process may use */
+  int32_t threads;         /* of a CPU kernel, the caller's included, at most 4096; 0: every processor that this process
+                              may use */
   int32_t build;           /* tilesmith_build_policy */
   const char* kernel;      /* the name of the only kernel to use; NULL or "": the best kernel */
   int32_t determinism;     /* tilesmith_determinism */
   int32_t reserved;
+  const char* tuning; /* a file that `tilesmith db publish` wrote; NULL or "": that of TILESMITH_TUNING, if it is set */
 } tilesmith_context_options;
 #define TILESMITH_CONTEXT_OPTIONS_INIT \
-  { sizeof(tilesmith_context_options), {0, 0}, 0, 0, NULL, 0, 0 }
+  { sizeof(tilesmith_context_options), {0, 0}, 0, 0, NULL, 0, 0, NULL }
+
+/* The options of a context's calls; NULL: of the context of the process. The texts live as long as the context. */
+TILESMITH_API tilesmith_status tilesmith_context_get_options(tilesmith_context* context,
+                                                             tilesmith_context_options* out);
 
 /* options may be NULL. Cheap: devices are opened by the first call that needs them. */
 TILESMITH_API tilesmith_status tilesmith_context_create(const tilesmith_context_options* options,
@@ -316,14 +322,20 @@ typedef struct tilesmith_attention {
   tilesmith_scale v_scale;
 
   int64_t diagonal; /* what the mask and the window are moved by, to the right: -1 leaves the keys before a query */
+
+  /* Options for this call alone, in place of the context's: ask tilesmith_context_get_options and change what differs.
+   * Their device is not read. NULL: the context's. Plans are kept for each distinct options, as long as the context
+   * lives; threads and loaded kernels are shared. */
+  const tilesmith_context_options* options;
 } tilesmith_attention;
 
 /* A batch of one with one head, without mask and traits: set what differs. */
-#define TILESMITH_ATTENTION_INIT                                                                                      \
-  {                                                                                                                   \
-    sizeof(tilesmith_attention), {0, 0}, TILESMITH_BF16, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 128, 128, -1, -1, 0, 0,        \
-        {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0, 0}, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL,   \
-        NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, {NULL, 0, 0, 0}, {NULL, 0, 0, 0}, {NULL, 0, 0, 0}, 0 \
+#define TILESMITH_ATTENTION_INIT                                                                                       \
+  {                                                                                                                    \
+    sizeof(tilesmith_attention), {0, 0}, TILESMITH_BF16, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 128, 128, -1, -1, 0, 0,         \
+        {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0, 0}, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL,    \
+        NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, {NULL, 0, 0, 0}, {NULL, 0, 0, 0}, {NULL, 0, 0, 0}, 0, \
+        NULL                                                                                                           \
   }
 
 /* Fills in the strides of dense q, k, v, o, lse and bias in this layout (tilesmith_layout), and the usual scale, from
@@ -497,19 +509,20 @@ typedef struct tilesmith_gemm {
   tilesmith_matrix b2;
 
   tilesmith_block_scale zero_b; /* with TILESMITH_ZERO_POINTS: int8; beside int4 weights at most 119 */
+
+  const tilesmith_context_options* options; /* as in tilesmith_attention. Packing b does not read them */
 } tilesmith_gemm;
 
 /* bf16, m = n = k = 1, B along k as in torch.nn.Linear, without optional parts: set what differs. */
-#define TILESMITH_GEMM_INIT                                                                                         \
-  {                                                                                                                 \
-    sizeof(tilesmith_gemm), {0, 0}, TILESMITH_BF16, TILESMITH_BF16, TILESMITH_BF16, TILESMITH_BF16, TILESMITH_BF16, \
-        TILESMITH_ROW, TILESMITH_COLUMN, 0, 1, 1, 1, 1, 1, 0, {NULL, 0, 0}, {NULL, 0, 0}, {NULL, 0, 0}, NULL, 0, 0, \
-        NULL, NULL, NULL, 0,                                                                                        \
-        {{0, 0, NULL, 0, 0, 0, 0}, {0, 0, NULL, 0, 0, 0, 0}, {0, 0, NULL, 0, 0, 0, 0}, {0, 0, NULL, 0, 0, 0, 0},    \
-         {0, 0, NULL, 0, 0, 0, 0}, {0, 0, NULL, 0, 0, 0, 0}, {0, 0, NULL, 0, 0, 0, 0}, {0, 0, NULL, 0, 0, 0, 0}},   \
-        0, TILESMITH_FP32, 0, {NULL, 0, 0, 0}, {NULL, 0, 0, 0}, NULL, 0, {NULL, 0, 0}, {NULL, 0, 0}, {              \
-      NULL, 0, 0, 0                                                                                                 \
-    }                                                                                                               \
+#define TILESMITH_GEMM_INIT                                                                                           \
+  {                                                                                                                   \
+    sizeof(tilesmith_gemm), {0, 0}, TILESMITH_BF16, TILESMITH_BF16, TILESMITH_BF16, TILESMITH_BF16, TILESMITH_BF16,   \
+        TILESMITH_ROW, TILESMITH_COLUMN, 0, 1, 1, 1, 1, 1, 0, {NULL, 0, 0}, {NULL, 0, 0}, {NULL, 0, 0}, NULL, 0, 0,   \
+        NULL, NULL, NULL, 0,                                                                                          \
+        {{0, 0, NULL, 0, 0, 0, 0}, {0, 0, NULL, 0, 0, 0, 0}, {0, 0, NULL, 0, 0, 0, 0}, {0, 0, NULL, 0, 0, 0, 0},      \
+         {0, 0, NULL, 0, 0, 0, 0}, {0, 0, NULL, 0, 0, 0, 0}, {0, 0, NULL, 0, 0, 0, 0}, {0, 0, NULL, 0, 0, 0, 0}},     \
+        0, TILESMITH_FP32, 0, {NULL, 0, 0, 0}, {NULL, 0, 0, 0}, NULL, 0, {NULL, 0, 0}, {NULL, 0, 0}, {NULL, 0, 0, 0}, \
+        NULL                                                                                                          \
   }
 
 /* Fills in, from the problem's fields, the leading dimensions and batch strides of dense matrices (the epilogue's
@@ -544,9 +557,9 @@ TILESMITH_API tilesmith_status tilesmith_gemm_pack_b(tilesmith_context* context,
 
 /* A list: several GEMMs as one call, each with sizes, types and an epilogue of its own. On the CPU the tasks of all
  * GEMMs are one job for the threads. On a CUDA device GEMMs that differ only in their sizes share launches where a
- * kernel for that exists, and the others are queued one after another. All calls name the same device and stream; no
- * call brings a workspace or groups; no d overlaps an operand of another GEMM. The thread's last list is kept with its
- * plan, so the same sizes are not planned again. An empty list computes nothing. Errors: those of
+ * kernel for that exists, and the others are queued one after another. All calls name the same device, stream and
+ * options; no call brings a workspace or groups; no d overlaps an operand of another GEMM. The thread's last list is
+ * kept with its plan, so the same sizes are not planned again. An empty list computes nothing. Errors: those of
  * tilesmith_gemm_compute, with the number of the GEMM; then nothing is computed, unless a launch fails.
  */
 TILESMITH_API tilesmith_status tilesmith_gemm_compute_list(tilesmith_context* context,
@@ -600,6 +613,58 @@ TILESMITH_API tilesmith_status tilesmith_gemm_plan_info(const tilesmith_gemm_pla
 /* The plan of the calling thread's last successful call or run, of any operation. not_found: there was none, or its
  * context was destroyed. */
 TILESMITH_API tilesmith_status tilesmith_last_plan(tilesmith_plan_info* out);
+
+/* ------------------------------------------------------------------------------------------------------ candidates */
+
+/* A recipe that computes a problem. */
+typedef struct tilesmith_candidate {
+  const char* kernel; /* the recipe's name, as in a plan's info; the options' kernel takes it */
+  double predicted_seconds;
+} tilesmith_candidate;
+
+/* A kernel that dispatch passed over for a problem. */
+typedef struct tilesmith_refusal {
+  const char* kernel;
+  const char* rule;    /* the first rule, or other reason, that refused it */
+  const char* figures; /* what the rule compared */
+} tilesmith_refusal;
+
+/* What dispatch has to choose from for a problem. The texts and arrays live until this thread asks again. */
+typedef struct tilesmith_candidates {
+  uint64_t struct_size;
+  const char* policy;                    /* what ordered the candidates: "cost model" */
+  const tilesmith_candidate* candidates; /* in dispatch's order; the first that can be had is taken */
+  int64_t candidate_count;
+  const tilesmith_refusal* refusals; /* every other kernel of the problem's space */
+  int64_t refusal_count;
+} tilesmith_candidates;
+#define TILESMITH_CANDIDATES_INIT \
+  { sizeof(tilesmith_candidates), NULL, NULL, 0, NULL, 0 }
+
+/* Reads of the call what tilesmith_..._plan_for reads; of the options all but the kernel and build. Compiles nothing.
+ * Errors: unsupported, when no kernel computes the problem. */
+TILESMITH_API tilesmith_status tilesmith_attention_candidates(tilesmith_context* context,
+                                                              const tilesmith_attention* call,
+                                                              tilesmith_candidates* out);
+TILESMITH_API tilesmith_status tilesmith_gemm_candidates(tilesmith_context* context, const tilesmith_gemm* call,
+                                                         tilesmith_candidates* out);
+
+/* --------------------------------------------------------------------------------------------------------- kernels */
+
+/* What the process did so far to have its kernels. A call with a plan looks for none, so that it counts nothing. */
+typedef struct tilesmith_store_stats {
+  uint64_t struct_size;
+  uint64_t hits;          /* kernels found in the store */
+  uint64_t misses;        /* kernels that the store did not have */
+  uint64_t builds;        /* kernels compiled */
+  uint64_t failed_builds; /* kernels that did not compile */
+  uint64_t fallbacks;     /* plans made of another recipe than the best, which could not be had */
+  double build_seconds;   /* that compilers ran, summed over those that ran at once */
+} tilesmith_store_stats;
+#define TILESMITH_STORE_STATS_INIT \
+  { sizeof(tilesmith_store_stats), 0, 0, 0, 0, 0, 0 }
+
+TILESMITH_API tilesmith_status tilesmith_get_store_stats(tilesmith_store_stats* out);
 
 #ifdef __cplusplus
 }

@@ -37,6 +37,11 @@ class Scale(ctypes.Structure):
     _fields_ = [("data", c_void_p), ("batch", c_int64), ("head", c_int64), ("block", c_int64)]
 
 
+class ContextOptions(ctypes.Structure):
+    _fields_ = [("struct_size", c_uint64), ("device", DeviceId), ("threads", c_int32), ("build", c_int32), ("kernel", c_char_p),
+                ("determinism", c_int32), ("reserved", c_int32), ("tuning", c_char_p)]  # fmt: skip
+
+
 class Attention(ctypes.Structure):
     _fields_ = [
         ("struct_size", c_uint64),
@@ -52,6 +57,7 @@ class Attention(ctypes.Structure):
         ("alibi", c_void_p), ("sink", c_void_p), ("cu_seqlens_q", c_void_p), ("cu_seqlens_k", c_void_p),
         ("stream", c_void_p), ("workspace", c_void_p), ("workspace_bytes", c_uint64), ("seed", c_uint64),
         ("offset", c_uint64), ("q_scale", Scale), ("k_scale", Scale), ("v_scale", Scale), ("diagonal", c_int64),
+        ("options", ctypes.POINTER(ContextOptions)),
     ]  # fmt: skip
 
 
@@ -78,7 +84,7 @@ class Gemm(ctypes.Structure):
         ("amax", c_void_p), ("stream", c_void_p), ("workspace", c_void_p), ("workspace_bytes", c_uint64),
         ("epilogue", Epilogue * 8), ("grouping", c_int32), ("type_scale", c_int32), ("group_size", c_int64),
         ("scale_a", BlockScale), ("scale_b", BlockScale), ("group_ends", c_void_p), ("k2", c_int64), ("a2", Matrix),
-        ("b2", Matrix), ("zero_b", BlockScale),
+        ("b2", Matrix), ("zero_b", BlockScale), ("options", ctypes.POINTER(ContextOptions)),
     ]  # fmt: skip
 
 
@@ -101,11 +107,6 @@ class BackendInfo(ctypes.Structure):
                 ("hint", c_char_p)]  # fmt: skip
 
 
-class ContextOptions(ctypes.Structure):
-    _fields_ = [("struct_size", c_uint64), ("device", DeviceId), ("threads", c_int32), ("build", c_int32), ("kernel", c_char_p),
-                ("determinism", c_int32), ("reserved", c_int32)]  # fmt: skip
-
-
 class PlanStage(ctypes.Structure):
     _fields_ = [("kernel", c_char_p), ("stage", c_char_p)]
 
@@ -126,6 +127,25 @@ class PlanInfo(ctypes.Structure):
                 ("region_count", c_int64)]  # fmt: skip
 
 
+class CandidateInfo(ctypes.Structure):
+    _fields_ = [("kernel", c_char_p), ("predicted_seconds", c_double)]
+
+
+class RefusalInfo(ctypes.Structure):
+    _fields_ = [("kernel", c_char_p), ("rule", c_char_p), ("figures", c_char_p)]
+
+
+class CandidateList(ctypes.Structure):
+    _fields_ = [("struct_size", c_uint64), ("policy", c_char_p), ("candidates", ctypes.POINTER(CandidateInfo)),
+                ("candidate_count", c_int64), ("refusals", ctypes.POINTER(RefusalInfo)),
+                ("refusal_count", c_int64)]  # fmt: skip
+
+
+class StoreStats(ctypes.Structure):
+    _fields_ = [("struct_size", c_uint64), ("hits", c_uint64), ("misses", c_uint64), ("builds", c_uint64),
+                ("failed_builds", c_uint64), ("fallbacks", c_uint64), ("build_seconds", c_double)]  # fmt: skip
+
+
 _FUNCTIONS = {
     "tilesmith_version": (c_char_p, []),
     "tilesmith_abi_version": (c_int32, []),
@@ -135,6 +155,9 @@ _FUNCTIONS = {
     "tilesmith_device_at": (c_int32, [c_int64, c_void_p]),
     "tilesmith_backend": (c_int32, [c_int32, c_void_p]),
     "tilesmith_context_create": (c_int32, [c_void_p, c_void_p]),
+    "tilesmith_context_get_options": (c_int32, [c_void_p, c_void_p]),
+    "tilesmith_attention_candidates": (c_int32, [c_void_p, c_void_p, c_void_p]),
+    "tilesmith_gemm_candidates": (c_int32, [c_void_p, c_void_p, c_void_p]),
     "tilesmith_attention_forward": (c_int32, [c_void_p, c_void_p]),
     "tilesmith_attention_plan_for": (c_int32, [c_void_p, c_void_p, c_void_p]),
     "tilesmith_attention_run": (c_int32, [c_void_p, c_void_p]),
@@ -145,6 +168,7 @@ _FUNCTIONS = {
     "tilesmith_gemm_packed_bytes": (c_int32, [c_void_p, c_void_p, c_void_p]),
     "tilesmith_gemm_pack_b": (c_int32, [c_void_p, c_void_p, c_void_p, c_uint64]),
     "tilesmith_last_plan": (c_int32, [c_void_p]),
+    "tilesmith_get_store_stats": (c_int32, [c_void_p]),
     "tilesmith_cancel_waits": (None, [c_int64]),
 }
 

@@ -6,7 +6,7 @@
 #include <new>
 
 #include "base/env.hpp"
-#include "capi/call_checks.hpp"
+#include "capi/call_options.hpp"
 #include "capi/last_error.hpp"
 #include "capi/sized_struct.hpp"
 #include "vocabulary/enum_table.hpp"
@@ -72,25 +72,6 @@ const tilesmith_gemm_plan& tilesmith_context::handle(const tilesmith::GemmPlan& 
 namespace tilesmith::capi {
 namespace {
 
-Result<DispatcherOptions> options_from_c(const tilesmith_context_options& given) {
-  DispatcherOptions options;
-  TS_ASSIGN(options.device, device_from_c(given.device, Device{}));
-  if (given.threads < 0)
-    return fail(ErrorCode::invalid_argument, fmt::format("threads is {}", given.threads),
-                "1 or more, or 0 for every processor this process may use");
-  options.threads = given.threads;
-  if (given.build != TILESMITH_BUILD_ALLOWED && given.build != TILESMITH_BUILD_NEVER)
-    return fail(ErrorCode::invalid_argument, fmt::format("build is {}", given.build), "a tilesmith_build_policy");
-  options.build = given.build == TILESMITH_BUILD_ALLOWED ? BuildPolicy::allowed : BuildPolicy::never;
-  if (given.kernel != nullptr) options.kernel = given.kernel;
-  TS_TRY(check_enum("determinism", given.determinism, TILESMITH_DETERMINISM_TOLERANT, "tilesmith_determinism"));
-  options.determinism = static_cast<Determinism>(given.determinism);
-  if (given.reserved != 0)
-    return fail(ErrorCode::invalid_argument, fmt::format("reserved is {}", given.reserved),
-                "0; TILESMITH_CONTEXT_OPTIONS_INIT sets it");
-  return options;
-}
-
 Determinism wanted_determinism() {
   const auto text = env_word("TILESMITH_DETERMINISM");  // another word is an error of every call: check_environment()
   if (!text || !*text) return Determinism::bitwise;
@@ -115,14 +96,29 @@ tilesmith_status tilesmith_context_create(const tilesmith_context_options* optio
     *out = nullptr;
     DispatcherOptions chosen;
     if (options != nullptr) {
-      tilesmith_context_options room;
-      TS_ASSIGN(const tilesmith_context_options* given,
-                capi::read_struct("tilesmith_context_options", options,
-                                  offsetof(tilesmith_context_options, determinism), room));
-      TS_ASSIGN(chosen, capi::options_from_c(*given));
+      TS_ASSIGN(chosen, capi::options_from_c(options));
     }
     *out = new tilesmith_context(std::move(chosen));
     return {};
+  });
+}
+
+tilesmith_status tilesmith_context_get_options(tilesmith_context* context, tilesmith_context_options* out) {
+  using namespace tilesmith;
+  return capi::guarded([&]() -> Status {
+    const DispatcherOptions& options = capi::context_or_default(context).options();
+    const auto build = options.build == BuildPolicy::allowed ? TILESMITH_BUILD_ALLOWED : TILESMITH_BUILD_NEVER;
+    return capi::write_struct(
+        "tilesmith_context_options", out,
+        {.struct_size = sizeof *out,
+         .device = capi::device_in_c(options.device),
+         .threads = options.threads,
+         .build = build,
+         .kernel = options.kernel.c_str(),
+         .determinism = static_cast<int32_t>(options.determinism),
+         .reserved = 0,
+         .tuning = options.tuning.c_str()},
+        {offsetof(tilesmith_context_options, determinism), offsetof(tilesmith_context_options, tuning)});
   });
 }
 

@@ -31,6 +31,7 @@ struct tilesmith_context {
   /// options.device is the one of calls that name none.
   explicit tilesmith_context(tilesmith::DispatcherOptions options);
 
+  [[nodiscard]] const tilesmith::DispatcherOptions& options() const { return options_; }
   [[nodiscard]] tilesmith::Device device() const { return options_.device; }
   /// A device's dispatcher. Once there is one, no lock is taken and nothing is allocated.
   [[nodiscard]] tilesmith::Dispatcher& dispatcher(tilesmith::Device device);

@@ -54,7 +54,7 @@ Status write_plan(const Plan& plan, const char* operation, tilesmith_plan_info* 
                        .step_count = static_cast<int64_t>(steps.size()),
                        .regions = regions.data(),
                        .region_count = static_cast<int64_t>(regions.size())},
-                      offsetof(tilesmith_plan_info, predicted_seconds));
+                      {offsetof(tilesmith_plan_info, predicted_seconds)});
 }
 
 }  // namespace tilesmith::capi

@@ -8,8 +8,9 @@ static_assert(sizeof(tilesmith_strides) == 24 && sizeof(tilesmith_bias_strides) 
 static_assert(sizeof(tilesmith_error) == 32 && offsetof(tilesmith_error, message) == 16);
 static_assert(sizeof(tilesmith_device_info) == 48 && offsetof(tilesmith_device_info, facts) == 32);
 static_assert(sizeof(tilesmith_backend_info) == 32 && offsetof(tilesmith_backend_info, missing) == 16);
-static_assert(sizeof(tilesmith_context_options) == 40 && offsetof(tilesmith_context_options, kernel) == 24);
+static_assert(sizeof(tilesmith_context_options) == 48 && offsetof(tilesmith_context_options, kernel) == 24);
 static_assert(offsetof(tilesmith_context_options, determinism) == 32);  // the structure's first version ends here
+static_assert(offsetof(tilesmith_context_options, tuning) == 40);       // and its second
 static_assert(sizeof(tilesmith_plan_step) == 24 && sizeof(tilesmith_workspace_region) == 32);
 static_assert(sizeof(tilesmith_plan_info) == 104 && offsetof(tilesmith_plan_info, workspace_bytes) == 56);
 static_assert(offsetof(tilesmith_plan_info, predicted_seconds) == 64);  // the structure's first version ends here
@@ -17,7 +18,7 @@ static_assert(offsetof(tilesmith_plan_info, region_count) == 96);
 
 static_assert(sizeof(tilesmith_scale) == 32 && offsetof(tilesmith_scale, block) == 24);
 
-static_assert(sizeof(tilesmith_attention) == 528);
+static_assert(sizeof(tilesmith_attention) == 536);
 static_assert(offsetof(tilesmith_attention, data_type) == 16);
 static_assert(offsetof(tilesmith_attention, batch) == 40);
 static_assert(offsetof(tilesmith_attention, q_strides) == 128);
@@ -27,12 +28,13 @@ static_assert(offsetof(tilesmith_attention, q) == 304);
 static_assert(offsetof(tilesmith_attention, stream) == 384);
 static_assert(offsetof(tilesmith_attention, offset) == 416);
 static_assert(offsetof(tilesmith_attention, q_scale) == 424);   // the structure's first version ends here
-static_assert(offsetof(tilesmith_attention, diagonal) == 520);  // and its second
+static_assert(offsetof(tilesmith_attention, diagonal) == 520);  // its second
+static_assert(offsetof(tilesmith_attention, options) == 528);   // and its third
 
 static_assert(sizeof(tilesmith_matrix) == 24 && sizeof(tilesmith_epilogue) == 40);
 static_assert(offsetof(tilesmith_epilogue, data) == 8 && offsetof(tilesmith_epilogue, low) == 32);
 static_assert(sizeof(tilesmith_block_scale) == 32 && offsetof(tilesmith_block_scale, batch) == 24);
-static_assert(sizeof(tilesmith_gemm) == 712);
+static_assert(sizeof(tilesmith_gemm) == 720);
 static_assert(offsetof(tilesmith_gemm, type_a) == 16);
 static_assert(offsetof(tilesmith_gemm, m) == 48);
 static_assert(offsetof(tilesmith_gemm, alpha) == 80);
@@ -42,3 +44,7 @@ static_assert(offsetof(tilesmith_gemm, stream) == 192);
 static_assert(offsetof(tilesmith_gemm, epilogue) == 216);
 static_assert(offsetof(tilesmith_gemm, grouping) == 536);  // the structure's first version ends here
 static_assert(offsetof(tilesmith_gemm, group_ends) == 616 && offsetof(tilesmith_gemm, zero_b) == 680);
+static_assert(offsetof(tilesmith_gemm, options) == 712);  // its second
+
+static_assert(sizeof(tilesmith_candidate) == 16 && sizeof(tilesmith_refusal) == 24);
+static_assert(sizeof(tilesmith_candidates) == 48 && offsetof(tilesmith_candidates, refusals) == 32);

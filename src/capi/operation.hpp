@@ -1,5 +1,5 @@
-// The four functions of an operation (a call in one step, its plan, a run of the plan, the plan's facts), alike for
-// each.
+// The functions of an operation (a call in one step, its plan, a run of the plan, the plan's facts, the candidates),
+// alike for each.
 //
 // An operation is a struct of
 //   Call, Plan, Handle        the C structure, the C++ plan, what the C plan points to
@@ -13,6 +13,8 @@
 #include <fmt/format.h>
 
 #include "capi/call_checks.hpp"
+#include "capi/call_options.hpp"
+#include "capi/candidates.hpp"
 #include "capi/context.hpp"
 #include "capi/last_error.hpp"
 #include "capi/last_plan.hpp"
@@ -23,7 +25,9 @@ template <class Op>
 Result<const typename Op::Plan*> plan_of(tilesmith_context& context, const typename Op::Call& call) {
   TS_ASSIGN(const Device device, device_from_c(call.device, context.device()));
   TS_ASSIGN(const auto problem, Op::problem_of(call, device));
-  return context.dispatcher(device).plan(problem);
+  if (call.options == nullptr) return context.dispatcher(device).plan(problem);
+  TS_ASSIGN(const DispatcherOptions* options, options_of_call(call.options, device));
+  return context.dispatcher(device).plan(problem, *options);
 }
 
 template <class Op>
@@ -86,6 +90,25 @@ tilesmith_status plan_facts(const typename Op::Handle* handle, tilesmith_plan_in
   return guarded([&]() -> Status {
     if (handle == nullptr) return fail(ErrorCode::invalid_argument, "the plan is null", Op::kPlanFor);
     return write_plan(*handle->plan, Op::kName, out);
+  });
+}
+
+template <class Op>
+tilesmith_status candidates(tilesmith_context* context, const typename Op::Call* given,
+                            tilesmith_candidates* out) noexcept {
+  return guarded([&]() -> Status {
+    typename Op::Call room;
+    TS_ASSIGN(const typename Op::Call* call, Op::whole(given, room));
+    tilesmith_context& in = context_or_default(context);
+    TS_ASSIGN(const Device device, device_from_c(call->device, in.device()));
+    TS_ASSIGN(const auto problem, Op::problem_of(*call, device));
+    Dispatcher& dispatcher = in.dispatcher(device);
+    const DispatcherOptions* options = &dispatcher.options();
+    if (call->options != nullptr) {
+      TS_ASSIGN(options, options_of_call(call->options, device));
+    }
+    TS_ASSIGN(ChoiceInfo info, dispatcher.candidates(problem, *options));
+    return write_candidates(std::move(info), out);
   });
 }
 

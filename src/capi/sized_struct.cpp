@@ -16,7 +16,7 @@ Status check_struct(const char* name, const void* given, std::size_t known, Earl
   if (given == nullptr) return fail(ErrorCode::invalid_argument, fmt::format("the {} is null", name));
   std::uint64_t size = 0;
   std::memcpy(&size, given, sizeof size);
-  if (size == known || earlier.hold(size)) return {};
+  if (size == known || std::ranges::find(earlier, size) != earlier.end()) return {};
   if (size < known || size > kLongest)
     return fail(ErrorCode::invalid_argument, fmt::format("{}.struct_size is {}", name, size),
                 fmt::format("sizeof({}), which is {}; its _INIT macro sets it", name, known));

@@ -5,18 +5,14 @@
 
 #include <cstdint>
 #include <cstring>
+#include <initializer_list>
 
 #include "base/error.hpp"
 
 namespace tilesmith::capi {
 
-/// Sizes of a structure's earlier versions; 0: there is none.
-struct EarlierSizes {
-  std::size_t first = 0, second = 0;
-  // Implicit: most structures have one earlier version at most, which is a number.
-  constexpr EarlierSizes(std::size_t one = 0, std::size_t other = 0) : first(one), second(other) {}
-  [[nodiscard]] constexpr bool hold(std::uint64_t size) const { return size != 0 && (size == first || size == second); }
-};
+/// The sizes of a structure's earlier versions.
+using EarlierSizes = std::initializer_list<std::size_t>;
 
 /// invalid_argument: a null structure, or one whose size cannot be. `known` is the size the library knows.
 [[nodiscard]] Status check_struct(const char* name, const void* given, std::size_t known, EarlierSizes earlier = {});

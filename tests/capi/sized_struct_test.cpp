@@ -28,7 +28,7 @@ TEST(SizedStruct, EveryEntryChecksItsOwn) {
   tilesmith_error last = TILESMITH_ERROR_INIT;
   ASSERT_EQ(tilesmith_last_error(&last), TILESMITH_SUCCESS);
   EXPECT_STREQ(last.message, "tilesmith_attention.struct_size is 0");
-  EXPECT_STREQ(last.hint, "sizeof(tilesmith_attention), which is 528; its _INIT macro sets it");
+  EXPECT_STREQ(last.hint, "sizeof(tilesmith_attention), which is 536; its _INIT macro sets it");
 }
 
 struct Sample {
@@ -41,9 +41,9 @@ constexpr std::size_t kEarlier = offsetof(Sample, added);
 TEST(SizedStruct, AnEarlierVersionLacksNothing) {
   Sample room{0, 7, 7};
   const Sample current{sizeof(Sample), 3, 5}, earlier{kEarlier, 3, 5};
-  EXPECT_EQ(*read_struct("sample", &current, kEarlier, room), &current);
+  EXPECT_EQ(*read_struct("sample", &current, {kEarlier}, room), &current);
   EXPECT_TRUE(read_struct("sample", &earlier, {4, kEarlier}, room)) << "an earlier version, and not the first";
-  const Result<const Sample*> read = read_struct("sample", &earlier, kEarlier, room);
+  const Result<const Sample*> read = read_struct("sample", &earlier, {kEarlier}, room);
   ASSERT_TRUE(read);
   EXPECT_EQ(*read, &room);
   EXPECT_EQ(room.first, 3);
@@ -54,7 +54,7 @@ TEST(SizedStruct, ASizeBetweenVersionsIsNone) {
   for (const std::uint64_t size : {std::uint64_t{0}, std::uint64_t{8}, std::uint64_t{17}, std::uint64_t{23}}) {
     Sample room{};
     const Sample given{size, 3, 5};
-    const Result<const Sample*> read = read_struct("sample", &given, kEarlier, room);
+    const Result<const Sample*> read = read_struct("sample", &given, {kEarlier}, room);
     ASSERT_FALSE(read) << size;
     EXPECT_EQ(read.error().code, ErrorCode::invalid_argument);
     EXPECT_FALSE(check_struct("sample", &given, sizeof given));

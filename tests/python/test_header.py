@@ -20,6 +20,9 @@ MIRRORS = {
     "tilesmith_attention": _library.Attention,
     "tilesmith_backend_info": _library.BackendInfo,
     "tilesmith_bias_strides": _library.BiasStrides,
+    "tilesmith_candidate": _library.CandidateInfo,
+    "tilesmith_candidates": _library.CandidateList,
+    "tilesmith_refusal": _library.RefusalInfo,
     "tilesmith_block_scale": _library.BlockScale,
     "tilesmith_context_options": _library.ContextOptions,
     "tilesmith_device": _library.DeviceId,
@@ -33,6 +36,7 @@ MIRRORS = {
     "tilesmith_plan_stage": _library.PlanStage,
     "tilesmith_plan_step": _library.PlanStep,
     "tilesmith_scale": _library.Scale,
+    "tilesmith_store_stats": _library.StoreStats,
     "tilesmith_strides": _library.Strides,
     "tilesmith_workspace_region": _library.WorkspaceRegion,
 }

@@ -17,10 +17,12 @@ struct Attention {
   static constexpr const char* kName = "attention_fwd";
   static constexpr const char* kPlanFor = "tilesmith_attention_plan_for";
 
-  /// `room` takes the copy of a call from a program of before the scales, or the diagonal, were added.
+  /// `room` takes the copy of a call from a program of before the scales, the diagonal, or the options, were added.
   static Result<const Call*> whole(const Call* call, Call& room) {
     return read_struct("tilesmith_attention", call,
-                       {offsetof(tilesmith_attention, q_scale), offsetof(tilesmith_attention, diagonal)}, room);
+                       {offsetof(tilesmith_attention, q_scale), offsetof(tilesmith_attention, diagonal),
+                        offsetof(tilesmith_attention, options)},
+                       room);
   }
   static Result<AttentionProblem> problem_of(const Call& call, Device device) { return capi::problem_of(call, device); }
   static Result<AttentionArguments> arguments_of(const Call& call, Device device) {
@@ -73,6 +75,11 @@ tilesmith_status tilesmith_attention_plan_for(tilesmith_context* context, const 
 
 tilesmith_status tilesmith_attention_run(const tilesmith_attention_plan* plan, const tilesmith_attention* call) {
   return capi::run<capi::Attention>(plan, call);
+}
+
+tilesmith_status tilesmith_attention_candidates(tilesmith_context* context, const tilesmith_attention* call,
+                                                tilesmith_candidates* out) {
+  return capi::candidates<capi::Attention>(context, call, out);
 }
 
 tilesmith_status tilesmith_attention_plan_info(const tilesmith_attention_plan* plan, tilesmith_plan_info* out) {

@@ -162,7 +162,9 @@ GemmOperand operand_of(const tilesmith_matrix& x) {
 }  // namespace
 
 Result<const tilesmith_gemm*> whole_call(const tilesmith_gemm* call, tilesmith_gemm& room) {
-  return read_struct("tilesmith_gemm", call, offsetof(tilesmith_gemm, grouping), room);  // before groups were added
+  // Before groups, and before options, were added.
+  return read_struct("tilesmith_gemm", call, {offsetof(tilesmith_gemm, grouping), offsetof(tilesmith_gemm, options)},
+                     room);
 }
 
 Result<GemmProblem> problem_of(const tilesmith_gemm& call, Device device) {

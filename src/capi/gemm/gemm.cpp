@@ -79,7 +79,7 @@ tilesmith_status tilesmith_gemm_dense(tilesmith_gemm* call) {
     };
     fill_scale(call->scale_a, dense.scale_a);
     fill_scale(call->scale_b, dense.scale_b);
-    if (!has(sizeof(tilesmith_gemm))) return {};
+    if (!has(offsetof(tilesmith_gemm, options))) return {};
     fill(call->a2, dense.a2);
     fill(call->b2, dense.b2);
     if (problem.zero_points) fill_scale(call->zero_b, dense.zero_b);
@@ -120,6 +120,11 @@ tilesmith_status tilesmith_gemm_plan_for(tilesmith_context* context, const tiles
 
 tilesmith_status tilesmith_gemm_run(const tilesmith_gemm_plan* plan, const tilesmith_gemm* call) {
   return capi::run<capi::Gemm>(plan, call);
+}
+
+tilesmith_status tilesmith_gemm_candidates(tilesmith_context* context, const tilesmith_gemm* call,
+                                           tilesmith_candidates* out) {
+  return capi::candidates<capi::Gemm>(context, call, out);
 }
 
 tilesmith_status tilesmith_gemm_plan_info(const tilesmith_gemm_plan* plan, tilesmith_plan_info* out) {

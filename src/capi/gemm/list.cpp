@@ -16,8 +16,10 @@ struct List {
   std::vector<GemmArguments> arguments;
   Device device;
   void* stream = nullptr;
+  const tilesmith_context_options* options = nullptr;
 
-  std::uint64_t context = 0;  ///< of the plan
+  std::uint64_t context = 0;        ///< of the plan
+  DispatcherOptions planned_under;  ///< likewise
   std::unique_ptr<const GemmListPlan> plan;
 
   /// Fills in everything but the plan.
@@ -43,6 +45,7 @@ Status List::add(const tilesmith_gemm* given, Device of_context) {
   if (problems.empty()) {
     device = its;
     stream = call->stream;
+    options = call->options;
   }
   if (its != device)
     return fail(ErrorCode::invalid_argument,
@@ -50,6 +53,8 @@ Status List::add(const tilesmith_gemm* given, Device of_context) {
   if (call->stream != stream)
     return fail(ErrorCode::invalid_argument, fmt::format("its stream is {}, the first's {}", call->stream, stream),
                 "one stream for all");
+  if (call->options != options)
+    return fail(ErrorCode::invalid_argument, "its options are at another address than the first's", "one for all");
   TS_TRY(check_unused("workspace", call->workspace != nullptr, "make it a call of its own"));
   TS_ASSIGN(const GemmProblem problem, problem_of(*call, device));
   problems.push_back(problem);
@@ -71,11 +76,16 @@ tilesmith_status tilesmith_gemm_compute_list(tilesmith_context* context, const t
     thread_local capi::List list;
     tilesmith_context& in = capi::context_or_default(context);
     TS_TRY(list.read(calls, static_cast<std::size_t>(count), in.device()));
+    Dispatcher& dispatcher = in.dispatcher(list.device);
+    const DispatcherOptions* under = &dispatcher.options();
+    if (list.options != nullptr) {
+      TS_ASSIGN(under, capi::options_of_call(list.options, list.device));
+    }
     std::unique_ptr<const GemmListPlan> made;
     const GemmListPlan* plan = list.plan.get();
-    if (plan == nullptr || list.context != in.id() || plan->device() != list.device ||
+    if (plan == nullptr || list.context != in.id() || plan->device() != list.device || list.planned_under != *under ||
         !std::ranges::equal(plan->problems(), list.problems)) {
-      TS_ASSIGN(made, in.dispatcher(list.device).plan(list.problems));
+      TS_ASSIGN(made, dispatcher.plan(list.problems, *under));
       plan = made.get();
     }
     TS_ASSIGN(const RunOptions options, capi::options_of(list.stream, nullptr, 0, *plan));
@@ -84,6 +94,7 @@ tilesmith_status tilesmith_gemm_compute_list(tilesmith_context* context, const t
     if (made != nullptr) {  // what it replaces is nobody's last plan any more
       list.plan = std::move(made);
       list.context = in.id();
+      list.planned_under = *under;
     }
     return {};
   });

@@ -13,18 +13,22 @@ Kernels are chosen for the machine at hand, and compiled when they are not in th
 """
 
 from tilesmith._attention import attention
+from tilesmith._candidates import Candidate, Candidates, Refusal, candidates
 from tilesmith._devices import Device, devices, missing
 from tilesmith._errors import Error, Failure, InvalidArgument, OutOfMemory, Unsupported, WrongType
 from tilesmith._gemm import grouped_matmul, linear, matmul, mm_plus_mm
 from tilesmith._library import library_path, version
+from tilesmith._options import options
 from tilesmith._packed_weight import PackedWeight, pack_weight
 from tilesmith._plan import Plan, Region, Stage, Step, last_plan
+from tilesmith._store_stats import StoreStats, store_stats
 from tilesmith._tensor_library import watch_for_tracing
 
 __all__ = [
-    "Device", "Error", "Failure", "InvalidArgument", "OutOfMemory", "PackedWeight", "Plan", "Region", "Stage", "Step", "Unsupported", "WrongType",
-    "attention", "devices", "grouped_matmul", "last_plan", "library_path", "linear", "matmul", "missing", "mm_plus_mm",
-    "pack_weight", "version",
+    "Candidate", "Candidates", "Device", "Error", "Failure", "InvalidArgument", "OutOfMemory", "PackedWeight", "Plan", "Refusal",
+    "Region", "Stage", "Step", "StoreStats", "Unsupported", "WrongType", "attention", "candidates", "devices", "grouped_matmul",
+    "last_plan", "library_path", "linear", "matmul", "missing", "mm_plus_mm", "options", "pack_weight",
+    "store_stats", "version",
 ]
 
 watch_for_tracing()

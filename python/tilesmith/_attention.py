@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Optional
 
+from tilesmith._candidates import listed_functions
 from tilesmith._errors import WrongType
 from tilesmith._tensor_library import Servers
 
@@ -89,3 +90,6 @@ def attention(
         serve = _servers.find("q", q)
     return serve(q, k, v, layout, causal, mask, window, scale, softcap, bias, alibi, sink, q_scale, k_scale, v_scale,
                  dropout_p, seed, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, return_lse, out)  # fmt: skip
+
+
+listed_functions.update((attention,))

@@ -9,13 +9,14 @@ from __future__ import annotations
 import ctypes
 import math
 import struct
-from typing import NamedTuple, Optional
+from typing import Any, NamedTuple, Optional
 
 from tilesmith import _nvrtc
+from tilesmith._candidates import entry
 from tilesmith._errors import InvalidArgument, WrongType
-from tilesmith._interruptible import first_run
 from tilesmith._library import CUDA, Attention, raise_last_error, sized
-from tilesmith._views import View, broadcast, check_devices, dense_strides, number, span, whole
+from tilesmith._options import options_now
+from tilesmith._views import View, broadcast, check_devices, dense_strides, flag, number, one_of, shown, span, whole
 
 _INPUT_CODES = {"fp32": 0, "fp16": 1, "bf16": 2, "fp8": 3, "bf8": 4}
 # fp8 inputs have outputs of another type; the type of `out` chooses, bf16 when there is none.
@@ -59,6 +60,45 @@ class Options(NamedTuple):
     return_lse: bool
 
 
+class Arguments(NamedTuple):
+    """What `attention` was called with, in the order in which it tells it to who serves the tensors."""
+
+    q: Any
+    k: Any
+    v: Any
+    layout: Any
+    causal: Any
+    mask: Any
+    window: Any
+    scale: Any
+    softcap: Any
+    bias: Any
+    alibi: Any
+    sink: Any
+    q_scale: Any
+    k_scale: Any
+    v_scale: Any
+    dropout_p: Any
+    seed: Any
+    cu_seqlens_q: Any
+    cu_seqlens_k: Any
+    max_seqlen_q: Any
+    max_seqlen_k: Any
+    return_lse: Any
+    out: Any
+
+    @property
+    def tensors(self) -> tuple[Any, ...]:
+        """In the order of Tensors."""
+        return (self.q, self.k, self.v, self.bias, self.alibi, self.sink, self.q_scale, self.k_scale, self.v_scale,
+                self.cu_seqlens_q, self.cu_seqlens_k, self.out)  # fmt: skip
+
+    @property
+    def options(self) -> Options:
+        return Options(self.layout, self.causal, self.mask, as_window(self.window), self.scale, self.softcap,
+                       self.dropout_p, self.max_seqlen_q, self.max_seqlen_k, self.return_lse)  # fmt: skip
+
+
 class Call:
     """A prepared call. It belongs to the thread that made it: the structure is filled anew for each run."""
 
@@ -69,8 +109,8 @@ class Call:
                  lse_shape: tuple[int, ...]) -> None:  # fmt: skip
         self._call = call
         self._address = ctypes.addressof(call)
-        self._forward = first_run(self, "_forward", call.device.kind, "tilesmith_attention_plan_for",
-                                  "tilesmith_attention_forward")  # fmt: skip
+        self._forward = entry(self, "_forward", call.device.kind, "tilesmith_attention_plan_for",
+                              "tilesmith_attention_forward", "tilesmith_attention_candidates")  # fmt: skip
         #: of the inputs there are: name, position in Tensors, bytes
         self._inputs = [(name, at, span(view)) for at, (name, view) in enumerate(zip(Tensors._fields, tensors[:-1]))
                         if view is not None]  # fmt: skip
@@ -111,16 +151,26 @@ class Call:
         call.q_scale.data, call.k_scale.data, call.v_scale.data = q, k, v
 
 
-def check_seed(seed: int) -> int:
+def as_window(window: Any) -> tuple[Any, ...]:
+    """The argument, which may be any sequence, as what a call is found by."""
+    try:
+        return tuple(window)
+    except TypeError:
+        raise WrongType(f"window is {shown(window)}", "(left, right), bounds of 0 or more, or -1 for none") from None
+
+
+def check_seed(seed: object) -> int:
     seed = whole("seed", seed)
     if not 0 <= seed < 1 << 64:
         raise InvalidArgument(f"seed is {seed}", "0 to 2**64 - 1")
     return seed
 
 
-def prepare(tensors: Tensors, options: Options) -> Call:
-    """Checks everything that can be checked without the data, and fills in the structure."""
+def prepare(tensors: Tensors, options: Options, threads: int = 0) -> Call:
+    """Checks everything that can be checked without the data, and fills in the structure. `threads`: as of options_now."""
     call = sized(Attention)
+    if (given := options_now(tensors.q.kind, threads)) is not None:
+        call.options = ctypes.pointer(given)
     group = _set_mode(call, tensors)
     dims = _dims(options.layout, group)
     _set_shape(call, tensors, dims, options, group)
@@ -138,7 +188,7 @@ def prepare(tensors: Tensors, options: Options) -> Call:
     _set_optional(call, tensors, group)
     _set_scales(call, tensors)
     lse_shape: tuple[int, ...] = ()
-    if options.return_lse:
+    if flag("return_lse", options.return_lse):
         call.traits |= _LSE
         rows = call.total_q if group else call.seqlen_q
         lse_shape = (call.heads_q, rows) if group else (call.batch, call.heads_q, rows)
@@ -165,9 +215,7 @@ _DIMS = {
 
 
 def _dims(layout: str, group: bool) -> _Dims:
-    if layout not in ("bhsd", "bshd"):
-        raise InvalidArgument(f"layout is {layout!r}", "'bhsd' or 'bshd'")
-    return _DIMS[layout, group]
+    return _DIMS[one_of("layout", layout, ("bhsd", "bshd")), group]
 
 
 def _set_mode(call: Attention, tensors: Tensors) -> bool:
@@ -228,14 +276,13 @@ def _set_data_type(call: Attention, tensors: Tensors) -> str:
 
 
 def _set_mask(call: Attention, options: Options) -> None:
-    if options.mask not in _MASKS:
-        raise InvalidArgument(f"mask is {options.mask!r}", ", ".join(map(repr, _MASKS)))
-    if options.causal and options.mask == "top_left":
+    one_of("mask", options.mask, _MASKS)
+    if flag("causal", options.causal) and options.mask == "top_left":
         raise InvalidArgument("causal=True is mask='bottom_right', and mask is 'top_left'", "one of the two")
     call.mask = _MASKS["bottom_right" if options.causal else options.mask]
     window = [whole("a bound of the window", bound) for bound in options.window]
     if len(window) != 2 or not all(-1 <= bound < 1 << 62 for bound in window):
-        raise InvalidArgument(f"window is {options.window!r}", "(left, right), bounds of 0 or more, or -1 for none")
+        raise InvalidArgument(f"window is {shown(options.window)}", "(left, right), bounds of 0 or more, or -1 for none")
     call.window_left, call.window_right = window
 
 

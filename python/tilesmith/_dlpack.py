@@ -6,9 +6,9 @@ import ctypes
 import sys
 from typing import Any, Optional
 
-from tilesmith._errors import Unsupported, WrongType
+from tilesmith._errors import Error, Unsupported, WrongType
 from tilesmith._library import CPU, CUDA
-from tilesmith._views import View, dense_strides
+from tilesmith._views import View, dense_strides, shown
 
 # (DLDataTypeCode, bits), one lane.
 _TYPES = {(2, 32): "fp32", (2, 16): "fp16", (4, 16): "bf16", (10, 8): "fp8", (12, 8): "bf8", (0, 8): "int8", (1, 8): "uint8",
@@ -45,14 +45,16 @@ class Borrowed:
     def __init__(self, name: str, array: Any, stream: Optional[int]) -> None:
         if not hasattr(array, "__dlpack__"):
             raise WrongType(f"{name} is a {type(array).__name__}", "arrays with __dlpack__, all of one kind")
-        self.capsule = _export(array, stream)
+        self.capsule = _export(name, array, stream)
         if _capsule_is(self.capsule, b"dltensor_versioned"):
             managed = _DLVersioned.from_address(_capsule_pointer(self.capsule, b"dltensor_versioned"))
             if managed.major != 1:
                 raise Unsupported(f"{name} exports DLPack {managed.major}.{managed.minor}", "DLPack 1", "unsupported")
             tensor, self.read_only = managed.tensor, bool(managed.flags & _READ_ONLY)
-        else:
+        elif _capsule_is(self.capsule, b"dltensor"):
             tensor, self.read_only = _DLTensor.from_address(_capsule_pointer(self.capsule, b"dltensor")), False
+        else:
+            raise WrongType(f"{name}.__dlpack__ gives {shown(self.capsule)}", "a capsule of DLPack's that nobody took yet")
         self.address = (tensor.data or 0) + tensor.byte_offset
         shape = tuple(tensor.shape[: tensor.ndim])
         strides = tuple(tensor.strides[: tensor.ndim]) if tensor.strides else dense_strides(shape)
@@ -62,19 +64,30 @@ class Borrowed:
                          tensor.device_id if kind == CUDA else 0)  # fmt: skip
 
 
-def _export(array: Any, stream: Optional[int]) -> Any:
+def _export(name: str, array: Any, stream: Optional[int]) -> Any:
     arguments = {} if stream is None else {"stream": stream}
     try:
-        return array.__dlpack__(**arguments, max_version=(1, 0))
-    except TypeError:  # written before DLPack 1
-        return array.__dlpack__(**arguments)
+        try:
+            return array.__dlpack__(**arguments, max_version=(1, 0))
+        except TypeError:  # written before DLPack 1
+            return array.__dlpack__(**arguments)
+    except (Error, MemoryError):
+        raise
+    except Exception as error:
+        raise Unsupported(f"{name} is a {type(array).__name__}, which refuses to be exported: {shown(error)}",
+                          "an array that DLPack can tell of", "unsupported") from error  # fmt: skip
 
 
-def stream_of(array: Any) -> Optional[int]:
+def stream_of(name: str, array: Any) -> Optional[int]:
     """The stream the call runs on: CuPy's current one, else the default stream, which the producer then waits into; None
     on the CPU."""
-    kind, _ = array.__dlpack_device__()
-    if _PINNED_KINDS.get(int(kind), int(kind)) != CUDA:
+    try:
+        kind = int(array.__dlpack_device__()[0])
+    except MemoryError:
+        raise
+    except Exception as error:
+        raise WrongType(f"{name}.__dlpack_device__ fails: {shown(error)}", "(a device type of DLPack's, its index)") from error
+    if _PINNED_KINDS.get(kind, kind) != CUDA:
         return None
     if (cupy := sys.modules.get("cupy")) is not None and isinstance(array, cupy.ndarray):
         return cupy.cuda.get_current_stream().ptr or 1

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from tilesmith._attention_call import Call, Options, Tensors, check_seed, prepare
+from tilesmith._attention_call import Arguments, Call, Tensors, check_seed, prepare
 from tilesmith._dlpack import Borrowed, New, stream_of
 from tilesmith._errors import InvalidArgument
 from tilesmith._kept_calls import KeptCalls
@@ -13,32 +13,30 @@ from tilesmith._kept_calls import KeptCalls
 _calls: KeptCalls[Call] = KeptCalls()
 
 
-def attention(q, k, v, layout, causal, mask, window, scale, softcap, bias, alibi, sink, q_scale, k_scale, v_scale,
-              dropout_p, seed, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, return_lse, out) -> Any:  # fmt: skip
+def attention(*given: Any) -> Any:
     """tilesmith.attention on DLPack arrays."""
-    stream = stream_of(q)
-    given = (q, k, v, bias, alibi, sink, q_scale, k_scale, v_scale, cu_seqlens_q, cu_seqlens_k, out)
+    x = Arguments(*given)
+    stream = stream_of("q", x.q)
     borrowed = [None if array is None else Borrowed(name, array, stream)
-                for name, array in zip(Tensors._fields, given)]  # fmt: skip
+                for name, array in zip(Tensors._fields, x.tensors)]  # fmt: skip
     views = Tensors(*(None if b is None else b.view for b in borrowed))
-    if views.cu_seqlens_q is not None and (max_seqlen_q is None or max_seqlen_k is None):
+    if views.cu_seqlens_q is not None and (x.max_seqlen_q is None or x.max_seqlen_k is None):
         raise InvalidArgument("max_seqlen_q or max_seqlen_k is not given", "the longest of the sequences")
-    options = Options(layout, bool(causal), mask, tuple(window), scale, softcap, dropout_p, max_seqlen_q, max_seqlen_k,
-                      bool(return_lse))  # fmt: skip
+    options = x.options
     call = _calls.by_key.get(key := (options, views)) or _calls.keep(key, prepare(views, options))
-    if out is not None:
-        if borrowed[-1].read_only:
+    if (out := borrowed[-1]) is not None:
+        if out.read_only:
             raise InvalidArgument("out is read-only", "an array that can be written to")
         call.check_apart(*(0 if b is None else b.address for b in borrowed))
-    result = New(q, views.q, call.out_shape, call.out_type, stream) if out is None else None
-    lse = New(q, views.q, call.lse_shape, "fp32", stream) if return_lse else None
-    if dropout_p:
-        call.seed(random.getrandbits(64) if seed is None else check_seed(seed))
+    result = New(x.q, views.q, call.out_shape, call.out_type, stream) if out is None else None
+    lse = New(x.q, views.q, call.lse_shape, "fp32", stream) if x.return_lse else None
+    if x.dropout_p:
+        call.seed(random.getrandbits(64) if x.seed is None else check_seed(x.seed))
     at = Tensors(*(0 if b is None else b.address for b in borrowed))
     if call.scaled:
         call.scales(at.q_scale, at.k_scale, at.v_scale)
     call.run(at.q, at.k, at.v, at.out if result is None else result.borrowed.address,
              0 if lse is None else lse.borrowed.address, at.bias, at.alibi, at.sink, at.cu_seqlens_q, at.cu_seqlens_k,
              0 if stream in (None, 1) else stream)  # fmt: skip
-    made = out if result is None else result.written()
+    made = x.out if result is None else result.written()
     return made if lse is None else (made, lse.written())

@@ -29,11 +29,11 @@ def gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups,
     scaled = scale_a is not None or scale_b is not None
     alpha, scale_a = _fold(alpha, scale_a)
     alpha, scale_b = _fold(alpha, scale_b)
-    stream = stream_of(a)
+    stream = stream_of(names.a, a)
     given = (a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, zero_b, a2, b2, amax)
     borrowed = Operands(*(None if array is None else Borrowed(name, array, stream) for name, array in zip(names, given)))
     views = Operands(*(None if each is None else each.view for each in borrowed))
-    options = Options(form, None, activation, gate, clamp, bool(tf32), bool(prefetch_weights), scaled)
+    options = Options(form, None, activation, gate, clamp, tf32, prefetch_weights, scaled)
     call = _calls.by_key.get(key := (options, beta, views)) or _calls.keep(key, prepare(views, options, beta))
     for name, written in (("out", borrowed.out), ("amax", borrowed.amax)):
         if written is not None and written.read_only:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Optional
 
+from tilesmith._candidates import listed_functions
 from tilesmith._errors import InvalidArgument, WrongType
 from tilesmith._gemm_operands import Operands
 from tilesmith._packed_weight import PackedWeight
@@ -273,3 +274,6 @@ def grouped_matmul(
 
 def _none(name: str) -> WrongType:
     return WrongType(f"{name} is None", "a tensor, as the first argument is")
+
+
+listed_functions.update((matmul, mm_plus_mm, linear, grouped_matmul))

@@ -7,6 +7,7 @@ import math
 from typing import Optional
 
 from tilesmith import _nvrtc
+from tilesmith._candidates import entry
 from tilesmith._errors import InvalidArgument, Unsupported, WrongType
 from tilesmith._gemm_blocks import Blocks
 from tilesmith._gemm_matrices import COLUMN, order_of, set_matrices
@@ -15,9 +16,9 @@ from tilesmith._gemm_operands import (
     ZERO_POINTS, Operands, Options, has_weights,
 )  # fmt: skip
 from tilesmith._gemm_shape import Shape, is_column
-from tilesmith._interruptible import first_run
 from tilesmith._library import CUDA, Gemm, raise_last_error, sized
-from tilesmith._views import View, check_devices, number
+from tilesmith._options import options_now
+from tilesmith._views import View, check_devices, flag, number, one_of, shown
 
 _CODES = {"fp32": 0, "fp16": 1, "bf16": 2, "fp8": 3, "bf8": 4, "int8": 5, "int4": 6, "int32": 7}
 _TF32 = 8
@@ -38,8 +39,8 @@ class Call:
                  out_type: str) -> None:  # fmt: skip
         self._call = call
         self._address = ctypes.addressof(call)
-        self._compute = first_run(self, "_compute", call.device.kind, "tilesmith_gemm_plan_for",
-                                  "tilesmith_gemm_compute")  # fmt: skip
+        self._compute = entry(self, "_compute", call.device.kind, "tilesmith_gemm_plan_for", "tilesmith_gemm_compute",
+                              "tilesmith_gemm_candidates")  # fmt: skip
         memory = memoryview((ctypes.c_char * ctypes.sizeof(call)).from_buffer(call)).cast("B")
         self._words, self._floats = memory.cast("Q"), memory.cast("f")
         self.places = places  #: of the operands beside a, b and out: position among them, word of the structure
@@ -106,10 +107,13 @@ _A2, _B2, _MOST = Gemm.a2.offset // 8, Gemm.b2.offset // 8, Gemm.amax.offset // 
 _ZERO_B = Gemm.zero_b.offset // 8
 
 
-def prepare(x: Operands, o: Options, beta: float) -> Call:
-    """Checks everything that can be checked without the data, and fills in the structure. beta is read where c is there."""
+def prepare(x: Operands, o: Options, beta: float, threads: int = 0) -> Call:
+    """Checks everything that can be checked without the data, and fills in the structure. beta is read where c is there.
+    `threads`: as of options_now."""
     names = NAMES[o.form]
     call = sized(Gemm)
+    if (given := options_now(x.a.kind, threads)) is not None:
+        call.options = ctypes.pointer(given)
     check_devices(names, x)
     call.device.kind, call.device.index = x.a.kind, x.a.index
     if x.a.kind == CUDA:
@@ -152,17 +156,19 @@ def packing_call(w: View) -> Gemm:
 
 
 def _check_choices(o: Options) -> None:
+    flag("tf32", o.tf32)
+    flag("prefetch_weights", o.prefetch_weights)
     for name, value, known in (("activation", o.activation, ACTIVATIONS), ("gate", o.gate, GATES)):
-        if value is not None and value not in known:
-            raise InvalidArgument(f"{name} is {value!r}", ", ".join(map(repr, known)))
+        if value is not None:
+            one_of(name, value, known)
     if o.activation is not None and o.gate is not None:
         raise InvalidArgument(f"activation is {o.activation!r} and gate is {o.gate!r}", "one of the two; gates have one")
     if o.clamp is not None:
         if not isinstance(o.clamp, tuple) or len(o.clamp) != 2:
-            raise WrongType(f"clamp is {o.clamp!r}", "(low, high)")
+            raise WrongType(f"clamp is {shown(o.clamp)}", "(low, high)")
         low, high = (number("a bound of clamp", bound) for bound in o.clamp)
         if not low <= high:
-            raise InvalidArgument(f"clamp is {o.clamp!r}", "(low, high), low at most high")
+            raise InvalidArgument(f"clamp is {shown(o.clamp)}", "(low, high), low at most high")
 
 
 # ------------------------------------------------------------------------------------------------------------- types

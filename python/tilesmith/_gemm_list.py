@@ -7,6 +7,7 @@ import ctypes
 from array import array
 from typing import Any, Callable, Iterator, NamedTuple, Optional, Sequence
 
+from tilesmith._candidates import refuse_listing
 from tilesmith._errors import Error, InvalidArgument, WrongType
 from tilesmith._gemm_call import WORD_A, WORD_ALPHA, WORD_B, WORD_D, WORD_STREAM, BatchCall, Call, prepare
 from tilesmith._gemm_operands import ADDRESSED, NAMES, Operands, Options
@@ -75,6 +76,7 @@ class Library(NamedTuple):
     new: Callable[[Call, Any], Any]  #: a result, of the kind of the product's a
     fold: Callable[..., tuple[float, Any, Any]]  #: scales of one number into alpha
     stream: Callable[[Call], int]
+    threads: Callable[[], int]  #: how many it wants calls to use; 0: it has no wish
     calls: KeptCalls[Call]
     lists: KeptCalls[CallList]
 
@@ -110,8 +112,9 @@ def compute(kind: Library, lists: Lists, out_type: Optional[str], alpha: Any, be
         folded = [kind.fold("matmul", *each) for each in zip(alphas, a, b, lists.scale_a or none, lists.scale_b or none)]
         alphas, scale_a, scale_b = map(list, zip(*folded))
         lists = lists._replace(scale_a=scale_a, scale_b=scale_b)
-    options = Options("matmul", out_type, activation, gate, clamp, bool(tf32), False, scaled)
-    key = (options, beta, *(None if each is None else kind.describe_all(each) for each in lists))
+    options = Options("matmul", out_type, activation, gate, clamp, tf32, False, scaled)
+    refuse_listing("lists")
+    key = (options, beta, kind.threads(), *(None if each is None else kind.describe_all(each) for each in lists))
     prepared = kind.lists.by_key.get(key)
     if prepared is None:
         calls = []
@@ -147,11 +150,11 @@ def _product(at: int, count: int) -> Iterator[None]:
 
 
 def _prepared(kind: Library, tensors: Sequence[Any], options: Options, beta: Any) -> Call:
-    key = (options, beta, *map(kind.describe, tensors))
+    key = (options, beta, threads := kind.threads(), *map(kind.describe, tensors))
     call = kind.calls.by_key.get(key)
     if call is None:
         views = (None if tensor is None else kind.view_of(name, tensor) for name, tensor in zip(NAMES["matmul"], tensors))
-        call = kind.calls.keep(key, prepare(Operands(*views), options, beta))
+        call = kind.calls.keep(key, prepare(Operands(*views), options, beta, threads))
     if isinstance(call, BatchCall):
         raise InvalidArgument("its batch has no one stride for each tensor", "tensors whose batch is one dimension, or a call of its own")
     return call

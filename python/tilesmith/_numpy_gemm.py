@@ -40,7 +40,7 @@ def gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups,
         views = Operands(*(view_of(name, array) for name, array in zip(names, arrays)))
         if packed is not None:
             views = views._replace(b=packed.view)
-        options = Options(form, _type_name(out_dtype), activation, gate, clamp, bool(tf32), bool(prefetch_weights), scaled,
+        options = Options(form, _type_name(out_dtype), activation, gate, clamp, tf32, prefetch_weights, scaled,
                           0 if packed is None else packed.nbytes)  # fmt: skip
         call = _calls.keep(key, prepare(views, options, beta))
     for name, written in (("out", out), ("amax", amax)):
@@ -104,7 +104,7 @@ def _check(name: str, array: np.ndarray) -> None:
     """Arrays have memory, and what lies there is what they are."""
 
 
-_LIBRARY = Library(describe, _describe_all, view_of, _check, _check, _addresses, _new, _fold, lambda call: 0, _calls, kept_lists())
+_LIBRARY = Library(describe, _describe_all, view_of, _check, _check, _addresses, _new, _fold, lambda call: 0, lambda: 0, _calls, kept_lists())
 
 
 def gemm_list(lists: Lists, out_dtype, alpha, beta, activation, gate, clamp, tf32) -> list[np.ndarray]:

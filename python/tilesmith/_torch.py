@@ -34,6 +34,7 @@ operators = torch.library.Library("tilesmith", "DEF")
 
 is_compiling = torch.compiler.is_compiling
 grad_enabled = torch.is_grad_enabled
+torch_threads = torch.get_num_threads
 # The same as torch.cuda.current_stream(index).cuda_stream without making an object for it.
 raw_stream = getattr(torch._C, "_cuda_getCurrentRawStream", None) or (
     lambda index: torch.cuda.current_stream(index).cuda_stream)  # fmt: skip

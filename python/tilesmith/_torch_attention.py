@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from tilesmith._attention_call import Call, Options, Tensors, check_seed, prepare
-from tilesmith._errors import WrongType
+from tilesmith._attention_call import Arguments, Call, Tensors, as_window, check_seed, prepare
+from tilesmith._errors import InvalidArgument, WrongType
 from tilesmith._kept_calls import KeptCalls
 from tilesmith._torch import (
     TYPES,
@@ -22,6 +22,7 @@ from tilesmith._torch import (
     is_compiling,
     no_gradient,
     raw_stream,
+    torch_threads,
     view_of,
 )
 
@@ -41,23 +42,21 @@ def attention(q, k, v, layout, causal, mask, window, scale, softcap, bias, alibi
         _check_tensors((q, k, v, bias, alibi, sink, q_scale, k_scale, v_scale, cu_seqlens_q, cu_seqlens_k, out))
         max_seqlen_q, max_seqlen_k = _longest(max_seqlen_q, cu_seqlens_q), _longest(max_seqlen_k, cu_seqlens_k)
     if type(window) is not tuple:
-        window = tuple(window)
+        window = as_window(window)
     # get_device() is the device's index, -1 for the CPU: a device object takes longer to hash. Meta tensors have -1 too, but
     # the library refuses their null pointers.
     key = (q.dtype, q.shape, q.stride(), q.get_device(), k.dtype, k.shape, k.stride(), k.get_device(), v.dtype, v.shape,
            v.stride(), v.get_device(), layout, causal, mask, window, scale, softcap, dropout_p, max_seqlen_q,
-           max_seqlen_k, return_lse)  # fmt: skip
+           max_seqlen_k, return_lse, torch_threads())  # fmt: skip
     if not plain:
         key += tuple(map(describe, (bias, alibi, sink, q_scale, k_scale, v_scale, cu_seqlens_q, cu_seqlens_k, out)))
     call = _calls.by_key.get(key)
     if call is None:
-        options = Options(layout, causal, mask, window, scale, softcap, dropout_p, max_seqlen_q, max_seqlen_k,
-                          return_lse)  # fmt: skip
-        tensors = (q, k, v, bias, alibi, sink, q_scale, k_scale, v_scale, cu_seqlens_q, cu_seqlens_k, out)
-        views = Tensors(*(view_of(name, tensor) for name, tensor in zip(Tensors._fields, tensors)))
-        call = _calls.keep(key, prepare(views, options))
-
-    if grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
+        x = Arguments(q, k, v, layout, causal, mask, window, scale, softcap, bias, alibi, sink, q_scale, k_scale, v_scale,
+                      dropout_p, seed, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, return_lse, out)  # fmt: skip
+        views = Tensors(*(view_of(name, tensor) for name, tensor in zip(Tensors._fields, x.tensors)))
+        call = _calls.keep(key, prepare(views, x.options, torch_threads()))
+    if (q.requires_grad or k.requires_grad or v.requires_grad) and grad_enabled():
         raise no_gradient("attention")
     if forward_ad._current_level >= 0:
         check_no_tangents("attention", (q, k, v, bias, alibi, sink, q_scale, k_scale, v_scale, out))
@@ -115,38 +114,40 @@ _ARGUMENTS = (
 )
 
 
-def attention_op(q, k, v, layout, causal, mask, window, scale, softcap, bias, alibi, sink, q_scale, k_scale, v_scale,
-                 dropout_p, seed, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, return_lse,
-                 out) -> Any:  # fmt: skip
+def attention_op(*given: Any) -> Any:
     """tilesmith.attention as the operator: what torch.compile traces."""
-    if torch.is_grad_enabled() and (q.requires_grad or k.requires_grad or v.requires_grad):
+    x = Arguments(*given)
+    if torch.is_grad_enabled() and (x.q.requires_grad or x.k.requires_grad or x.v.requires_grad):
         raise no_gradient("attention")
     if forward_ad._current_level >= 0:
-        check_no_tangents("attention", (q, k, v, bias, alibi, sink, q_scale, k_scale, v_scale, out))
+        check_no_tangents("attention", x.tensors)
+    seed = x.seed
     if seed is not None:
         seed = check_seed(seed)
         seed -= (1 << 64) if seed >> 63 else 0  # the operator's integers are signed
-    arguments = (q, k, v, layout, bool(causal), mask, window[0], window[1], scale, softcap, bias, alibi, sink, q_scale,
-                 k_scale, v_scale, dropout_p, seed, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k,
-                 bool(return_lse))  # fmt: skip
+    window = as_window(x.window)
+    if len(window) != 2:
+        raise InvalidArgument(f"window is {window}", "(left, right), bounds of 0 or more, or -1 for none")
+    *arguments, out = x._replace(causal=bool(x.causal), seed=seed, return_lse=bool(x.return_lse))
+    arguments[_WINDOW : _WINDOW + 1] = window
     if out is None:
         result, lse = torch.ops.tilesmith.attention_fwd(*arguments)
     else:
         result, lse = out, torch.ops.tilesmith.attention_fwd_out(*arguments, out=out)
-    return (result, lse) if return_lse else result
+    return (result, lse) if x.return_lse else result
 
 
-def _attention_fwd(q, k, v, layout, causal, mask, window_left, window_right, scale, softcap, bias, alibi, sink, q_scale,
-                   k_scale, v_scale, dropout_p, seed, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, return_lse,
-                   out=None):  # fmt: skip
-    result = attention(q, k, v, layout, causal, mask, (window_left, window_right), scale, softcap, bias, alibi, sink,
-                       q_scale, k_scale, v_scale, dropout_p, None if seed is None else seed % (1 << 64), cu_seqlens_q,
-                       cu_seqlens_k, max_seqlen_q, max_seqlen_k, return_lse, out)  # fmt: skip
-    return result if return_lse else (result, q.new_empty(0, dtype=torch.float32))
+_WINDOW = Arguments._fields.index("window")  # one argument of attention's, two of the operator's
 
 
-def _attention_fwd_out(*arguments, out):
-    return _attention_fwd(*arguments, out=out)[1]
+def _attention_fwd(*given: Any, out: Any = None) -> tuple[Tensor, Tensor]:
+    x = Arguments(*given[:_WINDOW], given[_WINDOW : _WINDOW + 2], *given[_WINDOW + 2 :], out)
+    result = attention(*x._replace(seed=None if x.seed is None else x.seed % (1 << 64)))
+    return result if x.return_lse else (result, x.q.new_empty(0, dtype=torch.float32))
+
+
+def _attention_fwd_out(*given: Any, out: Tensor) -> Tensor:
+    return _attention_fwd(*given, out=out)[1]
 
 
 def _fake_attention_fwd(q, k, v, layout, *rest):

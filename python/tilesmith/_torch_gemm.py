@@ -31,6 +31,7 @@ from tilesmith._torch import (
     is_compiling,
     no_gradient,
     raw_stream,
+    torch_threads,
     view_of,
 )
 from tilesmith._views import number
@@ -62,7 +63,7 @@ def gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups,
             alpha, scale_a, scale_b = _fold(form, alpha, a, b, scale_a, scale_b)
     # get_device() as in attention
     key = (form if packed is None else packed.view, a.dtype, a.shape, a.stride(), a.get_device(), b.dtype, b.shape, b.stride(), b.get_device(), out_dtype,
-           activation, gate, clamp, tf32, prefetch_weights)  # fmt: skip
+           activation, gate, clamp, tf32, prefetch_weights, torch_threads())  # fmt: skip
     if bias is not None:
         key += (bias.dtype, bias.shape, bias.stride(), bias.get_device())
     if not plain:
@@ -71,7 +72,7 @@ def gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups,
     if call is None:
         call = _prepared(key, form, (a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, zero_b, a2, b2, amax), out_dtype,
                          beta, activation, gate, clamp, tf32, prefetch_weights, scaled, packed)  # fmt: skip
-    if grad_enabled() and (a.requires_grad or b.requires_grad or (bias is not None and bias.requires_grad)):
+    if (a.requires_grad or b.requires_grad or (bias is not None and bias.requires_grad)) and grad_enabled():
         raise no_gradient(form)
     if forward_ad._current_level >= 0:
         check_no_tangents(form, (a, b, c, bias, multiply, residual, scale_a, scale_b, out, zero_b, a2, b2, amax))
@@ -108,9 +109,9 @@ def _prepared(key: object, form: str, tensors: tuple[Any, ...], out_dtype: Any, 
     views = Operands(*(view_of(name, tensor) for name, tensor in zip(NAMES[form], tensors)))
     if packed is not None:
         views = views._replace(b=packed.view)
-    options = Options(form, _type_name(out_dtype), activation, gate, clamp, bool(tf32), bool(prefetch_weights), scaled,
+    options = Options(form, _type_name(out_dtype), activation, gate, clamp, tf32, prefetch_weights, scaled,
                       0 if packed is None else packed.nbytes)  # fmt: skip
-    return _calls.keep(key, prepare(views, options, beta))
+    return _calls.keep(key, prepare(views, options, beta, torch_threads()))
 
 
 def _type_name(dtype: Any) -> Optional[str]:
@@ -208,7 +209,7 @@ def _stream(call: Call) -> int:
     return raw_stream(call.stream_device) if call.stream_device >= 0 else 0
 
 
-_LIBRARY = Library(_describe, _describe_all, view_of, check_sign, check_memory, _addresses, _new, _fold, _stream, _calls, kept_lists())
+_LIBRARY = Library(_describe, _describe_all, view_of, check_sign, check_memory, _addresses, _new, _fold, _stream, torch_threads, _calls, kept_lists())
 
 
 def gemm_list(lists: Lists, out_dtype, alpha, beta, activation, gate, clamp, tf32) -> list[Tensor]:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import numbers
 import operator
-from typing import NamedTuple, Optional, Sequence
+from typing import Iterable, NamedTuple, Optional, Sequence
 
 from tilesmith._errors import InvalidArgument, Unsupported, WrongType
 from tilesmith._library import CPU, KIND_NAMES
+
+_MOST = 1 << 62
+_MOST_FLOAT32 = (2 - 2**-23) * 2.0**127
 
 BYTES = {"fp32": 4, "fp16": 2, "bf16": 2, "fp8": 1, "bf8": 1, "int8": 1, "uint8": 1, "int32": 4}
 
@@ -60,15 +64,48 @@ def _device_text(view: View) -> str:
     return name if view.kind == CPU else f"{name}:{view.index}"
 
 
+def shown(value: object) -> str:
+    """For messages: no longer than a line, whatever it is."""
+    try:
+        text = repr(value)
+    except Exception:
+        text = f"a {type(value).__name__}"
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
 def whole(name: str, value: object) -> int:
     try:
-        return operator.index(value)
+        index = operator.index(value)  # type: ignore[arg-type]
     except TypeError:
-        raise WrongType(f"{name} is {value!r}", "a whole number") from None
+        raise WrongType(f"{name} is {shown(value)}", "a whole number") from None
+    if not -_MOST <= index < _MOST:  # the structure's fields have 64 bits, and would take the lower ones
+        if name != "seed" or not 0 <= index < 1 << 64:
+            raise InvalidArgument(f"{name} is {shown(value)}", "a whole number of at most 62 bits")
+    return index
 
 
 def number(name: str, value: object) -> float:
     # No tensors: their value could change while the prepared call stays.
     if not isinstance(value, numbers.Real):
-        raise WrongType(f"{name} is {value!r}", "a number")
-    return float(value)
+        raise WrongType(f"{name} is {shown(value)}", "a number")
+    try:
+        own = float(value)
+    except OverflowError:
+        own = _MOST_FLOAT32 * 2
+    if _MOST_FLOAT32 < abs(own) < math.inf:  # the structure's fields would take it for infinity
+        raise InvalidArgument(f"{name} is {shown(value)}", "a number that float32 can hold") from None
+    return own
+
+
+def flag(name: str, value: object) -> bool:
+    """True or False, NumPy's too; 1 and 0 are found where calls with True and False are kept."""
+    if type(value).__name__ in ("bool", "bool_") or (isinstance(value, int) and value in (0, 1)):
+        return bool(value)
+    raise WrongType(f"{name} is {shown(value)}", "True or False")
+
+
+def one_of(name: str, value: object, known: Iterable[str]) -> str:
+    *others, last = map(repr, known := tuple(known))
+    if not isinstance(value, str) or value not in known:
+        raise InvalidArgument(f"{name} is {shown(value)}", f"{', '.join(others)} or {last}" if others else last)
+    return value

@@ -1,0 +1,41 @@
+"""Under what conditions a thread's calls are prepared: options of their own, and whether they run or only say what they would
+choose from. Calls with neither look nothing up: when conditions change, whoever keeps prepared calls is told."""
+
+from __future__ import annotations
+
+import threading
+from typing import Callable, NamedTuple, Optional
+
+
+class OptionValues(NamedTuple):
+    """What `options` was given; None is: as without."""
+
+    kernel: Optional[str] = None
+    threads: Optional[int] = None
+    build: Optional[str] = None
+    determinism: Optional[str] = None
+    tuning: Optional[str] = None
+
+
+class Conditions(NamedTuple):
+    options: OptionValues = OptionValues()
+    listing: bool = False  #: calls do not run: they list their candidates
+
+
+class _OfThread(threading.local):
+    def __init__(self) -> None:
+        self.now: Optional[Conditions] = None  #: None: the usual ones
+        self.found: object = None  #: what a listing call found
+        self._listeners: list[Callable[[Optional[Conditions]], None]] = []
+
+    def when_changed(self, listener: Callable[[Optional[Conditions]], None]) -> None:
+        self._listeners.append(listener)
+
+    def change(self, to: Optional[Conditions]) -> None:
+        self.now = to
+        for listener in self._listeners:
+            listener(to)
+
+
+#: This thread's.
+conditions = _OfThread()

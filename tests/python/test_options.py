@@ -1,0 +1,156 @@
+"""Options of single calls, what dispatch has to choose from, and what was counted."""
+
+import threading
+
+import numpy as np
+import pytest
+
+import tilesmith
+
+A = np.ones((70, 40), np.float32)
+B = np.ones((40, 48), np.float32)
+
+
+def kernel_of(**options):
+    with tilesmith.options(**options):
+        assert (tilesmith.matmul(A, B) == 40).all()
+        return tilesmith.last_plan().kernel
+
+
+def test_each_candidate_can_be_asked_for():
+    listed = tilesmith.candidates(tilesmith.matmul, A, B)
+    assert listed.policy and len(listed.candidates) > 1 and listed.refusals and listed.refusals[0].rule
+    assert [each.predicted_seconds for each in listed.candidates] == sorted(each.predicted_seconds for each in listed.candidates)
+    best, other = listed.candidates[0].kernel, listed.candidates[-1].kernel
+    assert str(listed).count("\n") == len(listed.candidates) - 1 and best in str(listed)
+    tilesmith.matmul(A, B)
+    assert tilesmith.last_plan().kernel == best
+    assert kernel_of(kernel=other) == other
+    tilesmith.matmul(A, B)
+    assert tilesmith.last_plan().kernel == best
+
+
+def test_candidates_compute_nothing():
+    out = np.full((70, 48), -1, np.float32)
+    tilesmith.candidates(tilesmith.matmul, A, B, out=out)
+    assert (out == -1).all()
+    q = np.ones((1, 2, 64, 64), np.float32)
+    with tilesmith.options(threads=1):
+        one = tilesmith.candidates(tilesmith.attention, q, q, q).candidates
+    assert one[0].predicted_seconds >= tilesmith.candidates(tilesmith.attention, q, q, q).candidates[0].predicted_seconds
+
+
+def test_what_has_no_candidates():
+    with pytest.raises(tilesmith.WrongType, match="the function is"):
+        tilesmith.candidates(print, A, B)
+    with pytest.raises(tilesmith.WrongType, match="the function is"):
+        tilesmith.candidates([], A, B)
+    with pytest.raises(tilesmith.Unsupported, match="lists"):
+        tilesmith.candidates(tilesmith.grouped_matmul, [A], [B])
+    with pytest.raises(tilesmith.WrongType):
+        tilesmith.candidates(tilesmith.matmul, A, None)
+    assert (tilesmith.matmul(A, B) == 40).all()  # and after a failure calls compute
+
+
+def test_options_nest_and_end():
+    outside = tilesmith._conditions.conditions
+    assert outside.now is None
+    given = tilesmith.options(threads=2, build="never")
+    with given:
+        with tilesmith.options(threads=1), given:
+            assert outside.now.options.threads == 2
+        with tilesmith.options(determinism="tolerant"):
+            assert outside.now.options == (None, 2, "never", "tolerant", None)
+    assert outside.now is None
+    with pytest.raises(ZeroDivisionError), given:
+        1 / 0
+    assert outside.now is None
+
+
+def test_options_are_of_the_thread():
+    seen = []
+    with tilesmith.options(threads=1):
+        thread = threading.Thread(target=lambda: seen.append(tilesmith._conditions.conditions.now))
+        thread.start()
+        thread.join()
+    assert seen == [None]
+
+
+@pytest.mark.parametrize("threads", [1, 2, 3, 64])
+def test_any_number_of_threads(threads):
+    kernel_of(threads=threads)
+    with tilesmith.options(threads=threads):
+        assert (tilesmith.grouped_matmul([A, A], [B, B])[1] == 40).all()
+
+
+def test_a_tuning_file_that_cannot_be_read(tmp_path):
+    path = tmp_path / "none.json"
+    with pytest.raises(tilesmith.Error, match="none.json"):
+        kernel_of(tuning=path)
+    path.write_text("{}")
+    with pytest.raises(tilesmith.Error, match="none.json"):
+        kernel_of(tuning=str(path))
+    assert (tilesmith.matmul(A, B) == 40).all()
+
+
+@pytest.mark.parametrize(
+    "given",
+    [{"kernel": ""}, {"kernel": 3}, {"kernel": "a\0b"}, {"kernel": "\ud800"}, {"threads": 0}, {"threads": 4097}, {"threads": 10**30},
+     {"threads": 1.5}, {"threads": "2"}, {"build": "sometimes"}, {"build": 1}, {"determinism": "no"}, {"determinism": []},
+     {"tuning": 3}, {"tuning": ""}, {"tuning": b"x"}],
+)  # fmt: skip
+def test_options_that_cannot_be(given):
+    with pytest.raises((tilesmith.InvalidArgument, tilesmith.WrongType)) as failure:
+        tilesmith.options(**given)
+    assert next(iter(given)) in failure.value.message and failure.value.hint
+
+
+def test_a_kernel_that_cannot_be():
+    with pytest.raises(tilesmith.Error, match="no_such_kernel"):
+        kernel_of(kernel="no_such_kernel")
+
+
+def test_what_is_counted():
+    before = tilesmith.store_stats()
+    x = np.ones((3, 5), np.float32)
+    tilesmith.matmul(x, x.T)
+    after = tilesmith.store_stats()
+    tilesmith.matmul(x, x.T)
+    assert tilesmith.store_stats() == after  # a repeated call looks for nothing
+    assert after.hits >= before.hits and after.builds <= after.misses and after.build_seconds >= 0
+
+
+def test_torch():
+    torch = pytest.importorskip("torch")
+    a, b = torch.ones(70, 40), torch.ones(40, 48)
+    listed = tilesmith.candidates(tilesmith.matmul, a, b)
+    with tilesmith.options(kernel=listed.candidates[-1].kernel):
+        assert (tilesmith.matmul(a, b) == 40).all()
+        assert tilesmith.last_plan().kernel == listed.candidates[-1].kernel
+    before = torch.get_num_threads()
+    try:
+        torch.set_num_threads(1)
+        one = tilesmith.candidates(tilesmith.matmul, a, b).candidates[0].predicted_seconds
+        assert (tilesmith.matmul(a, b) == 40).all() and (tilesmith.grouped_matmul([a, a], [b, b])[1] == 40).all()
+        with tilesmith.options(threads=2):
+            two = tilesmith.candidates(tilesmith.matmul, a, b).candidates[0].predicted_seconds
+        assert one == tilesmith.candidates(tilesmith.matmul, a, b).candidates[0].predicted_seconds >= two
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_options_inside_what_torch_compiles():
+    torch = pytest.importorskip("torch")
+
+    def inside(x):
+        with tilesmith.options(threads=1):
+            return tilesmith.matmul(x, x)
+
+    x = torch.ones(8, 8)
+    with pytest.raises(Exception):  # noqa: B017: dynamo's own classes around ours
+        torch.compile(inside, backend="eager", fullgraph=True)(x)
+    assert (torch.compile(inside, backend="eager")(x) == 8).all()  # broken there, and run as Python
+    compiled = torch.compile(lambda x: tilesmith.matmul(x, x), backend="eager", fullgraph=True)
+    with tilesmith.options(threads=1):
+        assert (compiled(x) == 8).all()
+    assert tilesmith._conditions.conditions.now is None

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any, Optional
 
 from tilesmith._candidates import listed_functions
-from tilesmith._errors import WrongType
+from tilesmith._errors import Error, WrongType
+from tilesmith._refusals import refusal
 from tilesmith._tensor_library import Servers
 
 _servers = Servers("attention", "attention")
@@ -88,8 +89,13 @@ def attention(
     serve = _SERVED_BY.get(type(q))
     if serve is None:
         serve = _servers.find("q", q)
-    return serve(q, k, v, layout, causal, mask, window, scale, softcap, bias, alibi, sink, q_scale, k_scale, v_scale,
-                 dropout_p, seed, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, return_lse, out)  # fmt: skip
+    try:
+        return serve(q, k, v, layout, causal, mask, window, scale, softcap, bias, alibi, sink, q_scale, k_scale, v_scale,
+                     dropout_p, seed, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, return_lse, out)  # fmt: skip
+    except Error:
+        raise
+    except Exception as error:
+        raise refusal("attention", error, locals()) from error
 
 
 listed_functions.update((attention,))

@@ -5,9 +5,10 @@ from __future__ import annotations
 from typing import Any, Optional
 
 from tilesmith._candidates import listed_functions
-from tilesmith._errors import InvalidArgument, WrongType
+from tilesmith._errors import Error, InvalidArgument, WrongType
 from tilesmith._gemm_operands import Operands
 from tilesmith._packed_weight import PackedWeight
+from tilesmith._refusals import refusal
 from tilesmith._tensor_library import Servers
 
 _servers = Servers("gemm", "gemm")
@@ -95,8 +96,13 @@ def matmul(
     if clamp.__class__ is list:
         clamp = tuple(clamp)
     serve = _SERVED_BY.get(type(a)) or _servers.find("a", a)
-    return serve("matmul", a, b, c, bias, multiply, residual, scale_a, scale_b, out, None, zero_b, None, None, amax, out_dtype, alpha, beta,
-                 activation, gate, clamp, tf32, prefetch_weights)  # fmt: skip
+    try:
+        return serve("matmul", a, b, c, bias, multiply, residual, scale_a, scale_b, out, None, zero_b, None, None, amax, out_dtype, alpha, beta,
+                     activation, gate, clamp, tf32, prefetch_weights)  # fmt: skip
+    except Error:
+        raise
+    except Exception as error:
+        raise refusal("matmul", error, locals()) from error
 
 
 def mm_plus_mm(
@@ -137,8 +143,13 @@ def mm_plus_mm(
     if clamp.__class__ is list:
         clamp = tuple(clamp)
     serve = _SERVED_BY.get(type(a)) or _servers.find("a", a)
-    return serve("mm_plus_mm", a, b, None, bias, multiply, residual, None, None, out, None, None, c, d, amax, out_dtype, alpha, 1.0,
-                 activation, gate, clamp, tf32, False)  # fmt: skip
+    try:
+        return serve("mm_plus_mm", a, b, None, bias, multiply, residual, None, None, out, None, None, c, d, amax, out_dtype, alpha, 1.0,
+                     activation, gate, clamp, tf32, False)  # fmt: skip
+    except Error:
+        raise
+    except Exception as error:
+        raise refusal("mm_plus_mm", error, locals()) from error
 
 
 def linear(
@@ -193,8 +204,13 @@ def linear(
             form = "packed"
         else:
             w = w.data
-    return serve(form, x, w, None, bias, multiply, residual, scale_x, scale_w, out, None, zero_w, None, None, amax, out_dtype, 1.0,
-                 1.0, activation, gate, clamp, tf32, prefetch_weights)  # fmt: skip
+    try:
+        return serve(form, x, w, None, bias, multiply, residual, scale_x, scale_w, out, None, zero_w, None, None, amax, out_dtype, 1.0,
+                     1.0, activation, gate, clamp, tf32, prefetch_weights)  # fmt: skip
+    except Error:
+        raise
+    except Exception as error:
+        raise refusal("linear", error, locals()) from error
 
 
 def grouped_matmul(
@@ -262,14 +278,24 @@ def grouped_matmul(
             return []
         compute = _list_servers.by_type.get(type(a[0])) or _list_servers.find("a[0]", a[0])
         lists = Operands(a, b, c, bias, multiply, residual, scale_a, scale_b, out, zero_b=zero_b)
-        return compute(lists, out_dtype, alpha, beta, activation, gate, clamp, tf32)
+        try:
+            return compute(lists, out_dtype, alpha, beta, activation, gate, clamp, tf32)
+        except Error:
+            raise
+        except Exception as error:
+            raise refusal("grouped_matmul", error, locals()) from error
     if (group_ends is None) == (group_rows is None):
         raise InvalidArgument(f"{'neither' if group_ends is None else 'each'} of group_ends and group_rows is given",
                               "group_ends for rows behind one another, group_rows for a matrix a group")  # fmt: skip
     form, groups = ("grouped", group_ends) if group_rows is None else ("masked", group_rows)
     serve = _SERVED_BY.get(type(a)) or _servers.find("a", a)
-    return serve(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, zero_b, None, None, amax, out_dtype, alpha, beta,
-                 activation, gate, clamp, tf32, False)  # fmt: skip
+    try:
+        return serve(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, zero_b, None, None, amax, out_dtype, alpha, beta,
+                     activation, gate, clamp, tf32, False)  # fmt: skip
+    except Error:
+        raise
+    except Exception as error:
+        raise refusal("grouped_matmul", error, locals()) from error
 
 
 def _none(name: str) -> WrongType:

@@ -1,0 +1,72 @@
+"""What a call is told whose arguments are so odd that Python or the tensors' library stumbled over them.
+
+What can be wrong with sensible arguments is checked where they are read. A repeated call checks nothing, so that values
+which cannot be looked up, and tensors without memory, come to light by another library's exception. Here it becomes one of
+the package's own.
+"""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, Mapping
+
+from tilesmith._errors import Error, Failure, InvalidArgument, OutOfMemory, Unsupported, WrongType
+from tilesmith._views import number, shown
+
+_NUMBERS = ("scale", "softcap", "dropout_p", "alpha", "beta")
+#: What the arguments that are no tensors are.
+_KINDS = {
+    **dict.fromkeys(_NUMBERS, "a number"),
+    **dict.fromkeys(("causal", "return_lse", "tf32", "prefetch_weights", "is_causal", "enable_gqa"), "True or False"),
+    **dict.fromkeys(("layout", "mask", "activation", "gate"), "a word"),
+    **dict.fromkeys(("seed", "diagonal", "max_seqlen_q", "max_seqlen_k"), "a whole number"),
+    "window": "(left, right), bounds of 0 or more, or -1 for none",
+    "clamp": "(low, high), two numbers",
+    "out_dtype": "a data type of the tensors' library",
+}
+
+
+def refusal(function: str, error: Exception, arguments: Mapping[str, Any]) -> Error:
+    """Of a call of the package's function, by argument."""
+    if isinstance(error, Error):
+        return error
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # torch's is a RuntimeError
+        return OutOfMemory(f"{function}: {shown(str(error))}", "smaller tensors, or more memory", "out_of_memory")
+    for name, kind in _KINDS.items():
+        value = arguments.get(name)
+        if value is None:
+            continue
+        try:
+            hash(value)
+            if name in _NUMBERS:
+                number(name, value)
+        except Error as own:
+            return own
+        except Exception:
+            return WrongType(f"{name} is {shown(value)}", kind)
+    if (torch := sys.modules.get("torch")) is not None:
+        for name, value in arguments.items():
+            for tensor in value if isinstance(value, (list, tuple)) else (value,):
+                if isinstance(tensor, torch.Tensor) and (kind := _odd_kind(torch, tensor)):
+                    return Unsupported(f"{name} is {kind}, and {function} reads plain tensors alone", "torch's own operation",
+                                       "unsupported")  # fmt: skip
+    told = f"{function} fails: {type(error).__name__}: {shown(str(error))}"
+    hint = f"arguments as help(tilesmith.{function}) describes them"
+    if isinstance(error, NotImplementedError):
+        return Unsupported(told, hint, "unsupported")
+    if isinstance(error, (TypeError, AttributeError)):
+        return WrongType(told, hint)
+    if isinstance(error, (ValueError, ArithmeticError, LookupError, BufferError)):
+        return InvalidArgument(told, hint)
+    return Failure(told, hint, "internal")
+
+
+def _odd_kind(torch: Any, tensor: Any) -> str:
+    wrapped = getattr(getattr(torch._C, "_functorch", None), "is_functorch_wrapped_tensor", None)
+    if wrapped is not None and wrapped(tensor):
+        return "a tensor of a torch.func transform (vmap, jvp, grad)"
+    if type(tensor).__name__ == "FakeTensor":
+        return "a FakeTensor, which has no memory, beside others"
+    if tensor.is_nested:
+        return "a nested tensor"
+    return "" if tensor.layout is torch.strided else f"a {tensor.layout} tensor"

@@ -21,6 +21,7 @@ from tilesmith._library import library_path, version
 from tilesmith._options import options
 from tilesmith._packed_weight import PackedWeight, pack_weight
 from tilesmith._plan import Plan, Region, Stage, Step, last_plan
+from tilesmith._sdpa import scaled_dot_product_attention
 from tilesmith._store_stats import StoreStats, store_stats
 from tilesmith._tensor_library import watch_for_tracing
 
@@ -28,7 +29,7 @@ __all__ = [
     "Candidate", "Candidates", "Device", "Error", "Failure", "InvalidArgument", "OutOfMemory", "PackedWeight", "Plan", "Refusal",
     "Region", "Stage", "Step", "StoreStats", "Unsupported", "WrongType", "attention", "candidates", "devices", "grouped_matmul",
     "last_plan", "library_path", "linear", "matmul", "missing", "mm_plus_mm", "options", "pack_weight",
-    "store_stats", "version",
+    "scaled_dot_product_attention", "store_stats", "version",
 ]
 
 watch_for_tracing()

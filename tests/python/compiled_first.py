@@ -17,6 +17,7 @@ def calls(torch, tilesmith):
     return {
         "attention": (lambda q: tilesmith.attention(q, q, q, causal=True), q),
         "attention with lse": (lambda q: tilesmith.attention(q, q, q, return_lse=True), q),
+        "scaled_dot_product_attention": (lambda q: tilesmith.scaled_dot_product_attention(q, q, q, is_causal=True), q),
         "matmul": (lambda x, w: tilesmith.matmul(x, w.T), x, w),
         "matmul with amax": (lambda x, w: tilesmith.matmul(x, w.T, amax=True), x, w),
         "linear": (lambda x, w: tilesmith.linear(x, w, activation="gelu"), x, w),

@@ -299,7 +299,8 @@ typedef struct tilesmith_attention {
   float dropout_probability; /* with TILESMITH_DROPOUT: 0 to below 1, in steps of 1/65536; else 0 */
   float reserved_number;
 
-  /* The data: memory that the device reads. A pointer that no trait asks for is NULL. */
+  /* The data: memory that the device reads. A pointer that no trait asks for is NULL. A NaN or infinity in v may reach
+   * rows that do not see its key, because a hidden key's weight is 0 and 0 times NaN is NaN: padding is finite. */
   const void* q;
   const void* k;
   const void* v;

@@ -12,6 +12,7 @@
 //   a causal mask also asks j <= i + o + d
 //   output row = sum over visible j of softmax(s)_j v_j; a sink logit joins the softmax's sum and no output
 //   lse = natural logarithm of the softmax's sum, the sink included; -inf for a row that sees nothing
+// A NaN or infinity in v may reach rows that do not see its key: a hidden key's weight is 0, and 0 times NaN is NaN.
 // Masks and windows mean what FlashAttention means by them. The diagonal moves them, as it does in torch.tril: a causal
 // mask with diagonal -1 leaves the keys strictly before a query, and a mask with diagonal r and window_left l + r is
 // the window from l keys to the left to r keys to the right of the mask's own diagonal.

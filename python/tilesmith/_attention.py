@@ -37,6 +37,8 @@ def attention(
     max_seqlen_q: Optional[int] = None,
     max_seqlen_k: Optional[int] = None,
     return_lse: bool = False,
+    diagonal: int = 0,
+    tf32: bool = False,
     out: Any = None,
 ) -> Any:
     """Attention forward: softmax(scale q k^T + bias) v, row by row.
@@ -51,6 +53,8 @@ def attention(
     mask: "none", "top_left" (query i sees keys j <= i), "bottom_right" (j <= i + seqlen_k - seqlen_q).
     window: (left, right): query i sees keys i + o - left <= j <= i + o + right; -1 is no bound. o is seqlen_k - seqlen_q
         for mask "bottom_right" and for a window without a mask, else 0.
+    diagonal: what the mask and the window are moved by, to the right, as torch.tril's: causal=True with -1 leaves the keys
+        strictly before a query. ALiBi is not moved.
     scale: of the logits; None is 1 / sqrt(head_dim_qk).
     softcap: if positive, logits become softcap * tanh(logits / softcap), before the bias.
     bias: float32, broadcast to (batch, heads_q, seqlen_q, seqlen_k), added to the scaled logits.
@@ -70,13 +74,16 @@ def attention(
         (total, heads, dim) for "bshd".
     max_seqlen_q, max_seqlen_k: the longest of the sequences. None reads the offsets, which for tensors on a GPU waits
         for it.
+    tf32: float32 tensors are rounded to 10 bits of mantissa in the products, where the device has such instructions; else
+        the products are float32.
     return_lse: True returns (output, lse): lse is float32, (batch, heads_q, seqlen_q) or with variable lengths
         (heads_q, total_q), the natural logarithm of the softmax's sum, the sink included; -inf where a row sees nothing.
     out: where to write the output: (batch, heads_q, seqlen_q, head_dim_v) in the layout's order, any strides with a
         contiguous head dim; must not overlap the inputs. None makes a new dense tensor.
 
     Returns the output, of the inputs' kind and data type (bfloat16 for float8 inputs without `out`), on their device; on
-    a GPU it is queued on the current stream. A row that sees no key is 0. Sums are float32.
+    a GPU it is queued on the current stream. A row that sees no key is 0. Sums are float32. A NaN or infinity in v may reach
+    rows that do not see its key: a hidden key's weight is 0, and 0 times NaN is NaN. So padding is finite.
 
     The first call of a problem chooses a kernel and may compile it; later ones take a few microseconds. Forward only:
     tensors that require a gradient are refused unless gradients are off.
@@ -91,7 +98,7 @@ def attention(
         serve = _servers.find("q", q)
     try:
         return serve(q, k, v, layout, causal, mask, window, scale, softcap, bias, alibi, sink, q_scale, k_scale, v_scale,
-                     dropout_p, seed, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, return_lse, out)  # fmt: skip
+                     dropout_p, seed, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, return_lse, diagonal, tf32, out)  # fmt: skip
     except Error:
         raise
     except Exception as error:

@@ -21,6 +21,7 @@ from tilesmith._views import View, broadcast, check_devices, dense_strides, flag
 _INPUT_CODES = {"fp32": 0, "fp16": 1, "bf16": 2, "fp8": 3, "bf8": 4}
 # fp8 inputs have outputs of another type; the type of `out` chooses, bf16 when there is none.
 _FP8_CODES = {"fp16": 10, "bf16": 11, "fp32": 12}
+_TF32 = 8
 _MASKS = {"none": 0, "top_left": 1, "bottom_right": 2}
 _SOFT_CAP, _SINK, _DROPOUT, _LSE, _BLOCK_SCALE = 1, 2, 4, 8, 16
 _ELEMENTWISE, _ALIBI = 1, 2
@@ -58,6 +59,8 @@ class Options(NamedTuple):
     max_seqlen_q: Optional[int]
     max_seqlen_k: Optional[int]
     return_lse: bool
+    diagonal: int = 0
+    tf32: bool = False
 
 
 class Arguments(NamedTuple):
@@ -85,6 +88,8 @@ class Arguments(NamedTuple):
     max_seqlen_q: Any
     max_seqlen_k: Any
     return_lse: Any
+    diagonal: Any
+    tf32: Any
     out: Any
 
     @property
@@ -96,7 +101,7 @@ class Arguments(NamedTuple):
     @property
     def options(self) -> Options:
         return Options(self.layout, self.causal, self.mask, as_window(self.window), self.scale, self.softcap,
-                       self.dropout_p, self.max_seqlen_q, self.max_seqlen_k, self.return_lse)  # fmt: skip
+                       self.dropout_p, self.max_seqlen_q, self.max_seqlen_k, self.return_lse, self.diagonal, self.tf32)  # fmt: skip
 
 
 class Call:
@@ -175,6 +180,10 @@ def prepare(tensors: Tensors, options: Options, threads: int = 0) -> Call:
     dims = _dims(options.layout, group)
     _set_shape(call, tensors, dims, options, group)
     out_type = _set_data_type(call, tensors)
+    if flag("tf32", options.tf32):
+        if tensors.q.data_type != "fp32":
+            raise InvalidArgument(f"tf32 is set, and q is {tensors.q.data_type}", "float32")
+        call.data_type = _TF32
     _set_mask(call, options)
     call.device.kind, call.device.index = tensors.q.kind, tensors.q.index
     check_devices(tensors._fields, tensors)
@@ -284,6 +293,7 @@ def _set_mask(call: Attention, options: Options) -> None:
     if len(window) != 2 or not all(-1 <= bound < 1 << 62 for bound in window):
         raise InvalidArgument(f"window is {shown(options.window)}", "(left, right), bounds of 0 or more, or -1 for none")
     call.window_left, call.window_right = window
+    call.diagonal = whole("diagonal", options.diagonal)
 
 
 def _strides(name: str, view: View, dims: _Dims) -> tuple[int, int, int]:

@@ -30,12 +30,12 @@ _calls: KeptCalls[Call] = KeptCalls()
 
 
 def attention(q, k, v, layout, causal, mask, window, scale, softcap, bias, alibi, sink, q_scale, k_scale, v_scale,
-              dropout_p, seed, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, return_lse, out) -> Any:  # fmt: skip
+              dropout_p, seed, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, return_lse, diagonal, tf32, out) -> Any:  # fmt: skip
     """tilesmith.attention on plain torch tensors. Every call passes here, so it is written for speed."""
     if is_compiling():
         return attention_op(q, k, v, layout, causal, mask, window, scale, softcap, bias, alibi, sink, q_scale, k_scale,
                             v_scale, dropout_p, seed, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, return_lse,
-                            out)  # fmt: skip
+                            diagonal, tf32, out)  # fmt: skip
     plain = (bias is None and alibi is None and sink is None and q_scale is None and k_scale is None and v_scale is None
              and cu_seqlens_q is None and cu_seqlens_k is None and out is None)  # fmt: skip
     if not plain or type(k) is not Tensor or type(v) is not Tensor:
@@ -47,13 +47,13 @@ def attention(q, k, v, layout, causal, mask, window, scale, softcap, bias, alibi
     # the library refuses their null pointers.
     key = (q.dtype, q.shape, q.stride(), q.get_device(), k.dtype, k.shape, k.stride(), k.get_device(), v.dtype, v.shape,
            v.stride(), v.get_device(), layout, causal, mask, window, scale, softcap, dropout_p, max_seqlen_q,
-           max_seqlen_k, return_lse, torch_threads())  # fmt: skip
+           max_seqlen_k, return_lse, diagonal, tf32, torch_threads())  # fmt: skip
     if not plain:
         key += tuple(map(describe, (bias, alibi, sink, q_scale, k_scale, v_scale, cu_seqlens_q, cu_seqlens_k, out)))
     call = _calls.by_key.get(key)
     if call is None:
         x = Arguments(q, k, v, layout, causal, mask, window, scale, softcap, bias, alibi, sink, q_scale, k_scale, v_scale,
-                      dropout_p, seed, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, return_lse, out)  # fmt: skip
+                      dropout_p, seed, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, return_lse, diagonal, tf32, out)  # fmt: skip
         views = Tensors(*(view_of(name, tensor) for name, tensor in zip(Tensors._fields, x.tensors)))
         call = _calls.keep(key, prepare(views, x.options, torch_threads()))
     if (q.requires_grad or k.requires_grad or v.requires_grad) and grad_enabled():
@@ -110,7 +110,7 @@ _ARGUMENTS = (
     "Tensor q, Tensor k, Tensor v, str layout, bool causal, str mask, SymInt window_left, SymInt window_right, float? scale, "
     "float softcap, Tensor? bias, Tensor? alibi, Tensor? sink, Tensor? q_scale, Tensor? k_scale, Tensor? v_scale, "
     "float dropout_p, int? seed, Tensor? cu_seqlens_q, Tensor? cu_seqlens_k, SymInt? max_seqlen_q, SymInt? max_seqlen_k, "
-    "bool return_lse"
+    "bool return_lse, SymInt diagonal=0, bool tf32=False"
 )
 
 
@@ -128,7 +128,7 @@ def attention_op(*given: Any) -> Any:
     window = as_window(x.window)
     if len(window) != 2:
         raise InvalidArgument(f"window is {window}", "(left, right), bounds of 0 or more, or -1 for none")
-    *arguments, out = x._replace(causal=bool(x.causal), seed=seed, return_lse=bool(x.return_lse))
+    *arguments, out = x._replace(causal=bool(x.causal), seed=seed, return_lse=bool(x.return_lse), tf32=bool(x.tf32))
     arguments[_WINDOW : _WINDOW + 1] = window
     if out is None:
         result, lse = torch.ops.tilesmith.attention_fwd(*arguments)
@@ -138,9 +138,12 @@ def attention_op(*given: Any) -> Any:
 
 
 _WINDOW = Arguments._fields.index("window")  # one argument of attention's, two of the operator's
+_RETURN_LSE = Arguments._fields.index("return_lse") + 1  # likewise, among the operator's
+_TAIL = (0, False)  # the defaults behind it: torch leaves out arguments that equal theirs
 
 
 def _attention_fwd(*given: Any, out: Any = None) -> tuple[Tensor, Tensor]:
+    given += _TAIL[len(given) - _RETURN_LSE - 1 :]
     x = Arguments(*given[:_WINDOW], given[_WINDOW : _WINDOW + 2], *given[_WINDOW + 2 :], out)
     result = attention(*x._replace(seed=None if x.seed is None else x.seed % (1 << 64)))
     return result if x.return_lse else (result, x.q.new_empty(0, dtype=torch.float32))
@@ -150,9 +153,10 @@ def _attention_fwd_out(*given: Any, out: Tensor) -> Tensor:
     return _attention_fwd(*given, out=out)[1]
 
 
-def _fake_attention_fwd(q, k, v, layout, *rest):
+def _fake_attention_fwd(*given):
     """Shapes and types alone."""
-    return_lse, group = rest[-1], rest[-5] is not None
+    q, k, v, layout = given[:4]
+    return_lse, group = given[_RETURN_LSE], given[_RETURN_LSE - 4] is not None
     dtype = torch.bfloat16 if TYPES.get(q.dtype) in ("fp8", "bf8") else q.dtype
     head, row = (0, 1) if layout == "bhsd" else (1, 0)
     shape = (q.shape[head], q.shape[row]) if group else (q.shape[0], q.shape[1 + head], q.shape[1 + row])

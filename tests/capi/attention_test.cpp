@@ -54,6 +54,10 @@ std::string failure_with(Change change) {
   return failure_of(call);
 }
 
+TEST(AttentionCall, Tf32IsFloat32WhereNoInstructionsAre) {
+  EXPECT_EQ(failure_with([](auto& c) { c.data_type = TILESMITH_TF32; }), "");
+}
+
 TEST(AttentionCall, MeansAndLse) {
   Buffers buffers;
   const tilesmith_attention call = sample(buffers);

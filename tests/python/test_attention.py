@@ -144,3 +144,21 @@ def test_decode_lengths_that_never_repeat(qkv):
     for rows in range(1000, 1100):
         got = tilesmith.attention(q, k[:, :, :rows], v[:, :, :rows])
     assert_near(got, reference.attention(q, k[:, :, :rows], v[:, :, :rows])[0])
+
+
+@pytest.mark.parametrize("diagonal", [-3, -1, 0, 2])
+@pytest.mark.parametrize("options", [dict(causal=True), dict(mask="top_left"), dict(window=(2, 1))], ids=str)
+def test_a_diagonal_moves_mask_and_window(qkv, diagonal, options):
+    q, k, v = qkv(rows_q=40, rows_k=40)
+    got = tilesmith.attention(q, k, v, diagonal=diagonal, **options)
+    distance = np.arange(40)[None] - np.arange(40)[:, None] - diagonal
+    seen = (distance >= -2) & (distance <= 1) if "window" in options else distance <= 0
+    bias = np.where(seen, 0, -np.inf).astype(np.float32)
+    np.testing.assert_allclose(got, tilesmith.attention(q, k, v, bias=bias), rtol=0, atol=2e-5)
+
+
+def test_tf32_is_of_float32(qkv):
+    with pytest.raises(tilesmith.InvalidArgument, match="tf32 is set, and q is fp16"):
+        tilesmith.attention(*qkv(dtype="float16"), tf32=True)
+    q, k, v = qkv()  # the CPU has no such instructions
+    np.testing.assert_array_equal(tilesmith.attention(q, k, v, tf32=True), tilesmith.attention(q, k, v))

@@ -74,7 +74,7 @@ def without_prefix(enum, prefix):
 def test_data_types():
     codes = without_prefix("tilesmith_data_type", "TILESMITH_")
     known = {**_gemm_call._CODES, "tf32": _gemm_call._TF32, **{f"fp8{out}": code for out, code in _attention_call._FP8_CODES.items()}}
-    assert known == codes
+    assert known == codes and _attention_call._TF32 == _gemm_call._TF32
     assert _attention_call._INPUT_CODES.items() <= codes.items()
 
 

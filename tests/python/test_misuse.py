@@ -92,6 +92,7 @@ WRONG_OPTIONS = {
     "dropout_p": ["1", [1], {}, 10**400, -1, 1, 2.0, float("nan"), Odd(), None],
     "max_seqlen_q": [1, [1], "1", 10**30, Odd()],
     "max_seqlen_k": [1, [1], "1", 10**30, Odd()],
+    "diagonal": ["1", [1], 0.5, 10**30, Odd(), None],
     "return_lse": ["yes", [], 2, Odd(), None],
     "alpha": ["1", [1], {}, 10**400, 1e39, 1j, Odd(), None, np.ones(2)],
     "activation": [1, [], {}, "Relu", Odd()],
@@ -117,7 +118,7 @@ def of_lists(a, b, **options):
 #: The function, its tensors, its optional tensors, its options.
 FUNCTIONS = {
     "attention": (tilesmith.attention, (Q, Q, Q), ("bias", "alibi", "sink", "q_scale", "k_scale", "v_scale", "cu_seqlens_q", "out"),
-                  ("layout", "causal", "mask", "window", "scale", "softcap", "dropout_p", "max_seqlen_q", "max_seqlen_k", "return_lse")),
+                  ("layout", "causal", "mask", "window", "scale", "softcap", "dropout_p", "max_seqlen_q", "max_seqlen_k", "return_lse", "diagonal", "tf32")),
     "scaled_dot_product_attention": (tilesmith.scaled_dot_product_attention, (Q, Q, Q), ("attn_mask",),
                                      ("dropout_p", "is_causal", "scale", "enable_gqa")),
     "matmul": (tilesmith.matmul, (ONE, ONE), ("c", "bias", "multiply", "residual", "scale_a", "zero_b", "amax", "out"),

@@ -32,7 +32,7 @@ constexpr std::uint32_t kTraits =
 
 Status check_data_type(std::int32_t value) {
   for (const std::int32_t known : {TILESMITH_FP32, TILESMITH_FP16, TILESMITH_BF16, TILESMITH_FP8, TILESMITH_BF8,
-                                   TILESMITH_FP8FP16, TILESMITH_FP8BF16, TILESMITH_FP8FP32})
+                                   TILESMITH_TF32, TILESMITH_FP8FP16, TILESMITH_FP8BF16, TILESMITH_FP8FP32})
     if (value == known) return {};
   return fail(ErrorCode::invalid_argument, fmt::format("data_type is {}", value), "a tilesmith_data_type");
 }

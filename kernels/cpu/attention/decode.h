@@ -158,7 +158,7 @@ TS_INLINE Vec decode_logit(const TsAttentionArgs& args, const RowGroup& g, const
                        key * strides.column;
     float bias[kLanes] = {};
     for (int i = 0; i < count && i < kLanes; ++i) bias[i] = row[i * strides.column];
-    x = x + load(bias) * kLog2E;
+    x = x + load(bias) * kToBase2;
   }
   if constexpr (kAlibi) {
     const float slope = args.alibi[g.batch * args.alibi_batch_stride + g.head[r]] * kLog2E;
@@ -215,7 +215,7 @@ inline void decode_softmax(const TsAttentionArgs& args, const RowGroup& g, long 
   for (int j = kLanes; j < count; j += kLanes) top = larger(load(&w.s[r][j]), top);
   const float block_top = maximum_of(top);
   if (block_top > w.m[r]) {
-    const float shrink = exp2_scalar(w.m[r] - block_top);
+    const float shrink = exp2_scalar((w.m[r] - block_top) * kUnit);
     w.m[r] = block_top;
     w.l[r] *= shrink;
     for (int c = 0; c < kChunksV; ++c) store(&w.o[r][c * kLanes], load(&w.o[r][c * kLanes]) * shrink);
@@ -223,7 +223,7 @@ inline void decode_softmax(const TsAttentionArgs& args, const RowGroup& g, long 
   const float anchor = w.m[r] == -kInfinity ? 0.0f : w.m[r];  // -inf - -inf is NaN
   Vec sum = {};
   for (int j = 0; j < count; j += kLanes) {
-    const Vec p = exp2<kExp2Degree>(load(&w.s[r][j]) - anchor);
+    const Vec p = exp2<kExp2Degree>((load(&w.s[r][j]) - anchor) * kUnit);
     sum = sum + p;
     store(&w.s[r][j], p);
   }
@@ -351,18 +351,18 @@ void run_combine(const void* args_pointer, long long index, void* scratch) {
   for (int r = 0; r < g.rows; ++r) {
     float top = -kInfinity, sum = 0;
     float sink = -kInfinity;
-    if (kSink && args.sink != nullptr) sink = args.sink[g.head[r]] * kLog2E;
+    if (kSink && args.sink != nullptr) sink = args.sink[g.head[r]] * kToBase2;
     top = sink;
     for (long long split = 0; split < args.splits; ++split) {
       const float m = partial_result(args, index, split, r)[0];
       top = m > top ? m : top;
     }
-    if (sink != -kInfinity) sum = exp2_scalar(sink - top);
+    if (sink != -kInfinity) sum = exp2_scalar((sink - top) * kUnit);
     zero_words(sums, kChunksV * kLanes);
     for (long long split = 0; split < args.splits; ++split) {
       const float* partial = partial_result(args, index, split, r);
       if (partial[1] == 0) continue;
-      const float weight = exp2_scalar(partial[0] - top);
+      const float weight = exp2_scalar((partial[0] - top) * kUnit);
       sum += partial[1] * weight;
       for (int c = 0; c < kChunksV * kLanes; c += kLanes)
         store(sums + c, load(sums + c) + load(partial + kLanes + c) * weight);
@@ -373,7 +373,8 @@ void run_combine(const void* args_pointer, long long index, void* scratch) {
     for (int c = 0; c < kHeadDimV; c += 8) store_chunk(to + c, *reinterpret_cast<const LooseChunk*>(sums + c) * scale);
     if (kLse && args.lse != nullptr) {
       args.lse[offset_of(args.lse_strides, g.batch, g.head[r], g.sequence.first_query) +
-               g.query[r] * args.lse_strides.row] = sum == 0 ? -kInfinity : (top + log2(splat(sum))[0]) * kLn2;
+               g.query[r] * args.lse_strides.row] =
+          sum == 0 ? -kInfinity : natural_lse(splat(top), log2(splat(sum)))[0];
     }
   }
 }

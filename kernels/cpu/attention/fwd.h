@@ -7,26 +7,27 @@ inline void finish(const TsAttentionArgs& args, const QueryBlock& q, const Scali
   const float kept = kDropout ? 65536.0f / (float)(65536 - (int)args.drop_threshold) : 1.0f;
   for (int lane0 = 0; lane0 < w.rows.count; lane0 += kLanes) {
     const int strip = lane0 / kStrip;
-    Vec m = anchor(load(w.m + lane0)) * scaling.exponent;
+    Vec m = anchor(load(w.m + lane0));  // in units of kUnit
+    if constexpr (!kBias) m = m * scaling.exponent;
     Vec sum = load(w.l + lane0);
     Vec weight = splat(kept);
     if constexpr (kSink) {
       float logits[kLanes];
       for (int r = 0; r < kLanes; ++r)
-        logits[r] = args.sink != nullptr ? args.sink[w.rows.head[lane0 + r]] * kLog2E : -kInfinity;
+        logits[r] = args.sink != nullptr ? args.sink[w.rows.head[lane0 + r]] * kToBase2 : -kInfinity;
       const Vec sink = load(logits);
       const Vec top = anchor(larger(sink, select(sum > 0.0f, m, splat(-kInfinity))));
-      const Vec shrink = exp2<5>(m - top);
+      const Vec shrink = exp2<5>((m - top) * kUnit);
       const Vec shrunk = select(sum > 0.0f, sum * shrink, Vec{});
       weight = weight * shrink;
-      sum = shrunk + exp2<5>(sink - top);
+      sum = shrunk + exp2<5>((sink - top) * kUnit);
       m = top;
     }
     const IVec empty = sum == 0.0f;
     const Vec scale = weight / sum;
     if constexpr (kLse) {
       float lse[kLanes];
-      store(lse, select(empty, splat(-kInfinity), (m + log2(sum)) * kLn2));
+      store(lse, select(empty, splat(-kInfinity), natural_lse(m, log2(sum))));
       for (int r = 0; args.lse != nullptr && r < kLanes && lane0 + r < w.rows.count; ++r) {
         args.lse[offset_of(args.lse_strides, q.batch, w.rows.head[lane0 + r], q.sequence.first_query) +
                  w.rows.query[lane0 + r] * args.lse_strides.row] = lse[r];

@@ -49,6 +49,11 @@ TS_INLINE Visible visible_keys(const TsAttentionArgs& args, const Sequence& s, l
 // The numbers by which scores become exponents of 2. The sign of the scale goes into the queries (exactly), so that the
 // largest score has the largest exponent; a scale of 0 clears the queries.
 constexpr bool kTransformed = kSoftCap || kBias || kAlibi;  // logits are brought to base 2 before the maximum is taken
+// Of a logit that was brought to base 2. With a bias it is 2, because log2(e) / 2 < 1: a bias of any finite size, such
+// as the type's lowest number as a mask, stays finite and keeps its order.
+constexpr float kUnit = kBias ? 2.0f : 1.0f;
+constexpr float kToBase2 = kLog2E / kUnit;
+constexpr float kLargest = 3.40282347e38f;
 
 struct Scaling {
   float dot = 1;       // kTransformed: from a dot product to a base-2 logit, or to the argument of tanh
@@ -68,14 +73,24 @@ inline Scaling scaling_of(const TsAttentionArgs& args) {
     scale = -scale;
   }
   if constexpr (kSoftCap) {
-    s.dot = scale / args.soft_cap;
-    s.capped = args.soft_cap * kLog2E;
+    // A larger cap changes no logit that floats tell apart from its tanh, and would overflow in base 2.
+    const float cap = args.soft_cap < 0x1p100f ? args.soft_cap : 0x1p100f;
+    s.dot = scale / cap;
+    s.capped = cap * kToBase2;
   } else if constexpr (kTransformed) {
-    s.dot = scale * kLog2E;
+    s.dot = scale * kToBase2;
   } else {
     s.exponent = scale * kLog2E;
   }
+  if constexpr (kBias) s.exponent = kUnit;
   return s;
+}
+
+// The log-sum-exp, from a maximum in units of kUnit and the logarithm of a sum.
+TS_INLINE Vec natural_lse(Vec m, Vec log_of_sum) {
+  if constexpr (!kBias) return (m + log_of_sum) * kLn2;
+  const Vec x = larger(splat(-kLargest), m * (kUnit * kLn2) + log_of_sum * kLn2);
+  return select(x > kLargest, splat(kLargest), x);
 }
 
 // Gives a row of query words the scale's sign.

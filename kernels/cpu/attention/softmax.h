@@ -14,7 +14,7 @@ TS_INLINE Vec logit(const Scaling& scaling, const Scratch& w, int lane, long lon
   } else if constexpr (kTransformed) {
     x = x * scaling.dot;
   }
-  if constexpr (kBias) x = x + load(&w.bias[row][lane % kStrip]) * kLog2E;
+  if constexpr (kBias) x = x + load(&w.bias[row][lane % kStrip]) * kToBase2;
   if constexpr (kAlibi) x = x - load(&w.rows.slope[lane]) * magnitude(load(&w.rows.position[lane]) - (float)key);
   if constexpr (kMasked) {
     const IVec j = splat((int)key);
@@ -49,6 +49,24 @@ TS_INLINE bool raise_maximum(const Scaling& scaling, Scratch& w, int strip, cons
   return true;
 }
 
+// Takes maxima whose exponents would overflow off the scores themselves: `shift` becomes 0 there. Only a bias is as
+// large, so this is one comparison for each block.
+[[maybe_unused]] inline void take_off_huge(Scratch& w, int strip, int rows, Vec (&shift)[kVectors]) {
+  const float* m = w.m + strip * kStrip;
+  IVec huge = {};
+  for (int v = 0; v < kVectors; ++v) huge |= magnitude(anchor(load(m + v * kLanes))) > 0x1p126f;
+  if (!any(huge)) return;
+  for (int v = 0; v < kVectors; ++v) {
+    const Vec top = anchor(load(m + v * kLanes));
+    const IVec here = magnitude(top) > 0x1p126f;
+    for (int r = 0; r < rows; ++r) {
+      float* s = &w.s[r][v * kLanes];
+      store(s, select(here, load(s) - top, load(s)));
+    }
+    shift[v] = select(here, Vec{}, shift[v]);
+  }
+}
+
 // Scores become probabilities 2^(exponent * (s - m)); their sums, taken before dropout and before rounding to pairs,
 // join l.
 inline void exponentiate(const TsAttentionArgs& args, const QueryBlock& q, const Scaling& scaling,
@@ -66,6 +84,7 @@ inline void exponentiate(const TsAttentionArgs& args, const QueryBlock& q, const
   for (int r = block.count; r < rows; ++r) {
     for (int v = 0; v < kVectors; ++v) store(&w.s[r][v * kLanes], splat(-kInfinity));
   }
+  if constexpr (kBias) take_off_huge(w, strip, rows, shift);
   for (int r0 = 0; r0 < rows; r0 += kStep) {
 #pragma GCC unroll 8
     for (int v = 0; v < kVectors; ++v) {

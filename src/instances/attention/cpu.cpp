@@ -173,9 +173,12 @@ void walk_cpu_attention(const CpuSpec& spec, const AttentionSignature& signature
 }
 
 void enumerate_cpu_attention(const CpuSpec& spec, const AttentionSignature& signature, ConfigSink sink) {
+  bool wanted = true;
   walk_cpu_attention(spec, signature, [&](const KernelConfig& config, const Rule<CpuAttentionSubject>* refused) {
-    return refused != nullptr || sink(config);
+    return wanted = refused != nullptr || sink(config);
   });
+  for (const DataType type : kGenericTypes)
+    if (wanted && signature == generic_signature(type)) wanted = sink(generic_cpu_attention(spec, type));
 }
 
 std::span<const DataType> generic_cpu_attention_types() {

@@ -7,6 +7,7 @@
 #include <set>
 #include <unordered_set>
 
+#include "catalog/explain.hpp"
 #include "vocabulary/names/native.hpp"
 
 namespace tilesmith {
@@ -94,6 +95,10 @@ TEST(CpuAttention, EveryLevelHasAGenericKernelOfEachType) {
       const KernelConfig config = generic_cpu_attention(level(name), type);
       const auto* rule = first_refusal(cpu_attention_rules(), CpuAttentionSubject{config, level(name)});
       EXPECT_EQ(rule, nullptr) << native_name(config) << ": " << rule->name;
+      // It stands in no table of the level's facts; what is listed is explained as listed all the same.
+      const auto explained = explain(native_name(config), name);
+      ASSERT_TRUE(explained) << explained.error().text();
+      EXPECT_TRUE(explained->front().is_listed()) << explanation_text(explained->front());
     }
 }
 

@@ -15,21 +15,36 @@ namespace {
 
 constexpr std::uint64_t kFileLimit = 4 << 20;
 constexpr std::int64_t kShapeLimit = 10'000'000;
+constexpr int kTimeout = 60;
 
 }  // namespace
 
 Result<Tiers> Tiers::read(const YamlReader& reader, const YAML::Node& node) {
-  TS_TRY(reader.map(node, "tiers"));
   Tiers out;
+  if (!node.IsDefined()) {
+    out.tiers_ = {{"smoke", {{"smoke"}, kTimeout}},
+                  {"full", {{"smoke", "full"}, 300}},
+                  {"nightly", {{"smoke", "full", "nightly"}, 600}}};
+    return out;
+  }
+  TS_TRY(reader.map(node, "tiers"));
   for (const auto& entry : node) {
     const auto name = entry.first.as<std::string>();
     const std::string path = fmt::format("tiers.{:.60}", name);
     TS_TRY(reader.map(entry.second, path));
     TS_TRY(reader.known_keys(entry.second, path, {"includes", "timeout_s", "note"}));
     Tier tier;
-    TS_ASSIGN(const std::int64_t seconds, reader.integer(entry.second["timeout_s"], path + ".timeout_s", 1));
+    std::int64_t seconds = kTimeout;
+    if (const YAML::Node timeout = entry.second["timeout_s"]; timeout.IsDefined()) {
+      TS_ASSIGN(seconds, reader.integer(timeout, path + ".timeout_s", 1));
+    }
     tier.timeout_s = static_cast<int>(std::min<std::int64_t>(seconds, 1 << 30));
     const YAML::Node includes = entry.second["includes"];
+    if (!includes.IsDefined()) {
+      tier.includes.push_back(name);
+      out.tiers_.emplace(name, std::move(tier));
+      continue;
+    }
     TS_TRY(reader.list(includes, path + ".includes"));
     for (std::size_t i = 0; i < includes.size(); ++i) {
       const std::string at = fmt::format("{}.includes[{}]", path, i);
@@ -48,6 +63,18 @@ Result<const Tier*> Tiers::named(std::string_view name) const {
   std::vector<std::string> known;
   for (const auto& [each, tier] : tiers_) known.push_back(each);
   return fail(ErrorCode::invalid_argument, fmt::format("there is no tier '{}'", name), did_you_mean(name, known));
+}
+
+Status check_schema(const YamlReader& reader, const YAML::Node& node) {
+  if (!node.IsDefined()) return {};
+  TS_ASSIGN(const std::int64_t schema, reader.integer(node, "schema", 0));
+  if (schema == 1) return {};
+  return reader.wrong(node, "schema", fmt::format("is {}", schema), "1, which may be left out");
+}
+
+Result<std::string> sweep_id(const YamlReader& reader, const YAML::Node& sweep, const std::string& path) {
+  if (const YAML::Node id = sweep["id"]; id.IsDefined()) return reader.string(id, path + ".id");
+  return path;
 }
 
 Result<ShapesFile> ShapesFile::read(const std::filesystem::path& path, std::string_view builtin) {

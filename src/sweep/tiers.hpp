@@ -20,7 +20,8 @@ struct Tier {
 
 class Tiers {
  public:
-  /// {smoke: {includes: [smoke], timeout_s: 60, note: "..."}, ...}
+  /// {smoke: {includes: [smoke], timeout_s: 60, note: "..."}, ...}. Absent, they are those of the built-in files; a
+  /// tier without `includes` has its own sweeps, one without `timeout_s` a minute.
   [[nodiscard]] static Result<Tiers> read(const YamlReader& reader, const YAML::Node& node);
 
   [[nodiscard]] Result<const Tier*> named(std::string_view name) const;
@@ -34,13 +35,32 @@ class Tiers {
 template <class Sweep>
 using TieredSweeps = std::map<std::string, std::vector<Sweep>, std::less<>>;
 
-/// A section of the file: {smoke: [sweep, ...], full: [...]}, each sweep by read_one(node, path).
+/// The number of the form of shapes files, if a file says it: 1.
+[[nodiscard]] Status check_schema(const YamlReader& reader, const YAML::Node& node);
+
+/// A sweep's name; without one its place in the file.
+[[nodiscard]] Result<std::string> sweep_id(const YamlReader& reader, const YAML::Node& sweep, const std::string& path);
+
+/// A section of the file: {smoke: [sweep, ...], full: [...]}, or a list, which is the smoke tier's; each sweep by
+/// read_one(node, path).
 template <class Sweep, class ReadOne>
 [[nodiscard]] Result<TieredSweeps<Sweep>> read_section(const YamlReader& reader, const YAML::Node& node,
                                                        const std::string& section, const Tiers& tiers,
                                                        ReadOne read_one) {
-  TS_TRY(reader.map(node, section));
   TieredSweeps<Sweep> out;
+  const auto read_all = [&](const YAML::Node& list, const std::string& path, std::vector<Sweep>& into) -> Status {
+    TS_TRY(reader.list(list, path));
+    for (std::size_t i = 0; i < list.size(); ++i) {
+      TS_ASSIGN(Sweep sweep, read_one(list[i], fmt::format("{}[{}]", path, i)));
+      into.push_back(std::move(sweep));
+    }
+    return {};
+  };
+  if (node.IsDefined() && node.IsSequence() && tiers.has("smoke")) {
+    TS_TRY(read_all(node, section, out["smoke"]));
+    return out;
+  }
+  TS_TRY(reader.map(node, section));
   for (const auto& tier : node) {
     const auto name = tier.first.as<std::string>();
     const std::string path = fmt::format("{}.{:.60}", section, name);
@@ -48,12 +68,7 @@ template <class Sweep, class ReadOne>
       return fail(ErrorCode::parse, fmt::format("{}: {} has the tier '{}'", reader.origin(), section, name),
                   "a tier of 'tiers'");
     if (out.contains(name)) return reader.wrong(tier.first, path, "is there twice", "once");
-    TS_TRY(reader.list(tier.second, path));
-    std::vector<Sweep>& sweeps = out[name];
-    for (std::size_t i = 0; i < tier.second.size(); ++i) {
-      TS_ASSIGN(Sweep sweep, read_one(tier.second[i], fmt::format("{}[{}]", path, i)));
-      sweeps.push_back(std::move(sweep));
-    }
+    TS_TRY(read_all(tier.second, path, out[name]));
   }
   return out;
 }

@@ -151,6 +151,18 @@ forward: {smoke: [{id: small, axes: {seqlen_q: [7, 9]}}]}
   EXPECT_FALSE(shapes->back().lse);
 }
 
+TEST(AttentionShapes, WhatEveryFileWouldSayMayBeLeftOut) {
+  const auto matrix = AttentionShapes::parse("forward: [{axes: {seqlen_q: [7, 9]}}]", "here");
+  ASSERT_TRUE(matrix) << matrix.error().text();
+  const auto sweeps = matrix->sweeps("fwd", "smoke");
+  ASSERT_TRUE(sweeps) << sweeps.error().text();
+  ASSERT_EQ(sweeps->size(), 1u);
+  EXPECT_EQ(sweeps->front()->id, "forward[0]");
+  EXPECT_EQ(matrix->shapes("fwd", "nightly")->size(), 2u);
+  EXPECT_EQ(*matrix->timeout_s("smoke"), 60);
+  EXPECT_FALSE(matrix->sweeps("bwd", "smoke"));
+}
+
 TEST(AttentionShapes, ProblemsSayWhatFollowsFromTheirTensors) {
   const TemporaryDirectory directory = TemporaryDirectory::create("tilesmith-shapes-").value();
   const std::filesystem::path file = directory.path() / "shapes.yaml";
@@ -237,7 +249,8 @@ TEST(AttentionShapes, BrokenFilesAreRefusedByFileLinePathAndValue) {
       {"a: [", "line 1"},
       {"a: b: c", "line 1"},
       {with("schema: 1", "schema: 2"), "schema is 2"},
-      {"schema: 1", "tiers is nothing"},
+      {"schema: 1", "has no sweeps"},
+      {"tiers: {}", "has no sweeps"},
       {with("schema: 1", "scheme: 1"), "'scheme' (did you mean"},
       {with("dtype: [fp16, bf16]", "dtype: [fp16, bf61]"), "forward.smoke[0].axes.dtype[1] is 'bf61'"},
       {with("batch: [1, 4]", "batch: [1, 0]"), "forward.smoke[0].axes.batch[1] is '0'"},

@@ -227,7 +227,8 @@ TEST(GemmShapes, MistakesAreNamedByFileLinePathAndValue) {
       {std::string(kHead) + "gemms: {}", "did you mean 'gemm'"},
       {kHead, "gemm is nothing"},
       {std::string(kHead) + "gemm: {smokes: []}", "tier 'smokes'"},
-      {std::string(kHead) + "gemm: {smoke: [{axes: {}}]}", "gemm.smoke[0].id"},
+      {std::string(kHead) + "gemm: {smoke: [{id: [], axes: {}}]}", "gemm.smoke[0].id"},
+      {"tiers: {most: {}}\ngemm: [{axes: {}}]", "gemm is a list"},
       {std::string(5 << 20, ' '), "bytes"},
   };
   for (const auto& [text, word] : files) {
@@ -235,6 +236,17 @@ TEST(GemmShapes, MistakesAreNamedByFileLinePathAndValue) {
     ASSERT_FALSE(shapes) << word;
     EXPECT_NE(shapes.error().text().find(word), std::string::npos) << word << "\n" << shapes.error().text();
   }
+}
+
+TEST(GemmShapes, WhatEveryFileWouldSayMayBeLeftOut) {
+  const auto shapes = GemmShapes::parse("gemm: [{axes: {m: [1, 2], n: [8], k: [16]}}, {axes: {}}]", "here");
+  ASSERT_TRUE(shapes) << shapes.error().text();
+  EXPECT_EQ(problems_of(*shapes).size(), 3u);
+  EXPECT_EQ((*shapes->sweeps("full"))[1]->id, "gemm[1]");
+  const auto tiers = GemmShapes::parse("tiers: {a: {}, b: {includes: [a, b]}}\ngemm: {a: [{axes: {}}]}", "here");
+  ASSERT_TRUE(tiers) << tiers.error().text();
+  EXPECT_EQ(problems_of(*tiers, "a").size(), 1u);
+  EXPECT_EQ(problems_of(*tiers, "b").size(), 1u);
 }
 
 TEST(GemmShapes, HugeProductsEndInAnError) {

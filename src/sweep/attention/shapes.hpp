@@ -1,5 +1,5 @@
 // The attention shape matrix: named sweeps over shapes, in tiers of growing cost (data/attention_shapes.yaml, or a
-// user's file of that schema).
+// user's file of that form; `forward: [{axes: ...}, ...]` is enough of one).
 #pragma once
 
 #include <array>

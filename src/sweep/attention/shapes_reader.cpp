@@ -80,7 +80,7 @@ class AttentionShapesReader {
     TS_TRY(yaml_.map(node, path));
     TS_TRY(yaml_.known_keys(node, path, {"id", "counts", "axes", "about"}));
     Sweep sweep;
-    TS_ASSIGN(sweep.id, yaml_.string(node["id"], path + ".id"));
+    TS_ASSIGN(sweep.id, sweep_id(yaml_, node, path));
     if (node["about"].IsDefined()) {
       TS_ASSIGN(sweep.about, yaml_.string(node["about"], path + ".about"));
     }
@@ -108,8 +108,7 @@ class AttentionShapesReader {
     TS_TRY(yaml_.known_keys(
         root, "the document",
         {"schema", "tiers", "axis_defaults_when_absent", "variant_sections", "summary", "forward", "backward"}));
-    TS_ASSIGN(const std::int64_t schema, yaml_.integer(root["schema"], "schema", 0));
-    if (schema != 1) return yaml_.wrong(root["schema"], "schema", fmt::format("is {}", schema), "1");
+    TS_TRY(check_schema(yaml_, root["schema"]));
     const AttentionAxes one{{1},
                             {1024},
                             {1024},
@@ -143,10 +142,16 @@ class AttentionShapesReader {
       if (!root[section].IsDefined()) continue;
       TS_ASSIGN(matrix_.sections_[section], read_section<Sweep>(yaml_, root[section], section, matrix_.tiers_, sweep));
     }
+    if (matrix_.sections_.empty()) return yaml_.wrong(root, "the document", "has no sweeps", "forward: [{axes: ...}]");
     return {};
   }
 
   Status read_variants(const YAML::Node& node) {
+    if (!node.IsDefined()) {
+      if (matrix_.sections_.contains("forward")) matrix_.variant_sections_["fwd"] = "forward";
+      if (matrix_.sections_.contains("backward")) matrix_.variant_sections_["bwd"] = "backward";
+      return {};
+    }
     TS_TRY(yaml_.map(node, "variant_sections"));
     for (const auto& entry : node) {
       const std::string path = fmt::format("variant_sections.{:.60}", entry.first.as<std::string>());

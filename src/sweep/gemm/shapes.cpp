@@ -39,8 +39,7 @@ class GemmShapesReader {
 
   Status read_root(const Node& root) {
     TS_TRY(yaml_.known_keys(root, "the document", {"schema", "tiers", "axis_defaults_when_absent", "gemm"}));
-    TS_ASSIGN(const std::int64_t schema, yaml_.integer(root["schema"], "schema", 0));
-    if (schema != 1) return yaml_.wrong(root["schema"], "schema", fmt::format("is {}", schema), "1");
+    TS_TRY(check_schema(yaml_, root["schema"]));
     if (const Node node = root["axis_defaults_when_absent"]; node.IsDefined()) {
       TS_ASSIGN(defaults_, read_axes(node, "axis_defaults_when_absent", {}));
     }
@@ -54,7 +53,7 @@ class GemmShapesReader {
     TS_TRY(yaml_.map(node, path));
     TS_TRY(yaml_.known_keys(node, path, {"id", "axes", "about"}));
     GemmShapeSweep sweep;
-    TS_ASSIGN(sweep.id, yaml_.string(node["id"], path + ".id"));
+    TS_ASSIGN(sweep.id, sweep_id(yaml_, node, path));
     if (node["about"].IsDefined()) {
       TS_ASSIGN(sweep.about, yaml_.string(node["about"], path + ".about"));
     }

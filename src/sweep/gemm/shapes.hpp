@@ -1,23 +1,23 @@
 // The GEMM shape lists: named sweeps over sizes, types, layouts and epilogues, in tiers of growing cost
 // (data/gemm_shapes.yaml, or a user's file of that schema).
 //
-//   schema: 1
-//   tiers: {smoke: {includes: [smoke], timeout_s: 60}}
+//   schema: 1                                             (this may be left out)
+//   tiers: {smoke: {includes: [smoke], timeout_s: 60}}    (this too)
 //   axis_defaults_when_absent: {dtype: [bf16]}
 //   gemm:
 //     smoke:
 //       - id: projections
-//         about: "one model's"
+//         about: "one model's"                            (id and about too)
 //         axes: {m: [1, 16], nk: [[4096, 4096], [28672, 4096]], dtype: [bf16,
 //         fp16], epilogue: [[], [bias, gelu]]}
 //
-// Sizes are m, n and k crossed, m crossed with pairs `nk`, or triples `mnk`. The other axes are batch, k2 (columns of
-// A2 and rows of B2, a second product in the same sums; 0: none), dtype, dtype_b, dtype_out (both absent: the usual
-// ones of dtype), grouping (none, contiguous, masked: batch counts the groups), group_size, dtype_scale and
-// zero_points, packed (B, which the batch shares, is packed once before the calls that are measured: constant weights
-// on a CPU), prefetch_weights (kernels of few rows may read B before the kernel before them ends), layout (the orders
-// of A, B and D, as in rcr), epilogue (lists of operations) and beta. Each other field of the problem (type_c,
-// type_bias, unaligned) is an axis by its own name.
+// `gemm: [{axes: ...}, ...]` are sweeps of the smoke tier. Sizes are m, n and k crossed, m crossed with pairs `nk`, or
+// triples `mnk`. The other axes are batch, k2 (columns of A2 and rows of B2, a second product in the same sums; 0:
+// none), dtype, dtype_b, dtype_out (both absent: the usual ones of dtype), grouping (none, contiguous, masked: batch
+// counts the groups), group_size, dtype_scale and zero_points, packed (B, which the batch shares, is packed once before
+// the calls that are measured: constant weights on a CPU), prefetch_weights (kernels of few rows may read B before the
+// kernel before them ends), layout (the orders of A, B and D, as in rcr), epilogue (lists of operations) and beta. Each
+// other field of the problem (type_c, type_bias, unaligned) is an axis by its own name.
 #pragma once
 
 #include <array>

@@ -89,7 +89,9 @@ Result<Source> gemm_source(const KernelConfig& config, const CpuSpec& spec) {
   p.name = native_name(config);
   p.key = {key.hi, key.lo};
   p.level = template_level(config.algorithm.instruction, spec);
-  p.form = config.algorithm.pipeline == Pipeline::skinny ? CpuGemmForm::skinny : CpuGemmForm::blocked;
+  p.form = subject.is_generic()                            ? CpuGemmForm::generic
+           : config.algorithm.pipeline == Pipeline::skinny ? CpuGemmForm::skinny
+                                                           : CpuGemmForm::blocked;
   p.instruction = config.algorithm.instruction;
   TS_ASSIGN(p.element, element_of(config, signature.a));
   if (signature.b == DataType::int4 || (signature.b == DataType::int8 && signature.a != DataType::int8)) {

@@ -37,6 +37,7 @@ void instances(const CpuFacts& facts, const GemmProblem& any_order, Each each) {
   if (!signature) return;
   for (const CpuSpec& spec : facts.levels)
     enumerate_cpu_gemm(spec, *signature, [&](KernelConfig config) {
+      if (config.algorithm.pipeline == Pipeline::generic) return true;  // a candidate where there is no other
       config.algorithm.packed_b = problem.packed_b;
       return each(config), true;
     });

@@ -23,7 +23,7 @@ class RunFile : public ::testing::Test {
 
 TEST_F(RunFile, EveryLineIsRunAndJudged) {
   const std::string name = file(
-      "# two operations\n\ngemm -m 3 -n 5 -k 7 --dtype fp32\ngemm -m 3 --dtype tf32  # no CPU kernel\n"
+      "# two operations\n\ngemm -m 3 -n 5 -k 7 --dtype fp32\ngemm -m 3 --dtype tf32 --packed  # no CPU kernel\n"
       "attention_fwd --seqlen-q 9 --head-dim-qk 64 --dtype fp32\n");
   const ProcessOutcome outcome = run("run --verify --no-time --file " + name);
   EXPECT_EQ(outcome.code, 0) << outcome.errors;
@@ -58,7 +58,7 @@ TEST_F(RunFile, AWrongResultIsAFailureThatSaysHowToRepeatIt) {
 }
 
 TEST_F(RunFile, AFileOfWhichNothingRanIsAFailure) {
-  for (const std::string text : {"", "# nothing\n", "gemm --dtype tf32\n"}) {
+  for (const std::string text : {"", "# nothing\n", "gemm --dtype tf32 --packed\n"}) {
     const ProcessOutcome outcome = run("run --verify --no-time --file " + file(text));
     EXPECT_EQ(outcome.code, 1) << text << outcome.output;
     EXPECT_NE(outcome.errors.find("no line ran"), std::string::npos) << outcome.errors;

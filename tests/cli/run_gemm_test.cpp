@@ -207,7 +207,7 @@ TEST_F(RunGemm, WhatCannotBeIsRefused) {
   expect_refused("--layout rcx", 2, "each r or c, as in rcr");
   expect_refused("--layout rcc --epilogue swiglu", 1, "a column-major D beside a gate");
   expect_refused("--epilogue bias,rilu", 2, "rilu");
-  expect_refused("--epilogue multiply,relu,bias", 1, "bias at place 2");
+  expect_refused("--packed --epilogue multiply,relu,bias", 1, "bias at place 2");
   expect_refused("-m 4 --a " + path("a.npy"), 2, "m is 4 by -m and 9");
   expect_refused("--a " + path("v.npy"), 2, "a has shape");
   expect_refused("--bias " + path("v.npy"), 2, "no operation of --epilogue reads it");
@@ -228,7 +228,7 @@ TEST_F(RunGemm, WhatCannotBeIsRefused) {
   EXPECT_EQ(fractions.code, 2);
   EXPECT_NE(fractions.errors.find("a is int8, and is given as"), std::string::npos) << fractions.errors;
   EXPECT_NE(fractions.errors.find("whole numbers from -128 to 127"), std::string::npos) << fractions.errors;
-  const ProcessOutcome tf32 = run("run gemm --no-time --dtype tf32");
+  const ProcessOutcome tf32 = run("run gemm --no-time --dtype tf32 --packed");
   EXPECT_EQ(tf32.code, 1);
   EXPECT_NE(tf32.errors.find("no CPU kernel multiplies tf32 matrices"), std::string::npos) << tf32.errors;
   expect_refused("--device cuda:99", 1, "");

@@ -86,8 +86,8 @@ def test_tensors(qkv):
 def test_no_kernel_for_it():
     a = np.ones((3, 4), np.float32)
     with pytest.raises(NotImplementedError) as caught:
-        tilesmith.matmul(a, a.T, tf32=True)  # the CPU has no such products
-    assert caught.value.code == "unsupported" and "tf32" in str(caught.value)
+        tilesmith.matmul(a, np.ones((4, 6), np.float32), gate="swiglu", out=np.empty((3, 3), np.float32).T)
+    assert caught.value.code == "unsupported" and "a column-major D beside a gate" in str(caught.value)
 
 
 def test_any_head_dim_is_served(qkv):

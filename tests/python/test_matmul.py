@@ -446,11 +446,15 @@ def test_errors_of_linear_have_its_names(make):
         tilesmith.linear(make(6, 20), make(10, 20), scale_w=np.ones(11, "f4"))
 
 
-def test_what_no_cpu_kernel_computes(make):
-    with pytest.raises(NotImplementedError, match="rule|no CPU kernel"):
-        tilesmith.matmul(make(6, 20), make(20, 10), tf32=True)
-    with pytest.raises(NotImplementedError, match="CPU kernels do not carry"):
-        tilesmith.matmul(make(6, 20), make(20, 10), multiply=make(6, 10), residual=make(6, 10))
+def test_the_generic_kernel_computes_what_no_other_does(make):
+    a, b, factor, residual = make(6, 20), make(20, 10), make(6, 10), make(6, 10)
+    product = np.asarray(a) @ np.asarray(b)
+    tf32 = tilesmith.matmul(a, b, tf32=True)
+    assert "_generic_" in tilesmith.last_plan().kernel
+    np.testing.assert_allclose(np.asarray(tf32), product, atol=1e-4)
+    both = tilesmith.matmul(a, b, multiply=factor, residual=residual)
+    assert "_generic_" in tilesmith.last_plan().kernel
+    np.testing.assert_allclose(np.asarray(both), product * np.asarray(factor) + np.asarray(residual), atol=1e-4)
 
 
 def test_shapes_that_never_repeat(make):

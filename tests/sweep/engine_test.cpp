@@ -127,6 +127,7 @@ TEST(Engine, EveryKindOfGemmIsRightAndResumed) {
   fused.beta = true;
   fused.epilogue = {EpilogueOp::bias, EpilogueOp::gelu};
   GemmProblem unknown = gemm_problem(DataType::tf32, 8, 8, 8);
+  unknown.packed_b = true;
   GemmProblem gated = gemm_problem(DataType::bf16, 8, 7, 8);
   gated.epilogue = {EpilogueOp::swiglu};
   GemmProblem packed = fused;

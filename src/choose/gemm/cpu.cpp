@@ -51,9 +51,16 @@ std::string obstacle(const KernelConfig& config, const GemmProblem& p) {
   return {};
 }
 
-bool computes(const KernelConfig& config, const GemmProblem& problem, const GemmSignature& signature) {
-  return config.operation() == Operation::gemm && config.algorithm.packed_b == problem.packed_b &&
-         std::get<GemmSignature>(config.signature) == signature && obstacle(config, problem).empty();
+/// Whether it is a generic kernel of GEMM, which computes every problem but those of a packed B.
+bool is_generic(const KernelConfig& config) {
+  return config.operation() == Operation::gemm && config.algorithm.pipeline == Pipeline::generic;
+}
+
+/// `signature`: the problem's, if any but generic kernels can have it.
+bool computes(const KernelConfig& config, const GemmProblem& problem, const Result<GemmSignature>& signature) {
+  if (config.operation() != Operation::gemm || config.algorithm.packed_b != problem.packed_b) return false;
+  if (is_generic(config)) return true;
+  return signature && std::get<GemmSignature>(config.signature) == *signature && obstacle(config, problem).empty();
 }
 
 /// Walks the spaces of all levels. `take(config, spec)` gets every candidate; `refuse(config, spec, rule, reason,
@@ -125,9 +132,21 @@ Result<GemmSignature> cpu_signature_of(const GemmProblem& p) {
 
 Result<Ranking> rank(const CpuFacts& facts, const GemmProblem& any_order) {
   const GemmProblem problem = with_row_d(any_order);
-  TS_ASSIGN(const GemmSignature signature, cpu_signature_of(problem));
-  TS_ASSIGN(std::vector<Candidate> candidates, candidates_of(facts, problem, signature));
-  if (candidates.empty()) return std::unexpected(why_none(facts, signature));
+  const Result<GemmSignature> signature = cpu_signature_of(problem);
+  std::vector<Candidate> candidates;
+  if (signature) {
+    TS_ASSIGN(candidates, candidates_of(facts, problem, *signature));
+    if (candidates.empty() && problem.packed_b) return std::unexpected(why_none(facts, *signature));
+  } else if (problem.packed_b) {
+    return std::unexpected(signature.error());
+  }
+  // A generic kernel where there is no other: beside others it comes last, among the fallbacks.
+  if (candidates.empty()) {
+    const GemmProblem call = typical_call(problem);
+    for (const CpuSpec& spec : facts.levels)
+      if (const auto config = generic_cpu_gemm(spec))
+        candidates.push_back({*config, predicted_seconds(call, *config, spec, facts.threads)});
+  }
   best_first(candidates);
   return Ranking{std::move(candidates), "cost model"};
 }
@@ -136,13 +155,13 @@ std::vector<Candidate> fallbacks(const CpuFacts& facts, const GemmProblem& any_o
                                  std::span<const KernelConfig> linked) {
   const GemmProblem problem = with_row_d(any_order);
   const auto signature = cpu_signature_of(problem);
-  if (!signature) return {};
   const GemmProblem call = typical_call(problem);
   std::vector<Candidate> candidates;
   for (const KernelConfig& config : linked)
-    if (const CpuSpec* spec = facts.level(config.arch); spec != nullptr && computes(config, problem, *signature))
+    if (const CpuSpec* spec = facts.level(config.arch); spec != nullptr && computes(config, problem, signature))
       candidates.push_back({config, predicted_seconds(call, config, *spec, facts.threads)});
   best_first(candidates);
+  std::ranges::stable_partition(candidates, [](const Candidate& c) { return !is_generic(c.recipe.main()); });
   return candidates;
 }
 
@@ -153,6 +172,7 @@ Status serves(const CpuFacts& facts, const KernelConfig& config, const GemmProbl
   const auto refuse = [&](std::string why) { return fail(ErrorCode::invalid_argument, what, std::move(why)); };
   if (config.operation() == Operation::gemm && config.algorithm.packed_b != problem.packed_b)
     return refuse(config.algorithm.packed_b ? "it reads a packed B" : "it reads B as it lies, and B is packed");
+  if (is_generic(config)) return {};
   const auto signature = cpu_signature_of(problem);
   if (!signature) return refuse(signature.error().message);
   if (config.operation() != Operation::gemm || std::get<GemmSignature>(config.signature) != *signature)
@@ -170,10 +190,21 @@ Status serves(const CpuFacts& facts, const KernelConfig& config, const GemmProbl
 
 Result<std::vector<Refusal>> refusals(const CpuFacts& facts, const GemmProblem& any_order) {
   const GemmProblem problem = with_row_d(any_order);
-  TS_ASSIGN(const GemmSignature signature, cpu_signature_of(problem));
+  const Result<GemmSignature> signature = cpu_signature_of(problem);
   RefusalList list({});
+  if (!signature) {
+    GemmProblem without = problem;
+    without.epilogue = {};
+    TS_ASSIGN(const GemmSignature plain, cpu_signature_of(without));
+    for (const CpuSpec& spec : facts.levels)
+      enumerate_cpu_gemm(spec, plain, [&](const KernelConfig& config) {
+        list.add(config, "epilogue_is_carried", signature.error().message);
+        return true;
+      });
+    return list.take();
+  }
   TS_TRY(walk_space(
-      facts, problem, signature, [](const KernelConfig&, const CpuSpec&) {},
+      facts, problem, *signature, [](const KernelConfig&, const CpuSpec&) {},
       [&](const KernelConfig& config, const CpuSpec& spec, const Rule<CpuGemmSubject>* rule, std::string_view reason,
           std::string_view figures) {
         if (rule != nullptr)

@@ -15,19 +15,20 @@ namespace tilesmith {
 [[nodiscard]] Result<GemmSignature> cpu_signature_of(const GemmProblem& problem);
 
 /// The kernels of every level the machine runs whose signature is exactly the problem's and that compute it, by
-/// predicted seconds; of a packed B those that read it as it was packed. Errors: unsupported, with the first refusing
-/// rule and its figures, when there is none.
+/// predicted seconds; of a packed B those that read it as it was packed. Where there is none, the levels' generic
+/// kernels. Errors: unsupported, of a packed B, with the first refusing rule and its figures, when there is none.
 [[nodiscard]] Result<Ranking> rank(const CpuFacts& facts, const GemmProblem& problem);
 
 /// Of the kernels that are linked into the library those that run on the machine and compute the problem, by predicted
-/// seconds.
+/// seconds, generic ones last.
 [[nodiscard]] std::vector<Candidate> fallbacks(const CpuFacts& facts, const GemmProblem& problem,
                                                std::span<const KernelConfig> linked);
 
 /// Whether a kernel runs on the machine and computes the problem. Errors: unsupported, invalid_argument.
 [[nodiscard]] Status serves(const CpuFacts& facts, const KernelConfig& config, const GemmProblem& problem);
 
-/// Every other config of the levels' spaces with the problem's signature, and what refused it.
+/// Every other config of the levels' spaces with the problem's signature, and what refused it; when its epilogue fits
+/// none, a config of each instruction without it.
 [[nodiscard]] Result<std::vector<Refusal>> refusals(const CpuFacts& facts, const GemmProblem& problem);
 
 /// The kernel whose first stage packs B of the problem's order: the best blocked one of a typical GEMM of these types,

@@ -33,6 +33,20 @@ WordCycles word_cycles(DataType element, int elements_per_word) {
   return {10.5, 7, bytes == 4 ? 1.0 : elements_per_word == 2 ? 4.0 : 2.5};
 }
 
+/// A generic kernel turns tiles of A and B into floats, without keeping any for its neighbours, and broadcasts A.
+double generic_seconds(const GemmProblem& p, const CpuGemmSubject& subject, int threads) {
+  constexpr double kShare = 0.25;         // of the lanes' products: a broadcast and a load for each two
+  constexpr double kElementCycles = 0.5;  // read, perhaps scaled and turned, and stored
+  const double m = static_cast<double>(p.m), n = static_cast<double>(p.n), batch = static_cast<double>(p.batch);
+  const double k = static_cast<double>(p.k) + static_cast<double>(p.k2);
+  const double row_tiles = ceil_div(m, subject.tile_m()), column_tiles = ceil_div(n, subject.tile_n());
+  const double products = m * n * k / (kShare * subject.spec.vector_bits_per_cycle / 32.0);
+  const double elements = k * (m * column_tiles + n * row_tiles) * kElementCycles;
+  const double tasks = std::max(1.0, batch * row_tiles * column_tiles);
+  const double cycles = batch * (products + elements) + bytes_of(p) / subject.spec.memory_bytes_per_cycle;
+  return (cycles / std::min<double>(threads, tasks) + kGemmTaskCycles) / subject.spec.clock_hz;
+}
+
 double round_up(double size, double step) {
   return ceil_div(size, step) * step;
 }
@@ -61,6 +75,7 @@ std::int64_t splits_for(const GemmProblem& p, const KernelConfig& config, const 
 
 double predicted_seconds(const GemmProblem& p, const KernelConfig& config, const CpuSpec& spec, int threads) {
   const CpuGemmSubject subject{config, spec};
+  if (subject.is_generic()) return generic_seconds(p, subject, threads);
   const CpuGemmInstruction* facts = subject.facts();
   if (facts == nullptr) return std::numeric_limits<double>::infinity();
   const bool skinny = config.algorithm.pipeline == Pipeline::skinny;

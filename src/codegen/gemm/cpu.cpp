@@ -79,6 +79,9 @@ Status check(const CpuGemmParameters& p) {
                 fmt::format("CPU GEMM kernel '{}' breaks the templates' invariants: {}", p.name, what),
                 std::move(hint));
   };
+  if (p.form == CpuGemmForm::generic && p.instruction != Instruction::fma_f32)
+    return refuse(fmt::format("{} in a generic kernel", name_of(p.instruction)), "fma");
+  if (p.form == CpuGemmForm::generic) return {};  // the template asserts what it needs of the tile
   if (!multiplies(p.instruction, p.element)) {
     return refuse(
         fmt::format("{} products of {} matrices", name_of(p.instruction), to_string(p.element)),
@@ -131,7 +134,7 @@ std::string_view activation_name(GemmActivation activation) {
 }
 
 std::string_view form_name(CpuGemmForm form) {
-  constexpr std::string_view kNames[] = {"blocked", "skinny", "pack_b"};
+  constexpr std::string_view kNames[] = {"blocked", "skinny", "pack_b", "generic"};
   return kNames[static_cast<std::size_t>(form)];
 }
 
@@ -154,8 +157,17 @@ std::string_view element_of_b(const CpuGemmParameters& p) {
 CpuConstants constants_of(const CpuGemmParameters& p) {
   CpuConstants constants;
   add_cpu_basics(constants, p.level, p.element, p.instruction);
+  constexpr std::string_view kActivations =
+      "enum class Activation { none, relu, gelu, gelu_tanh, silu, sigmoid, tanh };";
+  if (p.form == CpuGemmForm::generic) {
+    constants.line(kActivations);
+    constants.integer("kTileM", p.tile_m);
+    constants.integer("kTileN", p.tile_n);
+    constants.integer("kTileK", p.tile_k);
+    return constants;
+  }
   constants.line("enum class Bias { none, along_n, along_m };");
-  constants.line("enum class Activation { none, relu, gelu, gelu_tanh, silu, sigmoid, tanh };");
+  constants.line(kActivations);
   constants.line("enum class Form { blocked, skinny, pack_b };");
   constants.line("enum class Scales { none, blocks, int8_weights, int4_weights };");
   constants.choice("Form", "kForm", form_name(p.form));
@@ -204,6 +216,15 @@ std::string_view product_fragment(Instruction instruction) {
 
 std::vector<std::string_view> fragments(const CpuGemmParameters& p) {
   const bool wide = p.level >= CpuLevel::x86_64_v4;
+  if (p.form == CpuGemmForm::generic)
+    return {wide ? "common/vector_avx512.h" : "common/vector_avx2.h",
+            "common/vector.h",
+            "common/elements.h",
+            "common/math.h",
+            wide ? "common/math_avx512.h" : "common/math_avx2.h",
+            "common/functions.h",
+            "gemm/activations.h",
+            "gemm/generic.h"};
   std::vector<std::string_view> names = {wide ? "common/vector_avx512.h" : "common/vector_avx2.h",
                                          "common/vector.h",
                                          "common/elements.h",
@@ -231,6 +252,8 @@ std::vector<std::string_view> fragments(const CpuGemmParameters& p) {
 }
 
 CpuTable table_of(const CpuGemmParameters& p) {
+  if (p.form == CpuGemmForm::generic)
+    return {.workspace = "no_workspace", .scratch = "scratch_size", .stages = {{"tile_tasks", "run_tile"}}};
   CpuTable table = {.workspace = "workspace_size", .scratch = "scratch_size"};
   if (p.form == CpuGemmForm::pack_b) {
     table.stages = {{"pack_b_tasks", "run_pack_b"}};
@@ -283,7 +306,8 @@ CpuGemmBlocking cpu_gemm_blocking(CpuLevel level, CpuGemmForm form, Instruction 
 
 Result<Source> cpu_gemm_source(const CpuGemmParameters& parameters) {
   TS_TRY(check(parameters));
-  return cpu_source(parameters.name, parameters.key, parameters.level, constants_of(parameters), "gemm/abi.h",
+  return cpu_source(parameters.name, parameters.key, parameters.level, constants_of(parameters),
+                    parameters.form == CpuGemmForm::generic ? "gemm/generic_abi.h" : "gemm/abi.h",
                     fragments(parameters), table_of(parameters));
 }
 

@@ -16,6 +16,7 @@ enum class CpuGemmForm : std::uint8_t {
   blocked,  ///< B packed into panels, A packed block by block, for any shape
   skinny,   ///< up to 16 rows of A; B is read once, as it lies
   pack_b,   ///< packs B for blocked kernels with packed_b and the same level, instruction, element and tile_k
+  generic,  ///< every other parameter but the tile is known at run time (kernels/cpu/gemm/generic_abi.h)
 };
 
 /// Scales along k: of blocks of 8-bit floats, or of B's integer weights.

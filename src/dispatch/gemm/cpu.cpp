@@ -50,7 +50,10 @@ Result<std::unique_ptr<GemmPlan>> CpuGemm::plan(const GemmProblem& problem, cons
 Result<std::unique_ptr<GemmPlan>> CpuGemm::plan_row_d(const GemmProblem& problem, const Candidate& chosen,
                                                       std::string reason, BuildPolicy build) {
   const KernelConfig& config = chosen.recipe.main();
-  TS_ASSIGN(const CpuGemmEpilogue terms, cpu_gemm_epilogue(problem.epilogue, problem.beta));
+  const bool generic = config.algorithm.pipeline == Pipeline::generic;
+  TS_ASSIGN(const CpuGemmEpilogue terms,
+            generic ? Result<CpuGemmEpilogue>(CpuGemmEpilogue{}) : cpu_gemm_epilogue(problem.epilogue, problem.beta));
+  const TsGemmForm form = generic_form(problem);
   TS_ASSIGN(CpuSteps steps, CpuSteps::load(chosen.recipe, team_,
                                            [&](const KernelConfig& step) { return registry_.find(step, build); }));
   const CpuSpec* spec = facts_.level(config.arch);
@@ -62,7 +65,7 @@ Result<std::unique_ptr<GemmPlan>> CpuGemm::plan_row_d(const GemmProblem& problem
     for (const bool shared_b : {false, true}) {
       GemmArguments arguments = dense_arguments(call);
       if (shared_b) arguments.b.batch = arguments.b2.batch = 0;
-      const TsGemmArgs args = cpu_arguments(call, terms, arguments, splits, team_.threads(), nullptr);
+      const TsGenericGemmArgs args = cpu_arguments(call, terms, form, arguments, splits, team_.threads(), nullptr);
       workspace = std::max(workspace, static_cast<std::size_t>(table.workspace_bytes(&args)));
       scratch = std::max(scratch, static_cast<std::size_t>(table.scratch_bytes(&args)));
     }

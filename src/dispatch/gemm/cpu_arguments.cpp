@@ -1,6 +1,7 @@
 #include "dispatch/gemm/cpu_arguments.hpp"
 
 #include <bit>
+#include <cstddef>
 #include <limits>
 
 #include "dispatch/gemm/cpu_packed_b.hpp"
@@ -8,12 +9,74 @@
 
 namespace tilesmith {
 
-TsGemmArgs cpu_arguments(const GemmProblem& p, const CpuGemmEpilogue& terms, const GemmArguments& a,
-                         std::int64_t splits, int threads, void* workspace) {
+namespace {
+
+// Generic kernels read the caller's operands as they lie, and count operations alike.
+static_assert(sizeof(TsGemmOperand) == sizeof(EpilogueOperand) &&
+              offsetof(TsGemmOperand, data) == offsetof(EpilogueOperand, data) &&
+              offsetof(TsGemmOperand, leading) == offsetof(EpilogueOperand, leading) &&
+              offsetof(TsGemmOperand, batch) == offsetof(EpilogueOperand, batch) &&
+              offsetof(TsGemmOperand, low) == offsetof(EpilogueOperand, low) &&
+              offsetof(TsGemmOperand, high) == offsetof(EpilogueOperand, high));
+static_assert(TS_GEMM_MAX_OPERATIONS == GemmEpilogue::kMax);
+constexpr bool is(EpilogueOp op, TsGemmOperation number) {
+  return static_cast<int>(op) == static_cast<int>(number);
+}
+static_assert(is(EpilogueOp::none, TS_END) && is(EpilogueOp::bias, TS_BIAS) && is(EpilogueOp::bias_m, TS_BIAS_M) &&
+              is(EpilogueOp::scale_n, TS_SCALE_N) && is(EpilogueOp::scale_m, TS_SCALE_M) &&
+              is(EpilogueOp::add, TS_ADD) && is(EpilogueOp::multiply, TS_MULTIPLY) && is(EpilogueOp::relu, TS_RELU) &&
+              is(EpilogueOp::gelu, TS_GELU) && is(EpilogueOp::gelu_tanh, TS_GELU_TANH) &&
+              is(EpilogueOp::silu, TS_SILU) && is(EpilogueOp::sigmoid, TS_SIGMOID) && is(EpilogueOp::tanh, TS_TANH) &&
+              is(EpilogueOp::clamp, TS_CLAMP) && is(EpilogueOp::glu, TS_GLU) && is(EpilogueOp::reglu, TS_REGLU) &&
+              is(EpilogueOp::geglu, TS_GEGLU) && is(EpilogueOp::geglu_tanh, TS_GEGLU_TANH) &&
+              is(EpilogueOp::swiglu, TS_SWIGLU) && is(EpilogueOp::amax, TS_AMAX));
+
+TsGemmElement element_of(DataType type) {
+  switch (type) {
+    case DataType::bf16:
+      return TS_BF16;
+    case DataType::fp16:
+      return TS_FP16;
+    case DataType::int8:
+      return TS_INT8;
+    case DataType::int32:
+      return TS_INT32;
+    case DataType::fp8:
+      return TS_FP8E4M3;
+    case DataType::bf8:
+      return TS_FP8E5M2;
+    case DataType::int4:
+      return TS_INT4;
+    default:
+      return TS_FP32;  // tf32 is fp32 in memory; a valid problem has no other type
+  }
+}
+
+}  // namespace
+
+TsGemmForm generic_form(const GemmProblem& p) {
+  TsGemmForm form{.a = element_of(p.type_a),
+                  .b = element_of(p.type_b),
+                  .c = element_of(p.type_c),
+                  .d = element_of(p.type_d),
+                  .bias = element_of(p.type_bias),
+                  .scale = element_of(p.type_scale),
+                  .row_a = p.order_a == MatrixOrder::row,
+                  .row_b = p.order_b == MatrixOrder::row,
+                  .blocks = p.group_size != 0 && !has_weights(p),
+                  .weights = has_weights(p),
+                  .zero_points = p.zero_points,
+                  .operations = {}};
+  for (std::size_t i = 0; i < p.epilogue.size(); ++i) form.operations[i] = static_cast<TsGemmOperation>(p.epilogue[i]);
+  return form;
+}
+
+TsGenericGemmArgs cpu_arguments(const GemmProblem& p, const CpuGemmEpilogue& terms, const TsGemmForm& form,
+                                const GemmArguments& a, std::int64_t splits, int threads, void* workspace) {
   const auto operand = [&](int at) { return a.epilogue[static_cast<std::size_t>(at)]; };
   const auto tensor = [&](int at) { return TsMatrix{operand(at).data, operand(at).leading, operand(at).batch}; };
   const auto floats = [&](int at) { return static_cast<const float*>(operand(at).data); };
-  TsGemmArgs out{};
+  TsGenericGemmArgs out{};
   out.a = {a.a.data, a.a.leading, a.a.batch};
   out.b = {a.b.data, a.b.leading, a.b.batch};
   if (p.packed_b && a.b.data != nullptr)
@@ -59,6 +122,8 @@ TsGemmArgs cpu_arguments(const GemmProblem& p, const CpuGemmEpilogue& terms, con
   out.splits = splits;
   out.threads = threads;
   out.alpha = a.alpha;
+  out.form = &form;
+  out.operand = reinterpret_cast<const TsGemmOperand*>(a.epilogue.data());
   return out;
 }
 

@@ -15,7 +15,7 @@ namespace {
 /// The GEMMs of one run, as the tasks of one kernel.
 struct Job {
   std::vector<const TsCpuKernel*> kernels;
-  std::vector<TsGemmArgs> args;
+  std::vector<TsGenericGemmArgs> args;
   /// Of each stage: the number of each GEMM's first task, and of all tasks.
   std::array<std::vector<long long>, TS_CPU_MAX_STAGES> first;
   long long scratch_bytes;
@@ -30,7 +30,7 @@ struct Job {
     thread_begin = thread_end = nullptr;
   }
 
-  void add(const TsCpuKernel& kernel, const TsGemmArgs& product) {
+  void add(const TsCpuKernel& kernel, const TsGenericGemmArgs& product) {
     kernels.push_back(&kernel);
     args.push_back(product);
     for (unsigned s = 0; s < TS_CPU_MAX_STAGES; ++s) {
@@ -91,7 +91,7 @@ Result<std::unique_ptr<const GemmListPlan>> CpuGemmListPlan::make(std::vector<Ge
     for (const bool shared_b : {false, true}) {  // packed otherwise than one for each member of the batch
       GemmArguments arguments = dense_arguments(problems[member.product]);
       if (shared_b) arguments.b.batch = arguments.b2.batch = 0;
-      const TsGemmArgs args = member.plan->kernel_arguments(arguments, member.threads, nullptr);
+      const TsGenericGemmArgs args = member.plan->kernel_arguments(arguments, member.threads, nullptr);
       workspace = std::max(workspace, table.workspace_bytes(&args));
       scratch = std::max(scratch, table.scratch_bytes(&args));
     }

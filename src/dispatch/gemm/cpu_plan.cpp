@@ -20,14 +20,14 @@ Status CpuGemmPlan::check_packed(const GemmArguments& arguments) const {
   return panels_.check(arguments.b.data, arguments.b.leading);
 }
 
-TsGemmArgs CpuGemmPlan::kernel_arguments(const GemmArguments& arguments, int threads, void* workspace) const {
+TsGenericGemmArgs CpuGemmPlan::kernel_arguments(const GemmArguments& arguments, int threads, void* workspace) const {
   const std::int64_t splits = (splits_ * threads + steps_.team().threads() - 1) / steps_.team().threads();
-  return cpu_arguments(problem(), terms_, arguments, splits, threads, workspace);
+  return cpu_arguments(problem(), terms_, form_, arguments, splits, threads, workspace);
 }
 
 void CpuGemmPlan::run(const GemmProblem& problem, const GemmArguments& arguments, const RunOptions& options) const {
-  const TsGemmArgs args = cpu_arguments(problem, terms_, arguments, splits_, steps_.team().threads(),
-                                        cpu_workspace(options, workspace_bytes()));
+  const TsGenericGemmArgs args = cpu_arguments(problem, terms_, form_, arguments, splits_, steps_.team().threads(),
+                                               cpu_workspace(options, workspace_bytes()));
   steps_.run([&](std::size_t, auto&& send) { send(args); });
 }
 

@@ -14,7 +14,12 @@ class CpuGemmPlan final : public GemmPlan {
   /// what a packed B is to be.
   CpuGemmPlan(const GemmProblem& problem, PlanInfo info, const CpuGemmEpilogue& terms, CpuSteps steps,
               std::int64_t splits, const PackedHeader& panels)
-      : GemmPlan(problem, std::move(info)), terms_(terms), steps_(std::move(steps)), splits_(splits), panels_(panels) {}
+      : GemmPlan(problem, std::move(info)),
+        terms_(terms),
+        form_(generic_form(problem)),
+        steps_(std::move(steps)),
+        splits_(splits),
+        panels_(panels) {}
 
   [[nodiscard]] Status run(const GemmArguments& arguments, const RunOptions& options) const override;
 
@@ -22,14 +27,16 @@ class CpuGemmPlan final : public GemmPlan {
   [[nodiscard]] Status check_packed(const GemmArguments& arguments) const;
 
   [[nodiscard]] const TsCpuKernel& table() const { return steps_.table(); }
-  /// What the kernel is called with when `threads` of the team's threads work for the GEMM.
-  [[nodiscard]] TsGemmArgs kernel_arguments(const GemmArguments& arguments, int threads, void* workspace) const;
+  /// What the kernel is called with when `threads` of the team's threads work for the GEMM, while the plan and
+  /// `arguments` are there.
+  [[nodiscard]] TsGenericGemmArgs kernel_arguments(const GemmArguments& arguments, int threads, void* workspace) const;
 
  private:
   void run(const GemmProblem& problem, const GemmArguments& arguments, const RunOptions& options) const;
   [[nodiscard]] Status run_groups(const GemmArguments& arguments, const RunOptions& options) const;
 
   CpuGemmEpilogue terms_;
+  TsGemmForm form_;
   CpuSteps steps_;
   std::int64_t splits_;
   PackedHeader panels_;

@@ -41,6 +41,15 @@ bool is_whole(int value, int step, int most) {
   return value >= step && value <= most && value % step == 0;
 }
 
+// 32 KiB of A and twice 64 KiB of B in fp32: what kernels/cpu/gemm/generic.h keeps in its scratch.
+constexpr int kGenericTile[] = {32, 64, 256};
+
+GemmSignature generic_signature() {
+  GemmSignature s;
+  s.a = s.b = s.c = s.aux = DataType::fp32;
+  return s;
+}
+
 constexpr Rule<Subject> kRules[] = {
     {"family_is_carried", "the CPU templates compute dense products with a row-major result",
      [](const Subject& s) { return is_plain_gemm(s.signature()); },
@@ -131,14 +140,27 @@ constexpr Rule<Subject> kRules[] = {
                           fmt::join(names, ", "));
      }},
     {"pipeline_is_offered", "the level lists the pipeline for the instruction",
-     [](const Subject& s) { return tiles_of(s) != nullptr; },
+     [](const Subject& s) {
+       return s.is_generic() ? s.config.algorithm.instruction == Instruction::fma_f32 : tiles_of(s) != nullptr;
+     },
      [](const Subject& s) {
        return fmt::format("pipeline {}, instruction {}", name_of(s.config.algorithm.pipeline),
                           name_of(s.config.algorithm.instruction));
      }},
+    {"traits_are_run_time", "a generic kernel has no types, orders and epilogue of its own",
+     [](const Subject& s) {
+       return !s.is_generic() || (s.signature() == generic_signature() && !s.config.algorithm.split_k);
+     },
+     [](const Subject& s) {
+       return fmt::format("{} of {} and {}, split_k {}; generic ones are written as plain fp32 products",
+                          name_of(s.config.algorithm.pipeline), name_of(s.signature().a), name_of(s.signature().b),
+                          s.config.algorithm.split_k);
+     }},
     {"tile_is_whole_micro_tiles",
      "a task is a whole number of the tiles that the registers hold, up to 1024 x 4096 x 8192",
      [](const Subject& s) {
+       if (s.is_generic())
+         return s.tile_m() == kGenericTile[0] && s.tile_n() == kGenericTile[1] && s.tile_k() == kGenericTile[2];
        const CpuGemmInstruction* facts = s.facts();
        return facts != nullptr && is_whole(s.tile_m(), facts->rows, 1024) &&
               is_whole(s.tile_n(), facts->columns, 4096) && is_whole(s.tile_k(), facts->depth, 8192);
@@ -188,6 +210,16 @@ long packed_block_bytes(const CpuGemmSubject& s) {
   return 4L * s.tile_m() * s.tile_k() / pack;
 }
 
+std::optional<KernelConfig> generic_cpu_gemm(const CpuSpec& spec) {
+  const KernelConfig config{.arch = spec.arch,
+                            .signature = generic_signature(),
+                            .algorithm = {.pipeline = Pipeline::generic,
+                                          .instruction = Instruction::fma_f32,
+                                          .tile = {kGenericTile[0], kGenericTile[1], kGenericTile[2]}}};
+  if (first_refusal(cpu_gemm_rules(), CpuGemmSubject{config, spec}) != nullptr) return {};
+  return config;
+}
+
 void walk_cpu_gemm(const CpuSpec& spec, const GemmSignature& signature, CpuGemmVisit visit) {
   KernelConfig config{.arch = spec.arch, .signature = signature, .algorithm = {}};
   for (const CpuGemmInstruction& facts : spec.gemm) {
@@ -208,9 +240,12 @@ void walk_cpu_gemm(const CpuSpec& spec, const GemmSignature& signature, CpuGemmV
 }
 
 void enumerate_cpu_gemm(const CpuSpec& spec, const GemmSignature& signature, ConfigSink sink) {
+  bool wanted = true;
   walk_cpu_gemm(spec, signature, [&](const KernelConfig& config, const Rule<CpuGemmSubject>* refused) {
-    return refused != nullptr || sink(config);
+    return wanted = refused != nullptr || sink(config);
   });
+  if (!wanted || signature != generic_signature()) return;
+  if (const auto generic = generic_cpu_gemm(spec)) sink(*generic);
 }
 
 void enumerate_cpu_gemm(const CpuSpec& spec, std::string_view layout, ConfigSink sink) {

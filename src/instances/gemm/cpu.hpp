@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <span>
 
 #include "instances/gemm/cpu_epilogue.hpp"
@@ -19,6 +20,7 @@ struct CpuGemmSubject {
   const CpuSpec& spec;
 
   [[nodiscard]] const GemmSignature& signature() const { return std::get<GemmSignature>(config.signature); }
+  [[nodiscard]] bool is_generic() const { return config.algorithm.pipeline == Pipeline::generic; }
   [[nodiscard]] int tile_m() const { return config.algorithm.tile[0]; }
   [[nodiscard]] int tile_n() const { return config.algorithm.tile[1]; }
   [[nodiscard]] int tile_k() const { return config.algorithm.tile[2]; }
@@ -45,8 +47,14 @@ using CpuGemmVisit = FunctionRef<bool(const KernelConfig&, const Rule<CpuGemmSub
 /// of k.
 void walk_cpu_gemm(const CpuSpec& spec, const GemmSignature& signature, CpuGemmVisit visit);
 
-/// The instances of one level for one signature: what the rules accept of its space, in the same order.
+/// The instances of one level for one signature: what the rules accept of its space, in the same order, and behind it
+/// the generic kernel, if the signature is its own.
 void enumerate_cpu_gemm(const CpuSpec& spec, const GemmSignature& signature, ConfigSink sink);
+
+/// A level's generic kernel: it computes every problem whose B is not packed, whatever its types, orders and epilogue.
+/// Its signature is that of plain products in fp32, which is what it computes in; absent where the level adds none of
+/// them to those below.
+[[nodiscard]] std::optional<KernelConfig> generic_cpu_gemm(const CpuSpec& spec);
 
 /// The plain signatures that listings hold, of one layout by the letters of A, B and D ("rcr"; empty: all four): every
 /// data type, the results usual for it, the epilogues of the level's facts.

@@ -59,14 +59,19 @@ bool GemmReference::check_bounds(const OutputValues& output, Verdict& verdict) c
 
 double GemmReference::wanted(std::size_t at) const {
   const double want = float64_.d[at];
-  return output_type_ == ElementType::int8 ? std::clamp(want, -128.0, 127.0) : want;
+  if (output_type_ == ElementType::int8) return std::clamp(want, -128.0, 127.0);
+  // Results of 8 bits keep to their type's range on every device.
+  const double most = output_type_ == ElementType::fp8e4m3   ? 448
+                      : output_type_ == ElementType::fp8e5m2 ? 57344
+                                                             : std::numeric_limits<double>::infinity();
+  return std::clamp(want, -most, most);
 }
 
 double GemmReference::limit_of(std::size_t at) const {
   const double bound = float64_.bound[at];
   if (output_type_ == ElementType::int32) return bound;
   if (output_type_ == ElementType::int8) return 0.5 + bound;
-  return unit_roundoff(output_type_) * (std::abs(float64_.d[at]) + bound) + bound + smallest_subnormal(output_type_);
+  return unit_roundoff(output_type_) * (std::abs(wanted(at)) + bound) + bound + smallest_subnormal(output_type_);
 }
 
 bool GemmReference::check_guards(const OutputValues& written, Verdict& verdict) const {
@@ -180,7 +185,7 @@ bool GemmReference::check_norm_wise(Values output, Verdict& verdict) const {
       const GemmRows own = tensors_.rows_of(b);
       const auto end = static_cast<std::size_t>((own.before + own.count) * width);
       for (auto at = static_cast<std::size_t>(own.before * width); at < end; ++at) {
-        const double x = output[at], y = float64_.d[at];
+        const double x = output[at], y = wanted(at);
         const double spread = static_cast<double>(float64_.magnitude[at]) / depth;
         const double beyond = std::max(0.0, std::abs(x - y) - smallest_subnormal(output_type_));
         errors += beyond * beyond;

@@ -61,6 +61,44 @@ TEST(CpuGemmRank, FewRowsOfABoundlessKAreBlocked) {
   EXPECT_GT(blocked, 0u);
 }
 
+TEST(CpuGemmRank, WhatNoOtherKernelComputesTheGenericOnesDo) {
+  using Op = EpilogueOp;
+  std::vector<GemmProblem> problems;
+  for (const GemmEpilogue& list :
+       {GemmEpilogue{Op::relu, Op::bias}, {Op::tanh, Op::gelu}, {Op::add, Op::multiply, Op::add}})
+    problems.push_back(gemm_problem(DataType::bf16, 64, 64, 64)), problems.back().epilogue = list;
+  problems.push_back(gemm_problem(DataType::tf32, 64, 64, 64));
+  problems.push_back(gemm_problem(DataType::bf16, 64, 64, 64, DataType::fp8));
+  for (const GemmProblem& problem : problems) {
+    const auto ranking = rank(every_level(), problem);
+    ASSERT_TRUE(ranking) << ranking.error().text();
+    EXPECT_EQ(ranking->candidates.size(), 2u) << "of x86_64_v3 and of x86_64_v4";
+    for (const Candidate& candidate : ranking->candidates) {
+      EXPECT_EQ(candidate.recipe.main().algorithm.pipeline, Pipeline::generic);
+      EXPECT_TRUE(serves(every_level(), candidate.recipe.main(), problem));
+      EXPECT_TRUE(std::isfinite(candidate.predicted_seconds) && candidate.predicted_seconds > 0);
+    }
+    const auto refused = refusals(every_level(), problem);
+    ASSERT_TRUE(refused) << refused.error().text();
+    EXPECT_FALSE(refused->empty()) << "the others say why not";
+  }
+  // Others go first, and a packed B is not read.
+  std::vector<KernelConfig> linked;
+  for (const CpuSpec& spec : every_level().levels) {
+    if (const auto generic = generic_cpu_gemm(spec)) linked.push_back(*generic);
+    enumerate_cpu_gemm(spec, *cpu_signature_of(gemm_problem(DataType::bf16, 64, 64, 64)),
+                       [&](const KernelConfig& config) { return linked.push_back(config), false; });
+  }
+  GemmProblem plain = gemm_problem(DataType::bf16, 64, 64, 64);
+  const auto all = fallbacks(every_level(), plain, linked);
+  EXPECT_EQ(all.size(), linked.size());
+  EXPECT_NE(all.front().recipe.main().algorithm.pipeline, Pipeline::generic);
+  EXPECT_EQ(all.back().recipe.main().algorithm.pipeline, Pipeline::generic);
+  plain.packed_b = true;
+  EXPECT_TRUE(fallbacks(every_level(), plain, linked).empty());
+  EXPECT_FALSE(serves(every_level(), linked.front(), plain));
+}
+
 // By the specs alone, whatever this machine is: what was the fastest of all on Zen 4 (docs/performance.md).
 TEST(CpuGemmRank, FewRowsGetTheKernelsThatMeasurementFoundFastest) {
   const auto specs = load_cpu_specs();

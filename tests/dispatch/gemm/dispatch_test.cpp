@@ -374,12 +374,14 @@ TEST(GemmDispatch, WhatNoKernelCarriesIsRefusedByName) {
   Dispatcher dispatcher({.threads = 1});
   GemmProblem p = small(DataType::bf16);
   p.epilogue = {EpilogueOp::multiply, EpilogueOp::relu, EpilogueOp::bias};
+  p.packed_b = true;  // generic kernels carry the list, and read no packed B
   auto plan = dispatcher.plan(p);
   ASSERT_FALSE(plan);
   EXPECT_EQ(plan.error().code, ErrorCode::unsupported);
   EXPECT_NE(plan.error().message.find("bias at place 2"), std::string::npos) << plan.error().message;
 
   p = small(DataType::tf32);
+  p.packed_b = true;
   plan = dispatcher.plan(p);
   ASSERT_FALSE(plan);
   EXPECT_EQ(plan.error().code, ErrorCode::unsupported);

@@ -1,11 +1,14 @@
 // Random GEMM problems of every type, order and epilogue, run by kernels of every kind on guarded memory and compared
 // with float64.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <functional>
 #include <map>
 
 #include "choose/gemm/cpu.hpp"
+#include "codegen/essential.hpp"
+#include "dispatch/cpu_registry.hpp"
 #include "dispatch/gemm/random_gemm.hpp"
 #include "dispatch/test_store.hpp"
 #include "instances/gemm/cpu.hpp"
@@ -76,6 +79,46 @@ TEST_P(GemmProperty, EveryKindOfKernelComputesTwoProductsInOneSum) {
 
 TEST_P(GemmProperty, EveryKindOfKernelComputesGroupsScalesAndWeights) {
   run_random_problems(GetParam(), 4, [](std::uint64_t seed) { return testing::random_expert_problem(seed); });
+}
+
+std::string every_field(const GemmProblem& p) {
+  std::string text;
+  GemmProblem::fields(p, [&](std::string_view name, const auto& value) {
+    using T = std::remove_cvref_t<decltype(value)>;
+    if constexpr (std::is_same_v<T, GemmEpilogue>) {
+      for (const EpilogueOp op : value) text += fmt::format(" {}", name_of(op));
+    } else if constexpr (std::is_enum_v<T>) {
+      text += fmt::format(" {}={}", name, name_of(value));
+    } else {
+      text += fmt::format(" {}={}", name, value);
+    }
+  });
+  return text;
+}
+
+TEST(GemmFallback, EveryValidProblemIsServedWithoutACompiler) {
+  if (essential_kernels().empty()) GTEST_SKIP() << "this build has no essential kernels";
+  const testing::EmptyStore store;
+  std::vector<std::string> kernels{""};  // the dispatcher's own choice, and each level's generic kernel
+  for (const KernelConfig& config : CpuRegistry(*this_cpu_machine()).essential())
+    if (config.operation() == Operation::gemm && config.algorithm.pipeline == Pipeline::generic)
+      kernels.push_back(native_name(config));
+  ASSERT_GT(kernels.size(), 1u);
+  for (std::uint64_t seed = 0; seed < (testing::thorough() ? 1400u : 105u); ++seed) {
+    const GemmProblem problem = testing::any_gemm_problem(seed);
+    const Status valid = validate(problem);
+    ASSERT_TRUE(valid) << valid.error().text() << every_field(problem);
+    testing::RandomGemm call(problem, seed);
+    const auto reference = GemmReference::make(call.tensors(), memory_type_of(problem.type_d), 1);
+    ASSERT_TRUE(reference) << reference.error().text() << every_field(problem);
+    for (const std::string& kernel : kernels) {
+      Dispatcher dispatcher({.threads = 1 + static_cast<int>(seed % 3), .build = BuildPolicy::never, .kernel = kernel});
+      const auto plan = dispatcher.plan(problem);
+      ASSERT_TRUE(plan) << plan.error().text() << every_field(problem);
+      EXPECT_EQ(call.judge(**plan, *reference), "")
+          << "seed " << seed << ": " << (*plan)->kernel_name() << every_field(problem);
+    }
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Types, GemmProperty, ::testing::Range<std::uint64_t>(0, 4));

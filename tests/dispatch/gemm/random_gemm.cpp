@@ -44,6 +44,58 @@ GemmProblem random_gemm_problem(std::uint64_t seed) {
   return p;
 }
 
+GemmProblem any_gemm_problem(std::uint64_t seed) {
+  const RandomStream random{seed, 6};
+  std::uint64_t drawn = 0;
+  const auto below = [&](std::uint64_t bound) { return random.below(drawn++, bound); };
+  constexpr DataType kTypes[] = {DataType::fp32, DataType::tf32, DataType::bf16, DataType::fp16,
+                                 DataType::fp8,  DataType::bf8,  DataType::int8};
+  constexpr DataType kFloats[] = {DataType::fp32, DataType::fp16, DataType::bf16, DataType::fp8, DataType::bf8};
+  constexpr std::int64_t kSizes[] = {1, 2, 7, 16, 31, 33, 64, 65, 97, 130};
+  constexpr std::int64_t kDepths[] = {1, 15, 64, 255, 256, 257, 700};
+  GemmProblem p = gemm_problem(kTypes[seed % std::size(kTypes)], kSizes[below(std::size(kSizes))],
+                               2 * kSizes[below(std::size(kSizes))], kDepths[below(std::size(kDepths))]);
+  p.batch = 1 + static_cast<std::int64_t>(below(3));
+  p.order_a = below(2) == 0 ? MatrixOrder::row : MatrixOrder::column;
+  p.order_b = below(2) == 0 ? MatrixOrder::row : MatrixOrder::column;
+  p.beta = below(3) == 0;
+  if (p.type_a == DataType::fp8 && below(2) == 0) p.type_b = DataType::bf8;
+  const bool integers = p.type_a == DataType::int8;
+  if (!integers || below(2) == 0) {
+    p.type_d = integers && below(3) == 0 ? DataType::int8 : kFloats[below(std::size(kFloats))];
+    p.type_c = below(6) == 0 ? DataType::int8 : kFloats[below(std::size(kFloats))];
+    p.type_bias = kFloats[below(3)];
+  }
+  const bool half = p.type_a == DataType::bf16 || p.type_a == DataType::fp16;
+  if ((half || p.type_a == DataType::fp8) && below(2) == 0) {  // weights, or scales of blocks
+    p.order_a = MatrixOrder::row;
+    p.order_b = MatrixOrder::column;
+    if (half) {
+      p.type_b = below(2) == 0 ? DataType::int4 : DataType::int8;
+      p.k += p.k % 2;
+      p.group_size = below(2) == 0 ? p.k : std::int64_t{32} << below(4);
+      if (below(2) == 0) p.type_scale = p.type_a;
+      p.zero_points = below(2) == 0;
+    } else {
+      p.group_size = 128;
+    }
+  } else if (below(3) == 0) {
+    p.k2 = kDepths[below(std::size(kDepths))];
+  }
+  if (p.k2 == 0 && p.order_a == MatrixOrder::row && below(4) == 0)
+    p.grouping = below(2) == 0 ? GemmGrouping::contiguous : GemmGrouping::masked;
+  if (p.type_d != DataType::int32)
+    for (std::uint64_t left = below(1 + GemmEpilogue::kMax); left > 0; --left) {
+      const auto op = static_cast<Op>(1 + below(static_cast<std::uint64_t>(Op::amax)));
+      if (is_gate(op) && p.epilogue.gated()) continue;
+      p.epilogue.push_back(op);
+      if (op == Op::amax) break;
+    }
+  const bool rows_only = p.grouping != GemmGrouping::none || p.group_size != 0 || p.epilogue.gated();
+  if (!rows_only && below(4) == 0) p.order_d = MatrixOrder::column;
+  return p;
+}
+
 GemmProblem random_second_problem(std::uint64_t seed) {
   const RandomStream random{seed, 4};
   GemmProblem p = random_gemm_problem(seed);

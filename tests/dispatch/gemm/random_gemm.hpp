@@ -17,6 +17,9 @@ namespace tilesmith::testing {
 /// Any sizes and orders, and an epilogue that the CPU carries.
 [[nodiscard]] GemmProblem random_gemm_problem(std::uint64_t seed);
 
+/// Any valid problem whose B is not packed: every type, order and list of operations.
+[[nodiscard]] GemmProblem any_gemm_problem(std::uint64_t seed);
+
 /// Two products in one sum, either of them empty at times.
 [[nodiscard]] GemmProblem random_second_problem(std::uint64_t seed);
 

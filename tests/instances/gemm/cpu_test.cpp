@@ -41,6 +41,21 @@ TEST(CpuGemm, EveryInstanceIsDistinctAndItsNameParses) {
   }
 }
 
+// What is listed is explained as listed; the generic kernels stand in no table of the levels' facts.
+TEST(CpuGemm, GenericKernelsAreListedAndExplainedSo) {
+  EXPECT_FALSE(generic_cpu_gemm(level("x86_64_amx"))) << "that of x86_64_v4 runs there";
+  for (const char* name : {"x86_64_v3", "x86_64_v4"}) {
+    const KernelConfig generic = generic_cpu_gemm(level(name)).value();
+    std::size_t listed = 0;
+    enumerate_cpu_gemm(level(name), "", [&](const KernelConfig& config) { return listed += config == generic, true; });
+    EXPECT_EQ(listed, 1u) << name;
+    const auto explained = explain(native_name(generic), name);
+    ASSERT_TRUE(explained) << explained.error().text();
+    ASSERT_EQ(explained->size(), 1u);
+    EXPECT_TRUE(explained->front().is_listed()) << explanation_text(explained->front());
+  }
+}
+
 TEST(CpuGemm, StopsWhenTheSinkHasEnough) {
   int calls = 0;
   enumerate_cpu_gemm(level("x86_64_v4"), "rcr", [&](const KernelConfig&) { return ++calls < 5; });
@@ -112,6 +127,13 @@ TEST(CpuGemm, EachRuleRefusesWhatItIsThereFor) {
   expect("epilogue_is_carried", [](auto&, auto& s, auto&) { s.epilogue_ops = {Op::bias, Op::bias_m}; });
   expect("epilogue_is_carried", [](auto&, auto& s, auto&) { s.epilogue_ops = {Op::scale_n, Op::scale_m}; });
   expect("pipeline_is_offered", [](auto&, auto&, auto& a) { a.pipeline = Pipeline::flash; });
+  const auto generic = [](auto& c) { c = generic_cpu_gemm(level("x86_64_v4")).value(); };
+  expect("", [&](auto& c, auto&, auto&) { generic(c); });
+  expect("traits_are_run_time", [&](auto& c, auto& s, auto&) { generic(c), s.a = s.b = DataType::bf16; });
+  expect("traits_are_run_time", [&](auto& c, auto& s, auto&) { generic(c), s.epilogue_ops = {Op::relu}; });
+  expect("traits_are_run_time", [&](auto& c, auto&, auto& a) { generic(c), a.split_k = true; });
+  expect("packed_b_is_carried", [&](auto& c, auto&, auto& a) { generic(c), a.packed_b = true; });
+  expect("tile_is_whole_micro_tiles", [&](auto& c, auto&, auto& a) { generic(c), a.tile[0] = 64; });
   expect("tile_is_whole_micro_tiles", [](auto&, auto&, auto& a) { a.tile = {191, 528, 512}; });
   expect("tile_is_whole_micro_tiles", [](auto&, auto&, auto& a) { a.tile = {192, 528, 8208}; });
   expect("skinny_has_few_rows", [](auto&, auto&, auto& a) { a.pipeline = Pipeline::skinny; });
@@ -190,7 +212,7 @@ std::size_t count_of(ListRequest request) {
 TEST(CpuGemm, ListingsAreNarrowedByTypeLayoutAndFilter) {
   const std::size_t all = count_of({.arch = "x86_64_v4"});
   EXPECT_GT(all, 100u);
-  EXPECT_EQ(count_of({.arch = "x86_64_v4", .layout = "ccr"}), all);
+  EXPECT_EQ(count_of({.arch = "x86_64_v4", .layout = "ccr"}) + 1, all) << "the generic kernel is listed once, in rcr";
   const std::size_t floats = count_of({.arch = "x86_64_v4", .data_types = {"fp32", "bf16", "fp16"}});
   const std::size_t bytes = count_of({.arch = "x86_64_v4", .data_types = {"int8", "fp8", "bf8"}});
   EXPECT_EQ(floats + bytes, all);

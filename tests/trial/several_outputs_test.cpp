@@ -51,6 +51,7 @@ class TwicePlan {
   explicit TwicePlan(const TwiceProblem& problem, Spoiled spoiled = Spoiled::nothing)
       : problem_(problem), spoiled_(spoiled) {}
 
+  [[nodiscard]] static std::size_t workspace_bytes() { return 0; }
   [[nodiscard]] Status run(const TwiceArguments& a, const RunOptions&) const {
     const TwiceProblem& p = problem_;
     for (std::int64_t b = 0; b < p.batch; ++b)

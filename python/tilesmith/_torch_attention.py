@@ -128,8 +128,11 @@ def attention_op(*given: Any) -> Any:
     window = as_window(x.window)
     if len(window) != 2:
         raise InvalidArgument(f"window is {window}", "(left, right), bounds of 0 or more, or -1 for none")
-    *arguments, out = x._replace(causal=bool(x.causal), seed=seed, return_lse=bool(x.return_lse), tf32=bool(x.tf32))
-    arguments[_WINDOW : _WINDOW + 1] = window
+    # One by one: what changes a named tuple or a list is not traced by every version of torch.compile.
+    arguments = (x.q, x.k, x.v, x.layout, bool(x.causal), x.mask, window[0], window[1], x.scale, x.softcap, x.bias, x.alibi,
+                 x.sink, x.q_scale, x.k_scale, x.v_scale, x.dropout_p, seed, x.cu_seqlens_q, x.cu_seqlens_k, x.max_seqlen_q,
+                 x.max_seqlen_k, bool(x.return_lse), x.diagonal, bool(x.tf32))  # fmt: skip
+    out = x.out
     if out is None:
         result, lse = torch.ops.tilesmith.attention_fwd(*arguments)
     else:

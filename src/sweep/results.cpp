@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/csv.hpp"
 #include "base/file.hpp"
 
 namespace tilesmith {
@@ -63,33 +64,6 @@ Result<ResultFile> parse_json(std::string_view path, std::string_view text) {
   return file;
 }
 
-/// The cells of the record that begins at `at`, which moves behind it (RFC 4180). Nothing for a record without an end.
-std::optional<std::vector<std::string>> next_record(std::string_view text, std::size_t& at) {
-  std::vector<std::string> cells(1);
-  bool quoted = false;
-  for (; at < text.size(); ++at) {
-    const char c = text[at];
-    if (quoted) {
-      if (c != '"')
-        cells.back() += c;
-      else if (at + 1 < text.size() && text[at + 1] == '"')
-        cells.back() += text[++at];
-      else
-        quoted = false;
-    } else if (c == '"') {
-      quoted = true;
-    } else if (c == ',') {
-      cells.emplace_back();
-    } else if (c == '\n') {
-      ++at;
-      return cells;
-    } else if (c != '\r') {
-      cells.back() += c;
-    }
-  }
-  return std::nullopt;
-}
-
 double number_of(const std::string& cell) {
   double value = 0;
   std::from_chars(cell.data(), cell.data() + cell.size(), value);
@@ -114,7 +88,7 @@ Result<ResultFile> parse_csv(std::string_view path, std::string_view text) {
     }
     at = std::min(end + 1, text.size());
   }
-  const auto header = next_record(text, at);
+  const auto header = next_csv_record(text, at);
   if (!header)
     return fail(ErrorCode::parse, fmt::format("{}: no line of column names", path), "a file of tilesmith bench");
   std::map<std::string, std::size_t> columns;
@@ -123,7 +97,7 @@ Result<ResultFile> parse_csv(std::string_view path, std::string_view text) {
     if (!columns.contains(needed))
       return fail(ErrorCode::parse, fmt::format("{}: no column {}", path, needed),
                   "a file that tilesmith bench --csv wrote");
-  while (const auto cells = next_record(text, at)) {
+  while (const auto cells = next_csv_record(text, at)) {
     if (cells->size() == 1 && cells->front().empty()) continue;
     // A bench that goes on with a file may have left a torn line; other widths are another file's.
     if (cells->size() != header->size())

@@ -2,8 +2,10 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/csv.hpp"
 #include "problem/describe.hpp"
 #include "problem/json.hpp"
 #include "sweep/lines.hpp"
@@ -12,15 +14,11 @@
 namespace tilesmith {
 namespace {
 
-/// RFC 4180: cells with a comma, quote or line break are quoted, quotes doubled.
-std::string csv_cell(std::string_view text) {
-  if (text.find_first_of(",\"\r\n") == std::string_view::npos) return std::string(text);
-  std::string out = "\"";
-  for (const char c : text) {
-    if (c == '"') out += '"';
-    out += c == '\n' || c == '\r' ? ' ' : c;
-  }
-  return out + '"';
+/// A row stays one line: a line break within a cell becomes a blank.
+std::string one_line_cell(std::string text) {
+  std::ranges::replace_if(
+      text, [](char c) { return c == '\n' || c == '\r'; }, ' ');
+  return csv_cell(text);
 }
 
 struct Column {
@@ -191,7 +189,7 @@ std::string csv_line(const BenchRow& row) {
   std::string line;
   for_each_column(operation_name_of(row.problem), &row, [&](std::string_view, const auto& cell) {
     if (!line.empty()) line += ',';  // the first cell, the identity, is never empty
-    line += csv_cell(cell());
+    line += one_line_cell(cell());
   });
   return line;
 }

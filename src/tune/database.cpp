@@ -28,7 +28,7 @@ Result<std::int64_t> integer_of(SqliteDatabase& database, std::string_view sql) 
   return row ? statement.integer(0) : 0;
 }
 
-std::unexpected<Error> foreign(const SqliteDatabase& database, const char* what) {
+std::unexpected<Error> not_ours(const SqliteDatabase& database, const char* what) {
   return fail(ErrorCode::io, fmt::format("{} {}", database.path(), what),
               "a file that tilesmith tune wrote, or a new name");
 }
@@ -53,10 +53,10 @@ Result<Database> Database::open(const std::filesystem::path& path, Mode mode) {
     TS_TRY(transaction.commit());
   }
   TS_ASSIGN(const std::int64_t application, integer_of(database, "PRAGMA application_id"));
-  if (application != kApplication) return foreign(database, "is no performance database");
+  if (application != kApplication) return not_ours(database, "is no performance database");
   TS_ASSIGN(const std::int64_t schema, integer_of(database, "PRAGMA user_version"));
   if (schema != kSchema)
-    return foreign(database, fmt::format("has schema {}, and this program reads {}", schema, kSchema).c_str());
+    return not_ours(database, fmt::format("has schema {}, and this program reads {}", schema, kSchema).c_str());
   return Database(std::move(database));
 }
 
@@ -181,7 +181,7 @@ Result<std::vector<StoredRace>> Database::races(std::string_view device_class) c
       while (entrant != stored.race.entrants.end() && entrant->recipe != key) ++entrant;
       const std::int64_t block = read_turn.integer(1);
       if (entrant == stored.race.entrants.end() || block < 0 || block > 1)
-        return foreign(database_, "has a turn without its entrant");
+        return not_ours(database_, "has a turn without its entrant");
       entrant->blocks[static_cast<std::size_t>(block)].push_back(read_turn.real(2));
     }
     out.push_back(std::move(stored));
@@ -205,23 +205,41 @@ Result<std::vector<TuneRun>> Database::runs_where(const char* condition) const {
   }
 }
 
-Result<std::int64_t> Database::merge(const Database& other) {
+Result<DatabaseGain> Database::add_all_in_transaction(std::span<const StoredRace> races,
+                                                      std::span<const ForeignSource> foreign) {
+  DatabaseGain gain;
+  for (const StoredRace& stored : races) {
+    TS_ASSIGN(const bool is_new, add_in_transaction(stored.run, stored.race));
+    gain.races += is_new ? 1 : 0;
+  }
+  for (const ForeignSource& source : foreign) {
+    TS_ASSIGN(const std::int64_t added, add_foreign_in_transaction(source));
+    gain.samples += added;
+  }
+  return gain;
+}
+
+Result<DatabaseGain> Database::add_all(std::span<const StoredRace> races, std::span<const ForeignSource> foreign) {
+  TS_ASSIGN(SqliteTransaction transaction, SqliteTransaction::begin(database_));
+  TS_ASSIGN(const DatabaseGain gain, add_all_in_transaction(races, foreign));
+  TS_TRY(transaction.commit());
+  return gain;
+}
+
+Result<DatabaseGain> Database::merge(const Database& other) {
   TS_ASSIGN(const std::vector<StoredRace> theirs, other.races());
+  TS_ASSIGN(const std::vector<ForeignSource> foreign, other.foreign());
   // A withdrawn run leaves its name behind, so that no later merge brings its races in again.
   TS_ASSIGN(const std::vector<TuneRun> withdrawn, other.runs_where("withdrawn = 1"));
   TS_ASSIGN(SqliteTransaction transaction, SqliteTransaction::begin(database_));
-  std::int64_t added = 0;
-  for (const StoredRace& stored : theirs) {
-    TS_ASSIGN(const bool is_new, add_in_transaction(stored.run, stored.race));
-    added += is_new ? 1 : 0;
-  }
+  TS_ASSIGN(const DatabaseGain gain, add_all_in_transaction(theirs, foreign));
   TS_ASSIGN(SqliteStatement mark, database_.prepare("UPDATE run SET withdrawn = 1 WHERE id = ?"));
   for (const TuneRun& run : withdrawn) {
     TS_ASSIGN(const std::int64_t id, run_id(run));
     TS_TRY(mark.bind(id).run());
   }
   TS_TRY(transaction.commit());
-  return added;
+  return gain;
 }
 
 Status Database::withdraw(std::string_view uuid) {
@@ -261,6 +279,8 @@ Result<DatabaseCounts> Database::counts() const {
         std::pair{&DatabaseCounts::timings, "SELECT count(*) FROM turn"}}) {
     TS_ASSIGN(out.*member, integer_of(database_, sql));
   }
+  TS_ASSIGN(const std::vector<ForeignSource> sources, foreign());
+  for (const ForeignSource& source : sources) out.foreign += static_cast<std::int64_t>(source.samples.size());
   return out;
 }
 

@@ -11,12 +11,14 @@
 #include <filesystem>
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/error.hpp"
 #include "base/sha256.hpp"
+#include "tune/foreign.hpp"
 #include "tune/sqlite.hpp"
 
 namespace tilesmith {
@@ -62,7 +64,13 @@ struct StoredRace {
 };
 
 struct DatabaseCounts {
-  std::int64_t runs = 0, withdrawn = 0, races = 0, problems = 0, recipes = 0, timings = 0;
+  std::int64_t runs = 0, withdrawn = 0, races = 0, problems = 0, recipes = 0, timings = 0, foreign = 0;
+};
+
+/// What an addition of many brought.
+struct DatabaseGain {
+  std::int64_t races = 0;    ///< that were new
+  std::int64_t samples = 0;  ///< of other programs, that were new
 };
 
 class Database {
@@ -75,11 +83,15 @@ class Database {
 
   /// Adds a race, and its run when it is new. Errors: io; invalid_argument, when the run has a race of that problem.
   [[nodiscard]] Status add(const TuneRun& run, const RaceRecord& race);
+  /// Adds the races and the other programs' files that are new, all of them or, where one cannot be added, none.
+  [[nodiscard]] Result<DatabaseGain> add_all(std::span<const StoredRace> races, std::span<const ForeignSource> foreign);
   /// Every race of runs that are not withdrawn, of one device class or of all (empty), oldest run first.
   [[nodiscard]] Result<std::vector<StoredRace>> races(std::string_view device_class = {}) const;
-  /// Adds the races of another database that this one lacks; the number of them. A run withdrawn there is withdrawn
-  /// here.
-  [[nodiscard]] Result<std::int64_t> merge(const Database& other);
+  /// The files of other programs, by format, name and digest.
+  [[nodiscard]] Result<std::vector<ForeignSource>> foreign() const;
+  /// Adds the races and the other programs' files of another database that this one lacks. A run withdrawn there is
+  /// withdrawn here.
+  [[nodiscard]] Result<DatabaseGain> merge(const Database& other);
   /// The run's races count no longer; the rows stay. Error: not_found.
   [[nodiscard]] Status withdraw(std::string_view uuid);
   /// Removes the rows of withdrawn runs for good; the number of runs. A later merge may bring them back.
@@ -95,6 +107,10 @@ class Database {
                                            std::string_view more);
   [[nodiscard]] Result<std::int64_t> run_id(const TuneRun& run);
   [[nodiscard]] Result<std::vector<TuneRun>> runs_where(const char* condition) const;
+  [[nodiscard]] Result<DatabaseGain> add_all_in_transaction(std::span<const StoredRace> races,
+                                                            std::span<const ForeignSource> foreign);
+  /// The number of samples that were new: all of the file, or none.
+  [[nodiscard]] Result<std::int64_t> add_foreign_in_transaction(const ForeignSource& source);
   /// Whether the race was new.
   [[nodiscard]] Result<bool> add_in_transaction(const TuneRun& run, const RaceRecord& race);
 

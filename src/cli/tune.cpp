@@ -5,8 +5,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/progress.hpp"
+#include "cli/logged_problems.hpp"
 #include "cli/performance_database.hpp"
 #include "cli/problem_arguments.hpp"
+#include "cli/slurm_job.hpp"
 #include "cli/verbs.hpp"
 #include "tune/tuner.hpp"
 
@@ -14,15 +16,18 @@ namespace tilesmith::cli {
 namespace {
 
 struct TuneCliOptions {
-  std::string shapes, category, shard, database, device = "cpu", determinism = "bitwise";
-  int threads = 0, workers = 0, candidates = 32, max_problems = 0;
+  std::string shapes, log, category, shard, database, device = "cpu", determinism = "bitwise";
+  std::vector<std::string> slurm_options;
+  int threads = 0, workers = 0, candidates = 32, max_problems = 0, slurm = 0;
   double budget_s = 10, limit_s = 60;
   std::uint64_t seed = 1;
-  bool again = false, resume = false, as_json = false;
+  bool again = false, resume = false, as_json = false, slurm_script = false;
 
   void add_to(CLI::App& verb) {
     const char* group = "Which problems, beside the one that the options describe";
     verb.add_option("--shapes", shapes, "Those of a shape matrix (YAML) or of a file of lines (.txt)")->group(group);
+    verb.add_option("--from-log", log, "Those that a log names: output of run or tune, or of TILESMITH_LOG=debug")
+        ->group(group);
     verb.add_option("--category", category, "Those of a tier of the shape matrix: smoke, full or nightly")
         ->group(group);
     verb.add_option("--shard", shard, "I/N: of these every N-th, chosen by a stable hash")->group(group);
@@ -57,7 +62,18 @@ struct TuneCliOptions {
     verb.add_flag("--resume", resume, "Go on where an earlier run stopped (what the database has is always kept)")
         ->group(group);
     verb.add_flag("--json", as_json, "One JSON document on standard output")->group(group);
+    group = "As a Slurm job array";
+    verb.add_option("--slurm", slurm,
+                    "Submit so many parts, each a task, and a job that merges their databases into --db")
+        ->check(CLI::Range(1, 10000))
+        ->group(group);
+    verb.add_option("--slurm-option", slurm_options,
+                    "For sbatch, as in --slurm-option=--partition=gpu; may be repeated")
+        ->group(group);
+    verb.add_flag("--slurm-script", slurm_script, "Write the scripts, and submit nothing")->group(group);
   }
+
+  [[nodiscard]] bool lists_problems() const { return !shapes.empty() || !log.empty() || !category.empty(); }
 };
 
 nlohmann::json to_json(const TuneOutcome& outcome) {
@@ -81,25 +97,100 @@ void print(const TuneOutcome& outcome) {
   std::fflush(stdout);
 }
 
+/// Problems of one operation that the log names; lines that cannot be read are said.
+template <class Op>
+Result<BenchProblems> problems_of_log(const TuneCliOptions& o) {
+  TS_ASSIGN(const std::string text, read_file(o.log));
+  const LoggedProblems logged = problems_in_log(text, o.log);
+  for (const std::string& why : logged.refused) fmt::print(stderr, "no problem: {}\n", why);
+  Shard part;
+  if (!o.shard.empty()) {
+    TS_ASSIGN(part, Shard::parse(o.shard));
+  }
+  std::vector<typename Op::Problem> problems;
+  for (const AnyRandomCall& call : logged.calls)
+    if (const auto* own = std::get_if<RandomCall<Op>>(&call))
+      if (part.has(identity_of(own->problem)) && std::ranges::find(problems, own->problem) == problems.end())
+        problems.push_back(own->problem);
+  if (problems.empty() && o.shard.empty())
+    return fail(ErrorCode::not_found, fmt::format("{} names no problem of {}", o.log, Op::kName),
+                "what run prints, or a program under TILESMITH_LOG=debug");
+  return BenchProblems(std::move(problems));
+}
+
 template <class Op>
 Result<BenchProblems> problems_of(const TuneCliOptions& o, const std::vector<GivenOption>& given) {
-  if (o.shapes.empty() && o.category.empty()) {
+  if (!o.lists_problems()) {
     TS_ASSIGN(const RandomCall<Op> call, read_call<Op>(given));
     return BenchProblems(std::vector{call.problem});
   }
   if (!given.empty())
-    return fail(ErrorCode::invalid_argument, fmt::format("{} beside --shapes or --category", given.front().name),
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("{} beside --shapes, --from-log or --category", given.front().name),
                 "one problem, or a list of them");
-  TS_ASSIGN(BenchProblems problems,
-            load_problems(Op::kKernels, o.shapes, o.category.empty() ? "smoke" : o.category, o.shard));
+  if (!o.log.empty() && !(o.shapes.empty() && o.category.empty()))
+    return fail(ErrorCode::invalid_argument, "--from-log beside --shapes or --category", "one list of problems");
+  BenchProblems problems;
+  if (o.log.empty()) {
+    TS_ASSIGN(problems, load_problems(Op::kKernels, o.shapes, o.category.empty() ? "smoke" : o.category, o.shard));
+  } else {
+    TS_ASSIGN(problems, problems_of_log<Op>(o));
+  }
   auto& list = std::get<std::vector<typename Op::Problem>>(problems);
   if (o.max_problems > 0 && list.size() > static_cast<std::size_t>(o.max_problems))
     list.resize(static_cast<std::size_t>(o.max_problems));
   return problems;
 }
 
+/// The words that tune a part as these options tune the whole. Paths are absolute: a job starts in another folder.
+std::vector<std::string> words_of(const TuneCliOptions& o, std::string_view operation) {
+  const auto absolute = [](const std::string& path) { return std::filesystem::absolute(path).string(); };
+  std::error_code ignored;
+  std::vector<std::string> words{std::filesystem::read_symlink("/proc/self/exe", ignored).string(), "tune",
+                                 std::string(operation)};
+  const TuneCliOptions usual;
+  const auto add = [&](const char* name, const auto& value, const auto& standard) {
+    if (value != standard) words.insert(words.end(), {name, fmt::format("{}", value)});
+  };
+  if (!o.shapes.empty()) add("--shapes", absolute(o.shapes), "");
+  if (!o.log.empty()) add("--from-log", absolute(o.log), "");
+  add("--category", o.category, usual.category);
+  add("--max-problems", o.max_problems, usual.max_problems);
+  add("--device", o.device, usual.device);
+  add("--threads", o.threads, usual.threads);
+  add("--workers", o.workers, usual.workers);
+  add("--candidates", o.candidates, usual.candidates);
+  add("--budget", o.budget_s, usual.budget_s);
+  add("--limit", o.limit_s, usual.limit_s);
+  add("--determinism", o.determinism, usual.determinism);
+  add("--race-seed", o.seed, usual.seed);
+  return words;
+}
+
+Status tune_by_slurm(const TuneCliOptions& o, std::string_view operation, bool describes_one) {
+  if (describes_one || !o.lists_problems())
+    return fail(ErrorCode::invalid_argument, "--slurm for one problem", "--shapes, --from-log or --category");
+  if (!o.shard.empty() || o.again || o.as_json)
+    return fail(ErrorCode::invalid_argument, "--slurm beside --shard, --again or --json",
+                "each task is a shard, and goes on where its database stands");
+  TS_ASSIGN(const std::filesystem::path database, performance_database(o.database));
+  TS_ASSIGN(const SlurmScripts scripts, write_slurm_scripts({.tune = words_of(o, operation),
+                                                             .database = std::filesystem::absolute(database),
+                                                             .parts = o.slurm,
+                                                             .directives = o.slurm_options}));
+  if (o.slurm_script) {
+    fmt::print("{}\n{}\n", scripts.parts.string(), scripts.merge.string());
+    return {};
+  }
+  TS_ASSIGN(const SlurmIds ids, submit(scripts));
+  fmt::print("job {} tunes in {} parts, job {} merges them into {}\n", ids.parts, o.slurm, ids.merge,
+             std::filesystem::absolute(database).string());
+  return {};
+}
+
 template <class Op>
 Status tune_operation(const TuneCliOptions& o, const std::vector<GivenOption>& given) {
+  if (o.slurm > 0) return tune_by_slurm(o, Op::kName, !given.empty());
   TuneOptions options;
   TS_ASSIGN(options.problems, problems_of<Op>(o, given));
   TS_ASSIGN(options.device, parse_device(o.device));
@@ -152,7 +243,8 @@ Status tune_operation(const TuneCliOptions& o, const std::vector<GivenOption>& g
   else
     fmt::print("{} problems raced, {} with a new choice; {} known already, {} skipped; in {}\n", summary.raced,
                summary.improved, summary.known, summary.skipped, options.database.string());
-  if (summary.raced + summary.known == 0)
+  // A part of few problems may have none.
+  if (summary.raced + summary.known == 0 && (summary.skipped > 0 || o.shard.empty()))
     return fail(ErrorCode::unsupported, "no problem could be tuned", "the skipped ones say why");
   return {};
 }

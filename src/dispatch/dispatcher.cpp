@@ -18,6 +18,7 @@
 #include "dispatch/plan_cache.hpp"
 #include "problem/attention/problem.hpp"
 #include "problem/gemm/problem.hpp"
+#include "problem/line.hpp"
 #include "vocabulary/names/native.hpp"
 
 namespace tilesmith {
@@ -55,7 +56,11 @@ struct Dispatcher::Impl {
       TS_TRY(validate(problem));
       TS_ASSIGN(BackendOf<Op>* const kernels, backend->find<Op>());
       TS_ASSIGN(std::unique_ptr<PlanFor<Op>> made, choose_plan<Op>(*kernels, problem, under, measured));
-      log_debug("planned {} on {}: {}", made->kernel_name(), to_string(made->device()), made->reason());
+      if (log_level() >= LogLevel::debug) {
+        log_debug("planned {} on {}: {}", made->kernel_name(), to_string(made->device()), made->reason());
+        // What tune --from-log reads.
+        if constexpr (OperationProblem<typename Op::Problem>) log_debug("its problem: {}", to_line(problem));
+      }
       return cache.insert(std::move(made));
     }
   };

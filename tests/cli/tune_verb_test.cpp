@@ -5,12 +5,14 @@
 
 #include "base/file.hpp"
 #include "cli/program.hpp"
+#include "dispatch/test_store.hpp"
 
 namespace tilesmith {
 namespace {
 
 using testing::document;
 using testing::run;
+using testing::run_by;
 
 TEST(TuneVerb, TunesShowsMergesPublishes) {
   const auto folder = TemporaryDirectory::create("tilesmith-tune-verb-test-").value();
@@ -38,6 +40,166 @@ TEST(TuneVerb, TunesShowsMergesPublishes) {
   EXPECT_EQ(nothing.code, 1);
   EXPECT_NE(nothing.errors.find("nothing to publish"), std::string::npos) << nothing.errors;
   EXPECT_EQ(run("db prune" + other).code, 0);
+}
+
+class TuneFiles : public ::testing::Test {
+ protected:
+  [[nodiscard]] std::string path(const std::string& name) const { return (folder_.path() / name).string(); }
+  [[nodiscard]] std::string db(const std::string& name) const { return " --db " + path(name); }
+  /// Problems with one recipe each are raced in no time.
+  void write_problems(const std::string& name, int count) const {
+    std::string lines;
+    for (int i = 0; i < count; ++i) lines += "gemm -m " + std::to_string(19 + i) + " -n 24 -k 40 --dtype fp32\n";
+    ASSERT_TRUE(write_file_atomic(path(name), lines));
+  }
+  [[nodiscard]] std::string tune(const std::string& more) const {
+    return "tune gemm --threads 1 --candidates 1 --budget 0.1 " + more;
+  }
+
+  TemporaryDirectory folder_ = TemporaryDirectory::create("tilesmith-tune-verb-test-").value();
+};
+
+TEST_F(TuneFiles, ExportsAndImports) {
+  write_problems("p.txt", 2);
+  ASSERT_EQ(run(tune("--shapes " + path("p.txt")) + db("a.db")).code, 0);
+  const auto digest = document(run("db show --json" + db("a.db")))["digest"];
+  for (const std::string format : {"json", "csv", "t4"}) {
+    EXPECT_EQ(run("db export --format " + format + " " + path(format) + db("a.db")).code, 0);
+    for (const char* races : {": 2 new races", ": 0 new races"}) {
+      const auto imported = run("db import --format " + format + " " + path(format) + db(format + ".db"));
+      EXPECT_EQ(imported.code, 0) << imported.errors;
+      EXPECT_NE(imported.output.find(races), std::string::npos) << imported.output;
+    }
+    EXPECT_EQ(document(run("db show --json" + db(format + ".db")))["digest"], digest);
+  }
+  ASSERT_TRUE(
+      write_file_atomic(path("t.csv"),
+                        "Validator,PT_VERSION,2.9.0\nGemmTunableOp_float_TN,tn_24_31_40_ld_40_40_24,Default,0.1\n"
+                        "GemmTunableOp_float_TN,nn_24_31_40,Default,0.1\n"));
+  const auto foreign = run("db import --format tunableop " + path("t.csv") + db("a.db"));
+  EXPECT_EQ(foreign.code, 0);
+  EXPECT_NE(foreign.output.find("1 new samples of other programs, 1 rows refused"), std::string::npos)
+      << foreign.output;
+  EXPECT_NE(foreign.errors.find("t.csv:3: "), std::string::npos) << foreign.errors;
+  EXPECT_EQ(document(run("db show --json --foreign" + db("a.db")))[0]["seconds"], 1e-4);
+  EXPECT_EQ(document(run("db show --json" + db("a.db")))["digest"], digest)
+      << "another program's timing decides nothing";
+
+  // What another program met can be tuned here.
+  const auto lines = run("db export --format lines -" + db("a.db"));
+  EXPECT_NE(lines.output.find("gemm -m 31 -n 24 -k 40 --dtype fp32"), std::string::npos) << lines.output;
+  EXPECT_EQ(run("db export --format nonsense -" + db("a.db")).code, 2);
+  EXPECT_EQ(run("db import --format csv " + path("json") + db("a.db")).code, 2);
+}
+
+TEST_F(TuneFiles, TunesWhatALogNames) {
+  const auto logged = run("run gemm -m 21 -n 24 -k 40 --dtype fp32 --no-time", {});
+  ASSERT_EQ(logged.code, 0);
+  const testing::ScopedVariable debug("TILESMITH_LOG", "debug");
+  const auto planned = run("run gemm -m 22 -n 24 -k 40 --dtype fp32 --no-time --threads 1");
+  ASSERT_TRUE(write_file_atomic(
+      path("log"), planned.errors +
+                       "\nrepeat with: tilesmith run gemm -m 23 -n 24 -k 40 --dtype fp32 --device cuda:0 --verify\n"
+                       "{\"call\": \"gemm -m 24 -n 24 -k 40 --dtype fp32\", \"result\": \"passed\"}\n"
+                       "gemm is slow today\ngemm -m 25 --colour red\nattention_fwd --seqlen-q 3\n"));
+  const auto tuned = run(tune("--json --from-log " + path("log")) + db("a.db"));
+  ASSERT_EQ(tuned.code, 0) << tuned.errors;
+  EXPECT_EQ(document(tuned)["raced"], 3) << tuned.output;
+  EXPECT_NE(tuned.errors.find("log:"), std::string::npos);
+  EXPECT_NE(tuned.errors.find("--colour"), std::string::npos) << tuned.errors;
+  EXPECT_EQ(run(tune("-m 3 --from-log " + path("log")) + db("a.db")).code, 2);
+  ASSERT_TRUE(write_file_atomic(path("empty"), "nothing\n"));
+  EXPECT_EQ(run(tune("--from-log " + path("empty")) + db("a.db")).code, 1);
+}
+
+TEST_F(TuneFiles, AKilledTuneGoesOnWithoutLoss) {
+  write_problems("p.txt", 8);
+  const std::string words = tune("--resume --shapes " + path("p.txt")) + db("a.db");
+  const auto killed = run_by(
+      "\"$0\" \"$@\" & tune=$!\n"
+      "until \"$0\" db show" +
+          db("a.db") +
+          " 2>/dev/null | grep -q ', [1-9][0-9]* races'; do sleep 0.02; done\n"
+          "kill -9 $tune; wait $tune; echo ended with $?",
+      words);
+  EXPECT_NE(killed.output.find("ended with 137"), std::string::npos) << killed.output << killed.errors;
+  EXPECT_EQ(run("db verify" + db("a.db")).code, 0);
+  const auto before = document(run("db show --json" + db("a.db")));
+  EXPECT_GE(before["races"], 1);
+  const auto resumed = document(run(words + " --json"));
+  EXPECT_EQ(resumed["known"], before["races"]);
+  EXPECT_EQ(resumed["raced"].get<int>() + resumed["known"].get<int>(), 8);
+  EXPECT_EQ(document(run("db show --json" + db("a.db")))["choices"].size(), 8u);
+}
+
+TEST_F(TuneFiles, ProcessesTuneIntoOneDatabaseAtOnce) {
+  write_problems("p.txt", 6);
+  const auto both = run_by("\"$0\" \"$@\" --shard 1/2 & first=$!\n\"$0\" \"$@\" --shard 2/2 && wait $first",
+                           tune("--shapes " + path("p.txt")) + db("a.db"));
+  EXPECT_EQ(both.code, 0) << both.errors;
+  const auto all = document(run("db show --json" + db("a.db")));
+  EXPECT_EQ(all["choices"].size(), 6u);
+  EXPECT_EQ(all["races"], 6);
+  EXPECT_EQ(run("db verify" + db("a.db")).code, 0);
+}
+
+TEST_F(TuneFiles, AWrongKernelNeverWins) {
+  const testing::EmptyStore store;
+  // Of the kernels it compiles it makes the first a wrong one, which the policy likes best or not.
+  ASSERT_TRUE(write_file_atomic(
+      path("compiler"),
+      "#!/bin/bash\n"
+      "for word in \"$@\"; do case \"$word\" in\n"
+      "  --version) exec g++ --version;;\n"
+      "  *.cpp) grep -q 'const Vec scale = weight . sum;' \"$word\" && mkdir '" +
+          path("once") +
+          "' 2>/dev/null &&\n"
+          "    sed -i 's/const Vec scale = weight . sum;/const Vec scale = 3 * weight \\/ sum;/' \"$word\";;\n"
+          "esac; done\nexec g++ \"$@\"\n"));
+  std::filesystem::permissions(path("compiler"), std::filesystem::perms::owner_all);
+  const testing::ScopedVariable compiler("TILESMITH_CXX", path("compiler"));
+  const auto tuned =
+      run("tune attention_fwd --heads-q 2 --seqlen-q 100 --head-dim-qk 64 --dtype fp32 --threads 1 --candidates 2 "
+          "--budget 0.2 --json" +
+          db("a.db"));
+  ASSERT_EQ(tuned.code, 0) << tuned.errors;
+  const auto outcome = document(tuned)["outcomes"][0];
+  EXPECT_EQ(outcome["failed"], 1);
+  const auto races = document(run("db export -" + db("a.db")))["races"];
+  int wrong = 0;
+  for (const auto& entrant : races[0]["entrants"])
+    if (const std::string failure = entrant["failure"]; !failure.empty()) {
+      ++wrong;
+      EXPECT_NE(failure.find("its result is wrong"), std::string::npos) << failure;
+      EXPECT_NE(entrant["name"], outcome["chosen"]);
+    }
+  EXPECT_EQ(wrong, 1);
+}
+
+TEST_F(TuneFiles, WritesSlurmScriptsThatAShellRuns) {
+  write_problems("p.txt", 5);
+  const auto written =
+      run(tune("--slurm 3 --slurm-script --slurm-option=--partition=fast --shapes " + path("p.txt")) + db("a.db"));
+  ASSERT_EQ(written.code, 0) << written.errors;
+  const std::string parts = read_file(path("a.db.tune.sbatch")).value();
+  EXPECT_NE(parts.find("#SBATCH --array=1-3\n"), std::string::npos) << parts;
+  EXPECT_NE(parts.find("#SBATCH --partition=fast\n"), std::string::npos) << parts;
+  // As Slurm does it: each task, one of them twice, then the merge.
+  const auto ran = run_by("for i in 1 2 2 3; do SLURM_ARRAY_TASK_ID=$i sh '" + path("a.db.tune.sbatch") +
+                              "' || exit 1; done; sh '" + path("a.db.merge.sbatch") + "'",
+                          "");
+  EXPECT_EQ(ran.code, 0) << ran.errors;
+  const auto all = document(run("db show --json" + db("a.db")));
+  EXPECT_EQ(all["choices"].size(), 5u);
+  EXPECT_EQ(all["races"], 5);
+  // A part that is missing is said, and the others are merged.
+  std::filesystem::remove(path("a.db.part-2"));
+  const auto less = run_by("sh '" + path("a.db.merge.sbatch") + "'", "");
+  EXPECT_EQ(less.code, 1);
+  EXPECT_NE(less.errors.find("1 parts have no database"), std::string::npos) << less.errors;
+
+  EXPECT_EQ(run(tune("-m 3 --slurm 2") + db("a.db")).code, 2);
+  EXPECT_EQ(run(tune("--slurm 2 --shard 1/2 --shapes " + path("p.txt")) + db("a.db")).code, 2);
 }
 
 TEST(TuneVerb, RefusesWhatCannotBeTuned) {

@@ -1,0 +1,74 @@
+#include "cli/slurm_job.hpp"
+
+#include <fmt/format.h>
+
+#include "base/file.hpp"
+#include "base/subprocess.hpp"
+
+namespace tilesmith::cli {
+namespace {
+
+/// As one word of a POSIX shell.
+std::string shell_word(std::string_view word) {
+  std::string out = "'";
+  for (const char c : word) out += c == '\'' ? std::string("'\\''") : std::string(1, c);
+  return out + "'";
+}
+
+std::string head_of(const SlurmJob& job, const std::string& name, const std::string& log) {
+  std::string out = fmt::format("#!/bin/sh\n#SBATCH --job-name={}\n#SBATCH --output={}\n", name,
+                                (job.database.parent_path() / log).string());
+  for (const std::string& directive : job.directives) out += "#SBATCH " + directive + "\n";
+  return out;
+}
+
+/// sbatch --parsable prints "ID" or "ID;CLUSTER".
+Result<std::string> run_sbatch(const std::filesystem::path& sbatch, std::vector<std::string> arguments) {
+  arguments.insert(arguments.begin(), {sbatch.string(), "--parsable"});
+  TS_ASSIGN(const ProcessOutcome outcome, run_process({.arguments = std::move(arguments)}));
+  if (!outcome.succeeded())
+    return fail(ErrorCode::launch_failed, fmt::format("sbatch {}: {}", outcome.describe(), outcome.errors),
+                "the scripts are there: submit them by hand, or give --slurm-option what the cluster asks for");
+  return outcome.output.substr(0, outcome.output.find_first_of(";\n"));
+}
+
+}  // namespace
+
+Result<SlurmScripts> write_slurm_scripts(const SlurmJob& job) {
+  const std::string base = job.database.string();
+  // An instance that Slurm requeues, or that is submitted again, goes on where its database stands.
+  std::string parts = head_of(job, "tilesmith-tune", "tilesmith-tune-%A-%a.log") +
+                      fmt::format("#SBATCH --array=1-{}\n#SBATCH --requeue\nset -e\nexec", job.parts);
+  for (const std::string& word : job.tune) parts += " " + shell_word(word);
+  parts += fmt::format(" --resume --shard \"$SLURM_ARRAY_TASK_ID/{}\" --db {}.part-\"$SLURM_ARRAY_TASK_ID\"\n",
+                       job.parts, shell_word(base));
+
+  // A part that failed before its first race has no database.
+  std::string merge = head_of(job, "tilesmith-merge", "tilesmith-merge-%j.log") +
+                      fmt::format(
+                          "missing=0\nset --\ni=1\nwhile [ $i -le {} ]; do\n"
+                          "  part={}.part-$i\n"
+                          "  if [ -e \"$part\" ]; then set -- \"$@\" \"$part\"; else missing=$((missing + 1)); fi\n"
+                          "  i=$((i + 1))\ndone\n"
+                          "[ $# -gt 0 ] && {} db merge \"$@\" --db {} || exit 1\n"
+                          "[ $missing -eq 0 ] || {{ echo \"$missing parts have no database\" >&2; exit 1; }}\n",
+                          job.parts, shell_word(base), shell_word(job.tune.front()), shell_word(base));
+  SlurmScripts scripts{.parts = base + ".tune.sbatch", .merge = base + ".merge.sbatch"};
+  TS_TRY(write_file_atomic(scripts.parts, parts));
+  TS_TRY(write_file_atomic(scripts.merge, merge));
+  return scripts;
+}
+
+Result<SlurmIds> submit(const SlurmScripts& scripts) {
+  auto sbatch = find_program("sbatch");
+  if (!sbatch)
+    return fail(ErrorCode::not_found, "there is no sbatch in PATH",
+                fmt::format("submit {} on a host of the cluster, then {} behind it", scripts.parts.string(),
+                            scripts.merge.string()));
+  SlurmIds ids;
+  TS_ASSIGN(ids.parts, run_sbatch(*sbatch, {scripts.parts.string()}));
+  TS_ASSIGN(ids.merge, run_sbatch(*sbatch, {"--dependency=afterany:" + ids.parts, scripts.merge.string()}));
+  return ids;
+}
+
+}  // namespace tilesmith::cli

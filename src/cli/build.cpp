@@ -58,7 +58,12 @@ Result<Wanted> kernels_of_recipes(const BuildOptionsOfVerb& options) {
 }
 
 Result<Wanted> selected(const BuildOptionsOfVerb& options) {
-  if (!options.recipes.empty()) return kernels_of_recipes(options);
+  if (!options.recipes.empty()) {
+    if (const auto& file = options.selection.request.sweep_file; !file.empty())
+      return fail(ErrorCode::invalid_argument, fmt::format("{} is a sweep file beside --kernel", file),
+                  "--kernel before the name of each kernel, or a sweep file alone");
+    return kernels_of_recipes(options);
+  }
   if (const std::string& arch = options.selection.request.arch; !arch.empty()) {
     TS_ASSIGN(const std::vector<std::string> own, own_archs());
     if (std::ranges::find(own, arch) == own.end()) return std::unexpected(no_own_kernels(arch, "there are no kernels"));

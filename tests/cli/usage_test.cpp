@@ -290,6 +290,9 @@ TEST(Usage, ARecipesNameServesWhereAKernelsDoes) {
   const ProcessOutcome two = run("build --kernel " + first + " --arch sm_90a");
   EXPECT_NE(two.code, 0);
   EXPECT_NE(two.errors.find("is not for sm_90a"), std::string::npos) << two.errors;
+  const ProcessOutcome lost = run(fmt::format("build --kernel {} {}", first, second));
+  EXPECT_NE(lost.code, 0) << "the second name is no option of --kernel: it would be left out";
+  EXPECT_NE(lost.errors.find("--kernel before the name of each kernel"), std::string::npos) << lost.errors;
 }
 
 TEST(Usage, StoreVerifyFailsOnceWhereThereWasDamage) {

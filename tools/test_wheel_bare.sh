@@ -3,7 +3,8 @@
 #   tools/test_wheel_bare.sh dist/tilesmith-....whl [MIRROR]
 set -euo pipefail
 cd "$(dirname "$0")/.."
-wheel=$(realpath "$1")
+wheel=$(realpath "${1:?the wheel is missing: tools/test_wheel_bare.sh dist/tilesmith-....whl}")
+command -v debootstrap >/dev/null || { echo "there is no debootstrap: apt-get install debootstrap" >&2; exit 1; }
 root=$PWD/build/bare-root
 if [ ! -e "$root/complete" ]; then
   rm -rf "$root"

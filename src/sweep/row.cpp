@@ -194,32 +194,9 @@ std::string csv_line(const BenchRow& row) {
   return line;
 }
 
-std::optional<std::vector<std::string>> split_csv_line(std::string_view line) {
-  std::vector<std::string> cells(1);
-  bool quoted = false;
-  for (std::size_t i = 0; i < line.size(); ++i) {
-    const char c = line[i];
-    if (quoted) {
-      if (c != '"')
-        cells.back() += c;
-      else if (i + 1 < line.size() && line[i + 1] == '"')
-        cells.back() += line[++i];
-      else
-        quoted = false;
-    } else if (c == '"') {
-      quoted = true;
-    } else if (c == ',') {
-      cells.emplace_back();
-    } else {
-      cells.back() += c;
-    }
-  }
-  if (quoted) return std::nullopt;
-  return cells;
-}
-
 std::optional<std::vector<std::string>> parse_csv_line(std::string_view operation, std::string_view line) {
-  auto cells = split_csv_line(line);
+  std::size_t at = 0;
+  auto cells = next_csv_record(fmt::format("{}\n", line), at);  // a cell has no line break
   std::size_t columns = 0, place = 0;
   for_each_column(operation, nullptr, [&](std::string_view name, const auto&) {
     if (name == "operation") place = columns;

@@ -102,9 +102,7 @@ template <class Text>
 [[nodiscard]] std::string csv_header(std::string_view operation);
 [[nodiscard]] std::string csv_line(const BenchRow& row);
 
-/// The cells of one line, quotes undone; nothing for a line with a quote that does not end.
-[[nodiscard]] std::optional<std::vector<std::string>> split_csv_line(std::string_view line);
-/// The same; nothing for a line that is not a whole one of that operation's file (the torn
+/// The cells of one line, quotes undone; nothing for a line that is not a whole one of that operation's file (the torn
 /// end of a killed run).
 [[nodiscard]] std::optional<std::vector<std::string>> parse_csv_line(std::string_view operation, std::string_view line);
 

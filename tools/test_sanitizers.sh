@@ -12,6 +12,8 @@ declare -A taken=() # other stations than the preset says
 if [ -n "${TILESMITH_TEST_THOROUGH:-}" ]; then
   programs[asan]+=" vocabulary_test problem_test spec_test"
   taken[asan]="-DTILESMITH_TAKE=instances;catalog;codegen;essential;verify"
+else
+  export TILESMITH_CXXFLAGS=-O1 # as the plain tests have it in their short form
 fi
 export UBSAN_OPTIONS=print_stacktrace=1 ASAN_OPTIONS=detect_leaks=1
 export TILESMITH_TEST_STORE=$PWD/build/test-store # kernels that the plain tests compiled are there

@@ -11,5 +11,5 @@ if [ ! -e "$environment/complete" ]; then
   touch "$environment/complete"
 fi
 export TILESMITH_TEST_THOROUGH=1 TILESMITH_PYTHON=$environment/bin/python
-ctest --preset release "$@"
+ctest --preset thorough "$@"
 tools/test_sanitizers.sh

@@ -1,12 +1,14 @@
 #include "jit/cxx_toolchain.hpp"
 
-#include <fmt/core.h>
+#include <fmt/ranges.h>
 #include <signal.h>
 
 #include <algorithm>
 #include <atomic>
+#include <iterator>
 #include <map>
 #include <mutex>
+#include <sstream>
 #include <utility>
 #include <vector>
 
@@ -154,6 +156,12 @@ Result<std::string> take_binary(const fs::path& directory, std::span<const Sourc
   return binary;
 }
 
+/// The words of TILESMITH_CXXFLAGS.
+std::vector<std::string> flags_of_the_environment() {
+  std::istringstream text(env("TILESMITH_CXXFLAGS").value_or(""));
+  return {std::istream_iterator<std::string>(text), {}};
+}
+
 }  // namespace
 
 Result<std::unique_ptr<CxxToolchain>> CxxToolchain::find() {
@@ -174,7 +182,9 @@ Result<std::unique_ptr<CxxToolchain>> CxxToolchain::use(const std::string& compi
   fs::path path = fs::absolute(found, error);
   if (error) return std::unexpected(system_error("cannot resolve", found, error.value()));
   TS_ASSIGN(std::string identity, identity_of(path));
-  return std::unique_ptr<CxxToolchain>(new CxxToolchain(std::move(path), std::move(identity)));
+  std::vector<std::string> flags = flags_of_the_environment();
+  if (!flags.empty()) identity += fmt::format("\nwith {}", fmt::join(flags, " "));
+  return std::unique_ptr<CxxToolchain>(new CxxToolchain(std::move(path), std::move(identity), std::move(flags)));
 }
 
 Result<Compiled> CxxToolchain::compile(std::span<const Source* const> sources, const CompileLimits& limits) const {
@@ -182,6 +192,7 @@ Result<Compiled> CxxToolchain::compile(std::span<const Source* const> sources, c
   TS_ASSIGN(const PrivateDirectory directory, working_directory("tilesmith-compile-"));
   Command command{.arguments = {compiler_.string()}};
   command.arguments.insert(command.arguments.end(), sources[0]->options.begin(), sources[0]->options.end());
+  command.arguments.insert(command.arguments.end(), flags_.begin(), flags_.end());
   // Relative names: the same source gives the same bytes wherever it is compiled.
   command.arguments.insert(command.arguments.end(), {"-shared", "-fPIC", "-o", kBinary});
   for (const Source* source : sources) {

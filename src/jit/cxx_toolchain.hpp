@@ -5,6 +5,7 @@
 #include <filesystem>
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "jit/toolchain.hpp"
 
@@ -12,7 +13,8 @@ namespace tilesmith {
 
 class CxxToolchain final : public Toolchain {
  public:
-  /// TILESMITH_CXX, else g++, clang++ or c++ in PATH.
+  /// TILESMITH_CXX, else g++, clang++ or c++ in PATH. The words of TILESMITH_CXXFLAGS follow each source's own options
+  /// and belong to the identity, so that kernels compiled with them are entries of their own in the store.
   [[nodiscard]] static Result<std::unique_ptr<CxxToolchain>> find();
   /// A compiler by path, or by name in PATH. Asks it for its version; the answer is kept for the life of the process.
   [[nodiscard]] static Result<std::unique_ptr<CxxToolchain>> use(const std::string& compiler);
@@ -24,11 +26,12 @@ class CxxToolchain final : public Toolchain {
                                          const CompileLimits& limits) const override;
 
  private:
-  CxxToolchain(std::filesystem::path compiler, std::string identity)
-      : compiler_(std::move(compiler)), identity_(std::move(identity)) {}
+  CxxToolchain(std::filesystem::path compiler, std::string identity, std::vector<std::string> flags)
+      : compiler_(std::move(compiler)), identity_(std::move(identity)), flags_(std::move(flags)) {}
 
   std::filesystem::path compiler_;
   std::string identity_;
+  std::vector<std::string> flags_;
 };
 
 }  // namespace tilesmith

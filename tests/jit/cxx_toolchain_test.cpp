@@ -120,6 +120,19 @@ TEST_F(CxxToolchainTest, IdentityTellsCompilersApart) {
   EXPECT_EQ(real->identity().find(real->compiler().string() + "\n"), std::string::npos) << "no path";
 }
 
+TEST_F(CxxToolchainTest, FlagsOfTheEnvironmentFollowTheSourcesOwn) {
+  ScopedVariable flags("TILESMITH_CXXFLAGS", nullptr);
+  const auto plain = CxxToolchain::find().value();
+  flags.set(" -DANSWER=42\t-O0 ");
+  const auto flagged = CxxToolchain::find().value();
+  EXPECT_NE(flagged->identity(), plain->identity()) << "an entry of its own in the store";
+  Source source = real_source("flagged", 7);
+  source.text += "\n#if ANSWER != 42 || defined(__OPTIMIZE__)\n#error not what was asked for\n#endif\n";
+  const Source* one[] = {&source};
+  EXPECT_TRUE(flagged->compile(one, {}).has_value());
+  EXPECT_FALSE(plain->compile(one, {}).has_value());
+}
+
 TEST_F(CxxToolchainTest, AMissingCompilerIsNamed) {
   ScopedVariable path("PATH", "/nowhere"), chosen("TILESMITH_CXX", nullptr);
   const auto none = CxxToolchain::find();

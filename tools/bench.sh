@@ -5,6 +5,7 @@ cd "$(dirname "$0")/.."
 tilesmith=build/bin/tilesmith
 out=build/bench
 mkdir -p "$out"
+cmake --build --preset release --target benchmarks
 
 "$tilesmith" arch
 echo "== what a call costs beside its kernel"

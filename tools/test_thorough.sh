@@ -11,5 +11,6 @@ if [ ! -e "$environment/complete" ]; then
   touch "$environment/complete"
 fi
 export TILESMITH_TEST_THOROUGH=1 TILESMITH_PYTHON=$environment/bin/python
+cmake --build --preset release --target benchmarks cpu_attention_timing
 ctest --preset thorough "$@"
 tools/test_sanitizers.sh

@@ -1,3 +1,4 @@
+import os
 import threading
 
 import numpy as np
@@ -8,6 +9,14 @@ import reference
 # Units in the last place of the stored type that a sum of float32 products may be off, with room for the rounding of
 # the weights to the type: relative to the largest value, 1.
 TOLERANCE = {"float32": 2e-5, "float16": 4e-3, "bfloat16": 3e-2}
+
+
+@pytest.fixture(autouse=True)
+def kernels(request, monkeypatch):
+    """In the short form only tests marked `compiles` or `gpu` wait for a compiler: to the binding, one kernel is like
+    another, and those that are linked in serve every problem."""
+    if not (os.environ.get("TILESMITH_TEST_THOROUGH") or {"compiles", "gpu"} & set(request.keywords)):
+        monkeypatch.setenv("TILESMITH_BUILD", "never")
 
 
 @pytest.fixture

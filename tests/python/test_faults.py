@@ -7,6 +7,8 @@ import textwrap
 
 import pytest
 
+pytestmark = pytest.mark.compiles
+
 PRELUDE = """
 import os, signal, sys, threading, time
 import numpy as np

@@ -185,6 +185,7 @@ def test_two_products(make, dtype, shape):
     assert_product(tilesmith.mm_plus_mm(a, b, c, d), expected, "int32" if dtype == "int8" else dtype)
 
 
+@pytest.mark.compiles
 def test_two_products_of_every_layout_and_batch(make):
     def laid(turned, *shape):
         return make(*shape[:-2], shape[-1], shape[-2]).swapaxes(-1, -2) if turned else make(*shape)

@@ -173,6 +173,7 @@ def test_options(name, option, at):
     refused(function, *tensors, **{option: WRONG_OPTIONS[option][at]})
 
 
+@pytest.mark.compiles
 @pytest.mark.parametrize("name", FUNCTIONS)
 def test_sensible_calls_compute(name):
     function, tensors, _, _ = FUNCTIONS[name]

@@ -17,6 +17,7 @@ def kernel_of(**options):
         return tilesmith.last_plan().kernel
 
 
+@pytest.mark.compiles
 def test_each_candidate_can_be_asked_for():
     listed = tilesmith.candidates(tilesmith.matmul, A, B)
     assert listed.policy and len(listed.candidates) > 1 and listed.refusals and listed.refusals[0].rule

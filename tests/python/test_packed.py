@@ -10,6 +10,8 @@ import pytest
 import reference
 import tilesmith
 
+pytestmark = pytest.mark.compiles
+
 SIZES = [(1, 1), (67, 129), (96, 600), (130, 1100)]
 
 

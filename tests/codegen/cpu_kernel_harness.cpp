@@ -5,12 +5,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cstring>
 
 #include "jit/build.hpp"
 #include "jit/cxx_toolchain.hpp"
-#include "thorough.hpp"
 
 namespace tilesmith {
 
@@ -34,8 +32,6 @@ Result<const TsCpuKernel*> compile_kernel(Source source, const std::filesystem::
   static const Result<std::unique_ptr<CxxToolchain>> toolchain = CxxToolchain::find();
   if (!toolchain) return std::unexpected(toolchain.error());
   for (const char* option : {"-Wall", "-Werror"}) source.options.emplace_back(option);
-  // These are about the templates' text. Kernels as users get them are tested through the dispatcher.
-  if (!testing::thorough()) std::ranges::replace(source.options, std::string("-O3"), std::string("-O1"));
   TS_ASSIGN(const Binary binary, build(*store, **toolchain, source));
   void* library = dlopen(binary.path.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) return fail(ErrorCode::load_failed, dlerror());

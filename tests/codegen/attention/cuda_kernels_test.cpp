@@ -119,7 +119,7 @@ std::vector<KernelConfig> essential(std::string_view on, Pipeline pipeline) {
 }
 
 TEST_F(CudaAttentionKernels, EssentialHopper) {
-  check_instances(testing::some(essential("sm_90a", kHopper), 2), false);
+  check_instances(testing::some(essential("sm_90a", kHopper), 3), false);
 }
 TEST_F(CudaAttentionKernels, EssentialPortable) {
   // The text for sm_90a differs by a constant.
@@ -136,7 +136,7 @@ TEST_F(CudaAttentionKernels, PortableInFp32AndWide) {
   all.mode = SequenceMode::group, all.bias = BiasKind::elementwise;
   all.dropout = all.soft_cap = all.sink = true;
   configs.push_back(best("sm_80", kPortable, all));
-  check_instances(testing::some(configs, 2), true);
+  check_instances(testing::some(configs, 3), true);
 }
 
 TEST_F(CudaAttentionKernels, TraitsAreHealthy) {
@@ -161,7 +161,7 @@ TEST_F(CudaAttentionKernels, TraitsAreHealthy) {
   add(256, [](S& s) { s.soft_cap = s.sink = true; });
   add(128, [](S& s) { s.data_type = DataType::fp8bf16, s.qscale = QuantScale::pertensor; });
   add(64, everything);
-  check_instances(testing::some(configs, 2), true);
+  check_instances(testing::some(configs, 4), true);
   AttentionSignature all = signature_of(256, 256, DataType::fp16, MaskKind::causal);
   everything(all);
   check_instances({best("sm_80", kPortable, all)}, true);

@@ -88,10 +88,11 @@ class CpuGemmKernels : public ::testing::TestWithParam<Variant> {
   void SetUp() override {
     const CpuLevel needed = std::min(GetParam().level, CpuLevel::x86_64_v4_bf16);  // tiles can be emulated
     if (!machine_has(needed)) GTEST_SKIP() << "this machine lacks " << to_string(GetParam().level);
-    // Their vectors are those of fp32 and bf16, their conversions and products those of the level below.
+    // With AVX-512, bf16 stands for its vectors and conversions, and fp32, fp16 and int8 of the level below for theirs.
     const Variant& v = GetParam();
-    if (v.level == CpuLevel::x86_64_v4 && (v.element == ElementType::fp16 || v.element == ElementType::int8) &&
-        !testing::thorough())
+    const bool stands_for_others = (v.element == ElementType::bf16) == (v.level != CpuLevel::x86_64_v3);
+    if (v.instruction != Instruction::dpbf16 && needed <= CpuLevel::x86_64_v4 && machine_has(CpuLevel::x86_64_v4) &&
+        !stands_for_others && !testing::thorough())
       GTEST_SKIP() << "a long form: make test-thorough";
   }
 };

@@ -2,6 +2,7 @@
 #include <fmt/core.h>
 
 #include <algorithm>
+#include <charconv>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -10,6 +11,7 @@
 
 #include "base/file.hpp"
 #include "base/progress.hpp"
+#include "cli/bench_oracle.hpp"
 #include "cli/bench_words.hpp"
 #include "cli/operation_option.hpp"
 #include "cli/output_place.hpp"
@@ -40,6 +42,8 @@ struct BenchCliOptions {
   std::optional<double> limit_s;
   double min_time_s = 0, target_spread = BenchOptions{}.noisy_above;
   int retakes = BenchOptions{}.retakes;
+  std::optional<std::string> seed;  ///< of random problems with --oracle; else an option of problems
+  OracleCliOptions oracle;
 };
 
 void add_options(CLI::App& verb, BenchCliOptions& o) {
@@ -111,10 +115,15 @@ nlohmann::json listing_of(const BenchProblems& problems) {
   return out;
 }
 
+/// The operation that --op names; none: that of the problems on the command line, else attention.
+Result<Operation> named_operation(const BenchCliOptions& o) {
+  return parse_operation_option(o.operation.empty() ? "attention" : o.operation);
+}
+
 /// The problems that the command line describes, or those of a shapes file.
 Result<BenchProblems> problems_of(const BenchCliOptions& o) {
   if (o.problems.empty()) {
-    TS_ASSIGN(const Operation operation, parse_operation_option(o.operation.empty() ? "attention" : o.operation));
+    TS_ASSIGN(const Operation operation, named_operation(o));
     return load_problems(operation, o.shapes, o.category, o.shard);
   }
   if (!o.shapes.empty())
@@ -128,6 +137,41 @@ Result<BenchProblems> problems_of(const BenchCliOptions& o) {
     TS_ASSIGN(part, Shard::parse(o.shard));
   }
   return problems_of_words(words, part);
+}
+
+/// Options of the verb that mean nothing to an oracle are refused, so that nobody believes that they did something.
+Status check_for_oracle(const CLI::App& verb) {
+  for (const char* name : {"--peers", "--verify", "--naive", "--compile-only", "--max-kernels", "--max-problems",
+                           "--min-time", "--target-spread", "--retakes"})
+    if (verb.get_option(name)->count() > 0)
+      return fail(ErrorCode::invalid_argument, fmt::format("{} beside --oracle", name),
+                  "--oracle verifies, and measures by --rounds, --candidates, --sample and --budget");
+  return {};
+}
+
+Status oracle_of(const CLI::App& verb, const BenchCliOptions& o) {
+  TS_TRY(check_for_oracle(verb));
+  OracleSetting setting{.device = o.device,
+                        .csv = o.csv,
+                        .json = o.json,
+                        .threads = o.threads,
+                        .workers = o.workers,
+                        .limit_s = o.limit_s.value_or(60),
+                        .resume = o.resume,
+                        .processor_time = o.processor_time,
+                        .dry_run = o.dry_run};
+  if (!o.config.empty()) return fail(ErrorCode::invalid_argument, "a sweep file beside --oracle", "--candidates N");
+  if (o.seed) {
+    const char* end = o.seed->data() + o.seed->size();
+    if (const auto [last, error] = std::from_chars(o.seed->data(), end, setting.seed);
+        error != std::errc{} || last != end)
+      return fail(ErrorCode::invalid_argument, fmt::format("--seed {}", *o.seed), "one whole number, with --oracle");
+  }
+  TS_ASSIGN(setting.operation, named_operation(o));
+  if (!o.problems.empty() || !o.shapes.empty() || verb.get_option("--category")->count() > 0) {
+    TS_ASSIGN(setting.problems, problems_of(o));
+  }
+  return bench_oracle(o.oracle, setting);
 }
 
 Operation operation_of(const BenchProblems& problems) {
@@ -269,7 +313,10 @@ void run_verb(const CLI::App& verb, BenchCliOptions& options, int& exit_code) {
   }
   options.config = std::move(words->config);
   options.problems.words = std::move(words->problem);
-  exit_code = exit_code_of(bench(options));
+  const bool by_oracle = options.oracle.wanted || !options.oracle.judged.empty();
+  if (options.seed && !by_oracle)
+    options.problems.words.insert(options.problems.words.end(), {"--seed", *options.seed});
+  exit_code = exit_code_of(by_oracle ? oracle_of(verb, options) : bench(options));
   if (remembered_signal() != 0) exit_code = 128 + remembered_signal();
 }
 
@@ -289,6 +336,8 @@ void add_bench(CLI::App& app, int& exit_code) {
   verb->add_option("--category", options->category, "Tier of the shape matrix: smoke, full or nightly")
       ->capture_default_str();
   add_options(*verb, *options);
+  verb->add_option("--seed", options->seed, "Of the random problems of --oracle; else of a problem's random inputs");
+  options->oracle.add_to(*verb);
   verb->allow_extras();
   verb->footer(kProblems);
   verb->callback([verb, options, &exit_code] { run_verb(*verb, *options, exit_code); });

@@ -16,11 +16,11 @@
 #include "problem/attention/problem.hpp"
 #include "problem/gemm/problem.hpp"
 #include "problem/line.hpp"
-#include "runtime/poison.hpp"
 #include "sweep/build_list.hpp"
 #include "sweep/lines.hpp"
 #include "sweep/planning_backend.hpp"
 #include "trial/trial.hpp"
+#include "tune/candidate_runner.hpp"
 #include "tune/choices.hpp"
 #include "tune/race.hpp"
 
@@ -50,17 +50,13 @@ MeasureOptions window_of(const RaceStep& step) {
   return options;
 }
 
-/// Runs the steps of a race in a worker: plans, verifies and times candidates, each when it is first asked for.
+/// Runs the steps of a race in a worker: verifies each candidate when it is first met, and times it.
 template <class Op>
 class Runner {
  public:
   Runner(const TuneOptions& options, Case<Op>& problem_case, const Reference& reference,
          const std::vector<Candidate>& candidates)
-      : options_(options),
-        case_(problem_case),
-        reference_(reference),
-        candidates_(candidates),
-        plans_(candidates.size()) {}
+      : device_(options.device, options.threads), reference_(reference), runner_(device_, problem_case, candidates) {}
 
   RaceResult run(const RaceStep& step) {
     const auto begin = std::chrono::steady_clock::now();
@@ -72,40 +68,13 @@ class Runner {
 
  private:
   Result<double> time(const RaceStep& step) {
-    TS_TRY(open());
-    auto& plan = plans_[step.candidate];
-    if (plan == nullptr) {
-      poisons_scratch = true;
-      TS_ASSIGN(OperationBackend<Op>* const kernels, backend_->template find<Op>());
-      TS_ASSIGN(plan, kernels->plan(case_.problem(), candidates_[step.candidate], "a race", BuildPolicy::allowed));
-      TS_ASSIGN(const Verdict verdict, trial_->verify(*plan, reference_));
-      if (verdict.outcome == Outcome::fail)
-        return fail(ErrorCode::wrong_result, fmt::format("its result is wrong: {}", verdict.reason));
-    }
-    TS_ASSIGN(const TrialTiming timing, trial_->time(*plan, window_of(step)));
-    return timing.median_s;
+    if (!runner_.is_planned(step.candidate)) TS_TRY(runner_.verify(step.candidate, reference_));
+    return runner_.time(step.candidate, window_of(step));
   }
 
-  /// One device, one thread pool and one copy of the inputs for all candidates.
-  Status open() {
-    if (trial_) return {};
-    if (backend_ == nullptr) {
-      TS_ASSIGN(backend_, open_backend(options_.device, options_.threads));
-    }
-    Dispatcher preparing({.device = options_.device, .threads = options_.threads});
-    TS_TRY(case_.prepare(preparing));
-    TS_ASSIGN(Trial<Op> trial, make_trial(case_, options_.device));
-    trial_.emplace(std::move(trial));
-    return {};
-  }
-
-  const TuneOptions& options_;
-  Case<Op>& case_;
+  WorkerDevice device_;
   const Reference& reference_;
-  const std::vector<Candidate>& candidates_;
-  std::unique_ptr<Backend> backend_;
-  std::optional<Trial<Op>> trial_;
-  std::vector<std::unique_ptr<PlanFor<Op>>> plans_;
+  CandidateRunner<Op> runner_;
 };
 
 /// A problem with the candidates that race; the incumbent is one of them.

@@ -3,21 +3,26 @@
 
     find_mutants.py --program build/bin/tilesmith --kernels kernels [--sample 6 --seed 1] FILE.toml...
 
-A data file has lines of problems ([runs], the options of `tilesmith run`) and mutants: `in`, a template below kernels/;
-`from`, a text that stands there once; `to`, what stands there instead; `runs`, the lines that should find it; `needs`, a
-feature of the processor without which the changed text is not compiled; or `equivalent`, why no run can find it. The
-program is not changed: a compiler of our own (TILESMITH_CXX) replaces the text in the generated source and calls the
-true one with -O1. Specs of our own (TILESMITH_SPEC_DIR) give every machine the facts of x86_64_v4 under the name of a
-level whose kernels are not linked into the program, so that the same kernels are chosen everywhere and all are compiled
-here; mutants with `needs` run with the machine's own. Every line is run without a fault first and must pass.
+A data file has lines of problems ([runs], the options of `tilesmith run`) and mutants: `in`, a template below
+kernels/; `from`, a text that stands there once; `to`, what stands there instead; `runs`, the lines that should find
+it; `needs`, a feature of the processor without which the changed text is not compiled; or `equivalent`, why no run
+can find it. With `kernel` every line runs that one, by its name. The program is not changed: a compiler of our own
+(TILESMITH_CXX) replaces the text in the generated source and calls the true one with -O1. Specs of our own
+(TILESMITH_SPEC_DIR) give every machine the facts of x86_64_v4 under the name of a level whose kernels are not linked
+into the program, so that the same kernels are chosen everywhere and all are compiled here; mutants with `needs` run
+with the machine's own. Every line is run without a fault first and must pass.
+
+A data file with `arch` is about kernels for NVIDIA GPUs. Its runs have `line` and `kernel`, a pattern: of the candidates
+for the problem the first whose name fits is run. An NVRTC of our own replaces the text (nvrtc_with_fault.cpp).
 
 A fault that no line reaches, or that changes none of the machine code, is not found: it is "unreached". The exit status
 is 0 when every mutant that is not equivalent was found; those whose feature this processor lacks are counted apart. It is
-77 when a sample is asked for on a processor without AVX-512.
+77 when a sample is asked for on a processor without AVX-512, or --compile-only without NVRTC.
 """
 
 import argparse
 import concurrent.futures
+import functools
 import json
 import os
 import pathlib
@@ -27,7 +32,11 @@ import shlex
 import subprocess
 import sys
 import tempfile
+import time
 import tomllib
+
+from cuda_faults import CudaFaults, find_nvrtc
+from outcome import Outcome, outcome_of
 
 COMPILER = r'''#!/usr/bin/env python3
 import hashlib, json, os, subprocess, sys
@@ -62,13 +71,6 @@ def write_specs(specs, folder):
     (folder / "cpu" / "x86_64_amx.json").write_text(json.dumps(amx))
 
 
-class Outcome:
-    """What became of one run: a word (passed, found, unreached or broken), why, and the digests of its machine code."""
-
-    def __init__(self, word, text="", code=()):
-        self.word, self.text, self.code = word, text.strip(), tuple(code)
-
-
 def run_line(options, line, fault):
     """One run with a store and a compiler of its own."""
     with tempfile.TemporaryDirectory(prefix="tilesmith-mutant-") as folder:
@@ -93,26 +95,16 @@ def run_line(options, line, fault):
             return Outcome("unreached", done.stderr or done.stdout[:200])
         digests = here / "digests"
         code = digests.read_text().split() if digests.exists() else []
-        if done.returncode < 0:
-            return Outcome("found", f"signal {-done.returncode}", code)
-        try:
-            report = json.loads(done.stdout)
-        except ValueError:
-            return Outcome("broken", done.stderr)
-        if "could not be had" in report["reason"]:
-            return Outcome("broken", report["reason"])  # the fault does not compile: another kernel answered
-        outcome = report["verify"]["outcome"]
-        if (outcome == "fail") != (done.returncode == 1):
-            return Outcome("broken", f"outcome {outcome} and exit status {done.returncode}")
-        word = {"fail": "found", "pass": "passed"}.get(outcome, "broken")
-        return Outcome(word, report["verify"].get("reason", "") or outcome, code)
+        return outcome_of(done, code)
 
 
-def judge(options, mutant, runs, controls):
+def judge(options, run_line, mutant, runs, controls):
     """The first outcome over a mutant's lines that is not `passed`. A fault that no line has reached is `unreached`."""
     reached, unreached = False, "no run"
     for name in mutant["runs"]:
-        outcome = run_line(options, runs[name], mutant)
+        if time.monotonic() > options.deadline:
+            return Outcome("untried", "there was no time left")
+        outcome = run_line(runs[name], mutant)
         if outcome.word in ("found", "broken"):
             return outcome
         same = outcome.code == controls[name, mutant.get("needs", "")].result().code
@@ -122,8 +114,10 @@ def judge(options, mutant, runs, controls):
 
 
 def read(path, kernels):
-    """The runs and mutants of a data file, checked against the templates."""
+    """A data file, checked against the templates."""
     data = tomllib.loads(path.read_text())
+    if "kernel" in data:
+        data["runs"] = {name: f"{line} --kernel {data['kernel']}" for name, line in data["runs"].items()}
     names = [mutant["name"] for mutant in data["mutants"]]
     for mutant in data["mutants"]:
         text = (kernels / mutant["in"]).read_text()
@@ -136,7 +130,7 @@ def read(path, kernels):
         if not mutant.get("equivalent"):
             for name in mutant["runs"]:
                 data["runs"][name]
-    return data["runs"], data["mutants"]
+    return data
 
 
 def cpu_features():
@@ -148,7 +142,12 @@ def cpu_features():
 
 def try_file(options, path):
     """Tries one data file's mutants and says what was not found. Returns how many things were not as they should be."""
-    runs, mutants = read(path, options.kernels)
+    data = read(path, options.kernels)
+    runs, mutants = data["runs"], data["mutants"]
+    if "arch" in data:
+        run_of, good = CudaFaults(options, data).run_line, "passed" if options.compile_only else "found"
+    else:
+        run_of, good = functools.partial(run_line, options), "found"
     features = cpu_features()
     live = [m for m in mutants if not m.get("equivalent") and options.only in m["name"]]
     tried = [m for m in live if m.get("needs") is None or m["needs"] in features]
@@ -159,9 +158,9 @@ def try_file(options, path):
     failures = found = 0
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
         keys = {(name, mutant.get("needs", "")) for mutant in tried for name in mutant["runs"]}
-        controls = {key: pool.submit(run_line, options, runs[key[0]], {"from": "", "to": "", "needs": key[1]})
+        controls = {key: pool.submit(run_of, runs[key[0]], {"from": "", "to": "", "needs": key[1]})
                     for key in sorted(keys)}
-        verdicts = [(mutant, pool.submit(judge, options, mutant, runs, controls)) for mutant in tried]
+        verdicts = [(mutant, pool.submit(judge, options, run_of, mutant, runs, controls)) for mutant in tried]
         for (name, _), control in controls.items():
             outcome = control.result()
             if outcome.word != "passed":
@@ -169,12 +168,13 @@ def try_file(options, path):
                 print(f"{path.name}: the run {name} without a fault: {outcome.word}: {outcome.text}", flush=True)
         for mutant, verdict in verdicts:
             outcome = verdict.result()
-            found += outcome.word == "found"
-            failures += outcome.word != "found"
-            if outcome.word != "found" or options.verbose:
+            found += outcome.word == good
+            failures += outcome.word != good
+            if outcome.word != good or options.verbose:
                 print(f"{path.name}: {mutant['name']}: {outcome.word}: {outcome.text}", flush=True)
+    verb = "found" if good == "found" else "compile"
     equivalent = len([m for m in mutants if m.get("equivalent")])
-    print(f"{path.name}: {found} of {len(tried)} mutants found; {equivalent} more are equivalent, {lacking} need "
+    print(f"{path.name}: {found} of {len(tried)} mutants {verb}; {equivalent} more are equivalent, {lacking} need "
           "another processor", flush=True)
     return failures
 
@@ -189,10 +189,17 @@ def main():
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--jobs", type=int, default=os.cpu_count())
     parser.add_argument("--seconds", type=float, default=120, help="of one run")
+    parser.add_argument("--within", type=float, default=float("inf"), help="seconds after which no run begins")
+    parser.add_argument("--compile-only", action="store_true", help="CUDA: compile the mutants, for want of a GPU")
+    parser.add_argument("--device-jobs", type=int, default=1, help="CUDA: runs on the GPU at a time")
     parser.add_argument("--only", default="", help="mutants whose names hold this")
     parser.add_argument("--verbose", action="store_true", help="say how each mutant was found")
     options = parser.parse_args()
-    if options.sample and "avx512f" not in cpu_features():
+    options.deadline = time.monotonic() + options.within
+    if options.compile_only and find_nvrtc() is None:
+        print("skipped: there is no NVRTC (libnvrtc.so); TILESMITH_NVRTC may name its file")
+        return 77
+    if options.sample and not options.compile_only and "avx512f" not in cpu_features():
         print("skipped: the lines that find a few faults were chosen for kernels of x86_64_v4")
         return 77
     failures = sum(try_file(options, path) for path in options.files)

@@ -46,9 +46,10 @@ class CandidateRunner {
   [[nodiscard]] bool is_planned(std::size_t candidate) const { return plans_[candidate] != nullptr; }
 
   /// Error: wrong_result, with what is wrong; those of planning and running.
-  [[nodiscard]] Status verify(std::size_t candidate, const Reference& reference) {
+  [[nodiscard]] Status verify(std::size_t candidate, const Reference& reference,
+                              InputCheck inputs = InputCheck::compared) {
     TS_ASSIGN(const PlanFor<Op>* plan, plan_of(candidate));
-    TS_ASSIGN(const Verdict verdict, trial_->verify(*plan, reference));
+    TS_ASSIGN(const Verdict verdict, trial_->verify(*plan, reference, inputs));
     if (verdict.outcome == Outcome::fail)
       return fail(ErrorCode::wrong_result, "its result is wrong: " + verdict.reason);
     return {};

@@ -35,7 +35,7 @@ Result<Sampled> draw(const OracleCliOptions& o, const OracleSetting& setting, bo
                                        : on_gpu         ? 1000
                                                         : 1) *
                                       1e9,
-                        .most_bytes = on_gpu ? 4e9 : 2.5e8};
+                        .most_bytes = on_gpu ? 6e8 : 2.5e8};
   for (const std::string& type : o.types) {
     TS_ASSIGN(const DataType parsed, parse_enum<DataType>(type));
     options.types.push_back(parsed);

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "catalog/candidates.hpp"
+#include "choose/inductor.hpp"
 #include "cli/operation_option.hpp"
 #include "cli/problem_arguments.hpp"
 #include "vocabulary/signature.hpp"
@@ -16,7 +17,7 @@
 namespace tilesmith::cli {
 namespace {
 
-constexpr std::array<std::string_view, 5> kOwn = {"--arch", "--op", "--json", "--candidates", "--refused"};
+constexpr std::array<std::string_view, 6> kOwn = {"--arch", "--op", "--json", "--candidates", "--refused", "--policy"};
 
 /// The words that describe the problem. Error: an option that says nothing about a problem.
 Result<std::vector<std::string>> problem_words(const CLI::App& verb, const CLI::App& problem) {
@@ -72,6 +73,11 @@ void CandidateOptions::add_to(CLI::App& verb) {
       ->check(CLI::PositiveNumber)
       ->capture_default_str()
       ->group(group);
+  verb.add_option("--policy", policy,
+                  "With --candidates: dispatch's, or those nearest to the configs that PyTorch's Inductor would time "
+                  "(inductor, inductor_exhaustive)")
+      ->capture_default_str()
+      ->group(group);
   verb.allow_extras();
 }
 
@@ -82,7 +88,9 @@ Status list_candidates_of(const CLI::App& verb, const CandidateOptions& options)
   TS_ASSIGN(const Operation operation, parse_operation_option(text_of("--op")));
   TS_ASSIGN(const AnyProblem problem, read_problem(verb, operation));
   TS_ASSIGN(const DeviceFacts facts, facts_of(text_of("--arch"), options.threads));
-  TS_ASSIGN(const CandidateList list, list_candidates(facts, problem));
+  TS_ASSIGN(const SelectionPolicy policy, parse_enum<SelectionPolicy>(options.policy));
+  TS_ASSIGN(CandidateList list, list_candidates(facts, problem));
+  std::visit([&](const auto& one) { select(policy, one, list.ranking); }, problem);
   fmt::print("{}", verb.get_option("--json")->count() > 0 ? candidates_json(list, options.refused)
                                                           : candidates_text(list, options.refused));
   return {};

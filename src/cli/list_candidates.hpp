@@ -2,6 +2,7 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
+#include <string>
 
 #include "base/error.hpp"
 
@@ -10,6 +11,7 @@ namespace tilesmith::cli {
 struct CandidateOptions {
   bool wanted = false, refused = false;
   int threads = 1;
+  std::string policy = "dispatch";
 
   void add_to(CLI::App& verb);
 };

@@ -16,7 +16,7 @@ namespace tilesmith::cli {
 namespace {
 
 struct TuneCliOptions {
-  std::string shapes, log, category, shard, database, device = "cpu", determinism = "bitwise";
+  std::string shapes, log, category, shard, database, device = "cpu", determinism = "bitwise", policy = "dispatch";
   std::vector<std::string> slurm_options;
   int threads = 0, workers = 0, candidates = 32, max_problems = 0, slurm = 0;
   double budget_s = 10, limit_s = 60;
@@ -55,6 +55,11 @@ struct TuneCliOptions {
         ->capture_default_str()
         ->group(group);
     verb.add_option("--determinism", determinism, "bitwise, or tolerant: recipes too whose bits differ from run to run")
+        ->capture_default_str()
+        ->group(group);
+    verb.add_option("--policy", policy,
+                    "Which recipes race beside the one chosen today: dispatch's first, or those nearest to the configs "
+                    "that PyTorch's Inductor would time (inductor, inductor_exhaustive)")
         ->capture_default_str()
         ->group(group);
     verb.add_option("--race-seed", seed, "Of the order of turns")->capture_default_str()->group(group);
@@ -163,6 +168,7 @@ std::vector<std::string> words_of(const TuneCliOptions& o, std::string_view oper
   add("--budget", o.budget_s, usual.budget_s);
   add("--limit", o.limit_s, usual.limit_s);
   add("--determinism", o.determinism, usual.determinism);
+  add("--policy", o.policy, usual.policy);
   add("--race-seed", o.seed, usual.seed);
   return words;
 }
@@ -195,6 +201,7 @@ Status tune_operation(const TuneCliOptions& o, const std::vector<GivenOption>& g
   TS_ASSIGN(options.problems, problems_of<Op>(o, given));
   TS_ASSIGN(options.device, parse_device(o.device));
   TS_ASSIGN(options.determinism, parse_enum<Determinism>(o.determinism));
+  TS_ASSIGN(options.policy, parse_enum<SelectionPolicy>(o.policy));
   TS_ASSIGN(options.database, performance_database(o.database));
   options.threads = o.threads;
   options.workers = o.workers;

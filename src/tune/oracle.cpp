@@ -9,6 +9,7 @@
 #include <set>
 
 #include "choose/determinism.hpp"
+#include "choose/inductor.hpp"
 #include "measure/isolate.hpp"
 #include "problem/attention/problem.hpp"
 #include "problem/gemm/problem.hpp"
@@ -54,6 +55,7 @@ struct OracleContest {
   std::string family;
   std::vector<Candidate> candidates;
   std::vector<std::size_t> ranks;     ///< of the candidates, in dispatch's order
+  std::vector<bool> of_inductor;      ///< whether Inductor's table would time the candidate
   std::vector<std::string> failures;  ///< of candidates that could not be built; empty: built
   bool is_verified = true;
   Interleaving turns;
@@ -76,7 +78,7 @@ class OracleWorker {
  private:
   Result<double> time(std::size_t contest, const InterleavedTurn& turn) {
     TS_TRY(open(contest));
-    if (turn.is_verified && reference_ != nullptr) TS_TRY(runner_->verify(turn.candidate, *reference_));
+    if (turn.is_verified && reference_ != nullptr) TS_TRY(runner_->verify(turn.candidate, *reference_, inputs_));
     return runner_->time(turn.candidate, window_of(turn, options_.processor_time));
   }
 
@@ -93,6 +95,9 @@ class OracleWorker {
     if (next.is_verified) {
       TS_ASSIGN(reference_, case_->reference());
     }
+    // Reading large inputs back after each candidate would take longer than all else.
+    constexpr double kMostRead = 1e8;
+    inputs_ = bytes_of(next.problem) <= kMostRead ? InputCheck::compared : InputCheck::trusted;
     runner_.emplace(device_, *case_, next.candidates);
     open_ = contest;
     return {};
@@ -104,6 +109,7 @@ class OracleWorker {
   std::optional<Case<Op>> case_;
   std::unique_ptr<const Reference> reference_;
   std::optional<CandidateRunner<Op>> runner_;
+  InputCheck inputs_ = InputCheck::compared;
   std::size_t open_ = 0;
 };
 
@@ -151,6 +157,7 @@ class Oracle {
                               .family = family,
                               .candidates = {},
                               .ranks = {},
+                              .of_inductor = {},
                               .failures = {},
                               .is_verified = true,
                               .turns = {}};
@@ -160,8 +167,13 @@ class Oracle {
     if (!ranking) return skip(line, ranking.error());
     std::vector<Candidate>& all = ranking->candidates;
     if (const Status ordered = order_for(options_.determinism, all); !ordered) return skip(line, ordered.error());
-    contest.ranks = sample(all);
-    for (const std::size_t rank : contest.ranks) contest.candidates.push_back(std::move(all[rank]));
+    std::vector<bool> of_inductor(all.size());
+    for (const std::size_t rank : selected(SelectionPolicy::inductor, contest.problem, all)) of_inductor[rank] = true;
+    contest.ranks = sample(all, of_inductor);
+    for (const std::size_t rank : contest.ranks) {
+      contest.candidates.push_back(std::move(all[rank]));
+      contest.of_inductor.push_back(of_inductor[rank]);
+    }
     contest.failures.resize(contest.candidates.size());
     contest.turns = Interleaving(contest.candidates.size(), {.rounds = options_.rounds,
                                                              .cut = options_.cut,
@@ -170,8 +182,10 @@ class Oracle {
     contests_.push_back(std::move(contest));
   }
 
-  /// Ranks of the candidates that are measured, rising: dispatch's first, the model's first, and a sample of the rest.
-  [[nodiscard]] std::vector<std::size_t> sample(const std::vector<Candidate>& all) const {
+  /// Ranks of the candidates that are measured, rising: dispatch's first, the model's first, those of Inductor's table,
+  /// and a sample of the rest.
+  [[nodiscard]] std::vector<std::size_t> sample(const std::vector<Candidate>& all,
+                                                const std::vector<bool>& of_inductor) const {
     std::vector<std::size_t> order(all.size());
     std::iota(order.begin(), order.end(), std::size_t{0});
     const auto most = static_cast<std::size_t>(options_.candidates);
@@ -180,7 +194,7 @@ class Oracle {
         static_cast<std::size_t>(std::ranges::min_element(all, {}, &Candidate::predicted_seconds) - all.begin());
     std::vector<std::uint64_t> hash(all.size());
     for (std::size_t i = 0; i < all.size(); ++i) {
-      const bool is_kept = i < static_cast<std::size_t>(options_.kept) || i == predicted;
+      const bool is_kept = i < static_cast<std::size_t>(options_.kept) || i == predicted || of_inductor[i];
       hash[i] = is_kept ? 0 : key128(fmt::format("{} {}", options_.seed, key_of(all[i].recipe).hex())).lo;
     }
     std::ranges::stable_sort(order, {}, [&](std::size_t i) { return hash[i]; });
@@ -197,6 +211,9 @@ class Oracle {
       for (std::size_t i = 0; i < contest.ranks.size(); ++i)
         if (contest.ranks[i] < first) group.push_back(i);
     }
+    std::vector<std::size_t>& inductor = groups.emplace_back();
+    for (std::size_t i = 0; i < contest.of_inductor.size(); ++i)
+      if (contest.of_inductor[i]) inductor.push_back(i);
     groups.push_back({static_cast<std::size_t>(
         std::ranges::min_element(contest.candidates, {}, &Candidate::predicted_seconds) - contest.candidates.begin())});
     return groups;
@@ -271,7 +288,8 @@ class Oracle {
                                                       : OracleStatus::unverified,
                       .look_s = contest.turns.look(i),
                       .turns_s = is_failed ? std::vector<double>{} : contest.turns.turns(i),
-                      .message = failure});
+                      .message = failure,
+                      .sets = contest.of_inductor[i] ? "inductor" : ""});
     }
     if (file_) TS_TRY(file_->append(rows));
     result_.rows.insert(result_.rows.end(), rows.begin(), rows.end());

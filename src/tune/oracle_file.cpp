@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <charconv>
 #include <optional>
+#include <span>
 
 #include "base/csv.hpp"
 #include "tune/interleaving.hpp"
@@ -27,9 +28,9 @@ struct EnumTable<OracleStatus> {
 
 namespace {
 
-constexpr std::array<std::string_view, 14> kOracleColumns = {
-    "problem",     "family", "device_class", "candidates", "recipe",   "name",    "rank",
-    "predicted_s", "status", "look_s",       "first_s",    "second_s", "turns_s", "message"};
+constexpr std::array<std::string_view, 15> kOracleColumns = {
+    "problem", "family", "device_class", "candidates", "recipe",  "name",    "rank", "predicted_s",
+    "status",  "look_s", "first_s",      "second_s",   "turns_s", "message", "sets"};
 
 template <class T>
 bool read_cell(std::string_view text, T& value) {
@@ -38,14 +39,15 @@ bool read_cell(std::string_view text, T& value) {
 }
 
 std::optional<OracleRow> row_of(const std::vector<std::string>& cells) {
-  if (cells.size() != kOracleColumns.size()) return std::nullopt;
+  if (cells.size() + 1 < kOracleColumns.size() || cells.size() > kOracleColumns.size()) return std::nullopt;
   OracleRow row{.problem = cells[0],
                 .family = cells[1],
                 .device_class = cells[2],
                 .recipe = {},
                 .name = cells[5],
                 .turns_s = {},
-                .message = cells[13]};
+                .message = cells[13],
+                .sets = cells.size() > 14 ? cells[14] : ""};
   const auto recipe = Key128::parse(cells[4]);
   const auto status = parse_enum<OracleStatus>(cells[8]);
   if (!recipe || !status || !read_cell(cells[3], row.candidates) || !read_cell(cells[6], row.rank) ||
@@ -82,7 +84,8 @@ Result<Parsed> parse_rows(std::string_view origin, std::string_view text) {
     const auto cells = next_csv_record(text, at);
     if (!cells) break;  // the torn end of a killed oracle
     if (!parsed.has_columns) {
-      if (!std::ranges::equal(*cells, kOracleColumns))
+      const std::size_t count = std::clamp(cells->size(), kOracleColumns.size() - 1, kOracleColumns.size());
+      if (!std::ranges::equal(*cells, std::span(kOracleColumns).first(count)))
         return fail(ErrorCode::parse, fmt::format("{}: its columns are not those of an oracle", origin),
                     "a file that bench --oracle --csv wrote with this version");
       parsed.has_columns = true;
@@ -119,10 +122,10 @@ std::string oracle_line(const OracleRow& row) {
   const std::array<double, 2> halves = halves_of(row.turns_s);
   std::string turns;
   for (const double seconds : row.turns_s) turns += fmt::format("{}{:.6g}", turns.empty() ? "" : " ", seconds);
-  return fmt::format("{},{},{},{},{},{},{},{:.6g},{},{:.6g},{:.6g},{:.6g},{},{}\n", csv_cell(row.problem),
+  return fmt::format("{},{},{},{},{},{},{},{:.6g},{},{:.6g},{:.6g},{:.6g},{},{},{}\n", csv_cell(row.problem),
                      csv_cell(row.family), csv_cell(row.device_class), row.candidates, row.recipe.hex(),
                      csv_cell(row.name), row.rank, row.predicted_s, name_of(row.status), row.look_s, halves[0],
-                     halves[1], turns, csv_cell(row.message));
+                     halves[1], turns, csv_cell(row.message), csv_cell(row.sets));
 }
 
 Result<std::vector<OracleRow>> parse_oracle(std::string_view origin, std::string_view text) {

@@ -35,12 +35,15 @@ struct OracleRow {
   double look_s = 0;            ///< seconds of a call at the first look, cold caches; 0: none
   std::vector<double> turns_s;  ///< seconds of a call in the rounds; halves_of
   std::string message;          ///< why it failed
+  /// Policies that would time a set of candidates with this one, by name, joined by blanks: "inductor".
+  std::string sets{};
 
   friend bool operator==(const OracleRow&, const OracleRow&) = default;
 };
 
 /// The columns, in order: problem, family, device_class, candidates, recipe, name, rank, predicted_s, status, look_s,
-/// first_s, second_s (the medians of both halves), turns_s (joined by blanks), message.
+/// first_s, second_s (the medians of both halves), turns_s (joined by blanks), message, sets. Files without the last
+/// one are read too.
 [[nodiscard]] std::string oracle_header();
 [[nodiscard]] std::string oracle_line(const OracleRow& row);
 

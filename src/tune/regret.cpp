@@ -84,9 +84,7 @@ std::vector<JudgedProblem> judged_problems(std::span<const OracleRow> rows) {
   }
   std::vector<JudgedProblem> out;
   for (auto& [line, judged] : problems) {
-    const auto timed =
-        std::ranges::count_if(judged.candidates, [](const Timed& t) { return t.row->turns_s.size() > 1; });
-    if (timed < 2) continue;
+    if (std::ranges::none_of(judged.candidates, [](const Timed& t) { return t.row->turns_s.size() > 1; })) continue;
     describe(line, judged);
     std::ranges::sort(judged.candidates, {}, [](const Timed& t) { return t.row->rank; });
     out.push_back(std::move(judged));
@@ -152,6 +150,10 @@ std::vector<Policy> policies_for(const std::vector<JudgedProblem>& problems) {
           {"first 2", first(2)},
           {"first 4", first(4)},
           {"first 8", first(8)},
+          {"inductor",
+           [](const JudgedProblem& judged, std::size_t half) {
+             return judged.best(half, [](const OracleRow& row) { return row.sets == "inductor"; });
+           }},
           {"nearest", [&problems](const JudgedProblem& judged, std::size_t) { return nearest(problems, judged); }},
           {"noise", {}}};
 }

@@ -30,10 +30,11 @@ struct RegretFigure {
 ///   dispatch            what dispatch chooses
 ///   model               the candidate with the least predicted time
 ///   first 2, 4, 8       the fastest of dispatch's first, timed once
+///   inductor            the fastest of those that Inductor's table would time (choose/inductor.hpp), timed
 ///   nearest             the candidate with the least mean time, over the best's, at the three nearest other problems
 ///   of
 ///                       the same kind in the file (log2 of the sizes); where it was measured there
-/// Families in alphabetical order, "all" at last. Problems with fewer than two candidates in both halves are left out.
+/// Families in alphabetical order, "all" at last. Problems of which no candidate was timed in both halves are left out.
 [[nodiscard]] std::vector<RegretFigure> regret_of(std::span<const OracleRow> rows);
 
 /// A table for people.

@@ -150,6 +150,13 @@ class Tuner {
     if (const auto chosen = chosen_.find(identity); chosen != chosen_.end())
       std::ranges::stable_partition(
           contest.candidates, [&](const Candidate& candidate) { return key_of(candidate.recipe) == chosen->second; });
+    if (options_.policy != SelectionPolicy::dispatch) {
+      // What is chosen today races too, so that tuning does not lose to it.
+      std::vector<Candidate> kept{contest.candidates.front()};
+      for (const std::size_t place : selected(options_.policy, contest.problem, contest.candidates))
+        if (place > 0) kept.push_back(std::move(contest.candidates[place]));
+      contest.candidates = std::move(kept);
+    }
     if (options_.candidates > 0 && contest.candidates.size() > static_cast<std::size_t>(options_.candidates))
       contest.candidates.resize(static_cast<std::size_t>(options_.candidates));
     contest.failures.resize(contest.candidates.size());

@@ -12,6 +12,7 @@
 #include <string>
 
 #include "base/error.hpp"
+#include "choose/inductor.hpp"
 #include "sweep/operation.hpp"
 #include "tilesmith/dispatcher.hpp"
 #include "tune/database.hpp"
@@ -27,6 +28,7 @@ struct TuneOptions {
   int candidates = 32;   ///< that race, the policy's best first; 0: all
   double budget_s = 10;  ///< of timing for one problem
   Determinism determinism = Determinism::bitwise;
+  SelectionPolicy policy = SelectionPolicy::dispatch;  ///< which candidates race, beside what is chosen today
   bool again = false;                       ///< race problems too that the database has for this class of devices
   std::uint64_t seed = 1;                   ///< of the order of turns
   std::chrono::milliseconds limit{60'000};  ///< for one step of a race; then its worker is killed

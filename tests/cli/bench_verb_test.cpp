@@ -188,5 +188,31 @@ TEST_F(BenchVerb, AFullDiskStopsItAndItGoesOnLater) {
   EXPECT_EQ(testing::document(rest)["resumed"], kept);
 }
 
+TEST_F(BenchVerb, AnOracleMeasuresResumesAndIsJudgedFromItsFile) {
+  const auto folder = TemporaryDirectory::create("tilesmith-bench-oracle-test-").value();
+  const std::string csv = (folder.path() / "oracle.csv").string();
+  const std::string oracle = "bench --op gemm --oracle --threads 1 --rounds 2 --candidates 2 --csv " + csv;
+  const std::string problem = " -m 19 -n 24 -k 40 --dtype fp32";
+  ASSERT_EQ(run(oracle + problem).code, 0);
+  const auto again = document(run(oracle + " --resume --json -" + problem));
+  EXPECT_EQ(again["measured"], 0);
+  EXPECT_EQ(again["resumed"], 1);
+  const auto judged = document(run("bench --judge " + csv + " --json -"));
+  EXPECT_EQ(judged["regret"], again["regret"]);
+  EXPECT_EQ(judged["regret"][0]["family"], "given");
+  EXPECT_EQ(judged["regret"].back()["family"], "all");
+
+  // The sample depends on the seed alone; what an oracle does not obey is refused.
+  const std::string draw = "bench --op gemm --oracle --dry-run --sample 3 --seed ";
+  EXPECT_EQ(run(draw + "5").output, run(draw + "5").output);
+  EXPECT_NE(run(draw + "5").output, run(draw + "6").output);
+  EXPECT_EQ(run(draw + "x").code, 2);
+  EXPECT_EQ(run(oracle + " --rounds 3" + problem).code, 2);
+  EXPECT_EQ(run(oracle + " --verify" + problem).code, 2);
+  EXPECT_EQ(run(oracle + " --types fp32" + problem).code, 2);
+  // Without an oracle --seed is a problem's, as it always was.
+  EXPECT_EQ(run("bench --dry-run --seed 7 -m 19 -n 24 -k 40").code, 0);
+}
+
 }  // namespace
 }  // namespace tilesmith

@@ -42,6 +42,19 @@ TEST(TuneVerb, TunesShowsMergesPublishes) {
   EXPECT_EQ(run("db prune" + other).code, 0);
 }
 
+TEST(TuneVerb, APolicyIsNamedInListAndTune) {
+  const std::string problem = " -m 512 -n 1536 -k 7168 --dtype bf16";
+  const auto listed = document(run("list --arch sm_90a --op gemm --candidates --json --policy inductor" + problem));
+  EXPECT_EQ(listed["policy"], "inductor");
+  const auto all = document(run("list --arch sm_90a --op gemm --candidates --json" + problem));
+  EXPECT_LT(listed["candidates"].size(), all["candidates"].size());
+  for (const auto& candidate : listed["candidates"])
+    EXPECT_NE(candidate["name"].get<std::string>().find("wgmma"), std::string::npos) << candidate["name"];
+  const auto unknown = run("tune gemm --policy inductr" + problem);
+  EXPECT_EQ(unknown.code, 2);
+  EXPECT_NE(unknown.errors.find("inductor"), std::string::npos) << unknown.errors;
+}
+
 class TuneFiles : public ::testing::Test {
  protected:
   [[nodiscard]] std::string path(const std::string& name) const { return (folder_.path() / name).string(); }

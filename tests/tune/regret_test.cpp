@@ -70,6 +70,20 @@ TEST(Regret, NearestTakesWhatNeighboursOfItsKindSay) {
   EXPECT_DOUBLE_EQ(nearest->mean, 1);
 }
 
+TEST(Regret, OfASetIsThatOfItsFastest) {
+  auto rows = three("gemm -m 4 -n 64 -k 64");
+  const auto without = regret_of(rows);
+  EXPECT_EQ(std::ranges::find(without, "inductor", &RegretFigure::policy)->problems, 0u);
+  rows[0].sets = rows[2].sets = "inductor";
+  EXPECT_DOUBLE_EQ(mean_of(regret_of(rows), "inductor"), 1.5);
+}
+
+TEST(Regret, AProblemWithOneContenderCounts) {
+  const auto figures = regret_of(std::vector{row("gemm", 0, 1, {1, 1}), row("gemm", 1, 2, {})});
+  EXPECT_DOUBLE_EQ(mean_of(figures, "dispatch"), 1);
+  EXPECT_EQ(figures.front().problems, 1u);
+}
+
 TEST(Regret, FailedCandidatesCountForNobodyAndThoseBehindByTheirLook) {
   auto rows = three("gemm -m 4 -n 64 -k 64");
   rows[1].status = OracleStatus::failed;
@@ -87,6 +101,7 @@ TEST(OracleFile, KeepsRowsAndCutsOffAProblemThatIsNotWhole) {
   rows[1] = row(rows[1].problem, 1, 6, {});
   rows[2].status = OracleStatus::failed;
   rows[2].turns_s.clear();
+  rows[0].sets = "inductor";
   rows[2].message = "two lines,\n\"quoted\"";
   {
     auto file = OracleFile::open(path, false, "# about: a test\n");
@@ -113,6 +128,11 @@ TEST(OracleFile, KeepsRowsAndCutsOffAProblemThatIsNotWhole) {
   ASSERT_TRUE(write_file_atomic(path, "# about: a te"));
   ASSERT_TRUE(OracleFile::open(path, true, "# about: new\n"));
   EXPECT_EQ(read_file(path).value(), "# about: new\n" + oracle_header());
+  // An older file, without the last column.
+  std::string older;
+  for (const OracleRow& each : more) older += oracle_line(each).substr(0, oracle_line(each).size() - 2) + "\n";
+  const std::string header = oracle_header();
+  EXPECT_EQ(parse_oracle("older.csv", header.substr(0, header.rfind(',')) + "\n" + older).value(), more);
   EXPECT_FALSE(parse_oracle("other.csv", "a,b\n1,2\n"));
 }
 

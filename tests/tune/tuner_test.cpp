@@ -71,6 +71,19 @@ TEST(Tuner, RacesKeepsAndPublishesAndDispatchObeys) {
             Dispatcher({.threads = 2}).plan(small_gemm(33)).value()->kernel_name());
 }
 
+TEST(Tuner, APolicysCandidatesRaceBesideWhatIsChosenToday) {
+  const auto folder = TemporaryDirectory::create("tilesmith-tuner-test-").value();
+  TuneOptions options = options_for(folder.path() / "tuning.db", {small_gemm(33)});
+  options.policy = SelectionPolicy::inductor;
+  options.candidates = 3;
+  std::vector<TuneOutcome> outcomes;
+  TuneProgress progress;
+  progress.outcome = [&](const TuneOutcome& outcome) { outcomes.push_back(outcome); };
+  ASSERT_TRUE(tune(options, progress));
+  ASSERT_EQ(outcomes.size(), 1u);
+  EXPECT_EQ(outcomes[0].before, Dispatcher({.threads = 1}).plan(small_gemm(33)).value()->kernel_name());
+}
+
 TEST(Tuner, ATuningFileThatCannotBeReadFailsEveryPlan) {
   const auto folder = TemporaryDirectory::create("tilesmith-tuner-test-").value();
   Dispatcher missing({.tuning = (folder.path() / "none.json").string()});

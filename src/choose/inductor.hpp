@@ -1,0 +1,95 @@
+// PyTorch Inductor's way of choosing, over our own kernels: the configs that its heuristics would time for a problem,
+// and the kernels of ours nearest to them. For comparison: what a table of tiles that knows the problem's sizes alone
+// can reach (`--policy inductor`).
+#pragma once
+
+#include <string_view>
+#include <vector>
+
+#include "base/error.hpp"
+#include "choose/candidate.hpp"
+#include "choose/inductor_tables.hpp"
+#include "tilesmith/attention.hpp"
+#include "tilesmith/gemm.hpp"
+#include "vocabulary/arch_name.hpp"
+#include "vocabulary/enum_table.hpp"
+
+namespace tilesmith {
+
+/// Which candidates of a problem are looked at, and in which order.
+enum class SelectionPolicy : std::uint8_t {
+  dispatch,             ///< the device's own policy
+  inductor,             ///< the kernels nearest to Inductor's configs, in the order of its table
+  inductor_exhaustive,  ///< those nearest to the configs of its exhaustive search
+};
+
+template <>
+struct EnumTable<SelectionPolicy> {
+  static constexpr std::string_view kWhat = "policy";
+  static constexpr auto kNames =
+      enum_names<SelectionPolicy>({{SelectionPolicy::dispatch, "dispatch"},
+                                   {SelectionPolicy::inductor, "inductor"},
+                                   {SelectionPolicy::inductor_exhaustive, "inductor_exhaustive"}});
+};
+
+/// What Inductor asks of a device.
+struct InductorDevice {
+  std::string_view name = "cpu";  ///< "cpu", "cuda" or "rocm"
+  int major = 0, minor = 0;       ///< compute capability
+  long shared_bytes = 0;          ///< of a block, with opt-in
+};
+
+/// The device of an architecture that kernels are made for: a compute capability, else a CPU.
+[[nodiscard]] InductorDevice inductor_device(const ArchName& arch);
+
+/// The configs of one table made fit for a GEMM: scaled to the sizes, those left out that the device excludes, pruned
+/// by shared memory and registers (`prunes`: of the exhaustive search), warps limited by the tile, each once.
+struct InductorFit {
+  InductorDevice device{};
+  std::int64_t m = 0, n = 0, k = 0;
+  int element_bits = 16;
+  bool has_int8 = false;  ///< an operand is int8: the least block along k is larger
+  bool is_mm = true;      ///< the template is mm or int_mm (the CPU's exclusion differs)
+  bool scales = true;     ///< mm_plus_mm does not
+  bool prunes = false;
+};
+[[nodiscard]] std::vector<InductorConfig> fitted(std::vector<InductorConfig> rows, const InductorFit& fit);
+
+/// The configs that Inductor times for the problem, in its order, each once.
+[[nodiscard]] std::vector<InductorConfig> inductor_configs(const InductorTables& tables, const InductorDevice& device,
+                                                           const GemmProblem& problem, bool exhaustive);
+[[nodiscard]] std::vector<InductorConfig> inductor_configs(const InductorTables& tables, const InductorDevice& device,
+                                                           const AttentionProblem& problem, bool exhaustive);
+
+/// The places, in the candidates' order, of those nearest to the configs: for each config the one whose tile differs
+/// least in log2 (m and n, a quarter of k's, a tenth of the stages'), the earlier of equal ones. Each once, in the
+/// configs' order. Of several instructions (wgmma, mma) those of the fastest candidate count, as a compiler would take.
+[[nodiscard]] std::vector<std::size_t> nearest_candidates(const std::vector<Candidate>& candidates,
+                                                          const std::vector<InductorConfig>& configs);
+
+/// The places of the candidates that the policy looks at, in its order; of `dispatch` all.
+template <class Problem>
+[[nodiscard]] std::vector<std::size_t> selected(SelectionPolicy policy, const Problem& problem,
+                                                const std::vector<Candidate>& candidates) {
+  if (policy == SelectionPolicy::dispatch || candidates.empty()) {
+    std::vector<std::size_t> all(candidates.size());
+    for (std::size_t i = 0; i < all.size(); ++i) all[i] = i;
+    return all;
+  }
+  return nearest_candidates(
+      candidates, inductor_configs(InductorTables::built_in(), inductor_device(candidates.front().recipe.main().arch),
+                                   problem, policy == SelectionPolicy::inductor_exhaustive));
+}
+
+/// Leaves of the ranking the candidates that the policy looks at, in its order, and names the policy.
+template <class Problem>
+void select(SelectionPolicy policy, const Problem& problem, Ranking& ranking) {
+  if (policy == SelectionPolicy::dispatch) return;
+  std::vector<Candidate> kept;
+  for (const std::size_t place : selected(policy, problem, ranking.candidates))
+    kept.push_back(ranking.candidates[place]);
+  ranking.candidates = std::move(kept);
+  ranking.policy = name_of(policy);
+}
+
+}  // namespace tilesmith

@@ -12,7 +12,7 @@ namespace tilesmith {
 struct Candidate {
   Recipe recipe;
   double predicted_seconds = 0;
-  std::optional<double> measured_seconds{};  ///< where tuning measured the recipe for the problem
+  std::optional<double> measured_seconds{};  ///< where tuning measured the recipe for the problem, or bounded it
 };
 
 /// The candidates of a problem in dispatch order, and the name of the policy that ordered them.

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "choose/candidate.hpp"
+#include "choose/intervals.hpp"
 #include "problem/operations.hpp"
 
 namespace tilesmith {
@@ -24,6 +25,8 @@ class MeasuredTable {
 
   /// Puts the candidates that were measured for this problem first, by measured seconds, and names the policy
   /// "measurements" if there are any; the others keep their order. A recipe that the ranking does not have stays out.
+  /// Of a problem between two that were measured, which differ from it in a size that changes (intervals.hpp), the
+  /// interval's recipe goes first, where it is trusted: the policy is "measured interval".
   void apply(const AnyProblem& problem, Ranking& ranking) const;
 
  private:
@@ -31,7 +34,11 @@ class MeasuredTable {
     Key128 recipe;
     double seconds;
   };
-  std::unordered_map<std::string, std::vector<Entry>> entries_;  ///< by the problem's identity
+  /// Puts the recipe of the interval that the problem lies in first.
+  void apply_interval(std::string_view identity, Ranking& ranking) const;
+
+  std::unordered_map<std::string, std::vector<Entry>> entries_;       ///< by the problem's identity
+  std::unordered_map<std::string, std::vector<MeasuredSize>> sizes_;  ///< by SizedIdentity::kind, by rising size
 };
 
 }  // namespace tilesmith

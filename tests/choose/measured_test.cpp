@@ -57,5 +57,86 @@ TEST(Measured, AMeasuredFirstIsNotDisplacedByAPrediction) {
   EXPECT_EQ(tuned.candidates.front().recipe, plain.candidates.front().recipe);
 }
 
+TEST(MeasuredIntervals, IdentitiesArePartedFromTheSizeThatChanges) {
+  GemmProblem gemm = gemm_problem(DataType::bf16, 512, 1024, 2048);
+  const auto sized = sized_identity(identity_of(gemm));
+  ASSERT_TRUE(sized);
+  EXPECT_EQ(sized->size, 512);
+  gemm.m = 1;  // the default, which no identity has
+  EXPECT_EQ(sized_identity(identity_of(gemm))->kind, sized->kind);
+  EXPECT_EQ(sized_identity(identity_of(gemm))->size, 1);
+  gemm.n += 1;
+  EXPECT_NE(sized_identity(identity_of(gemm))->kind, sized->kind);
+  AttentionProblem attention;
+  attention.seqlen_k = 77;
+  EXPECT_EQ(sized_identity(identity_of(attention))->size, 77);
+  EXPECT_FALSE(sized_identity("pack_b;m=3;"));
+}
+
+TEST(MeasuredIntervals, AreBoundedByTheTimesAtTheirEnds) {
+  const Key128 one{1, 1}, two{2, 2};
+  const std::vector<MeasuredSize> sizes{
+      {16, one, 1.0}, {64, two, 1.05}, {100, two, 1.5}, {128, one, 1.4}, {400, one, 4}};
+  EXPECT_FALSE(interval_of(sizes, 8));
+  EXPECT_FALSE(interval_of(sizes, 64));
+  EXPECT_FALSE(interval_of(sizes, 401));
+  EXPECT_FALSE(interval_of({}, 3));
+  const auto flat = interval_of(sizes, 17);
+  EXPECT_EQ(flat->recipe, two);
+  EXPECT_EQ(flat->low, 16);
+  EXPECT_EQ(flat->high, 64);
+  EXPECT_DOUBLE_EQ(flat->bound, 1.05);
+  EXPECT_TRUE(is_trusted(*flat));
+  EXPECT_TRUE(is_trusted(*interval_of(sizes, 99))) << "a bound of 1.43, but near ends with one recipe";
+  EXPECT_DOUBLE_EQ(interval_of(sizes, 127)->bound, 1) << "a larger size was no slower";
+  EXPECT_FALSE(is_trusted(*interval_of(sizes, 200))) << "one recipe, but far ends and a bound of 2.9";
+}
+
+TEST(MeasuredIntervals, HoldOnEverySizeOfAStaircase) {
+  // Kernels whose time rises in steps of their tile: whatever was measured where, no size inside has more regret than
+  // the bound.
+  const auto seconds = [](int kernel, std::int64_t m) {
+    const std::int64_t tile = 16 << kernel;
+    return 1.0 + static_cast<double>((m + tile - 1) / tile) * (0.1 + 0.14 * kernel);
+  };
+  const auto best = [&](std::int64_t m) {
+    int found = 0;
+    for (int kernel = 1; kernel < 4; ++kernel)
+      if (seconds(kernel, m) < seconds(found, m)) found = kernel;
+    return found;
+  };
+  std::vector<MeasuredSize> sizes;
+  for (std::int64_t m = 1; m <= 2048; m = m * 5 / 4 + 1)
+    sizes.push_back({m, Key128{0, static_cast<std::uint64_t>(best(m))}, seconds(best(m), m)});
+  int inside = 0;
+  for (std::int64_t m = 1; m <= 2048; ++m) {
+    const auto interval = interval_of(sizes, m);
+    if (!interval) continue;
+    ++inside;
+    EXPECT_LE(seconds(static_cast<int>(interval->recipe.lo), m) / seconds(best(m), m), interval->bound + 1e-12) << m;
+  }
+  EXPECT_GT(inside, 1500);
+}
+
+TEST(MeasuredIntervals, TheirRecipeGoesFirstBetweenTunedSizes) {
+  const CudaSpec& spec = testing::cuda_arch("sm_90a");
+  const auto at = [](std::int64_t m) { return gemm_problem(DataType::bf16, m, 1024, 2048); };
+  const Ranking plain = rank(spec, at(90)).value();
+  const Key128 chosen = key_of(plain.candidates[3].recipe);
+  MeasuredTable table;
+  table.add(at(64), key_of(plain.candidates[5].recipe), 5.0e-6);
+  table.add(at(128), chosen, 5.2e-6);
+  const Ranking between = rank_under(table, spec, at(90));
+  EXPECT_EQ(between.policy, "measured interval");
+  EXPECT_EQ(key_of(between.candidates[0].recipe), chosen);
+  EXPECT_EQ(between.candidates[0].measured_seconds, 5.2e-6);
+  EXPECT_EQ(between.candidates[1].recipe, plain.candidates[0].recipe) << "the others keep their order";
+  EXPECT_EQ(between.candidates.size(), plain.candidates.size());
+  EXPECT_EQ(rank_under(table, spec, at(128)).policy, "measurements");
+  EXPECT_NE(rank_under(table, spec, at(129)).policy, "measured interval");
+  table.add(at(128), chosen, 9e-6);  // measured again: a bound of 1.8
+  EXPECT_NE(rank_under(table, spec, at(90)).policy, "measured interval");
+}
+
 }  // namespace
 }  // namespace tilesmith

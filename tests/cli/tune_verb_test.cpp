@@ -55,6 +55,24 @@ TEST(TuneVerb, APolicyIsNamedInListAndTune) {
   EXPECT_NE(unknown.errors.find("inductor"), std::string::npos) << unknown.errors;
 }
 
+TEST(TuneVerb, ARangeOfSizesIsTunedAheadAndRunTakesTheInterval) {
+  const auto folder = TemporaryDirectory::create("tilesmith-tune-verb-test-").value();
+  const auto path = [&](const char* name) { return (folder.path() / name).string(); };
+  const std::string rest = " -n 24 -k 40 --dtype fp32 --threads 1", db = " --db " + path("a.db");
+  const auto tuned = run("tune gemm -m 60:64 --candidates 1 --budget 0.1 --json" + rest + db);
+  ASSERT_EQ(tuned.code, 0) << tuned.errors;
+  ASSERT_GE(document(tuned)["raced"], 2);
+  ASSERT_FALSE(document(tuned)["intervals"].empty());
+  for (const auto& interval : document(tuned)["intervals"]) EXPECT_TRUE(interval["trusted"]) << interval;
+  ASSERT_EQ(run("db publish " + path("choices.json") + db).code, 0);
+  const auto between =
+      run_by("TILESMITH_TUNING=" + path("choices.json") + " exec \"$0\" \"$@\"", "run gemm -m 62" + rest);
+  EXPECT_EQ(between.code, 0) << between.errors;
+  EXPECT_NE(between.output.find("measured interval"), std::string::npos) << between.output;
+  // k is no size that may change.
+  EXPECT_EQ(run("tune gemm -m 64 -k 60:64 -n 24 --dtype fp32 --threads 1" + db).code, 2);
+}
+
 class TuneFiles : public ::testing::Test {
  protected:
   [[nodiscard]] std::string path(const std::string& name) const { return (folder_.path() / name).string(); }

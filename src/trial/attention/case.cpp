@@ -11,6 +11,7 @@
 #include "base/random.hpp"
 #include "problem/attention/problem.hpp"
 #include "problem/derive.hpp"
+#include "trial/attention/data.hpp"
 #include "trial/tf32.hpp"
 #include "verify/attention/naive.hpp"
 #include "vocabulary/data_type.hpp"
@@ -37,22 +38,6 @@ Status check_shape(const char* name, const HostArray& array, const std::vector<s
   return fail(ErrorCode::invalid_argument, fmt::format("{} has shape {}", name, shape_text(array.shape)),
               fmt::format("shape {} for this problem", shape_text(expected)));
 }
-
-/// Normal numbers never raise a row's maximum by 2^8 behind the first keys, so the lazy rescaling of online softmax
-/// would never run. Every fourth group of 16 rows, another one in each head, is this much louder: its maxima rise
-/// often. The others keep their moderate logits, which show small errors best.
-constexpr std::int64_t kRowsOfAVoice = 16, kVoices = 4;
-constexpr float kLoud = 8;
-
-constexpr auto kLoudness = [](std::int64_t head, std::int64_t row) {
-  return (row / kRowsOfAVoice + head) % kVoices == kVoices - 1 ? kLoud : 1.0F;
-};
-
-/// Blocks of normal numbers have nearly the same largest one, so a block's scale could be mistaken for another's.
-constexpr auto kSizeOfBlock = [](std::int64_t, std::int64_t row) {
-  constexpr std::array<float, 3> kSizes{1, 2, 0.5F};
-  return kSizes[static_cast<std::size_t>(row / kScaleBlock) % kSizes.size()];
-};
 
 /// Multiplies every row by what `factor(head, row)` says.
 void scale_rows(std::span<float> values, AttentionLayout layout, std::int64_t heads, std::int64_t rows,
@@ -243,11 +228,14 @@ Result<AttentionCase> AttentionCase::create(const RandomCall<AttentionFwd>& call
   const ElementType type = fp8 && !all_fp8(in) ? ElementType::fp32 : input_element_type_of(p);
   TS_TRY(fill_tensor("q", in.q, tensor_shape(p, out.numbers_.layout, p.heads_q, out.total_q_, p.head_dim_qk), type,
                      stream(kQ), [&](std::span<float> q) {
-                       scale_rows(q, out.numbers_.layout, p.heads_q, out.total_q_, p.head_dim_qk, kLoudness);
+                       scale_rows(q, out.numbers_.layout, p.heads_q, out.total_q_, p.head_dim_qk,
+                                  [](std::int64_t head, std::int64_t row) { return loudness(head, row); });
                      }));
   const auto vary_blocks = [&](std::int64_t dim) {
     return [&, dim](std::span<float> values) {
-      if (p.block_scale) scale_rows(values, out.numbers_.layout, p.heads_kv, out.total_k_, dim, kSizeOfBlock);
+      if (p.block_scale)
+        scale_rows(values, out.numbers_.layout, p.heads_kv, out.total_k_, dim,
+                   [](std::int64_t, std::int64_t row) { return size_in_block(row); });
     };
   };
   TS_TRY(fill_tensor("k", in.k, tensor_shape(p, out.numbers_.layout, p.heads_kv, out.total_k_, p.head_dim_qk), type,
@@ -289,10 +277,8 @@ Result<AttentionCase> AttentionCase::create(const RandomCall<AttentionFwd>& call
       TS_TRY(check_shape("alibi", in.alibi, {p.heads_q}));
   }
   if (p.sink) {
-    // As heavy as all keys together: a smaller one would be lost among them.
-    const float size = std::log(static_cast<float>(std::max<std::int64_t>(1, p.seqlen_k)));
     TS_TRY(fill_tensor("sink", in.sink, {p.heads_q}, ElementType::fp32, stream(kSink), [&](std::span<float> sinks) {
-      for (float& sink : sinks) sink += size;
+      for (float& sink : sinks) sink += sink_size(p.seqlen_k);
     }));
   }
 

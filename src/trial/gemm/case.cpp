@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <span>
 
 #include "base/float_types.hpp"
@@ -11,6 +12,7 @@
 #include "problem/derive.hpp"
 #include "problem/gemm/group.hpp"
 #include "problem/gemm/problem.hpp"
+#include "trial/gemm/data.hpp"
 #include "trial/tf32.hpp"
 #include "verify/gemm/naive.hpp"
 #include "vocabulary/data_type.hpp"
@@ -60,6 +62,7 @@ struct Matrix {
   std::int64_t batch = 1, rows = 0, columns = 0;
   MatrixOrder order = MatrixOrder::row;
   Distribution values;
+  std::optional<Side> side{};  // random values of an operand of the product
 };
 
 /// Values of another type that integers are to hold are whole numbers they have; on the way they are fp32.
@@ -93,6 +96,7 @@ Result<HostArray> matrix_array(const Matrix& m, HostArray given, RandomStream st
     TS_TRY(check_whole(m, values));
   } else {
     TS_ASSIGN(values, random_values(shape, m.values, stream));
+    if (m.side) let_halves_cancel(values, *m.side, m.rows, m.columns, *m.side == Side::a);
   }
   if (m.order == MatrixOrder::column) values = turned(values, m.rows, m.columns);
   return make_array(m.values.type, shape, values);
@@ -151,12 +155,15 @@ Result<GemmCase> GemmCase::create(const RandomCall<Gemm>& call, GemmInputs input
   // Results of about 1, where activations bend and small types are at home.
   const float deviation = 1 / std::sqrt(static_cast<float>(std::max<std::int64_t>(1, depth_of(p))));
   const std::int64_t members = row_members(p);
-  TS_TRY(fill(out.a_, {"a", members, p.m, p.k, p.order_a, {memory_type_of(p.type_a), 1}}, inputs.a, kA));
+  TS_TRY(fill(out.a_, {"a", members, p.m, p.k, p.order_a, {memory_type_of(p.type_a), 1}, Side::a}, inputs.a, kA));
   const std::int64_t members_of_b = p.packed_b ? 1 : p.batch;
-  TS_TRY(fill(out.b_, {"b", members_of_b, p.k, p.n, p.order_b, {memory_type_of(p.type_b), deviation}}, inputs.b, kB));
+  TS_TRY(fill(out.b_, {"b", members_of_b, p.k, p.n, p.order_b, {memory_type_of(p.type_b), deviation}, Side::b},
+              inputs.b, kB));
   if (p.k2 != 0) {
-    TS_TRY(fill(out.a2_, {"a2", members, p.m, p.k2, p.order_a, {memory_type_of(p.type_a), 1}}, inputs.a2, kA2));
-    TS_TRY(fill(out.b2_, {"b2", p.batch, p.k2, p.n, p.order_b, {memory_type_of(p.type_b), deviation}}, inputs.b2, kB2));
+    TS_TRY(
+        fill(out.a2_, {"a2", members, p.m, p.k2, p.order_a, {memory_type_of(p.type_a), 1}, Side::a}, inputs.a2, kA2));
+    TS_TRY(fill(out.b2_, {"b2", p.batch, p.k2, p.n, p.order_b, {memory_type_of(p.type_b), deviation}, Side::b},
+                inputs.b2, kB2));
   }
   if (p.beta) TS_TRY(fill(out.c_, {"c", members, p.m, p.n, p.order_d, {side, 1}}, inputs.c, kC));
   std::int64_t columns = p.n;

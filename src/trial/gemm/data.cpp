@@ -1,0 +1,25 @@
+#include "trial/gemm/data.hpp"
+
+#include <cmath>
+
+namespace tilesmith {
+
+void let_halves_cancel(std::span<float> values, Side side, std::int64_t outer, std::int64_t inner, bool k_along) {
+  constexpr std::int64_t kEvery = 4;
+  const std::int64_t depth = k_along ? inner : outer, lines = k_along ? outer : inner, half = depth / 2;
+  const std::int64_t step = k_along ? 1 : inner, next = k_along ? inner : 1;
+  if (outer * inner == 0) return;
+  for (std::size_t first = 0; first < values.size(); first += static_cast<std::size_t>(outer * inner))
+    for (std::int64_t line = kEvery - 1; line < lines; line += kEvery)
+      for (std::int64_t k = half; k < 2 * half; ++k) {
+        const auto at = [&](std::int64_t place) -> float& {
+          return values[first + static_cast<std::size_t>(line * next + place * step)];
+        };
+        const float before = at(k - half);
+        const bool whole = before == std::trunc(before);  // of an integer type
+        const float smaller = before * (15.0F / 16.0F);
+        at(k) = side == Side::b ? before : whole ? -std::trunc(smaller) : -smaller;
+      }
+}
+
+}  // namespace tilesmith

@@ -136,6 +136,41 @@ TEST(AttentionFallback, EveryValidProblemIsServedWithoutACompiler) {
   }
 }
 
+/// A kernel that changes an input and computes from what it has made of it.
+class WritesItsKeys final : public AttentionPlan {
+ public:
+  explicit WritesItsKeys(const AttentionPlan& kernel)
+      : AttentionPlan(kernel.problem(), kernel.info()), kernel_(kernel) {}
+
+  Status run(const AttentionArguments& arguments, const RunOptions& options) const override {
+    auto* const key = static_cast<float*>(const_cast<void*>(arguments.k));
+    *key = -*key;
+    return kernel_.run(arguments, options);
+  }
+
+ private:
+  const AttentionPlan& kernel_;
+};
+
+TEST(AttentionCalls, AKernelThatWritesItsInputIsFound) {
+  const AttentionProblem problem{.data_type = DataType::fp32,
+                                 .batch = 1,
+                                 .heads_q = 2,
+                                 .heads_kv = 1,
+                                 .seqlen_q = 9,
+                                 .seqlen_k = 30,
+                                 .head_dim_qk = 37,
+                                 .head_dim_v = 37};
+  testing::RandomCall call(problem, 1);
+  Dispatcher dispatcher({.threads = 1});
+  const auto plan = dispatcher.plan(problem);
+  ASSERT_TRUE(plan) << plan.error().text();
+  ASSERT_TRUE(call.run(**plan));
+  EXPECT_EQ(call.judge(), "");
+  ASSERT_TRUE(call.run(WritesItsKeys(**plan)));
+  EXPECT_NE(call.judge().find("changed its input k"), std::string::npos) << call.judge();
+}
+
 TEST(AttentionDropout, EveryKernelMakesTheSameMask) {
   // Equal logits and an identity for v: output (i, j) is 1/64/(1 - p) where (i, j) is kept and 0 where it is dropped.
   AttentionProblem problem{

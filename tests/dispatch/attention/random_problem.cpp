@@ -2,11 +2,14 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/random.hpp"
 #include "runtime/cuda/memory.hpp"
 #include "runtime/cuda/stream.hpp"
+#include "trial/attention/data.hpp"
+#include "trial/device.hpp"
 #include "vocabulary/data_type.hpp"
 #include "vocabulary/traits.hpp"
 
@@ -128,6 +131,13 @@ GuardedBuffer& RandomCall::tensor(std::int64_t heads, std::int64_t rows, std::in
   }
   std::vector<float> values(static_cast<std::size_t>(extents.batch * extents.head * extents.row * extents.column));
   fill_normal(values, {seed_, 10 + inputs_.size()}, 1.0F, 1);
+  for (std::size_t at = 0; at < values.size(); at += static_cast<std::size_t>(dim)) {
+    const auto line = static_cast<std::int64_t>(at) / dim;
+    const float size = inputs_.empty()        ? loudness(line / rows % extents.head, line % rows)
+                       : problem_.block_scale ? size_in_block(line % rows)
+                                              : 1;
+    for (float& value : std::span(values).subspan(at, static_cast<std::size_t>(dim))) value *= size;
+  }
   if (type == DataType::tf32)
     for (float& value : values) {  // 10 bits of mantissa: what the products round to
       const float large = value * 8193.0F;
@@ -216,7 +226,8 @@ RandomCall::RandomCall(const AttentionProblem& problem, std::uint64_t seed, std:
   }
   if (p.sink) {
     sink_.resize(static_cast<std::size_t>(p.heads_q));
-    fill_uniform(sink_, {seed_, 22}, 1.0F, 5.0F, 1);
+    fill_normal(sink_, {seed_, 22}, 1.0F, 1);
+    for (float& sink : sink_) sink += sink_size(p.seqlen_k);
     arguments_.sink = sink_.data();
   }
   arguments_.scale = one_in(4) ? 0.3F : 1.0F / std::sqrt(static_cast<float>(p.head_dim_qk));
@@ -225,6 +236,33 @@ RandomCall::RandomCall(const AttentionProblem& problem, std::uint64_t seed, std:
   arguments_.seed = seed_ * 0x9e3779b97f4a7c15u;
   arguments_.offset = one_in(2) ? 0 : seed_ << 30;
   describe_for_checks();
+  keep_inputs();
+}
+
+void RandomCall::keep_inputs() {
+  const auto keep = [&](const char* name, std::span<const std::byte> memory) {
+    if (!memory.empty()) kept_.push_back({name, memory, {memory.begin(), memory.end()}});
+  };
+  constexpr const char* kNames[] = {"q", "k", "v", "bias"};
+  for (std::size_t i = 0; i < inputs_.size(); ++i) keep(kNames[i], inputs_[i]->storage());
+  keep("alibi", std::as_bytes(std::span(alibi_)));
+  keep("sink", std::as_bytes(std::span(sink_)));
+  keep("q_scale", std::as_bytes(std::span(q_scale_)));
+  keep("k_scale", std::as_bytes(std::span(k_scale_)));
+  keep("v_scale", std::as_bytes(std::span(v_scale_)));
+  keep("cu_seqlens_q", std::as_bytes(std::span(cu_seqlens_q_)));
+  keep("cu_seqlens_k", std::as_bytes(std::span(cu_seqlens_k_)));
+}
+
+void RandomCall::compare(const Kept& input, const void* now) {
+  if (const auto byte = first_difference(now, input.bytes.data(), input.bytes.size()); byte && changed_.empty())
+    changed_ = fmt::format("the call changed its input {} at byte {}, red zone included", input.name, *byte);
+}
+
+Status RandomCall::make_reference() {
+  if (reference_) return {};
+  TS_ASSIGN(reference_, AttentionReference::make(tensors_, element_of(output_type(problem_.data_type)), 1));
+  return {};
 }
 
 void RandomCall::describe_for_checks() {
@@ -271,6 +309,8 @@ void RandomCall::describe_for_checks() {
 }
 
 Status RandomCall::run(const AttentionPlan& plan) {
+  TS_TRY(make_reference());  // before the kernel could change what it is compared with
+  changed_.clear();
   for (GuardedBuffer* buffer : {o_.get(), lse_.get()})
     if (buffer != nullptr) std::ranges::fill(buffer->storage(), std::byte{0xff});
   return plan.device().kind == DeviceKind::cuda ? run_on_device(plan) : plan.run(arguments_);
@@ -282,6 +322,7 @@ Status RandomCall::run_on_device(const AttentionPlan& plan) {
   TS_TRY(current.status());
   TS_ASSIGN(const CudaStream stream, CudaStream::create(*context));
   std::vector<CudaBuffer> copies;
+  std::vector<const void*> origins;  // of the copies
   /// Copies memory to the device and moves a pointer into it along.
   const auto move = [&]<class T>(T*& pointer, const void* begin, std::size_t bytes) -> Status {
     if (bytes == 0) {
@@ -293,6 +334,7 @@ Status RandomCall::run_on_device(const AttentionPlan& plan) {
     const auto offset = reinterpret_cast<std::uintptr_t>(pointer) - reinterpret_cast<std::uintptr_t>(begin);
     pointer = reinterpret_cast<T*>(reinterpret_cast<std::uintptr_t>(copy.data()) + offset);
     copies.push_back(std::move(copy));
+    origins.push_back(begin);
     return {};
   };
   const auto move_buffer = [&](auto*& pointer, GuardedBuffer& buffer) {
@@ -317,7 +359,17 @@ Status RandomCall::run_on_device(const AttentionPlan& plan) {
   TS_TRY(plan.run(a, {.stream = stream.handle()}));
   TS_TRY(copy_to_host(*context, o_->storage().data(), o, o_->storage().size(), stream.handle()));
   if (lse_) TS_TRY(copy_to_host(*context, lse_->storage().data(), lse, lse_->storage().size(), stream.handle()));
-  return stream.synchronize();
+  TS_TRY(stream.synchronize());
+  for (const Kept& input : kept_) {
+    const auto place = std::ranges::find(origins, static_cast<const void*>(input.memory.data()));
+    if (place == origins.end()) continue;
+    std::vector<std::byte> now(input.bytes.size());
+    const CudaBuffer& copy = copies[static_cast<std::size_t>(place - origins.begin())];
+    TS_TRY(copy_to_host(*context, now.data(), copy.data(), now.size(), stream.handle()));
+    TS_TRY(stream.synchronize());
+    compare(input, now.data());
+  }
+  return {};
 }
 
 std::vector<float> RandomCall::output() const {
@@ -327,11 +379,9 @@ std::vector<float> RandomCall::output() const {
 std::string RandomCall::judge() {
   for (const GuardedBuffer* buffer : {o_.get(), lse_.get()})
     if (const auto damage = buffer != nullptr ? buffer->damage() : std::nullopt) return *damage;
-  if (!reference_) {
-    auto made = AttentionReference::make(tensors_, element_of(output_type(problem_.data_type)), 1);
-    if (!made) return made.error().text();
-    reference_ = std::move(*made);
-  }
+  for (const Kept& input : kept_) compare(input, input.memory.data());
+  if (!changed_.empty()) return changed_;
+  if (const Status made = make_reference(); !made) return made.error().text();
   const Verdict verdict =
       lse_ ? reference_->judge(output(), read_output(tensors_, lse_->view(), 1)) : reference_->judge(output());
   return verdict.outcome == Outcome::fail ? verdict.reason : std::string();

@@ -1,10 +1,12 @@
 // A random attention problem with its tensors, for tests: odd sizes, gaps and broadcasts in the strides, empty
-// sequences, rows that see nothing. Every tensor lies between red zones that read as NaN.
+// sequences, rows that see nothing, maxima that rise from key block to key block, heavy sinks. Every tensor lies
+// between red zones that read as NaN, and is compared bit for bit with what it was after every run.
 #pragma once
 
 #include <cstdint>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -35,9 +37,10 @@ class RandomCall {
   [[nodiscard]] const AttentionProblem& problem() const { return problem_; }
   [[nodiscard]] const AttentionArguments& arguments() const { return arguments_; }
 
-  /// Poisons the outputs and runs the plan; on a device, on copies of all tensors and their red zones.
+  /// Makes the reference, poisons the outputs and runs the plan; on a device, on copies of all tensors and their red
+  /// zones.
   [[nodiscard]] Status run(const AttentionPlan& plan);
-  /// What is wrong with the last run's outputs; empty when nothing is.
+  /// What is wrong with the last run's outputs, or which input it changed; empty when nothing is.
   [[nodiscard]] std::string judge();
   /// The last run's output, dense.
   [[nodiscard]] std::vector<float> output() const;
@@ -52,6 +55,15 @@ class RandomCall {
   void make_bias();
   void make_scale(std::int64_t heads, std::int64_t longest, std::vector<float>& values, AttentionScale& scale);
   void describe_for_checks();
+  /// What a call may read but not write, as it was.
+  struct Kept {
+    const char* name;
+    std::span<const std::byte> memory;
+    std::vector<std::byte> bytes;
+  };
+  void keep_inputs();
+  void compare(const Kept& input, const void* now);
+  [[nodiscard]] Status make_reference();
 
   AttentionProblem problem_;
   std::uint64_t seed_;
@@ -65,6 +77,8 @@ class RandomCall {
   AttentionArguments arguments_;
   AttentionTensors tensors_;
   std::optional<AttentionReference> reference_;
+  std::vector<Kept> kept_;
+  std::string changed_;
 };
 
 }  // namespace tilesmith::testing

@@ -22,21 +22,22 @@ struct List {
     for (const GemmProblem& p : problems) {
       calls.push_back(std::make_unique<testing::RandomGemm>(p, calls.size()));
       arguments.push_back(calls.back()->host_arguments());
+      references.push_back(GemmReference::make(calls.back()->tensors(), memory_type_of(p.type_d), 1));
     }
   }
 
   void expect_right() const {
     for (std::size_t i = 0; i < calls.size(); ++i) {
-      const auto reference = GemmReference::make(calls[i]->tensors(), memory_type_of(problems[i].type_d), 1);
-      ASSERT_TRUE(reference) << reference.error().text();
+      ASSERT_TRUE(references[i]) << references[i].error().text();
       const GemmProblem& p = problems[i];
-      EXPECT_EQ(calls[i]->judge(*reference), "") << i << ": " << p.m << " x " << p.n << " x " << p.k;
+      EXPECT_EQ(calls[i]->judge(*references[i]), "") << i << ": " << p.m << " x " << p.n << " x " << p.k;
     }
   }
 
   std::vector<GemmProblem> problems;
   std::vector<std::unique_ptr<testing::RandomGemm>> calls;
   std::vector<GemmArguments> arguments;
+  std::vector<Result<GemmReference>> references;
 };
 
 GemmProblem product(std::int64_t m, std::int64_t n, std::int64_t k) {

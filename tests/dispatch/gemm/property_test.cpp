@@ -81,6 +81,33 @@ TEST_P(GemmProperty, EveryKindOfKernelComputesGroupsScalesAndWeights) {
   run_random_problems(GetParam(), 4, [](std::uint64_t seed) { return testing::random_expert_problem(seed); });
 }
 
+/// A kernel that changes an input and computes from what it has made of it.
+class WritesItsA final : public GemmPlan {
+ public:
+  explicit WritesItsA(const GemmPlan& kernel) : GemmPlan(kernel.problem(), kernel.info()), kernel_(kernel) {}
+
+  Status run(const GemmArguments& arguments, const RunOptions& options) const override {
+    auto* const a = static_cast<float*>(const_cast<void*>(arguments.a.data));
+    *a = -*a;
+    return kernel_.run(arguments, options);
+  }
+
+ private:
+  const GemmPlan& kernel_;
+};
+
+TEST(GemmCalls, AKernelThatWritesItsInputIsFound) {
+  const GemmProblem problem = gemm_problem(DataType::fp32, 9, 7, 30);
+  testing::RandomGemm call(problem, 1);
+  const auto reference = GemmReference::make(call.tensors(), memory_type_of(problem.type_d), 1);
+  ASSERT_TRUE(reference) << reference.error().text();
+  Dispatcher dispatcher({.threads = 1});
+  const auto plan = dispatcher.plan(problem);
+  ASSERT_TRUE(plan) << plan.error().text();
+  EXPECT_EQ(call.judge(**plan, *reference), "");
+  EXPECT_NE(call.judge(WritesItsA(**plan), *reference).find("changed its input"), std::string::npos);
+}
+
 std::string every_field(const GemmProblem& p) {
   std::string text;
   GemmProblem::fields(p, [&](std::string_view name, const auto& value) {

@@ -1,5 +1,7 @@
 #include "dispatch/gemm/random_gemm.hpp"
 
+#include <fmt/format.h>
+
 #include <cmath>
 
 #include "base/random.hpp"
@@ -7,6 +9,7 @@
 #include "problem/gemm/problem.hpp"
 #include "runtime/cuda/memory.hpp"
 #include "runtime/cuda/stream.hpp"
+#include "trial/device.hpp"
 #include "vocabulary/memory_type.hpp"
 
 namespace tilesmith::testing {
@@ -150,15 +153,15 @@ RandomGemm::RandomGemm(const GemmProblem& problem, std::uint64_t seed, std::int6
   };
   const bool column_a = p_.order_a == MatrixOrder::column, column_b = p_.order_b == MatrixOrder::column;
   const std::int64_t members = row_members(p_);
-  tensors_.a = matrix(p_.type_a, column_a, members, p_.m, p_.k, 1);
-  tensors_.b = matrix(p_.type_b, column_b, p_.batch, p_.k, p_.n, deviation);
+  tensors_.a = matrix(p_.type_a, column_a, members, p_.m, p_.k, 1, Side::a);
+  tensors_.b = matrix(p_.type_b, column_b, p_.batch, p_.k, p_.n, deviation, Side::b);
   tensors_.c = matrix(p_.type_c, column_d(), members, p_.m, p_.n, 1);
   arguments_.a = operand(tensors_.a, column_a);
   arguments_.b = operand(tensors_.b, column_b);
   arguments_.c = operand(tensors_.c, column_d());
   if (p_.k2 != 0) {
-    tensors_.a2 = matrix(p_.type_a, column_a, members, p_.m, p_.k2, 1);
-    tensors_.b2 = matrix(p_.type_b, column_b, p_.batch, p_.k2, p_.n, deviation);
+    tensors_.a2 = matrix(p_.type_a, column_a, members, p_.m, p_.k2, 1, Side::a);
+    tensors_.b2 = matrix(p_.type_b, column_b, p_.batch, p_.k2, p_.n, deviation, Side::b);
     arguments_.a2 = operand(tensors_.a2, column_a);
     arguments_.b2 = operand(tensors_.b2, column_b);
   }
@@ -199,6 +202,16 @@ RandomGemm::RandomGemm(const GemmProblem& problem, std::uint64_t seed, std::int6
                               .high = step.high};
     tensors_.epilogue.push_back(step);
   }
+  for (GuardedBuffer& input : inputs_) kept_.emplace_back(input.storage().begin(), input.storage().end());
+  const auto ends = std::as_bytes(std::span(ends_));
+  kept_.emplace_back(ends.begin(), ends.end());
+}
+
+void RandomGemm::compare(std::size_t input, const void* now) {
+  if (const auto byte = first_difference(now, kept_[input].data(), kept_[input].size()); byte && changed_.empty())
+    changed_ = input == inputs_.size()
+                   ? "the call changed its groups' ends"
+                   : fmt::format("the call changed its input {} at byte {}, red zone included", input, *byte);
 }
 
 std::int64_t RandomGemm::longer(std::int64_t length, std::int64_t by) const {
@@ -219,12 +232,13 @@ std::string RandomGemm::judge(const GemmPlan& plan, const GemmReference& referen
   return status ? judge(reference) : status.error().text();
 }
 
-std::string RandomGemm::judge(const GemmReference& reference) const {
+std::string RandomGemm::judge(const GemmReference& reference) {
   if (const auto damage = d_->damage(
           [&](std::int64_t matrix, std::int64_t line) { return column_d() || tensors_.is_computed(matrix, line); }))
     return *damage;
-  for (const GuardedBuffer& input : inputs_)
-    if (const auto damage = input.damage()) return "an input: " + *damage;
+  for (std::size_t i = 0; i < inputs_.size(); ++i) compare(i, inputs_[i].storage().data());
+  compare(inputs_.size(), ends_.data());
+  if (!changed_.empty()) return changed_;
   const bool asked = !p_.epilogue.empty() && p_.epilogue[p_.epilogue.size() - 1] == Op::amax;
   TensorView written = d_->view();
   if (column_d()) std::swap(written.strides.row, written.strides.column);
@@ -239,6 +253,7 @@ GemmArguments RandomGemm::host_arguments() {
   const TensorStrides strides{.batch = longer(lines * leading, 7), .row = leading, .column = 1};
   d_.emplace(memory_type_of(p_.type_d), TensorExtents{row_members(p_), 1, lines, length}, strides);
   amax_ = 0;
+  changed_.clear();
   GemmArguments out = arguments_;
   out.d = d_->data();
   out.d_leading = strides.row;
@@ -284,6 +299,12 @@ Status RandomGemm::fetch(const CudaContext& context, cu::Stream stream) {
   const CudaBuffer &amax = copies_.back(), &d = copies_[copies_.size() - 2];
   TS_TRY(copy_to_host(context, d_->storage().data(), d.data(), d_->storage().size(), stream));
   TS_TRY(copy_to_host(context, &amax_, amax.data(), sizeof amax_, stream));
+  for (std::size_t i = 0; i + 2 < copies_.size(); ++i) {
+    std::vector<std::byte> now(kept_[i].size());
+    TS_TRY(copy_to_host(context, now.data(), copies_[i].data(), now.size(), stream));
+    TS_TRY(synchronize(context, stream));
+    compare(i, now.data());
+  }
   return synchronize(context, stream);
 }
 
@@ -335,20 +356,22 @@ void RandomGemm::add_groups() {
 }
 
 TensorView RandomGemm::matrix(DataType type, bool column, std::int64_t batch, std::int64_t rows, std::int64_t columns,
-                              float deviation) {
+                              float deviation, std::optional<Side> side) {
   const int packed = type == DataType::int4 ? 2 : 1;  // elements of a byte
   const std::int64_t lines = column ? columns : rows, length = (column ? rows : columns) / packed;
   const std::int64_t leading = longer(length, 5);
   TensorView view = make(type, {batch, 1, lines, length},
                          {.batch = batch > 1 ? longer(lines * leading, 3) : 0, .row = leading, .column = 1},
-                         is_floating(memory_type_of(type)) ? deviation : 127);
+                         is_floating(memory_type_of(type)) ? deviation : 127, packed == 1 ? side : std::nullopt,
+                         column == (side == Side::b));
   view.strides.batch *= packed;
   view.strides.row *= packed;
   if (column) std::swap(view.strides.row, view.strides.column);
   return view;
 }
 
-TensorView RandomGemm::make(DataType type, const TensorExtents& extents, const TensorStrides& strides, float size) {
+TensorView RandomGemm::make(DataType type, const TensorExtents& extents, const TensorStrides& strides, float size,
+                            std::optional<Side> side, bool k_along) {
   const ElementType element = memory_type_of(type);
   std::vector<float> values(static_cast<std::size_t>(extents.batch * extents.row * extents.column));
   const RandomStream stream{seed_, 100 + inputs_.size()};
@@ -358,6 +381,7 @@ TensorView RandomGemm::make(DataType type, const TensorExtents& extents, const T
     fill_normal(values, stream, size, 1);
   else
     fill_integers(values, stream, -static_cast<int>(size) - 1, static_cast<int>(size), 1);
+  if (side) let_halves_cancel(values, *side, extents.row, extents.column, k_along);
   inputs_.emplace_back(element, extents, strides);
   inputs_.back().fill(values);
   return inputs_.back().view();

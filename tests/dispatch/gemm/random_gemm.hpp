@@ -9,6 +9,7 @@
 #include "runtime/cuda/memory.hpp"
 #include "tilesmith/dispatcher.hpp"
 #include "tilesmith/gemm.hpp"
+#include "trial/gemm/data.hpp"
 #include "verify/gemm/reference.hpp"
 #include "verify/guarded_buffer.hpp"
 
@@ -36,26 +37,28 @@ class RandomGemm {
 
   [[nodiscard]] const GemmTensors& tensors() const { return tensors_; }
 
-  /// Empty when the plan's result is right and nothing else was touched. On a device, of copies of everything.
+  /// Empty when the plan's result is right and nothing else was touched, no bit of an input either. On a device, of
+  /// copies of everything.
   [[nodiscard]] std::string judge(const GemmPlan& plan, const GemmReference& reference);
 
   // The same in steps, for calls of several products: arguments with a fresh D, and, once they have run, the verdict.
   [[nodiscard]] GemmArguments host_arguments();
   /// Of copies of everything.
   [[nodiscard]] Result<GemmArguments> device_arguments(const CudaContext& context, cu::Stream stream);
-  /// Waits for the stream and brings the result back.
+  /// Waits for the stream, brings the result back and compares the copies of the inputs with what they were.
   [[nodiscard]] Status fetch(const CudaContext& context, cu::Stream stream);
-  [[nodiscard]] std::string judge(const GemmReference& reference) const;
+  [[nodiscard]] std::string judge(const GemmReference& reference);
 
  private:
   [[nodiscard]] bool column_d() const { return p_.order_d == MatrixOrder::column; }
   [[nodiscard]] std::int64_t longer(std::int64_t length, std::int64_t by) const;
   [[nodiscard]] TensorView matrix(DataType type, bool column, std::int64_t batch, std::int64_t rows,
-                                  std::int64_t columns, float deviation);
+                                  std::int64_t columns, float deviation, std::optional<Side> side = {});
   void add_scales(float deviation);
   void add_groups();
+  void compare(std::size_t input, const void* now);
   [[nodiscard]] TensorView make(DataType type, const TensorExtents& extents, const TensorStrides& strides,
-                                float deviation);
+                                float deviation, std::optional<Side> side = {}, bool k_along = false);
 
   GemmProblem p_;
   GemmTensors tensors_;
@@ -65,7 +68,9 @@ class RandomGemm {
   std::uint64_t seed_;
   std::int64_t stride_step_;
   std::vector<GuardedBuffer> inputs_;
+  std::vector<std::vector<std::byte>> kept_;  ///< the inputs as they were
   std::optional<GuardedBuffer> d_;
+  std::string changed_;             ///< by the last run
   std::vector<CudaBuffer> copies_;  ///< of the inputs, group ends, d, amax
 };
 

@@ -2,11 +2,15 @@
 
 #include <fmt/core.h>
 
+#include <limits>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "base/file.hpp"
 #include "base/progress.hpp"
+#include "catalog/candidates.hpp"
+#include "choose/determinism.hpp"
 #include "cli/signals.hpp"
 #include "cli/verbs.hpp"
 #include "problem/line.hpp"
@@ -88,6 +92,41 @@ Status report(std::span<const OracleRow> rows, const OracleSetting& setting, nlo
   return {};
 }
 
+struct RankedAnew {
+  std::size_t problems = 0;
+  std::size_t first_unmeasured = 0;  ///< problems whose first candidate has no time in the file
+};
+
+/// Gives rows the rank and the prediction that this program has for them. Recipes that it does not rank go last.
+/// Errors: those of reading a problem's line and of ranking it.
+Result<RankedAnew> rank_anew(std::vector<OracleRow>& rows, const DeviceFacts& facts, Determinism determinism) {
+  RankedAnew done;
+  std::map<std::string, std::vector<OracleRow*>> by_problem;
+  for (OracleRow& row : rows) by_problem[row.problem].push_back(&row);
+  for (const auto& [line, of_problem] : by_problem) {
+    TS_ASSIGN(const AnyRandomCall call, parse_line(line));
+    const AnyProblem problem = std::visit(
+        []<class Op>(const RandomCall<Op>& each) { return AnyProblem(BenchOperation<Op>::measured(each.problem)); },
+        call);
+    TS_ASSIGN(CandidateList list, list_candidates(facts, problem));
+    TS_TRY(order_for(determinism, list.ranking.candidates));
+    std::map<Key128, std::size_t> places;
+    for (std::size_t i = 0; i < list.ranking.candidates.size(); ++i)
+      places.emplace(key_of(list.ranking.candidates[i].recipe), i);
+    bool has_first = false;
+    for (OracleRow* row : of_problem) {
+      const auto place = places.find(row->recipe);
+      row->rank = place == places.end() ? list.ranking.candidates.size() : place->second;
+      row->predicted_s = place == places.end() ? std::numeric_limits<double>::infinity()
+                                               : list.ranking.candidates[place->second].predicted_seconds;
+      has_first = has_first || row->rank == 0;
+    }
+    ++done.problems;
+    done.first_unmeasured += has_first ? 0 : 1;
+  }
+  return done;
+}
+
 }  // namespace
 
 void OracleCliOptions::add_to(CLI::App& verb) {
@@ -95,6 +134,10 @@ void OracleCliOptions::add_to(CLI::App& verb) {
   verb.add_flag("--oracle", wanted, "Measure all candidates in split samples, and print the regret of policies")
       ->group(group);
   verb.add_option("--judge", judged, "Print the regret from the --csv file of an earlier --oracle; measures nothing")
+      ->group(group);
+  verb.add_option("--arch", arch,
+                  "With --judge: rank the candidates anew for this architecture (as list does), by the models of this "
+                  "program")
       ->group(group);
   verb.add_option("--sample", sample, "Random problems, unless problems are given")
       ->check(CLI::Range(1, 1'000'000))
@@ -141,9 +184,21 @@ void OracleCliOptions::add_to(CLI::App& verb) {
 Status bench_oracle(const OracleCliOptions& o, const OracleSetting& setting) {
   if (!o.judged.empty()) {
     TS_ASSIGN(const std::string text, read_file(o.judged));
-    TS_ASSIGN(const std::vector<OracleRow> rows, parse_oracle(o.judged, text));
-    return report(rows, setting, nlohmann::json::object());
+    TS_ASSIGN(std::vector<OracleRow> rows, parse_oracle(o.judged, text));
+    nlohmann::json document = nlohmann::json::object();
+    if (!o.arch.empty()) {
+      TS_ASSIGN(const DeviceFacts facts, facts_of(o.arch, std::max(setting.threads, 1)));
+      TS_ASSIGN(const Determinism determinism, parse_enum<Determinism>(o.determinism));
+      TS_ASSIGN(const RankedAnew anew, rank_anew(rows, facts, determinism));
+      document = {{"problems", anew.problems}, {"first_unmeasured", anew.first_unmeasured}};
+      if (setting.json.empty())
+        fmt::print("{} problems ranked anew; of {} the first was not measured, and the next that was stands for it\n",
+                   anew.problems, anew.first_unmeasured);
+    }
+    return report(rows, setting, std::move(document));
   }
+  if (!o.arch.empty())
+    return fail(ErrorCode::invalid_argument, "--arch without --judge", "--device says what measures");
   if (o.rounds % 2 != 0)
     return fail(ErrorCode::invalid_argument, fmt::format("--rounds {}", o.rounds), "an even number");
   if (setting.resume && setting.csv.empty())

@@ -15,6 +15,7 @@ namespace tilesmith::cli {
 struct OracleCliOptions {
   bool wanted = false;
   std::string judged;  ///< a file of an earlier oracle: nothing is measured
+  std::string arch;    ///< with `judged`: its reference chip's figures rank the candidates anew; empty: as they were
   int sample = 64, candidates = 0, rounds = 6;
   double budget_s = 0, cut = 1.5, most_gflop = 0, verified_gflop = 50;
   std::vector<std::string> families, types;

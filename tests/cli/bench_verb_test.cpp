@@ -201,6 +201,11 @@ TEST_F(BenchVerb, AnOracleMeasuresResumesAndIsJudgedFromItsFile) {
   EXPECT_EQ(judged["regret"], again["regret"]);
   EXPECT_EQ(judged["regret"][0]["family"], "given");
   EXPECT_EQ(judged["regret"].back()["family"], "all");
+  // Ranked anew by the same program for another level of CPUs: recipes of this one may not be there.
+  const auto anew = document(run("bench --judge " + csv + " --arch x86_64_v3 --threads 1 --json -"));
+  EXPECT_EQ(anew["problems"], 1);
+  EXPECT_EQ(anew["regret"].size(), judged["regret"].size());
+  EXPECT_EQ(run(oracle + " --arch x86_64_v3" + problem).code, 2);
 
   // The sample depends on the seed alone; what an oracle does not obey is refused.
   const std::string draw = "bench --op gemm --oracle --dry-run --sample 3 --seed ";

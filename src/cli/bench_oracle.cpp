@@ -2,6 +2,7 @@
 
 #include <fmt/core.h>
 
+#include <algorithm>
 #include <limits>
 #include <map>
 #include <memory>
@@ -11,6 +12,7 @@
 #include "base/progress.hpp"
 #include "catalog/candidates.hpp"
 #include "choose/determinism.hpp"
+#include "choose/inductor.hpp"
 #include "cli/signals.hpp"
 #include "cli/verbs.hpp"
 #include "problem/line.hpp"
@@ -97,8 +99,8 @@ struct RankedAnew {
   std::size_t first_unmeasured = 0;  ///< problems whose first candidate has no time in the file
 };
 
-/// Gives rows the rank and the prediction that this program has for them. Recipes that it does not rank go last.
-/// Errors: those of reading a problem's line and of ranking it.
+/// Gives rows the rank, the prediction and the sets that this program has for them. Recipes that it does not rank go
+/// last. Errors: those of reading a problem's line and of ranking it.
 Result<RankedAnew> rank_anew(std::vector<OracleRow>& rows, const DeviceFacts& facts, Determinism determinism) {
   RankedAnew done;
   std::map<std::string, std::vector<OracleRow*>> by_problem;
@@ -113,12 +115,16 @@ Result<RankedAnew> rank_anew(std::vector<OracleRow>& rows, const DeviceFacts& fa
     std::map<Key128, std::size_t> places;
     for (std::size_t i = 0; i < list.ranking.candidates.size(); ++i)
       places.emplace(key_of(list.ranking.candidates[i].recipe), i);
+    const std::vector<std::size_t> inductor = std::visit(
+        [&](const auto& one) { return selected(SelectionPolicy::inductor, one, list.ranking.candidates); }, problem);
     bool has_first = false;
     for (OracleRow* row : of_problem) {
       const auto place = places.find(row->recipe);
       row->rank = place == places.end() ? list.ranking.candidates.size() : place->second;
       row->predicted_s = place == places.end() ? std::numeric_limits<double>::infinity()
                                                : list.ranking.candidates[place->second].predicted_seconds;
+      const bool is_inductors = place != places.end() && std::ranges::find(inductor, place->second) != inductor.end();
+      row->sets = is_inductors ? "inductor" : "";
       has_first = has_first || row->rank == 0;
     }
     ++done.problems;

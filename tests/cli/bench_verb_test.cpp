@@ -206,6 +206,7 @@ TEST_F(BenchVerb, AnOracleMeasuresResumesAndIsJudgedFromItsFile) {
   EXPECT_EQ(anew["problems"], 1);
   EXPECT_EQ(anew["regret"].size(), judged["regret"].size());
   EXPECT_EQ(run(oracle + " --arch x86_64_v3" + problem).code, 2);
+  EXPECT_EQ(run("bench --judge " + csv + " --arch x86_64_v9").code, 2);
 
   // The sample depends on the seed alone; what an oracle does not obey is refused.
   const std::string draw = "bench --op gemm --oracle --dry-run --sample 3 --seed ";

@@ -36,7 +36,9 @@ Result<CandidateList> list_candidates(const DeviceFacts& facts, const AnyProblem
       [](const auto& device, const auto& one) -> Result<CandidateList> {
         TS_ASSIGN(Ranking ranking, rank(device, one));
         TS_ASSIGN(std::vector<Refusal> refused, refusals(device, one));
-        return CandidateList{std::move(ranking), std::move(refused)};
+        CandidateList list{std::move(ranking), std::move(refused)};
+        if constexpr (requires { model_terms(device, one); }) list.terms = model_terms(device, one);
+        return list;
       },
       facts, problem);
 }
@@ -70,10 +72,16 @@ std::string candidates_text(const CandidateList& list, bool refused) {
 std::string candidates_json(const CandidateList& list, bool refused) {
   nlohmann::json document = {{"policy", list.ranking.policy}, {"candidates", nlohmann::json::array()}};
   std::size_t place = 0;
-  for (const Candidate& candidate : list.ranking.candidates)
-    document["candidates"].push_back({{"rank", ++place},
-                                      {"predicted_seconds", candidate.predicted_seconds},
-                                      {"name", recipe_name(candidate.recipe)}});
+  for (const Candidate& candidate : list.ranking.candidates) {
+    nlohmann::json one = {
+        {"rank", ++place}, {"predicted_seconds", candidate.predicted_seconds}, {"name", recipe_name(candidate.recipe)}};
+    const auto found =
+        std::ranges::find(list.terms, candidate.recipe.main(), &std::pair<KernelConfig, CudaAttentionTerms>::first);
+    if (found != list.terms.end())
+      for (std::size_t i = 0; i < kCudaAttentionTerms.size(); ++i)
+        one["terms"][std::string(kCudaAttentionTerms[i])] = found->second[i];
+    document["candidates"].push_back(std::move(one));
+  }
   if (refused) {
     document["refused"] = nlohmann::json::array();
     for (const Refusal& refusal : list.refused)

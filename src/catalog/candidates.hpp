@@ -25,6 +25,8 @@ using DeviceFacts = std::variant<CpuFacts, CudaSpec>;
 struct CandidateList {
   Ranking ranking;
   std::vector<Refusal> refused;  ///< every other config of the problem's space
+  /// Of CUDA attention: what each kernel's predicted seconds are the weighted sum of.
+  std::vector<std::pair<KernelConfig, CudaAttentionTerms>> terms{};
 };
 
 /// Errors: unsupported, when no kernel computes the problem.
@@ -34,8 +36,8 @@ struct CandidateList {
 /// refusals by their counts, each with an example.
 [[nodiscard]] std::string candidates_text(const CandidateList& list, bool refused);
 
-/// {"policy", "candidates": [{"rank", "predicted_seconds", "name"}], "refused": [{"name", "rule", "figures"}]};
-/// "refused" only where it is asked for.
+/// {"policy", "candidates": [{"rank", "predicted_seconds", "name", "terms": {NAME: VALUE}}], "refused": [{"name",
+/// "rule", "figures"}]}; "terms" where the list has them, "refused" only where it is asked for.
 [[nodiscard]] std::string candidates_json(const CandidateList& list, bool refused);
 
 }  // namespace tilesmith

@@ -3,7 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <utility>
 
+#include "choose/attention/cuda_terms.hpp"
 #include "instances/attention/cuda.hpp"
 #include "problem/attention/problem.hpp"
 #include "vocabulary/data_type.hpp"
@@ -118,8 +120,14 @@ std::vector<Candidate> ranked_cuda_attention(const CudaSpec& spec, const Attenti
         twin.place = -1;
     }
   }
-  std::ranges::stable_sort(ranked, [](const Ranked& a, const Ranked& b) {
-    return a.place != b.place ? a.place < b.place : a.candidate.predicted_seconds < b.candidate.predicted_seconds;
+  // The table's choice goes first; where the model was fitted, unless another looks clearly faster.
+  const bool is_fitted = is_fitted_for(spec, signature);
+  const int least = ranked.empty() ? 1 : std::ranges::min(ranked, {}, &Ranked::place).place;
+  std::ranges::stable_sort(ranked, {}, [&](const Ranked& one) {
+    const bool is_choice = one.place == least && least < 1;
+    const double seconds = one.candidate.predicted_seconds;
+    return is_fitted ? std::pair(0, is_choice ? spec.attention_model->first_choice_share * seconds : seconds)
+                     : std::pair(one.place, seconds);
   });
   std::vector<Candidate> out;
   out.reserve(ranked.size());
@@ -131,7 +139,20 @@ Result<Ranking> rank(const CudaSpec& spec, const AttentionProblem& problem) {
   const AttentionSignature signature = cuda_signature_of(problem);
   std::vector<Candidate> candidates = ranked_cuda_attention(spec, signature, cuda_attention_shape(problem));
   if (candidates.empty()) return std::unexpected(why_none(spec, signature));
-  return Ranking{std::move(candidates), "tile table"};
+  return Ranking{std::move(candidates), is_fitted_for(spec, signature) ? "fitted model" : "tile table"};
+}
+
+std::vector<std::pair<KernelConfig, CudaAttentionTerms>> model_terms(const CudaSpec& spec,
+                                                                     const AttentionProblem& problem) {
+  const CudaAttentionShape shape = cuda_attention_shape(problem);
+  std::vector<std::pair<KernelConfig, CudaAttentionTerms>> out;
+  walk_cuda_attention(spec, cuda_signature_of(problem), packings_of(shape),
+                      [&](const KernelConfig& config, const CudaTile& row, const auto* refused) {
+                        if (refused == nullptr && can_copy_bias(config, shape))
+                          out.emplace_back(config, cuda_attention_terms(config, row, spec, shape));
+                        return true;
+                      });
+  return out;
 }
 
 Status serves(const CudaSpec& spec, const KernelConfig& config, const AttentionProblem& problem) {

@@ -1,7 +1,9 @@
 #include "choose/attention/cuda_model.hpp"
 
 #include <algorithm>
+#include <numeric>
 
+#include "choose/attention/cuda_terms.hpp"
 #include "choose/rounding.hpp"
 #include "instances/attention/cuda_resources.hpp"
 #include "problem/attention/problem.hpp"
@@ -29,6 +31,11 @@ double cuda_row_blocks(const KernelConfig& config, const CudaAttentionShape& sha
 double predicted_seconds(const KernelConfig& config, const CudaTile& row, const CudaSpec& spec,
                          const CudaAttentionShape& shape) {
   const AttentionSignature& s = config.attention();
+  if (is_fitted_for(spec, s))
+    if (const CudaAttentionTerms* fitted = spec.attention_model->coefficients(config.algorithm.pipeline)) {
+      const CudaAttentionTerms terms = cuda_attention_terms(config, row, spec, shape);
+      return std::inner_product(terms.begin(), terms.end(), fitted->begin(), 0.0);
+    }
   const CudaAttentionResources facts = cuda_attention_resources(config);
   const double flops_per_second = spec.reference.tflops_of(input_type(s.data_type)) * 1e12 / spec.reference.sms *
                                   row.efficiency / facts.blocks_per_sm;

@@ -161,8 +161,11 @@ Result<CudaReferenceChip> read_reference(const JsonReader& reader) {
 }
 
 Status read_attention(const JsonReader& attention, CudaSpec& spec) {
-  TS_TRY(attention.only({"head_dim", "pipelines"}));
+  TS_TRY(attention.only({"head_dim", "model", "pipelines"}));
   TS_TRY(read_head_dims(attention.at("head_dim"), spec));
+  if (attention.has("model")) {
+    TS_ASSIGN(spec.attention_model, read_cuda_attention_model(attention.at("model")));
+  }
   TS_ASSIGN(const auto pipelines, attention.at("pipelines").members());
   for (const auto& [name, reader] : pipelines) {
     TS_ASSIGN(CudaAttentionPipeline pipeline, read_pipeline(name, reader));

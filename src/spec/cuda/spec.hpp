@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "spec/cuda/attention_model.hpp"
 #include "spec/cuda/gemm.hpp"
 #include "vocabulary/algorithm.hpp"
 #include "vocabulary/arch_name.hpp"
@@ -111,6 +112,7 @@ struct CudaSpec {
   int head_dim_listed_max = 0;                         ///< listings end here
   std::vector<std::pair<int, int>> unequal_head_dims;  ///< (head_dim_qk, head_dim_v) pairs listed beside the equal ones
   std::vector<CudaAttentionPipeline> attention_fwd;    ///< fastest first
+  std::optional<CudaAttentionModel> attention_model;   ///< absent: the tile table orders, rates predict
   CudaGemmSpec gemm;
 
   /// Runs on its own compute capability only: the name ends in a letter.

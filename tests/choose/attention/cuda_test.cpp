@@ -3,6 +3,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
+#include "choose/attention/cuda_terms.hpp"
 #include "choose/random_problem.hpp"
 #include "vocabulary/names/native.hpp"
 
@@ -34,7 +37,9 @@ AttentionSignature with(std::uint16_t qk, std::uint16_t v, MaskKind mask) {
 
 /// The algorithm's part of the name of the instance to run first.
 std::string first_choice(const AttentionSignature& signature, const CudaAttentionShape& shape) {
-  const auto ranked = ranked_cuda_attention(arch("sm_90a"), signature, shape);
+  CudaAttentionShape seen = shape;
+  if (signature.mask == MaskKind::causal) seen.visible = 0.5;
+  const auto ranked = ranked_cuda_attention(arch("sm_90a"), signature, seen);
   if (ranked.empty()) return "none";
   const std::string name = native_name(ranked.front().recipe.main());
   const std::size_t at = name.find("_tile") + 5;
@@ -147,6 +152,69 @@ TEST(CudaAttentionRank, PortableKernelsComeLastOnHopper) {
   ASSERT_GT(ranked.size(), 4u);
   EXPECT_EQ(ranked.back().recipe.main().algorithm.pipeline, Pipeline::mma_sm80);
   EXPECT_EQ(ranked[1].recipe.main().algorithm.pipeline, Pipeline::warp_specialized);
+}
+
+// Measured on an H200 (data/oracle): 37 queries of 16 heads fill a tile of 192 packed rows after another on 14 of its
+// 132 SMs, 17.0 us; unpacked they take 11.7. A step over keys of mma_sm80 takes as long for few rows as for many.
+TEST(CudaAttentionRank, FewQueriesFollowTheFittedModel) {
+  const CudaSpec& spec = arch("sm_90a");
+  const auto first = [&](const AttentionSignature& signature, const CudaAttentionShape& shape) {
+    return ranked_cuda_attention(spec, signature, shape).front().recipe.main().algorithm;
+  };
+  const CudaAttentionShape append{.batch = 2, .heads_q = 16, .heads_kv = 2, .seqlen_q = 37, .seqlen_k = 833};
+  const Algorithm unpacked = first(with(64, 64, MaskKind::none), append);
+  EXPECT_FALSE(unpacked.tile[0] == 192 && unpacked.pack_gqa > 1);
+  const CudaAttentionShape decode{.batch = 1, .heads_q = 4, .heads_kv = 4, .seqlen_q = 1, .seqlen_k = 9853};
+  EXPECT_EQ(first(with(256, 256, MaskKind::none), decode).pipeline, Pipeline::warp_specialized);
+}
+
+TEST(CudaAttentionRank, TheTablesChoiceHasTheAdvantageThatTheSpecGives) {
+  CudaSpec spec = arch("sm_90a");
+  const AttentionSignature signature = with(64, 64, MaskKind::none);
+  const CudaAttentionShape append{.batch = 2, .heads_q = 16, .heads_kv = 2, .seqlen_q = 37, .seqlen_k = 833};
+  const auto first = [&] { return ranked_cuda_attention(spec, signature, append).front().recipe.main(); };
+  const KernelConfig predicted = first();
+  spec.attention_model->first_choice_share = 0.01;
+  const KernelConfig favoured = first();
+  EXPECT_NE(favoured, predicted);
+  spec.attention_model.reset();
+  EXPECT_EQ(first(), favoured) << "without a model the table chooses";
+}
+
+TEST(CudaAttentionRank, ThereAreCoefficientsForPlainProblemsOf16BitsAlone) {
+  const CudaSpec& spec = arch("sm_90a");
+  AttentionSignature signature = with(128, 128, MaskKind::causal);
+  EXPECT_TRUE(is_fitted_for(spec, signature));
+  EXPECT_FALSE(is_fitted_for(arch("sm_80"), signature));
+  signature.dropout = true;
+  EXPECT_FALSE(is_fitted_for(spec, signature));
+  signature.dropout = false;
+  signature.bias = BiasKind::alibi;
+  EXPECT_FALSE(is_fitted_for(spec, signature));
+  signature.bias = BiasKind::none;
+  signature.data_type = DataType::tf32;
+  EXPECT_FALSE(is_fitted_for(spec, signature));
+}
+
+TEST(CudaAttentionRank, PredictionsAreTheSumOfTheTerms) {
+  const CudaSpec& spec = arch("sm_90a");
+  AttentionProblem problem;
+  problem.data_type = DataType::bf16;
+  problem.batch = 2, problem.heads_q = problem.heads_kv = 4;
+  problem.seqlen_q = 128, problem.seqlen_k = 4096, problem.head_dim_qk = problem.head_dim_v = 128;
+  const Ranking ranking = rank(spec, problem).value();
+  EXPECT_EQ(ranking.policy, "fitted model");
+  const auto terms = model_terms(spec, problem);
+  ASSERT_EQ(terms.size(), ranking.candidates.size());
+  for (const auto& [config, of_config] : terms) {
+    const CudaAttentionTerms& weights = *spec.attention_model->coefficients(config.algorithm.pipeline);
+    double seconds = 0;
+    for (std::size_t i = 0; i < weights.size(); ++i) seconds += weights[i] * of_config[i];
+    const auto found = std::ranges::find_if(
+        ranking.candidates, [&, &which = config](const Candidate& one) { return one.recipe.main() == which; });
+    ASSERT_NE(found, ranking.candidates.end());
+    EXPECT_DOUBLE_EQ(found->predicted_seconds, seconds);
+  }
 }
 
 TEST(CudaAttentionRank, PredictionsGrowWithTheWork) {

@@ -1,0 +1,86 @@
+#include "choose/attention/cuda_terms.hpp"
+
+#include <algorithm>
+#include <cmath>
+
+#include "choose/rounding.hpp"
+#include "instances/attention/cuda_resources.hpp"
+
+namespace tilesmith {
+namespace {
+
+/// Blocks that fit into an SM: by design, or as many as shared memory, threads and registers allow.
+double resident_blocks(const CudaAttentionResources& facts, const CudaSpec& spec) {
+  if (facts.persistent) return facts.blocks_per_sm;
+  const long by_memory = spec.shared_bytes_per_sm / (facts.shared_bytes + spec.shared_bytes_reserved);
+  const long by_threads = spec.threads_per_sm / facts.threads;
+  const long by_registers =
+      spec.registers_per_sm / (long{facts.threads} * std::min(spec.registers_per_thread, facts.needed_registers));
+  return static_cast<double>(std::clamp<long>(std::min({by_memory, by_threads, by_registers}), 1, spec.blocks_per_sm));
+}
+
+/// Of a tile's rows those that are multiplied, in the mean over a head's tiles: whole warpgroups, or warps, that have a
+/// query.
+double multiplied_rows(const KernelConfig& config, const CudaAttentionResources& facts,
+                       const CudaAttentionShape& shape) {
+  const double at_once = facts.persistent ? 64 : 16, rows = facts.tile_rows;
+  const double queries = static_cast<double>(shape.seqlen_q) * config.algorithm.pack_gqa;
+  if (queries <= 0) return rows;
+  return ceil_div(queries, at_once) * at_once / ceil_div(queries, rows);
+}
+
+}  // namespace
+
+CudaAttentionTerms cuda_attention_terms(const KernelConfig& config, const CudaTile& row, const CudaSpec& spec,
+                                        const CudaAttentionShape& shape) {
+  const AttentionSignature& s = config.attention();
+  const CudaAttentionResources facts = cuda_attention_resources(config);
+  const CudaReferenceChip& chip = spec.reference;
+  const double resident = resident_blocks(facts, spec), keys_of_step = facts.tile_keys;
+  const double tiles = cuda_row_blocks(config, shape) * facts.column_blocks;
+  const double of_one_sm = std::max(1.0, ceil_div(tiles, static_cast<double>(chip.sms)));
+  const double at_once = std::min(resident, of_one_sm);
+  const double rounds = of_one_sm / at_once;
+
+  const auto seqlen_k = static_cast<double>(shape.seqlen_k);
+  const double keys = seqlen_k * shape.visible;
+  // Behind a mask a tile goes as far as its last row sees, half its rows beyond the mean, and half a step more in the
+  // mean; nothing ends before the longest tile.
+  const bool unequal = shape.visible < 1;
+  const double queries_of_tile =
+      std::min(static_cast<double>(facts.tile_rows) / config.algorithm.pack_gqa, static_cast<double>(shape.seqlen_q));
+  const double steps_of_tile =
+      unequal ? std::min(seqlen_k, keys + queries_of_tile / 2) / keys_of_step + 0.5 : ceil_div(keys, keys_of_step);
+  const double longest = unequal ? ceil_div(std::min(seqlen_k, 2 * keys), keys_of_step) : 0;
+  const double steps = std::max(rounds * steps_of_tile, longest);
+
+  // A block of columns has all scores, and its share of the output's columns.
+  const double depth_qk = ceil_div(static_cast<double>(s.head_dim_qk), 16.0) * 16;
+  const double depth_v = ceil_div(static_cast<double>(s.head_dim_v) / facts.column_blocks, 16.0) * 16;
+  const double rate = chip.tflops_of(input_type(s.data_type)) * 1e12 / chip.sms * row.efficiency;
+  const double products =
+      steps * at_once * 2 * multiplied_rows(config, facts, shape) * keys_of_step * (depth_qk + depth_v) / rate;
+
+  const double bytes = bits_of(s.data_type) / 8.0 * (s.head_dim_qk + s.head_dim_v);
+  const double queries = static_cast<double>(shape.batch * shape.heads_q) * static_cast<double>(shape.seqlen_q);
+  const double keys_read = static_cast<double>(shape.batch * shape.heads_kv) * seqlen_k;
+  constexpr double kMicrosecond = 1e-6;
+  return {kMicrosecond,
+          rounds * kMicrosecond,
+          steps * kMicrosecond,
+          products,
+          bytes * (queries + keys_read) / chip.bytes_per_second,
+          bytes * tiles * steps_of_tile * keys_of_step / chip.bytes_per_second};
+}
+
+bool is_fitted_for(const CudaSpec& spec, const AttentionSignature& signature) {
+  if (!spec.attention_model || signature.bias != BiasKind::none || signature.dropout) return false;
+  const CudaAttentionModel& model = *spec.attention_model;
+  if (std::ranges::find(model.data_types, signature.data_type) == model.data_types.end()) return false;
+  return std::ranges::all_of(spec.attention_fwd, [&](const CudaAttentionPipeline& pipeline) {
+    return std::ranges::find(pipeline.data_types, signature.data_type) == pipeline.data_types.end() ||
+           model.coefficients(pipeline.pipeline) != nullptr;
+  });
+}
+
+}  // namespace tilesmith

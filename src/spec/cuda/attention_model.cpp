@@ -1,0 +1,58 @@
+#include "spec/cuda/attention_model.hpp"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+#include "spec/json_reader.hpp"
+#include "vocabulary/enum_table.hpp"
+
+namespace tilesmith {
+namespace {
+
+Result<CudaAttentionTerms> read_terms(const JsonReader& reader) {
+  TS_ASSIGN(const auto members, reader.members());
+  CudaAttentionTerms terms{};
+  for (const auto& [name, item] : members) {
+    const auto known = std::ranges::find(kCudaAttentionTerms, name);
+    if (known == kCudaAttentionTerms.end())
+      return item.refuse(fmt::format("a coefficient of {}", fmt::join(kCudaAttentionTerms, ", ")));
+    TS_ASSIGN(const double value, item.number());
+    if (!(value >= 0) || value > 1e6) return item.refuse("a number of at least 0");
+    terms[static_cast<std::size_t>(known - kCudaAttentionTerms.begin())] = value;
+  }
+  return terms;
+}
+
+}  // namespace
+
+const CudaAttentionTerms* CudaAttentionModel::coefficients(Pipeline pipeline) const {
+  const auto found = std::ranges::find(pipelines, pipeline, &std::pair<Pipeline, CudaAttentionTerms>::first);
+  return found == pipelines.end() ? nullptr : &found->second;
+}
+
+Result<CudaAttentionModel> read_cuda_attention_model(const JsonReader& reader) {
+  TS_TRY(reader.only({"command", "date", "data_types", "first_choice_share", "pipelines"}));
+  CudaAttentionModel model;
+  TS_ASSIGN(model.command, reader.at("command").string());
+  TS_ASSIGN(model.date, reader.at("date").string());
+  TS_ASSIGN(const auto types, reader.at("data_types").elements());
+  for (const JsonReader& item : types) {
+    TS_ASSIGN(const DataType type, item.enumerator<DataType>());
+    model.data_types.push_back(type);
+  }
+  TS_ASSIGN(model.first_choice_share, reader.at("first_choice_share").number());
+  if (!(model.first_choice_share > 0) || model.first_choice_share > 1)
+    return reader.at("first_choice_share").refuse("a share above 0, at most 1");
+  TS_ASSIGN(const auto pipelines, reader.at("pipelines").members());
+  for (const auto& [name, item] : pipelines) {
+    auto pipeline = parse_enum<Pipeline>(name);
+    if (!pipeline) return std::unexpected(pipeline.error().in(item.place()));
+    TS_ASSIGN(const CudaAttentionTerms terms, read_terms(item));
+    model.pipelines.emplace_back(*pipeline, terms);
+  }
+  return model;
+}
+
+}  // namespace tilesmith

@@ -1,0 +1,45 @@
+// Coefficients of the model that predicts what attention takes (src/choose/attention/cuda_terms.hpp): data that
+// tools/fit_model.py fitted to measurements.
+#pragma once
+
+#include <array>
+#include <cstddef>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include "base/error.hpp"
+#include "vocabulary/algorithm.hpp"
+#include "vocabulary/data_type.hpp"
+
+namespace tilesmith {
+
+class JsonReader;
+
+/// What a prediction is the weighted sum of, in this order: seconds; of what is counted, a microsecond each.
+///
+///   launch    1
+///   rounds    of tiles, on the SM that has most of them
+///   steps     blocks of keys that one place for a tile walks over, one after another
+///   products  of all tiles that share an SM, at the row's share of the chip's peak
+///   memory    queries, keys, values and outputs once, at the chip's bandwidth
+///   reread    keys and values as often as tiles read them, at the chip's bandwidth
+inline constexpr std::array<std::string_view, 6> kCudaAttentionTerms = {"launch",   "rounds", "steps",
+                                                                        "products", "memory", "reread"};
+using CudaAttentionTerms = std::array<double, kCudaAttentionTerms.size()>;
+
+struct CudaAttentionModel {
+  std::string command;               ///< that fitted the coefficients
+  std::string date;                  ///< of the fit
+  std::vector<DataType> data_types;  ///< that it was fitted for
+  double first_choice_share = 1;     ///< the tile table's first choice counts as if it took this share of its time
+  std::vector<std::pair<Pipeline, CudaAttentionTerms>> pipelines;
+
+  /// Null where the pipeline has none.
+  [[nodiscard]] const CudaAttentionTerms* coefficients(Pipeline pipeline) const;
+};
+
+[[nodiscard]] Result<CudaAttentionModel> read_cuda_attention_model(const JsonReader& reader);
+
+}  // namespace tilesmith

@@ -1,0 +1,191 @@
+#!/usr/bin/env python3
+"""Fit the coefficients of a model that predicts kernels' seconds (the `model` block of a spec) to an oracle's timings.
+
+    tilesmith bench --op attention --oracle --sample 40 --seed 15 --device cuda:0 --csv oracle.csv
+    python3 tools/fit_model.py oracle.csv --spec specs/cuda/sm_90a.json [--write]
+
+The program lists the model's terms of each kernel (`tilesmith list --candidates --json`); none of its formulas is
+repeated here. Each pipeline's coefficients are a bounded least-squares fit of relative errors, in which kernels count
+the more the nearer they come to the fastest of their problem. Printed: the regret (seconds of the kernel that goes
+first over those of the fastest) of the order in the file, of the fit, and of fits that have not seen the problem (five
+folds) or its whole family. Without --write the spec stays as it is. Needs numpy and scipy.
+"""
+import argparse
+import csv
+import datetime
+import json
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+from scipy.optimize import lsq_linear
+
+# What coefficients may be. Shares of a physical time: a quarter to four times of it, of memory's half to twice. The products of the kernels whose
+# rate in the tile table was measured stay near it, as few of the problems that are drawn are long enough to show it.
+LIMITS = {"products": (0.25, 4), "memory": (0.5, 2), "launch": (1, 20)}
+MEASURED_RATES = {"warpspec": {"products": (0.95, 1.1)}}
+
+
+def read_rows(file):
+    """The rows of kernels that ran and whose results are right, each with its seconds: of a kernel that the race left
+    behind those of the first look."""
+    rows = []
+    with open(file, newline="", encoding="utf-8") as stream:
+        for row in csv.DictReader(line for line in stream if not line.startswith("#")):
+            if row["status"] not in ("verified", "behind"):
+                continue
+            halves = [float(row[name]) for name in ("first_s", "second_s") if row[name]]
+            seconds = sum(halves) / len(halves) if halves else float(row["look_s"] or 0)
+            if seconds > 0:
+                rows.append(row | {"seconds": seconds})
+    return rows
+
+
+def terms_of(program, problem, arch):
+    """The program's terms of each kernel of a problem's line: {name: {term: seconds}}."""
+    operation, *words = shlex.split(problem)
+    command = [program, "list", "--arch", arch, "--op", operation, "--candidates", "--json", *words]
+    listing = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
+    return {one["name"]: one["terms"] for one in listing["candidates"] if "terms" in one}
+
+
+def pipeline_of(name):
+    """The pipeline in a kernel's name."""
+    return re.search(r"_(warpspec|mma_sm80|skinny_tma|weight_only|skinny)_", name).group(1)
+
+
+class Data:
+    """Terms, seconds, problems and ranks of all kernels as arrays."""
+
+    def __init__(self, rows, program, arch):
+        listed = {problem: terms_of(program, problem, arch) for problem in sorted({row["problem"] for row in rows})}
+        rows = [row for row in rows if row["name"] in listed[row["problem"]]]
+        if not rows:
+            sys.exit("fit_model.py: the program lists none of the file's kernels with terms")
+        problems = sorted({row["problem"] for row in rows})
+        self.names = list(next(iter(listed[problems[0]].values())))
+        self.terms = np.array([[listed[r["problem"]][r["name"]][term] for term in self.names] for r in rows])
+        self.seconds = np.array([row["seconds"] for row in rows])
+        self.pipelines = np.array([pipeline_of(row["name"]) for row in rows])
+        self.problem = np.array([problems.index(row["problem"]) for row in rows])
+        self.family = np.array([row["family"] for row in rows])
+        self.rank = np.array([float(row["rank"]) for row in rows])
+        self.verified = np.array([row["status"] == "verified" for row in rows])
+        best = np.array([self.seconds[self.problem == i].min() for i in range(len(problems))])
+        self.weight = best[self.problem] / self.seconds
+        self.problems = problems
+
+    def fit(self, chosen):
+        """Coefficients of each pipeline from the rows of a mask."""
+        fitted = {}
+        for pipeline in sorted(set(self.pipelines)):
+            mask = chosen & (self.pipelines == pipeline)
+            if not mask.any():
+                continue
+            limits = LIMITS | MEASURED_RATES.get(pipeline, {})
+            low, high = zip(*(limits.get(name, (0, np.inf)) for name in self.names))
+            weight = self.weight[mask]
+            scaled = self.terms[mask] / self.seconds[mask][:, None] * weight[:, None]
+            size = np.maximum(scaled.max(axis=0), 1e-30)  # terms are microseconds and seconds
+            bounds = (np.array(low) * size, np.array(high) * size)
+            fitted[pipeline] = lsq_linear(scaled / size, weight, bounds=bounds).x / size
+        return fitted
+
+    def predict(self, fitted):
+        """Seconds of all rows; of pipelines without coefficients infinite."""
+        seconds = np.full(len(self.seconds), np.inf)
+        for pipeline, coefficients in fitted.items():
+            mask = self.pipelines == pipeline
+            seconds[mask] = self.terms[mask] @ coefficients
+        return seconds
+
+    def favoured(self, predicted, share):
+        """Predictions in which what went first in the file has its advantage."""
+        out = predicted.copy()
+        for i in range(len(self.problems)):
+            rows = np.flatnonzero(self.problem == i)
+            out[rows[np.argmin(self.rank[rows])]] *= share
+        return out
+
+    def regret(self, order):
+        """Of each problem the seconds of its first kernel over those of the fastest verified one."""
+        out = []
+        for i in range(len(self.problems)):
+            rows = np.flatnonzero(self.problem == i)
+            verified = rows[self.verified[rows]]
+            best = (self.seconds[verified] if len(verified) else self.seconds[rows]).min()
+            out.append(self.seconds[rows[np.argmin(order[rows])]] / best)
+        return np.array(out)
+
+
+def show(name, regret, problems):
+    """Prints a policy's line."""
+    worst = int(np.argmax(regret))
+    print(f"{name:18} mean {np.exp(np.log(regret).mean()):.4f}  p90 {np.quantile(regret, 0.9):.3f}  "
+          f"worst {regret[worst]:.3f}  {problems[worst]}")
+
+
+def written(spec_text, fitted, names, command):
+    """The spec with new coefficients, command and date in its model block; all other text as it was."""
+    lines = []
+    for pipeline, coefficients in sorted(fitted.items()):
+        figures = {name: float(f"{value:.4g}") for name, value in zip(names, coefficients) if value > 1e-6}
+        lines.append(f'        "{pipeline}": {json.dumps(figures)}')
+    begin = spec_text.index('"model": {')
+    at = spec_text.index('"pipelines": {', begin)
+    end = spec_text.index("\n      }\n", at)
+    head = spec_text[begin:at]
+    head = re.sub(r'"command": "[^"]*"', lambda _: f'"command": "{command}"', head)
+    head = re.sub(r'"date": "[^"]*"', f'"date": "{datetime.date.today().isoformat()}"', head)
+    return spec_text[:begin] + head + '"pipelines": {\n' + ",\n".join(lines) + spec_text[end:]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("oracle", nargs="+", help="CSV files of bench --oracle")
+    parser.add_argument("--spec", required=True, type=Path)
+    parser.add_argument("--program", default="build/bin/tilesmith")
+    parser.add_argument("--share", type=float, help="the first choice's share; default: the spec's")
+    parser.add_argument("--write", action="store_true", help="write the coefficients into the spec")
+    given = parser.parse_args()
+    text = given.spec.read_text(encoding="utf-8")
+    spec = json.loads(text)
+    rows = [row for file in given.oracle for row in read_rows(file)]
+    data = Data(rows, given.program, spec["arch"])
+    share = given.share or spec["attention_fwd"]["model"]["first_choice_share"]
+    everything = np.ones(len(data.seconds), bool)
+
+    show("order in the file", data.regret(data.rank), data.problems)
+    fitted = data.fit(everything)
+    predicted = data.predict(fitted)
+    show("fit", data.regret(data.favoured(predicted, share)), data.problems)
+    unseen = np.empty(len(data.seconds))
+    folds = np.random.default_rng(15).permutation(len(data.problems))
+    for i in range(5):
+        out = np.isin(data.problem, folds[i::5])
+        unseen[out] = data.predict(data.fit(~out))[out]
+    show("five folds", data.regret(data.favoured(unseen, share)), data.problems)
+    for family in sorted(set(data.family)):
+        out = data.family == family
+        unseen[out] = data.predict(data.fit(~out))[out]
+    regret = data.regret(data.favoured(unseen, share))
+    show("family left out", regret, data.problems)
+    of_family = {problem: family for problem, family in zip(data.problem, data.family)}
+    for family in sorted(set(data.family)):
+        mine = [i for i in range(len(data.problems)) if of_family[i] == family]
+        show(f"  {family}", regret[mine], [data.problems[i] for i in mine])
+    error = np.log(predicted / data.seconds)
+    print(f"error of a prediction: {100 * np.median(np.abs(error)):.0f} % in the median")
+    for pipeline, coefficients in fitted.items():
+        print(pipeline, {name: float(f"{value:.4g}") for name, value in zip(data.names, coefficients)})
+    if given.write:
+        files = " ".join(file.removeprefix("./") for file in given.oracle)
+        command = f"python3 tools/fit_model.py {files} --spec specs/cuda/{given.spec.name} --write"
+        given.spec.write_text(written(text, fitted, data.names, command), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -2,25 +2,50 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any, Literal, Optional, TypeVar, Union, Unpack, overload
 
 from tilesmith._candidates import listed_functions
 from tilesmith._errors import Error, WrongType
+from tilesmith._options import under
 from tilesmith._refusals import refusal
 from tilesmith._tensor_library import Servers
+from tilesmith.typing import CallOptions, Layout, Mask
 
 _servers = Servers("attention", "attention")
 _SERVED_BY = _servers.by_type
 
+Array = TypeVar("Array")  #: torch.Tensor, numpy.ndarray, ...
 
+
+@overload
+def attention(q: Array, k: Any, v: Any, *, layout: Layout = "bhsd", causal: bool = False, mask: Mask = "none",
+              window: tuple[int, int] = (-1, -1), scale: Optional[float] = None, softcap: float = 0.0, bias: Any = None,
+              alibi: Any = None, sink: Any = None, q_scale: Any = None, k_scale: Any = None, v_scale: Any = None,
+              dropout_p: float = 0.0, seed: Optional[int] = None, cu_seqlens_q: Any = None, cu_seqlens_k: Any = None,
+              max_seqlen_q: Optional[int] = None, max_seqlen_k: Optional[int] = None, return_lse: Literal[False] = False,
+              diagonal: int = 0, tf32: bool = False, out: Any = None, **options: Unpack[CallOptions]) -> Array: ...  # fmt: skip
+@overload
+def attention(q: Array, k: Any, v: Any, *, layout: Layout = "bhsd", causal: bool = False, mask: Mask = "none",
+              window: tuple[int, int] = (-1, -1), scale: Optional[float] = None, softcap: float = 0.0, bias: Any = None,
+              alibi: Any = None, sink: Any = None, q_scale: Any = None, k_scale: Any = None, v_scale: Any = None,
+              dropout_p: float = 0.0, seed: Optional[int] = None, cu_seqlens_q: Any = None, cu_seqlens_k: Any = None,
+              max_seqlen_q: Optional[int] = None, max_seqlen_k: Optional[int] = None, return_lse: Literal[True],
+              diagonal: int = 0, tf32: bool = False, out: Any = None, **options: Unpack[CallOptions]) -> tuple[Array, Array]: ...  # fmt: skip
+@overload
+def attention(q: Array, k: Any, v: Any, *, layout: Layout = "bhsd", causal: bool = False, mask: Mask = "none",
+              window: tuple[int, int] = (-1, -1), scale: Optional[float] = None, softcap: float = 0.0, bias: Any = None,
+              alibi: Any = None, sink: Any = None, q_scale: Any = None, k_scale: Any = None, v_scale: Any = None,
+              dropout_p: float = 0.0, seed: Optional[int] = None, cu_seqlens_q: Any = None, cu_seqlens_k: Any = None,
+              max_seqlen_q: Optional[int] = None, max_seqlen_k: Optional[int] = None, return_lse: bool, diagonal: int = 0,
+              tf32: bool = False, out: Any = None, **options: Unpack[CallOptions]) -> Union[Array, tuple[Array, Array]]: ...  # fmt: skip
 def attention(
     q: Any,
     k: Any,
     v: Any,
     *,
-    layout: str = "bhsd",
+    layout: Layout = "bhsd",
     causal: bool = False,
-    mask: str = "none",
+    mask: Mask = "none",
     window: tuple[int, int] = (-1, -1),
     scale: Optional[float] = None,
     softcap: float = 0.0,
@@ -40,6 +65,7 @@ def attention(
     diagonal: int = 0,
     tf32: bool = False,
     out: Any = None,
+    **options: Unpack[CallOptions],
 ) -> Any:
     """Attention forward: softmax(scale q k^T + bias) v, row by row.
 
@@ -80,6 +106,7 @@ def attention(
         (heads_q, total_q), the natural logarithm of the softmax's sum, the sink included; -inf where a row sees nothing.
     out: where to write the output: (batch, heads_q, seqlen_q, head_dim_v) in the layout's order, any strides with a
         contiguous head dim; must not overlap the inputs. None makes a new dense tensor.
+    kernel, threads, build, determinism, tuning: tilesmith.options', for this call alone.
 
     Returns the output, of the inputs' kind and data type (bfloat16 for float8 inputs without `out`), on their device; on
     a GPU it is queued on the current stream. A row that sees no key is 0. Sums are float32. A NaN or infinity in v may reach
@@ -96,6 +123,8 @@ def attention(
     serve = _SERVED_BY.get(type(q))
     if serve is None:
         serve = _servers.find("q", q)
+    if options:
+        serve = under("attention", options, serve)
     try:
         return serve(q, k, v, layout, causal, mask, window, scale, softcap, bias, alibi, sink, q_scale, k_scale, v_scale,
                      dropout_p, seed, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, return_lse, diagonal, tf32, out)  # fmt: skip

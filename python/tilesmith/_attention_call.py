@@ -186,7 +186,7 @@ def prepare(tensors: Tensors, options: Options, threads: int = 0) -> Call:
         call.data_type = _TF32
     _set_mask(call, options)
     call.device.kind, call.device.index = tensors.q.kind, tensors.q.index
-    check_devices(tensors._fields, tensors)
+    check_devices(tensors._fields, tensors.q, tensors)
     if tensors.q.kind == CUDA:
         _nvrtc.find()
     call.q_strides, call.k_strides, call.v_strides = (
@@ -246,8 +246,8 @@ def _set_shape(call: Attention, tensors: Tensors, dims: _Dims, options: Options,
     if q[-1] != k[-1]:
         raise InvalidArgument(f"the head dim of q is {q[-1]}, of k {k[-1]}", "the same")
     call.heads_q, call.heads_kv, call.head_dim_qk, call.head_dim_v = q[dims.head], k[dims.head], q[-1], v[-1]
-    if group:
-        offsets_q, offsets_k = tensors.cu_seqlens_q, tensors.cu_seqlens_k
+    offsets_q, offsets_k = tensors.cu_seqlens_q, tensors.cu_seqlens_k
+    if offsets_q is not None and offsets_k is not None:
         for name, offsets in (("cu_seqlens_q", offsets_q), ("cu_seqlens_k", offsets_k)):
             if offsets.data_type != "int32" or len(offsets.shape) != 1 or offsets.strides[0] != 1:
                 raise WrongType(f"{name} has the type {offsets.data_type}, the shape {offsets.shape} and the strides "
@@ -260,12 +260,13 @@ def _set_shape(call: Attention, tensors: Tensors, dims: _Dims, options: Options,
         call.seqlen_q = whole("max_seqlen_q", options.max_seqlen_q)
         call.seqlen_k = whole("max_seqlen_k", options.max_seqlen_k)
         return
-    if q[dims.batch] != k[dims.batch]:
-        raise InvalidArgument(f"the batch of q is {q[dims.batch]}, of k and v {k[dims.batch]}", "the same")
+    batch, batch_k = q[dims.batch or 0], k[dims.batch or 0]
+    if batch != batch_k:
+        raise InvalidArgument(f"the batch of q is {batch}, of k and v {batch_k}", "the same")
     for name in ("max_seqlen_q", "max_seqlen_k"):
         if getattr(options, name) is not None:
             raise InvalidArgument(f"{name} is given without cu_seqlens", "with variable lengths only")
-    call.batch, call.seqlen_q, call.seqlen_k = q[dims.batch], q[dims.row], k[dims.row]
+    call.batch, call.seqlen_q, call.seqlen_k = batch, q[dims.row], k[dims.row]
 
 
 def _set_data_type(call: Attention, tensors: Tensors) -> str:

@@ -19,20 +19,22 @@ def attention(*given: Any) -> Any:
     stream = stream_of("q", x.q)
     borrowed = [None if array is None else Borrowed(name, array, stream)
                 for name, array in zip(Tensors._fields, x.tensors)]  # fmt: skip
-    views = Tensors(*(None if b is None else b.view for b in borrowed))
+    seen: list[Any] = [None if b is None else b.view for b in borrowed]
+    views = Tensors(*seen)
     if views.cu_seqlens_q is not None and (x.max_seqlen_q is None or x.max_seqlen_k is None):
         raise InvalidArgument("max_seqlen_q or max_seqlen_k is not given", "the longest of the sequences")
     options = x.options
     call = _calls.by_key.get(key := (options, views)) or _calls.keep(key, prepare(views, options))
+    addresses: list[Any] = [0 if b is None else b.address for b in borrowed]
     if (out := borrowed[-1]) is not None:
         if out.read_only:
             raise InvalidArgument("out is read-only", "an array that can be written to")
-        call.check_apart(*(0 if b is None else b.address for b in borrowed))
+        call.check_apart(*addresses)
     result = New(x.q, views.q, call.out_shape, call.out_type, stream) if out is None else None
     lse = New(x.q, views.q, call.lse_shape, "fp32", stream) if x.return_lse else None
     if x.dropout_p:
         call.seed(random.getrandbits(64) if x.seed is None else check_seed(x.seed))
-    at = Tensors(*(0 if b is None else b.address for b in borrowed))
+    at: Any = Tensors(*addresses)
     if call.scaled:
         call.scales(at.q_scale, at.k_scale, at.v_scale)
     call.run(at.q, at.k, at.v, at.out if result is None else result.borrowed.address,

@@ -8,15 +8,16 @@ from typing import Any
 from tilesmith._dlpack import Borrowed, New, stream_of
 from tilesmith._errors import InvalidArgument, Unsupported
 from tilesmith._gemm_call import Call, prepare
-from tilesmith._gemm_operands import ADDRESSED, NAMES, Operands, Options
+from tilesmith._gemm_operands import ADDRESSED, NAMES, Operands, Options, Views
 from tilesmith._kept_calls import KeptCalls
 from tilesmith._views import number
 
 _calls: KeptCalls[Call] = KeptCalls()
 
 
-def gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, zero_b, a2, b2, amax, out_dtype, alpha, beta, activation,
-         gate, clamp, tf32, prefetch_weights) -> Any:  # fmt: skip
+def gemm(form: Any, a: Any, b: Any, c: Any, bias: Any, multiply: Any, residual: Any, scale_a: Any, scale_b: Any, out: Any,
+         groups: Any, zero_b: Any, a2: Any, b2: Any, amax: Any, out_dtype: Any, alpha: Any, beta: Any, activation: Any,
+         gate: Any, clamp: Any, tf32: Any, prefetch_weights: Any) -> Any:  # fmt: skip
     """matmul, mm_plus_mm, linear and grouped_matmul on DLPack arrays."""
     if amax is True:
         raise Unsupported("amax=True with arrays of this kind", "amax, a float32 array of one zero", "unsupported")
@@ -31,17 +32,17 @@ def gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups,
     alpha, scale_b = _fold(alpha, scale_b)
     stream = stream_of(names.a, a)
     given = (a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, zero_b, a2, b2, amax)
-    borrowed = Operands(*(None if array is None else Borrowed(name, array, stream) for name, array in zip(names, given)))
-    views = Operands(*(None if each is None else each.view for each in borrowed))
+    borrowed: Operands[Any, Any] = Operands(*(None if array is None else Borrowed(name, array, stream) for name, array in zip(names, given)))
+    seen: list[Any] = [None if each is None else each.view for each in borrowed]
+    views: Views = Operands(*seen)
     options = Options(form, None, activation, gate, clamp, tf32, prefetch_weights, scaled)
     call = _calls.by_key.get(key := (options, beta, views)) or _calls.keep(key, prepare(views, options, beta))
     for name, written in (("out", borrowed.out), ("amax", borrowed.amax)):
         if written is not None and written.read_only:
             raise InvalidArgument(f"{name} is read-only", "an array that can be written to")
     result = New(a, views.a, call.out_shape, call.out_type, stream) if out is None else None
-    written = borrowed.out if result is None else result.borrowed
-    addresses = Operands(*(0 if each is None else each.address for each in borrowed))
-    call.run_all(alpha, addresses.a, addresses.b, written.address, 0 if stream in (None, 1) else stream,
+    addresses: Operands[int, int] = Operands(*(0 if each is None else each.address for each in borrowed))
+    call.run_all(alpha, addresses.a, addresses.b, addresses.out if result is None else result.borrowed.address, 0 if stream in (None, 1) else stream,
                  *map(addresses.__getattribute__, ADDRESSED))  # fmt: skip
     return out if result is None else result.written()
 
@@ -51,5 +52,5 @@ def _fold(alpha: float, scale: Any) -> tuple[float, Any]:
     return (alpha * float(scale), None) if isinstance(scale, numbers.Real) else (alpha, scale)
 
 
-def gemm_list(lists, *options) -> Any:
+def gemm_list(lists: Any, *options: Any) -> Any:
     raise Unsupported("lists of arrays of this kind", "torch tensors, NumPy arrays, or a call for each", "unsupported")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 
 class Error(Exception):
     """Base of every exception of this package.
@@ -17,7 +19,7 @@ class Error(Exception):
         self.message = message
         self.hint = hint
 
-    def __reduce__(self):  # the constructor's arguments are not args: exceptions travel between processes
+    def __reduce__(self) -> tuple[Any, ...]:  # the constructor's arguments are not args: exceptions travel between processes
         return type(self), (self.message, self.hint, self.code)
 
 

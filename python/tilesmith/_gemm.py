@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional
+from typing import Any, Optional, Sequence, Unpack
 
 from tilesmith._candidates import listed_functions
 from tilesmith._errors import Error, InvalidArgument, WrongType
 from tilesmith._gemm_operands import Operands
+from tilesmith._options import under
 from tilesmith._packed_weight import PackedWeight
 from tilesmith._refusals import refusal
 from tilesmith._tensor_library import Servers
+from tilesmith.typing import Activation, CallOptions, Gate
 
 _servers = Servers("gemm", "gemm")
 _SERVED_BY = _servers.by_type
@@ -26,17 +28,18 @@ def matmul(
     beta: float = 1.0,
     c: Any = None,
     bias: Any = None,
-    activation: Optional[str] = None,
-    gate: Optional[str] = None,
+    activation: Optional[Activation] = None,
+    gate: Optional[Gate] = None,
     multiply: Any = None,
     residual: Any = None,
-    clamp: Optional[tuple[float, float]] = None,
+    clamp: Optional[Sequence[float]] = None,
     scale_a: Any = None,
     scale_b: Any = None,
     zero_b: Any = None,
     amax: Any = None,
     tf32: bool = False,
     prefetch_weights: bool = False,
+    **options: Unpack[CallOptions],
 ) -> Any:
     """A matrix product and what follows it, in one kernel, rounded once.
 
@@ -86,6 +89,7 @@ def matmul(
 
     The first call of a problem chooses a kernel and may compile it; later ones take a few microseconds. Forward only:
     tensors that require a gradient are refused unless gradients are off.
+    kernel, threads, build, determinism, tuning: tilesmith.options', for this call alone.
 
     Errors: ValueError (tilesmith.InvalidArgument), TypeError (tilesmith.WrongType), NotImplementedError
     (tilesmith.Unsupported: no kernel for this), MemoryError, RuntimeError; all with `message` and `hint`. The library's
@@ -96,6 +100,8 @@ def matmul(
     if clamp.__class__ is list:
         clamp = tuple(clamp)
     serve = _SERVED_BY.get(type(a)) or _servers.find("a", a)
+    if options:
+        serve = under("matmul", options, serve)
     try:
         return serve("matmul", a, b, c, bias, multiply, residual, scale_a, scale_b, out, None, zero_b, None, None, amax, out_dtype, alpha, beta,
                      activation, gate, clamp, tf32, prefetch_weights)  # fmt: skip
@@ -115,13 +121,14 @@ def mm_plus_mm(
     out_dtype: Any = None,
     alpha: float = 1.0,
     bias: Any = None,
-    activation: Optional[str] = None,
-    gate: Optional[str] = None,
+    activation: Optional[Activation] = None,
+    gate: Optional[Gate] = None,
     multiply: Any = None,
     residual: Any = None,
-    clamp: Optional[tuple[float, float]] = None,
+    clamp: Optional[Sequence[float]] = None,
     amax: Any = None,
     tf32: bool = False,
+    **options: Unpack[CallOptions],
 ) -> Any:
     """a b + c d and what follows it, in one kernel: the sums of the second product go on from the first's.
 
@@ -143,6 +150,8 @@ def mm_plus_mm(
     if clamp.__class__ is list:
         clamp = tuple(clamp)
     serve = _SERVED_BY.get(type(a)) or _servers.find("a", a)
+    if options:
+        serve = under("mm_plus_mm", options, serve)
     try:
         return serve("mm_plus_mm", a, b, None, bias, multiply, residual, None, None, out, None, None, c, d, amax, out_dtype, alpha, 1.0,
                      activation, gate, clamp, tf32, False)  # fmt: skip
@@ -156,20 +165,21 @@ def linear(
     x: Any,
     w: Any,
     bias: Any = None,
-    activation: Optional[str] = None,
-    gate: Optional[str] = None,
+    activation: Optional[Activation] = None,
+    gate: Optional[Gate] = None,
     *,
     out: Any = None,
     out_dtype: Any = None,
     multiply: Any = None,
     residual: Any = None,
-    clamp: Optional[tuple[float, float]] = None,
+    clamp: Optional[Sequence[float]] = None,
     scale_x: Any = None,
     scale_w: Any = None,
     zero_w: Any = None,
     amax: Any = None,
     tf32: bool = False,
     prefetch_weights: bool = False,
+    **options: Unpack[CallOptions],
 ) -> Any:
     """A linear layer, torch.nn.functional.linear's x w^T + bias, and what follows it, in one kernel, rounded once.
 
@@ -198,6 +208,8 @@ def linear(
     if clamp.__class__ is list:
         clamp = tuple(clamp)
     serve = _SERVED_BY.get(type(x)) or _servers.find("x", x)
+    if options:
+        serve = under("linear", options, serve)
     form = "linear"
     if w.__class__ is PackedWeight:
         if w.is_packed:
@@ -225,16 +237,17 @@ def grouped_matmul(
     beta: float = 1.0,
     c: Any = None,
     bias: Any = None,
-    activation: Optional[str] = None,
-    gate: Optional[str] = None,
+    activation: Optional[Activation] = None,
+    gate: Optional[Gate] = None,
     multiply: Any = None,
     residual: Any = None,
-    clamp: Optional[tuple[float, float]] = None,
+    clamp: Optional[Sequence[float]] = None,
     scale_a: Any = None,
     scale_b: Any = None,
     zero_b: Any = None,
     amax: Any = None,
     tf32: bool = False,
+    **options: Unpack[CallOptions],
 ) -> Any:
     """Products of groups of rows with a matrix each, in one kernel: the experts of a mixture. How many rows a group has is
     read on the device. Of lists, the products of their entries.
@@ -277,6 +290,8 @@ def grouped_matmul(
         if not a:
             return []
         compute = _list_servers.by_type.get(type(a[0])) or _list_servers.find("a[0]", a[0])
+        if options:
+            compute = under("grouped_matmul", options, compute)
         lists = Operands(a, b, c, bias, multiply, residual, scale_a, scale_b, out, zero_b=zero_b)
         try:
             return compute(lists, out_dtype, alpha, beta, activation, gate, clamp, tf32)
@@ -289,6 +304,8 @@ def grouped_matmul(
                               "group_ends for rows behind one another, group_rows for a matrix a group")  # fmt: skip
     form, groups = ("grouped", group_ends) if group_rows is None else ("masked", group_rows)
     serve = _SERVED_BY.get(type(a)) or _servers.find("a", a)
+    if options:
+        serve = under("grouped_matmul", options, serve)
     try:
         return serve(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, zero_b, None, None, amax, out_dtype, alpha, beta,
                      activation, gate, clamp, tf32, False)  # fmt: skip

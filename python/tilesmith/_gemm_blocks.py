@@ -6,7 +6,7 @@ import math
 from typing import NamedTuple
 
 from tilesmith._errors import InvalidArgument
-from tilesmith._gemm_operands import FLOAT8, LINEAR, NAMES, Operands, Options, has_weights
+from tilesmith._gemm_operands import FLOAT8, LINEAR, NAMES, Options, Views, has_weights
 from tilesmith._gemm_shape import Shape, transposed
 from tilesmith._views import View
 
@@ -23,7 +23,7 @@ class Blocks(NamedTuple):
     strides_zero: tuple[int, ...] = ()  #: of zero points, likewise; (): there are none
 
     @staticmethod
-    def of(x: Operands, o: Options, s: Shape) -> Blocks:
+    def of(x: Views, o: Options, s: Shape) -> Blocks:
         if has_weights(x.a.data_type, x.b.data_type):
             return _weight_blocks(x, o, s)
         scales = x.scale_a, x.scale_b
@@ -33,7 +33,7 @@ class Blocks(NamedTuple):
         lines = (blocks_n, blocks_k) if o.form in LINEAR else (blocks_k, blocks_n)
         shapes = (*x.a.shape[:-1], blocks_k), (*x.b.shape[:-2], *lines)
         fits = [scale is not None and scale.shape == shape for scale, shape in zip(scales, shapes)]
-        if all(fits):
+        if x.scale_b is not None and all(fits):
             of_b = transposed(x.scale_b) if o.form in LINEAR else x.scale_b
             return Blocks(_SCALE_BLOCK, True, of_b.strides)
         # What has one block of k may be a vector; what has several is by blocks, and so is the other to be.
@@ -41,12 +41,13 @@ class Blocks(NamedTuple):
             if fits[at] and several:
                 names = NAMES[o.form].scale_a, NAMES[o.form].scale_b
                 mine, other = names[at], names[1 - at]
-                given = "is not given" if scales[1 - at] is None else f"has the shape {scales[1 - at].shape}"
+                beside = scales[1 - at]
+                given = "is not given" if beside is None else f"has the shape {beside.shape}"
                 raise InvalidArgument(f"{mine} is by blocks of 128 and {other} {given}", f"{shapes[1 - at]}, by blocks too")
         return Blocks()
 
 
-def _weight_blocks(x: Operands, o: Options, s: Shape) -> Blocks:
+def _weight_blocks(x: Views, o: Options, s: Shape) -> Blocks:
     """Scales of weights, and zero points of the same shape."""
     names = NAMES[o.form]
     if x.scale_b is None:
@@ -60,12 +61,12 @@ def _weight_blocks(x: Operands, o: Options, s: Shape) -> Blocks:
     return Blocks(depth, False, strides, _weight_strides(names.zero_b, x.zero_b, x, o, s)[1])
 
 
-def _weight_shapes(x: Operands, o: Options, s: Shape) -> str:
+def _weight_shapes(x: Views, o: Options, s: Shape) -> str:
     shapes = f"({s.n}, blocks of k)" if o.form in LINEAR else f"{(*x.b.shape[:-2], 'blocks of k', s.n)}"
     return f"({s.n},) or {shapes}; blocks of a power of two from {_SHALLOWEST} on, or one"
 
 
-def _weight_strides(name: str, view: View, x: Operands, o: Options, s: Shape) -> tuple[int, tuple[int, ...]]:
+def _weight_strides(name: str, view: View, x: Views, o: Options, s: Shape) -> tuple[int, tuple[int, ...]]:
     """Depth of the blocks and strides along batch, blocks and columns of what is (n,) or by blocks of k: (n, k / depth) for
     linear, else (..., k / depth, n); with groups (groups, n) too."""
     batch = x.b.shape[:-2]

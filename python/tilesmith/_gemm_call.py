@@ -13,7 +13,7 @@ from tilesmith._gemm_blocks import Blocks
 from tilesmith._gemm_matrices import COLUMN, order_of, set_matrices
 from tilesmith._gemm_operands import (
     ADD, ADDRESSED, AMAX, BIAS, BIAS_M, CLAMP, PREFETCH_WEIGHTS, FLOAT8, GROUPING, LINEAR, MULTIPLY, NAMES, PACKED_B, PACKED_INT4, SCALE_M, SCALE_N,
-    ZERO_POINTS, Operands, Options, has_weights,
+    ZERO_POINTS, Names, Options, Views, has_weights,
 )  # fmt: skip
 from tilesmith._gemm_shape import Shape, is_column
 from tilesmith._library import CUDA, Gemm, raise_last_error, sized
@@ -35,7 +35,7 @@ class Call:
     __slots__ = ("_call", "_address", "_compute", "_words", "_floats", "places", "parts", "out_shape", "out_type", "same_type",
                  "stream_device")  # fmt: skip
 
-    def __init__(self, call: Gemm, places: list[tuple[int, int]], operands: Operands, out_shape: tuple[int, ...],
+    def __init__(self, call: Gemm, places: list[tuple[int, int]], operands: Views, out_shape: tuple[int, ...],
                  out_type: str) -> None:  # fmt: skip
         self._call = call
         self._address = ctypes.addressof(call)
@@ -79,7 +79,7 @@ class BatchCall(Call):
 
     __slots__ = ("_moves",)
 
-    def __init__(self, call: Gemm, places: list[tuple[int, int]], operands: Operands, out_shape: tuple[int, ...],
+    def __init__(self, call: Gemm, places: list[tuple[int, int]], operands: Views, out_shape: tuple[int, ...],
                  out_type: str, moves: list[dict[str, int]]) -> None:  # fmt: skip
         super().__init__(call, places, operands, out_shape, out_type)
         self._moves = [tuple(move.get(name, 0) for name in ("a", "b", "out", *ADDRESSED)) for move in moves]
@@ -107,14 +107,14 @@ _A2, _B2, _MOST = Gemm.a2.offset // 8, Gemm.b2.offset // 8, Gemm.amax.offset // 
 _ZERO_B = Gemm.zero_b.offset // 8
 
 
-def prepare(x: Operands, o: Options, beta: float, threads: int = 0) -> Call:
+def prepare(x: Views, o: Options, beta: float, threads: int = 0) -> Call:
     """Checks everything that can be checked without the data, and fills in the structure. beta is read where c is there.
     `threads`: as of options_now."""
     names = NAMES[o.form]
     call = sized(Gemm)
     if (given := options_now(x.a.kind, threads)) is not None:
         call.options = ctypes.pointer(given)
-    check_devices(names, x)
+    check_devices(names, x.a, x)
     call.device.kind, call.device.index = x.a.kind, x.a.index
     if x.a.kind == CUDA:
         _nvrtc.find()
@@ -174,7 +174,7 @@ def _check_choices(o: Options) -> None:
 # ------------------------------------------------------------------------------------------------------------- types
 
 
-def _set_types(call: Gemm, x: Operands, o: Options, names: Operands[str]) -> str:
+def _set_types(call: Gemm, x: Views, o: Options, names: Names) -> str:
     a, b = x.a.data_type, x.b.data_type
     if a not in _INPUTS:
         raise WrongType(f"{names.a} is {a}", _TYPES_TEXT)
@@ -211,7 +211,7 @@ def _set_types(call: Gemm, x: Operands, o: Options, names: Operands[str]) -> str
     weights = has_weights(a, b)
     for name, view in ((names.scale_a, x.scale_a), (names.scale_b, x.scale_b)):
         if view is not None and view.data_type != "fp32":
-            if not weights or view is not x.scale_b or view.data_type != a:
+            if not weights or name != names.scale_b or view.data_type != a:
                 raise WrongType(f"{name} is {view.data_type}", f"float32 or {a}" if weights else "float32")
             call.type_scale = _CODES[view.data_type]
     if x.zero_b is not None:
@@ -223,7 +223,7 @@ def _set_types(call: Gemm, x: Operands, o: Options, names: Operands[str]) -> str
     return out_type
 
 
-def _unpacked(x: Operands, o: Options, names: Operands[str]) -> Operands:
+def _unpacked(x: Views, o: Options, names: Names) -> Views:
     """Bytes of two int4, which lie along k, seen as int4."""
     if x.b.data_type != PACKED_INT4 or not has_weights(x.a.data_type, PACKED_INT4):
         return x
@@ -238,7 +238,7 @@ def _unpacked(x: Operands, o: Options, names: Operands[str]) -> Operands:
     return x._replace(b=x.b._replace(data_type="int4", shape=tuple(shape), strides=tuple(strides)))
 
 
-def _out_type(x: Operands, o: Options) -> str:
+def _out_type(x: Views, o: Options) -> str:
     chosen = o.out_type
     if x.out is not None:
         if chosen is not None and chosen != x.out.data_type:
@@ -259,7 +259,7 @@ def _out_type(x: Operands, o: Options) -> str:
 # ---------------------------------------------------------------------------------------------------------- epilogue
 
 
-def _set_epilogue(call: Gemm, x: Operands, o: Options, beta: float, names: Operands[str],
+def _set_epilogue(call: Gemm, x: Views, o: Options, beta: float, names: Names,
                   s: Shape, blocks: Blocks) -> list[tuple[int, int]]:  # fmt: skip
     """The list of operations, and where the addresses of the operands go."""
     call.alpha, call.beta = 1, 0
@@ -335,7 +335,7 @@ def _column_vector(name: str, view: View, s: Shape, column: bool) -> int:
     return batch
 
 
-def _set_groups(call: Gemm, x: Operands, o: Options, names: Operands[str], s: Shape,
+def _set_groups(call: Gemm, x: Views, o: Options, names: Names, s: Shape,
                 places: list[tuple[int, int]]) -> None:  # fmt: skip
     if s.groups is None:
         return

@@ -19,7 +19,7 @@ from tilesmith._views import View, number
 _WORDS, _FLOATS = ctypes.sizeof(Gemm) // 8, ctypes.sizeof(Gemm) // 4
 _KEPT_LISTS = 16  # of a thread: a list of a thousand products takes most of a megabyte
 
-Lists = Operands[Sequence[Any]]
+Lists = Operands[Sequence[Any], Optional[Sequence[Any]]]
 
 
 class CallList:
@@ -43,7 +43,8 @@ class CallList:
         """Plans each product."""
         plan = ctypes.c_void_p()
         for pointer in self._pointers:
-            if status := library().tilesmith_gemm_plan_for(None, pointer, ctypes.addressof(plan)):
+            status: int = library().tilesmith_gemm_plan_for(None, pointer, ctypes.addressof(plan))
+            if status:
                 return status
         return 0
 
@@ -123,13 +124,14 @@ def compute(kind: Library, lists: Lists, out_type: Optional[str], alpha: Any, be
             with _product(at, count):
                 calls.append(_prepared(kind, tensors, options, beta))
         prepared = kind.lists.keep(key, CallList(calls))
+    entries: Sequence[Any] = lists
     for operand, at in prepared.parts:
         with _product(at, count):
-            kind.check_sign(NAMES["matmul"][operand], lists[operand][at])
+            kind.check_sign(NAMES["matmul"][operand], entries[operand][at])
     results = list(map(kind.new, prepared.calls, a)) if out is None else list(out)
     operands = [() if each is None else kind.addresses(each) for each in map(lists.__getattribute__, ADDRESSED)]
     try:
-        prepared.run(alphas, *map(kind.addresses, (a, b, results)), operands, kind.stream(prepared.calls[0]))
+        prepared.run(alphas, kind.addresses(a), kind.addresses(b), kind.addresses(results), operands, kind.stream(prepared.calls[0]))
     except InvalidArgument:  # the library knows but null pointers
         for name, each in zip(NAMES["matmul"], lists):
             for at, tensor in enumerate(each or ()):
@@ -153,7 +155,7 @@ def _prepared(kind: Library, tensors: Sequence[Any], options: Options, beta: Any
     key = (options, beta, threads := kind.threads(), *map(kind.describe, tensors))
     call = kind.calls.by_key.get(key)
     if call is None:
-        views = (None if tensor is None else kind.view_of(name, tensor) for name, tensor in zip(NAMES["matmul"], tensors))
+        views: list[Any] = [None if tensor is None else kind.view_of(name, tensor) for name, tensor in zip(NAMES["matmul"], tensors)]
         call = kind.calls.keep(key, prepare(Operands(*views), options, beta, threads))
     if isinstance(call, BatchCall):
         raise InvalidArgument("its batch has no one stride for each tensor", "tensors whose batch is one dimension, or a call of its own")

@@ -13,7 +13,7 @@ from typing import NamedTuple, Optional
 
 from tilesmith._errors import InvalidArgument
 from tilesmith._gemm_blocks import Blocks
-from tilesmith._gemm_operands import ADD, COLUMN_D, MULTIPLY, SCALE_M, Operands, Options
+from tilesmith._gemm_operands import ADD, COLUMN_D, MULTIPLY, SCALE_M, Names, Options, Views
 from tilesmith._gemm_shape import Shape, is_column
 from tilesmith._library import Gemm
 from tilesmith._views import BYTES, View, broadcast, dense_strides
@@ -44,7 +44,7 @@ class _Walk(NamedTuple):
                 for indices in itertools.product(*(range(size) for size, _ in self.beyond))]  # fmt: skip
 
 
-def set_matrices(call: Gemm, x: Operands, o: Options, names: Operands[str], s: Shape,
+def set_matrices(call: Gemm, x: Views, o: Options, names: Names, s: Shape,
                   blocks: Blocks, out_type: str) -> list[dict[str, int]]:  # fmt: skip
     """Sizes, orders and strides. Returns where each of the calls has its operands, in bytes from the first's."""
     out = x.out if x.out is not None else View("", s.result, dense_strides(s.result), 0, 0)
@@ -75,7 +75,7 @@ def set_matrices(call: Gemm, x: Operands, o: Options, names: Operands[str], s: S
     rows = [a[:-1], (*b[:-2], 0), d[:-1], *(strides[:-1] for strides in beside.values()), *vectors.values()]
     walked = [("a", x.a.data_type), ("b", x.b.data_type), ("out", out_type),
               *((name, getattr(x, name).data_type) for name in beside),
-              *(("bias", x.bias.data_type) if name == "bias" else ("scale_a", "fp32") for name in vectors)]  # fmt: skip
+              *(("bias", x.bias.data_type) if name == "bias" and x.bias is not None else ("scale_a", "fp32") for name in vectors)]  # fmt: skip
     if blocks.depth:
         batch_shape = x.b.shape[:-2]
         missing = (0,) * (len(s.batch if s.groups is None else (s.groups,)) - len(batch_shape))
@@ -85,14 +85,14 @@ def set_matrices(call: Gemm, x: Operands, o: Options, names: Operands[str], s: S
                 rows.append((*missing, *own, 0))
                 walked.append((name, getattr(x, name).data_type))
                 of_b.block, of_b.row = given[-2:]
-    if blocks.of_a:
+    if blocks.of_a and x.scale_a is not None:
         scales = x.scale_a
         if s.drops_row:
             scales = scales._replace(shape=(1, *scales.shape), strides=(0, *scales.strides))
         *of_rows, call.scale_a.block = _in_batch(scales, s.batch)
         rows.append(tuple(of_rows))
         walked.append(("scale_a", "fp32"))
-    if s.k2 > 0:
+    if s.k2 > 0 and x.a2 is not None and x.b2 is not None:
         a2, b2 = _in_batch(x.a2, s.batch), _in_batch(x.b2, s.batch)
         rows += [a2[:-1], (*b2[:-2], 0)]
         walked += [("a2", x.a2.data_type), ("b2", x.b2.data_type)]
@@ -103,13 +103,13 @@ def set_matrices(call: Gemm, x: Operands, o: Options, names: Operands[str], s: S
     if walk.beyond:
         _check_apart("out", out)
     preferred_a, preferred_b = ROW, COLUMN
-    if s.k2 > 0:
+    if s.k2 > 0 and x.a2 is not None and x.b2 is not None:
         (call.a2.batch, row), (call.b2.batch, _) = walk.strides[-2:]
         pair = (names.a2, x.a2, (walk.m, s.k2), (row, a2[-1])), (names.b2, x.b2, (s.k2, s.n), b2[-2:])
         preferred_a, preferred_b = order_of(*pair[0], preferred_a)[0], order_of(*pair[1], preferred_b)[0]
     call.order_a, call.a.leading = order_of(names.a, x.a, (walk.m, s.k), (walk.strides[0][1], a[-1]), preferred_a)
     call.order_b, call.b.leading = order_of(names.b, x.b, (s.k, s.n), b[-2:], preferred_b)
-    if s.k2 > 0:
+    if s.k2 > 0 and x.a2 is not None and x.b2 is not None:
         call.a2.leading = _in_order(call.order_a, names.a, *pair[0])
         call.b2.leading = _in_order(call.order_b, names.b, *pair[1])
     call.a.batch, call.b.batch = walk.strides[0][0], walk.strides[1][0]
@@ -141,7 +141,7 @@ def set_matrices(call: Gemm, x: Operands, o: Options, names: Operands[str], s: S
 
 def _groups_walk(s: Shape, rows: list[tuple[int, ...]]) -> _Walk:
     """Groups are walked as they are: one matrix for all (but for b and its scales), or one for each."""
-    return _Walk(s.groups, s.m, [(each[0] if len(each) == 2 else 0, each[-1]) for each in rows])
+    return _Walk(s.groups or 0, s.m, [(each[0] if len(each) == 2 else 0, each[-1]) for each in rows])
 
 
 def _in_batch(view: View, batch: tuple[int, ...]) -> tuple[int, ...]:

@@ -16,34 +16,38 @@ PREFETCH_WEIGHTS, PACKED_B, ZERO_POINTS, COLUMN_D = 1, 2, 4, 8
 
 
 T = TypeVar("T")
+M = TypeVar("M")  #: T, or T or None: of the operands that may be missing
 
 
-class Operands(NamedTuple, Generic[T]):
+class Operands(NamedTuple, Generic[T, M]):
     """One thing for each operand of a GEMM: its tensor, its view, its address, its name, or a list of them. Of linear, a is x and b is w."""
 
     a: T
     b: T
-    c: Optional[T] = None
-    bias: Optional[T] = None
-    multiply: Optional[T] = None
-    residual: Optional[T] = None
-    scale_a: Optional[T] = None  #: a vector; single numbers are part of alpha
-    scale_b: Optional[T] = None
-    out: Optional[T] = None
-    groups: Optional[T] = None  #: where each group ends
-    zero_b: Optional[T] = None  #: of integer weights
-    a2: Optional[T] = None  #: of a second product
-    b2: Optional[T] = None
-    amax: Optional[T] = None
+    c: M = None  # type: ignore[assignment]
+    bias: M = None  # type: ignore[assignment]
+    multiply: M = None  # type: ignore[assignment]
+    residual: M = None  # type: ignore[assignment]
+    scale_a: M = None  # type: ignore[assignment]  #: a vector; single numbers are part of alpha
+    scale_b: M = None  # type: ignore[assignment]
+    out: M = None  # type: ignore[assignment]
+    groups: M = None  # type: ignore[assignment]  #: where each group ends
+    zero_b: M = None  # type: ignore[assignment]  #: of integer weights
+    a2: M = None  # type: ignore[assignment]  #: of a second product
+    b2: M = None  # type: ignore[assignment]
+    amax: M = None  # type: ignore[assignment]
 
 
 #: The operands whose addresses run_all takes, in its order: all but a, b and out.
-ADDRESSED = tuple(name for name in Operands._fields if name not in ("a", "b", "out"))
+ADDRESSED: tuple[str, ...] = tuple(name for name in Operands._fields if name not in ("a", "b", "out"))
 
-_MATMUL = Operands(*Operands._fields)
+Names = Operands[str, str]
+Views = Operands[View, Optional[View]]
+
+_MATMUL: Names = Operands(*Operands._fields)
 _LINEAR = _MATMUL._replace(a="x", b="w", scale_a="scale_x", scale_b="scale_w", zero_b="zero_w")
 #: What callers know the operands as. grouped: the groups' rows lie behind one another; masked: each has a matrix.
-NAMES: dict[str, Operands[str]] = {
+NAMES: dict[str, Names] = {
     "matmul": _MATMUL,
     "mm_plus_mm": _MATMUL._replace(a2="c", b2="d"),
     "linear": _LINEAR,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple, Optional
 
 from tilesmith._errors import InvalidArgument
-from tilesmith._gemm_operands import GROUPING, LINEAR, NAMES, Operands, Options
+from tilesmith._gemm_operands import GROUPING, LINEAR, NAMES, Options, Views
 from tilesmith._views import View
 
 
@@ -23,7 +23,7 @@ class Shape(NamedTuple):
     k2: int = 0  #: of a second product
 
     @staticmethod
-    def of(x: Operands, o: Options) -> Shape:
+    def of(x: Views, o: Options) -> Shape:
         a, b = x.a, x.b
         linear = o.form in LINEAR
         if o.form in GROUPING:
@@ -33,7 +33,7 @@ class Shape(NamedTuple):
                 raise InvalidArgument(f"w has the shape {b.shape}", "(n, k)")
             b = transposed(b)
         if x.a2 is not None and x.b2 is not None:
-            _check_pair_shapes(x)
+            _check_pair_shapes(x.a, x.b, x.a2, x.b2)
         if len(a.shape) == 0 or len(b.shape) == 0:
             first, second = NAMES[o.form].a, NAMES[o.form].b
             raise InvalidArgument(f"{first} has the shape {a.shape}, {second} {x.b.shape}", "one dimension or more")
@@ -78,14 +78,14 @@ class Shape(NamedTuple):
         return 0 in (*self.batch, self.m, self.n, self.groups)
 
 
-def _check_pair_shapes(x: Operands) -> None:
+def _check_pair_shapes(a: View, b: View, c: View, d: View) -> None:
     """a (..., m, k), b (..., k, n), c (..., m, k2), d (..., k2, n); a and b are compared where all products are."""
-    for name, view in zip("abcd", (x.a, x.b, x.a2, x.b2)):
+    for name, view in zip("abcd", (a, b, c, d)):
         if len(view.shape) < 2:
             raise InvalidArgument(f"{name} has the shape {view.shape}", "two dimensions or more")
-    (m, k2), (k2_of_d, n) = x.a2.shape[-2:], x.b2.shape[-2:]
-    for what, other, hint in ((f"a has {x.a.shape[-2]} rows, c {m}", x.a.shape[-2] == m, "a is (..., m, k) and c is (..., m, k2)"),
-                              (f"b has {x.b.shape[-1]} columns, d {n}", x.b.shape[-1] == n,
+    (m, k2), (k2_of_d, n) = c.shape[-2:], d.shape[-2:]
+    for what, other, hint in ((f"a has {a.shape[-2]} rows, c {m}", a.shape[-2] == m, "a is (..., m, k) and c is (..., m, k2)"),
+                              (f"b has {b.shape[-1]} columns, d {n}", b.shape[-1] == n,
                                "b is (..., k, n) and d is (..., k2, n)"),
                               (f"c has {k2} columns, d {k2_of_d} rows", k2 == k2_of_d,
                                "c is (..., m, k2) and d is (..., k2, n)")):  # fmt: skip

@@ -65,9 +65,8 @@ def first_run(call: Any, place: str, kind: int, plan_for: str, function: str) ->
     """The library's function of this name; for the CPU what runs it the first time. A CUDA call may be captured into a
     graph, which minds what other threads do meanwhile, and its compiler cannot be killed."""
     own = library()
-    if kind != CPU:
-        return getattr(own, function)
-    return FirstRun(call, place, getattr(own, plan_for), getattr(own, function))
+    run: Callable[..., int] = getattr(own, function)
+    return run if kind != CPU else FirstRun(call, place, getattr(own, plan_for), run)
 
 
 class FirstRun:

@@ -7,7 +7,7 @@ import functools
 import os
 from ctypes import c_char_p, c_double, c_float, c_int32, c_int64, c_uint32, c_uint64, c_void_p
 from pathlib import Path
-from typing import NoReturn
+from typing import NoReturn, TypeVar
 
 from tilesmith._errors import Failure, error_of
 
@@ -209,18 +209,23 @@ def library() -> ctypes.CDLL:
 
 def library_path() -> str:
     """The file the library was loaded from, as the loader was told."""
-    return library()._name
+    name: str = library()._name
+    return name
 
 
 def version() -> str:
     """Of the library: "0.1.0"."""
-    return library().tilesmith_version().decode()
+    text: bytes = library().tilesmith_version()
+    return text.decode()
 
 
-def sized(struct: type[ctypes.Structure]) -> ctypes.Structure:
+_Struct = TypeVar("_Struct", bound=ctypes.Structure)
+
+
+def sized(struct: type[_Struct]) -> _Struct:
     """A new structure of zeros that knows its size."""
     made = struct()
-    made.struct_size = ctypes.sizeof(struct)
+    setattr(made, "struct_size", ctypes.sizeof(struct))
     return made
 
 

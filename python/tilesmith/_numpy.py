@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional, Sequence
+from typing import Any, Optional, Sequence, overload
 
 import numpy as np
 
@@ -37,9 +37,14 @@ def dtype_of(data_type: str, like: np.dtype) -> np.dtype:
             return dtype
     import ml_dtypes
 
-    return np.dtype(getattr(ml_dtypes, next(name for name, known in _EXTENSION_TYPES.items() if known == data_type)))
+    made: np.dtype[Any] = np.dtype(getattr(ml_dtypes, next(name for name, known in _EXTENSION_TYPES.items() if known == data_type)))
+    return made
 
 
+@overload
+def view_of(name: str, array: np.ndarray) -> View: ...
+@overload
+def view_of(name: str, array: None) -> None: ...
 def view_of(name: str, array: Optional[np.ndarray]) -> Optional[View]:
     if array is None:
         return None

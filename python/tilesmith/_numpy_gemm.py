@@ -18,8 +18,9 @@ from tilesmith._views import number
 _calls: KeptCalls[Call] = KeptCalls()
 
 
-def gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, zero_b, a2, b2, amax, out_dtype, alpha, beta, activation,
-         gate, clamp, tf32, prefetch_weights) -> Any:  # fmt: skip
+def gemm(form: Any, a: Any, b: Any, c: Any, bias: Any, multiply: Any, residual: Any, scale_a: Any, scale_b: Any, out: Any,
+         groups: Any, zero_b: Any, a2: Any, b2: Any, amax: Any, out_dtype: Any, alpha: Any, beta: Any, activation: Any,
+         gate: Any, clamp: Any, tf32: Any, prefetch_weights: Any) -> Any:  # fmt: skip
     """matmul, mm_plus_mm, linear and grouped_matmul on NumPy arrays."""
     if amax is True:
         amax = np.zeros((), np.float32)
@@ -107,7 +108,7 @@ def _check(name: str, array: np.ndarray) -> None:
 _LIBRARY = Library(describe, _describe_all, view_of, _check, _check, _addresses, _new, _fold, lambda call: 0, lambda: 0, _calls, kept_lists())
 
 
-def gemm_list(lists: Lists, out_dtype, alpha, beta, activation, gate, clamp, tf32) -> list[np.ndarray]:
+def gemm_list(lists: Lists, out_dtype: Any, alpha: Any, beta: Any, activation: Any, gate: Any, clamp: Any, tf32: Any) -> list[np.ndarray]:
     """grouped_matmul of lists."""
     check_lists(lists)
     names = NAMES["matmul"]

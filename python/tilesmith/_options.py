@@ -7,12 +7,13 @@ import functools
 import os
 import sys
 from types import TracebackType
-from typing import Literal, Optional, Union
+from typing import Any, Callable, Iterable, Optional, Union
 
 from tilesmith._conditions import Conditions, OptionValues, conditions
 from tilesmith._errors import InvalidArgument, Unsupported, WrongType
 from tilesmith._library import CPU, ContextOptions, check, library, sized
 from tilesmith._views import one_of, shown, whole
+from tilesmith.typing import Build, CallOptions, Determinism
 
 BUILD = {"allowed": 0, "never": 1}
 DETERMINISM = {"bitwise": 0, "tolerant": 1}
@@ -20,10 +21,12 @@ _MOST_THREADS = 4096
 
 
 class options:
-    """Options for the calls of this thread inside a with statement:
+    """Options for the calls of this thread inside a with statement; the functions that compute take them as arguments too,
+    for that call alone:
 
         with tilesmith.options(threads=4, build="never"):
             y = tilesmith.linear(x, w)
+        y = tilesmith.linear(x, w, threads=4)
 
     kernel: the name of the only kernel to use, as last_plan and candidates tell it. Calls it does not compute fail.
     threads: of a CPU kernel, the caller's included, 1 to 4096. Without it torch tensors' calls use torch.get_num_threads(),
@@ -41,8 +44,8 @@ class options:
     """
 
     def __init__(self, *, kernel: Optional[str] = None, threads: Optional[int] = None,
-                 build: Optional[Literal["allowed", "never"]] = None,
-                 determinism: Optional[Literal["bitwise", "tolerant"]] = None,
+                 build: Optional[Build] = None,
+                 determinism: Optional[Determinism] = None,
                  tuning: Optional[Union[str, os.PathLike[str]]] = None) -> None:  # fmt: skip
         kernel = _text("kernel", kernel, "the name of a kernel, as tilesmith.candidates tells it")
         if isinstance(tuning, os.PathLike):
@@ -63,12 +66,31 @@ class options:
         outside = conditions.now
         self._outside.append(outside)
         before = outside or Conditions()
-        merged = OptionValues(*(new if new is not None else old for new, old in zip(self._given, before.options)))
+        merged = before.options._replace(**{name: value for name, value in self._given._asdict().items() if value is not None})
         conditions.change(before._replace(options=merged))
 
     def __exit__(self, kind: Optional[type[BaseException]], error: Optional[BaseException],
                  trace: Optional[TracebackType]) -> None:  # fmt: skip
         conditions.change(self._outside.pop())
+
+
+def check_names(function: str, given: Iterable[str]) -> None:
+    """Of the arguments that a function of the package does not have itself."""
+    for name in given:
+        if name not in OptionValues._fields:
+            raise WrongType(f"{function} has no argument {shown(name)}", f"those that help(tilesmith.{function}) tells")
+
+
+def under(function: str, given: CallOptions, serve: Callable[..., Any]) -> Callable[..., Any]:
+    """`serve` for one call of the package's function, under the options that the call was given."""
+    check_names(function, given)
+    held = options(**given)
+
+    def run(*arguments: Any) -> Any:
+        with held:
+            return serve(*arguments)
+
+    return run
 
 
 def _text(name: str, value: object, hint: str) -> Optional[str]:

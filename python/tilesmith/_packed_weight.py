@@ -45,7 +45,8 @@ class PackedWeight:
 
     @property
     def nbytes(self) -> int:
-        return self.data.nbytes
+        count: int = self.data.nbytes
+        return count
 
     def __repr__(self) -> str:
         how = f"packed in {self.nbytes} bytes" if self.is_packed else "as it is"
@@ -73,23 +74,24 @@ def pack_weight(w: Any) -> PackedWeight:
     name = library_of("w", w)
     if name == "torch":
         torch = sys.modules["torch"]
-        from tilesmith._torch import check_no_tangents, is_plain, view_of
+        from tilesmith import _torch
 
-        if not is_plain(w):
+        if not _torch.is_plain(w):
             raise Unsupported(f"w is a {type(w).__name__}", "a plain torch tensor", "unsupported")
-        check_no_tangents("pack_weight", (w,))
+        _torch.check_no_tangents("pack_weight", (w,))
         w = w.detach()
+        view = _torch.view_of("w", w)
         empty: Callable[[int], Any] = lambda size: torch.empty(size, dtype=torch.uint8)  # noqa: E731
     elif name == "numpy":
         import numpy as np
 
-        from tilesmith._numpy import check_arrays, view_of
+        from tilesmith import _numpy
 
-        check_arrays(("w",), (w,))
+        _numpy.check_arrays(("w",), (w,))
+        view = _numpy.view_of("w", w)
         empty = lambda size: np.empty(size, np.uint8)  # noqa: E731
     else:
         raise WrongType(f"w is a {type(w).__name__}", "a torch tensor or a NumPy array")
-    view = view_of("w", w)
     if len(view.shape) != 2:
         raise InvalidArgument(f"w has the shape {view.shape}", "(n, k)")
     n, k = view.shape
@@ -105,7 +107,8 @@ def pack_weight(w: Any) -> PackedWeight:
 
 
 def _address(data: Any) -> int:
-    return data.ctypes.data if hasattr(data, "ctypes") else data.data_ptr()
+    address: int = data.ctypes.data if hasattr(data, "ctypes") else data.data_ptr()
+    return address
 
 
 def _aligned_empty(empty: Callable[[int], Any], size: int) -> Any:

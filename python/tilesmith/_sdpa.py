@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import math
 import sys
-from typing import Any, Optional
+from typing import Any, Optional, Unpack
 
-from tilesmith._attention import attention
+from tilesmith._attention import Array, attention
 from tilesmith._candidates import listed_functions
 from tilesmith._errors import Error, InvalidArgument, WrongType
+from tilesmith._options import check_names
 from tilesmith._refusals import refusal
+from tilesmith.typing import CallOptions
 
 
 def scaled_dot_product_attention(
-    query: Any,
+    query: Array,
     key: Any,
     value: Any,
     attn_mask: Any = None,
@@ -21,7 +23,8 @@ def scaled_dot_product_attention(
     is_causal: bool = False,
     scale: Optional[float] = None,
     enable_gqa: bool = False,
-) -> Any:
+    **options: Unpack[CallOptions],
+) -> Array:
     """torch.nn.functional.scaled_dot_product_attention with Tilesmith's kernels: the same arguments, shapes and meaning.
 
     query: (..., heads_q, seqlen_q, head_dim_qk), key: (..., heads, seqlen_k, head_dim_qk), value: (..., heads, seqlen_k,
@@ -35,6 +38,7 @@ def scaled_dot_product_attention(
     is_causal: query i sees keys j <= i, counted from the top left; not together with attn_mask.
     scale: of the logits; None is 1 / sqrt(head_dim_qk).
     enable_gqa: allows heads_q to be a multiple of heads: query head h reads key head h // (heads_q // heads).
+    kernel, threads, build, determinism, tuning: tilesmith.options', for this call alone.
 
     Returns (..., heads_q, seqlen_q, head_dim_v), of the query's kind, type and device. A row that sees no key is 0, as in torch since 2.5.
     Forward only: tensors that require a gradient are refused unless gradients are off.
@@ -42,7 +46,8 @@ def scaled_dot_product_attention(
     Errors: as `attention`.
     """
     try:
-        return _compute(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa)
+        result: Array = _compute(query, key, value, attn_mask, dropout_p, is_causal, scale, enable_gqa, options)
+        return result
     except Error:
         raise
     except Exception as error:
@@ -50,7 +55,7 @@ def scaled_dot_product_attention(
 
 
 def _compute(query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: float, is_causal: bool, scale: Optional[float],
-             enable_gqa: bool) -> Any:  # fmt: skip
+             enable_gqa: bool, options: CallOptions) -> Any:  # fmt: skip
     for name, tensor in (("query", query), ("key", key), ("value", value)):
         if not hasattr(tensor, "shape") or not hasattr(tensor, "reshape"):
             raise WrongType(f"{name} is {type(tensor).__name__}", "a torch tensor or a NumPy array")
@@ -79,7 +84,9 @@ def _compute(query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: float,
     bias = None
     if attn_mask is not None:
         bias = _bias_of(query, attn_mask, (*leading, rows, key.shape[-2]), batch, heads_q)
-    o = attention(q, k, v, mask="top_left" if is_causal else "none", scale=scale, bias=bias, dropout_p=dropout_p)
+    check_names("scaled_dot_product_attention", options)
+    o = attention(q, k, v, mask="top_left" if is_causal else "none", scale=scale, bias=bias, dropout_p=dropout_p,
+                  **options)  # fmt: skip
     return o if len(query.shape) == 4 else o.reshape(*leading, rows, value.shape[-1])
 
 

@@ -27,26 +27,29 @@ class Servers:
     def find(self, name: str, tensor: Any) -> Serve:
         """For the tensor, which the caller knows as `name`."""
         # torch.compile traces this too. It goes neither further, nor by a dictionary that changes meanwhile.
-        if self._torch is None or not isinstance(tensor, self._torch[0]):
+        torch = self._torch
+        if torch is None or not isinstance(tensor, torch[0]):
             library = library_of(name, tensor)
             if library != "torch":
                 serve = self.by_type[type(tensor)] = self._in_module(library, self._operation)
                 return serve
-            self.add_torch()
+            torch = self.add_torch()
             if (known := self.by_type.get(type(tensor))) is not None:
                 return known
-        return self._torch[1]
+        return torch[1]
 
-    def add_torch(self) -> None:
-        """Fills in all of torch's types. torch is imported."""
+    def add_torch(self) -> tuple[type, Serve]:
+        """Fills in all of torch's types, and returns who serves its subclasses. torch is imported."""
         torch = sys.modules["torch"]
         serve = self._in_module("torch", self._operation)
-        self._torch = torch.Tensor, self._in_module("torch", self._operation + self._others)
+        others = self._torch = torch.Tensor, self._in_module("torch", self._operation + self._others)
         # Subclasses (fake and wrapped tensors) have no data of their own and go through torch's dispatcher.
         self.by_type.update({torch.Tensor: serve, torch.nn.Parameter: serve})
+        return others
 
     def _in_module(self, library: str, function: str) -> Serve:
-        return getattr(importlib.import_module(f"tilesmith._{library}_{self._module}"), function)
+        serve: Serve = getattr(importlib.import_module(f"tilesmith._{library}_{self._module}"), function)
+        return serve
 
 
 class _BeforeTracing(MetaPathFinder):

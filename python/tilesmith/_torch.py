@@ -6,7 +6,7 @@ through torch.ops.tilesmith, whose implementations on the CPU and on CUDA are th
 
 from __future__ import annotations
 
-from typing import Any, Iterable, Optional
+from typing import Any, Iterable, Optional, overload
 
 import torch
 from torch import Tensor
@@ -30,7 +30,7 @@ TYPES: dict[torch.dtype, str] = {
 DTYPES = {name: dtype for dtype, name in TYPES.items()}
 _KINDS = {"cpu": CPU, "cuda": CUDA}
 
-operators = torch.library.Library("tilesmith", "DEF")
+operators = torch.library.Library("tilesmith", "DEF")  # type: ignore[no-untyped-call]
 
 is_compiling = torch.compiler.is_compiling
 grad_enabled = torch.is_grad_enabled
@@ -45,6 +45,10 @@ def is_plain(tensor: Tensor) -> bool:
     return type(tensor) in (Tensor, torch.nn.Parameter)
 
 
+@overload
+def view_of(name: str, tensor: Tensor) -> View: ...
+@overload
+def view_of(name: str, tensor: None) -> None: ...
 def view_of(name: str, tensor: Optional[Tensor]) -> Optional[View]:
     if tensor is None:
         return None
@@ -85,7 +89,8 @@ def no_gradient(operation: str) -> Unsupported:
 
 def check_no_tangents(operation: str, tensors: Iterable[Any]) -> None:
     """For calls inside a level of forward mode: a result would lack the tangent, silently."""
-    if any(isinstance(tensor, Tensor) and forward_ad.unpack_dual(tensor).tangent is not None for tensor in tensors):
+    primal_of: Any = forward_ad.unpack_dual
+    if any(isinstance(tensor, Tensor) and primal_of(tensor).tangent is not None for tensor in tensors):
         raise Unsupported(f"a tensor has a tangent of forward-mode differentiation, and {operation} carries none",
                           "torch's own operation, or the primal of torch.autograd.forward_ad.unpack_dual", "unsupported")  # fmt: skip
 
@@ -94,9 +99,9 @@ def define(schema: str, implementation: Any, fake: Any, no_backward: Optional[st
     """An operator of torch.ops.tilesmith: the same implementation for the CPU and CUDA. `no_backward` names an operation
     whose results may not be differentiated."""
     name = schema[: schema.index("(")]
-    operators.define(schema)
+    operators.define(schema)  # type: ignore[no-untyped-call]
     for key in ("CPU", "CUDA"):
-        operators.impl(name, implementation, key)
+        operators.impl(name, implementation, key)  # type: ignore[no-untyped-call]
     torch.library.register_fake(f"tilesmith::{name}", fake, lib=operators)
     if no_backward:
 

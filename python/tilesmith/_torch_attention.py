@@ -29,8 +29,9 @@ from tilesmith._torch import (
 _calls: KeptCalls[Call] = KeptCalls()
 
 
-def attention(q, k, v, layout, causal, mask, window, scale, softcap, bias, alibi, sink, q_scale, k_scale, v_scale,
-              dropout_p, seed, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, return_lse, diagonal, tf32, out) -> Any:  # fmt: skip
+def attention(q: Any, k: Any, v: Any, layout: Any, causal: Any, mask: Any, window: Any, scale: Any, softcap: Any, bias: Any,
+              alibi: Any, sink: Any, q_scale: Any, k_scale: Any, v_scale: Any, dropout_p: Any, seed: Any, cu_seqlens_q: Any,
+              cu_seqlens_k: Any, max_seqlen_q: Any, max_seqlen_k: Any, return_lse: Any, diagonal: Any, tf32: Any, out: Any) -> Any:  # fmt: skip
     """tilesmith.attention on plain torch tensors. Every call passes here, so it is written for speed."""
     if is_compiling():
         return attention_op(q, k, v, layout, causal, mask, window, scale, softcap, bias, alibi, sink, q_scale, k_scale,
@@ -45,7 +46,7 @@ def attention(q, k, v, layout, causal, mask, window, scale, softcap, bias, alibi
         window = as_window(window)
     # get_device() is the device's index, -1 for the CPU: a device object takes longer to hash. Meta tensors have -1 too, but
     # the library refuses their null pointers.
-    key = (q.dtype, q.shape, q.stride(), q.get_device(), k.dtype, k.shape, k.stride(), k.get_device(), v.dtype, v.shape,
+    key: tuple[Any, ...] = (q.dtype, q.shape, q.stride(), q.get_device(), k.dtype, k.shape, k.stride(), k.get_device(), v.dtype, v.shape,
            v.stride(), v.get_device(), layout, causal, mask, window, scale, softcap, dropout_p, max_seqlen_q,
            max_seqlen_k, return_lse, diagonal, tf32, torch_threads())  # fmt: skip
     if not plain:
@@ -147,7 +148,7 @@ _TAIL = (0, False)  # the defaults behind it: torch leaves out arguments that eq
 
 def _attention_fwd(*given: Any, out: Any = None) -> tuple[Tensor, Tensor]:
     given += _TAIL[len(given) - _RETURN_LSE - 1 :]
-    x = Arguments(*given[:_WINDOW], given[_WINDOW : _WINDOW + 2], *given[_WINDOW + 2 :], out)
+    x = Arguments(*(*given[:_WINDOW], given[_WINDOW : _WINDOW + 2], *given[_WINDOW + 2 :], out))
     result = attention(*x._replace(seed=None if x.seed is None else x.seed % (1 << 64)))
     return result if x.return_lse else (result, x.q.new_empty(0, dtype=torch.float32))
 
@@ -156,7 +157,7 @@ def _attention_fwd_out(*given: Any, out: Tensor) -> Tensor:
     return _attention_fwd(*given, out=out)[1]
 
 
-def _fake_attention_fwd(*given):
+def _fake_attention_fwd(*given: Any) -> Any:
     """Shapes and types alone."""
     q, k, v, layout = given[:4]
     return_lse, group = given[_RETURN_LSE], given[_RETURN_LSE - 4] is not None
@@ -167,7 +168,7 @@ def _fake_attention_fwd(*given):
             q.new_empty(shape if return_lse else (0,), dtype=torch.float32))  # fmt: skip
 
 
-def _fake_attention_fwd_out(*arguments, out):
+def _fake_attention_fwd_out(*arguments: Any, out: Any) -> Any:
     return _fake_attention_fwd(*arguments)[1]
 
 

@@ -9,6 +9,7 @@ from typing import Any, Optional, Sequence
 
 import torch
 from torch import Tensor
+from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd import forward_ad
 
 from tilesmith._errors import InvalidArgument, Unsupported, WrongType
@@ -20,7 +21,6 @@ from tilesmith._packed_weight import PackedWeight
 from tilesmith._torch import (
     DTYPES,
     TYPES,
-    FakeTensor,
     address,
     check_memory,
     check_no_tangents,
@@ -39,8 +39,9 @@ from tilesmith._views import number
 _calls: KeptCalls[Call] = KeptCalls()
 
 
-def gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, zero_b, a2, b2, amax, out_dtype, alpha, beta, activation,
-         gate, clamp, tf32, prefetch_weights) -> Any:  # fmt: skip
+def gemm(form: Any, a: Any, b: Any, c: Any, bias: Any, multiply: Any, residual: Any, scale_a: Any, scale_b: Any, out: Any,
+         groups: Any, zero_b: Any, a2: Any, b2: Any, amax: Any, out_dtype: Any, alpha: Any, beta: Any, activation: Any,
+         gate: Any, clamp: Any, tf32: Any, prefetch_weights: Any) -> Any:  # fmt: skip
     """matmul and its like on plain torch tensors. Every call passes here, so it is written for speed."""
     if is_compiling():
         return gemm_op(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, zero_b, a2, b2, amax, out_dtype, alpha, beta, activation,
@@ -62,7 +63,7 @@ def gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups,
         if scaled:
             alpha, scale_a, scale_b = _fold(form, alpha, a, b, scale_a, scale_b)
     # get_device() as in attention
-    key = (form if packed is None else packed.view, a.dtype, a.shape, a.stride(), a.get_device(), b.dtype, b.shape, b.stride(), b.get_device(), out_dtype,
+    key: tuple[Any, ...] = (form if packed is None else packed.view, a.dtype, a.shape, a.stride(), a.get_device(), b.dtype, b.shape, b.stride(), b.get_device(), out_dtype,
            activation, gate, clamp, tf32, prefetch_weights, torch_threads())  # fmt: skip
     if bias is not None:
         key += (bias.dtype, bias.shape, bias.stride(), bias.get_device())
@@ -82,7 +83,7 @@ def gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups,
             check_sign(NAMES[form][at], operands[at])
     if out is None:
         # The sizes as arguments of their own: torch takes a microsecond longer to read a tuple of them.
-        shape = call.out_shape
+        shape: tuple[Any, ...] = call.out_shape
         if not shape:
             shape = ((),)
         result = a.new_empty(*shape) if call.same_type else a.new_empty(*shape, dtype=DTYPES[call.out_type])
@@ -212,7 +213,7 @@ def _stream(call: Call) -> int:
 _LIBRARY = Library(_describe, _describe_all, view_of, check_sign, check_memory, _addresses, _new, _fold, _stream, torch_threads, _calls, kept_lists())
 
 
-def gemm_list(lists: Lists, out_dtype, alpha, beta, activation, gate, clamp, tf32) -> list[Tensor]:
+def gemm_list(lists: Lists, out_dtype: Any, alpha: Any, beta: Any, activation: Any, gate: Any, clamp: Any, tf32: Any) -> list[Tensor]:
     """grouped_matmul of lists."""
     check_lists(lists)
     names = NAMES["matmul"]
@@ -225,7 +226,7 @@ def gemm_list(lists: Lists, out_dtype, alpha, beta, activation, gate, clamp, tf3
                     raise WrongType(f"{name}[{at}] is a {type(tensor).__name__}, {names.a}[0] is a torch tensor", "torch tensors")
     if is_compiling() or any(issubclass(kind, Tensor) and kind not in (Tensor, torch.nn.Parameter) for kind in types):
         products = zip(*((None,) * len(lists.a) if each is None else each for each in lists))
-        return [gemm_op("matmul", *product, out_dtype, alpha, beta, activation, gate, clamp, tf32, False) for product in products]
+        return [gemm_op(*("matmul", *product, out_dtype, alpha, beta, activation, gate, clamp, tf32, False)) for product in products]
     if grad_enabled() and any(any(map(_requires_grad, each)) for each in lists if each is not None):
         raise no_gradient("grouped_matmul")
     if forward_ad._current_level >= 0:
@@ -242,8 +243,9 @@ _ARGUMENTS = (
 )
 
 
-def gemm_op(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, zero_b, a2, b2, amax, out_dtype, alpha, beta,
-            activation, gate, clamp, tf32, prefetch_weights) -> Any:  # fmt: skip
+def gemm_op(form: Any, a: Any, b: Any, c: Any, bias: Any, multiply: Any, residual: Any, scale_a: Any, scale_b: Any,
+            out: Any, groups: Any, zero_b: Any, a2: Any, b2: Any, amax: Any, out_dtype: Any, alpha: Any, beta: Any,
+            activation: Any, gate: Any, clamp: Any, tf32: Any, prefetch_weights: Any) -> Any:  # fmt: skip
     """matmul and its like as the operator: what torch.compile traces."""
     if form == "packed":
         raise Unsupported("w is packed, and torch compiles this or x is no plain tensor", "the plain weight", "unsupported")
@@ -270,18 +272,20 @@ def gemm_op(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, grou
     return (out, most) if amax is True else out
 
 
-def _gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, groups, zero_b, a2, b2, out_dtype, alpha, beta, activation, gate, clamp,
-          tf32, prefetch_weights=False, out=None, amax=None):  # fmt: skip
+def _gemm(form: Any, a: Any, b: Any, c: Any, bias: Any, multiply: Any, residual: Any, scale_a: Any, scale_b: Any,
+          groups: Any, zero_b: Any, a2: Any, b2: Any, out_dtype: Any, alpha: Any, beta: Any, activation: Any, gate: Any,
+          clamp: Any, tf32: Any, prefetch_weights: Any = False, *, out: Any = None, amax: Any = None) -> Any:  # fmt: skip
     return gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, zero_b, a2, b2, amax, out_dtype, alpha, beta,
                 activation, gate, None if clamp is None else tuple(clamp), tf32, prefetch_weights)  # fmt: skip
 
 
-def _gemm_out(*arguments, out, amax=None):
+def _gemm_out(*arguments: Any, out: Any, amax: Any = None) -> None:
     _gemm(*arguments, out=out, amax=amax)
 
 
-def _fake_gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, groups, zero_b, a2, b2, out_dtype, alpha, beta, activation, gate,
-               clamp, tf32, prefetch_weights=False):  # fmt: skip
+def _fake_gemm(form: Any, a: Any, b: Any, c: Any, bias: Any, multiply: Any, residual: Any, scale_a: Any, scale_b: Any,
+               groups: Any, zero_b: Any, a2: Any, b2: Any, out_dtype: Any, alpha: Any, beta: Any, activation: Any,
+               gate: Any, clamp: Any, tf32: Any, prefetch_weights: Any = False) -> Any:  # fmt: skip
     """Shape and type alone."""
     if out_dtype is None:
         out_dtype = torch.bfloat16 if TYPES.get(a.dtype) in ("fp8", "bf8") else a.dtype
@@ -293,12 +297,12 @@ def _fake_gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, groups
     if form not in ("matmul", "mm_plus_mm"):
         shape = (*a.shape[:-1], columns)
     else:
-        batch = torch.broadcast_shapes(*(x.shape[:-2] for x in (a, b, a2, b2) if x is not None))
+        batch = torch.broadcast_shapes(*(x.shape[:-2] for x in (a, b, a2, b2) if x is not None))  # type: ignore[no-untyped-call]
         shape = (*batch, *(() if a.dim() == 1 else (a.shape[-2],)), *(() if b.dim() == 1 else (columns,)))
     return a.new_empty(shape, dtype=out_dtype)
 
 
-def _fake_gemm_out(*arguments, out, amax=None):
+def _fake_gemm_out(*arguments: Any, out: Any, amax: Any = None) -> None:
     pass
 
 

@@ -21,7 +21,7 @@ class View(NamedTuple):
     shape: tuple[int, ...]
     strides: tuple[int, ...]  #: in elements
     kind: int  #: CPU or CUDA
-    index: int  #: of the device
+    index: int  # type: ignore[assignment]  #: of the device; hides tuple's search
 
 
 def dense_strides(shape: Sequence[int]) -> tuple[int, ...]:
@@ -48,9 +48,8 @@ def broadcast(name: str, view: View, text: str, full: tuple[int, ...]) -> tuple[
     return (0,) * missing + tuple(strides)
 
 
-def check_devices(names: Sequence[str], views: Sequence[Optional[View]]) -> None:
-    """All on the device of the first, which is there."""
-    first = views[0]
+def check_devices(names: Sequence[str], first: View, views: Sequence[Optional[View]]) -> None:
+    """All on the device of the first of them."""
     if first.kind not in KIND_NAMES:
         raise Unsupported(f"{names[0]} is on a device of the DLPack kind {first.kind}", "the CPU, or a CUDA device")
     for name, view in zip(names, views):

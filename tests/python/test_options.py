@@ -106,6 +106,40 @@ def test_options_that_cannot_be(given):
     assert next(iter(given)) in failure.value.message and failure.value.hint
 
 
+CALLS = {
+    "matmul": lambda x, **given: tilesmith.matmul(x, x, **given),
+    "linear": lambda x, **given: tilesmith.linear(x, x, **given),
+    "mm_plus_mm": lambda x, **given: tilesmith.mm_plus_mm(x, x, x, x, **given),
+    "grouped_matmul": lambda x, **given: tilesmith.grouped_matmul(x, x[None], group_ends=np.array([8], np.int32), **given),
+    "grouped_matmul of lists": lambda x, **given: tilesmith.grouped_matmul([x], [x], **given)[0],
+    "attention": lambda x, **given: tilesmith.attention(*(x[None, None],) * 3, **given),
+    "scaled_dot_product_attention": lambda x, **given: tilesmith.scaled_dot_product_attention(*(x[None, None],) * 3, **given),
+}
+
+
+@pytest.mark.parametrize("call", CALLS.values(), ids=CALLS)
+def test_options_of_one_call(call):
+    x = np.ones((8, 8), np.float32)
+    expected = call(x)
+    free = tilesmith.last_plan()
+    assert (call(x, threads=1, build=None, determinism="bitwise") == expected).all()
+    with pytest.raises(tilesmith.Error, match="no_such_kernel"):
+        call(x, kernel="no_such_kernel")
+    assert (call(x) == expected).all() and tilesmith.last_plan() == free  # what failed ended with its call
+    with tilesmith.options(kernel="no_such_kernel"), pytest.raises(tilesmith.Error, match="no_such_kernel"):
+        call(x, threads=1)  # one adds to the other
+    with pytest.raises(tilesmith.InvalidArgument, match="threads is 0"):
+        call(x, threads=0)
+    with pytest.raises(tilesmith.WrongType, match="thread_count"):
+        call(x, thread_count=2)
+
+
+def test_candidates_under_options_of_the_call():
+    with tilesmith.options(threads=1):
+        listed = tilesmith.candidates(tilesmith.matmul, A, B)
+    assert tilesmith.candidates(tilesmith.matmul, A, B, threads=1) == listed
+
+
 def test_a_kernel_that_cannot_be():
     with pytest.raises(tilesmith.Error, match="no_such_kernel"):
         kernel_of(kernel="no_such_kernel")

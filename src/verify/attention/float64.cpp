@@ -152,9 +152,18 @@ class RowBlock {
     result_.lse[row] = std::log(sum) + maximum;
     const double kept = 1.0 / (sum * (1.0 - tensors_.drop_threshold / 65536.0));
     for (std::int64_t j = first; j < last; ++j) weights[j] *= kept;
+    smallest_normal_[r] = tensors_.v.type == ElementType::fp16 ? kept * 0x1p-14 : 0;
     if (tensors_.drop_threshold != 0)
       for (std::int64_t j = first; j < last; ++j)
         if (!keeps(tensors_, b_, h_, i, j)) weights[j] = 0;
+  }
+
+  // A weight that is subnormal in fp16, where a row's largest one is 1 before it is normalised, is rounded as coarsely
+  // as the smallest normal number. (Of the other types none is subnormal, or the bound does not use the spread.)
+  [[nodiscard]] double square_for_spread(std::int64_t r, double weight) const {
+    if (weight == 0) return 0;
+    const double rounded_as = std::max(weight, smallest_normal_[r]);
+    return rounded_as * rounded_as;
   }
 
   // o = weights v, and the spread of its terms.
@@ -175,8 +184,7 @@ class RowBlock {
       for (double& value : values) value *= value;
       for (std::int64_t r = 0; r < kRows; ++r)
         for (std::int64_t j = 0; j < keys; ++j)
-          squared_weights[static_cast<std::size_t>(r * kKeys + j)] =
-              weights[r * stride_ + j] * weights[r * stride_ + j];
+          squared_weights[static_cast<std::size_t>(r * kKeys + j)] = square_for_spread(r, weights[r * stride_ + j]);
       multiply_add64(squared_weights.data(), kKeys, values.data(), spread.data(), keys, columns);
     }
     for (std::int64_t r = 0; r < rows_; ++r) {
@@ -198,6 +206,7 @@ class RowBlock {
   std::int64_t stride_ = 0;
   std::vector<double> weights_;
   double magnitude_[kRows] = {};
+  double smallest_normal_[kRows] = {};
 };
 
 }  // namespace

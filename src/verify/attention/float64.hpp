@@ -14,7 +14,8 @@ namespace tilesmith {
 struct Float64Attention {
   std::vector<double> o;         ///< output_rows x head_dim_v
   std::vector<double> lse;       ///< output_rows; -inf where a row sees nothing and has no sink
-  std::vector<float> spread;     ///< per element of o: sqrt(sum_j (p_ij v_j)^2), p normalised, dropout included
+  std::vector<float> spread;     ///< per element of o: sqrt(sum_j (p_ij v_j)^2), p normalised, dropout included; p as
+                                 ///< large as fp16's smallest normal number where it is less
   std::vector<float> magnitude;  ///< per row: scale |q| max|k| + max|s|, the size of what fp32 logits round
 };
 

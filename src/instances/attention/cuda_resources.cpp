@@ -25,7 +25,11 @@ int output_columns(const AttentionSignature& s, const CudaAttentionResources& fa
 /// few registers and time to spare.
 int overhead_registers(const AttentionSignature& s, const Algorithm& a, const CudaAttentionResources& facts) {
   const bool biased = s.bias == BiasKind::elementwise;
-  if (!facts.persistent) return (bits_of(s.data_type) == 32 ? 110 : 72) + (biased && s.dropout ? 24 : 0);
+  if (!facts.persistent) {
+    const int portable = (bits_of(s.data_type) == 32 ? 110 : 72) + (biased && s.dropout ? 24 : 0);
+    // Short sums, and the rests of 32 probabilities, beside the scores of the other keys.
+    return portable + (s.data_type == DataType::fp32 && a.tile[1] > 32 ? 24 : 0);
+  }
   const bool wide = facts.consumer_registers >= 200;
   int registers = wide ? 36 : 28;
   if (biased && s.dropout)

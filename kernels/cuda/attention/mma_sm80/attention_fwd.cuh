@@ -57,29 +57,47 @@ struct Attention {
            kElementBytes * ((cfg::kGroupMode ? 0 : batch * strides.batch) + tensor_head * strides.head + row * strides.row);
   }
 
-  // Tensor cores cut sums off where float32 would round them, always towards zero. The dot products of many chunks are
-  // added up from sums of their own.
-  static constexpr bool kSumsChunks = cfg::kTf32x3 && kChunks > 2;
+  // Tensor cores cut sums off where float32 would round them, always towards zero, so that the error of a long sum grows
+  // with its length. With kTf32x3 they give sums of kShortSum products, and float32 additions join these.
+  static constexpr int kShortSum = 32;
 
-  // Adds what a chunk of the head dimension gives.
+  // Adds what a chunk of the head dimension gives. Short sums are made one after another and of 32 keys at a time, so
+  // that they and operands loaded ahead do not take the registers of outputs.
   TS_DEVICE void score() {
-    if constexpr (!kSumsChunks) return add_products(s);
-    float sums[kScores] = {};
-    add_products(sums);
-#pragma unroll
-    for (int i = 0; i < kScores; ++i) s[i] += sums[i];
+    constexpr int kSteps = kDepthQk * kElementBytes / 32;
+    if constexpr (!cfg::kTf32x3) {
+      add_products<kSteps, cfg::kTileN>(s, 0, 0);
+    } else {
+      constexpr int kShort = kShortSum * kElementBytes / 32;
+#pragma unroll(cfg::kTileN > 32 ? 1 : kSteps)
+      for (int step = 0; step + kShort <= kSteps; step += kShort) add_short_products<kShort>(step);
+      if constexpr (kSteps % kShort > 0) add_short_products<kSteps % kShort>(kSteps / kShort * kShort);
+    }
   }
-  TS_DEVICE void add_products(float (&sums)[kScores]) {
-    const int warp_row = threadIdx.x / 32 * kWarpRows;
-    const u32 a_address = shared + (warp_row + lane() % 16) * kPitchQk + lane() / 16 * 16;
-    const u32 b_address = shared + kKeyOffset + (lane() / 16 * 8 + lane() % 8) * kPitchQk + lane() / 8 % 2 * 16;
+  template <int kSteps>
+  TS_DEVICE void add_short_products(int first_step) {
 #pragma unroll
-    for (int k = 0; k < kDepthQk * kElementBytes / 32; ++k) {
+    for (int key = 0; key < cfg::kTileN; key += 32) {
+      __syncwarp();
+      float sums[16] = {};
+      add_products<kSteps, 32>(sums, first_step, key);
+#pragma unroll
+      for (int i = 0; i < 16; ++i) s[key / 2 + i] += sums[i];
+    }
+  }
+  template <int kSteps, int kKeys>
+  TS_DEVICE void add_products(float* sums, int first_step, int first_key) {
+    const int warp_row = threadIdx.x / 32 * kWarpRows;
+    const u32 a_address = shared + (warp_row + lane() % 16) * kPitchQk + lane() / 16 * 16 + 32 * first_step;
+    const u32 b_address = shared + kKeyOffset + (first_key + lane() / 16 * 8 + lane() % 8) * kPitchQk +
+                          lane() / 8 % 2 * 16 + 32 * first_step;
+#pragma unroll
+    for (int k = 0; k < kSteps; ++k) {
       Operand<4> a;
       load_matrices(a.head, a_address + 32 * k);
       a.split();
 #pragma unroll
-      for (int n = 0; n < cfg::kTileN; n += 16) {
+      for (int n = 0; n < kKeys; n += 16) {
         Operand<4> b;
         load_matrices(b.head, b_address + n * kPitchQk + 32 * k);
         b.split();
@@ -104,29 +122,55 @@ struct Attention {
     }
   }
 
+  TS_DEVICE void scale_outputs(const float (&factor)[2]) {
+#pragma unroll
+    for (int i = 0; i < kOutputColumns / 2; ++i) o[i] *= factor[(i >> 1) & 1];
+  }
+
+  // Scales the outputs and adds what a block of keys gives.
+  TS_DEVICE void multiply_values_fp32(const float (&factor)[2]) {
+    if constexpr (!cfg::kTf32x3) scale_outputs(factor);
+#pragma unroll
+    for (int key = 0; key < cfg::kTileN; key += kShortSum) {
+      Operand<4> a[kShortSum / 8];
+#pragma unroll
+      for (int k = 0; k < kShortSum / 8; ++k) take_probabilities(a[k], s + key / 2 + 4 * k);
+#pragma unroll
+      for (int n = 0; n < kOutputColumns; n += 16) {
+        if constexpr (!cfg::kTf32x3) {
+          add_values(o + n / 2, a, key, n);
+        } else {
+          __syncwarp();
+          float sums[8] = {};
+          add_values(sums, a, key, n);
+#pragma unroll
+          for (int i = 0; i < 8; ++i)
+            o[n / 2 + i] = key == 0 ? __fmaf_rn(o[n / 2 + i], factor[(i >> 1) & 1], sums[i]) : o[n / 2 + i] + sums[i];
+        }
+      }
+    }
+  }
   // The order of keys within a product is free: what a thread holds of the scores, keys 2q and 2q + 1 of eight
   // (q = lane % 4), are elements q and q + 4 of the operand. So is the order of columns: of sixteen, the first mma has
   // the even ones and the second the odd ones, and a thread reads pairs and holds columns 4q .. 4q + 3.
-  TS_DEVICE void multiply_values_fp32() {
-    const u32 address = shared + kValueOffset + (lane() & 3) * 2 * kPitchV + lane() / 4 * 8;
+  TS_DEVICE static void take_probabilities(Operand<4>& a, const float* keys) {
+    a.head[0] = __float_as_uint(keys[0]);
+    a.head[1] = __float_as_uint(keys[2]);
+    a.head[2] = __float_as_uint(keys[1]);
+    a.head[3] = __float_as_uint(keys[3]);
+    a.split();
+  }
+  TS_DEVICE void add_values(float* sums, const Operand<4> (&a)[kShortSum / 8], int first_key, int first_column) {
+    const u32 address =
+        shared + kValueOffset + (first_key + (lane() & 3) * 2) * kPitchV + lane() / 4 * 8 + 4 * first_column;
 #pragma unroll
-    for (int k = 0; k < cfg::kTileN / 8; ++k) {
-      Operand<4> a;
-      a.head[0] = __float_as_uint(s[4 * k]);
-      a.head[1] = __float_as_uint(s[4 * k + 2]);
-      a.head[2] = __float_as_uint(s[4 * k + 1]);
-      a.head[3] = __float_as_uint(s[4 * k + 3]);
-      a.split();
-#pragma unroll
-      for (int n = 0; n < kOutputColumns; n += 16) {
-        Operand<4> b;
-        const u32 at = address + 8 * k * kPitchV + 4 * n;
-        load_pair(b.head[0], b.head[2], at);
-        load_pair(b.head[1], b.head[3], at + kPitchV);
-        b.split();
-        multiply_add<0>(o + n / 2, a, b);
-        multiply_add<2>(o + n / 2 + 4, a, b);
-      }
+    for (int k = 0; k < kShortSum / 8; ++k) {
+      Operand<4> b;
+      load_pair(b.head[0], b.head[2], address + 8 * k * kPitchV);
+      load_pair(b.head[1], b.head[3], address + (8 * k + 1) * kPitchV);
+      b.split();
+      multiply_add<0>(sums, a[k], b);
+      multiply_add<2>(sums + 4, a[k], b);
     }
   }
 
@@ -141,7 +185,7 @@ struct Attention {
     mask_scores(s, begin, end);
   }
 
-  // Stores one of the thread's rows in the order of multiply_values_fp32, as store_row does.
+  // Stores one of the thread's rows in the order of add_values, as store_row does.
   TS_DEVICE void store_row_fp32(char* out, int r, float scale, int columns) const {
     if (out == nullptr) return;
     float* const to = reinterpret_cast<float*>(out);
@@ -270,12 +314,11 @@ struct Attention {
       if (cut) mask(first_key);
       float factor[2];
       update_softmax<false, true>(s, rows, factor, unit);
-#pragma unroll
-      for (int i = 0; i < kOutputColumns / 2; ++i) o[i] *= factor[(i >> 1) & 1];
       if constexpr (cfg::kDropout) drop(args, place, first_key, s);
       if constexpr (cfg::kFp32) {
-        multiply_values_fp32();
+        multiply_values_fp32(factor);
       } else {
+        scale_outputs(factor);
         pack_probabilities(s, p);
         multiply_values();
       }

@@ -106,7 +106,7 @@ TS_DEVICE float sigmoid(float x) {
 TS_DEVICE float tanh_exact(float x) {
   return 1.0f - 2.0f * rcp_approx(exp2_approx(x * (2.0f * kLog2e)) + 1.0f);
 }
-// bf16 and fp8 outputs round away the error of the hardware's tanh (2^-11), others get the exact one.
+// bf16 and fp8 outputs round away the error of the hardware's tanh (2^-11 of it), others get the exact one.
 TS_DEVICE float tanh_of(float x) {
   if constexpr (cfg::kTypeD == TS_GEMM_BF16 || bytes_of(cfg::kTypeD) == 1) {
     float y;
@@ -146,10 +146,10 @@ TS_DEVICE float gelu(float x) {
   const float t = fminf(fabsf(x), 16.0f);
   return fmaf(-t, normal_tail(t), max_nan(x, 0.0f));
 }
+// x (1 + tanh u) / 2 = x sigmoid(2 u), which adds no almost opposite numbers where x is negative.
 TS_DEVICE float gelu_tanh(float x) {
-  const float inner = x * fmaf(0.79788456080286536f * 0.044715f * x, x, 0.79788456080286536f);
-  const float half = 0.5f * x;
-  return fmaf(half, tanh_of(inner), half);
+  constexpr float kTwice = 2.0f * 0.79788456080286536f;
+  return x * sigmoid(x * fmaf(kTwice * 0.044715f * x, x, kTwice));
 }
 
 template <int kOperation>

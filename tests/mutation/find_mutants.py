@@ -119,17 +119,20 @@ def read(path, kernels):
     if "kernel" in data:
         data["runs"] = {name: f"{line} --kernel {data['kernel']}" for name, line in data["runs"].items()}
     names = [mutant["name"] for mutant in data["mutants"]]
+    wrong = []
     for mutant in data["mutants"]:
         text = (kernels / mutant["in"]).read_text()
         if names.count(mutant["name"]) != 1:
-            sys.exit(f"{path}: {mutant['name']}: the name stands {names.count(mutant['name'])} times")
+            wrong.append(f"{path}: {mutant['name']}: the name stands {names.count(mutant['name'])} times")
         if text.count(mutant["from"]) != 1:
-            sys.exit(f"{path}: {mutant['name']}: its text stands {text.count(mutant['from'])} times in {mutant['in']}")
+            wrong.append(f"{path}: {mutant['name']}: its text stands {text.count(mutant['from'])} times in {mutant['in']}")
         if mutant["from"] == mutant["to"]:
-            sys.exit(f"{path}: {mutant['name']}: it changes nothing")
+            wrong.append(f"{path}: {mutant['name']}: it changes nothing")
         if not mutant.get("equivalent"):
             for name in mutant["runs"]:
                 data["runs"][name]
+    if wrong:
+        sys.exit("\n".join(wrong))
     return data
 
 

@@ -73,6 +73,12 @@ void set_log_sink(LogSink function) {
   to.function = std::move(function);
 }
 
+bool log_is_standard_error() {
+  Sink& to = sink();
+  const std::lock_guard guard(to.mutex);
+  return !to.function;
+}
+
 void log_message(LogLevel level, std::string_view message) {
   if (level == LogLevel::off || level > log_level()) return;
   Sink& to = sink();

@@ -19,6 +19,8 @@ void set_log_level(LogLevel level);
 using LogSink = std::function<void(LogLevel, std::string_view message)>;
 /// Replaces the sink; an empty one restores standard error. The sink is called with a lock held: it must not log.
 void set_log_sink(LogSink sink);
+/// Whether messages go to standard error: no host program has set a sink.
+[[nodiscard]] bool log_is_standard_error();
 
 void log_message(LogLevel level, std::string_view message);
 /// Says something at most once a process for each key.

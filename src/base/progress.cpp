@@ -3,7 +3,10 @@
 #include <fmt/core.h>
 #include <unistd.h>
 
+#include <system_error>
 #include <utility>
+
+#include "base/log.hpp"
 
 namespace tilesmith {
 namespace {
@@ -50,6 +53,38 @@ void Progress::say(bool last) {
   // Back to the line's start, and what an earlier, longer line left is erased.
   if (terminal_) line = "\r" + line + "\x1b[K";
   if (last || !terminal_) line += '\n';
+  [[maybe_unused]] const auto written = ::write(fd_, line.data(), line.size());
+}
+
+Waiting::Waiting(std::string what, int fd, std::chrono::milliseconds patience)
+    : what_(std::move(what)), fd_(fd), patience_(patience) {
+  if (log_level() != LogLevel::warn || ::isatty(fd) != 1 || !log_is_standard_error()) return;
+  try {
+    thread_ = std::thread([this] { say_from_time_to_time(); });
+  } catch (const std::system_error&) {  // there is no room for a thread: nothing is said
+  }
+}
+
+Waiting::~Waiting() {
+  if (!thread_.joinable()) return;
+  {
+    const std::lock_guard guard(mutex_);
+    is_over_ = true;
+  }
+  over_.notify_one();
+  thread_.join();
+}
+
+void Waiting::say_from_time_to_time() {
+  const Clock::time_point start = Clock::now();
+  std::unique_lock guard(mutex_);
+  if (over_.wait_for(guard, patience_, [this] { return is_over_; })) return;
+  std::string line;
+  do {
+    line = fmt::format("\r{}, {:.1f} s\x1b[K", what_, std::chrono::duration<double>(Clock::now() - start).count());
+    [[maybe_unused]] const auto written = ::write(fd_, line.data(), line.size());
+  } while (!over_.wait_for(guard, kTerminalInterval, [this] { return is_over_; }));
+  line = "\r\x1b[K";
   [[maybe_unused]] const auto written = ::write(fd_, line.data(), line.size());
 }
 

@@ -4,6 +4,7 @@
 
 #include "base/cancel.hpp"
 #include "base/env.hpp"
+#include "base/progress.hpp"
 #include "codegen/generate.hpp"
 #include "jit/build.hpp"
 #include "jit/cxx_toolchain.hpp"
@@ -20,6 +21,7 @@ Result<Binary> KernelBuilder::find(const KernelConfig& config, BuildPolicy polic
   if (policy == BuildPolicy::allowed && !building_is_off()) {
     BuildOptions options;
     options.limits.stop = scope.stop();
+    const Waiting waiting("tilesmith: compiling " + source.name);
     return tilesmith::build(*store_, *toolchain_, source, options);
   }
   TS_ASSIGN(const EntryKey entry, entry_key(source, toolchain_->identity()));

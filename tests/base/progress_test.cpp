@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <stdlib.h>
 #include <unistd.h>
 
@@ -9,6 +10,7 @@
 #include <vector>
 
 #include "base/file.hpp"
+#include "base/log.hpp"
 
 namespace tilesmith {
 namespace {
@@ -30,22 +32,72 @@ TEST(Progress, InALogSaysOneLineForQuickWork) {
   EXPECT_EQ(std::count(said.begin(), said.end(), '\n'), 1) << said;
 }
 
-TEST(Progress, OnATerminalRewritesOneLine) {
-  const FileDescriptor ours(::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC));
-  if (!ours || ::grantpt(ours.get()) != 0 || ::unlockpt(ours.get()) != 0) GTEST_SKIP() << "no pseudo terminal here";
-  const FileDescriptor terminal(::open(::ptsname(ours.get()), O_RDWR | O_NOCTTY | O_CLOEXEC));
-  ASSERT_TRUE(terminal);
+class OnATerminal : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (!ours || ::grantpt(ours.get()) != 0 || ::unlockpt(ours.get()) != 0) GTEST_SKIP() << "no pseudo terminal here";
+    terminal = FileDescriptor(::open(::ptsname(ours.get()), O_RDWR | O_NOCTTY | O_CLOEXEC));
+    ASSERT_TRUE(terminal);
+  }
+  /// What was written to the terminal; waits for something.
+  std::string read_some() {
+    std::string said(1000, '\0');
+    said.resize(static_cast<std::size_t>(::read(ours.get(), said.data(), said.size())));
+    return said;
+  }
+  bool has_something(int milliseconds) {
+    pollfd one{ours.get(), POLLIN, 0};
+    return ::poll(&one, 1, milliseconds) == 1;
+  }
+
+  FileDescriptor ours{::posix_openpt(O_RDWR | O_NOCTTY | O_CLOEXEC)}, terminal;
+};
+
+TEST_F(OnATerminal, ProgressRewritesOneLine) {
   {
     Progress progress("building", 10, terminal.get());
     std::this_thread::sleep_for(std::chrono::milliseconds(120));
     progress.update(4);
     progress.update(10);
   }
-  std::string said(1000, '\0');
-  said.resize(static_cast<std::size_t>(::read(ours.get(), said.data(), said.size())));
+  const std::string said = read_some();
   EXPECT_TRUE(said.starts_with("\rbuilding: 4 of 10, ")) << said;
   EXPECT_NE(said.find("s left\x1b[K\rbuilding: 10 of 10, "), std::string::npos) << said;
   EXPECT_TRUE(said.ends_with("\r\n")) << said;
+}
+
+TEST_F(OnATerminal, WaitingSaysForWhatAndErasesIt) {
+  const LogLevel level = log_level();
+  set_log_level(LogLevel::warn);
+  std::string said;
+  {
+    const Waiting waiting("compiling x", terminal.get(), std::chrono::milliseconds(1));
+    said = read_some();
+  }
+  EXPECT_TRUE(said.starts_with("\rcompiling x, 0.")) << said;
+  for (said.clear(); has_something(0);) said += read_some();
+  EXPECT_TRUE(said.ends_with("\r\x1b[K")) << said;
+  set_log_level(level);
+}
+
+TEST_F(OnATerminal, WaitingIsSilentWhereItIsShortOrTheLogIs) {
+  const LogLevel level = log_level();
+  set_log_level(LogLevel::warn);
+  { const Waiting brief("compiling x", terminal.get(), std::chrono::hours(1)); }
+  set_log_level(LogLevel::error);
+  {
+    const Waiting silent("compiling x", terminal.get(), std::chrono::milliseconds(0));
+    EXPECT_FALSE(has_something(20));
+  }
+  set_log_level(LogLevel::warn);
+  set_log_sink([](LogLevel, std::string_view) {});
+  {
+    const Waiting hosted("compiling x", terminal.get(), std::chrono::milliseconds(0));
+    EXPECT_FALSE(has_something(20));
+  }
+  set_log_sink({});
+  set_log_level(level);
+  EXPECT_FALSE(has_something(0));
 }
 
 }  // namespace

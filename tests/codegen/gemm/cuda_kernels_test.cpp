@@ -176,6 +176,26 @@ TEST_F(CudaGemmKernels, OfListsAreHealthy) {
   });
 }
 
+TEST_F(CudaGemmKernels, TheFirstChoiceIsBuiltWhereNothingIsAligned) {
+  using Op = EpilogueOp;
+  std::vector<GemmSignature> signatures = {
+      kBf16, signature_of(DataType::fp32, DataType::fp32), signature_of(DataType::int8, DataType::int32),
+      signature_of(DataType::fp8, DataType::bf16),
+      signature_of(DataType::fp16, DataType::fp16, {Op::scale_m, Op::scale_n, Op::bias, Op::gelu, Op::add})};
+  using enum MatrixOrder;
+  for (const auto& [a, b] : {std::pair(column, row), std::pair(row, row), std::pair(column, column)}) {
+    signatures.push_back(kBf16);
+    signatures.back().layout_a = a;
+    signatures.back().layout_b = b;
+  }
+  std::vector<Source> sources;
+  for (const GemmSignature& signature : signatures)
+    for (const CudaGemmShape& shape : {CudaGemmShape{.m = 1001, .n = 3001, .k = 777, .unaligned = true},
+                                       CudaGemmShape{.m = 127, .n = 577, .k = 67, .unaligned = true}})
+      sources.push_back(source_of(ranked_cuda_gemm(arch("sm_90a"), signature, shape).at(0).recipe.main()));
+  compile_all(testing::some(sources, 3), [](std::size_t, const ResourceReport&) {});  // within their limits of spills
+}
+
 /// Every layout that is transposed, of each size of element; the tiles and the walks that take most registers.
 std::vector<KernelConfig> of_layouts() {
   std::vector<KernelConfig> configs;

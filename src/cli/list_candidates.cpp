@@ -29,6 +29,7 @@ Result<std::vector<std::string>> problem_words(const CLI::App& verb, const CLI::
       return fail(ErrorCode::invalid_argument, fmt::format("{} does not go with --candidates", name),
                   "--arch, --op, --threads, --refused, --json and the problem's options, as run takes them");
     words.push_back(name);
+    if (option->get_items_expected_max() == 0) continue;  // a flag
     for (const std::string& value : option->results()) words.push_back(value);
   }
   std::ranges::reverse(words);  // as CLI11 reads them

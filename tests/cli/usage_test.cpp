@@ -359,6 +359,7 @@ TEST(Usage, ACompilersWordsNeedNotBeText) {
 TEST(Usage, CandidatesOfAProblemAreListedInDispatchOrder) {
   for (const char* words :
        {"list --op gemm --arch sm_90a --candidates -m 300 -n 320 -k 64 --dtype bf16 --dtype-out fp32",
+        "list --op gemm --arch sm_90a --candidates -m 512 -n 512 -k 512 --unaligned",
         "list --op gemm --arch x86_64_v4 --candidates -m 300 -n 320 -k 64 --threads 4",
         "list --arch sm_80 --candidates --seqlen-q 512 --seqlen-k 512 --mask top_left",
         "list --op attention --arch x86_64_v3 --candidates --seqlen-q 1 --seqlen-k 4096 --dtype fp32"}) {

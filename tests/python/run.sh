@@ -27,7 +27,13 @@ if [ -z "$python" ] && ! make_environment; then
   exit 77
 fi
 
-mkdir -p -m 700 "$build/test-store"
-export TILESMITH_LIBRARY=$library TILESMITH_CACHE_DIR=$build/test-store PYTHONDONTWRITEBYTECODE=1
+store=$build/test-store
+if [ -z "${TILESMITH_TEST_THOROUGH:-}" ]; then
+  # Most tests take what the store has (conftest.py), so it must not depend on what other tests compiled.
+  store=$build/python-store
+  rm -rf "$store"
+fi
+mkdir -p -m 700 "$store"
+export TILESMITH_LIBRARY=$library TILESMITH_CACHE_DIR=$store PYTHONDONTWRITEBYTECODE=1
 export PYTHONPATH=${TILESMITH_PACKAGE:-$(realpath ../../python)}
 exec "$python" -m pytest "$@" .

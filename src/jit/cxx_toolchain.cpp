@@ -206,7 +206,12 @@ Result<Compiled> CxxToolchain::compile(std::span<const Source* const> sources, c
   command.memory_limit_bytes = limits.memory_bytes;
   command.stop = limits.stop;
   TS_ASSIGN(ProcessOutcome outcome, run_process(command));
-  if (!outcome.succeeded()) return std::unexpected(failure(compiler_, sources, outcome));
+  if (!outcome.succeeded()) {
+    Error error = failure(compiler_, sources, outcome);
+    if (!flags_.empty() && error.hint.empty())
+      error.hint = fmt::format("TILESMITH_CXXFLAGS adds {}: does it build without?", fmt::join(flags_, " "));
+    return std::unexpected(std::move(error));
+  }
 
   auto binary = take_binary(directory.path(), sources);
   if (!binary) {

@@ -1,6 +1,7 @@
 // Candidates of one problem in a worker: planned, verified and timed, each when that is first asked for.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <memory>
 #include <optional>
@@ -9,11 +10,24 @@
 
 #include "choose/candidate.hpp"
 #include "dispatch/backend.hpp"
+#include "measure/measure.hpp"
 #include "runtime/poison.hpp"
 #include "tilesmith/dispatcher.hpp"
 #include "trial/trial.hpp"
 
 namespace tilesmith {
+
+/// Enough timing for a first look (round 0) or for a later turn. A call that takes longer is timed once. What takes
+/// more than `give_up_above` seconds a call is given up; 0: nothing is.
+[[nodiscard]] inline MeasureOptions window_of(int round, double give_up_above) {
+  MeasureOptions options;
+  options.min_samples = 1;
+  options.max_samples = round == 0 ? 5 : 25;
+  options.budget = std::chrono::duration<double>(round == 0 ? 0.005 : 0.02);
+  options.target_spread = 0.005;
+  options.give_up_above = give_up_above;
+  return options;
+}
 
 /// A device as the worker sees it: opened when it is first used, so that the process which forks workers leaves the
 /// driver alone.

@@ -36,17 +36,6 @@ TurnResult unpack_turn(const std::string& payload) {
   return {.seconds = in["seconds"], .failure = in["failure"]};
 }
 
-MeasureOptions window_of(const InterleavedTurn& turn, bool processor_time) {
-  MeasureOptions options;
-  options.processor_time = processor_time;
-  options.min_samples = 1;
-  options.max_samples = turn.round == 0 ? 5 : 25;
-  options.budget = std::chrono::duration<double>(turn.round == 0 ? 0.005 : 0.02);
-  options.target_spread = 0.005;
-  options.give_up_above = turn.give_up_above;
-  return options;
-}
-
 /// A problem, the candidates of it that are measured, and how far that is.
 template <class Op>
 struct OracleContest {
@@ -79,7 +68,9 @@ class OracleWorker {
   Result<double> time(std::size_t contest, const InterleavedTurn& turn) {
     TS_TRY(open(contest));
     if (turn.is_verified && reference_ != nullptr) TS_TRY(runner_->verify(turn.candidate, *reference_, inputs_));
-    return runner_->time(turn.candidate, window_of(turn, options_.processor_time));
+    MeasureOptions window = window_of(turn.round, turn.give_up_above);
+    window.processor_time = options_.processor_time;
+    return runner_->time(turn.candidate, window);
   }
 
   /// Makes the problem's data, unless they are there.

@@ -39,17 +39,6 @@ RaceResult unpack(const std::string& payload) {
   return {.seconds = in["seconds"], .spent_s = in["spent"], .failure = in["failure"]};
 }
 
-/// Enough timing for a first look, for a round, and for a turn of a block. A call that takes longer is timed once.
-MeasureOptions window_of(const RaceStep& step) {
-  MeasureOptions options;
-  options.min_samples = 1;
-  options.max_samples = step.round == 0 ? 5 : 25;
-  options.budget = std::chrono::duration<double>(step.round == 0 ? 0.005 : 0.02);
-  options.target_spread = 0.005;
-  options.give_up_above = step.give_up_above;
-  return options;
-}
-
 /// Runs the steps of a race in a worker: verifies each candidate when it is first met, and times it.
 template <class Op>
 class Runner {
@@ -69,7 +58,7 @@ class Runner {
  private:
   Result<double> time(const RaceStep& step) {
     if (!runner_.is_planned(step.candidate)) TS_TRY(runner_.verify(step.candidate, reference_));
-    return runner_.time(step.candidate, window_of(step));
+    return runner_.time(step.candidate, window_of(step.round, step.give_up_above));
   }
 
   WorkerDevice device_;

@@ -131,6 +131,11 @@ TEST_F(CxxToolchainTest, FlagsOfTheEnvironmentFollowTheSourcesOwn) {
   const Source* one[] = {&source};
   EXPECT_TRUE(flagged->compile(one, {}).has_value());
   EXPECT_FALSE(plain->compile(one, {}).has_value());
+  flags.set("-fno-such-option");
+  const auto refused = CxxToolchain::find().value()->compile(one, {});
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_NE(refused.error().message.find("no-such-option"), std::string::npos) << refused.error().text();
+  EXPECT_NE(refused.error().hint.find("TILESMITH_CXXFLAGS"), std::string::npos) << refused.error().text();
 }
 
 TEST_F(CxxToolchainTest, AMissingCompilerIsNamed) {

@@ -140,7 +140,7 @@ struct Attention {
         if constexpr (!cfg::kTf32x3) {
           add_values(o + n / 2, a, key, n);
         } else {
-          __syncwarp();
+          __syncwarp();  // else the compiler loads values of several groups ahead, and spills
           float sums[8] = {};
           add_values(sums, a, key, n);
 #pragma unroll

@@ -328,6 +328,18 @@ typedef struct tilesmith_attention {
    * Their device is not read. NULL: the context's. Plans are kept for each distinct options, as long as the context
    * lives; threads and loaded kernels are shared. */
   const tilesmith_context_options* options;
+
+  /* Pages. With a page_size, k is (num_pages, heads_kv, page_size, head_dim_qk) and v (num_pages, heads_kv, page_size,
+   * head_dim_v) by their strides, whose batch leads from page to page; sequences have lengths of their own, and
+   * cu_seqlens_k is NULL (group mode packs q and o alone). Key j of sequence b is row j % page_size of page
+   * page_numbers[b * page_stride + j / page_size], or with page_offsets page_numbers[page_offsets[b] + j / page_size];
+   * without page_numbers, of page b. Nothing is read of entries and pages that no query sees. */
+  int64_t page_size; /* keys; 0: k and v are not paged. Part of the problem, as seqlen_k is: the longest length */
+  int64_t num_pages;
+  int64_t page_stride;
+  const int32_t* seqlens_k; /* (batch): keys of each sequence */
+  const int32_t* page_numbers;
+  const int32_t* page_offsets; /* (batch) or longer */
 } tilesmith_attention;
 
 /* A batch of one with one head, without mask and traits: set what differs. */
@@ -336,7 +348,7 @@ typedef struct tilesmith_attention {
     sizeof(tilesmith_attention), {0, 0}, TILESMITH_BF16, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 128, 128, -1, -1, 0, 0,         \
         {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0, 0}, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL,    \
         NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, {NULL, 0, 0, 0}, {NULL, 0, 0, 0}, {NULL, 0, 0, 0}, 0, \
-        NULL                                                                                                           \
+        NULL, 0, 0, 0, NULL, NULL, NULL                                                                                \
   }
 
 /* Fills in the strides of dense q, k, v, o, lse and bias in this layout (tilesmith_layout), and the usual scale, from

@@ -53,6 +53,9 @@ struct AttentionProblem {
   bool lse = false;             ///< the call wants the log-sum-exp
   bool negative_scale = false;  ///< the call's scale is below 0; the CPU does not ask
   bool block_scale = false;     ///< fp8: scales differ along a sequence, by blocks of kScaleBlock rows
+  /// Keys of a page of k and v; 0: they are not paged. Paged sequences have lengths of their own up to seqlen_k, in
+  /// either mode: group mode packs q and o alone. AttentionPages says where their keys lie.
+  std::int64_t page_size = 0;
   // What a CUDA kernel may expect of the memory; the CPU does not ask.
   bool unaligned = false;       ///< a pointer or row of q, k, v or o is no multiple of 16 bytes
   bool unaligned_bias = false;  ///< the same holds for the bias, or its columns are not contiguous
@@ -82,6 +85,7 @@ struct AttentionProblem {
     visit("lse", self.lse);
     visit("negative_scale", self.negative_scale);
     visit("block_scale", self.block_scale);
+    visit("page_size", self.page_size);
     visit("unaligned", self.unaligned);
     visit("unaligned_bias", self.unaligned_bias);
   }
@@ -118,6 +122,23 @@ struct AttentionScale {
   std::int64_t batch = 0, head = 0, block = 0;
 };
 
+/// Where the keys of sequences lie in a cache of pages, when the problem has a page_size. k is (num_pages, heads_kv,
+/// page_size, head_dim_qk) and v (num_pages, heads_kv, page_size, head_dim_v) in any order that their strides describe;
+/// their batch strides lead from page to page. Key j of sequence b is row j % page_size of page n[j / page_size], with
+/// n
+///   numbers + b * stride          a table with a row for each sequence
+///   numbers + offsets[b]          one list of all sequences' pages, when there are offsets
+/// and of page b when there are no numbers: a dense cache whose sequences differ in length.
+/// Nothing is read of pages that no query sees, nor of their entries: neither behind a sequence's last key, nor before
+/// the window of its first query. So they may hold anything. Sequences may share pages.
+struct AttentionPages {
+  const std::int32_t* lengths = nullptr;  ///< keys of each sequence: batch of 0 to seqlen_k
+  const std::int32_t* numbers = nullptr;  ///< each 0 to num_pages - 1
+  const std::int32_t* offsets = nullptr;  ///< batch of them; what else the list has is not read
+  std::int64_t stride = 0;                ///< of the table's rows, in entries
+  std::int64_t num_pages = 0;
+};
+
 /// On a CUDA device every pointer is to memory the device can read, the offsets included.
 struct AttentionArguments {
   const void* q = nullptr;
@@ -129,13 +150,14 @@ struct AttentionArguments {
   const float* alibi = nullptr;  ///< one slope per query head, or per (batch, query head) with alibi_batch_stride
   const float* sink = nullptr;   ///< one logit per query head
   const std::int32_t* cu_seqlens_q = nullptr;  ///< group mode: batch + 1 offsets, first 0, increasing
-  const std::int32_t* cu_seqlens_k = nullptr;
+  const std::int32_t* cu_seqlens_k = nullptr;  ///< not with pages
   std::int64_t total_q = 0;  ///< group mode: rows of q and o, and of k and v; the CPU reads them off the offsets
   std::int64_t total_k = 0;
   AttentionStrides q_strides, k_strides, v_strides, o_strides, lse_strides;  ///< lse_strides.row is usually 1
   BiasStrides bias_strides;
   std::int64_t alibi_batch_stride = 0;
   AttentionScale q_scale, k_scale, v_scale;  ///< fp8; k and v by the head of keys and values
+  AttentionPages pages;                      ///< read when the problem has a page_size
   float scale = 0;                           ///< usually 1 / sqrt(head_dim_qk)
   float soft_cap = 0;                        ///< read when the problem has soft_cap; positive
   float dropout_probability = 0;             ///< in [0, 1); acts in steps of 1/65536
@@ -144,7 +166,8 @@ struct AttentionArguments {
 };
 
 /// Strides of dense q, k, v, o, lse and bias in this layout, and the usual scale. Group mode packs the sequences:
-/// total_q and total_k are the last of the offsets; batch mode ignores them.
+/// total_q and total_k are the last of the offsets; batch mode ignores them. Pages are dense in the same way, each with
+/// the layout of a sequence.
 [[nodiscard]] TILESMITH_API AttentionArguments dense_arguments(const AttentionProblem& problem, AttentionLayout layout,
                                                                std::int64_t total_q = 0, std::int64_t total_k = 0);
 

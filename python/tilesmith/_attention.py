@@ -23,21 +23,24 @@ def attention(q: Array, k: Any, v: Any, *, layout: Layout = "bhsd", causal: bool
               alibi: Any = None, sink: Any = None, q_scale: Any = None, k_scale: Any = None, v_scale: Any = None,
               dropout_p: float = 0.0, seed: Optional[int] = None, cu_seqlens_q: Any = None, cu_seqlens_k: Any = None,
               max_seqlen_q: Optional[int] = None, max_seqlen_k: Optional[int] = None, return_lse: Literal[False] = False,
-              diagonal: int = 0, tf32: bool = False, out: Any = None, **options: Unpack[CallOptions]) -> Array: ...  # fmt: skip
+              diagonal: int = 0, tf32: bool = False, block_table: Any = None, seqlens_k: Any = None, page_indices: Any = None,
+              page_indptr: Any = None, out: Any = None, **options: Unpack[CallOptions]) -> Array: ...  # fmt: skip
 @overload
 def attention(q: Array, k: Any, v: Any, *, layout: Layout = "bhsd", causal: bool = False, mask: Mask = "none",
               window: tuple[int, int] = (-1, -1), scale: Optional[float] = None, softcap: float = 0.0, bias: Any = None,
               alibi: Any = None, sink: Any = None, q_scale: Any = None, k_scale: Any = None, v_scale: Any = None,
               dropout_p: float = 0.0, seed: Optional[int] = None, cu_seqlens_q: Any = None, cu_seqlens_k: Any = None,
               max_seqlen_q: Optional[int] = None, max_seqlen_k: Optional[int] = None, return_lse: Literal[True],
-              diagonal: int = 0, tf32: bool = False, out: Any = None, **options: Unpack[CallOptions]) -> tuple[Array, Array]: ...  # fmt: skip
+              diagonal: int = 0, tf32: bool = False, block_table: Any = None, seqlens_k: Any = None, page_indices: Any = None,
+              page_indptr: Any = None, out: Any = None, **options: Unpack[CallOptions]) -> tuple[Array, Array]: ...  # fmt: skip
 @overload
 def attention(q: Array, k: Any, v: Any, *, layout: Layout = "bhsd", causal: bool = False, mask: Mask = "none",
               window: tuple[int, int] = (-1, -1), scale: Optional[float] = None, softcap: float = 0.0, bias: Any = None,
               alibi: Any = None, sink: Any = None, q_scale: Any = None, k_scale: Any = None, v_scale: Any = None,
               dropout_p: float = 0.0, seed: Optional[int] = None, cu_seqlens_q: Any = None, cu_seqlens_k: Any = None,
               max_seqlen_q: Optional[int] = None, max_seqlen_k: Optional[int] = None, return_lse: bool, diagonal: int = 0,
-              tf32: bool = False, out: Any = None, **options: Unpack[CallOptions]) -> Union[Array, tuple[Array, Array]]: ...  # fmt: skip
+              tf32: bool = False, block_table: Any = None, seqlens_k: Any = None, page_indices: Any = None,
+              page_indptr: Any = None, out: Any = None, **options: Unpack[CallOptions]) -> Union[Array, tuple[Array, Array]]: ...  # fmt: skip
 def attention(
     q: Any,
     k: Any,
@@ -64,6 +67,10 @@ def attention(
     return_lse: bool = False,
     diagonal: int = 0,
     tf32: bool = False,
+    block_table: Any = None,
+    seqlens_k: Any = None,
+    page_indices: Any = None,
+    page_indptr: Any = None,
     out: Any = None,
     **options: Unpack[CallOptions],
 ) -> Any:
@@ -100,6 +107,15 @@ def attention(
         (total, heads, dim) for "bshd".
     max_seqlen_q, max_seqlen_k: the longest of the sequences. None reads the offsets, which for tensors on a GPU waits
         for it.
+    seqlens_k: int32, (batch,): keys and values lie in a cache, and sequence b has seqlens_k[b] of them. k and v are then
+        (pages, heads_kv, page_size, head_dim) for "bhsd" and (pages, page_size, heads_kv, head_dim) for "bshd", pages of
+        any size, which sequences may share. Key j of sequence b is row j % page_size of the page that block_table or
+        page_indices names; with neither it is row j of page b, a dense cache. cu_seqlens_q alone packs queries. What no
+        query sees is not read: rows behind a sequence's last key, entries behind its last page, and pages before the
+        window of its first query may hold anything. CPU only.
+    block_table: int32, (batch, pages of the longest sequence): entry [b, j // page_size] names key j's page.
+    page_indices, page_indptr: the same as one list: entry page_indptr[b] + j // page_size; int32. max_seqlen_k is a bound of
+        seqlens_k then; with block_table the table's width is, unless it is given.
     tf32: float32 tensors are rounded to 10 bits of mantissa in the products, where the device has such instructions; else
         the products are float32.
     return_lse: True returns (output, lse): lse is float32, (batch, heads_q, seqlen_q) or with variable lengths
@@ -127,7 +143,8 @@ def attention(
         serve = under("attention", options, serve)
     try:
         return serve(q, k, v, layout, causal, mask, window, scale, softcap, bias, alibi, sink, q_scale, k_scale, v_scale,
-                     dropout_p, seed, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, return_lse, diagonal, tf32, out)  # fmt: skip
+                     dropout_p, seed, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, return_lse, diagonal, tf32, block_table,
+                     seqlens_k, page_indices, page_indptr, out)  # fmt: skip
     except Error:
         raise
     except Exception as error:

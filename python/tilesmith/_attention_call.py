@@ -43,6 +43,10 @@ class Tensors(NamedTuple):
     v_scale: Optional[View] = None
     cu_seqlens_q: Optional[View] = None
     cu_seqlens_k: Optional[View] = None
+    block_table: Optional[View] = None
+    seqlens_k: Optional[View] = None
+    page_indices: Optional[View] = None
+    page_indptr: Optional[View] = None
     out: Optional[View] = None
 
 
@@ -90,13 +94,18 @@ class Arguments(NamedTuple):
     return_lse: Any
     diagonal: Any
     tf32: Any
+    block_table: Any
+    seqlens_k: Any
+    page_indices: Any
+    page_indptr: Any
     out: Any
 
     @property
     def tensors(self) -> tuple[Any, ...]:
         """In the order of Tensors."""
         return (self.q, self.k, self.v, self.bias, self.alibi, self.sink, self.q_scale, self.k_scale, self.v_scale,
-                self.cu_seqlens_q, self.cu_seqlens_k, self.out)  # fmt: skip
+                self.cu_seqlens_q, self.cu_seqlens_k, self.block_table, self.seqlens_k, self.page_indices,
+                self.page_indptr, self.out)  # fmt: skip
 
     @property
     def options(self) -> Options:
@@ -108,7 +117,7 @@ class Call:
     """A prepared call. It belongs to the thread that made it: the structure is filled anew for each run."""
 
     __slots__ = ("_call", "_address", "_forward", "_inputs", "_out_span", "out_shape", "out_type", "same_type",
-                 "lse_shape", "stream_device", "scaled")  # fmt: skip
+                 "lse_shape", "stream_device", "scaled", "paged")  # fmt: skip
 
     def __init__(self, call: Attention, tensors: Tensors, out_shape: tuple[int, ...], out_type: str,
                  lse_shape: tuple[int, ...]) -> None:  # fmt: skip
@@ -127,6 +136,7 @@ class Call:
         self.stream_device = call.device.index if call.device.kind == CUDA else -1  #: whose stream; -1: none
         #: whether `scales` is to be called before each run
         self.scaled = any(view is not None for view in (tensors.q_scale, tensors.k_scale, tensors.v_scale))
+        self.paged = call.page_size != 0  #: whether `pages` is to be called before each run
 
     def run(self, q: int, k: int, v: int, out: int, lse: int, bias: int, alibi: int, sink: int, cu_seqlens_q: int,
             cu_seqlens_k: int, stream: int) -> None:  # fmt: skip
@@ -156,6 +166,12 @@ class Call:
         call.q_scale.data, call.k_scale.data, call.v_scale.data = q, k, v
 
 
+    def pages(self, block_table: int, seqlens_k: int, page_indices: int, page_indptr: int) -> None:
+        """Addresses of what says where keys lie, apart from the other pointers as `scales` is."""
+        call = self._call
+        call.seqlens_k, call.page_numbers, call.page_offsets = seqlens_k, block_table or page_indices, page_indptr
+
+
 def as_window(window: Any) -> tuple[Any, ...]:
     """The argument, which may be any sequence, as what a call is found by."""
     try:
@@ -178,7 +194,12 @@ def prepare(tensors: Tensors, options: Options, threads: int = 0) -> Call:
         call.options = ctypes.pointer(given)
     group = _set_mode(call, tensors)
     dims = _dims(options.layout, group)
-    _set_shape(call, tensors, dims, options, group)
+    paged = _set_pages(call, tensors, options)
+    # Pages are not packed: they have all four dimensions.
+    dims_k = _dims(options.layout, group and not paged)
+    _set_shape(call, tensors, dims, dims_k, options, group)
+    if paged:
+        _set_lengths(call, tensors, dims_k, options)
     out_type = _set_data_type(call, tensors)
     if flag("tf32", options.tf32):
         if tensors.q.data_type != "fp32":
@@ -190,7 +211,7 @@ def prepare(tensors: Tensors, options: Options, threads: int = 0) -> Call:
     if tensors.q.kind == CUDA:
         _nvrtc.find()
     call.q_strides, call.k_strides, call.v_strides = (
-        _strides(name, getattr(tensors, name), dims) for name in ("q", "k", "v"))  # fmt: skip
+        _strides(name, getattr(tensors, name), d) for name, d in (("q", dims), ("k", dims_k), ("v", dims_k)))  # fmt: skip
     out_shape = _like(tensors.q.shape, dims, tensors.v.shape[-1])
     _set_out(call, tensors.out, out_shape, dims)
     _set_numbers(call, options)
@@ -228,45 +249,106 @@ def _dims(layout: str, group: bool) -> _Dims:
 
 
 def _set_mode(call: Attention, tensors: Tensors) -> bool:
-    if (tensors.cu_seqlens_q is None) != (tensors.cu_seqlens_k is None):
+    if tensors.seqlens_k is not None:
+        if tensors.cu_seqlens_k is not None:
+            raise InvalidArgument("cu_seqlens_k and seqlens_k are given", "seqlens_k alone for keys in a cache")
+    elif (tensors.cu_seqlens_q is None) != (tensors.cu_seqlens_k is None):
         raise InvalidArgument("one of cu_seqlens_q and cu_seqlens_k is given", "both (variable lengths) or neither")
     call.mode = int(tensors.cu_seqlens_q is not None)
     return bool(call.mode)
 
 
-def _set_shape(call: Attention, tensors: Tensors, dims: _Dims, options: Options, group: bool) -> None:
-    for name in ("q", "k", "v"):
+def _set_pages(call: Attention, tensors: Tensors, options: Options) -> bool:
+    """Whether keys lie in a cache: of pages, or of sequences with lengths of their own."""
+    table, indices, indptr = tensors.block_table, tensors.page_indices, tensors.page_indptr
+    if tensors.seqlens_k is None:
+        for name in ("block_table", "page_indices", "page_indptr"):
+            if getattr(tensors, name) is not None:
+                raise InvalidArgument(f"{name} is given without seqlens_k", "seqlens_k: the keys of each sequence")
+        return False
+    if table is not None and (indices is not None or indptr is not None):
+        raise InvalidArgument("block_table and page_indices are given", "a table, or a list with page_indptr")
+    if (indices is None) != (indptr is None):
+        raise InvalidArgument("one of page_indices and page_indptr is given", "both, or a block_table")
+    for name, rank in (("block_table", 2), ("seqlens_k", 1), ("page_indices", 1), ("page_indptr", 1)):
+        view = getattr(tensors, name)
+        if view is None:
+            continue
+        if view.data_type != "int32" or len(view.shape) != rank or (view.strides[-1] != 1 and view.shape[-1] > 1):
+            raise WrongType(f"{name} has the type {view.data_type}, the shape {view.shape} and the strides {view.strides}",
+                            f"int32, {rank} dimension{'s' * (rank > 1)}, the last one contiguous")  # fmt: skip
+    return True
+
+
+def _set_lengths(call: Attention, tensors: Tensors, dims: _Dims, options: Options) -> None:
+    """The sizes of a cache."""
+    table, lengths, indptr = tensors.block_table, tensors.seqlens_k, tensors.page_indptr
+    call.num_pages, call.page_size = tensors.k.shape[dims.batch or 0], tensors.k.shape[dims.row]
+    if call.page_size == 0:
+        raise InvalidArgument(f"k has the shape {tensors.k.shape}: its pages have no rows", dims.text)
+    assert lengths is not None
+    if lengths.shape != (call.batch,):
+        raise InvalidArgument(f"seqlens_k has the shape {lengths.shape}", f"({call.batch},): (batch,)")
+    longest = call.page_size
+    if table is not None:
+        if table.shape[0] != call.batch:
+            raise InvalidArgument(f"block_table has the shape {table.shape}", f"({call.batch}, pages of the longest)")
+        call.page_stride = table.strides[0] if table.shape[0] > 1 else table.shape[1]
+        longest = table.shape[1] * call.page_size
+    if indptr is not None and indptr.shape[0] not in (call.batch, call.batch + 1):
+        raise InvalidArgument(f"page_indptr has the shape {indptr.shape}", f"({call.batch + 1},): (batch + 1,)")
+    if options.max_seqlen_k is not None:
+        given = whole("max_seqlen_k", options.max_seqlen_k)
+        if given > longest and indptr is None:
+            raise InvalidArgument(f"max_seqlen_k is {given}, and the cache holds {longest} keys of a sequence",
+                                  f"at most {longest}")  # fmt: skip
+        longest = given
+    elif indptr is not None:
+        raise InvalidArgument("page_indptr is given without max_seqlen_k", "max_seqlen_k: a bound of seqlens_k")
+    call.seqlen_k = longest
+
+
+def _set_shape(call: Attention, tensors: Tensors, dims: _Dims, dims_k: _Dims, options: Options, group: bool) -> None:
+    paged = tensors.seqlens_k is not None
+    for name, wanted in (("q", dims), ("k", dims_k), ("v", dims_k)):
         shape = getattr(tensors, name).shape
-        if len(shape) != dims.rank:
-            hint = dims.text if group else f"{dims.text}; variable lengths need cu_seqlens_q and cu_seqlens_k"
+        if len(shape) != wanted.rank:
+            hint = wanted.text if group else f"{wanted.text}; variable lengths need cu_seqlens_q and cu_seqlens_k"
+            if paged and name != "q":
+                hint = wanted.text.replace("batch", "pages").replace("seqlen", "page size")
             raise InvalidArgument(f"{name} has the shape {shape}", hint)
     q, k, v = tensors.q.shape, tensors.k.shape, tensors.v.shape
     if k[:-1] != v[:-1]:
         raise InvalidArgument(f"k has the shape {k}, v {v}", "the same, but for the head dim")
     if q[-1] != k[-1]:
         raise InvalidArgument(f"the head dim of q is {q[-1]}, of k {k[-1]}", "the same")
-    call.heads_q, call.heads_kv, call.head_dim_qk, call.head_dim_v = q[dims.head], k[dims.head], q[-1], v[-1]
+    call.heads_q, call.heads_kv, call.head_dim_qk, call.head_dim_v = q[dims.head], k[dims_k.head], q[-1], v[-1]
     offsets_q, offsets_k = tensors.cu_seqlens_q, tensors.cu_seqlens_k
-    if offsets_q is not None and offsets_k is not None:
+    if offsets_q is not None:
         for name, offsets in (("cu_seqlens_q", offsets_q), ("cu_seqlens_k", offsets_k)):
+            if offsets is None:
+                continue
             if offsets.data_type != "int32" or len(offsets.shape) != 1 or offsets.strides[0] != 1:
                 raise WrongType(f"{name} has the type {offsets.data_type}, the shape {offsets.shape} and the strides "
                                 f"{offsets.strides}", "int32, one contiguous dimension, batch + 1 offsets")  # fmt: skip
-        if offsets_q.shape != offsets_k.shape or offsets_q.shape[0] < 1:
-            raise InvalidArgument(f"cu_seqlens_q has {offsets_q.shape[0]} offsets, cu_seqlens_k {offsets_k.shape[0]}",
+        length_k = offsets_q.shape[0] if offsets_k is None else offsets_k.shape[0]
+        if offsets_q.shape[0] != length_k or offsets_q.shape[0] < 1:
+            raise InvalidArgument(f"cu_seqlens_q has {offsets_q.shape[0]} offsets, cu_seqlens_k {length_k}",
                                   "batch + 1 each")  # fmt: skip
         call.batch = offsets_q.shape[0] - 1
-        call.total_q, call.total_k = q[dims.row], k[dims.row]
+        call.total_q = q[dims.row]
         call.seqlen_q = whole("max_seqlen_q", options.max_seqlen_q)
-        call.seqlen_k = whole("max_seqlen_k", options.max_seqlen_k)
+        if not paged:
+            call.total_k = k[dims.row]
+            call.seqlen_k = whole("max_seqlen_k", options.max_seqlen_k)
         return
     batch, batch_k = q[dims.batch or 0], k[dims.batch or 0]
-    if batch != batch_k:
+    if batch != batch_k and not paged:
         raise InvalidArgument(f"the batch of q is {batch}, of k and v {batch_k}", "the same")
-    for name in ("max_seqlen_q", "max_seqlen_k"):
+    for name in ("max_seqlen_q",) if paged else ("max_seqlen_q", "max_seqlen_k"):
         if getattr(options, name) is not None:
             raise InvalidArgument(f"{name} is given without cu_seqlens", "with variable lengths only")
-    call.batch, call.seqlen_q, call.seqlen_k = batch, q[dims.row], k[dims.row]
+    call.batch, call.seqlen_q, call.seqlen_k = batch, q[dims.row], k[dims_k.row]
 
 
 def _set_data_type(call: Attention, tensors: Tensors) -> str:

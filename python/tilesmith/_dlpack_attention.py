@@ -21,7 +21,7 @@ def attention(*given: Any) -> Any:
                 for name, array in zip(Tensors._fields, x.tensors)]  # fmt: skip
     seen: list[Any] = [None if b is None else b.view for b in borrowed]
     views = Tensors(*seen)
-    if views.cu_seqlens_q is not None and (x.max_seqlen_q is None or x.max_seqlen_k is None):
+    if views.cu_seqlens_q is not None and (x.max_seqlen_q is None or (x.max_seqlen_k is None and x.seqlens_k is None)):
         raise InvalidArgument("max_seqlen_q or max_seqlen_k is not given", "the longest of the sequences")
     options = x.options
     call = _calls.by_key.get(key := (options, views)) or _calls.keep(key, prepare(views, options))
@@ -37,6 +37,8 @@ def attention(*given: Any) -> Any:
     at: Any = Tensors(*addresses)
     if call.scaled:
         call.scales(at.q_scale, at.k_scale, at.v_scale)
+    if call.paged:
+        call.pages(at.block_table, at.seqlens_k, at.page_indices, at.page_indptr)
     call.run(at.q, at.k, at.v, at.out if result is None else result.borrowed.address,
              0 if lse is None else lse.borrowed.address, at.bias, at.alibi, at.sink, at.cu_seqlens_q, at.cu_seqlens_k,
              0 if stream in (None, 1) else stream)  # fmt: skip

@@ -30,6 +30,10 @@ def attention(*given: Any) -> Any:
     if x.cu_seqlens_q is not None and x.cu_seqlens_k is not None:
         x = x._replace(max_seqlen_q=_longest(x.max_seqlen_q, x.cu_seqlens_q),
                        max_seqlen_k=_longest(x.max_seqlen_k, x.cu_seqlens_k))  # fmt: skip
+    elif x.cu_seqlens_q is not None and x.seqlens_k is not None:
+        x = x._replace(max_seqlen_q=_longest(x.max_seqlen_q, x.cu_seqlens_q))
+    if x.page_indptr is not None and x.max_seqlen_k is None and x.seqlens_k is not None:
+        x = x._replace(max_seqlen_k=int(x.seqlens_k.max(initial=0)))
     options = x.options
     key = (options, *map(describe, arrays))
     call = _calls.by_key.get(key)
@@ -47,6 +51,8 @@ def attention(*given: Any) -> Any:
         call.seed(random.getrandbits(64) if x.seed is None else check_seed(x.seed))
     if call.scaled:
         call.scales(address(x.q_scale), address(x.k_scale), address(x.v_scale))
+    if call.paged:
+        call.pages(*map(address, (x.block_table, x.seqlens_k, x.page_indices, x.page_indptr)))
     call.run(address(x.q), address(x.k), address(x.v), address(out), address(lse), address(x.bias), address(x.alibi),
              address(x.sink), address(x.cu_seqlens_q), address(x.cu_seqlens_k), 0)  # fmt: skip
     return (out, lse) if x.return_lse else out

@@ -31,17 +31,22 @@ _calls: KeptCalls[Call] = KeptCalls()
 
 def attention(q: Any, k: Any, v: Any, layout: Any, causal: Any, mask: Any, window: Any, scale: Any, softcap: Any, bias: Any,
               alibi: Any, sink: Any, q_scale: Any, k_scale: Any, v_scale: Any, dropout_p: Any, seed: Any, cu_seqlens_q: Any,
-              cu_seqlens_k: Any, max_seqlen_q: Any, max_seqlen_k: Any, return_lse: Any, diagonal: Any, tf32: Any, out: Any) -> Any:  # fmt: skip
+              cu_seqlens_k: Any, max_seqlen_q: Any, max_seqlen_k: Any, return_lse: Any, diagonal: Any, tf32: Any,
+              block_table: Any, seqlens_k: Any, page_indices: Any, page_indptr: Any, out: Any) -> Any:  # fmt: skip
     """tilesmith.attention on plain torch tensors. Every call passes here, so it is written for speed."""
     if is_compiling():
         return attention_op(q, k, v, layout, causal, mask, window, scale, softcap, bias, alibi, sink, q_scale, k_scale,
                             v_scale, dropout_p, seed, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, return_lse,
-                            diagonal, tf32, out)  # fmt: skip
+                            diagonal, tf32, block_table, seqlens_k, page_indices, page_indptr, out)  # fmt: skip
     plain = (bias is None and alibi is None and sink is None and q_scale is None and k_scale is None and v_scale is None
-             and cu_seqlens_q is None and cu_seqlens_k is None and out is None)  # fmt: skip
+             and cu_seqlens_q is None and cu_seqlens_k is None and seqlens_k is None and block_table is None
+             and page_indptr is None and page_indices is None and out is None)  # fmt: skip
     if not plain or type(k) is not Tensor or type(v) is not Tensor:
-        _check_tensors((q, k, v, bias, alibi, sink, q_scale, k_scale, v_scale, cu_seqlens_q, cu_seqlens_k, out))
+        _check_tensors((q, k, v, bias, alibi, sink, q_scale, k_scale, v_scale, cu_seqlens_q, cu_seqlens_k, block_table,
+                        seqlens_k, page_indices, page_indptr, out))  # fmt: skip
         max_seqlen_q, max_seqlen_k = _longest(max_seqlen_q, cu_seqlens_q), _longest(max_seqlen_k, cu_seqlens_k)
+        if page_indptr is not None and max_seqlen_k is None and seqlens_k is not None and seqlens_k.numel():
+            max_seqlen_k = int(seqlens_k.max())
     if type(window) is not tuple:
         window = as_window(window)
     # get_device() is the device's index, -1 for the CPU: a device object takes longer to hash. Meta tensors have -1 too, but
@@ -50,11 +55,13 @@ def attention(q: Any, k: Any, v: Any, layout: Any, causal: Any, mask: Any, windo
            v.stride(), v.get_device(), layout, causal, mask, window, scale, softcap, dropout_p, max_seqlen_q,
            max_seqlen_k, return_lse, diagonal, tf32, torch_threads())  # fmt: skip
     if not plain:
-        key += tuple(map(describe, (bias, alibi, sink, q_scale, k_scale, v_scale, cu_seqlens_q, cu_seqlens_k, out)))
+        key += tuple(map(describe, (bias, alibi, sink, q_scale, k_scale, v_scale, cu_seqlens_q, cu_seqlens_k, block_table,
+                                    seqlens_k, page_indices, page_indptr, out)))  # fmt: skip
     call = _calls.by_key.get(key)
     if call is None:
         x = Arguments(q, k, v, layout, causal, mask, window, scale, softcap, bias, alibi, sink, q_scale, k_scale, v_scale,
-                      dropout_p, seed, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, return_lse, diagonal, tf32, out)  # fmt: skip
+                      dropout_p, seed, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, return_lse, diagonal, tf32,
+                      block_table, seqlens_k, page_indices, page_indptr, out)  # fmt: skip
         views = Tensors(*(view_of(name, tensor) for name, tensor in zip(Tensors._fields, x.tensors)))
         call = _calls.keep(key, prepare(views, x.options, torch_threads()))
     if (q.requires_grad or k.requires_grad or v.requires_grad) and grad_enabled():
@@ -70,13 +77,16 @@ def attention(q: Any, k: Any, v: Any, layout: Any, causal: Any, mask: Any, windo
         result = out
         call.check_apart(q.data_ptr(), k.data_ptr(), v.data_ptr(), address(bias), address(alibi), address(sink),
                          address(q_scale), address(k_scale), address(v_scale), address(cu_seqlens_q),
-                         address(cu_seqlens_k), out.data_ptr())  # fmt: skip
+                         address(cu_seqlens_k), address(block_table), address(seqlens_k), address(page_indices),
+                         address(page_indptr), out.data_ptr())  # fmt: skip
     stream = raw_stream(call.stream_device) if call.stream_device >= 0 else 0
     if plain and not return_lse:
         call.run(q.data_ptr(), k.data_ptr(), v.data_ptr(), result.data_ptr(), 0, 0, 0, 0, 0, 0, stream)
         return result
     if call.scaled:
         call.scales(address(q_scale), address(k_scale), address(v_scale))
+    if call.paged:
+        call.pages(address(block_table), address(seqlens_k), address(page_indices), address(page_indptr))
     lse = q.new_empty(*call.lse_shape, dtype=torch.float32) if return_lse else None
     call.run(q.data_ptr(), k.data_ptr(), v.data_ptr(), result.data_ptr(), address(lse), address(bias), address(alibi),
              address(sink), address(cu_seqlens_q), address(cu_seqlens_k), stream)  # fmt: skip
@@ -111,7 +121,8 @@ _ARGUMENTS = (
     "Tensor q, Tensor k, Tensor v, str layout, bool causal, str mask, SymInt window_left, SymInt window_right, float? scale, "
     "float softcap, Tensor? bias, Tensor? alibi, Tensor? sink, Tensor? q_scale, Tensor? k_scale, Tensor? v_scale, "
     "float dropout_p, int? seed, Tensor? cu_seqlens_q, Tensor? cu_seqlens_k, SymInt? max_seqlen_q, SymInt? max_seqlen_k, "
-    "bool return_lse, SymInt diagonal=0, bool tf32=False"
+    "bool return_lse, SymInt diagonal=0, bool tf32=False, Tensor? block_table=None, Tensor? seqlens_k=None, "
+    "Tensor? page_indices=None, Tensor? page_indptr=None"
 )
 
 
@@ -132,7 +143,8 @@ def attention_op(*given: Any) -> Any:
     # One by one: what changes a named tuple or a list is not traced by every version of torch.compile.
     arguments = (x.q, x.k, x.v, x.layout, bool(x.causal), x.mask, window[0], window[1], x.scale, x.softcap, x.bias, x.alibi,
                  x.sink, x.q_scale, x.k_scale, x.v_scale, x.dropout_p, seed, x.cu_seqlens_q, x.cu_seqlens_k, x.max_seqlen_q,
-                 x.max_seqlen_k, bool(x.return_lse), x.diagonal, bool(x.tf32))  # fmt: skip
+                 x.max_seqlen_k, bool(x.return_lse), x.diagonal, bool(x.tf32), x.block_table, x.seqlens_k,
+                 x.page_indices, x.page_indptr)  # fmt: skip
     out = x.out
     if out is None:
         result, lse = torch.ops.tilesmith.attention_fwd(*arguments)
@@ -143,7 +155,7 @@ def attention_op(*given: Any) -> Any:
 
 _WINDOW = Arguments._fields.index("window")  # one argument of attention's, two of the operator's
 _RETURN_LSE = Arguments._fields.index("return_lse") + 1  # likewise, among the operator's
-_TAIL = (0, False)  # the defaults behind it: torch leaves out arguments that equal theirs
+_TAIL = (0, False, None, None, None, None)  # the defaults behind it: torch leaves out arguments that equal theirs
 
 
 def _attention_fwd(*given: Any, out: Any = None) -> tuple[Tensor, Tensor]:

@@ -18,7 +18,7 @@ static_assert(offsetof(tilesmith_plan_info, region_count) == 96);
 
 static_assert(sizeof(tilesmith_scale) == 32 && offsetof(tilesmith_scale, block) == 24);
 
-static_assert(sizeof(tilesmith_attention) == 536);
+static_assert(sizeof(tilesmith_attention) == 584);
 static_assert(offsetof(tilesmith_attention, data_type) == 16);
 static_assert(offsetof(tilesmith_attention, batch) == 40);
 static_assert(offsetof(tilesmith_attention, q_strides) == 128);
@@ -27,9 +27,10 @@ static_assert(offsetof(tilesmith_attention, scale) == 288);
 static_assert(offsetof(tilesmith_attention, q) == 304);
 static_assert(offsetof(tilesmith_attention, stream) == 384);
 static_assert(offsetof(tilesmith_attention, offset) == 416);
-static_assert(offsetof(tilesmith_attention, q_scale) == 424);   // the structure's first version ends here
-static_assert(offsetof(tilesmith_attention, diagonal) == 520);  // its second
-static_assert(offsetof(tilesmith_attention, options) == 528);   // and its third
+static_assert(offsetof(tilesmith_attention, q_scale) == 424);    // the structure's first version ends here
+static_assert(offsetof(tilesmith_attention, diagonal) == 520);   // its second
+static_assert(offsetof(tilesmith_attention, options) == 528);    // its third
+static_assert(offsetof(tilesmith_attention, page_size) == 536);  // and its fourth
 
 static_assert(sizeof(tilesmith_matrix) == 24 && sizeof(tilesmith_epilogue) == 40);
 static_assert(offsetof(tilesmith_epilogue, data) == 8 && offsetof(tilesmith_epilogue, low) == 32);

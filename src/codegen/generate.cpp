@@ -150,6 +150,7 @@ Result<Source> attention_source(const KernelConfig& config, const CpuSpec& spec)
   parameters.dropout = signature.dropout;
   parameters.lse = signature.lse;
   parameters.group_mode = signature.mode == SequenceMode::group;
+  parameters.paged = signature.paged_kv;
   return cpu_attention_source(parameters);
 }
 

@@ -11,11 +11,12 @@
 #define PIN(name, condition) typedef char pin_##name[(condition) ? 1 : -1]
 PIN(error, sizeof(tilesmith_error) == 32);
 PIN(scale, sizeof(tilesmith_scale) == 32);
-PIN(attention, sizeof(tilesmith_attention) == 536);
+PIN(attention, sizeof(tilesmith_attention) == 584);
 PIN(attention_strides, offsetof(tilesmith_attention, q_strides) == 128);
 PIN(attention_pointers, offsetof(tilesmith_attention, q) == 304);
 PIN(attention_tail, offsetof(tilesmith_attention, offset) == 416);
 PIN(attention_scales, offsetof(tilesmith_attention, q_scale) == 424);
+PIN(attention_pages, offsetof(tilesmith_attention, page_size) == 536);
 PIN(gemm, sizeof(tilesmith_gemm) == 720);
 PIN(gemm_groups, offsetof(tilesmith_gemm, grouping) == 536);
 PIN(block_scale, sizeof(tilesmith_block_scale) == 32);
@@ -227,13 +228,13 @@ static void test_struct_sizes(void) {
   newer.later_field = 0;
   EXPECT_SUCCESS(tilesmith_attention_forward(NULL, &newer.call));
   newer.later_field = 1;
-  EXPECT_FAILURE(tilesmith_attention_forward(NULL, &newer.call), TILESMITH_INVALID_ARGUMENT, "struct_size is 544");
+  EXPECT_FAILURE(tilesmith_attention_forward(NULL, &newer.call), TILESMITH_INVALID_ARGUMENT, "struct_size is 592");
   call.struct_size = 0;
   EXPECT_FAILURE(tilesmith_attention_forward(NULL, &call), TILESMITH_INVALID_ARGUMENT, "struct_size is 0");
   call.struct_size = offsetof(tilesmith_attention, q_scale) + 8;
   EXPECT_FAILURE(tilesmith_attention_forward(NULL, &call), TILESMITH_INVALID_ARGUMENT, "struct_size is 432");
   call.struct_size = sizeof call - 1;
-  EXPECT_FAILURE(tilesmith_attention_forward(NULL, &call), TILESMITH_INVALID_ARGUMENT, "struct_size is 535");
+  EXPECT_FAILURE(tilesmith_attention_forward(NULL, &call), TILESMITH_INVALID_ARGUMENT, "struct_size is 583");
   call.struct_size = (uint64_t)-1;
   EXPECT_FAILURE(tilesmith_attention_forward(NULL, &call), TILESMITH_INVALID_ARGUMENT, "struct_size");
   EXPECT_FAILURE(tilesmith_attention_forward(NULL, NULL), TILESMITH_INVALID_ARGUMENT, "null");

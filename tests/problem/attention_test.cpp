@@ -30,6 +30,10 @@ TEST(AttentionProblem, EveryRefusalNamesTheValueAndWhatWouldBeRight) {
   const Refusal refusals[] = {
       {"block scales", [](auto& p) { p.block_scale = true; }, "block scales with bf16", "fp8bf16 and fp8fp16",
        ErrorCode::invalid_argument},
+      {"pages", [](auto& p) { p.page_size = -16; }, "page_size is -16", "0 to"},
+      {"block scales of pages",
+       [](auto& p) { p.data_type = DataType::fp8bf16, p.block_scale = true, p.page_size = 16; },
+       "block scales with pages of 16 keys", "keys that are not paged", ErrorCode::unsupported},
       {"data type", [](auto& p) { p.data_type = DataType::fp8; }, "does not run on fp8",
        "fp32, tf32, fp16, bf16, fp8bf16 or fp8fp16", ErrorCode::unsupported},
       {"batch", [](auto& p) { p.batch = -1; }, "batch is -1", "0 to"},
@@ -178,6 +182,12 @@ TEST(AttentionProblem, DenseStridesAreThoseOfTheLayout) {
   const AttentionArguments bshd = dense_arguments(p, AttentionLayout::bshd);
   EXPECT_EQ(std::tuple(bshd.k_strides.batch, bshd.k_strides.head, bshd.k_strides.row),
             std::tuple(7 * 2 * 16, 16, 2 * 16));
+  p.page_size = 64;
+  const AttentionArguments pages = dense_arguments(p, AttentionLayout::bshd);
+  EXPECT_EQ(std::tuple(pages.k_strides.batch, pages.k_strides.head, pages.k_strides.row),
+            std::tuple(64 * 2 * 16, 16, 2 * 16));
+  EXPECT_EQ(pages.q_strides.batch, bshd.q_strides.batch);
+  p.page_size = 0;
   p.mode = SequenceMode::group;
   const AttentionArguments packed = dense_arguments(p, AttentionLayout::bhsd, 11, 13);
   EXPECT_EQ(std::tuple(packed.q_strides.head, packed.q_strides.row), std::tuple(11 * 16, 16));
@@ -315,6 +325,44 @@ TEST(AttentionArguments, WhatTheProblemDoesNotUseIsNotAskedFor) {
   arguments.dropout_probability = -2e10f;
   EXPECT_TRUE(validate(problem, arguments));
   EXPECT_EQ(cpu_arguments(problem, arguments, 1, nullptr).drop_threshold, 0u);
+}
+
+TEST(AttentionArguments, PagesAreCheckedAsFarAsTheyAreRead) {
+  Call call;
+  call.problem.page_size = 4;
+  call.problem.seqlen_k = 16;
+  call.complete(SequenceMode::batch, BiasKind::none);
+  std::int32_t lengths[2] = {9, 16};
+  std::int32_t numbers[] = {2, 0, 1, -1, 3, 2, 1, 0};
+  AttentionPages& pages = call.arguments.pages;
+  pages = {.lengths = lengths, .numbers = numbers, .stride = 4, .num_pages = 4};
+  const auto message = [&] {
+    const Status status = validate(call.problem, call.arguments);
+    return status ? std::string() : status.error().message;
+  };
+  EXPECT_EQ(message(), "");  // the entry behind the first sequence's last page is not read
+  lengths[0] = 13;
+  EXPECT_EQ(message(), "page 3 of sequence 0, which has 13 keys, is number -1");
+  lengths[0] = 17;
+  EXPECT_EQ(message(), "pages.lengths[0] is 17");
+  lengths[0] = 9;
+  numbers[4] = 4;
+  EXPECT_EQ(message(), "page 0 of sequence 1, which has 16 keys, is number 4");
+  call.problem.window_left = 9;  // 3 queries: the first sees keys 4 to 13
+  EXPECT_EQ(message(), "");
+  call.problem.window_left = 10;
+  EXPECT_NE(message(), "");
+  numbers[4] = 3;
+  const std::int32_t offsets[2] = {4, -1};
+  pages.offsets = offsets;
+  EXPECT_EQ(message(), "pages.offsets[1] is -1");
+  pages.offsets = nullptr;
+  pages.numbers = nullptr;  // a dense cache
+  EXPECT_EQ(message(), "no page numbers, for 2 sequences of up to 16 keys in 4 pages of 4");
+  call.problem.page_size = 16;
+  EXPECT_EQ(message(), "");
+  pages.lengths = nullptr;
+  EXPECT_NE(message(), "");
 }
 
 TEST(AttentionArguments, InterleavedOutputsAreApart) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include "../../contract/attention.h"
+#include "../../contract/paged_keys.h"
 
 // What the stored values of an fp8 tensor are multiplied by: data[b * batch + h * head + i / 128 * block]. Null
 // data: 1.
@@ -17,4 +18,5 @@ struct TsAttentionArgs : TsAttentionCall {
   // What generic kernels alone ask for; others were made for these. Their soft_cap is 0 where there is none.
   long long head_dim_qk, head_dim_v;
   TsAttentionScale q_scale, k_scale, v_scale;  // k and v by the head of keys and values
+  TsPagedKeys paged;                           // read by generic kernels, and by those that were made for pages
 };

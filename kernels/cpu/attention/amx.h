@@ -29,22 +29,21 @@ long long pack_tasks(const void* args_pointer) {
   return args.batch * args.heads_kv * ((key_groups(args) + kPackGroups - 1) / kPackGroups);
 }
 
-inline void pack_keys(const Stored* from, long long stride, int count, char* to) {
+inline void pack_keys(const Rows& from, int count, char* to) {
   for (int j = 0; j < 32; ++j) {
     for (int c = 0; c < 32 * kDepthQk; c += 8) {
-      const Shorts x = j < count && c < kHeadDimQk ? load_shorts(from + j * stride + c) : Shorts{};
+      const Shorts x = j < count && c < kHeadDimQk ? load_shorts(from[j] + c) : Shorts{};
       *reinterpret_cast<LooseShorts*>(to + (j / 16 * kDepthQk + c / 32) * kTileBytes + j % 16 * kTileRow + c % 32 * 2) =
           x;
     }
   }
 }
 
-inline void pack_values(const Stored* from, long long stride, int count, float* rows, char* to) {
+inline void pack_values(const Rows& from, int count, float* rows, char* to) {
   constexpr int kStride = 16 * kColumnTiles + 16;
   for (int j = 0; j < 32; j += 2) {
     float* row = rows + j / 2 * kStride;
-    rows_to_pairs<kHeadDimV>(j < count ? from + j * stride : kZeroRow,
-                             j + 1 < count ? from + (j + 1) * stride : kZeroRow, row);
+    rows_to_pairs<kHeadDimV>(j < count ? from[j] : kZeroRow, j + 1 < count ? from[j + 1] : kZeroRow, row);
     zero_words(row + kHeadDimV, 16 * kColumnTiles - kHeadDimV);
   }
   for (int t = 0; t < kColumnTiles; ++t)
@@ -56,16 +55,18 @@ void run_pack(const void* args_pointer, long long task, void* scratch) {
   const long long runs = (key_groups(args) + kPackGroups - 1) / kPackGroups;
   const long long batch = task / runs / args.heads_kv, head_kv = task / runs % args.heads_kv;
   const Sequence s = sequence_of(args, batch);
-  const Stored* keys = static_cast<const Stored*>(args.k) + offset_of(args.k_strides, batch, head_kv, s.first_key);
-  const Stored* values = static_cast<const Stored*>(args.v) + offset_of(args.v_strides, batch, head_kv, s.first_key);
+  Scratch& w = *static_cast<Scratch*>(scratch);
+  // Pages before what the first query sees may be gone.
+  const long long low = !kPaged ? 0 : s.seqlen_q > 0 ? visible_keys(args, s, 0).low : s.seqlen_k;
   char* to = packed(args, batch, head_kv);
   const long long groups = (s.seqlen_k + 31) / 32;
   const long long first = task % runs * kPackGroups;
   for (long long g = first; g < min_of(first + kPackGroups, groups); ++g) {
     const int count = (int)min_of(32, s.seqlen_k - 32 * g);
-    pack_keys(keys + 32 * g * args.k_strides.row, args.k_strides.row, count, to + g * kKeyGroupBytes);
-    pack_values(values + 32 * g * args.v_strides.row, args.v_strides.row, count, static_cast<Scratch*>(scratch)->v,
-                to + key_groups(args) * kKeyGroupBytes + g * kValueGroupBytes);
+    if (32 * g + count <= low) continue;
+    const KeyRows rows = key_rows(args, s, batch, head_kv, 32 * g, low, count, w.places);
+    pack_keys(rows.keys, count, to + g * kKeyGroupBytes);
+    pack_values(rows.values, count, w.v, to + key_groups(args) * kKeyGroupBytes + g * kValueGroupBytes);
   }
 }
 

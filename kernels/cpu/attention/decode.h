@@ -16,6 +16,7 @@ struct alignas(64) Scratch {
   float s[kMaxRows][kTileN];  // scores, then probabilities
   float m[kMaxRows], l[kMaxRows];
   Vec partial[kMaxRows][kLanes];
+  Places<kTileN> places;
 };
 
 struct RowGroup {
@@ -171,17 +172,16 @@ TS_INLINE Vec decode_logit(const TsAttentionArgs& args, const RowGroup& g, const
 
 // Scores of `count` keys with kRows queries, kLanes keys at a time; logits go to w.s.
 template <int kRows>
-inline void decode_scores(const TsAttentionArgs& args, const RowGroup& g, const Scaling& scaling, const Stored* keys,
+inline void decode_scores(const TsAttentionArgs& args, const RowGroup& g, const Scaling& scaling, const Rows& keys,
                           long long key, int count, Scratch& w) {
   constexpr int kKeys = kAccumulators / kRows >= 4 ? 4 : kAccumulators / kRows >= 2 ? 2 : 1;
-  const long long stride = args.k_strides.row;
   for (int j0 = 0; j0 < count; j0 += kLanes) {
     for (int j = 0; j < kLanes; j += kKeys) {
       const Stored* row[kKeys];
       Vec sum[kKeys][kRows];
 #pragma GCC unroll 4
       for (int i = 0; i < kKeys; ++i) {
-        row[i] = keys + min_of(j0 + j + i, count - 1) * stride;  // rows that do not exist repeat the last
+        row[i] = keys[min_of(j0 + j + i, count - 1)];  // rows that do not exist repeat the last
 #pragma GCC unroll 8
         for (int r = 0; r < kRows; ++r) sum[i][r] = Vec{};
       }
@@ -242,7 +242,7 @@ inline void decode_softmax(const TsAttentionArgs& args, const RowGroup& g, long 
 
 // Output sums of kRows rows in kCount chunks of columns, over the block's values.
 template <int kRows, int kCount>
-inline void decode_values(const Stored* values, long long stride, int count, int first_chunk, Scratch& w) {
+inline void decode_values(const Rows& values, int count, int first_chunk, Scratch& w) {
   Vec sum[kRows][kCount];
 #pragma GCC unroll 8
   for (int r = 0; r < kRows; ++r) {
@@ -253,9 +253,10 @@ inline void decode_values(const Stored* values, long long stride, int count, int
     Vec p[kRows];
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) p[r] = splat(w.s[r][j]);
+    const Stored* row = values[j];
 #pragma GCC unroll 16
     for (int c = 0; c < kCount; ++c) {
-      const Vec x = load_elements<kHeadDimV>(values + j * stride, first_chunk + c);
+      const Vec x = load_elements<kHeadDimV>(row, first_chunk + c);
 #pragma GCC unroll 8
       for (int r = 0; r < kRows; ++r) sum[r][c] = p[r] * x + sum[r][c];
     }
@@ -277,17 +278,12 @@ template <int kRows>
 inline void decode_piece(const TsAttentionArgs& args, const RowGroup& g, long long first, long long last,
                          const Scaling& scaling, Scratch& w) {
   constexpr int kCount = divisor_up_to(kChunksV, kAccumulators / kRows);
-  const Stored* keys =
-      static_cast<const Stored*>(args.k) + offset_of(args.k_strides, g.batch, g.head_kv, g.sequence.first_key);
-  const Stored* values =
-      static_cast<const Stored*>(args.v) + offset_of(args.v_strides, g.batch, g.head_kv, g.sequence.first_key);
   for (long long key = first; key <= last; key += kTileN) {
     const int count = (int)min_of(kTileN, last + 1 - key);
-    const Stored* block_values = values + key * args.v_strides.row;
-    decode_scores<kRows>(args, g, scaling, keys + key * args.k_strides.row, key, count, w);
+    const KeyRows rows = key_rows(args, g.sequence, g.batch, g.head_kv, key, g.low, count, w.places);
+    decode_scores<kRows>(args, g, scaling, rows.keys, key, count, w);
     for (int r = 0; r < kRows; ++r) decode_softmax(args, g, key, count, r, w);
-    for (int c = 0; c < kChunksV; c += kCount)
-      decode_values<kRows, kCount>(block_values, args.v_strides.row, count, c, w);
+    for (int c = 0; c < kChunksV; c += kCount) decode_values<kRows, kCount>(rows.values, count, c, w);
   }
 }
 
@@ -321,7 +317,10 @@ void run_split(const void* args_pointer, long long task, void* scratch) {
   }
   // Splits begin at multiples of 16 from where the first key is seen, rounded down to where dropout's counters change.
   const long long begin = g.low - g.low % 8;
-  const long long length = ((g.high + 1 - begin + args.splits - 1) / args.splits + 15) / 16 * 16;
+  // Pages are of sequences whose lengths differ much: their splits have one length, so that a long one is cut into
+  // more.
+  const long long keys = kPaged ? args.seqlen_k : g.high + 1 - begin;
+  const long long length = ((keys + args.splits - 1) / args.splits + 15) / 16 * 16;
   const long long first = begin + split * length;
   const long long last = min_of(g.high, first + length - 1);
   if (g.rows == 0 || last < first) {

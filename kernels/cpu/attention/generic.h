@@ -77,10 +77,13 @@ inline Tile tile_of(const TsAttentionArgs& args, long long task) {
   t.seqlen_k = args.seqlen_k;
   if (args.cu_seqlens_q != nullptr) {
     t.first_query = args.cu_seqlens_q[t.batch];
-    t.first_key = args.cu_seqlens_k[t.batch];
     t.seqlen_q = args.cu_seqlens_q[t.batch + 1] - t.first_query;
-    t.seqlen_k = args.cu_seqlens_k[t.batch + 1] - t.first_key;
+    if (args.paged.page_size == 0) {
+      t.first_key = args.cu_seqlens_k[t.batch];
+      t.seqlen_k = args.cu_seqlens_k[t.batch + 1] - t.first_key;
+    }
   }
+  if (args.paged.page_size > 0) t.seqlen_k = args.paged.lengths[t.batch];
   t.shift = args.mask_bottom_right ? t.seqlen_k - t.seqlen_q : 0;
   t.rows = max_of(0, min_of(kTileM, t.seqlen_q - t.first_row));
   return t;
@@ -90,6 +93,17 @@ TS_INLINE long long offset_of(const TsAttentionArgs& args, const TsStrides& stri
                               long long first_row, long long row) {
   return (args.cu_seqlens_q != nullptr ? first_row * strides.row : batch * strides.batch) + head * strides.head +
          row * strides.row;
+}
+
+// Where key j of a tile's sequence begins in k or v.
+TS_INLINE long long offset_of_key(const TsAttentionArgs& args, const TsStrides& strides, const Tile& t, long long j) {
+  const TsPagedKeys& paged = args.paged;
+  if (paged.page_size == 0) return offset_of(args, strides, t.batch, t.head_kv, t.first_key, j);
+  long long page = t.batch;
+  if (paged.numbers != nullptr)
+    page = paged.numbers[(paged.offsets != nullptr ? paged.offsets[t.batch] : t.batch * paged.stride) +
+                         j / paged.page_size];
+  return page * strides.batch + t.head_kv * strides.head + j % paged.page_size * strides.row;
 }
 
 TS_INLINE float scale_at(const TsAttentionScale& scale, long long batch, long long head, long long row) {
@@ -116,16 +130,17 @@ inline void write_row(const float* from, long long count, Output* to) {
   for (long long i = c; i < count; ++i) to[i] = rest[i - c];
 }
 
-// Keys and values `key` .. `key + count - 1`, and zeros up to the block's end.
-inline void load_block(const TsAttentionArgs& args, const Tile& t, const Sizes& size, long long key, int count,
-                       Scratch& w) {
+// Keys and values `key` .. `key + count - 1`, and zeros up to the block's end and before `first`: no query sees what
+// is there, and pages before it may be gone.
+inline void load_block(const TsAttentionArgs& args, const Tile& t, const Sizes& size, long long key, long long first,
+                       int count, Scratch& w) {
   const Stored* k = static_cast<const Stored*>(args.k);
   const Stored* v = static_cast<const Stored*>(args.v);
   for (int j = 0; j < kTileN; ++j) {
-    if (j < count) {
-      read_row(k + offset_of(args, args.k_strides, t.batch, t.head_kv, t.first_key, key + j), args.head_dim_qk,
+    if (j < count && key + j >= first) {
+      read_row(k + offset_of_key(args, args.k_strides, t, key + j), args.head_dim_qk,
                scale_at(args.k_scale, t.batch, t.head_kv, key + j), w.k + j * size.qk);
-      read_row(v + offset_of(args, args.v_strides, t.batch, t.head_kv, t.first_key, key + j), args.head_dim_v,
+      read_row(v + offset_of_key(args, args.v_strides, t, key + j), args.head_dim_v,
                scale_at(args.v_scale, t.batch, t.head_kv, key + j), w.v + j * size.v);
     } else {
       for (long long c = 0; c < size.qk; ++c) w.k[j * size.qk + c] = 0;
@@ -280,7 +295,7 @@ void run_query_block(const void* args_pointer, long long task, void* memory) {
   if (args.window_right >= 0) last = min_of(last, diagonal + rows - 1 + args.window_right);
   for (long long key = first / kTileN * kTileN; key <= last; key += kTileN) {
     const int count = (int)min_of(kTileN, t.seqlen_k - key);
-    load_block(args, t, size, key, count, w);
+    load_block(args, t, size, key, first, count, w);
     for (int r = 0; r < rows; r += kStrip) {
       const bool whole = r + kStrip <= rows;
       const int end = whole ? r + kStrip : rows;

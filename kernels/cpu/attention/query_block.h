@@ -46,6 +46,7 @@ struct alignas(64) Scratch {
   bool visited[kStrips];
   const char *packed_keys, *packed_values;  // AMX: the block in the workspace
   QueryRows rows;
+  Places<kTileN> places;
 };
 
 TS_INLINE bool packs_heads(const TsAttentionArgs& args) {

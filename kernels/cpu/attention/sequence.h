@@ -8,7 +8,8 @@ TS_INLINE const TsAttentionArgs& arguments(const void* args) {
 struct Sequence {
   long long first_query = 0, first_key = 0;  // rows of the tensors where the sequence begins (group mode)
   long long seqlen_q = 0, seqlen_k = 0;
-  long long shift = 0;  // key column = query row + shift on the mask's diagonal
+  long long shift = 0;         // key column = query row + shift on the mask's diagonal
+  const int* pages = nullptr;  // kPaged: the numbers of its pages
 };
 
 inline Sequence sequence_of(const TsAttentionArgs& args, long long batch) {
@@ -17,9 +18,17 @@ inline Sequence sequence_of(const TsAttentionArgs& args, long long batch) {
   s.seqlen_k = args.seqlen_k;
   if constexpr (kGroupMode) {
     s.first_query = args.cu_seqlens_q[batch];
-    s.first_key = args.cu_seqlens_k[batch];
     s.seqlen_q = args.cu_seqlens_q[batch + 1] - s.first_query;
-    s.seqlen_k = args.cu_seqlens_k[batch + 1] - s.first_key;
+    if constexpr (!kPaged) {
+      s.first_key = args.cu_seqlens_k[batch];
+      s.seqlen_k = args.cu_seqlens_k[batch + 1] - s.first_key;
+    }
+  }
+  if constexpr (kPaged) {
+    const TsPagedKeys& paged = args.paged;
+    s.seqlen_k = paged.lengths[batch];
+    if (paged.numbers != nullptr)
+      s.pages = paged.numbers + (paged.offsets != nullptr ? paged.offsets[batch] : batch * paged.stride);
   }
   s.shift = args.mask_bottom_right ? s.seqlen_k - s.seqlen_q : 0;
   return s;
@@ -44,6 +53,65 @@ TS_INLINE Visible visible_keys(const TsAttentionArgs& args, const Sequence& s, l
     if (v.low > v.high) v = {s.seqlen_k, -1};
   }
   return v;
+}
+
+// Where the rows of a block of keys, or of values, lie: one behind the other, or in pages.
+template <bool kInPages>
+struct RowsOf {
+  const Stored* first;
+  long long stride;
+  TS_INLINE const Stored* operator[](long long j) const { return first + j * stride; }
+};
+template <>
+struct RowsOf<true> {
+  const Stored* tensor;
+  const long long* places;  // in elements
+  TS_INLINE const Stored* operator[](long long j) const { return tensor + places[j]; }
+};
+template <bool kInPages>
+struct KeyRowsOf {
+  RowsOf<kInPages> keys, values;
+};
+using Rows = RowsOf<kPaged>;
+using KeyRows = KeyRowsOf<kPaged>;
+
+// Memory for the places of a block's rows.
+template <int kMost>
+struct Places {
+  long long keys[kPaged ? kMost : 1], values[kPaged ? kMost : 1];
+};
+
+// The rows of keys first .. first + count - 1 of a sequence. In pages, those before `low` stand for row `low`: no query
+// sees them, and their page may be gone.
+template <int kMost, bool kInPages = kPaged>
+TS_INLINE KeyRowsOf<kInPages> key_rows(const TsAttentionArgs& args, const Sequence& s, long long batch,
+                                       long long head_kv, long long first, long long low, int count,
+                                       Places<kMost>& places) {
+  const Stored* k = static_cast<const Stored*>(args.k);
+  const Stored* v = static_cast<const Stored*>(args.v);
+  if constexpr (kInPages) {
+    const long long size = args.paged.page_size;
+    const int skipped = (int)max_of(0, low - first);
+    long long page = (first + skipped) / size, row = (first + skipped) % size;
+    for (int j = skipped; j < count; ++page, row = 0) {
+      const long long number = s.pages != nullptr ? s.pages[page] : batch;
+      const long long key = number * args.k_strides.batch + head_kv * args.k_strides.head;
+      const long long value = number * args.v_strides.batch + head_kv * args.v_strides.head;
+      for (; j < count && row < size; ++j, ++row) {
+        places.keys[j] = key + row * args.k_strides.row;
+        places.values[j] = value + row * args.v_strides.row;
+      }
+    }
+    for (int j = 0; j < skipped; ++j) {
+      places.keys[j] = places.keys[skipped];
+      places.values[j] = places.values[skipped];
+    }
+    return {{k, places.keys}, {v, places.values}};
+  } else {
+    return {
+        {k + offset_of(args.k_strides, batch, head_kv, s.first_key) + first * args.k_strides.row, args.k_strides.row},
+        {v + offset_of(args.v_strides, batch, head_kv, s.first_key) + first * args.v_strides.row, args.v_strides.row}};
+  }
 }
 
 // The numbers by which scores become exponents of 2. The sign of the scale goes into the queries (exactly), so that the

@@ -1,10 +1,10 @@
 // The two GEMMs of an attention block on vector registers, in transposed form: S^T = K Q^T and O^T += V^T P^T.
 
 // Keys [first, last) of a block of `count` keys (its other rows become zeros) as rows of words.
-inline void stage_keys(const Stored* from, long long stride, int first, int last, int count, float* to, int to_stride) {
+inline void stage_keys(const Rows& from, int first, int last, int count, float* to, int to_stride) {
   for (int j = 0; j < count; ++j) {
     if (j >= first && j < last) {
-      row_to_words<kHeadDimQk>(from + j * stride, to + j * to_stride);
+      row_to_words<kHeadDimQk>(from[j], to + j * to_stride);
     } else {
       zero_words(to + j * to_stride, kWordsQk);
     }
@@ -12,15 +12,14 @@ inline void stage_keys(const Stored* from, long long stride, int first, int last
 }
 
 // The same for values, with each kPack keys interleaved into one row of words.
-inline void stage_values(const Stored* from, long long stride, int first, int last, int count, float* to,
-                         int to_stride) {
+inline void stage_values(const Rows& from, int first, int last, int count, float* to, int to_stride) {
   for (int j = 0; j < count; j += kPack) {
     float* row = to + j / kPack * to_stride;
-    const Stored* even = j >= first && j < last ? from + j * stride : kZeroRow;
+    const Stored* even = j >= first && j < last ? from[j] : kZeroRow;
     if constexpr (kPack == 1) {
       row_to_words<kHeadDimV>(even, row);
     } else {
-      const Stored* odd = j + 1 >= first && j + 1 < last ? from + (j + 1) * stride : kZeroRow;
+      const Stored* odd = j + 1 >= first && j + 1 < last ? from[j + 1] : kZeroRow;
       rows_to_pairs<kHeadDimV>(even, odd, row);
     }
   }
@@ -30,15 +29,10 @@ inline void stage_values(const Stored* from, long long stride, int first, int la
 // zeros.
 inline void prepare_block(const TsAttentionArgs& args, const QueryBlock& q, const BlockOfKeys& block, long long low,
                           Scratch& w) {
-  const Stored* keys = static_cast<const Stored*>(args.k) +
-                       offset_of(args.k_strides, q.batch, q.head_kv, q.sequence.first_key) +
-                       block.first * args.k_strides.row;
-  const Stored* values = static_cast<const Stored*>(args.v) +
-                         offset_of(args.v_strides, q.batch, q.head_kv, q.sequence.first_key) +
-                         block.first * args.v_strides.row;
+  const KeyRows rows = key_rows(args, q.sequence, q.batch, q.head_kv, block.first, low, block.count, w.places);
   const int first = (int)max_of(0, low - block.first);
-  stage_keys(keys, args.k_strides.row, first, block.count, round_up(block.count, kRows), w.k, kKeyStride);
-  stage_values(values, args.v_strides.row, first, block.count, round_up(block.count, kPack), w.v, kValueStride);
+  stage_keys(rows.keys, first, block.count, round_up(block.count, kRows), w.k, kKeyStride);
+  stage_values(rows.values, first, block.count, round_up(block.count, kPack), w.v, kValueStride);
 }
 
 // Scores of one strip against the staged keys, with the block's maxima taken while the scores are still in registers.

@@ -99,6 +99,12 @@ Result<AttentionProblem> problem_of(const tilesmith_attention& call, Device devi
   TS_TRY(check_unused("alibi", !alibi && call.alibi != nullptr, "set bias_kind to alibi"));
   TS_TRY(check_unused("cu_seqlens_q", !group && call.cu_seqlens_q != nullptr, "set mode to group"));
   TS_TRY(check_unused("cu_seqlens_k", !group && call.cu_seqlens_k != nullptr, "set mode to group"));
+  const bool paged = call.page_size != 0;
+  TS_TRY(check_unused("cu_seqlens_k", paged && call.cu_seqlens_k != nullptr,
+                      "seqlens_k has the lengths of pages' sequences"));
+  TS_TRY(check_unused("seqlens_k", !paged && call.seqlens_k != nullptr, "set page_size"));
+  TS_TRY(check_unused("page_numbers", !paged && call.page_numbers != nullptr, "set page_size"));
+  TS_TRY(check_unused("page_offsets", !paged && call.page_offsets != nullptr, "set page_size"));
   TS_TRY(check_scales(call, has(TILESMITH_BLOCK_SCALE)));
 
   AttentionProblem problem{.data_type = static_cast<DataType>(call.data_type),
@@ -119,7 +125,8 @@ Result<AttentionProblem> problem_of(const tilesmith_attention& call, Device devi
                            .sink = has(TILESMITH_SINK),
                            .dropout = has(TILESMITH_DROPOUT),
                            .lse = has(TILESMITH_LSE),
-                           .block_scale = has(TILESMITH_BLOCK_SCALE)};
+                           .block_scale = has(TILESMITH_BLOCK_SCALE),
+                           .page_size = call.page_size};
   if (is_gpu(device.kind)) {  // the CPU does not ask: one plan serves either way
     const int in = bits_of(problem.data_type), out = bits_of(output_type(problem.data_type));
     problem.negative_scale = call.scale < 0;
@@ -164,6 +171,7 @@ Result<AttentionArguments> arguments_of(const tilesmith_attention& call, Device 
   out.v_scale = scale_of(call.v_scale);
   out.scale = call.scale;
   out.soft_cap = call.soft_cap;
+  out.pages = {call.seqlens_k, call.page_numbers, call.page_offsets, call.page_stride, call.num_pages};
   out.dropout_probability = call.dropout_probability;
   out.seed = call.seed;
   out.offset = call.offset;

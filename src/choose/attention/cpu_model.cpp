@@ -28,7 +28,9 @@ double products_per_cycle(const CpuSpec& spec, const Algorithm& algorithm) {
 std::int64_t splits_for(const AttentionProblem& p, const KernelConfig& config, int threads) {
   if (config.algorithm.pipeline != Pipeline::decode) return 1;
   // Enough pieces that the last one a thread takes is small beside its whole share, none shorter than a block.
-  const std::int64_t independent = std::max<std::int64_t>(1, p.batch * p.heads_kv);
+  // Pages are of sequences whose lengths differ much: the longest is cut as if it were alone. So a sequence's splits,
+  // and its result's last bits, do not depend on its batch either.
+  const std::int64_t independent = std::max<std::int64_t>(1, (p.page_size > 0 ? 1 : p.batch) * p.heads_kv);
   const std::int64_t wanted = threads <= 1 ? 1 : (4 * threads + independent - 1) / independent;
   const std::int64_t blocks = std::max<std::int64_t>(1, p.seqlen_k / config.algorithm.tile[1]);
   return std::clamp<std::int64_t>(wanted, 1, blocks);

@@ -69,6 +69,7 @@ CpuConstants constants_of(const CpuAttentionParameters& p) {
   constants.flag("kDropout", p.dropout);
   constants.flag("kLse", p.lse);
   constants.flag("kGroupMode", p.group_mode);
+  constants.flag("kPaged", p.paged);
   return constants;
 }
 

@@ -31,6 +31,7 @@ struct CpuAttentionParameters {
   bool dropout = false;
   bool lse = false;
   bool group_mode = false;
+  bool paged = false;  ///< keys and values lie in pages
 };
 
 /// The source of the kernel with these parameters; an error when the templates do not cover them.

@@ -34,7 +34,7 @@ bool forward_only(const Subject& s) {
   plain.head_dim_qk = plain.head_dim_v = AttentionSignature{}.head_dim_qk;
   plain.mask = MaskKind::none;
   plain.bias = BiasKind::none;
-  plain.lse = plain.dropout = plain.soft_cap = plain.sink = false;
+  plain.lse = plain.dropout = plain.soft_cap = plain.sink = plain.paged_kv = false;
   return plain == AttentionSignature{};
 }
 
@@ -54,10 +54,11 @@ AttentionSignature generic_signature(DataType type) {
 
 constexpr Rule<Subject> kRules[] = {
     {"family_is_carried",
-     "the CPU templates compute attention forward without paging, rotary embedding or quantisation", forward_only,
+     "the CPU templates compute attention forward, of pages of any size too, without rotary embedding or quantisation",
+     forward_only,
      [](const Subject& s) {
-       return fmt::format("family {}, paged_kv {}, rope {}, qscale {}", name_of(s.signature().family),
-                          s.signature().paged_kv, name_of(s.signature().rope), name_of(s.signature().qscale));
+       return fmt::format("family {}, page_size {}, rope {}, qscale {}", name_of(s.signature().family),
+                          s.signature().page_size, name_of(s.signature().rope), name_of(s.signature().qscale));
      }},
     {"instruction_is_present", "the level has the instruction that multiplies fragments of these inputs",
      [](const Subject& s) {
@@ -207,7 +208,7 @@ void enumerate_cpu_attention(const CpuSpec& spec, ConfigSink sink) {
       for (const SequenceMode mode : {SequenceMode::batch, SequenceMode::group})
         for (const MaskKind mask : {MaskKind::none, MaskKind::generic})
           for (const BiasKind bias : {BiasKind::none, BiasKind::elementwise, BiasKind::alibi})
-            for (unsigned flags = 0; flags < 16 && wanted; ++flags) {
+            for (unsigned flags = 0; flags < 32 && wanted; ++flags) {
               signature.data_type = type;
               signature.head_dim_qk = static_cast<std::uint16_t>(qk);
               signature.head_dim_v = static_cast<std::uint16_t>(v);
@@ -218,6 +219,7 @@ void enumerate_cpu_attention(const CpuSpec& spec, ConfigSink sink) {
               signature.dropout = (flags & 2) != 0;
               signature.soft_cap = (flags & 4) != 0;
               signature.sink = (flags & 8) != 0;
+              signature.paged_kv = (flags & 16) != 0;
               enumerate_cpu_attention(spec, signature, forward);
             }
 }

@@ -68,6 +68,8 @@ std::vector<ProblemOption<AttentionFwd>> Line<AttentionFwd>::options() {
              if (call.problem.data_type == DataType::fp8) call.problem.data_type = DataType::fp8bf16;  // of the inputs
              return {};
            }})
+      .field("page_size", {"--page-size"},
+             "k and v lie in pages of so many keys, and sequences have lengths of their own up to seqlen-k")
       .field("layout", {"--layout"}, "Order of the tensors' dimensions: bhsd (the default) or bshd")
       .field("mode", {"--mode"},
              "batch, or group for sequences of different lengths (default: group when offsets are given)");

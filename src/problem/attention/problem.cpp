@@ -8,6 +8,7 @@
 #include "base/error.hpp"
 #include "problem/argument_checks.hpp"
 #include "problem/attention/kernel_arguments.hpp"
+#include "problem/attention/pages.hpp"
 #include "vocabulary/data_type.hpp"
 
 namespace tilesmith {
@@ -53,6 +54,10 @@ Status validate(const AttentionProblem& p) {
   TS_TRY(check_dimension("seqlen_k", p.seqlen_k, 0));
   TS_TRY(check_dimension("head_dim_qk", p.head_dim_qk, 1, kMaxHeadDim));
   TS_TRY(check_dimension("head_dim_v", p.head_dim_v, 1, kMaxHeadDim));
+  TS_TRY(check_dimension("page_size", p.page_size, 0));
+  if (p.page_size > 0 && p.block_scale)
+    return fail(ErrorCode::unsupported, fmt::format("block scales with pages of {} keys", p.page_size),
+                "scales by tensor or head, or keys that are not paged");
   if (p.heads_q % p.heads_kv != 0)
     return fail(ErrorCode::invalid_argument,
                 fmt::format("heads_q {} is not a multiple of heads_kv {}", p.heads_q, p.heads_kv),
@@ -98,18 +103,19 @@ AttentionArguments dense_arguments(const AttentionProblem& p, AttentionLayout la
                                    std::int64_t total_k) {
   const bool group = p.mode == SequenceMode::group;
   const std::int64_t rows_q = group ? total_q : p.seqlen_q;
-  const std::int64_t rows_k = group ? total_k : p.seqlen_k;
-  const auto dense = [&](std::int64_t heads, std::int64_t rows, std::int64_t dim) {
+  const bool paged = p.page_size > 0;
+  const std::int64_t rows_k = paged ? p.page_size : group ? total_k : p.seqlen_k;
+  const auto dense = [&](std::int64_t heads, std::int64_t rows, std::int64_t dim, bool packed) {
     AttentionStrides strides =
         layout == AttentionLayout::bhsd ? AttentionStrides{0, rows * dim, dim} : AttentionStrides{0, dim, heads * dim};
-    if (!group) strides.batch = heads * rows * dim;
+    if (!packed) strides.batch = heads * rows * dim;
     return strides;
   };
   AttentionArguments out;
-  out.q_strides = dense(p.heads_q, rows_q, p.head_dim_qk);
-  out.k_strides = dense(p.heads_kv, rows_k, p.head_dim_qk);
-  out.v_strides = dense(p.heads_kv, rows_k, p.head_dim_v);
-  out.o_strides = dense(p.heads_q, rows_q, p.head_dim_v);
+  out.q_strides = dense(p.heads_q, rows_q, p.head_dim_qk, group);
+  out.k_strides = dense(p.heads_kv, rows_k, p.head_dim_qk, group && !paged);
+  out.v_strides = dense(p.heads_kv, rows_k, p.head_dim_v, group && !paged);
+  out.o_strides = dense(p.heads_q, rows_q, p.head_dim_v, group);
   out.lse_strides = {group ? 0 : p.heads_q * rows_q, rows_q, 1};
   if (p.bias == BiasKind::elementwise)
     out.bias_strides = {p.heads_q * p.seqlen_q * p.seqlen_k, p.seqlen_q * p.seqlen_k, p.seqlen_k, 1};
@@ -129,6 +135,7 @@ AttentionSignature signature_of(const AttentionProblem& p) {
   s.dropout = p.dropout;
   s.soft_cap = p.soft_cap;
   s.sink = p.sink;
+  s.paged_kv = p.page_size > 0;
   return s;
 }
 
@@ -163,6 +170,7 @@ double bytes_of(const AttentionProblem& p) {
 
 Status validate(const AttentionProblem& p, const AttentionArguments& a, DeviceKind device) {
   const bool group = p.mode == SequenceMode::group;
+  const bool paged = p.page_size > 0;
   const bool some_queries = p.batch > 0 && p.seqlen_q > 0;
   const bool some_keys = p.batch > 0 && p.seqlen_k > 0;
   TS_TRY(check_pointer("q", a.q, some_queries, "a tensor of queries"));
@@ -175,14 +183,14 @@ Status validate(const AttentionProblem& p, const AttentionArguments& a, DeviceKi
   TS_TRY(check_pointer("alibi", a.alibi, p.bias == BiasKind::alibi, "the problem has ALiBi slopes"));
   TS_TRY(check_pointer("sink", a.sink, p.sink, "the problem has sink logits"));
   TS_TRY(check_pointer("cu_seqlens_q", a.cu_seqlens_q, group, "group mode reads batch + 1 offsets"));
-  TS_TRY(check_pointer("cu_seqlens_k", a.cu_seqlens_k, group, "group mode reads batch + 1 offsets"));
+  TS_TRY(check_pointer("cu_seqlens_k", a.cu_seqlens_k, group && !paged, "group mode reads batch + 1 offsets"));
 
   std::int64_t rows_q = p.seqlen_q, rows_k = p.seqlen_k;
   if (group && is_gpu(device)) {
     TS_TRY(check_dimension("total_q", a.total_q, 0));
-    TS_TRY(check_dimension("total_k", a.total_k, 0));
     rows_q = a.total_q;
-    rows_k = a.total_k;
+    if (!paged) TS_TRY(check_dimension("total_k", a.total_k, 0));
+    if (!paged) rows_k = a.total_k;
   } else if (group) {
     const auto check_offsets = [&](const char* name, const std::int32_t* offsets, std::int64_t longest,
                                    std::int64_t& total) -> Status {
@@ -197,18 +205,24 @@ Status validate(const AttentionProblem& p, const AttentionArguments& a, DeviceKi
       return {};
     };
     TS_TRY(check_offsets("cu_seqlens_q", a.cu_seqlens_q, p.seqlen_q, rows_q));
-    TS_TRY(check_offsets("cu_seqlens_k", a.cu_seqlens_k, p.seqlen_k, rows_k));
+    if (!paged) TS_TRY(check_offsets("cu_seqlens_k", a.cu_seqlens_k, p.seqlen_k, rows_k));
   }
   const std::int64_t batches = group ? 1 : p.batch;
+  std::int64_t batches_k = batches;
+  if (paged) {
+    TS_TRY(check_pages(p, a, device));
+    batches_k = a.pages.num_pages;
+    rows_k = p.page_size;
+  }
   const std::int64_t bytes = 4;  // of the widest type: a limit on addresses
-  const auto check = [&](const char* name, const AttentionStrides& s, std::int64_t heads, std::int64_t rows,
-                         std::int64_t dim) {
-    return check_strides(name, {{batches, s.batch}, {heads, s.head}, {rows, s.row}, {dim, 1}}, bytes);
+  const auto check = [&](const char* name, std::int64_t members, const AttentionStrides& s, std::int64_t heads,
+                         std::int64_t rows, std::int64_t dim) {
+    return check_strides(name, {{members, s.batch}, {heads, s.head}, {rows, s.row}, {dim, 1}}, bytes);
   };
-  TS_TRY(check("q", a.q_strides, p.heads_q, rows_q, p.head_dim_qk));
-  TS_TRY(check("k", a.k_strides, p.heads_kv, rows_k, p.head_dim_qk));
-  TS_TRY(check("v", a.v_strides, p.heads_kv, rows_k, p.head_dim_v));
-  TS_TRY(check("o", a.o_strides, p.heads_q, rows_q, p.head_dim_v));
+  TS_TRY(check("q", batches, a.q_strides, p.heads_q, rows_q, p.head_dim_qk));
+  TS_TRY(check("k", batches_k, a.k_strides, p.heads_kv, rows_k, p.head_dim_qk));
+  TS_TRY(check("v", batches_k, a.v_strides, p.heads_kv, rows_k, p.head_dim_v));
+  TS_TRY(check("o", batches, a.o_strides, p.heads_q, rows_q, p.head_dim_v));
   if (p.lse)
     TS_TRY(check_strides(
         "lse", {{batches, a.lse_strides.batch}, {p.heads_q, a.lse_strides.head}, {rows_q, a.lse_strides.row}}, 4));
@@ -250,6 +264,7 @@ TsAttentionArgs cpu_arguments(const AttentionProblem& p, const AttentionArgument
   out.head_dim_qk = p.head_dim_qk;
   out.head_dim_v = p.head_dim_v;
   if (!p.soft_cap) out.soft_cap = 0;
+  if (p.page_size > 0) out.paged = {a.pages.lengths, a.pages.numbers, a.pages.offsets, a.pages.stride, p.page_size};
   if (input_type(p.data_type) == DataType::fp8) {
     const auto scale = [&](const AttentionScale& s) {
       return TsAttentionScale{s.data, s.batch, s.head, p.block_scale ? s.block : 0};

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
+#include <optional>
 #include <span>
 
 #include "base/function_ref.hpp"
@@ -20,7 +22,7 @@ namespace tilesmith {
 namespace {
 
 /// Stream numbers of the random tensors of one seed.
-enum Stream : std::uint64_t { kQ = 1, kK, kV, kBias, kSink, kLengthsQ, kLengthsK };
+enum Stream : std::uint64_t { kQ = 1, kK, kV, kBias, kSink, kLengthsQ, kLengthsK, kPages };
 
 /// Whether the caller gave a tensor. A scalar has no dimensions, but an element.
 bool is_given(const HostArray& array) {
@@ -124,10 +126,11 @@ Result<BiasStrides> bias_strides_of(const HostArray& bias, const AttentionProble
   return BiasStrides{strides[0], strides[1], strides[2], strides[3]};
 }
 
-std::vector<std::int64_t> tensor_shape(const AttentionProblem& p, AttentionLayout layout, std::int64_t heads,
+/// `members` is the batch, or the pages; absent where sequences are packed.
+std::vector<std::int64_t> tensor_shape(std::optional<std::int64_t> members, AttentionLayout layout, std::int64_t heads,
                                        std::int64_t rows, std::int64_t dim) {
   std::vector<std::int64_t> shape;
-  if (p.mode == SequenceMode::batch) shape.push_back(p.batch);
+  if (members) shape.push_back(*members);
   if (layout == AttentionLayout::bhsd)
     shape.insert(shape.end(), {heads, rows, dim});
   else
@@ -161,13 +164,12 @@ ElementType output_element_type_of(const AttentionProblem& problem) {
   return element_type(output_type(problem.data_type));
 }
 
-Status AttentionCase::quantise(HostArray& array, std::int64_t heads, std::int64_t rows,
+Status AttentionCase::quantise(HostArray& array, std::int64_t sequences, std::int64_t heads, std::int64_t rows,
                                const std::vector<std::int32_t>& offsets, Scales& scales) const {
   constexpr float kLargest = 448;  // of e4m3
   const AttentionProblem& p = problem_;
   if (array.type == ElementType::fp8e4m3) return {};
   std::vector<float> values = array.to_floats();
-  const std::int64_t sequences = p.batch;
   const std::int64_t longest = offsets.empty() ? rows : std::max(p.seqlen_q, p.seqlen_k);
   const std::int64_t blocks = p.block_scale ? std::max<std::int64_t>(1, (longest + kScaleBlock - 1) / kScaleBlock) : 1;
   if (p.block_scale) scales = {.values = {}, .batch = heads * blocks, .head = blocks, .block = 1};
@@ -214,11 +216,20 @@ Result<AttentionCase> AttentionCase::create(const RandomCall<AttentionFwd>& call
   out.total_k_ = p.seqlen_k;
   if (p.mode == SequenceMode::group) {
     if (in.cu_seqlens_q.empty()) in.cu_seqlens_q = random_offsets(p.batch, p.seqlen_q, stream(kLengthsQ));
-    if (in.cu_seqlens_k.empty()) in.cu_seqlens_k = random_offsets(p.batch, p.seqlen_k, stream(kLengthsK));
     TS_TRY(check_offsets("cu_seqlens_q", in.cu_seqlens_q, p.batch, p.seqlen_q));
-    TS_TRY(check_offsets("cu_seqlens_k", in.cu_seqlens_k, p.batch, p.seqlen_k));
     out.total_q_ = in.cu_seqlens_q.back();
-    out.total_k_ = in.cu_seqlens_k.back();
+    if (!out.paged()) {
+      if (in.cu_seqlens_k.empty()) in.cu_seqlens_k = random_offsets(p.batch, p.seqlen_k, stream(kLengthsK));
+      TS_TRY(check_offsets("cu_seqlens_k", in.cu_seqlens_k, p.batch, p.seqlen_k));
+      out.total_k_ = in.cu_seqlens_k.back();
+    }
+  }
+  if (out.paged()) {
+    if (is_given(in.k) || is_given(in.v) || !in.cu_seqlens_k.empty())
+      return fail(ErrorCode::invalid_argument, fmt::format("keys are given, and lie in pages of {}", p.page_size),
+                  "random k and v, whose pages are random too");
+    out.pages_ = random_pages(p, in.cu_seqlens_q, stream(kPages));
+    out.total_k_ = std::accumulate(out.pages_.lengths.begin(), out.pages_.lengths.end(), std::int64_t{0});
   }
 
   if (!out.numbers_.scale) out.numbers_.scale = 1.0f / std::sqrt(static_cast<float>(p.head_dim_qk));
@@ -226,29 +237,35 @@ Result<AttentionCase> AttentionCase::create(const RandomCall<AttentionFwd>& call
 
   const bool fp8 = input_type(p.data_type) == DataType::fp8;
   const ElementType type = fp8 && !all_fp8(in) ? ElementType::fp32 : input_element_type_of(p);
-  TS_TRY(fill_tensor("q", in.q, tensor_shape(p, out.numbers_.layout, p.heads_q, out.total_q_, p.head_dim_qk), type,
-                     stream(kQ), [&](std::span<float> q) {
+  const bool packed = p.mode == SequenceMode::group;
+  const std::optional<std::int64_t> members_q = packed ? std::nullopt : std::optional(p.batch);
+  const std::optional<std::int64_t> members_k = out.paged() ? std::optional(out.pages_.num_pages()) : members_q;
+  const std::int64_t rows_k = out.paged() ? p.page_size : out.total_k_;
+  TS_TRY(fill_tensor("q", in.q, tensor_shape(members_q, out.numbers_.layout, p.heads_q, out.total_q_, p.head_dim_qk),
+                     type, stream(kQ), [&](std::span<float> q) {
                        scale_rows(q, out.numbers_.layout, p.heads_q, out.total_q_, p.head_dim_qk,
                                   [](std::int64_t head, std::int64_t row) { return loudness(head, row); });
                      }));
-  const auto vary_blocks = [&](std::int64_t dim) {
+  const auto shape_keys = [&](std::int64_t dim) {
     return [&, dim](std::span<float> values) {
+      if (out.paged()) poison_unused_rows(out.pages_, out.numbers_.layout, p.heads_kv, p.page_size, dim, values);
       if (p.block_scale)
         scale_rows(values, out.numbers_.layout, p.heads_kv, out.total_k_, dim,
                    [](std::int64_t, std::int64_t row) { return size_in_block(row); });
     };
   };
-  TS_TRY(fill_tensor("k", in.k, tensor_shape(p, out.numbers_.layout, p.heads_kv, out.total_k_, p.head_dim_qk), type,
-                     stream(kK), vary_blocks(p.head_dim_qk)));
-  TS_TRY(fill_tensor("v", in.v, tensor_shape(p, out.numbers_.layout, p.heads_kv, out.total_k_, p.head_dim_v), type,
-                     stream(kV), vary_blocks(p.head_dim_v)));
+  TS_TRY(fill_tensor("k", in.k, tensor_shape(members_k, out.numbers_.layout, p.heads_kv, rows_k, p.head_dim_qk), type,
+                     stream(kK), shape_keys(p.head_dim_qk)));
+  TS_TRY(fill_tensor("v", in.v, tensor_shape(members_k, out.numbers_.layout, p.heads_kv, rows_k, p.head_dim_v), type,
+                     stream(kV), shape_keys(p.head_dim_v)));
 
   if (p.data_type == DataType::tf32)
     for (HostArray* array : {&in.q, &in.k, &in.v}) round_to_tf32(*array);
   if (fp8) {
-    TS_TRY(out.quantise(in.q, p.heads_q, out.total_q_, in.cu_seqlens_q, out.q_scale_));
-    TS_TRY(out.quantise(in.k, p.heads_kv, out.total_k_, in.cu_seqlens_k, out.k_scale_));
-    TS_TRY(out.quantise(in.v, p.heads_kv, out.total_k_, in.cu_seqlens_k, out.v_scale_));
+    const std::int64_t sequences_k = out.paged() ? out.pages_.num_pages() : p.batch;
+    TS_TRY(out.quantise(in.q, p.batch, p.heads_q, out.total_q_, in.cu_seqlens_q, out.q_scale_));
+    TS_TRY(out.quantise(in.k, sequences_k, p.heads_kv, rows_k, in.cu_seqlens_k, out.k_scale_));
+    TS_TRY(out.quantise(in.v, sequences_k, p.heads_kv, rows_k, in.cu_seqlens_k, out.v_scale_));
   }
 
   const auto as_floats = [](const char* name, HostArray& array) -> Status {
@@ -295,6 +312,7 @@ Result<AttentionCase> AttentionCase::create(const RandomCall<AttentionFwd>& call
 Status AttentionCase::check_numbers() const {
   AttentionProblem without_tensors = problem_;
   without_tensors.mode = SequenceMode::batch;
+  without_tensors.page_size = 0;
   without_tensors.batch = 0;
   without_tensors.bias = BiasKind::none;
   without_tensors.sink = false;
@@ -350,6 +368,11 @@ AttentionArguments AttentionCase::arguments(const CallMemory& memory) const {
     a.total_q = total_q_;
     a.total_k = total_k_;
   }
+  if (paged())
+    a.pages = {.lengths = memory.input<std::int32_t>("seqlens_k"),
+               .numbers = memory.input<std::int32_t>("page_numbers"),
+               .stride = pages_.stride,
+               .num_pages = pages_.num_pages()};
   a.bias_strides = bias_strides_;
   const auto scale = [&](const char* name, const Scales& s) {
     return AttentionScale{memory.input<float>(name), s.batch, s.head, s.block};
@@ -385,6 +408,8 @@ AttentionTensors AttentionCase::tensors() const {
   out.sink = a.sink;
   out.cu_seqlens_q = a.cu_seqlens_q;
   out.cu_seqlens_k = a.cu_seqlens_k;
+  out.pages = {a.paged.page_size, a.paged.lengths, a.paged.numbers,
+               a.paged.offsets,   a.paged.stride,  pages_.num_pages()};
   out.batch = a.batch;
   out.heads_q = a.heads_q;
   out.heads_kv = a.heads_kv;
@@ -412,7 +437,8 @@ std::vector<NamedInput> AttentionCase::inputs() const {
         std::pair{"bias", &inputs_.bias}, std::pair{"alibi", &inputs_.alibi}, std::pair{"sink", &inputs_.sink}})
     out.push_back({name, array->data.data(), array->data.size()});
   for (const auto& [name, offsets] :
-       {std::pair{"cu_seqlens_q", &inputs_.cu_seqlens_q}, std::pair{"cu_seqlens_k", &inputs_.cu_seqlens_k}})
+       {std::pair{"cu_seqlens_q", &inputs_.cu_seqlens_q}, std::pair{"cu_seqlens_k", &inputs_.cu_seqlens_k},
+        std::pair{"seqlens_k", &pages_.lengths}, std::pair{"page_numbers", &pages_.numbers}})
     out.push_back({name, offsets->data(), offsets->size() * sizeof(std::int32_t)});
   for (const auto& [name, scales] :
        {std::pair{"q_scale", &q_scale_}, std::pair{"k_scale", &k_scale_}, std::pair{"v_scale", &v_scale_}})
@@ -431,13 +457,14 @@ Status AttentionCase::run_naive(unsigned threads) const {
 }
 
 double AttentionCase::visible_pairs() const {
-  if (problem_.mode == SequenceMode::batch) return tilesmith::visible_pairs(problem_);
+  const bool group = problem_.mode == SequenceMode::group;
+  if (!group && !paged()) return tilesmith::visible_pairs(problem_);
   double pairs = 0;
   AttentionProblem one = problem_;
   one.batch = 1;
-  for (std::size_t b = 0; b + 1 < inputs_.cu_seqlens_q.size(); ++b) {
-    one.seqlen_q = inputs_.cu_seqlens_q[b + 1] - inputs_.cu_seqlens_q[b];
-    one.seqlen_k = inputs_.cu_seqlens_k[b + 1] - inputs_.cu_seqlens_k[b];
+  for (std::size_t b = 0; b < static_cast<std::size_t>(problem_.batch); ++b) {
+    if (group) one.seqlen_q = inputs_.cu_seqlens_q[b + 1] - inputs_.cu_seqlens_q[b];
+    one.seqlen_k = paged() ? pages_.lengths[b] : inputs_.cu_seqlens_k[b + 1] - inputs_.cu_seqlens_k[b];
     pairs += tilesmith::visible_pairs(one);
   }
   return pairs;
@@ -445,9 +472,9 @@ double AttentionCase::visible_pairs() const {
 
 double AttentionCase::bytes() const {
   const double sequences = problem_.mode == SequenceMode::batch ? static_cast<double>(problem_.batch) : 1.0;
-  const double rows =
-      static_cast<double>(problem_.heads_q * total_q_) + static_cast<double>(problem_.heads_kv * total_k_);
-  return sequences * rows * static_cast<double>(problem_.head_dim_qk + problem_.head_dim_v) *
+  const double rows = sequences * static_cast<double>(problem_.heads_q * total_q_) +
+                      (paged() ? 1 : sequences) * static_cast<double>(problem_.heads_kv * total_k_);
+  return rows * static_cast<double>(problem_.head_dim_qk + problem_.head_dim_v) *
          static_cast<double>(size_of(input_element_type_of(problem_)));
 }
 

@@ -12,6 +12,7 @@
 #include "problem/line.hpp"
 #include "tilesmith/attention.hpp"
 #include "tilesmith/dispatcher.hpp"
+#include "trial/attention/pages.hpp"
 #include "trial/call_memory.hpp"
 #include "trial/case.hpp"
 #include "verify/attention/reference.hpp"
@@ -22,7 +23,7 @@ namespace tilesmith {
 [[nodiscard]] ElementType input_element_type_of(const AttentionProblem& problem);
 [[nodiscard]] ElementType output_element_type_of(const AttentionProblem& problem);
 
-/// The inputs that are given instead of random ones.
+/// The inputs that are given instead of random ones. Of a problem with pages, k and v are random.
 struct AttentionInputs {
   /// Empty: random, normally distributed; a quarter of the rows of q is eight times as large, so that the maxima of
   /// their logits rise from key block to key block; blocks of k and v that have scales of their own differ in size. fp8
@@ -51,7 +52,8 @@ class Case<AttentionFwd> {
   /// Attention packs nothing: there is nothing to do before the calls.
   [[nodiscard]] Status prepare(Dispatcher&) { return {}; }
 
-  /// q, k, v and, where the problem has them, bias, alibi, sink, cu_seqlens_q, cu_seqlens_k, q_scale, k_scale, v_scale.
+  /// q, k, v and, where the problem has them, bias, alibi, sink, cu_seqlens_q, cu_seqlens_k, q_scale, k_scale, v_scale,
+  /// seqlens_k, page_numbers. With pages k and v are (pages, heads, page_size, dim) or (pages, page_size, heads, dim).
   [[nodiscard]] std::vector<NamedInput> inputs() const;
   /// "o", and "lse" where the problem has it. As arrays: (batch, heads, seqlen, dim) or (batch, seqlen, heads, dim) by
   /// layout, in group mode without the batch; the lse without the dim.
@@ -81,8 +83,10 @@ class Case<AttentionFwd> {
     std::vector<float> values;
     std::int64_t batch = 0, head = 0, block = 0;  ///< strides
   };
-  [[nodiscard]] Status quantise(HostArray& array, std::int64_t heads, std::int64_t rows,
+  /// `sequences` of `rows` rows each; with offsets, `rows` is the rows of all.
+  [[nodiscard]] Status quantise(HostArray& array, std::int64_t sequences, std::int64_t heads, std::int64_t rows,
                                 const std::vector<std::int32_t>& offsets, Scales& scales) const;
+  [[nodiscard]] bool paged() const { return problem_.page_size > 0; }
 
   /// Checks the numbers of a call, before memory and time go into its tensors.
   [[nodiscard]] Status check_numbers() const;
@@ -94,7 +98,8 @@ class Case<AttentionFwd> {
   AttentionNumbers numbers_;
   AttentionInputs inputs_;
   std::int64_t total_q_ = 0;  ///< rows of q over the batch
-  std::int64_t total_k_ = 0;
+  std::int64_t total_k_ = 0;  ///< with pages: their lengths' sum
+  RandomPages pages_;
   BiasStrides bias_strides_{};
   Scales q_scale_, k_scale_, v_scale_;
   std::int64_t alibi_batch_stride_ = 0;

@@ -44,15 +44,11 @@ class RowBlock {
   }
 
  private:
-  // Element (row, column) of a view in this sequence, for the head the view has.
-  const std::byte* at(const TensorView& view, std::int64_t begin, std::int64_t head, std::int64_t row) const {
-    const std::int64_t sequence_start = tensors_.group_mode() ? begin * view.strides.row : b_ * view.strides.batch;
-    const std::int64_t offset = sequence_start + head * view.strides.head + row * view.strides.row;
-    return static_cast<const std::byte*>(view.data) + offset * static_cast<std::int64_t>(size_of(view.type));
-  }
-  void load_row(const TensorView& view, std::int64_t begin, std::int64_t head, std::int64_t row,
+  /// The row that begins at `offset`, for the head that the view has.
+  void load_row(const TensorView& view, std::int64_t offset, std::int64_t head, std::int64_t row,
                 std::span<double> to) const {
-    const std::byte* source = at(view, begin, head, row);
+    const std::byte* source =
+        static_cast<const std::byte*>(view.data) + offset * static_cast<std::int64_t>(size_of(view.type));
     if (view.strides.column == 1)
       load_elements(view.type, source, to);
     else
@@ -61,6 +57,12 @@ class RowBlock {
     if (view.scale.data == nullptr) return;
     const double scale = view.scale.at(b_, head, row);
     for (double& x : to) x *= scale;
+  }
+  void load_query(std::int64_t i, std::span<double> to) const {
+    load_row(tensors_.q, query_offset(tensors_, tensors_.q, b_, h_, i), h_, i, to);
+  }
+  void load_key(const TensorView& view, std::int64_t j, std::span<double> to) const {
+    load_row(view, key_offset(tensors_, view, b_, kv_head(), j), kv_head(), j, to);
   }
   std::int64_t kv_head() const { return h_ / (tensors_.heads_q / tensors_.heads_kv); }
 
@@ -71,7 +73,7 @@ class RowBlock {
     std::vector<double> q_norm(kRows);
     for (std::int64_t r = 0; r < rows_; ++r) {
       const std::span row(q.data() + r * depth, static_cast<std::size_t>(depth));
-      load_row(tensors_.q, sequence_.q_begin, h_, i0_ + r, row);
+      load_query(i0_ + r, row);
       q_norm[static_cast<std::size_t>(r)] = norm(row);
     }
     std::vector<double> row(static_cast<std::size_t>(depth));
@@ -82,7 +84,7 @@ class RowBlock {
       const std::int64_t keys = std::min(kKeys, last_ - j0);
       std::fill(transposed.begin(), transposed.end(), 0.0);
       for (std::int64_t j = 0; j < keys; ++j) {
-        load_row(tensors_.k, sequence_.k_begin, kv_head(), j0 + j, row);
+        load_key(tensors_.k, j0 + j, row);
         k_norm = std::max(k_norm, norm(row));
         for (std::int64_t d = 0; d < depth; ++d)
           transposed[static_cast<std::size_t>(d * kKeys + j)] = row[static_cast<std::size_t>(d)];
@@ -177,8 +179,7 @@ class RowBlock {
     for (std::int64_t j0 = first_; j0 < last_; j0 += kKeys) {
       const std::int64_t keys = std::min(kKeys, last_ - j0);
       for (std::int64_t j = 0; j < keys; ++j)
-        load_row(tensors_.v, sequence_.k_begin, kv_head(), j0 + j,
-                 std::span(values.data() + j * columns, static_cast<std::size_t>(width)));
+        load_key(tensors_.v, j0 + j, std::span(values.data() + j * columns, static_cast<std::size_t>(width)));
       const double* weights = weights_.data() + j0 - first_;
       multiply_add64(weights, stride_, values.data(), o.data(), keys, columns);
       for (double& value : values) value *= value;

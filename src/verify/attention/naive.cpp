@@ -35,7 +35,7 @@ class Head {
     std::vector<float> weights(keys);
     std::vector<float> row(static_cast<std::size_t>(tensors_.head_dim_v));
     for (std::int64_t i = 0; i < sequence_.seqlen_q; ++i) {
-      load_row(tensors_.q, sequence_.q_begin, h_, i, q);
+      load_row(tensors_.q, query_offset(tensors_, tensors_.q, b_, h_, i), h_, i, q);
       for (float& x : q) x *= tensors_.scale;
       round_all(logit_type_, q);
       std::fill(weights.begin(), weights.end(), 0.0F);
@@ -55,10 +55,8 @@ class Head {
   }
 
  private:
-  void load_row(const TensorView& view, std::int64_t begin, std::int64_t head, std::int64_t row,
+  void load_row(const TensorView& view, std::int64_t offset, std::int64_t head, std::int64_t row,
                 std::span<float> to) const {
-    const std::int64_t start = tensors_.group_mode() ? begin * view.strides.row : b_ * view.strides.batch;
-    const std::int64_t offset = start + head * view.strides.head + row * view.strides.row;
     const double scale = view.scale.at(b_, head, row);
     for (std::size_t c = 0; c < to.size(); ++c)
       to[c] = static_cast<float>(
@@ -74,10 +72,17 @@ class Head {
     keys_.resize(keys * depth);
     values_.resize(keys * width);
     std::vector<float> row(depth);
-    for (std::size_t j = 0; j < keys; ++j) {
-      load_row(tensors_.k, sequence_.k_begin, head, static_cast<std::int64_t>(j), row);
+    // Pages that no query sees may be gone: their keys are zeros, and are hidden later.
+    std::int64_t first = sequence_.seqlen_k, last = 0;
+    for (std::int64_t i = 0; i < sequence_.seqlen_q; ++i) {
+      const auto [from, to] = visible_keys(tensors_, sequence_, i);
+      if (from < to) first = std::min(first, from), last = std::max(last, to);
+    }
+    for (std::int64_t key = first; key < last; ++key) {
+      const auto j = static_cast<std::size_t>(key);
+      load_row(tensors_.k, key_offset(tensors_, tensors_.k, b_, head, key), head, key, row);
       for (std::size_t d = 0; d < depth; ++d) keys_[d * keys + j] = row[d];
-      load_row(tensors_.v, sequence_.k_begin, head, static_cast<std::int64_t>(j),
+      load_row(tensors_.v, key_offset(tensors_, tensors_.v, b_, head, key), head, key,
                std::span(values_).subspan(j * width, width));
     }
   }

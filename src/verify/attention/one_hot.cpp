@@ -66,6 +66,7 @@ Result<OneHotInputs> one_hot_inputs(const AttentionTensors& tensors, std::uint64
                       fmt::format("head_dim_qk is {}", depth));
   if (scale == 0 || !std::isfinite(scale))
     return impossible(fmt::format("the scale is {}", tensors.scale), "any other number");
+  if (tensors.pages.page_size > 0) return impossible("keys are in pages", "keys that are not paged");
   if (tensors.drop_threshold != 0) return impossible("dropout rounds its factor", "drop_threshold 0");
 
   // Key j is the signs of j's bits, repeated over the dimensions; query i is its key's signs. Two keys differ in one

@@ -9,6 +9,25 @@
 namespace tilesmith {
 namespace {
 
+/// The number of the page that key j of sequence b is in; -1 where the sequence's only page ends before.
+std::int64_t page_of(const AttentionTensors& tensors, std::int64_t b, std::int64_t j) {
+  const PageTable& pages = tensors.pages;
+  if (pages.numbers == nullptr) return j < pages.page_size ? b : -1;
+  const std::int64_t begin = pages.offsets == nullptr ? b * pages.stride : pages.offsets[b];
+  return pages.numbers[begin + j / pages.page_size];
+}
+
+/// The keys [first, last) that some query of the sequence sees.
+std::pair<std::int64_t, std::int64_t> keys_seen(const AttentionTensors& tensors, const SequenceSpan& sequence) {
+  std::pair<std::int64_t, std::int64_t> all{sequence.seqlen_k, 0};
+  for (std::int64_t i = 0; i < sequence.seqlen_q; ++i) {
+    const auto [first, last] = visible_keys(tensors, sequence, i);
+    if (first >= last) continue;
+    all = {std::min(all.first, first), std::max(all.second, last)};
+  }
+  return all;
+}
+
 Status check_offsets(const char* name, const std::int32_t* offsets, std::int64_t batch, std::int64_t longest) {
   if (offsets[0] != 0)
     return fail(ErrorCode::invalid_argument, fmt::format("{}[0] is {}", name, offsets[0]), "offsets start at 0");
@@ -17,6 +36,25 @@ Status check_offsets(const char* name, const std::int32_t* offsets, std::int64_t
     if (length < 0 || length > longest)
       return fail(ErrorCode::invalid_argument, fmt::format("{}[{}] - {}[{}] is {}", name, b + 1, name, b, length),
                   fmt::format("a sequence has 0 to {} rows", longest));
+  }
+  return {};
+}
+
+/// Every key of every sequence that some query sees lies in a page that exists.
+Status check_pages(const AttentionTensors& tensors) {
+  const PageTable& pages = tensors.pages;
+  if (tensors.batch > 0 && pages.lengths == nullptr)
+    return fail(ErrorCode::invalid_argument, "pages without lengths", "the keys of each sequence");
+  for (std::int64_t b = 0; b < tensors.batch; ++b) {
+    const SequenceSpan sequence = sequence_of(tensors, b);
+    if (sequence.seqlen_k < 0 || sequence.seqlen_k > tensors.seqlen_k)
+      return fail(ErrorCode::invalid_argument, fmt::format("sequence {} has {} keys", b, sequence.seqlen_k),
+                  fmt::format("0 to {}", tensors.seqlen_k));
+    const auto [first, last] = keys_seen(tensors, sequence);
+    for (std::int64_t j = first; j < last; ++j)
+      if (const std::int64_t page = page_of(tensors, b, j); page < 0 || page >= pages.num_pages)
+        return fail(ErrorCode::invalid_argument, fmt::format("key {} of sequence {} is in page {}", j, b, page),
+                    fmt::format("0 to {}", pages.num_pages - 1));
   }
   return {};
 }
@@ -36,13 +74,15 @@ Status check_tensors(const AttentionTensors& tensors) {
                 "heads_kv must divide heads_q");
   if (tensors.drop_threshold > 65535)
     return fail(ErrorCode::invalid_argument, fmt::format("drop_threshold is {}", tensors.drop_threshold), "0 to 65535");
-  if ((tensors.cu_seqlens_q == nullptr) != (tensors.cu_seqlens_k == nullptr))
+  const bool paged = tensors.pages.page_size > 0;
+  if (!paged && (tensors.cu_seqlens_q == nullptr) != (tensors.cu_seqlens_k == nullptr))
     return fail(ErrorCode::invalid_argument, "only one of cu_seqlens_q and cu_seqlens_k is given",
                 "group mode needs both, batch mode neither");
   if (tensors.group_mode()) {
     TS_TRY(check_offsets("cu_seqlens_q", tensors.cu_seqlens_q, tensors.batch, tensors.seqlen_q));
-    TS_TRY(check_offsets("cu_seqlens_k", tensors.cu_seqlens_k, tensors.batch, tensors.seqlen_k));
+    if (!paged) TS_TRY(check_offsets("cu_seqlens_k", tensors.cu_seqlens_k, tensors.batch, tensors.seqlen_k));
   }
+  if (paged) TS_TRY(check_pages(tensors));
   const std::pair<const char*, const TensorView*> views[] = {{"q", &tensors.q}, {"k", &tensors.k}, {"v", &tensors.v}};
   for (const auto& [name, view] : views)
     if (!is_floating(view->type))
@@ -59,10 +99,37 @@ Status check_tensors(const AttentionTensors& tensors) {
 }
 
 SequenceSpan sequence_of(const AttentionTensors& tensors, std::int64_t b) {
-  if (!tensors.group_mode()) return {0, 0, tensors.seqlen_q, tensors.seqlen_k};
-  const std::int32_t* q = tensors.cu_seqlens_q + b;
-  const std::int32_t* k = tensors.cu_seqlens_k + b;
-  return {q[0], k[0], std::int64_t{q[1]} - q[0], std::int64_t{k[1]} - k[0]};
+  SequenceSpan span{0, 0, tensors.seqlen_q, tensors.seqlen_k};
+  if (tensors.group_mode()) {
+    const std::int32_t* q = tensors.cu_seqlens_q + b;
+    span.q_begin = q[0];
+    span.seqlen_q = std::int64_t{q[1]} - q[0];
+  }
+  if (tensors.pages.page_size > 0) {
+    span.seqlen_k = tensors.pages.lengths[b];
+  } else if (tensors.group_mode()) {
+    const std::int32_t* k = tensors.cu_seqlens_k + b;
+    span.k_begin = k[0];
+    span.seqlen_k = std::int64_t{k[1]} - k[0];
+  }
+  return span;
+}
+
+std::int64_t key_offset(const AttentionTensors& tensors, const TensorView& view, std::int64_t b, std::int64_t head_kv,
+                        std::int64_t j) {
+  const TensorStrides& strides = view.strides;
+  const std::int64_t page_size = tensors.pages.page_size;
+  if (page_size > 0)
+    return page_of(tensors, b, j) * strides.batch + head_kv * strides.head + j % page_size * strides.row;
+  const std::int64_t begin = tensors.group_mode() ? tensors.cu_seqlens_k[b] * strides.row : b * strides.batch;
+  return begin + head_kv * strides.head + j * strides.row;
+}
+
+std::int64_t query_offset(const AttentionTensors& tensors, const TensorView& view, std::int64_t b, std::int64_t head,
+                          std::int64_t i) {
+  const TensorStrides& strides = view.strides;
+  const std::int64_t begin = tensors.group_mode() ? tensors.cu_seqlens_q[b] * strides.row : b * strides.batch;
+  return begin + head * strides.head + i * strides.row;
 }
 
 std::pair<std::int64_t, std::int64_t> visible_keys(const AttentionTensors& tensors, const SequenceSpan& sequence,

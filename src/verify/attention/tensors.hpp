@@ -13,6 +13,16 @@
 
 namespace tilesmith {
 
+/// Where the keys of sequences lie in k and v, whose batch strides then lead from page to page.
+struct PageTable {
+  std::int64_t page_size = 0;             ///< 0: there are no pages
+  const std::int32_t* lengths = nullptr;  ///< [b]
+  const std::int32_t* numbers = nullptr;  ///< null: page b is all of sequence b
+  const std::int32_t* offsets = nullptr;  ///< null: row b of the table begins at b * stride
+  std::int64_t stride = 0;
+  std::int64_t num_pages = 0;
+};
+
 struct AttentionTensors {
   TensorView q, k, v;
   const float* bias = nullptr;  ///< [b][h][i][j] by bias_strides; null: no bias
@@ -20,8 +30,9 @@ struct AttentionTensors {
   const float* alibi = nullptr;  ///< slopes [b][h]; null: no ALiBi
   std::int64_t alibi_batch_stride = 0;
   const float* sink = nullptr;                 ///< [heads_q]; null: no sink
-  const std::int32_t* cu_seqlens_q = nullptr;  ///< both set: group mode
+  const std::int32_t* cu_seqlens_q = nullptr;  ///< both set, or the first one with pages: group mode
   const std::int32_t* cu_seqlens_k = nullptr;
+  PageTable pages;  ///< k and v are paged when it has a page_size
 
   std::int64_t batch = 1, heads_q = 1, heads_kv = 1;
   std::int64_t seqlen_q = 0, seqlen_k = 0;  ///< group mode: the maxima
@@ -54,6 +65,12 @@ struct SequenceSpan {
 /// The keys [first, last) that row i of a sequence sees; empty when first >= last.
 [[nodiscard]] std::pair<std::int64_t, std::int64_t> visible_keys(const AttentionTensors& tensors,
                                                                  const SequenceSpan& sequence, std::int64_t i);
+/// Where key j of sequence b begins in `view`, which is k or v, in elements.
+[[nodiscard]] std::int64_t key_offset(const AttentionTensors& tensors, const TensorView& view, std::int64_t b,
+                                      std::int64_t head_kv, std::int64_t j);
+/// Where query i of sequence b begins in `view`, in elements.
+[[nodiscard]] std::int64_t query_offset(const AttentionTensors& tensors, const TensorView& view, std::int64_t b,
+                                        std::int64_t head, std::int64_t i);
 /// Whether dropout keeps the pair (i, j).
 [[nodiscard]] bool keeps(const AttentionTensors& tensors, std::int64_t b, std::int64_t h, std::int64_t i,
                          std::int64_t j);

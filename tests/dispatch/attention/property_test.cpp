@@ -77,6 +77,10 @@ std::vector<std::tuple<AttentionProblem, std::uint64_t>> signatures() {
       {DataType::fp32, 64, 64, "mask drop cap bias sink lse"},
       {DataType::fp32, 128, 128, "group mask lse"},
       {DataType::fp32, 88, 256, "alibi lse"},
+      {DataType::bf16, 128, 128, "paged mask lse"},
+      {DataType::bf16, 64, 64, "group paged mask sink lse"},
+      {DataType::fp16, 72, 40, "paged alibi cap"},
+      {DataType::fp32, 64, 64, "group paged mask bias drop lse"},
   };
   std::vector<std::tuple<AttentionProblem, std::uint64_t>> out;
   for (const auto& [type, qk, v, words] : rows) out.emplace_back(testing::traits(type, qk, v, words), out.size() + 1);
@@ -108,6 +112,7 @@ AttentionProblem any_problem(std::uint64_t seed) {
   p.dropout = below(4) == 0;
   p.lse = below(2) == 0;
   p.block_scale = input_type(p.data_type) == DataType::fp8 && below(2) == 0;
+  if (!p.block_scale && below(3) == 0) p.page_size = 1;
   return testing::random_shape(p, seed);
 }
 

@@ -39,6 +39,7 @@ AttentionProblem traits(DataType type, std::int64_t qk, std::int64_t v, std::str
   p.unaligned = has("unaligned");
   p.unaligned_bias = has("odd bias");
   p.block_scale = has("block");
+  p.page_size = has("paged") ? 1 : 0;
   return p;
 }
 
@@ -63,6 +64,7 @@ AttentionProblem random_shape(AttentionProblem p, std::uint64_t seed) {
   p.heads_q = p.heads_kv * std::array{1, 1, 2, 3, 8}[static_cast<std::size_t>(below(5))];
   p.seqlen_q = length(150);
   p.seqlen_k = length(300);
+  if (p.page_size > 0) p.page_size = std::array{1, 2, 3, 7, 16, 64, 300}[static_cast<std::size_t>(below(7))];
   if (p.mask != MaskKind::none || p.window_left >= 0) {
     p.mask = std::array{MaskKind::none, MaskKind::top_left, MaskKind::bottom_right}[static_cast<std::size_t>(below(3))];
     const std::int64_t far = below(8) == 0 ? INT64_MAX : 40;  // "unbounded" in other words
@@ -78,9 +80,9 @@ AttentionProblem random_shape(AttentionProblem p, std::uint64_t seed) {
 
 std::string describe(const AttentionProblem& p) {
   return fmt::format(
-      "{}{} batch {} heads {}/{} seqlen {}x{} dim {}/{} mask {} window {},{} diagonal {} bias {}{}{}{}{}",
+      "{}{} batch {} heads {}/{} seqlen {}x{} page {} dim {}/{} mask {} window {},{} diagonal {} bias {}{}{}{}{}",
       name_of(p.data_type), p.mode == SequenceMode::group ? " group" : "", p.batch, p.heads_q, p.heads_kv, p.seqlen_q,
-      p.seqlen_k, p.head_dim_qk, p.head_dim_v, name_of(p.mask), p.window_left, p.window_right, p.diagonal,
+      p.seqlen_k, p.page_size, p.head_dim_qk, p.head_dim_v, name_of(p.mask), p.window_left, p.window_right, p.diagonal,
       name_of(p.bias), p.soft_cap ? " softcap" : "", p.sink ? " sink" : "", p.dropout ? " dropout" : "",
       p.lse ? " lse" : "");
 }
@@ -98,11 +100,38 @@ std::vector<std::int32_t> RandomCall::offsets(std::int64_t longest) {
   return out;
 }
 
-GuardedBuffer& RandomCall::tensor(std::int64_t heads, std::int64_t rows, std::int64_t dim, bool may_broadcast,
-                                  AttentionStrides& strides) {
-  const bool group = problem_.mode == SequenceMode::group;
+void RandomCall::make_pages() {
+  AttentionPages& pages = arguments_.pages;
+  pages_ = random_pages(problem_, cu_seqlens_q_, {seed_, 40});
+  pages.lengths = pages_.lengths.data();
+  pages.num_pages = pages_.num_pages();
+  if (problem_.page_size >= problem_.seqlen_k && one_in(2)) {  // a dense cache
+    pages_.rows_in_use.assign(pages_.lengths.begin(), pages_.lengths.end());
+    pages_.numbers.clear();
+    pages.num_pages = problem_.batch;
+    return;
+  }
+  if (one_in(2)) {  // a list in place of a table
+    std::vector<std::int32_t> list;
+    for (std::size_t b = 0; b < pages_.lengths.size(); ++b) {
+      page_offsets_.push_back(static_cast<std::int32_t>(list.size()));
+      const std::int64_t count = (pages_.lengths[b] + problem_.page_size - 1) / problem_.page_size;
+      const auto row = pages_.numbers.begin() + static_cast<std::int64_t>(b) * pages_.stride;
+      list.insert(list.end(), row, row + count);
+    }
+    list.push_back(-1);  // so that it is never empty
+    pages_.numbers = std::move(list);
+    pages.offsets = page_offsets_.data();
+  }
+  pages.numbers = pages_.numbers.data();
+  pages.stride = pages_.stride;
+}
+
+GuardedBuffer& RandomCall::tensor(std::int64_t members, bool packed, std::int64_t heads, std::int64_t rows,
+                                  std::int64_t dim, bool may_broadcast, AttentionStrides& strides) {
   const auto gap = [&] { return one_in(2) ? 0 : random(20) * stride_step_; };
-  TensorExtents extents{group ? 1 : problem_.batch, heads, rows, dim};
+  const bool in_pages = problem_.page_size > 0 && !inputs_.empty() && may_broadcast;
+  TensorExtents extents{members, heads, rows, dim};
   if (one_in(2)) {
     strides.row = dim + gap();
     strides.head = rows * strides.row + gap();
@@ -112,8 +141,8 @@ GuardedBuffer& RandomCall::tensor(std::int64_t heads, std::int64_t rows, std::in
     strides.row = heads * strides.head + gap();
     strides.batch = rows * strides.row + gap();
   }
-  if (group) strides.batch = random(100);  // ignored
-  if (may_broadcast && !group && one_in(8)) {
+  if (packed) strides.batch = random(100);  // ignored
+  if (may_broadcast && !packed && !in_pages && one_in(8)) {
     strides.batch = 0;
     extents.batch = std::min<std::int64_t>(1, extents.batch);
   }
@@ -143,6 +172,7 @@ GuardedBuffer& RandomCall::tensor(std::int64_t heads, std::int64_t rows, std::in
       const float large = value * 8193.0F;
       value = large - (large - value);
     }
+  if (in_pages) poison_unused_rows(pages_, AttentionLayout::bhsd, extents.head, rows, dim, values);
   buffer->fill(values);
   inputs_.push_back(std::move(buffer));
   return *inputs_.back();
@@ -191,18 +221,29 @@ RandomCall::RandomCall(const AttentionProblem& problem, std::uint64_t seed, std:
   std::int64_t rows_q = p.seqlen_q, rows_k = p.seqlen_k;
   if (p.mode == SequenceMode::group) {
     cu_seqlens_q_ = offsets(p.seqlen_q);
-    cu_seqlens_k_ = offsets(p.seqlen_k);
     rows_q = cu_seqlens_q_.back();
-    rows_k = cu_seqlens_k_.back();
     arguments_.cu_seqlens_q = cu_seqlens_q_.data();
-    arguments_.cu_seqlens_k = cu_seqlens_k_.data();
     arguments_.total_q = rows_q;
-    arguments_.total_k = rows_k;
+    if (p.page_size == 0) {
+      cu_seqlens_k_ = offsets(p.seqlen_k);
+      rows_k = cu_seqlens_k_.back();
+      arguments_.cu_seqlens_k = cu_seqlens_k_.data();
+      arguments_.total_k = rows_k;
+    }
   }
-  arguments_.q = tensor(p.heads_q, rows_q, p.head_dim_qk, true, arguments_.q_strides).data();
-  arguments_.k = tensor(p.heads_kv, rows_k, p.head_dim_qk, true, arguments_.k_strides).data();
-  arguments_.v = tensor(p.heads_kv, rows_k, p.head_dim_v, true, arguments_.v_strides).data();
-  arguments_.o = tensor(p.heads_q, rows_q, p.head_dim_v, false, arguments_.o_strides).data();
+  const bool packed = p.mode == SequenceMode::group, packed_k = packed && p.page_size == 0;
+  const std::int64_t members = packed ? 1 : p.batch;
+  std::int64_t members_k = members;
+  if (p.page_size > 0) {
+    make_pages();
+    members_k = arguments_.pages.num_pages;
+    rows_k = p.page_size;
+  }
+  AttentionArguments& a = arguments_;
+  a.q = tensor(members, packed, p.heads_q, rows_q, p.head_dim_qk, true, a.q_strides).data();
+  a.k = tensor(members_k, packed_k, p.heads_kv, rows_k, p.head_dim_qk, true, a.k_strides).data();
+  a.v = tensor(members_k, packed_k, p.heads_kv, rows_k, p.head_dim_v, true, a.v_strides).data();
+  a.o = tensor(members, packed, p.heads_q, rows_q, p.head_dim_v, false, a.o_strides).data();
   if (input_type(p.data_type) == DataType::fp8) {
     make_scale(p.heads_q, p.seqlen_q, q_scale_, arguments_.q_scale);
     make_scale(p.heads_kv, p.seqlen_k, k_scale_, arguments_.k_scale);
@@ -252,6 +293,9 @@ void RandomCall::keep_inputs() {
   keep("v_scale", std::as_bytes(std::span(v_scale_)));
   keep("cu_seqlens_q", std::as_bytes(std::span(cu_seqlens_q_)));
   keep("cu_seqlens_k", std::as_bytes(std::span(cu_seqlens_k_)));
+  keep("seqlens_k", std::as_bytes(std::span(pages_.lengths)));
+  keep("page numbers", std::as_bytes(std::span(pages_.numbers)));
+  keep("page offsets", std::as_bytes(std::span(page_offsets_)));
 }
 
 void RandomCall::compare(const Kept& input, const void* now) {
@@ -285,6 +329,7 @@ void RandomCall::describe_for_checks() {
   t.sink = a.sink;
   t.cu_seqlens_q = a.cu_seqlens_q;
   t.cu_seqlens_k = a.cu_seqlens_k;
+  t.pages = {p.page_size, a.pages.lengths, a.pages.numbers, a.pages.offsets, a.pages.stride, a.pages.num_pages};
   t.batch = p.batch;
   t.heads_q = p.heads_q;
   t.heads_kv = p.heads_kv;
@@ -352,6 +397,9 @@ Status RandomCall::run_on_device(const AttentionPlan& plan) {
   TS_TRY(move(a.v_scale.data, v_scale_.data(), v_scale_.size() * sizeof(float)));
   TS_TRY(move(a.cu_seqlens_q, cu_seqlens_q_.data(), cu_seqlens_q_.size() * sizeof(std::int32_t)));
   TS_TRY(move(a.cu_seqlens_k, cu_seqlens_k_.data(), cu_seqlens_k_.size() * sizeof(std::int32_t)));
+  TS_TRY(move(a.pages.lengths, pages_.lengths.data(), pages_.lengths.size() * sizeof(std::int32_t)));
+  TS_TRY(move(a.pages.numbers, pages_.numbers.data(), pages_.numbers.size() * sizeof(std::int32_t)));
+  TS_TRY(move(a.pages.offsets, page_offsets_.data(), page_offsets_.size() * sizeof(std::int32_t)));
   TS_TRY(move_buffer(a.o, *o_));
   const void* const o = copies.back().data();
   if (lse_) TS_TRY(move_buffer(a.lse, *lse_));

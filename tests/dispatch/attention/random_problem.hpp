@@ -14,13 +14,14 @@
 #include "base/error.hpp"
 #include "tilesmith/attention.hpp"
 #include "tilesmith/dispatcher.hpp"
+#include "trial/attention/pages.hpp"
 #include "verify/attention/reference.hpp"
 #include "verify/guarded_buffer.hpp"
 
 namespace tilesmith::testing {
 
 /// A problem of these types, dims and traits: group, mask, bias (or odd bias, which nothing may be assumed of), alibi,
-/// cap, sink, drop, lse, unaligned, block.
+/// cap, sink, drop, lse, unaligned, block, paged.
 [[nodiscard]] AttentionProblem traits(DataType type, std::int64_t qk, std::int64_t v, std::string_view words);
 /// Random sizes for a problem whose data type, mode, head dims and traits are given; a mask other than none becomes any
 /// mask or window.
@@ -47,8 +48,10 @@ class RandomCall {
 
  private:
   [[nodiscard]] Status run_on_device(const AttentionPlan& plan);
-  [[nodiscard]] GuardedBuffer& tensor(std::int64_t heads, std::int64_t rows, std::int64_t dim, bool may_broadcast,
-                                      AttentionStrides& strides);
+  /// Packed: of one member, whose batch stride is ignored.
+  [[nodiscard]] GuardedBuffer& tensor(std::int64_t members, bool packed, std::int64_t heads, std::int64_t rows,
+                                      std::int64_t dim, bool may_broadcast, AttentionStrides& strides);
+  void make_pages();
   [[nodiscard]] bool one_in(std::uint64_t chances) { return random(chances) == 0; }
   [[nodiscard]] std::int64_t random(std::uint64_t bound);
   [[nodiscard]] std::vector<std::int32_t> offsets(std::int64_t longest);
@@ -72,7 +75,8 @@ class RandomCall {
   std::vector<std::unique_ptr<GuardedBuffer>> inputs_;
   std::unique_ptr<GuardedBuffer> o_, lse_;
   std::vector<float> alibi_, sink_, q_scale_, k_scale_, v_scale_;
-  std::vector<std::int32_t> cu_seqlens_q_, cu_seqlens_k_;
+  std::vector<std::int32_t> cu_seqlens_q_, cu_seqlens_k_, page_offsets_;
+  RandomPages pages_;
   TensorExtents o_extents_;
   AttentionArguments arguments_;
   AttentionTensors tensors_;

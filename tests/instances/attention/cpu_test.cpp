@@ -70,7 +70,7 @@ TEST(CpuAttention, EachRuleRefusesWhatItIsThereFor) {
     seen.insert(rule);
   };
   expect("family_is_carried", [](KernelConfig& c) { c.attention().family = AttentionFamily::bwd_dot_do_o; });
-  expect("family_is_carried", [](KernelConfig& c) { c.attention().paged_kv = true; });
+  expect("family_is_carried", [](KernelConfig& c) { c.attention().rope = RopeKind::half_rotated; });
   expect("instruction_is_present", [](KernelConfig& c) { c.algorithm.instruction = Instruction::amx_bf16; });
   expect("instruction_is_present", [](KernelConfig& c) { c.attention().data_type = DataType::fp8; });
   expect("pipeline_is_offered", [](KernelConfig& c) { c.algorithm.pipeline = Pipeline::qr; });

@@ -371,6 +371,96 @@ TILESMITH_API tilesmith_status tilesmith_attention_plan_for(tilesmith_context* c
 TILESMITH_API tilesmith_status tilesmith_attention_run(const tilesmith_attention_plan* plan,
                                                        const tilesmith_attention* call);
 
+/* --------------------------------------------------------------------------------------------------------- serving */
+
+/* What serving needs beside attention, on the CPU alone (a CUDA device: TILESMITH_UNSUPPORTED). tilesmith/serving.hpp
+ * has the formulas. These calls have no plan; their results are ready on return. */
+
+/* Attention over several parts of the keys, merged into attention over all of them. */
+typedef struct tilesmith_states {
+  uint64_t struct_size;
+  tilesmith_device device;
+  int32_t data_type; /* of the outputs: TILESMITH_FP32, _FP16 or _BF16 */
+  uint32_t reserved;
+  int64_t states; /* how many parts */
+  int64_t batch;
+  int64_t heads;
+  int64_t seqlen;
+  int64_t head_dim;
+  tilesmith_strides output_strides;    /* of each part's output */
+  tilesmith_strides input_lse_strides; /* of each part's log-sum-exp */
+  tilesmith_strides o_strides;
+  tilesmith_strides lse_strides;
+  const void* const* outputs; /* (states) tensors (batch, heads, seqlen, head_dim) */
+  const float* const*
+      lses;   /* (states) tensors (batch, heads, seqlen), natural logarithms; -inf: the part saw nothing */
+  void* o;    /* may be one of the outputs, in its place */
+  float* lse; /* NULL: not wanted */
+} tilesmith_states;
+#define TILESMITH_STATES_INIT                                                                                         \
+  {                                                                                                                   \
+    sizeof(tilesmith_states), {0, 0}, TILESMITH_BF16, 0, 0, 1, 1, 1, 128, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, \
+        NULL, NULL, NULL, NULL                                                                                        \
+  }
+
+TILESMITH_API tilesmith_status tilesmith_merge_states(tilesmith_context* context, const tilesmith_states* call);
+
+enum tilesmith_rotary_style {
+  TILESMITH_ROTARY_HALF = 0,       /* elements i and i + rotary_dim / 2 turn together */
+  TILESMITH_ROTARY_INTERLEAVED = 1 /* elements 2 i and 2 i + 1 */
+};
+
+/* New keys and values, written into a cache of pages as tilesmith_attention reads it, and queries and keys turned by
+ * their positions on the way. */
+typedef struct tilesmith_kv_append {
+  uint64_t struct_size;
+  tilesmith_device device;
+  int32_t data_type; /* of all tensors: TILESMITH_FP32, _FP16 or _BF16 */
+  int32_t mode;      /* tilesmith_sequence_mode, of q, k and v */
+  int32_t rotary_style;
+  uint32_t reserved;
+  int64_t batch;
+  int64_t heads_q; /* queries to turn; 0: none */
+  int64_t heads_kv;
+  int64_t seqlen; /* new tokens of a sequence; group mode: of the longest */
+  int64_t head_dim_qk;
+  int64_t head_dim_v;
+  int64_t page_size; /* rows of a page; of a dense cache, which has no page_numbers: of a sequence */
+  int64_t num_pages;
+  int64_t page_stride;
+  int64_t rotary_dim;        /* elements of a head that turn, even; 0: none */
+  int64_t rotary_positions;  /* rows of the tables */
+  int64_t rotary_row_stride; /* in elements */
+  tilesmith_strides q_strides;
+  tilesmith_strides k_strides;
+  tilesmith_strides v_strides;
+  tilesmith_strides q_out_strides;
+  tilesmith_strides k_cache_strides; /* batch: from page to page */
+  tilesmith_strides v_cache_strides;
+  const void* q; /* (batch, heads, seqlen, dim); group mode (heads, rows of all sequences, dim) */
+  const void* k;
+  const void* v;
+  void* q_out; /* may be q */
+  void* k_cache;
+  void* v_cache;
+  const int32_t* cu_seqlens; /* group mode: (batch + 1) */
+  const int32_t* seqlens_k;  /* (batch): keys of each sequence before the call; may be NULL with slots and positions */
+  const int32_t* page_numbers; /* as in tilesmith_attention */
+  const int32_t* page_offsets;
+  const int64_t* slots;     /* (rows of q): page * page_size + row for each new token, negative: nowhere; or NULL */
+  const int64_t* positions; /* (rows of q): of each new token; NULL: they follow the sequence's keys */
+  const float* rotary_cos;  /* (rotary_positions, rotary_dim / 2) */
+  const float* rotary_sin;
+} tilesmith_kv_append;
+#define TILESMITH_KV_APPEND_INIT                                                                                     \
+  {                                                                                                                  \
+    sizeof(tilesmith_kv_append), {0, 0}, TILESMITH_BF16, 0, 0, 0, 1, 0, 1, 1, 128, 128, 1, 0, 0, 0, 0, 0, {0, 0, 0}, \
+        {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, \
+        NULL, NULL, NULL, NULL, NULL                                                                                 \
+  }
+
+TILESMITH_API tilesmith_status tilesmith_append_kv(tilesmith_context* context, const tilesmith_kv_append* call);
+
 /* ------------------------------------------------------------------------------------------------------------ GEMM */
 
 /* D = epilogue(alpha * A x B + beta * C), `batch` times: A is m x k, B is k x n, C is m x n. Sums are fp32; sums of

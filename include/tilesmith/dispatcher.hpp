@@ -22,6 +22,7 @@
 #include "tilesmith/device.hpp"
 #include "tilesmith/error.hpp"
 #include "tilesmith/gemm.hpp"
+#include "tilesmith/serving.hpp"
 
 namespace tilesmith {
 
@@ -215,6 +216,11 @@ class TILESMITH_API Dispatcher {
   /// of plan().
   [[nodiscard]] Result<std::size_t> packed_b_bytes(const GemmProblem& problem);
   [[nodiscard]] Status pack_b(const GemmProblem& problem, const GemmOperand& b, void* packed);
+
+  /// What serving needs beside attention (serving.hpp), on the CPU alone. Done on return; on any number of threads at
+  /// once. Errors: invalid_argument, unsupported.
+  [[nodiscard]] Status merge_states(const MergeStates& call);
+  [[nodiscard]] Status append_kv(const AppendKv& call);
 
   struct Impl;
 

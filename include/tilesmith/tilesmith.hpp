@@ -14,4 +14,5 @@
 #include "tilesmith/dispatcher.hpp"
 #include "tilesmith/error.hpp"
 #include "tilesmith/gemm.hpp"
+#include "tilesmith/serving.hpp"
 #include "tilesmith/types.hpp"

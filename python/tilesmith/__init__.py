@@ -22,13 +22,14 @@ from tilesmith._options import options
 from tilesmith._packed_weight import PackedWeight, pack_weight
 from tilesmith._plan import Plan, Region, Stage, Step, last_plan
 from tilesmith._sdpa import scaled_dot_product_attention
+from tilesmith._serving import append_kv, merge_states
 from tilesmith._store_stats import StoreStats, store_stats
 from tilesmith._tensor_library import watch_for_tracing
 
 __all__ = [
     "Candidate", "Candidates", "Device", "Error", "Failure", "InvalidArgument", "OutOfMemory", "PackedWeight", "Plan", "Refusal",
-    "Region", "Stage", "Step", "StoreStats", "Unsupported", "WrongType", "attention", "candidates", "devices", "grouped_matmul",
-    "last_plan", "library_path", "linear", "matmul", "missing", "mm_plus_mm", "options", "pack_weight",
+    "Region", "Stage", "Step", "StoreStats", "Unsupported", "WrongType", "append_kv", "attention", "candidates", "devices", "grouped_matmul",
+    "last_plan", "library_path", "linear", "matmul", "merge_states", "missing", "mm_plus_mm", "options", "pack_weight",
     "scaled_dot_product_attention", "store_stats", "version",
 ]
 

@@ -63,6 +63,29 @@ class Attention(ctypes.Structure):
     ]  # fmt: skip
 
 
+class States(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", c_uint64), ("device", DeviceId), ("data_type", c_int32), ("reserved", c_uint32),
+        ("states", c_int64), ("batch", c_int64), ("heads", c_int64), ("seqlen", c_int64), ("head_dim", c_int64),
+        ("output_strides", Strides), ("input_lse_strides", Strides), ("o_strides", Strides), ("lse_strides", Strides),
+        ("outputs", c_void_p), ("lses", c_void_p), ("o", c_void_p), ("lse", c_void_p),
+    ]  # fmt: skip
+
+
+class KvAppend(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", c_uint64), ("device", DeviceId), ("data_type", c_int32), ("mode", c_int32),
+        ("rotary_style", c_int32), ("reserved", c_uint32), ("batch", c_int64), ("heads_q", c_int64), ("heads_kv", c_int64),
+        ("seqlen", c_int64), ("head_dim_qk", c_int64), ("head_dim_v", c_int64), ("page_size", c_int64),
+        ("num_pages", c_int64), ("page_stride", c_int64), ("rotary_dim", c_int64), ("rotary_positions", c_int64),
+        ("rotary_row_stride", c_int64), ("q_strides", Strides), ("k_strides", Strides), ("v_strides", Strides),
+        ("q_out_strides", Strides), ("k_cache_strides", Strides), ("v_cache_strides", Strides), ("q", c_void_p),
+        ("k", c_void_p), ("v", c_void_p), ("q_out", c_void_p), ("k_cache", c_void_p), ("v_cache", c_void_p),
+        ("cu_seqlens", c_void_p), ("seqlens_k", c_void_p), ("page_numbers", c_void_p), ("page_offsets", c_void_p),
+        ("slots", c_void_p), ("positions", c_void_p), ("rotary_cos", c_void_p), ("rotary_sin", c_void_p),
+    ]  # fmt: skip
+
+
 class Matrix(ctypes.Structure):
     _fields_ = [("data", c_void_p), ("leading", c_int64), ("batch", c_int64)]
 
@@ -163,6 +186,8 @@ _FUNCTIONS = {
     "tilesmith_attention_forward": (c_int32, [c_void_p, c_void_p]),
     "tilesmith_attention_plan_for": (c_int32, [c_void_p, c_void_p, c_void_p]),
     "tilesmith_attention_run": (c_int32, [c_void_p, c_void_p]),
+    "tilesmith_merge_states": (c_int32, [c_void_p, c_void_p]),
+    "tilesmith_append_kv": (c_int32, [c_void_p, c_void_p]),
     "tilesmith_gemm_compute": (c_int32, [c_void_p, c_void_p]),
     "tilesmith_gemm_plan_for": (c_int32, [c_void_p, c_void_p, c_void_p]),
     "tilesmith_gemm_run": (c_int32, [c_void_p, c_void_p]),

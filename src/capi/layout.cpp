@@ -32,6 +32,12 @@ static_assert(offsetof(tilesmith_attention, diagonal) == 520);   // its second
 static_assert(offsetof(tilesmith_attention, options) == 528);    // its third
 static_assert(offsetof(tilesmith_attention, page_size) == 536);  // and its fourth
 
+static_assert(sizeof(tilesmith_states) == 192 && offsetof(tilesmith_states, states) == 24);
+static_assert(offsetof(tilesmith_states, output_strides) == 64 && offsetof(tilesmith_states, outputs) == 160);
+static_assert(sizeof(tilesmith_kv_append) == 384 && offsetof(tilesmith_kv_append, batch) == 32);
+static_assert(offsetof(tilesmith_kv_append, q_strides) == 128 && offsetof(tilesmith_kv_append, q) == 272);
+static_assert(offsetof(tilesmith_kv_append, cu_seqlens) == 320);
+
 static_assert(sizeof(tilesmith_matrix) == 24 && sizeof(tilesmith_epilogue) == 40);
 static_assert(offsetof(tilesmith_epilogue, data) == 8 && offsetof(tilesmith_epilogue, low) == 32);
 static_assert(sizeof(tilesmith_block_scale) == 32 && offsetof(tilesmith_block_scale, batch) == 24);

@@ -64,17 +64,33 @@ class ListBackend {
                                                                                 const DispatcherOptions& options) = 0;
 };
 
+/// A direct operation on one device.
+template <class Op>
+class DirectBackend {
+ public:
+  DirectBackend() = default;
+  DirectBackend(const DirectBackend&) = delete;
+  DirectBackend& operator=(const DirectBackend&) = delete;
+  virtual ~DirectBackend() = default;
+
+  /// Of a call that validate() has accepted.
+  [[nodiscard]] virtual Status run(const typename Op::Arguments& call) = 0;
+};
+
 namespace detail {
 template <class Op>
 struct BackendOf : std::type_identity<OperationBackend<Op>> {};
 template <class Op>
 struct BackendOf<ListOf<Op>> : std::type_identity<ListBackend<Op>> {};
+template <class Op>
+requires is_direct<Op>
+struct BackendOf<Op> : std::type_identity<DirectBackend<Op>> {
+};
 
-template <class... Tuples>
+template <class Tuple>
 struct BackendTable;
-template <class... Recipes, class... Lists>
-struct BackendTable<std::tuple<Recipes...>, std::tuple<Lists...>>
-    : std::type_identity<std::tuple<typename BackendOf<Recipes>::type*..., typename BackendOf<Lists>::type*...>> {};
+template <class... Ops>
+struct BackendTable<std::tuple<Ops...>> : std::type_identity<std::tuple<typename BackendOf<Ops>::type*...>> {};
 }  // namespace detail
 
 /// What a device brings for an operation.
@@ -130,7 +146,8 @@ class Backend {
   [[nodiscard]] Error no_kernels_of(std::string_view operation) const;
 
   Device device_;
-  detail::BackendTable<RecipeOperations, ListOperations>::type table_{};
+  detail::BackendTable<decltype(std::tuple_cat(RecipeOperations{}, ListOperations{}, DirectOperations{}))>::type
+      table_{};
 };
 
 /// `threads` is for the CPU. Errors: not_found (no such device, or what it needs is not installed), unsupported.

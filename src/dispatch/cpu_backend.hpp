@@ -8,6 +8,7 @@
 #include "dispatch/gemm/cpu.hpp"
 #include "dispatch/gemm/cpu_list.hpp"
 #include "dispatch/gemm/cpu_pack_b.hpp"
+#include "dispatch/serving/cpu.hpp"
 #include "runtime/cpu/machine.hpp"
 #include "runtime/cpu/thread_team.hpp"
 
@@ -45,11 +46,15 @@ class CpuBackend final : public Backend {
         attention_(machine, *registry_, team_),
         gemm_(machine, *registry_, team_),
         pack_b_(machine, *registry_, team_),
-        gemm_list_(team_) {
+        gemm_list_(team_),
+        merge_states_(team_),
+        append_kv_(team_) {
     add<AttentionFwd>(attention_);
     add<Gemm>(gemm_);
     add<GemmPackB>(pack_b_);
     add<ListOf<Gemm>>(gemm_list_);
+    add<MergeStatesCall>(merge_states_);
+    add<AppendKvCall>(append_kv_);
   }
 
   const CpuMachine& machine_;
@@ -60,6 +65,8 @@ class CpuBackend final : public Backend {
   CpuGemm gemm_;
   CpuGemmPackB pack_b_;
   CpuGemmList gemm_list_;
+  CpuMergeStates merge_states_;
+  CpuAppendKv append_kv_;
 };
 
 }  // namespace tilesmith

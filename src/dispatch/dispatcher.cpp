@@ -142,6 +142,14 @@ struct Dispatcher::Impl {
   }
 
   template <class Op>
+  Status run(const typename Op::Arguments& call) {
+    if (!backend) return std::unexpected(backend.error());
+    TS_ASSIGN(DirectBackend<Op>* const kernels, own.backend->find<Op>());
+    TS_TRY(validate(call));
+    return kernels->run(call);
+  }
+
+  template <class Op>
   Result<ChoiceInfo> candidates(const typename Op::Problem& problem, const DispatcherOptions& options) {
     TS_TRY(validate(problem));
     TS_ASSIGN(Plans* const plans, under(options));
@@ -253,6 +261,14 @@ Result<std::size_t> Dispatcher::packed_b_bytes(const GemmProblem& problem) {
 Status Dispatcher::pack_b(const GemmProblem& problem, const GemmOperand& b, void* packed) {
   TS_ASSIGN(const GemmPackBPlan* const plan, impl_->packing(problem));
   return plan->run({.b = b, .packed = packed});
+}
+
+Status Dispatcher::merge_states(const MergeStates& call) {
+  return impl_->run<MergeStatesCall>(call);
+}
+
+Status Dispatcher::append_kv(const AppendKv& call) {
+  return impl_->run<AppendKvCall>(call);
 }
 
 }  // namespace tilesmith

@@ -1,6 +1,6 @@
 // The operations that dispatch plans: those that a caller computes (problem/operations.hpp), and those that serve them.
 // Each is a row: its problem, the arguments of a call, its name; PlanOf gives its plan, BackendOf what a device brings
-// for it (backend.hpp).
+// for it (backend.hpp). Direct operations have no plan: there is nothing to choose.
 #pragma once
 
 #include <span>
@@ -11,6 +11,7 @@
 #include "dispatch/gemm/pack_b.hpp"
 #include "problem/operations.hpp"
 #include "tilesmith/dispatcher.hpp"
+#include "tilesmith/serving.hpp"
 
 namespace tilesmith {
 
@@ -41,5 +42,18 @@ using PlanFor = typename PlanOf<Op>::type;
 using RecipeOperations = decltype(std::tuple_cat(Operations{}, std::tuple<GemmPackB>{}));
 /// Operations whose plans are made of those of other operations; the caller keeps them.
 using ListOperations = std::tuple<ListOf<Gemm>>;
+
+struct MergeStatesCall {
+  using Arguments = MergeStates;
+  static constexpr std::string_view kName = "merge_states";
+};
+struct AppendKvCall {
+  using Arguments = AppendKv;
+  static constexpr std::string_view kName = "append_kv";
+};
+/// Operations that run as they are called.
+using DirectOperations = std::tuple<MergeStatesCall, AppendKvCall>;
+template <class Op>
+inline constexpr bool is_direct = std::is_same_v<Op, MergeStatesCall> || std::is_same_v<Op, AppendKvCall>;
 
 }  // namespace tilesmith

@@ -17,6 +17,8 @@ PIN(attention_pointers, offsetof(tilesmith_attention, q) == 304);
 PIN(attention_tail, offsetof(tilesmith_attention, offset) == 416);
 PIN(attention_scales, offsetof(tilesmith_attention, q_scale) == 424);
 PIN(attention_pages, offsetof(tilesmith_attention, page_size) == 536);
+PIN(states, sizeof(tilesmith_states) == 192);
+PIN(kv_append, sizeof(tilesmith_kv_append) == 384);
 PIN(gemm, sizeof(tilesmith_gemm) == 720);
 PIN(gemm_groups, offsetof(tilesmith_gemm, grouping) == 536);
 PIN(block_scale, sizeof(tilesmith_block_scale) == 32);

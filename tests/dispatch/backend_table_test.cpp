@@ -15,6 +15,8 @@ TEST(BackendTable, TheCpuHasEveryOperation) {
   EXPECT_TRUE(cpu->find<Gemm>());
   EXPECT_TRUE(cpu->find<GemmPackB>());
   EXPECT_TRUE(cpu->find<ListOf<Gemm>>());
+  EXPECT_TRUE(cpu->find<MergeStatesCall>());
+  EXPECT_TRUE(cpu->find<AppendKvCall>());
 }
 
 TEST(BackendTable, AnOperationThatADeviceLacksIsOneError) {

@@ -31,11 +31,13 @@ MIRRORS = {
     "tilesmith_error": _library.LastError,
     "tilesmith_fact": _library.Fact,
     "tilesmith_gemm": _library.Gemm,
+    "tilesmith_kv_append": _library.KvAppend,
     "tilesmith_matrix": _library.Matrix,
     "tilesmith_plan_info": _library.PlanInfo,
     "tilesmith_plan_stage": _library.PlanStage,
     "tilesmith_plan_step": _library.PlanStep,
     "tilesmith_scale": _library.Scale,
+    "tilesmith_states": _library.States,
     "tilesmith_store_stats": _library.StoreStats,
     "tilesmith_strides": _library.Strides,
     "tilesmith_workspace_region": _library.WorkspaceRegion,
@@ -47,7 +49,7 @@ SCALARS = {"int32_t": ctypes.c_int32, "uint32_t": ctypes.c_uint32, "int64_t": ct
 def fields_of(body):
     """(name, its ctypes type; of an array the element's and the length) of a structure's text."""
     for declaration in filter(None, map(str.strip, body.split(";"))):
-        kind, name, length = re.fullmatch(r"(?:const )?(\w+\*?)\s+(\w+)(?:\[(\w+)\])?", " ".join(declaration.split())).groups()
+        kind, name, length = re.fullmatch(r"(?:const )?(\w+\*?)(?: const\*)?\s+(\w+)(?:\[(\w+)\])?", " ".join(declaration.split())).groups()
         if kind == "char*":
             field = ctypes.c_char_p
         elif kind.endswith("*"):

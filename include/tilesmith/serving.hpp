@@ -1,0 +1,80 @@
+// What serving needs beside attention: merging partial results, and writing new keys and values into a cache.
+//
+// These are calls without a plan: they move memory, and there is nothing to choose.
+#pragma once
+
+#include <cstdint>
+
+#include "tilesmith/attention.hpp"
+#include "tilesmith/error.hpp"
+#include "tilesmith/types.hpp"
+
+namespace tilesmith {
+
+/// Attention over several parts of the keys, merged into attention over all of them. With (o_i, L_i) the output and the
+/// log-sum-exp of part i, and M the largest L_i:
+///   w_i = exp(L_i - M);  o = sum of w_i o_i / sum of w_i;  lse = M + ln(sum of w_i)
+/// in the order of the parts, with fp32 sums. A part whose L_i is -inf saw nothing: its o_i is not read, and it changes
+/// no bit. Where all of them are, o is 0 and lse -inf. A sink belongs to one of the parts.
+struct MergeStates {
+  DataType data_type = DataType::bf16;  ///< of the outputs: fp32, fp16 or bf16
+  std::int64_t states = 0;
+  std::int64_t batch = 1, heads = 1, seqlen = 1, head_dim = 128;
+  const void* const* outputs = nullptr;  ///< (batch, heads, seqlen, head_dim) each, all with output_strides
+  const float* const* lses = nullptr;    ///< (batch, heads, seqlen) each, natural logarithms
+  AttentionStrides output_strides, input_lse_strides;
+  void* o = nullptr;     ///< may be one of the outputs, in its place
+  float* lse = nullptr;  ///< null: not wanted
+  AttentionStrides o_strides, lse_strides;
+};
+
+/// Errors: invalid_argument, unsupported.
+[[nodiscard]] TILESMITH_API Status validate(const MergeStates& call);
+
+/// Which elements of a head are turned together, x and y into (x cos - y sin, y cos + x sin).
+enum class RotaryStyle : std::uint8_t {
+  half,        ///< i and i + dim / 2, as in GPT-NeoX and Llama
+  interleaved  ///< 2 i and 2 i + 1, as in GPT-J
+};
+
+/// A table of (positions, dim / 2) cosines and sines. The elements of a head from `dim` on stay as they are.
+struct Rotary {
+  std::int64_t dim = 0;  ///< even; 0: nothing is turned
+  RotaryStyle style = RotaryStyle::half;
+  const float* cos = nullptr;
+  const float* sin = nullptr;
+  std::int64_t row_stride = 0;  ///< of both tables, in elements
+  std::int64_t positions = 0;   ///< rows of both tables
+};
+
+/// New keys and values written into a cache, and queries and keys turned on the way. Arithmetic is fp32, rounded once.
+/// New token t of sequence b goes to row lengths[b] + t of the sequence, as AttentionPages places it, with lengths from
+/// before the call; or to row slots[token] % page_size of page slots[token] / page_size, nowhere when it is negative.
+/// Its position, and that of query t, is lengths[b] + t, or positions[token]. `token` counts the rows of q, k and v:
+/// b * seqlen + t, or in group mode cu_seqlens[b] + t.
+struct AppendKv {
+  DataType data_type = DataType::bf16;  ///< of all tensors: fp32, fp16 or bf16
+  SequenceMode mode = SequenceMode::batch;
+  std::int64_t batch = 1, heads_kv = 1, head_dim_qk = 128, head_dim_v = 128;
+  std::int64_t seqlen = 1;     ///< new tokens of a sequence; group mode: of the longest
+  std::int64_t page_size = 1;  ///< rows of a page; of a dense cache: of a sequence
+  std::int64_t heads_q = 0;    ///< queries to turn; 0: none
+  const void* k = nullptr;     ///< (batch, heads_kv, seqlen, head_dim_qk); group mode (heads_kv, total, head_dim_qk)
+  const void* v = nullptr;
+  const void* q = nullptr;
+  void* q_out = nullptr;  ///< may be q
+  void* k_cache = nullptr;
+  void* v_cache = nullptr;
+  AttentionStrides k_strides, v_strides, q_strides, q_out_strides;
+  AttentionStrides k_cache_strides, v_cache_strides;  ///< their batch leads from page to page
+  const std::int32_t* cu_seqlens = nullptr;           ///< group mode: batch + 1 offsets
+  AttentionPages pages;                               ///< lengths: may be null with slots and positions
+  const std::int64_t* slots = nullptr;
+  const std::int64_t* positions = nullptr;
+  Rotary rotary;
+};
+
+/// Reads slots, positions, lengths and page numbers too: they are the host's. Errors: invalid_argument, unsupported.
+[[nodiscard]] TILESMITH_API Status validate(const AppendKv& call);
+
+}  // namespace tilesmith

@@ -1,0 +1,92 @@
+// Serving's calls without a plan: merging partial results, writing into a cache.
+#include <fmt/format.h>
+
+#include "capi/call_checks.hpp"
+#include "capi/context.hpp"
+#include "capi/device.hpp"
+#include "capi/last_error.hpp"
+#include "capi/sized_struct.hpp"
+#include "tilesmith/serving.hpp"
+
+using namespace tilesmith;
+
+namespace {
+
+AttentionStrides strides_in(const tilesmith_strides& s) {
+  return {s.batch, s.head, s.row};
+}
+
+static_assert(TILESMITH_ROTARY_HALF == static_cast<int>(RotaryStyle::half));
+static_assert(TILESMITH_ROTARY_INTERLEAVED == static_cast<int>(RotaryStyle::interleaved));
+
+}  // namespace
+
+tilesmith_status tilesmith_merge_states(tilesmith_context* context, const tilesmith_states* given) {
+  return capi::guarded([&]() -> Status {
+    tilesmith_states room;
+    TS_ASSIGN(const tilesmith_states* c, capi::read_struct("tilesmith_states", given, {}, room));
+    TS_TRY(capi::check_enum("data_type", c->data_type, TILESMITH_BF16, "TILESMITH_FP32, _FP16 or _BF16"));
+    TS_TRY(capi::check_unused("reserved", c->reserved != 0, "leave it 0"));
+    tilesmith_context& in = capi::context_or_default(context);
+    TS_ASSIGN(const Device device, capi::device_from_c(c->device, in.device()));
+    return in.dispatcher(device).merge_states({.data_type = static_cast<DataType>(c->data_type),
+                                               .states = c->states,
+                                               .batch = c->batch,
+                                               .heads = c->heads,
+                                               .seqlen = c->seqlen,
+                                               .head_dim = c->head_dim,
+                                               .outputs = c->outputs,
+                                               .lses = c->lses,
+                                               .output_strides = strides_in(c->output_strides),
+                                               .input_lse_strides = strides_in(c->input_lse_strides),
+                                               .o = c->o,
+                                               .lse = c->lse,
+                                               .o_strides = strides_in(c->o_strides),
+                                               .lse_strides = strides_in(c->lse_strides)});
+  });
+}
+
+tilesmith_status tilesmith_append_kv(tilesmith_context* context, const tilesmith_kv_append* given) {
+  return capi::guarded([&]() -> Status {
+    tilesmith_kv_append room;
+    TS_ASSIGN(const tilesmith_kv_append* c, capi::read_struct("tilesmith_kv_append", given, {}, room));
+    TS_TRY(capi::check_enum("data_type", c->data_type, TILESMITH_BF16, "TILESMITH_FP32, _FP16 or _BF16"));
+    TS_TRY(capi::check_enum("mode", c->mode, TILESMITH_GROUP, "tilesmith_sequence_mode"));
+    TS_TRY(capi::check_enum("rotary_style", c->rotary_style, TILESMITH_ROTARY_INTERLEAVED, "tilesmith_rotary_style"));
+    TS_TRY(capi::check_unused("reserved", c->reserved != 0, "leave it 0"));
+    TS_TRY(
+        capi::check_unused("cu_seqlens", c->mode == TILESMITH_BATCH && c->cu_seqlens != nullptr, "set mode to group"));
+    tilesmith_context& in = capi::context_or_default(context);
+    TS_ASSIGN(const Device device, capi::device_from_c(c->device, in.device()));
+    AppendKv call;
+    call.data_type = static_cast<DataType>(c->data_type);
+    call.mode = static_cast<SequenceMode>(c->mode);
+    call.batch = c->batch;
+    call.heads_q = c->heads_q;
+    call.heads_kv = c->heads_kv;
+    call.seqlen = c->seqlen;
+    call.head_dim_qk = c->head_dim_qk;
+    call.head_dim_v = c->head_dim_v;
+    call.page_size = c->page_size;
+    call.q = c->q;
+    call.k = c->k;
+    call.v = c->v;
+    call.q_out = c->q_out;
+    call.k_cache = c->k_cache;
+    call.v_cache = c->v_cache;
+    call.q_strides = strides_in(c->q_strides);
+    call.k_strides = strides_in(c->k_strides);
+    call.v_strides = strides_in(c->v_strides);
+    call.q_out_strides = strides_in(c->q_out_strides);
+    call.k_cache_strides = strides_in(c->k_cache_strides);
+    call.v_cache_strides = strides_in(c->v_cache_strides);
+    call.cu_seqlens = c->cu_seqlens;
+    call.pages = {c->seqlens_k, c->page_numbers, c->page_offsets, c->page_stride, c->num_pages};
+    call.slots = c->slots;
+    call.positions = c->positions;
+    call.rotary = {c->rotary_dim,        static_cast<RotaryStyle>(c->rotary_style),
+                   c->rotary_cos,        c->rotary_sin,
+                   c->rotary_row_stride, c->rotary_positions};
+    return in.dispatcher(device).append_kv(call);
+  });
+}

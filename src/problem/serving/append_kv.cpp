@@ -1,0 +1,105 @@
+#include <fmt/format.h>
+
+#include "base/error.hpp"
+#include "problem/argument_checks.hpp"
+#include "problem/serving/types.hpp"
+#include "tilesmith/serving.hpp"
+
+namespace tilesmith {
+namespace {
+
+Status check_rotary(const Rotary& r, std::int64_t head_dim) {
+  if (r.dim == 0) return {};
+  if (r.dim < 0 || r.dim > head_dim || r.dim % 2 != 0)
+    return fail(ErrorCode::invalid_argument, fmt::format("rotary.dim is {}, of heads of {}", r.dim, head_dim),
+                "an even number up to head_dim_qk, or 0");
+  if (r.style != RotaryStyle::half && r.style != RotaryStyle::interleaved)
+    return fail(ErrorCode::invalid_argument, fmt::format("rotary.style is {}", static_cast<int>(r.style)),
+                "a RotaryStyle");
+  TS_TRY(check_dimension("rotary.positions", r.positions, 0));
+  TS_TRY(check_strides("rotary", {{r.positions, r.row_stride}, {r.dim / 2, 1}}, 4));
+  TS_TRY(check_pointer("rotary.cos", r.cos, r.positions > 0, "a table of cosines"));
+  return check_pointer("rotary.sin", r.sin, r.positions > 0, "a table of sines");
+}
+
+/// Everything that one token's row and position follow from.
+Status check_token(const AppendKv& c, std::int64_t b, std::int64_t t, std::int64_t token) {
+  const std::int64_t row = c.pages.lengths == nullptr ? 0 : c.pages.lengths[b] + t;
+  if (c.rotary.dim > 0) {
+    const std::int64_t position = c.positions != nullptr ? c.positions[token] : row;
+    if (position < 0 || position >= c.rotary.positions)
+      return fail(ErrorCode::invalid_argument,
+                  fmt::format("token {} of sequence {} has the position {}", t, b, position),
+                  fmt::format("0 to {}, the rotary table's rows", c.rotary.positions - 1));
+  }
+  std::int64_t page = b;
+  if (c.slots != nullptr) {
+    if (c.slots[token] < 0) return {};
+    page = c.slots[token] / c.page_size;
+  } else if (c.pages.numbers != nullptr) {
+    const std::int64_t begin = c.pages.offsets != nullptr ? c.pages.offsets[b] : b * c.pages.stride;
+    page = c.pages.numbers[begin + row / c.page_size];
+  } else if (row >= c.page_size) {
+    return fail(ErrorCode::invalid_argument, fmt::format("token {} of sequence {} goes to row {}", t, b, row),
+                fmt::format("at most {}, the cache's last row", c.page_size - 1));
+  }
+  if (page >= 0 && page < c.pages.num_pages) return {};
+  return fail(ErrorCode::invalid_argument, fmt::format("token {} of sequence {} goes to page {}", t, b, page),
+              fmt::format("0 to {}, for there are {} pages", c.pages.num_pages - 1, c.pages.num_pages));
+}
+
+}  // namespace
+
+Status validate(const AppendKv& c) {
+  TS_TRY(check_floating_type("append_kv", c.data_type));
+  TS_TRY(check_dimension("batch", c.batch, 0));
+  TS_TRY(check_dimension("heads_kv", c.heads_kv, 1));
+  TS_TRY(check_dimension("heads_q", c.heads_q, 0));
+  TS_TRY(check_dimension("seqlen", c.seqlen, 0));
+  TS_TRY(check_dimension("head_dim_qk", c.head_dim_qk, 1));
+  TS_TRY(check_dimension("head_dim_v", c.head_dim_v, 1));
+  TS_TRY(check_dimension("page_size", c.page_size, 1));
+  TS_TRY(check_dimension("pages.num_pages", c.pages.num_pages, 0));
+  TS_TRY(check_dimension("pages.stride", c.pages.stride, 0));
+  TS_TRY(check_rotary(c.rotary, c.head_dim_qk));
+  const bool group = c.mode == SequenceMode::group;
+  TS_TRY(check_pointer("cu_seqlens", c.cu_seqlens, group, "group mode reads batch + 1 offsets"));
+  if (group && c.cu_seqlens[0] != 0)
+    return fail(ErrorCode::invalid_argument, fmt::format("cu_seqlens[0] is {}", c.cu_seqlens[0]), "0");
+  const bool needs_lengths = c.slots == nullptr || (c.rotary.dim > 0 && c.positions == nullptr);
+  TS_TRY(check_pointer("pages.lengths", c.pages.lengths, c.batch > 0 && needs_lengths,
+                       "the keys of each sequence, or slots and positions"));
+  for (std::int64_t b = 0; b < c.batch; ++b) {
+    const std::int64_t length = group ? std::int64_t{c.cu_seqlens[b + 1]} - c.cu_seqlens[b] : c.seqlen;
+    if (length < 0 || length > c.seqlen)
+      return fail(ErrorCode::invalid_argument, fmt::format("cu_seqlens[{}] - cu_seqlens[{}] is {}", b + 1, b, length),
+                  fmt::format("0 to {}", c.seqlen));
+    if (c.pages.lengths != nullptr && c.pages.lengths[b] < 0)
+      return fail(ErrorCode::invalid_argument, fmt::format("pages.lengths[{}] is {}", b, c.pages.lengths[b]),
+                  "0 or more");
+    const std::int64_t first = group ? c.cu_seqlens[b] : b * c.seqlen;
+    for (std::int64_t t = 0; t < length; ++t) TS_TRY(check_token(c, b, t, first + t));
+  }
+  const std::int64_t members = group ? 1 : c.batch;
+  const std::int64_t rows = group ? c.cu_seqlens[c.batch] : c.seqlen;
+  const auto check = [&](const char* name, const void* data, std::int64_t count, const AttentionStrides& s,
+                         std::int64_t heads, std::int64_t length, std::int64_t dim) -> Status {
+    TS_TRY(check_pointer(name, data, members > 0 && rows > 0 && heads > 0, "a tensor of the call"));
+    return check_strides(name, {{count, s.batch}, {heads, s.head}, {length, s.row}, {dim, 1}}, 4);
+  };
+  TS_TRY(check("k", c.k, members, c.k_strides, c.heads_kv, rows, c.head_dim_qk));
+  TS_TRY(check("v", c.v, members, c.v_strides, c.heads_kv, rows, c.head_dim_v));
+  TS_TRY(check("q", c.q, members, c.q_strides, c.heads_q, rows, c.head_dim_qk));
+  TS_TRY(check("q_out", c.q_out, members, c.q_out_strides, c.heads_q, rows, c.head_dim_qk));
+  TS_TRY(check("k_cache", c.k_cache, c.pages.num_pages, c.k_cache_strides, c.heads_kv, c.page_size, c.head_dim_qk));
+  TS_TRY(check("v_cache", c.v_cache, c.pages.num_pages, c.v_cache_strides, c.heads_kv, c.page_size, c.head_dim_v));
+  const auto apart = [&](const char* name, std::int64_t count, const AttentionStrides& s, std::int64_t heads,
+                         std::int64_t length, std::int64_t dim) {
+    return check_apart(name, {{{count, s.batch}, {heads, s.head}, {length, s.row}, {dim, 1}}});
+  };
+  if (c.heads_q > 0) TS_TRY(apart("q_out", members, c.q_out_strides, c.heads_q, rows, c.head_dim_qk));
+  TS_TRY(apart("k_cache", c.pages.num_pages, c.k_cache_strides, c.heads_kv, c.page_size, c.head_dim_qk));
+  return apart("v_cache", c.pages.num_pages, c.v_cache_strides, c.heads_kv, c.page_size, c.head_dim_v);
+}
+
+}  // namespace tilesmith

@@ -1,0 +1,17 @@
+// The data types of calls that move rows of attention's tensors.
+#pragma once
+
+#include <string_view>
+
+#include "base/element_type.hpp"
+#include "base/error.hpp"
+#include "tilesmith/types.hpp"
+
+namespace tilesmith {
+
+/// fp32, fp16 or bf16. Error: unsupported.
+[[nodiscard]] Status check_floating_type(std::string_view operation, DataType type);
+/// Of a type that check_floating_type accepts.
+[[nodiscard]] ElementType floating_element(DataType type);
+
+}  // namespace tilesmith

@@ -1,0 +1,261 @@
+"""Caches of pages, what writes into them, and partial results."""
+
+import numpy as np
+import pytest
+import reference
+from conftest import assert_attention
+
+import tilesmith
+
+LENGTHS = (70, 0, 33, 1)
+
+
+def int32(values):
+    return np.asarray(values, np.int32)
+
+
+@pytest.fixture
+def cache(rng):
+    """A maker of k, v as pages of (heads, rows, dim) in a random order, their table, and each sequence's own k and v. What
+    nobody owns is NaN or no page."""
+
+    def make(page_size, heads=2, dim=64, lengths=LENGTHS, spare=3):
+        counts = [-(-length // page_size) for length in lengths]
+        order = rng.permutation(sum(counts) + spare)
+        table = np.full((len(lengths), max(counts) + 1), -1, np.int32)
+        pages = np.full((2, sum(counts) + spare, heads, page_size, dim), np.nan, np.float32)
+        own, used = [], 0
+        for b, (length, count) in enumerate(zip(lengths, counts)):
+            table[b, :count] = order[used : used + count]
+            used += count
+            kv = rng.uniform(-1, 1, (2, heads, length, dim)).astype(np.float32)
+            for j in range(length):
+                pages[:, table[b, j // page_size], :, j % page_size] = kv[:, :, j]
+            own.append(kv)
+        return pages[0], pages[1], table, own
+
+    return make
+
+
+def check(got, q, own, **options):
+    """q and the results as (batch, heads, rows, dim), or lists of them without the batch."""
+    for b, (k, v) in enumerate(own):
+        assert_attention((got[0][b][None], got[1][b][None]), q[b][None], k[None], v[None], **options)
+
+
+@pytest.mark.parametrize("page_size", [1, 3, 16, 128])
+@pytest.mark.parametrize("layout", ["bhsd", "bshd"])
+def test_pages(cache, rng, page_size, layout):
+    k, v, table, own = cache(page_size)
+    q = rng.uniform(-1, 1, (len(LENGTHS), 4, 2, 64)).astype(np.float32)
+    swap = (lambda x: x) if layout == "bhsd" else (lambda x: np.ascontiguousarray(x.swapaxes(1, 2)))
+    keys = {"seqlens_k": int32(LENGTHS), "causal": True, "return_lse": True, "layout": layout}
+    o, lse = tilesmith.attention(swap(q), swap(k), swap(v), block_table=table, **keys)
+    assert o.shape == swap(q).shape
+    check((swap(o), lse), q, own, mask="bottom_right")
+    # The same pages as one list.
+    counts = [-(-length // page_size) for length in LENGTHS]
+    listed = int32([page for row, count in zip(table, counts) for page in row[:count]])
+    indptr = int32([0, *np.cumsum(counts)])
+    again = tilesmith.attention(swap(q), swap(k), swap(v), page_indices=listed, page_indptr=indptr, **keys)
+    np.testing.assert_array_equal(again[0], o)
+    np.testing.assert_array_equal(again[1], lse)
+
+
+def test_both_views_of_one_pool(cache, rng):
+    k, v, table, own = cache(16)
+    pool = np.stack([k, v], axis=1)  # (pages, 2, heads, rows, dim)
+    q = rng.uniform(-1, 1, (len(LENGTHS), 2, 1, 64)).astype(np.float32)
+    check(tilesmith.attention(q, pool[:, 0], pool[:, 1], block_table=table, seqlens_k=int32(LENGTHS), return_lse=True), q, own)
+
+
+def test_a_dense_cache_with_lengths(rng):
+    k, v = rng.uniform(-1, 1, (2, len(LENGTHS), 2, 80, 64)).astype(np.float32)
+    q = rng.uniform(-1, 1, (len(LENGTHS), 4, 1, 64)).astype(np.float32)
+    own = [(k[b, :, :length], v[b, :, :length]) for b, length in enumerate(LENGTHS)]
+    for b, length in enumerate(LENGTHS):
+        k[b, :, length:] = v[b, :, length:] = np.nan
+    check(tilesmith.attention(q, k, v, seqlens_k=int32(LENGTHS), return_lse=True), q, own)
+
+
+def test_a_window_leaves_pages_out(cache, rng):
+    k, v, table, own = cache(8)
+    q = rng.uniform(-1, 1, (len(LENGTHS), 2, 1, 64)).astype(np.float32)
+    table[0, : (70 - 1 - 20) // 8] = -1  # before the window
+    got = tilesmith.attention(q, k, v, block_table=table, seqlens_k=int32(LENGTHS), window=(20, 0), return_lse=True)
+    check(got, q, own, window=(20, 0))
+
+
+def test_ragged_queries(cache, rng):
+    k, v, table, own = cache(16)
+    rows = (40, 0, 1, 1)
+    cu = int32([0, *np.cumsum(rows)])
+    q = rng.uniform(-1, 1, (4, sum(rows), 64)).astype(np.float32)
+    o, lse = tilesmith.attention(q, k, v, block_table=table, seqlens_k=int32(LENGTHS), cu_seqlens_q=cu, causal=True,
+                                 return_lse=True)  # fmt: skip
+    pieces = [slice(cu[b], cu[b + 1]) for b in range(len(rows))]
+    check(([o[:, p] for p in pieces], [lse[:, p] for p in pieces]), [q[:, p] for p in pieces], own, mask="bottom_right")
+
+
+def test_what_cannot_be(cache, rng):
+    k, v, table, _ = cache(16)
+    q = rng.uniform(-1, 1, (len(LENGTHS), 2, 1, 64)).astype(np.float32)
+    lengths = int32(LENGTHS)
+
+    def refused(error, match, **given):
+        with pytest.raises(error, match=match):
+            tilesmith.attention(q, k, v, **{"block_table": table, "seqlens_k": lengths, **given})
+
+    refused(ValueError, "block_table is given without seqlens_k", seqlens_k=None)
+    refused(TypeError, "seqlens_k has the type int64", seqlens_k=lengths.astype(np.int64))
+    refused(ValueError, r"seqlens_k has the shape \(3,\)", seqlens_k=lengths[:3])
+    refused(ValueError, r"block_table has the shape \(3, 6\)", block_table=table[:3])
+    refused(ValueError, r"pages.lengths\[0\] is 97", seqlens_k=int32([97, 0, 33, 1]))
+    refused(ValueError, r"pages.lengths\[1\] is -1", seqlens_k=int32([70, -1, 33, 1]))
+    refused(ValueError, "page 4 of sequence 0, which has 70 keys, is number 12", block_table=int32(np.where(table == table[0, 4], 12, table)))
+    refused(ValueError, "page 5 of sequence 0, which has 81 keys, is number -1", seqlens_k=int32([81, 0, 33, 1]))
+    refused(ValueError, "block_table and page_indices", page_indices=table[0], page_indptr=lengths)
+    refused(ValueError, "one of page_indices and page_indptr", block_table=None, page_indices=table[0])
+    refused(ValueError, "cu_seqlens_k and seqlens_k", cu_seqlens_k=lengths)
+
+
+def test_merged_parts_are_the_whole(rng):
+    q = rng.uniform(-1, 1, (2, 4, 3, 64)).astype(np.float32)
+    k, v = rng.uniform(-1, 1, (2, 2, 2, 90, 64)).astype(np.float32)
+    parts = [tilesmith.attention(q, k[:, :, s], v[:, :, s], return_lse=True) for s in (slice(0, 50), slice(50, 51), slice(51, 90))]
+    got = tilesmith.merge_states(*zip(*parts))
+    assert_attention(got, q, k, v)
+    # Two at a time.
+    first = tilesmith.merge_states(*zip(*parts[:2]))
+    assert_attention(tilesmith.merge_states(*zip(first, parts[2])), q, k, v)
+    # In place.
+    np.testing.assert_array_equal(tilesmith.merge_states(*zip(*parts), out=parts[0][0])[0], got[0])
+
+
+def test_merging_with_nothing_changes_no_bit(rng):
+    o, empty = rng.uniform(-1, 1, (2, 1, 2, 3, 300)).astype(np.float16)
+    lse, nothing = rng.uniform(-9, 9, (1, 2, 3)).astype(np.float32), np.full((1, 2, 3), -np.inf, np.float32)
+    empty[:] = np.nan
+    for outputs, lses in (([empty, o], [nothing, lse]), ([o, empty], [lse, nothing]), ([o], [lse])):
+        merged = tilesmith.merge_states(outputs, lses)
+        np.testing.assert_array_equal(merged[0], o)
+        np.testing.assert_array_equal(merged[1], lse)
+    merged = tilesmith.merge_states([empty, empty], [nothing, nothing])
+    assert not merged[0].any() and np.isneginf(merged[1]).all()
+
+
+@pytest.mark.parametrize("layout", ["bhsd", "bshd"])
+def test_merge_formula(rng, layout):
+    o = rng.uniform(-1, 1, (5, 2, 3, 7, 40)).astype(np.float32)
+    lses = rng.uniform(-80, 80, (5, 2, 3, 7)).astype(np.float32)
+    lses[2, 0] = -np.inf
+    weights = np.exp(lses.astype(np.float64) - lses.max(0))
+    given = o if layout == "bhsd" else np.ascontiguousarray(o.swapaxes(2, 3))
+    got, lse = tilesmith.merge_states(given, lses, layout=layout)
+    expected = (weights[..., None] * o).sum(0) / weights.sum(0)[..., None]
+    np.testing.assert_allclose(got if layout == "bhsd" else got.swapaxes(1, 2), expected, rtol=0, atol=1e-6)
+    np.testing.assert_allclose(lse, np.log(weights.sum(0)) + lses.max(0), rtol=1e-6, atol=1e-6)
+
+
+def test_states_that_cannot_be(rng):
+    o, lse = np.zeros((2, 1, 2, 3, 8), np.float32), np.zeros((2, 1, 2, 3), np.float32)
+    with pytest.raises(ValueError, match="there are 2 outputs and 1 lses"):
+        tilesmith.merge_states(list(o), list(lse[:1]))
+    with pytest.raises(ValueError, match=r"lses\[1\] has the shape \(1, 2, 2\)"):
+        tilesmith.merge_states(list(o), [lse[0], lse[1, :, :, :2]])
+    with pytest.raises(ValueError, match=r"outputs\[1\] has the strides"):
+        tilesmith.merge_states([o[0], o[1].transpose(0, 2, 1, 3).copy().transpose(0, 2, 1, 3)], list(lse))
+    with pytest.raises(TypeError, match="int32"):
+        tilesmith.merge_states(o.astype(np.int32), lse)
+
+
+def turned(x, positions, cos, sin, style):
+    """RoPE in float64 of (rows, dim)."""
+    x = np.array(x, np.float64)
+    half = cos.shape[1]
+    low, high = (slice(0, half), slice(half, 2 * half)) if style == "half" else (slice(0, 2 * half, 2), slice(1, 2 * half, 2))
+    c, s = cos[positions].astype(np.float64), sin[positions].astype(np.float64)
+    a, b = x[:, low].copy(), x[:, high].copy()
+    x[:, low], x[:, high] = a * c - b * s, b * c + a * s
+    return x
+
+
+@pytest.mark.parametrize("style", ["half", "interleaved"])
+@pytest.mark.parametrize("rotary_dim", [0, 2, 32, 64])
+def test_append(cache, rng, style, rotary_dim):
+    k_cache, v_cache, table, own = cache(8, spare=12)
+    free = [page for page in range(len(k_cache)) if page not in table]
+    for b, length in enumerate(LENGTHS):  # room for five more
+        for page in range(-(-length // 8), -(-(length + 5) // 8)):
+            table[b, page] = free.pop()
+    before = k_cache.copy(), v_cache.copy()
+    k, v = rng.uniform(-1, 1, (2, len(LENGTHS), 2, 5, 64)).astype(np.float32)
+    q = rng.uniform(-1, 1, (len(LENGTHS), 4, 5, 64)).astype(np.float32)
+    angles = rng.uniform(-3, 3, (80, rotary_dim // 2))
+    cos, sin = np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
+    rotary = {"rotary_cos": cos, "rotary_sin": sin, "rotary_style": style} if rotary_dim else {}
+    given = q.copy()
+    out_q = tilesmith.append_kv(k, v, k_cache, v_cache, seqlens_k=int32(LENGTHS), block_table=table, q=q, **rotary)
+    np.testing.assert_array_equal(q, given)
+    new = np.zeros((k_cache.shape[0], k_cache.shape[2]), bool)  # (pages, rows)
+    for b, length in enumerate(LENGTHS):
+        places = np.arange(length, length + 5)
+        for t, place in enumerate(places):
+            page, row = table[b, place // 8], place % 8
+            new[page, row] = True
+            np.testing.assert_array_equal(v_cache[page, :, row], v[b, :, t])
+            for h in range(2):
+                expected = turned(k[b, h, t : t + 1], [place], cos, sin, style) if rotary_dim else k[b, h, t : t + 1]
+                np.testing.assert_allclose(k_cache[page, h, row], expected[0], rtol=0, atol=3e-7)
+        for h in range(4):
+            expected = turned(q[b, h], places, cos, sin, style) if rotary_dim else q[b, h]
+            np.testing.assert_allclose(out_q[b, h], expected, rtol=0, atol=3e-7)
+    for now, was in zip((k_cache, v_cache), before):  # nothing else was touched
+        np.testing.assert_array_equal(now.swapaxes(1, 2)[~new], was.swapaxes(1, 2)[~new])
+    # What was appended is what attention reads.
+    if rotary_dim == 0:
+        whole = [(np.concatenate([a, k[b]], axis=1), np.concatenate([c, v[b]], axis=1)) for b, (a, c) in enumerate(own)]
+        got = tilesmith.attention(q, k_cache, v_cache, block_table=table, seqlens_k=int32(LENGTHS) + int32(5), causal=True,
+                                  return_lse=True)  # fmt: skip
+        check(got, q, whole, mask="bottom_right")
+
+
+def test_append_by_slots(rng):
+    k, v = rng.uniform(-1, 1, (2, 2, 6, 16)).astype(np.float16)  # (heads, total, dim)
+    k_cache, v_cache = np.zeros((2, 5, 2, 4, 16), np.float16)
+    slots = np.array([7, -1, 0, 19, 5, 6], np.int64)
+    tilesmith.append_kv(k, v, k_cache, v_cache, slots=slots, cu_seqlens=int32([0, 2, 2, 6]))
+    for t, slot in enumerate(slots):
+        if slot >= 0:
+            np.testing.assert_array_equal(k_cache[slot // 4, :, slot % 4], k[:, t])
+            np.testing.assert_array_equal(v_cache[slot // 4, :, slot % 4], v[:, t])
+    assert np.count_nonzero(k_cache.any((1, 3))) == 5
+
+
+def test_appends_that_cannot_be(rng):
+    k = v = np.ones((2, 1, 3, 8), np.float32)
+    pages = np.zeros((4, 1, 4, 8), np.float32)
+    cos = np.ones((6, 4), np.float32)
+
+    def refused(error, match, **given):
+        with pytest.raises(error, match=match):
+            tilesmith.append_kv(k, v, pages, pages.copy(), **given)
+        assert not pages.any()
+
+    refused(ValueError, "neither seqlens_k nor slots")
+    refused(ValueError, "token 2 of sequence 1 goes to row 4", seqlens_k=int32([0, 2]))
+    refused(ValueError, "sequence 1 would have 6 keys", seqlens_k=int32([0, 3]), block_table=int32([[0], [1]]))
+    refused(ValueError, "token 0 of sequence 1 goes to page 4", seqlens_k=int32([0, 0]), block_table=int32([[0], [4]]))
+    refused(ValueError, "token 1 of sequence 0 goes to page 4", slots=np.array([0, 16, 2, 3, 4, 5], np.int64))
+    refused(TypeError, "slots has the type int32", slots=int32([0] * 6))
+    refused(ValueError, "token 1 of sequence 1 has the position 6", seqlens_k=int32([0, 5]), block_table=int32([[0, 1], [2, 3]]),
+            rotary_cos=cos, rotary_sin=cos)  # fmt: skip
+    refused(ValueError, "one of rotary_cos and rotary_sin", seqlens_k=int32([0, 0]), rotary_cos=cos)
+    refused(ValueError, "rotary.dim is 10", seqlens_k=int32([0, 0]), rotary_cos=np.ones((6, 5), np.float32),
+            rotary_sin=np.ones((6, 5), np.float32))  # fmt: skip
+
+
+def test_reference_knows_nothing():
+    """A length of 0 gives zeros and -inf, also by the reference that the checks here compare with."""
+    o, lse = reference.attention(np.ones((1, 1, 1, 4)), np.ones((1, 1, 0, 4)), np.ones((1, 1, 0, 4)))
+    assert not o.any() and np.isneginf(lse).all()

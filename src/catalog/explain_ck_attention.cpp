@@ -59,6 +59,7 @@ Result<Explanation> explain_amd_attention(const AmdChip& chip, KernelConfig conf
   const AmdAttentionSubject subject{config, chip, *spec};
   out.listed = verdicts(amd_attention_list_rules(config.attention().family), subject);
   out.sound = verdicts(amd_attention_sound_rules(), subject);
+  std::ranges::move(verdicts(amd_attention_source_rules(), subject), std::back_inserter(out.sound));
   if (out.is_listed()) out.receipts = receipts_of(*spec, chip, config);
 
   // The neighbours that matter share the family; the data type and head dims only give way when nothing else is built.
@@ -67,7 +68,8 @@ Result<Explanation> explain_amd_attention(const AmdChip& chip, KernelConfig conf
     enumerate_amd_attention(query, variant_of(config.attention().family), [&](const KernelConfig& candidate) {
       if (candidate.attention().family != config.attention().family) return true;
       const AmdAttentionSubject each{candidate, chip, *spec};
-      return first_refusal(amd_attention_sound_rules(), each) != nullptr || sink(candidate);
+      return first_refusal(amd_attention_sound_rules(), each) != nullptr ||
+             first_refusal(amd_attention_source_rules(), each) != nullptr || sink(candidate);
     });
   });
   return out;

@@ -98,8 +98,9 @@ Result<ListingPlan> plan_amd_attention(const AmdChip& chip, const ListRequest& r
   };
   if (request.mode == EnumerationMode::sound)
     plan.refusal = [&chip, &spec](const KernelConfig& config) -> std::string_view {
-      const auto* rule = first_refusal(amd_attention_sound_rules(), AmdAttentionSubject{config, chip, spec});
-      return rule == nullptr ? std::string_view() : rule->name;
+      for (const auto rules : {amd_attention_sound_rules(), amd_attention_source_rules()})
+        if (const auto* rule = first_refusal(rules, AmdAttentionSubject{config, chip, spec})) return rule->name;
+      return {};
     };
   if (receipt.profile != nullptr)
     plan.in_profile = [profile = receipt.profile](const KernelConfig& config) {

@@ -53,6 +53,9 @@ void enumerate_amd_attention(const AmdAttentionQuery& query, AttentionVariant va
 /// What upstream's validator and the silicon ask of an instance.
 [[nodiscard]] std::span<const Rule<AmdAttentionSubject>> amd_attention_sound_rules();
 
+/// What Composable Kernel's templates ask of an instance whose source is to compile to a kernel.
+[[nodiscard]] std::span<const Rule<AmdAttentionSubject>> amd_attention_source_rules();
+
 /// Fills in what a name does not say: waves, the fragments of further products, the last backward figures.
 void complete_amd_attention(const AmdAttentionSpec& spec, KernelConfig& config);
 

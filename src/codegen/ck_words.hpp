@@ -1,0 +1,44 @@
+// The words of specs/amd/ck/sources.json: what is written for each from an instance.
+#pragma once
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <string_view>
+
+#include "base/error.hpp"
+#include "spec/amd/chip.hpp"
+#include "vocabulary/config.hpp"
+
+namespace tilesmith {
+
+/// Traits that an instance may need and a version of Composable Kernel may lack, as bits.
+using CkTraits = std::uint32_t;
+
+struct CkWord {
+  std::string_view name;
+  void (*write)(std::string& out, const KernelConfig& config, const AmdChip& chip);
+  CkTraits expresses = 0;
+};
+
+/// What an operation brings.
+struct CkOperation {
+  std::span<const CkWord> words;
+  std::string_view header;     ///< of the folder tilesmith_ck
+  std::string_view arguments;  ///< the structure that a launch takes
+  std::string_view record;     ///< the structure that says which calls an instance serves
+  std::string_view instance;   ///< the structure that the registry holds
+  std::string_view (*family)(const KernelConfig& config);
+  CkTraits (*needs)(const KernelConfig& config);
+  std::string_view (*trait_name)(CkTraits one_bit);
+  void (*write_types)(std::string& out, const KernelConfig& config);   ///< using Types = ...;
+  void (*write_record)(std::string& out, const KernelConfig& config);  ///< r.field = value; for what is no default
+  Status (*accepts)(const KernelConfig& config, const AmdChip& chip);  ///< the rules
+};
+
+[[nodiscard]] const CkOperation& ck_attention_operation();
+
+/// ck_tile::sequence<1, 2, 3>
+void append_sequence(std::string& out, std::span<const std::uint16_t> figures);
+
+}  // namespace tilesmith

@@ -147,8 +147,8 @@ Result<std::vector<ArchRow>> arch_rows(const std::vector<CpuSpec>& cpu) {
     rows.push_back({.arch = std::string(chip.arch.text()),
                     .device = "amd",
                     .about = "Composable Kernel's instances",
-                    .no_generate = "no templates of AMD kernels",
-                    .no_build = "no templates of AMD kernels",
+                    .no_generate = chip.attention ? "" : "no attention instances",
+                    .no_build = "no compiler of AMD kernels is driven",
                     .no_run = "no runtime of AMD GPUs"});
   return rows;
 }

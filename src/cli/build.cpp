@@ -11,10 +11,12 @@
 
 #include "base/file.hpp"
 #include "base/progress.hpp"
+#include "cli/generate_ck.hpp"
 #include "cli/selection.hpp"
 #include "cli/verbs.hpp"
 #include "codegen/generate.hpp"
 #include "dispatch/kernel_builder.hpp"
+#include "spec/amd/chip.hpp"
 #include "spec/architectures.hpp"
 #include "vocabulary/names/name.hpp"
 #include "vocabulary/names/native.hpp"
@@ -32,6 +34,8 @@ struct BuildOptionsOfVerb {
   std::string out;
   int workers = 0;
   std::size_t max = kMostAtOnce;
+  std::string ck_version;  ///< generate
+  std::size_t sample = 0;  ///< generate
 };
 
 /// What is built, and for which architecture.
@@ -137,6 +141,14 @@ std::string ninja_escaped(std::string_view text) {
 }
 
 Status generate_sources(const BuildOptionsOfVerb& options) {
+  if (find_amd_chip(options.selection.request.arch))
+    return generate_ck_folder(options.selection, {.out = options.out,
+                                                  .version = options.ck_version,
+                                                  .names = options.recipes,
+                                                  .max = options.max,
+                                                  .sample = options.sample});
+  if (!options.ck_version.empty() || options.sample > 0)
+    return fail(ErrorCode::invalid_argument, "--ck-version and --sample without an AMD chip", "--arch gfx950");
   TS_ASSIGN(const Wanted wanted, selected(options));
   const std::vector<KernelConfig>& configs = wanted.configs;
   TS_ASSIGN(const Facts facts, spec_of(wanted.arch));
@@ -201,6 +213,9 @@ void add_generate(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<BuildOptionsOfVerb>();
   add_selection(*options, *verb);
   verb->add_option("--out", options->out, "Folder to write to")->required();
+  verb->add_option("--ck-version", options->ck_version,
+                   "AMD: the state of Composable Kernel that the sources are for, a month (default 2026-05)");
+  verb->add_option("--sample", options->sample, "AMD: only so many sources, spread over the selection");
   verb->add_option("--max", options->max, "Refuse selections larger than this")->capture_default_str();
   verb->callback([options, &exit_code] { exit_code = exit_code_of(generate_sources(*options)); });
 }

@@ -71,6 +71,7 @@ class Folder {
   std::string text_, buffer_, path_;
   std::string declarations_, table_, ninja_, objects_;
   std::size_t written_ = 0;
+  Operation operation_ = Operation::attention;
 };
 
 Status make_directory(const std::string& path) {
@@ -99,7 +100,8 @@ Status Folder::add(const KernelConfig& config) {
   path_ += stem;
   path_ += ".cpp";
   TS_TRY(write_if_changed(path_, text_, buffer_));
-  declarations_ += fmt::format("const AttentionInstance& {}();  // {}\n", symbol, name);
+  operation_ = config.operation();
+  declarations_ += fmt::format("const {}& {}();  // {}\n", CkWriter::dispatch_names(operation_).instance, symbol, name);
   table_ += fmt::format("    &{},\n", symbol);
   ninja_ += fmt::format("build {0}.o: kernel {0}.cpp\n  own = {1}\n", ninja_word(stem),
                         fmt::join(writer_.options_of(config), " "));
@@ -111,27 +113,35 @@ Status Folder::add(const KernelConfig& config) {
 Status Folder::close() {
   const std::string from =
       fmt::format("// Written by tilesmith generate for Composable Kernel {} and {}.\n", writer_.version(), arch_);
+  const CkWriter::DispatchNames names = CkWriter::dispatch_names(operation_);
+  const auto named = [&](std::string text) {
+    for (const auto& [word, name] :
+         {std::pair<std::string_view, std::string_view>{"INSTANCE", names.instance}, {"HEADER", names.header}})
+      for (std::size_t at = text.find(word); at != std::string::npos; at = text.find(word, at))
+        text.replace(at, word.size(), name);
+    return text;
+  };
   TS_TRY(file("dispatch.h",
-              fmt::format("{}#pragma once\n\n#include \"tilesmith_ck/attention.h\"\n\n"
-                          "#define TILESMITH_CK_KERNEL_COUNT {}\n\nnamespace tilesmith_ck {{\n\n{}\n"
-                          "/// Adds every instance to the registry; returns how many there are.\n"
-                          "int register_instances(Registry<AttentionInstance>& registry);\n\n"
-                          "}}  // namespace tilesmith_ck\n\n"
-                          "/// The instances' names, in the order of their registration; null past the end.\n"
-                          "extern \"C\" int tilesmith_ck_kernel_count();\n"
-                          "extern \"C\" const char* tilesmith_ck_kernel_name(int i);\n",
-                          from, written_, declarations_)));
+              named(fmt::format("{}#pragma once\n\n#include \"tilesmith_ck/HEADER\"\n\n"
+                                "#define TILESMITH_CK_KERNEL_COUNT {}\n\nnamespace tilesmith_ck {{\n\n{}\n"
+                                "/// Adds every instance to the registry; returns how many there are.\n"
+                                "int register_instances(Registry<INSTANCE>& registry);\n\n"
+                                "}}  // namespace tilesmith_ck\n\n"
+                                "/// The instances' names, in the order of their registration; null past the end.\n"
+                                "extern \"C\" int tilesmith_ck_kernel_count();\n"
+                                "extern \"C\" const char* tilesmith_ck_kernel_name(int i);\n",
+                                from, written_, declarations_))));
   TS_TRY(file("dispatch.cpp",
-              fmt::format("{}#include \"dispatch.h\"\n\nnamespace tilesmith_ck {{\nnamespace {{\n\n"
-                          "constexpr const AttentionInstance& (*kInstances[])() = {{\n{}}};\n\n}}  // namespace\n\n"
-                          "int register_instances(Registry<AttentionInstance>& registry) {{\n"
-                          "  for (const auto instance : kInstances) registry.add(instance());\n"
-                          "  return TILESMITH_CK_KERNEL_COUNT;\n}}\n\n}}  // namespace tilesmith_ck\n\n"
-                          "extern \"C\" int tilesmith_ck_kernel_count() {{ return TILESMITH_CK_KERNEL_COUNT; }}\n"
-                          "extern \"C\" const char* tilesmith_ck_kernel_name(int i) {{\n"
-                          "  return i >= 0 && i < TILESMITH_CK_KERNEL_COUNT ? tilesmith_ck::kInstances[i]().name"
-                          " : nullptr;\n}}\n",
-                          from, table_)));
+              named(fmt::format("{}#include \"dispatch.h\"\n\nnamespace tilesmith_ck {{\nnamespace {{\n\n"
+                                "constexpr const INSTANCE& (*kInstances[])() = {{\n{}}};\n\n}}  // namespace\n\n"
+                                "int register_instances(Registry<INSTANCE>& registry) {{\n"
+                                "  for (const auto instance : kInstances) registry.add(instance());\n"
+                                "  return TILESMITH_CK_KERNEL_COUNT;\n}}\n\n}}  // namespace tilesmith_ck\n\n"
+                                "extern \"C\" int tilesmith_ck_kernel_count() {{ return TILESMITH_CK_KERNEL_COUNT; }}\n"
+                                "extern \"C\" const char* tilesmith_ck_kernel_name(int i) {{\n"
+                                "  return i >= 0 && i < TILESMITH_CK_KERNEL_COUNT ? tilesmith_ck::kInstances[i]().name"
+                                " : nullptr;\n}}\n",
+                                from, table_))));
   TS_TRY(file(
       "build.ninja",
       fmt::format("# Builds libtilesmith_ck_{0}.so with hipcc or amdclang++:\n"
@@ -179,7 +189,7 @@ Status generate_ck_folder(const Selection& selection, const CkFolder& options) {
   if (const Operation operation = listing.request().operation; !CkWriter::writes(operation))
     return fail(ErrorCode::unsupported,
                 fmt::format("sources of {} instances of Composable Kernel are not written", name_of(operation)),
-                "--op attention");
+                "--op attention or gemm");
   TS_TRY(folder.open());
   ListStatistics statistics;
   std::map<std::string, std::pair<std::size_t, std::string>> refused;  // by rule or reason: how many, the first

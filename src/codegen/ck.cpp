@@ -14,7 +14,15 @@ namespace tilesmith {
 namespace {
 
 const CkOperation* operation_words(Operation operation) {
-  return operation == Operation::attention ? &ck_attention_operation() : nullptr;
+  switch (operation) {
+    case Operation::attention:
+      return &ck_attention_operation();
+    case Operation::gemm:
+      return &ck_gemm_operation();
+    case Operation::conv:
+      return nullptr;
+  }
+  return nullptr;
 }
 
 /// A line of a comment must not continue on the next one.
@@ -132,12 +140,12 @@ std::string call(const std::vector<std::string>& words, std::string_view indent)
 }
 
 /// The arguments of ck_tile::make_kernel.
-std::string launch_bounds(const CkSourcesSpec::Launch& launch, const std::string& tag) {
+std::string launch_bounds(const CkSourcesSpec::Launch& launch, const std::string& tag, std::string_view min_blocks) {
   std::string out;
   for (const std::string& word : launch.arguments) {
     if (!out.empty()) out += ", ";
     out += word == "block_threads" ? "Kernel::kBlockSize"
-           : word == "min_blocks"  ? "Kernel::kBlockPerCu"
+           : word == "min_blocks"  ? std::string(min_blocks)
                                    : "ck_tile::" + tag;
   }
   return out;
@@ -182,8 +190,15 @@ Result<const CkWriter::Plan*> CkWriter::plan_for(const KernelConfig& config, std
     plan->includes += fmt::format("#include <{}>\n", header);
   plan->includes += fmt::format("\n#include \"tilesmith_ck/{}\"\n", plan->words->header);
   TS_TRY(plan->add_aliases());
-  if (!unit->make.empty()) {
-    const std::string bounds = launch_bounds(*spec_->launch(version_), *spec_->arch_tag(chip_->arch.text()));
+  const bool has_call = !unit->make.empty();
+  const std::string bounds = launch_bounds(*spec_->launch(version_), *spec_->arch_tag(chip_->arch.text()),
+                                           has_call ? "Kernel::kBlockPerCu" : "1");
+  if (!has_call) {
+    std::string& launch = plan->launch[0];
+    launch = plan->words->launch;
+    constexpr std::string_view kBounds = "BOUNDS";
+    launch.replace(launch.find(kBounds), kBounds.size(), bounds);
+  } else {
     for (std::size_t mode = 0; mode < plan->launch.size(); ++mode)
       plan->launch[mode] = fmt::format(
           "template <class Kernel>\n"
@@ -204,8 +219,8 @@ Result<const CkWriter::Plan*> CkWriter::plan_for(const KernelConfig& config, std
 Status CkWriter::write(const KernelConfig& config, std::string& text) {
   const CkOperation* words = operation_words(config.operation());
   if (words == nullptr || spec_->headers_of(config.operation()) == nullptr)
-    return std::unexpected(
-        lacks(config, fmt::format("sources of {} are not written", name_of(config.operation())), "--op attention"));
+    return std::unexpected(lacks(config, fmt::format("sources of {} are not written", name_of(config.operation())),
+                                 "--op attention or gemm"));
   if (config.origin != Origin::ck || config.arch != chip_->arch)
     return std::unexpected(lacks(config, fmt::format("not an instance of Composable Kernel for {}", chip_->arch.text()),
                                  "tilesmith list --arch names the instances"));
@@ -296,6 +311,11 @@ Status CkWriter::write(const KernelConfig& config, std::string& text) {
 
 bool CkWriter::writes(Operation operation) {
   return operation_words(operation) != nullptr;
+}
+
+CkWriter::DispatchNames CkWriter::dispatch_names(Operation operation) {
+  const CkOperation* words = operation_words(operation);
+  return {words->dispatch_header, words->instance};
 }
 
 std::string CkWriter::symbol(const KernelConfig& config) {

@@ -33,6 +33,11 @@ class CkWriter {
 
   /// Whether sources of an operation are written at all.
   [[nodiscard]] static bool writes(Operation operation);
+  /// What a dispatch header names: the header of tilesmith_ck that it includes, and the structure of an instance.
+  struct DispatchNames {
+    std::string_view header, instance;
+  };
+  [[nodiscard]] static DispatchNames dispatch_names(Operation operation);
   /// The function that the unit of an instance defines: tilesmith_ck::k_<key>().
   [[nodiscard]] static std::string symbol(const KernelConfig& config);
   /// The compiler's options for all instances of one operation, and those that this one needs besides.

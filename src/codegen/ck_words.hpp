@@ -24,10 +24,12 @@ struct CkWord {
 /// What an operation brings.
 struct CkOperation {
   std::span<const CkWord> words;
-  std::string_view header;     ///< of the folder tilesmith_ck
-  std::string_view arguments;  ///< the structure that a launch takes
-  std::string_view record;     ///< the structure that says which calls an instance serves
-  std::string_view instance;   ///< the structure that the registry holds
+  std::string_view header;           ///< of the folder tilesmith_ck, for the units
+  std::string_view dispatch_header;  ///< for those who choose an instance
+  std::string_view arguments;        ///< the structure that a launch takes
+  std::string_view record;           ///< the structure that says which calls an instance serves
+  std::string_view instance;         ///< the structure that the registry holds
+  std::string_view launch;  ///< where the unit's data has no call: the function enqueue, with BOUNDS to replace
   std::string_view (*family)(const KernelConfig& config);
   CkTraits (*needs)(const KernelConfig& config);
   std::string_view (*trait_name)(CkTraits one_bit);
@@ -37,6 +39,7 @@ struct CkOperation {
 };
 
 [[nodiscard]] const CkOperation& ck_attention_operation();
+[[nodiscard]] const CkOperation& ck_gemm_operation();
 
 /// ck_tile::sequence<1, 2, 3>
 void append_sequence(std::string& out, std::span<const std::uint16_t> figures);

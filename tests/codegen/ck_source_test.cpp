@@ -13,6 +13,7 @@
 #include "base/subprocess.hpp"
 #include "codegen/ck.hpp"
 #include "instances/attention/ck.hpp"
+#include "instances/gemm/ck.hpp"
 #include "vocabulary/names/ck.hpp"
 
 namespace tilesmith {
@@ -29,7 +30,7 @@ CkWriter writer(std::string_view arch, std::string_view version = {}) {
 KernelConfig instance(std::string_view arch, std::string_view name) {
   KernelConfig config = parse_ck_name(name).value();
   config.arch = chip(arch).arch;
-  complete_amd_attention(*amd_attention_spec(), config);
+  if (config.operation() == Operation::attention) complete_amd_attention(*amd_attention_spec(), config);
   return config;
 }
 
@@ -92,6 +93,11 @@ TEST(CkSource, GoldenTextOfEachFamily) {
        "1"},
       {"bwd_convert_dq",
        "fmha_bwd_convert_dq_fp16_group_h256_qr_t64x128x32x128x32x128_w32x32x16_pad1101_mask=no_bias=no_det=1_bpc=-1"},
+      {"gemm_standard", "gemm_fp16_rcr_compv4_cshuffle_intrawave_True_True_True_False_128x128x64_2x2x1_32x32x16"},
+      {"gemm_preshuffle",
+       "gemm_bf16_rcr_preshufflev2_cshuffle_default_False_False_False_True_128x128x64_1x4x1_16x16x32_preshuffle"},
+      {"gemm_multi_d",
+       "gemm_fp16_rcrr_mem_default_interwave_False_False_False_False_64x64x64_2x1x1_32x32x16_multid_MultiDAdd_d2"},
   };
   const std::filesystem::path folder = std::filesystem::path(TILESMITH_TEST_DIR) / "golden/ck";
   for (const auto& [file, name] : kGolden) {
@@ -284,6 +290,43 @@ TEST_P(CkSourceCompiles, AgainstTheStandIn) {
                                  fmt::format("-DTILESMITH_CK_VERSION={}", year), "-I", folder.path().string(), "-I",
                                  std::string(TILESMITH_TEST_DIR) + "/ck_mock", source.string()},
                    .time_limit = std::chrono::minutes(10)});
+  ASSERT_TRUE(run.has_value()) << run.error().text();
+  EXPECT_TRUE(run->succeeded()) << run->describe() << "\n" << run->errors.substr(0, 4000);
+}
+
+std::string gemm_assertions(const KernelConfig& config) {
+  std::string out = fmt::format("namespace tilesmith_ck::of_{} {{\n", key_of(config).hex());
+  for (const std::string_view field :
+       {"pad_m", "pad_n", "pad_k", "persistent", "preshuffle", "a_by_rows", "b_by_rows", "c_by_rows"})
+    out += fmt::format("static_assert(Traits::{0} == kRecord.{0});\n", field);
+  return out + "static_assert(Epilogue::num_d == kRecord.num_d);\n}\n";
+}
+
+TEST(CkSource, GemmCompilesAgainstTheStandIn) {
+  CkWriter units = writer("gfx950");
+  auto folder = TemporaryDirectory::create("ck-source-").value();
+  std::filesystem::create_directories(folder.path() / "tilesmith_ck");
+  for (const EmbeddedFile& header : ck_support_headers())
+    ASSERT_TRUE(write_file_atomic(folder.path() / "tilesmith_ck" / header.path, header.text).has_value());
+  std::string all, text;
+  for (const GemmFamily family : {GemmFamily::standard, GemmFamily::preshuffle, GemmFamily::multi_d}) {
+    std::map<Pipeline, int> written;
+    std::size_t i = 0;
+    enumerate_amd_gemm({.chip = chip("gfx950"), .spec = *amd_gemm_spec()}, family, [&](const KernelConfig& config) {
+      const bool due = !written.contains(config.algorithm.pipeline) || i++ % 1999 == 0;
+      if (!due || !units.write(config, text)) return true;
+      all += text + gemm_assertions(config);
+      ++written[config.algorithm.pipeline];
+      return true;
+    });
+    EXPECT_EQ(written.size(), family == GemmFamily::preshuffle ? 1u : 3u) << name_of(family);
+  }
+  const auto source = folder.path() / "all.cpp";
+  ASSERT_TRUE(write_file_atomic(source, all).has_value());
+  const auto run = run_process(
+      {.arguments = {compiler(), "-std=c++17", "-fsyntax-only", "-DTILESMITH_CK_VERSION=202605", "-I",
+                     folder.path().string(), "-I", std::string(TILESMITH_TEST_DIR) + "/ck_mock", source.string()},
+       .time_limit = std::chrono::minutes(10)});
   ASSERT_TRUE(run.has_value()) << run.error().text();
   EXPECT_TRUE(run->succeeded()) << run->describe() << "\n" << run->errors.substr(0, 4000);
 }

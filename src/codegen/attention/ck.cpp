@@ -352,9 +352,11 @@ const CkOperation& ck_attention_operation() {
   static constexpr CkOperation kOperation{
       .words = kWords,
       .header = "attention_types.h",
+      .dispatch_header = "attention.h",
       .arguments = "AttentionArguments",
       .record = "AttentionRecord",
       .instance = "AttentionInstance",
+      .launch = {},
       .family = [](const KernelConfig& c) { return name_of(signature(c).family); },
       .needs = needs,
       .trait_name = [](CkTraits bit) { return kTraitNames[std::countr_zero(bit)]; },

@@ -26,6 +26,12 @@ auto make_kernel(Kernel, dim3, dim3, std::size_t, Kargs) {
 }
 #endif
 
+template <class Prepare, class... Launches>
+float launch_kernel_time_mask(const stream_config& stream, Prepare prepare, Launches... launches) {
+  prepare();
+  (launches(stream), ...);
+  return 0.0f;
+}
 template <class... Launches>
 float launch_kernel(const stream_config& stream, Launches... launches) {
   (launches(stream), ...);

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <tuple>
 #include <utility>
 
 #include "choose/attention/cuda_terms.hpp"
@@ -34,6 +35,12 @@ std::vector<int> packings_of(const CudaAttentionShape& shape) {
 
 bool can_copy_bias(const KernelConfig& config, const CudaAttentionShape& shape) {
   return config.algorithm.bias_stages == 0 || shape.bias_can_be_copied;
+}
+
+/// Whether the kernel's tiles fill the chip, as those of the problems did that the tile table was measured with. On
+/// stored timings of fewer tiles the table's choice is no better than the model's.
+bool fills_chip(const KernelConfig& config, const CudaSpec& spec, const CudaAttentionShape& shape) {
+  return cuda_row_blocks(config, shape) >= spec.reference.sms;
 }
 
 /// Which rule stands in the way, asked of the spec's own tiles.
@@ -120,14 +127,16 @@ std::vector<Candidate> ranked_cuda_attention(const CudaSpec& spec, const Attenti
         twin.place = -1;
     }
   }
-  // The table's choice goes first; where the model was fitted, unless another looks clearly faster.
+  // The table's choice goes first. Where the model was fitted it decides; the table's choice has the advantage on
+  // problems like those that the table was measured with, and where predictions are equal.
   const bool is_fitted = is_fitted_for(spec, signature);
   const int least = ranked.empty() ? 1 : std::ranges::min(ranked, {}, &Ranked::place).place;
   std::ranges::stable_sort(ranked, {}, [&](const Ranked& one) {
-    const bool is_choice = one.place == least && least < 1;
     const double seconds = one.candidate.predicted_seconds;
-    return is_fitted ? std::pair(0, is_choice ? spec.attention_model->first_choice_share * seconds : seconds)
-                     : std::pair(one.place, seconds);
+    if (!is_fitted) return std::tuple(one.place, seconds, 0);
+    const bool is_choice = one.place == least && least < 1;
+    const bool is_favoured = is_choice && fills_chip(one.candidate.recipe.main(), spec, shape);
+    return std::tuple(0, is_favoured ? spec.attention_model->first_choice_share * seconds : seconds, is_choice ? 0 : 1);
   });
   std::vector<Candidate> out;
   out.reserve(ranked.size());

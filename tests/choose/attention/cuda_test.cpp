@@ -170,15 +170,27 @@ TEST(CudaAttentionRank, FewQueriesFollowTheFittedModel) {
 
 TEST(CudaAttentionRank, TheTablesChoiceHasTheAdvantageThatTheSpecGives) {
   CudaSpec spec = arch("sm_90a");
+  const AttentionSignature signature = with(128, 128, MaskKind::causal);
+  const CudaAttentionShape prefill{
+      .batch = 4, .heads_q = 16, .heads_kv = 16, .seqlen_q = 4096, .seqlen_k = 4096, .visible = 0.5};
+  const auto first = [&] { return ranked_cuda_attention(spec, signature, prefill).front().recipe.main(); };
+  const KernelConfig favoured = first();
+  spec.attention_model->first_choice_share = 1;
+  EXPECT_NE(first(), favoured);
+  spec.attention_model.reset();
+  EXPECT_EQ(first(), favoured) << "without a model the table chooses";
+}
+
+TEST(CudaAttentionRank, TheTablesChoiceHasNoAdvantageWhereTilesAreFewerThanTheTableWasMeasuredWith) {
+  CudaSpec spec = arch("sm_90a");
   const AttentionSignature signature = with(64, 64, MaskKind::none);
   const CudaAttentionShape append{.batch = 2, .heads_q = 16, .heads_kv = 2, .seqlen_q = 37, .seqlen_k = 833};
   const auto first = [&] { return ranked_cuda_attention(spec, signature, append).front().recipe.main(); };
   const KernelConfig predicted = first();
   spec.attention_model->first_choice_share = 0.01;
-  const KernelConfig favoured = first();
-  EXPECT_NE(favoured, predicted);
+  EXPECT_EQ(first(), predicted);
   spec.attention_model.reset();
-  EXPECT_EQ(first(), favoured) << "without a model the table chooses";
+  EXPECT_NE(first(), predicted) << "without a model the table chooses";
 }
 
 TEST(CudaAttentionRank, ThereAreCoefficientsForPlainProblemsOf16BitsAlone) {

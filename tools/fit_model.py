@@ -148,30 +148,30 @@ def main():
     parser.add_argument("oracle", nargs="+", help="CSV files of bench --oracle")
     parser.add_argument("--spec", required=True, type=Path)
     parser.add_argument("--program", default="build/bin/tilesmith")
-    parser.add_argument("--share", type=float, help="the first choice's share; default: the spec's")
+    parser.add_argument("--share", type=float, default=1,
+                        help="an advantage for what went first in the file: the share of its time that counts")
     parser.add_argument("--write", action="store_true", help="write the coefficients into the spec")
     given = parser.parse_args()
     text = given.spec.read_text(encoding="utf-8")
     spec = json.loads(text)
     rows = [row for file in given.oracle for row in read_rows(file)]
     data = Data(rows, given.program, spec["arch"])
-    share = given.share or spec["attention_fwd"]["model"]["first_choice_share"]
     everything = np.ones(len(data.seconds), bool)
 
     show("order in the file", data.regret(data.rank), data.problems)
     fitted = data.fit(everything)
     predicted = data.predict(fitted)
-    show("fit", data.regret(data.favoured(predicted, share)), data.problems)
+    show("fit", data.regret(data.favoured(predicted, given.share)), data.problems)
     unseen = np.empty(len(data.seconds))
     folds = np.random.default_rng(15).permutation(len(data.problems))
     for i in range(5):
         out = np.isin(data.problem, folds[i::5])
         unseen[out] = data.predict(data.fit(~out))[out]
-    show("five folds", data.regret(data.favoured(unseen, share)), data.problems)
+    show("five folds", data.regret(data.favoured(unseen, given.share)), data.problems)
     for family in sorted(set(data.family)):
         out = data.family == family
         unseen[out] = data.predict(data.fit(~out))[out]
-    regret = data.regret(data.favoured(unseen, share))
+    regret = data.regret(data.favoured(unseen, given.share))
     show("family left out", regret, data.problems)
     of_family = {problem: family for problem, family in zip(data.problem, data.family)}
     for family in sorted(set(data.family)):

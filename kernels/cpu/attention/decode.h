@@ -170,9 +170,18 @@ TS_INLINE Vec decode_logit(const TsAttentionArgs& args, const RowGroup& g, const
   return select(seen, x, splat(-kInfinity));
 }
 
-// Scores of `count` keys with kRows queries, kLanes keys at a time; logits go to w.s.
+constexpr int kRowsAhead = 16;
+
+template <int kColumns>
+TS_INLINE void prefetch_row(const Stored* row) {
+  const char* from = reinterpret_cast<const char*>(row);
+  for (int byte = 0; byte < kColumns * (int)sizeof(Stored); byte += 64) __builtin_prefetch(from + byte, 0, 2);
+}
+
+// Scores of `count` keys with kRows queries, kLanes keys at a time; logits go to w.s. The processor does not see rows
+// coming that lie apart: keys are fetched ahead, and values while their keys are scored.
 template <int kRows>
-inline void decode_scores(const TsAttentionArgs& args, const RowGroup& g, const Scaling& scaling, const Rows& keys,
+inline void decode_scores(const TsAttentionArgs& args, const RowGroup& g, const Scaling& scaling, const KeyRows& rows,
                           long long key, int count, Scratch& w) {
   constexpr int kKeys = kAccumulators / kRows >= 4 ? 4 : kAccumulators / kRows >= 2 ? 2 : 1;
   for (int j0 = 0; j0 < count; j0 += kLanes) {
@@ -181,7 +190,10 @@ inline void decode_scores(const TsAttentionArgs& args, const RowGroup& g, const 
       Vec sum[kKeys][kRows];
 #pragma GCC unroll 4
       for (int i = 0; i < kKeys; ++i) {
-        row[i] = keys[min_of(j0 + j + i, count - 1)];  // rows that do not exist repeat the last
+        const int place = (int)min_of(j0 + j + i, count - 1);  // rows that do not exist repeat the last
+        row[i] = rows.keys[place];
+        prefetch_row<kHeadDimQk>(rows.keys[min_of(place + kRowsAhead, count - 1)]);
+        prefetch_row<kHeadDimV>(rows.values[place]);
 #pragma GCC unroll 8
         for (int r = 0; r < kRows; ++r) sum[i][r] = Vec{};
       }
@@ -281,7 +293,7 @@ inline void decode_piece(const TsAttentionArgs& args, const RowGroup& g, long lo
   for (long long key = first; key <= last; key += kTileN) {
     const int count = (int)min_of(kTileN, last + 1 - key);
     const KeyRows rows = key_rows(args, g.sequence, g.batch, g.head_kv, key, g.low, count, w.places);
-    decode_scores<kRows>(args, g, scaling, rows.keys, key, count, w);
+    decode_scores<kRows>(args, g, scaling, rows, key, count, w);
     for (int r = 0; r < kRows; ++r) decode_softmax(args, g, key, count, r, w);
     for (int c = 0; c < kChunksV; c += kCount) decode_values<kRows, kCount>(rows.values, count, c, w);
   }

@@ -259,3 +259,26 @@ def test_reference_knows_nothing():
     """A length of 0 gives zeros and -inf, also by the reference that the checks here compare with."""
     o, lse = reference.attention(np.ones((1, 1, 1, 4)), np.ones((1, 1, 0, 4)), np.ones((1, 1, 0, 4)))
     assert not o.any() and np.isneginf(lse).all()
+
+
+def test_torch_tensors(cache, rng):
+    torch = pytest.importorskip("torch")
+    k, v, table, own = cache(16)
+    q = torch.from_numpy(rng.uniform(-1, 1, (len(LENGTHS), 4, 1, 64)).astype(np.float32))
+    keys = {"block_table": torch.from_numpy(table), "seqlens_k": torch.from_numpy(int32(LENGTHS)), "return_lse": True}
+    caches = torch.from_numpy(k), torch.from_numpy(v)
+    o, lse = tilesmith.attention(q, *caches, **keys)
+    check((o.numpy(), lse.numpy()), q.numpy(), own)
+    # The operator that torch.compile sees.
+    arguments = (q, *caches, "bhsd", False, "none", -1, -1, None, 0.0, None, None, None, None, None, None, 0.0, None, None, None,
+                 None, None, True, 0, False, keys["block_table"], keys["seqlens_k"])  # fmt: skip
+    again = torch.ops.tilesmith.attention_fwd(*arguments)
+    assert torch.equal(again[0], o) and torch.equal(again[1], lse)
+    # The table's values are read by no fake kernel, and NaN is not equal to itself: schema and shapes are what is checked.
+    torch.library.opcheck(torch.ops.tilesmith.attention_fwd, arguments, test_utils=("test_faketensor",))
+    merged, _ = tilesmith.merge_states([o, o], [lse, lse])
+    torch.testing.assert_close(merged, o)
+    new = torch.ones(len(LENGTHS), 2, 1, 64)
+    slots = torch.tensor([-1, 21, -1, -1])
+    assert tilesmith.append_kv(new, new, *caches, slots=slots) is None
+    assert bool((caches[0][int(slots[1]) // 16, :, int(slots[1]) % 16] == 1).all())

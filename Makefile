@@ -1,6 +1,6 @@
 # The commands a newcomer needs. Each one sets up whatever it lacks, so it works on a bare Debian machine.
 .DEFAULT_GOAL := build
-.PHONY: setup build test test-thorough test-hostile test-gpu demo bench install wheel format format-check tidy clean help
+.PHONY: setup build test test-sanitizers test-thorough test-hostile test-gpu demo bench install wheel format format-check tidy clean help
 
 PRESET ?= release
 PREFIX ?= /usr/local
@@ -15,8 +15,10 @@ build: setup     ## build/bin/tilesmith and build/lib
 	cmake --preset $(PRESET) --log-level=WARNING
 	cmake --build --preset $(PRESET)
 
-test: build      ## the whole test suite, with the core under the sanitizers
+test: build      ## the whole test suite
 	ctest --preset $(PRESET)
+
+test-sanitizers: build ## the core under the address, undefined-behaviour and thread sanitizers
 	tools/test_sanitizers.sh
 
 test-thorough: build ## the long forms of the tests, and the Python suite beside every package it meets

@@ -2,7 +2,7 @@
 # Installs the Debian packages the build, the tests and the demo need. Idempotent: does nothing when all are there.
 set -euo pipefail
 
-packages=(g++ cmake ninja-build make pkg-config libfmt-dev nlohmann-json3-dev libyaml-cpp-dev libcli11-dev libsqlite3-dev
+packages=(g++ mold cmake ninja-build make pkg-config libfmt-dev nlohmann-json3-dev libyaml-cpp-dev libcli11-dev libsqlite3-dev
           libssl-dev libgtest-dev libbenchmark-dev python3-numpy python3-pytest python3-venv)
 
 missing=()

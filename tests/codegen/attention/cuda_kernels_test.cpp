@@ -226,7 +226,7 @@ TEST_F(CudaAttentionKernels, LaunchFactsAreTheTemplates) {
         });
       }
   EXPECT_GT(sources.size(), 40u);
-  compile_all(testing::some(sources, 3), [](std::size_t, const ResourceReport&) {});
+  compile_all(testing::some(sources, 6), [](std::size_t, const ResourceReport&) {});
 }
 
 TEST_F(CudaAttentionKernels, AWrongFactIsNoticed) {

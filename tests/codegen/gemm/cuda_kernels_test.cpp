@@ -260,9 +260,9 @@ TEST_F(CudaGemmKernels, AreHealthy) {
   std::vector<KernelConfig> configs = one_of_each(kBf16);
   configs.push_back(configs[1]);  // the stream
   configs.back().algorithm.prefetch_weights = true;
-  for (const KernelConfig& config : testing::some(of_experts(), 5)) configs.push_back(config);
-  for (const KernelConfig& config : testing::some(of_layouts(), 7)) configs.push_back(config);
-  for (const KernelConfig& config : testing::some(of_atomic_sums(), 5)) configs.push_back(config);
+  for (const KernelConfig& config : testing::some(of_experts(), 9)) configs.push_back(config);
+  for (const KernelConfig& config : testing::some(of_layouts(), 13)) configs.push_back(config);
+  for (const KernelConfig& config : testing::some(of_atomic_sums(), 9)) configs.push_back(config);
   configs.push_back(best("sm_90a", Pipeline::warp_specialized, signature_of(DataType::fp8, DataType::bf16), kLarge));
   configs.push_back(best("sm_90a", Pipeline::warp_specialized, kBf16, {128, 4096, 14336}));  // a cluster, split k
   configs.push_back(best(
@@ -279,8 +279,8 @@ TEST_F(CudaGemmKernels, AreHealthy) {
     configs.push_back(best("sm_90a", Pipeline::skinny_tma, signature, kFew));
     configs.push_back(best("sm_80", Pipeline::mma_sm80, signature, kLarge));
   }
-  for (const KernelConfig& config : testing::some(of_tight_tiles(), 5)) configs.push_back(config);
-  for (const KernelConfig& config : testing::some(of_copied_tensors(), 7)) configs.push_back(config);
+  for (const KernelConfig& config : testing::some(of_tight_tiles(), 9)) configs.push_back(config);
+  for (const KernelConfig& config : testing::some(of_copied_tensors(), 13)) configs.push_back(config);
   GemmSignature second = kBf16;
   second.mm_plus_mm = true;
   for (const CudaGemmShape& shape : {kLarge, CudaGemmShape{128, 4096, 14336}, CudaGemmShape{512, 4096, 4096}})
@@ -370,7 +370,7 @@ TEST_F(CudaGemmKernels, LaunchFactsAreTheTemplates) {
         return true;
       });
   EXPECT_GT(sources.size(), 20u);
-  compile_all(testing::some(sources, 2), [](std::size_t, const ResourceReport&) {});
+  compile_all(testing::some(sources, 5), [](std::size_t, const ResourceReport&) {});
 }
 
 TEST_F(CudaGemmKernels, AWrongFactIsNoticed) {

@@ -1,4 +1,5 @@
 // tilesmith store: what is kept, whether it is whole, and making room.
+#include <fmt/chrono.h>
 #include <fmt/core.h>
 
 #include <charconv>
@@ -6,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/verbs.hpp"
+#include "jit/kept_counts.hpp"
 #include "jit/store.hpp"
 
 namespace tilesmith::cli {
@@ -41,16 +43,41 @@ Result<std::uint64_t> parse_size(const std::string& text) {
   return number << shift;
 }
 
+nlohmann::json to_json(const BuildCounts& counts) {
+  return {{"since", counts.since},
+          {"hits", counts.hits},
+          {"misses", counts.misses},
+          {"builds", counts.builds},
+          {"failed_builds", counts.failed_builds},
+          {"fallbacks", counts.fallbacks},
+          {"build_seconds", 1e-9 * static_cast<double>(counts.build_ns)}};
+}
+
+void print(const BuildCounts& counts) {
+  if (counts.since == 0) return;
+  fmt::print(
+      "since {:%Y-%m-%d} all processes found {} kernels here and missed {}, compiled {} in {:.1f} s of compilers' time "
+      "({} failed), and fell back to another kernel {} times\n",
+      fmt::localtime(static_cast<std::time_t>(counts.since)), counts.hits, counts.misses, counts.builds,
+      1e-9 * static_cast<double>(counts.build_ns), counts.failed_builds, counts.fallbacks);
+}
+
 Status stats(bool as_json) {
   TS_ASSIGN(const std::unique_ptr<Store> store, Store::open());
   TS_ASSIGN(const StoreStats stats, store->stats());
+  BuildCounts counts;
+  if (!store->root().empty()) {
+    TS_ASSIGN(counts, read_counts(store->root()));
+  }
   if (as_json) {
     nlohmann::json out = to_json(stats);
     out["path"] = store->root().string();
+    out["counts"] = to_json(counts);
     fmt::print("{}\n", out.dump(2));
   } else {
     fmt::print("{}: ", store->root().string());
     print(stats);
+    print(counts);
   }
   return {};
 }

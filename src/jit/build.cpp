@@ -17,6 +17,7 @@
 #include "base/file.hpp"
 #include "base/log.hpp"
 #include "jit/counters.hpp"
+#include "jit/kept_counts.hpp"
 
 namespace tilesmith {
 namespace {
@@ -285,6 +286,7 @@ std::vector<Result<Binary>> build(Store& store, const Toolchain& toolchain, std:
     results.push_back(*(*job)->result);
     if (!counted.insert(*job).second) builder.count(results.back());
   }
+  if (store.writable()) keep_counts(store.root(), unique.empty() ? KeepCounts::seldom : KeepCounts::now);
   return results;
 }
 

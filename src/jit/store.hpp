@@ -5,6 +5,7 @@
 //   v1/locks/KEY        locked while the key is compiled, never deleted
 //   v1/building/...     entries on their way in or out, each locked by its process; swept when that is gone
 //   v1/quarantine/...   entries that were not as they were written, kept for a look until the next prune
+//   v1/counts           what all processes did to have their kernels (jit/kept_counts.hpp)
 //
 // A store that cannot be used (no home, read-only, full, an untrusted default location) never stops work: what is
 // compiled then lives in a private directory until the process ends, and one warning says so.

@@ -327,6 +327,18 @@ TEST(Usage, StoreVerifyFailsOnceWhereThereWasDamage) {
   EXPECT_EQ(testing::document(run("store stats --json"))["quarantined"], 2);
 }
 
+TEST(Usage, StoreStatsCountsWhatAllProcessesDid) {
+  const testing::EmptyStore store;
+  const std::string words = "run gemm -m 3 -n 5 -k 7 --no-time";
+  for (int i = 0; i < 3; ++i) ASSERT_EQ(run(words).code, 0);
+  const auto counts = testing::document(run("store stats --json"))["counts"];
+  EXPECT_EQ(counts["builds"], counts["misses"]);
+  EXPECT_GE(counts["builds"], 1);
+  EXPECT_EQ(counts["hits"], 2 * counts["builds"].get<int>()) << counts.dump();
+  EXPECT_GT(counts["build_seconds"], 0);
+  EXPECT_NE(run("store stats").output.find("all processes found 2 kernels here"), std::string::npos);
+}
+
 TEST(Usage, AFullStandardOutputIsAFailure) {
   const ProcessOutcome outcome = testing::run_by("exec \"$0\" \"$@\" > /dev/full", "arch --json");
   EXPECT_EQ(outcome.code, 1);

@@ -93,9 +93,9 @@ int start_in(posix_spawn_file_actions_t&, std::vector<std::string>& words, const
 
 /// posix_spawn and not fork: it does not copy this process's page tables, which a program with large tensors would
 /// feel, and is safe in a program with threads. The child keeps descriptors 0 to 2 alone and default signal handling. A
-/// descriptor that is not given is /dev/null.
+/// descriptor that is not given is /dev/null. It joins the process group `group`; 0: it leads one of its own.
 Result<pid_t> spawn(const Command& command, const FileDescriptor& input, const FileDescriptor& output,
-                    const FileDescriptor& errors) {
+                    const FileDescriptor& errors, pid_t group) {
   posix_spawn_file_actions_t actions;
   posix_spawnattr_t attributes;
   int error = ::posix_spawn_file_actions_init(&actions);
@@ -124,7 +124,7 @@ Result<pid_t> spawn(const Command& command, const FileDescriptor& input, const F
   ::sigfillset(&all);
   set(::posix_spawnattr_setsigmask(&attributes, &none));
   set(::posix_spawnattr_setsigdefault(&attributes, &all));
-  set(::posix_spawnattr_setpgroup(&attributes, 0));
+  set(::posix_spawnattr_setpgroup(&attributes, group));
   set(::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP | POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETSIGDEF));
   pid_t child = -1;
   if (error == 0) {
@@ -166,11 +166,12 @@ bool drain(int fd, HeadAndTail& into) {
   return true;
 }
 
-/// A started process group. Its leader is reaped exactly once, and only after the group was killed: until then the
-/// number cannot be another's.
+/// A started process and its group. A group's leader is reaped exactly once, and only after the group was killed: until
+/// then the number cannot be another's.
 class Child {
  public:
-  explicit Child(pid_t pid) : pid_(pid), descriptor_(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))) {}
+  Child(pid_t pid, pid_t group)
+      : pid_(pid), group_(group), descriptor_(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))) {}
   Child(const Child&) = delete;
   Child& operator=(const Child&) = delete;
   ~Child() {
@@ -188,7 +189,7 @@ class Child {
   std::optional<int> kill_and_reap() {
     reaped_ = true;
     if (state() == State::gone) return std::nullopt;
-    ::kill(-pid_, SIGKILL);
+    ::kill(-group_, SIGKILL);
     int status = 0;
     pid_t waited = 0;
     do waited = ::waitpid(pid_, &status, 0);
@@ -207,34 +208,37 @@ class Child {
   }
 
   pid_t pid_;
+  pid_t group_;
   FileDescriptor descriptor_;
   bool reaped_ = false;
 };
 
 /// Kills a process group when this process dies, however it dies. The kernel's own notice of a parent's death
 /// (PR_SET_PDEATHSIG) reaches one process and not the children that a compiler's driver starts; a shell that waits for
-/// the end of a pipe, whose other end dies with us, can kill them all. Where there is no shell, there is no watch.
+/// the end of a pipe, whose other end dies with us, can kill them all. The shell leads the group that the program joins
+/// at its start, so that there is no moment when the program runs and the shell does not know it. Where there is no
+/// shell, there is no watch.
 class Watchdog {
  public:
   Watchdog() {
     auto pipe = make_pipe();
     if (!pipe || ::fcntl(pipe->read_end.get(), F_SETFL, 0) != 0) return;
-    Command command{.arguments = {"/bin/sh", "-c", "read -r group && ! read -r end && kill -s KILL -- \"-$group\""}};
+    Command command{.arguments = {"/bin/sh", "-c", "read -r end; kill -s KILL -- \"-$$\""}};
     command.environment.emplace();
-    const auto pid = spawn(command, pipe->read_end, {}, {});
+    const auto pid = spawn(command, pipe->read_end, {}, {}, 0);
     if (!pid) return;
     pipe_ = std::move(pipe->write_end);
-    shell_.emplace(*pid);
+    shell_.emplace(*pid, *pid);
+    group_ = *pid;
   }
 
-  void watch(pid_t group) {
-    // A line is shorter than what a pipe takes at once; nobody else reads it, so no signal comes of it.
-    if (pipe_) static_cast<void>(write_descriptor(pipe_.get(), "a pipe", fmt::format("{}\n", group)));
-  }
+  /// The group whose processes die with us; 0: there is none.
+  [[nodiscard]] pid_t group() const { return group_; }
 
  private:
   FileDescriptor pipe_;  ///< closed after the shell was killed
   std::optional<Child> shell_;
+  pid_t group_ = 0;
   /// A child that another thread forks meanwhile would keep the pipe open beyond our death.
   AtFork at_fork_{this, [](void* self) { static_cast<Watchdog*>(self)->pipe_.reset(); }};
 };
@@ -265,10 +269,16 @@ Result<ProcessOutcome> run_process(const Command& command) {
   const Clock::time_point start = Clock::now();
   const Clock::time_point deadline = start + command.time_limit;
   Watchdog watchdog;
-  TS_ASSIGN(const pid_t pid, spawn(command, {}, output.write_end, errors.write_end));
-  Child child(pid);
-  watchdog.watch(pid);
-  limit(pid, command.memory_limit_bytes);
+  pid_t group = watchdog.group();
+  auto pid = spawn(command, {}, output.write_end, errors.write_end, group);
+  if (!pid && group != 0) {
+    // The host program took our shell's status, and with it the group.
+    group = 0;
+    pid = spawn(command, {}, output.write_end, errors.write_end, group);
+  }
+  if (!pid) return std::unexpected(std::move(pid.error()));
+  Child child(*pid, group == 0 ? *pid : group);
+  limit(*pid, command.memory_limit_bytes);
   output.write_end.reset();
   errors.write_end.reset();
 

@@ -193,6 +193,25 @@ TEST(Subprocess, ProgramsDieWithTheirParent) {
   expect_gone(pid.substr(0, pid.size() - 1));
 }
 
+TEST(Subprocess, AProgramIsWatchedFromItsFirstMoment) {
+  // Whoever starts the program is killed while the start goes on.
+  for (int i = 0; i < 20; ++i) {
+    const auto directory = TemporaryDirectory::create("tilesmith-subprocess-test-").value();
+    const fs::path begun = directory.path() / "begun";
+    const pid_t parent = ::fork();
+    if (parent == 0) {
+      static_cast<void>(run_process(shell("echo $$ >'" + begun.string() + "'; exec sleep 1000")));
+      ::_exit(0);
+    }
+    std::string pid;
+    for (int look = 0; look < 2'000'000 && !pid.ends_with('\n'); ++look) pid = read_file(begun).value_or("");
+    ::kill(parent, SIGKILL);
+    ::waitpid(parent, nullptr, 0);
+    ASSERT_TRUE(pid.ends_with('\n'));
+    expect_gone(pid.substr(0, pid.size() - 1));
+  }
+}
+
 TEST(Subprocess, TheEndOfWorkEndsProgramsAndRemovesWhatIsTemporary) {
   const auto directory = TemporaryDirectory::create("tilesmith-subprocess-test-").value();
   const pid_t child = ::fork();  // work does not begin again

@@ -5,6 +5,7 @@
 
 #include <memory>
 
+#include "cli/selection.hpp"
 #include "cli/verbs.hpp"
 #include "vocabulary/names/name.hpp"
 #include "vocabulary/recipe.hpp"
@@ -29,6 +30,7 @@ Status explain_name(const ExplainOptions& options) {
   std::vector<Explanation> all;
   const auto explain_kernel = [&](const std::string& name) -> Status {
     TS_ASSIGN(const std::vector<Explanation> explanations, explain(name, options.arch));
+    for (const Explanation& each : explanations) warn_of_unused_values(each.config.arch.text());
     if (!options.json)
       for (const Explanation& each : explanations) fmt::print("{}", explanation_text(each));
     all.insert(all.end(), explanations.begin(), explanations.end());

@@ -4,6 +4,9 @@
 
 #include <cstdio>
 
+#include "base/env.hpp"
+#include "base/log.hpp"
+#include "catalog/unused_values.hpp"
 #include "cli/operation_option.hpp"
 
 namespace tilesmith::cli {
@@ -71,7 +74,17 @@ Result<Listing> Selection::prepare() const {
   } else if (batch || unaligned) {
     return fail(ErrorCode::invalid_argument, "--batch and --unaligned go with sizes", "-m, -n and -k");
   }
+  warn_of_unused_values(request.arch);
   return Listing::prepare(std::move(asked));
+}
+
+void warn_of_unused_values(std::string_view arch) {
+  if (!spec_directory()) return;
+  const auto unused = unused_values(arch);
+  if (!unused) return;  // whoever needs the facts says what is wrong with them
+  for (const UnusedValue& each : *unused)
+    log_once(LogLevel::warn, "unused:" + each.where + each.value,
+             fmt::format("{}: {} makes no kernel: {}", each.where, each.value, each.refusal));
 }
 
 }  // namespace tilesmith::cli

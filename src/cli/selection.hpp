@@ -25,4 +25,7 @@ struct Selection {
   [[nodiscard]] Result<Listing> prepare() const;
 };
 
+/// Where TILESMITH_SPEC_DIR names facts: warns of each tile of the architecture's tables that makes no kernel.
+void warn_of_unused_values(std::string_view arch);
+
 }  // namespace tilesmith::cli

@@ -44,11 +44,16 @@ ListFormat format_of(const ListOptions& options) {
 /// Names or the count of an exported list, after checking every kernel of it.
 Status list_imported(const ListOptions& options) {
   TS_ASSIGN(const std::string text, read_file(options.import_file, kLargestImport));
-  TS_ASSIGN(const std::vector<KernelConfig> kernels, import_listing(options.import_file, text));
+  auto kernels = import_listing(options.import_file, text);
+  if (!kernels) {
+    // A program wrote the list: what is wrong in it is damage, and no mistake in what the user wrote.
+    if (kernels.error().code == ErrorCode::parse) kernels.error().code = ErrorCode::corrupt;
+    return std::unexpected(std::move(kernels.error()));
+  }
   if (options.count)
-    fmt::print("{}\n", kernels.size());
+    fmt::print("{}\n", kernels->size());
   else
-    for (const KernelConfig& kernel : kernels) fmt::print("{}\n", kernel_name(kernel));
+    for (const KernelConfig& kernel : *kernels) fmt::print("{}\n", kernel_name(kernel));
   return {};
 }
 

@@ -16,6 +16,7 @@
 #include "instances/attention/cuda.hpp"
 #include "instances/gemm/cpu.hpp"
 #include "instances/gemm/cuda.hpp"
+#include "instances/gemm/variants.hpp"
 #include "spec/architectures.hpp"
 #include "vocabulary/field_table.hpp"
 #include "vocabulary/names/name.hpp"
@@ -132,10 +133,10 @@ Result<std::vector<Explanation>> explain_native(const KernelConfig& config, std:
 }  // namespace
 
 bool Explanation::is_listed() const {
-  return all_accept(listed);
+  return all_accept(listed) && on_demand.empty();
 }
 bool Explanation::is_sound() const {
-  return is_listed() && all_accept(sound);
+  return all_accept(listed) && all_accept(sound);
 }
 
 double config_distance(const KernelConfig& a, const KernelConfig& b, double enough) {
@@ -209,6 +210,35 @@ void check_is_in_table(Explanation& explanation, std::string_view specs, const s
        .figures = fmt::format("{}/{}.json", specs, explanation.config.arch.text())});
 }
 
+/// Listings hold a choice of signatures, of which each has many instances.
+template <class Spec>
+bool is_listed_signature(const Spec& spec, const AttentionSignature& wanted) {
+  bool found = false;
+  listed_attention_signatures(spec, [&](const AttentionSignature& signature) {
+    found = signature == wanted;
+    return !found;
+  });
+  return found;
+}
+template <class Spec>
+bool is_listed_signature(const Spec& spec, const GemmSignature& wanted) {
+  bool found = false;
+  listed_gemm_signatures(spec, "", [&](const GemmSignature& plain) {
+    for (const auto& [variant, name] : EnumTable<GemmVariant>::kNames)
+      for (const GemmSignature& signature : variants_of(plain, variant)) found = found || signature == wanted;
+    return !found;
+  });
+  return found;
+}
+
+template <class Spec, class Signature>
+void check_is_listed(Explanation& explanation, const Spec& spec, const Signature& signature) {
+  if (!all_accept(explanation.listed) || explanation.config.algorithm.pipeline == Pipeline::generic) return;
+  if (!is_listed_signature(spec, signature))
+    explanation.on_demand =
+        "lists hold the usual head dims, types of results, epilogues and traits, and this signature is none of them";
+}
+
 Status only_attention(const KernelConfig& config, const ArchName& arch) {
   if (config.operation() == Operation::attention) return {};
   return fail(ErrorCode::unsupported,
@@ -226,6 +256,7 @@ Result<Explanation> explain_cpu_attention(const CpuSpec& spec, KernelConfig conf
   // Tiles are what a caller can change; the signature is what it needs.
   const auto walk = [&](ConfigSink sink) { enumerate_cpu_attention(spec, config.attention(), sink); };
   check_is_in_table(out, "specs/cpu", walk);
+  check_is_listed(out, spec, config.attention());
   find_nearest(out, walk);
   return out;
 }
@@ -237,6 +268,7 @@ Result<Explanation> explain_cpu_gemm(const CpuSpec& spec, KernelConfig config) {
   out.listed = verdicts(cpu_gemm_rules(), CpuGemmSubject{config, spec});
   const auto walk = [&](ConfigSink sink) { enumerate_cpu_gemm(spec, std::get<GemmSignature>(config.signature), sink); };
   check_is_in_table(out, "specs/cpu", walk);
+  check_is_listed(out, spec, std::get<GemmSignature>(config.signature));
   find_nearest(out, walk);
   return out;
 }
@@ -250,6 +282,7 @@ Result<Explanation> explain_cuda_attention(const CudaSpec& spec, KernelConfig co
   const int packed[] = {config.algorithm.pack_gqa, 1};
   const auto walk = [&](ConfigSink sink) { enumerate_cuda_attention(spec, config.attention(), packed, sink); };
   check_is_in_table(out, "specs/cuda", walk);
+  check_is_listed(out, spec, config.attention());
   find_nearest(out, walk);
   return out;
 }
@@ -263,6 +296,7 @@ Result<Explanation> explain_cuda_gemm(const CudaSpec& spec, KernelConfig config)
     enumerate_cuda_gemm(spec, std::get<GemmSignature>(config.signature), sink);
   };
   check_is_in_table(out, "specs/cuda", walk);
+  check_is_listed(out, spec, std::get<GemmSignature>(config.signature));
   find_nearest(out, walk);
   return out;
 }
@@ -274,9 +308,11 @@ Result<std::vector<Explanation>> explain(std::string_view name, std::string_view
 
 std::string explanation_text(const Explanation& explanation) {
   std::string out = fmt::format("{} on {}: {}\n", kernel_name(explanation.config), explanation.config.arch.text(),
-                                explanation.is_sound()    ? "listed and sound"
-                                : explanation.is_listed() ? "listed, but not sound"
-                                                          : "not listed");
+                                !explanation.on_demand.empty() ? "not listed, made on demand"
+                                : explanation.is_sound()       ? "listed and sound"
+                                : explanation.is_listed()      ? "listed, but not sound"
+                                                               : "not listed");
+  if (!explanation.on_demand.empty()) out += fmt::format("  {}\n", explanation.on_demand);
   append_verdicts(out, explanation.listed);
   if (!explanation.sound.empty()) {
     out += " validator and silicon\n";
@@ -300,6 +336,7 @@ std::string explanations_json(const std::vector<Explanation>& explanations) {
     one["is_sound"] = each.is_sound();
     one["listed"] = verdicts_json(each.listed);
     one["sound"] = verdicts_json(each.sound);
+    if (!each.on_demand.empty()) one["on_demand"] = each.on_demand;
     one["receipts"] = each.receipts;
     if (each.nearest) one["nearest"] = {{"name", *each.nearest}, {"changes", each.changes}};
     out.push_back(std::move(one));

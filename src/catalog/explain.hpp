@@ -18,13 +18,15 @@ struct Explanation {
   std::vector<RuleVerdict> listed;  ///< why it is in the vendor's list, or not
   std::vector<RuleVerdict>
       sound;  ///< what its validator and the silicon say; empty where there is nothing beyond the list
+  /// Own kernels: why no list holds it although nothing refuses it. Dispatch and `build` make such kernels on demand.
+  std::string on_demand;
   std::vector<std::string> receipts;   ///< attention: the receipts whose lists have it, with their profiles
   std::optional<std::string> nearest;  ///< the name of the nearest instance that is listed and sound; absent when there
                                        ///< is none or it is itself
   std::vector<std::string> changes;    ///< what differs in it: "pad 0011 -> 1111"
 
   [[nodiscard]] bool is_listed() const;
-  [[nodiscard]] bool is_sound() const;  ///< listed, and nothing speaks against it
+  [[nodiscard]] bool is_sound() const;  ///< listed or made on demand, and nothing speaks against it
 };
 
 /// Every architecture whose backend could have such a kernel gets an explanation, or the one that is named.

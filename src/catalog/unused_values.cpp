@@ -10,6 +10,7 @@
 #include "instances/gemm/cpu.hpp"
 #include "instances/gemm/cuda.hpp"
 #include "instances/gemm/cuda_rows.hpp"
+#include "instances/gemm/variants.hpp"
 #include "spec/head_dims.hpp"
 
 namespace tilesmith {
@@ -68,32 +69,12 @@ void plain_attention_signatures(const Spec& spec, std::initializer_list<std::pai
     }
 }
 
-/// Listed ones, and with each what listings leave out.
 template <class Spec, class Visit>
 void gemm_signatures(const Spec& spec, Visit visit) {
-  const auto with_variants = [&](GemmSignature signature) {
-    visit(signature);
-    signature.grouping = GemmGrouping::contiguous;
-    visit(signature);
-    signature.grouping = GemmGrouping::none;
-    signature.mm_plus_mm = true;
-    visit(signature);
-  };
-  listed_gemm_signatures(spec, "", [&](const GemmSignature& signature) {
-    if (!signature.epilogue_ops.empty()) return true;
-    with_variants(signature);
-    if (signature.a == DataType::fp8) {
-      GemmSignature scaled = signature;
-      scaled.qscale = QuantScale::blockscale;
-      with_variants(scaled);
-    }
-    if (signature.a == DataType::bf16 || signature.a == DataType::fp16)
-      for (const DataType weights : {DataType::int8, DataType::int4}) {
-        GemmSignature weighed = signature;
-        weighed.b = weights;
-        weighed.scale = signature.a;
-        with_variants(weighed);
-      }
+  listed_gemm_signatures(spec, "", [&](const GemmSignature& plain) {
+    if (!plain.epilogue_ops.empty()) return true;
+    for (const auto& [variant, name] : EnumTable<GemmVariant>::kNames)
+      for (const GemmSignature& signature : variants_of(plain, variant)) visit(signature);
     return true;
   });
 }
@@ -107,23 +88,20 @@ void attention_values(const CudaSpec& spec, const std::string& file, Values& val
     }
   using enum DataType;
   const int one[] = {1};
-  plain_attention_signatures(spec,
-                             {{bf16, QuantScale::none},
-                              {fp32, QuantScale::none},
-                              {tf32, QuantScale::none},
-                              {fp8bf16, QuantScale::pertensor}},
-                             [&](const AttentionSignature& signature) {
-                               walk_cuda_attention(spec, signature, one,
-                                                   [&](const KernelConfig& config, const CudaTile& row,
-                                                       const Rule<CudaAttentionSubject>* refused) {
-                                                     if (refused == nullptr)
-                                                       values.use({&row, 0});
-                                                     else
-                                                       values.refuse({&row, 0}, *refused,
-                                                                     CudaAttentionSubject{config, spec});
-                                                     return true;
-                                                   });
-                             });
+  plain_attention_signatures(
+      spec,
+      {{bf16, QuantScale::none}, {fp32, QuantScale::none}, {tf32, QuantScale::none}, {fp8bf16, QuantScale::pertensor}},
+      [&](const AttentionSignature& signature) {
+        walk_cuda_attention(
+            spec, signature, one,
+            [&](const KernelConfig& config, const CudaTile& row, const Rule<CudaAttentionSubject>* refused) {
+              if (refused == nullptr)
+                values.use({&row, 0});
+              else
+                values.refuse({&row, 0}, *refused, CudaAttentionSubject{config, spec});
+              return true;
+            });
+      });
 }
 
 /// The rule that refuses every width of access, or null.

@@ -1,5 +1,5 @@
-// Values of a spec's tile tables that make no kernel: whoever adds a tile (TILESMITH_SPEC_DIR) learns that every rule set
-// refuses it, and by which figures, and does not look for it in vain.
+// Values of a spec's tile tables that make no kernel: whoever adds a tile (TILESMITH_SPEC_DIR) learns that every rule
+// set refuses it, and by which figures, and does not look for it in vain.
 #pragma once
 
 #include <string>
@@ -18,8 +18,7 @@ struct UnusedValue {
   std::string refusal;  ///< "rule shared_memory_fits refuses it: ..."
 };
 
-/// Each tile, or of CPU levels each of a tile's figures, that no listed signature, and none of groups, weights, block
-/// scales and second products, makes an instance of.
+/// Each tile, or of CPU levels each of a tile's figures, that no listed signature makes an instance of.
 [[nodiscard]] std::vector<UnusedValue> unused_values(const CpuSpec& spec);
 [[nodiscard]] std::vector<UnusedValue> unused_values(const CudaSpec& spec);
 /// The same of an architecture by its name; none for names without own kernels. Error: a wrong spec.

@@ -10,7 +10,8 @@
 
 namespace tilesmith {
 
-/// `Subject` is what the rules of one operation family look at: a config and its chip's facts.
+/// `Subject` is what the rules of one operation family look at: a config and its chip's facts. Every rule, and its
+/// figures, must bear any config, also one that the rules before it refuse: explain asks them all.
 template <class Subject>
 struct Rule {
   std::string_view name;   ///< lower_snake, unique in its family

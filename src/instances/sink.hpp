@@ -9,5 +9,7 @@ namespace tilesmith {
 
 /// Returns false to stop the enumeration.
 using ConfigSink = FunctionRef<bool(const KernelConfig&)>;
+using AttentionSignatureSink = FunctionRef<bool(const AttentionSignature&)>;
+using GemmSignatureSink = FunctionRef<bool(const GemmSignature&)>;
 
 }  // namespace tilesmith

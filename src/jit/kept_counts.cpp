@@ -36,7 +36,9 @@ constexpr Field kFields[] = {
     {"build_ns", &BuildCounts::build_ns, &BuildCounters::build_ns},
 };
 
-fs::path file_of(const fs::path& root) { return root / "v1/counts"; }
+fs::path file_of(const fs::path& root) {
+  return root / "v1/counts";
+}
 
 BuildCounts counted_so_far() {
   BuildCounts counts;

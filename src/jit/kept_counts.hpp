@@ -1,7 +1,7 @@
-// What all processes together did to have their kernels: the sum of their counters (jit/counters.hpp), kept in the store
-// they used, in the file `v1/counts`. A process adds to it after it compiled, at most once a minute while it only finds
-// kernels, and when it ends; one that is killed takes with it what it had not added. A file that is damaged, or that
-// cannot be written, never fails a call: counting begins anew, or is left to the next time.
+// What all processes together did to have their kernels: the sum of their counters (jit/counters.hpp), kept in the
+// store they used, in the file `v1/counts`. A process adds to it after it compiled, at most once a minute while it only
+// finds kernels, and when it ends; one that is killed takes with it what it had not added. A file that is damaged, or
+// that cannot be written, never fails a call: counting begins anew, or is left to the next time.
 #pragma once
 
 #include <cstdint>

@@ -198,17 +198,22 @@ void enumerate_cpu_attention(const CpuSpec& spec, ConfigSink sink) {
   for (const DataType type : kGenericTypes)
     if (!sink(generic_cpu_attention(spec, type))) return;
 
-  const std::vector<std::pair<int, int>> head_dims = listed_head_dims(spec);
+  listed_attention_signatures(spec, [&](const AttentionSignature& signature) {
+    bool wanted = true;
+    enumerate_cpu_attention(spec, signature, [&](const KernelConfig& config) { return wanted = sink(config); });
+    return wanted;
+  });
+}
 
-  bool wanted = true;
-  const auto forward = [&](const KernelConfig& config) { return wanted = sink(config); };
+void listed_attention_signatures(const CpuSpec& spec, AttentionSignatureSink sink) {
+  const std::vector<std::pair<int, int>> head_dims = listed_head_dims(spec);
   AttentionSignature signature;
   for (const DataType type : {DataType::bf16, DataType::fp16, DataType::fp32})
     for (const auto& [qk, v] : head_dims)
       for (const SequenceMode mode : {SequenceMode::batch, SequenceMode::group})
         for (const MaskKind mask : {MaskKind::none, MaskKind::generic})
           for (const BiasKind bias : {BiasKind::none, BiasKind::elementwise, BiasKind::alibi})
-            for (unsigned flags = 0; flags < 32 && wanted; ++flags) {
+            for (unsigned flags = 0; flags < 32; ++flags) {
               signature.data_type = type;
               signature.head_dim_qk = static_cast<std::uint16_t>(qk);
               signature.head_dim_v = static_cast<std::uint16_t>(v);
@@ -220,7 +225,7 @@ void enumerate_cpu_attention(const CpuSpec& spec, ConfigSink sink) {
               signature.soft_cap = (flags & 4) != 0;
               signature.sink = (flags & 8) != 0;
               signature.paged_kv = (flags & 16) != 0;
-              enumerate_cpu_attention(spec, signature, forward);
+              if (!sink(signature)) return;
             }
 }
 

@@ -43,6 +43,9 @@ void enumerate_cpu_attention(const CpuSpec& spec, const AttentionSignature& sign
 /// The data types that generic kernels exist for.
 [[nodiscard]] std::span<const DataType> generic_cpu_attention_types();
 
+/// The signatures that listings hold, but those of generic kernels: every data type, head dim of the facts and trait.
+void listed_attention_signatures(const CpuSpec& spec, AttentionSignatureSink sink);
+
 /// All instances of one level: every data type, head dim, trait and tile that the rules accept.
 void enumerate_cpu_attention(const CpuSpec& spec, ConfigSink sink);
 

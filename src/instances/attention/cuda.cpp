@@ -297,14 +297,20 @@ void enumerate_cuda_attention(const CudaSpec& spec, const AttentionSignature& si
 }
 
 void enumerate_cuda_attention(const CudaSpec& spec, ConfigSink sink) {
-  const std::vector<std::pair<int, int>> head_dims = listed_head_dims(spec);
   std::vector<int> pack_gqa;
   for (const CudaAttentionPipeline& pipeline : spec.attention_fwd)
     for (const int packed : pipeline.pack_gqa)
       if (std::ranges::find(pack_gqa, packed) == pack_gqa.end()) pack_gqa.push_back(packed);
+  listed_attention_signatures(spec, [&](const AttentionSignature& signature) {
+    bool wanted = true;
+    enumerate_cuda_attention(spec, signature, pack_gqa,
+                             [&](const KernelConfig& config) { return wanted = sink(config); });
+    return wanted;
+  });
+}
 
-  bool wanted = true;
-  const auto forward = [&](const KernelConfig& config) { return wanted = sink(config); };
+void listed_attention_signatures(const CudaSpec& spec, AttentionSignatureSink sink) {
+  const std::vector<std::pair<int, int>> head_dims = listed_head_dims(spec);
   AttentionSignature signature;
   struct Kind {
     DataType type;
@@ -323,7 +329,7 @@ void enumerate_cuda_attention(const CudaSpec& spec, ConfigSink sink) {
       for (const SequenceMode mode : {SequenceMode::batch, SequenceMode::group})
         for (const MaskKind mask : {MaskKind::none, MaskKind::causal, MaskKind::generic})
           for (const BiasKind bias : {BiasKind::none, BiasKind::elementwise, BiasKind::alibi})
-            for (unsigned flags = 0; flags < 32 && wanted; ++flags) {
+            for (unsigned flags = 0; flags < 32; ++flags) {
               signature.data_type = kind.type;
               signature.qscale = kind.scale;
               signature.unaligned = kind.unaligned;
@@ -338,7 +344,7 @@ void enumerate_cuda_attention(const CudaSpec& spec, ConfigSink sink) {
               signature.sink = (flags & 8) != 0;
               signature.negative_scale = (flags & 16) != 0;
               if (cuda_attention_signature(signature) != signature) continue;  // the same kernels again
-              enumerate_cuda_attention(spec, signature, pack_gqa, forward);
+              if (!sink(signature)) return;
             }
 }
 

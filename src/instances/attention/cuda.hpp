@@ -46,6 +46,9 @@ void walk_cuda_attention(const CudaSpec& spec, const AttentionSignature& signatu
 void enumerate_cuda_attention(const CudaSpec& spec, const AttentionSignature& signature, std::span<const int> pack_gqa,
                               ConfigSink sink);
 
+/// The signatures that listings hold: every data type, head dim of the facts and trait, each once.
+void listed_attention_signatures(const CudaSpec& spec, AttentionSignatureSink sink);
+
 /// All instances of one architecture: every data type, head dim, trait, tile and listed packing that the rules accept.
 void enumerate_cuda_attention(const CudaSpec& spec, ConfigSink sink);
 

@@ -87,7 +87,7 @@ void portable_facts(const AttentionSignature& s, const Algorithm& a, CudaAttenti
   const int columns = element == 4 && s.bias == BiasKind::elementwise && s.dropout ? 128 : 256;
   const bool whole = s.head_dim_qk * element <= kWholeBytes;
   facts.chunk_qk = whole ? round_up(s.head_dim_qk, 16) : kWholeBytes / element;
-  facts.column_blocks = ceil_div(s.head_dim_v, columns);
+  facts.column_blocks = std::max(1, ceil_div(s.head_dim_v, columns));
   // A row is whole products of depth 16, and 16 bytes more against bank conflicts.
   const long pitch_qk = element * facts.chunk_qk + 16, pitch_v = element * output_columns(s, facts) + 16;
   facts.shared_bytes = (a.tile[0] + a.tile[1]) * pitch_qk + a.tile[1] * pitch_v;

@@ -46,7 +46,7 @@ void redistribute_registers(int warpgroups, CudaGemmResources& facts) {
 }
 
 void warp_specialized_facts(const GemmSignature& s, const Algorithm& a, CudaGemmResources& facts) {
-  const int tile_m = a.tile[0], tile_n = a.tile[1], warpgroups = a.wave[0];
+  const int tile_m = a.tile[0], tile_n = a.tile[1], warpgroups = std::max<int>(a.wave[0], 1);
   facts.threads = 128 * (warpgroups + 1);
   facts.warps = 4 * warpgroups;
   facts.persistent = facts.tensor_maps = true;
@@ -74,7 +74,7 @@ void warp_specialized_facts(const GemmSignature& s, const Algorithm& a, CudaGemm
 
 /// The product is transposed: a warpgroup has 64 columns of B, and of all rows of the tile.
 void mixed_facts(const GemmSignature& s, const Algorithm& a, CudaGemmResources& facts) {
-  const int tile_m = a.tile[0], tile_n = a.tile[1], warpgroups = a.wave[0];
+  const int tile_m = a.tile[0], tile_n = a.tile[1], warpgroups = std::max<int>(a.wave[0], 1);
   constexpr int kTurnPitch = 64 + 4;  // floats
   const int turned = std::min(tile_m, 64);
   facts.threads = 128 * (warpgroups + 1);

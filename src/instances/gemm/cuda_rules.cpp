@@ -100,7 +100,8 @@ bool stage_is_whole(const Subject& s) {
   const auto [step, most] = stage_step(s);
   if (s.tile_k() < step || s.tile_k() > most || s.tile_k() % step != 0) return false;
   if (is_mixed(s)) return std::has_single_bit(static_cast<unsigned>(s.tile_k()));  // rows that are swizzled
-  return s.algorithm().pipeline != Pipeline::skinny_tma || 4 * (s.tile_k() / step) % s.algorithm().wave[2] == 0;
+  return s.algorithm().pipeline != Pipeline::skinny_tma ||
+         4 * (s.tile_k() / step) % std::max<int>(s.algorithm().wave[2], 1) == 0;
 }
 
 bool fields_belong(const Subject& s) {

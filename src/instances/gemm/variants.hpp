@@ -4,7 +4,7 @@
 #include <string_view>
 #include <vector>
 
-#include "base/function_ref.hpp"
+#include "instances/sink.hpp"
 #include "vocabulary/signature.hpp"
 
 namespace tilesmith {
@@ -27,9 +27,6 @@ struct EnumTable<GemmVariant> {
                                                           {GemmVariant::weights, "weights"},
                                                           {GemmVariant::mm_plus_mm, "mm_plus_mm"}});
 };
-
-/// Returns false to stop.
-using GemmSignatureSink = FunctionRef<bool(const GemmSignature&)>;
 
 /// The variant's signatures made from a plain one; none where it has no meaning. Whether a chip carries them is for
 /// its rules to say.

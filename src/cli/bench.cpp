@@ -252,8 +252,9 @@ Status bench(const BenchCliOptions& o) {
     building->update(done, remark(failed));
   };
   std::unique_ptr<Progress> measuring;
-  std::size_t failures = 0;
+  std::size_t failures = 0, total = 0;
   progress.problem = [&](std::size_t problem, std::size_t count, const BenchProblem&) {
+    total = count;
     building.reset();
     if (problem == 0) remember_first_signal();
     if (!measuring) measuring = std::make_unique<Progress>("measuring", count);
@@ -276,6 +277,7 @@ Status bench(const BenchCliOptions& o) {
   progress.skipped = [&](const BenchProblem&, const Error& error) { ++skipped[error.message]; };
 
   TS_ASSIGN(const BenchSummary summary, run_bench(options, progress));
+  if (measuring && !summary.stopped) measuring->update(total, remark(failures));
   measuring.reset();
   building.reset();
 

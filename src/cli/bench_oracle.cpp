@@ -260,6 +260,7 @@ Status bench_oracle(const OracleCliOptions& o, const OracleSetting& setting) {
     fmt::print(stderr, "skipped: {}: {}\n", line, error.text());
   };
   TS_ASSIGN(const OracleResult result, measure_all(options, progress));
+  if (measuring) measuring->update(result.measured);
   measuring.reset();
   building.reset();
   std::size_t failed = 0, unverified = 0;

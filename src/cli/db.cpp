@@ -91,8 +91,8 @@ Status show(const DbOptions& o) {
     if (!o.runs)
       fmt::print("{:10.2f} us  {:.3f}  {}  {}  {}\n", choice.seconds * 1e6, choice.gain, choice.line, choice.name,
                  choice.device_class);
-  fmt::print("{} runs, {} races of {} problems, {} recipes, {} timings; digest of the choices {}\n", counts.runs,
-             counts.races, counts.problems, counts.recipes, counts.timings, file.digest());
+  fmt::print("{} runs, {} races of {} problems, {} recipes, {} timings of finalists; digest of the choices {}\n",
+             counts.runs, counts.races, counts.problems, counts.recipes, counts.timings, file.digest());
   if (counts.foreign > 0) fmt::print("{} samples of other programs (--foreign lists them)\n", counts.foreign);
   return {};
 }

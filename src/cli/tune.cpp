@@ -338,6 +338,7 @@ Status tune_operation(const TuneCliOptions& o, const std::vector<GivenOption>& g
     options.problems = std::move(problems);
     TS_ASSIGN(TuneSummary some, tune(options, progress));
     building.reset();
+    if (racing) racing->update(some.raced);
     racing.reset();
     some.raced += summary.raced;
     some.known += summary.known;

@@ -1,6 +1,8 @@
 // tune and db: from a problem on the command line to a published file that run obeys.
 #include <gtest/gtest.h>
 
+#include <regex>
+
 #include <nlohmann/json.hpp>
 
 #include "base/file.hpp"
@@ -60,6 +62,7 @@ TEST(TuneVerb, ARangeOfSizesIsTunedAheadAndRunTakesTheInterval) {
   const auto path = [&](const char* name) { return (folder.path() / name).string(); };
   const std::string rest = " -n 24 -k 40 --dtype fp32 --threads 1", db = " --db " + path("a.db");
   const auto tuned = run("tune gemm -m 60:64 --candidates 1 --budget 0.1 --json" + rest + db);
+  EXPECT_TRUE(std::regex_search(tuned.errors, std::regex("racing: ([0-9]+) of \\1, "))) << tuned.errors;
   ASSERT_EQ(tuned.code, 0) << tuned.errors;
   ASSERT_GE(document(tuned)["raced"], 2);
   ASSERT_FALSE(document(tuned)["intervals"].empty());

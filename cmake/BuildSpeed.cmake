@@ -60,6 +60,11 @@ if(TILESMITH_PRECOMPILED_HEADERS)
     add_library(tilesmith_precompiled_test STATIC ${PROJECT_BINARY_DIR}/precompiled.cpp)
     target_compile_options(tilesmith_precompiled_test PRIVATE -O0 -fPIE)
     target_link_libraries(tilesmith_precompiled_test PRIVATE tilesmith_options fmt::fmt GTest::gtest)
-    target_precompile_headers(tilesmith_precompiled_test PRIVATE ${tilesmith_headers} <set> <thread> <gtest/gtest.h>)
+    # With the project's own headers that most tests include: what is left to parse of a test is a seventh less.
+    set(own_headers include/tilesmith/dispatcher.hpp src/base/file.hpp src/spec/cpu/spec.hpp src/spec/cuda/spec.hpp
+                    src/verify/attention/reference.hpp src/verify/gemm/reference.hpp src/vocabulary/names/native.hpp)
+    list(TRANSFORM own_headers PREPEND ${PROJECT_SOURCE_DIR}/)
+    target_include_directories(tilesmith_precompiled_test PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)
+    target_precompile_headers(tilesmith_precompiled_test PRIVATE ${tilesmith_headers} <set> <thread> <gtest/gtest.h> ${own_headers})
   endif()
 endif()

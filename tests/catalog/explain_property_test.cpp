@@ -2,7 +2,6 @@
 #include <gtest/gtest.h>
 
 #include <cstring>
-#include <map>
 #include <random>
 
 #include "catalog/explain.hpp"
@@ -82,7 +81,8 @@ std::vector<Case> cases() {
                                      ? known_archs().value()
                                      : std::vector<std::string>{"gfx942", "gfx1201", "sm_90a", "x86_64_v4"})
     for (const Operation operation : {Operation::attention, Operation::gemm, Operation::conv})
-      all.push_back({arch, operation});
+      if (testing::thorough() || arch != "gfx1201" || operation != Operation::attention)
+        all.push_back({arch, operation});
   return all;
 }
 
@@ -99,13 +99,13 @@ TEST_P(ExplainProperty, AgreesWithTheListOnRandomNeighbours) {
   if (!listing) GTEST_SKIP() << listing.error().text();
 
   Random random(7);
-  const std::vector<KernelConfig> listed = sample(*listing, testing::thorough() ? 200 : costly ? 4 : 10, random);
+  const std::vector<KernelConfig> listed = sample(*listing, testing::thorough() ? 200 : costly ? 2 : 10, random);
   ASSERT_FALSE(listed.empty());
   struct Verdict {
     Explanation explanation;
     bool found = false;
   };
-  std::map<std::string, Verdict> asked;
+  std::vector<Verdict> asked;
   std::size_t nameless = 0;
   const auto ask = [&](const KernelConfig& config) {
     const auto explanations = explain(kernel_name(config), arch);
@@ -113,24 +113,23 @@ TEST_P(ExplainProperty, AgreesWithTheListOnRandomNeighbours) {
       ++nameless;  // no kernel has such a name
       return;
     }
-    const Explanation& explanation = explanations->front();
-    asked.try_emplace(key_of(explanation.config).hex(), Verdict{explanation});
+    asked.push_back({explanations->front()});
   };
   for (const KernelConfig& config : listed) ask(config);
   EXPECT_EQ(nameless, 0u) << "every listed kernel has a name that explain knows";
   EXPECT_EQ(asked.size(), listed.size());
-  for (std::size_t i = 0; i < (testing::thorough() ? 400u : costly ? 6u : 60u); ++i)
+  for (std::size_t i = 0; i < (testing::thorough() ? 400u : costly ? 3u : 60u); ++i)
     ask(neighbour(listed[below(random, listed.size())], listed[below(random, listed.size())], random));
 
   ListStatistics statistics;
   ASSERT_TRUE(listing->walk(
       [&](const KernelConfig& config) {
-        if (const auto at = asked.find(key_of(config).hex()); at != asked.end()) at->second.found = true;
+        for (Verdict& verdict : asked) verdict.found = verdict.found || verdict.explanation.config == config;
         return true;
       },
       statistics));
   std::size_t refused = 0;
-  for (const auto& [key, verdict] : asked) {
+  for (const Verdict& verdict : asked) {
     EXPECT_EQ(verdict.explanation.is_listed(), verdict.found) << explanation_text(verdict.explanation);
     refused += !verdict.found;
   }
@@ -167,7 +166,7 @@ TEST_P(ExplainProperty, BearsAnyConfig) {
   Random random(11);
   const std::vector<KernelConfig> listed = sample(*listing, 50, random);
   std::size_t explained = 0;
-  for (int i = 0; i < (costly ? 4 : 500) * (testing::thorough() ? 20 : 1); ++i) {
+  for (int i = 0; i < (costly ? 4 : 200) * (testing::thorough() ? 20 : 1); ++i) {
     KernelConfig config = listed[below(random, listed.size())];
     for (std::size_t changes = 1 + below(random, 6); changes > 0; --changes) {
       set_anything(config.algorithm, random);

@@ -45,6 +45,8 @@ const AmdWaveLimit* wave_limit(const Subject& s) {
 /// rows of one slice.
 bool preshuffle_fits(const Subject& s, int lanes) {
   const auto& a = s.algorithm();
+  const int waves = a.wave[0] * a.wave[1] * a.wave[2];
+  if (waves == 0 || a.warp[0] == 0) return false;
   const int bits = bits_of(s.signature().b);
   const int stored = a.warp[0] * a.warp[2] * bits / 8 * (a.tile[0] / (a.wave[0] * a.warp[0])) / lanes;
   if (stored % 16 != 0) return false;
@@ -53,7 +55,7 @@ bool preshuffle_fits(const Subject& s, int lanes) {
   const int k0 = a.tile[2] / k1;
   if (k0 == 0 || lanes % k0 != 0) return false;
   const int m2 = lanes / k0;
-  return a.tile[0] % (m2 * a.wave[0] * a.wave[1] * a.wave[2]) == 0;
+  return a.tile[0] % (m2 * waves) == 0;
 }
 constexpr int kUpstreamLanes = 64;  // upstream counts on waves of 64 lanes everywhere
 
@@ -211,7 +213,7 @@ bool block_covers(const Subject& s, int contiguous, int other, int bits) {
   const auto& wave = s.algorithm().wave;
   const long threads = static_cast<long>(wave[0]) * wave[1] * wave[2] * lanes;
   const long elements = static_cast<long>(contiguous) * other;
-  if (threads == 0 || elements % threads != 0) return false;
+  if (threads == 0 || elements == 0 || elements % threads != 0) return false;
   const long each = elements / threads;
   long vector = 1;
   for (const int bytes : {16, 8, 4, 2, 1}) {

@@ -11,7 +11,7 @@
 
 #include "codegen/emulated_tiles.hpp"
 #include "codegen/gemm/cpu.hpp"
-#include "codegen/gemm/cpu_problem.hpp"
+#include "codegen/gemm/cpu_call.hpp"
 #include "runtime/cpu/thread_pool.hpp"
 #include "thorough.hpp"
 
@@ -77,7 +77,7 @@ void expect_correct(const CpuGemmParameters& p, const std::vector<GemmSizes>& ca
   const auto kernel = compile(p);
   ASSERT_TRUE(kernel) << kernel.error().text();
   for (const GemmSizes& sizes : cases) {
-    const GemmProblem problem(p, sizes);
+    const CpuGemmCall problem(p, sizes);
     run_kernel(**kernel, &problem.args());
     ASSERT_EQ(problem.mismatch(), "") << describe(sizes);
   }
@@ -232,10 +232,10 @@ TEST_P(CpuGemmKernels, SplitsOfKAreCorrectAndIndependentOfThreads) {
     const auto kernel = compile(p);
     ASSERT_TRUE(kernel);
     GemmSizes sizes{.m = 61, .n = 300, .k = 500, .splits = 3};
-    const GemmProblem one(p, sizes);
+    const CpuGemmCall one(p, sizes);
     run_kernel(**kernel, &one.args());
     sizes.threads = 16;
-    const GemmProblem many(p, sizes);
+    const CpuGemmCall many(p, sizes);
     run_kernel(**kernel, &many.args());
     const auto bytes = static_cast<std::size_t>(sizes.m * one.args().d_leading - 3) * size_of(p.output);
     EXPECT_EQ(std::memcmp(one.args().d, many.args().d, bytes), 0);
@@ -250,7 +250,7 @@ TEST_P(CpuGemmKernels, ThreadsShareTheTasks) {
   ASSERT_TRUE(kernel) << kernel.error().text();
   ThreadPool pool(3);
   for (int round = 0; round < 5; ++round) {
-    const GemmProblem problem(p, {.m = 150, .n = 333, .k = 200, .batch = 2, .splits = 2, .threads = 3});
+    const CpuGemmCall problem(p, {.m = 150, .n = 333, .k = 200, .batch = 2, .splits = 2, .threads = 3});
     TsGemmArgs args = problem.args();
     const GuardedBytes workspace(static_cast<std::size_t>((*kernel)->workspace_bytes(&args)), 64);
     args.workspace = workspace.data();
@@ -272,7 +272,7 @@ TEST_P(CpuGemmKernels, PackedMatricesGiveTheSameBits) {
     ASSERT_TRUE(packer) << packer.error().text();
     ASSERT_TRUE(kernel) << kernel.error().text();
     for (const GemmSizes& sizes : kAwkward) {
-      const GemmProblem expected(p, sizes), problem(p, sizes);
+      const CpuGemmCall expected(p, sizes), problem(p, sizes);
       run_kernel(**plain, &expected.args());
       const GuardedBytes packed(static_cast<std::size_t>((*packer)->workspace_bytes(&problem.args())), 64);
       TsGemmArgs args = problem.args();
@@ -349,7 +349,7 @@ TEST_P(CpuGemmKernels, NumbersThatAreNotFiniteStayInTheirRowsAndColumns) {
     const GemmSizes sizes{.m = 13, .n = 70, .k = 90};
     const auto kernel = compile(p);
     ASSERT_TRUE(kernel);
-    const GemmProblem problem(p, sizes);
+    const CpuGemmCall problem(p, sizes);
     const TsGemmArgs& args = problem.args();
     store_element(p.element, const_cast<void*>(args.a.data), static_cast<std::size_t>(5 * args.a.leading + 7),
                   std::numeric_limits<double>::quiet_NaN());

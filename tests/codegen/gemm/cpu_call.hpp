@@ -23,9 +23,9 @@ struct GemmSizes {
   bool whole_lines = false;  ///< rows begin at multiples of 64 bytes
 };
 
-class GemmProblem {
+class CpuGemmCall {
  public:
-  GemmProblem(const CpuGemmParameters& parameters, const GemmSizes& sizes, std::uint64_t seed = 1);
+  CpuGemmCall(const CpuGemmParameters& parameters, const GemmSizes& sizes, std::uint64_t seed = 1);
 
   /// The call; its output is unwritten.
   [[nodiscard]] const TsGemmArgs& args() const { return args_; }

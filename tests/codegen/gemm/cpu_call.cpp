@@ -1,4 +1,4 @@
-#include "codegen/gemm/cpu_problem.hpp"
+#include "codegen/gemm/cpu_call.hpp"
 
 #include <fmt/format.h>
 
@@ -41,11 +41,11 @@ struct Estimate {
 
 }  // namespace
 
-double GemmProblem::Tensor::at(long long b, long long row, long long column) const {
+double CpuGemmCall::Tensor::at(long long b, long long row, long long column) const {
   return load_element(type, bytes->data(), static_cast<std::size_t>(b * batch + row * leading + column));
 }
 
-GemmProblem::Tensor GemmProblem::make(ElementType type, long long members, long long rows, long long columns,
+CpuGemmCall::Tensor CpuGemmCall::make(ElementType type, long long members, long long rows, long long columns,
                                       bool fill) {
   Tensor t;
   t.rows = rows;
@@ -78,11 +78,11 @@ GemmProblem::Tensor GemmProblem::make(ElementType type, long long members, long 
   return t;
 }
 
-TsMatrix GemmProblem::matrix(const Tensor& tensor) {
+TsMatrix CpuGemmCall::matrix(const Tensor& tensor) {
   return {tensor.bytes->data(), tensor.leading, tensor.batch};
 }
 
-GemmProblem::GemmProblem(const CpuGemmParameters& parameters, const GemmSizes& sizes, std::uint64_t seed)
+CpuGemmCall::CpuGemmCall(const CpuGemmParameters& parameters, const GemmSizes& sizes, std::uint64_t seed)
     : parameters_(parameters), sizes_(sizes), seed_(seed) {
   const CpuGemmParameters& p = parameters_;
   const GemmSizes& s = sizes_;
@@ -138,25 +138,25 @@ GemmProblem::GemmProblem(const CpuGemmParameters& parameters, const GemmSizes& s
   args_.high = 0.5F;
 }
 
-TsGemmArgs GemmProblem::args_of_packed(const void* packed) const {
+TsGemmArgs CpuGemmCall::args_of_packed(const void* packed) const {
   TsGemmArgs args = args_;
   args.b.data = packed;
   return args;
 }
 
-double GemmProblem::value_a(long long b, long long i, long long k) const {
+double CpuGemmCall::value_a(long long b, long long i, long long k) const {
   const Tensor& a = k < sizes_.k ? a_ : a2_;
   if (k >= sizes_.k) k -= sizes_.k;
   return parameters_.order_a == MatrixOrder::row ? a.at(b, i, k) : a.at(b, k, i);
 }
 
-double GemmProblem::value_b(long long b, long long k, long long j) const {
+double CpuGemmCall::value_b(long long b, long long k, long long j) const {
   const Tensor& right = k < sizes_.k ? b_ : b2_;
   if (k >= sizes_.k) k -= sizes_.k;
   return parameters_.order_b == MatrixOrder::row ? right.at(b, k, j) : right.at(b, j, k);
 }
 
-std::string GemmProblem::mismatch() const {
+std::string CpuGemmCall::mismatch() const {
   const CpuGemmParameters& p = parameters_;
   const GemmSizes& s = sizes_;
   const bool integers = p.element == ElementType::int8;

@@ -140,7 +140,7 @@ def attention(
     if serve is None:
         serve = _servers.find("q", q)
     if options:
-        serve = under("attention", options, serve)
+        serve = under("attention", options, _servers, serve)
     try:
         return serve(q, k, v, layout, causal, mask, window, scale, softcap, bias, alibi, sink, q_scale, k_scale, v_scale,
                      dropout_p, seed, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, return_lse, diagonal, tf32, block_table,

@@ -15,7 +15,7 @@ from tilesmith.typing import Activation, CallOptions, Gate
 
 _servers = Servers("gemm", "gemm")
 _SERVED_BY = _servers.by_type
-_list_servers = Servers("gemm", "gemm_list", "")
+_list_servers = Servers("gemm", "gemm_list")
 
 
 def matmul(
@@ -101,7 +101,7 @@ def matmul(
         clamp = tuple(clamp)
     serve = _SERVED_BY.get(type(a)) or _servers.find("a", a)
     if options:
-        serve = under("matmul", options, serve)
+        serve = under("matmul", options, _servers, serve)
     try:
         return serve("matmul", a, b, c, bias, multiply, residual, scale_a, scale_b, out, None, zero_b, None, None, amax, out_dtype, alpha, beta,
                      activation, gate, clamp, tf32, prefetch_weights)  # fmt: skip
@@ -151,7 +151,7 @@ def mm_plus_mm(
         clamp = tuple(clamp)
     serve = _SERVED_BY.get(type(a)) or _servers.find("a", a)
     if options:
-        serve = under("mm_plus_mm", options, serve)
+        serve = under("mm_plus_mm", options, _servers, serve)
     try:
         return serve("mm_plus_mm", a, b, None, bias, multiply, residual, None, None, out, None, None, c, d, amax, out_dtype, alpha, 1.0,
                      activation, gate, clamp, tf32, False)  # fmt: skip
@@ -209,7 +209,7 @@ def linear(
         clamp = tuple(clamp)
     serve = _SERVED_BY.get(type(x)) or _servers.find("x", x)
     if options:
-        serve = under("linear", options, serve)
+        serve = under("linear", options, _servers, serve)
     form = "linear"
     if w.__class__ is PackedWeight:
         if w.is_packed:
@@ -291,7 +291,7 @@ def grouped_matmul(
             return []
         compute = _list_servers.by_type.get(type(a[0])) or _list_servers.find("a[0]", a[0])
         if options:
-            compute = under("grouped_matmul", options, compute)
+            compute = under("grouped_matmul", options, _list_servers, compute)
         lists = Operands(a, b, c, bias, multiply, residual, scale_a, scale_b, out, zero_b=zero_b)
         try:
             return compute(lists, out_dtype, alpha, beta, activation, gate, clamp, tf32)
@@ -305,7 +305,7 @@ def grouped_matmul(
     form, groups = ("grouped", group_ends) if group_rows is None else ("masked", group_rows)
     serve = _SERVED_BY.get(type(a)) or _servers.find("a", a)
     if options:
-        serve = under("grouped_matmul", options, serve)
+        serve = under("grouped_matmul", options, _servers, serve)
     try:
         return serve(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, zero_b, None, None, amax, out_dtype, alpha, beta,
                      activation, gate, clamp, tf32, False)  # fmt: skip

@@ -12,6 +12,7 @@ from typing import Any, Callable, Iterable, Optional, Union
 from tilesmith._conditions import Conditions, OptionValues, conditions
 from tilesmith._errors import InvalidArgument, Unsupported, WrongType
 from tilesmith._library import CPU, ContextOptions, check, library, sized
+from tilesmith._tensor_library import Servers
 from tilesmith._views import one_of, shown, whole
 from tilesmith.typing import Build, CallOptions, Determinism
 
@@ -38,7 +39,8 @@ class options:
         TILESMITH_TUNING names one.
 
     None is: as outside. Nested statements add to one another. Plans are kept for each distinct options, as long as the
-    process lives. Around a function of torch.compile it holds for what runs; inside such a function it is refused.
+    process lives. Around a function of torch.compile it holds for what runs; inside such a function it is refused, and each
+    call takes its own options along.
 
     Errors: InvalidArgument, WrongType.
     """
@@ -58,7 +60,8 @@ class options:
         for name, value, known in (("build", build, BUILD), ("determinism", determinism, DETERMINISM)):
             if value is not None:
                 one_of(name, value, known)
-        self._given = OptionValues(kernel, threads, build, determinism, tuning)
+        #: None: as outside
+        self.values = OptionValues(kernel, threads, build, determinism, tuning)
         self._outside: list[Optional[Conditions]] = []
 
     def __enter__(self) -> None:
@@ -66,7 +69,7 @@ class options:
         outside = conditions.now
         self._outside.append(outside)
         before = outside or Conditions()
-        merged = before.options._replace(**{name: value for name, value in self._given._asdict().items() if value is not None})
+        merged = before.options._replace(**{name: value for name, value in self.values._asdict().items() if value is not None})
         conditions.change(before._replace(options=merged))
 
     def __exit__(self, kind: Optional[type[BaseException]], error: Optional[BaseException],
@@ -81,10 +84,12 @@ def check_names(function: str, given: Iterable[str]) -> None:
             raise WrongType(f"{function} has no argument {shown(name)}", f"those that help(tilesmith.{function}) tells")
 
 
-def under(function: str, given: CallOptions, serve: Callable[..., Any]) -> Callable[..., Any]:
-    """`serve` for one call of the package's function, under the options that the call was given."""
+def under(function: str, given: CallOptions, servers: Servers, serve: Callable[..., Any]) -> Callable[..., Any]:
+    """`serve`, of `servers`, for one call of the package's function, under the options that the call was given."""
     check_names(function, given)
     held = options(**given)
+    if (operator := servers.operator(serve)) is not None:  # what is traced now runs later: the operator takes them along
+        return lambda *arguments: operator(*arguments, options=held.values)
 
     def run(*arguments: Any) -> Any:
         with held:

@@ -14,14 +14,14 @@ Serve = Callable[..., Any]
 
 class Servers:
     """The functions that serve one operation, by the type of its first tensor, filled in as types arrive. They are in the
-    module _<library>_<module>: `operation` for plain tensors, with the suffix `others` for torch's others."""
+    module _<library>_<module>: `operation` for plain tensors, <operation>_op for torch's others."""
 
-    def __init__(self, module: str, operation: str, others: str = "_op") -> None:
+    def __init__(self, module: str, operation: str) -> None:
         self.by_type: dict[type, Serve] = {}
         self._module = module
         self._operation = operation
-        self._others = others
-        self._torch: Optional[tuple[type, Serve]] = None  # torch's Tensor, and who serves its subclasses
+        # torch's Tensor, who serves it, and who serves its subclasses
+        self._torch: Optional[tuple[type, Serve, Serve]] = None
         _before_tracing.servers.append(self)
 
     def find(self, name: str, tensor: Any) -> Serve:
@@ -36,16 +36,25 @@ class Servers:
             torch = self.add_torch()
             if (known := self.by_type.get(type(tensor))) is not None:
                 return known
-        return torch[1]
+        return torch[2]
 
-    def add_torch(self) -> tuple[type, Serve]:
+    def operator(self, serve: Serve) -> Optional[Serve]:
+        """Who serves by torch's operator, where the call that `serve` would serve has to pass there: torch traces it, or its
+        first tensor is of a subclass."""
+        if (torch := self._torch) is None:
+            return None
+        _, plain, operator = torch
+        traced = serve is plain and sys.modules["torch"].compiler.is_compiling()
+        return operator if traced or serve is operator else None
+
+    def add_torch(self) -> tuple[type, Serve, Serve]:
         """Fills in all of torch's types, and returns who serves its subclasses. torch is imported."""
         torch = sys.modules["torch"]
         serve = self._in_module("torch", self._operation)
-        others = self._torch = torch.Tensor, self._in_module("torch", self._operation + self._others)
+        added = self._torch = torch.Tensor, serve, self._in_module("torch", f"{self._operation}_op")
         # Subclasses (fake and wrapped tensors) have no data of their own and go through torch's dispatcher.
         self.by_type.update({torch.Tensor: serve, torch.nn.Parameter: serve})
-        return others
+        return added
 
     def _in_module(self, library: str, function: str) -> Serve:
         serve: Serve = getattr(importlib.import_module(f"tilesmith._{library}_{self._module}"), function)

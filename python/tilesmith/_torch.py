@@ -6,6 +6,7 @@ through torch.ops.tilesmith, whose implementations on the CPU and on CUDA are th
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import Any, Iterable, Optional, overload
 
 import torch
@@ -13,8 +14,10 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd import forward_ad
 
+from tilesmith._conditions import OptionValues
 from tilesmith._errors import InvalidArgument, Unsupported
 from tilesmith._library import CPU, CUDA
+from tilesmith._options import options
 from tilesmith._views import View
 
 TYPES: dict[torch.dtype, str] = {
@@ -93,6 +96,16 @@ def check_no_tangents(operation: str, tensors: Iterable[Any]) -> None:
     if any(isinstance(tensor, Tensor) and primal_of(tensor).tangent is not None for tensor in tensors):
         raise Unsupported(f"a tensor has a tangent of forward-mode differentiation, and {operation} carries none",
                           "torch's own operation, or the primal of torch.autograd.forward_ad.unpack_dual", "unsupported")  # fmt: skip
+
+
+#: The options of a call as an operator's arguments, in the order of OptionValues.
+OPTION_ARGUMENTS = "str? kernel=None, SymInt? threads=None, str? build=None, str? determinism=None, str? tuning=None"
+NO_OPTIONS = OptionValues()
+
+
+def under(values: tuple[Any, ...]) -> Any:
+    """For a with statement: the options that an operator was given hold."""
+    return options(**dict(zip(OptionValues._fields, values))) if values.count(None) != len(values) else nullcontext()
 
 
 def define(schema: str, implementation: Any, fake: Any, no_backward: Optional[str] = None) -> None:

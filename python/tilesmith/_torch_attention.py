@@ -13,6 +13,8 @@ from tilesmith._attention_call import Arguments, Call, Tensors, as_window, check
 from tilesmith._errors import InvalidArgument, WrongType
 from tilesmith._kept_calls import KeptCalls
 from tilesmith._torch import (
+    NO_OPTIONS,
+    OPTION_ARGUMENTS,
     TYPES,
     address,
     check_no_tangents,
@@ -23,6 +25,7 @@ from tilesmith._torch import (
     no_gradient,
     raw_stream,
     torch_threads,
+    under,
     view_of,
 )
 
@@ -122,11 +125,11 @@ _ARGUMENTS = (
     "float softcap, Tensor? bias, Tensor? alibi, Tensor? sink, Tensor? q_scale, Tensor? k_scale, Tensor? v_scale, "
     "float dropout_p, int? seed, Tensor? cu_seqlens_q, Tensor? cu_seqlens_k, SymInt? max_seqlen_q, SymInt? max_seqlen_k, "
     "bool return_lse, SymInt diagonal=0, bool tf32=False, Tensor? block_table=None, Tensor? seqlens_k=None, "
-    "Tensor? page_indices=None, Tensor? page_indptr=None"
+    f"Tensor? page_indices=None, Tensor? page_indptr=None, {OPTION_ARGUMENTS}"
 )
 
 
-def attention_op(*given: Any) -> Any:
+def attention_op(*given: Any, options: tuple[Any, ...] = ()) -> Any:
     """tilesmith.attention as the operator: what torch.compile traces."""
     x = Arguments(*given)
     if torch.is_grad_enabled() and (x.q.requires_grad or x.k.requires_grad or x.v.requires_grad):
@@ -144,7 +147,7 @@ def attention_op(*given: Any) -> Any:
     arguments = (x.q, x.k, x.v, x.layout, bool(x.causal), x.mask, window[0], window[1], x.scale, x.softcap, x.bias, x.alibi,
                  x.sink, x.q_scale, x.k_scale, x.v_scale, x.dropout_p, seed, x.cu_seqlens_q, x.cu_seqlens_k, x.max_seqlen_q,
                  x.max_seqlen_k, bool(x.return_lse), x.diagonal, bool(x.tf32), x.block_table, x.seqlens_k,
-                 x.page_indices, x.page_indptr)  # fmt: skip
+                 x.page_indices, x.page_indptr, *options)  # fmt: skip
     out = x.out
     if out is None:
         result, lse = torch.ops.tilesmith.attention_fwd(*arguments)
@@ -155,13 +158,16 @@ def attention_op(*given: Any) -> Any:
 
 _WINDOW = Arguments._fields.index("window")  # one argument of attention's, two of the operator's
 _RETURN_LSE = Arguments._fields.index("return_lse") + 1  # likewise, among the operator's
-_TAIL = (0, False, None, None, None, None)  # the defaults behind it: torch leaves out arguments that equal theirs
+# The defaults behind it: torch leaves out arguments that equal theirs.
+_TAIL = (0, False, None, None, None, None, *NO_OPTIONS)
+_OPTIONS = _RETURN_LSE + 1 + len(_TAIL) - len(NO_OPTIONS)
 
 
 def _attention_fwd(*given: Any, out: Any = None) -> tuple[Tensor, Tensor]:
     given += _TAIL[len(given) - _RETURN_LSE - 1 :]
-    x = Arguments(*(*given[:_WINDOW], given[_WINDOW : _WINDOW + 2], *given[_WINDOW + 2 :], out))
-    result = attention(*x._replace(seed=None if x.seed is None else x.seed % (1 << 64)))
+    x = Arguments(*(*given[:_WINDOW], given[_WINDOW : _WINDOW + 2], *given[_WINDOW + 2 : _OPTIONS], out))
+    with under(given[_OPTIONS:]):
+        result = attention(*x._replace(seed=None if x.seed is None else x.seed % (1 << 64)))
     return result if x.return_lse else (result, x.q.new_empty(0, dtype=torch.float32))
 
 

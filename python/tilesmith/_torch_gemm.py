@@ -20,6 +20,7 @@ from tilesmith._kept_calls import KeptCalls
 from tilesmith._packed_weight import PackedWeight
 from tilesmith._torch import (
     DTYPES,
+    OPTION_ARGUMENTS,
     TYPES,
     address,
     check_memory,
@@ -32,6 +33,7 @@ from tilesmith._torch import (
     no_gradient,
     raw_stream,
     torch_threads,
+    under,
     view_of,
 )
 from tilesmith._views import number
@@ -215,18 +217,9 @@ _LIBRARY = Library(_describe, _describe_all, view_of, check_sign, check_memory, 
 
 def gemm_list(lists: Lists, out_dtype: Any, alpha: Any, beta: Any, activation: Any, gate: Any, clamp: Any, tf32: Any) -> list[Tensor]:
     """grouped_matmul of lists."""
-    check_lists(lists)
-    names = NAMES["matmul"]
-    types = set().union(*(map(type, each) for each in lists if each is not None))
-    if types != {Tensor}:
-        for name, each in zip(names, lists):
-            numbers_too = name.startswith("scale_")
-            for at, tensor in enumerate(each or ()):
-                if not (isinstance(tensor, Tensor) or (numbers_too and (tensor is None or isinstance(tensor, numbers.Real)))):
-                    raise WrongType(f"{name}[{at}] is a {type(tensor).__name__}, {names.a}[0] is a torch tensor", "torch tensors")
+    types = _checked_types(lists)
     if is_compiling() or any(issubclass(kind, Tensor) and kind not in (Tensor, torch.nn.Parameter) for kind in types):
-        products = zip(*((None,) * len(lists.a) if each is None else each for each in lists))
-        return [gemm_op(*("matmul", *product, out_dtype, alpha, beta, activation, gate, clamp, tf32, False)) for product in products]
+        return _by_operators(lists, out_dtype, alpha, beta, activation, gate, clamp, tf32)
     if grad_enabled() and any(any(map(_requires_grad, each)) for each in lists if each is not None):
         raise no_gradient("grouped_matmul")
     if forward_ad._current_level >= 0:
@@ -234,18 +227,44 @@ def gemm_list(lists: Lists, out_dtype: Any, alpha: Any, beta: Any, activation: A
     return compute(_LIBRARY, lists, _type_name(out_dtype), alpha, beta, activation, gate, clamp, tf32)
 
 
+def gemm_list_op(lists: Lists, out_dtype: Any, alpha: Any, beta: Any, activation: Any, gate: Any, clamp: Any, tf32: Any,
+                 options: tuple[Any, ...] = ()) -> list[Tensor]:  # fmt: skip
+    """grouped_matmul of lists as operators, one for each product."""
+    _checked_types(lists)
+    return _by_operators(lists, out_dtype, alpha, beta, activation, gate, clamp, tf32, options)
+
+
+def _checked_types(lists: Lists) -> set[type]:
+    check_lists(lists)
+    names = NAMES["matmul"]
+    types: set[type] = set().union(*(map(type, each) for each in lists if each is not None))
+    if types != {Tensor}:
+        for name, each in zip(names, lists):
+            numbers_too = name.startswith("scale_")
+            for at, tensor in enumerate(each or ()):
+                if not (isinstance(tensor, Tensor) or (numbers_too and (tensor is None or isinstance(tensor, numbers.Real)))):
+                    raise WrongType(f"{name}[{at}] is a {type(tensor).__name__}, {names.a}[0] is a torch tensor", "torch tensors")
+    return types
+
+
+def _by_operators(lists: Lists, out_dtype: Any, alpha: Any, beta: Any, activation: Any, gate: Any, clamp: Any, tf32: Any,
+                  options: tuple[Any, ...] = ()) -> list[Tensor]:  # fmt: skip
+    products = zip(*((None,) * len(lists.a) if each is None else each for each in lists))
+    return [gemm_op(*("matmul", *product, out_dtype, alpha, beta, activation, gate, clamp, tf32, False, options)) for product in products]
+
+
 # ------------------------------------------------------------------------------------------------------ the operator
 
 _ARGUMENTS = (
     "str form, Tensor a, Tensor b, Tensor? c, Tensor? bias, Tensor? multiply, Tensor? residual, Tensor? scale_a, "
     "Tensor? scale_b, Tensor? groups, Tensor? zero_b, Tensor? a2, Tensor? b2, ScalarType? out_dtype, float alpha, float beta, str? activation, str? gate, "
-    "float[]? clamp, bool tf32, bool prefetch_weights=False"
+    f"float[]? clamp, bool tf32, bool prefetch_weights=False, {OPTION_ARGUMENTS}"
 )
 
 
 def gemm_op(form: Any, a: Any, b: Any, c: Any, bias: Any, multiply: Any, residual: Any, scale_a: Any, scale_b: Any,
             out: Any, groups: Any, zero_b: Any, a2: Any, b2: Any, amax: Any, out_dtype: Any, alpha: Any, beta: Any,
-            activation: Any, gate: Any, clamp: Any, tf32: Any, prefetch_weights: Any) -> Any:  # fmt: skip
+            activation: Any, gate: Any, clamp: Any, tf32: Any, prefetch_weights: Any, options: tuple[Any, ...] = ()) -> Any:  # fmt: skip
     """matmul and its like as the operator: what torch.compile traces."""
     if form == "packed":
         raise Unsupported("w is packed, and torch compiles this or x is no plain tensor", "the plain weight", "unsupported")
@@ -262,7 +281,7 @@ def gemm_op(form: Any, a: Any, b: Any, c: Any, bias: Any, multiply: Any, residua
     if amax is not None and a.dtype == torch.int8 and out is None and out_dtype is None:
         out_dtype = torch.float32
     arguments = (form, a, b, c, bias, multiply, residual, scale_a, scale_b, groups, zero_b, a2, b2, out_dtype, alpha, beta, activation,
-                 gate, None if clamp is None else list(clamp), bool(tf32), bool(prefetch_weights))  # fmt: skip
+                 gate, None if clamp is None else list(clamp), bool(tf32), bool(prefetch_weights), *options)  # fmt: skip
     if out is None and amax is None:
         return torch.ops.tilesmith.gemm(*arguments)
     most = a.new_zeros((), dtype=torch.float32) if amax is True else amax
@@ -274,9 +293,10 @@ def gemm_op(form: Any, a: Any, b: Any, c: Any, bias: Any, multiply: Any, residua
 
 def _gemm(form: Any, a: Any, b: Any, c: Any, bias: Any, multiply: Any, residual: Any, scale_a: Any, scale_b: Any,
           groups: Any, zero_b: Any, a2: Any, b2: Any, out_dtype: Any, alpha: Any, beta: Any, activation: Any, gate: Any,
-          clamp: Any, tf32: Any, prefetch_weights: Any = False, *, out: Any = None, amax: Any = None) -> Any:  # fmt: skip
-    return gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, zero_b, a2, b2, amax, out_dtype, alpha, beta,
-                activation, gate, None if clamp is None else tuple(clamp), tf32, prefetch_weights)  # fmt: skip
+          clamp: Any, tf32: Any, prefetch_weights: Any = False, *options: Any, out: Any = None, amax: Any = None) -> Any:  # fmt: skip
+    with under(options):
+        return gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, zero_b, a2, b2, amax, out_dtype, alpha, beta,
+                    activation, gate, None if clamp is None else tuple(clamp), tf32, prefetch_weights)  # fmt: skip
 
 
 def _gemm_out(*arguments: Any, out: Any, amax: Any = None) -> None:
@@ -285,7 +305,7 @@ def _gemm_out(*arguments: Any, out: Any, amax: Any = None) -> None:
 
 def _fake_gemm(form: Any, a: Any, b: Any, c: Any, bias: Any, multiply: Any, residual: Any, scale_a: Any, scale_b: Any,
                groups: Any, zero_b: Any, a2: Any, b2: Any, out_dtype: Any, alpha: Any, beta: Any, activation: Any,
-               gate: Any, clamp: Any, tf32: Any, prefetch_weights: Any = False) -> Any:  # fmt: skip
+               gate: Any, clamp: Any, tf32: Any, prefetch_weights: Any = False, *options: Any) -> Any:  # fmt: skip
     """Shape and type alone."""
     if out_dtype is None:
         out_dtype = torch.bfloat16 if TYPES.get(a.dtype) in ("fp8", "bf8") else a.dtype

@@ -29,12 +29,53 @@ def calls(torch, tilesmith):
     }
 
 
+#: Options of a call, as the tests of each function have them.
+OPTIONS = {"threads": 1, "build": "never", "determinism": "tolerant"}
+
+
+def calls_with_options(torch, tilesmith):
+    """The functions take options beside the tensors."""
+    q, x, w = torch.rand(1, 2, 16, 64), torch.rand(8, 32), torch.rand(16, 32)
+    ends = torch.tensor([3, 8], dtype=torch.int32)
+    return {
+        "attention": (lambda q, **given: tilesmith.attention(q, q, q, **given), q),
+        "attention with an output": (lambda q, **given: tilesmith.attention(q, q, q, out=torch.empty_like(q), **given), q),
+        "scaled_dot_product_attention": (lambda q, **given: tilesmith.scaled_dot_product_attention(q, q, q, **given), q),
+        "matmul": (lambda x, w, **given: tilesmith.matmul(x, w.T, **given), x, w),
+        "matmul with amax": (lambda x, w, **given: tilesmith.matmul(x, w.T, amax=True, **given), x, w),
+        "linear": (lambda x, w, **given: tilesmith.linear(x, w, activation="gelu", **given), x, w),
+        "mm_plus_mm": (lambda x, w, **given: tilesmith.mm_plus_mm(x, w.T, x, w.T, **given), x, w),
+        "grouped_matmul": (lambda x, w, ends, **given: tilesmith.grouped_matmul(x, w.expand(2, 16, 32).mT, group_ends=ends, **given),
+                           x, w, ends),
+        "grouped_matmul of lists": (lambda x, w, **given: tilesmith.grouped_matmul([x, x], [w.T, w.T], **given), x, w),
+    }  # fmt: skip
+
+
+def with_options(name):
+    return f"{name}, with options"
+
+
 def check(torch, name):
     import tilesmith
 
     function, *tensors = calls(torch, tilesmith)[name]
     got = torch.compile(function, fullgraph=True, backend="eager")(*tensors)
     torch.testing.assert_close(got, function(*tensors), rtol=0, atol=0)
+
+
+def check_with_options(torch, name):
+    import tilesmith
+
+    function, *tensors = calls_with_options(torch, tilesmith)[name]
+    got = torch.compile(lambda *tensors: function(*tensors, **OPTIONS), fullgraph=True, backend="eager")(*tensors)
+    torch.testing.assert_close(got, function(*tensors, **OPTIONS), rtol=0, atol=0)
+    named = torch.compile(lambda *tensors: function(*tensors, kernel="no_such_kernel"), fullgraph=True, backend="eager")
+    try:
+        named(*tensors)
+    except tilesmith.Error as error:
+        assert "no_such_kernel" in error.message, error
+    else:
+        raise AssertionError("the kernel's name did not arrive")
 
 
 def outcome(act):
@@ -64,9 +105,14 @@ def main():
     import torch
 
     names = [name for name in calls(torch, None) if name != TILESMITH_FIRST]
-    for name in names:
+    first, *others = names
+    outcomes[first] = outcome(lambda: check(torch, first))
+    # For the others: what torch imports while it traces takes seconds.
+    torch.compile(lambda x: x + 1, fullgraph=True, backend="eager")(torch.ones(1))
+    for name in others:
         outcomes[name] = outcome(lambda name=name: check(torch, name))
-        import torch._dynamo  # noqa: F401  for all but the first: it takes seconds
+    for name in calls_with_options(torch, None):
+        outcomes[with_options(name)] = outcome(lambda name=name: check_with_options(torch, name))
     json.dump(outcomes, sys.stdout)
 
 

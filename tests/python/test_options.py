@@ -1,11 +1,13 @@
 """Options of single calls, what dispatch has to choose from, and what was counted."""
 
+import functools
 import threading
 
 import numpy as np
 import pytest
 
 import tilesmith
+from tilesmith._conditions import OptionValues
 
 A = np.ones((70, 40), np.float32)
 B = np.ones((40, 48), np.float32)
@@ -189,3 +191,56 @@ def test_options_inside_what_torch_compiles():
     with tilesmith.options(threads=1):
         assert (compiled(x) == 8).all()
     assert tilesmith._conditions.conditions.now is None
+
+
+def test_options_of_a_call_that_torch_compiles(tmp_path):
+    torch = pytest.importorskip("torch")
+    x = torch.ones(8, 8)
+    compiled = functools.partial(torch.compile, fullgraph=True, backend="aot_eager")
+    threads = compiled(lambda x, n: tilesmith.matmul(x, x, threads=n), dynamic=True)
+    assert all((threads(x, n) == 8).all() for n in (1, 2, 3))
+    with pytest.raises(tilesmith.Failure, match="none.json"):
+        compiled(lambda x: tilesmith.matmul(x, x, tuning=tmp_path / "none.json"))(x)
+    with pytest.raises(tilesmith.InvalidArgument, match="threads is 0"):
+        torch.compile(lambda x: tilesmith.matmul(x, x, threads=0), backend="eager")(x)
+    tilesmith.matmul(x, x)
+    used = tilesmith.last_plan().kernel
+    named = compiled(lambda x: tilesmith.matmul(x, x, kernel=used, threads=1))
+    with tilesmith.options(kernel="no_such_kernel"):  # the call's own go first
+        assert (named(x) == 8).all() and tilesmith.last_plan().kernel == used
+    assert tilesmith._conditions.conditions.now is None
+
+
+def test_options_of_calls_with_other_tensors():
+    torch = pytest.importorskip("torch")
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    class Own(torch.Tensor):
+        pass
+
+    x = torch.ones(8, 8)
+    own = x.as_subclass(Own)
+    for call in (tilesmith.matmul, lambda a, b, **given: tilesmith.grouped_matmul([a], [b], **given)[0]):
+        for operands in ((own, own), (x, own)):
+            assert (call(*operands, threads=1) == 8).all()
+            with pytest.raises(tilesmith.Error, match="no_such_kernel"):
+                call(*operands, kernel="no_such_kernel")
+        with FakeTensorMode() as mode:
+            fake = mode.from_tensor(x)
+            assert call(fake, fake, threads=1).shape == (8, 8)
+
+
+def test_opcheck():
+    torch = pytest.importorskip("torch")
+    x, q = torch.ones(8, 8), torch.ones(1, 2, 8, 16)
+    tilesmith.matmul(x, x), tilesmith.attention(q, q, q)  # the operators are registered
+    given = {"threads": 1, "build": "never", "determinism": "tolerant"}
+    for each in (torch.ops.tilesmith.gemm, torch.ops.tilesmith.attention_fwd):
+        names = tuple(argument.name for argument in each.default._schema.arguments)
+        assert names[-len(OptionValues._fields) :] == OptionValues._fields
+    product = ("matmul", x, x, *(None,) * 11, 1.0, 1.0, None, None, None, False)
+    torch.library.opcheck(torch.ops.tilesmith.gemm, product, given)
+    torch.library.opcheck(torch.ops.tilesmith.gemm_out, product, given | {"out": torch.empty(8, 8)})
+    one = (q, q, q, "bhsd", False, "none", -1, -1, None, 0.0, *(None,) * 6, 0.0, *(None,) * 5, True)
+    torch.library.opcheck(torch.ops.tilesmith.attention_fwd, one, given)
+    torch.library.opcheck(torch.ops.tilesmith.attention_fwd_out, one, given | {"out": torch.empty_like(q)})

@@ -50,11 +50,47 @@ void FileDescriptor::reset() {
   if (fd_ >= 0) ::close(std::exchange(fd_, -1));
 }
 
+namespace {
+
+/// What would make a system call succeed that failed for `reason`.
+std::string remedy_of(int reason) {
+  switch (reason) {
+    case ENOENT:
+    case ENOTDIR:
+      return "a path that exists";
+    case ENAMETOOLONG:
+      return "a shorter path";
+    case ELOOP:
+      return "a path whose links end";
+    case EISDIR:
+      return "a file";
+    case EACCES:
+    case EPERM:
+      return "permission for this user";
+    case EROFS:
+      return "a file system that can be written";
+    case ENOSPC:
+    case EDQUOT:
+      return "free disk space";
+    case ENOMEM:
+      return "free memory";
+    case EFBIG:
+      return "a smaller file";
+    case EMFILE:
+      return "fewer open files, or a higher limit (ulimit -n)";
+    default:
+      return {};
+  }
+}
+
+}  // namespace
+
 Error system_error(std::string_view what, const fs::path& path, int reason) {
   ErrorCode code = ErrorCode::io;
   if (reason == ENOENT || reason == ENOTDIR) code = ErrorCode::not_found;
   if (reason == ENOSPC || reason == EDQUOT || reason == ENOMEM || reason == EFBIG) code = ErrorCode::out_of_memory;
-  return {code, fmt::format("{} {}: {}", what, path.string(), std::generic_category().message(reason))};
+  return {code, fmt::format("{} {}: {}", what, path.string(), std::generic_category().message(reason)),
+          remedy_of(reason)};
 }
 
 Result<std::string> read_descriptor(int fd, const fs::path& path, std::uint64_t limit) {
@@ -62,7 +98,8 @@ Result<std::string> read_descriptor(int fd, const fs::path& path, std::uint64_t 
   if (::fstat(fd, &status) != 0) return std::unexpected(system_error("cannot look at", path, errno));
   if (S_ISDIR(status.st_mode)) return std::unexpected(system_error("cannot read", path, EISDIR));
   const auto too_large = [&] {
-    return fail(ErrorCode::invalid_argument, fmt::format("{} is larger than {} bytes", path.string(), limit));
+    return fail(ErrorCode::invalid_argument, fmt::format("{} is larger than {} bytes", path.string(), limit),
+                "a smaller file");
   };
   const std::uint64_t announced = S_ISREG(status.st_mode) ? static_cast<std::uint64_t>(status.st_size) : 0;
   if (announced > limit) return too_large();

@@ -49,6 +49,7 @@ TEST_F(File, ErrorsNamePathAndReason) {
   EXPECT_EQ(missing.error().code, ErrorCode::not_found);
   EXPECT_NE(missing.error().message.find(at("absent").string()), std::string::npos);
   EXPECT_NE(missing.error().message.find("No such file"), std::string::npos);
+  EXPECT_EQ(missing.error().hint, "a path that exists");
   EXPECT_EQ(read_file(directory_.path()).error().code, ErrorCode::io);
   EXPECT_FALSE(write_file_atomic(at("no/such/directory"), "x").has_value());
   EXPECT_FALSE(write_file_atomic(directory_.path(), "x").has_value()) << "a directory cannot be replaced";

@@ -26,6 +26,13 @@ section_mutants() {
   tests/mutation/find_mutants.py --program "$bin/tilesmith" --kernels kernels tests/mutation/cpu_*.toml
 }
 
+# Random misuses of the Python package's functions: each computes, or is refused with a hint.
+section_python() {
+  local status=0
+  TILESMITH_FUZZ_CASES=${TILESMITH_FUZZ_CASES:-4000} tests/python/run.sh "$bin/../lib/libtilesmith.so" "$bin/.." -q -k test_misuses || status=$?
+  [ $status -eq 77 ] || return $status  # 77: there is no Python with NumPy and pytest
+}
+
 sections=("$@")
 [ ${#sections[@]} -gt 0 ] || mapfile -t sections < <(declare -F | sed -n 's/^declare -f section_//p')
 for section in "${sections[@]}"; do

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple, Optional
 from tilesmith import _nvrtc
 from tilesmith._candidates import entry
 from tilesmith._errors import InvalidArgument, WrongType
-from tilesmith._library import CUDA, Attention, raise_last_error, sized
+from tilesmith._library import CPU, CUDA, Attention, raise_last_error, sized
 from tilesmith._options import options_now
 from tilesmith._views import View, broadcast, check_devices, dense_strides, flag, number, one_of, shown, span, whole
 
@@ -116,7 +116,7 @@ class Arguments(NamedTuple):
 class Call:
     """A prepared call. It belongs to the thread that made it: the structure is filled anew for each run."""
 
-    __slots__ = ("_call", "_address", "_forward", "_inputs", "_out_span", "out_shape", "out_type", "same_type",
+    __slots__ = ("_call", "_address", "_forward", "_inputs", "_listed_pages", "_out_span", "out_shape", "out_type", "same_type",
                  "lse_shape", "stream_device", "scaled", "paged")  # fmt: skip
 
     def __init__(self, call: Attention, tensors: Tensors, out_shape: tuple[int, ...], out_type: str,
@@ -132,6 +132,8 @@ class Call:
         self.out_shape = out_shape
         self.out_type = out_type
         self.same_type = out_type == tensors.q.data_type
+        pages = tensors.page_indices
+        self._listed_pages = -1 if pages is None or pages.kind != CPU else pages.shape[0]  #: -1: no list that can be read
         self.lse_shape = lse_shape  #: () when no log-sum-exp is wanted
         self.stream_device = call.device.index if call.device.kind == CUDA else -1  #: whose stream; -1: none
         #: whether `scales` is to be called before each run
@@ -166,10 +168,26 @@ class Call:
         call.q_scale.data, call.k_scale.data, call.v_scale.data = q, k, v
 
 
-    def pages(self, block_table: int, seqlens_k: int, page_indices: int, page_indptr: int) -> None:
+    def pages(self, block_table: int, seqlens_k: int, page_indices: int, page_indptr: int, cu_seqlens_q: int) -> None:
         """Addresses of what says where keys lie, apart from the other pointers as `scales` is."""
         call = self._call
+        if self._listed_pages >= 0 and seqlens_k and page_indptr:
+            self._check_list(seqlens_k, page_indptr, cu_seqlens_q)
         call.seqlens_k, call.page_numbers, call.page_offsets = seqlens_k, block_table or page_indices, page_indptr
+
+
+    def _check_list(self, seqlens_k: int, page_indptr: int, cu_seqlens_q: int) -> None:
+        """The library knows where a sequence's pages begin in their list, and not where the list ends."""
+        call, count = self._call, self._call.batch
+        numbers = ctypes.c_int32 * count
+        lengths, begins = numbers.from_address(seqlens_k)[:], numbers.from_address(page_indptr)[:]
+        offsets = (ctypes.c_int32 * (count + 1)).from_address(cu_seqlens_q)[:] if cu_seqlens_q else None
+        for b, (length, begin) in enumerate(zip(lengths, begins)):
+            if begin + (length - 1) // call.page_size >= self._listed_pages and length > 0:
+                if offsets is not None and offsets[b] == offsets[b + 1]:  # without queries nothing is read
+                    continue
+                raise InvalidArgument(f"sequence {b} has {length} keys in pages of {call.page_size}, its pages begin at entry {begin} of "
+                                      f"page_indices, and there are {self._listed_pages}", "an entry for each page")  # fmt: skip
 
 
 def as_window(window: Any) -> tuple[Any, ...]:

@@ -38,7 +38,7 @@ def attention(*given: Any) -> Any:
     if call.scaled:
         call.scales(at.q_scale, at.k_scale, at.v_scale)
     if call.paged:
-        call.pages(at.block_table, at.seqlens_k, at.page_indices, at.page_indptr)
+        call.pages(at.block_table, at.seqlens_k, at.page_indices, at.page_indptr, at.cu_seqlens_q)
     call.run(at.q, at.k, at.v, at.out if result is None else result.borrowed.address,
              0 if lse is None else lse.borrowed.address, at.bias, at.alibi, at.sink, at.cu_seqlens_q, at.cu_seqlens_k,
              0 if stream in (None, 1) else stream)  # fmt: skip

@@ -33,7 +33,8 @@ def attention(*given: Any) -> Any:
     elif x.cu_seqlens_q is not None and x.seqlens_k is not None:
         x = x._replace(max_seqlen_q=_longest(x.max_seqlen_q, x.cu_seqlens_q))
     if x.page_indptr is not None and x.max_seqlen_k is None and x.seqlens_k is not None:
-        x = x._replace(max_seqlen_k=int(x.seqlens_k.max(initial=0)))
+        fits = x.seqlens_k.ndim == x.page_indptr.ndim == 1 and len(x.seqlens_k) == len(x.page_indptr) - 1  # else it is refused unread
+        x = x._replace(max_seqlen_k=int(x.seqlens_k.max(initial=0)) if fits else 0)
     options = x.options
     key = (options, *map(describe, arrays))
     call = _calls.by_key.get(key)
@@ -52,7 +53,7 @@ def attention(*given: Any) -> Any:
     if call.scaled:
         call.scales(address(x.q_scale), address(x.k_scale), address(x.v_scale))
     if call.paged:
-        call.pages(*map(address, (x.block_table, x.seqlens_k, x.page_indices, x.page_indptr)))
+        call.pages(*map(address, (x.block_table, x.seqlens_k, x.page_indices, x.page_indptr, x.cu_seqlens_q)))
     call.run(address(x.q), address(x.k), address(x.v), address(out), address(lse), address(x.bias), address(x.alibi),
              address(x.sink), address(x.cu_seqlens_q), address(x.cu_seqlens_k), 0)  # fmt: skip
     return (out, lse) if x.return_lse else out

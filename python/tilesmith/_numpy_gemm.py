@@ -13,7 +13,7 @@ from tilesmith._gemm_operands import NAMES, Operands, Options, has_weights, is_o
 from tilesmith._gemm_list import Library, Lists, check_lists, compute, kept_lists
 from tilesmith._kept_calls import KeptCalls
 from tilesmith._numpy import address, check_arrays, describe, dtype_of, type_of, view_of
-from tilesmith._views import number
+from tilesmith._views import number, shown
 
 _calls: KeptCalls[Call] = KeptCalls()
 
@@ -59,7 +59,7 @@ def _dtype(dtype: Any) -> Optional[np.dtype]:
     try:
         return None if dtype is None else np.dtype(dtype)
     except TypeError:
-        raise WrongType(f"out_dtype is {dtype!r}", "a NumPy dtype") from None
+        raise WrongType(f"out_dtype is {shown(dtype)}", "a NumPy dtype") from None
 
 
 def _type_name(dtype: Optional[np.dtype]) -> Optional[str]:

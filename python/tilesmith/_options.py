@@ -19,6 +19,7 @@ from tilesmith.typing import Build, CallOptions, Determinism
 BUILD = {"allowed": 0, "never": 1}
 DETERMINISM = {"bitwise": 0, "tolerant": 1}
 _MOST_THREADS = 4096
+_LONGEST_TEXT = 4095  # bytes: Linux's longest path
 
 
 class options:
@@ -106,9 +107,11 @@ def _text(name: str, value: object, hint: str) -> Optional[str]:
     if not value or "\0" in value:
         raise InvalidArgument(f"{name} is {shown(value)}", hint)
     try:
-        value.encode()
+        long = len(value.encode()) > _LONGEST_TEXT
     except UnicodeEncodeError:
         raise InvalidArgument(f"{name} is {shown(value)}", hint) from None
+    if long:
+        raise InvalidArgument(f"{name} is {shown(value)}", f"{hint}, of at most {_LONGEST_TEXT} bytes")
     return value
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import importlib
 import sys
 from typing import Any, Callable
 
@@ -10,10 +11,12 @@ from tilesmith._errors import InvalidArgument, Unsupported, WrongType
 from tilesmith._gemm_call import packing_call
 from tilesmith._interruptible import checked
 from tilesmith._library import CPU, check, library
+from tilesmith._refusals import refusing
 from tilesmith._tensor_library import library_of
-from tilesmith._views import View
+from tilesmith._views import View, flag, one_of, whole
 
 _ALIGNMENT = 64
+_TYPES = ("fp32", "fp16", "bf16", "fp8", "bf8", "int8")
 
 
 class PackedWeight:
@@ -28,10 +31,12 @@ class PackedWeight:
     __slots__ = ("data", "n", "k", "data_type", "is_packed")
 
     def __init__(self, data: Any, n: int, k: int, data_type: str, is_packed: bool = True) -> None:
-        self.data = _aligned(data) if is_packed else data
-        self.n, self.k = n, k
-        self.data_type = data_type
-        self.is_packed = is_packed  #: not on CUDA devices, where data is the weight
+        self.is_packed = flag("is_packed", is_packed)  #: not on CUDA devices, where data is the weight
+        self.n, self.k = whole("n", n), whole("k", k)
+        if self.n < 0 or self.k < 0:
+            raise InvalidArgument(f"n is {n}, k is {k}", "0 or more")
+        self.data_type = one_of("data_type", data_type, _TYPES)
+        self.data = _aligned(_checked_bytes(data)) if is_packed else data
 
     @property
     def shape(self) -> tuple[int, int]:
@@ -56,6 +61,7 @@ class PackedWeight:
         return PackedWeight, (self.data, self.n, self.k, self.data_type, self.is_packed)
 
 
+@refusing
 def pack_weight(w: Any) -> PackedWeight:
     """Packs a weight once, for any number of calls of linear with x of w's type, of any shape.
 
@@ -104,6 +110,21 @@ def pack_weight(w: Any) -> PackedWeight:
     data = _aligned_empty(empty, needed.value)
     check(library().tilesmith_gemm_pack_b(None, ctypes.addressof(call), _address(data), needed.value))
     return PackedWeight(data, n, k, view.data_type)
+
+
+def _checked_bytes(data: Any) -> Any:
+    """What pack_weight packed, as it came through a pickle or a user's hands."""
+    name = library_of("data", data)
+    module: Any = None if name == "dlpack" else importlib.import_module(f"tilesmith._{name}")
+    if module is None or (name == "torch" and not module.is_plain(data)):
+        raise WrongType(f"data is a {type(data).__name__}", "a torch tensor or a NumPy array of bytes, as pack_weight makes it")
+    if name == "numpy":
+        module.check_arrays(("data",), (data,))
+    view: View = module.view_of("data", data)
+    if view.data_type != "uint8" or len(view.shape) != 1 or view.strides != (1,) or view.kind != CPU:
+        raise WrongType(f"data has the type {view.data_type}, the shape {view.shape} and the strides {view.strides}",
+                        "uint8, one contiguous dimension, on the CPU")  # fmt: skip
+    return data
 
 
 def _address(data: Any) -> int:

@@ -7,11 +7,16 @@ the package's own.
 
 from __future__ import annotations
 
+import functools
+import inspect
 import sys
-from typing import Any, Mapping
+from typing import Any, Callable, Mapping, ParamSpec, TypeVar
 
 from tilesmith._errors import Error, Failure, InvalidArgument, OutOfMemory, Unsupported, WrongType
 from tilesmith._views import number, shown
+
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
 
 _NUMBERS = ("scale", "softcap", "dropout_p", "alpha", "beta")
 #: What the arguments that are no tensors are.
@@ -30,7 +35,8 @@ def refusal(function: str, error: Exception, arguments: Mapping[str, Any]) -> Er
     """Of a call of the package's function, by argument."""
     if isinstance(error, Error):
         return error
-    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":  # torch's is a RuntimeError
+    # torch's are RuntimeErrors: of a class of its own on a GPU, and on the CPU of none.
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError" or "DefaultCPUAllocator" in str(error):
         return OutOfMemory(f"{function}: {shown(str(error))}", "smaller tensors, or more memory", "out_of_memory")
     for name, kind in _KINDS.items():
         value = arguments.get(name)
@@ -54,11 +60,31 @@ def refusal(function: str, error: Exception, arguments: Mapping[str, Any]) -> Er
     hint = f"arguments as help(tilesmith.{function}) describes them"
     if isinstance(error, NotImplementedError):
         return Unsupported(told, hint, "unsupported")
-    if isinstance(error, (TypeError, AttributeError)):
+    # An operator's schema, of which torch says it by a RuntimeError.
+    if isinstance(error, (TypeError, AttributeError)) or "Expected a value of type" in str(error):
         return WrongType(told, hint)
     if isinstance(error, (ValueError, ArithmeticError, LookupError, BufferError)):
         return InvalidArgument(told, hint)
     return Failure(told, hint, "internal")
+
+
+def refusing(function: Callable[Given, Result]) -> Callable[Given, Result]:
+    """A public function whose calls take so long that a wrapper costs nothing, with its refusals."""
+
+    @functools.wraps(function)
+    def call(*arguments: Given.args, **named: Given.kwargs) -> Result:
+        try:
+            return function(*arguments, **named)
+        except Error:
+            raise
+        except Exception as error:
+            try:
+                given: Mapping[str, Any] = inspect.signature(function).bind(*arguments, **named).arguments
+            except TypeError:
+                given = named
+            raise refusal(function.__name__, error, given) from error
+
+    return call
 
 
 def _odd_kind(torch: Any, tensor: Any) -> str:
@@ -67,6 +93,8 @@ def _odd_kind(torch: Any, tensor: Any) -> str:
         return "a tensor of a torch.func transform (vmap, jvp, grad)"
     if type(tensor).__name__ == "FakeTensor":
         return "a FakeTensor, which has no memory, beside others"
+    if tensor.is_meta:
+        return "a meta tensor, which has no memory"
     if tensor.is_nested:
         return "a nested tensor"
     return "" if tensor.layout is torch.strided else f"a {tensor.layout} tensor"

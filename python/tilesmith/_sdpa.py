@@ -114,7 +114,10 @@ def _bias_of(query: Any, mask: Any, shape: tuple[int, ...], batch: int, heads: i
     else:
         import numpy
 
-        mask = numpy.asarray(mask)
+        try:
+            mask = numpy.asarray(mask)
+        except Exception:  # by another library, for a tensor that cannot become an array
+            raise WrongType(f"attn_mask is {type(mask).__name__}", "a NumPy array, as query is") from None
         if mask.dtype == numpy.bool_:
             bias = numpy.where(mask, numpy.float32(0), numpy.float32(-math.inf))
         elif mask.dtype.kind == "f":

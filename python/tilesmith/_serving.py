@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import importlib
-from typing import Any, Literal, NamedTuple, Optional, Sequence, TypeVar
+from typing import Any, Iterator, Literal, NamedTuple, Optional, Sequence, TypeVar
 
 from tilesmith._candidates import refuse_listing
 from tilesmith._errors import InvalidArgument, Unsupported, WrongType
 from tilesmith._library import CPU, KvAppend, States, Strides, check, library, sized
+from tilesmith._refusals import refusing
 from tilesmith._tensor_library import library_of
 from tilesmith._views import View, check_devices, dense_strides, one_of, shown
 from tilesmith.typing import Layout
@@ -19,6 +20,7 @@ _CODES = {"fp32": 0, "fp16": 1, "bf16": 2}
 _STYLES = {"half": 0, "interleaved": 1}
 
 
+@refusing
 def merge_states(
     outputs: Sequence[Array], lses: Sequence[Any], *, layout: Layout = "bhsd", out: Optional[Array] = None
 ) -> tuple[Array, Array]:
@@ -38,6 +40,9 @@ def merge_states(
     Errors: as of attention.
     """
     refuse_listing("merge_states")
+    for name, parts in (("outputs", outputs), ("lses", lses)):
+        if not hasattr(parts, "__iter__"):
+            raise WrongType(f"{name} is {shown(parts)}", "a list of tensors, one for each part")
     outputs, lses = list(outputs), list(lses)
     if not outputs or len(outputs) != len(lses):
         raise InvalidArgument(f"there are {len(outputs)} outputs and {len(lses)} lses", "as many, one or more")
@@ -86,6 +91,7 @@ def merge_states(
     return result, lse
 
 
+@refusing
 def append_kv(
     k: Array,
     v: Array,
@@ -229,6 +235,8 @@ def _set_places(call: KvAppend, tensors: _Tensors, given: dict[str, Any], seen: 
             raise InvalidArgument(f"block_table has the shape {table.shape}", f"({call.batch}, pages)")
         call.page_stride = table.strides[0] if call.batch > 1 else table.shape[1]
         _check_reach(call, given, table.shape[1])
+    elif "page_indptr" in seen:
+        _check_list(call, given, seen["page_indices"].shape[0])
     for name, field in (("cu_seqlens", "cu_seqlens"), ("seqlens_k", "seqlens_k"), ("block_table", "page_numbers"),
                         ("page_indices", "page_numbers"), ("page_indptr", "page_offsets"), ("slots", "slots"),
                         ("positions", "positions")):  # fmt: skip
@@ -238,13 +246,29 @@ def _set_places(call: KvAppend, tensors: _Tensors, given: dict[str, Any], seen: 
 
 def _check_reach(call: KvAppend, given: dict[str, Any], width: int) -> None:
     """A sequence's last new token has an entry in the table."""
-    if given["slots"] is not None or call.batch == 0 or call.seqlen == 0:
+    for b, end in _ends(call, given):
+        if end > width * call.page_size:
+            raise InvalidArgument(f"sequence {b} would have {end} keys", f"at most {width * call.page_size}, by block_table")
+
+
+def _check_list(call: KvAppend, given: dict[str, Any], entries: int) -> None:
+    """The same of the list."""
+    for b, end in _ends(call, given):
+        begin = int(given["page_indptr"][b])
+        if begin < 0 or begin + (end - 1) // call.page_size >= entries:
+            raise InvalidArgument(f"sequence {b} would have {end} keys in pages of {call.page_size}, its pages begin at entry {begin} of "
+                                  f"page_indices, and there are {entries}", "an entry for each page")  # fmt: skip
+
+
+def _ends(call: KvAppend, given: dict[str, Any]) -> Iterator[tuple[int, int]]:
+    """Sequences with new tokens that go behind their keys, and how many keys they then have."""
+    if given["slots"] is not None or call.seqlen == 0 or call.page_size == 0:
         return
     offsets = given["cu_seqlens"]
     for b in range(call.batch):
         new = call.seqlen if offsets is None else int(offsets[b + 1]) - int(offsets[b])
-        if new > 0 and (end := int(given["seqlens_k"][b]) + new) > width * call.page_size:
-            raise InvalidArgument(f"sequence {b} would have {end} keys", f"at most {width * call.page_size}, by block_table")
+        if new > 0:
+            yield b, int(given["seqlens_k"][b]) + new
 
 
 def _set_rotary(call: KvAppend, tensors: _Tensors, given: dict[str, Any], seen: dict[str, View]) -> None:

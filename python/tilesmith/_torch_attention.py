@@ -49,7 +49,8 @@ def attention(q: Any, k: Any, v: Any, layout: Any, causal: Any, mask: Any, windo
                         seqlens_k, page_indices, page_indptr, out))  # fmt: skip
         max_seqlen_q, max_seqlen_k = _longest(max_seqlen_q, cu_seqlens_q), _longest(max_seqlen_k, cu_seqlens_k)
         if page_indptr is not None and max_seqlen_k is None and seqlens_k is not None and seqlens_k.numel():
-            max_seqlen_k = int(seqlens_k.max())
+            fits = seqlens_k.dim() == page_indptr.dim() == 1 and seqlens_k.numel() == page_indptr.numel() - 1  # else it is refused unread
+            max_seqlen_k = int(seqlens_k.max()) if fits else 0
     if type(window) is not tuple:
         window = as_window(window)
     # get_device() is the device's index, -1 for the CPU: a device object takes longer to hash. Meta tensors have -1 too, but
@@ -89,7 +90,7 @@ def attention(q: Any, k: Any, v: Any, layout: Any, causal: Any, mask: Any, windo
     if call.scaled:
         call.scales(address(q_scale), address(k_scale), address(v_scale))
     if call.paged:
-        call.pages(address(block_table), address(seqlens_k), address(page_indices), address(page_indptr))
+        call.pages(address(block_table), address(seqlens_k), address(page_indices), address(page_indptr), address(cu_seqlens_q))
     lse = q.new_empty(*call.lse_shape, dtype=torch.float32) if return_lse else None
     call.run(q.data_ptr(), k.data_ptr(), v.data_ptr(), result.data_ptr(), address(lse), address(bias), address(alibi),
              address(sink), address(cu_seqlens_q), address(cu_seqlens_k), stream)  # fmt: skip

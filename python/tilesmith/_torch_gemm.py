@@ -36,7 +36,7 @@ from tilesmith._torch import (
     under,
     view_of,
 )
-from tilesmith._views import number
+from tilesmith._views import number, shown
 
 _calls: KeptCalls[Call] = KeptCalls()
 
@@ -119,7 +119,7 @@ def _prepared(key: object, form: str, tensors: tuple[Any, ...], out_dtype: Any, 
 
 def _type_name(dtype: Any) -> Optional[str]:
     if dtype is not None and not isinstance(dtype, torch.dtype):
-        raise WrongType(f"out_dtype is {dtype!r}", "a torch.dtype")
+        raise WrongType(f"out_dtype is {shown(dtype)}", "a torch.dtype")
     return None if dtype is None else TYPES.get(dtype, str(dtype))
 
 

@@ -75,7 +75,7 @@ def shown(value: object) -> str:
 def whole(name: str, value: object) -> int:
     try:
         index = operator.index(value)  # type: ignore[arg-type]
-    except TypeError:
+    except Exception:  # the value's own class may raise anything
         raise WrongType(f"{name} is {shown(value)}", "a whole number") from None
     if not -_MOST <= index < _MOST:  # the structure's fields have 64 bits, and would take the lower ones
         if name != "seed" or not 0 <= index < 1 << 64:

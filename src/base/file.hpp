@@ -32,7 +32,7 @@ class FileDescriptor {
   int fd_ = -1;
 };
 
-/// The error for a failed system call on `path`: "cannot open /a/b: Permission denied". `reason` is errno.
+/// The error for a failed system call on `path`: "cannot open /a/b: Permission denied", with a hint. `reason` is errno.
 [[nodiscard]] Error system_error(std::string_view what, const std::filesystem::path& path, int reason);
 
 inline constexpr std::uint64_t kDefaultReadLimit = 1ull << 30;

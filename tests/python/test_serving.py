@@ -117,6 +117,11 @@ def test_what_cannot_be(cache, rng):
     refused(ValueError, "block_table and page_indices", page_indices=table[0], page_indptr=lengths)
     refused(ValueError, "one of page_indices and page_indptr", block_table=None, page_indices=table[0])
     refused(ValueError, "cu_seqlens_k and seqlens_k", cu_seqlens_k=lengths)
+    listed = {"block_table": None, "page_indices": np.concatenate([table[0, :5], table[2, :3], table[3, :1]])}
+    tilesmith.attention(q, k, v, seqlens_k=lengths, page_indptr=int32([0, 5, 5, 8, 9]), **listed)
+    refused(ValueError, "sequence 3 has 1 keys .* begin at entry 9 of page_indices, and there are 9", page_indptr=int32([0, 5, 5, 9, 9]), **listed)
+    refused(ValueError, "sequence 0 has 2147483647 keys", page_indptr=int32([0, 5, 5, 8, 9]), seqlens_k=int32([2**31 - 1, 0, 33, 1]), **listed)
+    refused(ValueError, r"offsets\[2\] is -4", page_indptr=int32([0, 5, -4, 8, 9]), **listed)
 
 
 def test_merged_parts_are_the_whole(rng):
@@ -245,6 +250,9 @@ def test_appends_that_cannot_be(rng):
     refused(ValueError, "neither seqlens_k nor slots")
     refused(ValueError, "token 2 of sequence 1 goes to row 4", seqlens_k=int32([0, 2]))
     refused(ValueError, "sequence 1 would have 6 keys", seqlens_k=int32([0, 3]), block_table=int32([[0], [1]]))
+    listed = {"page_indices": int32([0, 1, 2]), "seqlens_k": int32([0, 2])}
+    refused(ValueError, "sequence 1 would have 5 keys .* begin at entry 2 of page_indices, and there are 3", page_indptr=int32([0, 2, 3]), **listed)
+    refused(ValueError, "begin at entry -1 of", page_indptr=int32([0, -1, 3]), **listed)
     refused(ValueError, "token 0 of sequence 1 goes to page 4", seqlens_k=int32([0, 0]), block_table=int32([[0], [4]]))
     refused(ValueError, "token 1 of sequence 0 goes to page 4", slots=np.array([0, 16, 2, 3, 4, 5], np.int64))
     refused(TypeError, "slots has the type int32", slots=int32([0] * 6))

@@ -11,7 +11,7 @@ option(TILESMITH_PRECOMPILED_HEADERS "Precompile the headers that most files inc
 option(TILESMITH_UNITY "Compile a target's sources several at a time" ${tilesmith_from_nothing})
 
 # tilesmith_unite(TARGET [APART])
-# A target's sources are compiled eight at a time. APART: its devices and operations have helpers of the same names, so that only sources of one
+# A target's sources are compiled twelve at a time. APART: its devices and operations have helpers of the same names, so that only sources of one
 # folder, device and operation meet.
 function(tilesmith_unite target)
   cmake_parse_arguments(ARG "APART" "" "" ${ARGN})
@@ -35,7 +35,7 @@ function(tilesmith_unite target)
     if(NOT DEFINED ${group}_count)
       set(${group}_count 0)
     endif()
-    math(EXPR batch "${${group}_count} / 8")
+    math(EXPR batch "${${group}_count} / 12")
     math(EXPR ${group}_count "${${group}_count} + 1")
     set_source_files_properties(${path} PROPERTIES UNITY_GROUP ${group}_${batch})
   endforeach()
@@ -53,15 +53,15 @@ if(TILESMITH_PRECOMPILED_HEADERS)
                         <string_view> <variant> <vector> <fmt/format.h> <fmt/ranges.h>)
   file(WRITE ${PROJECT_BINARY_DIR}/precompiled.cpp "")
   add_library(tilesmith_precompiled_station STATIC ${PROJECT_BINARY_DIR}/precompiled.cpp)
-  target_link_libraries(tilesmith_precompiled_station PRIVATE tilesmith_options tilesmith_fmt)
-  target_precompile_headers(tilesmith_precompiled_station PRIVATE ${tilesmith_headers})
+  target_link_libraries(tilesmith_precompiled_station PRIVATE tilesmith_options tilesmith_fmt nlohmann_json::nlohmann_json)
+  target_precompile_headers(tilesmith_precompiled_station PRIVATE ${tilesmith_headers} ${PROJECT_SOURCE_DIR}/src/base/json.hpp)
   if(TILESMITH_TESTS)
     # Tests are programs: their code is position-independent in another way.
     add_library(tilesmith_precompiled_test STATIC ${PROJECT_BINARY_DIR}/precompiled.cpp)
     target_compile_options(tilesmith_precompiled_test PRIVATE -O0 -fPIE)
-    target_link_libraries(tilesmith_precompiled_test PRIVATE tilesmith_options fmt::fmt GTest::gtest)
+    target_link_libraries(tilesmith_precompiled_test PRIVATE tilesmith_options fmt::fmt GTest::gtest nlohmann_json::nlohmann_json)
     # With the project's own headers that most tests include: what is left to parse of a test is a seventh less.
-    set(own_headers include/tilesmith/dispatcher.hpp src/base/file.hpp src/spec/cpu/spec.hpp src/spec/cuda/spec.hpp
+    set(own_headers include/tilesmith/dispatcher.hpp src/base/file.hpp src/base/json.hpp src/spec/cpu/spec.hpp src/spec/cuda/spec.hpp
                     src/verify/attention/reference.hpp src/verify/gemm/reference.hpp src/vocabulary/names/native.hpp)
     list(TRANSFORM own_headers PREPEND ${PROJECT_SOURCE_DIR}/)
     target_include_directories(tilesmith_precompiled_test PRIVATE ${PROJECT_SOURCE_DIR} ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/include)

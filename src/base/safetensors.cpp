@@ -7,10 +7,10 @@
 
 #include <algorithm>
 #include <cerrno>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <span>
 
+#include "base/json.hpp"
 #include "base/nearest.hpp"
 
 namespace tilesmith {

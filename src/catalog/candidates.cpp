@@ -5,8 +5,8 @@
 #include <algorithm>
 #include <iterator>
 #include <map>
-#include <nlohmann/json.hpp>
 
+#include "base/json.hpp"
 #include "choose/attention/cpu.hpp"
 #include "choose/attention/cuda.hpp"
 #include "choose/gemm/cpu.hpp"

@@ -7,8 +7,8 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
-#include <nlohmann/json.hpp>
 
+#include "base/json.hpp"
 #include "base/nearest.hpp"
 #include "catalog/explain_backend.hpp"
 #include "catalog/listing.hpp"

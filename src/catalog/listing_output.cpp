@@ -6,8 +6,8 @@
 #include <cerrno>
 #include <cstring>
 #include <memory>
-#include <nlohmann/json.hpp>
 
+#include "base/json.hpp"
 #include "spec/json_reader.hpp"
 #include "vocabulary/field_value.hpp"
 #include "vocabulary/names/ck.hpp"

@@ -7,10 +7,10 @@
 #include <charconv>
 #include <cstdlib>
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <span>
 
 #include "base/embedded.hpp"
+#include "base/json.hpp"
 #include "vocabulary/data_type.hpp"
 
 namespace tilesmith {

@@ -2,10 +2,10 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
 #include <tuple>
 
 #include "base/file.hpp"
+#include "base/json.hpp"
 #include "vocabulary/canonical.hpp"
 
 namespace tilesmith {

@@ -3,8 +3,7 @@
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 
-#include <nlohmann/json.hpp>
-
+#include "base/json.hpp"
 #include "cli/verbs.hpp"
 #include "jit/cxx_toolchain.hpp"
 #include "jit/nvrtc_library.hpp"

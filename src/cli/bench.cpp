@@ -5,11 +5,11 @@
 #include <charconv>
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
 
 #include "base/file.hpp"
+#include "base/json.hpp"
 #include "base/progress.hpp"
 #include "cli/bench_oracle.hpp"
 #include "cli/bench_words.hpp"

@@ -6,9 +6,9 @@
 #include <limits>
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 
 #include "base/file.hpp"
+#include "base/json.hpp"
 #include "base/progress.hpp"
 #include "catalog/candidates.hpp"
 #include "choose/determinism.hpp"

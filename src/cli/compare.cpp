@@ -4,8 +4,8 @@
 #include <fmt/core.h>
 
 #include <memory>
-#include <nlohmann/json.hpp>
 
+#include "base/json.hpp"
 #include "cli/verbs.hpp"
 
 namespace tilesmith::cli {

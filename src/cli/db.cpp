@@ -2,8 +2,8 @@
 #include <fmt/core.h>
 
 #include <memory>
-#include <nlohmann/json.hpp>
 
+#include "base/json.hpp"
 #include "cli/performance_database.hpp"
 #include "cli/verbs.hpp"
 #include "tune/choices.hpp"

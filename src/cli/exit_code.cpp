@@ -1,8 +1,8 @@
 #include <fmt/core.h>
 
 #include <cstdio>
-#include <nlohmann/json.hpp>
 
+#include "base/json.hpp"
 #include "cli/signals.hpp"
 #include "cli/verbs.hpp"
 

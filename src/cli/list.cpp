@@ -6,13 +6,13 @@
 #include <algorithm>
 #include <array>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "base/file.hpp"
+#include "base/json.hpp"
 #include "catalog/listing_output.hpp"
 #include "cli/list_candidates.hpp"
 #include "cli/selection.hpp"

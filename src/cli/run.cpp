@@ -2,9 +2,9 @@
 #include <fmt/core.h>
 
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/json.hpp"
 #include "cli/run_operation.hpp"
 #include "cli/run_settings.hpp"
 #include "cli/verbs.hpp"

@@ -2,8 +2,8 @@
 #pragma once
 
 #include <array>
-#include <nlohmann/json.hpp>
 
+#include "base/json.hpp"
 #include "cli/attention/options.hpp"
 #include "cli/gemm/options.hpp"
 #include "cli/tensor_file.hpp"

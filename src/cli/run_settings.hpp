@@ -2,11 +2,11 @@
 #pragma once
 
 #include <CLI/CLI.hpp>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <string>
 
 #include "base/function_ref.hpp"
+#include "base/json.hpp"
 #include "tilesmith/dispatcher.hpp"
 #include "trial/report.hpp"
 

@@ -4,8 +4,8 @@
 
 #include <charconv>
 #include <memory>
-#include <nlohmann/json.hpp>
 
+#include "base/json.hpp"
 #include "cli/verbs.hpp"
 #include "jit/kept_counts.hpp"
 #include "jit/store.hpp"

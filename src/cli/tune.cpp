@@ -3,8 +3,8 @@
 
 #include <map>
 #include <memory>
-#include <nlohmann/json.hpp>
 
+#include "base/json.hpp"
 #include "base/progress.hpp"
 #include "cli/logged_problems.hpp"
 #include "cli/performance_database.hpp"

@@ -8,11 +8,11 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <nlohmann/json.hpp>
 #include <span>
 #include <utility>
 
 #include "base/file.hpp"
+#include "base/json.hpp"
 #include "jit/shared_object.hpp"
 
 namespace tilesmith {

@@ -5,11 +5,11 @@
 #include <chrono>
 #include <ctime>
 #include <mutex>
-#include <nlohmann/json.hpp>
 #include <string>
 
 #include "base/file.hpp"
 #include "base/fork.hpp"
+#include "base/json.hpp"
 #include "base/lock.hpp"
 #include "base/log.hpp"
 #include "jit/counters.hpp"

@@ -3,7 +3,8 @@
 #include <fmt/core.h>
 
 #include <charconv>
-#include <nlohmann/json.hpp>
+
+#include "base/json.hpp"
 
 namespace tilesmith {
 namespace {

@@ -10,10 +10,10 @@
 #include <chrono>
 #include <cstring>
 #include <functional>
-#include <nlohmann/json.hpp>
 #include <thread>
 #include <vector>
 
+#include "base/json.hpp"
 #include "measure/measure.hpp"
 #include "runtime/aligned_buffer.hpp"
 

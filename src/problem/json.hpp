@@ -1,8 +1,7 @@
 // Problems as JSON: every field by its name, derived from the field lists.
 #pragma once
 
-#include <nlohmann/json.hpp>
-
+#include "base/json.hpp"
 #include "problem/describe.hpp"
 #include "problem/operations.hpp"
 #include "vocabulary/field_json.hpp"

@@ -9,13 +9,13 @@
 #include <concepts>
 #include <cstdint>
 #include <initializer_list>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "base/error.hpp"
+#include "base/json.hpp"
 #include "vocabulary/enum_table.hpp"
 
 namespace tilesmith {

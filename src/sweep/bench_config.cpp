@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <functional>
-#include <nlohmann/json.hpp>
 
+#include "base/json.hpp"
 #include "base/nearest.hpp"
 #include "problem/describe.hpp"
 #include "spec/json_reader.hpp"

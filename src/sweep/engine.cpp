@@ -3,8 +3,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
+#include "base/json.hpp"
 #include "measure/isolate.hpp"
 #include "problem/attention/problem.hpp"
 #include "problem/gemm/problem.hpp"

@@ -2,8 +2,7 @@
 
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
+#include "base/json.hpp"
 #include "dispatch/cuda_backend.hpp"
 #include "measure/isolate.hpp"
 #include "runtime/cpu/machine.hpp"

@@ -7,8 +7,8 @@
 #include <algorithm>
 #include <array>
 #include <ctime>
-#include <nlohmann/json.hpp>
 
+#include "base/json.hpp"
 #include "jit/cxx_toolchain.hpp"
 #include "jit/nvrtc_library.hpp"
 #include "measure/isolate.hpp"

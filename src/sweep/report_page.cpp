@@ -1,9 +1,9 @@
 #include "sweep/report_page.hpp"
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "base/embedded.hpp"
+#include "base/json.hpp"
 
 namespace tilesmith {
 

@@ -4,11 +4,11 @@
 
 #include <charconv>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <optional>
 
 #include "base/csv.hpp"
 #include "base/file.hpp"
+#include "base/json.hpp"
 
 namespace tilesmith {
 namespace {

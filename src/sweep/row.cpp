@@ -3,9 +3,9 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 
 #include "base/csv.hpp"
+#include "base/json.hpp"
 #include "problem/describe.hpp"
 #include "problem/json.hpp"
 #include "sweep/lines.hpp"

@@ -1,7 +1,8 @@
 #include "trial/report.hpp"
 
 #include <cmath>
-#include <nlohmann/json.hpp>
+
+#include "base/json.hpp"
 
 namespace tilesmith {
 namespace {

@@ -3,11 +3,11 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <nlohmann/json.hpp>
 #include <numeric>
 #include <optional>
 #include <set>
 
+#include "base/json.hpp"
 #include "choose/determinism.hpp"
 #include "choose/inductor.hpp"
 #include "measure/isolate.hpp"

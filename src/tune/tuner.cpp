@@ -6,11 +6,11 @@
 #include <algorithm>
 #include <ctime>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <optional>
 #include <random>
 #include <set>
 
+#include "base/json.hpp"
 #include "choose/determinism.hpp"
 #include "measure/isolate.hpp"
 #include "problem/attention/problem.hpp"

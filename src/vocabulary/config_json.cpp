@@ -1,8 +1,7 @@
 // KernelConfig to and from JSON, derived from the field lists.
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
+#include "base/json.hpp"
 #include "vocabulary/config.hpp"
 #include "vocabulary/field_json.hpp"
 

@@ -5,10 +5,10 @@
 
 #include <algorithm>
 #include <limits>
-#include <nlohmann/json.hpp>
 #include <string>
 #include <vector>
 
+#include "base/json.hpp"
 #include "base/nearest.hpp"
 #include "vocabulary/field_value.hpp"
 

@@ -6,10 +6,10 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/file.hpp"
+#include "base/json.hpp"
 #include "catalog/explain.hpp"
 #include "catalog/listing_output.hpp"
 #include "thorough.hpp"

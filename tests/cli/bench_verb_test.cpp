@@ -2,11 +2,11 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
-#include <nlohmann/json.hpp>
 #include <set>
 #include <sstream>
 #include <thread>
 
+#include "base/json.hpp"
 #include "cli/program.hpp"
 #include "dispatch/test_store.hpp"
 #include "sweep/row.hpp"

@@ -2,9 +2,9 @@
 // a figure of a spec that loses is seen here, without the device.
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
 #include <string>
 
+#include "base/json.hpp"
 #include "cli/program.hpp"
 
 namespace tilesmith {

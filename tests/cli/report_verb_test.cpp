@@ -1,9 +1,8 @@
 // compare and report on files that bench could have written; the page in a real browser where there is one.
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
-
 #include "base/file.hpp"
+#include "base/json.hpp"
 #include "cli/program.hpp"
 
 namespace tilesmith {

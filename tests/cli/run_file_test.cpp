@@ -1,8 +1,7 @@
 // tilesmith run --file: a problem a line; bench takes the same files.
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
-
+#include "base/json.hpp"
 #include "cli/program.hpp"
 #include "dispatch/test_store.hpp"
 

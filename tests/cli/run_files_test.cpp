@@ -1,9 +1,9 @@
 // Tensors from files and to files.
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
 #include <numeric>
 
+#include "base/json.hpp"
 #include "base/npy.hpp"
 #include "base/safetensors.hpp"
 #include "cli/program.hpp"

@@ -1,8 +1,7 @@
 // tilesmith run gemm: files hold op(A), op(B) and D, whatever the layout stores.
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
-
+#include "base/json.hpp"
 #include "base/npy.hpp"
 #include "cli/program.hpp"
 #include "dispatch/test_store.hpp"

@@ -1,8 +1,7 @@
 // What the program does with a kernel that is wrong: a compiler that changes the source stands for the wrong template.
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
-
+#include "base/json.hpp"
 #include "base/npy.hpp"
 #include "cli/program.hpp"
 #include "dispatch/test_store.hpp"

@@ -1,9 +1,8 @@
 // tune --slurm on a real cluster of one machine (slurm_cluster.sh).
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
-
 #include "base/file.hpp"
+#include "base/json.hpp"
 #include "cli/program.hpp"
 
 namespace tilesmith {

@@ -3,9 +3,8 @@
 
 #include <regex>
 
-#include <nlohmann/json.hpp>
-
 #include "base/file.hpp"
+#include "base/json.hpp"
 #include "cli/program.hpp"
 #include "dispatch/test_store.hpp"
 

@@ -6,8 +6,8 @@
 #include <algorithm>
 #include <filesystem>
 #include <map>
-#include <nlohmann/json.hpp>
 
+#include "base/json.hpp"
 #include "cli/program.hpp"
 #include "dispatch/test_store.hpp"
 

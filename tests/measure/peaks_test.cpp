@@ -2,8 +2,9 @@
 
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
 #include <string>
+
+#include "base/json.hpp"
 
 namespace tilesmith {
 namespace {

@@ -2,8 +2,8 @@
 #include <gtest/gtest.h>
 
 #include <functional>
-#include <nlohmann/json.hpp>
 
+#include "base/json.hpp"
 #include "spec/amd/chip.hpp"
 #include "spec/amd/ck_attention.hpp"
 #include "spec/amd/ck_conv.hpp"

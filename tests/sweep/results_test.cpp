@@ -3,8 +3,7 @@
 
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
-
+#include "base/json.hpp"
 #include "sweep/compare.hpp"
 #include "sweep/report_page.hpp"
 #include "sweep/sample_row.hpp"

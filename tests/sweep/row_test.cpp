@@ -3,9 +3,9 @@
 #include <gtest/gtest.h>
 
 #include <map>
-#include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/json.hpp"
 #include "problem/derive.hpp"
 #include "sweep/lines.hpp"
 #include "sweep/sample_row.hpp"

@@ -4,9 +4,9 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
-#include <nlohmann/json.hpp>
 
 #include "base/file.hpp"
+#include "base/json.hpp"
 #include "problem/line.hpp"
 #include "sweep/lines.hpp"
 #include "tune/choices.hpp"

@@ -3,9 +3,9 @@
 
 #include <gtest/gtest.h>
 
-#include <nlohmann/json.hpp>
 #include <set>
 
+#include "base/json.hpp"
 #include "random_config.hpp"
 #include "vocabulary/canonical.hpp"
 #include "vocabulary/names/ck.hpp"

@@ -4,9 +4,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 #include <tuple>
 
+#include "base/json.hpp"
 #include "problem/derive.hpp"
 #include "problem/gemm/problem.hpp"
 #include "problem/line.hpp"

@@ -8,8 +8,8 @@
 
 #include <charconv>
 #include <map>
-#include <nlohmann/json.hpp>
 
+#include "base/json.hpp"
 #include "base/sha256.hpp"
 #include "tune/formats/formats.hpp"
 

@@ -2,8 +2,7 @@
 // program on each line.
 #include <fmt/format.h>
 
-#include <nlohmann/json.hpp>
-
+#include "base/json.hpp"
 #include "tune/formats/formats.hpp"
 #include "vocabulary/canonical.hpp"
 

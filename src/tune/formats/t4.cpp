@@ -7,8 +7,8 @@
 
 #include <algorithm>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
+#include "base/json.hpp"
 #include "base/sha256.hpp"
 #include "tune/formats/formats.hpp"
 

@@ -10,10 +10,10 @@
 
 #include <array>
 #include <charconv>
-#include <nlohmann/json.hpp>
 #include <set>
 
 #include "base/csv.hpp"
+#include "base/json.hpp"
 #include "base/sha256.hpp"
 #include "problem/line.hpp"
 #include "tune/formats/formats.hpp"

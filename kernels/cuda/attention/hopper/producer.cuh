@@ -66,13 +66,13 @@ struct Producer {
     Walk walk;
     const int group = static_cast<int>(args.heads_q / args.heads_kv);
     int late_key = -1, late_head = 0, late_batch = 0;  // the block whose keys are loaded and whose values are not
-    for (walk.start(args); walk.index < args.work_items; walk.next(args)) {
-      Tile t;
-      if (!find_tile(args, walk.index, t)) continue;
+    Tile t;
+    for (walk.start(); walk.take(args, t); walk.advance()) {
       ring.push(shared, t);
       const int head = cfg::kPackGqa > 1 ? t.head : t.head / group;
       const int batch = cfg::kGroupMode ? 0 : t.batch;
       for (int n = t.n_end - 1; n >= t.n_begin; --n) {
+        if (Walk::is_due(t, n)) walk.draw(args);
         const int key = n * cfg::kTileN + t.offset_k;
         load_keys(key, head, batch);
         if (late_key >= 0) load_values(late_key, late_head, late_batch);

@@ -75,23 +75,31 @@ TS_DEVICE BlockRange own_blocks(const TsCudaAttentionArgs& args, const Tile& t, 
   return r;
 }
 
-// The producer's walk over the work items.
+// The producer's walk over the work items. A block draws its next item shortly before it needs it: one that drew when its
+// current tile began would hold an item that another block, done sooner, could start now, and long tiles would no longer
+// come first.
 struct Walk {
   int index;
   unsigned int ticket;
 
-  TS_DEVICE void start(const TsCudaAttentionArgs& args) {
-    index = blockIdx.x;
-    draw(args);
+  TS_DEVICE void start() { index = blockIdx.x; }
+  // The tile of the current item, or of the first one after it that is a tile; false when there are no more.
+  TS_DEVICE bool take(const TsCudaAttentionArgs& args, Tile& t) {
+    for (; index < args.work_items; advance()) {
+      if (find_tile(args, index, t)) return true;
+      draw(args);
+    }
+    return false;
   }
-  // Asks for the item after the current one; the answer arrives while the current tile is loaded.
+  // Where to draw: the answer arrives while the tile's last blocks are loaded.
+  static TS_DEVICE bool is_due(const Tile& t, int n) { return n == imin(t.n_begin + 1, t.n_end - 1); }
+  // Asks for the item after the current one; once for each item.
   TS_DEVICE void draw(const TsCudaAttentionArgs& args) {
     if constexpr (cfg::kDynamicScheduler) ticket = atomicAdd(args.tile_counters, 1u);
   }
-  TS_DEVICE void next(const TsCudaAttentionArgs& args) {
+  TS_DEVICE void advance() {
     if constexpr (cfg::kDynamicScheduler) {
       index = gridDim.x + ticket;
-      if (index < args.work_items) draw(args);
     } else {
       index += gridDim.x;
     }

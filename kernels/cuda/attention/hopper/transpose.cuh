@@ -83,19 +83,14 @@ TS_DEVICE void produce_fp8(const TsCudaAttentionArgs& args, const Shared& shared
   Walk walk;
   if (leader) {
     producer.prefetch_maps();
-    walk.start(args);
+    walk.start();
   }
   bool late = false;  // a block's values are loaded and not yet transposed
   int late_tail = 0;
   while (true) {
     if (leader) {
       Tile next;
-      bool found = false;
-      while (!found && walk.index < args.work_items) {
-        found = find_tile(args, walk.index, next);
-        walk.next(args);
-      }
-      if (!found) next = {};
+      if (!walk.take(args, next)) next = {};
       pushed.push(shared, next);
     }
     __syncwarp();
@@ -107,6 +102,7 @@ TS_DEVICE void produce_fp8(const TsCudaAttentionArgs& args, const Shared& shared
     const int batch = cfg::kGroupMode ? 0 : t.batch;
     for (int n = t.n_end - 1; n >= t.n_begin; --n) {
       if (leader) {
+        if (Walk::is_due(t, n)) walk.draw(args);
         const int key = n * cfg::kTileN + t.offset_k;
         producer.load_keys(key, head, batch);
         producer.load_values(key, head, batch);
@@ -118,6 +114,7 @@ TS_DEVICE void produce_fp8(const TsCudaAttentionArgs& args, const Shared& shared
       if (leader && n == t.n_end - 1) producer.load_queries(t);
       __syncwarp();
     }
+    if (leader) walk.advance();
   }
   if (late) transposer.run(late_tail);
   if (leader) walk.finish(args);

@@ -5,6 +5,7 @@
 // rounding, may differ from run to run; in exchange the last team reads one partial instead of all.
 #pragma once
 
+#include "../common/came_last.cuh"
 #include "types.cuh"
 
 namespace ts::gemm {
@@ -35,24 +36,6 @@ TS_DEVICE void add_sums(float* p, const int* s) {
 }
 TS_DEVICE void clear_sums(float* p) {
   asm volatile("st.global.v4.b32 [%0], {%1, %1, %1, %1};" ::"l"(p), "r"(0) : "memory");
-}
-
-// Counts this team's partial; true in all its threads when it was the last of `count`, whose memory they then see.
-template <class Sync>
-TS_DEVICE bool came_last(u32* counter, int count, int thread, u32 flag, Sync sync) {
-  __threadfence();
-  sync();
-  if (thread == 0) {
-    const u32 before = atomicAdd(counter, 1u);
-    const u32 last = before == static_cast<u32>(count) - 1;
-    if (last) *counter = 0;
-    asm volatile("st.shared.b32 [%0], %1;" ::"r"(flag), "r"(last) : "memory");
-  }
-  sync();
-  u32 last;
-  asm volatile("ld.shared.b32 %0, [%1];" : "=r"(last) : "r"(flag) : "memory");
-  if (last) __threadfence();
-  return last;
 }
 
 // True when this team of kThreads threads was the last of the `count` that share a unit (a tile, or a warpgroup's rows

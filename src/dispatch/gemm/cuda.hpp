@@ -5,7 +5,7 @@
 
 #include "dispatch/backend.hpp"
 #include "dispatch/cuda_registry.hpp"
-#include "dispatch/gemm/cuda_split_memory.hpp"
+#include "dispatch/cuda_split_memory.hpp"
 #include "runtime/cuda/memory.hpp"
 
 namespace tilesmith {

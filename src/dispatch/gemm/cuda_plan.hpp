@@ -5,8 +5,8 @@
 #include <memory>
 
 #include "choose/gemm/cuda_work.hpp"
+#include "dispatch/cuda_split_memory.hpp"
 #include "dispatch/cuda_steps.hpp"
-#include "dispatch/gemm/cuda_split_memory.hpp"
 #include "instances/gemm/cuda_resources.hpp"
 #include "kernels/cuda/gemm/abi.h"
 #include "runtime/cuda/kernel.hpp"

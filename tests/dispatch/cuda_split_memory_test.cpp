@@ -1,5 +1,5 @@
 // Who shares the memory of split products and who does not, against a fake driver.
-#include "dispatch/gemm/cuda_split_memory.hpp"
+#include "dispatch/cuda_split_memory.hpp"
 
 #include <algorithm>
 #include <thread>

@@ -1,4 +1,4 @@
-#include "dispatch/gemm/cuda_split_memory.hpp"
+#include "dispatch/cuda_split_memory.hpp"
 
 #include <algorithm>
 #include <map>

@@ -1,5 +1,6 @@
-// What the blocks of a GEMM that splits k share: float32 partials, and counters that are zero before a launch and left
-// zero by it. Launches that follow each other may share memory and launches that may run at the same time must not.
+// What the blocks of a kernel share that add up partial results: float32 partials, and counters that are zero before a
+// launch and left zero by it. Launches that follow each other may share memory and launches that may run at the same
+// time must not.
 //
 // A stream keeps a piece of its own. Launches captured into a graph share a piece with those captured before them in
 // the same stream, and with no other launches; the graph holds it, and when the graph is destroyed the piece serves

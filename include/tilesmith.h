@@ -340,6 +340,8 @@ typedef struct tilesmith_attention {
   const int32_t* seqlens_k; /* (batch): keys of each sequence */
   const int32_t* page_numbers;
   const int32_t* page_offsets; /* (batch) or longer */
+
+  int64_t splits; /* pieces that kernels for few queries cut the keys into; 0: chosen by a model. Part of the problem */
 } tilesmith_attention;
 
 /* A batch of one with one head, without mask and traits: set what differs. */
@@ -348,7 +350,7 @@ typedef struct tilesmith_attention {
     sizeof(tilesmith_attention), {0, 0}, TILESMITH_BF16, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 128, 128, -1, -1, 0, 0,         \
         {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0, 0}, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL,    \
         NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, {NULL, 0, 0, 0}, {NULL, 0, 0, 0}, {NULL, 0, 0, 0}, 0, \
-        NULL, 0, 0, 0, NULL, NULL, NULL                                                                                \
+        NULL, 0, 0, 0, NULL, NULL, NULL, 0                                                                             \
   }
 
 /* Fills in the strides of dense q, k, v, o, lse and bias in this layout (tilesmith_layout), and the usual scale, from

@@ -56,6 +56,9 @@ struct AttentionProblem {
   /// Keys of a page of k and v; 0: they are not paged. Paged sequences have lengths of their own up to seqlen_k, in
   /// either mode: group mode packs q and o alone. AttentionPages says where their keys lie.
   std::int64_t page_size = 0;
+  /// Pieces that the keys of the longest sequence are cut into, by kernels that share keys out among threads or blocks;
+  /// 0: chosen by a model of the device. A sequence has no more pieces than blocks of keys.
+  std::int64_t splits = 0;
   // What a CUDA kernel may expect of the memory; the CPU does not ask.
   bool unaligned = false;       ///< a pointer or row of q, k, v or o is no multiple of 16 bytes
   bool unaligned_bias = false;  ///< the same holds for the bias, or its columns are not contiguous
@@ -86,6 +89,7 @@ struct AttentionProblem {
     visit("negative_scale", self.negative_scale);
     visit("block_scale", self.block_scale);
     visit("page_size", self.page_size);
+    visit("splits", self.splits);
     visit("unaligned", self.unaligned);
     visit("unaligned_bias", self.unaligned_bias);
   }

@@ -18,7 +18,7 @@ static_assert(offsetof(tilesmith_plan_info, region_count) == 96);
 
 static_assert(sizeof(tilesmith_scale) == 32 && offsetof(tilesmith_scale, block) == 24);
 
-static_assert(sizeof(tilesmith_attention) == 584);
+static_assert(sizeof(tilesmith_attention) == 592);
 static_assert(offsetof(tilesmith_attention, data_type) == 16);
 static_assert(offsetof(tilesmith_attention, batch) == 40);
 static_assert(offsetof(tilesmith_attention, q_strides) == 128);
@@ -30,7 +30,8 @@ static_assert(offsetof(tilesmith_attention, offset) == 416);
 static_assert(offsetof(tilesmith_attention, q_scale) == 424);    // the structure's first version ends here
 static_assert(offsetof(tilesmith_attention, diagonal) == 520);   // its second
 static_assert(offsetof(tilesmith_attention, options) == 528);    // its third
-static_assert(offsetof(tilesmith_attention, page_size) == 536);  // and its fourth
+static_assert(offsetof(tilesmith_attention, page_size) == 536);  // its fourth
+static_assert(offsetof(tilesmith_attention, splits) == 584);     // and its fifth
 
 static_assert(sizeof(tilesmith_states) == 192 && offsetof(tilesmith_states, states) == 24);
 static_assert(offsetof(tilesmith_states, output_strides) == 64 && offsetof(tilesmith_states, outputs) == 160);

@@ -71,6 +71,7 @@ TEST(CallFields, AnAttentionCallSaysEveryFieldOfItsProblem) {
               {"negative_scale", [](Call& c) { c.scale = -1; }},
               {"block_scale", [](Call& c) { c.data_type = TILESMITH_FP8, c.traits = TILESMITH_BLOCK_SCALE; }},
               {"page_size", [](Call& c) { c.page_size = 16; }},
+              {"splits", [](Call& c) { c.splits = 4; }},
               {"unaligned", [](Call& c) { c.k_strides.row = 3; }},
               {"unaligned_bias", [](Call& c) { c.bias_kind = TILESMITH_BIAS_ELEMENTWISE, c.bias_strides.row = 3; }}});
 }

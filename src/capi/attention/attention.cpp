@@ -17,12 +17,13 @@ struct Attention {
   static constexpr const char* kName = "attention_fwd";
   static constexpr const char* kPlanFor = "tilesmith_attention_plan_for";
 
-  /// `room` takes the copy of a call from a program of before the scales, the diagonal, the options, or the
-  /// pages were added.
+  /// `room` takes the copy of a call from a program of before the scales, the diagonal, the options, the
+  /// pages, or the splits were added.
   static Result<const Call*> whole(const Call* call, Call& room) {
     return read_struct("tilesmith_attention", call,
                        {offsetof(tilesmith_attention, q_scale), offsetof(tilesmith_attention, diagonal),
-                        offsetof(tilesmith_attention, options), offsetof(tilesmith_attention, page_size)},
+                        offsetof(tilesmith_attention, options), offsetof(tilesmith_attention, page_size),
+                        offsetof(tilesmith_attention, splits)},
                        room);
   }
   static Result<AttentionProblem> problem_of(const Call& call, Device device) { return capi::problem_of(call, device); }

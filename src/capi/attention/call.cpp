@@ -126,7 +126,8 @@ Result<AttentionProblem> problem_of(const tilesmith_attention& call, Device devi
                            .dropout = has(TILESMITH_DROPOUT),
                            .lse = has(TILESMITH_LSE),
                            .block_scale = has(TILESMITH_BLOCK_SCALE),
-                           .page_size = call.page_size};
+                           .page_size = call.page_size,
+                           .splits = call.splits};
   if (is_gpu(device.kind)) {  // the CPU does not ask: one plan serves either way
     const int in = bits_of(problem.data_type), out = bits_of(output_type(problem.data_type));
     problem.negative_scale = call.scale < 0;

@@ -33,6 +33,7 @@ std::int64_t splits_for(const AttentionProblem& p, const KernelConfig& config, i
   const std::int64_t independent = std::max<std::int64_t>(1, (p.page_size > 0 ? 1 : p.batch) * p.heads_kv);
   const std::int64_t wanted = threads <= 1 ? 1 : (4 * threads + independent - 1) / independent;
   const std::int64_t blocks = std::max<std::int64_t>(1, p.seqlen_k / config.algorithm.tile[1]);
+  if (p.splits > 0) return std::min(p.splits, blocks);
   return std::clamp<std::int64_t>(wanted, 1, blocks);
 }
 

@@ -70,6 +70,8 @@ std::vector<ProblemOption<AttentionFwd>> Line<AttentionFwd>::options() {
            }})
       .field("page_size", {"--page-size"},
              "k and v lie in pages of so many keys, and sequences have lengths of their own up to seqlen-k")
+      .field("splits", {"--splits"},
+             "Pieces that kernels for few queries cut the keys into (default: chosen by a model of the device)")
       .field("layout", {"--layout"}, "Order of the tensors' dimensions: bhsd (the default) or bshd")
       .field("mode", {"--mode"},
              "batch, or group for sequences of different lengths (default: group when offsets are given)");

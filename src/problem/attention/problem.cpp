@@ -55,6 +55,7 @@ Status validate(const AttentionProblem& p) {
   TS_TRY(check_dimension("head_dim_qk", p.head_dim_qk, 1, kMaxHeadDim));
   TS_TRY(check_dimension("head_dim_v", p.head_dim_v, 1, kMaxHeadDim));
   TS_TRY(check_dimension("page_size", p.page_size, 0));
+  TS_TRY(check_dimension("splits", p.splits, 0));
   if (p.page_size > 0 && p.block_scale)
     return fail(ErrorCode::unsupported, fmt::format("block scales with pages of {} keys", p.page_size),
                 "scales by tensor or head, or keys that are not paged");

@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "choose/attention/cuda_decode.hpp"
 #include "choose/attention/cuda_terms.hpp"
 #include "instances/attention/cuda.hpp"
 #include "problem/attention/problem.hpp"
@@ -35,6 +36,19 @@ std::vector<int> packings_of(const CudaAttentionShape& shape) {
 
 bool can_copy_bias(const KernelConfig& config, const CudaAttentionShape& shape) {
   return config.algorithm.bias_stages == 0 || shape.bias_can_be_copied;
+}
+
+bool has_few_queries(const KernelConfig& config, const CudaAttentionShape& shape) {
+  return config.algorithm.pipeline != Pipeline::decode || suits_decode(shape);
+}
+
+bool suits(const KernelConfig& config, const CudaAttentionShape& shape) {
+  return can_copy_bias(config, shape) && has_few_queries(config, shape);
+}
+
+bool is_tested(const CudaSpec& spec, Pipeline which) {
+  const CudaAttentionPipeline* pipeline = spec.attention_pipeline(which);
+  return pipeline != nullptr && pipeline->tested;
 }
 
 /// Whether the kernel's tiles fill the chip, as those of the problems did that the tile table was measured with. On
@@ -99,19 +113,20 @@ std::vector<Candidate> ranked_cuda_attention(const CudaSpec& spec, const Attenti
                                              const CudaAttentionShape& shape) {
   struct Ranked {
     Candidate candidate;
-    int place;  // -1 the packed twin of the first choice, 0 the first choice, 1 the others
+    int place;  // -1 the packed twin of the first choice, 0 the first choice, 1 the others, 2 those not tested
   };
   std::vector<Ranked> ranked;
   std::size_t first = 0;
   bool has_first = false;
   walk_cuda_attention(spec, signature, packings_of(shape),
                       [&](const KernelConfig& config, const CudaTile& row, const auto* refused) {
-                        if (refused != nullptr || !can_copy_bias(config, shape)) return true;
+                        if (refused != nullptr || !suits(config, shape)) return true;
                         if (!has_first && is_first_for(row, config.attention(), shape)) {
                           has_first = true;
                           first = ranked.size();
                         }
-                        ranked.push_back({{config, predicted_seconds(config, row, spec, shape)}, 1});
+                        ranked.push_back({{config, predicted_seconds(config, row, spec, shape)},
+                                          is_tested(spec, config.algorithm.pipeline) ? 1 : 2});
                         return true;
                       });
   // Of the rows whose conditions hold, the first is the first choice: unpacked, or packed where that saves tiles.
@@ -136,7 +151,8 @@ std::vector<Candidate> ranked_cuda_attention(const CudaSpec& spec, const Attenti
     if (!is_fitted) return std::tuple(one.place, seconds, 0);
     const bool is_choice = one.place == least && least < 1;
     const bool is_favoured = is_choice && fills_chip(one.candidate.recipe.main(), spec, shape);
-    return std::tuple(0, is_favoured ? spec.attention_model->first_choice_share * seconds : seconds, is_choice ? 0 : 1);
+    return std::tuple(one.place > 1 ? 1 : 0, is_favoured ? spec.attention_model->first_choice_share * seconds : seconds,
+                      is_choice ? 0 : 1);
   });
   std::vector<Candidate> out;
   out.reserve(ranked.size());
@@ -157,7 +173,7 @@ std::vector<std::pair<KernelConfig, CudaAttentionTerms>> model_terms(const CudaS
   std::vector<std::pair<KernelConfig, CudaAttentionTerms>> out;
   walk_cuda_attention(spec, cuda_signature_of(problem), packings_of(shape),
                       [&](const KernelConfig& config, const CudaTile& row, const auto* refused) {
-                        if (refused == nullptr && can_copy_bias(config, shape))
+                        if (refused == nullptr && suits(config, shape) && config.algorithm.pipeline != Pipeline::decode)
                           out.emplace_back(config, cuda_attention_terms(config, row, spec, shape));
                         return true;
                       });
@@ -197,6 +213,10 @@ Result<std::vector<Refusal>> refusals(const CudaSpec& spec, const AttentionProbl
                           list.add(*refused, CudaAttentionSubject{config, spec});
                         else if (!can_copy_bias(config, shape))
                           list.add(config, "suits_shape", "the copy engine takes no rows of this bias");
+                        else if (!has_few_queries(config, shape))
+                          list.add(config, "suits_shape",
+                                   fmt::format("{} queries of {} heads to a key head are more than a tile of decode",
+                                               shape.seqlen_q, shape.heads_q / shape.heads_kv));
                         return true;
                       });
   return list.take();

@@ -26,7 +26,8 @@ namespace tilesmith {
 [[nodiscard]] std::vector<Candidate> ranked_cuda_attention(const CudaSpec& spec, const AttentionSignature& signature,
                                                            const CudaAttentionShape& shape);
 
-/// The terms of every kernel that `rank` ranks: what coefficients are fitted to.
+/// The terms of every kernel that `rank` ranks, but of those for few queries, which have a model of their own: what
+/// coefficients are fitted to.
 [[nodiscard]] std::vector<std::pair<KernelConfig, CudaAttentionTerms>> model_terms(const CudaSpec& spec,
                                                                                    const AttentionProblem& problem);
 

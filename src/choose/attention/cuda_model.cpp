@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "choose/attention/cuda_decode.hpp"
 #include "choose/attention/cuda_terms.hpp"
 #include "choose/rounding.hpp"
 #include "instances/attention/cuda_resources.hpp"
@@ -13,13 +14,17 @@ namespace tilesmith {
 CudaAttentionShape cuda_attention_shape(const AttentionProblem& p) {
   const double pairs = static_cast<double>(p.batch) * static_cast<double>(p.heads_q) * static_cast<double>(p.seqlen_q) *
                        static_cast<double>(p.seqlen_k);
-  return {.batch = p.batch,
-          .heads_q = p.heads_q,
-          .heads_kv = p.heads_kv,
-          .seqlen_q = p.seqlen_q,
-          .seqlen_k = p.seqlen_k,
-          .bias_can_be_copied = !p.unaligned_bias,
-          .visible = pairs > 0 ? visible_pairs(p) / pairs : 1};
+  const MaskWindow window = window_of(p);
+  CudaAttentionShape shape{.batch = p.batch,
+                           .heads_q = p.heads_q,
+                           .heads_kv = p.heads_kv,
+                           .seqlen_q = p.seqlen_q,
+                           .seqlen_k = p.seqlen_k,
+                           .bias_can_be_copied = !p.unaligned_bias,
+                           .visible = pairs > 0 ? visible_pairs(p) / pairs : 1};
+  shape.splits = p.splits;
+  if (window.left >= 0 && window.right >= 0) shape.window_keys = window.left + window.right + 1;
+  return shape;
 }
 
 double cuda_row_blocks(const KernelConfig& config, const CudaAttentionShape& shape) {
@@ -31,6 +36,7 @@ double cuda_row_blocks(const KernelConfig& config, const CudaAttentionShape& sha
 double predicted_seconds(const KernelConfig& config, const CudaTile& row, const CudaSpec& spec,
                          const CudaAttentionShape& shape) {
   const AttentionSignature& s = config.attention();
+  if (config.algorithm.pipeline == Pipeline::decode) return cuda_decode_work(config, spec, shape).seconds;
   if (is_fitted_for(spec, s))
     if (const CudaAttentionTerms* fitted = spec.attention_model->coefficients(config.algorithm.pipeline)) {
       const CudaAttentionTerms terms = cuda_attention_terms(config, row, spec, shape);

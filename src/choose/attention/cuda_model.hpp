@@ -19,7 +19,9 @@ struct CudaAttentionShape {
   std::int64_t seqlen_k = 0;
   /// An elementwise bias suits the copy engine: contiguous keys, a pointer and rows of whole 16 bytes.
   bool bias_can_be_copied = true;
-  double visible = 1;  ///< share of the query-key pairs that the mask leaves
+  double visible = 1;                                ///< share of the query-key pairs that the mask leaves
+  std::int64_t window_keys = std::int64_t{1} << 40;  ///< the most keys that a query sees, where a window bounds them
+  std::int64_t splits = 0;                           ///< pieces that keys are to be cut into; 0: the model chooses
 };
 
 [[nodiscard]] CudaAttentionShape cuda_attention_shape(const AttentionProblem& problem);

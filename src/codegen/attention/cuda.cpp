@@ -42,6 +42,14 @@ void add_hopper(CudaTable& table, const Algorithm& a, const CudaAttentionResourc
   table.add("kLateStore", a.late_store);
 }
 
+void add_decode(CudaTable& table, const Algorithm& a, const CudaAttentionResources& facts) {
+  table.add("kRowWarps", facts.row_warps);
+  table.add("kKeyWarps", facts.key_warps);
+  table.add("kTileN", facts.warp_keys);
+  table.add("kStages", a.stages);
+  table.add("kBlocksPerSm", facts.blocks_per_sm);
+}
+
 void add_mma_sm80(CudaTable& table, const AttentionSignature& s, const CudaAttentionResources& facts) {
   table.add("kFp32", bits_of(s.data_type) == 32);
   table.add("kTf32x3", s.data_type == DataType::fp32);
@@ -50,6 +58,12 @@ void add_mma_sm80(CudaTable& table, const AttentionSignature& s, const CudaAtten
   table.add("kUnaligned", s.unaligned);
   table.add("kWarps", facts.warps);
   table.add("kTileN", facts.tile_keys);
+}
+
+std::string_view template_of(Pipeline pipeline) {
+  return pipeline == Pipeline::warp_specialized ? "cuda/attention/hopper/attention_fwd.cuh"
+         : pipeline == Pipeline::decode         ? "cuda/attention/decode/attention_fwd.cuh"
+                                                : "cuda/attention/mma_sm80/attention_fwd.cuh";
 }
 
 }  // namespace
@@ -64,12 +78,13 @@ Result<Source> cuda_attention_source(const KernelConfig& config) {
     add_hopper(table, config.algorithm, facts);
     table.add("kFp8", input_type(signature.data_type) == DataType::fp8);
     table.add("kBlockScale", signature.qscale == QuantScale::blockscale);
+  } else if (config.algorithm.pipeline == Pipeline::decode) {
+    add_decode(table, config.algorithm, facts);
+    table.add("kPaged", signature.paged_kv);
   } else {
     add_mma_sm80(table, signature, facts);
   }
-  TS_ASSIGN(const std::string text,
-            flatten_includes(embedded_kernels(), is_hopper ? "cuda/attention/hopper/attention_fwd.cuh"
-                                                           : "cuda/attention/mma_sm80/attention_fwd.cuh"));
+  TS_ASSIGN(const std::string text, flatten_includes(embedded_kernels(), template_of(config.algorithm.pipeline)));
   Source source;
   source.name = native_name(config);
   source.entry_symbol = source.name;

@@ -4,6 +4,7 @@
 
 #include "base/log.hpp"
 #include "choose/attention/cuda.hpp"
+#include "dispatch/attention/cuda_decode_plan.hpp"
 #include "dispatch/attention/cuda_plan.hpp"
 #include "dispatch/plan_info.hpp"
 #include "dispatch/workspace.hpp"
@@ -31,6 +32,12 @@ Result<CudaTileCounters*> CudaAttention::counters(const CudaContext& context) {
   return counters_.get();
 }
 
+CudaSplitMemory& CudaAttention::split_memory(const CudaContext& context) {
+  const std::lock_guard lock(mutex_);
+  if (split_memory_ == nullptr) split_memory_ = std::make_unique<CudaSplitMemory>(context);
+  return *split_memory_;
+}
+
 Result<std::unique_ptr<AttentionPlan>> CudaAttention::plan(const AttentionProblem& problem, const Candidate& chosen,
                                                            std::string reason, BuildPolicy build) {
   const KernelConfig& config = chosen.recipe.main();
@@ -39,6 +46,9 @@ Result<std::unique_ptr<AttentionPlan>> CudaAttention::plan(const AttentionProble
               const long shared_bytes = cuda_attention_resources(step).shared_bytes;
               return registry_.find(*context, step, static_cast<std::size_t>(shared_bytes), build);
             }));
+  if (config.algorithm.pipeline == Pipeline::decode)
+    return CudaDecodePlan::make(problem, plan_info({DeviceKind::cuda, device_index_}, chosen, std::move(reason)),
+                                config, spec_, std::move(steps), split_memory(*context));
   CudaTileCounters* tile_counters = nullptr;
   if (config.algorithm.dynamic_scheduler) {
     TS_ASSIGN(tile_counters, counters(*context));

@@ -6,6 +6,7 @@
 #include "dispatch/attention/cuda_tile_counters.hpp"
 #include "dispatch/backend.hpp"
 #include "dispatch/cuda_registry.hpp"
+#include "dispatch/cuda_split_memory.hpp"
 #include "spec/cuda/spec.hpp"
 
 namespace tilesmith {
@@ -24,12 +25,14 @@ class CudaAttention final : public OperationBackend<AttentionFwd> {
 
  private:
   [[nodiscard]] Result<CudaTileCounters*> counters(const CudaContext& context);
+  [[nodiscard]] CudaSplitMemory& split_memory(const CudaContext& context);
 
   int device_index_;
   const CudaSpec& spec_;
   CudaRegistry& registry_;
   std::mutex mutex_;
-  std::unique_ptr<CudaTileCounters> counters_;  ///< made by the first plan
+  std::unique_ptr<CudaTileCounters> counters_;     ///< made by the first plan
+  std::unique_ptr<CudaSplitMemory> split_memory_;  ///< made by the first plan that splits keys
 };
 
 }  // namespace tilesmith

@@ -10,16 +10,12 @@
 #include <cmath>
 
 #include "base/error.hpp"
-#include "problem/attention/kernel_arguments.hpp"
+#include "dispatch/attention/cuda_arguments.hpp"
 #include "runtime/cuda/tensor_map.hpp"
 #include "vocabulary/data_type.hpp"
 
 namespace tilesmith {
 namespace {
-
-constexpr std::int64_t kLongest = std::int64_t{1} << 30;  // kernels count rows in 32 bits
-constexpr std::int64_t kGridLimit = 65535;                // blocks along y and z
-constexpr std::int64_t kAlignment = 16;                   // bytes: of a tensor copy, and of an asynchronous one
 
 static_assert(kScaleBlock == TS_CUDA_SCALE_BLOCK);
 
@@ -50,8 +46,9 @@ Result<std::unique_ptr<AttentionPlan>> CudaAttentionPlan::make(const AttentionPr
     return fail(ErrorCode::unsupported, fmt::format("{} {} is beyond a CUDA kernel's launch", what, value),
                 fmt::format("at most {}", limit));
   };
-  if (p.seqlen_q * made->pack_gqa_ > kLongest) return too_large("seqlen_q", p.seqlen_q, kLongest / made->pack_gqa_);
-  if (p.seqlen_k > kLongest) return too_large("seqlen_k", p.seqlen_k, kLongest);
+  if (p.seqlen_q * made->pack_gqa_ > kLongestOfCuda)
+    return too_large("seqlen_q", p.seqlen_q, kLongestOfCuda / made->pack_gqa_);
+  if (p.seqlen_k > kLongestOfCuda) return too_large("seqlen_k", p.seqlen_k, kLongestOfCuda);
   const CudaAttentionResources& facts = made->facts_;
   const std::int64_t row_tiles = ceil_div(p.seqlen_q * made->pack_gqa_, facts.tile_rows);
   CudaLaunch& launch = made->steps_.launch();
@@ -68,8 +65,8 @@ Result<std::unique_ptr<AttentionPlan>> CudaAttentionPlan::make(const AttentionPr
     const std::int64_t places = std::int64_t{spec.reference.sms} * facts.blocks_per_sm;
     launch.grid = {static_cast<unsigned>(std::clamp<std::int64_t>(items, 1, places)), 1, 1};
   } else {
-    if (p.heads_q > kGridLimit) return too_large("heads_q", p.heads_q, kGridLimit);
-    if (p.batch > kGridLimit) return too_large("batch", p.batch, kGridLimit);
+    if (p.heads_q > kCudaGridLimit) return too_large("heads_q", p.heads_q, kCudaGridLimit);
+    if (p.batch > kCudaGridLimit) return too_large("batch", p.batch, kCudaGridLimit);
     launch.grid = {static_cast<unsigned>(row_tiles * facts.column_blocks), static_cast<unsigned>(p.heads_q),
                    static_cast<unsigned>(p.batch)};
   }
@@ -85,61 +82,11 @@ CudaAttentionPlan::CudaAttentionPlan(const AttentionProblem& p, PlanInfo info, c
       pack_gqa_(std::max<int>(1, config.algorithm.pack_gqa)),
       mask_(config.attention().mask) {}
 
-Status CudaAttentionPlan::check(const AttentionArguments& a) const {
-  const AttentionProblem& p = problem();
-  TS_TRY(validate(p, a, DeviceKind::cuda));
-  if (a.scale < 0 && !p.negative_scale)
-    return fail(ErrorCode::invalid_argument, fmt::format("scale is {}", a.scale),
-                "plan the problem with negative_scale: it is a trait of CUDA kernels");
-  if (a.total_q > kLongest || a.total_k > kLongest)
-    return fail(ErrorCode::unsupported,
-                fmt::format("total_q {}, total_k {} are beyond a CUDA kernel's rows", a.total_q, a.total_k),
-                fmt::format("at most {}", kLongest));
-  if (p.unaligned) return {};
-  const std::int64_t bytes = input_bytes(p.data_type);
-  const std::int64_t batches = p.mode == SequenceMode::group ? 1 : p.batch;
-  const auto aligned = [&](const char* name, const void* pointer, const AttentionStrides& s, std::int64_t heads,
-                           std::int64_t element) -> Status {
-    const auto address = reinterpret_cast<std::uintptr_t>(pointer);
-    const std::int64_t steps = (batches > 1 ? s.batch : 0) | (heads > 1 ? s.head : 0) | s.row;
-    if (((address | static_cast<std::uintptr_t>(steps * element)) % kAlignment) == 0) return {};
-    return fail(ErrorCode::invalid_argument,
-                fmt::format("{} at address {} with strides {}, {}, {} is not aligned to {} bytes", name, pointer,
-                            s.batch, s.head, s.row, kAlignment),
-                "plan the problem with unaligned, for a kernel that asks for no alignment");
-  };
-  TS_TRY(aligned("q", a.q, a.q_strides, p.heads_q, bytes));
-  TS_TRY(aligned("k", a.k, a.k_strides, p.heads_kv, bytes));
-  TS_TRY(aligned("v", a.v, a.v_strides, p.heads_kv, bytes));
-  TS_TRY(aligned("o", a.o, a.o_strides, p.heads_q, bits_of(output_type(p.data_type)) / 8));
-  if (!facts_.bias_map || a.bias == nullptr) return {};
-  const BiasStrides& b = a.bias_strides;
-  const std::int64_t steps = (p.batch > 1 ? b.batch : 0) | (p.heads_q > 1 ? b.head : 0) | (p.seqlen_q > 1 ? b.row : 0);
-  const auto address = reinterpret_cast<std::uintptr_t>(a.bias);
-  if ((p.seqlen_k <= 1 || b.column == 1) && ((address | static_cast<std::uintptr_t>(steps * 4)) % kAlignment) == 0)
-    return {};
-  return fail(ErrorCode::invalid_argument,
-              fmt::format("the bias at address {} with strides {}, {}, {}, {} cannot be copied {} bytes at a time",
-                          static_cast<const void*>(a.bias), b.batch, b.head, b.row, b.column, kAlignment),
-              "plan the problem with unaligned_bias, for a kernel that reads it by elements");
-}
-
 TsCudaAttentionArgs CudaAttentionPlan::kernel_arguments(const AttentionArguments& a) const {
-  const AttentionProblem& p = problem();
-  auto out = shared_kernel_args<TsCudaAttentionArgs>(p, a);
-  // A kernel with a bound the problem lacks is given one beyond every sequence.
-  out.window_left = out.window_left < 0 ? kLongest : out.window_left - p.diagonal;
-  out.window_right = out.window_right < 0 ? kLongest : out.window_right + p.diagonal;
-  // One block of keys is loaded and masked even without keys; there is no bias to load with it, and no tensor map of
-  // one.
-  if (p.seqlen_k == 0) out.bias = nullptr;
+  auto out = cuda_attention_arguments<TsCudaAttentionArgs>(problem(), a);
   out.work_items = work_items_;
   out.row_tiles = row_tiles_;
   out.section_heads = section_heads_;
-  const auto scale = [](const AttentionScale& s) { return TsCudaScale{s.data, s.batch, s.head, s.block}; };
-  out.q_scale = scale(a.q_scale);
-  out.k_scale = scale(a.k_scale);
-  out.v_scale = scale(a.v_scale);
   return out;
 }
 
@@ -155,7 +102,7 @@ Status CudaAttentionPlan::encode_maps(const AttentionArguments& a, TsCudaTensorM
   const auto dimension = [&](std::int64_t extent, std::int64_t stride, std::int64_t box) {
     // A dimension of one element is never stepped along; its stride is only to be a valid one.
     return TensorMapDimension{static_cast<std::uint64_t>(std::max<std::int64_t>(1, extent)),
-                              static_cast<std::uint64_t>(extent > 1 ? stride * element : kAlignment),
+                              static_cast<std::uint64_t>(extent > 1 ? stride * element : kCudaAlignment),
                               static_cast<std::uint32_t>(box)};
   };
   const std::int64_t packed = pack_gqa_;
@@ -178,7 +125,7 @@ Status CudaAttentionPlan::encode_maps(const AttentionArguments& a, TsCudaTensorM
   const BiasStrides& b = a.bias_strides;
   const auto of_bias = [](std::int64_t extent, std::int64_t stride, std::int64_t box) {
     return TensorMapDimension{static_cast<std::uint64_t>(extent),
-                              static_cast<std::uint64_t>(extent > 1 ? stride * 4 : kAlignment),
+                              static_cast<std::uint64_t>(extent > 1 ? stride * 4 : kCudaAlignment),
                               static_cast<std::uint32_t>(box)};
   };
   const std::array bias{TensorMapDimension{static_cast<std::uint64_t>(p.seqlen_k), 0, 32},
@@ -188,7 +135,7 @@ Status CudaAttentionPlan::encode_maps(const AttentionArguments& a, TsCudaTensorM
 }
 
 Status CudaAttentionPlan::run(const AttentionArguments& a, const RunOptions& options) const {
-  TS_TRY(check(a));
+  TS_TRY(check_cuda_attention(problem(), facts_, a));
   if (problem().batch == 0 || problem().seqlen_q == 0) return {};
   return steps_.run(options.stream, [&](std::size_t, const auto& send) -> Status {
     TsCudaAttentionArgs arguments = kernel_arguments(a);

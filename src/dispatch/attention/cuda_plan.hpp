@@ -26,7 +26,6 @@ class CudaAttentionPlan final : public AttentionPlan {
   CudaAttentionPlan(const AttentionProblem& problem, PlanInfo info, const KernelConfig& config, CudaSteps steps,
                     CudaTileCounters* counters);
 
-  [[nodiscard]] Status check(const AttentionArguments& arguments) const;
   [[nodiscard]] TsCudaAttentionArgs kernel_arguments(const AttentionArguments& arguments) const;
   [[nodiscard]] Status encode_maps(const AttentionArguments& arguments, TsCudaTensorMaps& maps) const;
 

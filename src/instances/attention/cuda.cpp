@@ -41,11 +41,11 @@ int head_dim_step(const Subject& s) {
   return s.signature().unaligned ? 1 : s.spec.head_dim_step * 16 / bits_of(s.signature().data_type);
 }
 
-/// Of the warp-specialised template: the columns of one instruction.
-constexpr int kMostHopperColumns = 256;
+/// Of the warp-specialised template: the columns of one instruction. Of decode: those that a warp's registers hold.
+constexpr int kMostColumns = 256;
 
 int head_dim_max(const Subject& s) {
-  return s.is_warp_specialized() ? std::min(s.spec.head_dim_max, kMostHopperColumns) : s.spec.head_dim_max;
+  return s.is_warp_specialized() || s.is_decode() ? std::min(s.spec.head_dim_max, kMostColumns) : s.spec.head_dim_max;
 }
 
 bool head_dim_in_range(const Subject& s, int dim) {
@@ -61,17 +61,20 @@ const CudaInstruction* instruction_facts(const Subject& s) {
 /// Rules that size something are asked only of tiles that are made of whole parts.
 bool tile_m_is_whole(const Subject& s) {
   if (s.is_warp_specialized()) return s.tile_m() >= 64 && s.tile_m() <= 192 && s.tile_m() % 64 == 0;
+  if (s.is_decode()) return s.tile_m() >= 16 && s.tile_m() % 16 == 0 && 16 * kDecodeWarps % s.tile_m() == 0;
   return s.tile_m() >= 16 && s.tile_m() <= 256 && s.tile_m() % 16 == 0;
 }
 
 int tile_n_step(const Subject& s) {
+  if (s.is_decode()) return s.tile_m() > 0 ? 16 * kDecodeWarps * 16 / s.tile_m() : 16;
   return s.is_warp_specialized() && !s.signature().dropout && s.algorithm().bias_stages == 0 && !is_fp8(s) ? 16 : 32;
 }
 
 long shared_bytes_limit(const Subject& s, const CudaAttentionResources& facts) {
   const long share = s.spec.shared_bytes_per_sm / std::max(facts.blocks_per_sm, 1) - s.spec.shared_bytes_reserved;
   const long limit = std::min(s.spec.shared_bytes_per_block, share);
-  return s.is_warp_specialized() ? limit : std::min<long>(limit, TS_MMA_SM80_SHARED_BYTES);
+  const bool portable = !s.is_warp_specialized() && !s.is_decode();
+  return portable ? std::min<long>(limit, TS_MMA_SM80_SHARED_BYTES) : limit;
 }
 
 constexpr Rule<Subject> kRules[] = {
@@ -139,10 +142,16 @@ constexpr Rule<Subject> kRules[] = {
                           s.algorithm().bias_stages, name_of(s.signature().bias), s.tile_n());
      }},
     {"rows_can_be_copied",
-     "the copy engine takes rows that are multiples of 16 bytes; others are the portable pipeline's",
-     [](const Subject& s) { return !s.signature().unaligned || !s.is_warp_specialized(); },
+     "the copy engine takes rows that are multiples of 16 bytes, and so does decode; others are the portable "
+     "pipeline's",
+     [](const Subject& s) { return !s.signature().unaligned || !(s.is_warp_specialized() || s.is_decode()); },
      [](const Subject& s) {
        return fmt::format("unaligned {}, pipeline {}", s.signature().unaligned, name_of(s.algorithm().pipeline));
+     }},
+    {"decode_goes_without", "a dropout's random numbers are drawn for more keys than a warp of the decode pipeline has",
+     [](const Subject& s) { return !s.is_decode() || !s.signature().dropout; },
+     [](const Subject& s) {
+       return fmt::format("dropout {}, pipeline {}", s.signature().dropout, name_of(s.algorithm().pipeline));
      }},
     {"mask_is_a_window", "bounds and diagonal are run-time numbers: a kernel only knows which sides are bounded",
      [](const Subject& s) {
@@ -156,21 +165,30 @@ constexpr Rule<Subject> kRules[] = {
        return fmt::format("negative_scale {}, soft_cap {}, bias {}", s.signature().negative_scale,
                           s.signature().soft_cap, name_of(s.signature().bias));
      }},
-    {"tile_m_is_whole_groups", "query rows come in warpgroups of 64, up to 3, or portably in warps of 16, up to 16",
+    {"tile_m_is_whole_groups",
+     "query rows come in warpgroups of 64, up to 3, or portably in warps of 16, up to 16, for decode 1, 2 or 4",
      tile_m_is_whole,
      [](const Subject& s) {
        return fmt::format("tile_m {}, groups of {}", s.tile_m(), s.is_warp_specialized() ? 64 : 16);
      }},
     {"tile_n_is_whole_steps",
-     "keys come in products of depth 16, for dropout, a copied bias and portably 32 at a time, up to 256",
+     "keys come in products of depth 16, for decode one for each team of warps, for dropout, a copied bias and "
+     "portably "
+     "32 at a time, up to 256",
      [](const Subject& s) { return s.tile_n() > 0 && s.tile_n() <= 256 && s.tile_n() % tile_n_step(s) == 0; },
      [](const Subject& s) { return fmt::format("tile_n {}, steps of {}", s.tile_n(), tile_n_step(s)); }},
     {"fields_belong_to_pipeline",
      "the persistent pipeline has 1 to 4 stages, 1 or 2 query buffers, up to 4 stages of an elementwise bias and a "
-     "number of blocks an SM; the portable one has none of its options",
+     "number of blocks an SM; decode has 2 to 8 stages and a number of blocks; the portable one has none of its "
+     "options",
      [](const Subject& s) {
        Algorithm rest = s.algorithm();
        rest.tile = {};
+       if (s.is_decode()) {
+         if (rest.stages < 2 || rest.stages > 8 || rest.block_per_cu < 1) return false;
+         rest.stages = 0;
+         rest.block_per_cu = -1;
+       }
        if (s.is_warp_specialized()) {
          if (rest.stages < 1 || rest.stages > 4 || rest.q_stages < 1 || rest.q_stages > 2) return false;
          if (rest.bias_stages > (s.signature().bias == BiasKind::elementwise ? 4 : 0)) return false;

@@ -25,6 +25,7 @@ int output_columns(const AttentionSignature& s, const CudaAttentionResources& fa
 /// few registers and time to spare.
 int overhead_registers(const AttentionSignature& s, const Algorithm& a, const CudaAttentionResources& facts) {
   const bool biased = s.bias == BiasKind::elementwise;
+  if (facts.key_warps > 0) return 64;  // few enough that the compiler has registers to spare, and takes them
   if (!facts.persistent) {
     const int portable = (bits_of(s.data_type) == 32 ? 110 : 72) + (biased && s.dropout ? 24 : 0);
     // Short sums, and the rests of 32 probabilities, beside the scores of the other keys.
@@ -95,6 +96,24 @@ void portable_facts(const AttentionSignature& s, const Algorithm& a, CudaAttenti
     facts.launch_registers = facts.consumer_registers = std::min(255, 65536 / facts.threads / 8 * 8);
 }
 
+void decode_facts(const AttentionSignature& s, const Algorithm& a, CudaAttentionResources& facts) {
+  facts.row_warps = a.tile[0] / 16;
+  facts.key_warps = facts.row_warps > 0 ? kDecodeWarps / facts.row_warps : 0;
+  facts.warps = facts.row_warps * facts.key_warps;
+  facts.warp_keys = facts.key_warps > 0 ? a.tile[1] / facts.key_warps : 0;
+  facts.threads = 32 * facts.warps;
+  facts.blocks_per_sm = std::max<int>(a.block_per_cu, 1);
+  // As in the portable template; behind the ring's place, which the warps' results take later, a flag.
+  const int columns = round_up(s.head_dim_v, 16);
+  const long pitch_qk = 2 * round_up(s.head_dim_qk, 16) + 16, pitch_v = 2 * columns + 16;
+  const long ring = a.stages * a.tile[1] * (pitch_qk + pitch_v);
+  const long results = long{facts.key_warps} * a.tile[0] * (4 * (columns + 8) + 8);
+  facts.shared_bytes = a.tile[0] * pitch_qk + std::max(ring, results) + 16;
+  if (facts.threads > 0)
+    facts.launch_registers = facts.consumer_registers =
+        std::min(255, 65536 / (facts.threads * facts.blocks_per_sm) / 8 * 8);
+}
+
 }  // namespace
 
 CudaAttentionResources cuda_attention_resources(const KernelConfig& config) {
@@ -105,14 +124,17 @@ CudaAttentionResources cuda_attention_resources(const KernelConfig& config) {
   facts.tile_keys = a.tile[1];
   if (a.pipeline == Pipeline::warp_specialized)
     persistent_facts(s, a, facts);
+  else if (a.pipeline == Pipeline::decode)
+    decode_facts(s, a, facts);
   else
     portable_facts(s, a, facts);
   // A thread holds two rows of its warp's 16: half a register for each score, a quarter for a packed probability.
   // float32 probabilities stay where the scores were.
   const int columns = output_columns(s, facts);
   const int bits = bits_of(s.data_type);
-  const int probabilities = bits == 32 ? 0 : a.tile[1] * bits / 64;
-  facts.needed_registers = a.tile[1] / 2 + probabilities + columns / 2 + overhead_registers(s, a, facts);
+  const int keys = facts.key_warps > 0 ? facts.warp_keys : a.tile[1];
+  const int probabilities = bits == 32 ? 0 : keys * bits / 64;
+  facts.needed_registers = keys / 2 + probabilities + columns / 2 + overhead_registers(s, a, facts);
   facts.operand_registers = facts.persistent ? std::max<int>(a.tile[1], columns) / 2 : 4;
   return facts;
 }

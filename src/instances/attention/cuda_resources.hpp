@@ -1,6 +1,7 @@
 // What follows from a CUDA attention-forward config alone: threads, shared memory, registers. The formulas are those of
-// kernels/cuda/attention/hopper/layout.cuh and kernels/cuda/attention/mma_sm80/layout.cuh; a test compiles both sides
-// against each other. Rules compare them with a chip's limits, dispatch launches by them.
+// kernels/cuda/attention/hopper/layout.cuh, kernels/cuda/attention/mma_sm80/layout.cuh and
+// kernels/cuda/attention/decode/layout.cuh; a test compiles both sides against each other. Rules compare them with a
+// chip's limits, dispatch launches by them.
 #pragma once
 
 #include "vocabulary/config.hpp"
@@ -16,9 +17,12 @@ struct CudaAttentionResources {
   int warps = 0;          ///< that multiply, 16 rows each
   int chunk_qk = 0;       ///< portable: elements of head_dim_qk in shared memory at a time, a multiple of 16
   int column_blocks = 1;  ///< portable: blocks of threads that share head_dim_v out
+  int row_warps = 0;      ///< decode: warps of a team, 16 rows each
+  int key_warps = 0;      ///< decode: teams that share a block of keys out
+  int warp_keys = 0;      ///< decode: keys of a team's step
   int blocks_per_sm = 1;  ///< at least so many share an SM by design; the portable template leaves it to the hardware
   /// Persistent: min(work items, SMs * blocks_per_sm) blocks walk all tiles. Else one block a tile: grid (row tiles *
-  /// column_blocks, heads, batch).
+  /// column_blocks, heads, batch), decode (row tiles * key heads, pieces of keys, batch).
   bool persistent = false;
   bool tensor_maps = false;  ///< takes TsCudaTensorMaps before the arguments
   bool bias_map = false;     ///< and reads a bias through the map of that name
@@ -29,6 +33,9 @@ struct CudaAttentionResources {
   int needed_registers = 0;    ///< estimate of what such a thread uses
   int operand_registers = 0;   ///< the most that one instruction names as its accumulator
 };
+
+/// Warps of a block of the decode template.
+inline constexpr int kDecodeWarps = 4;
 
 /// The config must be attention with a native NVIDIA pipeline and a tile of whole warps (portable) or warpgroups.
 [[nodiscard]] CudaAttentionResources cuda_attention_resources(const KernelConfig& config);

@@ -100,7 +100,7 @@ Result<CudaTile> read_tile(const JsonReader& reader) {
 }
 
 Result<CudaAttentionPipeline> read_pipeline(const std::string& name, const JsonReader& reader) {
-  TS_TRY(reader.only({"instruction", "data_types", "pack_gqa", "pack_gqa_share", "tiles"}));
+  TS_TRY(reader.only({"instruction", "data_types", "pack_gqa", "pack_gqa_share", "tested", "tiles"}));
   CudaAttentionPipeline out;
   auto parsed = parse_enum<Pipeline>(name);
   if (!parsed) return std::unexpected(parsed.error().in(reader.place()));
@@ -113,6 +113,9 @@ Result<CudaAttentionPipeline> read_pipeline(const std::string& name, const JsonR
   if (out.pack_gqa.size() > 1) {
     TS_ASSIGN(out.pack_gqa_share, positive(reader.at("pack_gqa_share")));
     if (out.pack_gqa_share > 1) return reader.at("pack_gqa_share").refuse("a share of the tiles, at most 1");
+  }
+  if (reader.has("tested")) {
+    TS_ASSIGN(out.tested, reader.at("tested").boolean());
   }
   TS_ASSIGN(const auto tiles, reader.at("tiles").elements());
   for (const JsonReader& item : tiles) {
@@ -171,9 +174,11 @@ Status read_attention(const JsonReader& attention, CudaSpec& spec) {
     TS_ASSIGN(CudaAttentionPipeline pipeline, read_pipeline(name, reader));
     spec.attention_fwd.push_back(std::move(pipeline));
   }
-  // A document's members come in alphabetical order; the pipeline made for the chip comes before the portable one.
-  std::ranges::stable_sort(spec.attention_fwd, {},
-                           [](const CudaAttentionPipeline& p) { return p.pipeline == Pipeline::mma_sm80; });
+  // A document's members come in alphabetical order; the pipeline made for the chip comes before the portable one, and
+  // that before the one for few queries.
+  std::ranges::stable_sort(spec.attention_fwd, {}, [](const CudaAttentionPipeline& p) {
+    return p.pipeline == Pipeline::decode ? 2 : p.pipeline == Pipeline::mma_sm80 ? 1 : 0;
+  });
   return {};
 }
 

@@ -65,6 +65,8 @@ struct CudaAttentionPipeline {
   /// The first choice packs heads where its tiles are then at most this share of what they are without; 0 where no
   /// heads are packed.
   double pack_gqa_share = 0;
+  /// Its kernels have run and been checked on such a chip. Others are candidates behind all that have.
+  bool tested = true;
   std::vector<CudaTile> tiles;  ///< in order of preference: of those that are first for a problem the first one wins
 };
 

@@ -82,6 +82,16 @@ KernelConfig portable_config() {
   return config;
 }
 
+KernelConfig decode_config() {
+  KernelConfig config = hopper_config();
+  config.algorithm = {.pipeline = Pipeline::decode,
+                      .instruction = Instruction::mma_sync,
+                      .tile = {16, 64},
+                      .stages = 3,
+                      .block_per_cu = 2};
+  return config;
+}
+
 TEST(CudaAttention, EachRuleRefusesWhatItIsThereFor) {
   std::set<std::string> seen;
   const auto refusing_rule = [](const KernelConfig& config, std::string_view name) {
@@ -101,6 +111,13 @@ TEST(CudaAttention, EachRuleRefusesWhatItIsThereFor) {
     KernelConfig config = portable_config();
     change(config, config.attention(), config.algorithm);
     EXPECT_EQ(refusing_rule(config, on), rule) << native_name(config);
+    seen.insert(rule);
+  };
+  EXPECT_EQ(refusing_rule(decode_config(), "sm_90a"), "");
+  const auto decode = [&](const std::string& rule, auto change) {
+    KernelConfig config = decode_config();
+    change(config, config.attention(), config.algorithm);
+    EXPECT_EQ(refusing_rule(config, "sm_90a"), rule) << native_name(config);
     seen.insert(rule);
   };
   using K = KernelConfig;
@@ -153,6 +170,17 @@ TEST(CudaAttention, EachRuleRefusesWhatItIsThereFor) {
   portable("fields_belong_to_pipeline", "sm_80", [](K&, S&, A& a) { a.stages = 2; });
   portable("fields_belong_to_pipeline", "sm_80", [](K&, S&, A& a) { a.pack_gqa = 2; });
   portable("shared_memory_fits", "sm_89", [](K&, S& s, A& a) { s.head_dim_qk = 256, a.tile = {128, 64}; });
+  decode("decode_goes_without", [](K&, S& s, A&) { s.dropout = true; });
+  decode("pipeline_is_offered", [](K&, S& s, A&) { s.data_type = DataType::fp32; });
+  decode("head_dims_fit", [](K&, S& s, A&) { s.head_dim_v = 264; });
+  decode("rows_can_be_copied", [](K&, S& s, A&) { s.unaligned = true; });
+  decode("tile_m_is_whole_groups", [](K&, S&, A& a) { a.tile[0] = 48; });
+  decode("tile_m_is_whole_groups", [](K&, S&, A& a) { a.tile[0] = 128; });
+  decode("tile_n_is_whole_steps", [](K&, S&, A& a) { a.tile[1] = 32; });
+  decode("fields_belong_to_pipeline", [](K&, S&, A& a) { a.stages = 1; });
+  decode("fields_belong_to_pipeline", [](K&, S&, A& a) { a.pack_gqa = 2; });
+  decode("fields_belong_to_pipeline", [](K&, S&, A& a) { a.block_per_cu = -1; });
+  decode("shared_memory_fits", [](K&, S&, A& a) { a.stages = 4; });
   EXPECT_EQ(seen.size(), cuda_attention_rules().size()) << "a rule without a refusing example here";
 }
 

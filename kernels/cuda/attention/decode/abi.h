@@ -1,0 +1,26 @@
+// What a CUDA decode kernel is called with: attention forward, and how the keys are shared out.
+//
+// An item is a tile of rows of one key head of one sequence. Its keys are cut into pieces of `piece_tiles` blocks of
+// keys, one block of threads each. A piece that is not the item's only one leaves a partial result; the last of an
+// item's pieces to arrive joins them all, in ascending order.
+#pragma once
+
+#include "../../../contract/paged_keys.h"
+#include "../abi.h"
+
+// Of a partial result: floats of a row beside its values. The first is the row's base in units of log2 (-infinity when
+// it saw nothing), the second its sum; the others keep the values of the next row aligned.
+#define TS_DECODE_STATE_FLOATS 4
+
+struct TsCudaDecodeArgs : TsCudaAttentionArgs {
+  unsigned int* counters;  // one for each item; zero before the first launch, and every launch leaves them zero
+  float* partials;         // [item][piece][row][head_dim_v + TS_DECODE_STATE_FLOATS]
+  int piece_tiles;         // blocks of keys of a piece
+  int pieces;              // of the longest item
+  int part_rows;           // of a partial: those of a tile that may have a query
+  int group;               // query heads of a key head
+  TsPagedKeys paged;       // read by kernels for pages
+  // key / page_size is (mulhi(key, page_multiplier) + key) >> page_shift for keys below 2^31.
+  unsigned int page_multiplier;
+  int page_shift;
+};

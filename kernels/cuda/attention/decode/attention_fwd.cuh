@@ -1,0 +1,345 @@
+// Attention forward for few queries and many keys, sm_80 and newer: the keys of a sequence are cut into pieces, which
+// blocks of threads work on at the same time. What bounds it is memory; so every warp has many copies under way.
+//
+// Configuration, defined in namespace ts::cfg before this file is included (constexpr; int unless said otherwise):
+//   kBf16 (bool)            the element type: bf16, else fp16
+//   kHeadDimQk, kHeadDimV   multiples of 8 up to 256
+//   kRowWarps               16 rows of the tile each: (query, head of the group) pairs, all heads of a key head
+//   kKeyWarps               teams of kRowWarps warps that share a block of keys out
+//   kTileN                  keys of a team's step, a multiple of 16
+//   kStages                 of the ring of keys and values, at least 2
+//   kBlocksPerSm            that share an SM
+//   kMaskRight, kMaskLeft (bool)   the window is bounded on that side
+//   kPaged (bool)           keys and values lie in pages
+//   kGroupMode, kLse, kSink, kSoftCap, kBias, kAlibi, kNegativeScale (bool); kDropout (bool): false
+//
+// Launch: kThreads threads, kSharedBytes of dynamic shared memory (layout.cuh), grid (row_blocks * heads_kv, pieces,
+// batch) with row_blocks = ceil(seqlen_q * group / kTileM). Pointers and strides of q, k, v and o are multiples of 16
+// bytes.
+//
+// A team copies its own keys and values and waits for nobody else. Values arrive while keys are scored, and every part
+// of the ring is filled again as soon as it has been read.
+#pragma once
+
+namespace ts::cfg {
+constexpr bool kFp8 = false, kFp32 = false, kTf32x3 = false;
+}
+
+#include "../logits.cuh"
+#include "join.cuh"
+#include "layout.cuh"
+#include "pieces.cuh"
+
+namespace ts {
+
+struct Decode {
+  const TsCudaDecodeArgs& args;
+  u32 shared;
+  Item item;
+  int number;  // of the piece
+  Piece piece;
+  Rows place;
+  Alibi alibi;
+  float unit;
+
+  float s[kScores];
+  u32 p[kScores / 2];
+  float o[kOutputColumns / 2];
+  RowState rows;
+
+  TS_DEVICE static int lane() { return threadIdx.x & 31; }
+  TS_DEVICE static int team() { return threadIdx.x / kTeamThreads; }
+  TS_DEVICE static int row_of_warp() { return threadIdx.x / 32 % cfg::kRowWarps * kWarpRows; }
+
+  // Makes what the team's threads copied or read known to all of them.
+  TS_DEVICE static void sync_team() {
+    if constexpr (cfg::kRowWarps == 1) {
+      __syncwarp();
+    } else {
+      asm volatile("bar.sync %0, %1;" ::"r"(1 + team()), "n"(kTeamThreads) : "memory");
+    }
+  }
+
+  TS_DEVICE u32 part(int step) const {
+    return shared + kRingOffset + step % cfg::kStages * kStageBytes + team() * kPartBytes;
+  }
+  TS_DEVICE int first_key(int step) const { return (piece.first_tile + step) * kTileKeys + team() * cfg::kTileN; }
+
+  // Copies the team's rows of a step; keys that no row sees become zeros, and nothing of theirs is read.
+  template <int kPitch, int kColumns>
+  TS_DEVICE void copy_rows(u32 destination, const KeyRows& from, int step) const {
+    constexpr int kChunks = (kPitch - 16) / 16, kCopies = cfg::kTileN * kChunks;
+    const int first = first_key(step);
+#pragma unroll
+    for (int done = 0; done < kCopies; done += kTeamThreads) {
+      const int i = done + threadIdx.x % kTeamThreads;
+      if (kCopies % kTeamThreads != 0 && i >= kCopies) break;
+      const int row = i / kChunks, chunk = i % kChunks, key = first + row;
+      const bool valid = key >= piece.begin && key < piece.end && (kColumns % 16 == 0 || chunk * 8 < kColumns);
+      copy_from_far(destination + row * kPitch + chunk * 16, valid ? from.at(args, item, key) + chunk * 16 : from.base,
+                    valid);
+    }
+  }
+
+  TS_DEVICE const char* row_of(const void* base, const TsStrides& strides, int row) const {
+    return static_cast<const char*>(base) +
+           2 * ((cfg::kGroupMode ? 0 : item.batch * strides.batch) + item.head(args, row) * strides.head +
+                (item.query(args, row) + item.offset_q) * strides.row);
+  }
+
+  TS_DEVICE void copy_queries() const {
+    constexpr int kChunks = kDepthQk / 8;
+    const int count = item.rows(args);
+    for (int i = threadIdx.x; i < kTileM * kChunks; i += kThreads) {
+      const int row = i / kChunks, chunk = i % kChunks;
+      const bool valid = row < count && chunk * 8 < cfg::kHeadDimQk;
+      const char* const from = static_cast<const char*>(args.q);
+      copy_async(shared + row * kPitchQk + chunk * 16,
+                 valid ? row_of(args.q, args.q_strides, row) + chunk * 16 : from, valid);
+    }
+  }
+
+  TS_DEVICE void score(u32 keys) {
+    const u32 a_address = shared + (row_of_warp() + lane() % 16) * kPitchQk + lane() / 16 * 16;
+    const u32 b_address = keys + (lane() / 16 * 8 + lane() % 8) * kPitchQk + lane() / 8 % 2 * 16;
+#pragma unroll
+    for (int i = 0; i < kScores; ++i) s[i] = 0.0f;
+#pragma unroll
+    for (int k = 0; k < kDepthQk / 16; ++k) {
+      u32 a[4];
+      load_matrices(a, a_address + 32 * k);
+#pragma unroll
+      for (int n = 0; n < cfg::kTileN; n += 16) {
+        u32 b[4];
+        load_matrices(b, b_address + n * kPitchQk + 32 * k);
+        mma(s + n / 2, a, b[0], b[1]);
+        mma(s + n / 2 + 4, a, b[2], b[3]);
+      }
+    }
+  }
+
+  TS_DEVICE void multiply_values(u32 values) {
+    const u32 address = values + lane() % 16 * kPitchV + lane() / 16 * 16;
+#pragma unroll
+    for (int k = 0; k < cfg::kTileN / 16; ++k) {
+      const u32 a[4] = {p[4 * k], p[4 * k + 1], p[4 * k + 2], p[4 * k + 3]};
+#pragma unroll
+      for (int n = 0; n < kOutputColumns; n += 16) {
+        u32 b[4];
+        load_matrices_transposed(b, address + 16 * k * kPitchV + 2 * n);
+        mma(o + n / 2, a, b[0], b[1]);
+        mma(o + n / 2 + 4, a, b[2], b[3]);
+      }
+    }
+  }
+
+  TS_DEVICE void mask(int first) {
+    const int column = first + 2 * (lane() & 3);
+    int begin[2], end[2];
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      begin[r] = key_begin(args, item.length, place.query[r]) - column;
+      end[r] = key_end(args, item.length, place.query[r]) - column;
+    }
+    mask_scores(s, begin, end);
+  }
+
+  // Scores of a step to probabilities; outputs so far are brought to the rows' new bases.
+  TS_DEVICE void finish_scores(int first, bool cut) {
+    if (cfg::kSoftCap && cut) mask(first);  // a soft cap mixes neighbours: no hidden NaN may reach them
+    const int column = first + 2 * (lane() & 3);
+    finish_logits(args, args.scale, alibi, GlobalBias{args, item.length, place, column}, column, s);
+    if (cut) mask(first);
+    float factor[2];
+    update_softmax<false, true>(s, rows, factor, unit);
+    if (__any_sync(0xffffffffu, factor[0] != 1.0f || factor[1] != 1.0f)) {
+#pragma unroll
+      for (int i = 0; i < kOutputColumns / 2; ++i) o[i] *= factor[(i >> 1) & 1];
+    }
+    pack_probabilities(s, p);
+  }
+
+  TS_DEVICE void walk() {
+    const KeyRows keys(args, item, args.k, args.k_strides), values(args, item, args.v, args.v_strides);
+    const int steps = piece.end_tile - piece.first_tile;
+    const int last_row = item.rows(args) - 1;
+    const int whole_end = key_end(args, item.length, item.query(args, 0));
+    const int whole_begin = key_begin(args, item.length, item.query(args, last_row));
+    // A group of copies for the keys and one for the values of each step, also behind the last step: then what is
+    // waited for always has 2 * kStages - 1 younger groups.
+    const auto copy_keys = [&](int step) {
+      if (step < steps) copy_rows<kPitchQk, cfg::kHeadDimQk>(part(step), keys, step);
+      copy_commit();
+    };
+    const auto copy_values = [&](int step) {
+      if (step < steps) copy_rows<kPitchV, cfg::kHeadDimV>(part(step) + kValuesOfPart, values, step);
+      copy_commit();
+    };
+    copy_queries();
+    copy_commit();
+#pragma unroll 1
+    for (int step = 0; step < cfg::kStages; ++step) {
+      copy_keys(step);
+      copy_values(step);
+    }
+    copy_wait_for<2 * cfg::kStages>();
+    __syncthreads();
+#pragma unroll 1
+    for (int step = 0; step < steps; ++step) {
+      const int first = first_key(step);
+      copy_wait_for<2 * cfg::kStages - 1>();
+      sync_team();
+      score(part(step));
+      sync_team();
+      copy_keys(step + cfg::kStages);
+      finish_scores(first, first + cfg::kTileN > whole_end || first < whole_begin);
+      copy_wait_for<2 * cfg::kStages - 1>();
+      sync_team();
+      multiply_values(part(step) + kValuesOfPart);
+      sync_team();
+      copy_values(step + cfg::kStages);
+    }
+    copy_wait();
+  }
+
+  // Leaves what the warps have where all threads find it.
+  TS_DEVICE void spread() const {
+    __syncthreads();  // the ring is free
+    const int row = team() * kTileM + row_of_warp() + lane() / 4;
+    const u32 results = shared + kRingOffset;
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const u32 to = results + 4 * ((row + 8 * r) * kPitchO + 2 * (lane() & 3));
+#pragma unroll
+      for (int i = 0; i < kOutputColumns / 2; i += 4)
+        asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(to + 8 * i), "f"(o[i + 2 * r]), "f"(o[i + 2 * r + 1])
+                     : "memory");
+      const float base = base_logit(rows.peak[r]), sum = quad_sum(rows.sum[r]);
+      if ((lane() & 3) == 0)
+        asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(results + kStatesOffset + 8 * (row + 8 * r)), "f"(base),
+                     "f"(sum)
+                     : "memory");
+    }
+    __syncthreads();
+  }
+
+  TS_DEVICE Joined join_teams(int row, int column) const {
+    const u32 results = shared + kRingOffset;
+    Joined joined;
+#pragma unroll
+    for (int t = 0; t < cfg::kKeyWarps; ++t) {
+      const int place = t * kTileM + row;
+      float values[4];
+      load_floats(values, results + 4 * (place * kPitchO + column));
+      joined.add(load_state(results + kStatesOffset + 8 * place), values);
+    }
+    return joined;
+  }
+
+  static constexpr int kPartPitch = cfg::kHeadDimV + TS_DECODE_STATE_FLOATS;
+
+  // A row of a piece's partial: its values, and behind them its state.
+  TS_DEVICE float* part_row(i64 first_part, int of_piece, int row) const {
+    return args.partials + ((first_part + of_piece) * args.part_rows + row) * kPartPitch;
+  }
+
+  TS_DEVICE Joined join_pieces(i64 first_part, int row, int column) const {
+    constexpr int kAtOnce = 16;  // loads under way
+    Joined joined;
+    for (int of_piece = 0; of_piece < piece.count; of_piece += kAtOnce) {
+      float values[kAtOnce][4];
+      State states[kAtOnce];
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i) {
+        const float* const from = part_row(first_part, imin(of_piece + i, piece.count - 1), row);
+        load_part(values[i], from + column);
+        states[i] = load_part_state(from + cfg::kHeadDimV);
+      }
+#pragma unroll
+      for (int i = 0; i < kAtOnce; ++i)
+        if (of_piece + i < piece.count) joined.add(states[i], values[i]);
+    }
+    return joined;
+  }
+
+  TS_DEVICE void store(const Joined& joined, int row, int column) const {
+    const int head = item.head(args, row);
+    const float sink = cfg::kSink && args.sink != nullptr ? args.sink[head] : -kInfinity;
+    const RowResult result = finish_row<cfg::kSink>(joined.state.base, joined.state.sum, sink);
+    const bool empty = result.scale == 0.0f;
+    const u32 low = pack<cfg::kBf16>(joined.o[0] * result.scale, joined.o[1] * result.scale);
+    const u32 high = pack<cfg::kBf16>(joined.o[2] * result.scale, joined.o[3] * result.scale);
+    store_8_bytes(const_cast<char*>(row_of(args.o, args.o_strides, row)) + 2 * column, empty ? 0 : low,
+                  empty ? 0 : high);
+    if (cfg::kLse && args.lse != nullptr && column == 0) {
+      args.lse[(cfg::kGroupMode ? 0 : item.batch * args.lse_strides.batch) + head * args.lse_strides.head +
+               (item.query(args, row) + item.offset_q) * args.lse_strides.row] = result.lse;
+    }
+  }
+
+  // Calls use(row, column) for every four columns of the rows that are queries, each in one thread.
+  template <class Use>
+  TS_DEVICE void each_quarter(Use use) const {
+    constexpr int kQuarters = cfg::kHeadDimV / 4;
+    const int count = item.rows(args) * kQuarters;
+    for (int i = threadIdx.x; i < count; i += kThreads) use(i / kQuarters, i % kQuarters * 4);
+  }
+
+  TS_DEVICE void finish(int item_number) {
+    spread();
+    if (piece.count == 1) {
+      each_quarter([&](int row, int column) { store(join_teams(row, column), row, column); });
+      return;
+    }
+    const i64 first_part = static_cast<i64>(item_number) * args.pieces;
+    each_quarter([&](int row, int column) {
+      const Joined joined = join_teams(row, column);
+      float* const to = part_row(first_part, number, row);
+      store_part(to + column, joined.o);
+      if (column == 0) store_part_state(to + cfg::kHeadDimV, joined.state);
+    });
+    if (!came_last(args.counters + item_number, piece.count, threadIdx.x, shared + kFlagOffset,
+                   [] { __syncthreads(); }))
+      return;
+    each_quarter([&](int row, int column) { store(join_pieces(first_part, row, column), row, column); });
+  }
+
+  TS_DEVICE void run() {
+    const int row_blocks = gridDim.x / static_cast<int>(args.heads_kv);
+    const int head_kv = blockIdx.x / row_blocks, row_block = blockIdx.x % row_blocks;
+    item = item_of(args, blockIdx.z, head_kv, row_block);
+    if (item.rows(args) <= 0) return;
+    number = blockIdx.y;
+    piece = piece_of(args, item, number);
+    if (number >= piece.count) return;
+    const int row = row_of_warp() + lane() / 4, last = item.rows(args) - 1;
+    // Rows without a query compute what the last one would of zeros, and are not stored.
+    place.batch = item.batch;
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      place.head[r] = item.head(args, imin(row + 8 * r, last));
+      place.query[r] = item.query(args, imin(row + 8 * r, last));
+    }
+    unit = logit_unit(args, args.scale);
+    if constexpr (cfg::kAlibi) alibi.start(args, place, item.length, unit);
+#pragma unroll
+    for (int i = 0; i < kOutputColumns / 2; ++i) o[i] = 0.0f;
+    rows = {{-kInfinity, -kInfinity}, {0.0f, 0.0f}};
+    walk();
+    finish(static_cast<int>(blockIdx.z * gridDim.x + blockIdx.x));
+  }
+};
+
+}  // namespace ts
+
+// The entry's name: a generated source sets the instance's own, which profilers then show.
+#ifndef TS_ENTRY
+#define TS_ENTRY ts_attention_fwd
+#endif
+
+extern "C" __global__ void __launch_bounds__(ts::kThreads, ts::cfg::kBlocksPerSm)
+    TS_ENTRY(const __grid_constant__ TsCudaDecodeArgs args) {
+  extern __shared__ __align__(16) unsigned char dynamic_shared[];
+  ts::Decode decode{args, ts::smem_address(dynamic_shared)};
+  decode.run();
+}

@@ -1,0 +1,42 @@
+// Sizes and the shared-memory map of the decode template: queries, then a ring of stages. A stage has a block of keys
+// and its values, in parts: a team of warps has a part of its own, and copies and reads no other. So teams need no
+// common barrier while they walk over keys. At a piece's end the ring gives its place to the warps' results.
+//
+// A row is its head dimension rounded up to 16 elements (the surplus is zero) and 16 bytes more: with an odd number of
+// 16-byte chunks, eight consecutive rows of a column of chunks fall into eight different bank groups.
+#pragma once
+
+#include "../../common/mma_sm80.h"
+#include "../mma_sm80/ptx.cuh"
+
+namespace ts {
+
+constexpr int kWarpRows = 16;
+constexpr int kTileM = kWarpRows * cfg::kRowWarps;
+constexpr int kTileKeys = cfg::kTileN * cfg::kKeyWarps;  // of a block of threads
+constexpr int kTeamThreads = 32 * cfg::kRowWarps;        // warps that share keys
+constexpr int kThreads = kTeamThreads * cfg::kKeyWarps;
+constexpr int kDepthQk = round_up(cfg::kHeadDimQk, 16);
+constexpr int kOutputColumns = round_up(cfg::kHeadDimV, 16);
+constexpr int kPitchQk = 2 * kDepthQk + 16;
+constexpr int kPitchV = 2 * kOutputColumns + 16;
+
+constexpr int kValuesOfPart = cfg::kTileN * kPitchQk;
+constexpr int kPartBytes = kValuesOfPart + cfg::kTileN * kPitchV;
+constexpr int kStageBytes = kPartBytes * cfg::kKeyWarps;
+constexpr int kRingOffset = kTileM * kPitchQk;
+constexpr int kRingBytes = kStageBytes * cfg::kStages;
+
+// The results of all warps: rows of floats, of such a pitch that a half-warp's pairs fall into different banks, and
+// behind them each row's base and sum.
+constexpr int kPitchO = kOutputColumns + 8;
+constexpr int kStatesOffset = 4 * cfg::kKeyWarps * kTileM * kPitchO;
+constexpr int kResultBytes = kStatesOffset + 8 * cfg::kKeyWarps * kTileM;
+constexpr int kFlagOffset = kRingOffset + (kRingBytes > kResultBytes ? kRingBytes : kResultBytes);
+constexpr int kSharedBytes = kFlagOffset + 16;
+
+static_assert(cfg::kTileN % 16 == 0, "a warp's keys of a step: products of depth 16");
+static_assert(cfg::kStages >= 2, "keys arrive while others are multiplied");
+static_assert(cfg::kHeadDimQk % 8 == 0 && cfg::kHeadDimV % 8 == 0, "rows are copied 16 bytes at a time");
+
+}  // namespace ts

@@ -1,0 +1,93 @@
+// Which keys a block of threads works on, and where they lie.
+#pragma once
+
+#include "../visible.cuh"
+#include "abi.h"
+
+namespace ts {
+
+// A tile of rows of a key head: row r is query r / group of head r % group of the group.
+struct Item {
+  int batch, head_kv, first_row;
+  Lengths length;
+  i64 offset_q, offset_k;  // rows of the tensors where the sequence begins (group mode)
+  const int* pages;        // kPaged: the numbers of the sequence's pages; null: page `batch` has them all
+
+  TS_DEVICE int rows(const TsCudaDecodeArgs& args) const { return imin(kTileM, length.q * args.group - first_row); }
+  TS_DEVICE int query(const TsCudaDecodeArgs& args, int row) const { return (first_row + row) / args.group; }
+  TS_DEVICE int head(const TsCudaDecodeArgs& args, int row) const {
+    return head_kv * args.group + (first_row + row) % args.group;
+  }
+};
+
+TS_DEVICE Item item_of(const TsCudaDecodeArgs& args, int batch, int head_kv, int row_block) {
+  Item item{batch, head_kv, row_block * kTileM};
+  item.length = {static_cast<int>(args.seqlen_q), static_cast<int>(args.seqlen_k)};
+  item.offset_q = item.offset_k = 0;
+  item.pages = nullptr;
+  if constexpr (cfg::kGroupMode) {
+    item.offset_q = args.cu_seqlens_q[batch];
+    item.length.q = static_cast<int>(args.cu_seqlens_q[batch + 1] - item.offset_q);
+    if constexpr (!cfg::kPaged) {
+      item.offset_k = args.cu_seqlens_k[batch];
+      item.length.k = static_cast<int>(args.cu_seqlens_k[batch + 1] - item.offset_k);
+    }
+  }
+  if constexpr (cfg::kPaged) {
+    item.length.k = imax(0, imin(item.length.k, args.paged.lengths[batch]));
+    if (args.paged.numbers != nullptr)
+      item.pages =
+          args.paged.numbers + (args.paged.offsets != nullptr ? args.paged.offsets[batch] : batch * args.paged.stride);
+  }
+  return item;
+}
+
+// The keys begin .. end - 1 that some row of an item sees, and the blocks of keys of one of its pieces. An item without
+// keys has one piece without blocks: its rows are written too.
+struct Piece {
+  int begin, end;
+  int first_tile, end_tile;
+  int count;  // pieces of the item
+};
+
+TS_DEVICE Piece piece_of(const TsCudaDecodeArgs& args, const Item& item, int number) {
+  Piece piece;
+  piece.begin = key_begin(args, item.length, item.query(args, 0));
+  piece.end = key_end(args, item.length, item.query(args, item.rows(args) - 1));
+  const int first = piece.begin / kTileKeys;
+  const int tiles = piece.end > piece.begin ? ceil_div(piece.end, kTileKeys) - first : 0;
+  piece.count = imax(1, ceil_div(tiles, args.piece_tiles));
+  piece.first_tile = first + number * args.piece_tiles;
+  piece.end_tile = imin(piece.first_tile + args.piece_tiles, first + tiles);
+  return piece;
+}
+
+// Rows of keys or of values: of one head of one sequence, or in pages.
+struct KeyRows {
+  const char* base;
+  i64 row_bytes, page_bytes;
+
+  TS_DEVICE KeyRows(const TsCudaDecodeArgs& args, const Item& item, const void* tensor, const TsStrides& strides) {
+    row_bytes = 2 * strides.row;
+    page_bytes = 2 * strides.batch;
+    const i64 first = cfg::kPaged ? 0 : cfg::kGroupMode ? item.offset_k * strides.row : item.batch * strides.batch;
+    base = static_cast<const char*>(tensor) + 2 * (first + item.head_kv * strides.head);
+  }
+
+  TS_DEVICE const char* at(const TsCudaDecodeArgs& args, const Item& item, int key) const {
+    if constexpr (!cfg::kPaged) return base + key * row_bytes;
+    const int page = static_cast<int>((__umulhi(key, args.page_multiplier) + key) >> args.page_shift);
+    const i64 number = item.pages != nullptr ? __ldg(item.pages + page) : item.batch;
+    return base + number * page_bytes + (key - page * static_cast<int>(args.paged.page_size)) * row_bytes;
+  }
+};
+
+// Sixteen bytes of a row that is longer: the cache is told to fetch what lies beside them, too. Zeros when `valid` is
+// false (the address is then not read).
+TS_DEVICE void copy_from_far(u32 destination, const void* source, bool valid) {
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(destination), "l"(source),
+               "r"(valid ? 16 : 0)
+               : "memory");
+}
+
+}  // namespace ts

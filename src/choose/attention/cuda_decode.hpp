@@ -1,0 +1,27 @@
+// How a launch of the decode template shares the keys of a problem out, and how long it should take: pure functions of
+// the problem and the chip.
+#pragma once
+
+#include <cstdint>
+
+#include "choose/attention/cuda_model.hpp"
+
+namespace tilesmith {
+
+/// An item is a tile of rows of one key head of one sequence.
+struct CudaDecodeWork {
+  std::int64_t row_blocks = 0;   ///< tiles of rows of a key head
+  std::int64_t items = 0;        ///< of all sequences and key heads
+  std::int64_t piece_tiles = 1;  ///< blocks of keys of a piece
+  std::int64_t pieces = 1;       ///< of the longest item: exactly those that the kernel counts, or more
+  double seconds = 0;            ///< that the launch should take
+};
+
+/// The pieces that should take the least time, or shape.splits of them where that is not 0.
+[[nodiscard]] CudaDecodeWork cuda_decode_work(const KernelConfig& config, const CudaSpec& spec,
+                                              const CudaAttentionShape& shape);
+
+/// Whether the template is meant for so few queries: those of a key head fit one tile.
+[[nodiscard]] bool suits_decode(const CudaAttentionShape& shape);
+
+}  // namespace tilesmith

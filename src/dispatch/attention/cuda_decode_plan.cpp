@@ -1,0 +1,112 @@
+// The figures of launches are those that stand at the top of kernels/cuda/attention/decode/attention_fwd.cuh.
+#include "dispatch/attention/cuda_decode_plan.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "base/error.hpp"
+#include "dispatch/attention/cuda_arguments.hpp"
+#include "dispatch/workspace.hpp"
+#include "runtime/cuda/memory.hpp"
+
+namespace tilesmith {
+namespace {
+
+Status check_sizes(const AttentionProblem& p, const CudaDecodeWork& work) {
+  const auto limit = [](const char* what, std::int64_t value, std::int64_t most) -> Status {
+    if (value <= most) return {};
+    return fail(ErrorCode::unsupported, fmt::format("{} {} is beyond a CUDA kernel's launch", what, value),
+                fmt::format("at most {}", most));
+  };
+  TS_TRY(limit("queries of a key head", p.seqlen_q * (p.heads_q / p.heads_kv), kLongestOfCuda));
+  TS_TRY(limit("seqlen_k", p.seqlen_k, kLongestOfCuda));
+  TS_TRY(limit("heads", work.row_blocks * p.heads_kv, kLongestOfCuda));
+  TS_TRY(limit("tiles", work.items, kLongestOfCuda));
+  TS_TRY(limit("pieces", work.pieces, kCudaGridLimit));
+  return limit("batch", p.batch, kCudaGridLimit);
+}
+
+/// Writes the numbers with which a kernel divides a key's number by the page size
+/// (kernels/cuda/attention/decode/abi.h).
+void divide_by_page(std::int64_t page_size, TsCudaDecodeArgs& out) {
+  while ((std::int64_t{1} << out.page_shift) < page_size) ++out.page_shift;
+  const auto rest = static_cast<std::uint64_t>((std::int64_t{1} << out.page_shift) - page_size);
+  out.page_multiplier = static_cast<unsigned>((rest << 32) / static_cast<std::uint64_t>(page_size) + 1);
+}
+
+}  // namespace
+
+Result<std::unique_ptr<AttentionPlan>> CudaDecodePlan::make(const AttentionProblem& p, PlanInfo info,
+                                                            const KernelConfig& config, const CudaSpec& spec,
+                                                            CudaSteps steps, CudaSplitMemory& memory) {
+  const CudaDecodeWork work = cuda_decode_work(config, spec, cuda_attention_shape(p));
+  TS_TRY(check_sizes(p, work));
+  CudaSplitMemory::Size size;
+  const std::int64_t part_rows =
+      std::min<std::int64_t>(cuda_attention_resources(config).tile_rows, p.seqlen_q * (p.heads_q / p.heads_kv));
+  if (work.pieces > 1) {
+    const std::int64_t row_floats = p.head_dim_v + TS_DECODE_STATE_FLOATS;
+    size = {.part_bytes = static_cast<std::size_t>(work.items * work.pieces * part_rows * row_floats * 4),
+            .counters = static_cast<std::size_t>(work.items)};
+    // As CudaSplitMemory::place_in lays it out. Where the caller brings no workspace, the library keeps it for each
+    // stream.
+    constexpr std::size_t kApart = 256;
+    WorkspaceLayout layout;
+    layout.add("counters", size.counters * 4, kApart);
+    layout.add("partials", size.part_bytes, kApart);
+    layout.tell(info);
+    TS_TRY(memory.reserve(size));
+  }
+  std::unique_ptr<CudaDecodePlan> made(new CudaDecodePlan(p, std::move(info), config, std::move(steps), memory));
+  made->work_ = work;
+  const CudaAttentionResources& facts = made->facts_;
+  made->size_ = size;
+  made->part_rows_ = static_cast<int>(part_rows);
+  CudaLaunch& launch = made->steps_.launch();
+  launch.block = {static_cast<unsigned>(facts.threads), 1, 1};
+  launch.dynamic_shared_bytes = static_cast<unsigned>(facts.shared_bytes);
+  launch.grid = {static_cast<unsigned>(work.row_blocks * p.heads_kv), static_cast<unsigned>(work.pieces),
+                 static_cast<unsigned>(p.batch)};
+  return made;
+}
+
+CudaDecodePlan::CudaDecodePlan(const AttentionProblem& p, PlanInfo info, const KernelConfig& config, CudaSteps steps,
+                               CudaSplitMemory& memory)
+    : AttentionPlan(p, std::move(info)),
+      steps_(std::move(steps)),
+      memory_(memory),
+      facts_(cuda_attention_resources(config)) {}
+
+Result<CudaSplitMemory::Place> CudaDecodePlan::place(const RunOptions& options) const {
+  const auto stream = static_cast<cu::Stream>(options.stream);
+  if (options.workspace == nullptr) return memory_.of(stream, size_);
+  TS_TRY(check_workspace(options.workspace));
+  TS_TRY(fill_bytes(steps_.context(), options.workspace, 0, size_.counter_bytes(), stream));
+  return CudaSplitMemory::place_in(options.workspace, size_);
+}
+
+Status CudaDecodePlan::run(const AttentionArguments& a, const RunOptions& options) const {
+  const AttentionProblem& p = problem();
+  TS_TRY(check_cuda_attention(p, facts_, a));
+  if (p.batch == 0 || p.seqlen_q == 0) return {};
+  return steps_.run(options.stream, [&](std::size_t, const auto& send) -> Status {
+    auto arguments = cuda_attention_arguments<TsCudaDecodeArgs>(p, a);
+    arguments.piece_tiles = static_cast<int>(work_.piece_tiles);
+    arguments.pieces = static_cast<int>(work_.pieces);
+    arguments.part_rows = part_rows_;
+    arguments.group = static_cast<int>(p.heads_q / p.heads_kv);
+    if (p.page_size > 0) {
+      arguments.paged = {a.pages.lengths, a.pages.numbers, a.pages.offsets, a.pages.stride, p.page_size};
+      divide_by_page(p.page_size, arguments);
+    }
+    if (work_.pieces > 1) {
+      TS_ASSIGN(const CudaSplitMemory::Place memory, place(options));
+      arguments.counters = memory.counters;
+      arguments.partials = memory.parts;
+    }
+    return send(arguments);
+  });
+}
+
+}  // namespace tilesmith

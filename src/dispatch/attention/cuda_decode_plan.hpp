@@ -1,0 +1,39 @@
+// A launch of the decode template: keys shared out over blocks of threads, partial results joined by the last of them.
+#pragma once
+
+#include <memory>
+
+#include "choose/attention/cuda_decode.hpp"
+#include "dispatch/cuda_split_memory.hpp"
+#include "dispatch/cuda_steps.hpp"
+#include "instances/attention/cuda_resources.hpp"
+#include "kernels/cuda/attention/decode/abi.h"
+#include "spec/cuda/spec.hpp"
+#include "tilesmith/dispatcher.hpp"
+
+namespace tilesmith {
+
+class CudaDecodePlan final : public AttentionPlan {
+ public:
+  /// Errors: unsupported for sizes beyond a launch's limits, out_of_memory.
+  [[nodiscard]] static Result<std::unique_ptr<AttentionPlan>> make(const AttentionProblem& problem, PlanInfo info,
+                                                                   const KernelConfig& config, const CudaSpec& spec,
+                                                                   CudaSteps steps, CudaSplitMemory& memory);
+
+  [[nodiscard]] Status run(const AttentionArguments& arguments, const RunOptions& options) const override;
+
+ private:
+  CudaDecodePlan(const AttentionProblem& problem, PlanInfo info, const KernelConfig& config, CudaSteps steps,
+                 CudaSplitMemory& memory);
+
+  [[nodiscard]] Result<CudaSplitMemory::Place> place(const RunOptions& options) const;
+
+  CudaSteps steps_;
+  CudaSplitMemory& memory_;
+  CudaAttentionResources facts_;
+  CudaDecodeWork work_;
+  CudaSplitMemory::Size size_;  ///< of the partials and their counters; empty when there is one piece
+  int part_rows_ = 0;
+};
+
+}  // namespace tilesmith

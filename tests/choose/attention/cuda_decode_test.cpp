@@ -1,0 +1,104 @@
+// How decode shares keys out, and where its kernels stand among the candidates.
+#include "choose/attention/cuda_decode.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+
+#include "choose/attention/cuda.hpp"
+#include "choose/random_problem.hpp"
+#include "instances/attention/cuda_resources.hpp"
+
+namespace tilesmith {
+namespace {
+
+const CudaSpec& hopper() {
+  return testing::cuda_arch("sm_90a");
+}
+
+AttentionProblem decode_problem(std::int64_t batch, std::int64_t heads_q, std::int64_t heads_kv, std::int64_t keys) {
+  return {.batch = batch, .heads_q = heads_q, .heads_kv = heads_kv, .seqlen_q = 1, .seqlen_k = keys};
+}
+
+std::vector<KernelConfig> decode_kernels(const AttentionProblem& p) {
+  std::vector<KernelConfig> out;
+  const Ranking ranking = rank(hopper(), p).value();
+  for (const Candidate& one : ranking.candidates)
+    if (one.recipe.main().algorithm.pipeline == Pipeline::decode) out.push_back(one.recipe.main());
+  return out;
+}
+
+CudaDecodeWork work_of(const AttentionProblem& p, const KernelConfig& config) {
+  return cuda_decode_work(config, hopper(), cuda_attention_shape(p));
+}
+
+TEST(CudaDecode, AFewItemsAreCutAndManyAreNot) {
+  const AttentionProblem one = decode_problem(1, 32, 8, 8192), many = decode_problem(128, 32, 8, 8192);
+  const KernelConfig config = decode_kernels(one).front();
+  const CudaDecodeWork cut = work_of(one, config);
+  EXPECT_EQ(cut.items, 8);
+  EXPECT_GT(cut.items * cut.pieces, hopper().reference.sms / 2);
+  EXPECT_LE(work_of(many, config).pieces, 2);
+  EXPECT_GT(work_of(many, config).seconds, 50 * cut.seconds);
+}
+
+TEST(CudaDecode, PiecesHoldAllBlocksOfKeys) {
+  for (const std::int64_t keys : {0, 1, 63, 64, 65, 1000, 131072})
+    for (const std::int64_t splits : {0, 1, 2, 7, 1000}) {
+      AttentionProblem p = decode_problem(2, 8, 2, keys);
+      p.splits = splits;
+      for (const KernelConfig& config : decode_kernels(p)) {
+        const CudaDecodeWork work = work_of(p, config);
+        EXPECT_GE(work.piece_tiles, 1);
+        EXPECT_GE(work.pieces, 1);
+        EXPECT_GE(work.pieces * work.piece_tiles * config.algorithm.tile[1], keys);
+        EXPECT_LE((work.pieces - 1) * work.piece_tiles * config.algorithm.tile[1], std::max<std::int64_t>(keys, 1));
+        if (splits > 0) {
+          EXPECT_LE(work.pieces, splits);
+        }
+      }
+    }
+}
+
+// The kernel counts the pieces of an item itself: none may have more than its partials have places.
+TEST(CudaDecode, AWindowsItemsHaveNoMorePiecesThanPlaces) {
+  for (const std::int64_t left : {0, 1, 62, 63, 64, 65, 500})
+    for (const std::int64_t queries : {1, 3, 8}) {
+      AttentionProblem p = decode_problem(1, 8, 8, 1000);
+      p.seqlen_q = queries, p.window_left = left, p.window_right = 0, p.splits = 1000;
+      for (const KernelConfig& config : decode_kernels(p)) {
+        const CudaDecodeWork work = work_of(p, config);
+        const std::int64_t block = config.algorithm.tile[1];
+        for (std::int64_t last = 0; last < p.seqlen_k; ++last) {  // the last key that a tile's last query sees
+          const std::int64_t first = std::max<std::int64_t>(0, last - (queries - 1) - left);
+          EXPECT_LE(last / block - first / block + 1, work.pieces * work.piece_tiles) << left << " " << last;
+        }
+      }
+    }
+}
+
+TEST(CudaDecode, ManyQueriesAreOthersWork) {
+  AttentionProblem p = decode_problem(2, 32, 4, 8192);
+  EXPECT_FALSE(decode_kernels(p).empty());
+  p.seqlen_q = 8;
+  EXPECT_FALSE(decode_kernels(p).empty());
+  p.seqlen_q = 9;
+  EXPECT_TRUE(decode_kernels(p).empty());
+  const auto refused = refusals(hopper(), p).value();
+  EXPECT_TRUE(std::ranges::any_of(refused, [](const Refusal& one) {
+    return one.config.algorithm.pipeline == Pipeline::decode && one.rule == "suits_shape";
+  }));
+}
+
+TEST(CudaDecode, WhatHasNotBeenTestedComesLast) {
+  const auto candidates = rank(hopper(), decode_problem(2, 32, 4, 8192)).value().candidates;
+  CudaSpec tested = hopper();
+  for (CudaAttentionPipeline& pipeline : tested.attention_fwd)
+    pipeline.tested = pipeline.pipeline != Pipeline::mma_sm80;
+  const auto others = rank(tested, decode_problem(2, 32, 4, 8192)).value().candidates;
+  EXPECT_EQ(others.back().recipe.main().algorithm.pipeline, Pipeline::mma_sm80);
+  EXPECT_EQ(others.size(), candidates.size());
+}
+
+}  // namespace
+}  // namespace tilesmith

@@ -1,0 +1,215 @@
+// The CUDA kernels for few queries: every tile, cut into any number of pieces, against the float64 reference.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <array>
+#include <thread>
+
+#include "dispatch/attention/random_problem.hpp"
+#include "dispatch/cuda_backend.hpp"
+#include "dispatch/test_store.hpp"
+#include "runtime/cuda/device.hpp"
+#include "runtime/cuda/memory.hpp"
+#include "runtime/cuda/stream.hpp"
+#include "vocabulary/names/native.hpp"
+
+namespace tilesmith {
+namespace {
+
+constexpr Device kDevice{DeviceKind::cuda, 0};
+
+class CudaDecodeTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    if (const auto& devices = cuda_devices(); !devices) GTEST_SKIP() << devices.error().text();
+    backend_ = open_backend(kDevice, 1).value();
+  }
+
+  /// Every decode kernel that is a candidate for the problem.
+  std::vector<KernelConfig> kernels(const AttentionProblem& problem) {
+    std::vector<KernelConfig> configs;
+    const Ranking ranking = backend_->find<AttentionFwd>().value()->rank(problem).value();
+    for (const Candidate& one : ranking.candidates)
+      if (one.recipe.main().algorithm.pipeline == Pipeline::decode) configs.push_back(one.recipe.main());
+    return configs;
+  }
+
+  std::unique_ptr<AttentionPlan> plan(const AttentionProblem& problem, const KernelConfig& config) {
+    return backend_->find<AttentionFwd>().value()->plan(problem, {config}, "a test", BuildPolicy::allowed).value();
+  }
+
+  std::unique_ptr<Backend> backend_;
+};
+
+/// Few queries, many keys, some pieces.
+AttentionProblem few_queries(AttentionProblem p, std::uint64_t seed) {
+  p = testing::random_shape(p, seed);
+  p.heads_q = p.heads_kv * std::array{1, 2, 3, 5, 8, 16}[seed % 6];
+  p.seqlen_q = std::min<std::int64_t>(64 / (p.heads_q / p.heads_kv), std::array{1, 1, 2, 4, 7, 64}[seed / 6 % 6]);
+  p.seqlen_k = std::array{0, 1, 63, 64, 300, 1000, 2500}[seed % 7];
+  p.splits = std::array{0, 1, 2, 3, 7, 100}[seed / 2 % 6];
+  if (p.window_left > 0) p.window_left = std::min<std::int64_t>(p.window_left * 20, INT64_MAX / 2);
+  return p;
+}
+
+using Row = std::tuple<DataType, std::int64_t, std::int64_t, std::string>;  // a literal would print its address
+
+class CudaDecodeProperty : public CudaDecodeTest, public ::testing::WithParamInterface<Row> {};
+
+TEST_P(CudaDecodeProperty, EveryTileAgreesWithTheReference) {
+  const auto& [type, qk, v, words] = GetParam();
+  const AttentionProblem wanted = testing::traits(type, qk, v, words);
+  const std::uint64_t first_seed = std::hash<std::string>{}(fmt::format("{} {} {} {}", int(type), qk, v, words)) % 1000;
+  std::vector<std::unique_ptr<testing::RandomCall>> calls;
+  std::vector<std::pair<std::size_t, KernelConfig>> trials;  // a call, and an instance to run it on
+  std::vector<KernelConfig> configs;
+  for (std::uint64_t shape = 0; shape < 24; ++shape) {
+    const std::uint64_t seed = first_seed * 1000 + shape;
+    calls.push_back(std::make_unique<testing::RandomCall>(few_queries(wanted, seed), seed, 16));
+    const std::vector<KernelConfig> tiles = kernels(calls.back()->problem());
+    EXPECT_FALSE(tiles.empty()) << testing::describe(calls.back()->problem());
+    for (const KernelConfig& config : tiles) {
+      trials.emplace_back(calls.size() - 1, config);
+      configs.push_back(config);
+    }
+  }
+  for (const Status& built : backend_->build(configs, 0, {}))
+    ASSERT_TRUE(built) << built.error().text();  // side by side
+  for (const auto& [at, config] : trials) {
+    testing::RandomCall& call = *calls[at];
+    const Status ran = call.run(*plan(call.problem(), config));
+    const std::string what =
+        fmt::format("{}\n{} splits {}", native_name(config), testing::describe(call.problem()), call.problem().splits);
+    ASSERT_TRUE(ran) << ran.error().text() << "\n" << what;
+    EXPECT_EQ(call.judge(), "") << what;
+  }
+}
+
+const Row kRows[] = {
+    {DataType::bf16, 64, 64, "lse"},
+    {DataType::bf16, 128, 128, ""},
+    {DataType::bf16, 128, 128, "mask lse"},
+    {DataType::fp16, 128, 128, "mask cap sink lse"},
+    {DataType::bf16, 256, 256, "mask lse"},
+    {DataType::fp16, 256, 256, "group mask cap"},
+    {DataType::bf16, 192, 128, "mask sink lse"},
+    {DataType::bf16, 72, 40, "group mask odd bias sink lse"},
+    {DataType::fp16, 8, 16, "mask alibi lse"},
+    {DataType::bf16, 128, 128, "group lse"},
+    {DataType::bf16, 128, 128, "bias alibi lse"},
+    {DataType::fp16, 96, 96, "mask bias lse"},
+};
+INSTANTIATE_TEST_SUITE_P(Signatures, CudaDecodeProperty, ::testing::ValuesIn(kRows),
+                         [](const auto& drawn) { return fmt::format("{}", drawn.index); });
+
+AttentionProblem decode_problem() {
+  return {.data_type = DataType::bf16,
+          .batch = 3,
+          .heads_q = 8,
+          .heads_kv = 2,
+          .seqlen_q = 2,
+          .seqlen_k = 2000,
+          .mask = MaskKind::bottom_right,
+          .lse = true,
+          .splits = 8};
+}
+
+// The last piece to arrive joins all of them, whichever it is.
+TEST_F(CudaDecodeTest, RepeatsGiveTheSameBits) {
+  testing::RandomCall call(decode_problem(), 7, 8);
+  for (const KernelConfig& config : kernels(decode_problem())) {
+    const auto made = plan(decode_problem(), config);
+    ASSERT_TRUE(call.run(*made));
+    const std::vector<float> first = call.output();
+    EXPECT_EQ(call.judge(), "") << native_name(config);
+    for (int repeat = 0; repeat < 250; ++repeat) {
+      ASSERT_TRUE(call.run(*made));
+      ASSERT_EQ(call.output(), first) << native_name(config) << ", repeat " << repeat;
+    }
+  }
+}
+
+TEST_F(CudaDecodeTest, StreamsDoNotDisturbEachOther) {
+  const std::vector<KernelConfig> tiles = kernels(decode_problem());
+  ASSERT_FALSE(tiles.empty());
+  const auto made = plan(decode_problem(), tiles.front());
+  std::vector<std::thread> threads;
+  std::vector<std::string> verdicts(4);
+  for (std::size_t t = 0; t < verdicts.size(); ++t)
+    threads.emplace_back([&, t] {
+      testing::RandomCall call(decode_problem(), 40 + t, 8);
+      for (int repeat = 0; repeat < 20 && verdicts[t].empty(); ++repeat) {
+        const Status ran = call.run(*made);
+        verdicts[t] = ran ? call.judge() : ran.error().text();
+      }
+    });
+  for (std::thread& thread : threads) thread.join();
+  for (const std::string& verdict : verdicts) EXPECT_EQ(verdict, "");
+}
+
+/// Dense tensors of the problem on the device, for tests that need no reference.
+struct DecodeOnDevice {
+  explicit DecodeOnDevice(const AttentionProblem& p) : arguments(dense_arguments(p, AttentionLayout::bhsd)) {
+    const auto make = [&](std::int64_t count, int value) {
+      CudaBuffer buffer = CudaBuffer::allocate(*context, static_cast<std::size_t>(count)).value();
+      EXPECT_TRUE(fill_bytes(*context, buffer.data(), static_cast<std::uint8_t>(value), buffer.bytes()));
+      memory.push_back(std::move(buffer));
+      return memory.back().data();
+    };
+    const std::int64_t rows_q = p.batch * p.heads_q * p.seqlen_q, rows_k = p.batch * p.heads_kv * p.seqlen_k;
+    arguments.q = make(rows_q * p.head_dim_qk * 2, 0x3c);
+    arguments.k = make(rows_k * p.head_dim_qk * 2, 0x3c);
+    arguments.v = make(rows_k * p.head_dim_v * 2, 0x3c);
+    arguments.o = make(rows_q * p.head_dim_v * 2, 0xff);
+    arguments.lse = static_cast<float*>(make(rows_q * 4, 0xff));
+    EXPECT_TRUE(context->synchronize());
+  }
+  [[nodiscard]] std::vector<std::uint16_t> output() const {
+    std::vector<std::uint16_t> out(memory[3].bytes() / 2);
+    EXPECT_TRUE(copy_to_host(*context, out.data(), memory[3].data(), memory[3].bytes()));
+    EXPECT_TRUE(context->synchronize());
+    return out;
+  }
+
+  const CudaContext* context = CudaContext::of(0).value();
+  const CudaCurrent current{*context};
+  std::vector<CudaBuffer> memory;
+  AttentionArguments arguments;
+};
+
+TEST_F(CudaDecodeTest, RunsInsideACapturedGraphAndInACallersWorkspace) {
+  const AttentionProblem problem = decode_problem();
+  const std::vector<KernelConfig> tiles = kernels(problem);
+  ASSERT_FALSE(tiles.empty());
+  const auto made = plan(problem, tiles.front());
+  DecodeOnDevice tensors(problem);
+  const CudaStream stream = CudaStream::create(*tensors.context).value();
+  ASSERT_TRUE(made->run(tensors.arguments, {.stream = stream.handle()}));
+  ASSERT_TRUE(stream.synchronize());
+  const std::vector<std::uint16_t> expected = tensors.output();
+  const auto clear = [&] {
+    return fill_bytes(*tensors.context, tensors.arguments.o, 0xff, tensors.memory[3].bytes(), stream.handle());
+  };
+  const auto graph = CudaGraph::capture(*tensors.context, stream.handle(), [&]() -> Status {
+    for (int i = 0; i < 3; ++i) TS_TRY(made->run(tensors.arguments, {.stream = stream.handle()}));
+    return {};
+  });
+  ASSERT_TRUE(graph) << graph.error().text();
+  for (int replay = 0; replay < 5; ++replay) {
+    ASSERT_TRUE(clear());
+    ASSERT_TRUE(graph->launch(stream.handle()));
+    ASSERT_TRUE(stream.synchronize());
+    ASSERT_EQ(tensors.output(), expected);
+  }
+  ASSERT_GT(made->workspace_bytes(), 0u);
+  const CudaBuffer workspace = CudaBuffer::allocate(*tensors.context, made->workspace_bytes()).value();
+  ASSERT_TRUE(fill_bytes(*tensors.context, workspace.data(), 0xff, workspace.bytes(), stream.handle()));
+  ASSERT_TRUE(clear());
+  ASSERT_TRUE(made->run(tensors.arguments, {.stream = stream.handle(), .workspace = workspace.data()}));
+  ASSERT_TRUE(stream.synchronize());
+  EXPECT_EQ(tensors.output(), expected);
+}
+
+}  // namespace
+}  // namespace tilesmith

@@ -96,11 +96,12 @@ void print_cpu() {
     fmt::print("CPU  {}\n", machine.error().text());
 }
 
-/// What can be done for an architecture. An empty reason: it can be done here.
+/// What can be done for an architecture beside `list` and `generate`, which need nothing. An empty reason: it can be
+/// done here.
 struct ArchRow {
   std::string arch, device, about;
-  std::string no_generate, no_build, no_run;  ///< why not
-  bool tested = false;                        ///< its kernels have run on such a chip and were checked
+  std::string no_build, no_run;  ///< why not
+  bool tested = false;           ///< its kernels have run on such a chip and were checked
 };
 
 std::string why_no_run(const CpuSpec& spec) {
@@ -126,7 +127,6 @@ Result<std::vector<ArchRow>> arch_rows(const std::vector<CpuSpec>& cpu) {
     rows.push_back({.arch = std::string(spec.arch.text()),
                     .device = "cpu",
                     .about = spec.about,
-                    .no_generate = {},
                     .no_build = cxx ? "" : cxx.error().message,
                     .no_run = why_no_run(spec),
                     .tested = true});
@@ -136,7 +136,6 @@ Result<std::vector<ArchRow>> arch_rows(const std::vector<CpuSpec>& cpu) {
     rows.push_back({.arch = std::string(spec.arch.text()),
                     .device = "cuda",
                     .about = spec.about,
-                    .no_generate = {},
                     .no_build = nvrtc ? "" : nvrtc.error().message,
                     .no_run = why_no_run(spec, cuda),
                     .tested = spec.tested});
@@ -145,18 +144,17 @@ Result<std::vector<ArchRow>> arch_rows(const std::vector<CpuSpec>& cpu) {
   for (const AmdChip& chip : *chips)
     rows.push_back({.arch = std::string(chip.arch.text()),
                     .device = "amd",
-                    .about = "Composable Kernel's instances",
-                    .no_generate = chip.attention ? "" : "no attention instances",
+                    .about = chip.attention ? "Composable Kernel's instances"
+                                            : "Composable Kernel's instances, of GEMM and convolution alone",
                     .no_build = "no compiler of AMD kernels is driven",
                     .no_run = "no runtime of AMD GPUs"});
   return rows;
 }
 
 nlohmann::json to_json(const ArchRow& row) {
-  nlohmann::json out = {
-      {"arch", row.arch}, {"device", row.device}, {"about", row.about}, {"list", true}, {"tested", row.tested}};
-  for (const auto& [verb, reason] :
-       {std::pair{"generate", &row.no_generate}, {"build", &row.no_build}, {"run", &row.no_run}}) {
+  nlohmann::json out = {{"arch", row.arch}, {"device", row.device}, {"about", row.about},
+                        {"list", true},     {"generate", true},     {"tested", row.tested}};
+  for (const auto& [verb, reason] : {std::pair{"build", &row.no_build}, {"run", &row.no_run}}) {
     out[verb] = reason->empty();
     if (!reason->empty()) out["why_not"][verb] = *reason;
   }
@@ -168,13 +166,11 @@ void print_rows(const std::vector<ArchRow>& rows) {
   const auto word = [](bool yes) { return yes ? "yes" : "-"; };
   for (const ArchRow& row : rows) {
     std::string remark = row.about.ends_with('.') ? row.about.substr(0, row.about.size() - 1) : row.about;
-    // One reason for a row: what cannot be generated cannot be built, and what cannot be built cannot be run.
-    const std::string& reason = !row.no_generate.empty() ? row.no_generate
-                                : !row.no_build.empty()  ? row.no_build
-                                                         : row.no_run;
+    // One reason for a row: what cannot be built cannot be run.
+    const std::string& reason = !row.no_build.empty() ? row.no_build : row.no_run;
     if (!reason.empty()) remark += "; " + reason;
-    fmt::print("{:18}{:6}{:10}{:7}{:9}{:8}{}\n", row.arch, "yes", word(row.no_generate.empty()),
-               word(row.no_build.empty()), word(row.no_run.empty()), word(row.tested), remark);
+    fmt::print("{:18}{:6}{:10}{:7}{:9}{:8}{}\n", row.arch, "yes", "yes", word(row.no_build.empty()),
+               word(row.no_run.empty()), word(row.tested), remark);
   }
   fmt::print("tested: its kernels have run on such a chip, and their results were checked\n");
 }

@@ -13,6 +13,7 @@
 
 namespace tilesmith {
 namespace {
+using testing::document;
 using testing::run;
 
 constexpr const char* kShapes = R"(

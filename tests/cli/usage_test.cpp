@@ -204,6 +204,17 @@ TEST(Usage, ArchHasARowForEachArchitecture) {
       EXPECT_EQ(row[verb], !row.contains("why_not") || !row["why_not"].contains(verb)) << row;
     EXPECT_EQ(run(fmt::format("list --arch {} --op gemm --count", name)).code, 0) << name;
   }
+  // A chip without attention instances has sources all the same.
+  const auto folder = TemporaryDirectory::create("tilesmith-arch-test-").value();
+  for (const auto& [name, row] : by_name) {
+    if (row["device"] != "amd") continue;
+    const std::string out = (folder.path() / name).string();
+    const ProcessOutcome written =
+        run(fmt::format("generate --arch {} --op gemm --variant standard --layout rcr --dtype fp16 --sample 1 --out {}",
+                        name, out),
+            {"--filter", "c.tile_m == 128"});
+    EXPECT_EQ(written.code == 0, row["generate"].get<bool>()) << name << ": " << written.errors;
+  }
   const std::string text = run("arch").output;
   EXPECT_NE(text.find("\ngfx942 "), std::string::npos) << text;
 }

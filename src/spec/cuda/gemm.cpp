@@ -173,7 +173,7 @@ Result<CudaGemmSpec> read_cuda_gemm(const JsonReader& reader) {
     TS_ASSIGN(CudaGemmPipeline pipeline, read_pipeline(name, item));
     spec.pipelines.push_back(std::move(pipeline));
   }
-  // A document's members come in alphabetical order; the pipelines made for the chip come before the portable one.
+  // A document's members come in alphabetical order; the pipelines made for the chip come before mma_sm80.
   std::ranges::stable_sort(spec.pipelines, {},
                            [](const CudaGemmPipeline& p) { return p.pipeline == Pipeline::mma_sm80; });
   return spec;

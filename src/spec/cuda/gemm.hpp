@@ -22,7 +22,7 @@ struct CudaGemmCondition {
 struct CudaGemmTile {
   int tile_m = 0;
   int tile_n = 0;
-  std::vector<int> wave;  ///< warp_specialized [warpgroups], portable [along m, along n], few rows [1, 1, warps]
+  std::vector<int> wave;  ///< warp_specialized [warpgroups], mma_sm80 [along m, along n], few rows [1, 1, warps]
   int stages = 0;         ///< 0: as many as fit
   int tma_boxes = 0;      ///< skinny_tma, weight_only: boxes of 128 bytes of A's k in a stage
   int blocks_per_sm = 1;
@@ -69,7 +69,7 @@ struct CudaGemmSpec {
   double transpose_us = 0;  ///< microseconds a stage takes longer for each 128 rows of operands that are transposed
   double scale_us = 0;      ///< and for block scales, which wait for its products, where a block has its SM alone
   /// A product of more work has a launch of its own in a list: single products have faster kernels than lists. On an
-  /// H200 16 products of 0.6 to 3.1 GFLOP took 251 us in one portable launch and 227 us in a loop; 64 of at most 0.1
+  /// H200 16 products of 0.6 to 3.1 GFLOP took 251 us in one launch of mma_sm80 and 227 us in a loop; 64 of at most 0.1
   /// GFLOP 305 and 942 us. Absent: there is no such limit.
   std::optional<double> list_gflop;
   std::vector<GemmEpilogue> epilogues;  ///< those that listings hold; dispatch makes any

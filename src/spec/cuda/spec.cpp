@@ -174,8 +174,8 @@ Status read_attention(const JsonReader& attention, CudaSpec& spec) {
     TS_ASSIGN(CudaAttentionPipeline pipeline, read_pipeline(name, reader));
     spec.attention_fwd.push_back(std::move(pipeline));
   }
-  // A document's members come in alphabetical order; the pipeline made for the chip comes before the portable one, and
-  // that before the one for few queries.
+  // A document's members come in alphabetical order; the pipeline made for the chip comes before mma_sm80, and that
+  // before the one for few queries.
   std::ranges::stable_sort(spec.attention_fwd, {}, [](const CudaAttentionPipeline& p) {
     return p.pipeline == Pipeline::decode ? 2 : p.pipeline == Pipeline::mma_sm80 ? 1 : 0;
   });

@@ -42,7 +42,7 @@ struct CudaTileCondition {
 struct CudaTile {
   int tile_m = 0;  ///< query rows of a block of threads
   int tile_n = 0;  ///< keys of a step
-  int stages = 0;  ///< the persistent pipeline's; the portable one has none of these
+  int stages = 0;  ///< warp_specialized; mma_sm80 has none of these
   int q_stages = 1;
   int bias_stages = 0;
   int blocks_per_sm = -1;

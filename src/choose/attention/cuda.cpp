@@ -215,7 +215,7 @@ Result<std::vector<Refusal>> refusals(const CudaSpec& spec, const AttentionProbl
                           list.add(config, "suits_shape", "the copy engine takes no rows of this bias");
                         else if (!has_few_queries(config, shape))
                           list.add(config, "suits_shape",
-                                   fmt::format("{} queries of {} heads to a key head are more than a tile of decode",
+                                   fmt::format("{} queries of {} heads of a key head are more than a tile of decode",
                                                shape.seqlen_q, shape.heads_q / shape.heads_kv));
                         return true;
                       });

@@ -12,6 +12,8 @@ namespace {
 
 /// Pieces that an item may have: more only make the join longer.
 constexpr std::int64_t kMostPieces = 512;
+/// Blocks of keys of a piece whose start and end take little of its time.
+constexpr std::int64_t kLongEnough = 16;
 /// Rows of the largest tile.
 constexpr std::int64_t kMostRows = 16 * kDecodeWarps;
 
@@ -31,7 +33,7 @@ std::int64_t group_of(const CudaAttentionShape& shape) {
 }  // namespace
 
 bool suits_decode(const CudaAttentionShape& shape) {
-  return shape.seqlen_q * group_of(shape) <= kMostRows;
+  return shape.paged || shape.seqlen_q * group_of(shape) <= kMostRows;
 }
 
 CudaDecodeWork cuda_decode_work(const KernelConfig& config, const CudaSpec& spec, const CudaAttentionShape& shape) {
@@ -53,11 +55,13 @@ CudaDecodeWork cuda_decode_work(const KernelConfig& config, const CudaSpec& spec
   const double rate = chip.bytes_per_second * chip.reached_bandwidth;
   const double alone = kCopySeconds / std::max<int>(1, config.algorithm.stages);
   const auto slots = static_cast<double>(std::int64_t{chip.sms} * facts.blocks_per_sm);
-  const auto take = [&](std::int64_t piece_tiles) {
+  CudaDecodeWork best;
+  const auto take = [&](std::int64_t items, std::int64_t piece_tiles) {
     CudaDecodeWork cut = work;
     cut.piece_tiles = piece_tiles;
     cut.pieces = ceil_div(tiles, piece_tiles);
-    const auto blocks = static_cast<double>(work.items * cut.pieces), pieces = static_cast<double>(cut.pieces);
+    cut.blocks = items * cut.pieces;
+    const auto blocks = static_cast<double>(cut.blocks), pieces = static_cast<double>(cut.pieces);
     // Blocks share the bandwidth, so those of the last round, if few, are faster than others, up to what one alone
     // reads.
     const double rounds = std::floor(blocks / slots), rest = blocks - rounds * slots;
@@ -68,10 +72,22 @@ CudaDecodeWork cuda_decode_work(const KernelConfig& config, const CudaSpec& spec
                   (cut.pieces > 1 ? kJoinSeconds + kPartSeconds * pieces : 0);
     return cut;
   };
-  if (shape.splits > 0) return take(ceil_div(tiles, std::min(shape.splits, tiles)));
-  CudaDecodeWork best = take(tiles);
-  for (std::int64_t pieces = 2; pieces <= std::min(tiles, kMostPieces); ++pieces)
-    if (const CudaDecodeWork cut = take(ceil_div(tiles, pieces)); cut.seconds < best.seconds) best = cut;
+  const auto best_of = [&](std::int64_t items) {
+    CudaDecodeWork least = take(items, tiles);
+    for (std::int64_t pieces = 2; pieces <= std::min(tiles, kMostPieces); ++pieces)
+      if (const CudaDecodeWork cut = take(items, ceil_div(tiles, pieces)); cut.seconds < least.seconds) least = cut;
+    return least;
+  };
+  if (shape.splits > 0) {
+    best = take(work.items, ceil_div(tiles, std::min(shape.splits, tiles)));
+  } else {
+    best = best_of(work.items);
+    if (shape.uneven) {
+      const std::int64_t for_longest = best_of(shape.heads_kv * work.row_blocks).piece_tiles;
+      best = take(work.items, std::max(for_longest, std::min(best.piece_tiles, kLongEnough)));
+    }
+  }
+  if (shape.uneven) best.blocks = std::min(best.blocks, static_cast<std::int64_t>(slots));
   return best;
 }
 

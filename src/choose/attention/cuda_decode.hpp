@@ -14,14 +14,17 @@ struct CudaDecodeWork {
   std::int64_t items = 0;        ///< of all sequences and key heads
   std::int64_t piece_tiles = 1;  ///< blocks of keys of a piece
   std::int64_t pieces = 1;       ///< of the longest item: exactly those that the kernel counts, or more
+  std::int64_t blocks = 0;       ///< of threads
   double seconds = 0;            ///< that the launch should take
 };
 
-/// The pieces that should take the least time, or shape.splits of them where that is not 0.
+/// The pieces that should take the least time, or shape.splits of them where that is not 0. Where sequences differ in
+/// length, a piece's length follows from the longest sequence alone, unless pieces of that length were needlessly short
+/// for the batch.
 [[nodiscard]] CudaDecodeWork cuda_decode_work(const KernelConfig& config, const CudaSpec& spec,
                                               const CudaAttentionShape& shape);
 
-/// Whether the template is meant for so few queries: those of a key head fit one tile.
+/// Whether the template is meant for the problem: its queries of a key head fit one tile, or no other reads pages.
 [[nodiscard]] bool suits_decode(const CudaAttentionShape& shape);
 
 }  // namespace tilesmith

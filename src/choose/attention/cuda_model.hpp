@@ -22,6 +22,8 @@ struct CudaAttentionShape {
   double visible = 1;                                ///< share of the query-key pairs that the mask leaves
   std::int64_t window_keys = std::int64_t{1} << 40;  ///< the most keys that a query sees, where a window bounds them
   std::int64_t splits = 0;                           ///< pieces that keys are to be cut into; 0: the model chooses
+  bool uneven = false;                               ///< sequences differ in length: seqlen_k is the longest
+  bool paged = false;
 };
 
 [[nodiscard]] CudaAttentionShape cuda_attention_shape(const AttentionProblem& problem);

@@ -22,7 +22,7 @@ Status check_sizes(const AttentionProblem& p, const CudaDecodeWork& work) {
   TS_TRY(limit("queries of a key head", p.seqlen_q * (p.heads_q / p.heads_kv), kLongestOfCuda));
   TS_TRY(limit("seqlen_k", p.seqlen_k, kLongestOfCuda));
   TS_TRY(limit("heads", work.row_blocks * p.heads_kv, kLongestOfCuda));
-  TS_TRY(limit("tiles", work.items, kLongestOfCuda));
+  TS_TRY(limit("pieces of all sequences", work.items * work.pieces, kLongestOfCuda));
   TS_TRY(limit("pieces", work.pieces, kCudaGridLimit));
   return limit("batch", p.batch, kCudaGridLimit);
 }
@@ -30,6 +30,7 @@ Status check_sizes(const AttentionProblem& p, const CudaDecodeWork& work) {
 /// Writes the numbers with which a kernel divides a key's number by the page size
 /// (kernels/cuda/attention/decode/abi.h).
 void divide_by_page(std::int64_t page_size, TsCudaDecodeArgs& out) {
+  page_size = std::min(page_size, kLongestOfCuda);  // the first page has all keys then
   while ((std::int64_t{1} << out.page_shift) < page_size) ++out.page_shift;
   const auto rest = static_cast<std::uint64_t>((std::int64_t{1} << out.page_shift) - page_size);
   out.page_multiplier = static_cast<unsigned>((rest << 32) / static_cast<std::uint64_t>(page_size) + 1);
@@ -66,8 +67,11 @@ Result<std::unique_ptr<AttentionPlan>> CudaDecodePlan::make(const AttentionProbl
   CudaLaunch& launch = made->steps_.launch();
   launch.block = {static_cast<unsigned>(facts.threads), 1, 1};
   launch.dynamic_shared_bytes = static_cast<unsigned>(facts.shared_bytes);
-  launch.grid = {static_cast<unsigned>(work.row_blocks * p.heads_kv), static_cast<unsigned>(work.pieces),
-                 static_cast<unsigned>(p.batch)};
+  if (p.page_size > 0 || p.mode == SequenceMode::group)
+    launch.grid = {static_cast<unsigned>(work.blocks), 1, 1};
+  else
+    launch.grid = {static_cast<unsigned>(work.row_blocks * p.heads_kv), static_cast<unsigned>(work.pieces),
+                   static_cast<unsigned>(p.batch)};
   return made;
 }
 
@@ -94,6 +98,7 @@ Status CudaDecodePlan::run(const AttentionArguments& a, const RunOptions& option
     auto arguments = cuda_attention_arguments<TsCudaDecodeArgs>(p, a);
     arguments.piece_tiles = static_cast<int>(work_.piece_tiles);
     arguments.pieces = static_cast<int>(work_.pieces);
+    arguments.row_blocks = static_cast<int>(work_.row_blocks);
     arguments.part_rows = part_rows_;
     arguments.group = static_cast<int>(p.heads_q / p.heads_kv);
     if (p.page_size > 0) {

@@ -29,6 +29,7 @@ bool forward_only(const Subject& s) {
   plain.bias = BiasKind::none;
   plain.lse = plain.dropout = plain.soft_cap = plain.sink = plain.negative_scale = plain.unaligned = false;
   plain.qscale = QuantScale::none;  // asked by a rule of its own
+  if (s.is_decode()) plain.paged_kv = false;
   return plain == AttentionSignature{};
 }
 
@@ -78,8 +79,8 @@ long shared_bytes_limit(const Subject& s, const CudaAttentionResources& facts) {
 }
 
 constexpr Rule<Subject> kRules[] = {
-    {"family_is_carried", "the CUDA templates compute attention forward without paging or rotary embedding",
-     forward_only,
+    {"family_is_carried",
+     "the CUDA templates compute attention forward without rotary embedding, decode alone on pages", forward_only,
      [](const Subject& s) {
        return fmt::format("family {}, paged_kv {}, rope {}, qscale {}", name_of(s.signature().family),
                           s.signature().paged_kv, name_of(s.signature().rope), name_of(s.signature().qscale));
@@ -342,12 +343,13 @@ void listed_attention_signatures(const CudaSpec& spec, AttentionSignatureSink si
       {DataType::fp32, QuantScale::none, true},          {DataType::tf32, QuantScale::none, true},
       {DataType::fp8bf16, QuantScale::pertensor, false}, {DataType::fp8bf16, QuantScale::blockscale, false},
       {DataType::fp8fp16, QuantScale::pertensor, false}, {DataType::fp8fp16, QuantScale::blockscale, false}};
+  const bool pages = spec.attention_pipeline(Pipeline::decode) != nullptr;
   for (const Kind& kind : kKinds)
     for (const auto& [qk, v] : head_dims)
       for (const SequenceMode mode : {SequenceMode::batch, SequenceMode::group})
         for (const MaskKind mask : {MaskKind::none, MaskKind::causal, MaskKind::generic})
           for (const BiasKind bias : {BiasKind::none, BiasKind::elementwise, BiasKind::alibi})
-            for (unsigned flags = 0; flags < 32; ++flags) {
+            for (unsigned flags = 0; flags < (pages ? 64 : 32); ++flags) {
               signature.data_type = kind.type;
               signature.qscale = kind.scale;
               signature.unaligned = kind.unaligned;
@@ -361,6 +363,7 @@ void listed_attention_signatures(const CudaSpec& spec, AttentionSignatureSink si
               signature.soft_cap = (flags & 4) != 0;
               signature.sink = (flags & 8) != 0;
               signature.negative_scale = (flags & 16) != 0;
+              signature.paged_kv = (flags & 32) != 0;
               if (cuda_attention_signature(signature) != signature) continue;  // the same kernels again
               if (!sink(signature)) return;
             }

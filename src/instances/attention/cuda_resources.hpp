@@ -22,7 +22,8 @@ struct CudaAttentionResources {
   int warp_keys = 0;      ///< decode: keys of a team's step
   int blocks_per_sm = 1;  ///< at least so many share an SM by design; the portable template leaves it to the hardware
   /// Persistent: min(work items, SMs * blocks_per_sm) blocks walk all tiles. Else one block a tile: grid (row tiles *
-  /// column_blocks, heads, batch), decode (row tiles * key heads, pieces of keys, batch).
+  /// column_blocks, heads, batch), decode (row tiles * key heads, pieces of keys, batch) or, where sequences differ in
+  /// length, as many as the chip holds.
   bool persistent = false;
   bool tensor_maps = false;  ///< takes TsCudaTensorMaps before the arguments
   bool bias_map = false;     ///< and reads a bias through the map of that name

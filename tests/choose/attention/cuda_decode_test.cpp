@@ -77,6 +77,26 @@ TEST(CudaDecode, AWindowsItemsHaveNoMorePiecesThanPlaces) {
     }
 }
 
+// One long sequence beside short ones is cut as if it were alone.
+TEST(CudaDecode, ALongSequenceIsCutWhateverStandsBesideIt) {
+  AttentionProblem alone = decode_problem(1, 32, 8, 131072), beside = decode_problem(32, 32, 8, 131072);
+  alone.page_size = beside.page_size = 16;
+  const KernelConfig config = decode_kernels(alone).front();
+  EXPECT_GT(work_of(alone, config).pieces, 8);
+  EXPECT_EQ(work_of(beside, config).piece_tiles, work_of(alone, config).piece_tiles);
+  EXPECT_LE(work_of(beside, config).blocks, 2 * hopper().reference.sms);
+  AttentionProblem chat = decode_problem(128, 32, 8, 1024);
+  chat.page_size = 16;
+  EXPECT_EQ(work_of(chat, config).pieces, 1);
+}
+
+TEST(CudaDecode, PagesAreReadByNoOtherKernel) {
+  AttentionProblem p = decode_problem(2, 8, 2, 4096);
+  p.page_size = 16, p.seqlen_q = 1000;
+  EXPECT_FALSE(decode_kernels(p).empty());
+  EXPECT_EQ(decode_kernels(p).size(), rank(hopper(), p).value().candidates.size());
+}
+
 TEST(CudaDecode, ManyQueriesAreOthersWork) {
   AttentionProblem p = decode_problem(2, 32, 4, 8192);
   EXPECT_FALSE(decode_kernels(p).empty());

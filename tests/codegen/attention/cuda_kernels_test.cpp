@@ -152,7 +152,7 @@ TEST_F(CudaAttentionKernels, DecodeIsHealthy) {
   for (const auto& [qk, v] : {std::pair(64, 64), std::pair(128, 128), std::pair(192, 128), std::pair(256, 256)}) {
     AttentionSignature plain = signature_of(qk, v, DataType::bf16, MaskKind::causal), all = plain;
     all.mask = MaskKind::generic, all.mode = SequenceMode::group, all.bias = BiasKind::elementwise;
-    all.soft_cap = all.sink = true;
+    all.soft_cap = all.sink = all.paged_kv = true;
     for (const AttentionSignature& signature : {plain, all})
       enumerate_cuda_attention(arch("sm_90a"), signature, std::array{1}, [&](const KernelConfig& config) {
         if (config.algorithm.pipeline == kDecode) configs.push_back(config);

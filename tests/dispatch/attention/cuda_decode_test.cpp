@@ -99,6 +99,11 @@ const Row kRows[] = {
     {DataType::bf16, 128, 128, "group lse"},
     {DataType::bf16, 128, 128, "bias alibi lse"},
     {DataType::fp16, 96, 96, "mask bias lse"},
+    {DataType::bf16, 128, 128, "paged mask lse"},
+    {DataType::fp16, 64, 64, "paged mask sink lse"},
+    {DataType::bf16, 256, 256, "paged mask cap lse"},
+    {DataType::bf16, 128, 128, "paged group mask lse"},
+    {DataType::bf16, 72, 40, "paged group bias mask"},
 };
 INSTANTIATE_TEST_SUITE_P(Signatures, CudaDecodeProperty, ::testing::ValuesIn(kRows),
                          [](const auto& drawn) { return fmt::format("{}", drawn.index); });

@@ -170,6 +170,9 @@ TEST(CudaAttention, EachRuleRefusesWhatItIsThereFor) {
   portable("fields_belong_to_pipeline", "sm_80", [](K&, S&, A& a) { a.stages = 2; });
   portable("fields_belong_to_pipeline", "sm_80", [](K&, S&, A& a) { a.pack_gqa = 2; });
   portable("shared_memory_fits", "sm_89", [](K&, S& s, A& a) { s.head_dim_qk = 256, a.tile = {128, 64}; });
+  KernelConfig paged = decode_config();
+  paged.attention().paged_kv = true;
+  EXPECT_EQ(refusing_rule(paged, "sm_90a"), "");
   decode("decode_goes_without", [](K&, S& s, A&) { s.dropout = true; });
   decode("pipeline_is_offered", [](K&, S& s, A&) { s.data_type = DataType::fp32; });
   decode("head_dims_fit", [](K&, S& s, A&) { s.head_dim_v = 264; });

@@ -17,6 +17,7 @@ struct TsCudaDecodeArgs : TsCudaAttentionArgs {
   float* partials;         // [item][piece][row][head_dim_v + TS_DECODE_STATE_FLOATS]
   int piece_tiles;         // blocks of keys of a piece
   int pieces;              // of the longest item
+  int row_blocks;          // tiles of rows of a key head of the longest sequence
   int part_rows;           // of a partial: those of a tile that may have a query
   int group;               // query heads of a key head
   TsPagedKeys paged;       // read by kernels for pages

@@ -14,8 +14,8 @@
 //   kGroupMode, kLse, kSink, kSoftCap, kBias, kAlibi, kNegativeScale (bool); kDropout (bool): false
 //
 // Launch: kThreads threads, kSharedBytes of dynamic shared memory (layout.cuh), grid (row_blocks * heads_kv, pieces,
-// batch) with row_blocks = ceil(seqlen_q * group / kTileM). Pointers and strides of q, k, v and o are multiples of 16
-// bytes.
+// batch) with row_blocks = ceil(seqlen_q * group / kTileM); in group mode or with pages any number of blocks along x,
+// which walk a list. Pointers and strides of q, k, v and o are multiples of 16 bytes.
 //
 // A team copies its own keys and values and waits for nobody else. Values arrive while keys are scored, and every part
 // of the ring is filled again as soon as it has been read.
@@ -28,6 +28,7 @@ constexpr bool kFp8 = false, kFp32 = false, kTf32x3 = false;
 #include "../logits.cuh"
 #include "join.cuh"
 #include "layout.cuh"
+#include "list.cuh"
 #include "pieces.cuh"
 
 namespace ts {
@@ -305,11 +306,23 @@ struct Decode {
   }
 
   TS_DEVICE void run() {
-    const int row_blocks = gridDim.x / static_cast<int>(args.heads_kv);
-    const int head_kv = blockIdx.x / row_blocks, row_block = blockIdx.x % row_blocks;
-    item = item_of(args, blockIdx.z, head_kv, row_block);
-    if (item.rows(args) <= 0) return;
-    number = blockIdx.y;
+    if constexpr (kUneven) {
+      WorkList list;
+      list.start(args, shared + kListOffset);
+      for (int at = blockIdx.x; at < list.total(); at += gridDim.x) {
+        const WorkList::Work work = list.find(args, at, shared + kListOffset);
+        const int row_blocks = pieces_of_sequence(args, work.batch).row_blocks;
+        const int tiles = row_blocks * static_cast<int>(args.heads_kv), tile = work.place % tiles;
+        run_piece(work.batch, tile / row_blocks, tile % row_blocks, work.place / tiles);
+      }
+    } else {
+      run_piece(blockIdx.z, blockIdx.x / args.row_blocks, blockIdx.x % args.row_blocks, blockIdx.y);
+    }
+  }
+
+  TS_DEVICE void run_piece(int batch, int head_kv, int row_block, int piece_number) {
+    item = item_of(args, batch, head_kv, row_block);
+    number = piece_number;
     piece = piece_of(args, item, number);
     if (number >= piece.count) return;
     const int row = row_of_warp() + lane() / 4, last = item.rows(args) - 1;
@@ -326,7 +339,7 @@ struct Decode {
     for (int i = 0; i < kOutputColumns / 2; ++i) o[i] = 0.0f;
     rows = {{-kInfinity, -kInfinity}, {0.0f, 0.0f}};
     walk();
-    finish(static_cast<int>(blockIdx.z * gridDim.x + blockIdx.x));
+    finish((batch * static_cast<int>(args.heads_kv) + head_kv) * args.row_blocks + row_block);
   }
 };
 

@@ -50,15 +50,21 @@ struct Piece {
   int count;  // pieces of the item
 };
 
+TS_DEVICE int tiles_between(int begin, int end) {
+  return end > begin ? ceil_div(end, kTileKeys) - begin / kTileKeys : 0;
+}
+TS_DEVICE int pieces_between(const TsCudaDecodeArgs& args, int begin, int end) {
+  return imax(1, ceil_div(tiles_between(begin, end), args.piece_tiles));
+}
+
 TS_DEVICE Piece piece_of(const TsCudaDecodeArgs& args, const Item& item, int number) {
   Piece piece;
   piece.begin = key_begin(args, item.length, item.query(args, 0));
   piece.end = key_end(args, item.length, item.query(args, item.rows(args) - 1));
-  const int first = piece.begin / kTileKeys;
-  const int tiles = piece.end > piece.begin ? ceil_div(piece.end, kTileKeys) - first : 0;
-  piece.count = imax(1, ceil_div(tiles, args.piece_tiles));
+  const int first = piece.begin / kTileKeys, end = first + tiles_between(piece.begin, piece.end);
+  piece.count = pieces_between(args, piece.begin, piece.end);
   piece.first_tile = first + number * args.piece_tiles;
-  piece.end_tile = imin(piece.first_tile + args.piece_tiles, first + tiles);
+  piece.end_tile = imin(piece.first_tile + args.piece_tiles, end);
   return piece;
 }
 

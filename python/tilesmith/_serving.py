@@ -10,7 +10,7 @@ from tilesmith._candidates import refuse_listing
 from tilesmith._errors import InvalidArgument, Unsupported, WrongType
 from tilesmith._library import CPU, KvAppend, States, Strides, check, library, sized
 from tilesmith._refusals import refusing
-from tilesmith._tensor_library import library_of
+from tilesmith._tensor_library import Traced, library_of
 from tilesmith._views import View, check_devices, dense_strides, one_of, shown
 from tilesmith.typing import Layout
 
@@ -18,6 +18,7 @@ Array = TypeVar("Array")  #: torch.Tensor or numpy.ndarray
 
 _CODES = {"fp32": 0, "fp16": 1, "bf16": 2}
 _STYLES = {"half": 0, "interleaved": 1}
+_traced = Traced("_torch_serving", "merge_states_op", "append_kv_op")
 
 
 @refusing
@@ -46,6 +47,9 @@ def merge_states(
     outputs, lses = list(outputs), list(lses)
     if not outputs or len(outputs) != len(lses):
         raise InvalidArgument(f"there are {len(outputs)} outputs and {len(lses)} lses", "as many, one or more")
+    if _traced.now():
+        merged: tuple[Array, Array] = _traced.serve("merge_states_op")(outputs, lses, layout, out)
+        return merged
     tensors = _Tensors("outputs[0]", outputs[0])
     views = [tensors.view(f"outputs[{i}]", each) for i, each in enumerate(outputs)]
     lse_views = [tensors.view(f"lses[{i}]", each) for i, each in enumerate(lses)]
@@ -137,6 +141,11 @@ def append_kv(
     Errors: as of attention.
     """
     refuse_listing("append_kv")
+    if _traced.now():
+        traced: Optional[Array] = _traced.serve("append_kv_op")(
+            k, v, k_cache, v_cache, layout, seqlens_k, block_table, page_indices, page_indptr, slots, cu_seqlens, q, rotary_cos,
+            rotary_sin, rotary_style, positions, out_q=out_q)  # fmt: skip
+        return traced
     tensors = _Tensors("k", k)
     given = {"k": k, "v": v, "k_cache": k_cache, "v_cache": v_cache, "seqlens_k": seqlens_k, "block_table": block_table,
              "page_indices": page_indices, "page_indptr": page_indptr, "slots": slots, "cu_seqlens": cu_seqlens, "q": q,

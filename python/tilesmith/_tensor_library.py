@@ -61,12 +61,32 @@ class Servers:
         return serve
 
 
+class Traced:
+    """Functions of tilesmith.`module` that serve while torch.compile traces, imported before it does."""
+
+    def __init__(self, module: str, *functions: str) -> None:
+        self._module = module
+        self._names = functions
+        self._functions: dict[str, Serve] = {}
+        _before_tracing.servers.append(self)
+
+    def now(self) -> bool:
+        return bool(self._functions) and bool(sys.modules["torch"].compiler.is_compiling())
+
+    def serve(self, function: str) -> Serve:
+        return self._functions[function]
+
+    def add_torch(self) -> None:
+        module = importlib.import_module(f"tilesmith.{self._module}")
+        self._functions = {name: getattr(module, name) for name in self._names}
+
+
 class _BeforeTracing(MetaPathFinder):
     """Imports what serves torch's tensors before torch.compile traces the first call, because a traced function can neither
     import it nor look into a dictionary that the import changes. Finds nothing, so that imports go on as ever."""
 
     def __init__(self) -> None:
-        self.servers: list[Servers] = []
+        self.servers: list[Servers | Traced] = []
 
     def watch(self) -> None:
         if "torch._dynamo" in sys.modules:

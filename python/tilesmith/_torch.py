@@ -98,8 +98,9 @@ def check_no_tangents(operation: str, tensors: Iterable[Any]) -> None:
                           "torch's own operation, or the primal of torch.autograd.forward_ad.unpack_dual", "unsupported")  # fmt: skip
 
 
-#: The options of a call as an operator's arguments, in the order of OptionValues.
-OPTION_ARGUMENTS = "str? kernel=None, SymInt? threads=None, str? build=None, str? determinism=None, str? tuning=None"
+#: The options of a call as an operator's arguments, in the order of OptionValues. Not `kernel`: Inductor passes arguments by
+#: name to a function of its own that has one of that name.
+OPTION_ARGUMENTS = "str? kernel_name=None, SymInt? threads=None, str? build=None, str? determinism=None, str? tuning=None"
 NO_OPTIONS = OptionValues()
 
 

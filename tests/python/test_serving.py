@@ -290,3 +290,27 @@ def test_torch_tensors(cache, rng):
     slots = torch.tensor([-1, 21, -1, -1])
     assert tilesmith.append_kv(new, new, *caches, slots=slots) is None
     assert bool((caches[0][int(slots[1]) // 16, :, int(slots[1]) % 16] == 1).all())
+
+
+def test_operators():
+    torch = pytest.importorskip("torch")
+    torch.manual_seed(1)
+    q, new = torch.rand(1, 2, 8, 16), torch.tensor([3], dtype=torch.int32)
+    cos, sin, operators = torch.rand(20, 8), torch.rand(20, 8), torch.ops.tilesmith
+
+    def step(q, pool):
+        k, v = pool[:, :, 0], pool[:, :, 1]  # views of one pool
+        turned = tilesmith.append_kv(q, q + 1, k, v, seqlens_k=new, q=q, rotary_cos=cos, rotary_sin=sin)
+        return tilesmith.merge_states([q, turned], [q[..., 0].contiguous(), turned[..., 1].contiguous()])
+
+    pools = torch.zeros(2, 1, 2, 2, 20, 16)
+    wanted, got = step(q, pools[0]), torch.compile(step, fullgraph=True, backend="aot_eager")(q, pools[1])
+    assert all(map(torch.equal, wanted, got)) and torch.equal(pools[0], pools[1]) and bool(pools[1].any())
+    parts = ([q, q], [q[..., 0].contiguous()] * 2, "bhsd")
+    torch.library.opcheck(operators.merge_states, parts)
+    torch.library.opcheck(operators.merge_states_out, parts, {"out": torch.empty_like(q)})
+    arguments = (q, q, pools[0, :, :, 0].clone(), pools[0, :, :, 1].clone(), "bhsd", new, *(None,) * 5, q, cos, sin, "half", None)
+    torch.library.opcheck(operators.append_kv, arguments)
+    torch.library.opcheck(operators.append_kv_out, arguments, {"out_q": torch.empty_like(q)})
+    with pytest.raises(tilesmith.Unsupported):
+        torch.compile(lambda q: tilesmith.merge_states([q], [q[..., 0]]), backend="eager")(q.clone().requires_grad_())

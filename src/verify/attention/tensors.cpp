@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <cstdlib>
 
 #include "base/philox.hpp"
 
@@ -134,8 +135,9 @@ std::int64_t query_offset(const AttentionTensors& tensors, const TensorView& vie
 
 std::pair<std::int64_t, std::int64_t> visible_keys(const AttentionTensors& tensors, const SequenceSpan& sequence,
                                                    std::int64_t i) {
-  // A window wider than both lengths together bounds nothing; cutting it there keeps the sums below from overflowing.
-  const std::int64_t widest = sequence.seqlen_q + sequence.seqlen_k;
+  // A window wider than both lengths and the diagonal together bounds nothing; cutting it there keeps the sums below
+  // from overflowing.
+  const std::int64_t widest = sequence.seqlen_q + sequence.seqlen_k + std::abs(tensors.diagonal);
   const std::int64_t diagonal = i + sequence.diagonal_offset(tensors.mask_bottom_right) + tensors.diagonal;
   std::int64_t first = 0;
   std::int64_t last = sequence.seqlen_k;

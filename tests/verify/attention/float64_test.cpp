@@ -187,6 +187,19 @@ TEST(Float64Attention, AWindowOverEverythingIsNoWindow) {
   EXPECT_EQ(none->o, huge->o);
 }
 
+// A window wider than both lengths was cut to them, and then moved by the diagonal past the keys.
+TEST(Float64Attention, AMovedWindowOverEverythingIsNoWindow) {
+  const auto none = float64_attention(RandomAttention({}).tensors);
+  const RandomAttention wide({.window_left = 200, .window_right = 200});
+  for (const std::int64_t diagonal : {100, -100}) {
+    AttentionTensors moved = wide.tensors;
+    moved.diagonal = diagonal;
+    const auto result = float64_attention(moved);
+    ASSERT_TRUE(none && result);
+    EXPECT_EQ(none->o, result->o) << diagonal;
+  }
+}
+
 TEST(Float64Attention, TheFirstCausalRowIsTheFirstValue) {
   const RandomAttention c({.type = ElementType::bf16, .window_right = 0});
   const auto result = float64_attention(c.tensors);

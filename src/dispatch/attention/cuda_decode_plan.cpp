@@ -67,6 +67,7 @@ Result<std::unique_ptr<AttentionPlan>> CudaDecodePlan::make(const AttentionProbl
   CudaLaunch& launch = made->steps_.launch();
   launch.block = {static_cast<unsigned>(facts.threads), 1, 1};
   launch.dynamic_shared_bytes = static_cast<unsigned>(facts.shared_bytes);
+  launch.overlaps_previous = spec.major >= 9;
   if (p.page_size > 0 || p.mode == SequenceMode::group)
     launch.grid = {static_cast<unsigned>(work.blocks), 1, 1};
   else

@@ -15,7 +15,8 @@
 //
 // Launch: kThreads threads, kSharedBytes of dynamic shared memory (layout.cuh), grid (row_blocks * heads_kv, pieces,
 // batch) with row_blocks = ceil(seqlen_q * group / kTileM); in group mode or with pages any number of blocks along x,
-// which walk a list. Pointers and strides of q, k, v and o are multiples of 16 bytes.
+// which walk a list. On sm_90 and newer it may start while the preceding kernel of the stream ends. Pointers and
+// strides of q, k, v and o are multiples of 16 bytes.
 //
 // A team copies its own keys and values and waits for nobody else. Values arrive while keys are scored, and every part
 // of the ring is filled again as soon as it has been read.
@@ -25,6 +26,7 @@ namespace ts::cfg {
 constexpr bool kFp8 = false, kFp32 = false, kTf32x3 = false;
 }
 
+#include "../../common/launch.cuh"
 #include "../logits.cuh"
 #include "join.cuh"
 #include "layout.cuh"
@@ -66,19 +68,33 @@ struct Decode {
   }
   TS_DEVICE int first_key(int step) const { return (piece.first_tile + step) * kTileKeys + team() * cfg::kTileN; }
 
-  // Copies the team's rows of a step; keys that no row sees become zeros, and nothing of theirs is read.
+  // Copies the team's rows of a step; keys that no row sees become zeros, and nothing of theirs is read. Where all are
+  // seen, a thread has the same chunk of every so many rows, and works out their places before the first copy.
   template <int kPitch, int kColumns>
   TS_DEVICE void copy_rows(u32 destination, const KeyRows& from, int step) const {
     constexpr int kChunks = (kPitch - 16) / 16, kCopies = cfg::kTileN * kChunks;
-    const int first = first_key(step);
+    constexpr bool kEven = kTeamThreads % kChunks == 0 && kCopies % kTeamThreads == 0 && kColumns % 16 == 0;
+    const int first = first_key(step), thread = threadIdx.x % kTeamThreads;
+    if (kEven && first >= piece.begin && first + cfg::kTileN <= piece.end) {
+      constexpr int kRowsAtOnce = kTeamThreads / kChunks, kRows = kCopies / kTeamThreads;
+      constexpr int kBatch = kRows % 8 != 0 ? kRows : kOutputColumns > 192 ? 4 : 8;  // places that are held at a time
+      const int row = thread / kChunks, offset = thread % kChunks * 16;
 #pragma unroll
-    for (int done = 0; done < kCopies; done += kTeamThreads) {
-      const int i = done + threadIdx.x % kTeamThreads;
-      if (kCopies % kTeamThreads != 0 && i >= kCopies) break;
+      for (int done = 0; done < kRows; done += kBatch) {
+        const char* rows[kBatch];
+        from.places<kRowsAtOnce>(args, item, first + row + done * kRowsAtOnce, offset, rows);
+        const u32 to = destination + (row + done * kRowsAtOnce) * kPitch + offset;
+#pragma unroll
+        for (int i = 0; i < kBatch; ++i) copy_from_far(to + i * kRowsAtOnce * kPitch, rows[i]);
+      }
+      return;
+    }
+#pragma unroll 2
+    for (int i = thread; i < kCopies; i += kTeamThreads) {
       const int row = i / kChunks, chunk = i % kChunks, key = first + row;
       const bool valid = key >= piece.begin && key < piece.end && (kColumns % 16 == 0 || chunk * 8 < kColumns);
-      copy_from_far(destination + row * kPitch + chunk * 16, valid ? from.at(args, item, key) + chunk * 16 : from.base,
-                    valid);
+      copy_async(destination + row * kPitch + chunk * 16, valid ? from.at(args, item, key) + chunk * 16 : from.base,
+                 valid);
     }
   }
 
@@ -353,6 +369,8 @@ struct Decode {
 extern "C" __global__ void __launch_bounds__(ts::kThreads, ts::cfg::kBlocksPerSm)
     TS_ENTRY(const __grid_constant__ TsCudaDecodeArgs args) {
   extern __shared__ __align__(16) unsigned char dynamic_shared[];
+  ts::wait_for_previous_kernel();
+  ts::let_next_kernel_start();
   ts::Decode decode{args, ts::smem_address(dynamic_shared)};
   decode.run();
 }

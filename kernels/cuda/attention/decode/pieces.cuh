@@ -86,14 +86,21 @@ struct KeyRows {
     const i64 number = item.pages != nullptr ? __ldg(item.pages + page) : item.batch;
     return base + number * page_bytes + (key - page * static_cast<int>(args.paged.page_size)) * row_bytes;
   }
+
+  // The rows of keys first, first + kStep, ..., at `offset` bytes.
+  template <int kStep, int kCount>
+  TS_DEVICE void places(const TsCudaDecodeArgs& args, const Item& item, int first, int offset,
+                        const char* (&rows)[kCount]) const {
+    rows[0] = at(args, item, first) + offset;
+#pragma unroll
+    for (int i = 1; i < kCount; ++i)
+      rows[i] = cfg::kPaged ? at(args, item, first + i * kStep) + offset : rows[i - 1] + kStep * row_bytes;
+  }
 };
 
-// Sixteen bytes of a row that is longer: the cache is told to fetch what lies beside them, too. Zeros when `valid` is
-// false (the address is then not read).
-TS_DEVICE void copy_from_far(u32 destination, const void* source, bool valid) {
-  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(destination), "l"(source),
-               "r"(valid ? 16 : 0)
-               : "memory");
+// Sixteen bytes of a row that is longer: the cache is told to fetch what lies beside them, too.
+TS_DEVICE void copy_from_far(u32 destination, const void* source) {
+  asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16;" ::"r"(destination), "l"(source) : "memory");
 }
 
 }  // namespace ts

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "../../attention/hopper/ptx.cuh"
-#include "../launch.cuh"
+#include "../../common/launch.cuh"
 
 namespace ts::gemm {
 

@@ -21,7 +21,7 @@
 // number. A smaller grid walks the items. Split tiles have one counter a tile.
 #pragma once
 
-#include "../launch.cuh"
+#include "../../common/launch.cuh"
 #include "../partials.cuh"
 #include "layout.cuh"
 

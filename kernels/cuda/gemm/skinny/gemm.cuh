@@ -28,7 +28,7 @@
 
 #include "../../attention/mma_sm80/copy.cuh"
 #include "../epilogue.cuh"
-#include "../launch.cuh"
+#include "../../common/launch.cuh"
 #include "../mma.cuh"
 #include "../partials.cuh"
 #include "../weights.cuh"

@@ -1,9 +1,9 @@
 // Programmatic dependent launch (sm_90): a kernel starts while the preceding kernel of the stream ends.
 #pragma once
 
-#include "../common/common.cuh"
+#include "common.cuh"
 
-namespace ts::gemm {
+namespace ts {
 
 // Waits until the preceding kernel has ended and its results can be read. Without programmatic launch this does
 // nothing.
@@ -18,4 +18,4 @@ TS_DEVICE void let_next_kernel_start() {
 #endif
 }
 
-}  // namespace ts::gemm
+}  // namespace ts

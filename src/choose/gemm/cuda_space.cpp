@@ -79,9 +79,10 @@ struct Space {
     a.instruction = pipeline.instruction;
     if (!passes(cuda_gemm_signature_rules(), config)) return;
     const std::vector<CudaGemmWidths> widths = cuda_gemm_widths(signature, pipeline.pipeline);
-    const auto with = [&](int x, int y, int z, bool ping_pong) {
+    const auto with = [&](int x, int y, int z, bool ping_pong, bool transpose_c = false) {
       a.wave = {static_cast<std::uint16_t>(x), static_cast<std::uint16_t>(y), static_cast<std::uint16_t>(z)};
       a.ping_pong = ping_pong;
+      a.transpose_c = transpose_c;
       if (wanted) vary(config, widths);
     };
     for (int m = least_m; m <= most_m && is_clamped(m, least_m, size.m); m *= 2)
@@ -95,7 +96,11 @@ struct Space {
           else
             for (int along_m = 1; along_m <= 8; along_m *= 2)
               for (int along_n = 1; along_n <= 8; along_n *= 2) with(along_m, along_n, 0, false);
-          if (takes_turns) with(2, 0, 0, true);
+          if (takes_turns) {
+            with(2, 0, 0, true);
+            for (const int count : {1, 2, 3}) with(count, 0, 0, false, true);
+            with(2, 0, 0, true, true);
+          }
         }
   }
 };

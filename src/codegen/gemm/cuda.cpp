@@ -151,6 +151,7 @@ std::string_view add_algorithm(CudaTable& table, const KernelConfig& config, con
       table.add("kClusterN", a.cluster[1]);
       table.add("kStoreTmaBox", facts.store_box);
       table.add("kStreamK", a.stream_k);
+      table.add("kTransposed", a.transpose_c);
       table.add("kPromote", false);
       table.add("kTmaBoxes", a.pipeline == Pipeline::weight_only ? facts.tma_boxes : 1);
       return a.pipeline == Pipeline::weight_only ? "cuda/gemm/hopper/weights_gemm.cuh" : "cuda/gemm/hopper/gemm.cuh";

@@ -304,7 +304,7 @@ Status CudaGemmPlan::encode_maps(const GemmArguments& a, TsCudaGemmMaps& maps) c
         {static_cast<std::uint64_t>(members), members > 1 ? static_cast<std::uint64_t>(batch) * size : kUnit, 1}};
     return encode_tensor_map(steps_.context(), format, data, dimensions, map);
   };
-  TS_TRY(slabs(a.d, a.d_leading, a.d_batch, p.type_d, 64, maps.d));
+  TS_TRY(slabs(a.d, a.d_leading, a.d_batch, p.type_d, facts_.box_rows, maps.d));
   if (!facts_.copied_tensor) return {};
   if (p.beta && a.beta == 0) return {};  // left unread
   const auto first = std::ranges::find_if(p.epilogue, reads_tensor) - p.epilogue.begin();

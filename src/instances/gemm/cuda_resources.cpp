@@ -45,6 +45,24 @@ void redistribute_registers(int warpgroups, CudaGemmResources& facts) {
   facts.consumer_registers = std::min(share / 8 * 8, 240);
 }
 
+/// Transposed tiles: the rows that are turned together.
+int turned_rows(int tile_m) {
+  return tile_m < 48 ? tile_m : 64;
+}
+
+/// Transposed tiles: bytes in which a warpgroup turns its sums, unless the store of matrices turns all of them.
+long turned_bytes(const GemmSignature& s, int tile_m, const CudaGemmResources& facts) {
+  constexpr int kPitch = 64 + 4;  // floats
+  const bool matrices = facts.store_box && s.epilogue_ops.empty() && facts.result_bytes == 2;
+  return matrices && s.grouping == GemmGrouping::none ? 0 : 4L * turned_rows(tile_m) * kPitch;
+}
+
+void transposed_store(const GemmSignature& s, int tile_m, CudaGemmResources& facts) {
+  facts.box_rows = tile_m % 64 == 0 ? 64 : tile_m % 32 == 0 ? 32 : 16;
+  facts.slab_row_bytes =
+      slab_columns(s, turned_rows(tile_m), facts) * facts.result_bytes / (s.epilogue_ops.gated() ? 2 : 1);
+}
+
 void warp_specialized_facts(const GemmSignature& s, const Algorithm& a, CudaGemmResources& facts) {
   const int tile_m = a.tile[0], tile_n = a.tile[1], warpgroups = std::max<int>(a.wave[0], 1);
   facts.threads = 128 * (warpgroups + 1);
@@ -61,32 +79,33 @@ void warp_specialized_facts(const GemmSignature& s, const Algorithm& a, CudaGemm
   facts.copy_rows = ends_early ? kFewCopyRows : tile_m / std::max<int>(a.cluster[1], 1);
   if (facts.element_bytes != 2) facts.transposed_rows = (along_a ? 0 : rows_a) + (along_b ? 0 : rows_b);
   facts.slab_row_bytes = slab_columns(s, tile_n, facts) * facts.result_bytes / (s.epilogue_ops.gated() ? 2 : 1);
+  if (a.transpose_c) transposed_store(s, tile_m, facts);
   const long slabs = facts.store_box ? 2L * warpgroups * round_up(64 * facts.slab_row_bytes, 1024) : 0;
+  const long turned = a.transpose_c ? warpgroups * turned_bytes(s, tile_m, facts) : 0;
   const long barriers = 8L * ((facts.transposed_rows > 0 ? 3 : 2) * a.stages + 2);
-  facts.shared_bytes = a.stages * (rows_a + rows_b) * 128L + slabs + barriers + kFlag + kAlignment;
+  facts.shared_bytes = a.stages * (rows_a + rows_b) * 128L + slabs + turned + barriers + kFlag + kAlignment;
   facts.part_bytes = 4L * tile_m * tile_n;
   facts.counters = a.ping_pong ? 1 : warpgroups;
 
-  const int warpgroup_rows = a.ping_pong ? tile_m : tile_m / warpgroups;
-  facts.accumulators = warpgroup_rows / 64 * tile_n / 2 * (has_block_scales(s) ? 2 : 1);
+  const int rows = a.transpose_c ? tile_n : tile_m, columns = a.transpose_c ? tile_m : tile_n;  // of wgmma
+  const int warpgroup_rows = a.ping_pong ? rows : rows / warpgroups;
+  facts.accumulators = warpgroup_rows / 64 * columns / 2 * (has_block_scales(s) ? 2 : 1);
   redistribute_registers(warpgroups, facts);
 }
 
 /// The product is transposed: a warpgroup has 64 columns of B, and of all rows of the tile.
 void mixed_facts(const GemmSignature& s, const Algorithm& a, CudaGemmResources& facts) {
   const int tile_m = a.tile[0], tile_n = a.tile[1], warpgroups = std::max<int>(a.wave[0], 1);
-  constexpr int kTurnPitch = 64 + 4;  // floats
-  const int turned = std::min(tile_m, 64);
   facts.threads = 128 * (warpgroups + 1);
   facts.warps = 4 * warpgroups;
   facts.persistent = facts.tensor_maps = true;
   facts.copy_rows = tile_m;
   facts.row_bytes_of_b = facts.stage_k * facts.bits_of_b / 8;
-  facts.slab_row_bytes = slab_columns(s, turned, facts) * facts.result_bytes / (s.epilogue_ops.gated() ? 2 : 1);
+  transposed_store(s, tile_m, facts);
   const long slabs = facts.store_box ? 2L * warpgroups * round_up(64 * facts.slab_row_bytes, 1024) : 0;
   const long barriers = 8L * (2 * a.stages + 2);
   facts.shared_bytes = a.stages * (2L * facts.stage_k * tile_m + 1L * tile_n * facts.row_bytes_of_b) + slabs +
-                       4L * warpgroups * turned * kTurnPitch + barriers + kFlag + kAlignment;
+                       warpgroups * turned_bytes(s, tile_m, facts) + barriers + kFlag + kAlignment;
   facts.part_bytes = 4L * tile_m * tile_n;
   facts.counters = warpgroups;
   facts.accumulators = tile_m / 2;
@@ -153,8 +172,9 @@ CudaGemmResources cuda_gemm_resources(const KernelConfig& config) {
   facts.store_box = (a.pipeline == Pipeline::warp_specialized || a.pipeline == Pipeline::weight_only) &&
                     a.vector[2] * facts.result_bytes == 16;
   facts.pairs = a.vector[2] > 1;
-  facts.staged_tensors = a.pipeline == Pipeline::warp_specialized && facts.store_box && facts.result_bytes == 2 &&
-                         !s.epilogue_ops.gated() && std::ranges::any_of(s.epilogue_ops, reads_tensor);
+  facts.staged_tensors = a.pipeline == Pipeline::warp_specialized && !a.transpose_c && facts.store_box &&
+                         facts.result_bytes == 2 && !s.epilogue_ops.gated() &&
+                         std::ranges::any_of(s.epilogue_ops, reads_tensor);
   facts.copied_tensor = facts.staged_tensors && bits_of(s.aux) == 16;
   if (s.family == GemmFamily::grouped_gemm) facts.list_products = TS_GEMM_LIST_BYTES / entry_bytes(s);
   if (a.pipeline == Pipeline::warp_specialized)

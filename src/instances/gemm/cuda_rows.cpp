@@ -55,6 +55,7 @@ Algorithm algorithm_of(const GemmSignature& signature, const CudaGemmPipeline& p
   a.split_k = row.splits > 1;
   a.split_k_atomic = row.split_k_atomic;
   a.stream_k = row.stream_k;
+  a.transpose_c = row.transpose_c;
   return a;
 }
 
@@ -99,8 +100,8 @@ const CudaGemmTile* row_of(const KernelConfig& config, const CudaSpec& spec) {
     return a.tile[0] == row.tile_m && a.tile[1] == row.tile_n && (row.stages == 0 || a.stages == row.stages) &&
            a.block_per_cu == row.blocks_per_sm && a.cluster[0] == row.cluster_m && a.cluster[1] == row.cluster_n &&
            a.ping_pong == row.ping_pong && a.split_k == (row.splits > 1) && a.split_k_atomic == row.split_k_atomic &&
-           a.stream_k == row.stream_k && has_wave(a, row) && a.tile[2] == stage_k_of(signature, a.pipeline, row) &&
-           is_meant_for(signature, *pipeline, row);
+           a.stream_k == row.stream_k && a.transpose_c == row.transpose_c && has_wave(a, row) &&
+           a.tile[2] == stage_k_of(signature, a.pipeline, row) && is_meant_for(signature, *pipeline, row);
   };
   const auto found = std::ranges::find_if(pipeline->tiles, made_from);
   return found == pipeline->tiles.end() ? nullptr : &*found;

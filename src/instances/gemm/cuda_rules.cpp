@@ -68,9 +68,11 @@ bool tile_is_whole(const Subject& s) {
   if (is_warp_specialized(s)) {
     const int groups = a.wave[0];
     if (groups < 1 || groups > 3 || a.wave[1] != 0 || a.wave[2] != 0) return false;
-    const int rows = a.ping_pong ? m : m / groups;
-    const bool whole = a.ping_pong ? groups == 2 : m % groups == 0;
-    return whole && rows >= 64 && rows % 64 == 0 && m <= 256 && n >= 16 && n % 16 == 0 && n <= 256;
+    // What the 64 rows of wgmma are, and what its columns are.
+    const int rows = a.transpose_c ? n : m, columns = a.transpose_c ? m : n;
+    const int own = a.ping_pong ? rows : rows / groups;
+    const bool whole = a.ping_pong ? groups == 2 : rows % groups == 0;
+    return whole && own >= 64 && own % 64 == 0 && rows <= 256 && columns >= 16 && columns % 16 == 0 && columns <= 256;
   }
   if (is_mixed(s)) {
     const int groups = a.wave[0];
@@ -119,6 +121,7 @@ bool fields_belong(const Subject& s) {
     if (!s.algorithm().split_k && rest.cluster == decltype(rest.cluster){1, 1}) rest.stream_k = false;
     rest.cluster = {1, 1};
     rest.ping_pong = false;
+    rest.transpose_c = false;
   }
   return rest == Algorithm{.pipeline = rest.pipeline, .instruction = rest.instruction};
 }
@@ -126,8 +129,13 @@ bool fields_belong(const Subject& s) {
 bool accesses_are_carried(const Subject& s) {
   const auto& [a, b, d] = s.algorithm().vector;
   const int wide = 16 / element_bytes(s);
-  const bool box = d * result_bytes(s) == 16 && (is_warp_specialized(s) || (is_mixed(s) && s.tile_m() >= 64));
+  const bool is_transposed = is_mixed(s) || s.algorithm().transpose_c;  // boxes have the rows that are turned together
+  const bool box =
+      d * result_bytes(s) == 16 && (is_warp_specialized(s) || is_mixed(s)) && (!is_transposed || s.tile_m() >= 48);
   if (a != b || (d != 1 && d != 2 && !box)) return false;
+  // Tensors that are read by elements have an address each, for which the sums of a transposed tile leave no registers.
+  if (s.algorithm().transpose_c && d == 1 && std::ranges::any_of(s.signature().epilogue_ops, reads_tensor))
+    return false;
   if (a == wide) return true;
   return a == 1 && d == 1 && s.algorithm().pipeline == Pipeline::mma_sm80;
 }
@@ -158,6 +166,31 @@ long shared_bytes_limit(const Subject& s, const CudaGemmResources& facts) {
   return s.algorithm().pipeline == Pipeline::mma_sm80 ? std::min<long>(limit, TS_MMA_SM80_SHARED_BYTES) : limit;
 }
 
+/// What the epilogue of a slab loads, and of the next one ahead.
+int epilogue_registers(const GemmSignature& g, const CudaGemmResources& facts) {
+  const int columns = facts.slab_row_bytes / facts.result_bytes * (g.epilogue_ops.gated() ? 2 : 1);
+  int words = 0;
+  for (const EpilogueOp op : g.epilogue_ops) {
+    const bool bias = op == EpilogueOp::bias || op == EpilogueOp::bias_m;
+    const int bits = reads_tensor(op) ? bits_of(g.aux) : bias ? bits_of(g.bias) : 32;
+    if (reads_tensor(op)) words += columns / 4 * (bits > 16 ? 2 : 1);
+    if (op == EpilogueOp::bias || op == EpilogueOp::scale_n) words += columns / 8 * (bits > 16 ? 2 : 1);
+    if (op == EpilogueOp::bias_m || op == EpilogueOp::scale_m) words += 2;
+  }
+  return 2 * words;
+}
+
+/// ptxas compiles for the registers that a block is launched with, although a warpgroup that multiplies has more later.
+/// A wgmma takes 26 beside its sums (C7602 of ptxas 13.0 says so of 208 columns and three warpgroups). The end of a
+/// transposed tile has all sums beside what the epilogue loaded ahead, and spills where fewer than these are left.
+bool fits_launch(const Subject& s, const CudaGemmResources& facts) {
+  const Algorithm& a = s.algorithm();
+  if (!is_warp_specialized(s)) return true;
+  if (!a.transpose_c) return s.tile_n() / 2 + 26 <= facts.launch_registers;
+  const bool walks_far = a.stream_k && a.wave[0] == 3;
+  return !walks_far && facts.accumulators + 28 + epilogue_registers(s.signature(), facts) <= facts.launch_registers;
+}
+
 /// Registers beside the sums: operands, addresses, counters, and what the epilogue has loaded ahead.
 int other_registers(const Subject& s) {
   if (is_warp_specialized(s)) return 40;
@@ -178,8 +211,8 @@ int other_registers(const Subject& s) {
 bool scales_are_carried(const Subject& s) {
   const GemmSignature& g = s.signature();
   if (!scales_fit(g)) return false;
-  return !has_block_scales(g) ||
-         (!is_few_rows(s) && !s.algorithm().stream_k && (s.tile_n() == 0 || 128 % s.tile_n() == 0));
+  return !has_block_scales(g) || (!is_few_rows(s) && !s.algorithm().stream_k && !s.algorithm().transpose_c &&
+                                  (s.tile_n() == 0 || 128 % s.tile_n() == 0));
 }
 
 constexpr Rule<Subject> kRules[] = {
@@ -268,18 +301,19 @@ constexpr Rule<Subject> kRules[] = {
                           name_of(g.scale), name_of(g.layout_a), name_of(g.layout_b), s.tile_n());
      }},
     {"groups_are_carried",
-     "only pipelines for many rows carry groups, and then they do not split k or share it (stream-K); "
-     "contiguous groups need a row-major A",
+     "only pipelines for many rows carry groups, and then they do not split k or share it (stream-K), nor transpose "
+     "tiles; contiguous groups need a row-major A",
      [](const Subject& s) {
        const GemmSignature& g = s.signature();
        if (g.grouping == GemmGrouping::none) return true;
-       return !is_few_rows(s) && !s.algorithm().split_k && !s.algorithm().stream_k &&
+       return !is_few_rows(s) && !s.algorithm().split_k && !s.algorithm().stream_k && !s.algorithm().transpose_c &&
               (g.grouping != GemmGrouping::contiguous || g.layout_a == MatrixOrder::row);
      },
      [](const Subject& s) {
-       return fmt::format("{} groups in {}, a {}, split_k {}, stream_k {}", name_of(s.signature().grouping),
-                          name_of(s.algorithm().pipeline), name_of(s.signature().layout_a), s.algorithm().split_k,
-                          s.algorithm().stream_k);
+       return fmt::format("{} groups in {}, a {}, split_k {}, stream_k {}, transpose_c {}",
+                          name_of(s.signature().grouping), name_of(s.algorithm().pipeline),
+                          name_of(s.signature().layout_a), s.algorithm().split_k, s.algorithm().stream_k,
+                          s.algorithm().transpose_c);
      }},
     {"lists_are_carried",
      "only the portable pipeline computes lists of products, without groups, a second product, scales or "
@@ -306,14 +340,16 @@ constexpr Rule<Subject> kRules[] = {
                           s.algorithm().stream_k);
      }},
     {"tile_is_whole",
-     "a warpgroup computes a multiple of 64 rows, and a tile has up to 3 warpgroups and up to 256 rows "
-     "and columns; a mixed kernel's warpgroup computes 64 columns by 16, 32, 64, 128, 192 or 256 rows; a "
+     "a warpgroup computes a multiple of 64 rows (of a transposed tile: columns), and a tile has up to 3 warpgroups "
+     "and "
+     "up to 256 rows and columns, of which the others are a multiple of 16; a mixed kernel's warpgroup computes 64 "
+     "columns by 16, 32, 64, 128, 192 or 256 rows; a "
      "portable warp computes a multiple of 16 x 16; a kernel for few rows computes 8 or 16",
      tile_is_whole,
      [](const Subject& s) {
        const Algorithm& a = s.algorithm();
-       return fmt::format("tile {} x {}, waves {} x {} x {}, ping_pong {}", s.tile_m(), s.tile_n(), a.wave[0],
-                          a.wave[1], a.wave[2], a.ping_pong);
+       return fmt::format("tile {} x {}, waves {} x {} x {}, ping_pong {}, transpose_c {}", s.tile_m(), s.tile_n(),
+                          a.wave[0], a.wave[1], a.wave[2], a.ping_pong, a.transpose_c);
      }},
     {"stage_is_whole",
      "a stage is 128 bytes of k, portably 64; a stream's is up to 16 boxes of 128, which its warps share evenly; a "
@@ -327,13 +363,16 @@ constexpr Rule<Subject> kRules[] = {
      }},
     {"fields_belong_to_pipeline",
      "all pipelines have two stages or more and a number of blocks an SM; the warp-specialised one may have clusters, "
-     "ping-pong and, without clusters and split k, stream-K; parts are added as they come where k is split",
+     "ping-pong, transposed tiles and, without clusters and split k, stream-K; parts are added as they come where k is "
+     "split",
      fields_belong,
      [](const Subject& s) {
        const Algorithm& a = s.algorithm();
        return fmt::format(
-           "stages {}, block_per_cu {}, cluster {} x {}, ping_pong {}, split_k {}, split_k_atomic {}, stream_k {}",
-           a.stages, a.block_per_cu, a.cluster[0], a.cluster[1], a.ping_pong, a.split_k, a.split_k_atomic, a.stream_k);
+           "stages {}, block_per_cu {}, cluster {} x {}, ping_pong {}, split_k {}, split_k_atomic {}, stream_k {}, "
+           "transpose_c {}",
+           a.stages, a.block_per_cu, a.cluster[0], a.cluster[1], a.ping_pong, a.split_k, a.split_k_atomic, a.stream_k,
+           a.transpose_c);
      }},
     {"cluster_loads_whole_patterns",
      "each block of a cluster loads whole swizzle patterns of the tiles that the cluster shares",
@@ -352,21 +391,24 @@ constexpr Rule<Subject> kRules[] = {
        return fmt::format("{} blocks of {} threads, {} a block and {} an SM", facts.blocks_per_sm, facts.threads,
                           s.spec.threads_per_block, s.spec.threads_per_sm);
      }},
-    {"registers_hold_sums", "the sums and the other values that a thread keeps fit its registers",
+    {"registers_hold_sums",
+     "the sums and the other values that a thread keeps fit its registers, of a transposed tile those at launch; "
+     "stream-K of transposed tiles takes one or two warpgroups",
      [](const Subject& s) {
        const CudaGemmResources facts = cuda_gemm_resources(s.config);
-       return facts.accumulators + other_registers(s) <= facts.consumer_registers;
+       return facts.accumulators + other_registers(s) <= facts.consumer_registers && fits_launch(s, facts);
      },
      [](const Subject& s) {
        const CudaGemmResources facts = cuda_gemm_resources(s.config);
-       return fmt::format("{} registers of sums and {} of other values, of {}", facts.accumulators, other_registers(s),
-                          facts.consumer_registers);
+       return fmt::format("{} registers of sums and {} of other values, of {}, {} at launch", facts.accumulators,
+                          other_registers(s), facts.consumer_registers, facts.launch_registers);
      }},
     // The rest. More stages only take more shared memory.
     {"accesses_are_carried",
      "kernels read A and B 16 bytes at a time, and portable kernels also element by element; kernels "
-     "write D by elements or pairs; the warp-specialised pipeline, and the mixed pipeline with tiles of "
-     "64 rows or more, can also write 16 bytes at a time",
+     "write D by elements (transposed tiles without tensors of the epilogue alone) or pairs; the warp-specialised "
+     "pipeline, and the mixed pipeline and transposed tiles of "
+     "48 rows or more, can also write 16 bytes at a time",
      accesses_are_carried,
      [](const Subject& s) {
        const auto& [a, b, d] = s.algorithm().vector;

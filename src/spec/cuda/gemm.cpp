@@ -26,7 +26,8 @@ Result<CudaGemmCondition> read_condition(const JsonReader& reader) {
 
 Result<CudaGemmTile> read_tile(const JsonReader& reader) {
   TS_TRY(reader.only({"tile", "wave", "stages", "tma_boxes", "blocks_per_sm", "cluster", "splits", "ping_pong",
-                      "split_k_atomic", "stream_k", "groups", "step_us", "end_us", "efficiency", "first_for"}));
+                      "split_k_atomic", "stream_k", "transpose_c", "groups", "step_us", "end_us", "efficiency",
+                      "first_for"}));
   CudaGemmTile tile;
   TS_ASSIGN(const std::vector<int> sizes, reader.at("tile").integers(1, 4096));
   if (sizes.size() != 2) return reader.at("tile").refuse("[rows, columns]");
@@ -59,6 +60,9 @@ Result<CudaGemmTile> read_tile(const JsonReader& reader) {
   if (reader.has("stream_k")) {
     TS_ASSIGN(tile.stream_k, reader.at("stream_k").boolean());
     if (tile.splits > 1) return reader.refuse("stream_k or splits");
+  }
+  if (reader.has("transpose_c")) {
+    TS_ASSIGN(tile.transpose_c, reader.at("transpose_c").boolean());
   }
   if (reader.has("groups")) {
     TS_ASSIGN(tile.groups, reader.at("groups").boolean());

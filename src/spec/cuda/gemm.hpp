@@ -32,6 +32,7 @@ struct CudaGemmTile {
   bool ping_pong = false;
   bool split_k_atomic = false;
   bool stream_k = false;
+  bool transpose_c = false;
   bool groups = false;                         ///< for groups alone; where a pipeline has such, they take no others
   double step_us = 0;                          ///< microseconds for a stage of k; 0 where memory alone decides
   double end_us = 0;                           ///< and for the end of a tile

@@ -49,6 +49,7 @@ constexpr FieldToken kTokens[] = {
     {"split_k", "splitk"},
     {"split_k_atomic", "atomic"},
     {"stream_k", "streamk"},
+    {"transpose_c", "transposed"},
     {"prefetch_weights", "prefetch"},
     {"packed_b", "packedb"},
     {"depthwise", "dw"},

@@ -1,27 +1,20 @@
 // A consumer warpgroup: multiplies the stages of one tile after another and finishes the tiles.
 //
-// Cooperative warpgroups share a tile by rows; with kPingPong each has every second tile of the block for itself, and
-// one finishes its tile while the other multiplies.
+// Cooperative warpgroups share a tile by rows (transposed: by columns); with kPingPong each has every second tile of the
+// block for itself, and one finishes its tile while the other multiplies.
 #pragma once
 
 #include "../partials.cuh"
 #include "layout.cuh"
+#include "transposed.cuh"
 
 namespace ts::gemm {
 
-struct Consumer {
-  const Shared& shared;
-  const TsCudaGemmMaps& maps;
-  const TsCudaGemmArgs& args;
-  int warpgroup;
-  u32 rank;
+struct Consumer : TransposedSlabs {
   RingPlace place;
-  float factor;        // alpha and the tensors' scales
-  u32 slab_count = 0;  // slabs given to the copy engine
+  float factor;  // alpha and the tensors' scales
 
-  TS_DEVICE int thread() const { return threadIdx.x % 128; }
-  TS_DEVICE int tile_warpgroup() const { return cfg::kPingPong || kWeights ? 0 : warpgroup; }
-  TS_DEVICE int barrier() const { return 1 + warpgroup; }
+  TS_DEVICE int tile_warpgroup() const { return cfg::kPingPong ? 0 : warpgroup; }
 
   TS_DEVICE void release(u32 stage) const {
     if constexpr (kCluster == 1) {
@@ -43,12 +36,17 @@ struct Consumer {
 
   // The wgmma of one stage, issued and committed. `accumulate`: whether the first one adds to the sums.
   TS_DEVICE void issue(Sum (&sums)[kRowBlocks][kSums], u32 stage, int accumulate) const {
-    const u32 address_a = uniform(shared.tile_a(stage) + tile_warpgroup() * kRowBlocks * 64 * 128);
-    const u32 address_b = uniform(shared.tile_b(stage));
+    // The operand with the 64 rows is a, transposed b; the other one all warpgroups have in common.
+    const u32 own = kTransposed ? shared.tile_b(stage) : shared.tile_a(stage);
+    const u32 common = kTransposed ? shared.tile_a(stage) : shared.tile_b(stage);
+    const u32 address_own = uniform(own + tile_warpgroup() * kRowBlocks * 64 * 128), address_common = uniform(common);
     constexpr bool kAsItLiesA = kMnMajorA && !kTransposeA, kAsItLiesB = kMnMajorB && !kTransposeB;
-    const u64 a = kAsItLiesA ? descriptor_n_major(address_a, kColumnBytes) : descriptor_k_major(address_a);
-    const u64 b = kAsItLiesB ? descriptor_n_major(address_b, kColumnBytes) : descriptor_k_major(address_b);
-    constexpr int kStepA = kAsItLiesA ? 128 : 2, kStepB = kAsItLiesB ? 128 : 2;  // in units of 16 bytes
+    constexpr bool kOwnAsItLies = kTransposed ? kAsItLiesB : kAsItLiesA;
+    constexpr bool kCommonAsItLies = kTransposed ? kAsItLiesA : kAsItLiesB;
+    const u64 a = kOwnAsItLies ? descriptor_n_major(address_own, kColumnBytes) : descriptor_k_major(address_own);
+    const u64 b =
+        kCommonAsItLies ? descriptor_n_major(address_common, kColumnBytes) : descriptor_k_major(address_common);
+    constexpr int kStepA = kOwnAsItLies ? 128 : 2, kStepB = kCommonAsItLies ? 128 : 2;  // in units of 16 bytes
 #pragma unroll
     for (int rb = 0; rb < kRowBlocks; ++rb) pin_sums(sums[rb]);
     wgmma_fence();
@@ -175,73 +173,6 @@ struct Consumer {
             t.batch};
   }
 
-  // Puts a slab into shared memory, swizzled as the copy engine expects, and starts its copy to d. The thread that
-  // starts copies sees to it that the buffer of the next slab is free before the others pass the barrier.
-  TS_DEVICE void store_as_tma_box(const Tile& t, int slab_index, const float (&v)[kSlabColumns / 2]) {
-    const u32 slab = shared.slab(warpgroup, slab_count & 1);
-    ++slab_count;
-    if constexpr (kBytesD == 2 && !kGated) {
-      write_slab_matrices(slab, v);
-    } else {
-      write_slab(slab, v);
-    }
-    send_slab(t, slab, slab_index);
-  }
-  TS_DEVICE void send_slab(const Tile& t, u32 slab, int slab_index) const {
-    fence_proxy_async();
-    if (thread() == 0) store_wait_read<0>();
-    named_barrier_sync(barrier(), 128);
-    if (thread() == 0) {
-      const int column = t.column + slab_index % kSlabs * kSlabColumns;
-      const int row = t.row_offset + t.row + tile_warpgroup() * kWarpgroupRows + slab_index / kSlabs * 64;
-      store_box(&maps.d, slab, kGated ? column / 2 : column, row, cfg::kGrouping == TS_GEMM_CONTIGUOUS ? 0 : t.batch);
-      store_commit();
-    }
-  }
-
-  // 16-bit elements: four matrices of 8 x 8 at a time, the two row halves of two neighbouring 8-column tiles.
-  TS_DEVICE void write_slab_matrices(u32 slab, const float (&v)[kSlabColumns / 2]) const {
-    const int row = thread() / 32 * 16 + thread() % 16;
-    const u32 line = slab + row * kSlabRowBytes;
-    const u32 chunk = (swizzle<kSlabRowBytes>(row) ^ (thread() >> 4 & 1)) << 4;
-#pragma unroll
-    for (int j = 0; j < kSlabColumns / 8; j += 2) {
-      const float* const x = v + 4 * j;
-      asm volatile("stmatrix.sync.aligned.m8n8.x4.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(line + (chunk ^ (j << 4))),
-                   "r"(pack_pair<cfg::kTypeD>(x[0], x[1]).words[0]), "r"(pack_pair<cfg::kTypeD>(x[2], x[3]).words[0]),
-                   "r"(pack_pair<cfg::kTypeD>(x[4], x[5]).words[0]), "r"(pack_pair<cfg::kTypeD>(x[6], x[7]).words[0])
-                   : "memory");
-    }
-  }
-
-  // Any element: pair by pair; a gate's results one by one.
-  TS_DEVICE void write_slab(u32 slab, const float (&v)[kSlabColumns / 2]) const {
-    constexpr int kStride = (kGated ? 4 : 8) * kBytesD;  // between a thread's neighbouring 8-column tiles
-    const int first = (thread() & 3) * (kGated ? 1 : 2) * kBytesD;
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      const int row = thread() / 32 * 16 + thread() % 32 / 4 + 8 * r;
-      const u32 line = slab + row * kSlabRowBytes + (first & 15);
-      const u32 chunk = (swizzle<kSlabRowBytes>(row) << 4) ^ (first & ~15);
-#pragma unroll
-      for (int j = 0; j < kSlabColumns / 8; ++j) {
-        const Pair<cfg::kTypeD> pair = pack_pair<cfg::kTypeD>(v[4 * j + 2 * r], v[4 * j + 2 * r + 1]);
-        const u32 at = line + (chunk ^ (j * kStride & ~15)) + (j * kStride & 15);
-        constexpr int kPiece = kBytesD * (kGated ? 1 : 2);
-        if constexpr (kPiece == 8) {
-          asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(at), "r"(pair.words[0]), "r"(pair.words[1]) : "memory");
-        } else if constexpr (kPiece == 4) {
-          asm volatile("st.shared.b32 [%0], %1;" ::"r"(at), "r"(pair.words[0]) : "memory");
-        } else if constexpr (kPiece == 2) {
-          asm volatile("{ .reg .b16 x; cvt.u16.u32 x, %1; st.shared.b16 [%0], x; }" ::"r"(at), "r"(pair.words[0])
-                       : "memory");
-        } else {
-          asm volatile("st.shared.u8 [%0], %1;" ::"r"(at), "r"(pair.words[0]) : "memory");
-        }
-      }
-    }
-  }
-
   // Waits for the copied tensor's slabs with this index; returns where they are.
   TS_DEVICE u32 copied_slab(const RingPlace& copied, int stages, int slab_index) const {
     if (kCopiedStages == 0 || stages == 0) return 0;
@@ -293,7 +224,8 @@ struct Consumer {
       operands.apply(args, here, v, staging);
       release_copied(copied, stages, slab_index);
       if (cfg::kStoreTmaBox && whole)
-        store_as_tma_box(t, slab_index, v);
+        store_as_tma_box(t, t.row_offset + t.row + tile_warpgroup() * kWarpgroupRows + slab_index / kSlabs * 64,
+                         t.column + slab_index % kSlabs * kSlabColumns, v);
       else
         store_slab<kSlabColumns>(args, here, v);
       operands = next;
@@ -306,7 +238,7 @@ struct Consumer {
   TS_DEVICE bool join(const W& walk, const Tile& t, Sum (&sums)[kRowBlocks][kSums]) const {
     const int first_row = t.row + tile_warpgroup() * kWarpgroupRows + thread() / 32 * 16;
     u32 wanted = 0;
-    for (int rb = 0; rb < kRowBlocks; ++rb) wanted |= first_row + 64 * rb < t.row_limit ? 1u << rb : 0u;
+    for (int rb = 0; rb < kRowBlocks; ++rb) wanted |= kTransposed || first_row + 64 * rb < t.row_limit ? 1u << rb : 0u;
     const auto sync = [this] { named_barrier_sync(barrier(), 128); };
     constexpr int kKept = cfg::kWarpgroups == 3 ? 32 : 64;  // a third warpgroup leaves each thread 128 registers
     const auto unit_of = [this](int index) {
@@ -365,7 +297,7 @@ struct Consumer {
       const RingPlace copied = place;
       place.skip(copied_stages(args));
       // The next tile, and what the end of this one needs, are worked out while the last wgmma run.
-      operands.load(args, place_of(t, 0));
+      if constexpr (!kTransposed) operands.load(args, place_of(t, 0));
       more = find_next(walk, item, next);
       if constexpr (!kPromote) {
         wgmma_wait<0>();
@@ -375,10 +307,13 @@ struct Consumer {
       }
       bool mine = true;
       if constexpr (cfg::kSplitK || cfg::kStreamK) mine = join(walk, t, sums);
-      if (mine)
+      if constexpr (kTransposed) {
+        if (mine) finish_transposed(t, sums, factor);
+      } else if (mine) {
         finish(t, sums, operands, copied);
-      else
+      } else {
         drop_copied(copied);
+      }
       t = next;
     }
   }

@@ -13,6 +13,9 @@
 //   kWarpgroups                 consumer warpgroups, 1..3
 //   kPingPong (bool)            two warpgroups with a tile each, taking turns; else they share a tile's rows. A
 //                               warpgroup has 64 or 128 rows (64 * kRowBlocks)
+//   kTransposed (bool)          the tile is computed as d^T = b^T x a^T: the warpgroups share its columns, 64 or 128 each, and
+//                               kTileM is any multiple of 16 up to 256. Without groups, block scales and kStagedTensors;
+//                               kStoreTmaBox with 48 rows or more
 //   kStages                     tiles of 128 bytes of k in flight
 //   kClusterM, kClusterN        blocks that share tiles of b (neighbours along m) or of a (along n) by multicast
 //   kBlocksPerSm                blocks that share an SM
@@ -42,7 +45,7 @@
 // all together:
 //   a  row-major {k, m, batch}, box {kTileK, kCopyRows, 1}; column-major {m, k, batch}, box {kTileK, kTileK, 1}
 //   b  column-major {k, n, batch}, box {kTileK, kTileN / kClusterM, 1}; row-major {n, k, batch}, box {kTileK, kTileK, 1}
-//   d  {columns, m, batch}, box {kSlabRowBytes / size of an element, 64, 1}, swizzle of kSlabRowBytes bytes
+//   d  {columns, m, batch}, box {kSlabRowBytes / size of an element, kBoxRows, 1}, swizzle of kSlabRowBytes bytes
 //   c  with kStagedTensors, of the epilogue's first 16-bit tensor unless it is added times 0: {n, m, batch}, box
 //      {kSlabRowBytes / 2, kTileM, 1}, swizzle of kSlabRowBytes bytes
 //   a2, b2 (kMmPlusMm)  as a and b, with k2

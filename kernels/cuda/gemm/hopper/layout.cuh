@@ -25,11 +25,13 @@ constexpr bool kTransposes = kTransposeA || kTransposeB;
 constexpr int kTransposers = 3;  // warps
 constexpr int kStepsOfTile = 4;  // steps of 32 bytes of k in a stage
 
-// Beside weights the tile is computed transposed: a warpgroup has 64 columns of b and all rows of the tile.
-constexpr int kWarpgroupRows = kWeights ? 64 : cfg::kPingPong ? cfg::kTileM : cfg::kTileM / cfg::kWarpgroups;
-constexpr int kRowBlocks = kWarpgroupRows / 64;
-constexpr int kSums = (kWeights ? cfg::kTileM : cfg::kTileN) / 2;       // of a thread in a row block
+// What the 64 rows of wgmma are: rows of the tile, or, where it is computed transposed (d^T = b^T x a^T), its columns.
+// Beside weights it always is, because wgmma takes only the operand with the 64 rows from registers.
+constexpr bool kTransposed = kWeights || cfg::kTransposed;
 constexpr int kTileWarpgroups = cfg::kPingPong ? 1 : cfg::kWarpgroups;  // that work on one tile
+constexpr int kWarpgroupRows = (kTransposed ? cfg::kTileN : cfg::kTileM) / kTileWarpgroups;  // transposed: columns
+constexpr int kRowBlocks = kWarpgroupRows / 64;
+constexpr int kSums = (kTransposed ? cfg::kTileM : cfg::kTileN) / 2;  // of a thread in a row block
 
 constexpr int kCluster = cfg::kClusterM * cfg::kClusterN;
 // With groups only the rows of a's tile that the group has are copied, kCopyRows at a time.
@@ -48,8 +50,8 @@ constexpr int kStageBytes = kBytesA + kBytesB;
 // Columns of a x b that are finished together, and the bytes of a row of them in d. At most 64 columns, 32 when several
 // operations keep something for every column, for the registers' sake.
 constexpr int kBytesD = bytes_of(cfg::kTypeD);
-constexpr int kTurnRows = cfg::kTileM < 64 ? cfg::kTileM : 64;  // beside weights: that are turned together
-constexpr int kSlabSpan = kWeights ? kTurnRows : cfg::kTileN;   // columns that slabs divide
+constexpr int kTurnRows = cfg::kTileM < 48 ? cfg::kTileM : 64;    // transposed: that are turned together
+constexpr int kSlabSpan = kTransposed ? kTurnRows : cfg::kTileN;  // columns that slabs divide
 constexpr int slab_columns() {
   for (int columns = column_readers() > 1 ? 32 : 64; columns > 16; columns /= 2) {
     if (kSlabSpan % columns == 0 && columns * kBytesD / (kGated ? 2 : 1) <= 128) return columns;
@@ -61,6 +63,12 @@ constexpr int kSlabs = kSlabSpan / kSlabColumns;
 constexpr int kSlabRowBytes = kSlabColumns * kBytesD / (kGated ? 2 : 1);
 constexpr int kSlabBytes = 64 * kSlabRowBytes;
 constexpr int kSlabBuffers = cfg::kStoreTmaBox ? 2 : 0;  // per warpgroup
+// Rows of d that a copy takes: what is turned last of a transposed tile may be fewer than 64.
+constexpr int kBoxRows = !kTransposed || cfg::kTileM % 64 == 0 ? 64 : cfg::kTileM % 32 == 0 ? 32 : 16;
+// Transposed 16-bit results without an epilogue are turned by the store of matrices; what else is, as floats.
+constexpr bool kTurnsMatrices =
+    kTransposed && cfg::kStoreTmaBox && cfg::kEpilogueLength == 0 && kBytesD == 2 && kSlabColumns == 64;
+constexpr bool kTurnsFloats = kTransposed && (!kTurnsMatrices || cfg::kGrouping != TS_GEMM_UNGROUPED);
 
 // The tensor that the copy engine brings: a TMA box has a slab's columns and the rows of a tile; kCopiedStages hold
 // them.
@@ -71,7 +79,7 @@ constexpr int kCopiedStages = kCopiedTensor < 0 ? 0 : ceil_div(kSlabs, kCopiedTm
 constexpr int kRingOffset = 0;
 constexpr int kSlabOffset = cfg::kStages * kStageBytes;
 constexpr int kTurnPitch = 64 + 4;  // floats: the eight rows of a matrix begin in different banks
-constexpr int kTurnBytes = kWeights ? kTurnRows * kTurnPitch * 4 : 0;  // of a warpgroup
+constexpr int kTurnBytes = kTurnsFloats ? kTurnRows * kTurnPitch * 4 : 0;  // of a warpgroup
 constexpr int kTurnOffset = kSlabOffset + cfg::kWarpgroups * kSlabBuffers * round_up(kSlabBytes, 1024);
 constexpr int kBarrierOffset = kTurnOffset + cfg::kWarpgroups * kTurnBytes;
 constexpr int kBarriers = (kTransposes ? 3 : 2) * cfg::kStages + 2;
@@ -102,12 +110,14 @@ static_assert(!kWeights || (cfg::kRowMajorA && !cfg::kRowMajorB && !cfg::kPingPo
               "weights lie along k, and warpgroups share a tile without clusters and stream-K");
 static_assert(!kWeights || (cfg::kTileN == 64 * cfg::kWarpgroups && kRowBytesB <= 128),
               "a warpgroup unpacks 64 columns of weights, a stage has at most 128 bytes of each");
-static_assert(!kWeights || (cfg::kTileM % kTurnRows == 0 && kTurnRows % 16 == 0 && kTurnRows != 48 &&
-                            (!cfg::kStoreTmaBox || kTurnRows == 64)),
-              "rows beside weights come in 16, 32 or 64, in boxes in 64");
+static_assert(!kTransposed || (cfg::kTileM % 16 == 0 && (!cfg::kStoreTmaBox || kTurnRows == 64)),
+              "rows of transposed tiles come in 16, and are copied out from 48 on");
+static_assert(kWeights || !kTransposed ||
+                  (cfg::kGrouping == TS_GEMM_UNGROUPED && cfg::kScaling == TS_GEMM_SCALE_TENSOR && !cfg::kStagedTensors),
+              "transposed tiles without weights have neither groups, block scales nor staged tensors");
 static_assert(cfg::kTileN % 16 == 0 && cfg::kTileN <= 256, "the tile's columns are a multiple of 16, at most 256");
 static_assert(cfg::kTileM <= 256, "one copy covers at most 256 rows");
-static_assert(kRowBlocks >= 1 && kWarpgroupRows == 64 * kRowBlocks, "each warpgroup has 64 or more whole rows of 64");
+static_assert(kRowBlocks >= 1 && kWarpgroupRows == 64 * kRowBlocks, "each warpgroup has 64 or more whole rows of 64, transposed columns");
 static_assert(!cfg::kPingPong || cfg::kWarpgroups == 2, "two warpgroups take turns");
 static_assert(cfg::kStages >= 2, "at least two stages: one is multiplied while another arrives");
 static_assert(cfg::kTileN / cfg::kClusterM % (kMnMajorB && cfg::kClusterM > 1 ? kTileK : 8) == 0 &&

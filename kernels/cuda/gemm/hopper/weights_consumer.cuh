@@ -1,8 +1,8 @@
 // A consumer warpgroup beside integer weights: it computes the tile transposed, d^T = b^T x a^T. Its 64 columns of b
 // are the operand that wgmma takes from registers, into which they are unpacked, and the rows of a lie in shared
 // memory. The weights of the next 64 elements of k are unpacked while these are multiplied; a thread has the weights of
-// two columns, so that it needs two scales. The sums are transposed before the epilogue, which sees them as in
-// gemm.cuh.
+// two columns, so that it needs two scales. The end of the tile is that
+// of any transposed tile.
 #pragma once
 
 #include "../weights.cuh"
@@ -18,10 +18,6 @@ struct WeightsConsumer : Consumer {
   struct BoxScales {
     StoredScale at[2][2];
   };
-
-  TS_DEVICE int warp() const { return thread() / 32; }
-  TS_DEVICE int group() const { return thread() % 32 / 4; }
-  TS_DEVICE int quad() const { return thread() & 3; }
 
   // Beyond the matrix scales are any: what a has there is zeros, and such columns of d are not stored.
   TS_DEVICE ScaleLine line_of(const Tile& t, int r) const {
@@ -152,94 +148,6 @@ struct WeightsConsumer : Consumer {
     place.advance();
   }
 
-  // Of the rows of d that are transposed together each of the four warps finishes 16, with a share of the columns.
-  TS_DEVICE int turned_row() const { return warp() % (kTurnRows / 16) * 16; }
-  TS_DEVICE int turned_column() const { return warp() / (kTurnRows / 16) * kTurnRows; }
-
-  // Where the thread's rows of slab `slab_index` lie: slabs divide the rows that are turned together.
-  TS_DEVICE Place place_of_slab(const Tile& t, int slab_index) const {
-    const int row = t.row_offset + t.row + slab_index / kSlabs * kTurnRows + turned_row();
-    const int column = t.column + turned_column() + slab_index % kSlabs * kSlabColumns;
-    const i64 batch = cfg::kGrouping == TS_GEMM_CONTIGUOUS ? 0 : t.batch;
-    return {row + group(), column + 2 * quad(), t.row_offset + t.row_limit, args.n, batch, t.batch};
-  }
-
-  // Leaves rows of the tile in shared memory as d has them.
-  TS_DEVICE void turn(const float* sums) const {
-    const u32 to = shared.turned(warpgroup) + (2 * quad() * kTurnPitch + 16 * warp() + group()) * 4;
-#pragma unroll
-    for (int i = 0; i < kTurnRows / 2; ++i) {
-      const int row = i / 4 * 8 + (i & 1), column = (i >> 1 & 1) * 8;
-      asm volatile("st.shared.f32 [%0], %1;" ::"r"(to + (row * kTurnPitch + column) * 4), "f"(sums[i]) : "memory");
-    }
-  }
-  TS_DEVICE void load_turned(float (&v)[kSlabColumns / 2], int slab) const {
-    const u32 from = shared.turned(warpgroup) +
-                     ((turned_row() + group()) * kTurnPitch + turned_column() + slab * kSlabColumns + 2 * quad()) * 4;
-#pragma unroll
-    for (int i = 0; i < kSlabColumns / 2; i += 2)
-      asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];"
-                   : "=f"(v[i]), "=f"(v[i + 1])
-                   : "r"(from + (i / 4 * 8 + (i >> 1 & 1) * 8 * kTurnPitch) * 4)
-                   : "memory");
-  }
-
-  // 16-bit results without an epilogue are turned by the store of matrices. The slab has all 64 columns.
-  TS_DEVICE void store_turned(const Tile& t, int rows, const float* sums) {
-    const u32 slab = shared.slab(warpgroup, slab_count & 1);
-    ++slab_count;
-    const int lane = thread() % 32;
-    const int row = lane / 16 * 8 + lane % 8, chunk = 2 * warp() + (lane >> 3 & 1);
-    const u32 to = slab + row * 128 + ((chunk ^ (row & 7)) << 4);
-#pragma unroll
-    for (int i = 0; i < 32; i += 8) {
-      u32 pairs[4];
-#pragma unroll
-      for (int e = 0; e < 4; ++e)
-        pairs[e] = pack_pair<cfg::kTypeD>(sums[i + 2 * e] * factor, sums[i + 2 * e + 1] * factor).words[0];
-      asm volatile("stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 [%0], {%1, %2, %3, %4};" ::"r"(to + i / 4 * 8 * 128),
-                   "r"(pairs[0]), "r"(pairs[1]), "r"(pairs[2]), "r"(pairs[3])
-                   : "memory");
-    }
-    send_slab(t, slab, rows * kSlabs);
-  }
-
-  TS_DEVICE void finish_turned(const Tile& tile, const Sums& sums) {
-    constexpr bool kPlain = cfg::kStoreTmaBox && cfg::kEpilogueLength == 0 && kBytesD == 2 && kSlabColumns == 64;
-    constexpr int kSlabCount = cfg::kTileM / kTurnRows * kSlabs;
-    Tile t = tile;
-    t.column += 64 * warpgroup;
-    const bool whole = cfg::kGrouping == TS_GEMM_UNGROUPED || t.row + cfg::kTileM <= t.row_limit;
-    if (kPlain && whole) {
-#pragma unroll
-      for (int rows = 0; rows < cfg::kTileM / kTurnRows; ++rows) store_turned(t, rows, sums + rows * kTurnRows / 2);
-      return;
-    }
-    Operands<0, kSlabColumns> operands;
-    operands.load(args, place_of_slab(t, 0));
-#pragma unroll
-    for (int slab_index = 0; slab_index < kSlabCount; ++slab_index) {
-      Operands<0, kSlabColumns> next;
-      if (slab_index + 1 < kSlabCount) next.load(args, place_of_slab(t, slab_index + 1));
-      if (slab_index % kSlabs == 0) {
-        named_barrier_sync(barrier(), 128);  // what was turned before has been read
-        turn(sums + slab_index / kSlabs * kTurnRows / 2);
-        named_barrier_sync(barrier(), 128);
-      }
-      float v[kSlabColumns / 2];
-      load_turned(v, slab_index % kSlabs);
-#pragma unroll
-      for (int i = 0; i < kSlabColumns / 2; ++i) v[i] = result_of(v[i], factor);
-      const Place here = place_of_slab(t, slab_index);
-      operands.apply(args, here, v, Staging{});
-      if (cfg::kStoreTmaBox && whole)
-        store_as_tma_box(t, slab_index, v);
-      else
-        store_slab<kSlabColumns>(args, here, v);
-      operands = next;
-    }
-  }
-
   TS_DEVICE void run() {
     factor = args.alpha;
     TileWalk walk(args);
@@ -255,7 +163,7 @@ struct WeightsConsumer : Consumer {
         mine = join_partials<128>(
             args, t.index * cfg::kWarpgroups + warpgroup, t.split, thread(), ~0u, shared.flag(warpgroup),
             [this] { named_barrier_sync(barrier(), 128); }, sums);
-      if (mine) finish_turned(t, sums[0]);
+      if (mine) finish_transposed(t, sums, factor);
       t = next;
     }
   }

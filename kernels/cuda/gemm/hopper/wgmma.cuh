@@ -53,10 +53,16 @@ struct ProductTail<false, true, true, true> {
   static constexpr const char text[] = ", 1, 1, 1, 1";
 };
 
-using Kind = ProductKind<cfg::kTypeA, kWeights ? cfg::kTypeA : cfg::kTypeB>;
+// Transposed, b is the first operand. Weights are multiplied as what a is.
+template <bool kSwapped, int kTypeA, int kTypeB>
+struct OrderedKind : ProductKind<kTypeA, kTypeB> {};
+template <int kTypeA, int kTypeB>
+struct OrderedKind<true, kTypeA, kTypeB> : ProductKind<kTypeB, kTypeA> {};
+using Kind = OrderedKind<cfg::kTransposed, cfg::kTypeA, kWeights ? cfg::kTypeA : cfg::kTypeB>;
 constexpr bool kSixteenBits = bytes_of(cfg::kTypeA) == 2;
-using Tail = ProductTail<cfg::kTypeA == TS_GEMM_S8, kSixteenBits, kSixteenBits && !cfg::kRowMajorA,
-                         kSixteenBits && cfg::kRowMajorB>;
+constexpr bool kAcrossKA = kSixteenBits && !cfg::kRowMajorA, kAcrossKB = kSixteenBits && cfg::kRowMajorB;
+using Tail = ProductTail<cfg::kTypeA == TS_GEMM_S8, kSixteenBits, cfg::kTransposed ? kAcrossKB : kAcrossKA,
+                         cfg::kTransposed ? kAcrossKA : kAcrossKB>;
 
 // multiply(d, a, b, accumulate): d (+)= a x b, of 64 rows and N columns.
 template <int N>

@@ -60,7 +60,8 @@ double step_microseconds(const KernelConfig& config, const CudaGemmResources& fa
   const double straddling_rows = (straddles.a ? rows_a / a.cluster[1] : 0) + (straddles.b ? rows_b / a.cluster[0] : 0);
   const double busy = static_cast<double>(cuda_gemm_tiles(config, shape) * splits) /
                       static_cast<double>(cuda_gemm_places(config, spec));
-  step = std::max(step, 1e-3 * spec.gemm.straddle_ns * straddling_rows * facts.blocks_per_sm * std::min(busy, 1.0));
+  const double row_ns = std::max(spec.gemm.row_ns * (rows_a + rows_b), spec.gemm.straddle_ns * straddling_rows);
+  step = std::max(step, 1e-3 * row_ns * facts.blocks_per_sm * std::min(busy, 1.0));
   step += spec.gemm.transpose_us * facts.transposed_rows / 128;
   // A's rows that a group does not have are left out.
   if (shape.grouping != GemmGrouping::none && facts.copy_rows > 0 && facts.copy_rows * a.cluster[1] < a.tile[0]) {

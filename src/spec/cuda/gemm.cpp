@@ -132,7 +132,7 @@ const CudaGemmPipeline* CudaGemmSpec::pipeline(Pipeline pipeline) const {
 }
 
 Result<CudaGemmSpec> read_cuda_gemm(const JsonReader& reader) {
-  TS_TRY(reader.only({"join", "efficiency_without_row", "int8_ping_pong", "straddle_ns", "b_first_m",
+  TS_TRY(reader.only({"join", "efficiency_without_row", "int8_ping_pong", "row_ns", "straddle_ns", "b_first_m",
                       "late_launch_dependents", "transpose_us", "scale_us", "list_gflop", "epilogues", "pipelines"}));
   CudaGemmSpec spec;
   const auto figure = [](const JsonReader& from, double& into) -> Status {
@@ -156,6 +156,7 @@ Result<CudaGemmSpec> read_cuda_gemm(const JsonReader& reader) {
       return share.at("step").refuse("a share above 0, of at most 1");
     TS_TRY(figure(share.at("k"), spec.int8_ping_pong_k));
   }
+  if (reader.has("row_ns")) TS_TRY(figure(reader.at("row_ns"), spec.row_ns));
   if (reader.has("straddle_ns")) TS_TRY(figure(reader.at("straddle_ns"), spec.straddle_ns));
   if (reader.has("b_first_m")) TS_TRY(figure(reader.at("b_first_m"), spec.b_first_m));
   if (reader.has("late_launch_dependents")) {

@@ -58,6 +58,9 @@ struct CudaGemmSpec {
   /// Of 8-bit integers, which draw less power, a step of tiles that take turns lasts this share of step_us where k is
   /// at most `int8_ping_pong_k`. 1: there is no such effect.
   double int8_ping_pong_step = 1, int8_ping_pong_k = 0;
+  /// Nanoseconds a stage takes at least for each row of 128 bytes of operands where every SM asks for some: the rate at
+  /// which an SM reads from the L2 cache. Clusters change nothing of it. 0: other things bound every tile.
+  double row_ns = 0;
   /// Nanoseconds a stage takes at least for each row of operands that a block asks for where every SM does, and rows
   /// are no multiple of 32 bytes: the 128 bytes of a step lie in five sectors of every second row then, not four.
   double straddle_ns = 0;

@@ -191,7 +191,7 @@ TEST(CudaGemmRank, TheTileTableChooses) {
   EXPECT_EQ(first(bf16(), {128, 4096, 14336}), "warpspec 64x128 s8 split");
   EXPECT_EQ(first(bf16(), {128, 14336, 4096}), "warpspec 64x224 s6");
   EXPECT_EQ(first(bf16(), {128, 4096, 4096}), "warpspec 64x64 s12");
-  EXPECT_EQ(first(bf16(), {192, 4096, 4096}), "warpspec 64x96 s10");
+  EXPECT_EQ(first(bf16(), {192, 4096, 4096}), "warpspec 64x112 s10");
   EXPECT_EQ(first(bf16(), {192, 14336, 4096}), "warpspec 192x112 s5");
   EXPECT_EQ(first(bf16(), {256, 4096, 4096}), "warpspec 64x128 s8");
   EXPECT_EQ(first(bf16(), {320, 4096, 4096}), "warpspec 80x128 s7");

@@ -89,6 +89,14 @@ TEST(Run, AnAllZeroGemmIsMistrusted) {
   EXPECT_EQ(testing::document(outcome)["verify"]["outcome"], "mistrusted");
 }
 
+TEST(Run, ASaturatedGemmIsMistrusted) {
+  // Without a scale nearly all int8 sums lie beyond int8, where any wrong sum rounds to the same number.
+  const ProcessOutcome outcome =
+      run("run gemm -m 20 -n 30 -k 400 --dtype int8 --dtype-out int8 --verify --no-time --json");
+  EXPECT_EQ(outcome.code, 0) << outcome.errors;
+  EXPECT_EQ(testing::document(outcome)["verify"]["outcome"], "mistrusted");
+}
+
 TEST(Run, ChecksNumbersBeforeItMakesInputs) {
   // Inputs of this size would take minutes and a terabyte.
   for (const char* words : {"attention_fwd --batch 4000 --heads-q 128 --seqlen-q 4000 --softcap NaN",

@@ -13,6 +13,8 @@ namespace {
 
 // A relu or a limit makes zeros of half of a normally distributed result, and a gate is as good as shut for as many.
 constexpr double kTrustedZerosOfRelu = 0.9;
+// Beyond the type's range one value is as right as another: int8 sums without a scale are nearly all so.
+constexpr double kTrustedSaturated = 0.9;
 
 bool makes_zeros(const GemmTensors& tensors) {
   return std::ranges::any_of(tensors.epilogue, [](const GemmStep& step) {
@@ -77,7 +79,7 @@ double GemmReference::limit_of(std::size_t at) const {
 bool GemmReference::check_guards(const OutputValues& written, Verdict& verdict) const {
   if (written.name == "amax") return true;
   const Values output = written.values;
-  std::size_t zeros = 0, wanted_zeros = 0, stray_zeros = 0, computed = 0, without_terms = 0;
+  std::size_t zeros = 0, wanted_zeros = 0, stray_zeros = 0, computed = 0, without_terms = 0, saturated = 0;
   for (std::size_t at = 0; at < output.size(); ++at) {
     const double want = float64_.d[at];
     if (!std::isfinite(want) || !std::isfinite(round_to(output_type_, want))) {
@@ -100,6 +102,7 @@ bool GemmReference::check_guards(const OutputValues& written, Verdict& verdict) 
     ++computed;
     zeros += output[at] == 0;
     wanted_zeros += want == 0;
+    saturated += want != wanted(at);
     stray_zeros += output[at] == 0 && std::abs(want) > limit_of(at);
   }
   const auto all = static_cast<double>(computed);
@@ -114,6 +117,10 @@ bool GemmReference::check_guards(const OutputValues& written, Verdict& verdict) 
   else if (static_cast<double>(without_terms) > trusted * static_cast<double>(output.size()))
     mistrusts(verdict, fmt::format("{} of {} elements of the reference are zero, with all their terms", without_terms,
                                    output.size()));
+  else if (static_cast<double>(saturated) > kTrustedSaturated * all)
+    mistrusts(verdict, fmt::format("{} of {} elements of the reference are beyond the range of the result's type: give "
+                                   "scales or an alpha",
+                                   saturated, computed));
   return true;
 }
 

@@ -113,7 +113,9 @@ std::vector<Candidate> ranked_cuda_attention(const CudaSpec& spec, const Attenti
                                              const CudaAttentionShape& shape) {
   struct Ranked {
     Candidate candidate;
-    int place;  // -1 the packed twin of the first choice, 0 the first choice, 1 the others, 2 those not tested
+    // -1 the packed twin of the first choice, 0 the first choice, 1 the others, 2 those not tested. Where no model was
+    // fitted, below the first choice: those for few queries that should be faster.
+    int place;
   };
   std::vector<Ranked> ranked;
   std::size_t first = 0;
@@ -146,6 +148,14 @@ std::vector<Candidate> ranked_cuda_attention(const CudaSpec& spec, const Attenti
   // problems like those that the table was measured with, and where predictions are equal.
   const bool is_fitted = is_fitted_for(spec, signature);
   const int least = ranked.empty() ? 1 : std::ranges::min(ranked, {}, &Ranked::place).place;
+  // The table knows nothing of few queries: beside its choice, decode is taken by predictions there too.
+  if (!is_fitted && least < 1) {
+    const double of_choice = std::ranges::find(ranked, least, &Ranked::place)->candidate.predicted_seconds;
+    for (Ranked& one : ranked)
+      if (one.place == 1 && one.candidate.recipe.main().algorithm.pipeline == Pipeline::decode &&
+          one.candidate.predicted_seconds < of_choice)
+        one.place = least - 1;
+  }
   std::ranges::stable_sort(ranked, {}, [&](const Ranked& one) {
     const double seconds = one.candidate.predicted_seconds;
     if (!is_fitted) return std::tuple(one.place, seconds, 0);

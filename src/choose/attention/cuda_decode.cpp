@@ -17,14 +17,16 @@ constexpr std::int64_t kLongEnough = 16;
 /// Rows of the largest tile.
 constexpr std::int64_t kMostRows = 16 * kDecodeWarps;
 
-// Estimated, not fitted: a block's start until its first keys have come; what of it other blocks of the SM do not cover
-// when one follows another; how long a copy is under way, which bounds what a block alone reads; and what the last
-// arriver of an item takes, beside each partial that it reads.
-constexpr double kStartSeconds = 1.5e-6;
+// Read off runs on an H200 (docs/log/2026-11-cuda-decode.md): a launch until its first keys have come, beside what the
+// chip's launches take anyway; what of that other blocks of the SM do not cover when one block follows another; how
+// long a copy is under way, which bounds what a block alone reads; what the last arriver of an item takes, and for each
+// partial that it reads; and the share that the copies reach of what one stream through memory does.
+constexpr double kStartSeconds = 5.3e-6;
 constexpr double kTurnSeconds = 0.3e-6;
-constexpr double kCopySeconds = 2e-6;
-constexpr double kJoinSeconds = 1.5e-6;
-constexpr double kPartSeconds = 0.05e-6;
+constexpr double kCopySeconds = 2.2e-6;
+constexpr double kJoinSeconds = 1.1e-6;
+constexpr double kPartSeconds = 0.12e-6;
+constexpr double kBandwidthShare = 0.93;
 
 std::int64_t group_of(const CudaAttentionShape& shape) {
   return shape.heads_kv > 0 ? shape.heads_q / shape.heads_kv : 1;
@@ -52,7 +54,7 @@ CudaDecodeWork cuda_decode_work(const KernelConfig& config, const CudaSpec& spec
 
   const AttentionSignature& s = config.attention();
   const double tile_bytes = bits_of(s.data_type) / 8.0 * facts.tile_keys * (s.head_dim_qk + s.head_dim_v);
-  const double rate = chip.bytes_per_second * chip.reached_bandwidth;
+  const double rate = chip.bytes_per_second * chip.reached_bandwidth * kBandwidthShare;
   const double alone = kCopySeconds / std::max<int>(1, config.algorithm.stages);
   const auto slots = static_cast<double>(std::int64_t{chip.sms} * facts.blocks_per_sm);
   CudaDecodeWork best;

@@ -263,7 +263,7 @@ extern "C" __global__ void __launch_bounds__(ts::gemm::kThreads, ts::cfg::kBlock
     TS_ENTRY(const __grid_constant__ TsCudaGemmMaps maps, const __grid_constant__ TsCudaGemmArgs args) {
   extern __shared__ unsigned char dynamic_shared[];
   using namespace ts::gemm;
-  let_next_kernel_start();
+  ts::let_next_kernel_start();
   Skinny skinny{maps, args, (ts::smem_address(dynamic_shared) + 1023u) & ~1023u};
   if (threadIdx.x == 0) {
     for (int s = 0; s < ts::cfg::kStages; ++s) {

@@ -230,13 +230,13 @@ static void test_struct_sizes(void) {
   newer.later_field = 0;
   EXPECT_SUCCESS(tilesmith_attention_forward(NULL, &newer.call));
   newer.later_field = 1;
-  EXPECT_FAILURE(tilesmith_attention_forward(NULL, &newer.call), TILESMITH_INVALID_ARGUMENT, "struct_size is 592");
+  EXPECT_FAILURE(tilesmith_attention_forward(NULL, &newer.call), TILESMITH_INVALID_ARGUMENT, "struct_size is 600");
   call.struct_size = 0;
   EXPECT_FAILURE(tilesmith_attention_forward(NULL, &call), TILESMITH_INVALID_ARGUMENT, "struct_size is 0");
   call.struct_size = offsetof(tilesmith_attention, q_scale) + 8;
   EXPECT_FAILURE(tilesmith_attention_forward(NULL, &call), TILESMITH_INVALID_ARGUMENT, "struct_size is 432");
   call.struct_size = sizeof call - 1;
-  EXPECT_FAILURE(tilesmith_attention_forward(NULL, &call), TILESMITH_INVALID_ARGUMENT, "struct_size is 583");
+  EXPECT_FAILURE(tilesmith_attention_forward(NULL, &call), TILESMITH_INVALID_ARGUMENT, "struct_size is 591");
   call.struct_size = (uint64_t)-1;
   EXPECT_FAILURE(tilesmith_attention_forward(NULL, &call), TILESMITH_INVALID_ARGUMENT, "struct_size");
   EXPECT_FAILURE(tilesmith_attention_forward(NULL, NULL), TILESMITH_INVALID_ARGUMENT, "null");

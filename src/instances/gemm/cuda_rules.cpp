@@ -341,9 +341,8 @@ constexpr Rule<Subject> kRules[] = {
      }},
     {"tile_is_whole",
      "a warpgroup computes a multiple of 64 rows (of a transposed tile: columns), and a tile has up to 3 warpgroups "
-     "and "
-     "up to 256 rows and columns, of which the others are a multiple of 16; a mixed kernel's warpgroup computes 64 "
-     "columns by 16, 32, 64, 128, 192 or 256 rows; a "
+     "and up to 256 rows and columns, of which the others are a multiple of 16; a mixed kernel's warpgroup computes "
+     "64 columns by 16, 32, 64, 128, 192 or 256 rows; a "
      "portable warp computes a multiple of 16 x 16; a kernel for few rows computes 8 or 16",
      tile_is_whole,
      [](const Subject& s) {
@@ -407,8 +406,7 @@ constexpr Rule<Subject> kRules[] = {
     {"accesses_are_carried",
      "kernels read A and B 16 bytes at a time, and portable kernels also element by element; kernels "
      "write D by elements (transposed tiles without tensors of the epilogue alone) or pairs; the warp-specialised "
-     "pipeline, and the mixed pipeline and transposed tiles of "
-     "48 rows or more, can also write 16 bytes at a time",
+     "pipeline can also write 16 bytes at a time, its transposed tiles and the mixed pipeline's from 48 rows on",
      accesses_are_carried,
      [](const Subject& s) {
        const auto& [a, b, d] = s.algorithm().vector;

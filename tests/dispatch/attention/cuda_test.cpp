@@ -6,6 +6,7 @@
 #include <set>
 #include <thread>
 
+#include "dispatch/attention/on_device.hpp"
 #include "dispatch/attention/random_problem.hpp"
 #include "dispatch/cuda_backend.hpp"
 #include "dispatch/test_store.hpp"
@@ -181,39 +182,9 @@ TEST_F(CudaAttentionTest, StreamsDoNotDisturbEachOther) {
   for (const std::string& verdict : verdicts) EXPECT_EQ(verdict, "");
 }
 
-/// Dense tensors of a problem on the device, for tests that need no reference.
-struct OnDevice {
-  explicit OnDevice(const AttentionProblem& p) : arguments(dense_arguments(p, AttentionLayout::bhsd)) {
-    const auto make = [&](std::int64_t count, int value) {
-      CudaBuffer buffer = CudaBuffer::allocate(*context, static_cast<std::size_t>(count)).value();
-      EXPECT_TRUE(fill_bytes(*context, buffer.data(), static_cast<std::uint8_t>(value), buffer.bytes()));
-      memory.push_back(std::move(buffer));
-      return memory.back().data();
-    };
-    const std::int64_t rows_q = p.batch * p.heads_q * p.seqlen_q, rows_k = p.batch * p.heads_kv * p.seqlen_k;
-    arguments.q = make(rows_q * p.head_dim_qk * 2, 0x3c);
-    arguments.k = make(rows_k * p.head_dim_qk * 2, 0x3c);
-    arguments.v = make(rows_k * p.head_dim_v * 2, 0x3c);
-    arguments.o = make(rows_q * p.head_dim_v * 2, 0xff);
-    arguments.lse = static_cast<float*>(make(rows_q * 4, 0xff));
-    EXPECT_TRUE(context->synchronize());
-  }
-  [[nodiscard]] std::vector<std::uint16_t> output() const {
-    std::vector<std::uint16_t> out(memory[3].bytes() / 2);
-    EXPECT_TRUE(copy_to_host(*context, out.data(), memory[3].data(), memory[3].bytes()));
-    EXPECT_TRUE(context->synchronize());
-    return out;
-  }
-
-  const CudaContext* context = CudaContext::of(0).value();
-  const CudaCurrent current{*context};
-  std::vector<CudaBuffer> memory;
-  AttentionArguments arguments;
-};
-
 TEST_F(CudaAttentionTest, RunsInsideACapturedGraph) {
   const AttentionProblem problem = medium();
-  OnDevice tensors(problem);
+  testing::OnDevice tensors(problem);
   Dispatcher dispatcher({.device = kDevice});
   const AttentionPlan* plan = dispatcher.plan(problem).value();
   const CudaStream stream = CudaStream::create(*tensors.context).value();
@@ -236,7 +207,7 @@ TEST_F(CudaAttentionTest, RunsInsideACapturedGraph) {
 TEST_F(CudaAttentionTest, PlanningInsideACaptureIsAllowed) {
   AttentionProblem problem = medium();
   problem.seqlen_k = 333;
-  OnDevice tensors(problem);
+  testing::OnDevice tensors(problem);
   const CudaStream stream = CudaStream::create(*tensors.context).value();
   Dispatcher dispatcher({.device = kDevice});
   const auto graph = CudaGraph::capture(*tensors.context, stream.handle(), [&]() -> Status {
@@ -248,7 +219,7 @@ TEST_F(CudaAttentionTest, PlanningInsideACaptureIsAllowed) {
 
 TEST_F(CudaAttentionTest, WhatIsNotAlignedIsRefusedWithAWayOut) {
   const AttentionProblem problem = medium();
-  OnDevice tensors(problem);
+  testing::OnDevice tensors(problem);
   Dispatcher dispatcher({.device = kDevice});
   const AttentionPlan* plan = dispatcher.plan(problem).value();
   AttentionArguments arguments = tensors.arguments;
@@ -261,7 +232,7 @@ TEST_F(CudaAttentionTest, WhatIsNotAlignedIsRefusedWithAWayOut) {
 
 TEST_F(CudaAttentionTest, ANegativeScaleIsATraitOfThePlan) {
   AttentionProblem problem = medium();
-  OnDevice tensors(problem);
+  testing::OnDevice tensors(problem);
   tensors.arguments.scale = -0.1F;
   Dispatcher dispatcher({.device = kDevice});
   EXPECT_FALSE(dispatcher.plan(problem).value()->run(tensors.arguments));
@@ -275,7 +246,7 @@ TEST_F(CudaAttentionTest, NothingToDoIsDone) {
   Dispatcher dispatcher({.device = kDevice});
   const AttentionArguments nothing = dense_arguments(problem, AttentionLayout::bhsd);
   AttentionArguments arguments = nothing;
-  OnDevice keys(medium());
+  testing::OnDevice keys(medium());
   arguments.k = keys.arguments.k;
   arguments.v = keys.arguments.v;
   EXPECT_TRUE(dispatcher.plan(problem).value()->run(arguments));

@@ -708,9 +708,17 @@ typedef struct tilesmith_plan_info {
   int64_t step_count;
   const tilesmith_workspace_region* regions; /* of the workspace */
   int64_t region_count;
+  /* What the choice rests on: "measurement" of this problem, an "interval" between two sizes that were measured,
+   * "nearby" measurements of which several sizes differ, the "model" of the device, the "table" of its tiles; "name":
+   * it was asked for; "fallback": what goes first could not be had. Of a list "mixed", where its products differ. */
+  const char* source;
+  double measured_seconds; /* what a call took when it was tuned; 0: it was not */
+  double bound; /* a call takes at most so many times the best kernel's time, as far as times were measured exactly; 0:
+                 * not known */
+  const char* problem; /* the problem's line, as the program takes it: "gemm -m 8 -n 64 -k 64"; of a list NULL */
 } tilesmith_plan_info;
 #define TILESMITH_PLAN_INFO_INIT \
-  { sizeof(tilesmith_plan_info), {0, 0}, NULL, NULL, NULL, NULL, 0, 0, 0, NULL, 0, NULL, 0 }
+  { sizeof(tilesmith_plan_info), {0, 0}, NULL, NULL, NULL, NULL, 0, 0, 0, NULL, 0, NULL, 0, NULL, 0, 0, NULL }
 
 TILESMITH_API tilesmith_status tilesmith_attention_plan_info(const tilesmith_attention_plan* plan,
                                                              tilesmith_plan_info* out);

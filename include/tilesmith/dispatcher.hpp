@@ -72,6 +72,13 @@ struct PlanInfo {
   std::string recipe;            ///< its name; of one step: the kernel's
   std::string reason;            ///< why this recipe was chosen, in a sentence
   double predicted_seconds = 0;  ///< what the policy predicts a call to take; 0: it was not asked
+  /// What the choice rests on: "measurement" of this problem, an "interval" between two sizes that were measured,
+  /// "nearby" measurements of which several sizes differ, the "model" of the device, the "table" of its tiles; "name":
+  /// it was asked for; "fallback": what goes first could not be had. Of a list "mixed", where its products differ.
+  std::string source{};
+  double measured_seconds = 0;  ///< what a call took when it was tuned, of "interval" and "nearby" at the larger sizes
+  double bound = 0;             ///< of "measurement", "interval", "nearby": a call takes at most so many times the best
+                                ///< kernel's time, as far as times were measured exactly; 0: not known
   std::vector<PlanStep> steps{};
   std::vector<WorkspaceRegion> workspace{};  ///< without overlaps, by offset
   std::size_t workspace_bytes = 0;           ///< that a call needs; may be 0

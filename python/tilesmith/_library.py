@@ -149,7 +149,8 @@ class PlanInfo(ctypes.Structure):
                 ("reason", c_char_p), ("stages", ctypes.POINTER(PlanStage)), ("stage_count", c_int64),
                 ("workspace_bytes", c_uint64), ("predicted_seconds", c_double), ("steps", ctypes.POINTER(PlanStep)),
                 ("step_count", c_int64), ("regions", ctypes.POINTER(WorkspaceRegion)),
-                ("region_count", c_int64)]  # fmt: skip
+                ("region_count", c_int64), ("source", c_char_p), ("measured_seconds", c_double), ("bound", c_double),
+                ("problem", c_char_p)]  # fmt: skip
 
 
 class CandidateInfo(ctypes.Structure):

@@ -47,6 +47,13 @@ class Plan:
     reason: str  #: why this recipe, in a sentence
     predicted_seconds: float  #: what the policy predicts a call to take; 0: it was not asked
     workspace: tuple[Region, ...]
+    #: what the choice rests on: "measurement" of this problem, an "interval" between two measured sizes, "nearby" measurements
+    #: of which several sizes differ, the "model" of the device, the "table" of its tiles; "name": it was asked for;
+    #: "fallback": what goes first could not be had; of a list "mixed", where its products differ
+    source: str = ""
+    measured_seconds: float = 0  #: what a call took when it was tuned; 0: it was not
+    bound: float = 0  #: a call takes at most so many times the best kernel's time, as far as times were exact; 0: not known
+    problem: str = ""  #: the problem's line, as the program takes it: "gemm -m 8 -n 64 -k 64"; of a list ""
 
     @property
     def stages(self) -> tuple[Step, ...]:
@@ -63,4 +70,5 @@ def last_plan() -> Plan:
         Region(r.name.decode(), r.offset, r.bytes, bool(r.library_only)) for r in info.regions[: info.region_count]
     )
     return Plan(info.operation.decode(), str(info.device), info.kernel.decode(), steps, info.workspace_bytes,
-                info.reason.decode(), info.predicted_seconds, regions)  # fmt: skip
+                info.reason.decode(), info.predicted_seconds, regions, info.source.decode(), info.measured_seconds, info.bound,
+                (info.problem or b"").decode())  # fmt: skip

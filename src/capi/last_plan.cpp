@@ -4,6 +4,7 @@
 
 #include "capi/last_error.hpp"
 #include "capi/sized_struct.hpp"
+#include "problem/line.hpp"
 
 namespace tilesmith::capi {
 namespace {
@@ -26,10 +27,17 @@ void remember(const tilesmith_context& context, const Plan& plan, const char* op
   last.context_life = context.life();
 }
 
+std::string problem_line(const Plan& plan) {
+  if (const auto* attention = dynamic_cast<const AttentionPlan*>(&plan)) return to_line(attention->problem());
+  if (const auto* gemm = dynamic_cast<const GemmPlan*>(&plan)) return to_line(gemm->problem());
+  return {};
+}
+
 Status write_plan(const Plan& plan, const char* operation, tilesmith_plan_info* out) {
   thread_local std::vector<tilesmith_plan_stage> stages;
   thread_local std::vector<tilesmith_plan_step> steps;
   thread_local std::vector<tilesmith_workspace_region> regions;
+  thread_local std::string problem;
   stages.clear();
   steps.clear();
   regions.clear();
@@ -39,6 +47,7 @@ Status write_plan(const Plan& plan, const char* operation, tilesmith_plan_info* 
   }
   for (const WorkspaceRegion& region : plan.workspace())
     regions.push_back({region.name.c_str(), region.offset, region.bytes, region.library_only ? 1U : 0U});
+  problem = problem_line(plan);
   const PlanInfo& info = plan.info();
   return write_struct("tilesmith_plan_info", out,
                       {.struct_size = sizeof *out,
@@ -53,8 +62,12 @@ Status write_plan(const Plan& plan, const char* operation, tilesmith_plan_info* 
                        .steps = steps.data(),
                        .step_count = static_cast<int64_t>(steps.size()),
                        .regions = regions.data(),
-                       .region_count = static_cast<int64_t>(regions.size())},
-                      {offsetof(tilesmith_plan_info, predicted_seconds)});
+                       .region_count = static_cast<int64_t>(regions.size()),
+                       .source = info.source.c_str(),
+                       .measured_seconds = info.measured_seconds,
+                       .bound = info.bound,
+                       .problem = problem.empty() ? nullptr : problem.c_str()},
+                      {offsetof(tilesmith_plan_info, predicted_seconds), offsetof(tilesmith_plan_info, source)});
 }
 
 }  // namespace tilesmith::capi

@@ -12,9 +12,10 @@ static_assert(sizeof(tilesmith_context_options) == 48 && offsetof(tilesmith_cont
 static_assert(offsetof(tilesmith_context_options, determinism) == 32);  // the structure's first version ends here
 static_assert(offsetof(tilesmith_context_options, tuning) == 40);       // and its second
 static_assert(sizeof(tilesmith_plan_step) == 24 && sizeof(tilesmith_workspace_region) == 32);
-static_assert(sizeof(tilesmith_plan_info) == 104 && offsetof(tilesmith_plan_info, workspace_bytes) == 56);
+static_assert(sizeof(tilesmith_plan_info) == 136 && offsetof(tilesmith_plan_info, workspace_bytes) == 56);
 static_assert(offsetof(tilesmith_plan_info, predicted_seconds) == 64);  // the structure's first version ends here
 static_assert(offsetof(tilesmith_plan_info, region_count) == 96);
+static_assert(offsetof(tilesmith_plan_info, source) == 104);  // and its second
 
 static_assert(sizeof(tilesmith_scale) == 32 && offsetof(tilesmith_scale, block) == 24);
 

@@ -1,18 +1,37 @@
 // A recipe that computes a problem, and how long the choosing room predicts it to take.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string_view>
 #include <vector>
 
+#include "vocabulary/enum_table.hpp"
 #include "vocabulary/recipe.hpp"
 
 namespace tilesmith {
 
+/// What a choice rests on (PlanInfo::source).
+enum class ChoiceSource : std::uint8_t { model, table, measurement, interval, nearby, name, fallback };
+
+template <>
+struct EnumTable<ChoiceSource> {
+  static constexpr std::string_view kWhat = "source of a choice";
+  static constexpr auto kNames = enum_names<ChoiceSource>({{ChoiceSource::model, "model"},
+                                                           {ChoiceSource::table, "table"},
+                                                           {ChoiceSource::measurement, "measurement"},
+                                                           {ChoiceSource::interval, "interval"},
+                                                           {ChoiceSource::nearby, "nearby"},
+                                                           {ChoiceSource::name, "name"},
+                                                           {ChoiceSource::fallback, "fallback"}});
+};
+
 struct Candidate {
   Recipe recipe;
   double predicted_seconds = 0;
-  std::optional<double> measured_seconds{};  ///< where tuning measured the recipe for the problem, or bounded it
+  std::optional<double> measured_seconds{};   ///< where tuning measured the recipe for the problem, or bounded it
+  ChoiceSource source = ChoiceSource::model;  ///< what puts it where it is in a ranking
+  double bound = 0;  ///< what it may lose to the best, as far as times were measured exactly: 1.05; 0: not known
 };
 
 /// The candidates of a problem in dispatch order, and the name of the policy that ordered them.

@@ -36,7 +36,9 @@ Status named_plan(RecipeSource& source, const DispatcherOptions& options) {
         fmt::format("kernel {} adds partials in any order, and bitwise determinism is asked for", options.kernel),
         "determinism tolerant");
   TS_TRY(source.check(*recipe));
-  return source.plan({std::move(*recipe)}, "asked for by name", options.build);
+  Candidate named{std::move(*recipe)};
+  named.source = ChoiceSource::name;
+  return source.plan(named, "asked for by name", options.build);
 }
 
 }  // namespace
@@ -54,7 +56,10 @@ Status choose(RecipeSource& source, const DispatcherOptions& options) {
 
   const Error obstacle = plan.error();
   if (obstacle.code == ErrorCode::cancelled) return plan;  // the caller wants an end, and no other kernel
-  const auto fallback = [&](const Candidate& candidate, BuildPolicy build, const char* how) {
+  const auto fallback = [&](Candidate candidate, BuildPolicy build, const char* how) {
+    candidate.source = ChoiceSource::fallback;
+    candidate.measured_seconds.reset();
+    candidate.bound = 0;
     const Status other =
         source.plan(candidate, fmt::format("the best kernel could not be had: {}", obstacle.message), build);
     if (other) build_counters().fallbacks.fetch_add(1, std::memory_order_relaxed);

@@ -21,7 +21,10 @@ PlanInfo plan_info(Device device, const Candidate& chosen, std::string reason) {
   PlanInfo info{.device = device,
                 .recipe = recipe_name(chosen.recipe),
                 .reason = std::move(reason),
-                .predicted_seconds = chosen.predicted_seconds};
+                .predicted_seconds = chosen.predicted_seconds,
+                .source = std::string(name_of(chosen.source)),
+                .measured_seconds = chosen.measured_seconds.value_or(0),
+                .bound = chosen.bound};
   for (const Step& step : chosen.recipe.steps)
     info.steps.push_back({.kernel = kernel_name(step.config),
                           .role = std::string(name_of(step.role)),

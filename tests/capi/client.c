@@ -25,7 +25,7 @@ PIN(block_scale, sizeof(tilesmith_block_scale) == 32);
 PIN(gemm_pointers, offsetof(tilesmith_gemm, a) == 88);
 PIN(gemm_epilogue, offsetof(tilesmith_gemm, epilogue) == 216);
 PIN(epilogue, sizeof(tilesmith_epilogue) == 40);
-PIN(plan_info, sizeof(tilesmith_plan_info) == 104);
+PIN(plan_info, sizeof(tilesmith_plan_info) == 136);
 PIN(device_info, sizeof(tilesmith_device_info) == 48);
 
 static int failures = 0;
@@ -155,6 +155,8 @@ static void test_one_call(void) {
   EXPECT(plan.step_count == plan.stage_count && strcmp(plan.steps[0].kernel, plan.kernel) == 0);
   EXPECT(strcmp(plan.steps[0].role, "compute") == 0 && strlen(plan.steps[0].what) > 0);
   EXPECT(plan.predicted_seconds > 0);
+  EXPECT(strcmp(plan.source, "model") == 0 && plan.measured_seconds == 0 && plan.bound == 0);
+  EXPECT(strncmp(plan.problem, "attention_fwd ", 14) == 0);
   {
     uint64_t end = 0;
     int64_t i;
@@ -171,6 +173,10 @@ static void test_one_call(void) {
   EXPECT_SUCCESS(tilesmith_last_plan(&plan));
   EXPECT(plan.struct_size == offsetof(tilesmith_plan_info, predicted_seconds));
   EXPECT(plan.steps == NULL && plan.stage_count > 0);
+  plan.struct_size = offsetof(tilesmith_plan_info, source); /* one of before choices had sources */
+  plan.source = NULL;
+  EXPECT_SUCCESS(tilesmith_last_plan(&plan));
+  EXPECT(plan.steps != NULL && plan.source == NULL);
 }
 
 static void test_two_steps_in_a_context(void) {

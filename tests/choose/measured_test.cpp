@@ -35,6 +35,11 @@ TEST(Measured, CandidatesThatWereMeasuredGoFirstByTheirTimes) {
   ASSERT_EQ(tuned.candidates.size(), plain.candidates.size());
   EXPECT_EQ(tuned.candidates[0].recipe, plain.candidates[5].recipe);
   EXPECT_EQ(tuned.candidates[0].measured_seconds, 4e-6);
+  EXPECT_EQ(tuned.candidates[0].source, ChoiceSource::measurement);
+  EXPECT_DOUBLE_EQ(tuned.candidates[0].bound, 1);
+  EXPECT_DOUBLE_EQ(tuned.candidates[1].bound, 1.25);
+  EXPECT_EQ(tuned.candidates[2].source, plain.candidates[0].source);
+  EXPECT_EQ(tuned.candidates[2].bound, 0) << "nothing is known";
   EXPECT_EQ(tuned.candidates[1].recipe, plain.candidates[3].recipe);
   EXPECT_EQ(tuned.candidates[2].recipe, plain.candidates[0].recipe) << "the others keep their order";
   EXPECT_FALSE(tuned.candidates[2].measured_seconds);
@@ -130,12 +135,74 @@ TEST(MeasuredIntervals, TheirRecipeGoesFirstBetweenTunedSizes) {
   EXPECT_EQ(between.policy, "measured interval");
   EXPECT_EQ(key_of(between.candidates[0].recipe), chosen);
   EXPECT_EQ(between.candidates[0].measured_seconds, 5.2e-6);
+  EXPECT_EQ(between.candidates[0].source, ChoiceSource::interval);
+  EXPECT_DOUBLE_EQ(between.candidates[0].bound, 1.04);
   EXPECT_EQ(between.candidates[1].recipe, plain.candidates[0].recipe) << "the others keep their order";
   EXPECT_EQ(between.candidates.size(), plain.candidates.size());
   EXPECT_EQ(rank_under(table, spec, at(128)).policy, "measurements");
   EXPECT_NE(rank_under(table, spec, at(129)).policy, "measured interval");
   table.add(at(128), chosen, 9e-6);  // measured again: a bound of 1.8
   EXPECT_NE(rank_under(table, spec, at(90)).policy, "measured interval");
+}
+
+TEST(Nearby, IdentitiesArePartedFromAllSizesThatChange) {
+  AttentionProblem attention;
+  attention.batch = 3;
+  attention.seqlen_q = 5;
+  attention.seqlen_k = 77;
+  attention.heads_q = 8;
+  const auto sized = sizes_of_identity(identity_of(attention));
+  ASSERT_TRUE(sized);
+  EXPECT_EQ(sized->sizes, (ChangingSizes{77, 5, 3}));
+  AttentionProblem other = attention;
+  other.batch = other.seqlen_q = other.seqlen_k = 1;  // defaults, which no identity has
+  EXPECT_EQ(sizes_of_identity(identity_of(other))->kind, sized->kind);
+  EXPECT_EQ(sizes_of_identity(identity_of(other))->sizes, (ChangingSizes{1, 1, 1}));
+  other.heads_q = 4;
+  EXPECT_NE(sizes_of_identity(identity_of(other))->kind, sized->kind);
+  GemmProblem gemm = gemm_problem(DataType::bf16, 512, 1024, 2048);
+  gemm.batch = 6;
+  EXPECT_EQ(sizes_of_identity(identity_of(gemm))->sizes, (ChangingSizes{512, 6, 1}));
+  EXPECT_FALSE(sizes_of_identity("pack_b;m=3;"));
+}
+
+TEST(Nearby, BoxesHaveTheLeastBoundThatCornersGive) {
+  const Key128 one{1, 1}, two{2, 2};
+  const std::vector<MeasuredCorner> corners{
+      {{16, 2, 1}, one, 1.0}, {{32, 2, 1}, one, 1.2}, {{64, 4, 1}, two, 1.25}, {{64, 8, 1}, one, 2.0}};
+  const auto box = box_around(corners, {40, 3, 1});
+  ASSERT_TRUE(box);
+  EXPECT_EQ(box->low, (ChangingSizes{32, 2, 1}));
+  EXPECT_EQ(box->high, (ChangingSizes{64, 4, 1}));
+  EXPECT_EQ(box->recipe, two);
+  EXPECT_DOUBLE_EQ(box->bound, 1.25 / 1.2);
+  EXPECT_TRUE(is_trusted(*box));
+  EXPECT_FALSE(is_trusted(*box_around(corners, {40, 6, 1}))) << "one recipe, but eight times the size, and 1.67";
+  EXPECT_FALSE(box_around(corners, {8, 2, 1})) << "no corner below";
+  EXPECT_FALSE(box_around(corners, {64, 16, 1})) << "no corner above";
+}
+
+TEST(Nearby, ARecipeOfABoxGoesFirstAndSaysItsBound) {
+  const CudaSpec& spec = testing::cuda_arch("sm_90a");
+  const auto at = [](std::int64_t m, std::int64_t batch) {
+    GemmProblem problem = gemm_problem(DataType::bf16, m, 1024, 2048);
+    problem.batch = batch;
+    return problem;
+  };
+  const Ranking plain = rank(spec, at(90, 3)).value();
+  const Key128 chosen = key_of(plain.candidates[3].recipe);
+  MeasuredTable table;
+  table.add(at(64, 2), key_of(plain.candidates[5].recipe), 5.0e-6);
+  table.add(at(128, 4), chosen, 5.5e-6);
+  const Ranking between = rank_under(table, spec, at(90, 3));
+  EXPECT_EQ(between.policy, "nearby measurements");
+  EXPECT_EQ(key_of(between.candidates[0].recipe), chosen);
+  EXPECT_EQ(between.candidates[0].source, ChoiceSource::nearby);
+  EXPECT_DOUBLE_EQ(between.candidates[0].bound, 1.1);
+  EXPECT_EQ(between.candidates[1].recipe, plain.candidates[0].recipe) << "the others keep their order";
+  EXPECT_NE(rank_under(table, spec, at(90, 5)).policy, "nearby measurements");
+  table.add(at(128, 4), chosen, 9e-6);  // measured again: a bound of 1.8
+  EXPECT_NE(rank_under(table, spec, at(90, 3)).policy, "nearby measurements");
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 
 #include <gtest/gtest.h>
 
+#include "dispatch/plan_info.hpp"
 #include "vocabulary/names/native.hpp"
 
 namespace tilesmith {
@@ -36,8 +37,7 @@ class Kernels final : public OperationBackend<Gemm> {
   [[nodiscard]] Status check(const Recipe&, const GemmProblem&) const override { return {}; }
   [[nodiscard]] Result<std::unique_ptr<GemmPlan>> plan(const GemmProblem& problem, const Candidate& chosen,
                                                        std::string reason, BuildPolicy) override {
-    return std::make_unique<NoPlan>(problem,
-                                    PlanInfo{.recipe = recipe_name(chosen.recipe), .reason = std::move(reason)});
+    return std::make_unique<NoPlan>(problem, plan_info({DeviceKind::cuda, 0}, chosen, std::move(reason)));
   }
 
  private:
@@ -82,7 +82,25 @@ TEST(Choice, ANamedKernelThatGivesOtherBitsNeedsTheOption) {
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().hint, "determinism tolerant");
   options.determinism = Determinism::tolerant;
-  EXPECT_TRUE(choose_plan<Gemm>(kernels, {}, options));
+  const auto plan = choose_plan<Gemm>(kernels, {}, options);
+  ASSERT_TRUE(plan);
+  EXPECT_EQ((*plan)->info().source, "name");
+}
+
+TEST(Choice, APlanSaysWhatItRestsOn) {
+  Candidate best{config_of(64, false), 2e-5};
+  const auto info_of = [](const Candidate& candidate) {
+    Kernels kernels({candidate});
+    return choose_plan<Gemm>(kernels, {}, {}).value()->info();
+  };
+  EXPECT_EQ(info_of(best).source, "model");
+  EXPECT_EQ(info_of(best).bound, 0);
+  best.source = ChoiceSource::nearby;
+  best.measured_seconds = 3e-5;
+  best.bound = 1.04;
+  EXPECT_EQ(info_of(best).source, "nearby");
+  EXPECT_EQ(info_of(best).measured_seconds, 3e-5);
+  EXPECT_EQ(info_of(best).bound, 1.04);
 }
 
 }  // namespace

@@ -166,7 +166,11 @@ std::vector<Candidate> ranked_cuda_attention(const CudaSpec& spec, const Attenti
   });
   std::vector<Candidate> out;
   out.reserve(ranked.size());
-  for (Ranked& r : ranked) out.push_back(std::move(r.candidate));
+  for (Ranked& r : ranked) {
+    out.push_back(std::move(r.candidate));
+    if (!is_fitted && r.place < 1 && out.back().recipe.main().algorithm.pipeline != Pipeline::decode)
+      out.back().source = ChoiceSource::table;
+  }
   return out;
 }
 

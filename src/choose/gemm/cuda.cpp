@@ -47,7 +47,10 @@ class Ranker {
     constexpr int kFewRows = -1000, kOthers = 1000, kShared = 1001, kAdded = 1002;
     constexpr std::int64_t kLeastFull = 4;  // first choices were measured on chips a quarter full or more
     const bool is_measured = found.first && kLeastFull * found.work.items >= cuda_gemm_places(found.config, spec_);
-    ranked_.push_back({{found.config, predicted_seconds(found.config, &found.row, spec_, shape_, found.work)},
+    const bool by_table = is_measured || is_few_rows(found.config.algorithm.pipeline);
+    ranked_.push_back({{.recipe = found.config,
+                        .predicted_seconds = predicted_seconds(found.config, &found.row, spec_, shape_, found.work),
+                        .source = by_table ? ChoiceSource::table : ChoiceSource::model},
                        is_few_rows(found.config.algorithm.pipeline) ? kFewRows
                        : is_measured                                ? found.place
                        : found.row.stream_k                         ? kShared

@@ -43,6 +43,7 @@ void GemmListInfo::add(const PlanStep& step, std::size_t products) {
 void GemmListInfo::add(const Plan& member, bool has_work) {
   for (const PlanStep& step : member.steps()) add(step, 1);
   if (!has_work) return;
+  add_source(member.info().source);
   predicted_seconds_ += member.predicted_seconds();
   is_predicted_ = is_predicted_ && member.predicted_seconds() > 0;
 }
@@ -50,13 +51,20 @@ void GemmListInfo::add(const Plan& member, bool has_work) {
 void GemmListInfo::add(const KernelConfig& kernel, std::size_t products, double predicted_seconds) {
   for (const PlanStep& step : plan_info({}, {kernel}, {}).steps) add(step, products);
   predicted_seconds_ += predicted_seconds;
+  add_source(name_of(ChoiceSource::model));
+}
+
+void GemmListInfo::add_source(std::string_view source) {
+  if (source_.empty()) source_ = source;
+  if (source_ != source) source_ = "mixed";
 }
 
 PlanInfo GemmListInfo::info(Device device, std::size_t products, std::string_view how) const {
   PlanInfo info{.device = device,
                 .recipe = {},
                 .reason = fmt::format("{} products {}", products, how),
-                .predicted_seconds = is_predicted_ ? predicted_seconds_ : 0};
+                .predicted_seconds = is_predicted_ ? predicted_seconds_ : 0,
+                .source = source_};
   for (const auto& [step, count] : parts_) {
     info.steps.push_back(step);
     info.steps.back().what += fmt::format(", for {} products", count);

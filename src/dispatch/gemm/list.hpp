@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <span>
+#include <string>
 #include <vector>
 
 #include "base/error.hpp"
@@ -35,10 +36,12 @@ class GemmListInfo {
     std::size_t products;
   };
   void add(const PlanStep& step, std::size_t products);
+  void add_source(std::string_view source);
 
   std::vector<Part> parts_;
   double predicted_seconds_ = 0;
   bool is_predicted_ = true;
+  std::string source_;
 };
 
 [[nodiscard]] inline Error of_product(const Error& error, std::size_t at, std::size_t count) {

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <cstddef>
 #include <cstring>
 #include <vector>
 
@@ -23,6 +24,8 @@ struct Instance {
   Record record;
   /// Enqueues the kernel. With timing in the stream's configuration: the mean time in milliseconds; without: 0.
   float (*run)(const Arguments&, const ck_tile::stream_config&);
+  /// Bytes of device memory that a call needs beside its tensors (Arguments::workspace); null: none.
+  std::size_t (*workspace)(const Arguments&) = nullptr;
 
   /// Whether the kernel computes this call on a device of this architecture ("gfx950:sramecc+:xnack-").
   bool supports(const Arguments& arguments, const char* device) const {

@@ -20,9 +20,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Whether the file holds exactly this.
-bool holds(const std::string& path, std::string_view content, std::string& buffer) {
-  const FileDescriptor file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+/// Whether the file holds exactly this. Paths are relative to an open folder: the kernel need not walk the folder's own
+/// path for every one of a million files.
+bool holds(int folder, const char* path, std::string_view content, std::string& buffer) {
+  const FileDescriptor file(::openat(folder, path, O_RDONLY | O_CLOEXEC));
   struct stat status;
   if (!file || ::fstat(file.get(), &status) != 0 || !S_ISREG(status.st_mode) ||
       static_cast<std::size_t>(status.st_size) != content.size())
@@ -33,9 +34,13 @@ bool holds(const std::string& path, std::string_view content, std::string& buffe
 
 /// Sources are made again at will, so they are neither synced nor renamed into place: a list of a million would wait
 /// for the disk a million times. What a crash leaves differs from what belongs there, and the next run replaces it.
-Status write_if_changed(const std::string& path, std::string_view content, std::string& buffer) {
-  if (holds(path, content, buffer)) return {};
-  const FileDescriptor file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+Status write_if_changed(int folder, const char* path, std::string_view content, std::string& buffer) {
+  // A new file, which most are, takes one call to open.
+  FileDescriptor file(::openat(folder, path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
+  if (!file) {
+    if (errno == EEXIST && holds(folder, path, content, buffer)) return {};
+    file = FileDescriptor(::openat(folder, path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  }
   if (!file) return std::unexpected(system_error("cannot create", path, errno));
   return write_descriptor(file.get(), path, content);
 }
@@ -62,12 +67,13 @@ class Folder {
   [[nodiscard]] std::size_t written() const { return written_; }
 
  private:
-  [[nodiscard]] Status file(std::string_view name, std::string_view content) {
-    return write_if_changed(fmt::format("{}/{}", out_, name), content, buffer_);
+  [[nodiscard]] Status file(const std::string& name, std::string_view content) {
+    return write_if_changed(folder_.get(), name.c_str(), content, buffer_);
   }
 
   CkWriter writer_;
   std::string out_, arch_;
+  FileDescriptor folder_{-1}, kernels_{-1};
   std::string text_, buffer_, path_;
   std::string declarations_, table_, ninja_, objects_;
   std::size_t written_ = 0;
@@ -84,28 +90,34 @@ Status make_directory(const std::string& path) {
 Status Folder::open() {
   TS_TRY(make_directory(out_ + "/tilesmith_ck"));
   TS_TRY(make_directory(out_ + "/kernels"));
+  for (const auto& [descriptor, path] : {std::pair(&folder_, out_), std::pair(&kernels_, out_ + "/kernels")}) {
+    *descriptor = FileDescriptor(::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
+    if (!*descriptor) return std::unexpected(system_error("cannot open", path, errno));
+  }
   for (const EmbeddedFile& header : ck_support_headers())
     TS_TRY(file(fmt::format("tilesmith_ck/{}", header.path), header.text));
   return {};
 }
 
 Status Folder::add(const KernelConfig& config) {
-  TS_TRY(writer_.write(config, text_));
-  const std::string symbol = CkWriter::symbol(config);
-  const std::string name = ck_name(config);
+  CkWriter::Written names;
+  TS_TRY(writer_.write(config, text_, &names));
   // The name may be shared by several records; the key is the record's own.
-  const std::string stem = fmt::format("kernels/{}.{}", name, std::string_view(symbol).substr(2, 12));
-  path_ = out_;
-  path_ += '/';
-  path_ += stem;
-  path_ += ".cpp";
-  TS_TRY(write_if_changed(path_, text_, buffer_));
+  path_.assign(names.name).append(1, '.').append(names.key, 0, 12).append(".cpp");
+  TS_TRY(write_if_changed(kernels_.get(), path_.c_str(), text_, buffer_));
+  path_.resize(path_.size() - 4);
   operation_ = config.operation();
-  declarations_ += fmt::format("const {}& {}();  // {}\n", CkWriter::dispatch_names(operation_).instance, symbol, name);
-  table_ += fmt::format("    &{},\n", symbol);
-  ninja_ += fmt::format("build {0}.o: kernel {0}.cpp\n  own = {1}\n", ninja_word(stem),
-                        fmt::join(writer_.options_of(config), " "));
-  objects_ += fmt::format(" $\n    {}.o", ninja_word(stem));
+  for (const std::string_view part :
+       {std::string_view("const "), CkWriter::dispatch_names(operation_).instance, std::string_view("& k_"),
+        std::string_view(names.key), std::string_view("();  // "), std::string_view(names.name)})
+    declarations_ += part;
+  declarations_ += '\n';
+  table_.append("    &k_").append(names.key).append(",\n");
+  const std::string stem = ninja_word(path_);
+  ninja_.append("build kernels/").append(stem).append(".o: kernel kernels/").append(stem).append(".cpp\n  own =");
+  for (const std::string& option : writer_.options_of(config)) ninja_.append(1, ' ').append(option);
+  ninja_ += '\n';
+  objects_.append(" $\n    kernels/").append(stem).append(".o");
   ++written_;
   return {};
 }
@@ -186,10 +198,6 @@ Status generate_ck_folder(const Selection& selection, const CkFolder& options) {
     return {};
   }
   TS_ASSIGN(const Listing listing, selection.prepare());
-  if (const Operation operation = listing.request().operation; !CkWriter::writes(operation))
-    return fail(ErrorCode::unsupported,
-                fmt::format("sources of {} instances of Composable Kernel are not written", name_of(operation)),
-                "--op attention or gemm");
   TS_TRY(folder.open());
   ListStatistics statistics;
   std::map<std::string, std::pair<std::size_t, std::string>> refused;  // by rule or reason: how many, the first

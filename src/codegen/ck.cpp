@@ -20,7 +20,7 @@ const CkOperation* operation_words(Operation operation) {
     case Operation::gemm:
       return &ck_gemm_operation();
     case Operation::conv:
-      return nullptr;
+      return &ck_conv_operation();
   }
   return nullptr;
 }
@@ -63,6 +63,7 @@ struct CkWriter::Plan {
   std::string includes;
   std::vector<Piece> aliases;
   std::array<std::string, 2> launch;  ///< by SequenceMode
+  std::string workspace;
 
   [[nodiscard]] Status add_argument(const std::string& argument, bool last);
   [[nodiscard]] Status add_aliases();
@@ -191,13 +192,15 @@ Result<const CkWriter::Plan*> CkWriter::plan_for(const KernelConfig& config, std
   plan->includes += fmt::format("\n#include \"tilesmith_ck/{}\"\n", plan->words->header);
   TS_TRY(plan->add_aliases());
   const bool has_call = !unit->make.empty();
-  const std::string bounds = launch_bounds(*spec_->launch(version_), *spec_->arch_tag(chip_->arch.text()),
-                                           has_call ? "Kernel::kBlockPerCu" : "1");
+  const std::string bounds =
+      launch_bounds(*spec_->launch(version_), *spec_->arch_tag(chip_->arch.text()),
+                    has_call ? "Kernel::kBlockPerCu" : std::to_string(plan->words->min_blocks(pipeline)));
   if (!has_call) {
     std::string& launch = plan->launch[0];
-    launch = plan->words->launch;
+    launch = plan->words->launch(family);
     constexpr std::string_view kBounds = "BOUNDS";
     launch.replace(launch.find(kBounds), kBounds.size(), bounds);
+    plan->workspace = plan->words->workspace(family);
   } else {
     for (std::size_t mode = 0; mode < plan->launch.size(); ++mode)
       plan->launch[mode] = fmt::format(
@@ -216,11 +219,11 @@ Result<const CkWriter::Plan*> CkWriter::plan_for(const KernelConfig& config, std
   return plans_.back().get();
 }
 
-Status CkWriter::write(const KernelConfig& config, std::string& text) {
+Status CkWriter::write(const KernelConfig& config, std::string& text, Written* written) {
   const CkOperation* words = operation_words(config.operation());
   if (words == nullptr || spec_->headers_of(config.operation()) == nullptr)
     return std::unexpected(lacks(config, fmt::format("sources of {} are not written", name_of(config.operation())),
-                                 "--op attention or gemm"));
+                                 "--op attention, gemm or conv"));
   if (config.origin != Origin::ck || config.arch != chip_->arch)
     return std::unexpected(lacks(config, fmt::format("not an instance of Composable Kernel for {}", chip_->arch.text()),
                                  "tilesmith list --arch names the instances"));
@@ -242,6 +245,7 @@ Status CkWriter::write(const KernelConfig& config, std::string& text) {
   const std::string_view ck(name, static_cast<std::size_t>(write_ck_name(config, name) - name));
   const std::string canonical = canonical_form(config);
   const std::string key = key128(canonical).hex();
+  if (written != nullptr) *written = {std::string(ck), key};
   const std::string_view arch = chip_->arch.text();
   const std::size_t mode =
       config.operation() == Operation::attention ? static_cast<std::size_t>(config.attention().mode) : 0;
@@ -286,9 +290,19 @@ Status CkWriter::write(const KernelConfig& config, std::string& text) {
                           1 << log2, log2);
     text += "  return kRefused;\n";
   }
-  text += "}\n#else\nfloat run(const ";
+  text += "}\n";
+  const auto workspace = [&](std::string_view begin, std::string_view value) {
+    if (plan->workspace.empty()) return;
+    for (const std::string_view part :
+         {std::string_view("std::size_t workspace(const "), words->arguments, begin, value, std::string_view("; }\n")})
+      text += part;
+  };
+  workspace("& a) { return ", plan->workspace);
+  text += "#else\nfloat run(const ";
   text += words->arguments;
-  text += "&, const ck_tile::stream_config&) { return kRefused; }\n#endif\n\n";
+  text += "&, const ck_tile::stream_config&) { return kRefused; }\n";
+  workspace("&) { return ", "0");
+  text += "#endif\n\n";
   text += "constexpr ";
   text += words->instance;
   text += " kInstance{\n    \"";
@@ -297,7 +311,9 @@ Status CkWriter::write(const KernelConfig& config, std::string& text) {
   text += key;
   text += "\", \"";
   text += arch;
-  text += "\", kRecord, &run};\n\n}  // namespace\n}  // namespace of_";
+  text += "\", kRecord, &run";
+  if (!plan->workspace.empty()) text += ", &workspace";
+  text += "};\n\n}  // namespace\n}  // namespace of_";
   text += key;
   text += "\n\nconst ";
   text += words->instance;
@@ -307,10 +323,6 @@ Status CkWriter::write(const KernelConfig& config, std::string& text) {
   text += key;
   text += "::kInstance; }\n\n}  // namespace tilesmith_ck\n";
   return {};
-}
-
-bool CkWriter::writes(Operation operation) {
-  return operation_words(operation) != nullptr;
 }
 
 CkWriter::DispatchNames CkWriter::dispatch_names(Operation operation) {

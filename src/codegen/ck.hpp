@@ -29,10 +29,14 @@ class CkWriter {
 
   /// Replaces `text` by the instance's translation unit. Error: unsupported, with the rule that refuses the instance,
   /// or with what this version of Composable Kernel does not have.
-  [[nodiscard]] Status write(const KernelConfig& config, std::string& text);
+  [[nodiscard]] Status write(const KernelConfig& config, std::string& text) { return write(config, text, nullptr); }
+  /// The same, and what the text is called.
+  struct Written {
+    std::string name;  ///< Composable Kernel's
+    std::string key;   ///< 32 hexadecimal digits
+  };
+  [[nodiscard]] Status write(const KernelConfig& config, std::string& text, Written* written);
 
-  /// Whether sources of an operation are written at all.
-  [[nodiscard]] static bool writes(Operation operation);
   /// What a dispatch header names: the header of tilesmith_ck that it includes, and the structure of an instance.
   struct DispatchNames {
     std::string_view header, instance;

@@ -29,7 +29,12 @@ struct CkOperation {
   std::string_view arguments;        ///< the structure that a launch takes
   std::string_view record;           ///< the structure that says which calls an instance serves
   std::string_view instance;         ///< the structure that the registry holds
-  std::string_view launch;  ///< where the unit's data has no call: the function enqueue, with BOUNDS to replace
+  /// Where the unit's data has no call: the function enqueue of a family, with BOUNDS in place of make_kernel's own
+  /// arguments, and the blocks for each compute unit that these ask for.
+  std::string (*launch)(std::string_view family);
+  int (*min_blocks)(Pipeline pipeline);
+  /// The expression, of the arguments a, for the bytes of workspace that an instance of a family needs; empty: none.
+  std::string (*workspace)(std::string_view family);
   std::string_view (*family)(const KernelConfig& config);
   CkTraits (*needs)(const KernelConfig& config);
   std::string_view (*trait_name)(CkTraits one_bit);
@@ -40,6 +45,7 @@ struct CkOperation {
 
 [[nodiscard]] const CkOperation& ck_attention_operation();
 [[nodiscard]] const CkOperation& ck_gemm_operation();
+[[nodiscard]] const CkOperation& ck_conv_operation();
 
 /// ck_tile::sequence<1, 2, 3>
 void append_sequence(std::string& out, std::span<const std::uint16_t> figures);

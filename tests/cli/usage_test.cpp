@@ -103,7 +103,6 @@ TEST(Usage, WhatCannotBeDoneFails) {
       {"run attention_fwd --dtype int8", "fp8bf16 or fp8fp16"},
       {"run attention_fwd --device cuda:77", "cuda"},
       {"run attention_fwd --device hip:0", "tilesmith arch says what can be done"},
-      {"generate --arch gfx942 --op conv --out /nonexistent/out", "sources of conv instances of Composable Kernel"},
       {"build --arch gfx942 --dtype bf16", "has no templates of its own"},
       {"list /nonexistent.json --op gemm --arch gfx950", "/nonexistent.json"},
       {"run attention_fwd --seqlen-q 900000000 --seqlen-k 1 --heads-q 1024", "out of memory"},

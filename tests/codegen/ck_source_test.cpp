@@ -13,6 +13,7 @@
 #include "base/subprocess.hpp"
 #include "codegen/ck.hpp"
 #include "instances/attention/ck.hpp"
+#include "instances/conv/ck.hpp"
 #include "instances/gemm/ck.hpp"
 #include "vocabulary/names/ck.hpp"
 
@@ -98,6 +99,23 @@ TEST(CkSource, GoldenTextOfEachFamily) {
        "gemm_bf16_rcr_preshufflev2_cshuffle_default_False_False_False_True_128x128x64_1x4x1_16x16x32_preshuffle"},
       {"gemm_multi_d",
        "gemm_fp16_rcrr_mem_default_interwave_False_False_False_False_64x64x64_2x1x1_32x32x16_multid_MultiDAdd_d2"},
+      {"gemm_stream_k",
+       "gemm_bf16_rcr_compv3_cshuffle_intrawave_False_False_False_True_128x128x64_2x2x1_32x32x16_streamk_tree"},
+      {"gemm_grouped",
+       "gemm_fp16_rcr_compv4_cshuffle_intrawave_False_False_False_True_128x128x64_2x2x1_32x32x16_grouped"},
+      {"conv_fwd",
+       "grouped_conv_fwd_fp16_nhwgc_2d_compv3_cshuffle_intrawave_64x64x64_2x2x1_16x16x32_vec8_8_1_filter1x1_stride1_"
+       "pad0"},
+      {"conv_bwd_data",
+       "grouped_conv_bwd_data_fp16_nhwgc_3d_compv1_cshuffle_intrawave_16x64x32_1x1x1_16x16x32_vec8_1_1"},
+      {"conv_bwd_weight",
+       "grouped_conv_bwd_weight_fp16_nhwgc_2d_mem_cshuffle_intrawave_16x16x32_1x1x1_16x16x32_vec1_1_2"},
+      {"conv_bwd_weight_two_stage",
+       "grouped_conv_bwd_weight_fp16_nhwgc_2d_compv6_cshuffle_intrawave_16x16x32_1x1x1_16x16x32_vec1_1_1_2stage"},
+      {"conv_bwd_weight_stream_k",
+       "grouped_conv_bwd_weight_fp16_nhwgc_2d_mem_cshuffle_intrawave_16x16x32_1x1x1_16x16x16_vec1_1_1_streamk_tree_"
+       "persistent"},
+      {"conv_depthwise", "grouped_conv_fwd_depthwise_fp16_ngchw_2d_16x16_f3_s1x1_p1x1_nb1_sub2x2_vec2_2"},
   };
   const std::filesystem::path folder = std::filesystem::path(TILESMITH_TEST_DIR) / "golden/ck";
   for (const auto& [file, name] : kGolden) {
@@ -299,28 +317,41 @@ std::string gemm_assertions(const KernelConfig& config) {
   for (const std::string_view field :
        {"pad_m", "pad_n", "pad_k", "persistent", "preshuffle", "a_by_rows", "b_by_rows", "c_by_rows"})
     out += fmt::format("static_assert(Traits::{0} == kRecord.{0});\n", field);
+  const GemmFamily family = std::get<GemmSignature>(config.signature).family;
+  if (family == GemmFamily::stream_k)
+    out +=
+        "static_assert((Partitioner::strategy == ck_tile::StreamKReductionStrategy::Atomic) == (kRecord.stream_k == "
+        "StreamK::atomic));\n"
+        "static_assert((Partitioner::strategy == ck_tile::StreamKReductionStrategy::Tree) == (kRecord.stream_k == "
+        "StreamK::tree));\nstatic_assert(kInstance.workspace != nullptr);\n";
+  if (family == GemmFamily::grouped_gemm) out += "static_assert(kRecord.grouped && kInstance.workspace != nullptr);\n";
   return out + "static_assert(Epilogue::num_d == kRecord.num_d);\n}\n";
 }
 
-TEST(CkSource, GemmCompilesAgainstTheStandIn) {
-  CkWriter units = writer("gfx950");
+std::string conv_assertions(const KernelConfig& config) {
+  std::string out = fmt::format("namespace tilesmith_ck::of_{} {{\n", key_of(config).hex());
+  const auto& s = std::get<ConvSignature>(config.signature);
+  if (s.depthwise) {
+    out +=
+        "static_assert(Traits::filter == kRecord.filter_size && Traits::stride_h == kRecord.stride_h && "
+        "Traits::stride_w == kRecord.stride_w && Traits::images == kRecord.images);\n";
+  } else {
+    out +=
+        "static_assert(Conv::dims == kRecord.dims && Conv::groups_merged == kRecord.groups_merged);\n"
+        "static_assert(static_cast<int>(Conv::specialization) == static_cast<int>(kRecord.filter));\n"
+        "static_assert((kInstance.workspace != nullptr) == (kRecord.two_stage || kRecord.stream_k));\n"
+        "static_assert(std::is_same_v<EpilogueProblem::Output, std::conditional_t<kRecord.two_stage, float, "
+        "Element>>);\n";
+  }
+  return out + "}\n";
+}
+
+/// Compiles texts as one file against the stand-in for 2026-05.
+void expect_compiles(const std::string& all) {
   auto folder = TemporaryDirectory::create("ck-source-").value();
   std::filesystem::create_directories(folder.path() / "tilesmith_ck");
   for (const EmbeddedFile& header : ck_support_headers())
     ASSERT_TRUE(write_file_atomic(folder.path() / "tilesmith_ck" / header.path, header.text).has_value());
-  std::string all, text;
-  for (const GemmFamily family : {GemmFamily::standard, GemmFamily::preshuffle, GemmFamily::multi_d}) {
-    std::map<Pipeline, int> written;
-    std::size_t i = 0;
-    enumerate_amd_gemm({.chip = chip("gfx950"), .spec = *amd_gemm_spec()}, family, [&](const KernelConfig& config) {
-      const bool due = !written.contains(config.algorithm.pipeline) || i++ % 1999 == 0;
-      if (!due || !units.write(config, text)) return true;
-      all += text + gemm_assertions(config);
-      ++written[config.algorithm.pipeline];
-      return true;
-    });
-    EXPECT_EQ(written.size(), family == GemmFamily::preshuffle ? 1u : 3u) << name_of(family);
-  }
   const auto source = folder.path() / "all.cpp";
   ASSERT_TRUE(write_file_atomic(source, all).has_value());
   const auto run = run_process(
@@ -329,6 +360,67 @@ TEST(CkSource, GemmCompilesAgainstTheStandIn) {
        .time_limit = std::chrono::minutes(10)});
   ASSERT_TRUE(run.has_value()) << run.error().text();
   EXPECT_TRUE(run->succeeded()) << run->describe() << "\n" << run->errors.substr(0, 4000);
+}
+
+TEST(CkSource, GemmCompilesAgainstTheStandIn) {
+  CkWriter units = writer("gfx950");
+  std::string all, text;
+  for (const GemmFamily family : {GemmFamily::standard, GemmFamily::preshuffle, GemmFamily::multi_d,
+                                  GemmFamily::stream_k, GemmFamily::grouped_gemm}) {
+    std::set<std::tuple<Pipeline, Epilogue, StreamKReduction>> written;
+    std::size_t i = 0;
+    enumerate_amd_gemm({.chip = chip("gfx950"), .spec = *amd_gemm_spec()}, family, [&](const KernelConfig& config) {
+      const std::tuple kind(config.algorithm.pipeline, config.algorithm.epilogue,
+                            std::get<GemmSignature>(config.signature).stream_k_reduction);
+      const bool due = !written.contains(kind) || i++ % 2999 == 0;
+      if (!due || !units.write(config, text)) return true;
+      all += text + gemm_assertions(config);
+      written.insert(kind);
+      return true;
+    });
+    const std::size_t kinds = family == GemmFamily::preshuffle ? 1 : family == GemmFamily::stream_k ? 9 : 6;
+    EXPECT_EQ(written.size(), kinds) << name_of(family);
+  }
+  expect_compiles(all);
+}
+
+TEST(CkSource, ConvolutionCompilesAgainstTheStandIn) {
+  CkWriter units = writer("gfx950");
+  std::string all, text;
+  std::set<std::tuple<ConvDirection, int, Pipeline, bool, bool, bool, int, DataType>> written;
+  std::map<std::string, int> refused;
+  std::size_t i = 0;
+  const AmdConvQuery query{.chip = chip("gfx950"), .spec = *amd_conv_spec(), .gemm = *amd_gemm_spec()};
+  enumerate_amd_conv(query, [&](const KernelConfig& config) {
+    const auto& s = std::get<ConvSignature>(config.signature);
+    const Algorithm& a = config.algorithm;
+    const std::tuple kind(s.direction, s.spatial_dims, a.pipeline, s.two_stage,
+                          s.stream_k_reduction != StreamKReduction::none, a.explicit_gemm || s.large_tensor,
+                          a.groups_merged, s.depthwise ? s.data_type : DataType::fp16);
+    const bool due = !written.contains(kind) || i++ % 997 == 0;
+    if (!due) return true;
+    if (const Status status = units.write(config, text); !status) {
+      const std::string& why = status.error().message;
+      ++refused[why.substr(why.find("rule "), why.rfind(':') - why.find("rule "))];
+      return true;
+    }
+    all += text + conv_assertions(config);
+    written.insert(kind);
+    return true;
+  });
+  std::set<ConvDirection> directions;
+  std::set<Pipeline> pipelines;
+  for (const auto& kind : written) {
+    directions.insert(std::get<0>(kind));
+    pipelines.insert(std::get<2>(kind));
+  }
+  EXPECT_EQ(directions.size(), 3u);
+  EXPECT_EQ(pipelines, (std::set{Pipeline::compv1, Pipeline::mem, Pipeline::compv3, Pipeline::compv4, Pipeline::compv6,
+                                 Pipeline::basic_async_v1, Pipeline::depthwise}));
+  EXPECT_GT(written.size(), 30u);
+  for (const std::string_view rule : {"pipeline_is_written", "image_is_prepared", "depthwise_type_compiles"})
+    EXPECT_TRUE(refused.contains(fmt::format("rule {}", rule))) << rule;
+  expect_compiles(all);
 }
 
 INSTANTIATE_TEST_SUITE_P(All, CkSourceCompiles,

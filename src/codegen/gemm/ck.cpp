@@ -1,4 +1,4 @@
-// The words of GEMM's sources for Composable Kernel: the families standard, preshuffle and multi_d.
+// The words of GEMM's sources for Composable Kernel: one launch of a GEMM, or of a list.
 #include <fmt/format.h>
 
 #include "codegen/ck_words.hpp"
@@ -131,6 +131,12 @@ constexpr CkWord kWords[] = {
     {"preshuffle", [](Text& out, const KernelConfig& c,
                       const AmdChip&) { flag(out, signature(c).family == GemmFamily::preshuffle); }},
     {"wave_groups", [](Text& out, const KernelConfig& c, const AmdChip&) { number(out, c.algorithm.wave_groups); }},
+    {"strategy",
+     [](Text& out, const KernelConfig& c, const AmdChip&) {
+       constexpr std::string_view kNames[] = {"", "Atomic", "Linear", "Tree"};
+       out += "ck_tile::StreamKReductionStrategy::";
+       out += kNames[static_cast<std::size_t>(signature(c).stream_k_reduction)];
+     }},
     {"scheduler",
      [](Text& out, const KernelConfig& c, const AmdChip&) {
        constexpr std::string_view kNames[] = {"Default", "Intrawave", "Interwave"};
@@ -169,6 +175,8 @@ void write_record(Text& out, const KernelConfig& c) {
   };
   for (const auto& [on, field, value] : flags)
     if (on) line(field, value);
+  if (g.family == GemmFamily::stream_k) line("stream_k", fmt::format("StreamK::{}", name_of(g.stream_k_reduction)));
+  if (g.family == GemmFamily::grouped_gemm) line("grouped", "true");
   if (g.num_d > 0) line("num_d", fmt::format("{}", g.num_d));
   if (g.elementwise == ElementwiseKind::multi_d_add) line("elementwise", "Elementwise::multi_d_add");
   if (g.elementwise == ElementwiseKind::multi_d_multiply) line("elementwise", "Elementwise::multi_d_multiply");
@@ -204,9 +212,42 @@ std::string_view family(const KernelConfig& c) {
       return shuffled ? "preshuffle.cshuffle" : "preshuffle.default";
     case GemmFamily::multi_d:
       return shuffled ? "multi_d.cshuffle" : "multi_d.default";
+    case GemmFamily::grouped_gemm:
+      return shuffled ? "grouped.cshuffle" : "grouped.default";
     default:
       return name_of(signature(c).family);
   }
+}
+
+constexpr std::string_view kMakeLaunch =
+    "constexpr auto make_launch = [](auto kernel, dim3 grid, dim3 block, auto... arguments) {\n"
+    "  return ck_tile::make_kernel<BOUNDS>(kernel, grid, block, 0, arguments...);\n"
+    "};\n"
+    "template <class Kernel>\n"
+    "float enqueue(const GemmArguments& a, const ck_tile::stream_config& stream) {\n";
+
+std::string launch(std::string_view family) {
+  if (family == "stream_k")
+    return std::string(kMakeLaunch) +
+           "  const std::size_t bytes_of_c = std::size_t(kRecord.c_by_rows ? a.m : a.n) * a.stride_c *\n"
+           "                                 kRecord.c_bytes;\n"
+           "  return launch_stream_k<Kernel, kRecord.stream_k>(a, stream, bytes_of_c, make_launch);\n}\n\n";
+  if (family.starts_with("grouped."))
+    return std::string(kMakeLaunch) +
+           "  const auto bytes_of_c = [](const GemmGroup& g) {\n"
+           "    return std::size_t(kRecord.c_by_rows ? g.m : g.n) * g.stride_c * kRecord.c_bytes;\n"
+           "  };\n"
+           "  return launch_grouped<Kernel, kRecord.persistent>(a, stream, bytes_of_c, make_launch);\n}\n\n";
+  return "template <class Kernel>\n"
+         "float enqueue(const GemmArguments& a, const ck_tile::stream_config& stream) {\n"
+         "  const std::size_t bytes_of_c = std::size_t(kRecord.c_by_rows ? a.m : a.n) * a.stride_c *\n"
+         "                                 kRecord.c_bytes;\n"
+         "  return launch_gemm<Kernel, kRecord.num_d, kRecord.persistent>(\n"
+         "      a, stream, bytes_of_c, [](dim3 grid, auto kernel_arguments) {\n"
+         "        return ck_tile::make_kernel<BOUNDS>(\n"
+         "            Kernel{}, grid, Kernel::BlockSize(), 0, kernel_arguments);\n"
+         "      });\n"
+         "}\n\n";
 }
 
 }  // namespace
@@ -219,17 +260,14 @@ const CkOperation& ck_gemm_operation() {
       .arguments = "GemmArguments",
       .record = "GemmRecord",
       .instance = "GemmInstance",
-      .launch =
-          "template <class Kernel>\n"
-          "float enqueue(const GemmArguments& a, const ck_tile::stream_config& stream) {\n"
-          "  const std::size_t bytes_of_c = std::size_t(kRecord.c_by_rows ? a.m : a.n) * a.stride_c *\n"
-          "                                 kRecord.c_bytes;\n"
-          "  return launch_gemm<Kernel, kRecord.num_d, kRecord.persistent>(\n"
-          "      a, stream, bytes_of_c, [](dim3 grid, auto kernel_arguments) {\n"
-          "        return ck_tile::make_kernel<BOUNDS>(\n"
-          "            Kernel{}, grid, Kernel::BlockSize(), 0, kernel_arguments);\n"
-          "      });\n"
-          "}\n\n",
+      .launch = launch,
+      .min_blocks = [](Pipeline) { return 1; },
+      .workspace =
+          [](std::string_view family) {
+            return std::string(family == "stream_k"             ? "stream_k_workspace<Kernel>(a)"
+                               : family.starts_with("grouped.") ? "grouped_workspace<Kernel>(a)"
+                                                                : "");
+          },
       .family = family,
       .needs = [](const KernelConfig&) { return CkTraits{0}; },
       .trait_name = [](CkTraits) { return std::string_view(); },

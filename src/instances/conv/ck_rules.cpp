@@ -212,6 +212,26 @@ constexpr Rule<Subject> kSoundOnly[] = {
     {"depthwise_fills_chip_wave", "silicon: a depthwise block is one wave of 64 lanes",
      [](const Subject& s) { return dense(s) || s.chip.lanes_per_wave == kDepthwiseLanes; },
      [](const Subject& s) { return fmt::format("waves of {} lanes", s.chip.lanes_per_wave); }},
+    {"depthwise_type_compiles", "DepthwiseConvFwdTraits asserts fp16 or fp32",
+     [](const Subject& s) { return dense(s) || s.signature().data_type != DataType::bf16; },
+     [](const Subject& s) { return fmt::format("data_type {}", name_of(s.signature().data_type)); }},
+    {"pipeline_is_written", "the wavelet pipeline has waves that only load, and sources for it are not written",
+     [](const Subject& s) { return s.algorithm().pipeline != Pipeline::wavelet; },
+     [](const Subject& s) { return fmt::format("pipeline {}", name_of(s.algorithm().pipeline)); }},
+    {"image_is_prepared",
+     "a kernel that splits images reads a list of pieces that its caller works out; sources that make it are not "
+     "written",
+     [](const Subject& s) { return !s.signature().large_tensor; },
+     [](const Subject& s) { return fmt::format("large_tensor {}", s.signature().large_tensor); }},
+    {"merged_groups_are_implicit", "GroupedConvolutionForwardKernel asserts that an explicit GEMM has one group",
+     [](const Subject& s) {
+       return s.signature().direction != ConvDirection::forward || !s.algorithm().explicit_gemm ||
+              s.algorithm().groups_merged == 1;
+     },
+     [](const Subject& s) {
+       return fmt::format("explicit_gemm {}, groups_merged {}", s.algorithm().explicit_gemm,
+                          s.algorithm().groups_merged);
+     }},
     {"results_are_right",
      "kernel: the combination is none of those that were measured upstream to compute wrong results",
      [](const Subject& s) {

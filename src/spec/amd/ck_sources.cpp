@@ -38,7 +38,8 @@ Status check_alias_names(const JsonReader& from, const std::vector<CkAlias>& ali
   for (const CkAlias& alias : aliases) {
     for (const std::string& argument : alias.arguments) {
       if (argument.empty()) return from.refuse("no empty argument");
-      const bool is_name = argument.front() >= 'A' && argument.front() <= 'Z' && !argument.starts_with("Types::");
+      const bool is_name = argument.front() >= 'A' && argument.front() <= 'Z' && argument != "Element" &&
+                           argument.find("::") == std::string::npos;
       if (is_name && !holds(known, argument))
         return from.refuse(fmt::format("{} of {} to be an earlier alias", argument, alias.name));
     }
@@ -111,9 +112,11 @@ Status read_flags(const JsonReader& from, CkSourcesSpec::Flags& flags) {
 
 bool is_ck_word(std::string_view argument) {
   const auto is_upper = [](char c) { return c >= 'A' && c <= 'Z'; };
-  if (argument.empty() || argument == "true" || argument == "false") return false;
+  if (argument.empty() || argument == "true" || argument == "false" || argument == "void" || argument == "float")
+    return false;
   if (argument[0] == 'k' && argument.size() > 1 && is_upper(argument[1])) return false;
-  return argument[0] >= 'a' && argument[0] <= 'z';
+  // Names of Composable Kernel itself have colons.
+  return argument[0] >= 'a' && argument[0] <= 'z' && argument.find(':') == std::string_view::npos;
 }
 
 const std::string* CkUnit::class_of(Pipeline pipeline) const {

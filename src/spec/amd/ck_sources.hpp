@@ -24,7 +24,8 @@ struct CkAlias {
   std::vector<std::string> arguments;
 };
 
-/// Whether an argument is written from the instance: "pad_s" is, "Types::Q", "256", "true" and "kConstant" are not.
+/// Whether an argument is written from the instance: "pad_s" is, "Types::Q", "ck_tile::tuple<>", "256", "true" and
+/// "kConstant" are not.
 [[nodiscard]] bool is_ck_word(std::string_view argument);
 
 /// How one family's sources are written for some versions.

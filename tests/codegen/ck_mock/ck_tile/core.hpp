@@ -42,6 +42,18 @@ struct sequence {
   }
 };
 
+template <class... Entries>
+struct tuple {
+  static constexpr int kSize = sizeof...(Entries);
+};
+template <class... Entries>
+tuple<Entries...> make_tuple(Entries...) {
+  return {};
+}
+namespace element_wise {
+struct PassThrough {};
+}  // namespace element_wise
+
 template <class T>
 inline constexpr bool kIsFloat = std::is_same_v<T, float> || std::is_same_v<T, half_t> || std::is_same_v<T, bf16_t> ||
                                  std::is_same_v<T, fp8_t> || std::is_same_v<T, bf8_t>;

@@ -17,6 +17,12 @@ auto make_kernel(Kernel, dim3, dim3, std::size_t, Kargs) {
   static_assert(std::is_class_v<ArchTag>);
   return [](const stream_config&) {};
 }
+template <index_t kMinBlocks, class ArchTag, class Kernel, class First, class Second, class... Rest>
+auto make_kernel(Kernel, dim3, dim3, std::size_t, First, Second, Rest...) {
+  static_assert(std::is_invocable_v<const Kernel&, First, Second, Rest...>, "the kernel takes other arguments");
+  static_assert(std::is_class_v<ArchTag>);
+  return [](const stream_config&) {};
+}
 #else
 template <index_t kMaxThreads, index_t kMinBlocks, class Kernel, class Kargs>
 auto make_kernel(Kernel, dim3, dim3, std::size_t, Kargs) {

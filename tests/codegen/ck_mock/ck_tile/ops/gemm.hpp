@@ -2,6 +2,7 @@
 #pragma once
 
 #include <array>
+#include <vector>
 
 #include "ck_tile/core.hpp"
 #include "ck_tile/host/kernel_launch.hpp"
@@ -10,16 +11,11 @@ namespace ck_tile {
 
 using int8_t = std::int8_t;
 using int32_t = std::int32_t;
-template <class... Entries>
-struct tuple {
-  static constexpr int kSize = sizeof...(Entries);
-};
 namespace tensor_layout::gemm {
 struct RowMajor {};
 struct ColumnMajor {};
 }  // namespace tensor_layout::gemm
 namespace element_wise {
-struct PassThrough {};
 struct MultiDAdd {};
 struct MultiDMultiply {};
 }  // namespace element_wise
@@ -60,9 +56,15 @@ struct TileGemmUniversalTraits {
 template <class A, class B, class Acc, class Shape, class Traits,
           GemmPipelineScheduler kScheduler = GemmPipelineScheduler::Intrawave,
           class AElementwise = element_wise::PassThrough, class BElementwise = element_wise::PassThrough,
-          class AComputeType = A, class BComputeType = B>
+          class AComputeType = A, class BComputeType = B, bool kFixedVector = false, index_t kVectorA = 1,
+          index_t kVectorB = 1>
 struct UniversalGemmPipelineProblem {
   static_assert(Shape::kWhole && sizeof(Acc) >= sizeof(A) && sizeof(Traits) > 0);
+  static_assert(std::is_same_v<AElementwise, element_wise::PassThrough> &&
+                std::is_same_v<BElementwise, element_wise::PassThrough>);
+  static_assert(std::is_same_v<AComputeType, A> && std::is_same_v<BComputeType, B>);
+  static constexpr bool fixed_vector = kFixedVector;
+  static constexpr index_t vector_a = kVectorA, vector_b = kVectorB;
   using TraitsOf = Traits;
   using ShapeOf = Shape;
   static constexpr auto scheduler = kScheduler;
@@ -75,14 +77,31 @@ struct GemmPipeline {
   static_assert(P::TraitsOf::preshuffle == kPreshuffle);
   static_assert(kPreshuffle == (P::scheduler == GemmPipelineScheduler::Default));
 };
-template <class P>
-struct GemmPipelineAgBgCrMem : GemmPipeline<P, false, false> {};
-template <class P>
+/// Convolution has its own policy of local memory for some pipelines.
+struct DefaultGemmPolicy {};
+template <class P, class Policy = DefaultGemmPolicy>
+struct GemmPipelineAgBgCrMem : GemmPipeline<P, false, false> {
+  using PolicyOf = Policy;
+};
+template <class P, class Policy = DefaultGemmPolicy>
 struct GemmPipelineAgBgCrCompV3 : GemmPipeline<P, false, false> {
+  using PolicyOf = Policy;
   static_assert(P::scheduler == GemmPipelineScheduler::Intrawave);
 };
 template <class P>
 struct GemmPipelineAgBgCrCompV4 : GemmPipeline<P, true, false> {
+  static_assert(P::scheduler == GemmPipelineScheduler::Intrawave);
+};
+template <class P>
+struct GemmPipelineAgBgCrCompV6 : GemmPipeline<P, false, false> {
+  static_assert(P::scheduler == GemmPipelineScheduler::Intrawave);
+};
+template <class P, class Policy = DefaultGemmPolicy>
+struct GemmPipelineAGmemBGmemCRegV1 : GemmPipeline<P, false, false> {
+  using PolicyOf = Policy;
+};
+template <class P>
+struct GemmPipelineAGmemBGmemCRegAsyncV1 : GemmPipeline<P, false, false> {
   static_assert(P::scheduler == GemmPipelineScheduler::Intrawave);
 };
 template <class P>
@@ -94,12 +113,16 @@ template <class A, class B, class Ds, class Acc, class O, class DsLayout, class 
           index_t kBlockedN = 1, bool kDoubleLds = false>
 struct CShuffleEpilogueProblem {
   static_assert(Ds::kSize == DsLayout::kSize && kIsLayout<ELayout>);
+  using Output = O;
+  static constexpr bool fixed_vector = kFixedVector;
+  static constexpr index_t vector_c = kVectorC;
   static_assert(kTileM % (kWavesM * kWarpM) == 0 && kTileN % (kWavesN * kWarpN) == 0);
   static_assert(std::is_same_v<Elementwise, element_wise::PassThrough> == (Ds::kSize == 0));
   static constexpr int num_d = Ds::kSize;
 };
 template <class Problem>
 struct CShuffleEpilogue {
+  using ProblemOf = Problem;
   static constexpr int num_d = Problem::num_d;
 };
 template <class A, class B, class Ds, class Acc, class O, class DsLayout, class CLayout, class Elementwise,
@@ -145,6 +168,56 @@ template <class Partitioner, class Pipeline, class Epilogue>
 struct GemmKernelMultiD : GemmKernelBase<Partitioner, Pipeline, Epilogue> {
   using typename GemmKernelBase<Partitioner, Pipeline, Epilogue>::Kargs;
   static Kargs MakeKernelArgs(const GemmMultiDHostArgs<Epilogue::num_d>&) { return {}; }
+};
+
+enum class StreamKReductionStrategy { Atomic, Linear, Tree };
+template <class Shape, StreamKReductionStrategy kStrategy, bool kPersistent>
+struct StreamKTilePartitioner {
+  static_assert(Shape::kWhole);
+  static constexpr auto strategy = kStrategy;
+  static constexpr bool persistent = kPersistent;
+};
+struct StreamKHostArgs {
+  StreamKHostArgs(const void*, const void*, void*, index_t, index_t, index_t, index_t, index_t, index_t) {}
+};
+template <class Partitioner, class Pipeline, class Epilogue>
+struct StreamKKernel : GemmKernelBase<Partitioner, Pipeline, Epilogue> {
+  static_assert(Partitioner::persistent == Pipeline::Problem::TraitsOf::persistent, "persistence of the partitioner");
+  struct Kargs {
+    Partitioner tile_partitioner;
+  };
+  static Kargs MakeKernelArgs(const StreamKHostArgs&) { return {}; }
+  static bool IsSupportedArgument(const Kargs&) { return true; }
+  static std::uint32_t GetWorkSpaceSize(const Kargs&) { return 0; }
+  static void SetWorkSpacePointer(Kargs&, void*) {}
+  static dim3 GridSize(const Partitioner&) { return {}; }
+};
+
+template <index_t kNumD = 0>
+struct GroupedGemmHostArgs {
+  GroupedGemmHostArgs(const void*, const void*, const std::array<const void*, kNumD>&, void*, index_t, index_t, index_t,
+                      index_t, index_t, index_t, const std::array<index_t, kNumD>&, index_t) {}
+};
+template <index_t kNumD = 0>
+struct GemmTransKernelArg {
+  char bytes[64];
+};
+inline const void* cast_pointer_to_constant_address_space(void* pointer) {
+  return pointer;
+}
+template <class Partitioner, class Pipeline, class Epilogue>
+struct GroupedGemmKernel {
+  static_assert(Epilogue::num_d == 0 && sizeof(Partitioner) > 0);
+  static constexpr index_t kBlockSize = 256;
+  using Hosts = std::vector<GroupedGemmHostArgs<0>>;
+  using List = std::vector<GemmTransKernelArg<0>>;
+  static std::size_t GetWorkSpaceSize(index_t groups) { return static_cast<std::size_t>(groups); }
+  static List MakeKargs(const Hosts&) { return {}; }
+  static bool IsSupportedArgument(const List&) { return true; }
+  static dim3 GridSize(const Hosts&) { return {}; }
+  static dim3 MaxOccupancyGridSize(const stream_config&) { return {}; }
+  static dim3 BlockSize() { return {}; }
+  void operator()(const void*, index_t) const {}
 };
 
 }  // namespace ck_tile

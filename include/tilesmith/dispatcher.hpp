@@ -19,6 +19,7 @@
 #include <vector>
 
 #include "tilesmith/attention.hpp"
+#include "tilesmith/attention_backward.hpp"
 #include "tilesmith/device.hpp"
 #include "tilesmith/error.hpp"
 #include "tilesmith/gemm.hpp"
@@ -145,7 +146,7 @@ class OperationPlan : public Plan {
 
   [[nodiscard]] const Problem& problem() const { return problem_; }
 
-  /// Computes the result (attention's o and lse, a GEMM's D). On the CPU it is done when run returns; on a CUDA device
+  /// Computes the result (attention's o and lse, its gradients, a GEMM's D). On the CPU it is done when run returns; on a CUDA device
   /// it is queued on the stream. Errors: invalid_argument, launch_failed.
   [[nodiscard]] virtual Status run(const Arguments& arguments, const RunOptions& options = {}) const = 0;
 
@@ -157,6 +158,7 @@ class OperationPlan : public Plan {
 };
 
 using AttentionPlan = OperationPlan<AttentionProblem, AttentionArguments>;
+using AttentionBackwardPlan = OperationPlan<AttentionBackwardProblem, AttentionBackwardArguments>;
 using GemmPlan = OperationPlan<GemmProblem, GemmArguments>;
 
 /// A list of GEMMs, each with sizes, types and an epilogue of its own, computed as one call. On the CPU all GEMMs'
@@ -194,6 +196,7 @@ class TILESMITH_API Dispatcher {
   /// take the time of a compilation. Errors: invalid_argument, unsupported, not_found
   /// (no such device, no driver), compile_failed, load_failed.
   [[nodiscard]] Result<const AttentionPlan*> plan(const AttentionProblem& problem);
+  [[nodiscard]] Result<const AttentionBackwardPlan*> plan(const AttentionBackwardProblem& problem);
   [[nodiscard]] Result<const GemmPlan*> plan(const GemmProblem& problem);
   /// The plan for a list of products, the caller's own. Kernels and what is known of each problem stay with the
   /// dispatcher, so that a list of new sizes is planned in about a microsecond a product once kernels are there.
@@ -205,6 +208,8 @@ class TILESMITH_API Dispatcher {
   /// Plans are kept for each distinct options as long as the dispatcher lives, with the same guarantees; threads and
   /// loaded kernels are shared. Errors: also invalid_argument, when the options name another device.
   [[nodiscard]] Result<const AttentionPlan*> plan(const AttentionProblem& problem, const DispatcherOptions& options);
+  [[nodiscard]] Result<const AttentionBackwardPlan*> plan(const AttentionBackwardProblem& problem,
+                                                          const DispatcherOptions& options);
   [[nodiscard]] Result<const GemmPlan*> plan(const GemmProblem& problem, const DispatcherOptions& options);
   [[nodiscard]] Result<std::unique_ptr<const GemmListPlan>> plan(std::span<const GemmProblem> problems,
                                                                  const DispatcherOptions& options);
@@ -213,6 +218,8 @@ class TILESMITH_API Dispatcher {
   /// passed over. Compiles nothing; not cached. plan() takes the first candidate that can be had.
   /// Errors: invalid_argument; unsupported, when no kernel computes the problem, with the refusing rule.
   [[nodiscard]] Result<ChoiceInfo> candidates(const AttentionProblem& problem, const DispatcherOptions& options);
+  [[nodiscard]] Result<ChoiceInfo> candidates(const AttentionBackwardProblem& problem,
+                                              const DispatcherOptions& options);
   [[nodiscard]] Result<ChoiceInfo> candidates(const GemmProblem& problem, const DispatcherOptions& options);
 
   /// Packs B once for any number of calls with `packed_b`: products of these types, n and k, of any m, batch and

@@ -10,6 +10,7 @@
 #pragma once
 
 #include "tilesmith/attention.hpp"
+#include "tilesmith/attention_backward.hpp"
 #include "tilesmith/device.hpp"
 #include "tilesmith/dispatcher.hpp"
 #include "tilesmith/error.hpp"

@@ -47,7 +47,7 @@ struct BenchCliOptions {
 };
 
 void add_options(CLI::App& verb, BenchCliOptions& o) {
-  verb.add_option("--op", o.operation, "attention_fwd (or attention, the default), or gemm");
+  verb.add_option("--op", o.operation, "attention_fwd (or attention, the default), attention_bwd, or gemm");
   verb.add_option("--problem", o.problems.lines, "A problem as one line, as rows and `run` have it; as often as wanted")
       ->allow_extra_args(false);
   verb.add_option("--shapes", o.shapes,
@@ -116,21 +116,21 @@ nlohmann::json listing_of(const BenchProblems& problems) {
 }
 
 /// The operation that --op names; none: that of the problems on the command line, else attention.
-Result<Operation> named_operation(const BenchCliOptions& o) {
-  return parse_operation_option(o.operation.empty() ? "attention" : o.operation);
+Result<RowChoice> named_operation(const BenchCliOptions& o) {
+  return parse_row_option(o.operation.empty() ? "attention" : o.operation);
 }
 
 /// The problems that the command line describes, or those of a shapes file.
 Result<BenchProblems> problems_of(const BenchCliOptions& o) {
   if (o.problems.empty()) {
-    TS_ASSIGN(const Operation operation, named_operation(o));
+    TS_ASSIGN(const RowChoice operation, named_operation(o));
     return load_problems(operation, o.shapes, o.category, o.shard);
   }
   if (!o.shapes.empty())
     return fail(ErrorCode::invalid_argument, "--shapes beside problems on the command line", "one of them");
   ProblemWords words = o.problems;
   if (!o.operation.empty()) {
-    TS_ASSIGN(words.operation, parse_operation_option(o.operation));
+    TS_ASSIGN(words.operation, parse_row_option(o.operation));
   }
   Shard part;
   if (!o.shard.empty()) {
@@ -174,8 +174,8 @@ Status oracle_of(const CLI::App& verb, const BenchCliOptions& o) {
   return bench_oracle(o.oracle, setting);
 }
 
-Operation operation_of(const BenchProblems& problems) {
-  return std::visit([]<class Problem>(const std::vector<Problem>&) { return OperationOf<Problem>::type::kKernels; },
+RowChoice operation_of(const BenchProblems& problems) {
+  return std::visit([]<class Problem>(const std::vector<Problem>&) { return RowChoice::of<typename OperationOf<Problem>::type>(); },
                     problems);
 }
 
@@ -198,7 +198,7 @@ Status bench(const BenchCliOptions& o) {
   if (o.resume && o.csv.empty())
     return fail(ErrorCode::invalid_argument, "--resume without --csv", "the file to go on with");
   TS_ASSIGN(BenchProblems problems, problems_of(o));
-  const Operation operation = operation_of(problems);
+  const RowChoice operation = operation_of(problems);
   if (!o.config.empty()) {
     TS_ASSIGN(const std::string text, read_file(o.config, 16u << 20));
     TS_ASSIGN(options.config, BenchConfig::parse(operation, o.config, text));

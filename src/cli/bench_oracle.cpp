@@ -66,7 +66,7 @@ Result<Sampled> sampled_problems(const OracleCliOptions& o, const OracleSetting&
   }
   Result<Sampled> sampled = fail(ErrorCode::unsupported, "no problems of this operation can be drawn");
   any_operation([&]<class Op>(Op) {
-    if (Op::kKernels != setting.operation) return false;
+    if (!setting.operation.is<Op>()) return false;
     sampled = draw<Op>(o, setting, on_gpu);
     return true;
   });

@@ -26,7 +26,7 @@ struct OracleCliOptions {
 
 /// What the verb's other options say.
 struct OracleSetting {
-  Operation operation{};
+  RowChoice operation{};
   std::optional<BenchProblems> problems{};  ///< given; absent: random ones are drawn
   std::string device = "cpu", csv{}, json{};
   int threads = 0, workers = 0;

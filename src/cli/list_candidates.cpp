@@ -51,11 +51,11 @@ Result<AnyProblem> problem_of(const CLI::App& verb) {
   return AnyProblem(call.problem);
 }
 
-Result<AnyProblem> read_problem(const CLI::App& verb, Operation operation) {
-  Result<AnyProblem> problem = fail(ErrorCode::unsupported, fmt::format("no kernels of {} run", name_of(operation)),
-                                    "--op attention_fwd or gemm");
+Result<AnyProblem> read_problem(const CLI::App& verb, RowChoice operation) {
+  Result<AnyProblem> problem = fail(ErrorCode::unsupported, fmt::format("no kernels of {} run", operation.name()),
+                                    "--op attention_fwd, attention_bwd or gemm");
   any_operation([&]<class Op>(Op) {
-    if (Op::kKernels != operation) return false;
+    if (!operation.is<Op>()) return false;
     problem = problem_of<Op>(verb);
     return true;
   });
@@ -86,7 +86,7 @@ Status list_candidates_of(const CLI::App& verb, const CandidateOptions& options)
   const auto text_of = [&](const char* name) { return verb.get_option(name)->as<std::string>(); };
   if (verb.get_option("--arch")->count() == 0)
     return fail(ErrorCode::invalid_argument, "--arch is missing", "tilesmith arch names the architectures");
-  TS_ASSIGN(const Operation operation, parse_operation_option(text_of("--op")));
+  TS_ASSIGN(const RowChoice operation, parse_row_option(text_of("--op")));
   TS_ASSIGN(const AnyProblem problem, read_problem(verb, operation));
   TS_ASSIGN(const DeviceFacts facts, facts_of(text_of("--arch"), options.threads));
   TS_ASSIGN(const SelectionPolicy policy, parse_enum<SelectionPolicy>(options.policy));

@@ -1,6 +1,7 @@
 #include "codegen/essential.hpp"
 
 #include "instances/attention/cpu.hpp"
+#include "instances/attention_backward/cpu.hpp"
 #include "instances/gemm/cpu.hpp"
 
 namespace tilesmith {
@@ -81,6 +82,8 @@ void add_all_gemm(std::vector<KernelConfig>& set, const CpuSpec& spec) {
 std::vector<KernelConfig> essential_configs(const CpuSpec& spec) {
   std::vector<KernelConfig> set;
   for (const DataType type : generic_cpu_attention_types()) set.push_back(generic_cpu_attention(spec, type));
+  for (const DataType type : generic_cpu_attention_backward_types())
+    set.push_back(generic_cpu_attention_backward(spec, type));
   if (const auto generic = generic_cpu_gemm(spec)) set.push_back(*generic);
   add_all_attention(set, spec);
   add_all_gemm(set, spec);

@@ -4,10 +4,12 @@
 
 #include "codegen/attention/cpu.hpp"
 #include "codegen/attention/cuda.hpp"
+#include "codegen/attention_backward/cpu.hpp"
 #include "codegen/gemm/cpu.hpp"
 #include "codegen/gemm/cuda.hpp"
 #include "instances/attention/cpu.hpp"
 #include "instances/attention/cuda.hpp"
+#include "instances/attention_backward/cpu.hpp"
 #include "instances/gemm/cpu.hpp"
 #include "instances/gemm/cuda.hpp"
 #include "vocabulary/names/native.hpp"
@@ -154,12 +156,26 @@ Result<Source> attention_source(const KernelConfig& config, const CpuSpec& spec)
   return cpu_attention_source(parameters);
 }
 
+Result<Source> attention_backward_source(const KernelConfig& config, const CpuSpec& spec) {
+  TS_TRY(accept(cpu_attention_backward_rules(), CpuAttentionBackwardSubject{config, spec}));
+  const Key128 key = key_of(config);
+  CpuAttentionBackwardParameters parameters;
+  parameters.name = native_name(config);
+  parameters.key = {key.hi, key.lo};
+  parameters.level = template_level(config.algorithm.instruction, spec);
+  TS_ASSIGN(parameters.element, element_of(config, config.attention().data_type));
+  parameters.tile_m = config.algorithm.tile[0];
+  parameters.tile_n = config.algorithm.tile[1];
+  return cpu_attention_backward_source(parameters);
+}
+
 }  // namespace
 
 Result<Source> generate(const KernelConfig& config, const CpuSpec& spec) {
   if (config.operation() == Operation::conv) return std::unexpected(not_carried(config, "the operation"));
-  TS_ASSIGN(Source source,
-            config.operation() == Operation::gemm ? gemm_source(config, spec) : attention_source(config, spec));
+  TS_ASSIGN(Source source, config.operation() == Operation::gemm ? gemm_source(config, spec)
+                           : is_attention_backward(config)         ? attention_backward_source(config, spec)
+                                                                   : attention_source(config, spec));
   // Machine flags are facts of the level: those of its spec take the place of the template's own.
   std::erase_if(source.options, [](const std::string& option) { return option.starts_with("-m"); });
   source.options.insert(source.options.end(), spec.compile_flags.begin(), spec.compile_flags.end());

@@ -3,6 +3,7 @@
 
 #include "choose/device_class.hpp"
 #include "dispatch/attention/cpu.hpp"
+#include "dispatch/attention_backward/cpu.hpp"
 #include "dispatch/backend.hpp"
 #include "dispatch/cpu_registry.hpp"
 #include "dispatch/gemm/cpu.hpp"
@@ -44,12 +45,14 @@ class CpuBackend final : public Backend {
         pool_(std::move(pool)),
         team_(threads > 0 ? ThreadTeam(*pool_, threads) : ThreadTeam(*pool_)),
         attention_(machine, *registry_, team_),
+        attention_backward_(machine, *registry_, team_),
         gemm_(machine, *registry_, team_),
         pack_b_(machine, *registry_, team_),
         gemm_list_(team_),
         merge_states_(team_),
         append_kv_(team_) {
     add<AttentionFwd>(attention_);
+    add<AttentionBwd>(attention_backward_);
     add<Gemm>(gemm_);
     add<GemmPackB>(pack_b_);
     add<ListOf<Gemm>>(gemm_list_);
@@ -62,6 +65,7 @@ class CpuBackend final : public Backend {
   std::shared_ptr<ThreadPool> pool_;
   ThreadTeam team_;
   CpuAttention attention_;
+  CpuAttentionBackward attention_backward_;
   CpuGemm gemm_;
   CpuGemmPackB pack_b_;
   CpuGemmList gemm_list_;

@@ -17,6 +17,7 @@
 #include "dispatch/gemm/list.hpp"
 #include "dispatch/plan_cache.hpp"
 #include "problem/attention/problem.hpp"
+#include "problem/attention_backward/problem.hpp"
 #include "problem/gemm/problem.hpp"
 #include "problem/line.hpp"
 #include "vocabulary/names/native.hpp"
@@ -224,6 +225,10 @@ Result<const AttentionPlan*> Dispatcher::plan(const AttentionProblem& problem) {
   return impl_->plan<AttentionFwd>(problem);
 }
 
+Result<const AttentionBackwardPlan*> Dispatcher::plan(const AttentionBackwardProblem& problem) {
+  return impl_->plan<AttentionBwd>(problem);
+}
+
 Result<const GemmPlan*> Dispatcher::plan(const GemmProblem& problem) {
   return impl_->plan<Gemm>(problem);
 }
@@ -234,6 +239,11 @@ Result<std::unique_ptr<const GemmListPlan>> Dispatcher::plan(std::span<const Gem
 
 Result<const AttentionPlan*> Dispatcher::plan(const AttentionProblem& problem, const DispatcherOptions& options) {
   return impl_->plan<AttentionFwd>(problem, options);
+}
+
+Result<const AttentionBackwardPlan*> Dispatcher::plan(const AttentionBackwardProblem& problem,
+                                                      const DispatcherOptions& options) {
+  return impl_->plan<AttentionBwd>(problem, options);
 }
 
 Result<const GemmPlan*> Dispatcher::plan(const GemmProblem& problem, const DispatcherOptions& options) {
@@ -247,6 +257,10 @@ Result<std::unique_ptr<const GemmListPlan>> Dispatcher::plan(std::span<const Gem
 
 Result<ChoiceInfo> Dispatcher::candidates(const AttentionProblem& problem, const DispatcherOptions& options) {
   return impl_->candidates<AttentionFwd>(problem, options);
+}
+
+Result<ChoiceInfo> Dispatcher::candidates(const AttentionBackwardProblem& problem, const DispatcherOptions& options) {
+  return impl_->candidates<AttentionBwd>(problem, options);
 }
 
 Result<ChoiceInfo> Dispatcher::candidates(const GemmProblem& problem, const DispatcherOptions& options) {

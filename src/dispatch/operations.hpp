@@ -30,6 +30,8 @@ struct PlanOf;
 template <>
 struct PlanOf<AttentionFwd> : std::type_identity<AttentionPlan> {};
 template <>
+struct PlanOf<AttentionBwd> : std::type_identity<AttentionBackwardPlan> {};
+template <>
 struct PlanOf<Gemm> : std::type_identity<GemmPlan> {};
 template <>
 struct PlanOf<GemmPackB> : std::type_identity<GemmPackBPlan> {};

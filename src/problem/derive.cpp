@@ -29,6 +29,20 @@ AttentionProblem derived(const AttentionProblem& problem, const AttentionArgumen
   return out;
 }
 
+AttentionBackwardProblem derived(const AttentionBackwardProblem& problem,
+                                 const AttentionBackwardArguments& arguments) {
+  AttentionBackwardProblem out = problem;
+  const AttentionProblem forward = derived(forward_of(problem), arguments.forward);
+  out.negative_scale = forward.negative_scale;
+  out.unaligned = forward.unaligned;
+  out.unaligned_bias = forward.unaligned_bias;
+  const int bits = bits_of(problem.data_type);
+  for (const AttentionStrides* s :
+       {&arguments.dout_strides, &arguments.dq_strides, &arguments.dk_strides, &arguments.dv_strides})
+    out.unaligned |= is_off(s->batch | s->head | s->row, bits);
+  return out;
+}
+
 GemmProblem derived(const GemmProblem& problem, const GemmArguments& arguments) {
   GemmProblem out = problem;
   const auto any_off = [&](const GemmOperand& matrix, DataType type) {
@@ -41,6 +55,10 @@ GemmProblem derived(const GemmProblem& problem, const GemmArguments& arguments) 
 }
 
 AttentionProblem with_derived_fields(const AttentionProblem& problem) {
+  return validate(problem) ? derived(problem, dense_arguments(problem, AttentionLayout::bhsd)) : problem;
+}
+
+AttentionBackwardProblem with_derived_fields(const AttentionBackwardProblem& problem) {
   return validate(problem) ? derived(problem, dense_arguments(problem, AttentionLayout::bhsd)) : problem;
 }
 

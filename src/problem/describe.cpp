@@ -26,6 +26,16 @@ std::string describe(const AttentionProblem& p) {
   return out;
 }
 
+std::string describe(const AttentionBackwardProblem& p) {
+  AttentionProblem forward = forward_of(p);
+  forward.lse = false;
+  std::string out = describe(forward) + " backward";
+  for (const auto& [set, word] :
+       {std::pair{p.dlse, " dlse"}, {p.dbias, " dbias"}, {p.dalibi, " dalibi"}, {p.dsink, " dsink"}})
+    if (set) out += word;
+  return out;
+}
+
 std::string layout_of(const GemmProblem& p) {
   return fmt::format("{}{}{}", name_of(p.order_a), name_of(p.order_b), name_of(p.order_d));
 }

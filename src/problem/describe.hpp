@@ -11,6 +11,7 @@ namespace tilesmith {
 
 /// "bf16 b1 h16/4 s512x1024 d128 causal".
 [[nodiscard]] std::string describe(const AttentionProblem& problem);
+[[nodiscard]] std::string describe(const AttentionBackwardProblem& problem);
 /// "bf16 256x512x1024 rcr bias+gelu": m x n x k.
 [[nodiscard]] std::string describe(const GemmProblem& problem);
 [[nodiscard]] inline std::string describe(const AnyProblem& problem) {

@@ -11,6 +11,7 @@ namespace tilesmith {
 /// Keys beside the fields that say some of them together, for people and for programs that read results: the window of
 /// attention, and the orders of a GEMM's matrices.
 void add_joined_fields(nlohmann::json& json, const AttentionProblem& problem);
+void add_joined_fields(nlohmann::json& json, const AttentionBackwardProblem& problem);
 void add_joined_fields(nlohmann::json& json, const GemmProblem& problem);
 template <class Other>
 void add_joined_fields(nlohmann::json&, const Other&) {}

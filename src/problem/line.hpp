@@ -95,6 +95,13 @@ struct Line<Gemm> {
   [[nodiscard]] static GemmNumbers usual_numbers(const GemmProblem& problem);
 };
 
+template <>
+struct Line<AttentionBwd> {
+  [[nodiscard]] static std::vector<ProblemOption<AttentionBwd>> options();
+  [[nodiscard]] static Status complete(RandomCall<AttentionBwd>& call, const GivenFields& given);
+  [[nodiscard]] static AttentionNumbers usual_numbers(const AttentionBackwardProblem& problem);
+};
+
 /// Every option of an operation's problems, in the order of its lines.
 template <class Op>
 [[nodiscard]] const std::vector<ProblemOption<Op>>& problem_options() {

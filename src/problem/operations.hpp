@@ -16,6 +16,7 @@
 #include "problem/fields.hpp"
 #include "problem/gemm/numbers.hpp"
 #include "tilesmith/attention.hpp"
+#include "tilesmith/attention_backward.hpp"
 #include "tilesmith/gemm.hpp"
 #include "vocabulary/signature.hpp"
 
@@ -39,8 +40,17 @@ struct Gemm {
   static constexpr Operation kKernels = Operation::gemm;
 };
 
+struct AttentionBwd {
+  using Problem = AttentionBackwardProblem;
+  using Arguments = AttentionBackwardArguments;
+  using Numbers = AttentionNumbers;
+  static constexpr std::string_view kName = "attention_bwd";
+  static constexpr std::string_view kAbout = "Attention backward: gradients by q, k, v, the bias, slopes and sinks";
+  static constexpr Operation kKernels = Operation::attention;
+};
+
 /// Every operation that runs.
-using Operations = std::tuple<AttentionFwd, Gemm>;
+using Operations = std::tuple<AttentionFwd, Gemm, AttentionBwd>;
 
 namespace detail {
 template <class Tuple>
@@ -103,6 +113,36 @@ template <class Visit>
 constexpr bool any_operation(Visit&& visit) {
   return detail::OperationList<Operations>::any_of(visit);
 }
+
+/// Which row is meant: by its name, or the first whose kernels an operation has. Operations of kernels that no row has
+/// are a choice of none.
+class RowChoice {
+ public:
+  constexpr RowChoice() = default;
+  constexpr RowChoice(Operation kernels)  // NOLINT(google-explicit-constructor)
+      : name_(name_of(kernels)) {
+    any_operation([&]<class Op>(Op) {
+      if (Op::kKernels != kernels) return false;
+      name_ = Op::kName;
+      return true;
+    });
+  }
+  template <class Op>
+  [[nodiscard]] static constexpr RowChoice of() {
+    RowChoice choice;
+    choice.name_ = Op::kName;
+    return choice;
+  }
+
+  template <class Op>
+  [[nodiscard]] constexpr bool is() const {
+    return name_ == Op::kName;
+  }
+  [[nodiscard]] constexpr std::string_view name() const { return name_; }
+
+ private:
+  std::string_view name_ = std::tuple_element_t<0, Operations>::kName;
+};
 
 /// "gemm;m=256;n=512;": the operation and every field that is not at its default. Equal for equal problems alone, and
 /// the same text after a field with a default was added. Rows of a bench are known by it.

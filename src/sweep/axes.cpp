@@ -148,12 +148,12 @@ bool has_all(const ProblemWords& given) {
 }
 
 /// The operation that is meant: the one that was named, else the first that has all of the options.
-Operation meant_operation(const ProblemWords& given) {
-  Operation meant = given.operation.value_or(Operation::attention);
+RowChoice meant_operation(const ProblemWords& given) {
+  RowChoice meant = given.operation.value_or(RowChoice());
   if (!given.operation)
     any_operation([&]<class Op>(Op) {
       if (!has_all<Op>(given)) return false;
-      meant = Op::kKernels;
+      meant = RowChoice::of<Op>();
       return true;
     });
   return meant;
@@ -177,11 +177,11 @@ Result<std::vector<std::string>> axis_values(std::string_view option, std::strin
 }
 
 Result<BenchProblems> problems_of_words(const ProblemWords& given, Shard shard) {
-  const Operation operation = meant_operation(given);
-  Result<BenchProblems> out = fail(ErrorCode::unsupported, fmt::format("no kernel of {} runs here", name_of(operation)),
-                                   "--op attention_fwd or gemm");
+  const RowChoice operation = meant_operation(given);
+  Result<BenchProblems> out = fail(ErrorCode::unsupported, fmt::format("no kernel of {} runs here", operation.name()),
+                                   "--op attention_fwd, attention_bwd or gemm");
   any_operation([&]<class Op>(Op) {
-    if (Op::kKernels != operation) return false;
+    if (!operation.is<Op>()) return false;
     out = [&]() -> Result<BenchProblems> {
       Collection<typename Op::Problem> problems(shard);
       TS_TRY(add_product<Op>(given.words, problems));

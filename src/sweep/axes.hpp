@@ -24,7 +24,7 @@ namespace tilesmith {
 
 /// What a command line says of the problems of a sweep.
 struct ProblemWords {
-  std::optional<Operation> operation;  ///< absent: the one that has all of the options
+  std::optional<RowChoice> operation;  ///< absent: the one that has all of the options
   std::vector<std::string> words;      ///< options and their values, one after the other
   std::vector<std::string> lines;      ///< whole problems, "gemm -m 3 -n 4 -k 5" or without the operation's name
 

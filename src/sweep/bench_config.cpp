@@ -85,6 +85,7 @@ void also_called(Traits<Object>& traits, std::string name, std::string_view fiel
 }
 
 void add_other_traits(Traits<AttentionProblem>&) {}
+void add_other_traits(Traits<AttentionBackwardProblem>&) {}
 
 void add_other_traits(Traits<GemmProblem>& traits) {
   also_called(traits, "data_type", "type_a");
@@ -163,20 +164,20 @@ std::vector<std::string> names_of_traits() {
 
 }  // namespace
 
-Result<BenchConfig> BenchConfig::parse(Operation operation, std::string_view file, std::string_view text) {
+Result<BenchConfig> BenchConfig::parse(RowChoice operation, std::string_view file, std::string_view text) {
   FoundTrait (*find)(std::string_view) = nullptr;
   std::vector<std::string> known;
   for_each_operation([&]<class Op>(Op) {
-    if (Op::kKernels != operation || find != nullptr) return;
+    if (!operation.is<Op>()) return;
     find = find_trait_of<typename Op::Problem>;
     known = names_of_traits<typename Op::Problem>();
   });
   if (find == nullptr)
-    return fail(ErrorCode::unsupported, fmt::format("no bench runs {}", name_of(operation)), "attention_fwd or gemm");
+    return fail(ErrorCode::unsupported, fmt::format("no bench runs {}", operation.name()), "attention_fwd, attention_bwd or gemm");
   TS_ASSIGN(const nlohmann::json document, JsonReader::parse(file, text));
   const JsonReader root(std::string(file), document);
   TS_TRY(root.only({"variant", "trait_config"}));
-  if (root.has("variant") && operation != Operation::attention)
+  if (root.has("variant") && !operation.is<AttentionFwd>())
     return root.at("variant").refuse("no variant: this operation has none");
   if (root.has("variant")) {
     TS_ASSIGN(const std::string variant, root.at("variant").string());

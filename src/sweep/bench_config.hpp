@@ -26,7 +26,7 @@ class BenchConfig {
   BenchConfig() = default;
 
   /// Errors name file, JSON path, value and what would be right.
-  [[nodiscard]] static Result<BenchConfig> parse(Operation operation, std::string_view file, std::string_view text);
+  [[nodiscard]] static Result<BenchConfig> parse(RowChoice operation, std::string_view file, std::string_view text);
 
   [[nodiscard]] bool allows(const AnyProblem& problem) const;
   [[nodiscard]] bool allows(const Recipe& recipe) const;

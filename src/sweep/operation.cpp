@@ -11,22 +11,22 @@
 namespace tilesmith {
 namespace {
 
-/// Calls `visit` with the row whose kernels these are. Error: unsupported, where no row has them.
+/// Calls `visit` with the row that is meant. Error: unsupported, where none is.
 template <class T, class Visit>
-Result<T> with_row(Operation operation, Visit visit) {
+Result<T> with_row(RowChoice row, Visit visit) {
   std::optional<Result<T>> result;
   for_each_operation([&]<class Op>(Op) {
-    if (Op::kKernels == operation && !result) result = visit.template operator()<Op>();
+    if (row.is<Op>()) result = visit.template operator()<Op>();
   });
   if (result) return std::move(*result);
   std::string rows;
-  for_each_operation([&]<class Op>(Op) { rows += (rows.empty() ? "" : ", ") + std::string(name_of(Op::kKernels)); });
-  return fail(ErrorCode::unsupported, fmt::format("no kernel of {} runs here", name_of(operation)), rows);
+  for_each_operation([&]<class Op>(Op) { rows += (rows.empty() ? "" : ", ") + std::string(Op::kName); });
+  return fail(ErrorCode::unsupported, fmt::format("no kernel of {} runs here", row.name()), rows);
 }
 
 }  // namespace
 
-Result<BenchProblems> load_problems(Operation operation, const std::string& path, std::string_view tier,
+Result<BenchProblems> load_problems(RowChoice operation, const std::string& path, std::string_view tier,
                                     std::string_view shard) {
   Shard part;
   if (!shard.empty()) {
@@ -42,7 +42,7 @@ Result<BenchProblems> load_problems(Operation operation, const std::string& path
   });
 }
 
-Result<std::chrono::milliseconds> time_limit(Operation operation, const std::string& path, std::string_view tier) {
+Result<std::chrono::milliseconds> time_limit(RowChoice operation, const std::string& path, std::string_view tier) {
   if (is_file_of_lines(path)) return std::chrono::seconds(60);
   return with_row<std::chrono::milliseconds>(operation, [&]<class Op>() -> Result<std::chrono::milliseconds> {
     TS_ASSIGN(const int seconds, BenchOperation<Op>::timeout_s(path, tier));

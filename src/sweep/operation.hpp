@@ -35,11 +35,11 @@ using BenchProblems = detail::ProblemLists<Operations>::type;
 /// The problems of a tier ("smoke") of the shapes file `path`, or of the operation's built-in file when it is empty; of
 /// the part `shard` ("2/8"), or all when it is empty. Each comes once. Errors: unsupported, for operations that no
 /// sweep runs.
-[[nodiscard]] Result<BenchProblems> load_problems(Operation operation, const std::string& path, std::string_view tier,
+[[nodiscard]] Result<BenchProblems> load_problems(RowChoice operation, const std::string& path, std::string_view tier,
                                                   std::string_view shard);
 
 /// How long one candidate may take on one problem of the tier, as the same file says.
-[[nodiscard]] Result<std::chrono::milliseconds> time_limit(Operation operation, const std::string& path,
+[[nodiscard]] Result<std::chrono::milliseconds> time_limit(RowChoice operation, const std::string& path,
                                                            std::string_view tier);
 
 template <class Op>

@@ -1,18 +1,11 @@
 // Attention forward of any head dimension with every trait, all of it known at run time: what serves a problem that no
 // other kernel does. One task computes kTileM queries of a head, over blocks of kTileN keys, in float32.
 
-using Stored = StoredAs<kElement>::Type;
-using Output = StoredAs<kOutput>::Type;
-
 constexpr int kStrip = 4;         // queries that are multiplied together
 constexpr int kScaleBlock = 128;  // rows of a sequence that share a scale of 8-bit elements
 
 TS_INLINE const TsAttentionArgs& arguments(const void* args) {
   return *static_cast<const TsAttentionArgs*>(args);
-}
-
-TS_INLINE long long whole_vectors(long long count) {
-  return (count + kLanes - 1) / kLanes * kLanes;
 }
 
 // A thread's memory, in floats.
@@ -109,25 +102,6 @@ TS_INLINE long long offset_of_key(const TsAttentionArgs& args, const TsStrides& 
 TS_INLINE float scale_at(const TsAttentionScale& scale, long long batch, long long head, long long row) {
   return scale.data == nullptr ? 1.0f
                                : scale.data[batch * scale.batch + head * scale.head + row / kScaleBlock * scale.block];
-}
-
-// A row as floats times `scale`, and zeros up to a whole vector.
-inline void read_row(const Stored* from, long long count, float scale, float* to) {
-  long long c = 0;
-  for (; c + kLanes <= count; c += kLanes) store(to + c, load_floats<kElement, kLanes>(from + c) * scale);
-  if (c == count) return;
-  Stored rest[kLanes] = {};
-  for (long long i = c; i < count; ++i) rest[i - c] = from[i];
-  store(to + c, load_floats<kElement, kLanes>(rest) * scale);
-}
-
-inline void write_row(const float* from, long long count, Output* to) {
-  long long c = 0;
-  for (; c + kLanes <= count; c += kLanes) store_floats<kOutput, kLanes>(to + c, load(from + c));
-  if (c == count) return;
-  Output rest[kLanes];
-  store_floats<kOutput, kLanes>(rest, load(from + c));
-  for (long long i = c; i < count; ++i) to[i] = rest[i - c];
 }
 
 // Keys and values `key` .. `key + count - 1`, and zeros up to the block's end and before `first`: no query sees what

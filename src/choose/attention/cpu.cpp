@@ -40,7 +40,8 @@ bool has_traits(const KernelConfig& config, const AttentionProblem& problem) {
   if (config.operation() != Operation::attention) return false;
   const AttentionSignature& have = config.attention();
   const AttentionSignature want = signature_of(problem);
-  if (config.algorithm.pipeline == Pipeline::generic) return have.data_type == want.data_type;
+  if (config.algorithm.pipeline == Pipeline::generic)
+    return have.family == want.family && have.data_type == want.data_type;
   AttentionSignature rest = have;
   if (have.mask == MaskKind::generic) rest.mask = want.mask;
   if (have.bias == BiasKind::elementwise && want.bias == BiasKind::none) rest.bias = want.bias;

@@ -83,7 +83,7 @@ std::vector<std::string_view> fragments(const CpuAttentionParameters& p) {
                                          "attention/philox.h",
                                          "common/elements.h"};
   if (p.pipeline == Pipeline::generic) {
-    names.push_back("attention/generic.h");
+    names.insert(names.end(), {"attention/rows.h", "attention/generic.h"});
     return names;
   }
   names.insert(names.end(), {"common/convert.h", "attention/sequence.h"});

@@ -5,6 +5,7 @@
 
 #include "base/json.hpp"
 #include "cli/attention/options.hpp"
+#include "cli/attention_backward/options.hpp"
 #include "cli/gemm/options.hpp"
 #include "cli/tensor_file.hpp"
 #include "trial/host_outputs.hpp"
@@ -24,6 +25,20 @@ struct RunOperation<AttentionFwd> {
 
   [[nodiscard]] static std::vector<TensorTarget> targets(const Options& o) { return {{o.out, "o"}, {o.lse, "lse"}}; }
   static void add_figures(nlohmann::json&, const AttentionCase&, const HostOutputs&) {}
+};
+
+template <>
+struct RunOperation<AttentionBwd> {
+  using Options = AttentionBackwardOptions;
+
+  [[nodiscard]] static std::vector<TensorTarget> targets(const Options& o) {
+    std::vector<TensorTarget> out{{o.dq, "dq"}, {o.dk, "dk"}, {o.dv, "dv"}};
+    if (!o.dbias.empty()) out.push_back({o.dbias, "dbias"});
+    if (!o.dalibi.empty()) out.push_back({o.dalibi, "dalibi"});
+    if (!o.dsink.empty()) out.push_back({o.dsink, "dsink"});
+    return out;
+  }
+  static void add_figures(nlohmann::json&, const AttentionBackwardCase&, const HostOutputs&) {}
 };
 
 template <>

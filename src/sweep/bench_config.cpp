@@ -189,7 +189,7 @@ Result<BenchConfig> BenchConfig::parse(RowChoice operation, std::string_view fil
   for (const auto& [name, reader] : members) {
     const FoundTrait trait = find(name);
     if (!trait.read)
-      return fail(ErrorCode::parse, fmt::format("{} is no trait of a bench of {}", reader.place(), name_of(operation)),
+      return fail(ErrorCode::parse, fmt::format("{} is no trait of a bench of {}", reader.place(), operation.name()),
                   did_you_mean(name, known));
     TS_TRY(reader.only({"values"}));
     TS_ASSIGN(const auto values, reader.at("values").elements());

@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
 #include "dispatch/gemm/pack_b.hpp"
 #include "problem/derive.hpp"
 #include "sweep/attention/shapes.hpp"
@@ -62,6 +64,43 @@ Result<std::vector<AttentionProblem>> BenchOperation<AttentionFwd>::load(const s
 Result<int> BenchOperation<AttentionFwd>::timeout_s(const std::string& path, std::string_view tier) {
   TS_ASSIGN(const AttentionShapes shapes, AttentionShapes::load(path));
   return shapes.timeout_s(tier);
+}
+
+AttentionBackwardProblem BenchOperation<AttentionBwd>::measured(const AttentionBackwardProblem& problem) {
+  return derived(problem, dense_arguments(problem, usual_call(problem).numbers.layout));
+}
+
+Result<std::vector<AttentionBackwardProblem>> BenchOperation<AttentionBwd>::load(const std::string& path,
+                                                                                 std::string_view tier, Shard part) {
+  TS_ASSIGN(const std::vector<AttentionProblem> forward, load_attention_problems(path, tier, part));
+  std::vector<AttentionBackwardProblem> problems;
+  for (const AttentionProblem& f : forward) {
+    AttentionBackwardProblem p{.data_type = f.data_type,
+                               .mode = f.mode,
+                               .batch = f.batch,
+                               .heads_q = f.heads_q,
+                               .heads_kv = f.heads_kv,
+                               .seqlen_q = f.seqlen_q,
+                               .seqlen_k = f.seqlen_k,
+                               .head_dim_qk = f.head_dim_qk,
+                               .head_dim_v = f.head_dim_v,
+                               .mask = f.mask,
+                               .window_left = f.window_left,
+                               .window_right = f.window_right,
+                               .diagonal = f.diagonal,
+                               .bias = f.bias,
+                               .soft_cap = f.soft_cap,
+                               .sink = f.sink,
+                               .dropout = f.dropout,
+                               .dsink = f.sink,
+                               .negative_scale = f.negative_scale};
+    if (f.page_size == 0 && validate(p) && std::ranges::find(problems, p) == problems.end()) problems.push_back(p);
+  }
+  return problems;
+}
+
+Result<int> BenchOperation<AttentionBwd>::timeout_s(const std::string& path, std::string_view tier) {
+  return BenchOperation<AttentionFwd>::timeout_s(path, tier);
 }
 
 GemmProblem BenchOperation<Gemm>::measured(const GemmProblem& problem) {

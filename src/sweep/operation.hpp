@@ -16,6 +16,7 @@
 #include "problem/operations.hpp"
 #include "sweep/shard.hpp"
 #include "trial/attention/case.hpp"
+#include "trial/attention_backward/case.hpp"
 #include "trial/gemm/case.hpp"
 #include "vocabulary/signature.hpp"
 
@@ -55,6 +56,19 @@ struct BenchOperation<AttentionFwd> {
   [[nodiscard]] static DataType product_type(const AttentionProblem& problem) { return problem.data_type; }
   [[nodiscard]] static Result<std::vector<AttentionProblem>> load(const std::string& path, std::string_view tier,
                                                                   Shard part);
+  [[nodiscard]] static Result<int> timeout_s(const std::string& path, std::string_view tier);
+};
+
+template <>
+struct BenchOperation<AttentionBwd> {
+  [[nodiscard]] static AttentionBackwardProblem measured(const AttentionBackwardProblem& problem);
+  [[nodiscard]] static std::optional<Recipe> preparing(const Backend&, const AttentionBackwardProblem&) {
+    return std::nullopt;
+  }
+  [[nodiscard]] static DataType product_type(const AttentionBackwardProblem& problem) { return problem.data_type; }
+  /// The backward of attention forward's shapes: those of problems that have one.
+  [[nodiscard]] static Result<std::vector<AttentionBackwardProblem>> load(const std::string& path,
+                                                                          std::string_view tier, Shard part);
   [[nodiscard]] static Result<int> timeout_s(const std::string& path, std::string_view tier);
 };
 

@@ -68,5 +68,6 @@ Result<std::vector<DrawnProblem<Op>>> draw_problems(const SampleOptions& options
 
 template Result<std::vector<DrawnProblem<Gemm>>> draw_problems(const SampleOptions&);
 template Result<std::vector<DrawnProblem<AttentionFwd>>> draw_problems(const SampleOptions&);
+template Result<std::vector<DrawnProblem<AttentionBwd>>> draw_problems(const SampleOptions&);
 
 }  // namespace tilesmith

@@ -55,6 +55,13 @@ struct ShapeFamilies<AttentionFwd> {
   [[nodiscard]] static AttentionProblem draw(std::string_view family, DataType type, ShapeRandom& random);
 };
 
+template <>
+struct ShapeFamilies<AttentionBwd> {
+  [[nodiscard]] static std::span<const std::string_view> families();
+  [[nodiscard]] static std::vector<DataType> usual_types() { return {DataType::bf16}; }
+  [[nodiscard]] static AttentionBackwardProblem draw(std::string_view family, DataType type, ShapeRandom& random);
+};
+
 struct SampleOptions {
   int count = 64;  ///< of problems; families, then types, take turns
   std::uint64_t seed = 1;

@@ -6,6 +6,7 @@ namespace tilesmith {
 namespace {
 
 constexpr std::array<std::string_view, 5> kAttentionFamilies = {"prefill", "decode", "append", "varlen", "odd"};
+constexpr std::array<std::string_view, 3> kBackwardFamilies = {"training", "varlen", "odd"};
 constexpr std::array<std::int64_t, 3> kHeadDims = {64, 128, 256};
 constexpr std::array<std::int64_t, 5> kOddHeadDims = {32, 40, 72, 80, 96};
 constexpr std::array<std::int64_t, 3> kGroups = {1, 4, 8};  // query heads of a head of keys
@@ -49,6 +50,25 @@ AttentionProblem ShapeFamilies<AttentionFwd>::draw(std::string_view family, Data
     p.seqlen_q = p.seqlen_k = random.size(128, 16384, 8);
   }
   return p;
+}
+
+std::span<const std::string_view> ShapeFamilies<AttentionBwd>::families() {
+  return kBackwardFamilies;
+}
+
+AttentionBackwardProblem ShapeFamilies<AttentionBwd>::draw(std::string_view family, DataType type,
+                                                           ShapeRandom& random) {
+  const AttentionProblem f = ShapeFamilies<AttentionFwd>::draw(family == "training" ? "prefill" : family, type, random);
+  return {.data_type = type,
+          .mode = f.mode,
+          .batch = f.batch,
+          .heads_q = f.heads_q,
+          .heads_kv = f.heads_kv,
+          .seqlen_q = f.seqlen_q,
+          .seqlen_k = f.seqlen_k,
+          .head_dim_qk = f.head_dim_qk,
+          .head_dim_v = f.head_dim_v,
+          .mask = f.mask};
 }
 
 }  // namespace tilesmith

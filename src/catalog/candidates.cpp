@@ -9,6 +9,7 @@
 #include "base/json.hpp"
 #include "choose/attention/cpu.hpp"
 #include "choose/attention/cuda.hpp"
+#include "choose/attention_backward/cpu.hpp"
 #include "choose/gemm/cpu.hpp"
 #include "choose/gemm/cuda.hpp"
 #include "spec/architectures.hpp"
@@ -34,11 +35,16 @@ Result<DeviceFacts> facts_of(std::string_view arch, int threads) {
 Result<CandidateList> list_candidates(const DeviceFacts& facts, const AnyProblem& problem) {
   return std::visit(
       [](const auto& device, const auto& one) -> Result<CandidateList> {
-        TS_ASSIGN(Ranking ranking, rank(device, one));
-        TS_ASSIGN(std::vector<Refusal> refused, refusals(device, one));
-        CandidateList list{std::move(ranking), std::move(refused)};
-        if constexpr (requires { model_terms(device, one); }) list.terms = model_terms(device, one);
-        return list;
+        if constexpr (requires { rank(device, one); }) {
+          TS_ASSIGN(Ranking ranking, rank(device, one));
+          TS_ASSIGN(std::vector<Refusal> refused, refusals(device, one));
+          CandidateList list{std::move(ranking), std::move(refused)};
+          if constexpr (requires { model_terms(device, one); }) list.terms = model_terms(device, one);
+          return list;
+        } else {
+          return fail(ErrorCode::unsupported, fmt::format("no kernels of {} for this device", operation_name_of(one)),
+                      "a device that has them, such as a CPU level");
+        }
       },
       facts, problem);
 }

@@ -10,6 +10,7 @@
 #include "choose/candidate.hpp"
 #include "choose/inductor_tables.hpp"
 #include "tilesmith/attention.hpp"
+#include "tilesmith/attention_backward.hpp"
 #include "tilesmith/gemm.hpp"
 #include "vocabulary/arch_name.hpp"
 #include "vocabulary/enum_table.hpp"
@@ -60,6 +61,12 @@ struct InductorFit {
                                                            const GemmProblem& problem, bool exhaustive);
 [[nodiscard]] std::vector<InductorConfig> inductor_configs(const InductorTables& tables, const InductorDevice& device,
                                                            const AttentionProblem& problem, bool exhaustive);
+
+/// Inductor times no template of attention backward.
+[[nodiscard]] inline std::vector<InductorConfig> inductor_configs(const InductorTables&, const InductorDevice&,
+                                                                  const AttentionBackwardProblem&, bool) {
+  return {};
+}
 
 /// The places, in the candidates' order, of those nearest to the configs: for each config the one whose tile differs
 /// least in log2 (m and n, a quarter of k's, a tenth of the stages'), the earlier of equal ones. Each once, in the

@@ -7,6 +7,7 @@
 #include <cmath>
 
 #include "problem/attention/problem.hpp"
+#include "problem/attention_backward/problem.hpp"
 #include "problem/gemm/problem.hpp"
 #include "sweep/operation.hpp"
 

@@ -21,4 +21,9 @@ namespace tilesmith {
 /// Whether a kernel runs on the machine and computes the problem. Errors: unsupported, invalid_argument.
 [[nodiscard]] Status serves(const CpuFacts& facts, const KernelConfig& config, const AttentionBackwardProblem& problem);
 
+/// There is one kernel of each type, and nothing that is refused.
+[[nodiscard]] inline Result<std::vector<Refusal>> refusals(const CpuFacts&, const AttentionBackwardProblem&) {
+  return std::vector<Refusal>{};
+}
+
 }  // namespace tilesmith

@@ -24,6 +24,7 @@ void load_view_row(const TensorView& view, std::int64_t offset, std::int64_t cou
 struct Rows64 {
   std::int64_t columns = 0, padded = 0;
   Matrix values, squares, sizes;
+  double norms[kTileRows] = {};
 
   explicit Rows64(std::int64_t count)
       : columns(count),
@@ -35,10 +36,13 @@ struct Rows64 {
   void clear() { std::fill(values.begin(), values.end(), 0.0); }
   double* row(std::int64_t r) { return values.data() + r * padded; }
   void finish() {
+    for (std::int64_t r = 0; r < kTileRows; ++r) norms[r] = 0;
     for (std::size_t at = 0; at < values.size(); ++at) {
+      norms[static_cast<std::int64_t>(at) / padded] += values[at] * values[at];
       squares[at] = values[at] * values[at];
       sizes[at] = std::abs(values[at]);
     }
+    for (double& norm : norms) norm = std::sqrt(norm);
   }
 };
 
@@ -112,7 +116,7 @@ class Worker {
       const std::int64_t i = first + r;
       lse_[r] = -std::numeric_limits<double>::infinity();
       delta_[r] = 0;
-      q_size_[r] = 0;
+      o_norm_[r] = 0;
       if (i >= sequence_.seqlen_q) continue;
       load_view_row(t_.q, query_offset(t_, t_.q, b, h, i), t_.head_dim_qk, q_.row(r));
       load_view_row(all_.dout, query_offset(t_, all_.dout, b, h, i), t_.head_dim_v, do_.row(r));
@@ -121,8 +125,8 @@ class Worker {
       if (std::isinf(lse_[r])) continue;
       for (std::int64_t c = 0; c < t_.head_dim_v; ++c) delta_[r] += o[static_cast<std::size_t>(c)] * do_.row(r)[c];
       if (all_.dlse != nullptr) delta_[r] -= static_cast<double>(all_.dlse[row_offset(all_.dlse_strides, i)]);
-      for (std::int64_t c = 0; c < t_.head_dim_qk; ++c) q_size_[r] += q_.row(r)[c] * q_.row(r)[c];
-      q_size_[r] = std::sqrt(q_size_[r]);
+      for (const double x : o) o_norm_[r] += x * x;
+      o_norm_[r] = std::sqrt(o_norm_[r]);
     }
     q_.finish();
     do_.finish();
@@ -151,7 +155,7 @@ class Worker {
         const std::int64_t j = first_key_ + c;
         const auto at = static_cast<std::size_t>(r * kTileRows + c);
         const bool seen = j >= low && j < high;
-        weigh_pair(r, i, j, seen, s[at], dp[at], at);
+        weigh_pair(r, i, j, c, seen, s[at], dp[at], at);
       }
     }
   }
@@ -183,7 +187,7 @@ class Worker {
     return out;
   }
 
-  void weigh_pair(std::int64_t r, std::int64_t i, std::int64_t j, bool seen, double product, double dp,
+  void weigh_pair(std::int64_t r, std::int64_t i, std::int64_t j, std::int64_t c, bool seen, double product, double dp,
                   std::size_t at) {
     for (Matrix* m : {&tile_.kept, &tile_.kept_squared, &tile_.kept_sized, &tile_.dx, &tile_.dx_squared,
                       &tile_.dx_sized, &tile_.dt, &tile_.dt_size})
@@ -208,10 +212,11 @@ class Worker {
     const double p = std::exp(x - lse_[r]);
     const bool is_kept = t_.drop_threshold == 0 || keeps(t_, b_, h_, i, j);
     const double keep = is_kept ? 1 / (1 - t_.drop_threshold / 65536.0) : 0;
-    // What fp32 logits round, for each of which the weight is off by a share; the key's size is that of its row.
+    // What fp32 logits round, for each of which the weight is off by a share; and what fp32 dot products round.
     const double logits = 1 + (std::isfinite(x) ? std::abs(x) : 0) + std::abs(lse_[r]) +
-                          std::abs(static_cast<double>(t_.scale)) * q_size_[r];
+                          std::abs(static_cast<double>(t_.scale)) * q_.norms[r] * k_.norms[c];
     const double g = keep * dp, dt = p * (g - delta_[r]), parts = p * (std::abs(g) + std::abs(delta_[r]));
+    const double sums = p * do_.norms[r] * (keep * v_.norms[c] + o_norm_[r]);
     const auto square = [&](double size) {
       const double rounded_as = size == 0 ? 0 : std::max(size, floor_);
       return rounded_as * rounded_as;
@@ -220,11 +225,11 @@ class Worker {
     tile_.kept_squared[at] = square(p * keep);
     tile_.kept_sized[at] = p * keep * logits;
     tile_.dt[at] = dt;
-    tile_.dt_size[at] = parts * logits;
+    tile_.dt_size[at] = parts * logits + sums;
     tile_.dx[at] = dt * slant;
     // Where the cap is near, 1 - y^2 cancels: it is off by roundings of 1.
     tile_.dx_squared[at] = square(parts * slant);
-    tile_.dx_sized[at] = parts * logits * (cap != 0 ? std::max(slant, 0x1p-4) : 1.0);
+    tile_.dx_sized[at] = (parts * logits + sums) * (cap != 0 ? std::max(slant, 0x1p-4) : 1.0);
   }
 
   const AttentionBackwardTensors& all_;
@@ -234,7 +239,7 @@ class Worker {
   Tile64 tile_;
   SequenceSpan sequence_{};
   std::int64_t b_ = 0, h_ = 0, first_query_ = 0, first_key_ = 0;
-  double lse_[kTileRows] = {}, delta_[kTileRows] = {}, q_size_[kTileRows] = {};
+  double lse_[kTileRows] = {}, delta_[kTileRows] = {}, o_norm_[kTileRows] = {};
 };
 
 /// Single numbers that sums over tiles add to: the shares of tasks, in order.

@@ -1,0 +1,100 @@
+// Attention backward on the CPU: biases that broadcast, guards, determinism, and what plans and calls refuse.
+#include <gtest/gtest.h>
+
+#include <cstring>
+
+#include "dispatch/test_store.hpp"
+#include "trial/attention_backward/case.hpp"
+#include "trial/trial.hpp"
+
+namespace tilesmith {
+namespace {
+
+RandomCall<AttentionBwd> small_call() {
+  RandomCall<AttentionBwd> call;
+  call.problem = {.data_type = DataType::fp32,
+                  .batch = 3,
+                  .heads_q = 4,
+                  .heads_kv = 2,
+                  .seqlen_q = 37,
+                  .seqlen_k = 70,
+                  .head_dim_qk = 24,
+                  .head_dim_v = 40,
+                  .mask = MaskKind::bottom_right};
+  return call;
+}
+
+TEST(AttentionBackward, TheBiasGradientSumsWhatTheBiasBroadcasts) {
+  Dispatcher dispatcher;
+  for (const std::vector<std::int64_t>& shape :
+       {std::vector<std::int64_t>{3, 4, 37, 70}, {4, 37, 70}, {3, 1, 37, 70}, {37, 70}, {3, 4, 1, 70}, {1, 70},
+        {3, 4, 37, 1}, {37, 1}, {4, 1, 1}, {1}}) {
+    for (const SequenceMode mode : {SequenceMode::batch, SequenceMode::group}) {
+      SCOPED_TRACE(shape_text(shape) + " " + std::string(name_of(mode)));
+      RandomCall<AttentionBwd> call = small_call();
+      call.problem.mode = mode;
+      call.problem.bias = BiasKind::elementwise;
+      call.problem.dbias = true;
+      std::int64_t count = 1;
+      for (const std::int64_t size : shape) count *= size;
+      std::vector<float> values(static_cast<std::size_t>(count));
+      for (std::size_t i = 0; i < values.size(); ++i) values[i] = static_cast<float>(i % 7) * 0.25F - 0.5F;
+      AttentionBackwardInputs inputs;
+      inputs.forward.bias = make_array(ElementType::fp32, shape, values);
+      const auto problem_case = AttentionBackwardCase::create(call, std::move(inputs));
+      ASSERT_TRUE(problem_case) << problem_case.error().text();
+      const auto plan = dispatcher.plan(problem_case->problem());
+      ASSERT_TRUE(plan) << plan.error().text();
+      auto trial = Trial<AttentionBwd>::create(*problem_case, Device{});
+      const auto verdict = trial->verify(**plan, **problem_case->reference());
+      ASSERT_TRUE(verdict) << verdict.error().text();
+      EXPECT_EQ(verdict->outcome, Outcome::pass) << verdict->tensor << ": " << verdict->reason;
+    }
+  }
+}
+
+TEST(AttentionBackward, TheBitsDependOnNoThreads) {
+  RandomCall<AttentionBwd> call = small_call();
+  call.problem.sink = call.problem.dsink = true;
+  const auto problem_case = AttentionBackwardCase::create(call);
+  ASSERT_TRUE(problem_case);
+  std::vector<std::vector<float>> first;
+  for (const int threads : {1, 2, 3, 3}) {
+    Dispatcher dispatcher({.threads = threads});
+    const auto plan = dispatcher.plan(problem_case->problem());
+    ASSERT_TRUE(plan) << plan.error().text();
+    auto trial = Trial<AttentionBwd>::create(*problem_case, Device{});
+    const auto outputs = trial->run(**plan);
+    ASSERT_TRUE(outputs);
+    std::vector<std::vector<float>> now;
+    for (const char* name : {"dq", "dk", "dv", "dsink"}) now.push_back(outputs->array(name).to_floats());
+    if (first.empty()) first = now;
+    EXPECT_EQ(now, first) << threads << " threads";
+  }
+}
+
+TEST(AttentionBackward, RefusesWhatMakesNoSense) {
+  AttentionBackwardProblem p{.dbias = true};
+  EXPECT_FALSE(validate(p));
+  p = {.bias = BiasKind::elementwise, .dalibi = true};
+  EXPECT_FALSE(validate(p));
+  p = {.dsink = true};
+  EXPECT_FALSE(validate(p));
+  p = {.data_type = DataType::fp8bf16};
+  EXPECT_FALSE(validate(p));
+  EXPECT_EQ(validate(p).error().code, ErrorCode::unsupported);
+
+  const auto problem_case = AttentionBackwardCase::create(small_call());
+  ASSERT_TRUE(problem_case);
+  Dispatcher dispatcher;
+  const auto plan = dispatcher.plan(problem_case->problem());
+  ASSERT_TRUE(plan);
+  const AttentionBackwardArguments without_outputs =
+      problem_case->arguments(CallMemory(problem_case->inputs()));
+  const Status status = (*plan)->run(without_outputs);
+  ASSERT_FALSE(status);
+  EXPECT_NE(status.error().text().find("dq"), std::string::npos) << status.error().text();
+}
+
+}  // namespace
+}  // namespace tilesmith

@@ -9,7 +9,8 @@
 //   dq_i = scale * sum over j of dx_ij k_j       dk_j = scale * sum over i and the group's heads of dx_ij q_i
 //   dv_j = r * sum over i and the group's heads of m_ij p_ij do_i
 //   dbias = dt summed over the dimensions that it broadcasts
-//   dalibi[b][h] = -sum over i and j of dt_ij |i + o - j|       dsink[h] = -sum over b and i of exp(sink - lse_i) delta_i
+//   dalibi[b][h] = -sum over i and j of dt_ij |i + o - j|       dsink[h] = -sum over b and i of exp(sink - lse_i)
+//   delta_i
 // o and lse are those that attention forward wrote for the same inputs and numbers: o is read as it is stored. A row
 // whose lse is -inf saw nothing and changes nothing. Every element of a wanted result is written: with zeros where no
 // pair reaches it.

@@ -146,8 +146,8 @@ class OperationPlan : public Plan {
 
   [[nodiscard]] const Problem& problem() const { return problem_; }
 
-  /// Computes the result (attention's o and lse, its gradients, a GEMM's D). On the CPU it is done when run returns; on a CUDA device
-  /// it is queued on the stream. Errors: invalid_argument, launch_failed.
+  /// Computes the result (attention's o and lse, its gradients, a GEMM's D). On the CPU it is done when run returns; on
+  /// a CUDA device it is queued on the stream. Errors: invalid_argument, launch_failed.
   [[nodiscard]] virtual Status run(const Arguments& arguments, const RunOptions& options = {}) const = 0;
 
  protected:

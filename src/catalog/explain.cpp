@@ -14,6 +14,7 @@
 #include "catalog/listing.hpp"
 #include "instances/attention/cpu.hpp"
 #include "instances/attention/cuda.hpp"
+#include "instances/attention_backward/cpu.hpp"
 #include "instances/gemm/cpu.hpp"
 #include "instances/gemm/cuda.hpp"
 #include "instances/gemm/variants.hpp"
@@ -252,6 +253,13 @@ Result<Explanation> explain_cpu_attention(const CpuSpec& spec, KernelConfig conf
   config.arch = spec.arch;
   Explanation out;
   out.config = config;
+  if (is_attention_backward(config)) {
+    out.listed = verdicts(cpu_attention_backward_rules(), CpuAttentionBackwardSubject{config, spec});
+    const auto walk = [&](ConfigSink sink) { enumerate_cpu_attention_backward(spec, sink); };
+    check_is_in_table(out, "specs/cpu", walk);
+    find_nearest(out, walk);
+    return out;
+  }
   out.listed = verdicts(cpu_attention_rules(), CpuAttentionSubject{config, spec});
   // Tiles are what a caller can change; the signature is what it needs.
   const auto walk = [&](ConfigSink sink) { enumerate_cpu_attention(spec, config.attention(), sink); };

@@ -6,14 +6,15 @@
 #include "catalog/listing_plan.hpp"
 #include "instances/attention/cpu.hpp"
 #include "instances/attention/cuda.hpp"
+#include "instances/attention_backward/cpu.hpp"
 
 namespace tilesmith {
 namespace {
 
 template <class Spec>
-Result<ListingPlan> plan_attention(const Spec& spec, const ListRequest& request,
+Result<ListingPlan> plan_attention(const Spec& spec, const ListRequest& request, std::string_view variant,
                                    void (*enumerate)(const Spec&, ConfigSink)) {
-  if (!request.variant.empty() && request.variant != "fwd")
+  if (!request.variant.empty() && request.variant != "fwd" && request.variant != variant)
     return fail(ErrorCode::unsupported,
                 fmt::format("variant {} of attention is not built for {}", request.variant, spec.arch.text()), "fwd");
   TS_ASSIGN(const std::vector<DataType> types, parse_data_types(request.data_types));
@@ -33,11 +34,12 @@ Result<ListingPlan> plan_attention(const Spec& spec, const ListRequest& request,
 }  // namespace
 
 Result<ListingPlan> plan_cpu_attention(const CpuSpec& spec, const ListRequest& request) {
-  return plan_attention(spec, request, enumerate_cpu_attention);
+  if (request.variant == "bwd") return plan_attention(spec, request, "bwd", enumerate_cpu_attention_backward);
+  return plan_attention(spec, request, "fwd", enumerate_cpu_attention);
 }
 
 Result<ListingPlan> plan_cuda_attention(const CudaSpec& spec, const ListRequest& request) {
-  return plan_attention(spec, request, enumerate_cuda_attention);
+  return plan_attention(spec, request, "fwd", enumerate_cuda_attention);
 }
 
 }  // namespace tilesmith

@@ -175,8 +175,9 @@ Status oracle_of(const CLI::App& verb, const BenchCliOptions& o) {
 }
 
 RowChoice operation_of(const BenchProblems& problems) {
-  return std::visit([]<class Problem>(const std::vector<Problem>&) { return RowChoice::of<typename OperationOf<Problem>::type>(); },
-                    problems);
+  return std::visit(
+      []<class Problem>(const std::vector<Problem>&) { return RowChoice::of<typename OperationOf<Problem>::type>(); },
+      problems);
 }
 
 Status bench(const BenchCliOptions& o) {

@@ -144,7 +144,8 @@ Result<BenchProblems> problems_of(const TuneCliOptions& o, const std::vector<Giv
     return fail(ErrorCode::invalid_argument, "--from-log beside --shapes or --category", "one list of problems");
   BenchProblems problems;
   if (o.log.empty()) {
-    TS_ASSIGN(problems, load_problems(RowChoice::of<Op>(), o.shapes, o.category.empty() ? "smoke" : o.category, o.shard));
+    TS_ASSIGN(problems,
+              load_problems(RowChoice::of<Op>(), o.shapes, o.category.empty() ? "smoke" : o.category, o.shard));
   } else {
     TS_ASSIGN(problems, problems_of_log<Op>(o));
   }

@@ -174,8 +174,8 @@ Result<Source> attention_backward_source(const KernelConfig& config, const CpuSp
 Result<Source> generate(const KernelConfig& config, const CpuSpec& spec) {
   if (config.operation() == Operation::conv) return std::unexpected(not_carried(config, "the operation"));
   TS_ASSIGN(Source source, config.operation() == Operation::gemm ? gemm_source(config, spec)
-                           : is_attention_backward(config)         ? attention_backward_source(config, spec)
-                                                                   : attention_source(config, spec));
+                           : is_attention_backward(config)       ? attention_backward_source(config, spec)
+                                                                 : attention_source(config, spec));
   // Machine flags are facts of the level: those of its spec take the place of the template's own.
   std::erase_if(source.options, [](const std::string& option) { return option.starts_with("-m"); });
   source.options.insert(source.options.end(), spec.compile_flags.begin(), spec.compile_flags.end());

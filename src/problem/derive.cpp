@@ -29,8 +29,7 @@ AttentionProblem derived(const AttentionProblem& problem, const AttentionArgumen
   return out;
 }
 
-AttentionBackwardProblem derived(const AttentionBackwardProblem& problem,
-                                 const AttentionBackwardArguments& arguments) {
+AttentionBackwardProblem derived(const AttentionBackwardProblem& problem, const AttentionBackwardArguments& arguments) {
   AttentionBackwardProblem out = problem;
   const AttentionProblem forward = derived(forward_of(problem), arguments.forward);
   out.negative_scale = forward.negative_scale;

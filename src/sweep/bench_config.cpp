@@ -173,7 +173,8 @@ Result<BenchConfig> BenchConfig::parse(RowChoice operation, std::string_view fil
     known = names_of_traits<typename Op::Problem>();
   });
   if (find == nullptr)
-    return fail(ErrorCode::unsupported, fmt::format("no bench runs {}", operation.name()), "attention_fwd, attention_bwd or gemm");
+    return fail(ErrorCode::unsupported, fmt::format("no bench runs {}", operation.name()),
+                "attention_fwd, attention_bwd or gemm");
   TS_ASSIGN(const nlohmann::json document, JsonReader::parse(file, text));
   const JsonReader root(std::string(file), document);
   TS_TRY(root.only({"variant", "trait_config"}));

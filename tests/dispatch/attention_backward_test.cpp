@@ -26,9 +26,16 @@ RandomCall<AttentionBwd> small_call() {
 
 TEST(AttentionBackward, TheBiasGradientSumsWhatTheBiasBroadcasts) {
   Dispatcher dispatcher;
-  for (const std::vector<std::int64_t>& shape :
-       {std::vector<std::int64_t>{3, 4, 37, 70}, {4, 37, 70}, {3, 1, 37, 70}, {37, 70}, {3, 4, 1, 70}, {1, 70},
-        {3, 4, 37, 1}, {37, 1}, {4, 1, 1}, {1}}) {
+  for (const std::vector<std::int64_t>& shape : {std::vector<std::int64_t>{3, 4, 37, 70},
+                                                 {4, 37, 70},
+                                                 {3, 1, 37, 70},
+                                                 {37, 70},
+                                                 {3, 4, 1, 70},
+                                                 {1, 70},
+                                                 {3, 4, 37, 1},
+                                                 {37, 1},
+                                                 {4, 1, 1},
+                                                 {1}}) {
     for (const SequenceMode mode : {SequenceMode::batch, SequenceMode::group}) {
       SCOPED_TRACE(shape_text(shape) + " " + std::string(name_of(mode)));
       RandomCall<AttentionBwd> call = small_call();
@@ -89,8 +96,7 @@ TEST(AttentionBackward, RefusesWhatMakesNoSense) {
   Dispatcher dispatcher;
   const auto plan = dispatcher.plan(problem_case->problem());
   ASSERT_TRUE(plan);
-  const AttentionBackwardArguments without_outputs =
-      problem_case->arguments(CallMemory(problem_case->inputs()));
+  const AttentionBackwardArguments without_outputs = problem_case->arguments(CallMemory(problem_case->inputs()));
   const Status status = (*plan)->run(without_outputs);
   ASSERT_FALSE(status);
   EXPECT_NE(status.error().text().find("dq"), std::string::npos) << status.error().text();

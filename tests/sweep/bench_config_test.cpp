@@ -7,7 +7,7 @@
 namespace tilesmith {
 namespace {
 
-BenchConfig parse(const std::string& text, Operation operation = Operation::attention) {
+BenchConfig parse(const std::string& text, RowChoice operation = Operation::attention) {
   auto config = BenchConfig::parse(operation, "sweep.json", text);
   EXPECT_TRUE(config) << config.error().text();
   return config ? std::move(*config) : BenchConfig();
@@ -87,8 +87,8 @@ TEST(BenchConfig, EveryFieldOfAProblemPicks) {
       using F = std::remove_cvref_t<decltype(value)>;
       if constexpr (FlagField<F>) text = value ? "true" : "false";
       if constexpr (EnumField<F> || ListField<F>) text = "\"" + text + "\"";
-      const BenchConfig config =
-          parse(R"({"trait_config": {")" + std::string(name) + R"(": {"values": [)" + text + "]}}}", Op::kKernels);
+      const BenchConfig config = parse(
+          R"({"trait_config": {")" + std::string(name) + R"(": {"values": [)" + text + "]}}}", RowChoice::of<Op>());
       EXPECT_TRUE(config.allows(usual)) << Op::kName << ": " << name;
     });
   });

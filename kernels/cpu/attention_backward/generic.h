@@ -21,10 +21,10 @@ TS_INLINE Sizes sizes_of(const TsAttentionBackwardArgs& args) {
 
 // A thread's memory, in floats. A tile has kTileM queries and kTileN keys.
 struct Scratch {
-  float *q, *g;           // queries and output gradients
+  float *q, *g;            // queries and output gradients
   float *k, *v, *kt, *vt;  // keys and values, and both transposed
-  float *s, *dp;          // dot products with keys and values; then dx and dt
-  float *p, *keep;        // weights as they multiply values; 1 / (1 - drop) or 0 for each key of a row
+  float *s, *dp;           // dot products with keys and values; then dx and dt
+  float *p, *keep;         // weights as they multiply values; 1 / (1 - drop) or 0 for each key of a row
   float *lse, *delta;
   float *dq, *dk, *dv, *dbias;
 };
@@ -166,7 +166,8 @@ inline void load_queries(const TsAttentionBackwardArgs& args, const Span& t, con
 
 inline void transpose_tile(const float* from, long long columns, float* to) {
   for (long long c = 0; c < columns; c += kLanes)
-    for (int j = 0; j < kTileN; j += kLanes) transpose_block(from + j * columns + c, columns, to + c * kTileN + j, kTileN);
+    for (int j = 0; j < kTileN; j += kLanes)
+      transpose_block(from + j * columns + c, columns, to + c * kTileN + j, kTileN);
 }
 
 inline void load_keys(const TsAttentionBackwardArgs& args, const Span& t, const Sizes& size, long long first,
@@ -209,8 +210,8 @@ inline void multiply_tile(const float* a, const float* b, long long depth, float
 }
 
 // to[r][c] += sum over `steps` of a[r * a_row + step * a_step] b[step][c].
-inline void add_products(const float* a, long long a_row, long long a_step, const float* b, long long columns,
-                         int rows, int steps, float* to) {
+inline void add_products(const float* a, long long a_row, long long a_step, const float* b, long long columns, int rows,
+                         int steps, float* to) {
   for (int row = 0; row < rows; row += kStrip)
     for (long long c = 0; c < columns; c += kLanes) {
       Vec sum[kStrip];

@@ -11,9 +11,10 @@ namespace {
 /// instance comes here, so a failure is a defect of a rule.
 Status check_backward(const CpuAttentionBackwardParameters& p) {
   if (p.tile_m > 0 && p.tile_m % 4 == 0 && p.tile_n > 0 && p.tile_n % 32 == 0) return {};
-  return fail(ErrorCode::internal,
-              fmt::format("CPU attention-backward kernel '{}': tile_m is whole strips and tile_n whole pairs of vectors",
-                          p.name));
+  return fail(
+      ErrorCode::internal,
+      fmt::format("CPU attention-backward kernel '{}': tile_m is whole strips and tile_n whole pairs of vectors",
+                  p.name));
 }
 
 }  // namespace

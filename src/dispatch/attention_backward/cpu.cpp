@@ -19,8 +19,7 @@ class CpuAttentionBackwardPlan final : public AttentionBackwardPlan {
 
   [[nodiscard]] Status run(const AttentionBackwardArguments& arguments, const RunOptions& options) const override {
     TS_TRY(validate(problem(), arguments));
-    const TsAttentionBackwardArgs args =
-        cpu_arguments(problem(), arguments, cpu_workspace(options, workspace_bytes()));
+    const TsAttentionBackwardArgs args = cpu_arguments(problem(), arguments, cpu_workspace(options, workspace_bytes()));
     steps_.run([&](std::size_t, auto&& send) { send(args); });
     return {};
   }
@@ -49,8 +48,7 @@ Result<std::unique_ptr<AttentionBackwardPlan>> CpuAttentionBackward::plan(const 
                                                                           BuildPolicy build) {
   TS_ASSIGN(CpuSteps steps, CpuSteps::load(chosen.recipe, team_,
                                            [&](const KernelConfig& step) { return registry_.find(step, build); }));
-  const TsAttentionBackwardArgs args =
-      cpu_arguments(problem, dense_arguments(problem, AttentionLayout::bhsd), nullptr);
+  const TsAttentionBackwardArgs args = cpu_arguments(problem, dense_arguments(problem, AttentionLayout::bhsd), nullptr);
   const TsCpuKernel& table = steps.table();
   PlanInfo info = plan_info({}, chosen, std::move(reason));
   info.steps.front().what += fmt::format(" in {} stages", table.stage_count);

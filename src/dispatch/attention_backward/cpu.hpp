@@ -1,5 +1,5 @@
-// Attention backward on the CPU. One kernel computes all gradients: its stages are what are steps of a recipe elsewhere,
-// because on a CPU a stage costs no launch, and the tasks of dq, dk and dv share one list.
+// Attention backward on the CPU. One kernel computes all gradients: its stages are what are steps of a recipe
+// elsewhere, because on a CPU a stage costs no launch, and the tasks of dq, dk and dv share one list.
 #pragma once
 
 #include "dispatch/backend.hpp"

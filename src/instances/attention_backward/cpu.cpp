@@ -25,9 +25,7 @@ AttentionSignature generic_backward_signature(DataType type) {
 
 constexpr Rule<BackwardSubject> kBackwardRules[] = {
     {"pipeline_is_generic", "a kernel of attention backward takes every trait at run time, in fp32 arithmetic",
-     [](const BackwardSubject& s) {
-       return s.is_generic() && s.config.algorithm.instruction == Instruction::fma_f32;
-     },
+     [](const BackwardSubject& s) { return s.is_generic() && s.config.algorithm.instruction == Instruction::fma_f32; },
      [](const BackwardSubject& s) {
        return fmt::format("pipeline {}, instruction {}", name_of(s.config.algorithm.pipeline),
                           name_of(s.config.algorithm.instruction));

@@ -30,7 +30,8 @@ RandomCall<AttentionFwd> forward_call(const RandomCall<AttentionBwd>& call) {
 bool has_field(std::string_view field) {
   bool found = false;
   const AttentionBackwardProblem problem;
-  AttentionBackwardProblem::fields(problem, [&](std::string_view name, const auto&) { found = found || name == field; });
+  AttentionBackwardProblem::fields(problem,
+                                   [&](std::string_view name, const auto&) { found = found || name == field; });
   const AttentionNumbers numbers;
   AttentionNumbers::fields(numbers, [&](std::string_view name, const auto&) { found = found || name == field; });
   return found;

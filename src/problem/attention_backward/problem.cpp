@@ -135,13 +135,13 @@ Status validate(const AttentionBackwardProblem& p, const AttentionBackwardArgume
   }
   if (p.dbias) {
     const BiasStrides& s = a.dbias_strides;
-    TS_TRY(check_strides(
-        "dbias", {{p.batch, s.batch}, {p.heads_q, s.head}, {p.seqlen_q, s.row}, {p.seqlen_k, s.column}}, 4));
+    TS_TRY(check_strides("dbias",
+                         {{p.batch, s.batch}, {p.heads_q, s.head}, {p.seqlen_q, s.row}, {p.seqlen_k, s.column}}, 4));
     const auto own = [](std::int64_t size, std::int64_t stride) {  // a dimension that is summed has one member
       return SizeAndStride{stride == 0 ? 1 : size, stride};
     };
-    TS_TRY(check_apart("dbias", {own(p.batch, s.batch), own(p.heads_q, s.head), own(p.seqlen_q, s.row),
-                                 own(p.seqlen_k, s.column)}));
+    TS_TRY(check_apart(
+        "dbias", {own(p.batch, s.batch), own(p.heads_q, s.head), own(p.seqlen_q, s.row), own(p.seqlen_k, s.column)}));
   }
   if (p.dalibi && a.dalibi_batch_stride != 0 && a.dalibi_batch_stride < p.heads_q)
     return fail(ErrorCode::invalid_argument, fmt::format("dalibi_batch_stride is {}", a.dalibi_batch_stride),

@@ -110,11 +110,11 @@ std::vector<OutputSpec> AttentionBackwardCase::outputs() const {
   }
   if (p.dalibi) {
     const std::int64_t slopes = dense.alibi_batch_stride != 0 ? p.batch : 1;
-    out.push_back({.name = "dalibi",
-                   .extents = {slopes, p.heads_q, 1, 1},
-                   .strides = {p.heads_q, 1, 1, 1},
-                   .axes = dense.alibi_batch_stride != 0 ? std::vector{Axis::batch, Axis::head}
-                                                         : std::vector{Axis::head}});
+    out.push_back(
+        {.name = "dalibi",
+         .extents = {slopes, p.heads_q, 1, 1},
+         .strides = {p.heads_q, 1, 1, 1},
+         .axes = dense.alibi_batch_stride != 0 ? std::vector{Axis::batch, Axis::head} : std::vector{Axis::head}});
   }
   if (p.dsink)
     out.push_back({.name = "dsink", .extents = {1, p.heads_q, 1, 1}, .strides = {0, 1, 1, 1}, .axes = {Axis::head}});

@@ -169,8 +169,8 @@ class Worker {
   double lse(std::int64_t r) const { return lse_[r]; }
   double delta(std::int64_t r) const { return delta_[r]; }
   double distance(std::int64_t r, std::int64_t c) const {
-    return static_cast<double>(std::abs(first_query_ + r + sequence_.diagonal_offset(t_.mask_bottom_right) -
-                                        (first_key_ + c)));
+    return static_cast<double>(
+        std::abs(first_query_ + r + sequence_.diagonal_offset(t_.mask_bottom_right) - (first_key_ + c)));
   }
 
  private:
@@ -179,7 +179,8 @@ class Worker {
   }
 
   static Matrix products(const Rows64& a, const Rows64& b) {
-    Matrix turned(static_cast<std::size_t>(a.columns * kTileRows)), out(static_cast<std::size_t>(kTileRows * kTileRows));
+    Matrix turned(static_cast<std::size_t>(a.columns * kTileRows)),
+        out(static_cast<std::size_t>(kTileRows * kTileRows));
     for (std::int64_t r = 0; r < kTileRows; ++r)
       for (std::int64_t c = 0; c < a.columns; ++c)
         turned[static_cast<std::size_t>(c * kTileRows + r)] = b.values[static_cast<std::size_t>(r * b.padded + c)];

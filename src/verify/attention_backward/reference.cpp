@@ -74,16 +74,16 @@ bool AttentionBackwardReference::check_guards(const OutputValues& output, Verdic
     if (!std::isfinite(got))
       return fails(verdict, Check::guards,
                    fmt::format("{}{} is {:.9g}, it should be {:.9g}{}", output.name, position(output.name, at), got,
-                               want.values[at],
-                               std::isnan(got) ? "; an element that was never written is NaN" : ""));
+                               want.values[at], std::isnan(got) ? "; an element that was never written is NaN" : ""));
     if (want.total[at] == 0 && got != 0)
-      return fails(verdict, Check::guards, fmt::format("{}{} is {:.9g}, all its terms are zero", output.name,
-                                                       position(output.name, at), got));
+      return fails(verdict, Check::guards,
+                   fmt::format("{}{} is {:.9g}, all its terms are zero", output.name, position(output.name, at), got));
     any = any || got != 0;
     any_wanted = any_wanted || std::abs(want.values[at]) > 4 * smallest_subnormal(type_of(output.name));
   }
   if (any_wanted && !any && output.values.size() > 1)
-    return fails(verdict, Check::guards, fmt::format("all {} elements of {} are zero", output.values.size(), output.name));
+    return fails(verdict, Check::guards,
+                 fmt::format("all {} elements of {} are zero", output.values.size(), output.name));
   return true;
 }
 
@@ -120,8 +120,9 @@ bool AttentionBackwardReference::check_norm_wise(const OutputValues& output, Ver
   const auto rows = static_cast<double>(output.values.size() / columns);
   const double limit = tolerance_.norm_wise * (1 + 6 / std::sqrt(rows));
   if (!(errors > limit * norms)) return true;
-  return fails(verdict, Check::norm_wise, fmt::format("{} is off by {:.3g} of its squared norm, at most {:.3g}",
-                                                      output.name, errors / norms, limit));
+  return fails(
+      verdict, Check::norm_wise,
+      fmt::format("{} is off by {:.3g} of its squared norm, at most {:.3g}", output.name, errors / norms, limit));
 }
 
 }  // namespace tilesmith

@@ -231,10 +231,11 @@ class TILESMITH_API Dispatcher {
   [[nodiscard]] Result<std::size_t> packed_b_bytes(const GemmProblem& problem);
   [[nodiscard]] Status pack_b(const GemmProblem& problem, const GemmOperand& b, void* packed);
 
-  /// What serving needs beside attention (serving.hpp), on the CPU alone. Done on return; on any number of threads at
-  /// once. Errors: invalid_argument, unsupported.
-  [[nodiscard]] Status merge_states(const MergeStates& call);
-  [[nodiscard]] Status append_kv(const AppendKv& call);
+  /// What serving needs beside attention (serving.hpp). Done on return on the CPU, queued on the stream of a CUDA
+  /// device, where the first call of a kind may compile a kernel; on any number of threads at once. There is no
+  /// workspace. Errors: invalid_argument, unsupported; CUDA: those of plans, and launch_failed.
+  [[nodiscard]] Status merge_states(const MergeStates& call, const RunOptions& options = {});
+  [[nodiscard]] Status append_kv(const AppendKv& call, const RunOptions& options = {});
 
   struct Impl;
 

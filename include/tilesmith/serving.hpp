@@ -1,6 +1,8 @@
 // What serving needs beside attention: merging partial results, and writing new keys and values into a cache.
 //
-// These are calls without a plan: they move memory, and there is nothing to choose.
+// These are calls without a plan: they move memory, and there is nothing to choose. On a CUDA device they are queued on
+// a stream and can be captured into a graph; every pointer is the device's then, but for the lists of pointers in
+// MergeStates.
 #pragma once
 
 #include <cstdint>
@@ -20,11 +22,13 @@ struct MergeStates {
   DataType data_type = DataType::bf16;  ///< of the outputs: fp32, fp16 or bf16
   std::int64_t states = 0;
   std::int64_t batch = 1, heads = 1, seqlen = 1, head_dim = 128;
-  const void* const* outputs = nullptr;  ///< (batch, heads, seqlen, head_dim) each, all with output_strides
-  const float* const* lses = nullptr;    ///< (batch, heads, seqlen) each, natural logarithms
+  /// (batch, heads, seqlen, head_dim) each, all with output_strides. On a CUDA device at most 64, or any number that
+  /// lie equally far apart.
+  const void* const* outputs = nullptr;
+  const float* const* lses = nullptr;  ///< (batch, heads, seqlen) each, natural logarithms
   AttentionStrides output_strides, input_lse_strides;
   void* o = nullptr;     ///< may be one of the outputs, in its place
-  float* lse = nullptr;  ///< null: not wanted
+  float* lse = nullptr;  ///< none of the lses; null: not wanted
   AttentionStrides o_strides, lse_strides;
 };
 
@@ -52,11 +56,16 @@ struct Rotary {
 /// before the call; or to row slots[token] % page_size of page slots[token] / page_size, nowhere when it is negative.
 /// Its position, and that of query t, is lengths[b] + t, or positions[token]. `token` counts the rows of q, k and v:
 /// b * seqlen + t, or in group mode cu_seqlens[b] + t.
+/// A cache of 8 bits holds a value divided by its scale: the nearest e4m3 or integer, the largest or smallest where
+/// that lies beyond. On a CUDA device nobody checks the numbers in its memory: what has no row in the rotary table or
+/// no place in the cache is written nowhere; a table's rows end at its stride, and a list must reach far enough.
 struct AppendKv {
-  DataType data_type = DataType::bf16;  ///< of all tensors: fp32, fp16 or bf16
+  DataType data_type = DataType::bf16;  ///< of q, k and v: fp32, fp16 or bf16
+  KvElements cache = KvElements::as_queries;
   SequenceMode mode = SequenceMode::batch;
   std::int64_t batch = 1, heads_kv = 1, head_dim_qk = 128, head_dim_v = 128;
   std::int64_t seqlen = 1;     ///< new tokens of a sequence; group mode: of the longest
+  std::int64_t total = 0;      ///< group mode: rows of q, k and v; the CPU reads it off cu_seqlens where it is 0
   std::int64_t page_size = 1;  ///< rows of a page; of a dense cache: of a sequence
   std::int64_t heads_q = 0;    ///< queries to turn; 0: none
   const void* k = nullptr;     ///< (batch, heads_kv, seqlen, head_dim_qk); group mode (heads_kv, total, head_dim_qk)
@@ -72,9 +81,11 @@ struct AppendKv {
   const std::int64_t* slots = nullptr;
   const std::int64_t* positions = nullptr;
   Rotary rotary;
+  AttentionScale k_scale, v_scale;  ///< of a cache of 8 bits, by tensor or head; their `block` is 0
 };
 
-/// Reads slots, positions, lengths and page numbers too: they are the host's. Errors: invalid_argument, unsupported.
+/// Of a call on the CPU: reads slots, positions, lengths, scales and page numbers too. Errors: invalid_argument,
+/// unsupported.
 [[nodiscard]] TILESMITH_API Status validate(const AppendKv& call);
 
 }  // namespace tilesmith

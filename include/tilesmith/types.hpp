@@ -44,6 +44,9 @@ enum class MatrixOrder : std::uint8_t { row, column };
 /// of its own with room for m rows.
 enum class GemmGrouping : std::uint8_t { none, contiguous, masked };
 
+/// Elements of keys and values in a cache, where they are not those of the queries: 8 bits, and a scale.
+enum class KvElements : std::uint8_t { as_queries, fp8, int8 };
+
 /// What the same call on the same device may give from run to run.
 enum class Determinism : std::uint8_t {
   bitwise,   ///< the same bits

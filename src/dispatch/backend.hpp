@@ -74,7 +74,7 @@ class DirectBackend {
   virtual ~DirectBackend() = default;
 
   /// Of a call that validate() has accepted.
-  [[nodiscard]] virtual Status run(const typename Op::Arguments& call) = 0;
+  [[nodiscard]] virtual Status run(const typename Op::Arguments& call, const RunOptions& options) = 0;
 };
 
 namespace detail {

@@ -7,6 +7,7 @@
 #include "dispatch/cuda_registry.hpp"
 #include "dispatch/gemm/cuda.hpp"
 #include "dispatch/gemm/cuda_list.hpp"
+#include "dispatch/serving/cuda.hpp"
 #include "runtime/cuda/driver.hpp"
 #include "spec/cuda/spec.hpp"
 
@@ -52,10 +53,14 @@ class CudaBackend final : public Backend {
         registry_(spec_),
         attention_(device_index, spec_, registry_),
         gemm_(device_index, spec_, registry_),
-        gemm_list_(device_index, spec_, registry_) {
+        gemm_list_(device_index, spec_, registry_),
+        merge_states_(device_index, spec_, registry_),
+        append_kv_(device_index, spec_, registry_) {
     add<AttentionFwd>(attention_);
     add<Gemm>(gemm_);
     add<ListOf<Gemm>>(gemm_list_);
+    add<MergeStatesCall>(merge_states_);
+    add<AppendKvCall>(append_kv_);
   }
 
   CudaSpec spec_;
@@ -63,6 +68,8 @@ class CudaBackend final : public Backend {
   CudaAttention attention_;
   CudaGemm gemm_;
   CudaGemmList gemm_list_;
+  CudaMergeStates merge_states_;
+  CudaAppendKv append_kv_;
 };
 
 }  // namespace tilesmith

@@ -23,6 +23,9 @@ class CudaRegistry {
   [[nodiscard]] Result<CudaKernel> find(const CudaContext& context, const KernelConfig& config,
                                         std::size_t dynamic_shared_bytes, BuildPolicy build);
 
+  /// The same of a kernel that belongs to no config. Its name is its own on this device.
+  [[nodiscard]] Result<CudaKernel> find(const CudaContext& context, const Source& source, BuildPolicy build);
+
   [[nodiscard]] std::string compiler() { return builder_->compiler(); }
 
   [[nodiscard]] std::vector<Status> build(std::span<const KernelConfig> configs, int workers,
@@ -34,6 +37,7 @@ class CudaRegistry {
   std::unique_ptr<KernelBuilder> builder_;
   std::mutex mutex_;
   std::unordered_map<Key128, CudaKernel> loaded_;
+  std::unordered_map<std::string, CudaKernel> loaded_by_name_;
 };
 
 }  // namespace tilesmith

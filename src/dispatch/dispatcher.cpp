@@ -20,6 +20,7 @@
 #include "problem/attention_backward/problem.hpp"
 #include "problem/gemm/problem.hpp"
 #include "problem/line.hpp"
+#include "problem/serving/problem.hpp"
 #include "vocabulary/names/native.hpp"
 
 namespace tilesmith {
@@ -143,11 +144,11 @@ struct Dispatcher::Impl {
   }
 
   template <class Op>
-  Status run(const typename Op::Arguments& call) {
+  Status run(const typename Op::Arguments& call, const RunOptions& options) {
     if (!backend) return std::unexpected(backend.error());
     TS_ASSIGN(DirectBackend<Op>* const kernels, own.backend->find<Op>());
-    TS_TRY(validate(call));
-    return kernels->run(call);
+    TS_TRY(validate(call, own.options.device.kind));
+    return kernels->run(call, options);
   }
 
   template <class Op>
@@ -277,12 +278,12 @@ Status Dispatcher::pack_b(const GemmProblem& problem, const GemmOperand& b, void
   return plan->run({.b = b, .packed = packed});
 }
 
-Status Dispatcher::merge_states(const MergeStates& call) {
-  return impl_->run<MergeStatesCall>(call);
+Status Dispatcher::merge_states(const MergeStates& call, const RunOptions& options) {
+  return impl_->run<MergeStatesCall>(call, options);
 }
 
-Status Dispatcher::append_kv(const AppendKv& call) {
-  return impl_->run<AppendKvCall>(call);
+Status Dispatcher::append_kv(const AppendKv& call, const RunOptions& options) {
+  return impl_->run<AppendKvCall>(call, options);
 }
 
 }  // namespace tilesmith

@@ -16,6 +16,14 @@ namespace tilesmith {
 
 Result<Binary> KernelBuilder::find(const KernelConfig& config, BuildPolicy policy) {
   TS_ASSIGN(const Source source, generate_(config));
+  return find(source, policy, fmt::format("tilesmith build --kernel {}", native_name(config)));
+}
+
+Result<Binary> KernelBuilder::find(const Source& source, BuildPolicy policy) {
+  return find(source, policy, "the same call, once");
+}
+
+Result<Binary> KernelBuilder::find(const Source& source, BuildPolicy policy, std::string_view before) {
   const CancelScope scope;
   TS_TRY(open());
   if (policy == BuildPolicy::allowed && !building_is_off()) {
@@ -27,12 +35,13 @@ Result<Binary> KernelBuilder::find(const KernelConfig& config, BuildPolicy polic
   TS_ASSIGN(const EntryKey entry, entry_key(source, toolchain_->identity()));
   TS_ASSIGN(const std::optional<Binary> stored, store_->find(entry));
   if (stored) return *stored;
-  const std::string name = native_name(config);
   if (policy == BuildPolicy::allowed)
-    return fail(ErrorCode::not_found, fmt::format("kernel {} is not in the store, and TILESMITH_BUILD is never", name),
-                fmt::format("TILESMITH_BUILD=now, or before: TILESMITH_BUILD=now tilesmith build --kernel {}", name));
-  return fail(ErrorCode::not_found, fmt::format("kernel {} is not in the store, and compiling is not allowed", name),
-              fmt::format("a call that may compile it, once; or tilesmith build --kernel {}", name));
+    return fail(ErrorCode::not_found,
+                fmt::format("kernel {} is not in the store, and TILESMITH_BUILD is never", source.name),
+                fmt::format("TILESMITH_BUILD=now, or before: TILESMITH_BUILD=now {}", before));
+  return fail(ErrorCode::not_found,
+              fmt::format("kernel {} is not in the store, and compiling is not allowed", source.name),
+              fmt::format("a call that may compile it, once; or {}", before));
 }
 
 std::vector<Status> KernelBuilder::build(std::span<const KernelConfig> configs, int workers,

@@ -34,6 +34,9 @@ class KernelBuilder {
   /// there is no toolchain; compile_failed; those of the store.
   [[nodiscard]] Result<Binary> find(const KernelConfig& config, BuildPolicy policy);
 
+  /// The binary of a kernel that belongs to no config: there is nothing to choose about it.
+  [[nodiscard]] Result<Binary> find(const Source& source, BuildPolicy policy);
+
   /// Compiles what is not in the store, several at a time; one status per config, in order.
   [[nodiscard]] std::vector<Status> build(std::span<const KernelConfig> configs, int workers,
                                           const BuildCounter& progress);
@@ -42,6 +45,8 @@ class KernelBuilder {
   [[nodiscard]] std::string compiler();
 
  private:
+  /// `before` is how the kernel can be compiled before it is needed.
+  [[nodiscard]] Result<Binary> find(const Source& source, BuildPolicy policy, std::string_view before);
   /// Finds the compiler and opens the store, once.
   [[nodiscard]] Status open();
   void begin_anew();

@@ -9,7 +9,7 @@ namespace tilesmith {
 class CpuMergeStates final : public DirectBackend<MergeStatesCall> {
  public:
   explicit CpuMergeStates(ThreadTeam team) : team_(team) {}
-  [[nodiscard]] Status run(const MergeStates& call) override;
+  [[nodiscard]] Status run(const MergeStates& call, const RunOptions& options) override;
 
  private:
   ThreadTeam team_;
@@ -18,7 +18,7 @@ class CpuMergeStates final : public DirectBackend<MergeStatesCall> {
 class CpuAppendKv final : public DirectBackend<AppendKvCall> {
  public:
   explicit CpuAppendKv(ThreadTeam team) : team_(team) {}
-  [[nodiscard]] Status run(const AppendKv& call) override;
+  [[nodiscard]] Status run(const AppendKv& call, const RunOptions& options) override;
 
  private:
   ThreadTeam team_;

@@ -55,7 +55,7 @@ void merge_row(const MergeStates& c, ElementType type, std::int64_t b, std::int6
 
 }  // namespace
 
-Status CpuMergeStates::run(const MergeStates& c) {
+Status CpuMergeStates::run(const MergeStates& c, const RunOptions&) {
   const ElementType type = floating_element(c.data_type);
   const std::int64_t rows = c.batch * c.heads * c.seqlen;
   run_tasks(team_, (rows + kTaskRows - 1) / kTaskRows, [&](long long task) {

@@ -1,7 +1,11 @@
 #include <fmt/format.h>
 
+#include <cmath>
+#include <utility>
+
 #include "base/error.hpp"
 #include "problem/argument_checks.hpp"
+#include "problem/serving/problem.hpp"
 #include "problem/serving/types.hpp"
 #include "tilesmith/serving.hpp"
 
@@ -48,27 +52,11 @@ Status check_token(const AppendKv& c, std::int64_t b, std::int64_t t, std::int64
               fmt::format("0 to {}, for there are {} pages", c.pages.num_pages - 1, c.pages.num_pages));
 }
 
-}  // namespace
-
-Status validate(const AppendKv& c) {
-  TS_TRY(check_floating_type("append_kv", c.data_type));
-  TS_TRY(check_dimension("batch", c.batch, 0));
-  TS_TRY(check_dimension("heads_kv", c.heads_kv, 1));
-  TS_TRY(check_dimension("heads_q", c.heads_q, 0));
-  TS_TRY(check_dimension("seqlen", c.seqlen, 0));
-  TS_TRY(check_dimension("head_dim_qk", c.head_dim_qk, 1));
-  TS_TRY(check_dimension("head_dim_v", c.head_dim_v, 1));
-  TS_TRY(check_dimension("page_size", c.page_size, 1));
-  TS_TRY(check_dimension("pages.num_pages", c.pages.num_pages, 0));
-  TS_TRY(check_dimension("pages.stride", c.pages.stride, 0));
-  TS_TRY(check_rotary(c.rotary, c.head_dim_qk));
+/// What is read of the caller's numbers: they are in memory that the host can read.
+Status check_numbers(const AppendKv& c) {
   const bool group = c.mode == SequenceMode::group;
-  TS_TRY(check_pointer("cu_seqlens", c.cu_seqlens, group, "group mode reads batch + 1 offsets"));
   if (group && c.cu_seqlens[0] != 0)
     return fail(ErrorCode::invalid_argument, fmt::format("cu_seqlens[0] is {}", c.cu_seqlens[0]), "0");
-  const bool needs_lengths = c.slots == nullptr || (c.rotary.dim > 0 && c.positions == nullptr);
-  TS_TRY(check_pointer("pages.lengths", c.pages.lengths, c.batch > 0 && needs_lengths,
-                       "the keys of each sequence, or slots and positions"));
   for (std::int64_t b = 0; b < c.batch; ++b) {
     const std::int64_t length = group ? std::int64_t{c.cu_seqlens[b + 1]} - c.cu_seqlens[b] : c.seqlen;
     if (length < 0 || length > c.seqlen)
@@ -80,8 +68,67 @@ Status validate(const AppendKv& c) {
     const std::int64_t first = group ? c.cu_seqlens[b] : b * c.seqlen;
     for (std::int64_t t = 0; t < length; ++t) TS_TRY(check_token(c, b, t, first + t));
   }
+  if (group && c.total != 0 && c.cu_seqlens[c.batch] > c.total)
+    return fail(ErrorCode::invalid_argument, fmt::format("cu_seqlens ends at {}", c.cu_seqlens[c.batch]),
+                fmt::format("at most {}, the rows of k", c.total));
+  return {};
+}
+
+Status check_scales(const AppendKv& c, DeviceKind device) {
+  for (const auto& [name, scale] : {std::pair{"k_scale", &c.k_scale}, std::pair{"v_scale", &c.v_scale}}) {
+    if (scale->data == nullptr) continue;
+    if (c.cache == KvElements::as_queries)
+      return fail(ErrorCode::invalid_argument, fmt::format("{} is given, and the cache has no scale", name),
+                  "a cache of fp8 or int8, or no scale");
+    if (scale->block != 0)
+      return fail(ErrorCode::invalid_argument, fmt::format("{}.block is {}", name, scale->block), "0");
+    if (device != DeviceKind::cpu) continue;
+    for (std::int64_t b = 0; b < c.batch; ++b)
+      for (std::int64_t h = 0; h < c.heads_kv; ++h)
+        if (const float value = scale->data[b * scale->batch + h * scale->head]; !(value > 0) || !std::isfinite(value))
+          return fail(ErrorCode::invalid_argument, fmt::format("{} of sequence {}, head {} is {}", name, b, h, value),
+                      "positive and finite");
+  }
+  return {};
+}
+
+}  // namespace
+
+Status validate(const AppendKv& call) {
+  return validate(call, DeviceKind::cpu);
+}
+
+Status validate(const AppendKv& c, DeviceKind device) {
+  TS_TRY(check_floating_type("append_kv", c.data_type));
+  if (c.cache > KvElements::int8)
+    return fail(ErrorCode::invalid_argument, fmt::format("cache is {}", static_cast<int>(c.cache)), "a KvElements");
+  TS_TRY(check_dimension("batch", c.batch, 0));
+  TS_TRY(check_dimension("heads_kv", c.heads_kv, 1));
+  TS_TRY(check_dimension("heads_q", c.heads_q, 0));
+  TS_TRY(check_dimension("seqlen", c.seqlen, 0));
+  TS_TRY(check_dimension("total", c.total, 0));
+  TS_TRY(check_dimension("head_dim_qk", c.head_dim_qk, 1));
+  TS_TRY(check_dimension("head_dim_v", c.head_dim_v, 1));
+  TS_TRY(check_dimension("page_size", c.page_size, 1));
+  TS_TRY(check_dimension("pages.num_pages", c.pages.num_pages, 0));
+  TS_TRY(check_dimension("pages.stride", c.pages.stride, 0));
+  TS_TRY(check_rotary(c.rotary, c.head_dim_qk));
+  const bool group = c.mode == SequenceMode::group;
+  TS_TRY(check_pointer("cu_seqlens", c.cu_seqlens, group, "group mode reads batch + 1 offsets"));
+  const bool needs_lengths = c.slots == nullptr || (c.rotary.dim > 0 && c.positions == nullptr);
+  TS_TRY(check_pointer("pages.lengths", c.pages.lengths, c.batch > 0 && needs_lengths,
+                       "the keys of each sequence, or slots and positions"));
+  if (device == DeviceKind::cpu) {
+    TS_TRY(check_numbers(c));
+  } else {
+    TS_TRY(check_dimension("total", c.total, group && c.batch > 0 && c.seqlen > 0 ? 1 : 0));
+    if (!product_fits({c.batch, c.seqlen, c.heads_q + 2 * c.heads_kv}))
+      return fail(ErrorCode::invalid_argument, fmt::format("{} sequences of {} new tokens", c.batch, c.seqlen),
+                  "fewer");
+  }
+  TS_TRY(check_scales(c, device));
   const std::int64_t members = group ? 1 : c.batch;
-  const std::int64_t rows = group ? c.cu_seqlens[c.batch] : c.seqlen;
+  const std::int64_t rows = !group ? c.seqlen : device == DeviceKind::cpu ? c.cu_seqlens[c.batch] : total_tokens(c);
   const auto check = [&](const char* name, const void* data, std::int64_t count, const AttentionStrides& s,
                          std::int64_t heads, std::int64_t length, std::int64_t dim) -> Status {
     TS_TRY(check_pointer(name, data, members > 0 && rows > 0 && heads > 0, "a tensor of the call"));

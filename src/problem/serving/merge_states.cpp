@@ -2,12 +2,18 @@
 
 #include "base/error.hpp"
 #include "problem/argument_checks.hpp"
+#include "problem/serving/problem.hpp"
 #include "problem/serving/types.hpp"
 #include "tilesmith/serving.hpp"
 
 namespace tilesmith {
 
-Status validate(const MergeStates& c) {
+Status validate(const MergeStates& call) {
+  return validate(call, DeviceKind::cpu);
+}
+
+// The lists of pointers are the host's on every device.
+Status validate(const MergeStates& c, DeviceKind) {
   TS_TRY(check_floating_type("merge_states", c.data_type));
   TS_TRY(check_dimension("states", c.states, 1));
   TS_TRY(check_dimension("batch", c.batch, 0));

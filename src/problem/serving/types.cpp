@@ -16,4 +16,16 @@ ElementType floating_element(DataType type) {
   return type == DataType::bf16 ? ElementType::bf16 : ElementType::fp32;
 }
 
+ElementType cache_element(DataType queries, KvElements cache) {
+  switch (cache) {
+    case KvElements::as_queries:
+      return floating_element(queries);
+    case KvElements::fp8:
+      return ElementType::fp8e4m3;
+    case KvElements::int8:
+      return ElementType::int8;
+  }
+  return floating_element(queries);
+}
+
 }  // namespace tilesmith

@@ -13,5 +13,7 @@ namespace tilesmith {
 [[nodiscard]] Status check_floating_type(std::string_view operation, DataType type);
 /// Of a type that check_floating_type accepts.
 [[nodiscard]] ElementType floating_element(DataType type);
+/// Of a cache for queries of such a type.
+[[nodiscard]] ElementType cache_element(DataType queries, KvElements cache);
 
 }  // namespace tilesmith

@@ -393,16 +393,19 @@ typedef struct tilesmith_states {
   tilesmith_strides input_lse_strides; /* of each part's log-sum-exp */
   tilesmith_strides o_strides;
   tilesmith_strides lse_strides;
-  const void* const* outputs; /* (states) tensors (batch, heads, seqlen, head_dim) */
+  /* (states) tensors (batch, heads, seqlen, head_dim). The list is the host's; on a CUDA device it has at most 64, or
+   * any number that lie equally far apart, as do the lses. */
+  const void* const* outputs;
   const float* const*
-      lses;   /* (states) tensors (batch, heads, seqlen), natural logarithms; -inf: the part saw nothing */
-  void* o;    /* may be one of the outputs, in its place */
-  float* lse; /* NULL: not wanted */
+      lses;     /* (states) tensors (batch, heads, seqlen), natural logarithms; -inf: the part saw nothing */
+  void* o;      /* may be one of the outputs, in its place */
+  float* lse;   /* NULL: not wanted */
+  void* stream; /* as in tilesmith_attention */
 } tilesmith_states;
 #define TILESMITH_STATES_INIT                                                                                         \
   {                                                                                                                   \
     sizeof(tilesmith_states), {0, 0}, TILESMITH_BF16, 0, 0, 1, 1, 1, 128, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, \
-        NULL, NULL, NULL, NULL                                                                                        \
+        NULL, NULL, NULL, NULL, NULL                                                                                  \
   }
 
 TILESMITH_API tilesmith_status tilesmith_merge_states(tilesmith_context* context, const tilesmith_states* call);
@@ -412,15 +415,21 @@ enum tilesmith_rotary_style {
   TILESMITH_ROTARY_INTERLEAVED = 1 /* elements 2 i and 2 i + 1 */
 };
 
+enum tilesmith_kv_elements {
+  TILESMITH_KV_AS_QUERIES = 0,
+  TILESMITH_KV_FP8 = 1, /* e4m3, with a scale */
+  TILESMITH_KV_INT8 = 2 /* with a scale */
+};
+
 /* New keys and values, written into a cache of pages as tilesmith_attention reads it, and queries and keys turned by
  * their positions on the way. */
 typedef struct tilesmith_kv_append {
   uint64_t struct_size;
   tilesmith_device device;
-  int32_t data_type; /* of all tensors: TILESMITH_FP32, _FP16 or _BF16 */
+  int32_t data_type; /* of q, k and v: TILESMITH_FP32, _FP16 or _BF16 */
   int32_t mode;      /* tilesmith_sequence_mode, of q, k and v */
   int32_t rotary_style;
-  uint32_t reserved;
+  uint32_t cache; /* tilesmith_kv_elements */
   int64_t batch;
   int64_t heads_q; /* queries to turn; 0: none */
   int64_t heads_kv;
@@ -453,12 +462,17 @@ typedef struct tilesmith_kv_append {
   const int64_t* positions; /* (rows of q): of each new token; NULL: they follow the sequence's keys */
   const float* rotary_cos;  /* (rotary_positions, rotary_dim / 2) */
   const float* rotary_sin;
+
+  tilesmith_scale k_scale; /* of a cache of 8 bits: what is stored is a value divided by it; block is 0 */
+  tilesmith_scale v_scale;
+  int64_t total; /* group mode: rows of q, k and v; the CPU reads it off cu_seqlens where it is 0 */
+  void* stream;  /* as in tilesmith_attention */
 } tilesmith_kv_append;
 #define TILESMITH_KV_APPEND_INIT                                                                                     \
   {                                                                                                                  \
     sizeof(tilesmith_kv_append), {0, 0}, TILESMITH_BF16, 0, 0, 0, 1, 0, 1, 1, 128, 128, 1, 0, 0, 0, 0, 0, {0, 0, 0}, \
         {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, \
-        NULL, NULL, NULL, NULL, NULL                                                                                 \
+        NULL, NULL, NULL, NULL, NULL, {NULL, 0, 0, 0}, {NULL, 0, 0, 0}, 0, NULL                                      \
   }
 
 TILESMITH_API tilesmith_status tilesmith_append_kv(tilesmith_context* context, const tilesmith_kv_append* call);

@@ -68,14 +68,14 @@ class States(ctypes.Structure):
         ("struct_size", c_uint64), ("device", DeviceId), ("data_type", c_int32), ("reserved", c_uint32),
         ("states", c_int64), ("batch", c_int64), ("heads", c_int64), ("seqlen", c_int64), ("head_dim", c_int64),
         ("output_strides", Strides), ("input_lse_strides", Strides), ("o_strides", Strides), ("lse_strides", Strides),
-        ("outputs", c_void_p), ("lses", c_void_p), ("o", c_void_p), ("lse", c_void_p),
+        ("outputs", c_void_p), ("lses", c_void_p), ("o", c_void_p), ("lse", c_void_p), ("stream", c_void_p),
     ]  # fmt: skip
 
 
 class KvAppend(ctypes.Structure):
     _fields_ = [
         ("struct_size", c_uint64), ("device", DeviceId), ("data_type", c_int32), ("mode", c_int32),
-        ("rotary_style", c_int32), ("reserved", c_uint32), ("batch", c_int64), ("heads_q", c_int64), ("heads_kv", c_int64),
+        ("rotary_style", c_int32), ("cache", c_uint32), ("batch", c_int64), ("heads_q", c_int64), ("heads_kv", c_int64),
         ("seqlen", c_int64), ("head_dim_qk", c_int64), ("head_dim_v", c_int64), ("page_size", c_int64),
         ("num_pages", c_int64), ("page_stride", c_int64), ("rotary_dim", c_int64), ("rotary_positions", c_int64),
         ("rotary_row_stride", c_int64), ("q_strides", Strides), ("k_strides", Strides), ("v_strides", Strides),
@@ -83,6 +83,7 @@ class KvAppend(ctypes.Structure):
         ("k", c_void_p), ("v", c_void_p), ("q_out", c_void_p), ("k_cache", c_void_p), ("v_cache", c_void_p),
         ("cu_seqlens", c_void_p), ("seqlens_k", c_void_p), ("page_numbers", c_void_p), ("page_offsets", c_void_p),
         ("slots", c_void_p), ("positions", c_void_p), ("rotary_cos", c_void_p), ("rotary_sin", c_void_p),
+        ("k_scale", Scale), ("v_scale", Scale), ("total", c_int64), ("stream", c_void_p),
     ]  # fmt: skip
 
 

@@ -7,8 +7,8 @@ import importlib
 from typing import Any, Iterator, Literal, NamedTuple, Optional, Sequence, TypeVar
 
 from tilesmith._candidates import refuse_listing
-from tilesmith._errors import InvalidArgument, Unsupported, WrongType
-from tilesmith._library import CPU, KvAppend, States, Strides, check, library, sized
+from tilesmith._errors import InvalidArgument, WrongType
+from tilesmith._library import CPU, CUDA, KvAppend, Scale, States, Strides, check, library, sized
 from tilesmith._refusals import refusing
 from tilesmith._tensor_library import Traced, library_of
 from tilesmith._views import View, check_devices, dense_strides, one_of, shown
@@ -17,6 +17,7 @@ from tilesmith.typing import Layout
 Array = TypeVar("Array")  #: torch.Tensor or numpy.ndarray
 
 _CODES = {"fp32": 0, "fp16": 1, "bf16": 2}
+_CACHES = {"fp8": 1, "int8": 2}  #: others are as k
 _STYLES = {"half": 0, "interleaved": 1}
 _traced = Traced("_torch_serving", "merge_states_op", "append_kv_op")
 
@@ -36,7 +37,8 @@ def merge_states(
 
     Returns (output, lse). With L the largest of the lses and w_i = exp(lses[i] - L), the output is the sum of w_i
     outputs[i] over the sum of w_i, and the lse L + log(sum of w_i), in the parts' order and in fp32. A part that saw
-    nothing changes no bit. Where all of them are empty the output is 0 and the lse -inf. CPU only.
+    nothing changes no bit. Where all of them are empty the output is 0 and the lse -inf. On a GPU it is queued on the
+    current stream; there may be 64 tensors of parts, or one tensor of any number.
 
     Errors: as of attention.
     """
@@ -90,6 +92,7 @@ def merge_states(
     call.outputs = ctypes.addressof(output_pointers := pointers(*map(tensors.address, outputs)))
     call.lses = ctypes.addressof(lse_pointers := pointers(*map(tensors.address, lses)))
     call.o, call.lse = tensors.address(result), tensors.address(lse)
+    call.stream = tensors.stream(first)
     check(library().tilesmith_merge_states(None, ctypes.addressof(call)))
     del output_pointers, lse_pointers  # alive until here
     return result, lse
@@ -115,12 +118,15 @@ def append_kv(
     rotary_style: Literal["half", "interleaved"] = "half",
     positions: Optional[Array] = None,
     out_q: Optional[Array] = None,
+    k_scale: Optional[Array] = None,
+    v_scale: Optional[Array] = None,
 ) -> Optional[Array]:
     """Writes new keys and values into a cache, turned by their positions (RoPE), and turns the queries.
 
     k, v: (batch, heads_kv, new, dim) for layout "bhsd", (batch, new, heads_kv, dim) for "bshd"; with cu_seqlens
         (heads_kv, total, dim) and (total, heads_kv, dim). float32, float16 or bfloat16, any strides with a contiguous head dim.
-    k_cache, v_cache: (pages, heads_kv, page_size, dim) or (pages, page_size, heads_kv, dim), as attention reads them.
+    k_cache, v_cache: (pages, heads_kv, page_size, dim) or (pages, page_size, heads_kv, dim), as attention reads them: of k's
+        type, torch.float8_e4m3fn, or int8. The last two hold values divided by k_scale and v_scale.
     seqlens_k: int32, (batch,): keys of each sequence before this call. New token t of sequence b becomes its key
         seqlens_k[b] + t, in the page that block_table or page_indices and page_indptr name (as for attention; their int32
         entries must reach that far), or with neither in row seqlens_k[b] + t of page b, a dense cache.
@@ -134,9 +140,13 @@ def append_kv(
     positions: int64, of each new token; None: seqlens_k[b] + t.
     q: queries of the same tokens, (batch, heads_q, new, dim) in the layout's order.
     out_q: where the turned queries go; may be q. None makes a new tensor.
+    k_scale, v_scale: float32 of one number, (heads_kv,) or (batch, heads_kv); None: 1. Values beyond the type's range become
+        its largest.
 
     Returns the turned queries, None without q. Arithmetic is float32, rounded once. Tokens, pages and positions out of range
-    are refused before anything is written. CPU only.
+    are refused before anything is written on the CPU. On a GPU the call is queued on the current stream and reads nothing back:
+    a token that has no row in the rotary table or no place in the cache is written nowhere there. A block_table ends at its
+    stride, page_indices must reach far enough.
 
     Errors: as of attention.
     """
@@ -144,12 +154,13 @@ def append_kv(
     if _traced.now():
         traced: Optional[Array] = _traced.serve("append_kv_op")(
             k, v, k_cache, v_cache, layout, seqlens_k, block_table, page_indices, page_indptr, slots, cu_seqlens, q, rotary_cos,
-            rotary_sin, rotary_style, positions, out_q=out_q)  # fmt: skip
+            rotary_sin, rotary_style, positions, k_scale, v_scale, out_q=out_q)  # fmt: skip
         return traced
     tensors = _Tensors("k", k)
     given = {"k": k, "v": v, "k_cache": k_cache, "v_cache": v_cache, "seqlens_k": seqlens_k, "block_table": block_table,
              "page_indices": page_indices, "page_indptr": page_indptr, "slots": slots, "cu_seqlens": cu_seqlens, "q": q,
-             "rotary_cos": rotary_cos, "rotary_sin": rotary_sin, "positions": positions, "out_q": out_q}  # fmt: skip
+             "rotary_cos": rotary_cos, "rotary_sin": rotary_sin, "positions": positions, "out_q": out_q, "k_scale": k_scale,
+             "v_scale": v_scale}  # fmt: skip
     views = {name: None if each is None else tensors.view(name, each) for name, each in given.items()}
     seen: dict[str, View] = {name: view for name, view in views.items() if view is not None}
     for name in ("k", "v", "k_cache", "v_cache"):
@@ -176,8 +187,8 @@ def append_kv(
         if seen["cu_seqlens"].shape[0] < 1:
             raise InvalidArgument("cu_seqlens has no offsets", "batch + 1")
         call.batch, call.seqlen = seen["cu_seqlens"].shape[0] - 1, tokens
-        total = tokens
-        if (last := int(cu_seqlens[-1])) > tokens:  # type: ignore[index]
+        total = call.total = tokens
+        if key.kind == CPU and (last := int(cu_seqlens[-1])) > tokens:  # type: ignore[index]
             raise InvalidArgument(f"cu_seqlens ends at {last}", f"at most {tokens}, the rows of k")
     else:
         call.batch, call.seqlen = key.shape[0], tokens
@@ -190,8 +201,12 @@ def append_kv(
     for name, shape in wanted.items():
         if seen[name].shape != shape:
             raise InvalidArgument(f"{name} has the shape {seen[name].shape}", str(shape))
+    call.cache = _CACHES.get(seen["k_cache"].data_type, 0)
     for name in ("v", "k_cache", "v_cache", "q", "out_q"):
-        if name in seen and seen[name].data_type != key.data_type:
+        if call.cache and name in ("k_cache", "v_cache"):
+            if seen[name].data_type != seen["k_cache"].data_type:
+                raise WrongType(f"{name} is {seen[name].data_type}, k_cache {seen['k_cache'].data_type}", "one data type for both")
+        elif name in seen and seen[name].data_type != key.data_type:
             raise WrongType(f"{name} is {seen[name].data_type}, k {key.data_type}", "one data type for all")
     turned = None
     if q is not None:
@@ -216,6 +231,8 @@ def append_kv(
     call.k_cache, call.v_cache = tensors.address(k_cache), tensors.address(v_cache)
     _set_places(call, tensors, given, seen, total)
     _set_rotary(call, tensors, given, seen)
+    _set_scales(call, tensors, given, seen)
+    call.stream = tensors.stream(key)
     check(library().tilesmith_append_kv(None, ctypes.addressof(call)))
     return turned
 
@@ -271,7 +288,7 @@ def _check_list(call: KvAppend, given: dict[str, Any], entries: int) -> None:
 
 def _ends(call: KvAppend, given: dict[str, Any]) -> Iterator[tuple[int, int]]:
     """Sequences with new tokens that go behind their keys, and how many keys they then have."""
-    if given["slots"] is not None or call.seqlen == 0 or call.page_size == 0:
+    if given["slots"] is not None or call.seqlen == 0 or call.page_size == 0 or call.device.kind != CPU:
         return
     offsets = given["cu_seqlens"]
     for b in range(call.batch):
@@ -297,6 +314,20 @@ def _set_rotary(call: KvAppend, tensors: _Tensors, given: dict[str, Any], seen: 
     call.rotary_cos, call.rotary_sin = tensors.address(given["rotary_cos"]), tensors.address(given["rotary_sin"])
 
 
+def _set_scales(call: KvAppend, tensors: _Tensors, given: dict[str, Any], seen: dict[str, View]) -> None:
+    for name in ("k_scale", "v_scale"):
+        if name not in seen:
+            continue
+        if not call.cache:
+            raise InvalidArgument(f"{name} is given, and the cache is {seen['k_cache'].data_type}", "a cache of float8_e4m3fn or int8")
+        view = seen[name]
+        whole = (call.batch, call.heads_kv)
+        if view.data_type != "fp32" or view.shape not in ((), (1,), whole[1:], whole):
+            raise WrongType(f"{name} has the type {view.data_type} and the shape {view.shape}", f"float32, (1,), {whole[1:]} or {whole}")
+        steps = view.strides if view.shape == whole else (0, *view.strides) if view.shape == whole[1:] else (0, 0)
+        setattr(call, name, Scale(tensors.address(given[name]), *steps, 0))
+
+
 class _Tensors:
     """The library whose tensors a call takes, by its first one: NumPy or torch."""
 
@@ -313,12 +344,15 @@ class _Tensors:
         if self.kind == "torch" and tensor.requires_grad and self._module.grad_enabled():
             raise self._module.no_gradient("serving")
         view: View = self._module.view_of(name, tensor)
-        if view.kind != CPU:
-            raise Unsupported(f"{name} is on a CUDA device", "tensors on the CPU", "unsupported")
         return view._replace(data_type=view.data_type.removeprefix("torch."))
 
     def address(self, tensor: Any) -> int:
         at: int = self._module.address(tensor)
+        return at
+
+    def stream(self, view: View) -> int:
+        """The current one of the tensors' device; 0 on the CPU."""
+        at: int = self._module.raw_stream(view.index) if view.kind == CUDA else 0
         return at
 
     def new(self, like: Any, shape: tuple[int, ...], data_type: str) -> Any:

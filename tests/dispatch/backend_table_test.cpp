@@ -24,6 +24,8 @@ TEST(BackendTable, AnOperationThatADeviceLacksIsOneError) {
   EXPECT_TRUE(cuda->find<AttentionFwd>());
   EXPECT_TRUE(cuda->find<Gemm>());
   EXPECT_TRUE(cuda->find<ListOf<Gemm>>());
+  EXPECT_TRUE(cuda->find<MergeStatesCall>());
+  EXPECT_TRUE(cuda->find<AppendKvCall>());
   const auto missing = cuda->find<GemmPackB>();
   ASSERT_FALSE(missing);
   EXPECT_EQ(missing.error().code, ErrorCode::unsupported);

@@ -212,3 +212,101 @@ def test_float8_scales_lie_on_the_device():
     q, k, v = (x.to(torch.float8_e4m3fn) for x in qkv(dtype=torch.float16))
     with pytest.raises(ValueError, match="q is on cuda:0, v_scale on cpu"):
         tilesmith.attention(q, k, v, v_scale=torch.ones(()))
+
+
+# ------------------------------------------------------------------------------------------------------------- serving
+
+
+def _appends():
+    """Arguments of append_kv: caches of every kind, and what is written nowhere."""
+    generator = torch.Generator().manual_seed(3)
+
+    def rand(*shape, dtype=torch.bfloat16):
+        return torch.randn(*shape, generator=generator).to(dtype)
+
+    table = torch.randperm(40, generator=generator).to(torch.int32).reshape(4, 10)
+    before = torch.tensor([0, 3, 17, 8], dtype=torch.int32)
+    cos, sin = rand(64, 16, dtype=torch.float32), rand(64, 16, dtype=torch.float32)
+    turn = {"rotary_cos": cos, "rotary_sin": sin}
+    for dtype in (torch.float32, torch.float16, torch.bfloat16):
+        for cache in (dtype, torch.float8_e4m3fn, torch.int8):
+            for style, dim, page in (("half", 64, 16), ("interleaved", 64, 3), ("half", 33, 5), ("interleaved", 40, 1)):
+                count = {16: 40, 3: 80, 5: 40, 1: 200}[page]
+                pages = table if page != 1 else torch.randperm(200, generator=generator).to(torch.int32).reshape(4, 50)
+                scales = {} if cache == dtype else {"k_scale": rand(2, dtype=torch.float32).abs() / 8 + 0.01}
+                yield (rand(4, 2, 5, dim, dtype=dtype), rand(4, 2, 5, 24, dtype=dtype), torch.zeros(count, 2, page, dim).to(cache),
+                       torch.zeros(count, 2, page, 24).to(cache)), {
+                    "seqlens_k": before, "block_table": pages, "q": rand(4, 6, 5, dim, dtype=dtype), "rotary_style": style, **turn,
+                    **scales}  # fmt: skip
+    dense = torch.zeros(4, 2, 32, 64, dtype=torch.bfloat16)
+    yield (rand(4, 2, 5, 64), rand(4, 2, 5, 64), dense, dense.clone()), {"seqlens_k": before, **turn}
+    offsets = torch.tensor([0, 2, 2, 9, 10], dtype=torch.int32)
+    packed = (rand(2, 12, 64), rand(2, 12, 64), dense, dense.clone())
+    yield packed, {"seqlens_k": before, "cu_seqlens": offsets, "q": rand(6, 12, 64), "out_q": torch.zeros(6, 12, 64).bfloat16(), **turn}
+    slots = torch.randperm(128, generator=generator)[:12] - 20
+    yield packed, {"slots": slots, "cu_seqlens": offsets, "positions": torch.arange(12) * 5, **turn}
+
+
+def test_append_kv():
+    for number, (tensors, options) in enumerate(_appends()):
+        on_gpu = [x.cuda() for x in tensors]
+        gpu_options = {name: x.cuda() if isinstance(x, torch.Tensor) else x for name, x in options.items()}
+        got = tilesmith.append_kv(*on_gpu, **gpu_options)
+        wanted = tilesmith.append_kv(*tensors, **options)
+        one_step = {torch.float32: 2e-6, torch.float16: 1e-3, torch.bfloat16: 8e-3, torch.float8_e4m3fn: 0.13, torch.int8: 0}
+        pairs = list(zip(on_gpu[2:], tensors[2:])) + ([] if wanted is None else [(got, wanted)])
+        for mine, theirs in pairs:  # where a product is rounded once more, the last bit may differ
+            torch.testing.assert_close(mine.cpu().float(), theirs.float(), rtol=one_step[theirs.dtype],
+                                       atol={torch.int8: 1.01, torch.float32: 2e-6, torch.float8_e4m3fn: 2.1e-3}.get(theirs.dtype, 1e-3),
+                                       msg=lambda text, at=number: f"case {at}: {text}")  # fmt: skip
+
+
+def test_append_kv_writes_nowhere_what_has_no_place():
+    k = make(3, 1, 2, 8)
+    cache = torch.zeros(4, 1, 4, 8, device="cuda", dtype=torch.bfloat16)
+    table = torch.tensor([[0, 1], [9, -1], [2, 3]], device="cuda", dtype=torch.int32)
+    lengths = torch.tensor([3, 0, 7], device="cuda", dtype=torch.int32)  # the last sequence's second token has no entry
+    tilesmith.append_kv(k, k, cache, cache.clone(), seqlens_k=lengths, block_table=table)
+    wanted = torch.zeros_like(cache)
+    wanted[0, :, 3], wanted[1, :, 0], wanted[3, :, 3] = k[0, :, 0], k[0, :, 1], k[2, :, 0]
+    assert torch.equal(cache, wanted)
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.bfloat16])
+def test_merge_states(dtype):
+    torch.manual_seed(2)
+    for count, dim in ((1, 128), (3, 128), (5, 33), (100, 64)):
+        outputs, lses = torch.randn(count, 2, 3, 7, dim).to(dtype), torch.randn(count, 2, 3, 7) * 10
+        lses[0, 0] = -torch.inf
+        outputs[0, 0] = torch.nan
+        lses[:, 1, 2, 3] = -torch.inf
+        wanted, wanted_lse = tilesmith.merge_states(outputs, lses)
+        got, lse = tilesmith.merge_states(outputs.cuda(), lses.cuda())
+        tolerance = {torch.float32: 2e-6, torch.float16: 1e-3, torch.bfloat16: 8e-3}[dtype]
+        torch.testing.assert_close(got.cpu().float(), wanted.float(), rtol=tolerance, atol=tolerance)
+        torch.testing.assert_close(lse.cpu(), wanted_lse, rtol=2e-6, atol=2e-6)
+    first = outputs[1].cuda()
+    again, _ = tilesmith.merge_states([first, outputs[2].cuda()], [lses[1].cuda(), lses[2].cuda()], out=first)  # in place
+    assert again is first
+    torch.testing.assert_close(first.cpu(), tilesmith.merge_states(outputs[1:3], lses[1:3])[0], rtol=tolerance, atol=tolerance)
+
+
+def test_a_step_of_decode_is_captured():
+    """Append, then attend: one graph serves the lengths that its tensors have when it is replayed."""
+    q, k = make(2, 4, 1, 64), make(2, 2, 1, 64)
+    caches = [make(2, 2, 64, 64) for _ in range(2)]
+    lengths = torch.tensor([5, 40], device="cuda", dtype=torch.int32)
+    cos, sin = torch.rand(64, 32, device="cuda"), torch.rand(64, 32, device="cuda")
+
+    def step():
+        turned = tilesmith.append_kv(k, k, *caches, seqlens_k=lengths, q=q, rotary_cos=cos, rotary_sin=sin)
+        return tilesmith.attention(turned, *caches, seqlens_k=lengths + 1, causal=True)
+
+    step()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        out = step()
+    for _ in range(3):
+        lengths += 1
+        graph.replay()
+        torch.testing.assert_close(out, step(), rtol=0, atol=0)

@@ -116,7 +116,7 @@ def test_the_structures_are_the_headers():
         "tilesmith_bias_strides": _library.BiasStrides, "tilesmith_scale": _library.Scale,
         "tilesmith_attention": _library.Attention, "tilesmith_matrix": _library.Matrix,
         "tilesmith_epilogue": _library.Epilogue, "tilesmith_block_scale": _library.BlockScale,
-        "tilesmith_gemm": _library.Gemm,
+        "tilesmith_gemm": _library.Gemm, "tilesmith_states": _library.States, "tilesmith_kv_append": _library.KvAppend,
         "tilesmith_error": _library.LastError, "tilesmith_fact": _library.Fact,
         "tilesmith_device_info": _library.DeviceInfo, "tilesmith_backend_info": _library.BackendInfo,
         "tilesmith_plan_stage": _library.PlanStage, "tilesmith_plan_step": _library.PlanStep,

@@ -237,6 +237,32 @@ def test_append_by_slots(rng):
     assert np.count_nonzero(k_cache.any((1, 3))) == 5
 
 
+@pytest.mark.parametrize("style", ["half", "interleaved"])
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "int8"])
+def test_append_to_8_bits(rng, dtype, style):
+    elements = np.int8 if dtype == "int8" else pytest.importorskip("ml_dtypes").float8_e4m3fn
+    k, v = (rng.standard_normal((3, 2, 5, dim)).astype(np.float32) for dim in (24, 10))
+    caches = [np.zeros((3, 2, 16, dim), elements) for dim in (24, 10)]
+    cos, sin = (rng.uniform(-1, 1, (20, 8)).astype(np.float32) for _ in range(2))
+    k_scale = rng.uniform(0.01, 1, 2).astype(np.float32)
+    v_scale = rng.uniform(0.001, 0.01, (3, 2)).astype(np.float32)  # some values become too large for the type
+    options = {"seqlens_k": int32([4, 0, 11]), "rotary_cos": cos, "rotary_sin": sin, "rotary_style": style}
+    tilesmith.append_kv(k, v, *caches, **options, k_scale=k_scale, v_scale=v_scale)
+    plain = [np.zeros((3, 2, 16, dim), np.float32) for dim in (24, 10)]
+    tilesmith.append_kv(k, v, *plain, **options)
+    low, largest = (-128, 127) if dtype == "int8" else (-448, 448)
+    for got, x, scale in zip(caches, plain, (k_scale.reshape(1, 2, 1, 1), v_scale.reshape(3, 2, 1, 1))):
+        wanted = np.clip(x / scale, low, largest)
+        wanted = np.rint(wanted) if dtype == "int8" else wanted.astype(elements).astype(np.float32)
+        np.testing.assert_array_equal(got.astype(np.float32), wanted)
+    with pytest.raises(tilesmith.InvalidArgument, match="k_scale of sequence 0, head 1 is -1"):
+        tilesmith.append_kv(k, v, *caches, **options, k_scale=np.array([1, -1], np.float32))
+    with pytest.raises(tilesmith.InvalidArgument, match="k_scale is given, and the cache is fp32"):
+        tilesmith.append_kv(k, v, *plain, **options, k_scale=k_scale)
+    with pytest.raises(tilesmith.WrongType, match="one data type for both"):
+        tilesmith.append_kv(k, v, caches[0], plain[1], **options)
+
+
 def test_appends_that_cannot_be(rng):
     k = v = np.ones((2, 1, 3, 8), np.float32)
     pages = np.zeros((4, 1, 4, 8), np.float32)

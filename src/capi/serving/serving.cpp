@@ -1,6 +1,8 @@
 // Serving's calls without a plan: merging partial results, writing into a cache.
 #include <fmt/format.h>
 
+#include <cstddef>
+
 #include "capi/call_checks.hpp"
 #include "capi/context.hpp"
 #include "capi/device.hpp"
@@ -16,6 +18,12 @@ AttentionStrides strides_in(const tilesmith_strides& s) {
   return {s.batch, s.head, s.row};
 }
 
+AttentionScale scale_in(const tilesmith_scale& s) {
+  return {s.data, s.batch, s.head, s.block};
+}
+
+static_assert(TILESMITH_KV_FP8 == static_cast<int>(KvElements::fp8));
+static_assert(TILESMITH_KV_INT8 == static_cast<int>(KvElements::int8));
 static_assert(TILESMITH_ROTARY_HALF == static_cast<int>(RotaryStyle::half));
 static_assert(TILESMITH_ROTARY_INTERLEAVED == static_cast<int>(RotaryStyle::interleaved));
 
@@ -24,7 +32,8 @@ static_assert(TILESMITH_ROTARY_INTERLEAVED == static_cast<int>(RotaryStyle::inte
 tilesmith_status tilesmith_merge_states(tilesmith_context* context, const tilesmith_states* given) {
   return capi::guarded([&]() -> Status {
     tilesmith_states room;
-    TS_ASSIGN(const tilesmith_states* c, capi::read_struct("tilesmith_states", given, {}, room));
+    TS_ASSIGN(const tilesmith_states* c,
+              capi::read_struct("tilesmith_states", given, {offsetof(tilesmith_states, stream)}, room));
     TS_TRY(capi::check_enum("data_type", c->data_type, TILESMITH_BF16, "TILESMITH_FP32, _FP16 or _BF16"));
     TS_TRY(capi::check_unused("reserved", c->reserved != 0, "leave it 0"));
     tilesmith_context& in = capi::context_or_default(context);
@@ -42,18 +51,20 @@ tilesmith_status tilesmith_merge_states(tilesmith_context* context, const tilesm
                                                .o = c->o,
                                                .lse = c->lse,
                                                .o_strides = strides_in(c->o_strides),
-                                               .lse_strides = strides_in(c->lse_strides)});
+                                               .lse_strides = strides_in(c->lse_strides)},
+                                              {.stream = c->stream});
   });
 }
 
 tilesmith_status tilesmith_append_kv(tilesmith_context* context, const tilesmith_kv_append* given) {
   return capi::guarded([&]() -> Status {
     tilesmith_kv_append room;
-    TS_ASSIGN(const tilesmith_kv_append* c, capi::read_struct("tilesmith_kv_append", given, {}, room));
+    TS_ASSIGN(const tilesmith_kv_append* c,
+              capi::read_struct("tilesmith_kv_append", given, {offsetof(tilesmith_kv_append, k_scale)}, room));
     TS_TRY(capi::check_enum("data_type", c->data_type, TILESMITH_BF16, "TILESMITH_FP32, _FP16 or _BF16"));
     TS_TRY(capi::check_enum("mode", c->mode, TILESMITH_GROUP, "tilesmith_sequence_mode"));
     TS_TRY(capi::check_enum("rotary_style", c->rotary_style, TILESMITH_ROTARY_INTERLEAVED, "tilesmith_rotary_style"));
-    TS_TRY(capi::check_unused("reserved", c->reserved != 0, "leave it 0"));
+    TS_TRY(capi::check_enum("cache", static_cast<int>(c->cache), TILESMITH_KV_INT8, "tilesmith_kv_elements"));
     TS_TRY(
         capi::check_unused("cu_seqlens", c->mode == TILESMITH_BATCH && c->cu_seqlens != nullptr, "set mode to group"));
     tilesmith_context& in = capi::context_or_default(context);
@@ -61,7 +72,9 @@ tilesmith_status tilesmith_append_kv(tilesmith_context* context, const tilesmith
     AppendKv call;
     call.data_type = static_cast<DataType>(c->data_type);
     call.mode = static_cast<SequenceMode>(c->mode);
+    call.cache = static_cast<KvElements>(c->cache);
     call.batch = c->batch;
+    call.total = c->total;
     call.heads_q = c->heads_q;
     call.heads_kv = c->heads_kv;
     call.seqlen = c->seqlen;
@@ -87,6 +100,8 @@ tilesmith_status tilesmith_append_kv(tilesmith_context* context, const tilesmith
     call.rotary = {c->rotary_dim,        static_cast<RotaryStyle>(c->rotary_style),
                    c->rotary_cos,        c->rotary_sin,
                    c->rotary_row_stride, c->rotary_positions};
-    return in.dispatcher(device).append_kv(call);
+    call.k_scale = scale_in(c->k_scale);
+    call.v_scale = scale_in(c->v_scale);
+    return in.dispatcher(device).append_kv(call, {.stream = c->stream});
   });
 }

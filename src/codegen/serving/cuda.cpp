@@ -47,7 +47,10 @@ Result<Source> cuda_append_kv_source(DataType type, KvElements cache, const Cuda
   CudaTable table = table_of(type);
   table.add("kCacheFp8", fp8);
   table.add("kCacheInt8", int8);
-  return source_of(fmt::format("append_kv_{}{}", name_of(type), fp8 ? "_to_fp8" : int8 ? "_to_int8" : ""),
+  return source_of(fmt::format("append_kv_{}{}", name_of(type),
+                               fp8    ? "_to_fp8"
+                               : int8 ? "_to_int8"
+                                      : ""),
                    "cuda/serving/append_kv.cuh", table, spec);
 }
 

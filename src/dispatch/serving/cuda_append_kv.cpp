@@ -22,11 +22,10 @@ bool in_groups(const AppendKv& c) {
     return tilesmith::in_groups(data, s, dim, bytes, kGroup);
   };
   return c.rotary.dim % (2 * kGroup) == 0 && fits(c.k, c.k_strides, c.head_dim_qk, size) &&
-         fits(c.v, c.v_strides, c.head_dim_v, size) &&
-         fits(c.k_cache, c.k_cache_strides, c.head_dim_qk, cache_size) &&
+         fits(c.v, c.v_strides, c.head_dim_v, size) && fits(c.k_cache, c.k_cache_strides, c.head_dim_qk, cache_size) &&
          fits(c.v_cache, c.v_cache_strides, c.head_dim_v, cache_size) &&
-         (c.heads_q == 0 || (fits(c.q, c.q_strides, c.head_dim_qk, size) &&
-                             fits(c.q_out, c.q_out_strides, c.head_dim_qk, size)));
+         (c.heads_q == 0 ||
+          (fits(c.q, c.q_strides, c.head_dim_qk, size) && fits(c.q_out, c.q_out_strides, c.head_dim_qk, size)));
 }
 
 }  // namespace

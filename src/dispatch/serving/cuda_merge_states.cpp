@@ -29,7 +29,8 @@ Status place_parts(const MergeStates& c, std::int64_t size, TsCudaMergeArgs& out
   for (std::int64_t i = 2; equal && i < c.states; ++i)
     equal = apart(c.outputs[i - 1], c.outputs[i]) == output_bytes && apart(c.lses[i - 1], c.lses[i]) == lse_bytes;
   if (!equal)
-    return fail(ErrorCode::unsupported, fmt::format("{} parts that are not equally far apart on a CUDA device", c.states),
+    return fail(ErrorCode::unsupported,
+                fmt::format("{} parts that are not equally far apart on a CUDA device", c.states),
                 fmt::format("at most {}, or one tensor of all parts", TS_CUDA_LISTED_STATES));
   out.output_step = output_bytes / size;
   out.lse_step = lse_bytes / 4;
@@ -77,8 +78,8 @@ Status CudaMergeStates::run(const MergeStates& c, const RunOptions& options) {
     return cuda_merge_states_source(c.data_type, spec_);
   }));
   const std::int64_t columns = aligned ? c.head_dim / group : c.head_dim;
-  TS_ASSIGN(const CudaLaunch launch, serving_launch(c.batch * c.heads * c.seqlen * columns, kMergeThreads, spec_.major,
-                                                    options.stream));
+  TS_ASSIGN(const CudaLaunch launch,
+            serving_launch(c.batch * c.heads * c.seqlen * columns, kMergeThreads, spec_.major, options.stream));
   const CudaCurrent current(kernel->context());
   TS_TRY(current.status());
   return launch_with(*kernel, launch, out);

@@ -82,7 +82,7 @@ Status check_scales(const AppendKv& c, DeviceKind device) {
                   "a cache of fp8 or int8, or no scale");
     if (scale->block != 0)
       return fail(ErrorCode::invalid_argument, fmt::format("{}.block is {}", name, scale->block), "0");
-    if (device != DeviceKind::cpu) continue;
+    if (is_gpu(device)) continue;
     for (std::int64_t b = 0; b < c.batch; ++b)
       for (std::int64_t h = 0; h < c.heads_kv; ++h)
         if (const float value = scale->data[b * scale->batch + h * scale->head]; !(value > 0) || !std::isfinite(value))
@@ -118,7 +118,7 @@ Status validate(const AppendKv& c, DeviceKind device) {
   const bool needs_lengths = c.slots == nullptr || (c.rotary.dim > 0 && c.positions == nullptr);
   TS_TRY(check_pointer("pages.lengths", c.pages.lengths, c.batch > 0 && needs_lengths,
                        "the keys of each sequence, or slots and positions"));
-  if (device == DeviceKind::cpu) {
+  if (!is_gpu(device)) {
     TS_TRY(check_numbers(c));
   } else {
     TS_TRY(check_dimension("total", c.total, group && c.batch > 0 && c.seqlen > 0 ? 1 : 0));
@@ -128,7 +128,7 @@ Status validate(const AppendKv& c, DeviceKind device) {
   }
   TS_TRY(check_scales(c, device));
   const std::int64_t members = group ? 1 : c.batch;
-  const std::int64_t rows = !group ? c.seqlen : device == DeviceKind::cpu ? c.cu_seqlens[c.batch] : total_tokens(c);
+  const std::int64_t rows = !group ? c.seqlen : !is_gpu(device) ? c.cu_seqlens[c.batch] : total_tokens(c);
   const auto check = [&](const char* name, const void* data, std::int64_t count, const AttentionStrides& s,
                          std::int64_t heads, std::int64_t length, std::int64_t dim) -> Status {
     TS_TRY(check_pointer(name, data, members > 0 && rows > 0 && heads > 0, "a tensor of the call"));

@@ -1,0 +1,124 @@
+// The first kernel of attention backward: delta_i = dot(do_i, o_i) - dlse_i and the lse in units of log2, both with
+// whole blocks of rows, and the zeroing of what later kernels add to.
+//
+// Configuration (namespace ts::cfg): kBf16, kGroupMode, kSink (bool), kHeadDimV (a multiple of 8 up to 256),
+//   kSumColumns (columns of dq_sum, a multiple of 4; 0: there is none).
+// Launch: 256 threads, a grid of (padded_q / TS_CUDA_BACKWARD_ROWS, heads_q, batch).
+#pragma once
+
+#include "../../common/launch.cuh"
+#include "workspace.cuh"
+
+namespace ts {
+
+constexpr int kRowLanes = cfg::kHeadDimV > 128 ? 32 : cfg::kHeadDimV > 64 ? 16 : cfg::kHeadDimV > 32 ? 8 : 4;
+constexpr int kRowsAtOnce = 256 / kRowLanes;
+
+template <bool kBf16>
+TS_DEVICE float2 unpack(u32 pair) {
+  if constexpr (kBf16) {
+    return {__uint_as_float(pair << 16), __uint_as_float(pair & 0xffff0000u)};
+  } else {
+    float2 r;
+    asm("{ .reg .b16 a, b; mov.b32 {a, b}, %2; cvt.f32.f16 %0, a; cvt.f32.f16 %1, b; }"
+        : "=f"(r.x), "=f"(r.y)
+        : "r"(pair));
+    return r;
+  }
+}
+
+TS_DEVICE float dot_8(uint4 a, uint4 b) {
+  const u32 x[4] = {a.x, a.y, a.z, a.w}, y[4] = {b.x, b.y, b.z, b.w};
+  float sum = 0.0f;
+#pragma unroll
+  for (int i = 0; i < 4; ++i) {
+    const float2 p = unpack<cfg::kBf16>(x[i]), q = unpack<cfg::kBf16>(y[i]);
+    sum = fmaf(p.x, q.x, fmaf(p.y, q.y, sum));
+  }
+  return sum;
+}
+
+struct DotDoO {
+  const TsCudaAttentionBackwardArgs& args;
+
+  TS_DEVICE void zero_sum(int first_row, int head, int batch) const {
+    if constexpr (cfg::kSumColumns > 0) {
+      float4* const to = reinterpret_cast<float4*>(args.dq_sum + (workspace_row(args, batch, head) + first_row) *
+                                                                     i64{cfg::kSumColumns});
+      constexpr int kChunks = TS_CUDA_BACKWARD_ROWS * cfg::kSumColumns / 4;
+      for (int i = threadIdx.x; i < kChunks; i += 256) to[i] = float4{0.0f, 0.0f, 0.0f, 0.0f};
+      if (args.turns != nullptr && threadIdx.x < 2) {
+        args.turns[2 * ((batch * args.heads_q + head) * gridDim.x + blockIdx.x) + threadIdx.x] = 0;
+      }
+    }
+  }
+
+  TS_DEVICE void run() const {
+    const int head = blockIdx.y, batch = blockIdx.z;
+    const int first_row = blockIdx.x * TS_CUDA_BACKWARD_ROWS;
+    const int lane = threadIdx.x % kRowLanes;
+    Sequence sequence;
+    sequence.find(args, batch);
+    zero_sum(first_row, head, batch);
+    const unsigned short* const o = static_cast<const unsigned short*>(args.o);
+    const unsigned short* const dout = static_cast<const unsigned short*>(args.grad.dout);
+    float* const lse2 = lse_rows(args, batch, head);
+    float* const delta = delta_rows(args, batch, head);
+    const float sink = cfg::kSink && args.sink != nullptr ? args.sink[head] : -kInfinity;
+    float sink_sum = 0.0f;
+#pragma unroll 4
+    for (int r = threadIdx.x / kRowLanes; r < TS_CUDA_BACKWARD_ROWS; r += kRowsAtOnce) {
+      const int row = first_row + r;
+      float sum = 0.0f;
+      if (row < sequence.length_q && 8 * lane < cfg::kHeadDimV) {
+        const uint4 a =
+            *reinterpret_cast<const uint4*>(row_of(o, args.o_strides, batch, head, row, sequence.offset_q) + 8 * lane);
+        const uint4 b = *reinterpret_cast<const uint4*>(
+            row_of(dout, args.grad.dout_strides, batch, head, row, sequence.offset_q) + 8 * lane);
+        sum = dot_8(a, b);
+      }
+#pragma unroll
+      for (int i = kRowLanes / 2; i > 0; i /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, i);
+      if (lane != 0) continue;
+      float base = kInfinity;
+      if (row < sequence.length_q) {
+        const float lse = *row_of(args.lse, args.lse_strides, batch, head, row, sequence.offset_q);
+        if (args.grad.dlse != nullptr)
+          sum -= *row_of(args.grad.dlse, args.grad.dlse_strides, batch, head, row, sequence.offset_q);
+        if (lse != -kInfinity) base = lse * kLog2e;
+      }
+      // A row that saw nothing: its o is zero, but not what do and dlse say.
+      if (base == kInfinity) sum = 0.0f;
+      lse2[row] = base;
+      delta[row] = sum;
+      if constexpr (cfg::kSink) sink_sum = fmaf(-exp2_approx(fmaf(sink, kLog2e, -base)), sum, sink_sum);
+    }
+    if constexpr (cfg::kSink) store_sink_part(sink == -kInfinity ? 0.0f : sink_sum, head, batch);
+  }
+
+  // The block's part of dsink: lanes in one order, warps in one order.
+  TS_DEVICE void store_sink_part(float sum, int head, int batch) const {
+    if (args.dsink_parts == nullptr) return;
+    __shared__ float parts[8];
+#pragma unroll
+    for (int i = 16; i > 0; i /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, i);
+    if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = sum;
+    __syncthreads();
+    if (threadIdx.x != 0) return;
+    float all = 0.0f;
+    for (int i = 0; i < 8; ++i) all += parts[i];
+    args.dsink_parts[(i64{head} * args.batch + batch) * gridDim.x + blockIdx.x] = all;
+  }
+};
+
+}  // namespace ts
+
+#ifndef TS_ENTRY
+#define TS_ENTRY ts_attention_dot_do_o
+#endif
+
+extern "C" __global__ void __launch_bounds__(256) TS_ENTRY(const __grid_constant__ TsCudaAttentionBackwardArgs args) {
+  ts::wait_for_previous_kernel();
+  ts::let_next_kernel_start();
+  ts::DotDoO{args}.run();
+}

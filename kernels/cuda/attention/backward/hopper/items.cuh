@@ -1,0 +1,81 @@
+// The work items: blocks of 128 keys of a head of keys and values. The producer draws them and hands their numbers to
+// the consumers through a ring in shared memory; each side works out the rest for itself.
+//
+// Items are numbered section by section; a section is as many heads as the host wants to share the L2 cache
+// (section_heads). With a bounded window a section's blocks go key by key over its heads: those that the most queries
+// see come first. Without one a head's blocks follow one another and share its queries.
+#pragma once
+
+#include "../window.cuh"
+#include "layout.cuh"
+
+namespace ts {
+
+struct Item {
+  int key;   // first key
+  int head;  // of keys and values
+  int batch;
+  Sequence sequence;
+  Window window;
+  Range tiles;  // of queries; may be empty
+
+  // False when the block lies beyond its sequence's end.
+  TS_DEVICE bool find(const TsCudaAttentionBackwardArgs& args, int index) {
+    const int heads = static_cast<int>(args.heads_kv);
+    const int all_heads = heads * static_cast<int>(args.batch);
+    const int section_items = args.section_heads * args.row_tiles;
+    const int section = index / section_items;
+    const int first_head = section * args.section_heads;
+    const int width = imin(args.section_heads, all_heads - first_head);
+    const int rest = index - section * section_items;
+    const bool by_block = cfg::kMaskRight || cfg::kMaskLeft;
+    const int block = by_block ? rest / width : rest % args.row_tiles;
+    const int batch_head = first_head + (by_block ? rest % width : rest / args.row_tiles);
+    batch = batch_head / heads;
+    head = batch_head - batch * heads;
+    key = block * kKeys;
+    sequence.find(args, batch);
+    window.start(args, sequence);
+    if (key >= sequence.length_k) return false;
+    tiles = window.query_tiles<kTileM>(key, kKeys);
+    return true;
+  }
+};
+
+// The producer's walk: item blockIdx.x first, then by an atomic counter, which the last block resets.
+struct Walk {
+  int index;
+
+  TS_DEVICE void draw(const TsCudaAttentionBackwardArgs& args) {
+    index = static_cast<int>(gridDim.x + atomicAdd(args.tile_counters, 1u));
+  }
+  TS_DEVICE static void finish(const TsCudaAttentionBackwardArgs& args) {
+    if (atomicAdd(args.tile_counters + 1, 1u) == gridDim.x - 1) {
+      args.tile_counters[0] = 0;
+      args.tile_counters[1] = 0;
+    }
+  }
+};
+
+struct ItemRing {
+  RingPlace<kItemSlots> place;
+
+  TS_DEVICE void push(const Shared& shared, int index) {
+    mbarrier_wait(shared.item_empty(place.index), place.phase ^ 1);
+    asm volatile("st.shared.b32 [%0], %1;" ::"r"(shared.item(place.index)), "r"(index) : "memory");
+    mbarrier_arrive(shared.item_full(place.index));
+    place.advance();
+  }
+  // A negative number ends the work.
+  TS_DEVICE int pop(const Shared& shared) {
+    mbarrier_wait(shared.item_full(place.index), place.phase);
+    int index;
+    asm volatile("ld.shared.b32 %0, [%1];" : "=r"(index) : "r"(shared.item(place.index)) : "memory");
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) mbarrier_arrive(shared.item_empty(place.index));
+    place.advance();
+    return index;
+  }
+};
+
+}  // namespace ts

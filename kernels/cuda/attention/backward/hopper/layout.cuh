@@ -1,0 +1,114 @@
+// What follows from the tile of the five-product kernel: sizes, the shared-memory map, the block's threads.
+//
+// Shared memory, every operand in columns of 128 bytes (64 elements), swizzled:
+// clang-format off
+//   keys     [column][128 rows][128 bytes]       values the same
+//   queries  [stage][column][kTileM rows][128 bytes]       dout the same
+//   ds       [buffer][column of 64 keys][kTileM rows][128 bytes]
+//   lse, delta [stage][kTileM floats]
+//   words    [warp][512 bytes]                   the dropout stream of 16 pairs by 16
+//   barriers, then the ring of work items
+// clang-format on
+#pragma once
+
+#include "wgmma.cuh"
+
+namespace ts {
+
+constexpr Element kElement = cfg::kBf16 ? Element::bf16 : Element::f16;
+constexpr int kKeys = 128;  // of a block, 64 for each warpgroup
+constexpr int kWarpgroups = 2;
+constexpr int kTileM = cfg::kTileM;  // queries of a tile
+constexpr int kColumnsQk = ceil_div(cfg::kHeadDimQk, 64);
+constexpr int kColumnsV = ceil_div(cfg::kHeadDimV, 64);
+constexpr int kStepsQk = ceil_div(cfg::kHeadDimQk, 16);  // missing head columns are loaded as zeros
+constexpr int kStepsV = ceil_div(cfg::kHeadDimV, 16);
+constexpr int kWidthQk = 16 * kStepsQk;
+constexpr int kWidthV = 16 * kStepsV;
+constexpr int kSumColumns = 64 * kColumnsQk;  // of dq_sum
+
+constexpr int kKeyBytes = kColumnsQk * kKeys * 128;
+constexpr int kValueBytes = kColumnsV * kKeys * 128;
+constexpr int kQueryBytes = kColumnsQk * kTileM * 128;
+constexpr int kDoutBytes = kColumnsV * kTileM * 128;
+constexpr int kDsBytes = 2 * kTileM * 128;
+constexpr int kRowBytes = kTileM * 4;  // of statistics
+
+constexpr int kKeyOffset = 0;
+constexpr int kValueOffset = kKeyOffset + kKeyBytes;
+constexpr int kQueryOffset = kValueOffset + kValueBytes;
+constexpr int kDoutOffset = kQueryOffset + cfg::kStages * kQueryBytes;
+constexpr int kDsOffset = kDoutOffset + cfg::kStages * kDoutBytes;
+constexpr int kLseOffset = kDsOffset + 2 * kDsBytes;
+constexpr int kDeltaOffset = kLseOffset + cfg::kStages * kRowBytes;
+constexpr int kWordOffset = kDeltaOffset + cfg::kStages * kRowBytes;
+constexpr int kBarrierOffset = kWordOffset + (cfg::kDropout ? 8 * 512 : 0);
+constexpr int kItemSlots = 2;
+constexpr int kBarriers = 3 + 4 * cfg::kStages + 2 * kItemSlots;
+constexpr int kItemOffset = kBarrierOffset + kBarriers * 8;
+// 1024 bytes for aligning the base to the swizzle pattern.
+constexpr int kSharedBytes = round_up(kItemOffset + kItemSlots * 4, 16) + 1024;
+
+constexpr int kThreads = 128 * (kWarpgroups + 1);
+
+// Each warpgroup has 64 x 64 of a tile of dq: its rows where the tile has 128, else its columns.
+static_assert((kTileM == 128 && kSumColumns == 64) || (kTileM == 64 && kSumColumns == 128),
+              "128 queries with head_dim_qk up to 64, else 64 queries with up to 128");
+static_assert(cfg::kHeadDimQk % 8 == 0 && cfg::kHeadDimV % 8 == 0 && cfg::kHeadDimV <= 128, "head dimensions");
+static_assert(kSharedBytes <= 232448, "shared memory of sm_90: 227 KB a block");
+
+struct Shared {
+  u32 base;
+
+  TS_DEVICE u32 keys() const { return base + kKeyOffset; }
+  TS_DEVICE u32 values() const { return base + kValueOffset; }
+  TS_DEVICE u32 queries(u32 stage) const { return base + kQueryOffset + stage * kQueryBytes; }
+  TS_DEVICE u32 dout(u32 stage) const { return base + kDoutOffset + stage * kDoutBytes; }
+  TS_DEVICE u32 ds(u32 buffer) const { return base + kDsOffset + buffer * kDsBytes; }
+  TS_DEVICE u32 lse(u32 stage) const { return base + kLseOffset + stage * kRowBytes; }
+  TS_DEVICE u32 delta(u32 stage) const { return base + kDeltaOffset + stage * kRowBytes; }
+  TS_DEVICE u32 words(int warp) const { return base + kWordOffset + warp * 512; }
+  TS_DEVICE u32 barrier(u32 i) const { return base + kBarrierOffset + i * 8; }
+  TS_DEVICE u32 keys_full() const { return barrier(0); }
+  TS_DEVICE u32 values_full() const { return barrier(1); }
+  TS_DEVICE u32 keys_empty() const { return barrier(2); }  // and values
+  TS_DEVICE u32 query_full(u32 stage) const { return barrier(3 + stage); }
+  TS_DEVICE u32 query_empty(u32 stage) const { return barrier(3 + cfg::kStages + stage); }
+  TS_DEVICE u32 dout_full(u32 stage) const { return barrier(3 + 2 * cfg::kStages + stage); }
+  TS_DEVICE u32 dout_empty(u32 stage) const { return barrier(3 + 3 * cfg::kStages + stage); }
+  TS_DEVICE u32 item_full(u32 slot) const { return barrier(3 + 4 * cfg::kStages + slot); }
+  TS_DEVICE u32 item_empty(u32 slot) const { return barrier(3 + 4 * cfg::kStages + kItemSlots + slot); }
+  TS_DEVICE u32 item(u32 slot) const { return base + kItemOffset + slot * 4; }
+
+  TS_DEVICE void init_barriers() const {
+    mbarrier_init(keys_full(), 1);
+    mbarrier_init(values_full(), 1);
+    mbarrier_init(keys_empty(), kWarpgroups);
+    for (int s = 0; s < cfg::kStages; ++s) {
+      mbarrier_init(query_full(s), 1);
+      mbarrier_init(query_empty(s), kWarpgroups);
+      mbarrier_init(dout_full(s), 1);
+      mbarrier_init(dout_empty(s), kWarpgroups);
+    }
+    for (int s = 0; s < kItemSlots; ++s) {
+      mbarrier_init(item_full(s), 1);
+      mbarrier_init(item_empty(s), 4 * kWarpgroups);
+    }
+    fence_mbarrier_init();
+  }
+};
+
+// A place in a ring of barriers and the parity of its current round.
+template <int kSize>
+struct RingPlace {
+  u32 index = 0;
+  u32 phase = 0;
+  TS_DEVICE void advance() {
+    if (kSize == 1 || ++index == kSize) {
+      index = 0;
+      phase ^= 1;
+    }
+  }
+};
+
+}  // namespace ts

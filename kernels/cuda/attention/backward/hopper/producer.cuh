@@ -1,0 +1,86 @@
+// The producer thread: feeds keys and values of one work item after another, and the queries, do and statistics of its
+// tiles, as far ahead as there is room.
+#pragma once
+
+#include "../../../common/launch.cuh"
+#include "items.cuh"
+
+namespace ts {
+
+struct Producer {
+  const Shared& shared;
+  const TsCudaBackwardMaps& maps;
+  const TsCudaAttentionBackwardArgs& args;
+  RingPlace<cfg::kStages> stage;
+  RingPlace<1> resident;
+
+  TS_DEVICE void load_rows(u32 to, const void* map, u32 barrier, int columns, int rows, int row, int head, int batch) {
+    for (int c = 0; c < columns; ++c) tma_load_4d(to + c * rows * 128, map, barrier, 64 * c, row, head, batch);
+  }
+
+  TS_DEVICE void load_queries(const Item& t, int tile, int head) {
+    const u32 full = shared.query_full(stage.index);
+    mbarrier_wait(shared.query_empty(stage.index), stage.phase ^ 1);
+    mbarrier_expect(full, kQueryBytes + kRowBytes);
+    load_rows(shared.queries(stage.index), &maps.q, full, kColumnsQk, kTileM, tile * kTileM + t.sequence.offset_q, head,
+              cfg::kGroupMode ? 0 : t.batch);
+    bulk_load(shared.lse(stage.index), lse_rows(args, t.batch, head) + tile * kTileM, kRowBytes, full);
+  }
+  TS_DEVICE void load_dout(const Item& t, int tile, int head) {
+    const u32 full = shared.dout_full(stage.index);
+    mbarrier_wait(shared.dout_empty(stage.index), stage.phase ^ 1);
+    mbarrier_expect(full, kDoutBytes + kRowBytes);
+    load_rows(shared.dout(stage.index), &maps.dout, full, kColumnsV, kTileM, tile * kTileM + t.sequence.offset_q, head,
+              cfg::kGroupMode ? 0 : t.batch);
+    bulk_load(shared.delta(stage.index), delta_rows(args, t.batch, head) + tile * kTileM, kRowBytes, full);
+  }
+
+  TS_DEVICE void load_item(const Item& t, int group) {
+    const int batch = cfg::kGroupMode ? 0 : t.batch;
+    bool first = true;
+    for (int h = 0; h < group; ++h) {
+      const int head = t.head * group + h;
+      for (int tile = t.tiles.begin; tile < t.tiles.end; ++tile) {
+        if (first) {
+          mbarrier_wait(shared.keys_empty(), resident.phase ^ 1);
+          mbarrier_expect(shared.keys_full(), kKeyBytes);
+          load_rows(shared.keys(), &maps.k, shared.keys_full(), kColumnsQk, kKeys, t.key + t.sequence.offset_k, t.head,
+                    batch);
+        }
+        load_queries(t, tile, head);
+        if (first) {
+          mbarrier_expect(shared.values_full(), kValueBytes);
+          load_rows(shared.values(), &maps.v, shared.values_full(), kColumnsV, kKeys, t.key + t.sequence.offset_k,
+                    t.head, batch);
+          resident.advance();
+          first = false;
+        }
+        load_dout(t, tile, head);
+        stage.advance();
+      }
+    }
+  }
+
+  TS_DEVICE void run() {
+    prefetch_tensor_map(&maps.q);
+    prefetch_tensor_map(&maps.k);
+    prefetch_tensor_map(&maps.v);
+    prefetch_tensor_map(&maps.dout);
+    wait_for_previous_kernel();
+    ItemRing ring;
+    Walk walk;
+    const int group = static_cast<int>(args.heads_q / args.heads_kv);
+    for (walk.index = blockIdx.x; walk.index < args.work_items;) {
+      const int index = walk.index;
+      walk.draw(args);
+      Item t;
+      if (!t.find(args, index)) continue;
+      ring.push(shared, index);
+      load_item(t, group);
+    }
+    ring.push(shared, -1);
+    walk.finish(args);
+  }
+};
+
+}  // namespace ts

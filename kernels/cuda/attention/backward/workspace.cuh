@@ -1,0 +1,46 @@
+// A sequence's lengths and rows, in the tensors and in the workspace.
+#pragma once
+
+#include "../../common/common.cuh"
+#include "abi.h"
+
+namespace ts {
+
+struct Sequence {
+  int length_q, length_k;
+  int offset_q, offset_k;  // first rows in packed tensors (group mode), else 0
+
+  TS_DEVICE void find(const TsCudaAttentionBackwardArgs& args, int batch) {
+    length_q = static_cast<int>(args.seqlen_q);
+    length_k = static_cast<int>(args.seqlen_k);
+    offset_q = offset_k = 0;
+    if constexpr (cfg::kGroupMode) {
+      offset_q = args.cu_seqlens_q[batch];
+      offset_k = args.cu_seqlens_k[batch];
+      length_q = args.cu_seqlens_q[batch + 1] - offset_q;
+      length_k = args.cu_seqlens_k[batch + 1] - offset_k;
+    }
+  }
+  // The mask's diagonal for query i is key i + diagonal().
+  TS_DEVICE int diagonal(const TsCudaAttentionBackwardArgs& args) const {
+    return args.mask_bottom_right ? length_k - length_q : 0;
+  }
+};
+
+// A row of a tensor; `offset` is the sequence's first row in a packed one.
+template <class T>
+TS_DEVICE T* row_of(T* tensor, const TsStrides& s, int batch, int head, i64 row, int offset) {
+  return tensor + (cfg::kGroupMode ? 0 : batch * s.batch) + head * s.head + (row + offset) * s.row;
+}
+
+TS_DEVICE i64 workspace_row(const TsCudaAttentionBackwardArgs& args, int batch, int head) {
+  return (batch * args.heads_q + head) * args.padded_q;
+}
+TS_DEVICE float* lse_rows(const TsCudaAttentionBackwardArgs& args, int batch, int head) {
+  return args.statistics + workspace_row(args, batch, head);
+}
+TS_DEVICE float* delta_rows(const TsCudaAttentionBackwardArgs& args, int batch, int head) {
+  return lse_rows(args, batch, head) + args.batch * args.heads_q * args.padded_q;
+}
+
+}  // namespace ts

@@ -46,7 +46,6 @@ Source source_of(const std::string& part, const Traits& t) {
   table.add("kMaskRight", t.right);
   table.add("kMaskLeft", t.left);
   table.add("kGroupMode", t.group);
-  table.add("kSink", false);
   table.add("kSoftCap", t.soft_cap);
   table.add("kBias", t.bias);
   table.add("kDbias", t.bias);
@@ -86,9 +85,8 @@ TEST_F(CudaBackwardKernels, AreHealthyWithEveryTrait) {
   // With narrow heads a tile of 128 queries leaves no registers for these.
   for (const Traits& traits : {Traits{.right = true, .soft_cap = true}, Traits{.bias = true}, Traits{.dropout = true}})
     sources.push_back(source_of(kFiveProducts, traits));
-  compile_all(sources, [](std::size_t, const ResourceReport& report) {
-    ASSERT_NE(report.kernel("backward_kernel"), nullptr);
-  });
+  compile_all(sources,
+              [](std::size_t, const ResourceReport& report) { ASSERT_NE(report.kernel("backward_kernel"), nullptr); });
 }
 
 struct Shape {
@@ -119,7 +117,9 @@ struct Reference {
       x.resize(count);
       for (float& y : x) y = rounded(normal(random));
     };
-    const auto size = [&](int heads, int rows) { return static_cast<std::size_t>(s.batch * heads * rows) * s.head_dim; };
+    const auto size = [&](int heads, int rows) {
+      return static_cast<std::size_t>(s.batch * heads * rows) * s.head_dim;
+    };
     draw(q, size(s.heads_q, s.seqlen_q));
     draw(k, size(s.heads_kv, s.seqlen_k));
     draw(v, k.size());
@@ -194,9 +194,10 @@ class OnHopper : public testing::NvrtcFixture {
   TsCudaTensorMap map(const void* tensor, const Shape& s, int rows, int heads, int box) {
     const auto bytes = static_cast<std::uint64_t>(2 * s.head_dim);
     const auto u64 = [](int x) { return static_cast<std::uint64_t>(x); };
-    const std::array dimensions{
-        TensorMapDimension{u64(s.head_dim), 0, 64}, TensorMapDimension{u64(rows), bytes, static_cast<std::uint32_t>(box)},
-        TensorMapDimension{u64(heads), bytes * u64(rows), 1}, TensorMapDimension{u64(s.batch), bytes * u64(rows * heads), 1}};
+    const std::array dimensions{TensorMapDimension{u64(s.head_dim), 0, 64},
+                                TensorMapDimension{u64(rows), bytes, static_cast<std::uint32_t>(box)},
+                                TensorMapDimension{u64(heads), bytes * u64(rows), 1},
+                                TensorMapDimension{u64(s.batch), bytes * u64(rows * heads), 1}};
     TsCudaTensorMap made;
     EXPECT_TRUE(encode_tensor_map(*context_, {}, tensor, dimensions, made).has_value());
     return made;
@@ -259,17 +260,18 @@ void OnHopper::compare(const Shape& s) {
   a.section_heads = 1;
   const int tile = traits.tile_queries();
   const TsCudaBackwardMaps maps{map(a.q, s, s.seqlen_q, s.heads_q, tile), map(a.k, s, s.seqlen_k, s.heads_kv, 128),
-                                map(a.v, s, s.seqlen_k, s.heads_kv, 128), map(a.grad.dout, s, s.seqlen_q, s.heads_q, tile)};
+                                map(a.v, s, s.seqlen_k, s.heads_kv, 128),
+                                map(a.grad.dout, s, s.seqlen_q, s.heads_q, tile)};
   const unsigned shared = shared_bytes(s.head_dim);
   const auto blocks = [](int x) { return static_cast<unsigned>(x); };
   const CudaExtent grid{blocks(a.padded_q / 128), blocks(s.heads_q), blocks(s.batch)};
   ASSERT_TRUE(launch_with(kernel("dot_do_o.cuh", traits, 0), {.grid = grid, .block = {256, 1, 1}}, a).has_value());
-  ASSERT_TRUE(launch_with(kernel(kFiveProducts, traits, shared),
-                          {.grid = {blocks(std::min(a.work_items, 132)), 1, 1},
-                           .block = {384, 1, 1},
-                           .dynamic_shared_bytes = shared},
-                          maps, a)
-                  .has_value());
+  ASSERT_TRUE(
+      launch_with(
+          kernel(kFiveProducts, traits, shared),
+          {.grid = {blocks(std::min(a.work_items, 132)), 1, 1}, .block = {384, 1, 1}, .dynamic_shared_bytes = shared},
+          maps, a)
+          .has_value());
   const CudaExtent tiles{blocks(a.padded_q / tile), blocks(s.heads_q), blocks(s.batch)};
   ASSERT_TRUE(launch_with(kernel("convert_dq.cuh", traits, 0), {.grid = tiles, .block = {256, 1, 1}}, a).has_value());
   EXPECT_LT(error(a.grad.dq, reference.dq), 4e-3);

@@ -1,7 +1,7 @@
 // What the CUDA kernels of attention backward are called with. The meaning is that of contract/attention_backward.h.
 //
 // A generated source is a table of constexpr values in namespace ts::cfg followed by one include: "dot_do_o.cuh",
-// "hopper/dq_dk_dv.cuh", "rows/dq_dk_dv.cuh" or "convert_dq.cuh". It defines one entry, extern "C" __global__, named by
+// "hopper/dq_dk_dv.cuh" or "convert_dq.cuh". It defines one entry, extern "C" __global__, named by
 // the macro TS_ENTRY. How the entry is launched stands at the top of those files. The kernels are freestanding and
 // compile with NVRTC.
 //
@@ -11,7 +11,6 @@
 //                                              then delta, 0 there
 //   dq_sum     [batch][heads_q][padded_q * columns]   dq before the scale; columns = 64 or 128. In tiles of kTileM rows,
 //                                              a tile in the order of the accumulators: [warpgroup][registers 4i .. 4i + 3][thread][4]
-//   dsink_parts [heads_q][batch * row blocks]  sums of a block of TS_CUDA_BACKWARD_ROWS rows
 // clang-format on
 #pragma once
 
@@ -25,10 +24,7 @@
 struct TsCudaAttentionBackwardArgs : TsCudaAttentionArgs {
   TsAttentionGradients grad;
   float* statistics;
-  float* dq_sum;       // kernels that add to dq alone
-  float* dsink_parts;  // null: not wanted
-  // Kernels with ordered adds: how many blocks of keys have added to a tile of dq, [batch][heads_q][padded_q / kTileM].
-  unsigned int* turns;
+  float* dq_sum;
   int padded_q;
 };
 

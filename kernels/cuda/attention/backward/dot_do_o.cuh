@@ -1,7 +1,7 @@
 // The first kernel of attention backward: delta_i = dot(do_i, o_i) - dlse_i and the lse in units of log2, both with
 // whole blocks of rows, and the zeroing of what later kernels add to.
 //
-// Configuration (namespace ts::cfg): kBf16, kGroupMode, kSink (bool), kHeadDimV (a multiple of 8 up to 256),
+// Configuration (namespace ts::cfg): kBf16, kGroupMode (bool), kHeadDimV (a multiple of 8 up to 256),
 //   kSumColumns (columns of dq_sum, a multiple of 4; 0: there is none).
 // Launch: 256 threads, a grid of (padded_q / TS_CUDA_BACKWARD_ROWS, heads_q, batch).
 #pragma once
@@ -47,9 +47,6 @@ struct DotDoO {
                                                                      i64{cfg::kSumColumns});
       constexpr int kChunks = TS_CUDA_BACKWARD_ROWS * cfg::kSumColumns / 4;
       for (int i = threadIdx.x; i < kChunks; i += 256) to[i] = float4{0.0f, 0.0f, 0.0f, 0.0f};
-      if (args.turns != nullptr && threadIdx.x < 2) {
-        args.turns[2 * ((batch * args.heads_q + head) * gridDim.x + blockIdx.x) + threadIdx.x] = 0;
-      }
     }
   }
 
@@ -64,8 +61,6 @@ struct DotDoO {
     const unsigned short* const dout = static_cast<const unsigned short*>(args.grad.dout);
     float* const lse2 = lse_rows(args, batch, head);
     float* const delta = delta_rows(args, batch, head);
-    const float sink = cfg::kSink && args.sink != nullptr ? args.sink[head] : -kInfinity;
-    float sink_sum = 0.0f;
 #pragma unroll 4
     for (int r = threadIdx.x / kRowLanes; r < TS_CUDA_BACKWARD_ROWS; r += kRowsAtOnce) {
       const int row = first_row + r;
@@ -91,23 +86,7 @@ struct DotDoO {
       if (base == kInfinity) sum = 0.0f;
       lse2[row] = base;
       delta[row] = sum;
-      if constexpr (cfg::kSink) sink_sum = fmaf(-exp2_approx(fmaf(sink, kLog2e, -base)), sum, sink_sum);
     }
-    if constexpr (cfg::kSink) store_sink_part(sink == -kInfinity ? 0.0f : sink_sum, head, batch);
-  }
-
-  // The block's part of dsink: lanes in one order, warps in one order.
-  TS_DEVICE void store_sink_part(float sum, int head, int batch) const {
-    if (args.dsink_parts == nullptr) return;
-    __shared__ float parts[8];
-#pragma unroll
-    for (int i = 16; i > 0; i /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, i);
-    if (threadIdx.x % 32 == 0) parts[threadIdx.x / 32] = sum;
-    __syncthreads();
-    if (threadIdx.x != 0) return;
-    float all = 0.0f;
-    for (int i = 0; i < 8; ++i) all += parts[i];
-    args.dsink_parts[(i64{head} * args.batch + batch) * gridDim.x + blockIdx.x] = all;
   }
 };
 

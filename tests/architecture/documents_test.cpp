@@ -63,8 +63,8 @@ std::vector<Document> pages() {
 const std::set<std::string>& files() {
   static const std::set<std::string> all = [] {
     std::set<std::string> out;
-    for (const char* top :
-         {"bench", "cmake", "data", "docs", "include", "kernels", "python", "specs", "src", "tests", "tools"}) {
+    for (const char* top : {"bench", "cmake", "data", "docs", "examples", "include", "kernels", "python", "specs",
+                            "src", "tests", "tools"}) {
       if (!fs::exists(kRoot / top)) continue;
       out.insert(std::string("/") + top);
       for (const fs::directory_entry& entry : fs::recursive_directory_iterator(kRoot / top))

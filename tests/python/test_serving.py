@@ -1,5 +1,9 @@
 """Caches of pages, what writes into them, and partial results."""
 
+import subprocess
+import sys
+from pathlib import Path
+
 import numpy as np
 import pytest
 import reference
@@ -340,3 +344,10 @@ def test_operators():
     torch.library.opcheck(operators.append_kv_out, arguments, {"out_q": torch.empty_like(q)})
     with pytest.raises(tilesmith.Unsupported):
         torch.compile(lambda q: tilesmith.merge_states([q], [q[..., 0]]), backend="eager")(q.clone().requires_grad_())
+
+
+def test_the_example_decoder_says_what_torch_says():
+    pytest.importorskip("torch")
+    example = Path(__file__).parents[2] / "examples" / "llama_decoder.py"
+    ran = subprocess.run([sys.executable, example, "--tokens", "8"], capture_output=True, text=True)
+    assert ran.returncode == 0 and ran.stdout.count("the same") == 3, ran.stdout + ran.stderr

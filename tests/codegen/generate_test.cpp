@@ -9,6 +9,7 @@
 
 #include "instances/attention/cpu.hpp"
 #include "instances/attention/cuda.hpp"
+#include "instances/attention_backward/cpu.hpp"
 #include "instances/gemm/cpu.hpp"
 #include "instances/gemm/cuda.hpp"
 #include "vocabulary/names/native.hpp"
@@ -27,6 +28,9 @@ std::string refusing_rule(const KernelConfig& config, const CpuSpec& spec) {
   std::string_view name;
   if (config.operation() == Operation::gemm) {
     if (const auto* rule = first_refusal(cpu_gemm_rules(), CpuGemmSubject{config, spec})) name = rule->name;
+  } else if (is_attention_backward(config)) {
+    if (const auto* rule = first_refusal(cpu_attention_backward_rules(), CpuAttentionBackwardSubject{config, spec}))
+      name = rule->name;
   } else if (const auto* rule = first_refusal(cpu_attention_rules(), CpuAttentionSubject{config, spec})) {
     name = rule->name;
   }
@@ -54,6 +58,7 @@ std::vector<KernelConfig> sample(const CpuSpec& spec, Operation operation) {
     enumerate_cpu_gemm(spec, "", keep);
   else
     enumerate_cpu_attention(spec, keep);
+  if (operation == Operation::attention) enumerate_cpu_attention_backward(spec, keep);
   std::vector<KernelConfig> out;
   for (std::size_t i = 0; i < all.size(); i += all.size() / 60 + 1) out.push_back(all[i]);
   return out;

@@ -66,12 +66,14 @@ class CudaFaults:
             here = pathlib.Path(folder)
             for name in ("in", "from", "to"):
                 (here / name).write_text(fault.get(name, ""))
+                (here / f"slow_{name}").write_text(fault.get("slow", {}).get(name, ""))
             environment = {**os.environ, "TILESMITH_NVRTC": str(self.library), "TILESMITH_FAULT": str(here),
                            "TILESMITH_CACHE_DIR": str(here / "store"), "TILESMITH_LOG": "error"}
             command = [self.options.program, "build", "--arch", self.arch, "--kernel", kernel, "--workers", "1"]
             built = subprocess.run(command, capture_output=True, text=True, env=environment)
-            if fault["from"] and not (here / "applied").exists():
-                return Outcome("unreached", built.stderr or f"{kernel} does not have it")
+            for kind, wanted in (("", fault), ("slow_", fault.get("slow", {"from": ""}))):
+                if wanted["from"] and not (here / f"{kind}applied").exists():
+                    return Outcome("unreached", built.stderr or f"{kernel} does not have it")
             if built.returncode != 0:
                 return Outcome("broken", built.stderr)
             code = [hashlib.sha256(binary.read_bytes()).hexdigest()

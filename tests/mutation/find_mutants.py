@@ -13,7 +13,9 @@ into the program, so that the same kernels are chosen everywhere and all are com
 with the machine's own. Every line is run without a fault first and must pass.
 
 A data file with `arch` is about kernels for NVIDIA GPUs. Its runs have `line` and `kernel`, a pattern: of the candidates
-for the problem the first whose name fits is run. An NVRTC of our own replaces the text (nvrtc_with_fault.cpp).
+for the problem the first whose name fits is run. An NVRTC of our own replaces the text (nvrtc_with_fault.cpp). A fault
+that shows only when threads come in a bad order has `slow`, a second exchange of texts that makes them come so; with
+`slow` alone the run must pass.
 
 A fault that no line reaches, or that changes none of the machine code, is not found: it is "unreached". The exit status
 is 0 when every mutant that is not equivalent was found; those whose feature this processor lacks are counted apart. It is
@@ -98,6 +100,11 @@ def run_line(options, line, fault):
         return outcome_of(done, code)
 
 
+def control_key(name, mutant):
+    """The run without the fault: alike for all mutants of a line but those that need a feature or are slowed down."""
+    return name, mutant.get("needs", ""), json.dumps(mutant.get("slow", {}))
+
+
 def judge(options, run_line, mutant, runs, controls):
     """The first outcome over a mutant's lines that is not `passed`. A fault that no line has reached is `unreached`."""
     reached, unreached = False, "no run"
@@ -107,7 +114,7 @@ def judge(options, run_line, mutant, runs, controls):
         outcome = run_line(runs[name], mutant)
         if outcome.word in ("found", "broken"):
             return outcome
-        same = outcome.code == controls[name, mutant.get("needs", "")].result().code
+        same = outcome.code == controls[control_key(name, mutant)].result().code
         reached |= outcome.word == "passed" and not same
         unreached = "the machine code is the same" if outcome.word == "passed" else outcome.text
     return Outcome("passed") if reached else Outcome("unreached", unreached)
@@ -126,6 +133,9 @@ def read(path, kernels):
             wrong.append(f"{path}: {mutant['name']}: the name stands {names.count(mutant['name'])} times")
         if text.count(mutant["from"]) != 1:
             wrong.append(f"{path}: {mutant['name']}: its text stands {text.count(mutant['from'])} times in {mutant['in']}")
+        slow = mutant.get("slow")
+        if slow and (kernels / slow["in"]).read_text().count(slow["from"]) != 1:
+            wrong.append(f"{path}: {mutant['name']}: the text of `slow` does not stand once in {slow['in']}")
         if mutant["from"] == mutant["to"]:
             wrong.append(f"{path}: {mutant['name']}: it changes nothing")
         if not mutant.get("equivalent"):
@@ -160,11 +170,13 @@ def try_file(options, path):
         tried = random.Random(options.seed).sample(tried, min(options.sample, len(tried)))
     failures = found = 0
     with concurrent.futures.ThreadPoolExecutor(options.jobs) as pool:
-        keys = {(name, mutant.get("needs", "")) for mutant in tried for name in mutant["runs"]}
-        controls = {key: pool.submit(run_of, runs[key[0]], {"from": "", "to": "", "needs": key[1]})
-                    for key in sorted(keys)}
+        keys = {control_key(name, mutant) for mutant in tried for name in mutant["runs"]}
+        controls = {}
+        for name, needs, slow in sorted(keys):
+            fault = {"from": "", "to": "", "needs": needs, **({"slow": json.loads(slow)} if slow != "{}" else {})}
+            controls[name, needs, slow] = pool.submit(run_of, runs[name], fault)
         verdicts = [(mutant, pool.submit(judge, options, run_of, mutant, runs, controls)) for mutant in tried]
-        for (name, _), control in controls.items():
+        for (name, *_), control in controls.items():
             outcome = control.result()
             if outcome.word != "passed":
                 failures += 1

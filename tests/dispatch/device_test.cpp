@@ -39,7 +39,7 @@ TEST(Device, ADispatcherTellsItsOwn) {
 
 TEST(Device, OneThatIsNotThereIsAnErrorOfPlanning) {
   Dispatcher dispatcher({.device = {DeviceKind::cuda, 1000}});
-  const auto plan = dispatcher.plan({.data_type = DataType::bf16});
+  const auto plan = dispatcher.plan(AttentionProblem{.data_type = DataType::bf16});
   ASSERT_FALSE(plan);
   EXPECT_FALSE(plan.error().message.empty());
 }

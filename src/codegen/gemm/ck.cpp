@@ -228,16 +228,18 @@ constexpr std::string_view kMakeLaunch =
 
 std::string launch(std::string_view family) {
   if (family == "stream_k")
-    return std::string(kMakeLaunch) +
-           "  const std::size_t bytes_of_c = std::size_t(kRecord.c_by_rows ? a.m : a.n) * a.stride_c *\n"
-           "                                 kRecord.c_bytes;\n"
-           "  return launch_stream_k<Kernel, kRecord.stream_k>(a, stream, bytes_of_c, make_launch);\n}\n\n";
+    return fmt::format(
+        "{}{}", kMakeLaunch,
+        "  const std::size_t bytes_of_c = std::size_t(kRecord.c_by_rows ? a.m : a.n) * a.stride_c *\n"
+        "                                 kRecord.c_bytes;\n"
+        "  return launch_stream_k<Kernel, kRecord.stream_k>(a, stream, bytes_of_c, make_launch);\n}\n\n");
   if (family.starts_with("grouped."))
-    return std::string(kMakeLaunch) +
-           "  const auto bytes_of_c = [](const GemmGroup& g) {\n"
-           "    return std::size_t(kRecord.c_by_rows ? g.m : g.n) * g.stride_c * kRecord.c_bytes;\n"
-           "  };\n"
-           "  return launch_grouped<Kernel, kRecord.persistent>(a, stream, bytes_of_c, make_launch);\n}\n\n";
+    return fmt::format(
+        "{}{}", kMakeLaunch,
+        "  const auto bytes_of_c = [](const GemmGroup& g) {\n"
+        "    return std::size_t(kRecord.c_by_rows ? g.m : g.n) * g.stride_c * kRecord.c_bytes;\n"
+        "  };\n"
+        "  return launch_grouped<Kernel, kRecord.persistent>(a, stream, bytes_of_c, make_launch);\n}\n\n");
   return "template <class Kernel>\n"
          "float enqueue(const GemmArguments& a, const ck_tile::stream_config& stream) {\n"
          "  const std::size_t bytes_of_c = std::size_t(kRecord.c_by_rows ? a.m : a.n) * a.stride_c *\n"

@@ -30,7 +30,7 @@ TEST(Usage, MistakesAreUsageErrorsThatSayWhatWouldBeRight) {
       {"", "hint: tilesmith --help"},
       {"rnu", "hint: rnu: did you mean 'run'?"},
       {"run", "hint: tilesmith run --help"},
-      {"run attention_fdw", "did you mean 'attention_fwd'?"},
+      {"run attention_fdw", "did you mean 'attention_fwd' or 'attention_bwd'?"},
       {"run attention_fwd --hedas-q 3", "hint: --hedas-q: did you mean '--heads-q'"},
       {"run gemm --lay rcr", "hint: --lay: did you mean '--layout'?"},
       {"run gemm --dtype-o fp32", "hint: --dtype-o: did you mean '--dtype-out'?"},

@@ -1,6 +1,7 @@
 // The words of specs/amd/ck/sources.json: what is written for each from an instance.
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <span>
 #include <string>
@@ -9,6 +10,7 @@
 #include "base/error.hpp"
 #include "spec/amd/chip.hpp"
 #include "vocabulary/config.hpp"
+#include "vocabulary/field_value.hpp"
 
 namespace tilesmith {
 
@@ -49,5 +51,18 @@ struct CkOperation {
 
 /// ck_tile::sequence<1, 2, 3>
 void append_sequence(std::string& out, std::span<const std::uint16_t> figures);
+
+// Words that GEMM and convolution share, for their tables of CkWord.
+
+/// Three figures as a sequence: tile, waves or warp.
+template <std::array<std::uint16_t, 9> Algorithm::*kFigures>
+void ck_triple(std::string& out, const KernelConfig& c, const AmdChip&) {
+  append_sequence(out, std::span(c.algorithm.*kFigures).first(3));
+}
+/// One of them.
+template <std::array<std::uint16_t, 9> Algorithm::*kFigures, std::size_t kPlace>
+void ck_figure(std::string& out, const KernelConfig& c, const AmdChip&) {
+  append_integer(out, (c.algorithm.*kFigures)[kPlace]);
+}
 
 }  // namespace tilesmith

@@ -26,14 +26,6 @@ std::string_view element(DataType type) {
   return type == DataType::fp32 ? "float" : type == DataType::bf16 ? "ck_tile::bf16_t" : "ck_tile::half_t";
 }
 
-template <std::array<std::uint16_t, 9> Algorithm::*kFigures>
-void triple(Text& out, const KernelConfig& c, const AmdChip&) {
-  append_sequence(out, std::span(c.algorithm.*kFigures).first(3));
-}
-template <std::array<std::uint16_t, 9> Algorithm::*kFigures, std::size_t kPlace>
-void figure(Text& out, const KernelConfig& c, const AmdChip&) {
-  number(out, (c.algorithm.*kFigures)[kPlace]);
-}
 template <std::size_t kPlace>
 void vector_width(Text& out, const KernelConfig& c, const AmdChip&) {
   number(out, c.algorithm.vector[kPlace]);
@@ -64,16 +56,16 @@ void gemm_layout(Text& out, bool by_rows) {
 }
 
 constexpr CkWord kWords[] = {
-    {"tile", triple<&Algorithm::tile>},
-    {"waves", triple<&Algorithm::wave>},
-    {"warp", triple<&Algorithm::warp>},
-    {"tile_m", figure<&Algorithm::tile, 0>},
-    {"tile_n", figure<&Algorithm::tile, 1>},
-    {"waves_m", figure<&Algorithm::wave, 0>},
-    {"waves_n", figure<&Algorithm::wave, 1>},
-    {"warp_m", figure<&Algorithm::warp, 0>},
-    {"warp_n", figure<&Algorithm::warp, 1>},
-    {"warp_k", figure<&Algorithm::warp, 2>},
+    {"tile", ck_triple<&Algorithm::tile>},
+    {"waves", ck_triple<&Algorithm::wave>},
+    {"warp", ck_triple<&Algorithm::warp>},
+    {"tile_m", ck_figure<&Algorithm::tile, 0>},
+    {"tile_n", ck_figure<&Algorithm::tile, 1>},
+    {"waves_m", ck_figure<&Algorithm::wave, 0>},
+    {"waves_n", ck_figure<&Algorithm::wave, 1>},
+    {"warp_m", ck_figure<&Algorithm::warp, 0>},
+    {"warp_n", ck_figure<&Algorithm::warp, 1>},
+    {"warp_k", ck_figure<&Algorithm::warp, 2>},
     {"vector_a", vector_width<0>},
     {"vector_b", vector_width<1>},
     {"vector_c", vector_width<2>},

@@ -13,6 +13,7 @@
 // clang-format on
 #pragma once
 
+#include "ring_place.cuh"
 #include "wgmma.cuh"
 
 namespace ts {
@@ -159,19 +160,6 @@ struct Shared {
       mbarrier_init(tile_empty(s), (kSharedBias ? 5 : 4) * cfg::kWarpgroups + (cfg::kFp8 ? 4 : 0));
     }
     fence_mbarrier_init();
-  }
-};
-
-// A place in a ring of barriers and the parity of its current round; it runs on from tile to tile.
-template <int kSize>
-struct RingPlace {
-  u32 index = 0;
-  u32 phase = 0;
-  TS_DEVICE void advance() {
-    if (kSize == 1 || ++index == kSize) {
-      index = 0;
-      phase ^= 1;
-    }
   }
 };
 

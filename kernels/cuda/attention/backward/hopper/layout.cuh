@@ -11,6 +11,7 @@
 // clang-format on
 #pragma once
 
+#include "../../hopper/ring_place.cuh"
 #include "wgmma.cuh"
 
 namespace ts {
@@ -95,19 +96,6 @@ struct Shared {
       mbarrier_init(item_empty(s), 4 * kWarpgroups);
     }
     fence_mbarrier_init();
-  }
-};
-
-// A place in a ring of barriers and the parity of its current round.
-template <int kSize>
-struct RingPlace {
-  u32 index = 0;
-  u32 phase = 0;
-  TS_DEVICE void advance() {
-    if (kSize == 1 || ++index == kSize) {
-      index = 0;
-      phase ^= 1;
-    }
   }
 };
 

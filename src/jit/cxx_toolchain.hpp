@@ -1,5 +1,5 @@
-// The host's C++ compiler as a toolchain: sources become one shared object, compiled in a private directory by a
-// program started without a shell and with a cleaned environment.
+// The host's C++ compiler as a toolchain: sources become one shared object, which a process of its own has loaded once
+// before it is taken.
 #pragma once
 
 #include <filesystem>
@@ -7,7 +7,7 @@
 #include <string>
 #include <vector>
 
-#include "jit/toolchain.hpp"
+#include "jit/compiler_program.hpp"
 
 namespace tilesmith {
 
@@ -19,17 +19,17 @@ class CxxToolchain final : public Toolchain {
   /// A compiler by path, or by name in PATH. Asks it for its version; the answer is kept for the life of the process.
   [[nodiscard]] static Result<std::unique_ptr<CxxToolchain>> use(const std::string& compiler);
 
-  [[nodiscard]] const std::filesystem::path& compiler() const { return compiler_; }
+  [[nodiscard]] const std::filesystem::path& compiler() const { return compiler_.path(); }
   [[nodiscard]] const std::string& identity() const override { return identity_; }
   [[nodiscard]] int largest_batch() const override { return 64; }
   [[nodiscard]] Result<Compiled> compile(std::span<const Source* const> sources,
                                          const CompileLimits& limits) const override;
 
  private:
-  CxxToolchain(std::filesystem::path compiler, std::string identity, std::vector<std::string> flags)
+  CxxToolchain(CompilerProgram compiler, std::string identity, std::vector<std::string> flags)
       : compiler_(std::move(compiler)), identity_(std::move(identity)), flags_(std::move(flags)) {}
 
-  std::filesystem::path compiler_;
+  CompilerProgram compiler_;
   std::string identity_;
   std::vector<std::string> flags_;
 };

@@ -5,17 +5,30 @@ set -euo pipefail
 packages=(g++ mold cmake ninja-build make pkg-config libfmt-dev nlohmann-json3-dev libyaml-cpp-dev libcli11-dev libsqlite3-dev
           libssl-dev libgtest-dev libbenchmark-dev python3-numpy python3-pytest python3-venv)
 
-missing=()
-for package in "${packages[@]}"; do
-  dpkg-query -W -f='${Status}' "$package" 2>/dev/null | grep -q 'install ok installed' || missing+=("$package")
-done
-[ ${#missing[@]} -eq 0 ] && exit 0
+is_installed() { dpkg-query -W -f='${Status}' "$1" 2>/dev/null | grep -q 'install ok installed'; }
 
-echo "tilesmith: installing ${missing[*]}" >&2
+# The compiler of the kernels for AMD GPUs: the newest that the distribution has. Without one their tests are skipped.
+amd_compiler() {
+  local release
+  for release in 22 21 20 19 18; do
+    apt-cache show "clang-$release" "lld-$release" >/dev/null 2>&1 && { echo "clang-$release lld-$release"; return; }
+  done
+}
+
+missing=()
+for package in "${packages[@]}"; do is_installed "$package" || missing+=("$package"); done
+has_amd_compiler=$(compgen -c clang- | grep -E '^clang-(1[89]|[2-9][0-9])$' | head -1 || true)
+[ ${#missing[@]} -eq 0 ] && [ -n "$has_amd_compiler" ] && exit 0
+
 as_root=()
 if [ "$(id -u)" -ne 0 ]; then
-  command -v sudo >/dev/null || { echo "tilesmith: these packages are missing and need root to install: ${missing[*]}" >&2; exit 1; }
+  command -v sudo >/dev/null || {
+    [ ${#missing[@]} -eq 0 ] && exit 0
+    echo "tilesmith: these packages are missing and need root to install: ${missing[*]}" >&2; exit 1; }
   as_root=(sudo)
 fi
 "${as_root[@]}" apt-get update -qq
+[ -z "$has_amd_compiler" ] && read -ra compiler <<<"$(amd_compiler)" && missing+=("${compiler[@]}")
+[ ${#missing[@]} -eq 0 ] && exit 0
+echo "tilesmith: installing ${missing[*]}" >&2
 "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >&2

@@ -17,7 +17,7 @@ struct Source {
   std::vector<std::string> options;  ///< for the compiler, in order: "-O3", "-march=x86-64-v4"
   std::string arch;                  ///< the architecture's name, for example x86_64_v4 or sm_90a
   Language language = Language::cpp;
-  /// CUDA: bytes of registers that a thread may spill to memory. More are a defect, and compiling fails with the
+  /// GPUs: bytes of registers that a thread may spill to memory. More are a defect, and compiling fails with the
   /// figures.
   std::uint32_t spill_limit_bytes = 0;
 };

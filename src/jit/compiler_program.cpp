@@ -118,10 +118,12 @@ bool judges_the_source(std::string_view said) {
 
 /// Only the compiler's verdict on the source is `compile_failed`, which is remembered: everything else (a full disk, a
 /// quota, a missing part of the compiler, whatever a system may run out of) may be over at the next try.
-Error compiler_failure(const fs::path& compiler, std::span<const Source* const> sources, const ProcessOutcome& outcome) {
+Error compiler_failure(const fs::path& compiler, std::span<const Source* const> sources,
+                       const ProcessOutcome& outcome) {
   using End = ProcessOutcome::End;
   const std::string said = outcome.errors.empty() ? outcome.output : outcome.errors;
-  Error error{ErrorCode::internal, fmt::format("{} {} on {}", compiler.string(), outcome.describe(), names_of_sources(sources))};
+  Error error{ErrorCode::internal,
+              fmt::format("{} {} on {}", compiler.string(), outcome.describe(), names_of_sources(sources))};
   if (!said.empty()) error.message += fmt::format(":\n{}", quote_log(said));
   if (outcome.end == End::cancelled) error.code = ErrorCode::cancelled;
   if (outcome.end == End::timed_out) error.code = ErrorCode::timeout;

@@ -1,6 +1,6 @@
-// A compiler that is a program: asked once who it is, and run without a shell, in a private directory and with a cleaned
-// environment. How it fails is judged here, for all such compilers: what is the source's fault is remembered by the
-// store, what is the machine's is not.
+// A compiler that is a program: asked once who it is, and run without a shell, in a private directory and with a
+// cleaned environment. How it fails is judged here, for all such compilers: what is the source's fault is remembered by
+// the store, what is the machine's is not.
 #pragma once
 
 #include <filesystem>

@@ -1,6 +1,6 @@
-// What a CUDA kernel takes of its device, and what its assembler warns of, as ptxas -v writes both. A kernel that
-// spills, or whose wgmma instructions were serialised, gives right results at a fraction of the speed: only this report
-// tells.
+// What a GPU kernel takes of its device, and what its compiler warns of: as ptxas -v writes both, or as the note of an
+// AMD code object says. A kernel that spills, or whose wgmma instructions were serialised, gives right results at a
+// fraction of the speed: only this report tells.
 #pragma once
 
 #include <cstdint>
@@ -40,7 +40,7 @@ struct ResourceReport {
   friend bool operator==(const ResourceReport&, const ResourceReport&) = default;
 };
 
-/// Reads a compiler's log; what it does not know it skips.
+/// Reads the log of ptxas; what it does not know it skips.
 [[nodiscard]] ResourceReport parse_resources(std::string_view log);
 
 /// Refuses, with `compile_failed` and the compiler's own words, what ptxas calls a potential performance loss

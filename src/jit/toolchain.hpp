@@ -24,7 +24,7 @@ struct CompileLimits {
 struct Compiled {
   std::string binary;
   std::string log;                            ///< what the compiler said although it succeeded
-  std::optional<ResourceReport> resources{};  ///< what the kernel takes of its device; CUDA only
+  std::optional<ResourceReport> resources{};  ///< what the kernel takes of its device; GPUs only
 };
 
 /// A compiler's words for an error message: all of them, or the first 4 KiB and how many are left out.

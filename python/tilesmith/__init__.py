@@ -25,12 +25,14 @@ from tilesmith._sdpa import scaled_dot_product_attention
 from tilesmith._serving import append_kv, merge_states
 from tilesmith._store_stats import StoreStats, store_stats
 from tilesmith._tensor_library import watch_for_tracing
+from tilesmith._tune import TunedProblem, TuneReport, tune, tuning
 
 __all__ = [
-    "Candidate", "Candidates", "Device", "Error", "Failure", "InvalidArgument", "OutOfMemory", "PackedWeight", "Plan", "Refusal",
-    "Region", "Stage", "Step", "StoreStats", "Unsupported", "WrongType", "append_kv", "attention", "candidates", "devices", "grouped_matmul",
-    "last_plan", "library_path", "linear", "matmul", "merge_states", "missing", "mm_plus_mm", "options", "pack_weight",
-    "scaled_dot_product_attention", "store_stats", "version",
+    "Candidate", "Candidates", "Device", "Error", "Failure", "InvalidArgument", "OutOfMemory", "PackedWeight", "Plan",
+    "Refusal", "Region", "Stage", "Step", "StoreStats", "TuneReport", "TunedProblem", "Unsupported", "WrongType",
+    "append_kv", "attention", "candidates", "devices", "grouped_matmul", "last_plan", "library_path", "linear",
+    "matmul", "merge_states", "missing", "mm_plus_mm", "options", "pack_weight", "scaled_dot_product_attention",
+    "store_stats", "tune", "tuning", "version",
 ]
 
 watch_for_tracing()

@@ -6,10 +6,11 @@ import ctypes
 from dataclasses import dataclass
 from typing import Any, Callable
 
-from tilesmith._conditions import Conditions, conditions
+from tilesmith._conditions import Conditions, Planned, Record, conditions
 from tilesmith._errors import Unsupported, WrongType
 from tilesmith._interruptible import first_run
 from tilesmith._library import CandidateList, library, sized
+from tilesmith._plan import last_plan
 from tilesmith._views import shown
 
 
@@ -78,9 +79,12 @@ def candidates(function: Callable[..., Any], /, *arguments: Any, **named: Any) -
 
 def entry(call: Any, place: str, kind: int, plan_for: str, function: str, candidates_function: str) -> Callable[..., int]:
     """What a call prepared now calls with its structure's address: the library's function (see first_run), or what lists
-    its candidates."""
-    if conditions.now is None or not conditions.now.listing:
+    its candidates, or what runs it and writes it down."""
+    if conditions.now is None:
         return first_run(call, place, kind, plan_for, function)
+    if not conditions.now.listing:
+        run = first_run(call, place, kind, plan_for, function)
+        return run if conditions.now.record is None else recorded(call, run, conditions.now.record)
     ask = getattr(library(), candidates_function)
 
     def list_candidates(context: None, address: int) -> int:
@@ -95,6 +99,20 @@ def entry(call: Any, place: str, kind: int, plan_for: str, function: str, candid
         return status
 
     return list_candidates
+
+
+def recorded(call: Any, run: Callable[..., int], record: Record) -> Callable[..., int]:
+    """`run`, which then writes down what it was planned for."""
+
+    def run_and_record(context: None, address: int) -> int:
+        status = run(context, address)
+        if status == 0:
+            plan = last_plan()
+            threads = call._call.options.contents.threads if call._call.options else 0
+            record.add(Planned(plan.operation, plan.problem, plan.device, threads))
+        return status
+
+    return run_and_record
 
 
 def refuse_listing(what: str) -> None:

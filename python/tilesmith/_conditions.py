@@ -17,9 +17,30 @@ class OptionValues(NamedTuple):
     tuning: Optional[str] = None
 
 
+class Planned(NamedTuple):
+    """What a call was planned for."""
+
+    operation: str  #: "gemm"
+    problem: str  #: its line: "gemm -m 8 -n 64 -k 64"
+    device: str  #: "cpu", "cuda:0"
+    threads: int  #: of a CPU kernel; 0: every processor
+
+
+class Record:
+    """What calls were planned for, each once, in the order of their first calls."""
+
+    def __init__(self) -> None:
+        self.planned: dict[Planned, None] = {}
+
+    def add(self, planned: Planned) -> None:
+        if planned.problem:  # a list of products has no line
+            self.planned.setdefault(planned)
+
+
 class Conditions(NamedTuple):
     options: OptionValues = OptionValues()
     listing: bool = False  #: calls do not run: they list their candidates
+    record: Optional[Record] = None  #: where calls are written down; they run
 
 
 class _OfThread(threading.local):

@@ -373,6 +373,85 @@ TILESMITH_API tilesmith_status tilesmith_attention_plan_for(tilesmith_context* c
 TILESMITH_API tilesmith_status tilesmith_attention_run(const tilesmith_attention_plan* plan,
                                                        const tilesmith_attention* call);
 
+/* ---------------------------------------------------------------------------------------------- attention backward */
+
+/* Bits of tilesmith_attention_gradients.traits. */
+enum tilesmith_gradient_trait {
+  TILESMITH_DLSE = 1,   /* the loss depends on the log-sum-exp too: its gradient is given */
+  TILESMITH_DBIAS = 2,  /* wanted: the gradient of the elementwise bias */
+  TILESMITH_DALIBI = 4, /* wanted: that of the ALiBi slopes */
+  TILESMITH_DSINK = 8   /* wanted: that of the sink logits */
+};
+
+/* One complete call of attention backward: the gradients of a loss by the inputs of attention, from the gradient of its
+ * output. tilesmith/attention_backward.hpp has the formulas.
+ *
+ *   tilesmith_attention_gradients call = TILESMITH_ATTENTION_GRADIENTS_INIT;
+ *   call.forward = &forward;                                 // with TILESMITH_LSE: its o and lse are read
+ *   tilesmith_attention_backward_dense(&call, TILESMITH_BHSD);
+ *   call.dout = dout;                                        // your buffers; dq, dk and dv likewise
+ *   tilesmith_attention_backward(NULL, &call);
+ */
+typedef struct tilesmith_attention_gradients {
+  uint64_t struct_size;
+  tilesmith_device device;
+  uint32_t traits; /* tilesmith_gradient_trait, or-ed */
+  uint32_t reserved;
+
+  /* The call of attention forward, of the same seed and offset where it drops out. All of it is read but its device,
+   * stream, workspace, options and splits. Its data_type is fp32, tf32, fp16 or bf16, and it has no pages. */
+  const tilesmith_attention* forward;
+
+  tilesmith_strides dout_strides; /* of o's sizes; dq of q's, and so on */
+  tilesmith_strides dlse_strides;
+  tilesmith_strides dq_strides;
+  tilesmith_strides dk_strides;
+  tilesmith_strides dv_strides;
+  /* Of dbias seen as (batch, heads_q, seqlen_q, seqlen_k). 0 sums over the dimension: it is that of every dimension
+   * that the bias broadcasts. */
+  tilesmith_bias_strides dbias_strides;
+  int64_t dalibi_batch_stride; /* 0: one slope per query head; else one per batch and query head */
+
+  /* Memory that the device reads and writes. A pointer that no trait asks for is NULL. */
+  const void* dout;
+  const float* dlse;
+  void* dq;
+  void* dk;
+  void* dv;
+  float* dbias;
+  float* dalibi;
+  float* dsink; /* (heads_q) */
+
+  void* stream; /* these four as in tilesmith_attention */
+  void* workspace;
+  uint64_t workspace_bytes;
+  const tilesmith_context_options* options;
+} tilesmith_attention_gradients;
+
+#define TILESMITH_ATTENTION_GRADIENTS_INIT                                                                            \
+  {                                                                                                                   \
+    sizeof(tilesmith_attention_gradients), {0, 0}, 0, 0, NULL, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, \
+        {0, 0, 0, 0}, 0, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, NULL                          \
+  }
+
+/* Fills in the strides of dense gradients in this layout (tilesmith_layout), dbias that of a bias which broadcasts
+ * nothing, from the problem's fields. */
+TILESMITH_API tilesmith_status tilesmith_attention_backward_dense(tilesmith_attention_gradients* call, int32_t layout);
+
+/* Computes dq, dk, dv and what is wanted beside them; every element of the sequences' rows is written. As
+ * tilesmith_attention_forward: the first call of a problem plans it. */
+TILESMITH_API tilesmith_status tilesmith_attention_backward(tilesmith_context* context,
+                                                            const tilesmith_attention_gradients* call);
+
+/* The same in two steps, as those of attention forward. */
+typedef struct tilesmith_attention_backward_plan tilesmith_attention_backward_plan;
+
+TILESMITH_API tilesmith_status tilesmith_attention_backward_plan_for(tilesmith_context* context,
+                                                                     const tilesmith_attention_gradients* call,
+                                                                     const tilesmith_attention_backward_plan** out);
+TILESMITH_API tilesmith_status tilesmith_attention_backward_run(const tilesmith_attention_backward_plan* plan,
+                                                                const tilesmith_attention_gradients* call);
+
 /* --------------------------------------------------------------------------------------------------------- serving */
 
 /* What serving needs beside attention, on the CPU alone (a CUDA device: TILESMITH_UNSUPPORTED). tilesmith/serving.hpp
@@ -711,7 +790,7 @@ typedef struct tilesmith_workspace_region {
 typedef struct tilesmith_plan_info {
   uint64_t struct_size;
   tilesmith_device device;
-  const char* operation; /* "attention_fwd", "gemm" */
+  const char* operation; /* "attention_fwd", "attention_bwd", "gemm" */
   const char* kernel;    /* the recipe's name: the kernel's name, or the names of several steps joined by "+" */
   const char* reason;    /* why it was chosen, in a sentence */
   const tilesmith_plan_stage* stages; /* the steps without their roles */
@@ -736,6 +815,8 @@ typedef struct tilesmith_plan_info {
 
 TILESMITH_API tilesmith_status tilesmith_attention_plan_info(const tilesmith_attention_plan* plan,
                                                              tilesmith_plan_info* out);
+TILESMITH_API tilesmith_status tilesmith_attention_backward_plan_info(const tilesmith_attention_backward_plan* plan,
+                                                                      tilesmith_plan_info* out);
 TILESMITH_API tilesmith_status tilesmith_gemm_plan_info(const tilesmith_gemm_plan* plan, tilesmith_plan_info* out);
 /* The plan of the calling thread's last successful call or run, of any operation. not_found: there was none, or its
  * context was destroyed. */
@@ -773,6 +854,9 @@ typedef struct tilesmith_candidates {
 TILESMITH_API tilesmith_status tilesmith_attention_candidates(tilesmith_context* context,
                                                               const tilesmith_attention* call,
                                                               tilesmith_candidates* out);
+TILESMITH_API tilesmith_status tilesmith_attention_backward_candidates(tilesmith_context* context,
+                                                                       const tilesmith_attention_gradients* call,
+                                                                       tilesmith_candidates* out);
 TILESMITH_API tilesmith_status tilesmith_gemm_candidates(tilesmith_context* context, const tilesmith_gemm* call,
                                                          tilesmith_candidates* out);
 

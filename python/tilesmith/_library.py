@@ -63,6 +63,17 @@ class Attention(ctypes.Structure):
     ]  # fmt: skip
 
 
+class AttentionGradients(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", c_uint64), ("device", DeviceId), ("traits", c_uint32), ("reserved", c_uint32),
+        ("forward", ctypes.POINTER(Attention)), ("dout_strides", Strides), ("dlse_strides", Strides),
+        ("dq_strides", Strides), ("dk_strides", Strides), ("dv_strides", Strides), ("dbias_strides", BiasStrides),
+        ("dalibi_batch_stride", c_int64), ("dout", c_void_p), ("dlse", c_void_p), ("dq", c_void_p), ("dk", c_void_p),
+        ("dv", c_void_p), ("dbias", c_void_p), ("dalibi", c_void_p), ("dsink", c_void_p), ("stream", c_void_p),
+        ("workspace", c_void_p), ("workspace_bytes", c_uint64), ("options", ctypes.POINTER(ContextOptions)),
+    ]  # fmt: skip
+
+
 class States(ctypes.Structure):
     _fields_ = [
         ("struct_size", c_uint64), ("device", DeviceId), ("data_type", c_int32), ("reserved", c_uint32),
@@ -188,6 +199,9 @@ _FUNCTIONS = {
     "tilesmith_attention_forward": (c_int32, [c_void_p, c_void_p]),
     "tilesmith_attention_plan_for": (c_int32, [c_void_p, c_void_p, c_void_p]),
     "tilesmith_attention_run": (c_int32, [c_void_p, c_void_p]),
+    "tilesmith_attention_backward": (c_int32, [c_void_p, c_void_p]),
+    "tilesmith_attention_backward_plan_for": (c_int32, [c_void_p, c_void_p, c_void_p]),
+    "tilesmith_attention_backward_candidates": (c_int32, [c_void_p, c_void_p, c_void_p]),
     "tilesmith_merge_states": (c_int32, [c_void_p, c_void_p]),
     "tilesmith_append_kv": (c_int32, [c_void_p, c_void_p]),
     "tilesmith_gemm_compute": (c_int32, [c_void_p, c_void_p]),

@@ -36,6 +36,7 @@ void tilesmith_context::begin_anew() {
   if (!tilesmith::renew(growing_)) return;
   new (&owned_) decltype(owned_);
   new (&attention_) decltype(attention_);
+  new (&attention_backward_) decltype(attention_backward_);
   new (&gemm_) decltype(gemm_);
 }
 
@@ -62,6 +63,11 @@ tilesmith::Dispatcher& tilesmith_context::open(tilesmith::Device device, Place& 
 const tilesmith_attention_plan& tilesmith_context::handle(const tilesmith::AttentionPlan& plan) {
   const std::lock_guard lock(growing_);
   return attention_.try_emplace(&plan, tilesmith_attention_plan{&plan, this}).first->second;
+}
+
+const tilesmith_attention_backward_plan& tilesmith_context::handle(const tilesmith::AttentionBackwardPlan& plan) {
+  const std::lock_guard lock(growing_);
+  return attention_backward_.try_emplace(&plan, tilesmith_attention_backward_plan{&plan, this}).first->second;
 }
 
 const tilesmith_gemm_plan& tilesmith_context::handle(const tilesmith::GemmPlan& plan) {

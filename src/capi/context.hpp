@@ -20,6 +20,10 @@ struct tilesmith_attention_plan {
   const tilesmith::AttentionPlan* plan;
   const tilesmith_context* context;
 };
+struct tilesmith_attention_backward_plan {
+  const tilesmith::AttentionBackwardPlan* plan;
+  const tilesmith_context* context;
+};
 struct tilesmith_gemm_plan {
   const tilesmith::GemmPlan* plan;
   const tilesmith_context* context;
@@ -37,6 +41,7 @@ struct tilesmith_context {
   [[nodiscard]] tilesmith::Dispatcher& dispatcher(tilesmith::Device device);
   /// The handle of one of this context's plans; always the same one.
   [[nodiscard]] const tilesmith_attention_plan& handle(const tilesmith::AttentionPlan& plan);
+  [[nodiscard]] const tilesmith_attention_backward_plan& handle(const tilesmith::AttentionBackwardPlan& plan);
   [[nodiscard]] const tilesmith_gemm_plan& handle(const tilesmith::GemmPlan& plan);
   /// Never two alike within a process.
   [[nodiscard]] std::uint64_t id() const { return id_; }
@@ -58,6 +63,7 @@ struct tilesmith_context {
   std::array<Place, tilesmith::capi::kMaxDevices> cuda_{};
   Place unknown_{nullptr};  ///< of devices of no known kind: its plans fail, and say why
   std::map<const tilesmith::AttentionPlan*, tilesmith_attention_plan> attention_;
+  std::map<const tilesmith::AttentionBackwardPlan*, tilesmith_attention_backward_plan> attention_backward_;
   std::map<const tilesmith::GemmPlan*, tilesmith_gemm_plan> gemm_;
   tilesmith::AtFork at_fork_{this, [](void* context) { static_cast<tilesmith_context*>(context)->begin_anew(); }};
 };

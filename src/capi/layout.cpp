@@ -34,6 +34,15 @@ static_assert(offsetof(tilesmith_attention, options) == 528);    // its third
 static_assert(offsetof(tilesmith_attention, page_size) == 536);  // its fourth
 static_assert(offsetof(tilesmith_attention, splits) == 584);     // and its fifth
 
+static_assert(sizeof(tilesmith_attention_gradients) == 288);
+static_assert(offsetof(tilesmith_attention_gradients, traits) == 16);
+static_assert(offsetof(tilesmith_attention_gradients, forward) == 24);
+static_assert(offsetof(tilesmith_attention_gradients, dout_strides) == 32);
+static_assert(offsetof(tilesmith_attention_gradients, dbias_strides) == 152);
+static_assert(offsetof(tilesmith_attention_gradients, dout) == 192);
+static_assert(offsetof(tilesmith_attention_gradients, stream) == 256);
+static_assert(offsetof(tilesmith_attention_gradients, options) == 280);
+
 static_assert(sizeof(tilesmith_states) == 200 && offsetof(tilesmith_states, states) == 24);
 static_assert(offsetof(tilesmith_states, output_strides) == 64 && offsetof(tilesmith_states, outputs) == 160);
 static_assert(sizeof(tilesmith_kv_append) == 464 && offsetof(tilesmith_kv_append, batch) == 32);

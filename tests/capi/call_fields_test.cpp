@@ -8,6 +8,7 @@
 #include <string>
 
 #include "capi/attention/call.hpp"
+#include "capi/attention_backward/call.hpp"
 #include "capi/gemm/call.hpp"
 #include "problem/operations.hpp"
 #include "vocabulary/field_value.hpp"
@@ -74,6 +75,49 @@ TEST(CallFields, AnAttentionCallSaysEveryFieldOfItsProblem) {
               {"splits", [](Call& c) { c.splits = 4; }},
               {"unaligned", [](Call& c) { c.k_strides.row = 3; }},
               {"unaligned_bias", [](Call& c) { c.bias_kind = TILESMITH_BIAS_ELEMENTWISE, c.bias_strides.row = 3; }}});
+}
+
+/// A call of attention backward with the forward's call, to which it only points, so that a change reaches both.
+struct GradientsCall {
+  tilesmith_attention forward = TILESMITH_ATTENTION_INIT;
+  tilesmith_attention_gradients own = TILESMITH_ATTENTION_GRADIENTS_INIT;
+};
+Result<AttentionBackwardProblem> problem_of(const GradientsCall& call, Device device) {
+  tilesmith_attention_gradients own = call.own;
+  own.forward = &call.forward;
+  return capi::problem_of(own, device);
+}
+
+TEST(CallFields, ABackwardCallSaysEveryFieldOfItsProblem) {
+  using Call = GradientsCall;
+  Call usual;
+  usual.forward.traits = TILESMITH_LSE;
+  expect_every_field<Call>(usual, {{"data_type", [](Call& c) { c.forward.data_type = TILESMITH_FP16; }},
+                                   {"mode", [](Call& c) { c.forward.mode = TILESMITH_GROUP; }},
+                                   {"batch", [](Call& c) { c.forward.batch = 2; }},
+                                   {"heads_q", [](Call& c) { c.forward.heads_q = 2; }},
+                                   {"heads_kv", [](Call& c) { c.forward.heads_kv = 2; }},
+                                   {"seqlen_q", [](Call& c) { c.forward.seqlen_q = 2; }},
+                                   {"seqlen_k", [](Call& c) { c.forward.seqlen_k = 2; }},
+                                   {"head_dim_qk", [](Call& c) { c.forward.head_dim_qk = 64; }},
+                                   {"head_dim_v", [](Call& c) { c.forward.head_dim_v = 64; }},
+                                   {"mask", [](Call& c) { c.forward.mask = TILESMITH_MASK_TOP_LEFT; }},
+                                   {"window_left", [](Call& c) { c.forward.window_left = 3; }},
+                                   {"window_right", [](Call& c) { c.forward.window_right = 3; }},
+                                   {"diagonal", [](Call& c) { c.forward.diagonal = 3; }},
+                                   {"bias", [](Call& c) { c.forward.bias_kind = TILESMITH_BIAS_ALIBI; }},
+                                   {"soft_cap", [](Call& c) { c.forward.traits |= TILESMITH_SOFT_CAP; }},
+                                   {"sink", [](Call& c) { c.forward.traits |= TILESMITH_SINK; }},
+                                   {"dropout", [](Call& c) { c.forward.traits |= TILESMITH_DROPOUT; }},
+                                   {"dlse", [](Call& c) { c.own.traits = TILESMITH_DLSE; }},
+                                   {"dbias", [](Call& c) { c.own.traits = TILESMITH_DBIAS; }},
+                                   {"dalibi", [](Call& c) { c.own.traits = TILESMITH_DALIBI; }},
+                                   {"dsink", [](Call& c) { c.own.traits = TILESMITH_DSINK; }},
+                                   {"negative_scale", [](Call& c) { c.forward.scale = -1; }},
+                                   {"unaligned", [](Call& c) { c.own.dv_strides.row = 3; }},
+                                   {"unaligned_bias", [](Call& c) {
+                                      c.forward.bias_kind = TILESMITH_BIAS_ELEMENTWISE, c.forward.bias_strides.row = 3;
+                                    }}});
 }
 
 TEST(CallFields, AGemmCallSaysEveryFieldOfItsProblem) {

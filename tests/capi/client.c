@@ -17,6 +17,8 @@ PIN(attention_pointers, offsetof(tilesmith_attention, q) == 304);
 PIN(attention_tail, offsetof(tilesmith_attention, offset) == 416);
 PIN(attention_scales, offsetof(tilesmith_attention, q_scale) == 424);
 PIN(attention_pages, offsetof(tilesmith_attention, page_size) == 536);
+PIN(attention_gradients, sizeof(tilesmith_attention_gradients) == 288);
+PIN(attention_gradients_pointers, offsetof(tilesmith_attention_gradients, dout) == 192);
 PIN(states, sizeof(tilesmith_states) == 200);
 PIN(kv_append, sizeof(tilesmith_kv_append) == 464);
 PIN(gemm, sizeof(tilesmith_gemm) == 720);
@@ -267,6 +269,92 @@ static void test_an_older_program(void) {
   check_result((double)older.scale);
 }
 
+/* ---------------------------------------------------------------------------------------------- attention backward */
+
+static float dout[BATCH * HEADS_Q * ROWS_Q * DIM], dq[BATCH * HEADS_Q * ROWS_Q * DIM];
+static float dk[BATCH * HEADS_KV * ROWS_K * DIM], dv[BATCH * HEADS_KV * ROWS_K * DIM];
+
+/* Of the call of attention forward, which was made. */
+static tilesmith_attention_gradients sample_gradients(const tilesmith_attention* forward) {
+  tilesmith_attention_gradients call = TILESMITH_ATTENTION_GRADIENTS_INIT;
+  call.forward = forward;
+  EXPECT_SUCCESS(tilesmith_attention_backward_dense(&call, TILESMITH_BHSD));
+  call.dout = dout;
+  call.dq = dq;
+  call.dk = dk;
+  call.dv = dv;
+  memset(dq, 0xff, sizeof dq);
+  memset(dk, 0xff, sizeof dk);
+  memset(dv, 0xff, sizeof dv);
+  return call;
+}
+
+/* The loss, a product of the output with dout, of inputs moved by `step` along their gradients. */
+static double moved_loss(float step) {
+  static float moved_q[sizeof q / sizeof *q], moved_k[sizeof k / sizeof *k], moved_v[sizeof v / sizeof *v];
+  static float moved_o[sizeof o / sizeof *o];
+  tilesmith_attention call = sample_call();
+  double loss = 0;
+  size_t i;
+  for (i = 0; i < sizeof q / sizeof *q; ++i) moved_q[i] = q[i] + step * dq[i];
+  for (i = 0; i < sizeof k / sizeof *k; ++i) moved_k[i] = k[i] + step * dk[i];
+  for (i = 0; i < sizeof v / sizeof *v; ++i) moved_v[i] = v[i] + step * dv[i];
+  call.q = moved_q;
+  call.k = moved_k;
+  call.v = moved_v;
+  call.o = moved_o;
+  call.traits = 0;
+  call.lse = NULL;
+  EXPECT_SUCCESS(tilesmith_attention_forward(NULL, &call));
+  for (i = 0; i < sizeof o / sizeof *o; ++i) loss += (double)moved_o[i] * dout[i];
+  return loss;
+}
+
+/* Along its own gradient a loss grows by the gradient's square. */
+static void check_gradients(void) {
+  const float step = 1e-2f;
+  double square = 0, slope;
+  size_t i;
+  for (i = 0; i < sizeof dq / sizeof *dq; ++i) square += (double)dq[i] * dq[i];
+  for (i = 0; i < sizeof dk / sizeof *dk; ++i) square += (double)dk[i] * dk[i];
+  for (i = 0; i < sizeof dv / sizeof *dv; ++i) square += (double)dv[i] * dv[i];
+  slope = (moved_loss(step) - moved_loss(-step)) / (2 * step);
+  EXPECT(square > 1 && fabs(slope - square) < 1e-3 * square);
+}
+
+static void test_attention_backward(void) {
+  tilesmith_plan_info info = TILESMITH_PLAN_INFO_INIT;
+  tilesmith_candidates found = TILESMITH_CANDIDATES_INIT;
+  const tilesmith_attention_backward_plan *plan = NULL, *again = NULL;
+  tilesmith_attention forward = sample_call();
+  tilesmith_attention_gradients call;
+  fill(dout, (int)(sizeof dout / sizeof *dout), 7);
+  EXPECT_SUCCESS(tilesmith_attention_forward(NULL, &forward));
+  call = sample_gradients(&forward);
+  EXPECT_SUCCESS(tilesmith_attention_backward(NULL, &call));
+  check_gradients();
+  EXPECT_SUCCESS(tilesmith_attention_backward(NULL, &call));
+  EXPECT_SUCCESS(tilesmith_last_plan(&info));
+  EXPECT(strcmp(info.operation, "attention_bwd") == 0 && strncmp(info.problem, "attention_bwd ", 14) == 0);
+
+  call = sample_gradients(&forward);
+  EXPECT_SUCCESS(tilesmith_attention_backward_plan_for(NULL, &call, &plan));
+  EXPECT_SUCCESS(tilesmith_attention_backward_plan_for(NULL, &call, &again));
+  EXPECT(plan == again);
+  EXPECT_SUCCESS(tilesmith_attention_backward_plan_info(plan, &info));
+  EXPECT(strlen(info.kernel) > 0);
+  EXPECT_SUCCESS(tilesmith_attention_backward_run(plan, &call));
+  check_gradients();
+  EXPECT_SUCCESS(tilesmith_attention_backward_candidates(NULL, &call, &found));
+  EXPECT(found.candidate_count > 0 && strcmp(found.candidates[0].kernel, info.kernel) == 0);
+
+  EXPECT_FAILURE(tilesmith_attention_backward(NULL, NULL), TILESMITH_INVALID_ARGUMENT, "null");
+  EXPECT_FAILURE(tilesmith_attention_backward_run(NULL, &call), TILESMITH_INVALID_ARGUMENT, "null");
+  EXPECT_FAILURE(tilesmith_attention_backward_plan_info(NULL, &info), TILESMITH_INVALID_ARGUMENT, "null");
+  call.forward = NULL;
+  EXPECT_FAILURE(tilesmith_attention_backward(NULL, &call), TILESMITH_INVALID_ARGUMENT, "forward is null");
+}
+
 /* --------------------------------------------------------------------------------------------------------- GEMM */
 
 enum { M = 6, N = 10, K = 33 };
@@ -353,6 +441,7 @@ int main(void) {
   test_two_steps_in_a_context();
   test_struct_sizes();
   test_an_older_program();
+  test_attention_backward();
   test_gemm();
   if (failures == 0) printf("all as expected\n");
   return failures == 0 ? 0 : 1;

@@ -25,7 +25,15 @@ TEST(SizedStruct, EveryEntryChecksItsOwn) {
   EXPECT_EQ(tilesmith_attention_dense(&call, TILESMITH_BHSD), TILESMITH_INVALID_ARGUMENT);
   const tilesmith_attention_plan* plan = nullptr;
   EXPECT_EQ(tilesmith_attention_plan_for(nullptr, &call, &plan), TILESMITH_INVALID_ARGUMENT);
+  tilesmith_attention_gradients gradients{};
+  EXPECT_EQ(tilesmith_attention_backward(nullptr, &gradients), TILESMITH_INVALID_ARGUMENT);
+  EXPECT_EQ(tilesmith_attention_backward_dense(&gradients, TILESMITH_BHSD), TILESMITH_INVALID_ARGUMENT);
+  const tilesmith_attention_backward_plan* backward = nullptr;
+  EXPECT_EQ(tilesmith_attention_backward_plan_for(nullptr, &gradients, &backward), TILESMITH_INVALID_ARGUMENT);
   tilesmith_error last = TILESMITH_ERROR_INIT;
+  ASSERT_EQ(tilesmith_last_error(&last), TILESMITH_SUCCESS);
+  EXPECT_STREQ(last.message, "tilesmith_attention_gradients.struct_size is 0");
+  EXPECT_EQ(tilesmith_attention_dense(&call, TILESMITH_BHSD), TILESMITH_INVALID_ARGUMENT);
   ASSERT_EQ(tilesmith_last_error(&last), TILESMITH_SUCCESS);
   EXPECT_STREQ(last.message, "tilesmith_attention.struct_size is 0");
   EXPECT_STREQ(last.hint, "sizeof(tilesmith_attention), which is 592; its _INIT macro sets it");

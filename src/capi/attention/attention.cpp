@@ -1,11 +1,6 @@
 // Attention forward: in one call, and in the two steps it is made of.
-#include <fmt/format.h>
-
-#include <cstddef>
-
 #include "capi/attention/call.hpp"
 #include "capi/operation.hpp"
-#include "capi/sized_struct.hpp"
 
 namespace tilesmith::capi {
 namespace {
@@ -17,15 +12,7 @@ struct Attention {
   static constexpr const char* kName = "attention_fwd";
   static constexpr const char* kPlanFor = "tilesmith_attention_plan_for";
 
-  /// `room` takes the copy of a call from a program of before the scales, the diagonal, the options, the
-  /// pages, or the splits were added.
-  static Result<const Call*> whole(const Call* call, Call& room) {
-    return read_struct("tilesmith_attention", call,
-                       {offsetof(tilesmith_attention, q_scale), offsetof(tilesmith_attention, diagonal),
-                        offsetof(tilesmith_attention, options), offsetof(tilesmith_attention, page_size),
-                        offsetof(tilesmith_attention, splits)},
-                       room);
-  }
+  static Result<const Call*> whole(const Call* call, Call& room) { return whole_call(call, room); }
   static Result<AttentionProblem> problem_of(const Call& call, Device device) { return capi::problem_of(call, device); }
   static Result<AttentionArguments> arguments_of(const Call& call, Device device) {
     return capi::arguments_of(call, device);
@@ -46,21 +33,16 @@ tilesmith_status tilesmith_attention_dense(tilesmith_attention* call, int32_t la
   return capi::guarded([&]() -> Status {
     tilesmith_attention room;
     TS_ASSIGN(const tilesmith_attention* given, capi::Attention::whole(call, room));
-    if (layout != TILESMITH_BHSD && layout != TILESMITH_BSHD)
-      return fail(ErrorCode::invalid_argument, fmt::format("layout is {}", layout), "a tilesmith_layout");
+    TS_ASSIGN(const AttentionLayout order, capi::layout_of(layout));
     TS_ASSIGN(const AttentionProblem problem, capi::problem_of(*given, Device{}));
     TS_TRY(validate(problem));
-    const AttentionArguments dense =
-        dense_arguments(problem, layout == TILESMITH_BHSD ? AttentionLayout::bhsd : AttentionLayout::bshd,
-                        call->total_q, call->total_k);
-    const auto in_c = [](const AttentionStrides& s) { return tilesmith_strides{s.batch, s.head, s.row}; };
-    call->q_strides = in_c(dense.q_strides);
-    call->k_strides = in_c(dense.k_strides);
-    call->v_strides = in_c(dense.v_strides);
-    call->o_strides = in_c(dense.o_strides);
-    call->lse_strides = in_c(dense.lse_strides);
-    call->bias_strides = {dense.bias_strides.batch, dense.bias_strides.head, dense.bias_strides.row,
-                          dense.bias_strides.column};
+    const AttentionArguments dense = dense_arguments(problem, order, call->total_q, call->total_k);
+    call->q_strides = capi::in_c(dense.q_strides);
+    call->k_strides = capi::in_c(dense.k_strides);
+    call->v_strides = capi::in_c(dense.v_strides);
+    call->o_strides = capi::in_c(dense.o_strides);
+    call->lse_strides = capi::in_c(dense.lse_strides);
+    call->bias_strides = capi::in_c(dense.bias_strides);
     call->scale = dense.scale;
     return {};
   });

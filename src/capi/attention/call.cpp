@@ -2,10 +2,12 @@
 
 #include <fmt/format.h>
 
+#include <cstddef>
 #include <cstdint>
 #include <initializer_list>
 
 #include "capi/call_checks.hpp"
+#include "capi/sized_struct.hpp"
 #include "vocabulary/data_type.hpp"
 
 namespace tilesmith::capi {
@@ -53,11 +55,6 @@ Status check_scales(const tilesmith_attention& call, bool by_block) {
   return {};
 }
 
-bool tensor_is_unaligned(const void* pointer, const tilesmith_strides& strides, int element_bits) {
-  return is_unaligned(pointer) || is_unaligned(strides.batch, element_bits) ||
-         is_unaligned(strides.head, element_bits) || is_unaligned(strides.row, element_bits);
-}
-
 /// The C++ interface takes the rows of a packed tensor from the offsets; here the caller says how many there are.
 Status check_total(const char* name, const std::int32_t* offsets, std::int64_t batch, std::int64_t total) {
   if (offsets != nullptr && offsets[batch] > total)
@@ -66,15 +63,46 @@ Status check_total(const char* name, const std::int32_t* offsets, std::int64_t b
   return {};
 }
 
-AttentionStrides strides_of(const tilesmith_strides& s) {
-  return {s.batch, s.head, s.row};
-}
-
 AttentionScale scale_of(const tilesmith_scale& s) {
   return {s.data, s.batch, s.head, s.block};
 }
 
 }  // namespace
+
+Result<const tilesmith_attention*> whole_call(const tilesmith_attention* call, tilesmith_attention& room) {
+  return read_struct("tilesmith_attention", call,
+                     {offsetof(tilesmith_attention, q_scale), offsetof(tilesmith_attention, diagonal),
+                      offsetof(tilesmith_attention, options), offsetof(tilesmith_attention, page_size),
+                      offsetof(tilesmith_attention, splits)},
+                     room);
+}
+
+AttentionStrides strides_of(const tilesmith_strides& s) {
+  return {s.batch, s.head, s.row};
+}
+
+BiasStrides strides_of(const tilesmith_bias_strides& s) {
+  return {s.batch, s.head, s.row, s.column};
+}
+
+tilesmith_strides in_c(const AttentionStrides& s) {
+  return {s.batch, s.head, s.row};
+}
+
+tilesmith_bias_strides in_c(const BiasStrides& s) {
+  return {s.batch, s.head, s.row, s.column};
+}
+
+Result<AttentionLayout> layout_of(std::int32_t layout) {
+  if (layout == TILESMITH_BHSD) return AttentionLayout::bhsd;
+  if (layout == TILESMITH_BSHD) return AttentionLayout::bshd;
+  return fail(ErrorCode::invalid_argument, fmt::format("layout is {}", layout), "a tilesmith_layout");
+}
+
+bool tensor_is_unaligned(const void* pointer, const tilesmith_strides& strides, int element_bits) {
+  return is_unaligned(pointer) || is_unaligned(strides.batch, element_bits) ||
+         is_unaligned(strides.head, element_bits) || is_unaligned(strides.row, element_bits);
+}
 
 Result<AttentionProblem> problem_of(const tilesmith_attention& call, Device device) {
   TS_TRY(check_data_type(call.data_type));
@@ -165,7 +193,7 @@ Result<AttentionArguments> arguments_of(const tilesmith_attention& call, Device 
   out.v_strides = strides_of(call.v_strides);
   out.o_strides = strides_of(call.o_strides);
   out.lse_strides = strides_of(call.lse_strides);
-  out.bias_strides = {call.bias_strides.batch, call.bias_strides.head, call.bias_strides.row, call.bias_strides.column};
+  out.bias_strides = strides_of(call.bias_strides);
   out.alibi_batch_stride = call.alibi_batch_stride;
   out.q_scale = scale_of(call.q_scale);
   out.k_scale = scale_of(call.k_scale);

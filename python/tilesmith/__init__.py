@@ -13,6 +13,7 @@ Kernels are chosen for the machine at hand, and compiled when they are not in th
 """
 
 from tilesmith._attention import attention
+from tilesmith._attention_backward import attention_backward
 from tilesmith._candidates import Candidate, Candidates, Refusal, candidates
 from tilesmith._devices import Device, devices, missing
 from tilesmith._errors import Error, Failure, InvalidArgument, OutOfMemory, Unsupported, WrongType
@@ -30,9 +31,9 @@ from tilesmith._tune import TunedProblem, TuneReport, tune, tuning
 __all__ = [
     "Candidate", "Candidates", "Device", "Error", "Failure", "InvalidArgument", "OutOfMemory", "PackedWeight", "Plan",
     "Refusal", "Region", "Stage", "Step", "StoreStats", "TuneReport", "TunedProblem", "Unsupported", "WrongType",
-    "append_kv", "attention", "candidates", "devices", "grouped_matmul", "last_plan", "library_path", "linear",
-    "matmul", "merge_states", "missing", "mm_plus_mm", "options", "pack_weight", "scaled_dot_product_attention",
-    "store_stats", "tune", "tuning", "version",
+    "append_kv", "attention", "attention_backward", "candidates", "devices", "grouped_matmul", "last_plan",
+    "library_path", "linear", "matmul", "merge_states", "missing", "mm_plus_mm", "options", "pack_weight",
+    "scaled_dot_product_attention", "store_stats", "tune", "tuning", "version",
 ]
 
 watch_for_tracing()

@@ -128,8 +128,9 @@ def attention(
     a GPU it is queued on the current stream. A row that sees no key is 0. Sums are float32. A NaN or infinity in v may reach
     rows that do not see its key: a hidden key's weight is 0, and 0 times NaN is NaN. So padding is finite.
 
-    The first call of a problem chooses a kernel and may compile it; later ones take a few microseconds. Forward only:
-    tensors that require a gradient are refused unless gradients are off.
+    The first call of a problem chooses a kernel and may compile it; later ones take a few microseconds.
+    torch's autograd differentiates by q, k, v, bias, alibi and sink: results that require a gradient, lse too, carry one. Not of
+    float8, keys in a cache and a given `out`, which are refused unless gradients are off; attention_backward is the same without autograd.
 
     Errors: ValueError (tilesmith.InvalidArgument), TypeError (tilesmith.WrongType), NotImplementedError
     (tilesmith.Unsupported: no kernel for this), MemoryError, RuntimeError; all with `message` and `hint`.

@@ -26,8 +26,8 @@ _MASKS = {"none": 0, "top_left": 1, "bottom_right": 2}
 _SOFT_CAP, _SINK, _DROPOUT, _LSE, _BLOCK_SCALE = 1, 2, 4, 8, 16
 _ELEMENTWISE, _ALIBI = 1, 2
 # In the order of the structure: ten tensors and the stream.
-_POINTERS = struct.Struct("@11P")
-_POINTERS_AT = Attention.q.offset
+POINTERS = struct.Struct("@11P")
+POINTERS_AT = Attention.q.offset
 _SCALE_BLOCK = 128
 
 
@@ -143,7 +143,7 @@ class Call:
     def run(self, q: int, k: int, v: int, out: int, lse: int, bias: int, alibi: int, sink: int, cu_seqlens_q: int,
             cu_seqlens_k: int, stream: int) -> None:  # fmt: skip
         """Runs on these addresses, and on those `scales` was given; 0 is none."""
-        _POINTERS.pack_into(self._call, _POINTERS_AT, q, k, v, out, lse, bias, alibi, sink, cu_seqlens_q, cu_seqlens_k,
+        POINTERS.pack_into(self._call, POINTERS_AT, q, k, v, out, lse, bias, alibi, sink, cu_seqlens_q, cu_seqlens_k,
                             stream)  # fmt: skip
         status = self._forward(None, self._address)
         if status:
@@ -207,14 +207,27 @@ def check_seed(seed: object) -> int:
 
 def prepare(tensors: Tensors, options: Options, threads: int = 0) -> Call:
     """Checks everything that can be checked without the data, and fills in the structure. `threads`: as of options_now."""
-    call = sized(Attention)
+    filled = fill(tensors, options)
     if (given := options_now(tensors.q.kind, threads)) is not None:
-        call.options = ctypes.pointer(given)
+        filled.call.options = ctypes.pointer(given)
+    return Call(filled.call, tensors, filled.out_shape, filled.out_type, filled.lse_shape)
+
+
+class Filled(NamedTuple):
+    call: Attention  #: without its pointers and options
+    out_shape: tuple[int, ...]
+    out_type: str
+    lse_shape: tuple[int, ...]  #: () when no log-sum-exp is wanted
+
+
+def fill(tensors: Tensors, options: Options) -> Filled:
+    """The structure of a call, checked."""
+    call = sized(Attention)
     group = _set_mode(call, tensors)
-    dims = _dims(options.layout, group)
+    dims = dims_of(options.layout, group)
     paged = _set_pages(call, tensors, options)
     # Pages are not packed: they have all four dimensions.
-    dims_k = _dims(options.layout, group and not paged)
+    dims_k = dims_of(options.layout, group and not paged)
     _set_shape(call, tensors, dims, dims_k, options, group)
     if paged:
         _set_lengths(call, tensors, dims_k, options)
@@ -229,7 +242,7 @@ def prepare(tensors: Tensors, options: Options, threads: int = 0) -> Call:
     if tensors.q.kind == CUDA:
         _nvrtc.find()
     call.q_strides, call.k_strides, call.v_strides = (
-        _strides(name, getattr(tensors, name), d) for name, d in (("q", dims), ("k", dims_k), ("v", dims_k)))  # fmt: skip
+        strides_of(name, getattr(tensors, name), d) for name, d in (("q", dims), ("k", dims_k), ("v", dims_k)))  # fmt: skip
     out_shape = _like(tensors.q.shape, dims, tensors.v.shape[-1])
     _set_out(call, tensors.out, out_shape, dims)
     _set_numbers(call, options)
@@ -241,10 +254,10 @@ def prepare(tensors: Tensors, options: Options, threads: int = 0) -> Call:
         rows = call.total_q if group else call.seqlen_q
         lse_shape = (call.heads_q, rows) if group else (call.batch, call.heads_q, rows)
         call.lse_strides.batch, call.lse_strides.head, call.lse_strides.row = call.heads_q * rows, rows, 1
-    return Call(call, tensors, out_shape, out_type, lse_shape)
+    return Filled(call, out_shape, out_type, lse_shape)
 
 
-class _Dims(NamedTuple):
+class Dims(NamedTuple):
     """Which dimension of a tensor is which."""
 
     rank: int
@@ -255,14 +268,14 @@ class _Dims(NamedTuple):
 
 
 _DIMS = {
-    ("bhsd", False): _Dims(4, 0, 1, 2, "(batch, heads, seqlen, dim)"),
-    ("bshd", False): _Dims(4, 0, 2, 1, "(batch, seqlen, heads, dim)"),
-    ("bhsd", True): _Dims(3, None, 0, 1, "(heads, total, dim)"),
-    ("bshd", True): _Dims(3, None, 1, 0, "(total, heads, dim)"),
+    ("bhsd", False): Dims(4, 0, 1, 2, "(batch, heads, seqlen, dim)"),
+    ("bshd", False): Dims(4, 0, 2, 1, "(batch, seqlen, heads, dim)"),
+    ("bhsd", True): Dims(3, None, 0, 1, "(heads, total, dim)"),
+    ("bshd", True): Dims(3, None, 1, 0, "(total, heads, dim)"),
 }
 
 
-def _dims(layout: str, group: bool) -> _Dims:
+def dims_of(layout: str, group: bool) -> Dims:
     return _DIMS[one_of("layout", layout, ("bhsd", "bshd")), group]
 
 
@@ -298,7 +311,7 @@ def _set_pages(call: Attention, tensors: Tensors, options: Options) -> bool:
     return True
 
 
-def _set_lengths(call: Attention, tensors: Tensors, dims: _Dims, options: Options) -> None:
+def _set_lengths(call: Attention, tensors: Tensors, dims: Dims, options: Options) -> None:
     """The sizes of a cache."""
     table, lengths, indptr = tensors.block_table, tensors.seqlens_k, tensors.page_indptr
     call.num_pages, call.page_size = tensors.k.shape[dims.batch or 0], tensors.k.shape[dims.row]
@@ -326,7 +339,7 @@ def _set_lengths(call: Attention, tensors: Tensors, dims: _Dims, options: Option
     call.seqlen_k = longest
 
 
-def _set_shape(call: Attention, tensors: Tensors, dims: _Dims, dims_k: _Dims, options: Options, group: bool) -> None:
+def _set_shape(call: Attention, tensors: Tensors, dims: Dims, dims_k: Dims, options: Options, group: bool) -> None:
     paged = tensors.seqlens_k is not None
     for name, wanted in (("q", dims), ("k", dims_k), ("v", dims_k)):
         shape = getattr(tensors, name).shape
@@ -397,7 +410,7 @@ def _set_mask(call: Attention, options: Options) -> None:
     call.diagonal = whole("diagonal", options.diagonal)
 
 
-def _strides(name: str, view: View, dims: _Dims) -> tuple[int, int, int]:
+def strides_of(name: str, view: View, dims: Dims) -> tuple[int, int, int]:
     if 0 in view.shape:  # no element has a place, and libraries write what they like here
         view = view._replace(strides=dense_strides(view.shape))
     if view.strides[-1] != 1 and view.shape[-1] > 1:
@@ -405,16 +418,16 @@ def _strides(name: str, view: View, dims: _Dims) -> tuple[int, int, int]:
     return (0 if dims.batch is None else view.strides[dims.batch], view.strides[dims.head], view.strides[dims.row])
 
 
-def _like(shape: tuple[int, ...], dims: _Dims, head_dim: int) -> tuple[int, ...]:
+def _like(shape: tuple[int, ...], dims: Dims, head_dim: int) -> tuple[int, ...]:
     return (*shape[: dims.rank - 1], head_dim)
 
 
-def _set_out(call: Attention, out: Optional[View], shape: tuple[int, ...], dims: _Dims) -> None:
+def _set_out(call: Attention, out: Optional[View], shape: tuple[int, ...], dims: Dims) -> None:
     if out is None:
         out = View("", shape, dense_strides(shape), 0, 0)
     elif out.shape != shape:
         raise InvalidArgument(f"out has the shape {out.shape}", str(shape))
-    call.o_strides = _strides("out", out, dims)
+    call.o_strides = strides_of("out", out, dims)
 
 
 def _set_numbers(call: Attention, options: Options) -> None:

@@ -68,3 +68,10 @@ def check_arrays(names: Sequence[str], arrays: Sequence[Any]) -> None:
         if array is not None and (not isinstance(array, np.ndarray) or isinstance(array, np.ma.MaskedArray)):
             raise WrongType(f"{name} is a {type(array).__name__}, {names[0]} is a NumPy array",
                             "NumPy arrays, none of them masked")  # fmt: skip
+
+
+def longest(given: Optional[int], offsets: np.ndarray) -> int:
+    """Of the sequences that the offsets divide packed rows into, where it is not given."""
+    if given is not None:
+        return given
+    return int(np.diff(offsets).max(initial=0)) if offsets.ndim == 1 else 0

@@ -10,15 +10,9 @@ import numpy as np
 from tilesmith._attention_call import Arguments, Call, Tensors, check_seed, prepare
 from tilesmith._errors import InvalidArgument
 from tilesmith._kept_calls import KeptCalls
-from tilesmith._numpy import address, check_arrays, describe, dtype_of, view_of
+from tilesmith._numpy import address, check_arrays, describe, dtype_of, longest, view_of
 
 _calls: KeptCalls[Call] = KeptCalls()
-
-
-def _longest(given: Optional[int], offsets: np.ndarray) -> int:
-    if given is not None:
-        return given
-    return int(np.diff(offsets).max(initial=0)) if offsets.ndim == 1 else 0
 
 
 def attention(*given: Any) -> Any:
@@ -28,10 +22,10 @@ def attention(*given: Any) -> Any:
     check_arrays(Tensors._fields, arrays)
     out = x.out
     if x.cu_seqlens_q is not None and x.cu_seqlens_k is not None:
-        x = x._replace(max_seqlen_q=_longest(x.max_seqlen_q, x.cu_seqlens_q),
-                       max_seqlen_k=_longest(x.max_seqlen_k, x.cu_seqlens_k))  # fmt: skip
+        x = x._replace(max_seqlen_q=longest(x.max_seqlen_q, x.cu_seqlens_q),
+                       max_seqlen_k=longest(x.max_seqlen_k, x.cu_seqlens_k))  # fmt: skip
     elif x.cu_seqlens_q is not None and x.seqlens_k is not None:
-        x = x._replace(max_seqlen_q=_longest(x.max_seqlen_q, x.cu_seqlens_q))
+        x = x._replace(max_seqlen_q=longest(x.max_seqlen_q, x.cu_seqlens_q))
     if x.page_indptr is not None and x.max_seqlen_k is None and x.seqlens_k is not None:
         fits = x.seqlens_k.ndim == x.page_indptr.ndim == 1 and len(x.seqlens_k) == len(x.page_indptr) - 1  # else it is refused unread
         x = x._replace(max_seqlen_k=int(x.seqlens_k.max(initial=0)) if fits else 0)

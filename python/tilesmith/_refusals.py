@@ -31,9 +31,13 @@ _KINDS = {
 }
 
 
-def refusal(function: str, error: Exception, arguments: Mapping[str, Any]) -> Error:
+#: Exceptions by which torch ends a computation that it needs no more of: no errors.
+_SIGNALS = ("_StopRecomputationError",)
+
+
+def refusal(function: str, error: Exception, arguments: Mapping[str, Any]) -> Exception:
     """Of a call of the package's function, by argument."""
-    if isinstance(error, Error):
+    if isinstance(error, Error) or type(error).__name__ in _SIGNALS:
         return error
     # torch's are RuntimeErrors: of a class of its own on a GPU, and on the CPU of none.
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError" or "DefaultCPUAllocator" in str(error):

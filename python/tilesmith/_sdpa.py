@@ -41,7 +41,7 @@ def scaled_dot_product_attention(
     kernel, threads, build, determinism, tuning: tilesmith.options', for this call alone.
 
     Returns (..., heads_q, seqlen_q, head_dim_v), of the query's kind, type and device. A row that sees no key is 0, as in torch since 2.5.
-    Forward only: tensors that require a gradient are refused unless gradients are off.
+    Differentiable by query, key, value and a floating attn_mask.
 
     Errors: as `attention`.
     """
@@ -57,7 +57,7 @@ def scaled_dot_product_attention(
 def _compute(query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: float, is_causal: bool, scale: Optional[float],
              enable_gqa: bool, options: CallOptions) -> Any:  # fmt: skip
     for name, tensor in (("query", query), ("key", key), ("value", value)):
-        if not hasattr(tensor, "shape") or not hasattr(tensor, "reshape"):
+        if not hasattr(tensor, "shape") or not hasattr(type(tensor), "reshape"):  # the type: torch.compile knows its methods
             raise WrongType(f"{name} is {type(tensor).__name__}", "a torch tensor or a NumPy array")
         if len(tensor.shape) < 2:
             raise InvalidArgument(f"{name} has {len(tensor.shape)} dimensions", "(..., heads, seqlen, head_dim), at least two")
@@ -88,8 +88,6 @@ def _compute(query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: float,
     o = attention(q, k, v, mask="top_left" if is_causal else "none", scale=scale, bias=bias, dropout_p=dropout_p,
                   **options)  # fmt: skip
     return o if len(query.shape) == 4 else o.reshape(*leading, rows, value.shape[-1])
-
-
 
 
 def _bias_of(query: Any, mask: Any, shape: tuple[int, ...], batch: int, heads: int) -> Any:

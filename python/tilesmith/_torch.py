@@ -14,7 +14,7 @@ from torch import Tensor
 from torch._subclasses.fake_tensor import FakeTensor
 from torch.autograd import forward_ad
 
-from tilesmith._conditions import OptionValues
+from tilesmith._conditions import OptionValues, conditions
 from tilesmith._errors import InvalidArgument, Unsupported
 from tilesmith._library import CPU, CUDA
 from tilesmith._options import options
@@ -85,9 +85,26 @@ def address(tensor: Optional[Tensor]) -> int:
     return 0 if tensor is None else tensor.data_ptr()
 
 
+def longest(given: Optional[int], offsets: Optional[Tensor]) -> Optional[int]:
+    """Of the sequences that the offsets divide packed rows into, where it is not given. Waits for a GPU."""
+    if given is not None or offsets is None or offsets.dim() != 1 or offsets.numel() < 2:
+        return given if given is not None or offsets is None else 0
+    return int((offsets[1:] - offsets[:-1]).max())
+
+
+def signed_seed(seed: int) -> int:
+    """A seed as an operator's integer."""
+    return seed - (1 << 64) if seed >> 63 else seed
+
+
 def no_gradient(operation: str) -> Unsupported:
     return Unsupported(f"a tensor requires a gradient, and {operation} is forward only",
                        "call it under torch.no_grad(), or on detached tensors", "unsupported")  # fmt: skip
+
+
+def options_here() -> tuple[Any, ...]:
+    """This thread's options, as an operator takes them."""
+    return NO_OPTIONS if conditions.now is None else conditions.now.options
 
 
 def check_no_tangents(operation: str, tensors: Iterable[Any]) -> None:
@@ -123,3 +140,13 @@ def define(schema: str, implementation: Any, fake: Any, no_backward: Optional[st
             raise no_gradient(no_backward)
 
         torch.library.register_autograd(f"tilesmith::{name}", refuse, lib=operators)
+
+
+def define_gradient(name: str, backward: Any, keep: Any) -> None:
+    """Of an operator: keep(ctx, inputs, output) saves what backward(context, *gradients) reads."""
+    torch.library.register_autograd(f"tilesmith::{name}", backward, setup_context=keep, lib=operators)
+
+
+def argument_names(arguments: str) -> tuple[str, ...]:
+    """Of a schema's arguments."""
+    return tuple(argument.split("=")[0].split()[-1] for argument in arguments.split(", "))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numbers
-from typing import Any, Optional
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -17,17 +17,22 @@ from tilesmith._torch import (
     OPTION_ARGUMENTS,
     TYPES,
     address,
+    argument_names,
     check_no_tangents,
     define,
+    define_gradient,
     describe,
     grad_enabled,
     is_compiling,
-    no_gradient,
+    longest,
+    options_here,
     raw_stream,
+    signed_seed,
     torch_threads,
     under,
     view_of,
 )
+from tilesmith._torch_attention_gradient import check_differentiable, gradient_of
 
 _calls: KeptCalls[Call] = KeptCalls()
 
@@ -45,12 +50,18 @@ def attention(q: Any, k: Any, v: Any, layout: Any, causal: Any, mask: Any, windo
              and cu_seqlens_q is None and cu_seqlens_k is None and seqlens_k is None and block_table is None
              and page_indptr is None and page_indices is None and out is None)  # fmt: skip
     if not plain or type(k) is not Tensor or type(v) is not Tensor:
-        _check_tensors((q, k, v, bias, alibi, sink, q_scale, k_scale, v_scale, cu_seqlens_q, cu_seqlens_k, block_table,
-                        seqlens_k, page_indices, page_indptr, out))  # fmt: skip
-        max_seqlen_q, max_seqlen_k = _longest(max_seqlen_q, cu_seqlens_q), _longest(max_seqlen_k, cu_seqlens_k)
+        differentiable = _check_tensors((q, k, v, bias, alibi, sink, q_scale, k_scale, v_scale, cu_seqlens_q, cu_seqlens_k,
+                                         block_table, seqlens_k, page_indices, page_indptr, out))  # fmt: skip
+        max_seqlen_q, max_seqlen_k = longest(max_seqlen_q, cu_seqlens_q), longest(max_seqlen_k, cu_seqlens_k)
         if page_indptr is not None and max_seqlen_k is None and seqlens_k is not None and seqlens_k.numel():
             fits = seqlens_k.dim() == page_indptr.dim() == 1 and seqlens_k.numel() == page_indptr.numel() - 1  # else it is refused unread
             max_seqlen_k = int(seqlens_k.max()) if fits else 0
+    else:
+        differentiable = q.requires_grad or k.requires_grad or v.requires_grad
+    if differentiable and grad_enabled():
+        return attention_op(q, k, v, layout, causal, mask, window, scale, softcap, bias, alibi, sink, q_scale, k_scale,
+                            v_scale, dropout_p, seed, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, return_lse,
+                            diagonal, tf32, block_table, seqlens_k, page_indices, page_indptr, out, options=options_here())  # fmt: skip
     if type(window) is not tuple:
         window = as_window(window)
     # get_device() is the device's index, -1 for the CPU: a device object takes longer to hash. Meta tensors have -1 too, but
@@ -68,12 +79,10 @@ def attention(q: Any, k: Any, v: Any, layout: Any, causal: Any, mask: Any, windo
                       block_table, seqlens_k, page_indices, page_indptr, out)  # fmt: skip
         views = Tensors(*(view_of(name, tensor) for name, tensor in zip(Tensors._fields, x.tensors)))
         call = _calls.keep(key, prepare(views, x.options, torch_threads()))
-    if (q.requires_grad or k.requires_grad or v.requires_grad) and grad_enabled():
-        raise no_gradient("attention")
     if forward_ad._current_level >= 0:
         check_no_tangents("attention", (q, k, v, bias, alibi, sink, q_scale, k_scale, v_scale, out))
     if dropout_p:
-        call.seed(_draw_seed() if seed is None else check_seed(seed))
+        call.seed(int(_draw_seed()) if seed is None else check_seed(seed))
     if out is None:
         # The sizes as arguments of their own: torch takes a microsecond longer to read a tuple of them.
         result = q.new_empty(*call.out_shape) if call.same_type else q.new_empty(*call.out_shape, dtype=torch.bfloat16)
@@ -97,26 +106,24 @@ def attention(q: Any, k: Any, v: Any, layout: Any, causal: Any, mask: Any, windo
     return (result, lse) if return_lse else result
 
 
-def _check_tensors(tensors: tuple[Any, ...]) -> None:
+def _check_tensors(tensors: tuple[Any, ...]) -> bool:
+    """Whether any of them requires a gradient. Errors: one that is none of torch's."""
+    differentiable = False
     for tensor in tensors:
-        if tensor is not None and not isinstance(tensor, Tensor):
+        if tensor is None:
+            continue
+        if not isinstance(tensor, Tensor):
             name = next(name for name, each in zip(Tensors._fields, tensors) if each is tensor)
             number = name.endswith("_scale") and isinstance(tensor, numbers.Real)
             hint = "torch.tensor(..., device=q.device): kernels read it there" if number else "torch tensors"
             raise WrongType(f"{name} is a {type(tensor).__name__}, q is a torch tensor", hint)
-    if grad_enabled() and any(tensor is not None and tensor.requires_grad for tensor in tensors):
-        raise no_gradient("attention")
+        differentiable |= tensor.requires_grad
+    return differentiable
 
 
-def _longest(given: Optional[int], offsets: Optional[Tensor]) -> Optional[int]:
-    if given is not None or offsets is None or offsets.dim() != 1 or offsets.numel() < 2:
-        return given if given is not None or offsets is None else 0
-    return int((offsets[1:] - offsets[:-1]).max())
-
-
-def _draw_seed() -> int:
+def _draw_seed() -> Tensor:
     """From torch's default generator, so that torch.manual_seed decides it."""
-    return int(torch.randint((1 << 63) - 1, ()))
+    return torch.randint((1 << 63) - 1, (), device="cpu")
 
 
 # ------------------------------------------------------------------------------------------------------ the operator
@@ -126,29 +133,31 @@ _ARGUMENTS = (
     "float softcap, Tensor? bias, Tensor? alibi, Tensor? sink, Tensor? q_scale, Tensor? k_scale, Tensor? v_scale, "
     "float dropout_p, int? seed, Tensor? cu_seqlens_q, Tensor? cu_seqlens_k, SymInt? max_seqlen_q, SymInt? max_seqlen_k, "
     "bool return_lse, SymInt diagonal=0, bool tf32=False, Tensor? block_table=None, Tensor? seqlens_k=None, "
-    f"Tensor? page_indices=None, Tensor? page_indptr=None, {OPTION_ARGUMENTS}"
+    f"Tensor? page_indices=None, Tensor? page_indptr=None, Tensor? drawn_seed=None, {OPTION_ARGUMENTS}"
 )
 
 
 def attention_op(*given: Any, options: tuple[Any, ...] = ()) -> Any:
     """tilesmith.attention as the operator: what torch.compile traces."""
     x = Arguments(*given)
-    if torch.is_grad_enabled() and (x.q.requires_grad or x.k.requires_grad or x.v.requires_grad):
-        raise no_gradient("attention")
+    differentiable = torch.is_grad_enabled() and any(
+        each is not None and each.requires_grad
+        for each in (x.q, x.k, x.v, x.bias, x.alibi, x.sink, x.q_scale, x.k_scale, x.v_scale))  # fmt: skip
+    if differentiable:
+        check_differentiable(x)
     if forward_ad._current_level >= 0:
         check_no_tangents("attention", x.tensors)
-    seed = x.seed
-    if seed is not None:
-        seed = check_seed(seed)
-        seed -= (1 << 64) if seed >> 63 else 0  # the operator's integers are signed
+    # Drawn here, where torch sees it: backward reads it, and torch.compile and checkpoints repeat or keep it.
+    drawn = _draw_seed() if x.dropout_p and x.seed is None else None
+    seed = None if x.seed is None else signed_seed(check_seed(x.seed))  # the operator's integers are signed
     window = as_window(x.window)
     if len(window) != 2:
         raise InvalidArgument(f"window is {window}", "(left, right), bounds of 0 or more, or -1 for none")
     # One by one: what changes a named tuple or a list is not traced by every version of torch.compile.
     arguments = (x.q, x.k, x.v, x.layout, bool(x.causal), x.mask, window[0], window[1], x.scale, x.softcap, x.bias, x.alibi,
                  x.sink, x.q_scale, x.k_scale, x.v_scale, x.dropout_p, seed, x.cu_seqlens_q, x.cu_seqlens_k, x.max_seqlen_q,
-                 x.max_seqlen_k, bool(x.return_lse), x.diagonal, bool(x.tf32), x.block_table, x.seqlens_k,
-                 x.page_indices, x.page_indptr, *options)  # fmt: skip
+                 x.max_seqlen_k, bool(x.return_lse) or differentiable, x.diagonal, bool(x.tf32), x.block_table, x.seqlens_k,
+                 x.page_indices, x.page_indptr, drawn, *options)  # fmt: skip
     out = x.out
     if out is None:
         result, lse = torch.ops.tilesmith.attention_fwd(*arguments)
@@ -160,15 +169,18 @@ def attention_op(*given: Any, options: tuple[Any, ...] = ()) -> Any:
 _WINDOW = Arguments._fields.index("window")  # one argument of attention's, two of the operator's
 _RETURN_LSE = Arguments._fields.index("return_lse") + 1  # likewise, among the operator's
 # The defaults behind it: torch leaves out arguments that equal theirs.
-_TAIL = (0, False, None, None, None, None, *NO_OPTIONS)
+_TAIL = (0, False, None, None, None, None, None, *NO_OPTIONS)
 _OPTIONS = _RETURN_LSE + 1 + len(_TAIL) - len(NO_OPTIONS)
+_DRAWN_SEED = _OPTIONS - 1
 
 
 def _attention_fwd(*given: Any, out: Any = None) -> tuple[Tensor, Tensor]:
     given += _TAIL[len(given) - _RETURN_LSE - 1 :]
-    x = Arguments(*(*given[:_WINDOW], given[_WINDOW : _WINDOW + 2], *given[_WINDOW + 2 : _OPTIONS], out))
-    with under(given[_OPTIONS:]):
-        result = attention(*x._replace(seed=None if x.seed is None else x.seed % (1 << 64)))
+    x = Arguments(*(*given[:_WINDOW], given[_WINDOW : _WINDOW + 2], *given[_WINDOW + 2 : _DRAWN_SEED], out))
+    drawn = given[_DRAWN_SEED]
+    seed = int(drawn) if drawn is not None else None if x.seed is None else x.seed % (1 << 64)
+    with torch.no_grad(), under(given[_OPTIONS:]):
+        result = attention(*x._replace(seed=seed))
     return result if x.return_lse else (result, x.q.new_empty(0, dtype=torch.float32))
 
 
@@ -191,5 +203,6 @@ def _fake_attention_fwd_out(*arguments: Any, out: Any) -> Any:
     return _fake_attention_fwd(*arguments)[1]
 
 
-define(f"attention_fwd({_ARGUMENTS}) -> (Tensor, Tensor)", _attention_fwd, _fake_attention_fwd, "attention")
+define(f"attention_fwd({_ARGUMENTS}) -> (Tensor, Tensor)", _attention_fwd, _fake_attention_fwd)
+define_gradient("attention_fwd", *gradient_of(argument_names(_ARGUMENTS)))
 define(f"attention_fwd_out({_ARGUMENTS}, *, Tensor(a!) out) -> Tensor", _attention_fwd_out, _fake_attention_fwd_out)

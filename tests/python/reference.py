@@ -1,4 +1,4 @@
-"""Attention forward and matrix products in float64, from the documented formulas alone."""
+"""Attention, its gradients and matrix products in float64, from the documented formulas alone."""
 
 from __future__ import annotations
 
@@ -7,30 +7,73 @@ import math
 import numpy as np
 
 
-def attention(q, k, v, *, mask="none", window=(-1, -1), scale=None, softcap=0.0, bias=None, alibi=None, sink=None,
-              dropout_p=0.0, seed=0):  # fmt: skip
+def attention(q, k, v, **traits):
     """(output, lse) of (batch, heads, seqlen, dim) arrays."""
-    q, k, v = (np.asarray(x, np.float64) for x in (q, k, v))
-    batch, heads_q, rows_q, dim = q.shape
-    heads_kv, rows_k = k.shape[1:3]
-    k, v = (np.repeat(x, heads_q // heads_kv, axis=1) for x in (k, v))
-    s = (1 / np.sqrt(dim) if scale is None else scale) * np.einsum("bhid,bhjd->bhij", q, k)
-    if softcap:
-        s = softcap * np.tanh(s / softcap)
+    weights, lse, _ = _weights(q, k, **traits)
+    kept = _kept(weights.shape, **traits)
+    return np.einsum("bhij,bhjd->bhid", weights * kept, _for_each_query_head(v, q.shape[1])), lse
+
+
+def attention_backward(do, q, k, v, *, dlse=0.0, **traits):
+    """dq, dk, dv, dbias (not summed), dalibi of (batch, heads), dsink, by name."""
+    heads_kv = k.shape[1]
+    weights, lse, logits = _weights(q, k, **traits)
+    scale = traits.get("scale")
+    scale = 1 / np.sqrt(q.shape[-1]) if scale is None else scale
+    softcap, sink = traits.get("softcap", 0.0), traits.get("sink")
+    kept = _kept(weights.shape, **traits)
+    do, wide_q = np.asarray(do, np.float64), np.asarray(q, np.float64)
+    wide_k, wide_v = (_for_each_query_head(x, q.shape[1]) for x in (k, v))
+    g = kept * np.einsum("bhid,bhjd->bhij", do, wide_v)
+    delta = (weights * g).sum(-1) - dlse
+    dt = weights * (g - delta[..., None])
+    dx = scale * (dt if not softcap else dt * (1 - (logits / softcap) ** 2))
+    of_group = lambda x: x.reshape(x.shape[0], heads_kv, q.shape[1] // heads_kv, *x.shape[2:]).sum(2)  # noqa: E731
+    saw = np.where(np.isfinite(lse), lse, np.inf)  # a row that saw nothing adds nothing
+    return {
+        "dq": np.einsum("bhij,bhjd->bhid", dx, wide_k),
+        "dk": of_group(np.einsum("bhij,bhid->bhjd", dx, wide_q)),
+        "dv": of_group(np.einsum("bhij,bhid->bhjd", weights * kept, do)),
+        "dbias": dt,
+        "dalibi": -(dt * np.abs(_distances(q, k, **traits))).sum((2, 3)),
+        "dsink": None if sink is None else -(np.exp(np.asarray(sink, np.float64)[None, :, None] - saw) * delta).sum((0, 2)),
+    }
+
+
+def _for_each_query_head(x, heads_q):
+    return np.repeat(np.asarray(x, np.float64), heads_q // x.shape[1], axis=1)
+
+
+def _distances(q, k, mask="none", window=(-1, -1), **_):
+    """From each key to each query's diagonal: i + o - j."""
+    rows_q, rows_k = q.shape[2], k.shape[2]
     windowed = tuple(window) != (-1, -1)
     offset = rows_k - rows_q if mask == "bottom_right" or (mask == "none" and windowed) else 0
-    i, j = np.arange(rows_q)[:, None] + offset, np.arange(rows_k)[None, :]
+    return np.arange(rows_q)[:, None] + offset - np.arange(rows_k)[None, :]
+
+
+def _weights(q, k, *, mask="none", window=(-1, -1), diagonal=0, scale=None, softcap=0.0, bias=None, alibi=None, sink=None,
+             dropout_p=0.0, seed=0):  # fmt: skip
+    """The softmax's weights, the log-sum-exp, and the logits as the soft cap gives them."""
+    batch, heads_q, rows_q, dim = q.shape
+    s = (1 / np.sqrt(dim) if scale is None else scale) * np.einsum(
+        "bhid,bhjd->bhij", np.asarray(q, np.float64), _for_each_query_head(k, heads_q))  # fmt: skip
+    if softcap:
+        s = softcap * np.tanh(s / softcap)
+    capped = s
+    distance = _distances(q, k, mask, window)
     if bias is not None:
         s = s + np.asarray(bias, np.float64)
     if alibi is not None:
-        s = s - np.broadcast_to(np.asarray(alibi, np.float64), (batch, heads_q))[..., None, None] * np.abs(i - j)
-    visible = np.ones((rows_q, rows_k), bool)
+        s = s - np.broadcast_to(np.asarray(alibi, np.float64), (batch, heads_q))[..., None, None] * np.abs(distance)
+    distance = distance + diagonal
+    visible = np.ones(distance.shape, bool)
     if mask != "none":
-        visible &= j <= i
+        visible &= distance >= 0
     if window[0] >= 0:
-        visible &= j >= i - window[0]
+        visible &= distance <= window[0]
     if window[1] >= 0:
-        visible &= j <= i + window[1]
+        visible &= distance >= -window[1]
     s = np.where(visible, s, -np.inf)
     logits = s if sink is None else np.concatenate(
         [s, np.broadcast_to(np.asarray(sink, np.float64)[None, :, None, None], (*s.shape[:3], 1))], axis=-1)  # fmt: skip
@@ -40,10 +83,15 @@ def attention(q, k, v, *, mask="none", window=(-1, -1), scale=None, softcap=0.0,
     weights = np.exp(s - top) / np.where(total == 0, 1, total)
     with np.errstate(divide="ignore"):
         lse = (np.log(total) + top)[..., 0]
-    if dropout_p:
-        threshold = round(dropout_p * 65536)
-        weights = weights * keeps(threshold, seed, batch, heads_q, rows_q, rows_k) / (1 - threshold / 65536)
-    return np.einsum("bhij,bhjd->bhid", weights, v), lse
+    return weights, lse, capped
+
+
+def _kept(shape, dropout_p=0.0, seed=0, **_):
+    """What dropout multiplies the weights by."""
+    if not dropout_p:
+        return 1.0
+    threshold = round(dropout_p * 65536)
+    return keeps(threshold, seed, *shape) / (1 - threshold / 65536)
 
 
 def keeps(threshold, seed, batch, heads, rows_q, rows_k):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tilesmith import _attention_call, _gemm_call, _gemm_matrices, _gemm_operands, _library
+from tilesmith import _attention_backward_call, _attention_call, _gemm_call, _gemm_matrices, _gemm_operands, _library
 
 HEADER = Path(__file__).resolve().parents[2] / "include" / "tilesmith.h"
 TEXT = re.sub(r"/\*.*?\*/|//[^\n]*", "", HEADER.read_text(), flags=re.DOTALL)
@@ -18,6 +18,7 @@ ENUMS = {
 STRUCTS = {name: body for name, body in re.findall(r"struct (tilesmith_\w+) \{(.*?)\n?\}", TEXT, re.DOTALL)}
 MIRRORS = {
     "tilesmith_attention": _library.Attention,
+    "tilesmith_attention_gradients": _library.AttentionGradients,
     "tilesmith_backend_info": _library.BackendInfo,
     "tilesmith_bias_strides": _library.BiasStrides,
     "tilesmith_candidate": _library.CandidateInfo,
@@ -84,6 +85,8 @@ def test_attention_codes():
     assert _attention_call._MASKS == {key.removeprefix("mask_"): value for key, value in without_prefix("tilesmith_mask", "TILESMITH_").items()}
     traits = without_prefix("tilesmith_attention_trait", "TILESMITH_")
     assert traits == {name: getattr(_attention_call, f"_{name.upper()}") for name in ("soft_cap", "sink", "dropout", "lse", "block_scale")}
+    gradients = without_prefix("tilesmith_gradient_trait", "TILESMITH_")
+    assert gradients == {name: getattr(_attention_backward_call, f"_{name.upper()}") for name in ("dlse", "dbias", "dalibi", "dsink")}
     biases = without_prefix("tilesmith_bias_kind", "TILESMITH_BIAS_")
     assert biases == {"none": 0, "elementwise": _attention_call._ELEMENTWISE, "alibi": _attention_call._ALIBI}
     assert without_prefix("tilesmith_sequence_mode", "TILESMITH_") == {"batch": False, "group": True}  # what _set_mode stores

@@ -16,6 +16,7 @@ def attend(q: Array, k: Array, v: Array, wanted: bool) -> Array:
     o, lse = assert_type(tilesmith.attention(q, k, v, return_lse=True), tuple[Array, Array])
     assert_type(tilesmith.attention(q, k, v, return_lse=wanted), Array | tuple[Array, Array])
     assert_type(tilesmith.scaled_dot_product_attention(q, k, v, is_causal=True, threads=2), Array)
+    assert_type(tilesmith.attention_backward(o, q, k, v, o, lse, mask="top_left", threads=2), tuple[Array, ...])
     return o + lse[..., None]
 
 

@@ -87,8 +87,11 @@ def matmul(
     Returns the result, of the inputs' kind, on their device; on a GPU it is queued on the current stream. Sums are
     float32, of int8 int32 (modulo 2^32). k of 0 makes the products zeros.
 
-    The first call of a problem chooses a kernel and may compile it; later ones take a few microseconds. Forward only:
-    tensors that require a gradient are refused unless gradients are off.
+    The first call of a problem chooses a kernel and may compile it; later ones take a few microseconds.
+    torch's autograd differentiates by a, b, c, bias, multiply and residual of float32, float16 and bfloat16. An activation, a
+    gate, multiply or clamp is then a step of torch's own, behind the rounding of the product; gradients are products of this
+    package. Not with `out`, amax, tensors of scales, integer and packed weights, and groups: those are refused unless gradients
+    are off.
     kernel, threads, build, determinism, tuning: tilesmith.options', for this call alone.
 
     Errors: ValueError (tilesmith.InvalidArgument), TypeError (tilesmith.WrongType), NotImplementedError

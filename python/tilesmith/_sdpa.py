@@ -68,11 +68,12 @@ def _compute(query: Any, key: Any, value: Any, attn_mask: Any, dropout_p: float,
         raise InvalidArgument("is_causal beside attn_mask", "one of them: a causal attn_mask, or None")
     # Without heads (three dimensions) the leading dimension is taken for them, which is the same thing.
     *leading, rows, _ = query.shape
-    heads_q = leading[-1] if leading else 1
+    has_heads = len(query.shape) > 2
+    heads_q = leading[-1] if has_heads else 1
     lead = tuple(leading[:-1])
     heads = key.shape[-3] if len(key.shape) > 2 else 1
     for name, tensor in (("key", key), ("value", value)):
-        if tuple(tensor.shape[:-3]) != lead or (len(tensor.shape) > 2) != bool(leading) or (tensor.shape[-3] if leading else 1) != heads:
+        if tuple(tensor.shape[:-3]) != lead or (len(tensor.shape) > 2) != has_heads or (tensor.shape[-3] if has_heads else 1) != heads:
             raise InvalidArgument(f"{name} has the shape {tuple(tensor.shape)}, query {tuple(query.shape)}, key {tuple(key.shape)}",
                                   "the same leading dimensions in all, the same heads in key and value")  # fmt: skip
     if heads != heads_q and not enable_gqa:

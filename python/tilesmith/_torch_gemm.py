@@ -23,19 +23,22 @@ from tilesmith._torch import (
     OPTION_ARGUMENTS,
     TYPES,
     address,
+    argument_names,
     check_memory,
     check_no_tangents,
     check_sign,
     define,
+    define_gradient,
     describe,
     grad_enabled,
     is_compiling,
-    no_gradient,
+    options_here,
     raw_stream,
     torch_threads,
     under,
     view_of,
 )
+from tilesmith._torch_gemm_gradient import check_differentiable, finish, gradient_of
 from tilesmith._views import number, shown
 
 _calls: KeptCalls[Call] = KeptCalls()
@@ -61,9 +64,14 @@ def gemm(form: Any, a: Any, b: Any, c: Any, bias: Any, multiply: Any, residual: 
     if form == "packed":
         packed, b = b, b.data
     if not plain or type(b) is not Tensor or (bias is not None and type(bias) is not Tensor):
-        _check_tensors(form, (a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, zero_b, a2, b2, amax))
-        if scaled:
-            alpha, scale_a, scale_b = _fold(form, alpha, a, b, scale_a, scale_b)
+        differentiable = _check_tensors(form, (a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, zero_b, a2, b2, amax))
+    else:
+        differentiable = a.requires_grad or b.requires_grad or (bias is not None and bias.requires_grad)
+    if differentiable and grad_enabled():
+        return gemm_op(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, zero_b, a2, b2, amax, out_dtype, alpha, beta, activation,
+                       gate, clamp, tf32, prefetch_weights, options_here())  # fmt: skip
+    if scaled:
+        alpha, scale_a, scale_b = _fold(form, alpha, a, b, scale_a, scale_b)
     # get_device() as in attention
     key: tuple[Any, ...] = (form if packed is None else packed.view, a.dtype, a.shape, a.stride(), a.get_device(), b.dtype, b.shape, b.stride(), b.get_device(), out_dtype,
            activation, gate, clamp, tf32, prefetch_weights, torch_threads())  # fmt: skip
@@ -75,8 +83,6 @@ def gemm(form: Any, a: Any, b: Any, c: Any, bias: Any, multiply: Any, residual: 
     if call is None:
         call = _prepared(key, form, (a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, zero_b, a2, b2, amax), out_dtype,
                          beta, activation, gate, clamp, tf32, prefetch_weights, scaled, packed)  # fmt: skip
-    if (a.requires_grad or b.requires_grad or (bias is not None and bias.requires_grad)) and grad_enabled():
-        raise no_gradient(form)
     if forward_ad._current_level >= 0:
         check_no_tangents(form, (a, b, c, bias, multiply, residual, scale_a, scale_b, out, zero_b, a2, b2, amax))
     if call.parts:
@@ -123,19 +129,21 @@ def _type_name(dtype: Any) -> Optional[str]:
     return None if dtype is None else TYPES.get(dtype, str(dtype))
 
 
-def _check_tensors(form: str, tensors: tuple[Any, ...]) -> None:
+def _check_tensors(form: str, tensors: tuple[Any, ...]) -> bool:
+    """Whether any of them requires a gradient. Errors: one that is none of torch's."""
     names = NAMES[form]
+    differentiable = False
     for name, tensor in zip(names, tensors):
         if tensor is None or isinstance(tensor, Tensor):
             if isinstance(tensor, FakeTensor):
                 check_memory(name, tensor)
+            differentiable |= tensor is not None and tensor.requires_grad
             continue
         if not name.startswith("scale_"):
             raise WrongType(f"{name} is a {type(tensor).__name__}, {names.a} is a torch tensor", "torch tensors")
         if not isinstance(tensor, numbers.Real):
             raise WrongType(f"{name} is a {type(tensor).__name__}", "a number or a torch tensor")
-    if grad_enabled() and any(isinstance(tensor, Tensor) and tensor.requires_grad for tensor in tensors):
-        raise no_gradient(form)
+    return differentiable
 
 
 def _fold(form: str, alpha: float, a: Tensor, b: Tensor, scale_a: Any,
@@ -221,7 +229,7 @@ def gemm_list(lists: Lists, out_dtype: Any, alpha: Any, beta: Any, activation: A
     if is_compiling() or any(issubclass(kind, Tensor) and kind not in (Tensor, torch.nn.Parameter) for kind in types):
         return _by_operators(lists, out_dtype, alpha, beta, activation, gate, clamp, tf32)
     if grad_enabled() and any(any(map(_requires_grad, each)) for each in lists if each is not None):
-        raise no_gradient("grouped_matmul")
+        return _by_operators(lists, out_dtype, alpha, beta, activation, gate, clamp, tf32, options_here())
     if forward_ad._current_level >= 0:
         check_no_tangents("grouped_matmul", itertools.chain(*(each for each in lists if each is not None)))
     return compute(_LIBRARY, lists, _type_name(out_dtype), alpha, beta, activation, gate, clamp, tf32)
@@ -266,10 +274,13 @@ def gemm_op(form: Any, a: Any, b: Any, c: Any, bias: Any, multiply: Any, residua
             out: Any, groups: Any, zero_b: Any, a2: Any, b2: Any, amax: Any, out_dtype: Any, alpha: Any, beta: Any,
             activation: Any, gate: Any, clamp: Any, tf32: Any, prefetch_weights: Any, options: tuple[Any, ...] = ()) -> Any:  # fmt: skip
     """matmul and its like as the operator: what torch.compile traces."""
+    differentiable = torch.is_grad_enabled() and any(
+        isinstance(each, Tensor) and each.requires_grad
+        for each in (a, b, c, bias, multiply, residual, scale_a, scale_b, a2, b2))  # fmt: skip
+    if differentiable:
+        check_differentiable(form, a, scale_a, scale_b, out, amax)
     if form == "packed":
         raise Unsupported("w is packed, and torch compiles this or x is no plain tensor", "the plain weight", "unsupported")
-    if torch.is_grad_enabled() and (a.requires_grad or b.requires_grad):
-        raise no_gradient(form)
     if forward_ad._current_level >= 0:
         check_no_tangents(form, (a, b, c, bias, multiply, residual, scale_a, scale_b, out, zero_b, a2, b2, amax))
     for scale in (scale_a, scale_b):
@@ -280,6 +291,10 @@ def gemm_op(form: Any, a: Any, b: Any, c: Any, bias: Any, multiply: Any, residua
     scale_a, scale_b = (scale if isinstance(scale, torch.Tensor) else None for scale in (scale_a, scale_b))
     if amax is not None and a.dtype == torch.int8 and out is None and out_dtype is None:
         out_dtype = torch.float32
+    if differentiable and not (activation is gate is multiply is clamp is None):
+        v = gemm_op(form, a, b, c, bias, None, None, None, None, None, None, None, a2, b2, None, out_dtype, alpha, beta, None, None, None,
+                    tf32, prefetch_weights, options)  # fmt: skip
+        return finish(v, activation, gate, multiply, residual, clamp, a.dim() == 1 or b.dim() == 1)
     arguments = (form, a, b, c, bias, multiply, residual, scale_a, scale_b, groups, zero_b, a2, b2, out_dtype, alpha, beta, activation,
                  gate, None if clamp is None else list(clamp), bool(tf32), bool(prefetch_weights), *options)  # fmt: skip
     if out is None and amax is None:
@@ -294,7 +309,7 @@ def gemm_op(form: Any, a: Any, b: Any, c: Any, bias: Any, multiply: Any, residua
 def _gemm(form: Any, a: Any, b: Any, c: Any, bias: Any, multiply: Any, residual: Any, scale_a: Any, scale_b: Any,
           groups: Any, zero_b: Any, a2: Any, b2: Any, out_dtype: Any, alpha: Any, beta: Any, activation: Any, gate: Any,
           clamp: Any, tf32: Any, prefetch_weights: Any = False, *options: Any, out: Any = None, amax: Any = None) -> Any:  # fmt: skip
-    with under(options):
+    with torch.no_grad(), under(options):
         return gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, zero_b, a2, b2, amax, out_dtype, alpha, beta,
                     activation, gate, None if clamp is None else tuple(clamp), tf32, prefetch_weights)  # fmt: skip
 
@@ -326,5 +341,13 @@ def _fake_gemm_out(*arguments: Any, out: Any, amax: Any = None) -> None:
     pass
 
 
-define(f"gemm({_ARGUMENTS}) -> Tensor", _gemm, _fake_gemm, "a matrix product")
+def _product(a: Tensor, b: Tensor, out_dtype: Optional[torch.dtype], alpha: float, tf32: bool, options: tuple[Any, ...]) -> Tensor:
+    """What a gradient is made of."""
+    product: Tensor = gemm_op("matmul", a, b, None, None, None, None, None, None, None, None, None, None, None, None, out_dtype, alpha, 1.0,
+                              None, None, None, tf32, False, options)  # fmt: skip
+    return product
+
+
+define(f"gemm({_ARGUMENTS}) -> Tensor", _gemm, _fake_gemm)
+define_gradient("gemm", *gradient_of(argument_names(_ARGUMENTS), _product))
 define(f"gemm_out({_ARGUMENTS}, *, Tensor(a!) out, Tensor(b!)? amax=None) -> ()", _gemm_out, _fake_gemm_out)

@@ -67,8 +67,22 @@ def calls_with_options(torch, tilesmith):
     }  # fmt: skip
 
 
+def calls_with_gradients(torch, tilesmith):
+    """Functions that are differentiable by all their tensors."""
+    q, x, w = torch.rand(1, 2, 16, 64), torch.rand(8, 32), torch.rand(16, 32)
+    return {
+        "attention": (lambda q, bias, sink: tilesmith.attention(q, q, q, causal=True, bias=bias, sink=sink, return_lse=True), q,
+                      torch.rand(16, 16), torch.rand(2)),
+        "linear": (lambda x, w, bias: tilesmith.linear(x, w, bias, activation="gelu", threads=1), x, w, torch.rand(16)),
+    }  # fmt: skip
+
+
 def with_options(name):
     return f"{name}, with options"
+
+
+def with_gradients(name):
+    return f"{name}, with gradients"
 
 
 def check(torch, name):
@@ -92,6 +106,21 @@ def check_with_options(torch, name):
         assert "no_such_kernel" in error.message, error
     else:
         raise AssertionError("the kernel's name did not arrive")
+
+
+def check_with_gradients(torch, name):
+    import tilesmith
+
+    function, *tensors = calls_with_gradients(torch, tilesmith)[name]
+
+    def gradients(function):
+        leaves = [x.clone().requires_grad_() for x in tensors]
+        made = function(*leaves)
+        loss = sum(each.square().sum() for each in (made if isinstance(made, (tuple, list)) else (made,)))
+        return torch.autograd.grad(loss, leaves)
+
+    got = gradients(torch.compile(function, fullgraph=True, backend="aot_eager"))
+    torch.testing.assert_close(got, gradients(function), rtol=1e-5, atol=1e-5)  # the parts of a sum may be added in another order
 
 
 def outcome(act):
@@ -129,6 +158,8 @@ def main():
         outcomes[name] = outcome(lambda name=name: check(torch, name))
     for name in calls_with_options(torch, None):
         outcomes[with_options(name)] = outcome(lambda name=name: check_with_options(torch, name))
+    for name in calls_with_gradients(torch, None):
+        outcomes[with_gradients(name)] = outcome(lambda name=name: check_with_gradients(torch, name))
     json.dump(outcomes, sys.stdout)
 
 

@@ -11,7 +11,8 @@ import pytest
 torch = pytest.importorskip("torch", reason="torch is not installed")
 import compiled_first  # noqa: E402
 
-NAMES = [*compiled_first.calls(torch, None), *map(compiled_first.with_options, compiled_first.calls_with_options(torch, None))]
+NAMES = [*compiled_first.calls(torch, None), *map(compiled_first.with_options, compiled_first.calls_with_options(torch, None)),
+         *map(compiled_first.with_gradients, compiled_first.calls_with_gradients(torch, None))]  # fmt: skip
 
 
 @pytest.fixture(scope="module")

@@ -2,6 +2,7 @@
 float64."""
 
 import math
+import os
 
 import numpy as np
 import pytest
@@ -286,3 +287,54 @@ def test_scaled_dot_product_attention_with_a_mask(make):
     wanted = torch.autograd.grad(torch.nn.functional.scaled_dot_product_attention(*exact[:3], visible, enable_gqa=True).sum(), exact[:3])
     for mine, theirs in zip(got, wanted):
         torch.testing.assert_close(mine.double(), theirs, rtol=0, atol=1e-4)
+
+
+# ------------------------------------------------------------------------------------------------------ the operator
+
+
+def test_opcheck(make):
+    q, k, v = (leaf(x) for x in make(dim=16))
+    arguments = dict(layout="bhsd", causal=True, mask="none", window_left=-1, window_right=-1, scale=None, softcap=2.0, bias=torch.randn(4, 1, 70),
+                     alibi=None, sink=torch.randn(4), q_scale=None, k_scale=None, v_scale=None, dropout_p=0.3, seed=5, cu_seqlens_q=None,
+                     cu_seqlens_k=None, max_seqlen_q=None, max_seqlen_k=None, return_lse=True)  # fmt: skip
+    arguments["bias"].requires_grad_()
+    torch.library.opcheck(torch.ops.tilesmith.attention_fwd, (q, k, v, *arguments.values()))
+    q, k, v = (x.detach() for x in (q, k, v))
+    q, k, v = (x.transpose(1, 2) for x in (q, k, v))
+    o, lse = tilesmith.attention(q, k, v, layout="bshd", return_lse=True)
+    rest = (False, "none", -1, -1, None, 0.0, None, None, None, 0.0, None, None, None, None, None, 0, False, torch.randn(lse.shape))
+    torch.library.opcheck(torch.ops.tilesmith.attention_bwd, (o, q, k, v, o, lse, "bshd", *rest, False, False, False))
+
+
+@pytest.mark.parametrize("dynamic", [False, True])
+def test_compile(make, dynamic):
+    def loss(q, k, v, bias):
+        o, lse = tilesmith.attention(q * 2, k, v, causal=True, window=(8, 0), bias=bias, return_lse=True)
+        return tilesmith.scaled_dot_product_attention(o, k, v, enable_gqa=True).square().sum() + lse.sum()
+
+    compiled = torch.compile(loss, fullgraph=True, dynamic=dynamic, backend="aot_eager")
+    for rows in (33, 40):
+        tensors = [leaf(x) for x in (*make(rows_q=rows), torch.randn(4, rows, 1))]
+        got, wanted = torch.autograd.grad(compiled(*tensors), tensors), torch.autograd.grad(loss(*tensors), tensors)
+        for mine, theirs in zip(got, wanted):
+            torch.testing.assert_close(mine, theirs, rtol=0, atol=1e-5 * theirs.abs().max().item())
+
+
+@pytest.mark.parametrize("backend", ["aot_eager", *(["inductor"] if os.environ.get("TILESMITH_TEST_THOROUGH") else [])])
+def test_compiled_dropout(make, backend):
+    """Both ways have one mask, and the next call another."""
+    q, k, v = (leaf(x) for x in make())
+    compiled = torch.compile(lambda q, k, v: tilesmith.attention(q, k, v, dropout_p=0.5), fullgraph=True, backend=backend)
+    o = compiled(q, k, v)
+    dv, = torch.autograd.grad(o.sum(), v)
+    torch.testing.assert_close((dv * v).sum(), o.sum(), rtol=1e-3, atol=1e-2)  # the output is linear in v
+    assert not torch.equal(o, compiled(q, k, v))
+
+
+def test_compiled_variable_lengths(make):
+    q, k, v = (leaf(x[0]) for x in make(batch=1, rows_q=40, rows_k=60))
+    ends = dict(cu_seqlens_q=torch.tensor([0, 13, 33], dtype=torch.int32), cu_seqlens_k=torch.tensor([0, 20, 54], dtype=torch.int32))
+    loss = lambda q, k, v: tilesmith.attention(q, k, v, **ends)[:, :33].square().sum()  # noqa: E731
+    got = torch.autograd.grad(torch.compile(loss, fullgraph=True, backend="aot_eager")(q, k, v), (q, k, v))
+    for mine, theirs in zip(got, torch.autograd.grad(loss(q, k, v), (q, k, v))):
+        assert torch.equal(mine, theirs)

@@ -192,7 +192,6 @@ def torch_calls(torch):
     }
 
 
-DIFFERENTIABLE = ("attention", "scaled_dot_product_attention")
 TORCH_NAMES = [name for name in FUNCTIONS if name not in ("grouped_matmul", "pack_weight")]
 
 
@@ -204,8 +203,6 @@ def test_torch_tensors(name):
     wrong = [whole.to_sparse(), whole.to(torch.complex64), whole.to(torch.complex64).conj(), whole.double(), whole.bool(),
              whole.to("meta"), torch.quantize_per_tensor(whole, 0.1, 0, torch.qint8), torch.tensor(1.0), whole.to_mkldnn(),
              torch.complex(whole, whole).conj().imag, torch.nested.nested_tensor([whole[0], whole[0]])]  # fmt: skip
-    if name not in DIFFERENTIABLE:
-        wrong += [whole.clone().requires_grad_(), torch.nn.Parameter(whole.clone())]
     for each in wrong:
         for at in range(len(tensors)):
             refused(function, *tensors[:at], each, *tensors[at + 1 :])

@@ -62,6 +62,16 @@ Result<CpuAttentionInstruction> read_instruction(const std::string& name, const 
   return out;
 }
 
+Result<std::vector<CpuAttentionInstruction>> read_instructions(const JsonReader& reader) {
+  TS_ASSIGN(const auto members, reader.members());
+  std::vector<CpuAttentionInstruction> out;
+  for (const auto& [name, each] : members) {
+    TS_ASSIGN(CpuAttentionInstruction instruction, read_instruction(name, each));
+    out.push_back(std::move(instruction));
+  }
+  return out;
+}
+
 Result<CpuGemmTiles> read_gemm_tiles(const std::string& pipeline, const JsonReader& reader) {
   TS_TRY(reader.only({"tile_m", "tile_n", "tile_k"}));
   CpuGemmTiles tiles;
@@ -127,7 +137,7 @@ Result<CpuSpec> parse_cpu_spec(std::string_view file, std::string_view text) {
   TS_ASSIGN(const nlohmann::json document, JsonReader::parse(file, text));
   const JsonReader root(std::string(file), document);
   TS_TRY(root.only({"arch", "about", "includes", "features", "compile_flags", "vector_bits", "vector_registers",
-                    "half_width_units", "core", "caches", "attention_fwd", "gemm"}));
+                    "half_width_units", "core", "caches", "attention_fwd", "attention_bwd", "gemm"}));
 
   CpuSpec spec;
   TS_ASSIGN(spec.arch, arch_name(root.at("arch")));
@@ -162,10 +172,11 @@ Result<CpuSpec> parse_cpu_spec(std::string_view file, std::string_view text) {
   const JsonReader attention = root.at("attention_fwd");
   TS_TRY(attention.only({"head_dim", "instructions"}));
   TS_TRY(read_head_dims(attention.at("head_dim"), spec));
-  TS_ASSIGN(const auto instructions, attention.at("instructions").members());
-  for (const auto& [name, reader] : instructions) {
-    TS_ASSIGN(CpuAttentionInstruction instruction, read_instruction(name, reader));
-    spec.attention_fwd.push_back(std::move(instruction));
+  TS_ASSIGN(spec.attention_fwd, read_instructions(attention.at("instructions")));
+  if (root.has("attention_bwd")) {
+    const JsonReader backward = root.at("attention_bwd");
+    TS_TRY(backward.only({"instructions"}));
+    TS_ASSIGN(spec.attention_bwd, read_instructions(backward.at("instructions")));
   }
   TS_TRY(read_gemm(root.at("gemm"), spec));
   return spec;
@@ -175,6 +186,7 @@ CpuSpec on_chip(CpuSpec spec, std::string_view family) {
   if (std::ranges::find(spec.half_width_units, family) == spec.half_width_units.end()) return spec;
   spec.vector_bits_per_cycle /= 2;
   for (CpuAttentionInstruction& instruction : spec.attention_fwd) instruction.products_per_cycle /= 2;
+  for (CpuAttentionInstruction& instruction : spec.attention_bwd) instruction.products_per_cycle /= 2;
   for (CpuGemmInstruction& instruction : spec.gemm) instruction.products_per_cycle /= 2;
   return spec;
 }

@@ -29,7 +29,7 @@ struct CpuTiles {
 struct CpuAttentionInstruction {
   Instruction instruction = Instruction::fma_f32;
   std::vector<DataType> data_types;
-  int lanes = 0;                  ///< query rows a vector or matrix tile holds: tile_m is a multiple
+  int lanes = 0;                  ///< what a vector or matrix tile holds: query rows of forward, keys of backward
   double products_per_cycle = 0;  ///< multiplications and additions a cycle that attention kernels reach
   std::vector<CpuTiles> pipelines;
 };
@@ -75,6 +75,7 @@ struct CpuSpec {
   int head_dim_listed_max = 0;
   std::vector<std::pair<int, int>> unequal_head_dims;  ///< (head_dim_qk, head_dim_v) pairs listed beside the equal ones
   std::vector<CpuAttentionInstruction> attention_fwd;
+  std::vector<CpuAttentionInstruction> attention_bwd;  ///< of the same head dims; empty where no template is faster
   std::vector<CpuGemmInstruction> gemm;
   std::vector<GemmEpilogue> gemm_epilogues;  ///< those that listings hold; dispatch makes any
 };

@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 #include <limits>
+#include <type_traits>
 
 #include "base/json.hpp"
 #include "base/nearest.hpp"
@@ -215,10 +216,16 @@ void check_is_in_table(Explanation& explanation, std::string_view specs, const s
 template <class Spec>
 bool is_listed_signature(const Spec& spec, const AttentionSignature& wanted) {
   bool found = false;
-  listed_attention_signatures(spec, [&](const AttentionSignature& signature) {
+  const auto look = [&](const AttentionSignature& signature) {
     found = signature == wanted;
     return !found;
-  });
+  };
+  if constexpr (std::is_same_v<Spec, CpuSpec>)
+    if (wanted.family != AttentionFamily::fwd) {
+      listed_backward_signatures(spec, look);
+      return found;
+    }
+  listed_attention_signatures(spec, look);
   return found;
 }
 template <class Spec>
@@ -255,8 +262,9 @@ Result<Explanation> explain_cpu_attention(const CpuSpec& spec, KernelConfig conf
   out.config = config;
   if (is_attention_backward(config)) {
     out.listed = verdicts(cpu_attention_backward_rules(), CpuAttentionBackwardSubject{config, spec});
-    const auto walk = [&](ConfigSink sink) { enumerate_cpu_attention_backward(spec, sink); };
+    const auto walk = [&](ConfigSink sink) { enumerate_cpu_attention_backward(spec, config.attention(), sink); };
     check_is_in_table(out, "specs/cpu", walk);
+    check_is_listed(out, spec, config.attention());
     find_nearest(out, walk);
     return out;
   }

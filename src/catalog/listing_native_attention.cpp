@@ -34,8 +34,10 @@ Result<ListingPlan> plan_attention(const Spec& spec, const ListRequest& request,
 }  // namespace
 
 Result<ListingPlan> plan_cpu_attention(const CpuSpec& spec, const ListRequest& request) {
-  if (request.variant == "bwd") return plan_attention(spec, request, "bwd", enumerate_cpu_attention_backward);
-  return plan_attention(spec, request, "fwd", enumerate_cpu_attention);
+  using Enumerate = void (*)(const CpuSpec&, ConfigSink);
+  const Enumerate forward = enumerate_cpu_attention, backward = enumerate_cpu_attention_backward;
+  return plan_attention(spec, request, request.variant == "bwd" ? "bwd" : "fwd",
+                        request.variant == "bwd" ? backward : forward);
 }
 
 Result<ListingPlan> plan_cuda_attention(const CudaSpec& spec, const ListRequest& request) {

@@ -7,6 +7,7 @@
 
 #include "instances/attention/cpu.hpp"
 #include "instances/attention/cuda.hpp"
+#include "instances/attention_backward/cpu.hpp"
 #include "instances/gemm/cpu.hpp"
 #include "instances/gemm/cuda.hpp"
 #include "instances/gemm/cuda_rows.hpp"
@@ -198,6 +199,7 @@ std::vector<UnusedValue> unused_values(const CpuSpec& spec) {
   const std::string file = fmt::format("cpu/{}.json", spec.arch.text());
   Values values;
   add_figures(spec.attention_fwd, file, "attention_fwd", values);
+  add_figures(spec.attention_bwd, file, "attention_bwd", values);
   add_figures(spec.gemm, file, "gemm", values);
   using enum DataType;
   plain_attention_signatures(
@@ -207,6 +209,11 @@ std::vector<UnusedValue> unused_values(const CpuSpec& spec) {
           judge(spec.attention_fwd, CpuAttentionSubject{config, spec}, refused, values);
           return true;
         });
+        walk_cpu_attention_backward(
+            spec, signature, [&](const KernelConfig& config, const Rule<CpuAttentionBackwardSubject>* refused) {
+              judge(spec.attention_bwd, CpuAttentionBackwardSubject{config, spec}, refused, values);
+              return true;
+            });
       });
   gemm_signatures(spec, [&](const GemmSignature& signature) {
     walk_cpu_gemm(spec, signature, [&](const KernelConfig& config, const Rule<CpuGemmSubject>* refused) {

@@ -6,6 +6,7 @@
 //   wider_accesses_suit   the same kernel with wider accesses is a candidate
 //   prefetch_is_promised  the same kernel that reads B early is a candidate
 //   blocks_share_tiles    sharing tiles among blocks changes nothing for these sizes
+//   writes_no_dalibi      the kernel writes no gradient of ALiBi's slopes, and the problem wants it
 //   reads_packed_panels   the kernel reads B in another form than the problem's packed B
 #pragma once
 

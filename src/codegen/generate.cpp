@@ -163,7 +163,16 @@ Result<Source> attention_backward_source(const KernelConfig& config, const CpuSp
   parameters.name = native_name(config);
   parameters.key = {key.hi, key.lo};
   parameters.level = template_level(config.algorithm.instruction, spec);
-  TS_ASSIGN(parameters.element, element_of(config, config.attention().data_type));
+  const AttentionSignature& signature = config.attention();
+  parameters.pipeline = config.algorithm.pipeline;
+  parameters.instruction = config.algorithm.instruction;
+  TS_ASSIGN(parameters.element, element_of(config, signature.data_type));
+  parameters.head_dim_qk = signature.head_dim_qk;
+  parameters.head_dim_v = signature.head_dim_v;
+  parameters.bias = signature.bias == BiasKind::elementwise;
+  parameters.alibi = signature.bias == BiasKind::alibi;
+  parameters.soft_cap = signature.soft_cap;
+  parameters.dropout = signature.dropout;
   parameters.tile_m = config.algorithm.tile[0];
   parameters.tile_n = config.algorithm.tile[1];
   return cpu_attention_backward_source(parameters);

@@ -1,11 +1,16 @@
 // Attention backward on the CPU: biases that broadcast, guards, determinism, and what plans and calls refuse.
+#include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <cstring>
 
+#include "choose/attention_backward/cpu.hpp"
+#include "dispatch/cpu_registry.hpp"
 #include "dispatch/test_store.hpp"
+#include "problem/line.hpp"
 #include "trial/attention_backward/case.hpp"
 #include "trial/trial.hpp"
+#include "vocabulary/names/native.hpp"
 
 namespace tilesmith {
 namespace {
@@ -60,8 +65,50 @@ TEST(AttentionBackward, TheBiasGradientSumsWhatTheBiasBroadcasts) {
   }
 }
 
-TEST(AttentionBackward, TheBitsDependOnNoThreads) {
-  RandomCall<AttentionBwd> call = small_call();
+/// Shapes whose last tile is ragged and whose blocks a window cuts, by type.
+class EveryKernel : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(EveryKernel, AgreesWithTheReference) {
+  const CpuMachine& machine = *this_cpu_machine();
+  for (const char* options : {"--heads-q 4 --heads-kv 2 --seqlen-q 217 --seqlen-k 251 --head-dim-qk 64 "
+                              "--mask bottom_right --random-sink --dsink",
+                              "--mode group --batch 3 --heads-q 2 --heads-kv 1 --seqlen-q 113 --seqlen-k 201 "
+                              "--head-dim-qk 40 --head-dim-v 72 --window 70,33 --random-alibi --softcap 3 "
+                              "--dropout 0.25"}) {
+    const auto line = parse_line(fmt::format("attention_bwd --dtype {} {}", GetParam(), options));
+    ASSERT_TRUE(line) << line.error().text();
+    const auto problem_case = AttentionBackwardCase::create(std::get<RandomCall<AttentionBwd>>(*line));
+    ASSERT_TRUE(problem_case) << problem_case.error().text();
+    const auto ranking = rank(machine, problem_case->problem());
+    ASSERT_TRUE(ranking) << ranking.error().text();
+    std::vector<KernelConfig> configs;
+    for (const Candidate& candidate : ranking->candidates) configs.push_back(candidate.recipe.main());
+    ASSERT_GT(configs.size(), machine.levels.size()) << "no flash kernel";
+    CpuRegistry registry(machine);
+    for (const Status& built : registry.build(configs, 0, {})) ASSERT_TRUE(built) << built.error().text();
+    const auto reference = problem_case->reference();
+    ASSERT_TRUE(reference) << reference.error().text();
+    for (const KernelConfig& config : configs) {
+      Dispatcher dispatcher({.threads = 2, .kernel = native_name(config)});
+      const auto plan = dispatcher.plan(problem_case->problem());
+      ASSERT_TRUE(plan) << plan.error().text();
+      auto trial = Trial<AttentionBwd>::create(*problem_case, Device{});
+      const auto verdict = trial->verify(**plan, **reference);
+      ASSERT_TRUE(verdict) << verdict.error().text();
+      EXPECT_EQ(verdict->outcome, Outcome::pass)
+          << native_name(config) << " " << verdict->tensor << ": " << verdict->reason;
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Types, EveryKernel, ::testing::Values("fp32", "bf16", "fp16"),
+                         [](const auto& type) { return std::string(type.param); });
+
+class Bits : public ::testing::TestWithParam<AttentionBackwardProblem> {};
+
+TEST_P(Bits, DependOnNoThreads) {
+  RandomCall<AttentionBwd> call;
+  call.problem = GetParam();
   call.problem.sink = call.problem.dsink = true;
   const auto problem_case = AttentionBackwardCase::create(call);
   ASSERT_TRUE(problem_case);
@@ -79,6 +126,19 @@ TEST(AttentionBackward, TheBitsDependOnNoThreads) {
     EXPECT_EQ(now, first) << threads << " threads";
   }
 }
+
+/// The second has two splits of its keys, and head dims of a flash kernel.
+INSTANTIATE_TEST_SUITE_P(Problems, Bits,
+                         ::testing::Values(small_call().problem,
+                                           AttentionBackwardProblem{.data_type = DataType::fp32,
+                                                                    .heads_q = 3,
+                                                                    .heads_kv = 1,
+                                                                    .seqlen_q = 100,
+                                                                    .seqlen_k = 1100,
+                                                                    .head_dim_qk = 64,
+                                                                    .head_dim_v = 64,
+                                                                    .mask = MaskKind::bottom_right}),
+                         [](const auto& which) { return std::to_string(which.index); });
 
 TEST(AttentionBackward, RefusesWhatMakesNoSense) {
   AttentionBackwardProblem p{.dbias = true};

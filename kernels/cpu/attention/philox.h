@@ -29,11 +29,16 @@ inline PhiloxWords philox(UVec c0, UVec c1, UVec c2, UVec c3, unsigned key_low, 
   return {{c0, c1, c2, c3}};
 }
 
-// The words for eight keys starting at `key`, a multiple of 8, for each lane's query and (batch, head).
-TS_INLINE PhiloxWords dropout_words(const TsAttentionArgs& args, long long key, UVec query, UVec batch_head) {
+// The words for the eight keys of each lane's group (its keys' number / 8), query and (batch, head).
+TS_INLINE PhiloxWords dropout_words(const TsAttentionArgs& args, UVec group, UVec query, UVec batch_head) {
   const unsigned key_low = (unsigned)args.seed;
   const unsigned key_high = (unsigned)(args.seed >> 32) ^ (unsigned)(args.offset >> 32);
-  return philox(splat((unsigned)(key / 8)), query, batch_head, splat((unsigned)args.offset), key_low, key_high);
+  return philox(group, query, batch_head, splat((unsigned)args.offset), key_low, key_high);
+}
+
+// The words for eight keys starting at `key`, a multiple of 8, for each lane's query and (batch, head).
+TS_INLINE PhiloxWords dropout_words(const TsAttentionArgs& args, long long key, UVec query, UVec batch_head) {
+  return dropout_words(args, splat((unsigned)(key / 8)), query, batch_head);
 }
 
 // Which lanes keep key number `e` of the eight.

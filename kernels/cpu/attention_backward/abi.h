@@ -4,6 +4,17 @@
 #include "../../contract/attention_backward.h"
 #include "../attention/abi.h"
 
+// Flash kernels: into how many tasks the keys of a key head are split. The host predicts with it. It depends on the
+// call alone and not on the threads, because every split has its own sums of dq, and their number is part of the
+// result's bits. Enough for 32 threads; at most 4, because of the sums' memory; of 512 keys or more, because of the
+// pass over them.
+static inline long long ts_attention_backward_splits(long long batch, long long heads_kv, long long seqlen_k) {
+  const long long heads = batch * heads_kv > 1 ? batch * heads_kv : 1;
+  const long long wanted = (32 + heads - 1) / heads, most = seqlen_k / 512 < 4 ? seqlen_k / 512 : 4;
+  const long long splits = wanted < most ? wanted : most;
+  return splits > 1 ? splits : 1;
+}
+
 struct TsAttentionBackwardArgs : TsAttentionArgs {
   TsAttentionGradients grad;
 };

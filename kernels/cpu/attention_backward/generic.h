@@ -7,10 +7,6 @@
 
 constexpr int kStrip = 4;  // rows that are multiplied together
 
-TS_INLINE const TsAttentionBackwardArgs& arguments(const void* args) {
-  return *static_cast<const TsAttentionBackwardArgs*>(args);
-}
-
 struct Sizes {
   long long qk, v;  // head dimensions in whole vectors
 };
@@ -46,7 +42,7 @@ inline long long place_scratch(const Sizes& size, float* memory, Scratch& w) {
   w.s = take(kTileM * kTileN);
   w.dp = take(kTileM * kTileN);
   w.p = take(kTileM * kTileN);
-  w.keep = take(kTileN);
+  w.keep = take(kKeepKeys);
   w.lse = take(kTileM);
   w.delta = take(kTileM);
   w.dq = take(kTileM * size.qk);
@@ -61,84 +57,14 @@ long long scratch_size(const void* args_pointer) {
   return place_scratch(sizes_of(arguments(args_pointer)), nullptr, w) * (long long)sizeof(float);
 }
 
-TS_INLINE long long row_tiles(const TsAttentionBackwardArgs& args) {
-  return (args.seqlen_q + kTileM - 1) / kTileM;
-}
-TS_INLINE long long key_tiles(const TsAttentionBackwardArgs& args) {
-  return (args.seqlen_k + kTileN - 1) / kTileN;
-}
-
-// The workspace: delta by (batch, head, row), then the shares of dsink and of dalibi by (batch, head, row tile).
-TS_INLINE float* deltas(const TsAttentionBackwardArgs& args) {
-  return static_cast<float*>(args.workspace);
-}
-TS_INLINE float* sink_shares(const TsAttentionBackwardArgs& args) {
-  return deltas(args) + args.batch * args.heads_q * args.seqlen_q;
-}
+// Behind what the first stage writes: the shares of dalibi by (batch, head, row tile).
 TS_INLINE float* alibi_shares(const TsAttentionBackwardArgs& args) {
-  return sink_shares(args) + args.batch * args.heads_q * row_tiles(args);
+  return deltas(args) + delta_floats(args);
 }
 
 long long workspace_size(const void* args_pointer) {
   const TsAttentionBackwardArgs& args = arguments(args_pointer);
-  return args.batch * args.heads_q * (args.seqlen_q + 2 * row_tiles(args)) * (long long)sizeof(float);
-}
-
-// A sequence of a head.
-struct Span {
-  long long batch, head, head_kv;
-  long long first_query, first_key, seqlen_q, seqlen_k, shift;
-};
-
-inline Span span_of(const TsAttentionBackwardArgs& args, long long batch, long long head) {
-  Span t = {};
-  t.batch = batch;
-  t.head = head;
-  t.head_kv = head / (args.heads_q / args.heads_kv);
-  t.seqlen_q = args.seqlen_q;
-  t.seqlen_k = args.seqlen_k;
-  if (args.cu_seqlens_q != nullptr) {
-    t.first_query = args.cu_seqlens_q[batch];
-    t.seqlen_q = args.cu_seqlens_q[batch + 1] - t.first_query;
-    t.first_key = args.cu_seqlens_k[batch];
-    t.seqlen_k = args.cu_seqlens_k[batch + 1] - t.first_key;
-  }
-  t.shift = args.mask_bottom_right ? t.seqlen_k - t.seqlen_q : 0;
-  return t;
-}
-
-struct Range {
-  long long begin, end;
-};
-
-// What the queries `first` to `last` of a sequence may see, and what may see the keys `first` to `last`.
-inline Range keys_seen(const TsAttentionBackwardArgs& args, const Span& t, long long first, long long last) {
-  const long long diagonal = t.shift + args.diagonal;
-  return {args.window_left >= 0 ? max_of(0, first + diagonal - args.window_left) : 0,
-          args.window_right >= 0 ? min_of(t.seqlen_k, last + diagonal + args.window_right + 1) : t.seqlen_k};
-}
-inline Range queries_seeing(const TsAttentionBackwardArgs& args, const Span& t, long long first, long long last) {
-  const long long diagonal = t.shift + args.diagonal;
-  return {args.window_right >= 0 ? max_of(0, first - diagonal - args.window_right) : 0,
-          args.window_left >= 0 ? min_of(t.seqlen_q, last - diagonal + args.window_left + 1) : t.seqlen_q};
-}
-
-TS_INLINE long long place_of(const TsAttentionBackwardArgs& args, const TsStrides& strides, long long batch,
-                             long long head, long long first_row, long long row) {
-  return (args.cu_seqlens_q != nullptr ? first_row * strides.row : batch * strides.batch) + head * strides.head +
-         row * strides.row;
-}
-TS_INLINE long long query_place(const TsAttentionBackwardArgs& args, const TsStrides& strides, const Span& t,
-                                long long i) {
-  return place_of(args, strides, t.batch, t.head, t.first_query, i);
-}
-TS_INLINE long long key_place(const TsAttentionBackwardArgs& args, const TsStrides& strides, const Span& t,
-                              long long j) {
-  return place_of(args, strides, t.batch, t.head_kv, t.first_key, j);
-}
-
-TS_INLINE void clear(float* to, long long count) {
-  for (long long c = 0; c < count; ++c) to[c] = 0;
+  return (delta_floats(args) + args.batch * args.heads_q * row_tiles(args)) * (long long)sizeof(float);
 }
 
 // Queries `first` on with their statistics. Rows beyond the sequence are zeros, which no key sees.
@@ -227,16 +153,6 @@ inline void add_products(const float* a, long long a_row, long long a_step, cons
     }
 }
 
-// What dropout multiplies the weights of a row with: r for the keys that are kept, 0 for the others.
-inline void fill_keep(const TsAttentionBackwardArgs& args, const Span& t, long long i, long long key, Scratch& w) {
-  const float kept = 65536.0f / (float)(65536 - (int)args.drop_threshold);
-  const UVec batch_head = splat((unsigned)(t.batch * args.heads_q + t.head));
-  for (int j = 0; j < kTileN; j += 8) {
-    const PhiloxWords words = dropout_words(args, key + j, splat((unsigned)i), batch_head);
-    for (int e = 0; e < 8; ++e) w.keep[j + e] = dropout_keeps(words, e, args.drop_threshold)[0] != 0 ? kept : 0.0f;
-  }
-}
-
 // From dot products in w.s and w.dp: weights in w.p, dx in w.s, dt in w.dp. Returns the row's sum of dt |i + o - j|.
 inline float weigh_row(const TsAttentionBackwardArgs& args, const Span& t, int r, long long i, long long key,
                        Scratch& w) {
@@ -250,7 +166,7 @@ inline float weigh_row(const TsAttentionBackwardArgs& args, const Span& t, int r
   if (args.window_right >= 0) high = max_of(-1, min_of(high, diagonal + args.window_right));
   const float slope = args.alibi != nullptr ? args.alibi[t.batch * args.alibi_batch_stride + t.head] : 0.0f;
   const float lse = w.lse[r], delta = w.delta[r];
-  if (args.drop_threshold != 0) fill_keep(args, t, i, key, w);
+  if (args.drop_threshold != 0) fill_keep(args, t.batch * args.heads_q + t.head, i, key, w.keep);
   Vec distances = {};
   for (int j = 0; j < kTileN; j += kLanes) {
     Vec x = load(s + j) * args.scale;
@@ -300,40 +216,6 @@ inline float weigh(const TsAttentionBackwardArgs& args, const Span& t, const Siz
     }
   }
   return sum;
-}
-
-// Stage 1.
-
-long long delta_tasks(const void* args_pointer) {
-  const TsAttentionBackwardArgs& args = arguments(args_pointer);
-  return args.batch * args.heads_q * row_tiles(args);
-}
-
-void run_delta(const void* args_pointer, long long task, void* memory) {
-  const TsAttentionBackwardArgs& args = arguments(args_pointer);
-  const long long tiles = row_tiles(args), first = task % tiles * kTileM;
-  const Span t = span_of(args, task / tiles / args.heads_q, task / tiles % args.heads_q);
-  const Sizes size = sizes_of(args);
-  Scratch w;
-  place_scratch(size, static_cast<float*>(memory), w);
-  float* delta = deltas(args) + (t.batch * args.heads_q + t.head) * args.seqlen_q;
-  float share = 0;
-  for (long long i = first; i < min_of(first + kTileM, t.seqlen_q); ++i) {
-    const float lse = args.lse[query_place(args, args.lse_strides, t, i)];
-    delta[i] = 0;
-    if (lse == -kInfinity) continue;
-    read_row(static_cast<const Stored*>(args.o) + query_place(args, args.o_strides, t, i), args.head_dim_v, 1.0f, w.v);
-    read_row(static_cast<const Stored*>(args.grad.dout) + query_place(args, args.grad.dout_strides, t, i),
-             args.head_dim_v, 1.0f, w.g);
-    Vec sums = {};
-    for (long long c = 0; c < size.v; c += kLanes) sums = sums + load(w.v + c) * load(w.g + c);
-    float sum = 0;
-    for (int e = 0; e < kLanes; ++e) sum += sums[e];
-    if (args.grad.dlse != nullptr) sum -= args.grad.dlse[query_place(args, args.grad.dlse_strides, t, i)];
-    delta[i] = sum;
-    if (args.sink != nullptr) share -= exp2<5>(splat((args.sink[t.head] - lse) * kLog2E))[0] * sum;
-  }
-  sink_shares(args)[task] = share;
 }
 
 // Stage 2: tasks of keys, then of the bias, then of queries.
@@ -472,18 +354,15 @@ long long sum_tasks(const void* args_pointer) {
 
 void run_sums(const void* args_pointer, long long head, void*) {
   const TsAttentionBackwardArgs& args = arguments(args_pointer);
+  write_dsink(args, head);
+  if (args.grad.dalibi == nullptr) return;
   const long long tiles = row_tiles(args);
-  double sink = 0, alibi = 0;
+  double sum = 0;
   for (long long b = 0; b < args.batch; ++b) {
-    const long long at = (b * args.heads_q + head) * tiles;
-    for (long long tile = 0; tile < tiles; ++tile) {
-      sink += sink_shares(args)[at + tile];
-      alibi += alibi_shares(args)[at + tile];
-    }
-    if (args.grad.dalibi == nullptr || args.grad.dalibi_batch_stride == 0) continue;
-    args.grad.dalibi[b * args.grad.dalibi_batch_stride + head] = (float)alibi;
-    alibi = 0;
+    for (long long tile = 0; tile < tiles; ++tile) sum += alibi_shares(args)[(b * args.heads_q + head) * tiles + tile];
+    if (args.grad.dalibi_batch_stride == 0) continue;
+    args.grad.dalibi[b * args.grad.dalibi_batch_stride + head] = (float)sum;
+    sum = 0;
   }
-  if (args.grad.dalibi != nullptr && args.grad.dalibi_batch_stride == 0) args.grad.dalibi[head] = (float)alibi;
-  if (args.grad.dsink != nullptr) args.grad.dsink[head] = (float)sink;
+  if (args.grad.dalibi_batch_stride == 0) args.grad.dalibi[head] = (float)sum;
 }

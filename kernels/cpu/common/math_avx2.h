@@ -32,5 +32,8 @@ TS_INLINE Vec exp2(Vec x) {
   return (Vec)(y & ~(x < floor));
 }
 
+// There are no pairs without AVX512-BF16; shared code needs the names alone.
 template <class V>
-V pair_bf16(V low, V high);  // there are no pairs without AVX512-BF16; shared code needs the name alone
+V pair_bf16(V low, V high);
+template <class V>
+V join_bf16(V low, V high);

@@ -39,3 +39,10 @@ TS_INLINE Vec pair_bf16(Vec low, Vec high) {
   asm("vcvtne2ps2bf16 %2, %1, %0\n\tvpermw %0, %3, %0" : "=&v"(x) : "v"(high), "v"(low), "v"(kInterleave));
   return x;
 }
+
+// The bf16 words of neighbouring lanes: low's lanes, then high's.
+TS_INLINE Vec join_bf16(Vec low, Vec high) {
+  Vec x;
+  asm("vcvtne2ps2bf16 %2, %1, %0" : "=v"(x) : "v"(high), "v"(low));
+  return x;
+}

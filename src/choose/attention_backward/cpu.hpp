@@ -21,9 +21,7 @@ namespace tilesmith {
 /// Whether a kernel runs on the machine and computes the problem. Errors: unsupported, invalid_argument.
 [[nodiscard]] Status serves(const CpuFacts& facts, const KernelConfig& config, const AttentionBackwardProblem& problem);
 
-/// There is one kernel of each type, and nothing that is refused.
-[[nodiscard]] inline Result<std::vector<Refusal>> refusals(const CpuFacts&, const AttentionBackwardProblem&) {
-  return std::vector<Refusal>{};
-}
+/// The flash kernels that do not compute the problem, each with the first reason.
+[[nodiscard]] Result<std::vector<Refusal>> refusals(const CpuFacts& facts, const AttentionBackwardProblem& problem);
 
 }  // namespace tilesmith

@@ -31,6 +31,28 @@ struct CpuAttentionBackwardSubject {
 /// The data types that generic kernels exist for.
 [[nodiscard]] std::span<const DataType> generic_cpu_attention_backward_types();
 
+/// The signature of the flash kernels that compute problems of a signature: what they take at run time is the same in
+/// all of them. What they do not carry stays, for the rules to refuse.
+[[nodiscard]] AttentionSignature flash_backward_signature(AttentionSignature wanted);
+
+/// Bytes of thread-private memory that a tile works on: its operands in the orders that the products read, weights,
+/// sums of its keys. They should stay in L2.
+[[nodiscard]] long backward_working_set_bytes(const CpuAttentionBackwardSubject& subject);
+
+/// A config of the level's space, and the first rule that refuses it; null: it is an instance. Returns false to stop.
+using CpuAttentionBackwardVisit =
+    FunctionRef<bool(const KernelConfig&, const Rule<CpuAttentionBackwardSubject>* refused)>;
+
+/// The flash kernels for problems of a signature: every instruction and tile that the level's facts list.
+void walk_cpu_attention_backward(const CpuSpec& spec, const AttentionSignature& wanted,
+                                 CpuAttentionBackwardVisit visit);
+
+/// The instances of one level for one signature: flash kernels that the rules accept, or the generic one.
+void enumerate_cpu_attention_backward(const CpuSpec& spec, const AttentionSignature& signature, ConfigSink sink);
+
+/// The signatures of flash kernels that listings hold: every data type, head dim of the facts and trait.
+void listed_backward_signatures(const CpuSpec& spec, AttentionSignatureSink sink);
+
 /// All instances of one level.
 void enumerate_cpu_attention_backward(const CpuSpec& spec, ConfigSink sink);
 

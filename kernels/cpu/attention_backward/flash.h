@@ -104,7 +104,6 @@ void run_sums(const void* args_pointer, long long task, void*) {
         sum = sum + load(sums_of(args, split, t.batch, t.head) + i * kColumnsQk + c);
       store(row + c, sum * args.scale);
     }
-    write_row(row, kHeadDimQk,
-              static_cast<Output*>(args.grad.dq) + query_place(args, args.grad.dq_strides, t, i));
+    write_row(row, kHeadDimQk, static_cast<Output*>(args.grad.dq) + query_place(args, args.grad.dq_strides, t, i));
   }
 }

@@ -12,8 +12,7 @@ constexpr int kKeepKeys = round_up(kTileN, 8 * kLanes);  // one draw is eight ke
     const PhiloxWords words = dropout_words(args, splat((unsigned)((key + j) / 8)) + (UVec)kIota,
                                             splat((unsigned)query), splat((unsigned)batch_head));
     float factors[8][kLanes];
-    for (int e = 0; e < 8; ++e)
-      store(factors[e], select(dropout_keeps(words, e, args.drop_threshold), kept, Vec{}));
+    for (int e = 0; e < 8; ++e) store(factors[e], select(dropout_keeps(words, e, args.drop_threshold), kept, Vec{}));
     for (int lane = 0; lane < kLanes; ++lane)
       for (int e = 0; e < 8; ++e) keep[j + 8 * lane + e] = factors[e][lane];
   }

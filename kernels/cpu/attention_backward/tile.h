@@ -21,7 +21,7 @@ constexpr int kWordsV = kHeadDimV / kPack;
 constexpr int kColumnsQk = round_up(kHeadDimQk, kLanes), kColumnsV = round_up(kHeadDimV, kLanes);
 constexpr int kRowQk = round_up(kWordsQk, kLanes) + 16, kRowV = round_up(kWordsV, kLanes) + 16;
 constexpr int kPairQk = kColumnsQk + 16, kPairV = kColumnsV + 16;
-constexpr int kKeyStride = kTileN + 16;                // of rows with a word for each key
+constexpr int kKeyStride = kTileN + 16;               // of rows with a word for each key
 constexpr int kGradientStride = kTileN / kPack + 16;  // of rows whose keys are joined to words
 constexpr bool kPairs = kPack == 2;
 

@@ -39,8 +39,8 @@ inline Row row_of(const TsAttentionBackwardArgs& args, const Span& t, const Tile
 
 // The weights of a query for the keys from j on: p (with dropout's factor) and dx.
 template <bool kMasked>
-TS_INLINE void weigh_vector(const Logits& logits, const Row& row, const float* bias, const float* keep, int j, Vec dot, Vec dp, Vec& p,
-                            Vec& dx) {
+TS_INLINE void weigh_vector(const Logits& logits, const Row& row, const float* bias, const float* keep, int j, Vec dot,
+                            Vec dp, Vec& p, Vec& dx) {
   constexpr IVec kIota = TS_LANE_NUMBERS;
   Vec slant = splat(1.0f);  // of the soft cap
   Vec x = dot * logits.scale;
@@ -105,8 +105,7 @@ inline void weigh(const TsAttentionBackwardArgs& args, const Span& t, const Tile
     for (int r = 0; r < kPack; ++r) {
       row[r] = row_of(args, t, tile, w, i + r);
       if constexpr (kBias) stage_bias(args, t, tile, i + r, w.bias[r]);
-      if constexpr (kDropout)
-        fill_keep(args, t.batch * args.heads_q + t.head, tile.query + i + r, tile.key, w.keep[r]);
+      if constexpr (kDropout) fill_keep(args, t.batch * args.heads_q + t.head, tile.query + i + r, tile.key, w.keep[r]);
     }
     for (int j = seen.begin; j < seen.end; j += kSpan) {
       Vec p[kPack][kPack], dx[kPack][kPack];

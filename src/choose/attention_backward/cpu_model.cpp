@@ -16,7 +16,7 @@ constexpr double kCopyCycles = 3;     // of a vector: read, order, store
 constexpr double kPanelColumns = 64;
 constexpr double kPanelShareOfL1 = 0.8;
 constexpr double kBeyondL1 = 1.3;  // docs/log/2026-11-backward.md: fp32, tiles of 96 and of 192 keys
-constexpr double kStripKeys = 48;     // a panel's keys, of which half is beyond a mask's edge
+constexpr double kStripKeys = 48;  // a panel's keys, of which half is beyond a mask's edge
 
 /// The generic kernel computes the weights twice, in fp32, at a share of the lanes' products.
 double generic_cycles(const AttentionBackwardProblem& p, const CpuSpec& spec, int threads) {
@@ -52,8 +52,8 @@ double flash_cycles(const AttentionBackwardProblem& p, const KernelConfig& confi
   const double blocks = std::max(1.0, std::min(keys, visible / rows + (masked ? n : 0)) / n);
   const double copies = kCopyCycles / lanes * rows * blocks * (dims + qk + n / m * dims);
   const double cycles = products + logits * kWeightCycles / lanes + copies + rows * qk * kCopyCycles / lanes;
-  const double tasks = static_cast<double>(p.batch * p.heads_kv *
-                                           ts_attention_backward_splits(p.batch, p.heads_kv, p.seqlen_k));
+  const double tasks =
+      static_cast<double>(p.batch * p.heads_kv * ts_attention_backward_splits(p.batch, p.heads_kv, p.seqlen_k));
   return cycles / tasks * ceil_div(tasks, static_cast<double>(std::max(threads, 1)));
 }
 

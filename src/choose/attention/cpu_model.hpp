@@ -1,13 +1,15 @@
 // How long a CPU attention instance should take. The model counts clock cycles and turns them into seconds at the
 // level's nominal clock.
 //
-// Per visible pair of a flash tile of m queries and n keys, on L fp32 lanes, head dims d = head_dim_qk + head_dim_v:
-//   products   2 d / (operations a cycle of the instruction)
-//   softmax    the exponential and its surroundings, about kSoftmaxCycles vector instructions for L pairs
-//   blocks     K and V of a block are converted or interleaved once per tile: d kConvertCycles / (L m)
-//   rescale    accumulators are rescaled once per block: head_dim_v kRescaleCycles / (L n)
-// and whole tiles, whole blocks and whole tasks per thread are counted, since that is what runs. Where the bytes of the
-// tensors take longer to pass through memory, that time counts.
+// A flash tile of m queries (of several heads, where those share keys and are short) and blocks of n keys:
+//   products   at the instruction's rate, of all rows of the tile and the keys that its strips of queries walk over
+//   softmax    of the same pairs
+//   staging    keys and values of the tile are converted and interleaved once
+//   rows       queries are packed, outputs turned back
+//   rescale    what a strip has for each block
+// A decode task of up to eight rows that share keys: a product for each row, a load for all, softmax, rows.
+// Whole tasks per thread are counted, since that is what runs. Part of the time that the tensors' bytes take to pass
+// through memory comes on top; the time is never less than that.
 #pragma once
 
 #include <cstdint>

@@ -148,5 +148,37 @@ TEST(CpuAttentionModel, DecodePiecesFeedEveryThreadAndAreNoShorterThanABlock) {
   }
 }
 
+/// The level's fastest flash kernel of a tile.
+KernelConfig flash_kernel(const AttentionProblem& problem, int rows, int keys) {
+  for (const Candidate& candidate : ranked(problem, 1)) {
+    const KernelConfig& config = candidate.recipe.main();
+    if (config.algorithm.pipeline == Pipeline::flash && config.algorithm.instruction != Instruction::amx_bf16 &&
+        config.algorithm.tile[0] == rows && config.algorithm.tile[1] == keys)
+      return config;
+  }
+  ADD_FAILURE() << "no flash kernel of " << rows << "x" << keys;
+  return {};
+}
+
+TEST(CpuAttentionModel, ShortSequencesOfHeadsThatShareKeysShareTiles) {
+  AttentionProblem group{.data_type = DataType::bf16, .heads_q = 8, .heads_kv = 1, .seqlen_q = 8, .seqlen_k = 153};
+  AttentionProblem one = group;
+  one.heads_q = 1;
+  one.seqlen_q = 64;
+  const KernelConfig config = flash_kernel(group, 64, 128);
+  EXPECT_DOUBLE_EQ(cost(group, config, 1), cost(one, config, 1));
+}
+
+TEST(CpuAttentionModel, TheLastBlockEndsWithTheLastKey) {
+  const AttentionProblem few{.data_type = DataType::bf16, .heads_q = 4, .heads_kv = 4, .seqlen_q = 64, .seqlen_k = 40};
+  EXPECT_DOUBLE_EQ(cost(few, flash_kernel(few, 64, 64), 1), cost(few, flash_kernel(few, 64, 256), 1));
+}
+
+TEST(CpuAttentionModel, ATileOfMoreQueriesConvertsFewerKeys) {
+  const AttentionProblem prefill{
+      .data_type = DataType::bf16, .batch = 2, .seqlen_q = 544, .seqlen_k = 544, .head_dim_qk = 64, .head_dim_v = 64};
+  EXPECT_LT(cost(prefill, flash_kernel(prefill, 64, 256), 1), cost(prefill, flash_kernel(prefill, 16, 64), 1));
+}
+
 }  // namespace
 }  // namespace tilesmith

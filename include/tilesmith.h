@@ -224,13 +224,22 @@ enum tilesmith_bias_kind {
   TILESMITH_BIAS_ALIBI = 2        /* a slope per head times the distance */
 };
 
+/* Elements of keys and values, where they are not those of the queries. */
+enum tilesmith_kv_elements {
+  TILESMITH_KV_AS_QUERIES = 0,
+  TILESMITH_KV_FP8 = 1, /* e4m3, with a scale */
+  TILESMITH_KV_INT8 = 2 /* with a scale */
+};
+
 /* Bits of tilesmith_attention.traits. */
 enum tilesmith_attention_trait {
   TILESMITH_SOFT_CAP = 1, /* s = soft_cap * tanh(s / soft_cap) */
   TILESMITH_SINK = 2,     /* one logit per query head joins the softmax's sum */
   TILESMITH_DROPOUT = 4,
-  TILESMITH_LSE = 8,         /* the call computes the log-sum-exp */
-  TILESMITH_BLOCK_SCALE = 16 /* fp8: scales differ along a sequence, by blocks of 128 rows from its beginning */
+  TILESMITH_LSE = 8,          /* the call computes the log-sum-exp */
+  TILESMITH_BLOCK_SCALE = 16, /* fp8: scales differ along a sequence, by blocks of 128 rows from its beginning */
+  TILESMITH_PAGE_SCALE = 32,  /* 8-bit caches of pages: k_scale and v_scale are those of pages or their rows */
+  TILESMITH_LATENT = 64       /* values are the first head_dim_v elements of the keys: v is not read */
 };
 
 enum tilesmith_layout {
@@ -252,14 +261,14 @@ typedef struct tilesmith_bias_strides {
   int64_t column;
 } tilesmith_bias_strides;
 
-/* The scale of an fp8 tensor. Stored values are multiplied by data[b * batch + h * head + row / 128 * block]. Strides
- * count elements and are 0 where the scale is shared. NULL data is a scale of 1. Scales are positive, finite and
- * normal. */
+/* The scale of an 8-bit tensor. Stored values are multiplied by data[b * batch + h * head + row / 128 * block], with
+ * TILESMITH_PAGE_SCALE by data[page * batch + h * head + row of the page * block]. Strides count elements and are 0
+ * where the scale is shared. NULL data is a scale of 1. Scales are positive, finite and normal. */
 typedef struct tilesmith_scale {
   const float* data; /* memory that the device reads */
   int64_t batch;
   int64_t head;  /* of k and v: from one key head to the next */
-  int64_t block; /* with TILESMITH_BLOCK_SCALE; else 0 */
+  int64_t block; /* with TILESMITH_BLOCK_SCALE or TILESMITH_PAGE_SCALE; else 0 */
 } tilesmith_scale;
 
 /* One complete call of attention forward. */
@@ -319,7 +328,7 @@ typedef struct tilesmith_attention {
   uint64_t offset;
 
   tilesmith_scale q_scale; /* fp8 types */
-  tilesmith_scale k_scale;
+  tilesmith_scale k_scale; /* fp8 types, and a `cache` of 8 bits */
   tilesmith_scale v_scale;
 
   int64_t diagonal; /* what the mask and the window are moved by, to the right: -1 leaves the keys before a query */
@@ -342,6 +351,7 @@ typedef struct tilesmith_attention {
   const int32_t* page_offsets; /* (batch) or longer */
 
   int64_t splits; /* pieces that kernels for few queries cut the keys into; 0: chosen by a model. Part of the problem */
+  int64_t cache;  /* tilesmith_kv_elements of k and v: 8 bits beside q's 16 or 32, times k_scale and v_scale */
 } tilesmith_attention;
 
 /* A batch of one with one head, without mask and traits: set what differs. */
@@ -350,7 +360,7 @@ typedef struct tilesmith_attention {
     sizeof(tilesmith_attention), {0, 0}, TILESMITH_BF16, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 128, 128, -1, -1, 0, 0,         \
         {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0}, {0, 0, 0, 0}, 0, 0, 0, 0, 0, NULL, NULL, NULL, NULL,    \
         NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL, 0, 0, 0, {NULL, 0, 0, 0}, {NULL, 0, 0, 0}, {NULL, 0, 0, 0}, 0, \
-        NULL, 0, 0, 0, NULL, NULL, NULL, 0                                                                             \
+        NULL, 0, 0, 0, NULL, NULL, NULL, 0, 0                                                                          \
   }
 
 /* Fills in the strides of dense q, k, v, o, lse and bias in this layout (tilesmith_layout), and the usual scale, from
@@ -492,12 +502,6 @@ TILESMITH_API tilesmith_status tilesmith_merge_states(tilesmith_context* context
 enum tilesmith_rotary_style {
   TILESMITH_ROTARY_HALF = 0,       /* elements i and i + rotary_dim / 2 turn together */
   TILESMITH_ROTARY_INTERLEAVED = 1 /* elements 2 i and 2 i + 1 */
-};
-
-enum tilesmith_kv_elements {
-  TILESMITH_KV_AS_QUERIES = 0,
-  TILESMITH_KV_FP8 = 1, /* e4m3, with a scale */
-  TILESMITH_KV_INT8 = 2 /* with a scale */
 };
 
 /* New keys and values, written into a cache of pages as tilesmith_attention reads it, and queries and keys turned by

@@ -30,9 +30,9 @@ inline constexpr std::int64_t kScaleBlock = 128;
 
 /// Everything a plan depends on. Two equal problems have one plan.
 struct AttentionProblem {
-  /// Of q, k, v and o: fp32, tf32, fp16 or bf16; fp8bf16 and fp8fp16 read e4m3 and write bf16 or fp16. Sums are fp32.
-  /// tf32 is fp32 in memory, rounded to 10 bits of mantissa where it is multiplied, on devices that have such
-  /// instructions; the others compute it as fp32.
+  /// Of q, k, v and o (a `cache` may differ): fp32, tf32, fp16 or bf16; fp8bf16 and fp8fp16 read e4m3 and write bf16 or
+  /// fp16. Sums are fp32. tf32 is fp32 in memory, rounded to 10 bits of mantissa where it is multiplied, on devices
+  /// that have such instructions; the others compute it as fp32.
   DataType data_type = DataType::bf16;
   SequenceMode mode = SequenceMode::batch;
   std::int64_t batch = 1;
@@ -53,6 +53,13 @@ struct AttentionProblem {
   bool lse = false;             ///< the call wants the log-sum-exp
   bool negative_scale = false;  ///< the call's scale is below 0; the CPU does not ask
   bool block_scale = false;     ///< fp8: scales differ along a sequence, by blocks of kScaleBlock rows
+  /// Elements of k and v, where they are not those of q: 8 bits, which k_scale and v_scale are multiplied with. q is
+  /// fp32, tf32, fp16 or bf16 then.
+  KvElements cache = KvElements::as_queries;
+  bool page_scale = false;  ///< 8-bit caches of pages: scales belong to pages or their rows, not to sequences
+  /// Values are the first head_dim_v elements of the keys (the latent cache of multi-head latent attention): v, its
+  /// strides and its scale are not read, k's hold.
+  bool latent = false;
   /// Keys of a page of k and v; 0: they are not paged. Paged sequences have lengths of their own up to seqlen_k, in
   /// either mode: group mode packs q and o alone. AttentionPages says where their keys lie.
   std::int64_t page_size = 0;
@@ -88,6 +95,9 @@ struct AttentionProblem {
     visit("lse", self.lse);
     visit("negative_scale", self.negative_scale);
     visit("block_scale", self.block_scale);
+    visit("cache", self.cache);
+    visit("page_scale", self.page_scale);
+    visit("latent", self.latent);
     visit("page_size", self.page_size);
     visit("splits", self.splits);
     visit("unaligned", self.unaligned);
@@ -118,9 +128,10 @@ struct BiasStrides {
   std::int64_t column = 1;
 };
 
-/// What the stored values of an fp8 tensor are multiplied by: data[b * batch + h * head + i * block], strides in
-/// elements, 0 where the scale is shared; `block` is read with block scales alone. Null data is a scale of 1. Scales
-/// are positive, finite and normal.
+/// What the stored values of an 8-bit tensor are multiplied by: data[b * batch + h * head + i * block], strides in
+/// elements, 0 where the scale is shared; `block` is read with block scales alone, i being the row / kScaleBlock. With
+/// page scales b is the number of the key's page, and i its row of that page: a `block` of 0 is a scale for each page.
+/// Null data is a scale of 1. Scales are positive, finite and normal; those of keys that no query sees are not read.
 struct AttentionScale {
   const float* data = nullptr;
   std::int64_t batch = 0, head = 0, block = 0;
@@ -160,7 +171,7 @@ struct AttentionArguments {
   AttentionStrides q_strides, k_strides, v_strides, o_strides, lse_strides;  ///< lse_strides.row is usually 1
   BiasStrides bias_strides;
   std::int64_t alibi_batch_stride = 0;
-  AttentionScale q_scale, k_scale, v_scale;  ///< fp8; k and v by the head of keys and values
+  AttentionScale q_scale, k_scale, v_scale;  ///< fp8, 8-bit caches; k and v by the head of keys and values
   AttentionPages pages;                      ///< read when the problem has a page_size
   float scale = 0;                           ///< usually 1 / sqrt(head_dim_qk)
   float soft_cap = 0;                        ///< read when the problem has soft_cap; positive

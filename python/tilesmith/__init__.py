@@ -12,7 +12,7 @@ on the same device and stream. Nothing is copied and no framework is imported: t
 Kernels are chosen for the machine at hand, and compiled when they are not in the store yet (TILESMITH_CACHE_DIR).
 """
 
-from tilesmith._attention import attention
+from tilesmith._attention import attention, mla_decode
 from tilesmith._attention_backward import attention_backward
 from tilesmith._candidates import Candidate, Candidates, Refusal, candidates
 from tilesmith._devices import Device, devices, missing
@@ -32,7 +32,7 @@ __all__ = [
     "Candidate", "Candidates", "Device", "Error", "Failure", "InvalidArgument", "OutOfMemory", "PackedWeight", "Plan",
     "Refusal", "Region", "Stage", "Step", "StoreStats", "TuneReport", "TunedProblem", "Unsupported", "WrongType",
     "append_kv", "attention", "attention_backward", "candidates", "devices", "grouped_matmul", "last_plan",
-    "library_path", "linear", "matmul", "merge_states", "missing", "mm_plus_mm", "options", "pack_weight",
+    "library_path", "linear", "matmul", "merge_states", "missing", "mla_decode", "mm_plus_mm", "options", "pack_weight",
     "scaled_dot_product_attention", "store_stats", "tune", "tuning", "version",
 ]
 

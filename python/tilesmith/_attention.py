@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any, Literal, Optional, TypeVar, Union, Unpack, overload
 
 from tilesmith._candidates import listed_functions
-from tilesmith._errors import Error, WrongType
+from tilesmith._errors import Error, InvalidArgument, WrongType
 from tilesmith._options import under
 from tilesmith._refusals import refusal
 from tilesmith._tensor_library import Servers
+from tilesmith._views import shown
 from tilesmith.typing import CallOptions, Layout, Mask
 
 _servers = Servers("attention", "attention")
@@ -24,7 +25,7 @@ def attention(q: Array, k: Any, v: Any, *, layout: Layout = "bhsd", causal: bool
               dropout_p: float = 0.0, seed: Optional[int] = None, cu_seqlens_q: Any = None, cu_seqlens_k: Any = None,
               max_seqlen_q: Optional[int] = None, max_seqlen_k: Optional[int] = None, return_lse: Literal[False] = False,
               diagonal: int = 0, tf32: bool = False, block_table: Any = None, seqlens_k: Any = None, page_indices: Any = None,
-              page_indptr: Any = None, out: Any = None, **options: Unpack[CallOptions]) -> Array: ...  # fmt: skip
+              page_indptr: Any = None, splits: int = 0, out: Any = None, **options: Unpack[CallOptions]) -> Array: ...  # fmt: skip
 @overload
 def attention(q: Array, k: Any, v: Any, *, layout: Layout = "bhsd", causal: bool = False, mask: Mask = "none",
               window: tuple[int, int] = (-1, -1), scale: Optional[float] = None, softcap: float = 0.0, bias: Any = None,
@@ -32,7 +33,7 @@ def attention(q: Array, k: Any, v: Any, *, layout: Layout = "bhsd", causal: bool
               dropout_p: float = 0.0, seed: Optional[int] = None, cu_seqlens_q: Any = None, cu_seqlens_k: Any = None,
               max_seqlen_q: Optional[int] = None, max_seqlen_k: Optional[int] = None, return_lse: Literal[True],
               diagonal: int = 0, tf32: bool = False, block_table: Any = None, seqlens_k: Any = None, page_indices: Any = None,
-              page_indptr: Any = None, out: Any = None, **options: Unpack[CallOptions]) -> tuple[Array, Array]: ...  # fmt: skip
+              page_indptr: Any = None, splits: int = 0, out: Any = None, **options: Unpack[CallOptions]) -> tuple[Array, Array]: ...  # fmt: skip
 @overload
 def attention(q: Array, k: Any, v: Any, *, layout: Layout = "bhsd", causal: bool = False, mask: Mask = "none",
               window: tuple[int, int] = (-1, -1), scale: Optional[float] = None, softcap: float = 0.0, bias: Any = None,
@@ -40,7 +41,7 @@ def attention(q: Array, k: Any, v: Any, *, layout: Layout = "bhsd", causal: bool
               dropout_p: float = 0.0, seed: Optional[int] = None, cu_seqlens_q: Any = None, cu_seqlens_k: Any = None,
               max_seqlen_q: Optional[int] = None, max_seqlen_k: Optional[int] = None, return_lse: bool, diagonal: int = 0,
               tf32: bool = False, block_table: Any = None, seqlens_k: Any = None, page_indices: Any = None,
-              page_indptr: Any = None, out: Any = None, **options: Unpack[CallOptions]) -> Union[Array, tuple[Array, Array]]: ...  # fmt: skip
+              page_indptr: Any = None, splits: int = 0, out: Any = None, **options: Unpack[CallOptions]) -> Union[Array, tuple[Array, Array]]: ...  # fmt: skip
 def attention(
     q: Any,
     k: Any,
@@ -71,13 +72,14 @@ def attention(
     seqlens_k: Any = None,
     page_indices: Any = None,
     page_indptr: Any = None,
+    splits: int = 0,
     out: Any = None,
     **options: Unpack[CallOptions],
 ) -> Any:
     """Attention forward: softmax(scale q k^T + bias) v, row by row.
 
     q, k, v: tensors of one kind (torch, NumPy, DLPack), one data type (float32, float16, bfloat16, float8 e4m3)
-        and one device. Shapes for layout "bhsd": (batch, heads_q, seqlen_q, head_dim_qk),
+        and one device; beside q of float32, float16 or bfloat16, k and v may be float8 e4m3 or int8 caches. Shapes for layout "bhsd": (batch, heads_q, seqlen_q, head_dim_qk),
         (batch, heads_kv, seqlen_k, head_dim_qk), (batch, heads_kv, seqlen_k, head_dim_v); for "bshd" heads and seqlen
         change places. heads_q is a multiple of heads_kv: query head h reads key head h // (heads_q // heads_kv). Any
         strides, as long as the head dim is contiguous; nothing is copied.
@@ -94,11 +96,13 @@ def attention(
     alibi: float32 slopes, (heads_q,) or (batch, heads_q): -slope * |i + o - j| is added to the logits, with the o of a
         window.
     sink: float32, (heads_q,): one more logit per head that joins the softmax's sum and no output.
-    q_scale, k_scale, v_scale: what the values of float8 tensors are multiplied by: float32 tensors on their device,
+    q_scale, k_scale, v_scale: what the values of float8 tensors, and of int8 caches, are multiplied by: float32 tensors on their device,
         positive. Shapes: () or (1,), one number; (batch, heads), one per head; (batch, heads, ceil(seqlen / 128)), one per
         head and 128 rows, counted from the beginning of a sequence. Dimensions of 1 are broadcast. heads and seqlen are
         heads_q and seqlen_q for q, else heads_kv and seqlen_k; with variable lengths batch is the number of sequences and
-        seqlen the longest. None is 1.
+        seqlen the longest. None is 1. The scales of an 8-bit cache of pages may lie beside it, a number for each row:
+        (pages, heads_kv, page_size) for "bhsd", (pages, page_size, heads_kv) for "bshd", and with a page_size of 1 for each
+        page.
     dropout_p: probability that a weight is dropped, 0 to below 1; the others are divided by 1 - dropout_p.
     seed: of dropout, 0 to 2**64 - 1: the same seed gives the same result, on every device. None draws one, from torch's
         default generator for torch tensors and else from Python's `random`.
@@ -112,10 +116,12 @@ def attention(
         any size, which sequences may share. Key j of sequence b is row j % page_size of the page that block_table or
         page_indices names; with neither it is row j of page b, a dense cache. cu_seqlens_q alone packs queries. What no
         query sees is not read: rows behind a sequence's last key, entries behind its last page, and pages before the
-        window of its first query may hold anything. CPU only.
+        window of its first query may hold anything.
     block_table: int32, (batch, pages of the longest sequence): entry [b, j // page_size] names key j's page.
     page_indices, page_indptr: the same as one list: entry page_indptr[b] + j // page_size; int32. max_seqlen_k is a bound of
         seqlens_k then; with block_table the table's width is, unless it is given.
+    splits: pieces that kernels for few queries cut the keys of the longest sequence into; 0 leaves it to a model of the
+        device. With pages and a number, a sequence's result does not depend on its batch.
     tf32: float32 tensors are rounded to 10 bits of mantissa in the products, where the device has such instructions; else
         the products are float32.
     return_lse: True returns (output, lse): lse is float32, (batch, heads_q, seqlen_q) or with variable lengths
@@ -145,11 +151,70 @@ def attention(
     try:
         return serve(q, k, v, layout, causal, mask, window, scale, softcap, bias, alibi, sink, q_scale, k_scale, v_scale,
                      dropout_p, seed, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, return_lse, diagonal, tf32, block_table,
-                     seqlens_k, page_indices, page_indptr, out)  # fmt: skip
+                     seqlens_k, page_indices, page_indptr, splits, False, out)  # fmt: skip
     except Error:
         raise
     except Exception as error:
         raise refusal("attention", error, locals()) from error
 
 
-listed_functions.update((attention,))
+def mla_decode(
+    q: Array,
+    cache: Any,
+    *,
+    scale: float,
+    seqlens_k: Any,
+    latent: int = 512,
+    layout: Layout = "bshd",
+    causal: bool = True,
+    window: tuple[int, int] = (-1, -1),
+    softcap: float = 0.0,
+    k_scale: Any = None,
+    cu_seqlens_q: Any = None,
+    max_seqlen_q: Optional[int] = None,
+    max_seqlen_k: Optional[int] = None,
+    return_lse: bool = False,
+    block_table: Any = None,
+    page_indices: Any = None,
+    page_indptr: Any = None,
+    splits: int = 0,
+    out: Any = None,
+    **options: Unpack[CallOptions],
+) -> Any:
+    """Multi-head latent attention on a cache of latent rows, which all heads share: attention with the rows as keys and their
+    first `latent` elements as values. The up-projections are the caller's: W_UK goes into q before, W_UV onto the output.
+
+    q: (batch, seqlen_q, heads, dim) for layout "bshd", (batch, heads, seqlen_q, dim) for "bhsd"; with cu_seqlens_q
+        (total, heads, dim) or (heads, total, dim). A row is the absorbed query beside its turned part, 512 + 64 elements in
+        DeepSeek's models.
+    cache: (pages, page_size, dim), of q's data type, or float8 e4m3 or int8 with a k_scale; without block_table and
+        page_indices sequence b lies in page b.
+    scale: of the logits. It is the model's, 1 / sqrt(128 + 64) in DeepSeek's, and does not follow from dim.
+    k_scale: of a cache of 8 bits: (), or (pages, page_size, 1) beside the cache, with a 1 for what is shared.
+    causal: the last query sees all keys of its sequence, each before it one key less.
+    All others are attention's.
+
+    Returns o, like q but with `latent` elements, and with return_lse its log-sum-exp as attention does. Errors: attention's.
+    """
+    if getattr(cache, "ndim", 0) != 3 or not 1 <= latent <= cache.shape[-1]:
+        raise InvalidArgument(f"cache has the shape {shown(tuple(getattr(cache, 'shape', ())))}, latent is {shown(latent)}",
+                              "(pages, page_size, dim), and latent from 1 to dim")  # fmt: skip
+    rows = cache[:, :, None] if layout == "bshd" else cache[:, None]
+    if k_scale is not None and getattr(k_scale, "ndim", 0) == 3 and layout == "bhsd":
+        k_scale = k_scale.swapaxes(1, 2)
+    serve = _SERVED_BY.get(type(q))
+    if serve is None:
+        serve = _servers.find("q", q)
+    if options:
+        serve = under("mla_decode", options, _servers, serve)
+    try:
+        return serve(q, rows, rows[..., :latent], layout, causal, "none", window, scale, softcap, None, None, None, None, k_scale,
+                     None, 0.0, None, cu_seqlens_q, None, max_seqlen_q, max_seqlen_k, return_lse, 0, False, block_table,
+                     seqlens_k, page_indices, page_indptr, splits, True, out)  # fmt: skip
+    except Error:
+        raise
+    except Exception as error:
+        raise refusal("mla_decode", error, locals()) from error
+
+
+listed_functions.update((attention, mla_decode))

@@ -23,7 +23,8 @@ _INPUT_CODES = {"fp32": 0, "fp16": 1, "bf16": 2, "fp8": 3, "bf8": 4}
 _FP8_CODES = {"fp16": 10, "bf16": 11, "fp32": 12}
 _TF32 = 8
 _MASKS = {"none": 0, "top_left": 1, "bottom_right": 2}
-_SOFT_CAP, _SINK, _DROPOUT, _LSE, _BLOCK_SCALE = 1, 2, 4, 8, 16
+_CACHES = {"fp8": 1, "int8": 2}  #: elements of keys and values beside queries of 16 or 32 bits
+_SOFT_CAP, _SINK, _DROPOUT, _LSE, _BLOCK_SCALE, _PAGE_SCALE, _LATENT = 1, 2, 4, 8, 16, 32, 64
 _ELEMENTWISE, _ALIBI = 1, 2
 # In the order of the structure: ten tensors and the stream.
 POINTERS = struct.Struct("@11P")
@@ -65,6 +66,8 @@ class Options(NamedTuple):
     return_lse: bool
     diagonal: int = 0
     tf32: bool = False
+    splits: int = 0
+    latent: bool = False  #: v is a view of k's first elements
 
 
 class Arguments(NamedTuple):
@@ -98,6 +101,8 @@ class Arguments(NamedTuple):
     seqlens_k: Any
     page_indices: Any
     page_indptr: Any
+    splits: Any
+    latent: Any
     out: Any
 
     @property
@@ -110,7 +115,8 @@ class Arguments(NamedTuple):
     @property
     def options(self) -> Options:
         return Options(self.layout, self.causal, self.mask, as_window(self.window), self.scale, self.softcap,
-                       self.dropout_p, self.max_seqlen_q, self.max_seqlen_k, self.return_lse, self.diagonal, self.tf32)  # fmt: skip
+                       self.dropout_p, self.max_seqlen_q, self.max_seqlen_k, self.return_lse, self.diagonal, self.tf32,
+                       self.splits, self.latent)  # fmt: skip
 
 
 class Call:
@@ -247,7 +253,12 @@ def fill(tensors: Tensors, options: Options) -> Filled:
     _set_out(call, tensors.out, out_shape, dims)
     _set_numbers(call, options)
     _set_optional(call, tensors, group)
-    _set_scales(call, tensors)
+    _set_scales(call, tensors, options)
+    if (splits := whole("splits", options.splits)) < 0:
+        raise InvalidArgument(f"splits is {splits}", "a number of pieces, or 0 for a model's")
+    call.splits = splits
+    if options.latent:
+        call.traits |= _LATENT
     lse_shape: tuple[int, ...] = ()
     if flag("return_lse", options.return_lse):
         call.traits |= _LSE
@@ -384,9 +395,14 @@ def _set_shape(call: Attention, tensors: Tensors, dims: Dims, dims_k: Dims, opti
 
 def _set_data_type(call: Attention, tensors: Tensors) -> str:
     data_type = tensors.q.data_type
-    for name in ("k", "v"):
+    if data_type in ("fp32", "fp16", "bf16"):
+        call.cache = _CACHES.get(tensors.k.data_type, 0)
+    if call.cache and tensors.v.data_type != tensors.k.data_type:
+        raise WrongType(f"k is {tensors.k.data_type}, v is {tensors.v.data_type}", "one data type for k and v")
+    for name in () if call.cache else ("k", "v"):
         if (other := getattr(tensors, name).data_type) != data_type:
-            raise WrongType(f"q is {data_type}, {name} is {other}", "one data type for q, k and v")
+            raise WrongType(f"q is {data_type}, {name} is {other}",
+                            "one data type for q, k and v, or k and v of float8 (e4m3) or int8 beside a wider q")  # fmt: skip
     if data_type not in _INPUT_CODES:
         raise WrongType(f"q, k and v are {data_type}", "float32, float16, bfloat16, or float8 (e4m3)")
     out_type = data_type if data_type not in ("fp8", "bf8") else "bf16"
@@ -470,21 +486,45 @@ def _set_optional(call: Attention, tensors: Tensors, group: bool) -> None:
         call.traits |= _SINK
 
 
-def _set_scales(call: Attention, tensors: Tensors) -> None:
+def _set_scales(call: Attention, tensors: Tensors, options: Options) -> None:
+    fp8 = tensors.q.data_type == "fp8"
     for name, heads, seqlen in (("q_scale", "heads_q", "seqlen_q"), ("k_scale", "heads_kv", "seqlen_k"),
                                 ("v_scale", "heads_kv", "seqlen_k")):  # fmt: skip
         if (view := getattr(tensors, name)) is None:
             continue
-        if tensors.q.data_type != "fp8":
+        if not fp8 and (name == "q_scale" or not call.cache):
             raise InvalidArgument(f"{name} is given, and q, k and v are {tensors.q.data_type}",
-                                  "no scales, or float8 (e4m3) tensors")  # fmt: skip
+                                  "no scales, or float8 (e4m3) tensors, or k and v of float8 or int8")  # fmt: skip
+        scale = getattr(call, name)
+        if call.cache and len(view.shape) > 2:
+            _set_page_scale(call, name, view, options.layout)
+            continue
         full: tuple[int, ...] = (call.batch, getattr(call, heads))
         text = f"(batch, {heads})"
         if len(view.shape) > 2:
             full += (-(-getattr(call, seqlen) // _SCALE_BLOCK),)
             text = f"(batch, {heads}, {seqlen} / {_SCALE_BLOCK} rounded up)"
-        scale = getattr(call, name)
         scale.batch, scale.head, *block = broadcast(name, view, text, full)
         if any(block):  # a scale that every block shares does not need a kernel that looks for more
             scale.block = block[0]
             call.traits |= _BLOCK_SCALE
+    if call.traits & _PAGE_SCALE:
+        for name in ("k_scale", "v_scale"):
+            if (view := getattr(tensors, name)) is not None and len(view.shape) <= 2 and math.prod(view.shape) > 1:
+                raise InvalidArgument(f"{name} has the shape {view.shape}, the other scale is one of pages",
+                                      "both by sequence and head, or both by page")  # fmt: skip
+
+
+def _set_page_scale(call: Attention, name: str, view: View, layout: str) -> None:
+    """A scale that lies beside the pages of a cache, a number for each row or page."""
+    if call.page_size == 0:
+        raise InvalidArgument(f"{name} has the shape {view.shape}, and keys do not lie in pages",
+                              "(batch, heads_kv), dimensions of 1 broadcast")  # fmt: skip
+    scale = getattr(call, name)
+    if layout == "bhsd":
+        full, text = (call.num_pages, call.heads_kv, call.page_size), "(pages, heads_kv, page size)"
+        scale.batch, scale.head, scale.block = broadcast(name, view, text, full)
+    else:
+        full, text = (call.num_pages, call.page_size, call.heads_kv), "(pages, page size, heads_kv)"
+        scale.batch, scale.block, scale.head = broadcast(name, view, text, full)
+    call.traits |= _PAGE_SCALE

@@ -60,6 +60,7 @@ class Attention(ctypes.Structure):
         ("options", ctypes.POINTER(ContextOptions)),
         ("page_size", c_int64), ("num_pages", c_int64), ("page_stride", c_int64), ("seqlens_k", c_void_p),
         ("page_numbers", c_void_p), ("page_offsets", c_void_p), ("splits", c_int64),
+        ("cache", c_int64),
     ]  # fmt: skip
 
 

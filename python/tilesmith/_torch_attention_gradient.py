@@ -20,6 +20,10 @@ def check_differentiable(x: Arguments) -> None:
     """Of a call with a tensor that requires a gradient. Errors: Unsupported, what has none."""
     if x.seqlens_k is not None:
         raise _none_of("keys and values in a cache")
+    if x.latent:
+        raise _none_of("latent rows")
+    if TYPES.get(x.q.dtype) not in ("fp8", "bf8") and TYPES.get(x.k.dtype) in ("fp8", "int8"):
+        raise _none_of("keys and values of 8 bits beside a wider q")
     if TYPES.get(x.q.dtype) in ("fp8", "bf8"):
         raise _none_of("float8 tensors")
     if x.out is not None:

@@ -9,7 +9,7 @@ constexpr std::int64_t kAlignment = 16;
 
 }  // namespace
 
-Status check_enum(std::string_view field, std::int32_t value, std::int32_t last, std::string_view type) {
+Status check_enum(std::string_view field, std::int64_t value, std::int64_t last, std::string_view type) {
   if (value < 0 || value > last)
     return fail(ErrorCode::invalid_argument, fmt::format("{} is {}", field, value), fmt::format("a {}", type));
   return {};

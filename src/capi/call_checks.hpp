@@ -10,7 +10,7 @@
 namespace tilesmith::capi {
 
 /// Errors: invalid_argument, a value outside 0 .. last of the enumeration `type`.
-[[nodiscard]] Status check_enum(std::string_view field, std::int32_t value, std::int32_t last, std::string_view type);
+[[nodiscard]] Status check_enum(std::string_view field, std::int64_t value, std::int64_t last, std::string_view type);
 
 /// Errors: invalid_argument, a value that nothing asks for: it would be ignored, and the caller meant something by it.
 [[nodiscard]] Status check_unused(std::string_view field, bool given, std::string_view asks);

@@ -140,6 +140,9 @@ Result<Source> attention_source(const KernelConfig& config, const CpuSpec& spec)
   parameters.instruction = config.algorithm.instruction;
   TS_ASSIGN(parameters.element, element_of(config, input_type(signature.data_type)));
   TS_ASSIGN(parameters.output, element_of(config, output_type(signature.data_type)));
+  parameters.cache = signature.cache == KvElements::fp8    ? ElementType::fp8e4m3
+                     : signature.cache == KvElements::int8 ? ElementType::int8
+                                                           : parameters.element;
   parameters.head_dim_qk = signature.head_dim_qk;
   parameters.head_dim_v = signature.head_dim_v;
   parameters.tile_m = config.algorithm.tile[0];

@@ -24,15 +24,18 @@ struct TensorStrides {
   friend bool operator==(const TensorStrides&, const TensorStrides&) = default;
 };
 
-/// Factors of attention's stored values, one for each block of a sequence's rows. A stride of 0 shares a factor.
+/// Factors of attention's stored values, one for each block of a sequence's rows, or for each row of a page. A stride
+/// of 0 shares a factor.
 struct TensorScale {
   static constexpr std::int64_t kBlockRows = 128;
 
   const float* data = nullptr;  ///< null: 1
   std::int64_t batch = 0, head = 0, block = 0;
+  bool by_page = false;  ///< b is a page and a row one of the page, and each row is a block
 
   [[nodiscard]] double at(std::int64_t b, std::int64_t h, std::int64_t row) const {
-    return data == nullptr ? 1 : static_cast<double>(data[b * batch + h * head + row / kBlockRows * block]);
+    return data == nullptr ? 1
+                           : static_cast<double>(data[b * batch + h * head + row / (by_page ? 1 : kBlockRows) * block]);
   }
 };
 

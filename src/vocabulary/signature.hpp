@@ -32,6 +32,8 @@ struct AttentionSignature {
   bool skip_min_seqlen_q = false;  ///< group mode: sequences shorter than a minimum are skipped
   QuantScale qscale = QuantScale::none;
   bool paged_kv = false;
+  KvElements cache = KvElements::as_queries;  ///< own kernels: elements of keys and values
+  bool latent = false;                        ///< NVIDIA: values are the first elements of the keys
   std::uint16_t page_size = 1;
   KvLayout kv_layout = KvLayout::vectorized;
   KvLookup kv_lookup = KvLookup::sglang;
@@ -61,6 +63,8 @@ struct AttentionSignature {
     visit("skip_min_seqlen_q", self.skip_min_seqlen_q);
     visit("qscale", self.qscale);
     visit("paged_kv", self.paged_kv);
+    visit("cache", self.cache);
+    visit("latent", self.latent);
     visit("page_size", self.page_size);
     visit("kv_layout", self.kv_layout);
     visit("kv_lookup", self.kv_lookup);

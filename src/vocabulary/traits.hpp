@@ -38,6 +38,13 @@ struct EnumTable<AttentionFamily> {
 };
 
 template <>
+struct EnumTable<KvElements> {
+  static constexpr std::string_view kWhat = "cache elements";
+  static constexpr auto kNames = enum_names<KvElements>(
+      {{KvElements::as_queries, "as_queries"}, {KvElements::fp8, "fp8"}, {KvElements::int8, "int8"}});
+};
+
+template <>
 struct EnumTable<SequenceMode> {
   static constexpr std::string_view kWhat = "mode";
   static constexpr auto kNames =

@@ -11,7 +11,7 @@
 #define PIN(name, condition) typedef char pin_##name[(condition) ? 1 : -1]
 PIN(error, sizeof(tilesmith_error) == 32);
 PIN(scale, sizeof(tilesmith_scale) == 32);
-PIN(attention, sizeof(tilesmith_attention) == 592);
+PIN(attention, sizeof(tilesmith_attention) == 600);
 PIN(attention_strides, offsetof(tilesmith_attention, q_strides) == 128);
 PIN(attention_pointers, offsetof(tilesmith_attention, q) == 304);
 PIN(attention_tail, offsetof(tilesmith_attention, offset) == 416);

@@ -229,6 +229,99 @@ def test_append(cache, rng, style, rotary_dim):
         check(got, q, whole, mask="bottom_right")
 
 
+def narrow(x, dtype, scale):
+    """x as elements of 8 bits, and what they stand for; `scale` broadcasts to x."""
+    elements = np.int8 if dtype == "int8" else pytest.importorskip("ml_dtypes").float8_e4m3fn
+    stored = np.rint(x / scale) if dtype == "int8" else x / scale
+    stored = np.nan_to_num(stored).astype(elements)
+    return stored, stored.astype(np.float32) * scale
+
+
+@pytest.mark.parametrize("scales", ["one", "head", "sequence and head", "row", "page"])
+@pytest.mark.parametrize("layout", ["bhsd", "bshd"])
+@pytest.mark.parametrize("dtype", ["float8_e4m3fn", "int8"])
+def test_caches_of_8_bits(cache, rng, dtype, layout, scales):
+    k, v, table, own = cache(16)
+    pages, heads, page_size, _ = k.shape
+    largest = 127 if dtype == "int8" else 448
+    shapes = {"one": (), "head": (heads,), "sequence and head": (len(LENGTHS), heads), "row": (pages, heads, page_size),
+              "page": (pages, heads, 1)}  # fmt: skip
+    given, stored, meant = [], [], []
+    for at, pool in enumerate((k, v)):
+        scale = rng.uniform(1, 2, shapes[scales]).astype(np.float32) / largest
+        whole = np.ones_like(pool)
+        for b, length in enumerate(LENGTHS):
+            for page in table[b, : -(-length // page_size)]:
+                of_page = scale[page] if scales in ("row", "page") else scale[b] if scales == "sequence and head" else scale
+                whole[page] = np.broadcast_to(of_page if scales in ("row", "page") else of_page[..., None], (heads, page_size))[..., None]
+        eight, wide = narrow(pool, dtype, whole)
+        given.append(np.asarray(scale) if scales not in ("row", "page") or layout == "bhsd" else np.ascontiguousarray(scale.swapaxes(1, 2)))
+        stored.append(eight if layout == "bhsd" else np.ascontiguousarray(eight.swapaxes(1, 2)))
+        meant.append(wide)
+    own = [tuple(np.stack([wide[table[b, j // page_size], :, j % page_size] for j in range(length)], 1) if length else own[b][0]
+                 for wide in meant) for b, length in enumerate(LENGTHS)]  # fmt: skip
+    for rows in (2, 40):  # decode and prefill
+        q = rng.uniform(-1, 1, (len(LENGTHS), 4, rows, 64)).astype(np.float32)
+        swap = (lambda x: x) if layout == "bhsd" else (lambda x: np.ascontiguousarray(x.swapaxes(1, 2)))
+        o, lse = tilesmith.attention(swap(q), *stored, block_table=table, seqlens_k=int32(LENGTHS), layout=layout, causal=True,
+                                     k_scale=given[0], v_scale=given[1], return_lse=True)  # fmt: skip
+        check((swap(o), lse), q, own, mask="bottom_right")
+
+
+def test_splits(cache, rng):
+    k, v, table, own = cache(16)
+    q = rng.uniform(-1, 1, (len(LENGTHS), 4, 1, 64)).astype(np.float32)
+    keys = {"block_table": table, "seqlens_k": int32(LENGTHS), "return_lse": True}
+    for splits in (1, 3, 100):
+        check(tilesmith.attention(q, k, v, splits=splits, **keys), q, own)
+    with pytest.raises(ValueError, match="splits is -1"):
+        tilesmith.attention(q, k, v, splits=-1, **keys)
+
+
+def test_caches_that_cannot_be(rng):
+    q = rng.uniform(-1, 1, (1, 2, 1, 32)).astype(np.float32)
+    k = np.ones((3, 2, 8, 32), np.int8)
+    keys = {"block_table": int32([[0, 2]]), "seqlens_k": int32([9])}
+
+    def refused(error, match, v=k, **given):
+        with pytest.raises(error, match=match):
+            tilesmith.attention(q, k, v, **{**keys, **given})
+
+    refused(TypeError, "k is int8, v is fp32", v=k.astype(np.float32))
+    refused(ValueError, "q_scale is given", q_scale=np.ones(1, np.float32))
+    refused(ValueError, r"k_scale has the shape \(3, 2, 9\)", k_scale=np.ones((3, 2, 9), np.float32))
+    refused(ValueError, "the other scale is one of pages", k_scale=np.ones((3, 2, 8), np.float32), v_scale=np.ones((1, 2), np.float32))
+    with pytest.raises(ValueError, match="keys do not lie in pages"):
+        tilesmith.attention(q, k[:1], k[:1], k_scale=np.ones((1, 2, 8), np.float32))
+    with pytest.raises(ValueError, match="k_scale is given"):
+        tilesmith.attention(q, k.astype(np.float32), k.astype(np.float32), k_scale=np.ones(1, np.float32), **keys)
+
+
+@pytest.mark.parametrize("layout", ["bhsd", "bshd"])
+@pytest.mark.parametrize("dtype", ["float32", "int8"])
+def test_latent_attention(cache, rng, layout, dtype):
+    dim, latent, scale = 96, 64, 0.2
+    pool, _, table, own = cache(16, heads=1, dim=dim)
+    rows = pool[:, 0]
+    own = [np.stack([k, k]) for k, _ in own]
+    given = {"seqlens_k": int32(LENGTHS), "block_table": table, "latent": latent, "layout": layout, "scale": scale, "return_lse": True}
+    if dtype == "int8":
+        by = (rng.uniform(1, 2, (*rows.shape[:2], 1)) / 127).astype(np.float32)
+        rows, meant = narrow(rows, dtype, by)
+        own = [np.stack([np.stack([meant[table[b, j // 16], j % 16] for j in range(length)])[None]] * 2) if length else own[b]
+               for b, length in enumerate(LENGTHS)]  # fmt: skip
+        given["k_scale"] = by
+    q = rng.uniform(-1, 1, (len(LENGTHS), 6, 2, dim)).astype(np.float32)
+    swap = (lambda x: x) if layout == "bhsd" else (lambda x: np.ascontiguousarray(x.swapaxes(1, 2)))
+    o, lse = tilesmith.mla_decode(swap(q), rows, **given)
+    assert o.shape == swap(q).shape[:-1] + (latent,)
+    check((swap(o), lse), q, [(k, k[..., :latent]) for k, _ in own], mask="bottom_right", scale=scale)
+    with pytest.raises(ValueError, match=r"latent is 97"):
+        tilesmith.mla_decode(swap(q), rows, **{**given, "latent": 97})
+    with pytest.raises(ValueError, match="cache has the shape"):
+        tilesmith.mla_decode(swap(q), rows[0], **given)
+
+
 def test_append_by_slots(rng):
     k, v = rng.uniform(-1, 1, (2, 2, 6, 16)).astype(np.float16)  # (heads, total, dim)
     k_cache, v_cache = np.zeros((2, 5, 2, 4, 16), np.float16)

@@ -138,10 +138,12 @@ std::string defaults_text() {
 
 // A field with its default is left out of keys, so its name and default are part of their format.
 TEST(KernelConfig, DefaultsArePartOfTheKeys) {
-  EXPECT_EQ(defaults_text<AttentionSignature>(),
-            "family=fwd data_type=fp16 mode=batch v_layout=r head_dim_qk=128 head_dim_v=128 mask=no bias=no lse=0 "
-            "dropout=0 soft_cap=0 sink=0 negative_scale=0 unaligned=0 skip_min_seqlen_q=0 qscale=no paged_kv=0 "
-            "page_size=1 kv_layout=vectorized kv_lookup=sglang rope=none deterministic=0 dbias=0 dropout_variant=unset")
+  EXPECT_EQ(
+      defaults_text<AttentionSignature>(),
+      "family=fwd data_type=fp16 mode=batch v_layout=r head_dim_qk=128 head_dim_v=128 mask=no bias=no lse=0 "
+      "dropout=0 soft_cap=0 sink=0 negative_scale=0 unaligned=0 skip_min_seqlen_q=0 qscale=no paged_kv=0 "
+      "cache=as_queries latent=0 page_size=1 kv_layout=vectorized kv_lookup=sglang rope=none deterministic=0 dbias=0 "
+      "dropout_variant=unset")
       << kKeysAreOrphaned;
   EXPECT_EQ(defaults_text<GemmSignature>(),
             "family=standard a=fp16 b=fp16 c=fp16 accumulator=fp32 aux=fp16 bias=fp16 scale=fp16 zero_points=0 "

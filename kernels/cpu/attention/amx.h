@@ -32,7 +32,7 @@ long long pack_tasks(const void* args_pointer) {
 inline void pack_keys(const Rows& from, int count, char* to) {
   for (int j = 0; j < 32; ++j) {
     for (int c = 0; c < 32 * kDepthQk; c += 8) {
-      const Shorts x = j < count && c < kHeadDimQk ? load_shorts(from[j] + c) : Shorts{};
+      const Shorts x = j < count && c < kHeadDimQk ? load_shorts<kCache>(from[j] + c) : Shorts{};
       *reinterpret_cast<LooseShorts*>(to + (j / 16 * kDepthQk + c / 32) * kTileBytes + j % 16 * kTileRow + c % 32 * 2) =
           x;
     }
@@ -70,11 +70,12 @@ void run_pack(const void* args_pointer, long long task, void* scratch) {
   }
 }
 
-TS_INLINE void prepare_block(const TsAttentionArgs& args, const QueryBlock& q, const BlockOfKeys& block, long long,
+TS_INLINE void prepare_block(const TsAttentionArgs& args, const QueryBlock& q, const BlockOfKeys& block, long long low,
                              Scratch& w) {
   const char* base = packed(args, q.batch, q.head_kv);
   w.packed_keys = base + block.first / 32 * kKeyGroupBytes;
   w.packed_values = base + key_groups(args) * kKeyGroupBytes + block.first / 32 * kValueGroupBytes;
+  load_scales(args, q.sequence, q.batch, q.head_kv, block.first, low, block.count, w.scales);
 }
 
 // One strip times 32 keys, into the score rows.
@@ -102,7 +103,7 @@ TS_INLINE void reduce_group(const Scaling& scaling, const BlockOfKeys& block, Sc
     for (int v = 0; v < kVectors; ++v) {
       float* s = &w.s[r][v * kLanes];
       const Vec x = logit<kMasked>(scaling, w, strip * kStrip + v * kLanes, block.first + r, r, load(s));
-      if constexpr (kMasked || kTransformed) store(s, x);
+      if constexpr (kMasked || kTransformed || kScaled) store(s, x);
       top[v] = larger(x, top[v]);
     }
   }

@@ -17,6 +17,7 @@ struct alignas(64) Scratch {
   float m[kMaxRows], l[kMaxRows];
   Vec partial[kMaxRows][kLanes];
   Places<kTileN> places;
+  KeyScales<kTileN> scales;
 };
 
 struct RowGroup {
@@ -75,16 +76,18 @@ typedef unsigned short LaneShorts __attribute__((vector_size(2 * kLanes), aligne
 
 // kLanes elements of a row as floats; the upper half is zero where the row ends after eight.
 template <int kColumns>
-TS_INLINE Vec load_elements(const Stored* row, int chunk) {
-  const Stored* from = row + chunk * kLanes;
+TS_INLINE Vec load_elements(const Cached* row, int chunk) {
+  const Cached* from = row + chunk * kLanes;
   if constexpr (kColumns % kLanes != 0) {
     if (chunk == kColumns / kLanes) {
       alignas(64) float tail[kLanes] = {};
-      store_words(tail, load_chunk(from));
+      store_words(tail, load_floats<kCache, 8>(from));
       return load(tail);
     }
   }
-  if constexpr (kElement == Element::fp32) {
+  if constexpr (kScaled) {
+    return load_floats<kCache, kLanes>(from);
+  } else if constexpr (kElement == Element::fp32) {
     return *reinterpret_cast<const LooseVec*>(from);
   } else if constexpr (kElement == Element::bf16) {
     return (Vec)(__builtin_convertvector(*reinterpret_cast<const LaneShorts*>(from), UVec) << 16);
@@ -98,7 +101,8 @@ TS_INLINE Vec load_elements(const Stored* row, int chunk) {
 }
 
 // kLanes words of a key.
-TS_INLINE Vec load_key(const Stored* row, int chunk) {
+TS_INLINE Vec load_key(const Cached* row, int chunk) {
+  static_assert(kPack == 1 || !kScaled, "elements of 8 bits become floats");
   if constexpr (kPack == 1) {
     return load_elements<kHeadDimQk>(row, chunk);
   } else {
@@ -173,9 +177,9 @@ TS_INLINE Vec decode_logit(const TsAttentionArgs& args, const RowGroup& g, const
 constexpr int kRowsAhead = 16;
 
 template <int kColumns>
-TS_INLINE void prefetch_row(const Stored* row) {
+TS_INLINE void prefetch_row(const Cached* row) {
   const char* from = reinterpret_cast<const char*>(row);
-  for (int byte = 0; byte < kColumns * (int)sizeof(Stored); byte += 64) __builtin_prefetch(from + byte, 0, 2);
+  for (int byte = 0; byte < kColumns * (int)sizeof(Cached); byte += 64) __builtin_prefetch(from + byte, 0, 2);
 }
 
 // Scores of `count` keys with kRows queries, kLanes keys at a time; logits go to w.s. The processor does not see rows
@@ -186,7 +190,7 @@ inline void decode_scores(const TsAttentionArgs& args, const RowGroup& g, const 
   constexpr int kKeys = kAccumulators / kRows >= 4 ? 4 : kAccumulators / kRows >= 2 ? 2 : 1;
   for (int j0 = 0; j0 < count; j0 += kLanes) {
     for (int j = 0; j < kLanes; j += kKeys) {
-      const Stored* row[kKeys];
+      const Cached* row[kKeys];
       Vec sum[kKeys][kRows];
 #pragma GCC unroll 4
       for (int i = 0; i < kKeys; ++i) {
@@ -215,8 +219,11 @@ inline void decode_scores(const TsAttentionArgs& args, const RowGroup& g, const 
         for (int i = 0; i < kKeys; ++i) w.partial[r][j + i] = sum[i][r];
       }
     }
-    for (int r = 0; r < kRows; ++r)
-      store(&w.s[r][j0], decode_logit(args, g, scaling, r, key + j0, count - j0, lane_sums(w.partial[r])));
+    for (int r = 0; r < kRows; ++r) {
+      Vec x = lane_sums(w.partial[r]);
+      if constexpr (kScaled) x = x * load(&w.scales.keys[j0]);
+      store(&w.s[r][j0], decode_logit(args, g, scaling, r, key + j0, count - j0, x));
+    }
   }
 }
 
@@ -237,7 +244,7 @@ inline void decode_softmax(const TsAttentionArgs& args, const RowGroup& g, long 
   for (int j = 0; j < count; j += kLanes) {
     const Vec p = exp2<kExp2Degree>((load(&w.s[r][j]) - anchor) * kUnit);
     sum = sum + p;
-    store(&w.s[r][j], p);
+    store(&w.s[r][j], kScaled ? p * load(&w.scales.values[kScaled ? j : 0]) : p);
   }
   w.l[r] += sum_of(sum);
   if constexpr (kDropout) {
@@ -265,7 +272,7 @@ inline void decode_values(const Rows& values, int count, int first_chunk, Scratc
     Vec p[kRows];
 #pragma GCC unroll 8
     for (int r = 0; r < kRows; ++r) p[r] = splat(w.s[r][j]);
-    const Stored* row = values[j];
+    const Cached* row = values[j];
 #pragma GCC unroll 16
     for (int c = 0; c < kCount; ++c) {
       const Vec x = load_elements<kHeadDimV>(row, first_chunk + c);
@@ -293,6 +300,7 @@ inline void decode_piece(const TsAttentionArgs& args, const RowGroup& g, long lo
   for (long long key = first; key <= last; key += kTileN) {
     const int count = (int)min_of(kTileN, last + 1 - key);
     const KeyRows rows = key_rows(args, g.sequence, g.batch, g.head_kv, key, g.low, count, w.places);
+    load_scales(args, g.sequence, g.batch, g.head_kv, key, g.low, count, w.scales);
     decode_scores<kRows>(args, g, scaling, rows, key, count, w);
     for (int r = 0; r < kRows; ++r) decode_softmax(args, g, key, count, r, w);
     for (int c = 0; c < kChunksV; c += kCount) decode_values<kRows, kCount>(rows.values, count, c, w);
@@ -308,9 +316,9 @@ inline void load_queries(const TsAttentionArgs& args, const RowGroup& g, const S
     w.m[r] = -kInfinity;
     w.l[r] = 0;
     if (r >= g.rows) continue;
-    row_to_words<kHeadDimQk>(queries + offset_of(args.q_strides, g.batch, g.head[r], g.sequence.first_query) +
-                                 g.query[r] * args.q_strides.row,
-                             w.q[r]);
+    row_to_words<kHeadDimQk, kElement>(queries + offset_of(args.q_strides, g.batch, g.head[r], g.sequence.first_query) +
+                                           g.query[r] * args.q_strides.row,
+                                       w.q[r]);
     apply_sign(scaling, w.q[r]);
   }
 }

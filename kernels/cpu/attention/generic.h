@@ -88,15 +88,19 @@ TS_INLINE long long offset_of(const TsAttentionArgs& args, const TsStrides& stri
          row * strides.row;
 }
 
+// The page that key j of a tile's sequence is in.
+TS_INLINE long long page_of_key(const TsAttentionArgs& args, const Tile& t, long long j) {
+  const TsPagedKeys& paged = args.paged;
+  if (paged.numbers == nullptr) return t.batch;
+  return paged
+      .numbers[(paged.offsets != nullptr ? paged.offsets[t.batch] : t.batch * paged.stride) + j / paged.page_size];
+}
+
 // Where key j of a tile's sequence begins in k or v.
 TS_INLINE long long offset_of_key(const TsAttentionArgs& args, const TsStrides& strides, const Tile& t, long long j) {
-  const TsPagedKeys& paged = args.paged;
-  if (paged.page_size == 0) return offset_of(args, strides, t.batch, t.head_kv, t.first_key, j);
-  long long page = t.batch;
-  if (paged.numbers != nullptr)
-    page = paged.numbers[(paged.offsets != nullptr ? paged.offsets[t.batch] : t.batch * paged.stride) +
-                         j / paged.page_size];
-  return page * strides.batch + t.head_kv * strides.head + j % paged.page_size * strides.row;
+  const long long size = args.paged.page_size;
+  if (size == 0) return offset_of(args, strides, t.batch, t.head_kv, t.first_key, j);
+  return page_of_key(args, t, j) * strides.batch + t.head_kv * strides.head + j % size * strides.row;
 }
 
 TS_INLINE float scale_at(const TsAttentionScale& scale, long long batch, long long head, long long row) {
@@ -104,18 +108,34 @@ TS_INLINE float scale_at(const TsAttentionScale& scale, long long batch, long lo
                                : scale.data[batch * scale.batch + head * scale.head + row / kScaleBlock * scale.block];
 }
 
+TS_INLINE float scale_of_key(const TsAttentionArgs& args, const TsAttentionScale& scale, const Tile& t, long long j) {
+  if (scale.data == nullptr || !args.page_scale) return scale_at(scale, t.batch, t.head_kv, j);
+  return scale
+      .data[page_of_key(args, t, j) * scale.batch + t.head_kv * scale.head + j % args.paged.page_size * scale.block];
+}
+
+// Row j of k or v, whose elements may be others than those of q.
+inline void read_key(const TsAttentionArgs& args, const void* tensor, const TsStrides& strides,
+                     const TsAttentionScale& scale, const Tile& t, long long j, long long count, float* to) {
+  const long long offset = offset_of_key(args, strides, t, j);
+  const float by = scale_of_key(args, scale, t, j);
+  if (args.cache == TS_CACHE_FP8) {
+    read_row<Element::fp8e4m3>(static_cast<const unsigned char*>(tensor) + offset, count, by, to);
+  } else if (args.cache == TS_CACHE_INT8) {
+    read_row<Element::int8>(static_cast<const signed char*>(tensor) + offset, count, by, to);
+  } else {
+    read_row(static_cast<const Stored*>(tensor) + offset, count, by, to);
+  }
+}
+
 // Keys and values `key` .. `key + count - 1`, and zeros up to the block's end and before `first`: no query sees what
 // is there, and pages before it may be gone.
 inline void load_block(const TsAttentionArgs& args, const Tile& t, const Sizes& size, long long key, long long first,
                        int count, Scratch& w) {
-  const Stored* k = static_cast<const Stored*>(args.k);
-  const Stored* v = static_cast<const Stored*>(args.v);
   for (int j = 0; j < kTileN; ++j) {
     if (j < count && key + j >= first) {
-      read_row(k + offset_of_key(args, args.k_strides, t, key + j), args.head_dim_qk,
-               scale_at(args.k_scale, t.batch, t.head_kv, key + j), w.k + j * size.qk);
-      read_row(v + offset_of_key(args, args.v_strides, t, key + j), args.head_dim_v,
-               scale_at(args.v_scale, t.batch, t.head_kv, key + j), w.v + j * size.v);
+      read_key(args, args.k, args.k_strides, args.k_scale, t, key + j, args.head_dim_qk, w.k + j * size.qk);
+      read_key(args, args.v, args.v_strides, args.v_scale, t, key + j, args.head_dim_v, w.v + j * size.v);
     } else {
       for (long long c = 0; c < size.qk; ++c) w.k[j * size.qk + c] = 0;
       for (long long c = 0; c < size.v; ++c) w.v[j * size.v + c] = 0;

@@ -47,6 +47,7 @@ struct alignas(64) Scratch {
   const char *packed_keys, *packed_values;  // AMX: the block in the workspace
   QueryRows rows;
   Places<kTileN> places;
+  KeyScales<kKeyRows> scales;
 };
 
 TS_INLINE bool packs_heads(const TsAttentionArgs& args) {
@@ -137,10 +138,10 @@ inline void pack_queries(const TsAttentionArgs& args, const QueryBlock& q, const
         continue;
       }
       zero_words(row + kWordsQk, kStride - kWordsQk);
-      row_to_words<kHeadDimQk>(base +
-                                   offset_of(args.q_strides, q.batch, w.rows.head[lane0 + r], q.sequence.first_query) +
-                                   w.rows.query[lane0 + r] * args.q_strides.row,
-                               row);
+      row_to_words<kHeadDimQk, kElement>(
+          base + offset_of(args.q_strides, q.batch, w.rows.head[lane0 + r], q.sequence.first_query) +
+              w.rows.query[lane0 + r] * args.q_strides.row,
+          row);
       apply_sign(scaling, row);
     }
     for (int c0 = 0; c0 < kWordsQk; c0 += kLanes) {

@@ -8,13 +8,14 @@ TS_INLINE long long whole_vectors(long long count) {
 }
 
 // A row as floats times `scale`, and zeros up to a whole vector.
-inline void read_row(const Stored* from, long long count, float scale, float* to) {
+template <Element kType = kElement>
+inline void read_row(const typename StoredAs<kType>::Type* from, long long count, float scale, float* to) {
   long long c = 0;
-  for (; c + kLanes <= count; c += kLanes) store(to + c, load_floats<kElement, kLanes>(from + c) * scale);
+  for (; c + kLanes <= count; c += kLanes) store(to + c, load_floats<kType, kLanes>(from + c) * scale);
   if (c == count) return;
-  Stored rest[kLanes] = {};
+  typename StoredAs<kType>::Type rest[kLanes] = {};
   for (long long i = c; i < count; ++i) rest[i - c] = from[i];
-  store(to + c, load_floats<kElement, kLanes>(rest) * scale);
+  store(to + c, load_floats<kType, kLanes>(rest) * scale);
 }
 
 inline void write_row(const float* from, long long count, Output* to) {

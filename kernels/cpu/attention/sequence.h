@@ -58,15 +58,15 @@ TS_INLINE Visible visible_keys(const TsAttentionArgs& args, const Sequence& s, l
 // Where the rows of a block of keys, or of values, lie: one behind the other, or in pages.
 template <bool kInPages>
 struct RowsOf {
-  const Stored* first;
+  const Cached* first;
   long long stride;
-  TS_INLINE const Stored* operator[](long long j) const { return first + j * stride; }
+  TS_INLINE const Cached* operator[](long long j) const { return first + j * stride; }
 };
 template <>
 struct RowsOf<true> {
-  const Stored* tensor;
+  const Cached* tensor;
   const long long* places;  // in elements
-  TS_INLINE const Stored* operator[](long long j) const { return tensor + places[j]; }
+  TS_INLINE const Cached* operator[](long long j) const { return tensor + places[j]; }
 };
 template <bool kInPages>
 struct KeyRowsOf {
@@ -74,6 +74,11 @@ struct KeyRowsOf {
 };
 using Rows = RowsOf<kPaged>;
 using KeyRows = KeyRowsOf<kPaged>;
+
+// The number of the page that key j of a sequence is in.
+TS_INLINE long long page_of_key(const TsAttentionArgs& args, const Sequence& s, long long batch, long long j) {
+  return s.pages != nullptr ? s.pages[j / args.paged.page_size] : batch;
+}
 
 // Memory for the places of a block's rows.
 template <int kMost>
@@ -87,14 +92,14 @@ template <int kMost, bool kInPages = kPaged>
 TS_INLINE KeyRowsOf<kInPages> key_rows(const TsAttentionArgs& args, const Sequence& s, long long batch,
                                        long long head_kv, long long first, long long low, int count,
                                        Places<kMost>& places) {
-  const Stored* k = static_cast<const Stored*>(args.k);
-  const Stored* v = static_cast<const Stored*>(args.v);
+  const Cached* k = static_cast<const Cached*>(args.k);
+  const Cached* v = static_cast<const Cached*>(args.v);
   if constexpr (kInPages) {
     const long long size = args.paged.page_size;
     const int skipped = (int)max_of(0, low - first);
     long long page = (first + skipped) / size, row = (first + skipped) % size;
     for (int j = skipped; j < count; ++page, row = 0) {
-      const long long number = s.pages != nullptr ? s.pages[page] : batch;
+      const long long number = page_of_key(args, s, batch, page * size);
       const long long key = number * args.k_strides.batch + head_kv * args.k_strides.head;
       const long long value = number * args.v_strides.batch + head_kv * args.v_strides.head;
       for (; j < count && row < size; ++j, ++row) {
@@ -111,6 +116,34 @@ TS_INLINE KeyRowsOf<kInPages> key_rows(const TsAttentionArgs& args, const Sequen
     return {
         {k + offset_of(args.k_strides, batch, head_kv, s.first_key) + first * args.k_strides.row, args.k_strides.row},
         {v + offset_of(args.v_strides, batch, head_kv, s.first_key) + first * args.v_strides.row, args.v_strides.row}};
+  }
+}
+
+// What a block's dot products and weights are multiplied by, for keys and values of 8 bits: so their elements need no
+// more than a conversion.
+constexpr bool kScaled = kCache != kElement;
+template <int kMost>
+struct KeyScales {
+  float keys[kScaled ? kMost : 1], values[kScaled ? kMost : 1];
+};
+
+// The scales of keys first .. first + count - 1; 1 where no query sees a key.
+template <int kMost>
+TS_INLINE void load_scales(const TsAttentionArgs& args, const Sequence& s, long long batch, long long head_kv,
+                           long long first, long long low, int count, KeyScales<kMost>& scales) {
+  if constexpr (kScaled) {
+    const auto load = [&](const TsAttentionScale& scale, float* to) {
+      const bool one = scale.data == nullptr || !args.page_scale;
+      const float shared = one && scale.data != nullptr ? scale.data[batch * scale.batch + head_kv * scale.head] : 1.0f;
+      for (int j = 0; j < kMost; ++j) to[j] = shared;
+      if (one) return;
+      const long long size = args.paged.page_size;
+      for (int j = (int)max_of(0, low - first); j < count; ++j)
+        to[j] = scale.data[page_of_key(args, s, batch, first + j) * scale.batch + head_kv * scale.head +
+                           (first + j) % size * scale.block];
+    };
+    load(args.k_scale, scales.keys);
+    load(args.v_scale, scales.values);
   }
 }
 

@@ -9,6 +9,7 @@ struct BlockOfKeys {
 // A dot product becomes a logit; `lane` is the first lane of the vector within the query block.
 template <bool kMasked>
 TS_INLINE Vec logit(const Scaling& scaling, const Scratch& w, int lane, long long key, int row, Vec x) {
+  if constexpr (kScaled) x = x * w.scales.keys[row];
   if constexpr (kSoftCap) {
     x = tanh(x * scaling.dot) * scaling.capped;
   } else if constexpr (kTransformed) {
@@ -93,6 +94,7 @@ inline void exponentiate(const TsAttentionArgs& args, const QueryBlock& q, const
       for (int r = 0; r < kStep; ++r) {
         p[r] = exp2<kExp2Degree>(load(&w.s[r0 + r][v * kLanes]) * scaling.exponent - shift[v]);
         sum[v] = sum[v] + p[r];
+        if constexpr (kScaled) p[r] = p[r] * w.scales.values[r0 + r];
       }
       if constexpr (kDropout) {
         const IVec query = load(&w.rows.query[lane0 + v * kLanes]);

@@ -4,7 +4,7 @@
 inline void stage_keys(const Rows& from, int first, int last, int count, float* to, int to_stride) {
   for (int j = 0; j < count; ++j) {
     if (j >= first && j < last) {
-      row_to_words<kHeadDimQk>(from[j], to + j * to_stride);
+      row_to_words<kHeadDimQk, kCache>(from[j], to + j * to_stride);
     } else {
       zero_words(to + j * to_stride, kWordsQk);
     }
@@ -15,11 +15,11 @@ inline void stage_keys(const Rows& from, int first, int last, int count, float* 
 inline void stage_values(const Rows& from, int first, int last, int count, float* to, int to_stride) {
   for (int j = 0; j < count; j += kPack) {
     float* row = to + j / kPack * to_stride;
-    const Stored* even = j >= first && j < last ? from[j] : kZeroRow;
+    const Cached* even = j >= first && j < last ? from[j] : kZeroRow;
     if constexpr (kPack == 1) {
-      row_to_words<kHeadDimV>(even, row);
+      row_to_words<kHeadDimV, kCache>(even, row);
     } else {
-      const Stored* odd = j + 1 >= first && j + 1 < last ? from[j + 1] : kZeroRow;
+      const Cached* odd = j + 1 >= first && j + 1 < last ? from[j + 1] : kZeroRow;
       rows_to_pairs<kHeadDimV>(even, odd, row);
     }
   }
@@ -33,6 +33,7 @@ inline void prepare_block(const TsAttentionArgs& args, const QueryBlock& q, cons
   const int first = (int)max_of(0, low - block.first);
   stage_keys(rows.keys, first, block.count, round_up(block.count, kRows), w.k, kKeyStride);
   stage_values(rows.values, first, block.count, round_up(block.count, kPack), w.v, kValueStride);
+  load_scales(args, q.sequence, q.batch, q.head_kv, block.first, low, block.count, w.scales);
 }
 
 // Scores of one strip against the staged keys, with the block's maxima taken while the scores are still in registers.

@@ -29,8 +29,8 @@ static_assert(TILESMITH_BIAS_NONE == static_cast<int>(BiasKind::none));
 static_assert(TILESMITH_BIAS_ELEMENTWISE == static_cast<int>(BiasKind::elementwise));
 static_assert(TILESMITH_BIAS_ALIBI == static_cast<int>(BiasKind::alibi));
 
-constexpr std::uint32_t kTraits =
-    TILESMITH_SOFT_CAP | TILESMITH_SINK | TILESMITH_DROPOUT | TILESMITH_LSE | TILESMITH_BLOCK_SCALE;
+constexpr std::uint32_t kTraits = TILESMITH_SOFT_CAP | TILESMITH_SINK | TILESMITH_DROPOUT | TILESMITH_LSE |
+                                  TILESMITH_BLOCK_SCALE | TILESMITH_PAGE_SCALE | TILESMITH_LATENT;
 
 Status check_data_type(std::int32_t value) {
   for (const std::int32_t known : {TILESMITH_FP32, TILESMITH_FP16, TILESMITH_BF16, TILESMITH_FP8, TILESMITH_BF8,
@@ -44,14 +44,18 @@ struct NamedScale {
   const tilesmith_scale& scale;
 };
 
-Status check_scales(const tilesmith_attention& call, bool by_block) {
+Status check_scales(const tilesmith_attention& call) {
   const bool fp8 = input_type(static_cast<DataType>(call.data_type)) == DataType::fp8;
+  const bool cached = call.cache != TILESMITH_KV_AS_QUERIES;
+  const bool strided = (call.traits & (TILESMITH_BLOCK_SCALE | TILESMITH_PAGE_SCALE)) != 0;
+  if (!fp8) TS_TRY(check_unused("q_scale", call.q_scale.data != nullptr, "use an fp8 data_type"));
+  for (const auto& [name, scale] : {NamedScale{"k_scale", call.k_scale}, {"v_scale", call.v_scale}})
+    if (!fp8 && !cached)
+      TS_TRY(check_unused(name, scale.data != nullptr, "use an fp8 data_type, or a cache of 8 bits"));
   for (const auto& [name, scale] :
-       {NamedScale{"q_scale", call.q_scale}, {"k_scale", call.k_scale}, {"v_scale", call.v_scale}}) {
-    if (!fp8) TS_TRY(check_unused(name, scale.data != nullptr, "use an fp8 data_type"));
-    if (!by_block && scale.block != 0)
-      TS_TRY(check_unused(fmt::format("{}.block", name), true, "set TILESMITH_BLOCK_SCALE"));
-  }
+       {NamedScale{"q_scale", call.q_scale}, {"k_scale", call.k_scale}, {"v_scale", call.v_scale}})
+    if (!strided && scale.block != 0)
+      TS_TRY(check_unused(fmt::format("{}.block", name), true, "set TILESMITH_BLOCK_SCALE or TILESMITH_PAGE_SCALE"));
   return {};
 }
 
@@ -73,7 +77,7 @@ Result<const tilesmith_attention*> whole_call(const tilesmith_attention* call, t
   return read_struct("tilesmith_attention", call,
                      {offsetof(tilesmith_attention, q_scale), offsetof(tilesmith_attention, diagonal),
                       offsetof(tilesmith_attention, options), offsetof(tilesmith_attention, page_size),
-                      offsetof(tilesmith_attention, splits)},
+                      offsetof(tilesmith_attention, splits), offsetof(tilesmith_attention, cache)},
                      room);
 }
 
@@ -133,7 +137,9 @@ Result<AttentionProblem> problem_of(const tilesmith_attention& call, Device devi
   TS_TRY(check_unused("seqlens_k", !paged && call.seqlens_k != nullptr, "set page_size"));
   TS_TRY(check_unused("page_numbers", !paged && call.page_numbers != nullptr, "set page_size"));
   TS_TRY(check_unused("page_offsets", !paged && call.page_offsets != nullptr, "set page_size"));
-  TS_TRY(check_scales(call, has(TILESMITH_BLOCK_SCALE)));
+  TS_TRY(check_enum("cache", call.cache, TILESMITH_KV_INT8, "tilesmith_kv_elements"));
+  TS_TRY(check_scales(call));
+  TS_TRY(check_unused("v_scale", has(TILESMITH_LATENT) && call.v_scale.data != nullptr, "k_scale holds for both"));
 
   AttentionProblem problem{.data_type = static_cast<DataType>(call.data_type),
                            .mode = static_cast<SequenceMode>(call.mode),
@@ -154,14 +160,18 @@ Result<AttentionProblem> problem_of(const tilesmith_attention& call, Device devi
                            .dropout = has(TILESMITH_DROPOUT),
                            .lse = has(TILESMITH_LSE),
                            .block_scale = has(TILESMITH_BLOCK_SCALE),
+                           .cache = static_cast<KvElements>(call.cache),
+                           .page_scale = has(TILESMITH_PAGE_SCALE),
+                           .latent = has(TILESMITH_LATENT),
                            .page_size = call.page_size,
                            .splits = call.splits};
   if (is_gpu(device.kind)) {  // the CPU does not ask: one plan serves either way
     const int in = bits_of(problem.data_type), out = bits_of(output_type(problem.data_type));
+    const int cached = problem.cache == KvElements::as_queries ? in : 8;
     problem.negative_scale = call.scale < 0;
     problem.unaligned =
-        tensor_is_unaligned(call.q, call.q_strides, in) || tensor_is_unaligned(call.k, call.k_strides, in) ||
-        tensor_is_unaligned(call.v, call.v_strides, in) || tensor_is_unaligned(call.o, call.o_strides, out);
+        tensor_is_unaligned(call.q, call.q_strides, in) || tensor_is_unaligned(call.k, call.k_strides, cached) ||
+        tensor_is_unaligned(call.v, call.v_strides, cached) || tensor_is_unaligned(call.o, call.o_strides, out);
     const tilesmith_bias_strides& b = call.bias_strides;
     problem.unaligned_bias =
         elementwise && (tensor_is_unaligned(call.bias, {b.batch, b.head, b.row}, bits_of(DataType::fp32)) ||

@@ -11,7 +11,7 @@
 namespace tilesmith::capi {
 
 /// The caller's structure, checked, with every field the library knows. `room` takes the copy of a call from a program
-/// of before the scales, the diagonal, the options, the pages, or the splits were added.
+/// of before the scales, the diagonal, the options, the pages, the splits, or the cache were added.
 [[nodiscard]] Result<const tilesmith_attention*> whole_call(const tilesmith_attention* call, tilesmith_attention& room);
 
 /// Errors: invalid_argument, a number that is no value of its enumeration, or a field set that no trait asks for.

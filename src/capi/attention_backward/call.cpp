@@ -22,6 +22,11 @@ Result<const tilesmith_attention*> forward_call(const tilesmith_attention_gradie
     return fail(ErrorCode::unsupported,
                 fmt::format("page_size is {}, and keys in pages have no gradient", forward->page_size),
                 "keys and values that are dense tensors");
+  if (forward->cache != TILESMITH_KV_AS_QUERIES || (forward->traits & TILESMITH_LATENT) != 0)
+    return fail(ErrorCode::unsupported,
+                fmt::format("cache is {}, traits is {:#x}: keys of 8 bits and latent keys have no gradient",
+                            forward->cache, forward->traits),
+                "keys and values of q's type, in tensors of their own");
   return forward;
 }
 

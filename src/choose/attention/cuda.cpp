@@ -103,7 +103,11 @@ AttentionSignature cuda_signature_of(const AttentionProblem& p) {
   s.negative_scale = p.negative_scale;
   // A kernel that copies rows 16 bytes at a time would copy what lies behind other rows.
   const int bits = bits_of(s.data_type);
-  s.unaligned = p.unaligned || p.head_dim_qk * bits % 128 != 0 || p.head_dim_v * bits % 128 != 0;
+  const std::int64_t cached = 8 * cache_bytes(p);
+  s.unaligned = p.unaligned || p.head_dim_qk * bits % 128 != 0 || p.head_dim_v * bits % 128 != 0 ||
+                p.head_dim_qk * cached % 128 != 0 || p.head_dim_v * cached % 128 != 0;
+  s.latent = p.latent;
+  if (p.page_scale) s.qscale = QuantScale::kv_blockscale;
   if (input_type(p.data_type) == DataType::fp8)
     s.qscale = p.block_scale ? QuantScale::blockscale : QuantScale::pertensor;
   return cuda_attention_signature(s);

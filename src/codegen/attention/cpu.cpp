@@ -22,9 +22,12 @@ Status check(const CpuAttentionParameters& p) {
     return holds(p.instruction == Instruction::fma_f32 && p.tile_m > 0 && p.tile_n > 0 && p.tile_n % 32 == 0,
                  "the instruction is fma_f32 and tile_n whole pairs of vectors");
   for (const int dim : {p.head_dim_qk, p.head_dim_v})
-    TS_TRY(holds(dim >= 8 && dim <= 256 && dim % 8 == 0, "head dims are multiples of 8 from 8 to 256"));
+    TS_TRY(holds(dim >= 8 && dim <= 576 && dim % 8 == 0, "head dims are multiples of 8 from 8 to 576"));
   TS_TRY(holds(p.element == ElementType::fp32 || p.element == ElementType::bf16 || p.element == ElementType::fp16,
                "elements are fp32, bf16 or fp16"));
+  const bool scaled = p.cache != p.element;
+  TS_TRY(holds(!scaled || p.cache == ElementType::fp8e4m3 || p.cache == ElementType::int8,
+               "keys and values have the queries' elements, fp8e4m3 or int8"));
   TS_TRY(holds(decode || p.pipeline == Pipeline::flash, "the pipeline is flash or decode"));
   TS_TRY(holds(p.instruction == Instruction::fma_f32 ||
                    (p.element == ElementType::bf16 && (p.instruction == Instruction::dpbf16 || tiles)),
@@ -35,7 +38,9 @@ Status check(const CpuAttentionParameters& p) {
   TS_TRY(holds(!(p.bias && p.alibi), "there is one kind of bias"));
   const int key_step = tiles ? 32 : 16;
   TS_TRY(holds(p.tile_n >= key_step && p.tile_n % key_step == 0, "tile_n is whole groups of keys"));
-  if (decode) return holds(p.tile_m == 1 && !tiles, "decode has tile_m 1 and no matrix tiles");
+  if (decode)
+    return holds(p.tile_m == 1 && !tiles && (!scaled || p.instruction == Instruction::fma_f32),
+                 "decode has tile_m 1 and no matrix tiles, and multiplies elements of 8 bits as fma_f32");
   const int query_step = tiles ? 32 : cpu_lanes(p.level);
   return holds(p.tile_m >= query_step && p.tile_m % query_step == 0, "tile_m is whole vectors of queries");
 }
@@ -56,6 +61,7 @@ CpuConstants constants_of(const CpuAttentionParameters& p) {
     constants.integer("kTileN", p.tile_n);
     return constants;
   }
+  constants.choice("Element", "kCache", to_string(p.cache));
   constants.integer("kHeadDimQk", p.head_dim_qk);
   constants.integer("kHeadDimV", p.head_dim_v);
   constants.integer("kTileM", p.tile_m);

@@ -19,7 +19,8 @@ struct CpuAttentionParameters {
   Instruction instruction = Instruction::fma_f32;  ///< fma_f32, dpbf16 or amx_bf16
   ElementType element = ElementType::fp32;         ///< fp32, bf16 or fp16, of q, k, v and o; generic: also fp8e4m3
   ElementType output = ElementType::fp32;          ///< generic: of o
-  int head_dim_qk = 64;                            ///< 8..256, a multiple of 8
+  ElementType cache = ElementType::fp32;           ///< of k and v: as `element`, or fp8e4m3 or int8; not of generic
+  int head_dim_qk = 64;                            ///< 8..576, a multiple of 8
   int head_dim_v = 64;
   int tile_m = 96;    ///< flash: query rows of a task, a multiple of the lanes. decode: 1, rows are grouped at run time
   int tile_n = 64;    ///< keys of a block, a multiple of 16 (AMX: 32)

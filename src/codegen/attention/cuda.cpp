@@ -81,6 +81,9 @@ Result<Source> cuda_attention_source(const KernelConfig& config) {
   } else if (config.algorithm.pipeline == Pipeline::decode) {
     add_decode(table, config.algorithm, facts);
     table.add("kPaged", signature.paged_kv);
+    table.add("kCacheFp8", signature.cache == KvElements::fp8);
+    table.add("kCacheInt8", signature.cache == KvElements::int8);
+    table.add("kPageScale", signature.qscale == QuantScale::kv_blockscale);
   } else {
     add_mma_sm80(table, signature, facts);
   }

@@ -20,7 +20,7 @@ Status check_cuda_attention(const AttentionProblem& p, const CudaAttentionResour
                 fmt::format("total_q {}, total_k {} are beyond a CUDA kernel's rows", a.total_q, a.total_k),
                 fmt::format("at most {}", kLongestOfCuda));
   if (p.unaligned) return {};
-  const std::int64_t bytes = input_bytes(p.data_type);
+  const std::int64_t bytes = input_bytes(p.data_type), cached = cache_bytes(p);
   const std::int64_t batches = p.mode == SequenceMode::group ? 1 : p.batch;
   const std::int64_t batches_k = p.page_size > 0 ? a.pages.num_pages : batches;
   const auto aligned = [&](const char* name, const void* pointer, const AttentionStrides& s, std::int64_t members,
@@ -34,8 +34,8 @@ Status check_cuda_attention(const AttentionProblem& p, const CudaAttentionResour
                 "plan the problem with unaligned, for a kernel that asks for no alignment");
   };
   TS_TRY(aligned("q", a.q, a.q_strides, batches, p.heads_q, bytes));
-  TS_TRY(aligned("k", a.k, a.k_strides, batches_k, p.heads_kv, bytes));
-  TS_TRY(aligned("v", a.v, a.v_strides, batches_k, p.heads_kv, bytes));
+  TS_TRY(aligned("k", a.k, a.k_strides, batches_k, p.heads_kv, cached));
+  TS_TRY(aligned("v", a.v, a.v_strides, batches_k, p.heads_kv, cached));
   TS_TRY(aligned("o", a.o, a.o_strides, batches, p.heads_q, bits_of(output_type(p.data_type)) / 8));
   if (!facts.bias_map || a.bias == nullptr) return {};
   const BiasStrides& b = a.bias_strides;

@@ -35,6 +35,7 @@ bool forward_only(const Subject& s) {
   plain.mask = MaskKind::none;
   plain.bias = BiasKind::none;
   plain.lse = plain.dropout = plain.soft_cap = plain.sink = plain.paged_kv = false;
+  plain.cache = KvElements::as_queries;
   return plain == AttentionSignature{};
 }
 
@@ -90,6 +91,18 @@ constexpr Rule<Subject> kRules[] = {
      [](const Subject& s) {
        return fmt::format("pipeline {}, head_dim_qk {}, head_dim_v {}", name_of(s.config.algorithm.pipeline),
                           s.signature().head_dim_qk, s.signature().head_dim_v);
+     }},
+    {"cache_is_converted",
+     "keys and values of 8 bits become floats in decode, which multiplies them as fma_f32, and the tiles' elements in "
+     "flash; a generic kernel finds them out at run time",
+     [](const Subject& s) {
+       return s.signature().cache == KvElements::as_queries || s.config.algorithm.pipeline == Pipeline::flash ||
+              (s.config.algorithm.pipeline == Pipeline::decode &&
+               s.config.algorithm.instruction == Instruction::fma_f32);
+     },
+     [](const Subject& s) {
+       return fmt::format("cache {}, pipeline {}, instruction {}", name_of(s.signature().cache),
+                          name_of(s.config.algorithm.pipeline), name_of(s.config.algorithm.instruction));
      }},
     {"head_dims_fit",
      "head dims are within the templates' range and multiples of a step that the templates' tails handle",

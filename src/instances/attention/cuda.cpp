@@ -29,7 +29,10 @@ bool forward_only(const Subject& s) {
   plain.bias = BiasKind::none;
   plain.lse = plain.dropout = plain.soft_cap = plain.sink = plain.negative_scale = plain.unaligned = false;
   plain.qscale = QuantScale::none;  // asked by a rule of its own
-  if (s.is_decode()) plain.paged_kv = false;
+  if (s.is_decode()) {
+    plain.paged_kv = false;
+    plain.cache = KvElements::as_queries;
+  }
   return plain == AttentionSignature{};
 }
 
@@ -39,7 +42,8 @@ bool is_fp8(const Subject& s) {
 
 /// Rows are copied 16 bytes at a time, unless the kernel reads them by elements.
 int head_dim_step(const Subject& s) {
-  return s.signature().unaligned ? 1 : s.spec.head_dim_step * 16 / bits_of(s.signature().data_type);
+  const int bits = has_narrow_cache(s.signature()) ? 8 : bits_of(s.signature().data_type);
+  return s.signature().unaligned ? 1 : s.spec.head_dim_step * 16 / bits;
 }
 
 /// Of the warp-specialised template: the columns of one instruction. Of decode: those that a warp's registers hold.
@@ -80,10 +84,22 @@ long shared_bytes_limit(const Subject& s, const CudaAttentionResources& facts) {
 
 constexpr Rule<Subject> kRules[] = {
     {"family_is_carried",
-     "the CUDA templates compute attention forward without rotary embedding, decode alone on pages", forward_only,
+     "the CUDA templates compute attention forward without rotary embedding, decode alone on pages and 8-bit caches",
+     forward_only,
      [](const Subject& s) {
-       return fmt::format("family {}, paged_kv {}, rope {}, qscale {}", name_of(s.signature().family),
-                          s.signature().paged_kv, name_of(s.signature().rope), name_of(s.signature().qscale));
+       return fmt::format("family {}, paged_kv {}, cache {}, latent {}, rope {}, qscale {}",
+                          name_of(s.signature().family), s.signature().paged_kv, name_of(s.signature().cache),
+                          s.signature().latent, name_of(s.signature().rope), name_of(s.signature().qscale));
+     }},
+    {"cache_is_converted", "e4m3 is converted by an instruction of sm_89 and newer, for queries of 16 bits",
+     [](const Subject& s) {
+       if (!has_narrow_cache(s.signature())) return true;
+       const bool has_e4m3 = s.spec.major * 10 + s.spec.minor >= 89;
+       return bits_of(s.signature().data_type) == 16 && (has_e4m3 || s.signature().cache != KvElements::fp8);
+     },
+     [](const Subject& s) {
+       return fmt::format("cache {} beside {} on sm_{}{}", name_of(s.signature().cache),
+                          name_of(s.signature().data_type), s.spec.major, s.spec.minor);
      }},
     {"instruction_is_present", "the chip has the matrix instruction, for these inputs",
      [](const Subject& s) {
@@ -119,9 +135,12 @@ constexpr Rule<Subject> kRules[] = {
        return fmt::format("head_dim_qk {}, head_dim_v {}; {} to {} in steps of {}", s.signature().head_dim_qk,
                           s.signature().head_dim_v, s.spec.head_dim_min, head_dim_max(s), head_dim_step(s));
      }},
-    {"scales_belong_to_fp8", "fp8 tensors have scales, by tensor or by blocks of rows; others have none",
+    {"scales_belong_to_fp8",
+     "fp8 tensors have scales, by tensor or by blocks of rows, 8-bit caches of pages by pages; others have none that a "
+     "kernel is made for",
      [](const Subject& s) {
        const QuantScale scale = s.signature().qscale;
+       if (scale == QuantScale::kv_blockscale) return has_narrow_cache(s.signature()) && s.signature().paged_kv;
        return is_fp8(s) ? scale == QuantScale::pertensor || scale == QuantScale::blockscale : scale == QuantScale::none;
      },
      [](const Subject& s) {

@@ -103,13 +103,16 @@ void decode_facts(const AttentionSignature& s, const Algorithm& a, CudaAttention
   facts.warp_keys = facts.key_warps > 0 ? a.tile[1] / facts.key_warps : 0;
   facts.threads = 32 * facts.warps;
   facts.blocks_per_sm = std::max<int>(a.block_per_cu, 1);
-  // As in the portable template; behind the ring's place, which the warps' results take later, a flag and a word for
-  // each warp.
-  const int columns = round_up(s.head_dim_v, 16);
-  const long pitch_qk = 2 * round_up(s.head_dim_qk, 16) + 16, pitch_v = 2 * columns + 16;
-  const long ring = a.stages * a.tile[1] * (pitch_qk + pitch_v);
+  // As in the portable template, but for keys and values of 8 bits and their scales; behind the ring's place, which the
+  // warps' results take later, a flag and a word for each warp.
+  const bool narrow = has_narrow_cache(s);
+  const int step = narrow ? 32 : 16, bytes = narrow ? 1 : 2;
+  const int depth = round_up(s.head_dim_qk, step), columns = round_up(s.head_dim_v, step);
+  const long pitch_q = 2 * depth + 16, pitch_k = bytes * depth + 16, pitch_v = bytes * columns + 16;
+  const long scales = s.qscale == QuantScale::kv_blockscale ? 8 : 0;
+  const long ring = a.stages * a.tile[1] * (pitch_k + pitch_v + scales);
   const long results = long{facts.key_warps} * a.tile[0] * (4 * (columns + 8) + 8);
-  facts.shared_bytes = a.tile[0] * pitch_qk + std::max(ring, results) + 16 + round_up(facts.threads / 8, 16);
+  facts.shared_bytes = a.tile[0] * pitch_q + std::max(ring, results) + 16 + round_up(facts.threads / 8, 16);
   if (facts.threads > 0)
     facts.launch_registers = facts.consumer_registers =
         std::min(255, 65536 / (facts.threads * facts.blocks_per_sm) / 8 * 8);

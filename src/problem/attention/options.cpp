@@ -70,6 +70,10 @@ std::vector<ProblemOption<AttentionFwd>> Line<AttentionFwd>::options() {
            }})
       .field("page_size", {"--page-size"},
              "k and v lie in pages of so many keys, and sequences have lengths of their own up to seqlen-k")
+      .field("cache", {"--cache"},
+             "Elements of k and v: as_queries (the default), or fp8 (e4m3) or int8 with scales, beside q of --dtype")
+      .field("page_scale", {"--page-scale"}, "Of an 8-bit cache: a scale for each row of a page")
+      .field("latent", {"--latent"}, "Values are the first head-dim-v elements of the keys, as in latent attention")
       .field("splits", {"--splits"},
              "Pieces that kernels for few queries cut the keys into (default: chosen by a model of the device)")
       .field("layout", {"--layout"}, "Order of the tensors' dimensions: bhsd (the default) or bshd")

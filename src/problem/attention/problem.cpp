@@ -59,6 +59,18 @@ Status validate(const AttentionProblem& p) {
   if (p.page_size > 0 && p.block_scale)
     return fail(ErrorCode::unsupported, fmt::format("block scales with pages of {} keys", p.page_size),
                 "scales by tensor or head, or keys that are not paged");
+  if (p.cache != KvElements::as_queries && input_type(p.data_type) == DataType::fp8)
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("a cache of {} beside queries of {}", name_of(p.cache), name_of(p.data_type)),
+                "no cache elements of their own, or queries of fp32, tf32, fp16 or bf16");
+  if (p.latent && p.head_dim_v > p.head_dim_qk)
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("values of {} elements in latent keys of {}", p.head_dim_v, p.head_dim_qk),
+                "at most the keys' head dim: values are the first elements of the keys");
+  if (p.page_scale && (p.cache == KvElements::as_queries || p.page_size == 0))
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("page scales of a cache of {} in pages of {} keys", name_of(p.cache), p.page_size),
+                "a cache of fp8 or int8, and a page_size");
   if (p.heads_q % p.heads_kv != 0)
     return fail(ErrorCode::invalid_argument,
                 fmt::format("heads_q {} is not a multiple of heads_kv {}", p.heads_q, p.heads_kv),
@@ -137,6 +149,7 @@ AttentionSignature signature_of(const AttentionProblem& p) {
   s.soft_cap = p.soft_cap;
   s.sink = p.sink;
   s.paged_kv = p.page_size > 0;
+  s.cache = p.cache;
   return s;
 }
 
@@ -163,10 +176,16 @@ std::int64_t input_bytes(DataType type) {
   return bits_of(type) / 8;
 }
 
+std::int64_t cache_bytes(const AttentionProblem& p) {
+  return p.cache == KvElements::as_queries ? input_bytes(p.data_type) : 1;
+}
+
 double bytes_of(const AttentionProblem& p) {
   const double dims = static_cast<double>(p.head_dim_qk + p.head_dim_v);
-  const double rows = static_cast<double>(p.heads_q * p.seqlen_q) + static_cast<double>(p.heads_kv * p.seqlen_k);
-  return static_cast<double>(p.batch) * rows * dims * static_cast<double>(input_bytes(p.data_type));
+  const double queries = static_cast<double>(p.heads_q * p.seqlen_q * input_bytes(p.data_type));
+  const double keys = static_cast<double>(p.heads_kv * p.seqlen_k * cache_bytes(p));
+  const double dims_k = p.latent ? static_cast<double>(p.head_dim_qk) : dims;
+  return static_cast<double>(p.batch) * (queries * dims + keys * dims_k);
 }
 
 Status validate(const AttentionProblem& p, const AttentionArguments& a, DeviceKind device) {
@@ -176,7 +195,7 @@ Status validate(const AttentionProblem& p, const AttentionArguments& a, DeviceKi
   const bool some_keys = p.batch > 0 && p.seqlen_k > 0;
   TS_TRY(check_pointer("q", a.q, some_queries, "a tensor of queries"));
   TS_TRY(check_pointer("k", a.k, some_keys, "a tensor of keys"));
-  TS_TRY(check_pointer("v", a.v, some_keys, "a tensor of values"));
+  TS_TRY(check_pointer("v", a.v, some_keys && !p.latent, "a tensor of values"));
   TS_TRY(check_pointer("o", a.o, some_queries, "a tensor for the output"));
   TS_TRY(check_pointer("lse", a.lse, some_queries && p.lse, "the problem asks for the log-sum-exp"));
   TS_TRY(check_pointer("bias", a.bias, some_queries && some_keys && p.bias == BiasKind::elementwise,
@@ -222,7 +241,7 @@ Status validate(const AttentionProblem& p, const AttentionArguments& a, DeviceKi
   };
   TS_TRY(check("q", batches, a.q_strides, p.heads_q, rows_q, p.head_dim_qk));
   TS_TRY(check("k", batches_k, a.k_strides, p.heads_kv, rows_k, p.head_dim_qk));
-  TS_TRY(check("v", batches_k, a.v_strides, p.heads_kv, rows_k, p.head_dim_v));
+  if (!p.latent) TS_TRY(check("v", batches_k, a.v_strides, p.heads_kv, rows_k, p.head_dim_v));
   TS_TRY(check("o", batches, a.o_strides, p.heads_q, rows_q, p.head_dim_v));
   if (p.lse)
     TS_TRY(check_strides(
@@ -266,13 +285,22 @@ TsAttentionArgs cpu_arguments(const AttentionProblem& p, const AttentionArgument
   out.head_dim_v = p.head_dim_v;
   if (!p.soft_cap) out.soft_cap = 0;
   if (p.page_size > 0) out.paged = {a.pages.lengths, a.pages.numbers, a.pages.offsets, a.pages.stride, p.page_size};
-  if (input_type(p.data_type) == DataType::fp8) {
+  static_assert(static_cast<int>(KvElements::fp8) == TS_CACHE_FP8 &&
+                static_cast<int>(KvElements::int8) == TS_CACHE_INT8);
+  out.cache = static_cast<int>(p.cache);
+  out.page_scale = p.page_scale;
+  if (input_type(p.data_type) == DataType::fp8 || p.cache != KvElements::as_queries) {
     const auto scale = [&](const AttentionScale& s) {
-      return TsAttentionScale{s.data, s.batch, s.head, p.block_scale ? s.block : 0};
+      return TsAttentionScale{s.data, s.batch, s.head, p.block_scale || p.page_scale ? s.block : 0};
     };
-    out.q_scale = scale(a.q_scale);
+    if (p.cache == KvElements::as_queries) out.q_scale = scale(a.q_scale);
     out.k_scale = scale(a.k_scale);
     out.v_scale = scale(a.v_scale);
+  }
+  if (p.latent) {
+    out.v = out.k;
+    out.v_strides = out.k_strides;
+    out.v_scale = out.k_scale;
   }
   return out;
 }

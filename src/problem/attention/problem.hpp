@@ -29,8 +29,10 @@ struct MaskWindow {
 [[nodiscard]] double visible_pairs(const AttentionProblem& problem);
 /// 2 (head_dim_qk + head_dim_v) floating-point operations for each visible pair.
 [[nodiscard]] double flops_of(const AttentionProblem& problem);
-/// Bytes of one element of q, k and v.
+/// Bytes of one element of q, and of k and v but for caches that have elements of their own.
 [[nodiscard]] std::int64_t input_bytes(DataType type);
+/// Bytes of one element of k and v.
+[[nodiscard]] std::int64_t cache_bytes(const AttentionProblem& problem);
 /// Bytes of q, k, v and o, each once; o is counted as wide as q.
 [[nodiscard]] double bytes_of(const AttentionProblem& problem);
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <limits>
 #include <numeric>
 #include <optional>
 #include <span>
@@ -160,20 +161,39 @@ ElementType element_type(DataType type) {
 ElementType input_element_type_of(const AttentionProblem& problem) {
   return element_type(input_type(problem.data_type));
 }
+ElementType cache_element_type_of(const AttentionProblem& problem) {
+  switch (problem.cache) {
+    case KvElements::as_queries:
+      return input_element_type_of(problem);
+    case KvElements::fp8:
+      return ElementType::fp8e4m3;
+    case KvElements::int8:
+      return ElementType::int8;
+  }
+  return input_element_type_of(problem);
+}
 ElementType output_element_type_of(const AttentionProblem& problem) {
   return element_type(output_type(problem.data_type));
 }
 
-Status AttentionCase::quantise(HostArray& array, std::int64_t sequences, std::int64_t heads, std::int64_t rows,
-                               const std::vector<std::int32_t>& offsets, Scales& scales) const {
-  constexpr float kLargest = 448;  // of e4m3
+Status AttentionCase::quantise(HostArray& array, ElementType to, std::int64_t sequences, std::int64_t heads,
+                               std::int64_t rows, const std::vector<std::int32_t>& offsets, Scales& scales) const {
+  const float largest = to == ElementType::int8 ? 127 : 448;
   const AttentionProblem& p = problem_;
-  if (array.type == ElementType::fp8e4m3) return {};
+  if (array.type == to) return {};
   std::vector<float> values = array.to_floats();
   const std::int64_t longest = offsets.empty() ? rows : std::max(p.seqlen_q, p.seqlen_k);
   const std::int64_t blocks = p.block_scale ? std::max<std::int64_t>(1, (longest + kScaleBlock - 1) / kScaleBlock) : 1;
+  const std::int64_t run = p.page_scale ? 1 : kScaleBlock;  // rows that share a scale
   if (p.block_scale) scales = {.values = {}, .batch = heads * blocks, .head = blocks, .block = 1};
-  scales.values.assign(static_cast<std::size_t>(p.block_scale ? sequences * heads * blocks : 1), 0.0F);
+  if (p.page_scale)
+    scales = {.values = {}, .batch = heads * rows, .head = rows, .block = 1};
+  else if (p.cache != KvElements::as_queries)
+    scales = {.values = {}, .batch = 0, .head = 1, .block = 0};
+  const std::int64_t count = p.block_scale  ? sequences * heads * blocks
+                             : p.page_scale ? sequences * heads * rows
+                                            : (heads - 1) * scales.head + 1;
+  scales.values.assign(static_cast<std::size_t>(count), 0.0F);
   const std::int64_t dim = values.empty()
                                ? 0
                                : static_cast<std::int64_t>(values.size()) /
@@ -188,20 +208,21 @@ Status AttentionCase::quantise(HostArray& array, std::int64_t sequences, std::in
         for (std::int64_t row = 0; row < length; ++row) {
           const std::int64_t place = bhsd ? h * rows + begin + row : (begin + row) * heads + h;
           const std::int64_t at = ((offsets.empty() ? b * heads * rows : 0) + place) * dim;
-          visit(scales.values[static_cast<std::size_t>(b * scales.batch + h * scales.head +
-                                                       row / kScaleBlock * scales.block)],
+          visit(scales.values[static_cast<std::size_t>(b * scales.batch + h * scales.head + row / run * scales.block)],
                 values.data() + at);
         }
     }
   };
   for_each_row([&](float& scale, const float* row) {
-    for (std::int64_t c = 0; c < dim; ++c) scale = std::max(scale, std::abs(row[c]) / kLargest);
+    for (std::int64_t c = 0; c < dim; ++c) scale = std::max(scale, std::abs(row[c]) / largest);
   });
-  for (float& scale : scales.values) scale = std::isnormal(scale) ? scale : 1.0F;
+  // Rows of a page that are not in use are NaN, and so are their scales: they are not read either.
+  const float without = p.page_scale ? std::numeric_limits<float>::quiet_NaN() : 1.0F;
+  for (float& scale : scales.values) scale = std::isnormal(scale) ? scale : without;
   for_each_row([&](const float& scale, float* row) {
     for (std::int64_t c = 0; c < dim; ++c) row[c] /= scale;
   });
-  array = make_array(ElementType::fp8e4m3, array.shape, values);
+  array = make_array(to, array.shape, values);
   return {};
 }
 
@@ -254,18 +275,22 @@ Result<AttentionCase> AttentionCase::create(const RandomCall<AttentionFwd>& call
                    [](std::int64_t, std::int64_t row) { return size_in_block(row); });
     };
   };
-  TS_TRY(fill_tensor("k", in.k, tensor_shape(members_k, out.numbers_.layout, p.heads_kv, rows_k, p.head_dim_qk), type,
+  const ElementType type_k = p.cache == KvElements::as_queries ? type : ElementType::fp32;
+  TS_TRY(fill_tensor("k", in.k, tensor_shape(members_k, out.numbers_.layout, p.heads_kv, rows_k, p.head_dim_qk), type_k,
                      stream(kK), shape_keys(p.head_dim_qk)));
-  TS_TRY(fill_tensor("v", in.v, tensor_shape(members_k, out.numbers_.layout, p.heads_kv, rows_k, p.head_dim_v), type,
-                     stream(kV), shape_keys(p.head_dim_v)));
+  if (!p.latent)
+    TS_TRY(fill_tensor("v", in.v, tensor_shape(members_k, out.numbers_.layout, p.heads_kv, rows_k, p.head_dim_v),
+                       type_k, stream(kV), shape_keys(p.head_dim_v)));
 
   if (p.data_type == DataType::tf32)
-    for (HostArray* array : {&in.q, &in.k, &in.v}) round_to_tf32(*array);
-  if (fp8) {
+    for (HostArray* array : {&in.q, &in.k, &in.v})
+      if (is_given(*array) && array->type == ElementType::fp32) round_to_tf32(*array);
+  if (fp8 || p.cache != KvElements::as_queries) {
+    const ElementType cached = cache_element_type_of(p);
     const std::int64_t sequences_k = out.paged() ? out.pages_.num_pages() : p.batch;
-    TS_TRY(out.quantise(in.q, p.batch, p.heads_q, out.total_q_, in.cu_seqlens_q, out.q_scale_));
-    TS_TRY(out.quantise(in.k, sequences_k, p.heads_kv, rows_k, in.cu_seqlens_k, out.k_scale_));
-    TS_TRY(out.quantise(in.v, sequences_k, p.heads_kv, rows_k, in.cu_seqlens_k, out.v_scale_));
+    if (fp8) TS_TRY(out.quantise(in.q, cached, p.batch, p.heads_q, out.total_q_, in.cu_seqlens_q, out.q_scale_));
+    TS_TRY(out.quantise(in.k, cached, sequences_k, p.heads_kv, rows_k, in.cu_seqlens_k, out.k_scale_));
+    if (!p.latent) TS_TRY(out.quantise(in.v, cached, sequences_k, p.heads_kv, rows_k, in.cu_seqlens_k, out.v_scale_));
   }
 
   const auto as_floats = [](const char* name, HostArray& array) -> Status {
@@ -391,16 +416,18 @@ AttentionArguments AttentionCase::arguments(const CallMemory& memory) const {
 AttentionTensors AttentionCase::tensors() const {
   const TsAttentionArgs a = cpu_arguments(problem_, arguments(), 1, nullptr);
   const ElementType type = input_element_type_of(problem_);
-  const auto view = [&](const void* data, const TsStrides& s, const Scales& scale) {
-    return TensorView{data,
-                      type,
-                      {s.batch, s.head, s.row, s.column},
-                      {scale.values.empty() ? nullptr : scale.values.data(), scale.batch, scale.head, scale.block}};
+  const auto view = [&](const void* data, ElementType element, const TsStrides& s, const Scales& scale, bool by_page) {
+    return TensorView{
+        data,
+        element,
+        {s.batch, s.head, s.row, s.column},
+        {scale.values.empty() ? nullptr : scale.values.data(), scale.batch, scale.head, scale.block, by_page}};
   };
+  const ElementType cached = cache_element_type_of(problem_);
   AttentionTensors out;
-  out.q = view(a.q, a.q_strides, q_scale_);
-  out.k = view(a.k, a.k_strides, k_scale_);
-  out.v = view(a.v, a.v_strides, v_scale_);
+  out.q = view(a.q, type, a.q_strides, q_scale_, false);
+  out.k = view(a.k, cached, a.k_strides, k_scale_, problem_.page_scale);
+  out.v = view(a.v, cached, a.v_strides, problem_.latent ? k_scale_ : v_scale_, problem_.page_scale);
   out.bias = a.bias;
   out.bias_strides = {a.bias_strides.batch, a.bias_strides.head, a.bias_strides.row, a.bias_strides.column};
   out.alibi = a.alibi;
@@ -472,10 +499,12 @@ double AttentionCase::visible_pairs() const {
 
 double AttentionCase::bytes() const {
   const double sequences = problem_.mode == SequenceMode::batch ? static_cast<double>(problem_.batch) : 1.0;
-  const double rows = sequences * static_cast<double>(problem_.heads_q * total_q_) +
-                      (paged() ? 1 : sequences) * static_cast<double>(problem_.heads_kv * total_k_);
-  return rows * static_cast<double>(problem_.head_dim_qk + problem_.head_dim_v) *
-         static_cast<double>(size_of(input_element_type_of(problem_)));
+  const double queries = sequences * static_cast<double>(problem_.heads_q * total_q_) *
+                         static_cast<double>(size_of(input_element_type_of(problem_)));
+  const double keys = (paged() ? 1 : sequences) * static_cast<double>(problem_.heads_kv * total_k_) *
+                      static_cast<double>(size_of(cache_element_type_of(problem_)));
+  const std::int64_t dims_k = problem_.head_dim_qk + (problem_.latent ? 0 : problem_.head_dim_v);
+  return queries * static_cast<double>(problem_.head_dim_qk + problem_.head_dim_v) + keys * static_cast<double>(dims_k);
 }
 
 }  // namespace tilesmith

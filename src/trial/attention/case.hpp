@@ -21,6 +21,8 @@
 namespace tilesmith {
 
 [[nodiscard]] ElementType input_element_type_of(const AttentionProblem& problem);
+/// Of k and v.
+[[nodiscard]] ElementType cache_element_type_of(const AttentionProblem& problem);
 [[nodiscard]] ElementType output_element_type_of(const AttentionProblem& problem);
 
 /// The inputs that are given instead of random ones. Of a problem with pages, k and v are random.
@@ -28,7 +30,8 @@ struct AttentionInputs {
   /// Empty: random, normally distributed; a quarter of the rows of q is eight times as large, so that the maxima of
   /// their logits rise from key block to key block; blocks of k and v that have scales of their own differ in size. fp8
   /// inputs that are not fp8 already are quantised, with a scale that makes the largest value of the tensor (or, with
-  /// block scales, of the block) the type's largest.
+  /// block scales, of the block) the type's largest; so are keys and values of an 8-bit cache, with a scale for each
+  /// head (or, with page scales, for each row of a page).
   HostArray q{}, k{}, v{};
   HostArray bias{}, alibi{}, sink{};                         ///< empty: random when the problem has the trait; a sink
                                                              ///< is about log(seqlen_k)
@@ -84,8 +87,8 @@ class Case<AttentionFwd> {
     std::int64_t batch = 0, head = 0, block = 0;  ///< strides
   };
   /// `sequences` of `rows` rows each; with offsets, `rows` is the rows of all.
-  [[nodiscard]] Status quantise(HostArray& array, std::int64_t sequences, std::int64_t heads, std::int64_t rows,
-                                const std::vector<std::int32_t>& offsets, Scales& scales) const;
+  [[nodiscard]] Status quantise(HostArray& array, ElementType to, std::int64_t sequences, std::int64_t heads,
+                                std::int64_t rows, const std::vector<std::int32_t>& offsets, Scales& scales) const;
   [[nodiscard]] bool paged() const { return problem_.page_size > 0; }
 
   /// Checks the numbers of a call, before memory and time go into its tensors.

@@ -44,9 +44,8 @@ class RowBlock {
   }
 
  private:
-  /// The row that begins at `offset`, for the head that the view has.
-  void load_row(const TensorView& view, std::int64_t offset, std::int64_t head, std::int64_t row,
-                std::span<double> to) const {
+  /// The row that begins at `offset`.
+  void load_row(const TensorView& view, std::int64_t offset, double scale, std::span<double> to) const {
     const std::byte* source =
         static_cast<const std::byte*>(view.data) + offset * static_cast<std::int64_t>(size_of(view.type));
     if (view.strides.column == 1)
@@ -54,15 +53,14 @@ class RowBlock {
     else
       for (std::size_t c = 0; c < to.size(); ++c)
         to[c] = load_element(view.type, source, c * static_cast<std::size_t>(view.strides.column));
-    if (view.scale.data == nullptr) return;
-    const double scale = view.scale.at(b_, head, row);
+    if (scale == 1) return;
     for (double& x : to) x *= scale;
   }
   void load_query(std::int64_t i, std::span<double> to) const {
-    load_row(tensors_.q, query_offset(tensors_, tensors_.q, b_, h_, i), h_, i, to);
+    load_row(tensors_.q, query_offset(tensors_, tensors_.q, b_, h_, i), tensors_.q.scale.at(b_, h_, i), to);
   }
   void load_key(const TensorView& view, std::int64_t j, std::span<double> to) const {
-    load_row(view, key_offset(tensors_, view, b_, kv_head(), j), kv_head(), j, to);
+    load_row(view, key_offset(tensors_, view, b_, kv_head(), j), key_scale(tensors_, view, b_, kv_head(), j), to);
   }
   std::int64_t kv_head() const { return h_ / (tensors_.heads_q / tensors_.heads_kv); }
 
@@ -154,7 +152,7 @@ class RowBlock {
     result_.lse[row] = std::log(sum) + maximum;
     const double kept = 1.0 / (sum * (1.0 - tensors_.drop_threshold / 65536.0));
     for (std::int64_t j = first; j < last; ++j) weights[j] *= kept;
-    smallest_normal_[r] = tensors_.v.type == ElementType::fp16 ? kept * 0x1p-14 : 0;
+    smallest_normal_[r] = tensors_.q.type == ElementType::fp16 ? kept * 0x1p-14 : 0;
     if (tensors_.drop_threshold != 0)
       for (std::int64_t j = first; j < last; ++j)
         if (!keeps(tensors_, b_, h_, i, j)) weights[j] = 0;

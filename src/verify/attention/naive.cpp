@@ -35,7 +35,7 @@ class Head {
     std::vector<float> weights(keys);
     std::vector<float> row(static_cast<std::size_t>(tensors_.head_dim_v));
     for (std::int64_t i = 0; i < sequence_.seqlen_q; ++i) {
-      load_row(tensors_.q, query_offset(tensors_, tensors_.q, b_, h_, i), h_, i, q);
+      load_row(tensors_.q, query_offset(tensors_, tensors_.q, b_, h_, i), tensors_.q.scale.at(b_, h_, i), q);
       for (float& x : q) x *= tensors_.scale;
       round_all(logit_type_, q);
       std::fill(weights.begin(), weights.end(), 0.0F);
@@ -55,9 +55,7 @@ class Head {
   }
 
  private:
-  void load_row(const TensorView& view, std::int64_t offset, std::int64_t head, std::int64_t row,
-                std::span<float> to) const {
-    const double scale = view.scale.at(b_, head, row);
+  void load_row(const TensorView& view, std::int64_t offset, double scale, std::span<float> to) const {
     for (std::size_t c = 0; c < to.size(); ++c)
       to[c] = static_cast<float>(
           scale * load_element(view.type, view.data,
@@ -80,10 +78,11 @@ class Head {
     }
     for (std::int64_t key = first; key < last; ++key) {
       const auto j = static_cast<std::size_t>(key);
-      load_row(tensors_.k, key_offset(tensors_, tensors_.k, b_, head, key), head, key, row);
+      load_row(tensors_.k, key_offset(tensors_, tensors_.k, b_, head, key),
+               key_scale(tensors_, tensors_.k, b_, head, key), row);
       for (std::size_t d = 0; d < depth; ++d) keys_[d * keys + j] = row[d];
-      load_row(tensors_.v, key_offset(tensors_, tensors_.v, b_, head, key), head, key,
-               std::span(values_).subspan(j * width, width));
+      load_row(tensors_.v, key_offset(tensors_, tensors_.v, b_, head, key),
+               key_scale(tensors_, tensors_.v, b_, head, key), std::span(values_).subspan(j * width, width));
     }
   }
 
@@ -131,7 +130,7 @@ class Head {
       for (std::size_t j = 0; j < logits.size(); ++j)
         logits[j] = keeps(tensors_, b_, h_, i, static_cast<std::int64_t>(j)) ? logits[j] * kept : 0.0F;
     }
-    round_all(tensors_.v.type, logits);
+    round_all(tensors_.q.type, logits);
     return normalise_first_ ? 1.0F : sum;
   }
 

@@ -86,9 +86,9 @@ Status check_tensors(const AttentionTensors& tensors) {
   if (paged) TS_TRY(check_pages(tensors));
   const std::pair<const char*, const TensorView*> views[] = {{"q", &tensors.q}, {"k", &tensors.k}, {"v", &tensors.v}};
   for (const auto& [name, view] : views)
-    if (!is_floating(view->type))
+    if (!is_floating(view->type) && (view->type != ElementType::int8 || view == &tensors.q))
       return fail(ErrorCode::invalid_argument, fmt::format("{} holds {}", name, to_string(view->type)),
-                  "attention is computed on floating-point tensors");
+                  "attention is computed on floating-point tensors, and on int8 keys and values");
   if (tensors.q.data == nullptr && output_rows(tensors) * tensors.head_dim_qk > 0)
     return fail(ErrorCode::invalid_argument, "q has elements but no data");
   const bool has_keys = tensors.batch * tensors.seqlen_k > 0;
@@ -124,6 +124,12 @@ std::int64_t key_offset(const AttentionTensors& tensors, const TensorView& view,
     return page_of(tensors, b, j) * strides.batch + head_kv * strides.head + j % page_size * strides.row;
   const std::int64_t begin = tensors.group_mode() ? tensors.cu_seqlens_k[b] * strides.row : b * strides.batch;
   return begin + head_kv * strides.head + j * strides.row;
+}
+
+double key_scale(const AttentionTensors& tensors, const TensorView& view, std::int64_t b, std::int64_t head_kv,
+                 std::int64_t j) {
+  if (view.scale.by_page) return view.scale.at(page_of(tensors, b, j), head_kv, j % tensors.pages.page_size);
+  return view.scale.at(b, head_kv, j);
 }
 
 std::int64_t query_offset(const AttentionTensors& tensors, const TensorView& view, std::int64_t b, std::int64_t head,

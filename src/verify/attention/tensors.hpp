@@ -68,6 +68,9 @@ struct SequenceSpan {
 /// Where key j of sequence b begins in `view`, which is k or v, in elements.
 [[nodiscard]] std::int64_t key_offset(const AttentionTensors& tensors, const TensorView& view, std::int64_t b,
                                       std::int64_t head_kv, std::int64_t j);
+/// What the elements of key j of sequence b are multiplied by.
+[[nodiscard]] double key_scale(const AttentionTensors& tensors, const TensorView& view, std::int64_t b,
+                               std::int64_t head_kv, std::int64_t j);
 /// Where query i of sequence b begins in `view`, in elements.
 [[nodiscard]] std::int64_t query_offset(const AttentionTensors& tensors, const TensorView& view, std::int64_t b,
                                         std::int64_t head, std::int64_t i);

@@ -153,13 +153,17 @@ TEST_F(CudaAttentionKernels, DecodeIsHealthy) {
     AttentionSignature plain = signature_of(qk, v, DataType::bf16, MaskKind::causal), all = plain;
     all.mask = MaskKind::generic, all.mode = SequenceMode::group, all.bias = BiasKind::elementwise;
     all.soft_cap = all.sink = all.paged_kv = true;
-    for (const AttentionSignature& signature : {plain, all})
+    AttentionSignature narrow = all, narrow_rows = all;
+    narrow.cache = KvElements::fp8;
+    narrow_rows.cache = KvElements::int8;
+    narrow_rows.qscale = QuantScale::kv_blockscale;
+    for (const AttentionSignature& signature : {plain, all, narrow, narrow_rows})
       enumerate_cuda_attention(arch("sm_90a"), signature, std::array{1}, [&](const KernelConfig& config) {
         if (config.algorithm.pipeline == kDecode) configs.push_back(config);
         return true;
       });
   }
-  EXPECT_EQ(configs.size(), 22u);
+  EXPECT_EQ(configs.size(), 44u);
   check_instances(testing::some(configs, 3), false);
 }
 
@@ -247,7 +251,17 @@ TEST_F(CudaAttentionKernels, LaunchFactsAreTheTemplates) {
           return true;
         });
       }
-  EXPECT_GT(sources.size(), 40u);
+  AttentionSignature narrow = signature_of(80, 112, DataType::bf16, MaskKind::causal);
+  narrow.cache = KvElements::int8;
+  narrow.paged_kv = true;
+  for (const QuantScale scale : {QuantScale::none, QuantScale::kv_blockscale}) {
+    narrow.qscale = scale;
+    enumerate_cuda_attention(arch("sm_90a"), narrow, std::array{1}, [&](const KernelConfig& config) {
+      sources.push_back(assertion_source(config));
+      return true;
+    });
+  }
+  EXPECT_GT(sources.size(), 45u);
   compile_all(testing::some(sources, 6), [](std::size_t, const ResourceReport&) {});
 }
 

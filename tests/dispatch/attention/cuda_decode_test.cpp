@@ -105,6 +105,12 @@ const Row kRows[] = {
     {DataType::bf16, 256, 256, "paged mask cap lse"},
     {DataType::bf16, 128, 128, "paged group mask lse"},
     {DataType::bf16, 72, 40, "paged group bias mask"},
+    {DataType::bf16, 128, 128, "paged cache8 mask lse"},
+    {DataType::bf16, 128, 128, "paged cachei8 pagescale mask lse"},
+    {DataType::fp16, 64, 64, "group paged cache8 pagescale mask cap sink lse"},
+    {DataType::fp16, 80, 48, "cachei8 mask alibi lse"},
+    {DataType::bf16, 256, 256, "group paged cachei8 mask bias lse"},
+    {DataType::bf16, 192, 128, "paged cache8 pagescale sink lse"},
 };
 INSTANTIATE_TEST_SUITE_P(Signatures, CudaDecodeProperty, ::testing::ValuesIn(kRows),
                          [](const auto& drawn) { return fmt::format("{}", drawn.index); });

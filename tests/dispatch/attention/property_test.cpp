@@ -81,6 +81,10 @@ std::vector<std::tuple<AttentionProblem, std::uint64_t>> signatures() {
       {DataType::bf16, 64, 64, "group paged mask sink lse"},
       {DataType::fp16, 72, 40, "paged alibi cap"},
       {DataType::fp32, 64, 64, "group paged mask bias drop lse"},
+      {DataType::bf16, 128, 128, "paged cache8 mask lse"},
+      {DataType::bf16, 72, 40, "group paged cachei8 pagescale mask lse"},
+      {DataType::fp16, 64, 64, "paged cache8 pagescale alibi cap"},
+      {DataType::fp32, 64, 104, "cachei8 drop lse"},
   };
   std::vector<std::tuple<AttentionProblem, std::uint64_t>> out;
   for (const auto& [type, qk, v, words] : rows) out.emplace_back(testing::traits(type, qk, v, words), out.size() + 1);
@@ -113,6 +117,10 @@ AttentionProblem any_problem(std::uint64_t seed) {
   p.lse = below(2) == 0;
   p.block_scale = input_type(p.data_type) == DataType::fp8 && below(2) == 0;
   if (!p.block_scale && below(3) == 0) p.page_size = 1;
+  if (input_type(p.data_type) != DataType::fp8 && below(3) == 0) {
+    p.cache = below(2) == 0 ? KvElements::fp8 : KvElements::int8;
+    p.page_scale = p.page_size > 0 && below(2) == 0;
+  }
   return testing::random_shape(p, seed);
 }
 

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <limits>
 
 #include "base/random.hpp"
 #include "runtime/cuda/memory.hpp"
@@ -23,6 +24,18 @@ ElementType element_of(DataType type) {
                                                           : ElementType::bf16;
 }
 
+/// Of k and v.
+ElementType cached_element_of(const AttentionProblem& p) {
+  return p.cache == KvElements::fp8    ? ElementType::fp8e4m3
+         : p.cache == KvElements::int8 ? ElementType::int8
+                                       : element_of(input_type(p.data_type));
+}
+
+/// What keys and values are multiplied by before they are stored, so that integers tell them apart.
+float stored_size(const AttentionProblem& p) {
+  return p.cache == KvElements::int8 ? 40.0F : 1.0F;
+}
+
 }  // namespace
 
 AttentionProblem traits(DataType type, std::int64_t qk, std::int64_t v, std::string_view words) {
@@ -40,6 +53,8 @@ AttentionProblem traits(DataType type, std::int64_t qk, std::int64_t v, std::str
   p.unaligned_bias = has("odd bias");
   p.block_scale = has("block");
   p.page_size = has("paged") ? 1 : 0;
+  p.cache = has("cache8") ? KvElements::fp8 : has("cachei8") ? KvElements::int8 : KvElements::as_queries;
+  p.page_scale = has("pagescale");
   return p;
 }
 
@@ -80,11 +95,12 @@ AttentionProblem random_shape(AttentionProblem p, std::uint64_t seed) {
 
 std::string describe(const AttentionProblem& p) {
   return fmt::format(
-      "{}{} batch {} heads {}/{} seqlen {}x{} page {} dim {}/{} mask {} window {},{} diagonal {} bias {}{}{}{}{}",
+      "{}{} batch {} heads {}/{} seqlen {}x{} page {}{} cache {} dim {}/{} mask {} window {},{} diagonal {} bias "
+      "{}{}{}{}{}",
       name_of(p.data_type), p.mode == SequenceMode::group ? " group" : "", p.batch, p.heads_q, p.heads_kv, p.seqlen_q,
-      p.seqlen_k, p.page_size, p.head_dim_qk, p.head_dim_v, name_of(p.mask), p.window_left, p.window_right, p.diagonal,
-      name_of(p.bias), p.soft_cap ? " softcap" : "", p.sink ? " sink" : "", p.dropout ? " dropout" : "",
-      p.lse ? " lse" : "");
+      p.seqlen_k, p.page_size, p.page_scale ? " with scales" : "", name_of(p.cache), p.head_dim_qk, p.head_dim_v,
+      name_of(p.mask), p.window_left, p.window_right, p.diagonal, name_of(p.bias), p.soft_cap ? " softcap" : "",
+      p.sink ? " sink" : "", p.dropout ? " dropout" : "", p.lse ? " lse" : "");
 }
 
 std::int64_t RandomCall::random(std::uint64_t bound) {
@@ -151,7 +167,10 @@ GuardedBuffer& RandomCall::tensor(std::int64_t members, bool packed, std::int64_
     extents.head = 1;
   }
   const DataType type = problem_.data_type;
-  auto buffer = std::make_unique<GuardedBuffer>(element_of(may_broadcast ? input_type(type) : output_type(type)),
+  const bool cached = may_broadcast && !inputs_.empty();
+  auto buffer = std::make_unique<GuardedBuffer>(cached          ? cached_element_of(problem_)
+                                                : may_broadcast ? element_of(input_type(type))
+                                                                : element_of(output_type(type)),
                                                 extents, TensorStrides{strides.batch, strides.head, strides.row, 1});
   if (!may_broadcast) {
     o_extents_ = extents;
@@ -164,7 +183,7 @@ GuardedBuffer& RandomCall::tensor(std::int64_t members, bool packed, std::int64_
     const auto line = static_cast<std::int64_t>(at) / dim;
     const float size = inputs_.empty()        ? loudness(line / rows % extents.head, line % rows)
                        : problem_.block_scale ? size_in_block(line % rows)
-                                              : 1;
+                                              : stored_size(problem_);
     for (float& value : std::span(values).subspan(at, static_cast<std::size_t>(dim))) value *= size;
   }
   if (type == DataType::tf32)
@@ -202,16 +221,33 @@ void RandomCall::make_bias() {
   inputs_.push_back(std::move(buffer));
 }
 
+/// Scales of pages or of their rows, NaN where no query sees one.
+void RandomCall::make_page_scale(std::vector<float>& values, AttentionScale& scale) {
+  const std::int64_t heads = problem_.heads_kv, pages = arguments_.pages.num_pages, rows = problem_.page_size;
+  const std::int64_t kept = one_in(3) ? 1 : rows;  // scales of a page and head
+  scale.block = kept == rows ? 1 : 0;
+  scale.head = one_in(3) ? 0 : kept;
+  scale.batch = heads * kept;
+  values.resize(static_cast<std::size_t>(std::max<std::int64_t>(1, pages) * scale.batch));
+  fill_uniform(values, {seed_, 30 + draw_}, 0.3F / stored_size(problem_), 1.5F / stored_size(problem_), 1);
+  for (std::int64_t page = 0; page < pages; ++page)
+    for (std::int64_t head = 0; head < heads; ++head)
+      for (std::int64_t row = pages_.rows_in_use[static_cast<std::size_t>(page)]; row < kept; ++row)
+        values[static_cast<std::size_t>(page * scale.batch + head * kept + row)] =
+            std::numeric_limits<float>::quiet_NaN();
+  scale.data = values.data();
+}
+
 void RandomCall::make_scale(std::int64_t heads, std::int64_t longest, std::vector<float>& values,
                             AttentionScale& scale) {
-  if (!problem_.block_scale && one_in(4)) return;  // a scale of 1
+  if (!problem_.block_scale && stored_size(problem_) == 1 && one_in(4)) return;  // a scale of 1
   const std::int64_t blocks =
       problem_.block_scale ? std::max<std::int64_t>(1, (longest + kScaleBlock - 1) / kScaleBlock) : 1;
   scale.block = problem_.block_scale ? 1 : 0;
   scale.head = one_in(3) ? 0 : blocks;
   scale.batch = one_in(3) ? 0 : heads * blocks;
   values.resize(static_cast<std::size_t>(std::max<std::int64_t>(1, problem_.batch) * heads * blocks));
-  fill_uniform(values, {seed_, 30 + draw_}, 0.3F, 1.5F, 1);
+  fill_uniform(values, {seed_, 30 + draw_}, 0.3F / stored_size(problem_), 1.5F / stored_size(problem_), 1);
   scale.data = values.data();
 }
 
@@ -244,8 +280,11 @@ RandomCall::RandomCall(const AttentionProblem& problem, std::uint64_t seed, std:
   a.k = tensor(members_k, packed_k, p.heads_kv, rows_k, p.head_dim_qk, true, a.k_strides).data();
   a.v = tensor(members_k, packed_k, p.heads_kv, rows_k, p.head_dim_v, true, a.v_strides).data();
   a.o = tensor(members, packed, p.heads_q, rows_q, p.head_dim_v, false, a.o_strides).data();
-  if (input_type(p.data_type) == DataType::fp8) {
-    make_scale(p.heads_q, p.seqlen_q, q_scale_, arguments_.q_scale);
+  if (p.page_scale) {
+    make_page_scale(k_scale_, arguments_.k_scale);
+    make_page_scale(v_scale_, arguments_.v_scale);
+  } else if (input_type(p.data_type) == DataType::fp8 || p.cache != KvElements::as_queries) {
+    if (p.cache == KvElements::as_queries) make_scale(p.heads_q, p.seqlen_q, q_scale_, arguments_.q_scale);
     make_scale(p.heads_kv, p.seqlen_k, k_scale_, arguments_.k_scale);
     make_scale(p.heads_kv, p.seqlen_k, v_scale_, arguments_.v_scale);
   }
@@ -313,15 +352,14 @@ void RandomCall::describe_for_checks() {
   const AttentionProblem& p = problem_;
   const AttentionArguments& a = arguments_;
   AttentionTensors& t = tensors_;
-  const auto view = [&](const void* data, const AttentionStrides& s, const AttentionScale& scale) {
-    return TensorView{data,
-                      element_of(input_type(p.data_type)),
-                      {s.batch, s.head, s.row, 1},
-                      {scale.data, scale.batch, scale.head, scale.block}};
+  const auto view = [&](const void* data, ElementType type, const AttentionStrides& s, const AttentionScale& scale) {
+    return TensorView{
+        data, type, {s.batch, s.head, s.row, 1}, {scale.data, scale.batch, scale.head, scale.block, p.page_scale}};
   };
-  t.q = view(a.q, a.q_strides, a.q_scale);
-  t.k = view(a.k, a.k_strides, a.k_scale);
-  t.v = view(a.v, a.v_strides, a.v_scale);
+  t.q = view(a.q, element_of(input_type(p.data_type)), a.q_strides, a.q_scale);
+  t.q.scale.by_page = false;
+  t.k = view(a.k, cached_element_of(p), a.k_strides, a.k_scale);
+  t.v = view(a.v, cached_element_of(p), a.v_strides, a.v_scale);
   t.bias = a.bias;
   t.bias_strides = {a.bias_strides.batch, a.bias_strides.head, a.bias_strides.row, a.bias_strides.column};
   t.alibi = a.alibi;

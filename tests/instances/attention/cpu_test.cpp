@@ -53,7 +53,7 @@ KernelConfig valid_config() {
 }
 
 std::string refusing_rule(const KernelConfig& config) {
-  const auto* rule = first_refusal(cpu_attention_rules(), CpuAttentionSubject{config, level("x86_64_v4")});
+  const auto* rule = first_refusal(cpu_attention_rules(), CpuAttentionSubject{config, level(config.arch.text())});
   return rule == nullptr ? std::string() : std::string(rule->name);
 }
 
@@ -76,7 +76,12 @@ TEST(CpuAttention, EachRuleRefusesWhatItIsThereFor) {
   expect("pipeline_is_offered", [](KernelConfig& c) { c.algorithm.pipeline = Pipeline::qr; });
   expect("traits_are_run_time", [](KernelConfig& c) { c.algorithm.pipeline = Pipeline::generic; });
   expect("head_dims_fit", [](KernelConfig& c) { c.attention().head_dim_qk = 36; });
-  expect("head_dims_fit", [](KernelConfig& c) { c.attention().head_dim_v = 264; });
+  expect("head_dims_fit", [](KernelConfig& c) { c.attention().head_dim_v = 584; });
+  expect("cache_is_converted", [](KernelConfig& c) {
+    c.arch = level("x86_64_v4_bf16").arch;
+    c.algorithm.pipeline = Pipeline::decode, c.algorithm.instruction = Instruction::dpbf16;
+    c.attention().data_type = DataType::bf16, c.attention().cache = KvElements::int8;
+  });
   expect("mask_is_no_or_generic", [](KernelConfig& c) { c.attention().mask = MaskKind::top_left; });
   expect("tile_m_fills_lanes", [](KernelConfig& c) { c.algorithm.tile[0] = 40; });
   expect("tile_n_is_whole_blocks", [](KernelConfig& c) { c.algorithm.tile[1] = 100; });

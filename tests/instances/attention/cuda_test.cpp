@@ -173,6 +173,16 @@ TEST(CudaAttention, EachRuleRefusesWhatItIsThereFor) {
   KernelConfig paged = decode_config();
   paged.attention().paged_kv = true;
   EXPECT_EQ(refusing_rule(paged, "sm_90a"), "");
+  paged.attention().cache = KvElements::int8;
+  paged.attention().qscale = QuantScale::kv_blockscale;
+  EXPECT_EQ(refusing_rule(paged, "sm_90a"), "");
+  hopper("family_is_carried", [](K&, S& s, A&) { s.cache = KvElements::fp8; });
+  decode("family_is_carried", [](K&, S& s, A&) { s.latent = true; });
+  decode("scales_belong_to_fp8", [](K&, S& s, A&) { s.qscale = QuantScale::kv_blockscale; });
+  decode("scales_belong_to_fp8",
+         [](K&, S& s, A&) { s.cache = KvElements::fp8, s.qscale = QuantScale::kv_blockscale; });  // of which pages?
+  decode("cache_is_converted", [](K&, S& s, A&) { s.data_type = DataType::fp32, s.cache = KvElements::int8; });
+  decode("head_dims_fit", [](K&, S& s, A&) { s.cache = KvElements::fp8, s.head_dim_v = 72; });
   decode("decode_goes_without", [](K&, S& s, A&) { s.dropout = true; });
   decode("pipeline_is_offered", [](K&, S& s, A&) { s.data_type = DataType::fp32; });
   decode("head_dims_fit", [](K&, S& s, A&) { s.head_dim_v = 264; });

@@ -3,7 +3,9 @@
 //
 // Configuration, defined in namespace ts::cfg before this file is included (constexpr; int unless said otherwise):
 //   kBf16 (bool)            the element type: bf16, else fp16
-//   kHeadDimQk, kHeadDimV   multiples of 8 up to 256
+//   kHeadDimQk, kHeadDimV   multiples of 8 up to 256, with narrow keys of 16
+//   kCacheFp8, kCacheInt8 (bool)   keys and values are e4m3 or int8 (narrow); one at most
+//   kPageScale (bool)       with narrow keys and pages: each page or row of a page has a scale of its own
 //   kRowWarps               16 rows of the tile each: (query, head of the group) pairs, all heads of a key head
 //   kKeyWarps               teams of kRowWarps warps that share a block of keys out
 //   kTileN                  keys of a team's step, a multiple of 16
@@ -43,6 +45,7 @@ struct Decode {
   Piece piece;
   Rows place;
   Alibi alibi;
+  float scale;  // of the logits, and that of the item's keys
   float unit;
 
   float s[kScores];
@@ -73,7 +76,8 @@ struct Decode {
   template <int kPitch, int kColumns>
   TS_DEVICE void copy_rows(u32 destination, const KeyRows& from, int step) const {
     constexpr int kChunks = (kPitch - 16) / 16, kCopies = cfg::kTileN * kChunks;
-    constexpr bool kEven = kTeamThreads % kChunks == 0 && kCopies % kTeamThreads == 0 && kColumns % 16 == 0;
+    constexpr bool kWhole = kColumns * kKeyBytes == kPitch - 16;
+    constexpr bool kEven = kTeamThreads % kChunks == 0 && kCopies % kTeamThreads == 0 && kWhole;
     const int first = first_key(step), thread = threadIdx.x % kTeamThreads;
     if (kEven && first >= piece.begin && first + cfg::kTileN <= piece.end) {
       constexpr int kRowsAtOnce = kTeamThreads / kChunks, kRows = kCopies / kTeamThreads;
@@ -92,9 +96,31 @@ struct Decode {
 #pragma unroll 2
     for (int i = thread; i < kCopies; i += kTeamThreads) {
       const int row = i / kChunks, chunk = i % kChunks, key = first + row;
-      const bool valid = key >= piece.begin && key < piece.end && (kColumns % 16 == 0 || chunk * 8 < kColumns);
+      const bool valid =
+          key >= piece.begin && key < piece.end && (kWhole || chunk * 16 < kColumns * kKeyBytes);
       copy_async(destination + row * kPitch + chunk * 16, valid ? from.at(args, item, key) + chunk * 16 : from.base,
                  valid);
+    }
+  }
+
+  // Copies the scales of a step's keys or values.
+  TS_DEVICE void copy_scales(u32 destination, const KeyRows& from, int step) const {
+    for (int i = threadIdx.x % kTeamThreads; i < cfg::kTileN; i += kTeamThreads) {
+      const int key = first_key(step) + i;
+      const bool valid = key >= piece.begin && key < piece.end;
+      copy_async_word(destination + 4 * i, valid ? from.at(args, item, key) : from.base, valid);
+    }
+  }
+
+  // Multiplies scores or probabilities by the scales of their keys or values.
+  TS_DEVICE void apply_scales(u32 scales) {
+    const u32 from = scales + 8 * (lane() & 3);
+#pragma unroll
+    for (int i = 0; i < kScores; i += 4) {
+      float low, high;
+      asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(low), "=f"(high) : "r"(from + 8 * i) : "memory");
+      s[i] *= low, s[i + 1] *= high;
+      s[i + 2] *= low, s[i + 3] *= high;
     }
   }
 
@@ -110,17 +136,41 @@ struct Decode {
     for (int i = threadIdx.x; i < kTileM * kChunks; i += kThreads) {
       const int row = i / kChunks, chunk = i % kChunks;
       const bool valid = row < count && chunk * 8 < cfg::kHeadDimQk;
-      const char* const from = static_cast<const char*>(args.q);
-      copy_async(shared + row * kPitchQk + chunk * 16,
-                 valid ? row_of(args.q, args.q_strides, row) + chunk * 16 : from, valid);
+      const char* const from = valid ? row_of(args.q, args.q_strides, row) + chunk * 16 : static_cast<const char*>(args.q);
+      const u32 to = shared + row * kPitchQ;
+      if constexpr (kNarrow) {
+        store_in_narrow_order(to + chunk / 2 * 32 + chunk % 2 * 8, from, valid);
+      } else {
+        copy_async(to + chunk * 16, from, valid);
+      }
     }
   }
 
   TS_DEVICE void score(u32 keys) {
-    const u32 a_address = shared + (row_of_warp() + lane() % 16) * kPitchQk + lane() / 16 * 16;
-    const u32 b_address = keys + (lane() / 16 * 8 + lane() % 8) * kPitchQk + lane() / 8 % 2 * 16;
+    const u32 a_address = shared + (row_of_warp() + lane() % 16) * kPitchQ + lane() / 16 * 16;
 #pragma unroll
     for (int i = 0; i < kScores; ++i) s[i] = 0.0f;
+    if constexpr (kNarrow) {
+      const u32 b_address = keys + lane() % 16 * kPitchK + lane() / 16 * 16;
+#pragma unroll
+      for (int k = 0; k < kDepthQk / 32; ++k) {
+        u32 a[2][4];
+        load_matrices(a[0], a_address + 64 * k);
+        load_matrices(a[1], a_address + 64 * k + 32);
+#pragma unroll
+        for (int n = 0; n < cfg::kTileN; n += 16) {
+          u32 b[4], pairs[2];
+          load_matrices(b, b_address + n * kPitchK + 32 * k);
+#pragma unroll
+          for (int i = 0; i < 4; ++i) {
+            widen(b[i], pairs);
+            mma(s + n / 2 + i % 2 * 4, a[i / 2], pairs[0], pairs[1]);
+          }
+        }
+      }
+      return;
+    }
+    const u32 b_address = keys + (lane() / 16 * 8 + lane() % 8) * kPitchK + lane() / 8 % 2 * 16;
 #pragma unroll
     for (int k = 0; k < kDepthQk / 16; ++k) {
       u32 a[4];
@@ -128,7 +178,7 @@ struct Decode {
 #pragma unroll
       for (int n = 0; n < cfg::kTileN; n += 16) {
         u32 b[4];
-        load_matrices(b, b_address + n * kPitchQk + 32 * k);
+        load_matrices(b, b_address + n * kPitchK + 32 * k);
         mma(s + n / 2, a, b[0], b[1]);
         mma(s + n / 2 + 4, a, b[2], b[3]);
       }
@@ -141,11 +191,22 @@ struct Decode {
     for (int k = 0; k < cfg::kTileN / 16; ++k) {
       const u32 a[4] = {p[4 * k], p[4 * k + 1], p[4 * k + 2], p[4 * k + 3]};
 #pragma unroll
-      for (int n = 0; n < kOutputColumns; n += 16) {
+      for (int n = 0; n < kOutputColumns; n += kProductColumns) {
         u32 b[4];
-        load_matrices_transposed(b, address + 16 * k * kPitchV + 2 * n);
-        mma(o + n / 2, a, b[0], b[1]);
-        mma(o + n / 2 + 4, a, b[2], b[3]);
+        load_matrices_transposed(b, address + 16 * k * kPitchV + kKeyBytes * n);
+        if constexpr (kNarrow) {
+#pragma unroll
+          for (int half = 0; half < 2; ++half) {
+            u32 upper[2], lower[2];
+            widen_columns(b[2 * half], upper);
+            widen_columns(b[2 * half + 1], lower);
+            mma(o + n / 2 + 8 * half, a, upper[0], lower[0]);
+            mma(o + n / 2 + 8 * half + 4, a, upper[1], lower[1]);
+          }
+        } else {
+          mma(o + n / 2, a, b[0], b[1]);
+          mma(o + n / 2 + 4, a, b[2], b[3]);
+        }
       }
     }
   }
@@ -165,7 +226,7 @@ struct Decode {
   TS_DEVICE void finish_scores(int first, bool cut) {
     if (cfg::kSoftCap && cut) mask(first);  // a soft cap mixes neighbours: no hidden NaN may reach them
     const int column = first + 2 * (lane() & 3);
-    finish_logits(args, args.scale, alibi, GlobalBias{args, item.length, place, column}, column, s);
+    finish_logits(args, scale, alibi, GlobalBias{args, item.length, place, column}, column, s);
     if (cut) mask(first);
     float factor[2];
     update_softmax<false, true>(s, rows, factor, unit);
@@ -173,11 +234,12 @@ struct Decode {
 #pragma unroll
       for (int i = 0; i < kOutputColumns / 2; ++i) o[i] *= factor[(i >> 1) & 1];
     }
-    pack_probabilities(s, p);
+    if constexpr (!kScaledRows) pack_probabilities(s, p);
   }
 
   TS_DEVICE void walk() {
     const KeyRows keys(args, item, args.k, args.k_strides), values(args, item, args.v, args.v_strides);
+    const KeyRows key_scales(item, args.k_scale), value_scales(item, args.v_scale);
     const int steps = piece.end_tile - piece.first_tile;
     const int last_row = item.rows(args) - 1;
     const int whole_end = key_end(args, item.length, item.query(args, 0));
@@ -185,11 +247,18 @@ struct Decode {
     // A group of copies for the keys and one for the values of each step, also behind the last step: then what is
     // waited for always has 2 * kStages - 1 younger groups.
     const auto copy_keys = [&](int step) {
-      if (step < steps) copy_rows<kPitchQk, cfg::kHeadDimQk>(part(step), keys, step);
+      if (step < steps) {
+        copy_rows<kPitchK, cfg::kHeadDimQk>(part(step), keys, step);
+        if constexpr (kScaledRows) copy_scales(part(step) + kScalesOfPart, key_scales, step);
+      }
       copy_commit();
     };
     const auto copy_values = [&](int step) {
-      if (step < steps) copy_rows<kPitchV, cfg::kHeadDimV>(part(step) + kValuesOfPart, values, step);
+      if (step < steps) {
+        copy_rows<kPitchV, cfg::kHeadDimV>(part(step) + kValuesOfPart, values, step);
+        if constexpr (kScaledRows)
+          copy_scales(part(step) + kScalesOfPart + 4 * cfg::kTileN, value_scales, step);
+      }
       copy_commit();
     };
     copy_queries();
@@ -207,11 +276,16 @@ struct Decode {
       copy_wait_for<2 * cfg::kStages - 1>();
       sync_team();
       score(part(step));
+      if constexpr (kScaledRows) apply_scales(part(step) + kScalesOfPart);
       sync_team();
       copy_keys(step + cfg::kStages);
       finish_scores(first, first + cfg::kTileN > whole_end || first < whole_begin);
       copy_wait_for<2 * cfg::kStages - 1>();
       sync_team();
+      if constexpr (kScaledRows) {
+        apply_scales(part(step) + kScalesOfPart + 4 * cfg::kTileN);
+        pack_probabilities(s, p);
+      }
       multiply_values(part(step) + kValuesOfPart);
       sync_team();
       copy_values(step + cfg::kStages);
@@ -226,11 +300,20 @@ struct Decode {
     const u32 results = shared + kRingOffset;
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      const u32 to = results + 4 * ((row + 8 * r) * kPitchO + 2 * (lane() & 3));
+      if constexpr (kNarrow) {
+        const u32 to = results + 4 * ((row + 8 * r) * kPitchO + 4 * (lane() & 3));
 #pragma unroll
-      for (int i = 0; i < kOutputColumns / 2; i += 4)
-        asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(to + 8 * i), "f"(o[i + 2 * r]), "f"(o[i + 2 * r + 1])
-                     : "memory");
+        for (int i = 0; i < kOutputColumns / 2; i += 8)
+          asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(to + 8 * i), "f"(o[i + 2 * r]),
+                       "f"(o[i + 4 + 2 * r]), "f"(o[i + 2 * r + 1]), "f"(o[i + 4 + 2 * r + 1])
+                       : "memory");
+      } else {
+        const u32 to = results + 4 * ((row + 8 * r) * kPitchO + 2 * (lane() & 3));
+#pragma unroll
+        for (int i = 0; i < kOutputColumns / 2; i += 4)
+          asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(to + 8 * i), "f"(o[i + 2 * r]), "f"(o[i + 2 * r + 1])
+                       : "memory");
+      }
       const float base = base_logit(rows.peak[r]), sum = quad_sum(rows.sum[r]);
       if ((lane() & 3) == 0)
         asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(results + kStatesOffset + 8 * (row + 8 * r)), "f"(base),
@@ -238,6 +321,12 @@ struct Decode {
                      : "memory");
     }
     __syncthreads();
+  }
+
+  // What the item's narrow keys or values are all multiplied by.
+  TS_DEVICE float item_scale(const TsCudaScale& of) const {
+    if constexpr (!kNarrow || kScaledRows) return 1.0f;
+    return of.data == nullptr ? 1.0f : __ldg(of.data + item.batch * of.batch + item.head_kv * of.head);
   }
 
   TS_DEVICE Joined join_teams(int row, int column) const {
@@ -284,8 +373,9 @@ struct Decode {
     const float sink = cfg::kSink && args.sink != nullptr ? args.sink[head] : -kInfinity;
     const RowResult result = finish_row<cfg::kSink>(joined.state.base, joined.state.sum, sink);
     const bool empty = result.scale == 0.0f;
-    const u32 low = pack<cfg::kBf16>(joined.o[0] * result.scale, joined.o[1] * result.scale);
-    const u32 high = pack<cfg::kBf16>(joined.o[2] * result.scale, joined.o[3] * result.scale);
+    const float by = result.scale * item_scale(args.v_scale);
+    const u32 low = pack<cfg::kBf16>(joined.o[0] * by, joined.o[1] * by);
+    const u32 high = pack<cfg::kBf16>(joined.o[2] * by, joined.o[3] * by);
     store_8_bytes(const_cast<char*>(row_of(args.o, args.o_strides, row)) + 2 * column, empty ? 0 : low,
                   empty ? 0 : high);
     if (cfg::kLse && args.lse != nullptr && column == 0) {
@@ -349,7 +439,8 @@ struct Decode {
       place.head[r] = item.head(args, imin(row + 8 * r, last));
       place.query[r] = item.query(args, imin(row + 8 * r, last));
     }
-    unit = logit_unit(args, args.scale);
+    scale = args.scale * item_scale(args.k_scale);
+    unit = logit_unit(args, scale);
     if constexpr (cfg::kAlibi) alibi.start(args, place, item.length, unit);
 #pragma unroll
     for (int i = 0; i < kOutputColumns / 2; ++i) o[i] = 0.0f;

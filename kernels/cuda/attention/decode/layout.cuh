@@ -2,12 +2,14 @@
 // and its values, in parts: a team of warps has a part of its own, and copies and reads no other. So teams need no
 // common barrier while they walk over keys. At a piece's end the ring gives its place to the warps' results.
 //
-// A row is its head dimension rounded up to 16 elements (the surplus is zero) and 16 bytes more: with an odd number of
-// 16-byte chunks, eight consecutive rows of a column of chunks fall into eight different bank groups.
+// A row is its head dimension rounded up to 16 elements, of narrow keys to 32 (the surplus is zero), and 16 bytes more:
+// with an odd number of 16-byte chunks, eight consecutive rows of a column of chunks fall into eight different bank
+// groups. Behind a part's values come the scales of its keys and of its values, where each has its own.
 #pragma once
 
 #include "../../common/mma_sm80.h"
 #include "../mma_sm80/ptx.cuh"
+#include "narrow.cuh"
 
 namespace ts {
 
@@ -16,15 +18,17 @@ constexpr int kTileM = kWarpRows * cfg::kRowWarps;
 constexpr int kTileKeys = cfg::kTileN * cfg::kKeyWarps;  // of a block of threads
 constexpr int kTeamThreads = 32 * cfg::kRowWarps;        // warps that share keys
 constexpr int kThreads = kTeamThreads * cfg::kKeyWarps;
-constexpr int kDepthQk = round_up(cfg::kHeadDimQk, 16);
-constexpr int kOutputColumns = round_up(cfg::kHeadDimV, 16);
-constexpr int kPitchQk = 2 * kDepthQk + 16;
-constexpr int kPitchV = 2 * kOutputColumns + 16;
+constexpr int kDepthQk = round_up(cfg::kHeadDimQk, kProductColumns);
+constexpr int kOutputColumns = round_up(cfg::kHeadDimV, kProductColumns);
+constexpr int kPitchQ = 2 * kDepthQk + 16;
+constexpr int kPitchK = kKeyBytes * kDepthQk + 16;
+constexpr int kPitchV = kKeyBytes * kOutputColumns + 16;
 
-constexpr int kValuesOfPart = cfg::kTileN * kPitchQk;
-constexpr int kPartBytes = kValuesOfPart + cfg::kTileN * kPitchV;
+constexpr int kValuesOfPart = cfg::kTileN * kPitchK;
+constexpr int kScalesOfPart = kValuesOfPart + cfg::kTileN * kPitchV;
+constexpr int kPartBytes = kScalesOfPart + (kScaledRows ? 8 * cfg::kTileN : 0);
 constexpr int kStageBytes = kPartBytes * cfg::kKeyWarps;
-constexpr int kRingOffset = kTileM * kPitchQk;
+constexpr int kRingOffset = kTileM * kPitchQ;
 constexpr int kRingBytes = kStageBytes * cfg::kStages;
 
 // The results of all warps: rows of floats, of such a pitch that a half-warp's pairs fall into different banks, and
@@ -41,6 +45,7 @@ constexpr bool kUneven = cfg::kGroupMode || cfg::kPaged;
 
 static_assert(cfg::kTileN % 16 == 0, "a warp's keys of a step: products of depth 16");
 static_assert(cfg::kStages >= 2, "keys arrive while others are multiplied");
-static_assert(cfg::kHeadDimQk % 8 == 0 && cfg::kHeadDimV % 8 == 0, "rows are copied 16 bytes at a time");
+static_assert(cfg::kHeadDimQk * kKeyBytes % 16 == 0 && cfg::kHeadDimV * kKeyBytes % 16 == 0,
+              "rows are copied 16 bytes at a time");
 
 }  // namespace ts

@@ -3,6 +3,7 @@
 
 #include "../visible.cuh"
 #include "abi.h"
+#include "narrow.cuh"
 
 namespace ts {
 
@@ -74,11 +75,17 @@ struct KeyRows {
   i64 row_bytes, page_bytes;
 
   TS_DEVICE KeyRows(const TsCudaDecodeArgs& args, const Item& item, const void* tensor, const TsStrides& strides) {
-    row_bytes = 2 * strides.row;
-    page_bytes = 2 * strides.batch;
+    row_bytes = kKeyBytes * strides.row;
+    page_bytes = kKeyBytes * strides.batch;
     const i64 first = cfg::kPaged ? 0 : cfg::kGroupMode ? item.offset_k * strides.row : item.batch * strides.batch;
-    base = static_cast<const char*>(tensor) + 2 * (first + item.head_kv * strides.head);
+    base = static_cast<const char*>(tensor) + kKeyBytes * (first + item.head_kv * strides.head);
   }
+
+  // The same for scales of pages or their rows.
+  TS_DEVICE KeyRows(const Item& item, const TsCudaScale& scale)
+      : base(reinterpret_cast<const char*>(scale.data + item.head_kv * scale.head)),
+        row_bytes(4 * scale.block),
+        page_bytes(4 * scale.batch) {}
 
   TS_DEVICE const char* at(const TsCudaDecodeArgs& args, const Item& item, int key) const {
     if constexpr (!cfg::kPaged) return base + key * row_bytes;

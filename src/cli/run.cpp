@@ -7,6 +7,7 @@
 #include "base/json.hpp"
 #include "cli/run_operation.hpp"
 #include "cli/run_settings.hpp"
+#include "cli/serving/run.hpp"
 #include "cli/verbs.hpp"
 #include "problem/describe.hpp"
 #include "problem/json.hpp"
@@ -187,6 +188,7 @@ void add_run(CLI::App& app, int& exit_code) {
       exit_code = exit_code_of(run(*arguments));
     });
   });
+  add_serving(*verb, exit_code);
   verb->callback([verb, file, settings, &exit_code] {
     if (!verb->get_subcommands().empty()) return;
     if (file->empty()) throw CLI::RequiredError("An operation or --file");

@@ -34,8 +34,8 @@ def rotary(positions, device):
     return angles.cos().to(device), angles.sin().to(device)
 
 
-def decoder(model, tokens, multiply, attend):
-    """Logits of the last token; attend(layer, q, k, v) keeps what it needs of (batch, tokens, heads, dim)."""
+def decoder(model, tokens, multiply, attend, last=(slice(None), -1)):
+    """Logits of the tokens that are `last`; attend(layer, q, k, v) keeps what it needs of (batch, tokens, heads, dim)."""
     embedding, layers, head = model
     x = embedding[tokens]
     for number, layer in enumerate(layers):
@@ -44,7 +44,7 @@ def decoder(model, tokens, multiply, attend):
         x = x + multiply(attend(number, q, k, v).flatten(-2), layer["o"])
         y = rms_norm(x, (WIDTH,))
         x = x + multiply(silu(multiply(y, layer["gate"])) * multiply(y, layer["up"]), layer["down"])
-    return multiply(rms_norm(x[:, -1], (WIDTH,)), head)
+    return multiply(rms_norm(x[last], (WIDTH,)), head)
 
 
 def generate_with_tilesmith(model, prompts, count):

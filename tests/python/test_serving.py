@@ -444,3 +444,13 @@ def test_the_example_decoder_says_what_torch_says():
     example = Path(__file__).parents[2] / "examples" / "llama_decoder.py"
     ran = subprocess.run([sys.executable, example, "--tokens", "8"], capture_output=True, text=True)
     assert ran.returncode == 0 and ran.stdout.count("the same") == 3, ran.stdout + ran.stderr
+
+
+@pytest.mark.parametrize("cache", [[], ["--cache", "int8"]])
+def test_the_example_server_says_what_torch_says(cache):
+    pytest.importorskip("torch")
+    example = Path(__file__).parents[2] / "examples" / "batch_server.py"
+    ran = subprocess.run([sys.executable, example, "--requests", "8", *cache], capture_output=True, text=True)
+    # What 8 bits leave of keys and values may choose another token.
+    assert ran.returncode == 0 and ran.stdout.count("the same") >= (8 if not cache else 4), ran.stdout + ran.stderr
+    assert "16 of 16 pages are free" in ran.stdout and "at most 1 at" not in ran.stdout

@@ -125,6 +125,8 @@ TEST(AttentionBackwardCall, NumbersThatAreNoValue) {
             "attention backward does not run on fp8");
   EXPECT_EQ(failure_with([](auto& s) { s.forward.page_size = 16; }),
             "page_size is 16, and keys in pages have no gradient");
+  EXPECT_EQ(failure_with([](auto& s) { s.forward.cache = TILESMITH_KV_INT8; }),
+            "cache is 2, traits is 0x8: keys of 8 bits and latent keys have no gradient");
 }
 
 TEST(AttentionBackwardCall, NothingGivenIsIgnored) {

@@ -10,9 +10,11 @@ using testing::run;
 
 TEST(RunServing, CallsWithoutAPlanAreVerified) {
   for (const std::string words :
-       {"append_kv", "append_kv --batch 3 --heads-q 4 --heads-kv 2 --seqlen 5 --seqlen-k 40 --head-dim-qk 72 --head-dim-v 40 "
-                     "--page-size 7 --rotary-dim 48 --dtype fp16",
-        "append_kv --batch 2 --heads-kv 3 --seqlen-k 9 --head-dim-qk 33 --rotary-dim 20 --rotary-style interleaved --cache int8",
+       {"append_kv",
+        "append_kv --batch 3 --heads-q 4 --heads-kv 2 --seqlen 5 --seqlen-k 40 --head-dim-qk 72 --head-dim-v 40 "
+        "--page-size 7 --rotary-dim 48 --dtype fp16",
+        "append_kv --batch 2 --heads-kv 3 --seqlen-k 9 --head-dim-qk 33 --rotary-dim 20 --rotary-style interleaved "
+        "--cache int8",
         "append_kv --batch 2 --heads-kv 3 --seqlen 30 --page-size 1 --rotary-dim 128 --cache fp8 --dtype fp32 --seed 3",
         "merge_states", "merge_states --states 7 --batch 2 --heads 3 --seqlen 5 --head-dim 33 --dtype fp32",
         "merge_states --states 65 --heads 4 --dtype fp16 --seed 4"}) {
@@ -29,7 +31,8 @@ TEST(RunServing, WhatCannotBeIsRefused) {
   for (const auto& [words, message] :
        {std::pair{"append_kv --rotary-dim 3", "rotary_dim is 3"}, std::pair{"append_kv --cache e5m2", "e5m2"},
         std::pair{"append_kv --rotary-style quarter", "--rotary-style is quarter"},
-        std::pair{"append_kv --page-size 0", "page_size is 0"}, std::pair{"merge_states --dtype fp8", "merge_states of fp8"},
+        std::pair{"append_kv --page-size 0", "page_size is 0"},
+        std::pair{"merge_states --dtype fp8", "merge_states of fp8"},
         std::pair{"merge_states --states 0", "states is 0"}}) {
     const ProcessOutcome outcome = run(std::string("run ") + words);
     EXPECT_NE(outcome.code, 0) << words;

@@ -59,7 +59,8 @@ struct AppendKvWords {
     TS_ASSIGN(sizes.data_type, parse_enum<DataType>(data_type));
     TS_ASSIGN(sizes.cache, parse_enum<KvElements>(cache));
     if (rotary_style != "half" && rotary_style != "interleaved")
-      return fail(ErrorCode::invalid_argument, fmt::format("--rotary-style is {}", rotary_style), "half or interleaved");
+      return fail(ErrorCode::invalid_argument, fmt::format("--rotary-style is {}", rotary_style),
+                  "half or interleaved");
     sizes.rotary_style = rotary_style == "half" ? RotaryStyle::half : RotaryStyle::interleaved;
     sizes.head_dim_v = head_dim_v < 0 ? sizes.head_dim_qk : head_dim_v;
     return append_kv_case(sizes);

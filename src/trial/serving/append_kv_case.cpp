@@ -131,8 +131,8 @@ class AppendKvCase final : public DirectCase {
           limit += unit_roundoff(type) * std::abs(want) + smallest_subnormal(type);
         }
         if (!(std::abs(got - want) <= limit))
-          wrong = fmt::format("{}, row {}, element {} is {:.9g}, it should be {:.9g}: off by {:.3g}, at most {:.3g}", name,
-                              row, c, got, want, std::abs(got - want), limit);
+          wrong = fmt::format("{}, row {}, element {} is {:.9g}, it should be {:.9g}: off by {:.3g}, at most {:.3g}",
+                              name, row, c, got, want, std::abs(got - want), limit);
       }
     };
     for (std::int64_t b = 0; b < s_.batch; ++b)
@@ -186,8 +186,7 @@ class AppendKvCase final : public DirectCase {
     for (std::size_t i = numbers_.size(); i > 1; --i)
       std::swap(numbers_[i - 1], numbers_[static_cast<std::size_t>(below(kOrder, static_cast<std::int64_t>(i)))]);
     for (std::int64_t b = 0; b < s_.batch; ++b)
-      before_.push_back(
-          static_cast<std::int32_t>(b + 1 == s_.batch ? s_.seqlen_k : below(kLengths, s_.seqlen_k + 1)));
+      before_.push_back(static_cast<std::int32_t>(b + 1 == s_.batch ? s_.seqlen_k : below(kLengths, s_.seqlen_k + 1)));
   }
 
   [[nodiscard]] std::int64_t pages() const { return s_.batch * stride_; }
@@ -231,8 +230,9 @@ Result<std::unique_ptr<const DirectCase>> append_kv_case(const AppendKvSizes& s)
   TS_TRY(check_floating_type("append_kv", s.data_type));
   for (const auto& [name, size, least] :
        {std::tuple{"batch", s.batch, 1}, std::tuple{"heads_kv", s.heads_kv, 1}, std::tuple{"heads_q", s.heads_q, 0},
-        std::tuple{"seqlen", s.seqlen, 1}, std::tuple{"seqlen_k", s.seqlen_k, 0}, std::tuple{"page_size", s.page_size, 1},
-        std::tuple{"head_dim_qk", s.head_dim_qk, 1}, std::tuple{"head_dim_v", s.head_dim_v, 1}})
+        std::tuple{"seqlen", s.seqlen, 1}, std::tuple{"seqlen_k", s.seqlen_k, 0},
+        std::tuple{"page_size", s.page_size, 1}, std::tuple{"head_dim_qk", s.head_dim_qk, 1},
+        std::tuple{"head_dim_v", s.head_dim_v, 1}})
     if (size < least)
       return fail(ErrorCode::invalid_argument, fmt::format("{} is {}", name, size), fmt::format("{} or more", least));
   if (s.rotary_dim < 0 || s.rotary_dim % 2 != 0 || s.rotary_dim > s.head_dim_qk)

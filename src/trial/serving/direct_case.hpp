@@ -1,5 +1,5 @@
-// A case of an operation that has no plan (dispatch/operations.hpp, DirectOperations): random data, the call on them, and
-// what it should write.
+// A case of an operation that has no plan (dispatch/operations.hpp, DirectOperations): random data, the call on them,
+// and what it should write.
 #pragma once
 
 #include <cstddef>
@@ -28,8 +28,8 @@ class DirectCase {
   /// Runs the call once, on memory of the host or of the dispatcher's device.
   [[nodiscard]] virtual Status call(Dispatcher& dispatcher, const CallMemory& memory,
                                     const RunOptions& options) const = 0;
-  /// What is wrong in outputs that were filled with `kBefore` before the call; empty when nothing is. `written` is in the
-  /// order of outputs().
+  /// What is wrong in outputs that were filled with `kBefore` before the call; empty when nothing is. `written` is in
+  /// the order of outputs().
   [[nodiscard]] virtual std::string fault(std::span<const std::vector<std::byte>> written) const = 0;
   /// Bytes that a call reads and writes, each once.
   [[nodiscard]] virtual double bytes() const = 0;

@@ -103,8 +103,8 @@ class MergeStatesCase final : public DirectCase {
                              kFloatRoundoff * 16 * terms * (1 + unit_roundoff(type_));
         const double got = load_element(type_, written[0].data(), element);
         if (!(std::abs(got - wanted) <= limit))
-          return fmt::format("o of row {}, column {} is {:.9g}, it should be {:.9g}: off by {:.3g}, at most {:.3g}", row,
-                             c, got, wanted, std::abs(got - wanted), limit);
+          return fmt::format("o of row {}, column {} is {:.9g}, it should be {:.9g}: off by {:.3g}, at most {:.3g}",
+                             row, c, got, wanted, std::abs(got - wanted), limit);
       }
     }
     return {};
@@ -143,9 +143,9 @@ class MergeStatesCase final : public DirectCase {
 
 Result<std::unique_ptr<const DirectCase>> merge_states_case(const MergeStatesSizes& sizes) {
   TS_TRY(check_floating_type("merge_states", sizes.data_type));
-  for (const auto& [name, size] : {std::pair{"states", sizes.states}, std::pair{"batch", sizes.batch},
-                                   std::pair{"heads", sizes.heads}, std::pair{"seqlen", sizes.seqlen},
-                                   std::pair{"head_dim", sizes.head_dim}})
+  for (const auto& [name, size] :
+       {std::pair{"states", sizes.states}, std::pair{"batch", sizes.batch}, std::pair{"heads", sizes.heads},
+        std::pair{"seqlen", sizes.seqlen}, std::pair{"head_dim", sizes.head_dim}})
     if (size < 1) return fail(ErrorCode::invalid_argument, fmt::format("{} is {}", name, size), "1 or more");
   const std::array whole{sizes.states, sizes.batch, sizes.heads, sizes.seqlen, sizes.head_dim};
   if (const auto bytes = byte_size(ElementType::fp32, whole); !bytes) return std::unexpected(bytes.error());

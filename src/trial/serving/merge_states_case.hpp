@@ -3,8 +3,8 @@
 
 #include <cstdint>
 
-#include "trial/serving/direct_case.hpp"
 #include "tilesmith/serving.hpp"
+#include "trial/serving/direct_case.hpp"
 
 namespace tilesmith {
 

@@ -58,6 +58,11 @@ FUNCTIONS = {
     "attention with a list of pages": (
         tilesmith.attention, {**PAGED, "page_indices": table(0, 2, 1), "page_indptr": table(0, 2, 3)},
         {"max_seqlen_k": 5, "cu_seqlens_q": table(0, 1, 2), "return_lse": True, "softcap": 2.0}),
+    "attention_backward": (
+        tilesmith.attention_backward,
+        {"do": ones(2, 4, 3, 16), **attention_of(), "o": ones(2, 4, 3, 16), "lse": ones(2, 4, 3)},
+        {**{name: value for name, value in ATTENTION_EXTRAS.items() if name not in ("out", "return_lse")}, "dlse": ones(2, 4, 3),
+         "need_dbias": True, "need_dalibi": True, "need_dsink": True, "deterministic": True, "dq": ones(2, 4, 3, 16), "dv": ones(2, 2, 5, 16)}),
     "scaled_dot_product_attention": (
         tilesmith.scaled_dot_product_attention, {"query": ones(2, 4, 3, 16), "key": ones(2, 4, 5, 16), "value": ones(2, 4, 5, 16)},
         {"attn_mask": ones(3, 5, dtype=bool), "dropout_p": 0.1, "is_causal": True, "scale": 0.5, "enable_gqa": True}),

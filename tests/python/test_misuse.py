@@ -103,6 +103,9 @@ WRONG_OPTIONS = {
     "prefetch_weights": ["yes", [], 2, Odd(), None],
     "is_causal": ["yes", [], 2, Odd(), None],
     "enable_gqa": ["yes", [], 2, Odd(), None],
+    "need_dbias": ["yes", [], 2, Odd(), None, True],
+    "need_dsink": ["yes", [], 2, Odd(), None, True],
+    "deterministic": ["yes", [], 2, Odd()],
 }
 GEMM = ("alpha", "activation", "gate", "clamp", "out_dtype", "tf32")
 
@@ -119,6 +122,10 @@ def of_lists(a, b, **options):
 FUNCTIONS = {
     "attention": (tilesmith.attention, (Q, Q, Q), ("bias", "alibi", "sink", "q_scale", "k_scale", "v_scale", "cu_seqlens_q", "out"),
                   ("layout", "causal", "mask", "window", "scale", "softcap", "dropout_p", "max_seqlen_q", "max_seqlen_k", "return_lse", "diagonal", "tf32")),
+    "attention_backward": (tilesmith.attention_backward, (Q, Q, Q, Q, Q, Q[..., 0]),
+                           ("bias", "alibi", "sink", "cu_seqlens_q", "dlse", "dq", "dk", "dv"),
+                           ("layout", "causal", "mask", "window", "scale", "softcap", "dropout_p", "max_seqlen_q", "diagonal", "tf32",
+                            "need_dbias", "need_dsink", "deterministic")),
     "scaled_dot_product_attention": (tilesmith.scaled_dot_product_attention, (Q, Q, Q), ("attn_mask",),
                                      ("dropout_p", "is_causal", "scale", "enable_gqa")),
     "matmul": (tilesmith.matmul, (ONE, ONE), ("c", "bias", "multiply", "residual", "scale_a", "zero_b", "amax", "out"),
@@ -153,7 +160,8 @@ def test_tensors(name, at, kind):
 ALLOWED = {("amax", "no dimension"), ("amax", "an array of no dimension"), ("scale_a", "a number"), ("scale_w", "a number"),
            ("scale_a", "no dimension"), ("scale_w", "no dimension"), ("scale_a", "an array of no dimension"),
            ("scale_w", "an array of no dimension"), ("scale_b", "a number"), ("scale_b", "an array of no dimension"),
-           ("scale_b", "no dimension"), ("bias of attention", "an array of no dimension"), ("attn_mask", "no dimension"),
+           ("scale_b", "no dimension"), ("bias of attention", "an array of no dimension"),
+           ("bias of attention_backward", "an array of no dimension"), ("attn_mask", "no dimension"),
            ("attn_mask", "an array of no dimension"), ("attn_mask", "bool"), ("attn_mask", "double"), ("attn_mask", "other bytes"),
            ("scale_a", "nine dimensions"), ("scale_b", "nine dimensions"), ("scale_w", "nine dimensions"),
            ("amax", "nine dimensions")}  # fmt: skip
@@ -184,6 +192,7 @@ def torch_calls(torch):
     q, x = torch.ones(1, 1, 4, 8), torch.ones(4, 4)
     return {
         "attention": (tilesmith.attention, (q, q, q)),
+        "attention_backward": (tilesmith.attention_backward, (q, q, q, q, q, q[..., 0].contiguous())),
         "scaled_dot_product_attention": (tilesmith.scaled_dot_product_attention, (q, q, q)),
         "matmul": (tilesmith.matmul, (x, x)),
         "mm_plus_mm": (tilesmith.mm_plus_mm, (x, x, x, x)),

@@ -240,10 +240,27 @@ def test_options_hold_both_ways(make):
     leaves = [leaf(x) for x in make()]
     with tilesmith.options(threads=1, build="never"):
         o = tilesmith.attention(*leaves)
+    assert (o.grad_fn.rest["threads"], o.grad_fn.rest["build"]) == (1, "never")
     forward_kernel = tilesmith.last_plan().kernel
     o.sum().backward()
+    assert tilesmith.candidates(tilesmith.attention, *leaves).candidates
     tilesmith.attention(*leaves, kernel=forward_kernel).sum().backward()  # a kernel's name is the forward's alone
     assert tilesmith.last_plan().operation == "attention_bwd"
+
+
+def test_expanded_inputs(make):
+    """Keys that the batch shares, and a bias expanded to its full size: torch sums what it expanded."""
+    q, k, v = make()
+    tensors = [leaf(x) for x in (q, k[:1], v[:1], torch.randn(33, 1))]
+
+    def loss(attend, q, k, v, bias):
+        return attend(q, k.expand(2, -1, -1, -1), v.expand(2, -1, -1, -1), bias=bias.expand(2, 4, 33, 70), sink=q[0, :, 0, 0] * 1).square().sum()
+
+    exact = [leaf(x.double()) for x in tensors]
+    got = torch.autograd.grad(loss(tilesmith.attention, *tensors), tensors)
+    wanted = torch.autograd.grad(loss(lambda *x, **named: expected_attention(*x, **named)[0], *exact), exact)
+    for mine, theirs in zip(got, wanted):
+        torch.testing.assert_close(mine.double(), theirs, rtol=0, atol=1e-4 * max(1.0, theirs.abs().max().item()))
 
 
 def test_refused(make):

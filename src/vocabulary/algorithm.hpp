@@ -62,6 +62,7 @@ enum class Pipeline : std::uint8_t {
   skinny_tma,        ///< NVIDIA Hopper, GEMM: skinny, with the copy engine bringing B
   weight_only,       ///< NVIDIA Hopper, GEMM: warp-specialised, integer weights unpacked into registers
   generic,           ///< CPU: every trait and size at run time; slower than the others, and serves what they do not
+  rowwise,           ///< NVIDIA: a pass over rows before or after the products, without a matrix instruction
   // Composable Kernel, attention
   qr,
   qr_async,
@@ -103,6 +104,7 @@ struct EnumTable<Pipeline> {
                                                        {Pipeline::skinny_tma, "skinny_tma"},
                                                        {Pipeline::weight_only, "weight_only"},
                                                        {Pipeline::generic, "generic"},
+                                                       {Pipeline::rowwise, "rowwise"},
                                                        {Pipeline::qr, "qr"},
                                                        {Pipeline::qr_async, "qr_async"},
                                                        {Pipeline::qr_async_trload, "qr_async_trload"},

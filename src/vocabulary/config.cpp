@@ -16,4 +16,10 @@ Key128 key_of(const KernelConfig& config) {
   return key128(canonical_form(config));
 }
 
+bool KernelConfig::is_bitwise() const {
+  if (!algorithm.is_bitwise()) return false;
+  const AttentionSignature* s = std::get_if<AttentionSignature>(&signature);
+  return s == nullptr || s->family != AttentionFamily::bwd_dq_dk_dv || s->deterministic;
+}
+
 }  // namespace tilesmith

@@ -41,6 +41,8 @@ struct KernelConfig {
   [[nodiscard]] Operation operation() const { return operation_of(signature); }
   [[nodiscard]] const AttentionSignature& attention() const { return std::get<AttentionSignature>(signature); }
   [[nodiscard]] AttentionSignature& attention() { return std::get<AttentionSignature>(signature); }
+  /// Whether the same call gives the same bits every time: of attention backward the signature says it.
+  [[nodiscard]] bool is_bitwise() const;
 };
 
 /// "v2;origin=own;arch=x86_64_v4;operation=attention;data_type=bf16;pipeline=flash;...": the fields that differ from

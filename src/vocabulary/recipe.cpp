@@ -8,8 +8,13 @@
 
 namespace tilesmith {
 
+const KernelConfig& Recipe::main() const {
+  const auto found = std::ranges::find(steps, StepRole::compute, &Step::role);
+  return found != steps.end() ? found->config : steps.front().config;
+}
+
 bool Recipe::is_bitwise() const {
-  return std::ranges::all_of(steps, [](const Step& step) { return step.config.algorithm.is_bitwise(); });
+  return std::ranges::all_of(steps, [](const Step& step) { return step.config.is_bitwise(); });
 }
 
 std::string step_name(const Step& step) {

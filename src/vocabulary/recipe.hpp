@@ -20,11 +20,16 @@ namespace tilesmith {
 enum class StepRole : std::uint8_t {
   compute,  ///< computes the operation's result
   pack_b,   ///< GEMM: packs B for kernels that read it packed
+  prepare,  ///< attention backward: the rows' statistics, and zeros where the computing step adds
+  convert,  ///< attention backward: what the computing step added in fp32 becomes the result
 };
 template <>
 struct EnumTable<StepRole> {
   static constexpr std::string_view kWhat = "step's role";
-  static constexpr auto kNames = enum_names<StepRole>({{StepRole::compute, "compute"}, {StepRole::pack_b, "pack_b"}});
+  static constexpr auto kNames = enum_names<StepRole>({{StepRole::compute, "compute"},
+                                                       {StepRole::pack_b, "pack_b"},
+                                                       {StepRole::prepare, "prepare"},
+                                                       {StepRole::convert, "convert"}});
 };
 
 struct Step {
@@ -42,8 +47,9 @@ struct Recipe {
   Recipe(KernelConfig config, StepRole role = StepRole::compute) : steps{{std::move(config), role}} {}
   explicit Recipe(std::vector<Step> given) : steps(std::move(given)) {}
 
-  /// The step that takes most of the time: it stands for the recipe where one kernel's figures are shown.
-  [[nodiscard]] const KernelConfig& main() const { return steps.front().config; }
+  /// The first computing step, or the first step where none computes. It takes most of the time, and stands for the
+  /// recipe where one kernel's figures are shown.
+  [[nodiscard]] const KernelConfig& main() const;
   /// Whether the same call gives the same bits every time.
   [[nodiscard]] bool is_bitwise() const;
 

@@ -34,7 +34,8 @@ TEST(Recipes, NamesOfSeveralStepsReadBack) {
                       kernel_name(config_of(64)));
   EXPECT_EQ(parse_recipe_name(name).value(), recipe);
   EXPECT_EQ(step_name(recipe.steps[0]), "pack_b:" + kernel_name(config_of(64)));
-  EXPECT_EQ(recipe.main(), config_of(64));
+  EXPECT_EQ(recipe.main(), config_of(128)) << "the first step that computes";
+  EXPECT_EQ(Recipe(config_of(64), StepRole::pack_b).main(), config_of(64));
 }
 
 TEST(Recipes, KeysDependOnStepsRolesAndTheirOrder) {
@@ -49,6 +50,12 @@ TEST(Recipes, KeysDependOnStepsRolesAndTheirOrder) {
 TEST(Recipes, AreBitwiseWhenEveryStepIs) {
   EXPECT_TRUE(Recipe({{config_of(64)}, {config_of(128)}}).is_bitwise());
   EXPECT_FALSE(Recipe({{config_of(64)}, {config_of(128, true)}}).is_bitwise());
+  KernelConfig gradients = config_of(64);
+  gradients.signature = AttentionSignature{.family = AttentionFamily::bwd_dq_dk_dv};
+  gradients.algorithm = {};
+  EXPECT_FALSE(Recipe(gradients).is_bitwise()) << "adds in any order";
+  gradients.attention().deterministic = true;
+  EXPECT_TRUE(Recipe(gradients).is_bitwise());
 }
 
 TEST(Recipes, NamesThatAreNoneSayWhichStepIsWrong) {

@@ -16,6 +16,8 @@
 #include "instances/attention/cpu.hpp"
 #include "instances/attention/cuda.hpp"
 #include "instances/attention_backward/cpu.hpp"
+#include "instances/attention_backward/cuda.hpp"
+#include "instances/attention_backward/families.hpp"
 #include "instances/gemm/cpu.hpp"
 #include "instances/gemm/cuda.hpp"
 #include "instances/gemm/variants.hpp"
@@ -220,11 +222,12 @@ bool is_listed_signature(const Spec& spec, const AttentionSignature& wanted) {
     found = signature == wanted;
     return !found;
   };
-  if constexpr (std::is_same_v<Spec, CpuSpec>)
-    if (wanted.family != AttentionFamily::fwd) {
+  if constexpr (requires { listed_backward_signatures(spec, look); }) {
+    if (wanted.family == AttentionFamily::bwd_dq_dk_dv) {
       listed_backward_signatures(spec, look);
       return found;
     }
+  }
   listed_attention_signatures(spec, look);
   return found;
 }
@@ -254,6 +257,25 @@ Status only_attention(const KernelConfig& config, const ArchName& arch) {
 }
 
 }  // namespace
+
+static Explanation explain_cuda_backward(const CudaSpec& spec, const KernelConfig& config) {
+  Explanation out;
+  out.config = config;
+  out.listed = verdicts(cuda_backward_rules(), CudaBackwardSubject{config, spec});
+  const bool is_products = config.attention().family == AttentionFamily::bwd_dq_dk_dv;
+  // Of the products' signature every tile; of the kernels around them those of every listed signature.
+  const auto walk = [&](ConfigSink sink) {
+    if (!is_products) return enumerate_cuda_backward(spec, sink);
+    walk_cuda_backward(spec, config.attention(),
+                       [&](const KernelConfig& one, const CudaBackwardTile&, const auto* refused) {
+                         return refused != nullptr || sink(one);
+                       });
+  };
+  check_is_in_table(out, "specs/cuda", walk);
+  if (is_products) check_is_listed(out, spec, config.attention());
+  find_nearest(out, walk);
+  return out;
+}
 
 Result<Explanation> explain_cpu_attention(const CpuSpec& spec, KernelConfig config) {
   TS_TRY(only_attention(config, spec.arch));
@@ -294,6 +316,7 @@ Result<Explanation> explain_cuda_attention(const CudaSpec& spec, KernelConfig co
   config.arch = spec.arch;
   Explanation out;
   out.config = config;
+  if (is_attention_backward(config)) return explain_cuda_backward(spec, config);
   out.listed = verdicts(cuda_attention_rules(), CudaAttentionSubject{config, spec});
   const int packed[] = {config.algorithm.pack_gqa, 1};
   const auto walk = [&](ConfigSink sink) { enumerate_cuda_attention(spec, config.attention(), packed, sink); };

@@ -7,6 +7,7 @@
 #include "instances/attention/cpu.hpp"
 #include "instances/attention/cuda.hpp"
 #include "instances/attention_backward/cpu.hpp"
+#include "instances/attention_backward/cuda.hpp"
 
 namespace tilesmith {
 namespace {
@@ -41,6 +42,8 @@ Result<ListingPlan> plan_cpu_attention(const CpuSpec& spec, const ListRequest& r
 }
 
 Result<ListingPlan> plan_cuda_attention(const CudaSpec& spec, const ListRequest& request) {
+  if (request.variant == "bwd" && !spec.attention_bwd.empty())
+    return plan_attention(spec, request, "bwd", enumerate_cuda_backward);
   return plan_attention(spec, request, "fwd", enumerate_cuda_attention);
 }
 

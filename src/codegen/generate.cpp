@@ -5,11 +5,14 @@
 #include "codegen/attention/cpu.hpp"
 #include "codegen/attention/cuda.hpp"
 #include "codegen/attention_backward/cpu.hpp"
+#include "codegen/attention_backward/cuda.hpp"
 #include "codegen/gemm/cpu.hpp"
 #include "codegen/gemm/cuda.hpp"
 #include "instances/attention/cpu.hpp"
 #include "instances/attention/cuda.hpp"
 #include "instances/attention_backward/cpu.hpp"
+#include "instances/attention_backward/cuda.hpp"
+#include "instances/attention_backward/families.hpp"
 #include "instances/gemm/cpu.hpp"
 #include "instances/gemm/cuda.hpp"
 #include "vocabulary/names/native.hpp"
@@ -207,6 +210,10 @@ Result<Source> generate(const KernelConfig& config, const CudaSpec& spec) {
   if (config.operation() == Operation::gemm) {
     TS_TRY(accept(cuda_gemm_rules(), CudaGemmSubject{config, spec}));
     return cuda_gemm_source(config);
+  }
+  if (is_attention_backward(config)) {
+    TS_TRY(accept(cuda_backward_rules(), CudaBackwardSubject{config, spec}));
+    return cuda_attention_backward_source(config);
   }
   TS_TRY(accept(cuda_attention_rules(), CudaAttentionSubject{config, spec}));
   return cuda_attention_source(config);

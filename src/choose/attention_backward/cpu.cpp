@@ -7,6 +7,7 @@
 #include "choose/attention_backward/cpu_model.hpp"
 #include "choose/cpu_level.hpp"
 #include "instances/attention_backward/cpu.hpp"
+#include "instances/attention_backward/families.hpp"
 #include "problem/attention_backward/problem.hpp"
 #include "vocabulary/names/native.hpp"
 

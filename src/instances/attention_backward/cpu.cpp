@@ -133,13 +133,6 @@ constexpr Rule<BackwardSubject> kBackwardRules[] = {
 
 }  // namespace
 
-bool is_attention_backward(const KernelConfig& config) {
-  if (config.operation() != Operation::attention) return false;
-  const AttentionFamily family = config.attention().family;
-  return family == AttentionFamily::bwd_dot_do_o || family == AttentionFamily::bwd_dq_dk_dv ||
-         family == AttentionFamily::bwd_convert_dq;
-}
-
 std::span<const Rule<CpuAttentionBackwardSubject>> cpu_attention_backward_rules() {
   return kBackwardRules;
 }

@@ -20,9 +20,6 @@ struct CpuAttentionBackwardSubject {
   [[nodiscard]] bool is_generic() const { return config.algorithm.pipeline == Pipeline::generic; }
 };
 
-/// Whether a kernel is of attention backward.
-[[nodiscard]] bool is_attention_backward(const KernelConfig& config);
-
 [[nodiscard]] std::span<const Rule<CpuAttentionBackwardSubject>> cpu_attention_backward_rules();
 
 /// The level's kernel of a data type that takes every trait and head dim at run time: it serves what no other does.

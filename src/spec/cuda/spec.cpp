@@ -16,12 +16,6 @@ namespace {
 /// Lengths in conditions; no problem is longer.
 constexpr int kMaxLength = 1 << 30;
 
-Result<CudaRange> read_range(const JsonReader& reader, int low, int high) {
-  TS_ASSIGN(const std::vector<int> ends, reader.integers(low, high));
-  if (ends.size() != 2 || ends[0] > ends[1]) return reader.refuse("[lowest, highest]");
-  return CudaRange{ends[0], ends[1]};
-}
-
 Result<std::vector<DataType>> read_data_types(const JsonReader& reader) {
   TS_ASSIGN(const auto items, reader.elements());
   std::vector<DataType> types;
@@ -54,7 +48,7 @@ Result<CudaTileCondition> read_condition(const JsonReader& reader) {
     TS_ASSIGN(condition.bias, reader.at("bias").enumerator<BiasKind>());
   }
   if (reader.has("seqlen_k")) {
-    TS_ASSIGN(condition.seqlen_k, read_range(reader.at("seqlen_k"), 0, kMaxLength));
+    TS_ASSIGN(condition.seqlen_k, read_cuda_range(reader.at("seqlen_k"), 0, kMaxLength));
   }
   return condition;
 }
@@ -87,9 +81,9 @@ Result<CudaTile> read_tile(const JsonReader& reader) {
   TS_TRY(flag("late_wait", tile.late_wait));
   TS_TRY(flag("late_store", tile.late_store));
   TS_TRY(flag("fp8", tile.fp8));
-  TS_ASSIGN(tile.head_dim, read_range(reader.at("head_dim"), 1, 4096));
+  TS_ASSIGN(tile.head_dim, read_cuda_range(reader.at("head_dim"), 1, 4096));
   if (reader.has("head_dim_v")) {
-    TS_ASSIGN(tile.head_dim_v, read_range(reader.at("head_dim_v"), 1, 4096));
+    TS_ASSIGN(tile.head_dim_v, read_cuda_range(reader.at("head_dim_v"), 1, 4096));
   }
   TS_ASSIGN(tile.efficiency, positive(reader.at("efficiency")));
   if (tile.efficiency > 1) return reader.at("efficiency").refuse("a share of the peak, at most 1");
@@ -208,7 +202,7 @@ Result<CudaSpec> parse_cuda_spec(std::string_view file, std::string_view text) {
   const JsonReader root(std::string(file), document);
   TS_TRY(root.only({"arch", "about", "source", "tested", "compute_capability", "warp_size", "threads_per_block",
                     "threads_per_sm", "blocks_per_sm", "registers", "shared", "reference", "instructions",
-                    "attention_fwd", "gemm"}));
+                    "attention_fwd", "attention_bwd", "gemm"}));
   CudaSpec spec;
   TS_ASSIGN(const std::string arch, root.at("arch").string());
   auto name = ArchName::parse(arch);
@@ -235,6 +229,9 @@ Result<CudaSpec> parse_cuda_spec(std::string_view file, std::string_view text) {
     spec.instructions.push_back({*parsed, std::move(data_types)});
   }
   TS_TRY(read_attention(root.at("attention_fwd"), spec));
+  if (root.has("attention_bwd")) {
+    TS_ASSIGN(spec.attention_bwd, read_cuda_backward(root.at("attention_bwd")));
+  }
   TS_ASSIGN(spec.gemm, read_cuda_gemm(root.at("gemm")));
   return spec;
 }

@@ -13,21 +13,16 @@
 #include <vector>
 
 #include "base/error.hpp"
+#include "spec/cuda/attention_backward.hpp"
 #include "spec/cuda/attention_model.hpp"
 #include "spec/cuda/gemm.hpp"
+#include "spec/cuda/range.hpp"
 #include "vocabulary/algorithm.hpp"
 #include "vocabulary/arch_name.hpp"
 #include "vocabulary/data_type.hpp"
 #include "vocabulary/traits.hpp"
 
 namespace tilesmith {
-
-/// Both ends belong to it.
-struct CudaRange {
-  int low = 0;
-  int high = 0;
-  [[nodiscard]] bool holds(std::int64_t value) const { return value >= low && value <= high; }
-};
 
 /// Problems for which a tile is the first choice; an absent part holds for all.
 struct CudaTileCondition {
@@ -115,6 +110,7 @@ struct CudaSpec {
   std::vector<std::pair<int, int>> unequal_head_dims;  ///< (head_dim_qk, head_dim_v) pairs listed beside the equal ones
   std::vector<CudaAttentionPipeline> attention_fwd;    ///< fastest first
   std::optional<CudaAttentionModel> attention_model;   ///< absent: the tile table orders, rates predict
+  std::vector<CudaBackwardPipeline> attention_bwd;     ///< empty: no kernels of attention backward
   CudaGemmSpec gemm;
 
   /// Runs on its own compute capability only: the name ends in a letter.

@@ -5,12 +5,18 @@
 // the macro TS_ENTRY. How the entry is launched stands at the top of those files. The kernels are freestanding and
 // compile with NVRTC.
 //
-// The workspace: with padded_q = seqlen_q rounded up to TS_CUDA_BACKWARD_ROWS,
+// The workspace has padded_q rows for each head. Batch mode: seqlen_q rounded up to TS_CUDA_BACKWARD_ROWS. Group mode has
+// no dimension of batch: sequence b begins at row cu_seqlens_q[b] + b * TS_CUDA_BACKWARD_ROWS, rounded down to
+// TS_CUDA_BACKWARD_ROWS, and padded_q is what that gives for b = batch.
 // clang-format off
 //   statistics [2][batch][heads_q][padded_q]   lse * log2(e), +inf where a row saw nothing or is beyond the sequence;
 //                                              then delta, 0 there
 //   dq_sum     [batch][heads_q][padded_q * columns]   dq before the scale; columns = 64 or 128. In tiles of kTileM rows,
 //                                              a tile in the order of the accumulators: [warpgroup][registers 4i .. 4i + 3][thread][4]
+//   turns      [batch][heads_q][padded_q / TS_CUDA_BACKWARD_TURN_ROWS][2 warpgroups]   with ordered additions: the blocks of
+//                                              keys that have added to a tile, at its first row
+//   dsink_parts [batch][blocks of rows][heads_q]      of each block of TS_CUDA_BACKWARD_ROWS rows of the longest sequence
+//   dalibi_parts [batch][heads_q][blocks of keys][8 warps]   of each block of 128 keys of the longest sequence
 // clang-format on
 #pragma once
 
@@ -18,6 +24,7 @@
 #include "../abi.h"
 
 #define TS_CUDA_BACKWARD_ROWS 128
+#define TS_CUDA_BACKWARD_TURN_ROWS 64
 
 // Passed by value as a __grid_constant__ parameter. Of the forward's structure `tile_counters`, `work_items`,
 // `row_tiles` (here: the longest sequence's blocks of keys, or of rows) and `section_heads` serve the persistent kernels.
@@ -25,6 +32,10 @@ struct TsCudaAttentionBackwardArgs : TsCudaAttentionArgs {
   TsAttentionGradients grad;
   float* statistics;
   float* dq_sum;
+  unsigned int* turns;
+  float* dsink_parts;
+  float* dalibi_parts;
+  int key_blocks;  // of the longest sequence
   int padded_q;
 };
 

@@ -1,12 +1,15 @@
 // The last kernel of attention backward where blocks of keys add to dq in float32: times the scale, rounded, stored by
 // the strides of dq.
 //
+// It also adds up, in a fixed order, what the blocks of the kernels before it have of dsink and of the slopes' gradient.
+//
 // Configuration (namespace ts::cfg): kBf16, kGroupMode (bool), kHeadDimQk, kTileM and kSumColumns as in the kernel that
 //   added.
-// Launch: 256 threads, a grid of (padded_q / kTileM, heads_q, batch).
+// Launch: 256 threads, a grid of (tiles of kTileM rows, at least 1, of the longest sequence; heads_q; batch).
 #pragma once
 
 #include "../../common/launch.cuh"
+#include "block_sum.cuh"
 #include "workspace.cuh"
 
 namespace ts {
@@ -14,30 +17,58 @@ namespace ts {
 struct ConvertDq {
   const TsCudaAttentionBackwardArgs& args;
 
+  TS_DEVICE void sum_dsink(int head) const {
+    const int parts = static_cast<int>(args.batch) * ceil_div(static_cast<int>(args.seqlen_q), TS_CUDA_BACKWARD_ROWS);
+    float sum = 0.0f;
+    for (int i = threadIdx.x; i < parts; i += 256) sum += args.dsink_parts[i * args.heads_q + head];
+    sum = sum_of_block(sum);
+    if (threadIdx.x == 0) args.grad.dsink[head] = sum;
+  }
+
+  // Of sequences begin .. end - 1.
+  TS_DEVICE void sum_dalibi(int head, int begin, int end) const {
+    float sum = 0.0f;
+    for (int batch = begin; batch < end; ++batch) {
+      Sequence sequence;
+      sequence.find(args, batch);
+      const int parts = 8 * ceil_div(sequence.length_k, 128);
+      for (int i = threadIdx.x; i < parts; i += 256) sum += dalibi_parts_of(args, batch, head)[i];
+    }
+    sum = sum_of_block(sum);
+    if (threadIdx.x == 0) args.grad.dalibi[begin * args.grad.dalibi_batch_stride + head] = -sum;
+  }
+
   TS_DEVICE void run() const {
     const int head = blockIdx.y, batch = blockIdx.z;
+    if (blockIdx.x == 0) {
+      if (args.grad.dsink != nullptr && batch == 0) sum_dsink(head);
+      if (args.grad.dalibi != nullptr && args.grad.dalibi_batch_stride != 0) sum_dalibi(head, batch, batch + 1);
+      if (args.grad.dalibi != nullptr && args.grad.dalibi_batch_stride == 0 && batch == 0)
+        sum_dalibi(head, 0, static_cast<int>(args.batch));
+    }
     Sequence sequence;
     sequence.find(args, batch);
     const int first_row = blockIdx.x * cfg::kTileM;
     if (first_row >= sequence.length_q) return;
     const int warpgroup = threadIdx.x / 128, thread = threadIdx.x % 128;
     const float4* const from =
-        reinterpret_cast<const float4*>(args.dq_sum + (workspace_row(args, batch, head) + first_row) *
+        reinterpret_cast<const float4*>(args.dq_sum + (workspace_row(args, sequence, batch, head) + first_row) *
                                                           i64{cfg::kSumColumns}) +
         warpgroup * (cfg::kTileM * cfg::kSumColumns / 8) + thread;
-    float d[32];
+    // A warpgroup has 64 rows: the other rows of a tile of 128, else the other half of the columns.
+    constexpr bool kSharesRows = cfg::kTileM == 128;
+    constexpr int kColumns = kSharesRows ? cfg::kSumColumns : cfg::kSumColumns / 2;
+    float d[kColumns / 2];
 #pragma unroll
-    for (int i = 0; i < 8; ++i) {
+    for (int i = 0; i < kColumns / 8; ++i) {
       const float4 x = from[i * 128];
       d[4 * i] = x.x;
       d[4 * i + 1] = x.y;
       d[4 * i + 2] = x.z;
       d[4 * i + 3] = x.w;
     }
-    // A warpgroup has 64 rows and 64 columns: the other rows of narrow heads, the other columns of wide ones.
-    static_assert(cfg::kTileM * cfg::kSumColumns == 2 * 64 * 64);
-    const int column = cfg::kSumColumns > 64 ? 64 * warpgroup : 0;
-    const int row = first_row + (cfg::kSumColumns > 64 ? 0 : 64 * warpgroup) + (thread / 32) * 16 + thread % 32 / 4;
+    const int column = kSharesRows ? 0 : kColumns * warpgroup;
+    const int row = first_row + (kSharesRows ? 64 * warpgroup : 0) + (thread / 32) * 16 + thread % 32 / 4;
     unsigned short* const dq = static_cast<unsigned short*>(args.grad.dq);
 #pragma unroll
     for (int r = 0; r < 2; ++r) {

@@ -1,12 +1,13 @@
 // The first kernel of attention backward: delta_i = dot(do_i, o_i) - dlse_i and the lse in units of log2, both with
-// whole blocks of rows, and the zeroing of what later kernels add to.
+// whole blocks of rows, the rows' share of dsink, and the zeroing of what later kernels add to.
 //
-// Configuration (namespace ts::cfg): kBf16, kGroupMode (bool), kHeadDimV (a multiple of 8 up to 256),
+// Configuration (namespace ts::cfg): kBf16, kGroupMode, kDbias, kDeterministic (bool), kHeadDimV (a multiple of 8 up to 256),
 //   kSumColumns (columns of dq_sum, a multiple of 4; 0: there is none).
-// Launch: 256 threads, a grid of (padded_q / TS_CUDA_BACKWARD_ROWS, heads_q, batch).
+// Launch: 256 threads, a grid of (blocks of TS_CUDA_BACKWARD_ROWS rows of the longest sequence, heads_q, batch).
 #pragma once
 
 #include "../../common/launch.cuh"
+#include "block_sum.cuh"
 #include "workspace.cuh"
 
 namespace ts {
@@ -41,12 +42,31 @@ TS_DEVICE float dot_8(uint4 a, uint4 b) {
 struct DotDoO {
   const TsCudaAttentionBackwardArgs& args;
 
-  TS_DEVICE void zero_sum(int first_row, int head, int batch) const {
+  TS_DEVICE void zero_sum(const Sequence& sequence, int first_row, int head, int batch) const {
     if constexpr (cfg::kSumColumns > 0) {
-      float4* const to = reinterpret_cast<float4*>(args.dq_sum + (workspace_row(args, batch, head) + first_row) *
-                                                                     i64{cfg::kSumColumns});
+      float4* const to = reinterpret_cast<float4*>(
+          args.dq_sum + (workspace_row(args, sequence, batch, head) + first_row) * i64{cfg::kSumColumns});
       constexpr int kChunks = TS_CUDA_BACKWARD_ROWS * cfg::kSumColumns / 4;
       for (int i = threadIdx.x; i < kChunks; i += 256) to[i] = float4{0.0f, 0.0f, 0.0f, 0.0f};
+    }
+    if constexpr (cfg::kDeterministic) {
+      constexpr int kTurns = 2 * TS_CUDA_BACKWARD_ROWS / TS_CUDA_BACKWARD_TURN_ROWS;
+      if (threadIdx.x < kTurns) turns_of(args, sequence, batch, head, first_row)[threadIdx.x] = 0;
+    }
+  }
+
+  // The block's rows of dbias, over the whole of (seqlen_q, seqlen_k) in group mode too. Of a dimension that is summed
+  // (stride 0) the first block zeroes the one element.
+  TS_DEVICE void zero_dbias(int first_row, int head, int batch) const {
+    if constexpr (cfg::kDbias) {
+      const TsStrides& s = args.grad.dbias_strides;
+      if ((batch > 0 && s.batch == 0) || (head > 0 && s.head == 0) || (first_row > 0 && s.row == 0)) return;
+      const int last_row = imin(first_row + (s.row == 0 ? 1 : TS_CUDA_BACKWARD_ROWS), static_cast<int>(args.seqlen_q));
+      const int columns = s.column == 0 ? imin(1, static_cast<int>(args.seqlen_k)) : static_cast<int>(args.seqlen_k);
+      for (int row = first_row; row < last_row; ++row) {
+        float* const to = args.grad.dbias + batch * s.batch + head * s.head + row * s.row;
+        for (int column = threadIdx.x; column < columns; column += 256) to[column * s.column] = 0.0f;
+      }
     }
   }
 
@@ -56,11 +76,20 @@ struct DotDoO {
     const int lane = threadIdx.x % kRowLanes;
     Sequence sequence;
     sequence.find(args, batch);
-    zero_sum(first_row, head, batch);
+    zero_dbias(first_row, head, batch);
+    const bool has_sink = args.grad.dsink != nullptr;
+    float& of_block = args.dsink_parts[(i64{batch} * gridDim.x + blockIdx.x) * args.heads_q + head];
+    if (first_row >= sequence.length_q) {
+      if (has_sink && threadIdx.x == 0) of_block = 0.0f;
+      return;
+    }
+    const float sink2 = has_sink ? args.sink[head] * kLog2e : 0.0f;
+    float of_sink = 0.0f;
+    zero_sum(sequence, first_row, head, batch);
     const unsigned short* const o = static_cast<const unsigned short*>(args.o);
     const unsigned short* const dout = static_cast<const unsigned short*>(args.grad.dout);
-    float* const lse2 = lse_rows(args, batch, head);
-    float* const delta = delta_rows(args, batch, head);
+    float* const lse2 = lse_rows(args, sequence, batch, head);
+    float* const delta = delta_rows(args, sequence, batch, head);
 #pragma unroll 4
     for (int r = threadIdx.x / kRowLanes; r < TS_CUDA_BACKWARD_ROWS; r += kRowsAtOnce) {
       const int row = first_row + r;
@@ -86,6 +115,11 @@ struct DotDoO {
       if (base == kInfinity) sum = 0.0f;
       lse2[row] = base;
       delta[row] = sum;
+      if (has_sink) of_sink = fmaf(exp2_approx(sink2 - base), sum, of_sink);
+    }
+    if (has_sink) {
+      of_sink = sum_of_block(of_sink);
+      if (threadIdx.x == 0) of_block = -of_sink;
     }
   }
 };

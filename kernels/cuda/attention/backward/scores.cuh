@@ -20,6 +20,7 @@ struct Call {
   const float* bias;
   float* dbias;
   int batch, head, diagonal;
+  float of_slope = 0.0f;  // the thread's share of the gradient by the slope, negated
 
   TS_DEVICE explicit Call(const TsCudaAttentionBackwardArgs& a) : args(a) {
     unit = args.scale * kLog2e;
@@ -171,7 +172,7 @@ struct Pairs {
 
   // From probabilities `p` and products `dp` of do and v to the gradients of scores, in dp. `delta(j)` as `lse`.
   template <class Delta>
-  static TS_DEVICE void gradients(const Call& call, const Window& window, const Place& place, bool masked,
+  static TS_DEVICE void gradients(Call& call, const Window& window, const Place& place, bool masked,
                                   const Delta& delta, const Floats& p, const PairState<N>& state, Floats& dp) {
 #pragma unroll
     for (int j = 0; j < N; j += 4) {
@@ -189,6 +190,12 @@ struct Pairs {
     // What is hidden may be anything, also NaN.
     if (masked) hide(window, place, dp);
     if constexpr (cfg::kDbias) add_dbias(call, window, place, dp);
+    if constexpr (cfg::kDalibi) {
+#pragma unroll
+      for (int i = 0; i < N; ++i)
+        call.of_slope = fmaf(dp[i], fabsf(static_cast<float>(query(place, i) + call.diagonal - key(place, i))),
+                             call.of_slope);
+    }
     if constexpr (cfg::kSoftCap) {
 #pragma unroll
       for (int i = 0; i < N; ++i) dp[i] *= state.slope[i];

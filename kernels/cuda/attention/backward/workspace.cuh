@@ -9,16 +9,18 @@ namespace ts {
 struct Sequence {
   int length_q, length_k;
   int offset_q, offset_k;  // first rows in packed tensors (group mode), else 0
+  int work_row;            // first row in the workspace of a head that sequences share (group mode), else 0
 
   TS_DEVICE void find(const TsCudaAttentionBackwardArgs& args, int batch) {
     length_q = static_cast<int>(args.seqlen_q);
     length_k = static_cast<int>(args.seqlen_k);
-    offset_q = offset_k = 0;
+    offset_q = offset_k = work_row = 0;
     if constexpr (cfg::kGroupMode) {
       offset_q = args.cu_seqlens_q[batch];
       offset_k = args.cu_seqlens_k[batch];
       length_q = args.cu_seqlens_q[batch + 1] - offset_q;
       length_k = args.cu_seqlens_k[batch + 1] - offset_k;
+      work_row = (offset_q + batch * TS_CUDA_BACKWARD_ROWS) / TS_CUDA_BACKWARD_ROWS * TS_CUDA_BACKWARD_ROWS;
     }
   }
   // The mask's diagonal for query i is key i + diagonal().
@@ -33,14 +35,23 @@ TS_DEVICE T* row_of(T* tensor, const TsStrides& s, int batch, int head, i64 row,
   return tensor + (cfg::kGroupMode ? 0 : batch * s.batch) + head * s.head + (row + offset) * s.row;
 }
 
-TS_DEVICE i64 workspace_row(const TsCudaAttentionBackwardArgs& args, int batch, int head) {
-  return (batch * args.heads_q + head) * args.padded_q;
+TS_DEVICE i64 workspace_row(const TsCudaAttentionBackwardArgs& args, const Sequence& s, int batch, int head) {
+  return ((cfg::kGroupMode ? 0 : batch * args.heads_q) + head) * args.padded_q + s.work_row;
 }
-TS_DEVICE float* lse_rows(const TsCudaAttentionBackwardArgs& args, int batch, int head) {
-  return args.statistics + workspace_row(args, batch, head);
+TS_DEVICE float* lse_rows(const TsCudaAttentionBackwardArgs& args, const Sequence& s, int batch, int head) {
+  return args.statistics + workspace_row(args, s, batch, head);
 }
-TS_DEVICE float* delta_rows(const TsCudaAttentionBackwardArgs& args, int batch, int head) {
-  return lse_rows(args, batch, head) + args.batch * args.heads_q * args.padded_q;
+TS_DEVICE float* delta_rows(const TsCudaAttentionBackwardArgs& args, const Sequence& s, int batch, int head) {
+  return lse_rows(args, s, batch, head) + (cfg::kGroupMode ? 1 : args.batch) * args.heads_q * args.padded_q;
+}
+
+// Of the tile that begins at `row`, one for each warpgroup.
+TS_DEVICE unsigned* turns_of(const TsCudaAttentionBackwardArgs& args, const Sequence& s, int batch, int head, int row) {
+  return args.turns + (workspace_row(args, s, batch, head) + row) / TS_CUDA_BACKWARD_TURN_ROWS * 2;
+}
+// Of a head's gradient by its slope, one for each block of keys and warp.
+TS_DEVICE float* dalibi_parts_of(const TsCudaAttentionBackwardArgs& args, int batch, int head) {
+  return args.dalibi_parts + (batch * args.heads_q + head) * i64{8} * args.key_blocks;
 }
 
 }  // namespace ts

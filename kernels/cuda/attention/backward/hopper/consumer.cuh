@@ -54,8 +54,23 @@ struct Consumer {
       store_transposed(to + i * 2048, packed[4 * i], packed[4 * i + 1], packed[4 * i + 2], packed[4 * i + 3]);
   }
 
-  TS_DEVICE void walk_tile(const Call& call, const Item& t, int tile, float* dq_sum, float (&dk)[kWidthQk / 2],
-                           float (&dv)[kWidthV / 2]) {
+  // Adds the warpgroup's share to a tile of dq.
+  TS_DEVICE void add_dq(const Item& t, int tile, unsigned* turn, float* to, const float (&dq)[kShareRegisters]) const {
+    if constexpr (cfg::kDeterministic) {
+      if (leader()) wait_for_value(turn, t.turn(tile));
+      named_barrier_sync(2 + warpgroup, 128);
+    }
+#pragma unroll
+    for (int i = 0; i < kShareRegisters; i += 4) add_to_memory(to + i * 128, dq[i], dq[i + 1], dq[i + 2], dq[i + 3]);
+    if constexpr (cfg::kDeterministic) {
+      __threadfence();
+      named_barrier_sync(2 + warpgroup, 128);
+      if (leader()) count_up(turn);
+    }
+  }
+
+  TS_DEVICE void walk_tile(Call& call, const Item& t, int tile, float* dq_sum, unsigned* turns,
+                           float (&dk)[kWidthQk / 2], float (&dv)[kWidthV / 2]) {
     float s[kPairs], dp[kPairs];
     const u32 queries = shared.queries(stage.index), dout = shared.dout(stage.index);
     const u64 k_rows = descriptor_k_major(uniform(shared.keys() + warpgroup * 64 * 128));
@@ -119,12 +134,12 @@ struct Consumer {
     fence_proxy_async();
     meet();
 
-    // The warpgroup's 64 x 64 of dq.
-    constexpr bool kByRows = kTileM == 128;
-    float dq[32];
-    const u64 ds_rows = descriptor_k_major(uniform(shared.ds(buffer) + (kByRows ? warpgroup * 64 * 128 : 0)));
-    const u64 k_columns =
-        descriptor_n_major(uniform(shared.keys() + (kByRows ? 0 : warpgroup * kKeys * 128)), kKeys * 128);
+    // The warpgroup's share of dq: 64 x kShareColumns.
+    float dq[kShareRegisters];
+    const u64 ds_rows = descriptor_k_major(uniform(shared.ds(buffer) + (kSharesRows ? warpgroup * 64 * 128 : 0)));
+    // A column of shared memory has 64 of the head dimension; half of it is 64 of its 128 bytes.
+    constexpr int kShareBytes = kSharesRows ? 0 : kShareColumns == 64 ? kKeys * 128 : 64;
+    const u64 k_columns = descriptor_n_major(uniform(shared.keys() + warpgroup * kShareBytes), kKeys * 128);
     pin(dq);
     wgmma_fence();
 #pragma unroll
@@ -142,9 +157,7 @@ struct Consumer {
     wgmma_commit();
     wgmma_wait<1>();
     pin(dq);
-    float* const to = dq_sum + tile * (kTileM * kSumColumns);
-#pragma unroll
-    for (int i = 0; i < 32; i += 4) add_to_memory(to + i * 128, dq[i], dq[i + 1], dq[i + 2], dq[i + 3]);
+    add_dq(t, tile, turns + tile * (kTileM / TS_CUDA_BACKWARD_TURN_ROWS * 2), dq_sum + tile * (kTileM * kSumColumns), dq);
     wgmma_wait<0>();
     pin(dk);
     if (leader()) mbarrier_arrive(shared.query_empty(stage.index));
@@ -168,6 +181,16 @@ struct Consumer {
       store_row<cfg::kBf16>(to_k, dk, r, args.scale, cfg::kHeadDimQk);
       store_row<cfg::kBf16>(to_v, dv, r, keep_scale, cfg::kHeadDimV);
     }
+  }
+
+  // The warp's part of the gradient by the head's slope.
+  TS_DEVICE void store_of_slope(Call& call, const Item& t) const {
+    float sum = call.of_slope;
+    call.of_slope = 0.0f;
+#pragma unroll
+    for (int i = 16; i > 0; i /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, i);
+    if (threadIdx.x % 32 == 0)
+      dalibi_parts_of(args, t.batch, call.head)[t.key / kKeys * 8 + threadIdx.x / 32 - 4] = sum;
   }
 
   TS_DEVICE void run() {
@@ -197,11 +220,19 @@ struct Consumer {
         for (int h = 0; h < group; ++h) {
           const int head = t.head * group + h;
           call.enter(t.sequence, t.batch, head);
-          float* const dq_sum = args.dq_sum + workspace_row(args, t.batch, head) * i64{kSumColumns} +
+          float* const dq_sum = args.dq_sum + workspace_row(args, t.sequence, t.batch, head) * i64{kSumColumns} +
                                 warpgroup * (kTileM * kSumColumns / 2) + threadIdx.x % 128 * 4;
-          for (int tile = t.tiles.begin; tile < t.tiles.end; ++tile) walk_tile(call, t, tile, dq_sum, dk, dv);
+          unsigned* const turns =
+              cfg::kDeterministic ? turns_of(args, t.sequence, t.batch, head, 0) + warpgroup : nullptr;
+          for (int tile = t.tiles.begin; tile < t.tiles.end; ++tile) walk_tile(call, t, tile, dq_sum, turns, dk, dv);
+          if constexpr (cfg::kDalibi) store_of_slope(call, t);
         }
         if (leader()) mbarrier_arrive(shared.keys_empty());
+      } else if constexpr (cfg::kDalibi) {
+        for (int h = 0; h < group; ++h) {
+          call.head = t.head * group + h;
+          store_of_slope(call, t);
+        }
       }
       store(t, dk, dv, call.keep_scale);
     }

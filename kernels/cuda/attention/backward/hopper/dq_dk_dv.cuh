@@ -7,7 +7,8 @@
 //   kTileM              queries of a tile: 128 with kHeadDimQk up to 64, else 64. A block has 128 keys.
 //   kStages             tiles in flight
 //   kMaskRight, kMaskLeft (bool)   the window is bounded on that side
-//   kGroupMode, kSoftCap, kBias, kAlibi, kDropout, kDbias (bool)
+//   kGroupMode, kSoftCap, kBias, kAlibi, kDropout, kDbias, kDalibi (bool)
+//   kDeterministic (bool)   blocks add to dq in a fixed order
 //
 // Launch: kThreads threads, kSharedBytes of dynamic shared memory (layout.cuh), a grid of min(work_items, SMs) blocks.
 //   row_tiles = ceil(seqlen_k / 128); work_items = batch * heads_kv * row_tiles; section_heads counts heads of keys.

@@ -4,6 +4,10 @@
 // Items are numbered section by section; a section is as many heads as the host wants to share the L2 cache
 // (section_heads). With a bounded window a section's blocks go key by key over its heads: those that the most queries
 // see come first. Without one a head's blocks follow one another and share its queries.
+//
+// Ordered additions (kDeterministic): blocks of a head add to a tile of dq in the order of their items, so each waits for
+// items that were drawn before its own. Behind a mask the last block comes first: blocks then begin with tiles that no
+// earlier item adds to, and hardly wait.
 #pragma once
 
 #include "../window.cuh"
@@ -19,6 +23,13 @@ struct Item {
   Window window;
   Range tiles;  // of queries; may be empty
 
+  // How many blocks add to a tile of dq before this one.
+  TS_DEVICE unsigned turn(int tile) const {
+    const Range blocks = window.key_tiles<kKeys>(tile * kTileM, kTileM);
+    const int block = key / kKeys;
+    return static_cast<unsigned>(cfg::kMaskRight || cfg::kMaskLeft ? blocks.end - 1 - block : block - blocks.begin);
+  }
+
   // False when the block lies beyond its sequence's end.
   TS_DEVICE bool find(const TsCudaAttentionBackwardArgs& args, int index) {
     const int heads = static_cast<int>(args.heads_kv);
@@ -29,7 +40,8 @@ struct Item {
     const int width = imin(args.section_heads, all_heads - first_head);
     const int rest = index - section * section_items;
     const bool by_block = cfg::kMaskRight || cfg::kMaskLeft;
-    const int block = by_block ? rest / width : rest % args.row_tiles;
+    int block = by_block ? rest / width : rest % args.row_tiles;
+    if (cfg::kDeterministic && by_block) block = args.row_tiles - 1 - block;
     const int batch_head = first_head + (by_block ? rest % width : rest / args.row_tiles);
     batch = batch_head / heads;
     head = batch_head - batch * heads;
@@ -42,12 +54,20 @@ struct Item {
   }
 };
 
-// The producer's walk: item blockIdx.x first, then by an atomic counter, which the last block resets.
+// The producer's walk: item blockIdx.x first, then by an atomic counter, which the last block resets. With ordered
+// additions the first item comes from the counter, too: a block that has begun has an item that may be waited for.
 struct Walk {
   int index;
 
+  TS_DEVICE void start(const TsCudaAttentionBackwardArgs& args) {
+    if constexpr (cfg::kDeterministic) {
+      draw(args);
+    } else {
+      index = blockIdx.x;
+    }
+  }
   TS_DEVICE void draw(const TsCudaAttentionBackwardArgs& args) {
-    index = static_cast<int>(gridDim.x + atomicAdd(args.tile_counters, 1u));
+    index = static_cast<int>((cfg::kDeterministic ? 0 : gridDim.x) + atomicAdd(args.tile_counters, 1u));
   }
   TS_DEVICE static void finish(const TsCudaAttentionBackwardArgs& args) {
     if (atomicAdd(args.tile_counters + 1, 1u) == gridDim.x - 1) {

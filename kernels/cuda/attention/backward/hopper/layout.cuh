@@ -52,9 +52,12 @@ constexpr int kSharedBytes = round_up(kItemOffset + kItemSlots * 4, 16) + 1024;
 
 constexpr int kThreads = 128 * (kWarpgroups + 1);
 
-// Each warpgroup has 64 x 64 of a tile of dq: its rows where the tile has 128, else its columns.
-static_assert((kTileM == 128 && kSumColumns == 64) || (kTileM == 64 && kSumColumns == 128),
-              "128 queries with head_dim_qk up to 64, else 64 queries with up to 128");
+// Each warpgroup has half of a tile of dq: 64 of its rows where the tile has 128, else half of its columns.
+constexpr bool kSharesRows = kTileM == 128;
+constexpr int kShareColumns = kSharesRows ? kSumColumns : kSumColumns / 2;
+constexpr int kShareRegisters = kShareColumns / 2;
+static_assert((kTileM == 128 && kSumColumns == 64) || (kTileM == 64 && kSumColumns <= 128),
+              "128 queries with head_dim_qk up to 64, 64 queries with up to 128");
 static_assert(cfg::kHeadDimQk % 8 == 0 && cfg::kHeadDimV % 8 == 0 && cfg::kHeadDimV <= 128, "head dimensions");
 static_assert(kSharedBytes <= 232448, "shared memory of sm_90: 227 KB a block");
 

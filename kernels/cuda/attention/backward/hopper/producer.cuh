@@ -24,7 +24,7 @@ struct Producer {
     mbarrier_expect(full, kQueryBytes + kRowBytes);
     load_rows(shared.queries(stage.index), &maps.q, full, kColumnsQk, kTileM, tile * kTileM + t.sequence.offset_q, head,
               cfg::kGroupMode ? 0 : t.batch);
-    bulk_load(shared.lse(stage.index), lse_rows(args, t.batch, head) + tile * kTileM, kRowBytes, full);
+    bulk_load(shared.lse(stage.index), lse_rows(args, t.sequence, t.batch, head) + tile * kTileM, kRowBytes, full);
   }
   TS_DEVICE void load_dout(const Item& t, int tile, int head) {
     const u32 full = shared.dout_full(stage.index);
@@ -32,7 +32,7 @@ struct Producer {
     mbarrier_expect(full, kDoutBytes + kRowBytes);
     load_rows(shared.dout(stage.index), &maps.dout, full, kColumnsV, kTileM, tile * kTileM + t.sequence.offset_q, head,
               cfg::kGroupMode ? 0 : t.batch);
-    bulk_load(shared.delta(stage.index), delta_rows(args, t.batch, head) + tile * kTileM, kRowBytes, full);
+    bulk_load(shared.delta(stage.index), delta_rows(args, t.sequence, t.batch, head) + tile * kTileM, kRowBytes, full);
   }
 
   TS_DEVICE void load_item(const Item& t, int group) {
@@ -70,7 +70,7 @@ struct Producer {
     ItemRing ring;
     Walk walk;
     const int group = static_cast<int>(args.heads_q / args.heads_kv);
-    for (walk.index = blockIdx.x; walk.index < args.work_items;) {
+    for (walk.start(args); walk.index < args.work_items;) {
       const int index = walk.index;
       walk.draw(args);
       Item t;

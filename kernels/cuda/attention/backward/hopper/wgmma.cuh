@@ -1,27 +1,36 @@
-// What attention backward asks of Hopper beside the forward's instructions: products of 64 columns whose B lies with
-// those columns contiguous (K for dQ = dS K), copies of statistics, and float32 additions to memory.
+// What attention backward asks of Hopper beside the forward's instructions: products of 32 and 64 columns whose B lies
+// with those columns contiguous (K for dQ = dS K), copies of statistics, and float32 additions to memory.
 #pragma once
 
 #include "../../hopper/wgmma.cuh"
 
 namespace ts {
 
-#define TS_WGMMA_64(ELEMENT)                                                                                       \
-  asm volatile("{ .reg .pred p; setp.ne.b32 p, %34, 0;\n"                                                          \
-               "wgmma.mma_async.sync.aligned.m64n64k16.f32." ELEMENT "." ELEMENT " {" TS_NAMES_4                   \
-               "}, %32, %33, p, 1, 1, 0, 1; }"                                                                     \
-               : TS_REGS_4                                                                                         \
+// d (64 x N) += A, K-major, times B, N-major; both from shared memory.
+#define TS_WGMMA_N_MAJOR(N, COUNT, ELEMENT, I0, I1, I2)                                                               \
+  asm volatile("{ .reg .pred p; setp.ne.b32 p, %" #I2                                                                 \
+               ", 0;\n"                                                                                               \
+               "wgmma.mma_async.sync.aligned.m64n" #N "k16.f32." ELEMENT "." ELEMENT " {" TS_NAMES_##COUNT "}, %" #I0 \
+               ", %" #I1 ", p, 1, 1, 0, 1; }"                                                                         \
+               : TS_REGS_##COUNT                                                                                      \
                : "l"(a), "l"(b), "r"(accumulate))
-// d (64 x 64) += A, K-major, times B, N-major; both from shared memory.
+template <Element kType>
+TS_DEVICE void wgmma_n_major(float (&d)[16], u64 a, u64 b, int accumulate) {
+  if constexpr (kType == Element::bf16) {
+    TS_WGMMA_N_MAJOR(32, 2, "bf16", 16, 17, 18);
+  } else {
+    TS_WGMMA_N_MAJOR(32, 2, "f16", 16, 17, 18);
+  }
+}
 template <Element kType>
 TS_DEVICE void wgmma_n_major(float (&d)[32], u64 a, u64 b, int accumulate) {
   if constexpr (kType == Element::bf16) {
-    TS_WGMMA_64("bf16");
+    TS_WGMMA_N_MAJOR(64, 4, "bf16", 32, 33, 34);
   } else {
-    TS_WGMMA_64("f16");
+    TS_WGMMA_N_MAJOR(64, 4, "f16", 32, 33, 34);
   }
 }
-#undef TS_WGMMA_64
+#undef TS_WGMMA_N_MAJOR
 
 // Bytes in multiples of 16, from and to addresses that are multiples of 16.
 TS_DEVICE void bulk_load(u32 destination, const void* source, u32 bytes, u32 barrier) {
@@ -35,6 +44,17 @@ TS_DEVICE void bulk_load(u32 destination, const void* source, u32 bytes, u32 bar
 TS_DEVICE void add_to_memory(float* to, float a, float b, float c, float d) {
   asm volatile("red.relaxed.gpu.global.add.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to), "f"(a), "f"(b), "f"(c), "f"(d)
                : "memory");
+}
+
+// Waits until a counter has a value; what its writers wrote before is seen.
+TS_DEVICE void wait_for_value(const unsigned* counter, unsigned value) {
+  unsigned seen;
+  do {
+    asm volatile("ld.acquire.gpu.global.u32 %0, [%1];" : "=r"(seen) : "l"(counter) : "memory");
+  } while (seen != value);
+}
+TS_DEVICE void count_up(unsigned* counter) {
+  asm volatile("red.release.gpu.global.add.u32 [%0], 1;" ::"l"(counter) : "memory");
 }
 
 // Four matrices of 8 rows of 16 bytes, each transposed: a thread gives what it would hold of the transposed matrix.

@@ -1,0 +1,64 @@
+#include "codegen/attention_backward/cuda.hpp"
+
+#include <fmt/format.h>
+
+#include "codegen/cuda_table.hpp"
+#include "codegen/flatten.hpp"
+#include "instances/attention_backward/cuda_resources.hpp"
+#include "vocabulary/names/native.hpp"
+
+namespace tilesmith {
+namespace {
+
+std::string_view backward_template(AttentionFamily family) {
+  return family == AttentionFamily::bwd_dot_do_o     ? "cuda/attention/backward/dot_do_o.cuh"
+         : family == AttentionFamily::bwd_convert_dq ? "cuda/attention/backward/convert_dq.cuh"
+                                                     : "cuda/attention/backward/hopper/dq_dk_dv.cuh";
+}
+
+void add_products(CudaTable& table, const AttentionSignature& s, const Algorithm& a) {
+  table.add("kStages", a.stages);
+  table.add("kMaskRight", s.mask != MaskKind::none);
+  table.add("kMaskLeft", s.mask == MaskKind::generic);
+  table.add("kSoftCap", s.soft_cap);
+  table.add("kBias", s.bias == BiasKind::elementwise);
+  table.add("kAlibi", s.bias == BiasKind::alibi);
+  table.add("kDalibi", s.dbias && s.bias == BiasKind::alibi);
+  table.add("kDropout", s.dropout);
+}
+
+/// Bytes that a thread of the products may spill: most of them are the producer's, which has few registers and time to
+/// spare. Beside wide heads' sums there is no room for what these three traits keep at the same time.
+std::uint32_t backward_spills(const AttentionSignature& s) {
+  return s.soft_cap && s.dropout && s.bias != BiasKind::none ? 704 : 256;
+}
+
+}  // namespace
+
+Result<Source> cuda_attention_backward_source(const KernelConfig& config) {
+  const AttentionSignature& s = config.attention();
+  const bool is_products = s.family == AttentionFamily::bwd_dq_dk_dv;
+  const CudaBackwardResources facts = cuda_backward_resources(config);
+  CudaTable table;
+  table.add("kBf16", s.data_type == DataType::bf16);
+  table.add("kGroupMode", s.mode == SequenceMode::group);
+  table.add("kHeadDimQk", s.head_dim_qk);
+  table.add("kHeadDimV", s.head_dim_v);
+  table.add("kTileM", facts.tile_queries);
+  table.add("kSumColumns", facts.sum_columns);
+  table.add("kDbias", s.dbias && s.bias == BiasKind::elementwise);
+  table.add("kDeterministic", s.deterministic);
+  if (is_products) add_products(table, s, config.algorithm);
+  TS_ASSIGN(const std::string text, flatten_includes(embedded_kernels(), backward_template(s.family)));
+  Source source;
+  source.name = native_name(config);
+  source.entry_symbol = source.name;
+  source.language = Language::cuda;
+  source.arch = std::string(config.arch.text());
+  source.spill_limit_bytes = is_products ? backward_spills(s) : 0;
+  source.options = {"-std=c++17", "-default-device"};
+  source.text = table.text() + fmt::format("#define TS_ENTRY {}\n\n", source.entry_symbol) + text;
+  return source;
+}
+
+}  // namespace tilesmith

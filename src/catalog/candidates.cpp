@@ -10,6 +10,7 @@
 #include "choose/attention/cpu.hpp"
 #include "choose/attention/cuda.hpp"
 #include "choose/attention_backward/cpu.hpp"
+#include "choose/attention_backward/cuda.hpp"
 #include "choose/gemm/cpu.hpp"
 #include "choose/gemm/cuda.hpp"
 #include "spec/architectures.hpp"

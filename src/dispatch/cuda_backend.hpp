@@ -3,6 +3,7 @@
 
 #include "choose/device_class.hpp"
 #include "dispatch/attention/cuda.hpp"
+#include "dispatch/attention_backward/cuda.hpp"
 #include "dispatch/backend.hpp"
 #include "dispatch/cuda_registry.hpp"
 #include "dispatch/gemm/cuda.hpp"
@@ -52,11 +53,13 @@ class CudaBackend final : public Backend {
         spec_(std::move(spec)),
         registry_(spec_),
         attention_(device_index, spec_, registry_),
+        attention_backward_(device_index, spec_, registry_),
         gemm_(device_index, spec_, registry_),
         gemm_list_(device_index, spec_, registry_),
         merge_states_(device_index, spec_, registry_),
         append_kv_(device_index, spec_, registry_) {
     add<AttentionFwd>(attention_);
+    add<AttentionBwd>(attention_backward_);
     add<Gemm>(gemm_);
     add<ListOf<Gemm>>(gemm_list_);
     add<MergeStatesCall>(merge_states_);
@@ -66,6 +69,7 @@ class CudaBackend final : public Backend {
   CudaSpec spec_;
   CudaRegistry registry_;
   CudaAttention attention_;
+  CudaAttentionBackward attention_backward_;
   CudaGemm gemm_;
   CudaGemmList gemm_list_;
   CudaMergeStates merge_states_;

@@ -9,6 +9,17 @@
 
 namespace tilesmith {
 
+Status check_cuda_alignment(const char* name, const void* pointer, const AttentionStrides& s, std::int64_t members,
+                            std::int64_t heads, std::int64_t element_bytes) {
+  const auto address = reinterpret_cast<std::uintptr_t>(pointer);
+  const std::int64_t steps = (members > 1 ? s.batch : 0) | (heads > 1 ? s.head : 0) | s.row;
+  if (((address | static_cast<std::uintptr_t>(steps * element_bytes)) % kCudaAlignment) == 0) return {};
+  return fail(ErrorCode::invalid_argument,
+              fmt::format("{} at address {} with strides {}, {}, {} is not aligned to {} bytes", name, pointer, s.batch,
+                          s.head, s.row, kCudaAlignment),
+              "plan the problem with unaligned, for a kernel that asks for no alignment");
+}
+
 Status check_cuda_attention(const AttentionProblem& p, const CudaAttentionResources& facts,
                             const AttentionArguments& a) {
   TS_TRY(validate(p, a, DeviceKind::cuda));
@@ -23,20 +34,10 @@ Status check_cuda_attention(const AttentionProblem& p, const CudaAttentionResour
   const std::int64_t bytes = input_bytes(p.data_type), cached = cache_bytes(p);
   const std::int64_t batches = p.mode == SequenceMode::group ? 1 : p.batch;
   const std::int64_t batches_k = p.page_size > 0 ? a.pages.num_pages : batches;
-  const auto aligned = [&](const char* name, const void* pointer, const AttentionStrides& s, std::int64_t members,
-                           std::int64_t heads, std::int64_t element) -> Status {
-    const auto address = reinterpret_cast<std::uintptr_t>(pointer);
-    const std::int64_t steps = (members > 1 ? s.batch : 0) | (heads > 1 ? s.head : 0) | s.row;
-    if (((address | static_cast<std::uintptr_t>(steps * element)) % kCudaAlignment) == 0) return {};
-    return fail(ErrorCode::invalid_argument,
-                fmt::format("{} at address {} with strides {}, {}, {} is not aligned to {} bytes", name, pointer,
-                            s.batch, s.head, s.row, kCudaAlignment),
-                "plan the problem with unaligned, for a kernel that asks for no alignment");
-  };
-  TS_TRY(aligned("q", a.q, a.q_strides, batches, p.heads_q, bytes));
-  TS_TRY(aligned("k", a.k, a.k_strides, batches_k, p.heads_kv, cached));
-  TS_TRY(aligned("v", a.v, a.v_strides, batches_k, p.heads_kv, cached));
-  TS_TRY(aligned("o", a.o, a.o_strides, batches, p.heads_q, bits_of(output_type(p.data_type)) / 8));
+  TS_TRY(check_cuda_alignment("q", a.q, a.q_strides, batches, p.heads_q, bytes));
+  TS_TRY(check_cuda_alignment("k", a.k, a.k_strides, batches_k, p.heads_kv, cached));
+  TS_TRY(check_cuda_alignment("v", a.v, a.v_strides, batches_k, p.heads_kv, cached));
+  TS_TRY(check_cuda_alignment("o", a.o, a.o_strides, batches, p.heads_q, bits_of(output_type(p.data_type)) / 8));
   if (!facts.bias_map || a.bias == nullptr) return {};
   const BiasStrides& b = a.bias_strides;
   const std::int64_t steps = (p.batch > 1 ? b.batch : 0) | (p.heads_q > 1 ? b.head : 0) | (p.seqlen_q > 1 ? b.row : 0);

@@ -14,6 +14,10 @@ inline constexpr std::int64_t kLongestOfCuda = std::int64_t{1} << 30;  ///< kern
 inline constexpr std::int64_t kCudaGridLimit = 65535;                  ///< blocks along y and z
 inline constexpr std::int64_t kCudaAlignment = 16;  ///< bytes: of a tensor copy, and of an asynchronous one
 
+/// Error: invalid_argument, a tensor of `members` by `heads` by rows that cannot be copied 16 bytes at a time.
+[[nodiscard]] Status check_cuda_alignment(const char* name, const void* pointer, const AttentionStrides& strides,
+                                          std::int64_t members, std::int64_t heads, std::int64_t element_bytes);
+
 /// Error: invalid_argument, unsupported; what a kernel of these facts cannot take.
 [[nodiscard]] Status check_cuda_attention(const AttentionProblem& problem, const CudaAttentionResources& facts,
                                           const AttentionArguments& arguments);

@@ -1,0 +1,46 @@
+#include "choose/attention_backward/cuda_model.hpp"
+
+#include <algorithm>
+
+#include "choose/rounding.hpp"
+#include "instances/attention_backward/cuda_resources.hpp"
+#include "problem/attention/problem.hpp"
+#include "problem/attention_backward/problem.hpp"
+#include "vocabulary/data_type.hpp"
+
+namespace tilesmith {
+
+double predicted_seconds(const KernelConfig& products, const CudaBackwardTile& row, const CudaSpec& spec,
+                         const AttentionBackwardProblem& p) {
+  const CudaBackwardResources facts = cuda_backward_resources(products);
+  const CudaReferenceChip& chip = spec.reference;
+  const auto number = [](auto x) { return static_cast<double>(x); };
+  const double pairs = number(p.seqlen_q) * number(p.seqlen_k);
+  const double heads = number(p.batch) * number(p.heads_q);
+  const double visible = pairs > 0 && heads > 0 ? visible_pairs(forward_of(p)) / (pairs * heads) : 0;
+
+  // Steps of a block of keys over the tiles that see one of its keys, and one for its start and end. A mask's diagonal
+  // cuts through as many tiles as a block has queries.
+  const double tile = facts.tile_queries, keys = facts.tile_keys;
+  const double of_mask = visible < 1 ? keys / tile : 0;
+  const double tiles =
+      std::min(ceil_div(number(p.seqlen_q) * visible, tile) + of_mask, ceil_div(number(p.seqlen_q), tile));
+  const double group = number(p.heads_q) / number(std::max<std::int64_t>(1, p.heads_kv));
+  const double steps = group * tiles + 1;
+  const double longest = group * ceil_div(number(p.seqlen_q) * std::min(1.0, 2 * visible), tile) + 1;
+  const double blocks = number(p.batch) * number(p.heads_kv) * ceil_div(number(p.seqlen_k), keys);
+  const double depth = 3 * ceil_div(number(p.head_dim_qk), 16.0) * 16 + 2 * ceil_div(number(p.head_dim_v), 16.0) * 16;
+  constexpr double kOrderedShare = 0.85;  // of the rate, where blocks wait for their turn to add; estimated
+  const double share = row.efficiency * (products.attention().deterministic ? kOrderedShare : 1);
+  const double rate = chip.tflops_of(p.data_type) * 1e12 / chip.sms * share;
+  const double of_products =
+      std::max(ceil_div(blocks, number(chip.sms)) * steps, blocks > 0 ? longest : 0) * 2 * tile * keys * depth / rate;
+
+  // The first kernel reads o and do and zeroes dq's sums, the last reads those and writes dq.
+  const double element = number(input_bytes(p.data_type));
+  const double of_row = element * (2 * number(p.head_dim_v) + number(p.head_dim_qk)) + 2 * 4 * facts.sum_columns;
+  const double bandwidth = chip.bytes_per_second * chip.reached_bandwidth;
+  return 3 * chip.launch_us * 1e-6 + of_products + heads * number(p.seqlen_q) * of_row / bandwidth;
+}
+
+}  // namespace tilesmith

@@ -1,0 +1,248 @@
+// The figures of launches are those that stand at the top of the kernels in kernels/cuda/attention/backward.
+#include "dispatch/attention_backward/cuda_plan.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "base/error.hpp"
+#include "dispatch/attention/cuda_arguments.hpp"
+#include "dispatch/workspace.hpp"
+#include "problem/attention_backward/problem.hpp"
+#include "runtime/cuda/memory.hpp"
+#include "runtime/cuda/tensor_map.hpp"
+#include "vocabulary/data_type.hpp"
+
+namespace tilesmith {
+namespace {
+
+enum BackwardStep : std::size_t { kPrepare, kProducts, kConvert };
+
+constexpr std::size_t kItemCounters = 2;  // of the products' schedule
+constexpr std::size_t kRegionsApart = 256;
+
+std::int64_t blocks_of(std::int64_t rows, std::int64_t size) {
+  return (rows + size - 1) / size;
+}
+
+Status check_backward_sizes(const AttentionBackwardProblem& p, std::int64_t work_items) {
+  const auto limit = [](const char* what, std::int64_t value, std::int64_t most) -> Status {
+    if (value <= most) return {};
+    return fail(ErrorCode::unsupported, fmt::format("{} {} is beyond a CUDA kernel's launch", what, value),
+                fmt::format("at most {}", most));
+  };
+  TS_TRY(limit("seqlen_q", p.seqlen_q, kLongestOfCuda));
+  TS_TRY(limit("seqlen_k", p.seqlen_k, kLongestOfCuda));
+  TS_TRY(limit("heads_q", p.heads_q, kCudaGridLimit));
+  TS_TRY(limit("batch", p.batch, kCudaGridLimit));
+  return limit("blocks of keys", work_items, INT32_MAX);
+}
+
+/// Heads of keys that are walked together: those whose queries, do and sums of dq fill about two thirds of the L2
+/// cache, where every block of keys finds them.
+std::int64_t section_of(const AttentionBackwardProblem& p, int sum_columns, long l2_bytes) {
+  const std::int64_t row_bytes = (p.head_dim_qk + p.head_dim_v) * input_bytes(p.data_type) + 4 * sum_columns;
+  const std::int64_t head_bytes = std::max<std::int64_t>(1, p.heads_q / p.heads_kv * p.seqlen_q * row_bytes);
+  return std::clamp<std::int64_t>(2 * l2_bytes / 3 / head_bytes, 1, std::max<std::int64_t>(1, p.batch * p.heads_kv));
+}
+
+/// Rows of a head in the workspace; group mode: of a call with so many rows of q in all.
+std::int64_t padded_rows(const AttentionBackwardProblem& p, std::int64_t total_q) {
+  const std::int64_t rows =
+      p.mode == SequenceMode::batch ? p.seqlen_q + kCudaBackwardRows - 1 : total_q + p.batch * kCudaBackwardRows;
+  return rows / kCudaBackwardRows * kCudaBackwardRows;
+}
+
+/// The workspace of one call behind the counters, in bytes.
+struct BackwardRegions {
+  std::size_t statistics = 0, dq_sum = 0, turns = 0, dsink_parts = 0, dalibi_parts = 0;
+
+  BackwardRegions(const AttentionBackwardProblem& p, const CudaBackwardResources& facts, bool deterministic,
+                  std::int64_t padded_q) {
+    const auto bytes = [](std::int64_t floats) {
+      return (static_cast<std::size_t>(floats) * 4 + kRegionsApart - 1) / kRegionsApart * kRegionsApart;
+    };
+    const std::int64_t rows = (p.mode == SequenceMode::group ? 1 : p.batch) * p.heads_q * padded_q;
+    statistics = bytes(2 * rows);
+    dq_sum = bytes(rows * facts.sum_columns);
+    if (deterministic) turns = bytes(rows / TS_CUDA_BACKWARD_TURN_ROWS * 2);
+    if (p.dsink) dsink_parts = bytes(p.batch * blocks_of(p.seqlen_q, kCudaBackwardRows) * p.heads_q);
+    constexpr int kWarps = 8;
+    if (p.dalibi) dalibi_parts = bytes(p.batch * p.heads_q * blocks_of(p.seqlen_k, facts.tile_keys) * kWarps);
+  }
+  [[nodiscard]] CudaSplitMemory::Size size() const {
+    return {.part_bytes = statistics + dq_sum + turns + dsink_parts + dalibi_parts, .counters = kItemCounters};
+  }
+};
+
+}  // namespace
+
+CudaBackwardPlan::CudaBackwardPlan(const AttentionBackwardProblem& p, PlanInfo info, const KernelConfig& products,
+                                   CudaSteps steps, CudaSplitMemory& memory)
+    : AttentionBackwardPlan(p, std::move(info)),
+      steps_(std::move(steps)),
+      memory_(memory),
+      facts_(cuda_backward_resources(products)),
+      deterministic_(products.attention().deterministic) {}
+
+Result<std::unique_ptr<AttentionBackwardPlan>> CudaBackwardPlan::make(const AttentionBackwardProblem& p, PlanInfo info,
+                                                                      const KernelConfig& products,
+                                                                      const CudaSpec& spec, CudaSteps steps,
+                                                                      CudaSplitMemory& memory) {
+  const CudaBackwardResources facts = cuda_backward_resources(products);
+  const std::int64_t key_blocks = blocks_of(p.seqlen_k, facts.tile_keys);
+  const std::int64_t work_items = p.batch * p.heads_kv * key_blocks;
+  TS_TRY(check_backward_sizes(p, work_items));
+  const bool deterministic = products.attention().deterministic;
+  // Group mode: of sequences that are all as long as the longest. What a call needs follows from its rows.
+  const BackwardRegions regions(p, facts, deterministic, padded_rows(p, p.batch * p.seqlen_q));
+  WorkspaceLayout layout;
+  layout.add("counters", kItemCounters * 4, kRegionsApart);
+  layout.add("statistics of rows", regions.statistics, kRegionsApart);
+  layout.add("dq in fp32", regions.dq_sum, kRegionsApart);
+  layout.add("turns", regions.turns, kRegionsApart);
+  layout.add("partials of dsink", regions.dsink_parts, kRegionsApart);
+  layout.add("partials of dalibi", regions.dalibi_parts, kRegionsApart);
+  layout.tell(info);
+  if (p.mode == SequenceMode::batch) TS_TRY(memory.reserve(regions.size()));
+
+  std::unique_ptr<CudaBackwardPlan> made(new CudaBackwardPlan(p, std::move(info), products, std::move(steps), memory));
+  made->key_blocks_ = static_cast<int>(key_blocks);
+  made->work_items_ = static_cast<int>(work_items);
+  made->section_heads_ = static_cast<int>(section_of(p, facts.sum_columns, spec.reference.l2_bytes));
+  const auto extent = [](std::int64_t n) { return static_cast<unsigned>(n); };
+  const unsigned heads = extent(p.heads_q), batch = extent(p.batch);
+  const auto set = [&](BackwardStep step, CudaExtent grid, int threads, long shared_bytes) {
+    CudaLaunch& launch = made->steps_.launch(step);
+    launch.grid = grid;
+    launch.block = {extent(threads), 1, 1};
+    launch.dynamic_shared_bytes = extent(shared_bytes);
+    launch.overlaps_previous = spec.major >= 9;
+  };
+  constexpr int kRowThreads = 256;
+  const std::int64_t places = std::min<std::int64_t>(work_items, spec.reference.sms);
+  set(kPrepare, {extent(blocks_of(p.seqlen_q, kCudaBackwardRows)), heads, batch}, kRowThreads, 0);
+  set(kProducts, {extent(places), 1, 1}, facts.threads, facts.shared_bytes);
+  set(kConvert, {extent(std::max<std::int64_t>(1, blocks_of(p.seqlen_q, facts.tile_queries))), heads, batch},
+      kRowThreads, 0);
+  return made;
+}
+
+Status CudaBackwardPlan::check(const AttentionBackwardArguments& a) const {
+  const AttentionBackwardProblem& p = problem();
+  TS_TRY(validate(p, a, DeviceKind::cuda));
+  TS_TRY(check_cuda_attention(forward_of(p), {}, a.forward));
+  const std::int64_t bytes = input_bytes(p.data_type);
+  const std::int64_t batches = p.mode == SequenceMode::group ? 1 : p.batch;
+  if (deterministic_ && p.dbias && p.seqlen_q > 0 && p.seqlen_k > 0) {
+    const TsStrides s = kernel_gradients(p, a).dbias_strides;
+    if ((p.batch > 1 && s.batch == 0) || (p.heads_q > 1 && s.head == 0) || (p.seqlen_q > 1 && s.row == 0) ||
+        (p.seqlen_k > 1 && s.column == 0))
+      return fail(ErrorCode::invalid_argument,
+                  fmt::format("dbias is summed over a dimension (strides {}, {}, {}, {}), which CUDA kernels do in any "
+                              "order, while bitwise determinism is asked for",
+                              s.batch, s.head, s.row, s.column),
+                  "determinism tolerant, or a dbias of the whole (batch, heads_q, seqlen_q, seqlen_k)");
+  }
+  TS_TRY(check_cuda_alignment("dout", a.dout, a.dout_strides, batches, p.heads_q, bytes));
+  TS_TRY(check_cuda_alignment("dq", a.dq, a.dq_strides, batches, p.heads_q, bytes));
+  TS_TRY(check_cuda_alignment("dk", a.dk, a.dk_strides, batches, p.heads_kv, bytes));
+  return check_cuda_alignment("dv", a.dv, a.dv_strides, batches, p.heads_kv, bytes);
+}
+
+/// Of a batch of nothing: the sums that have no dimension of it.
+Status CudaBackwardPlan::zero_all(const AttentionBackwardArguments& a, const RunOptions& options) const {
+  const CudaCurrent current(steps_.context());
+  TS_TRY(current.status());
+  const auto stream = static_cast<cu::Stream>(options.stream);
+  const std::size_t bytes = static_cast<std::size_t>(problem().heads_q) * 4;
+  if (problem().dsink) TS_TRY(fill_bytes(steps_.context(), a.dsink, 0, bytes, stream));
+  if (problem().dalibi && a.dalibi_batch_stride == 0) TS_TRY(fill_bytes(steps_.context(), a.dalibi, 0, bytes, stream));
+  return {};
+}
+
+Result<TsCudaAttentionBackwardArgs> CudaBackwardPlan::kernel_arguments(const AttentionBackwardArguments& a,
+                                                                       const RunOptions& options) const {
+  const AttentionBackwardProblem& p = problem();
+  const auto stream = static_cast<cu::Stream>(options.stream);
+  const std::int64_t padded_q = padded_rows(p, a.forward.total_q);
+  const BackwardRegions regions(p, facts_, deterministic_, padded_q);
+  const CudaSplitMemory::Size size = regions.size();
+  CudaSplitMemory::Place place;
+  if (options.workspace == nullptr) {
+    TS_ASSIGN(place, memory_.of(stream, size));
+  } else {
+    TS_TRY(check_workspace(options.workspace));
+    if (size.bytes() > workspace_bytes())
+      return fail(
+          ErrorCode::invalid_argument,
+          fmt::format("total_q {} is more than {} sequences of at most {}", a.forward.total_q, p.batch, p.seqlen_q),
+          "the workspace of a problem with the longest sequence's length, or none");
+    TS_TRY(fill_bytes(steps_.context(), options.workspace, 0, size.counter_bytes(), stream));
+    place = CudaSplitMemory::place_in(options.workspace, size);
+  }
+  auto out = cuda_attention_arguments<TsCudaAttentionBackwardArgs>(forward_of(p), a.forward);
+  out.grad = kernel_gradients(p, a);
+  if (p.seqlen_q == 0 || p.seqlen_k == 0) out.grad.dbias = nullptr;  // has no elements
+  out.tile_counters = place.counters;
+  out.work_items = work_items_;
+  out.row_tiles = key_blocks_;
+  out.section_heads = section_heads_;
+  out.statistics = place.parts;
+  out.dq_sum = out.statistics + regions.statistics / 4;
+  out.turns = reinterpret_cast<unsigned*>(out.dq_sum + regions.dq_sum / 4);
+  out.dsink_parts = out.dq_sum + (regions.dq_sum + regions.turns) / 4;
+  out.dalibi_parts = out.dsink_parts + regions.dsink_parts / 4;
+  out.key_blocks = key_blocks_;
+  out.padded_q = static_cast<int>(padded_q);
+  return out;
+}
+
+Status CudaBackwardPlan::encode_maps(const AttentionBackwardArguments& a, TsCudaBackwardMaps& maps) const {
+  const AttentionBackwardProblem& p = problem();
+  const bool group = p.mode == SequenceMode::group;
+  const std::int64_t batch = group ? 1 : p.batch, element = input_bytes(p.data_type);
+  constexpr std::uint32_t kBoxColumns = 64;  // one swizzled row of 128 bytes
+  const TensorMapFormat format{.element =
+                                   p.data_type == DataType::bf16 ? TensorMapElement::bf16 : TensorMapElement::f16};
+  const auto dimension = [&](std::int64_t extent, std::int64_t stride, std::int64_t box) {
+    // A dimension of one element is never stepped along; its stride is only to be a valid one.
+    return TensorMapDimension{static_cast<std::uint64_t>(std::max<std::int64_t>(1, extent)),
+                              static_cast<std::uint64_t>(extent > 1 ? stride * element : kCudaAlignment),
+                              static_cast<std::uint32_t>(box)};
+  };
+  const auto encode = [&](const void* address, const AttentionStrides& s, std::int64_t head_dim, std::int64_t rows,
+                          std::int64_t heads, int box, TsCudaTensorMap& map) {
+    const std::array dimensions{TensorMapDimension{static_cast<std::uint64_t>(head_dim), 0, kBoxColumns},
+                                dimension(rows, s.row, box), dimension(heads, s.head, 1), dimension(batch, s.batch, 1)};
+    // A tensor without rows may be no tensor; its map is never read, and only to be a valid one.
+    return encode_tensor_map(steps_.context(), format, rows > 0 ? address : a.forward.k, dimensions, map);
+  };
+  const AttentionArguments& f = a.forward;
+  const std::int64_t rows_q = group ? f.total_q : p.seqlen_q, rows_k = group ? f.total_k : p.seqlen_k;
+  TS_TRY(encode(f.q, f.q_strides, p.head_dim_qk, rows_q, p.heads_q, facts_.tile_queries, maps.q));
+  TS_TRY(encode(a.dout, a.dout_strides, p.head_dim_v, rows_q, p.heads_q, facts_.tile_queries, maps.dout));
+  TS_TRY(encode(f.k, f.k_strides, p.head_dim_qk, rows_k, p.heads_kv, facts_.tile_keys, maps.k));
+  return encode(f.v, f.v_strides, p.head_dim_v, rows_k, p.heads_kv, facts_.tile_keys, maps.v);
+}
+
+Status CudaBackwardPlan::run(const AttentionBackwardArguments& a, const RunOptions& options) const {
+  const AttentionBackwardProblem& p = problem();
+  TS_TRY(check(a));
+  if (p.batch == 0) return zero_all(a, options);
+  const CudaCurrent current(steps_.context());
+  TS_TRY(current.status());
+  TS_ASSIGN(const TsCudaAttentionBackwardArgs arguments, kernel_arguments(a, options));
+  return steps_.run(options.stream, [&](std::size_t step, const auto& send) -> Status {
+    if (step == kPrepare && p.seqlen_q == 0) return {};
+    if (step == kConvert && p.seqlen_q == 0 && !p.dsink && !p.dalibi) return {};
+    if (step != kProducts) return send(arguments);
+    if (work_items_ == 0) return {};
+    TsCudaBackwardMaps maps;
+    TS_TRY(encode_maps(a, maps));
+    return send(maps, arguments);
+  });
+}
+
+}  // namespace tilesmith

@@ -1,0 +1,46 @@
+// The launches of attention backward: the rows' statistics, the five products, the rounding of dq, one behind the other
+// in one stream. What is not of a call is worked out once.
+#pragma once
+
+#include <memory>
+
+#include "dispatch/cuda_split_memory.hpp"
+#include "dispatch/cuda_steps.hpp"
+#include "instances/attention_backward/cuda_resources.hpp"
+#include "kernels/cuda/attention/backward/abi.h"
+#include "spec/cuda/spec.hpp"
+#include "tilesmith/dispatcher.hpp"
+
+namespace tilesmith {
+
+class CudaBackwardPlan final : public AttentionBackwardPlan {
+ public:
+  /// `products` is the config of the recipe's computing step. Errors: unsupported for sizes beyond a launch's limits,
+  /// out_of_memory.
+  [[nodiscard]] static Result<std::unique_ptr<AttentionBackwardPlan>> make(const AttentionBackwardProblem& problem,
+                                                                           PlanInfo info, const KernelConfig& products,
+                                                                           const CudaSpec& spec, CudaSteps steps,
+                                                                           CudaSplitMemory& memory);
+
+  [[nodiscard]] Status run(const AttentionBackwardArguments& arguments, const RunOptions& options) const override;
+
+ private:
+  CudaBackwardPlan(const AttentionBackwardProblem& problem, PlanInfo info, const KernelConfig& products,
+                   CudaSteps steps, CudaSplitMemory& memory);
+
+  [[nodiscard]] Status check(const AttentionBackwardArguments& arguments) const;
+  [[nodiscard]] Status zero_all(const AttentionBackwardArguments& arguments, const RunOptions& options) const;
+  [[nodiscard]] Result<TsCudaAttentionBackwardArgs> kernel_arguments(const AttentionBackwardArguments& arguments,
+                                                                     const RunOptions& options) const;
+  [[nodiscard]] Status encode_maps(const AttentionBackwardArguments& arguments, TsCudaBackwardMaps& maps) const;
+
+  CudaSteps steps_;
+  CudaSplitMemory& memory_;
+  CudaBackwardResources facts_;
+  bool deterministic_;
+  int work_items_ = 0;
+  int key_blocks_ = 0;
+  int section_heads_ = 1;
+};
+
+}  // namespace tilesmith

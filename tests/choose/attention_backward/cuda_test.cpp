@@ -1,0 +1,103 @@
+// Which CUDA kernels compute attention backward, and why others do not.
+#include "choose/attention_backward/cuda.hpp"
+
+#include <gtest/gtest.h>
+
+#include "choose/determinism.hpp"
+#include "choose/random_problem.hpp"
+#include "problem/attention_backward/problem.hpp"
+
+namespace tilesmith {
+namespace {
+
+AttentionBackwardProblem backward_problem(std::int64_t head_dim, std::int64_t seqlen = 4096) {
+  return {.batch = 4,
+          .heads_q = 16,
+          .heads_kv = 16,
+          .seqlen_q = seqlen,
+          .seqlen_k = seqlen,
+          .head_dim_qk = head_dim,
+          .head_dim_v = head_dim};
+}
+
+std::vector<Candidate> ranked(const AttentionBackwardProblem& problem) {
+  auto ranking = rank(testing::cuda_arch("sm_90a"), problem);
+  if (!ranking) ADD_FAILURE() << ranking.error().text();
+  return ranking ? std::move(ranking->candidates) : std::vector<Candidate>{};
+}
+
+std::string refusal_of(const AttentionBackwardProblem& problem, std::string_view arch = "sm_90a") {
+  const auto ranking = rank(testing::cuda_arch(arch), problem);
+  return ranking ? "" : ranking.error().text();
+}
+
+TEST(CudaBackwardRank, NarrowHeadsTakeTheLargerTileWhereTraitsLeaveRegisters) {
+  AttentionBackwardProblem p = backward_problem(64);
+  EXPECT_EQ(ranked(p).front().recipe.main().algorithm.tile[0], 128);
+  p.soft_cap = true;
+  for (const Candidate& one : ranked(p)) EXPECT_EQ(one.recipe.main().algorithm.tile[0], 64);
+}
+
+TEST(CudaBackwardRank, AdditionsInAnyOrderAreFasterAndBitwiseDeterminismLeavesTheOrderedOnes) {
+  std::vector<Candidate> candidates = ranked(backward_problem(128));
+  ASSERT_EQ(candidates.size(), 2u);
+  EXPECT_FALSE(candidates.front().recipe.is_bitwise());
+  ASSERT_TRUE(order_for(Determinism::bitwise, candidates).has_value());
+  ASSERT_EQ(candidates.size(), 1u);
+  EXPECT_TRUE(candidates.front().recipe.main().attention().deterministic);
+}
+
+TEST(CudaBackwardRank, PredictionsGrowWithTheWork) {
+  double last = 0;
+  for (const std::int64_t seqlen : {0, 128, 1024, 4096, 16384}) {
+    const double seconds = ranked(backward_problem(128, seqlen)).front().predicted_seconds;
+    EXPECT_GT(seconds, last) << seqlen;
+    last = seconds;
+  }
+  AttentionBackwardProblem causal = backward_problem(128);
+  causal.mask = MaskKind::top_left;
+  EXPECT_LT(ranked(causal).front().predicted_seconds, ranked(backward_problem(128)).front().predicted_seconds);
+}
+
+TEST(CudaBackwardRank, WhatNoKernelComputesIsRefusedWithTheReason) {
+  EXPECT_NE(refusal_of(backward_problem(192)).find("rule head_dims_fit"), std::string::npos);
+  AttentionBackwardProblem p = backward_problem(128);
+  p.data_type = DataType::fp32;
+  EXPECT_NE(refusal_of(p).find("rule chip_is_listed"), std::string::npos) << refusal_of(p);
+  p = backward_problem(128);
+  p.unaligned = true;
+  EXPECT_NE(refusal_of(p).find("rule rows_can_be_copied"), std::string::npos) << refusal_of(p);
+  EXPECT_NE(refusal_of(backward_problem(20)).find("rule head_dims_fit"), std::string::npos);
+  EXPECT_NE(refusal_of(backward_problem(128), "sm_80").find("no CUDA kernel computes attention backward on sm_80"),
+            std::string::npos);
+}
+
+TEST(CudaBackwardServes, ARecipeWhoseProductsHaveTheTraitsOrMore) {
+  const CudaSpec& spec = testing::cuda_arch("sm_90a");
+  AttentionBackwardProblem plain = backward_problem(128), masked = plain;
+  masked.mask = MaskKind::bottom_right;
+  masked.window_left = 100;
+  masked.dropout = true;
+  const Recipe wide = ranked(masked).front().recipe, narrow = ranked(plain).front().recipe;
+  EXPECT_TRUE(serves(spec, wide, plain).has_value());
+  EXPECT_TRUE(serves(spec, narrow, plain).has_value());
+  EXPECT_FALSE(serves(spec, narrow, masked).has_value());
+  Recipe mixed = wide;
+  mixed.steps.front() = ranked(backward_problem(64)).front().recipe.steps.front();
+  EXPECT_FALSE(serves(spec, mixed, plain).has_value()) << "its kernels do not agree about the workspace";
+  EXPECT_FALSE(serves(spec, Recipe(wide.main()), plain).has_value());
+  EXPECT_FALSE(serves(testing::cuda_arch("sm_80"), wide, plain).has_value());
+}
+
+TEST(CudaBackwardSignature, SinksAndTheirGradientsAreNoTraits) {
+  AttentionBackwardProblem p = backward_problem(128);
+  const AttentionSignature plain = cuda_signature_of(p);
+  p.sink = p.dsink = p.dlse = p.negative_scale = true;
+  EXPECT_EQ(cuda_signature_of(p), plain);
+  p.bias = BiasKind::alibi;
+  p.dalibi = true;
+  EXPECT_TRUE(cuda_signature_of(p).dbias);
+}
+
+}  // namespace
+}  // namespace tilesmith

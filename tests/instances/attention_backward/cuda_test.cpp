@@ -49,7 +49,8 @@ TEST(CudaBackwardRules, EachRefusesSomething) {
     seen.insert(rule);
   };
   expect("", [](S&, A&) {});
-  expect("", [](S&, A&) {}, backward_products(64, 128));
+  expect(
+      "", [](S&, A&) {}, backward_products(64, 128));
   expect("", [](S& s, A&) { s.soft_cap = s.dropout = s.dbias = true, s.bias = BiasKind::elementwise; });
   expect("family_is_carried", [](S& s, A&) { s.family = AttentionFamily::fwd; });
   expect("family_is_carried", [](S& s, A&) { s.paged_kv = true; });
@@ -67,10 +68,11 @@ TEST(CudaBackwardRules, EachRefusesSomething) {
   expect("fields_belong_to_pipeline", [](S&, A& a) { a.dynamic_scheduler = false; });
   expect("fields_belong_to_pipeline", [](S&, A& a) { a.ping_pong = true; });
   expect("shared_memory_fits", [](S&, A& a) { a.stages = 4; });
-  expect("registers_hold_sums", [](S& s, A&) { s.head_dim_v = 96; }, backward_products(64, 128));
+  expect(
+      "registers_hold_sums", [](S& s, A&) { s.head_dim_v = 96; }, backward_products(64, 128));
   for (const auto change : std::vector<void (*)(S&, A&)>{
-           [](S& s, A&) { s.soft_cap = true; }, [](S& s, A&) { s.dropout = true; },
-           [](S& s, A&) { s.bias = BiasKind::elementwise; }, [](S& s, A&) { s.bias = BiasKind::alibi, s.dbias = true; }})
+           [](S&s, A&) { s.soft_cap = true; }, [](S&s, A&) { s.dropout = true; },
+           [](S&s, A&) { s.bias = BiasKind::elementwise; }, [](S&s, A&) { s.bias = BiasKind::alibi, s.dbias = true; }})
     expect("traits_leave_registers", change, backward_products(64, 128));
   for (const auto& rule : cuda_backward_rules()) EXPECT_TRUE(seen.contains(std::string(rule.name))) << rule.name;
   EXPECT_EQ(refusing(backward_products(), "sm_80"), "chip_is_listed");

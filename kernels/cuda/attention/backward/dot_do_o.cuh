@@ -60,6 +60,7 @@ struct DotDoO {
   TS_DEVICE void zero_dbias(int first_row, int head, int batch) const {
     if constexpr (cfg::kDbias) {
       const TsStrides& s = args.grad.dbias_strides;
+      if (args.grad.dbias == nullptr) return;
       if ((batch > 0 && s.batch == 0) || (head > 0 && s.head == 0) || (first_row > 0 && s.row == 0)) return;
       const int last_row = imin(first_row + (s.row == 0 ? 1 : TS_CUDA_BACKWARD_ROWS), static_cast<int>(args.seqlen_q));
       const int columns = s.column == 0 ? imin(1, static_cast<int>(args.seqlen_k)) : static_cast<int>(args.seqlen_k);

@@ -45,8 +45,10 @@ struct Call {
     if constexpr (cfg::kBias) {
       if (args.bias != nullptr) bias = args.bias + b * args.bias_strides.batch + h * args.bias_strides.head;
     }
-    if constexpr (cfg::kDbias)
-      dbias = args.grad.dbias + b * args.grad.dbias_strides.batch + h * args.grad.dbias_strides.head;
+    if constexpr (cfg::kDbias) {
+      if (args.grad.dbias != nullptr)
+        dbias = args.grad.dbias + b * args.grad.dbias_strides.batch + h * args.grad.dbias_strides.head;
+    }
   }
 };
 

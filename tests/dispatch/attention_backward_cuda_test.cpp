@@ -1,0 +1,143 @@
+// Attention backward on a CUDA device: random shapes and traits against the float64 reference, between red zones; the
+// same bits from call to call; a workspace of the caller's; what a call refuses.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <random>
+
+#include "dispatch/test_store.hpp"
+#include "problem/describe.hpp"
+#include "runtime/cuda/device.hpp"
+#include "trial/attention_backward/case.hpp"
+#include "trial/trial.hpp"
+
+namespace tilesmith {
+namespace {
+
+constexpr Device kBackwardDevice{DeviceKind::cuda, 0};
+
+class CudaAttentionBackwardTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const auto& devices = cuda_devices();
+    if (!devices) GTEST_SKIP() << devices.error().text();
+    if (devices->empty() || devices->front().compute_major != 9) GTEST_SKIP() << "the device is no Hopper chip";
+  }
+};
+
+RandomCall<AttentionBwd> random_backward(std::uint64_t seed) {
+  std::mt19937_64 random(seed);
+  const auto any = [&](std::initializer_list<std::int64_t> values) {
+    return values.begin()[random() % values.size()];
+  };
+  const auto coin = [&](unsigned of = 2) { return random() % of == 0; };
+  RandomCall<AttentionBwd> call;
+  AttentionBackwardProblem& p = call.problem;
+  p.data_type = coin(3) ? DataType::fp16 : DataType::bf16;
+  p.mode = coin(3) ? SequenceMode::group : SequenceMode::batch;
+  p.batch = any({1, 2, 5});
+  p.heads_kv = any({1, 2});
+  p.heads_q = p.heads_kv * any({1, 1, 3, 4});
+  p.seqlen_q = any({1, 63, 64, 65, 127, 128, 129, 200, 400});
+  p.seqlen_k = any({1, 63, 64, 65, 127, 128, 129, 300, 500});
+  p.head_dim_qk = any({8, 40, 64, 64, 72, 96, 128, 128});
+  p.head_dim_v = coin(3) ? any({8, 64, 80, 128}) : p.head_dim_qk;
+  p.mask = static_cast<MaskKind>(any({static_cast<int>(MaskKind::none), static_cast<int>(MaskKind::top_left),
+                                      static_cast<int>(MaskKind::bottom_right)}));
+  if (coin(4)) p.window_left = any({0, 20, 130});
+  if (p.mask == MaskKind::none && coin(4)) p.window_right = any({0, 30});
+  p.soft_cap = coin(4);
+  p.dropout = coin(4);
+  p.sink = coin(3);
+  p.dsink = p.sink;
+  p.dlse = coin(4);
+  if (coin(4)) {
+    p.bias = BiasKind::elementwise;
+    p.dbias = coin();
+  } else if (coin(4)) {
+    p.bias = BiasKind::alibi;
+    p.dalibi = coin();
+  }
+  call.numbers.seed = seed;
+  return call;
+}
+
+TEST_F(CudaAttentionBackwardTest, RandomProblemsAgreeWithTheReferenceInBothOrdersOfAddition) {
+  for (const Determinism determinism : {Determinism::bitwise, Determinism::tolerant}) {
+    Dispatcher dispatcher({.device = kBackwardDevice, .determinism = determinism});
+    for (std::uint64_t seed = 0; seed < 32; ++seed) {
+      const auto problem_case = AttentionBackwardCase::create(random_backward(seed));
+      ASSERT_TRUE(problem_case) << problem_case.error().text();
+      const std::string line = describe(problem_case->problem());
+      SCOPED_TRACE(fmt::format("seed {}: {}", seed, line));
+      const auto plan = dispatcher.plan(problem_case->problem());
+      ASSERT_TRUE(plan) << plan.error().text();
+      auto trial = Trial<AttentionBwd>::create(*problem_case, kBackwardDevice);
+      ASSERT_TRUE(trial) << trial.error().text();
+      const auto verdict = trial->verify(**plan, **problem_case->reference());
+      ASSERT_TRUE(verdict) << verdict.error().text();
+      EXPECT_EQ(verdict->outcome, Outcome::pass) << verdict->tensor << ": " << verdict->reason;
+    }
+  }
+}
+
+TEST_F(CudaAttentionBackwardTest, OrderedAdditionsGiveTheSameBits) {
+  Dispatcher dispatcher({.device = kBackwardDevice});
+  for (const MaskKind mask : {MaskKind::none, MaskKind::bottom_right}) {
+    for (const std::int64_t head_dim : {64, 128}) {
+      RandomCall<AttentionBwd> call;
+      call.problem = {.batch = 2,
+                      .heads_q = 8,
+                      .heads_kv = 4,
+                      .seqlen_q = 1500,
+                      .seqlen_k = 1700,
+                      .head_dim_qk = head_dim,
+                      .head_dim_v = head_dim,
+                      .mask = mask,
+                      .bias = BiasKind::alibi,
+                      .sink = true,
+                      .dalibi = true,
+                      .dsink = true};
+      const auto problem_case = AttentionBackwardCase::create(call);
+      ASSERT_TRUE(problem_case);
+      const auto plan = dispatcher.plan(problem_case->problem());
+      ASSERT_TRUE(plan) << plan.error().text();
+      auto trial = Trial<AttentionBwd>::create(*problem_case, kBackwardDevice);
+      ASSERT_TRUE(trial);
+      std::vector<std::vector<float>> first;
+      for (int repeat = 0; repeat < 20; ++repeat) {
+        const auto outputs = trial->run(**plan);
+        ASSERT_TRUE(outputs) << outputs.error().text();
+        std::vector<std::vector<float>> now;
+        for (const char* name : {"dq", "dk", "dv", "dsink", "dalibi"}) now.push_back(outputs->array(name).to_floats());
+        if (first.empty()) first = now;
+        ASSERT_EQ(now, first) << "repeat " << repeat << " of head dim " << head_dim;
+      }
+    }
+  }
+}
+
+TEST_F(CudaAttentionBackwardTest, SumsOfABiasGradientAreRefusedWhereBitsMustRepeat) {
+  RandomCall<AttentionBwd> call;
+  call.problem = {.batch = 2, .heads_q = 2, .heads_kv = 2, .seqlen_q = 70, .seqlen_k = 90, .head_dim_qk = 64};
+  call.problem.head_dim_v = 64;
+  call.problem.bias = BiasKind::elementwise;
+  call.problem.dbias = true;
+  AttentionBackwardInputs inputs;
+  inputs.forward.bias = make_array(ElementType::fp32, {70, 90}, std::vector<float>(70 * 90, 0.5F));
+  const auto problem_case = AttentionBackwardCase::create(call, std::move(inputs));
+  ASSERT_TRUE(problem_case) << problem_case.error().text();
+  auto trial = Trial<AttentionBwd>::create(*problem_case, kBackwardDevice);
+  ASSERT_TRUE(trial);
+  Dispatcher bitwise({.device = kBackwardDevice});
+  const auto refused = trial->run(**bitwise.plan(problem_case->problem()));
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().text().find("determinism tolerant"), std::string::npos) << refused.error().text();
+  Dispatcher tolerant({.device = kBackwardDevice, .determinism = Determinism::tolerant});
+  const auto verdict = trial->verify(**tolerant.plan(problem_case->problem()), **problem_case->reference());
+  ASSERT_TRUE(verdict) << verdict.error().text();
+  EXPECT_EQ(verdict->outcome, Outcome::pass) << verdict->tensor << ": " << verdict->reason;
+}
+
+}  // namespace
+}  // namespace tilesmith

@@ -59,6 +59,7 @@ RandomCall<AttentionBwd> random_backward(std::uint64_t seed) {
     p.dalibi = coin();
   }
   call.numbers.seed = seed;
+  if (p.soft_cap) call.numbers.soft_cap = 2;
   return call;
 }
 

@@ -34,7 +34,7 @@ Error why_no_backward(const CudaSpec& spec, const AttentionSignature& signature)
 
 /// Whether the products have the problem's traits, and perhaps more: an absent bias or dbias is a null pointer, no
 /// dropout a threshold of zero, a missing bound a far one.
-bool has_backward_traits(const AttentionSignature& have, const AttentionSignature& want) {
+bool has_cuda_backward_traits(const AttentionSignature& have, const AttentionSignature& want) {
   AttentionSignature rest = have;
   if (have.mask == MaskKind::generic || (have.mask == MaskKind::causal && want.mask == MaskKind::none))
     rest.mask = want.mask;
@@ -103,7 +103,7 @@ Status serves(const CudaSpec& spec, const Recipe& recipe, const AttentionBackwar
                 std::string(rule->about));
   const Recipe whole = cuda_backward_recipe(products);
   if (recipe != whole) return other(recipe_name(whole));
-  if (has_backward_traits(products.attention(), want)) return {};
+  if (has_cuda_backward_traits(products.attention(), want)) return {};
   return other(fmt::format("products like {}",
                            native_name({.arch = products.arch, .signature = want, .algorithm = products.algorithm})));
 }

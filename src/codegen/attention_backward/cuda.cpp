@@ -27,10 +27,11 @@ void add_products(CudaTable& table, const AttentionSignature& s, const Algorithm
   table.add("kDropout", s.dropout);
 }
 
-/// Bytes that a thread of the products may spill: most of them are the producer's, which has few registers and time to
-/// spare. Beside wide heads' sums there is no room for what these three traits keep at the same time.
+/// Bytes that a thread of the products may spill: a hundred or two are the producer's, which has few registers and time
+/// to spare. Beside wide heads' sums there is no room for what several of these traits keep at the same time.
 std::uint32_t backward_spills(const AttentionSignature& s) {
-  return s.soft_cap && s.dropout && s.bias != BiasKind::none ? 704 : 256;
+  const int traits = int{s.soft_cap} + int{s.dropout} + int{s.bias != BiasKind::none};
+  return traits < 2 ? 288 : traits < 3 ? 704 : 896;
 }
 
 }  // namespace

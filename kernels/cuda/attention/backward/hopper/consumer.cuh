@@ -20,6 +20,7 @@ struct Consumer {
   RingPlace<cfg::kStages> stage;
   RingPlace<1> resident;
   u32 buffer = 0;  // of ds
+  unsigned* ending = nullptr;  // the turn of a tile that has been added to
 
   // Statistics of a tile: those of columns 8j, 8j + 1 from the thread's first.
   struct Columns {
@@ -54,18 +55,15 @@ struct Consumer {
       store_transposed(to + i * 2048, packed[4 * i], packed[4 * i + 1], packed[4 * i + 2], packed[4 * i + 3]);
   }
 
-  // Adds the warpgroup's share to a tile of dq.
-  TS_DEVICE void add_dq(const Item& t, int tile, unsigned* turn, float* to, const float (&dq)[kShareRegisters]) const {
+  // Ordered additions: says that the tile before has been added. By the time it is asked the additions have arrived, so
+  // that the fence does not wait for them.
+  TS_DEVICE void end_turn() {
     if constexpr (cfg::kDeterministic) {
-      if (leader()) wait_for_value(turn, t.turn(tile));
-      named_barrier_sync(2 + warpgroup, 128);
-    }
-#pragma unroll
-    for (int i = 0; i < kShareRegisters; i += 4) add_to_memory(to + i * 128, dq[i], dq[i + 1], dq[i + 2], dq[i + 3]);
-    if constexpr (cfg::kDeterministic) {
+      if (ending == nullptr) return;
       __threadfence();
       named_barrier_sync(2 + warpgroup, 128);
-      if (leader()) count_up(turn);
+      if (leader()) count_up(ending);
+      ending = nullptr;
     }
   }
 
@@ -115,6 +113,7 @@ struct Consumer {
                              state);
     u32 p[kPairs / 2];
     TilePairs::pack_kept(s, state, p);
+    end_turn();
     wgmma_wait<0>();
     pin(dp);
     TilePairs::gradients(call, t.window, place, masked, Columns{shared.delta(stage.index) + 8 * (lane & 3)}, s, state,
@@ -155,9 +154,19 @@ struct Consumer {
     for (int i = 0; i < kTileM / 16; ++i)
       Wgmma<kWidthQk, kElement>::rs(dk, ds[4 * i], ds[4 * i + 1], ds[4 * i + 2], ds[4 * i + 3], q_columns + i * 128, 1);
     wgmma_commit();
+    unsigned* const turn = turns + tile * (kTileM / TS_CUDA_BACKWARD_TURN_ROWS * 2);
+    if constexpr (cfg::kDeterministic) {
+      if (leader()) wait_for_value(turn, t.turn(tile));
+    }
     wgmma_wait<1>();
     pin(dq);
-    add_dq(t, tile, turns + tile * (kTileM / TS_CUDA_BACKWARD_TURN_ROWS * 2), dq_sum + tile * (kTileM * kSumColumns), dq);
+    if constexpr (cfg::kDeterministic) {
+      named_barrier_sync(2 + warpgroup, 128);
+      ending = turn;
+    }
+    float* const to = dq_sum + tile * (kTileM * kSumColumns);
+#pragma unroll
+    for (int i = 0; i < kShareRegisters; i += 4) add_to_memory(to + i * 128, dq[i], dq[i + 1], dq[i + 2], dq[i + 3]);
     wgmma_wait<0>();
     pin(dk);
     if (leader()) mbarrier_arrive(shared.query_empty(stage.index));
@@ -227,6 +236,7 @@ struct Consumer {
           for (int tile = t.tiles.begin; tile < t.tiles.end; ++tile) walk_tile(call, t, tile, dq_sum, turns, dk, dv);
           if constexpr (cfg::kDalibi) store_of_slope(call, t);
         }
+        end_turn();
         if (leader()) mbarrier_arrive(shared.keys_empty());
       } else if constexpr (cfg::kDalibi) {
         for (int h = 0; h < group; ++h) {

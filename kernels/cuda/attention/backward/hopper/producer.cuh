@@ -70,12 +70,11 @@ struct Producer {
     ItemRing ring;
     Walk walk;
     const int group = static_cast<int>(args.heads_q / args.heads_kv);
-    for (walk.start(args); walk.index < args.work_items;) {
-      const int index = walk.index;
-      walk.draw(args);
+    // An item is drawn when the one before has been loaded, no earlier: it would wait, and others for it.
+    for (walk.start(args); walk.index < args.work_items; walk.draw(args)) {
       Item t;
-      if (!t.find(args, index)) continue;
-      ring.push(shared, index);
+      if (!t.find(args, walk.index)) continue;
+      ring.push(shared, walk.index);
       load_item(t, group);
     }
     ring.push(shared, -1);

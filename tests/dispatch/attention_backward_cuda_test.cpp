@@ -60,6 +60,7 @@ RandomCall<AttentionBwd> random_backward(std::uint64_t seed) {
   }
   call.numbers.seed = seed;
   if (p.soft_cap) call.numbers.soft_cap = 2;
+  if (p.dropout) call.numbers.dropout_probability = 0.2F;
   return call;
 }
 

@@ -27,9 +27,7 @@ class CudaAttentionBackwardTest : public ::testing::Test {
 
 RandomCall<AttentionBwd> random_backward(std::uint64_t seed) {
   std::mt19937_64 random(seed);
-  const auto any = [&](std::initializer_list<std::int64_t> values) {
-    return values.begin()[random() % values.size()];
-  };
+  const auto any = [&](std::initializer_list<std::int64_t> values) { return values.begin()[random() % values.size()]; };
   const auto coin = [&](unsigned of = 2) { return random() % of == 0; };
   RandomCall<AttentionBwd> call;
   AttentionBackwardProblem& p = call.problem;

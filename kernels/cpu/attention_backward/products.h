@@ -1,6 +1,21 @@
 // The five products of a tile, all from words: two whose sums run along the head dimension, three that add to
 // gradients. Under a mask, strips and the runs of their sums end where nothing is seen.
 
+// How products are cut: a strip of kRows rows by kVectors vectors of columns keeps its sums in registers.
+constexpr int panel_vectors(int vectors) {
+  if (kLanes == 16 && vectors % 4 == 0) return 4;
+  if (vectors % 3 == 0) return 3;
+  return vectors % 2 == 0 ? 2 : 1;
+}
+template <int kColumns>
+struct Panel {
+  static constexpr int kVectors = panel_vectors(kColumns / kLanes);
+  static constexpr int kRows = kAccumulators / kVectors;
+  static constexpr int kWidth = kVectors * kLanes;
+  static_assert(kColumns % kWidth == 0 && kTileM % kRows == 0 && kTileN % kRows == 0);
+};
+constexpr int kQueryRows = Panel<kColumnsQk>::kRows;
+
 // to[i][j] = dot(rows[i], columns[.][j]) where a strip sees a panel of keys.
 template <int kWords, int kRowStride>
 inline void dot_products(const Tile& tile, const float* rows, const float* columns, float* to) {

@@ -2,20 +2,6 @@
 // Products read words (common/convert.h), whose pairs lie along the sum: rows of words where the sum runs along a row,
 // transposed words where such a product has its columns, and rows of pairs where the sum runs down the rows.
 
-// How products are cut: a strip of kRows rows by kVectors vectors of columns keeps its sums in registers.
-constexpr int panel_vectors(int vectors) {
-  if (kLanes == 16 && vectors % 4 == 0) return 4;
-  if (vectors % 3 == 0) return 3;
-  return vectors % 2 == 0 ? 2 : 1;
-}
-template <int kColumns>
-struct Panel {
-  static constexpr int kVectors = panel_vectors(kColumns / kLanes);
-  static constexpr int kRows = kAccumulators / kVectors;
-  static constexpr int kWidth = kVectors * kLanes;
-  static_assert(kColumns % kWidth == 0 && kTileM % kRows == 0 && kTileN % kRows == 0);
-};
-
 // Strides are never powers of two: such rows fall on few cache sets.
 constexpr int kWordsV = kHeadDimV / kPack;
 constexpr int kColumnsQk = round_up(kHeadDimQk, kLanes), kColumnsV = round_up(kHeadDimV, kLanes);
@@ -23,7 +9,10 @@ constexpr int kRowQk = round_up(kWordsQk, kLanes) + 16, kRowV = round_up(kWordsV
 constexpr int kPairQk = kColumnsQk + 16, kPairV = kColumnsV + 16;
 constexpr int kKeyStride = kTileN + 16;               // of rows with a word for each key
 constexpr int kGradientStride = kTileN / kPack + 16;  // of rows whose keys are joined to words
+constexpr int kQueryStride = kTileM / kPack + 16;     // of rows whose queries are joined to words
 constexpr bool kPairs = kPack == 2;
+constexpr bool kMatrixTiles = kInstruction == Instruction::amx_bf16;
+constexpr int kSteps = kMatrixTiles ? 32 : kPack;  // sums down the rows come in so many; zeros fill the last
 
 struct alignas(64) Scratch {
   float k[kTileN * kRowQk], v[kTileN * kRowV];  // rows of words
@@ -34,6 +23,7 @@ struct alignas(64) Scratch {
   float s[kTileM * kKeyStride], dp[kTileM * kKeyStride];  // dot products; without pairs then weights and dx
   float p_pairs[kPairs ? kTileM / 2 * kKeyStride : 1], dx_pairs[kPairs ? kTileM / 2 * kKeyStride : 1];
   float dx_words[kPairs ? kTileM * kGradientStride : 1];
+  float turned[kMatrixTiles ? kTileN * kQueryStride : 1];  // weights with a row for each key
   float dk[kTileN * kColumnsQk], dv[kTileN * kColumnsV];
   float lse[kTileM], delta[kTileM];
   float bias[kPack][kBias ? kTileN + kLanes : 1], keep[kPack][kDropout ? kKeepKeys : 1];
@@ -101,13 +91,14 @@ inline void stage_rows(const Stored* from, long long from_stride, int count, int
   }
 }
 
-// The same as rows of pairs, for products whose sums run down the rows.
+// The same as rows of pairs, for products whose sums run down the rows, and zeros up to a whole step.
 template <int kDim, int kStride>
 inline void stage_pairs(const Stored* from, long long from_stride, int count, float* to) {
   if constexpr (kPairs) {
-    for (int j = 0; j < count; j += 2) {
+    for (int j = 0; j < round_up(count, kSteps); j += 2) {
       float* row = to + j / 2 * kStride;
-      rows_to_pairs<kDim>(from + j * from_stride, j + 1 < count ? from + (j + 1) * from_stride : kZeroRow, row);
+      rows_to_pairs<kDim>(j < count ? from + j * from_stride : kZeroRow,
+                          j + 1 < count ? from + (j + 1) * from_stride : kZeroRow, row);
       zero_words(row + kDim, round_up(kDim, kLanes) - kDim);
     }
   }

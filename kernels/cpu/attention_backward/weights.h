@@ -1,7 +1,6 @@
 // From dot products to what the gradients are products of: weights p, with dropout's factor, and dx.
 
 constexpr int kSpan = kPack * kLanes;  // keys that are weighed together
-constexpr int kQueryRows = Panel<kColumnsQk>::kRows;
 
 // The numbers of one query.
 struct Row {

@@ -15,6 +15,8 @@ using BackwardSubject = CpuAttentionBackwardSubject;
 
 constexpr DataType kBackwardTypes[] = {DataType::fp32, DataType::bf16, DataType::fp16};
 constexpr std::uint16_t kBackwardTile[] = {16, 64};
+constexpr int kTallestStrip = 24;
+constexpr int kSquareOfTiles = 32;
 constexpr int kMostBackward = 384;  // the largest tile that the template is tested with
 
 AttentionSignature generic_backward_signature(DataType type) {
@@ -43,8 +45,17 @@ const CpuTiles* backward_tiles(const BackwardSubject& s) {
   return nullptr;
 }
 
+bool has_matrix_tiles(const BackwardSubject& s) {
+  return s.config.algorithm.instruction == Instruction::amx_bf16;
+}
+
+/// Rows are copied in chunks of the spec's step; matrix tiles are multiplied four at a time.
+int backward_head_dim_step(const BackwardSubject& s) {
+  return has_matrix_tiles(s) ? kSquareOfTiles : s.spec.head_dim_step;
+}
+
 bool head_dim_fits(const BackwardSubject& s, int dim) {
-  return dim >= s.spec.head_dim_min && dim <= s.spec.head_dim_max && dim % s.spec.head_dim_step == 0;
+  return dim >= s.spec.head_dim_min && dim <= s.spec.head_dim_max && dim % backward_head_dim_step(s) == 0;
 }
 
 /// What a flash kernel carries: its type, head dims and compiled traits; the rest is run-time, or not there.
@@ -90,24 +101,30 @@ constexpr Rule<BackwardSubject> kBackwardRules[] = {
     {"pipeline_is_offered", "the level lists the pipeline for the instruction",
      [](const BackwardSubject& s) { return s.is_generic() || backward_tiles(s) != nullptr; },
      [](const BackwardSubject& s) { return fmt::format("pipeline {}", name_of(s.config.algorithm.pipeline)); }},
-    {"head_dims_fit", "head dims are within the templates' range and multiples of the chunks that rows are copied in",
+    {"head_dims_fit",
+     "head dims are within the templates' range and multiples of the chunks that rows are copied in, or of four matrix "
+     "tiles",
      [](const BackwardSubject& s) {
        return s.is_generic() ||
               (head_dim_fits(s, s.signature().head_dim_qk) && head_dim_fits(s, s.signature().head_dim_v));
      },
      [](const BackwardSubject& s) {
        return fmt::format("head_dim_qk {}, head_dim_v {}; {} to {} in steps of {}", s.signature().head_dim_qk,
-                          s.signature().head_dim_v, s.spec.head_dim_min, s.spec.head_dim_max, s.spec.head_dim_step);
+                          s.signature().head_dim_v, s.spec.head_dim_min, s.spec.head_dim_max,
+                          backward_head_dim_step(s));
      }},
     {"tile_is_whole_strips",
-     "a strip of sums has up to 24 rows, of queries or of keys, and a panel of keys is three vectors; generic kernels "
-     "have one tile",
+     "a strip of sums has up to 24 rows, of queries or of keys, and a panel of keys is three vectors; with matrix "
+     "tiles "
+     "both are 32; generic kernels have one tile",
      [](const BackwardSubject& s) {
        if (s.is_generic()) return s.tile_m() == kBackwardTile[0] && s.tile_n() == kBackwardTile[1];
        const CpuAttentionInstruction* facts = backward_facts(s);
-       return facts != nullptr && s.tile_m() > 0 && s.tile_m() <= kMostBackward && s.tile_m() % 24 == 0 &&
-              s.tile_n() > 0 && s.tile_n() <= kMostBackward && s.tile_n() % 24 == 0 &&
-              s.tile_n() % (3 * facts->lanes) == 0;
+       if (facts == nullptr) return false;
+       const int strip = has_matrix_tiles(s) ? kSquareOfTiles : kTallestStrip;
+       const int panel = has_matrix_tiles(s) ? kSquareOfTiles : 3 * facts->lanes;
+       return s.tile_m() > 0 && s.tile_m() <= kMostBackward && s.tile_m() % strip == 0 && s.tile_n() > 0 &&
+              s.tile_n() <= kMostBackward && s.tile_n() % strip == 0 && s.tile_n() % panel == 0;
      },
      [](const BackwardSubject& s) {
        return fmt::format("tile_m {}, tile_n {}, at most {}", s.tile_m(), s.tile_n(), kMostBackward);

@@ -1,137 +1,90 @@
 #!/usr/bin/env python3
-"""Times attention backward on the CPU beside PyTorch's backward of scaled_dot_product_attention.
+"""tilesmith.attention_backward on the CPU beside PyTorch's gradient of scaled_dot_product_attention.
 
-    bench/peers/cpu_attention_backward.py --program build/bin/tilesmith --threads 1,2 --json backward.json [PROBLEM...]
+    python bench/peers/cpu_attention_backward.py --threads 1,2
+    python bench/peers/cpu_attention_backward.py --threads 1 --clock processor "bf16 causal 8x1024x128"
 
-A problem is TYPE [causal] HEADSxLENGTHxHEAD_DIM, such as "bf16 causal 8x1024x128"; without one, those that the project compares itself with. The
-contenders take turns: one `tilesmith run` (its own median of several calls), then as many calls of PyTorch's gradient of q, k and v. Each call begins
-with cold caches. Reported: the median over the turns of each contender's median and best time, and of the ratios within a turn. On a machine that
-others use the best times tell more. Needs PyTorch; uses its CPU kernels alone.
+A problem is TYPE [causal] HEADSxLENGTHxHEAD_DIM; without one, both types from 512 to 2048 keys. The contenders take turns call by call, and the caches
+are overwritten before each call. Medians, and the median of the ratios within a turn. PyTorch's call is autograd.grad of an output that was computed
+before. With --clock processor the time is the calling thread's own on the processor, which is all there is to one thread: on a machine that others
+use it leaves out what they took.
 """
 import argparse
-import json
-import shlex
 import statistics
-import subprocess
-import sys
 import time
 
-DEFAULTS = [
-    f"{kind}{causal} {heads}x{length}x{dim}"
+import torch
+
+import tilesmith
+
+TYPES = {"fp32": torch.float32, "fp16": torch.float16, "bf16": torch.bfloat16}
+PROBLEMS = [
+    f"{kind} {causal}{heads}x{length}x{dim}"
     for kind in ("fp32", "bf16")
     for dim, heads in ((64, 16), (128, 8))
     for length in (512, 1024, 2048)
-    for causal in ("", " causal")
+    for causal in ("", "causal ")
 ]
-COLD_BYTES = 512 << 20  # more than a last-level cache
+COLD_BYTES = 128 << 20  # more than a last-level cache
 
 
-def read_problem(text):
+def contenders(kind, causal, heads, length, dim, threads):
+    """What computes the gradients, by name; the results of both are compared once."""
+    q, k, v, do = (torch.randn(1, heads, length, dim).to(TYPES[kind]) for _ in range(4))
+    o, lse = tilesmith.attention(q, k, v, causal=causal, return_lse=True)
+    inputs = [x.detach().clone().requires_grad_() for x in (q, k, v)]
+    out = torch.nn.functional.scaled_dot_product_attention(*inputs, is_causal=causal)
+    calls = {
+        "tilesmith": lambda: tilesmith.attention_backward(do, q, k, v, o, lse, causal=causal, threads=threads),
+        "PyTorch": lambda: torch.autograd.grad(out, inputs, do, retain_graph=True),
+    }
+    for ours, theirs in zip(calls["tilesmith"](), calls["PyTorch"](), strict=True):
+        difference = (ours.float() - theirs.float()).norm() / theirs.float().norm()
+        if not difference < (1e-4 if kind == "fp32" else 3e-2):
+            raise SystemExit(f"the gradients differ by {difference:.2g} of their norm")
+    return calls
+
+
+def compare(text, threads, options):
     kind, *words, sizes = text.split()
     heads, length, dim = map(int, sizes.split("x"))
-    if kind not in ("fp32", "bf16", "fp16") or words not in ([], ["causal"]):
-        raise ValueError(f"{text}: TYPE [causal] HEADSxLENGTHxHEAD_DIM with a type of fp32, bf16, fp16")
-    return kind, words == ["causal"], heads, length, dim
-
-
-def flops_of(problem):
-    _, causal, heads, length, dim = problem
-    return 10 * heads * dim * (length * (length + 1) / 2 if causal else length * length)
-
-
-class Tilesmith:
-    def __init__(self, program, problem, threads):
-        kind, causal, heads, length, dim = problem
-        options = f"run attention_bwd --heads-q {heads} --seqlen-q {length} --head-dim-qk {dim} --dtype {kind} --threads {threads} --json"
-        self._command = [program, *shlex.split(options), *(["--mask", "top_left"] if causal else [])]
-        self.kernel = self._run()["kernel"]  # compiled now, if it has to be
-
-    def _run(self):
-        return json.loads(subprocess.run(self._command, check=True, capture_output=True, text=True).stdout)
-
-    def seconds(self):
-        """Median and best of one run's calls."""
-        timing = self._run()["timing"]
-        return timing["median_ms"] / 1e3, timing["best_ms"] / 1e3
-
-
-class PyTorch:
-    def __init__(self, torch, problem, threads, calls):
-        kind, causal, heads, length, dim = problem
-        self._torch, self._threads, self._calls = torch, threads, calls
-        torch.set_num_threads(threads)
-        torch.manual_seed(1)
-        element = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[kind]
-        self._inputs = [torch.randn(1, heads, length, dim, dtype=element, requires_grad=True) for _ in range(3)]
-        self._out = torch.nn.functional.scaled_dot_product_attention(*self._inputs, is_causal=causal)
-        self._dout = torch.randn_like(self._out)
-        self._evict = torch.ones(COLD_BYTES, dtype=torch.uint8)
-
-    def seconds(self):
-        self._torch.set_num_threads(self._threads)
-        samples = []
-        for _ in range(self._calls):
-            self._evict.add_(1)
-            begin = time.perf_counter()
-            self._torch.autograd.grad(self._out, self._inputs, self._dout, retain_graph=True)
-            samples.append(time.perf_counter() - begin)
-        return statistics.median(samples), min(samples)
-
-
-def compare(torch, text, threads, options):
-    problem = read_problem(text)
-    ours = Tilesmith(options.program, problem, threads)
-    theirs = PyTorch(torch, problem, threads, options.calls)
-    theirs.seconds()
-    turns = []
-    for turn in range(options.turns):
-        pair = [ours, theirs] if turn % 2 == 0 else [theirs, ours]
-        times = {each: each.seconds() for each in pair}
-        turns.append((times[ours], times[theirs]))
-    median = lambda values: statistics.median(list(values))
-    flops = flops_of(problem)
-    return {
-        "problem": text,
-        "threads": threads,
-        "kernel": ours.kernel,
-        "median_ms": median(1e3 * a[0] for a, _ in turns),
-        "best_ms": min(1e3 * a[1] for a, _ in turns),
-        "torch_median_ms": median(1e3 * b[0] for _, b in turns),
-        "torch_best_ms": min(1e3 * b[1] for _, b in turns),
-        "gflops_best": flops / min(a[1] for a, _ in turns) / 1e9,
-        "ratio_of_medians": median(b[0] / a[0] for a, b in turns),
-        "ratio_of_bests": min(b[1] for _, b in turns) / min(a[1] for a, _ in turns),
-    }
+    causal = words == ["causal"]
+    torch.manual_seed(1)
+    torch.set_num_threads(threads)
+    calls = contenders(kind, causal, heads, length, dim, threads)
+    kernel = tilesmith.last_plan().kernel
+    clock = time.thread_time if options.clock == "processor" else time.perf_counter
+    other = torch.ones(COLD_BYTES, dtype=torch.uint8)
+    times = {name: [] for name in calls}
+    end = time.perf_counter() + options.seconds
+    while len(times["tilesmith"]) < 5 or time.perf_counter() < end:
+        for name, call in calls.items():
+            other.add_(1)
+            began = clock()
+            call()
+            times[name].append(1e3 * (clock() - began))
+    ours, theirs = (statistics.median(each) for each in times.values())
+    ratio = statistics.median(b / a for a, b in zip(*times.values(), strict=True))
+    flops = 10 * heads * dim * (length * (length + 1) / 2 if causal else length * length)
+    print(f"{text:24} threads {threads}  {ours:8.2f} ms {1e-6 * flops / ours:5.0f} GFLOP/s  PyTorch {theirs:8.2f} ms"
+          f"  ratio {ratio:.2f}  {len(times['tilesmith'])} turns  {kernel}", flush=True)
 
 
 def main():
-    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("problems", nargs="*", default=DEFAULTS, metavar="PROBLEM")
-    parser.add_argument("--program", default="build/bin/tilesmith", help="the program, or a command with its first words")
-    parser.add_argument("--threads", default="1,2", help="numbers of threads, with commas")
-    parser.add_argument("--turns", type=int, default=5)
-    parser.add_argument("--calls", type=int, default=5, help="of PyTorch in a turn")
-    parser.add_argument("--json", help="a file for the results")
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("problems", nargs="*", metavar="PROBLEM", default=PROBLEMS)
+    parser.add_argument("--threads", default="1,2", help="of both contenders; with commas between")
+    parser.add_argument("--clock", default="wall", choices=["wall", "processor"])
+    parser.add_argument("--seconds", type=float, default=3, help="spent on each problem, and 5 turns at least")
     options = parser.parse_args()
-
-    import torch
-
-    rows = []
+    threads = [int(each) for each in options.threads.split(",")]
+    if options.clock == "processor" and threads != [1]:
+        parser.error("--clock processor counts one thread: --threads 1")
+    print(f"torch {torch.__version__}, CPU capability {torch.backends.cpu.get_cpu_capability()}, clock: {options.clock}")
     for text in options.problems:
-        for threads in map(int, options.threads.split(",")):
-            row = compare(torch, text, threads, options)
-            rows.append(row)
-            print(
-                f"{row['problem']:24} {threads} threads: {row['best_ms']:8.2f} ms ({row['gflops_best']:4.0f} GFLOP/s), PyTorch "
-                f"{row['torch_best_ms']:8.2f} ms: {row['ratio_of_bests']:.2f} times (medians {row['ratio_of_medians']:.2f})",
-                flush=True,
-            )
-    if options.json:
-        document = {"peer": f"PyTorch {torch.__version__}, CPU capability {torch.backends.cpu.get_cpu_capability()}", "rows": rows}
-        with open(options.json, "w", encoding="utf-8") as file:
-            json.dump(document, file, indent=1)
-            file.write("\n")
+        for each in threads:
+            compare(text, each, options)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    main()

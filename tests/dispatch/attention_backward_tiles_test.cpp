@@ -1,4 +1,5 @@
-// Attention backward on AMX, in software where the machine has none: cases with their checks, as a dispatcher runs them.
+// Attention backward on AMX, in software where the machine has none: cases with their checks, as a dispatcher runs
+// them.
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 

@@ -78,10 +78,14 @@ class Gpt(nn.Module):
         return self.use.linear(functional.layer_norm(x, x.shape[-1:]), self.head)
 
 
-def train(use, arguments):
+def characters():
+    """Of the repository's documents."""
+    pages = sorted((Path(__file__).parents[1] / "docs").glob("*.md"))
+    return torch.frombuffer(bytearray(b"".join(page.read_bytes() for page in pages)), dtype=torch.uint8).long()
+
+
+def train(use, text, arguments):
     """(the loss of each step, the trained weights, seconds)."""
-    text = torch.cat([torch.frombuffer(bytearray(path.read_bytes()), dtype=torch.uint8)
-                      for path in sorted((Path(__file__).parents[1] / "docs").glob("*.md"))]).long()  # fmt: skip
     torch.manual_seed(arguments.seed)
     model = Gpt(use, arguments.layers, arguments.width, arguments.context).to(arguments.device, getattr(torch, arguments.dtype))
     optimizer = torch.optim.AdamW(model.parameters(), lr=2e-3, betas=(0.9, 0.95))
@@ -104,24 +108,25 @@ def main():
     parser.add_argument("--short", action="store_true", help="a smaller model, 20 steps")
     parser.add_argument("--repeat", action="store_true", help="train with Tilesmith again, and compare the bits")
     parser.add_argument("--steps", type=int)
-    parser.add_argument("--batch", type=int, default=16)
+    parser.add_argument("--batch", type=int, default=8)
     parser.add_argument("--device", default="cpu")
     parser.add_argument("--dtype", default="float32")
     parser.add_argument("--seed", type=int, default=0)
     arguments = parser.parse_args()
     arguments.layers, arguments.width, arguments.context = (2, 64, 64) if arguments.short else (4, 128, 128)
-    arguments.steps = arguments.steps or (20 if arguments.short else 150)
+    arguments.steps = arguments.steps or (20 if arguments.short else 100)
     torch.use_deterministic_algorithms(True)
 
-    ours, weights, our_seconds = train(Tilesmith, arguments)
-    theirs, _, their_seconds = train(Torch, arguments)
+    text = characters()
+    ours, weights, our_seconds = train(Tilesmith, text, arguments)
+    theirs, _, their_seconds = train(Torch, text, arguments)
     print("step   Tilesmith   torch")
     for step in sorted({*range(0, arguments.steps, max(arguments.steps // 10, 1)), arguments.steps - 1}):
         print(f"{step:4}   {ours[step]:9.6f}   {theirs[step]:9.6f}")
     print(f"seconds: {our_seconds:.1f} and {their_seconds:.1f}; largest difference of losses: {max(abs(a - b) for a, b in zip(ours, theirs)):.2g}")
     if not arguments.repeat:
         return 0
-    again, other_weights, _ = train(Tilesmith, arguments)
+    again, other_weights, _ = train(Tilesmith, text, arguments)
     same = ours == again and all(map(torch.equal, weights, other_weights))
     print(f"the same bits again: {'yes' if same else 'no'}")
     return 0 if same else 1

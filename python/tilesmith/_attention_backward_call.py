@@ -98,20 +98,23 @@ class Arguments(NamedTuple):
         return forward.Options(self.layout, self.causal, self.mask, forward.as_window(self.window), self.scale, self.softcap,
                                self.dropout_p, self.max_seqlen_q, self.max_seqlen_k, True, self.diagonal, self.tf32)  # fmt: skip
 
-    @property
-    def wanted(self) -> Wanted:
-        """Errors: a gradient without the input that it belongs to."""
-        wanted = Wanted(*(flag(f"need_{name}", getattr(self, f"need_{name}")) for name in Wanted._fields))
-        for name, needed in zip(Wanted._fields, wanted):
-            if needed and getattr(self, name[1:]) is None:
-                raise InvalidArgument(f"need_{name} is set, and there is no {name[1:]}", f"{name[1:]}, or need_{name}=False")
-        return wanted
 
-    def checked_seed(self) -> int:
-        """Of dropout. A call of attention backward draws none: it has that of the forward."""
-        if self.seed is None:
-            raise InvalidArgument(f"dropout_p is {self.dropout_p}, and there is no seed", "the seed of the call of attention")
-        return forward.check_seed(self.seed)
+# Functions, not properties: torch.compile does not trace those of named tuples.
+
+
+def wanted_of(x: Arguments) -> Wanted:
+    """Errors: a gradient without the input that it belongs to."""
+    for name, needed, tensor in (("bias", x.need_dbias, x.bias), ("alibi", x.need_dalibi, x.alibi), ("sink", x.need_dsink, x.sink)):
+        if flag(f"need_d{name}", needed) and tensor is None:
+            raise InvalidArgument(f"need_d{name} is set, and there is no {name}", f"{name}, or need_d{name}=False")
+    return Wanted(bool(x.need_dbias), bool(x.need_dalibi), bool(x.need_dsink))
+
+
+def seed_of(x: Arguments) -> int:
+    """Of dropout. A call of attention backward draws none: it has that of the forward."""
+    if x.seed is None:
+        raise InvalidArgument(f"dropout_p is {x.dropout_p}, and there is no seed", "the seed of the call of attention")
+    return forward.check_seed(x.seed)
 
 
 class Call:

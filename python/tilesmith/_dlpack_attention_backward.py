@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tilesmith._attention_backward_call import Arguments, Call, Results, Tensors, prepare
+from tilesmith._attention_backward_call import Arguments, Call, Results, Tensors, prepare, seed_of, wanted_of
 from tilesmith._dlpack import Borrowed, New, stream_of
 from tilesmith._errors import InvalidArgument
 from tilesmith._kept_calls import KeptCalls
@@ -28,7 +28,7 @@ def attention_backward(*given: Any) -> Any:
             raise InvalidArgument("max_seqlen_q or max_seqlen_k is not given", "the longest of the sequences")
         if x.dq is None or x.dk is None or x.dv is None:
             raise InvalidArgument("dq, dk or dv is not given", "arrays of zeros: rows that belong to no sequence are not written")
-    wanted = x.wanted
+    wanted = wanted_of(x)
     own = list(map(borrow, Results._fields, (x.dq, x.dk, x.dv)))
     for name, each in zip(Results._fields, own):
         if each is not None and each.read_only:
@@ -42,7 +42,7 @@ def attention_backward(*given: Any) -> Any:
     results = Results(*views)
     key = (x.options, seen, results)
     call = _calls.by_key.get(key) or _calls.keep(key, prepare(seen, results, x.options))
-    seed = x.checked_seed() if x.dropout_p else 0
+    seed = seed_of(x) if x.dropout_p else 0
     inputs = tuple(0 if each is None else each.address for each in borrowed)
     outputs = tuple(0 if each is None else each.address for each in places)
     if any(each is not None for each in own):

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tilesmith._attention_backward_call import Arguments, Call, Results, Tensors, prepare
+from tilesmith._attention_backward_call import Arguments, Call, Results, Tensors, prepare, seed_of, wanted_of
 from tilesmith._errors import InvalidArgument
 from tilesmith._kept_calls import KeptCalls
 from tilesmith._numpy import address, check_arrays, describe, longest, view_of
@@ -20,7 +20,7 @@ def attention_backward(*given: Any) -> Any:
     arrays = x.tensors
     own = (x.dq, x.dk, x.dv)
     check_arrays((*Tensors._fields, *Results._fields), (*arrays, *own))
-    wanted = x.wanted
+    wanted = wanted_of(x)
     if x.cu_seqlens_q is not None and x.cu_seqlens_k is not None:
         x = x._replace(max_seqlen_q=longest(x.max_seqlen_q, x.cu_seqlens_q), max_seqlen_k=longest(x.max_seqlen_k, x.cu_seqlens_k))
     for name, array in zip(Results._fields, own):
@@ -37,7 +37,7 @@ def attention_backward(*given: Any) -> Any:
         views: Any = (view_of(name, array) for name, array in zip(Tensors._fields, arrays))
         places: Any = (view_of(name, array) for name, array in zip(Results._fields, results))
         call = _calls.keep(key, prepare(Tensors(*views), Results(*places), x.options))
-    seed = x.checked_seed() if x.dropout_p else 0
+    seed = seed_of(x) if x.dropout_p else 0
     inputs, outputs = tuple(map(address, arrays)), tuple(map(address, results))
     if any(array is not None for array in own):
         call.check_apart(inputs, outputs)

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 from torch.autograd import forward_ad
 
-from tilesmith._attention_backward_call import Arguments, Call, Results, Tensors, Wanted, prepare
+from tilesmith._attention_backward_call import Arguments, Call, Results, Tensors, Wanted, prepare, seed_of, wanted_of
 from tilesmith._attention_call import as_window
 from tilesmith._errors import Unsupported, WrongType
 from tilesmith._kept_calls import KeptCalls
@@ -43,7 +43,7 @@ def attention_backward(*given: Any) -> Any:
         if tensor is not None and not isinstance(tensor, Tensor):
             raise WrongType(f"{name} is a {type(tensor).__name__}, do is a torch tensor", "torch tensors")
     _check_no_gradient((*tensors, *own))
-    wanted = x.wanted
+    wanted = wanted_of(x)
     x = x._replace(max_seqlen_q=longest(x.max_seqlen_q, x.cu_seqlens_q), max_seqlen_k=longest(x.max_seqlen_k, x.cu_seqlens_k))
     tensors = x.tensors
     options = x.options
@@ -54,7 +54,7 @@ def attention_backward(*given: Any) -> Any:
         views: Any = (view_of(name, tensor) for name, tensor in zip(Tensors._fields, tensors))
         places: Any = (view_of(name, tensor) for name, tensor in zip(Results._fields, results))
         call = _calls.keep(key, prepare(Tensors(*views), Results(*places), options, torch_threads()))
-    seed = x.checked_seed() if x.dropout_p else 0
+    seed = seed_of(x) if x.dropout_p else 0
     inputs, outputs = tuple(map(address, tensors)), tuple(map(address, results))
     if any(tensor is not None for tensor in own):
         call.check_apart(inputs, outputs)
@@ -91,12 +91,12 @@ _ARGUMENTS = (
 def attention_backward_op(*given: Any, options: tuple[Any, ...] = ()) -> Any:
     """tilesmith.attention_backward as the operator: what torch.compile traces."""
     x = Arguments(*given)
-    _check_no_gradient((*x.tensors, x.dq, x.dk, x.dv))
+    _check_no_gradient((x.do, x.q, x.k, x.v, x.o, x.lse, x.bias, x.alibi, x.sink, x.dlse))
     for name, mine in (("dq", x.dq), ("dk", x.dk), ("dv", x.dv)):
         if mine is not None:
             raise Unsupported(f"{name} is given, and torch compiles this or do is no plain tensor", "new results", "unsupported")
-    window, wanted = as_window(x.window), x.wanted
-    seed = None if not x.dropout_p else signed_seed(x.checked_seed())
+    window, wanted = as_window(x.window), wanted_of(x)
+    seed = None if not x.dropout_p else signed_seed(seed_of(x))
     results = torch.ops.tilesmith.attention_bwd(
         x.do, x.q, x.k, x.v, x.o, x.lse, x.layout, bool(x.causal), x.mask, window[0], window[1], x.scale, x.softcap, x.bias,
         x.alibi, x.sink, x.dropout_p, seed, x.cu_seqlens_q, x.cu_seqlens_k, x.max_seqlen_q, x.max_seqlen_k, x.diagonal,

@@ -355,3 +355,25 @@ def test_compiled_variable_lengths(make):
     got = torch.autograd.grad(torch.compile(loss, fullgraph=True, backend="aot_eager")(q, k, v), (q, k, v))
     for mine, theirs in zip(got, torch.autograd.grad(loss(q, k, v), (q, k, v))):
         assert torch.equal(mine, theirs)
+
+
+def test_attention_backward_itself(make):
+    """Of torch tensors, as autograd computes it, traced and with fake tensors."""
+    from torch._subclasses.fake_tensor import FakeTensorMode
+
+    q, k, v = make()
+    bias, do = torch.randn(33, 70), torch.randn(q.shape)
+
+    def direct(do, q, k, v, o, lse, bias):
+        return tilesmith.attention_backward(do, q, k, v, o, lse, causal=True, bias=bias, need_dbias=True, dropout_p=0.2, seed=3, threads=1)
+
+    o, lse = tilesmith.attention(q, k, v, causal=True, bias=bias, dropout_p=0.2, seed=3, return_lse=True)
+    leaves = [leaf(x) for x in (q, k, v, bias)]
+    wanted = torch.autograd.grad(tilesmith.attention(*leaves[:3], causal=True, bias=leaves[3], dropout_p=0.2, seed=3), leaves, do)
+    compiled = torch.compile(direct, fullgraph=True, backend="aot_eager")
+    for function in (direct, compiled):
+        for mine, theirs in zip(function(do, q, k, v, o, lse, bias), wanted):
+            assert torch.equal(mine, theirs)
+    with FakeTensorMode() as mode:
+        fake = direct(*(mode.from_tensor(x) for x in (do, q, k, v, o, lse, bias)))
+    assert [x.shape for x in fake] == [x.shape for x in wanted]

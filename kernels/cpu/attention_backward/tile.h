@@ -83,7 +83,7 @@ inline void stage_rows(const Stored* from, long long from_stride, int count, int
   for (int j = 0; j < end; ++j) {
     float* row = to + j * kStride;
     if (j < count) {
-      row_to_words<kDim>(from + j * from_stride, row);
+      row_to_words<kDim, kElement>(from + j * from_stride, row);
       zero_words(row + kWords, round_up(kWords, kLanes) - kWords);
     } else {
       zero_words(row, round_up(kWords, kLanes));
@@ -91,14 +91,17 @@ inline void stage_rows(const Stored* from, long long from_stride, int count, int
   }
 }
 
+template <int kDim>
+alignas(64) constexpr Stored kZeros[kDim] = {};
+
 // The same as rows of pairs, for products whose sums run down the rows, and zeros up to a whole step.
 template <int kDim, int kStride>
 inline void stage_pairs(const Stored* from, long long from_stride, int count, float* to) {
   if constexpr (kPairs) {
     for (int j = 0; j < round_up(count, kSteps); j += 2) {
       float* row = to + j / 2 * kStride;
-      rows_to_pairs<kDim>(j < count ? from + j * from_stride : kZeroRow,
-                          j + 1 < count ? from + (j + 1) * from_stride : kZeroRow, row);
+      rows_to_pairs<kDim>(j < count ? from + j * from_stride : kZeros<kDim>,
+                          j + 1 < count ? from + (j + 1) * from_stride : kZeros<kDim>, row);
       zero_words(row + kDim, round_up(kDim, kLanes) - kDim);
     }
   }

@@ -43,6 +43,7 @@ CpuConstants backward_constants(const CpuAttentionBackwardParameters& p) {
   constants.integer("kTileM", p.tile_m);
   constants.integer("kTileN", p.tile_n);
   if (p.pipeline == Pipeline::generic) return constants;
+  constants.choice("Element", "kCache", to_string(p.element));  // k and v are of q's type
   constants.integer("kHeadDimQk", p.head_dim_qk);
   constants.integer("kHeadDimV", p.head_dim_v);
   // exp2's error stays well under the rounding of what is multiplied.

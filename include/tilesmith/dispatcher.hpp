@@ -20,6 +20,7 @@
 
 #include "tilesmith/attention.hpp"
 #include "tilesmith/attention_backward.hpp"
+#include "tilesmith/conv.hpp"
 #include "tilesmith/device.hpp"
 #include "tilesmith/error.hpp"
 #include "tilesmith/gemm.hpp"
@@ -159,6 +160,7 @@ class OperationPlan : public Plan {
 
 using AttentionPlan = OperationPlan<AttentionProblem, AttentionArguments>;
 using AttentionBackwardPlan = OperationPlan<AttentionBackwardProblem, AttentionBackwardArguments>;
+using ConvPlan = OperationPlan<ConvProblem, ConvArguments>;
 using GemmPlan = OperationPlan<GemmProblem, GemmArguments>;
 
 /// A list of GEMMs, each with sizes, types and an epilogue of its own, computed as one call. On the CPU all GEMMs'
@@ -198,6 +200,7 @@ class TILESMITH_API Dispatcher {
   [[nodiscard]] Result<const AttentionPlan*> plan(const AttentionProblem& problem);
   [[nodiscard]] Result<const AttentionBackwardPlan*> plan(const AttentionBackwardProblem& problem);
   [[nodiscard]] Result<const GemmPlan*> plan(const GemmProblem& problem);
+  [[nodiscard]] Result<const ConvPlan*> plan(const ConvProblem& problem);
   /// The plan for a list of products, the caller's own. Kernels and what is known of each problem stay with the
   /// dispatcher, so that a list of new sizes is planned in about a microsecond a product once kernels are there.
   /// Errors: those of the first problem that fails, whose number the message has; unsupported for members that are
@@ -211,6 +214,7 @@ class TILESMITH_API Dispatcher {
   [[nodiscard]] Result<const AttentionBackwardPlan*> plan(const AttentionBackwardProblem& problem,
                                                           const DispatcherOptions& options);
   [[nodiscard]] Result<const GemmPlan*> plan(const GemmProblem& problem, const DispatcherOptions& options);
+  [[nodiscard]] Result<const ConvPlan*> plan(const ConvProblem& problem, const DispatcherOptions& options);
   [[nodiscard]] Result<std::unique_ptr<const GemmListPlan>> plan(std::span<const GemmProblem> problems,
                                                                  const DispatcherOptions& options);
 
@@ -221,6 +225,7 @@ class TILESMITH_API Dispatcher {
   [[nodiscard]] Result<ChoiceInfo> candidates(const AttentionBackwardProblem& problem,
                                               const DispatcherOptions& options);
   [[nodiscard]] Result<ChoiceInfo> candidates(const GemmProblem& problem, const DispatcherOptions& options);
+  [[nodiscard]] Result<ChoiceInfo> candidates(const ConvProblem& problem, const DispatcherOptions& options);
 
   /// Packs B once for any number of calls with `packed_b`: products of these types, n and k, of any m, batch and
   /// epilogue, on machines of this kind. Of the problem, the types of A and B, order_b, n and k are read. `packed` has

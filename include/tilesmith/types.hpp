@@ -44,6 +44,13 @@ enum class MatrixOrder : std::uint8_t { row, column };
 /// of its own with room for m rows.
 enum class GemmGrouping : std::uint8_t { none, contiguous, masked };
 
+/// Which of a convolution's three tensors is computed from the other two.
+enum class ConvDirection : std::uint8_t {
+  forward,          ///< y of x and w
+  backward_data,    ///< x (its gradient) of y and w; a transposed convolution
+  backward_weight,  ///< w (its gradient) of x and y
+};
+
 /// Elements of keys and values in a cache, where they are not those of the queries: 8 bits, and a scale.
 enum class KvElements : std::uint8_t { as_queries, fp8, int8 };
 

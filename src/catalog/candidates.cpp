@@ -11,6 +11,7 @@
 #include "choose/attention/cuda.hpp"
 #include "choose/attention_backward/cpu.hpp"
 #include "choose/attention_backward/cuda.hpp"
+#include "choose/conv/cpu.hpp"
 #include "choose/gemm/cpu.hpp"
 #include "choose/gemm/cuda.hpp"
 #include "spec/architectures.hpp"

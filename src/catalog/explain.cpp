@@ -18,6 +18,7 @@
 #include "instances/attention_backward/cpu.hpp"
 #include "instances/attention_backward/cuda.hpp"
 #include "instances/attention_backward/families.hpp"
+#include "instances/conv/cpu.hpp"
 #include "instances/gemm/cpu.hpp"
 #include "instances/gemm/cuda.hpp"
 #include "instances/gemm/variants.hpp"
@@ -118,8 +119,9 @@ Result<std::vector<Explanation>> explain_native(const KernelConfig& config, std:
   const std::string_view wanted = arch.empty() ? config.arch.text() : arch;
   for (const CpuSpec& level : levels) {
     if (level.arch.text() != wanted) continue;
-    TS_ASSIGN(Explanation one, config.operation() == Operation::gemm ? explain_cpu_gemm(level, config)
-                                                                     : explain_cpu_attention(level, config));
+    TS_ASSIGN(Explanation one, config.operation() == Operation::gemm   ? explain_cpu_gemm(level, config)
+                               : config.operation() == Operation::conv ? explain_cpu_conv(level, config)
+                                                                       : explain_cpu_attention(level, config));
     return std::vector<Explanation>{std::move(one)};
   }
   TS_ASSIGN(const std::vector<CudaSpec> cuda, load_cuda_specs());
@@ -307,6 +309,17 @@ Result<Explanation> explain_cpu_gemm(const CpuSpec& spec, KernelConfig config) {
   const auto walk = [&](ConfigSink sink) { enumerate_cpu_gemm(spec, std::get<GemmSignature>(config.signature), sink); };
   check_is_in_table(out, "specs/cpu", walk);
   check_is_listed(out, spec, std::get<GemmSignature>(config.signature));
+  find_nearest(out, walk);
+  return out;
+}
+
+Result<Explanation> explain_cpu_conv(const CpuSpec& spec, KernelConfig config) {
+  config.arch = spec.arch;
+  Explanation out;
+  out.config = config;
+  out.listed = verdicts(cpu_conv_rules(), CpuConvSubject{config, spec});
+  const auto walk = [&](ConfigSink sink) { enumerate_cpu_conv(spec, sink); };
+  check_is_in_table(out, "specs/cpu", walk);
   find_nearest(out, walk);
   return out;
 }

@@ -17,6 +17,7 @@ namespace tilesmith {
 /// By operation.
 [[nodiscard]] Result<Explanation> explain_amd_instance(const AmdChip& chip, const KernelConfig& config);
 [[nodiscard]] Result<Explanation> explain_cpu_attention(const CpuSpec& spec, KernelConfig config);
+[[nodiscard]] Result<Explanation> explain_cpu_conv(const CpuSpec& spec, KernelConfig config);
 [[nodiscard]] Result<Explanation> explain_cpu_gemm(const CpuSpec& spec, KernelConfig config);
 [[nodiscard]] Result<Explanation> explain_cuda_attention(const CudaSpec& spec, KernelConfig config);
 [[nodiscard]] Result<Explanation> explain_cuda_gemm(const CudaSpec& spec, KernelConfig config);

@@ -94,9 +94,9 @@ static Result<bool> plan_own(const ListRequest& request, ListingPlan& plan) {
   for (const CpuSpec& level : levels) {
     if (level.arch.text() != request.arch) continue;
     TS_TRY(check_options(request, false));
-    if (request.operation == Operation::conv) return unknown("--op attention or gemm");
-    TS_ASSIGN(plan, request.operation == Operation::gemm ? plan_cpu_gemm(level, request)
-                                                         : plan_cpu_attention(level, request));
+    TS_ASSIGN(plan, request.operation == Operation::gemm   ? plan_cpu_gemm(level, request)
+                    : request.operation == Operation::conv ? plan_cpu_conv(level, request)
+                                                           : plan_cpu_attention(level, request));
     return true;
   }
   TS_ASSIGN(const std::vector<CudaSpec> cuda, load_cuda_specs());

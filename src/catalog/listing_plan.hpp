@@ -26,6 +26,7 @@ struct ListingPlan {
 [[nodiscard]] Result<ListingPlan> plan_amd_gemm(const AmdChip& chip, const ListRequest& request);
 [[nodiscard]] Result<ListingPlan> plan_amd_conv(const AmdChip& chip, const ListRequest& request);
 [[nodiscard]] Result<ListingPlan> plan_cpu_attention(const CpuSpec& spec, const ListRequest& request);
+[[nodiscard]] Result<ListingPlan> plan_cpu_conv(const CpuSpec& spec, const ListRequest& request);
 [[nodiscard]] Result<ListingPlan> plan_cpu_gemm(const CpuSpec& spec, const ListRequest& request);
 [[nodiscard]] Result<ListingPlan> plan_cuda_attention(const CudaSpec& spec, const ListRequest& request);
 [[nodiscard]] Result<ListingPlan> plan_cuda_gemm(const CudaSpec& spec, const ListRequest& request);

@@ -11,6 +11,7 @@
 #include "choose/inductor_tables.hpp"
 #include "tilesmith/attention.hpp"
 #include "tilesmith/attention_backward.hpp"
+#include "tilesmith/conv.hpp"
 #include "tilesmith/gemm.hpp"
 #include "vocabulary/arch_name.hpp"
 #include "vocabulary/enum_table.hpp"
@@ -61,6 +62,12 @@ struct InductorFit {
                                                            const GemmProblem& problem, bool exhaustive);
 [[nodiscard]] std::vector<InductorConfig> inductor_configs(const InductorTables& tables, const InductorDevice& device,
                                                            const AttentionProblem& problem, bool exhaustive);
+
+/// Inductor's templates of convolution are for GPUs.
+[[nodiscard]] inline std::vector<InductorConfig> inductor_configs(const InductorTables&, const InductorDevice&,
+                                                                  const ConvProblem&, bool) {
+  return {};
+}
 
 /// Inductor times no template of attention backward.
 [[nodiscard]] inline std::vector<InductorConfig> inductor_configs(const InductorTables&, const InductorDevice&,

@@ -47,7 +47,7 @@ struct BenchCliOptions {
 };
 
 void add_options(CLI::App& verb, BenchCliOptions& o) {
-  verb.add_option("--op", o.operation, "attention_fwd (or attention, the default), attention_bwd, or gemm");
+  verb.add_option("--op", o.operation, "attention_fwd (or attention, the default), attention_bwd, gemm or conv");
   verb.add_option("--problem", o.problems.lines, "A problem as one line, as rows and `run` have it; as often as wanted")
       ->allow_extra_args(false);
   verb.add_option("--shapes", o.shapes,

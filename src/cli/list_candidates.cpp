@@ -53,7 +53,7 @@ Result<AnyProblem> problem_of(const CLI::App& verb) {
 
 Result<AnyProblem> read_problem(const CLI::App& verb, RowChoice operation) {
   Result<AnyProblem> problem = fail(ErrorCode::unsupported, fmt::format("no kernels of {} run", operation.name()),
-                                    "--op attention_fwd, attention_bwd or gemm");
+                                    "--op attention_fwd, attention_bwd, gemm or conv");
   any_operation([&]<class Op>(Op) {
     if (!operation.is<Op>()) return false;
     problem = problem_of<Op>(verb);

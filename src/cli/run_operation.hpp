@@ -6,6 +6,7 @@
 #include "base/json.hpp"
 #include "cli/attention/options.hpp"
 #include "cli/attention_backward/options.hpp"
+#include "cli/conv/options.hpp"
 #include "cli/gemm/options.hpp"
 #include "cli/tensor_file.hpp"
 #include "trial/host_outputs.hpp"
@@ -49,6 +50,14 @@ struct RunOperation<Gemm> {
   static void add_figures(nlohmann::json& json, const GemmCase& problem_case, const HostOutputs& outputs) {
     if (problem_case.wants_amax()) json["amax"] = outputs.array("amax").to_floats().front();
   }
+};
+
+template <>
+struct RunOperation<Conv> {
+  using Options = ConvOptions;
+
+  [[nodiscard]] static std::vector<TensorTarget> targets(const Options& o) { return {{o.out, "out"}}; }
+  static void add_figures(nlohmann::json&, const ConvCase&, const HostOutputs&) {}
 };
 
 }  // namespace tilesmith::cli

@@ -2,6 +2,7 @@
 
 #include "instances/attention/cpu.hpp"
 #include "instances/attention_backward/cpu.hpp"
+#include "instances/conv/cpu.hpp"
 #include "instances/gemm/cpu.hpp"
 
 namespace tilesmith {
@@ -85,6 +86,10 @@ std::vector<KernelConfig> essential_configs(const CpuSpec& spec) {
   for (const DataType type : generic_cpu_attention_backward_types())
     set.push_back(generic_cpu_attention_backward(spec, type));
   if (const auto generic = generic_cpu_gemm(spec)) set.push_back(*generic);
+  enumerate_cpu_conv(spec, [&](const KernelConfig& config) {
+    if (config.algorithm.pipeline == Pipeline::blocked) set.push_back(config);  // computes depthwise problems too
+    return true;
+  });
   add_all_attention(set, spec);
   add_all_gemm(set, spec);
   return set;

@@ -6,6 +6,7 @@
 #include "codegen/attention/cuda.hpp"
 #include "codegen/attention_backward/cpu.hpp"
 #include "codegen/attention_backward/cuda.hpp"
+#include "codegen/conv/cpu.hpp"
 #include "codegen/gemm/cpu.hpp"
 #include "codegen/gemm/cuda.hpp"
 #include "instances/attention/cpu.hpp"
@@ -13,6 +14,7 @@
 #include "instances/attention_backward/cpu.hpp"
 #include "instances/attention_backward/cuda.hpp"
 #include "instances/attention_backward/families.hpp"
+#include "instances/conv/cpu.hpp"
 #include "instances/gemm/cpu.hpp"
 #include "instances/gemm/cuda.hpp"
 #include "vocabulary/names/native.hpp"
@@ -184,13 +186,33 @@ Result<Source> attention_backward_source(const KernelConfig& config, const CpuSp
   return cpu_attention_backward_source(parameters);
 }
 
+Result<Source> conv_source(const KernelConfig& config, const CpuSpec& spec) {
+  const CpuConvSubject subject{config, spec};
+  TS_TRY(accept(cpu_conv_rules(), subject));
+  const Key128 key = key_of(config);
+  CpuConvParameters parameters;
+  parameters.name = native_name(config);
+  parameters.key = {key.hi, key.lo};
+  parameters.level = template_level(config.algorithm.instruction, spec);
+  parameters.direction = subject.signature().direction;
+  parameters.depthwise = subject.signature().depthwise;
+  parameters.instruction = config.algorithm.instruction;
+  TS_ASSIGN(parameters.element, element_of(config, subject.signature().data_type));
+  if (!parameters.depthwise) {
+    parameters.tile_m = config.algorithm.tile[0];
+    parameters.tile_n = config.algorithm.tile[1];
+    parameters.tile_k = config.algorithm.tile[2];
+  }
+  return cpu_conv_source(parameters);
+}
+
 }  // namespace
 
 Result<Source> generate(const KernelConfig& config, const CpuSpec& spec) {
-  if (config.operation() == Operation::conv) return std::unexpected(not_carried(config, "the operation"));
-  TS_ASSIGN(Source source, config.operation() == Operation::gemm ? gemm_source(config, spec)
-                           : is_attention_backward(config)       ? attention_backward_source(config, spec)
-                                                                 : attention_source(config, spec));
+  TS_ASSIGN(Source source, config.operation() == Operation::gemm   ? gemm_source(config, spec)
+                           : config.operation() == Operation::conv ? conv_source(config, spec)
+                           : is_attention_backward(config)         ? attention_backward_source(config, spec)
+                                                                   : attention_source(config, spec));
   // Machine flags are facts of the level: those of its spec take the place of the template's own.
   std::erase_if(source.options, [](const std::string& option) { return option.starts_with("-m"); });
   source.options.insert(source.options.end(), spec.compile_flags.begin(), spec.compile_flags.end());

@@ -5,6 +5,7 @@
 #include "dispatch/attention/cpu.hpp"
 #include "dispatch/attention_backward/cpu.hpp"
 #include "dispatch/backend.hpp"
+#include "dispatch/conv/cpu.hpp"
 #include "dispatch/cpu_registry.hpp"
 #include "dispatch/gemm/cpu.hpp"
 #include "dispatch/gemm/cpu_list.hpp"
@@ -46,6 +47,7 @@ class CpuBackend final : public Backend {
         team_(threads > 0 ? ThreadTeam(*pool_, threads) : ThreadTeam(*pool_)),
         attention_(machine, *registry_, team_),
         attention_backward_(machine, *registry_, team_),
+        conv_(machine, *registry_, team_),
         gemm_(machine, *registry_, team_),
         pack_b_(machine, *registry_, team_),
         gemm_list_(team_),
@@ -53,6 +55,7 @@ class CpuBackend final : public Backend {
         append_kv_(team_) {
     add<AttentionFwd>(attention_);
     add<AttentionBwd>(attention_backward_);
+    add<Conv>(conv_);
     add<Gemm>(gemm_);
     add<GemmPackB>(pack_b_);
     add<ListOf<Gemm>>(gemm_list_);
@@ -66,6 +69,7 @@ class CpuBackend final : public Backend {
   ThreadTeam team_;
   CpuAttention attention_;
   CpuAttentionBackward attention_backward_;
+  CpuConv conv_;
   CpuGemm gemm_;
   CpuGemmPackB pack_b_;
   CpuGemmList gemm_list_;

@@ -18,6 +18,7 @@
 #include "dispatch/plan_cache.hpp"
 #include "problem/attention/problem.hpp"
 #include "problem/attention_backward/problem.hpp"
+#include "problem/conv/problem.hpp"
 #include "problem/gemm/problem.hpp"
 #include "problem/line.hpp"
 #include "problem/serving/problem.hpp"
@@ -234,6 +235,10 @@ Result<const GemmPlan*> Dispatcher::plan(const GemmProblem& problem) {
   return impl_->plan<Gemm>(problem);
 }
 
+Result<const ConvPlan*> Dispatcher::plan(const ConvProblem& problem) {
+  return impl_->plan<Conv>(problem);
+}
+
 Result<std::unique_ptr<const GemmListPlan>> Dispatcher::plan(std::span<const GemmProblem> problems) {
   return impl_->plan_list(problems, impl_->own.options);
 }
@@ -251,6 +256,10 @@ Result<const GemmPlan*> Dispatcher::plan(const GemmProblem& problem, const Dispa
   return impl_->plan<Gemm>(problem, options);
 }
 
+Result<const ConvPlan*> Dispatcher::plan(const ConvProblem& problem, const DispatcherOptions& options) {
+  return impl_->plan<Conv>(problem, options);
+}
+
 Result<std::unique_ptr<const GemmListPlan>> Dispatcher::plan(std::span<const GemmProblem> problems,
                                                              const DispatcherOptions& options) {
   return impl_->plan_list(problems, options);
@@ -266,6 +275,10 @@ Result<ChoiceInfo> Dispatcher::candidates(const AttentionBackwardProblem& proble
 
 Result<ChoiceInfo> Dispatcher::candidates(const GemmProblem& problem, const DispatcherOptions& options) {
   return impl_->candidates<Gemm>(problem, options);
+}
+
+Result<ChoiceInfo> Dispatcher::candidates(const ConvProblem& problem, const DispatcherOptions& options) {
+  return impl_->candidates<Conv>(problem, options);
 }
 
 Result<std::size_t> Dispatcher::packed_b_bytes(const GemmProblem& problem) {

@@ -37,6 +37,8 @@ template <>
 struct PlanOf<GemmPackB> : std::type_identity<GemmPackBPlan> {};
 template <>
 struct PlanOf<ListOf<Gemm>> : std::type_identity<GemmListPlan> {};
+template <>
+struct PlanOf<Conv> : std::type_identity<ConvPlan> {};
 template <class Op>
 using PlanFor = typename PlanOf<Op>::type;
 

@@ -45,6 +45,10 @@ Status check_strides(std::string_view name, std::initializer_list<SizeAndStride>
 }
 
 Status check_apart(std::string_view name, std::array<SizeAndStride, 4> dimensions) {
+  return check_apart(name, std::span(dimensions));
+}
+
+Status check_apart(std::string_view name, std::span<SizeAndStride> dimensions) {
   if (std::ranges::any_of(dimensions, [](const SizeAndStride& d) { return d.size == 0; })) return {};
   std::ranges::sort(dimensions, {}, &SizeAndStride::stride);
   std::int64_t reached = 0;  // the furthest element of the dimensions so far

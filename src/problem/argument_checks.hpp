@@ -4,6 +4,7 @@
 #include <array>
 #include <cstdint>
 #include <initializer_list>
+#include <span>
 #include <string_view>
 
 #include "base/error.hpp"
@@ -33,6 +34,8 @@ struct SizeAndStride {
 /// Every element of an output has a place of its own: two tasks that write one place would race. Each stride must step
 /// over all that the smaller strides reach.
 [[nodiscard]] Status check_apart(std::string_view name, std::array<SizeAndStride, 4> dimensions);
+/// The same of any number of dimensions, whose order is lost.
+[[nodiscard]] Status check_apart(std::string_view name, std::span<SizeAndStride> dimensions);
 
 [[nodiscard]] Status check_pointer(std::string_view name, const void* pointer, bool needed, std::string_view why);
 

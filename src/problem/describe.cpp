@@ -6,6 +6,18 @@
 #include "vocabulary/traits.hpp"
 
 namespace tilesmith {
+namespace {
+
+/// "56x56": without the outer coordinates that a problem lacks.
+std::string joined_sizes(const ConvSpatial& sizes, std::int64_t usual) {
+  std::string out;
+  for (std::size_t d = 0; d < sizes.size(); ++d)
+    if (!out.empty() || sizes[d] != usual || d + 1 == sizes.size())
+      out += fmt::format("{}{}", out.empty() ? "" : "x", sizes[d]);
+  return out;
+}
+
+}  // namespace
 
 std::string describe(const AttentionProblem& p) {
   std::string out = fmt::format("{} b{} ", name_of(p.data_type), p.batch);
@@ -84,6 +96,19 @@ std::string describe(const GemmProblem& p) {
   const GemmProblem usual = gemm_problem(p.type_a, p.m, p.n, p.k, p.type_d);
   if (p.type_c != usual.type_c) out += fmt::format(" C {}", name_of(p.type_c));
   if (p.type_bias != usual.type_bias) out += fmt::format(" bias {}", name_of(p.type_bias));
+  return out;
+}
+
+std::string describe(const ConvProblem& p) {
+  std::string out(name_of(p.data_type));
+  if (p.type_out != p.data_type) out += fmt::format(" to {}", name_of(p.type_out));
+  out += fmt::format(" {} n{} g{} c{} k{} {} filter {}", name_of(p.direction), p.batch, p.groups, p.c, p.k,
+                     joined_sizes(p.in(), 1), joined_sizes(p.filter(), 1));
+  if (p.stride() != ConvSpatial{1, 1, 1}) out += " stride " + joined_sizes(p.stride(), 1);
+  if (p.dilation() != ConvSpatial{1, 1, 1}) out += " dilation " + joined_sizes(p.dilation(), 1);
+  if (p.pad() != ConvSpatial{}) out += " pad " + joined_sizes(p.pad(), 0);
+  if (p.pad_high() != p.pad()) out += " pad high " + joined_sizes(p.pad_high(), 0);
+  if (!p.epilogue.empty()) out += fmt::format(" {}", joined(p.epilogue));
   return out;
 }
 

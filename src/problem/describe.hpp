@@ -14,6 +14,8 @@ namespace tilesmith {
 [[nodiscard]] std::string describe(const AttentionBackwardProblem& problem);
 /// "bf16 256x512x1024 rcr bias+gelu": m x n x k.
 [[nodiscard]] std::string describe(const GemmProblem& problem);
+/// "bf16 bwd_data n8 g1 c64 k128 56x56 filter 3x3 stride 2x2 pad 1x1": c and k of a group.
+[[nodiscard]] std::string describe(const ConvProblem& problem);
 [[nodiscard]] inline std::string describe(const AnyProblem& problem) {
   return std::visit([](const auto& each) { return describe(each); }, problem);
 }

@@ -102,6 +102,13 @@ struct Line<AttentionBwd> {
   [[nodiscard]] static AttentionNumbers usual_numbers(const AttentionBackwardProblem& problem);
 };
 
+template <>
+struct Line<Conv> {
+  [[nodiscard]] static std::vector<ProblemOption<Conv>> options();
+  [[nodiscard]] static Status complete(RandomCall<Conv>& call, const GivenFields& given);
+  [[nodiscard]] static ConvNumbers usual_numbers(const ConvProblem& problem);
+};
+
 /// Every option of an operation's problems, in the order of its lines.
 template <class Op>
 [[nodiscard]] const std::vector<ProblemOption<Op>>& problem_options() {

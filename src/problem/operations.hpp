@@ -13,10 +13,12 @@
 #include <variant>
 
 #include "problem/attention/numbers.hpp"
+#include "problem/conv/numbers.hpp"
 #include "problem/fields.hpp"
 #include "problem/gemm/numbers.hpp"
 #include "tilesmith/attention.hpp"
 #include "tilesmith/attention_backward.hpp"
+#include "tilesmith/conv.hpp"
 #include "tilesmith/gemm.hpp"
 #include "vocabulary/signature.hpp"
 
@@ -49,8 +51,18 @@ struct AttentionBwd {
   static constexpr Operation kKernels = Operation::attention;
 };
 
+struct Conv {
+  using Problem = ConvProblem;
+  using Arguments = ConvArguments;
+  using Numbers = ConvNumbers;
+  static constexpr std::string_view kName = "conv";
+  static constexpr std::string_view kAbout =
+      "Grouped convolution: forward, backward data (transposed), backward weight";
+  static constexpr Operation kKernels = Operation::conv;
+};
+
 /// Every operation that runs.
-using Operations = std::tuple<AttentionFwd, Gemm, AttentionBwd>;
+using Operations = std::tuple<AttentionFwd, Gemm, AttentionBwd, Conv>;
 
 namespace detail {
 template <class Tuple>

@@ -179,7 +179,7 @@ Result<std::vector<std::string>> axis_values(std::string_view option, std::strin
 Result<BenchProblems> problems_of_words(const ProblemWords& given, Shard shard) {
   const RowChoice operation = meant_operation(given);
   Result<BenchProblems> out = fail(ErrorCode::unsupported, fmt::format("no kernel of {} runs here", operation.name()),
-                                   "--op attention_fwd, attention_bwd or gemm");
+                                   "--op attention_fwd, attention_bwd, gemm or conv");
   any_operation([&]<class Op>(Op) {
     if (!operation.is<Op>()) return false;
     out = [&]() -> Result<BenchProblems> {

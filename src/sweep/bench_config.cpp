@@ -86,6 +86,7 @@ void also_called(Traits<Object>& traits, std::string name, std::string_view fiel
 
 void add_other_traits(Traits<AttentionProblem>&) {}
 void add_other_traits(Traits<AttentionBackwardProblem>&) {}
+void add_other_traits(Traits<ConvProblem>&) {}
 
 void add_other_traits(Traits<GemmProblem>& traits) {
   also_called(traits, "data_type", "type_a");
@@ -174,7 +175,7 @@ Result<BenchConfig> BenchConfig::parse(RowChoice operation, std::string_view fil
   });
   if (find == nullptr)
     return fail(ErrorCode::unsupported, fmt::format("no bench runs {}", operation.name()),
-                "attention_fwd, attention_bwd or gemm");
+                "attention_fwd, attention_bwd, gemm or conv");
   TS_ASSIGN(const nlohmann::json document, JsonReader::parse(file, text));
   const JsonReader root(std::string(file), document);
   TS_TRY(root.only({"variant", "trait_config"}));

@@ -9,6 +9,7 @@
 #include "sweep/attention/shapes.hpp"
 #include "sweep/gemm/shapes.hpp"
 #include "sweep/lines.hpp"
+#include "sweep/tiers.hpp"
 
 namespace tilesmith {
 namespace {
@@ -123,6 +124,21 @@ Result<std::vector<GemmProblem>> BenchOperation<Gemm>::load(const std::string& p
 Result<int> BenchOperation<Gemm>::timeout_s(const std::string& path, std::string_view tier) {
   TS_ASSIGN(const GemmShapes shapes, GemmShapes::load(path));
   return shapes.timeout_s(tier);
+}
+
+Result<std::vector<ConvProblem>> BenchOperation<Conv>::load(const std::string& path, std::string_view tier,
+                                                            Shard part) {
+  if (!path.empty())
+    return fail(ErrorCode::unsupported, fmt::format("shapes of convolutions in {}", path), "a file of lines, .txt");
+  const auto file = ShapesFile::read({}, fmt::format("conv_{}.txt", tier));
+  if (!file)
+    return fail(ErrorCode::invalid_argument, fmt::format("no tier {} of convolutions", tier), "smoke, full or nightly");
+  TS_ASSIGN(const std::vector<LineOfFile> lines, parse_lines(file->text, file->origin));
+  return problems_of<Conv>(lines, part);
+}
+
+Result<int> BenchOperation<Conv>::timeout_s(const std::string&, std::string_view) {
+  return 60;
 }
 
 }  // namespace tilesmith

@@ -17,6 +17,7 @@
 #include "sweep/shard.hpp"
 #include "trial/attention/case.hpp"
 #include "trial/attention_backward/case.hpp"
+#include "trial/conv/case.hpp"
 #include "trial/gemm/case.hpp"
 #include "vocabulary/signature.hpp"
 
@@ -78,6 +79,17 @@ struct BenchOperation<Gemm> {
   [[nodiscard]] static std::optional<Recipe> preparing(const Backend& backend, const GemmProblem& problem);
   [[nodiscard]] static DataType product_type(const GemmProblem& problem) { return problem.type_a; }
   [[nodiscard]] static Result<std::vector<GemmProblem>> load(const std::string& path, std::string_view tier,
+                                                             Shard part);
+  [[nodiscard]] static Result<int> timeout_s(const std::string& path, std::string_view tier);
+};
+
+template <>
+struct BenchOperation<Conv> {
+  [[nodiscard]] static ConvProblem measured(const ConvProblem& problem) { return problem; }
+  [[nodiscard]] static std::optional<Recipe> preparing(const Backend&, const ConvProblem&) { return std::nullopt; }
+  [[nodiscard]] static DataType product_type(const ConvProblem& problem) { return problem.data_type; }
+  /// The lines of a tier's built-in file.
+  [[nodiscard]] static Result<std::vector<ConvProblem>> load(const std::string& path, std::string_view tier,
                                                              Shard part);
   [[nodiscard]] static Result<int> timeout_s(const std::string& path, std::string_view tier);
 };

@@ -13,6 +13,7 @@
 #include "measure/isolate.hpp"
 #include "problem/attention/problem.hpp"
 #include "problem/attention_backward/problem.hpp"
+#include "problem/conv/problem.hpp"
 #include "problem/gemm/problem.hpp"
 #include "problem/line.hpp"
 #include "sweep/build_list.hpp"

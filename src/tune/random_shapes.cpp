@@ -8,6 +8,7 @@
 
 #include "problem/attention/problem.hpp"
 #include "problem/attention_backward/problem.hpp"
+#include "problem/conv/problem.hpp"
 #include "problem/gemm/problem.hpp"
 #include "sweep/operation.hpp"
 
@@ -70,5 +71,6 @@ Result<std::vector<DrawnProblem<Op>>> draw_problems(const SampleOptions& options
 template Result<std::vector<DrawnProblem<Gemm>>> draw_problems(const SampleOptions&);
 template Result<std::vector<DrawnProblem<AttentionFwd>>> draw_problems(const SampleOptions&);
 template Result<std::vector<DrawnProblem<AttentionBwd>>> draw_problems(const SampleOptions&);
+template Result<std::vector<DrawnProblem<Conv>>> draw_problems(const SampleOptions&);
 
 }  // namespace tilesmith

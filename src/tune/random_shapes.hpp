@@ -62,6 +62,13 @@ struct ShapeFamilies<AttentionBwd> {
   [[nodiscard]] static AttentionBackwardProblem draw(std::string_view family, DataType type, ShapeRandom& random);
 };
 
+template <>
+struct ShapeFamilies<Conv> {
+  [[nodiscard]] static std::span<const std::string_view> families();
+  [[nodiscard]] static std::vector<DataType> usual_types() { return {DataType::bf16}; }
+  [[nodiscard]] static ConvProblem draw(std::string_view family, DataType type, ShapeRandom& random);
+};
+
 struct SampleOptions {
   int count = 64;  ///< of problems; families, then types, take turns
   std::uint64_t seed = 1;

@@ -91,6 +91,7 @@ HostArray to_array(const OutputSpec& output, const void* data) {
     std::memcpy(array.data.data() + static_cast<std::size_t>(at) * width,
                 static_cast<const std::byte*>(data) + static_cast<std::size_t>(from) * width, width);
   }
+  if (!output.shape.empty()) array.shape = output.shape;
   return array;
 }
 

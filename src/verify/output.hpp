@@ -34,7 +34,8 @@ struct OutputSpec {
   TensorStrides strides{};
   Judged judged = Judged::within_bounds;
   std::vector<Axis> axes{};  ///< dimensions of the array that users see, outermost first; the others have size 1
-  bool accumulates = false;  ///< kernels combine their result with the one that is there: it begins as zeros
+  std::vector<std::int64_t> shape{};  ///< of that array, where one of the axes stands for several dimensions
+  bool accumulates = false;           ///< kernels combine their result with the one that is there: it begins as zeros
   RowFilter written{};
 
   [[nodiscard]] bool is_written(std::int64_t batch, std::int64_t row) const { return !written || written(batch, row); }

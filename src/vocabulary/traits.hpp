@@ -213,7 +213,6 @@ struct EnumTable<StreamKReduction> {
                                                                {StreamKReduction::tree, "tree"}});
 };
 
-enum class ConvDirection : std::uint8_t { forward, backward_data, backward_weight };
 template <>
 struct EnumTable<ConvDirection> {
   static constexpr std::string_view kWhat = "convolution direction";

@@ -405,7 +405,7 @@ TEST(Usage, CandidatesOfAProblemAreListedInDispatchOrder) {
   for (const auto& [words, says] : {std::pair{"list --candidates -m 3", "--arch is missing"},
                                     {"list --arch gfx950 --candidates --seqlen-q 5", "no templates of its own"},
                                     {"list --arch sm_90 --candidates --seqlen-q 5", "did you mean"},
-                                    {"list --op conv --arch sm_90a --candidates", "no kernels of conv run"},
+                                    {"list --op conv --arch sm_90a --candidates", "no kernels of conv for this device"},
                                     {"list --arch sm_90a --candidates --csv", "--csv does not go with --candidates"},
                                     {"list --arch sm_90a --candidates --seqlen-z 5", "--seqlen-z"},
                                     {"list --arch sm_90a --refused", "--refused goes with --candidates"},

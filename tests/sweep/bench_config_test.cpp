@@ -118,12 +118,6 @@ TEST(BenchConfig, ARecipeIsAllowedWhenAllOfItsStepsAre) {
         << values;
 }
 
-TEST(BenchConfig, OperationsThatNoBenchRunsAreRefused) {
-  const auto config = BenchConfig::parse(Operation::conv, "sweep.json", "{}");
-  ASSERT_FALSE(config);
-  EXPECT_EQ(config.error().code, ErrorCode::unsupported);
-}
-
 TEST(BenchConfig, MistakesAreNamedByFilePathAndValue) {
   const std::tuple<const char*, const char*, const char*> mistakes[] = {
       {"", "sweep.json", ""},

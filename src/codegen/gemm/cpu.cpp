@@ -224,6 +224,7 @@ std::vector<std::string_view> fragments(const CpuGemmParameters& p) {
             wide ? "common/math_avx512.h" : "common/math_avx2.h",
             "common/functions.h",
             "gemm/activations.h",
+            "gemm/lines.h",
             "gemm/generic.h"};
   std::vector<std::string_view> names = {wide ? "common/vector_avx512.h" : "common/vector_avx2.h",
                                          "common/vector.h",

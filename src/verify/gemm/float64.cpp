@@ -6,6 +6,7 @@
 #include <span>
 
 #include "base/parallel.hpp"
+#include "verify/gemm/value64.hpp"
 #include "verify/product64.hpp"
 #include "verify/tolerance.hpp"
 
@@ -15,35 +16,8 @@ namespace {
 constexpr std::int64_t kRows = kProductRows;
 constexpr std::int64_t kColumns = 256;  // of a task; even, so that no gate's pair is parted
 constexpr std::int64_t kDepth = 256;    // of k converted at a time
-// A kernel's function is a handful of fp32 operations on numbers of its argument's size.
-constexpr double kFunctionRoundings = 10;
 // Each factor is rounded when it is scaled, or the product of two scales and what a block's sum is multiplied by.
 constexpr double kScaleRoundings = 2;
-
-/// A value on its way through the epilogue: how far a kernel's may be off, and the size of the terms in it.
-struct Value {
-  double x = 0, error = 0, magnitude = 0;
-};
-
-/// What one more fp32 operation rounds.
-Value rounded(Value v) {
-  v.error += kFp32Roundoff * std::abs(v.x);
-  return v;
-}
-
-Value product(const Value& a, const Value& b) {
-  return rounded(
-      {a.x * b.x, std::abs(a.x) * b.error + std::abs(b.x) * a.error + a.error * b.error, a.magnitude * b.magnitude});
-}
-
-Value applied(EpilogueOp op, const Value& v, double function_roundoff) {
-  const double y = activated(op, v.x);
-  // The functions have no maximum, so that nothing between two arguments is farther off than at the ends.
-  const double spread =
-      std::max(std::abs(activated(op, v.x - v.error) - y), std::abs(activated(op, v.x + v.error) - y));
-  return {y, spread + kFunctionRoundings * function_roundoff * std::max(1.0, std::abs(v.x)),
-          std::max(v.magnitude, std::abs(y))};
-}
 
 double wrapped(double x) {
   return static_cast<double>(static_cast<std::int32_t>(static_cast<std::uint32_t>(static_cast<std::int64_t>(x))));
@@ -95,22 +69,18 @@ class Block {
   }
 
   /// alpha P + beta C at a place of the block.
-  Value linear(std::int64_t r, std::int64_t c) const {
+  Value64 linear(std::int64_t r, std::int64_t c) const {
     const auto at = static_cast<std::size_t>(r * width_ + c);
     const double alpha = static_cast<double>(t_.alpha), beta = static_cast<double>(t_.beta);
     const double size = std::abs(alpha) * sizes_[at];
     double factor = product_working_factor(t_.depth(), arithmetic_.accumulator_roundoff);
     if (t_.scale_a.depth != 0) factor += kScaleRoundings * kFp32Roundoff;
-    Value v = rounded({alpha * sums_[at], factor * size, size});
+    Value64 v = rounded({alpha * sums_[at], factor * size, size});
     if (t_.beta != 0) v = plus(v, beta * element(t_.c, b_, i0_ + r, j0_ + c));
     return v;
   }
-  static Value plus(const Value& v, double y) {
-    return rounded({v.x + y, v.error + kFp32Roundoff * std::abs(y), v.magnitude + std::abs(y)});
-  }
-
   /// Operation `step` on the value at row i and column j of the call.
-  Value applied_step(const GemmStep& step, const Value& v, std::int64_t i, std::int64_t j) const {
+  Value64 applied_step(const GemmStep& step, const Value64& v, std::int64_t i, std::int64_t j) const {
     switch (step.op) {
       case EpilogueOp::bias:
       case EpilogueOp::bias_m:
@@ -122,13 +92,8 @@ class Block {
         const double y = element(step.operand, b_, i, j);
         return product(v, {y, 0, std::abs(y)});
       }
-      case EpilogueOp::clamp: {
-        Value out = v;
-        out.x = std::isnan(v.x)
-                    ? v.x
-                    : std::min(std::max(v.x, static_cast<double>(step.low)), static_cast<double>(step.high));
-        return out;
-      }
+      case EpilogueOp::clamp:
+        return clamped(v, step.low, step.high);
       case EpilogueOp::amax:
         return v;
       default:
@@ -139,8 +104,8 @@ class Block {
   void finish(std::int64_t r, std::int64_t c, bool gated) {
     const std::int64_t i = i0_ + r;
     std::int64_t j = j0_ + c;
-    Value v = linear(r, c);
-    Value second = gated ? linear(r, c + 1) : Value{};
+    Value64 v = linear(r, c);
+    Value64 second = gated ? linear(r, c + 1) : Value64{};
     bool pair = gated;
     for (const GemmStep& step : t_.epilogue) {
       if (is_gate(step.op)) {

@@ -1,0 +1,92 @@
+// Packed weights: for each group and panel of the result's channels, all taps behind one another, each with the
+// image's channels as words of kPanel (of the last panel: as many vectors as it needs) neighbouring columns.
+
+TS_INLINE long long image_channels(const TsConvArgs& args) {
+  return kForward ? args.c : args.k;
+}
+TS_INLINE long long result_channels(const TsConvArgs& args) {
+  return kForward ? args.k : args.c;
+}
+
+struct PackedWeights {
+  long long words;  // of one tap
+  long long taps, columns;
+
+  explicit PackedWeights(const TsConvArgs& args)
+      : words(blocks_of(image_channels(args), kPack)),
+        taps(taps_of(args)),
+        columns(blocks_of(result_channels(args), kLanes) * kLanes) {}
+
+  [[nodiscard]] int width(long long column) const { return (int)min_of(kPanel, columns - column); }
+  // Where the panel that begins at a column lies, in words.
+  [[nodiscard]] long long panel(long long group, long long column) const {
+    return (group * columns + column) * taps * words;
+  }
+  [[nodiscard]] long long bytes(const TsConvArgs& args) const { return 4 * args.groups * columns * taps * words; }
+};
+
+// Folding needs no more.
+long long workspace_size(const void* args) {
+  return PackedWeights(arguments(args)).bytes(arguments(args));
+}
+
+// A task packs one tap of one panel.
+long long pack_tasks(const void* args_pointer) {
+  const Call args(arguments(args_pointer));
+  return args.groups * blocks_of(result_channels(args), kPanel) * taps_of(args);
+}
+
+// Columns of w that lie along the image's channels: they are read as lines and turned.
+inline void pack_turned(const Stored* from, long long column_step, long long step, int columns, int width,
+                        long long elements, float* to, float* lines) {
+  for (long long e = 0; e < elements; e += kChunk) {
+    const int count = (int)min_of(kChunk, elements - e);
+    for (int c = 0; c < width; ++c) {
+      if (c < columns)
+        line_to_words(from + c * column_step + e * step, step, count, lines + c * kLanes);
+      else
+        store(lines + c * kLanes, Vec{});
+    }
+    const int words = words_of(count);
+    float* const turned = lines + kPanel * kLanes;
+    for (int c = 0; c < width; c += kLanes) {
+      transpose_block(lines + c * kLanes, kLanes, turned, kLanes);
+      for (int i = 0; i < words; ++i) store(to + (e / kPack + i) * width + c, load(turned + i * kLanes));
+    }
+  }
+}
+
+// Rows of w that lie along the result's channels.
+inline void pack_straight(const Stored* from, long long column_step, long long step, int columns, int width,
+                          long long elements, float* to) {
+  Lines lines = {};
+  for (long long e = 0; e < elements; e += kPack) {
+    for (int half = 0; half < kPack; ++half) {
+      if (e + half < elements)
+        gather(from + (e + half) * step, column_step, columns, lines[half]);
+      else
+        zero_line(lines[half], columns);
+    }
+    float words[kPanel];
+    lines_to_words(lines, width, words);
+    for (int i = 0; i < width; i += kLanes) store(to + e / kPack * width + i, load(words + i));
+  }
+}
+
+void run_pack(const void* args_pointer, long long task, void* scratch) {
+  const Call args(arguments(args_pointer));
+  const PackedWeights packed(args);
+  const long long tap = task % packed.taps, panels = blocks_of(result_channels(args), kPanel);
+  const long long group = task / packed.taps / panels, column = task / packed.taps % panels * kPanel;
+  const int columns = (int)min_of(kPanel, result_channels(args) - column), width = packed.width(column);
+  const TsConvStrides& s = args.w_strides;
+  const long long h = tap / args.filter[2];
+  const Stored* const from = static_cast<const Stored*>(args.w) + group * s.group + h / args.filter[1] * s.spatial[0] +
+                             h % args.filter[1] * s.spatial[1] + tap % args.filter[2] * s.spatial[2] +
+                             column * (kForward ? s.batch : s.channel);
+  float* const to = static_cast<float*>(args.workspace) + packed.panel(group, column) + tap * packed.words * width;
+  if constexpr (kForward)
+    pack_turned(from, s.batch, s.channel, columns, width, args.c, to, static_cast<float*>(scratch));
+  else
+    pack_straight(from, s.channel, s.batch, columns, width, args.k, to);
+}

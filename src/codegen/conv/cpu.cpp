@@ -1,0 +1,70 @@
+#include "codegen/conv/cpu.hpp"
+
+#include <fmt/format.h>
+
+#include <string_view>
+#include <vector>
+
+namespace tilesmith {
+namespace {
+
+/// What the fragments are written for. The rules of instances/conv/cpu.cpp refuse the rest before an instance comes
+/// here, so a failure is a defect of a rule.
+Status check_conv(const CpuConvParameters& p) {
+  const bool pairs = p.instruction == Instruction::dpbf16;
+  const bool fits = pairs ? p.element == ElementType::bf16 && p.level >= CpuLevel::x86_64_v4_bf16
+                          : p.instruction == Instruction::fma_f32;
+  if (p.depthwise && p.instruction == Instruction::fma_f32) return {};
+  if (!p.depthwise && fits && p.tile_m > 0 && p.tile_m % 8 == 0 && p.tile_n > 0 && p.tile_n % 48 == 0 && p.tile_k > 0 &&
+      p.tile_k % 16 == 0)
+    return {};
+  return fail(ErrorCode::internal,
+              fmt::format("CPU convolution kernel '{}': fma, or dpbf16 of bf16, and whole micro-tiles", p.name));
+}
+
+std::string_view direction_name(ConvDirection direction) {
+  constexpr std::string_view kNames[] = {"forward", "backward_data", "backward_weight"};
+  return kNames[static_cast<std::size_t>(direction)];
+}
+
+}  // namespace
+
+Result<Source> cpu_conv_source(const CpuConvParameters& p) {
+  TS_TRY(check_conv(p));
+  CpuConstants constants;
+  add_cpu_basics(constants, p.level, p.element, p.instruction);
+  constants.line("enum class Activation { none, relu, gelu, gelu_tanh, silu, sigmoid, tanh };");
+  constants.line("enum class Direction { forward, backward_data, backward_weight };");
+  constants.choice("Direction", "kDirection", direction_name(p.direction));
+  constants.flag("kDepthwise", p.depthwise);
+  constants.integer("kTileM", p.tile_m);
+  constants.integer("kTileN", p.tile_n);
+  constants.integer("kTileK", p.tile_k);
+  const bool wide = p.level >= CpuLevel::x86_64_v4;
+  std::vector<std::string_view> fragments = {
+      wide ? "common/vector_avx512.h" : "common/vector_avx2.h",
+      "common/vector.h",
+      "common/elements.h",
+      p.instruction == Instruction::dpbf16 ? "common/product_bf16.h" : "common/product_f32.h",
+      "common/product_vector.h",
+      "common/math.h",
+      wide ? "common/math_avx512.h" : "common/math_avx2.h",
+      "common/functions.h",
+      "gemm/activations.h",
+      "gemm/lines.h",
+      "conv/words.h",
+      "conv/epilogue.h"};
+  CpuTable table{.workspace = "workspace_size", .scratch = "scratch_size"};
+  if (p.direction == ConvDirection::backward_weight) {
+    fragments.emplace_back(p.depthwise ? "conv/depthwise_weight.h" : "conv/weight.h");
+    table.stages = {{"weight_tasks", "run_weight"}, {"reduce_tasks", "run_reduce"}};
+  } else {
+    fragments.emplace_back("conv/phases.h");
+    if (!p.depthwise) fragments.emplace_back("conv/pack_weights.h");
+    fragments.emplace_back(p.depthwise ? "conv/depthwise.h" : "conv/data.h");
+    table.stages = {{"pack_tasks", "run_pack"}, {"data_tasks", "run_data"}};
+  }
+  return cpu_source(p.name, p.key, p.level, constants, "conv/abi.h", fragments, table);
+}
+
+}  // namespace tilesmith

@@ -1,0 +1,116 @@
+#include "instances/conv/cpu.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+namespace tilesmith {
+namespace {
+
+using ConvSubject = CpuConvSubject;
+
+constexpr DataType kConvTypes[] = {DataType::fp32, DataType::bf16, DataType::fp16};
+constexpr ConvDirection kConvDirections[] = {ConvDirection::forward, ConvDirection::backward_data,
+                                             ConvDirection::backward_weight};
+constexpr Instruction kConvInstructions[] = {Instruction::fma_f32, Instruction::dpbf16};
+
+/// Rows and columns of a task, and words of a block of the sum. A task's sums (180 KiB) and its block of the image take
+/// half of a second-level cache of 512 KiB; backward weight packs a block of y as well, so its blocks are shorter.
+std::array<std::uint16_t, 9> conv_tile(ConvDirection direction) {
+  if (direction == ConvDirection::backward_weight) return {96, 480, 128};
+  return {96, 480, 256};
+}
+
+ConvSignature conv_signature(ConvDirection direction, DataType type, bool depthwise) {
+  ConvSignature s;
+  s.depthwise = depthwise;
+  s.direction = direction;
+  s.data_type = type;
+  s.spatial_dims = 3;
+  return s;
+}
+
+Algorithm conv_algorithm(const ConvSignature& signature, Instruction instruction) {
+  if (signature.depthwise) return {.pipeline = Pipeline::depthwise, .instruction = instruction};
+  return {.pipeline = Pipeline::blocked, .instruction = instruction, .tile = conv_tile(signature.direction)};
+}
+
+constexpr Rule<ConvSubject> kConvRules[] = {
+    {"type_is_computed", "tensors are fp32, bf16 or fp16, and sums fp32",
+     [](const ConvSubject& s) {
+       return std::ranges::find(kConvTypes, s.signature().data_type) != std::end(kConvTypes) &&
+              s.signature().accumulator == DataType::fp32;
+     },
+     [](const ConvSubject& s) {
+       return fmt::format("type {}, sums {}", name_of(s.signature().data_type), name_of(s.signature().accumulator));
+     }},
+    {"sizes_are_run_time", "a kernel takes up to three dimensions, and filters, strides and groups of any size",
+     [](const ConvSubject& s) {
+       return s.signature() ==
+              conv_signature(s.signature().direction, s.signature().data_type, s.signature().depthwise);
+     },
+     [](const ConvSubject& s) {
+       return fmt::format("{} spatial dimensions, depthwise {}", s.signature().spatial_dims, s.signature().depthwise);
+     }},
+    {"instruction_of_level", "the level has the instruction, for this type",
+     [](const ConvSubject& s) {
+       const CpuGemmInstruction* facts = s.facts();
+       return facts != nullptr &&
+              std::ranges::find(facts->data_types, s.signature().data_type) != facts->data_types.end();
+     },
+     [](const ConvSubject& s) {
+       return fmt::format("{} on {}, type {}", name_of(s.config.algorithm.instruction), s.spec.arch.text(),
+                          name_of(s.signature().data_type));
+     }},
+    {"instruction_is_vector", "the templates multiply with fma or dpbf16, depthwise with fma alone: no words are pairs",
+     [](const ConvSubject& s) {
+       const Instruction instruction = s.config.algorithm.instruction;
+       return instruction == Instruction::fma_f32 || (instruction == Instruction::dpbf16 && !s.signature().depthwise);
+     },
+     [](const ConvSubject& s) {
+       return fmt::format("{}, depthwise {}", name_of(s.config.algorithm.instruction), s.signature().depthwise);
+     }},
+    {"fields_belong_to_pipeline",
+     "the pipeline is blocked, with one tile for each direction, or depthwise, without one",
+     [](const ConvSubject& s) {
+       return s.config.origin == Origin::own &&
+              s.config.algorithm == conv_algorithm(s.signature(), s.config.algorithm.instruction);
+     },
+     [](const ConvSubject& s) {
+       const auto& tile = s.config.algorithm.tile;
+       return fmt::format("origin {}, pipeline {}, tile {}x{}x{}", name_of(s.config.origin),
+                          name_of(s.config.algorithm.pipeline), tile[0], tile[1], tile[2]);
+     }},
+};
+
+}  // namespace
+
+const CpuGemmInstruction* CpuConvSubject::facts() const {
+  const auto found = std::ranges::find(spec.gemm, config.algorithm.instruction, &CpuGemmInstruction::instruction);
+  return found == spec.gemm.end() ? nullptr : &*found;
+}
+
+std::span<const Rule<CpuConvSubject>> cpu_conv_rules() {
+  return kConvRules;
+}
+
+void enumerate_cpu_conv(const CpuSpec& spec, ConvDirection direction, DataType type, ConfigSink sink) {
+  for (const bool depthwise : {false, true})
+    for (const Instruction instruction : kConvInstructions) {
+      const ConvSignature signature = conv_signature(direction, type, depthwise);
+      const KernelConfig config{
+          .arch = spec.arch, .signature = signature, .algorithm = conv_algorithm(signature, instruction)};
+      if (first_refusal(cpu_conv_rules(), CpuConvSubject{config, spec}) == nullptr && !sink(config)) return;
+    }
+}
+
+void enumerate_cpu_conv(const CpuSpec& spec, ConfigSink sink) {
+  bool wanted = true;
+  const auto forward = [&](const KernelConfig& config) { return wanted = sink(config); };
+  for (const ConvDirection direction : kConvDirections)
+    for (const DataType type : kConvTypes)
+      if (wanted) enumerate_cpu_conv(spec, direction, type, forward);
+}
+
+}  // namespace tilesmith

@@ -1,0 +1,34 @@
+// From a convolution problem to the signature of the kernels that compute it, and to the arguments a kernel reads.
+#pragma once
+
+#include "kernels/cpu/conv/abi.h"
+#include "tilesmith/conv.hpp"
+#include "tilesmith/device.hpp"
+#include "vocabulary/signature.hpp"
+
+namespace tilesmith {
+
+/// The signature of the kernels for the problem. Sizes, strides and the epilogue are run-time numbers.
+[[nodiscard]] ConvSignature signature_of(const ConvProblem& problem);
+
+/// Taps of a filter; pixels of x and of y in the whole batch.
+[[nodiscard]] std::int64_t taps_of(const ConvProblem& problem);
+[[nodiscard]] std::int64_t pixels_of_x(const ConvProblem& problem);
+[[nodiscard]] std::int64_t pixels_of_y(const ConvProblem& problem);
+
+/// Twice the products of all taps with all pixels of y, those with the border included.
+[[nodiscard]] double flops_of(const ConvProblem& problem);
+/// Bytes of x, w and y, each once.
+[[nodiscard]] double bytes_of(const ConvProblem& problem);
+
+/// Whether the problem's result has no elements.
+[[nodiscard]] bool is_empty(const ConvProblem& problem);
+
+/// Checks one call's arguments against its problem.
+[[nodiscard]] Status validate(const ConvProblem& problem, const ConvArguments& arguments);
+
+/// The structure a CPU kernel reads; it refers to the arguments' epilogue. `workspace` is shared by all tasks.
+[[nodiscard]] TsConvArgs cpu_arguments(const ConvProblem& problem, const ConvArguments& arguments, int threads,
+                                       void* workspace);
+
+}  // namespace tilesmith

@@ -1,0 +1,323 @@
+// Convolution on the CPU: random problems, whole numbers that must come out exactly, every tap by itself, what must not
+// leak in, and what plans and calls refuse.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <algorithm>
+#include <cstring>
+#include <limits>
+
+#include "base/random.hpp"
+#include "choose/conv/cpu.hpp"
+#include "dispatch/test_store.hpp"
+#include "instances/conv/cpu.hpp"
+#include "runtime/cpu/machine.hpp"
+#include "thorough.hpp"
+#include "trial/conv/case.hpp"
+#include "trial/trial.hpp"
+#include "vocabulary/names/native.hpp"
+
+namespace tilesmith {
+namespace {
+
+constexpr ConvDirection kAllDirections[] = {ConvDirection::forward, ConvDirection::backward_data,
+                                            ConvDirection::backward_weight};
+
+/// Small sizes of every kind: filters larger than the image, strides beyond the filter, groups, odd channels.
+RandomCall<Conv> random_call(std::uint64_t seed) {
+  std::vector<float> draws(64);
+  fill_uniform(draws, {seed, 7}, 0, 1);
+  std::size_t next = 0;
+  const auto from = [&](std::int64_t low, std::int64_t high) {
+    return low + static_cast<std::int64_t>(draws[next++] * 0.9999F * static_cast<float>(high - low + 1));
+  };
+  constexpr DataType kTypes[] = {DataType::fp32, DataType::bf16, DataType::fp16};
+  RandomCall<Conv> call;
+  ConvProblem& p = call.problem;
+  p.direction = kAllDirections[seed % 3];
+  p.data_type = kTypes[seed / 3 % 3];
+  p.type_out = from(0, 2) == 0 ? DataType::fp32 : p.data_type;
+  p.batch = from(1, 3);
+  p.groups = from(0, 1) == 0 ? 1 : from(2, 5);
+  p.c = from(1, 40);
+  p.k = from(1, 60);
+  if (seed % 4 == 3) {  // depthwise
+    p.c = p.k = 1;
+    p.groups = from(1, 100);
+  }
+  const std::int64_t coordinates = from(1, 3);
+  const auto draw = [&](bool there, std::int64_t& in, std::int64_t& filter, std::int64_t& stride,
+                        std::int64_t& dilation, std::int64_t& pad, std::int64_t& pad_high) {
+    if (!there) return;
+    filter = from(1, 4);
+    stride = from(1, 3);
+    dilation = from(1, 3);
+    pad = from(0, 3);
+    in = from(1, coordinates == 3 ? 6 : 14);
+    pad_high = std::max<std::int64_t>(from(0, 2), dilation * (filter - 1) + 1 - in - pad);
+  };
+  draw(coordinates == 3, p.in_d, p.filter_d, p.stride_d, p.dilation_d, p.pad_d, p.pad_high_d);
+  draw(coordinates >= 2, p.in_h, p.filter_h, p.stride_h, p.dilation_h, p.pad_h, p.pad_high_h);
+  draw(true, p.in_w, p.filter_w, p.stride_w, p.dilation_w, p.pad_w, p.pad_high_w);
+  if (p.direction != ConvDirection::backward_weight && from(0, 1) == 0)
+    p.epilogue = from(0, 1) == 0 ? GemmEpilogue{EpilogueOp::bias, EpilogueOp::gelu}
+                                 : GemmEpilogue{EpilogueOp::scale_n, EpilogueOp::add, EpilogueOp::tanh};
+  call.numbers.layout = from(0, 1) == 0 ? ConvLayout::channels_last : ConvLayout::channels_first;
+  call.numbers.seed = seed;
+  return call;
+}
+
+/// The result of a case as the array that users see.
+std::vector<float> result_of(const ConvCase& conv, int threads = 1) {
+  Dispatcher dispatcher({.threads = threads});
+  const auto plan = dispatcher.plan(conv.problem());
+  EXPECT_TRUE(plan) << plan.error().text();
+  auto trial = Trial<Conv>::create(conv, Device{});
+  const auto outputs = trial->run(**plan);
+  EXPECT_TRUE(outputs);
+  return outputs->array("out").to_floats();
+}
+
+TEST(Conv, EveryKernelComputesRandomProblems) {
+  const auto& machine = this_cpu_machine();
+  ASSERT_TRUE(machine) << machine.error().text();
+  const std::uint64_t problems = testing::thorough() ? 360 : 54;
+  for (std::uint64_t seed = 0; seed < problems; ++seed) {
+    const RandomCall<Conv> call = random_call(seed);
+    SCOPED_TRACE(to_line(call));
+    const auto conv = ConvCase::create(call);
+    ASSERT_TRUE(conv) << conv.error().text();
+    const auto reference = conv->reference(1);
+    ASSERT_TRUE(reference) << reference.error().text();
+    for (const CpuSpec& spec : machine->levels)
+      enumerate_cpu_conv(spec, call.problem.direction, call.problem.data_type, [&](const KernelConfig& config) {
+        if (!serves(*machine, config, conv->problem())) return true;
+        Dispatcher dispatcher({.threads = 1 + static_cast<int>(seed % 3), .kernel = native_name(config)});
+        const auto plan = dispatcher.plan(conv->problem());
+        if (!plan) {
+          ADD_FAILURE() << plan.error().text();
+          return true;
+        }
+        auto trial = Trial<Conv>::create(*conv, Device{});
+        const auto verdict = trial->verify(**plan, **reference);
+        EXPECT_TRUE(verdict && verdict->outcome != Outcome::fail)
+            << native_name(config) << ": " << (verdict ? verdict->reason : verdict.error().text());
+        return true;
+      });
+  }
+}
+
+/// Whole numbers from -3 to 3.
+HostArray whole_numbers(const std::vector<std::int64_t>& shape, std::uint64_t stream) {
+  std::int64_t count = 1;
+  for (const std::int64_t size : shape) count *= size;
+  std::vector<float> values(static_cast<std::size_t>(count));
+  fill_integers(values, {5, stream}, -3, 3);
+  return make_array(ElementType::fp32, shape, values);
+}
+
+ConvProblem whole_problem() {
+  return {.data_type = DataType::fp32,
+          .type_out = DataType::fp32,
+          .type_bias = DataType::fp32,
+          .batch = 2,
+          .groups = 2,
+          .c = 5,
+          .k = 19,
+          .in_h = 9,
+          .in_w = 11,
+          .filter_h = 3,
+          .filter_w = 2,
+          .stride_h = 2,
+          .stride_w = 1,
+          .dilation_h = 1,
+          .dilation_w = 3,
+          .pad_h = 2,
+          .pad_w = 0,
+          .pad_high_h = 0,
+          .pad_high_w = 4};
+}
+
+double dot(const std::vector<float>& a, const std::vector<float>& b) {
+  double sum = 0;
+  for (std::size_t i = 0; i < a.size(); ++i) sum += static_cast<double>(a[i]) * static_cast<double>(b[i]);
+  return sum;
+}
+
+// <y, conv(x, w)> = <backward_data(y, w), x> = <backward_weight(x, y), w>, exactly in whole numbers.
+TEST(Conv, TheDirectionsAreAdjointExactly) {
+  ConvProblem p = whole_problem();
+  const ConvSpatial out = p.out();
+  const HostArray x = whole_numbers({p.batch, p.in_h, p.in_w, p.groups * p.c}, 1);
+  const HostArray w = whole_numbers({p.groups * p.k, p.filter_h, p.filter_w, p.c}, 2);
+  const HostArray y = whole_numbers({p.batch, out[1], out[2], p.groups * p.k}, 3);
+  std::vector<double> products;
+  for (const ConvDirection direction : kAllDirections) {
+    p.direction = direction;
+    ConvInputs inputs;
+    if (direction != ConvDirection::backward_data) inputs.x = x;
+    if (direction != ConvDirection::backward_weight) inputs.w = w;
+    if (direction != ConvDirection::forward) inputs.y = y;
+    const auto conv = ConvCase::create({.problem = p, .numbers = {}}, std::move(inputs));
+    ASSERT_TRUE(conv) << conv.error().text();
+    const std::vector<float> result = result_of(*conv, 2);
+    const auto float64 = float64_conv(conv->tensors(), 1);
+    ASSERT_TRUE(float64);
+    ASSERT_EQ(result.size(), float64->values.size());
+    for (std::size_t i = 0; i < result.size(); ++i) ASSERT_EQ(static_cast<double>(result[i]), float64->values[i]);
+    const HostArray& other = direction == ConvDirection::forward         ? y
+                             : direction == ConvDirection::backward_data ? x
+                                                                         : w;
+    products.push_back(dot(result, other.to_floats()));
+  }
+  EXPECT_EQ(products[1], products[0]);
+  EXPECT_EQ(products[2], products[0]);
+  EXPECT_NE(products[0], 0);
+}
+
+// A filter with a single one shifts the image by its tap: nothing tells a swapped coordinate or sign apart better.
+TEST(Conv, ASingleTapShiftsTheImage) {
+  ConvProblem p = whole_problem();
+  p.groups = p.k = p.c = 1;
+  p.batch = 1;
+  const ConvSpatial out = p.out();
+  const HostArray x = whole_numbers({1, p.in_h, p.in_w, 1}, 1);
+  const std::vector<float> image = x.to_floats();
+  for (std::int64_t r = 0; r < p.filter_h; ++r)
+    for (std::int64_t s = 0; s < p.filter_w; ++s) {
+      std::vector<float> taps(static_cast<std::size_t>(p.filter_h * p.filter_w));
+      taps[static_cast<std::size_t>(r * p.filter_w + s)] = 1;
+      ConvInputs inputs;
+      inputs.x = x;
+      inputs.w = make_array(ElementType::fp32, {1, p.filter_h, p.filter_w, 1}, taps);
+      const auto conv = ConvCase::create({.problem = p, .numbers = {}}, std::move(inputs));
+      ASSERT_TRUE(conv) << conv.error().text();
+      const std::vector<float> result = result_of(*conv);
+      for (std::int64_t i = 0; i < out[1]; ++i)
+        for (std::int64_t j = 0; j < out[2]; ++j) {
+          const std::int64_t h = i * p.stride_h + r * p.dilation_h - p.pad_h;
+          const std::int64_t v = j * p.stride_w + s * p.dilation_w - p.pad_w;
+          const bool inside = h >= 0 && h < p.in_h && v >= 0 && v < p.in_w;
+          EXPECT_EQ(result[static_cast<std::size_t>(i * out[2] + j)],
+                    inside ? image[static_cast<std::size_t>(h * p.in_w + v)] : 0)
+              << "tap " << r << "," << s << " pixel " << i << "," << j;
+        }
+    }
+}
+
+TEST(Conv, TheBitsDependOnNoThreads) {
+  for (const ConvDirection direction : kAllDirections) {
+    RandomCall<Conv> call;
+    call.problem = whole_problem();
+    call.problem.direction = direction;
+    call.problem.batch = 12;
+    const auto conv = ConvCase::create(call);
+    ASSERT_TRUE(conv);
+    const std::vector<float> first = result_of(*conv, 1);
+    for (const int threads : {2, 3}) EXPECT_EQ(result_of(*conv, threads), first) << threads << " threads";
+  }
+}
+
+// What lies beside an image, in the next image or in the next group, is not multiplied with zero: it is not read.
+TEST(Conv, NothingLeaksFromOtherImagesAndGroups) {
+  ConvProblem p = whole_problem();
+  p.pad_w = 3;
+  HostArray x = whole_numbers({p.batch, p.in_h, p.in_w, p.groups * p.c}, 1);
+  const HostArray w = whole_numbers({p.groups * p.k, p.filter_h, p.filter_w, p.c}, 2);
+  std::vector<std::vector<float>> results;
+  for (const bool poisoned : {false, true}) {
+    std::vector<float> values = x.to_floats();
+    const std::size_t image = values.size() / 2, channels = static_cast<std::size_t>(p.groups * p.c);
+    if (poisoned)
+      for (std::size_t i = 0; i < values.size(); ++i)  // all of the second image, and the second group
+        if (i >= image || i % channels >= channels / 2) values[i] = std::numeric_limits<float>::quiet_NaN();
+    ConvInputs inputs;
+    inputs.x = make_array(ElementType::fp32, x.shape, values);
+    inputs.w = w;
+    const auto conv = ConvCase::create({.problem = p, .numbers = {}}, std::move(inputs));
+    ASSERT_TRUE(conv);
+    std::vector<float> result = result_of(*conv);
+    result.resize(result.size() / 2);
+    std::vector<float> kept;
+    for (std::size_t i = 0; i < result.size(); ++i)
+      if (i % static_cast<std::size_t>(p.groups * p.k) < static_cast<std::size_t>(p.k)) kept.push_back(result[i]);
+    results.push_back(kept);
+  }
+  EXPECT_EQ(results[1], results[0]);
+}
+
+// Images further apart than 2^31 elements: offsets are 64 bits.
+TEST(Conv, ImagesMayLieFarApart) {
+  constexpr std::int64_t kApart = (std::int64_t{1} << 31) + 17;
+  ConvProblem p = whole_problem();
+  p.groups = 1;
+  const std::size_t bytes = static_cast<std::size_t>(kApart + 4096) * sizeof(float);
+  void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (memory == MAP_FAILED) GTEST_SKIP() << "no address space";
+  const HostArray near = whole_numbers({p.batch, p.in_h, p.in_w, p.c}, 1);
+  const std::vector<float> values = near.to_floats();
+  const std::size_t image = values.size() / 2;
+  auto* const x = static_cast<float*>(memory);
+  std::copy_n(values.begin(), image, x);
+  std::copy_n(values.begin() + static_cast<std::ptrdiff_t>(image), image, x + kApart);
+  const std::vector<float> w = whole_numbers({p.k, p.filter_h, p.filter_w, p.c}, 2).to_floats();
+  Dispatcher dispatcher({.threads = 1});
+  const auto plan = dispatcher.plan(p);
+  ASSERT_TRUE(plan) << plan.error().text();
+  const ConvSpatial out = p.out();
+  std::vector<std::vector<float>> results;
+  for (const bool far : {false, true}) {
+    ConvArguments a = dense_arguments(p, ConvLayout::channels_last);
+    std::vector<float> result(static_cast<std::size_t>(p.batch * out[1] * out[2] * p.k));
+    a.x = far ? x : values.data();
+    a.w = w.data();
+    a.out = result.data();
+    if (far) a.x_strides.batch = kApart;
+    const Status status = (*plan)->run(a);
+    ASSERT_TRUE(status) << status.error().text();
+    results.push_back(result);
+  }
+  munmap(memory, bytes);
+  EXPECT_EQ(results[1], results[0]);
+}
+
+TEST(Conv, WhatIsWrongIsRefused) {
+  ConvProblem p = whole_problem();
+  p.filter_h = 12;
+  EXPECT_EQ(validate(p).error().message,
+            "the filter reaches over 12 pixels of coordinate h, which has 11 with its padding");
+  p = whole_problem();
+  p.data_type = DataType::int8;
+  EXPECT_EQ(validate(p).error().code, ErrorCode::unsupported);
+  p = whole_problem();
+  p.type_out = DataType::bf16;
+  EXPECT_EQ(validate(p).error().code, ErrorCode::unsupported);
+  p = whole_problem();
+  p.epilogue = {EpilogueOp::amax};
+  EXPECT_EQ(validate(p).error().code, ErrorCode::unsupported);
+  p = whole_problem();
+  p.direction = ConvDirection::backward_weight;
+  p.epilogue = {EpilogueOp::bias};
+  EXPECT_EQ(validate(p).error().code, ErrorCode::unsupported);
+
+  p = whole_problem();
+  Dispatcher dispatcher({.threads = 1});
+  const auto plan = dispatcher.plan(p);
+  ASSERT_TRUE(plan) << plan.error().text();
+  ConvArguments a = dense_arguments(p, ConvLayout::channels_last);
+  EXPECT_EQ((*plan)->run(a).error().message, "x is null");
+  std::vector<float> some(4096);
+  a.x = a.w = some.data();
+  EXPECT_EQ((*plan)->run(a).error().message, "out is null");
+  a.out = some.data();
+  a.y_strides.batch = 1;
+  EXPECT_NE((*plan)->run(a).error().message.find("elements of y overlap"), std::string::npos);
+  a = dense_arguments(p, ConvLayout::channels_last);
+  a.x_strides.channel = -1;
+  a.x = a.w = a.out = some.data();
+  EXPECT_NE((*plan)->run(a).error().message.find("x has the stride -1"), std::string::npos);
+}
+
+}  // namespace
+}  // namespace tilesmith

@@ -2,9 +2,7 @@
 // is a vector of the image times a vector of weights. A task computes a run of pixels for a block of groups. Only taps
 // that meet the image are visited: nothing is multiplied with the border.
 
-constexpr int kBlockVectors = 4;  // of groups in a task
-constexpr int kBlockGroups = kBlockVectors * kLanes;
-constexpr int kTogether = kAccumulators / kBlockVectors / 2;  // pixels that share the loads of the weights
+constexpr int kBlockGroups = 4 * kLanes;  // of a task
 constexpr int kPixelsOfTask = 256;
 
 // Packed weights: for each vector of groups its taps behind one another.
@@ -75,8 +73,18 @@ inline Met met_by(const Axis& axis, long long i) {
   return met;
 }
 
-// Adds taps first .. end - 1 of one row to kPixels pixels from pixel i on. `pixel_step`, `tap_step`: elements of the
-// image; `weight_step`: floats from one tap to the next; `vector_step`: from one vector of groups to the next.
+// Pixels of a line all of whose taps meet the image.
+inline Met met_by_all(const Axis& axis) {
+  const long long reach = (axis.taps - 1) * axis.hop;
+  const long long lowest = axis.start + min_of(0, reach), highest = axis.start + max_of(0, reach);
+  const long long first = lowest < 0 ? blocks_of(-lowest, axis.pace) : 0;
+  const long long end = highest < axis.size ? (axis.size - 1 - highest) / axis.pace + 1 : 0;
+  return {min_of(first, axis.count), min_of(end, axis.count)};
+}
+
+// Adds `taps` of one row to kPixels pixels. `pixel_step`, `tap_step`, `group_step`: elements of the image;
+// `weight_step`: floats from one tap to the next; `vector_step`: from one vector of groups to the next. Of one vector
+// `groups` count; several are whole, and lie behind one another.
 template <int kPixels, int kVectors>
 TS_INLINE void add_taps(Vec (&sums)[kPixels][kVectors], const Stored* image, long long pixel_step, long long tap_step,
                         long long group_step, const float* weights, long long weight_step, long long vector_step,
@@ -85,42 +93,39 @@ TS_INLINE void add_taps(Vec (&sums)[kPixels][kVectors], const Stored* image, lon
 #pragma GCC unroll 4
     for (int v = 0; v < kVectors; ++v) {
       const Vec weight = load(weights + v * vector_step);
-#pragma GCC unroll 4
+#pragma GCC unroll 16
       for (int p = 0; p < kPixels; ++p) {
-        const Stored* const from = image + p * pixel_step + v * kLanes * group_step;
-        const Vec x =
-            kVectors == kBlockVectors ? load_floats<kElement, kLanes>(from) : load_stepped(from, group_step, groups);
-        sums[p][v] = sums[p][v] + x * weight;
+        const Stored* const from = image + p * pixel_step + v * kLanes;
+        sums[p][v] = sums[p][v] + weight * (kVectors > 1 ? load_floats<kElement, kLanes>(from)
+                                                         : load_stepped(from, group_step, groups));
       }
     }
   }
 }
 
+// A line of pixels of a phase, along the innermost axis, for a block of groups.
 struct Line {
   const TsConvArgs& args;
   const Phase& phase;
   Pixel pixel;       // of the result, at[2] yet to be set
   long long i0, i1;  // coordinates in the phase of the outer two axes
-  long long member, group;
+  Met outer_met, middle_met;
   float* scratch;
 
-  // kPixels pixels from i on, whose taps along the innermost axis are `met`, and kVectors vectors of groups (of one,
-  // `groups` of them).
+  // kPixels pixels from i on, that meet these taps of the innermost axis, for kVectors vectors of groups.
   template <int kPixels, int kVectors>
-  void compute(long long i, Met met, int vector, int groups) {
+  TS_INLINE void compute(long long i, Met met, long long group, int groups) {
     const TsConvStrides& from = kForward ? args.x_strides : args.y_strides;
-    const TsConvStrides& to = kForward ? args.y_strides : args.x_strides;
     const Axis &outer = phase.axis[0], &middle = phase.axis[1], &inner = phase.axis[2];
-    const long long taps = taps_of(args), first_group = group + vector * kLanes;
-    const Stored* const image = static_cast<const Stored*>(kForward ? args.x : args.y) + member * from.batch +
-                                first_group * from.group +
+    const long long taps = taps_of(args);
+    const Stored* const image = static_cast<const Stored*>(kForward ? args.x : args.y) + pixel.member * from.batch +
+                                group * from.group +
                                 (i * inner.pace + inner.start + met.first * inner.hop) * from.spatial[2];
-    const float* const weights = static_cast<const float*>(args.workspace) + first_group * taps +
+    const float* const weights = static_cast<const float*>(args.workspace) + group * taps +
                                  (inner.tap_first + met.first * inner.tap_step) * kLanes;
     Vec sums[kPixels][kVectors] = {};
-    const Met met0 = met_by(outer, i0), met1 = met_by(middle, i1);
-    for (long long t0 = met0.first; t0 < met0.end; ++t0)
-      for (long long t1 = met1.first; t1 < met1.end; ++t1) {
+    for (long long t0 = outer_met.first; t0 < outer_met.end; ++t0)
+      for (long long t1 = middle_met.first; t1 < middle_met.end; ++t1) {
         const long long row = (i0 * outer.pace + outer.start + t0 * outer.hop) * from.spatial[0] +
                               (i1 * middle.pace + middle.start + t1 * middle.hop) * from.spatial[1];
         const long long tap =
@@ -134,34 +139,41 @@ struct Line {
       for (int v = 0; v < kVectors; ++v) store(scratch + v * kLanes, sums[p][v]);
       Pixel at = pixel;
       at.at[2] = inner.first + (i + p) * inner.step;
-      finish_line(args, to, args.groups, at, first_group, kVectors == 1 ? groups : kVectors * kLanes, scratch,
-                  scratch + kBlockGroups);
+      finish_line(args, kForward ? args.y_strides : args.x_strides, args.groups, at, group,
+                  kVectors == 1 ? groups : kVectors * kLanes, scratch, scratch + kBlockGroups);
     }
   }
 
-  template <int kPixels>
-  void compute_block(long long i, Met met, bool whole) {
-    if (whole) return compute<kPixels, kBlockVectors>(i, met, 0, kLanes);
-    const int groups = (int)min_of(kBlockGroups, args.groups - group);
-    for (int v = 0; v * kLanes < groups; ++v) compute<kPixels, 1>(i, met, v, (int)min_of(kLanes, groups - v * kLanes));
-  }
-
-  void run() {
+  template <int kVectors>
+  void run_vectors(long long group, int groups) {
+    constexpr int kTogether = kAccumulators / 2 / kVectors;  // pixels that share the loads of the weights
     const Axis& inner = phase.axis[2];
-    const bool whole = group + kBlockGroups <= args.groups && (kForward ? args.x_strides : args.y_strides).group == 1;
+    const Met all = met_by_all(inner), every_tap = {0, inner.taps};
     for (long long i = 0; i < inner.count;) {
-      const Met met = met_by(inner, i);
-      // Neighbours that meet the same taps share the loads of their weights.
-      bool together = i + kTogether <= inner.count;
-      for (int p = 1; together && p < kTogether; ++p) {
-        const Met other = met_by(inner, i + p);
-        together = other.first == met.first && other.end == met.end;
-      }
-      if (together) {
-        compute_block<kTogether>(i, met, whole);
+      if (i >= all.first && i + kTogether <= all.end) {
+        compute<kTogether, kVectors>(i, every_tap, group, groups);
         i += kTogether;
       } else {
-        compute_block<1>(i++, met, whole);
+        compute<1, kVectors>(i, met_by(inner, i), group, groups);
+        ++i;
+      }
+    }
+  }
+
+  void run(long long group) {
+    const long long end = min_of(args.groups, group + kBlockGroups);
+    const bool dense = (kForward ? args.x_strides : args.y_strides).group == 1;
+    while (group < end) {
+      const int left = (int)(end - group);
+      if (dense && left >= 4 * kLanes) {
+        run_vectors<4>(group, kLanes);
+        group += 4 * kLanes;
+      } else if (dense && left >= 2 * kLanes) {
+        run_vectors<2>(group, kLanes);
+        group += 2 * kLanes;
+      } else {
+        run_vectors<1>(group, (int)min_of(kLanes, left));
+        group += kLanes;
       }
     }
   }
@@ -181,6 +193,7 @@ void run_data(const void* args_pointer, long long task, void* memory) {
     const long long i0 = outer % phase.axis[0].count, member = outer / phase.axis[0].count;
     const Pixel pixel = {
         member, 0, {phase.axis[0].first + i0 * phase.axis[0].step, phase.axis[1].first + i1 * phase.axis[1].step, 0}};
-    Line{args, phase, pixel, i0, i1, member, group, static_cast<float*>(memory)}.run();
+    Line{args, phase, pixel, i0, i1, met_by(phase.axis[0], i0), met_by(phase.axis[1], i1), static_cast<float*>(memory)}
+        .run(group);
   }
 }

@@ -188,7 +188,8 @@ long long reduce_tasks(const void* args_pointer) {
   return args.groups * blocks_of(Shape(args).rows, kRowsOfReduction);
 }
 
-// Adds the partials in their order and writes the weights.
+// Adds the partials in their order and writes the weights: by lines along the channels of x, which are neighbours in
+// the usual layouts.
 void run_reduce(const void* args_pointer, long long task, void*) {
   const TsConvArgs& args = arguments(args_pointer);
   const Shape shape(args);
@@ -196,20 +197,27 @@ void run_reduce(const void* args_pointer, long long task, void*) {
   const long long first = task % blocks * kRowsOfReduction, end = min_of(shape.rows, first + kRowsOfReduction);
   const TsConvStrides& s = args.w_strides;
   const float* const partials = static_cast<const float*>(args.workspace);
-  for (long long row = first; row < end; ++row) {
-    long long tap = row / args.c, at = group * s.group + row % args.c * s.channel;
+  for (long long row = first; row < end;) {
+    const long long channel = row % args.c;
+    const int rows = (int)min_of(kLanes, min_of(end - row, args.c - channel));
+    long long tap = row / args.c, at = group * s.group + channel * s.channel;
     for (int d = 2; d >= 0; --d) {
       at += tap % args.filter[d] * s.spatial[d];
       tap /= args.filter[d];
     }
     for (long long column = 0; column < args.k; column += kLanes) {
-      Vec sum = {};
-      for (long long split = 0; split < shape.splits; ++split)
-        sum = sum + load(partials + shape.partial(args, split, group) + row * shape.columns + column);
-      float line[kLanes];
-      store(line, sum);
-      write_stepped(args.out_type, line, (int)min_of(kLanes, args.k - column), args.out, at + column * s.batch,
-                    s.batch);
+      float sums[kLanes * kLanes] = {}, lines[kLanes * kLanes];
+      for (int r = 0; r < rows; ++r) {
+        Vec sum = {};
+        for (long long split = 0; split < shape.splits; ++split)
+          sum = sum + load(partials + shape.partial(args, split, group) + (row + r) * shape.columns + column);
+        store(sums + r * kLanes, sum);
+      }
+      transpose_block(sums, kLanes, lines, kLanes);
+      const int columns = (int)min_of(kLanes, args.k - column);
+      for (int c = 0; c < columns; ++c)
+        write_stepped(args.out_type, lines + c * kLanes, rows, args.out, at + (column + c) * s.batch, s.channel);
     }
+    row += rows;
   }
 }

@@ -10,9 +10,8 @@
 #include "cli/performance_database.hpp"
 #include "cli/problem_arguments.hpp"
 #include "cli/slurm_job.hpp"
+#include "cli/tune_ranges.hpp"
 #include "cli/verbs.hpp"
-#include "tune/choices.hpp"
-#include "tune/size_range.hpp"
 #include "tune/tuner.hpp"
 
 namespace tilesmith::cli {
@@ -34,7 +33,7 @@ struct TuneCliOptions {
     verb.add_option("--category", category, "Those of a tier of the shape matrix: smoke, full or nightly")
         ->group(group);
     verb.add_option("--shard", shard, "I/N: of these every N-th, chosen by a stable hash")->group(group);
-    verb.add_option("--max-sizes", max_sizes, "Of a range of sizes (-m 1:8192) at most so many are raced")
+    verb.add_option("--max-sizes", max_sizes, "Of ranges of sizes (-m 1:8192 --batch 1:16) at most so many are raced")
         ->check(CLI::Range(2, 100'000))
         ->capture_default_str()
         ->group(group);
@@ -155,94 +154,6 @@ Result<BenchProblems> problems_of(const TuneCliOptions& o, const std::vector<Giv
   return problems;
 }
 
-/// An option whose value is a range of sizes: -m 1:8192.
-struct RangeOption {
-  std::size_t place = 0;  ///< of the option among the given
-  SizeRange range;
-};
-
-std::optional<RangeOption> range_in(const std::vector<GivenOption>& given) {
-  for (std::size_t i = 0; i < given.size(); ++i)
-    if (const auto range = SizeRange::parse(given[i].text)) return RangeOption{i, *range};
-  return std::nullopt;
-}
-
-/// Races sizes of the range until every size between them is in an interval that is trusted.
-template <class Op>
-class RangeTuning {
- public:
-  RangeTuning(RangeOption option, std::vector<GivenOption> given) : option_(option), given_(std::move(given)) {}
-
-  /// `tune_some` races the problems. Errors: invalid_argument, for an option that is no size that may change.
-  template <class TuneSome>
-  Status run(const TuneOptions& options, int most, TuneSome tune_some) {
-    TS_ASSIGN(const SizedIdentity low, identity_at(option_.range.low));
-    TS_ASSIGN(const SizedIdentity high, identity_at(option_.range.high));
-    if (low.kind != high.kind || low.size != option_.range.low || high.size != option_.range.high)
-      return fail(ErrorCode::invalid_argument,
-                  fmt::format("{} {}: no range", given_[option_.place].name, given_[option_.place].text),
-                  "what may be a range is m of a GEMM and seqlen-k of attention");
-    std::vector<std::int64_t> next = first_sizes(option_.range);
-    for (std::size_t raced = 0; !next.empty() && raced < static_cast<std::size_t>(most);) {
-      next.resize(std::min(next.size(), static_cast<std::size_t>(most) - raced));
-      raced += next.size();
-      std::vector<typename Op::Problem> problems;
-      for (const std::int64_t size : next) {
-        TS_ASSIGN(typename Op::Problem problem, problem_at(size));
-        problems.push_back(std::move(problem));
-      }
-      TS_ASSIGN(const TuneSummary summary, tune_some(BenchProblems(std::move(problems))));
-      TS_ASSIGN(const Database database, Database::open(options.database, Database::Mode::read));
-      TS_ASSIGN(const std::vector<StoredRace> races, database.races(summary.device_class));
-      const TuningFile file = choices_of(races);
-      for (const TunedChoice& choice : file.choices) names_[choice.recipe] = choice.name;
-      intervals_ = intervals_of(sizes_of(file, summary.device_class, high.kind), option_.range);
-      const std::vector<std::int64_t> wanted = next_sizes(intervals_);
-      if (wanted == next) break;  // they could not be raced
-      next = wanted;
-    }
-    return {};
-  }
-
-  [[nodiscard]] nlohmann::json to_json() const {
-    nlohmann::json out = nlohmann::json::array();
-    for (const MeasuredInterval& each : intervals_)
-      out.push_back({{"above", each.low},
-                     {"below", each.high},
-                     {"recipe", names_.at(each.recipe)},
-                     {"bound", each.bound},
-                     {"trusted", is_trusted(each)}});
-    return out;
-  }
-
-  void print() const {
-    fmt::print("{} between\n", given_[option_.place].name);
-    for (const MeasuredInterval& each : intervals_)
-      fmt::print("{:>8} and {:<8} {}; bound {:.3f}{}\n", each.low, each.high, names_.at(each.recipe), each.bound,
-                 each.bound <= kMostBound ? ""
-                 : is_trusted(each)       ? ", but its ends are near and agree"
-                                          : ", not trusted: the policy decides");
-  }
-
- private:
-  Result<typename Op::Problem> problem_at(std::int64_t size) const {
-    std::vector<GivenOption> given = given_;
-    given[option_.place].text = std::to_string(size);
-    TS_ASSIGN(const RandomCall<Op> call, read_call<Op>(given));
-    return BenchOperation<Op>::measured(call.problem);
-  }
-
-  Result<SizedIdentity> identity_at(std::int64_t size) const {
-    TS_ASSIGN(const typename Op::Problem problem, problem_at(size));
-    return sized_identity(identity_of(problem)).value_or(SizedIdentity{});
-  }
-
-  RangeOption option_;
-  std::vector<GivenOption> given_;
-  std::vector<MeasuredInterval> intervals_;
-  std::map<Key128, std::string> names_;
-};
-
 /// The words that tune a part as these options tune the whole. Paths are absolute: a job starts in another folder.
 std::vector<std::string> words_of(const TuneCliOptions& o, std::string_view operation) {
   const auto absolute = [](const std::string& path) { return std::filesystem::absolute(path).string(); };
@@ -294,8 +205,8 @@ template <class Op>
 Status tune_operation(const TuneCliOptions& o, const std::vector<GivenOption>& given) {
   if (o.slurm > 0) return tune_by_slurm(o, Op::kName, !given.empty());
   TuneOptions options;
-  const std::optional<RangeOption> range = o.lists_problems() ? std::nullopt : range_in(given);
-  if (!range) {
+  const std::vector<RangeOption> ranges = o.lists_problems() ? std::vector<RangeOption>() : ranges_in(given);
+  if (ranges.empty()) {
     TS_ASSIGN(options.problems, problems_of<Op>(o, given));
   }
   TS_ASSIGN(options.device, parse_device(o.device));
@@ -349,9 +260,13 @@ Status tune_operation(const TuneCliOptions& o, const std::vector<GivenOption>& g
     return some;
   };
   std::optional<RangeTuning<Op>> over_range;
-  if (range) {
-    over_range.emplace(*range, given);
+  std::optional<BoxTuning<Op>> over_box;
+  if (ranges.size() == 1) {
+    over_range.emplace(ranges.front(), given);
     TS_TRY(over_range->run(options, o.max_sizes, tune_some));
+  } else if (ranges.size() > 1) {
+    over_box.emplace(ranges, given);
+    TS_TRY(over_box->run(options, o.max_sizes, tune_some));
   } else {
     TS_TRY(tune_some(std::move(options.problems)));
   }
@@ -365,9 +280,12 @@ Status tune_operation(const TuneCliOptions& o, const std::vector<GivenOption>& g
                                {"outcomes", std::move(outcomes)},
                                {"skipped", std::move(skipped)}};
     if (over_range) document["intervals"] = over_range->to_json();
+    if (over_box) document["boxes"] = over_box->to_json();
     fmt::print("{}", json_text(document));
   } else if (over_range) {
     over_range->print();
+  } else if (over_box) {
+    over_box->print();
   }
   if (!o.as_json)
     fmt::print("{} problems raced, {} with a new choice; {} known already, {} skipped; in {}\n", summary.raced,

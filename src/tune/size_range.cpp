@@ -44,16 +44,17 @@ std::vector<MeasuredInterval> intervals_of(std::span<const MeasuredSize> sizes, 
   return intervals;
 }
 
-std::vector<std::int64_t> next_sizes(std::span<const MeasuredInterval> intervals) {
+std::int64_t middle_of(std::int64_t low, std::int64_t high) {
   constexpr std::int64_t kCoarse = 64, kStep = 8;  // tiles have multiples of this many rows
+  auto middle = static_cast<std::int64_t>(std::sqrt(static_cast<double>(low) * static_cast<double>(high)));
+  if (high - low >= kCoarse) middle = middle / kStep * kStep;
+  return std::clamp(middle, low + 1, high - 1);
+}
+
+std::vector<std::int64_t> next_sizes(std::span<const MeasuredInterval> intervals) {
   std::vector<std::int64_t> sizes;
-  for (const MeasuredInterval& interval : intervals) {
-    if (is_trusted(interval)) continue;
-    auto middle =
-        static_cast<std::int64_t>(std::sqrt(static_cast<double>(interval.low) * static_cast<double>(interval.high)));
-    if (interval.high - interval.low >= kCoarse) middle = middle / kStep * kStep;
-    sizes.push_back(std::clamp(middle, interval.low + 1, interval.high - 1));
-  }
+  for (const MeasuredInterval& interval : intervals)
+    if (!is_trusted(interval)) sizes.push_back(middle_of(interval.low, interval.high));
   return sizes;
 }
 

@@ -23,6 +23,9 @@ struct SizeRange {
 /// Both ends and the powers of two between them, rising.
 [[nodiscard]] std::vector<std::int64_t> first_sizes(SizeRange range);
 
+/// A size between two that differ by 2 or more, near their geometric middle; a multiple of 8 where they are far apart.
+[[nodiscard]] std::int64_t middle_of(std::int64_t low, std::int64_t high);
+
 /// The sizes of one kind that the file has for a class of devices, rising.
 [[nodiscard]] std::vector<MeasuredSize> sizes_of(const TuningFile& file, std::string_view device_class,
                                                  std::string_view kind);

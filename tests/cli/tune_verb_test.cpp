@@ -75,6 +75,29 @@ TEST(TuneVerb, ARangeOfSizesIsTunedAheadAndRunTakesTheInterval) {
   EXPECT_EQ(run("tune gemm -m 64 -k 60:64 -n 24 --dtype fp32 --threads 1" + db).code, 2);
 }
 
+TEST(TuneVerb, SeveralRangesAreTunedAheadAsBoxes) {
+  const auto folder = TemporaryDirectory::create("tilesmith-tune-verb-test-").value();
+  const auto path = [&](const char* name) { return (folder.path() / name).string(); };
+  const std::string rest = " -n 24 -k 40 --dtype fp32 --threads 1", db = " --db " + path("a.db");
+  const auto tuned =
+      run("tune gemm -m 60:64 --batch 3:4 --max-sizes 12 --candidates 1 --budget 0.1 --json" + rest + db);
+  ASSERT_EQ(tuned.code, 0) << tuned.errors;
+  ASSERT_FALSE(document(tuned)["boxes"].empty());
+  for (const auto& box : document(tuned)["boxes"]) {
+    ASSERT_TRUE(box["trusted"]) << box;  // one recipe, and all sizes together within a factor of two
+    EXPECT_EQ(box["from"].size(), 2u);
+    EXPECT_LE(box["from"][0], box["to"][0]);
+  }
+  ASSERT_EQ(run("db publish " + path("choices.json") + db).code, 0);
+  const auto between =
+      run_by("TILESMITH_TUNING=" + path("choices.json") + " exec \"$0\" \"$@\"", "run gemm -m 62 --batch 3" + rest);
+  EXPECT_EQ(between.code, 0) << between.errors;
+  EXPECT_NE(between.output.find("nearby measurements"), std::string::npos) << between.output;
+  const auto wrong = run("tune gemm -m 60:64 -n 24:25 -k 40 --dtype fp32 --threads 1" + db);
+  EXPECT_EQ(wrong.code, 2);
+  EXPECT_NE(wrong.errors.find("-n 24:25: no range"), std::string::npos) << wrong.errors;
+}
+
 class TuneFiles : public ::testing::Test {
  protected:
   [[nodiscard]] std::string path(const std::string& name) const { return (folder_.path() / name).string(); }

@@ -5,7 +5,6 @@
 // skips the rest. The order is that of sequences; within one, pieces, then heads, then tiles of rows.
 #pragma once
 
-#include "layout.cuh"
 #include "pieces.cuh"
 
 namespace ts {

@@ -39,7 +39,7 @@ bool can_copy_bias(const KernelConfig& config, const CudaAttentionShape& shape) 
 }
 
 bool has_few_queries(const KernelConfig& config, const CudaAttentionShape& shape) {
-  return config.algorithm.pipeline != Pipeline::decode || suits_decode(shape);
+  return config.algorithm.pipeline != Pipeline::decode || config.attention().latent || suits_decode(shape);
 }
 
 bool suits(const KernelConfig& config, const CudaAttentionShape& shape) {

@@ -53,8 +53,8 @@ CudaDecodeWork cuda_decode_work(const KernelConfig& config, const CudaSpec& spec
       1, shape.window_keys < shape.seqlen_k ? std::min(all_tiles, seen / facts.tile_keys + 2) : all_tiles);
 
   const AttentionSignature& s = config.attention();
-  const double tile_bytes =
-      (has_narrow_cache(s) ? 8 : bits_of(s.data_type)) / 8.0 * facts.tile_keys * (s.head_dim_qk + s.head_dim_v);
+  const double tile_bytes = (has_narrow_cache(s) ? 8 : bits_of(s.data_type)) / 8.0 * facts.tile_keys *
+                            (s.head_dim_qk + (s.latent ? 0 : s.head_dim_v));
   const double rate = chip.bytes_per_second * chip.reached_bandwidth * kBandwidthShare;
   const double alone = kCopySeconds / std::max<int>(1, config.algorithm.stages);
   const auto slots = static_cast<double>(std::int64_t{chip.sms} * facts.blocks_per_sm);

@@ -44,7 +44,10 @@ void add_hopper(CudaTable& table, const Algorithm& a, const CudaAttentionResourc
 
 void add_decode(CudaTable& table, const Algorithm& a, const CudaAttentionResources& facts) {
   table.add("kRowWarps", facts.row_warps);
-  table.add("kKeyWarps", facts.key_warps);
+  if (facts.column_warps > 0)
+    table.add("kColumnWarps", facts.column_warps);
+  else
+    table.add("kKeyWarps", facts.key_warps);
   table.add("kTileN", facts.warp_keys);
   table.add("kStages", a.stages);
   table.add("kBlocksPerSm", facts.blocks_per_sm);
@@ -60,10 +63,11 @@ void add_mma_sm80(CudaTable& table, const AttentionSignature& s, const CudaAtten
   table.add("kTileN", facts.tile_keys);
 }
 
-std::string_view template_of(Pipeline pipeline) {
-  return pipeline == Pipeline::warp_specialized ? "cuda/attention/hopper/attention_fwd.cuh"
-         : pipeline == Pipeline::decode         ? "cuda/attention/decode/attention_fwd.cuh"
-                                                : "cuda/attention/mma_sm80/attention_fwd.cuh";
+std::string_view template_of(Pipeline pipeline, bool latent) {
+  return pipeline == Pipeline::warp_specialized   ? "cuda/attention/hopper/attention_fwd.cuh"
+         : pipeline == Pipeline::decode && latent ? "cuda/attention/decode/latent_fwd.cuh"
+         : pipeline == Pipeline::decode           ? "cuda/attention/decode/attention_fwd.cuh"
+                                                  : "cuda/attention/mma_sm80/attention_fwd.cuh";
 }
 
 }  // namespace
@@ -87,7 +91,8 @@ Result<Source> cuda_attention_source(const KernelConfig& config) {
   } else {
     add_mma_sm80(table, signature, facts);
   }
-  TS_ASSIGN(const std::string text, flatten_includes(embedded_kernels(), template_of(config.algorithm.pipeline)));
+  TS_ASSIGN(const std::string text,
+            flatten_includes(embedded_kernels(), template_of(config.algorithm.pipeline, config.attention().latent)));
   Source source;
   source.name = native_name(config);
   source.entry_symbol = source.name;
@@ -99,7 +104,12 @@ Result<Source> cuda_attention_source(const KernelConfig& config) {
   constexpr std::uint32_t kHopperSpills = 256;
   // float32 of 256 columns fills the registers to the last: some words are spilled, beside hundreds of products.
   constexpr std::uint32_t kFp32Spills = 512;
-  source.spill_limit_bytes = is_hopper ? kHopperSpills : bits_of(signature.data_type) == 32 ? kFp32Spills : 0;
+  // Of decode's widest tiles some words, where a kernel has many traits: those of a piece, beside hundreds of products.
+  constexpr std::uint32_t kDecodeSpills = 32;
+  source.spill_limit_bytes = is_hopper                                       ? kHopperSpills
+                             : config.algorithm.pipeline == Pipeline::decode ? kDecodeSpills
+                             : bits_of(signature.data_type) == 32            ? kFp32Spills
+                                                                             : 0;
   source.options = {"-std=c++17", "-default-device"};
   source.text = table.text() + fmt::format("#define TS_ENTRY {}\n\n", source.entry_symbol) + text;
   return source;

@@ -32,6 +32,7 @@ bool forward_only(const Subject& s) {
   if (s.is_decode()) {
     plain.paged_kv = false;
     plain.cache = KvElements::as_queries;
+    plain.latent = false;
   }
   return plain == AttentionSignature{};
 }
@@ -48,8 +49,11 @@ int head_dim_step(const Subject& s) {
 
 /// Of the warp-specialised template: the columns of one instruction. Of decode: those that a warp's registers hold.
 constexpr int kMostColumns = 256;
+/// Of a latent row.
+constexpr int kMostLatent = 576;
 
 int head_dim_max(const Subject& s) {
+  if (s.is_decode() && s.signature().latent) return kMostLatent;
   return s.is_warp_specialized() || s.is_decode() ? std::min(s.spec.head_dim_max, kMostColumns) : s.spec.head_dim_max;
 }
 
@@ -84,7 +88,8 @@ long shared_bytes_limit(const Subject& s, const CudaAttentionResources& facts) {
 
 constexpr Rule<Subject> kRules[] = {
     {"family_is_carried",
-     "the CUDA templates compute attention forward without rotary embedding, decode alone on pages and 8-bit caches",
+     "the CUDA templates compute attention forward without rotary embedding, decode alone on pages, 8-bit caches and "
+     "latent rows",
      forward_only,
      [](const Subject& s) {
        return fmt::format("family {}, paged_kv {}, cache {}, latent {}, rope {}, qscale {}",
@@ -134,6 +139,20 @@ constexpr Rule<Subject> kRules[] = {
      [](const Subject& s) {
        return fmt::format("head_dim_qk {}, head_dim_v {}; {} to {} in steps of {}", s.signature().head_dim_qk,
                           s.signature().head_dim_v, s.spec.head_dim_min, head_dim_max(s), head_dim_step(s));
+     }},
+    {"latent_rows_are_wide",
+     "latent rows have more elements than decode's other rows, of the queries' type, and in them the columns of values "
+     "that its warps share out",
+     [](const Subject& s) {
+       const AttentionSignature& sig = s.signature();
+       if (!sig.latent) return true;
+       const int columns = 16 * std::max(1, cuda_attention_resources(s.config).column_warps);
+       return sig.head_dim_qk > kMostColumns && !has_narrow_cache(sig) &&
+              (sig.head_dim_v + columns - 1) / columns * columns <= (sig.head_dim_qk + 15) / 16 * 16;
+     },
+     [](const Subject& s) {
+       return fmt::format("latent {}, head_dim_qk {}, head_dim_v {}, cache {}", s.signature().latent,
+                          s.signature().head_dim_qk, s.signature().head_dim_v, name_of(s.signature().cache));
      }},
     {"scales_belong_to_fp8",
      "fp8 tensors have scales, by tensor or by blocks of rows, 8-bit caches of pages by pages; others have none that a "
@@ -278,8 +297,7 @@ constexpr Rule<Subject> kRules[] = {
 };
 
 bool tile_is_for(const CudaTile& tile, const AttentionSignature& signature) {
-  return tile.fp8 == (input_type(signature.data_type) == DataType::fp8) &&
-         tile.head_dim.holds(std::max(signature.head_dim_qk, signature.head_dim_v)) &&
+  return tile.fp8 == (input_type(signature.data_type) == DataType::fp8) && tile.head_dim.holds(std::max(signature.head_dim_qk, signature.head_dim_v)) &&
          (!tile.head_dim_v || tile.head_dim_v->holds(signature.head_dim_v));
 }
 

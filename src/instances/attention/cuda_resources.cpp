@@ -25,7 +25,8 @@ int output_columns(const AttentionSignature& s, const CudaAttentionResources& fa
 /// few registers and time to spare.
 int overhead_registers(const AttentionSignature& s, const Algorithm& a, const CudaAttentionResources& facts) {
   const bool biased = s.bias == BiasKind::elementwise;
-  if (facts.key_warps > 0) return 64;  // few enough that the compiler has registers to spare, and takes them
+  if (facts.key_warps > 0 || facts.column_warps > 0)
+    return 64;  // few enough that the compiler has registers to spare, and takes them
   if (!facts.persistent) {
     const int portable = (bits_of(s.data_type) == 32 ? 110 : 72) + (biased && s.dropout ? 24 : 0);
     // Short sums, and the rests of 32 probabilities, beside the scores of the other keys.
@@ -96,6 +97,25 @@ void portable_facts(const AttentionSignature& s, const Algorithm& a, CudaAttenti
     facts.launch_registers = facts.consumer_registers = std::min(255, 65536 / facts.threads / 8 * 8);
 }
 
+/// The figures of kernels/cuda/attention/decode/latent_layout.cuh.
+void latent_facts(const AttentionSignature& s, const Algorithm& a, CudaAttentionResources& facts) {
+  facts.warp_keys = 16;
+  facts.row_warps = a.tile[0] / 16;
+  facts.column_warps = std::max(1, a.tile[1] / facts.warp_keys);
+  facts.warps = facts.row_warps * facts.column_warps;
+  facts.threads = 32 * facts.warps;
+  facts.blocks_per_sm = std::max<int>(a.block_per_cu, 1);
+  const int columns = round_up(s.head_dim_v, 16 * facts.column_warps);
+  const long pitch = 2 * round_up(s.head_dim_qk, 16) + 16;
+  const long walk = pitch * (a.tile[0] + a.stages * a.tile[1]);
+  const long results = 4L * a.tile[0] * (columns + 8) + 4L * a.tile[0] * (1 + facts.column_warps);
+  facts.shared_bytes = std::max<long>(walk, (results + 15) / 16 * 16) + a.tile[0] * (2L * a.tile[1] + 16) +
+                       4L * a.tile[0] * facts.column_warps + 16 + round_up(facts.threads / 8, 16);
+  if (facts.threads > 0)
+    facts.launch_registers = facts.consumer_registers =
+        std::min(255, 65536 / (facts.threads * facts.blocks_per_sm) / 8 * 8);
+}
+
 void decode_facts(const AttentionSignature& s, const Algorithm& a, CudaAttentionResources& facts) {
   facts.row_warps = a.tile[0] / 16;
   facts.key_warps = facts.row_warps > 0 ? kDecodeWarps / facts.row_warps : 0;
@@ -128,15 +148,18 @@ CudaAttentionResources cuda_attention_resources(const KernelConfig& config) {
   facts.tile_keys = a.tile[1];
   if (a.pipeline == Pipeline::warp_specialized)
     persistent_facts(s, a, facts);
+  else if (a.pipeline == Pipeline::decode && s.latent)
+    latent_facts(s, a, facts);
   else if (a.pipeline == Pipeline::decode)
     decode_facts(s, a, facts);
   else
     portable_facts(s, a, facts);
   // A thread holds two rows of its warp's 16: half a register for each score, a quarter for a packed probability.
   // float32 probabilities stay where the scores were.
-  const int columns = output_columns(s, facts);
+  const int columns =
+      facts.column_warps > 0 ? ceil_div(s.head_dim_v, 16 * facts.column_warps) * 16 : output_columns(s, facts);
   const int bits = bits_of(s.data_type);
-  const int keys = facts.key_warps > 0 ? facts.warp_keys : a.tile[1];
+  const int keys = facts.warp_keys > 0 ? facts.warp_keys : a.tile[1];
   const int probabilities = bits == 32 ? 0 : keys * bits / 64;
   facts.needed_registers = keys / 2 + probabilities + columns / 2 + overhead_registers(s, a, facts);
   facts.operand_registers = facts.persistent ? std::max<int>(a.tile[1], columns) / 2 : 4;

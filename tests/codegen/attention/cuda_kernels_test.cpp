@@ -104,7 +104,7 @@ class CudaAttentionKernels : public testing::NvrtcFixture {
         // Of fp32 the compiler loads operands ahead into whatever registers there are.
         const bool loads_ahead = configs[at].attention().data_type == DataType::fp32;
         // Where there are more registers than needed, decode has more loads under way.
-        if (facts.key_warps == 0) {
+        if (facts.key_warps == 0 && facts.column_warps == 0) {
           EXPECT_LE(kernel->registers, loads_ahead ? 255 : facts.needed_registers) << sources[at].name;
         }
       }
@@ -164,7 +164,18 @@ TEST_F(CudaAttentionKernels, DecodeIsHealthy) {
       });
   }
   EXPECT_EQ(configs.size(), 44u);
-  check_instances(testing::some(configs, 3), false);
+  AttentionSignature latent = signature_of(576, 512, DataType::bf16, MaskKind::causal);
+  latent.latent = true;
+  AttentionSignature paged = latent;
+  paged.mask = MaskKind::generic, paged.mode = SequenceMode::group, paged.bias = BiasKind::elementwise;
+  paged.soft_cap = paged.sink = paged.paged_kv = true;
+  for (const AttentionSignature& signature : {latent, paged})
+    enumerate_cuda_attention(arch("sm_90a"), signature, std::array{1}, [&](const KernelConfig& config) {
+      configs.push_back(config);
+      return true;
+    });
+  EXPECT_EQ(configs.size(), 50u);
+  check_instances(testing::some(configs, 3), true);
 }
 
 TEST_F(CudaAttentionKernels, TraitsAreHealthy) {
@@ -210,7 +221,7 @@ Source assertion_source(const KernelConfig& config) {
   same("kThreads", facts.threads);
   same("kSharedBytes", facts.shared_bytes);
   same("kTileM", facts.tile_rows);
-  same(facts.key_warps > 0 ? "kTileKeys" : "cfg::kTileN", facts.tile_keys);
+  same(facts.key_warps > 0 || facts.column_warps > 0 ? "kTileKeys" : "cfg::kTileN", facts.tile_keys);
   if (facts.persistent) {
     same("cfg::kBlocksPerSm", facts.blocks_per_sm);
     same("kEntryRegisters", facts.launch_registers);
@@ -261,7 +272,13 @@ TEST_F(CudaAttentionKernels, LaunchFactsAreTheTemplates) {
       return true;
     });
   }
-  EXPECT_GT(sources.size(), 45u);
+  AttentionSignature latent = signature_of(576, 512, DataType::bf16, MaskKind::causal);
+  latent.latent = true;
+  enumerate_cuda_attention(arch("sm_90a"), latent, std::array{1}, [&](const KernelConfig& config) {
+    sources.push_back(assertion_source(config));
+    return true;
+  });
+  EXPECT_GT(sources.size(), 48u);
   compile_all(testing::some(sources, 6), [](std::size_t, const ResourceReport&) {});
 }
 

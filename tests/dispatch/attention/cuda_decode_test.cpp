@@ -111,6 +111,10 @@ const Row kRows[] = {
     {DataType::fp16, 80, 48, "cachei8 mask alibi lse"},
     {DataType::bf16, 256, 256, "group paged cachei8 mask bias lse"},
     {DataType::bf16, 192, 128, "paged cache8 pagescale sink lse"},
+    {DataType::bf16, 576, 512, "paged latent mask lse"},
+    {DataType::fp16, 576, 512, "group paged latent mask sink lse"},
+    {DataType::bf16, 320, 256, "latent mask lse"},
+    {DataType::bf16, 576, 512, "group latent mask cap lse"},
 };
 INSTANTIATE_TEST_SUITE_P(Signatures, CudaDecodeProperty, ::testing::ValuesIn(kRows),
                          [](const auto& drawn) { return fmt::format("{}", drawn.index); });

@@ -85,6 +85,7 @@ std::vector<std::tuple<AttentionProblem, std::uint64_t>> signatures() {
       {DataType::bf16, 72, 40, "group paged cachei8 pagescale mask lse"},
       {DataType::fp16, 64, 64, "paged cache8 pagescale alibi cap"},
       {DataType::fp32, 64, 104, "cachei8 drop lse"},
+      {DataType::bf16, 576, 512, "paged latent mask lse"},
   };
   std::vector<std::tuple<AttentionProblem, std::uint64_t>> out;
   for (const auto& [type, qk, v, words] : rows) out.emplace_back(testing::traits(type, qk, v, words), out.size() + 1);

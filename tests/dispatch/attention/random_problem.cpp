@@ -55,6 +55,7 @@ AttentionProblem traits(DataType type, std::int64_t qk, std::int64_t v, std::str
   p.page_size = has("paged") ? 1 : 0;
   p.cache = has("cache8") ? KvElements::fp8 : has("cachei8") ? KvElements::int8 : KvElements::as_queries;
   p.page_scale = has("pagescale");
+  p.latent = has("latent");
   return p;
 }
 
@@ -98,9 +99,9 @@ std::string describe(const AttentionProblem& p) {
       "{}{} batch {} heads {}/{} seqlen {}x{} page {}{} cache {} dim {}/{} mask {} window {},{} diagonal {} bias "
       "{}{}{}{}{}",
       name_of(p.data_type), p.mode == SequenceMode::group ? " group" : "", p.batch, p.heads_q, p.heads_kv, p.seqlen_q,
-      p.seqlen_k, p.page_size, p.page_scale ? " with scales" : "", name_of(p.cache), p.head_dim_qk, p.head_dim_v,
-      name_of(p.mask), p.window_left, p.window_right, p.diagonal, name_of(p.bias), p.soft_cap ? " softcap" : "",
-      p.sink ? " sink" : "", p.dropout ? " dropout" : "", p.lse ? " lse" : "");
+      p.seqlen_k, p.page_size, p.page_scale ? " with scales" : "", p.latent ? "latent" : name_of(p.cache),
+      p.head_dim_qk, p.head_dim_v, name_of(p.mask), p.window_left, p.window_right, p.diagonal, name_of(p.bias),
+      p.soft_cap ? " softcap" : "", p.sink ? " sink" : "", p.dropout ? " dropout" : "", p.lse ? " lse" : "");
 }
 
 std::int64_t RandomCall::random(std::uint64_t bound) {
@@ -278,7 +279,7 @@ RandomCall::RandomCall(const AttentionProblem& problem, std::uint64_t seed, std:
   AttentionArguments& a = arguments_;
   a.q = tensor(members, packed, p.heads_q, rows_q, p.head_dim_qk, true, a.q_strides).data();
   a.k = tensor(members_k, packed_k, p.heads_kv, rows_k, p.head_dim_qk, true, a.k_strides).data();
-  a.v = tensor(members_k, packed_k, p.heads_kv, rows_k, p.head_dim_v, true, a.v_strides).data();
+  if (!p.latent) a.v = tensor(members_k, packed_k, p.heads_kv, rows_k, p.head_dim_v, true, a.v_strides).data();
   a.o = tensor(members, packed, p.heads_q, rows_q, p.head_dim_v, false, a.o_strides).data();
   if (p.page_scale) {
     make_page_scale(k_scale_, arguments_.k_scale);
@@ -323,7 +324,8 @@ void RandomCall::keep_inputs() {
   const auto keep = [&](const char* name, std::span<const std::byte> memory) {
     if (!memory.empty()) kept_.push_back({name, memory, {memory.begin(), memory.end()}});
   };
-  constexpr const char* kNames[] = {"q", "k", "v", "bias"};
+  const bool latent = problem_.latent;
+  const std::array kNames{"q", "k", latent ? "bias" : "v", "bias"};
   for (std::size_t i = 0; i < inputs_.size(); ++i) keep(kNames[i], inputs_[i]->storage());
   keep("alibi", std::as_bytes(std::span(alibi_)));
   keep("sink", std::as_bytes(std::span(sink_)));
@@ -359,7 +361,7 @@ void RandomCall::describe_for_checks() {
   t.q = view(a.q, element_of(input_type(p.data_type)), a.q_strides, a.q_scale);
   t.q.scale.by_page = false;
   t.k = view(a.k, cached_element_of(p), a.k_strides, a.k_scale);
-  t.v = view(a.v, cached_element_of(p), a.v_strides, a.v_scale);
+  t.v = p.latent ? t.k : view(a.v, cached_element_of(p), a.v_strides, a.v_scale);
   t.bias = a.bias;
   t.bias_strides = {a.bias_strides.batch, a.bias_strides.head, a.bias_strides.row, a.bias_strides.column};
   t.alibi = a.alibi;
@@ -426,8 +428,8 @@ Status RandomCall::run_on_device(const AttentionPlan& plan) {
   AttentionArguments a = arguments_;
   TS_TRY(move_buffer(a.q, *inputs_[0]));
   TS_TRY(move_buffer(a.k, *inputs_[1]));
-  TS_TRY(move_buffer(a.v, *inputs_[2]));
-  if (a.bias != nullptr) TS_TRY(move_buffer(a.bias, *inputs_[3]));
+  if (!problem_.latent) TS_TRY(move_buffer(a.v, *inputs_[2]));
+  if (a.bias != nullptr) TS_TRY(move_buffer(a.bias, *inputs_.back()));
   TS_TRY(move(a.alibi, alibi_.data(), alibi_.size() * sizeof(float)));
   TS_TRY(move(a.sink, sink_.data(), sink_.size() * sizeof(float)));
   TS_TRY(move(a.q_scale.data, q_scale_.data(), q_scale_.size() * sizeof(float)));

@@ -21,7 +21,7 @@
 namespace tilesmith::testing {
 
 /// A problem of these types, dims and traits: group, mask, bias (or odd bias, which nothing may be assumed of), alibi,
-/// cap, sink, drop, lse, unaligned, block, paged, cache8 (of e4m3), cachei8 (of int8), pagescale.
+/// cap, sink, drop, lse, unaligned, block, paged, cache8 (of e4m3), cachei8 (of int8), pagescale, latent.
 [[nodiscard]] AttentionProblem traits(DataType type, std::int64_t qk, std::int64_t v, std::string_view words);
 /// Random sizes for a problem whose data type, mode, head dims and traits are given; a mask other than none becomes any
 /// mask or window.

@@ -36,8 +36,7 @@ Status check_cuda_attention(const AttentionProblem& p, const CudaAttentionResour
   const std::int64_t batches_k = p.page_size > 0 ? a.pages.num_pages : batches;
   TS_TRY(check_cuda_alignment("q", a.q, a.q_strides, batches, p.heads_q, bytes));
   TS_TRY(check_cuda_alignment("k", a.k, a.k_strides, batches_k, p.heads_kv, cached));
-  if (!p.latent)
-    TS_TRY(check_cuda_alignment("v", a.v, a.v_strides, batches_k, p.heads_kv, cached));
+  if (!p.latent) TS_TRY(check_cuda_alignment("v", a.v, a.v_strides, batches_k, p.heads_kv, cached));
   TS_TRY(check_cuda_alignment("o", a.o, a.o_strides, batches, p.heads_q, bits_of(output_type(p.data_type)) / 8));
   if (!facts.bias_map || a.bias == nullptr) return {};
   const BiasStrides& b = a.bias_strides;

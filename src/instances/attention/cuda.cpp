@@ -297,7 +297,8 @@ constexpr Rule<Subject> kRules[] = {
 };
 
 bool tile_is_for(const CudaTile& tile, const AttentionSignature& signature) {
-  return tile.fp8 == (input_type(signature.data_type) == DataType::fp8) && tile.head_dim.holds(std::max(signature.head_dim_qk, signature.head_dim_v)) &&
+  return tile.fp8 == (input_type(signature.data_type) == DataType::fp8) &&
+         tile.head_dim.holds(std::max(signature.head_dim_qk, signature.head_dim_v)) &&
          (!tile.head_dim_v || tile.head_dim_v->holds(signature.head_dim_v));
 }
 

@@ -15,6 +15,16 @@ static inline long long ts_attention_backward_splits(long long batch, long long 
   return splits > 1 ? splits : 1;
 }
 
+// Into how many parts the query heads of a key head are dealt, when splits alone do not make 16 tasks. Every part has
+// its own sums of dk and dv.
+static inline long long ts_attention_backward_parts(long long batch, long long heads_q, long long heads_kv,
+                                                    long long seqlen_k) {
+  const long long tasks = batch * heads_kv * ts_attention_backward_splits(batch, heads_kv, seqlen_k);
+  if (tasks <= 0) return 1;
+  const long long wanted = (16 + tasks - 1) / tasks, group = heads_q / heads_kv;
+  return wanted < group ? wanted : group;
+}
+
 struct TsAttentionBackwardArgs : TsAttentionArgs {
   TsAttentionGradients grad;
 };

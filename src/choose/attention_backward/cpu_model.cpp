@@ -53,7 +53,8 @@ double flash_cycles(const AttentionBackwardProblem& p, const KernelConfig& confi
   const double copies = kCopyCycles / lanes * rows * blocks * (dims + qk + n / m * dims);
   const double cycles = products + logits * kWeightCycles / lanes + copies + rows * qk * kCopyCycles / lanes;
   const double tasks =
-      static_cast<double>(p.batch * p.heads_kv * ts_attention_backward_splits(p.batch, p.heads_kv, p.seqlen_k));
+      static_cast<double>(p.batch * p.heads_kv * ts_attention_backward_splits(p.batch, p.heads_kv, p.seqlen_k) *
+                          ts_attention_backward_parts(p.batch, p.heads_q, p.heads_kv, p.seqlen_k));
   return cycles / tasks * ceil_div(tasks, static_cast<double>(std::max(threads, 1)));
 }
 

@@ -14,6 +14,8 @@
 #include "../attention/mma_sm80/copy.cuh"
 #include "types.cuh"
 
+#include "../../gpu/gemm/activations.h"  // behind what it is made of
+
 namespace ts::gemm {
 
 // Where a thread's share of a slab lies in the problem. The limits are the first row and column that do not exist.
@@ -99,13 +101,6 @@ struct Operands {
   TS_DEVICE void apply(const TsCudaGemmArgs&, const Place&, float (&)[kColumns / 2], const Staging&) {}
 };
 
-TS_DEVICE float sigmoid(float x) {
-  return rcp_approx(1.0f + exp2_approx(-kLog2e * x));
-}
-// tanh within about 1e-7; large |x| saturate to +-1 through exp2's 0 and infinity.
-TS_DEVICE float tanh_exact(float x) {
-  return 1.0f - 2.0f * rcp_approx(exp2_approx(x * (2.0f * kLog2e)) + 1.0f);
-}
 // bf16 and fp8 outputs round away the error of the hardware's tanh (2^-11 of it), others get the exact one.
 TS_DEVICE float tanh_of(float x) {
   if constexpr (cfg::kTypeD == TS_GEMM_BF16 || bytes_of(cfg::kTypeD) == 1) {
@@ -116,42 +111,6 @@ TS_DEVICE float tanh_of(float x) {
     return tanh_exact(x);
   }
 }
-// The normal distribution's integral up to -t, t >= 0, as 2 to a polynomial: its logarithm is almost a parabola. The
-// coefficients are minimax fits for t <= 5.5; beyond, where the integral is below 2e-8, the polynomials fall on.
-// Relative errors: 5e-6, for float32 outputs 2e-6, where half of it is the arithmetic's.
-TS_DEVICE float normal_tail(float t) {
-  if constexpr (bytes_of(cfg::kTypeD) < 4) {
-    float p = fmaf(-1.79345352e-06f, t, 6.09041454e-05f);
-    p = fmaf(p, t, -0.000926028821f);
-    p = fmaf(p, t, 0.00849375688f);
-    p = fmaf(p, t, -0.0539378449f);
-    p = fmaf(p, t, -0.458480507f);
-    p = fmaf(p, t, -1.15124679f);
-    return exp2_approx(fmaf(p, t, -0.99999547f));
-  } else {
-    float p = fmaf(-1.77729458e-08f, t, 5.61940681e-07f);
-    p = fmaf(p, t, -7.62258105e-06f);
-    p = fmaf(p, t, 5.58965039e-05f);
-    p = fmaf(p, t, -0.000204567448f);
-    p = fmaf(p, t, -0.000166469661f);
-    p = fmaf(p, t, 0.00716666039f);
-    p = fmaf(p, t, -0.0526040867f);
-    p = fmaf(p, t, -0.459160954f);
-    p = fmaf(p, t, -1.15111256f);
-    return exp2_approx(fmaf(p, t, -0.999999821f));
-  }
-}
-// x times the normal distribution's integral up to x. Beyond 16 the tail is 0 in float32.
-TS_DEVICE float gelu(float x) {
-  const float t = fminf(fabsf(x), 16.0f);
-  return fmaf(-t, normal_tail(t), max_nan(x, 0.0f));
-}
-// x (1 + tanh u) / 2 = x sigmoid(2 u), which adds no almost opposite numbers where x is negative.
-TS_DEVICE float gelu_tanh(float x) {
-  constexpr float kTwice = 2.0f * 0.79788456080286536f;
-  return x * sigmoid(x * fmaf(kTwice * 0.044715f * x, x, kTwice));
-}
-
 template <int kOperation>
 TS_DEVICE float activate(float x, const TsCudaGemmOperand& operand) {
   if constexpr (kOperation == TS_GEMM_RELU || kOperation == TS_GEMM_GATE_RELU) return x < 0.0f ? 0.0f : x;

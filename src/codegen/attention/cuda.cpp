@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "codegen/cuda_table.hpp"
+#include "codegen/constants_table.hpp"
 #include "codegen/flatten.hpp"
 #include "instances/attention/cuda_resources.hpp"
 #include "vocabulary/data_type.hpp"
@@ -12,7 +12,7 @@ namespace tilesmith {
 
 namespace {
 
-void add_signature(CudaTable& table, const AttentionSignature& s) {
+void add_signature(ConstantsTable& table, const AttentionSignature& s) {
   table.add("kBf16", output_type(s.data_type) == DataType::bf16);
   table.add("kHeadDimQk", s.head_dim_qk);
   table.add("kHeadDimV", s.head_dim_v);
@@ -28,7 +28,7 @@ void add_signature(CudaTable& table, const AttentionSignature& s) {
   table.add("kNegativeScale", s.negative_scale);
 }
 
-void add_hopper(CudaTable& table, const Algorithm& a, const CudaAttentionResources& facts) {
+void add_hopper(ConstantsTable& table, const Algorithm& a, const CudaAttentionResources& facts) {
   table.add("kWarpgroups", facts.warpgroups);
   table.add("kTileN", facts.tile_keys);
   table.add("kStages", a.stages);
@@ -42,7 +42,7 @@ void add_hopper(CudaTable& table, const Algorithm& a, const CudaAttentionResourc
   table.add("kLateStore", a.late_store);
 }
 
-void add_decode(CudaTable& table, const Algorithm& a, const CudaAttentionResources& facts) {
+void add_decode(ConstantsTable& table, const Algorithm& a, const CudaAttentionResources& facts) {
   table.add("kRowWarps", facts.row_warps);
   if (facts.column_warps > 0)
     table.add("kColumnWarps", facts.column_warps);
@@ -53,7 +53,7 @@ void add_decode(CudaTable& table, const Algorithm& a, const CudaAttentionResourc
   table.add("kBlocksPerSm", facts.blocks_per_sm);
 }
 
-void add_mma_sm80(CudaTable& table, const AttentionSignature& s, const CudaAttentionResources& facts) {
+void add_mma_sm80(ConstantsTable& table, const AttentionSignature& s, const CudaAttentionResources& facts) {
   table.add("kFp32", bits_of(s.data_type) == 32);
   table.add("kTf32x3", s.data_type == DataType::fp32);
   table.add("kChunkQk", facts.chunk_qk);
@@ -75,7 +75,7 @@ std::string_view template_of(Pipeline pipeline, bool latent) {
 Result<Source> cuda_attention_source(const KernelConfig& config) {
   const bool is_hopper = config.algorithm.pipeline == Pipeline::warp_specialized;
   const CudaAttentionResources facts = cuda_attention_resources(config);
-  CudaTable table;
+  ConstantsTable table;
   add_signature(table, config.attention());
   const AttentionSignature& signature = config.attention();
   if (is_hopper) {

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "codegen/cuda_table.hpp"
+#include "codegen/constants_table.hpp"
 #include "codegen/flatten.hpp"
 #include "instances/attention_backward/cuda_resources.hpp"
 #include "vocabulary/names/native.hpp"
@@ -16,7 +16,7 @@ std::string_view backward_template(AttentionFamily family) {
                                                      : "cuda/attention/backward/hopper/dq_dk_dv.cuh";
 }
 
-void add_products(CudaTable& table, const AttentionSignature& s, const Algorithm& a) {
+void add_products(ConstantsTable& table, const AttentionSignature& s, const Algorithm& a) {
   table.add("kStages", a.stages);
   table.add("kMaskRight", s.mask != MaskKind::none);
   table.add("kMaskLeft", s.mask == MaskKind::generic);
@@ -40,7 +40,7 @@ Result<Source> cuda_attention_backward_source(const KernelConfig& config) {
   const AttentionSignature& s = config.attention();
   const bool is_products = s.family == AttentionFamily::bwd_dq_dk_dv;
   const CudaBackwardResources facts = cuda_backward_resources(config);
-  CudaTable table;
+  ConstantsTable table;
   table.add("kBf16", s.data_type == DataType::bf16);
   table.add("kGroupMode", s.mode == SequenceMode::group);
   table.add("kHeadDimQk", s.head_dim_qk);

@@ -2,8 +2,8 @@
 
 #include <algorithm>
 
-#include "codegen/cuda_table.hpp"
 #include "codegen/flatten.hpp"
+#include "codegen/gemm/gpu_words.hpp"
 #include "instances/gemm/cuda_resources.hpp"
 #include "instances/gemm/family.hpp"
 #include "kernels/cuda/gemm/abi.h"
@@ -12,76 +12,6 @@
 namespace tilesmith {
 
 namespace {
-
-Result<int> type_number(DataType type) {
-  switch (type) {
-    case DataType::fp32:
-    case DataType::tf32:
-      return TS_GEMM_F32;
-    case DataType::bf16:
-      return TS_GEMM_BF16;
-    case DataType::fp16:
-      return TS_GEMM_F16;
-    case DataType::fp8:
-      return TS_GEMM_E4M3;
-    case DataType::bf8:
-      return TS_GEMM_E5M2;
-    case DataType::int8:
-      return TS_GEMM_S8;
-    case DataType::int32:
-      return TS_GEMM_S32;
-    case DataType::int4:
-      return TS_GEMM_S4;
-    default:
-      return fail(ErrorCode::unsupported, fmt::format("no CUDA GEMM template carries {}", name_of(type)));
-  }
-}
-
-Result<int> operation_number(EpilogueOp op) {
-  switch (op) {
-    case EpilogueOp::none:
-      return TS_GEMM_NONE;
-    case EpilogueOp::bias:
-      return TS_GEMM_BIAS_N;
-    case EpilogueOp::bias_m:
-      return TS_GEMM_BIAS_M;
-    case EpilogueOp::scale_n:
-      return TS_GEMM_SCALE_N;
-    case EpilogueOp::scale_m:
-      return TS_GEMM_SCALE_M;
-    case EpilogueOp::add:
-      return TS_GEMM_ADD;
-    case EpilogueOp::multiply:
-      return TS_GEMM_MULTIPLY;
-    case EpilogueOp::relu:
-      return TS_GEMM_RELU;
-    case EpilogueOp::gelu:
-      return TS_GEMM_GELU;
-    case EpilogueOp::gelu_tanh:
-      return TS_GEMM_GELU_TANH;
-    case EpilogueOp::silu:
-      return TS_GEMM_SILU;
-    case EpilogueOp::sigmoid:
-      return TS_GEMM_SIGMOID;
-    case EpilogueOp::tanh:
-      return TS_GEMM_TANH;
-    case EpilogueOp::clamp:
-      return TS_GEMM_CLAMP;
-    case EpilogueOp::glu:
-      return TS_GEMM_GATE_SIGMOID;
-    case EpilogueOp::geglu:
-      return TS_GEMM_GATE_GELU;
-    case EpilogueOp::geglu_tanh:
-      return TS_GEMM_GATE_GELU_TANH;
-    case EpilogueOp::swiglu:
-      return TS_GEMM_GATE_SILU;
-    case EpilogueOp::reglu:
-      return TS_GEMM_GATE_RELU;
-    case EpilogueOp::amax:
-      return TS_GEMM_AMAX;
-  }
-  return fail(ErrorCode::unsupported, "no CUDA GEMM template carries this operation of the epilogue");
-}
 
 int scaling_number(const GemmSignature& s) {
   if (has_weights(s)) return TS_GEMM_SCALE_WEIGHTS;
@@ -100,38 +30,26 @@ int grouping_number(GemmGrouping grouping) {
   return TS_GEMM_UNGROUPED;
 }
 
-Status add_signature(CudaTable& table, const GemmSignature& s) {
-  TS_ASSIGN(const int a, type_number(s.a));
-  TS_ASSIGN(const int b, type_number(s.b));
-  TS_ASSIGN(const int d, type_number(s.c));
-  TS_ASSIGN(const int aux, type_number(s.aux));
-  TS_ASSIGN(const int bias, type_number(s.bias));
+Status add_signature(ConstantsTable& table, const GemmSignature& s) {
+  TS_ASSIGN(const int a, gemm_type_number(s.a));
+  TS_ASSIGN(const int b, gemm_type_number(s.b));
+  TS_ASSIGN(const int d, gemm_type_number(s.c));
   table.add("kTypeA", a);
   table.add("kTypeB", b);
   table.add("kTypeD", d);
   table.add("kRowMajorA", s.layout_a == MatrixOrder::row);
   table.add("kRowMajorB", s.layout_b == MatrixOrder::row);
-  TS_ASSIGN(const int scale, type_number(has_weights(s) ? s.scale : DataType::fp32));
+  TS_ASSIGN(const int scale, gemm_type_number(has_weights(s) ? s.scale : DataType::fp32));
   table.add("kScaling", scaling_number(s));
   table.add("kTypeScale", scale);
   table.add("kZeroPoints", s.zero_points);
   table.add("kGrouping", grouping_number(s.grouping));
   table.add("kMmPlusMm", s.mm_plus_mm);
-  std::vector<int> operations, types;
-  for (const EpilogueOp op : s.epilogue_ops) {
-    TS_ASSIGN(const int operation, operation_number(op));
-    operations.push_back(operation);
-    const bool reads_bias = op == EpilogueOp::bias || op == EpilogueOp::bias_m;
-    types.push_back(reads_tensor(op) ? aux : reads_bias ? bias : int{TS_GEMM_F32});
-  }
-  table.add("kEpilogue", operations);
-  table.add("kEpilogueTypes", types);
-  table.add("kEpilogueLength", operations.size());
-  return {};
+  return add_gemm_epilogue(table, s);
 }
 
 /// The template's file, once its part of the table is written.
-std::string_view add_algorithm(CudaTable& table, const KernelConfig& config, const CudaGemmResources& facts) {
+std::string_view add_algorithm(ConstantsTable& table, const KernelConfig& config, const CudaGemmResources& facts) {
   const Algorithm& a = config.algorithm;
   table.add("kStages", a.stages);
   table.add("kBlocksPerSm", facts.blocks_per_sm);
@@ -202,7 +120,7 @@ int spills_meant(const KernelConfig& config) {
 }  // namespace
 
 Result<Source> cuda_gemm_source(const KernelConfig& config) {
-  CudaTable table;
+  ConstantsTable table;
   TS_TRY(add_signature(table, std::get<GemmSignature>(config.signature)));
   const std::string_view file = add_algorithm(table, config, cuda_gemm_resources(config));
   TS_ASSIGN(const std::string text, flatten_includes(embedded_kernels(), file));

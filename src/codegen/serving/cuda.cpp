@@ -5,21 +5,21 @@
 #include <string>
 #include <string_view>
 
-#include "codegen/cuda_table.hpp"
+#include "codegen/constants_table.hpp"
 #include "codegen/flatten.hpp"
 #include "vocabulary/data_type.hpp"
 
 namespace tilesmith {
 namespace {
 
-CudaTable table_of(DataType type) {
-  CudaTable table;
+ConstantsTable table_of(DataType type) {
+  ConstantsTable table;
   table.add("kFp32", type == DataType::fp32);
   table.add("kBf16", type == DataType::bf16);
   return table;
 }
 
-Result<Source> source_of(std::string name, std::string_view file, const CudaTable& table, const CudaSpec& spec) {
+Result<Source> source_of(std::string name, std::string_view file, const ConstantsTable& table, const CudaSpec& spec) {
   TS_ASSIGN(const std::string text, flatten_includes(embedded_kernels(), file));
   Source source;
   source.name = std::move(name);
@@ -44,7 +44,7 @@ Result<Source> cuda_append_kv_source(DataType type, KvElements cache, const Cuda
   if (fp8 && spec.major * 10 + spec.minor < 89)
     return fail(ErrorCode::unsupported, fmt::format("append_kv to a cache of fp8 on {}", spec.arch.text()),
                 "a cache of int8, or a device of sm_89 or newer");
-  CudaTable table = table_of(type);
+  ConstantsTable table = table_of(type);
   table.add("kCacheFp8", fp8);
   table.add("kCacheInt8", int8);
   return source_of(fmt::format("append_kv_{}{}", name_of(type),

@@ -2,7 +2,7 @@
 
 #include <algorithm>
 
-#include "vocabulary/traits.hpp"
+#include "spec/epilogue_list.hpp"
 
 namespace tilesmith {
 namespace {
@@ -112,16 +112,6 @@ Result<CudaGemmPipeline> read_pipeline(const std::string& name, const JsonReader
   }
   if (out.tiles.empty()) return reader.at("tiles").refuse("one tile or more");
   return out;
-}
-
-Result<GemmEpilogue> read_epilogue(const JsonReader& reader) {
-  TS_ASSIGN(const auto items, reader.elements());
-  GemmEpilogue epilogue;
-  for (const JsonReader& item : items) {
-    TS_ASSIGN(const EpilogueOp op, item.enumerator<EpilogueOp>());
-    if (!epilogue.push_back(op)) return item.refuse("one of at most 8 operations");
-  }
-  return epilogue;
 }
 
 }  // namespace

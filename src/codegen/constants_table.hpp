@@ -1,4 +1,4 @@
-// The table of a CUDA template: constexpr values in namespace ts::cfg.
+// The table of a GPU template: constexpr values in namespace ts::cfg.
 #pragma once
 
 #include <fmt/format.h>
@@ -11,7 +11,7 @@
 
 namespace tilesmith {
 
-class CudaTable {
+class ConstantsTable {
  public:
   void add(std::string_view name, std::same_as<bool> auto value) {
     text_ += fmt::format("constexpr bool {} = {};\n", name, value);

@@ -1,0 +1,52 @@
+// What the fake HIP runtime's answers are and what it was asked: shared by the library and the tests that open it.
+#pragma once
+
+#include <cstddef>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "runtime/hip/types.hpp"
+
+namespace tilesmith::testing {
+
+struct FakeLibamdhip64 {
+  /// A kernel on the host: called with the bytes of its one parameter and the number of blocks.
+  struct Kernel {
+    void (*run)(const void* arguments, int blocks) = nullptr;
+    std::size_t argument_bytes = 0;
+  };
+  struct Launch {
+    Kernel kernel;
+    std::vector<std::byte> arguments;
+    unsigned blocks = 0, threads = 0, dynamic_lds_bytes = 0;
+    hip::Stream stream = nullptr;
+  };
+
+  // Answers.
+  int version = 60'232'830;
+  int devices = 2;  ///< an MI300X and an RX 7900 XTX
+  hip::Code init = hip::Code::success;
+  hip::Code set_device = hip::Code::success;
+  hip::Code malloc = hip::Code::success;
+  hip::Code copy = hip::Code::success;
+  hip::Code load = hip::Code::success;
+  hip::Code launch = hip::Code::success;
+  hip::Code synchronize = hip::Code::success;
+  hip::Code event = hip::Code::success;
+  hip::Code instantiate = hip::Code::success;
+  std::map<std::string, Kernel> kernels{};  ///< by symbol
+  std::string processor = "gfx942:sramecc+:xnack-";
+
+  // The journal.
+  int current = 0;  ///< device
+  int device_at_free = -1;
+  int allocations = 0;  ///< not yet freed
+  int objects = 0;      ///< streams, events and graphs not yet destroyed
+  int mode_at_load = -1;
+  int mode = 0;  ///< of capture, this thread's
+  bool capturing = false;
+  std::vector<Launch> launches{};
+};
+
+}  // namespace tilesmith::testing

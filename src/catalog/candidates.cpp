@@ -15,6 +15,7 @@
 #include "choose/gemm/cpu.hpp"
 #include "choose/gemm/cuda.hpp"
 #include "spec/architectures.hpp"
+#include "spec/hip/spec.hpp"
 #include "vocabulary/names/native.hpp"
 
 namespace tilesmith {
@@ -31,6 +32,11 @@ Result<DeviceFacts> facts_of(std::string_view arch, int threads) {
   TS_ASSIGN(const std::vector<CudaSpec> specs, load_cuda_specs());
   for (const CudaSpec& spec : specs)
     if (spec.arch.text() == arch) return spec;
+  TS_ASSIGN(const std::vector<HipSpec> hip, load_hip_specs());
+  for (const HipSpec& spec : hip)
+    if (spec.arch.text() == arch)
+      return fail(ErrorCode::unsupported, fmt::format("no candidates for {}: dispatch does not run on AMD GPUs", arch),
+                  "tilesmith list --origin own has the kernels");
   return std::unexpected(no_own_kernels(arch, "dispatch has no kernels"));
 }
 

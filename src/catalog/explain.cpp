@@ -21,6 +21,7 @@
 #include "instances/conv/cpu.hpp"
 #include "instances/gemm/cpu.hpp"
 #include "instances/gemm/cuda.hpp"
+#include "instances/gemm/hip.hpp"
 #include "instances/gemm/variants.hpp"
 #include "spec/architectures.hpp"
 #include "vocabulary/field_table.hpp"
@@ -129,6 +130,12 @@ Result<std::vector<Explanation>> explain_native(const KernelConfig& config, std:
     if (spec.arch.text() != wanted) continue;
     TS_ASSIGN(Explanation one, config.operation() == Operation::gemm ? explain_cuda_gemm(spec, config)
                                                                      : explain_cuda_attention(spec, config));
+    return std::vector<Explanation>{std::move(one)};
+  }
+  TS_ASSIGN(const std::vector<HipSpec> hip, load_hip_specs());
+  for (const HipSpec& spec : hip) {
+    if (spec.arch.text() != wanted) continue;
+    TS_ASSIGN(Explanation one, explain_hip_gemm(spec, config));
     return std::vector<Explanation>{std::move(one)};
   }
   TS_ASSIGN(const std::vector<std::string> archs, known_archs());
@@ -349,6 +356,22 @@ Result<Explanation> explain_cuda_gemm(const CudaSpec& spec, KernelConfig config)
   };
   check_is_in_table(out, "specs/cuda", walk);
   check_is_listed(out, spec, std::get<GemmSignature>(config.signature));
+  find_nearest(out, walk);
+  return out;
+}
+
+Result<Explanation> explain_hip_gemm(const HipSpec& spec, KernelConfig config) {
+  if (config.operation() != Operation::gemm)
+    return fail(ErrorCode::unsupported, fmt::format("own {} instances are not enumerated for {}",
+                                                    name_of(config.operation()), spec.arch.text()));
+  config.arch = spec.arch;
+  Explanation out;
+  out.config = config;
+  const auto& signature = std::get<GemmSignature>(config.signature);
+  out.listed = verdicts(hip_gemm_rules(), HipGemmSubject{config, spec});
+  const auto walk = [&](ConfigSink sink) { enumerate_hip_gemm(spec, signature, sink); };
+  check_is_in_table(out, "specs/hip", walk);
+  check_is_listed(out, spec, signature);
   find_nearest(out, walk);
   return out;
 }

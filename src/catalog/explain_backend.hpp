@@ -8,6 +8,7 @@
 #include "spec/amd/chip.hpp"
 #include "spec/cpu/spec.hpp"
 #include "spec/cuda/spec.hpp"
+#include "spec/hip/spec.hpp"
 
 namespace tilesmith {
 
@@ -21,6 +22,7 @@ namespace tilesmith {
 [[nodiscard]] Result<Explanation> explain_cpu_gemm(const CpuSpec& spec, KernelConfig config);
 [[nodiscard]] Result<Explanation> explain_cuda_attention(const CudaSpec& spec, KernelConfig config);
 [[nodiscard]] Result<Explanation> explain_cuda_gemm(const CudaSpec& spec, KernelConfig config);
+[[nodiscard]] Result<Explanation> explain_hip_gemm(const HipSpec& spec, KernelConfig config);
 
 /// How many figures and fields tell two configs of one operation apart; tile figures count by their ratio.
 /// Counting stops at `enough`.

@@ -108,6 +108,14 @@ static Result<bool> plan_own(const ListRequest& request, ListingPlan& plan) {
                                                          : plan_cuda_attention(spec, request));
     return true;
   }
+  TS_ASSIGN(const std::vector<HipSpec> hip, load_hip_specs());
+  for (const HipSpec& spec : hip) {
+    if (spec.arch.text() != request.arch) continue;
+    TS_TRY(check_options(request, false));
+    if (request.operation != Operation::gemm) return unknown("--op gemm, or --origin ck");
+    TS_ASSIGN(plan, plan_hip_gemm(spec, request));
+    return true;
+  }
   return false;
 }
 

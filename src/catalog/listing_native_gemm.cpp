@@ -8,6 +8,7 @@
 #include "choose/gemm/cuda_space.hpp"
 #include "instances/gemm/cpu.hpp"
 #include "instances/gemm/cuda.hpp"
+#include "instances/gemm/hip.hpp"
 
 namespace tilesmith {
 namespace {
@@ -70,17 +71,29 @@ void walk_candidates(const CudaSpec& spec, const GemmSignature& signature, const
     if (!sink(candidate.recipe.main())) return;
 }
 
+/// For backends whose lists hold all instances of a signature.
+Status check_no_sizes(const ArchName& arch, const ListRequest& request) {
+  if (request.sizes)
+    return fail(ErrorCode::unsupported, fmt::format("instances are not narrowed by sizes on {}", arch.text()),
+                "tilesmith run gemm says which kernel it chose, tilesmith bench times all");
+  if (request.mode != EnumerationMode::rules)
+    return fail(ErrorCode::unsupported, fmt::format("mode {} on {}", name_of(request.mode), arch.text()), "mode rules");
+  return {};
+}
+
 }  // namespace
 
 Result<ListingPlan> plan_cpu_gemm(const CpuSpec& spec, const ListRequest& request) {
-  if (request.sizes)
-    return fail(ErrorCode::unsupported, fmt::format("instances are not narrowed by sizes on {}", spec.arch.text()),
-                "tilesmith run gemm says which kernel it chose, tilesmith bench times all");
-  if (request.mode != EnumerationMode::rules)
-    return fail(ErrorCode::unsupported, fmt::format("mode {} on {}", name_of(request.mode), spec.arch.text()),
-                "mode rules");
+  TS_TRY(check_no_sizes(spec.arch, request));
   return plan_gemm<CpuSpec>(spec, request, [](const CpuSpec& level, const GemmSignature& signature, ConfigSink sink) {
     enumerate_cpu_gemm(level, signature, sink);
+  });
+}
+
+Result<ListingPlan> plan_hip_gemm(const HipSpec& spec, const ListRequest& request) {
+  TS_TRY(check_no_sizes(spec.arch, request));
+  return plan_gemm<HipSpec>(spec, request, [](const HipSpec& chip, const GemmSignature& signature, ConfigSink sink) {
+    enumerate_hip_gemm(chip, signature, sink);
   });
 }
 

@@ -12,6 +12,7 @@
 #include "spec/amd/chip.hpp"
 #include "spec/cpu/spec.hpp"
 #include "spec/cuda/spec.hpp"
+#include "spec/hip/spec.hpp"
 
 namespace tilesmith {
 
@@ -30,6 +31,7 @@ struct ListingPlan {
 [[nodiscard]] Result<ListingPlan> plan_cpu_gemm(const CpuSpec& spec, const ListRequest& request);
 [[nodiscard]] Result<ListingPlan> plan_cuda_attention(const CudaSpec& spec, const ListRequest& request);
 [[nodiscard]] Result<ListingPlan> plan_cuda_gemm(const CudaSpec& spec, const ListRequest& request);
+[[nodiscard]] Result<ListingPlan> plan_hip_gemm(const HipSpec& spec, const ListRequest& request);
 
 [[nodiscard]] Result<std::vector<DataType>> parse_data_types(const std::vector<std::string>& names);
 

@@ -3,8 +3,11 @@
 #include <fmt/core.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+
 #include "base/json.hpp"
 #include "cli/verbs.hpp"
+#include "jit/amdgcn_toolchain.hpp"
 #include "jit/cxx_toolchain.hpp"
 #include "jit/nvrtc_library.hpp"
 #include "runtime/cpu/machine.hpp"
@@ -12,6 +15,7 @@
 #include "spec/amd/chip.hpp"
 #include "spec/cpu/spec.hpp"
 #include "spec/cuda/spec.hpp"
+#include "spec/hip/spec.hpp"
 
 namespace tilesmith::cli {
 namespace {
@@ -139,15 +143,26 @@ Result<std::vector<ArchRow>> arch_rows(const std::vector<CpuSpec>& cpu) {
                     .no_build = nvrtc ? "" : nvrtc.error().message,
                     .no_run = why_no_run(spec, cuda),
                     .tested = spec.tested});
+  TS_ASSIGN(const std::vector<HipSpec> hip, load_hip_specs());
+  const auto clang = AmdgcnToolchain::find();
+  for (const HipSpec& spec : hip)
+    rows.push_back({.arch = std::string(spec.arch.text()),
+                    .device = "hip",
+                    .about = spec.about + ": own GEMM kernels, and Composable Kernel's instances",
+                    .no_build = clang ? "" : clang.error().message,
+                    .no_run = "dispatch does not run on AMD GPUs",
+                    .tested = spec.tested});
   const auto& chips = amd_chips();
   if (!chips) return std::unexpected(chips.error());
-  for (const AmdChip& chip : *chips)
+  for (const AmdChip& chip : *chips) {
+    if (std::ranges::find(hip, chip.arch, &HipSpec::arch) != hip.end()) continue;
     rows.push_back({.arch = std::string(chip.arch.text()),
                     .device = "amd",
                     .about = chip.attention ? "Composable Kernel's instances"
                                             : "Composable Kernel's instances, of GEMM and convolution alone",
-                    .no_build = "no compiler of AMD kernels is driven",
-                    .no_run = "no runtime of AMD GPUs"});
+                    .no_build = "Composable Kernel's instances are not built",
+                    .no_run = "dispatch does not run on AMD GPUs"});
+  }
   return rows;
 }
 

@@ -16,6 +16,7 @@
 #include "cli/verbs.hpp"
 #include "codegen/generate.hpp"
 #include "dispatch/kernel_builder.hpp"
+#include "jit/amdgcn_toolchain.hpp"
 #include "spec/amd/chip.hpp"
 #include "spec/architectures.hpp"
 #include "vocabulary/names/name.hpp"
@@ -91,7 +92,7 @@ Result<Wanted> selected(const BuildOptionsOfVerb& options) {
 }
 
 /// The facts of an architecture that sources are generated for.
-using Facts = std::variant<CpuSpec, CudaSpec>;
+using Facts = std::variant<CpuSpec, CudaSpec, HipSpec>;
 
 Result<Facts> spec_of(const std::string& arch) {
   TS_ASSIGN(const std::vector<CpuSpec> levels, load_cpu_specs());
@@ -99,6 +100,9 @@ Result<Facts> spec_of(const std::string& arch) {
     if (spec.arch.text() == arch) return spec;
   TS_ASSIGN(const std::vector<CudaSpec> cuda, load_cuda_specs());
   for (const CudaSpec& spec : cuda)
+    if (spec.arch.text() == arch) return spec;
+  TS_ASSIGN(const std::vector<HipSpec> hip, load_hip_specs());
+  for (const HipSpec& spec : hip)
     if (spec.arch.text() == arch) return spec;
   return std::unexpected(no_own_kernels(arch, "sources are not generated"));
 }
@@ -115,6 +119,11 @@ NinjaRule ninja_rule(Language language) {
         "# Builds one cubin for each kernel: ninja -f build.ninja\nnvcc = nvcc\n\nrule kernel\n"
         "  command = $nvcc $flags -cubin -o $out $in\n  description = $out\n\n",
         ".cu", ".cubin"};
+  if (language == Language::hip)
+    return {
+        "# Builds one code object for each kernel: ninja -f build.ninja\nclang = clang\n\nrule kernel\n"
+        "  command = $clang $flags -o $out $in\n  description = $out\n\n",
+        ".cpp", ".co"};
   return {
       "# Builds one shared object for each kernel: ninja -f build.ninja\ncxx = c++\n\nrule kernel\n"
       "  command = $cxx $flags -shared -fPIC -o $out $in\n  description = $out\n\n",
@@ -123,6 +132,8 @@ NinjaRule ninja_rule(Language language) {
 
 /// The command line's options for a source: NVRTC takes some that nvcc does not know or spells otherwise.
 std::string command_options(const Source& source) {
+  if (source.language == Language::hip)
+    return fmt::format("{} {}", fmt::join(amdgcn_arguments(source.arch), " "), fmt::join(source.options, " "));
   if (source.language != Language::cuda) return fmt::format("{}", fmt::join(source.options, " "));
   std::string out = fmt::format("-arch={} -Xptxas=-v", source.arch);
   for (const std::string& option : source.options)
@@ -140,8 +151,14 @@ std::string ninja_escaped(std::string_view text) {
   return out;
 }
 
+/// Whether the sources are of own kernels, where an AMD chip has Composable Kernel's as well.
+bool wants_own(const BuildOptionsOfVerb& options) {
+  if (options.recipes.empty()) return options.selection.origin == name_of(Origin::own);
+  return parse_recipe_name(options.recipes.front()).has_value();
+}
+
 Status generate_sources(const BuildOptionsOfVerb& options) {
-  if (find_amd_chip(options.selection.request.arch))
+  if (find_amd_chip(options.selection.request.arch) && !wants_own(options))
     return generate_ck_folder(options.selection, {.out = options.out,
                                                   .version = options.ck_version,
                                                   .names = options.recipes,
@@ -173,7 +190,9 @@ Status generate_sources(const BuildOptionsOfVerb& options) {
   return {};
 }
 
-Status build_into_store(const BuildOptionsOfVerb& options) {
+Status build_into_store(BuildOptionsOfVerb options) {
+  // Only own kernels are built: what an AMD chip's lists hold otherwise is generated alone.
+  if (options.selection.origin.empty()) options.selection.origin = name_of(Origin::own);
   if (options.workers < 0)
     return fail(ErrorCode::invalid_argument, fmt::format("--workers {}", options.workers),
                 "1 or more, or 0 for as many as fit");

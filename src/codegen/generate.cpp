@@ -9,6 +9,7 @@
 #include "codegen/conv/cpu.hpp"
 #include "codegen/gemm/cpu.hpp"
 #include "codegen/gemm/cuda.hpp"
+#include "codegen/gemm/hip.hpp"
 #include "instances/attention/cpu.hpp"
 #include "instances/attention/cuda.hpp"
 #include "instances/attention_backward/cpu.hpp"
@@ -17,6 +18,7 @@
 #include "instances/conv/cpu.hpp"
 #include "instances/gemm/cpu.hpp"
 #include "instances/gemm/cuda.hpp"
+#include "instances/gemm/hip.hpp"
 #include "vocabulary/names/native.hpp"
 
 namespace tilesmith {
@@ -239,6 +241,19 @@ Result<Source> generate(const KernelConfig& config, const CudaSpec& spec) {
   }
   TS_TRY(accept(cuda_attention_rules(), CudaAttentionSubject{config, spec}));
   return cuda_attention_source(config);
+}
+
+Result<Source> generate(const KernelConfig& config, const HipSpec& spec) {
+  const auto refuse = [&](std::string what, std::string hint) {
+    return fail(ErrorCode::unsupported, fmt::format("{}: {}", native_name(config), what), std::move(hint));
+  };
+  if (config.operation() != Operation::gemm)
+    return refuse(fmt::format("no template for AMD GPUs carries {}", name_of(config.operation())), "gemm");
+  if (config.arch != spec.arch)
+    return refuse(fmt::format("an instance of {} asked of {}", config.arch.text(), spec.arch.text()),
+                  "the facts of the instance's own architecture");
+  TS_TRY(accept(hip_gemm_rules(), HipGemmSubject{config, spec}));
+  return hip_gemm_source(config, spec);
 }
 
 }  // namespace tilesmith

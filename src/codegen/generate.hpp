@@ -5,6 +5,7 @@
 #include "codegen/source.hpp"
 #include "spec/cpu/spec.hpp"
 #include "spec/cuda/spec.hpp"
+#include "spec/hip/spec.hpp"
 #include "vocabulary/config.hpp"
 
 namespace tilesmith {
@@ -14,5 +15,8 @@ namespace tilesmith {
 
 /// The source of an NVIDIA instance. Errors: unsupported, with the rule that refuses the config.
 [[nodiscard]] Result<Source> generate(const KernelConfig& config, const CudaSpec& spec);
+
+/// The source of an own instance for AMD GPUs. Errors: as for NVIDIA's.
+[[nodiscard]] Result<Source> generate(const KernelConfig& config, const HipSpec& spec);
 
 }  // namespace tilesmith

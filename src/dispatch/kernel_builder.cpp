@@ -6,6 +6,7 @@
 #include "base/env.hpp"
 #include "base/progress.hpp"
 #include "codegen/generate.hpp"
+#include "jit/amdgcn_toolchain.hpp"
 #include "jit/build.hpp"
 #include "jit/cxx_toolchain.hpp"
 #include "jit/nvrtc_toolchain.hpp"
@@ -121,6 +122,11 @@ std::unique_ptr<KernelBuilder> cuda_builder(const CudaSpec& spec) {
                                          [] { return NvrtcToolchain::find(); });
 }
 
+std::unique_ptr<KernelBuilder> hip_builder(const HipSpec& spec) {
+  return std::make_unique<KernelBuilder>([spec](const KernelConfig& config) { return generate(config, spec); },
+                                         [] { return AmdgcnToolchain::find(); });
+}
+
 Result<std::unique_ptr<KernelBuilder>> builder_for(std::string_view arch) {
   TS_ASSIGN(const std::vector<CpuSpec> levels, load_cpu_specs());
   for (const CpuSpec& level : levels)
@@ -128,6 +134,9 @@ Result<std::unique_ptr<KernelBuilder>> builder_for(std::string_view arch) {
   TS_ASSIGN(const std::vector<CudaSpec> specs, load_cuda_specs());
   for (const CudaSpec& spec : specs)
     if (spec.arch.text() == arch) return cuda_builder(spec);
+  TS_ASSIGN(const std::vector<HipSpec> hip, load_hip_specs());
+  for (const HipSpec& spec : hip)
+    if (spec.arch.text() == arch) return hip_builder(spec);
   return std::unexpected(no_own_kernels(arch, "kernels are not compiled"));
 }
 

@@ -18,6 +18,7 @@
 #include "jit/toolchain.hpp"
 #include "spec/cpu/spec.hpp"
 #include "spec/cuda/spec.hpp"
+#include "spec/hip/spec.hpp"
 #include "vocabulary/config.hpp"
 
 namespace tilesmith {
@@ -62,6 +63,7 @@ class KernelBuilder {
 
 [[nodiscard]] std::unique_ptr<KernelBuilder> cpu_builder(const CpuSpec& level);
 [[nodiscard]] std::unique_ptr<KernelBuilder> cuda_builder(const CudaSpec& spec);
+[[nodiscard]] std::unique_ptr<KernelBuilder> hip_builder(const HipSpec& spec);
 
 /// A builder of an architecture's kernels, which this machine need not run. Errors: unsupported, with the known names.
 [[nodiscard]] Result<std::unique_ptr<KernelBuilder>> builder_for(std::string_view arch);

@@ -48,6 +48,10 @@ Result<Compiled> take_code_object(const fs::path& path, const Source& source) {
 
 }  // namespace
 
+std::vector<std::string> amdgcn_arguments(const std::string& arch) {
+  return {kTarget, "-mcpu=" + arch, "-nogpulib", "-ffreestanding"};
+}
+
 Result<std::unique_ptr<AmdgcnToolchain>> AmdgcnToolchain::find() {
   if (const auto chosen = env(kVariable)) {
     auto toolchain = use(*chosen);
@@ -85,7 +89,7 @@ Result<Compiled> AmdgcnToolchain::compile(std::span<const Source* const> sources
   if (std::ranges::any_of(source.options, names_a_processor))
     return fail(ErrorCode::invalid_argument, fmt::format("the options of {} name a processor", source.name),
                 "the source's arch says which");
-  std::vector<std::string> arguments = {kTarget, "-mcpu=" + source.arch, "-nogpulib", "-ffreestanding"};
+  std::vector<std::string> arguments = amdgcn_arguments(source.arch);
   arguments.insert(arguments.end(), source.options.begin(), source.options.end());
   return compiler_.compile(
       sources, std::move(arguments), limits,

@@ -5,10 +5,14 @@
 
 #include <memory>
 #include <string>
+#include <vector>
 
 #include "jit/compiler_program.hpp"
 
 namespace tilesmith {
+
+/// What clang is told before the options of a source: target, processor, and that there is nothing to include or link.
+[[nodiscard]] std::vector<std::string> amdgcn_arguments(const std::string& arch);
 
 class AmdgcnToolchain final : public Toolchain {
  public:

@@ -9,6 +9,7 @@
 #include "spec/amd/chip.hpp"
 #include "spec/cpu/spec.hpp"
 #include "spec/cuda/spec.hpp"
+#include "spec/hip/spec.hpp"
 
 namespace tilesmith {
 
@@ -18,6 +19,8 @@ Result<std::vector<std::string>> own_archs() {
   for (const CpuSpec& level : levels) archs.emplace_back(level.arch.text());
   TS_ASSIGN(const std::vector<CudaSpec> cuda, load_cuda_specs());
   for (const CudaSpec& spec : cuda) archs.emplace_back(spec.arch.text());
+  TS_ASSIGN(const std::vector<HipSpec> hip, load_hip_specs());
+  for (const HipSpec& spec : hip) archs.emplace_back(spec.arch.text());
   return archs;
 }
 
@@ -26,7 +29,9 @@ Result<std::vector<std::string>> known_archs() {
   const auto& chips = amd_chips();
   if (!chips) return std::unexpected(chips.error());
   for (const AmdChip& chip : *chips) archs.emplace_back(chip.arch.text());
+  // Chips may have both own kernels and Composable Kernel's.
   std::ranges::sort(archs);
+  archs.erase(std::ranges::unique(archs).begin(), archs.end());
   return archs;
 }
 
@@ -34,11 +39,12 @@ Error no_own_kernels(std::string_view arch, std::string_view what) {
   const auto own = own_archs();
   if (!own) return own.error();
   if (find_amd_chip(arch))
-    return {ErrorCode::unsupported,
-            fmt::format("{} for {}: Tilesmith lists Composable Kernel's instances of AMD chips and has no templates of "
-                        "its own for them",
-                        what, arch),
-            fmt::format("{}; tilesmith arch has a row for {}", fmt::join(*own, ", "), arch)};
+    return {
+        ErrorCode::unsupported,
+        fmt::format("{} for {}: Tilesmith lists Composable Kernel's instances of this AMD chip and has no templates of "
+                    "its own for it",
+                    what, arch),
+        fmt::format("{}; tilesmith arch has a row for {}", fmt::join(*own, ", "), arch)};
   return {ErrorCode::invalid_argument, fmt::format("there is no architecture '{}'", arch.substr(0, 64)),
           did_you_mean(arch, *own)};
 }

@@ -9,7 +9,8 @@
 // A CPU attention kernel uses m0 (query rows of a task) and n0 (keys of a block) only; an NVIDIA kernel the same two,
 // of a block of threads. A CPU GEMM's tile is the rows and columns of a task and the elements of k between two visits
 // of its sums; an NVIDIA GEMM's is that of a block of threads, k of one stage, and `wave` counts the warpgroups
-// (mma_sm80: warps) along m and n; for skinny kernels it counts the warps along k.
+// (mma_sm80: warps) along m and n; for skinny kernels it counts the warps along k. An own AMD GEMM's tile is that of a
+// block, k of one stage; `wave` counts the waves along m and n, `warp` is the matrix instruction's fragment.
 //
 // A default value is part of the format of keys (canonical.hpp): a changed default gives kernels other keys.
 #pragma once
@@ -61,6 +62,7 @@ enum class Pipeline : std::uint8_t {
   skinny,            ///< GEMM: few rows of A; B is read once, as it lies
   skinny_tma,        ///< NVIDIA Hopper, GEMM: skinny, with the copy engine bringing B
   weight_only,       ///< NVIDIA Hopper, GEMM: warp-specialised, integer weights unpacked into registers
+  lds,               ///< AMD, GEMM: tiles pass through registers into local memory, ahead of the matrix unit
   generic,           ///< CPU: every trait and size at run time; slower than the others, and serves what they do not
   rowwise,           ///< NVIDIA: a pass over rows before or after the products, without a matrix instruction
   // Composable Kernel, attention
@@ -103,6 +105,7 @@ struct EnumTable<Pipeline> {
                                                        {Pipeline::skinny, "skinny"},
                                                        {Pipeline::skinny_tma, "skinny_tma"},
                                                        {Pipeline::weight_only, "weight_only"},
+                                                       {Pipeline::lds, "lds"},
                                                        {Pipeline::generic, "generic"},
                                                        {Pipeline::rowwise, "rowwise"},
                                                        {Pipeline::qr, "qr"},

@@ -304,10 +304,14 @@ TEST(Listing, OriginChoosesWhoseKernelsAreListed) {
     EXPECT_FALSE(listing.has_value());
     return listing ? Error{} : listing.error();
   };
-  const Error own = error_of({.arch = "gfx942", .origin = Origin::own});
+  const Error own = error_of({.arch = "gfx908", .origin = Origin::own});
   EXPECT_EQ(own.code, ErrorCode::not_found);
-  EXPECT_EQ(own.message, "there are no own kernels for gfx942");
-  EXPECT_EQ(own.hint, "origin ck, which gfx942 has");
+  EXPECT_EQ(own.message, "there are no own kernels for gfx908");
+  EXPECT_EQ(own.hint, "origin ck, which gfx908 has");
+  EXPECT_EQ(origin_of_first({.arch = "gfx942", .operation = Operation::gemm, .origin = Origin::own}), Origin::own);
+  const Error attention = error_of({.arch = "gfx942", .origin = Origin::own});
+  EXPECT_EQ(attention.message, "attention kernels are not enumerated for gfx942");
+  EXPECT_EQ(attention.hint, "--op gemm, or --origin ck");
   const Error ck = error_of({.arch = "sm_90a", .origin = Origin::ck});
   EXPECT_EQ(ck.message, "there are no instances of Composable Kernel for sm_90a");
   EXPECT_EQ(ck.hint, "origin own, which sm_90a has");

@@ -1,0 +1,138 @@
+// kernels/hip/common/device.h for a CPU: a block's threads are fibers of one thread, which change at barriers and at
+// matrix instructions. It takes the place of that file when a template is flattened for a test. Its includes stand
+// before the flattened text.
+#pragma once
+
+#define TS_DEVICE inline
+#define TS_LDS
+#define TS_LDS_ARRAY static
+// The exported entry launches `blocks` blocks, one after another; the kernel itself is its overload.
+#define TS_KERNEL(threads, waves)                                                                      \
+  static void TS_ENTRY(const TS_ARGS args);                                                            \
+  extern "C" __attribute__((visibility("default"))) void TS_ENTRY(const void* args, int blocks) {      \
+    ts::emulated::Block::launch(threads, blocks, [](const void* a) { TS_ENTRY(*static_cast<const TS_ARGS*>(a)); }, \
+                                args);                                                                 \
+  }                                                                                                    \
+  static void
+
+namespace ts {
+
+using u8 = unsigned char;
+using u16 = unsigned short;
+using u32 = unsigned int;
+using i64 = long long;
+typedef u32 Words4 __attribute__((vector_size(16)));
+
+constexpr float kLog2e = 1.4426950408889634f;
+
+namespace emulated {
+
+// The block that runs, its threads as fibers.
+class Block {
+ public:
+  using Kernel = void (*)(const void* args);
+
+  static void launch(int threads, int blocks, Kernel kernel, const void* args) {
+    Block block(threads, kernel, args);
+    running() = &block;
+    for (block.index_ = 0; block.index_ < blocks; ++block.index_) block.run();
+  }
+
+  static Block*& running() {
+    static Block* block = nullptr;
+    return block;
+  }
+
+  int thread() const { return current_; }
+  int index() const { return index_; }
+
+  // Waits until `count` threads have come to `meeting`; the last one does `work` before the others go on.
+  struct Meeting {
+    int came = 0;
+    int number = 0;
+  };
+  template <class Work>
+  void meet(Meeting& meeting, int count, const Work& work) {
+    const int number = meeting.number;
+    if (++meeting.came == count) {
+      work();
+      meeting.came = 0;
+      ++meeting.number;
+      return;
+    }
+    while (meeting.number == number) swapcontext(&fibers_[current_].context, &scheduler_);
+  }
+  void barrier() {
+    meet(all_, static_cast<int>(fibers_.size()), [] {});
+  }
+
+ private:
+  struct Fiber {
+    ucontext_t context;
+    std::vector<char> stack = std::vector<char>(256 << 10);
+    bool done = false;
+  };
+
+  Block(int threads, Kernel kernel, const void* args) : fibers_(threads), kernel_(kernel), args_(args) {}
+
+  static void enter() {
+    Block& block = *running();
+    block.kernel_(block.args_);
+    block.fibers_[block.current_].done = true;
+  }
+
+  void run() {
+    for (Fiber& fiber : fibers_) {
+      fiber.done = false;
+      getcontext(&fiber.context);
+      fiber.context.uc_stack.ss_sp = fiber.stack.data();
+      fiber.context.uc_stack.ss_size = fiber.stack.size();
+      fiber.context.uc_link = &scheduler_;
+      makecontext(&fiber.context, &Block::enter, 0);
+    }
+    for (bool some = true; some;) {
+      some = false;
+      for (current_ = 0; current_ < static_cast<int>(fibers_.size()); ++current_) {
+        if (fibers_[current_].done) continue;
+        some = true;
+        swapcontext(&scheduler_, &fibers_[current_].context);
+      }
+    }
+  }
+
+  std::vector<Fiber> fibers_;
+  Kernel kernel_;
+  const void* args_;
+  ucontext_t scheduler_{};
+  Meeting all_;
+  int current_ = 0, index_ = 0;
+};
+
+}  // namespace emulated
+
+constexpr int imin(int a, int b) { return a < b ? a : b; }
+constexpr int imax(int a, int b) { return a > b ? a : b; }
+constexpr int ceil_div(int a, int b) { return (a + b - 1) / b; }
+
+inline int thread_index() { return emulated::Block::running()->thread(); }
+inline int block_index() { return emulated::Block::running()->index(); }
+inline int uniform(int value) { return value; }
+inline void block_barrier() { emulated::Block::running()->barrier(); }
+
+inline float fmaf(float a, float b, float c) { return std::fma(a, b, c); }
+inline float fabsf(float x) { return std::fabs(x); }
+inline float fminf(float a, float b) { return std::fmin(a, b); }
+inline float exp2_approx(float x) { return std::exp2(x); }
+inline float rcp_approx(float x) { return 1.0f / x; }
+inline float max_nan(float a, float b) { return a > b || a != a ? a : b; }
+
+inline float from_bf16(u16 x) { return __builtin_bit_cast(float, static_cast<u32>(x) << 16); }
+inline u16 to_bf16(float x) {
+  const u32 bits = __builtin_bit_cast(u32, x);
+  if (x != x) return static_cast<u16>(bits >> 16 | 64);
+  return static_cast<u16>((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
+}
+inline float from_f16(u16 x) { return static_cast<float>(__builtin_bit_cast(_Float16, x)); }
+inline u16 to_f16(float x) { return __builtin_bit_cast(u16, static_cast<_Float16>(x)); }
+
+}  // namespace ts

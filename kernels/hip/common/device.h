@@ -7,7 +7,7 @@
 // A block's local memory: nothing writes it beforehand.
 #define TS_LDS_ARRAY [[clang::loader_uninitialized]] static TS_LDS
 // `waves`: of one SIMD at least, which bounds a lane's registers.
-#define TS_KERNEL(threads, waves)                                                                        \
+#define TS_KERNEL(threads, waves)                                                                                  \
   extern "C" __attribute__((amdgpu_kernel, visibility("protected"), amdgpu_flat_work_group_size(threads, threads), \
                             amdgpu_waves_per_eu(waves))) void
 

@@ -81,8 +81,8 @@ template <int I, int kCount>
 TS_DEVICE void finish(const TsHipGemmArgs& args, Place place, float (&v)[kCount]) {
   if constexpr (I == cfg::kEpilogueLength) {
     constexpr int kBytes = bytes_of(cfg::kTypeD);
-    u8* const to = static_cast<u8*>(args.d) +
-                   (place.batch * args.d_batch + place.row * args.d_leading + place.column) * kBytes;
+    u8* const to =
+        static_cast<u8*>(args.d) + (place.batch * args.d_batch + place.row * args.d_leading + place.column) * kBytes;
     store_elements<cfg::kTypeD, kCount, cfg::kWide>(to, place.columns - place.column, v);
   } else if constexpr (is_gate(cfg::kEpilogue[I])) {
     float joined[kCount / 2];

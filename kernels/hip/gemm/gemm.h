@@ -8,7 +8,8 @@
 //   kStages                  tiles of A and B in local memory: 1, or 2, which saves one barrier a step
 //   kWavesOfSimd             waves that a SIMD has at least (bounds the registers)
 //   kAligned (bool)          pointers and strides of a and b are multiples of 16 bytes
-//   kWide (bool)             D and what the epilogue reads are accessed by kRun elements: n is a multiple of kRun (behind
+//   kWide (bool)             D and what the epilogue reads are accessed by kRun elements: n is a multiple of kRun
+//   (behind
 //                            a gate n / 2), pointers and strides are
 //   kLanes                   of a wave; and the instruction, see common/matrix.h: TS_MATRIX_BUILTIN, kOperand,
 //                            kOperandWords, kFragment, kGroupsK, kRunOfResults, kIntegers (bool)
@@ -48,8 +49,8 @@ using CopyA = TileCopy<cfg::kTileM, cfg::kRowMajorA>;
 using CopyB = TileCopy<cfg::kTileN, !cfg::kRowMajorB>;
 constexpr int kStageBytes = CopyA::kBytes + CopyB::kBytes;
 
-// The column of D, within the fragment, that row `row` of the instruction stands for: result r of the lanes of half h is
-// row (r / run * kHalves + h) * run + r % run, and column h * kResults + r.
+// The column of D, within the fragment, that row `row` of the instruction stands for: result r of the lanes of half h
+// is row (r / run * kHalves + h) * run + r % run, and column h * kResults + r.
 TS_DEVICE int column_of_fragment_row(int row) {
   constexpr int kRunOf = cfg::kRunOfResults;
   const int half = row / kRunOf % kHalves;

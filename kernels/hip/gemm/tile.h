@@ -1,9 +1,9 @@
-// A step of an operand on its way: from memory into registers, where it waits while another step is multiplied, and from
-// there into local memory.
+// A step of an operand on its way: from memory into registers, where it waits while another step is multiplied, and
+// from there into local memory.
 //
 // In local memory a tile lies along k, whatever its order in memory: a row of kTileK elements for each row of A or
-// column of B, in chunks of 16 bytes. A chunk's place is exclusive-or'ed with its row, so that lanes which read the same
-// chunk of rows that follow one another find different banks.
+// column of B, in chunks of 16 bytes. A chunk's place is exclusive-or'ed with its row, so that lanes which read the
+// same chunk of rows that follow one another find different banks.
 #pragma once
 
 #include "types.h"
@@ -12,8 +12,8 @@ namespace ts::gemm {
 
 constexpr int kThreads = cfg::kLanes * cfg::kWavesM * cfg::kWavesN;
 constexpr int kElementBytes = bytes_of(cfg::kTypeA);
-constexpr int kChunk = 16 / kElementBytes;         // elements
-constexpr int kRowChunks = cfg::kTileK / kChunk;   // of a row
+constexpr int kChunk = 16 / kElementBytes;        // elements
+constexpr int kRowChunks = cfg::kTileK / kChunk;  // of a row
 constexpr int kRowBytes = cfg::kTileK * kElementBytes;
 constexpr int kRowsOfBanks = imax(1, 128 / kRowBytes);  // rows that all banks hold together
 
@@ -54,8 +54,7 @@ class TileCopy {
       } else {
         const int inner = first + unit % (kRows / kChunk) * kChunk;
         left_[i] = rows - inner;
-        from_[i] =
-            static_cast<const u8*>(base) + (unit / (kRows / kChunk) * kPack * stride + inner) * kElementBytes;
+        from_[i] = static_cast<const u8*>(base) + (unit / (kRows / kChunk) * kPack * stride + inner) * kElementBytes;
       }
     }
     step_bytes_ = (kAlongK ? i64{1} : stride) * cfg::kTileK * kElementBytes;

@@ -17,11 +17,13 @@ from tilesmith._torch import (
     OPTION_ARGUMENTS,
     TYPES,
     address,
+    all_plain,
     argument_names,
     check_no_tangents,
     define,
     define_gradient,
     describe,
+    differentiated,
     grad_enabled,
     is_compiling,
     longest,
@@ -161,7 +163,8 @@ def attention_op(*given: Any, options: tuple[Any, ...] = ()) -> Any:
                  x.page_indices, x.page_indptr, x.splits, x.latent, drawn, *options)  # fmt: skip
     out = x.out
     if out is None:
-        result, lse = torch.ops.tilesmith.attention_fwd(*arguments)
+        eager = differentiable and not is_compiling() and all_plain(x.tensors)
+        result, lse = (_differentiated if eager else torch.ops.tilesmith.attention_fwd)(*arguments)
     else:
         result, lse = out, torch.ops.tilesmith.attention_fwd_out(*arguments, out=out)
     return (result, lse) if x.return_lse else result
@@ -205,5 +208,7 @@ def _fake_attention_fwd_out(*arguments: Any, out: Any) -> Any:
 
 
 define(f"attention_fwd({_ARGUMENTS}) -> (Tensor, Tensor)", _attention_fwd, _fake_attention_fwd)
-define_gradient("attention_fwd", *gradient_of(argument_names(_ARGUMENTS)))
+_gradient = gradient_of(argument_names(_ARGUMENTS))
+define_gradient("attention_fwd", *_gradient)
+_differentiated = differentiated(_attention_fwd, *_gradient)
 define(f"attention_fwd_out({_ARGUMENTS}, *, Tensor(a!) out) -> Tensor", _attention_fwd_out, _fake_attention_fwd_out)

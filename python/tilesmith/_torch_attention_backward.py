@@ -108,7 +108,8 @@ _WINDOW = Arguments._fields.index("window")  # one argument of attention_backwar
 _DRAWN_SEED = Arguments._fields.index("need_dsink") + 2
 
 
-def _attention_bwd(*given: Any) -> tuple[Tensor, ...]:
+def attention_bwd(*given: Any) -> tuple[Tensor, ...]:
+    """The operator's implementation."""
     given += (None, *NO_OPTIONS)[len(given) - _DRAWN_SEED :]  # torch leaves out arguments that equal their defaults
     x = Arguments(*(*given[:_WINDOW], given[_WINDOW : _WINDOW + 2], *given[_WINDOW + 2 : _DRAWN_SEED], None, None, None))
     drawn = given[_DRAWN_SEED]
@@ -131,5 +132,5 @@ def contiguous_rows(gradient: Tensor) -> Tensor:
     return gradient if gradient.shape[-1] <= 1 or gradient.stride(-1) == 1 else gradient.contiguous()
 
 
-define(f"attention_bwd({_ARGUMENTS}) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)", _attention_bwd, _fake_attention_bwd,
+define(f"attention_bwd({_ARGUMENTS}) -> (Tensor, Tensor, Tensor, Tensor, Tensor, Tensor)", attention_bwd, _fake_attention_bwd,
        "attention_backward")  # fmt: skip

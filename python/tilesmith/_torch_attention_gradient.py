@@ -7,10 +7,10 @@ from typing import Any, Callable, Optional
 import torch
 from torch import Tensor
 
-from tilesmith import _torch_attention_backward  # noqa: F401, defines the operator that computes it
 from tilesmith._attention_call import Arguments
 from tilesmith._errors import Unsupported
-from tilesmith._torch import TYPES
+from tilesmith._torch import TYPES, all_plain
+from tilesmith._torch_attention_backward import attention_bwd
 
 _SAVED = ("q", "k", "v", "bias", "alibi", "sink", "cu_seqlens_q", "cu_seqlens_k", "drawn_seed")
 _DIFFERENTIABLE = ("q", "k", "v", "bias", "alibi", "sink")
@@ -53,7 +53,10 @@ def gradient_of(names: tuple[str, ...]) -> tuple[Callable[..., Any], Callable[..
             raise Unsupported("the operator's return_lse is False, and its gradient needs the log-sum-exp", "return_lse=True, or "
                               "tilesmith.attention, which sees to it", "unsupported")  # fmt: skip
         needed = dict(zip(names, context.needs_input_grad))  # without the last arguments, where they equal their defaults
-        dq, dk, dv, dbias, dalibi, dsink = torch.ops.tilesmith.attention_bwd(
+        # A gradient of the gradient is refused by the operator.
+        eager = not torch.is_grad_enabled() and all_plain((do, dlse, q))
+        compute = attention_bwd if eager else torch.ops.tilesmith.attention_bwd
+        dq, dk, dv, dbias, dalibi, dsink = compute(
             torch.zeros_like(o) if do is None else do, q, k, v, o, lse, rest["layout"], rest["causal"], rest["mask"],
             rest["window_left"], rest["window_right"], rest["scale"], rest["softcap"], bias, alibi, sink, rest["dropout_p"],
             rest["seed"], cu_seqlens_q, cu_seqlens_k, rest["max_seqlen_q"], rest["max_seqlen_k"], rest["diagonal"], rest["tf32"],

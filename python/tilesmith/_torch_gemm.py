@@ -23,6 +23,7 @@ from tilesmith._torch import (
     OPTION_ARGUMENTS,
     TYPES,
     address,
+    all_plain,
     argument_names,
     check_memory,
     check_no_tangents,
@@ -30,6 +31,7 @@ from tilesmith._torch import (
     define,
     define_gradient,
     describe,
+    differentiated,
     grad_enabled,
     is_compiling,
     options_here,
@@ -298,7 +300,8 @@ def gemm_op(form: Any, a: Any, b: Any, c: Any, bias: Any, multiply: Any, residua
     arguments = (form, a, b, c, bias, multiply, residual, scale_a, scale_b, groups, zero_b, a2, b2, out_dtype, alpha, beta, activation,
                  gate, None if clamp is None else list(clamp), bool(tf32), bool(prefetch_weights), *options)  # fmt: skip
     if out is None and amax is None:
-        return torch.ops.tilesmith.gemm(*arguments)
+        eager = differentiable and not is_compiling() and all_plain((a, b, c, bias, residual, a2, b2))
+        return (_differentiated if eager else torch.ops.tilesmith.gemm)(*arguments)
     most = a.new_zeros((), dtype=torch.float32) if amax is True else amax
     if out is None:
         out = _fake_gemm(*arguments)
@@ -343,11 +346,18 @@ def _fake_gemm_out(*arguments: Any, out: Any, amax: Any = None) -> None:
 
 def _product(a: Tensor, b: Tensor, out_dtype: Optional[torch.dtype], alpha: float, tf32: bool, options: tuple[Any, ...]) -> Tensor:
     """What a gradient is made of."""
+    if not grad_enabled() and all_plain((a, b)):
+        with under(options):
+            plain: Tensor = gemm("matmul", a, b, None, None, None, None, None, None, None, None, None, None, None, None, out_dtype, alpha,
+                                 1.0, None, None, None, tf32, False)  # fmt: skip
+            return plain
     product: Tensor = gemm_op("matmul", a, b, None, None, None, None, None, None, None, None, None, None, None, None, out_dtype, alpha, 1.0,
                               None, None, None, tf32, False, options)  # fmt: skip
     return product
 
 
 define(f"gemm({_ARGUMENTS}) -> Tensor", _gemm, _fake_gemm)
-define_gradient("gemm", *gradient_of(argument_names(_ARGUMENTS), _product))
+_gradient = gradient_of(argument_names(_ARGUMENTS), _product)
+define_gradient("gemm", *_gradient)
+_differentiated = differentiated(_gemm, *_gradient)
 define(f"gemm_out({_ARGUMENTS}, *, Tensor(a!) out, Tensor(b!)? amax=None) -> ()", _gemm_out, _fake_gemm_out)

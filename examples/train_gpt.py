@@ -2,8 +2,8 @@
 """Trains a small GPT on the characters of this repository's documents: Tilesmith's attention and linear, whose gradients
 torch's autograd takes from Tilesmith too, beside the same model with torch's functions, from the same seed.
 
-    python examples/train_gpt.py                   both loss curves, about a minute on two cores
-    python examples/train_gpt.py --short           the same in seconds
+    python examples/train_gpt.py                   both loss curves
+    python examples/train_gpt.py --short           of a smaller model, in fewer steps
     python examples/train_gpt.py --repeat          and trains with Tilesmith once more: every loss and weight has the same bits
     python examples/train_gpt.py --device cuda --dtype bfloat16
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """tilesmith.attention_backward beside PyTorch's backward of attention on a CUDA device, in one process.
 
-    python bench/peers/cuda_attention_backward.py                  16384 tokens, hidden size 2048, head dims 64 and 128
+    python bench/peers/cuda_attention_backward.py                  16384 tokens, hidden size 2048, head dims 64, 128, 256
     python bench/peers/cuda_attention_backward.py --group 4        four query heads to a head of keys
     python bench/peers/cuda_attention_backward.py --varlen 8       8 sequences of random lengths, packed, beside PyTorch's FlashAttention-2
     python bench/peers/cuda_attention_backward.py --bitwise        ordered additions too
@@ -9,7 +9,7 @@
 
 Each contender gets its own o and lse, and computes dq, dk and dv. cuDNN is called as PyTorch's autograd calls it: the backward operator alone,
 without the graph around it. Contenders take turns; L2 is overwritten before each call; CUDA events; the median of --rounds. TFLOP/s count five
-products over visible pairs. Needs torch with CUDA, and the package (pip install ., or PYTHONPATH=python with TILESMITH_LIBRARY).
+products over visible pairs, whatever a kernel computes. Needs torch with CUDA, and the package (pip install ., or PYTHONPATH=python with TILESMITH_LIBRARY).
 """
 import argparse
 import json
@@ -128,7 +128,7 @@ def numbers(text):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--head-dims", type=numbers, default=[64, 128])
+    parser.add_argument("--head-dims", type=numbers, default=[64, 128, 256])
     parser.add_argument("--seqlens", type=numbers, default=[512, 1024, 2048, 4096, 8192, 16384])
     parser.add_argument("--masks", default="full,causal")
     parser.add_argument("--tokens", type=int, default=16384)

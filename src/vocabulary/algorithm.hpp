@@ -54,7 +54,7 @@ struct EnumTable<Instruction> {
 
 enum class Pipeline : std::uint8_t {
   // Tilesmith's own kernels. Which kernels are whose says KernelConfig::origin, never a value's place in this list.
-  flash,             ///< CPU: blocks of keys stream past a block of queries
+  flash,             ///< rows on one side of the scores stream past a block of those on the other
   decode,            ///< few query rows; the keys are split over tasks (NVIDIA: blocks) and their partials combined
   warp_specialized,  ///< NVIDIA Hopper: producer and consumer warpgroups
   mma_sm80,          ///< NVIDIA sm_80 and newer

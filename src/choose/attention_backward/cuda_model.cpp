@@ -21,7 +21,7 @@ double predicted_seconds(const KernelConfig& products, const CudaBackwardTile& r
 
   // Steps of a block of keys over the tiles that see one of its keys, and one for its start and end. A mask's diagonal
   // cuts through as many tiles as a block has queries.
-  const double tile = facts.tile_queries, keys = facts.tile_keys;
+  const double tile = facts.box_queries, keys = kCudaBackwardRows;
   const double of_mask = visible < 1 ? keys / tile : 0;
   const double tiles =
       std::min(ceil_div(number(p.seqlen_q) * visible, tile) + of_mask, ceil_div(number(p.seqlen_q), tile));
@@ -31,7 +31,8 @@ double predicted_seconds(const KernelConfig& products, const CudaBackwardTile& r
   const double blocks = number(p.batch) * number(p.heads_kv) * ceil_div(number(p.seqlen_k), keys);
   const double depth = 3 * ceil_div(number(p.head_dim_qk), 16.0) * 16 + 2 * ceil_div(number(p.head_dim_v), 16.0) * 16;
   constexpr double kOrderedShare = 0.85;  // of the rate, where blocks wait for their turn to add; estimated
-  const double share = row.efficiency * (products.attention().deterministic ? kOrderedShare : 1);
+  const double share =
+      row.efficiency * (products.attention().deterministic && facts.sum_columns > 0 ? kOrderedShare : 1);
   const double rate = chip.tflops_of(p.data_type) * 1e12 / chip.sms * share;
   const double of_products =
       std::max(ceil_div(blocks, number(chip.sms)) * steps, blocks > 0 ? longest : 0) * 2 * tile * keys * depth / rate;

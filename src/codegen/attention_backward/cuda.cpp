@@ -10,10 +10,12 @@
 namespace tilesmith {
 namespace {
 
-std::string_view backward_template(AttentionFamily family) {
-  return family == AttentionFamily::bwd_dot_do_o     ? "cuda/attention/backward/dot_do_o.cuh"
-         : family == AttentionFamily::bwd_convert_dq ? "cuda/attention/backward/convert_dq.cuh"
-                                                     : "cuda/attention/backward/hopper/dq_dk_dv.cuh";
+std::string_view backward_template(const KernelConfig& config) {
+  const AttentionFamily family = config.attention().family;
+  return family == AttentionFamily::bwd_dot_do_o        ? "cuda/attention/backward/dot_do_o.cuh"
+         : family == AttentionFamily::bwd_convert_dq    ? "cuda/attention/backward/convert_dq.cuh"
+         : config.algorithm.pipeline == Pipeline::flash ? "cuda/attention/backward/rows/gradient_rows.cuh"
+                                                        : "cuda/attention/backward/hopper/dq_dk_dv.cuh";
 }
 
 void add_products(ConstantsTable& table, const AttentionSignature& s, const Algorithm& a) {
@@ -31,7 +33,7 @@ void add_products(ConstantsTable& table, const AttentionSignature& s, const Algo
 /// to spare. Beside wide heads' sums there is no room for what several of these traits keep at the same time.
 std::uint32_t backward_spills(const AttentionSignature& s) {
   const int traits = int{s.soft_cap} + int{s.dropout} + int{s.bias != BiasKind::none};
-  return traits < 2 ? 288 : traits < 3 ? 704 : 896;
+  return traits < 2 ? 352 : 960;
 }
 
 }  // namespace
@@ -50,7 +52,7 @@ Result<Source> cuda_attention_backward_source(const KernelConfig& config) {
   table.add("kDbias", s.dbias && s.bias == BiasKind::elementwise);
   table.add("kDeterministic", s.deterministic);
   if (is_products) add_products(table, s, config.algorithm);
-  TS_ASSIGN(const std::string text, flatten_includes(embedded_kernels(), backward_template(s.family)));
+  TS_ASSIGN(const std::string text, flatten_includes(embedded_kernels(), backward_template(config)));
   Source source;
   source.name = native_name(config);
   source.entry_symbol = source.name;

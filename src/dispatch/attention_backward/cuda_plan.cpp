@@ -58,18 +58,17 @@ std::int64_t padded_rows(const AttentionBackwardProblem& p, std::int64_t total_q
 struct BackwardRegions {
   std::size_t statistics = 0, dq_sum = 0, turns = 0, dsink_parts = 0, dalibi_parts = 0;
 
-  BackwardRegions(const AttentionBackwardProblem& p, const CudaBackwardResources& facts, bool deterministic,
-                  std::int64_t padded_q) {
+  BackwardRegions(const AttentionBackwardProblem& p, int sum_columns, bool in_turn, std::int64_t padded_q) {
     const auto bytes = [](std::int64_t floats) {
       return (static_cast<std::size_t>(floats) * 4 + kRegionsApart - 1) / kRegionsApart * kRegionsApart;
     };
     const std::int64_t rows = (p.mode == SequenceMode::group ? 1 : p.batch) * p.heads_q * padded_q;
     statistics = bytes(2 * rows);
-    dq_sum = bytes(rows * facts.sum_columns);
-    if (deterministic) turns = bytes(rows / TS_CUDA_BACKWARD_TURN_ROWS * 2);
+    dq_sum = bytes(rows * sum_columns);
+    if (in_turn) turns = bytes(rows / TS_CUDA_BACKWARD_TURN_ROWS * 2);
     if (p.dsink) dsink_parts = bytes(p.batch * blocks_of(p.seqlen_q, kCudaBackwardRows) * p.heads_q);
     constexpr int kWarps = 8;
-    if (p.dalibi) dalibi_parts = bytes(p.batch * p.heads_q * blocks_of(p.seqlen_k, facts.tile_keys) * kWarps);
+    if (p.dalibi) dalibi_parts = bytes(p.batch * p.heads_q * blocks_of(p.seqlen_k, kCudaBackwardRows) * kWarps);
   }
   [[nodiscard]] CudaSplitMemory::Size size() const {
     return {.part_bytes = statistics + dq_sum + turns + dsink_parts + dalibi_parts, .counters = kItemCounters};
@@ -91,12 +90,15 @@ Result<std::unique_ptr<AttentionBackwardPlan>> CudaBackwardPlan::make(const Atte
                                                                       const CudaSpec& spec, CudaSteps steps,
                                                                       CudaSplitMemory& memory) {
   const CudaBackwardResources facts = cuda_backward_resources(products);
-  const std::int64_t key_blocks = blocks_of(p.seqlen_k, facts.tile_keys);
-  const std::int64_t work_items = p.batch * p.heads_kv * key_blocks;
+  const std::int64_t key_blocks = blocks_of(p.seqlen_k, kCudaBackwardRows);
+  const std::int64_t row_blocks = blocks_of(p.seqlen_q, kCudaBackwardRows);
+  const bool adds = facts.sum_columns > 0;  // to dq; else each gradient has items of its own
+  const std::int64_t work_items =
+      adds ? p.batch * p.heads_kv * key_blocks : p.batch * (2 * p.heads_kv * key_blocks + p.heads_q * row_blocks);
   TS_TRY(check_backward_sizes(p, work_items));
-  const bool deterministic = products.attention().deterministic;
+  const bool in_turn = adds && products.attention().deterministic;
   // Group mode: of sequences that are all as long as the longest. What a call needs follows from its rows.
-  const BackwardRegions regions(p, facts, deterministic, padded_rows(p, p.batch * p.seqlen_q));
+  const BackwardRegions regions(p, facts.sum_columns, in_turn, padded_rows(p, p.batch * p.seqlen_q));
   WorkspaceLayout layout;
   layout.add("counters", kItemCounters * 4, kRegionsApart);
   layout.add("statistics of rows", regions.statistics, kRegionsApart);
@@ -122,10 +124,10 @@ Result<std::unique_ptr<AttentionBackwardPlan>> CudaBackwardPlan::make(const Atte
   };
   constexpr int kRowThreads = 256;
   const std::int64_t places = std::min<std::int64_t>(work_items, spec.reference.sms);
-  set(kPrepare, {extent(blocks_of(p.seqlen_q, kCudaBackwardRows)), heads, batch}, kRowThreads, 0);
+  set(kPrepare, {extent(row_blocks), heads, batch}, kRowThreads, 0);
   set(kProducts, {extent(places), 1, 1}, facts.threads, facts.shared_bytes);
-  set(kConvert, {extent(std::max<std::int64_t>(1, blocks_of(p.seqlen_q, facts.tile_queries))), heads, batch},
-      kRowThreads, 0);
+  const std::int64_t tiles = adds ? blocks_of(p.seqlen_q, facts.tile_queries) : 1;
+  set(kConvert, {extent(std::max<std::int64_t>(1, tiles)), heads, batch}, kRowThreads, 0);
   return made;
 }
 
@@ -167,7 +169,7 @@ Result<TsCudaAttentionBackwardArgs> CudaBackwardPlan::kernel_arguments(const Att
   const AttentionBackwardProblem& p = problem();
   const auto stream = static_cast<cu::Stream>(options.stream);
   const std::int64_t padded_q = padded_rows(p, a.forward.total_q);
-  const BackwardRegions regions(p, facts_, deterministic_, padded_q);
+  const BackwardRegions regions(p, facts_.sum_columns, deterministic_ && facts_.sum_columns > 0, padded_q);
   const CudaSplitMemory::Size size = regions.size();
   CudaSplitMemory::Place place;
   if (options.workspace == nullptr) {
@@ -212,19 +214,20 @@ Status CudaBackwardPlan::encode_maps(const AttentionBackwardArguments& a, TsCuda
                               static_cast<std::uint64_t>(extent > 1 ? stride * element : kCudaAlignment),
                               static_cast<std::uint32_t>(box)};
   };
+  const void* const some = p.seqlen_q > 0 ? a.forward.q : a.forward.k;
   const auto encode = [&](const void* address, const AttentionStrides& s, std::int64_t head_dim, std::int64_t rows,
                           std::int64_t heads, int box, TsCudaTensorMap& map) {
     const std::array dimensions{TensorMapDimension{static_cast<std::uint64_t>(head_dim), 0, kBoxColumns},
                                 dimension(rows, s.row, box), dimension(heads, s.head, 1), dimension(batch, s.batch, 1)};
     // A tensor without rows may be no tensor; its map is never read, and only to be a valid one.
-    return encode_tensor_map(steps_.context(), format, rows > 0 ? address : a.forward.k, dimensions, map);
+    return encode_tensor_map(steps_.context(), format, rows > 0 ? address : some, dimensions, map);
   };
   const AttentionArguments& f = a.forward;
   const std::int64_t rows_q = group ? f.total_q : p.seqlen_q, rows_k = group ? f.total_k : p.seqlen_k;
-  TS_TRY(encode(f.q, f.q_strides, p.head_dim_qk, rows_q, p.heads_q, facts_.tile_queries, maps.q));
-  TS_TRY(encode(a.dout, a.dout_strides, p.head_dim_v, rows_q, p.heads_q, facts_.tile_queries, maps.dout));
-  TS_TRY(encode(f.k, f.k_strides, p.head_dim_qk, rows_k, p.heads_kv, facts_.tile_keys, maps.k));
-  return encode(f.v, f.v_strides, p.head_dim_v, rows_k, p.heads_kv, facts_.tile_keys, maps.v);
+  TS_TRY(encode(f.q, f.q_strides, p.head_dim_qk, rows_q, p.heads_q, facts_.box_queries, maps.q));
+  TS_TRY(encode(a.dout, a.dout_strides, p.head_dim_v, rows_q, p.heads_q, facts_.box_queries, maps.dout));
+  TS_TRY(encode(f.k, f.k_strides, p.head_dim_qk, rows_k, p.heads_kv, facts_.box_keys, maps.k));
+  return encode(f.v, f.v_strides, p.head_dim_v, rows_k, p.heads_kv, facts_.box_keys, maps.v);
 }
 
 Status CudaBackwardPlan::run(const AttentionBackwardArguments& a, const RunOptions& options) const {
@@ -236,7 +239,8 @@ Status CudaBackwardPlan::run(const AttentionBackwardArguments& a, const RunOptio
   TS_ASSIGN(const TsCudaAttentionBackwardArgs arguments, kernel_arguments(a, options));
   return steps_.run(options.stream, [&](std::size_t step, const auto& send) -> Status {
     if (step == kPrepare && p.seqlen_q == 0) return {};
-    if (step == kConvert && p.seqlen_q == 0 && !p.dsink && !p.dalibi) return {};
+    const bool has_sums = p.seqlen_q > 0 && facts_.sum_columns > 0;
+    if (step == kConvert && !has_sums && !p.dsink && !p.dalibi) return {};
     if (step != kProducts) return send(arguments);
     if (work_items_ == 0) return {};
     TsCudaBackwardMaps maps;

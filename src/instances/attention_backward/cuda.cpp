@@ -17,18 +17,21 @@ using OfBackward = CudaBackwardSubject;
 
 static_assert(kCudaBackwardRows == TS_CUDA_BACKWARD_ROWS);
 
-constexpr int kWidestOfBackward = 128;  // dk and dv of 64 keys stay in a warpgroup's registers
-constexpr int kKeysOfBackward = 128;    // two warpgroups
-constexpr int kDimStepOfBackward = 8;   // 16 bytes
+constexpr int kBlockOfBackward = 128;  // keys, or rows of a gradient: two warpgroups
+constexpr int kStepOfFlash = 64;
+constexpr int kDimStepOfBackward = 8;  // 16 bytes
 
-const CudaBackwardPipeline* offered_backward(const OfBackward& s) {
-  for (const CudaBackwardPipeline& pipeline : s.spec.attention_bwd)
-    if (std::ranges::find(pipeline.data_types, s.signature().data_type) != pipeline.data_types.end()) return &pipeline;
-  return nullptr;
+/// Where dk and dv of 64 keys stay in a warpgroup's registers together, and where one gradient does.
+int widest_of_backward(const OfBackward& s) {
+  return s.is_products() && !s.is_flash() ? 128 : 256;
 }
 
-bool backward_dim_fits(int dim) {
-  return dim >= kDimStepOfBackward && dim <= kWidestOfBackward && dim % kDimStepOfBackward == 0;
+bool has_backward_type(const OfBackward& s, const CudaBackwardPipeline& pipeline) {
+  return std::ranges::find(pipeline.data_types, s.signature().data_type) != pipeline.data_types.end();
+}
+
+bool backward_dim_fits(const OfBackward& s, int dim) {
+  return dim >= kDimStepOfBackward && dim <= widest_of_backward(s) && dim % kDimStepOfBackward == 0;
 }
 
 /// What is left of a signature when the fields that the templates carry are reset.
@@ -57,8 +60,11 @@ constexpr Rule<OfBackward> kCudaBackwardRules[] = {
                           s.signature().lse, s.signature().paged_kv, name_of(s.signature().qscale),
                           name_of(s.signature().rope));
      }},
-    {"chip_is_listed", "the chip's spec has tiles of attention backward for these inputs",
-     [](const OfBackward& s) { return offered_backward(s) != nullptr; },
+    {"chip_is_listed", "the chip's spec has pipelines of attention backward for these inputs",
+     [](const OfBackward& s) {
+       return std::ranges::any_of(s.spec.attention_bwd,
+                                  [&](const CudaBackwardPipeline& one) { return has_backward_type(s, one); });
+     },
      [](const OfBackward& s) {
        return fmt::format("{} on {}, which has {} pipelines of attention backward", name_of(s.signature().data_type),
                           s.spec.arch.text(), s.spec.attention_bwd.size());
@@ -67,20 +73,23 @@ constexpr Rule<OfBackward> kCudaBackwardRules[] = {
      [](const OfBackward& s) {
        if (!s.is_products())
          return s.algorithm().pipeline == Pipeline::rowwise && s.algorithm().instruction == Instruction::automatic;
-       const CudaBackwardPipeline* offered = offered_backward(s);
-       return offered == nullptr ||
-              (offered->pipeline == s.algorithm().pipeline && offered->instruction == s.algorithm().instruction);
+       return std::ranges::any_of(s.spec.attention_bwd, [&](const CudaBackwardPipeline& one) {
+         return has_backward_type(s, one) && one.pipeline == s.algorithm().pipeline &&
+                one.instruction == s.algorithm().instruction;
+       });
      },
      [](const OfBackward& s) {
        return fmt::format("{} with {}", name_of(s.algorithm().pipeline), name_of(s.algorithm().instruction));
      }},
-    {"head_dims_fit", "dk and dv of a block of keys stay in registers: head dims up to 128, in steps of 16 bytes",
+    {"head_dims_fit",
+     "sums stay in registers: dk and dv of a block of keys together up to 128, one gradient up to 256; in steps of 16 "
+     "bytes",
      [](const OfBackward& s) {
-       return backward_dim_fits(s.signature().head_dim_qk) && backward_dim_fits(s.signature().head_dim_v);
+       return backward_dim_fits(s, s.signature().head_dim_qk) && backward_dim_fits(s, s.signature().head_dim_v);
      },
      [](const OfBackward& s) {
        return fmt::format("head_dim_qk {}, head_dim_v {}; {} to {} in steps of {}", s.signature().head_dim_qk,
-                          s.signature().head_dim_v, kDimStepOfBackward, kWidestOfBackward, kDimStepOfBackward);
+                          s.signature().head_dim_v, kDimStepOfBackward, widest_of_backward(s), kDimStepOfBackward);
      }},
     {"rows_can_be_copied", "the copy engine takes rows that are multiples of 16 bytes",
      [](const OfBackward& s) { return !s.signature().unaligned; },
@@ -100,6 +109,13 @@ constexpr Rule<OfBackward> kCudaBackwardRules[] = {
      [](const OfBackward& s) {
        return fmt::format("dbias {}, bias {}", s.signature().dbias, name_of(s.signature().bias));
      }},
+    {"flash_is_deterministic",
+     "where each gradient has blocks of its own, nothing is added in memory: there is one kind",
+     [](const OfBackward& s) { return !s.is_products() || !s.is_flash() || s.signature().deterministic; },
+     [](const OfBackward& s) {
+       return fmt::format("pipeline {}, deterministic {}", name_of(s.algorithm().pipeline),
+                          s.signature().deterministic);
+     }},
     {"mask_is_a_window", "bounds and diagonal are run-time numbers: a kernel only knows which sides are bounded",
      [](const OfBackward& s) {
        const MaskKind mask = s.signature().mask;
@@ -107,26 +123,29 @@ constexpr Rule<OfBackward> kCudaBackwardRules[] = {
      },
      [](const OfBackward& s) { return fmt::format("mask {}; no, causal or generic", name_of(s.signature().mask)); }},
     {"tile_is_carried",
-     "products: 64 queries, or 128 where a row of dq is one column of 64, and 128 keys; before them rows are taken 128 "
-     "at "
-     "a time, behind them as they were added",
+     "warpspec: 64 queries, or 128 where a row of dq is one column of 64, and 128 keys; flash: 128 rows and steps of "
+     "64; "
+     "before and behind them rows, and the columns that are added in memory",
      [](const OfBackward& s) {
+       const int m = s.tile_m(), n = s.tile_n();
        const bool narrow = s.signature().head_dim_qk <= 64;
-       if (s.is_products()) return s.tile_n() == kKeysOfBackward && (s.tile_m() == 64 || (s.tile_m() == 128 && narrow));
-       if (s.tile_n() != 0) return false;
-       if (s.signature().family == AttentionFamily::bwd_dot_do_o) return s.tile_m() == kCudaBackwardRows;
-       return s.tile_m() == 64 || (s.tile_m() == 128 && narrow);
+       if (s.is_products() && s.is_flash()) return m == kBlockOfBackward && n == kStepOfFlash;
+       if (s.is_products()) return n == kBlockOfBackward && (m == 64 || (m == 128 && narrow));
+       if (n != 0 && n != 64 * ((s.signature().head_dim_qk + 63) / 64)) return false;
+       if (s.signature().family == AttentionFamily::bwd_dot_do_o) return m == kCudaBackwardRows;
+       return m == 64 || (m == 128 && (narrow || n == 0));
      },
      [](const OfBackward& s) {
        return fmt::format("tile {}x{}, head_dim_qk {}", s.tile_m(), s.tile_n(), s.signature().head_dim_qk);
      }},
     {"fields_belong_to_pipeline",
-     "the products have 1 to 4 stages and a dynamic scheduler, the other kernels no option",
+     "the products have 1 to 4 stages (flash: 2) and a dynamic scheduler, the other kernels no option",
      [](const OfBackward& s) {
        Algorithm rest = s.algorithm();
        if (s.config.origin != Origin::own) return false;
        if (s.is_products()) {
          if (rest.stages < 1 || rest.stages > 4 || !rest.dynamic_scheduler) return false;
+         if (s.is_flash() && rest.stages != 2) return false;
          rest.stages = 0;
          rest.dynamic_scheduler = false;
        }
@@ -145,7 +164,7 @@ constexpr Rule<OfBackward> kCudaBackwardRules[] = {
        return fmt::format("{} of {} bytes", cuda_backward_resources(s.config).shared_bytes,
                           s.spec.shared_bytes_per_block);
      }},
-    {"registers_hold_sums", "scores, their gradients, dk, dv and dq stay in registers; else the compiler spills",
+    {"registers_hold_sums", "scores, their gradients and what a block sums stay in registers; else the compiler spills",
      [](const OfBackward& s) {
        const CudaBackwardResources facts = cuda_backward_resources(s.config);
        return !s.is_products() || facts.needed_registers <= facts.consumer_registers;
@@ -159,7 +178,7 @@ constexpr Rule<OfBackward> kCudaBackwardRules[] = {
      "beside 128 queries there are no registers for what a soft cap, dropout, an elementwise bias or the gradient of "
      "slopes needs of each pair",
      [](const OfBackward& s) {
-       return !s.is_products() || s.tile_m() <= 64 ||
+       return !s.is_products() || s.is_flash() || s.tile_m() <= 64 ||
               !(s.signature().soft_cap || s.signature().dropout || s.signature().dbias ||
                 s.signature().bias == BiasKind::elementwise);
      },
@@ -171,6 +190,7 @@ constexpr Rule<OfBackward> kCudaBackwardRules[] = {
 
 /// The config of a kernel on rows: of the signature only what such a kernel knows.
 KernelConfig rowwise_backward(const KernelConfig& products, AttentionFamily family, int tile_m) {
+  const int sum_columns = cuda_backward_resources(products).sum_columns;
   const AttentionSignature& s = products.attention();
   AttentionSignature signature;
   signature.family = family;
@@ -179,13 +199,14 @@ KernelConfig rowwise_backward(const KernelConfig& products, AttentionFamily fami
   signature.head_dim_qk = s.head_dim_qk;
   signature.head_dim_v = s.head_dim_v;
   if (family == AttentionFamily::bwd_dot_do_o) {
-    signature.deterministic = s.deterministic;
+    signature.deterministic = s.deterministic && sum_columns > 0;
     signature.dbias = s.dbias && s.bias == BiasKind::elementwise;
     if (signature.dbias) signature.bias = BiasKind::elementwise;
   }
   return {.arch = products.arch,
           .signature = signature,
-          .algorithm = {.pipeline = Pipeline::rowwise, .tile = {static_cast<std::uint16_t>(tile_m)}}};
+          .algorithm = {.pipeline = Pipeline::rowwise,
+                        .tile = {static_cast<std::uint16_t>(tile_m), static_cast<std::uint16_t>(sum_columns)}}};
 }
 
 }  // namespace

@@ -1,10 +1,11 @@
 // Enumeration of NVIDIA attention-backward instances. A recipe has three steps, whose kernels agree about a workspace
 // (kernels/cuda/attention/backward/abi.h):
 //   prepare  bwd_dot_do_o    the statistics of rows, and zeros where the products add
-//   compute  bwd_dq_dk_dv    the five products; the spec's tile table has its tiles
-//   convert  bwd_convert_dq  dq, scaled and rounded
-// The first and the last follow from the one between them.
-// With `deterministic` blocks add to dq in a fixed order: the same call gives the same bits.
+//   compute  bwd_dq_dk_dv    the products; the spec's tile table has its tiles
+//   convert  bwd_convert_dq  dq, scaled and rounded, where it was added in memory; sums of partials
+// The first and the last follow from the one between them. Pipelines of the products: warpspec, five of them, dq added
+// in memory; flash, eight of them, each gradient by blocks of its own rows. With `deterministic` the same call gives
+// the same bits: what is added in memory is added in a fixed order, or nothing is.
 #pragma once
 
 #include "instances/attention_backward/cuda_resources.hpp"
@@ -23,6 +24,7 @@ struct CudaBackwardSubject {
   [[nodiscard]] const AttentionSignature& signature() const { return config.attention(); }
   [[nodiscard]] const Algorithm& algorithm() const { return config.algorithm; }
   [[nodiscard]] bool is_products() const { return signature().family == AttentionFamily::bwd_dq_dk_dv; }
+  [[nodiscard]] bool is_flash() const { return config.algorithm.pipeline == Pipeline::flash; }
   [[nodiscard]] int tile_m() const { return config.algorithm.tile[0]; }
   [[nodiscard]] int tile_n() const { return config.algorithm.tile[1]; }
 };

@@ -1,5 +1,7 @@
 #include "instances/attention_backward/cuda_resources.hpp"
 
+#include <algorithm>
+
 #include "vocabulary/data_type.hpp"
 
 namespace tilesmith {
@@ -13,24 +15,28 @@ constexpr int round_up_to(int value, int step) {
 }
 
 constexpr int kRowwiseThreads = 256;
-constexpr int kBackwardWarpgroups = 2;  // of 64 keys each
+constexpr int kBackwardWarpgroups = 2;  // of 64 rows each
 
-void products_facts(const AttentionSignature& s, const Algorithm& a, CudaBackwardResources& facts) {
-  facts.tile_keys = a.tile[1];
+void persistent_backward(const AttentionSignature& s, int barriers, long operands, CudaBackwardResources& facts) {
   facts.threads = 128 * (kBackwardWarpgroups + 1);
   facts.persistent = true;
   facts.launch_registers = 65536 / facts.threads / 8 * 8;
   facts.producer_registers = 24;
   facts.consumer_registers = 240;
+  constexpr long kItemSlots = 2, kAlignment = 1024;
+  const long words = s.dropout ? 4 * kBackwardWarpgroups * 512 : 0;
+  const long before_items = operands + words + 8 * (barriers + 2 * kItemSlots);
+  facts.shared_bytes = round_up_to(static_cast<int>(before_items + kItemSlots * 4), 16) + kAlignment;
+}
 
+void products_facts(const AttentionSignature& s, const Algorithm& a, CudaBackwardResources& facts) {
+  facts.box_queries = a.tile[0];
+  facts.box_keys = a.tile[1];
+  facts.sum_columns = 64 * columns_of_64(s.head_dim_qk);
   const long queries = a.tile[0], keys = a.tile[1];
   const long columns = columns_of_64(s.head_dim_qk) + columns_of_64(s.head_dim_v);
   const long stage = queries * (128 * columns + 2 * 4);  // and the statistics
-  constexpr long kItemSlots = 2, kAlignment = 1024;
-  const long words = s.dropout ? 4 * kBackwardWarpgroups * 512 : 0;
-  const long barriers = 8 * (3 + 4 * a.stages + 2 * kItemSlots);
-  const long before_items = keys * 128 * columns + a.stages * stage + 2 * (2 * queries * 128) + words + barriers;
-  facts.shared_bytes = round_up_to(static_cast<int>(before_items + kItemSlots * 4), 16) + kAlignment;
+  persistent_backward(s, 3 + 4 * a.stages, keys * 128 * columns + a.stages * stage + 2 * (2 * queries * 128), facts);
 
   // A thread's share of 64 x queries of scores and of their gradients, of 64 x head dim of dk and dv, and of dq; and
   // addresses and counters.
@@ -39,17 +45,31 @@ void products_facts(const AttentionSignature& s, const Algorithm& a, CudaBackwar
   facts.needed_registers = a.tile[0] + sums + of_dq + 16;
 }
 
+void rows_facts(const AttentionSignature& s, const Algorithm& a, CudaBackwardResources& facts) {
+  facts.box_queries = facts.box_keys = a.tile[1];
+  const long rows = a.tile[0], step = a.tile[1];
+  const long first = columns_of_64(s.head_dim_qk), second = columns_of_64(s.head_dim_v);
+  const long resident = rows * 128 * (first + second), streamed = step * 128 * (a.stages * first + second);
+  persistent_backward(s, 2 + 4 * a.stages, resident + streamed + 2L * a.stages * step * 4, facts);
+  // A thread's share of 64 x step of scores, of their gradients and of the weights, and of 64 x head dim of sums.
+  const int widest = std::max(round_up_to(s.head_dim_qk, 16), round_up_to(s.head_dim_v, 16));
+  facts.needed_registers = a.tile[1] + a.tile[1] / 4 + widest / 2 + 16;
+}
+
 }  // namespace
 
 CudaBackwardResources cuda_backward_resources(const KernelConfig& config) {
   const AttentionSignature& s = config.attention();
   CudaBackwardResources facts;
   facts.tile_queries = config.algorithm.tile[0];
-  facts.sum_columns = 64 * columns_of_64(s.head_dim_qk);
-  if (s.family == AttentionFamily::bwd_dq_dk_dv)
-    products_facts(s, config.algorithm, facts);
-  else
+  if (s.family != AttentionFamily::bwd_dq_dk_dv) {
     facts.threads = kRowwiseThreads;
+    facts.sum_columns = config.algorithm.tile[1];
+  } else if (config.algorithm.pipeline == Pipeline::flash) {
+    rows_facts(s, config.algorithm, facts);
+  } else {
+    products_facts(s, config.algorithm, facts);
+  }
   return facts;
 }
 

@@ -1,6 +1,6 @@
 // What follows from a CUDA attention-backward config alone: threads, shared memory, registers. The formulas are those
-// of kernels/cuda/attention/backward/hopper/layout.cuh; a test compiles both sides against each other. Rules compare
-// them with a chip's limits, dispatch launches by them.
+// of kernels/cuda/attention/backward/hopper/layout.cuh and rows/layout.cuh; a test compiles both sides against each
+// other. Rules compare them with a chip's limits, dispatch launches by them.
 #pragma once
 
 #include "vocabulary/config.hpp"
@@ -14,8 +14,9 @@ struct CudaBackwardResources {
   int threads = 0;        ///< of a block
   long shared_bytes = 0;  ///< dynamic shared memory of a block
   int tile_queries = 0;
-  int tile_keys = 0;    ///< of the products
-  int sum_columns = 0;  ///< of a row of dq in fp32: head_dim_qk in columns of 64
+  int box_queries = 0;  ///< rows of a copy of queries and do
+  int box_keys = 0;     ///< rows of a copy of keys and values
+  int sum_columns = 0;  ///< of a row of dq in fp32: head_dim_qk in columns of 64; 0 where nothing is added in memory
   /// The products: min(work items, SMs) blocks walk all items. Else a block for each tile of rows, head and sequence.
   bool persistent = false;
   int launch_registers = 0;    ///< of a thread at launch: what the compiler may use before the roles part

@@ -16,7 +16,17 @@ namespace tilesmith {
 namespace {
 
 const CudaSpec& backward_arch(std::string_view name) {
-  static const std::vector<CudaSpec> specs = load_cuda_specs().value();
+  static const std::vector<CudaSpec> specs = [] {
+    std::vector<CudaSpec> all = load_cuda_specs().value();
+    for (CudaSpec& spec : all) {
+      if (spec.attention_bwd.empty()) continue;
+      CudaBackwardPipeline flash = spec.attention_bwd.front();  // has a template, whether a spec lists it or not
+      flash.pipeline = Pipeline::flash;
+      flash.tiles = {{.tile_m = 128, .tile_n = 64, .stages = 2, .head_dim = {8, 256}, .efficiency = 0.4}};
+      spec.attention_bwd.push_back(flash);
+    }
+    return all;
+  }();
   return *std::ranges::find_if(specs, [&](const CudaSpec& spec) { return spec.arch.text() == name; });
 }
 
@@ -52,6 +62,25 @@ TEST(CudaBackwardRules, EachRefusesSomething) {
   expect(
       "", [](S&, A&) {}, backward_products(64, 128));
   expect("", [](S& s, A&) { s.soft_cap = s.dropout = s.dbias = true, s.bias = BiasKind::elementwise; });
+  const auto flash = [](int head_dim) {
+    KernelConfig config = backward_products(head_dim, 128);
+    config.attention().deterministic = true;
+    config.algorithm.pipeline = Pipeline::flash;
+    config.algorithm.tile[1] = 64;
+    return config;
+  };
+  expect(
+      "", [](S& s, A&) { s.bias = BiasKind::alibi, s.dbias = s.soft_cap = true; }, flash(256));
+  expect(
+      "head_dims_fit", [](S&, A&) {}, flash(264));
+  expect(
+      "flash_is_deterministic", [](S& s, A&) { s.deterministic = false; }, flash(256));
+  expect(
+      "tile_is_carried", [](S&, A& a) { a.tile[1] = 128; }, flash(192));
+  expect(
+      "fields_belong_to_pipeline", [](S&, A& a) { a.stages = 1; }, flash(192));
+  expect(
+      "shared_memory_fits", [](S& s, A&) { s.dropout = true; }, flash(256));
   expect("family_is_carried", [](S& s, A&) { s.family = AttentionFamily::fwd; });
   expect("family_is_carried", [](S& s, A&) { s.paged_kv = true; });
   expect("chip_is_listed", [](S& s, A&) { s.data_type = DataType::fp32; });

@@ -4,7 +4,7 @@
 // It also adds up, in a fixed order, what the blocks of the kernels before it have of dsink and of the slopes' gradient.
 //
 // Configuration (namespace ts::cfg): kBf16, kGroupMode (bool), kHeadDimQk, kTileM and kSumColumns as in the kernel that
-//   added.
+//   added; kSumColumns 0: none did, and dq is not touched.
 // Launch: 256 threads, a grid of (tiles of kTileM rows, at least 1, of the longest sequence; heads_q; batch).
 #pragma once
 
@@ -46,6 +46,11 @@ struct ConvertDq {
       if (args.grad.dalibi != nullptr && args.grad.dalibi_batch_stride == 0 && batch == 0)
         sum_dalibi(head, 0, static_cast<int>(args.batch));
     }
+    if constexpr (cfg::kSumColumns > 0) store_dq<cfg::kSumColumns>(head, batch);
+  }
+
+  template <int kSumColumns>
+  TS_DEVICE void store_dq(int head, int batch) const {
     Sequence sequence;
     sequence.find(args, batch);
     const int first_row = blockIdx.x * cfg::kTileM;
@@ -53,11 +58,11 @@ struct ConvertDq {
     const int warpgroup = threadIdx.x / 128, thread = threadIdx.x % 128;
     const float4* const from =
         reinterpret_cast<const float4*>(args.dq_sum + (workspace_row(args, sequence, batch, head) + first_row) *
-                                                          i64{cfg::kSumColumns}) +
-        warpgroup * (cfg::kTileM * cfg::kSumColumns / 8) + thread;
+                                                          i64{kSumColumns}) +
+        warpgroup * (cfg::kTileM * kSumColumns / 8) + thread;
     // A warpgroup has 64 rows: the other rows of a tile of 128, else the other half of the columns.
     constexpr bool kSharesRows = cfg::kTileM == 128;
-    constexpr int kColumns = kSharesRows ? cfg::kSumColumns : cfg::kSumColumns / 2;
+    constexpr int kColumns = kSharesRows ? kSumColumns : kSumColumns / 2;
     float d[kColumns / 2];
 #pragma unroll
     for (int i = 0; i < kColumns / 8; ++i) {

@@ -767,6 +767,112 @@ TILESMITH_API tilesmith_status tilesmith_gemm_pack_b(tilesmith_context* context,
 TILESMITH_API tilesmith_status tilesmith_gemm_compute_list(tilesmith_context* context,
                                                            const tilesmith_gemm* const* calls, int64_t count);
 
+/* ------------------------------------------------------------------------------------------------------ convolution */
+
+/* Which of a convolution's tensors x, w and y is computed from the other two. */
+enum tilesmith_conv_direction {
+  TILESMITH_CONV_FORWARD = 0,        /* y of x and w */
+  TILESMITH_CONV_BACKWARD_DATA = 1,  /* x (its gradient) of y and w: also the transposed convolution */
+  TILESMITH_CONV_BACKWARD_WEIGHT = 2 /* w (its gradient) of x and y */
+};
+
+/* The order of dimensions: (n, d, h, w, channels) and filters (k, d, h, w, c), or (n, channels, d, h, w) and (k, c, d,
+ * h, w). */
+enum tilesmith_conv_layout { TILESMITH_CHANNELS_LAST = 0, TILESMITH_CHANNELS_FIRST = 1 };
+
+/* Element (n, g, c, pixel) is at n * batch + g * group + c * channel + the sum of pixel[i] * spatial[i]; of w, batch is
+ * the step between the k filters of a group. Coordinates are depth, height, width. */
+typedef struct tilesmith_conv_strides {
+  int64_t batch;
+  int64_t group;
+  int64_t channel;
+  int64_t spatial[3];
+} tilesmith_conv_strides;
+
+/* One operation of the epilogue and what it reads. Fields that it does not use are 0. */
+typedef struct tilesmith_conv_operand {
+  int32_t op; /* tilesmith_epilogue_op: bias, scale_n, add, multiply, an activation or clamp */
+  int32_t reserved;
+  const void* data; /* bias, scale_n: one element for each channel of the result; add, multiply: a tensor */
+  tilesmith_conv_strides strides; /* add, multiply */
+  float low;                      /* clamp */
+  float high;
+} tilesmith_conv_operand;
+
+/* One complete call of a grouped convolution in one to three dimensions. tilesmith/conv.hpp has the formulas.
+ * Coordinates that it lacks have sizes, strides and dilations of 1, and no padding.
+ *
+ *   tilesmith_conv call = TILESMITH_CONV_INIT;
+ *   call.c = call.k = 64;
+ *   call.image[1] = call.image[2] = 56;
+ *   call.filter[1] = call.filter[2] = 3;
+ *   tilesmith_conv_dense(&call, TILESMITH_CHANNELS_LAST);
+ *   call.x = x;                                              // and w; out is y
+ *   tilesmith_conv_compute(NULL, &call);
+ */
+typedef struct tilesmith_conv {
+  uint64_t struct_size;
+  tilesmith_device device;
+  int32_t direction; /* tilesmith_conv_direction */
+  int32_t data_type; /* tilesmith_data_type of what is read: fp32, fp16 or bf16 */
+  int32_t type_out;  /* of the result and of the epilogue's tensors: data_type or fp32 */
+  int32_t type_bias; /* fp32, fp16 or bf16 */
+  int64_t batch;
+  int64_t groups;
+  int64_t c;        /* channels of x in a group */
+  int64_t k;        /* channels of y in a group */
+  int64_t image[3]; /* pixels of x: depth, height, width */
+  int64_t filter[3];
+  int64_t stride[3];
+  int64_t dilation[3];
+  int64_t pad[3];      /* pixels of zeros before x */
+  int64_t pad_high[3]; /* and behind it */
+
+  const void* x; /* the result's is NULL: it is `out`, with its tensor's strides */
+  const void* w;
+  const void* y;
+  void* out; /* overlaps nothing that is read but a tensor of the epilogue, element for element */
+  tilesmith_conv_strides x_strides;
+  tilesmith_conv_strides w_strides;
+  tilesmith_conv_strides y_strides;
+
+  void* stream; /* these three as in tilesmith_attention */
+  void* workspace;
+  uint64_t workspace_bytes;
+
+  /* In order; TILESMITH_EPILOGUE_NONE ends the list. Not of backward weight. */
+  tilesmith_conv_operand epilogue[TILESMITH_EPILOGUE_LENGTH];
+
+  const tilesmith_context_options* options; /* as in tilesmith_attention */
+} tilesmith_conv;
+
+/* bf16, forward, everything of size 1, without optional parts: set what differs. */
+#define TILESMITH_CONV_INIT                                                                                            \
+  {                                                                                                                    \
+    sizeof(tilesmith_conv), {0, 0}, TILESMITH_CONV_FORWARD, TILESMITH_BF16, TILESMITH_BF16, TILESMITH_BF16, 1, 1, 1,   \
+        1, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {1, 1, 1}, {0, 0, 0}, {0, 0, 0}, NULL, NULL, NULL, NULL,                   \
+        {0, 0, 0, {0, 0, 0}}, {0, 0, 0, {0, 0, 0}}, {0, 0, 0, {0, 0, 0}}, NULL, NULL, 0, {TILESMITH_NO_CONV_OPERANDS}, \
+        NULL                                                                                                           \
+  }
+#define TILESMITH_NO_CONV_OPERAND \
+  { 0, 0, NULL, {0, 0, 0, {0, 0, 0}}, 0, 0 }
+#define TILESMITH_NO_CONV_OPERANDS                                                                            \
+  TILESMITH_NO_CONV_OPERAND, TILESMITH_NO_CONV_OPERAND, TILESMITH_NO_CONV_OPERAND, TILESMITH_NO_CONV_OPERAND, \
+      TILESMITH_NO_CONV_OPERAND, TILESMITH_NO_CONV_OPERAND, TILESMITH_NO_CONV_OPERAND, TILESMITH_NO_CONV_OPERAND
+
+/* Fills in the strides of dense tensors in this layout (tilesmith_conv_layout), from the problem's fields. */
+TILESMITH_API tilesmith_status tilesmith_conv_dense(tilesmith_conv* call, int32_t layout);
+
+/* Computes the result, all of it. As tilesmith_attention_forward: the first call of a problem plans it. */
+TILESMITH_API tilesmith_status tilesmith_conv_compute(tilesmith_context* context, const tilesmith_conv* call);
+
+/* The same in two steps, as those of attention forward. */
+typedef struct tilesmith_conv_plan tilesmith_conv_plan;
+
+TILESMITH_API tilesmith_status tilesmith_conv_plan_for(tilesmith_context* context, const tilesmith_conv* call,
+                                                       const tilesmith_conv_plan** out);
+TILESMITH_API tilesmith_status tilesmith_conv_run(const tilesmith_conv_plan* plan, const tilesmith_conv* call);
+
 /* ----------------------------------------------------------------------------------------------------------- plans */
 
 /* A step of a plan, for programs that were built before steps had roles. */
@@ -794,7 +900,7 @@ typedef struct tilesmith_workspace_region {
 typedef struct tilesmith_plan_info {
   uint64_t struct_size;
   tilesmith_device device;
-  const char* operation; /* "attention_fwd", "attention_bwd", "gemm" */
+  const char* operation; /* "attention_fwd", "attention_bwd", "gemm", "conv" */
   const char* kernel;    /* the recipe's name: the kernel's name, or the names of several steps joined by "+" */
   const char* reason;    /* why it was chosen, in a sentence */
   const tilesmith_plan_stage* stages; /* the steps without their roles */
@@ -822,6 +928,7 @@ TILESMITH_API tilesmith_status tilesmith_attention_plan_info(const tilesmith_att
 TILESMITH_API tilesmith_status tilesmith_attention_backward_plan_info(const tilesmith_attention_backward_plan* plan,
                                                                       tilesmith_plan_info* out);
 TILESMITH_API tilesmith_status tilesmith_gemm_plan_info(const tilesmith_gemm_plan* plan, tilesmith_plan_info* out);
+TILESMITH_API tilesmith_status tilesmith_conv_plan_info(const tilesmith_conv_plan* plan, tilesmith_plan_info* out);
 /* The plan of the calling thread's last successful call or run, of any operation. not_found: there was none, or its
  * context was destroyed. */
 TILESMITH_API tilesmith_status tilesmith_last_plan(tilesmith_plan_info* out);
@@ -861,6 +968,8 @@ TILESMITH_API tilesmith_status tilesmith_attention_candidates(tilesmith_context*
 TILESMITH_API tilesmith_status tilesmith_attention_backward_candidates(tilesmith_context* context,
                                                                        const tilesmith_attention_gradients* call,
                                                                        tilesmith_candidates* out);
+TILESMITH_API tilesmith_status tilesmith_conv_candidates(tilesmith_context* context, const tilesmith_conv* call,
+                                                         tilesmith_candidates* out);
 TILESMITH_API tilesmith_status tilesmith_gemm_candidates(tilesmith_context* context, const tilesmith_gemm* call,
                                                          tilesmith_candidates* out);
 

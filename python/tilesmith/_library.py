@@ -75,6 +75,27 @@ class AttentionGradients(ctypes.Structure):
     ]  # fmt: skip
 
 
+class ConvStrides(ctypes.Structure):
+    _fields_ = [("batch", c_int64), ("group", c_int64), ("channel", c_int64), ("spatial", c_int64 * 3)]
+
+
+class ConvOperand(ctypes.Structure):
+    _fields_ = [("op", c_int32), ("reserved", c_int32), ("data", c_void_p), ("strides", ConvStrides), ("low", c_float),
+                ("high", c_float)]  # fmt: skip
+
+
+class Conv(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", c_uint64), ("device", DeviceId), ("direction", c_int32), ("data_type", c_int32), ("type_out", c_int32),
+        ("type_bias", c_int32), ("batch", c_int64), ("groups", c_int64), ("c", c_int64), ("k", c_int64),
+        ("image", c_int64 * 3), ("filter", c_int64 * 3), ("stride", c_int64 * 3), ("dilation", c_int64 * 3),
+        ("pad", c_int64 * 3), ("pad_high", c_int64 * 3), ("x", c_void_p), ("w", c_void_p), ("y", c_void_p),
+        ("out", c_void_p), ("x_strides", ConvStrides), ("w_strides", ConvStrides), ("y_strides", ConvStrides),
+        ("stream", c_void_p), ("workspace", c_void_p), ("workspace_bytes", c_uint64), ("epilogue", ConvOperand * 8),
+        ("options", ctypes.POINTER(ContextOptions)),
+    ]  # fmt: skip
+
+
 class States(ctypes.Structure):
     _fields_ = [
         ("struct_size", c_uint64), ("device", DeviceId), ("data_type", c_int32), ("reserved", c_uint32),
@@ -203,6 +224,9 @@ _FUNCTIONS = {
     "tilesmith_attention_backward": (c_int32, [c_void_p, c_void_p]),
     "tilesmith_attention_backward_plan_for": (c_int32, [c_void_p, c_void_p, c_void_p]),
     "tilesmith_attention_backward_candidates": (c_int32, [c_void_p, c_void_p, c_void_p]),
+    "tilesmith_conv_compute": (c_int32, [c_void_p, c_void_p]),
+    "tilesmith_conv_plan_for": (c_int32, [c_void_p, c_void_p, c_void_p]),
+    "tilesmith_conv_candidates": (c_int32, [c_void_p, c_void_p, c_void_p]),
     "tilesmith_merge_states": (c_int32, [c_void_p, c_void_p]),
     "tilesmith_append_kv": (c_int32, [c_void_p, c_void_p]),
     "tilesmith_gemm_compute": (c_int32, [c_void_p, c_void_p]),

@@ -331,7 +331,8 @@ def _set_scales(call: KvAppend, tensors: _Tensors, given: dict[str, Any], seen: 
 class _Tensors:
     """The library whose tensors a call takes, by its first one: NumPy or torch."""
 
-    def __init__(self, name: str, first: Any) -> None:
+    def __init__(self, name: str, first: Any, operation: str = "serving") -> None:
+        self._operation = operation
         self.kind = library_of(name, first)
         if self.kind == "dlpack":
             raise WrongType(f"{name} is a {type(first).__name__}", "a torch tensor or a NumPy array")
@@ -342,7 +343,7 @@ class _Tensors:
         if library_of(name, tensor) != self.kind:
             raise WrongType(f"{name} is a {type(tensor).__name__}", f"what {self._first} is")
         if self.kind == "torch" and tensor.requires_grad and self._module.grad_enabled():
-            raise self._module.no_gradient("serving")
+            raise self._module.no_gradient(self._operation)
         view: View = self._module.view_of(name, tensor)
         return view._replace(data_type=view.data_type.removeprefix("torch."))
 

@@ -37,6 +37,7 @@ void tilesmith_context::begin_anew() {
   new (&owned_) decltype(owned_);
   new (&attention_) decltype(attention_);
   new (&attention_backward_) decltype(attention_backward_);
+  new (&conv_) decltype(conv_);
   new (&gemm_) decltype(gemm_);
 }
 
@@ -68,6 +69,11 @@ const tilesmith_attention_plan& tilesmith_context::handle(const tilesmith::Atten
 const tilesmith_attention_backward_plan& tilesmith_context::handle(const tilesmith::AttentionBackwardPlan& plan) {
   const std::lock_guard lock(growing_);
   return attention_backward_.try_emplace(&plan, tilesmith_attention_backward_plan{&plan, this}).first->second;
+}
+
+const tilesmith_conv_plan& tilesmith_context::handle(const tilesmith::ConvPlan& plan) {
+  const std::lock_guard lock(growing_);
+  return conv_.try_emplace(&plan, tilesmith_conv_plan{&plan, this}).first->second;
 }
 
 const tilesmith_gemm_plan& tilesmith_context::handle(const tilesmith::GemmPlan& plan) {

@@ -24,6 +24,10 @@ struct tilesmith_attention_backward_plan {
   const tilesmith::AttentionBackwardPlan* plan;
   const tilesmith_context* context;
 };
+struct tilesmith_conv_plan {
+  const tilesmith::ConvPlan* plan;
+  const tilesmith_context* context;
+};
 struct tilesmith_gemm_plan {
   const tilesmith::GemmPlan* plan;
   const tilesmith_context* context;
@@ -42,6 +46,7 @@ struct tilesmith_context {
   /// The handle of one of this context's plans; always the same one.
   [[nodiscard]] const tilesmith_attention_plan& handle(const tilesmith::AttentionPlan& plan);
   [[nodiscard]] const tilesmith_attention_backward_plan& handle(const tilesmith::AttentionBackwardPlan& plan);
+  [[nodiscard]] const tilesmith_conv_plan& handle(const tilesmith::ConvPlan& plan);
   [[nodiscard]] const tilesmith_gemm_plan& handle(const tilesmith::GemmPlan& plan);
   /// Never two alike within a process.
   [[nodiscard]] std::uint64_t id() const { return id_; }
@@ -64,6 +69,7 @@ struct tilesmith_context {
   Place unknown_{nullptr};  ///< of devices of no known kind: its plans fail, and say why
   std::map<const tilesmith::AttentionPlan*, tilesmith_attention_plan> attention_;
   std::map<const tilesmith::AttentionBackwardPlan*, tilesmith_attention_backward_plan> attention_backward_;
+  std::map<const tilesmith::ConvPlan*, tilesmith_conv_plan> conv_;
   std::map<const tilesmith::GemmPlan*, tilesmith_gemm_plan> gemm_;
   tilesmith::AtFork at_fork_{this, [](void* context) { static_cast<tilesmith_context*>(context)->begin_anew(); }};
 };

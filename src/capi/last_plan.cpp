@@ -31,6 +31,7 @@ std::string problem_line(const Plan& plan) {
   if (const auto* attention = dynamic_cast<const AttentionPlan*>(&plan)) return to_line(attention->problem());
   if (const auto* backward = dynamic_cast<const AttentionBackwardPlan*>(&plan)) return to_line(backward->problem());
   if (const auto* gemm = dynamic_cast<const GemmPlan*>(&plan)) return to_line(gemm->problem());
+  if (const auto* conv = dynamic_cast<const ConvPlan*>(&plan)) return to_line(conv->problem());
   return {};
 }
 

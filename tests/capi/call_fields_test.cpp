@@ -9,6 +9,7 @@
 
 #include "capi/attention/call.hpp"
 #include "capi/attention_backward/call.hpp"
+#include "capi/conv/call.hpp"
 #include "capi/gemm/call.hpp"
 #include "problem/operations.hpp"
 #include "vocabulary/field_value.hpp"
@@ -121,6 +122,38 @@ TEST(CallFields, ABackwardCallSaysEveryFieldOfItsProblem) {
                                    {"unaligned_bias", [](Call& c) {
                                       c.forward.bias_kind = TILESMITH_BIAS_ELEMENTWISE, c.forward.bias_strides.row = 3;
                                     }}});
+}
+
+TEST(CallFields, AConvCallSaysEveryFieldOfItsProblem) {
+  using Call = tilesmith_conv;
+  const Call usual = TILESMITH_CONV_INIT;
+  expect_every_field<Call>(usual, {{"direction", [](Call& c) { c.direction = TILESMITH_CONV_BACKWARD_DATA; }},
+                                   {"data_type", [](Call& c) { c.data_type = TILESMITH_FP16; }},
+                                   {"type_out", [](Call& c) { c.type_out = TILESMITH_FP32; }},
+                                   {"type_bias", [](Call& c) { c.type_bias = TILESMITH_FP32; }},
+                                   {"batch", [](Call& c) { c.batch = 2; }},
+                                   {"groups", [](Call& c) { c.groups = 2; }},
+                                   {"c", [](Call& c) { c.c = 2; }},
+                                   {"k", [](Call& c) { c.k = 2; }},
+                                   {"in_d", [](Call& c) { c.image[0] = 3; }},
+                                   {"in_h", [](Call& c) { c.image[1] = 3; }},
+                                   {"in_w", [](Call& c) { c.image[2] = 3; }},
+                                   {"filter_d", [](Call& c) { c.filter[0] = 3; }},
+                                   {"filter_h", [](Call& c) { c.filter[1] = 3; }},
+                                   {"filter_w", [](Call& c) { c.filter[2] = 3; }},
+                                   {"stride_d", [](Call& c) { c.stride[0] = 3; }},
+                                   {"stride_h", [](Call& c) { c.stride[1] = 3; }},
+                                   {"stride_w", [](Call& c) { c.stride[2] = 3; }},
+                                   {"dilation_d", [](Call& c) { c.dilation[0] = 3; }},
+                                   {"dilation_h", [](Call& c) { c.dilation[1] = 3; }},
+                                   {"dilation_w", [](Call& c) { c.dilation[2] = 3; }},
+                                   {"pad_d", [](Call& c) { c.pad[0] = 3; }},
+                                   {"pad_h", [](Call& c) { c.pad[1] = 3; }},
+                                   {"pad_w", [](Call& c) { c.pad[2] = 3; }},
+                                   {"pad_high_d", [](Call& c) { c.pad_high[0] = 3; }},
+                                   {"pad_high_h", [](Call& c) { c.pad_high[1] = 3; }},
+                                   {"pad_high_w", [](Call& c) { c.pad_high[2] = 3; }},
+                                   {"epilogue", [](Call& c) { c.epilogue[0].op = TILESMITH_EPILOGUE_RELU; }}});
 }
 
 TEST(CallFields, AGemmCallSaysEveryFieldOfItsProblem) {

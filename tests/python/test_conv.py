@@ -1,0 +1,95 @@
+"""Convolution beside torch's, on torch tensors and NumPy arrays, in all directions."""
+
+import numpy as np
+import pytest
+
+import tilesmith
+
+torch = pytest.importorskip("torch")
+
+TYPES = {"float32": 2e-5, "bfloat16": 2e-2, "float16": 3e-3}
+
+
+def tensor(rng, *shape, dtype="float32", last=True):
+    x = torch.from_numpy(rng.standard_normal(shape).astype(np.float32)).to(getattr(torch, dtype))
+    if last and x.dim() == 4:
+        x = x.to(memory_format=torch.channels_last)
+    return x
+
+
+def close(got, want, dtype):
+    scale = want.float().abs().max().item() + 1e-6
+    assert got.shape == want.shape
+    assert (got.float() - want.float()).abs().max().item() <= TYPES[dtype] * scale
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("last", [True, False])
+def test_conv2d_is_torchs(rng, dtype, last):
+    x, w = tensor(rng, 2, 6, 9, 11, dtype=dtype, last=last), tensor(rng, 8, 3, 3, 2, dtype=dtype, last=last)
+    bias = tensor(rng, 8, dtype=dtype)
+    options = {"stride": (2, 1), "padding": (1, 2), "dilation": (1, 2), "groups": 2}
+    got = tilesmith.conv2d(x, w, bias, **options)
+    close(got, torch.conv2d(x.float(), w.float(), bias.float(), **options), dtype)
+    assert got.dtype == x.dtype and got.is_contiguous(memory_format=torch.channels_last if last else torch.contiguous_format)
+    activated = tilesmith.conv2d(x, w, bias, activation="relu", residual=got, **options)
+    close(activated, torch.relu(torch.conv2d(x.float(), w.float(), bias.float(), **options) + got.float()), dtype)
+
+
+def test_one_and_three_dimensions(rng):
+    x, w = tensor(rng, 2, 4, 30), tensor(rng, 6, 4, 5)
+    close(tilesmith.conv1d(x, w, stride=2, padding=3), torch.conv1d(x, w, stride=2, padding=3), "float32")
+    close(tilesmith.conv1d(x, w, padding="same"), torch.conv1d(x, w, padding="same"), "float32")
+    x, w = tensor(rng, 1, 4, 5, 6, 7), tensor(rng, 6, 4, 2, 3, 3)
+    close(tilesmith.conv3d(x, w, padding=(1, 0, 2)), torch.conv3d(x, w, padding=(1, 0, 2)), "float32")
+
+
+@pytest.mark.parametrize("output_padding", [0, 1])
+def test_transposed(rng, output_padding):
+    x, w, bias = tensor(rng, 2, 6, 5, 7), tensor(rng, 6, 4, 3, 4), tensor(rng, 8)
+    options = {"stride": (2, 3), "padding": (1, 0), "output_padding": output_padding, "groups": 2}
+    close(tilesmith.conv_transpose2d(x, w, bias, **options), torch.conv_transpose2d(x, w, bias, **options), "float32")
+    x, w = tensor(rng, 2, 6, 5), tensor(rng, 6, 4, 3)
+    close(tilesmith.conv_transpose1d(x, w, dilation=2, padding=1, output_padding=1),
+          torch.conv_transpose1d(x, w, dilation=2, padding=1, output_padding=1), "float32")  # fmt: skip
+
+
+def test_gradients(rng):
+    x, w = tensor(rng, 2, 6, 9, 11).requires_grad_(), tensor(rng, 8, 3, 3, 2).requires_grad_()
+    options = {"stride": (2, 1), "padding": (1, 2), "dilation": (1, 2), "groups": 2}
+    y = torch.conv2d(x, w, **options)
+    dy = tensor(rng, *y.shape)
+    dx, dw = torch.autograd.grad(y, (x, w), dy)
+    with torch.no_grad():
+        close(tilesmith.conv_backward_data(dy, w, x.shape, **options), dx, "float32")
+        close(tilesmith.conv_backward_weight(dy, x, w.shape, **options), dw, "float32")
+
+
+def test_asymmetric_padding_and_numpy(rng):
+    x, w = rng.standard_normal((2, 3, 8, 9)).astype(np.float32), rng.standard_normal((5, 3, 3, 3)).astype(np.float32)
+    got = tilesmith.conv2d(x, w, padding=((0, 2), (3, 1)))
+    padded = np.pad(x, ((0, 0), (0, 0), (0, 2), (3, 1)))
+    assert isinstance(got, np.ndarray)
+    close(torch.from_numpy(got), torch.conv2d(torch.from_numpy(padded), torch.from_numpy(w)), "float32")
+    assert tilesmith.last_plan().kernel.startswith("conv_fwd_fp32")
+    out = np.empty_like(got)
+    assert tilesmith.conv2d(x, w, padding=((0, 2), (3, 1)), out=out) is out
+    np.testing.assert_array_equal(out, got)
+
+
+def test_mistakes_are_named(rng):
+    x, w = tensor(rng, 2, 6, 9, 11), tensor(rng, 8, 3, 3, 2)
+    with pytest.raises(ValueError, match="x has 6 channels"):
+        tilesmith.conv2d(x, w)
+    with pytest.raises(ValueError, match="x has the shape"):
+        tilesmith.conv1d(x, w)
+    with pytest.raises(ValueError, match="would have the shape"):
+        tilesmith.conv2d(x, w, groups=2, dilation=9)
+    with pytest.raises(TypeError, match="w is bf16"):
+        tilesmith.conv2d(x, w.bfloat16(), groups=2)
+    with pytest.raises(ValueError, match="bias has the shape"):
+        tilesmith.conv2d(x, w, tensor(rng, 7), groups=2)
+    with pytest.raises(ValueError, match="dy has the shape"):
+        tilesmith.conv_backward_data(x, w, (2, 6, 9, 11), groups=2)
+    with pytest.raises(NotImplementedError, match="gradient"):
+        tilesmith.conv2d(x.requires_grad_(), w, groups=2)

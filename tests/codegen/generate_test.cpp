@@ -10,6 +10,7 @@
 #include "instances/attention/cpu.hpp"
 #include "instances/attention/cuda.hpp"
 #include "instances/attention_backward/cpu.hpp"
+#include "instances/attention_backward/families.hpp"
 #include "instances/gemm/cpu.hpp"
 #include "instances/gemm/cuda.hpp"
 #include "vocabulary/names/native.hpp"

@@ -38,6 +38,11 @@ TEST(CudaBackwardRank, NarrowHeadsTakeTheLargerTileWhereTraitsLeaveRegisters) {
   for (const Candidate& one : ranked(p)) EXPECT_EQ(one.recipe.main().algorithm.tile[0], 64);
 }
 
+TEST(CudaBackwardRank, WideHeadsTakeBlocksOfEachGradientsRows) {
+  for (const std::int64_t head_dim : {136, 192, 256})
+    EXPECT_EQ(ranked(backward_problem(head_dim)).front().recipe.main().algorithm.pipeline, Pipeline::flash);
+}
+
 TEST(CudaBackwardRank, AdditionsInAnyOrderAreFasterAndBitwiseDeterminismLeavesTheOrderedOnes) {
   std::vector<Candidate> candidates = ranked(backward_problem(128));
   ASSERT_EQ(candidates.size(), 2u);
@@ -60,7 +65,7 @@ TEST(CudaBackwardRank, PredictionsGrowWithTheWork) {
 }
 
 TEST(CudaBackwardRank, WhatNoKernelComputesIsRefusedWithTheReason) {
-  EXPECT_NE(refusal_of(backward_problem(192)).find("rule head_dims_fit"), std::string::npos);
+  EXPECT_NE(refusal_of(backward_problem(264)).find("rule head_dims_fit"), std::string::npos);
   AttentionBackwardProblem p = backward_problem(128);
   p.data_type = DataType::fp32;
   EXPECT_NE(refusal_of(p).find("rule chip_is_listed"), std::string::npos) << refusal_of(p);

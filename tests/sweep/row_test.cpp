@@ -6,8 +6,8 @@
 #include <set>
 
 #include "base/json.hpp"
-#include "problem/derive.hpp"
 #include "sweep/lines.hpp"
+#include "sweep/operation.hpp"
 #include "sweep/sample_row.hpp"
 #include "vocabulary/names/name.hpp"
 #include "vocabulary/names/native.hpp"
@@ -256,7 +256,7 @@ TEST(BenchRow, TheLineDescribesTheCallThatWasMeasured) {
     std::visit(
         [&]<class Op>(const RandomCall<Op>& read) {
           const auto& problem = std::get<typename Op::Problem>(row.problem);
-          EXPECT_EQ(read.problem, with_derived_fields(problem)) << line;
+          EXPECT_EQ(read.problem, BenchOperation<Op>::measured(problem)) << line;
           EXPECT_EQ(read.numbers, usual_call(problem, kSweepSeed).numbers) << line;
         },
         *call);

@@ -23,6 +23,7 @@
 #pragma once
 
 #include <array>
+#include <cstddef>
 #include <cstdint>
 
 #include "tilesmith/error.hpp"
@@ -72,7 +73,12 @@ struct ConvProblem {
   [[nodiscard]] ConvSpatial pad() const { return {pad_d, pad_h, pad_w}; }
   [[nodiscard]] ConvSpatial pad_high() const { return {pad_high_d, pad_high_h, pad_high_w}; }
   /// Pixels of y: (in + pad + pad_high - dilation (filter - 1) - 1) / stride + 1, rounded down; of a valid problem.
-  [[nodiscard]] TILESMITH_API ConvSpatial out() const;
+  [[nodiscard]] ConvSpatial out() const {
+    ConvSpatial size{};
+    for (std::size_t d = 0; d < size.size(); ++d)
+      size[d] = (in()[d] + pad()[d] + pad_high()[d] - dilation()[d] * (filter()[d] - 1) - 1) / stride()[d] + 1;
+    return size;
+  }
 
   friend bool operator==(const ConvProblem&, const ConvProblem&) = default;
 

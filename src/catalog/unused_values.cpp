@@ -89,20 +89,28 @@ void attention_values(const CudaSpec& spec, const std::string& file, Values& val
     }
   using enum DataType;
   const int one[] = {1};
+  const auto use_tiles = [&](const AttentionSignature& signature) {
+    walk_cuda_attention(
+        spec, signature, one,
+        [&](const KernelConfig& config, const CudaTile& row, const Rule<CudaAttentionSubject>* refused) {
+          if (refused == nullptr)
+            values.use({&row, 0});
+          else
+            values.refuse({&row, 0}, *refused, CudaAttentionSubject{config, spec});
+          return true;
+        });
+  };
+  // Latent rows first, which no list of head dims has: what a later signature refuses without having used is said.
+  AttentionSignature latent;
+  latent.data_type = bf16;
+  latent.head_dim_qk = 576;
+  latent.head_dim_v = 512;
+  latent.paged_kv = latent.latent = true;
+  use_tiles(latent);
   plain_attention_signatures(
       spec,
       {{bf16, QuantScale::none}, {fp32, QuantScale::none}, {tf32, QuantScale::none}, {fp8bf16, QuantScale::pertensor}},
-      [&](const AttentionSignature& signature) {
-        walk_cuda_attention(
-            spec, signature, one,
-            [&](const KernelConfig& config, const CudaTile& row, const Rule<CudaAttentionSubject>* refused) {
-              if (refused == nullptr)
-                values.use({&row, 0});
-              else
-                values.refuse({&row, 0}, *refused, CudaAttentionSubject{config, spec});
-              return true;
-            });
-      });
+      use_tiles);
 }
 
 /// The rule that refuses every width of access, or null.

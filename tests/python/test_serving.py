@@ -255,7 +255,7 @@ def test_caches_of_8_bits(cache, rng, dtype, layout, scales):
                 of_page = scale[page] if scales in ("row", "page") else scale[b] if scales == "sequence and head" else scale
                 whole[page] = np.broadcast_to(of_page if scales in ("row", "page") else of_page[..., None], (heads, page_size))[..., None]
         eight, wide = narrow(pool, dtype, whole)
-        given.append(np.asarray(scale) if scales not in ("row", "page") or layout == "bhsd" else np.ascontiguousarray(scale.swapaxes(1, 2)))
+        given.append(np.asarray(scale, np.float32) if scales not in ("row", "page") or layout == "bhsd" else np.ascontiguousarray(scale.swapaxes(1, 2)))
         stored.append(eight if layout == "bhsd" else np.ascontiguousarray(eight.swapaxes(1, 2)))
         meant.append(wide)
     own = [tuple(np.stack([wide[table[b, j // page_size], :, j % page_size] for j in range(length)], 1) if length else own[b][0]

@@ -124,13 +124,6 @@ static_assert(sizeof(TsConvStrides) == sizeof(ConvStrides) &&
 
 }  // namespace
 
-ConvSpatial ConvProblem::out() const {
-  ConvSpatial size;
-  for (std::size_t d = 0; d < 3; ++d)
-    size[d] = (in()[d] + pad()[d] + pad_high()[d] - reach(*this, d)) / stride()[d] + 1;
-  return size;
-}
-
 Status validate(const ConvProblem& p) {
   TS_TRY(check_type("data_type", p.data_type, {DataType::fp32, DataType::fp16, DataType::bf16}));
   TS_TRY(check_type("type_out", p.type_out, {p.data_type, DataType::fp32}));

@@ -63,6 +63,7 @@ TsStrides abi_strides(const TensorStrides& s) {
 /// Compiles the kernel a case needs and compares its every output with the reference.
 void expect_correct(CpuAttentionParameters parameters, const AttentionTensors& t, std::int64_t splits = 1) {
   parameters.name = "test";
+  parameters.cache = parameters.element;
   parameters.head_dim_qk = static_cast<int>(t.head_dim_qk);
   parameters.head_dim_v = static_cast<int>(t.head_dim_v);
   parameters.mask = t.window_left >= 0 || t.window_right >= 0;

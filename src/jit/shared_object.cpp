@@ -148,10 +148,11 @@ Status check_shared_object(std::string_view bytes, std::span<const std::string> 
 // The library is preloaded into a program that does nothing, so nothing of this process is copied or put at risk, and
 // however many threads it has does not matter.
 Status try_loading(const std::filesystem::path& directory, const std::string& file) {
-  const auto program = find_program("true");
-  if (!program) return {};
-  Command command{.arguments = {program->string()}};
-  command.environment = {"LC_ALL=C", "LD_BIND_NOW=1", "LD_PRELOAD=./" + file};
+  const auto program = find_program("true"), with = find_program("env");
+  if (!program || !with) return {};
+  // By env, not in the environment of the command: what starts the command may be a program itself, in another folder.
+  Command command{.arguments = {with->string(), "LD_BIND_NOW=1", "LD_PRELOAD=./" + file, program->string()}};
+  command.environment = {"LC_ALL=C"};
   command.directory = directory;
   command.time_limit = kLoadTimeLimit;
   TS_ASSIGN(const ProcessOutcome outcome, run_process(command));

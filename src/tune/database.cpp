@@ -41,7 +41,8 @@ Result<Database> Database::open(const std::filesystem::path& path, Mode mode) {
             SqliteDatabase::open(path, writes ? SqliteDatabase::Mode::write : SqliteDatabase::Mode::read));
   if (writes) {
     // Readers see the state before a writer's commit, and go on reading while it writes.
-    TS_TRY(database.execute("PRAGMA journal_mode=WAL; PRAGMA synchronous=FULL"));
+    TS_TRY(database.write_ahead());
+    TS_TRY(database.execute("PRAGMA synchronous=FULL"));
     TS_ASSIGN(SqliteTransaction transaction, SqliteTransaction::begin(database));
     TS_ASSIGN(const std::int64_t tables, integer_of(database, "SELECT count(*) FROM sqlite_schema"));
     TS_ASSIGN(const std::int64_t application, integer_of(database, "PRAGMA application_id"));

@@ -2,7 +2,9 @@
 
 #include <fmt/format.h>
 
+#include <chrono>
 #include <system_error>
+#include <thread>
 
 namespace tilesmith {
 namespace {
@@ -87,6 +89,19 @@ Result<SqliteDatabase> SqliteDatabase::open(const std::filesystem::path& path, M
   if (code != SQLITE_OK) return sqlite_error(handle, path.string(), code);
   sqlite3_busy_timeout(handle, kWaitMilliseconds);
   return database;
+}
+
+Status SqliteDatabase::write_ahead() {
+  // Of two that change the mode of a new file at once each would wait for the other, so SQLite refuses one without
+  // waiting. Soon after, the file is in this mode, and there is nothing to change.
+  const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(kWaitMilliseconds);
+  for (;;) {
+    const int code = sqlite3_exec(handle_.get(), "PRAGMA journal_mode=WAL", nullptr, nullptr, nullptr);
+    if (code == SQLITE_OK) return {};
+    if ((code & 0xff) != SQLITE_BUSY || std::chrono::steady_clock::now() > until)
+      return sqlite_error(handle_.get(), *path_, code);
+    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
 }
 
 Status SqliteDatabase::execute(const char* sql) {

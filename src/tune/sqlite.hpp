@@ -47,6 +47,8 @@ class SqliteDatabase {
   /// not_found.
   [[nodiscard]] static Result<SqliteDatabase> open(const std::filesystem::path& path, Mode mode);
 
+  /// Keeps the file in WAL mode from here on. Waits as open() does. Errors: io.
+  [[nodiscard]] Status write_ahead();
   /// Any number of statements, without values.
   [[nodiscard]] Status execute(const char* sql);
   [[nodiscard]] Result<SqliteStatement> prepare(std::string_view sql);

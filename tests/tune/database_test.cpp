@@ -4,8 +4,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <csignal>
 #include <fstream>
+#include <thread>
 
 #include "base/file.hpp"
 #include "tune/choices.hpp"
@@ -126,6 +128,28 @@ TEST_F(DatabaseTest, WritersAtTheSameTimeLoseNothing) {
     EXPECT_EQ(status, 0);
   }
   EXPECT_EQ(open("shared.db").races()->size(), static_cast<std::size_t>(kWriters * kRaces));
+}
+
+// The moment in which a file becomes a database is short: many files, and all writers begin at once.
+TEST_F(DatabaseTest, WritersThatBeginAtTheSameTimeAreAllServed) {
+  constexpr int kWriters = 4, kFiles = 60;
+  std::vector<pid_t> children;
+  const auto begin = std::chrono::steady_clock::now() + std::chrono::milliseconds(20);
+  for (int writer = 0; writer < kWriters; ++writer) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      std::this_thread::sleep_until(begin);
+      for (int i = 0; i < kFiles; ++i)
+        if (!Database::open(file(("new" + std::to_string(i) + ".db").c_str()), Database::Mode::write)) ::_exit(1);
+      ::_exit(0);
+    }
+    children.push_back(child);
+  }
+  for (const pid_t child : children) {
+    int status = 0;
+    ASSERT_EQ(::waitpid(child, &status, 0), child);
+    EXPECT_EQ(status, 0);
+  }
 }
 
 TEST_F(DatabaseTest, AKilledWriterLeavesWholeRaces) {

@@ -177,23 +177,9 @@ struct Decode : PieceWork<Decode> {
     }
   }
 
-  TS_DEVICE void mask(int first) {
-    const int column = first + 2 * (lane() & 3);
-    int begin[2], end[2];
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      begin[r] = key_begin(args, item.length, place.query[r]) - column;
-      end[r] = key_end(args, item.length, place.query[r]) - column;
-    }
-    mask_scores(s, begin, end);
-  }
-
   // Scores of a step to probabilities; outputs so far are brought to the rows' new bases.
   TS_DEVICE void finish_scores(int first, bool cut) {
-    if (cfg::kSoftCap && cut) mask(first);  // a soft cap mixes neighbours: no hidden NaN may reach them
-    const int column = first + 2 * (lane() & 3);
-    finish_logits(args, scale(), alibi, GlobalBias{args, item.length, place, column}, column, s);
-    if (cut) mask(first);
+    finish_logits_of(s, first, cut);
     float factor[2];
     update_softmax<false, true>(s, rows, factor, unit);
     if (__any_sync(0xffffffffu, factor[0] != 1.0f || factor[1] != 1.0f)) {

@@ -70,24 +70,6 @@ struct LatentDecode : PieceWork<LatentDecode> {
     }
   }
 
-  TS_DEVICE void mask(int first) {
-    const int column = first + 2 * (lane() & 3);
-    int begin[2], end[2];
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-      begin[r] = key_begin(args, item.length, place.query[r]) - column;
-      end[r] = key_end(args, item.length, place.query[r]) - column;
-    }
-    mask_scores(s, begin, end);
-  }
-
-  TS_DEVICE void finish_scores(int first, bool cut) {
-    if (cfg::kSoftCap && cut) mask(first);  // a soft cap mixes neighbours: no hidden NaN may reach them
-    const int column = first + 2 * (lane() & 3);
-    finish_logits(args, scale(), alibi, GlobalBias{args, item.length, place, column}, column, s);
-    if (cut) mask(first);
-  }
-
   TS_DEVICE u32 peaks(int row) const { return shared + kPeaksOffset + 4 * cfg::kColumnWarps * row; }
 
   // Leaves the maxima of the warp's keys for the others.
@@ -179,7 +161,7 @@ struct LatentDecode : PieceWork<LatentDecode> {
       copy_wait_for<cfg::kStages - 1>();
       __syncthreads();
       score(stage(step) + share() * cfg::kTileN * kPitchK);
-      finish_scores(first, first + cfg::kTileN > whole_end || first < whole_begin);
+      finish_logits_of(s, first, first + cfg::kTileN > whole_end || first < whole_begin);
       tell_peaks();
       __syncthreads();
       exponentiate();

@@ -63,6 +63,26 @@ struct PieceWork {
     return of.data == nullptr ? 1.0f : __ldg(of.data + item.batch * of.batch + item.head_kv * of.head);
   }
 
+  // Of scores of the keys from `first` on: what is added to their logits, and -inf where a limit that cuts hides a key.
+  template <int kCount>
+  TS_DEVICE void finish_logits_of(float (&s)[kCount], int first, bool cut) const {
+    const int column = first + 2 * (lane() & 3);
+    if (cfg::kSoftCap && cut) mask(s, column);  // a soft cap mixes neighbours: no hidden NaN may reach them
+    finish_logits(args, scale(), alibi, GlobalBias{args, item.length, place, column}, column, s);
+    if (cut) mask(s, column);
+  }
+
+  template <int kCount>
+  TS_DEVICE void mask(float (&s)[kCount], int column) const {
+    int begin[2], end[2];
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      begin[r] = key_begin(args, item.length, place.query[r]) - column;
+      end[r] = key_end(args, item.length, place.query[r]) - column;
+    }
+    mask_scores(s, begin, end);
+  }
+
   static constexpr int kPartPitch = cfg::kHeadDimV + TS_DECODE_STATE_FLOATS;
 
   // A row of a piece's partial: its values, and behind them its state.

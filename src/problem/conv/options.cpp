@@ -1,6 +1,7 @@
 // The options of convolution problems, and what is usual where they are not given.
 #include <algorithm>
 
+#include "problem/clamp_option.hpp"
 #include "problem/option_table.hpp"
 
 namespace tilesmith {
@@ -30,10 +31,6 @@ ProblemOption<Conv> spatial_option(const std::string& name, std::string about, c
             for (std::size_t i = 0; i < sizes.size(); ++i) call.problem.*coordinates[3 - sizes.size() + i] = sizes[i];
             return {};
           }};
-}
-
-bool has_clamp_of(const ConvProblem& p) {
-  return std::ranges::find(p.epilogue, EpilogueOp::clamp) != p.epilogue.end();
 }
 
 }  // namespace
@@ -72,22 +69,7 @@ std::vector<ProblemOption<Conv>> Line<Conv>::options() {
       .field("epilogue", {"--epilogue"},
              "Operations in order, with commas between: bias, scale_n, add, multiply, relu, gelu, gelu_tanh, silu, "
              "sigmoid, tanh, clamp; not of bwd_weight")
-      .add({.names = {"--clamp"},
-            .about = "LOW,HIGH: the limits of clamp (default -1,1)",
-            .form = OptionForm::pair,
-            .fields = {"clamp_low", "clamp_high"},
-            .text = [](const ConvCall& call) -> std::optional<std::string> {
-              if (!has_clamp_of(call.problem)) return std::nullopt;
-              return fmt::format("{},{}", call.numbers.clamp_low, call.numbers.clamp_high);
-            },
-            .read = [](ConvCall& call, std::string_view text) -> Status {
-              std::vector<float> limits;
-              TS_TRY(read_value_text("--clamp", text, limits));
-              if (limits.size() != 2) return wrong_value("--clamp", text, "LOW,HIGH");
-              call.numbers.clamp_low = limits[0];
-              call.numbers.clamp_high = limits[1];
-              return {};
-            }})
+      .add(clamp_option<Conv>())
       .field("seed", {"--seed"}, "Seed of random inputs (default 0)");
   return table.finish();
 }
@@ -105,8 +87,7 @@ Status Line<Conv>::complete(ConvCall& call, const GivenFields& given) {
   }
   if (!given.has("type_out")) p.type_out = p.data_type;
   if (!given.has("type_bias")) p.type_bias = p.type_out;
-  if (given.has("clamp_low") && !has_clamp_of(p))
-    return fail(ErrorCode::invalid_argument, "--clamp is given, and --epilogue has no clamp", "--epilogue clamp");
+  TS_TRY(check_clamp_option(given, p));
   return validate(p);
 }
 

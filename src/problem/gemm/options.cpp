@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <numeric>
 
+#include "problem/clamp_option.hpp"
 #include "problem/derive.hpp"
 #include "problem/describe.hpp"
 #include "problem/option_table.hpp"
@@ -10,10 +11,6 @@ namespace tilesmith {
 namespace {
 
 using Call = RandomCall<Gemm>;
-
-bool has_clamp(const GemmProblem& p) {
-  return std::ranges::find(p.epilogue, EpilogueOp::clamp) != p.epilogue.end();
-}
 
 Status check_group_rows(const Call& call) {
   const std::vector<std::int32_t>& rows = call.numbers.group_rows;
@@ -80,22 +77,7 @@ std::vector<ProblemOption<Gemm>> Line<Gemm>::options() {
       .field("epilogue", {"--epilogue"},
              "Operations in order, with commas between: bias, bias_m, scale_n, scale_m, add, multiply, relu, gelu, "
              "gelu_tanh, silu, sigmoid, tanh, clamp, glu, reglu, geglu, geglu_tanh, swiglu, amax")
-      .add({.names = {"--clamp"},
-            .about = "LOW,HIGH: the limits of clamp (default -1,1)",
-            .form = OptionForm::pair,
-            .fields = {"clamp_low", "clamp_high"},
-            .text = [](const Call& call) -> std::optional<std::string> {
-              if (!has_clamp(call.problem)) return std::nullopt;
-              return fmt::format("{},{}", call.numbers.clamp_low, call.numbers.clamp_high);
-            },
-            .read = [](Call& call, std::string_view text) -> Status {
-              std::vector<float> limits;
-              TS_TRY(read_value_text("--clamp", text, limits));
-              if (limits.size() != 2) return wrong_value("--clamp", text, "LOW,HIGH");
-              call.numbers.clamp_low = limits[0];
-              call.numbers.clamp_high = limits[1];
-              return {};
-            }})
+      .add(clamp_option<Gemm>())
       .field("seed", {"--seed"}, "Seed of random inputs (default 0)");
   return table.finish();
 }
@@ -119,8 +101,7 @@ Status Line<Gemm>::complete(Call& call, const GivenFields& given) {
   if (!given.has("type_bias")) p.type_bias = usual.type_bias;
   if (p.group_size == 0 && p.type_scale != DataType::fp32)
     return fail(ErrorCode::invalid_argument, "--dtype-scale without scales along k", "--group-size");
-  if (given.has("clamp_low") && !has_clamp(p))
-    return fail(ErrorCode::invalid_argument, "--clamp is given, and --epilogue has no clamp", "--epilogue clamp");
+  TS_TRY(check_clamp_option(given, p));
   TS_TRY(validate(p));
   p = derived(p, dense_arguments(p));
   return {};

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import NamedTuple, Optional
+from typing import NamedTuple
 
 from tilesmith._errors import InvalidArgument
 from tilesmith._gemm_blocks import Blocks

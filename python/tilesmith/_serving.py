@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import ctypes
-import importlib
 from typing import Any, Iterator, Literal, NamedTuple, Optional, Sequence, TypeVar
 
 from tilesmith._candidates import refuse_listing
 from tilesmith._errors import InvalidArgument, WrongType
-from tilesmith._library import CPU, CUDA, KvAppend, Scale, States, Strides, check, library, sized
+from tilesmith._given_tensors import GivenTensors
+from tilesmith._library import CPU, KvAppend, Scale, States, Strides, check, library, sized
 from tilesmith._refusals import refusing
-from tilesmith._tensor_library import Traced, library_of
+from tilesmith._tensor_library import Traced
 from tilesmith._views import View, check_devices, dense_strides, one_of, shown
 from tilesmith.typing import Layout
 
@@ -52,7 +52,7 @@ def merge_states(
     if _traced.now():
         merged: tuple[Array, Array] = _traced.serve("merge_states_op")(outputs, lses, layout, out)
         return merged
-    tensors = _Tensors("outputs[0]", outputs[0])
+    tensors = GivenTensors("outputs[0]", outputs[0])
     views = [tensors.view(f"outputs[{i}]", each) for i, each in enumerate(outputs)]
     lse_views = [tensors.view(f"lses[{i}]", each) for i, each in enumerate(lses)]
     first, first_lse = views[0], lse_views[0]
@@ -156,7 +156,7 @@ def append_kv(
             k, v, k_cache, v_cache, layout, seqlens_k, block_table, page_indices, page_indptr, slots, cu_seqlens, q, rotary_cos,
             rotary_sin, rotary_style, positions, k_scale, v_scale, out_q=out_q)  # fmt: skip
         return traced
-    tensors = _Tensors("k", k)
+    tensors = GivenTensors("k", k)
     given = {"k": k, "v": v, "k_cache": k_cache, "v_cache": v_cache, "seqlens_k": seqlens_k, "block_table": block_table,
              "page_indices": page_indices, "page_indptr": page_indptr, "slots": slots, "cu_seqlens": cu_seqlens, "q": q,
              "rotary_cos": rotary_cos, "rotary_sin": rotary_sin, "positions": positions, "out_q": out_q, "k_scale": k_scale,
@@ -237,7 +237,7 @@ def append_kv(
     return turned
 
 
-def _set_places(call: KvAppend, tensors: _Tensors, given: dict[str, Any], seen: dict[str, View], total: int) -> None:
+def _set_places(call: KvAppend, tensors: GivenTensors, given: dict[str, Any], seen: dict[str, View], total: int) -> None:
     """Where the new tokens go, and their positions."""
     for name, count in (("seqlens_k", call.batch), ("page_indices", None), ("page_indptr", None)):
         if name in seen:
@@ -297,7 +297,7 @@ def _ends(call: KvAppend, given: dict[str, Any]) -> Iterator[tuple[int, int]]:
             yield b, int(given["seqlens_k"][b]) + new
 
 
-def _set_rotary(call: KvAppend, tensors: _Tensors, given: dict[str, Any], seen: dict[str, View]) -> None:
+def _set_rotary(call: KvAppend, tensors: GivenTensors, given: dict[str, Any], seen: dict[str, View]) -> None:
     if "rotary_cos" not in seen and "rotary_sin" not in seen:
         return
     if "rotary_cos" not in seen or "rotary_sin" not in seen:
@@ -314,7 +314,7 @@ def _set_rotary(call: KvAppend, tensors: _Tensors, given: dict[str, Any], seen: 
     call.rotary_cos, call.rotary_sin = tensors.address(given["rotary_cos"]), tensors.address(given["rotary_sin"])
 
 
-def _set_scales(call: KvAppend, tensors: _Tensors, given: dict[str, Any], seen: dict[str, View]) -> None:
+def _set_scales(call: KvAppend, tensors: GivenTensors, given: dict[str, Any], seen: dict[str, View]) -> None:
     for name in ("k_scale", "v_scale"):
         if name not in seen:
             continue
@@ -326,42 +326,6 @@ def _set_scales(call: KvAppend, tensors: _Tensors, given: dict[str, Any], seen: 
             raise WrongType(f"{name} has the type {view.data_type} and the shape {view.shape}", f"float32, (1,), {whole[1:]} or {whole}")
         steps = view.strides if view.shape == whole else (0, *view.strides) if view.shape == whole[1:] else (0, 0)
         setattr(call, name, Scale(tensors.address(given[name]), *steps, 0))
-
-
-class _Tensors:
-    """The library whose tensors a call takes, by its first one: NumPy or torch."""
-
-    def __init__(self, name: str, first: Any, operation: str = "serving") -> None:
-        self._operation = operation
-        self.kind = library_of(name, first)
-        if self.kind == "dlpack":
-            raise WrongType(f"{name} is a {type(first).__name__}", "a torch tensor or a NumPy array")
-        self._module = importlib.import_module(f"tilesmith._{self.kind}")
-        self._first = name
-
-    def view(self, name: str, tensor: Any) -> View:
-        if library_of(name, tensor) != self.kind:
-            raise WrongType(f"{name} is a {type(tensor).__name__}", f"what {self._first} is")
-        if self.kind == "torch" and tensor.requires_grad and self._module.grad_enabled():
-            raise self._module.no_gradient(self._operation)
-        view: View = self._module.view_of(name, tensor)
-        return view._replace(data_type=view.data_type.removeprefix("torch."))
-
-    def address(self, tensor: Any) -> int:
-        at: int = self._module.address(tensor)
-        return at
-
-    def stream(self, view: View) -> int:
-        """The current one of the tensors' device; 0 on the CPU."""
-        at: int = self._module.raw_stream(view.index) if view.kind == CUDA else 0
-        return at
-
-    def new(self, like: Any, shape: tuple[int, ...], data_type: str) -> Any:
-        if self.kind == "torch":
-            return like.new_empty(shape, dtype=self._module.DTYPES[data_type])
-        import numpy as np
-
-        return np.empty(shape, self._module.dtype_of(data_type, like.dtype))
 
 
 class _Dims(NamedTuple):

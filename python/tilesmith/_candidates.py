@@ -55,8 +55,8 @@ def candidates(function: Callable[..., Any], /, *arguments: Any, **named: Any) -
             with tilesmith.options(kernel=each.kernel):
                 y = tilesmith.linear(x, w, activation="gelu")
 
-    function: attention, scaled_dot_product_attention, matmul, mm_plus_mm, linear or grouped_matmul (not of lists). The
-    options around the call hold. A call that would be several calls of the library tells those of the first.
+    function: attention, scaled_dot_product_attention, matmul, mm_plus_mm, linear, grouped_matmul (not of lists) or one of
+    convolution's. The options around the call hold. A call that would be several calls of the library tells those of the first.
 
     Errors: those of the call; Unsupported, when no kernel computes it, with the rule that refuses.
     """

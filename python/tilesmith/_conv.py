@@ -2,90 +2,82 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional, Sequence, TypeVar
+from typing import Any, Optional, Sequence, TypeVar, Unpack
 
 from tilesmith._candidates import listed_functions
-from tilesmith._conv_call import (
-    DATA,
-    FORWARD,
-    WEIGHT,
-    Geometry,
-    Padding,
-    Sizes,
-    check_groups,
-    check_rank,
-    compute,
-    geometry_of,
-    out_sizes,
-    sizes_of,
-)
+from tilesmith._conv_call import Geometry, Padding, Sizes, check_groups, check_rank, geometry_of, out_sizes, shape_of, sizes_of
 from tilesmith._errors import InvalidArgument, Unsupported
-from tilesmith._given_tensors import GivenTensors
+from tilesmith._options import under
 from tilesmith._refusals import refusing
-from tilesmith._views import shown, whole
-from tilesmith.typing import Activation
+from tilesmith._tensor_library import Servers
+from tilesmith._views import flag, shown, whole
+from tilesmith.typing import Activation, CallOptions
 
 Array = TypeVar("Array")  #: torch.Tensor or numpy.ndarray
 
+_servers = Servers("conv", "conv")
+_bias_servers = Servers("conv", "bias_gradient")
+
+
+def _serve(function: str, options: CallOptions, form: str, a: Any, b: Any, shape: tuple[int, ...], g: Geometry, *, bias: Any = None,
+           residual: Any = None, out: Any = None, out_dtype: Any = None, activation: Optional[str] = None) -> Any:  # fmt: skip
+    """By the library of the first tensor: `form`, a key of FORMS, of a and b; `shape` is the result's."""
+    serve = _servers.by_type.get(type(a)) or _servers.find("x" if form in ("conv", "transposed") else "dy", a)
+    if options:
+        serve = under(function, options, _servers, serve)
+    return serve(form, a, b, bias, residual, out, shape, g, out_dtype, activation)
+
 
 def _forward(count: int, x: Any, w: Any, bias: Any, stride: Sizes, padding: Padding, dilation: Sizes, groups: int,
-             activation: Optional[str], residual: Any, out: Any, out_dtype: Any) -> Any:  # fmt: skip
-    tensors = GivenTensors("x", x, "convolution")
-    x_view, w_view = tensors.view("x", x), tensors.view("w", w)
-    check_rank("x", x_view, count)
-    check_rank("w", w_view, count)
-    g = geometry_of(stride, padding, dilation, groups, w_view.shape[2:])
-    check_groups(g.groups, x_view.shape[1], w_view, "x")
-    shape = (x_view.shape[0], w_view.shape[0], *out_sizes(x_view.shape[2:], w_view.shape[2:], g))
+             activation: Optional[str], residual: Any, out: Any, out_dtype: Any, options: CallOptions) -> Any:  # fmt: skip
+    x_shape, w_shape = shape_of("x", x, count), shape_of("w", w, count)
+    g = geometry_of(stride, padding, dilation, groups, w_shape[2:])
+    check_groups(g.groups, x_shape[1], w_shape, "x")
+    shape = (x_shape[0], w_shape[0], *out_sizes(x_shape[2:], w_shape[2:], g))
     if min(shape[2:]) < 1:
-        raise InvalidArgument(f"x has the shape {x_view.shape}, w {w_view.shape}: the result would have the shape {shape}",
+        raise InvalidArgument(f"x has the shape {x_shape}, w {w_shape}: the result would have the shape {shape}",
                               "a smaller filter or dilation, or more padding")  # fmt: skip
-    return compute(tensors, FORWARD, {"x": x, "w": w}, shape, g, x, out=out, out_dtype=out_dtype, bias=bias, residual=residual,
-                    activation=activation)  # fmt: skip
-
-
-def _backward_data(dy: Any, w: Any, x_shape: tuple[int, ...], g: Geometry, **given: Any) -> Any:
-    tensors = GivenTensors("dy", dy, "convolution")
-    dy_view, w_view = tensors.view("dy", dy), tensors.view("w", w)
-    count = len(w_view.shape) - 2
-    check_rank("dy", dy_view, count)
-    if len(x_shape) != count + 2:
-        raise InvalidArgument(f"x_shape is {x_shape}", f"{count + 2} sizes")
-    check_groups(g.groups, x_shape[1], w_view, "x")
-    expected = (x_shape[0], w_view.shape[0], *out_sizes(x_shape[2:], w_view.shape[2:], g))
-    if dy_view.shape != expected:
-        raise InvalidArgument(f"dy has the shape {dy_view.shape}", f"{expected}, that of the forward's result")
-    return compute(tensors, DATA, {"y": dy, "w": w}, x_shape, g, dy, **given)
+    return _serve(f"conv{count}d", options, "conv", x, w, shape, g, bias=bias, residual=residual, out=out, out_dtype=out_dtype,
+                  activation=activation)  # fmt: skip
 
 
 def _transpose(count: int, x: Any, w: Any, bias: Any, stride: Sizes, padding: Sizes, output_padding: Sizes, groups: int,
-               dilation: Sizes, activation: Optional[str], residual: Any, out: Any, out_dtype: Any) -> Any:  # fmt: skip
-    tensors = GivenTensors("x", x, "convolution")
-    x_view, w_view = tensors.view("x", x), tensors.view("w", w)
-    check_rank("x", x_view, count)
-    check_rank("w", w_view, count)
-    g = geometry_of(stride, sizes_of("padding", padding, count), dilation, groups, w_view.shape[2:])
+               dilation: Sizes, activation: Optional[str], residual: Any, out: Any, out_dtype: Any, options: CallOptions) -> Any:  # fmt: skip
+    x_shape, w_shape = shape_of("x", x, count), shape_of("w", w, count)
+    g = geometry_of(stride, sizes_of("padding", padding, count), dilation, groups, w_shape[2:])
+    if g.groups < 1 or x_shape[1] != w_shape[0] or w_shape[0] % g.groups:
+        raise InvalidArgument(f"x has {x_shape[1]} channels, w the shape {w_shape}, and groups is {g.groups}",
+                              "as many channels as w's first size, and groups that divide them")  # fmt: skip
     extra = sizes_of("output_padding", output_padding, count)
     if any(not 0 <= each < max(s, d) for each, s, d in zip(extra, g.stride, g.dilation)):
         raise InvalidArgument(f"output_padding is {shown(output_padding)}", "from 0 to below the stride or the dilation")
     # The forward's padding behind x that leaves these sizes to it.
     sizes = tuple((n - 1) * s - 2 * p[0] + d * (f - 1) + e + 1
-                  for n, s, p, d, f, e in zip(x_view.shape[2:], g.stride, g.padding, g.dilation, w_view.shape[2:], extra))  # fmt: skip
+                  for n, s, p, d, f, e in zip(x_shape[2:], g.stride, g.padding, g.dilation, w_shape[2:], extra))  # fmt: skip
     if min(sizes) < 1:
-        raise InvalidArgument(f"x has the shape {x_view.shape}: the result would have the sizes {sizes}", "less padding")
-    shape = (x_view.shape[0], w_view.shape[1] * g.groups, *sizes)
+        raise InvalidArgument(f"x has the shape {x_shape}: the result would have the sizes {sizes}", "less padding")
+    shape = (x_shape[0], w_shape[1] * g.groups, *sizes)
     if any(e >= s for e, s in zip(extra, g.stride)):
         # Pixels behind the last window: less padding behind the forward's image keeps them out of its result.
         if any(e > high for (_, high), e in zip(g.padding, extra)):
             raise Unsupported(f"output_padding is {shown(output_padding)} and stride {shown(stride)}",
                               "less than the stride, or padding of as much", "unsupported")  # fmt: skip
         g = g._replace(padding=tuple((low, high - e) for (low, high), e in zip(g.padding, extra)))
-    return _backward_data(x, w, shape, g, out=out, out_dtype=out_dtype, bias=bias, residual=residual, activation=activation)
+    return _serve(f"conv_transpose{count}d", options, "transposed", x, w, shape, g, bias=bias, residual=residual, out=out,
+                  out_dtype=out_dtype, activation=activation)  # fmt: skip
+
+
+def _check_gradient(dy: Any, x: tuple[int, ...], w: tuple[int, ...], g: Geometry) -> None:
+    check_groups(g.groups, x[1], w, "x")
+    expected = (x[0], w[0], *out_sizes(x[2:], w[2:], g))
+    if (shape := shape_of("dy", dy, len(w) - 2)) != expected:
+        raise InvalidArgument(f"dy has the shape {shape}", f"{expected}, that of the forward's result")
 
 
 @refusing
 def conv_backward_data(dy: Array, w: Array, x_shape: Sequence[int], *, stride: Sizes = 1, padding: Padding = 0,
-                       dilation: Sizes = 1, groups: int = 1, out: Optional[Array] = None, out_dtype: Any = None) -> Array:  # fmt: skip
+                       dilation: Sizes = 1, groups: int = 1, out: Optional[Array] = None, out_dtype: Any = None,
+                       **options: Unpack[CallOptions]) -> Array:  # fmt: skip
     """The gradient by the image of conv1d, conv2d or conv3d (by the number of dimensions), from that by the result.
 
     dy: (batch, filters, ...), of the forward's result. w and the other arguments: the forward's. x_shape: of its image.
@@ -93,42 +85,47 @@ def conv_backward_data(dy: Array, w: Array, x_shape: Sequence[int], *, stride: S
 
     Returns a tensor of x_shape, of dy's kind; in memory as dy is, channels last or first. Errors: as of conv2d.
     """
-    g = geometry_of(stride, padding, dilation, groups, GivenTensors("dy", dy, "convolution").view("w", w).shape[2:])
+    w_shape = shape_of("w", w)
     shape = tuple(whole("x_shape", each) for each in x_shape)
-    result: Array = _backward_data(dy, w, shape, g, out=out, out_dtype=out_dtype)
+    check_rank("x_shape", shape, len(w_shape) - 2)
+    g = geometry_of(stride, padding, dilation, groups, w_shape[2:])
+    _check_gradient(dy, shape, w_shape, g)
+    result: Array = _serve("conv_backward_data", options, "backward_data", dy, w, shape, g, out=out, out_dtype=out_dtype)
     return result
 
 
 @refusing
 def conv_backward_weight(dy: Array, x: Array, w_shape: Sequence[int], *, stride: Sizes = 1, padding: Padding = 0,
-                         dilation: Sizes = 1, groups: int = 1, out: Optional[Array] = None, out_dtype: Any = None) -> Array:  # fmt: skip
+                         dilation: Sizes = 1, groups: int = 1, out: Optional[Array] = None, out_dtype: Any = None,
+                         bias: bool = False, **options: Unpack[CallOptions]) -> Any:  # fmt: skip
     """The gradient by the filters of conv1d, conv2d or conv3d, from that by the result.
 
     dy: (batch, filters, ...), of the forward's result. x and the other arguments: the forward's. w_shape: of its filters.
-    out, out_dtype: as of conv2d.
+    out, out_dtype: as of conv2d. bias: whether the gradient by the forward's bias is wanted too.
 
-    Returns a tensor of w_shape, of x's kind; in memory as x is, channels last or first. Errors: as of conv2d.
+    Returns a tensor of w_shape, of x's kind; in memory as x is, channels last or first. With `bias`, that and a tensor
+    (filters,) of the same type: the sum of dy over images and pixels, which the tensors' library adds up in float32.
+    Errors: as of conv2d.
     """
-    tensors = GivenTensors("dy", dy, "convolution")
-    dy_view, x_view = tensors.view("dy", dy), tensors.view("x", x)
     shape = tuple(whole("w_shape", each) for each in w_shape)
-    check_rank("x", x_view, len(shape) - 2)
+    check_rank("w_shape", shape, None)
+    x_shape = shape_of("x", x, len(shape) - 2)
     g = geometry_of(stride, padding, dilation, groups, shape[2:])
-    check_groups(g.groups, x_view.shape[1], x_view._replace(shape=shape), "x")
-    expected = (x_view.shape[0], shape[0], *out_sizes(x_view.shape[2:], shape[2:], g))
-    if dy_view.shape != expected:
-        raise InvalidArgument(f"dy has the shape {dy_view.shape}", f"{expected}, that of the forward's result")
-    result: Array = compute(tensors, WEIGHT, {"x": x, "y": dy}, shape, g, x, out=out, out_dtype=out_dtype)
-    return result
+    _check_gradient(dy, x_shape, shape, g)
+    dw: Any = _serve("conv_backward_weight", options, "backward_weight", dy, x, shape, g, out=out, out_dtype=out_dtype)
+    if not flag("bias", bias):
+        return dw
+    summed = _bias_servers.by_type.get(type(dy)) or _bias_servers.find("dy", dy)
+    return dw, summed(dy, dw.dtype)
 
 
 @refusing
 def conv2d(x: Array, w: Array, bias: Optional[Array] = None, *, stride: Sizes = 1, padding: Padding = 0, dilation: Sizes = 1,
            groups: int = 1, activation: Optional[Activation] = None, residual: Optional[Array] = None,
-           out: Optional[Array] = None, out_dtype: Any = None) -> Array:  # fmt: skip
+           out: Optional[Array] = None, out_dtype: Any = None, **options: Unpack[CallOptions]) -> Array:  # fmt: skip
     """Convolution of images, as torch's (the filter is not turned), with a bias, a residual and an activation.
 
-    x: (batch, channels, height, width), float32, float16 or bfloat16, any strides; on the CPU.
+    x: (batch, channels, height, width), float32, float16 or bfloat16, any strides; torch, NumPy or DLPack.
     w: (filters, channels / groups, height, width), of x's type.
     bias: (filters,), contiguous; float32, float16 or bfloat16.
     stride, dilation: a number or one for each coordinate. padding: likewise, or pairs (before, behind), "same" or "valid".
@@ -136,30 +133,36 @@ def conv2d(x: Array, w: Array, bias: Optional[Array] = None, *, stride: Sizes = 
     residual: a tensor of the result's shape and type, added after the bias. activation: of the sum of all.
     out: where to write the result. out_dtype: of the result, x's type or float32.
 
-    Returns (batch, filters, height, width), of x's kind; in memory as x is, channels last or first. Sums are float32,
-    rounded once.
+    Options of a call (kernel, threads, ...): as of tilesmith.options.
 
-    Errors: InvalidArgument (shapes, sizes), WrongType, Unsupported (a device without kernels of it).
+    Returns (batch, filters, height, width), of x's kind; in memory as x is, channels last or first. Sums are float32,
+    rounded once. torch differentiates it by x, w, bias and residual, to any order; the activation is then a step of
+    torch's own behind the rounding.
+
+    Errors: InvalidArgument (shapes, sizes), WrongType, Unsupported (a device without kernels of it; out and a gradient).
     """
-    result: Array = _forward(2, x, w, bias, stride, padding, dilation, groups, activation, residual, out, out_dtype)
+    result: Array = _forward(2, x, w, bias, stride, padding, dilation, groups, activation, residual, out, out_dtype,
+                             options)  # fmt: skip
     return result
 
 
 @refusing
 def conv1d(x: Array, w: Array, bias: Optional[Array] = None, *, stride: Sizes = 1, padding: Padding = 0, dilation: Sizes = 1,
            groups: int = 1, activation: Optional[Activation] = None, residual: Optional[Array] = None,
-           out: Optional[Array] = None, out_dtype: Any = None) -> Array:  # fmt: skip
+           out: Optional[Array] = None, out_dtype: Any = None, **options: Unpack[CallOptions]) -> Array:  # fmt: skip
     """conv2d of one coordinate: x (batch, channels, length), w (filters, channels / groups, length)."""
-    result: Array = _forward(1, x, w, bias, stride, padding, dilation, groups, activation, residual, out, out_dtype)
+    result: Array = _forward(1, x, w, bias, stride, padding, dilation, groups, activation, residual, out, out_dtype,
+                             options)  # fmt: skip
     return result
 
 
 @refusing
 def conv3d(x: Array, w: Array, bias: Optional[Array] = None, *, stride: Sizes = 1, padding: Padding = 0, dilation: Sizes = 1,
            groups: int = 1, activation: Optional[Activation] = None, residual: Optional[Array] = None,
-           out: Optional[Array] = None, out_dtype: Any = None) -> Array:  # fmt: skip
+           out: Optional[Array] = None, out_dtype: Any = None, **options: Unpack[CallOptions]) -> Array:  # fmt: skip
     """conv2d of three coordinates: x (batch, channels, depth, height, width), w likewise."""
-    result: Array = _forward(3, x, w, bias, stride, padding, dilation, groups, activation, residual, out, out_dtype)
+    result: Array = _forward(3, x, w, bias, stride, padding, dilation, groups, activation, residual, out, out_dtype,
+                             options)  # fmt: skip
     return result
 
 
@@ -167,7 +170,7 @@ def conv3d(x: Array, w: Array, bias: Optional[Array] = None, *, stride: Sizes = 
 def conv_transpose2d(x: Array, w: Array, bias: Optional[Array] = None, *, stride: Sizes = 1, padding: Sizes = 0,
                      output_padding: Sizes = 0, groups: int = 1, dilation: Sizes = 1,
                      activation: Optional[Activation] = None, residual: Optional[Array] = None,
-                     out: Optional[Array] = None, out_dtype: Any = None) -> Array:  # fmt: skip
+                     out: Optional[Array] = None, out_dtype: Any = None, **options: Unpack[CallOptions]) -> Array:  # fmt: skip
     """Transposed convolution, as torch's: what conv2d's gradient by its image computes.
 
     x: (batch, channels, height, width). w: (channels, filters / groups, height, width). bias: (filters,).
@@ -177,7 +180,7 @@ def conv_transpose2d(x: Array, w: Array, bias: Optional[Array] = None, *, stride
     Errors: as of conv2d.
     """
     result: Array = _transpose(2, x, w, bias, stride, padding, output_padding, groups, dilation, activation, residual, out,
-                               out_dtype)  # fmt: skip
+                               out_dtype, options)  # fmt: skip
     return result
 
 
@@ -185,10 +188,10 @@ def conv_transpose2d(x: Array, w: Array, bias: Optional[Array] = None, *, stride
 def conv_transpose1d(x: Array, w: Array, bias: Optional[Array] = None, *, stride: Sizes = 1, padding: Sizes = 0,
                      output_padding: Sizes = 0, groups: int = 1, dilation: Sizes = 1,
                      activation: Optional[Activation] = None, residual: Optional[Array] = None,
-                     out: Optional[Array] = None, out_dtype: Any = None) -> Array:  # fmt: skip
+                     out: Optional[Array] = None, out_dtype: Any = None, **options: Unpack[CallOptions]) -> Array:  # fmt: skip
     """conv_transpose2d of one coordinate."""
     result: Array = _transpose(1, x, w, bias, stride, padding, output_padding, groups, dilation, activation, residual, out,
-                               out_dtype)  # fmt: skip
+                               out_dtype, options)  # fmt: skip
     return result
 
 
@@ -196,10 +199,10 @@ def conv_transpose1d(x: Array, w: Array, bias: Optional[Array] = None, *, stride
 def conv_transpose3d(x: Array, w: Array, bias: Optional[Array] = None, *, stride: Sizes = 1, padding: Sizes = 0,
                      output_padding: Sizes = 0, groups: int = 1, dilation: Sizes = 1,
                      activation: Optional[Activation] = None, residual: Optional[Array] = None,
-                     out: Optional[Array] = None, out_dtype: Any = None) -> Array:  # fmt: skip
+                     out: Optional[Array] = None, out_dtype: Any = None, **options: Unpack[CallOptions]) -> Array:  # fmt: skip
     """conv_transpose2d of three coordinates."""
     result: Array = _transpose(3, x, w, bias, stride, padding, output_padding, groups, dilation, activation, residual, out,
-                               out_dtype)  # fmt: skip
+                               out_dtype, options)  # fmt: skip
     return result
 
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import ctypes
 import math
-from typing import Any, Literal, NamedTuple, Optional, Sequence, Union
+from typing import Any, Iterable, Literal, NamedTuple, Optional, Sequence, Union
 
 from tilesmith._candidates import entry
-from tilesmith._errors import InvalidArgument, Unsupported, WrongType
+from tilesmith._errors import InvalidArgument, WrongType
 from tilesmith._gemm_call import ACTIVATIONS
-from tilesmith._given_tensors import GivenTensors
-from tilesmith._kept_calls import KeptCalls
-from tilesmith._library import CPU, Conv, ConvStrides, raise_last_error, sized
+from tilesmith._library import Conv, ConvStrides, raise_last_error, sized
 from tilesmith._options import options_now
 from tilesmith._views import View, check_devices, dense_strides, one_of, shown, whole
 
@@ -19,8 +17,26 @@ Sizes = Union[int, Sequence[int]]
 Padding = Union[int, Sequence[Union[int, Sequence[int]]], Literal["same", "valid"]]
 
 _CODES = {"fp32": 0, "fp16": 1, "bf16": 2}
-FORWARD, DATA, WEIGHT = 0, 1, 2
 _BIAS, _ADD = 1, 5
+
+
+class Form(NamedTuple):
+    """What a function computes: a direction of the convolution, of two tensors that the function knows by these names."""
+
+    direction: int
+    names: tuple[str, str]
+    reads: tuple[str, str]  #: the same by their places in the forward convolution
+    writes: str
+
+
+FORMS = {
+    "conv": Form(0, ("x", "w"), ("x", "w"), "y"),
+    "transposed": Form(1, ("x", "w"), ("y", "w"), "x"),
+    "backward_data": Form(1, ("dy", "w"), ("y", "w"), "x"),
+    "backward_weight": Form(2, ("dy", "x"), ("y", "x"), "w"),
+}
+#: The tensors of a call behind the two that are convolved.
+BESIDE = ("bias", "residual", "out")
 
 
 class Geometry(NamedTuple):
@@ -68,6 +84,17 @@ def out_sizes(sizes: Sequence[int], filter: Sequence[int], g: Geometry) -> tuple
                  for size, taps, s, pads, d in zip(sizes, filter, g.stride, g.padding, g.dilation))  # fmt: skip
 
 
+def in_memory_as(shape: Sequence[int], strides: Sequence[int], like: Sequence[int]) -> tuple[int, ...]:
+    """Strides of a dense tensor of the shape `like`, in the order in memory of a tensor of this shape and these strides:
+    channels last where they are, which torch calls channels_last, else first."""
+    channels = shape[1]
+    last = strides[1] == 1 and strides[-1] == channels and (channels > 1 or math.prod(shape[2:]) > 1)
+    if not last:
+        return dense_strides(like)
+    first, *inner, channel = dense_strides((like[0], *like[2:], like[1]))
+    return (first, channel, *inner)
+
+
 def _strides(view: View, groups: int, filters: bool) -> ConvStrides:
     """Of a tensor (batch or filters, channels, pixels or taps)."""
     strides = dense_strides(view.shape) if 0 in view.shape else view.strides
@@ -81,63 +108,76 @@ def _coordinates(values: Sequence[int], absent: int) -> Any:
     return (ctypes.c_int64 * 3)(*(absent,) * (3 - len(values)), *values)
 
 
+class Views(NamedTuple):
+    """The tensors of a call, named by FORMS and BESIDE."""
+
+    a: View  #: the two that are convolved
+    b: View
+    bias: Optional[View]
+    residual: Optional[View]
+    out: Optional[View]  #: None: a new tensor
+
+
 class Described(NamedTuple):
     """A call without its addresses: what a prepared call is found by."""
 
-    direction: int
-    x: View
-    w: View
-    y: View
+    form: str
+    tensors: Views
+    shape: tuple[int, ...]  #: of the result
     geometry: Geometry
-    bias: Optional[View]
-    residual: Optional[View]
+    out_type: Optional[str]  #: None: as out has it, or as a
     activation: Optional[str]
-    threads: int  #: that the tensors' library wants
-
-    @property
-    def out(self) -> View:
-        return (self.y, self.x, self.w)[self.direction]
+    threads: int  #: that the tensors' library wants; 0: it has no wish
 
 
 class Call:
     """A prepared call. It belongs to the thread that made it: the structure is filled anew for each run."""
 
     def __init__(self, d: Described) -> None:
+        self.out_type = _checked(d)
+        form, g, given = FORMS[d.form], d.geometry, d.tensors
+        like = given.b if d.form == "backward_weight" else given.a
+        self.out_strides = in_memory_as(like.shape, like.strides, d.shape) if given.out is None else given.out.strides
         call = self._call = sized(Conv)
         self._address = ctypes.addressof(call)
-        if (options := options_now(d.x.kind, d.threads)) is not None:
+        if (options := options_now(given.a.kind, d.threads)) is not None:
             call.options = ctypes.pointer(options)
-        read = next(view for view in (d.x, d.w) if view is not d.out)
-        g, out_type = d.geometry, d.out.data_type
-        call.device.kind, call.device.index = d.x.kind, d.x.index
-        call.direction, call.data_type, call.type_out = d.direction, _CODES[read.data_type], _CODES[out_type]
-        call.type_bias = _CODES[out_type if d.bias is None else d.bias.data_type]
-        call.batch, call.groups = d.x.shape[0], g.groups
-        call.c, call.k = d.w.shape[1], d.w.shape[0] // g.groups
-        call.image, call.filter = _coordinates(d.x.shape[2:], 1), _coordinates(d.w.shape[2:], 1)
+        out = View(self.out_type, d.shape, self.out_strides, given.a.kind, given.a.index)
+        at = dict(zip((*form.reads, form.writes), (given.a, given.b, out)))
+        x, w, y = at["x"], at["w"], at["y"]
+        call.device.kind, call.device.index = given.a.kind, given.a.index
+        call.direction, call.data_type, call.type_out = form.direction, _CODES[given.a.data_type], _CODES[self.out_type]
+        call.type_bias = _CODES[self.out_type if given.bias is None else given.bias.data_type]
+        call.batch, call.groups = x.shape[0], g.groups
+        call.c, call.k = w.shape[1], w.shape[0] // g.groups
+        call.image, call.filter = _coordinates(x.shape[2:], 1), _coordinates(w.shape[2:], 1)
         call.stride, call.dilation = _coordinates(g.stride, 1), _coordinates(g.dilation, 1)
         call.pad = _coordinates([low for low, _ in g.padding], 0)
         call.pad_high = _coordinates([high for _, high in g.padding], 0)
-        call.x_strides, call.y_strides = _strides(d.x, g.groups, False), _strides(d.y, g.groups, False)
-        call.w_strides = _strides(d.w, g.groups, True)
+        call.x_strides, call.y_strides = _strides(x, g.groups, False), _strides(y, g.groups, False)
+        call.w_strides = _strides(w, g.groups, True)
+        self._reads = form.reads
         self._bias = self._residual = -1  #: their places among the operations
-        at = 0
-        if d.bias is not None:
-            call.epilogue[at].op, self._bias = _BIAS, at
-            at += 1
-        if d.residual is not None:
-            call.epilogue[at].op, self._residual = _ADD, at
-            call.epilogue[at].strides = _strides(d.residual, g.groups, False)
-            at += 1
+        operations = 0
+        if given.bias is not None:
+            call.epilogue[operations].op, self._bias = _BIAS, operations
+            operations += 1
+        if given.residual is not None:
+            call.epilogue[operations].op, self._residual = _ADD, operations
+            call.epilogue[operations].strides = _strides(given.residual, g.groups, False)
+            operations += 1
         if d.activation is not None:
-            call.epilogue[at].op = ACTIVATIONS[d.activation]
-        self._run = entry(self, "_run", d.x.kind, "tilesmith_conv_plan_for", "tilesmith_conv_compute",
+            call.epilogue[operations].op = ACTIVATIONS[d.activation]
+        self._run = entry(self, "_run", given.a.kind, "tilesmith_conv_plan_for", "tilesmith_conv_compute",
                           "tilesmith_conv_candidates")  # fmt: skip
 
-    def run(self, x: int, w: int, y: int, out: int, bias: int, residual: int) -> None:
-        """Runs on these addresses; 0 where there is none."""
+    def run(self, addresses: Iterable[int], stream: int) -> None:
+        """Runs on the addresses of the five tensors; 0 where there is none."""
         call = self._call
-        call.x, call.w, call.y, call.out = x, w, y, out
+        a, b, bias, residual, out = addresses
+        for name, address in zip(self._reads, (a, b)):
+            setattr(call, name, address)
+        call.out, call.stream = out, stream
         if self._bias >= 0:
             call.epilogue[self._bias].data = bias
         if self._residual >= 0:
@@ -147,87 +187,54 @@ class Call:
             raise_last_error(status)
 
 
-_calls: KeptCalls[Call] = KeptCalls()
+def _checked(d: Described) -> str:
+    """The type of the result of a call whose tensors go together."""
+    form, (a_name, b_name) = FORMS[d.form], FORMS[d.form].names
+    a, b, bias, residual, out = d.tensors
+    check_devices([a_name, b_name, *BESIDE], a, d.tensors)
+    if a.data_type not in _CODES:
+        raise WrongType(f"{a_name} is {a.data_type}", "float32, float16 or bfloat16")
+    if b.data_type != a.data_type:
+        raise WrongType(f"{b_name} is {b.data_type}", f"{a.data_type}, as {a_name}")
+    shapes = dict(zip((*form.reads, form.writes), (a.shape, b.shape, d.shape)))
+    x, w, y = shapes["x"], shapes["w"], shapes["y"]
+    check_groups(d.geometry.groups, x[1], w, b_name if form.reads[1] == "x" else "x")
+    if y != (expected := (x[0], w[0], *out_sizes(x[2:], w[2:], d.geometry))):
+        raise InvalidArgument(f"x has the shape {x}, w {w} and y {y}", f"{expected} for y")
+    out_type = d.out_type or (a.data_type if out is None else out.data_type)
+    if out is not None and out.shape != d.shape:
+        raise InvalidArgument(f"out has the shape {out.shape}", f"{d.shape}")
+    if out_type not in (a.data_type, "fp32") or (out is not None and out.data_type != out_type):
+        raise WrongType(f"the result is to be {out_type if out is None else out.data_type}", f"{a.data_type} or float32, as out_dtype")
+    if bias is not None:
+        channels = d.shape[1]
+        if bias.shape != (channels,) or (channels > 1 and bias.strides[0] != 1):
+            raise InvalidArgument(f"bias has the shape {bias.shape} and the strides {bias.strides}", f"({channels},), contiguous")
+        if bias.data_type not in _CODES:
+            raise WrongType(f"bias is {bias.data_type}", "float32, float16 or bfloat16")
+    if residual is not None and (residual.shape, residual.data_type) != (d.shape, out_type):
+        raise InvalidArgument(f"residual has the shape {residual.shape} and the type {residual.data_type}", f"{d.shape}, {out_type}")
+    if d.activation is not None:
+        one_of("activation", d.activation, ACTIVATIONS)
+    return out_type
 
 
-def compute(tensors: GivenTensors, direction: int, read: dict[str, Any], shape: tuple[int, ...], g: Geometry, like: Any, *,
-             out: Any = None, out_dtype: Any = None, bias: Any = None, residual: Any = None,
-             activation: Optional[str] = None) -> Any:  # fmt: skip
-    """Of the tensors x, w and y, the two that are read; `shape` is the third's, which is made like `like`, or is out."""
-    views = {name: tensors.view(name, tensor) for name, tensor in read.items()}
-    first = next(iter(views.values()))
-    check_devices([*views, "bias", "residual", "out"], first,
-                  [*views.values(), *(None if each is None else tensors.view("", each) for each in (bias, residual, out))])  # fmt: skip
-    if first.kind != CPU:
-        raise Unsupported("there are no kernels of convolution for CUDA devices", "tensors on the CPU", "unsupported")
-    if first.data_type not in _CODES:
-        raise WrongType(f"{next(iter(views))} is {first.data_type}", "float32, float16 or bfloat16")
-    for name, view in views.items():
-        if view.data_type != first.data_type:
-            raise WrongType(f"{name} is {view.data_type}", f"{first.data_type}, as {next(iter(views))}")
-    wanted = _type_name(out_dtype)
-    result = _new(tensors, like, shape, wanted or first.data_type) if out is None else out
-    result_view = tensors.view("out", result)
-    if result_view.shape != shape:
-        raise InvalidArgument(f"out has the shape {result_view.shape}", f"{shape}")
-    if result_view.data_type not in (first.data_type, "fp32") or result_view.data_type != (wanted or result_view.data_type):
-        raise WrongType(f"the result is to be {result_view.data_type}", f"{first.data_type} or float32, as out_dtype")
-    bias_view = None if bias is None else _bias(tensors, bias, shape[1])
-    residual_view = None if residual is None else tensors.view("residual", residual)
-    if residual_view is not None and (residual_view.shape != shape or residual_view.data_type != result_view.data_type):
-        raise InvalidArgument(f"residual has the shape {residual_view.shape} and the type {residual_view.data_type}",
-                              f"{shape}, {result_view.data_type}")  # fmt: skip
-    if activation is not None:
-        one_of("activation", activation, ACTIVATIONS)
-    named = {**views, ("y", "x", "w")[direction]: result_view}
-    described = Described(direction, named["x"], named["w"], named["y"], g, bias_view, residual_view, activation,
-                          tensors.threads())  # fmt: skip
-    call = _calls.by_key.get(described)
-    if call is None:
-        call = _calls.keep(described, Call(described))
-    at = {name: tensors.address(tensor) for name, tensor in read.items()}
-    call.run(at.get("x", 0), at.get("w", 0), at.get("y", 0), tensors.address(result), 0 if bias is None else tensors.address(bias),
-             0 if residual is None else tensors.address(residual))  # fmt: skip
-    return result
-
-
-def _bias(tensors: GivenTensors, bias: Any, channels: int) -> View:
-    view = tensors.view("bias", bias)
-    if view.shape != (channels,) or (channels > 1 and view.strides[0] != 1):
-        raise InvalidArgument(f"bias has the shape {view.shape} and the strides {view.strides}", f"({channels},), contiguous")
-    if view.data_type not in _CODES:
-        raise WrongType(f"bias is {view.data_type}", "float32, float16 or bfloat16")
-    return view
-
-
-def _new(tensors: GivenTensors, like: Any, shape: tuple[int, ...], data_type: str) -> Any:
-    """A tensor in the order of dimensions that `like` has in memory: torch's channels_last stays."""
-    view = tensors.view("x", like)
-    strides = view.strides
-    last = len(shape) > 2 and view.shape[1] > 1 and strides[1] == 1 and math.prod(view.shape[2:]) > 1
-    if not last:
-        return tensors.new(like, shape, data_type)
-    made = tensors.new(like, (shape[0], *shape[2:], shape[1]), data_type)
-    order = (0, len(shape) - 1, *range(1, len(shape) - 1))
-    return made.permute(order) if tensors.kind == "torch" else made.transpose(order)
-
-
-def check_groups(groups: int, channels: int, w: View, of: str) -> None:
-    if groups < 1 or channels % groups or channels // groups != w.shape[1] or w.shape[0] % groups:
-        raise InvalidArgument(f"{of} has {channels} channels, w the shape {w.shape}, and groups is {groups}",
+def check_groups(groups: int, channels: int, w: tuple[int, ...], of: str) -> None:
+    if groups < 1 or channels % groups or channels // groups != w[1] or w[0] % groups:
+        raise InvalidArgument(f"{of} has {channels} channels, w the shape {w}, and groups is {groups}",
                               "channels that are groups times w's second size, and filters for each group")  # fmt: skip
 
 
-def _type_name(data_type: Any) -> Optional[str]:
-    if data_type is None:
-        return None
-    name = str(getattr(data_type, "__name__", data_type)).removeprefix("torch.")
-    known = {"float32": "fp32", "float16": "fp16", "bfloat16": "bf16"}
-    if name not in known:
-        raise WrongType(f"out_dtype is {shown(data_type)}", "float32, float16 or bfloat16")
-    return known[name]
+def shape_of(name: str, tensor: Any, count: Optional[int] = None) -> tuple[int, ...]:
+    """Of a tensor of `count` coordinates; None: of any one to three."""
+    try:
+        shape = tuple(tensor.shape)
+    except (AttributeError, TypeError):
+        raise WrongType(f"{name} is a {type(tensor).__name__}", "a tensor") from None
+    check_rank(name, shape, count)
+    return shape
 
 
-def check_rank(name: str, view: View, count: int) -> None:
-    if len(view.shape) != count + 2:
-        raise InvalidArgument(f"{name} has the shape {view.shape}", f"{count + 2} dimensions")
+def check_rank(name: str, shape: tuple[int, ...], count: Optional[int]) -> None:
+    if len(shape) != count + 2 if count is not None else not 3 <= len(shape) <= 5:
+        raise InvalidArgument(f"{name} has the shape {shape}", f"{'3 to 5' if count is None else count + 2} dimensions")

@@ -14,8 +14,7 @@ from tilesmith._views import View
 class GivenTensors:
     """The library whose tensors a call takes, by its first one: NumPy or torch."""
 
-    def __init__(self, name: str, first: Any, operation: str = "serving") -> None:
-        self._operation = operation
+    def __init__(self, name: str, first: Any) -> None:
         self.kind = library_of(name, first)
         if self.kind == "dlpack":
             raise WrongType(f"{name} is a {type(first).__name__}", "a torch tensor or a NumPy array")
@@ -26,17 +25,13 @@ class GivenTensors:
         if library_of(name, tensor) != self.kind:
             raise WrongType(f"{name} is a {type(tensor).__name__}", f"what {self._first} is")
         if self.kind == "torch" and tensor.requires_grad and self._module.grad_enabled():
-            raise self._module.no_gradient(self._operation)
+            raise self._module.no_gradient("serving")
         view: View = self._module.view_of(name, tensor)
         return view._replace(data_type=view.data_type.removeprefix("torch."))
 
     def address(self, tensor: Any) -> int:
         at: int = self._module.address(tensor)
         return at
-
-    def threads(self) -> int:
-        """How many the tensors' library wants of a call on the CPU; 0: it has no wish."""
-        return int(self._module.torch_threads()) if self.kind == "torch" else 0
 
     def stream(self, view: View) -> int:
         """The current one of the tensors' device; 0 on the CPU."""

@@ -14,7 +14,7 @@ from tilesmith._torch import TYPES, no_gradient
 DIFFERENTIABLE = ("matmul", "linear", "mm_plus_mm")
 _TYPES = ("fp32", "fp16", "bf16")
 
-_ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
+ACTIVATIONS: dict[str, Callable[[Tensor], Tensor]] = {
     "relu": functional.relu,
     "gelu": functional.gelu,
     "gelu_tanh": lambda v: functional.gelu(v, approximate="tanh"),
@@ -48,9 +48,9 @@ def finish(v: Tensor, activation: Optional[str], gate: Optional[str], multiply: 
     """What follows a product and its bias, by torch, whose autograd knows it. `vectors`: the product lacks rows or columns."""
     dtype = v.dtype
     if activation is not None:
-        v = _ACTIVATIONS[activation](v)
+        v = ACTIVATIONS[activation](v)
     if gate is not None:
-        v = _ACTIVATIONS[_GATES[gate]](v[..., 0::2]) * v[..., 1::2]
+        v = ACTIVATIONS[_GATES[gate]](v[..., 0::2]) * v[..., 1::2]
     for name, beside in (("multiply", multiply), ("residual", residual)):
         if beside is not None and not vectors and beside.shape[-2:] != v.shape[-2:]:  # no kernel broadcasts these
             raise InvalidArgument(f"{name} has the shape {tuple(beside.shape)}", f"(..., {v.shape[-2]}, {v.shape[-1]}), as the result")

@@ -41,6 +41,9 @@ def calls(torch, tilesmith):
         "append_kv": (lambda q, ends: appended(torch, tilesmith, q, ends), q, ends[:1]),
         "append_kv with an output": (lambda q, ends: appended(torch, tilesmith, q, ends, q=q, out_q=torch.empty_like(q)), q, ends[:1]),
         "append_kv of queries": (lambda q, ends: appended(torch, tilesmith, q, ends, q=q), q, ends[:1]),
+        "conv2d": (lambda x, w: tilesmith.conv2d(x, w, padding=1, activation="relu"), torch.rand(2, 3, 7, 8), torch.rand(4, 3, 3, 3)),
+        "conv_backward_weight": (lambda dy, x: tilesmith.conv_backward_weight(dy, x, (4, 3, 3), bias=True), torch.rand(2, 4, 5),
+                                 torch.rand(2, 3, 7)),
         TILESMITH_FIRST: (lambda x, w: tilesmith.linear(x, w), x, w),
     }
 
@@ -64,6 +67,7 @@ def calls_with_options(torch, tilesmith):
         "grouped_matmul": (lambda x, w, ends, **given: tilesmith.grouped_matmul(x, w.expand(2, 16, 32).mT, group_ends=ends, **given),
                            x, w, ends),
         "grouped_matmul of lists": (lambda x, w, **given: tilesmith.grouped_matmul([x, x], [w.T, w.T], **given), x, w),
+        "conv1d": (lambda x, w, **given: tilesmith.conv1d(x, w, **given), torch.rand(2, 3, 7), torch.rand(4, 3, 3)),
     }  # fmt: skip
 
 
@@ -74,6 +78,8 @@ def calls_with_gradients(torch, tilesmith):
         "attention": (lambda q, bias, sink: tilesmith.attention(q, q, q, causal=True, bias=bias, sink=sink, return_lse=True), q,
                       torch.rand(16, 16), torch.rand(2)),
         "linear": (lambda x, w, bias: tilesmith.linear(x, w, bias, activation="gelu", threads=1), x, w, torch.rand(16)),
+        "conv_transpose2d": (lambda x, w, bias: tilesmith.conv_transpose2d(x, w, bias, stride=2, activation="gelu"), torch.rand(2, 3, 4, 5),
+                             torch.rand(3, 4, 3, 3), torch.rand(4)),
     }  # fmt: skip
 
 

@@ -91,5 +91,57 @@ def test_mistakes_are_named(rng):
         tilesmith.conv2d(x, w, tensor(rng, 7), groups=2)
     with pytest.raises(ValueError, match="dy has the shape"):
         tilesmith.conv_backward_data(x, w, (2, 6, 9, 11), groups=2)
-    with pytest.raises(NotImplementedError, match="gradient"):
-        tilesmith.conv2d(x.requires_grad_(), w, groups=2)
+    with pytest.raises(TypeError, match="x is torch.float64"):
+        tilesmith.conv2d(x.double(), w.double(), groups=2)
+    with pytest.raises(TypeError, match="w is a ndarray"):
+        tilesmith.conv2d(x, w.numpy(), groups=2)
+    with pytest.raises(TypeError, match="x is a list"):
+        tilesmith.conv2d([1.0], w)
+    with pytest.raises(TypeError, match="out_dtype"):
+        tilesmith.conv2d(x, w, groups=2, out_dtype="float32")
+    with pytest.raises(TypeError, match="no argument 'strides'"):
+        tilesmith.conv2d(x, w, groups=2, strides=2)
+    with pytest.raises(ValueError, match="activation is 'mish'"):
+        tilesmith.conv2d(x, w, groups=2, activation="mish")
+    with pytest.raises(ValueError, match="activation is 'mish'"):
+        tilesmith.conv2d(x, w.clone().requires_grad_(), groups=2, activation="mish")
+    with pytest.raises(ValueError, match="x has 6 channels, w the shape"):
+        tilesmith.conv_transpose2d(x, w)
+    with pytest.raises(ValueError, match="x_shape has the shape"):
+        tilesmith.conv_backward_data(x, w, (2, 6, 9), groups=2)
+    with pytest.raises(NotImplementedError, match="out is given"):
+        tilesmith.conv2d(x, w.clone().requires_grad_(), groups=2, out=torch.empty(2, 8, 7, 10))
+    with pytest.raises(NotImplementedError, match="tangent"), torch.autograd.forward_ad.dual_level():
+        tilesmith.conv2d(torch.autograd.forward_ad.make_dual(x, x), w, groups=2)
+
+
+def test_the_bias_gradient(rng):
+    x, dy = tensor(rng, 2, 6, 9, 11), tensor(rng, 2, 8, 7, 10)
+    dw, db = tilesmith.conv_backward_weight(dy, x, (8, 3, 3, 2), groups=2, bias=True)
+    close(db, dy.sum((0, 2, 3)), "float32")
+    np.testing.assert_array_equal(dw, tilesmith.conv_backward_weight(dy, x, (8, 3, 3, 2), groups=2))
+    ours = tilesmith.conv_backward_weight(dy.numpy(), x.numpy(), (8, 3, 3, 2), groups=2, bias=True)
+    np.testing.assert_allclose(ours[1], db, rtol=1e-5, atol=1e-5)
+
+
+def test_order_in_memory(rng):
+    """Channels last stay last, whatever sizes are 1."""
+    for channels, filters, size in ((1, 3, (4, 5)), (3, 1, (4, 5)), (3, 5, (1, 1)), (3, 5, (4, 1)), (1, 1, (1, 1))):
+        w = tensor(rng, filters, channels, 1, 1)
+        for order in (torch.channels_last, torch.contiguous_format):
+            x = torch.randn(2, channels, *size).to(memory_format=order)
+            want = torch.conv2d(x, w.to(memory_format=order))
+            got = tilesmith.conv2d(x, w)
+            assert got.is_contiguous(memory_format=order), (channels, filters, size, order, got.stride())
+            close(got, want, "float32")
+
+
+def test_options_of_a_call(rng):
+    x, w = tensor(rng, 2, 6, 9, 11), tensor(rng, 8, 6, 3, 2)
+    found = tilesmith.candidates(tilesmith.conv2d, x, w)
+    kernel = found.candidates[-1].kernel
+    got = tilesmith.conv2d(x, w, kernel=kernel, threads=1)
+    assert tilesmith.last_plan().kernel == kernel
+    close(got, torch.conv2d(x, w), "float32")
+    with pytest.raises(tilesmith.Error, match="no_such_kernel"):
+        tilesmith.conv2d(x, w, kernel="no_such_kernel")

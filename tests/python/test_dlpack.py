@@ -157,3 +157,19 @@ def test_matmul_of_libraries(name, rng):
     got = tilesmith.matmul(space.asarray(a), space.asarray(b))
     assert type(got) is type(space.asarray(a))
     np.testing.assert_allclose(np.asarray(got), a.astype("f8") @ b.astype("f8"), atol=1e-5)
+
+
+@pytest.mark.parametrize("kind", [Foreign, Older])
+def test_convolution(rng, kind):
+    x, w, bias = (rng.standard_normal(shape).astype(np.float32) for shape in ((2, 4, 7, 6), (6, 2, 3, 3), (6,)))
+    options = {"padding": 1, "groups": 2}
+    y = tilesmith.conv2d(kind(x), kind(w), kind(bias), activation="relu", **options)
+    assert type(y) is Foreign
+    np.testing.assert_array_equal(y.array, tilesmith.conv2d(x, w, bias, activation="relu", **options))
+    dw = kind(np.empty_like(w))
+    assert tilesmith.conv_backward_weight(y, kind(x), w.shape, out=dw, **options) is dw
+    np.testing.assert_array_equal(dw.array, tilesmith.conv_backward_weight(y.array, x, w.shape, **options))
+    with pytest.raises(NotImplementedError, match="bias=True"):
+        tilesmith.conv_backward_weight(y, kind(x), w.shape, bias=True, **options)
+    with pytest.raises(NotImplementedError, match="out_dtype"):
+        tilesmith.conv2d(kind(x), kind(w), out_dtype="float32", **options)

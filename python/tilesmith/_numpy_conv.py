@@ -1,0 +1,53 @@
+"""Convolution of NumPy arrays."""
+
+from __future__ import annotations
+
+from typing import Any, Optional
+
+import numpy as np
+
+from tilesmith._conv_call import BESIDE, FORMS, Call, Described, Geometry, Views
+from tilesmith._errors import InvalidArgument, WrongType
+from tilesmith._kept_calls import KeptCalls
+from tilesmith._numpy import address, check_arrays, dtype_of, type_of, view_of
+from tilesmith._views import shown
+
+_calls: KeptCalls[Call] = KeptCalls()
+
+
+def conv(form: str, a: Any, b: Any, bias: Any, residual: Any, out: Any, shape: tuple[int, ...], g: Geometry, out_dtype: Any,
+         activation: Optional[str]) -> np.ndarray:  # fmt: skip
+    """Convolution, transposed convolution and the gradients of NumPy arrays."""
+    names, arrays = (*FORMS[form].names, *BESIDE), (a, b, bias, residual, out)
+    check_arrays(names, arrays)
+    views = Views._make(view_of(name, array) for name, array in zip(names, arrays))
+    described = Described(form, views, shape, g, _type_name(out_dtype), activation, 0)
+    call = _calls.by_key.get(described) or _calls.keep(described, Call(described))
+    if out is None:
+        out = _new(shape, call.out_strides, dtype_of(call.out_type, a.dtype))
+    elif not out.flags.writeable:
+        raise InvalidArgument("out is read-only", "a writable array")
+    call.run(map(address, (a, b, bias, residual, out)), 0)
+    result: np.ndarray = out
+    return result
+
+
+def bias_gradient(dy: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """The sums of dy by channels."""
+    sums: np.ndarray = dy.sum((0, *range(2, dy.ndim)), np.float32)
+    return sums.astype(dtype)
+
+
+def _new(shape: tuple[int, ...], strides: tuple[int, ...], dtype: np.dtype) -> np.ndarray:
+    if strides[1] == 1 and len(shape) > 2:  # channels last
+        return np.moveaxis(np.empty((shape[0], *shape[2:], shape[1]), dtype), -1, 1)
+    return np.empty(shape, dtype)
+
+
+def _type_name(dtype: Any) -> Optional[str]:
+    if dtype is None:
+        return None
+    try:
+        return type_of(np.dtype(dtype))
+    except TypeError:
+        raise WrongType(f"out_dtype is {shown(dtype)}", "a NumPy dtype") from None

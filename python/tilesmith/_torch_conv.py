@@ -1,0 +1,196 @@
+"""Convolution of torch tensors, its operator and its gradients."""
+
+from __future__ import annotations
+
+from typing import Any, Optional, Sequence
+
+import torch
+from torch import Tensor
+from torch.autograd import forward_ad
+
+from tilesmith._conv_call import BESIDE, FORMS, Call, Described, Geometry, Views, in_memory_as
+from tilesmith._errors import Unsupported, WrongType
+from tilesmith._kept_calls import KeptCalls
+from tilesmith._library import CUDA
+from tilesmith._torch import (
+    DTYPES,
+    OPTION_ARGUMENTS,
+    TYPES,
+    address,
+    all_plain,
+    argument_names,
+    check_no_tangents,
+    define,
+    define_gradient,
+    differentiated,
+    grad_enabled,
+    is_compiling,
+    no_gradient,
+    options_here,
+    raw_stream,
+    torch_threads,
+    under,
+    view_of,
+)
+from tilesmith._torch_gemm_gradient import ACTIVATIONS
+from tilesmith._views import one_of, shown
+
+_calls: KeptCalls[Call] = KeptCalls()
+
+
+def conv(form: str, a: Any, b: Any, bias: Any, residual: Any, out: Any, shape: tuple[int, ...], g: Geometry, out_dtype: Any,
+         activation: Optional[str]) -> Tensor:  # fmt: skip
+    """Convolution, transposed convolution and the gradients of plain torch tensors."""
+    tensors = (a, b, bias, residual, out)
+    if is_compiling() or not all_plain(tensors):
+        return conv_op(form, *tensors, shape, g, out_dtype, activation)
+    if grad_enabled() and _wants_gradient(tensors):
+        return conv_op(form, *tensors, shape, g, out_dtype, activation, options_here())
+    if forward_ad._current_level >= 0:
+        check_no_tangents("convolution", tensors)
+    views = Views._make(view_of(name, tensor) for name, tensor in zip((*FORMS[form].names, *BESIDE), tensors))
+    described = Described(form, views, shape, g, _type_name(out_dtype), activation, torch_threads())
+    call = _calls.by_key.get(described) or _calls.keep(described, Call(described))
+    if out is None:
+        out = a.new_empty_strided(shape, call.out_strides, dtype=DTYPES[call.out_type])
+    call.run(map(address, (a, b, bias, residual, out)), raw_stream(views.a.index) if views.a.kind == CUDA else 0)
+    result: Tensor = out
+    return result
+
+
+def bias_gradient(dy: Tensor, dtype: torch.dtype) -> Tensor:
+    """The sums of dy by channels."""
+    return dy.sum((0, *range(2, dy.dim())), dtype=torch.float32).to(dtype)
+
+
+bias_gradient_op = bias_gradient
+
+
+def _wants_gradient(tensors: Sequence[Any]) -> bool:
+    return any(isinstance(tensor, Tensor) and tensor.requires_grad for tensor in tensors)
+
+
+def _type_name(dtype: Any) -> Optional[str]:
+    if dtype is not None and not isinstance(dtype, torch.dtype):
+        raise WrongType(f"out_dtype is {shown(dtype)}", "a torch.dtype")
+    return None if dtype is None else TYPES.get(dtype, str(dtype))
+
+
+# ------------------------------------------------------------------------------------------------------ the operator
+
+_ARGUMENTS = (
+    "str form, Tensor a, Tensor b, Tensor? bias, Tensor? residual, SymInt[] shape, int[] stride, int[] pad, int[] pad_high, "
+    f"int[] dilation, int groups, ScalarType? out_dtype, str? activation, {OPTION_ARGUMENTS}"
+)
+_NAMES = argument_names(_ARGUMENTS)
+
+
+def conv_op(form: str, a: Any, b: Any, bias: Any, residual: Any, out: Any, shape: Sequence[int], g: Geometry, out_dtype: Any,
+            activation: Optional[str], options: tuple[Any, ...] = ()) -> Tensor:  # fmt: skip
+    """The same as the operator: what torch.compile traces."""
+    tensors = (a, b, bias, residual, out)
+    for name, tensor in zip((*FORMS[form].names, *BESIDE), tensors):
+        if tensor is not None and not isinstance(tensor, Tensor):
+            raise WrongType(f"{name} is a {type(tensor).__name__}", "a torch tensor, as the first is")
+    if forward_ad._current_level >= 0:
+        check_no_tangents("convolution", tensors)
+    differentiable = torch.is_grad_enabled() and _wants_gradient(tensors)
+    if differentiable and out is not None:
+        raise Unsupported("out is given, and a tensor requires a gradient", "no out, or torch.no_grad()", "unsupported")
+    if differentiable and activation is not None:  # by torch, whose autograd knows it
+        one_of("activation", activation, ACTIVATIONS)
+        v = conv_op(form, a, b, bias, residual, None, shape, g, out_dtype, None, options)
+        return ACTIVATIONS[activation](v)
+    arguments = (form, a, b, bias, residual, list(shape), list(g.stride), [low for low, _ in g.padding], [high for _, high in g.padding],
+                 list(g.dilation), g.groups, out_dtype, activation, *options)  # fmt: skip
+    if out is not None:
+        torch.ops.tilesmith.conv_out(*arguments, out=out)
+        given: Tensor = out
+        return given
+    eager = differentiable and not is_compiling() and all_plain(tensors)
+    result: Tensor = (_differentiated if eager else torch.ops.tilesmith.conv)(*arguments)
+    return result
+
+
+def _conv(form: str, a: Tensor, b: Tensor, bias: Optional[Tensor], residual: Optional[Tensor], shape: Sequence[int],
+          stride: Sequence[int], pad: Sequence[int], pad_high: Sequence[int], dilation: Sequence[int], groups: int,
+          out_dtype: Optional[torch.dtype], activation: Optional[str], *options: Any, out: Optional[Tensor] = None) -> Tensor:  # fmt: skip
+    _check_form(form)
+    with torch.no_grad(), under(options):
+        g = Geometry(tuple(stride), tuple(zip(pad, pad_high)), tuple(dilation), groups)
+        return conv(form, a, b, bias, residual, out, tuple(shape), g, out_dtype, activation)
+
+
+def _conv_out(*arguments: Any, out: Tensor) -> None:
+    _conv(*arguments, out=out)
+
+
+def _fake_conv(form: str, a: Tensor, b: Tensor, bias: Optional[Tensor], residual: Optional[Tensor], shape: Sequence[int],
+               stride: Sequence[int], pad: Sequence[int], pad_high: Sequence[int], dilation: Sequence[int], groups: int,
+               out_dtype: Optional[torch.dtype], activation: Optional[str], *options: Any) -> Tensor:  # fmt: skip
+    """Shape, type and order in memory alone."""
+    _check_form(form)
+    like = b if form == "backward_weight" else a
+    return a.new_empty_strided(shape, in_memory_as(like.shape, like.stride(), shape), dtype=out_dtype or a.dtype)
+
+
+def _fake_conv_out(*arguments: Any, out: Tensor) -> None:
+    pass
+
+
+def _check_form(form: str) -> None:
+    one_of("form", form, FORMS)
+
+
+# ------------------------------------------------------------------------------------------------------ its gradients
+
+#: The gradients by a and b, each as a convolution of two of a, b and dy, the gradient by the result.
+_GRADIENTS = {
+    "conv": (("backward_data", "dy", "b"), ("backward_weight", "dy", "a")),
+    "transposed": (("conv", "dy", "b"), ("backward_weight", "a", "dy")),
+    "backward_data": (("conv", "dy", "b"), ("backward_weight", "a", "dy")),
+    "backward_weight": (("conv", "b", "dy"), ("backward_data", "a", "dy")),
+}
+
+
+def _convolved(form: str, a: Tensor, b: Tensor, shape: Sequence[int], g: Geometry, options: tuple[Any, ...]) -> Tensor:
+    """What a gradient is made of."""
+    if not grad_enabled() and all_plain((a, b)):
+        with under(options):
+            return conv(form, a, b, None, None, None, tuple(shape), g, None, None)
+    return conv_op(form, a, b, None, None, None, shape, g, None, None, options)
+
+
+def _keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
+    given = dict(zip(_NAMES, inputs))
+    needed = dict(zip(_NAMES, ctx.needs_input_grad))
+    # Each is read for the gradient of the one that it is convolved with.
+    ctx.save_for_backward(given["a"] if needed["b"] else None, given["b"] if needed["a"] else None)
+    ctx.shapes = {name: (value.shape, value.dtype) for name, value in given.items() if isinstance(value, Tensor)}
+    ctx.rest = {name: value for name, value in given.items() if not isinstance(value, Tensor)}
+
+
+def _backward(ctx: Any, dy: Tensor) -> tuple[Optional[Tensor], ...]:
+    a, b = ctx.saved_tensors
+    rest, shapes = ctx.rest, ctx.shapes
+    if rest["activation"] is not None:
+        raise no_gradient("the operator with activation")
+    needed = dict(zip(_NAMES, ctx.needs_input_grad))  # without the last arguments, where they equal their defaults
+    g = Geometry(tuple(rest["stride"]), tuple(zip(rest["pad"], rest["pad_high"])), tuple(rest["dilation"]), rest["groups"])
+    options = (None, rest["threads"], rest["build"], rest["determinism"], rest["tuning"])  # the kernel's name is the forward's own
+    tensors = {"a": a, "b": b, "dy": dy.to(shapes["a"][1])}
+    made: dict[str, Tensor] = {}
+    for name, (form, first, second) in zip(("a", "b"), _GRADIENTS[rest["form"]]):
+        if needed[name]:
+            made[name] = _convolved(form, tensors[first], tensors[second], shapes[name][0], g, options)
+    if needed["bias"]:
+        made["bias"] = bias_gradient(dy, shapes["bias"][1])
+    if needed["residual"]:
+        made["residual"] = dy.to(shapes["residual"][1])
+    return tuple(made.get(name) if need else None for name, need in needed.items())
+
+
+define(f"conv({_ARGUMENTS}) -> Tensor", _conv, _fake_conv)
+define_gradient("conv", _backward, _keep)
+_differentiated = differentiated(_conv, _backward, _keep)
+define(f"conv_out({_ARGUMENTS}, *, Tensor(a!) out) -> ()", _conv_out, _fake_conv_out)

@@ -990,6 +990,60 @@ typedef struct tilesmith_store_stats {
 
 TILESMITH_API tilesmith_status tilesmith_get_store_stats(tilesmith_store_stats* out);
 
+/* ---------------------------------------------------------------------------------------------------------- tuning */
+
+/* Problems whose kernels are to be measured; tilesmith/tune.hpp has the meaning of every field. */
+typedef struct tilesmith_tune_request {
+  uint64_t struct_size;
+  const char* const*
+      problems; /* a line each, as a plan's info has it: "gemm -m 8 -n 64 -k 64"; a size may be a range */
+  int64_t problem_count;
+  tilesmith_device device;
+  int32_t threads;       /* of a call on the CPU; 0: every processor */
+  int32_t candidates;    /* recipes that race; 0: all */
+  int32_t again;         /* other than 0: race problems too that the database has */
+  int32_t reserved;      /* 0 */
+  double budget_seconds; /* of timing for one problem */
+  const char* database;  /* the performance database; NULL: tuning.db in the cache directory */
+  const char* file;      /* where to write the choices of the whole database; NULL: nowhere */
+} tilesmith_tune_request;
+#define TILESMITH_TUNE_REQUEST_INIT \
+  { sizeof(tilesmith_tune_request), NULL, 0, {0, 0}, 0, 32, 0, 0, 10, NULL, NULL }
+
+/* What came of one problem's race. */
+typedef struct tilesmith_tuned_problem {
+  const char* problem;
+  const char* before;    /* the recipe that was chosen before the race */
+  const char* chosen;    /* the recipe that is chosen now */
+  double before_seconds; /* of a call; 0: what was chosen before failed */
+  double chosen_seconds;
+  double gain; /* before over now, measured in turns; 1: nothing was confirmed better */
+} tilesmith_tuned_problem;
+
+typedef struct tilesmith_skipped_problem {
+  const char* problem;
+  const char* reason; /* no kernel computes it, or none ran */
+} tilesmith_skipped_problem;
+
+/* The texts and arrays live until this thread tunes again. */
+typedef struct tilesmith_tune_report {
+  uint64_t struct_size;
+  const tilesmith_tuned_problem* problems; /* that were raced */
+  int64_t problem_count;
+  const tilesmith_skipped_problem* skipped; /* that were not */
+  int64_t skipped_count;
+  int64_t known;        /* problems that the database had, and that were not raced again */
+  const char* database; /* where the measurements are */
+} tilesmith_tune_report;
+#define TILESMITH_TUNE_REPORT_INIT \
+  { sizeof(tilesmith_tune_report), NULL, 0, NULL, 0, 0, NULL }
+
+/* Races the kernels of problems in the program `tilesmith`, a process of its own, and keeps what was measured.
+ * tilesmith_cancel_waits ends it; what was raced is kept, and a later call goes on. Errors: invalid_argument;
+ * not_found, without the program (TILESMITH_PROGRAM has its path); unsupported, when no problem could be tuned;
+ * cancelled; io. */
+TILESMITH_API tilesmith_status tilesmith_tune(const tilesmith_tune_request* request, tilesmith_tune_report* out);
+
 #ifdef __cplusplus
 }
 #endif

@@ -17,4 +17,5 @@
 #include "tilesmith/error.hpp"
 #include "tilesmith/gemm.hpp"
 #include "tilesmith/serving.hpp"
+#include "tilesmith/tune.hpp"
 #include "tilesmith/types.hpp"

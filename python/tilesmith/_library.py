@@ -206,6 +206,27 @@ class StoreStats(ctypes.Structure):
                 ("failed_builds", c_uint64), ("fallbacks", c_uint64), ("build_seconds", c_double)]  # fmt: skip
 
 
+class TuneRequest(ctypes.Structure):
+    _fields_ = [("struct_size", c_uint64), ("problems", ctypes.POINTER(c_char_p)), ("problem_count", c_int64),
+                ("device", DeviceId), ("threads", c_int32), ("candidates", c_int32), ("again", c_int32), ("reserved", c_int32),
+                ("budget_seconds", c_double), ("database", c_char_p), ("file", c_char_p)]  # fmt: skip
+
+
+class TunedProblem(ctypes.Structure):
+    _fields_ = [("problem", c_char_p), ("before", c_char_p), ("chosen", c_char_p), ("before_seconds", c_double),
+                ("chosen_seconds", c_double), ("gain", c_double)]  # fmt: skip
+
+
+class SkippedProblem(ctypes.Structure):
+    _fields_ = [("problem", c_char_p), ("reason", c_char_p)]
+
+
+class TuneReport(ctypes.Structure):
+    _fields_ = [("struct_size", c_uint64), ("problems", ctypes.POINTER(TunedProblem)), ("problem_count", c_int64),
+                ("skipped", ctypes.POINTER(SkippedProblem)), ("skipped_count", c_int64), ("known", c_int64),
+                ("database", c_char_p)]  # fmt: skip
+
+
 _FUNCTIONS = {
     "tilesmith_version": (c_char_p, []),
     "tilesmith_abi_version": (c_int32, []),
@@ -237,6 +258,7 @@ _FUNCTIONS = {
     "tilesmith_gemm_pack_b": (c_int32, [c_void_p, c_void_p, c_void_p, c_uint64]),
     "tilesmith_last_plan": (c_int32, [c_void_p]),
     "tilesmith_get_store_stats": (c_int32, [c_void_p]),
+    "tilesmith_tune": (c_int32, [c_void_p, c_void_p]),
     "tilesmith_cancel_waits": (None, [c_int64]),
 }
 

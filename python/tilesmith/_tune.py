@@ -2,24 +2,22 @@
 
 from __future__ import annotations
 
-import json
+import ctypes
 import os
 import re
-import shutil
-import subprocess
-import tempfile
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any, Callable, Iterable, Iterator, Optional, Union
+from typing import Any, Callable, Iterable, Optional, Union
 
 from tilesmith._conditions import Conditions, Planned, Record, conditions
-from tilesmith._errors import Failure, InvalidArgument, Unsupported, WrongType
-from tilesmith._library import library_path
+from tilesmith._errors import InvalidArgument, Unsupported, WrongType
+from tilesmith._interruptible import checked
+from tilesmith._library import CPU, CUDA, DeviceId, TuneRequest, library, sized
+from tilesmith._library import TuneReport as _Told
 from tilesmith._options import options, refuse_tracing
 from tilesmith._views import flag, number, shown, whole
 
 _PathLike = Union[str, "os.PathLike[str]"]
-_RANGE = re.compile(r"\s\d+:\d+(\s|$)")  # "-m 1:8192"
+_DEVICE = re.compile(r"cpu|cuda(?::([0-9]{1,4}))?")
 
 
 @dataclass(frozen=True)
@@ -92,11 +90,10 @@ def tune(what: Union[str, Iterable[str], Callable[..., Any]], /, *arguments: Any
     its words when it fails.
     """
     refuse_tracing("tilesmith.tune")
-    settings = [f"--budget={_budget(budget)!r}", f"--candidates={_candidates(candidates)}"]
-    settings += ["--again"] if flag("again", again) else []
-    base = [] if database is None else [f"--db={_path('database', database)}"]
-    out = "" if file is None else _path("file", file)
-    program = _program()
+    request = sized(TuneRequest)
+    request.budget_seconds, request.candidates, request.again = _budget(budget), _candidates(candidates), flag("again", again)
+    request.database = None if database is None else _path("database", database).encode()
+    request.file = None if file is None else _path("file", file).encode()
     if callable(what):
         if device is not None or threads is not None:
             raise InvalidArgument("device or threads beside a callable", "its calls' own: those of its tensors and options")
@@ -104,21 +101,53 @@ def tune(what: Union[str, Iterable[str], Callable[..., Any]], /, *arguments: Any
     else:
         planned = _described(what, arguments, named, device, threads)
 
+    groups: dict[tuple[str, int], list[str]] = {}
+    for each in planned:
+        groups.setdefault((each.device, each.threads), []).append(each.problem)
     problems: list[TunedProblem] = []
     skipped: list[tuple[str, str]] = []
     known, place = 0, ""
-    for words, lines in _jobs(planned):
-        told = _tuned(program, [*words, *settings, *base], lines)
-        problems += [TunedProblem(o["problem"], o["before"], o["chosen"], o["before_s"], o["chosen_s"], o["gain"])
-                     for o in told["outcomes"]]  # fmt: skip
-        skipped += [(each["problem"], each["reason"]) for each in told["skipped"]]
-        known, place = known + told["known"], told["database"]
-    if out and (problems or known):
-        _run(program, ["db", "publish", out, *base])
+    for (where, of_call), lines in groups.items():
+        try:
+            report = _tuned(request, where, of_call, lines)
+        except Unsupported as error:
+            skipped.append(("; ".join(lines), str(error)))
+            continue
+        problems += report.problems
+        skipped += report.skipped
+        known, place = known + report.known, report.database
     if not problems and not known:
-        raise Unsupported("no problem could be tuned: " + "; ".join(f"{line}: {why}" for line, why in skipped),
-                          "a problem that a kernel computes", "unsupported")  # fmt: skip
-    return TuneReport(tuple(problems), known, tuple(skipped), place, out)
+        raise Unsupported("; ".join(reason for _, reason in skipped), "a problem that a kernel computes", "unsupported")
+    return TuneReport(tuple(problems), known, tuple(skipped), place, "" if file is None else _path("file", file))
+
+
+def _tuned(request: TuneRequest, device: str, threads: int, lines: list[str]) -> TuneReport:
+    """What the library says of lines of one device. Its texts live no longer than the thread that asks."""
+    index = _DEVICE.fullmatch(device)
+    if index is None:
+        raise InvalidArgument(f"device is {shown(device)}", "'cpu' or 'cuda:0'")
+    request.device = DeviceId(CPU, 0) if device == "cpu" else DeviceId(CUDA, int(index[1] or 0))
+    request.threads = threads
+    request.problems = (ctypes.c_char_p * len(lines))(*(line.encode() for line in lines))
+    request.problem_count = len(lines)
+    made: list[TuneReport] = []
+
+    def ask() -> int:
+        told = sized(_Told)
+        status: int = library().tilesmith_tune(ctypes.addressof(request), ctypes.addressof(told))
+        if status == 0:
+            made.append(_report(told))
+        return status
+
+    checked(ask)
+    return made[0]
+
+
+def _report(told: _Told) -> TuneReport:
+    problems = [TunedProblem(each.problem.decode(), each.before.decode(), each.chosen.decode(), each.before_seconds,
+                             each.chosen_seconds, each.gain) for each in told.problems[: told.problem_count]]  # fmt: skip
+    skipped = [(each.problem.decode(), each.reason.decode()) for each in told.skipped[: told.skipped_count]]
+    return TuneReport(tuple(problems), told.known, tuple(skipped), told.database.decode(), "")
 
 
 def _recorded(function: Callable[..., Any], arguments: tuple[Any, ...], named: dict[str, Any]) -> list[Planned]:
@@ -158,55 +187,6 @@ def _described(what: object, arguments: tuple[Any, ...], named: dict[str, Any], 
     if not planned:
         raise InvalidArgument("there is no line", hint)
     return planned
-
-
-def _jobs(planned: Iterable[Planned]) -> Iterator[tuple[list[str], list[str]]]:
-    """The program's words for what it tunes in one run, and the lines of its file; a line with a range stands in the words."""
-    plain: dict[tuple[str, str, int], list[str]] = {}
-    for operation, line, device, threads in planned:
-        if _RANGE.search(line):
-            yield ["tune", *line.split(), f"--device={device}", f"--threads={threads}"], []
-        else:
-            plain.setdefault((operation, device, threads), []).append(line)
-    for (operation, device, threads), lines in plain.items():
-        yield ["tune", operation, f"--device={device}", f"--threads={threads}"], lines
-
-
-def _tuned(program: str, words: list[str], lines: list[str]) -> Any:
-    """What the program says of its run. Problems that no kernel computes are skipped, also where they are all there is."""
-    with tempfile.TemporaryDirectory(prefix="tilesmith-tune-") as folder:
-        if lines:
-            shapes = Path(folder, "problems.txt")
-            shapes.write_text("\n".join(lines) + "\n")
-            words = [*words, f"--shapes={shapes}"]
-        return json.loads(_run(program, [*words, "--json"], may_skip=True))
-
-
-def _run(program: str, words: list[str], may_skip: bool = False) -> str:
-    """What the program prints. Ctrl-C reaches it too: it keeps what it has and ends."""
-    environment = dict(os.environ, TILESMITH_LOG="warn")
-    try:
-        done = subprocess.run([program, *words], capture_output=True, text=True, env=environment, stdin=subprocess.DEVNULL)
-    except OSError as error:
-        raise Failure(f"{program} does not start: {error}", "the program that this package belongs to", "io") from None
-    if done.returncode == 0 or (may_skip and done.stdout.startswith("{")):
-        return done.stdout
-    said = re.search(r"^error: (.*?)(?:\nhint: (.*))?\Z", done.stderr.strip(), re.DOTALL | re.MULTILINE)
-    message = said[1] if said else f"it ended with status {done.returncode}: {done.stderr.strip()[-2000:]}"
-    kind, code = (InvalidArgument, "invalid_argument") if done.returncode == 2 else (Failure, "failed")
-    raise kind(f"tilesmith {words[0]}: {message}", (said and said[2]) or "", code)
-
-
-def _program() -> str:
-    if given := os.environ.get("TILESMITH_PROGRAM"):
-        return given
-    for folder in (Path(library_path()).parent, Path(library_path()).parent.parent / "bin"):
-        if os.access(beside := folder / "tilesmith", os.X_OK) and beside.is_file():
-            return str(beside)
-    if found := shutil.which("tilesmith"):
-        return found
-    raise Failure("the program tilesmith is not there: it runs the races",
-                  "make install, or TILESMITH_PROGRAM with its path", "not_found")  # fmt: skip
 
 
 def _budget(value: object) -> float:

@@ -282,7 +282,7 @@ Result<ProcessOutcome> run_process(const Command& command) {
   output.write_end.reset();
   errors.write_end.reset();
 
-  HeadAndTail said, complained;
+  HeadAndTail said(command.kept_bytes), complained(command.kept_bytes);
   ProcessOutcome outcome;
   std::array<pollfd, 3> watched = {pollfd{output.read_end.get(), POLLIN, 0}, pollfd{errors.read_end.get(), POLLIN, 0},
                                    pollfd{child.descriptor(), POLLIN, 0}};

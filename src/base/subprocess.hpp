@@ -25,14 +25,14 @@ struct Command {
   std::chrono::milliseconds time_limit{60'000};
   std::uint64_t memory_limit_bytes = 0;  ///< of address space, for each process of the group; 0: no limit of its own
   std::stop_token stop{};
+  std::size_t kept_bytes = std::size_t{64} << 10;  ///< of each output: so many of its head, and of its tail
 };
 
 struct ProcessOutcome {
   enum class End : std::uint8_t { exited, signalled, timed_out, cancelled };
   End end = End::exited;
-  int code = 0;  ///< exit status, or the signal's number; 0 when it was not left to end
-  std::string
-      output;  ///< standard output: the first and the last 64 KiB, with a line between that says how much is left out
+  int code = 0;        ///< exit status, or the signal's number; 0 when it was not left to end
+  std::string output;  ///< standard output: its head and tail, with a line between that says how much is left out
   std::string errors;  ///< standard error, likewise
   std::chrono::milliseconds elapsed{0};
 

@@ -5,7 +5,8 @@
     taskset -c 0 bench/peers/cpu_conv.py --threads 1 --type fp32 --direction bwd_weight
 
 Tensors are channels_last, caches are evicted before each sample unless --warm, and medians of each are reported. The results are compared. tilesmith takes
-as many threads as it may run on processors (taskset). Backward directions are torch.ops.aten.convolution_backward with one gradient wanted.
+as many threads as --threads says. --processor-time takes the time of the process instead of the clock's, for one thread beside other work. Backward directions are
+torch.ops.aten.convolution_backward with one gradient wanted.
 """
 import argparse
 import statistics
@@ -37,6 +38,8 @@ def main():
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--batch", type=int, help="images, instead of one")
     parser.add_argument("--seconds", type=float, default=1.0, help="spent on each layer")
+    parser.add_argument("--layers", default="", help="only those whose name contains this")
+    parser.add_argument("--processor-time", action="store_true", help="of the process, instead of the clock's")
     parser.add_argument("--warm", action="store_true", help="leave the caches as the call before left them")
     options = parser.parse_args()
 
@@ -50,7 +53,8 @@ def main():
     torch.manual_seed(0)
     print(f"PyTorch {torch.__version__}, {options.type}, {options.direction}, {options.threads} thread(s), {'warm' if options.warm else 'cold'} caches")
     ratios = []
-    for name, batch, c, k, size, filter, stride, padding, groups in LAYERS:
+    clock = time.process_time if options.processor_time else time.perf_counter
+    for name, batch, c, k, size, filter, stride, padding, groups in (each for each in LAYERS if options.layers in each[0]):
         batch = options.batch or batch
         x = torch.randn(batch, c, size, size).to(dtype).contiguous(memory_format=torch.channels_last)
         w = (torch.randn(k, c // groups, filter, filter) / (filter * (c // groups) ** 0.5)).to(dtype).contiguous(memory_format=torch.channels_last)
@@ -75,9 +79,9 @@ def main():
                 for call, each in zip((peer, ours), samples):
                     if not options.warm:
                         eviction.add_(1)  # larger than any last-level cache
-                    start = time.perf_counter()
+                    start = clock()
                     call()
-                    each.append(time.perf_counter() - start)
+                    each.append(clock() - start)
         times = [statistics.median(each) for each in samples]
         best = [min(each) for each in samples]
         work = 2e-9 * y.numel() * (c // groups) * filter * filter

@@ -1,6 +1,9 @@
 // tilesmith run --file: a problem a line; bench takes the same files.
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+
 #include "base/json.hpp"
 #include "cli/program.hpp"
 #include "dispatch/test_store.hpp"
@@ -79,6 +82,20 @@ TEST_F(RunFile, ABenchTakesTheLinesOfItsOperation) {
   const nlohmann::json attention = testing::document(run("bench --dry-run --shapes " + name));
   ASSERT_EQ(attention.size(), 1u);
   EXPECT_EQ(attention[0]["unaligned_bias"], true) << "rows of 30 floats: the problem that is planned says so";
+}
+
+TEST_F(RunFile, TheNetworksOfConvolutionsAreProblems) {
+  int files = 0;
+  for (const auto& entry : std::filesystem::directory_iterator(TILESMITH_SOURCE_DIR "/data/bench/conv")) {
+    std::ifstream lines(entry.path());
+    size_t problems = 0;
+    for (std::string line; std::getline(lines, line);) problems += line.starts_with("conv ") ? 1 : 0;
+    const nlohmann::json told = testing::document(run("bench --op conv --dry-run --shapes " + entry.path().string()));
+    EXPECT_EQ(told.size(), problems) << entry.path();
+    EXPECT_GE(problems, 40u) << entry.path();
+    ++files;
+  }
+  EXPECT_GE(files, 9);
 }
 
 }  // namespace

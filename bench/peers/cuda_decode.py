@@ -66,7 +66,7 @@ def main():
         dense, _ = timing.sets_of(tensors)
         contenders = {"tilesmith": (lambda q, k, v, out: tilesmith.attention(q, k, v, out=out), dense)}
         if page and keys % page == 0:
-            contenders["pages"] = (lambda q, k, v, out, table: tilesmith.attention(q, k, v, seqlens_k=lengths, block_table=table, out=out),
+            contenders["pages"] = (lambda q, k, v, out, table: tilesmith.attention(q, k, v, seqlens_k=lengths, block_table=table, kv_layout="hnd", out=out),
                                    timing.sets_of(pages)[0])
         expected = None
         for name, which in (("cuDNN", SDPBackend.CUDNN_ATTENTION), ("flash", SDPBackend.FLASH_ATTENTION)):

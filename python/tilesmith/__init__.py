@@ -15,6 +15,7 @@ Kernels are chosen for the machine at hand, and compiled when they are not in th
 from tilesmith._attention import attention, mla_decode
 from tilesmith._attention_backward import attention_backward
 from tilesmith._candidates import Candidate, Candidates, Refusal, candidates
+from tilesmith._cascade import cascade_attention
 from tilesmith._conv import (
     conv1d,
     conv2d,
@@ -41,7 +42,7 @@ from tilesmith._tune import TunedProblem, TuneReport, tune, tuning
 __all__ = [
     "Candidate", "Candidates", "Device", "Error", "Failure", "InvalidArgument", "OutOfMemory", "PackedWeight", "Plan",
     "Refusal", "Region", "Stage", "Step", "StoreStats", "TuneReport", "TunedProblem", "Unsupported", "WrongType",
-    "append_kv", "attention", "attention_backward", "candidates", "conv1d", "conv2d", "conv3d", "conv_backward_data",
+    "append_kv", "attention", "attention_backward", "candidates", "cascade_attention", "conv1d", "conv2d", "conv3d", "conv_backward_data",
     "conv_backward_weight", "conv_transpose1d", "conv_transpose2d", "conv_transpose3d", "devices", "grouped_matmul", "last_plan",
     "library_path", "linear", "matmul", "merge_states", "missing", "mla_decode", "mm_plus_mm", "options", "pack_weight",
     "scaled_dot_product_attention", "store_stats", "tune", "tuning", "version",

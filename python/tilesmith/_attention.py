@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from typing import Any, Literal, Optional, TypeVar, Union, Unpack, overload
 
+from tilesmith._cache_addresses import lengths_of_pages, rows_as_pages
 from tilesmith._candidates import listed_functions
 from tilesmith._errors import Error, InvalidArgument, WrongType
 from tilesmith._options import under
 from tilesmith._refusals import refusal
 from tilesmith._tensor_library import Servers
 from tilesmith._views import shown
-from tilesmith.typing import CallOptions, Layout, Mask
+from tilesmith.typing import CallOptions, KvLayout, Layout, Mask
 
 _servers = Servers("attention", "attention")
 _SERVED_BY = _servers.by_type
@@ -25,7 +26,8 @@ def attention(q: Array, k: Any, v: Any, *, layout: Layout = "bhsd", causal: bool
               dropout_p: float = 0.0, seed: Optional[int] = None, cu_seqlens_q: Any = None, cu_seqlens_k: Any = None,
               max_seqlen_q: Optional[int] = None, max_seqlen_k: Optional[int] = None, return_lse: Literal[False] = False,
               diagonal: int = 0, tf32: bool = False, block_table: Any = None, seqlens_k: Any = None, page_indices: Any = None,
-              page_indptr: Any = None, splits: int = 0, out: Any = None, **options: Unpack[CallOptions]) -> Array: ...  # fmt: skip
+              page_indptr: Any = None, last_page_len: Any = None, cache_batch_idx: Any = None, kv_layout: KvLayout = "nhd",
+              num_splits: int = 0, out: Any = None, **options: Unpack[CallOptions]) -> Array: ...  # fmt: skip
 @overload
 def attention(q: Array, k: Any, v: Any, *, layout: Layout = "bhsd", causal: bool = False, mask: Mask = "none",
               window: tuple[int, int] = (-1, -1), scale: Optional[float] = None, softcap: float = 0.0, bias: Any = None,
@@ -33,7 +35,8 @@ def attention(q: Array, k: Any, v: Any, *, layout: Layout = "bhsd", causal: bool
               dropout_p: float = 0.0, seed: Optional[int] = None, cu_seqlens_q: Any = None, cu_seqlens_k: Any = None,
               max_seqlen_q: Optional[int] = None, max_seqlen_k: Optional[int] = None, return_lse: Literal[True],
               diagonal: int = 0, tf32: bool = False, block_table: Any = None, seqlens_k: Any = None, page_indices: Any = None,
-              page_indptr: Any = None, splits: int = 0, out: Any = None, **options: Unpack[CallOptions]) -> tuple[Array, Array]: ...  # fmt: skip
+              page_indptr: Any = None, last_page_len: Any = None, cache_batch_idx: Any = None, kv_layout: KvLayout = "nhd",
+              num_splits: int = 0, out: Any = None, **options: Unpack[CallOptions]) -> tuple[Array, Array]: ...  # fmt: skip
 @overload
 def attention(q: Array, k: Any, v: Any, *, layout: Layout = "bhsd", causal: bool = False, mask: Mask = "none",
               window: tuple[int, int] = (-1, -1), scale: Optional[float] = None, softcap: float = 0.0, bias: Any = None,
@@ -41,7 +44,8 @@ def attention(q: Array, k: Any, v: Any, *, layout: Layout = "bhsd", causal: bool
               dropout_p: float = 0.0, seed: Optional[int] = None, cu_seqlens_q: Any = None, cu_seqlens_k: Any = None,
               max_seqlen_q: Optional[int] = None, max_seqlen_k: Optional[int] = None, return_lse: bool, diagonal: int = 0,
               tf32: bool = False, block_table: Any = None, seqlens_k: Any = None, page_indices: Any = None,
-              page_indptr: Any = None, splits: int = 0, out: Any = None, **options: Unpack[CallOptions]) -> Union[Array, tuple[Array, Array]]: ...  # fmt: skip
+              page_indptr: Any = None, last_page_len: Any = None, cache_batch_idx: Any = None, kv_layout: KvLayout = "nhd",
+              num_splits: int = 0, out: Any = None, **options: Unpack[CallOptions]) -> Union[Array, tuple[Array, Array]]: ...  # fmt: skip
 def attention(
     q: Any,
     k: Any,
@@ -72,7 +76,10 @@ def attention(
     seqlens_k: Any = None,
     page_indices: Any = None,
     page_indptr: Any = None,
-    splits: int = 0,
+    last_page_len: Any = None,
+    cache_batch_idx: Any = None,
+    kv_layout: KvLayout = "nhd",
+    num_splits: int = 0,
     out: Any = None,
     **options: Unpack[CallOptions],
 ) -> Any:
@@ -101,8 +108,8 @@ def attention(
         head and 128 rows, counted from the beginning of a sequence. Dimensions of 1 are broadcast. heads and seqlen are
         heads_q and seqlen_q for q, else heads_kv and seqlen_k; with variable lengths batch is the number of sequences and
         seqlen the longest. None is 1. The scales of an 8-bit cache of pages may lie beside it, a number for each row:
-        (pages, heads_kv, page_size) for "bhsd", (pages, page_size, heads_kv) for "bshd", and with a page_size of 1 for each
-        page.
+        (pages, page_size, heads_kv) for kv_layout "nhd", (pages, heads_kv, page_size) for "hnd", and with a page_size of 1
+        for each page.
     dropout_p: probability that a weight is dropped, 0 to below 1; the others are divided by 1 - dropout_p.
     seed: of dropout, 0 to 2**64 - 1: the same seed gives the same result, on every device. None draws one, from torch's
         default generator for torch tensors and else from Python's `random`.
@@ -112,15 +119,19 @@ def attention(
     max_seqlen_q, max_seqlen_k: the longest of the sequences. None reads the offsets, which for tensors on a GPU waits
         for it.
     seqlens_k: int32, (batch,): keys and values lie in a cache, and sequence b has seqlens_k[b] of them. k and v are then
-        (pages, heads_kv, page_size, head_dim) for "bhsd" and (pages, page_size, heads_kv, head_dim) for "bshd", pages of
-        any size, which sequences may share. Key j of sequence b is row j % page_size of the page that block_table or
-        page_indices names; with neither it is row j of page b, a dense cache. cu_seqlens_q alone packs queries. What no
-        query sees is not read: rows behind a sequence's last key, entries behind its last page, and pages before the
-        window of its first query may hold anything.
+        tensors of pages of any size, which sequences may share. Key j of sequence b is row j % page_size of the page that
+        block_table or page_indices names; with neither it is row j of page b, a dense cache. cu_seqlens_q alone packs
+        queries. What no query sees is not read: rows behind a sequence's last key, entries behind its last page, and pages
+        before the window of its first query may hold anything.
+    kv_layout: of a cache, whatever the layout of q: "nhd" is (pages, page_size, heads_kv, head_dim), "hnd" (pages, heads_kv,
+        page_size, head_dim).
     block_table: int32, (batch, pages of the longest sequence): entry [b, j // page_size] names key j's page.
     page_indices, page_indptr: the same as one list: entry page_indptr[b] + j // page_size; int32. max_seqlen_k is a bound of
         seqlens_k then; with block_table the table's width is, unless it is given.
-    splits: pieces that kernels for few queries cut the keys of the longest sequence into; 0 leaves it to a model of the
+    last_page_len: int32, (batch,): with such a list, instead of seqlens_k: the keys of each sequence's last page, 1 to
+        page_size; sequence b has the pages page_indptr[b] to page_indptr[b + 1].
+    cache_batch_idx: int32, (batch,): of a dense cache, the row that each sequence lies in.
+    num_splits: pieces that kernels for few queries cut the keys of the longest sequence into; 0 leaves it to a model of the
         device. With pages and a number, a sequence's result does not depend on its batch.
     tf32: float32 tensors are rounded to 10 bits of mantissa in the products, where the device has such instructions; else
         the products are float32.
@@ -149,9 +160,13 @@ def attention(
     if options:
         serve = under("attention", options, _servers, serve)
     try:
+        if last_page_len is not None:
+            seqlens_k = lengths_of_pages(k, kv_layout, seqlens_k, page_indptr, last_page_len)
+        if cache_batch_idx is not None:
+            block_table = rows_as_pages(cache_batch_idx, block_table, page_indices)
         return serve(q, k, v, layout, causal, mask, window, scale, softcap, bias, alibi, sink, q_scale, k_scale, v_scale,
                      dropout_p, seed, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, return_lse, diagonal, tf32, block_table,
-                     seqlens_k, page_indices, page_indptr, splits, False, out)  # fmt: skip
+                     seqlens_k, page_indices, page_indptr, num_splits, False, kv_layout, out)  # fmt: skip
     except Error:
         raise
     except Exception as error:
@@ -162,9 +177,10 @@ def mla_decode(
     q: Array,
     cache: Any,
     *,
-    scale: float,
     seqlens_k: Any,
+    block_table: Any = None,
     latent: int = 512,
+    scale: Optional[float] = None,
     layout: Layout = "bshd",
     causal: bool = True,
     window: tuple[int, int] = (-1, -1),
@@ -173,14 +189,12 @@ def mla_decode(
     cu_seqlens_q: Any = None,
     max_seqlen_q: Optional[int] = None,
     max_seqlen_k: Optional[int] = None,
-    return_lse: bool = False,
-    block_table: Any = None,
     page_indices: Any = None,
     page_indptr: Any = None,
-    splits: int = 0,
+    num_splits: int = 0,
     out: Any = None,
     **options: Unpack[CallOptions],
-) -> Any:
+) -> tuple[Any, Any]:
     """Multi-head latent attention on a cache of latent rows, which all heads share: attention with the rows as keys and their
     first `latent` elements as values. The up-projections are the caller's: W_UK goes into q before, W_UV onto the output.
 
@@ -189,19 +203,17 @@ def mla_decode(
         DeepSeek's models.
     cache: (pages, page_size, dim), of q's data type, or float8 e4m3 or int8 with a k_scale; without block_table and
         page_indices sequence b lies in page b.
-    scale: of the logits. It is the model's, 1 / sqrt(128 + 64) in DeepSeek's, and does not follow from dim.
+    scale: of the logits; None is 1 / sqrt(dim). DeepSeek's models ask for 1 / sqrt(128 + 64): it does not follow from dim.
     k_scale: of a cache of 8 bits: (), or (pages, page_size, 1) beside the cache, with a 1 for what is shared.
     causal: the last query sees all keys of its sequence, each before it one key less.
     All others are attention's.
 
-    Returns o, like q but with `latent` elements, and with return_lse its log-sum-exp as attention does. Errors: attention's.
+    Returns (o, lse): o like q but with `latent` elements, and the log-sum-exp as attention gives it. Errors: attention's.
     """
     if getattr(cache, "ndim", 0) != 3 or not 1 <= latent <= cache.shape[-1]:
         raise InvalidArgument(f"cache has the shape {shown(tuple(getattr(cache, 'shape', ())))}, latent is {shown(latent)}",
                               "(pages, page_size, dim), and latent from 1 to dim")  # fmt: skip
-    rows = cache[:, :, None] if layout == "bshd" else cache[:, None]
-    if k_scale is not None and getattr(k_scale, "ndim", 0) == 3 and layout == "bhsd":
-        k_scale = k_scale.swapaxes(1, 2)
+    rows = cache[:, :, None]
     serve = _SERVED_BY.get(type(q))
     if serve is None:
         serve = _servers.find("q", q)
@@ -209,8 +221,8 @@ def mla_decode(
         serve = under("mla_decode", options, _servers, serve)
     try:
         return serve(q, rows, rows[..., :latent], layout, causal, "none", window, scale, softcap, None, None, None, None, k_scale,
-                     None, 0.0, None, cu_seqlens_q, None, max_seqlen_q, max_seqlen_k, return_lse, 0, False, block_table,
-                     seqlens_k, page_indices, page_indptr, splits, True, out)  # fmt: skip
+                     None, 0.0, None, cu_seqlens_q, None, max_seqlen_q, max_seqlen_k, True, 0, False, block_table, seqlens_k,
+                     page_indices, page_indptr, num_splits, True, "nhd", out)  # fmt: skip
     except Error:
         raise
     except Exception as error:

@@ -66,8 +66,9 @@ class Options(NamedTuple):
     return_lse: bool
     diagonal: int = 0
     tf32: bool = False
-    splits: int = 0
+    num_splits: int = 0
     latent: bool = False  #: v is a view of k's first elements
+    kv_layout: str = "nhd"
 
 
 class Arguments(NamedTuple):
@@ -101,8 +102,9 @@ class Arguments(NamedTuple):
     seqlens_k: Any
     page_indices: Any
     page_indptr: Any
-    splits: Any
+    num_splits: Any
     latent: Any
+    kv_layout: Any
     out: Any
 
     @property
@@ -116,7 +118,7 @@ class Arguments(NamedTuple):
     def options(self) -> Options:
         return Options(self.layout, self.causal, self.mask, as_window(self.window), self.scale, self.softcap,
                        self.dropout_p, self.max_seqlen_q, self.max_seqlen_k, self.return_lse, self.diagonal, self.tf32,
-                       self.splits, self.latent)  # fmt: skip
+                       self.num_splits, self.latent, self.kv_layout)  # fmt: skip
 
 
 class Call:
@@ -173,14 +175,12 @@ class Call:
         call = self._call
         call.q_scale.data, call.k_scale.data, call.v_scale.data = q, k, v
 
-
     def pages(self, block_table: int, seqlens_k: int, page_indices: int, page_indptr: int, cu_seqlens_q: int) -> None:
         """Addresses of what says where keys lie, apart from the other pointers as `scales` is."""
         call = self._call
         if self._listed_pages >= 0 and seqlens_k and page_indptr:
             self._check_list(seqlens_k, page_indptr, cu_seqlens_q)
         call.seqlens_k, call.page_numbers, call.page_offsets = seqlens_k, block_table or page_indices, page_indptr
-
 
     def _check_list(self, seqlens_k: int, page_indptr: int, cu_seqlens_q: int) -> None:
         """The library knows where a sequence's pages begin in their list, and not where the list ends."""
@@ -232,8 +232,7 @@ def fill(tensors: Tensors, options: Options) -> Filled:
     group = _set_mode(call, tensors)
     dims = dims_of(options.layout, group)
     paged = _set_pages(call, tensors, options)
-    # Pages are not packed: they have all four dimensions.
-    dims_k = dims_of(options.layout, group and not paged)
+    dims_k = _CACHE_DIMS[one_of("kv_layout", options.kv_layout, ("nhd", "hnd"))] if paged else dims
     _set_shape(call, tensors, dims, dims_k, options, group)
     if paged:
         _set_lengths(call, tensors, dims_k, options)
@@ -254,8 +253,8 @@ def fill(tensors: Tensors, options: Options) -> Filled:
     _set_numbers(call, options)
     _set_optional(call, tensors, group)
     _set_scales(call, tensors, options)
-    if (splits := whole("splits", options.splits)) < 0:
-        raise InvalidArgument(f"splits is {splits}", "a number of pieces, or 0 for a model's")
+    if (splits := whole("num_splits", options.num_splits)) < 0:
+        raise InvalidArgument(f"num_splits is {splits}", "a number of pieces, or 0 for a model's")
     call.splits = splits
     if options.latent:
         call.traits |= _LATENT
@@ -283,6 +282,13 @@ _DIMS = {
     ("bshd", False): Dims(4, 0, 2, 1, "(batch, seqlen, heads, dim)"),
     ("bhsd", True): Dims(3, None, 0, 1, "(heads, total, dim)"),
     ("bshd", True): Dims(3, None, 1, 0, "(total, heads, dim)"),
+}
+
+
+#: of caches; their first dimension are pages
+_CACHE_DIMS = {
+    "hnd": Dims(4, 0, 1, 2, "(pages, heads, page size, dim)"),
+    "nhd": Dims(4, 0, 2, 1, "(pages, page size, heads, dim)"),
 }
 
 
@@ -357,7 +363,7 @@ def _set_shape(call: Attention, tensors: Tensors, dims: Dims, dims_k: Dims, opti
         if len(shape) != wanted.rank:
             hint = wanted.text if group else f"{wanted.text}; variable lengths need cu_seqlens_q and cu_seqlens_k"
             if paged and name != "q":
-                hint = wanted.text.replace("batch", "pages").replace("seqlen", "page size")
+                hint = wanted.text
             raise InvalidArgument(f"{name} has the shape {shape}", hint)
     q, k, v = tensors.q.shape, tensors.k.shape, tensors.v.shape
     if k[:-1] != v[:-1]:
@@ -497,7 +503,7 @@ def _set_scales(call: Attention, tensors: Tensors, options: Options) -> None:
                                   "no scales, or float8 (e4m3) tensors, or k and v of float8 or int8")  # fmt: skip
         scale = getattr(call, name)
         if call.cache and len(view.shape) > 2:
-            _set_page_scale(call, name, view, options.layout)
+            _set_page_scale(call, name, view, options.kv_layout)
             continue
         full: tuple[int, ...] = (call.batch, getattr(call, heads))
         text = f"(batch, {heads})"
@@ -515,13 +521,13 @@ def _set_scales(call: Attention, tensors: Tensors, options: Options) -> None:
                                       "both by sequence and head, or both by page")  # fmt: skip
 
 
-def _set_page_scale(call: Attention, name: str, view: View, layout: str) -> None:
+def _set_page_scale(call: Attention, name: str, view: View, kv_layout: str) -> None:
     """A scale that lies beside the pages of a cache, a number for each row or page."""
     if call.page_size == 0:
         raise InvalidArgument(f"{name} has the shape {view.shape}, and keys do not lie in pages",
                               "(batch, heads_kv), dimensions of 1 broadcast")  # fmt: skip
     scale = getattr(call, name)
-    if layout == "bhsd":
+    if kv_layout == "hnd":
         full, text = (call.num_pages, call.heads_kv, call.page_size), "(pages, heads_kv, page size)"
         scale.batch, scale.head, scale.block = broadcast(name, view, text, full)
     else:

@@ -12,7 +12,7 @@ from tilesmith._views import View, dense_strides, shown
 
 # (DLDataTypeCode, bits), one lane.
 _TYPES = {(2, 32): "fp32", (2, 16): "fp16", (4, 16): "bf16", (10, 8): "fp8", (12, 8): "bf8", (0, 8): "int8", (1, 8): "uint8",
-          (0, 32): "int32"}  # fmt: skip
+          (0, 32): "int32", (1, 32): "uint32"}  # fmt: skip
 _NUMPY_TYPES = {"fp32": "float32", "fp16": "float16"}  # that NumPy exports
 _PINNED_KINDS = {3: CPU, 13: CUDA}  # host memory CUDA has pinned, CUDA's managed memory
 

@@ -3,44 +3,62 @@
 from __future__ import annotations
 
 import importlib
-from typing import Any
+from typing import Any, Callable, Optional, Sequence
 
 from tilesmith._errors import WrongType
-from tilesmith._library import CUDA
 from tilesmith._tensor_library import library_of
 from tilesmith._views import View
 
 
-class GivenTensors:
-    """The library whose tensors a call takes, by its first one: NumPy or torch."""
+class TensorLibrary:
+    """NumPy or torch, as a call's first tensor has it."""
 
     def __init__(self, name: str, first: Any) -> None:
         self.kind = library_of(name, first)
         if self.kind == "dlpack":
             raise WrongType(f"{name} is a {type(first).__name__}", "a torch tensor or a NumPy array")
-        self._module = importlib.import_module(f"tilesmith._{self.kind}")
-        self._first = name
+        self._module: Any = importlib.import_module(f"tilesmith._{self.kind}")
+        self._type = type(first)
+        self._grad_enabled: Callable[[], bool] = self._module.grad_enabled if self.kind == "torch" else bool
+        self._raw_stream: Callable[[int], int] = self._module.raw_stream if self.kind == "torch" else int
+        self.address: Callable[[Any], int] = self._module.address
 
-    def view(self, name: str, tensor: Any) -> View:
+    def described(self, tensors: Sequence[Any], names: Callable[[], Sequence[str]]) -> list[object]:
+        """What a call is found by: the tensors' types, sizes, strides and devices. Errors: a tensor of another library, or one
+        that requires a gradient."""
+        grad_enabled = self._grad_enabled()
+        for at, tensor in enumerate(tensors):
+            if tensor is not None and (type(tensor) is not self._type or (grad_enabled and tensor.requires_grad)):
+                self.view(names()[at], tensor)
+        return list(map(self._module.describe, tensors))
+
+    def view(self, name: str, tensor: Any) -> Optional[View]:
+        """Errors: as of `described`, and a tensor that has no memory."""
+        if tensor is None:
+            return None
         if library_of(name, tensor) != self.kind:
-            raise WrongType(f"{name} is a {type(tensor).__name__}", f"what {self._first} is")
-        if self.kind == "torch" and tensor.requires_grad and self._module.grad_enabled():
+            raise WrongType(f"{name} is a {type(tensor).__name__}", f"a {'torch tensor' if self.kind == 'torch' else 'NumPy array'}, as the others are")
+        if self._grad_enabled() and tensor.requires_grad:
             raise self._module.no_gradient("serving")
         view: View = self._module.view_of(name, tensor)
         return view._replace(data_type=view.data_type.removeprefix("torch."))
 
-    def address(self, tensor: Any) -> int:
-        at: int = self._module.address(tensor)
-        return at
-
-    def stream(self, view: View) -> int:
-        """The current one of the tensors' device; 0 on the CPU."""
-        at: int = self._module.raw_stream(view.index) if view.kind == CUDA else 0
-        return at
-
     def new(self, like: Any, shape: tuple[int, ...], data_type: str) -> Any:
         if self.kind == "torch":
             return like.new_empty(shape, dtype=self._module.DTYPES[data_type])
-        import numpy as np
+        return self._module.np.empty(shape, self._module.dtype_of(data_type, like.dtype))
 
-        return np.empty(shape, self._module.dtype_of(data_type, like.dtype))
+    def stream(self, index: int) -> int:
+        """The current one of that device; 0 for -1, the CPU."""
+        return self._raw_stream(index) if index >= 0 else 0
+
+
+_libraries: dict[type, TensorLibrary] = {}
+
+
+def library_for(name: str, first: Any) -> TensorLibrary:
+    """Of the tensor that decides for its call."""
+    found = _libraries.get(type(first))
+    if found is None:
+        found = _libraries[type(first)] = TensorLibrary(name, first)
+    return found

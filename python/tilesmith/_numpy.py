@@ -15,6 +15,7 @@ _TYPES: dict[np.dtype, str] = {
     np.dtype(np.float16): "fp16",
     np.dtype(np.int8): "int8",
     np.dtype(np.int32): "int32",
+    np.dtype(np.uint32): "uint32",
     np.dtype(np.uint8): "uint8",
 }
 # By the name ml_dtypes gives them, so that it need not be imported.

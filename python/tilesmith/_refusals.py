@@ -23,8 +23,8 @@ _NUMBERS = ("scale", "softcap", "dropout_p", "alpha", "beta")
 _KINDS = {
     **dict.fromkeys(_NUMBERS, "a number"),
     **dict.fromkeys(("causal", "return_lse", "tf32", "prefetch_weights", "is_causal", "enable_gqa"), "True or False"),
-    **dict.fromkeys(("layout", "mask", "activation", "gate"), "a word"),
-    **dict.fromkeys(("seed", "diagonal", "max_seqlen_q", "max_seqlen_k"), "a whole number"),
+    **dict.fromkeys(("layout", "kv_layout", "rotary_style", "mask", "activation", "gate"), "a word"),
+    **dict.fromkeys(("seed", "diagonal", "max_seqlen_q", "max_seqlen_k", "num_splits"), "a whole number"),
     "window": "(left, right), bounds of 0 or more, or -1 for none",
     "clamp": "(low, high), two numbers",
     "out_dtype": "a data type of the tensors' library",

@@ -28,6 +28,7 @@ TYPES: dict[torch.dtype, str] = {
     torch.float8_e5m2: "bf8",
     torch.int8: "int8",
     torch.int32: "int32",
+    torch.uint32: "uint32",
     torch.uint8: "uint8",
 }
 DTYPES = {name: dtype for dtype, name in TYPES.items()}

@@ -42,12 +42,13 @@ _calls: KeptCalls[Call] = KeptCalls()
 def attention(q: Any, k: Any, v: Any, layout: Any, causal: Any, mask: Any, window: Any, scale: Any, softcap: Any, bias: Any,
               alibi: Any, sink: Any, q_scale: Any, k_scale: Any, v_scale: Any, dropout_p: Any, seed: Any, cu_seqlens_q: Any,
               cu_seqlens_k: Any, max_seqlen_q: Any, max_seqlen_k: Any, return_lse: Any, diagonal: Any, tf32: Any,
-              block_table: Any, seqlens_k: Any, page_indices: Any, page_indptr: Any, splits: Any, latent: Any, out: Any) -> Any:  # fmt: skip
+              block_table: Any, seqlens_k: Any, page_indices: Any, page_indptr: Any, num_splits: Any, latent: Any, kv_layout: Any,
+              out: Any) -> Any:  # fmt: skip
     """tilesmith.attention on plain torch tensors. Every call passes here, so it is written for speed."""
     if is_compiling():
         return attention_op(q, k, v, layout, causal, mask, window, scale, softcap, bias, alibi, sink, q_scale, k_scale,
                             v_scale, dropout_p, seed, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, return_lse,
-                            diagonal, tf32, block_table, seqlens_k, page_indices, page_indptr, splits, latent, out)  # fmt: skip
+                            diagonal, tf32, block_table, seqlens_k, page_indices, page_indptr, num_splits, latent, kv_layout, out)  # fmt: skip
     plain = (bias is None and alibi is None and sink is None and q_scale is None and k_scale is None and v_scale is None
              and cu_seqlens_q is None and cu_seqlens_k is None and seqlens_k is None and block_table is None
              and page_indptr is None and page_indices is None and out is None)  # fmt: skip
@@ -63,14 +64,14 @@ def attention(q: Any, k: Any, v: Any, layout: Any, causal: Any, mask: Any, windo
     if differentiable and grad_enabled():
         return attention_op(q, k, v, layout, causal, mask, window, scale, softcap, bias, alibi, sink, q_scale, k_scale,
                             v_scale, dropout_p, seed, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, return_lse,
-                            diagonal, tf32, block_table, seqlens_k, page_indices, page_indptr, splits, latent, out, options=options_here())  # fmt: skip
+                            diagonal, tf32, block_table, seqlens_k, page_indices, page_indptr, num_splits, latent, kv_layout, out, options=options_here())  # fmt: skip
     if type(window) is not tuple:
         window = as_window(window)
     # get_device() is the device's index, -1 for the CPU: a device object takes longer to hash. Meta tensors have -1 too, but
     # the library refuses their null pointers.
     key: tuple[Any, ...] = (q.dtype, q.shape, q.stride(), q.get_device(), k.dtype, k.shape, k.stride(), k.get_device(), v.dtype, v.shape,
            v.stride(), v.get_device(), layout, causal, mask, window, scale, softcap, dropout_p, max_seqlen_q,
-           max_seqlen_k, return_lse, diagonal, tf32, splits, latent, torch_threads())  # fmt: skip
+           max_seqlen_k, return_lse, diagonal, tf32, num_splits, latent, kv_layout, torch_threads())  # fmt: skip
     if not plain:
         key += tuple(map(describe, (bias, alibi, sink, q_scale, k_scale, v_scale, cu_seqlens_q, cu_seqlens_k, block_table,
                                     seqlens_k, page_indices, page_indptr, out)))  # fmt: skip
@@ -78,7 +79,7 @@ def attention(q: Any, k: Any, v: Any, layout: Any, causal: Any, mask: Any, windo
     if call is None:
         x = Arguments(q, k, v, layout, causal, mask, window, scale, softcap, bias, alibi, sink, q_scale, k_scale, v_scale,
                       dropout_p, seed, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, return_lse, diagonal, tf32,
-                      block_table, seqlens_k, page_indices, page_indptr, splits, latent, out)  # fmt: skip
+                      block_table, seqlens_k, page_indices, page_indptr, num_splits, latent, kv_layout, out)  # fmt: skip
         views = Tensors(*(view_of(name, tensor) for name, tensor in zip(Tensors._fields, x.tensors)))
         call = _calls.keep(key, prepare(views, x.options, torch_threads()))
     if forward_ad._current_level >= 0:
@@ -135,7 +136,7 @@ _ARGUMENTS = (
     "float softcap, Tensor? bias, Tensor? alibi, Tensor? sink, Tensor? q_scale, Tensor? k_scale, Tensor? v_scale, "
     "float dropout_p, int? seed, Tensor? cu_seqlens_q, Tensor? cu_seqlens_k, SymInt? max_seqlen_q, SymInt? max_seqlen_k, "
     "bool return_lse, SymInt diagonal=0, bool tf32=False, Tensor? block_table=None, Tensor? seqlens_k=None, "
-    "Tensor? page_indices=None, Tensor? page_indptr=None, SymInt splits=0, bool latent=False, "
+    "Tensor? page_indices=None, Tensor? page_indptr=None, SymInt num_splits=0, bool latent=False, str kv_layout=\"nhd\", "
     f"Tensor? drawn_seed=None, {OPTION_ARGUMENTS}"
 )
 
@@ -160,7 +161,7 @@ def attention_op(*given: Any, options: tuple[Any, ...] = ()) -> Any:
     arguments = (x.q, x.k, x.v, x.layout, bool(x.causal), x.mask, window[0], window[1], x.scale, x.softcap, x.bias, x.alibi,
                  x.sink, x.q_scale, x.k_scale, x.v_scale, x.dropout_p, seed, x.cu_seqlens_q, x.cu_seqlens_k, x.max_seqlen_q,
                  x.max_seqlen_k, bool(x.return_lse) or differentiable, x.diagonal, bool(x.tf32), x.block_table, x.seqlens_k,
-                 x.page_indices, x.page_indptr, x.splits, x.latent, drawn, *options)  # fmt: skip
+                 x.page_indices, x.page_indptr, x.num_splits, x.latent, x.kv_layout, drawn, *options)  # fmt: skip
     out = x.out
     if out is None:
         eager = differentiable and not is_compiling() and all_plain(x.tensors)
@@ -173,7 +174,7 @@ def attention_op(*given: Any, options: tuple[Any, ...] = ()) -> Any:
 _WINDOW = Arguments._fields.index("window")  # one argument of attention's, two of the operator's
 _RETURN_LSE = Arguments._fields.index("return_lse") + 1  # likewise, among the operator's
 # The defaults behind it: torch leaves out arguments that equal theirs.
-_TAIL = (0, False, None, None, None, None, 0, False, None, *NO_OPTIONS)
+_TAIL = (0, False, None, None, None, None, 0, False, "nhd", None, *NO_OPTIONS)
 _OPTIONS = _RETURN_LSE + 1 + len(_TAIL) - len(NO_OPTIONS)
 _DRAWN_SEED = _OPTIONS - 1
 

@@ -55,7 +55,7 @@ define("merge_states_out(Tensor[] outputs, Tensor[] lses, str layout, *, Tensor(
 # ------------------------------------------------------------------------------------------------------- append_kv
 
 _ARGUMENTS = (
-    "Tensor k, Tensor v, Tensor(a!) k_cache, Tensor(b!) v_cache, str layout, Tensor? seqlens_k, Tensor? block_table, "
+    "Tensor k, Tensor v, Tensor(a!) k_cache, Tensor(b!) v_cache, str layout, str kv_layout, Tensor? seqlens_k, Tensor? block_table, "
     "Tensor? page_indices, Tensor? page_indptr, Tensor? slots, Tensor? cu_seqlens, Tensor? q, Tensor? rotary_cos, "
     "Tensor? rotary_sin, str rotary_style, Tensor? positions, Tensor? k_scale=None, Tensor? v_scale=None"
 )

@@ -6,6 +6,7 @@ import os
 from typing import Literal, Optional, TypedDict, Union
 
 Layout = Literal["bhsd", "bshd"]
+KvLayout = Literal["nhd", "hnd"]  #: of a cache: (pages, page size, heads, dim) or (pages, heads, page size, dim)
 Mask = Literal["none", "top_left", "bottom_right"]
 Activation = Literal["relu", "gelu", "gelu_tanh", "silu", "sigmoid", "tanh"]
 Gate = Literal["glu", "reglu", "geglu", "geglu_tanh", "swiglu"]

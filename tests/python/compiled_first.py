@@ -12,7 +12,7 @@ TILESMITH_FIRST = "tilesmith imported before torch"
 
 def appended(torch, tilesmith, k, seqlens, **queries):
     """The caches after append_kv, and what it returns."""
-    k_cache, v_cache = torch.zeros(1, 2, 40, 64), torch.zeros(1, 2, 40, 64)
+    k_cache, v_cache = torch.zeros(1, 40, 2, 64), torch.zeros(1, 40, 2, 64)
     turned = tilesmith.append_kv(k, k + 1, k_cache, v_cache, seqlens_k=seqlens, rotary_cos=torch.ones(40, 32) / 2,
                                  rotary_sin=torch.ones(40, 32), **queries)  # fmt: skip
     return k_cache, v_cache, seqlens if turned is None else turned
@@ -33,7 +33,7 @@ def calls(torch, tilesmith):
         "mm_plus_mm": (lambda x, w: tilesmith.mm_plus_mm(x, w.T, x, w.T), x, w),
         "grouped_matmul": (lambda x, w, ends: tilesmith.grouped_matmul(x, w.expand(2, 16, 32).mT, group_ends=ends), x, w, ends),
         "grouped_matmul of lists": (lambda x, w: tilesmith.grouped_matmul([x, x], [w.T, w.T]), x, w),
-        "attention with pages": (lambda q, table, ends: tilesmith.attention(q[:, :, :1], q, q, block_table=table, seqlens_k=ends),
+        "attention with pages": (lambda q, table, ends: tilesmith.attention(q[:, :, :1], q, q, block_table=table, seqlens_k=ends, kv_layout="hnd"),
                                  q, torch.zeros(1, 1, dtype=torch.int32), ends[:1]),
         "merge_states": (lambda q: tilesmith.merge_states([q, q + 1], [q[..., 0] + 1, q[..., 1] + 1]), q),
         "merge_states of one tensor": (lambda q: tilesmith.merge_states(torch.stack([q, q]), q[None, ..., 0].expand(2, -1, -1, -1)), q),

@@ -236,15 +236,15 @@ def _appends():
                 scales = {} if cache == dtype else {"k_scale": rand(2, dtype=torch.float32).abs() / 8 + 0.01}
                 yield (rand(4, 2, 5, dim, dtype=dtype), rand(4, 2, 5, 24, dtype=dtype), torch.zeros(count, 2, page, dim).to(cache),
                        torch.zeros(count, 2, page, 24).to(cache)), {
-                    "seqlens_k": before, "block_table": pages, "q": rand(4, 6, 5, dim, dtype=dtype), "rotary_style": style, **turn,
+                    "seqlens_k": before, "block_table": pages, "kv_layout": "hnd", "q": rand(4, 6, 5, dim, dtype=dtype), "rotary_style": style, **turn,
                     **scales}  # fmt: skip
     dense = torch.zeros(4, 2, 32, 64, dtype=torch.bfloat16)
-    yield (rand(4, 2, 5, 64), rand(4, 2, 5, 64), dense, dense.clone()), {"seqlens_k": before, **turn}
+    yield (rand(4, 2, 5, 64), rand(4, 2, 5, 64), dense, dense.clone()), {"seqlens_k": before, "kv_layout": "hnd", **turn}
     offsets = torch.tensor([0, 2, 2, 9, 10], dtype=torch.int32)
     packed = (rand(2, 12, 64), rand(2, 12, 64), dense, dense.clone())
-    yield packed, {"seqlens_k": before, "cu_seqlens": offsets, "q": rand(6, 12, 64), "out_q": torch.zeros(6, 12, 64).bfloat16(), **turn}
+    yield packed, {"seqlens_k": before, "kv_layout": "hnd", "cu_seqlens": offsets, "q": rand(6, 12, 64), "out_q": torch.zeros(6, 12, 64).bfloat16(), **turn}
     slots = torch.randperm(128, generator=generator)[:12] - 20
-    yield packed, {"slots": slots, "cu_seqlens": offsets, "positions": torch.arange(12) * 5, **turn}
+    yield packed, {"slots": slots, "cu_seqlens": offsets, "positions": torch.arange(12) * 5, "kv_layout": "hnd", **turn}
 
 
 def test_append_kv():
@@ -266,7 +266,7 @@ def test_append_kv_writes_nowhere_what_has_no_place():
     cache = torch.zeros(4, 1, 4, 8, device="cuda", dtype=torch.bfloat16)
     table = torch.tensor([[0, 1], [9, -1], [2, 3]], device="cuda", dtype=torch.int32)
     lengths = torch.tensor([3, 0, 7], device="cuda", dtype=torch.int32)  # the last sequence's second token has no entry
-    tilesmith.append_kv(k, k, cache, cache.clone(), seqlens_k=lengths, block_table=table)
+    tilesmith.append_kv(k, k, cache, cache.clone(), seqlens_k=lengths, block_table=table, kv_layout="hnd")
     wanted = torch.zeros_like(cache)
     wanted[0, :, 3], wanted[1, :, 0], wanted[3, :, 3] = k[0, :, 0], k[0, :, 1], k[2, :, 0]
     assert torch.equal(cache, wanted)
@@ -294,7 +294,7 @@ def test_merge_states(dtype):
 def test_a_step_of_decode_is_captured():
     """Append, then attend: one graph serves the lengths that its tensors have when it is replayed."""
     q, k = make(2, 4, 1, 64), make(2, 2, 1, 64)
-    caches = [make(2, 2, 64, 64) for _ in range(2)]
+    caches = [make(2, 64, 2, 64) for _ in range(2)]
     lengths = torch.tensor([5, 40], device="cuda", dtype=torch.int32)
     cos, sin = torch.rand(64, 32, device="cuda"), torch.rand(64, 32, device="cuda")
 
@@ -310,3 +310,60 @@ def test_a_step_of_decode_is_captured():
         lengths += 1
         graph.replay()
         torch.testing.assert_close(out, step(), rtol=0, atol=0)
+
+
+def paged(lengths, page, heads_kv, dim, width=None):
+    """A cache of bfloat16 with random pages for these lengths, and its table; what nobody owns is NaN or no page."""
+    counts = [-(-length // page) for length in lengths]
+    order = torch.randperm(sum(counts) + 2, device="cuda").to(torch.int32)
+    table = torch.full((len(lengths), width or max(counts) + 1), 2**30, device="cuda", dtype=torch.int32)
+    caches = [torch.full((sum(counts) + 2, page, heads_kv, dim), torch.nan, device="cuda", dtype=torch.bfloat16) for _ in range(2)]
+    used = 0
+    for b, (length, count) in enumerate(zip(lengths, counts)):
+        table[b, :count] = order[used : used + count]
+        used += count
+        for cache in caches:
+            rows = torch.full((count * page, heads_kv, dim), torch.nan, device="cuda", dtype=torch.bfloat16)
+            rows[:length] = torch.randn(length, heads_kv, dim, device="cuda")
+            cache[table[b, :count].long()] = rows.unflatten(0, (-1, page))
+    return caches, table, torch.tensor(lengths, device="cuda", dtype=torch.int32)
+
+
+def test_one_graph_serves_all_lengths():
+    """Lengths and tables are read on the device when the graph is replayed: short ones, none, long ones, mixed."""
+    torch.manual_seed(5)
+    batch, rows, width, page = 4, 2, 40, 16
+    (k, v), full, _ = paged([width * page] * batch, page, 2, 64, width)
+    q = torch.randn(batch, 8, rows, 64, device="cuda", dtype=torch.bfloat16)
+    table, seqlens = full.clone(), torch.ones(batch, device="cuda", dtype=torch.int32)
+
+    def step():
+        return tilesmith.attention(q, k, v, block_table=table, seqlens_k=seqlens, return_lse=True)
+
+    step()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        o, lse = step()
+    for lengths in ([1, 1, 1, 1], [0, 0, 0, 0], [width * page] * 4, [3, 0, width * page, 100]):
+        seqlens.copy_(torch.tensor(lengths))
+        table.copy_(full[torch.randperm(batch, device="cuda")])
+        graph.replay()
+        for got, wanted in zip((o, lse), step()):
+            assert torch.equal(got, wanted), lengths
+
+
+def test_a_cascade():
+    torch.manual_seed(6)
+    lengths, prompt = [40, 5, 200], 640
+    (k, v), table, own = paged([prompt, *lengths], 16, 2, 128)
+    counts = [1, 3, 2]
+    offsets = torch.tensor([0, 1, 4, 6], device="cuda", dtype=torch.int32)
+    q = torch.randn(6, 8, 128, device="cuda", dtype=torch.bfloat16)
+    levels = [{"cu_seqlens_q": offsets[[0, -1]], "max_seqlen_q": 6, "block_table": table[:1], "seqlens_k": own[:1]},
+              {"cu_seqlens_q": offsets, "max_seqlen_q": max(counts), "block_table": table[1:], "seqlens_k": own[1:]}]  # fmt: skip
+    o, lse = tilesmith.cascade_attention(q, k, v, levels=levels, layout="bshd")
+    whole = torch.cat([table[:1, : prompt // 16].expand(3, -1), table[1:]], 1)
+    wanted, wanted_lse = tilesmith.attention(q, k, v, block_table=whole, seqlens_k=own[1:] + prompt, cu_seqlens_q=offsets, max_seqlen_q=3,
+                                             layout="bshd", causal=True, return_lse=True)  # fmt: skip
+    torch.testing.assert_close(o, wanted, rtol=0, atol=1e-2)
+    torch.testing.assert_close(lse, wanted_lse, rtol=2e-5, atol=2e-5)

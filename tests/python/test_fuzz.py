@@ -35,8 +35,8 @@ def attention_of(**more):
     return {"q": ones(2, 4, 3, 16), "k": ones(2, 2, 5, 16), "v": ones(2, 2, 5, 16), **more}
 
 
-PAGED = {"q": ones(2, 4, 1, 16), "k": ones(3, 2, 4, 16), "v": ones(3, 2, 4, 16), "seqlens_k": table(5, 3)}
-APPEND = {"k": ones(2, 2, 1, 16), "v": ones(2, 2, 1, 16), "k_cache": ones(3, 2, 4, 16), "v_cache": ones(3, 2, 4, 16), "seqlens_k": table(2, 0)}
+PAGED = {"q": ones(2, 4, 1, 16), "k": ones(3, 4, 2, 16), "v": ones(3, 4, 2, 16), "seqlens_k": table(5, 3)}
+APPEND = {"k": ones(2, 2, 1, 16), "v": ones(2, 2, 1, 16), "k_cache": ones(3, 4, 2, 16), "v_cache": ones(3, 4, 2, 16), "seqlens_k": table(2, 0)}
 ATTENTION_EXTRAS = {
     "layout": "bhsd", "causal": True, "mask": "top_left", "window": (2, 1), "scale": 0.5, "softcap": 3.0, "bias": ones(3, 5), "alibi": ones(4),
     "sink": ones(4), "dropout_p": 0.25, "seed": 7, "return_lse": True, "diagonal": 1, "tf32": True, "out": ones(2, 4, 3, 16)}  # fmt: skip
@@ -57,7 +57,19 @@ FUNCTIONS = {
         {"causal": True, "return_lse": True, "window": (2, 0), "max_seqlen_k": 8, "layout": "bhsd", "sink": ones(4), "out": ones(2, 4, 1, 16)}),
     "attention with a list of pages": (
         tilesmith.attention, {**PAGED, "page_indices": table(0, 2, 1), "page_indptr": table(0, 2, 3)},
-        {"max_seqlen_k": 5, "cu_seqlens_q": table(0, 1, 2), "return_lse": True, "softcap": 2.0}),
+        {"max_seqlen_k": 5, "cu_seqlens_q": table(0, 1, 2), "return_lse": True, "softcap": 2.0, "kv_layout": "nhd", "num_splits": 2}),
+    "attention with last pages": (
+        tilesmith.attention, {**{name: x for name, x in PAGED.items() if name != "seqlens_k"}, "page_indices": table(0, 2, 1),
+                              "page_indptr": table(0, 2, 3), "last_page_len": table(1, 3)},
+        {"kv_layout": "nhd", "max_seqlen_k": 8}),
+    "attention with rows of a cache": (
+        tilesmith.attention, {**PAGED, "seqlens_k": table(4, 3), "cache_batch_idx": table(2, 0)}, {"num_splits": 3, "max_seqlen_k": 4}),
+    "cascade_attention": (
+        tilesmith.cascade_attention,
+        {"q": ones(4, 6, 16), "k_cache": ones(3, 4, 2, 16), "v_cache": ones(3, 4, 2, 16), "levels": [
+            {"cu_seqlens_q": table(0, 6), "block_table": table((2,)), "seqlens_k": table(4)},
+            {"cu_seqlens_q": table(0, 2, 6), "block_table": table((0,), (1,)), "seqlens_k": table(3, 4)}]},
+        {"causal": False, "scale": 0.5, "softcap": 3.0, "sink": ones(4), "layout": "bhsd", "kv_layout": "nhd", "out": ones(4, 6, 16)}),
     "attention_backward": (
         tilesmith.attention_backward,
         {"do": ones(2, 4, 3, 16), **attention_of(), "o": ones(2, 4, 3, 16), "lse": ones(2, 4, 3)},

@@ -12,6 +12,7 @@ from conftest import assert_attention
 import tilesmith
 
 LENGTHS = (70, 0, 33, 1)
+CACHES_OF = {"bhsd": "hnd", "bshd": "nhd"}
 
 
 def int32(values):
@@ -53,7 +54,8 @@ def test_pages(cache, rng, page_size, layout):
     k, v, table, own = cache(page_size)
     q = rng.uniform(-1, 1, (len(LENGTHS), 4, 2, 64)).astype(np.float32)
     swap = (lambda x: x) if layout == "bhsd" else (lambda x: np.ascontiguousarray(x.swapaxes(1, 2)))
-    keys = {"seqlens_k": int32(LENGTHS), "causal": True, "return_lse": True, "layout": layout}
+    keys = {"seqlens_k": int32(LENGTHS), "causal": True, "return_lse": True, "layout": layout,
+            "kv_layout": CACHES_OF[layout]}  # fmt: skip
     o, lse = tilesmith.attention(swap(q), swap(k), swap(v), block_table=table, **keys)
     assert o.shape == swap(q).shape
     check((swap(o), lse), q, own, mask="bottom_right")
@@ -70,7 +72,8 @@ def test_both_views_of_one_pool(cache, rng):
     k, v, table, own = cache(16)
     pool = np.stack([k, v], axis=1)  # (pages, 2, heads, rows, dim)
     q = rng.uniform(-1, 1, (len(LENGTHS), 2, 1, 64)).astype(np.float32)
-    check(tilesmith.attention(q, pool[:, 0], pool[:, 1], block_table=table, seqlens_k=int32(LENGTHS), return_lse=True), q, own)
+    check(tilesmith.attention(q, pool[:, 0], pool[:, 1], block_table=table, seqlens_k=int32(LENGTHS), kv_layout="hnd",
+                                return_lse=True), q, own)  # fmt: skip
 
 
 def test_a_dense_cache_with_lengths(rng):
@@ -79,14 +82,45 @@ def test_a_dense_cache_with_lengths(rng):
     own = [(k[b, :, :length], v[b, :, :length]) for b, length in enumerate(LENGTHS)]
     for b, length in enumerate(LENGTHS):
         k[b, :, length:] = v[b, :, length:] = np.nan
-    check(tilesmith.attention(q, k, v, seqlens_k=int32(LENGTHS), return_lse=True), q, own)
+    check(tilesmith.attention(q, k, v, seqlens_k=int32(LENGTHS), kv_layout="hnd", return_lse=True), q, own)
+
+
+def test_other_ways_to_say_where_keys_lie(cache, rng):
+    k, v, table, own = cache(16)
+    q = rng.uniform(-1, 1, (len(LENGTHS), 4, 1, 64)).astype(np.float32)
+    wanted = tilesmith.attention(q, k, v, block_table=table, seqlens_k=int32(LENGTHS), kv_layout="hnd")
+    nhd = [np.ascontiguousarray(x.swapaxes(1, 2)) for x in (k, v)]
+    np.testing.assert_array_equal(tilesmith.attention(q, *nhd, block_table=table, seqlens_k=int32(LENGTHS)), wanted)
+    # The keys of the last pages; a sequence without pages has none.
+    counts = [-(-length // 16) for length in LENGTHS]
+    listed = {"page_indices": int32([page for row, count in zip(table, counts) for page in row[:count]]),
+              "page_indptr": int32([0, *np.cumsum(counts)])}  # fmt: skip
+    last = int32([70 - 64, 16, 1, 1])
+    np.testing.assert_array_equal(tilesmith.attention(q, *nhd, last_page_len=last, **listed), wanted)
+    for given, match in (({"last_page_len": last}, "without page_indptr"), ({"last_page_len": last[:3], **listed}, r"last_page_len \(3,\)"),
+                         ({"last_page_len": last, "seqlens_k": last, **listed}, "with seqlens_k"),
+                         ({"cache_batch_idx": last, "seqlens_k": last, **listed}, "cache_batch_idx is given with pages")):  # fmt: skip
+        with pytest.raises(ValueError, match=match):
+            tilesmith.attention(q, *nhd, **given)
+    # Rows of a dense cache.
+    rows = int32([5, 0, 2, 5])
+    dense = [rng.uniform(-1, 1, (6, 80, 2, 64)).astype(np.float32) for _ in range(2)]
+    own = [tuple(x[row, :length].swapaxes(0, 1) for x in dense) for row, length in zip(rows, LENGTHS)]
+    check(tilesmith.attention(q, *dense, cache_batch_idx=rows, seqlens_k=int32(LENGTHS), return_lse=True), q, own)
+    with pytest.raises(ValueError, match="kv_layout is 'bhsd'"):
+        tilesmith.attention(q, *dense, seqlens_k=int32(LENGTHS), kv_layout="bhsd")
+    torch = pytest.importorskip("torch")
+    tensors = [torch.from_numpy(x) for x in (q, *nhd)]
+    got = tilesmith.attention(*tensors, last_page_len=torch.from_numpy(last), **{name: torch.from_numpy(x) for name, x in listed.items()})
+    np.testing.assert_array_equal(got.numpy(), wanted)
 
 
 def test_a_window_leaves_pages_out(cache, rng):
     k, v, table, own = cache(8)
     q = rng.uniform(-1, 1, (len(LENGTHS), 2, 1, 64)).astype(np.float32)
     table[0, : (70 - 1 - 20) // 8] = -1  # before the window
-    got = tilesmith.attention(q, k, v, block_table=table, seqlens_k=int32(LENGTHS), window=(20, 0), return_lse=True)
+    got = tilesmith.attention(q, k, v, block_table=table, seqlens_k=int32(LENGTHS), window=(20, 0), kv_layout="hnd",
+                              return_lse=True)  # fmt: skip
     check(got, q, own, window=(20, 0))
 
 
@@ -96,7 +130,7 @@ def test_ragged_queries(cache, rng):
     cu = int32([0, *np.cumsum(rows)])
     q = rng.uniform(-1, 1, (4, sum(rows), 64)).astype(np.float32)
     o, lse = tilesmith.attention(q, k, v, block_table=table, seqlens_k=int32(LENGTHS), cu_seqlens_q=cu, causal=True,
-                                 return_lse=True)  # fmt: skip
+                                 kv_layout="hnd", return_lse=True)  # fmt: skip
     pieces = [slice(cu[b], cu[b + 1]) for b in range(len(rows))]
     check(([o[:, p] for p in pieces], [lse[:, p] for p in pieces]), [q[:, p] for p in pieces], own, mask="bottom_right")
 
@@ -108,7 +142,7 @@ def test_what_cannot_be(cache, rng):
 
     def refused(error, match, **given):
         with pytest.raises(error, match=match):
-            tilesmith.attention(q, k, v, **{"block_table": table, "seqlens_k": lengths, **given})
+            tilesmith.attention(q, k, v, **{"block_table": table, "seqlens_k": lengths, "kv_layout": "hnd", **given})
 
     refused(ValueError, "block_table is given without seqlens_k", seqlens_k=None)
     refused(TypeError, "seqlens_k has the type int64", seqlens_k=lengths.astype(np.int64))
@@ -122,7 +156,7 @@ def test_what_cannot_be(cache, rng):
     refused(ValueError, "one of page_indices and page_indptr", block_table=None, page_indices=table[0])
     refused(ValueError, "cu_seqlens_k and seqlens_k", cu_seqlens_k=lengths)
     listed = {"block_table": None, "page_indices": np.concatenate([table[0, :5], table[2, :3], table[3, :1]])}
-    tilesmith.attention(q, k, v, seqlens_k=lengths, page_indptr=int32([0, 5, 5, 8, 9]), **listed)
+    tilesmith.attention(q, k, v, seqlens_k=lengths, page_indptr=int32([0, 5, 5, 8, 9]), kv_layout="hnd", **listed)
     refused(ValueError, "sequence 3 has 1 keys .* begin at entry 9 of page_indices, and there are 9", page_indptr=int32([0, 5, 5, 9, 9]), **listed)
     refused(ValueError, "sequence 0 has 2147483647 keys", page_indptr=int32([0, 5, 5, 8, 9]), seqlens_k=int32([2**31 - 1, 0, 33, 1]), **listed)
     refused(ValueError, r"offsets\[2\] is -4", page_indptr=int32([0, 5, -4, 8, 9]), **listed)
@@ -204,7 +238,7 @@ def test_append(cache, rng, style, rotary_dim):
     cos, sin = np.cos(angles).astype(np.float32), np.sin(angles).astype(np.float32)
     rotary = {"rotary_cos": cos, "rotary_sin": sin, "rotary_style": style} if rotary_dim else {}
     given = q.copy()
-    out_q = tilesmith.append_kv(k, v, k_cache, v_cache, seqlens_k=int32(LENGTHS), block_table=table, q=q, **rotary)
+    out_q = tilesmith.append_kv(k, v, k_cache, v_cache, seqlens_k=int32(LENGTHS), block_table=table, q=q, kv_layout="hnd", **rotary)
     np.testing.assert_array_equal(q, given)
     new = np.zeros((k_cache.shape[0], k_cache.shape[2]), bool)  # (pages, rows)
     for b, length in enumerate(LENGTHS):
@@ -225,7 +259,7 @@ def test_append(cache, rng, style, rotary_dim):
     if rotary_dim == 0:
         whole = [(np.concatenate([a, k[b]], axis=1), np.concatenate([c, v[b]], axis=1)) for b, (a, c) in enumerate(own)]
         got = tilesmith.attention(q, k_cache, v_cache, block_table=table, seqlens_k=int32(LENGTHS) + int32(5), causal=True,
-                                  return_lse=True)  # fmt: skip
+                                  kv_layout="hnd", return_lse=True)  # fmt: skip
         check(got, q, whole, mask="bottom_right")
 
 
@@ -263,7 +297,7 @@ def test_caches_of_8_bits(cache, rng, dtype, layout, scales):
     for rows in (2, 40):  # decode and prefill
         q = rng.uniform(-1, 1, (len(LENGTHS), 4, rows, 64)).astype(np.float32)
         swap = (lambda x: x) if layout == "bhsd" else (lambda x: np.ascontiguousarray(x.swapaxes(1, 2)))
-        o, lse = tilesmith.attention(swap(q), *stored, block_table=table, seqlens_k=int32(LENGTHS), layout=layout, causal=True,
+        o, lse = tilesmith.attention(swap(q), *stored, block_table=table, seqlens_k=int32(LENGTHS), layout=layout, causal=True, kv_layout=CACHES_OF[layout],
                                      k_scale=given[0], v_scale=given[1], return_lse=True)  # fmt: skip
         check((swap(o), lse), q, own, mask="bottom_right")
 
@@ -271,17 +305,17 @@ def test_caches_of_8_bits(cache, rng, dtype, layout, scales):
 def test_splits(cache, rng):
     k, v, table, own = cache(16)
     q = rng.uniform(-1, 1, (len(LENGTHS), 4, 1, 64)).astype(np.float32)
-    keys = {"block_table": table, "seqlens_k": int32(LENGTHS), "return_lse": True}
+    keys = {"block_table": table, "seqlens_k": int32(LENGTHS), "kv_layout": "hnd", "return_lse": True}
     for splits in (1, 3, 100):
-        check(tilesmith.attention(q, k, v, splits=splits, **keys), q, own)
-    with pytest.raises(ValueError, match="splits is -1"):
-        tilesmith.attention(q, k, v, splits=-1, **keys)
+        check(tilesmith.attention(q, k, v, num_splits=splits, **keys), q, own)
+    with pytest.raises(ValueError, match="num_splits is -1"):
+        tilesmith.attention(q, k, v, num_splits=-1, **keys)
 
 
 def test_caches_that_cannot_be(rng):
     q = rng.uniform(-1, 1, (1, 2, 1, 32)).astype(np.float32)
     k = np.ones((3, 2, 8, 32), np.int8)
-    keys = {"block_table": int32([[0, 2]]), "seqlens_k": int32([9])}
+    keys = {"block_table": int32([[0, 2]]), "seqlens_k": int32([9]), "kv_layout": "hnd"}
 
     def refused(error, match, v=k, **given):
         with pytest.raises(error, match=match):
@@ -304,7 +338,7 @@ def test_latent_attention(cache, rng, layout, dtype):
     pool, _, table, own = cache(16, heads=1, dim=dim)
     rows = pool[:, 0]
     own = [np.stack([k, k]) for k, _ in own]
-    given = {"seqlens_k": int32(LENGTHS), "block_table": table, "latent": latent, "layout": layout, "scale": scale, "return_lse": True}
+    given = {"seqlens_k": int32(LENGTHS), "block_table": table, "latent": latent, "layout": layout, "scale": scale}
     if dtype == "int8":
         by = (rng.uniform(1, 2, (*rows.shape[:2], 1)) / 127).astype(np.float32)
         rows, meant = narrow(rows, dtype, by)
@@ -326,7 +360,7 @@ def test_append_by_slots(rng):
     k, v = rng.uniform(-1, 1, (2, 2, 6, 16)).astype(np.float16)  # (heads, total, dim)
     k_cache, v_cache = np.zeros((2, 5, 2, 4, 16), np.float16)
     slots = np.array([7, -1, 0, 19, 5, 6], np.int64)
-    tilesmith.append_kv(k, v, k_cache, v_cache, slots=slots, cu_seqlens=int32([0, 2, 2, 6]))
+    tilesmith.append_kv(k, v, k_cache, v_cache, slots=slots, cu_seqlens=int32([0, 2, 2, 6]), kv_layout="hnd")
     for t, slot in enumerate(slots):
         if slot >= 0:
             np.testing.assert_array_equal(k_cache[slot // 4, :, slot % 4], k[:, t])
@@ -343,7 +377,8 @@ def test_append_to_8_bits(rng, dtype, style):
     cos, sin = (rng.uniform(-1, 1, (20, 8)).astype(np.float32) for _ in range(2))
     k_scale = rng.uniform(0.01, 1, 2).astype(np.float32)
     v_scale = rng.uniform(0.001, 0.01, (3, 2)).astype(np.float32)  # some values become too large for the type
-    options = {"seqlens_k": int32([4, 0, 11]), "rotary_cos": cos, "rotary_sin": sin, "rotary_style": style}
+    options = {"seqlens_k": int32([4, 0, 11]), "rotary_cos": cos, "rotary_sin": sin, "rotary_style": style,
+               "kv_layout": "hnd"}  # fmt: skip
     tilesmith.append_kv(k, v, *caches, **options, k_scale=k_scale, v_scale=v_scale)
     plain = [np.zeros((3, 2, 16, dim), np.float32) for dim in (24, 10)]
     tilesmith.append_kv(k, v, *plain, **options)
@@ -367,7 +402,7 @@ def test_appends_that_cannot_be(rng):
 
     def refused(error, match, **given):
         with pytest.raises(error, match=match):
-            tilesmith.append_kv(k, v, pages, pages.copy(), **given)
+            tilesmith.append_kv(k, v, pages, pages.copy(), kv_layout="hnd", **given)
         assert not pages.any()
 
     refused(ValueError, "neither seqlens_k nor slots")
@@ -396,13 +431,14 @@ def test_torch_tensors(cache, rng):
     torch = pytest.importorskip("torch")
     k, v, table, own = cache(16)
     q = torch.from_numpy(rng.uniform(-1, 1, (len(LENGTHS), 4, 1, 64)).astype(np.float32))
-    keys = {"block_table": torch.from_numpy(table), "seqlens_k": torch.from_numpy(int32(LENGTHS)), "return_lse": True}
+    keys = {"block_table": torch.from_numpy(table), "seqlens_k": torch.from_numpy(int32(LENGTHS)), "kv_layout": "hnd",
+            "return_lse": True}  # fmt: skip
     caches = torch.from_numpy(k), torch.from_numpy(v)
     o, lse = tilesmith.attention(q, *caches, **keys)
     check((o.numpy(), lse.numpy()), q.numpy(), own)
     # The operator that torch.compile sees.
     arguments = (q, *caches, "bhsd", False, "none", -1, -1, None, 0.0, None, None, None, None, None, None, 0.0, None, None, None,
-                 None, None, True, 0, False, keys["block_table"], keys["seqlens_k"])  # fmt: skip
+                 None, None, True, 0, False, keys["block_table"], keys["seqlens_k"], None, None, 0, False, "hnd")  # fmt: skip
     again = torch.ops.tilesmith.attention_fwd(*arguments)
     assert torch.equal(again[0], o) and torch.equal(again[1], lse)
     # The table's values are read by no fake kernel, and NaN is not equal to itself: schema and shapes are what is checked.
@@ -411,7 +447,7 @@ def test_torch_tensors(cache, rng):
     torch.testing.assert_close(merged, o)
     new = torch.ones(len(LENGTHS), 2, 1, 64)
     slots = torch.tensor([-1, 21, -1, -1])
-    assert tilesmith.append_kv(new, new, *caches, slots=slots) is None
+    assert tilesmith.append_kv(new, new, *caches, slots=slots, kv_layout="hnd") is None
     assert bool((caches[0][int(slots[1]) // 16, :, int(slots[1]) % 16] == 1).all())
 
 
@@ -423,7 +459,7 @@ def test_operators():
 
     def step(q, pool):
         k, v = pool[:, :, 0], pool[:, :, 1]  # views of one pool
-        turned = tilesmith.append_kv(q, q + 1, k, v, seqlens_k=new, q=q, rotary_cos=cos, rotary_sin=sin)
+        turned = tilesmith.append_kv(q, q + 1, k, v, seqlens_k=new, q=q, rotary_cos=cos, rotary_sin=sin, kv_layout="hnd")
         return tilesmith.merge_states([q, turned], [q[..., 0].contiguous(), turned[..., 1].contiguous()])
 
     pools = torch.zeros(2, 1, 2, 2, 20, 16)
@@ -432,7 +468,7 @@ def test_operators():
     parts = ([q, q], [q[..., 0].contiguous()] * 2, "bhsd")
     torch.library.opcheck(operators.merge_states, parts)
     torch.library.opcheck(operators.merge_states_out, parts, {"out": torch.empty_like(q)})
-    arguments = (q, q, pools[0, :, :, 0].clone(), pools[0, :, :, 1].clone(), "bhsd", new, *(None,) * 5, q, cos, sin, "half", None)
+    arguments = (q, q, pools[0, :, :, 0].clone(), pools[0, :, :, 1].clone(), "bhsd", "hnd", new, *(None,) * 5, q, cos, sin, "half", None)
     torch.library.opcheck(operators.append_kv, arguments)
     torch.library.opcheck(operators.append_kv_out, arguments, {"out_q": torch.empty_like(q)})
     with pytest.raises(tilesmith.Unsupported):

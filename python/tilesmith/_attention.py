@@ -10,6 +10,7 @@ from tilesmith._errors import Error, InvalidArgument, WrongType
 from tilesmith._options import under
 from tilesmith._refusals import refusal
 from tilesmith._tensor_library import Servers
+from tilesmith._tree_bias import tree_bias
 from tilesmith._views import shown
 from tilesmith.typing import CallOptions, KvLayout, Layout, Mask
 
@@ -27,7 +28,7 @@ def attention(q: Array, k: Any, v: Any, *, layout: Layout = "bhsd", causal: bool
               max_seqlen_q: Optional[int] = None, max_seqlen_k: Optional[int] = None, return_lse: Literal[False] = False,
               diagonal: int = 0, tf32: bool = False, block_table: Any = None, seqlens_k: Any = None, page_indices: Any = None,
               page_indptr: Any = None, last_page_len: Any = None, cache_batch_idx: Any = None, kv_layout: KvLayout = "nhd",
-              num_splits: int = 0, out: Any = None, **options: Unpack[CallOptions]) -> Array: ...  # fmt: skip
+              num_splits: int = 0, tree_mask: Any = None, out: Any = None, **options: Unpack[CallOptions]) -> Array: ...  # fmt: skip
 @overload
 def attention(q: Array, k: Any, v: Any, *, layout: Layout = "bhsd", causal: bool = False, mask: Mask = "none",
               window: tuple[int, int] = (-1, -1), scale: Optional[float] = None, softcap: float = 0.0, bias: Any = None,
@@ -36,7 +37,7 @@ def attention(q: Array, k: Any, v: Any, *, layout: Layout = "bhsd", causal: bool
               max_seqlen_q: Optional[int] = None, max_seqlen_k: Optional[int] = None, return_lse: Literal[True],
               diagonal: int = 0, tf32: bool = False, block_table: Any = None, seqlens_k: Any = None, page_indices: Any = None,
               page_indptr: Any = None, last_page_len: Any = None, cache_batch_idx: Any = None, kv_layout: KvLayout = "nhd",
-              num_splits: int = 0, out: Any = None, **options: Unpack[CallOptions]) -> tuple[Array, Array]: ...  # fmt: skip
+              num_splits: int = 0, tree_mask: Any = None, out: Any = None, **options: Unpack[CallOptions]) -> tuple[Array, Array]: ...  # fmt: skip
 @overload
 def attention(q: Array, k: Any, v: Any, *, layout: Layout = "bhsd", causal: bool = False, mask: Mask = "none",
               window: tuple[int, int] = (-1, -1), scale: Optional[float] = None, softcap: float = 0.0, bias: Any = None,
@@ -45,7 +46,7 @@ def attention(q: Array, k: Any, v: Any, *, layout: Layout = "bhsd", causal: bool
               max_seqlen_q: Optional[int] = None, max_seqlen_k: Optional[int] = None, return_lse: bool, diagonal: int = 0,
               tf32: bool = False, block_table: Any = None, seqlens_k: Any = None, page_indices: Any = None,
               page_indptr: Any = None, last_page_len: Any = None, cache_batch_idx: Any = None, kv_layout: KvLayout = "nhd",
-              num_splits: int = 0, out: Any = None, **options: Unpack[CallOptions]) -> Union[Array, tuple[Array, Array]]: ...  # fmt: skip
+              num_splits: int = 0, tree_mask: Any = None, out: Any = None, **options: Unpack[CallOptions]) -> Union[Array, tuple[Array, Array]]: ...  # fmt: skip
 def attention(
     q: Any,
     k: Any,
@@ -80,6 +81,7 @@ def attention(
     cache_batch_idx: Any = None,
     kv_layout: KvLayout = "nhd",
     num_splits: int = 0,
+    tree_mask: Any = None,
     out: Any = None,
     **options: Unpack[CallOptions],
 ) -> Any:
@@ -133,6 +135,11 @@ def attention(
     cache_batch_idx: int32, (batch,): of a dense cache, the row that each sequence lies in.
     num_splits: pieces that kernels for few queries cut the keys of the longest sequence into; 0 leaves it to a model of the
         device. With pages and a number, a sequence's result does not depend on its batch.
+    tree_mask: which of a sequence's last keys, as many as it has queries, each query sees, as in a tree of drafted tokens:
+        bool, (batch, seqlen_q, seqlen_q), or with cu_seqlens_q (total_q, max_seqlen_q); or its bits, int32 or uint32,
+        (batch, seqlen_q, words) or (total_q, words), bit t % 32 of word t // 32 for key seqlen_k - seqlen_q + t. Keys before
+        them are visible; mask and window hide keys beside it. It becomes a bias of the longest seqlen_k, so alibi is
+        refused beside it.
     tf32: float32 tensors are rounded to 10 bits of mantissa in the products, where the device has such instructions; else
         the products are float32.
     return_lse: True returns (output, lse): lse is float32, (batch, heads_q, seqlen_q) or with variable lengths
@@ -164,6 +171,9 @@ def attention(
             seqlens_k = lengths_of_pages(k, kv_layout, seqlens_k, page_indptr, last_page_len)
         if cache_batch_idx is not None:
             block_table = rows_as_pages(cache_batch_idx, block_table, page_indices)
+        if tree_mask is not None:
+            bias = tree_bias(q, k, tree_mask, layout, kv_layout, bias, alibi, seqlens_k, block_table, page_indptr, cu_seqlens_q, cu_seqlens_k,
+                             max_seqlen_q, max_seqlen_k)  # fmt: skip
         return serve(q, k, v, layout, causal, mask, window, scale, softcap, bias, alibi, sink, q_scale, k_scale, v_scale,
                      dropout_p, seed, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, return_lse, diagonal, tf32, block_table,
                      seqlens_k, page_indices, page_indptr, num_splits, False, kv_layout, out)  # fmt: skip

@@ -329,6 +329,32 @@ def paged(lengths, page, heads_kv, dim, width=None):
     return caches, table, torch.tensor(lengths, device="cuda", dtype=torch.int32)
 
 
+@pytest.mark.parametrize("rows, packed", [(6, False), (40, False), (40, True)])
+def test_trees(rows, packed):
+    torch.manual_seed(3)
+    lengths, heads_q = [70, 9, 1300, rows], 8
+    (k, v), table, seqlens = paged(lengths, 16, 2, 64)
+    mask = torch.rand(len(lengths), rows, rows, device="cuda") < 0.5
+    q = torch.randn(len(lengths), heads_q, rows, 64, device="cuda", dtype=torch.bfloat16)
+    given = {"block_table": table, "seqlens_k": seqlens, "return_lse": True}
+    if packed:
+        given |= {"cu_seqlens_q": torch.arange(len(lengths) + 1, device="cuda", dtype=torch.int32) * rows, "max_seqlen_q": rows}
+        o, lse = tilesmith.attention(q.transpose(0, 1).flatten(1, 2), k, v, tree_mask=mask.flatten(0, 1), **given)
+        o, lse = o.unflatten(1, (-1, rows)).transpose(0, 1), lse.unflatten(1, (-1, rows)).transpose(0, 1)
+    else:
+        o, lse = tilesmith.attention(q, k, v, tree_mask=mask, **given)
+    for b, length in enumerate(lengths):
+        pages = table[b, : -(-length // 16)].long()
+        mine_k, mine_v = (x[pages].flatten(0, 1)[:length].double().repeat_interleave(4, 1) for x in (k, v))
+        scores = torch.einsum("hqd,khd->hqk", q[b].double(), mine_k) / 8
+        seen = torch.ones(rows, length, dtype=torch.bool, device="cuda")
+        seen[:, max(0, length - rows) :] = mask[b][:, max(0, rows - length) :]
+        scores = scores.masked_fill(~seen, -torch.inf)
+        wanted = torch.einsum("hqk,khd->hqd", scores.softmax(-1).nan_to_num(), mine_v)
+        torch.testing.assert_close(o[b].double(), wanted, rtol=0, atol=2e-2)
+        torch.testing.assert_close(lse[b].double(), scores.logsumexp(-1), rtol=2e-5, atol=2e-5)
+
+
 def test_one_graph_serves_all_lengths():
     """Lengths and tables are read on the device when the graph is replayed: short ones, none, long ones, mixed."""
     torch.manual_seed(5)

@@ -57,11 +57,12 @@ FUNCTIONS = {
         {"causal": True, "return_lse": True, "window": (2, 0), "max_seqlen_k": 8, "layout": "bhsd", "sink": ones(4), "out": ones(2, 4, 1, 16)}),
     "attention with a list of pages": (
         tilesmith.attention, {**PAGED, "page_indices": table(0, 2, 1), "page_indptr": table(0, 2, 3)},
-        {"max_seqlen_k": 5, "cu_seqlens_q": table(0, 1, 2), "return_lse": True, "softcap": 2.0, "kv_layout": "nhd", "num_splits": 2}),
+        {"max_seqlen_k": 5, "cu_seqlens_q": table(0, 1, 2), "return_lse": True, "softcap": 2.0, "kv_layout": "nhd", "num_splits": 2,
+         "tree_mask": table((1,), (1,))}),
     "attention with last pages": (
         tilesmith.attention, {**{name: x for name, x in PAGED.items() if name != "seqlens_k"}, "page_indices": table(0, 2, 1),
                               "page_indptr": table(0, 2, 3), "last_page_len": table(1, 3)},
-        {"kv_layout": "nhd", "max_seqlen_k": 8}),
+        {"kv_layout": "nhd", "tree_mask": ones(2, 1, 1, dtype=bool), "max_seqlen_k": 8}),
     "attention with rows of a cache": (
         tilesmith.attention, {**PAGED, "seqlens_k": table(4, 3), "cache_batch_idx": table(2, 0)}, {"num_splits": 3, "max_seqlen_k": 4}),
     "cascade_attention": (

@@ -30,6 +30,8 @@ class TensorLibrary:
         for at, tensor in enumerate(tensors):
             if tensor is not None and (type(tensor) is not self._type or (grad_enabled and tensor.requires_grad)):
                 self.view(names()[at], tensor)
+        if self.kind == "torch":  # the device's index, -1 for the CPU: a device object takes longer to hash
+            return [None if x is None else (x.dtype, x.shape, x.stride(), x.get_device()) for x in tensors]
         return list(map(self._module.describe, tensors))
 
     def view(self, name: str, tensor: Any) -> Optional[View]:

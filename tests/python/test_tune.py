@@ -109,3 +109,25 @@ def test_a_signal_ends_the_races(place):
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGALRM, before)
     assert time.monotonic() - began < 300  # not to the end of its budget
+
+
+def test_compiled_with_dynamic_shapes_meets_the_tuned_sizes(place):
+    torch = pytest.importorskip("torch")
+    line = "gemm -m 20:40 -n 24 -k 40 --dtype fp32"
+    tilesmith.tune(line, threads=1, database=place / "a.db", file=place / "c.json", **SHORT)
+    weight, graphs = torch.ones(24, 40), []
+
+    def backend(graph, inputs):
+        graphs.append(graph)
+        return graph
+
+    layer = torch.compile(lambda x: tilesmith.linear(x, weight), fullgraph=True, dynamic=True, backend=backend)
+    sources = set()
+    with tilesmith.tuning(place / "c.json"), tilesmith.options(threads=1):
+        for rows in (20, 23, 31, 37, 40):
+            assert (layer(torch.ones(rows, 40)) == 40).all()
+            sources.add(tilesmith.last_plan().source)
+        assert sources <= {"measurement", "interval"} and "measurement" in sources
+        layer(torch.ones(50, 40))
+        assert tilesmith.last_plan().source not in ("measurement", "interval")
+    assert len(graphs) == 1  # no guard on the number of rows

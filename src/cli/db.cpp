@@ -99,10 +99,7 @@ Status show(const DbOptions& o) {
 
 Status publish(const DbOptions& o) {
   TS_ASSIGN(const Database database, open(o, Database::Mode::read));
-  TS_ASSIGN(const std::vector<StoredRace> races, database.races(o.device_class));
-  const TuningFile file = choices_of(races);
-  if (file.choices.empty()) return fail(ErrorCode::not_found, "there is nothing to publish", "tilesmith tune measures");
-  TS_TRY(write_file_atomic(o.out, file.to_text()));
+  TS_ASSIGN(const TuningFile file, publish_choices(database, o.out, o.device_class));
   fmt::print("{} choices; digest {}; use it with TILESMITH_TUNING={}\n", file.choices.size(), file.digest(), o.out);
   return {};
 }

@@ -1,8 +1,11 @@
 // tilesmith tune: races the candidates of problems on a device and keeps what was measured.
 #include <fmt/core.h>
 
+#include <sys/resource.h>
+
 #include <map>
 #include <memory>
+#include <thread>
 
 #include "base/json.hpp"
 #include "base/progress.hpp"
@@ -12,16 +15,18 @@
 #include "cli/slurm_job.hpp"
 #include "cli/tune_ranges.hpp"
 #include "cli/verbs.hpp"
+#include "tune/choices.hpp"
 #include "tune/tuner.hpp"
 
 namespace tilesmith::cli {
 namespace {
 
 struct TuneCliOptions {
-  std::string shapes, log, category, shard, database, device = "cpu", determinism = "bitwise", policy = "dispatch";
+  std::string shapes, log, category, shard, database, publish, device = "cpu", determinism = "bitwise",
+                                                               policy = "dispatch";
   std::vector<std::string> slurm_options;
   int threads = 0, workers = 0, candidates = 32, max_problems = 0, max_sizes = 64, slurm = 0;
-  double budget_s = 10, limit_s = 60;
+  double budget_s = 10, limit_s = 60, follow_s = 0;
   std::uint64_t seed = 1;
   bool again = false, resume = false, as_json = false, slurm_script = false;
 
@@ -42,6 +47,14 @@ struct TuneCliOptions {
         ->group(group);
     group = "How they are tuned";
     verb.add_option("--db", database, "The performance database (default: tuning.db in the cache directory)")
+        ->group(group);
+    verb.add_option("--publish", publish, "Write the choices of the whole database to this file, as `db publish` does")
+        ->group(group);
+    verb.add_option(
+            "--follow", follow_s,
+            "With --from-log: read the log again after so many seconds, tune what it has since met, and publish; "
+            "until a signal ends it. Runs at low priority")
+        ->check(CLI::Range(0.01, 1e6))
         ->group(group);
     verb.add_option("--device", device, "cpu or cuda:N")->capture_default_str()->group(group);
     verb.add_option("--threads", threads, "CPU: threads of a call (default: every processor)")
@@ -154,6 +167,54 @@ Result<BenchProblems> problems_of(const TuneCliOptions& o, const std::vector<Giv
   return problems;
 }
 
+/// Problems of a log that grows, each told once.
+template <class Op>
+class FollowedLog {
+ public:
+  explicit FollowedLog(const TuneCliOptions& options) : options_(options) {}
+
+  /// Those that came since the last time.
+  Result<std::vector<typename Op::Problem>> news() {
+    std::error_code ignored;
+    const std::uintmax_t size = std::filesystem::file_size(options_.log, ignored);
+    std::vector<typename Op::Problem> out;
+    if (std::exchange(size_, size) == size) return out;
+    auto problems = problems_of_log<Op>(options_);
+    if (!problems && problems.error().code == ErrorCode::not_found) return out;
+    if (!problems) return std::unexpected(std::move(problems).error());
+    for (auto& problem : std::get<std::vector<typename Op::Problem>>(*problems))
+      if (std::ranges::find(seen_, problem) == seen_.end()) {
+        seen_.push_back(problem);
+        out.push_back(std::move(problem));
+      }
+    return out;
+  }
+
+ private:
+  const TuneCliOptions& options_;
+  std::uintmax_t size_ = 0;
+  std::vector<typename Op::Problem> seen_;
+};
+
+/// Tunes what the log meets, for as long as the program runs. The serving program is another process; it reads the
+/// choices when it makes its next dispatcher.
+template <class Op, class TuneSome>
+Status follow(const TuneCliOptions& o, const TuneSome& tune_some, const std::function<Status()>& publish) {
+  if (o.log.empty() || o.as_json)
+    return fail(ErrorCode::invalid_argument, o.as_json ? "--follow beside --json" : "--follow without --from-log",
+                "--from-log FILE --follow SECONDS --publish FILE");
+  constexpr int kLowPriority = 10;
+  static_cast<void>(::setpriority(PRIO_PROCESS, 0, kLowPriority));
+  for (FollowedLog<Op> log(o);;) {
+    TS_ASSIGN(auto problems, log.news());
+    if (!problems.empty()) {
+      TS_ASSIGN(const TuneSummary some, tune_some(BenchProblems(std::move(problems))));
+      if (some.raced + some.known > 0) TS_TRY(publish());
+    }
+    std::this_thread::sleep_for(std::chrono::duration<double>(o.follow_s));
+  }
+}
+
 /// The words that tune a part as these options tune the whole. Paths are absolute: a job starts in another folder.
 std::vector<std::string> words_of(const TuneCliOptions& o, std::string_view operation) {
   const auto absolute = [](const std::string& path) { return std::filesystem::absolute(path).string(); };
@@ -183,8 +244,8 @@ std::vector<std::string> words_of(const TuneCliOptions& o, std::string_view oper
 Status tune_by_slurm(const TuneCliOptions& o, std::string_view operation, bool describes_one) {
   if (describes_one || !o.lists_problems())
     return fail(ErrorCode::invalid_argument, "--slurm for one problem", "--shapes, --from-log or --category");
-  if (!o.shard.empty() || o.again || o.as_json)
-    return fail(ErrorCode::invalid_argument, "--slurm beside --shard, --again or --json",
+  if (!o.shard.empty() || o.again || o.as_json || o.follow_s > 0 || !o.publish.empty())
+    return fail(ErrorCode::invalid_argument, "--slurm beside --shard, --again, --json, --follow or --publish",
                 "each task is a shard, and goes on where its database stands");
   TS_ASSIGN(const std::filesystem::path database, performance_database(o.database));
   TS_ASSIGN(const SlurmScripts scripts, write_slurm_scripts({.tune = words_of(o, operation),
@@ -206,7 +267,7 @@ Status tune_operation(const TuneCliOptions& o, const std::vector<GivenOption>& g
   if (o.slurm > 0) return tune_by_slurm(o, Op::kName, !given.empty());
   TuneOptions options;
   const std::vector<RangeOption> ranges = o.lists_problems() ? std::vector<RangeOption>() : ranges_in(given);
-  if (ranges.empty()) {
+  if (ranges.empty() && o.follow_s == 0) {
     TS_ASSIGN(options.problems, problems_of<Op>(o, given));
   }
   TS_ASSIGN(options.device, parse_device(o.device));
@@ -259,6 +320,13 @@ Status tune_operation(const TuneCliOptions& o, const std::vector<GivenOption>& g
     summary = some;
     return some;
   };
+  const auto publish = [&]() -> Status {
+    if (o.publish.empty()) return {};
+    TS_ASSIGN(const Database database, Database::open(options.database, Database::Mode::read));
+    TS_TRY(publish_choices(database, o.publish));
+    return {};
+  };
+  if (o.follow_s > 0) return follow<Op>(o, tune_some, publish);
   std::optional<RangeTuning<Op>> over_range;
   std::optional<BoxTuning<Op>> over_box;
   if (ranges.size() == 1) {
@@ -270,6 +338,7 @@ Status tune_operation(const TuneCliOptions& o, const std::vector<GivenOption>& g
   } else {
     TS_TRY(tune_some(std::move(options.problems)));
   }
+  if (summary.raced + summary.known > 0) TS_TRY(publish());
   if (o.as_json) {
     nlohmann::json document = {{"device_class", summary.device_class},
                                {"run", summary.run},

@@ -6,6 +6,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/file.hpp"
 #include "tune/race.hpp"
 
 namespace tilesmith {
@@ -93,6 +94,15 @@ TuningFile choices_of(std::span<const StoredRace> races) {
                               .seconds = of.chosen->seconds,
                               .gain = of.chosen->gain,
                               .is_confirmed = of.chosen->is_confirmed});
+  return file;
+}
+
+Result<TuningFile> publish_choices(const Database& database, const std::filesystem::path& to,
+                                   const std::string& device_class) {
+  TS_ASSIGN(const std::vector<StoredRace> races, database.races(device_class));
+  TuningFile file = choices_of(races);
+  if (file.choices.empty()) return fail(ErrorCode::not_found, "there is nothing to publish", "tilesmith tune measures");
+  TS_TRY(write_file_atomic(to, file.to_text()));
   return file;
 }
 

@@ -6,7 +6,9 @@
 // choice itself (or with the race's incumbent, where the choice was not among its finalists).
 #pragma once
 
+#include <filesystem>
 #include <span>
+#include <string>
 
 #include "choose/tuning_file.hpp"
 #include "tune/database.hpp"
@@ -18,5 +20,10 @@ inline constexpr double kLeastGain = 0.01;
 
 /// Races in the order of Database::races.
 [[nodiscard]] TuningFile choices_of(std::span<const StoredRace> races);
+
+/// Writes the database's choices, of one class of devices or of all, to a file that dispatchers read; a reader never
+/// sees half of it. Errors: not_found, when there are none; io.
+[[nodiscard]] Result<TuningFile> publish_choices(const Database& database, const std::filesystem::path& to,
+                                                 const std::string& device_class = {});
 
 }  // namespace tilesmith

@@ -168,6 +168,23 @@ TEST_F(TuneFiles, TunesWhatALogNames) {
   EXPECT_EQ(run(tune("--from-log " + path("empty")) + db("a.db")).code, 1);
 }
 
+TEST_F(TuneFiles, AFollowedLogIsTunedAsItGrows) {
+  ASSERT_TRUE(write_file_atomic(path("log"), "planned gemm -m 22 -n 24 -k 40 --dtype fp32\n"));
+  const auto followed = run_by(
+      "\"$0\" \"$@\" & tune=$!\n"
+      "has() { for i in $(seq 600); do grep -c '\"line\"' " +
+          path("c.json") +
+          " 2>/dev/null | grep -qx $1 && return; sleep 0.05; done; false; }\n"
+          "has 1 && echo 'planned gemm -m 23 -n 24 -k 40 --dtype fp32' >> " +
+          path("log") +
+          " && has 2 && echo both\n"
+          "kill $tune; wait $tune; echo ended with $?",
+      tune("--from-log " + path("log") + " --follow 0.05 --publish " + path("c.json")) + db("a.db"));
+  EXPECT_NE(followed.output.find("both\nended with 143"), std::string::npos) << followed.output << followed.errors;
+  EXPECT_EQ(run(tune("-m 3 --follow 1") + db("a.db")).code, 2);
+  EXPECT_EQ(run(tune("--json --follow 1 --from-log " + path("log")) + db("a.db")).code, 2);
+}
+
 TEST_F(TuneFiles, AKilledTuneGoesOnWithoutLoss) {
   write_problems("p.txt", 8);
   const std::string words = tune("--resume --shapes " + path("p.txt")) + db("a.db");

@@ -31,6 +31,7 @@ constexpr bool kFp8 = false;
 
 #include "../logits.cuh"
 #include "layout.cuh"
+#include "products.cuh"
 
 namespace ts {
 
@@ -57,69 +58,10 @@ struct Attention {
            kElementBytes * ((cfg::kGroupMode ? 0 : batch * strides.batch) + tensor_head * strides.head + row * strides.row);
   }
 
-  // Tensor cores cut sums off where float32 would round them, always towards zero, so that the error of a long sum grows
-  // with its length. With kTf32x3 they give sums of kShortSum products, and float32 additions join these.
-  static constexpr int kShortSum = 32;
-
-  // Adds what a chunk of the head dimension gives. Short sums are made one after another and of 32 keys at a time, so
-  // that they and operands loaded ahead do not take the registers of outputs.
+  // Adds what a chunk of the head dimension gives.
   TS_DEVICE void score() {
-    constexpr int kSteps = kDepthQk * kElementBytes / 32;
-    if constexpr (!cfg::kTf32x3) {
-      add_products<kSteps, cfg::kTileN>(s, 0, 0);
-    } else {
-      constexpr int kShort = kShortSum * kElementBytes / 32;
-#pragma unroll(cfg::kTileN > 32 ? 1 : kSteps)
-      for (int step = 0; step + kShort <= kSteps; step += kShort) add_short_products<kShort>(step);
-      if constexpr (kSteps % kShort > 0) add_short_products<kSteps % kShort>(kSteps / kShort * kShort);
-    }
-  }
-  template <int kSteps>
-  TS_DEVICE void add_short_products(int first_step) {
-#pragma unroll
-    for (int key = 0; key < cfg::kTileN; key += 32) {
-      __syncwarp();
-      float sums[16] = {};
-      add_products<kSteps, 32>(sums, first_step, key);
-#pragma unroll
-      for (int i = 0; i < 16; ++i) s[key / 2 + i] += sums[i];
-    }
-  }
-  template <int kSteps, int kKeys>
-  TS_DEVICE void add_products(float* sums, int first_step, int first_key) {
-    const int warp_row = threadIdx.x / 32 * kWarpRows;
-    const u32 a_address = shared + (warp_row + lane() % 16) * kPitchQk + lane() / 16 * 16 + 32 * first_step;
-    const u32 b_address = shared + kKeyOffset + (first_key + lane() / 16 * 8 + lane() % 8) * kPitchQk +
-                          lane() / 8 % 2 * 16 + 32 * first_step;
-#pragma unroll
-    for (int k = 0; k < kSteps; ++k) {
-      Operand<4> a;
-      load_matrices(a.head, a_address + 32 * k);
-      a.split();
-#pragma unroll
-      for (int n = 0; n < kKeys; n += 16) {
-        Operand<4> b;
-        load_matrices(b.head, b_address + n * kPitchQk + 32 * k);
-        b.split();
-        multiply_add<0>(sums + n / 2, a, b);
-        multiply_add<2>(sums + n / 2 + 4, a, b);
-      }
-    }
-  }
-
-  TS_DEVICE void multiply_values() {
-    const u32 address = shared + kValueOffset + lane() % 16 * kPitchV + lane() / 16 * 16;
-#pragma unroll
-    for (int k = 0; k < cfg::kTileN / 16; ++k) {
-      const Operand<4> a{{p[4 * k], p[4 * k + 1], p[4 * k + 2], p[4 * k + 3]}, {}};
-#pragma unroll
-      for (int n = 0; n < kOutputColumns; n += 16) {
-        Operand<4> b;
-        load_matrices_transposed(b.head, address + 16 * k * kPitchV + 2 * n);
-        multiply_add<0>(o + n / 2, a, b);
-        multiply_add<2>(o + n / 2 + 4, a, b);
-      }
-    }
+    multiply_rows<kDepthQk * kElementBytes / 32, cfg::kTileN, kPitchQk>(
+        s, shared + threadIdx.x / 32 * kWarpRows * kPitchQk, shared + kKeyOffset);
   }
 
   TS_DEVICE void scale_outputs(const float (&factor)[2]) {
@@ -133,44 +75,21 @@ struct Attention {
 #pragma unroll
     for (int key = 0; key < cfg::kTileN; key += kShortSum) {
       Operand<4> a[kShortSum / 8];
-#pragma unroll
-      for (int k = 0; k < kShortSum / 8; ++k) take_probabilities(a[k], s + key / 2 + 4 * k);
+      take_weights(a, s + key / 2);
 #pragma unroll
       for (int n = 0; n < kOutputColumns; n += 16) {
+        const u32 values = shared + kValueOffset + key * kPitchV + 4 * n;
         if constexpr (!cfg::kTf32x3) {
-          add_values(o + n / 2, a, key, n);
+          multiply_columns_fp32<kPitchV>(o + n / 2, a, values);
         } else {
           __syncwarp();  // else the compiler loads values of several groups ahead, and spills
           float sums[8] = {};
-          add_values(sums, a, key, n);
+          multiply_columns_fp32<kPitchV>(sums, a, values);
 #pragma unroll
           for (int i = 0; i < 8; ++i)
             o[n / 2 + i] = key == 0 ? __fmaf_rn(o[n / 2 + i], factor[(i >> 1) & 1], sums[i]) : o[n / 2 + i] + sums[i];
         }
       }
-    }
-  }
-  // The order of keys within a product is free: what a thread holds of the scores, keys 2q and 2q + 1 of eight
-  // (q = lane % 4), are elements q and q + 4 of the operand. So is the order of columns: of sixteen, the first mma has
-  // the even ones and the second the odd ones, and a thread reads pairs and holds columns 4q .. 4q + 3.
-  TS_DEVICE static void take_probabilities(Operand<4>& a, const float* keys) {
-    a.head[0] = __float_as_uint(keys[0]);
-    a.head[1] = __float_as_uint(keys[2]);
-    a.head[2] = __float_as_uint(keys[1]);
-    a.head[3] = __float_as_uint(keys[3]);
-    a.split();
-  }
-  TS_DEVICE void add_values(float* sums, const Operand<4> (&a)[kShortSum / 8], int first_key, int first_column) {
-    const u32 address =
-        shared + kValueOffset + (first_key + (lane() & 3) * 2) * kPitchV + lane() / 4 * 8 + 4 * first_column;
-#pragma unroll
-    for (int k = 0; k < kShortSum / 8; ++k) {
-      Operand<4> b;
-      load_pair(b.head[0], b.head[2], address + 8 * k * kPitchV);
-      load_pair(b.head[1], b.head[3], address + (8 * k + 1) * kPitchV);
-      b.split();
-      multiply_add<0>(sums, a[k], b);
-      multiply_add<2>(sums + 4, a[k], b);
     }
   }
 
@@ -183,30 +102,6 @@ struct Attention {
       end[r] = key_end(args, length, place.query[r]) - column;
     }
     mask_scores(s, begin, end);
-  }
-
-  // Stores one of the thread's rows in the order of add_values, as store_row does.
-  TS_DEVICE void store_row_fp32(char* out, int r, float scale, int columns) const {
-    if (out == nullptr) return;
-    float* const to = reinterpret_cast<float*>(out);
-    const bool empty = scale == 0.0f;
-#pragma unroll
-    for (int i = 0; i < kOutputColumns / 2; i += 8) {
-      const int column = 2 * i + 4 * (lane() & 3);
-      const float values[4] = {o[i + 2 * r], o[i + 2 * r + 4], o[i + 2 * r + 1], o[i + 2 * r + 5]};
-      float results[4];
-#pragma unroll
-      for (int e = 0; e < 4; ++e) results[e] = empty ? 0.0f : values[e] * scale;
-      if constexpr (cfg::kUnaligned) {
-#pragma unroll
-        for (int e = 0; e < 4; ++e)
-          if (column + e < columns) to[column + e] = results[e];
-      } else if (column < columns) {
-        asm volatile("st.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(to + column), "f"(results[0]), "f"(results[1]),
-                     "f"(results[2]), "f"(results[3])
-                     : "memory");
-      }
-    }
   }
 
   TS_DEVICE void store() {
@@ -225,7 +120,7 @@ struct Attention {
       const int columns = cfg::kHeadDimV - first_column;
       const float factor = result.scale * keep_scale(args);
       if constexpr (cfg::kFp32) {
-        store_row_fp32(out, r, factor, columns);
+        store_row_fp32(out, o, r, factor, columns);
       } else if constexpr (cfg::kUnaligned) {
         store_row_by_elements<cfg::kBf16>(out, o, r, factor, columns);
       } else {
@@ -264,12 +159,12 @@ struct Attention {
 
     const auto load_queries = [&](int chunk) {
       const int column = chunk * cfg::kChunkQk;
-      load_rows<kTileM, kPitchQk>(shared, q + kElementBytes * column, kElementBytes * args.q_strides.row, first_row,
+      load_rows<kThreads, kTileM, kPitchQk>(shared, q + kElementBytes * column, kElementBytes * args.q_strides.row, first_row,
                                   length.q, cfg::kHeadDimQk - column);
     };
     const auto load_keys = [&](int first_key, int chunk) {
       const int column = chunk * cfg::kChunkQk;
-      load_rows<cfg::kTileN, kPitchQk>(shared + kKeyOffset, k + kElementBytes * column,
+      load_rows<kThreads, cfg::kTileN, kPitchQk>(shared + kKeyOffset, k + kElementBytes * column,
                                        kElementBytes * args.k_strides.row, first_key, length.k,
                                        cfg::kHeadDimQk - column);
     };
@@ -284,7 +179,7 @@ struct Attention {
       const int first_key = n * cfg::kTileN;
       copy_wait();
       __syncthreads();
-      load_rows<cfg::kTileN, kPitchV>(shared + kValueOffset, v, kElementBytes * args.v_strides.row, first_key, length.k,
+      load_rows<kThreads, cfg::kTileN, kPitchV>(shared + kValueOffset, v, kElementBytes * args.v_strides.row, first_key, length.k,
                                       cfg::kHeadDimV - first_column);
       copy_commit();
 #pragma unroll
@@ -320,7 +215,7 @@ struct Attention {
       } else {
         scale_outputs(factor);
         pack_probabilities(s, p);
-        multiply_values();
+        multiply_columns<cfg::kTileN, kOutputColumns, kPitchV>(o, p, shared + kValueOffset);
       }
     }
     store();

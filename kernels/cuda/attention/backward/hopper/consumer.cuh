@@ -7,10 +7,16 @@
 
 #include "../scores.cuh"
 #include "items.cuh"
+#include "writer.cuh"
 
 namespace ts {
 
 constexpr int kPairs = kTileM / 2;  // registers of a thread
+// Whether the warpgroups take turns at the tensor cores. Of tiles of 64 queries the products take so much longer than the
+// exponentials that it does not pay, unless a writer's pace decides.
+constexpr bool kTakesTurns = cfg::kDeterministic || kTileM == 128;
+// Whether something of each pair is kept beside its score. Then no registers are left for scores beside the tile before.
+constexpr bool kKeepsPairs = cfg::kSoftCap || cfg::kDropout || cfg::kBias || cfg::kDalibi;
 using TilePairs = Pairs<true, kPairs>;
 
 struct Consumer {
@@ -19,8 +25,8 @@ struct Consumer {
   const int warpgroup;
   RingPlace<cfg::kStages> stage;
   RingPlace<1> resident;
-  u32 buffer = 0;  // of ds
-  unsigned* ending = nullptr;  // the turn of a tile that has been added to
+  RingPlace<2> ds_buffer;
+  RingPlace<cfg::kDeterministic ? kDqBuffers : 1> dq_buffer;
 
   // Statistics of a tile: those of columns 8j, 8j + 1 from the thread's first.
   struct Columns {
@@ -29,19 +35,22 @@ struct Consumer {
   };
 
   TS_DEVICE bool leader() const { return threadIdx.x % 128 == 0; }
-  // All consumers.
-  TS_DEVICE static void meet() { named_barrier_sync(1, 128 * kWarpgroups); }
-
-  // Rows from `begin` on become zeros: beyond a packed sequence's end lie its neighbour's, and 0 * NaN is NaN.
+  // Rows from `begin` on become zeros: beyond a packed sequence's end lie its neighbour's, and 0 * NaN is NaN. Each
+  // warpgroup does it for itself, and waits for nobody else.
   TS_DEVICE static void zero_rows(u32 address, int columns, int rows, int begin) {
-    const int thread = threadIdx.x - 128;
+    const int thread = threadIdx.x % 128;
     const int chunks = (rows - begin) * 8;  // of 16 bytes
     for (int c = 0; c < columns; ++c) {
-      for (int i = thread; i < chunks; i += 128 * kWarpgroups)
+      for (int i = thread; i < chunks; i += 128)
         asm volatile("st.shared.v4.b32 [%0], {%1, %1, %1, %1};" ::"r"(address + (c * rows + begin) * 128 + i * 16),
                      "r"(0)
                      : "memory");
     }
+  }
+
+  TS_DEVICE void end_zeros() const {
+    fence_proxy_async();
+    named_barrier_sync(4 + warpgroup, 128);
   }
 
   // dS^T of the warpgroup, packed as an A operand, to [query][key].
@@ -49,42 +58,32 @@ struct Consumer {
     const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5 & 3;
     const int row = 8 * (lane >> 4) + (lane & 7);
     const int chunk = (2 * warp + (lane >> 3 & 1)) ^ (row & 7);
-    const u32 to = shared.ds(buffer) + warpgroup * kTileM * 128 + row * 128 + chunk * 16;
+    const u32 to = shared.ds(ds_buffer.index) + warpgroup * kTileM * 128 + row * 128 + chunk * 16;
 #pragma unroll
     for (int i = 0; i < kTileM / 16; ++i)
       store_transposed(to + i * 2048, packed[4 * i], packed[4 * i + 1], packed[4 * i + 2], packed[4 * i + 3]);
   }
 
-  // Ordered additions: says that the tile before has been added. By the time it is asked the additions have arrived, so
-  // that the fence does not wait for them.
-  TS_DEVICE void end_turn() {
-    if constexpr (cfg::kDeterministic) {
-      if (ending == nullptr) return;
-      __threadfence();
-      named_barrier_sync(2 + warpgroup, 128);
-      if (leader()) count_up(ending);
-      ending = nullptr;
-    }
+  TS_DEVICE static void arrive_by_warps(u32 barrier) {
+    __syncwarp();
+    if (threadIdx.x % 32 == 0) mbarrier_arrive(barrier);
   }
 
-  TS_DEVICE void walk_tile(Call& call, const Item& t, int tile, float* dq_sum, unsigned* turns,
-                           float (&dk)[kWidthQk / 2], float (&dv)[kWidthV / 2]) {
-    float s[kPairs], dp[kPairs];
-    const u32 queries = shared.queries(stage.index), dout = shared.dout(stage.index);
-    const u64 k_rows = descriptor_k_major(uniform(shared.keys() + warpgroup * 64 * 128));
-    const u64 v_rows = descriptor_k_major(uniform(shared.values() + warpgroup * 64 * 128));
-    const u64 q_rows = descriptor_k_major(uniform(queries)), dout_rows = descriptor_k_major(uniform(dout));
+  // S^T = K Q^T of a tile, begun.
+  TS_DEVICE void begin_scores(const Item& t, int tile, float (&s)[kPairs]) const {
+    const u32 queries = shared.queries(stage.index);
     mbarrier_wait(shared.query_full(stage.index), stage.phase);
     if constexpr (cfg::kGroupMode) {
       const int rows = t.sequence.length_q - tile * kTileM;
       if (rows < kTileM) {
         mbarrier_wait(shared.dout_full(stage.index), stage.phase);
         zero_rows(queries, kColumnsQk, kTileM, rows);
-        zero_rows(dout, kColumnsV, kTileM, rows);
-        fence_proxy_async();
-        meet();
+        zero_rows(shared.dout(stage.index), kColumnsV, kTileM, rows);
+        end_zeros();
       }
     }
+    const u64 k_rows = descriptor_k_major(uniform(shared.keys() + warpgroup * 64 * 128));
+    const u64 q_rows = descriptor_k_major(uniform(queries));
     pin(s);
     wgmma_fence();
 #pragma unroll
@@ -92,6 +91,11 @@ struct Consumer {
       Wgmma<kTileM, kElement>::ss(s, k_rows + i / 4 * (kKeys * 8) + i % 4 * 2, q_rows + i / 4 * (kTileM * 8) + i % 4 * 2,
                                   i > 0);
     wgmma_commit();
+  }
+  // dP^T = V dO^T.
+  TS_DEVICE void begin_gradients(float (&dp)[kPairs]) const {
+    const u64 v_rows = descriptor_k_major(uniform(shared.values() + warpgroup * 64 * 128));
+    const u64 dout_rows = descriptor_k_major(uniform(shared.dout(stage.index)));
     mbarrier_wait(shared.dout_full(stage.index), stage.phase);
     pin(dp);
     wgmma_fence();
@@ -100,42 +104,21 @@ struct Consumer {
       Wgmma<kTileM, kElement>::ss(dp, v_rows + i / 4 * (kKeys * 8) + i % 4 * 2,
                                   dout_rows + i / 4 * (kTileM * 8) + i % 4 * 2, i > 0);
     wgmma_commit();
-
-    const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5 & 3;
-    const int key = t.key + warpgroup * 64;
-    const Place place = {key + 16 * warp + (lane >> 2), tile * kTileM + 2 * (lane & 3)};
-    const bool masked = !t.window.is_whole(tile * kTileM, kTileM, key, 64);
-    PairState<kPairs> state;
-    if constexpr (cfg::kDropout) TilePairs::draw(call, place, shared.words(threadIdx.x / 32 - 4), state);
-    wgmma_wait<1>();
-    pin(s);
-    TilePairs::probabilities(call, t.window, place, masked, Columns{shared.lse(stage.index) + 8 * (lane & 3)}, s,
-                             state);
-    u32 p[kPairs / 2];
-    TilePairs::pack_kept(s, state, p);
-    end_turn();
-    wgmma_wait<0>();
-    pin(dp);
-    TilePairs::gradients(call, t.window, place, masked, Columns{shared.delta(stage.index) + 8 * (lane & 3)}, s, state,
-                         dp);
-    u32 ds[kPairs / 2];
-    TilePairs::pack_all(dp, ds);
-    store_ds(ds);
-
-    const u64 dout_columns = descriptor_n_major(uniform(dout), kTileM * 128);
-    const u64 q_columns = descriptor_n_major(uniform(queries), kTileM * 128);
-    pin(dv);
+  }
+  // sums (64 x kWidth) += weights (64 x kTileM) times the rows of a tile.
+  template <int kWidth>
+  TS_DEVICE static void add_product(float (&sums)[kWidth / 2], const u32 (&weights)[kPairs / 2], u64 columns) {
+    pin(sums);
     wgmma_fence();
 #pragma unroll
     for (int i = 0; i < kTileM / 16; ++i)
-      Wgmma<kWidthV, kElement>::rs(dv, p[4 * i], p[4 * i + 1], p[4 * i + 2], p[4 * i + 3], dout_columns + i * 128, 1);
+      Wgmma<kWidth, kElement>::rs(sums, weights[4 * i], weights[4 * i + 1], weights[4 * i + 2], weights[4 * i + 3],
+                                  columns + i * 128, 1);
     wgmma_commit();
-    fence_proxy_async();
-    meet();
-
-    // The warpgroup's share of dq: 64 x kShareColumns.
-    float dq[kShareRegisters];
-    const u64 ds_rows = descriptor_k_major(uniform(shared.ds(buffer) + (kSharesRows ? warpgroup * 64 * 128 : 0)));
+  }
+  // The warpgroup's share of dq: 64 x kShareColumns.
+  TS_DEVICE void begin_dq(float (&dq)[kShareRegisters]) const {
+    const u64 ds_rows = descriptor_k_major(uniform(shared.ds(ds_buffer.index) + (kSharesRows ? warpgroup * 64 * 128 : 0)));
     // A column of shared memory has 64 of the head dimension; half of it is 64 of its 128 bytes.
     constexpr int kShareBytes = kSharesRows ? 0 : kShareColumns == 64 ? kKeys * 128 : 64;
     const u64 k_columns = descriptor_n_major(uniform(shared.keys() + warpgroup * kShareBytes), kKeys * 128);
@@ -145,33 +128,158 @@ struct Consumer {
     for (int i = 0; i < kKeys / 16; ++i)
       wgmma_n_major<kElement>(dq, ds_rows + i / 4 * (kTileM * 8) + i % 4 * 2, k_columns + i * 128, i > 0);
     wgmma_commit();
-    wgmma_wait<1>();
-    pin(dv);
-    if (leader()) mbarrier_arrive(shared.dout_empty(stage.index));
-    pin(dk);
-    wgmma_fence();
+  }
+  // Adds it to memory, or hands it to the writer.
+  TS_DEVICE void send_dq(const float (&dq)[kShareRegisters], const Destination& to) {
+    if constexpr (!cfg::kDeterministic) {
+      float* const sum = to.sum + threadIdx.x % 128 * 4;
 #pragma unroll
-    for (int i = 0; i < kTileM / 16; ++i)
-      Wgmma<kWidthQk, kElement>::rs(dk, ds[4 * i], ds[4 * i + 1], ds[4 * i + 2], ds[4 * i + 3], q_columns + i * 128, 1);
-    wgmma_commit();
-    unsigned* const turn = turns + tile * (kTileM / TS_CUDA_BACKWARD_TURN_ROWS * 2);
-    if constexpr (cfg::kDeterministic) {
-      if (leader()) wait_for_value(turn, t.turn(tile));
-    }
-    wgmma_wait<1>();
-    pin(dq);
-    if constexpr (cfg::kDeterministic) {
-      named_barrier_sync(2 + warpgroup, 128);
-      ending = turn;
-    }
-    float* const to = dq_sum + tile * (kTileM * kSumColumns);
+      for (int i = 0; i < kShareRegisters; i += 4) add_to_memory(sum + i * 128, dq[i], dq[i + 1], dq[i + 2], dq[i + 3]);
+    } else {
+      const u32 part = dq_buffer.index * kWarpgroups + warpgroup;
+      mbarrier_wait(shared.dq_empty(part), dq_buffer.phase ^ 1);
+      const u32 address = shared.dq(part) + threadIdx.x % 128 * 16;
 #pragma unroll
-    for (int i = 0; i < kShareRegisters; i += 4) add_to_memory(to + i * 128, dq[i], dq[i + 1], dq[i + 2], dq[i + 3]);
+      for (int i = 0; i < kShareRegisters; i += 4)
+        asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(address + i * 512), "f"(dq[i]), "f"(dq[i + 1]),
+                     "f"(dq[i + 2]), "f"(dq[i + 3])
+                     : "memory");
+      if (leader()) to.put(shared.place(part));
+      fence_proxy_async();
+      arrive_by_warps(shared.dq_full(part));
+      dq_buffer.advance();
+    }
+  }
+  TS_DEVICE void end_writer() {
+    if constexpr (cfg::kDeterministic) {
+      const u32 part = dq_buffer.index * kWarpgroups + warpgroup;
+      mbarrier_wait(shared.dq_empty(part), dq_buffer.phase ^ 1);
+      if (leader()) Destination{}.put(shared.place(part));
+      arrive_by_warps(shared.dq_full(part));
+    }
+  }
+
+  // The warpgroups take turns at issuing products: one's run while the other has exponentials to compute. A turn is that
+  // of dV, dK, dQ and of the next tile's scores.
+  TS_DEVICE void begin_turn() const { named_barrier_sync(2 + warpgroup, 128 * kWarpgroups); }
+  TS_DEVICE void give_turn() const { named_barrier_arrive(3 - warpgroup, 128 * kWarpgroups); }
+
+  // A tile whose scores and products of do and v are known, or on their way.
+  struct Tile {
+    bool masked;
+    Place place;
+    PairState<kPairs> state;
+    float s[kPairs], dp[kPairs];
+  };
+  // Waits for both, and has the probabilities.
+  TS_DEVICE void end_scores(Call& call, const Item& t, int number, Tile& x) {
+    const int lane = threadIdx.x & 31, warp = threadIdx.x >> 5 & 3;
+    const int key = t.key + warpgroup * 64;
+    x.place = {key + 16 * warp + (lane >> 2), number * kTileM + 2 * (lane & 3)};
+    x.masked = !t.window.is_whole(number * kTileM, kTileM, key, 64);
+    if constexpr (cfg::kDropout) TilePairs::draw(call, x.place, shared.words(threadIdx.x / 32 - 4), x.state);
+    wgmma_wait<1>();
+    pin(x.s);
+    TilePairs::probabilities(call, t.window, x.place, x.masked, Columns{shared.lse(stage.index) + 8 * (lane & 3)}, x.s,
+                             x.state);
     wgmma_wait<0>();
-    pin(dk);
-    if (leader()) mbarrier_arrive(shared.query_empty(stage.index));
-    stage.advance();
-    buffer ^= 1;
+    pin(x.dp);
+  }
+
+  template <bool kBeginsNext>
+  TS_DEVICE void walk_tile(Call& call, const Item& t, int tile, float* dq_sum, unsigned* turns, Tile& x,
+                           float (&dk)[kWidthQk / 2], float (&dv)[kWidthV / 2]) {
+    const int lane = threadIdx.x & 31;
+    u32 p[kPairs / 2];
+    TilePairs::pack_kept(x.s, x.state, p);
+    TilePairs::gradients(call, t.window, x.place, x.masked, Columns{shared.delta(stage.index) + 8 * (lane & 3)}, x.s, x.state,
+                         x.dp);
+    u32 ds[kPairs / 2];
+    TilePairs::pack_all(x.dp, ds);
+    store_ds(ds);
+    const u32 at = stage.index;
+    const u64 dout_columns = descriptor_n_major(uniform(shared.dout(at)), kTileM * 128);
+    const u64 q_columns = descriptor_n_major(uniform(shared.queries(at)), kTileM * 128);
+    unsigned* const turn = cfg::kDeterministic ? turns + tile * (kTileM / TS_CUDA_BACKWARD_TURN_ROWS * 2) : nullptr;
+    const Destination to = {dq_sum + tile * (kTileM * kSumColumns), turn, cfg::kDeterministic ? t.turn(tile) : 0};
+    float dq[kShareRegisters];
+    if constexpr (kTakesTurns) {
+      fence_proxy_async();
+      arrive_by_warps(shared.ds_full(ds_buffer.index));
+      begin_turn();
+      add_product<kWidthV>(dv, p, dout_columns);
+      add_product<kWidthQk>(dk, ds, q_columns);
+      if constexpr (kKeepsPairs) {
+        wgmma_wait<1>();
+        pin(dv);
+      }
+      mbarrier_wait(shared.ds_full(ds_buffer.index), ds_buffer.phase);
+      begin_dq(dq);
+      ds_buffer.advance();
+      wgmma_wait<2>();
+      pin(dv);
+      if (leader()) mbarrier_arrive(shared.dout_empty(at));
+      stage.advance();
+      if constexpr (kBeginsNext) {
+        begin_scores(t, tile + 1, x.s);
+        give_turn();
+        wgmma_wait<2>();
+        pin(dk);
+        if (leader()) mbarrier_arrive(shared.query_empty(at));
+        wgmma_wait<1>();
+        pin(dq);
+      } else {
+        wgmma_wait<0>();
+        pin(dk);
+        pin(dq);
+        if (leader()) mbarrier_arrive(shared.query_empty(at));
+        give_turn();
+      }
+    } else {
+      add_product<kWidthV>(dv, p, dout_columns);
+      fence_proxy_async();
+      named_barrier_sync(1, 128 * kWarpgroups);
+      begin_dq(dq);
+      ds_buffer.advance();
+      wgmma_wait<1>();
+      pin(dv);
+      if (leader()) mbarrier_arrive(shared.dout_empty(at));
+      add_product<kWidthQk>(dk, ds, q_columns);
+      wgmma_wait<1>();
+      pin(dq);
+    }
+    send_dq(dq, to);
+    if constexpr (!kTakesTurns) {
+      wgmma_wait<0>();
+      pin(dk);
+      if (leader()) mbarrier_arrive(shared.query_empty(at));
+      stage.advance();
+    }
+    if constexpr (kBeginsNext) {
+      begin_gradients(x.dp);
+      end_scores(call, t, tile + 1, x);
+    }
+  }
+
+  // The tiles of a head. A tile's scores are begun behind the products of the tile before, so that the tensor cores have
+  // work while dq leaves; and a warpgroup waits for the other's dS only when it has begun dV and dK.
+  TS_DEVICE void walk_head(Call& call, const Item& t, float* dq_sum, unsigned* turns, float (&dk)[kWidthQk / 2],
+                           float (&dv)[kWidthV / 2]) {
+    Tile x;
+    if constexpr (kKeepsPairs || !kTakesTurns) {
+      for (int tile = t.tiles.begin; tile < t.tiles.end; ++tile) {
+        begin_scores(t, tile, x.s);
+        begin_gradients(x.dp);
+        end_scores(call, t, tile, x);
+        walk_tile<false>(call, t, tile, dq_sum, turns, x, dk, dv);
+      }
+    } else {
+      begin_scores(t, t.tiles.begin, x.s);
+      begin_gradients(x.dp);
+      end_scores(call, t, t.tiles.begin, x);
+      for (int tile = t.tiles.begin; tile + 1 < t.tiles.end; ++tile) walk_tile<true>(call, t, tile, dq_sum, turns, x, dk, dv);
+      walk_tile<false>(call, t, t.tiles.end - 1, dq_sum, turns, x, dk, dv);
+    }
   }
 
   TS_DEVICE void store(const Item& t, const float (&dk)[kWidthQk / 2], const float (&dv)[kWidthV / 2],
@@ -206,6 +314,7 @@ struct Consumer {
     const int group = static_cast<int>(args.heads_q / args.heads_kv);
     ItemRing ring;
     Call call(args);
+    if (kTakesTurns && warpgroup == 1) give_turn();  // the first is the first's
     for (int index = ring.pop(shared); index >= 0; index = ring.pop(shared)) {
       Item t;
       t.find(args, index);
@@ -222,21 +331,19 @@ struct Consumer {
           const int rows = t.sequence.length_k - t.key;
           if (rows < kKeys) {
             zero_rows(shared.keys(), kColumnsQk, kKeys, rows);
-            fence_proxy_async();
-            meet();
+            end_zeros();
           }
         }
         for (int h = 0; h < group; ++h) {
           const int head = t.head * group + h;
           call.enter(t.sequence, t.batch, head);
           float* const dq_sum = args.dq_sum + workspace_row(args, t.sequence, t.batch, head) * i64{kSumColumns} +
-                                warpgroup * (kTileM * kSumColumns / 2) + threadIdx.x % 128 * 4;
+                                warpgroup * (kTileM * kSumColumns / 2);
           unsigned* const turns =
               cfg::kDeterministic ? turns_of(args, t.sequence, t.batch, head, 0) + warpgroup : nullptr;
-          for (int tile = t.tiles.begin; tile < t.tiles.end; ++tile) walk_tile(call, t, tile, dq_sum, turns, dk, dv);
+          walk_head(call, t, dq_sum, turns, dk, dv);
           if constexpr (cfg::kDalibi) store_of_slope(call, t);
         }
-        end_turn();
         if (leader()) mbarrier_arrive(shared.keys_empty());
       } else if constexpr (cfg::kDalibi) {
         for (int h = 0; h < group; ++h) {
@@ -246,6 +353,7 @@ struct Consumer {
       }
       store(t, dk, dv, call.keep_scale);
     }
+    end_writer();
   }
 };
 

@@ -21,6 +21,7 @@
 
 #include "consumer.cuh"
 #include "producer.cuh"
+#include "writer.cuh"
 
 // The entry's name: a generated source sets the instance's own, which profilers then show.
 #ifndef TS_ENTRY
@@ -29,8 +30,8 @@
 
 extern "C" __global__ void __launch_bounds__(ts::kThreads, 1)
     TS_ENTRY(const __grid_constant__ TsCudaBackwardMaps maps, const __grid_constant__ TsCudaAttentionBackwardArgs args) {
-  extern __shared__ unsigned char dynamic_shared[];
-  ts::Shared shared{(ts::smem_address(dynamic_shared) + 1023u) & ~1023u};
+  extern __shared__ __align__(1024) unsigned char dynamic_shared[];  // as the swizzle pattern wants it
+  ts::Shared shared{ts::smem_address(dynamic_shared)};
   if (threadIdx.x == 0) shared.init_barriers();
   __syncthreads();
   const int warpgroup = static_cast<int>(ts::uniform(threadIdx.x / 128));
@@ -39,6 +40,10 @@ extern "C" __global__ void __launch_bounds__(ts::kThreads, 1)
     if (threadIdx.x == 0) {
       ts::Producer producer{shared, maps, args};
       producer.run();
+    }
+    if constexpr (ts::cfg::kDeterministic) {
+      const int warp = threadIdx.x / 32;
+      if (threadIdx.x % 32 == 0 && warp >= 1 && warp <= ts::kWarpgroups) ts::write_dq(shared, warp - 1);
     }
   } else {
     ts::grow_registers<240>();

@@ -6,8 +6,9 @@
 //   queries  [stage][column][kTileM rows][128 bytes]       dout the same
 //   ds       [buffer][column of 64 keys][kTileM rows][128 bytes]
 //   lse, delta [stage][kTileM floats]
+//   dq       [buffer][warpgroup][registers 4i .. 4i + 3][thread][4 floats]   on its way to memory, with ordered additions
 //   words    [warp][512 bytes]                   the dropout stream of 16 pairs by 16
-//   barriers, then the ring of work items
+//   barriers, where dq goes, the ring of work items
 // clang-format on
 #pragma once
 
@@ -35,20 +36,34 @@ constexpr int kDoutBytes = kColumnsV * kTileM * 128;
 constexpr int kDsBytes = 2 * kTileM * 128;
 constexpr int kRowBytes = kTileM * 4;  // of statistics
 
+constexpr int kDqBytes = kTileM * kSumColumns * 4;  // of both warpgroups
+constexpr int kSharedLimit = 232448;                // of sm_90: 227 KB a block
+// With ordered additions dq leaves through shared memory, one tile while the next comes where there is room for two;
+// `kSmall` is for what else there is.
+constexpr int kSmall = 3072;
+constexpr int kDqBuffers = !cfg::kDeterministic ? 0
+                           : kKeyBytes + kValueBytes + cfg::kStages * (kQueryBytes + kDoutBytes) + 2 * (kDsBytes + kDqBytes) +
+                                     (cfg::kDropout ? 4096 : 0) + kSmall <= kSharedLimit
+                               ? 2
+                               : 1;
+
 constexpr int kKeyOffset = 0;
 constexpr int kValueOffset = kKeyOffset + kKeyBytes;
 constexpr int kQueryOffset = kValueOffset + kValueBytes;
 constexpr int kDoutOffset = kQueryOffset + cfg::kStages * kQueryBytes;
 constexpr int kDsOffset = kDoutOffset + cfg::kStages * kDoutBytes;
-constexpr int kLseOffset = kDsOffset + 2 * kDsBytes;
+constexpr int kDqOffset = kDsOffset + 2 * kDsBytes;
+constexpr int kLseOffset = kDqOffset + kDqBuffers * kDqBytes;
 constexpr int kDeltaOffset = kLseOffset + cfg::kStages * kRowBytes;
 constexpr int kWordOffset = kDeltaOffset + cfg::kStages * kRowBytes;
 constexpr int kBarrierOffset = kWordOffset + (cfg::kDropout ? 8 * 512 : 0);
 constexpr int kItemSlots = 2;
-constexpr int kBarriers = 3 + 4 * cfg::kStages + 2 * kItemSlots;
-constexpr int kItemOffset = kBarrierOffset + kBarriers * 8;
-// 1024 bytes for aligning the base to the swizzle pattern.
-constexpr int kSharedBytes = round_up(kItemOffset + kItemSlots * 4, 16) + 1024;
+constexpr int kPlaceBytes = 24;  // where a part of dq goes
+constexpr int kParts = kDqBuffers * kWarpgroups;
+constexpr int kBarriers = 5 + 4 * cfg::kStages + 2 * kItemSlots + 2 * kParts;
+constexpr int kPlaceOffset = kBarrierOffset + kBarriers * 8;
+constexpr int kItemOffset = kPlaceOffset + kParts * kPlaceBytes;
+constexpr int kSharedBytes = round_up(kItemOffset + kItemSlots * 4, 16);
 
 constexpr int kThreads = 128 * (kWarpgroups + 1);
 
@@ -59,7 +74,7 @@ constexpr int kShareRegisters = kShareColumns / 2;
 static_assert((kTileM == 128 && kSumColumns == 64) || (kTileM == 64 && kSumColumns <= 128),
               "128 queries with head_dim_qk up to 64, 64 queries with up to 128");
 static_assert(cfg::kHeadDimQk % 8 == 0 && cfg::kHeadDimV % 8 == 0 && cfg::kHeadDimV <= 128, "head dimensions");
-static_assert(kSharedBytes <= 232448, "shared memory of sm_90: 227 KB a block");
+static_assert(kSharedBytes <= kSharedLimit, "shared memory of sm_90: 227 KB a block");
 
 struct Shared {
   u32 base;
@@ -71,6 +86,8 @@ struct Shared {
   TS_DEVICE u32 ds(u32 buffer) const { return base + kDsOffset + buffer * kDsBytes; }
   TS_DEVICE u32 lse(u32 stage) const { return base + kLseOffset + stage * kRowBytes; }
   TS_DEVICE u32 delta(u32 stage) const { return base + kDeltaOffset + stage * kRowBytes; }
+  TS_DEVICE u32 dq(u32 part) const { return base + kDqOffset + part * (kDqBytes / kWarpgroups); }
+  TS_DEVICE u32 place(u32 part) const { return base + kPlaceOffset + part * kPlaceBytes; }
   TS_DEVICE u32 words(int warp) const { return base + kWordOffset + warp * 512; }
   TS_DEVICE u32 barrier(u32 i) const { return base + kBarrierOffset + i * 8; }
   TS_DEVICE u32 keys_full() const { return barrier(0); }
@@ -82,6 +99,10 @@ struct Shared {
   TS_DEVICE u32 dout_empty(u32 stage) const { return barrier(3 + 3 * cfg::kStages + stage); }
   TS_DEVICE u32 item_full(u32 slot) const { return barrier(3 + 4 * cfg::kStages + slot); }
   TS_DEVICE u32 item_empty(u32 slot) const { return barrier(3 + 4 * cfg::kStages + kItemSlots + slot); }
+  TS_DEVICE u32 ds_full(u32 buffer) const { return barrier(3 + 4 * cfg::kStages + 2 * kItemSlots + buffer); }
+  // Of a part of dq: a buffer's share of a warpgroup, number buffer * kWarpgroups + warpgroup.
+  TS_DEVICE u32 dq_full(u32 part) const { return barrier(5 + 4 * cfg::kStages + 2 * kItemSlots + part); }
+  TS_DEVICE u32 dq_empty(u32 part) const { return barrier(5 + 4 * cfg::kStages + 2 * kItemSlots + kParts + part); }
   TS_DEVICE u32 item(u32 slot) const { return base + kItemOffset + slot * 4; }
 
   TS_DEVICE void init_barriers() const {
@@ -97,6 +118,11 @@ struct Shared {
     for (int s = 0; s < kItemSlots; ++s) {
       mbarrier_init(item_full(s), 1);
       mbarrier_init(item_empty(s), 4 * kWarpgroups);
+    }
+    for (int i = 0; i < 2; ++i) mbarrier_init(ds_full(i), 4 * kWarpgroups);
+    for (int i = 0; i < kParts; ++i) {
+      mbarrier_init(dq_full(i), 4);
+      mbarrier_init(dq_empty(i), 1);
     }
     fence_mbarrier_init();
   }

@@ -15,6 +15,8 @@ std::string_view what_does(StepRole role) {
       return "sums rows and zeroes what is added to";
     case StepRole::convert:
       return "scales and rounds what was added";
+    case StepRole::sum_bias:
+      return "sums the gradient of a broadcast bias";
   }
   return "";
 }

@@ -18,10 +18,11 @@ namespace tilesmith {
 
 /// What a kernel does in a recipe. One kernel may serve in several roles.
 enum class StepRole : std::uint8_t {
-  compute,  ///< computes the operation's result
-  pack_b,   ///< GEMM: packs B for kernels that read it packed
-  prepare,  ///< attention backward: the rows' statistics, and zeros where the computing step adds
-  convert,  ///< attention backward: what the computing step added in fp32 becomes the result
+  compute,   ///< computes the operation's result
+  pack_b,    ///< GEMM: packs B for kernels that read it packed
+  prepare,   ///< attention backward: the rows' statistics, and zeros where the computing step adds
+  convert,   ///< attention backward: what the computing step added in fp32 becomes the result
+  sum_bias,  ///< attention backward: the gradient of a bias, summed over what it broadcasts
 };
 template <>
 struct EnumTable<StepRole> {
@@ -29,7 +30,8 @@ struct EnumTable<StepRole> {
   static constexpr auto kNames = enum_names<StepRole>({{StepRole::compute, "compute"},
                                                        {StepRole::pack_b, "pack_b"},
                                                        {StepRole::prepare, "prepare"},
-                                                       {StepRole::convert, "convert"}});
+                                                       {StepRole::convert, "convert"},
+                                                       {StepRole::sum_bias, "sum_bias"}});
 };
 
 struct Step {

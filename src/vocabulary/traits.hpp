@@ -21,6 +21,7 @@ enum class AttentionFamily : std::uint8_t {
   bwd_dot_do_o,
   bwd_dq_dk_dv,
   bwd_convert_dq,
+  bwd_dbias,
 };
 template <>
 struct EnumTable<AttentionFamily> {
@@ -34,7 +35,8 @@ struct EnumTable<AttentionFamily> {
                                    {AttentionFamily::batch_prefill, "batch_prefill"},
                                    {AttentionFamily::bwd_dot_do_o, "bwd_dot_do_o"},
                                    {AttentionFamily::bwd_dq_dk_dv, "bwd_dq_dk_dv"},
-                                   {AttentionFamily::bwd_convert_dq, "bwd_convert_dq"}});
+                                   {AttentionFamily::bwd_convert_dq, "bwd_convert_dq"},
+                                   {AttentionFamily::bwd_dbias, "bwd_dbias"}});
 };
 
 template <>

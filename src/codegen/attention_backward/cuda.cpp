@@ -5,6 +5,7 @@
 #include "codegen/constants_table.hpp"
 #include "codegen/flatten.hpp"
 #include "instances/attention_backward/cuda_resources.hpp"
+#include "vocabulary/data_type.hpp"
 #include "vocabulary/names/native.hpp"
 
 namespace tilesmith {
@@ -12,10 +13,13 @@ namespace {
 
 std::string_view backward_template(const KernelConfig& config) {
   const AttentionFamily family = config.attention().family;
-  return family == AttentionFamily::bwd_dot_do_o        ? "cuda/attention/backward/dot_do_o.cuh"
-         : family == AttentionFamily::bwd_convert_dq    ? "cuda/attention/backward/convert_dq.cuh"
-         : config.algorithm.pipeline == Pipeline::flash ? "cuda/attention/backward/rows/gradient_rows.cuh"
-                                                        : "cuda/attention/backward/hopper/dq_dk_dv.cuh";
+  const Pipeline pipeline = config.algorithm.pipeline;
+  return family == AttentionFamily::bwd_dot_do_o     ? "cuda/attention/backward/dot_do_o.cuh"
+         : family == AttentionFamily::bwd_convert_dq ? "cuda/attention/backward/convert_dq.cuh"
+         : family == AttentionFamily::bwd_dbias      ? "cuda/attention/backward/mma_sm80/bias_gradient.cuh"
+         : pipeline == Pipeline::mma_sm80            ? "cuda/attention/backward/mma_sm80/gradient_rows.cuh"
+         : pipeline == Pipeline::flash               ? "cuda/attention/backward/rows/gradient_rows.cuh"
+                                                     : "cuda/attention/backward/hopper/dq_dk_dv.cuh";
 }
 
 void add_products(ConstantsTable& table, const AttentionSignature& s, const Algorithm& a) {
@@ -40,14 +44,18 @@ std::uint32_t backward_spills(const AttentionSignature& s) {
 
 Result<Source> cuda_attention_backward_source(const KernelConfig& config) {
   const AttentionSignature& s = config.attention();
-  const bool is_products = s.family == AttentionFamily::bwd_dq_dk_dv;
+  const bool is_products = s.family == AttentionFamily::bwd_dq_dk_dv || s.family == AttentionFamily::bwd_dbias;
   const CudaBackwardResources facts = cuda_backward_resources(config);
   ConstantsTable table;
+  table.add("kFp32", bits_of(s.data_type) == 32);
+  table.add("kTf32x3", s.data_type == DataType::fp32);
   table.add("kBf16", s.data_type == DataType::bf16);
+  table.add("kUnaligned", s.unaligned);
   table.add("kGroupMode", s.mode == SequenceMode::group);
   table.add("kHeadDimQk", s.head_dim_qk);
   table.add("kHeadDimV", s.head_dim_v);
   table.add("kTileM", facts.tile_queries);
+  table.add("kTileN", config.algorithm.tile[1]);
   table.add("kSumColumns", facts.sum_columns);
   table.add("kDbias", s.dbias && s.bias == BiasKind::elementwise);
   table.add("kDeterministic", s.deterministic);

@@ -34,7 +34,7 @@ Result<std::unique_ptr<AttentionBackwardPlan>> CudaAttentionBackward::plan(const
               return registry_.find(*context, step, static_cast<std::size_t>(shared_bytes), build);
             }));
   return CudaBackwardPlan::make(problem, plan_info({DeviceKind::cuda, device_index_}, chosen, std::move(reason)),
-                                chosen.recipe.main(), spec_, std::move(steps), memory(*context));
+                                chosen.recipe, spec_, std::move(steps), memory(*context));
 }
 
 }  // namespace tilesmith

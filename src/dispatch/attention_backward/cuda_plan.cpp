@@ -17,7 +17,7 @@
 namespace tilesmith {
 namespace {
 
-enum BackwardStep : std::size_t { kPrepare, kProducts, kConvert };
+enum BackwardStep : std::size_t { kPrepare, kProducts, kConvert, kBiasGradient };
 
 constexpr std::size_t kItemCounters = 2;  // of the products' schedule
 constexpr std::size_t kRegionsApart = 256;
@@ -26,17 +26,25 @@ std::int64_t blocks_of(std::int64_t rows, std::int64_t size) {
   return (rows + size - 1) / size;
 }
 
+Status check_launch(const char* what, std::int64_t value, std::int64_t most) {
+  if (value <= most) return {};
+  return fail(ErrorCode::unsupported, fmt::format("{} {} is beyond a CUDA kernel's launch", what, value),
+              fmt::format("at most {}", most));
+}
+
 Status check_backward_sizes(const AttentionBackwardProblem& p, std::int64_t work_items) {
-  const auto limit = [](const char* what, std::int64_t value, std::int64_t most) -> Status {
-    if (value <= most) return {};
-    return fail(ErrorCode::unsupported, fmt::format("{} {} is beyond a CUDA kernel's launch", what, value),
-                fmt::format("at most {}", most));
-  };
-  TS_TRY(limit("seqlen_q", p.seqlen_q, kLongestOfCuda));
-  TS_TRY(limit("seqlen_k", p.seqlen_k, kLongestOfCuda));
-  TS_TRY(limit("heads_q", p.heads_q, kCudaGridLimit));
-  TS_TRY(limit("batch", p.batch, kCudaGridLimit));
-  return limit("blocks of keys", work_items, INT32_MAX);
+  TS_TRY(check_launch("seqlen_q", p.seqlen_q, kLongestOfCuda));
+  TS_TRY(check_launch("seqlen_k", p.seqlen_k, kLongestOfCuda));
+  TS_TRY(check_launch("heads_q", p.heads_q, kCudaGridLimit));
+  TS_TRY(check_launch("batch", p.batch, kCudaGridLimit));
+  return check_launch("blocks of rows", work_items, INT32_MAX);
+}
+
+/// Whether elements of dbias are sums of several pairs.
+bool sums_dbias(const AttentionBackwardProblem& p, const TsStrides& s) {
+  return p.dbias && p.seqlen_q > 0 && p.seqlen_k > 0 &&
+         ((p.batch > 1 && s.batch == 0) || (p.heads_q > 1 && s.head == 0) || (p.seqlen_q > 1 && s.row == 0) ||
+          (p.seqlen_k > 1 && s.column == 0));
 }
 
 /// Heads of keys that are walked together: those whose queries, do and sums of dq fill about two thirds of the L2
@@ -86,15 +94,20 @@ CudaBackwardPlan::CudaBackwardPlan(const AttentionBackwardProblem& p, PlanInfo i
       deterministic_(products.attention().deterministic) {}
 
 Result<std::unique_ptr<AttentionBackwardPlan>> CudaBackwardPlan::make(const AttentionBackwardProblem& p, PlanInfo info,
-                                                                      const KernelConfig& products,
-                                                                      const CudaSpec& spec, CudaSteps steps,
-                                                                      CudaSplitMemory& memory) {
+                                                                      const Recipe& recipe, const CudaSpec& spec,
+                                                                      CudaSteps steps, CudaSplitMemory& memory) {
+  const KernelConfig& products = recipe.main();
+  const KernelConfig* const bias_gradient =
+      recipe.steps.size() > kBiasGradient ? &recipe.steps[kBiasGradient].config : nullptr;
   const CudaBackwardResources facts = cuda_backward_resources(products);
   const std::int64_t key_blocks = blocks_of(p.seqlen_k, kCudaBackwardRows);
   const std::int64_t row_blocks = blocks_of(p.seqlen_q, kCudaBackwardRows);
   const bool adds = facts.sum_columns > 0;  // to dq; else each gradient has items of its own
+  const std::int64_t item_rows = adds ? kCudaBackwardRows : facts.tile_queries;
+  const std::int64_t key_items = blocks_of(p.seqlen_k, item_rows);
   const std::int64_t work_items =
-      adds ? p.batch * p.heads_kv * key_blocks : p.batch * (2 * p.heads_kv * key_blocks + p.heads_q * row_blocks);
+      p.batch *
+      (adds ? p.heads_kv * key_items : 2 * p.heads_kv * key_items + p.heads_q * blocks_of(p.seqlen_q, item_rows));
   TS_TRY(check_backward_sizes(p, work_items));
   const bool in_turn = adds && products.attention().deterministic;
   // Group mode: of sequences that are all as long as the longest. What a call needs follows from its rows.
@@ -111,6 +124,7 @@ Result<std::unique_ptr<AttentionBackwardPlan>> CudaBackwardPlan::make(const Atte
 
   std::unique_ptr<CudaBackwardPlan> made(new CudaBackwardPlan(p, std::move(info), products, std::move(steps), memory));
   made->key_blocks_ = static_cast<int>(key_blocks);
+  made->key_items_ = static_cast<int>(key_items);
   made->work_items_ = static_cast<int>(work_items);
   made->section_heads_ = static_cast<int>(section_of(p, facts.sum_columns, spec.reference.l2_bytes));
   const auto extent = [](std::int64_t n) { return static_cast<unsigned>(n); };
@@ -123,11 +137,18 @@ Result<std::unique_ptr<AttentionBackwardPlan>> CudaBackwardPlan::make(const Atte
     launch.overlaps_previous = spec.major >= 9;
   };
   constexpr int kRowThreads = 256;
-  const std::int64_t places = std::min<std::int64_t>(work_items, spec.reference.sms);
+  const std::int64_t places = facts.persistent ? std::min<std::int64_t>(work_items, spec.reference.sms) : work_items;
   set(kPrepare, {extent(row_blocks), heads, batch}, kRowThreads, 0);
   set(kProducts, {extent(places), 1, 1}, facts.threads, facts.shared_bytes);
   const std::int64_t tiles = adds ? blocks_of(p.seqlen_q, facts.tile_queries) : 1;
   set(kConvert, {extent(std::max<std::int64_t>(1, tiles)), heads, batch}, kRowThreads, 0);
+  if (bias_gradient != nullptr) {
+    const CudaBackwardResources of_bias = cuda_backward_resources(*bias_gradient);
+    const std::int64_t places_of_bias = blocks_of(p.seqlen_q, bias_gradient->algorithm.tile[0]) *
+                                        blocks_of(p.seqlen_k, bias_gradient->algorithm.tile[1]);
+    TS_TRY(check_launch("tiles of the bias", places_of_bias, INT32_MAX));
+    set(kBiasGradient, {extent(places_of_bias), heads, batch}, of_bias.threads, of_bias.shared_bytes);
+  }
   return made;
 }
 
@@ -137,16 +158,7 @@ Status CudaBackwardPlan::check(const AttentionBackwardArguments& a) const {
   TS_TRY(check_cuda_attention(forward_of(p), {}, a.forward));
   const std::int64_t bytes = input_bytes(p.data_type);
   const std::int64_t batches = p.mode == SequenceMode::group ? 1 : p.batch;
-  if (deterministic_ && p.dbias && p.seqlen_q > 0 && p.seqlen_k > 0) {
-    const TsStrides s = kernel_gradients(p, a).dbias_strides;
-    if ((p.batch > 1 && s.batch == 0) || (p.heads_q > 1 && s.head == 0) || (p.seqlen_q > 1 && s.row == 0) ||
-        (p.seqlen_k > 1 && s.column == 0))
-      return fail(ErrorCode::invalid_argument,
-                  fmt::format("dbias is summed over a dimension (strides {}, {}, {}, {}), which CUDA kernels do in any "
-                              "order, while bitwise determinism is asked for",
-                              s.batch, s.head, s.row, s.column),
-                  "determinism tolerant, or a dbias of the whole (batch, heads_q, seqlen_q, seqlen_k)");
-  }
+  if (p.unaligned) return {};
   TS_TRY(check_cuda_alignment("dout", a.dout, a.dout_strides, batches, p.heads_q, bytes));
   TS_TRY(check_cuda_alignment("dq", a.dq, a.dq_strides, batches, p.heads_q, bytes));
   TS_TRY(check_cuda_alignment("dk", a.dk, a.dk_strides, batches, p.heads_kv, bytes));
@@ -189,7 +201,7 @@ Result<TsCudaAttentionBackwardArgs> CudaBackwardPlan::kernel_arguments(const Att
   if (p.seqlen_q == 0 || p.seqlen_k == 0) out.grad.dbias = nullptr;  // has no elements
   out.tile_counters = place.counters;
   out.work_items = work_items_;
-  out.row_tiles = key_blocks_;
+  out.row_tiles = key_items_;
   out.section_heads = section_heads_;
   out.statistics = place.parts;
   out.dq_sum = out.statistics + regions.statistics / 4;
@@ -237,15 +249,20 @@ Status CudaBackwardPlan::run(const AttentionBackwardArguments& a, const RunOptio
   const CudaCurrent current(steps_.context());
   TS_TRY(current.status());
   TS_ASSIGN(const TsCudaAttentionBackwardArgs arguments, kernel_arguments(a, options));
+  const bool in_order = deterministic_ && sums_dbias(p, arguments.grad.dbias_strides);
   return steps_.run(options.stream, [&](std::size_t step, const auto& send) -> Status {
     if (step == kPrepare && p.seqlen_q == 0) return {};
     const bool has_sums = p.seqlen_q > 0 && facts_.sum_columns > 0;
     if (step == kConvert && !has_sums && !p.dsink && !p.dalibi) return {};
+    if (step == kBiasGradient) return in_order ? send(arguments) : Status{};
     if (step != kProducts) return send(arguments);
     if (work_items_ == 0) return {};
+    TsCudaAttentionBackwardArgs of_products = arguments;
+    if (in_order) of_products.grad.dbias = nullptr;  // summed by a step of its own
+    if (facts_.box_queries == 0) return send(of_products);
     TsCudaBackwardMaps maps;
     TS_TRY(encode_maps(a, maps));
-    return send(maps, arguments);
+    return send(maps, of_products);
   });
 }
 

@@ -1,5 +1,5 @@
-// The launches of attention backward: the rows' statistics, the five products, the rounding of dq, one behind the other
-// in one stream. What is not of a call is worked out once.
+// The launches of attention backward: the rows' statistics, the products, the rounding of dq, and where it is summed
+// dbias, one behind the other in one stream. What is not of a call is worked out once.
 #pragma once
 
 #include <memory>
@@ -15,10 +15,10 @@ namespace tilesmith {
 
 class CudaBackwardPlan final : public AttentionBackwardPlan {
  public:
-  /// `products` is the config of the recipe's computing step. Errors: unsupported for sizes beyond a launch's limits,
+  /// Errors: unsupported for sizes beyond a launch's limits,
   /// out_of_memory.
   [[nodiscard]] static Result<std::unique_ptr<AttentionBackwardPlan>> make(const AttentionBackwardProblem& problem,
-                                                                           PlanInfo info, const KernelConfig& products,
+                                                                           PlanInfo info, const Recipe& recipe,
                                                                            const CudaSpec& spec, CudaSteps steps,
                                                                            CudaSplitMemory& memory);
 
@@ -39,7 +39,8 @@ class CudaBackwardPlan final : public AttentionBackwardPlan {
   CudaBackwardResources facts_;
   bool deterministic_;
   int work_items_ = 0;
-  int key_blocks_ = 0;
+  int key_blocks_ = 0;  ///< of 128 keys
+  int key_items_ = 0;   ///< blocks of keys that have work items of their own
   int section_heads_ = 1;
 };
 

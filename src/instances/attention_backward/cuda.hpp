@@ -3,8 +3,9 @@
 //   prepare  bwd_dot_do_o    the statistics of rows, and zeros where the products add
 //   compute  bwd_dq_dk_dv    the products; the spec's tile table has its tiles
 //   convert  bwd_convert_dq  dq, scaled and rounded, where it was added in memory; sums of partials
-// The first and the last follow from the one between them. Pipelines of the products: warpspec, five of them, dq added
-// in memory; flash, eight of them, each gradient by blocks of its own rows. With `deterministic` the same call gives
+//   sum_bias bwd_dbias       dbias of a broadcast bias, in a fixed order; only of deterministic products with dbias
+// The others follow from the products. Pipelines of these: warpspec, five of them, dq added in memory; flash and
+// mma_sm80, eight of them, each gradient by blocks of its own rows. With `deterministic` the same call gives
 // the same bits: what is added in memory is added in a fixed order, or nothing is.
 #pragma once
 
@@ -25,6 +26,9 @@ struct CudaBackwardSubject {
   [[nodiscard]] const Algorithm& algorithm() const { return config.algorithm; }
   [[nodiscard]] bool is_products() const { return signature().family == AttentionFamily::bwd_dq_dk_dv; }
   [[nodiscard]] bool is_flash() const { return config.algorithm.pipeline == Pipeline::flash; }
+  /// Whether the kernel multiplies by mma.sync: products on mma_sm80, and every bwd_dbias.
+  [[nodiscard]] bool is_mma() const { return config.algorithm.pipeline == Pipeline::mma_sm80; }
+  [[nodiscard]] bool is_bias_gradient() const { return signature().family == AttentionFamily::bwd_dbias; }
   [[nodiscard]] int tile_m() const { return config.algorithm.tile[0]; }
   [[nodiscard]] int tile_n() const { return config.algorithm.tile[1]; }
 };

@@ -1,6 +1,6 @@
 // What follows from a CUDA attention-backward config alone: threads, shared memory, registers. The formulas are those
-// of kernels/cuda/attention/backward/hopper/layout.cuh and rows/layout.cuh; a test compiles both sides against each
-// other. Rules compare them with a chip's limits, dispatch launches by them.
+// of kernels/cuda/attention/backward/hopper/layout.cuh, rows/layout.cuh and mma_sm80/layout.cuh; a test compiles both
+// sides against each other. Rules compare them with a chip's limits, dispatch launches by them.
 #pragma once
 
 #include "vocabulary/config.hpp"

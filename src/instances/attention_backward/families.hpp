@@ -10,7 +10,7 @@ namespace tilesmith {
   if (config.operation() != Operation::attention) return false;
   const AttentionFamily family = config.attention().family;
   return family == AttentionFamily::bwd_dot_do_o || family == AttentionFamily::bwd_dq_dk_dv ||
-         family == AttentionFamily::bwd_convert_dq;
+         family == AttentionFamily::bwd_convert_dq || family == AttentionFamily::bwd_dbias;
 }
 
 }  // namespace tilesmith

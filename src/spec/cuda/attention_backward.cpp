@@ -10,7 +10,9 @@ Result<CudaBackwardTile> read_backward_tile(const JsonReader& reader) {
   if (sizes.size() != 2) return reader.at("tile").refuse("[queries, keys]");
   tile.tile_m = sizes[0];
   tile.tile_n = sizes[1];
-  TS_ASSIGN(tile.stages, reader.at("stages").integer<int>(1, 16));
+  if (reader.has("stages")) {
+    TS_ASSIGN(tile.stages, reader.at("stages").integer<int>(1, 16));
+  }
   TS_ASSIGN(tile.head_dim, read_cuda_range(reader.at("head_dim"), 1, 4096));
   TS_ASSIGN(tile.efficiency, reader.at("efficiency").number());
   if (!(tile.efficiency > 0) || tile.efficiency > 1)

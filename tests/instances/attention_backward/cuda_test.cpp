@@ -74,17 +74,41 @@ TEST(CudaBackwardRules, EachRefusesSomething) {
   expect(
       "head_dims_fit", [](S&, A&) {}, flash(264));
   expect(
-      "flash_is_deterministic", [](S& s, A&) { s.deterministic = false; }, flash(256));
+      "rows_are_deterministic", [](S& s, A&) { s.deterministic = false; }, flash(256));
   expect(
       "tile_is_carried", [](S&, A& a) { a.tile[1] = 128; }, flash(192));
   expect(
       "fields_belong_to_pipeline", [](S&, A& a) { a.stages = 1; }, flash(192));
   expect(
       "shared_memory_fits", [](S& s, A&) { s.dropout = true; }, flash(256));
+  const auto mma = [](DataType type, int head_dim, int rows = 64) {
+    KernelConfig config = backward_products(head_dim);
+    config.attention().data_type = type;
+    config.attention().deterministic = true;
+    config.algorithm = {.pipeline = Pipeline::mma_sm80,
+                        .instruction = Instruction::mma_sync,
+                        .tile = {static_cast<std::uint16_t>(rows), 32}};
+    return config;
+  };
+  expect(
+      "", [](S& s, A&) { s.unaligned = s.dropout = s.soft_cap = true; }, mma(DataType::fp16, 77));
+  expect(
+      "", [](S&, A&) {}, mma(DataType::fp32, 64));
+  expect(
+      "head_dims_fit", [](S&, A&) {}, mma(DataType::bf16, 257));
+  expect(
+      "rows_are_deterministic", [](S& s, A&) { s.deterministic = false; }, mma(DataType::bf16, 64));
+  expect(
+      "tile_is_carried", [](S&, A& a) { a.tile[1] = 64; }, mma(DataType::bf16, 64));
+  expect(
+      "fields_belong_to_pipeline", [](S&, A& a) { a.stages = 2; }, mma(DataType::bf16, 64));
+  expect(
+      "shared_memory_fits", [](S&, A&) {}, mma(DataType::fp32, 256));
   expect("family_is_carried", [](S& s, A&) { s.family = AttentionFamily::fwd; });
   expect("family_is_carried", [](S& s, A&) { s.paged_kv = true; });
-  expect("chip_is_listed", [](S& s, A&) { s.data_type = DataType::fp32; });
+  expect("chip_is_listed", [](S& s, A&) { s.data_type = DataType::fp8; });
   expect("pipeline_is_offered", [](S&, A& a) { a.instruction = Instruction::mma_sync; });
+  expect("pipeline_is_offered", [](S& s, A&) { s.data_type = DataType::fp32; });
   for (const int head_dim : {0, 100, 136, 192, 256})
     expect("head_dims_fit", [&](S& s, A&) { s.head_dim_v = static_cast<std::uint16_t>(head_dim); });
   expect("rows_can_be_copied", [](S& s, A&) { s.unaligned = true; });
@@ -96,7 +120,7 @@ TEST(CudaBackwardRules, EachRefusesSomething) {
   expect("fields_belong_to_pipeline", [](S&, A& a) { a.stages = 0; });
   expect("fields_belong_to_pipeline", [](S&, A& a) { a.dynamic_scheduler = false; });
   expect("fields_belong_to_pipeline", [](S&, A& a) { a.ping_pong = true; });
-  expect("shared_memory_fits", [](S&, A& a) { a.stages = 4; });
+  expect("shared_memory_fits", [](S& s, A& a) { a.stages = 4, s.deterministic = true; });
   expect(
       "registers_hold_sums", [](S& s, A&) { s.head_dim_v = 96; }, backward_products(64, 128));
   for (const auto change : std::vector<void (*)(S&, A&)>{
@@ -104,7 +128,7 @@ TEST(CudaBackwardRules, EachRefusesSomething) {
            [](S&s, A&) { s.bias = BiasKind::elementwise; }, [](S&s, A&) { s.bias = BiasKind::alibi, s.dbias = true; }})
     expect("traits_leave_registers", change, backward_products(64, 128));
   for (const auto& rule : cuda_backward_rules()) EXPECT_TRUE(seen.contains(std::string(rule.name))) << rule.name;
-  EXPECT_EQ(refusing(backward_products(), "sm_80"), "chip_is_listed");
+  EXPECT_EQ(refusing(backward_products(), "sm_80"), "pipeline_is_offered");
 }
 
 TEST(CudaBackwardRecipes, HaveThreeStepsThatTheRulesAcceptAndNamesThatReadBack) {
@@ -117,6 +141,20 @@ TEST(CudaBackwardRecipes, HaveThreeStepsThatTheRulesAcceptAndNamesThatReadBack) 
   EXPECT_FALSE(cuda_backward_recipe(backward_products()).is_bitwise());
   for (const Step& step : recipe.steps) EXPECT_EQ(refusing(step.config), "") << native_name(step.config);
   EXPECT_EQ(parse_recipe_name(recipe_name(recipe)).value(), recipe);
+}
+
+TEST(CudaBackwardRecipes, ABiasGradientInAFixedOrderHasAStepOfItsOwn) {
+  for (const int head_dim : {64, 128}) {
+    KernelConfig products = backward_products(head_dim);
+    products.attention().bias = BiasKind::elementwise;
+    products.attention().dbias = true;
+    EXPECT_EQ(cuda_backward_recipe(products).steps.size(), 3U);
+    products.attention().deterministic = true;
+    const Recipe recipe = cuda_backward_recipe(products);
+    ASSERT_EQ(recipe.steps.size(), 4U);
+    for (const Step& step : recipe.steps) EXPECT_EQ(refusing(step.config), "") << native_name(step.config);
+    EXPECT_EQ(parse_recipe_name(recipe_name(recipe)).value(), recipe);
+  }
 }
 
 TEST(CudaBackwardListings, HoldWhatTheRulesAcceptEachOnce) {
@@ -133,7 +171,7 @@ TEST(CudaBackwardListings, HoldWhatTheRulesAcceptEachOnce) {
         return true;
       },
       statistics));
-  EXPECT_EQ(families.size(), 3u);
+  EXPECT_EQ(families.size(), 4U);
   EXPECT_GT(names.size(), 100u);
   for (const std::string& name : {*names.begin(), *names.rbegin()}) {
     const auto said = explain(name, "");

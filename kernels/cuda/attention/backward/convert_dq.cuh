@@ -31,7 +31,7 @@ struct ConvertDq {
     for (int batch = begin; batch < end; ++batch) {
       Sequence sequence;
       sequence.find(args, batch);
-      const int parts = 8 * ceil_div(sequence.length_k, 128);
+      const int parts = ceil_div(sequence.length_k, 16);
       for (int i = threadIdx.x; i < parts; i += 256) sum += dalibi_parts_of(args, batch, head)[i];
     }
     sum = sum_of_block(sum);

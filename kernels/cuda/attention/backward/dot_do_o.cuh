@@ -1,7 +1,8 @@
 // The first kernel of attention backward: delta_i = dot(do_i, o_i) - dlse_i and the lse in units of log2, both with
 // whole blocks of rows, the rows' share of dsink, and the zeroing of what later kernels add to.
 //
-// Configuration (namespace ts::cfg): kBf16, kGroupMode, kDbias, kDeterministic (bool), kHeadDimV (a multiple of 8 up to 256),
+// Configuration (namespace ts::cfg): kFp32, kBf16, kUnaligned, kGroupMode, kDbias, kDeterministic (bool), kHeadDimV (up to
+//   256; of 16-bit elements a multiple of 8 unless kUnaligned),
 //   kSumColumns (columns of dq_sum, a multiple of 4; 0: there is none).
 // Launch: 256 threads, a grid of (blocks of TS_CUDA_BACKWARD_ROWS rows of the longest sequence, heads_q, batch).
 #pragma once
@@ -12,7 +13,9 @@
 
 namespace ts {
 
-constexpr int kRowLanes = cfg::kHeadDimV > 128 ? 32 : cfg::kHeadDimV > 64 ? 16 : cfg::kHeadDimV > 32 ? 8 : 4;
+// Float32, and rows of no whole 16 bytes, are read element by element.
+constexpr bool kByElements = cfg::kFp32 || cfg::kUnaligned;
+constexpr int kRowLanes = kByElements ? 32 : cfg::kHeadDimV > 128 ? 32 : cfg::kHeadDimV > 64 ? 16 : cfg::kHeadDimV > 32 ? 8 : 4;
 constexpr int kRowsAtOnce = 256 / kRowLanes;
 
 template <bool kBf16>
@@ -37,6 +40,11 @@ TS_DEVICE float dot_8(uint4 a, uint4 b) {
     sum = fmaf(p.x, q.x, fmaf(p.y, q.y, sum));
   }
   return sum;
+}
+
+TS_DEVICE float element(const void* row, int column) {
+  if constexpr (cfg::kFp32) return static_cast<const float*>(row)[column];
+  return unpack<cfg::kBf16>(static_cast<const unsigned short*>(row)[column]).x;
 }
 
 struct DotDoO {
@@ -71,6 +79,24 @@ struct DotDoO {
     }
   }
 
+  // The lane's share of dot(do, o).
+  TS_DEVICE float dot_of_lane(const Sequence& sequence, int batch, int head, int row, int lane) const {
+    constexpr int kBytes = cfg::kFp32 ? 4 : 2;
+    const auto find = [&](const void* tensor, const TsStrides& s) {
+      const char* const base = static_cast<const char*>(tensor);
+      return base + kBytes * (row_of(base, s, batch, head, row, sequence.offset_q) - base);
+    };
+    const char *const o = find(args.o, args.o_strides), *const dout = find(args.grad.dout, args.grad.dout_strides);
+    float sum = 0.0f;
+    if constexpr (kByElements) {
+      for (int column = lane; column < cfg::kHeadDimV; column += kRowLanes)
+        sum = fmaf(element(o, column), element(dout, column), sum);
+    } else if (8 * lane < cfg::kHeadDimV) {
+      sum = dot_8(*reinterpret_cast<const uint4*>(o + 16 * lane), *reinterpret_cast<const uint4*>(dout + 16 * lane));
+    }
+    return sum;
+  }
+
   TS_DEVICE void run() const {
     const int head = blockIdx.y, batch = blockIdx.z;
     const int first_row = blockIdx.x * TS_CUDA_BACKWARD_ROWS;
@@ -87,21 +113,13 @@ struct DotDoO {
     const float sink2 = has_sink ? args.sink[head] * kLog2e : 0.0f;
     float of_sink = 0.0f;
     zero_sum(sequence, first_row, head, batch);
-    const unsigned short* const o = static_cast<const unsigned short*>(args.o);
-    const unsigned short* const dout = static_cast<const unsigned short*>(args.grad.dout);
     float* const lse2 = lse_rows(args, sequence, batch, head);
     float* const delta = delta_rows(args, sequence, batch, head);
 #pragma unroll 4
     for (int r = threadIdx.x / kRowLanes; r < TS_CUDA_BACKWARD_ROWS; r += kRowsAtOnce) {
       const int row = first_row + r;
       float sum = 0.0f;
-      if (row < sequence.length_q && 8 * lane < cfg::kHeadDimV) {
-        const uint4 a =
-            *reinterpret_cast<const uint4*>(row_of(o, args.o_strides, batch, head, row, sequence.offset_q) + 8 * lane);
-        const uint4 b = *reinterpret_cast<const uint4*>(
-            row_of(dout, args.grad.dout_strides, batch, head, row, sequence.offset_q) + 8 * lane);
-        sum = dot_8(a, b);
-      }
+      if (row < sequence.length_q) sum = dot_of_lane(sequence, batch, head, row, lane);
 #pragma unroll
       for (int i = kRowLanes / 2; i > 0; i /= 2) sum += __shfl_xor_sync(0xffffffffu, sum, i);
       if (lane != 0) continue;

@@ -172,10 +172,12 @@ struct Pairs {
           pack<cfg::kBf16>(is_kept(state, i) ? s[i] : 0.0f, is_kept(state, i + 1) ? s[i + 1] : 0.0f);
   }
 
-  // From probabilities `p` and products `dp` of do and v to the gradients of scores, in dp. `delta(j)` as `lse`.
+  // From probabilities `p` and products `dp` of do and v to the gradients of logits (the contract's dt), in dp.
+  // `delta(j)` as `lse`.
   template <class Delta>
-  static TS_DEVICE void gradients(Call& call, const Window& window, const Place& place, bool masked,
-                                  const Delta& delta, const Floats& p, const PairState<N>& state, Floats& dp) {
+  static TS_DEVICE void gradients_of_logits(const Call& call, const Window& window, const Place& place, bool masked,
+                                            const Delta& delta, const Floats& p, const PairState<N>& state,
+                                            Floats& dp) {
 #pragma unroll
     for (int j = 0; j < N; j += 4) {
       const float2 both = delta(j / 4);
@@ -191,6 +193,12 @@ struct Pairs {
     }
     // What is hidden may be anything, also NaN.
     if (masked) hide(window, place, dp);
+  }
+  // The same to the gradients of scores, and what the logits' are wanted for.
+  template <class Delta>
+  static TS_DEVICE void gradients(Call& call, const Window& window, const Place& place, bool masked,
+                                  const Delta& delta, const Floats& p, const PairState<N>& state, Floats& dp) {
+    gradients_of_logits(call, window, place, masked, delta, p, state, dp);
     if constexpr (cfg::kDbias) add_dbias(call, window, place, dp);
     if constexpr (cfg::kDalibi) {
 #pragma unroll

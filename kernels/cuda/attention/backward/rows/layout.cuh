@@ -21,10 +21,9 @@
 #pragma once
 
 #include "../hopper/wgmma.cuh"
+#include "item.cuh"
 
 namespace ts {
-
-enum class Gradient { dk, dv, dq };
 
 constexpr Element kElement = cfg::kBf16 ? Element::bf16 : Element::f16;
 constexpr int kRows = 128;  // of an item, 64 for each warpgroup

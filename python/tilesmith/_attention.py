@@ -6,12 +6,12 @@ from typing import Any, Literal, Optional, TypeVar, Union, Unpack, overload
 
 from tilesmith._cache_addresses import lengths_of_pages, rows_as_pages
 from tilesmith._candidates import listed_functions
-from tilesmith._errors import Error, InvalidArgument, WrongType
+from tilesmith._errors import Error, InvalidArgument, Unsupported, WrongType
 from tilesmith._options import under
 from tilesmith._refusals import refusal
 from tilesmith._tensor_library import Servers
 from tilesmith._tree_bias import tree_bias
-from tilesmith._views import shown
+from tilesmith._views import flag, shown
 from tilesmith.typing import CallOptions, KvLayout, Layout, Mask
 
 _servers = Servers("attention", "attention")
@@ -28,7 +28,7 @@ def attention(q: Array, k: Any, v: Any, *, layout: Layout = "bhsd", causal: bool
               max_seqlen_q: Optional[int] = None, max_seqlen_k: Optional[int] = None, return_lse: Literal[False] = False,
               diagonal: int = 0, tf32: bool = False, block_table: Any = None, seqlens_k: Any = None, page_indices: Any = None,
               page_indptr: Any = None, last_page_len: Any = None, cache_batch_idx: Any = None, kv_layout: KvLayout = "nhd",
-              num_splits: int = 0, tree_mask: Any = None, out: Any = None, **options: Unpack[CallOptions]) -> Array: ...  # fmt: skip
+              num_splits: int = 0, batch_invariant: bool = False, tree_mask: Any = None, out: Any = None, **options: Unpack[CallOptions]) -> Array: ...  # fmt: skip
 @overload
 def attention(q: Array, k: Any, v: Any, *, layout: Layout = "bhsd", causal: bool = False, mask: Mask = "none",
               window: tuple[int, int] = (-1, -1), scale: Optional[float] = None, softcap: float = 0.0, bias: Any = None,
@@ -37,7 +37,7 @@ def attention(q: Array, k: Any, v: Any, *, layout: Layout = "bhsd", causal: bool
               max_seqlen_q: Optional[int] = None, max_seqlen_k: Optional[int] = None, return_lse: Literal[True],
               diagonal: int = 0, tf32: bool = False, block_table: Any = None, seqlens_k: Any = None, page_indices: Any = None,
               page_indptr: Any = None, last_page_len: Any = None, cache_batch_idx: Any = None, kv_layout: KvLayout = "nhd",
-              num_splits: int = 0, tree_mask: Any = None, out: Any = None, **options: Unpack[CallOptions]) -> tuple[Array, Array]: ...  # fmt: skip
+              num_splits: int = 0, batch_invariant: bool = False, tree_mask: Any = None, out: Any = None, **options: Unpack[CallOptions]) -> tuple[Array, Array]: ...  # fmt: skip
 @overload
 def attention(q: Array, k: Any, v: Any, *, layout: Layout = "bhsd", causal: bool = False, mask: Mask = "none",
               window: tuple[int, int] = (-1, -1), scale: Optional[float] = None, softcap: float = 0.0, bias: Any = None,
@@ -46,7 +46,7 @@ def attention(q: Array, k: Any, v: Any, *, layout: Layout = "bhsd", causal: bool
               max_seqlen_q: Optional[int] = None, max_seqlen_k: Optional[int] = None, return_lse: bool, diagonal: int = 0,
               tf32: bool = False, block_table: Any = None, seqlens_k: Any = None, page_indices: Any = None,
               page_indptr: Any = None, last_page_len: Any = None, cache_batch_idx: Any = None, kv_layout: KvLayout = "nhd",
-              num_splits: int = 0, tree_mask: Any = None, out: Any = None, **options: Unpack[CallOptions]) -> Union[Array, tuple[Array, Array]]: ...  # fmt: skip
+              num_splits: int = 0, batch_invariant: bool = False, tree_mask: Any = None, out: Any = None, **options: Unpack[CallOptions]) -> Union[Array, tuple[Array, Array]]: ...  # fmt: skip
 def attention(
     q: Any,
     k: Any,
@@ -81,6 +81,7 @@ def attention(
     cache_batch_idx: Any = None,
     kv_layout: KvLayout = "nhd",
     num_splits: int = 0,
+    batch_invariant: bool = False,
     tree_mask: Any = None,
     out: Any = None,
     **options: Unpack[CallOptions],
@@ -135,6 +136,9 @@ def attention(
     cache_batch_idx: int32, (batch,): of a dense cache, the row that each sequence lies in.
     num_splits: pieces that kernels for few queries cut the keys of the longest sequence into; 0 leaves it to a model of the
         device. With pages and a number, a sequence's result does not depend on its batch.
+    batch_invariant: True asks for the same bits of a sequence whatever stands beside it. No kernel promises that yet, so it is
+        refused (Unsupported): with pages and num_splits bits do not depend on the batch's other sequences where the kernel is
+        named, too.
     tree_mask: which of a sequence's last keys, as many as it has queries, each query sees, as in a tree of drafted tokens:
         bool, (batch, seqlen_q, seqlen_q), or with cu_seqlens_q (total_q, max_seqlen_q); or its bits, int32 or uint32,
         (batch, seqlen_q, words) or (total_q, words), bit t % 32 of word t // 32 for key seqlen_k - seqlen_q + t. Keys before
@@ -167,6 +171,9 @@ def attention(
     if options:
         serve = under("attention", options, _servers, serve)
     try:
+        if flag("batch_invariant", batch_invariant):
+            raise Unsupported("batch_invariant is True, and no kernel promises it", "kernel and num_splits, which fix how keys are cut",
+                              "unsupported")  # fmt: skip
         if last_page_len is not None:
             seqlens_k = lengths_of_pages(k, kv_layout, seqlens_k, page_indptr, last_page_len)
         if cache_batch_idx is not None:

@@ -34,10 +34,12 @@ void add_products(ConstantsTable& table, const AttentionSignature& s, const Algo
 }
 
 /// Bytes that a thread of the products may spill: a hundred or two are the producer's, which has few registers and time
-/// to spare. Beside wide heads' sums there is no room for what several of these traits keep at the same time.
-std::uint32_t backward_spills(const AttentionSignature& s) {
+/// to spare. Beside wide heads' sums there is no room for what several of these traits keep at the same time, nor, on
+/// mma_sm80, beside the halves of split float32 operands for one.
+std::uint32_t backward_spills(const KernelConfig& config) {
+  const AttentionSignature& s = config.attention();
   const int traits = int{s.soft_cap} + int{s.dropout} + int{s.bias != BiasKind::none};
-  return traits < 2 ? 352 : 960;
+  return traits < 2 && config.algorithm.pipeline != Pipeline::mma_sm80 ? 352 : 960;
 }
 
 }  // namespace
@@ -66,7 +68,7 @@ Result<Source> cuda_attention_backward_source(const KernelConfig& config) {
   source.entry_symbol = source.name;
   source.language = Language::cuda;
   source.arch = std::string(config.arch.text());
-  source.spill_limit_bytes = is_products ? backward_spills(s) : 0;
+  source.spill_limit_bytes = is_products ? backward_spills(config) : 0;
   source.options = {"-std=c++17", "-default-device"};
   source.text = table.text() + fmt::format("#define TS_ENTRY {}\n\n", source.entry_symbol) + text;
   return source;

@@ -94,6 +94,13 @@ TEST_F(CudaBackwardKernels, AreHealthyAndOfTheHostsSizes) {
       40, 128, [](AttentionSignature& s) { s.dropout = true; }, true);
   add(
       128, 64, [](AttentionSignature& s) { s.mask = MaskKind::generic; }, true);
+  const auto float32 = [](AttentionSignature& s) {
+    s.data_type = DataType::fp32;
+    s.bias = BiasKind::elementwise;
+    s.dbias = s.deterministic = true;
+  };
+  add(128, 128, float32, true);
+  add(200, 256, float32, true);
   if (testing::thorough()) {
     for (const int head_dim : {8, 72, 96})
       for (const Change& change : std::vector<Change>{nothing, every_trait, slopes})

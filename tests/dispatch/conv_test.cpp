@@ -46,6 +46,10 @@ RandomCall<Conv> random_call(std::uint64_t seed) {
     p.c = p.k = 1;
     p.groups = from(1, 100);
   }
+  if (seed % 4 == 1) {  // groups of few channels
+    p.c = p.k = std::int64_t{1} << from(1, 4);
+    p.groups = from(1, 12);
+  }
   const std::int64_t coordinates = from(1, 3);
   const auto draw = [&](bool there, std::int64_t& in, std::int64_t& filter, std::int64_t& stride,
                         std::int64_t& dilation, std::int64_t& pad, std::int64_t& pad_high) {
@@ -174,6 +178,70 @@ TEST(Conv, TheDirectionsAreAdjointExactly) {
   EXPECT_EQ(products[1], products[0]);
   EXPECT_EQ(products[2], products[0]);
   EXPECT_NE(products[0], 0);
+}
+
+// Groups may lie apart, each with its channels behind one another, as they do in images that are stored group by group.
+TEST(Conv, GroupsMayLieApart) {
+  const auto& machine = this_cpu_machine();
+  ASSERT_TRUE(machine) << machine.error().text();
+  for (const ConvDirection direction : {ConvDirection::forward, ConvDirection::backward_data}) {
+    ConvProblem p = whole_problem();
+    p.direction = direction;
+    p.c = p.k = 4;
+    p.groups = 5;
+    p.epilogue = {EpilogueOp::bias, EpilogueOp::add};
+    const bool data = direction == ConvDirection::backward_data;
+    const ConvSpatial out = p.out(), in = {1, p.in_h, p.in_w};
+    const ConvSpatial& read = data ? out : in;
+    const ConvSpatial& written = data ? in : out;
+    const std::int64_t channels = p.groups * p.c, pixels = p.batch * written[1] * written[2];
+    const std::vector<float> image = whole_numbers({p.batch, read[1], read[2], channels}, 1).to_floats();
+    const std::vector<float> w = whole_numbers({channels, p.filter_h, p.filter_w, p.c}, 2).to_floats();
+    const std::vector<float> bias = whole_numbers({channels}, 3).to_floats();
+    const std::vector<float> beside = whole_numbers({pixels, channels}, 4).to_floats();
+    const auto apart = [&](const std::vector<float>& dense) {
+      std::vector<float> moved(dense.size());
+      const std::size_t count = dense.size() / static_cast<std::size_t>(channels), c = static_cast<std::size_t>(p.c);
+      for (std::size_t i = 0; i < dense.size(); ++i) {
+        const std::size_t pixel = i / static_cast<std::size_t>(channels),
+                          channel = i % static_cast<std::size_t>(channels);
+        moved[(channel / c * count + pixel) * c + channel % c] = dense[i];
+      }
+      return moved;
+    };
+    const auto move_strides = [&](ConvStrides& strides, const ConvSpatial& size) {
+      strides = {.batch = size[1] * size[2] * p.c,
+                 .group = p.batch * size[1] * size[2] * p.c,
+                 .channel = 1,
+                 .spatial = {0, size[2] * p.c, p.c}};
+    };
+    for (const CpuSpec& spec : machine->levels)
+      enumerate_cpu_conv(spec, direction, p.data_type, [&](const KernelConfig& config) {
+        if (!serves(*machine, config, p)) return true;
+        Dispatcher dispatcher({.threads = 2, .kernel = native_name(config)});
+        const auto plan = dispatcher.plan(p);
+        EXPECT_TRUE(plan) << plan.error().text();
+        const auto compute = [&](const std::vector<float>& from, const std::vector<float>& added, bool moved) {
+          std::vector<float> result(beside.size());
+          ConvArguments arguments = dense_arguments(p, ConvLayout::channels_last);
+          (data ? arguments.y : arguments.x) = from.data();
+          arguments.w = w.data();
+          arguments.out = result.data();
+          arguments.epilogue[0].data = bias.data();
+          arguments.epilogue[1].data = added.data();
+          if (moved) {
+            move_strides(data ? arguments.y_strides : arguments.x_strides, read);
+            move_strides(data ? arguments.x_strides : arguments.y_strides, written);
+            move_strides(arguments.epilogue[1].strides, written);
+          }
+          EXPECT_TRUE((*plan)->run(arguments));
+          return result;
+        };
+        EXPECT_EQ(compute(apart(image), apart(beside), true), apart(compute(image, beside, false)))
+            << native_name(config);
+        return true;
+      });
+  }
 }
 
 // A filter with a single one shifts the image by its tap: nothing tells a swapped coordinate or sign apart better.

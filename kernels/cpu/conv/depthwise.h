@@ -1,52 +1,85 @@
-// Depthwise convolution, forward and backward data: groups of one channel lie along the lanes, so that a tap of a pixel
-// is a vector of the image times a vector of weights. A task computes a run of pixels for a block of groups. Only taps
-// that meet the image are visited: nothing is multiplied with the border.
+// Convolution of groups of few channels, forward and backward data. Channels of the result lie along the lanes, those
+// of as many groups as a vector holds, so that a tap of a pixel is a vector of the image times a vector of weights:
+// where a group has one channel (depthwise) the image's own, else one channel of each group, spread over the group's
+// lanes. A task computes a run of pixels for a block of channels. Only taps that meet the image are visited: nothing is
+// multiplied with the border.
 
-constexpr int kBlockGroups = 4 * kLanes;  // of a task
-constexpr int kPixelsOfTask = 256;
+constexpr int kBlockChannels = 32 * kLanes;  // of a task: long enough lines for the prefetchers
+constexpr int kPixelsOfTask = 512;
+constexpr int kTogether = 8;  // pixels that share the loads of the weights
 
-// Packed weights: for each vector of groups its taps behind one another.
-long long workspace_size(const void* args_pointer) {
-  const TsConvArgs& args = arguments(args_pointer);
-  return 4 * blocks_of(args.groups, kLanes) * kLanes * taps_of(args);
+static_assert(kTogether <= kAccumulators);
+
+// Channels of a group, of the image as of the result; a vector holds whole groups.
+TS_INLINE long long width_of(const TsConvArgs& args) {
+  return args.c;
+}
+TS_INLINE long long channels_of(const TsConvArgs& args) {
+  return args.groups * width_of(args);
 }
 
+// Where a channel lies, counted through the groups.
+TS_INLINE long long channel_place(const TsConvStrides& s, long long width, long long channel) {
+  return channel / width * s.group + channel % width * s.channel;
+}
+// Whether channels lie evenly, and how far apart.
+TS_INLINE bool is_even(const TsConvStrides& s, long long width) {
+  return width == 1 || s.group == width * s.channel;
+}
+TS_INLINE long long channel_step(const TsConvStrides& s, long long width) {
+  return width == 1 ? s.group : s.channel;
+}
+
+// Packed weights: for each vector of the result's channels its taps, each with as many vectors as the group has
+// channels of the image.
+long long workspace_size(const void* args_pointer) {
+  const TsConvArgs& args = arguments(args_pointer);
+  return 4 * blocks_of(channels_of(args), kLanes) * kLanes * taps_of(args) * width_of(args);
+}
+
+// Sums of pixels, and what the epilogue reads of one.
 long long scratch_size(const void*) {
-  return 4ll * 4 * kBlockGroups;
+  return 4ll * (kTogether + 1) * kBlockChannels + 4 * kLanes;
 }
 
 long long pack_tasks(const void* args_pointer) {
-  return blocks_of(arguments(args_pointer).groups, kLanes);
+  return blocks_of(channels_of(arguments(args_pointer)), kLanes);
 }
 
 void run_pack(const void* args_pointer, long long task, void*) {
   const TsConvArgs& args = arguments(args_pointer);
   const TsConvStrides& s = args.w_strides;
-  const long long taps = taps_of(args), group = task * kLanes;
-  const int count = (int)min_of(kLanes, args.groups - group);
-  float* const to = static_cast<float*>(args.workspace) + group * taps;
+  const long long taps = taps_of(args), width = width_of(args), channel = task * kLanes;
+  const int count = (int)min_of(kLanes, channels_of(args) - channel);
+  const long long own = kForward ? s.batch : s.channel, other = kForward ? s.channel : s.batch;
+  float* to = static_cast<float*>(args.workspace) + channel * taps * width;
   for (long long tap = 0; tap < taps; ++tap) {
     const long long h = tap / args.filter[2];
-    const Stored* const from = static_cast<const Stored*>(args.w) + group * s.group +
-                               h / args.filter[1] * s.spatial[0] + h % args.filter[1] * s.spatial[1] +
-                               tap % args.filter[2] * s.spatial[2];
-    store(to + tap * kLanes, load_stepped(from, s.group, count));
+    const Stored* const from = static_cast<const Stored*>(args.w) + h / args.filter[1] * s.spatial[0] +
+                               h % args.filter[1] * s.spatial[1] + tap % args.filter[2] * s.spatial[2];
+    for (long long j = 0; j < width; ++j, to += kLanes) {
+      Stored some[kLanes] = {};
+      for (int l = 0; l < count; ++l)
+        some[l] = from[(channel + l) / width * s.group + (channel + l) % width * own + j * other];
+      store(to, load_floats<kElement, kLanes>(some));
+    }
   }
 }
 
 // Pixels of a task: runs of the phases' lines, which are pixels along the innermost coordinate.
 struct Grid {
   long long phases, lines, runs, blocks;
+  long long lines_of_task;
 
   explicit Grid(const TsConvArgs& args)
       : phases(phases_of(args, 0) * phases_of(args, 1) * phases_of(args, 2)),
-        blocks(blocks_of(args.groups, kBlockGroups)) {
+        blocks(blocks_of(channels_of(args), kBlockChannels)) {
     const Phase first = phase_of(args, 0);  // has as many pixels as any
     lines = first.rows / first.axis[2].count;
-    runs = blocks_of(lines, lines_of_task(first));
-  }
-  [[nodiscard]] static long long lines_of_task(const Phase& phase) {
-    return max_of(1, kPixelsOfTask / phase.axis[2].count);
+    lines_of_task = max_of(1, kPixelsOfTask / first.axis[2].count);
+    while (lines_of_task > 1 && phases * blocks * blocks_of(lines, lines_of_task) < 4 * args.threads)
+      lines_of_task /= 2;
+    runs = blocks_of(lines, lines_of_task);
   }
 };
 
@@ -82,118 +115,269 @@ inline Met met_by_all(const Axis& axis) {
   return {min_of(first, axis.count), min_of(end, axis.count)};
 }
 
-// Adds `taps` of one row to kPixels pixels. `pixel_step`, `tap_step`, `group_step`: elements of the image;
-// `weight_step`: floats from one tap to the next; `vector_step`: from one vector of groups to the next. Of one vector
-// `groups` count; several are whole, and lie behind one another.
-template <int kPixels, int kVectors>
-TS_INLINE void add_taps(Vec (&sums)[kPixels][kVectors], const Stored* image, long long pixel_step, long long tap_step,
-                        long long group_step, const float* weights, long long weight_step, long long vector_step,
-                        long long taps, int groups) {
-  for (long long tap = 0; tap < taps; ++tap, image += tap_step, weights += weight_step) {
-#pragma GCC unroll 4
-    for (int v = 0; v < kVectors; ++v) {
-      const Vec weight = load(weights + v * vector_step);
+// Lane l of the result is lane from[l] of x.
+TS_INLINE Vec permuted(Vec x, IVec from) {
+  Vec y;
+  asm("vpermps %1, %2, %0" : "=v"(y) : "v"(x), "v"(from));
+  return y;
+}
+
+// The image's vectors of channels, as the channels of the result meet them. `channel`: of the groups.
+struct Own {  // groups of one channel, whole vectors
+  TS_INLINE Vec operator()(const Stored* from, long long) const { return load_floats<kElement, kLanes>(from); }
+};
+
+struct Spread {  // one channel of each group in all its lanes
+  const IVec* lanes;
+  TS_INLINE Vec operator()(const Stored* from, long long channel) const {
+    return permuted(load_floats<kElement, kLanes>(from), lanes[channel]);
+  }
+};
+
+struct Gathered {  // channels that do not lie behind one another, or are less than a vector
+  const IVec* lanes;
+  const long long* places;
+  int count;
+  Vec operator()(const Stored* from, long long channel) const {
+    Stored some[kLanes] = {};
+    for (int l = 0; l < count; ++l) some[l] = from[places[l]];
+    return permuted(load_floats<kElement, kLanes>(some), lanes[channel]);
+  }
+};
+
+// A row of taps: elements of the image from one pixel, and one tap, to the next; floats of the weights between taps.
+struct Row {
+  long long pixel, tap, weight, taps;
+};
+
+// Adds a row to kPixels pixels.
+template <int kPixels, class Read>
+TS_INLINE void add_row(Vec (&sums)[kPixels], const Stored* image, const float* weights, const Row& row, long long width,
+                       Read read) {
+  for (long long tap = 0; tap < row.taps; ++tap, image += row.tap, weights += row.weight)
+    for (long long channel = 0; channel < width; ++channel) {
+      const Vec weight = load(weights + channel * kLanes);
+#pragma GCC unroll 8
+      for (int p = 0; p < kPixels; ++p) sums[p] = sums[p] + weight * read(image + p * row.pixel, channel);
+    }
+}
+
+// The same of kTaps neighbouring taps, a pixel of the image apart: each vector of the image is brought once.
+template <int kPixels, int kTaps, class Read>
+TS_INLINE void slide_row(Vec (&sums)[kPixels], const Stored* image, const float* weights, const Row& row,
+                         long long width, Read read) {
+  for (long long channel = 0; channel < width; ++channel, weights += kLanes) {
 #pragma GCC unroll 16
-      for (int p = 0; p < kPixels; ++p) {
-        const Stored* const from = image + p * pixel_step + v * kLanes;
-        sums[p][v] = sums[p][v] + weight * (kVectors > 1 ? load_floats<kElement, kLanes>(from)
-                                                         : load_stepped(from, group_step, groups));
-      }
+    for (int at = 0; at < kPixels + kTaps - 1; ++at) {
+      const Vec x = read(image + at * row.pixel, channel);
+#pragma GCC unroll 8
+      for (int tap = 0; tap < kTaps; ++tap)
+        if (at >= tap && at < kPixels + tap) sums[at - tap] = sums[at - tap] + load(weights + tap * row.weight) * x;
     }
   }
 }
 
-// A line of pixels of a phase, along the innermost axis, for a block of groups.
+// `turned`: taps go against the pixels.
+template <int kPixels, class Read>
+TS_INLINE void add_any_row(Vec (&sums)[kPixels], const Stored* image, const float* weights, Row row, long long width,
+                           Read read) {
+  if constexpr (kPixels > 1) {
+    if (row.tap == -row.pixel) {
+      image += (row.taps - 1) * row.tap;
+      weights += (row.taps - 1) * row.weight;
+      row = {row.pixel, -row.tap, -row.weight, row.taps};
+    }
+    if (row.tap == row.pixel) {
+      if (row.taps == 3) return slide_row<kPixels, 3>(sums, image, weights, row, width, read);
+      if (row.taps == 5) return slide_row<kPixels, 5>(sums, image, weights, row, width, read);
+      if (row.taps == 7) return slide_row<kPixels, 7>(sums, image, weights, row, width, read);
+    }
+  }
+  add_row<kPixels>(sums, image, weights, row, width, read);
+}
+
+// A call as the epilogue sees it, which knows groups of one channel: the channels of wider groups, from `group` on, are
+// its groups.
+struct ChannelsAsGroups : TsConvArgs {
+  TsConvOperand operands[TS_GEMM_MAX_OPERATIONS];
+
+  ChannelsAsGroups(const TsConvArgs& args, long long group) : TsConvArgs(args) {
+    const auto size = [](TsGemmElement type) { return type == TS_FP32 ? 4ll : 2ll; };
+    const auto behind = [](const void* from, long long bytes) {
+      return const_cast<char*>(static_cast<const char*>(from)) + bytes;
+    };
+    TsConvStrides& written = kForward ? y_strides : x_strides;
+    out = behind(out, group * written.group * size(out_type));
+    written.group = written.channel;
+    for (int i = 0; i < TS_GEMM_MAX_OPERATIONS && operations[i] != TS_END; ++i) {
+      TsConvOperand& operand = operands[i] = args.operand[i];
+      const bool tensor = operations[i] == TS_ADD || operations[i] == TS_MULTIPLY;
+      const long long step =
+          tensor ? operand.strides.group * size(out_type) : c * (operations[i] == TS_BIAS ? size(bias_type) : 4);
+      if (operand.data != nullptr) operand.data = behind(operand.data, group * step);
+      operand.strides.group = operand.strides.channel;
+    }
+    operand = operands;
+  }
+};
+
+// A line of pixels of a phase, along the innermost axis, for a block of channels.
 struct Line {
-  const TsConvArgs& args;
+  const TsConvArgs &args, &written;  // the same; as the epilogue sees it
   const Phase& phase;
   Pixel pixel;       // of the result, at[2] yet to be set
   long long i0, i1;  // coordinates in the phase of the outer two axes
   Met outer_met, middle_met;
-  float* scratch;
+  long long first, end;  // channels
+  const IVec* lanes;     // of a vector of the image's channels, for each channel of a group
+  bool dense, even;      // channels of the image lie behind one another; what the epilogue writes and reads lies evenly
+  float* sums;           // of kTogether pixels
 
-  // kPixels pixels from i on, that meet these taps of the innermost axis, for kVectors vectors of groups.
-  template <int kPixels, int kVectors>
-  TS_INLINE void compute(long long i, Met met, long long group, int groups) {
+  // kPixels pixels from i on, that meet these taps of the innermost axis, for a vector of channels.
+  template <int kPixels, class Read>
+  TS_INLINE void add_vector(long long i, Met met, long long channel, Read read) {
     const TsConvStrides& from = kForward ? args.x_strides : args.y_strides;
     const Axis &outer = phase.axis[0], &middle = phase.axis[1], &inner = phase.axis[2];
-    const long long taps = taps_of(args);
+    const long long width = width_of(args), tap_floats = width * kLanes;
     const Stored* const image = static_cast<const Stored*>(kForward ? args.x : args.y) + pixel.member * from.batch +
-                                group * from.group +
+                                channel_place(from, width, channel) +
                                 (i * inner.pace + inner.start + met.first * inner.hop) * from.spatial[2];
-    const float* const weights = static_cast<const float*>(args.workspace) + group * taps +
-                                 (inner.tap_first + met.first * inner.tap_step) * kLanes;
-    Vec sums[kPixels][kVectors] = {};
+    const float* const weights = static_cast<const float*>(args.workspace) + channel * taps_of(args) * width +
+                                 (inner.tap_first + met.first * inner.tap_step) * tap_floats;
+    const Row row = {inner.pace * from.spatial[2], inner.hop * from.spatial[2], inner.tap_step * tap_floats,
+                     met.end - met.first};
+    Vec sum[kPixels] = {};
     for (long long t0 = outer_met.first; t0 < outer_met.end; ++t0)
       for (long long t1 = middle_met.first; t1 < middle_met.end; ++t1) {
-        const long long row = (i0 * outer.pace + outer.start + t0 * outer.hop) * from.spatial[0] +
-                              (i1 * middle.pace + middle.start + t1 * middle.hop) * from.spatial[1];
+        const long long place = (i0 * outer.pace + outer.start + t0 * outer.hop) * from.spatial[0] +
+                                (i1 * middle.pace + middle.start + t1 * middle.hop) * from.spatial[1];
         const long long tap =
             ((outer.tap_first + t0 * outer.tap_step) * args.filter[1] + middle.tap_first + t1 * middle.tap_step) *
             args.filter[2];
-        add_taps<kPixels, kVectors>(sums, image + row, inner.pace * from.spatial[2], inner.hop * from.spatial[2],
-                                    from.group, weights + tap * kLanes, inner.tap_step * kLanes, taps * kLanes,
-                                    met.end - met.first, groups);
+        add_any_row<kPixels>(sum, image + place, weights + tap * tap_floats, row, width, read);
       }
-    for (int p = 0; p < kPixels; ++p) {
-      for (int v = 0; v < kVectors; ++v) store(scratch + v * kLanes, sums[p][v]);
-      Pixel at = pixel;
-      at.at[2] = inner.first + (i + p) * inner.step;
-      finish_line(args, kForward ? args.y_strides : args.x_strides, args.groups, at, group,
-                  kVectors == 1 ? groups : kVectors * kLanes, scratch, scratch + kBlockGroups);
+#pragma GCC unroll 8
+    for (int p = 0; p < kPixels; ++p) store(sums + p * kBlockChannels + (channel - first), sum[p]);
+  }
+
+  // The last row of taps is new to the caches: brings what the pixels behind these meet of it.
+  TS_INLINE void prefetch(long long i) const {
+    const TsConvStrides& from = kForward ? args.x_strides : args.y_strides;
+    const Axis &outer = phase.axis[0], &middle = phase.axis[1], &inner = phase.axis[2];
+    if (!dense || outer_met.first >= outer_met.end || middle_met.first >= middle_met.end) return;
+    const long long last0 = outer.hop > 0 ? outer_met.end - 1 : outer_met.first;
+    const long long last1 = middle.hop > 0 ? middle_met.end - 1 : middle_met.first;
+    const Stored* const row = static_cast<const Stored*>(kForward ? args.x : args.y) + pixel.member * from.batch +
+                              channel_place(from, width_of(args), first) +
+                              (i0 * outer.pace + outer.start + last0 * outer.hop) * from.spatial[0] +
+                              (i1 * middle.pace + middle.start + last1 * middle.hop) * from.spatial[1];
+    const long long at = i * inner.pace, count = min_of(kTogether * inner.pace, inner.size - at);
+    for (long long p = 0; p < count; ++p)
+      for (long long channel = first; channel < end; channel += 64 / (long long)sizeof(Stored))
+        __builtin_prefetch(row + (at + p) * from.spatial[2] + (channel - first));
+  }
+
+  template <int kPixels>
+  void compute(long long i, Met met) {
+    const TsConvStrides& from = kForward ? args.x_strides : args.y_strides;
+    const long long width = width_of(args);
+    if constexpr (kPixels == kTogether) prefetch(i + kTogether);
+    for (long long channel = first; channel < end; channel += kLanes) {
+      const int count = (int)min_of(kLanes, end - channel);
+      if (dense && count == kLanes && width == 1) {
+        add_vector<kPixels>(i, met, channel, Own{});
+      } else if (dense && count == kLanes) {
+        add_vector<kPixels>(i, met, channel, Spread{lanes});
+      } else {
+        long long places[kLanes];
+        for (int l = 0; l < count; ++l)
+          places[l] = channel_place(from, width, channel + l) - channel_place(from, width, channel);
+        add_vector<kPixels>(i, met, channel, Gathered{lanes, places, count});
+      }
+    }
+    for (int p = 0; p < kPixels; ++p) finish(i + p, sums + p * kBlockChannels);
+  }
+
+  void finish(long long i, float* line) {
+    const TsConvStrides& strides = (kForward ? written.y_strides : written.x_strides);
+    float* const other = sums + kTogether * kBlockChannels;
+    Pixel at = pixel;
+    at.at[2] = phase.axis[2].first + i * phase.axis[2].step;
+    if (even) return finish_line(written, strides, channels_of(args), at, first, (int)(end - first), line, other);
+    const long long width = width_of(args);
+    for (long long channel = first; channel < end; channel += width) {
+      float some[kLanes];
+      store(some, load(line + (channel - first)));
+      const ChannelsAsGroups group(args, channel / width);
+      finish_line(group, strides, width, at, 0, (int)width, some, other);
     }
   }
 
-  template <int kVectors>
-  void run_vectors(long long group, int groups) {
-    constexpr int kTogether = kAccumulators / 2 / kVectors;  // pixels that share the loads of the weights
+  void run() {
     const Axis& inner = phase.axis[2];
     const Met all = met_by_all(inner), every_tap = {0, inner.taps};
     for (long long i = 0; i < inner.count;) {
-      if (i >= all.first && i + kTogether <= all.end) {
-        compute<kTogether, kVectors>(i, every_tap, group, groups);
+      const long long left = i >= all.first ? all.end - i : 0;
+      if (left >= kTogether) {
+        compute<kTogether>(i, every_tap);
         i += kTogether;
+      } else if (left >= kTogether / 2) {
+        compute<kTogether / 2>(i, every_tap);
+        i += kTogether / 2;
       } else {
-        compute<1, kVectors>(i, met_by(inner, i), group, groups);
+        compute<1>(i, met_by(inner, i));
         ++i;
-      }
-    }
-  }
-
-  void run(long long group) {
-    const long long end = min_of(args.groups, group + kBlockGroups);
-    const bool dense = (kForward ? args.x_strides : args.y_strides).group == 1;
-    while (group < end) {
-      const int left = (int)(end - group);
-      if (dense && left >= 4 * kLanes) {
-        run_vectors<4>(group, kLanes);
-        group += 4 * kLanes;
-      } else if (dense && left >= 2 * kLanes) {
-        run_vectors<2>(group, kLanes);
-        group += 2 * kLanes;
-      } else {
-        run_vectors<1>(group, (int)min_of(kLanes, left));
-        group += kLanes;
       }
     }
   }
 };
 
+// Whether the result, and every tensor that the epilogue reads, has its channels evenly.
+inline bool writes_evenly(const TsConvArgs& args) {
+  const long long width = width_of(args);
+  bool even = is_even(kForward ? args.y_strides : args.x_strides, width);
+  for (int i = 0; i < TS_GEMM_MAX_OPERATIONS && args.operations[i] != TS_END; ++i)
+    if (args.operations[i] == TS_ADD || args.operations[i] == TS_MULTIPLY)
+      even = even && is_even(args.operand[i].strides, width);
+  return even;
+}
+
 void run_data(const void* args_pointer, long long task, void* memory) {
   const TsConvArgs& args = arguments(args_pointer);
   const Grid grid(args);
-  const long long group = task % grid.blocks * kBlockGroups;
+  const TsConvStrides& from = kForward ? args.x_strides : args.y_strides;
+  const long long width = width_of(args), channel = task % grid.blocks * kBlockChannels;
   task /= grid.blocks;
   const Phase phase = phase_of(args, task / grid.runs);
-  const long long together = Grid::lines_of_task(phase_of(args, 0));
-  const long long lines = phase.rows / phase.axis[2].count;
-  const long long first = task % grid.runs * together, end = min_of(lines, first + together);
-  for (long long line = first; line < end; ++line) {
+  const long long lines = phase.rows / phase.axis[2].count, first = task % grid.runs * grid.lines_of_task;
+  IVec lanes[kLanes];
+  for (int j = 0; j < width; ++j) {
+    int of_lane[kLanes];
+    for (int l = 0; l < kLanes; ++l) of_lane[l] = l - l % (int)width + j;
+    lanes[j] = load(of_lane);
+  }
+  const ChannelsAsGroups channels(args, 0);
+  const TsConvArgs& written = width == 1 ? args : channels;
+  const bool dense = is_even(from, width) && channel_step(from, width) == 1;
+  for (long long line = first; line < min_of(lines, first + grid.lines_of_task); ++line) {
     const long long i1 = line % phase.axis[1].count, outer = line / phase.axis[1].count;
     const long long i0 = outer % phase.axis[0].count, member = outer / phase.axis[0].count;
     const Pixel pixel = {
         member, 0, {phase.axis[0].first + i0 * phase.axis[0].step, phase.axis[1].first + i1 * phase.axis[1].step, 0}};
-    Line{args, phase, pixel, i0, i1, met_by(phase.axis[0], i0), met_by(phase.axis[1], i1), static_cast<float*>(memory)}
-        .run(group);
+    Line{args,
+         written,
+         phase,
+         pixel,
+         i0,
+         i1,
+         met_by(phase.axis[0], i0),
+         met_by(phase.axis[1], i1),
+         channel,
+         min_of(channels_of(args), channel + kBlockChannels),
+         lanes,
+         dense,
+         writes_evenly(args),
+         static_cast<float*>(memory)}
+        .run();
   }
 }

@@ -13,27 +13,34 @@
 namespace tilesmith {
 namespace {
 
-bool computes(const KernelConfig& config, const ConvProblem& problem) {
+/// Groups of one channel; forward and backward data also of as many as divide a vector's lanes.
+bool suits_lanes(const CpuSpec& spec, const ConvProblem& problem) {
+  if (problem.c != problem.k) return false;
+  return problem.c == 1 || (problem.direction != ConvDirection::backward_weight && problem.c > 0 &&
+                            spec.vector_bits / 32 % problem.c == 0);
+}
+
+bool computes(const CpuSpec& spec, const KernelConfig& config, const ConvProblem& problem) {
   if (config.operation() != Operation::conv) return false;
   ConvSignature signature = signature_of(problem);
   signature.depthwise = std::get<ConvSignature>(config.signature).depthwise;
-  return std::get<ConvSignature>(config.signature) == signature &&
-         (!signature.depthwise || (problem.c == 1 && problem.k == 1));
+  return std::get<ConvSignature>(config.signature) == signature && (!signature.depthwise || suits_lanes(spec, problem));
 }
 
 /// Products of whole vectors of columns, words that are packed, and the bytes of the tensors.
 double predicted_conv_seconds(const ConvProblem& p, const KernelConfig& config, const CpuSpec& spec, int threads) {
   constexpr double kShare = 0.7;        // of the instruction's products: blocks' ends, and waiting for the caches
   constexpr double kWordCycles = 0.25;  // a word that is packed, as part of a vector
+  constexpr double kLineCycles = 10;    // the line of channels of one pixel and tap that it is part of
   constexpr double kCallCycles = 4000;
   const CpuConvSubject subject{config, spec};
   const CpuGemmInstruction& facts = *subject.facts();
   const bool data = p.direction == ConvDirection::backward_data;
   const double lanes = spec.vector_bits / 32.0;
   if (subject.signature().depthwise) {
-    constexpr double kShareOfLoads = 0.25;  // of the products: each loads its factors
+    constexpr double kShareOfLoads = 0.4;  // of the products: each loads one of its factors
     const double vectors =
-        static_cast<double>(pixels_of_y(p) * taps_of(p)) * ceil_div(static_cast<double>(p.groups), lanes);
+        static_cast<double>(pixels_of_y(p) * taps_of(p) * p.c) * ceil_div(static_cast<double>(p.groups * p.c), lanes);
     const double cycles =
         vectors * lanes / (kShareOfLoads * facts.products_per_cycle) + bytes_of(p) / spec.memory_bytes_per_cycle;
     return (cycles / std::max(threads, 1) + kCallCycles) / spec.clock_hz;
@@ -44,8 +51,9 @@ double predicted_conv_seconds(const ConvProblem& p, const KernelConfig& config, 
   const double products = pixels * static_cast<double>(taps_of(p)) * whole_depth * ceil_div(columns, lanes) * lanes;
   const double words = pixels * static_cast<double>(taps_of(p)) * whole_depth / facts.elements_per_word +
                        static_cast<double>(p.groups * p.k * p.c * taps_of(p));
-  const double cycles =
-      products / (kShare * facts.products_per_cycle) + words * kWordCycles + bytes_of(p) / spec.memory_bytes_per_cycle;
+  const double lines = pixels * static_cast<double>(taps_of(p));
+  const double cycles = products / (kShare * facts.products_per_cycle) + words * kWordCycles + lines * kLineCycles +
+                        bytes_of(p) / spec.memory_bytes_per_cycle;
   return (cycles / std::max(threads, 1) + kCallCycles) / spec.clock_hz;
 }
 
@@ -55,7 +63,7 @@ Result<Ranking> rank(const CpuFacts& facts, const ConvProblem& problem) {
   std::vector<Candidate> candidates;
   for (const CpuSpec& spec : facts.levels)
     enumerate_cpu_conv(spec, problem.direction, problem.data_type, [&](const KernelConfig& config) {
-      if (computes(config, problem))
+      if (computes(spec, config, problem))
         candidates.push_back({config, predicted_conv_seconds(problem, config, spec, facts.threads)});
       return true;
     });
@@ -69,9 +77,10 @@ Result<std::vector<Refusal>> refusals(const CpuFacts& facts, const ConvProblem& 
   RefusalList out({});
   for (const CpuSpec& spec : facts.levels)
     enumerate_cpu_conv(spec, problem.direction, problem.data_type, [&](const KernelConfig& config) {
-      if (!computes(config, problem))
+      if (!computes(spec, config, problem))
         out.add(config, "suits_shape",
-                fmt::format("c {} and k {} in a group, depthwise 1 and 1", problem.c, problem.k));
+                fmt::format("c {} and k {} in a group, depthwise as many of both, which divide a vector", problem.c,
+                            problem.k));
       return true;
     });
   return out.take();
@@ -81,7 +90,7 @@ std::vector<Candidate> fallbacks(const CpuFacts& facts, const ConvProblem& probl
                                  std::span<const KernelConfig> linked) {
   std::vector<Candidate> candidates;
   for (const KernelConfig& config : linked)
-    if (const CpuSpec* spec = facts.level(config.arch); spec != nullptr && computes(config, problem))
+    if (const CpuSpec* spec = facts.level(config.arch); spec != nullptr && computes(*spec, config, problem))
       candidates.push_back({config, predicted_conv_seconds(problem, config, *spec, facts.threads)});
   best_first(candidates);
   return candidates;
@@ -89,9 +98,10 @@ std::vector<Candidate> fallbacks(const CpuFacts& facts, const ConvProblem& probl
 
 Status serves(const CpuFacts& facts, const KernelConfig& config, const ConvProblem& problem) {
   TS_TRY(check_runs_on(facts, config));
-  if (computes(config, problem)) return {};
+  if (const CpuSpec* spec = facts.level(config.arch); spec != nullptr && computes(*spec, config, problem)) return {};
   return fail(ErrorCode::invalid_argument, fmt::format("kernel {} does not compute this problem", native_name(config)),
-              "a kernel of conv with the problem's direction and type; depthwise where c and k are 1");
+              "a kernel of conv with the problem's direction and type; depthwise where c and k are 1, or forward and "
+              "backward data as many as divide a vector");
 }
 
 }  // namespace tilesmith

@@ -39,7 +39,7 @@ bool can_copy_bias(const KernelConfig& config, const CudaAttentionShape& shape) 
 }
 
 bool has_few_queries(const KernelConfig& config, const CudaAttentionShape& shape) {
-  return !is_decode(config.algorithm.pipeline) || config.attention().latent || suits_decode(shape);
+  return config.algorithm.pipeline != Pipeline::decode || config.attention().latent || suits_decode(shape);
 }
 
 bool suits(const KernelConfig& config, const CudaAttentionShape& shape) {
@@ -156,7 +156,7 @@ std::vector<Candidate> ranked_cuda_attention(const CudaSpec& spec, const Attenti
   if (!is_fitted && least < 1) {
     const double of_choice = std::ranges::find(ranked, least, &Ranked::place)->candidate.predicted_seconds;
     for (Ranked& one : ranked)
-      if (one.place == 1 && is_decode(one.candidate.recipe.main().algorithm.pipeline) &&
+      if (one.place == 1 && one.candidate.recipe.main().algorithm.pipeline == Pipeline::decode &&
           one.candidate.predicted_seconds < of_choice)
         one.place = least - 1;
   }
@@ -172,7 +172,7 @@ std::vector<Candidate> ranked_cuda_attention(const CudaSpec& spec, const Attenti
   out.reserve(ranked.size());
   for (Ranked& r : ranked) {
     out.push_back(std::move(r.candidate));
-    if (!is_fitted && r.place < 1 && !is_decode(out.back().recipe.main().algorithm.pipeline))
+    if (!is_fitted && r.place < 1 && out.back().recipe.main().algorithm.pipeline != Pipeline::decode)
       out.back().source = ChoiceSource::table;
   }
   return out;
@@ -191,7 +191,7 @@ std::vector<std::pair<KernelConfig, CudaAttentionTerms>> model_terms(const CudaS
   std::vector<std::pair<KernelConfig, CudaAttentionTerms>> out;
   walk_cuda_attention(spec, cuda_signature_of(problem), packings_of(shape),
                       [&](const KernelConfig& config, const CudaTile& row, const auto* refused) {
-                        if (refused == nullptr && suits(config, shape) && !is_decode(config.algorithm.pipeline))
+                        if (refused == nullptr && suits(config, shape) && config.algorithm.pipeline != Pipeline::decode)
                           out.emplace_back(config, cuda_attention_terms(config, row, spec, shape));
                         return true;
                       });

@@ -5,7 +5,6 @@
 
 #include "trial/cpu.hpp"
 #include "trial/cuda.hpp"
-#include "trial/hip.hpp"
 
 namespace tilesmith {
 
@@ -20,9 +19,7 @@ Result<std::unique_ptr<TrialDevice>> open_trial_device(Device device, std::vecto
     case DeviceKind::cpu:
       return std::make_unique<CpuTrialDevice>(std::move(inputs));
     case DeviceKind::cuda:
-      return open_cuda_trial_device(device.index, inputs);
-    case DeviceKind::hip:
-      return open_hip_trial_device(device.index, inputs);
+      return CudaTrialDevice::create(device.index, inputs);
   }
   std::unreachable();
 }

@@ -58,7 +58,7 @@ def cascade_attention(
             raise InvalidArgument(f"levels[{number}] has no cu_seqlens_q", "the queries of each sequence, or of those that share keys")
     last = len(levels) - 1
     parts = [
-        attention(q, k_cache, v_cache, layout=layout, kv_layout=kv_layout, causal=causal and number == last, scale=scale,
+        attention(q, k_cache, v_cache, layout=layout, kv_layout=kv_layout, causal=causal if number == last else False, scale=scale,
                   softcap=softcap, sink=sink if number == last else None, k_scale=k_scale, v_scale=v_scale, return_lse=True,
                   out=out if last == 0 else None, **level, **options)
         for number, level in enumerate(levels)

@@ -44,6 +44,10 @@ MIRRORS = {
     "tilesmith_states": _library.States,
     "tilesmith_store_stats": _library.StoreStats,
     "tilesmith_strides": _library.Strides,
+    "tilesmith_skipped_problem": _library.SkippedProblem,
+    "tilesmith_tune_report": _library.TuneReport,
+    "tilesmith_tune_request": _library.TuneRequest,
+    "tilesmith_tuned_problem": _library.TunedProblem,
     "tilesmith_workspace_region": _library.WorkspaceRegion,
 }
 SCALARS = {"int32_t": ctypes.c_int32, "uint32_t": ctypes.c_uint32, "int64_t": ctypes.c_int64, "uint64_t": ctypes.c_uint64,
@@ -53,9 +57,9 @@ SCALARS = {"int32_t": ctypes.c_int32, "uint32_t": ctypes.c_uint32, "int64_t": ct
 def fields_of(body):
     """(name, its ctypes type; of an array the element's and the length) of a structure's text."""
     for declaration in filter(None, map(str.strip, body.split(";"))):
-        kind, name, length = re.fullmatch(r"(?:const )?(\w+\*?)(?: const\*)?\s+(\w+)(?:\[(\w+)\])?", " ".join(declaration.split())).groups()
+        kind, many, name, length = re.fullmatch(r"(?:const )?(\w+\*?)( const\*)?\s+(\w+)(?:\[(\w+)\])?", " ".join(declaration.split())).groups()
         if kind == "char*":
-            field = ctypes.c_char_p
+            field = ctypes.POINTER(ctypes.c_char_p) if many else ctypes.c_char_p
         elif kind.endswith("*"):
             mirror = MIRRORS.get(kind[:-1])
             field = ctypes.POINTER(mirror) if mirror else ctypes.c_void_p

@@ -126,3 +126,15 @@ def test_torch(rng):
     np.testing.assert_allclose(packed.unflatten(1, (-1, DRAFTED)).transpose(0, 1).numpy(), wanted, atol=1e-6)
     compiled = torch.compile(lambda q: tilesmith.attention(q, *tensors[1:], **keys), fullgraph=True, backend="aot_eager")
     np.testing.assert_array_equal(compiled(tensors[0]).numpy(), wanted)
+
+
+def test_a_tree_over_a_cache_of_8_bits(rng):
+    q, _, _, table, _ = make(rng, DRAFTED)
+    k, v = (rng.integers(-120, 121, (int(sum(-(-n // 8) for n in LENGTHS)), 8, 2, 64)).astype(np.int8) for _ in range(2))
+    scale, mask = np.full(1, 0.01, np.float32), paths([-1, 0, 0, 1, 1, 2])
+    o = tilesmith.attention(q, k, v, block_table=table, seqlens_k=np.array(LENGTHS, np.int32), k_scale=scale, v_scale=scale,
+                            tree_mask=np.broadcast_to(mask, (len(LENGTHS), DRAFTED, DRAFTED)))  # fmt: skip
+    for b, length in enumerate(LENGTHS):
+        pages = table[b, : -(-length // 8)]
+        mine = [(x[pages].reshape(-1, 2, 64)[:length].swapaxes(0, 1) * scale)[None] for x in (k, v)]
+        assert_attention(o[b : b + 1], q[b : b + 1], *mine, bias=hidden_bias(mask, length))

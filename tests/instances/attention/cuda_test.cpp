@@ -242,7 +242,17 @@ TEST(CudaAttention, ListingsFilterAndRefuseOtherOperations) {
   EXPECT_GT(statistics.listed, 100u);
   EXPECT_FALSE(Listing::prepare({.arch = "sm_90a", .operation = Operation::conv}).has_value());
   EXPECT_TRUE(Listing::prepare({.arch = "sm_90a", .variant = "bwd"}).has_value());
-  EXPECT_FALSE(Listing::prepare({.arch = "sm_80", .variant = "bwd"}).has_value()) << "its spec has no tiles of it";
+  const auto backward = Listing::prepare({.arch = "sm_80", .variant = "bwd"});
+  ASSERT_TRUE(backward.has_value()) << backward.error().text();
+  ListStatistics of_backward;
+  ASSERT_TRUE(backward->walk(
+      [](const KernelConfig& config) {
+        EXPECT_NE(config.algorithm.pipeline, Pipeline::warp_specialized) << "wgmma is Hopper's";
+        EXPECT_NE(config.algorithm.pipeline, Pipeline::flash) << "wgmma is Hopper's";
+        return true;
+      },
+      of_backward));
+  EXPECT_GT(of_backward.listed, 100u);
   EXPECT_NE(Listing::prepare({.arch = "sm_90"}).error().text().find("sm_90a"), std::string::npos);
 }
 

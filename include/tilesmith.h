@@ -101,7 +101,8 @@ TILESMITH_API void tilesmith_cancel_waits(int64_t thread);
 enum tilesmith_device_kind {
   TILESMITH_DEVICE_DEFAULT = 0, /* in a call: the context's device; in the options of a context: the CPU */
   TILESMITH_CPU = 1,
-  TILESMITH_CUDA = 2
+  TILESMITH_CUDA = 2,
+  TILESMITH_HIP = 10 /* kDLROCM: AMD GPUs */
 };
 
 typedef struct tilesmith_device {

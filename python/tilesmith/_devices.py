@@ -13,7 +13,7 @@ from tilesmith._library import CPU, KIND_NAMES, BackendInfo, DeviceInfo, check, 
 class Device:
     """A device kernels can run on."""
 
-    kind: str  #: "cpu", "cuda"
+    kind: str  #: "cpu", "cuda", "hip"
     index: int
     name: str  #: as the machine calls it
     arch: str  #: the architecture kernels are made for: "x86_64_v4", "sm_90a"

@@ -13,8 +13,8 @@ from tilesmith._errors import Failure, error_of
 
 ABI_VERSION = 1
 
-CPU, CUDA = 1, 2  # tilesmith_device_kind, DLPack's numbers
-KIND_NAMES = {CPU: "cpu", CUDA: "cuda"}
+CPU, CUDA, HIP = 1, 2, 10  # tilesmith_device_kind, DLPack's numbers
+KIND_NAMES = {CPU: "cpu", CUDA: "cuda", HIP: "hip"}
 
 
 class DeviceId(ctypes.Structure):

@@ -47,6 +47,8 @@ tilesmith_context::Place& tilesmith_context::place_of(tilesmith::Device device) 
       return cpu_;
     case tilesmith::DeviceKind::cuda:
       return cuda_.at(static_cast<std::size_t>(device.index));
+    case tilesmith::DeviceKind::hip:
+      return hip_.at(static_cast<std::size_t>(device.index));
   }
   return unknown_;
 }

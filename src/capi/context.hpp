@@ -65,7 +65,7 @@ struct tilesmith_context {
   std::mutex growing_;  ///< held to add a dispatcher or a handle
   std::vector<std::unique_ptr<tilesmith::Dispatcher>> owned_;
   Place cpu_{nullptr};
-  std::array<Place, tilesmith::capi::kMaxDevices> cuda_{};
+  std::array<Place, tilesmith::capi::kMaxDevices> cuda_{}, hip_{};
   Place unknown_{nullptr};  ///< of devices of no known kind: its plans fail, and say why
   std::map<const tilesmith::AttentionPlan*, tilesmith_attention_plan> attention_;
   std::map<const tilesmith::AttentionBackwardPlan*, tilesmith_attention_backward_plan> attention_backward_;

@@ -7,9 +7,11 @@
 #include "capi/device.hpp"
 #include "capi/last_error.hpp"
 #include "capi/sized_struct.hpp"
+#include "jit/amdgcn_toolchain.hpp"
 #include "jit/nvrtc_library.hpp"
 #include "runtime/cpu/machine.hpp"
 #include "runtime/cuda/device.hpp"
+#include "runtime/hip/device.hpp"
 
 namespace tilesmith::capi {
 namespace {
@@ -31,13 +33,16 @@ struct Found {
   std::vector<FoundDevice> devices;
   FoundBackend cpu;
   FoundBackend cuda;
+  FoundBackend hip;
 
   Found() {
     find_cpu();
     find_cuda();
+    find_hip();
   }
   void find_cpu();
   void find_cuda();
+  void find_hip();
 };
 
 void Found::find_cpu() {
@@ -77,10 +82,30 @@ void Found::find_cuda() {
                                  {"driver_version", info.driver_version}}});
 }
 
-/// Opened when somebody asks: it is a large library.
+void Found::find_hip() {
+  const Result<std::vector<HipDeviceInfo>>& infos = hip_devices();
+  if (!infos) {
+    hip.missing = infos.error();
+    return;
+  }
+  hip.count = static_cast<int>(infos->size());
+  for (const HipDeviceInfo& info : *infos)
+    devices.push_back({.device = {DeviceKind::hip, info.index},
+                       .name = info.name,
+                       .arch = info.arch,
+                       .facts = {{"compute_units", info.compute_units},
+                                 {"memory_bytes", static_cast<std::int64_t>(info.memory_bytes)},
+                                 {"lanes_per_wave", info.lanes_per_wave},
+                                 {"lds_bytes_per_block", info.lds_bytes_per_block},
+                                 {"runtime_version", info.runtime_version}}});
+}
+
+/// What keeps kernels of a kind from being compiled. Looked for when somebody asks: NVRTC is a large library, clang a
+/// process.
+template <class Compiler>
 const Error& missing_compiler() {
   static const Error& once = *new Error([] {
-    const auto compiler = NvrtcLibrary::find();
+    const auto compiler = Compiler::find();
     return compiler ? Error{ErrorCode::not_found, "", ""} : compiler.error();
   }());
   return once;
@@ -120,11 +145,14 @@ tilesmith_status tilesmith_device_at(int64_t i, tilesmith_device_info* out) {
 tilesmith_status tilesmith_backend(int32_t kind, tilesmith_backend_info* out) {
   using namespace tilesmith;
   return capi::guarded([&]() -> Status {
-    if (kind != TILESMITH_CPU && kind != TILESMITH_CUDA)
-      return fail(ErrorCode::invalid_argument, fmt::format("the kind is {}", kind), "TILESMITH_CPU or TILESMITH_CUDA");
-    const auto& backend = kind == TILESMITH_CPU ? capi::found().cpu : capi::found().cuda;
-    const bool compiles = kind == TILESMITH_CUDA && backend.count > 0;
-    const Error& missing = compiles ? capi::missing_compiler() : backend.missing;
+    if (kind != TILESMITH_CPU && kind != TILESMITH_CUDA && kind != TILESMITH_HIP)
+      return fail(ErrorCode::invalid_argument, fmt::format("the kind is {}", kind),
+                  "TILESMITH_CPU, TILESMITH_CUDA or TILESMITH_HIP");
+    const capi::Found& found = capi::found();
+    const auto& backend = kind == TILESMITH_CPU ? found.cpu : kind == TILESMITH_CUDA ? found.cuda : found.hip;
+    const Error& missing = backend.count == 0 || kind == TILESMITH_CPU ? backend.missing
+                           : kind == TILESMITH_CUDA                    ? capi::missing_compiler<NvrtcLibrary>()
+                                                                       : capi::missing_compiler<AmdgcnToolchain>();
     return capi::write_struct("tilesmith_backend_info", out,
                               {sizeof *out, kind, backend.count, missing.message.c_str(), missing.hint.c_str()});
   });

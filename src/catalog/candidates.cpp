@@ -14,8 +14,8 @@
 #include "choose/conv/cpu.hpp"
 #include "choose/gemm/cpu.hpp"
 #include "choose/gemm/cuda.hpp"
+#include "choose/gemm/hip.hpp"
 #include "spec/architectures.hpp"
-#include "spec/hip/spec.hpp"
 #include "vocabulary/names/native.hpp"
 
 namespace tilesmith {
@@ -34,9 +34,7 @@ Result<DeviceFacts> facts_of(std::string_view arch, int threads) {
     if (spec.arch.text() == arch) return spec;
   TS_ASSIGN(const std::vector<HipSpec> hip, load_hip_specs());
   for (const HipSpec& spec : hip)
-    if (spec.arch.text() == arch)
-      return fail(ErrorCode::unsupported, fmt::format("no candidates for {}: dispatch does not run on AMD GPUs", arch),
-                  "tilesmith list --origin own has the kernels");
+    if (spec.arch.text() == arch) return spec;
   return std::unexpected(no_own_kernels(arch, "dispatch has no kernels"));
 }
 

@@ -12,14 +12,15 @@
 #include "problem/operations.hpp"
 #include "spec/cpu/facts.hpp"
 #include "spec/cuda/spec.hpp"
+#include "spec/hip/spec.hpp"
 
 namespace tilesmith {
 
 /// The facts of a device, or of an architecture's reference chip.
-using DeviceFacts = std::variant<CpuFacts, CudaSpec>;
+using DeviceFacts = std::variant<CpuFacts, CudaSpec, HipSpec>;
 
 /// The facts of an architecture by its name; of a CPU level with the levels that it includes. Errors: not_found,
-/// unsupported for architectures whose kernels do not run.
+/// unsupported for architectures without kernels of our own.
 [[nodiscard]] Result<DeviceFacts> facts_of(std::string_view arch, int threads);
 
 struct CandidateList {

@@ -15,4 +15,8 @@ std::string device_class(const CudaSpec& spec) {
                      spec.reference.l2_bytes, spec.reference.bytes_per_second);
 }
 
+std::string device_class(const HipSpec& spec) {
+  return fmt::format("{};compute_units={}", spec.arch.text(), spec.reference.compute_units);
+}
+
 }  // namespace tilesmith

@@ -7,6 +7,7 @@
 
 #include "spec/cpu/facts.hpp"
 #include "spec/cuda/spec.hpp"
+#include "spec/hip/spec.hpp"
 
 namespace tilesmith {
 
@@ -16,5 +17,8 @@ namespace tilesmith {
 
 /// "sm_90a;sms=132;l2=62914560;bytes_per_second=4.81e+12": `spec` with the figures of the device at hand.
 [[nodiscard]] std::string device_class(const CudaSpec& spec);
+
+/// "gfx942;compute_units=304": `spec` with the figures of the device at hand.
+[[nodiscard]] std::string device_class(const HipSpec& spec);
 
 }  // namespace tilesmith

@@ -12,6 +12,7 @@
 #include "jit/nvrtc_library.hpp"
 #include "runtime/cpu/machine.hpp"
 #include "runtime/cuda/device.hpp"
+#include "runtime/hip/device.hpp"
 #include "spec/amd/chip.hpp"
 #include "spec/cpu/spec.hpp"
 #include "spec/cuda/spec.hpp"
@@ -71,6 +72,49 @@ void print_cuda() {
     fmt::print("  {}\n", compiler.error().text());
 }
 
+nlohmann::json to_json(const HipDeviceInfo& device) {
+  return {{"index", device.index},
+          {"name", device.name},
+          {"arch", device.arch},
+          {"pci_bus", device.pci_bus},
+          {"compute_units", device.compute_units},
+          {"lanes_per_wave", device.lanes_per_wave},
+          {"lds_bytes_per_block", device.lds_bytes_per_block},
+          {"memory_bytes", device.memory_bytes}};
+}
+
+/// As cuda_json().
+nlohmann::json hip_json() {
+  nlohmann::json hip = {{"devices", nlohmann::json::array()}};
+  if (const auto& devices = hip_devices()) {
+    hip["runtime_version"] = devices->front().runtime_version;
+    for (const HipDeviceInfo& device : *devices) hip["devices"].push_back(to_json(device));
+  } else {
+    hip["error"] = devices.error().text();
+  }
+  if (const auto compiler = AmdgcnToolchain::find())
+    hip["compiler"] = {{"identity", (*compiler)->identity()}, {"path", (*compiler)->compiler().string()}};
+  else
+    hip["compiler"] = {{"error", compiler.error().text()}};
+  return hip;
+}
+
+void print_hip() {
+  if (const auto& devices = hip_devices()) {
+    fmt::print("HIP {}\n", hip_version_name(devices->front().runtime_version));
+    for (const HipDeviceInfo& device : *devices)
+      fmt::print("  {} {}: {}, {} compute units, {} KiB local memory a block, {:.1f} GiB\n", device.index, device.name,
+                 device.arch, device.compute_units, device.lds_bytes_per_block / 1024,
+                 static_cast<double>(device.memory_bytes) / (1 << 30));
+  } else {
+    fmt::print("HIP  {}\n", devices.error().text());
+  }
+  if (const auto compiler = AmdgcnToolchain::find())
+    fmt::print("  compiler {}\n", (*compiler)->compiler().string());
+  else
+    fmt::print("  {}\n", compiler.error().text());
+}
+
 nlohmann::json cpu_json(const std::vector<CpuSpec>& specs) {
   const Result<CpuMachine>& machine = this_cpu_machine();
   nlohmann::json cpu = {{"levels", nlohmann::json::array()}};
@@ -124,6 +168,14 @@ std::string why_no_run(const CudaSpec& spec, const std::vector<CudaSpec>& specs)
   return "no such device here";
 }
 
+std::string why_no_run(const HipSpec& spec) {
+  const auto& devices = hip_devices();
+  if (!devices) return "no HIP device here";
+  for (const HipDeviceInfo& device : *devices)
+    if (device.arch == spec.arch.text()) return {};
+  return "no such device here";
+}
+
 Result<std::vector<ArchRow>> arch_rows(const std::vector<CpuSpec>& cpu) {
   std::vector<ArchRow> rows;
   const auto cxx = CxxToolchain::find();
@@ -150,7 +202,7 @@ Result<std::vector<ArchRow>> arch_rows(const std::vector<CpuSpec>& cpu) {
                     .device = "hip",
                     .about = spec.about + ": own GEMM kernels, and Composable Kernel's instances",
                     .no_build = clang ? "" : clang.error().message,
-                    .no_run = "dispatch does not run on AMD GPUs",
+                    .no_run = why_no_run(spec),
                     .tested = spec.tested});
   const auto& chips = amd_chips();
   if (!chips) return std::unexpected(chips.error());
@@ -161,7 +213,7 @@ Result<std::vector<ArchRow>> arch_rows(const std::vector<CpuSpec>& cpu) {
                     .about = chip.attention ? "Composable Kernel's instances"
                                             : "Composable Kernel's instances, of GEMM and convolution alone",
                     .no_build = "Composable Kernel's instances are not built",
-                    .no_run = "dispatch does not run on AMD GPUs"});
+                    .no_run = "Composable Kernel's instances are not run"});
   }
   return rows;
 }
@@ -196,11 +248,15 @@ Status print_archs(bool as_json) {
   if (as_json) {
     nlohmann::json archs = nlohmann::json::array();
     for (const ArchRow& row : rows) archs.push_back(to_json(row));
-    fmt::print("{}", json_text({{"cpu", cpu_json(cpu)}, {"cuda", cuda_json()}, {"architectures", std::move(archs)}}));
+    fmt::print(
+        "{}",
+        json_text(
+            {{"cpu", cpu_json(cpu)}, {"cuda", cuda_json()}, {"hip", hip_json()}, {"architectures", std::move(archs)}}));
     return {};
   }
   print_cpu();
   print_cuda();
+  print_hip();
   print_rows(rows);
   return {};
 }

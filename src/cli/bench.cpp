@@ -62,7 +62,7 @@ void add_options(CLI::App& verb, BenchCliOptions& o) {
   verb.add_flag("--resume", o.resume, "Go on with the --csv file: skip what it holds");
   verb.add_flag("--dry-run", o.dry_run, "Print the problems as JSON and stop");
   verb.add_option("--workers", o.workers, "Compilers at a time");
-  verb.add_option("--device", o.device, "Where to run: cpu or cuda:N")->capture_default_str();
+  verb.add_option("--device", o.device, "Where to run: cpu, cuda:N or hip:N")->capture_default_str();
   verb.add_option("--threads", o.threads, "A kernel's threads (default: every processor)");
   verb.add_flag("--processor-time", o.processor_time,
                 "Count processor time, on a machine that others use too (with --threads 1)");

@@ -14,7 +14,7 @@
 namespace tilesmith::cli {
 
 void RunSettings::add_to(CLI::App& operation) {
-  operation.add_option("--device", device, "Where to run: cpu or cuda:N")->capture_default_str();
+  operation.add_option("--device", device, "Where to run: cpu, cuda:N or hip:N")->capture_default_str();
   operation.add_option("--threads", threads, "Threads (default: every processor this process may use)");
   operation.add_option("--kernel", kernel, "Use this kernel, by its name");
   operation

@@ -56,7 +56,7 @@ struct TuneCliOptions {
             "until a signal ends it. Runs at low priority")
         ->check(CLI::Range(0.01, 1e6))
         ->group(group);
-    verb.add_option("--device", device, "cpu or cuda:N")->capture_default_str()->group(group);
+    verb.add_option("--device", device, "cpu, cuda:N or hip:N")->capture_default_str()->group(group);
     verb.add_option("--threads", threads, "CPU: threads of a call (default: every processor)")
         ->check(CLI::Range(0, 4096))
         ->group(group);

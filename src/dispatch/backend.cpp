@@ -5,6 +5,7 @@
 #include "base/error.hpp"
 #include "dispatch/cpu_backend.hpp"
 #include "dispatch/cuda_backend.hpp"
+#include "dispatch/hip_backend.hpp"
 
 namespace tilesmith {
 
@@ -32,8 +33,12 @@ Result<std::unique_ptr<Backend>> open_backend(Device device, int threads) {
       TS_ASSIGN(const CudaDeviceProperties facts, cuda_device_properties(device.index));
       return CudaBackend::make(device.index, facts);
     }
+    case DeviceKind::hip: {
+      TS_ASSIGN(const HipDeviceProperties facts, hip_device_properties(device.index));
+      return HipBackend::make(device.index, facts);
+    }
   }
-  return fail(ErrorCode::not_found, fmt::format("there is no {}", to_string(device)), "cpu, or cuda:N");
+  return fail(ErrorCode::not_found, fmt::format("there is no {}", to_string(device)), "cpu, cuda:N or hip:N");
 }
 
 }  // namespace tilesmith

@@ -1,6 +1,6 @@
 #include "measure/cuda.hpp"
 
-#include <algorithm>
+#include "measure/gpu.hpp"
 
 namespace tilesmith {
 
@@ -15,23 +15,10 @@ Result<CudaTimer> CudaTimer::create(const CudaContext& context) {
 
 Result<Timing> CudaTimer::measure(cu::Stream stream, FunctionRef<Status()> enqueue,
                                   const MeasureOptions& options) const {
-  TS_TRY(enqueue());  // loads code, fills caches of the driver
-  TS_TRY(synchronize(*context_, stream));
-  Timing timing;
-  std::vector<double>& sorted = timing.samples;
-  double spent = 0;
-  while (static_cast<int>(sorted.size()) < std::max(1, options.max_samples)) {
-    if (options.cold) TS_TRY(fill_bytes(*context_, eviction_.data(), 0, eviction_.bytes(), stream));
-    TS_TRY(begin_.record(stream));
-    TS_TRY(enqueue());
-    TS_TRY(end_.record(stream));
-    TS_TRY(end_.synchronize());
-    TS_ASSIGN(const double seconds, CudaEvent::seconds_between(begin_, end_));
-    spent += seconds;
-    sorted.insert(std::ranges::upper_bound(sorted, seconds), seconds);
-    if (is_enough(timing, spent, options)) break;
-  }
-  return timing;
+  const auto wait = [&] { return synchronize(*context_, stream); };
+  const auto evict = [&] { return fill_bytes(*context_, eviction_.data(), 0, eviction_.bytes(), stream); };
+  const auto sample = [&] { return seconds_in_stream(begin_, end_, stream, enqueue); };
+  return measure_on_gpu({enqueue, wait, evict, sample}, options);
 }
 
 }  // namespace tilesmith

@@ -175,6 +175,19 @@ double read_rate(int threads) {
   return best;
 }
 
+template <class Chip>
+Peaks sheet_peaks(const Chip& chip) {
+  return {.measured = false,
+          .threads = 0,
+          .fp32_gflops = 1e3 * chip.tflops_of(DataType::fp32),
+          .tf32_gflops = 1e3 * chip.tflops_of(DataType::tf32),
+          .bf16_gflops = 1e3 * chip.tflops_of(DataType::bf16),
+          .fp16_gflops = 1e3 * chip.tflops_of(DataType::fp16),
+          .fp8_gflops = 1e3 * chip.tflops_of(DataType::fp8),
+          .int8_gops = 1e3 * chip.tflops_of(DataType::int8),
+          .read_gbps = 1e-9 * chip.bytes_per_second};
+}
+
 }  // namespace
 
 double Peaks::least_seconds(DataType type, double flops, double bytes) const {
@@ -191,16 +204,11 @@ double Peaks::least_seconds(DataType type, double flops, double bytes) const {
 }
 
 Peaks cuda_peaks(const CudaSpec& spec) {
-  const CudaReferenceChip& chip = spec.reference;
-  return {.measured = false,
-          .threads = 0,
-          .fp32_gflops = 1e3 * chip.tflops_of(DataType::fp32),
-          .tf32_gflops = 1e3 * chip.tflops_of(DataType::tf32),
-          .bf16_gflops = 1e3 * chip.tflops_of(DataType::bf16),
-          .fp16_gflops = 1e3 * chip.tflops_of(DataType::fp16),
-          .fp8_gflops = 1e3 * chip.tflops_of(DataType::fp8),
-          .int8_gops = 1e3 * chip.tflops_of(DataType::int8),
-          .read_gbps = 1e-9 * chip.bytes_per_second};
+  return sheet_peaks(spec.reference);
+}
+
+Peaks hip_peaks(const HipSpec& spec) {
+  return sheet_peaks(spec.reference);
 }
 
 ProductLoop product_loop(const CpuMachine& machine, DataType inputs) {

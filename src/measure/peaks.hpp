@@ -6,6 +6,7 @@
 #include "base/error.hpp"
 #include "runtime/cpu/machine.hpp"
 #include "spec/cuda/spec.hpp"
+#include "spec/hip/spec.hpp"
 #include "tilesmith/types.hpp"
 
 namespace tilesmith {
@@ -44,6 +45,7 @@ struct Peaks {
 
 /// The figures of the spec's chip, from its data sheet.
 [[nodiscard]] Peaks cuda_peaks(const CudaSpec& spec);
+[[nodiscard]] Peaks hip_peaks(const HipSpec& spec);
 
 /// A loop of the fastest product instruction for inputs of one type. Its chains do not depend on each other. Operands
 /// are in registers; those of AMX are random data in L1, because zeros run at a higher clock. A call takes less than a

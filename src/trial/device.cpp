@@ -5,6 +5,7 @@
 
 #include "trial/cpu.hpp"
 #include "trial/cuda.hpp"
+#include "trial/hip.hpp"
 
 namespace tilesmith {
 
@@ -19,7 +20,9 @@ Result<std::unique_ptr<TrialDevice>> open_trial_device(Device device, std::vecto
     case DeviceKind::cpu:
       return std::make_unique<CpuTrialDevice>(std::move(inputs));
     case DeviceKind::cuda:
-      return CudaTrialDevice::create(device.index, inputs);
+      return open_cuda_trial_device(device.index, inputs);
+    case DeviceKind::hip:
+      return open_hip_trial_device(device.index, inputs);
   }
   std::unreachable();
 }

@@ -10,7 +10,7 @@
 namespace tilesmith {
 namespace {
 
-constexpr std::array kKinds{DeviceKind::cpu, DeviceKind::cuda};
+constexpr std::array kKinds{DeviceKind::cpu, DeviceKind::cuda, DeviceKind::hip};
 
 /// How a kind is written; empty for a value that is no kind.
 constexpr std::string_view name_of_kind(DeviceKind kind) {
@@ -19,6 +19,8 @@ constexpr std::string_view name_of_kind(DeviceKind kind) {
       return "cpu";
     case DeviceKind::cuda:
       return "cuda";
+    case DeviceKind::hip:
+      return "hip";
   }
   return "";
 }
@@ -41,10 +43,7 @@ Result<Device> parse_device(std::string_view text) {
     const auto [end, code] = std::from_chars(digits.data(), digits.data() + digits.size(), index);
     if (code == std::errc{} && end == digits.data() + digits.size() && index >= 0) return Device{kind, index};
   }
-  if (text.starts_with("hip") || text.starts_with("rocm"))
-    return fail(ErrorCode::unsupported, fmt::format("'{}': Tilesmith does not run on AMD GPUs yet", text),
-                "cpu, or cuda:N; tilesmith arch says what can be done for each architecture");
-  return fail(ErrorCode::parse, fmt::format("'{}' is no device", text), "cpu, or cuda:N");
+  return fail(ErrorCode::parse, fmt::format("'{}' is no device", text), "cpu, cuda:N, or hip:N for an AMD GPU");
 }
 
 }  // namespace tilesmith

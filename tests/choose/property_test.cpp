@@ -9,6 +9,7 @@
 #include "choose/attention/cuda.hpp"
 #include "choose/gemm/cpu.hpp"
 #include "choose/gemm/cuda.hpp"
+#include "choose/gemm/gpu_signature.hpp"
 #include "choose/random_problem.hpp"
 #include "instances/attention/cpu.hpp"
 #include "instances/attention/cuda.hpp"
@@ -50,7 +51,7 @@ void instances(const CudaSpec& spec, const AttentionProblem& problem, Each each)
 }
 template <class Each>
 void instances(const CudaSpec& spec, const GemmProblem& any_order, Each each) {
-  const auto signature = cuda_signature_of(with_row_d(any_order));
+  const auto signature = gpu_signature_of(with_row_d(any_order));
   if (signature) enumerate_cuda_gemm(spec, *signature, [&](const KernelConfig& config) { return each(config), true; });
 }
 

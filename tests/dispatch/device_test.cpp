@@ -8,13 +8,16 @@ namespace tilesmith {
 namespace {
 
 TEST(Device, NamesReadBack) {
-  for (const Device device : {Device{}, Device{DeviceKind::cuda, 0}, Device{DeviceKind::cuda, 17}})
+  for (const Device device :
+       {Device{}, Device{DeviceKind::cuda, 0}, Device{DeviceKind::cuda, 17}, Device{DeviceKind::hip, 3}})
     EXPECT_EQ(parse_device(to_string(device)), device);
   EXPECT_EQ(parse_device("cuda"), (Device{DeviceKind::cuda, 0}));
+  EXPECT_EQ(parse_device("hip"), (Device{DeviceKind::hip, 0}));
 }
 
 TEST(Device, OtherNamesAreErrors) {
-  for (const char* text : {"", "gpu", "cuda:", "cuda:-1", "cuda:1x", "cuda: 1", "CPU", "cuda:99999999999"}) {
+  for (const char* text :
+       {"", "gpu", "cuda:", "cuda:-1", "cuda:1x", "cuda: 1", "CPU", "cuda:99999999999", "hip:x", "rocm:0"}) {
     const auto device = parse_device(text);
     ASSERT_FALSE(device) << text;
     EXPECT_EQ(device.error().code, ErrorCode::parse);

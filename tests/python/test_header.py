@@ -115,7 +115,7 @@ def test_gemm_codes():
 
 
 def test_devices_and_version():
-    assert ENUMS["tilesmith_device_kind"] == {"TILESMITH_DEVICE_DEFAULT": 0, "TILESMITH_CPU": _library.CPU, "TILESMITH_CUDA": _library.CUDA}
+    assert ENUMS["tilesmith_device_kind"] == {"TILESMITH_DEVICE_DEFAULT": 0, "TILESMITH_CPU": _library.CPU, "TILESMITH_CUDA": _library.CUDA, "TILESMITH_HIP": _library.HIP}
     assert CONSTANTS["TILESMITH_ABI_VERSION"] == _library.ABI_VERSION
 
 

@@ -14,6 +14,7 @@ using tilesmith::hip::CaptureStatus;
 using tilesmith::hip::Code;
 using tilesmith::hip::DeviceAttribute;
 using tilesmith::testing::FakeLibamdhip64;
+using tilesmith::testing::kFakeHipDevices;
 using Launches = std::vector<FakeLibamdhip64::Launch>;
 
 FakeLibamdhip64 state;
@@ -70,11 +71,11 @@ EXPORT Code hipGetDevicePropertiesR0600(void* properties, int index) {
   // The name comes first, and must not be taken for the processor.
   auto* bytes = static_cast<char*>(properties);
   std::strcpy(bytes, "a gfx card");
-  std::strcpy(bytes + 1160, index == 0 ? state.processor.c_str() : "gfx1100");
+  std::strcpy(bytes + 1160, index == 0 ? state.processor.c_str() : kFakeHipDevices[index].processor);
   return Code::success;
 }
 EXPORT Code hipDeviceGetName(char* name, int length, int index) {
-  std::strncpy(name, index == 0 ? "Fake MI300X" : "Fake RX 7900 XTX", static_cast<std::size_t>(length));
+  std::strncpy(name, kFakeHipDevices[index].name, static_cast<std::size_t>(length));
   return Code::success;
 }
 EXPORT Code hipDeviceTotalMem(std::size_t* bytes, int) {
@@ -84,10 +85,10 @@ EXPORT Code hipDeviceTotalMem(std::size_t* bytes, int) {
 EXPORT Code hipDeviceGetAttribute(int* value, DeviceAttribute attribute, int index) {
   switch (attribute) {
     case DeviceAttribute::compute_units:
-      *value = index == 0 ? 304 : 96;
+      *value = kFakeHipDevices[index].compute_units;
       break;
     case DeviceAttribute::lanes_per_wave:
-      *value = index == 0 ? 64 : 32;
+      *value = kFakeHipDevices[index].lanes_per_wave;
       break;
     case DeviceAttribute::lds_bytes_per_block:
       *value = 65536;

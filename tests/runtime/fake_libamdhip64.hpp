@@ -10,6 +10,18 @@
 
 namespace tilesmith::testing {
 
+/// The devices that the fake can have, in their order.
+struct FakeHipDevice {
+  const char* name;
+  const char* processor;  ///< as the runtime tells it
+  int compute_units, lanes_per_wave;
+};
+inline constexpr FakeHipDevice kFakeHipDevices[] = {{"Fake MI300X", "gfx942:sramecc+:xnack-", 304, 64},
+                                                    {"Fake RX 7900 XTX", "gfx1100", 96, 32},
+                                                    {"Fake MI250X", "gfx90a:sramecc+:xnack-", 110, 64},
+                                                    {"Fake MI355X", "gfx950:sramecc+:xnack-", 256, 64},
+                                                    {"Fake RX 9070 XT", "gfx1201", 64, 32}};
+
 struct FakeLibamdhip64 {
   /// A kernel on the host: called with the bytes of its one parameter and the number of blocks.
   struct Kernel {
@@ -25,7 +37,7 @@ struct FakeLibamdhip64 {
 
   // Answers.
   int version = 60'232'830;
-  int devices = 2;  ///< an MI300X and an RX 7900 XTX
+  int devices = 2;  ///< of those of kFakeHipDevices
   hip::Code init = hip::Code::success;
   hip::Code set_device = hip::Code::success;
   hip::Code malloc = hip::Code::success;
@@ -35,8 +47,8 @@ struct FakeLibamdhip64 {
   hip::Code synchronize = hip::Code::success;
   hip::Code event = hip::Code::success;
   hip::Code instantiate = hip::Code::success;
-  std::map<std::string, Kernel> kernels{};  ///< by symbol
-  std::string processor = "gfx942:sramecc+:xnack-";
+  std::map<std::string, Kernel> kernels{};               ///< by symbol
+  std::string processor = kFakeHipDevices[0].processor;  ///< of the first device
 
   // The journal.
   int current = 0;  ///< device

@@ -16,10 +16,13 @@ namespace ts {
 using u8 = unsigned char;
 using u16 = unsigned short;
 using u32 = unsigned int;
+using u64 = unsigned long long;
 using i64 = long long;
 typedef u32 Words4 __attribute__((vector_size(16)));
 
 constexpr float kLog2e = 1.4426950408889634f;
+constexpr float kLn2 = 0.6931471805599453f;
+constexpr float kInfinity = __builtin_inff();
 
 TS_DEVICE constexpr int imin(int a, int b) {
   return a < b ? a : b;
@@ -31,6 +34,11 @@ TS_DEVICE constexpr int ceil_div(int a, int b) {
   return (a + b - 1) / b;
 }
 
+// The upper half of the product.
+TS_DEVICE u32 multiply_high(u32 a, u32 b) {
+  return static_cast<u32>(static_cast<u64>(a) * b >> 32);
+}
+
 TS_DEVICE int thread_index() {
   return static_cast<int>(__builtin_amdgcn_workitem_id_x());
 }
@@ -40,6 +48,23 @@ TS_DEVICE int block_index() {
 // A value that all lanes of a wave have alike, in a scalar register.
 TS_DEVICE int uniform(int value) {
   return __builtin_amdgcn_readfirstlane(value);
+}
+// Whether it holds in any lane of the wave.
+TS_DEVICE bool any_lane(bool condition) {
+#if defined(__GFX9__)
+  return __builtin_amdgcn_ballot_w64(condition) != 0;
+#else
+  return __builtin_amdgcn_ballot_w32(condition) != 0;
+#endif
+}
+// The value of the lane in the same place of the wave's other half.
+TS_DEVICE u32 of_other_half(u32 value) {
+#if defined(__GFX9__)
+  const int lane = __builtin_amdgcn_mbcnt_hi(~0u, __builtin_amdgcn_mbcnt_lo(~0u, 0u));
+  return static_cast<u32>(__builtin_amdgcn_ds_bpermute((lane ^ 32) * 4, static_cast<int>(value)));
+#else
+  return __builtin_amdgcn_permlanex16(value, value, 0x76543210u, 0xfedcba98u, false, false);
+#endif
 }
 // All threads of the block are here, and see what the others wrote to local memory.
 TS_DEVICE void block_barrier() {
@@ -56,6 +81,12 @@ TS_DEVICE float fabsf(float x) {
 }
 TS_DEVICE float fminf(float a, float b) {
   return __builtin_fminf(a, b);
+}
+TS_DEVICE float fmaxf(float a, float b) {
+  return __builtin_fmaxf(a, b);
+}
+TS_DEVICE float log2_approx(float x) {
+  return __builtin_amdgcn_logf(x);
 }
 TS_DEVICE float exp2_approx(float x) {
   return __builtin_amdgcn_exp2f(x);

@@ -3,7 +3,7 @@
 // A generated source is a table of constexpr values in namespace ts::cfg and the macros TS_ENTRY and TS_MATRIX_BUILTIN,
 // followed by one include: "hip/gemm/gemm.h", which says what the table holds and how the entry is launched.
 //
-// m, n, k and batch are at least 1: the caller does empty GEMMs.
+// m, n and batch are at least 1. With a k of 0, sums are zeros, and A and B are not read.
 #pragma once
 
 #include "../../contract/gemm.h"

@@ -8,9 +8,8 @@
 //   kStages                  tiles of A and B in local memory: 1, or 2, which saves one barrier a step
 //   kWavesOfSimd             waves that a SIMD has at least (bounds the registers)
 //   kAligned (bool)          pointers and strides of a and b are multiples of 16 bytes
-//   kWide (bool)             D and what the epilogue reads are accessed by kRun elements: n is a multiple of kRun
-//   (behind
-//                            a gate n / 2), pointers and strides are
+//   kWide (bool)             D and what the epilogue reads are accessed by kRun elements, behind a gate by half as
+//                            many: n is a multiple of kRun, pointers and strides are of a run's bytes
 //   kLanes                   of a wave; and the instruction, see common/matrix.h: TS_MATRIX_BUILTIN, kOperand,
 //                            kOperandWords, kFragment, kGroupsK, kRunOfResults, kIntegers (bool)
 //   kEpilogueLength, kEpilogue[], kEpilogueTypes[]
@@ -74,7 +73,7 @@ class Gemm {
             args_.m);
     CopyB b(static_cast<const u8*>(args_.b.data) + batch * args_.b.batch * kElementBytes, args_.b.leading, column_,
             args_.n);
-    const int whole = args_.k / cfg::kTileK, steps = ceil_div(args_.k, cfg::kTileK);
+    const int whole = args_.k / cfg::kTileK, steps = imax(ceil_div(args_.k, cfg::kTileK), 1);
     load(a, b, 0, whole);
     store(a, b, 0);
     block_barrier();

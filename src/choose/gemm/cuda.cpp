@@ -6,6 +6,7 @@
 
 #include "choose/gemm/cuda_model.hpp"
 #include "choose/gemm/cuda_work.hpp"
+#include "choose/gemm/gpu_signature.hpp"
 #include "instances/gemm/cuda_rows.hpp"
 #include "instances/gemm/family.hpp"
 #include "problem/gemm/transpose.hpp"
@@ -214,7 +215,7 @@ Error no_cuda_gemm(const CudaSpec& spec, const GemmSignature& signature) {
 
 Result<Ranking> rank(const CudaSpec& spec, const GemmProblem& any_order) {
   const GemmProblem problem = with_row_d(any_order);
-  TS_ASSIGN(const GemmSignature signature, cuda_signature_of(problem));
+  TS_ASSIGN(const GemmSignature signature, gpu_signature_of(problem));
   std::vector<Candidate> candidates = ranked_cuda_gemm(spec, signature, cuda_gemm_shape(problem));
   if (candidates.empty()) return std::unexpected(no_cuda_gemm(spec, signature));
   return Ranking{std::move(candidates), "tile table"};
@@ -235,7 +236,7 @@ Status serves(const CudaSpec& spec, const KernelConfig& config, const GemmProble
   if (const auto* rule = first_refusal(cuda_gemm_rules(), subject))
     return refuse(ErrorCode::unsupported, fmt::format("is refused: rule {}: {}", rule->name, rule->figures(subject)),
                   std::string(rule->about));
-  TS_ASSIGN(const GemmSignature signature, cuda_signature_of(problem));
+  TS_ASSIGN(const GemmSignature signature, gpu_signature_of(problem));
   if (subject.signature() != signature)
     return refuse(
         ErrorCode::invalid_argument, "does not compute this problem",
@@ -251,7 +252,7 @@ Status serves(const CudaSpec& spec, const KernelConfig& config, const GemmProble
 
 Result<std::vector<Refusal>> refusals(const CudaSpec& spec, const GemmProblem& any_order) {
   const GemmProblem problem = with_row_d(any_order);
-  TS_ASSIGN(const GemmSignature signature, cuda_signature_of(problem));
+  TS_ASSIGN(const GemmSignature signature, gpu_signature_of(problem));
   const CudaGemmShape shape = cuda_gemm_shape(problem);
   Refuser refuser(spec, ranked_cuda_gemm(spec, signature, shape));
   SpaceWalk<Refuser>(spec, signature, shape, refuser).run();

@@ -24,10 +24,6 @@ struct CudaGemmShape {
 
 [[nodiscard]] CudaGemmShape cuda_gemm_shape(const GemmProblem& problem);
 
-/// The signature of the problem's CUDA kernels: beta * C is an addition at the head of the epilogue. Error: unsupported
-/// when the epilogue is then longer than kernels carry, or B is packed.
-[[nodiscard]] Result<GemmSignature> cuda_signature_of(const GemmProblem& problem);
-
 /// Why an instance does not compute problems of this shape: rows that a skinny kernel does not hold, columns or
 /// alignment that do not suit its accesses. Empty: it computes them.
 [[nodiscard]] std::string_view cuda_gemm_obstacle(const KernelConfig& config, const CudaGemmShape& shape);

@@ -8,6 +8,7 @@
 #include "base/log.hpp"
 #include "choose/gemm/cuda.hpp"
 #include "choose/gemm/cuda_model.hpp"
+#include "choose/gemm/gpu_signature.hpp"
 #include "dispatch/gemm/cuda_plan.hpp"
 #include "dispatch/gemm/transpose.hpp"
 #include "instances/gemm/cuda_rows.hpp"
@@ -120,7 +121,7 @@ Result<CudaListKernel> CudaGemmList::kernel_for(const GemmProblem& typical, Buil
   const std::lock_guard lock(mutex_);
   for (const auto& [problem, kernel] : kernels_)
     if (problem == typical) return kernel;
-  TS_ASSIGN(GemmSignature signature, cuda_signature_of(typical));
+  TS_ASSIGN(GemmSignature signature, gpu_signature_of(typical));
   signature.family = GemmFamily::grouped_gemm;
   const std::vector<Candidate> ranked = ranked_cuda_gemm(spec_, signature, cuda_gemm_shape(typical));
   if (ranked.empty()) return std::unexpected(no_cuda_gemm(spec_, signature));

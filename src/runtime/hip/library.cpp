@@ -14,10 +14,6 @@ namespace {
 
 using HipCode = hip::Code;
 
-std::string hip_version_name(int version) {
-  return fmt::format("{}.{}", version / 10'000'000, version / 100'000 % 100);
-}
-
 ErrorCode hip_error_code_of(HipCode code) {
   switch (code) {
     case HipCode::out_of_memory:
@@ -91,6 +87,10 @@ Error hip_error(const HipLibrary& library, HipCode code, std::string_view doing)
                       name != nullptr ? std::string(name) : fmt::format("HIP error {}", static_cast<int>(code)),
                       text != nullptr ? text : "which this library does not explain", doing),
           std::string(hip_hint_of(code))};
+}
+
+std::string hip_version_name(int version) {
+  return fmt::format("{}.{}", version / 10'000'000, version / 100'000 % 100);
 }
 
 std::string HipLibrary::version_text() const {

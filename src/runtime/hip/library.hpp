@@ -60,6 +60,9 @@ namespace tilesmith {
   F(graph_exec_destroy, "hipGraphExecDestroy", hip::GraphExec exec)                                                    \
   F(graph_launch, "hipGraphLaunch", hip::GraphExec exec, hip::Stream stream)
 
+/// "6.2", of 60'232'830.
+[[nodiscard]] std::string hip_version_name(int version);
+
 class HipLibrary {
  public:
   /// The oldest release that has every entry point above: ROCm 6.0, which changed the device properties.

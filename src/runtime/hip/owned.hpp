@@ -1,7 +1,7 @@
 // Ownership of what the HIP runtime hands out: given back, with its device current, at the end of its life.
 #pragma once
 
-#include <optional>
+#include <memory>
 #include <utility>
 
 #include "runtime/hip/device.hpp"
@@ -13,13 +13,14 @@ template <class Handle, auto kRelease>
 class HipOwned {
  public:
   HipOwned() = default;
-  HipOwned(const HipDevice& device, Handle handle) : device_(device), handle_(handle) {}
+  HipOwned(const HipDevice& device, Handle handle)
+      : device_(std::make_unique<const HipDevice>(device)), handle_(handle) {}
   HipOwned(HipOwned&& other) noexcept
-      : device_(std::exchange(other.device_, std::nullopt)), handle_(std::exchange(other.handle_, Handle{})) {}
+      : device_(std::move(other.device_)), handle_(std::exchange(other.handle_, Handle{})) {}
   HipOwned& operator=(HipOwned&& other) noexcept {
     if (this == &other) return *this;
     reset();
-    device_ = std::exchange(other.device_, std::nullopt);
+    device_ = std::move(other.device_);
     handle_ = std::exchange(other.handle_, Handle{});
     return *this;
   }
@@ -30,7 +31,7 @@ class HipOwned {
   [[nodiscard]] Handle handle() const { return handle_; }
 
   void reset() {
-    if (!device_) return;
+    if (device_ == nullptr) return;
     // After a fork nothing of the library may be called. Errors of a lost device are not reported again.
     if (const HipCurrent current(*device_); current.status())
       static_cast<void>((device_->library().*kRelease)(handle_));
@@ -39,7 +40,7 @@ class HipOwned {
   }
 
  private:
-  std::optional<HipDevice> device_;
+  std::unique_ptr<const HipDevice> device_;  ///< null: nothing is owned
   Handle handle_{};
 };
 

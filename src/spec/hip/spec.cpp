@@ -91,10 +91,13 @@ Status read_hip_gemm(const JsonReader& reader, HipSpec& spec) {
 }
 
 Result<HipReferenceChip> read_hip_reference(const JsonReader& reader) {
-  TS_TRY(reader.only({"name", "compute_units", "tflops", "memory_gb_per_second"}));
+  TS_TRY(reader.only({"name", "compute_units", "clock_ghz", "tflops", "memory_gb_per_second"}));
   HipReferenceChip chip;
   TS_ASSIGN(chip.chip, reader.at("name").string());
   TS_ASSIGN(chip.compute_units, reader.at("compute_units").integer<int>(1, 4096));
+  TS_ASSIGN(const double clock, reader.at("clock_ghz").number());
+  if (!(clock > 0)) return reader.at("clock_ghz").refuse("a number above 0");
+  chip.clock_hz = clock * 1e9;
   TS_ASSIGN(const double bandwidth, reader.at("memory_gb_per_second").number());
   if (!(bandwidth > 0)) return reader.at("memory_gb_per_second").refuse("a number above 0");
   chip.bytes_per_second = bandwidth * 1e9;

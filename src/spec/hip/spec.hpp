@@ -65,6 +65,7 @@ struct HipGemmTable {
 struct HipReferenceChip {
   std::string chip;
   int compute_units = 0;
+  double clock_hz = 0;
   double bytes_per_second = 0;
   std::vector<std::pair<DataType, double>> tflops;  ///< dense
 

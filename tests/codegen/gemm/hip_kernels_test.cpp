@@ -336,35 +336,17 @@ class EmulatedGemm {
   }
 
   testing::EmulatedEntry compile(const KernelConfig& config) {
-    const std::string name = native_name(config);
-    if (const auto found = entries_.find(name); found != entries_.end()) return found->second;
     auto source = hip_gemm_source(config, spec_, kernels_.files());
-    if (!source) {
-      ADD_FAILURE() << source.error().text();
-      return nullptr;
-    }
-    const Source cpu = testing::for_cpu(std::move(*source), "TsHipGemmArgs");
-    const Source* one = &cpu;
-    const auto compiled = toolchain_->compile({&one, 1}, {});
-    if (!compiled) {
-      ADD_FAILURE() << compiled.error().text();
-      return nullptr;
-    }
-    const auto path = folder_.path() / fmt::format("{}.so", entries_.size());
-    EXPECT_TRUE(write_new_file(path, compiled->binary).has_value());
-    void* library = ::dlopen(path.c_str(), RTLD_NOW | RTLD_LOCAL);
-    EXPECT_NE(library, nullptr) << ::dlerror();
-    if (library == nullptr) return nullptr;
-    auto* entry = reinterpret_cast<testing::EmulatedEntry>(::dlsym(library, cpu.entry_symbol.c_str()));
-    entries_.emplace(name, entry);
-    return entry;
+    const auto entry = source ? libraries_.entry(std::move(*source), testing::kEmulatedGemm)
+                              : Result<testing::EmulatedEntry>(std::unexpected(source.error()));
+    if (entry) return *entry;
+    ADD_FAILURE() << entry.error().text();
+    return nullptr;
   }
 
   const HipSpec& spec_;
   testing::EmulatedKernels kernels_;
-  std::unique_ptr<CxxToolchain> toolchain_ = CxxToolchain::find().value();
-  TemporaryDirectory folder_ = TemporaryDirectory::create("tilesmith-hip-emulated-").value();
-  std::map<std::string, testing::EmulatedEntry> entries_;
+  testing::EmulatedLibraries libraries_;
 };
 
 class EmulatedHipGemmTest : public ::testing::TestWithParam<const char*> {};
@@ -411,12 +393,13 @@ TEST_P(EmulatedHipGemmTest, ComputesAwkwardGemmsRight) {
           gemm.check(config, below(2 * smallest->tile_m), wide * below(2 * smallest->tile_n / wide),
                      below(3 * smallest->tile_k), 1 + round % 2, random);
           gemm.check(config, 1, wide, 1, 1, random);
+          gemm.check(config, 3, wide, 0, 1, random);
           gemm.check(config, smallest->tile_m, smallest->tile_n, 2 * smallest->tile_k, 1, random);
-          checked += 3;
+          checked += 4;
         }
       }
     }
-  EXPECT_GE(checked, 15);
+  EXPECT_GE(checked, 20);
 }
 INSTANTIATE_TEST_SUITE_P(Chips, EmulatedHipGemmTest,
                          ::testing::Values("gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201"),

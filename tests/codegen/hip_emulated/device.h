@@ -20,12 +20,17 @@ namespace ts {
 using u8 = unsigned char;
 using u16 = unsigned short;
 using u32 = unsigned int;
+using u64 = unsigned long long;
 using i64 = long long;
 typedef u32 Words4 __attribute__((vector_size(16)));
 
 constexpr float kLog2e = 1.4426950408889634f;
+constexpr float kLn2 = 0.6931471805599453f;
+constexpr float kInfinity = __builtin_inff();
 
 namespace emulated {
+
+constexpr int kMostWaves = 1024 / cfg::kLanes;
 
 // The block that runs, its threads as fibers.
 class Block {
@@ -117,11 +122,49 @@ constexpr int ceil_div(int a, int b) { return (a + b - 1) / b; }
 inline int thread_index() { return emulated::Block::running()->thread(); }
 inline int block_index() { return emulated::Block::running()->index(); }
 inline int uniform(int value) { return value; }
+inline u32 multiply_high(u32 a, u32 b) { return static_cast<u32>(static_cast<u64>(a) * b >> 32); }
+
+namespace emulated {
+
+// Values of a wave's lanes, brought together.
+struct LaneValues {
+  Block::Meeting meeting;
+  u32 brought[cfg::kLanes], taken[cfg::kLanes];
+
+  // What `work` makes of all lanes' values, for the calling lane.
+  template <class Work>
+  static u32 exchange(LaneValues (&waves)[kMostWaves], u32 value, const Work& work) {
+    const int thread = thread_index(), lane = thread % cfg::kLanes;
+    LaneValues& wave = waves[thread / cfg::kLanes];
+    wave.brought[lane] = value;
+    Block::running()->meet(wave.meeting, cfg::kLanes, [&] { work(wave); });
+    return wave.taken[lane];
+  }
+};
+
+}  // namespace emulated
+
+inline bool any_lane(bool condition) {
+  static emulated::LaneValues waves[emulated::kMostWaves];
+  return emulated::LaneValues::exchange(waves, condition, [](emulated::LaneValues& wave) {
+    u32 any = 0;
+    for (const u32 one : wave.brought) any |= one;
+    for (u32& one : wave.taken) one = any;
+  }) != 0;
+}
+inline u32 of_other_half(u32 value) {
+  static emulated::LaneValues waves[emulated::kMostWaves];
+  return emulated::LaneValues::exchange(waves, value, [](emulated::LaneValues& wave) {
+    for (int lane = 0; lane < cfg::kLanes; ++lane) wave.taken[lane] = wave.brought[lane ^ cfg::kLanes / 2];
+  });
+}
 inline void block_barrier() { emulated::Block::running()->barrier(); }
 
 inline float fmaf(float a, float b, float c) { return std::fma(a, b, c); }
 inline float fabsf(float x) { return std::fabs(x); }
 inline float fminf(float a, float b) { return std::fmin(a, b); }
+inline float fmaxf(float a, float b) { return std::fmax(a, b); }
+inline float log2_approx(float x) { return std::log2(x); }
 inline float exp2_approx(float x) { return std::exp2(x); }
 inline float rcp_approx(float x) { return 1.0f / x; }
 inline float max_nan(float a, float b) { return a > b || a != a ? a : b; }

@@ -20,14 +20,15 @@ using Sums = MatrixSums<cfg::kIntegers>::Type;
 
 namespace emulated {
 
-constexpr int kTypeBits = cfg::kTypeA == TS_GEMM_BF16 || cfg::kTypeA == TS_GEMM_F16 ? 16 : 8;
+constexpr int kType = TS_INPUT_TYPE;  // of the instruction's operands, a number of gpu/gemm/words.h
+constexpr int kTypeBits = kType == TS_GEMM_BF16 || kType == TS_GEMM_F16 ? 16 : 8;
 constexpr int kLaneElements = cfg::kOperandWords * 32 / kTypeBits;
 
 inline double value_of(u32 bits) {
-  if constexpr (cfg::kTypeA == TS_GEMM_BF16) return from_bf16(static_cast<u16>(bits));
-  if constexpr (cfg::kTypeA == TS_GEMM_F16) return from_f16(static_cast<u16>(bits));
-  if constexpr (cfg::kTypeA == TS_GEMM_S8) return static_cast<signed char>(bits);
-  constexpr int kMantissa = cfg::kTypeA == TS_GEMM_E4M3 ? 3 : 2, kBias = cfg::kTypeA == TS_GEMM_E4M3 ? 7 : 15;
+  if constexpr (kType == TS_GEMM_BF16) return from_bf16(static_cast<u16>(bits));
+  if constexpr (kType == TS_GEMM_F16) return from_f16(static_cast<u16>(bits));
+  if constexpr (kType == TS_GEMM_S8) return static_cast<signed char>(bits);
+  constexpr int kMantissa = kType == TS_GEMM_E4M3 ? 3 : 2, kBias = kType == TS_GEMM_E4M3 ? 7 : 15;
   const int exponent = static_cast<int>(bits & 0x7f) >> kMantissa, mantissa = static_cast<int>(bits) & ((1 << kMantissa) - 1);
   const double magnitude = exponent == 0 ? std::ldexp(mantissa, 1 - kBias - kMantissa)
                                          : std::ldexp(mantissa + (1 << kMantissa), exponent - kBias - kMantissa);
@@ -72,7 +73,7 @@ struct Wave {
 }  // namespace emulated
 
 inline void multiply_add(const u32 (&a)[cfg::kOperandWords], const u32 (&b)[cfg::kOperandWords], Sums& sums) {
-  static emulated::Wave waves[cfg::kWavesM * cfg::kWavesN];
+  static emulated::Wave waves[emulated::kMostWaves];
   const int thread = thread_index();
   emulated::Wave& wave = waves[thread / cfg::kLanes];
   wave.a[thread % cfg::kLanes] = a;

@@ -1,0 +1,15 @@
+// Trials on an AMD GPU.
+#pragma once
+
+#include <memory>
+#include <span>
+
+#include "trial/device.hpp"
+
+namespace tilesmith {
+
+/// Copies the inputs. Errors: not_found (no HIP runtime), invalid_argument (no such device), out_of_memory.
+[[nodiscard]] Result<std::unique_ptr<TrialDevice>> open_hip_trial_device(int device_index,
+                                                                         std::span<const NamedInput> inputs);
+
+}  // namespace tilesmith

@@ -1,0 +1,260 @@
+// GEMM on AMD GPUs through dispatch, against a fake HIP runtime whose device memory is the host's and whose kernels are
+// the chosen instances' own text, emulated on the CPU. Their code objects are compiled, loaded and never run: this is
+// verified in emulation, not on hardware.
+#include <dlfcn.h>
+#include <gtest/gtest.h>
+
+#include "codegen/gemm/hip.hpp"
+#include "codegen/hip_emulation.hpp"
+#include "dispatch/backend.hpp"
+#include "dispatch/gemm/random_gemm.hpp"
+#include "dispatch/test_store.hpp"
+#include "jit/amdgcn_toolchain.hpp"
+#include "kernels/hip/gemm/abi.h"
+#include "runtime/fake_libamdhip64.hpp"
+#include "runtime/hip/stream.hpp"
+#include "trial/gemm/case.hpp"
+#include "trial/trial.hpp"
+#include "vocabulary/names/native.hpp"
+
+namespace tilesmith {
+namespace {
+
+using Op = EpilogueOp;
+using testing::FakeLibamdhip64;
+
+FakeLibamdhip64& fake() {
+  void* library = ::dlopen(TILESMITH_FAKE_LIBAMDHIP64, RTLD_NOW | RTLD_LOCAL);
+  return *reinterpret_cast<FakeLibamdhip64* (*)()>(::dlsym(library, "fake_libamdhip64"))();
+}
+
+constexpr int kDevices = 5;
+
+/// A device's dispatcher, whose kernels the fake runtime finds emulated.
+class EmulatedDevice {
+ public:
+  explicit EmulatedDevice(int index)
+      : device{DeviceKind::hip, index}, backend_(open_backend(device, 1).value()), dispatcher({.device = device}) {
+    const std::string_view processor = testing::kFakeHipDevices[index].processor;
+    const std::vector<HipSpec> specs = load_hip_specs().value();
+    spec_ = *std::ranges::find(specs, processor.substr(0, processor.find(':')),
+                               [](const HipSpec& spec) { return spec.arch.text(); });
+  }
+
+  /// Makes the kernel that dispatch will choose for the problem known to the fake, and plans.
+  Result<const GemmPlan*> plan(const GemmProblem& problem) {
+    TS_ASSIGN(OperationBackend<Gemm>* const gemm, backend_->find<Gemm>());
+    TS_ASSIGN(const Ranking ranking, gemm->rank(problem));
+    const KernelConfig& config = ranking.candidates.front().recipe.main();
+    TS_ASSIGN(Source source, hip_gemm_source(config, spec_, kernels_.files()));
+    TS_ASSIGN(const testing::EmulatedEntry entry, libraries().entry(std::move(source), testing::kEmulatedGemm));
+    fake().kernels[native_name(config)] = {entry, sizeof(TsHipGemmArgs)};
+    return dispatcher.plan(problem);
+  }
+
+  const Device device;
+
+ private:
+  static testing::EmulatedLibraries& libraries() {
+    static testing::EmulatedLibraries all;
+    return all;
+  }
+
+  std::unique_ptr<Backend> backend_;
+  HipSpec spec_;
+  testing::EmulatedKernels kernels_;
+
+ public:
+  Dispatcher dispatcher;
+};
+
+class HipGemmTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    ::setenv("TILESMITH_LIBAMDHIP64", TILESMITH_FAKE_LIBAMDHIP64, 1);
+    fake().devices = kDevices;
+  }
+  void SetUp() override {
+    if (const auto clang = AmdgcnToolchain::find(); !clang) GTEST_SKIP() << clang.error().text();
+  }
+};
+
+/// Judged by the reference, on poisoned outputs between red zones.
+void expect_right(EmulatedDevice& hip, const GemmProblem& problem) {
+  const auto made = GemmCase::create(usual_call(problem));
+  ASSERT_TRUE(made) << made.error().text();
+  const auto plan = hip.plan(made->problem());
+  ASSERT_TRUE(plan) << plan.error().text();
+  SCOPED_TRACE((*plan)->kernel_name());
+  const auto reference = made->reference(1).value();
+  auto trial = make_trial(*made, hip.device);
+  ASSERT_TRUE(trial) << trial.error().text();
+  const auto verdict = trial->verify(**plan, *reference);
+  ASSERT_TRUE(verdict) << verdict.error().text();
+  EXPECT_NE(verdict->outcome, Outcome::fail) << verdict->reason;
+  ASSERT_FALSE(fake().launches.empty());
+  EXPECT_NE(fake().launches.back().stream, nullptr) << "the default stream waits for others";
+  EXPECT_EQ(fake().launches.back().dynamic_lds_bytes, 0u);
+}
+
+GemmProblem everything(DataType type) {
+  GemmProblem p = gemm_problem(type, 37, 52, 72);
+  p.batch = 2;
+  p.beta = true;
+  p.epilogue = {Op::bias, Op::silu, Op::multiply, Op::clamp};
+  return p;
+}
+
+TEST_F(HipGemmTest, EveryChipComputesWhatIsAsked) {
+  for (int index = 0; index < kDevices; ++index) {
+    SCOPED_TRACE(testing::kFakeHipDevices[index].name);
+    EmulatedDevice hip(index);
+    expect_right(hip, everything(index % 2 == 0 ? DataType::bf16 : DataType::fp16));
+  }
+}
+
+TEST_F(HipGemmTest, RandomProblemsAreRightOrRefusedForAReason) {
+  EmulatedDevice chips[] = {EmulatedDevice(0), EmulatedDevice(4)};
+  int right = 0, refused = 0;
+  for (std::uint64_t seed = 1; right < 8 && seed < 200; ++seed) {
+    const GemmProblem problem = testing::any_gemm_problem(seed);
+    EmulatedDevice& hip = chips[seed % 2];
+    SCOPED_TRACE(seed);
+    if (const auto plan = hip.plan(problem); !plan) {
+      EXPECT_EQ(plan.error().code, ErrorCode::unsupported) << plan.error().text();
+      EXPECT_FALSE(plan.error().hint.empty()) << plan.error().text();
+      ++refused;
+      continue;
+    }
+    if (problem.m == 0 || problem.n == 0 || problem.batch == 0) continue;
+    expect_right(hip, problem);
+    ++right;
+  }
+  EXPECT_EQ(right, 8);
+  EXPECT_GT(refused, 0);
+}
+
+TEST_F(HipGemmTest, AColumnMajorDIsTheTransposedProduct) {
+  EmulatedDevice hip(1);
+  GemmProblem p = gemm_problem(DataType::fp16, 20, 37, 40, DataType::fp32);
+  p.order_d = MatrixOrder::column;
+  p.epilogue = {Op::bias};
+  expect_right(hip, p);
+}
+
+TEST_F(HipGemmTest, WithAnAlphaOfZeroNothingOfAAndBIsRead) {
+  EmulatedDevice hip(0);
+  GemmProblem p = gemm_problem(DataType::bf16, 5, 8, 16, DataType::fp32);
+  p.beta = true;
+  const auto plan = hip.plan(p);
+  ASSERT_TRUE(plan) << plan.error().text();
+  alignas(16) float c[40], d[40];
+  for (int i = 0; i < 40; ++i) c[i] = static_cast<float>(i);
+  GemmArguments a = dense_arguments(p);
+  a.a.data = a.b.data = reinterpret_cast<const void*>(16);  // a fault, if it were read
+  a.c.data = c;
+  a.d = d;
+  a.alpha = 0;
+  a.beta = 0.5F;
+  const Status run = (*plan)->run(a, {});
+  ASSERT_TRUE(run) << run.error().text();
+  for (int i = 0; i < 40; ++i) EXPECT_EQ(d[i], 0.5F * static_cast<float>(i));
+}
+
+TEST_F(HipGemmTest, EmptyProblemsLaunchNothing) {
+  EmulatedDevice hip(0);
+  const GemmProblem p = gemm_problem(DataType::bf16, 0, 8, 16);
+  const auto plan = hip.plan(p);
+  ASSERT_TRUE(plan) << plan.error().text();
+  const std::size_t launches = fake().launches.size();
+  EXPECT_TRUE((*plan)->run(dense_arguments(p), {}));
+  EXPECT_EQ(fake().launches.size(), launches);
+}
+
+TEST_F(HipGemmTest, ErrorsSayWhatIsWrong) {
+  EmulatedDevice hip(0);
+  const GemmProblem p = gemm_problem(DataType::bf16, 16, 16, 16);
+  const auto plan = hip.plan(p);
+  ASSERT_TRUE(plan) << plan.error().text();
+  alignas(16) static std::byte memory[3][1024];
+  GemmArguments a = dense_arguments(p);
+  a.a.data = memory[0] + 2;
+  a.b.data = memory[1];
+  a.d = memory[2];
+  const Status skewed = (*plan)->run(a, {});
+  ASSERT_FALSE(skewed);
+  EXPECT_NE(skewed.error().message.find("is not aligned to 16 bytes"), std::string::npos) << skewed.error().text();
+  a.a.data = memory[0];
+  fake().launch = hip::Code::launch_out_of_resources;
+  const Status refused = (*plan)->run(a, {});
+  fake().launch = hip::Code::success;
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("while launching 1 blocks of"), std::string::npos) << refused.error().text();
+  EXPECT_TRUE((*plan)->run(a, {}));
+
+  for (const auto& [type, says] : {std::pair{DataType::fp32, "multiplies fp32 matrices"}, {DataType::fp8, "fp8"}}) {
+    const auto none = hip.dispatcher.plan(gemm_problem(type, 16, 16, 16));
+    ASSERT_FALSE(none);
+    EXPECT_EQ(none.error().code, ErrorCode::unsupported);
+    EXPECT_NE(none.error().message.find(says), std::string::npos) << none.error().text();
+  }
+  const auto absent = Dispatcher({.device = {DeviceKind::hip, 17}}).plan(p);
+  ASSERT_FALSE(absent);
+  EXPECT_EQ(absent.error().code, ErrorCode::not_found);
+  const auto attention = hip.dispatcher.plan(AttentionProblem{.data_type = DataType::bf16});
+  ASSERT_FALSE(attention);
+  EXPECT_NE(attention.error().message.find("hip:0 has no kernels of attention_fwd"), std::string::npos)
+      << attention.error().text();
+}
+
+TEST_F(HipGemmTest, WrongResultsAndFaultsOfTheDeviceAreFound) {
+  EmulatedDevice hip(0);
+  const auto made = GemmCase::create(usual_call(gemm_problem(DataType::fp16, 20, 24, 32))).value();
+  const auto plan = hip.plan(made.problem());
+  ASSERT_TRUE(plan) << plan.error().text();
+  const auto reference = made.reference(1).value();
+  auto trial = make_trial(made, hip.device);
+  ASSERT_TRUE(trial) << trial.error().text();
+  FakeLibamdhip64::Kernel& kernel = fake().kernels.at(std::string((*plan)->kernel_name()));
+  const auto run = std::exchange(kernel.run, [](const void*, int) {});
+  const auto silent = trial->verify(**plan, *reference);
+  ASSERT_TRUE(silent) << silent.error().text();
+  EXPECT_EQ(silent->outcome, Outcome::fail);
+  kernel.run = run;
+  EXPECT_NE(trial->verify(**plan, *reference)->outcome, Outcome::fail);
+  fake().synchronize = hip::Code::illegal_address;
+  const auto fault = trial->verify(**plan, *reference);
+  fake().synchronize = hip::Code::success;
+  ASSERT_FALSE(fault);
+  EXPECT_EQ(fault.error().code, ErrorCode::launch_failed) << fault.error().text();
+}
+
+TEST_F(HipGemmTest, CallsAreCapturedAndTimed) {
+  EmulatedDevice hip(1);
+  const auto made = GemmCase::create(usual_call(gemm_problem(DataType::bf16, 9, 8, 16, DataType::fp32))).value();
+  const auto plan = hip.plan(made.problem());
+  ASSERT_TRUE(plan) << plan.error().text();
+  const int allocations = fake().allocations, objects = fake().objects;
+  {
+    auto trial = make_trial(made, hip.device);
+    ASSERT_TRUE(trial) << trial.error().text();
+    const auto timing = trial->time(**plan, {.cold = false, .max_samples = 2});
+    ASSERT_TRUE(timing) << timing.error().text();
+    const auto device = HipDevice::open(*hip_library().value(), 1).value();
+    const HipStream stream = HipStream::create(device).value();
+    GemmArguments a = made.arguments();
+    std::vector<float> d(static_cast<std::size_t>(a.d_leading) * 9);
+    a.d = d.data();
+    const auto graph =
+        HipGraph::capture(device, stream.handle(), [&] { return (*plan)->run(a, {.stream = stream.handle()}); });
+    ASSERT_TRUE(graph) << graph.error().text();
+    EXPECT_EQ(d[0], 0);
+    ASSERT_TRUE(graph->launch(stream.handle()));
+    EXPECT_NE(d[0], 0);
+  }
+  EXPECT_EQ(fake().allocations, allocations);
+  EXPECT_EQ(fake().objects, objects);
+}
+
+}  // namespace
+}  // namespace tilesmith

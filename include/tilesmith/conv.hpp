@@ -64,6 +64,10 @@ struct ConvProblem {
   std::int64_t pad_high_d = 0;  ///< pixels of zeros behind the last
   std::int64_t pad_high_h = 0;
   std::int64_t pad_high_w = 0;
+  /// The channels, or the groups, of a tensor are not neighbours; or its pixels (of w, taps) are not evenly apart, by a
+  /// multiple of 16 bytes where the channels are one (of 8, 4 or 2 where these are); or a pointer, or the step from
+  /// filter to filter, is no such multiple. The CPU does not ask.
+  bool unaligned = false;
   GemmEpilogue epilogue{};  ///< forward and backward data: all but bias_m, scale_m, gates and amax
 
   [[nodiscard]] ConvSpatial in() const { return {in_d, in_h, in_w}; }
@@ -111,6 +115,7 @@ struct ConvProblem {
     visit("pad_high_d", self.pad_high_d);
     visit("pad_high_h", self.pad_high_h);
     visit("pad_high_w", self.pad_high_w);
+    visit("unaligned", self.unaligned);
     visit("epilogue", self.epilogue);
   }
 };

@@ -12,6 +12,7 @@
 #include "choose/attention_backward/cpu.hpp"
 #include "choose/attention_backward/cuda.hpp"
 #include "choose/conv/cpu.hpp"
+#include "choose/conv/cuda.hpp"
 #include "choose/gemm/cpu.hpp"
 #include "choose/gemm/cuda.hpp"
 #include "choose/gemm/hip.hpp"

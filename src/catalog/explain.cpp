@@ -19,6 +19,7 @@
 #include "instances/attention_backward/cuda.hpp"
 #include "instances/attention_backward/families.hpp"
 #include "instances/conv/cpu.hpp"
+#include "instances/conv/cuda.hpp"
 #include "instances/gemm/cpu.hpp"
 #include "instances/gemm/cuda.hpp"
 #include "instances/gemm/hip.hpp"
@@ -128,8 +129,9 @@ Result<std::vector<Explanation>> explain_native(const KernelConfig& config, std:
   TS_ASSIGN(const std::vector<CudaSpec> cuda, load_cuda_specs());
   for (const CudaSpec& spec : cuda) {
     if (spec.arch.text() != wanted) continue;
-    TS_ASSIGN(Explanation one, config.operation() == Operation::gemm ? explain_cuda_gemm(spec, config)
-                                                                     : explain_cuda_attention(spec, config));
+    TS_ASSIGN(Explanation one, config.operation() == Operation::gemm   ? explain_cuda_gemm(spec, config)
+                               : config.operation() == Operation::conv ? explain_cuda_conv(spec, config)
+                                                                       : explain_cuda_attention(spec, config));
     return std::vector<Explanation>{std::move(one)};
   }
   TS_ASSIGN(const std::vector<HipSpec> hip, load_hip_specs());
@@ -251,6 +253,15 @@ bool is_listed_signature(const Spec& spec, const GemmSignature& wanted) {
   return found;
 }
 
+bool is_listed_signature(const CudaSpec& spec, const ConvSignature& wanted) {
+  bool found = false;
+  listed_cuda_conv_signatures(spec, [&](const ConvSignature& one) {
+    found = found || one == wanted;
+    return !found;
+  });
+  return found;
+}
+
 template <class Spec, class Signature>
 void check_is_listed(Explanation& explanation, const Spec& spec, const Signature& signature) {
   if (!all_accept(explanation.listed) || explanation.config.algorithm.pipeline == Pipeline::generic) return;
@@ -342,6 +353,23 @@ Result<Explanation> explain_cuda_attention(const CudaSpec& spec, KernelConfig co
   const auto walk = [&](ConfigSink sink) { enumerate_cuda_attention(spec, config.attention(), packed, sink); };
   check_is_in_table(out, "specs/cuda", walk);
   check_is_listed(out, spec, config.attention());
+  find_nearest(out, walk);
+  return out;
+}
+
+Result<Explanation> explain_cuda_conv(const CudaSpec& spec, KernelConfig config) {
+  config.arch = spec.arch;
+  Explanation out;
+  out.config = config;
+  out.listed = cuda_conv_verdicts({config, spec});
+  const auto walk = [&](ConfigSink sink) {
+    walk_cuda_conv(spec, std::get<ConvSignature>(config.signature),
+                   [&](const KernelConfig& one, const CudaGemmTile&, const CudaConvRule* refused) {
+                     return refused != nullptr || sink(one);
+                   });
+  };
+  check_is_in_table(out, "specs/cuda", walk);
+  check_is_listed(out, spec, std::get<ConvSignature>(config.signature));
   find_nearest(out, walk);
   return out;
 }

@@ -21,6 +21,7 @@ namespace tilesmith {
 [[nodiscard]] Result<Explanation> explain_cpu_conv(const CpuSpec& spec, KernelConfig config);
 [[nodiscard]] Result<Explanation> explain_cpu_gemm(const CpuSpec& spec, KernelConfig config);
 [[nodiscard]] Result<Explanation> explain_cuda_attention(const CudaSpec& spec, KernelConfig config);
+[[nodiscard]] Result<Explanation> explain_cuda_conv(const CudaSpec& spec, KernelConfig config);
 [[nodiscard]] Result<Explanation> explain_cuda_gemm(const CudaSpec& spec, KernelConfig config);
 [[nodiscard]] Result<Explanation> explain_hip_gemm(const HipSpec& spec, KernelConfig config);
 

@@ -103,9 +103,9 @@ static Result<bool> plan_own(const ListRequest& request, ListingPlan& plan) {
   for (const CudaSpec& spec : cuda) {
     if (spec.arch.text() != request.arch) continue;
     TS_TRY(check_options(request, false));
-    if (request.operation == Operation::conv) return unknown("--op attention or gemm");
-    TS_ASSIGN(plan, request.operation == Operation::gemm ? plan_cuda_gemm(spec, request)
-                                                         : plan_cuda_attention(spec, request));
+    TS_ASSIGN(plan, request.operation == Operation::gemm   ? plan_cuda_gemm(spec, request)
+                    : request.operation == Operation::conv ? plan_cuda_conv(spec, request)
+                                                           : plan_cuda_attention(spec, request));
     return true;
   }
   TS_ASSIGN(const std::vector<HipSpec> hip, load_hip_specs());

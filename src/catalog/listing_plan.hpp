@@ -30,6 +30,7 @@ struct ListingPlan {
 [[nodiscard]] Result<ListingPlan> plan_cpu_conv(const CpuSpec& spec, const ListRequest& request);
 [[nodiscard]] Result<ListingPlan> plan_cpu_gemm(const CpuSpec& spec, const ListRequest& request);
 [[nodiscard]] Result<ListingPlan> plan_cuda_attention(const CudaSpec& spec, const ListRequest& request);
+[[nodiscard]] Result<ListingPlan> plan_cuda_conv(const CudaSpec& spec, const ListRequest& request);
 [[nodiscard]] Result<ListingPlan> plan_cuda_gemm(const CudaSpec& spec, const ListRequest& request);
 [[nodiscard]] Result<ListingPlan> plan_hip_gemm(const HipSpec& spec, const ListRequest& request);
 

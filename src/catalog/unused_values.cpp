@@ -8,6 +8,7 @@
 #include "instances/attention/cpu.hpp"
 #include "instances/attention/cuda.hpp"
 #include "instances/attention_backward/cpu.hpp"
+#include "instances/conv/cuda.hpp"
 #include "instances/gemm/cpu.hpp"
 #include "instances/gemm/cuda.hpp"
 #include "instances/gemm/cuda_rows.hpp"
@@ -150,6 +151,26 @@ void gemm_values(const CudaSpec& spec, const std::string& file, Values& values) 
   });
 }
 
+void conv_values(const CudaSpec& spec, const std::string& file, Values& values) {
+  for (const CudaGemmPipeline& pipeline : spec.conv.pipelines)
+    for (std::size_t i = 0; i < pipeline.tiles.size(); ++i) {
+      const CudaGemmTile& row = pipeline.tiles[i];
+      values.add({&row, 0}, fmt::format("{}, conv, {}, tile {}", file, name_of(pipeline.pipeline), i),
+                 fmt::format("{} x {}", row.tile_m, row.tile_n));
+    }
+  listed_cuda_conv_signatures(spec, [&](const ConvSignature& signature) {
+    walk_cuda_conv(spec, signature,
+                   [&](const KernelConfig& config, const CudaGemmTile& row, const CudaConvRule* refused) {
+                     if (refused == nullptr)
+                       values.use({&row, 0});
+                     else
+                       values.refuse({&row, 0}, *refused, CudaConvSubject{config, spec});
+                     return true;
+                   });
+    return true;
+  });
+}
+
 /// The figures of CPU tables are lists of each axis.
 struct Axis {
   const char* name;
@@ -200,6 +221,7 @@ std::vector<UnusedValue> unused_values(const CudaSpec& spec) {
   Values values;
   attention_values(spec, file, values);
   gemm_values(spec, file, values);
+  conv_values(spec, file, values);
   return values.unused();
 }
 

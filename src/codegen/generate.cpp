@@ -7,6 +7,7 @@
 #include "codegen/attention_backward/cpu.hpp"
 #include "codegen/attention_backward/cuda.hpp"
 #include "codegen/conv/cpu.hpp"
+#include "codegen/conv/cuda.hpp"
 #include "codegen/gemm/cpu.hpp"
 #include "codegen/gemm/cuda.hpp"
 #include "codegen/gemm/hip.hpp"
@@ -16,6 +17,7 @@
 #include "instances/attention_backward/cuda.hpp"
 #include "instances/attention_backward/families.hpp"
 #include "instances/conv/cpu.hpp"
+#include "instances/conv/cuda.hpp"
 #include "instances/gemm/cpu.hpp"
 #include "instances/gemm/cuda.hpp"
 #include "instances/gemm/hip.hpp"
@@ -79,12 +81,15 @@ GemmActivation activation_of(EpilogueOp op) {
 }
 
 /// The rules of the instances are the only judges of what a template carries; the error names the one that refuses.
+template <class Subject>
+Error refused_by(const Rule<Subject>& rule, const Subject& subject) {
+  return {ErrorCode::unsupported,
+          fmt::format("{}: rule {}: {}", native_name(subject.config), rule.name, rule.figures(subject)),
+          std::string(rule.about)};
+}
 template <class Rules, class Subject>
 Status accept(const Rules& rules, const Subject& subject) {
-  if (const auto* rule = first_refusal(rules, subject))
-    return fail(ErrorCode::unsupported,
-                fmt::format("{}: rule {}: {}", native_name(subject.config), rule->name, rule->figures(subject)),
-                std::string(rule->about));
+  if (const auto* rule = first_refusal(rules, subject)) return std::unexpected(refused_by(*rule, subject));
   return {};
 }
 
@@ -226,14 +231,17 @@ Result<Source> generate(const KernelConfig& config, const CudaSpec& spec) {
   const auto refuse = [&](std::string what, std::string hint) {
     return fail(ErrorCode::unsupported, fmt::format("{}: {}", native_name(config), what), std::move(hint));
   };
-  if (config.operation() == Operation::conv)
-    return refuse(fmt::format("no CUDA template carries {}", name_of(config.operation())), "attention or gemm");
   if (config.arch != spec.arch)
     return refuse(fmt::format("an instance of {} asked of {}", config.arch.text(), spec.arch.text()),
                   "the facts of the instance's own architecture");
   if (config.operation() == Operation::gemm) {
     TS_TRY(accept(cuda_gemm_rules(), CudaGemmSubject{config, spec}));
     return cuda_gemm_source(config);
+  }
+  if (config.operation() == Operation::conv) {
+    if (const CudaConvRule* rule = cuda_conv_refusal({config, spec}))
+      return std::unexpected(refused_by(*rule, CudaConvSubject{config, spec}));
+    return cuda_conv_source(config);
   }
   if (is_attention_backward(config)) {
     TS_TRY(accept(cuda_backward_rules(), CudaBackwardSubject{config, spec}));

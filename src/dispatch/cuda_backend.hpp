@@ -5,6 +5,7 @@
 #include "dispatch/attention/cuda.hpp"
 #include "dispatch/attention_backward/cuda.hpp"
 #include "dispatch/backend.hpp"
+#include "dispatch/conv/cuda.hpp"
 #include "dispatch/cuda_registry.hpp"
 #include "dispatch/gemm/cuda.hpp"
 #include "dispatch/gemm/cuda_list.hpp"
@@ -55,11 +56,13 @@ class CudaBackend final : public Backend {
         attention_(device_index, spec_, registry_),
         attention_backward_(device_index, spec_, registry_),
         gemm_(device_index, spec_, registry_),
+        conv_(device_index, spec_, registry_, gemm_),
         gemm_list_(device_index, spec_, registry_),
         merge_states_(device_index, spec_, registry_),
         append_kv_(device_index, spec_, registry_) {
     add<AttentionFwd>(attention_);
     add<AttentionBwd>(attention_backward_);
+    add<Conv>(conv_);
     add<Gemm>(gemm_);
     add<ListOf<Gemm>>(gemm_list_);
     add<MergeStatesCall>(merge_states_);
@@ -71,6 +74,7 @@ class CudaBackend final : public Backend {
   CudaAttention attention_;
   CudaAttentionBackward attention_backward_;
   CudaGemm gemm_;
+  CudaConv conv_;
   CudaGemmList gemm_list_;
   CudaMergeStates merge_states_;
   CudaAppendKv append_kv_;

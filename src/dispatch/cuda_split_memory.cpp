@@ -4,6 +4,7 @@
 #include <map>
 #include <mutex>
 
+#include "dispatch/workspace.hpp"
 #include "runtime/cuda/stream.hpp"
 
 namespace tilesmith {
@@ -109,6 +110,15 @@ Result<CudaSplitMemory::Place> CudaSplitMemory::of(cu::Stream stream, const Size
     }
   }
   return piece->place();
+}
+
+Result<CudaSplitMemory::Place> CudaSplitMemory::place_for(const RunOptions& options, const Size& size) {
+  const auto stream = static_cast<cu::Stream>(options.stream);
+  if (options.workspace == nullptr) return of(stream, size);
+  TS_TRY(check_workspace(options.workspace));
+  // What the caller's memory holds is unknown.
+  TS_TRY(fill_bytes(context_, options.workspace, 0, size.counter_bytes(), stream));
+  return place_in(options.workspace, size);
 }
 
 Result<CudaSplitMemory::Place> CudaSplitMemory::of_capture(cu::Stream stream, std::uint64_t capture, cu::Graph graph,

@@ -16,6 +16,7 @@
 #include "base/error.hpp"
 #include "dispatch/cuda_stream_slots.hpp"
 #include "runtime/cuda/memory.hpp"
+#include "tilesmith/dispatcher.hpp"
 
 namespace tilesmith {
 
@@ -48,6 +49,10 @@ class CudaSplitMemory {
   /// For the next launch in the stream. Takes no lock and allocates nothing, but where the stream has no piece yet or
   /// one too small, or is being captured. Errors: out_of_memory.
   [[nodiscard]] Result<Place> of(cu::Stream stream, const Size& size);
+
+  /// For the next launch of a run: in the caller's workspace, whose counters are zeroed first, or as of(). Errors:
+  /// invalid_argument for a workspace that is not aligned, out_of_memory.
+  [[nodiscard]] Result<Place> place_for(const RunOptions& options, const Size& size);
 
  private:
   struct Piece;

@@ -4,6 +4,7 @@
 
 #include "tilesmith/attention.hpp"
 #include "tilesmith/attention_backward.hpp"
+#include "tilesmith/conv.hpp"
 #include "tilesmith/gemm.hpp"
 
 namespace tilesmith {
@@ -19,6 +20,10 @@ namespace tilesmith {
 /// Sets `unaligned` where the problem says so already, or a row or member of A, B, A2 or B2 begins off multiples of 16
 /// bytes; a packed B does not count. Pointers are taken for multiples of 16 bytes.
 [[nodiscard]] GemmProblem derived(const GemmProblem& problem, const GemmArguments& arguments);
+
+/// Sets `unaligned` where the problem says so already, or the strides do not permit what conv.hpp says of it, or a
+/// pointer is no multiple of 16 bytes.
+[[nodiscard]] ConvProblem derived(const ConvProblem& problem, const ConvArguments& arguments);
 
 /// The same for dense tensors of the usual layout and scale. A problem that validate() refuses stays as it is.
 [[nodiscard]] AttentionProblem with_derived_fields(const AttentionProblem& problem);

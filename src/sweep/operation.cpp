@@ -104,6 +104,10 @@ Result<int> BenchOperation<AttentionBwd>::timeout_s(const std::string& path, std
   return BenchOperation<AttentionFwd>::timeout_s(path, tier);
 }
 
+ConvProblem BenchOperation<Conv>::measured(const ConvProblem& problem) {
+  return derived(problem, dense_arguments(problem, ConvLayout::channels_last));
+}
+
 GemmProblem BenchOperation<Gemm>::measured(const GemmProblem& problem) {
   return derived(problem, dense_arguments(problem));
 }

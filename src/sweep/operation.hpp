@@ -85,7 +85,7 @@ struct BenchOperation<Gemm> {
 
 template <>
 struct BenchOperation<Conv> {
-  [[nodiscard]] static ConvProblem measured(const ConvProblem& problem) { return problem; }
+  [[nodiscard]] static ConvProblem measured(const ConvProblem& problem);
   [[nodiscard]] static std::optional<Recipe> preparing(const Backend&, const ConvProblem&) { return std::nullopt; }
   [[nodiscard]] static DataType product_type(const ConvProblem& problem) { return problem.data_type; }
   /// The lines of a tier's built-in file.

@@ -143,6 +143,9 @@ struct ConvSignature {
   std::array<std::uint8_t, 2> filter{};   ///< depthwise: filter height, width
   std::array<std::uint8_t, 2> stride{};   ///< depthwise
   std::array<std::uint8_t, 2> padding{};  ///< depthwise
+  DataType type_out = DataType::fp16;     ///< NVIDIA: of the result and of the tensors that add and multiply read
+  DataType type_bias = DataType::fp16;    ///< NVIDIA
+  GemmEpilogue epilogue_ops{};            ///< NVIDIA; the CPU's kernels read theirs from the arguments
 
   friend bool operator==(const ConvSignature&, const ConvSignature&) = default;
 
@@ -160,6 +163,9 @@ struct ConvSignature {
     visit("filter", self.filter);
     visit("stride", self.stride);
     visit("padding", self.padding);
+    visit("type_out", self.type_out);
+    visit("type_bias", self.type_bias);
+    visit("epilogue_ops", self.epilogue_ops);
   }
 };
 

@@ -8,8 +8,8 @@
 #include <cstring>
 #include <limits>
 
-#include "base/random.hpp"
 #include "choose/conv/cpu.hpp"
+#include "dispatch/conv_problems.hpp"
 #include "dispatch/test_store.hpp"
 #include "instances/conv/cpu.hpp"
 #include "runtime/cpu/machine.hpp"
@@ -21,56 +21,10 @@
 namespace tilesmith {
 namespace {
 
-constexpr ConvDirection kAllDirections[] = {ConvDirection::forward, ConvDirection::backward_data,
-                                            ConvDirection::backward_weight};
-
-/// Small sizes of every kind: filters larger than the image, strides beyond the filter, groups, odd channels.
-RandomCall<Conv> random_call(std::uint64_t seed) {
-  std::vector<float> draws(64);
-  fill_uniform(draws, {seed, 7}, 0, 1);
-  std::size_t next = 0;
-  const auto from = [&](std::int64_t low, std::int64_t high) {
-    return low + static_cast<std::int64_t>(draws[next++] * 0.9999F * static_cast<float>(high - low + 1));
-  };
-  constexpr DataType kTypes[] = {DataType::fp32, DataType::bf16, DataType::fp16};
-  RandomCall<Conv> call;
-  ConvProblem& p = call.problem;
-  p.direction = kAllDirections[seed % 3];
-  p.data_type = kTypes[seed / 3 % 3];
-  p.type_out = from(0, 2) == 0 ? DataType::fp32 : p.data_type;
-  p.batch = from(1, 3);
-  p.groups = from(0, 1) == 0 ? 1 : from(2, 5);
-  p.c = from(1, 40);
-  p.k = from(1, 60);
-  if (seed % 4 == 3) {  // depthwise
-    p.c = p.k = 1;
-    p.groups = from(1, 100);
-  }
-  if (seed % 4 == 1) {  // groups of few channels
-    p.c = p.k = std::int64_t{1} << from(1, 4);
-    p.groups = from(1, 12);
-  }
-  const std::int64_t coordinates = from(1, 3);
-  const auto draw = [&](bool there, std::int64_t& in, std::int64_t& filter, std::int64_t& stride,
-                        std::int64_t& dilation, std::int64_t& pad, std::int64_t& pad_high) {
-    if (!there) return;
-    filter = from(1, 4);
-    stride = from(1, 3);
-    dilation = from(1, 3);
-    pad = from(0, 3);
-    in = from(1, coordinates == 3 ? 6 : 14);
-    pad_high = std::max<std::int64_t>(from(0, 2), dilation * (filter - 1) + 1 - in - pad);
-  };
-  draw(coordinates == 3, p.in_d, p.filter_d, p.stride_d, p.dilation_d, p.pad_d, p.pad_high_d);
-  draw(coordinates >= 2, p.in_h, p.filter_h, p.stride_h, p.dilation_h, p.pad_h, p.pad_high_h);
-  draw(true, p.in_w, p.filter_w, p.stride_w, p.dilation_w, p.pad_w, p.pad_high_w);
-  if (p.direction != ConvDirection::backward_weight && from(0, 1) == 0)
-    p.epilogue = from(0, 1) == 0 ? GemmEpilogue{EpilogueOp::bias, EpilogueOp::gelu}
-                                 : GemmEpilogue{EpilogueOp::scale_n, EpilogueOp::add, EpilogueOp::tanh};
-  call.numbers.layout = from(0, 1) == 0 ? ConvLayout::channels_last : ConvLayout::channels_first;
-  call.numbers.seed = seed;
-  return call;
-}
+using testing::kAllDirections;
+using testing::random_conv;
+using testing::whole_conv;
+using testing::whole_numbers;
 
 /// The result of a case as the array that users see.
 std::vector<float> result_of(const ConvCase& conv, int threads = 1) {
@@ -88,7 +42,7 @@ TEST(Conv, EveryKernelComputesRandomProblems) {
   ASSERT_TRUE(machine) << machine.error().text();
   const std::uint64_t problems = testing::thorough() ? 360 : 54;
   for (std::uint64_t seed = 0; seed < problems; ++seed) {
-    const RandomCall<Conv> call = random_call(seed);
+    const RandomCall<Conv> call = random_conv(seed);
     SCOPED_TRACE(to_line(call));
     const auto conv = ConvCase::create(call);
     ASSERT_TRUE(conv) << conv.error().text();
@@ -112,37 +66,6 @@ TEST(Conv, EveryKernelComputesRandomProblems) {
   }
 }
 
-/// Whole numbers from -3 to 3.
-HostArray whole_numbers(const std::vector<std::int64_t>& shape, std::uint64_t stream) {
-  std::int64_t count = 1;
-  for (const std::int64_t size : shape) count *= size;
-  std::vector<float> values(static_cast<std::size_t>(count));
-  fill_integers(values, {5, stream}, -3, 3);
-  return make_array(ElementType::fp32, shape, values);
-}
-
-ConvProblem whole_problem() {
-  return {.data_type = DataType::fp32,
-          .type_out = DataType::fp32,
-          .type_bias = DataType::fp32,
-          .batch = 2,
-          .groups = 2,
-          .c = 5,
-          .k = 19,
-          .in_h = 9,
-          .in_w = 11,
-          .filter_h = 3,
-          .filter_w = 2,
-          .stride_h = 2,
-          .stride_w = 1,
-          .dilation_h = 1,
-          .dilation_w = 3,
-          .pad_h = 2,
-          .pad_w = 0,
-          .pad_high_h = 0,
-          .pad_high_w = 4};
-}
-
 double dot(const std::vector<float>& a, const std::vector<float>& b) {
   double sum = 0;
   for (std::size_t i = 0; i < a.size(); ++i) sum += static_cast<double>(a[i]) * static_cast<double>(b[i]);
@@ -151,7 +74,7 @@ double dot(const std::vector<float>& a, const std::vector<float>& b) {
 
 // <y, conv(x, w)> = <backward_data(y, w), x> = <backward_weight(x, y), w>, exactly in whole numbers.
 TEST(Conv, TheDirectionsAreAdjointExactly) {
-  ConvProblem p = whole_problem();
+  ConvProblem p = whole_conv();
   const ConvSpatial out = p.out();
   const HostArray x = whole_numbers({p.batch, p.in_h, p.in_w, p.groups * p.c}, 1);
   const HostArray w = whole_numbers({p.groups * p.k, p.filter_h, p.filter_w, p.c}, 2);
@@ -180,73 +103,9 @@ TEST(Conv, TheDirectionsAreAdjointExactly) {
   EXPECT_NE(products[0], 0);
 }
 
-// Groups may lie apart, each with its channels behind one another, as they do in images that are stored group by group.
-TEST(Conv, GroupsMayLieApart) {
-  const auto& machine = this_cpu_machine();
-  ASSERT_TRUE(machine) << machine.error().text();
-  for (const ConvDirection direction : {ConvDirection::forward, ConvDirection::backward_data}) {
-    ConvProblem p = whole_problem();
-    p.direction = direction;
-    p.c = p.k = 4;
-    p.groups = 5;
-    p.epilogue = {EpilogueOp::bias, EpilogueOp::add};
-    const bool data = direction == ConvDirection::backward_data;
-    const ConvSpatial out = p.out(), in = {1, p.in_h, p.in_w};
-    const ConvSpatial& read = data ? out : in;
-    const ConvSpatial& written = data ? in : out;
-    const std::int64_t channels = p.groups * p.c, pixels = p.batch * written[1] * written[2];
-    const std::vector<float> image = whole_numbers({p.batch, read[1], read[2], channels}, 1).to_floats();
-    const std::vector<float> w = whole_numbers({channels, p.filter_h, p.filter_w, p.c}, 2).to_floats();
-    const std::vector<float> bias = whole_numbers({channels}, 3).to_floats();
-    const std::vector<float> beside = whole_numbers({pixels, channels}, 4).to_floats();
-    const auto apart = [&](const std::vector<float>& dense) {
-      std::vector<float> moved(dense.size());
-      const std::size_t count = dense.size() / static_cast<std::size_t>(channels), c = static_cast<std::size_t>(p.c);
-      for (std::size_t i = 0; i < dense.size(); ++i) {
-        const std::size_t pixel = i / static_cast<std::size_t>(channels),
-                          channel = i % static_cast<std::size_t>(channels);
-        moved[(channel / c * count + pixel) * c + channel % c] = dense[i];
-      }
-      return moved;
-    };
-    const auto move_strides = [&](ConvStrides& strides, const ConvSpatial& size) {
-      strides = {.batch = size[1] * size[2] * p.c,
-                 .group = p.batch * size[1] * size[2] * p.c,
-                 .channel = 1,
-                 .spatial = {0, size[2] * p.c, p.c}};
-    };
-    for (const CpuSpec& spec : machine->levels)
-      enumerate_cpu_conv(spec, direction, p.data_type, [&](const KernelConfig& config) {
-        if (!serves(*machine, config, p)) return true;
-        Dispatcher dispatcher({.threads = 2, .kernel = native_name(config)});
-        const auto plan = dispatcher.plan(p);
-        EXPECT_TRUE(plan) << plan.error().text();
-        const auto compute = [&](const std::vector<float>& from, const std::vector<float>& added, bool moved) {
-          std::vector<float> result(beside.size());
-          ConvArguments arguments = dense_arguments(p, ConvLayout::channels_last);
-          (data ? arguments.y : arguments.x) = from.data();
-          arguments.w = w.data();
-          arguments.out = result.data();
-          arguments.epilogue[0].data = bias.data();
-          arguments.epilogue[1].data = added.data();
-          if (moved) {
-            move_strides(data ? arguments.y_strides : arguments.x_strides, read);
-            move_strides(data ? arguments.x_strides : arguments.y_strides, written);
-            move_strides(arguments.epilogue[1].strides, written);
-          }
-          EXPECT_TRUE((*plan)->run(arguments));
-          return result;
-        };
-        EXPECT_EQ(compute(apart(image), apart(beside), true), apart(compute(image, beside, false)))
-            << native_name(config);
-        return true;
-      });
-  }
-}
-
 // A filter with a single one shifts the image by its tap: nothing tells a swapped coordinate or sign apart better.
 TEST(Conv, ASingleTapShiftsTheImage) {
-  ConvProblem p = whole_problem();
+  ConvProblem p = whole_conv();
   p.groups = p.k = p.c = 1;
   p.batch = 1;
   const ConvSpatial out = p.out();
@@ -277,7 +136,7 @@ TEST(Conv, ASingleTapShiftsTheImage) {
 TEST(Conv, TheBitsDependOnNoThreads) {
   for (const ConvDirection direction : kAllDirections) {
     RandomCall<Conv> call;
-    call.problem = whole_problem();
+    call.problem = whole_conv();
     call.problem.direction = direction;
     call.problem.batch = 12;
     const auto conv = ConvCase::create(call);
@@ -289,7 +148,7 @@ TEST(Conv, TheBitsDependOnNoThreads) {
 
 // What lies beside an image, in the next image or in the next group, is not multiplied with zero: it is not read.
 TEST(Conv, NothingLeaksFromOtherImagesAndGroups) {
-  ConvProblem p = whole_problem();
+  ConvProblem p = whole_conv();
   p.pad_w = 3;
   HostArray x = whole_numbers({p.batch, p.in_h, p.in_w, p.groups * p.c}, 1);
   const HostArray w = whole_numbers({p.groups * p.k, p.filter_h, p.filter_w, p.c}, 2);
@@ -318,7 +177,7 @@ TEST(Conv, NothingLeaksFromOtherImagesAndGroups) {
 // Images further apart than 2^31 elements: offsets are 64 bits.
 TEST(Conv, ImagesMayLieFarApart) {
   constexpr std::int64_t kApart = (std::int64_t{1} << 31) + 17;
-  ConvProblem p = whole_problem();
+  ConvProblem p = whole_conv();
   p.groups = 1;
   const std::size_t bytes = static_cast<std::size_t>(kApart + 4096) * sizeof(float);
   void* const memory = mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
@@ -351,25 +210,25 @@ TEST(Conv, ImagesMayLieFarApart) {
 }
 
 TEST(Conv, WhatIsWrongIsRefused) {
-  ConvProblem p = whole_problem();
+  ConvProblem p = whole_conv();
   p.filter_h = 12;
   EXPECT_EQ(validate(p).error().message,
             "the filter reaches over 12 pixels of coordinate h, which has 11 with its padding");
-  p = whole_problem();
+  p = whole_conv();
   p.data_type = DataType::int8;
   EXPECT_EQ(validate(p).error().code, ErrorCode::unsupported);
-  p = whole_problem();
+  p = whole_conv();
   p.type_out = DataType::bf16;
   EXPECT_EQ(validate(p).error().code, ErrorCode::unsupported);
-  p = whole_problem();
+  p = whole_conv();
   p.epilogue = {EpilogueOp::amax};
   EXPECT_EQ(validate(p).error().code, ErrorCode::unsupported);
-  p = whole_problem();
+  p = whole_conv();
   p.direction = ConvDirection::backward_weight;
   p.epilogue = {EpilogueOp::bias};
   EXPECT_EQ(validate(p).error().code, ErrorCode::unsupported);
 
-  p = whole_problem();
+  p = whole_conv();
   Dispatcher dispatcher({.threads = 1});
   const auto plan = dispatcher.plan(p);
   ASSERT_TRUE(plan) << plan.error().text();

@@ -352,6 +352,24 @@ EXPORT Code cuTensorMapEncodeTiled(void* map, int type, unsigned rank, void* add
   state.context_at_encode = state.depth == 0 ? nullptr : state.stack[state.depth - 1];
   return state.encode;
 }
+EXPORT Code cuTensorMapEncodeIm2col(void* map, int type, unsigned rank, void* address, const std::uint64_t* extents,
+                                    const std::uint64_t* strides, const int* lower, const int* upper, unsigned channels,
+                                    unsigned pixels, const std::uint32_t* steps, int interleave, int swizzle,
+                                    int promotion, int fill) {
+  state.map = {type, static_cast<int>(rank), interleave, swizzle, promotion, fill};
+  for (unsigned i = 0; i < rank; ++i) {
+    state.extents[i] = extents[i];
+    state.steps[i] = steps[i];
+    if (i + 1 < rank) state.strides[i] = strides[i];
+    if (i + 2 >= rank) continue;
+    state.lower[i] = lower[i];
+    state.upper[i] = upper[i];
+  }
+  state.box[0] = channels;
+  state.box[1] = pixels;
+  std::memcpy(map, &address, sizeof address);
+  return state.encode;
+}
 #ifndef FAKE_LIBCUDA_INCOMPLETE
 EXPORT Code cuTensorMapReplaceAddress(void* map, void* address) {
   std::memcpy(map, &address, sizeof address);

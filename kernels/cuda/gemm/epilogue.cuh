@@ -19,11 +19,20 @@
 namespace ts::gemm {
 
 // Where a thread's share of a slab lies in the problem. The limits are the first row and column that do not exist.
+// Other operations on matrices (cuda/conv) have places and arguments of their own with these members, args.epilogue
+// among them.
 struct Place {
   int row, column;
   int row_limit, column_limit;
   i64 batch;    // entry of d and of tensors and vectors over m
   i64 batch_n;  // entry of vectors over n: b's
+
+  // In elements: where the entry of a vector over n begins, or that of another operand; from there to column `at` of row
+  // `r` of the thread's two; and from one column to the next.
+  TS_DEVICE i64 entry_n(const TsCudaGemmOperand& o) const { return batch_n * o.batch_stride; }
+  TS_DEVICE i64 entry(const TsCudaGemmOperand& o) const { return batch * o.batch_stride; }
+  TS_DEVICE i64 in_entry(const TsCudaGemmOperand& o, int r, int at) const { return (row + 8 * r) * o.row_stride + at; }
+  TS_DEVICE i64 column_step(const TsCudaGemmOperand&) const { return 1; }
 };
 
 constexpr bool is_gate(int operation) {
@@ -97,8 +106,10 @@ struct Staging {
 // What operation I reads for one slab.
 template <int I, int kColumns, bool kPresent = (I < cfg::kEpilogueLength)>
 struct Operands {
-  TS_DEVICE void load(const TsCudaGemmArgs&, const Place&) {}
-  TS_DEVICE void apply(const TsCudaGemmArgs&, const Place&, float (&)[kColumns / 2], const Staging&) {}
+  template <class Args, class Place>
+  TS_DEVICE void load(const Args&, const Place&) {}
+  template <class Args, class Place>
+  TS_DEVICE void apply(const Args&, const Place&, float (&)[kColumns / 2], const Staging&) {}
 };
 
 // bf16 and fp8 outputs round away the error of the hardware's tanh (2^-11 of it), others get the exact one.
@@ -111,8 +122,8 @@ TS_DEVICE float tanh_of(float x) {
     return tanh_exact(x);
   }
 }
-template <int kOperation>
-TS_DEVICE float activate(float x, const TsCudaGemmOperand& operand) {
+template <int kOperation, class Operand>
+TS_DEVICE float activate(float x, const Operand& operand) {
   if constexpr (kOperation == TS_GEMM_RELU || kOperation == TS_GEMM_GATE_RELU) return x < 0.0f ? 0.0f : x;
   if constexpr (kOperation == TS_GEMM_GELU || kOperation == TS_GEMM_GATE_GELU) return gelu(x);
   if constexpr (kOperation == TS_GEMM_GELU_TANH || kOperation == TS_GEMM_GATE_GELU_TANH) return gelu_tanh(x);
@@ -143,10 +154,12 @@ struct Operands<I, kColumns, true> {
   Pair<kType> loaded[kLoads];
   Operands<I + 1, kColumns> rest;
 
-  TS_DEVICE void load(const TsCudaGemmArgs& args, const Place& place) {
-    const TsCudaGemmOperand& operand = args.epilogue[I];
-    const i64 batch = is_column_vector(kOperation) ? place.batch_n : place.batch;
-    const char* const base = static_cast<const char*>(operand.data) + batch * operand.batch_stride * bytes_of(kType);
+  template <class Args, class Place>
+  TS_DEVICE void load(const Args& args, const Place& place) {
+    const auto& operand = args.epilogue[I];
+    const char* const base =
+        static_cast<const char*>(operand.data) +
+        (is_column_vector(kOperation) ? place.entry_n(operand) : place.entry(operand)) * bytes_of(kType);
     const int first = place.column / kShare;
     int left = place.column_limit / kShare - first;
     // Elements there are from the thread's place in 8-column tile j on; behind a gate one at most is its own.
@@ -173,14 +186,12 @@ struct Operands<I, kColumns, true> {
       const bool wanted = kOperation != TS_GEMM_ADD || operand.value != 0.0f;
 #pragma unroll
       for (int r = 0; r < 2; ++r) {
-        const int row = place.row + 8 * r;
-        const char* const at = base + (row * operand.row_stride + first) * bytes_of(kType);
-        const bool inside = wanted && row < place.row_limit;
+        const bool inside = wanted && place.row + 8 * r < place.row_limit;
+        const char* const at = base + place.in_entry(operand, r, first) * bytes_of(kType);
+        const i64 step = (kInPairs ? 1 : place.column_step(operand)) * bytes_of(kType);
 #pragma unroll
-        for (int j = 0; j < kPairs; ++j) {
-          loaded[r * kPairs + j] =
-              load_pair<kType, kInPairs>(at + 8 / kShare * j * bytes_of(kType), inside ? there(j) : 0);
-        }
+        for (int j = 0; j < kPairs; ++j)
+          loaded[r * kPairs + j] = load_pair<kType, kInPairs>(at + 8 / kShare * j * step, inside ? there(j) : 0, step);
       }
     } else if constexpr (is_column_vector(kOperation)) {
       const char* at = base + first * bytes_of(kType);
@@ -231,8 +242,9 @@ struct Operands<I, kColumns, true> {
   }
 
   // A gate leaves its result in the even places.
-  TS_DEVICE void apply(const TsCudaGemmArgs& args, const Place& place, float (&v)[kColumns / 2], const Staging& staging) {
-    const TsCudaGemmOperand& operand = args.epilogue[I];
+  template <class Args, class Place>
+  TS_DEVICE void apply(const Args& args, const Place& place, float (&v)[kColumns / 2], const Staging& staging) {
+    const auto& operand = args.epilogue[I];
     if constexpr (kCopied) {
       if (kOperation != TS_GEMM_ADD || operand.value != 0.0f) {
         take(staging.copied);

@@ -43,8 +43,8 @@ TS_DEVICE void clear_sums(float* p) {
 // args.partials a partial has, and `counter` counts the partials that are there. Bit i of `wanted` says whether the
 // warp has rows in block i; nothing is read or written for other blocks. `sync` is a barrier of the team; `flag` 4
 // bytes of shared memory for it. Partial sums: [place][block][sum / 4][thread][4].
-template <int kThreads, int kKept = 64, int kBlocks, int kSums, class PlaceOf, class Sync>
-TS_DEVICE bool join_partials(const TsCudaGemmArgs& args, u32* counter, int count, int own, PlaceOf place_of, int thread,
+template <int kThreads, int kKept = 64, int kBlocks, int kSums, class Args, class PlaceOf, class Sync>
+TS_DEVICE bool join_partials(const Args& args, u32* counter, int count, int own, PlaceOf place_of, int thread,
                           u32 wanted, u32 flag, Sync sync, Sum (&sums)[kBlocks][kSums]) {
   static_assert(kSums % 4 == 0, "sums are moved four at a time");
   constexpr bool kKeep = kBlocks * kSums <= kKept;  // the own sums stay in registers; larger ones are read back
@@ -87,8 +87,8 @@ TS_DEVICE bool join_partials(const TsCudaGemmArgs& args, u32* counter, int count
 }
 
 // The same for args.splits partials that are added up at place `unit`, which the last team leaves zero.
-template <int kThreads, int kBlocks, int kSums, class Sync>
-TS_DEVICE bool add_partials(const TsCudaGemmArgs& args, int unit, int thread, u32 wanted, u32 flag, Sync sync,
+template <int kThreads, int kBlocks, int kSums, class Args, class Sync>
+TS_DEVICE bool add_partials(const Args& args, int unit, int thread, u32 wanted, u32 flag, Sync sync,
                          Sum (&sums)[kBlocks][kSums]) {
   static_assert(kSums % 4 == 0, "sums are moved four at a time");
   float* const place = args.partials + static_cast<i64>(unit) * (kThreads * kBlocks * kSums) + thread * 4;
@@ -119,8 +119,8 @@ TS_DEVICE bool add_partials(const TsCudaGemmArgs& args, int unit, int thread, u3
 }
 
 // The same for args.splits partials, whose places follow each other, or that are added up in one place.
-template <int kThreads, int kKept = 64, int kBlocks, int kSums, class Sync>
-TS_DEVICE bool join_partials(const TsCudaGemmArgs& args, int unit, int own, int thread, u32 wanted, u32 flag, Sync sync,
+template <int kThreads, int kKept = 64, int kBlocks, int kSums, class Args, class Sync>
+TS_DEVICE bool join_partials(const Args& args, int unit, int own, int thread, u32 wanted, u32 flag, Sync sync,
                           Sum (&sums)[kBlocks][kSums]) {
   if constexpr (cfg::kSplitKAtomic) return add_partials<kThreads>(args, unit, thread, wanted, flag, sync, sums);
   return join_partials<kThreads, kKept>(

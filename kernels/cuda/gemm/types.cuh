@@ -135,9 +135,9 @@ TS_DEVICE void store_bits(char* p, u32 x) {
 }
 
 // A pair at `p`, of which the first `count` elements exist (2, 1 or less); the others read as zero. kAligned: `p` is a
-// multiple of the pair's size, and a pair exists as a whole or not at all.
+// multiple of the pair's size, and a pair exists as a whole or not at all; else its second element lies `step` bytes on.
 template <int kType, bool kAligned>
-TS_DEVICE Pair<kType> load_pair(const char* p, int count) {
+TS_DEVICE Pair<kType> load_pair(const char* p, int count, i64 step = bytes_of(kType)) {
   constexpr int kBytes = bytes_of(kType);
   Pair<kType> r = {};
   if constexpr (kAligned) {
@@ -150,7 +150,7 @@ TS_DEVICE Pair<kType> load_pair(const char* p, int count) {
     return r;
   }
   const u32 first = count >= 1 ? load_bits<kBytes>(p) : 0;
-  const u32 second = count >= 2 ? load_bits<kBytes>(p + kBytes) : 0;
+  const u32 second = count >= 2 ? load_bits<kBytes>(p + step) : 0;
   if constexpr (kBytes == 4) {
     r.words[0] = first;
     r.words[1] = second;
@@ -160,7 +160,7 @@ TS_DEVICE Pair<kType> load_pair(const char* p, int count) {
   return r;
 }
 template <int kType, bool kAligned>
-TS_DEVICE void store_pair(char* p, const Pair<kType>& x, int count) {
+TS_DEVICE void store_pair(char* p, const Pair<kType>& x, int count, i64 step = bytes_of(kType)) {
   constexpr int kBytes = bytes_of(kType);
   if constexpr (kAligned) {
     if (count >= 2) {
@@ -174,9 +174,9 @@ TS_DEVICE void store_pair(char* p, const Pair<kType>& x, int count) {
   if (count >= 1) store_bits<kBytes>(p, x.words[0]);
   if (count >= 2) {
     if constexpr (kBytes == 4)
-      store_bits<4>(p + 4, x.words[1]);
+      store_bits<4>(p + step, x.words[1]);
     else
-      store_bits<kBytes>(p + kBytes, x.words[0] >> 8 * kBytes);
+      store_bits<kBytes>(p + step, x.words[0] >> 8 * kBytes);
   }
 }
 

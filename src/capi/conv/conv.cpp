@@ -16,10 +16,10 @@ struct Conv {
   static Result<const Call*> whole(const Call* call, Call& room) {
     return read_struct("tilesmith_conv", call, {}, room);
   }
-  static Result<ConvProblem> problem_of(const Call& call, Device) { return capi::problem_of(call); }
+  static Result<ConvProblem> problem_of(const Call& call, Device device) { return capi::problem_of(call, device); }
   static Result<ConvArguments> arguments_of(const Call& call, Device) { return capi::arguments_of(call); }
-  /// A plan serves its problem alone.
-  static void widen(ConvProblem&, const ConvProblem&) {}
+  /// A plan that expects less of the memory serves more.
+  static void widen(ConvProblem& problem, const ConvProblem& of_plan) { problem.unaligned |= of_plan.unaligned; }
 };
 
 }  // namespace

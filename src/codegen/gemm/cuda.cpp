@@ -45,7 +45,7 @@ Status add_signature(ConstantsTable& table, const GemmSignature& s) {
   table.add("kZeroPoints", s.zero_points);
   table.add("kGrouping", grouping_number(s.grouping));
   table.add("kMmPlusMm", s.mm_plus_mm);
-  return add_gemm_epilogue(table, s);
+  return add_gemm_epilogue(table, s.epilogue_ops, s.aux, s.bias);
 }
 
 /// The template's file, once its part of the table is written.
@@ -119,10 +119,14 @@ int spills_meant(const KernelConfig& config) {
 
 }  // namespace
 
+Result<std::string_view> add_cuda_gemm_constants(ConstantsTable& table, const KernelConfig& config) {
+  TS_TRY(add_signature(table, std::get<GemmSignature>(config.signature)));
+  return add_algorithm(table, config, cuda_gemm_resources(config));
+}
+
 Result<Source> cuda_gemm_source(const KernelConfig& config) {
   ConstantsTable table;
-  TS_TRY(add_signature(table, std::get<GemmSignature>(config.signature)));
-  const std::string_view file = add_algorithm(table, config, cuda_gemm_resources(config));
+  TS_ASSIGN(const std::string_view file, add_cuda_gemm_constants(table, config));
   TS_ASSIGN(const std::string text, flatten_includes(embedded_kernels(), file));
   Source source;
   source.name = native_name(config);

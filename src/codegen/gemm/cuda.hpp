@@ -3,6 +3,7 @@
 #pragma once
 
 #include "base/error.hpp"
+#include "codegen/constants_table.hpp"
 #include "codegen/source.hpp"
 #include "vocabulary/config.hpp"
 
@@ -11,5 +12,8 @@ namespace tilesmith {
 /// `config` is one the rules accept (instances/gemm/cuda.hpp). The entry symbol is the instance's native name, and the
 /// options are NVRTC's; the architecture it is compiled for is the source's arch.
 [[nodiscard]] Result<Source> cuda_gemm_source(const KernelConfig& config);
+
+/// The constants that GEMM's templates read of a config, and the template's file.
+[[nodiscard]] Result<std::string_view> add_cuda_gemm_constants(ConstantsTable& table, const KernelConfig& config);
 
 }  // namespace tilesmith

@@ -79,15 +79,15 @@ Result<int> gemm_type_number(DataType type) {
   }
 }
 
-Status add_gemm_epilogue(ConstantsTable& table, const GemmSignature& signature) {
-  TS_ASSIGN(const int aux, gemm_type_number(signature.aux));
-  TS_ASSIGN(const int bias, gemm_type_number(signature.bias));
+Status add_gemm_epilogue(ConstantsTable& table, const GemmEpilogue& epilogue, DataType tensors, DataType bias) {
+  TS_ASSIGN(const int tensor_type, gemm_type_number(tensors));
+  TS_ASSIGN(const int bias_type, gemm_type_number(bias));
   std::vector<int> operations, types;
-  for (const EpilogueOp op : signature.epilogue_ops) {
+  for (const EpilogueOp op : epilogue) {
     TS_ASSIGN(const int operation, operation_number(op));
     operations.push_back(operation);
     const bool reads_bias = op == EpilogueOp::bias || op == EpilogueOp::bias_m;
-    types.push_back(reads_tensor(op) ? aux : reads_bias ? bias : int{TS_GEMM_F32});
+    types.push_back(reads_tensor(op) ? tensor_type : reads_bias ? bias_type : int{TS_GEMM_F32});
   }
   table.add("kEpilogue", operations);
   table.add("kEpilogueTypes", types);

@@ -1,4 +1,4 @@
-// A GEMM signature in the words of kernels/gpu/gemm/words.h, which all GPU templates read.
+// Types and epilogues in the words of kernels/gpu/gemm/words.h, which all GPU templates of products read.
 #pragma once
 
 #include "base/error.hpp"
@@ -10,7 +10,8 @@ namespace tilesmith {
 /// The number of an element type. Errors: unsupported, for a type that no GPU template carries.
 [[nodiscard]] Result<int> gemm_type_number(DataType type);
 
-/// The constants of the epilogue: kEpilogue, kEpilogueTypes, kEpilogueLength.
-[[nodiscard]] Status add_gemm_epilogue(ConstantsTable& table, const GemmSignature& signature);
+/// The constants of an epilogue whose tensors and bias have these types: kEpilogue, kEpilogueTypes, kEpilogueLength.
+[[nodiscard]] Status add_gemm_epilogue(ConstantsTable& table, const GemmEpilogue& epilogue, DataType tensors,
+                                       DataType bias);
 
 }  // namespace tilesmith

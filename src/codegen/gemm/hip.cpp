@@ -22,7 +22,7 @@ Result<Source> hip_gemm_source(const KernelConfig& config, const HipSpec& spec, 
   table.add("kTypeD", type_d);
   table.add("kRowMajorA", s.layout_a == MatrixOrder::row);
   table.add("kRowMajorB", s.layout_b == MatrixOrder::row);
-  TS_TRY(add_gemm_epilogue(table, s));
+  TS_TRY(add_gemm_epilogue(table, s.epilogue_ops, s.aux, s.bias));
   table.add("kTileM", a.tile[0]);
   table.add("kTileN", a.tile[1]);
   table.add("kTileK", a.tile[2]);

@@ -146,8 +146,7 @@ Status check_alignment(const GemmProblem& p, const CudaGemmResources& facts, con
   return aligned("d", a.d, a.d_leading, of_rows(a.d_batch), p.type_d, unit(p.type_d, facts.store_box));
 }
 
-TsCudaGemmArgs CudaGemmPlan::kernel_arguments(const GemmArguments& a) const {
-  const GemmProblem& p = problem();
+TsCudaGemmArgs cuda_gemm_arguments(const GemmProblem& p, const GemmArguments& a) {
   TsCudaGemmArgs out{};
   out.a = a.a.data;
   out.b = a.b.data;
@@ -176,10 +175,9 @@ TsCudaGemmArgs CudaGemmPlan::kernel_arguments(const GemmArguments& a) const {
   out.alpha = a.alpha;
   out.m = static_cast<int>(p.m);
   out.n = static_cast<int>(p.n);
-  // A and B are not to be read where alpha is 0: no steps of k, or (encode_maps) zeros.
-  out.k = static_cast<int>(a.alpha == 0 && !facts_.tensor_maps ? 0 : p.k);
+  out.k = static_cast<int>(p.k);
   if (p.k2 != 0) {
-    out.k2 = static_cast<int>(a.alpha == 0 && !facts_.tensor_maps ? 0 : p.k2);
+    out.k2 = static_cast<int>(p.k2);
     out.a2 = a.a2.data;
     out.b2 = a.b2.data;
     out.a2_stride = a.a2.leading;
@@ -190,8 +188,15 @@ TsCudaGemmArgs CudaGemmPlan::kernel_arguments(const GemmArguments& a) const {
   out.batch = static_cast<int>(p.batch);
   out.groups = p.grouping == GemmGrouping::none ? 0 : out.batch;
   out.group_ends = a.group_ends;
-  if (p.group_size != 0) add_scales(a, out);
   out.band = band_of(p);
+  return out;
+}
+
+TsCudaGemmArgs CudaGemmPlan::kernel_arguments(const GemmArguments& a) const {
+  TsCudaGemmArgs out = cuda_gemm_arguments(problem(), a);
+  // A and B are not to be read where alpha is 0: no steps of k, or (encode_maps) zeros.
+  if (a.alpha == 0 && !facts_.tensor_maps) out.k = out.k2 = 0;
+  if (problem().group_size != 0) add_scales(a, out);
   out.b_first = b_first_;
   out.late_launch_dependents = next_at_end_;
   out.edges = has_edges();
@@ -239,6 +244,33 @@ Status CudaGemmPlan::encode_weights(const GemmArguments& a, TsCudaTensorMap& map
       {static_cast<std::uint64_t>(p.n), bytes(a.b.leading), box_outer},
       {static_cast<std::uint64_t>(p.batch), p.batch > 1 ? bytes(a.b.batch) : kUnit, 1}};
   return encode_tensor_map(steps_.context(), format, a.b.data, dimensions, map);
+}
+
+Status encode_result_maps(const CudaContext& context, const GemmProblem& p, const CudaGemmResources& facts,
+                          const Algorithm& algorithm, const GemmArguments& a, TsCudaGemmMaps& maps) {
+  if (!facts.store_box) return {};
+  const std::int64_t members = row_members(p);
+  // D and, with the rows of a tile, the tensor that comes with it.
+  const auto slabs = [&](const void* data, std::int64_t leading, std::int64_t batch, DataType type, int rows,
+                         TsCudaTensorMap& map) -> Status {
+    const auto size = static_cast<std::uint64_t>(bytes_of(type));
+    const TensorMapFormat format{.element = size == 4 ? TensorMapElement::u32 : map_element(type),
+                                 .swizzle = swizzle_of(facts.slab_row_bytes)};
+    const TensorMapDimension dimensions[] = {
+        {static_cast<std::uint64_t>(p.columns_of_d()), 0,
+         static_cast<std::uint32_t>(static_cast<std::uint64_t>(facts.slab_row_bytes) / size)},
+        {static_cast<std::uint64_t>(p.m), static_cast<std::uint64_t>(leading) * size, static_cast<std::uint32_t>(rows)},
+        {static_cast<std::uint64_t>(members), members > 1 ? static_cast<std::uint64_t>(batch) * size : kUnit, 1}};
+    return encode_tensor_map(context, format, data, dimensions, map);
+  };
+  TS_TRY(slabs(a.d, a.d_leading, a.d_batch, p.type_d, facts.box_rows, maps.d));
+  if (!facts.copied_tensor) return {};
+  if (p.beta && a.beta == 0) return {};  // left unread
+  const auto first = std::ranges::find_if(p.epilogue, reads_tensor) - p.epilogue.begin();
+  const auto& [data, leading, batch] =
+      p.beta ? std::tuple(a.c.data, a.c.leading, a.c.batch)
+             : std::tuple(a.epilogue[first].data, a.epilogue[first].leading, a.epilogue[first].batch);
+  return slabs(data, leading, batch, p.type_c, algorithm.tile[0], maps.c);
 }
 
 bool CudaGemmPlan::has_edges() const {
@@ -290,37 +322,7 @@ Status CudaGemmPlan::encode_maps(const GemmArguments& a, TsCudaGemmMaps& maps) c
     if (edge_b != 0 && along_k_b && algorithm_.cluster[0] == 1 && !weights)
       TS_TRY(operand_b(edge_b, maps.edge_b, maps.edge_b2));
   }
-  if (!facts_.store_box) return {};
-  // D and, with the rows of a tile, the tensor that comes with it.
-  const auto slabs = [&](const void* data, std::int64_t leading, std::int64_t batch, DataType type, int rows,
-                         TsCudaTensorMap& map) -> Status {
-    const auto size = static_cast<std::uint64_t>(bytes_of(type));
-    const TensorMapFormat format{.element = size == 4 ? TensorMapElement::u32 : map_element(type),
-                                 .swizzle = swizzle_of(facts_.slab_row_bytes)};
-    const TensorMapDimension dimensions[] = {
-        {static_cast<std::uint64_t>(p.columns_of_d()), 0,
-         static_cast<std::uint32_t>(static_cast<std::uint64_t>(facts_.slab_row_bytes) / size)},
-        {static_cast<std::uint64_t>(p.m), static_cast<std::uint64_t>(leading) * size, static_cast<std::uint32_t>(rows)},
-        {static_cast<std::uint64_t>(members), members > 1 ? static_cast<std::uint64_t>(batch) * size : kUnit, 1}};
-    return encode_tensor_map(steps_.context(), format, data, dimensions, map);
-  };
-  TS_TRY(slabs(a.d, a.d_leading, a.d_batch, p.type_d, facts_.box_rows, maps.d));
-  if (!facts_.copied_tensor) return {};
-  if (p.beta && a.beta == 0) return {};  // left unread
-  const auto first = std::ranges::find_if(p.epilogue, reads_tensor) - p.epilogue.begin();
-  const auto& [data, leading, batch] =
-      p.beta ? std::tuple(a.c.data, a.c.leading, a.c.batch)
-             : std::tuple(a.epilogue[first].data, a.epilogue[first].leading, a.epilogue[first].batch);
-  return slabs(data, leading, batch, p.type_c, algorithm_.tile[0], maps.c);
-}
-
-Result<CudaSplitMemory::Place> CudaGemmPlan::split_place(const RunOptions& options) const {
-  const auto stream = static_cast<cu::Stream>(options.stream);
-  if (options.workspace == nullptr) return split_memory_->of(stream, split_size_);
-  TS_TRY(check_workspace(options.workspace));
-  // What the caller's memory holds is unknown.
-  TS_TRY(fill_bytes(steps_.context(), options.workspace, 0, split_size_.counter_bytes(), stream));
-  return CudaSplitMemory::place_in(options.workspace, split_size_);
+  return encode_result_maps(steps_.context(), p, facts_, algorithm_, a, maps);
 }
 
 Status CudaGemmPlan::run(const GemmArguments& a, const RunOptions& options) const {
@@ -330,7 +332,7 @@ Status CudaGemmPlan::run(const GemmArguments& a, const RunOptions& options) cons
   return steps_.run(options.stream, [&](std::size_t, const auto& send) -> Status {
     TsCudaGemmArgs arguments = kernel_arguments(a);
     if (split_memory_ != nullptr) {
-      TS_ASSIGN(const CudaSplitMemory::Place place, split_place(options));
+      TS_ASSIGN(const CudaSplitMemory::Place place, split_memory_->place_for(options, split_size_));
       arguments.counters = place.counters;
       arguments.partials = sums_at_ > 0 ? reinterpret_cast<float*>(place.counters + sums_at_) : place.parts;
     }

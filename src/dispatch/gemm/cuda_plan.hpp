@@ -19,6 +19,15 @@ namespace tilesmith {
 [[nodiscard]] Status check_alignment(const GemmProblem& problem, const CudaGemmResources& facts,
                                      const GemmArguments& arguments);
 
+/// What a kernel reads of a problem and a call whose alpha is not 0: scales, splits and the flags of a launch are the
+/// plan's.
+[[nodiscard]] TsCudaGemmArgs cuda_gemm_arguments(const GemmProblem& problem, const GemmArguments& arguments);
+
+/// The maps of D and of the tensor that comes with it, where the instance has them.
+[[nodiscard]] Status encode_result_maps(const CudaContext& context, const GemmProblem& problem,
+                                        const CudaGemmResources& facts, const Algorithm& algorithm,
+                                        const GemmArguments& arguments, TsCudaGemmMaps& maps);
+
 class CudaGemmPlan final : public GemmPlan {
  public:
   /// `zeros` are 16 bytes of zeros on the device, which stand in for A and B where alpha is 0; `split_memory` is null
@@ -45,8 +54,6 @@ class CudaGemmPlan final : public GemmPlan {
         split_memory_(split_memory) {}
 
   [[nodiscard]] TsCudaGemmArgs kernel_arguments(const GemmArguments& arguments) const;
-  /// Where the blocks of this call leave their partial sums.
-  [[nodiscard]] Result<CudaSplitMemory::Place> split_place(const RunOptions& options) const;
   void add_scales(const GemmArguments& arguments, TsCudaGemmArgs& out) const;
   [[nodiscard]] Status encode_weights(const GemmArguments& arguments, TsCudaTensorMap& map) const;
   /// Whether the last, cut tiles of rows and columns have maps of their own.

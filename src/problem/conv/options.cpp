@@ -64,6 +64,7 @@ std::vector<ProblemOption<Conv>> Line<Conv>::options() {
       .always()
       .field("type_out", {"--dtype-out"}, "Type of the result: --dtype (the default) or fp32")
       .field("type_bias", {"--dtype-bias"}, "Type of the bias: fp32, fp16 or bf16 (default: --dtype-out)")
+      .field("unaligned", {"--unaligned"}, "Plan for tensors whose pixels begin at any element")
       .field("layout", {"--layout"}, "channels_last (the default, nhwc) or channels_first (nchw)");
   table.group("The result's epilogue")
       .field("epilogue", {"--epilogue"},

@@ -103,10 +103,6 @@ ConvStrides dense_strides(const Tensor& t, ConvLayout layout, bool filters) {
   return s;
 }
 
-TsConvStrides kernel_strides(const ConvStrides& s) {
-  return {s.batch, s.group, s.channel, {s.spatial[0], s.spatial[1], s.spatial[2]}};
-}
-
 TsGemmElement kernel_element(DataType type) {
   return type == DataType::bf16 ? TS_BF16 : type == DataType::fp16 ? TS_FP16 : TS_FP32;
 }
@@ -226,8 +222,12 @@ ConvArguments dense_arguments(const ConvProblem& p, ConvLayout layout) {
   return a;
 }
 
-TsConvArgs cpu_arguments(const ConvProblem& p, const ConvArguments& a, int threads, void* workspace) {
-  TsConvArgs out{};
+TsConvStrides kernel_strides(const ConvStrides& s) {
+  return {s.batch, s.group, s.channel, {s.spatial[0], s.spatial[1], s.spatial[2]}};
+}
+
+TsConvCall kernel_call(const ConvProblem& p, const ConvArguments& a) {
+  TsConvCall out{};
   out.x = a.x;
   out.w = a.w;
   out.y = a.y;
@@ -246,6 +246,12 @@ TsConvArgs cpu_arguments(const ConvProblem& p, const ConvArguments& a, int threa
   put(out.stride, p.stride());
   put(out.dilation, p.dilation());
   put(out.pad, p.pad());
+  return out;
+}
+
+TsConvArgs cpu_arguments(const ConvProblem& p, const ConvArguments& a, int threads, void* workspace) {
+  TsConvArgs out{};
+  static_cast<TsConvCall&>(out) = kernel_call(p, a);
   out.out_type = kernel_element(p.type_out);
   out.bias_type = kernel_element(p.type_bias);
   for (std::size_t i = 0; i < p.epilogue.size(); ++i) out.operations[i] = static_cast<TsGemmOperation>(p.epilogue[i]);

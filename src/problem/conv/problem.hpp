@@ -27,6 +27,10 @@ namespace tilesmith {
 /// Checks one call's arguments against its problem.
 [[nodiscard]] Status validate(const ConvProblem& problem, const ConvArguments& arguments);
 
+/// What kernels of every backend read of a problem and a call (kernels/contract/conv.h).
+[[nodiscard]] TsConvCall kernel_call(const ConvProblem& problem, const ConvArguments& arguments);
+[[nodiscard]] TsConvStrides kernel_strides(const ConvStrides& strides);
+
 /// The structure a CPU kernel reads; it refers to the arguments' epilogue. `workspace` is shared by all tasks.
 [[nodiscard]] TsConvArgs cpu_arguments(const ConvProblem& problem, const ConvArguments& arguments, int threads,
                                        void* workspace);

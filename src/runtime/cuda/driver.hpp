@@ -81,6 +81,9 @@ namespace tilesmith {
   F(tensor_map_encode_tiled, "cuTensorMapEncodeTiled", void* map, int data_type, unsigned rank, void* address,         \
     const std::uint64_t* extents, const std::uint64_t* strides, const std::uint32_t* box, const std::uint32_t* steps,  \
     int interleave, int swizzle, int promotion, int fill)                                                              \
+  F(tensor_map_encode_im2col, "cuTensorMapEncodeIm2col", void* map, int data_type, unsigned rank, void* address,       \
+    const std::uint64_t* extents, const std::uint64_t* strides, const int* lower, const int* upper, unsigned channels, \
+    unsigned pixels, const std::uint32_t* steps, int interleave, int swizzle, int promotion, int fill)                 \
   F(tensor_map_replace_address, "cuTensorMapReplaceAddress", void* map, void* address)
 
 class CudaDriver {

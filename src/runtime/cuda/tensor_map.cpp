@@ -100,6 +100,48 @@ Status encode_tensor_map(const CudaContext& context, const TensorMapFormat& form
   return std::unexpected(cuda_error(context.driver(), code, describe(address, dimensions)));
 }
 
+Status encode_im2col_map(const CudaContext& context, const TensorMapFormat& format, const void* address,
+                         std::uint64_t channels, std::span<const Im2colDimension> image, std::uint64_t images,
+                         std::uint64_t image_stride_bytes, std::uint32_t box_channels, std::uint32_t pixels,
+                         TsCudaTensorMap& map) {
+  if (image.empty() || image.size() > kMaxRank - 2)
+    return refuse(fmt::format("{} coordinates of an image", image.size()), "1 to 3");
+  if (pixels < 1 || pixels > 1024) return refuse(fmt::format("{} pixels in a tile", pixels), "1 to 1024");
+  const int most = image.size() == 1 ? 1 << 15 : image.size() == 2 ? 1 << 7 : 1 << 4;
+  // The rules of tiled maps hold for the others too.
+  std::array<TensorMapDimension, kMaxRank> dimensions{};
+  const std::size_t rank = image.size() + 2;
+  dimensions[0] = {.extent = channels, .box = box_channels};
+  std::array<int, kMaxRank> lower{}, upper{};
+  for (std::size_t i = 0; i < image.size(); ++i) {
+    dimensions[i + 1] = {.extent = image[i].extent, .stride_bytes = image[i].stride_bytes, .step = image[i].step};
+    lower[i] = image[i].lower;
+    upper[i] = image[i].upper;
+    if (lower[i] < -most || lower[i] >= most || upper[i] < -most || upper[i] >= most)
+      return refuse(fmt::format("a window from {} to {} in coordinate {}", lower[i], upper[i], i),
+                    fmt::format("{} to {}", -most, most - 1));
+  }
+  dimensions[rank - 1] = {.extent = images, .stride_bytes = image_stride_bytes};
+  const std::span<const TensorMapDimension> all(dimensions.data(), rank);
+  TS_TRY(check(format, address, all));
+  std::array<std::uint64_t, kMaxRank> extents{}, strides{};
+  std::array<std::uint32_t, kMaxRank> steps{};
+  for (std::size_t i = 0; i < rank; ++i) {
+    extents[i] = all[i].extent;
+    steps[i] = all[i].step;
+    if (i > 0) strides[i - 1] = all[i].stride_bytes;
+  }
+  const CudaCurrent current(context);
+  TS_TRY(current.status());
+  const cu::Code code = context.driver().tensor_map_encode_im2col(
+      &map, static_cast<int>(format.element), static_cast<unsigned>(rank), const_cast<void*>(address), extents.data(),
+      strides.data(), lower.data(), upper.data(), box_channels, pixels, steps.data(), kNoInterleave,
+      static_cast<int>(format.swizzle), static_cast<int>(format.promotion), static_cast<int>(format.fill));
+  if (code == cu::Code::success) [[likely]]
+    return {};
+  return std::unexpected(cuda_error(context.driver(), code, describe(address, all)));
+}
+
 Status replace_address(const CudaContext& context, const void* address, TsCudaTensorMap& map) {
   const CudaCurrent current(context);
   TS_TRY(current.status());

@@ -54,6 +54,25 @@ struct TensorMapDimension {
 [[nodiscard]] Status encode_tensor_map(const CudaContext& context, const TensorMapFormat& format, const void* address,
                                        std::span<const TensorMapDimension> dimensions, TsCudaTensorMap& map);
 
+/// One coordinate of an image.
+struct Im2colDimension {
+  std::uint64_t extent = 1;        ///< pixels
+  std::uint64_t stride_bytes = 0;  ///< from pixel to pixel
+  int lower = 0;                   ///< the first pixel of a window's place, below 0 where there is padding before it
+  int upper = 0;                   ///< that of its last place, less the last pixel of the image
+  std::uint32_t step = 1;          ///< pixels from one place to the next, 1 to 8
+};
+
+/// Encodes a map whose tile is `pixels` (at most 1024) of the places that a window has in images of `channels`
+/// channels, in their order, by `box_channels` channels (at most 256, and no longer than the swizzle): what the copy
+/// engine brings is the pixel at an offset from each place. Coordinates innermost first, one to three. The limits of
+/// lower and upper (of three coordinates -16 to 15, of two -128 to 127, of one 16 bits) and the other rules are the
+/// driver's. Errors as of encode_tensor_map.
+[[nodiscard]] Status encode_im2col_map(const CudaContext& context, const TensorMapFormat& format, const void* address,
+                                       std::uint64_t channels, std::span<const Im2colDimension> image,
+                                       std::uint64_t images, std::uint64_t image_stride_bytes,
+                                       std::uint32_t box_channels, std::uint32_t pixels, TsCudaTensorMap& map);
+
 /// The same tensor elsewhere: changes the address of an encoded map.
 [[nodiscard]] Status replace_address(const CudaContext& context, const void* address, TsCudaTensorMap& map);
 

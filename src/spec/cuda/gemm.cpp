@@ -121,6 +121,28 @@ const CudaGemmPipeline* CudaGemmSpec::pipeline(Pipeline pipeline) const {
   return found == pipelines.end() ? nullptr : &*found;
 }
 
+Result<std::vector<GemmEpilogue>> read_cuda_epilogues(const JsonReader& reader) {
+  std::vector<GemmEpilogue> epilogues;
+  TS_ASSIGN(const auto items, reader.elements());
+  for (const JsonReader& item : items) {
+    TS_ASSIGN(const GemmEpilogue epilogue, read_epilogue(item));
+    epilogues.push_back(epilogue);
+  }
+  return epilogues;
+}
+
+Result<std::vector<CudaGemmPipeline>> read_cuda_pipelines(const JsonReader& reader) {
+  std::vector<CudaGemmPipeline> pipelines;
+  TS_ASSIGN(const auto members, reader.members());
+  for (const auto& [name, item] : members) {
+    TS_ASSIGN(CudaGemmPipeline pipeline, read_pipeline(name, item));
+    pipelines.push_back(std::move(pipeline));
+  }
+  // A document's members come in alphabetical order.
+  std::ranges::stable_sort(pipelines, {}, [](const CudaGemmPipeline& p) { return p.pipeline == Pipeline::mma_sm80; });
+  return pipelines;
+}
+
 Result<CudaGemmSpec> read_cuda_gemm(const JsonReader& reader) {
   TS_TRY(reader.only({"join", "efficiency_without_row", "int8_ping_pong", "row_ns", "straddle_ns", "b_first_m",
                       "late_launch_dependents", "transpose_us", "scale_us", "list_gflop", "epilogues", "pipelines"}));
@@ -158,19 +180,8 @@ Result<CudaGemmSpec> read_cuda_gemm(const JsonReader& reader) {
   if (reader.has("transpose_us")) TS_TRY(figure(reader.at("transpose_us"), spec.transpose_us));
   if (reader.has("scale_us")) TS_TRY(figure(reader.at("scale_us"), spec.scale_us));
   if (reader.has("list_gflop")) TS_TRY(figure(reader.at("list_gflop"), spec.list_gflop.emplace()));
-  TS_ASSIGN(const auto epilogues, reader.at("epilogues").elements());
-  for (const JsonReader& item : epilogues) {
-    TS_ASSIGN(const GemmEpilogue epilogue, read_epilogue(item));
-    spec.epilogues.push_back(epilogue);
-  }
-  TS_ASSIGN(const auto pipelines, reader.at("pipelines").members());
-  for (const auto& [name, item] : pipelines) {
-    TS_ASSIGN(CudaGemmPipeline pipeline, read_pipeline(name, item));
-    spec.pipelines.push_back(std::move(pipeline));
-  }
-  // A document's members come in alphabetical order; the pipelines made for the chip come before mma_sm80.
-  std::ranges::stable_sort(spec.pipelines, {},
-                           [](const CudaGemmPipeline& p) { return p.pipeline == Pipeline::mma_sm80; });
+  TS_ASSIGN(spec.epilogues, read_cuda_epilogues(reader.at("epilogues")));
+  TS_ASSIGN(spec.pipelines, read_cuda_pipelines(reader.at("pipelines")));
   return spec;
 }
 

@@ -85,4 +85,8 @@ struct CudaGemmSpec {
 
 [[nodiscard]] Result<CudaGemmSpec> read_cuda_gemm(const JsonReader& reader);
 
+/// Of "epilogues" and of "pipelines"; pipelines made for the chip come before mma_sm80.
+[[nodiscard]] Result<std::vector<GemmEpilogue>> read_cuda_epilogues(const JsonReader& reader);
+[[nodiscard]] Result<std::vector<CudaGemmPipeline>> read_cuda_pipelines(const JsonReader& reader);
+
 }  // namespace tilesmith

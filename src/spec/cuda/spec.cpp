@@ -202,7 +202,7 @@ Result<CudaSpec> parse_cuda_spec(std::string_view file, std::string_view text) {
   const JsonReader root(std::string(file), document);
   TS_TRY(root.only({"arch", "about", "source", "tested", "compute_capability", "warp_size", "threads_per_block",
                     "threads_per_sm", "blocks_per_sm", "registers", "shared", "reference", "instructions",
-                    "attention_fwd", "attention_bwd", "gemm"}));
+                    "attention_fwd", "attention_bwd", "gemm", "conv"}));
   CudaSpec spec;
   TS_ASSIGN(const std::string arch, root.at("arch").string());
   auto name = ArchName::parse(arch);
@@ -233,6 +233,9 @@ Result<CudaSpec> parse_cuda_spec(std::string_view file, std::string_view text) {
     TS_ASSIGN(spec.attention_bwd, read_cuda_backward(root.at("attention_bwd")));
   }
   TS_ASSIGN(spec.gemm, read_cuda_gemm(root.at("gemm")));
+  if (root.has("conv")) {
+    TS_ASSIGN(spec.conv, read_cuda_conv(root.at("conv")));
+  }
   return spec;
 }
 

@@ -15,6 +15,7 @@
 #include "base/error.hpp"
 #include "spec/cuda/attention_backward.hpp"
 #include "spec/cuda/attention_model.hpp"
+#include "spec/cuda/conv.hpp"
 #include "spec/cuda/gemm.hpp"
 #include "spec/cuda/range.hpp"
 #include "vocabulary/algorithm.hpp"
@@ -112,6 +113,7 @@ struct CudaSpec {
   std::optional<CudaAttentionModel> attention_model;   ///< absent: the tile table orders, rates predict
   std::vector<CudaBackwardPipeline> attention_bwd;     ///< empty: no kernels of attention backward
   CudaGemmSpec gemm;
+  CudaConvSpec conv;
 
   /// Runs on its own compute capability only: the name ends in a letter.
   [[nodiscard]] bool is_chip_specific() const;

@@ -7,6 +7,7 @@
 
 #include "base/random.hpp"
 #include "problem/conv/problem.hpp"
+#include "problem/derive.hpp"
 #include "vocabulary/memory_type.hpp"
 #include "vocabulary/traits.hpp"
 
@@ -61,6 +62,7 @@ bool reads_something(EpilogueOp op) {
 Result<ConvCase> ConvCase::create(const RandomCall<Conv>& call, ConvInputs given) {
   TS_TRY(validate(call.problem));
   ConvCase out(call);
+  out.problem_ = derived(call.problem, dense_arguments(call.problem, call.numbers.layout));
   const ConvProblem& p = out.problem_;
   const ConvLayout layout = call.numbers.layout;
   const std::uint64_t seed = call.numbers.seed;
@@ -139,15 +141,17 @@ std::vector<OutputSpec> ConvCase::outputs() const {
            .shape = shape_of(numbers_.layout, members, channels, size)}};
 }
 
-std::vector<OutputSpec> ConvCase::guarded_outputs(DeviceKind) const {
-  constexpr std::int64_t kGap = 5;  // elements
+std::vector<OutputSpec> ConvCase::guarded_outputs(DeviceKind kind) const {
+  // Kernels on devices may write pixels of aligned problems 16 bytes at a time, and ask that they be evenly apart.
+  const bool even = kind != DeviceKind::cpu && !problem_.unaligned;
+  const std::int64_t gap = even ? 16 : 5;  // elements
   std::vector<OutputSpec> out = outputs();
   OutputSpec& result = out.front();
   const bool last = numbers_.layout == ConvLayout::channels_last;
   const std::int64_t lines = last ? result.extents.row : result.extents.column;
-  const std::int64_t length = (last ? result.extents.column : result.extents.row) + kGap;
+  const std::int64_t length = (last ? result.extents.column : result.extents.row) + gap;
   (last ? result.strides.row : result.strides.column) = length;
-  result.strides.batch = lines * length + kGap;
+  result.strides.batch = lines * length + (even ? 0 : gap);
   return out;
 }
 

@@ -6,8 +6,10 @@
 
 namespace ts::gemm {
 
-template <class Consumer>
-TS_DEVICE void run_roles(u32 dynamic_shared, const TsCudaGemmMaps& maps, const TsCudaGemmArgs& args) {
+// `more` are what a producer other than GEMM's has beside GEMM's members.
+template <class Consumer, class OperandProducer = Producer, class... More>
+TS_DEVICE void run_roles(u32 dynamic_shared, const TsCudaGemmMaps& maps, const TsCudaGemmArgs& args,
+                         const More&... more) {
   Shared shared{(dynamic_shared + 1023u) & ~1023u};
   const u32 rank = kCluster > 1 ? cluster_rank() : 0;
   if (!args.late_launch_dependents) let_next_kernel_start();
@@ -20,7 +22,7 @@ TS_DEVICE void run_roles(u32 dynamic_shared, const TsCudaGemmMaps& maps, const T
   if (warpgroup == 0) {
     shrink_registers<kProducerRegisters>();
     if (threadIdx.x == 0) {
-      Producer producer{shared, maps, rank};
+      OperandProducer producer{Producer{shared, maps, rank}, more...};
       producer.prefetch_maps(args);
       wait_for_previous_kernel();
       producer.run(args);

@@ -23,18 +23,13 @@
 
 #include "../../common/launch.cuh"
 #include "../partials.cuh"
-#include "layout.cuh"
+#include "multiply.cuh"
 
 namespace ts::gemm {
-
-constexpr int kBlocksM = kWarpM / 16, kTilesN = kWarpN / 8;
 
 struct Gemm {
   const TsCudaGemmArgs& args;
   u32 shared;
-
-  TS_DEVICE int warp_row() const { return static_cast<int>(threadIdx.x / 32) / cfg::kWarpsN * kWarpM; }
-  TS_DEVICE int warp_column() const { return static_cast<int>(threadIdx.x / 32) % cfg::kWarpsN * kWarpN; }
 
   TS_DEVICE void copy(const Tile& t, int step, int stage) const {
     const i64 batch_a = cfg::kGrouping == TS_GEMM_CONTIGUOUS ? 0 : t.batch;
@@ -83,53 +78,6 @@ struct Gemm {
         for (int e = 2 * r; e < 4 * kTilesN; e += 4) {
           sums[i][e] = fmaf(fresh[i][e], scale, sums[i][e]);
           sums[i][e + 1] = fmaf(fresh[i][e + 1], scale, sums[i][e + 1]);
-        }
-      }
-    }
-  }
-
-  // Splits a float32 into what tf32 holds of it, and the rest.
-  static TS_DEVICE u32 to_tf32(u32 x) {
-    u32 r;
-    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(r) : "f"(as_float(x)));
-    return r;
-  }
-  static TS_DEVICE void split(u32 (&x)[4], u32 (&rest)[4]) {
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-      const u32 whole = x[i];
-      x[i] = to_tf32(whole);
-      rest[i] = to_tf32(__float_as_uint(as_float(whole) - as_float(x[i])));
-    }
-  }
-
-  TS_DEVICE void multiply(int stage, Sum (&sums)[kBlocksM][4 * kTilesN]) const {
-    const u32 a_address = lane_address<LayoutA, true>(shared + stage * kStageBytes, warp_row());
-    const u32 b_address = lane_address<LayoutB, false>(shared + stage * kStageBytes + LayoutA::kBytes, warp_column());
-#pragma unroll
-    for (int step = 0; step < kTileBytesK / 32; ++step) {
-      u32 a[kBlocksM][4], a_rest[kBlocksM][4];
-#pragma unroll
-      for (int i = 0; i < kBlocksM; ++i) {
-        load_fragment<LayoutA>(a[i], a_address, 16 * i, step);
-        if constexpr (cfg::kTypeA == TS_GEMM_F32) split(a[i], a_rest[i]);
-      }
-#pragma unroll
-      for (int j = 0; j < kTilesN; j += 2) {
-        u32 b[4], b_rest[4];
-        load_fragment<LayoutB>(b, b_address, 8 * j, step);
-        if constexpr (cfg::kTypeA == TS_GEMM_F32) split(b, b_rest);
-#pragma unroll
-        for (int i = 0; i < kBlocksM; ++i) {
-#pragma unroll
-          for (int e = 0; e < 2; ++e) {
-            Sum(&d)[4] = reinterpret_cast<Sum(&)[4]>(sums[i][4 * (j + e)]);
-            if constexpr (cfg::kTf32x3) {
-              multiply_add(d, a_rest[i][0], a_rest[i][1], a_rest[i][2], a_rest[i][3], b[2 * e], b[2 * e + 1]);
-              multiply_add(d, a[i][0], a[i][1], a[i][2], a[i][3], b_rest[2 * e], b_rest[2 * e + 1]);
-            }
-            multiply_add(d, a[i][0], a[i][1], a[i][2], a[i][3], b[2 * e], b[2 * e + 1]);
-          }
         }
       }
     }
@@ -201,23 +149,23 @@ struct Gemm {
         if constexpr (kWeights) {
           WeightsOnTheWay weights;
           if (next < t.steps) load(weights, t, next);
-          multiply(stage, sums);
+          multiply(shared + stage * kStageBytes, sums);
           if (next < t.steps) leave(weights, next_stage);
         } else if constexpr (cfg::kScaling == TS_GEMM_SCALE_BLOCK) {
           Sum fresh[kBlocksM][4 * kTilesN] = {};
-          multiply(stage, fresh);
+          multiply(shared + stage * kStageBytes, fresh);
           add_scaled(t, s, fresh, sums);
         } else if constexpr (cfg::kTf32x3) {
           // The tensor cores cut off what they add up; float32 registers round it.
           Sum fresh[kBlocksM][4 * kTilesN] = {};
-          multiply(stage, fresh);
+          multiply(shared + stage * kStageBytes, fresh);
 #pragma unroll
           for (int i = 0; i < kBlocksM; ++i) {
 #pragma unroll
             for (int e = 0; e < 4 * kTilesN; ++e) sums[i][e] += fresh[i][e];
           }
         } else {
-          multiply(stage, sums);
+          multiply(shared + stage * kStageBytes, sums);
         }
         stage = stage + 1 == cfg::kStages ? 0 : stage + 1;
       }

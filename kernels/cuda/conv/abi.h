@@ -1,0 +1,42 @@
+// What a CUDA convolution kernel is called with. The meaning is that of contract/conv.h.
+//
+// A generated source is a table of constexpr values in namespace ts::cfg followed by one include of a template in
+// cuda/conv. It defines one entry, extern "C" __global__, named by the macro TS_ENTRY. How the entry is launched
+// (threads, shared memory, grid) stands at the top of the template's file. The kernels are freestanding and compile with
+// NVRTC. Types and operations of the epilogue have the numbers of gemm/abi.h.
+//
+// No size is 0 but the batch of backward weight, and c * taps, images and the pixels of an image are below 2^30: the
+// caller sees to that.
+#pragma once
+
+#include "../../contract/conv.h"
+#include "../gemm/abi.h"
+
+/* Which of the three results a kernel computes: the values of cfg::kDirection. */
+enum { TS_CONV_FORWARD = 0, TS_CONV_BACKWARD_DATA = 1, TS_CONV_BACKWARD_WEIGHT = 2 };
+
+/* What an epilogue operation reads. Of a vector, strides.group is the number of channels of a group. */
+struct TsCudaConvOperand {
+  const void* data;
+  TsConvStrides strides;
+  float value, limit; /* what add multiplies its tensor by; the ends of clamp */
+};
+
+/* Passed by value as a __grid_constant__ parameter. */
+struct TsCudaConvArgs : TsConvCall {
+  TsCudaConvOperand epilogue[TS_GEMM_EPILOGUE_MAX];
+  /* By coordinate, stride / gcd(stride, dilation) and dilation / gcd. Backward data: taps that meet the same pixel of x
+   * are tap_step apart, and the pixels of y from which they meet it pixel_step. */
+  int tap_step[3], pixel_step[3];
+  /* Where the sum is cut: the parts, each at least one step of the tile; their float32 partials, `splits` whole tiles
+   * for each tile; a counter for each tile, zero before the first launch and left zero by every launch. */
+  int splits;
+  float* partials;
+  unsigned int* counters;
+  /* Depthwise templates alone, for which `splits` counts runs of tiles (conv/depthwise/steps.cuh). lanes: threads along
+   * the channels of a block, two channels each; a power of two, with at least 16 bytes of channels. phases, and tiles of
+   * the largest phase, by coordinate; less than 2^31 tiles in all. depth_steps: the most taps along the outer coordinate
+   * that a result meets, at least 1; backward weight 1. stage_bytes: of the largest tile of pixels that a step brings to
+   * shared memory (backward weight: of x and y together). */
+  int lanes, phases[3], tiles[3], depth_steps, stage_bytes;
+};

@@ -1,0 +1,111 @@
+// How tiles of pixels get to shared memory: a ring of stages, filled by asynchronous copies of 16 bytes.
+//
+// A tile lies there as rows of pixels with the block's channels. A thread reads two channels of pixel after pixel; where
+// several strips share a warp, an odd number of columns of a strip keeps them in different banks.
+#pragma once
+
+#include "../../attention/mma_sm80/copy.cuh"
+#include "steps.cuh"
+
+namespace ts::conv {
+
+// Steps are planned by the threads of a warp, one each, because a plan takes long: half of the slots at a time.
+constexpr int kSlots = 32;
+constexpr int kStepBytes = kSlots * static_cast<int>(sizeof(Step));
+static_assert(kStepBytes % 16 == 0 && cfg::kStages <= kSlots / 2);
+
+// A tensor of which tiles are copied: its first element of the block's channels.
+struct Pixels {
+  const char* base;
+  const TsConvStrides& strides;
+  int size_h, size_w;
+  int channels;  // that exist
+};
+
+// Copies `rows` x `columns` pixels that are `hop` apart, from (row, column) of an image's slice on. What lies outside the
+// image becomes zeros, and so does what lies behind the first `rows_met` and `columns_met`.
+TS_DEVICE void copy_tile(u32 to, const Shape& shape, const Pixels& pixels, int image, int slice, int row, int column,
+                         int row_hop, int column_hop, int rows, int columns, int rows_met, int columns_met) {
+  const int chunks = shape.pixel_bytes / 16, thread = static_cast<int>(threadIdx.x);
+  const int chunk = thread & (chunks - 1), first = thread / chunks, together = kThreads / chunks;
+  const bool wanted = chunk * (16 / kElementBytes) < pixels.channels;
+  const char* const base = pixels.base + (image * pixels.strides.batch + slice * pixels.strides.spatial[0]) *
+                                             kElementBytes + chunk * 16;
+  const i64 row_bytes = pixels.strides.spatial[1] * kElementBytes, column_bytes = pixels.strides.spatial[2] * kElementBytes;
+  int h = first / columns, w = first - h * columns;
+  const int h_step = together / columns, w_step = together - h_step * columns;
+  to += first * shape.pixel_bytes + chunk * 16;
+  while (h < rows) {
+    const int at_h = row + h * row_hop, at_w = column + w * column_hop;
+    const bool there = wanted && h < rows_met && w < columns_met &&
+                       static_cast<u32>(at_h) < static_cast<u32>(pixels.size_h) &&
+                       static_cast<u32>(at_w) < static_cast<u32>(pixels.size_w);
+    copy_async(to, there ? base + at_h * row_bytes + at_w * column_bytes : pixels.base, there);
+    to += together * shape.pixel_bytes;
+    h += h_step;
+    w += w_step;
+    if (w >= columns) {
+      w -= columns;
+      ++h;
+    }
+  }
+}
+
+// Calls copy(step, stage) for every step, kStages - 1 steps ahead of work(step, stage); start() while the first copies
+// are under way. plan(number) is the step of that number.
+template <class Plan, class Copy, class Start, class Work>
+TS_DEVICE void run_steps(Step* slots, Plan plan, Copy copy, Start start, Work work) {
+  constexpr int kAhead = cfg::kStages - 1, kHalf = kSlots / 2;
+  const int thread = static_cast<int>(threadIdx.x);
+  if (thread < kSlots) slots[thread] = plan(thread);
+  __syncthreads();
+#pragma unroll
+  for (int s = 0; s < kAhead; ++s) {
+    if (slots[s].wanted) copy(slots[s], s);
+    copy_commit();
+  }
+  start();
+  int stage = 0;
+  for (int number = 0;; ++number) {
+    copy_wait_for<kAhead - 1>();
+    __syncthreads();
+    const Step& step = slots[number % kSlots];
+    if (!step.wanted) break;
+    const Step& next = slots[(number + kAhead) % kSlots];
+    if (next.wanted) copy(next, stage == 0 ? cfg::kStages - 1 : stage - 1);
+    copy_commit();
+    if (number > 0 && number % kHalf == 0 && thread < kHalf)
+      slots[(number + kHalf + thread) % kSlots] = plan(number + kHalf + thread);
+    work(step, stage);
+    stage = stage + 1 == cfg::kStages ? 0 : stage + 1;
+  }
+}
+
+// A thread's two channels of a pixel.
+template <int kType>
+TS_DEVICE void load_two(float& low, float& high, const unsigned char* p) {
+  Pair<kType> pair;
+  if constexpr (bytes_of(kType) == 4) {
+    const uint2 words = *reinterpret_cast<const uint2*>(p);
+    pair.words[0] = words.x;
+    pair.words[1] = words.y;
+  } else {
+    pair.words[0] = *reinterpret_cast<const u32*>(p);
+  }
+  unpack<kType>(pair, low, high);
+}
+
+// What kColumns results meet of a row by kTaps taps; pixels between, which none meets, are left out.
+constexpr int kWindow = (cfg::kColumns - 1) * cfg::kPace + cfg::kTaps;
+struct Window {
+  float low[kWindow], high[kWindow];
+
+  TS_DEVICE void load(const unsigned char* p, int pixel_bytes) {
+#pragma unroll
+    for (int e = 0; e < kWindow; ++e) {
+      if (e % cfg::kPace < cfg::kTaps) load_two<cfg::kTypeA>(low[e], high[e], p + e * pixel_bytes);
+    }
+  }
+};
+
+}  // namespace ts::conv

@@ -1,0 +1,119 @@
+// The producer thread of the Hopper convolution: a step is one tap and a block of 64 channels. Of the image the copy
+// engine brings the pixel that the tap meets from each of the tile's places, in whatever image it is, and zeros where
+// that is outside (im2col); of the filters the tap's channels.
+#pragma once
+
+#include "../../gemm/hopper/launch_roles.cuh"
+#include "abi.h"
+
+namespace ts::conv {
+
+using namespace ts::gemm;
+
+static_assert(kElementBytes == 2 && !kMnMajorA && kCluster == 1, "16-bit images with channels last, without clusters");
+
+constexpr int kSpatial = cfg::kSpatial;
+
+// Pixels from place (w, h, d) of image n on, at an offset; coordinates inner first.
+TS_DEVICE void load_places(u32 destination, const void* map, u32 barrier, int channel, const int (&at)[4],
+                           const int (&offset)[3]) {
+  if constexpr (kSpatial == 1) {
+    asm volatile(
+        "{ .reg .b16 w; cvt.u16.u32 w, %6;\n"
+        "cp.async.bulk.tensor.3d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5}], "
+        "[%2], {w}; }" ::"r"(destination),
+        "l"(map), "r"(barrier), "r"(channel), "r"(at[3]), "r"(at[0]), "r"(offset[2])
+        : "memory");
+  } else if constexpr (kSpatial == 2) {
+    asm volatile(
+        "{ .reg .b16 w, h; cvt.u16.u32 w, %7; cvt.u16.u32 h, %8;\n"
+        "cp.async.bulk.tensor.4d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, "
+        "%6}], [%2], {w, h}; }" ::"r"(destination),
+        "l"(map), "r"(barrier), "r"(channel), "r"(at[3]), "r"(at[2]), "r"(at[0]), "r"(offset[2]), "r"(offset[1])
+        : "memory");
+  } else {
+    asm volatile(
+        "{ .reg .b16 w, h, d; cvt.u16.u32 w, %8; cvt.u16.u32 h, %9; cvt.u16.u32 d, %10;\n"
+        "cp.async.bulk.tensor.5d.shared::cluster.global.im2col.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, "
+        "%6, %7}], [%2], {w, h, d}; }" ::"r"(destination),
+        "l"(map), "r"(barrier), "r"(channel), "r"(at[3]), "r"(at[2]), "r"(at[1]), "r"(at[0]), "r"(offset[2]),
+        "r"(offset[1]), "r"(offset[0])
+        : "memory");
+  }
+}
+
+TS_DEVICE void load_filters(u32 destination, const void* map, u32 barrier, int c0, int tap, int c2, int group) {
+  asm volatile(
+      "cp.async.bulk.tensor.4d.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1, {%3, %4, %5, %6}], "
+      "[%2];" ::"r"(destination),
+      "l"(map), "r"(barrier), "r"(c0), "r"(tap), "r"(c2), "r"(group)
+      : "memory");
+}
+
+struct WindowProducer : Producer {
+  const TsCudaConvWindow& window;
+
+  // Image (0) and pixel (1 to 3) of a place.
+  TS_DEVICE void find_place(int row, int (&at)[4]) const {
+    at[0] = row;
+#pragma unroll
+    for (int d = 2; d >= 0; --d) {
+      if (d < 3 - kSpatial) continue;
+      const int outer = at[0] / window.places[d];
+      at[d + 1] = window.first[d] + (at[0] - outer * window.places[d]) * window.step[d];
+      at[0] = outer;
+    }
+  }
+
+  // The filters of a step. Forward they lie along the channels that are summed, backward across them.
+  TS_DEVICE void load_b(const Tile& t, int block, int tap, u32 full) const {
+    if constexpr (kMnMajorB) {
+#pragma unroll
+      for (int i = 0; i < kColumnsB; ++i)
+        load_filters(shared.tile_b(place.index) + i * kColumnBytes, &maps.b, full, t.column + kTileK * i, tap,
+                     kTileK * block, t.batch);
+    } else {
+      load_filters(shared.tile_b(place.index), &maps.b, full, kTileK * block, tap, t.column, t.batch);
+    }
+  }
+
+  TS_DEVICE void run(const TsCudaGemmArgs& args) {
+    const int taps = window.taps[0] * window.taps[1] * window.taps[2];
+    TileWalk walk(args);
+    Tile t;
+    for (int item = blockIdx.x; walk.find(item, 0, t); item += gridDim.x) {
+      int at[4];
+      find_place(t.row, at);
+      int block = t.step / taps, tap = t.step - block * taps;
+      int digit[3] = {tap / (window.taps[1] * window.taps[2]), tap / window.taps[2] % window.taps[1],
+                      tap % window.taps[2]};
+      for (int s = 0; s < t.steps; ++s) {
+        const u32 full = shared.full(place.index);
+        mbarrier_wait(shared.empty(place.index), place.phase ^ 1);
+        mbarrier_expect(full, kStageBytes);
+        int offset[3];
+#pragma unroll
+        for (int d = 0; d < 3; ++d) offset[d] = window.offset[d] + digit[d] * window.tap_step[d];
+        load_places(shared.tile_a(place.index), &maps.a, full, t.batch * window.group_channels + kTileK * block, at,
+                    offset);
+        load_b(t, block, tap, full);
+        place.advance();
+        ++tap;
+        if (++digit[2] == window.taps[2]) {
+          digit[2] = 0;
+          if (++digit[1] == window.taps[1]) {
+            digit[1] = 0;
+            ++digit[0];
+          }
+        }
+        if (tap == taps) {
+          tap = digit[0] = 0;
+          ++block;
+        }
+      }
+      load_tensor(args, t, t.batch);
+    }
+  }
+};
+
+}  // namespace ts::conv

@@ -1,0 +1,135 @@
+#include "choose/conv/cuda.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "choose/conv/cuda_pipelines.hpp"
+#include "choose/conv/cuda_work.hpp"
+#include "choose/gemm/cuda.hpp"
+#include "instances/conv/cuda.hpp"
+#include "problem/conv/matrix.hpp"
+#include "vocabulary/names/native.hpp"
+
+namespace tilesmith {
+namespace {
+
+/// Every config that has the problem's signature: with any number of dimensions, or its own.
+void walk_signatures(const CudaSpec& spec, const ConvProblem& problem, const CudaConvVisit& visit) {
+  const int own = cuda_conv_dimensions(problem);
+  bool wanted = true;
+  const auto forward = [&](const KernelConfig& config, const CudaGemmTile& row, const CudaConvRule* refused) {
+    return wanted = visit(config, row, refused);
+  };
+  for (int dims = 3; dims >= own && wanted; dims = dims == own ? 0 : own) {
+    ConvSignature signature = cuda_signature_of(problem, dims);
+    walk_cuda_conv(spec, signature, forward);
+    if (problem.c != 1 || problem.k != 1 || !wanted) continue;
+    signature.depthwise = true;
+    walk_cuda_conv(spec, signature, forward);
+  }
+}
+
+Error why_no_conv(const CudaSpec& spec, const ConvProblem& problem) {
+  Error error{ErrorCode::unsupported, fmt::format("no CUDA kernel computes convolution on {}", spec.arch.text()),
+              "a device that has them, such as the CPU"};
+  walk_signatures(spec, problem, [&](const KernelConfig& config, const CudaGemmTile&, const CudaConvRule* refused) {
+    if (refused == nullptr) return true;
+    error = {ErrorCode::unsupported,
+             fmt::format("no CUDA kernel computes this problem: rule {}: {}", refused->name,
+                         refused->figures({config, spec})),
+             std::string(refused->about)};
+    return false;
+  });
+  return error;
+}
+
+}  // namespace
+
+const CudaConvChoosing* cuda_conv_choosing(Pipeline pipeline) {
+  switch (pipeline) {
+    case Pipeline::mma_sm80:
+      return &cuda_conv_choosing_mma_sm80();
+    case Pipeline::warp_specialized:
+      return &cuda_conv_choosing_warp_specialized();
+    case Pipeline::depthwise:
+      return &cuda_conv_choosing_depthwise();
+    default:
+      return nullptr;
+  }
+}
+
+ConvSignature cuda_signature_of(const ConvProblem& p, int spatial_dims) {
+  ConvSignature s;
+  s.direction = p.direction;
+  s.data_type = p.data_type;
+  s.spatial_dims = static_cast<std::uint8_t>(spatial_dims);
+  s.type_out = p.type_out;
+  // A bias that is not there has the type that lists have.
+  s.type_bias = std::ranges::count(p.epilogue, EpilogueOp::bias) > 0 ? p.type_bias : p.type_out;
+  s.epilogue_ops = p.epilogue;
+  return s;
+}
+
+Result<Ranking> rank(const CudaSpec& spec, const ConvProblem& problem) {
+  std::vector<Candidate> candidates;
+  walk_signatures(spec, problem, [&](const KernelConfig& config, const CudaGemmTile& row, const CudaConvRule* refused) {
+    const CudaConvChoosing* own = cuda_conv_choosing(config.algorithm.pipeline);
+    if (refused == nullptr && own != nullptr && !own->unsuited(config, problem) && !own->is_needless(config, problem))
+      candidates.push_back({config, own->seconds(config, row, spec, problem)});
+    return true;
+  });
+  best_first(candidates);
+  if (const auto gemm = gemm_of(problem)) {
+    if (Result<Ranking> products = rank(spec, *gemm))
+      candidates.insert(candidates.begin(), products->candidates.begin(), products->candidates.end());
+  }
+  if (candidates.empty()) return std::unexpected(why_no_conv(spec, problem));
+  return Ranking{std::move(candidates), "cost model"};
+}
+
+Result<std::vector<Refusal>> refusals(const CudaSpec& spec, const ConvProblem& problem) {
+  RefusalList out({});
+  walk_signatures(spec, problem, [&](const KernelConfig& config, const CudaGemmTile&, const CudaConvRule* refused) {
+    const CudaConvChoosing* own = cuda_conv_choosing(config.algorithm.pipeline);
+    if (refused != nullptr)
+      out.add(*refused, CudaConvSubject{config, spec});
+    else if (const auto why = own == nullptr ? std::nullopt : own->unsuited(config, problem))
+      out.add(config, "suits_shape", *why);
+    else if (own != nullptr && own->is_needless(config, problem))
+      out.add(config, "wider_accesses_suit", "the same kernel with wider accesses is a candidate");
+    return true;
+  });
+  return out.take();
+}
+
+Status serves(const CudaSpec& spec, const KernelConfig& config, const ConvProblem& problem) {
+  const auto other = [&](std::string why) {
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("kernel {} does not compute this problem{}", native_name(config), why),
+                "tilesmith run conv --candidates lists those that do");
+  };
+  if (config.operation() == Operation::gemm) {
+    const auto gemm = gemm_of(problem);
+    return gemm ? serves(spec, config, *gemm) : other(": it is no product of matrices as they lie");
+  }
+  if (config.operation() != Operation::conv) return other("");
+  if (config.arch != spec.arch)
+    return fail(
+        ErrorCode::unsupported,
+        fmt::format("kernel {} is for {}, the device is {}", native_name(config), config.arch.text(), spec.arch.text()),
+        "tilesmith arch lists what runs here");
+  if (const CudaConvRule* refused = cuda_conv_refusal({config, spec}))
+    return fail(
+        ErrorCode::unsupported,
+        fmt::format("kernel {}: rule {}: {}", native_name(config), refused->name, refused->figures({config, spec})),
+        std::string(refused->about));
+  const auto& have = std::get<ConvSignature>(config.signature);
+  ConvSignature want = cuda_signature_of(problem, have.spatial_dims);
+  want.depthwise = have.depthwise && problem.c == 1 && problem.k == 1;
+  if (have != want || have.spatial_dims < cuda_conv_dimensions(problem)) return other("");
+  const auto why = cuda_conv_choosing(config.algorithm.pipeline)->unsuited(config, problem);
+  return why ? other(": " + *why) : Status{};
+}
+
+}  // namespace tilesmith

@@ -1,0 +1,25 @@
+// Which CUDA kernels compute a convolution problem, and which of them goes first. What a pipeline's kernels take for a
+// problem, and whether they suit it, stands in a file of its own for each (cuda_pipelines.hpp).
+#pragma once
+
+#include "choose/candidate.hpp"
+#include "choose/refusal.hpp"
+#include "spec/cuda/spec.hpp"
+#include "tilesmith/conv.hpp"
+
+namespace tilesmith {
+
+/// The signature of the kernels for the problem that take `spatial_dims` dimensions; 3: any number up to three.
+[[nodiscard]] ConvSignature cuda_signature_of(const ConvProblem& problem, int spatial_dims = 3);
+
+/// The kernels of the chip's tables that compute the problem, by predicted seconds; in front of them, where it is a
+/// product of matrices as they lie, GEMM's kernels in GEMM's order. Error: unsupported, when there is none.
+[[nodiscard]] Result<Ranking> rank(const CudaSpec& spec, const ConvProblem& problem);
+
+/// Whether a kernel runs on the chip and computes the problem. Errors: unsupported, invalid_argument.
+[[nodiscard]] Status serves(const CudaSpec& spec, const KernelConfig& config, const ConvProblem& problem);
+
+/// What the tables have and the problem does not get.
+[[nodiscard]] Result<std::vector<Refusal>> refusals(const CudaSpec& spec, const ConvProblem& problem);
+
+}  // namespace tilesmith

@@ -1,0 +1,113 @@
+#include "choose/conv/cuda_depthwise_work.hpp"
+
+#include <algorithm>
+#include <array>
+#include <numeric>
+
+#include "choose/rounding.hpp"
+#include "problem/conv/problem.hpp"
+#include "vocabulary/data_type.hpp"
+
+namespace tilesmith {
+namespace {
+
+constexpr int kStepBytesOfDepthwise = 32 * 104;  // kStepBytes of kernels/cuda/conv/depthwise/stages.cuh
+constexpr std::int64_t kMostTiles = 1 << 30;   // a kernel counts runs and blocks in 32 bits
+
+/// One coordinate, as phase_along() of steps.cuh cuts it; of the phases the largest.
+struct CoordinateOfPhases {
+  std::int64_t phases, results, taps, pace;
+};
+
+CoordinateOfPhases coordinate_of(const ConvProblem& p, std::size_t d) {
+  const std::int64_t stride = p.stride()[d], dilation = p.dilation()[d], common = std::gcd(stride, dilation);
+  const bool data = p.direction == ConvDirection::backward_data;
+  const std::int64_t results = data ? p.in()[d] : p.out()[d];
+  CoordinateOfPhases c;
+  c.phases = std::min(results, dilation / common * (data ? stride : 1));
+  c.results = ceil_div(results, std::max<std::int64_t>(c.phases, 1));
+  c.taps = data ? ceil_div(p.filter()[d], stride / common) : p.filter()[d];
+  c.pace = data ? 1 : stride / common;
+  return c;
+}
+
+}  // namespace
+
+CudaDepthwiseRow cuda_depthwise_row(const ConvProblem& problem) {
+  const CoordinateOfPhases c = coordinate_of(problem, 2);
+  return {c.taps, c.pace};
+}
+
+std::vector<CudaDepthwiseShape> cuda_depthwise_shapes(const KernelConfig& config, const ConvProblem& p) {
+  const CudaDepthwiseTile tile = cuda_depthwise_tile(config.algorithm);
+  const CudaConvResources facts = cuda_conv_resources(config);
+  const int stages = config.algorithm.stages, bytes = bits_of(p.data_type) / 8;
+  const bool weight = p.direction == ConvDirection::backward_weight;
+  const std::array<CoordinateOfPhases, 3> axis{coordinate_of(p, 0), coordinate_of(p, 1), coordinate_of(p, 2)};
+  const std::int64_t taps_h = weight ? std::min<std::int64_t>(axis[1].taps, tile.tap_rows) : axis[1].taps;
+  const std::int64_t taps_w = weight ? std::min<std::int64_t>(axis[2].taps, tile.taps) : axis[2].taps;
+  std::vector<CudaDepthwiseShape> out;
+  for (int lanes = std::max(8 / bytes, 1); lanes <= facts.threads; lanes *= 2) {
+    const std::int64_t channels = 2 * lanes, pixel_bytes = channels * bytes;
+    const std::int64_t columns = std::int64_t{facts.threads / lanes} * tile.columns;
+    const std::array<std::int64_t, 3> of_tile{1, tile.rows, columns};
+    CudaDepthwiseShape w{.lanes = lanes, .tiles = p.batch};
+    for (std::size_t d = 0; d < 3; ++d) {
+      w.phases[d] = static_cast<int>(axis[d].phases);
+      w.tiles_along[d] = static_cast<int>(ceil_div(axis[d].results, of_tile[d]));
+      w.tiles *= axis[d].phases * w.tiles_along[d];
+    }
+    w.depth_steps = weight ? 1 : static_cast<int>(axis[0].taps);
+    w.units = ceil_div(p.groups, channels);
+    const std::int64_t rows = (tile.rows - 1) * axis[1].pace + taps_h;
+    w.stage_bytes = rows * ((columns - 1) * tile.pace + taps_w) * pixel_bytes;
+    if (weight) {
+      w.units *= axis[0].taps * ceil_div(axis[1].taps, std::int64_t{tile.tap_rows}) *
+                 ceil_div(axis[2].taps, std::int64_t{tile.taps});
+      w.stage_bytes += tile.rows * columns * pixel_bytes;
+      w.part_bytes = 4 * channels * tile.tap_rows * tile.taps;
+      w.shared_bytes = 16 + std::max<std::int64_t>(stages * w.stage_bytes, 8L * facts.threads * tile.taps);
+    } else {
+      w.shared_bytes = stages * w.stage_bytes + 4 * channels * taps_of(p);
+    }
+    w.shared_bytes += kStepBytesOfDepthwise;
+    if (w.shared_bytes > facts.shared_bytes || w.tiles > kMostTiles || w.units > kMostTiles) continue;
+    // Multiply-adds; a pixel is loaded and, of 16 bits, widened by two more; weights are loaded; 16 bytes that are
+    // copied take a dozen. Counted in the machine code.
+    const double window = (bytes == 2 ? 3.0 : 1.0) * static_cast<double>((tile.columns - 1) * tile.pace + taps_w);
+    const auto taps = static_cast<double>(taps_h * taps_w);
+    w.instructions = 2.0 * tile.rows * tile.columns * taps +
+                     (weight ? tile.rows * (window * static_cast<double>(taps_h) + 3.0 * tile.columns)
+                             : window * static_cast<double>(rows) + tile.rows * taps) +
+                     12.0 * static_cast<double>(w.stage_bytes) / 16 / facts.threads;
+    out.push_back(w);
+  }
+  return out;
+}
+
+CudaDepthwiseWork cuda_depthwise_work(const KernelConfig& config, const CudaSpec& spec, const ConvProblem& p) {
+  const CudaConvResources facts = cuda_conv_resources(config);
+  const bool weight = p.direction == ConvDirection::backward_weight;
+  CudaDepthwiseWork best;
+  for (const CudaDepthwiseShape& shape : cuda_depthwise_shapes(config, p)) {
+    CudaDepthwiseWork w{.shape = shape};
+    const std::int64_t resident = std::clamp<std::int64_t>(
+        spec.shared_bytes_per_sm / (shape.shared_bytes + spec.shared_bytes_reserved), 1, facts.blocks_per_sm);
+    const std::int64_t places = spec.reference.sms * resident;
+    // A run of backward weight leaves a partial; of the others it loads its weights.
+    w.runs = std::clamp<std::int64_t>(places / shape.units, 1, std::max<std::int64_t>(shape.tiles, 1));
+    const double filled = static_cast<double>(ceil_div(w.blocks(), places) * places) /
+                          static_cast<double>(std::max<std::int64_t>(w.blocks(), 1));
+    const double steps = static_cast<double>(shape.tiles * shape.units) * shape.depth_steps;
+    constexpr double kClock = 1.7e9, kIssued = 4 * 0.75;  // warps' instructions that an SM issues a cycle
+    const double compute = steps * shape.instructions * facts.threads / 32 / kIssued / kClock / spec.reference.sms * filled;
+    const double cached = steps * static_cast<double>(shape.stage_bytes) / (0.9 * spec.reference.bytes_per_second);
+    const double memory = bytes_of(p) / (spec.reference.reached_bandwidth * spec.reference.bytes_per_second);
+    w.seconds = std::max({compute, cached, memory}) + 1e-6 * spec.reference.launch_us;
+    if (weight) w.seconds += 2e-6 + static_cast<double>(w.runs * shape.part_bytes) / 1e11;
+    if (best.seconds == 0 || w.seconds < best.seconds) best = w;
+  }
+  return best;
+}
+
+}  // namespace tilesmith

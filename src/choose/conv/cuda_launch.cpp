@@ -1,0 +1,47 @@
+#include "choose/conv/cuda_launch.hpp"
+
+#include "choose/conv/cuda_depthwise_work.hpp"
+#include "choose/conv/cuda_work.hpp"
+
+namespace tilesmith {
+namespace {
+
+CudaConvLaunch gather_launch(const KernelConfig& config, const CudaSpec& spec, const ConvProblem& problem) {
+  const CudaConvResources facts = cuda_conv_resources(config);
+  const CudaConvWork work = cuda_conv_work(config, spec, problem);
+  CudaConvLaunch launch{
+      .blocks = work.items(), .threads = facts.threads, .shared_bytes = facts.shared_bytes, .splits = work.splits};
+  if (config.algorithm.split_k) {
+    launch.part_bytes = work.items() * facts.part_bytes;
+    launch.counters = work.tiles;
+  }
+  return launch;
+}
+
+CudaConvLaunch depthwise_launch(const KernelConfig& config, const CudaSpec& spec, const ConvProblem& problem) {
+  const CudaDepthwiseWork work = cuda_depthwise_work(config, spec, problem);
+  const CudaDepthwiseShape& shape = work.shape;
+  CudaConvLaunch launch{.blocks = work.blocks(),
+                        .threads = cuda_conv_resources(config).threads,
+                        .shared_bytes = shape.shared_bytes,
+                        .splits = work.runs,
+                        .lanes = shape.lanes,
+                        .depth_steps = shape.depth_steps,
+                        .phases = shape.phases,
+                        .tiles = shape.tiles_along,
+                        .stage_bytes = shape.stage_bytes};
+  if (config.algorithm.split_k) {
+    launch.part_bytes = work.blocks() * shape.part_bytes;
+    launch.counters = shape.units;
+  }
+  return launch;
+}
+
+}  // namespace
+
+CudaConvLaunch cuda_conv_launch(const KernelConfig& config, const CudaSpec& spec, const ConvProblem& problem) {
+  return config.algorithm.pipeline == Pipeline::depthwise ? depthwise_launch(config, spec, problem)
+                                                          : gather_launch(config, spec, problem);
+}
+
+}  // namespace tilesmith

@@ -1,0 +1,56 @@
+// The general template suits every problem; its times follow from a share of the chip's peak.
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "choose/conv/cuda_pipelines.hpp"
+#include "choose/conv/cuda_work.hpp"
+#include "choose/rounding.hpp"
+#include "instances/conv/cuda_resources.hpp"
+#include "problem/conv/problem.hpp"
+
+namespace tilesmith {
+namespace {
+
+/// A step that is gathered element by element takes about so many times as long as one of 16-byte copies. Estimated.
+constexpr double kElementsCost = 4;
+
+std::optional<std::string> gather_unsuited(const KernelConfig& config, const ConvProblem& problem) {
+  const CudaConvResources facts = cuda_conv_resources(config);
+  const CudaConvAccess access = cuda_conv_access(problem);
+  if ((!facts.aligned || access.aligned) && (!facts.pairs || access.pairs)) return {};
+  return fmt::format("reads {}, writes {}; c {}, k {}, unaligned {}", facts.aligned ? "16 bytes" : "elements",
+                     facts.pairs ? "pairs" : "elements", problem.c, problem.k, problem.unaligned);
+}
+
+bool gather_is_needless(const KernelConfig& config, const ConvProblem& problem) {
+  const CudaConvResources facts = cuda_conv_resources(config);
+  const CudaConvAccess access = cuda_conv_access(problem);
+  return facts.aligned != access.aligned || facts.pairs != access.pairs;
+}
+
+double gather_seconds(const KernelConfig& config, const CudaGemmTile& row, const CudaSpec& spec,
+                      const ConvProblem& problem) {
+  const CudaConvResources facts = cuda_conv_resources(config);
+  const CudaConvWork work = cuda_conv_work(config, spec, problem);
+  const Algorithm& a = config.algorithm;
+  const double peak = 1e12 * std::max(spec.reference.tflops_of(problem.data_type), 1.0);
+  const double step = 2.0 * a.tile[0] * a.tile[1] * facts.stage_k * static_cast<double>(work.places) /
+                      (peak * row.efficiency) * (facts.aligned ? 1 : kElementsCost);
+  const double rounds = static_cast<double>(ceil_div(work.items(), work.places));
+  double seconds = rounds * (static_cast<double>(ceil_div(work.steps, std::int64_t{work.splits})) + a.stages) * step;
+  if (work.splits > 1)
+    seconds += 1e-6 * spec.gemm.join_us +
+               work.splits * static_cast<double>(facts.part_bytes) / spec.gemm.join_bytes_per_second;
+  const double memory = bytes_of(problem) / (spec.reference.bytes_per_second * spec.reference.reached_bandwidth);
+  return std::max(seconds, memory) + 1e-6 * spec.reference.launch_us;
+}
+
+}  // namespace
+
+const CudaConvChoosing& cuda_conv_choosing_mma_sm80() {
+  static const CudaConvChoosing choosing{gather_unsuited, gather_is_needless, gather_seconds};
+  return choosing;
+}
+
+}  // namespace tilesmith

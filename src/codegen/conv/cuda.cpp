@@ -1,0 +1,108 @@
+#include "codegen/conv/cuda.hpp"
+
+#include "codegen/flatten.hpp"
+#include "codegen/gemm/cuda.hpp"
+#include "codegen/gemm/gpu_words.hpp"
+#include "instances/conv/cuda_resources.hpp"
+#include "instances/conv/cuda_window.hpp"
+#include "kernels/cuda/conv/abi.h"
+#include "vocabulary/names/native.hpp"
+
+namespace tilesmith {
+namespace {
+
+static_assert(TS_CONV_FORWARD == static_cast<int>(ConvDirection::forward) &&
+              TS_CONV_BACKWARD_DATA == static_cast<int>(ConvDirection::backward_data) &&
+              TS_CONV_BACKWARD_WEIGHT == static_cast<int>(ConvDirection::backward_weight));
+
+/// What templates read that store with GEMM's epilogue. The constants that GEMM's files ask for and no convolution uses
+/// are false.
+Status add_of_gemm(ConstantsTable& table, const ConvSignature& s) {
+  TS_ASSIGN(const int type, gemm_type_number(s.data_type));
+  TS_ASSIGN(const int out, gemm_type_number(s.type_out));
+  table.add("kTypeA", type);
+  table.add("kTypeB", type);
+  table.add("kTypeD", out);
+  table.add("kTypeScale", int{TS_GEMM_F32});
+  table.add("kScaling", int{TS_GEMM_SCALE_TENSOR});
+  table.add("kGrouping", int{TS_GEMM_UNGROUPED});
+  for (const char* unused : {"kZeroPoints", "kMmPlusMm", "kSplitKAtomic", "kStagedTensors"}) table.add(unused, false);
+  return add_gemm_epilogue(table, s.epilogue_ops, s.type_out, s.type_bias);
+}
+
+/// The general template's file, once its table is written.
+Result<std::string_view> add_gather(ConstantsTable& table, const KernelConfig& config) {
+  const auto& s = std::get<ConvSignature>(config.signature);
+  const Algorithm& a = config.algorithm;
+  const CudaConvResources facts = cuda_conv_resources(config);
+  TS_TRY(add_of_gemm(table, s));
+  table.add("kTileM", a.tile[0]);
+  table.add("kTileN", a.tile[1]);
+  table.add("kStages", a.stages);
+  table.add("kBlocksPerSm", facts.blocks_per_sm);
+  table.add("kPairs", facts.pairs);
+  table.add("kSplitK", a.split_k);
+  table.add("kRowMajorA", s.direction != ConvDirection::backward_weight);
+  table.add("kRowMajorB", s.direction != ConvDirection::forward);
+  table.add("kWarpsM", a.wave[0]);
+  table.add("kWarpsN", a.wave[1]);
+  table.add("kAligned", facts.aligned);
+  table.add("kTf32x3", s.data_type == DataType::fp32);
+  return "cuda/conv/mma_sm80/conv.cuh";
+}
+
+/// The same of depthwise templates.
+Result<std::string_view> add_depthwise(ConstantsTable& table, const KernelConfig& config) {
+  const auto& s = std::get<ConvSignature>(config.signature);
+  const CudaConvResources facts = cuda_conv_resources(config);
+  const CudaDepthwiseTile tile = cuda_depthwise_tile(config.algorithm);
+  TS_TRY(add_of_gemm(table, s));
+  table.add("kPairs", facts.pairs);
+  table.add("kRows", tile.rows);
+  table.add("kColumns", tile.columns);
+  table.add("kTapRows", tile.tap_rows);
+  table.add("kTaps", tile.taps);
+  table.add("kPace", tile.pace);
+  table.add("kWarps", config.algorithm.wave[0]);
+  table.add("kStages", config.algorithm.stages);
+  table.add("kBlocksPerSm", facts.blocks_per_sm);
+  return s.direction == ConvDirection::backward_weight ? "cuda/conv/depthwise/weight.cuh"
+                                                       : "cuda/conv/depthwise/data.cuh";
+}
+
+/// The same of Hopper's, whose table is GEMM's.
+Result<std::string_view> add_window(ConstantsTable& table, const KernelConfig& config) {
+  TS_TRY(add_cuda_gemm_constants(table, gemm_of_window(config)));
+  table.add("kSpatial", std::get<ConvSignature>(config.signature).spatial_dims);
+  return "cuda/conv/hopper/conv.cuh";
+}
+
+Result<std::string_view> add_conv_constants(ConstantsTable& table, const KernelConfig& config) {
+  table.add("kDirection", static_cast<int>(std::get<ConvSignature>(config.signature).direction));
+  switch (config.algorithm.pipeline) {
+    case Pipeline::warp_specialized:
+      return add_window(table, config);
+    case Pipeline::depthwise:
+      return add_depthwise(table, config);
+    default:
+      return add_gather(table, config);
+  }
+}
+
+}  // namespace
+
+Result<Source> cuda_conv_source(const KernelConfig& config) {
+  ConstantsTable table;
+  TS_ASSIGN(const std::string_view file, add_conv_constants(table, config));
+  TS_ASSIGN(const std::string text, flatten_includes(embedded_kernels(), file));
+  Source source;
+  source.name = native_name(config);
+  source.entry_symbol = source.name;
+  source.language = Language::cuda;
+  source.arch = std::string(config.arch.text());
+  source.options = {"-std=c++17", "-default-device"};
+  source.text = table.text() + fmt::format("#define TS_ENTRY {}\n\n", source.entry_symbol) + text;
+  return source;
+}
+
+}  // namespace tilesmith

@@ -1,0 +1,47 @@
+#include "dispatch/conv/cuda.hpp"
+
+#include "choose/conv/cuda.hpp"
+#include "dispatch/conv/cuda_gemm_plan.hpp"
+#include "dispatch/conv/cuda_plan.hpp"
+#include "dispatch/conv/cuda_window_plan.hpp"
+#include "dispatch/plan_info.hpp"
+#include "instances/conv/cuda_resources.hpp"
+
+namespace tilesmith {
+
+Result<Ranking> CudaConv::rank(const ConvProblem& problem) const {
+  return tilesmith::rank(spec_, problem);
+}
+
+Result<std::vector<Refusal>> CudaConv::refusals(const ConvProblem& problem) const {
+  return tilesmith::refusals(spec_, problem);
+}
+
+Status CudaConv::check(const Recipe& recipe, const ConvProblem& problem) const {
+  TS_TRY(check_one_step(recipe));
+  return serves(spec_, recipe.main(), problem);
+}
+
+CudaSplitMemory& CudaConv::split_memory(const CudaContext& context) {
+  const std::lock_guard lock(mutex_);
+  if (split_memory_ == nullptr) split_memory_ = std::make_unique<CudaSplitMemory>(context);
+  return *split_memory_;
+}
+
+Result<std::unique_ptr<ConvPlan>> CudaConv::plan(const ConvProblem& problem, const Candidate& chosen,
+                                                 std::string reason, BuildPolicy build) {
+  if (chosen.recipe.main().operation() == Operation::gemm)
+    return conv_by_gemm(problem, gemm_, chosen, std::move(reason), build);
+  TS_ASSIGN(const CudaContext* context, CudaContext::of(device_index_));
+  TS_ASSIGN(CudaSteps steps, CudaSteps::load(chosen.recipe, [&](const KernelConfig& step, std::size_t) {
+              return registry_.find(*context, step, static_cast<std::size_t>(cuda_conv_resources(step).shared_bytes),
+                                    build);
+            }));
+  const KernelConfig& config = chosen.recipe.main();
+  CudaSplitMemory* const memory = config.algorithm.split_k ? &split_memory(*context) : nullptr;
+  PlanInfo info = plan_info({DeviceKind::cuda, device_index_}, chosen, std::move(reason));
+  const auto make = config.algorithm.pipeline == Pipeline::warp_specialized ? CudaWindowPlan::make : CudaConvPlan::make;
+  return make(problem, std::move(info), config, spec_, std::move(steps), memory);
+}
+
+}  // namespace tilesmith

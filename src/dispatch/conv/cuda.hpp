@@ -1,0 +1,39 @@
+// Convolution on a CUDA device.
+#pragma once
+
+#include <memory>
+#include <mutex>
+
+#include "dispatch/backend.hpp"
+#include "dispatch/cuda_registry.hpp"
+#include "dispatch/cuda_split_memory.hpp"
+#include "dispatch/gemm/cuda.hpp"
+#include "spec/cuda/spec.hpp"
+
+namespace tilesmith {
+
+class CudaConv final : public OperationBackend<Conv> {
+ public:
+  /// `spec` has the figures of the device at hand; `gemm` plans what is a product of matrices. The device itself is
+  /// touched by plan() alone.
+  CudaConv(int device_index, const CudaSpec& spec, CudaRegistry& registry, CudaGemm& gemm)
+      : device_index_(device_index), spec_(spec), registry_(registry), gemm_(gemm) {}
+
+  [[nodiscard]] Result<Ranking> rank(const ConvProblem& problem) const override;
+  [[nodiscard]] Result<std::vector<Refusal>> refusals(const ConvProblem& problem) const override;
+  [[nodiscard]] Status check(const Recipe& recipe, const ConvProblem& problem) const override;
+  [[nodiscard]] Result<std::unique_ptr<ConvPlan>> plan(const ConvProblem& problem, const Candidate& chosen,
+                                                       std::string reason, BuildPolicy build) override;
+
+ private:
+  [[nodiscard]] CudaSplitMemory& split_memory(const CudaContext& context);
+
+  int device_index_;
+  const CudaSpec& spec_;
+  CudaRegistry& registry_;
+  CudaGemm& gemm_;
+  std::mutex mutex_;
+  std::unique_ptr<CudaSplitMemory> split_memory_;  ///< made by the first plan that cuts a sum
+};
+
+}  // namespace tilesmith

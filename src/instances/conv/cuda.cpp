@@ -1,0 +1,163 @@
+#include "instances/conv/cuda.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "instances/conv/cuda_pipelines.hpp"
+
+namespace tilesmith {
+namespace {
+
+using OfConv = CudaConvSubject;
+
+constexpr std::array kCudaConvTypes{DataType::fp32, DataType::bf16, DataType::fp16};
+constexpr std::array kCudaConvDirections{ConvDirection::forward, ConvDirection::backward_data,
+                                         ConvDirection::backward_weight};
+
+bool is_conv_type(DataType type) {
+  return std::ranges::find(kCudaConvTypes, type) != kCudaConvTypes.end();
+}
+
+/// The first operation that no epilogue of a convolution has; `none` if there is none.
+EpilogueOp uncarried_of_conv(const ConvSignature& s) {
+  for (const EpilogueOp op : s.epilogue_ops)
+    if (s.direction == ConvDirection::backward_weight || op == EpilogueOp::bias_m || op == EpilogueOp::scale_m ||
+        is_gate(op) || op == EpilogueOp::amax)
+      return op;
+  return EpilogueOp::none;
+}
+
+/// What is left of a signature when the fields that CUDA kernels carry are reset.
+bool nothing_else(const ConvSignature& s) {
+  ConvSignature rest = s;
+  rest.direction = ConvSignature{}.direction;
+  rest.data_type = rest.type_out = rest.type_bias = ConvSignature{}.data_type;
+  rest.epilogue_ops = {};
+  rest.depthwise = false;
+  rest.spatial_dims = ConvSignature{}.spatial_dims;
+  return rest == ConvSignature{};
+}
+
+constexpr CudaConvRule kCommonRules[] = {
+    {"signature_is_carried",
+     "tensors are fp32, bf16 or fp16, sums fp32, results of the tensors' type or fp32; up to three dimensions",
+     [](const OfConv& s) {
+       const ConvSignature& g = s.signature();
+       return s.config.origin == Origin::own && nothing_else(g) && is_conv_type(g.data_type) &&
+              (g.type_out == g.data_type || g.type_out == DataType::fp32) && is_conv_type(g.type_bias) &&
+              g.spatial_dims >= 1 && g.spatial_dims <= 3;
+     },
+     [](const OfConv& s) {
+       return fmt::format("{} to {}, bias {}, {} dimensions", name_of(s.signature().data_type),
+                          name_of(s.signature().type_out), name_of(s.signature().type_bias),
+                          s.signature().spatial_dims);
+     }},
+    {"epilogue_is_carried", "no gates, amax or vectors along pixels; backward weight has no epilogue",
+     [](const OfConv& s) { return uncarried_of_conv(s.signature()) == EpilogueOp::none; },
+     [](const OfConv& s) {
+       return fmt::format("{} of {}", name_of(uncarried_of_conv(s.signature())), name_of(s.signature().direction));
+     }},
+    {"chip_offers_pipeline", "the chip's spec lists the pipeline with this instruction, for this type",
+     [](const OfConv& s) {
+       const CudaGemmPipeline* listed = s.spec.conv.pipeline(s.algorithm().pipeline);
+       return listed != nullptr && cuda_conv_pipeline(s.algorithm().pipeline) != nullptr &&
+              listed->instruction == s.algorithm().instruction &&
+              std::ranges::find(listed->data_types, s.signature().data_type) != listed->data_types.end();
+     },
+     [](const OfConv& s) {
+       return fmt::format("{} with {} of {} on {}", name_of(s.algorithm().pipeline), name_of(s.algorithm().instruction),
+                          name_of(s.signature().data_type), s.spec.arch.text());
+     }},
+};
+
+std::span<const CudaConvRule> own_rules(Pipeline pipeline) {
+  const CudaConvPipeline* own = cuda_conv_pipeline(pipeline);
+  return own == nullptr ? std::span<const CudaConvRule>{} : own->rules;
+}
+
+}  // namespace
+
+const CudaConvPipeline* cuda_conv_pipeline(Pipeline pipeline) {
+  switch (pipeline) {
+    case Pipeline::mma_sm80:
+      return &cuda_conv_mma_sm80();
+    case Pipeline::warp_specialized:
+      return &cuda_conv_warp_specialized();
+    case Pipeline::depthwise:
+      return &cuda_conv_depthwise();
+    default:
+      return nullptr;
+  }
+}
+
+CudaConvResources cuda_conv_resources(const KernelConfig& config) {
+  const CudaConvPipeline* own = cuda_conv_pipeline(config.algorithm.pipeline);
+  return own == nullptr ? CudaConvResources{} : own->resources(config);
+}
+
+const CudaConvRule* cuda_conv_refusal(const CudaConvSubject& subject) {
+  const CudaConvRule* refused = first_refusal(std::span<const CudaConvRule>(kCommonRules), subject);
+  return refused != nullptr ? refused : first_refusal(own_rules(subject.algorithm().pipeline), subject);
+}
+
+std::vector<RuleVerdict> cuda_conv_verdicts(const CudaConvSubject& subject) {
+  std::vector<RuleVerdict> out = verdicts(std::span<const CudaConvRule>(kCommonRules), subject);
+  for (RuleVerdict& verdict : verdicts(own_rules(subject.algorithm().pipeline), subject))
+    out.push_back(std::move(verdict));
+  return out;
+}
+
+const CudaGemmTile* cuda_conv_row(const KernelConfig& config, const CudaSpec& spec) {
+  const CudaGemmPipeline* pipeline = spec.conv.pipeline(config.algorithm.pipeline);
+  const CudaConvPipeline* own = cuda_conv_pipeline(config.algorithm.pipeline);
+  if (pipeline == nullptr || own == nullptr) return nullptr;
+  const auto& signature = std::get<ConvSignature>(config.signature);
+  for (const CudaGemmTile& row : pipeline->tiles)
+    if (std::ranges::count(own->algorithms(signature, row), config.algorithm) > 0) return &row;
+  return nullptr;
+}
+
+void walk_cuda_conv(const CudaSpec& spec, const ConvSignature& signature, const CudaConvVisit& visit) {
+  for (const CudaGemmPipeline& pipeline : spec.conv.pipelines) {
+    const CudaConvPipeline* own = cuda_conv_pipeline(pipeline.pipeline);
+    if (own == nullptr) continue;
+    for (const CudaGemmTile& row : pipeline.tiles)
+      for (const Algorithm& algorithm : own->algorithms(signature, row)) {
+        const KernelConfig config{.arch = spec.arch, .signature = signature, .algorithm = algorithm};
+        if (!visit(config, row, cuda_conv_refusal({config, spec}))) return;
+      }
+  }
+}
+
+void listed_cuda_conv_signatures(const CudaSpec& spec, const std::function<bool(const ConvSignature&)>& sink) {
+  for (const ConvDirection direction : kCudaConvDirections)
+    for (const DataType type : kCudaConvTypes)
+      for (const bool wide : {false, true})
+        for (const GemmEpilogue& epilogue : spec.conv.epilogues)
+          for (const int dims : {3, 2, 1})
+            for (const bool depthwise : {false, true}) {
+              if ((wide && type == DataType::fp32) || (depthwise && dims != 3)) continue;
+              ConvSignature s;
+              s.depthwise = depthwise;
+              s.direction = direction;
+              s.data_type = type;
+              s.spatial_dims = static_cast<std::uint8_t>(dims);
+              s.type_out = s.type_bias = wide ? DataType::fp32 : type;
+              s.epilogue_ops = epilogue;
+              if (uncarried_of_conv(s) == EpilogueOp::none && !sink(s)) return;
+            }
+}
+
+void enumerate_cuda_conv(const CudaSpec& spec, ConfigSink sink) {
+  bool wanted = true;
+  listed_cuda_conv_signatures(spec, [&](const ConvSignature& signature) {
+    walk_cuda_conv(spec, signature, [&](const KernelConfig& config, const CudaGemmTile&, const CudaConvRule* refused) {
+      return wanted = refused != nullptr || sink(config);
+    });
+    return wanted;
+  });
+}
+
+}  // namespace tilesmith

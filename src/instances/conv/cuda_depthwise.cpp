@@ -1,0 +1,148 @@
+// Groups of one channel to one: kernels/cuda/conv/depthwise.
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+
+#include "instances/conv/cuda_pipelines.hpp"
+#include "kernels/cuda/common/mma_sm80.h"
+#include "vocabulary/data_type.hpp"
+
+namespace tilesmith {
+namespace {
+
+constexpr int kRegistersOfDepthwiseSm = 65536;
+/// Of a thread beside its sums and the pixels that it multiplies. Found by compiling.
+constexpr int kRegistersOfStep = 28;
+
+constexpr std::array kPaces{1, 2};
+
+bool is_weight(const ConvSignature& s) {
+  return s.direction == ConvDirection::backward_weight;
+}
+
+bool is_one_of(std::span<const int> numbers, int number) {
+  return std::ranges::find(numbers, number) != numbers.end();
+}
+
+CudaConvResources depthwise_resources(const KernelConfig& config) {
+  const auto& s = std::get<ConvSignature>(config.signature);
+  const CudaDepthwiseTile tile = cuda_depthwise_tile(config.algorithm);
+  CudaConvResources r;
+  r.threads = 32 * config.algorithm.wave[0];
+  r.blocks_per_sm = std::max<int>(config.algorithm.block_per_cu, 1);
+  r.aligned = r.pairs = true;
+  r.shared_bytes = TS_MMA_SM80_SHARED_BYTES;  // the most; a launch asks for what its problem needs
+  const int window = tile.pace > tile.taps ? tile.columns * tile.taps : (tile.columns - 1) * tile.pace + tile.taps;
+  const int sums = is_weight(s) ? tile.tap_rows * tile.taps + tile.columns : tile.rows * tile.columns;
+  r.accumulators = 2 * (sums + window);
+  if (r.threads > 0)
+    r.launch_registers = std::min(255, kRegistersOfDepthwiseSm / (r.threads * r.blocks_per_sm) / 8 * 8);
+  return r;
+}
+
+std::vector<Algorithm> depthwise_algorithms(const ConvSignature& s, const CudaGemmTile& row) {
+  const bool weight = is_weight(s);
+  std::vector<Algorithm> out;
+  // A row of the table is for backward weight where it is cut into runs.
+  if (!s.depthwise || weight != (row.splits > 1)) return out;
+  const bool line = row.tile_m == 1;
+  for (const int pace : kPaces)
+    for (const int tap : cuda_depthwise_taps(s.direction, row.tile_m)) {
+      if (pace > 1 && s.direction == ConvDirection::backward_data) continue;
+      const auto rows_of_taps = static_cast<std::uint16_t>(!weight ? 0 : line ? 1 : tap);
+      out.push_back({.pipeline = Pipeline::depthwise,
+                     .instruction = Instruction::fma_f32,
+                     .tile = {rows_of_taps, static_cast<std::uint16_t>(tap), static_cast<std::uint16_t>(pace)},
+                     .wave = {static_cast<std::uint16_t>(row.wave.front())},
+                     .stages = static_cast<std::uint8_t>(row.stages),
+                     .block_per_cu = static_cast<std::int16_t>(row.blocks_per_sm),
+                     .split_k = weight,
+                     .subtile = {static_cast<std::uint8_t>(row.tile_m), static_cast<std::uint8_t>(row.tile_n)}});
+    }
+  return out;
+}
+
+constexpr CudaConvRule kDepthwiseRules[] = {
+    {"groups_are_channels", "groups have one channel of x and one of y; sizes, filters and strides are run-time numbers",
+     [](const CudaConvSubject& s) { return s.signature().depthwise && s.signature().spatial_dims == 3; },
+     [](const CudaConvSubject& s) {
+       return fmt::format("depthwise {}, {} dimensions", s.signature().depthwise, s.signature().spatial_dims);
+     }},
+    {"strips_miss_banks",
+     "a thread has 1 to 8 rows of an odd number of columns, at most 31: strips that share a warp then read different "
+     "banks of shared memory",
+     [](const CudaConvSubject& s) {
+       const auto [rows, columns] = s.algorithm().subtile;
+       return rows >= 1 && rows <= 8 && columns % 2 == 1 && columns <= 31;
+     },
+     [](const CudaConvSubject& s) {
+       return fmt::format("{} x {}", s.algorithm().subtile[0], s.algorithm().subtile[1]);
+     }},
+    {"taps_are_unrolled",
+     "2, 3, 5 or 7 taps of a row are multiplied at a time (of a filter that is one row 4 or 8, backward weight 16), of "
+     "pixels 1 or 2 apart, backward data 1",
+     [](const CudaConvSubject& s) {
+       const CudaDepthwiseTile t = cuda_depthwise_tile(s.algorithm());
+       const bool weight = is_weight(s.signature()), line = t.rows == 1;
+       return is_one_of(cuda_depthwise_taps(s.signature().direction, t.rows), t.taps) &&
+              t.tap_rows == (!weight ? 0 : line ? 1 : t.taps) && is_one_of(kPaces, t.pace) &&
+              (t.pace == 1 || s.signature().direction != ConvDirection::backward_data);
+     },
+     [](const CudaConvSubject& s) {
+       const CudaDepthwiseTile t = cuda_depthwise_tile(s.algorithm());
+       return fmt::format("{} of {} rows, {} apart", t.taps, t.tap_rows, t.pace);
+     }},
+    {"fields_belong_to_pipeline",
+     "warps, two stages or more, and blocks that share an SM are its only options; backward weight is cut into runs",
+     [](const CudaConvSubject& s) {
+       Algorithm rest = s.algorithm();
+       if (rest.stages < 2 || rest.block_per_cu < 1 || rest.wave[0] < 1 || rest.wave[0] > 32 ||
+           rest.split_k != is_weight(s.signature()))
+         return false;
+       for (const std::size_t i : {3, 4, 5, 6, 7, 8})
+         if (rest.tile[i] != 0) return false;
+       for (std::size_t i = 1; i < rest.wave.size(); ++i)
+         if (rest.wave[i] != 0) return false;
+       rest.tile = {};
+       rest.wave = {};
+       rest.subtile = {};
+       rest.stages = 0;
+       rest.block_per_cu = -1;
+       rest.split_k = false;
+       return rest == Algorithm{.pipeline = rest.pipeline, .instruction = rest.instruction};
+     },
+     [](const CudaConvSubject& s) {
+       return fmt::format("{} warps, stages {}, blocks {}, runs {}", s.algorithm().wave[0], s.algorithm().stages,
+                          s.algorithm().block_per_cu, s.algorithm().split_k);
+     }},
+    {"registers_hold_sums", "sums, and the pixels that they are made of, stay in registers",
+     [](const CudaConvSubject& s) {
+       const CudaConvResources r = depthwise_resources(s.config);
+       return r.accumulators + kRegistersOfStep <= r.launch_registers;
+     },
+     [](const CudaConvSubject& s) {
+       const CudaConvResources r = depthwise_resources(s.config);
+       return fmt::format("about {} of {}", r.accumulators + kRegistersOfStep, r.launch_registers);
+     }},
+};
+
+}  // namespace
+
+CudaDepthwiseTile cuda_depthwise_tile(const Algorithm& a) {
+  return {.rows = a.subtile[0], .columns = a.subtile[1], .tap_rows = a.tile[0], .taps = a.tile[1], .pace = a.tile[2]};
+}
+
+std::span<const int> cuda_depthwise_taps(ConvDirection direction, int rows) {
+  static constexpr int kOfRows[] = {2, 3, 5, 7}, kOfLine[] = {4, 8}, kWeightOfLine[] = {4, 16};
+  if (rows != 1) return kOfRows;
+  if (direction == ConvDirection::backward_weight) return kWeightOfLine;
+  return kOfLine;
+}
+
+const CudaConvPipeline& cuda_conv_depthwise() {
+  static const CudaConvPipeline pipeline{kDepthwiseRules, depthwise_resources, depthwise_algorithms};
+  return pipeline;
+}
+
+}  // namespace tilesmith

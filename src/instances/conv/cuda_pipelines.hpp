@@ -1,0 +1,28 @@
+// What each pipeline of CUDA convolution kernels brings to the lists: the rules of its templates, what they take of a
+// chip, and the forms in which a row of the tile table comes. A new pipeline is a file beside this one and a line in
+// cuda_conv_pipeline().
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "instances/conv/cuda.hpp"
+#include "instances/conv/cuda_resources.hpp"
+
+namespace tilesmith {
+
+struct CudaConvPipeline {
+  std::span<const CudaConvRule> rules;
+  CudaConvResources (*resources)(const KernelConfig& config);
+  /// The algorithms made from a row, those with the widest accesses first.
+  std::vector<Algorithm> (*algorithms)(const ConvSignature& signature, const CudaGemmTile& row);
+};
+
+/// Null for pipelines that convolution does not have.
+[[nodiscard]] const CudaConvPipeline* cuda_conv_pipeline(Pipeline pipeline);
+
+[[nodiscard]] const CudaConvPipeline& cuda_conv_mma_sm80();
+[[nodiscard]] const CudaConvPipeline& cuda_conv_warp_specialized();
+[[nodiscard]] const CudaConvPipeline& cuda_conv_depthwise();
+
+}  // namespace tilesmith

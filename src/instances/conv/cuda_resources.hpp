@@ -1,0 +1,36 @@
+// What an instance of a CUDA convolution template takes of a chip, as its source in kernels/cuda/conv lays it out.
+#pragma once
+
+#include <span>
+
+#include "vocabulary/config.hpp"
+
+namespace tilesmith {
+
+struct CudaConvResources {
+  int threads = 0;
+  long shared_bytes = 0;
+  int blocks_per_sm = 1;
+  int accumulators = 0;      ///< registers of a thread for sums
+  int launch_registers = 0;  ///< that a thread may have
+  int stage_k = 0;           ///< depth of a step, in elements
+  bool aligned = false;      ///< tensors are read 16 bytes at a time
+  bool pairs = false;        ///< the result is written two elements at a time, or more
+  long part_bytes = 0;       ///< of one tile's partial sums
+};
+
+/// All zeros for a pipeline that convolution does not have.
+[[nodiscard]] CudaConvResources cuda_conv_resources(const KernelConfig& config);
+
+/// What a thread of a depthwise kernel has: results (backward weight: pixels of y), and the part of a filter that it
+/// multiplies at a time (backward weight: that it adds up), whose pixels are `pace` apart from one result to the next.
+struct CudaDepthwiseTile {
+  int rows = 0, columns = 0;
+  int tap_rows = 0, taps = 0;
+  int pace = 0;
+};
+[[nodiscard]] CudaDepthwiseTile cuda_depthwise_tile(const Algorithm& algorithm);
+/// The numbers of taps for which there are kernels of so many rows, in rising order; longer filters go in parts.
+[[nodiscard]] std::span<const int> cuda_depthwise_taps(ConvDirection direction, int rows);
+
+}  // namespace tilesmith

@@ -1,0 +1,91 @@
+// The CUDA kernels of convolution: of the sizes that the host computes, and healthy when compiled, which needs NVRTC
+// and no GPU. tests/cases/conv compares their results with float64 where there is a GPU.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <stdexcept>
+#include <vector>
+
+#include "codegen/generate.hpp"
+#include "codegen/nvrtc_fixture.hpp"
+#include "instances/conv/cuda.hpp"
+#include "instances/conv/cuda_resources.hpp"
+#include "thorough.hpp"
+#include "vocabulary/names/native.hpp"
+
+namespace tilesmith {
+namespace {
+
+CudaSpec chip_of(std::string_view arch) {
+  const std::vector<CudaSpec> specs = load_cuda_specs().value();
+  for (const CudaSpec& spec : specs)
+    if (spec.arch.text() == arch) return spec;
+  throw std::runtime_error("no such architecture");
+}
+
+/// The source, with the sizes that the host computes held against the template's.
+Source checked_source(const KernelConfig& config, const CudaSpec& spec) {
+  const CudaConvResources facts = cuda_conv_resources(config);
+  Source source = generate(config, spec).value();
+  const std::string shared = config.algorithm.pipeline == Pipeline::mma_sm80           ? "ts::conv::kConvSharedBytes"
+                             : config.algorithm.pipeline == Pipeline::warp_specialized ? "ts::gemm::kSharedBytes"
+                                                                                       : "";
+  if (!shared.empty())
+    source.text += fmt::format("static_assert({} == {} && ts::gemm::kThreads == {});\n", shared, facts.shared_bytes,
+                               facts.threads);
+  return source;
+}
+
+using CudaConvKernels = testing::NvrtcFixture;
+
+// Every kind of kernel: each row of the table in each direction, with its narrowest accesses, where addresses take most
+// registers, and with its widest. Spills are errors of the compile.
+TEST_F(CudaConvKernels, AreHealthyAndOfTheHostsSizes) {
+  std::vector<Source> sources;
+  for (const char* arch : {"sm_90a", "sm_80"}) {
+    const CudaSpec spec = chip_of(arch);
+    std::vector<KernelConfig> configs;
+    listed_cuda_conv_signatures(spec, [&](const ConvSignature& signature) {
+      const CudaGemmTile* last = nullptr;
+      walk_cuda_conv(spec, signature, [&](const KernelConfig& config, const CudaGemmTile& row, const auto* refused) {
+        if (refused != nullptr) return true;
+        if (&row == last) configs.pop_back();  // between the widest and the narrowest
+        const bool widest = last != &row;
+        last = &row;
+        configs.push_back(config);
+        if (widest) configs.push_back(config);
+        return true;
+      });
+      return true;
+    });
+    ASSERT_FALSE(configs.empty());
+    // An odd step takes from every direction, type, epilogue and row.
+    for (const KernelConfig& config : testing::some(configs, 97)) sources.push_back(checked_source(config, spec));
+  }
+  compile_all(sources, [](std::size_t, const ResourceReport&) {});
+}
+
+TEST(CudaConvSources, WhatARuleRefusesIsNotGenerated) {
+  const CudaSpec spec = chip_of("sm_90a");
+  std::size_t refused_widths = 0;
+  enumerate_cuda_conv(spec, [&](const KernelConfig& config) {
+    KernelConfig wide = config;
+    wide.algorithm.vector[0] = 3;
+    const auto source = generate(wide, spec);
+    EXPECT_FALSE(source.has_value());
+    return ++refused_widths < 20;
+  });
+  EXPECT_EQ(refused_widths, 20u);
+}
+
+TEST(CudaConvNames, ReadBack) {
+  const CudaSpec spec = chip_of("sm_90a");
+  enumerate_cuda_conv(spec, [&](const KernelConfig& config) {
+    const auto read = parse_native_name(native_name(config));
+    EXPECT_TRUE(read && *read == config) << native_name(config);
+    return !::testing::Test::HasFailure();
+  });
+}
+
+}  // namespace
+}  // namespace tilesmith

@@ -1,0 +1,218 @@
+// Convolution on a CUDA device: random problems on each pipeline against the float64 reference, between red zones;
+// whole numbers that must come out exactly; what must not leak in; the same bits from call to call; images far apart; a
+// workspace of the caller's.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <limits>
+#include <map>
+
+#include "dispatch/conv_problems.hpp"
+#include "dispatch/cuda_backend.hpp"
+#include "dispatch/test_store.hpp"
+#include "problem/describe.hpp"
+#include "runtime/cuda/device.hpp"
+#include "thorough.hpp"
+#include "trial/trial.hpp"
+#include "vocabulary/names/native.hpp"
+
+namespace tilesmith {
+namespace {
+
+using testing::kAllDirections;
+using testing::random_conv;
+using testing::whole_conv;
+using testing::whole_numbers;
+
+constexpr Device kConvDevice{DeviceKind::cuda, 0};
+
+class CudaConvTest : public ::testing::Test {
+ protected:
+  void SetUp() override {
+    const auto& devices = cuda_devices();
+    if (!devices) GTEST_SKIP() << devices.error().text();
+    if (devices->empty()) GTEST_SKIP() << "no CUDA device";
+  }
+};
+
+/// Sizes that tiles of tensor cores see whole and cut: more channels, and multiples of 8 half of the time.
+RandomCall<Conv> random_wide_conv(std::uint64_t seed) {
+  RandomCall<Conv> call = random_conv(seed);
+  ConvProblem& p = call.problem;
+  if (p.c == 1 && p.k == 1) return call;
+  std::vector<float> draws(4);
+  fill_uniform(draws, {seed, 8}, 0, 1);
+  const auto channels = [&](float draw) { return 8 + 8 * static_cast<std::int64_t>(draw * 24); };
+  if (seed % 2 == 0) {
+    p.c = channels(draws[0]);
+    p.k = channels(draws[1]);
+    call.numbers.layout = ConvLayout::channels_last;
+    if (seed % 8 == 0) p.c = 64 * (p.groups = 2);
+    if (p.data_type == DataType::fp32 && seed % 4 == 0) p.data_type = p.type_out = DataType::bf16;
+  }
+  return call;
+}
+
+/// The kernels to run: the first of each pipeline, and one more.
+std::vector<std::string> kernels_for(const ConvProblem& problem, std::uint64_t seed) {
+  const auto backend = CudaBackend::make(0, cuda_device_properties(0).value());
+  EXPECT_TRUE(backend) << backend.error().text();
+  const auto kernels = (*backend)->find<Conv>();
+  EXPECT_TRUE(kernels) << kernels.error().text();
+  const auto ranking = (*kernels)->rank(problem);
+  EXPECT_TRUE(ranking) << ranking.error().text();
+  std::map<Pipeline, std::string> first;
+  for (const Candidate& candidate : ranking->candidates)
+    first.try_emplace(candidate.recipe.main().algorithm.pipeline, recipe_name(candidate.recipe));
+  std::vector<std::string> names;
+  for (const auto& [pipeline, name] : first) names.push_back(name);
+  names.push_back(recipe_name(ranking->candidates[seed % ranking->candidates.size()].recipe));
+  return names;
+}
+
+TEST_F(CudaConvTest, EveryPipelineComputesRandomProblems) {
+  const std::uint64_t problems = testing::thorough() ? 400 : 60;
+  for (std::uint64_t seed = 0; seed < problems; ++seed) {
+    const RandomCall<Conv> call = random_wide_conv(seed);
+    const auto conv = ConvCase::create(call);
+    if (!conv) continue;  // the changed channels may not fit
+    SCOPED_TRACE(to_line(call));
+    const auto reference = conv->reference(0);
+    ASSERT_TRUE(reference) << reference.error().text();
+    for (const std::string& kernel : kernels_for(conv->problem(), seed)) {
+      Dispatcher dispatcher({.device = kConvDevice, .kernel = kernel});
+      const auto plan = dispatcher.plan(conv->problem());
+      ASSERT_TRUE(plan) << plan.error().text();
+      auto trial = Trial<Conv>::create(*conv, kConvDevice);
+      ASSERT_TRUE(trial) << trial.error().text();
+      const auto verdict = trial->verify(**plan, **reference);
+      EXPECT_TRUE(verdict && verdict->outcome != Outcome::fail)
+          << kernel << ": " << (verdict ? verdict->reason : verdict.error().text());
+    }
+  }
+}
+
+/// The result of a case as the array that users see, and the bits twice the same.
+std::vector<float> result_on_device(const ConvCase& conv, const std::string& kernel = "") {
+  Dispatcher dispatcher({.device = kConvDevice, .kernel = kernel});
+  const auto plan = dispatcher.plan(conv.problem());
+  EXPECT_TRUE(plan) << plan.error().text();
+  if (!plan) return {};
+  auto trial = Trial<Conv>::create(conv, kConvDevice);
+  std::vector<float> first;
+  for (int run = 0; run < 3; ++run) {
+    const auto outputs = trial->run(**plan);
+    EXPECT_TRUE(outputs) << outputs.error().text();
+    if (!outputs) return {};
+    const std::vector<float> result = outputs->array("out").to_floats();
+    if (run > 0) {
+      EXPECT_EQ(result, first) << "run " << run << " of " << (*plan)->kernel_name();
+    }
+    first = result;
+  }
+  return first;
+}
+
+TEST_F(CudaConvTest, WholeNumbersAreExactInAllDirections) {
+  for (const std::int64_t channels : {5, 64})
+    for (const ConvDirection direction : kAllDirections) {
+      ConvProblem p = whole_conv();
+      p.direction = direction;
+      p.c = channels;
+      if (channels == 64) p.data_type = DataType::bf16;  // results stay fp32
+      const ConvSpatial out = p.out();
+      ConvInputs inputs;
+      if (direction != ConvDirection::backward_data)
+        inputs.x = whole_numbers({p.batch, p.in_h, p.in_w, p.groups * p.c}, 1);
+      if (direction != ConvDirection::backward_weight)
+        inputs.w = whole_numbers({p.groups * p.k, p.filter_h, p.filter_w, p.c}, 2);
+      if (direction != ConvDirection::forward) inputs.y = whole_numbers({p.batch, out[1], out[2], p.groups * p.k}, 3);
+      const auto conv = ConvCase::create({.problem = p, .numbers = {}}, std::move(inputs));
+      ASSERT_TRUE(conv) << conv.error().text();
+      const auto float64 = float64_conv(conv->tensors(), 1);
+      ASSERT_TRUE(float64);
+      for (const std::string& kernel : kernels_for(conv->problem(), 1)) {
+        const std::vector<float> result = result_on_device(*conv, kernel);
+        ASSERT_EQ(result.size(), float64->values.size());
+        for (std::size_t i = 0; i < result.size(); ++i)
+          ASSERT_EQ(static_cast<double>(result[i]), float64->values[i]) << kernel << " at " << i;
+      }
+    }
+}
+
+// What lies beside an image, in the next image or in the next group, is not multiplied with zero: it is not read.
+TEST_F(CudaConvTest, NothingLeaksFromOtherImagesAndGroups) {
+  for (const std::int64_t channels : {5, 64}) {
+    ConvProblem p = whole_conv();
+    p.pad_w = 3;
+    p.c = channels;
+    p.k = 24;
+    p.data_type = DataType::bf16;
+    HostArray x = whole_numbers({p.batch, p.in_h, p.in_w, p.groups * p.c}, 1);
+    const HostArray w = whole_numbers({p.groups * p.k, p.filter_h, p.filter_w, p.c}, 2);
+    std::map<std::string, std::vector<float>> clean;
+    for (const bool poisoned : {false, true}) {
+      std::vector<float> values = x.to_floats();
+      const std::size_t image = values.size() / 2, all = static_cast<std::size_t>(p.groups * p.c);
+      if (poisoned)
+        for (std::size_t i = 0; i < values.size(); ++i)  // all of the second image, and the second group
+          if (i >= image || i % all >= all / 2) values[i] = std::numeric_limits<float>::quiet_NaN();
+      ConvInputs inputs;
+      inputs.x = make_array(ElementType::fp32, x.shape, values);
+      inputs.w = w;
+      const auto conv = ConvCase::create({.problem = p, .numbers = {}}, std::move(inputs));
+      ASSERT_TRUE(conv);
+      for (const std::string& kernel : kernels_for(conv->problem(), 2)) {
+        Dispatcher dispatcher({.device = kConvDevice, .kernel = kernel});
+        const auto plan = dispatcher.plan(conv->problem());
+        ASSERT_TRUE(plan) << plan.error().text();
+        auto trial = Trial<Conv>::create(*conv, kConvDevice);
+        const auto outputs = trial->run(**plan);
+        ASSERT_TRUE(outputs) << outputs.error().text();
+        std::vector<float> result = outputs->array("out").to_floats(), kept;
+        result.resize(result.size() / 2);
+        for (std::size_t i = 0; i < result.size(); ++i)
+          if (i % static_cast<std::size_t>(p.groups * p.k) < static_cast<std::size_t>(p.k)) kept.push_back(result[i]);
+        if (poisoned) {
+          EXPECT_EQ(kept, clean[kernel]) << kernel;
+        } else {
+          clean[kernel] = kept;
+        }
+      }
+    }
+  }
+}
+
+TEST_F(CudaConvTest, AWorkspaceOfTheCallersHoldsThePartials) {
+  ConvProblem p = whole_conv();
+  p.direction = ConvDirection::backward_weight;
+  p.batch = 40;
+  const auto conv = ConvCase::create({.problem = p, .numbers = {}});
+  ASSERT_TRUE(conv) << conv.error().text();
+  const std::vector<float> own = result_on_device(*conv);
+  Dispatcher dispatcher({.device = kConvDevice});
+  const auto plan = dispatcher.plan(conv->problem());
+  ASSERT_TRUE(plan) << plan.error().text();
+  EXPECT_GT((*plan)->workspace_bytes(), 0u) << "a sum over " << p.batch << " images is cut";
+  EXPECT_EQ(own, result_on_device(*conv));
+}
+
+TEST_F(CudaConvTest, WhatACallBreaksIsRefused) {
+  ConvProblem p = whole_conv();
+  p.data_type = p.type_out = p.type_bias = DataType::bf16;
+  p.c = p.k = 64;
+  Dispatcher dispatcher({.device = kConvDevice});
+  const auto plan = dispatcher.plan(p);
+  ASSERT_TRUE(plan) << plan.error().text();
+  ConvArguments a = dense_arguments(p, ConvLayout::channels_first);
+  alignas(16) static char some[16];
+  a.x = a.w = a.out = some;
+  const Status refused = (*plan)->run(a);
+  ASSERT_FALSE(refused.has_value());
+  EXPECT_NE(refused.error().message.find("channels apart"), std::string::npos) << refused.error().text();
+  EXPECT_EQ(refused.error().hint, "plan the problem with unaligned, for a kernel that asks for neither");
+}
+
+}  // namespace
+}  // namespace tilesmith

@@ -254,6 +254,47 @@ TEST_F(CudaFake, ATensorMapIsEncodedAsAsked) {
   EXPECT_EQ(fake.context_at_encode, context_->handle()) << "the driver refuses without one";
 }
 
+TEST_F(CudaFake, AnIm2colMapIsEncodedAsAsked) {
+  alignas(64) char tensor[16] = {};
+  TsCudaTensorMap map{};
+  // 4 images of 12 x 10 pixels and 64 channels, a window of 3 x 3 with a border of one, every second pixel.
+  const Im2colDimension image[] = {{10, 128, -1, -1, 2}, {12, 1280, -1, -1, 2}};
+  const Status encoded = encode_im2col_map(*context_, {}, tensor, 64, image, 4, 15360, 64, 128, map);
+  ASSERT_TRUE(encoded.has_value()) << encoded.error().text();
+  EXPECT_EQ(fake.map.rank, 4);
+  EXPECT_EQ(fake.extents, (std::array<std::uint64_t, 5>{64, 10, 12, 4}));
+  EXPECT_EQ(fake.strides, (std::array<std::uint64_t, 5>{128, 1280, 15360}));
+  EXPECT_EQ(fake.lower, (std::array<int, 3>{-1, -1}));
+  EXPECT_EQ(fake.upper, (std::array<int, 3>{-1, -1}));
+  EXPECT_EQ(fake.box, (std::array<std::uint32_t, 5>{64, 128}));
+  EXPECT_EQ(fake.steps, (std::array<std::uint32_t, 5>{1, 2, 2, 1}));
+  EXPECT_EQ(map.opaque[0], reinterpret_cast<std::uintptr_t>(tensor));
+}
+
+TEST_F(CudaFake, AnIm2colMapThatCannotBeNamesTheRule) {
+  alignas(64) char tensor[16] = {};
+  TsCudaTensorMap map{};
+  const Im2colDimension pixel{10, 128, 0, 0, 1}, far{10, 128, -129, 0, 1}, odd{10, 100, 0, 0, 1};
+  struct Case {
+    std::vector<Im2colDimension> image;
+    std::uint32_t pixels;
+    const char* message;
+  };
+  const Case cases[] = {
+      {{}, 128, "0 coordinates of an image"},
+      {std::vector<Im2colDimension>(4, pixel), 128, "4 coordinates of an image"},
+      {{pixel}, 0, "0 pixels in a tile"},
+      {{pixel}, 1025, "1025 pixels in a tile"},
+      {{pixel, far}, 128, "a window from -129 to 0 in coordinate 1"},
+      {{odd, pixel}, 128, "dimension 1 has a stride of 100 bytes"}};
+  for (const Case& each : cases) {
+    const Status refused = encode_im2col_map(*context_, {}, tensor, 64, each.image, 4, 15360, 64, each.pixels, map);
+    ASSERT_FALSE(refused.has_value()) << each.message;
+    EXPECT_EQ(refused.error().code, ErrorCode::invalid_argument);
+    EXPECT_NE(refused.error().message.find(each.message), std::string::npos) << refused.error().message;
+  }
+}
+
 TEST_F(CudaFake, ATensorMapThatCannotBeNamesTheRule) {
   alignas(64) char tensor[32] = {};
   TsCudaTensorMap map{};

@@ -49,6 +49,7 @@ struct FakeLibcuda {
   } map{};
   std::array<std::uint64_t, 5> extents{}, strides{};
   std::array<std::uint32_t, 5> box{}, steps{};
+  std::array<int, 3> lower{}, upper{};  ///< corners of an im2col map's window
 };
 
 }  // namespace tilesmith::testing

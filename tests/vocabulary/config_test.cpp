@@ -152,7 +152,8 @@ TEST(KernelConfig, DefaultsArePartOfTheKeys) {
       << kKeysAreOrphaned;
   EXPECT_EQ(defaults_text<ConvSignature>(),
             "direction=fwd data_type=fp16 accumulator=fp32 spatial_dims=2 depthwise=0 specialization=none "
-            "stream_k_reduction=none two_stage=0 large_tensor=0 filter=0x0 stride=0x0 padding=0x0")
+            "stream_k_reduction=none two_stage=0 large_tensor=0 filter=0x0 stride=0x0 padding=0x0 type_out=fp16 "
+            "type_bias=fp16 epilogue_ops=")
       << kKeysAreOrphaned;
   EXPECT_EQ(
       defaults_text<Algorithm>(),

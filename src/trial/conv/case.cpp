@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <utility>
 
 #include "base/random.hpp"
 #include "problem/conv/problem.hpp"
@@ -16,6 +17,18 @@ namespace {
 
 /// Stream numbers of the random tensors of one seed.
 enum ConvStream : std::uint64_t { kX = 1, kW, kY, kConvEpilogue };
+
+/// Kernels of a GPU may write pixels of aligned problems 16 bytes at a time, and ask that they be evenly apart.
+bool writes_chunks(DeviceKind kind) {
+  switch (kind) {
+    case DeviceKind::cpu:
+      return false;
+    case DeviceKind::cuda:
+    case DeviceKind::hip:
+      return true;
+  }
+  std::unreachable();
+}
 
 std::int64_t volume_of(const ConvSpatial& size) {
   return size[0] * size[1] * size[2];
@@ -142,8 +155,7 @@ std::vector<OutputSpec> ConvCase::outputs() const {
 }
 
 std::vector<OutputSpec> ConvCase::guarded_outputs(DeviceKind kind) const {
-  // Kernels on devices may write pixels of aligned problems 16 bytes at a time, and ask that they be evenly apart.
-  const bool even = kind != DeviceKind::cpu && !problem_.unaligned;
+  const bool even = writes_chunks(kind) && !problem_.unaligned;
   const std::int64_t gap = even ? 16 : 5;  // elements
   std::vector<OutputSpec> out = outputs();
   OutputSpec& result = out.front();

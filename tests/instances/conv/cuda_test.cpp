@@ -1,0 +1,137 @@
+// NVIDIA convolution instances: the list is what the rules accept, every instance is distinct, every rule refuses
+// something and says its figures.
+#include "instances/conv/cuda.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <functional>
+#include <set>
+#include <string>
+#include <unordered_set>
+
+#include "catalog/explain.hpp"
+#include "catalog/listing.hpp"
+#include "vocabulary/names/native.hpp"
+
+namespace tilesmith {
+namespace {
+
+const CudaSpec& conv_arch(std::string_view name) {
+  static const std::vector<CudaSpec> specs = load_cuda_specs().value();
+  return *std::ranges::find_if(specs, [&](const CudaSpec& spec) { return spec.arch.text() == name; });
+}
+
+ConvSignature& conv_of(KernelConfig& config) {
+  return std::get<ConvSignature>(config.signature);
+}
+
+/// The first instance of a pipeline, type and direction that the chip lists.
+KernelConfig listed_conv(Pipeline pipeline, DataType type = DataType::bf16,
+                         ConvDirection direction = ConvDirection::forward) {
+  KernelConfig found;
+  enumerate_cuda_conv(conv_arch("sm_90a"), [&](const KernelConfig& config) {
+    const auto& s = std::get<ConvSignature>(config.signature);
+    found = config;
+    return config.algorithm.pipeline != pipeline || s.data_type != type || s.direction != direction;
+  });
+  return found;
+}
+
+std::string refusing(const KernelConfig& config, std::string_view arch = "sm_90a") {
+  const CudaConvRule* rule = cuda_conv_refusal({config, conv_arch(arch)});
+  return rule == nullptr ? "" : std::string(rule->name);
+}
+
+TEST(CudaConv, EveryInstanceIsDistinctItsNameParsesAndItIsAccepted) {
+  for (const char* name : {"sm_80", "sm_89", "sm_90a"}) {
+    std::unordered_set<std::string> names;
+    enumerate_cuda_conv(conv_arch(name), [&](const KernelConfig& config) {
+      const std::string text = native_name(config);
+      EXPECT_TRUE(names.insert(text).second) << text;
+      if (names.size() % 17 != 0) return true;
+      const auto parsed = parse_native_name(text);
+      EXPECT_TRUE(parsed.has_value() && *parsed == config) << text;
+      EXPECT_EQ(refusing(config, name), "") << text;
+      EXPECT_NE(cuda_conv_row(config, conv_arch(name)), nullptr) << text;
+      return true;
+    });
+    EXPECT_GT(names.size(), 1000u) << name;
+  }
+}
+
+TEST(CudaConv, StopsWhenTheSinkHasEnough) {
+  int calls = 0;
+  enumerate_cuda_conv(conv_arch("sm_90a"), [&](const KernelConfig&) { return ++calls < 5; });
+  EXPECT_EQ(calls, 5);
+}
+
+TEST(CudaConv, ListingsHaveTheDirectionAndTypesAskedFor) {
+  const auto listing = Listing::prepare(
+      {.arch = "sm_90a", .operation = Operation::conv, .variant = "bwd_data", .data_types = {"fp16"}});
+  ASSERT_TRUE(listing.has_value()) << listing.error().text();
+  ListStatistics statistics;
+  std::string name;
+  ASSERT_TRUE(listing->walk(
+      [&](const KernelConfig& config) {
+        const auto& s = std::get<ConvSignature>(config.signature);
+        EXPECT_EQ(s.direction, ConvDirection::backward_data);
+        EXPECT_EQ(s.data_type, DataType::fp16);
+        name = native_name(config);
+        return true;
+      },
+      statistics));
+  EXPECT_GT(statistics.listed, 100u);
+  const auto said = explain(name, "");
+  ASSERT_TRUE(said.has_value()) << said.error().text();
+  EXPECT_TRUE(said->front().is_listed()) << explanation_text(said->front());
+  EXPECT_FALSE(
+      Listing::prepare({.arch = "sm_90a", .operation = Operation::conv, .variant = "sideways"}).has_value());
+}
+
+TEST(CudaConv, EachRuleRefusesWhatItIsThereFor) {
+  using S = ConvSignature;
+  using A = Algorithm;
+  std::set<std::string> seen;
+  const auto expect = [&](const std::string& rule, const KernelConfig& of, const std::function<void(S&, A&)>& change) {
+    ASSERT_EQ(refusing(of), "") << native_name(of);
+    KernelConfig config = of;
+    change(conv_of(config), config.algorithm);
+    EXPECT_EQ(refusing(config), rule) << native_name(config);
+    const auto verdicts = cuda_conv_verdicts({config, conv_arch("sm_90a")});
+    const auto said = std::ranges::find_if(verdicts, [&](const RuleVerdict& each) { return each.rule == rule; });
+    ASSERT_NE(said, verdicts.end()) << rule;
+    EXPECT_FALSE(said->figures.empty()) << rule;
+    seen.insert(rule);
+  };
+  const KernelConfig gather = listed_conv(Pipeline::mma_sm80), window = listed_conv(Pipeline::warp_specialized),
+                     depthwise = listed_conv(Pipeline::depthwise);
+  expect("signature_is_carried", gather, [](S& s, A&) { s.data_type = DataType::fp8; });
+  expect("signature_is_carried", gather, [](S& s, A&) { s.spatial_dims = 4; });
+  expect("signature_is_carried", window, [](S& s, A&) { s.two_stage = true; });
+  expect("epilogue_is_carried", gather, [](S& s, A&) { s.epilogue_ops = {EpilogueOp::amax}; });
+  expect("epilogue_is_carried", listed_conv(Pipeline::mma_sm80, DataType::fp16, ConvDirection::backward_weight),
+         [](S& s, A&) { s.epilogue_ops = {EpilogueOp::relu}; });
+  expect("chip_offers_pipeline", gather, [](S&, A& a) { a.instruction = Instruction::wgmma; });
+  expect("all_sizes_are_run_time", gather, [](S& s, A&) { s.spatial_dims = 2; });
+  expect("tile_is_dealt_out", gather, [](S&, A& a) { a.tile[0] = 72; });
+  expect("accesses_are_carried", gather, [](S&, A& a) { a.vector[0] = a.vector[1] = 4; });
+  expect("fields_belong_to_pipeline", gather, [](S&, A& a) { a.stages = 1; });
+  expect("shared_memory_fits", gather, [](S&, A& a) { a.stages = 40; });
+  expect("registers_hold_sums", gather, [](S&, A& a) { a.block_per_cu = 8; });
+  expect("window_is_carried", window, [](S& s, A&) { s.direction = ConvDirection::backward_weight; });
+  expect("copies_are_whole", window, [](S&, A& a) { a.cluster[0] = 2; });
+  expect("product_is_carried", window, [](S&, A& a) { a.stages = 30; });
+  expect("groups_are_channels", depthwise, [](S& s, A&) { s.spatial_dims = 2; });
+  expect("strips_miss_banks", depthwise, [](S&, A& a) { a.subtile[1] = 6; });
+  expect("taps_are_unrolled", depthwise, [](S&, A& a) { a.tile[1] = 6; });
+  expect("fields_belong_to_pipeline", depthwise, [](S&, A& a) { a.split_k = true; });
+  expect("registers_hold_sums", depthwise, [](S&, A& a) { a.block_per_cu = 20; });
+  for (const KernelConfig& config : {gather, window, depthwise})
+    for (const RuleVerdict& verdict : cuda_conv_verdicts({config, conv_arch("sm_90a")}))
+      EXPECT_TRUE(seen.contains(std::string(verdict.rule))) << verdict.rule;
+  EXPECT_EQ(refusing(window, "sm_80"), "chip_offers_pipeline") << "wgmma is Hopper's";
+}
+
+}  // namespace
+}  // namespace tilesmith

@@ -280,13 +280,12 @@ TEST_F(CudaFake, AnIm2colMapThatCannotBeNamesTheRule) {
     std::uint32_t pixels;
     const char* message;
   };
-  const Case cases[] = {
-      {{}, 128, "0 coordinates of an image"},
-      {std::vector<Im2colDimension>(4, pixel), 128, "4 coordinates of an image"},
-      {{pixel}, 0, "0 pixels in a tile"},
-      {{pixel}, 1025, "1025 pixels in a tile"},
-      {{pixel, far}, 128, "a window from -129 to 0 in coordinate 1"},
-      {{odd, pixel}, 128, "dimension 1 has a stride of 100 bytes"}};
+  const Case cases[] = {{{}, 128, "0 coordinates of an image"},
+                        {std::vector<Im2colDimension>(4, pixel), 128, "4 coordinates of an image"},
+                        {{pixel}, 0, "0 pixels in a tile"},
+                        {{pixel}, 1025, "1025 pixels in a tile"},
+                        {{pixel, far}, 128, "a window from -129 to 0 in coordinate 1"},
+                        {{odd, pixel}, 128, "dimension 1 has a stride of 100 bytes"}};
   for (const Case& each : cases) {
     const Status refused = encode_im2col_map(*context_, {}, tensor, 64, each.image, 4, 15360, 64, each.pixels, map);
     ASSERT_FALSE(refused.has_value()) << each.message;

@@ -12,7 +12,7 @@ namespace tilesmith {
 namespace {
 
 constexpr int kStepBytesOfDepthwise = 32 * 104;  // kStepBytes of kernels/cuda/conv/depthwise/stages.cuh
-constexpr std::int64_t kMostTiles = 1 << 30;   // a kernel counts runs and blocks in 32 bits
+constexpr std::int64_t kMostTiles = 1 << 30;     // a kernel counts runs and blocks in 32 bits
 
 /// One coordinate, as phase_along() of steps.cuh cuts it; of the phases the largest.
 struct CoordinateOfPhases {
@@ -100,7 +100,8 @@ CudaDepthwiseWork cuda_depthwise_work(const KernelConfig& config, const CudaSpec
                           static_cast<double>(std::max<std::int64_t>(w.blocks(), 1));
     const double steps = static_cast<double>(shape.tiles * shape.units) * shape.depth_steps;
     constexpr double kClock = 1.7e9, kIssued = 4 * 0.75;  // warps' instructions that an SM issues a cycle
-    const double compute = steps * shape.instructions * facts.threads / 32 / kIssued / kClock / spec.reference.sms * filled;
+    const double compute =
+        steps * shape.instructions * facts.threads / 32 / kIssued / kClock / spec.reference.sms * filled;
     const double cached = steps * static_cast<double>(shape.stage_bytes) / (0.9 * spec.reference.bytes_per_second);
     const double memory = bytes_of(p) / (spec.reference.reached_bandwidth * spec.reference.bytes_per_second);
     w.seconds = std::max({compute, cached, memory}) + 1e-6 * spec.reference.launch_us;

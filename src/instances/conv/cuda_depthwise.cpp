@@ -64,7 +64,8 @@ std::vector<Algorithm> depthwise_algorithms(const ConvSignature& s, const CudaGe
 }
 
 constexpr CudaConvRule kDepthwiseRules[] = {
-    {"groups_are_channels", "groups have one channel of x and one of y; sizes, filters and strides are run-time numbers",
+    {"groups_are_channels",
+     "groups have one channel of x and one of y; sizes, filters and strides are run-time numbers",
      [](const CudaConvSubject& s) { return s.signature().depthwise && s.signature().spatial_dims == 3; },
      [](const CudaConvSubject& s) {
        return fmt::format("depthwise {}, {} dimensions", s.signature().depthwise, s.signature().spatial_dims);
@@ -86,8 +87,10 @@ constexpr CudaConvRule kDepthwiseRules[] = {
        const CudaDepthwiseTile t = cuda_depthwise_tile(s.algorithm());
        const bool weight = is_weight(s.signature()), line = t.rows == 1;
        return is_one_of(cuda_depthwise_taps(s.signature().direction, t.rows), t.taps) &&
-              t.tap_rows == (!weight ? 0 : line ? 1 : t.taps) && is_one_of(kPaces, t.pace) &&
-              (t.pace == 1 || s.signature().direction != ConvDirection::backward_data);
+              t.tap_rows == (!weight ? 0
+                             : line  ? 1
+                                     : t.taps) &&
+              is_one_of(kPaces, t.pace) && (t.pace == 1 || s.signature().direction != ConvDirection::backward_data);
      },
      [](const CudaConvSubject& s) {
        const CudaDepthwiseTile t = cuda_depthwise_tile(s.algorithm());

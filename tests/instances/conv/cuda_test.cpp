@@ -67,8 +67,8 @@ TEST(CudaConv, StopsWhenTheSinkHasEnough) {
 }
 
 TEST(CudaConv, ListingsHaveTheDirectionAndTypesAskedFor) {
-  const auto listing = Listing::prepare(
-      {.arch = "sm_90a", .operation = Operation::conv, .variant = "bwd_data", .data_types = {"fp16"}});
+  const auto listing =
+      Listing::prepare({.arch = "sm_90a", .operation = Operation::conv, .variant = "bwd_data", .data_types = {"fp16"}});
   ASSERT_TRUE(listing.has_value()) << listing.error().text();
   ListStatistics statistics;
   std::string name;
@@ -85,8 +85,7 @@ TEST(CudaConv, ListingsHaveTheDirectionAndTypesAskedFor) {
   const auto said = explain(name, "");
   ASSERT_TRUE(said.has_value()) << said.error().text();
   EXPECT_TRUE(said->front().is_listed()) << explanation_text(said->front());
-  EXPECT_FALSE(
-      Listing::prepare({.arch = "sm_90a", .operation = Operation::conv, .variant = "sideways"}).has_value());
+  EXPECT_FALSE(Listing::prepare({.arch = "sm_90a", .operation = Operation::conv, .variant = "sideways"}).has_value());
 }
 
 TEST(CudaConv, EachRuleRefusesWhatItIsThereFor) {

@@ -181,6 +181,8 @@ TEST_F(CudaFake, CopiesAndFills) {
   ASSERT_TRUE(copy_on_device(*context_, b->data(), a->data(), 8).has_value());
   ASSERT_TRUE(copy_to_host(*context_, out, b->data(), 8).has_value());
   EXPECT_EQ(out[1], 2u);
+  ASSERT_TRUE(copy_anywhere(*context_, out, a->data(), 4).has_value());
+  EXPECT_EQ(out[0], 1u);
   ASSERT_TRUE(fill_words(*context_, a->data(), 7, 2).has_value());
   ASSERT_TRUE(fill_bytes(*context_, a->data(), 1, 4).has_value());
   ASSERT_TRUE(copy_to_host(*context_, out, a->data(), 8).has_value());

@@ -171,6 +171,11 @@ EXPORT Code hipMemcpyDtoDAsync(void* to, void* from, std::size_t bytes, void*) {
   std::memcpy(to, from, bytes);
   return state.copy;
 }
+EXPORT Code hipMemcpyAsync(void* to, const void* from, std::size_t bytes, tilesmith::hip::CopyKind kind, void*) {
+  if (kind != tilesmith::hip::CopyKind::by_address) return Code::invalid_value;
+  std::memcpy(to, from, bytes);
+  return state.copy;
+}
 EXPORT Code hipMemsetD8Async(void* to, unsigned char value, std::size_t count, void*) {
   std::memset(to, value, count);
   return state.copy;

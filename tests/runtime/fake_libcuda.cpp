@@ -225,6 +225,10 @@ EXPORT Code cuMemcpyDtoDAsync_v2(std::uint64_t to, std::uint64_t from, std::size
   std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
   return state.copy;
 }
+EXPORT Code cuMemcpyAsync(std::uint64_t to, std::uint64_t from, std::size_t bytes, void*) {
+  std::memcpy(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), bytes);
+  return state.copy;
+}
 EXPORT Code cuMemsetD8Async(std::uint64_t to, unsigned char value, std::size_t count, void*) {
   std::memset(reinterpret_cast<void*>(to), value, count);
   return Code::success;

@@ -152,6 +152,8 @@ TEST_F(HipFake, KernelsRunOnCopiedMemoryInsideAndOutsideOfGraphs) {
   ASSERT_TRUE(copy_to_host(*device_, output.data(), to.data(), 12, stream.handle()));
   ASSERT_TRUE(stream.synchronize());
   EXPECT_EQ(output, (std::vector<float>{8, 9, 10}));
+  ASSERT_TRUE(copy_anywhere(*device_, output.data(), from.data(), 12, stream.handle()));
+  EXPECT_EQ(output, input);
 
   ASSERT_TRUE(fill_words(*device_, to.data(), 0, 3));
   const auto graph = HipGraph::capture(*device_, stream.handle(), [&]() -> Status {

@@ -50,6 +50,7 @@ namespace tilesmith {
   F(memcpy_dtoh, "cuMemcpyDtoHAsync_v2", void* to, cu::DevicePointer from, std::size_t bytes, cu::Stream stream)       \
   F(memcpy_dtod, "cuMemcpyDtoDAsync_v2", cu::DevicePointer to, cu::DevicePointer from, std::size_t bytes,              \
     cu::Stream stream)                                                                                                 \
+  F(memcpy_any, "cuMemcpyAsync", cu::DevicePointer to, cu::DevicePointer from, std::size_t bytes, cu::Stream stream)   \
   F(memset_d8, "cuMemsetD8Async", cu::DevicePointer to, unsigned char value, std::size_t count, cu::Stream stream)     \
   F(memset_d32, "cuMemsetD32Async", cu::DevicePointer to, unsigned value, std::size_t count, cu::Stream stream)        \
   F(stream_create, "cuStreamCreate", cu::Stream* stream, unsigned flags)                                               \

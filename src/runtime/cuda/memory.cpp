@@ -68,6 +68,12 @@ Status copy_on_device(const CudaContext& context, void* to, const void* from, st
   });
 }
 
+Status copy_anywhere(const CudaContext& context, void* to, const void* from, std::size_t bytes, cu::Stream stream) {
+  return transfer(context, bytes, "copying {} bytes", [&](const CudaDriver& driver) {
+    return driver.memcpy_any(address(to), address(from), bytes, stream);
+  });
+}
+
 Status fill_bytes(const CudaContext& context, void* device, std::uint8_t value, std::size_t bytes, cu::Stream stream) {
   return transfer(context, bytes, "filling {} bytes on the device",
                   [&](const CudaDriver& driver) { return driver.memset_d8(address(device), value, bytes, stream); });

@@ -55,6 +55,9 @@ class CudaHostBuffer {
                                   cu::Stream stream = nullptr);
 [[nodiscard]] Status copy_on_device(const CudaContext& context, void* to, const void* from, std::size_t bytes,
                                     cu::Stream stream = nullptr);
+/// Between memories of either, told apart by their addresses.
+[[nodiscard]] Status copy_anywhere(const CudaContext& context, void* to, const void* from, std::size_t bytes,
+                                   cu::Stream stream = nullptr);
 [[nodiscard]] Status fill_bytes(const CudaContext& context, void* device, std::uint8_t value, std::size_t bytes,
                                 cu::Stream stream = nullptr);
 /// `device` is 4-byte aligned, `words` counts 32-bit words.

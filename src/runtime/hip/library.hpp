@@ -38,6 +38,8 @@ namespace tilesmith {
   F(memcpy_htod, "hipMemcpyHtoDAsync", void* to, const void* from, std::size_t bytes, hip::Stream stream)              \
   F(memcpy_dtoh, "hipMemcpyDtoHAsync", void* to, void* from, std::size_t bytes, hip::Stream stream)                    \
   F(memcpy_dtod, "hipMemcpyDtoDAsync", void* to, void* from, std::size_t bytes, hip::Stream stream)                    \
+  F(memcpy_any, "hipMemcpyAsync", void* to, const void* from, std::size_t bytes, hip::CopyKind kind,                   \
+    hip::Stream stream)                                                                                                \
   F(memset_d8, "hipMemsetD8Async", void* to, unsigned char value, std::size_t count, hip::Stream stream)               \
   F(memset_d32, "hipMemsetD32Async", void* to, int value, std::size_t count, hip::Stream stream)                       \
   F(stream_create, "hipStreamCreateWithFlags", hip::Stream* stream, unsigned flags)                                    \

@@ -62,6 +62,13 @@ Status copy_on_device(const HipDevice& device, void* to, const void* from, std::
   });
 }
 
+Status copy_anywhere(const HipDevice& device, void* to, const void* from, std::size_t bytes, hip::Stream stream) {
+  if (bytes == 0) return {};
+  return on_device(device, "copying", [&](const HipLibrary& library) {
+    return library.memcpy_any(to, from, bytes, hip::CopyKind::by_address, stream);
+  });
+}
+
 Status fill_bytes(const HipDevice& device, void* to, std::uint8_t value, std::size_t bytes, hip::Stream stream) {
   if (bytes == 0) return {};
   return on_device(device, "filling device memory",

@@ -52,6 +52,9 @@ class HipHostBuffer {
                                   hip::Stream stream = nullptr);
 [[nodiscard]] Status copy_on_device(const HipDevice& device, void* to, const void* from, std::size_t bytes,
                                     hip::Stream stream = nullptr);
+/// Between memories of either, told apart by their addresses.
+[[nodiscard]] Status copy_anywhere(const HipDevice& device, void* to, const void* from, std::size_t bytes,
+                                   hip::Stream stream = nullptr);
 [[nodiscard]] Status fill_bytes(const HipDevice& device, void* to, std::uint8_t value, std::size_t bytes,
                                 hip::Stream stream = nullptr);
 /// `to` is 4-byte aligned, `words` counts 32-bit words.

@@ -52,6 +52,9 @@ enum class DeviceAttribute : int {
   lanes_per_wave = 87,
 };
 
+/// Of the kinds of copies the one that finds out where each address lies (hipMemcpyDefault).
+enum class CopyKind : int { by_address = 4 };
+
 enum class CaptureMode : int { global = 0, thread_local_ = 1, relaxed = 2 };
 enum class CaptureStatus : int { none = 0, active = 1, invalidated = 2 };
 

@@ -8,6 +8,15 @@ set_target_properties(tilesmith PROPERTIES LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cm
 target_link_libraries(tilesmith PRIVATE $<BUILD_INTERFACE:tilesmith_options> $<BUILD_INTERFACE:tilesmith_capi>)
 set(tilesmith_libraries tilesmith)
 
+# The same behind Composable Kernel's C functions (docs/drop_in.md). Scripts look for one file wherever they keep theirs, so it needs no other.
+if(TILESMITH_PROGRAM)
+  add_library(tilesmith_drop_in_library SHARED $<TARGET_OBJECTS:tilesmith_drop_in>)
+  set_target_properties(tilesmith_drop_in_library PROPERTIES OUTPUT_NAME tilesmith_drop_in)
+  target_link_options(tilesmith_drop_in_library PRIVATE -Wl,--version-script=${PROJECT_SOURCE_DIR}/cmake/drop_in_exports.map)
+  set_target_properties(tilesmith_drop_in_library PROPERTIES LINK_DEPENDS ${PROJECT_SOURCE_DIR}/cmake/drop_in_exports.map)
+  target_link_libraries(tilesmith_drop_in_library PRIVATE $<BUILD_INTERFACE:tilesmith_options> $<BUILD_INTERFACE:tilesmith_drop_in>)
+endif()
+
 # The archive holds every station below the C interface. What they need from outside is its users' to link, which the CMake package
 # and pkg-config --static do for them.
 if(TILESMITH_STATIC)

@@ -14,9 +14,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
-const std::vector<std::string> kStations = {"base",    "vocabulary", "problem", "spec",    "instances", "choose",
-                                            "catalog", "codegen",    "jit",     "runtime", "dispatch",  "measure",
-                                            "verify",  "trial",      "sweep",   "tune",    "capi",      "cli"};
+const std::vector<std::string> kStations = {
+    "base",     "vocabulary", "problem", "spec",  "instances", "choose", "catalog", "codegen", "jit", "runtime",
+    "dispatch", "measure",    "verify",  "trial", "sweep",     "tune",   "capi",    "drop_in", "cli"};
 
 int rank_of(const std::string& station) {
   for (std::size_t i = 0; i < kStations.size(); ++i)

@@ -81,7 +81,7 @@ void read_kernel(const json& kernel, ResourceReport& report) {
 
 }  // namespace
 
-Result<CodeObject> read_code_object(std::string_view bytes) {
+Result<std::string_view> code_object_metadata(std::string_view bytes) {
   const auto head = record_at<Elf64_Ehdr>(bytes, 0);
   if (!head || std::memcmp(head->e_ident, ELFMAG, SELFMAG) != 0 || head->e_ident[EI_CLASS] != ELFCLASS64 ||
       head->e_phentsize != sizeof(Elf64_Phdr))
@@ -90,8 +90,13 @@ Result<CodeObject> read_code_object(std::string_view bytes) {
     return no_code_object(fmt::format("its machine is {}, not {}", head->e_machine, EM_AMDGPU));
   const auto metadata = find_metadata(bytes, *head);
   if (!metadata) return no_code_object("it has no whole note of metadata");
+  return *metadata;
+}
+
+Result<CodeObject> read_code_object(std::string_view bytes) {
+  TS_ASSIGN(const std::string_view metadata, code_object_metadata(bytes));
   try {
-    const json map = json::from_msgpack(metadata->begin(), metadata->end());
+    const json map = json::from_msgpack(metadata.begin(), metadata.end());
     CodeObject object;
     map.at("amdhsa.target").get_to(object.target);
     for (const json& kernel : map.at("amdhsa.kernels")) read_kernel(kernel, object.resources);

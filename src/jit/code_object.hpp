@@ -21,4 +21,7 @@ struct CodeObject {
 /// memory is as slow as a spill. Errors: `internal`, with what is wrong with the bytes.
 [[nodiscard]] Result<CodeObject> read_code_object(std::string_view bytes);
 
+/// The metadata note itself, a map in MessagePack. Errors as above.
+[[nodiscard]] Result<std::string_view> code_object_metadata(std::string_view bytes);
+
 }  // namespace tilesmith

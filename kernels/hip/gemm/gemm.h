@@ -170,10 +170,12 @@ class Gemm {
           float v[kRun];
 #pragma unroll
           for (int e = 0; e < kRun; ++e) {
+            // Clang 22 takes element 0 where an element of a vector is cast in its place.
+            const auto sum = sums[i][j][r + e];
             if constexpr (cfg::kTypeD == TS_GEMM_S32)
-              v[e] = __builtin_bit_cast(float, sums[i][j][r + e]);
+              v[e] = __builtin_bit_cast(float, sum);
             else
-              v[e] = static_cast<float>(sums[i][j][r + e]) * factor;
+              v[e] = static_cast<float>(sum) * factor;
           }
           finish<0, kRun>(args_, {row, column + r, args_.n, batch_}, v);
         }

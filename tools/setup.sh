@@ -7,18 +7,24 @@ packages=(g++ mold cmake ninja-build make pkg-config libfmt-dev nlohmann-json3-d
 
 is_installed() { dpkg-query -W -f='${Status}' "$1" 2>/dev/null | grep -q 'install ok installed'; }
 
-# The compiler of the kernels for AMD GPUs: the newest that the distribution has. Without one their tests are skipped.
+# The compiler of the kernels for AMD GPUs, the newest that the distribution has, and the disassembler of its release, which tests read code objects
+# with. Without them these tests are skipped.
 amd_compiler() {
   local release
   for release in 22 21 20 19 18; do
-    apt-cache show "clang-$release" "lld-$release" >/dev/null 2>&1 && { echo "clang-$release lld-$release"; return; }
+    apt-cache show "clang-$release" "lld-$release" >/dev/null 2>&1 && { echo "clang-$release lld-$release llvm-$release"; return; }
   done
 }
 
 missing=()
 for package in "${packages[@]}"; do is_installed "$package" || missing+=("$package"); done
 has_amd_compiler=$(compgen -c clang- | grep -E '^clang-(1[89]|[2-9][0-9])$' | head -1 || true)
-[ ${#missing[@]} -eq 0 ] && [ -n "$has_amd_compiler" ] && exit 0
+optional=()
+amd_release=${has_amd_compiler#clang-}
+if [ -n "$amd_release" ] && ! command -v "llvm-objdump-$amd_release" >/dev/null && apt-cache show "llvm-$amd_release" >/dev/null 2>&1; then
+  optional=("llvm-$amd_release")
+fi
+[ ${#missing[@]} -eq 0 ] && [ ${#optional[@]} -eq 0 ] && [ -n "$has_amd_compiler" ] && exit 0
 
 as_root=()
 if [ "$(id -u)" -ne 0 ]; then
@@ -28,7 +34,8 @@ if [ "$(id -u)" -ne 0 ]; then
   as_root=(sudo)
 fi
 "${as_root[@]}" apt-get update -qq
-[ -z "$has_amd_compiler" ] && read -ra compiler <<<"$(amd_compiler)" && missing+=("${compiler[@]}")
+[ -z "$has_amd_compiler" ] && read -ra compiler <<<"$(amd_compiler)" && optional=("${compiler[@]}")
+missing+=("${optional[@]}")
 [ ${#missing[@]} -eq 0 ] && exit 0
 echo "tilesmith: installing ${missing[*]}" >&2
 "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >&2

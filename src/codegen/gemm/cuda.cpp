@@ -49,7 +49,8 @@ Status add_signature(ConstantsTable& table, const GemmSignature& s) {
 }
 
 /// The template's file, once its part of the table is written.
-std::string_view add_algorithm(ConstantsTable& table, const KernelConfig& config, const CudaGemmResources& facts) {
+std::string_view add_algorithm(ConstantsTable& table, const KernelConfig& config, const CudaGemmResources& facts,
+                               int producer_registers) {
   const Algorithm& a = config.algorithm;
   table.add("kStages", a.stages);
   table.add("kBlocksPerSm", facts.blocks_per_sm);
@@ -64,6 +65,7 @@ std::string_view add_algorithm(ConstantsTable& table, const KernelConfig& config
       table.add("kTileN", a.tile[1]);
       table.add("kCopyRows", facts.copy_rows);
       table.add("kWarpgroups", a.wave[0]);
+      table.add("kProducerRegisters", producer_registers);
       table.add("kPingPong", a.ping_pong);
       table.add("kClusterM", a.cluster[0]);
       table.add("kClusterN", a.cluster[1]);
@@ -119,9 +121,11 @@ int spills_meant(const KernelConfig& config) {
 
 }  // namespace
 
-Result<std::string_view> add_cuda_gemm_constants(ConstantsTable& table, const KernelConfig& config) {
+Result<std::string_view> add_cuda_gemm_constants(ConstantsTable& table, const KernelConfig& config,
+                                                 int least_producer_registers) {
   TS_TRY(add_signature(table, std::get<GemmSignature>(config.signature)));
-  return add_algorithm(table, config, cuda_gemm_resources(config));
+  const CudaGemmResources facts = cuda_gemm_resources(config);
+  return add_algorithm(table, config, facts, std::max(facts.producer_registers, least_producer_registers));
 }
 
 Result<Source> cuda_gemm_source(const KernelConfig& config) {

@@ -13,7 +13,9 @@ namespace tilesmith {
 /// options are NVRTC's; the architecture it is compiled for is the source's arch.
 [[nodiscard]] Result<Source> cuda_gemm_source(const KernelConfig& config);
 
-/// The constants that GEMM's templates read of a config, and the template's file.
-[[nodiscard]] Result<std::string_view> add_cuda_gemm_constants(ConstantsTable& table, const KernelConfig& config);
+/// The constants that GEMM's templates read of a config, and the template's file. Another producer in the place of
+/// GEMM's may ask for more registers, a multiple of 8; consumers that have them to spare give them up.
+[[nodiscard]] Result<std::string_view> add_cuda_gemm_constants(ConstantsTable& table, const KernelConfig& config,
+                                                               int least_producer_registers = 0);
 
 }  // namespace tilesmith

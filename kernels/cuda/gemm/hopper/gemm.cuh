@@ -19,6 +19,7 @@
 //   kStages                     tiles of 128 bytes of k in flight
 //   kClusterM, kClusterN        blocks that share tiles of b (neighbours along m) or of a (along n) by multicast
 //   kBlocksPerSm                blocks that share an SM
+//   kProducerRegisters          of a thread that copies; those that multiply share the rest
 //   kStoreTmaBox (bool)            d is written by the copy engine: it has a tensor map, and the columns of a row are a
 //                               multiple of 16 bytes (the engine would write the rest of the last 16). Else element by
 //                               element, at any alignment

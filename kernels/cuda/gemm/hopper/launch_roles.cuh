@@ -20,7 +20,7 @@ TS_DEVICE void run_roles(u32 dynamic_shared, const TsCudaGemmMaps& maps, const T
     __syncthreads();
   const int warpgroup = static_cast<int>(uniform(threadIdx.x / 128));
   if (warpgroup == 0) {
-    shrink_registers<kProducerRegisters>();
+    shrink_registers<cfg::kProducerRegisters>();
     if (threadIdx.x == 0) {
       OperandProducer producer{Producer{shared, maps, rank}, more...};
       producer.prefetch_maps(args);

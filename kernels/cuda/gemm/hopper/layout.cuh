@@ -91,11 +91,9 @@ constexpr int kThreads = 128 * (cfg::kWarpgroups + 1);
 // Registers the block is launched with, and their redistribution; the sum may not exceed what the launch allotted, or
 // setmaxnreg waits for ever.
 constexpr int kEntryRegisters = 65536 / (kThreads * cfg::kBlocksPerSm) / 8 * 8;
-// 32-bit words are transposed in registers.
-constexpr int kProducerRegisters = kTransposes && kElementBytes == 4 ? 56 : cfg::kWarpgroups == 3 ? 32 : 40;
 constexpr int kConsumerBudget =
-    ((kEntryRegisters > 248 ? 248 : kEntryRegisters) * (cfg::kWarpgroups + 1) - kProducerRegisters) / cfg::kWarpgroups /
-    8 * 8;
+    ((kEntryRegisters > 248 ? 248 : kEntryRegisters) * (cfg::kWarpgroups + 1) - cfg::kProducerRegisters) /
+    cfg::kWarpgroups / 8 * 8;
 constexpr int kConsumerRegisters = kConsumerBudget > 240 ? 240 : kConsumerBudget;
 
 constexpr bool kIntegers = cfg::kTypeA == TS_GEMM_S8;

@@ -474,25 +474,26 @@ struct FmhaFwdKernel : KernelBase<Pipeline> {
 template <class Pipeline, class Part1>
 struct FmhaFwdKernel : KernelBase<Pipeline> {
   using typename KernelBase<Pipeline>::Kargs;
-  static Kargs MakeKargs(Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>,
-                         Exactly<void*>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>,
-                         Exactly<index_t>, Exactly<index_t>, Exactly<float>, Exactly<float>, Exactly<float>,
-                         Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>,
-                         Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>,
-                         Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>,
-                         Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>,
-                         Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<float>, Exactly<bool>,
-                         Exactly<Seed>) {
+  static Kargs MakeKargsImpl(Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>,
+                             Exactly<void*>, Exactly<void*>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>,
+                             Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<float>, Exactly<float>,
+                             Exactly<float>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>,
+                             Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>,
+                             Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>,
+                             Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>,
+                             Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<float>,
+                             Exactly<bool>, Exactly<Seed>) {
     return {};
   }
   static dim3 GridSize(Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>) { return {}; }
-  static Kargs MakeKargs(Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>,
-                         Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<index_t>,
-                         Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<float>, Exactly<float>,
-                         Exactly<float>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>,
-                         Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>,
-                         Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>,
-                         Exactly<index_t>, Exactly<index_t>, Exactly<float>, Exactly<bool>, Exactly<Seed>) {
+  static Kargs MakeKargsImpl(Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>,
+                             Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>,
+                             Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<float>,
+                             Exactly<float>, Exactly<float>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>,
+                             Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>,
+                             Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>,
+                             Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<float>, Exactly<bool>,
+                             Exactly<Seed>) {
     return {};
   }
 };
@@ -989,7 +990,7 @@ struct FmhaBwdOGradDotOKernel : KernelBase<Pipeline> {
   }
 };
 #endif
-#if TILESMITH_CK_VERSION >= 202410 && TILESMITH_CK_VERSION <= 202502
+#if TILESMITH_CK_VERSION >= 202410 && TILESMITH_CK_VERSION <= 202410
 template <class Pipeline, class Part1, class Part2>
 struct FmhaBwdDQDKDVKernel : KernelBase<Pipeline> {
   using typename KernelBase<Pipeline>::Kargs;
@@ -1022,35 +1023,70 @@ struct FmhaBwdDQDKDVKernel : KernelBase<Pipeline> {
   }
 };
 #endif
+#if TILESMITH_CK_VERSION >= 202502 && TILESMITH_CK_VERSION <= 202502
+template <class Pipeline, class Part1, class Part2>
+struct FmhaBwdDQDKDVKernel : KernelBase<Pipeline> {
+  using typename KernelBase<Pipeline>::Kargs;
+  static Kargs MakeKargsImpl(Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>,
+                             Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>,
+                             Exactly<void*>, Exactly<void*>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>,
+                             Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<float>, Exactly<index_t>,
+                             Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>,
+                             Exactly<long_index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>,
+                             Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>,
+                             Exactly<index_t>, Exactly<index_t>, Exactly<long_index_t>, Exactly<index_t>,
+                             Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>,
+                             Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>,
+                             Exactly<long_index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>,
+                             Exactly<long_index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>,
+                             Exactly<float>, Exactly<Seed>) {
+    return {};
+  }
+  static dim3 GridSize(Exactly<index_t>, Exactly<index_t>, Exactly<index_t>) { return {}; }
+  static Kargs MakeKargsImpl(Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>,
+                             Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>,
+                             Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>,
+                             Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<float>,
+                             Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>,
+                             Exactly<index_t>, Exactly<long_index_t>, Exactly<index_t>, Exactly<index_t>,
+                             Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>,
+                             Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<long_index_t>,
+                             Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<long_index_t>,
+                             Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<float>, Exactly<Seed>) {
+    return {};
+  }
+};
+#endif
 #if TILESMITH_CK_VERSION >= 202605 && TILESMITH_CK_VERSION <= 202605
 template <class Pipeline, class Part1, class Part2, class Part3>
 struct FmhaBwdDQDKDVKernel : KernelBase<Pipeline> {
   using typename KernelBase<Pipeline>::Kargs;
-  static Kargs MakeKargs(Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>,
-                         Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>,
-                         Exactly<void*>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>,
-                         Exactly<index_t>, Exactly<index_t>, Exactly<float>, Exactly<index_t>, Exactly<index_t>,
-                         Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<long_index_t>,
-                         Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>,
-                         Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>,
-                         Exactly<index_t>, Exactly<long_index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>,
-                         Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>,
-                         Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<long_index_t>, Exactly<index_t>,
-                         Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<long_index_t>, Exactly<index_t>,
-                         Exactly<index_t>, Exactly<index_t>, Exactly<float>, Exactly<Seed>) {
+  static Kargs MakeKargsImpl(
+      Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>,
+      Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<index_t>,
+      Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<float>,
+      Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>,
+      Exactly<long_index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>,
+      Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>,
+      Exactly<long_index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>,
+      Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>,
+      Exactly<long_index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>,
+      Exactly<long_index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<float>, Exactly<Seed>) {
     return {};
   }
   static dim3 GridSize(Exactly<index_t>, Exactly<index_t>, Exactly<index_t>) { return {}; }
-  static Kargs MakeKargs(Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>,
-                         Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>,
-                         Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>,
-                         Exactly<void*>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>,
-                         Exactly<float>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>,
-                         Exactly<index_t>, Exactly<index_t>, Exactly<long_index_t>, Exactly<index_t>, Exactly<index_t>,
-                         Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>,
-                         Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<long_index_t>,
-                         Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<long_index_t>,
-                         Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<float>, Exactly<Seed>) {
+  static Kargs MakeKargsImpl(Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>,
+                             Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>,
+                             Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>,
+                             Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<index_t>,
+                             Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<float>, Exactly<index_t>,
+                             Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>,
+                             Exactly<long_index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>,
+                             Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>,
+                             Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<long_index_t>,
+                             Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>,
+                             Exactly<long_index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>,
+                             Exactly<float>, Exactly<Seed>) {
     return {};
   }
 };
@@ -1059,31 +1095,32 @@ struct FmhaBwdDQDKDVKernel : KernelBase<Pipeline> {
 template <class Pipeline, class Part1, class Part2, class Part3>
 struct FmhaBwdDQDKDVKernel : KernelBase<Pipeline> {
   using typename KernelBase<Pipeline>::Kargs;
-  static Kargs MakeKargs(Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>,
-                         Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>,
-                         Exactly<void*>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>,
-                         Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<float>, Exactly<index_t>,
-                         Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>,
-                         Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>,
-                         Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>,
-                         Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>,
-                         Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>,
-                         Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>,
-                         Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<float>,
-                         Exactly<Seed>) {
+  static Kargs MakeKargsImpl(Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>,
+                             Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>,
+                             Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<index_t>, Exactly<index_t>,
+                             Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>,
+                             Exactly<float>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>,
+                             Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>,
+                             Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>,
+                             Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>,
+                             Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>,
+                             Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>,
+                             Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>,
+                             Exactly<index_t>, Exactly<float>, Exactly<Seed>) {
     return {};
   }
   static dim3 GridSize(Exactly<index_t>, Exactly<index_t>, Exactly<index_t>) { return {}; }
-  static Kargs MakeKargs(Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>,
-                         Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>,
-                         Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>,
-                         Exactly<void*>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>,
-                         Exactly<index_t>, Exactly<float>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>,
-                         Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>,
-                         Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>,
-                         Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>,
-                         Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>,
-                         Exactly<index_t>, Exactly<float>, Exactly<Seed>) {
+  static Kargs MakeKargsImpl(Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>,
+                             Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>,
+                             Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>,
+                             Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<void*>, Exactly<index_t>,
+                             Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<float>,
+                             Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>,
+                             Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>,
+                             Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>,
+                             Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>,
+                             Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<index_t>, Exactly<float>,
+                             Exactly<Seed>) {
     return {};
   }
 };

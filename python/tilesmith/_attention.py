@@ -11,7 +11,7 @@ from tilesmith._options import under
 from tilesmith._refusals import refusal
 from tilesmith._tensor_library import Servers
 from tilesmith._tree_bias import tree_bias
-from tilesmith._views import flag, shown
+from tilesmith._views import flag, shown, whole
 from tilesmith.typing import CallOptions, KvLayout, Layout, Mask
 
 _servers = Servers("attention", "attention")
@@ -136,9 +136,10 @@ def attention(
     cache_batch_idx: int32, (batch,): of a dense cache, the row that each sequence lies in.
     num_splits: pieces that kernels for few queries cut the keys of the longest sequence into; 0 leaves it to a model of the
         device. With pages and a number, a sequence's result does not depend on its batch.
-    batch_invariant: True asks for the same bits of a sequence whatever stands beside it. No kernel promises that yet, so it is
-        refused (Unsupported): with pages and num_splits bits do not depend on the batch's other sequences where the kernel is
-        named, too.
+    batch_invariant: True gives a sequence the same bits whatever stands beside it, however many splits are named, however its
+        keys are paged, and on any number of threads: one kernel takes all calls of these types, heads, traits and numbers of
+        queries (in packed queries of any number), and keys are not cut, which long sequences pay for on many threads. On the CPU; elsewhere
+        it is refused (Unsupported).
     tree_mask: which of a sequence's last keys, as many as it has queries, each query sees, as in a tree of drafted tokens:
         bool, (batch, seqlen_q, seqlen_q), or with cu_seqlens_q (total_q, max_seqlen_q); or its bits, int32 or uint32,
         (batch, seqlen_q, words) or (total_q, words), bit t % 32 of word t // 32 for key seqlen_k - seqlen_q + t. Keys before
@@ -172,8 +173,7 @@ def attention(
         serve = under("attention", options, _servers, serve)
     try:
         if flag("batch_invariant", batch_invariant):
-            raise Unsupported("batch_invariant is True, and no kernel promises it", "kernel and num_splits, which fix how keys are cut",
-                              "unsupported")  # fmt: skip
+            num_splits = uncut(q, num_splits)
         if last_page_len is not None:
             seqlens_k = lengths_of_pages(k, kv_layout, seqlens_k, page_indptr, last_page_len)
         if cache_batch_idx is not None:
@@ -188,6 +188,17 @@ def attention(
         raise
     except Exception as error:
         raise refusal("attention", error, locals()) from error
+
+
+def uncut(q: Any, num_splits: int) -> int:
+    """The splits of a batch-invariant call: one, of which dispatch makes a sequence's bits depend on nothing beside it."""
+    kind = getattr(getattr(q, "device", None), "type", None)  # torch's; tracing knows it too
+    if kind is None and hasattr(q, "__dlpack_device__"):
+        kind = "cpu" if int(q.__dlpack_device__()[0]) in (1, 3) else "no CPU"  # memory of the host, pinned or not
+    if kind not in (None, "cpu"):
+        raise Unsupported("batch_invariant is True, and no kernel of a GPU promises it", "kernel and num_splits, which fix how keys are cut",
+                          "unsupported")  # fmt: skip
+    return 1 if whole("num_splits", num_splits) >= 0 else num_splits
 
 
 def mla_decode(

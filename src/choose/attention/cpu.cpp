@@ -60,6 +60,32 @@ int unused_traits(const KernelConfig& config, const AttentionProblem& problem) {
          (have.sink != want.sink);
 }
 
+/// Predicts the candidates' seconds and sorts them. Where keys are not cut, the order is that of one usual sequence on
+/// one thread: the same kernel then computes a sequence whatever stands beside it, however many keys it has and however
+/// they are paged, so that its bits follow from itself.
+void predict_and_sort(std::vector<Candidate>& candidates, const CpuFacts& facts, const AttentionProblem& problem) {
+  const auto predict = [&](const AttentionProblem& of, int threads) {
+    for (Candidate& candidate : candidates) {
+      const KernelConfig& config = candidate.recipe.main();
+      candidate.predicted_seconds = predicted_seconds(of, config, *facts.level(config.arch), threads);
+    }
+  };
+  if (problem.splits != 1) {
+    predict(problem, facts.threads);
+    best_first(candidates);
+    return;
+  }
+  constexpr std::int64_t kUsualKeys = 4096, kUsualQueries = 64, kUsualPage = 64;
+  AttentionProblem usual = problem;
+  usual.batch = 1;
+  usual.seqlen_k = kUsualKeys;
+  if (usual.mode == SequenceMode::group) usual.seqlen_q = kUsualQueries;  // else every sequence has as many
+  if (usual.page_size > 0) usual.page_size = kUsualPage;
+  predict(usual, 1);
+  best_first(candidates);
+  predict(problem, facts.threads);
+}
+
 }  // namespace
 
 Result<Ranking> rank(const CpuFacts& facts, const AttentionProblem& problem) {
@@ -67,18 +93,16 @@ Result<Ranking> rank(const CpuFacts& facts, const AttentionProblem& problem) {
   std::vector<Candidate> candidates;
   for (const CpuSpec& spec : facts.levels)
     enumerate_cpu_attention(spec, signature, [&](const KernelConfig& config) {
-      candidates.push_back({config, predicted_seconds(problem, config, spec, facts.threads)});
+      candidates.push_back({config, 0});
       return true;
     });
   // A generic kernel where there is no other: beside others it comes last, among the fallbacks.
   if (candidates.empty() &&
       std::ranges::find(generic_cpu_attention_types(), signature.data_type) != generic_cpu_attention_types().end())
-    for (const CpuSpec& spec : facts.levels) {
-      const KernelConfig config = generic_cpu_attention(spec, signature.data_type);
-      candidates.push_back({config, predicted_seconds(problem, config, spec, facts.threads)});
-    }
+    for (const CpuSpec& spec : facts.levels)
+      candidates.push_back({generic_cpu_attention(spec, signature.data_type), 0});
   if (candidates.empty()) return std::unexpected(why_none(facts, signature));
-  best_first(candidates);
+  predict_and_sort(candidates, facts, problem);
   return Ranking{std::move(candidates), "cost model"};
 }
 
@@ -86,9 +110,8 @@ std::vector<Candidate> fallbacks(const CpuFacts& facts, const AttentionProblem& 
                                  std::span<const KernelConfig> linked) {
   std::vector<Candidate> candidates;
   for (const KernelConfig& config : linked)
-    if (const CpuSpec* spec = facts.level(config.arch); spec != nullptr && has_traits(config, problem))
-      candidates.push_back({config, predicted_seconds(problem, config, *spec, facts.threads)});
-  best_first(candidates);
+    if (facts.level(config.arch) != nullptr && has_traits(config, problem)) candidates.push_back({config, 0});
+  predict_and_sort(candidates, facts, problem);
   std::ranges::stable_sort(candidates, {}, [&](const Candidate& c) { return unused_traits(c.recipe.main(), problem); });
   return candidates;
 }

@@ -10,7 +10,8 @@
 
 namespace tilesmith {
 
-/// The kernels of every level the machine runs whose signature is exactly the problem's, by predicted seconds.
+/// The kernels of every level the machine runs whose signature is exactly the problem's, by predicted seconds; with one
+/// split by those of a usual sequence alone, so that the batch, the lengths, the pages and the threads decide nothing.
 /// Errors: unsupported, with the first refusing rule and its figures, when there is none.
 [[nodiscard]] Result<Ranking> rank(const CpuFacts& facts, const AttentionProblem& problem);
 

@@ -47,6 +47,36 @@ TEST(CpuAttentionRank, CarryTheProblemsTraitsAndPassEveryRule) {
     }
 }
 
+TEST(CpuAttentionRank, WithOneSplitNothingBesideASequenceDecides) {
+  const auto order = [](AttentionProblem problem, int threads) {
+    CpuFacts facts = every_level();
+    facts.threads = threads;
+    std::vector<std::string> names;
+    const Ranking ranking = rank(facts, problem).value();
+    for (const Candidate& candidate : ranking.candidates) names.push_back(native_name(candidate.recipe.main()));
+    return names;
+  };
+  for (const std::int64_t page : {0, 16})
+    for (const SequenceMode mode : {SequenceMode::batch, SequenceMode::group})
+      for (const std::int64_t rows : {1, 64}) {
+        AttentionProblem alone{.mode = mode, .heads_q = 8, .heads_kv = 2, .seqlen_q = rows, .seqlen_k = 100};
+        alone.mask = MaskKind::bottom_right;
+        alone.page_size = page;
+        alone.splits = 1;
+        const std::vector<std::string> expected = order(alone, 1);
+        AttentionProblem beside = alone;
+        beside.batch = 300;
+        beside.seqlen_k = 30000;
+        if (page > 0) beside.page_size = 1;
+        if (mode == SequenceMode::group) beside.seqlen_q = 2000;
+        EXPECT_EQ(order(beside, 64), expected);
+        beside.splits = 0;
+        if (mode == SequenceMode::group) {
+          EXPECT_NE(order(beside, 64), expected) << "the model has nothing to decide: this test shows nothing";
+        }
+      }
+}
+
 TEST(CpuAttentionRank, HeadDimsOfNoOtherKernelAreTheGenericOnes) {
   for (const DataType type : {DataType::fp32, DataType::bf16, DataType::fp16})
     for (const auto& [qk, v] : {std::pair{36, 36}, {24, 24}, {584, 584}, {128, 20}, {65535, 64}}) {

@@ -561,6 +561,27 @@ typedef struct tilesmith_kv_append {
 
 TILESMITH_API tilesmith_status tilesmith_append_kv(tilesmith_context* context, const tilesmith_kv_append* call);
 
+/* A tree of drafted tokens: which of a sequence's last keys, as many as it has queries, each query sees. With n the
+ * queries and L the keys of a sequence, bit t % 32 of word t / 32 of query i says whether it sees key L - n + t. The
+ * keys before are visible. All pointers are the host's. */
+typedef struct tilesmith_tree {
+  uint64_t struct_size;
+  int64_t batch;
+  int64_t seqlen_q;            /* n; with cu_seqlens_q the longest */
+  int64_t seqlen_k;            /* the longest L */
+  int64_t words;               /* of 32 bits for each query: room for n */
+  const uint32_t* bits;        /* (batch, seqlen_q, words); with cu_seqlens_q (rows of q, words) */
+  const int32_t* cu_seqlens_q; /* packed queries: (batch + 1); NULL: every n is seqlen_q */
+  const int32_t* seqlens_k;    /* (batch): each L; NULL: seqlen_k */
+} tilesmith_tree;
+#define TILESMITH_TREE_INIT \
+  { sizeof(tilesmith_tree), 1, 1, 1, 1, NULL, NULL, NULL }
+
+/* Writes the mask as attention's elementwise bias, (batch, seqlen_q, seqlen_k), to be shared by the heads (its strides
+ * are {seqlen_q * seqlen_k, 0, seqlen_k, 1}): 0 where a query sees a key, -inf where the tree hides it. Masks and
+ * windows hide keys beside that. Errors: TILESMITH_INVALID_ARGUMENT. */
+TILESMITH_API tilesmith_status tilesmith_tree_bias(const tilesmith_tree* tree, float* bias);
+
 /* ------------------------------------------------------------------------------------------------------------ GEMM */
 
 /* D = epilogue(alpha * A x B + beta * C), `batch` times: A is m x k, B is k x n, C is m x n. Sums are fp32; sums of

@@ -17,5 +17,6 @@
 #include "tilesmith/error.hpp"
 #include "tilesmith/gemm.hpp"
 #include "tilesmith/serving.hpp"
+#include "tilesmith/tree_mask.hpp"
 #include "tilesmith/tune.hpp"
 #include "tilesmith/types.hpp"

@@ -105,6 +105,13 @@ class States(ctypes.Structure):
     ]  # fmt: skip
 
 
+class Tree(ctypes.Structure):
+    _fields_ = [
+        ("struct_size", c_uint64), ("batch", c_int64), ("seqlen_q", c_int64), ("seqlen_k", c_int64), ("words", c_int64),
+        ("bits", c_void_p), ("cu_seqlens_q", c_void_p), ("seqlens_k", c_void_p),
+    ]  # fmt: skip
+
+
 class KvAppend(ctypes.Structure):
     _fields_ = [
         ("struct_size", c_uint64), ("device", DeviceId), ("data_type", c_int32), ("mode", c_int32),
@@ -250,6 +257,7 @@ _FUNCTIONS = {
     "tilesmith_conv_candidates": (c_int32, [c_void_p, c_void_p, c_void_p]),
     "tilesmith_merge_states": (c_int32, [c_void_p, c_void_p]),
     "tilesmith_append_kv": (c_int32, [c_void_p, c_void_p]),
+    "tilesmith_tree_bias": (c_int32, [c_void_p, c_void_p]),
     "tilesmith_gemm_compute": (c_int32, [c_void_p, c_void_p]),
     "tilesmith_gemm_plan_for": (c_int32, [c_void_p, c_void_p, c_void_p]),
     "tilesmith_gemm_run": (c_int32, [c_void_p, c_void_p]),

@@ -109,6 +109,34 @@ TEST_F(RunFiles, SequencesBeforeHeadsWithBiasAndSink) {
   expect_right(t, ElementType::fp16, o, {0, 40, 160, 1});
 }
 
+TEST_F(RunFiles, ATreeOfDraftedTokens) {
+  const HostArray q = random_array({2, 2, 3, 32}, 1, path("q.npy")), k = random_array({2, 2, 9, 32}, 2, path("k.npy")),
+                  v = random_array({2, 2, 9, 32}, 3, path("v.npy"));
+  // Two branches that leave the first token; the second sequence's is a chain.
+  const std::vector<float> seen = {1, 0, 0, 1, 1, 0, 1, 0, 1, /**/ 1, 0, 0, 1, 1, 0, 1, 1, 1};
+  ASSERT_TRUE(write_npy(path("tree.npy"), make_array(ElementType::boolean, {2, 3, 3}, seen)));
+  const std::string call = "run attention_fwd --no-time --dtype fp32 --tree-mask " + path("tree.npy");
+  const ProcessOutcome outcome = run(call + " --verify --out " + path("o.npy") + options({"q", "k", "v"}));
+  ASSERT_EQ(outcome.code, 0) << outcome.errors;
+  std::vector<float> bias(2 * 3 * 9, 0.0F);
+  for (std::size_t row = 0; row < 6; ++row)
+    for (std::size_t t = 0; t < 3; ++t)
+      if (seen[row * 3 + t] == 0) bias[row * 9 + 6 + t] = -std::numeric_limits<float>::infinity();
+  AttentionTensors t;
+  t.q = view(q, {2 * 3 * 32, 3 * 32, 32, 1});
+  t.k = view(k, {2 * 9 * 32, 9 * 32, 32, 1});
+  t.v = view(v, {2 * 9 * 32, 9 * 32, 32, 1});
+  t.bias = bias.data();
+  t.bias_strides = {3 * 9, 0, 9, 1};
+  t.batch = 2, t.heads_q = t.heads_kv = 2, t.seqlen_q = 3, t.seqlen_k = 9, t.head_dim_qk = t.head_dim_v = 32;
+  t.scale = 1.0F / std::sqrt(32.0F);
+  expect_right(t, ElementType::fp32, read_npy(path("o.npy")).value(), {2 * 3 * 32, 3 * 32, 32, 1});
+  const std::string mask = " --tree-mask " + path("tree.npy");
+  expect_refused(options({"q", "k"}) + mask + " --bias " + path("q.npy"), 2, "--bias and --tree-mask are given");
+  expect_refused("--batch 2 --seqlen-q 3 --seqlen-k 9 --page-size 4" + mask, 2, "--tree-mask with --page-size");
+  expect_refused("--batch 2 --seqlen-q 4 --seqlen-k 9" + mask, 2, "the tree mask has shape (2, 3, 3)");
+}
+
 TEST_F(RunFiles, GroupsFromSafetensorsIntoSafetensors) {
   const HostArray q = random_array({3, 12, 32}, 1), k = random_array({3, 30, 32}, 2), v = random_array({3, 30, 32}, 3),
                   alibi = random_array({2, 3}, 4);

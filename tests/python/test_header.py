@@ -45,6 +45,7 @@ MIRRORS = {
     "tilesmith_store_stats": _library.StoreStats,
     "tilesmith_strides": _library.Strides,
     "tilesmith_skipped_problem": _library.SkippedProblem,
+    "tilesmith_tree": _library.Tree,
     "tilesmith_tune_report": _library.TuneReport,
     "tilesmith_tune_request": _library.TuneRequest,
     "tilesmith_tuned_problem": _library.TunedProblem,

@@ -9,6 +9,7 @@
 #include "capi/last_error.hpp"
 #include "capi/sized_struct.hpp"
 #include "tilesmith/serving.hpp"
+#include "tilesmith/tree_mask.hpp"
 
 using namespace tilesmith;
 
@@ -103,5 +104,20 @@ tilesmith_status tilesmith_append_kv(tilesmith_context* context, const tilesmith
     call.k_scale = scale_in(c->k_scale);
     call.v_scale = scale_in(c->v_scale);
     return in.dispatcher(device).append_kv(call, {.stream = c->stream});
+  });
+}
+
+tilesmith_status tilesmith_tree_bias(const tilesmith_tree* given, float* bias) {
+  return capi::guarded([&]() -> Status {
+    tilesmith_tree room;
+    TS_ASSIGN(const tilesmith_tree* c, capi::read_struct("tilesmith_tree", given, {}, room));
+    return tree_bias({.batch = c->batch,
+                      .seqlen_q = c->seqlen_q,
+                      .seqlen_k = c->seqlen_k,
+                      .words = c->words,
+                      .bits = c->bits,
+                      .cu_seqlens_q = c->cu_seqlens_q,
+                      .seqlens_k = c->seqlens_k},
+                     bias);
   });
 }

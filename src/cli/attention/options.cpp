@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 
+#include "cli/attention/tree_mask.hpp"
 #include "cli/tensor_file.hpp"
 
 namespace tilesmith::cli {
@@ -16,6 +17,10 @@ void AttentionOptions::add_to(CLI::App& verb) {
   verb.add_option("--k", k, "Keys")->group(files);
   verb.add_option("--v", v, "Values")->group(files);
   verb.add_option("--bias", bias, "A bias that broadcasts to (batch, heads, seqlen_q, seqlen_k)")->group(files);
+  verb.add_option("--tree-mask", tree_mask,
+                  "Which of its sequence's last keys a query sees, (batch, seqlen_q, seqlen_q), not 0: it sees; with "
+                  "offsets (rows of q, longest seqlen_q). It becomes the bias")
+      ->group(files);
   verb.add_option("--alibi", alibi, "ALiBi slopes, (heads) or (batch, heads)")->group(files);
   verb.add_option("--sink", sink, "Sink logits, (heads)")->group(files);
   verb.add_option("--cu-seqlens-q", cu_seqlens_q, "batch + 1 offsets: group mode")->group(files);
@@ -116,12 +121,18 @@ Result<CallOnFiles<AttentionFwd>> read_call_on_files(const AttentionOptions& opt
     give_unless_given(given, "--mode", "group");
   }
   for (const SizeOption* size : sizes.all()) size->give(given);
-  if (!options.bias.empty()) give_unless_given(given, "--random-bias");
+  if (!options.bias.empty() && !options.tree_mask.empty())
+    return fail(ErrorCode::invalid_argument, "--bias and --tree-mask are given",
+                "one of the two; a bias of -inf hides a key too");
+  if (!options.bias.empty() || !options.tree_mask.empty()) give_unless_given(given, "--random-bias");
   if (!options.alibi.empty()) give_unless_given(given, "--random-alibi");
   if (!options.sink.empty()) give_unless_given(given, "--random-sink");
   if (!options.lse.empty()) give_unless_given(given, "--with-lse");
 
   TS_ASSIGN(RandomCall<AttentionFwd> call, read_call<AttentionFwd>(given));
+  if (!options.tree_mask.empty()) {
+    TS_ASSIGN(inputs.bias, read_tree_mask(options.tree_mask, call.problem, inputs));
+  }
   return CallOnFiles<AttentionFwd>{std::move(call), std::move(inputs)};
 }
 

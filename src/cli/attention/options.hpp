@@ -11,7 +11,7 @@ namespace tilesmith::cli {
 
 struct AttentionOptions {
   ProblemArguments<AttentionFwd> problem;
-  std::string q, k, v, bias, alibi, sink, cu_seqlens_q,
+  std::string q, k, v, bias, tree_mask, alibi, sink, cu_seqlens_q,
       cu_seqlens_k;      ///< files of inputs
   std::string out, lse;  ///< files of results
 

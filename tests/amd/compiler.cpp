@@ -77,7 +77,7 @@ amdhsa.kernels:
   const auto in = folder.path() / "snippet.s", out = folder.path() / "snippet.o";
   TS_TRY(write_new_file(in, source));
   const Command command{.arguments = {toolchain_->compiler().string(), "--target=amdgcn-amd-amdhsa",
-                                      fmt::format("-mcpu={}", chip), "-nogpulib", in.string(), "-o", out.string()}};
+                                      fmt::format("-mcpu={}", chip), in.string(), "-o", out.string()}};
   TS_ASSIGN(const ProcessOutcome outcome, run_process(command));
   if (!outcome.succeeded()) return fail(ErrorCode::compile_failed, outcome.errors);
   TS_ASSIGN(const std::string binary, read_file(out));

@@ -89,6 +89,7 @@ struct Instruction {
   Modifiers modifiers;
   std::uint64_t address = 0;
   int bytes = 0;
+  std::uint32_t encoding = 0;                         ///< its first word
   std::int32_t target = -1;                           ///< of a branch: index of the instruction
   std::string argument;                               ///< of an operation with text_operands
   std::array<std::int16_t, 4> waits{-1, -1, -1, -1};  ///< most that may be outstanding, by Counter; -1: any number

@@ -118,6 +118,7 @@ Instruction decode_line(std::string_view line, const Chip& chip) {
   const std::vector<std::string_view> words = split_outside_brackets(place.substr(colon + 1), ' ');
   for (const std::string_view word : words)
     if (word.size() == 8 && word.front() != '<') in.bytes += 4;
+  if (!words.empty()) in.encoding = static_cast<std::uint32_t>(hexadecimal(words.front()));
   const std::size_t both = text.find(" :: ");
   decode(text.substr(0, both), chip, in);
   if (both != std::string_view::npos) {
@@ -139,9 +140,9 @@ Program::Program(CodeObjectImage image, std::string_view disassembly)
     instructions_.push_back(decode_line(line.substr(1), chip_));
     const Instruction& in = instructions_.back();
     if (in.operation->mnemonic == "s_branch" || in.operation->mnemonic.starts_with("s_cbranch")) {
-      const auto words = static_cast<std::int16_t>(std::stoi(in.argument));
-      branches.emplace_back(instructions_.size() - 1,
-                            in.address + 4 + static_cast<std::uint64_t>(std::int64_t{words} * 4));
+      // SIMM16 counts words from the next instruction on.
+      const auto words = std::int64_t{static_cast<std::int16_t>(in.encoding)};
+      branches.emplace_back(instructions_.size() - 1, in.address + 4 + static_cast<std::uint64_t>(words * 4));
     }
   }
   for (const auto& [index, address] : branches) instructions_[index].target = static_cast<std::int32_t>(at(address));

@@ -13,16 +13,19 @@ using u64 = std::uint64_t;
 
 class AmdMemoryTest : public InstructionTest {
  protected:
+  [[nodiscard]] Result<Program> assemble(std::string_view chip, std::string_view text) const {
+    return compiler().assemble(chip, text, 1024);
+  }
   /// Runs a whole kernel, whose argument is a pointer to `words`.
-  Result<RunReport> run(std::string_view chip, std::string_view text, std::vector<u32>& words, u32 threads,
-                        const RunOptions& options = {}, int lds_bytes = 1024) {
-    TS_ASSIGN(const Program program, compiler().assemble(chip, text, lds_bytes));
+  static Result<RunReport> run(const Result<Program>& kernel, std::vector<u32>& words, u32 threads,
+                               const RunOptions& options = {}) {
+    if (!kernel) return std::unexpected(kernel.error());
     DeviceMemory memory;
     memory.add("words", words.data(), 4 * words.size(), DeviceMemory::Access::read_write);
     const void* pointer = words.data();
     std::string arguments(sizeof pointer, '\0');
     std::memcpy(arguments.data(), &pointer, sizeof pointer);
-    return amdgpu::run(program, "snippet", arguments, {.threads = {threads, 1, 1}}, memory, options);
+    return amdgpu::run(*kernel, "snippet", arguments, {.threads = {threads, 1, 1}}, memory, options);
   }
 };
 
@@ -133,11 +136,12 @@ std::string exchange(std::string_view barrier) {
 
 TEST_F(AmdMemoryTest, ABarrierOrdersWavesAndItsAbsenceIsARace) {
   std::vector<u32> words(128);
+  const auto with = assemble("gfx942", exchange("s_barrier")), without = assemble("gfx942", exchange(""));
   for (u32 seed = 0; seed < 8; ++seed) {
-    const auto right = run("gfx942", exchange("s_barrier"), words, 128, {.seed = seed});
+    const auto right = run(with, words, 128, {.seed = seed});
     ASSERT_TRUE(right.has_value()) << right.error().text();
     for (u32 i = 0; i < 128; ++i) ASSERT_EQ(words[i], i ^ 64);
-    const auto wrong = run("gfx942", exchange(""), words, 128, {.seed = seed});
+    const auto wrong = run(without, words, 128, {.seed = seed});
     ASSERT_FALSE(wrong.has_value()) << "whatever the order of the waves";
     EXPECT_NE(wrong.error().message.find("a race in local memory"), std::string::npos) << wrong.error().message;
     EXPECT_NE(wrong.error().message.find("ds_write_b32"), std::string::npos) << wrong.error().message;
@@ -151,23 +155,24 @@ TEST_F(AmdMemoryTest, SplitBarriersOfRdna4) {
       "s_barrier_signal -1\ns_barrier_wait 0xffff\nv_xor_b32 v2, 0x80, v1\nds_load_b32 v3, v2\ns_wait_dscnt 0x0\n"
       "s_wait_kmcnt 0x0\nglobal_store_b32 v1, v3, s[4:5]\n";
   std::vector<u32> words(64);
+  std::string early = text;
+  early.erase(early.find("s_barrier_wait 0xffff\n"), 22);
+  const auto with = assemble("gfx1201", text), without = assemble("gfx1201", early);
   for (u32 seed = 0; seed < 8; ++seed) {
-    const auto right = run("gfx1201", text, words, 64, {.seed = seed});
+    const auto right = run(with, words, 64, {.seed = seed});
     ASSERT_TRUE(right.has_value()) << right.error().text();
     for (u32 i = 0; i < 64; ++i) ASSERT_EQ(words[i], i ^ 32);
-    std::string early = text;
-    early.erase(early.find("s_barrier_wait 0xffff\n"), 22);
-    EXPECT_FALSE(run("gfx1201", early, words, 64, {.seed = seed}).has_value());
+    EXPECT_FALSE(run(without, words, 64, {.seed = seed}).has_value());
   }
 }
 
 TEST_F(AmdMemoryTest, LoopsBranchByScc) {
   std::vector<u32> words(64);
   const auto ran =
-      run("gfx942",
-          "s_load_dwordx2 s[4:5], s[0:1], 0x0\ns_mov_b32 s6, 0\ns_mov_b32 s7, 0\nloop:\ns_add_i32 s7, s7, s6\n"
-          "s_add_i32 s6, s6, 1\ns_cmp_lt_i32 s6, 10\ns_cbranch_scc1 loop\nv_mov_b32 v1, s7\n"
-          "v_lshlrev_b32 v2, 2, v0\ns_waitcnt lgkmcnt(0)\nglobal_store_dword v2, v1, s[4:5]\n",
+      run(assemble("gfx942",
+                   "s_load_dwordx2 s[4:5], s[0:1], 0x0\ns_mov_b32 s6, 0\ns_mov_b32 s7, 0\nloop:\ns_add_i32 s7, s7, s6\n"
+                   "s_add_i32 s6, s6, 1\ns_cmp_lt_i32 s6, 10\ns_cbranch_scc1 loop\nv_mov_b32 v1, s7\n"
+                   "v_lshlrev_b32 v2, 2, v0\ns_waitcnt lgkmcnt(0)\nglobal_store_dword v2, v1, s[4:5]\n"),
           words, 64);
   ASSERT_TRUE(ran.has_value()) << ran.error().text();
   EXPECT_EQ(words[63], 45u);
@@ -177,7 +182,7 @@ TEST_F(AmdMemoryTest, LoopsBranchByScc) {
 TEST_F(AmdMemoryTest, FaultsNameWhatWasDone) {
   std::vector<u32> words(64);
   const auto message = [&](std::string_view text, u32 threads = 64, const RunOptions& options = {}) {
-    const auto ran = run("gfx942", text, words, threads, options);
+    const auto ran = run(assemble("gfx942", text), words, threads, options);
     return ran ? std::string("no fault") : ran.error().text();
   };
   const auto expect = [&](const std::string& got, std::string_view part) {

@@ -47,6 +47,13 @@ double unit_roundoff(DataType type) {
   return type == DataType::fp32 ? 0x1p-24 : type == DataType::fp16 ? 0x1p-11 : type == DataType::bf16 ? 0x1p-8 : 0;
 }
 
+/// Of element q of row i of member z, in rows of k elements.
+std::size_t index(int z, int rows, int i, int q, int k) {
+  return (static_cast<std::size_t>(z) * static_cast<std::size_t>(rows) + static_cast<std::size_t>(i)) *
+             static_cast<std::size_t>(k) +
+         static_cast<std::size_t>(q);
+}
+
 }  // namespace
 
 GemmSignature hip_gemm_signature(DataType type, DataType result, std::string_view layout, GemmEpilogue epilogue) {
@@ -180,6 +187,12 @@ HipGemmProblem::HipGemmProblem(const KernelConfig& config, int m, int n, int k, 
   d_ = std::make_unique<EdgedTensor>(s.c, batch, m, out_n, true, wide ? 4 : 1, wide);
   a_->fill(batch, m, k, random);
   b_->fill(batch, k, n, random);
+  for (int z = 0; z < batch; ++z) {
+    for (int i = 0; i < m; ++i)
+      for (int q = 0; q < k; ++q) a_values_.push_back(a_->at(z, i, q));
+    for (int j = 0; j < n; ++j)
+      for (int q = 0; q < k; ++q) b_values_.push_back(b_->at(z, q, j));
+  }
 
   args_.a = {a_->data(), row_a ? a_->row : a_->column, a_->batch};
   args_.b = {b_->data(), row_b ? b_->row : b_->column, b_->batch};
@@ -241,7 +254,7 @@ double HipGemmProblem::expected(int z, int i, int j, double& bound) const {
   for (int e = 0; e < (gated ? 2 : 1); ++e) {
     double sizes = 0;
     for (int q = 0; q < k_; ++q) {
-      const double product = a_->at(z, i, q) * b_->at(z, q, gated ? 2 * j + e : j);
+      const double product = a_values_[index(z, m_, i, q, k_)] * b_values_[index(z, n_, gated ? 2 * j + e : j, q, k_)];
       v[e] += product;
       sizes += std::abs(product);
     }

@@ -82,6 +82,7 @@ class HipGemmProblem {
   float scale_ = 0.5f;
   TsHipGemmArgs args_{};
   std::unique_ptr<EdgedTensor> a_, b_, d_;
+  std::vector<double> a_values_, b_values_;             ///< along k
   std::vector<std::unique_ptr<EdgedTensor>> operands_;  ///< of the epilogue; null where an operation reads nothing
 };
 

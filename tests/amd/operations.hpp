@@ -12,6 +12,7 @@ std::span<const Operation> scalar_operations();
 std::span<const Operation> program_flow_operations();
 std::span<const Operation> integer_operations();
 std::span<const Operation> float_operations();
+std::span<const Operation> division_operations();
 std::span<const Operation> compare_operations();
 std::span<const Operation> conversion_operations();
 std::span<const Operation> packed_operations();

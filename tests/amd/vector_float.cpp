@@ -137,6 +137,13 @@ float ldexp_of(float a, i32 b) {
   return std::ldexp(a, b);
 }
 
+/// The transcendental functions of one value in a scalar register (RDNA 4 ISA, V_S_RCP_F32 and others).
+template <auto kFunction>
+void of_scalar(Wave& wave, const Instruction& in) {
+  const Source<float> value(wave, in, 1);
+  wave.set_scalar(in.at(0).index, result_bits(kFunction(value[0])));
+}
+
 constexpr Operation kOperations[] = {
     {"v_add_f32", each_lane([](float a, float b) { return a + b; })},
     {"v_sub_f32", each_lane([](float a, float b) { return a - b; })},
@@ -178,6 +185,11 @@ constexpr Operation kOperations[] = {
     {"v_rsq_f32", each_lane<kApproximate<reciprocal_root>>},
     {"v_sin_f32", each_lane<kApproximate<sine>>},
     {"v_cos_f32", each_lane<kApproximate<cosine>>},
+    {"v_s_exp_f32", of_scalar<kApproximate<exp2_of>>},
+    {"v_s_log_f32", of_scalar<kApproximate<log2_of>>},
+    {"v_s_rcp_f32", of_scalar<kApproximate<reciprocal>>},
+    {"v_s_sqrt_f32", of_scalar<kApproximate<square_root>>},
+    {"v_s_rsq_f32", of_scalar<kApproximate<reciprocal_root>>},
     // float64
     {"v_add_f64", each_lane([](double a, double b) { return a + b; })},
     {"v_mul_f64", each_lane([](double a, double b) { return a * b; })},

@@ -103,6 +103,12 @@ u32 permute_bytes(u32 a, u32 b, u32 selectors) {
   return result;
 }
 
+u32 reversed(u32 a) {
+  u32 result = 0;
+  for (int i = 0; i < 32; ++i) result |= (a >> i & 1) << (31 - i);
+  return result;
+}
+
 u32 extract_unsigned(u32 a, u32 first, u32 width) {
   const u32 shifted = a >> (first & 31);
   return (width & 31) == 0 ? 0 : shifted & ((1u << (width & 31)) - 1);
@@ -187,6 +193,10 @@ constexpr Operation kOperations[] = {
     {"v_max3_i32", each_lane([](i32 a, i32 b, i32 c) { return std::max(std::max(a, b), c); })},
     {"v_med3_i32", each_lane<median<i32>>},
     {"v_med3_u32", each_lane<median<u32>>},
+    {"v_minmax_i32", each_lane([](i32 a, i32 b, i32 c) { return std::max(std::min(a, b), c); })},
+    {"v_maxmin_i32", each_lane([](i32 a, i32 b, i32 c) { return std::min(std::max(a, b), c); })},
+    {"v_minmax_u32", each_lane([](u32 a, u32 b, u32 c) { return std::max(std::min(a, b), c); })},
+    {"v_maxmin_u32", each_lane([](u32 a, u32 b, u32 c) { return std::min(std::max(a, b), c); })},
     // Bits.
     {"v_and_b32", each_lane([](u32 a, u32 b) { return a & b; })},
     {"v_or_b32", each_lane([](u32 a, u32 b) { return a | b; })},
@@ -201,6 +211,7 @@ constexpr Operation kOperations[] = {
     {"v_bfe_u32", each_lane([](u32 a, u32 b, u32 c) { return extract_unsigned(a, b, c); })},
     {"v_bfe_i32", each_lane([](i32 a, u32 b, u32 c) { return extract_signed(a, b, c); })},
     {"v_bfm_b32", each_lane([](u32 a, u32 b) { return ((1u << (a & 31)) - 1) << (b & 31); })},
+    {"v_bfrev_b32", each_lane<reversed>},
     {"v_bitop3_b32", bit_operation<u32>},
     {"v_bitop3_b16", bit_operation<u16>},
     {"v_alignbit_b32",

@@ -111,6 +111,12 @@ TEST_F(AmdVectorTest, Integers) {
          const u32 n = c % 32;
          return n == 0 ? b : a << (32 - n) | b >> n;
        }},
+      {"v_bfrev_b32 v0, v1",
+       [](u32 a, u32, u32) {
+         u32 r = 0;
+         for (int i = 0; i < 32; ++i, a /= 2) r = 2 * r + a % 2;
+         return r;
+       }},
       {"v_bcnt_u32_b32 v0, v1, v2",
        [](u32 a, u32 b, u32) {
          for (; a != 0; a >>= 1) b += a & 1;
@@ -276,6 +282,35 @@ TEST_F(AmdVectorTest, FusedProductsRoundOnce) {
   EXPECT_EQ(on.vector(5, 5), bits(exact)) << "both upper results read the lower word of v[6:7]";
   EXPECT_EQ(on.vector(10, 5) & 0xffff, 0x1000u) << "2^-11";
   EXPECT_EQ(on.vector(10, 5) >> 16, 0xc000u) << "-(1 + 2^-12) - 1 to nearest even";
+}
+
+// The compiler's sequence for a division is right to the last bit, denormals and overflow included.
+TEST_F(AmdVectorTest, DivisionStepsDivide) {
+  Bench on =
+      bench("gfx942", {"v_div_scale_f32 v2, s[0:1], v1, v1, v0", "v_div_scale_f32 v3, vcc, v0, v1, v0",
+                       "v_rcp_f32 v4, v2", "v_fma_f32 v5, -v2, v4, 1.0", "v_fma_f32 v4, v5, v4, v4",
+                       "v_mul_f32 v5, v3, v4", "v_fma_f32 v6, -v2, v5, v3", "v_fma_f32 v5, v6, v4, v5",
+                       "v_fma_f32 v2, -v2, v5, v3", "v_div_fmas_f32 v2, v2, v4, v5", "v_div_fixup_f32 v7, v2, v1, v0"});
+  const float awkward[] = {0.0f, -1.0f, 3.0f, 1e-40f, -1e-45f, 3e38f, 1e-30f, 1e30f, 0x1p-126f, -INFINITY, 7e-10f};
+  for (int round = 0; round < 20; ++round) {
+    const auto value = [&] {
+      if (round < 2) return awkward[random_() % std::size(awkward)];
+      return std::ldexp(1 + static_cast<float>(random_() % 0x800000) * 0x1p-23f, static_cast<int>(random_() % 60) - 30);
+    };
+    float in[2][kLanes];
+    for (auto& each : in)
+      for (float& x : each) x = value();
+    for (int k = 0; k < 2; ++k) on.set_vector(k, [&](int lane) { return bits(in[k][lane]); });
+    for (std::size_t i = 0; i < on.size(); ++i) on.execute(i);
+    for (int lane = 0; lane < kLanes; ++lane) {
+      const float wanted = in[0][lane] / in[1][lane], got = real(on.vector(7, lane));
+      if (std::isnan(wanted)) {
+        ASSERT_TRUE(std::isnan(got)) << in[0][lane] << " / " << in[1][lane];
+      } else {
+        ASSERT_EQ(bits(got), bits(wanted)) << in[0][lane] << " / " << in[1][lane];
+      }
+    }
+  }
 }
 
 TEST_F(AmdVectorTest, ComparisonsWriteMasks) {

@@ -101,31 +101,18 @@ int fmha_dispatcher_run_fwd(const void* q, const void* k, const void* v, void* o
                             int bias_type, int has_lse, int has_dropout, int traits_hdim_q, int traits_hdim_v,
                             int is_v_rowmajor, int perm, const char* data_type, int is_group_mode, int window_left,
                             int window_right, int has_logits, int has_sink, int, float* time_ms_out) {
+  constexpr std::string_view name = "fmha_dispatcher_run_fwd";
   if ((traits_hdim_q > 0 && traits_hdim_q < hdim_q) || (traits_hdim_v > 0 && traits_hdim_v < hdim_v)) {
-    log_error("fmha_dispatcher_run_fwd: kernels of head dims {} and {} do not serve {} and {}", traits_hdim_q,
-              traits_hdim_v, hdim_q, hdim_v);
+    log_error("{}: kernels of head dims {} and {} do not serve {} and {}", name, traits_hdim_q, traits_hdim_v, hdim_q,
+              hdim_v);
     return TILESMITH_CK_NO_KERNEL;
   }
-  return run_forward("fmha_dispatcher_run_fwd",
-                     ForwardCall{.q = q,
-                                 .k = k,
-                                 .v = v,
-                                 .o = o,
-                                 .sizes = {batch, nhead_q, nhead_k, seqlen_q, seqlen_k, hdim_q, hdim_v},
-                                 .scale = scale,
-                                 .features = {.data_type = data_type,
-                                              .mask = mask_type,
-                                              .window_left = window_left,
-                                              .window_right = window_right,
-                                              .bias = bias_type,
-                                              .group = is_group_mode,
-                                              .lse = has_lse,
-                                              .dropout = has_dropout,
-                                              .soft_cap = has_logits,
-                                              .sink = has_sink},
-                                 .v_is_rows = is_v_rowmajor,
-                                 .layout = drop_in::layout_of(perm)},
-                     time_ms_out);
+  ForwardCall call{q, k, v, o, {batch, nhead_q, nhead_k, seqlen_q, seqlen_k, hdim_q, hdim_v}, scale};
+  call.features = {data_type,     mask_type, window_left, window_right, bias_type,
+                   is_group_mode, has_lse,   has_dropout, has_logits,   has_sink};
+  call.v_is_rows = is_v_rowmajor;
+  call.layout = drop_in::layout_of(perm);
+  return run_forward(name, call, time_ms_out);
 }
 
 int fmha_dispatcher_run_splitkv(const void* q, const void* k, const void* v, void* o, int batch, int nhead_q,
@@ -133,51 +120,26 @@ int fmha_dispatcher_run_splitkv(const void* q, const void* k, const void* v, voi
                                 int mask_type, int num_splits, int is_v_rowmajor, const char* data_type, int has_lse,
                                 int is_group_mode, int perm, int has_logits, int bias_type, int has_sink, int paged_kv,
                                 int page_block_size, int window_left, int window_right, float* time_ms_out) {
-  return run_forward("fmha_dispatcher_run_splitkv",
-                     ForwardCall{.q = q,
-                                 .k = k,
-                                 .v = v,
-                                 .o = o,
-                                 .sizes = {batch, nhead_q, nhead_k, seqlen_q, seqlen_k, hdim_q, hdim_v},
-                                 .scale = scale,
-                                 .features = {.data_type = data_type,
-                                              .mask = mask_type,
-                                              .window_left = window_left,
-                                              .window_right = window_right,
-                                              .bias = bias_type,
-                                              .group = is_group_mode,
-                                              .lse = has_lse,
-                                              .soft_cap = has_logits,
-                                              .sink = has_sink},
-                                 .v_is_rows = is_v_rowmajor,
-                                 .layout = drop_in::layout_of(perm),
-                                 .splits = num_splits,
-                                 .page_size = paged_kv != 0 ? drop_in::page_size_of(page_block_size) : 0},
-                     time_ms_out);
+  ForwardCall call{q, k, v, o, {batch, nhead_q, nhead_k, seqlen_q, seqlen_k, hdim_q, hdim_v}, scale};
+  call.features = {data_type,     mask_type, window_left, window_right, bias_type,
+                   is_group_mode, has_lse,   0,           has_logits,   has_sink};
+  call.v_is_rows = is_v_rowmajor;
+  call.layout = drop_in::layout_of(perm);
+  call.splits = num_splits;
+  if (paged_kv != 0) call.page_size = drop_in::page_size_of(page_block_size);
+  return run_forward("fmha_dispatcher_run_splitkv", call, time_ms_out);
 }
 
 int fmha_dispatcher_run_pagedkv(const void* q, const void* k, const void* v, void* o, int batch, int nhead_q,
                                 int nhead_k, int seqlen_q, int seqlen_k, int hdim_q, int hdim_v, float scale,
                                 int mask_type, int page_block_size, int is_v_rowmajor, const char* data_type,
                                 int has_lse, int has_logits, int has_sink, int, int bias_type, float* time_ms_out) {
-  return run_forward("fmha_dispatcher_run_pagedkv",
-                     ForwardCall{.q = q,
-                                 .k = k,
-                                 .v = v,
-                                 .o = o,
-                                 .sizes = {batch, nhead_q, nhead_k, seqlen_q, seqlen_k, hdim_q, hdim_v},
-                                 .scale = scale,
-                                 .features = {.data_type = data_type,
-                                              .mask = mask_type,
-                                              .bias = bias_type,
-                                              .group = 1,
-                                              .lse = has_lse,
-                                              .soft_cap = has_logits,
-                                              .sink = has_sink},
-                                 .v_is_rows = is_v_rowmajor,
-                                 .layout = AttentionLayout::bshd,
-                                 .page_size = drop_in::page_size_of(page_block_size)},
-                     time_ms_out);
+  ForwardCall call{q, k, v, o, {batch, nhead_q, nhead_k, seqlen_q, seqlen_k, hdim_q, hdim_v}, scale};
+  call.features = {data_type, mask_type, -1, -1, bias_type, 1, has_lse, 0, has_logits, has_sink};
+  call.v_is_rows = is_v_rowmajor;
+  call.layout = AttentionLayout::bshd;
+  call.page_size = drop_in::page_size_of(page_block_size);
+  return run_forward("fmha_dispatcher_run_pagedkv", call, time_ms_out);
 }
 
 int fmha_dispatcher_run_batch_prefill(const void* q, const void* k, const void* v, void* o, int batch, int nhead_q,
@@ -195,26 +157,12 @@ int fmha_dispatcher_run_batch_prefill(const void* q, const void* k, const void* 
     log_error("{}: kv_layout is {} and kv_lookup {}, of which each is 0 or 1", name, kv_layout, kv_lookup);
     return TILESMITH_CK_NO_KERNEL;
   }
-  return run_forward(
-      name,
-      ForwardCall{.q = q,
-                  .k = k,
-                  .v = v,
-                  .o = o,
-                  .sizes = {batch, nhead_q, nhead_k, seqlen_q, seqlen_k, hdim_q, hdim_v},
-                  .scale = scale,
-                  .features = {.data_type = data_type,
-                               .mask = mask_type,
-                               .bias = bias_type,
-                               .group = 1,
-                               .lse = has_lse,
-                               .dropout = has_dropout,
-                               .soft_cap = has_logits,
-                               .sink = has_sink},
-                  .v_is_rows = is_v_rowmajor,
-                  .layout = AttentionLayout::bshd,
-                  .page_size = drop_in::page_size_of(page_block_size),
-                  .page_layout = kv_layout == 0 ? drop_in::PageLayout::vectorized : drop_in::PageLayout::rows,
-                  .page_list = kv_lookup == 1},
-      time_ms_out);
+  ForwardCall call{q, k, v, o, {batch, nhead_q, nhead_k, seqlen_q, seqlen_k, hdim_q, hdim_v}, scale};
+  call.features = {data_type, mask_type, -1, -1, bias_type, 1, has_lse, has_dropout, has_logits, has_sink};
+  call.v_is_rows = is_v_rowmajor;
+  call.layout = AttentionLayout::bshd;
+  call.page_size = drop_in::page_size_of(page_block_size);
+  if (kv_layout == 0) call.page_layout = drop_in::PageLayout::vectorized;
+  call.page_list = kv_lookup == 1;
+  return run_forward(name, call, time_ms_out);
 }

@@ -17,7 +17,7 @@ struct ForwardCall {
   void* o;
   AttentionSizes sizes;
   float scale;
-  AttentionFeatures features;
+  AttentionFeatures features{};
   int v_is_rows = 1;
   AttentionLayout layout = AttentionLayout::bhsd;  ///< of q and o; without pages of k and v too
   int splits = 0;                                  ///< as the caller wants it; 0: as the model has it

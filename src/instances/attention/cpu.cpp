@@ -238,7 +238,11 @@ void listed_attention_signatures(const CpuSpec& spec, AttentionSignatureSink sin
               signature.soft_cap = (flags & 4) != 0;
               signature.sink = (flags & 8) != 0;
               signature.paged_kv = (flags & 16) != 0;
-              if (!sink(signature)) return;
+              for (const KvElements cache : {KvElements::as_queries, KvElements::fp8, KvElements::int8}) {
+                if (cache != KvElements::as_queries && !signature.paged_kv) continue;
+                signature.cache = cache;
+                if (!sink(signature)) return;
+              }
             }
 }
 

@@ -404,6 +404,14 @@ void listed_attention_signatures(const CudaSpec& spec, AttentionSignatureSink si
               signature.paged_kv = (flags & 32) != 0;
               if (cuda_attention_signature(signature) != signature) continue;  // the same kernels again
               if (!sink(signature)) return;
+              if (!signature.paged_kv || kind.scale != QuantScale::none) continue;
+              AttentionSignature narrow = signature;
+              for (const KvElements cache : {KvElements::fp8, KvElements::int8})
+                for (const QuantScale scale : {QuantScale::none, QuantScale::kv_blockscale}) {
+                  narrow.cache = cache;
+                  narrow.qscale = scale;
+                  if (!sink(narrow)) return;
+                }
             }
 }
 

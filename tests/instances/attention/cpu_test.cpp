@@ -23,8 +23,9 @@ const CpuSpec& level(std::string_view name) {
 TEST(CpuAttention, EveryInstanceIsDistinctAndItsNameParses) {
   for (const char* name : {"x86_64_v3", "x86_64_v4", "x86_64_v4_bf16", "x86_64_amx"}) {
     std::unordered_set<std::string> names;
-    std::size_t count = 0;
+    std::size_t count = 0, narrow = 0;
     enumerate_cpu_attention(level(name), [&](const KernelConfig& config) {
+      narrow += config.attention().cache != KvElements::as_queries;
       if (++count % 37 == 0) {  // every name is checked for being unique, a sample for its round trip
         const auto parsed = parse_native_name(native_name(config));
         EXPECT_TRUE(parsed.has_value() && *parsed == config) << native_name(config);
@@ -33,6 +34,7 @@ TEST(CpuAttention, EveryInstanceIsDistinctAndItsNameParses) {
       return true;
     });
     EXPECT_GT(count, 1000u) << name;
+    EXPECT_GT(narrow, 1000u) << name << " lists no caches of 8 bits";
   }
 }
 

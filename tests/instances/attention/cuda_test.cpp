@@ -41,13 +41,16 @@ TEST(CudaAttention, InstancesOfOneHeadDimAreAllDistinct) {
   std::unordered_set<std::string> names;
   Listing listing = Listing::prepare({.arch = "sm_90a", .data_types = {"bf16"}, .head_dims = {{64, 64}}}).value();
   ListStatistics statistics;
+  std::set<KvElements> caches;
   ASSERT_TRUE(listing.walk(
       [&](const KernelConfig& config) {
+        caches.insert(config.attention().cache);
         EXPECT_TRUE(names.insert(native_name(config)).second) << native_name(config);
         return true;
       },
       statistics));
   EXPECT_GT(names.size(), 1000u);
+  EXPECT_EQ(caches.size(), 3u) << "8-bit caches of pages are listed too";
 }
 
 TEST(CudaAttention, StopsWhenTheSinkHasEnough) {

@@ -37,12 +37,14 @@ std::uint64_t address_of(std::string_view bytes, const Elf64_Ehdr& head, std::st
 }
 
 /// What the interpreter takes for granted of a kernel's mode and initial state.
-void check(const Kernel& kernel) {
+void check(const Kernel& kernel, std::string_view chip) {
   const KernelDescriptor& d = kernel.descriptor;
   // COMPUTE_PGM_RSRC1: rounding of float32 and of fp16 and float64 in 15:12 (0: nearest even), denormals in 19:16 (15:
   // kept, of operands and results).
   if ((d.resources1 >> 12 & 15) != 0) fault("{} does not round to nearest even", kernel.name);
   if ((d.resources1 >> 16 & 15) != 15) fault("{} flushes denormals", kernel.name);
+  // Bit 23, ENABLE_IEEE_MODE, which gfx12 does not have.
+  if (!chip.starts_with("gfx12") && (d.resources1 >> 23 & 1) == 0) fault("{} is not in the IEEE mode", kernel.name);
   if (d.private_segment_bytes != 0 || (d.resources2 & 1) != 0) fault("{} keeps memory for each lane", kernel.name);
 }
 
@@ -77,7 +79,7 @@ CodeObjectImage::CodeObjectImage(std::string_view bytes) {
     const std::uint64_t at = address_of(bytes, head, each.at(".symbol").get<std::string>());
     kernel.descriptor = record_at<KernelDescriptor>({memory_.data(), memory_.size()}, at);
     kernel.entry = at + static_cast<std::uint64_t>(kernel.descriptor.entry_offset);
-    check(kernel);
+    check(kernel, chip_);
     kernels_.push_back(std::move(kernel));
   }
 }

@@ -10,6 +10,7 @@
 #include "codegen/gemm/hip_problem.hpp"
 #include "codegen/generate.hpp"
 #include "instances/gemm/hip.hpp"
+#include "thorough.hpp"
 #include "vocabulary/names/native.hpp"
 
 namespace tilesmith {
@@ -26,8 +27,11 @@ class AmdGemmTest : public ::testing::TestWithParam<const char*> {
     if (!found) GTEST_SKIP() << found.error().text();
     compiler_ = std::make_unique<Compiler>(std::move(*found));
     specs_ = load_hip_specs().value();
-    for (const HipSpec& each : specs_)
+    // Chips begin at different places of the list of epilogues, so that together they have all with all types.
+    for (const HipSpec& each : specs_) {
       if (each.arch.text() == GetParam()) spec_ = &each;
+      if (spec_ == nullptr) next_epilogue_ += 3;
+    }
     ASSERT_NE(spec_, nullptr);
   }
 
@@ -74,6 +78,8 @@ class AmdGemmTest : public ::testing::TestWithParam<const char*> {
     return amdgpu::run(program, native_name(config), arguments, grid, memory, {.seed = seed});
   }
 
+  void check_some(DataType type, const HipGemmTile& tile, int width, std::mt19937& random);
+
   void check(const amdgpu::Program& program, const KernelConfig& config, int m, int n, int k, int batch,
              std::mt19937& random) const {
     const auto seed = static_cast<std::uint32_t>(random() % 4 == 0 ? 0 : random());
@@ -87,6 +93,7 @@ class AmdGemmTest : public ::testing::TestWithParam<const char*> {
  private:
   std::unique_ptr<Compiler> compiler_;
   std::vector<HipSpec> specs_;
+  std::size_t next_epilogue_ = 0;
   const HipSpec* spec_ = nullptr;
 };
 
@@ -106,43 +113,56 @@ const GemmEpilogue kEpilogues[] = {{},
                                    {bias, reglu},
                                    {geglu_tanh, multiply}};
 
+/// A kernel of some order, epilogue and result, on problems of a few sizes.
+void AmdGemmTest::check_some(DataType type, const HipGemmTile& tile, int width, std::mt19937& random) {
+  const bool integers = type == DataType::int8 && width == 0;
+  const DataType result = integers                                      ? DataType::int32
+                          : type == DataType::int8 || random() % 4 == 0 ? DataType::fp32
+                          : random() % 2 == 0                           ? DataType::fp16
+                                                                        : DataType::bf16;
+  constexpr std::string_view kLayouts[] = {"rc", "rr", "cr", "cc"};
+  const GemmEpilogue epilogue = integers ? GemmEpilogue{} : kEpilogues[next_epilogue_++ % std::size(kEpilogues)];
+  const KernelConfig config =
+      config_of(testing::hip_gemm_signature(type, result, kLayouts[random() % 4], epilogue), tile, width);
+  const auto program = compile(config);
+  ASSERT_TRUE(program.has_value()) << native_name(config) << ": " << program.error().text();
+  const int wide = config.algorithm.vector[2] > 1 ? 8 : 2;
+  const auto below = [&](int most) { return 1 + static_cast<int>(random() % static_cast<unsigned>(most)); };
+  check(*program, config, below(2 * tile.tile_m), wide * below(2 * tile.tile_n / wide), below(3 * tile.tile_k),
+        1 + width % 2, random);
+  check(*program, config, 1, wide, 1, 1, random);
+  check(*program, config, 3, wide, 0, 1, random);
+  check(*program, config, tile.tile_m, tile.tile_n, 2 * tile.tile_k, 1, random);
+}
+
+// One instruction after the other, each with the smallest tile that has it; the first type of a table in all widths of
+// access, each other type in one.
 TEST_P(AmdGemmTest, CodeObjectsComputeRight) {
   std::mt19937 random(11);
-  // Chips begin at different places of the list of epilogues, so that together they have all with all types.
-  std::size_t next_epilogue = std::hash<std::string_view>()(GetParam()) % std::size(kEpilogues);
-  int checked = 0;
   for (const HipGemmTable& table : spec().gemm_tables)
     for (std::size_t t = 0; t < table.data_types.size(); ++t)
       for (const int side : {16, 32}) {
         const HipGemmTile* tile = smallest_tile(table, side);
         if (tile == nullptr) continue;
-        const DataType type = table.data_types[t];
-        // The first type in all widths of access, each other type in one.
-        for (int width = 0; width < 3; ++width) {
-          if (t > 0 && width != static_cast<int>(t % 3)) continue;
-          const bool integers = type == DataType::int8 && width == 0;
-          const DataType result = integers                 ? DataType::int32
-                                  : random() % 4 == 0      ? DataType::fp32
-                                  : type == DataType::int8 ? DataType::fp32
-                                  : random() % 2 == 0      ? DataType::fp16
-                                                           : DataType::bf16;
-          constexpr std::string_view kLayouts[] = {"rc", "rr", "cr", "cc"};
-          const GemmEpilogue epilogue = integers ? GemmEpilogue{} : kEpilogues[next_epilogue++ % std::size(kEpilogues)];
-          const KernelConfig config =
-              config_of(testing::hip_gemm_signature(type, result, kLayouts[random() % 4], epilogue), *tile, width);
-          const auto program = compile(config);
-          ASSERT_TRUE(program.has_value()) << native_name(config) << ": " << program.error().text();
-          const int wide = config.algorithm.vector[2] > 1 ? 8 : 2;
-          const auto below = [&](int most) { return 1 + static_cast<int>(random() % static_cast<unsigned>(most)); };
-          check(*program, config, below(2 * tile->tile_m), wide * below(2 * tile->tile_n / wide),
-                below(3 * tile->tile_k), 1 + width % 2, random);
-          check(*program, config, 1, wide, 1, 1, random);
-          check(*program, config, 3, wide, 0, 1, random);
-          check(*program, config, tile->tile_m, tile->tile_n, 2 * tile->tile_k, 1, random);
-          checked += 4;
-        }
+        for (int width = 0; width < 3; ++width)
+          if (t == 0 || width == static_cast<int>(t % 3)) check_some(table.data_types[t], *tile, width, random);
       }
-  EXPECT_GE(checked, 20);
+}
+
+// The largest tile of each table; in the long form every tile with every type and width.
+TEST_P(AmdGemmTest, CodeObjectsOfLargeTilesComputeRight) {
+  std::mt19937 random(13);
+  for (const HipGemmTable& table : spec().gemm_tables) {
+    const auto largest =
+        std::ranges::max_element(table.tiles, {}, [](const HipGemmTile& tile) { return tile.tile_m * tile.tile_n; });
+    if (!testing::thorough()) {
+      check_some(table.data_types[random() % table.data_types.size()], *largest, 1, random);
+      continue;
+    }
+    for (const HipGemmTile& tile : table.tiles)
+      for (const DataType type : table.data_types)
+        for (int width = 0; width < 3; ++width) check_some(type, tile, width, random);
+  }
 }
 
 // Without any one of its barriers a kernel is wrong, and without most of its waits for memory, whatever the compiler

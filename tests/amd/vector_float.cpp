@@ -42,15 +42,24 @@ double cosine(double turns) {
   return std::cos(turns * 6.283185307179586);
 }
 
+/// A signalling NaN makes a minimum or maximum a NaN: MODE.IEEE, which kernels have.
+bool signals(float x) {
+  return x != x && (std::bit_cast<u32>(x) & 0x400000) == 0;
+}
+bool signals(double) {
+  return false;
+}
 /// The value that is no NaN, else the smaller; -0 is smaller than 0.
 template <class T>
 T minimum(T a, T b) {
+  if (signals(a) || signals(b)) return std::numeric_limits<T>::quiet_NaN();
   if (a != a) return b;
   if (b != b) return a;
   return a < b || (a == b && std::signbit(a)) ? a : b;
 }
 template <class T>
 T maximum(T a, T b) {
+  if (signals(a) || signals(b)) return std::numeric_limits<T>::quiet_NaN();
   if (a != a) return b;
   if (b != b) return a;
   return a > b || (a == b && !std::signbit(a)) ? a : b;

@@ -1,27 +1,62 @@
 #include "catalog/candidates.hpp"
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <iterator>
 #include <map>
 
 #include "base/json.hpp"
+#include "choose/attention/ck.hpp"
 #include "choose/attention/cpu.hpp"
 #include "choose/attention/cuda.hpp"
+#include "choose/attention_backward/ck.hpp"
 #include "choose/attention_backward/cpu.hpp"
 #include "choose/attention_backward/cuda.hpp"
 #include "choose/conv/cpu.hpp"
 #include "choose/conv/cuda.hpp"
+#include "choose/gemm/ck.hpp"
 #include "choose/gemm/cpu.hpp"
 #include "choose/gemm/cuda.hpp"
 #include "choose/gemm/hip.hpp"
+#include "choose/inductor.hpp"
 #include "spec/architectures.hpp"
-#include "vocabulary/names/native.hpp"
+#include "vocabulary/names/name.hpp"
 
 namespace tilesmith {
 
-Result<DeviceFacts> facts_of(std::string_view arch, int threads) {
+namespace {
+
+Result<DeviceFacts> ck_facts_of(std::string_view arch) {
+  TS_ASSIGN(const AmdChip* chip, find_amd_chip(arch));
+  TS_ASSIGN(const std::vector<HipSpec> figures, load_hip_specs());
+  for (const HipSpec& spec : figures)
+    if (spec.arch.text() == arch) return CkFacts{*chip, spec.reference};
+  std::vector<std::string_view> known;
+  for (const HipSpec& spec : figures) known.push_back(spec.arch.text());
+  return fail(ErrorCode::unsupported, fmt::format("there are no figures of a chip for {}", arch),
+              fmt::format("{}, or a file in specs/hip", fmt::join(known, ", ")));
+}
+
+/// The candidates in the order of the policy.
+template <class Device, class Problem>
+Result<Ranking> ranking_by(SelectionPolicy policy, const Device& device, const Problem& problem) {
+  if (policy == SelectionPolicy::upstream) {
+    if constexpr (requires { upstream_ranking(device, problem); })
+      return upstream_ranking(device, problem);
+    else
+      return fail(ErrorCode::invalid_argument, "policy upstream, which is Composable Kernel's", "--origin ck");
+  }
+  TS_ASSIGN(Ranking ranking, rank(device, problem));
+  select(policy, problem, ranking);
+  return ranking;
+}
+
+}  // namespace
+
+Result<DeviceFacts> facts_of(std::string_view arch, int threads, Origin origin) {
+  if (origin == Origin::ck) return ck_facts_of(arch);
   TS_ASSIGN(const std::vector<CpuSpec> levels, load_cpu_specs());
   for (const CpuSpec& level : levels) {
     if (level.arch.text() != arch) continue;
@@ -39,14 +74,19 @@ Result<DeviceFacts> facts_of(std::string_view arch, int threads) {
   return std::unexpected(no_own_kernels(arch, "dispatch has no kernels"));
 }
 
-Result<CandidateList> list_candidates(const DeviceFacts& facts, const AnyProblem& problem) {
+Result<CandidateList> list_candidates(const DeviceFacts& facts, const AnyProblem& problem, SelectionPolicy policy) {
   return std::visit(
-      [](const auto& device, const auto& one) -> Result<CandidateList> {
+      [policy](const auto& device, const auto& one) -> Result<CandidateList> {
         if constexpr (requires { rank(device, one); }) {
-          TS_ASSIGN(Ranking ranking, rank(device, one));
+          TS_ASSIGN(Ranking ranking, ranking_by(policy, device, one));
           TS_ASSIGN(std::vector<Refusal> refused, refusals(device, one));
           CandidateList list{std::move(ranking), std::move(refused)};
           if constexpr (requires { model_terms(device, one); }) list.terms = model_terms(device, one);
+          if constexpr (requires { ck_num_splits(device, one, 1); })
+            for (const Candidate& candidate : list.ranking.candidates)
+              list.num_splits.push_back(candidate.recipe.steps.size() > 1
+                                            ? ck_num_splits(device, one, candidate.recipe.main().algorithm.tile[1])
+                                            : 0);
           return list;
         } else {
           return fail(ErrorCode::unsupported, fmt::format("no kernels of {} for this device", operation_name_of(one)),
@@ -60,9 +100,13 @@ std::string candidates_text(const CandidateList& list, bool refused) {
   std::string text;
   const auto out = std::back_inserter(text);
   std::size_t place = 0;
-  for (const Candidate& candidate : list.ranking.candidates)
-    fmt::format_to(out, "{:4} {:12.2f} us  {}\n", ++place, 1e6 * candidate.predicted_seconds,
+  for (const Candidate& candidate : list.ranking.candidates) {
+    fmt::format_to(out, "{:4} {:12.2f} us  {}", ++place, 1e6 * candidate.predicted_seconds,
                    recipe_name(candidate.recipe));
+    if (!list.num_splits.empty() && list.num_splits[place - 1] > 0)
+      fmt::format_to(out, "  num_splits {}", list.num_splits[place - 1]);
+    text += '\n';
+  }
   if (!refused) return text;
   struct Group {
     std::size_t count = 0;
@@ -78,7 +122,7 @@ std::string candidates_text(const CandidateList& list, bool refused) {
   fmt::format_to(out, "refused: {}\n", list.refused.size());
   for (const auto& [rule, group] : ordered)
     fmt::format_to(out, "{:6}  {}: {}, for example {}\n", group.count, rule, group.example->figures,
-                   native_name(group.example->config));
+                   kernel_name(group.example->config));
   return text;
 }
 
@@ -93,13 +137,14 @@ std::string candidates_json(const CandidateList& list, bool refused) {
     if (found != list.terms.end())
       for (std::size_t i = 0; i < kCudaAttentionTerms.size(); ++i)
         one["terms"][std::string(kCudaAttentionTerms[i])] = found->second[i];
+    if (!list.num_splits.empty() && list.num_splits[place - 1] > 0) one["num_splits"] = list.num_splits[place - 1];
     document["candidates"].push_back(std::move(one));
   }
   if (refused) {
     document["refused"] = nlohmann::json::array();
     for (const Refusal& refusal : list.refused)
       document["refused"].push_back(
-          {{"name", native_name(refusal.config)}, {"rule", refusal.rule}, {"figures", refusal.figures}});
+          {{"name", kernel_name(refusal.config)}, {"rule", refusal.rule}, {"figures", refusal.figures}});
   }
   return document.dump(2) + "\n";
 }

@@ -1,6 +1,7 @@
 // What dispatch has to choose from for a problem, in its order, and what was refused, for people and for programs.
 #pragma once
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 #include <variant>
@@ -9,36 +10,43 @@
 #include "base/error.hpp"
 #include "choose/candidate.hpp"
 #include "choose/refusal.hpp"
+#include "choose/selection_policy.hpp"
 #include "problem/operations.hpp"
+#include "spec/amd/facts.hpp"
 #include "spec/cpu/facts.hpp"
 #include "spec/cuda/spec.hpp"
 #include "spec/hip/spec.hpp"
 
 namespace tilesmith {
 
-/// The facts of a device, or of an architecture's reference chip.
-using DeviceFacts = std::variant<CpuFacts, CudaSpec, HipSpec>;
+/// The facts of a device, or of an architecture's reference chip; for Composable Kernel's instances CkFacts.
+using DeviceFacts = std::variant<CpuFacts, CudaSpec, HipSpec, CkFacts>;
 
 /// The facts of an architecture by its name; of a CPU level with the levels that it includes. Errors: not_found,
-/// unsupported for architectures without kernels of our own.
-[[nodiscard]] Result<DeviceFacts> facts_of(std::string_view arch, int threads);
+/// unsupported for architectures without kernels of the origin, or without the figures of a chip.
+[[nodiscard]] Result<DeviceFacts> facts_of(std::string_view arch, int threads, Origin origin = Origin::own);
 
 struct CandidateList {
   Ranking ranking;
   std::vector<Refusal> refused;  ///< every other config of the problem's space
   /// Of CUDA attention: what each kernel's predicted seconds are the weighted sum of.
   std::vector<std::pair<KernelConfig, CudaAttentionTerms>> terms{};
+  /// Of Composable Kernel's attention: for each candidate the argument num_splits, 0 where it takes none. Else empty.
+  std::vector<std::int64_t> num_splits{};
 };
 
-/// Errors: unsupported, when no kernel computes the problem.
-[[nodiscard]] Result<CandidateList> list_candidates(const DeviceFacts& facts, const AnyProblem& problem);
+/// Errors: unsupported, when no kernel computes the problem; invalid_argument, for upstream's policy of kernels that
+/// are not Composable Kernel's.
+[[nodiscard]] Result<CandidateList> list_candidates(const DeviceFacts& facts, const AnyProblem& problem,
+                                                    SelectionPolicy policy = SelectionPolicy::dispatch);
 
-/// A line for each candidate: its rank, predicted microseconds, recipe. With `refused`, behind them the reasons of the
-/// refusals by their counts, each with an example.
+/// A line for each candidate: its rank, predicted microseconds, recipe, num_splits where it takes one. With `refused`,
+/// behind them the reasons of the refusals by their counts, each with an example.
 [[nodiscard]] std::string candidates_text(const CandidateList& list, bool refused);
 
-/// {"policy", "candidates": [{"rank", "predicted_seconds", "name", "terms": {NAME: VALUE}}], "refused": [{"name",
-/// "rule", "figures"}]}; "terms" where the list has them, "refused" only where it is asked for.
+/// {"policy", "candidates": [{"rank", "predicted_seconds", "name", "terms": {NAME: VALUE}, "num_splits"}], "refused":
+/// [{"name", "rule", "figures"}]}; "terms" and "num_splits" where the list has them, "refused" only where it is asked
+/// for.
 [[nodiscard]] std::string candidates_json(const CandidateList& list, bool refused);
 
 }  // namespace tilesmith

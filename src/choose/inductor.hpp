@@ -3,36 +3,21 @@
 // can reach (`--policy inductor`).
 #pragma once
 
+#include <algorithm>
 #include <string_view>
 #include <vector>
 
 #include "base/error.hpp"
 #include "choose/candidate.hpp"
 #include "choose/inductor_tables.hpp"
+#include "choose/selection_policy.hpp"
 #include "tilesmith/attention.hpp"
 #include "tilesmith/attention_backward.hpp"
 #include "tilesmith/conv.hpp"
 #include "tilesmith/gemm.hpp"
 #include "vocabulary/arch_name.hpp"
-#include "vocabulary/enum_table.hpp"
 
 namespace tilesmith {
-
-/// Which candidates of a problem are looked at, and in which order.
-enum class SelectionPolicy : std::uint8_t {
-  dispatch,             ///< the device's own policy
-  inductor,             ///< the kernels nearest to Inductor's configs, in the order of its table
-  inductor_exhaustive,  ///< those nearest to the configs of its exhaustive search
-};
-
-template <>
-struct EnumTable<SelectionPolicy> {
-  static constexpr std::string_view kWhat = "policy";
-  static constexpr auto kNames =
-      enum_names<SelectionPolicy>({{SelectionPolicy::dispatch, "dispatch"},
-                                   {SelectionPolicy::inductor, "inductor"},
-                                   {SelectionPolicy::inductor_exhaustive, "inductor_exhaustive"}});
-};
 
 /// What Inductor asks of a device.
 struct InductorDevice {
@@ -81,15 +66,30 @@ struct InductorFit {
 [[nodiscard]] std::vector<std::size_t> nearest_candidates(const std::vector<Candidate>& candidates,
                                                           const std::vector<InductorConfig>& configs);
 
-/// The places of the candidates that the policy looks at, in its order; of `dispatch` all.
+/// The places of the candidates that the policy looks at, in its order; of `dispatch` all. The order of `upstream` is
+/// not one of candidates: it belongs to Composable Kernel's instances (upstream_ranking), and here it is as `dispatch`.
 template <class Problem>
 [[nodiscard]] std::vector<std::size_t> selected(SelectionPolicy policy, const Problem& problem,
                                                 const std::vector<Candidate>& candidates) {
-  if (policy == SelectionPolicy::dispatch || candidates.empty()) {
-    std::vector<std::size_t> all(candidates.size());
-    for (std::size_t i = 0; i < all.size(); ++i) all[i] = i;
-    return all;
+  const auto all = [&] {
+    std::vector<std::size_t> places(candidates.size());
+    for (std::size_t i = 0; i < places.size(); ++i) places[i] = i;
+    return places;
+  };
+  switch (policy) {
+    case SelectionPolicy::dispatch:
+    case SelectionPolicy::upstream:
+      return all();
+    case SelectionPolicy::model: {
+      std::vector<std::size_t> places = all();
+      std::ranges::stable_sort(places, {}, [&](std::size_t place) { return candidates[place].predicted_seconds; });
+      return places;
+    }
+    case SelectionPolicy::inductor:
+    case SelectionPolicy::inductor_exhaustive:
+      break;
   }
+  if (candidates.empty()) return {};
   return nearest_candidates(
       candidates, inductor_configs(InductorTables::built_in(), inductor_device(candidates.front().recipe.main().arch),
                                    problem, policy == SelectionPolicy::inductor_exhaustive));

@@ -9,7 +9,7 @@
 #include <vector>
 
 #include "catalog/candidates.hpp"
-#include "choose/inductor.hpp"
+#include "choose/selection_policy.hpp"
 #include "cli/operation_option.hpp"
 #include "cli/problem_arguments.hpp"
 #include "vocabulary/signature.hpp"
@@ -17,7 +17,8 @@
 namespace tilesmith::cli {
 namespace {
 
-constexpr std::array<std::string_view, 6> kOwn = {"--arch", "--op", "--json", "--candidates", "--refused", "--policy"};
+constexpr std::array<std::string_view, 7> kOwn = {"--arch",       "--op",      "--origin", "--json",
+                                                  "--candidates", "--refused", "--policy"};
 
 /// The words that describe the problem. Error: an option that says nothing about a problem.
 Result<std::vector<std::string>> problem_words(const CLI::App& verb, const CLI::App& problem) {
@@ -27,7 +28,8 @@ Result<std::vector<std::string>> problem_words(const CLI::App& verb, const CLI::
     if (option->count() == 0 || std::ranges::find(kOwn, name) != kOwn.end() || name == "--threads") continue;
     if (problem.get_option_no_throw(name) == nullptr)
       return fail(ErrorCode::invalid_argument, fmt::format("{} does not go with --candidates", name),
-                  "--arch, --op, --threads, --refused, --json and the problem's options, as run takes them");
+                  "--arch, --op, --origin, --threads, --refused, --policy, --json and the problem's options, as run "
+                  "takes them");
     words.push_back(name);
     if (option->get_items_expected_max() == 0) continue;  // a flag
     for (const std::string& value : option->results()) words.push_back(value);
@@ -74,9 +76,11 @@ void CandidateOptions::add_to(CLI::App& verb) {
       ->check(CLI::PositiveNumber)
       ->capture_default_str()
       ->group(group);
-  verb.add_option("--policy", policy,
-                  "With --candidates: dispatch's, or those nearest to the configs that PyTorch's Inductor would time "
-                  "(inductor, inductor_exhaustive)")
+  verb.add_option(
+          "--policy", policy,
+          "With --candidates: dispatch's; by the model's predictions (model); Composable Kernel's instances as its "
+          "own dispatcher takes them (upstream); those nearest to the configs that PyTorch's Inductor would time "
+          "(inductor, inductor_exhaustive)")
       ->capture_default_str()
       ->group(group);
   verb.allow_extras();
@@ -88,10 +92,13 @@ Status list_candidates_of(const CLI::App& verb, const CandidateOptions& options)
     return fail(ErrorCode::invalid_argument, "--arch is missing", "tilesmith arch names the architectures");
   TS_ASSIGN(const RowChoice operation, parse_row_option(text_of("--op")));
   TS_ASSIGN(const AnyProblem problem, read_problem(verb, operation));
-  TS_ASSIGN(const DeviceFacts facts, facts_of(text_of("--arch"), options.threads));
+  Origin origin = Origin::own;
+  if (verb.get_option("--origin")->count() > 0) {
+    TS_ASSIGN(origin, parse_enum<Origin>(text_of("--origin")));
+  }
+  TS_ASSIGN(const DeviceFacts facts, facts_of(text_of("--arch"), options.threads, origin));
   TS_ASSIGN(const SelectionPolicy policy, parse_enum<SelectionPolicy>(options.policy));
-  TS_ASSIGN(CandidateList list, list_candidates(facts, problem));
-  std::visit([&](const auto& one) { select(policy, one, list.ranking); }, problem);
+  TS_ASSIGN(const CandidateList list, list_candidates(facts, problem, policy));
   fmt::print("{}", verb.get_option("--json")->count() > 0 ? candidates_json(list, options.refused)
                                                           : candidates_text(list, options.refused));
   return {};

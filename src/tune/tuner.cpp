@@ -255,6 +255,9 @@ class Tuner {
 }  // namespace
 
 Result<TuneSummary> tune(const TuneOptions& options, const TuneProgress& progress) {
+  if (options.policy == SelectionPolicy::upstream)
+    return fail(ErrorCode::invalid_argument, "policy upstream, which is of Composable Kernel's instances",
+                "dispatch, model, inductor or inductor_exhaustive");
   TS_ASSIGN(Database database, Database::open(options.database, Database::Mode::write));
   TS_ASSIGN(PlanningBackend planning, open_planning_backend(options.device, options.threads, options.limit));
   return std::visit(

@@ -39,6 +39,10 @@ struct AmdAttentionSubject {
   [[nodiscard]] const AmdAttentionSpec::TypeProperties* facts() const { return spec.facts_of(signature().data_type); }
 };
 
+/// The pairs of head dims that a family is built for with a data type.
+[[nodiscard]] std::vector<HeadDims> amd_attention_head_dims(const AmdChip& chip, const AmdAttentionSpec& spec,
+                                                            AttentionFamily family, DataType type);
+
 /// The families a variant consists of, in enumeration order.
 [[nodiscard]] std::vector<AttentionFamily> families_of(AttentionVariant variant);
 [[nodiscard]] AttentionVariant variant_of(AttentionFamily family);

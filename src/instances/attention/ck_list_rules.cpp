@@ -20,17 +20,7 @@ HeadDims dims_of(const Subject& s) {
 }
 
 std::vector<HeadDims> listed_head_dims(const Subject& s) {
-  const AmdAttentionQuery query{.chip = s.chip, .spec = s.spec};
-  const F family = s.signature().family;
-  if (family == F::bwd_dq_dk_dv) {
-    std::vector<HeadDims> out;
-    for (const auto& tile : s.spec.backward_tiles)
-      if (std::ranges::find(out, tile.head_dims) == out.end()) out.push_back(tile.head_dims);
-    return out;
-  }
-  const bool by_product = family == F::fwd_splitkv_combine || family == F::bwd_dot_do_o || family == F::bwd_convert_dq;
-  if (by_product) return amd_product_head_dims(query, family, s.signature().data_type);
-  return s.facts() == nullptr ? std::vector<HeadDims>{} : s.facts()->head_dims;
+  return amd_attention_head_dims(s.chip, s.spec, s.signature().family, s.signature().data_type);
 }
 
 std::vector<AttentionFeature> features_of_receipt(const Subject& s, int receipt) {
@@ -160,6 +150,20 @@ std::vector<Rule<Subject>> rules_for(F family) {
 }
 
 }  // namespace
+
+std::vector<HeadDims> amd_attention_head_dims(const AmdChip& chip, const AmdAttentionSpec& spec, AttentionFamily family,
+                                              DataType type) {
+  if (family == F::bwd_dq_dk_dv) {
+    std::vector<HeadDims> out;
+    for (const auto& tile : spec.backward_tiles)
+      if (std::ranges::find(out, tile.head_dims) == out.end()) out.push_back(tile.head_dims);
+    return out;
+  }
+  const bool by_product = family == F::fwd_splitkv_combine || family == F::bwd_dot_do_o || family == F::bwd_convert_dq;
+  if (by_product) return amd_product_head_dims({.chip = chip, .spec = spec}, family, type);
+  const AmdAttentionSpec::TypeProperties* facts = spec.facts_of(type);
+  return facts == nullptr ? std::vector<HeadDims>{} : facts->head_dims;
+}
 
 std::span<const Rule<AmdAttentionSubject>> amd_attention_list_rules(AttentionFamily family) {
   static const auto rules = [] {

@@ -114,12 +114,6 @@ Result<HipReferenceChip> read_hip_reference(const JsonReader& reader) {
 
 }  // namespace
 
-double HipReferenceChip::tflops_of(DataType type) const {
-  for (const auto& [each, rate] : tflops)
-    if (each == type) return rate;
-  return 0;
-}
-
 const HipFragment* HipSpec::fragment(DataType type, int side) const {
   for (const HipFragment& each : fragments)
     if (each.side == side && std::ranges::find(each.data_types, type) != each.data_types.end()) return &each;

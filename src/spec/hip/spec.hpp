@@ -4,10 +4,10 @@
 
 #include <string>
 #include <string_view>
-#include <utility>
 #include <vector>
 
 #include "base/error.hpp"
+#include "spec/reference_chip.hpp"
 #include "vocabulary/algorithm.hpp"
 #include "vocabulary/arch_name.hpp"
 #include "vocabulary/data_type.hpp"
@@ -61,16 +61,8 @@ struct HipGemmTable {
   std::vector<HipGemmTile> tiles;
 };
 
-/// A chip of the architecture whose public figures stand for it in estimates.
-struct HipReferenceChip {
-  std::string chip;
-  int compute_units = 0;
-  double clock_hz = 0;
-  double bytes_per_second = 0;
-  std::vector<std::pair<DataType, double>> tflops;  ///< dense
-
-  [[nodiscard]] double tflops_of(DataType type) const;  ///< 0 where the chip has no such instruction
-};
+/// The chip whose figures own kernels are predicted by.
+using HipReferenceChip = ReferenceChip;
 
 struct HipSpec {
   ArchName arch;

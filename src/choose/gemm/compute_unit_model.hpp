@@ -1,0 +1,24 @@
+// What a tiled GEMM is predicted to take on a GPU of compute units, from the chip's public figures alone: the same for
+// own kernels and for Composable Kernel's.
+#pragma once
+
+#include "spec/reference_chip.hpp"
+#include "tilesmith/gemm.hpp"
+#include "vocabulary/algorithm.hpp"
+
+namespace tilesmith {
+
+struct ComputeUnitTile {
+  int m = 0, n = 0, k = 0;       ///< of a block
+  int waves_m = 0, waves_n = 0;  ///< which share its rows and columns
+  double element_bytes = 0;      ///< of A and B
+  bool aligned = true;           ///< else its elements are fetched one by one
+  int blocks_per_cu = 1;
+  double matrix_share = 1;  ///< of the unit's rate that its waves and their fragments reach
+};
+
+/// `type` is that of A.
+[[nodiscard]] double predicted_seconds(const ComputeUnitTile& tile, const ReferenceChip& chip, DataType type,
+                                       const GemmProblem& problem);
+
+}  // namespace tilesmith

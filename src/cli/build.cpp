@@ -11,16 +11,16 @@
 
 #include "base/file.hpp"
 #include "base/progress.hpp"
+#include "cli/build_kernels.hpp"
 #include "cli/generate_ck.hpp"
 #include "cli/selection.hpp"
 #include "cli/verbs.hpp"
 #include "codegen/generate.hpp"
-#include "dispatch/kernel_builder.hpp"
+#include "dispatch/ck_builder.hpp"
 #include "jit/amdgcn_toolchain.hpp"
 #include "spec/amd/chip.hpp"
 #include "spec/architectures.hpp"
 #include "vocabulary/names/name.hpp"
-#include "vocabulary/names/native.hpp"
 #include "vocabulary/recipe.hpp"
 
 namespace tilesmith::cli {
@@ -35,8 +35,9 @@ struct BuildOptionsOfVerb {
   std::string out;
   int workers = 0;
   std::size_t max = kMostAtOnce;
-  std::string ck_version;  ///< generate
-  std::size_t sample = 0;  ///< generate
+  std::string ck_version;
+  std::uint32_t spill_limit = 0;  ///< build
+  std::size_t sample = 0;         ///< generate
 };
 
 /// What is built, and for which architecture.
@@ -62,17 +63,8 @@ Result<Wanted> kernels_of_recipes(const BuildOptionsOfVerb& options) {
   return wanted;
 }
 
-Result<Wanted> selected(const BuildOptionsOfVerb& options) {
-  if (!options.recipes.empty()) {
-    if (const auto& file = options.selection.request.sweep_file; !file.empty())
-      return fail(ErrorCode::invalid_argument, fmt::format("{} is a sweep file beside --kernel", file),
-                  "--kernel before the name of each kernel, or a sweep file alone");
-    return kernels_of_recipes(options);
-  }
-  if (const std::string& arch = options.selection.request.arch; !arch.empty()) {
-    TS_ASSIGN(const std::vector<std::string> own, own_archs());
-    if (std::ranges::find(own, arch) == own.end()) return std::unexpected(no_own_kernels(arch, "there are no kernels"));
-  }
+/// The instances of the selection.
+Result<std::vector<KernelConfig>> instances_of(const BuildOptionsOfVerb& options) {
   TS_ASSIGN(const Listing listing, options.selection.prepare());
   std::vector<KernelConfig> configs;
   ListStatistics statistics;
@@ -88,6 +80,21 @@ Result<Wanted> selected(const BuildOptionsOfVerb& options) {
   if (configs.size() > options.max)
     return fail(ErrorCode::invalid_argument, fmt::format("the selection holds more than {} instances", options.max),
                 "a narrower --filter, or a larger --max");
+  return configs;
+}
+
+Result<Wanted> selected(const BuildOptionsOfVerb& options) {
+  if (!options.recipes.empty()) {
+    if (const auto& file = options.selection.request.sweep_file; !file.empty())
+      return fail(ErrorCode::invalid_argument, fmt::format("{} is a sweep file beside --kernel", file),
+                  "--kernel before the name of each kernel, or a sweep file alone");
+    return kernels_of_recipes(options);
+  }
+  if (const std::string& arch = options.selection.request.arch; !arch.empty()) {
+    TS_ASSIGN(const std::vector<std::string> own, own_archs());
+    if (std::ranges::find(own, arch) == own.end()) return std::unexpected(no_own_kernels(arch, "there are no kernels"));
+  }
+  TS_ASSIGN(std::vector<KernelConfig> configs, instances_of(options));
   return Wanted{options.selection.request.arch, std::move(configs)};
 }
 
@@ -190,31 +197,38 @@ Status generate_sources(const BuildOptionsOfVerb& options) {
   return {};
 }
 
+/// Composable Kernel's instances of the selection, or those named.
+Result<Wanted> selected_ck(const BuildOptionsOfVerb& options) {
+  TS_ASSIGN(const AmdChip* chip, find_amd_chip(options.selection.request.arch));
+  Wanted wanted{.arch = options.selection.request.arch, .configs = {}};
+  for (const std::string& name : options.recipes) {
+    TS_ASSIGN(KernelConfig config, named_ck_instance(name, *chip));
+    wanted.configs.push_back(std::move(config));
+  }
+  if (options.recipes.empty()) {
+    TS_ASSIGN(wanted.configs, instances_of(options));
+  }
+  return wanted;
+}
+
 Status build_into_store(BuildOptionsOfVerb options) {
-  // Only own kernels are built: what an AMD chip's lists hold otherwise is generated alone.
+  // Composable Kernel's are built when they are asked for: that takes ROCm and a tree of it.
+  const bool is_ck = options.selection.origin == name_of(Origin::ck);
   if (options.selection.origin.empty()) options.selection.origin = name_of(Origin::own);
   if (options.workers < 0)
     return fail(ErrorCode::invalid_argument, fmt::format("--workers {}", options.workers),
                 "1 or more, or 0 for as many as fit");
-  TS_ASSIGN(const Wanted wanted, selected(options));
+  if (!is_ck && (options.spill_limit > 0 || !options.ck_version.empty()))
+    return fail(ErrorCode::invalid_argument, "--spill-limit and --ck-version without Composable Kernel's instances",
+                "--origin ck; own kernels say themselves what they may spill");
+  TS_ASSIGN(const Wanted wanted, is_ck ? selected_ck(options) : selected(options));
   const std::vector<KernelConfig>& configs = wanted.configs;
   // Compiling needs the architecture's facts, not its processor: every architecture can be built anywhere.
-  TS_ASSIGN(const std::unique_ptr<KernelBuilder> builder, builder_for(wanted.arch));
-  std::unique_ptr<Progress> progress;
-  const std::vector<Status> built =
-      builder->build(configs, options.workers, [&](std::size_t done, std::size_t total, std::size_t failed) {
-        if (!progress) progress = std::make_unique<Progress>("compiling", total);
-        progress->update(done, failed == 0 ? std::string() : fmt::format("{} failed", failed));
-      });
-  progress.reset();
-  std::size_t failed = 0;
-  for (std::size_t i = 0; i < built.size(); ++i) {
-    if (built[i]) continue;
-    if (++failed <= 10) fmt::print(stderr, "{}: {}\n", native_name(configs[i]), built[i].error().text());
-  }
-  fmt::print("{} of {} instances are in the store\n", built.size() - failed, built.size());
-  if (failed > 0) return fail(ErrorCode::compile_failed, fmt::format("{} instances could not be built", failed));
-  return {};
+  TS_ASSIGN(const std::unique_ptr<KernelBuilder> builder,
+            is_ck
+                ? ck_builder_for(wanted.arch, {.version = options.ck_version, .spill_limit_bytes = options.spill_limit})
+                : builder_for(wanted.arch));
+  return build_kernels(*builder, configs, options.workers);
 }
 
 void add_selection(BuildOptionsOfVerb& options, CLI::App& verb) {
@@ -244,6 +258,11 @@ void add_build(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<BuildOptionsOfVerb>();
   add_selection(*options, *verb);
   verb->add_option("--workers", options->workers, "Compilers at a time");
+  verb->add_option("--ck-version", options->ck_version,
+                   "Composable Kernel: its state that sources are for, a month (default 2026-05)");
+  verb->add_option("--spill-limit", options->spill_limit,
+                   "Composable Kernel: bytes of registers that a lane may spill; more fail")
+      ->capture_default_str();
   verb->add_option("--max", options->max, "Refuse selections larger than this")->capture_default_str();
   verb->callback([options, &exit_code] { exit_code = exit_code_of(build_into_store(*options)); });
 }

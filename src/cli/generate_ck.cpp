@@ -170,7 +170,9 @@ Status Folder::close() {
   return {};
 }
 
-Result<KernelConfig> named_instance(const std::string& name, const AmdChip& chip) {
+}  // namespace
+
+Result<KernelConfig> named_ck_instance(const std::string& name, const AmdChip& chip) {
   TS_ASSIGN(KernelConfig config, parse_ck_name(name));
   config.arch = chip.arch;
   if (config.operation() == Operation::attention) {
@@ -181,8 +183,6 @@ Result<KernelConfig> named_instance(const std::string& name, const AmdChip& chip
   return config;
 }
 
-}  // namespace
-
 Status generate_ck_folder(const Selection& selection, const CkFolder& options) {
   TS_ASSIGN(const AmdChip* chip, find_amd_chip(selection.request.arch));
   TS_ASSIGN(CkWriter writer, CkWriter::create(*chip, options.version));
@@ -190,7 +190,7 @@ Status generate_ck_folder(const Selection& selection, const CkFolder& options) {
   if (!options.names.empty()) {
     TS_TRY(folder.open());
     for (const std::string& name : options.names) {
-      TS_ASSIGN(const KernelConfig config, named_instance(name, *chip));
+      TS_ASSIGN(const KernelConfig config, named_ck_instance(name, *chip));
       TS_TRY(folder.add(config));
     }
     TS_TRY(folder.close());

@@ -101,6 +101,13 @@ std::string count_text(std::uint64_t count, bool as_json) {
   return as_json ? fmt::format("{{\"count\":{}}}\n", count) : fmt::format("{}\n", count);
 }
 
+/// The kernel of the symbol; where that is a host's function, the one with the most registers.
+const FunctionResources* main_kernel(const ResourceReport& report, std::string_view symbol) {
+  if (const FunctionResources* kernel = report.kernel(symbol)) return kernel;
+  const auto most = std::ranges::max_element(report.functions, {}, &FunctionResources::registers);
+  return most == report.functions.end() ? nullptr : &*most;
+}
+
 /// What is compiled and kept in the store; --arch narrows it.
 Status list_built(const ListOptions& options) {
   TS_ASSIGN(const std::unique_ptr<Store> store, Store::open());
@@ -115,7 +122,7 @@ Status list_built(const ListOptions& options) {
   nlohmann::json document = nlohmann::json::array();
   for (const StoredEntry& entry : entries) {
     const Binary& binary = entry.binary;
-    const FunctionResources* kernel = binary.resources ? binary.resources->kernel(binary.entry_symbol) : nullptr;
+    const FunctionResources* kernel = binary.resources ? main_kernel(*binary.resources, binary.entry_symbol) : nullptr;
     if (options.json) {
       nlohmann::json item = {{"name", entry.name}, {"arch", entry.arch}};
       if (entry.failure) {

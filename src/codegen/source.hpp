@@ -8,7 +8,12 @@
 
 namespace tilesmith {
 
-enum class Language : std::uint8_t { cpp, cuda, hip };
+enum class Language : std::uint8_t {
+  cpp,
+  cuda,
+  hip,
+  ck,  ///< HIP, against the headers of Composable Kernel; the text includes them
+};
 
 struct Source {
   std::string name;          ///< the instance's name

@@ -29,6 +29,7 @@ Result<Binary> KernelBuilder::find(const Source& source, BuildPolicy policy, std
   TS_TRY(open());
   if (policy == BuildPolicy::allowed && !building_is_off()) {
     BuildOptions options;
+    options.limits = limits_;
     options.limits.stop = scope.stop();
     const Waiting waiting("tilesmith: compiling " + source.name);
     return tilesmith::build(*store_, *toolchain_, source, options);
@@ -71,6 +72,7 @@ std::vector<Status> KernelBuilder::build(std::span<const KernelConfig> configs, 
     return statuses;
   }
   BuildOptions options;
+  options.limits = limits_;
   options.workers = workers;
   options.batch = 4;  // one compiler start for several kernels, while a short list still spreads over the workers
   if (progress) options.progress = [&](const BuildProgress& p) { progress(p.done, p.total, p.failed); };

@@ -28,8 +28,8 @@ class KernelBuilder {
   using Generate = std::function<Result<Source>(const KernelConfig&)>;
   using FindToolchain = std::function<Result<std::unique_ptr<Toolchain>>()>;
 
-  KernelBuilder(Generate generate, FindToolchain find_toolchain)
-      : generate_(std::move(generate)), find_toolchain_(std::move(find_toolchain)) {}
+  KernelBuilder(Generate generate, FindToolchain find_toolchain, CompileLimits limits = {})
+      : generate_(std::move(generate)), find_toolchain_(std::move(find_toolchain)), limits_(std::move(limits)) {}
 
   /// The instance's binary. Thread-safe. Errors: not_found when it is not in the store and compiling is not allowed, or
   /// there is no toolchain; compile_failed; those of the store.
@@ -54,6 +54,7 @@ class KernelBuilder {
 
   Generate generate_;
   FindToolchain find_toolchain_;
+  CompileLimits limits_;
   std::mutex mutex_;  ///< of what follows
   std::unique_ptr<Store> store_;
   std::unique_ptr<Toolchain> toolchain_;

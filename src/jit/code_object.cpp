@@ -8,6 +8,7 @@
 #include <optional>
 
 #include "base/json.hpp"
+#include "jit/elf_record.hpp"
 
 namespace tilesmith {
 namespace {
@@ -19,15 +20,6 @@ constexpr std::string_view kNoteOwner{"AMDGPU\0", 7};
 
 std::unexpected<Error> no_code_object(std::string what) {
   return fail(ErrorCode::internal, "no code object for an AMD GPU: " + what);
-}
-
-/// A record at an offset; nothing when it does not lie within the bytes.
-template <class Record>
-std::optional<Record> record_at(std::string_view bytes, std::uint64_t offset) {
-  if (offset > bytes.size() || bytes.size() - offset < sizeof(Record)) return std::nullopt;
-  Record record;
-  std::memcpy(&record, bytes.data() + offset, sizeof record);
-  return record;
 }
 
 /// Sizes in notes are rounded up to words.
@@ -65,6 +57,7 @@ void read_kernel(const json& kernel, ResourceReport& report) {
   function.is_kernel = true;
   kernel.at(".name").get_to(function.function);
   kernel.at(".vgpr_count").get_to(function.registers);
+  function.accumulation_registers = kernel.value(".agpr_count", 0);
   kernel.at(".group_segment_fixed_size").get_to(function.shared_bytes);
   kernel.at(".private_segment_fixed_size").get_to(function.stack_bytes);
   function.spill_store_bytes = function.spill_load_bytes = 4 * kernel.value(".vgpr_spill_count", std::int64_t{0});

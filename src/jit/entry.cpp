@@ -44,6 +44,8 @@ std::string_view language_name(Language language) {
       return "cuda";
     case Language::hip:
       return "hip";
+    case Language::ck:
+      return "ck";
   }
   return "";
 }

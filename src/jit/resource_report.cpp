@@ -118,6 +118,7 @@ json to_json(const ResourceReport& report) {
     functions.push_back({{"function", each.function},
                          {"is_kernel", each.is_kernel},
                          {"registers", each.registers},
+                         {"accumulation_registers", each.accumulation_registers},
                          {"barriers", each.barriers},
                          {"shared_bytes", each.shared_bytes},
                          {"stack_bytes", each.stack_bytes},
@@ -133,6 +134,7 @@ ResourceReport resource_report_from_json(const json& json) {
     each.at("function").get_to(function.function);
     each.at("is_kernel").get_to(function.is_kernel);
     each.at("registers").get_to(function.registers);
+    function.accumulation_registers = each.value("accumulation_registers", 0);
     each.at("barriers").get_to(function.barriers);
     each.at("shared_bytes").get_to(function.shared_bytes);
     each.at("stack_bytes").get_to(function.stack_bytes);

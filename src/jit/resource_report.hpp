@@ -23,6 +23,7 @@ struct FunctionResources {
   std::int64_t stack_bytes = 0;        ///< per thread, as are the spills
   std::int64_t spill_store_bytes = 0;  ///< of all spill instructions
   std::int64_t spill_load_bytes = 0;
+  int accumulation_registers = 0;  ///< AMD: of the registers those that hold what the matrix unit sums up
 
   friend bool operator==(const FunctionResources&, const FunctionResources&) = default;
 };

@@ -11,7 +11,7 @@
 #include "base/file.hpp"
 #include "base/json.hpp"
 #include "base/progress.hpp"
-#include "cli/bench_oracle.hpp"
+#include "cli/bench_options.hpp"
 #include "cli/bench_words.hpp"
 #include "cli/operation_option.hpp"
 #include "cli/output_place.hpp"
@@ -25,28 +25,10 @@
 #include "sweep/summary_table.hpp"
 
 namespace tilesmith::cli {
-namespace {
+namespace {}  // namespace
 
-struct BenchCliOptions {
-  std::string operation;  ///< empty: that of the problems on the command line, else attention
-  ProblemWords problems;
-  std::string config;
-  std::string shapes;
-  std::string category = "smoke";
-  std::string shard;
-  std::string peers;
-  std::string csv, json;
-  std::string device = "cpu";
-  bool verify = false, naive = false, compile_only = false, resume = false, dry_run = false, processor_time = false;
-  int workers = 0, threads = 0, max_kernels = 0, max_problems = 0;
-  std::optional<double> limit_s;
-  double min_time_s = 0, target_spread = BenchOptions{}.noisy_above;
-  int retakes = BenchOptions{}.retakes;
-  std::optional<std::string> seed;  ///< of random problems with --oracle; else an option of problems
-  OracleCliOptions oracle;
-};
-
-void add_options(CLI::App& verb, BenchCliOptions& o) {
+void BenchCliOptions::add_to(CLI::App& verb) {
+  BenchCliOptions& o = *this;
   verb.add_option("--op", o.operation, "attention_fwd (or attention, the default), attention_bwd, gemm or conv");
   verb.add_option("--problem", o.problems.lines, "A problem as one line, as rows and `run` have it; as often as wanted")
       ->allow_extra_args(false);
@@ -76,6 +58,8 @@ void add_options(CLI::App& verb, BenchCliOptions& o) {
   verb.add_option("--limit", o.limit_s, "Seconds one candidate may take (default: the tier's timeout_s)");
 }
 
+namespace {
+
 int usable_threads() {
   const auto& machine = this_cpu_machine();
   return machine ? machine->threads : 0;
@@ -90,7 +74,8 @@ Status write_json(const std::string& path, const nlohmann::json& document) {
   return write_file_atomic(path, text);
 }
 
-/// The problems that the sweep's allow-lists leave, at most `most` of them (0: all).
+}  // namespace
+
 BenchProblems allowed(BenchProblems problems, const BenchConfig& config, int most) {
   std::visit(
       [&](auto& list) {
@@ -100,6 +85,8 @@ BenchProblems allowed(BenchProblems problems, const BenchConfig& config, int mos
       problems);
   return problems;
 }
+
+namespace {
 
 /// Every problem, with the line that names it in tables.
 nlohmann::json listing_of(const BenchProblems& problems) {
@@ -120,7 +107,8 @@ Result<RowChoice> named_operation(const BenchCliOptions& o) {
   return parse_row_option(o.operation.empty() ? "attention" : o.operation);
 }
 
-/// The problems that the command line describes, or those of a shapes file.
+}  // namespace
+
 Result<BenchProblems> problems_of(const BenchCliOptions& o) {
   if (o.problems.empty()) {
     TS_ASSIGN(const RowChoice operation, named_operation(o));
@@ -138,6 +126,8 @@ Result<BenchProblems> problems_of(const BenchCliOptions& o) {
   }
   return problems_of_words(words, part);
 }
+
+namespace {
 
 /// Options of the verb that mean nothing to an oracle are refused, so that nobody believes that they did something.
 Status check_for_oracle(const CLI::App& verb) {
@@ -179,6 +169,8 @@ RowChoice operation_of(const BenchProblems& problems) {
       []<class Problem>(const std::vector<Problem>&) { return RowChoice::of<typename OperationOf<Problem>::type>(); },
       problems);
 }
+
+}  // namespace
 
 Status bench(const BenchCliOptions& o) {
   BenchOptions options;
@@ -307,7 +299,9 @@ Status bench(const BenchCliOptions& o) {
   return {};
 }
 
-/// What is common to both verbs: words that no option takes describe problems, and one may be the sweep file.
+namespace {
+
+/// Words that no option takes describe problems, and one may be the sweep file.
 void run_verb(const CLI::App& verb, BenchCliOptions& options, int& exit_code) {
   auto words = bench_words(verb);
   if (!words) {
@@ -338,27 +332,12 @@ void add_bench(CLI::App& app, int& exit_code) {
   auto options = std::make_shared<BenchCliOptions>();
   verb->add_option("--category", options->category, "Tier of the shape matrix: smoke, full or nightly")
       ->capture_default_str();
-  add_options(*verb, *options);
+  options->add_to(*verb);
   verb->add_option("--seed", options->seed, "Of the random problems of --oracle; else of a problem's random inputs");
   options->oracle.add_to(*verb);
   verb->allow_extras();
   verb->footer(kProblems);
   verb->callback([verb, options, &exit_code] { run_verb(*verb, *options, exit_code); });
-}
-
-void add_sweep(CLI::App& app, int& exit_code) {
-  CLI::App* verb = app.add_subcommand("sweep", "Measure all candidates on a tier of the built-in shape matrix");
-  auto options = std::make_shared<BenchCliOptions>();
-  auto variant = std::make_shared<std::string>("fwd");
-  verb->add_option("--category", options->category, "smoke, full or nightly")->capture_default_str();
-  verb->add_option("--variant", *variant, "Attention variant: fwd")->capture_default_str();
-  add_options(*verb, *options);
-  verb->callback([options, variant, &exit_code] {
-    exit_code = exit_code_of(
-        *variant == "fwd" ? bench(*options)
-                          : Status(fail(ErrorCode::unsupported,
-                                        fmt::format("--variant {}: no kernel of it runs here", *variant), "fwd")));
-  });
 }
 
 }  // namespace tilesmith::cli

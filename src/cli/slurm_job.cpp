@@ -15,9 +15,15 @@ std::string shell_word(std::string_view word) {
   return out + "'";
 }
 
+std::string shell_words(const std::vector<std::string>& words) {
+  std::string out;
+  for (const std::string& word : words) out += (out.empty() ? "" : " ") + shell_word(word);
+  return out;
+}
+
 std::string head_of(const SlurmJob& job, const std::string& name, const std::string& log) {
   std::string out = fmt::format("#!/bin/sh\n#SBATCH --job-name={}\n#SBATCH --output={}\n", name,
-                                (job.database.parent_path() / log).string());
+                                (job.base.parent_path() / log).string());
   for (const std::string& directive : job.directives) out += "#SBATCH " + directive + "\n";
   return out;
 }
@@ -35,27 +41,31 @@ Result<std::string> run_sbatch(const std::filesystem::path& sbatch, std::vector<
 }  // namespace
 
 Result<SlurmScripts> write_slurm_scripts(const SlurmJob& job) {
-  const std::string base = job.database.string();
-  // An instance that Slurm requeues, or that is submitted again, goes on where its database stands.
-  std::string parts = head_of(job, "tilesmith-tune", "tilesmith-tune-%A-%a.log") +
-                      fmt::format("#SBATCH --array=1-{}\n#SBATCH --requeue\nset -e\nexec", job.parts);
-  for (const std::string& word : job.tune) parts += " " + shell_word(word);
-  parts += fmt::format(" --resume --shard \"$SLURM_ARRAY_TASK_ID/{}\" --db {}.part-\"$SLURM_ARRAY_TASK_ID\"\n",
-                       job.parts, shell_word(base));
+  const std::string base = job.base.string();
+  const std::string name = "tilesmith-" + job.name;
+  // An instance that Slurm requeues, or that is submitted again, goes on where its file stands.
+  std::string parts =
+      head_of(job, name, name + "-%A-%a.log") +
+      fmt::format("#SBATCH --array=1-{0}\n#SBATCH --requeue\nset -e\nexec {1} --shard \"$SLURM_ARRAY_TASK_ID/{0}\"",
+                  job.parts, shell_words(job.command));
+  if (job.join) parts += fmt::format(" {} {}.part-\"$SLURM_ARRAY_TASK_ID\"", job.join->option, shell_word(base));
+  SlurmScripts scripts{.parts = fmt::format("{}.{}.sbatch", base, job.name), .join = {}};
+  TS_TRY(write_file_atomic(scripts.parts, parts + "\n"));
+  if (!job.join) return scripts;
 
-  // A part that failed before its first race has no database.
-  std::string merge = head_of(job, "tilesmith-merge", "tilesmith-merge-%j.log") +
-                      fmt::format(
-                          "missing=0\nset --\ni=1\nwhile [ $i -le {} ]; do\n"
-                          "  part={}.part-$i\n"
-                          "  if [ -e \"$part\" ]; then set -- \"$@\" \"$part\"; else missing=$((missing + 1)); fi\n"
-                          "  i=$((i + 1))\ndone\n"
-                          "[ $# -gt 0 ] && {} db merge \"$@\" --db {} || exit 1\n"
-                          "[ $missing -eq 0 ] || {{ echo \"$missing parts have no database\" >&2; exit 1; }}\n",
-                          job.parts, shell_word(base), shell_word(job.tune.front()), shell_word(base));
-  SlurmScripts scripts{.parts = base + ".tune.sbatch", .merge = base + ".merge.sbatch"};
-  TS_TRY(write_file_atomic(scripts.parts, parts));
-  TS_TRY(write_file_atomic(scripts.merge, merge));
+  // A part that failed before its first result has no file.
+  const std::string join =
+      head_of(job, "tilesmith-merge", "tilesmith-merge-%j.log") +
+      fmt::format(
+          "missing=0\nset --\ni=1\nwhile [ $i -le {} ]; do\n"
+          "  part={}.part-$i\n"
+          "  if [ -e \"$part\" ]; then set -- \"$@\" \"$part\"; else missing=$((missing + 1)); fi\n"
+          "  i=$((i + 1))\ndone\n"
+          "[ $# -gt 0 ] && {} \"$@\" {} || exit 1\n"
+          "[ $missing -eq 0 ] || {{ echo \"$missing parts have no {}\" >&2; exit 1; }}\n",
+          job.parts, shell_word(base), shell_words(job.join->command), shell_words(job.join->options), job.join->kind);
+  scripts.join = base + ".merge.sbatch";
+  TS_TRY(write_file_atomic(scripts.join, join));
   return scripts;
 }
 
@@ -63,12 +73,18 @@ Result<SlurmIds> submit(const SlurmScripts& scripts) {
   auto sbatch = find_program("sbatch");
   if (!sbatch)
     return fail(ErrorCode::not_found, "there is no sbatch in PATH",
-                fmt::format("submit {} on a host of the cluster, then {} behind it", scripts.parts.string(),
-                            scripts.merge.string()));
+                fmt::format("submit {} on a host of the cluster{}", scripts.parts.string(),
+                            scripts.join.empty() ? "" : fmt::format(", then {} behind it", scripts.join.string())));
   SlurmIds ids;
   TS_ASSIGN(ids.parts, run_sbatch(*sbatch, {scripts.parts.string()}));
-  TS_ASSIGN(ids.merge, run_sbatch(*sbatch, {"--dependency=afterany:" + ids.parts, scripts.merge.string()}));
+  if (scripts.join.empty()) return ids;
+  TS_ASSIGN(ids.join, run_sbatch(*sbatch, {"--dependency=afterany:" + ids.parts, scripts.join.string()}));
   return ids;
+}
+
+std::string this_program() {
+  std::error_code ignored;
+  return std::filesystem::read_symlink("/proc/self/exe", ignored).string();
 }
 
 }  // namespace tilesmith::cli

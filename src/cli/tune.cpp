@@ -76,9 +76,10 @@ struct TuneCliOptions {
     verb.add_option("--determinism", determinism, "bitwise, or tolerant: recipes too whose bits differ from run to run")
         ->capture_default_str()
         ->group(group);
-    verb.add_option("--policy", policy,
-                    "Which recipes race beside the one chosen today: dispatch's first, or those nearest to the configs "
-                    "that PyTorch's Inductor would time (inductor, inductor_exhaustive)")
+    verb.add_option(
+            "--policy", policy,
+            "Which recipes race beside the one chosen today: dispatch's first, the model's first (model), or those "
+            "nearest to the configs that PyTorch's Inductor would time (inductor, inductor_exhaustive)")
         ->capture_default_str()
         ->group(group);
     verb.add_option("--race-seed", seed, "Of the order of turns")->capture_default_str()->group(group);
@@ -218,9 +219,7 @@ Status follow(const TuneCliOptions& o, const TuneSome& tune_some, const std::fun
 /// The words that tune a part as these options tune the whole. Paths are absolute: a job starts in another folder.
 std::vector<std::string> words_of(const TuneCliOptions& o, std::string_view operation) {
   const auto absolute = [](const std::string& path) { return std::filesystem::absolute(path).string(); };
-  std::error_code ignored;
-  std::vector<std::string> words{std::filesystem::read_symlink("/proc/self/exe", ignored).string(), "tune",
-                                 std::string(operation)};
+  std::vector<std::string> words{this_program(), "tune", std::string(operation), "--resume"};
   const TuneCliOptions usual;
   const auto add = [&](const char* name, const auto& value, const auto& standard) {
     if (value != standard) words.insert(words.end(), {name, fmt::format("{}", value)});
@@ -248,17 +247,23 @@ Status tune_by_slurm(const TuneCliOptions& o, std::string_view operation, bool d
     return fail(ErrorCode::invalid_argument, "--slurm beside --shard, --again, --json, --follow or --publish",
                 "each task is a shard, and goes on where its database stands");
   TS_ASSIGN(const std::filesystem::path database, performance_database(o.database));
-  TS_ASSIGN(const SlurmScripts scripts, write_slurm_scripts({.tune = words_of(o, operation),
-                                                             .database = std::filesystem::absolute(database),
-                                                             .parts = o.slurm,
-                                                             .directives = o.slurm_options}));
+  const std::filesystem::path base = std::filesystem::absolute(database);
+  TS_ASSIGN(const SlurmScripts scripts,
+            write_slurm_scripts({.name = "tune",
+                                 .command = words_of(o, operation),
+                                 .base = base,
+                                 .parts = o.slurm,
+                                 .directives = o.slurm_options,
+                                 .join = SlurmJob::Join{.option = "--db",
+                                                        .kind = "database",
+                                                        .command = {this_program(), "db", "merge"},
+                                                        .options = {"--db", base.string()}}}));
   if (o.slurm_script) {
-    fmt::print("{}\n{}\n", scripts.parts.string(), scripts.merge.string());
+    fmt::print("{}\n{}\n", scripts.parts.string(), scripts.join.string());
     return {};
   }
   TS_ASSIGN(const SlurmIds ids, submit(scripts));
-  fmt::print("job {} tunes in {} parts, job {} merges them into {}\n", ids.parts, o.slurm, ids.merge,
-             std::filesystem::absolute(database).string());
+  fmt::print("job {} tunes in {} parts, job {} merges them into {}\n", ids.parts, o.slurm, ids.join, base.string());
   return {};
 }
 

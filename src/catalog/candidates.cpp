@@ -14,6 +14,7 @@
 #include "choose/attention_backward/ck.hpp"
 #include "choose/attention_backward/cpu.hpp"
 #include "choose/attention_backward/cuda.hpp"
+#include "choose/conv/ck.hpp"
 #include "choose/conv/cpu.hpp"
 #include "choose/conv/cuda.hpp"
 #include "choose/gemm/ck.hpp"
@@ -46,7 +47,9 @@ Result<Ranking> ranking_by(SelectionPolicy policy, const Device& device, const P
     if constexpr (requires { upstream_ranking(device, problem); })
       return upstream_ranking(device, problem);
     else
-      return fail(ErrorCode::invalid_argument, "policy upstream, which is Composable Kernel's", "--origin ck");
+      return fail(ErrorCode::invalid_argument,
+                  fmt::format("there are no rules of upstream for {} here", operation_name_of(problem)),
+                  "attention and GEMM of Composable Kernel (--origin ck) have some");
   }
   TS_ASSIGN(Ranking ranking, rank(device, problem));
   select(policy, problem, ranking);

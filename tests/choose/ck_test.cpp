@@ -10,11 +10,13 @@
 #include "choose/attention/ck.hpp"
 #include "choose/attention/ck_instances.hpp"
 #include "choose/attention_backward/ck.hpp"
+#include "choose/conv/ck.hpp"
 #include "choose/gemm/ck.hpp"
 #include "choose/random_problem.hpp"
 #include "problem/gemm/transpose.hpp"
 #include "spec/hip/spec.hpp"
 #include "tilesmith_ck/attention.h"
+#include "tilesmith_ck/conv.h"
 #include "tilesmith_ck/gemm.h"
 #include "vocabulary/names/name.hpp"
 
@@ -177,7 +179,7 @@ TEST(CkChoice, AttentionInstancesServeTheProblem) {
   std::map<AttentionFamily, std::size_t> met;
   for (const std::string_view arch : kChips) {
     const CkFacts chip = facts(arch);
-    for (unsigned seed = 0; seed < 40; ++seed) {
+    for (unsigned seed = 0; seed < 24; ++seed) {
       const AttentionProblem p = attention_problem(seed);
       SCOPED_TRACE(fmt::format("{} seed {}", arch, seed));
       check(chip, p, [&](const KernelConfig& config) {
@@ -195,7 +197,7 @@ TEST(CkChoice, BackwardRecipesServeTheProblem) {
   std::size_t recipes = 0;
   for (const std::string_view arch : kChips) {
     const CkFacts chip = facts(arch);
-    for (unsigned seed = 0; seed < 40; ++seed) {
+    for (unsigned seed = 0; seed < 24; ++seed) {
       const AttentionProblem forward = testing::random_attention(seed);
       AttentionBackwardProblem p{
           .data_type = forward.data_type == DataType::fp8bf16 ? DataType::bf16 : forward.data_type,
@@ -246,7 +248,7 @@ TEST(CkChoice, GemmInstancesServeTheProblem) {
   std::size_t instances = 0, multi = 0, lists = 0;
   for (const std::string_view arch : kChips) {
     const CkFacts chip = facts(arch);
-    for (unsigned seed = 0; seed < 60; ++seed) {
+    for (unsigned seed = 0; seed < 24; ++seed) {
       GemmProblem asked = testing::random_gemm(seed);
       std::mt19937 random(seed);
       asked.beta = asked.packed_b = asked.unaligned = false;
@@ -259,7 +261,10 @@ TEST(CkChoice, GemmInstancesServeTheProblem) {
       asked.batch = random() % 4 == 0 ? 3 : 1;
       for (auto i = random() % 3; i > 0 && asked.type_d != DataType::int32; --i)
         asked.epilogue.push_back(EpilogueOp::add);
-      if (seed % 3 == 0) {  // whole tiles
+      if (seed % 3 == 0) {  // whole tiles, every other time of a list
+        asked.type_a = asked.type_b = asked.type_c = asked.type_d = DataType::bf16;
+        if (seed % 2 == 0) asked.epilogue = {};
+        asked.batch = seed % 2 == 0 ? 3 : 1;
         asked.m = 64 * (1 + static_cast<std::int64_t>(random() % 40));
         asked.n = asked.k = 512;
       }
@@ -309,6 +314,92 @@ TEST(CkChoice, GemmInstancesServeTheProblem) {
   EXPECT_GT(instances, 1000u);
   EXPECT_GT(multi, 0u);
   EXPECT_GT(lists, 0u);
+}
+
+TEST(CkChoice, ConvolutionsServeTheProblem) {
+  std::size_t instances = 0, depthwise = 0, three = 0;
+  for (const std::string_view arch : kChips) {
+    const CkFacts chip = facts(arch);
+    for (unsigned seed = 0; seed < 24; ++seed) {
+      std::mt19937 random(seed);
+      const auto any = [&](std::initializer_list<std::int64_t> values) {
+        return testing::detail::pick(random, values);
+      };
+      ConvProblem p;
+      p.direction = testing::detail::pick(
+          random, {ConvDirection::forward, ConvDirection::backward_data, ConvDirection::backward_weight});
+      p.data_type = p.type_out = testing::detail::pick(random, {DataType::bf16, DataType::fp16});
+      p.batch = any({1, 2, 32});
+      p.groups = any({1, 1, 4, 32});
+      p.c = any({1, 3, 8, 64, 256});
+      p.k = any({1, 8, 64, 130});
+      p.in_h = p.in_w = any({7, 28, 56});
+      p.filter_h = p.filter_w = any({1, 3, 5});
+      p.stride_h = p.stride_w = any({1, 1, 2});
+      p.pad_h = p.pad_w = p.pad_high_h = p.pad_high_w = any({0, (p.filter_h - 1) / 2});
+      if (seed % 4 == 1) p.in_d = 8;
+      if (seed % 4 == 2) {  // what a depthwise kernel takes
+        p.direction = ConvDirection::forward;
+        p.data_type = p.type_out = DataType::fp16;
+        p.c = p.k = 1;
+        p.filter_h = p.filter_w = 3;
+        p.pad_h = p.pad_w = p.pad_high_h = p.pad_high_w = 1;
+      }
+      SCOPED_TRACE(fmt::format("{} seed {}", arch, seed));
+      const auto ranking = rank(chip, p);
+      if (!ranking) {
+        EXPECT_EQ(ranking.error().code, ErrorCode::unsupported);
+        continue;
+      }
+      EXPECT_TRUE(std::ranges::is_sorted(ranking->candidates, {}, &Candidate::predicted_seconds));
+      std::set<Key128> keys;
+      for (const Candidate& candidate : ranking->candidates) {
+        const KernelConfig& config = candidate.recipe.main();
+        const auto& s = std::get<ConvSignature>(config.signature);
+        const Algorithm& g = config.algorithm;
+        EXPECT_TRUE(keys.insert(key_of(config)).second) << kernel_name(config);
+        const tilesmith_ck::ConvRecord r{
+            .direction = static_cast<tilesmith_ck::ConvDirection>(s.direction),
+            .type = s.data_type == DataType::fp16 ? tilesmith_ck::ConvType::fp16 : tilesmith_ck::ConvType::bf16,
+            .dims = s.spatial_dims,
+            .filter = static_cast<tilesmith_ck::ConvFilter>(s.specialization),
+            .groups_merged = g.groups_merged,
+            .two_stage = s.two_stage,
+            .stream_k = s.stream_k_reduction != StreamKReduction::none,
+            .depthwise = s.depthwise,
+            .filter_size = s.filter[0],
+            .stride_h = s.stride[0],
+            .stride_w = s.stride[1],
+            .pad = s.padding[0],
+            .images = s.depthwise ? g.images : 1};
+        tilesmith_ck::ConvArguments a;
+        a.direction = static_cast<tilesmith_ck::ConvDirection>(p.direction);
+        a.type = p.data_type == DataType::fp16 ? tilesmith_ck::ConvType::fp16 : tilesmith_ck::ConvType::bf16;
+        a.depthwise = s.depthwise;
+        a.dims = p.in_d > 1 ? 3 : 2;
+        a.groups = static_cast<int>(p.groups);
+        a.n = static_cast<int>(p.batch);
+        a.c = static_cast<int>(p.c);
+        a.k = static_cast<int>(p.k);
+        for (int i = 0; i < a.dims; ++i) {
+          const auto at = static_cast<std::size_t>(3 - a.dims + i);
+          a.input[i] = static_cast<int>(p.in()[at]);
+          a.filter[i] = static_cast<int>(p.filter()[at]);
+          a.stride[i] = static_cast<int>(p.stride()[at]);
+          a.left_pad[i] = static_cast<int>(p.pad()[at]);
+          a.right_pad[i] = static_cast<int>(p.pad_high()[at]);
+        }
+        EXPECT_TRUE(tilesmith_ck::serves(r, a)) << kernel_name(config);
+        ++instances;
+        depthwise += s.depthwise;
+        three += s.spatial_dims == 3;
+      }
+      EXPECT_TRUE(serves(chip, ranking->candidates.front().recipe, p).has_value());
+    }
+  }
+  EXPECT_GT(instances, 500u);
+  EXPECT_GT(depthwise, 0u);
+  EXPECT_GT(three, 0u);
 }
 
 AttentionProblem prefill(std::int64_t seqlen_q, std::int64_t seqlen_k) {

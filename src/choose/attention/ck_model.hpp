@@ -26,8 +26,6 @@ struct CkAttentionWork {
   double busy_share = 1;  ///< of a unit's SIMDs that the waves of its blocks keep busy
 };
 [[nodiscard]] double seconds_of(const CkAttentionWork& work, const ReferenceChip& chip, DataType type);
-/// Of a kernel that passes so many bytes through memory, and does little else.
-[[nodiscard]] double seconds_of_pass(double bytes, const ReferenceChip& chip);
 
 /// Of a recipe that computes the problem.
 [[nodiscard]] double predicted_seconds(const Recipe& recipe, const CkFacts& facts, const AttentionProblem& problem);

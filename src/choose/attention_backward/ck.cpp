@@ -8,6 +8,7 @@
 #include "choose/attention/ck_instances.hpp"
 #include "choose/attention/ck_model.hpp"
 #include "choose/ck_serves.hpp"
+#include "choose/compute_unit.hpp"
 #include "choose/rounding.hpp"
 #include "problem/attention/problem.hpp"
 
@@ -118,9 +119,9 @@ double predicted_seconds(const Recipe& recipe, const CkFacts& facts, const Atten
       .blocks_per_cu = blocks_per_cu,
       .busy_share = facts.busy_share(wave[0] * wave[1], blocks, blocks_per_cu)};
   double seconds = seconds_of(work, facts.reference, p.data_type == DataType::tf32 ? DataType::fp32 : p.data_type);
-  seconds += seconds_of_pass(2 * rows * static_cast<double>(p.head_dim_v) * bytes, facts.reference);
+  seconds += compute_unit::pass_seconds(2 * rows * static_cast<double>(p.head_dim_v) * bytes, facts.reference);
   if (recipe.steps.size() == 3)
-    seconds += seconds_of_pass(sums + rows * static_cast<double>(p.head_dim_qk) * bytes, facts.reference);
+    seconds += compute_unit::pass_seconds(sums + rows * static_cast<double>(p.head_dim_qk) * bytes, facts.reference);
   return seconds;
 }
 

@@ -6,8 +6,7 @@
 #include <set>
 
 #include "choose/ck_serves.hpp"
-#include "choose/gemm/compute_unit_model.hpp"
-#include "choose/rounding.hpp"
+#include "choose/gemm/ck_model.hpp"
 #include "instances/gemm/ck.hpp"
 #include "problem/gemm/problem.hpp"
 #include "problem/gemm/transpose.hpp"
@@ -141,35 +140,14 @@ Result<Space> space_of(const CkFacts& facts, const GemmProblem& any_order) {
               "--refused shows each instance's reason");
 }
 
-/// Fragments of four rows or columns are sixteen small products in one instruction, at a quarter of the rate of the
-/// others (4x4x4 with 16 blocks takes 8 passes, 32x32x8 takes 16: AMD matrix instruction calculator, from knowledge).
-double fragment_share(const Algorithm& a) {
-  return std::min(a.warp[0], a.warp[1]) == 4 ? 0.25 : 1;
-}
-
 std::vector<Candidate> candidates_of(const Space& space, const CkFacts& facts) {
-  const AmdGemmSpec& spec = *amd_gemm_spec();
+  const GemmProblem& p = space.problem;
+  const ComputeUnitProduct product{p.m, p.n, p.k, p.batch, bytes_of(p)};
   std::vector<Candidate> candidates;
   for (const Recipe& recipe : space.recipes) {
-    const Algorithm& a = recipe.main().algorithm;
     const DataType type = std::get<GemmSignature>(recipe.main().signature).a;
-    // Both buffers where the pipeline has two; as many blocks as local memory holds, two at most.
-    const long staged = (long{a.tile[0]} + a.tile[1]) * a.tile[2] * bits_of(type) / 8;
-    const long bytes = spec.lds_budget(facts.chip, a.pipeline) < facts.chip.lds_bytes ? 2 * staged : staged;
-    const int blocks = static_cast<int>(std::clamp<long>(facts.chip.lds_bytes / bytes, 1, 2));
-    const int waves = a.wave[0] * a.wave[1] * a.wave[2];
-    const std::int64_t tiles = space.problem.batch * ceil_div(space.problem.m, std::int64_t{a.tile[0]}) *
-                               ceil_div(space.problem.n, std::int64_t{a.tile[1]});
-    const ComputeUnitTile tile{.m = a.tile[0],
-                               .n = a.tile[1],
-                               .k = a.tile[2],
-                               .waves_m = a.wave[0],
-                               .waves_n = a.wave[1],
-                               .element_bytes = bits_of(type) / 8.0,
-                               .blocks_per_cu = blocks,
-                               .matrix_share = facts.busy_share(waves, tiles, blocks) * fragment_share(a)};
     candidates.push_back(
-        {.recipe = recipe, .predicted_seconds = predicted_seconds(tile, facts.reference, type, space.problem)});
+        {.recipe = recipe, .predicted_seconds = ck_gemm_seconds(recipe.main().algorithm, type, facts, product)});
   }
   return candidates;
 }

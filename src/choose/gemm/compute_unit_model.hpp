@@ -2,8 +2,9 @@
 // own kernels and for Composable Kernel's.
 #pragma once
 
+#include <cstdint>
+
 #include "spec/reference_chip.hpp"
-#include "tilesmith/gemm.hpp"
 #include "vocabulary/algorithm.hpp"
 
 namespace tilesmith {
@@ -17,8 +18,14 @@ struct ComputeUnitTile {
   double matrix_share = 1;  ///< of the unit's rate that its waves and their fragments reach
 };
 
+/// A batch of products of one size.
+struct ComputeUnitProduct {
+  std::int64_t m = 0, n = 0, k = 0, batch = 1;
+  double bytes = 0;  ///< that pass through memory
+};
+
 /// `type` is that of A.
 [[nodiscard]] double predicted_seconds(const ComputeUnitTile& tile, const ReferenceChip& chip, DataType type,
-                                       const GemmProblem& problem);
+                                       const ComputeUnitProduct& product);
 
 }  // namespace tilesmith

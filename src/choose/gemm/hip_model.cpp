@@ -2,6 +2,7 @@
 
 #include "choose/gemm/compute_unit_model.hpp"
 #include "instances/gemm/hip_resources.hpp"
+#include "problem/gemm/problem.hpp"
 
 namespace tilesmith {
 
@@ -17,7 +18,8 @@ double predicted_seconds(const KernelConfig& config, const HipSpec& spec, const 
                                            .element_bytes = static_cast<double>(facts.element_bytes),
                                            .aligned = facts.aligned,
                                            .blocks_per_cu = facts.blocks_per_cu},
-                           spec.reference, std::get<GemmSignature>(config.signature).a, problem);
+                           spec.reference, std::get<GemmSignature>(config.signature).a,
+                           {problem.m, problem.n, problem.k, problem.batch, bytes_of(problem)});
 }
 
 }  // namespace tilesmith

@@ -72,8 +72,8 @@ Result<std::string_view> add_depthwise(ConstantsTable& table, const KernelConfig
 
 /// The same of Hopper's, whose table is GEMM's.
 Result<std::string_view> add_window(ConstantsTable& table, const KernelConfig& config) {
-  // A walk over parts of the sum beside a place and a tap in three dimensions takes more than the 40 of GEMM's producer:
-  // 8 to 24 bytes were spilled (ptxas 13.0). The tiles that split leave consumers 64 sums of 224 registers.
+  // A walk over parts of the sum beside a place and a tap in three dimensions takes more than the 40 of GEMM's
+  // producer: 8 to 24 bytes were spilled (ptxas 13.0). The tiles that split leave consumers 64 sums of 224 registers.
   const int least = config.algorithm.split_k ? 56 : 0;
   TS_TRY(add_cuda_gemm_constants(table, gemm_of_window(config), least));
   table.add("kSpatial", std::get<ConvSignature>(config.signature).spatial_dims);

@@ -1,5 +1,8 @@
 // Matrix instructions: MFMA of CDNA, WMMA of RDNA 3 and 4, with the places of their elements in lanes and registers.
 //
+// The places are those that AMD's matrix instruction calculator (1.3.2) gives; of CDNA 4, which it does not have, those
+// that follow from CDNA 3's.
+//
 // Sources: CDNA 3 ISA 7.1 to 7.5 and CDNA 4 ISA 7 ("Matrix Arithmetic Instructions"; CDNA 2 ISA 6 likewise), RDNA 3 ISA
 // 7.9 and RDNA 4 ISA 7.12 ("Wave Matrix Multiply Accumulate"). A sum's products are added in float64 and rounded to
 // float32 once: in which order a chip adds, and how it rounds between, these documents leave open.
@@ -82,9 +85,24 @@ int vector_register(const Instruction& in, int position) {
   return in.at(position).index;
 }
 
-/// One side of an operand: kSide rows (of A; of B columns) of kDepth elements, kPerLane of them in a lane: element k of
-/// row i of block b is item k % kPerLane of lane i + kSide * (k / kPerLane + b).
-template <int kSide, int kDepth, int kPerLane>
+/// Where element k of a row lies: item `item` of the lane of the row, `group` times the rows further on.
+struct OfK {
+  int group, item;
+};
+using PlaceOfK = OfK (*)(int k);
+/// The lanes of a row bring kPerLane elements each, one lane after the other.
+template <int kPerLane>
+constexpr OfK consecutive(int k) {
+  return {k / kPerLane, k % kPerLane};
+}
+/// Two lanes bring four elements in turn (16-bit operands of RDNA 4).
+constexpr OfK fours_in_turn(int k) {
+  return {k / 4 % 2, k / 8 * 4 + k % 4};
+}
+
+/// One side of an operand: kSide rows (of A; of B columns) of kDepth elements; `block`: of MFMA with several, whose
+/// rows lie behind one another.
+template <int kSide, int kDepth, PlaceOfK kPlace>
 struct Fragment {
   float values[kDepth][kSide];
 
@@ -93,8 +111,9 @@ struct Fragment {
     const int first = vector_register(in, position), bits = bits_of(element);
     for (int k = 0; k < kDepth; ++k)
       for (int i = 0; i < kSide; ++i) {
-        const int lane = i + kSide * (k / kPerLane + block);
-        values[k][i] = reader.value(bits_at(wave, first, lane, k % kPerLane, bits), is_signed);
+        const auto [group, item] = kPlace(k);
+        const int lane = i + kSide * (group + block);
+        values[k][i] = reader.value(bits_at(wave, first, lane, item, bits), is_signed);
       }
   }
 };
@@ -149,7 +168,7 @@ void mfma(Wave& wave, const Instruction& in) {
   std::vector<Row> results(static_cast<std::size_t>(kRows == 4 ? kItems : kItems * kBlocks));
   for (std::size_t item = 0; item < results.size(); ++item) results[item] = addend(wave, in, static_cast<int>(item));
   for (int block = 0; block < kBlocks; ++block) {
-    Fragment<kRows, kDepth, kPerLane> a, b;
+    Fragment<kRows, kDepth, consecutive<kPerLane>> a, b;
     a.read(wave, in, 1, reader_a, kA, block, true);
     b.read(wave, in, 2, reader_b, kB, block, true);
     double products[kRows][kColumns];
@@ -168,8 +187,9 @@ void mfma(Wave& wave, const Instruction& in) {
 }
 
 /// V_WMMA of 16 x 16 x 16 in a wave of 32. RDNA 3: both halves of the wave bring all of a row's k, alike; item r of
-/// half h is row 2 r + h of D. RDNA 4: each half brings half of k; item r of half h is row 8 h + r. kPacked: results
-/// are of A's type, RDNA 3 in the half of each register that op_sel names, RDNA 4 two in a register.
+/// half h is row 2 r + h of D. RDNA 4: each half brings half of k, of 16-bit operands four in turn; item r of half h is
+/// row 8 h + r. kPacked: results are of A's type, RDNA 3 in the half of each register that op_sel names, RDNA 4 two in
+/// a register.
 template <Element kA, Element kB = kA, bool kPacked = false>
 void wmma(Wave& wave, const Instruction& in) {
   constexpr int kSide = 16, kItems = 8;
@@ -182,13 +202,14 @@ void wmma(Wave& wave, const Instruction& in) {
   const Reader reader_a(wave, kA), reader_b(wave, kB);
   float a[kSide][kSide], b[kSide][kSide];
   if (rdna4) {
-    Fragment<kSide, kSide, kSide / 2> half_a, half_b;
+    constexpr PlaceOfK kPlace = bits_of(kA) == 16 ? fours_in_turn : consecutive<kSide / 2>;
+    Fragment<kSide, kSide, kPlace> half_a, half_b;
     half_a.read(wave, in, 1, reader_a, kA, 0, (m.neg_lo & 1) != 0);
     half_b.read(wave, in, 2, reader_b, kB, 0, (m.neg_lo & 2) != 0);
     std::memcpy(a, half_a.values, sizeof a);
     std::memcpy(b, half_b.values, sizeof b);
   } else {
-    Fragment<kSide, kSide, kSide> whole_a, whole_b;
+    Fragment<kSide, kSide, consecutive<kSide>> whole_a, whole_b;
     whole_a.read(wave, in, 1, reader_a, kA, 0, (m.neg_lo & 1) != 0);
     whole_b.read(wave, in, 2, reader_b, kB, 0, (m.neg_lo & 2) != 0);
     for (const int position : {1, 2})

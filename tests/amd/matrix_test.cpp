@@ -97,13 +97,18 @@ std::vector<Layout> layouts() {
                  kBfloats, kReals, both, alternate});
   all.push_back({"gfx1100", "v_wmma_i32_16x16x16_iu8 v[0:7], v[32:35], v[48:51], v[64:71] neg_lo:[1,1,0]", 16, 16, 8, 1,
                  kBytes, kByteReals, both, alternate, true});
-  // RDNA 4: k 0 to 7 in lanes 0 to 15, 8 to 15 in the others; rows 0 to 7 of D in lanes 0 to 15, 8 to 15 in the others.
+  // RDNA 4: of bytes k 0 to 7 in lanes 0 to 15, 8 to 15 in the others; of 16 bits 0 to 3 and 8 to 11 in lanes 0 to 15;
+  // rows 0 to 7 of D in lanes 0 to 15, 8 to 15 in the others.
   const auto halves = [](int i, int k) { return std::vector<Place>{{k < 8 ? i : i + 16, k % 8}}; };
+  const auto fours = [](int i, int k) {
+    constexpr int kItems[] = {0, 1, 2, 3, 0, 1, 2, 3, 4, 5, 6, 7, 4, 5, 6, 7};
+    return std::vector<Place>{{(k & 4) == 0 ? i : i + 16, kItems[k]}};
+  };
   const auto blocks = [](int i, int j) { return Place{i < 8 ? j : j + 16, i % 8}; };
   all.push_back({"gfx1201", "v_wmma_f32_16x16x16_f16 v[0:7], v[32:35], v[48:51], v[64:71]", 16, 16, 16, 0x3c00, kHalves,
-                 kReals, halves, blocks});
+                 kReals, fours, blocks});
   all.push_back({"gfx1201", "v_wmma_f32_16x16x16_bf16 v[0:7], v[32:35], v[48:51], v[64:71]", 16, 16, 16, 0x3f80,
-                 kBfloats, kReals, halves, blocks});
+                 kBfloats, kReals, fours, blocks});
   all.push_back({"gfx1201", "v_wmma_i32_16x16x16_iu8 v[0:7], v[32:33], v[48:49], v[64:71] neg_lo:[1,1,0]", 16, 16, 8, 1,
                  kBytes, kByteReals, halves, blocks, true});
   all.push_back({"gfx1201", "v_wmma_f32_16x16x16_fp8_fp8 v[0:7], v[32:33], v[48:49], v[64:71]", 16, 16, 8, 0x38,
@@ -173,6 +178,37 @@ TEST_F(AmdMatrixTest, OneElementOfAPicksARowOfB) {
       }
     }
   }
+}
+
+// Results of A's type: RDNA 3 in the half of each register that op_sel names, RDNA 4 two rows in a register.
+TEST_F(AmdMatrixTest, PackedResults) {
+  // A is the matrix whose rows have 1 at k = row, so that D is B: column j of row i is 4 i + j / 4 + 1.
+  const auto value = [](int row, int column) { return static_cast<u32>(to_f16(4 * row + column / 4 + 1).bits); };
+  Bench three = bench("gfx1100", {"v_wmma_f16_16x16x16_f16 v[0:7], v[32:39], v[48:55], v[64:71]",
+                                  "v_wmma_f16_16x16x16_f16 v[0:7], v[32:39], v[48:55], v[64:71] op_sel:[0,0,1]"});
+  Bench four = bench("gfx1201", {"v_wmma_f16_16x16x16_f16 v[0:3], v[32:35], v[48:51], v[64:67]"});
+  for (Bench* on : {&three, &four})
+    for (int r = 0; r < 72; ++r) on->set_vector(r, [](int) { return 0u; });
+  const auto put_half = [](Bench& on, int first, int lane, int item, u32 bits) {
+    on.wave().row(first + item / 2)[static_cast<std::size_t>(lane)] |= bits << (item % 2 * 16);
+  };
+  for (int k = 0; k < 16; ++k)
+    for (int i = 0; i < 16; ++i)
+      for (const bool of_a : {true, false}) {
+        const u32 bits = of_a ? (i == k ? 0x3c00u : 0u) : value(k, i);
+        const int first = of_a ? 32 : 48;
+        put_half(three, first, i, k, bits);
+        put_half(three, first, i + 16, k, bits);
+        put_half(four, first, (k & 4) == 0 ? i : i + 16, k % 4 + k / 8 * 4, bits);
+      }
+  three.execute(0);
+  three.execute(1);
+  four.execute(0);
+  for (int i = 0; i < 16; ++i)
+    for (int j = 0; j < 16; ++j) {
+      EXPECT_EQ(three.vector(i / 2, j + 16 * (i % 2)), value(i, j) * 0x10001u) << i << " " << j;
+      EXPECT_EQ(four.vector(i % 8 / 2, j + i / 8 * 16) >> (16 * (i % 2)) & 0xffff, value(i, j)) << i << " " << j;
+    }
 }
 
 TEST_F(AmdMatrixTest, IntegersWrapAndAreSignedAsToldTo) {

@@ -92,8 +92,10 @@ TEST_F(AmdLanesTest, ArithmeticTakesItsFirstSourceThroughDpp) {
 
 TEST_F(AmdLanesTest, Permutations) {
   const auto backward = [](int l) { return (l * 7 + 3) % 64; };
+  // 55 is the inverse of 7 modulo 64.
   check("gfx942",
-        {{"ds_bpermute_b32 v0, v2, v1", backward},
+        {{"ds_permute_b32 v0, v2, v1", [](int l) { return (l + 61) * 55 % 64; }},
+         {"ds_bpermute_b32 v0, v2, v1", backward},
          {"ds_bpermute_b32 v0, v2, v1", [&](int l) { return backward(l) < 8 ? kZero : backward(l); }, ~u64{0xff}}});
   for (const std::string_view chip : {"gfx1100", "gfx1201"})
     check(chip,

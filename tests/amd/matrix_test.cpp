@@ -211,6 +211,60 @@ TEST_F(AmdMatrixTest, PackedResults) {
     }
 }
 
+// Row i of A has 1 and -1 in two places of each four along k; D[i][j] is the difference of B's rows there, summed.
+TEST_F(AmdMatrixTest, SparseRowsOfA) {
+  struct Sparse {
+    std::string line;
+    int bits;
+    std::vector<u32> values;  ///< of kReals
+    u32 one, minus_one;
+  };
+  const std::vector<Sparse> cases = {
+      {"v_swmmac_f32_16x16x32_f16 v[0:7], v[32:35], v[48:55], v64 index_key:1", 16, kHalves, 0x3c00, 0xbc00},
+      {"v_swmmac_f32_16x16x32_bf16 v[0:7], v[32:35], v[48:55], v64", 16, kBfloats, 0x3f80, 0xbf80},
+      {"v_swmmac_f32_16x16x32_fp8_bf8 v[0:7], v[32:33], v[48:51], v64 index_key:1", 8, kE5m2Bits, 0x38, 0xb8}};
+  std::vector<std::string> lines;
+  for (const Sparse& each : cases) lines.push_back(each.line);
+  Bench on = bench("gfx1201", lines);
+  ASSERT_EQ(on.size(), cases.size());
+  std::mt19937 random(9);
+  for (std::size_t n = 0; n < cases.size(); ++n) {
+    const Sparse& of = cases[n];
+    for (int r = 0; r < 65; ++r) on.set_vector(r, [](int) { return 0u; });
+    const int key = of.line.ends_with("index_key:1") ? 16 : 0;
+    const auto put_bits = [&](int first, int lane, int item, u32 bits) {
+      on.wave().row(first + item * of.bits / 32)[static_cast<std::size_t>(lane)] |= bits << (item * of.bits % 32);
+    };
+    float b[32][16], wanted[16][16] = {};
+    for (int k = 0; k < 32; ++k)
+      for (int j = 0; j < 16; ++j) {
+        const std::size_t which = random() % kReals.size();
+        b[k][j] = kReals[which];
+        // As AMD's calculator prints it: 16 bits alternate by eight, bytes lie in halves.
+        const bool upper = of.bits == 16 ? (k & 8) != 0 : k >= 16;
+        put_bits(48, upper ? j + 16 : j, of.bits == 16 ? k % 8 + k / 16 * 8 : k % 16, of.values[which]);
+      }
+    for (int i = 0; i < 16; ++i)
+      for (int four = 0; four < 8; ++four) {
+        const int first = static_cast<int>(random() % 3),
+                  second = first + 1 + static_cast<int>(random() % static_cast<unsigned>(3 - first));
+        // Fours 2, 3, 6, 7 of 16 bits lie in the upper lanes, fours 4 to 7 of bytes.
+        const bool upper = of.bits == 16 ? (four & 2) != 0 : four >= 4;
+        const int pair = of.bits == 16 ? four % 2 + four / 4 * 2 : four % 4;
+        const int lane = upper ? i + 16 : i;
+        put_bits(32, lane, 2 * pair, of.one);
+        put_bits(32, lane, 2 * pair + 1, of.minus_one);
+        on.wave().row(64)[static_cast<std::size_t>(lane)] |= static_cast<u32>(first | second << 2) << (4 * pair + key);
+        for (int j = 0; j < 16; ++j) wanted[i][j] += b[4 * four + first][j] - b[4 * four + second][j];
+      }
+    on.execute(n);
+    for (int i = 0; i < 16; ++i)
+      for (int j = 0; j < 16; ++j)
+        ASSERT_EQ(std::bit_cast<float>(on.vector(i % 8, i < 8 ? j : j + 16)), wanted[i][j])
+            << of.line << " " << i << " " << j;
+  }
+}
+
 TEST_F(AmdMatrixTest, IntegersWrapAndAreSignedAsToldTo) {
   Bench on = bench("gfx1201", {"v_wmma_i32_16x16x16_iu8 v[0:7], v[32:33], v[48:49], v[64:71] neg_lo:[1,1,0]",
                                "v_wmma_i32_16x16x16_iu8 v[0:7], v[32:33], v[48:49], v[64:71] neg_lo:[0,1,0]",

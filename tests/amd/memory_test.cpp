@@ -104,6 +104,55 @@ TEST_F(AmdMemoryTest, GlobalMemory) {
   }
 }
 
+// Raw buffers: what lies outside of the records reads as 0 and is not written, whatever memory is there.
+TEST_F(AmdMemoryTest, RawBuffers) {
+  std::vector<u32> words(64, 9);
+  std::iota(words.begin(), words.end(), 1000u);
+  Bench on = bench("gfx942", {"buffer_load_dword v4, v1, s[8:11], 0 offen offset:4",
+                              "buffer_load_dwordx2 v[6:7], off, s[8:11], 0 offset:56",
+                              "buffer_store_short v5, v1, s[8:11], s12 offen", "flat_load_dword v8, v[2:3]"});
+  on.memory().add("words", words.data(), 4 * words.size(), DeviceMemory::Access::read_write);
+  const auto base = reinterpret_cast<u64>(words.data());
+  on.wave().set_scalar_pair(8, base);
+  on.wave().set_scalar(10, 64);
+  on.wave().set_scalar(11, 0x00020000);
+  on.wave().set_scalar(12, 128);
+  on.set_vector(1, [](int lane) { return static_cast<u32>(4 * lane); });
+  on.set_vector(2, [&](int) { return static_cast<u32>(base + 8); });
+  on.set_vector(3, [&](int) { return static_cast<u32>((base + 8) >> 32); });
+  on.set_vector(5, [](int lane) { return static_cast<u32>(lane); });
+  for (std::size_t i = 0; i < on.size(); ++i) on.execute(i);
+  for (int lane = 0; lane < 64; ++lane) {
+    EXPECT_EQ(on.vector(4, lane), lane < 15 ? static_cast<u32>(1001 + lane) : 0u);
+    EXPECT_EQ(words[static_cast<std::size_t>(lane)],
+              lane >= 32 && lane < 48 ? static_cast<u32>(lane - 32) : static_cast<u32>(1000 + lane));
+  }
+  EXPECT_EQ(on.vector(6, 3), 1014u);
+  EXPECT_EQ(on.vector(7, 3), 1015u);
+  EXPECT_EQ(on.vector(8, 3), 1002u);
+}
+
+TEST_F(AmdMemoryTest, LoadsIntoLocalMemory) {
+  std::vector<u32> words(512);
+  std::iota(words.begin(), words.end(), 0u);
+  const auto base = reinterpret_cast<u64>(words.data());
+  Bench three = bench("gfx942", {"global_load_lds_dword v1, s[2:3] offset:8", "ds_read_b32 v2, v3"});
+  Bench four = bench("gfx950", {"global_load_lds_dwordx4 v1, s[2:3] offset:8", "ds_read_b32 v2, v3"}, 2048);
+  for (Bench* on : {&three, &four}) {
+    const int bytes = on == &three ? 4 : 16;
+    on->memory().add("words", words.data(), 4 * words.size(), DeviceMemory::Access::read);
+    on->wave().set_scalar_pair(2, base);
+    on->wave().set_scalar(kM0, 64);
+    on->set_vector(1, [](int lane) { return static_cast<u32>(4 * (63 - lane)); });
+    // Lane l's value lies at M0 + offset + l times its size.
+    on->set_vector(3, [&](int lane) { return static_cast<u32>(64 + 8 + bytes * lane + bytes - 4); });
+    on->execute(0);
+    on->execute(1);
+    for (int lane = 0; lane < 64; ++lane)
+      EXPECT_EQ(on->vector(2, lane), static_cast<u32>(63 - lane + 2 + bytes / 4 - 1));
+  }
+}
+
 TEST_F(AmdMemoryTest, ALoadCanBeReadAfterItsWaitOnly) {
   std::vector<u32> words = {7, 8};
   for (const auto& [chip, load, wait] :

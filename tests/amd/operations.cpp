@@ -12,7 +12,7 @@ const std::unordered_map<std::string_view, const Operation*>& all_operations() {
          {scalar_operations(), program_flow_operations(), integer_operations(), float_operations(),
           division_operations(), compare_operations(), conversion_operations(), packed_operations(),
           cross_lane_operations(), scalar_memory_operations(), global_memory_operations(), local_memory_operations(),
-          matrix_operations()})
+          matrix_operations(), wave_matrix_operations()})
       for (const Operation& operation : group) map.emplace(operation.mnemonic, &operation);
     return map;
   }();

@@ -21,6 +21,7 @@ std::span<const Operation> scalar_memory_operations();
 std::span<const Operation> global_memory_operations();
 std::span<const Operation> local_memory_operations();
 std::span<const Operation> matrix_operations();
+std::span<const Operation> wave_matrix_operations();
 
 /// Of a mnemonic without its encoding; null: it is not known.
 [[nodiscard]] const Operation* find_operation(std::string_view mnemonic);

@@ -384,6 +384,23 @@ TEST_F(AmdVectorTest, Conversions) {
       {"v_exp_f32 v0, v1", bits(-140.0f), 0, 0},                  // a denormal result is flushed
       {"v_log_f32 v0, v1", bits(0x1p-140f), 0, bits(-INFINITY)},  // a denormal operand is flushed
       {"v_rcp_f32 v0, v1", bits(-4.0f), 0, bits(-0.25f)},
+      {"v_sqrt_f32 v0, v1", bits(2.25f), 0, bits(1.5f)},
+      {"v_ldexp_f32 v0, v1, v2", bits(3.0f), static_cast<u32>(-5), bits(0.09375f)},
+      {"v_fract_f32 v0, v1", bits(-1.25f), 0, bits(0.75f)},
+      {"v_max_f32 v0, v1, v2", 0x7fc00000, bits(2.0f), bits(2.0f)},  // a quiet NaN gives way
+      {"v_max_f32 v0, v1, v2", 0x7f800001, bits(2.0f), 0x7fc00000},  // a signalling one does not
+      {"v_min_f32 v0, v1, v2", 0, 0x80000000, 0x80000000},
+      {"v_cvt_pk_u16_u32 v0, v1, v2", 0x12345, 7, 0x0007ffff},
+      {"v_cvt_pk_i16_i32 v0, v1, v2", static_cast<u32>(-40000), 40000, 0x7fff8000},
+      {"v_cvt_pknorm_i16_f32 v0, v1, v2", bits(1.0f), bits(-0.5f), 0xc0007fff},
+      {"v_mul_f16 v0, v1, v2", 0xffff4000, 0xffff3800, 0x3c00},  // the upper half is cleared
+      {"v_add_f16 v0, v1, -v2", 0x3c00, 0x4000, 0xbc00},
+      {"v_pk_mul_f16 v0, v1, v2", 0x3c004000, 0x42003800, 0x42003c00},
+      {"v_pk_mul_f16 v0, v1, v2 neg_lo:[1,0] neg_hi:[0,1]", 0x3c004000, 0x42003800, 0xc200bc00},
+      {"v_pk_fma_f16 v0, v1, v2, v1 op_sel:[1,0,0] op_sel_hi:[0,1,1]", 0x3c004000, 0x42003800, 0x47004100},
+      {"v_pk_max_f16 v0, v1, v2", 0x3c004000, 0xc2003800, 0x3c004000},
+      {"v_dot2_f32_f16 v0, v1, v2, 1.0", 0x3c004000, 0x42003800, bits(5.0f)},
+      {"v_dot4_i32_i8 v0, v1, v2, 10", 0x7f80ff02, 0x010203fe, static_cast<u32>(127 - 256 - 3 - 4 + 10)},
   };
   const std::vector<Conversion> fnuz = {
       {"v_cvt_pk_fp8_f32 v0, v1, v2", bits(1.0f), bits(-240.0f), (old & 0xffff0000) | 0xff40},  // bias 8
@@ -439,6 +456,29 @@ TEST_F(AmdVectorTest, NarrowFormatsRoundToTheNearest) {
                 word == 0 && format->special == FloatFormat::Special::fnuz ? 0 : word | positive);
     }
   }
+}
+
+TEST_F(AmdVectorTest, Float64) {
+  Bench on =
+      bench("gfx942", {"v_fma_f64 v[0:1], v[2:3], -v[4:5], v[6:7]", "v_cvt_f64_f32 v[8:9], v10",
+                       "v_max_f64 v[8:9], v[8:9], 0.5", "v_cvt_f32_f64 v11, v[0:1]", "v_mov_b64 v[12:13], v[0:1]"});
+  const auto set = [&](int index, double value) {
+    const u64 word = std::bit_cast<u64>(value);
+    on.set_vector(index, [word](int) { return static_cast<u32>(word); });
+    on.set_vector(index + 1, [word](int) { return static_cast<u32>(word >> 32); });
+  };
+  const auto get = [&](int index) {
+    return std::bit_cast<double>(u64{on.vector(index + 1, 9)} << 32 | on.vector(index, 9));
+  };
+  set(2, 1 + 0x1p-30);
+  set(4, 1 + 0x1p-30);
+  set(6, 1);
+  on.set_vector(10, [](int) { return bits(-3.0f); });
+  for (std::size_t i = 0; i < on.size(); ++i) on.execute(i);
+  EXPECT_EQ(get(0), -(0x1p-29 + 0x1p-60)) << "rounded once";
+  EXPECT_EQ(get(8), 0.5);
+  EXPECT_EQ(real(on.vector(11, 9)), -0x1p-29f);
+  EXPECT_EQ(get(12), get(0));
 }
 
 TEST_F(AmdVectorTest, DualInstructionsReadBeforeTheyWrite) {

@@ -53,19 +53,11 @@ void set_initial_state(Wave& wave, const Launch& launch, std::array<std::uint32_
     fault("the kernel asks for initial registers that are not emulated (properties {:#x})", d.properties);
   if ((d.properties >> kWave32 & 1) != (wave.lanes == 32 ? 1 : 0)) fault("the size of a wave is told in two ways");
   // Kernels without memory of their own for each lane do not use its buffer, which stays poison.
-  int next = (d.properties >> kPrivateBuffer & 1) != 0 ? 4 : 0;
-  if ((d.properties >> kKernargPointer & 1) != 0) {
-    wave.set_scalar_pair(next, reinterpret_cast<std::uint64_t>(launch.arguments.data()));
-    next += 2;
-  }
-  // Arguments that come in registers.
-  const int preloaded = d.kernarg_preload & 127, from = d.kernarg_preload >> 7;
-  for (int i = 0; i < preloaded; ++i, ++next) {
-    std::uint32_t word;
-    std::memcpy(&word, launch.arguments.data() + 4 * (from + i), sizeof word);
-    wave.set_scalar(next, word);
-  }
-  next = static_cast<int>(d.resources2 >> 1 & 31);  // user registers
+  const int pointer = (d.properties >> kPrivateBuffer & 1) != 0 ? 4 : 0;
+  if ((d.properties >> kKernargPointer & 1) != 0)
+    wave.set_scalar_pair(pointer, reinterpret_cast<std::uint64_t>(launch.arguments.data()));
+  if (d.kernarg_preload != 0) fault("arguments in registers are not emulated");
+  int next = static_cast<int>(d.resources2 >> 1 & 31);  // user registers
   if (launch.program.chip().family == Family::rdna4) {
     wave.set_scalar(kTtmp + 9, block[0]);
     wave.set_scalar(kTtmp + 7, block[1] | block[2] << 16);

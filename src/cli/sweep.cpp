@@ -23,8 +23,9 @@ struct SweepCliOptions {
 
   void add_to(CLI::App& verb) {
     verb.add_option("--category", bench.category, "smoke, full or nightly")->capture_default_str();
-    verb.add_option("--variant", variant,
-                    "Attention variant: fwd; of Composable Kernel's instances (--arch) also splitkv")
+    verb.add_option(
+            "--variant", variant,
+            "Attention variant: fwd; of Composable Kernel's instances (--arch) also splitkv, pagedkv and batch_prefill")
         ->capture_default_str();
     bench.add_to(verb);
     const char* group = "For a chip that need not be here";
@@ -112,6 +113,19 @@ Status by_slurm(const CLI::App& verb, const SweepCliOptions& o) {
   return {};
 }
 
+/// The tier's problems as a variant takes them: those of paged caches have pages of 16 keys, the one size that
+/// batch_prefill's instances have beside 1 and 1024.
+BenchProblems as_variant(BenchProblems problems, std::string_view variant) {
+  constexpr std::int64_t kPage = 16;
+  auto* attention = std::get_if<std::vector<AttentionProblem>>(&problems);
+  if (attention == nullptr || (variant != "pagedkv" && variant != "batch_prefill")) return problems;
+  for (AttentionProblem& problem : *attention) {
+    problem.page_size = kPage;
+    if (variant == "batch_prefill") problem.mode = SequenceMode::group;
+  }
+  return problems;
+}
+
 Status for_arch(const CLI::App& verb, const SweepCliOptions& o) {
   constexpr std::array kOfMeasuring = {"--csv",      "--peers",         "--verify",  "--naive",
                                        "--resume",   "--device",        "--limit",   "--processor-time",
@@ -143,7 +157,7 @@ Status for_arch(const CLI::App& verb, const SweepCliOptions& o) {
     BenchCliOptions of_part = o.bench;
     if (parts > 1) of_part.shard = fmt::format("{}/{}", part, parts);
     TS_ASSIGN(BenchProblems problems, problems_of(of_part));
-    sweep.shards.push_back(allowed(std::move(problems), {}, o.bench.max_problems));
+    sweep.shards.push_back(as_variant(allowed(std::move(problems), {}, o.bench.max_problems), o.variant));
   }
   return sweep_for_arch(sweep);
 }

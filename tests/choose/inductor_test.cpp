@@ -189,6 +189,24 @@ TEST(InductorPolicy, EveryPreselectedConfigHasAKernelOfOursThatTheRulesAccept) {
   EXPECT_GT(rankings, 10u);
 }
 
+TEST(ModelPolicy, TakesAllByPredictedSeconds) {
+  const auto specs = load_cuda_specs().value();
+  std::size_t reordered = 0;
+  for (const CudaSpec& spec : specs) {
+    const GemmProblem problem = gemm_problem(DataType::bf16, 300, 1024, 4096);
+    auto ranking = rank(spec, problem);
+    if (!ranking) continue;
+    const std::vector<Candidate> all = ranking->candidates;
+    select(SelectionPolicy::model, problem, *ranking);
+    EXPECT_EQ(ranking->policy, "model");
+    EXPECT_EQ(ranking->candidates.size(), all.size());
+    EXPECT_TRUE(std::ranges::is_sorted(ranking->candidates, {}, &Candidate::predicted_seconds)) << spec.arch.text();
+    reordered += !std::ranges::equal(ranking->candidates, all, {}, &Candidate::recipe, &Candidate::recipe);
+    EXPECT_TRUE(std::ranges::is_permutation(ranking->candidates, all, {}, &Candidate::recipe, &Candidate::recipe));
+  }
+  EXPECT_GT(reordered, 0u) << "no table orders otherwise than the model";
+}
+
 TEST(InductorPolicy, TakesTheNearestTileAndTheEarlierOfEqualOnes) {
   const auto specs = load_cuda_specs().value();
   const auto spec = std::ranges::find(specs, "sm_90a", [](const CudaSpec& each) { return each.arch.text(); });

@@ -47,6 +47,12 @@ TEST(SweepPlan, CountsWhatASweepTakesAndHowItsShardsShareIt) {
   const std::string words = "sweep --arch gfx942 --op gemm --origin own --category smoke --dry-run --json - ";
   EXPECT_EQ(document(run(words + "--shard 2/3"))["problems"],
             document(run(words + "--shards 3"))["shards"][1]["problems"]);
+  // Each variant of Composable Kernel's attention has instances of its own.
+  for (const char* variant : {"splitkv", "pagedkv", "batch_prefill"})
+    EXPECT_GT(document(run(std::string("sweep --arch gfx942 --max-problems 40 --dry-run --json - --variant ") +
+                           variant))["kernels"],
+              0)
+        << variant;
   const auto text = run("sweep --arch gfx942 --op gemm --origin own --category smoke --dry-run --shards 2");
   EXPECT_EQ(text.code, 0) << text.errors;
   EXPECT_NE(text.output.find("1/2"), std::string::npos) << text.output;

@@ -1,6 +1,7 @@
 #include "choose/attention/ck_model.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "choose/attention/ck.hpp"
 #include "choose/attention/ck_instances.hpp"
@@ -37,8 +38,9 @@ double seconds_of(const CkAttentionWork& work, const ReferenceChip& chip, DataTy
   // Blocks that are alone on a unit share it with nobody.
   const double share =
       std::max(std::min(1.0, static_cast<double>(work.blocks) / static_cast<double>(places)), 1.0 / work.blocks_per_cu);
+  // Neither hides the other whole; and of kernels that wait for memory the one with less work goes first.
   return compute_unit::kLaunchSeconds +
-         std::max(static_cast<double>(rounds) * block * share, compute_unit::memory_seconds(work.memory_bytes, chip));
+         std::hypot(static_cast<double>(rounds) * block * share, compute_unit::memory_seconds(work.memory_bytes, chip));
 }
 
 double predicted_seconds(const Recipe& recipe, const CkFacts& facts, const AttentionProblem& p) {

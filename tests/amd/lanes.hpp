@@ -243,4 +243,15 @@ constexpr Handler each_lane(F) {
   return each_lane<F{}>;
 }
 
+/// A function of two float64 as one of two fp16, rounded.
+template <auto kFunction>
+constexpr auto kHalves =
+    [](F16 a, F16 b) { return to_f16(kFunction(static_cast<double>(value_of(a)), static_cast<double>(value_of(b)))); };
+inline double sum(double a, double b) {
+  return a + b;
+}
+inline double product(double a, double b) {
+  return a * b;
+}
+
 }  // namespace tilesmith::amdgpu

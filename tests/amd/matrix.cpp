@@ -60,49 +60,44 @@ void mfma(Wave& wave, const Instruction& in) {
   for (std::size_t item = 0; item < results.size(); ++item) wave.row(to + static_cast<int>(item)) = results[item];
 }
 
-constexpr auto kF32 = Element::f32;
-constexpr auto kF16Element = Element::f16;
-constexpr auto kBf16Element = Element::bf16;
-constexpr auto kI8 = Element::i8;
-constexpr auto kFp8 = Element::fp8;
-constexpr auto kBf8 = Element::bf8;
+using enum Element;
 
 constexpr Operation kOperations[] = {
     // CDNA 2
-    {"v_mfma_f32_32x32x2f32", mfma<32, 2, 1, kF32>, kWords},
-    {"v_mfma_f32_16x16x4f32", mfma<16, 4, 1, kF32>, kWords},
-    {"v_mfma_f32_32x32x8f16", mfma<32, 8, 1, kF16Element>, kWords},
-    {"v_mfma_f32_16x16x16f16", mfma<16, 16, 1, kF16Element>, kWords},
-    {"v_mfma_f32_32x32x8bf16_1k", mfma<32, 8, 1, kBf16Element>, kWords},
-    {"v_mfma_f32_16x16x16bf16_1k", mfma<16, 16, 1, kBf16Element>, kWords},
-    {"v_mfma_i32_32x32x8i8", mfma<32, 8, 1, kI8>, kWords},
-    {"v_mfma_i32_16x16x16i8", mfma<16, 16, 1, kI8>, kWords},
+    {"v_mfma_f32_32x32x2f32", mfma<32, 2, 1, f32>, kWords},
+    {"v_mfma_f32_16x16x4f32", mfma<16, 4, 1, f32>, kWords},
+    {"v_mfma_f32_32x32x8f16", mfma<32, 8, 1, f16>, kWords},
+    {"v_mfma_f32_16x16x16f16", mfma<16, 16, 1, f16>, kWords},
+    {"v_mfma_f32_32x32x8bf16_1k", mfma<32, 8, 1, bf16>, kWords},
+    {"v_mfma_f32_16x16x16bf16_1k", mfma<16, 16, 1, bf16>, kWords},
+    {"v_mfma_i32_32x32x8i8", mfma<32, 8, 1, i8>, kWords},
+    {"v_mfma_i32_16x16x16i8", mfma<16, 16, 1, i8>, kWords},
     // CDNA 3 and 4
-    {"v_mfma_f32_32x32x2_f32", mfma<32, 2, 1, kF32>, kWords},
-    {"v_mfma_f32_16x16x4_f32", mfma<16, 4, 1, kF32>, kWords},
-    {"v_mfma_f32_32x32x4_2b_f16", mfma<32, 4, 2, kF16Element>, kWords},
-    {"v_mfma_f32_16x16x4_4b_f16", mfma<16, 4, 4, kF16Element>, kWords},
-    {"v_mfma_f32_4x4x4_16b_f16", mfma<4, 4, 16, kF16Element>, kWords},
-    {"v_mfma_f32_32x32x8_f16", mfma<32, 8, 1, kF16Element>, kWords},
-    {"v_mfma_f32_16x16x16_f16", mfma<16, 16, 1, kF16Element>, kWords},
-    {"v_mfma_f32_32x32x8_bf16", mfma<32, 8, 1, kBf16Element>, kWords},
-    {"v_mfma_f32_16x16x16_bf16", mfma<16, 16, 1, kBf16Element>, kWords},
-    {"v_mfma_i32_32x32x16_i8", mfma<32, 16, 1, kI8>, kWords},
-    {"v_mfma_i32_16x16x32_i8", mfma<16, 32, 1, kI8>, kWords},
-    {"v_mfma_f32_32x32x16_fp8_fp8", mfma<32, 16, 1, kFp8>, kWords},
-    {"v_mfma_f32_32x32x16_fp8_bf8", mfma<32, 16, 1, kFp8, kBf8>, kWords},
-    {"v_mfma_f32_32x32x16_bf8_fp8", mfma<32, 16, 1, kBf8, kFp8>, kWords},
-    {"v_mfma_f32_32x32x16_bf8_bf8", mfma<32, 16, 1, kBf8>, kWords},
-    {"v_mfma_f32_16x16x32_fp8_fp8", mfma<16, 32, 1, kFp8>, kWords},
-    {"v_mfma_f32_16x16x32_fp8_bf8", mfma<16, 32, 1, kFp8, kBf8>, kWords},
-    {"v_mfma_f32_16x16x32_bf8_fp8", mfma<16, 32, 1, kBf8, kFp8>, kWords},
-    {"v_mfma_f32_16x16x32_bf8_bf8", mfma<16, 32, 1, kBf8>, kWords},
-    {"v_mfma_f32_32x32x16_f16", mfma<32, 16, 1, kF16Element>, kWords},
-    {"v_mfma_f32_32x32x16_bf16", mfma<32, 16, 1, kBf16Element>, kWords},
-    {"v_mfma_f32_16x16x32_f16", mfma<16, 32, 1, kF16Element>, kWords},
-    {"v_mfma_f32_16x16x32_bf16", mfma<16, 32, 1, kBf16Element>, kWords},
-    {"v_mfma_i32_32x32x32_i8", mfma<32, 32, 1, kI8>, kWords},
-    {"v_mfma_i32_16x16x64_i8", mfma<16, 64, 1, kI8>, kWords},
+    {"v_mfma_f32_32x32x2_f32", mfma<32, 2, 1, f32>, kWords},
+    {"v_mfma_f32_16x16x4_f32", mfma<16, 4, 1, f32>, kWords},
+    {"v_mfma_f32_32x32x4_2b_f16", mfma<32, 4, 2, f16>, kWords},
+    {"v_mfma_f32_16x16x4_4b_f16", mfma<16, 4, 4, f16>, kWords},
+    {"v_mfma_f32_4x4x4_16b_f16", mfma<4, 4, 16, f16>, kWords},
+    {"v_mfma_f32_32x32x8_f16", mfma<32, 8, 1, f16>, kWords},
+    {"v_mfma_f32_16x16x16_f16", mfma<16, 16, 1, f16>, kWords},
+    {"v_mfma_f32_32x32x8_bf16", mfma<32, 8, 1, bf16>, kWords},
+    {"v_mfma_f32_16x16x16_bf16", mfma<16, 16, 1, bf16>, kWords},
+    {"v_mfma_i32_32x32x16_i8", mfma<32, 16, 1, i8>, kWords},
+    {"v_mfma_i32_16x16x32_i8", mfma<16, 32, 1, i8>, kWords},
+    {"v_mfma_f32_32x32x16_fp8_fp8", mfma<32, 16, 1, fp8>, kWords},
+    {"v_mfma_f32_32x32x16_fp8_bf8", mfma<32, 16, 1, fp8, bf8>, kWords},
+    {"v_mfma_f32_32x32x16_bf8_fp8", mfma<32, 16, 1, bf8, fp8>, kWords},
+    {"v_mfma_f32_32x32x16_bf8_bf8", mfma<32, 16, 1, bf8>, kWords},
+    {"v_mfma_f32_16x16x32_fp8_fp8", mfma<16, 32, 1, fp8>, kWords},
+    {"v_mfma_f32_16x16x32_fp8_bf8", mfma<16, 32, 1, fp8, bf8>, kWords},
+    {"v_mfma_f32_16x16x32_bf8_fp8", mfma<16, 32, 1, bf8, fp8>, kWords},
+    {"v_mfma_f32_16x16x32_bf8_bf8", mfma<16, 32, 1, bf8>, kWords},
+    {"v_mfma_f32_32x32x16_f16", mfma<32, 16, 1, f16>, kWords},
+    {"v_mfma_f32_32x32x16_bf16", mfma<32, 16, 1, bf16>, kWords},
+    {"v_mfma_f32_16x16x32_f16", mfma<16, 32, 1, f16>, kWords},
+    {"v_mfma_f32_16x16x32_bf16", mfma<16, 32, 1, bf16>, kWords},
+    {"v_mfma_i32_32x32x32_i8", mfma<32, 32, 1, i8>, kWords},
+    {"v_mfma_i32_16x16x64_i8", mfma<16, 64, 1, i8>, kWords},
 };
 
 }  // namespace

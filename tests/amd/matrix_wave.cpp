@@ -112,29 +112,25 @@ void swmmac(Wave& wave, const Instruction& in) {
   }
 }
 
-constexpr auto kF16Element = Element::f16;
-constexpr auto kBf16Element = Element::bf16;
-constexpr auto kI8 = Element::i8;
-constexpr auto kFp8 = Element::fp8;
-constexpr auto kBf8 = Element::bf8;
+using enum Element;
 
 constexpr Operation kOperations[] = {
-    {"v_wmma_f32_16x16x16_f16", wmma<kF16Element>, kWords},
-    {"v_wmma_f32_16x16x16_bf16", wmma<kBf16Element>, kWords},
-    {"v_wmma_f16_16x16x16_f16", wmma<kF16Element, kF16Element, true>, kWords},
-    {"v_wmma_bf16_16x16x16_bf16", wmma<kBf16Element, kBf16Element, true>, kWords},
-    {"v_wmma_i32_16x16x16_iu8", wmma<kI8>, kWords},
-    {"v_wmma_f32_16x16x16_fp8_fp8", wmma<kFp8>, kWords},
-    {"v_wmma_f32_16x16x16_fp8_bf8", wmma<kFp8, kBf8>, kWords},
-    {"v_wmma_f32_16x16x16_bf8_fp8", wmma<kBf8, kFp8>, kWords},
-    {"v_wmma_f32_16x16x16_bf8_bf8", wmma<kBf8>, kWords},
-    {"v_swmmac_f32_16x16x32_f16", swmmac<kF16Element>},
-    {"v_swmmac_f32_16x16x32_bf16", swmmac<kBf16Element>},
-    {"v_swmmac_i32_16x16x32_iu8", swmmac<kI8>},
-    {"v_swmmac_f32_16x16x32_fp8_fp8", swmmac<kFp8>},
-    {"v_swmmac_f32_16x16x32_fp8_bf8", swmmac<kFp8, kBf8>},
-    {"v_swmmac_f32_16x16x32_bf8_fp8", swmmac<kBf8, kFp8>},
-    {"v_swmmac_f32_16x16x32_bf8_bf8", swmmac<kBf8>},
+    {"v_wmma_f32_16x16x16_f16", wmma<f16>, kWords},
+    {"v_wmma_f32_16x16x16_bf16", wmma<bf16>, kWords},
+    {"v_wmma_f16_16x16x16_f16", wmma<f16, f16, true>, kWords},
+    {"v_wmma_bf16_16x16x16_bf16", wmma<bf16, bf16, true>, kWords},
+    {"v_wmma_i32_16x16x16_iu8", wmma<i8>, kWords},
+    {"v_wmma_f32_16x16x16_fp8_fp8", wmma<fp8>, kWords},
+    {"v_wmma_f32_16x16x16_fp8_bf8", wmma<fp8, bf8>, kWords},
+    {"v_wmma_f32_16x16x16_bf8_fp8", wmma<bf8, fp8>, kWords},
+    {"v_wmma_f32_16x16x16_bf8_bf8", wmma<bf8>, kWords},
+    {"v_swmmac_f32_16x16x32_f16", swmmac<f16>},
+    {"v_swmmac_f32_16x16x32_bf16", swmmac<bf16>},
+    {"v_swmmac_i32_16x16x32_iu8", swmmac<i8>},
+    {"v_swmmac_f32_16x16x32_fp8_fp8", swmmac<fp8>},
+    {"v_swmmac_f32_16x16x32_fp8_bf8", swmmac<fp8, bf8>},
+    {"v_swmmac_f32_16x16x32_bf8_fp8", swmmac<bf8, fp8>},
+    {"v_swmmac_f32_16x16x32_bf8_bf8", swmmac<bf8>},
 };
 
 }  // namespace

@@ -76,20 +76,11 @@ float maximum_nan(float a, float b) {
   return a != a ? a : b != b ? b : maximum(a, b);
 }
 
-template <auto kFunction>
-constexpr auto kHalves =
-    [](F16 a, F16 b) { return to_f16(kFunction(static_cast<double>(value_of(a)), static_cast<double>(value_of(b)))); };
-double sum(double a, double b) {
-  return a + b;
-}
 double difference(double a, double b) {
   return a - b;
 }
 double difference_reversed(double a, double b) {
   return b - a;
-}
-double product(double a, double b) {
-  return a * b;
 }
 F16 fused(F16 a, F16 b, F16 c) {
   // The product of two fp16 is exact in float64.

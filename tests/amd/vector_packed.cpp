@@ -126,15 +126,6 @@ void move_two(Wave& wave, const Instruction& in) {
   for (const int part : {0, 1}) wave.write(in.at(0).index + part, results[part], wave.exec());
 }
 
-template <auto kFunction>
-constexpr auto kHalves =
-    [](F16 a, F16 b) { return to_f16(kFunction(static_cast<double>(value_of(a)), static_cast<double>(value_of(b)))); };
-double sum(double a, double b) {
-  return a + b;
-}
-double product(double a, double b) {
-  return a * b;
-}
 double least(double a, double b) {
   return std::fmin(a, b);
 }

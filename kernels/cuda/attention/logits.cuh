@@ -1,14 +1,13 @@
 // From scores to logits, and dropout: the traits of the attention contract that touch single scores, on the register
 // layout of softmax.cuh.
-//
-// A logit is a score times a constant that is applied in the exponential (`logit_unit`). Until then scores keep the
-// unit in which the traits have the least to do: without a trait and with ALiBi the dot product q k, with a soft cap
-// logits in units of log2, with a bias logits.
 #pragma once
 
 #include "philox.cuh"
 #include "soft_cap.cuh"
-#include "visible.cuh"
+
+#include "../../gpu/attention/finish_row.h"
+#include "../../gpu/attention/logits.h"
+#include "../../gpu/attention/visible.h"
 
 namespace ts {
 
@@ -18,21 +17,6 @@ struct Rows {
   int head[2];
   int query[2];
 };
-
-// The factor from a dot product, or from what a soft cap makes of it, to a logit. Without a bias it is positive, so
-// that the largest score is the largest logit: the sign of a negative scale goes to the scores (a trait, because a test
-// at run time costs an instruction a score), and a scale of zero becomes the smallest positive number. `scale` is the
-// scale of the call, times those of fp8 queries and keys.
-TS_DEVICE float logit_factor(const TsCudaAttentionArgs& args, float scale) {
-  if constexpr (cfg::kSoftCap) return kLn2;
-  return cfg::kBias ? scale : fmaxf(fabsf(scale), 1e-30f);
-}
-
-// What a score is multiplied by in the exponential of 2.
-TS_DEVICE float logit_unit(const TsCudaAttentionArgs& args, float scale) {
-  if constexpr (cfg::kSoftCap && !cfg::kBias) return 1.0f;
-  return cfg::kBias ? kLog2e : logit_factor(args, scale) * kLog2e;
-}
 
 // The logit of which a row's probabilities are fractions, in units of log2, from the row's `peak`.
 TS_DEVICE float base_logit(float peak) {
@@ -143,11 +127,6 @@ TS_DEVICE void drop(const TsCudaAttentionArgs& args, const Rows& rows, int key, 
       }
     }
   }
-}
-
-// What the kept probabilities are multiplied by.
-TS_DEVICE float keep_scale(const TsCudaAttentionArgs& args) {
-  return cfg::kDropout ? 65536.0f / static_cast<float>(65536u - args.drop_threshold) : 1.0f;
 }
 
 }  // namespace ts

@@ -20,6 +20,8 @@
 
 #include "softmax.cuh"
 
+#include "../../gpu/attention/soft_cap.h"
+
 namespace ts {
 
 // The largest cap for which exp2(+-log2(e) * cap), 2^+-72, leaves room for sums and for multiplying with values.
@@ -31,12 +33,6 @@ constexpr bool kMayGoUnshifted =
 struct SoftCap {
   float bound;  // scores up to which the polynomial holds
   float series[3];
-
-  // What turns a score into x: not zero, for a masked score is infinite.
-  static TS_DEVICE float inner_scale(float scale, float soft_cap) {
-    const float inner = scale * rcp_approx(soft_cap);
-    return inner == 0.0f ? 1e-30f : inner;
-  }
 
   TS_DEVICE void start(float scale, float soft_cap) {
     const float inner = inner_scale(scale, soft_cap), square = inner * inner;
@@ -90,15 +86,7 @@ struct SoftCap {
   static TS_DEVICE void exact(float scale, float soft_cap, float (&s)[kScores]) {
     const float inner = inner_scale(scale, soft_cap), unit = soft_cap * kLog2e;
 #pragma unroll
-    for (int i = 0; i < kScores; ++i) {
-      const float x = s[i] * inner, square = x * x;
-      float series = fmaf(-0.00570498779f, square, 0.0206390880f);
-      series = fmaf(fmaf(series, square, -0.0537397154f), square, 0.133314416f);
-      const float near = fmaf(x * square, fmaf(series, square, -0.333332807f), x);
-      const float e = exp2_approx(min_nan(fabsf(x) * (2.0f * kLog2e), 64.0f));
-      const float far = copysignf(fmaf(-2.0f, rcp_approx(e + 1.0f), 1.0f), x);
-      s[i] = unit * (fabsf(x) < 0.625f ? near : far);
-    }
+    for (int i = 0; i < kScores; ++i) s[i] = unit * soft_cap_tanh(s[i] * inner);
   }
 
   static TS_DEVICE void apply(float scale, float soft_cap, float (&s)[kScores]) {

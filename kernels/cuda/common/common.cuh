@@ -29,6 +29,15 @@ TS_DEVICE int imax(int a, int b) {
   return a > b ? a : b;
 }
 
+// The upper half of the product.
+TS_DEVICE u32 multiply_high(u32 a, u32 b) {
+  return __umulhi(a, b);
+}
+// A product that is not fused with an addition.
+TS_DEVICE float rounded_product(float a, float b) {
+  return __fmul_rn(a, b);
+}
+
 TS_DEVICE u32 smem_address(const void* p) {
   return static_cast<u32>(__cvta_generic_to_shared(p));
 }
@@ -143,34 +152,6 @@ TS_DEVICE void store_row_by_elements(char* out, const float (&o)[N], int r, floa
     if (column < columns) to[0] = static_cast<unsigned short>(pair);
     if (column + 1 < columns) to[1] = static_cast<unsigned short>(pair >> 16);
   }
-}
-
-// What a row's softmax leaves: the factor its output is multiplied by, and its lse.
-struct RowResult {
-  float scale;
-  float lse;
-};
-
-// `peak` is the row maximum in units of log2 (-infinity when the row saw nothing), `sum` the sum of exp2(s - peak) over
-// the row. A sink is one more logit of the sum.
-template <bool kSink>
-TS_DEVICE RowResult finish_row(float peak, float sum, float sink) {
-  float scale = 1.0f;
-  if constexpr (kSink) {
-    if (sum == 0.0f) peak = -kInfinity;
-    const float sink2 = __fmul_rn(sink, kLog2e);
-    const float top = fmaxf(peak, sink2);
-    if (top > -kInfinity) {
-      scale = exp2_approx(peak - top);
-      sum = fmaf(sum, scale, exp2_approx(sink2 - top));
-      peak = top;
-    }
-  }
-  const bool empty = !(sum > 0.0f) && sum == sum;  // a NaN sum is no empty row
-  RowResult r;
-  r.scale = empty ? 0.0f : scale * rcp_approx(sum);
-  r.lse = empty ? -kInfinity : (peak + log2_approx(sum)) * kLn2;
-  return r;
 }
 
 }  // namespace ts

@@ -1,9 +1,10 @@
 // Which keys a block of threads works on, and where they lie.
 #pragma once
 
-#include "../visible.cuh"
 #include "abi.h"
 #include "narrow.cuh"
+
+#include "../../../gpu/attention/visible.h"
 
 namespace ts {
 

@@ -7,8 +7,9 @@
 // a causal mask. The last block to finish zeroes the counters.
 #pragma once
 
-#include "../visible.cuh"
 #include "layout.cuh"
+
+#include "../../../gpu/attention/visible.h"
 
 namespace ts {
 

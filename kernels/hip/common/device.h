@@ -33,6 +33,9 @@ TS_DEVICE constexpr int imax(int a, int b) {
 TS_DEVICE constexpr int ceil_div(int a, int b) {
   return (a + b - 1) / b;
 }
+TS_DEVICE constexpr int round_up(int a, int b) {
+  return ceil_div(a, b) * b;
+}
 
 // The upper half of the product.
 TS_DEVICE u32 multiply_high(u32 a, u32 b) {
@@ -57,13 +60,15 @@ TS_DEVICE bool any_lane(bool condition) {
   return __builtin_amdgcn_ballot_w32(condition) != 0;
 #endif
 }
-// The value of the lane in the same place of the wave's other half.
-TS_DEVICE u32 of_other_half(u32 value) {
+// The value of the lane in the same place of another part of the wave; a part has kLanes lanes, on RDNA half of them.
+template <int kLanes>
+TS_DEVICE u32 of_part(u32 value, int part) {
 #if defined(__GFX9__)
-  const int lane = __builtin_amdgcn_mbcnt_hi(~0u, __builtin_amdgcn_mbcnt_lo(~0u, 0u));
-  return static_cast<u32>(__builtin_amdgcn_ds_bpermute((lane ^ 32) * 4, static_cast<int>(value)));
+  return static_cast<u32>(
+      __builtin_amdgcn_ds_bpermute((thread_index() % kLanes + part * kLanes) * 4, static_cast<int>(value)));
 #else
-  return __builtin_amdgcn_permlanex16(value, value, 0x76543210u, 0xfedcba98u, false, false);
+  const u32 other = __builtin_amdgcn_permlanex16(value, value, 0x76543210u, 0xfedcba98u, false, false);
+  return thread_index() / kLanes % 2 == part ? value : other;
 #endif
 }
 // All threads of the block are here, and see what the others wrote to local memory.
@@ -71,6 +76,29 @@ TS_DEVICE void block_barrier() {
   __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup", "local");
   __builtin_amdgcn_s_barrier();
   __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup", "local");
+}
+
+// The compiler moves nothing across: else it loads operands far ahead, into registers that others need.
+TS_DEVICE void schedule_apart() {
+  __builtin_amdgcn_sched_barrier(0);
+}
+
+// The value is worked out before this place: else the compiler may do that later, where what it is made of has to wait.
+template <class Value>
+TS_DEVICE void pin(Value& value) {
+  asm volatile("" : "+v"(value));
+}
+
+// The value, of which the compiler knows nothing: so it does not keep what follows from it in registers from one round
+// of a loop to the next.
+TS_DEVICE int recomputed(int value) {
+  asm volatile("" : "+v"(value));
+  return value;
+}
+TS_DEVICE int recomputed_uniform(int value) {
+  value = uniform(value);
+  asm volatile("" : "+s"(value));
+  return value;
 }
 
 TS_DEVICE float fmaf(float a, float b, float c) {
@@ -94,7 +122,17 @@ TS_DEVICE float exp2_approx(float x) {
 TS_DEVICE float rcp_approx(float x) {
   return __builtin_amdgcn_rcpf(x);
 }
-// A maximum that keeps a NaN.
+TS_DEVICE float copysignf(float x, float sign) {
+  return __builtin_copysignf(x, sign);
+}
+// A product that is not fused with an addition: clang fuses within one expression alone.
+TS_DEVICE float rounded_product(float a, float b) {
+  return a * b;
+}
+// A minimum and a maximum that keep a NaN.
+TS_DEVICE float min_nan(float a, float b) {
+  return a < b || a != a ? a : b;
+}
 TS_DEVICE float max_nan(float a, float b) {
   return a > b || a != a ? a : b;
 }
@@ -105,6 +143,19 @@ TS_DEVICE u16 to_bf16(float x) {
 }
 TS_DEVICE u16 to_f16(float x) {
   return __builtin_bit_cast(u16, static_cast<_Float16>(x));
+}
+// Two floats to one packed pair of elements; `low` is the one at the lower address.
+template <bool kBf16>
+TS_DEVICE u32 pack(float low, float high) {
+  typedef float Pair __attribute__((vector_size(8)));
+  const Pair pair = {low, high};
+  if constexpr (kBf16) {
+    typedef __bf16 Packed __attribute__((ext_vector_type(2)));
+    return __builtin_bit_cast(u32, __builtin_convertvector(pair, Packed));
+  } else {
+    typedef _Float16 Packed __attribute__((ext_vector_type(2)));
+    return __builtin_bit_cast(u32, __builtin_convertvector(pair, Packed));
+  }
 }
 TS_DEVICE float from_f16(u16 x) {
   return static_cast<float>(__builtin_bit_cast(_Float16, x));

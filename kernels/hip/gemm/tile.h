@@ -21,20 +21,6 @@ TS_DEVICE int chunk_offset(int row, int chunk) {
   return row * kRowBytes + (chunk ^ row / kRowsOfBanks % imin(kRowChunks, 8)) * 16;
 }
 
-// The first `count` elements of a chunk; zeros behind them.
-TS_DEVICE Words4 load_part(const u8* from, int count) {
-  using Element = BitsOf<kElementBytes>::Type;
-  Words4 words = {0, 0, 0, 0};
-#pragma unroll
-  for (int e = 0; e < kChunk; ++e)
-    if (e < count) {
-      constexpr int kEach = 4 / kElementBytes;
-      words[e / kEach] |= static_cast<u32>(reinterpret_cast<const Element*>(from)[e])
-                          << (8 * kElementBytes * (e % kEach));
-    }
-  return words;
-}
-
 // kRows rows of A, or columns of B, by kTileK of k. A unit is what a thread brings at a time: along k a chunk; across k
 // the chunks of as many k as share a word, which are interleaved on their way.
 template <int kRows, bool kAlongK>
@@ -80,7 +66,7 @@ class TileCopy {
         if (cfg::kAligned && count >= kChunk)
           held_[i][p] = *reinterpret_cast<const Words4*>(from);
         else
-          held_[i][p] = load_part(from, count);
+          held_[i][p] = load_part<kElementBytes>(from, count);
       }
       from_[i] += step_bytes_;
     }

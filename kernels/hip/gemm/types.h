@@ -1,7 +1,7 @@
 // Element types of the GEMM template: sizes, and elements to and from float32.
 #pragma once
 
-#include "../common/device.h"
+#include "../common/chunk.h"
 #include "abi.h"
 
 namespace ts::gemm {
@@ -9,21 +9,6 @@ namespace ts::gemm {
 constexpr int bytes_of(int type) {
   return type == TS_GEMM_F32 || type == TS_GEMM_S32 ? 4 : (type == TS_GEMM_BF16 || type == TS_GEMM_F16 ? 2 : 1);
 }
-
-template <int kBytes>
-struct BitsOf;
-template <>
-struct BitsOf<1> {
-  using Type = u8;
-};
-template <>
-struct BitsOf<2> {
-  using Type = u16;
-};
-template <>
-struct BitsOf<4> {
-  using Type = u32;
-};
 
 template <int kType>
 TS_DEVICE float to_float(typename BitsOf<bytes_of(kType)>::Type bits) {

@@ -4,6 +4,7 @@
 
 #include "codegen/attention/cpu.hpp"
 #include "codegen/attention/cuda.hpp"
+#include "codegen/attention/hip.hpp"
 #include "codegen/attention_backward/cpu.hpp"
 #include "codegen/attention_backward/cuda.hpp"
 #include "codegen/conv/cpu.hpp"
@@ -13,6 +14,7 @@
 #include "codegen/gemm/hip.hpp"
 #include "instances/attention/cpu.hpp"
 #include "instances/attention/cuda.hpp"
+#include "instances/attention/hip.hpp"
 #include "instances/attention_backward/cpu.hpp"
 #include "instances/attention_backward/cuda.hpp"
 #include "instances/attention_backward/families.hpp"
@@ -255,11 +257,15 @@ Result<Source> generate(const KernelConfig& config, const HipSpec& spec) {
   const auto refuse = [&](std::string what, std::string hint) {
     return fail(ErrorCode::unsupported, fmt::format("{}: {}", native_name(config), what), std::move(hint));
   };
-  if (config.operation() != Operation::gemm)
-    return refuse(fmt::format("no template for AMD GPUs carries {}", name_of(config.operation())), "gemm");
+  if (config.operation() == Operation::conv)
+    return refuse(fmt::format("no template for AMD GPUs carries {}", name_of(config.operation())), "attention or gemm");
   if (config.arch != spec.arch)
     return refuse(fmt::format("an instance of {} asked of {}", config.arch.text(), spec.arch.text()),
                   "the facts of the instance's own architecture");
+  if (config.operation() == Operation::attention) {
+    TS_TRY(accept(hip_attention_rules(), HipAttentionSubject{config, spec}));
+    return hip_attention_source(config, spec);
+  }
   TS_TRY(accept(hip_gemm_rules(), HipGemmSubject{config, spec}));
   return hip_gemm_source(config, spec);
 }

@@ -2,7 +2,7 @@
 
 #include <fmt/format.h>
 
-#include "codegen/constants_table.hpp"
+#include "codegen/attention/gpu_traits.hpp"
 #include "codegen/flatten.hpp"
 #include "instances/attention/cuda_resources.hpp"
 #include "vocabulary/data_type.hpp"
@@ -11,22 +11,6 @@
 namespace tilesmith {
 
 namespace {
-
-void add_signature(ConstantsTable& table, const AttentionSignature& s) {
-  table.add("kBf16", output_type(s.data_type) == DataType::bf16);
-  table.add("kHeadDimQk", s.head_dim_qk);
-  table.add("kHeadDimV", s.head_dim_v);
-  table.add("kMaskRight", s.mask != MaskKind::none);
-  table.add("kMaskLeft", s.mask == MaskKind::generic);
-  table.add("kGroupMode", s.mode == SequenceMode::group);
-  table.add("kLse", s.lse);
-  table.add("kSink", s.sink);
-  table.add("kSoftCap", s.soft_cap);
-  table.add("kBias", s.bias == BiasKind::elementwise);
-  table.add("kAlibi", s.bias == BiasKind::alibi);
-  table.add("kDropout", s.dropout);
-  table.add("kNegativeScale", s.negative_scale);
-}
 
 void add_hopper(ConstantsTable& table, const Algorithm& a, const CudaAttentionResources& facts) {
   table.add("kWarpgroups", facts.warpgroups);
@@ -76,7 +60,7 @@ Result<Source> cuda_attention_source(const KernelConfig& config) {
   const bool is_hopper = config.algorithm.pipeline == Pipeline::warp_specialized;
   const CudaAttentionResources facts = cuda_attention_resources(config);
   ConstantsTable table;
-  add_signature(table, config.attention());
+  add_attention_traits(table, config.attention());
   const AttentionSignature& signature = config.attention();
   if (is_hopper) {
     add_hopper(table, config.algorithm, facts);

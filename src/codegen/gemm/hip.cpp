@@ -1,7 +1,9 @@
 #include "codegen/gemm/hip.hpp"
 
-#include "codegen/constants_table.hpp"
+#include <fmt/format.h>
+
 #include "codegen/gemm/gpu_words.hpp"
+#include "codegen/hip_source.hpp"
 #include "instances/gemm/hip_resources.hpp"
 #include "vocabulary/names/native.hpp"
 
@@ -32,26 +34,8 @@ Result<Source> hip_gemm_source(const KernelConfig& config, const HipSpec& spec, 
   table.add("kWavesOfSimd", resources.waves_per_simd);
   table.add("kAligned", resources.aligned);
   table.add("kWide", resources.wide);
-  table.add("kLanes", spec.lanes_per_wave);
-  table.add("kOperand", static_cast<int>(fragment->operand));
-  table.add("kOperandWords", fragment->operand_words);
-  table.add("kFragment", fragment->side);
-  table.add("kGroupsK", fragment->groups_k);
-  table.add("kRunOfResults", fragment->run_of_results);
-  table.add("kIntegers", fragment->accumulator == DataType::int32);
-
-  TS_ASSIGN(const std::string text, flatten_includes(files, "hip/gemm/gemm.h"));
-  Source source;
-  source.name = native_name(config);
-  source.entry_symbol = source.name;
-  source.language = Language::hip;
-  source.arch = std::string(config.arch.text());
-  source.options = {"-std=c++20", "-O3"};
-  source.text = table.text() +
-                fmt::format("#define TS_ENTRY {}\n#define TS_MATRIX_BUILTIN __builtin_amdgcn_{}\n\n",
-                            source.entry_symbol, fragment->builtin) +
-                text;
-  return source;
+  add_hip_fragment(table, spec, *fragment);
+  return hip_source(config, table, *fragment, files, "hip/gemm/gemm.h");
 }
 
 }  // namespace tilesmith

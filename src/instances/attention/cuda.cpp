@@ -199,7 +199,7 @@ constexpr Rule<Subject> kRules[] = {
      },
      [](const Subject& s) { return fmt::format("mask {}; no, causal or generic", name_of(s.signature().mask)); }},
     {"negative_scale_matters", "with a soft cap or an elementwise bias the scores carry the scale's sign themselves",
-     [](const Subject& s) { return cuda_attention_signature(s.signature()) == s.signature(); },
+     [](const Subject& s) { return gpu_attention_signature(s.signature()) == s.signature(); },
      [](const Subject& s) {
        return fmt::format("negative_scale {}, soft_cap {}, bias {}", s.signature().negative_scale,
                           s.signature().soft_cap, name_of(s.signature().bias));
@@ -326,14 +326,9 @@ std::span<const Rule<CudaAttentionSubject>> cuda_attention_rules() {
   return kRules;
 }
 
-AttentionSignature cuda_attention_signature(AttentionSignature signature) {
-  if (signature.soft_cap || signature.bias == BiasKind::elementwise) signature.negative_scale = false;
-  return signature;
-}
-
 void walk_cuda_attention(const CudaSpec& spec, const AttentionSignature& wanted, std::span<const int> pack_gqa,
                          CudaAttentionVisit visit) {
-  const AttentionSignature signature = cuda_attention_signature(wanted);
+  const AttentionSignature signature = gpu_attention_signature(wanted);
   for (const CudaAttentionPipeline& pipeline : spec.attention_fwd)
     for (const CudaTile& row : pipeline.tiles) {
       if (!tile_is_for(row, signature)) continue;
@@ -383,36 +378,26 @@ void listed_attention_signatures(const CudaSpec& spec, AttentionSignatureSink si
       {DataType::fp8fp16, QuantScale::pertensor, false}, {DataType::fp8fp16, QuantScale::blockscale, false}};
   const bool pages = spec.attention_pipeline(Pipeline::decode) != nullptr;
   for (const Kind& kind : kKinds)
-    for (const auto& [qk, v] : head_dims)
-      for (const SequenceMode mode : {SequenceMode::batch, SequenceMode::group})
-        for (const MaskKind mask : {MaskKind::none, MaskKind::causal, MaskKind::generic})
-          for (const BiasKind bias : {BiasKind::none, BiasKind::elementwise, BiasKind::alibi})
-            for (unsigned flags = 0; flags < (pages ? 64 : 32); ++flags) {
-              signature.data_type = kind.type;
-              signature.qscale = kind.scale;
-              signature.unaligned = kind.unaligned;
-              signature.head_dim_qk = static_cast<std::uint16_t>(qk);
-              signature.head_dim_v = static_cast<std::uint16_t>(v);
-              signature.mode = mode;
-              signature.mask = mask;
-              signature.bias = bias;
-              signature.lse = (flags & 1) != 0;
-              signature.dropout = (flags & 2) != 0;
-              signature.soft_cap = (flags & 4) != 0;
-              signature.sink = (flags & 8) != 0;
-              signature.negative_scale = (flags & 16) != 0;
-              signature.paged_kv = (flags & 32) != 0;
-              if (cuda_attention_signature(signature) != signature) continue;  // the same kernels again
-              if (!sink(signature)) return;
-              if (!signature.paged_kv || kind.scale != QuantScale::none) continue;
-              AttentionSignature narrow = signature;
-              for (const KvElements cache : {KvElements::fp8, KvElements::int8})
-                for (const QuantScale scale : {QuantScale::none, QuantScale::kv_blockscale}) {
-                  narrow.cache = cache;
-                  narrow.qscale = scale;
-                  if (!sink(narrow)) return;
-                }
-            }
+    for (const auto& [qk, v] : head_dims) {
+      signature.data_type = kind.type;
+      signature.qscale = kind.scale;
+      signature.unaligned = kind.unaligned;
+      signature.head_dim_qk = static_cast<std::uint16_t>(qk);
+      signature.head_dim_v = static_cast<std::uint16_t>(v);
+      const bool more = walk_gpu_attention_traits(signature, pages, [&](const AttentionSignature& one) {
+        if (!sink(one)) return false;
+        if (!one.paged_kv || kind.scale != QuantScale::none) return true;
+        AttentionSignature narrow = one;
+        for (const KvElements cache : {KvElements::fp8, KvElements::int8})
+          for (const QuantScale scale : {QuantScale::none, QuantScale::kv_blockscale}) {
+            narrow.cache = cache;
+            narrow.qscale = scale;
+            if (!sink(narrow)) return false;
+          }
+        return true;
+      });
+      if (!more) return;
+    }
 }
 
 }  // namespace tilesmith

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "instances/attention/cuda_resources.hpp"
+#include "instances/attention/gpu_signature.hpp"
 #include "instances/rule.hpp"
 #include "instances/sink.hpp"
 #include "spec/cuda/spec.hpp"
@@ -27,10 +28,6 @@ struct CudaAttentionSubject {
 };
 
 [[nodiscard]] std::span<const Rule<CudaAttentionSubject>> cuda_attention_rules();
-
-/// The signature without what makes no difference to a kernel: a negative scale is told apart only where the softmax
-/// holds the scale, which it does not with a soft cap or an elementwise bias.
-[[nodiscard]] AttentionSignature cuda_attention_signature(AttentionSignature signature);
 
 /// A config of the tile table, the row it was made from, and the first rule that refuses it; null: it is an instance.
 /// Returns false to stop the walk.

@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "spec/epilogue_list.hpp"
+#include "spec/head_dims.hpp"
 #include "spec/json_reader.hpp"
 #include "spec/spec_files.hpp"
 
@@ -90,6 +91,40 @@ Status read_hip_gemm(const JsonReader& reader, HipSpec& spec) {
   return {};
 }
 
+Result<HipAttentionTile> read_attention_tile(const JsonReader& reader, const HipSpec& spec) {
+  TS_TRY(reader.only({"pipeline", "waves", "keys", "fragment", "blocks_per_cu", "head_dim"}));
+  HipAttentionTile tile;
+  TS_ASSIGN(tile.pipeline, reader.at("pipeline").enumerator<Pipeline>());
+  if (tile.pipeline != Pipeline::flash && tile.pipeline != Pipeline::decode)
+    return reader.at("pipeline").refuse("flash or decode");
+  TS_ASSIGN(tile.waves, reader.at("waves").integer<int>(1, 16));
+  TS_ASSIGN(tile.tile_n, reader.at("keys").integer<int>(1, 256));
+  TS_ASSIGN(tile.fragment, reader.at("fragment").integer<int>(1, 64));
+  for (const DataType type : spec.attention_types)
+    if (spec.fragment(type, tile.fragment) == nullptr)
+      return reader.at("fragment").refuse("the side of an instruction for all data types of attention");
+  if (reader.has("blocks_per_cu")) {
+    TS_ASSIGN(tile.blocks_per_cu, reader.at("blocks_per_cu").integer<int>(1, 16));
+  }
+  TS_ASSIGN(const std::vector<int> dims, reader.at("head_dim").integers(1, 4096));
+  if (dims.size() != 2 || dims[0] > dims[1]) return reader.at("head_dim").refuse("[lowest, highest]");
+  tile.head_dim_low = dims[0];
+  tile.head_dim_high = dims[1];
+  return tile;
+}
+
+Status read_hip_attention(const JsonReader& reader, HipSpec& spec) {
+  TS_TRY(reader.only({"head_dim", "data_types", "tiles"}));
+  TS_TRY(read_head_dims(reader.at("head_dim"), spec));
+  TS_ASSIGN(spec.attention_types, read_data_types(reader.at("data_types")));
+  TS_ASSIGN(const auto tiles, reader.at("tiles").elements());
+  for (const JsonReader& item : tiles) {
+    TS_ASSIGN(const HipAttentionTile tile, read_attention_tile(item, spec));
+    spec.attention_tiles.push_back(tile);
+  }
+  return {};
+}
+
 Result<HipReferenceChip> read_hip_reference(const JsonReader& reader) {
   TS_TRY(reader.only({"name", "compute_units", "clock_ghz", "tflops", "memory_gb_per_second"}));
   HipReferenceChip chip;
@@ -130,7 +165,8 @@ Result<HipSpec> parse_hip_spec(std::string_view file, std::string_view text) {
   TS_ASSIGN(const auto document, JsonReader::parse(file, text));
   const JsonReader root(std::string(file), document);
   TS_TRY(root.only({"arch", "about", "tested", "source", "matrix_unit", "lanes_per_wave", "simds_per_compute_unit",
-                    "registers_per_lane", "registers_of_simd", "lds_bytes", "reference_chip", "fragments", "gemm"}));
+                    "registers_per_lane", "registers_of_simd", "lds_bytes", "reference_chip", "fragments", "gemm",
+                    "attention_fwd"}));
   HipSpec spec;
   TS_ASSIGN(const std::string arch, root.at("arch").string());
   auto name = ArchName::parse(arch);
@@ -154,6 +190,7 @@ Result<HipSpec> parse_hip_spec(std::string_view file, std::string_view text) {
     spec.fragments.push_back(std::move(fragment));
   }
   TS_TRY(read_hip_gemm(root.at("gemm"), spec));
+  TS_TRY(read_hip_attention(root.at("attention_fwd"), spec));
   return spec;
 }
 

@@ -61,6 +61,18 @@ struct HipGemmTable {
   std::vector<HipGemmTile> tiles;
 };
 
+/// A tile of the attention template.
+struct HipAttentionTile {
+  Pipeline pipeline = Pipeline::flash;
+  int waves = 0;     ///< of a block, a fragment's rows each
+  int tile_n = 0;    ///< keys of a block of keys
+  int fragment = 0;  ///< the side of the instruction's
+  int blocks_per_cu = 1;
+  int head_dim_low = 0, head_dim_high = 0;  ///< of the larger head dim
+
+  [[nodiscard]] bool is_for(int head_dim) const { return head_dim >= head_dim_low && head_dim <= head_dim_high; }
+};
+
 /// The chip whose figures own kernels are predicted by.
 using HipReferenceChip = ReferenceChip;
 
@@ -79,6 +91,13 @@ struct HipSpec {
   std::vector<HipFragment> fragments;
   std::vector<GemmEpilogue> gemm_epilogues;  ///< of listed kernels
   std::vector<HipGemmTable> gemm_tables;
+
+  int head_dim_min = 0, head_dim_max = 0;
+  int head_dim_step = 0;  ///< of listed head dims, and of those that 16 bytes at a time suit
+  int head_dim_listed_max = 0;
+  std::vector<std::pair<int, int>> unequal_head_dims;
+  std::vector<DataType> attention_types;
+  std::vector<HipAttentionTile> attention_tiles;  ///< in order of preference
 
   /// The instruction for matrices of this type with fragments of this side; null where there is none.
   [[nodiscard]] const HipFragment* fragment(DataType type, int side) const;

@@ -118,6 +118,7 @@ class Block {
 constexpr int imin(int a, int b) { return a < b ? a : b; }
 constexpr int imax(int a, int b) { return a > b ? a : b; }
 constexpr int ceil_div(int a, int b) { return (a + b - 1) / b; }
+constexpr int round_up(int a, int b) { return ceil_div(a, b) * b; }
 
 inline int thread_index() { return emulated::Block::running()->thread(); }
 inline int block_index() { return emulated::Block::running()->index(); }
@@ -133,12 +134,11 @@ struct LaneValues {
 
   // What `work` makes of all lanes' values, for the calling lane.
   template <class Work>
-  static u32 exchange(LaneValues (&waves)[kMostWaves], u32 value, const Work& work) {
-    const int thread = thread_index(), lane = thread % cfg::kLanes;
-    LaneValues& wave = waves[thread / cfg::kLanes];
-    wave.brought[lane] = value;
-    Block::running()->meet(wave.meeting, cfg::kLanes, [&] { work(wave); });
-    return wave.taken[lane];
+  u32 exchange(u32 value, const Work& work) {
+    const int lane = thread_index() % cfg::kLanes;
+    brought[lane] = value;
+    Block::running()->meet(meeting, cfg::kLanes, work);
+    return taken[lane];
   }
 };
 
@@ -146,19 +146,33 @@ struct LaneValues {
 
 inline bool any_lane(bool condition) {
   static emulated::LaneValues waves[emulated::kMostWaves];
-  return emulated::LaneValues::exchange(waves, condition, [](emulated::LaneValues& wave) {
+  emulated::LaneValues& wave = waves[thread_index() / cfg::kLanes];
+  return wave.exchange(condition, [&] {
     u32 any = 0;
     for (const u32 one : wave.brought) any |= one;
     for (u32& one : wave.taken) one = any;
   }) != 0;
 }
-inline u32 of_other_half(u32 value) {
-  static emulated::LaneValues waves[emulated::kMostWaves];
-  return emulated::LaneValues::exchange(waves, value, [](emulated::LaneValues& wave) {
-    for (int lane = 0; lane < cfg::kLanes; ++lane) wave.taken[lane] = wave.brought[lane ^ cfg::kLanes / 2];
+template <int kLanes>
+inline u32 of_part(u32 value, int part) {
+  struct Asked {
+    emulated::LaneValues values;
+    int part[cfg::kLanes];
+  };
+  static Asked waves[emulated::kMostWaves];
+  const int thread = thread_index(), lane = thread % cfg::kLanes;
+  Asked& wave = waves[thread / cfg::kLanes];
+  wave.part[lane] = part;
+  return wave.values.exchange(value, [&] {
+    for (int l = 0; l < cfg::kLanes; ++l) wave.values.taken[l] = wave.values.brought[l % kLanes + wave.part[l] * kLanes];
   });
 }
 inline void block_barrier() { emulated::Block::running()->barrier(); }
+inline void schedule_apart() {}
+template <class Value>
+inline void pin(Value&) {}
+inline int recomputed(int value) { return value; }
+inline int recomputed_uniform(int value) { return value; }
 
 inline float fmaf(float a, float b, float c) { return std::fma(a, b, c); }
 inline float fabsf(float x) { return std::fabs(x); }
@@ -167,6 +181,9 @@ inline float fmaxf(float a, float b) { return std::fmax(a, b); }
 inline float log2_approx(float x) { return std::log2(x); }
 inline float exp2_approx(float x) { return std::exp2(x); }
 inline float rcp_approx(float x) { return 1.0f / x; }
+inline float copysignf(float x, float sign) { return std::copysign(x, sign); }
+inline float rounded_product(float a, float b) { return a * b; }
+inline float min_nan(float a, float b) { return a < b || a != a ? a : b; }
 inline float max_nan(float a, float b) { return a > b || a != a ? a : b; }
 
 inline float from_bf16(u16 x) { return __builtin_bit_cast(float, static_cast<u32>(x) << 16); }
@@ -177,5 +194,9 @@ inline u16 to_bf16(float x) {
 }
 inline float from_f16(u16 x) { return static_cast<float>(__builtin_bit_cast(_Float16, x)); }
 inline u16 to_f16(float x) { return __builtin_bit_cast(u16, static_cast<_Float16>(x)); }
+template <bool kBf16>
+inline u32 pack(float low, float high) {
+  return kBf16 ? to_bf16(low) | to_bf16(high) << 16 : to_f16(low) | to_f16(high) << 16;
+}
 
 }  // namespace ts

@@ -1,0 +1,176 @@
+// From scores to probabilities, in the registers of the product: a lane has scores of one row, value r of fragment j
+// for key first_key + j * kFragment + row_of_result(r, part).
+#pragma once
+
+#include "item.h"
+
+#include "../../gpu/attention/finish_row.h"
+#include "../../gpu/attention/logits.h"
+#include "../../gpu/attention/philox.h"
+#include "../../gpu/attention/soft_cap.h"
+
+namespace ts {
+
+using Scores = Sums[kKeyFragments];
+
+// What the lane's row sees and what its traits need.
+struct Row {
+  int batch, head, query, part;
+  int begin, end;     // of the keys that it sees
+  float slope;        // of ALiBi: negative, in the scores' unit
+  int diagonal;       // the key at distance zero
+  const float* bias;  // of the row; null: none
+
+  TS_DEVICE Row(const TsHipAttentionArgs& args, const Item& item, int row, int of_part, float unit)
+      : batch(item.batch), head(head_of(args, item, row)), query(query_of(args, row)), part(of_part) {
+    begin = key_begin(args, item.length, query);
+    end = key_end(args, item.length, query);
+    diagonal = query + item.length.diagonal(args);
+    slope = 0.0f;
+    if constexpr (cfg::kAlibi)
+      if (args.alibi != nullptr) slope = args.alibi[batch * args.alibi_batch_stride + head] * (-kLog2e / unit);
+    bias = nullptr;
+    if constexpr (cfg::kBias)
+      if (args.bias != nullptr)
+        bias =
+            args.bias + batch * args.bias_strides.batch + head * args.bias_strides.head + query * args.bias_strides.row;
+  }
+};
+
+// Scores times the scale of the call become what the exponential multiplies by logit_unit. What the row does not see is
+// -infinity; `cut`: some row of the block does not see some key.
+TS_DEVICE void finish_scores(const TsHipAttentionArgs& args, const Row& row, int first_key, bool cut, Scores& s) {
+  const float factor = logit_factor(args, args.scale);
+  float inner = 0.0f;
+  if constexpr (cfg::kSoftCap) inner = inner_scale(args.scale, args.soft_cap);
+#pragma unroll
+  for (int j = 0; j < kKeyFragments; ++j) {
+#pragma unroll
+    for (int r = 0; r < kResults; ++r) {
+      const int key = first_key + j * kFragment + row_of_result(r, 0) + (row_of_result(0, 1) * row.part);
+      const bool visible = key >= row.begin && key < row.end;
+      float x = s[j][r];
+      if constexpr (cfg::kSoftCap)
+        x = args.soft_cap * kLog2e * soft_cap_tanh(x * inner);
+      else if constexpr (!cfg::kBias && cfg::kNegativeScale)
+        x = -x;
+      if constexpr (cfg::kBias) {
+        const bool there = row.bias != nullptr && visible;
+        x = fmaf(x, factor, there ? row.bias[key * args.bias_strides.column] : 0.0f);
+      }
+      if constexpr (cfg::kAlibi) x = fmaf(row.slope, fabsf(static_cast<float>(row.diagonal - key)), x);
+      s[j][r] = cut && !visible ? -kInfinity : x;
+    }
+  }
+}
+
+TS_DEVICE float max_of_row(float x, int part) {
+#pragma unroll
+  for (int bit = 1; bit < kParts; bit *= 2)
+    x = fmaxf(x, __builtin_bit_cast(float, of_part<kFragment>(__builtin_bit_cast(u32, x), part ^ bit)));
+  return x;
+}
+TS_DEVICE float sum_of_row(float x, int part) {
+#pragma unroll
+  for (int bit = 1; bit < kParts; bit *= 2)
+    x += __builtin_bit_cast(float, of_part<kFragment>(__builtin_bit_cast(u32, x), part ^ bit));
+  return x;
+}
+
+// The row's running maximum in units of log2, and the lane's own running sum.
+struct RowState {
+  float peak = -kInfinity;
+  float sum = 0.0f;
+};
+
+// How far, in powers of two, a row's maximum may rise before the row is brought to the new one: the base of the
+// exponentials cancels in the end, and probabilities up to 2^8 are as exact in 16 bits as those up to 1. The decision
+// is each row's own: a row's result does not depend on its neighbours'.
+constexpr float kRise = 8.0f;
+
+// Turns scores into probabilities and brings the row up to date. Returns what its output so far must be multiplied by.
+TS_DEVICE float update_softmax(Scores& s, RowState& row, float unit, int part) {
+  float largest = -kInfinity;
+#pragma unroll
+  for (int j = 0; j < kKeyFragments; ++j) {
+#pragma unroll
+    for (int r = 0; r < kResults; ++r) largest = fmaxf(largest, s[j][r]);
+  }
+  const float peak = rounded_product(max_of_row(largest, part), unit);
+  const float rise = peak - row.peak;
+  const bool risen = rise > kRise;  // false for a NaN: nothing seen before, and nothing now
+  const float factor = risen ? exp2_approx(-rise) : 1.0f;
+  row.peak = risen ? peak : row.peak;
+  const float base = row.peak == -kInfinity ? 0.0f : row.peak;
+  float sum = 0.0f;
+#pragma unroll
+  for (int j = 0; j < kKeyFragments; ++j) {
+#pragma unroll
+    for (int r = 0; r < kResults; ++r) {
+      const float p = exp2_approx(fmaf(s[j][r], unit, -base));
+      s[j][r] = p;
+      sum += p;
+    }
+  }
+  row.sum = fmaf(row.sum, factor, sum);
+  return factor;
+}
+
+// Zeroes dropped probabilities, after the row sums. Each part of a row draws for another group of eight keys, and takes
+// the others' words: the lane has four keys of a group, or all eight.
+TS_DEVICE void drop(const TsHipAttentionArgs& args, const Row& row, int first_key, Scores& s) {
+  constexpr int kRun = cfg::kRunOfResults, kOfGroup = kRun == 8 ? 8 : 4;
+  static_assert(kRun == 1 || kRun == 4 || kRun == 8, "a lane's keys of a group");
+  static_assert(cfg::kTileN % (8 * kParts) == 0 || !cfg::kDropout, "every part draws as often");
+  const u32 bound = args.drop_threshold << 16;
+  const int group_of_part = row_of_result(0, 1) * row.part / 8;
+  Philox philox;
+  philox.start(args, static_cast<u32>(row.batch * args.heads_q + row.head));
+  u32 drawn[4];
+  int draws = 0;
+#pragma unroll
+  for (int j = 0; j < kKeyFragments; ++j) {
+#pragma unroll
+    for (int first = 0; first < kResults; first += kOfGroup) {
+      const int group = (j * kFragment + row_of_result(first, 0)) / 8;
+      if (group / kParts == draws)
+        philox.draw(static_cast<u32>(first_key / 8 + draws++ * kParts + row.part), row.query, drawn);
+      u32 words[4];
+#pragma unroll
+      for (int w = 0; w < 4; ++w)
+        words[w] = kRun == 8 ? drawn[w] : of_part<kFragment>(drawn[w], (group + group_of_part) % kParts);
+#pragma unroll
+      for (int i = 0; i < kOfGroup; ++i) {
+        u32 word = words[kRun == 1 ? i : i / 2];
+        if constexpr (kRun == 4) {
+          const u32 of_odd_part = words[2 + i / 2];
+          word = row.part % 2 == 0 ? word : of_odd_part;
+        }
+        const bool upper = kRun == 1 ? row.part != 0 : i % 2 != 0;
+        if ((upper ? word : word << 16) < bound) s[j][first + i] = 0.0f;
+      }
+    }
+  }
+}
+
+// Probabilities as the second product's operand, kJoin fragments of keys from `first` on.
+TS_DEVICE void pack_probabilities(const Scores& s, int first, int part, u32 (&words)[kProductWords]) {
+  u32 own[kShare / 2];
+#pragma unroll
+  for (int w = 0; w < kShare / 2; ++w) {
+    const int j = first + 2 * w / kResults, r = 2 * w % kResults;
+    own[w] = pack<cfg::kBf16>(s[j][r], s[j][r + 1]);
+  }
+#pragma unroll
+  for (int w = 0; w < kShare / 2; ++w) {
+    if constexpr (kOperandShares == 1) {
+      words[w] = own[w];
+    } else {
+      const u32 other = of_part<kFragment>(own[w], part ^ 1);
+      words[w] = part == 0 ? own[w] : other;
+      words[kShare / 2 + w] = part == 0 ? other : own[w];
+    }
+  }
+}
+
+}  // namespace ts

@@ -1,0 +1,204 @@
+// What the template of kernels/hip/attention carries, and what a chip holds.
+#include "instances/attention/hip.hpp"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "spec/head_dims.hpp"
+
+namespace tilesmith {
+namespace {
+
+using Subject = HipAttentionSubject;
+
+constexpr int kMostThreads = 1024;
+
+bool is_forward(const Subject& s) {
+  AttentionSignature plain = s.signature();  // what is left after the carried fields are reset must be the default
+  plain.data_type = AttentionSignature{}.data_type;
+  plain.mode = SequenceMode::batch;
+  plain.head_dim_qk = plain.head_dim_v = AttentionSignature{}.head_dim_qk;
+  plain.mask = MaskKind::none;
+  plain.bias = BiasKind::none;
+  plain.lse = plain.dropout = plain.soft_cap = plain.sink = plain.negative_scale = plain.unaligned = false;
+  return plain == AttentionSignature{};
+}
+
+bool head_dim_fits(const Subject& s, int dim) {
+  return dim >= s.spec.head_dim_min && dim <= s.spec.head_dim_max &&
+         (s.signature().unaligned || dim % kHipAttentionChunk == 0);
+}
+
+bool has_instruction(const Subject& s) {
+  const Algorithm& a = s.algorithm();
+  const HipFragment* fragment = s.fragment();
+  return a.instruction == s.spec.matrix_unit && fragment != nullptr && fragment->accumulator == DataType::fp32 &&
+         a.warp[1] == fragment->side && a.warp[2] == fragment->k;
+}
+
+bool fields_belong(const Subject& s) {
+  Algorithm rest = s.algorithm();
+  const auto beyond = [](const auto& figures, std::size_t used) {
+    return std::ranges::any_of(std::span(figures).subspan(used), [](int value) { return value != 0; });
+  };
+  if (rest.pipeline != Pipeline::flash || rest.block_per_cu < 1) return false;
+  if (beyond(rest.tile, 2) || beyond(rest.wave, 1) || beyond(rest.warp, 3)) return false;
+  rest.tile = rest.wave = rest.warp = {};
+  rest.block_per_cu = -1;
+  return rest == Algorithm{.pipeline = rest.pipeline, .instruction = rest.instruction};
+}
+
+/// A step of keys is whole fragments, as many as a lane's chunk of 16 bytes has probabilities of, and what all parts of
+/// a wave draw dropout's words for.
+int keys_step(const HipFragment& fragment, int lanes) {
+  const int results = fragment.side * fragment.side / lanes;
+  return std::max(
+      {fragment.side * std::max(1, kHipAttentionChunk / results), 8 * lanes / fragment.side, 2 * kHipAttentionChunk});
+}
+
+bool tile_is_whole(const Subject& s) {
+  const HipFragment* fragment = s.fragment();
+  const Algorithm& a = s.algorithm();
+  const int waves = a.wave[0], keys = a.tile[1];
+  if (fragment == nullptr || waves == 0 || keys == 0) return false;
+  return a.tile[0] == waves * fragment->side && waves * s.spec.lanes_per_wave <= kMostThreads && keys <= 256 &&
+         keys % keys_step(*fragment, s.spec.lanes_per_wave) == 0;
+}
+
+HipAttentionResources resources_of(const Subject& s) {
+  return tile_is_whole(s) ? hip_attention_resources(s.config, s.spec, *s.fragment()) : HipAttentionResources{};
+}
+
+constexpr Rule<Subject> kRules[] = {
+    {"family_is_carried",
+     "the AMD template computes attention forward on keys and values of the queries' type, without rotary embedding",
+     is_forward,
+     [](const Subject& s) {
+       return fmt::format("family {}, paged_kv {}, cache {}, latent {}, rope {}, qscale {}",
+                          name_of(s.signature().family), s.signature().paged_kv, name_of(s.signature().cache),
+                          s.signature().latent, name_of(s.signature().rope), name_of(s.signature().qscale));
+     }},
+    {"type_is_carried", "the chip's facts list the type for attention",
+     [](const Subject& s) {
+       return std::ranges::find(s.spec.attention_types, s.signature().data_type) != s.spec.attention_types.end();
+     },
+     [](const Subject& s) { return fmt::format("{} on {}", name_of(s.signature().data_type), s.spec.arch.text()); }},
+    {"head_dims_fit",
+     "head dims are within the template's range, in steps of 16 bytes unless rows are read by elements",
+     [](const Subject& s) {
+       return head_dim_fits(s, s.signature().head_dim_qk) && head_dim_fits(s, s.signature().head_dim_v);
+     },
+     [](const Subject& s) {
+       return fmt::format("head_dim_qk {}, head_dim_v {}; {} to {} in steps of {}", s.signature().head_dim_qk,
+                          s.signature().head_dim_v, s.spec.head_dim_min, s.spec.head_dim_max,
+                          s.signature().unaligned ? 1 : kHipAttentionChunk);
+     }},
+    {"mask_is_a_window", "bounds and diagonal are run-time numbers: a kernel only knows which sides are bounded",
+     [](const Subject& s) {
+       const MaskKind mask = s.signature().mask;
+       return mask == MaskKind::none || mask == MaskKind::causal || mask == MaskKind::generic;
+     },
+     [](const Subject& s) { return fmt::format("mask {}; no, causal or generic", name_of(s.signature().mask)); }},
+    {"negative_scale_matters", "with a soft cap or an elementwise bias the scores carry the scale's sign themselves",
+     [](const Subject& s) { return gpu_attention_signature(s.signature()) == s.signature(); },
+     [](const Subject& s) {
+       return fmt::format("negative_scale {}, soft_cap {}, bias {}", s.signature().negative_scale,
+                          s.signature().soft_cap, name_of(s.signature().bias));
+     }},
+    {"instruction_is_there", "the chip's facts have a matrix instruction for the type with this fragment",
+     has_instruction,
+     [](const Subject& s) {
+       const auto& warp = s.algorithm().warp;
+       return fmt::format("{}, {} x {} x {} of {}, on a chip with {}", name_of(s.algorithm().instruction), warp[0],
+                          warp[1], warp[2], name_of(s.signature().data_type), name_of(s.spec.matrix_unit));
+     }},
+    {"fields_belong", "no field of other templates is set; the pipeline is flash, blocks from 1", fields_belong,
+     [](const Subject& s) {
+       return fmt::format("pipeline {}, blocks {}", name_of(s.algorithm().pipeline), s.algorithm().block_per_cu);
+     }},
+    {"tile_is_whole",
+     "each wave has a fragment of rows; keys are whole fragments, as many as a lane's 16 bytes of probabilities and "
+     "the "
+     "draws of dropout ask for; at most 1024 threads",
+     tile_is_whole,
+     [](const Subject& s) {
+       const Algorithm& a = s.algorithm();
+       return fmt::format("tile {} x {}, {} waves, fragments of {}", a.tile[0], a.tile[1], a.wave[0], a.warp[0]);
+     }},
+    {"lds_fits", "keys, values and perhaps queries of the blocks that share a compute unit fit into its local memory",
+     [](const Subject& s) {
+       const HipAttentionResources r = resources_of(s);
+       return r.blocks_per_cu * r.lds_bytes <= s.spec.lds_bytes;
+     },
+     [](const Subject& s) {
+       const HipAttentionResources r = resources_of(s);
+       return fmt::format("{} bytes for each of {} blocks, of {}", r.lds_bytes, r.blocks_per_cu, s.spec.lds_bytes);
+     }},
+    {"registers_fit", "outputs, scores, operands and what is on its way fit into a lane's registers without a spill",
+     [](const Subject& s) {
+       const HipAttentionResources r = resources_of(s);
+       return r.registers <= r.registers_allowed;
+     },
+     [](const Subject& s) {
+       const HipAttentionResources r = resources_of(s);
+       return fmt::format("{} of {} registers", r.registers, r.registers_allowed);
+     }},
+};
+
+}  // namespace
+
+std::span<const Rule<HipAttentionSubject>> hip_attention_rules() {
+  return kRules;
+}
+
+Algorithm hip_attention_algorithm(const HipSpec& spec, const AttentionSignature& signature,
+                                  const HipAttentionTile& tile) {
+  Algorithm algorithm{.pipeline = tile.pipeline, .instruction = spec.matrix_unit};
+  const auto size = [](int value) { return static_cast<std::uint16_t>(value); };
+  algorithm.tile = {size(tile.waves * tile.fragment), size(tile.tile_n)};
+  algorithm.wave = {size(tile.waves)};
+  if (const HipFragment* fragment = spec.fragment(signature.data_type, tile.fragment); fragment != nullptr)
+    algorithm.warp = {size(fragment->side), size(fragment->side), size(fragment->k)};
+  algorithm.block_per_cu = static_cast<std::int16_t>(tile.blocks_per_cu);
+  return algorithm;
+}
+
+void walk_hip_attention(const HipSpec& spec, const AttentionSignature& wanted, HipAttentionVisit visit) {
+  KernelConfig config{.arch = spec.arch, .signature = gpu_attention_signature(wanted), .algorithm = {}};
+  const AttentionSignature& signature = config.attention();
+  for (const HipAttentionTile& tile : spec.attention_tiles) {
+    if (!tile.is_for(std::max(signature.head_dim_qk, signature.head_dim_v))) continue;
+    config.algorithm = hip_attention_algorithm(spec, signature, tile);
+    if (!visit(config, first_refusal(hip_attention_rules(), Subject{config, spec}))) return;
+  }
+}
+
+void enumerate_hip_attention(const HipSpec& spec, const AttentionSignature& signature, ConfigSink sink) {
+  walk_hip_attention(spec, signature, [&](const KernelConfig& config, const Rule<Subject>* refused) {
+    return refused != nullptr || sink(config);
+  });
+}
+
+void listed_attention_signatures(const HipSpec& spec, AttentionSignatureSink sink) {
+  AttentionSignature signature;
+  for (const DataType type : spec.attention_types)
+    for (const bool unaligned : {false, true})
+      for (const auto& [qk, v] : listed_head_dims(spec)) {
+        signature.data_type = type;
+        signature.unaligned = unaligned;
+        signature.head_dim_qk = static_cast<std::uint16_t>(qk);
+        signature.head_dim_v = static_cast<std::uint16_t>(v);
+        if (!walk_gpu_attention_traits(signature, false, sink)) return;
+      }
+}
+
+void enumerate_hip_attention(const HipSpec& spec, ConfigSink sink) {
+  listed_attention_signatures(spec, [&](const AttentionSignature& signature) {
+    bool wanted = true;
+    enumerate_hip_attention(spec, signature, [&](const KernelConfig& config) { return wanted = sink(config); });
+    return wanted;
+  });
+}
+
+}  // namespace tilesmith

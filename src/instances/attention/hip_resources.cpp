@@ -1,0 +1,50 @@
+#include "instances/attention/hip_resources.hpp"
+
+#include <algorithm>
+
+namespace tilesmith {
+namespace {
+
+// Addresses of the loops, the row's place and state, temporary values.
+constexpr int kOtherRegisters = 30;
+
+int ceil_div(int a, int b) {
+  return (a + b - 1) / b;
+}
+
+}  // namespace
+
+HipAttentionResources hip_attention_resources(const KernelConfig& config, const HipSpec& spec,
+                                              const HipFragment& fragment) {
+  const AttentionSignature& s = config.attention();
+  const Algorithm& a = config.algorithm;
+  const int lanes = spec.lanes_per_wave, waves = a.wave[0], side = fragment.side;
+  HipAttentionResources out;
+  out.threads = waves * lanes;
+  out.tile_rows = waves * side;
+  out.tile_keys = a.tile[1];
+  // A lane reads whole chunks, which serve one instruction or several.
+  const int step_chunks = fragment.groups_k * std::max(1, fragment.operand_words / 4);
+  const int depth_chunks = ceil_div(ceil_div(s.head_dim_qk, kHipAttentionChunk), step_chunks) * step_chunks;
+  const int columns = ceil_div(s.head_dim_v, side) * side;
+  // Where all parts of a wave bring the same, each lane would keep its whole row.
+  const int query_words = depth_chunks / fragment.groups_k * 4;
+  out.queries_in_lds = query_words > spec.registers_per_lane / 8;
+  const long row_bytes = 16L * depth_chunks;
+  out.lds_bytes =
+      out.tile_keys * row_bytes + 2L * out.tile_keys * columns + (out.queries_in_lds ? out.tile_rows * row_bytes : 0);
+  out.blocks_per_cu = std::max<int>(a.block_per_cu, 1);
+  out.waves_per_simd = std::max(1, out.blocks_per_cu * waves / spec.simds_per_compute_unit);
+
+  const int results = side * side / lanes;
+  const int scores = out.tile_keys / side * results, outputs = columns / side * results;
+  const int moved = 4 * std::max(ceil_div(out.tile_keys * depth_chunks, out.threads),
+                                 ceil_div(out.tile_keys * columns / kHipAttentionChunk, out.threads));
+  // Of a step: the row's operand and those of all fragments of keys; or probabilities and values.
+  const int operands = std::max(4, fragment.operand_words) * (1 + out.tile_keys / side);
+  out.registers = outputs + scores + moved + operands + (out.queries_in_lds ? 0 : query_words) + kOtherRegisters;
+  out.registers_allowed = std::min(spec.registers_per_lane, spec.registers_of_simd / out.waves_per_simd);
+  return out;
+}
+
+}  // namespace tilesmith

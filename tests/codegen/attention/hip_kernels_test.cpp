@@ -1,0 +1,333 @@
+// The attention template for AMD GPUs: every listed tile compiles without spills and takes what the resource formulas
+// say (where clang is installed), and its text computes attention right, emulated on the CPU thread by thread.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <memory>
+#include <mutex>
+
+#include "base/parallel.hpp"
+#include "base/random.hpp"
+#include "codegen/attention/hip.hpp"
+#include "codegen/cpu_kernel_harness.hpp"
+#include "codegen/generate.hpp"
+#include "codegen/hip_emulation.hpp"
+#include "instances/attention/hip.hpp"
+#include "jit/amdgcn_toolchain.hpp"
+#include "kernels/hip/attention/abi.h"
+#include "verify/attention/reference.hpp"
+#include "verify/random_attention.hpp"
+#include "vocabulary/names/native.hpp"
+
+namespace tilesmith {
+namespace {
+
+constexpr const char* kChips[] = {"gfx90a", "gfx942", "gfx950", "gfx1100", "gfx1201"};
+
+HipSpec spec_of(std::string_view arch) {
+  const std::vector<HipSpec> specs = load_hip_specs().value();
+  return *std::ranges::find_if(specs, [&](const HipSpec& spec) { return spec.arch.text() == arch; });
+}
+
+/// What kernels are compiled with, in turn: the usual traits, those that take the most registers, the rest.
+AttentionSignature traits(int round) {
+  AttentionSignature s;
+  s.lse = true;
+  if (round == 0) {
+    s.mask = MaskKind::causal;
+  } else if (round == 1) {
+    s.mask = MaskKind::generic;
+    s.mode = SequenceMode::group;
+    s.bias = BiasKind::elementwise;
+    s.soft_cap = s.sink = s.dropout = true;
+  } else {
+    s.mask = MaskKind::generic;
+    s.bias = BiasKind::alibi;
+    s.sink = s.negative_scale = s.unaligned = true;
+  }
+  return s;
+}
+
+/// Every tile for the largest head dims that it is for, and for others, with all traits in turn.
+std::vector<KernelConfig> essential_configs(const HipSpec& spec) {
+  std::vector<KernelConfig> configs;
+  for (std::size_t t = 0; t < spec.attention_tiles.size(); ++t) {
+    const HipAttentionTile& tile = spec.attention_tiles[t];
+    for (int round = 0; round < 3; ++round) {
+      AttentionSignature s = traits(round);
+      s.data_type = spec.attention_types[(t + static_cast<std::size_t>(round)) % spec.attention_types.size()];
+      const int most = std::min(tile.head_dim_high, spec.head_dim_max), less = std::max(tile.head_dim_low, 64);
+      s.head_dim_qk = static_cast<std::uint16_t>(round == 2 ? less : most);
+      s.head_dim_v = static_cast<std::uint16_t>(round == 0 && most == 192 ? 128 : s.head_dim_qk);
+      KernelConfig config{.arch = spec.arch, .signature = s, .algorithm = {}};
+      config.algorithm = hip_attention_algorithm(spec, s, tile);
+      configs.push_back(config);
+    }
+  }
+  return configs;
+}
+
+class HipAttentionKernels : public ::testing::TestWithParam<const char*> {};
+
+TEST_P(HipAttentionKernels, CompileWithoutSpillsAndTakeWhatTheFormulasSay) {
+  const auto toolchain = AmdgcnToolchain::find();
+  if (!toolchain) GTEST_SKIP() << toolchain.error().text();
+  const HipSpec spec = spec_of(GetParam());
+  const std::vector<KernelConfig> configs = essential_configs(spec);
+  EXPECT_GE(configs.size(), 12u);
+  std::mutex mutex;
+  parallel_for(configs.size(), 0, [&](std::size_t at) {
+    const KernelConfig& config = configs[at];
+    const auto source = generate(config, spec);
+    ASSERT_TRUE(source.has_value()) << source.error().text();
+    ASSERT_EQ(source->text.find("#include"), std::string::npos);
+    const Source* one = &*source;
+    const auto compiled = (*toolchain)->compile({&one, 1}, {});
+    const std::lock_guard guard(mutex);
+    ASSERT_TRUE(compiled.has_value()) << compiled.error().text();
+    const FunctionResources* kernel = compiled->resources->kernel(source->entry_symbol);
+    const HipFragment* fragment = spec.fragment(config.attention().data_type, config.algorithm.warp[0]);
+    const HipAttentionResources facts = hip_attention_resources(config, spec, *fragment);
+    EXPECT_EQ(kernel->shared_bytes, facts.lds_bytes) << source->name;
+    EXPECT_LE(kernel->registers, facts.registers_allowed) << source->name;
+    EXPECT_EQ(compiled->resources->spill_bytes(), 0) << source->name;
+  });
+}
+
+TsStrides abi_strides(const TensorStrides& s) {
+  return {s.batch, s.head, s.row, s.column};
+}
+
+class EmulatedAttention {
+ public:
+  explicit EmulatedAttention(const HipSpec& spec) : spec_(spec) {}
+
+  /// Compiles and runs the tile's kernel for a problem, and has every element judged.
+  void check(const HipAttentionTile& tile, const RandomAttention& problem, bool lse, bool unaligned) {
+    const AttentionTensors& t = problem.tensors;
+    AttentionSignature s;
+    s.data_type = t.q.type == ElementType::bf16 ? DataType::bf16 : DataType::fp16;
+    s.mode = t.group_mode() ? SequenceMode::group : SequenceMode::batch;
+    s.head_dim_qk = static_cast<std::uint16_t>(t.head_dim_qk);
+    s.head_dim_v = static_cast<std::uint16_t>(t.head_dim_v);
+    s.mask = t.window_left >= 0 ? MaskKind::generic : t.window_right >= 0 ? MaskKind::causal : MaskKind::none;
+    s.bias = t.bias != nullptr ? BiasKind::elementwise : t.alibi != nullptr ? BiasKind::alibi : BiasKind::none;
+    s.lse = lse;
+    s.dropout = t.drop_threshold > 0;
+    s.soft_cap = t.soft_cap != 0;
+    s.sink = t.sink != nullptr;
+    s.negative_scale = t.scale < 0;
+    s.unaligned = unaligned;
+    KernelConfig config{.arch = spec_.arch, .signature = gpu_attention_signature(s), .algorithm = {}};
+    config.algorithm = hip_attention_algorithm(spec_, s, tile);
+    const HipAttentionSubject subject{config, spec_};
+    const auto* refusal = first_refusal(hip_attention_rules(), subject);
+    ASSERT_EQ(refusal, nullptr) << native_name(config) << ": " << refusal->name << ": " << refusal->figures(subject);
+    SCOPED_TRACE(native_name(config));
+
+    auto source = hip_attention_source(config, spec_, kernels_.files());
+    ASSERT_TRUE(source) << source.error().text();
+    const auto entry = libraries_.entry(std::move(*source), testing::kEmulatedAttention);
+    ASSERT_TRUE(entry) << entry.error().text();
+
+    const std::size_t size = size_of(t.q.type);
+    const std::int64_t batches = t.group_mode() ? 1 : t.batch;
+    const std::int64_t rows_q = t.group_mode() ? t.cu_seqlens_q[t.batch] : t.seqlen_q;
+    const std::int64_t rows_k = t.group_mode() ? t.cu_seqlens_k[t.batch] : t.seqlen_k;
+    // Exactly what the strides reach, its end at a page that cannot be read.
+    const auto guarded = [&](const TensorView& view, std::int64_t heads, std::int64_t rows, std::int64_t columns) {
+      const std::int64_t last = rows == 0 ? 0
+                                          : (batches - 1) * view.strides.batch + (heads - 1) * view.strides.head +
+                                                (rows - 1) * view.strides.row + columns;
+      const std::size_t bytes = static_cast<std::size_t>(last) * size;
+      auto copy = std::make_unique<GuardedBytes>(bytes, unaligned ? 2 : 16);
+      std::copy_n(static_cast<const std::byte*>(view.data), bytes, copy->data());
+      return copy;
+    };
+    const auto q = guarded(t.q, t.heads_q, rows_q, t.head_dim_qk);
+    const auto k = guarded(t.k, t.heads_kv, rows_k, t.head_dim_qk);
+    const auto v = guarded(t.v, t.heads_kv, rows_k, t.head_dim_v);
+    const std::int64_t pitch = t.head_dim_v + (unaligned ? 3 : 8);
+    TensorView out{nullptr, t.q.type, {t.heads_q * rows_q * pitch, pitch, t.heads_q * pitch, 1}};
+    const GuardedBytes o(static_cast<std::size_t>(batches * t.heads_q * rows_q * pitch) * size, 16);
+    out.data = o.data();
+    const GuardedBytes lses(static_cast<std::size_t>(batches * t.heads_q * rows_q) * 4, 4);
+
+    TsHipAttentionArgs a{};
+    a.q = q->data();
+    a.k = k->data();
+    a.v = v->data();
+    a.o = o.data();
+    a.lse = lse ? reinterpret_cast<float*>(lses.data()) : nullptr;
+    a.bias = t.bias;
+    a.alibi = t.alibi;
+    a.sink = t.sink;
+    a.cu_seqlens_q = t.cu_seqlens_q;
+    a.cu_seqlens_k = t.cu_seqlens_k;
+    a.q_strides = abi_strides(t.q.strides);
+    a.k_strides = abi_strides(t.k.strides);
+    a.v_strides = abi_strides(t.v.strides);
+    a.o_strides = abi_strides(out.strides);
+    a.bias_strides = abi_strides(t.bias_strides);
+    a.lse_strides = {t.heads_q * rows_q, rows_q, 1, 1};
+    a.alibi_batch_stride = t.alibi_batch_stride;
+    a.batch = t.batch;
+    a.heads_q = t.heads_q;
+    a.heads_kv = t.heads_kv;
+    a.seqlen_q = t.seqlen_q;
+    a.seqlen_k = t.seqlen_k;
+    constexpr std::int64_t kFar = std::int64_t{1} << 30;
+    a.window_left = t.window_left < 0 ? kFar : t.window_left;
+    a.window_right = t.window_right < 0 ? kFar : t.window_right;
+    a.seed = t.seed;
+    a.offset = t.offset;
+    a.scale = t.scale;
+    a.soft_cap = t.soft_cap;
+    a.mask_bottom_right = t.mask_bottom_right;
+    a.drop_threshold = t.drop_threshold;
+    a.group = static_cast<int>(t.heads_q / t.heads_kv);
+    const int rows = tile.waves * tile.fragment;
+    a.row_tiles = static_cast<int>((t.seqlen_q + rows - 1) / rows);
+    a.pieces = 1;
+    (*entry)(&a, static_cast<int>(t.batch * t.heads_q * a.row_tiles));
+
+    const auto reference = AttentionReference::make(t, t.q.type, 1);
+    ASSERT_TRUE(reference) << reference.error().text();
+    std::vector<float> lse_values;
+    if (lse) lse_values = read_output(t, {lses.data(), ElementType::fp32, {t.heads_q * rows_q, rows_q, 1, 1}}, 1);
+    const Verdict verdict = reference->judge(read_output(t, out, t.head_dim_v), lse_values);
+    EXPECT_NE(verdict.outcome, Outcome::fail) << verdict.reason;
+    for (std::int64_t row = 0; row < batches * t.heads_q * rows_q; ++row)
+      for (std::int64_t gap = t.head_dim_v; gap < pitch; ++gap)
+        for (std::size_t byte = 0; byte < size; ++byte)
+          ASSERT_EQ(o.data()[static_cast<std::size_t>(row * pitch + gap) * size + byte], std::byte{0xff})
+              << "written behind row " << row;
+  }
+
+ private:
+  HipSpec spec_;
+  testing::EmulatedKernels kernels_;
+  testing::EmulatedLibraries libraries_;
+};
+
+/// The smallest tile of each instruction, and one with queries in local memory where the chip has such.
+std::vector<HipAttentionTile> smallest_tiles(const HipSpec& spec) {
+  std::vector<HipAttentionTile> tiles;
+  for (const int side : {16, 32}) {
+    const HipAttentionTile* smallest = nullptr;
+    for (const HipAttentionTile& tile : spec.attention_tiles)
+      if (tile.fragment == side &&
+          (smallest == nullptr || tile.waves * tile.tile_n < smallest->waves * smallest->tile_n))
+        smallest = &tile;
+    if (smallest != nullptr) tiles.push_back(*smallest);
+  }
+  return tiles;
+}
+
+CaseOptions random_case(ElementType type, std::uint64_t seed, bool unaligned) {
+  CaseOptions options = random_options(type, seed);
+  const RandomStream random{seed, 4321};
+  constexpr int kDims[] = {8, 32, 40, 64, 72, 128};
+  options.batch = std::min<std::int64_t>(options.batch, 2);
+  if (!unaligned) {
+    options.head_dim_qk = kDims[random.below(0, 6)];
+    options.head_dim_v = kDims[random.below(1, 6)];
+    options.row_gap = options.row_gap > 0 ? 8 : 0;
+  }
+  if (random.below(2, 6) == 0 && options.soft_cap == 0 && !options.bias) options.scale = -0.1F;
+  return options;
+}
+
+TEST_P(HipAttentionKernels, EmulatedRandomProblemsMatchTheReference) {
+  const HipSpec spec = spec_of(GetParam());
+  EmulatedAttention attention(spec);
+  const std::vector<HipAttentionTile> tiles = smallest_tiles(spec);
+  const char* count = std::getenv("TILESMITH_RANDOM_CASES");
+  const std::uint64_t cases = count != nullptr ? std::strtoull(count, nullptr, 10) : 4;
+  for (std::uint64_t seed = 1; seed <= cases * tiles.size(); ++seed) {
+    const bool unaligned = seed % 4 == 0;
+    const CaseOptions options =
+        random_case(seed % 2 == 0 ? ElementType::bf16 : ElementType::fp16, seed + spec.registers_per_lane, unaligned);
+    SCOPED_TRACE(describe(options));
+    const RandomAttention problem(options);
+    attention.check(tiles[seed % tiles.size()], problem, seed % 3 != 0, unaligned);
+    if (HasFatalFailure()) return;
+  }
+}
+
+TEST_P(HipAttentionKernels, EmulatedEdgesMatchTheReference) {
+  const HipSpec spec = spec_of(GetParam());
+  if (spec.arch.text() == "gfx90a") GTEST_SKIP() << "gfx942 has the same instructions and tiles";
+  EmulatedAttention attention(spec);
+  const std::vector<HipAttentionTile> tiles = smallest_tiles(spec);
+  const auto check = [&](const CaseOptions& options, const HipAttentionTile& tile, bool unaligned = false) {
+    SCOPED_TRACE(describe(options));
+    const RandomAttention problem(options);
+    attention.check(tile, problem, true, unaligned);
+  };
+  for (const HipAttentionTile& tile : tiles) {
+    CaseOptions plain;
+    plain.type = ElementType::bf16;
+    plain.batch = 1;
+    plain.heads_q = 2;
+    plain.heads_kv = 1;
+    plain.head_dim_qk = plain.head_dim_v = 32;
+    CaseOptions none = plain;  // no keys at all
+    none.seqlen_k = 0;
+    none.window_right = 0;
+    check(none, tile);
+    CaseOptions whole = plain;  // whole tiles
+    whole.seqlen_q = tile.waves * tile.fragment;
+    whole.seqlen_k = 2 * tile.tile_n;
+    whole.window_right = 0;
+    check(whole, tile);
+    CaseOptions hidden = plain;  // rows that see nothing, before and behind the keys
+    hidden.seqlen_q = 70;
+    hidden.seqlen_k = 20;
+    hidden.window_right = 0;
+    hidden.bottom_right = true;
+    check(hidden, tile);
+    hidden.bottom_right = false;
+    hidden.window_left = 3;
+    hidden.window_right = -1;
+    hidden.sink = true;
+    check(hidden, tile);
+    CaseOptions single = plain;
+    single.seqlen_q = single.seqlen_k = 1;
+    single.head_dim_qk = single.head_dim_v = 1;
+    check(single, tile, true);
+    if (HasFatalFailure()) return;
+  }
+  // The longest rows, with everything.
+  const HipAttentionTile* wide = nullptr;
+  for (const HipAttentionTile& tile : spec.attention_tiles)
+    if (tile.is_for(256) && (wide == nullptr || tile.waves * tile.tile_n < wide->waves * wide->tile_n)) wide = &tile;
+  ASSERT_NE(wide, nullptr);
+  CaseOptions longest;
+  longest.type = ElementType::fp16;
+  longest.batch = 1;
+  longest.heads_q = 2;
+  longest.heads_kv = 1;
+  longest.seqlen_q = 37;
+  longest.seqlen_k = 75;
+  longest.head_dim_qk = longest.head_dim_v = 256;
+  longest.bias = longest.sink = longest.bottom_right = true;
+  longest.window_left = 30;
+  longest.window_right = 2;
+  longest.soft_cap = 20;
+  longest.drop_threshold = 20000;
+  check(longest, *wide);
+  longest.bias = false;
+  longest.alibi = true;
+  longest.soft_cap = 0;
+  longest.head_dim_qk = 192;
+  longest.head_dim_v = 128;
+  check(longest, *wide);
+}
+
+INSTANTIATE_TEST_SUITE_P(Chips, HipAttentionKernels, ::testing::ValuesIn(kChips),
+                         [](const auto& chip) { return std::string(chip.param); });
+
+}  // namespace
+}  // namespace tilesmith

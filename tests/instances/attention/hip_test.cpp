@@ -1,0 +1,96 @@
+// Own attention instances for AMD GPUs: every tile of the facts makes kernels, names parse back, and each rule refuses
+// what it is for.
+#include "instances/attention/hip.hpp"
+
+#include <gtest/gtest.h>
+
+#include <functional>
+#include <set>
+
+#include "vocabulary/names/native.hpp"
+
+namespace tilesmith {
+namespace {
+
+HipSpec attention_spec(std::string_view arch) {
+  const std::vector<HipSpec> specs = load_hip_specs().value();
+  return *std::ranges::find_if(specs, [&](const HipSpec& spec) { return spec.arch.text() == arch; });
+}
+
+TEST(HipAttentionInstances, EveryTileMakesKernelsOfTheHeadDimsThatItIsFor) {
+  const std::vector<HipSpec> specs = load_hip_specs().value();
+  for (const HipSpec& spec : specs)
+    for (const DataType type : spec.attention_types)
+      for (const HipAttentionTile& tile : spec.attention_tiles)
+        for (const int dim : {std::max(tile.head_dim_low, 32), std::min(tile.head_dim_high, spec.head_dim_max)})
+          for (const bool unaligned : {false, true}) {
+            AttentionSignature s;
+            s.data_type = type;
+            s.head_dim_qk = s.head_dim_v = static_cast<std::uint16_t>(unaligned ? dim : (dim + 7) / 8 * 8);
+            s.unaligned = unaligned;
+            const KernelConfig config{
+                .arch = spec.arch, .signature = s, .algorithm = hip_attention_algorithm(spec, s, tile)};
+            const HipAttentionSubject subject{config, spec};
+            const auto* refusal = first_refusal(hip_attention_rules(), subject);
+            EXPECT_EQ(refusal, nullptr) << native_name(config) << ": " << refusal->figures(subject);
+          }
+}
+
+TEST(HipAttentionInstances, NamesAreUniqueAndParseBack) {
+  const HipSpec spec = attention_spec("gfx1100");
+  std::set<std::string> names;
+  enumerate_hip_attention(spec, [&](const KernelConfig& config) {
+    const std::string name = native_name(config);
+    EXPECT_TRUE(names.insert(name).second) << name;
+    const auto parsed = parse_native_name(name);
+    EXPECT_TRUE(parsed.has_value() && *parsed == config) << name;
+    return names.size() < 3000;
+  });
+  EXPECT_EQ(names.size(), 3000u);
+}
+
+TEST(HipAttentionInstances, EachRuleRefusesWhatItIsFor) {
+  struct Case {
+    const char* rule;
+    std::function<void(AttentionSignature&, Algorithm&)> change;
+  };
+  const Case cases[] = {
+      {"family_is_carried", [](AttentionSignature& s, Algorithm&) { s.rope = RopeKind::half_rotated; }},
+      {"family_is_carried", [](AttentionSignature& s, Algorithm&) { s.latent = true; }},
+      {"type_is_carried", [](AttentionSignature& s, Algorithm&) { s.data_type = DataType::fp32; }},
+      {"head_dims_fit", [](AttentionSignature& s, Algorithm&) { s.head_dim_qk = 257; }},
+      {"head_dims_fit", [](AttentionSignature& s, Algorithm&) { s.head_dim_v = 36; }},
+      {"mask_is_a_window", [](AttentionSignature& s, Algorithm&) { s.mask = MaskKind::top_left; }},
+      {"negative_scale_matters", [](AttentionSignature& s, Algorithm&) { s.negative_scale = s.soft_cap = true; }},
+      {"instruction_is_there", [](AttentionSignature&, Algorithm& a) { a.instruction = Instruction::wmma; }},
+      {"instruction_is_there", [](AttentionSignature&, Algorithm& a) { a.warp[2] = 16; }},
+      {"fields_belong", [](AttentionSignature&, Algorithm& a) { a.stages = 2; }},
+      {"fields_belong", [](AttentionSignature&, Algorithm& a) { a.pipeline = Pipeline::mma_sm80; }},
+      {"tile_is_whole", [](AttentionSignature&, Algorithm& a) { a.tile[0] = 96; }},
+      {"tile_is_whole", [](AttentionSignature&, Algorithm& a) { a.tile[1] = 48; }},
+      {"tile_is_whole", [](AttentionSignature&, Algorithm& a) { a.wave[0] = 0; }},
+      {"lds_fits", [](AttentionSignature&, Algorithm& a) { a.block_per_cu = 3; }},
+      {"registers_fit",
+       [](AttentionSignature& s, Algorithm& a) {
+         s.head_dim_qk = s.head_dim_v = 64;
+         a.block_per_cu = 4;
+       }},
+  };
+  const HipSpec spec = attention_spec("gfx942");
+  AttentionSignature s;
+  s.data_type = DataType::bf16;
+  const Algorithm algorithm = hip_attention_algorithm(spec, s, spec.attention_tiles.front());
+  for (const Case& each : cases) {
+    KernelConfig config{.arch = spec.arch, .signature = s, .algorithm = algorithm};
+    ASSERT_EQ(first_refusal(hip_attention_rules(), HipAttentionSubject{config, spec}), nullptr);
+    each.change(config.attention(), config.algorithm);
+    const HipAttentionSubject subject{config, spec};
+    const auto* refusal = first_refusal(hip_attention_rules(), subject);
+    ASSERT_NE(refusal, nullptr) << each.rule;
+    EXPECT_EQ(refusal->name, each.rule) << refusal->figures(subject);
+    for (const auto& rule : hip_attention_rules()) EXPECT_FALSE(rule.figures(subject).empty());
+  }
+}
+
+}  // namespace
+}  // namespace tilesmith

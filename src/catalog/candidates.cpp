@@ -11,6 +11,7 @@
 #include "choose/attention/ck.hpp"
 #include "choose/attention/cpu.hpp"
 #include "choose/attention/cuda.hpp"
+#include "choose/attention/hip.hpp"
 #include "choose/attention_backward/ck.hpp"
 #include "choose/attention_backward/cpu.hpp"
 #include "choose/attention_backward/cuda.hpp"

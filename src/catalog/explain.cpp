@@ -15,6 +15,7 @@
 #include "catalog/listing.hpp"
 #include "instances/attention/cpu.hpp"
 #include "instances/attention/cuda.hpp"
+#include "instances/attention/hip.hpp"
 #include "instances/attention_backward/cpu.hpp"
 #include "instances/attention_backward/cuda.hpp"
 #include "instances/attention_backward/families.hpp"
@@ -137,7 +138,8 @@ Result<std::vector<Explanation>> explain_native(const KernelConfig& config, std:
   TS_ASSIGN(const std::vector<HipSpec> hip, load_hip_specs());
   for (const HipSpec& spec : hip) {
     if (spec.arch.text() != wanted) continue;
-    TS_ASSIGN(Explanation one, explain_hip_gemm(spec, config));
+    TS_ASSIGN(Explanation one, config.operation() == Operation::attention ? explain_hip_attention(spec, config)
+                                                                          : explain_hip_gemm(spec, config));
     return std::vector<Explanation>{std::move(one)};
   }
   TS_ASSIGN(const std::vector<std::string> archs, known_archs());
@@ -384,6 +386,18 @@ Result<Explanation> explain_cuda_gemm(const CudaSpec& spec, KernelConfig config)
   };
   check_is_in_table(out, "specs/cuda", walk);
   check_is_listed(out, spec, std::get<GemmSignature>(config.signature));
+  find_nearest(out, walk);
+  return out;
+}
+
+Result<Explanation> explain_hip_attention(const HipSpec& spec, KernelConfig config) {
+  config.arch = spec.arch;
+  Explanation out;
+  out.config = config;
+  out.listed = verdicts(hip_attention_rules(), HipAttentionSubject{config, spec});
+  const auto walk = [&](ConfigSink sink) { enumerate_hip_attention(spec, config.attention(), sink); };
+  check_is_in_table(out, "specs/hip", walk);
+  check_is_listed(out, spec, config.attention());
   find_nearest(out, walk);
   return out;
 }

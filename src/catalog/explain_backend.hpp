@@ -23,6 +23,7 @@ namespace tilesmith {
 [[nodiscard]] Result<Explanation> explain_cuda_attention(const CudaSpec& spec, KernelConfig config);
 [[nodiscard]] Result<Explanation> explain_cuda_conv(const CudaSpec& spec, KernelConfig config);
 [[nodiscard]] Result<Explanation> explain_cuda_gemm(const CudaSpec& spec, KernelConfig config);
+[[nodiscard]] Result<Explanation> explain_hip_attention(const HipSpec& spec, KernelConfig config);
 [[nodiscard]] Result<Explanation> explain_hip_gemm(const HipSpec& spec, KernelConfig config);
 
 /// How many figures and fields tell two configs of one operation apart; tile figures count by their ratio.

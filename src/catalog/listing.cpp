@@ -112,8 +112,9 @@ static Result<bool> plan_own(const ListRequest& request, ListingPlan& plan) {
   for (const HipSpec& spec : hip) {
     if (spec.arch.text() != request.arch) continue;
     TS_TRY(check_options(request, false));
-    if (request.operation != Operation::gemm) return unknown("--op gemm, or --origin ck");
-    TS_ASSIGN(plan, plan_hip_gemm(spec, request));
+    if (request.operation == Operation::conv) return unknown("--op attention or gemm, or --origin ck");
+    TS_ASSIGN(plan,
+              request.operation == Operation::gemm ? plan_hip_gemm(spec, request) : plan_hip_attention(spec, request));
     return true;
   }
   return false;

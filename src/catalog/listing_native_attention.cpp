@@ -1,4 +1,4 @@
-// Listings of Tilesmith's own attention instances: CPU and NVIDIA.
+// Listings of Tilesmith's own attention instances.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -6,6 +6,7 @@
 #include "catalog/listing_plan.hpp"
 #include "instances/attention/cpu.hpp"
 #include "instances/attention/cuda.hpp"
+#include "instances/attention/hip.hpp"
 #include "instances/attention_backward/cpu.hpp"
 #include "instances/attention_backward/cuda.hpp"
 
@@ -45,6 +46,10 @@ Result<ListingPlan> plan_cuda_attention(const CudaSpec& spec, const ListRequest&
   if (request.variant == "bwd" && !spec.attention_bwd.empty())
     return plan_attention(spec, request, "bwd", enumerate_cuda_backward);
   return plan_attention(spec, request, "fwd", enumerate_cuda_attention);
+}
+
+Result<ListingPlan> plan_hip_attention(const HipSpec& spec, const ListRequest& request) {
+  return plan_attention(spec, request, "fwd", enumerate_hip_attention);
 }
 
 }  // namespace tilesmith

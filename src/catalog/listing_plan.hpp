@@ -32,6 +32,7 @@ struct ListingPlan {
 [[nodiscard]] Result<ListingPlan> plan_cuda_attention(const CudaSpec& spec, const ListRequest& request);
 [[nodiscard]] Result<ListingPlan> plan_cuda_conv(const CudaSpec& spec, const ListRequest& request);
 [[nodiscard]] Result<ListingPlan> plan_cuda_gemm(const CudaSpec& spec, const ListRequest& request);
+[[nodiscard]] Result<ListingPlan> plan_hip_attention(const HipSpec& spec, const ListRequest& request);
 [[nodiscard]] Result<ListingPlan> plan_hip_gemm(const HipSpec& spec, const ListRequest& request);
 
 [[nodiscard]] Result<std::vector<DataType>> parse_data_types(const std::vector<std::string>& names);

@@ -310,9 +310,10 @@ TEST(Listing, OriginChoosesWhoseKernelsAreListed) {
   EXPECT_EQ(own.message, "there are no own kernels for gfx908");
   EXPECT_EQ(own.hint, "origin ck, which gfx908 has");
   EXPECT_EQ(origin_of_first({.arch = "gfx942", .operation = Operation::gemm, .origin = Origin::own}), Origin::own);
-  const Error attention = error_of({.arch = "gfx942", .origin = Origin::own});
-  EXPECT_EQ(attention.message, "attention kernels are not enumerated for gfx942");
-  EXPECT_EQ(attention.hint, "--op gemm, or --origin ck");
+  EXPECT_EQ(origin_of_first({.arch = "gfx942", .origin = Origin::own}), Origin::own);
+  const Error conv = error_of({.arch = "gfx942", .operation = Operation::conv, .origin = Origin::own});
+  EXPECT_EQ(conv.message, "conv kernels are not enumerated for gfx942");
+  EXPECT_EQ(conv.hint, "--op attention or gemm, or --origin ck");
   const Error ck = error_of({.arch = "sm_90a", .origin = Origin::ck});
   EXPECT_EQ(ck.message, "there are no instances of Composable Kernel for sm_90a");
   EXPECT_EQ(ck.hint, "origin own, which sm_90a has");

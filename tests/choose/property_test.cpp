@@ -7,6 +7,7 @@
 
 #include "choose/attention/cpu.hpp"
 #include "choose/attention/cuda.hpp"
+#include "choose/attention/gpu_signature.hpp"
 #include "choose/gemm/cpu.hpp"
 #include "choose/gemm/cuda.hpp"
 #include "choose/gemm/gpu_signature.hpp"
@@ -46,7 +47,7 @@ void instances(const CpuFacts& facts, const GemmProblem& any_order, Each each) {
 template <class Each>
 void instances(const CudaSpec& spec, const AttentionProblem& problem, Each each) {
   const int unpacked[] = {1};
-  enumerate_cuda_attention(spec, cuda_signature_of(problem), unpacked,
+  enumerate_cuda_attention(spec, gpu_signature_of(problem), unpacked,
                            [&](const KernelConfig& config) { return each(config), true; });
 }
 template <class Each>

@@ -8,6 +8,7 @@
 
 #include "choose/attention/cuda_decode.hpp"
 #include "choose/attention/cuda_terms.hpp"
+#include "choose/attention/gpu_signature.hpp"
 #include "instances/attention/cuda.hpp"
 #include "problem/attention/problem.hpp"
 #include "vocabulary/data_type.hpp"
@@ -78,7 +79,7 @@ Error why_none(const CudaSpec& spec, const AttentionSignature& signature) {
 /// sink or log-sum-exp is a null pointer, no dropout a threshold of zero, a missing bound a far one.
 bool has_traits(const KernelConfig& config, const AttentionProblem& problem) {
   const AttentionSignature& have = config.attention();
-  const AttentionSignature want = cuda_signature_of(problem);
+  const AttentionSignature want = gpu_signature_of(problem);
   AttentionSignature rest = have;
   if (have.mask == MaskKind::generic || (have.mask == MaskKind::causal && want.mask == MaskKind::none))
     rest.mask = want.mask;
@@ -94,24 +95,6 @@ bool has_traits(const KernelConfig& config, const AttentionProblem& problem) {
 }
 
 }  // namespace
-
-AttentionSignature cuda_signature_of(const AttentionProblem& p) {
-  AttentionSignature s = signature_of(p);
-  s.data_type = p.data_type;
-  const MaskWindow window = window_of(p);
-  s.mask = window.left >= 0 ? MaskKind::generic : window.right >= 0 ? MaskKind::causal : MaskKind::none;
-  s.negative_scale = p.negative_scale;
-  // A kernel that copies rows 16 bytes at a time would copy what lies behind other rows.
-  const int bits = bits_of(s.data_type);
-  const std::int64_t cached = 8 * cache_bytes(p);
-  s.unaligned = p.unaligned || p.head_dim_qk * bits % 128 != 0 || p.head_dim_v * bits % 128 != 0 ||
-                p.head_dim_qk * cached % 128 != 0 || p.head_dim_v * cached % 128 != 0;
-  s.latent = p.latent;
-  if (p.page_scale) s.qscale = QuantScale::kv_blockscale;
-  if (input_type(p.data_type) == DataType::fp8)
-    s.qscale = p.block_scale ? QuantScale::blockscale : QuantScale::pertensor;
-  return cuda_attention_signature(s);
-}
 
 std::vector<Candidate> ranked_cuda_attention(const CudaSpec& spec, const AttentionSignature& signature,
                                              const CudaAttentionShape& shape) {
@@ -179,7 +162,7 @@ std::vector<Candidate> ranked_cuda_attention(const CudaSpec& spec, const Attenti
 }
 
 Result<Ranking> rank(const CudaSpec& spec, const AttentionProblem& problem) {
-  const AttentionSignature signature = cuda_signature_of(problem);
+  const AttentionSignature signature = gpu_signature_of(problem);
   std::vector<Candidate> candidates = ranked_cuda_attention(spec, signature, cuda_attention_shape(problem));
   if (candidates.empty()) return std::unexpected(why_none(spec, signature));
   return Ranking{std::move(candidates), is_fitted_for(spec, signature) ? "fitted model" : "tile table"};
@@ -189,7 +172,7 @@ std::vector<std::pair<KernelConfig, CudaAttentionTerms>> model_terms(const CudaS
                                                                      const AttentionProblem& problem) {
   const CudaAttentionShape shape = cuda_attention_shape(problem);
   std::vector<std::pair<KernelConfig, CudaAttentionTerms>> out;
-  walk_cuda_attention(spec, cuda_signature_of(problem), packings_of(shape),
+  walk_cuda_attention(spec, gpu_signature_of(problem), packings_of(shape),
                       [&](const KernelConfig& config, const CudaTile& row, const auto* refused) {
                         if (refused == nullptr && suits(config, shape) && config.algorithm.pipeline != Pipeline::decode)
                           out.emplace_back(config, cuda_attention_terms(config, row, spec, shape));
@@ -213,16 +196,16 @@ Status serves(const CudaSpec& spec, const KernelConfig& config, const AttentionP
                 fmt::format("kernel {}: rule {}: {}", native_name(config), rule->name, rule->figures(subject)),
                 std::string(rule->about));
   if (!has_traits(config, problem))
-    return fail(ErrorCode::invalid_argument,
-                fmt::format("kernel {} does not compute this problem", native_name(config)),
-                fmt::format("the problem's kernels are {}", native_name({.arch = config.arch,
-                                                                         .signature = cuda_signature_of(problem),
-                                                                         .algorithm = config.algorithm})));
+    return fail(
+        ErrorCode::invalid_argument, fmt::format("kernel {} does not compute this problem", native_name(config)),
+        fmt::format(
+            "the problem's kernels are {}",
+            native_name({.arch = config.arch, .signature = gpu_signature_of(problem), .algorithm = config.algorithm})));
   return {};
 }
 
 Result<std::vector<Refusal>> refusals(const CudaSpec& spec, const AttentionProblem& problem) {
-  const AttentionSignature signature = cuda_signature_of(problem);
+  const AttentionSignature signature = gpu_signature_of(problem);
   const CudaAttentionShape shape = cuda_attention_shape(problem);
   RefusalList list(ranked_cuda_attention(spec, signature, shape));
   walk_cuda_attention(spec, signature, packings_of(shape),

@@ -11,10 +11,6 @@
 
 namespace tilesmith {
 
-/// The signature of the CUDA kernels that carry exactly the problem's traits. A mask bounded on the right alone is
-/// causal, one with a left bound generic; the bounds themselves are run-time numbers.
-[[nodiscard]] AttentionSignature cuda_signature_of(const AttentionProblem& problem);
-
 /// The kernels whose signature is exactly the problem's, the one to run first in front: by predicted seconds
 /// where the spec has a model fitted for the signature, with an advantage for the tile table's choice; elsewhere that
 /// choice, then the others by predicted seconds. The table packs heads where that leaves fewer tiles. `spec` has the

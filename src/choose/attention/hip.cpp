@@ -1,0 +1,78 @@
+#include "choose/attention/hip.hpp"
+
+#include <fmt/format.h>
+
+#include "choose/attention/gpu_signature.hpp"
+#include "choose/attention/hip_model.hpp"
+#include "instances/attention/hip.hpp"
+#include "vocabulary/names/native.hpp"
+
+namespace tilesmith {
+namespace {
+
+std::vector<Candidate> attention_candidates(const HipSpec& spec, const AttentionSignature& signature,
+                                            const AttentionProblem& p) {
+  std::vector<Candidate> candidates;
+  enumerate_hip_attention(spec, signature, [&](const KernelConfig& config) {
+    candidates.push_back({.recipe = config, .predicted_seconds = predicted_seconds(config, spec, p)});
+    return true;
+  });
+  best_first(candidates);
+  return candidates;
+}
+
+/// With the rule that refuses the table's last tile.
+Error no_attention(const HipSpec& spec, const AttentionSignature& signature) {
+  Error error{ErrorCode::unsupported, fmt::format("no kernel of {} computes this attention", spec.arch.text()),
+              "tilesmith arch and docs/amd.md say which types a chip has"};
+  walk_hip_attention(spec, signature, [&](const KernelConfig& config, const Rule<HipAttentionSubject>* rule) {
+    if (rule == nullptr) return true;
+    error.message = fmt::format("no kernel of {} computes this problem: rule {}: {}", spec.arch.text(), rule->name,
+                                rule->figures(HipAttentionSubject{config, spec}));
+    error.hint = rule->about;
+    return true;
+  });
+  return error;
+}
+
+}  // namespace
+
+Result<Ranking> rank(const HipSpec& spec, const AttentionProblem& problem) {
+  const AttentionSignature signature = gpu_signature_of(problem);
+  std::vector<Candidate> candidates = attention_candidates(spec, signature, problem);
+  if (candidates.empty()) return std::unexpected(no_attention(spec, signature));
+  return Ranking{std::move(candidates), "model"};
+}
+
+Status serves(const HipSpec& spec, const KernelConfig& config, const AttentionProblem& problem) {
+  const auto refuse = [&](ErrorCode code, const std::string& what, std::string hint) {
+    return fail(code, fmt::format("kernel {} {}", native_name(config), what), std::move(hint));
+  };
+  if (config.arch != spec.arch)
+    return refuse(ErrorCode::unsupported,
+                  fmt::format("is for {}, the device is {}", config.arch.text(), spec.arch.text()),
+                  "tilesmith arch lists what runs here");
+  if (config.operation() != Operation::attention)
+    return refuse(ErrorCode::invalid_argument, "computes no attention", "a name that begins with attention");
+  const HipAttentionSubject subject{config, spec};
+  if (const auto* rule = first_refusal(hip_attention_rules(), subject))
+    return refuse(ErrorCode::unsupported, fmt::format("is refused: rule {}: {}", rule->name, rule->figures(subject)),
+                  std::string(rule->about));
+  if (const AttentionSignature wanted = gpu_signature_of(problem); subject.signature() != wanted)
+    return refuse(ErrorCode::invalid_argument, "does not compute this problem",
+                  fmt::format("the problem's kernels are {}",
+                              native_name({.arch = config.arch, .signature = wanted, .algorithm = config.algorithm})));
+  return {};
+}
+
+Result<std::vector<Refusal>> refusals(const HipSpec& spec, const AttentionProblem& problem) {
+  const AttentionSignature signature = gpu_signature_of(problem);
+  RefusalList list(attention_candidates(spec, signature, problem));
+  walk_hip_attention(spec, signature, [&](const KernelConfig& config, const Rule<HipAttentionSubject>* rule) {
+    if (rule != nullptr) list.add(*rule, HipAttentionSubject{config, spec});
+    return true;
+  });
+  return list.take();
+}
+
+}  // namespace tilesmith

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "choose/device_class.hpp"
+#include "dispatch/attention/hip.hpp"
 #include "dispatch/backend.hpp"
 #include "dispatch/gemm/hip.hpp"
 #include "dispatch/hip_registry.hpp"
@@ -51,12 +52,15 @@ class HipBackend final : public Backend {
       : Backend({DeviceKind::hip, device_index}),
         spec_(std::move(spec)),
         registry_(spec_),
+        attention_(device_index, spec_, registry_),
         gemm_(device_index, spec_, registry_) {
+    add<AttentionFwd>(attention_);
     add<Gemm>(gemm_);
   }
 
   HipSpec spec_;
   HipRegistry registry_;
+  HipAttention attention_;
   HipGemm gemm_;
 };
 

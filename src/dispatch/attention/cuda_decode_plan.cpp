@@ -19,10 +19,10 @@ Status check_sizes(const AttentionProblem& p, const CudaDecodeWork& work) {
     return fail(ErrorCode::unsupported, fmt::format("{} {} is beyond a CUDA kernel's launch", what, value),
                 fmt::format("at most {}", most));
   };
-  TS_TRY(limit("queries of a key head", p.seqlen_q * (p.heads_q / p.heads_kv), kLongestOfCuda));
-  TS_TRY(limit("seqlen_k", p.seqlen_k, kLongestOfCuda));
-  TS_TRY(limit("heads", work.row_blocks * p.heads_kv, kLongestOfCuda));
-  TS_TRY(limit("pieces of all sequences", work.items * work.pieces, kLongestOfCuda));
+  TS_TRY(limit("queries of a key head", p.seqlen_q * (p.heads_q / p.heads_kv), kLongestOfGpu));
+  TS_TRY(limit("seqlen_k", p.seqlen_k, kLongestOfGpu));
+  TS_TRY(limit("heads", work.row_blocks * p.heads_kv, kLongestOfGpu));
+  TS_TRY(limit("pieces of all sequences", work.items * work.pieces, kLongestOfGpu));
   TS_TRY(limit("pieces", work.pieces, kCudaGridLimit));
   return limit("batch", p.batch, kCudaGridLimit);
 }
@@ -30,7 +30,7 @@ Status check_sizes(const AttentionProblem& p, const CudaDecodeWork& work) {
 /// Writes the numbers with which a kernel divides a key's number by the page size
 /// (kernels/cuda/attention/decode/abi.h).
 void divide_by_page(std::int64_t page_size, TsCudaDecodeArgs& out) {
-  page_size = std::min(page_size, kLongestOfCuda);  // the first page has all keys then
+  page_size = std::min(page_size, kLongestOfGpu);  // the first page has all keys then
   while ((std::int64_t{1} << out.page_shift) < page_size) ++out.page_shift;
   const auto rest = static_cast<std::uint64_t>((std::int64_t{1} << out.page_shift) - page_size);
   out.page_multiplier = static_cast<unsigned>((rest << 32) / static_cast<std::uint64_t>(page_size) + 1);

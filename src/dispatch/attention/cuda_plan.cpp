@@ -46,9 +46,9 @@ Result<std::unique_ptr<AttentionPlan>> CudaAttentionPlan::make(const AttentionPr
     return fail(ErrorCode::unsupported, fmt::format("{} {} is beyond a CUDA kernel's launch", what, value),
                 fmt::format("at most {}", limit));
   };
-  if (p.seqlen_q * made->pack_gqa_ > kLongestOfCuda)
-    return too_large("seqlen_q", p.seqlen_q, kLongestOfCuda / made->pack_gqa_);
-  if (p.seqlen_k > kLongestOfCuda) return too_large("seqlen_k", p.seqlen_k, kLongestOfCuda);
+  if (p.seqlen_q * made->pack_gqa_ > kLongestOfGpu)
+    return too_large("seqlen_q", p.seqlen_q, kLongestOfGpu / made->pack_gqa_);
+  if (p.seqlen_k > kLongestOfGpu) return too_large("seqlen_k", p.seqlen_k, kLongestOfGpu);
   const CudaAttentionResources& facts = made->facts_;
   const std::int64_t row_tiles = ceil_div(p.seqlen_q * made->pack_gqa_, facts.tile_rows);
   CudaLaunch& launch = made->steps_.launch();
@@ -102,7 +102,7 @@ Status CudaAttentionPlan::encode_maps(const AttentionArguments& a, TsCudaTensorM
   const auto dimension = [&](std::int64_t extent, std::int64_t stride, std::int64_t box) {
     // A dimension of one element is never stepped along; its stride is only to be a valid one.
     return TensorMapDimension{static_cast<std::uint64_t>(std::max<std::int64_t>(1, extent)),
-                              static_cast<std::uint64_t>(extent > 1 ? stride * element : kCudaAlignment),
+                              static_cast<std::uint64_t>(extent > 1 ? stride * element : kGpuAlignment),
                               static_cast<std::uint32_t>(box)};
   };
   const std::int64_t packed = pack_gqa_;
@@ -125,7 +125,7 @@ Status CudaAttentionPlan::encode_maps(const AttentionArguments& a, TsCudaTensorM
   const BiasStrides& b = a.bias_strides;
   const auto of_bias = [](std::int64_t extent, std::int64_t stride, std::int64_t box) {
     return TensorMapDimension{static_cast<std::uint64_t>(extent),
-                              static_cast<std::uint64_t>(extent > 1 ? stride * 4 : kCudaAlignment),
+                              static_cast<std::uint64_t>(extent > 1 ? stride * 4 : kGpuAlignment),
                               static_cast<std::uint32_t>(box)};
   };
   const std::array bias{TensorMapDimension{static_cast<std::uint64_t>(p.seqlen_k), 0, 32},

@@ -33,8 +33,8 @@ Status check_launch(const char* what, std::int64_t value, std::int64_t most) {
 }
 
 Status check_backward_sizes(const AttentionBackwardProblem& p, std::int64_t work_items) {
-  TS_TRY(check_launch("seqlen_q", p.seqlen_q, kLongestOfCuda));
-  TS_TRY(check_launch("seqlen_k", p.seqlen_k, kLongestOfCuda));
+  TS_TRY(check_launch("seqlen_q", p.seqlen_q, kLongestOfGpu));
+  TS_TRY(check_launch("seqlen_k", p.seqlen_k, kLongestOfGpu));
   TS_TRY(check_launch("heads_q", p.heads_q, kCudaGridLimit));
   TS_TRY(check_launch("batch", p.batch, kCudaGridLimit));
   return check_launch("blocks of rows", work_items, INT32_MAX);
@@ -159,10 +159,10 @@ Status CudaBackwardPlan::check(const AttentionBackwardArguments& a) const {
   const std::int64_t bytes = input_bytes(p.data_type);
   const std::int64_t batches = p.mode == SequenceMode::group ? 1 : p.batch;
   if (p.unaligned) return {};
-  TS_TRY(check_cuda_alignment("dout", a.dout, a.dout_strides, batches, p.heads_q, bytes));
-  TS_TRY(check_cuda_alignment("dq", a.dq, a.dq_strides, batches, p.heads_q, bytes));
-  TS_TRY(check_cuda_alignment("dk", a.dk, a.dk_strides, batches, p.heads_kv, bytes));
-  return check_cuda_alignment("dv", a.dv, a.dv_strides, batches, p.heads_kv, bytes);
+  TS_TRY(check_gpu_alignment("dout", a.dout, a.dout_strides, batches, p.heads_q, bytes));
+  TS_TRY(check_gpu_alignment("dq", a.dq, a.dq_strides, batches, p.heads_q, bytes));
+  TS_TRY(check_gpu_alignment("dk", a.dk, a.dk_strides, batches, p.heads_kv, bytes));
+  return check_gpu_alignment("dv", a.dv, a.dv_strides, batches, p.heads_kv, bytes);
 }
 
 /// Of a batch of nothing: the sums that have no dimension of it.
@@ -223,7 +223,7 @@ Status CudaBackwardPlan::encode_maps(const AttentionBackwardArguments& a, TsCuda
   const auto dimension = [&](std::int64_t extent, std::int64_t stride, std::int64_t box) {
     // A dimension of one element is never stepped along; its stride is only to be a valid one.
     return TensorMapDimension{static_cast<std::uint64_t>(std::max<std::int64_t>(1, extent)),
-                              static_cast<std::uint64_t>(extent > 1 ? stride * element : kCudaAlignment),
+                              static_cast<std::uint64_t>(extent > 1 ? stride * element : kGpuAlignment),
                               static_cast<std::uint32_t>(box)};
   };
   const void* const some = p.seqlen_q > 0 ? a.forward.q : a.forward.k;

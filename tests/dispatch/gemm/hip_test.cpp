@@ -1,83 +1,22 @@
-// GEMM on AMD GPUs through dispatch, against a fake HIP runtime whose device memory is the host's and whose kernels are
-// the chosen instances' own text, emulated on the CPU. Their code objects are compiled, loaded and never run: this is
-// verified in emulation, not on hardware.
-#include <dlfcn.h>
+// GEMM on AMD GPUs through dispatch, against the fake HIP runtime.
 #include <gtest/gtest.h>
 
-#include "codegen/gemm/hip.hpp"
-#include "codegen/hip_emulation.hpp"
-#include "dispatch/backend.hpp"
+#include "dispatch/emulated_hip.hpp"
 #include "dispatch/gemm/random_gemm.hpp"
 #include "dispatch/test_store.hpp"
-#include "jit/amdgcn_toolchain.hpp"
-#include "kernels/hip/gemm/abi.h"
-#include "runtime/fake_libamdhip64.hpp"
 #include "runtime/hip/stream.hpp"
 #include "trial/gemm/case.hpp"
 #include "trial/trial.hpp"
-#include "vocabulary/names/native.hpp"
 
 namespace tilesmith {
 namespace {
 
 using Op = EpilogueOp;
+using testing::EmulatedDevice;
+using testing::fake;
 using testing::FakeLibamdhip64;
 
-FakeLibamdhip64& fake() {
-  void* library = ::dlopen(TILESMITH_FAKE_LIBAMDHIP64, RTLD_NOW | RTLD_LOCAL);
-  return *reinterpret_cast<FakeLibamdhip64* (*)()>(::dlsym(library, "fake_libamdhip64"))();
-}
-
-constexpr int kDevices = 5;
-
-/// A device's dispatcher, whose kernels the fake runtime finds emulated.
-class EmulatedDevice {
- public:
-  explicit EmulatedDevice(int index)
-      : device{DeviceKind::hip, index}, backend_(open_backend(device, 1).value()), dispatcher({.device = device}) {
-    const std::string_view processor = testing::kFakeHipDevices[index].processor;
-    const std::vector<HipSpec> specs = load_hip_specs().value();
-    spec_ = *std::ranges::find(specs, processor.substr(0, processor.find(':')),
-                               [](const HipSpec& spec) { return spec.arch.text(); });
-  }
-
-  /// Makes the kernel that dispatch will choose for the problem known to the fake, and plans.
-  Result<const GemmPlan*> plan(const GemmProblem& problem) {
-    TS_ASSIGN(OperationBackend<Gemm>* const gemm, backend_->find<Gemm>());
-    TS_ASSIGN(const Ranking ranking, gemm->rank(problem));
-    const KernelConfig& config = ranking.candidates.front().recipe.main();
-    TS_ASSIGN(Source source, hip_gemm_source(config, spec_, kernels_.files()));
-    TS_ASSIGN(const testing::EmulatedEntry entry, libraries().entry(std::move(source), testing::kEmulatedGemm));
-    fake().kernels[native_name(config)] = {entry, sizeof(TsHipGemmArgs)};
-    return dispatcher.plan(problem);
-  }
-
-  const Device device;
-
- private:
-  static testing::EmulatedLibraries& libraries() {
-    static testing::EmulatedLibraries all;
-    return all;
-  }
-
-  std::unique_ptr<Backend> backend_;
-  HipSpec spec_;
-  testing::EmulatedKernels kernels_;
-
- public:
-  Dispatcher dispatcher;
-};
-
-class HipGemmTest : public ::testing::Test {
- protected:
-  static void SetUpTestSuite() {
-    ::setenv("TILESMITH_LIBAMDHIP64", TILESMITH_FAKE_LIBAMDHIP64, 1);
-    fake().devices = kDevices;
-  }
-  void SetUp() override {
-    if (const auto clang = AmdgcnToolchain::find(); !clang) GTEST_SKIP() << clang.error().text();
-  }
-};
+class HipGemmTest : public testing::EmulatedHipTest {};
 
 /// Judged by the reference, on poisoned outputs between red zones.
 void expect_right(EmulatedDevice& hip, const GemmProblem& problem) {
@@ -106,7 +45,7 @@ GemmProblem everything(DataType type) {
 }
 
 TEST_F(HipGemmTest, EveryChipComputesWhatIsAsked) {
-  for (int index = 0; index < kDevices; ++index) {
+  for (int index = 0; index < testing::kFakeDevices; ++index) {
     SCOPED_TRACE(testing::kFakeHipDevices[index].name);
     EmulatedDevice hip(index);
     expect_right(hip, everything(index % 2 == 0 ? DataType::bf16 : DataType::fp16));
@@ -201,10 +140,9 @@ TEST_F(HipGemmTest, ErrorsSayWhatIsWrong) {
   const auto absent = Dispatcher({.device = {DeviceKind::hip, 17}}).plan(p);
   ASSERT_FALSE(absent);
   EXPECT_EQ(absent.error().code, ErrorCode::not_found);
-  const auto attention = hip.dispatcher.plan(AttentionProblem{.data_type = DataType::bf16});
-  ASSERT_FALSE(attention);
-  EXPECT_NE(attention.error().message.find("hip:0 has no kernels of attention_fwd"), std::string::npos)
-      << attention.error().text();
+  const auto conv = hip.dispatcher.plan(ConvProblem{});
+  ASSERT_FALSE(conv);
+  EXPECT_NE(conv.error().message.find("hip:0 has no kernels of conv"), std::string::npos) << conv.error().text();
 }
 
 TEST_F(HipGemmTest, WrongResultsAndFaultsOfTheDeviceAreFound) {

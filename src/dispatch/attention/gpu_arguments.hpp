@@ -1,0 +1,34 @@
+// A call's arguments for attention kernels of GPUs of every vendor: what is asked of them, and the part of a kernel's
+// structure that all have.
+#pragma once
+
+#include <concepts>
+
+#include "base/error.hpp"
+#include "problem/attention/kernel_arguments.hpp"
+
+namespace tilesmith {
+
+inline constexpr std::int64_t kLongestOfGpu = std::int64_t{1} << 30;  ///< kernels count rows in 32 bits
+inline constexpr std::int64_t kGpuAlignment = 16;                     ///< bytes that are copied at a time
+
+/// Error: invalid_argument, a tensor of `members` by `heads` by rows that cannot be copied 16 bytes at a time.
+[[nodiscard]] Status check_gpu_alignment(const char* name, const void* pointer, const AttentionStrides& strides,
+                                         std::int64_t members, std::int64_t heads, std::int64_t element_bytes);
+
+/// Error: invalid_argument, unsupported; what no kernel of a GPU can take.
+[[nodiscard]] Status check_gpu_attention(const AttentionProblem& problem, const AttentionArguments& arguments,
+                                         DeviceKind device);
+
+template <std::derived_from<TsAttentionCall> Args>
+[[nodiscard]] Args gpu_attention_arguments(const AttentionProblem& p, const AttentionArguments& a) {
+  auto out = shared_kernel_args<Args>(p, a);
+  // A kernel with a bound the problem lacks is given one beyond every sequence.
+  out.window_left = out.window_left < 0 ? kLongestOfGpu : out.window_left - p.diagonal;
+  out.window_right = out.window_right < 0 ? kLongestOfGpu : out.window_right + p.diagonal;
+  // One block of keys may be masked even without keys: there is no bias to load with it.
+  if (p.seqlen_k == 0) out.bias = nullptr;
+  return out;
+}
+
+}  // namespace tilesmith

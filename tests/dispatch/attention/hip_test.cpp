@@ -1,0 +1,138 @@
+// Attention forward on AMD GPUs through dispatch, against the fake HIP runtime.
+#include <fmt/format.h>
+#include <gtest/gtest.h>
+
+#include "dispatch/attention/random_problem.hpp"
+#include "dispatch/emulated_hip.hpp"
+#include "dispatch/test_store.hpp"
+#include "trial/attention/case.hpp"
+#include "trial/trial.hpp"
+
+namespace tilesmith {
+namespace {
+
+using testing::EmulatedDevice;
+using testing::fake;
+
+class HipAttentionTest : public testing::EmulatedHipTest {};
+
+/// Sizes that the emulation computes in a moment.
+AttentionProblem small(AttentionProblem p) {
+  p.batch = std::min<std::int64_t>(p.batch, 2);
+  const std::int64_t group = std::min<std::int64_t>(p.heads_q / p.heads_kv, 2);
+  p.heads_kv = std::min<std::int64_t>(p.heads_kv, 2);
+  p.heads_q = p.heads_kv * group;
+  p.seqlen_q = std::min<std::int64_t>(p.seqlen_q, 70);
+  p.seqlen_k = std::min<std::int64_t>(p.seqlen_k, 150);
+  return p;
+}
+
+/// A random call of these traits: odd strides between red zones, judged by the reference.
+void expect_right(EmulatedDevice& hip, const AttentionProblem& traits, std::uint64_t seed) {
+  testing::RandomCall call(small(testing::random_shape(traits, seed)), seed, traits.unaligned ? 1 : 16);
+  SCOPED_TRACE(testing::describe(call.problem()));
+  const auto plan = hip.plan(call.problem());
+  ASSERT_TRUE(plan) << plan.error().text();
+  const Status ran = call.run(**plan);
+  ASSERT_TRUE(ran) << ran.error().text();
+  EXPECT_EQ(call.judge(), "") << (*plan)->kernel_name();
+}
+
+TEST_F(HipAttentionTest, EveryChipComputesWhatIsAsked) {
+  struct Row {
+    DataType type;
+    std::int64_t qk, v;
+    const char* words;
+  };
+  constexpr Row kRows[] = {{DataType::bf16, 64, 64, ""},
+                           {DataType::fp16, 128, 128, "mask lse"},
+                           {DataType::bf16, 192, 128, "mask alibi cap lse"},
+                           {DataType::fp16, 40, 72, "group mask odd bias sink lse"},
+                           {DataType::bf16, 33, 65, "unaligned group mask drop sink"},
+                           {DataType::fp16, 96, 96, "mask drop bias cap lse"}};
+  for (int index = 0; index < testing::kFakeDevices; ++index) {
+    SCOPED_TRACE(testing::kFakeHipDevices[index].name);
+    EmulatedDevice hip(index);
+    // Two rows for each chip; every row on a chip at least.
+    for (std::size_t row = static_cast<std::size_t>(index) % 3; row < std::size(kRows); row += 3) {
+      const Row& r = kRows[row];
+      expect_right(hip, testing::traits(r.type, r.qk, r.v, r.words), 100 + row);
+    }
+  }
+}
+
+TEST_F(HipAttentionTest, TrialsVerifyTimeAndFindWrongResults) {
+  EmulatedDevice hip(1);
+  AttentionProblem p = testing::traits(DataType::bf16, 64, 64, "mask lse");
+  p.heads_q = 2;
+  p.seqlen_q = p.seqlen_k = 40;
+  const auto made = AttentionCase::create(usual_call(p));
+  ASSERT_TRUE(made) << made.error().text();
+  const auto plan = hip.plan(made->problem());
+  ASSERT_TRUE(plan) << plan.error().text();
+  const auto reference = made->reference(1).value();
+  auto trial = make_trial(*made, hip.device);
+  ASSERT_TRUE(trial) << trial.error().text();
+  const auto right = trial->verify(**plan, *reference);
+  ASSERT_TRUE(right) << right.error().text();
+  EXPECT_NE(right->outcome, Outcome::fail) << right->reason;
+  EXPECT_NE(fake().launches.back().stream, nullptr) << "the default stream waits for others";
+  const auto timing = trial->time(**plan, {.cold = false, .max_samples = 2});
+  ASSERT_TRUE(timing) << timing.error().text();
+  testing::FakeLibamdhip64::Kernel& kernel = fake().kernels.at(std::string((*plan)->kernel_name()));
+  const auto run = std::exchange(kernel.run, [](const void*, int) {});
+  EXPECT_EQ(trial->verify(**plan, *reference)->outcome, Outcome::fail);
+  kernel.run = run;
+}
+
+TEST_F(HipAttentionTest, ErrorsSayWhatIsWrong) {
+  EmulatedDevice hip(0);
+  AttentionProblem p = testing::traits(DataType::bf16, 64, 64, "");
+  p.seqlen_q = p.seqlen_k = 8;
+  const auto plan = hip.plan(p);
+  ASSERT_TRUE(plan) << plan.error().text();
+  alignas(16) static std::byte memory[4][2048];
+  AttentionArguments a = dense_arguments(p, AttentionLayout::bhsd);
+  a.q = memory[0] + 2;
+  a.k = memory[1];
+  a.v = memory[2];
+  a.o = memory[3];
+  const Status skewed = (*plan)->run(a, {});
+  ASSERT_FALSE(skewed);
+  EXPECT_NE(skewed.error().message.find("is not aligned to 16 bytes"), std::string::npos) << skewed.error().text();
+  a.q = memory[0];
+  a.scale = -1;
+  const Status negative = (*plan)->run(a, {});
+  ASSERT_FALSE(negative);
+  EXPECT_NE(negative.error().hint.find("negative_scale"), std::string::npos) << negative.error().text();
+  a.scale = 1;
+  EXPECT_TRUE((*plan)->run(a, {}));
+
+  const auto refused = [&](AttentionProblem wrong, std::string_view rule) {
+    const auto none = hip.dispatcher.plan(wrong);
+    ASSERT_FALSE(none) << rule;
+    EXPECT_EQ(none.error().code, ErrorCode::unsupported) << none.error().text();
+    EXPECT_NE(none.error().message.find(rule), std::string::npos) << none.error().text();
+    EXPECT_FALSE(none.error().hint.empty());
+  };
+  AttentionProblem wrong = p;
+  wrong.data_type = DataType::fp32;
+  refused(wrong, "rule type_is_carried");
+  wrong = p;
+  wrong.head_dim_qk = wrong.head_dim_v = 512;
+  refused(wrong, "computes this attention");
+}
+
+TEST_F(HipAttentionTest, EmptyProblemsLaunchNothing) {
+  EmulatedDevice hip(0);
+  AttentionProblem p = testing::traits(DataType::bf16, 64, 64, "");
+  p.seqlen_q = p.seqlen_k = 0;
+  const auto plan = hip.plan(p);
+  ASSERT_TRUE(plan) << plan.error().text();
+  const std::size_t launches = fake().launches.size();
+  EXPECT_TRUE((*plan)->run(dense_arguments(p, AttentionLayout::bhsd), {}));
+  EXPECT_EQ(fake().launches.size(), launches);
+}
+
+}  // namespace
+}  // namespace tilesmith

@@ -397,7 +397,9 @@ Result<Explanation> explain_hip_attention(const HipSpec& spec, KernelConfig conf
   out.listed = verdicts(hip_attention_rules(), HipAttentionSubject{config, spec});
   const auto walk = [&](ConfigSink sink) { enumerate_hip_attention(spec, config.attention(), sink); };
   check_is_in_table(out, "specs/hip", walk);
-  check_is_listed(out, spec, config.attention());
+  AttentionSignature forward = config.attention();  // a join is listed beside the kernel whose results it joins
+  if (forward.family == AttentionFamily::fwd_splitkv_combine) forward.family = AttentionFamily::fwd;
+  check_is_listed(out, spec, forward);
   find_nearest(out, walk);
   return out;
 }

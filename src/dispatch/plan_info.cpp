@@ -17,6 +17,8 @@ std::string_view what_does(StepRole role) {
       return "scales and rounds what was added";
     case StepRole::sum_bias:
       return "sums the gradient of a broadcast bias";
+    case StepRole::join:
+      return "joins partial results of pieces of keys";
   }
   return "";
 }

@@ -23,6 +23,7 @@ enum class StepRole : std::uint8_t {
   prepare,   ///< attention backward: the rows' statistics, and zeros where the computing step adds
   convert,   ///< attention backward: what the computing step added in fp32 becomes the result
   sum_bias,  ///< attention backward: the gradient of a bias, summed over what it broadcasts
+  join,      ///< attention forward: the partial results of pieces of keys become the result
 };
 template <>
 struct EnumTable<StepRole> {
@@ -31,7 +32,8 @@ struct EnumTable<StepRole> {
                                                        {StepRole::pack_b, "pack_b"},
                                                        {StepRole::prepare, "prepare"},
                                                        {StepRole::convert, "convert"},
-                                                       {StepRole::sum_bias, "sum_bias"}});
+                                                       {StepRole::sum_bias, "sum_bias"},
+                                                       {StepRole::join, "join"}});
 };
 
 struct Step {

@@ -407,7 +407,6 @@ TEST(Usage, CandidatesOfAProblemAreListedInDispatchOrder) {
   for (const auto& [words, says] :
        {std::pair{"list --candidates -m 3", "--arch is missing"},
         {"list --arch gfx908 --candidates --seqlen-q 5", "no templates of its own"},
-        {"list --arch gfx950 --candidates --seqlen-q 5", "no kernels of attention_fwd for this device"},
         {"list --arch sm_90 --candidates --seqlen-q 5", "did you mean"},
         {"list --op conv --arch gfx950 --candidates", "no kernels of conv for this device"},
         {"list --arch sm_90a --candidates --seqlen-q 5 --policy upstream", "no rules of upstream for attention_fwd"},

@@ -11,7 +11,10 @@ struct Item {
   int batch, head, first_row;  // `head`: of queries or, with packed heads, of keys
   Lengths length;
   i64 offset_q, offset_k;  // rows of the tensors where the sequence begins (group mode)
-  const int* pages;        // kPaged: the numbers of the sequence's pages; null: page `batch` has them all
+  // kPaged: the numbers of the sequence's pages, page_mask being -1. Where one page has them all, page_mask is 0 and
+  // whole_page that page: arithmetic, because branches around loads cost registers.
+  const int* pages;
+  int page_mask, whole_page;
   int end_row;
   int begin, end;     // of the keys that some row sees
   BlockRange blocks;  // of these keys: one at least
@@ -30,6 +33,7 @@ TS_DEVICE Item item_of(const TsHipAttentionArgs& args, int batch, int head, int 
   item.length = {static_cast<int>(args.seqlen_q), static_cast<int>(args.seqlen_k)};
   item.offset_q = item.offset_k = 0;
   item.pages = nullptr;
+  item.page_mask = item.whole_page = 0;
   if constexpr (cfg::kGroupMode) {
     item.offset_q = args.cu_seqlens_q[batch];
     item.length.q = static_cast<int>(args.cu_seqlens_q[batch + 1] - item.offset_q);
@@ -40,7 +44,11 @@ TS_DEVICE Item item_of(const TsHipAttentionArgs& args, int batch, int head, int 
   }
   if constexpr (cfg::kPaged) {
     item.length.k = imax(0, imin(item.length.k, args.paged.lengths[batch]));
-    if (args.paged.numbers != nullptr)
+    const bool has_table = args.paged.numbers != nullptr;
+    item.page_mask = has_table ? -1 : 0;
+    item.whole_page = has_table ? 0 : batch;
+    item.pages = args.paged.lengths;  // read in vain where there is no table
+    if (has_table)
       item.pages =
           args.paged.numbers + (args.paged.offsets != nullptr ? args.paged.offsets[batch] : batch * args.paged.stride);
   }
@@ -85,7 +93,7 @@ struct KeySource {
     const int key = imax(item.begin, imin(any_key, item.end - 1));
     if constexpr (!cfg::kPaged) return base + key * row_bytes;
     const int page = static_cast<int>((multiply_high(key, args.page_multiplier) + key) >> args.page_shift);
-    const i64 number = item.pages != nullptr ? item.pages[page] : item.batch;
+    const i64 number = (item.pages[page & item.page_mask] & item.page_mask) | item.whole_page;
     return base + number * page_bytes + (key - page * static_cast<int>(args.paged.page_size)) * row_bytes;
   }
 };

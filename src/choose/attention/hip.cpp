@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include "choose/attention/gpu_signature.hpp"
+#include "choose/attention/hip_decode.hpp"
 #include "choose/attention/hip_model.hpp"
 #include "instances/attention/hip.hpp"
 #include "vocabulary/names/native.hpp"
@@ -10,11 +11,29 @@
 namespace tilesmith {
 namespace {
 
+Recipe recipe_of(const KernelConfig& config) {
+  if (config.algorithm.pipeline != Pipeline::decode) return config;
+  return Recipe({{config}, {hip_attention_join(config), StepRole::join}});
+}
+
+/// Why an instance of the problem's signature is no candidate; empty: it is.
+std::string_view attention_obstacle(const KernelConfig& config, const AttentionProblem& p) {
+  if (config.algorithm.pipeline == Pipeline::decode && !suits_hip_decode(p))
+    return "the queries of a key head are more than the largest tile of decode";
+  return {};
+}
+
+double seconds_of(const KernelConfig& config, const HipSpec& spec, const AttentionProblem& p) {
+  return config.algorithm.pipeline == Pipeline::decode ? hip_decode_work(config, spec, p).seconds
+                                                       : predicted_seconds(config, spec, p);
+}
+
 std::vector<Candidate> attention_candidates(const HipSpec& spec, const AttentionSignature& signature,
                                             const AttentionProblem& p) {
   std::vector<Candidate> candidates;
-  enumerate_hip_attention(spec, signature, [&](const KernelConfig& config) {
-    candidates.push_back({.recipe = config, .predicted_seconds = predicted_seconds(config, spec, p)});
+  walk_hip_attention(spec, signature, [&](const KernelConfig& config, const Rule<HipAttentionSubject>* refused) {
+    if (refused == nullptr && attention_obstacle(config, p).empty())
+      candidates.push_back({.recipe = recipe_of(config), .predicted_seconds = seconds_of(config, spec, p)});
     return true;
   });
   best_first(candidates);
@@ -44,7 +63,8 @@ Result<Ranking> rank(const HipSpec& spec, const AttentionProblem& problem) {
   return Ranking{std::move(candidates), "model"};
 }
 
-Status serves(const HipSpec& spec, const KernelConfig& config, const AttentionProblem& problem) {
+Status serves(const HipSpec& spec, const Recipe& recipe, const AttentionProblem& problem) {
+  const KernelConfig& config = recipe.main();
   const auto refuse = [&](ErrorCode code, const std::string& what, std::string hint) {
     return fail(code, fmt::format("kernel {} {}", native_name(config), what), std::move(hint));
   };
@@ -62,6 +82,14 @@ Status serves(const HipSpec& spec, const KernelConfig& config, const AttentionPr
     return refuse(ErrorCode::invalid_argument, "does not compute this problem",
                   fmt::format("the problem's kernels are {}",
                               native_name({.arch = config.arch, .signature = wanted, .algorithm = config.algorithm})));
+  if (recipe != recipe_of(config))
+    return refuse(ErrorCode::invalid_argument, "is no recipe as it stands",
+                  fmt::format("{}", recipe_name(recipe_of(config))));
+  if (const std::string_view why = attention_obstacle(config, problem); !why.empty())
+    return refuse(ErrorCode::invalid_argument,
+                  fmt::format("does not suit {} queries of {} heads of a key head: {}", problem.seqlen_q,
+                              problem.heads_q / problem.heads_kv, why),
+                  "a kernel of the pipeline flash");
   return {};
 }
 
@@ -69,7 +97,10 @@ Result<std::vector<Refusal>> refusals(const HipSpec& spec, const AttentionProble
   const AttentionSignature signature = gpu_signature_of(problem);
   RefusalList list(attention_candidates(spec, signature, problem));
   walk_hip_attention(spec, signature, [&](const KernelConfig& config, const Rule<HipAttentionSubject>* rule) {
-    if (rule != nullptr) list.add(*rule, HipAttentionSubject{config, spec});
+    if (rule != nullptr)
+      list.add(*rule, HipAttentionSubject{config, spec});
+    else if (const std::string_view why = attention_obstacle(config, problem); !why.empty())
+      list.add(config, "suits_shape", std::string(why));
     return true;
   });
   return list.take();

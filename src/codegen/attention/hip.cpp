@@ -24,11 +24,13 @@ Result<Source> hip_attention_source(const KernelConfig& config, const HipSpec& s
   table.add("kTileN", resources.tile_keys);
   table.add("kQueriesInLds", resources.queries_in_lds);
   table.add("kWavesOfSimd", resources.waves_per_simd);
-  table.add("kPackGqa", false);
-  table.add("kSplit", false);
-  table.add("kPaged", false);
+  const bool split = a.pipeline != Pipeline::flash;
+  table.add("kPackGqa", split);
+  table.add("kSplit", split);
+  table.add("kPaged", s.paged_kv);
   add_hip_fragment(table, spec, *fragment);
-  return hip_source(config, table, *fragment, files, "hip/attention/attention_fwd.h");
+  return hip_source(config, table, *fragment, files,
+                    a.pipeline == Pipeline::rowwise ? "hip/attention/join.h" : "hip/attention/attention_fwd.h");
 }
 
 }  // namespace tilesmith

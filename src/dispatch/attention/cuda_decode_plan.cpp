@@ -27,15 +27,6 @@ Status check_sizes(const AttentionProblem& p, const CudaDecodeWork& work) {
   return limit("batch", p.batch, kCudaGridLimit);
 }
 
-/// Writes the numbers with which a kernel divides a key's number by the page size
-/// (kernels/cuda/attention/decode/abi.h).
-void divide_by_page(std::int64_t page_size, TsCudaDecodeArgs& out) {
-  page_size = std::min(page_size, kLongestOfGpu);  // the first page has all keys then
-  while ((std::int64_t{1} << out.page_shift) < page_size) ++out.page_shift;
-  const auto rest = static_cast<std::uint64_t>((std::int64_t{1} << out.page_shift) - page_size);
-  out.page_multiplier = static_cast<unsigned>((rest << 32) / static_cast<std::uint64_t>(page_size) + 1);
-}
-
 }  // namespace
 
 Result<std::unique_ptr<AttentionPlan>> CudaDecodePlan::make(const AttentionProblem& p, PlanInfo info,

@@ -2,6 +2,7 @@
 // structure that all have.
 #pragma once
 
+#include <algorithm>
 #include <concepts>
 
 #include "base/error.hpp"
@@ -19,6 +20,16 @@ inline constexpr std::int64_t kGpuAlignment = 16;                     ///< bytes
 /// Error: invalid_argument, unsupported; what no kernel of a GPU can take.
 [[nodiscard]] Status check_gpu_attention(const AttentionProblem& problem, const AttentionArguments& arguments,
                                          DeviceKind device);
+
+/// Writes the numbers with which a kernel divides a key's number by the page size: with page_multiplier and page_shift
+/// of `out`, key / page_size is (high word of key * page_multiplier + key) >> page_shift for keys below 2^31.
+template <class Args>
+void divide_by_page(std::int64_t page_size, Args& out) {
+  page_size = std::min(page_size, kLongestOfGpu);  // the first page has all keys then
+  while ((std::int64_t{1} << out.page_shift) < page_size) ++out.page_shift;
+  const auto rest = static_cast<std::uint64_t>((std::int64_t{1} << out.page_shift) - page_size);
+  out.page_multiplier = static_cast<unsigned>((rest << 32) / static_cast<std::uint64_t>(page_size) + 1);
+}
 
 template <std::derived_from<TsAttentionCall> Args>
 [[nodiscard]] Args gpu_attention_arguments(const AttentionProblem& p, const AttentionArguments& a) {

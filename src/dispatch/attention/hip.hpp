@@ -1,8 +1,12 @@
 // Attention forward on an AMD GPU.
 #pragma once
 
+#include <memory>
+#include <mutex>
+
 #include "dispatch/backend.hpp"
 #include "dispatch/hip_registry.hpp"
+#include "dispatch/hip_split_memory.hpp"
 
 namespace tilesmith {
 
@@ -19,9 +23,13 @@ class HipAttention final : public OperationBackend<AttentionFwd> {
                                                             std::string reason, BuildPolicy build) override;
 
  private:
+  [[nodiscard]] HipSplitMemory& split_memory(const HipDevice& device);
+
   int device_index_;
   const HipSpec& spec_;
   HipRegistry& registry_;
+  std::mutex mutex_;
+  std::unique_ptr<HipSplitMemory> split_memory_;  ///< made by the first plan that splits keys
 };
 
 }  // namespace tilesmith

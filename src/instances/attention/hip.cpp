@@ -22,6 +22,11 @@ bool is_forward(const Subject& s) {
   plain.mask = MaskKind::none;
   plain.bias = BiasKind::none;
   plain.lse = plain.dropout = plain.soft_cap = plain.sink = plain.negative_scale = plain.unaligned = false;
+  if (s.is_split()) plain.paged_kv = false;
+  if (s.algorithm().pipeline == Pipeline::rowwise) {
+    if (plain.family != AttentionFamily::fwd_splitkv_combine) return false;
+    plain.family = AttentionFamily::fwd;
+  }
   return plain == AttentionSignature{};
 }
 
@@ -42,7 +47,7 @@ bool fields_belong(const Subject& s) {
   const auto beyond = [](const auto& figures, std::size_t used) {
     return std::ranges::any_of(std::span(figures).subspan(used), [](int value) { return value != 0; });
   };
-  if (rest.pipeline != Pipeline::flash || rest.block_per_cu < 1) return false;
+  if ((rest.pipeline != Pipeline::flash && !s.is_split()) || rest.block_per_cu < 1) return false;
   if (beyond(rest.tile, 2) || beyond(rest.wave, 1) || beyond(rest.warp, 3)) return false;
   rest.tile = rest.wave = rest.warp = {};
   rest.block_per_cu = -1;
@@ -72,7 +77,8 @@ HipAttentionResources resources_of(const Subject& s) {
 
 constexpr Rule<Subject> kRules[] = {
     {"family_is_carried",
-     "the AMD template computes attention forward on keys and values of the queries' type, without rotary embedding",
+     "the AMD template computes attention forward on keys and values of the queries' type, without rotary embedding; "
+     "keys in pages are decode's, and partial results are joined row by row",
      is_forward,
      [](const Subject& s) {
        return fmt::format("family {}, paged_kv {}, cache {}, latent {}, rope {}, qscale {}",
@@ -113,7 +119,8 @@ constexpr Rule<Subject> kRules[] = {
        return fmt::format("{}, {} x {} x {} of {}, on a chip with {}", name_of(s.algorithm().instruction), warp[0],
                           warp[1], warp[2], name_of(s.signature().data_type), name_of(s.spec.matrix_unit));
      }},
-    {"fields_belong", "no field of other templates is set; the pipeline is flash, blocks from 1", fields_belong,
+    {"fields_belong", "no field of other templates is set; the pipeline is flash, decode or rowwise, blocks from 1",
+     fields_belong,
      [](const Subject& s) {
        return fmt::format("pipeline {}, blocks {}", name_of(s.algorithm().pipeline), s.algorithm().block_per_cu);
      }},
@@ -174,9 +181,20 @@ void walk_hip_attention(const HipSpec& spec, const AttentionSignature& wanted, H
   }
 }
 
+KernelConfig hip_attention_join(KernelConfig decode) {
+  decode.attention().family = AttentionFamily::fwd_splitkv_combine;
+  decode.algorithm.pipeline = Pipeline::rowwise;
+  return decode;
+}
+
 void enumerate_hip_attention(const HipSpec& spec, const AttentionSignature& signature, ConfigSink sink) {
-  walk_hip_attention(spec, signature, [&](const KernelConfig& config, const Rule<Subject>* refused) {
-    return refused != nullptr || sink(config);
+  const bool joins_alone = signature.family == AttentionFamily::fwd_splitkv_combine;
+  AttentionSignature forward = signature;
+  if (joins_alone) forward.family = AttentionFamily::fwd;
+  walk_hip_attention(spec, forward, [&](const KernelConfig& config, const Rule<Subject>* refused) {
+    if (refused != nullptr) return true;
+    if (!joins_alone && !sink(config)) return false;
+    return config.algorithm.pipeline != Pipeline::decode || sink(hip_attention_join(config));
   });
 }
 
@@ -189,7 +207,7 @@ void listed_attention_signatures(const HipSpec& spec, AttentionSignatureSink sin
         signature.unaligned = unaligned;
         signature.head_dim_qk = static_cast<std::uint16_t>(qk);
         signature.head_dim_v = static_cast<std::uint16_t>(v);
-        if (!walk_gpu_attention_traits(signature, false, sink)) return;
+        if (!walk_gpu_attention_traits(signature, true, sink)) return;
       }
 }
 

@@ -19,7 +19,10 @@ struct HipAttentionSubject {
 
   [[nodiscard]] const AttentionSignature& signature() const { return config.attention(); }
   [[nodiscard]] const Algorithm& algorithm() const { return config.algorithm; }
-  [[nodiscard]] bool is_decode() const { return config.algorithm.pipeline == Pipeline::decode; }
+  /// One of the two steps that share out keys: blocks of pieces of keys, and the join of their partial results.
+  [[nodiscard]] bool is_split() const {
+    return config.algorithm.pipeline == Pipeline::decode || config.algorithm.pipeline == Pipeline::rowwise;
+  }
   /// The instruction; null where the chip has none for the type and the side.
   [[nodiscard]] const HipFragment* fragment() const {
     return spec.fragment(signature().data_type, config.algorithm.warp[0]);
@@ -38,7 +41,10 @@ using HipAttentionVisit = FunctionRef<bool(const KernelConfig&, const Rule<HipAt
 /// Every row of the tile table that is meant for the signature's head dims, in the table's order.
 void walk_hip_attention(const HipSpec& spec, const AttentionSignature& signature, HipAttentionVisit visit);
 
-/// The instances of one architecture for one signature.
+/// The kernel that joins the partial results of a decode kernel.
+[[nodiscard]] KernelConfig hip_attention_join(KernelConfig decode);
+
+/// The instances of one architecture for one signature, each decode kernel before the one that joins its results.
 void enumerate_hip_attention(const HipSpec& spec, const AttentionSignature& signature, ConfigSink sink);
 
 /// The signatures that listings hold: every data type, head dim of the facts and trait, each once.

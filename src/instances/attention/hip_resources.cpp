@@ -34,6 +34,13 @@ HipAttentionResources hip_attention_resources(const KernelConfig& config, const 
   out.lds_bytes =
       out.tile_keys * row_bytes + 2L * out.tile_keys * columns + (out.queries_in_lds ? out.tile_rows * row_bytes : 0);
   out.blocks_per_cu = std::max<int>(a.block_per_cu, 1);
+  if (a.pipeline == Pipeline::rowwise) {  // a wave for each row, which holds a column or a few
+    out.threads = lanes;
+    out.lds_bytes = 0;
+    out.registers = kOtherRegisters + ceil_div(s.head_dim_v, lanes);
+    out.registers_allowed = spec.registers_per_lane;
+    return out;
+  }
   out.waves_per_simd = std::max(1, out.blocks_per_cu * waves / spec.simds_per_compute_unit);
 
   const int results = side * side / lanes;

@@ -12,7 +12,7 @@ inline constexpr int kHipAttentionChunk = 8;
 
 struct HipAttentionResources {
   int threads = 0;              ///< of a block
-  int tile_rows = 0;            ///< of a block
+  int tile_rows = 0;            ///< of a block; of a join those of the blocks whose results it joins
   int tile_keys = 0;            ///< of a block of keys
   bool queries_in_lds = false;  ///< else a lane keeps its part of its row in registers
   long lds_bytes = 0;           ///< of a block

@@ -4,20 +4,16 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <memory>
 #include <mutex>
 
 #include "base/parallel.hpp"
 #include "base/random.hpp"
 #include "codegen/attention/hip.hpp"
-#include "codegen/cpu_kernel_harness.hpp"
+#include "codegen/attention/hip_problem.hpp"
 #include "codegen/generate.hpp"
 #include "codegen/hip_emulation.hpp"
 #include "instances/attention/hip.hpp"
 #include "jit/amdgcn_toolchain.hpp"
-#include "kernels/hip/attention/abi.h"
-#include "verify/attention/reference.hpp"
-#include "verify/random_attention.hpp"
 #include "vocabulary/names/native.hpp"
 
 namespace tilesmith {
@@ -62,7 +58,9 @@ std::vector<KernelConfig> essential_configs(const HipSpec& spec) {
       s.head_dim_v = static_cast<std::uint16_t>(round == 0 && most == 192 ? 128 : s.head_dim_qk);
       KernelConfig config{.arch = spec.arch, .signature = s, .algorithm = {}};
       config.algorithm = hip_attention_algorithm(spec, s, tile);
+      config.attention().paged_kv = tile.pipeline == Pipeline::decode && round > 0;
       configs.push_back(config);
+      if (tile.pipeline == Pipeline::decode && round == 1) configs.push_back(hip_attention_join(config));
     }
   }
   return configs;
@@ -95,31 +93,14 @@ TEST_P(HipAttentionKernels, CompileWithoutSpillsAndTakeWhatTheFormulasSay) {
   });
 }
 
-TsStrides abi_strides(const TensorStrides& s) {
-  return {s.batch, s.head, s.row, s.column};
-}
-
 class EmulatedAttention {
  public:
   explicit EmulatedAttention(const HipSpec& spec) : spec_(spec) {}
 
   /// Compiles and runs the tile's kernel for a problem, and has every element judged.
   void check(const HipAttentionTile& tile, const RandomAttention& problem, bool lse, bool unaligned) {
-    const AttentionTensors& t = problem.tensors;
-    AttentionSignature s;
-    s.data_type = t.q.type == ElementType::bf16 ? DataType::bf16 : DataType::fp16;
-    s.mode = t.group_mode() ? SequenceMode::group : SequenceMode::batch;
-    s.head_dim_qk = static_cast<std::uint16_t>(t.head_dim_qk);
-    s.head_dim_v = static_cast<std::uint16_t>(t.head_dim_v);
-    s.mask = t.window_left >= 0 ? MaskKind::generic : t.window_right >= 0 ? MaskKind::causal : MaskKind::none;
-    s.bias = t.bias != nullptr ? BiasKind::elementwise : t.alibi != nullptr ? BiasKind::alibi : BiasKind::none;
-    s.lse = lse;
-    s.dropout = t.drop_threshold > 0;
-    s.soft_cap = t.soft_cap != 0;
-    s.sink = t.sink != nullptr;
-    s.negative_scale = t.scale < 0;
-    s.unaligned = unaligned;
-    KernelConfig config{.arch = spec_.arch, .signature = gpu_attention_signature(s), .algorithm = {}};
+    const AttentionSignature s = testing::hip_attention_signature(problem.tensors, lse, unaligned);
+    KernelConfig config{.arch = spec_.arch, .signature = s, .algorithm = {}};
     config.algorithm = hip_attention_algorithm(spec_, s, tile);
     const HipAttentionSubject subject{config, spec_};
     const auto* refusal = first_refusal(hip_attention_rules(), subject);
@@ -131,78 +112,10 @@ class EmulatedAttention {
     const auto entry = libraries_.entry(std::move(*source), testing::kEmulatedAttention);
     ASSERT_TRUE(entry) << entry.error().text();
 
-    const std::size_t size = size_of(t.q.type);
-    const std::int64_t batches = t.group_mode() ? 1 : t.batch;
-    const std::int64_t rows_q = t.group_mode() ? t.cu_seqlens_q[t.batch] : t.seqlen_q;
-    const std::int64_t rows_k = t.group_mode() ? t.cu_seqlens_k[t.batch] : t.seqlen_k;
-    // Exactly what the strides reach, its end at a page that cannot be read.
-    const auto guarded = [&](const TensorView& view, std::int64_t heads, std::int64_t rows, std::int64_t columns) {
-      const std::int64_t last = rows == 0 ? 0
-                                          : (batches - 1) * view.strides.batch + (heads - 1) * view.strides.head +
-                                                (rows - 1) * view.strides.row + columns;
-      const std::size_t bytes = static_cast<std::size_t>(last) * size;
-      auto copy = std::make_unique<GuardedBytes>(bytes, unaligned ? 2 : 16);
-      std::copy_n(static_cast<const std::byte*>(view.data), bytes, copy->data());
-      return copy;
-    };
-    const auto q = guarded(t.q, t.heads_q, rows_q, t.head_dim_qk);
-    const auto k = guarded(t.k, t.heads_kv, rows_k, t.head_dim_qk);
-    const auto v = guarded(t.v, t.heads_kv, rows_k, t.head_dim_v);
-    const std::int64_t pitch = t.head_dim_v + (unaligned ? 3 : 8);
-    TensorView out{nullptr, t.q.type, {t.heads_q * rows_q * pitch, pitch, t.heads_q * pitch, 1}};
-    const GuardedBytes o(static_cast<std::size_t>(batches * t.heads_q * rows_q * pitch) * size, 16);
-    out.data = o.data();
-    const GuardedBytes lses(static_cast<std::size_t>(batches * t.heads_q * rows_q) * 4, 4);
-
-    TsHipAttentionArgs a{};
-    a.q = q->data();
-    a.k = k->data();
-    a.v = v->data();
-    a.o = o.data();
-    a.lse = lse ? reinterpret_cast<float*>(lses.data()) : nullptr;
-    a.bias = t.bias;
-    a.alibi = t.alibi;
-    a.sink = t.sink;
-    a.cu_seqlens_q = t.cu_seqlens_q;
-    a.cu_seqlens_k = t.cu_seqlens_k;
-    a.q_strides = abi_strides(t.q.strides);
-    a.k_strides = abi_strides(t.k.strides);
-    a.v_strides = abi_strides(t.v.strides);
-    a.o_strides = abi_strides(out.strides);
-    a.bias_strides = abi_strides(t.bias_strides);
-    a.lse_strides = {t.heads_q * rows_q, rows_q, 1, 1};
-    a.alibi_batch_stride = t.alibi_batch_stride;
-    a.batch = t.batch;
-    a.heads_q = t.heads_q;
-    a.heads_kv = t.heads_kv;
-    a.seqlen_q = t.seqlen_q;
-    a.seqlen_k = t.seqlen_k;
-    constexpr std::int64_t kFar = std::int64_t{1} << 30;
-    a.window_left = t.window_left < 0 ? kFar : t.window_left;
-    a.window_right = t.window_right < 0 ? kFar : t.window_right;
-    a.seed = t.seed;
-    a.offset = t.offset;
-    a.scale = t.scale;
-    a.soft_cap = t.soft_cap;
-    a.mask_bottom_right = t.mask_bottom_right;
-    a.drop_threshold = t.drop_threshold;
-    a.group = static_cast<int>(t.heads_q / t.heads_kv);
-    const int rows = tile.waves * tile.fragment;
-    a.row_tiles = static_cast<int>((t.seqlen_q + rows - 1) / rows);
-    a.pieces = 1;
-    (*entry)(&a, static_cast<int>(t.batch * t.heads_q * a.row_tiles));
-
-    const auto reference = AttentionReference::make(t, t.q.type, 1);
-    ASSERT_TRUE(reference) << reference.error().text();
-    std::vector<float> lse_values;
-    if (lse) lse_values = read_output(t, {lses.data(), ElementType::fp32, {t.heads_q * rows_q, rows_q, 1, 1}}, 1);
-    const Verdict verdict = reference->judge(read_output(t, out, t.head_dim_v), lse_values);
-    EXPECT_NE(verdict.outcome, Outcome::fail) << verdict.reason;
-    for (std::int64_t row = 0; row < batches * t.heads_q * rows_q; ++row)
-      for (std::int64_t gap = t.head_dim_v; gap < pitch; ++gap)
-        for (std::size_t byte = 0; byte < size; ++byte)
-          ASSERT_EQ(o.data()[static_cast<std::size_t>(row * pitch + gap) * size + byte], std::byte{0xff})
-              << "written behind row " << row;
+    const HipAttentionResources facts = hip_attention_resources(config, spec_, *subject.fragment());
+    const testing::HipAttentionProblem call(config, facts, problem);
+    (*entry)(&call.arguments(), call.blocks());
+    call.check();
   }
 
  private:
@@ -211,13 +124,13 @@ class EmulatedAttention {
   testing::EmulatedLibraries libraries_;
 };
 
-/// The smallest tile of each instruction, and one with queries in local memory where the chip has such.
+/// The smallest tile of each instruction.
 std::vector<HipAttentionTile> smallest_tiles(const HipSpec& spec) {
   std::vector<HipAttentionTile> tiles;
   for (const int side : {16, 32}) {
     const HipAttentionTile* smallest = nullptr;
     for (const HipAttentionTile& tile : spec.attention_tiles)
-      if (tile.fragment == side &&
+      if (tile.pipeline == Pipeline::flash && tile.fragment == side &&
           (smallest == nullptr || tile.waves * tile.tile_n < smallest->waves * smallest->tile_n))
         smallest = &tile;
     if (smallest != nullptr) tiles.push_back(*smallest);
@@ -302,7 +215,9 @@ TEST_P(HipAttentionKernels, EmulatedEdgesMatchTheReference) {
   // The longest rows, with everything.
   const HipAttentionTile* wide = nullptr;
   for (const HipAttentionTile& tile : spec.attention_tiles)
-    if (tile.is_for(256) && (wide == nullptr || tile.waves * tile.tile_n < wide->waves * wide->tile_n)) wide = &tile;
+    if (tile.pipeline == Pipeline::flash && tile.is_for(256) &&
+        (wide == nullptr || tile.waves * tile.tile_n < wide->waves * wide->tile_n))
+      wide = &tile;
   ASSERT_NE(wide, nullptr);
   CaseOptions longest;
   longest.type = ElementType::fp16;

@@ -38,6 +38,34 @@ void expect_right(EmulatedDevice& hip, const AttentionProblem& traits, std::uint
   EXPECT_EQ(call.judge(), "") << (*plan)->kernel_name();
 }
 
+/// The same by the first recipe that shares out keys.
+void expect_decoded(EmulatedDevice& hip, const AttentionProblem& problem, std::uint64_t seed) {
+  testing::RandomCall call(problem, seed, problem.unaligned ? 1 : 16);
+  SCOPED_TRACE(testing::describe(call.problem()));
+  OperationBackend<AttentionFwd>& attention = **hip.backend().find<AttentionFwd>();
+  const auto ranking = attention.rank(call.problem());
+  ASSERT_TRUE(ranking) << ranking.error().text();
+  const auto decode = std::ranges::find_if(
+      ranking->candidates, [](const Candidate& candidate) { return candidate.recipe.steps.size() == 2; });
+  ASSERT_NE(decode, ranking->candidates.end());
+  ASSERT_TRUE(attention.check(decode->recipe, call.problem()));
+  EXPECT_FALSE(attention.check(decode->recipe.main(), call.problem())) << "half a recipe";
+  for (const Step& step : decode->recipe.steps) {
+    const Status emulated = hip.emulate(step.config);
+    ASSERT_TRUE(emulated) << emulated.error().text();
+  }
+  const auto plan = attention.plan(call.problem(), *decode, "a test", BuildPolicy::allowed);
+  ASSERT_TRUE(plan) << plan.error().text();
+  const std::size_t launches = fake().launches.size();
+  const Status ran = call.run(**plan);
+  ASSERT_TRUE(ran) << ran.error().text();
+  EXPECT_EQ(call.judge(), "") << recipe_name(decode->recipe);
+  if (problem.splits > 1) {
+    EXPECT_EQ(fake().launches.size(), launches + 2) << "nothing was joined";
+    EXPECT_GT((*plan)->workspace_bytes(), 0u);
+  }
+}
+
 TEST_F(HipAttentionTest, EveryChipComputesWhatIsAsked) {
   struct Row {
     DataType type;
@@ -57,6 +85,35 @@ TEST_F(HipAttentionTest, EveryChipComputesWhatIsAsked) {
     for (std::size_t row = static_cast<std::size_t>(index) % 3; row < std::size(kRows); row += 3) {
       const Row& r = kRows[row];
       expect_right(hip, testing::traits(r.type, r.qk, r.v, r.words), 100 + row);
+    }
+  }
+}
+
+TEST_F(HipAttentionTest, KeysInPagesAndInPiecesAreJoined) {
+  struct Row {
+    const char* words;
+    std::int64_t splits;
+    DataType type;
+    std::int64_t qk, v;
+  };
+  constexpr Row kRows[] = {{"paged mask lse", 3, DataType::bf16, 64, 64},
+                           {"paged group mask sink cap lse", 2, DataType::fp16, 128, 128},
+                           {"paged alibi", 0, DataType::bf16, 72, 40},
+                           {"mask drop bias lse", 4, DataType::fp16, 64, 64},
+                           {"group mask lse", 5, DataType::bf16, 192, 128},
+                           {"unaligned paged group mask sink lse", 3, DataType::fp16, 33, 65}};
+  for (int index = 0; index < testing::kFakeDevices; ++index) {
+    SCOPED_TRACE(testing::kFakeHipDevices[index].name);
+    EmulatedDevice hip(index);
+    for (std::size_t row = static_cast<std::size_t>(index) % 3; row < std::size(kRows); row += 3) {
+      const Row& r = kRows[row];
+      AttentionProblem p = testing::traits(r.type, r.qk, r.v, r.words);
+      p = small(testing::random_shape(p, 300 + row));
+      p.batch = std::max<std::int64_t>(p.batch, 1);
+      p.seqlen_q = 1 + static_cast<std::int64_t>(row) % 5;
+      p.seqlen_k = 150 + static_cast<std::int64_t>(row);
+      p.splits = r.splits;
+      expect_decoded(hip, p, 300 + row);
     }
   }
 }

@@ -64,6 +64,8 @@ TEST(HipAttentionInstances, EachRuleRefusesWhatItIsFor) {
       {"negative_scale_matters", [](AttentionSignature& s, Algorithm&) { s.negative_scale = s.soft_cap = true; }},
       {"instruction_is_there", [](AttentionSignature&, Algorithm& a) { a.instruction = Instruction::wmma; }},
       {"instruction_is_there", [](AttentionSignature&, Algorithm& a) { a.warp[2] = 16; }},
+      {"family_is_carried", [](AttentionSignature& s, Algorithm&) { s.paged_kv = true; }},
+      {"family_is_carried", [](AttentionSignature&, Algorithm& a) { a.pipeline = Pipeline::rowwise; }},
       {"fields_belong", [](AttentionSignature&, Algorithm& a) { a.stages = 2; }},
       {"fields_belong", [](AttentionSignature&, Algorithm& a) { a.pipeline = Pipeline::mma_sm80; }},
       {"tile_is_whole", [](AttentionSignature&, Algorithm& a) { a.tile[0] = 96; }},

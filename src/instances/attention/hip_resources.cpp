@@ -7,6 +7,8 @@ namespace {
 
 // Addresses of the loops, the row's place and state, temporary values.
 constexpr int kOtherRegisters = 30;
+// Found by compiling with clang 22: with fewer, kernels of gfx1100 and gfx1201 with head dims near 256 spill a few.
+constexpr int kDropoutRegisters = 20, kUnalignedRegisters = 8;
 
 int ceil_div(int a, int b) {
   return (a + b - 1) / b;
@@ -50,6 +52,10 @@ HipAttentionResources hip_attention_resources(const KernelConfig& config, const 
   // Of a step: the row's operand and those of all fragments of keys; or probabilities and values.
   const int operands = std::max(4, fragment.operand_words) * (1 + out.tile_keys / side);
   out.registers = outputs + scores + moved + operands + (out.queries_in_lds ? 0 : query_words) + kOtherRegisters;
+  // Where all parts of a wave bring the same, the others' probabilities; single elements, before they are packed.
+  if (fragment.groups_k == 1) out.registers += fragment.operand_words;
+  if (s.dropout) out.registers += kDropoutRegisters;
+  if (s.unaligned) out.registers += moved + kUnalignedRegisters;
   out.registers_allowed = std::min(spec.registers_per_lane, spec.registers_of_simd / out.waves_per_simd);
   return out;
 }

@@ -59,6 +59,7 @@ std::vector<KernelConfig> essential_configs(const HipSpec& spec) {
       KernelConfig config{.arch = spec.arch, .signature = s, .algorithm = {}};
       config.algorithm = hip_attention_algorithm(spec, s, tile);
       config.attention().paged_kv = tile.pipeline == Pipeline::decode && round > 0;
+      if (first_refusal(hip_attention_rules(), HipAttentionSubject{config, spec}) != nullptr) continue;
       configs.push_back(config);
       if (tile.pipeline == Pipeline::decode && round == 1) configs.push_back(hip_attention_join(config));
     }
@@ -130,7 +131,7 @@ std::vector<HipAttentionTile> smallest_tiles(const HipSpec& spec) {
   for (const int side : {16, 32}) {
     const HipAttentionTile* smallest = nullptr;
     for (const HipAttentionTile& tile : spec.attention_tiles)
-      if (tile.pipeline == Pipeline::flash && tile.fragment == side &&
+      if (tile.pipeline == Pipeline::flash && tile.is_for(64) && tile.fragment == side &&
           (smallest == nullptr || tile.waves * tile.tile_n < smallest->waves * smallest->tile_n))
         smallest = &tile;
     if (smallest != nullptr) tiles.push_back(*smallest);

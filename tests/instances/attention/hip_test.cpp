@@ -22,18 +22,33 @@ TEST(HipAttentionInstances, EveryTileMakesKernelsOfTheHeadDimsThatItIsFor) {
   for (const HipSpec& spec : specs)
     for (const DataType type : spec.attention_types)
       for (const HipAttentionTile& tile : spec.attention_tiles)
-        for (const int dim : {std::max(tile.head_dim_low, 32), std::min(tile.head_dim_high, spec.head_dim_max)})
-          for (const bool unaligned : {false, true}) {
-            AttentionSignature s;
-            s.data_type = type;
-            s.head_dim_qk = s.head_dim_v = static_cast<std::uint16_t>(unaligned ? dim : (dim + 7) / 8 * 8);
-            s.unaligned = unaligned;
-            const KernelConfig config{
-                .arch = spec.arch, .signature = s, .algorithm = hip_attention_algorithm(spec, s, tile)};
-            const HipAttentionSubject subject{config, spec};
-            const auto* refusal = first_refusal(hip_attention_rules(), subject);
-            EXPECT_EQ(refusal, nullptr) << native_name(config) << ": " << refusal->figures(subject);
-          }
+        for (const int dim : {std::max(tile.head_dim_low, 32), std::min(tile.head_dim_high, spec.head_dim_max)}) {
+          AttentionSignature s;
+          s.data_type = type;
+          s.head_dim_qk = s.head_dim_v = static_cast<std::uint16_t>((dim + 7) / 8 * 8);
+          const KernelConfig config{
+              .arch = spec.arch, .signature = s, .algorithm = hip_attention_algorithm(spec, s, tile)};
+          const HipAttentionSubject subject{config, spec};
+          const auto* refusal = first_refusal(hip_attention_rules(), subject);
+          EXPECT_EQ(refusal, nullptr) << native_name(config) << ": " << refusal->figures(subject);
+        }
+}
+
+// Dropout and single elements take registers, which the largest tiles may not have.
+TEST(HipAttentionInstances, EveryHeadDimHasKernelsOfEveryTrait) {
+  const std::vector<HipSpec> specs = load_hip_specs().value();
+  for (const HipSpec& spec : specs)
+    for (int dim = 1; dim <= spec.head_dim_max; ++dim)
+      for (const bool paged : {false, true}) {
+        AttentionSignature s;
+        s.data_type = DataType::bf16;
+        s.head_dim_qk = s.head_dim_v = static_cast<std::uint16_t>(dim);
+        s.unaligned = s.dropout = s.lse = s.sink = true;
+        s.paged_kv = paged;
+        int kernels = 0;
+        enumerate_hip_attention(spec, s, [&](const KernelConfig&) { return ++kernels > 0; });
+        EXPECT_GT(kernels, 0) << spec.arch.text() << " " << dim << " paged " << paged;
+      }
 }
 
 TEST(HipAttentionInstances, NamesAreUniqueAndParseBack) {

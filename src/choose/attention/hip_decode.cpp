@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "choose/attention/compute_unit_model.hpp"
+#include "choose/compute_unit.hpp"
 #include "choose/rounding.hpp"
 #include "instances/attention/hip_resources.hpp"
 #include "problem/attention/problem.hpp"
@@ -60,18 +61,18 @@ HipDecodeWork hip_decode_work(const KernelConfig& config, const HipSpec& spec, c
                                     .local_of_step = (config.algorithm.wave[0] + 1) * keys * 2 * columns,
                                     .fetched_of_step = keys * 2 * columns,
                                     .memory_bytes = bytes_of(p),
-                                    .waves_per_simd = facts.waves_per_simd,
-                                    .blocks_per_cu = facts.blocks_per_cu};
+                                    .blocks_per_cu = facts.blocks_per_cu,
+                                    .busy_share = facts.busy_share};
     // A block has one fetch under way: few blocks wait for memory, whatever its bandwidth.
     const std::int64_t places = std::int64_t{spec.reference.compute_units} * facts.blocks_per_cu;
     const double waits = static_cast<double>(ceil_div(each.blocks, std::max<std::int64_t>(places, 1))) *
                          (each.steps + 1) * kFetchSeconds;
     out.seconds = std::max(seconds_of(each, spec.reference, s.data_type), waits);
     if (out.pieces > 1)
-      out.seconds += seconds_of_pass(2 * 4 * static_cast<double>(each.blocks) *
-                                         std::min(rows, static_cast<double>(p.seqlen_q * group_of(p))) *
-                                         (s.head_dim_v + kStateFloats),
-                                     spec.reference);
+      out.seconds += compute_unit::pass_seconds(2 * 4 * static_cast<double>(each.blocks) *
+                                                    std::min(rows, static_cast<double>(p.seqlen_q * group_of(p))) *
+                                                    (s.head_dim_v + kStateFloats),
+                                                spec.reference);
     return out;
   };
   if (p.splits > 0) return cut(p.splits);

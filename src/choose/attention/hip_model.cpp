@@ -32,8 +32,8 @@ double predicted_seconds(const KernelConfig& config, const HipSpec& spec, const 
       // Elements that are fetched one by one take a transaction each.
       .fetched_of_step = keys * bytes * (s.unaligned ? 2 : 1),
       .memory_bytes = bytes_of(p),
-      .waves_per_simd = facts.waves_per_simd,
-      .blocks_per_cu = facts.blocks_per_cu};
+      .blocks_per_cu = facts.blocks_per_cu,
+      .busy_share = facts.busy_share};
   return seconds_of(work, spec.reference, s.data_type);
 }
 

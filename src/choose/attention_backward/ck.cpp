@@ -107,7 +107,7 @@ double predicted_seconds(const Recipe& recipe, const CkFacts& facts, const Atten
   const double sums = static_cast<double>(blocks_of_keys) * rows * static_cast<double>(p.head_dim_qk) * 4;
   const int blocks_per_cu = ck_blocks_per_cu(config, facts.chip);
   const std::int64_t blocks = p.batch * p.heads_q * blocks_of_keys;
-  const CkAttentionWork work{
+  const ComputeUnitAttention work{
       .blocks = blocks,
       .steps = static_cast<double>(ceil_div(p.seqlen_q, tile[0])) * visible + (visible < 1 ? 0.5 : 0),
       // scores, their gradient and three gradients of inputs

@@ -44,6 +44,7 @@ HipAttentionResources hip_attention_resources(const KernelConfig& config, const 
     return out;
   }
   out.waves_per_simd = std::max(1, out.blocks_per_cu * waves / spec.simds_per_compute_unit);
+  out.busy_share = std::min(1.0, static_cast<double>(out.blocks_per_cu * waves) / spec.simds_per_compute_unit);
 
   const int results = side * side / lanes;
   const int scores = out.tile_keys / side * results, outputs = columns / side * results;

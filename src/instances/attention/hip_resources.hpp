@@ -18,6 +18,7 @@ struct HipAttentionResources {
   long lds_bytes = 0;           ///< of a block
   int blocks_per_cu = 1;
   int waves_per_simd = 1;  ///< that blocks_per_cu asks for
+  double busy_share = 1;   ///< of a unit's SIMDs that these keep busy
   int registers = 0;       ///< of a lane, the fewest that do: outputs, scores, operands, what is on its way, addresses
   int registers_allowed = 0;  ///< of a lane, for waves_per_simd
 };

@@ -45,14 +45,15 @@ AttentionSignature traits(int round) {
   return s;
 }
 
-/// Every tile for the largest head dims that it is for, and for others, with all traits in turn.
+/// Every tile for the largest head dims that it is for, and with two sets of traits: the usual ones, and others in
+/// turn.
 std::vector<KernelConfig> essential_configs(const HipSpec& spec) {
   std::vector<KernelConfig> configs;
   for (std::size_t t = 0; t < spec.attention_tiles.size(); ++t) {
     const HipAttentionTile& tile = spec.attention_tiles[t];
-    for (int round = 0; round < 3; ++round) {
+    for (const int round : {0, 1 + static_cast<int>(t % 2)}) {
       AttentionSignature s = traits(round);
-      s.data_type = spec.attention_types[(t + static_cast<std::size_t>(round)) % spec.attention_types.size()];
+      s.data_type = spec.attention_types[(t / 2 + static_cast<std::size_t>(round)) % spec.attention_types.size()];
       const int most = std::min(tile.head_dim_high, spec.head_dim_max), less = std::max(tile.head_dim_low, 64);
       s.head_dim_qk = static_cast<std::uint16_t>(round == 2 ? less : most);
       s.head_dim_v = static_cast<std::uint16_t>(round == 0 && most == 192 ? 128 : s.head_dim_qk);
@@ -61,7 +62,7 @@ std::vector<KernelConfig> essential_configs(const HipSpec& spec) {
       config.attention().paged_kv = tile.pipeline == Pipeline::decode && round > 0;
       if (first_refusal(hip_attention_rules(), HipAttentionSubject{config, spec}) != nullptr) continue;
       configs.push_back(config);
-      if (tile.pipeline == Pipeline::decode && round == 1) configs.push_back(hip_attention_join(config));
+      if (tile.pipeline == Pipeline::decode && round > 0) configs.push_back(hip_attention_join(config));
     }
   }
   return configs;

@@ -7,6 +7,7 @@
 #include "base/file.hpp"
 #include "base/json.hpp"
 #include "cli/program.hpp"
+#include "cli/slurm_cluster.hpp"
 
 namespace tilesmith {
 namespace {
@@ -107,23 +108,14 @@ TEST(SweepSlurm, ScriptsOfAPlanBuildItsShards) {
 TEST(SweepSlurm, AnArrayMeasuresAndAJobBehindItReports) {
   const auto folder = TemporaryDirectory::create("tilesmith-sweep-slurm-test-").value();
   const auto path = [&](const char* name) { return (folder.path() / name).string(); };
-  std::string lines;
-  for (int i = 0; i < 4; ++i) lines += "gemm -m " + std::to_string(19 + i) + " -n 24 -k 40 --dtype fp32\n";
-  ASSERT_TRUE(write_file_atomic(path("p.txt"), lines));
-  const std::string cluster = (std::filesystem::path(__FILE__).parent_path() / "slurm_cluster.sh").string();
-  const auto ran =
-      run_by(cluster + " " + path("cluster") +
-                 " sh -c '\"$0\" \"$@\" || exit 1; i=0; while [ -n \"$(squeue -h)\" ] && [ $i -lt 900 ]; do sleep 0.2; "
-                 "i=$((i + 1)); done' "
-                 "\"$0\" \"$@\"",
-             "sweep --op gemm --threads 1 --max-kernels 1 --slurm 2 --slurm-option=--partition=fast --shapes " +
-                 path("p.txt") + " --csv " + path("all.csv"));
+  ASSERT_TRUE(write_file_atomic(path("p.txt"), testing::lines_of_small_products()));
+  const auto ran = testing::run_on_cluster(
+      folder.path(), "sweep --op gemm --threads 1 --max-kernels 1 --slurm 2 --slurm-option=--partition=fast --shapes " +
+                         path("p.txt") + " --csv " + path("all.csv"));
   if (ran.code == 77) GTEST_SKIP() << ran.errors;
   ASSERT_EQ(ran.code, 0) << ran.errors;
   EXPECT_NE(ran.output.find(" sweeps in 2 parts, job "), std::string::npos) << ran.output;
-  std::string logs;
-  for (const auto& entry : std::filesystem::directory_iterator(folder.path()))
-    if (entry.path().extension() == ".log") logs += read_file(entry.path()).value_or("");
+  const std::string logs = testing::logs_in(folder.path());
   std::size_t rows = 0;
   for (const char* part : {"all.csv.part-1", "all.csv.part-2"}) {
     std::istringstream text(read_file(path(part)).value_or(""));

@@ -53,6 +53,13 @@ TEST(HipSpec, WrongFactsAreRefusedWithTheirPlace) {
        [](json& spec) { spec["gemm"]["tables"][0]["tiles"][0]["fragment"] = 8; }},
       {"$.gemm.tables[0].tiles[0].stages is 3",
        [](json& spec) { spec["gemm"]["tables"][0]["tiles"][0]["stages"] = 3; }},
+      {"$.attention_fwd.tiles[0].fragment is 8", [](json& spec) { spec["attention_fwd"]["tiles"][0]["fragment"] = 8; }},
+      {"$.attention_fwd.tiles[1].pipeline", [](json& spec) { spec["attention_fwd"]["tiles"][1]["pipeline"] = "qr"; }},
+      {"$.attention_fwd.tiles[2].head_dim",
+       [](json& spec) {
+         spec["attention_fwd"]["tiles"][2]["head_dim"] = {256, 129};
+       }},
+      {"$.attention_fwd.data_types", [](json& spec) { spec["attention_fwd"]["data_types"] = json::array(); }},
       {"lds_byte", [](json& spec) { spec["lds_byte"] = 1; }},
       {"$.registers_of_simd", [](json& spec) { spec.erase("registers_of_simd"); }},
   };

@@ -93,7 +93,7 @@ struct HipSpec {
   std::vector<HipGemmTable> gemm_tables;
 
   int head_dim_min = 0, head_dim_max = 0;
-  int head_dim_step = 0;  ///< of listed head dims, and of those that 16 bytes at a time suit
+  int head_dim_step = 0;  ///< of listed head dims
   int head_dim_listed_max = 0;
   std::vector<std::pair<int, int>> unequal_head_dims;
   std::vector<DataType> attention_types;

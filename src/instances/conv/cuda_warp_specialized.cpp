@@ -77,6 +77,14 @@ constexpr CudaConvRule kWindowRules[] = {
                           s.algorithm().cluster[0], s.algorithm().cluster[1], s.algorithm().stream_k,
                           s.algorithm().transpose_c);
      }},
+    {"elements_leave_registers",
+     "a warpgroup with a tile of its own writes pairs of elements, or more: single ones have an address and a test "
+     "each, "
+     "which spilled beside its sums (ptxas 13.0)",
+     [](const CudaConvSubject& s) { return !s.algorithm().ping_pong || s.algorithm().vector[2] > 1; },
+     [](const CudaConvSubject& s) {
+       return fmt::format("pingpong {}, {} elements", s.algorithm().ping_pong, s.algorithm().vector[2]);
+     }},
     {"product_is_carried", "what GEMM's rules ask of the same tile (tilesmith explain names them)",
      [](const CudaConvSubject& s) { return refusal_of_product(s) == nullptr; },
      [](const CudaConvSubject& s) {

@@ -327,7 +327,6 @@ Source assertion_source(const KernelConfig& config) {
       same("kSlabRowBytes", facts.slab_row_bytes);
       same("kCopiedTensor >= 0", facts.copied_tensor);
       same("kEntryRegisters", facts.launch_registers);
-      same("kProducerRegisters", facts.producer_registers);
       same("kConsumerRegisters", facts.consumer_registers);
       same("kSums * ts::gemm::kRowBlocks", facts.accumulators);
       same("kTileWarpgroups", facts.counters);

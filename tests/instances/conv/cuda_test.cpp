@@ -120,6 +120,10 @@ TEST(CudaConv, EachRuleRefusesWhatItIsThereFor) {
   expect("registers_hold_sums", gather, [](S&, A& a) { a.block_per_cu = 8; });
   expect("window_is_carried", window, [](S& s, A&) { s.direction = ConvDirection::backward_weight; });
   expect("copies_are_whole", window, [](S&, A& a) { a.cluster[0] = 2; });
+  expect("elements_leave_registers", window, [](S&, A& a) {
+    a.ping_pong = true;
+    a.vector[2] = 1;
+  });
   expect("product_is_carried", window, [](S&, A& a) { a.stages = 30; });
   expect("groups_are_channels", depthwise, [](S& s, A&) { s.spatial_dims = 2; });
   expect("strips_miss_banks", depthwise, [](S&, A& a) { a.subtile[1] = 6; });

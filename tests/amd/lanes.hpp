@@ -149,6 +149,13 @@ inline u32 result_bits(F16 value) {
 inline u32 result_bits(Bf16 value) {
   return value.bits;
 }
+/// A whole number that clamp has held within its type's range.
+struct Held {
+  u32 bits;
+};
+inline u32 result_bits(Held value) {
+  return value.bits;
+}
 inline u32 result_bits(u16 value) {
   return value;
 }
@@ -190,7 +197,7 @@ void write_result(Wave& wave, const Instruction& in, int position, const std::ar
       } else if constexpr (std::is_same_v<T, F16>) {
         for (std::size_t lane = 0; lane < kLanes; ++lane)
           words[lane] = to_f16(modified(value_of(values[lane]), in.modifiers)).bits;
-      } else {
+      } else if constexpr (!std::is_same_v<T, Held>) {
         fault("clamp of integer results is not emulated");
       }
     }

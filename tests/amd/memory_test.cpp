@@ -253,7 +253,7 @@ TEST_F(AmdMemoryTest, FaultsNameWhatWasDone) {
       "wave 1, 's_cbranch_scc1");
   expect(message("v_sad_u8 v0, v1, v2, v3"), "the instruction v_sad_u8 is not known");
   expect(message("s_setreg_imm32_b32 hwreg(HW_REG_MODE), 3"), "the instruction s_setreg_imm32_b32 is not known");
-  expect(message("v_add_u32_e64 v0, v1, v2 clamp"), "clamp of integer results is not emulated");
+  expect(message("v_mad_u32_u24 v0, v1, v2, v3 clamp"), "clamp of integer results is not emulated");
 }
 
 }  // namespace

@@ -2,6 +2,7 @@
 // ISA 16.7 to 16.11).
 #include <algorithm>
 #include <bit>
+#include <limits>
 
 #include "amd/lanes.hpp"
 #include "amd/operations.hpp"
@@ -131,6 +132,19 @@ T median(T a, T b, T c) {
   return std::max(std::min(a, b), std::min(std::max(a, b), c));
 }
 
+/// A sum or difference of two T: modulo 2^32, or with clamp the nearest T (e.g. CDNA 3 ISA, VOP3A field CLMP).
+template <class T, auto kExact>
+void sum_of(Wave& wave, const Instruction& in) {
+  using Limits = std::numeric_limits<T>;
+  if (!in.modifiers.clamp) return each_lane<[](T a, T b) { return static_cast<u32>(kExact(a, b)); }>(wave, in);
+  each_lane<[](T a, T b) {
+    return Held{static_cast<u32>(std::clamp<i64>(kExact(a, b), Limits::min(), Limits::max()))};
+  }>(wave, in);
+}
+constexpr auto kPlus = [](i64 a, i64 b) { return a + b; };
+constexpr auto kMinus = [](i64 a, i64 b) { return a - b; };
+constexpr auto kMinusReversed = [](i64 a, i64 b) { return b - a; };
+
 constexpr Operation kOperations[] = {
     {"v_nop", [](Wave&, const Instruction&) {}},
     {"v_mov_b32", each_lane([](u32 a) { return a; })},
@@ -142,17 +156,17 @@ constexpr Operation kOperations[] = {
     {"v_swap_b32", swap},
     {"v_cndmask_b32", select<u32>},
     {"v_cndmask_b16", select<u16>},
-    // Sums and products modulo 2^32.
-    {"v_add_u32", each_lane([](u32 a, u32 b) { return a + b; })},
-    {"v_add_nc_u32", each_lane([](u32 a, u32 b) { return a + b; })},
-    {"v_sub_u32", each_lane([](u32 a, u32 b) { return a - b; })},
-    {"v_sub_nc_u32", each_lane([](u32 a, u32 b) { return a - b; })},
-    {"v_subrev_u32", each_lane([](u32 a, u32 b) { return b - a; })},
-    {"v_subrev_nc_u32", each_lane([](u32 a, u32 b) { return b - a; })},
-    {"v_add_i32", each_lane([](u32 a, u32 b) { return a + b; })},
-    {"v_add_nc_i32", each_lane([](u32 a, u32 b) { return a + b; })},
-    {"v_sub_i32", each_lane([](u32 a, u32 b) { return a - b; })},
-    {"v_sub_nc_i32", each_lane([](u32 a, u32 b) { return a - b; })},
+    // Products, and sums without clamp, are modulo 2^32.
+    {"v_add_u32", sum_of<u32, kPlus>},
+    {"v_add_nc_u32", sum_of<u32, kPlus>},
+    {"v_sub_u32", sum_of<u32, kMinus>},
+    {"v_sub_nc_u32", sum_of<u32, kMinus>},
+    {"v_subrev_u32", sum_of<u32, kMinusReversed>},
+    {"v_subrev_nc_u32", sum_of<u32, kMinusReversed>},
+    {"v_add_i32", sum_of<i32, kPlus>},
+    {"v_add_nc_i32", sum_of<i32, kPlus>},
+    {"v_sub_i32", sum_of<i32, kMinus>},
+    {"v_sub_nc_i32", sum_of<i32, kMinus>},
     {"v_add3_u32", each_lane([](u32 a, u32 b, u32 c) { return a + b + c; })},
     {"v_lshl_add_u32", each_lane([](u32 a, u32 b, u32 c) { return (a << (b & 31)) + c; })},
     {"v_add_lshl_u32", each_lane([](u32 a, u32 b, u32 c) { return (a + b) << (c & 31); })},

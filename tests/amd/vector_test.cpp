@@ -133,6 +133,15 @@ TEST_F(AmdVectorTest, Integers) {
   for (const auto chip : kAllChips) check(chip, common, value);
   check("gfx942",
         {{"v_add_u32 v0, v1, v2", [](u32 a, u32 b, u32) { return static_cast<u32>(u64{a} + b); }},
+         {"v_add_u32_e64 v0, v1, v2 clamp",
+          [](u32 a, u32 b, u32) { return static_cast<u32>(std::min<u64>(u64{a} + b, 0xffffffff)); }},
+         {"v_sub_u32_e64 v0, v1, v2 clamp", [](u32 a, u32 b, u32) { return a < b ? 0 : a - b; }},
+         {"v_subrev_u32_e64 v0, v1, v2 clamp", [](u32 a, u32 b, u32) { return b < a ? 0 : b - a; }},
+         {"v_sub_i32 v0, v1, v2 clamp",
+          [](u32 a, u32 b, u32) {
+            const i64 exact = i64{static_cast<i32>(a)} - static_cast<i32>(b);
+            return exact > 0x7fffffff ? 0x7fffffff : exact < -0x80000000ll ? 0x80000000 : static_cast<u32>(exact);
+          }},
          {"v_subrev_u32 v0, v1, v2", [](u32 a, u32 b, u32) { return static_cast<u32>(i64{b} - a); }},
          {"v_add_u16 v0, v1, v2", [](u32 a, u32 b, u32) { return (a + b) % 0x10000; }},
          {"v_pk_add_u16 v0, v1, v2",

@@ -17,6 +17,13 @@ double term_roundoff(ElementType type) {
   return type == ElementType::fp32 ? 0x1p-21 : type == ElementType::fp16 ? 0x1p-19 : 0x1p-14;
 }
 
+// A GPU may take a subnormal fp32 number for zero (ex2.approx.ftz, and products under -ftz=true): a weight loses less than
+// 2^-126, which the factors beside it and the number of terms raise; all of them together are taken for 2^14.
+constexpr double kFlushed = 0x1p-112;
+
+/// What an element may be off by however small it is.
+double smallest_step(ElementType type) { return smallest_subnormal(type) + kFlushed; }
+
 }  // namespace
 
 Result<AttentionBackwardReference> AttentionBackwardReference::make(const AttentionBackwardTensors& tensors,
@@ -79,7 +86,7 @@ bool AttentionBackwardReference::check_guards(const OutputValues& output, Verdic
       return fails(verdict, Check::guards,
                    fmt::format("{}{} is {:.9g}, all its terms are zero", output.name, position(output.name, at), got));
     any = any || got != 0;
-    any_wanted = any_wanted || std::abs(want.values[at]) > 4 * smallest_subnormal(type_of(output.name));
+    any_wanted = any_wanted || std::abs(want.values[at]) > 4 * smallest_step(type_of(output.name));
   }
   if (any_wanted && !any && output.values.size() > 1)
     return fails(verdict, Check::guards,
@@ -92,7 +99,7 @@ bool AttentionBackwardReference::check_bounds(const OutputValues& output, Verdic
   const ElementType type = type_of(output.name);
   double worst_share = 1;
   for (std::size_t at = 0; at < output.values.size(); ++at) {
-    const double limit = 2 * unit_roundoff(type) * std::abs(want.values[at]) + smallest_subnormal(type) +
+    const double limit = 2 * unit_roundoff(type) * std::abs(want.values[at]) + smallest_step(type) +
                          kWeightDeviations * tolerance_.weight_roundoff * static_cast<double>(want.spread[at]) +
                          term_roundoff(type_) * static_cast<double>(want.total[at]);
     const double error = std::abs(output.values[at] - want.values[at]);
@@ -113,7 +120,7 @@ bool AttentionBackwardReference::check_norm_wise(const OutputValues& output, Ver
   for (std::size_t at = 0; at < output.values.size(); ++at) {
     const double x = output.values[at], y = want.values[at];
     const auto spread = static_cast<double>(want.spread[at]);
-    const double beyond = std::max(0.0, std::abs(x - y) - smallest_subnormal(type_of(output.name)));
+    const double beyond = std::max(0.0, std::abs(x - y) - smallest_step(type_of(output.name)));
     errors += beyond * beyond;
     norms += x * x + y * y + 2 * spread * spread;  // the spread stands in where terms cancel
   }

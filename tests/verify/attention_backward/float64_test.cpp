@@ -8,6 +8,7 @@
 
 #include "base/random.hpp"
 #include "verify/attention/float64.hpp"
+#include "verify/attention_backward/reference.hpp"
 #include "verify/random_attention.hpp"
 
 namespace tilesmith {
@@ -20,13 +21,12 @@ class BackwardCall {
     AttentionTensors& t = given.tensors;
     const bool group = t.group_mode();
     const std::int64_t rows = output_rows(t) / t.heads_q / (group ? 1 : t.batch), width = t.head_dim_v;
-    forward = *float64_attention(t);
+    run_forward();
     weights_.resize(forward.o.size());
     lse_weights_.resize(forward.lse.size());
     fill_normal(weights_, {options.seed, 501});
     fill_normal(lse_weights_, {options.seed, 502});
     dout_.assign(weights_.begin(), weights_.end());
-    lse_.assign(forward.lse.begin(), forward.lse.end());
     for (std::size_t row = 0; row < lse_.size(); ++row)
       if (std::isinf(lse_[row])) lse_weights_[row] = 0;
     const TensorStrides strides{t.heads_q * rows * width, rows * width, width, 1};
@@ -41,6 +41,13 @@ class BackwardCall {
     tensors.dsink = t.sink != nullptr;
     tensors.dbias_batch = tensors.dbias_head = t.bias_strides.head != 0;
     tensors.dalibi_batch = true;
+  }
+
+  /// O and lse of the inputs as they are now.
+  void run_forward() {
+    const Float64Attention now = *float64_attention(given.tensors);
+    forward = now;  // copied, not moved: tensors point to what is there
+    lse_.assign(now.lse.begin(), now.lse.end());
   }
 
   /// <O, R> + <lse, r> of the inputs as they are now.
@@ -159,6 +166,20 @@ TEST(AttentionBackwardFloat64, AgreesWithDifferencesWithEveryTrait) {
                       .bottom_right = true,
                       .soft_cap = 1.5F,
                       .drop_threshold = 16384});
+}
+
+// A sink of 90 leaves the keys weights of about 1e-39, which a GPU takes for zeros; a weight of 1e-30 it does not.
+TEST(AttentionBackwardReference, SubnormalNumbersMayBeTakenForZeros) {
+  for (const bool subnormal : {true, false}) {
+    BackwardCall call({.type = ElementType::fp32, .sink = true});
+    std::ranges::fill(call.given.sink, subnormal ? 90.0F : 69.0F);
+    call.run_forward();
+    const AttentionBackwardReference reference = *AttentionBackwardReference::make(call.tensors);
+    std::vector<double> dq = reference.float64().dq.values;
+    for (double& x : dq) x = std::abs(x) < 0x1p-126 ? 0 : x * (subnormal ? 1 : 1.5);
+    const OutputValues output{.name = "dq", .values = dq};
+    EXPECT_EQ(reference.judge({&output, 1}).outcome, subnormal ? Outcome::pass : Outcome::fail);
+  }
 }
 
 }  // namespace

@@ -17,12 +17,14 @@ double term_roundoff(ElementType type) {
   return type == ElementType::fp32 ? 0x1p-21 : type == ElementType::fp16 ? 0x1p-19 : 0x1p-14;
 }
 
-// A GPU may take a subnormal fp32 number for zero (ex2.approx.ftz, and products under -ftz=true): a weight loses less than
-// 2^-126, which the factors beside it and the number of terms raise; all of them together are taken for 2^14.
+// A GPU may take a subnormal fp32 number for zero (ex2.approx.ftz, and products under -ftz=true): a weight loses less
+// than 2^-126, which the factors beside it and the number of terms raise; all of them together are taken for 2^14.
 constexpr double kFlushed = 0x1p-112;
 
 /// What an element may be off by however small it is.
-double smallest_step(ElementType type) { return smallest_subnormal(type) + kFlushed; }
+double smallest_step(ElementType type) {
+  return smallest_subnormal(type) + kFlushed;
+}
 
 }  // namespace
 

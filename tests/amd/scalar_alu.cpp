@@ -114,6 +114,12 @@ constexpr Handler save_exec(F) {
   return save_exec<F{}>;
 }
 
+/// Operand 0 = operand 1 * operand 2 + operand 3 or, where there is none, operand 0; rounded once.
+void fused(Wave& wave, const Instruction& in) {
+  const float term = read<float>(wave, in.at(in.count > 3 ? 3 : 0));
+  write(wave, in.at(0), std::fma(read<float>(wave, in.at(1)), read<float>(wave, in.at(2)), term));
+}
+
 template <class T>
 void select(Wave& wave, const Instruction& in) {
   write<T>(wave, in.at(0), read<T>(wave, in.at(wave.scc ? 1 : 2)));
@@ -332,6 +338,9 @@ constexpr Operation kOperations[] = {
     {"s_add_f32", scalar([](Scc, float a, float b) { return a + b; })},
     {"s_sub_f32", scalar([](Scc, float a, float b) { return a - b; })},
     {"s_mul_f32", scalar([](Scc, float a, float b) { return a * b; })},
+    {"s_fmac_f32", fused},
+    {"s_fmaak_f32", fused},
+    {"s_fmamk_f32", fused},
     {"s_min_num_f32", scalar([](Scc, float a, float b) { return std::fmin(a, b); })},
     {"s_max_num_f32", scalar([](Scc, float a, float b) { return std::fmax(a, b); })},
     {"s_cvt_f32_u32", scalar([](Scc, u32 a) { return static_cast<float>(a); })},

@@ -168,6 +168,8 @@ TEST_F(AmdScalarTest, FloatsOfRdna4) {
   const std::vector<Case> cases = {
       {"s_mul_f32 s0, s2, s4", bits(1.5f), bits(-2.0f), bits(-3.0f), -1},
       {"s_add_f32 s0, s2, s4", bits(16777216.0f), bits(1.0f), bits(16777216.0f), -1},
+      {"s_fmaak_f32 s0, s2, s4, 0x41200000", bits(1.5f), bits(2.0f), bits(13.0f), -1},
+      {"s_fmamk_f32 s0, s2, 0x41200000, s4", bits(1.5f), bits(2.0f), bits(17.0f), -1},
       {"s_cvt_f32_u32 s0, s2", 0xffffffff, 0, bits(4294967296.0f), -1},
       {"s_cvt_u32_f32 s0, s2", bits(-1.0f), 0, 0, -1},
       {"s_cvt_u32_f32 s0, s2", bits(5e9f), 0, 0xffffffff, -1},
@@ -175,6 +177,12 @@ TEST_F(AmdScalarTest, FloatsOfRdna4) {
       {"s_add_nc_u64 s[0:1], s[2:3], s[4:5]", ~0ull, 2, 1, -1},
   };
   check(bench("gfx1201", lines_of(cases)), cases);
+  // A fused product's term is what it is written to; the product is not rounded before.
+  Bench sum = bench("gfx1201", {"s_fmac_f32 s0, s2, s2"});
+  sum.wave().set_scalar(0, std::bit_cast<std::uint32_t>(-0x1.002p0f));
+  sum.wave().set_scalar(2, std::bit_cast<std::uint32_t>(0x1.001p0f));
+  sum.execute_all();
+  EXPECT_EQ(std::bit_cast<float>(sum.wave().scalar(0)), 0x1p-24f);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 
 #include "amd/compiler.hpp"
 #include "amd/machine.hpp"
+#include "amd/missing.hpp"
 #include "codegen/gemm/hip_problem.hpp"
 #include "codegen/generate.hpp"
 #include "instances/gemm/hip.hpp"
@@ -168,7 +169,7 @@ TEST_P(AmdGemmTest, CodeObjectsOfLargeTilesComputeRight) {
 // Without any one of its barriers a kernel is wrong, and without most of its waits for memory, whatever the compiler
 // made of the template.
 TEST_P(AmdGemmTest, AMissingBarrierOrWaitIsFound) {
-  int barriers = 0, waits = 0, found_waits = 0;
+  amdgpu::Missing missing;
   for (const int stages : {1, 2}) {
     const HipGemmTile* tile = nullptr;
     for (const HipGemmTile& each : spec().gemm_tables[0].tiles)
@@ -189,30 +190,9 @@ TEST_P(AmdGemmTest, AMissingBarrierOrWaitIsFound) {
     const auto whole = run(*program, config, problem, 0);
     ASSERT_TRUE(whole.has_value()) << whole.error().text();
     ASSERT_FALSE(is_wrong());
-    for (std::size_t i = 0; i < program->instructions().size(); ++i) {
-      const amdgpu::Instruction& in = program->instructions()[i];
-      const bool barrier = in.operation->mnemonic == "s_barrier" || in.operation->mnemonic == "s_barrier_signal";
-      const bool wait = std::ranges::any_of(in.waits, [](int most) { return most >= 0; });
-      if (whole->times[i] == 0 || (!barrier && !wait)) continue;
-      // A barrier of RDNA 4 is a signal and a wait.
-      std::vector<std::size_t> removed = {i};
-      for (std::size_t next = i + 1; in.operation->mnemonic == "s_barrier_signal" && removed.size() == 1; ++next)
-        if (program->instructions()[next].operation->mnemonic == "s_barrier_wait") removed.push_back(next);
-      for (const std::size_t each : removed) program->remove(each);
-      const bool found = is_wrong();
-      for (const std::size_t each : removed) program->restore(each);
-      if (barrier) {
-        EXPECT_TRUE(found) << fmt::format("'{}' at {:#x} is not needed", in.text, in.address);
-      }
-      barriers += barrier;
-      waits += wait;
-      found_waits += wait && found;
-    }
+    missing.remove_each(*program, whole->times, is_wrong);
   }
-  EXPECT_GE(barriers, 2);
-  EXPECT_GT(found_waits, waits / 2) << "of " << waits << " waits";
-  RecordProperty("waits_removed", waits);
-  RecordProperty("waits_found", found_waits);
+  missing.expect_found();
 }
 
 TEST_P(AmdGemmTest, AnAccessOutsideABufferNamesInstructionAndLane) {

@@ -172,7 +172,7 @@ class Attention {
 
   TS_DEVICE void store() {
     const float sink = cfg::kSink && args_.sink != nullptr ? args_.sink[place_.head] : -kInfinity;
-    const RowResult result = finish_row<cfg::kSink>(state_.peak, sum_of_row(state_.sum, part_), sink);
+    const RowResult result = finish_row<cfg::kSink>(state_.base, sum_of_row(state_.sum, part_), sink);
     if (!has_row()) return;
     if (cfg::kLse && args_.lse != nullptr && part_ == 0)
       rows_of(item_, args_.lse, args_.lse_strides, place_.head, item_.offset_q)[place_.query * args_.lse_strides.row] =
@@ -216,7 +216,7 @@ class Attention {
         if (column_of_results(n) + r < cfg::kHeadDimV) row[column_of_results(n) + r] = outputs_[n][r];
     }
     if (part_ > 0) return;
-    row[cfg::kHeadDimV] = state_.peak;
+    row[cfg::kHeadDimV] = state_.base;
     row[cfg::kHeadDimV + 1] = sum;
   }
 

@@ -77,16 +77,18 @@ TS_DEVICE float sum_of_row(float x, int part) {
   return x;
 }
 
-// The row's running maximum in units of log2, and the lane's own running sum.
+// The base of the row's exponentials in units of log2, and the lane's own running sum. The base cancels in the end.
 struct RowState {
-  float peak = -kInfinity;
+  float base = -kInfinity;
   float sum = 0.0f;
 };
 
-// How far, in powers of two, a row's maximum may rise before the row is brought to the new one: the base of the
-// exponentials cancels in the end, and probabilities up to 2^8 are as exact in 16 bits as those up to 1. The decision
-// is each row's own: a row's result does not depend on its neighbours'.
-constexpr float kRise = 8.0f;
+// A new base lies so far, in powers of two, below the row's maximum that fp16 has probabilities down to 2^-24 of the
+// largest as normal numbers: MFMA of gfx90a takes subnormal ones for zeros.
+constexpr float kLift = cfg::kBf16 ? 0.0f : 10.0f;
+// How far the maximum may rise before the row is brought to a new base: probabilities are as exact in 16 bits, and fp16
+// ends at 2^16. The decision is each row's own: a row's result does not depend on its neighbours'.
+constexpr float kRise = cfg::kBf16 ? 8.0f : 4.0f;
 
 // Turns scores into probabilities and brings the row up to date. Returns what its output so far must be multiplied by.
 TS_DEVICE float update_softmax(Scores& s, RowState& row, float unit, int part) {
@@ -96,12 +98,12 @@ TS_DEVICE float update_softmax(Scores& s, RowState& row, float unit, int part) {
 #pragma unroll
     for (int r = 0; r < kResults; ++r) largest = fmaxf(largest, s[j][r]);
   }
-  const float peak = rounded_product(max_of_row(largest, part), unit);
-  const float rise = peak - row.peak;
+  const float lowered = rounded_product(max_of_row(largest, part), unit) - kLift;
+  const float rise = lowered - row.base;
   const bool risen = rise > kRise;  // false for a NaN: nothing seen before, and nothing now
   const float factor = risen ? exp2_approx(-rise) : 1.0f;
-  row.peak = risen ? peak : row.peak;
-  const float base = row.peak == -kInfinity ? 0.0f : row.peak;
+  row.base = risen ? lowered : row.base;
+  const float base = row.base == -kInfinity ? 0.0f : row.base;
   float sum = 0.0f;
 #pragma unroll
   for (int j = 0; j < kKeyFragments; ++j) {

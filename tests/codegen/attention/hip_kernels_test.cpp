@@ -117,7 +117,7 @@ class EmulatedAttention {
     const HipAttentionResources facts = hip_attention_resources(config, spec_, *subject.fragment());
     const testing::HipAttentionProblem call(config, facts, problem);
     (*entry)(&call.arguments(), call.blocks());
-    call.check();
+    EXPECT_EQ(call.fault(), "");
   }
 
  private:

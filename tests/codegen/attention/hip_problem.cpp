@@ -1,8 +1,9 @@
 #include "codegen/attention/hip_problem.hpp"
 
-#include <gtest/gtest.h>
+#include <fmt/format.h>
 
 #include <algorithm>
+#include <cstring>
 
 #include "instances/attention/gpu_signature.hpp"
 #include "verify/attention/reference.hpp"
@@ -123,19 +124,25 @@ std::vector<HipAttentionProblem::Buffer> HipAttentionProblem::buffers() const {
   return buffers_;
 }
 
-void HipAttentionProblem::check() const {
+std::string HipAttentionProblem::fault() const {
   const auto reference = AttentionReference::make(tensors_, tensors_.q.type, 1);
-  ASSERT_TRUE(reference) << reference.error().text();
+  if (!reference) return reference.error().text();
   std::vector<float> lses;
   if (signature_.lse) lses = read_output(tensors_, lses_, 1);
   const Verdict verdict = reference->judge(read_output(tensors_, out_, tensors_.head_dim_v), lses);
-  EXPECT_NE(verdict.outcome, Outcome::fail) << verdict.reason;
+  if (verdict.outcome == Outcome::fail) return verdict.reason;
   const std::size_t size = size_of(tensors_.q.type);
   for (std::int64_t row = 0; row < members_ * tensors_.heads_q * rows_q_; ++row)
     for (std::int64_t gap = tensors_.head_dim_v; gap < pitch_; ++gap)
       for (std::size_t byte = 0; byte < size; ++byte)
-        ASSERT_EQ(o_->data()[static_cast<std::size_t>(row * pitch_ + gap) * size + byte], std::byte{0xff})
-            << "written behind row " << row;
+        if (o_->data()[static_cast<std::size_t>(row * pitch_ + gap) * size + byte] != std::byte{0xff})
+          return fmt::format("written behind row {}", row);
+  return {};
+}
+
+void HipAttentionProblem::clear() {
+  for (const Buffer& buffer : buffers_)
+    if (buffer.written) std::memset(const_cast<void*>(buffer.data), 0xff, buffer.bytes);
 }
 
 }  // namespace tilesmith::testing

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <memory>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -32,8 +33,10 @@ class HipAttentionProblem {
     bool written;
   };
   [[nodiscard]] std::vector<Buffer> buffers() const;
-  /// Reports what is wrong in the outputs, and what was written beside them, as failures of the test.
-  void check() const;
+  /// What is wrong in the outputs, or was written beside them; empty: nothing.
+  [[nodiscard]] std::string fault() const;
+  /// Forgets the outputs.
+  void clear();
 
  private:
   [[nodiscard]] std::size_t extent(const TensorStrides& strides, std::int64_t heads, std::int64_t rows,

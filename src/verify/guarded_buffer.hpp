@@ -22,6 +22,8 @@ class GuardedBuffer {
 
   /// The first element of the tensor.
   [[nodiscard]] std::byte* data() { return storage_.data() + start_; }
+  /// From the tensor's first element to its last.
+  [[nodiscard]] std::span<const std::byte> tensor() const { return {storage_.data() + start_, size_}; }
   [[nodiscard]] TensorView view() const { return {storage_.data() + start_, type_, strides_}; }
   /// Everything, red zones included: to copy to a device and back. The tensor begins at `offset()`.
   [[nodiscard]] std::span<std::byte> storage() { return storage_; }

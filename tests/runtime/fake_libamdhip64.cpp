@@ -33,7 +33,7 @@ Code take(void* handle) {
 }
 
 void run(const FakeLibamdhip64::Launch& launch) {
-  if (launch.kernel.run != nullptr) launch.kernel.run(launch.arguments.data(), static_cast<int>(launch.blocks));
+  if (launch.kernel.run) launch.kernel.run(launch.arguments.data(), static_cast<int>(launch.blocks));
 }
 
 }  // namespace
@@ -141,12 +141,13 @@ EXPORT Code hipModuleLaunchKernel(void* function, unsigned grid_x, unsigned grid
 }
 EXPORT Code hipMalloc(void** pointer, std::size_t bytes) {
   if (state.malloc != Code::success) return state.malloc;
-  ++state.allocations;
   *pointer = std::aligned_alloc(256, (bytes + 255) / 256 * 256);
+  std::memset(*pointer, 0xff, bytes);  // what nobody wrote is NaN
+  state.allocations[*pointer] = bytes;
   return Code::success;
 }
 EXPORT Code hipFree(void* pointer) {
-  --state.allocations;
+  state.allocations.erase(pointer);
   state.device_at_free = state.current;
   std::free(pointer);
   return Code::success;

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -25,7 +26,7 @@ inline constexpr FakeHipDevice kFakeHipDevices[] = {{"Fake MI300X", "gfx942:sram
 struct FakeLibamdhip64 {
   /// A kernel on the host: called with the bytes of its one parameter and the number of blocks.
   struct Kernel {
-    void (*run)(const void* arguments, int blocks) = nullptr;
+    std::function<void(const void* arguments, int blocks)> run;
     std::size_t argument_bytes = 0;
   };
   struct Launch {
@@ -53,8 +54,8 @@ struct FakeLibamdhip64 {
   // The journal.
   int current = 0;  ///< device
   int device_at_free = -1;
-  int allocations = 0;  ///< not yet freed
-  int objects = 0;      ///< streams, events and graphs not yet destroyed
+  std::map<void*, std::size_t> allocations{};  ///< not yet freed, and their bytes
+  int objects = 0;                             ///< streams, events and graphs not yet destroyed
   int mode_at_load = -1;
   int mode = 0;  ///< of capture, this thread's
   bool capturing = false;

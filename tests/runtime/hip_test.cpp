@@ -52,7 +52,7 @@ class HipFake : public ::testing::Test {
     device_.emplace(HipDevice::open(*library_, 0).value());
   }
   void TearDown() override {
-    EXPECT_EQ(fake.allocations, 0) << "memory was not given back";
+    EXPECT_TRUE(fake.allocations.empty()) << "memory was not given back";
     EXPECT_EQ(fake.objects, 0) << "streams, events or graphs were not given back";
   }
   /// The error that opening the fake gives as it is now.

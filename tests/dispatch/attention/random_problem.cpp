@@ -324,19 +324,38 @@ void RandomCall::keep_inputs() {
   const auto keep = [&](const char* name, std::span<const std::byte> memory) {
     if (!memory.empty()) kept_.push_back({name, memory, {memory.begin(), memory.end()}});
   };
-  const bool latent = problem_.latent;
-  const std::array kNames{"q", "k", latent ? "bias" : "v", "bias"};
-  for (std::size_t i = 0; i < inputs_.size(); ++i) keep(kNames[i], inputs_[i]->storage());
-  keep("alibi", std::as_bytes(std::span(alibi_)));
-  keep("sink", std::as_bytes(std::span(sink_)));
-  keep("q_scale", std::as_bytes(std::span(q_scale_)));
-  keep("k_scale", std::as_bytes(std::span(k_scale_)));
-  keep("v_scale", std::as_bytes(std::span(v_scale_)));
-  keep("cu_seqlens_q", std::as_bytes(std::span(cu_seqlens_q_)));
-  keep("cu_seqlens_k", std::as_bytes(std::span(cu_seqlens_k_)));
-  keep("seqlens_k", std::as_bytes(std::span(pages_.lengths)));
-  keep("page numbers", std::as_bytes(std::span(pages_.numbers)));
-  keep("page offsets", std::as_bytes(std::span(page_offsets_)));
+  for (std::size_t i = 0; i < inputs_.size(); ++i) keep(name_of_input(i), inputs_[i]->storage());
+  for (const Memory& list : lists()) keep(list.name, list.bytes);
+}
+
+const char* RandomCall::name_of_input(std::size_t index) const {
+  return std::array{"q", "k", problem_.latent ? "bias" : "v", "bias"}[index];
+}
+
+std::vector<RandomCall::Memory> RandomCall::lists() const {
+  std::vector<Memory> out;
+  const auto add = [&](const char* name, const auto& list) {
+    out.push_back({name, std::as_bytes(std::span(list)), false});
+  };
+  add("alibi", alibi_);
+  add("sink", sink_);
+  add("q_scale", q_scale_);
+  add("k_scale", k_scale_);
+  add("v_scale", v_scale_);
+  add("cu_seqlens_q", cu_seqlens_q_);
+  add("cu_seqlens_k", cu_seqlens_k_);
+  add("seqlens_k", pages_.lengths);
+  add("page numbers", pages_.numbers);
+  add("page offsets", page_offsets_);
+  return out;
+}
+
+std::vector<RandomCall::Memory> RandomCall::memory() const {
+  std::vector<Memory> out = lists();
+  for (std::size_t i = 0; i < inputs_.size(); ++i) out.push_back({name_of_input(i), inputs_[i]->tensor(), false});
+  out.push_back({"o", o_->tensor(), true});
+  if (lse_) out.push_back({"lse", lse_->tensor(), true});
+  return out;
 }
 
 void RandomCall::compare(const Kept& input, const void* now) {

@@ -43,6 +43,13 @@ class RandomCall {
   [[nodiscard]] Status run(const AttentionPlan& plan);
   /// What is wrong with the last run's outputs, or which input it changed; empty when nothing is.
   [[nodiscard]] std::string judge();
+  /// What a kernel may touch of the host's memory: from each tensor's first element to its last.
+  struct Memory {
+    const char* name;
+    std::span<const std::byte> bytes;
+    bool written;
+  };
+  [[nodiscard]] std::vector<Memory> memory() const;
   /// The last run's output, dense.
   [[nodiscard]] std::vector<float> output() const;
 
@@ -59,6 +66,9 @@ class RandomCall {
   void make_scale(std::int64_t heads, std::int64_t longest, std::vector<float>& values, AttentionScale& scale);
   void make_page_scale(std::vector<float>& values, AttentionScale& scale);
   void describe_for_checks();
+  [[nodiscard]] const char* name_of_input(std::size_t index) const;
+  /// What a call may read beside the tensors.
+  [[nodiscard]] std::vector<Memory> lists() const;
   /// What a call may read but not write, as it was.
   struct Kept {
     const char* name;

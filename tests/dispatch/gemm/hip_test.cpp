@@ -172,7 +172,8 @@ TEST_F(HipGemmTest, CallsAreCapturedAndTimed) {
   const auto made = GemmCase::create(usual_call(gemm_problem(DataType::bf16, 9, 8, 16, DataType::fp32))).value();
   const auto plan = hip.plan(made.problem());
   ASSERT_TRUE(plan) << plan.error().text();
-  const int allocations = fake().allocations, objects = fake().objects;
+  const std::size_t allocations = fake().allocations.size();
+  const int objects = fake().objects;
   {
     auto trial = make_trial(made, hip.device);
     ASSERT_TRUE(trial) << trial.error().text();
@@ -190,7 +191,7 @@ TEST_F(HipGemmTest, CallsAreCapturedAndTimed) {
     ASSERT_TRUE(graph->launch(stream.handle()));
     EXPECT_NE(d[0], 0);
   }
-  EXPECT_EQ(fake().allocations, allocations);
+  EXPECT_EQ(fake().allocations.size(), allocations);
   EXPECT_EQ(fake().objects, objects);
 }
 

@@ -77,6 +77,7 @@ void ThreadPool::start_threads() {
 }
 
 void ThreadPool::reserve_scratch(std::size_t bytes) {
+  OpenMp::look();
   spin_until([this] { return !busy_.exchange(true, std::memory_order_acquire); });
   const Release release(busy_);
   if (bytes > scratch_bytes_) {
@@ -121,16 +122,43 @@ void ThreadPool::run(const TsCpuKernel& kernel, const void* args, int most_threa
   if (threads_ == 1 || most_threads <= 1 || most_tasks <= 1) {
     run_alone(kernel, args, workers_[0]->scratch.data());
   } else {
-    if (!started_) start_threads();
     kernel_ = &kernel;
     args_ = args;
     most_workers_.store(static_cast<std::uint64_t>(most_threads) - 1, std::memory_order_relaxed);
-    state_.fetch_add(kNextJob | kOpen, std::memory_order_release);
-    state_.notify_all();
-    run_tasks(workers_[0]->scratch.data());
-    state_.fetch_and(~kOpen, std::memory_order_acq_rel);
-    spin_until([this] { return (state_.load(std::memory_order_acquire) & kWorkers) == 0; });
+    const OpenMp* openmp = OpenMp::found();
+    // Always a region of the runtime's own size: its next region of another size ends threads or starts some.
+    if (openmp != nullptr && openmp->threads() >= most_threads)
+      run_with(*openmp);
+    else
+      run_with_workers();
   }
+}
+
+void ThreadPool::run_with_workers() {
+  if (!started_) start_threads();
+  state_.fetch_add(kNextJob | kOpen, std::memory_order_release);
+  state_.notify_all();
+  run_tasks(workers_[0]->scratch.data());
+  state_.fetch_and(~kOpen, std::memory_order_acq_rel);
+  spin_until([this] { return (state_.load(std::memory_order_acquire) & kWorkers) == 0; });
+}
+
+void ThreadPool::run_with(const OpenMp& openmp) {
+  openmp_ = &openmp;
+  // The job is never open to our own workers. Both ends of it are seen through state_, as theirs are, although the
+  // runtime's barriers would do: the thread sanitizer does not know those.
+  state_.fetch_add(kNextJob, std::memory_order_release);
+  openmp.parallel(
+      [](void* argument) {
+        auto& pool = *static_cast<ThreadPool*>(argument);
+        pool.state_.load(std::memory_order_acquire);
+        const auto place = static_cast<std::uint64_t>(pool.openmp_->place());
+        if (place <= pool.most_workers_.load(std::memory_order_relaxed))
+          pool.run_tasks(pool.workers_[place]->scratch.data());
+        pool.state_.fetch_add(0, std::memory_order_release);
+      },
+      this);
+  state_.load(std::memory_order_acquire);
 }
 
 void ThreadPool::run_tasks(std::byte* scratch) {
@@ -138,13 +166,14 @@ void ThreadPool::run_tasks(std::byte* scratch) {
   if (kernel.thread_begin != nullptr) kernel.thread_begin();
   for (unsigned s = 0; s < kernel.stage_count; ++s) {
     Stage& stage = stages_[s];
+    const bool last = s + 1 == kernel.stage_count;  // whoever is done with it leaves, and the caller waits for all
     for (;;) {
       const long long task = stage.next.fetch_add(1, std::memory_order_relaxed);
       if (task >= stage.tasks) break;
       kernel.stages[s].run(args_, task, scratch);
-      stage.unfinished.fetch_sub(1, std::memory_order_release);
+      if (!last) stage.unfinished.fetch_sub(1, std::memory_order_release);
     }
-    spin_until([&] { return stage.unfinished.load(std::memory_order_acquire) == 0; });
+    if (!last) spin_until([&] { return stage.unfinished.load(std::memory_order_acquire) == 0; });
   }
   if (kernel.thread_end != nullptr) kernel.thread_end();
 }

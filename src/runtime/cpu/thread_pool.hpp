@@ -6,6 +6,9 @@
 // pool busy runs its job alone on its own thread: no caller waits, and no more threads run than the machine has.
 // Running a job takes no lock and allocates nothing.
 //
+// Where the process has an OpenMP runtime (runtime/cpu/openmp.hpp), its threads take the workers' places, so that two
+// sets of threads do not spin on the same processors. Which threads run a job changes no result.
+//
 // A forked child has none of the threads, and perhaps a job that nobody will end: there the pool begins anew.
 #pragma once
 
@@ -19,6 +22,7 @@
 #include "base/fork.hpp"
 #include "kernels/cpu/abi.h"
 #include "runtime/aligned_buffer.hpp"
+#include "runtime/cpu/openmp.hpp"
 
 namespace tilesmith {
 
@@ -32,8 +36,9 @@ class ThreadPool {
 
   [[nodiscard]] int threads() const { return threads_; }
 
-  /// Makes every thread's scratch at least `bytes`. Called when planning, so that running need not allocate. Waits for
-  /// a running job. Where `poisons_scratch` is set (runtime/poison.hpp), fills them.
+  /// Makes every thread's scratch at least `bytes`. Called when planning, so that running need not allocate, and a look
+  /// for an OpenMP runtime is due. Waits for a running job. Where `poisons_scratch` is set (runtime/poison.hpp), fills
+  /// them.
   void reserve_scratch(std::size_t bytes);
 
   /// Runs all stages of the kernel. Safe from any number of threads at once.
@@ -55,6 +60,8 @@ class ThreadPool {
   void begin_anew();
   void start_threads();
   void work(Worker& self);
+  void run_with_workers();
+  void run_with(const OpenMp& openmp);
   void run_tasks(std::byte* scratch);
   static void run_alone(const TsCpuKernel& kernel, const void* args, std::byte* scratch);
 
@@ -67,6 +74,7 @@ class ThreadPool {
   // The job in flight; written only by the caller that holds busy_, while no worker is in.
   const TsCpuKernel* kernel_ = nullptr;
   const void* args_ = nullptr;
+  const OpenMp* openmp_ = nullptr;  ///< whose threads are in it; null: our own
   std::array<Stage, TS_CPU_MAX_STAGES> stages_;
   std::atomic<std::uint64_t> most_workers_{0};  ///< beside the caller; workers too late for a job may read it
 

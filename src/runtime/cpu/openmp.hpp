@@ -3,8 +3,8 @@
 // would wait for. So where there is one, jobs run on its threads: a training step of PyTorch that calls us took six
 // times as long without (docs/log/2026-11-backward.md).
 //
-// Nothing is linked or loaded: the runtime is looked for among what the process has loaded, by GNU's entry points, which
-// LLVM's and Intel's have too.
+// Nothing is linked or loaded: the runtime is looked for among what the process has loaded, by GNU's entry points,
+// which LLVM's and Intel's have too.
 #pragma once
 
 namespace tilesmith {

@@ -118,6 +118,7 @@ def main():
     arguments.layers, arguments.width, arguments.context = (2, 64, 64) if arguments.short else (4, 128, 128)
     arguments.steps = arguments.steps or (20 if arguments.short else 100)
     torch.use_deterministic_algorithms(True)
+    torch.utils.deterministic.fill_uninitialized_memory = False  # else each tensor that a program makes empty is written twice
 
     text = characters()
     ours, weights, our_seconds = train(Tilesmith, text, arguments)

@@ -43,10 +43,15 @@ def attention_backward(*given: Any) -> Any:
         if tensor is not None and not isinstance(tensor, Tensor):
             raise WrongType(f"{name} is a {type(tensor).__name__}, do is a torch tensor", "torch tensors")
     _check_no_gradient((*tensors, *own))
+    return tuple(tensor for tensor in _computed(x) if tensor is not None)
+
+
+def _computed(x: Arguments) -> tuple[Optional[Tensor], ...]:
+    """In the order of Results; None where it is not wanted."""
     wanted = wanted_of(x)
-    x = x._replace(max_seqlen_q=longest(x.max_seqlen_q, x.cu_seqlens_q), max_seqlen_k=longest(x.max_seqlen_k, x.cu_seqlens_k))
-    tensors = x.tensors
-    options = x.options
+    if x.cu_seqlens_q is not None:
+        x = x._replace(max_seqlen_q=longest(x.max_seqlen_q, x.cu_seqlens_q), max_seqlen_k=longest(x.max_seqlen_k, x.cu_seqlens_k))
+    tensors, own, options = x.tensors, (x.dq, x.dk, x.dv), x.options
     key = (options, wanted, torch_threads(), *map(describe, (*tensors, *own)))
     call = _calls.by_key.get(key)
     results = _results(x, wanted, own)
@@ -56,10 +61,10 @@ def attention_backward(*given: Any) -> Any:
         call = _calls.keep(key, prepare(Tensors(*views), Results(*places), options, torch_threads()))
     seed = seed_of(x) if x.dropout_p else 0
     inputs, outputs = tuple(map(address, tensors)), tuple(map(address, results))
-    if any(tensor is not None for tensor in own):
+    if own != (None, None, None):
         call.check_apart(inputs, outputs)
     call.run(inputs, outputs, seed, raw_stream(call.stream_device) if call.stream_device >= 0 else 0)
-    return tuple(tensor for tensor in results if tensor is not None)
+    return results
 
 
 def _results(x: Arguments, wanted: Wanted, own: tuple[Optional[Tensor], ...]) -> tuple[Optional[Tensor], ...]:
@@ -114,10 +119,11 @@ def attention_bwd(*given: Any) -> tuple[Tensor, ...]:
     x = Arguments(*(*given[:_WINDOW], given[_WINDOW : _WINDOW + 2], *given[_WINDOW + 2 : _DRAWN_SEED], None, None, None))
     drawn = given[_DRAWN_SEED]
     x = x._replace(do=contiguous_rows(x.do), seed=int(drawn) if drawn is not None else None if x.seed is None else x.seed % (1 << 64))
-    with torch.no_grad(), under(given[_DRAWN_SEED + 1 :]):
-        results = iter(attention_backward(*x))
-    wanted = (True, True, True, x.need_dbias, x.need_dalibi, x.need_dsink)
-    return tuple(next(results) if each else x.lse.new_empty(0) for each in wanted)
+    if forward_ad._current_level >= 0:
+        check_no_tangents("attention_backward", x.tensors)
+    with under(given[_DRAWN_SEED + 1 :]):
+        results = _computed(x)
+    return tuple(x.lse.new_empty(0) if each is None else each for each in results)
 
 
 def _fake_attention_bwd(*given: Any) -> tuple[Tensor, ...]:

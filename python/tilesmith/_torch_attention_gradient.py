@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
 from typing import Any, Callable, Optional
 
 import torch
@@ -35,34 +36,38 @@ def _none_of(what: str) -> Unsupported:
                        "call it under torch.no_grad(), or on detached tensors", "unsupported")  # fmt: skip
 
 
-def gradient_of(names: tuple[str, ...]) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """(backward, keep) of the operator whose arguments have these names."""
+def gradient_of(names: tuple[str, ...], defaults: tuple[Any, ...]) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """(backward, keep) of the operator whose arguments have these names, the last ones these defaults."""
+    inputs_of: Any = namedtuple("inputs_of", names, defaults=defaults)
+    saved = tuple(map(names.index, _SAVED))
+    places = tuple(map(names.index, _DIFFERENTIABLE))
 
     def keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-        given = dict(zip(names, inputs))
+        x = inputs_of(*inputs)  # torch leaves out arguments that equal their defaults
         ctx.set_materialize_grads(False)  # None for an output that the loss does not depend on
-        ctx.save_for_backward(*output, *(given[name] for name in _SAVED))
-        ctx.rest = {name: value for name, value in given.items() if not isinstance(value, Tensor)}
+        ctx.save_for_backward(*output, *(x[at] for at in saved))
+        ctx.cached, ctx.return_lse = x.seqlens_k is not None, x.return_lse
+        ctx.before_bias = x.layout, x.causal, x.mask, x.window_left, x.window_right, x.scale, x.softcap
+        ctx.dropout, ctx.lengths = (x.dropout_p, x.seed), (x.max_seqlen_q, x.max_seqlen_k, x.diagonal, x.tf32)
+        ctx.options = None, x.threads, x.build, x.determinism, x.tuning  # the kernel's name is the forward's own
 
-    def backward(context: Any, do: Optional[Tensor], dlse: Optional[Tensor]) -> tuple[Optional[Tensor], ...]:
-        o, lse, q, k, v, bias, alibi, sink, cu_seqlens_q, cu_seqlens_k, drawn_seed = context.saved_tensors
-        rest = context.rest
-        if "seqlens_k" not in rest:
+    def backward(ctx: Any, do: Optional[Tensor], dlse: Optional[Tensor]) -> tuple[Optional[Tensor], ...]:
+        o, lse, q, k, v, bias, alibi, sink, cu_seqlens_q, cu_seqlens_k, drawn_seed = ctx.saved_tensors
+        if ctx.cached:
             raise _none_of("keys and values in a cache")
-        if not rest["return_lse"]:
+        if not ctx.return_lse:
             raise Unsupported("the operator's return_lse is False, and its gradient needs the log-sum-exp", "return_lse=True, or "
                               "tilesmith.attention, which sees to it", "unsupported")  # fmt: skip
-        needed = dict(zip(names, context.needs_input_grad))  # without the last arguments, where they equal their defaults
+        needed = ctx.needs_input_grad
         # A gradient of the gradient is refused by the operator.
         eager = not torch.is_grad_enabled() and all_plain((do, dlse, q))
         compute = attention_bwd if eager else torch.ops.tilesmith.attention_bwd
-        dq, dk, dv, dbias, dalibi, dsink = compute(
-            torch.zeros_like(o) if do is None else do, q, k, v, o, lse, rest["layout"], rest["causal"], rest["mask"],
-            rest["window_left"], rest["window_right"], rest["scale"], rest["softcap"], bias, alibi, sink, rest["dropout_p"],
-            rest["seed"], cu_seqlens_q, cu_seqlens_k, rest["max_seqlen_q"], rest["max_seqlen_k"], rest["diagonal"], rest["tf32"],
-            dlse, needed["bias"], needed["alibi"], needed["sink"], drawn_seed, None,  # the kernel's name is the forward's own
-            rest["threads"], rest["build"], rest["determinism"], rest["tuning"])  # fmt: skip
-        computed = dict(zip(_DIFFERENTIABLE, (dq, dk, dv, dbias, dalibi, dsink)))
-        return tuple(computed.get(name) if need else None for name, need in needed.items())
+        made = compute(torch.zeros_like(o) if do is None else do, q, k, v, o, lse, *ctx.before_bias, bias, alibi, sink, *ctx.dropout, cu_seqlens_q,
+                       cu_seqlens_k, *ctx.lengths, dlse, *(needed[at] for at in places[3:]), drawn_seed, *ctx.options)  # fmt: skip
+        computed: list[Optional[Tensor]] = [None] * len(needed)
+        for at, gradient in zip(places, made):
+            if needed[at]:
+                computed[at] = gradient
+        return tuple(computed)
 
     return backward, keep

@@ -317,6 +317,14 @@ def _gemm(form: Any, a: Any, b: Any, c: Any, bias: Any, multiply: Any, residual:
                     activation, gate, None if clamp is None else tuple(clamp), tf32, prefetch_weights)  # fmt: skip
 
 
+def _gemm_here(form: Any, a: Any, b: Any, c: Any, bias: Any, multiply: Any, residual: Any, scale_a: Any, scale_b: Any,
+               groups: Any, zero_b: Any, a2: Any, b2: Any, out_dtype: Any, alpha: Any, beta: Any, activation: Any, gate: Any,
+               clamp: Any, tf32: Any, prefetch_weights: Any = False, *options: Any) -> Any:  # fmt: skip
+    """The same where the options hold already and no gradient is recorded."""
+    return gemm(form, a, b, c, bias, multiply, residual, scale_a, scale_b, None, groups, zero_b, a2, b2, None, out_dtype, alpha, beta,
+                activation, gate, clamp, tf32, prefetch_weights)  # fmt: skip
+
+
 def _gemm_out(*arguments: Any, out: Any, amax: Any = None) -> None:
     _gemm(*arguments, out=out, amax=amax)
 
@@ -359,5 +367,5 @@ def _product(a: Tensor, b: Tensor, out_dtype: Optional[torch.dtype], alpha: floa
 define(f"gemm({_ARGUMENTS}) -> Tensor", _gemm, _fake_gemm)
 _gradient = gradient_of(argument_names(_ARGUMENTS), _product)
 define_gradient("gemm", *_gradient)
-_differentiated = differentiated(_gemm, *_gradient)
+_differentiated = differentiated(_gemm_here, *_gradient)
 define(f"gemm_out({_ARGUMENTS}, *, Tensor(a!) out, Tensor(b!)? amax=None) -> ()", _gemm_out, _fake_gemm_out)

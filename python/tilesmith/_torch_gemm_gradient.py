@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import namedtuple
 from typing import Any, Callable, Optional, Sequence
 
 import torch
@@ -9,7 +10,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from tilesmith._errors import InvalidArgument, Unsupported
-from tilesmith._torch import TYPES, no_gradient
+from tilesmith._torch import NO_OPTIONS, TYPES, no_gradient
 
 DIFFERENTIABLE = ("matmul", "linear", "mm_plus_mm")
 _TYPES = ("fp32", "fp16", "bf16")
@@ -64,64 +65,77 @@ def finish(v: Tensor, activation: Optional[str], gate: Optional[str], multiply: 
 
 
 def gradient_of(names: tuple[str, ...], product: Product) -> tuple[Callable[..., Any], Callable[..., Any]]:
-    """(backward, keep) of the operator whose arguments have these names."""
+    """(backward, keep) of the operator whose arguments have these names. Written for speed, as a training passes here for each product."""
+    inputs_of: Any = namedtuple("inputs_of", names, defaults=(False, *NO_OPTIONS))  # torch leaves out arguments that equal their defaults
+    first_a, first_b, c, bias, residual, second_a, second_b = map(names.index, ("a", "b", "c", "bias", "residual", "a2", "b2"))
+    summed_inputs, inputs_with_gradient = (bias, c, residual), (first_a, first_b, c, bias, residual, second_a, second_b)
 
     def keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        given = dict(zip(names, inputs))
-        needed = dict(zip(names, ctx.needs_input_grad))
+        x = inputs_of(*inputs)
+        needed = ctx.needs_input_grad
         # A matrix is read for the gradient of the one that it is multiplied by.
-        saved = [given[name] if needed[other] else None for name, other in (("a", "b"), ("b", "a"), ("a2", "b2"), ("b2", "a2"))]
-        ctx.save_for_backward(*saved)
-        ctx.shapes = {name: (value.shape, value.dtype) for name, value in given.items() if isinstance(value, Tensor)}
-        ctx.rest = {name: value for name, value in given.items() if not isinstance(value, Tensor)}
+        ctx.save_for_backward(x.a if needed[first_b] else None, x.b if needed[first_a] else None,
+                              x.a2 if needed[second_b] else None, x.b2 if needed[second_a] else None)  # fmt: skip
+        ctx.shapes = {at: (inputs[at].shape, inputs[at].dtype) for at in inputs_with_gradient if needed[at]}
+        ctx.vectors = x.a.dim() == 1, x.b.dim() == 1
+        ctx.dtype = x.a.dtype
+        ctx.rest = x.alpha, x.tf32, (None, x.threads, x.build, x.determinism, x.tuning)  # the kernel's name is the forward's own
+        ctx.form, ctx.beta, ctx.refused = x.form, x.beta, _without_gradient(x)
 
     def backward(ctx: Any, dy: Tensor) -> tuple[Optional[Tensor], ...]:
+        if ctx.refused:
+            raise no_gradient(ctx.refused)
         a, b, a2, b2 = ctx.saved_tensors
-        rest, shapes = ctx.rest, ctx.shapes
-        form = rest["form"]
-        fused = [name for name in ("activation", "gate", "clamp") if rest[name] is not None]
-        fused += [name for name in ("multiply", "scale_a", "scale_b", "zero_b") if name in shapes]
-        if fused or form not in DIFFERENTIABLE:
-            raise no_gradient(f"the operator with {fused[0]}" if fused else "the operator of groups")
-        options = (None, rest["threads"], rest["build"], rest["determinism"], rest["tuning"])  # the kernel's name is the forward's own
-        needed = dict(zip(names, ctx.needs_input_grad))  # without the last arguments, where they equal their defaults
+        shapes = ctx.shapes
         # (..., m, n), whatever dimensions a row or a column lacks.
-        rows = dy.unsqueeze(-1) if len(shapes["b"][0]) == 1 else dy
-        rows = rows.unsqueeze(-2) if len(shapes["a"][0]) == 1 else rows
-        g = _as_matrix(rows.to(shapes["a"][1]))
-
-        def multiplied(x: Tensor, y: Tensor, shape: tuple[torch.Size, torch.dtype]) -> Tensor:
-            """x y, summed to the shape of what was broadcast."""
-            size, dtype = shape
-            batch = torch.broadcast_shapes(x.shape[:-2], y.shape[:-2])  # type: ignore[no-untyped-call]
-            whole = torch.Size((*batch, x.shape[-2], y.shape[-1]))
-            sums = whole.numel() != size.numel()
-            made = product(x, y, torch.float32 if sums else None, rest["alpha"], rest["tf32"], options)
-            return _summed(made, size, dtype) if sums else made.reshape(size)
-
-        def of_pair(first: str, second: str, x: Optional[Tensor], y: Optional[Tensor]) -> dict[str, Tensor]:
-            """The gradients by two matrices that are multiplied; x is needed for the second's, y for the first's."""
-            made = {}
-            if needed.get(first) and y is not None:
+        g = dy
+        if ctx.vectors[1]:
+            g = g.unsqueeze(-1)
+        if ctx.vectors[0]:
+            g = g.unsqueeze(-2)
+        computed: list[Optional[Tensor]] = [None] * len(ctx.needs_input_grad)
+        for at in summed_inputs:
+            if at in shapes:
+                summed = _summed(g if at == bias else dy, *shapes[at])
+                computed[at] = summed if at != c or ctx.beta == 1 else summed * ctx.beta
+        g = _as_matrix(g if g.dtype == ctx.dtype else g.to(ctx.dtype))
+        linear = ctx.form == "linear"
+        for first, second, x, y in ((first_a, first_b, a, b), (second_a, second_b, a2, b2)):
+            if y is not None:
                 y = y.unsqueeze(-1) if y.dim() == 1 else y
-                made[first] = multiplied(g, y if form == "linear" else y.mT, shapes[first])
-            if needed.get(second) and x is not None:
+                computed[first] = _multiplied(product, g, y if linear else y.mT, shapes[first], ctx.rest)
+            if x is not None:
                 x = x.unsqueeze(0) if x.dim() == 1 else x
                 h = g
-                if len(shapes[second][0]) <= 2:  # without a batch: one product over the rows of all
-                    x = x.expand(*g.shape[:-2], *x.shape[-2:]).flatten(0, -2)
-                    h = g.flatten(0, -2)
-                made[second] = multiplied(h.mT, x, shapes[second]) if form == "linear" else multiplied(x.mT, h, shapes[second])
-            return made
-
-        computed = of_pair("a", "b", a, b) | of_pair("a2", "b2", a2, b2)
-        for name, source, factor in (("bias", rows, 1.0), ("c", dy, rest["beta"]), ("residual", dy, 1.0)):
-            if needed.get(name):
-                summed = _summed(source, *shapes[name])
-                computed[name] = summed if factor == 1 else summed * factor
-        return tuple(computed.get(name) if need else None for name, need in needed.items())
+                if len(shapes[second][0]) <= 2 and (x.dim() > 2 or h.dim() > 2):  # without a batch: one product over the rows of all
+                    x, h = x.expand(*h.shape[:-2], *x.shape[-2:]).flatten(0, -2), h.flatten(0, -2)
+                computed[second] = _multiplied(product, *((h.mT, x) if linear else (x.mT, h)), shapes[second], ctx.rest)
+        return tuple(computed)
 
     return backward, keep
+
+
+def _without_gradient(x: Any) -> Optional[str]:
+    """What the operator was called with that has none."""
+    for name in ("activation", "gate", "clamp", "multiply", "scale_a", "scale_b", "zero_b"):
+        if getattr(x, name) is not None:
+            return f"the operator with {name}"
+    return None if x.form in DIFFERENTIABLE else "the operator of groups"
+
+
+def _multiplied(product: Product, x: Tensor, y: Tensor, to: tuple[torch.Size, torch.dtype], rest: tuple[float, bool, tuple[Any, ...]]) -> Tensor:
+    """x y, summed to the shape of what was broadcast."""
+    size, dtype = to
+    alpha, tf32, options = rest
+    if y.dim() == 2:
+        sums = False
+        if x.dim() > 2:  # the rows of all members as one matrix
+            x = x.flatten(0, -2)
+    else:
+        batch = torch.broadcast_shapes(x.shape[:-2], y.shape[:-2])  # type: ignore[no-untyped-call]
+        sums = torch.Size((*batch, x.shape[-2], y.shape[-1])).numel() != size.numel()
+    made = product(x, y, torch.float32 if sums else None, alpha, tf32, options)
+    return _summed(made, size, dtype) if sums else made if made.shape == size else made.reshape(size)
 
 
 def _summed(gradient: Tensor, shape: torch.Size, dtype: torch.dtype) -> Tensor:
@@ -129,8 +143,10 @@ def _summed(gradient: Tensor, shape: torch.Size, dtype: torch.dtype) -> Tensor:
     missing = gradient.dim() - len(shape)
     over = [*range(missing), *(missing + at for at, size in enumerate(shape) if size == 1 and gradient.shape[missing + at] != 1)]
     if over:
-        gradient = gradient.sum(over, keepdim=True, dtype=torch.float32)
-    return gradient.reshape(shape).to(dtype)
+        # On CUDA torch's sums are float32 and rounded once; on the CPU the parts of several threads are rounded too.
+        gradient = gradient.sum(over, dtype=None if gradient.is_cuda and gradient.dtype == dtype else torch.float32)
+    gradient = gradient if gradient.shape == shape else gradient.reshape(shape)
+    return gradient if gradient.dtype == dtype else gradient.to(dtype)
 
 
 def _as_matrix(gradient: Tensor) -> Tensor:

@@ -240,7 +240,7 @@ def test_options_hold_both_ways(make):
     leaves = [leaf(x) for x in make()]
     with tilesmith.options(threads=1, build="never"):
         o = tilesmith.attention(*leaves)
-    assert (o.grad_fn.rest["threads"], o.grad_fn.rest["build"]) == (1, "never")
+    assert o.grad_fn.options[1:3] == (1, "never")  # threads, build
     forward_kernel = tilesmith.last_plan().kernel
     o.sum().backward()
     assert tilesmith.candidates(tilesmith.attention, *leaves).candidates

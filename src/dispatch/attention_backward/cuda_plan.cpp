@@ -83,6 +83,23 @@ struct BackwardRegions {
   }
 };
 
+/// A dbias that no pair reaches, piece by piece: such a call is of no batch.
+Status zero_dbias(const CudaContext& context, const AttentionBackwardProblem& p, const AttentionBackwardArguments& a,
+                  cu::Stream stream) {
+  const BiasStrides& s = a.dbias_strides;
+  const auto extent = [](std::int64_t size, std::int64_t stride) {
+    return stride == 0 ? std::min<std::int64_t>(1, size) : size;
+  };
+  const std::int64_t heads = extent(p.heads_q, s.head), rows = extent(p.seqlen_q, s.row);
+  const std::int64_t columns = extent(p.seqlen_k, s.column), piece = s.column == 1 ? columns : 1;
+  for (std::int64_t head = 0; head < heads; ++head)
+    for (std::int64_t row = 0; row < rows; ++row)
+      for (std::int64_t at = 0; at < columns; at += piece)
+        TS_TRY(fill_bytes(context, a.dbias + head * s.head + row * s.row + at * s.column, 0,
+                          static_cast<std::size_t>(piece) * 4, stream));
+  return {};
+}
+
 }  // namespace
 
 CudaBackwardPlan::CudaBackwardPlan(const AttentionBackwardProblem& p, PlanInfo info, const KernelConfig& products,
@@ -167,12 +184,14 @@ Status CudaBackwardPlan::check(const AttentionBackwardArguments& a) const {
 
 /// Of a batch of nothing: the sums that have no dimension of it.
 Status CudaBackwardPlan::zero_all(const AttentionBackwardArguments& a, const RunOptions& options) const {
+  const AttentionBackwardProblem& p = problem();
   const CudaCurrent current(steps_.context());
   TS_TRY(current.status());
   const auto stream = static_cast<cu::Stream>(options.stream);
-  const std::size_t bytes = static_cast<std::size_t>(problem().heads_q) * 4;
-  if (problem().dsink) TS_TRY(fill_bytes(steps_.context(), a.dsink, 0, bytes, stream));
-  if (problem().dalibi && a.dalibi_batch_stride == 0) TS_TRY(fill_bytes(steps_.context(), a.dalibi, 0, bytes, stream));
+  const std::size_t bytes = static_cast<std::size_t>(p.heads_q) * 4;
+  if (p.dsink) TS_TRY(fill_bytes(steps_.context(), a.dsink, 0, bytes, stream));
+  if (p.dalibi && a.dalibi_batch_stride == 0) TS_TRY(fill_bytes(steps_.context(), a.dalibi, 0, bytes, stream));
+  if (p.dbias && a.dbias_strides.batch == 0) TS_TRY(zero_dbias(steps_.context(), p, a, stream));
   return {};
 }
 

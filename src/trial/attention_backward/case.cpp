@@ -5,6 +5,7 @@
 #include "base/random.hpp"
 #include "problem/attention_backward/problem.hpp"
 #include "problem/derive.hpp"
+#include "trial/tf32.hpp"
 #include "vocabulary/data_type.hpp"
 
 namespace tilesmith {
@@ -62,6 +63,7 @@ Result<AttentionBackwardCase> AttentionBackwardCase::create(const RandomCall<Att
                   fmt::format("shape {}, that of the output", shape_text(out.o_.shape)));
     out.dout_ = make_array(out.o_.type, given.dout.shape, given.dout.to_floats());
   }
+  if (call.problem.data_type == DataType::tf32) round_to_tf32(out.dout_);
   if (call.problem.dlse) out.dlse_ = random_array(out.lse_, ElementType::fp32, {call.numbers.seed, kDlse});
 
   const AttentionProblem& found = out.forward_.problem();

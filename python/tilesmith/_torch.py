@@ -6,6 +6,7 @@ through torch.ops.tilesmith, whose implementations on the CPU and on CUDA are th
 
 from __future__ import annotations
 
+from collections import namedtuple
 from contextlib import nullcontext
 from typing import Any, Iterable, Optional, overload
 
@@ -169,3 +170,8 @@ def all_plain(tensors: Iterable[Optional[Tensor]]) -> bool:
 def argument_names(arguments: str) -> tuple[str, ...]:
     """Of a schema's arguments."""
     return tuple(argument.split("=")[0].split()[-1] for argument in arguments.split(", "))
+
+
+def named_arguments(names: tuple[str, ...], defaults: tuple[Any, ...]) -> Any:
+    """A named tuple of an operator's arguments, the last ones with these defaults: torch leaves out arguments that equal theirs."""
+    return namedtuple("named_arguments", names, defaults=defaults)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
 from typing import Any, Callable, Optional
 
 import torch
@@ -10,7 +9,7 @@ from torch import Tensor
 
 from tilesmith._attention_call import Arguments
 from tilesmith._errors import Unsupported
-from tilesmith._torch import TYPES, all_plain
+from tilesmith._torch import TYPES, all_plain, named_arguments
 from tilesmith._torch_attention_backward import attention_bwd
 
 _SAVED = ("q", "k", "v", "bias", "alibi", "sink", "cu_seqlens_q", "cu_seqlens_k", "drawn_seed")
@@ -38,12 +37,12 @@ def _none_of(what: str) -> Unsupported:
 
 def gradient_of(names: tuple[str, ...], defaults: tuple[Any, ...]) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """(backward, keep) of the operator whose arguments have these names, the last ones these defaults."""
-    inputs_of: Any = namedtuple("inputs_of", names, defaults=defaults)
+    named = named_arguments(names, defaults)
     saved = tuple(map(names.index, _SAVED))
     places = tuple(map(names.index, _DIFFERENTIABLE))
 
     def keep(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, Tensor]) -> None:
-        x = inputs_of(*inputs)  # torch leaves out arguments that equal their defaults
+        x = named(*inputs)
         ctx.set_materialize_grads(False)  # None for an output that the loss does not depend on
         ctx.save_for_backward(*output, *(x[at] for at in saved))
         ctx.cached, ctx.return_lse = x.seqlens_k is not None, x.return_lse

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import namedtuple
 from typing import Any, Callable, Optional, Sequence
 
 import torch
@@ -10,7 +9,7 @@ from torch import Tensor
 from torch.nn import functional
 
 from tilesmith._errors import InvalidArgument, Unsupported
-from tilesmith._torch import NO_OPTIONS, TYPES, no_gradient
+from tilesmith._torch import NO_OPTIONS, TYPES, named_arguments, no_gradient
 
 DIFFERENTIABLE = ("matmul", "linear", "mm_plus_mm")
 _TYPES = ("fp32", "fp16", "bf16")
@@ -66,12 +65,12 @@ def finish(v: Tensor, activation: Optional[str], gate: Optional[str], multiply: 
 
 def gradient_of(names: tuple[str, ...], product: Product) -> tuple[Callable[..., Any], Callable[..., Any]]:
     """(backward, keep) of the operator whose arguments have these names. Written for speed, as a training passes here for each product."""
-    inputs_of: Any = namedtuple("inputs_of", names, defaults=(False, *NO_OPTIONS))  # torch leaves out arguments that equal their defaults
+    named = named_arguments(names, (False, *NO_OPTIONS))
     first_a, first_b, c, bias, residual, second_a, second_b = map(names.index, ("a", "b", "c", "bias", "residual", "a2", "b2"))
     summed_inputs, inputs_with_gradient = (bias, c, residual), (first_a, first_b, c, bias, residual, second_a, second_b)
 
     def keep(ctx: Any, inputs: tuple[Any, ...], output: Tensor) -> None:
-        x = inputs_of(*inputs)
+        x = named(*inputs)
         needed = ctx.needs_input_grad
         # A matrix is read for the gradient of the one that it is multiplied by.
         ctx.save_for_backward(x.a if needed[first_b] else None, x.b if needed[first_a] else None,
@@ -109,7 +108,8 @@ def gradient_of(names: tuple[str, ...], product: Product) -> tuple[Callable[...,
                 h = g
                 if len(shapes[second][0]) <= 2 and (x.dim() > 2 or h.dim() > 2):  # without a batch: one product over the rows of all
                     x, h = x.expand(*h.shape[:-2], *x.shape[-2:]).flatten(0, -2), h.flatten(0, -2)
-                computed[second] = _multiplied(product, *((h.mT, x) if linear else (x.mT, h)), shapes[second], ctx.rest)
+                left, right = (h.mT, x) if linear else (x.mT, h)
+                computed[second] = _multiplied(product, left, right, shapes[second], ctx.rest)
         return tuple(computed)
 
     return backward, keep

@@ -57,8 +57,6 @@ class CandidateRunner {
   CandidateRunner(WorkerDevice& device, Case<Op>& problem_case, const std::vector<Candidate>& candidates)
       : device_(device), case_(problem_case), candidates_(candidates), plans_(candidates.size()) {}
 
-  [[nodiscard]] bool is_planned(std::size_t candidate) const { return plans_[candidate] != nullptr; }
-
   /// Error: wrong_result, with what is wrong; those of planning and running.
   [[nodiscard]] Status verify(std::size_t candidate, const Reference& reference,
                               InputCheck inputs = InputCheck::compared) {

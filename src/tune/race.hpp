@@ -33,7 +33,7 @@ struct RaceOptions {
 /// What is to be timed next.
 struct RaceStep {
   std::size_t candidate = 0;
-  int round = 0;             ///< 0: the first, which also verifies; then one a cut; then the two blocks
+  int round = 0;             ///< 0: the first look; then one a cut; then the two blocks
   bool in_block = false;     ///< a turn of a block: its figures decide
   double give_up_above = 0;  ///< seconds of one call: slower cannot stay. 0: no bound
 

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <ctime>
+#include <limits>
 #include <map>
 #include <optional>
 #include <random>
@@ -39,13 +40,18 @@ RaceResult unpack(const std::string& payload) {
   return {.seconds = in["seconds"], .spent_s = in["spent"], .failure = in["failure"]};
 }
 
-/// Runs the steps of a race in a worker: verifies each candidate when it is first met, and times it.
+/// Runs the steps of a race in a worker. A look that others are compared with is verified, since a wrong kernel may be
+/// fast, and so is whatever comes to later rounds: comparing with the reference takes longer than timing, and most
+/// candidates drop out at the first look.
 template <class Op>
 class Runner {
  public:
   Runner(const TuneOptions& options, Case<Op>& problem_case, const Reference& reference,
          const std::vector<Candidate>& candidates)
-      : device_(options.device, options.threads), reference_(reference), runner_(device_, problem_case, candidates) {}
+      : device_(options.device, options.threads),
+        reference_(reference),
+        runner_(device_, problem_case, candidates),
+        verified_(candidates.size()) {}
 
   RaceResult run(const RaceStep& step) {
     const auto begin = std::chrono::steady_clock::now();
@@ -57,13 +63,27 @@ class Runner {
 
  private:
   Result<double> time(const RaceStep& step) {
-    if (!runner_.is_planned(step.candidate)) TS_TRY(runner_.verify(step.candidate, reference_));
-    return runner_.time(step.candidate, window_of(step.round, step.give_up_above));
+    if (step.round > 0) TS_TRY(verify(step.candidate));
+    TS_ASSIGN(const double seconds, runner_.time(step.candidate, window_of(step.round, step.give_up_above)));
+    if (seconds < best_) {
+      TS_TRY(verify(step.candidate));
+      best_ = seconds;
+    }
+    return seconds;
+  }
+
+  Status verify(std::size_t candidate) {
+    if (verified_[candidate]) return {};
+    TS_TRY(runner_.verify(candidate, reference_));
+    verified_[candidate] = true;
+    return {};
   }
 
   WorkerDevice device_;
   const Reference& reference_;
   CandidateRunner<Op> runner_;
+  std::vector<bool> verified_;
+  double best_ = std::numeric_limits<double>::infinity();  ///< seconds of a verified candidate
 };
 
 /// A problem with the candidates that race; the incumbent is one of them.

@@ -1,8 +1,8 @@
 // The tuner: races the candidates of problems on a device and keeps what was measured in the performance database.
 //
 // Kernels run in a worker process, which may crash or hang: then the candidate has failed, and another worker goes on
-// with the race where it was. Each candidate is verified against the float64 reference before it is timed: one that is
-// wrong has failed.
+// with the race where it was. What comes beyond a first look, or sets the time that others are compared with, is
+// verified against the float64 reference: one that is wrong has failed.
 #pragma once
 
 #include <chrono>

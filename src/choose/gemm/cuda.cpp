@@ -15,8 +15,10 @@
 namespace tilesmith {
 namespace {
 
-bool is_few_rows(Pipeline pipeline) {
-  return pipeline == Pipeline::skinny_tma || pipeline == Pipeline::skinny;
+/// Tiles of one fragment's rows, which precede all others where they suit.
+bool is_few_rows(const Algorithm& algorithm) {
+  return (algorithm.pipeline == Pipeline::skinny_tma || algorithm.pipeline == Pipeline::skinny) &&
+         algorithm.tile[0] <= 16;
 }
 
 bool is_first_for(const CudaGemmTile& row, const GemmSignature& signature, const CudaGemmShape& shape) {
@@ -48,15 +50,15 @@ class Ranker {
     constexpr int kFewRows = -1000, kOthers = 1000, kShared = 1001, kAdded = 1002;
     constexpr std::int64_t kLeastFull = 4;  // first choices were measured on chips a quarter full or more
     const bool is_measured = found.first && kLeastFull * found.work.items >= cuda_gemm_places(found.config, spec_);
-    const bool by_table = is_measured || is_few_rows(found.config.algorithm.pipeline);
+    const bool by_table = is_measured || is_few_rows(found.config.algorithm);
     ranked_.push_back({{.recipe = found.config,
                         .predicted_seconds = predicted_seconds(found.config, &found.row, spec_, shape_, found.work),
                         .source = by_table ? ChoiceSource::table : ChoiceSource::model},
-                       is_few_rows(found.config.algorithm.pipeline) ? kFewRows
-                       : is_measured                                ? found.place
-                       : found.row.stream_k                         ? kShared
-                       : found.row.split_k_atomic                   ? kAdded
-                                                                    : kOthers});
+                       is_few_rows(found.config.algorithm) ? kFewRows
+                       : is_measured                       ? found.place
+                       : found.row.stream_k                ? kShared
+                       : found.row.split_k_atomic          ? kAdded
+                                                           : kOthers});
   }
 
   [[nodiscard]] std::vector<Candidate> take() {

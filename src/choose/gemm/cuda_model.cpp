@@ -85,6 +85,26 @@ double bytes_of(const KernelConfig& config, const CudaGemmResources& facts, cons
          matrices_b * facts.bits_of_b / 8 * real(shape.n) * depth;
 }
 
+/// What an item reads from memory that no other item reads: B's columns where there is one row of tiles, A's rows where
+/// there is one column. Two SMs share a way to memory, which one of them may have alone where half of all are busy.
+double own_memory_seconds(const KernelConfig& config, const CudaGemmResources& facts, const CudaSpec& spec,
+                          const CudaGemmShape& shape, int splits) {
+  const Algorithm& a = config.algorithm;
+  if (spec.gemm.pair_bytes_per_second == 0 || shape.grouping != GemmGrouping::none) return 0;
+  const double rows = shape.n <= a.tile[1] ? std::min<double>(a.tile[0], static_cast<double>(shape.m)) : 0;
+  const double columns = shape.m <= a.tile[0] ? std::min<double>(a.tile[1], static_cast<double>(shape.n)) : 0;
+  const double depth = static_cast<double>(shape.k + shape.k2) / splits;
+  const double bytes = (rows * facts.element_bytes + columns * facts.bits_of_b / 8) * depth;
+  const bool in_pairs = 2 * cuda_gemm_tiles(config, shape) * splits > cuda_gemm_places(config, spec);
+  return bytes * facts.blocks_per_sm * (in_pairs ? 2 : 1) / spec.gemm.pair_bytes_per_second;
+}
+
+/// Time that two things take which overlap in part, the less the smaller `power` is.
+double overlapped(double a, double b, double power) {
+  const double longer = std::max(a, b), shorter = std::min(a, b);
+  return longer <= 0 ? 0 : longer * std::pow(1 + std::pow(shorter / longer, power), 1 / power);
+}
+
 double memory_seconds(double bytes, const CudaSpec& spec) {
   return bytes / (spec.reference.reached_bandwidth * spec.reference.bytes_per_second);
 }
@@ -110,7 +130,11 @@ double cuda_gemm_item_seconds(const KernelConfig& config, const CudaGemmTile* ro
   const std::int64_t steps = ceil_div(cuda_gemm_steps(shape, std::max(facts.stage_k, 1)), splits);
   const auto real_steps = static_cast<double>(steps);
   double seconds = 0;
-  if (a.pipeline == Pipeline::skinny_tma || a.pipeline == Pipeline::skinny) {  // its share of B passes once
+  if (a.pipeline == Pipeline::skinny_tma) {  // a row of a box is read from the cache, whoever else reads it
+    const double boxes = real_steps * facts.tma_boxes;
+    const double box_ns = std::max(spec.gemm.row_ns * (a.tile[0] + a.tile[1]), 2 * spec.gemm.stream_box_ns);
+    seconds = 1e-9 * boxes * box_ns * facts.blocks_per_sm + 1e-6 * spec.gemm.stream_end_us;
+  } else if (a.pipeline == Pipeline::skinny) {  // its share of B passes once
     const double rate = chip.reached_bandwidth * chip.bytes_per_second / chip.sms / facts.blocks_per_sm;
     const double k = splits > 1 ? real_steps * facts.stage_k : static_cast<double>(shape.k + shape.k2);
     // Beside weights, which are narrow, A's way to the products counts: it is read again for every group of columns.
@@ -126,6 +150,7 @@ double cuda_gemm_item_seconds(const KernelConfig& config, const CudaGemmTile* ro
     // The stages it walks over, and two for its start and end.
     seconds = 2.0 * a.tile[0] * a.tile[1] * (real_steps + 2) * facts.stage_k / rate;
   }
+  seconds = std::max(seconds, own_memory_seconds(config, facts, spec, shape, splits));
   // Added as they come, a part is left and the sum of all read, whatever their number.
   return splits > 1 ? seconds + join_seconds(spec, facts, a.split_k_atomic ? 2 : splits) : seconds;
 }
@@ -145,8 +170,9 @@ double predicted_seconds(const KernelConfig& config, const CudaGemmTile* row, co
                              : rounds * item;
   const double memory = memory_seconds(bytes_of(config, facts, shape), spec);
   // Groups of few rows: large tiles multiply mostly what the groups do not have, which memory's time hides only in
-  // part.
-  return spec.reference.launch_us * 1e-6 + (groups ? std::hypot(seconds, memory) : std::max(seconds, memory));
+  // part. A stream's warps wait for each other. Else all but the longer is hidden nearly whole.
+  const double power = groups ? 2 : config.algorithm.pipeline == Pipeline::skinny_tma ? 3 : 8;
+  return spec.reference.launch_us * 1e-6 + overlapped(seconds, memory, power);
 }
 
 double predicted_list_seconds(const KernelConfig& config, const CudaGemmTile* row, const CudaSpec& spec,

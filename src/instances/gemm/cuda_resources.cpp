@@ -138,22 +138,24 @@ void few_rows_facts(const Algorithm& a, CudaGemmResources& facts) {
   const int rows = a.tile[0], columns = a.tile[1], warps = a.wave[2];
   facts.warps = warps;
   facts.persistent = true;
-  facts.accumulators = columns / 8 * 4;
+  const int tiles = ceil_div(rows, 16) * (columns / 8);  // of 16 x 8
+  facts.accumulators = tiles * 4;
   if (a.pipeline == Pipeline::skinny_tma) {
     facts.tensor_maps = true;
     facts.copy_rows = rows;
     facts.threads = 32 * warps + 32;
     const long ring = 128L * a.stages * facts.tma_boxes * (rows + columns);
-    facts.shared_bytes = ring + 64L * warps * columns + 16L * a.stages + kFlag + kAlignment;
-    facts.part_bytes = 512L * warps * ceil_div(columns / 8, std::max(warps, 1));
+    facts.shared_bytes = ring + 512L * warps * tiles + 16L * a.stages + kFlag + kAlignment;
+    facts.part_bytes = 512L * warps * ceil_div(tiles, std::max(warps, 1));
   } else {
     facts.threads = 32 * warps;
     facts.shared_bytes = 64L * warps * a.stages * columns + 4L * rows * warps * columns + kFlag;
     facts.part_bytes = 64L * columns;
   }
+  // ptxas counts with whole warps for each of an SM's four schedulers: 9 warps have 168 registers a thread.
   if (facts.threads > 0)
     facts.launch_registers = facts.consumer_registers =
-        std::min(255, kRegisters / (facts.threads * facts.blocks_per_sm) / 8 * 8);
+        std::min(255, kRegisters / (round_up(facts.threads, 128) * facts.blocks_per_sm) / 8 * 8);
 }
 
 }  // namespace

@@ -80,9 +80,9 @@ bool tile_is_whole(const Subject& s) {
            (m == 16 || m == 32 || m == 64 || m == 128 || m == 192 || m == 256);
   }
   if (is_few_rows(s)) {
-    const int warps = a.wave[2], step = a.pipeline == Pipeline::skinny_tma ? 16 : 8;
-    return (m == 8 || m == 16) && n >= step && n % step == 0 && n <= 256 && a.wave[0] == 1 && a.wave[1] == 1 &&
-           warps >= 1 && warps <= 31;
+    const int warps = a.wave[2], most_m = a.pipeline == Pipeline::skinny_tma ? 64 : 16;
+    return m >= 8 && m % 8 == 0 && m <= most_m && n >= 8 && n % 8 == 0 && n <= 256 && a.wave[0] == 1 &&
+           a.wave[1] == 1 && warps >= 1 && warps <= 31;
   }
   const int along_m = a.wave[0], along_n = a.wave[1];
   return along_m >= 1 && along_n >= 1 && along_m * along_n <= 32 && a.wave[2] == 0 && m >= 16 && m <= 256 && n >= 16 &&
@@ -204,6 +204,8 @@ int other_registers(const Subject& s) {
   // but crr without groups and parts (ptxas 13.0, sm_90a). With block scales half of the sums are fresh at every step.
   if (s.algorithm().pipeline == Pipeline::mma_sm80 && is_fp8(s.signature().a) && !has_block_scales(s.signature()))
     return 128;
+  // The same beside 64 sums of 48 and more rows, where a warp holds the fragments of three or four rows of tiles.
+  if (s.algorithm().pipeline == Pipeline::skinny_tma && is_fp8(s.signature().a) && s.tile_m() > 32) return 112;
   return s.signature().a == DataType::fp32 ? 96 : 56;  // in three products each operand has two parts
 }
 
@@ -343,7 +345,7 @@ constexpr Rule<Subject> kRules[] = {
      "a warpgroup computes a multiple of 64 rows (of a transposed tile: columns), and a tile has up to 3 warpgroups "
      "and up to 256 rows and columns, of which the others are a multiple of 16; a mixed kernel's warpgroup computes "
      "64 columns by 16, 32, 64, 128, 192 or 256 rows; a "
-     "portable warp computes a multiple of 16 x 16; a kernel for few rows computes 8 or 16",
+     "portable warp computes a multiple of 16 x 16; a kernel for few rows computes 8 or 16, the copy engine's up to 64",
      tile_is_whole,
      [](const Subject& s) {
        const Algorithm& a = s.algorithm();

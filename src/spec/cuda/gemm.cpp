@@ -144,8 +144,9 @@ Result<std::vector<CudaGemmPipeline>> read_cuda_pipelines(const JsonReader& read
 }
 
 Result<CudaGemmSpec> read_cuda_gemm(const JsonReader& reader) {
-  TS_TRY(reader.only({"join", "efficiency_without_row", "int8_ping_pong", "row_ns", "straddle_ns", "b_first_m",
-                      "late_launch_dependents", "transpose_us", "scale_us", "list_gflop", "epilogues", "pipelines"}));
+  TS_TRY(reader.only({"join", "efficiency_without_row", "int8_ping_pong", "row_ns", "straddle_ns",
+                      "pair_bytes_per_second", "stream", "b_first_m", "late_launch_dependents", "transpose_us",
+                      "scale_us", "list_gflop", "epilogues", "pipelines"}));
   CudaGemmSpec spec;
   const auto figure = [](const JsonReader& from, double& into) -> Status {
     TS_ASSIGN(into, from.number());
@@ -170,6 +171,16 @@ Result<CudaGemmSpec> read_cuda_gemm(const JsonReader& reader) {
   }
   if (reader.has("row_ns")) TS_TRY(figure(reader.at("row_ns"), spec.row_ns));
   if (reader.has("straddle_ns")) TS_TRY(figure(reader.at("straddle_ns"), spec.straddle_ns));
+  if (reader.has("pair_bytes_per_second")) {
+    TS_ASSIGN(spec.pair_bytes_per_second, reader.at("pair_bytes_per_second").number());
+    if (!(spec.pair_bytes_per_second > 0)) return reader.at("pair_bytes_per_second").refuse("a number above 0");
+  }
+  if (reader.has("stream")) {
+    const JsonReader stream = reader.at("stream");
+    TS_TRY(stream.only({"box_ns", "end_us"}));
+    TS_TRY(figure(stream.at("box_ns"), spec.stream_box_ns));
+    TS_TRY(figure(stream.at("end_us"), spec.stream_end_us));
+  }
   if (reader.has("b_first_m")) TS_TRY(figure(reader.at("b_first_m"), spec.b_first_m));
   if (reader.has("late_launch_dependents")) {
     const JsonReader limits = reader.at("late_launch_dependents");

@@ -61,6 +61,12 @@ struct CudaGemmSpec {
   /// Nanoseconds a stage takes at least for each row of 128 bytes of operands where every SM asks for some: the rate at
   /// which an SM reads from the L2 cache. Clusters change nothing of it. 0: other things bound every tile.
   double row_ns = 0;
+  /// Bytes a second that two SMs which share a way (a TPC) read from memory, when what they read is in no cache. 0: not
+  /// known.
+  double pair_bytes_per_second = 0;
+  /// Of skinny_tma: nanoseconds that a box of 128 bytes of k takes the copy engine at least, and microseconds of the
+  /// end of a group of columns, whose sums the warps add up.
+  double stream_box_ns = 0, stream_end_us = 0;
   /// Nanoseconds a stage takes at least for each row of operands that a block asks for where every SM does, and rows
   /// are no multiple of 32 bytes: the 128 bytes of a step lie in five sectors of every second row then, not four.
   double straddle_ns = 0;

@@ -210,6 +210,7 @@ TEST_F(CudaGemmPlans, WholeNumbersComeOutExactlyAndTheSameEveryTime) {
   odd.unaligned = true;
   odd.batch = 2;
   std::vector<Case> cases{{few, true}, {many, true}, {turned, false}, {odd, false, 1}, {integers, true}};
+  for (const std::int64_t m : {20, 41}) cases.push_back({bf16(m, 200, 1000), true});
   for (const DataType type : {DataType::fp8, DataType::int8, DataType::tf32, DataType::fp32})
     cases.push_back({gemm_problem(type, 100, 176, 512), false});
   // Two products in one sum.

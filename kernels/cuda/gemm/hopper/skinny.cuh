@@ -1,11 +1,11 @@
-// GEMM of at most 16 rows for Hopper (sm_90a): a stream through b by the copy engine, multiplied by mma.sync.
+// GEMM of at most 64 rows for Hopper (sm_90a): a stream through b by the copy engine, multiplied by mma.sync.
 //
 // Configuration, defined in namespace ts::cfg before this file is included (constexpr; int unless said otherwise; the
 // numbers are those of gemm/abi.h):
 //   kTypeA, kTypeB, kTypeD   16-bit types, fp8 or s8; a and b of one size
 //   kRowMajorA, kRowMajorB (bool)   a row-major, b column-major: both along k
-//   kRows                    8 or 16: at least m
-//   kColumns                 columns that a block works on at a time, a multiple of 16 up to 256; the best is what
+//   kRows                    a multiple of 8 up to 64: at least m
+//   kColumns                 columns that a block works on at a time, a multiple of 8 up to 256; the best is what
 //                            gives each SM one group: ceil(n / SMs) rounded up
 //   kTmaBoxes                TMA boxes of 128 bytes of k in a stage
 //   kWarps                   consumer warps, a divisor of 4 * kTmaBoxes: each has its own share of a stage's k
@@ -42,8 +42,9 @@ constexpr int kBoxK = 128 / kElementBytes;
 constexpr int kStageK = cfg::kTmaBoxes * kBoxK;
 constexpr int kBoxBytesA = cfg::kRows * 128, kBoxBytesB = cfg::kColumns * 128;
 constexpr int kStageBytes = cfg::kTmaBoxes * (kBoxBytesA + kBoxBytesB);
-constexpr int kTiles = cfg::kColumns / 8;
-constexpr int kOwnTiles = ceil_div(kTiles, cfg::kWarps);   // that a warp finishes
+constexpr int kRowTiles = ceil_div(cfg::kRows, 16), kColumnTiles = cfg::kColumns / 8;
+constexpr int kTiles = kRowTiles * kColumnTiles;          // of 16 x 8, rows outermost
+constexpr int kOwnTiles = ceil_div(kTiles, cfg::kWarps);  // that a warp finishes
 constexpr int kWarpSteps = 4 * cfg::kTmaBoxes / cfg::kWarps;  // steps of 32 bytes of k for a warp in a stage
 // The copy engine works in order: a's first copies come after b's early ones, and nothing is multiplied before those of
 // a are there. So the last 96 KB of the stages of b are not copied early but while others are multiplied (64 to 96 KB
@@ -55,9 +56,9 @@ constexpr int kFlagOffset = kBarrierOffset + 16 * cfg::kStages;
 constexpr int kSharedBytes = kFlagOffset + 16 + 1024;
 
 static_assert(cfg::kRowMajorA && !cfg::kRowMajorB, "few rows: both operands must lie along k; take another template");
-static_assert(cfg::kRows == 8 || cfg::kRows == 16, "8 or 16 rows");
+static_assert(cfg::kRows % 8 == 0 && cfg::kRows >= 8 && cfg::kRows <= 64, "rows: a multiple of 8, at most 64");
 static_assert(bytes_of(cfg::kTypeB) == kElementBytes && kElementBytes <= 2, "operands of one size, 8 or 16 bits");
-static_assert(cfg::kColumns % 16 == 0 && cfg::kColumns <= 256, "columns: a multiple of 16, at most 256");
+static_assert(cfg::kColumns % 8 == 0 && cfg::kColumns <= 256, "columns: a multiple of 8, at most 256");
 static_assert(4 * cfg::kTmaBoxes % cfg::kWarps == 0, "warps share a stage's k evenly");
 static_assert(cfg::kGrouping == TS_GEMM_UNGROUPED && cfg::kScaling == TS_GEMM_SCALE_TENSOR,
               "no groups, no block scales");
@@ -158,21 +159,30 @@ struct Skinny {
       const int box = step >> 2, chunk = (step & 3) * 2;
       const u32 a_box = from + box * kBoxBytesA;
       const u32 b_box = from + cfg::kTmaBoxes * kBoxBytesA + box * kBoxBytesB;
-      u32 a[4];
-      if constexpr (cfg::kRows == 16) {
-        load_matrices(a, a_box + (half * 8 + row) * 128 + ((chunk + quarter ^ row) << 4));
-      } else {
-        // Rows 8 and on do not exist: the same two matrices are loaded twice, and zeros are multiplied.
-        load_matrices(a, a_box + row * 128 + ((chunk + quarter ^ row) << 4));
-        a[1] = a[3] = 0;
-      }
-      const u32 b_line = b_box + (quarter * 8 + row) * 128 + ((chunk + half ^ row) << 4);
+      u32 a[kRowTiles][4];
 #pragma unroll
-      for (int j = 0; j < kTiles; j += 2) {
+      for (int r = 0; r < kRowTiles; ++r) {
+        const u32 tile = a_box + r * 2048;
+        if (16 * r + 8 < cfg::kRows) {
+          load_matrices(a[r], tile + (half * 8 + row) * 128 + ((chunk + quarter ^ row) << 4));
+        } else {
+          // Rows 8 and on do not exist: the same two matrices are loaded twice, and zeros are multiplied.
+          load_matrices(a[r], tile + row * 128 + ((chunk + quarter ^ row) << 4));
+          a[r][1] = a[r][3] = 0;
+        }
+      }
+#pragma unroll
+      for (int j = 0; j < kColumnTiles; j += 2) {
+        const bool is_pair = j + 1 < kColumnTiles;  // else the same two matrices are loaded twice
         u32 b[4];
-        load_matrices(b, b_line + j * 1024);
-        multiply_add(sums[j], a[0], a[1], a[2], a[3], b[0], b[1]);
-        multiply_add(sums[j + 1], a[0], a[1], a[2], a[3], b[2], b[3]);
+        load_matrices(b, b_box + ((is_pair ? quarter * 8 : 0) + 8 * j + row) * 128 + ((chunk + half ^ row) << 4));
+#pragma unroll
+        for (int r = 0; r < kRowTiles; ++r) {
+          Sum(&to)[4] = sums[r * kColumnTiles + j];
+          multiply_add(to, a[r][0], a[r][1], a[r][2], a[r][3], b[0], b[1]);
+          if (is_pair)
+            multiply_add(sums[r * kColumnTiles + j + 1], a[r][0], a[r][1], a[r][2], a[r][3], b[2], b[3]);
+        }
       }
     }
   }
@@ -239,7 +249,8 @@ struct Skinny {
       for (int i = 0; i < kOwnTiles; ++i) {
         const int j = i * cfg::kWarps + warp();
         if (j >= kTiles) continue;
-        const Place at{lane() / 4, t.column + 8 * j + 2 * (lane() & 3), args.m, args.n, t.batch, t.batch};
+        const Place at{16 * (j / kColumnTiles) + lane() / 4, t.column + 8 * (j % kColumnTiles) + 2 * (lane() & 3),
+                       args.m, args.n, t.batch, t.batch};
         Operands<0, 8> operands;
         operands.load(args, at);
         float v[4];

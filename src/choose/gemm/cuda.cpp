@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "choose/gemm/cuda_model.hpp"
 #include "choose/gemm/cuda_work.hpp"
@@ -47,7 +48,6 @@ class Ranker {
   Ranker(const CudaSpec& spec, const CudaGemmShape& shape) : spec_(spec), shape_(shape) {}
 
   void accept(const Found& found) {
-    constexpr int kFewRows = -1000, kOthers = 1000, kShared = 1001, kAdded = 1002;
     constexpr std::int64_t kLeastFull = 4;  // first choices were measured on chips a quarter full or more
     const bool is_measured = found.first && kLeastFull * found.work.items >= cuda_gemm_places(found.config, spec_);
     const bool by_table = is_measured || is_few_rows(found.config.algorithm);
@@ -62,6 +62,7 @@ class Ranker {
   }
 
   [[nodiscard]] std::vector<Candidate> take() {
+    demote_slow_first_choices();
     std::ranges::stable_sort(ranked_, [](const Ranked& a, const Ranked& b) {
       return a.place != b.place ? a.place < b.place : a.candidate.predicted_seconds < b.candidate.predicted_seconds;
     });
@@ -72,10 +73,25 @@ class Ranker {
   }
 
  private:
+  static constexpr int kFewRows = -1000, kOthers = 1000, kShared = 1001, kAdded = 1002;
+
   struct Ranked {
     Candidate candidate;
     int place;  // few rows, then the table's first choices in their order, then the rest
   };
+
+  /// First choices were measured among what there was, at a few sizes: where the model sees another take far less time,
+  /// it is believed.
+  void demote_slow_first_choices() {
+    constexpr double kFar = 0.8;
+    double least = std::numeric_limits<double>::infinity();
+    for (const Ranked& r : ranked_) least = std::min(least, r.candidate.predicted_seconds);
+    for (Ranked& r : ranked_)
+      if (r.place > 0 && r.place < kOthers && least < kFar * r.candidate.predicted_seconds) {
+        r.place = kOthers;
+        r.candidate.source = ChoiceSource::model;
+      }
+  }
 
   const CudaSpec& spec_;
   const CudaGemmShape& shape_;

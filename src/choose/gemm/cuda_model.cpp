@@ -85,19 +85,20 @@ double bytes_of(const KernelConfig& config, const CudaGemmResources& facts, cons
          matrices_b * facts.bits_of_b / 8 * real(shape.n) * depth;
 }
 
-/// What an item reads from memory that no other item reads: B's columns where there is one row of tiles, A's rows where
-/// there is one column. Two SMs share a way to memory, which one of them may have alone where half of all are busy.
-double own_memory_seconds(const KernelConfig& config, const CudaGemmResources& facts, const CudaSpec& spec,
-                          const CudaGemmShape& shape, int splits) {
+/// Of one row of tiles, the columns of B that an item reads and no other. Two SMs share a way to memory, which one of
+/// them may have alone where half of all are busy: it then takes not quite half the time.
+double own_columns_seconds(const KernelConfig& config, const CudaGemmResources& facts, const CudaSpec& spec,
+                           const CudaGemmShape& shape, int splits) {
+  constexpr double kAlone = 1.1;
   const Algorithm& a = config.algorithm;
-  if (spec.gemm.pair_bytes_per_second == 0 || shape.grouping != GemmGrouping::none) return 0;
-  const double rows = shape.n <= a.tile[1] ? std::min<double>(a.tile[0], static_cast<double>(shape.m)) : 0;
-  const double columns = shape.m <= a.tile[0] ? std::min<double>(a.tile[1], static_cast<double>(shape.n)) : 0;
-  const double depth = static_cast<double>(shape.k + shape.k2) / splits;
-  const double bytes = (rows * facts.element_bytes + columns * facts.bits_of_b / 8) * depth;
+  if (spec.gemm.pair_bytes_per_second == 0 || shape.grouping != GemmGrouping::none || shape.m > a.tile[0]) return 0;
+  const double columns = std::min<double>(a.tile[1], static_cast<double>(shape.n));
+  const double bytes = columns * facts.bits_of_b / 8 * static_cast<double>(shape.k + shape.k2) / splits;
   const bool in_pairs = 2 * cuda_gemm_tiles(config, shape) * splits > cuda_gemm_places(config, spec);
-  return bytes * facts.blocks_per_sm * (in_pairs ? 2 : 1) / spec.gemm.pair_bytes_per_second;
+  return bytes * facts.blocks_per_sm * (in_pairs ? 2 : kAlone) / spec.gemm.pair_bytes_per_second;
 }
+
+constexpr double kHiddenNearlyWhole = 8;
 
 /// Time that two things take which overlap in part, the less the smaller `power` is.
 double overlapped(double a, double b, double power) {
@@ -150,7 +151,7 @@ double cuda_gemm_item_seconds(const KernelConfig& config, const CudaGemmTile* ro
     // The stages it walks over, and two for its start and end.
     seconds = 2.0 * a.tile[0] * a.tile[1] * (real_steps + 2) * facts.stage_k / rate;
   }
-  seconds = std::max(seconds, own_memory_seconds(config, facts, spec, shape, splits));
+  seconds = std::max(seconds, own_columns_seconds(config, facts, spec, shape, splits));
   // Added as they come, a part is left and the sum of all read, whatever their number.
   return splits > 1 ? seconds + join_seconds(spec, facts, a.split_k_atomic ? 2 : splits) : seconds;
 }
@@ -171,7 +172,7 @@ double predicted_seconds(const KernelConfig& config, const CudaGemmTile* row, co
   const double memory = memory_seconds(bytes_of(config, facts, shape), spec);
   // Groups of few rows: large tiles multiply mostly what the groups do not have, which memory's time hides only in
   // part. A stream's warps wait for each other. Else all but the longer is hidden nearly whole.
-  const double power = groups ? 2 : config.algorithm.pipeline == Pipeline::skinny_tma ? 3 : 8;
+  const double power = groups ? 2 : config.algorithm.pipeline == Pipeline::skinny_tma ? 3 : kHiddenNearlyWhole;
   return spec.reference.launch_us * 1e-6 + overlapped(seconds, memory, power);
 }
 
@@ -187,7 +188,7 @@ double predicted_list_seconds(const KernelConfig& config, const CudaGemmTile* ro
   }
   const double seconds = std::max(all / static_cast<double>(cuda_gemm_places(config, spec)), longest);
   return static_cast<double>(launches) * spec.reference.launch_us * 1e-6 +
-         std::max(seconds, memory_seconds(bytes, spec));
+         overlapped(seconds, memory_seconds(bytes, spec), kHiddenNearlyWhole);
 }
 
 }  // namespace tilesmith

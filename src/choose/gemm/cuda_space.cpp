@@ -68,7 +68,8 @@ struct Space {
     const bool few = pipeline.pipeline == Pipeline::skinny_tma || pipeline.pipeline == Pipeline::skinny;
     const bool takes_turns = pipeline.pipeline == Pipeline::warp_specialized;
     const bool groups = takes_turns || pipeline.pipeline == Pipeline::weight_only;
-    const int least_m = few ? 8 : takes_turns ? 64 : kLeastSide, most_m = few ? 16 : kMostSide;
+    const int least_m = few ? 8 : takes_turns ? 64 : kLeastSide;
+    const int most_m = pipeline.pipeline == Pipeline::skinny_tma ? 64 : few ? 16 : kMostSide;
     const int stage_bytes = groups || pipeline.pipeline == Pipeline::skinny_tma ? 128 : 64;
     const int least_k = 8 * stage_bytes / bits_of(pipeline.pipeline == Pipeline::skinny ? signature.b : signature.a);
     const CudaGemmShape any{kMostSide, kMostSide, kMostSide};

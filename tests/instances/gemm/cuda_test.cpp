@@ -246,7 +246,7 @@ TEST(CudaGemm, EachRuleRefusesWhatItIsThereFor) {
   check(hopper, "tile_is_whole", [](S&, A& a) { a.tile[0] = 96; });
   check(hopper, "tile_is_whole", [](S&, A& a) { a.tile[1] = 264; });
   check(hopper, "tile_is_whole", [](S&, A& a) { a.wave[0] = 3, a.ping_pong = true; });
-  check(stream, "tile_is_whole", [](S&, A& a) { a.tile[0] = 32; });
+  check(stream, "tile_is_whole", [](S&, A& a) { a.tile[0] = 72; });
   check(portable, "tile_is_whole", [](S&, A& a) { a.wave[1] = 3; });
   check(hopper, "stage_is_whole", [](S&, A& a) { a.tile[2] = 32; });
   check(stream, "stage_is_whole", [](S&, A& a) { a.wave[2] = 3; });

@@ -42,11 +42,12 @@ for python in "${pythons[@]}"; do
     "$environment/bin/pip" install --quiet ml_dtypes numpy pytest
     mkdir tests
     cp -r "$tests" tests/python
+    cp -r "$tests/../../examples" .
     mkdir -p -m 700 store include
     cp "$tests/../../include/tilesmith.h" include/
     cd tests/python
     rm test_results.py  # of the documents, which no wheel has
     TILESMITH_CACHE_DIR=$work/store "$environment/bin/python" -m pytest
   )
-  rm -rf "$work/tests"
+  rm -rf "$work/tests" "$work/examples"
 done

@@ -71,9 +71,17 @@ TS_DEVICE u32 of_part(u32 value, int part) {
   return thread_index() / kLanes % 2 == part ? value : other;
 #endif
 }
-// All threads of the block are here, and see what the others wrote to local memory.
+// All threads of the block are here, and see what the others wrote to local memory. The wait is written out: clang 22
+// leaves out that of a fence at the head of a loop whose entry waited, though the loop's end writes.
 TS_DEVICE void block_barrier() {
   __builtin_amdgcn_fence(__ATOMIC_RELEASE, "workgroup", "local");
+#if defined(__GFX12__)
+  asm volatile("s_wait_dscnt 0x0");
+#elif defined(__GFX11__)
+  __builtin_amdgcn_s_waitcnt(0xfc07);  // lgkmcnt(0)
+#else
+  __builtin_amdgcn_s_waitcnt(0xc07f);
+#endif
   __builtin_amdgcn_s_barrier();
   __builtin_amdgcn_fence(__ATOMIC_ACQUIRE, "workgroup", "local");
 }

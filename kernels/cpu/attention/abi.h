@@ -3,13 +3,7 @@
 
 #include "../../contract/attention.h"
 #include "../../contract/paged_keys.h"
-
-// What the stored values of an 8-bit tensor are multiplied by: data[b * batch + h * head + i / 128 * block]. Null
-// data: 1. Page scales: data[page * batch + h * head + row of the page * block].
-struct TsAttentionScale {
-  const float* data;
-  long long batch, head, block;
-};
+#include "../../contract/scale.h"
 
 // Elements of k and v, as generic kernels ask for them.
 enum TsCacheElement { TS_CACHE_AS_QUERIES, TS_CACHE_FP8, TS_CACHE_INT8 };
@@ -20,8 +14,8 @@ struct TsAttentionArgs : TsAttentionCall {
   long long diagonal;  // what the window is moved by: i + o + diagonal takes the place of i + o in its bounds
   // What generic kernels alone ask for; others were made for these. Their soft_cap is 0 where there is none.
   long long head_dim_qk, head_dim_v;
-  int cache;                                   // TsCacheElement
-  int page_scale;                              // k_scale and v_scale are those of pages
-  TsAttentionScale q_scale, k_scale, v_scale;  // k and v by the head of keys and values; also read of 8-bit caches
-  TsPagedKeys paged;                           // read by generic kernels, and by those that were made for pages
+  int cache;                          // TsCacheElement
+  int page_scale;                     // k_scale and v_scale are those of pages
+  TsScale q_scale, k_scale, v_scale;  // k and v by the head of keys and values; also read of 8-bit caches
+  TsPagedKeys paged;                  // read by generic kernels, and by those that were made for pages
 };

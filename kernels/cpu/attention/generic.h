@@ -103,20 +103,20 @@ TS_INLINE long long offset_of_key(const TsAttentionArgs& args, const TsStrides& 
   return page_of_key(args, t, j) * strides.batch + t.head_kv * strides.head + j % size * strides.row;
 }
 
-TS_INLINE float scale_at(const TsAttentionScale& scale, long long batch, long long head, long long row) {
+TS_INLINE float scale_at(const TsScale& scale, long long batch, long long head, long long row) {
   return scale.data == nullptr ? 1.0f
                                : scale.data[batch * scale.batch + head * scale.head + row / kScaleBlock * scale.block];
 }
 
-TS_INLINE float scale_of_key(const TsAttentionArgs& args, const TsAttentionScale& scale, const Tile& t, long long j) {
+TS_INLINE float scale_of_key(const TsAttentionArgs& args, const TsScale& scale, const Tile& t, long long j) {
   if (scale.data == nullptr || !args.page_scale) return scale_at(scale, t.batch, t.head_kv, j);
   return scale
       .data[page_of_key(args, t, j) * scale.batch + t.head_kv * scale.head + j % args.paged.page_size * scale.block];
 }
 
 // Row j of k or v, whose elements may be others than those of q.
-inline void read_key(const TsAttentionArgs& args, const void* tensor, const TsStrides& strides,
-                     const TsAttentionScale& scale, const Tile& t, long long j, long long count, float* to) {
+inline void read_key(const TsAttentionArgs& args, const void* tensor, const TsStrides& strides, const TsScale& scale,
+                     const Tile& t, long long j, long long count, float* to) {
   const long long offset = offset_of_key(args, strides, t, j);
   const float by = scale_of_key(args, scale, t, j);
   if (args.cache == TS_CACHE_FP8) {

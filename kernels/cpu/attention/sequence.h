@@ -132,7 +132,7 @@ template <int kMost>
 TS_INLINE void load_scales(const TsAttentionArgs& args, const Sequence& s, long long batch, long long head_kv,
                            long long first, long long low, int count, KeyScales<kMost>& scales) {
   if constexpr (kScaled) {
-    const auto load = [&](const TsAttentionScale& scale, float* to) {
+    const auto load = [&](const TsScale& scale, float* to) {
       const bool one = scale.data == nullptr || !args.page_scale;
       const float shared = one && scale.data != nullptr ? scale.data[batch * scale.batch + head_kv * scale.head] : 1.0f;
       for (int j = 0; j < kMost; ++j) to[j] = shared;

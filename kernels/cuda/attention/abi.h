@@ -8,16 +8,8 @@
 #pragma once
 
 #include "../../contract/attention.h"
+#include "../../contract/scale.h"
 #include "../common/tensor_map.h"
-
-// What the stored values of an fp8 tensor are multiplied by: data[b * batch + h * head + i * block], strides in
-// elements, 0 where the scale is shared. `block` counts TS_CUDA_SCALE_BLOCK rows of the sequence, from its beginning,
-// and is read by kernels with block scales alone. Null data: a scale of 1. Scales are positive, finite and normal.
-#define TS_CUDA_SCALE_BLOCK 128
-struct TsCudaScale {
-  const float* data;
-  long long batch, head, block;
-};
 
 // Passed by value as a __grid_constant__ parameter. The head dimension of q, k, v and o is contiguous (column == 1).
 struct TsCudaAttentionArgs : TsAttentionCall {
@@ -28,7 +20,7 @@ struct TsCudaAttentionArgs : TsAttentionCall {
   // walked together.
   int work_items, row_tiles, section_heads;
   // fp8 kernels only; k and v by the head of keys and values.
-  TsCudaScale q_scale, k_scale, v_scale;
+  TsScale q_scale, k_scale, v_scale;
 };
 
 // The tensor maps of a Hopper kernel, by value as a __grid_constant__ parameter.

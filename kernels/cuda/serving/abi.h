@@ -30,7 +30,7 @@ struct TsCudaAppendArgs {
   TsPagedKeys pages;      // lengths may be null
   const long long *slots, *positions;
   const float *rotary_cos, *rotary_sin;
-  TsCudaScale k_scale, v_scale;  // of a cache of 8 bits; a sequence's, a head's
+  TsScale k_scale, v_scale;  // of a cache of 8 bits; a sequence's, a head's
   long long rotary_dim, rotary_positions, rotary_row_stride;
   long long tokens;  // rows of q, k and v, of all sequences: in group mode a bound
   long long batch, seqlen, heads_q, heads_kv, head_dim_qk, head_dim_v, num_pages;

@@ -162,7 +162,7 @@ TS_DEVICE void append(const TsCudaAppendArgs& args) {
   row.to = is_key ? at(static_cast<char*>(args.k_cache), args.k_cache_strides, page, head, page_row, kCacheBytes)
                   : at(static_cast<char*>(args.v_cache), args.v_cache_strides, page, head, page_row, kCacheBytes);
   if constexpr (kQuantized) {
-    const TsCudaScale& scale = is_key ? args.k_scale : args.v_scale;
+    const TsScale& scale = is_key ? args.k_scale : args.v_scale;
     if (scale.data != nullptr) row.unit = scale.data[b * scale.batch + head * scale.head];
   }
   copy_row<true, kCount>(row, args.interleaved);

@@ -19,7 +19,7 @@ inline constexpr std::int64_t kCudaGridLimit = 65535;  ///< blocks along y and z
 template <std::derived_from<TsCudaAttentionArgs> Args>
 [[nodiscard]] Args cuda_attention_arguments(const AttentionProblem& p, const AttentionArguments& a) {
   auto out = gpu_attention_arguments<Args>(p, a);
-  const auto scale = [](const AttentionScale& s) { return TsCudaScale{s.data, s.batch, s.head, s.block}; };
+  const auto scale = [](const AttentionScale& s) { return TsScale{s.data, s.batch, s.head, s.block}; };
   out.q_scale = scale(a.q_scale);
   out.k_scale = scale(a.k_scale);
   out.v_scale = scale(a.v_scale);

@@ -17,7 +17,7 @@
 namespace tilesmith {
 namespace {
 
-static_assert(kScaleBlock == TS_CUDA_SCALE_BLOCK);
+static_assert(kScaleBlock == TS_SCALE_BLOCK);
 
 std::int64_t ceil_div(std::int64_t a, std::int64_t b) {
   return (a + b - 1) / b;

@@ -291,7 +291,7 @@ TsAttentionArgs cpu_arguments(const AttentionProblem& p, const AttentionArgument
   out.page_scale = p.page_scale;
   if (input_type(p.data_type) == DataType::fp8 || p.cache != KvElements::as_queries) {
     const auto scale = [&](const AttentionScale& s) {
-      return TsAttentionScale{s.data, s.batch, s.head, p.block_scale || p.page_scale ? s.block : 0};
+      return TsScale{s.data, s.batch, s.head, p.block_scale || p.page_scale ? s.block : 0};
     };
     if (p.cache == KvElements::as_queries) out.q_scale = scale(a.q_scale);
     out.k_scale = scale(a.k_scale);

@@ -58,7 +58,7 @@ struct PieceWork {
   TS_DEVICE float scale() const { return kNarrow && !kScaledRows ? narrow_scale : args.scale; }
 
   // What the item's narrow keys or values are all multiplied by.
-  TS_DEVICE float item_scale(const TsCudaScale& of) const {
+  TS_DEVICE float item_scale(const TsScale& of) const {
     if constexpr (!kNarrow || kScaledRows) return 1.0f;
     return of.data == nullptr ? 1.0f : __ldg(of.data + item.batch * of.batch + item.head_kv * of.head);
   }

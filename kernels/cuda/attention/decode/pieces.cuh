@@ -83,7 +83,7 @@ struct KeyRows {
   }
 
   // The same for scales of pages or their rows.
-  TS_DEVICE KeyRows(const Item& item, const TsCudaScale& scale)
+  TS_DEVICE KeyRows(const Item& item, const TsScale& scale)
       : base(reinterpret_cast<const char*>(scale.data + item.head_kv * scale.head)),
         row_bytes(4 * scale.block),
         page_bytes(4 * scale.batch) {}

@@ -121,9 +121,9 @@ struct Consumer {
   // The scales of fp8 tensors. With block scales those of a block are asked for before its scores are waited for; the
   // unit of `o` is that of the values that come next, which costs a rescaling where it changes.
   TS_DEVICE int key_head() const { return tile.head / static_cast<int>(args.heads_q / args.heads_kv); }
-  TS_DEVICE float scale_at(const TsCudaScale& s, int head, int row) const {
+  TS_DEVICE float scale_at(const TsScale& s, int head, int row) const {
     if (s.data == nullptr) return 1.0f;
-    const i64 block = cfg::kBlockScale ? row / TS_CUDA_SCALE_BLOCK : 0;
+    const i64 block = cfg::kBlockScale ? row / TS_SCALE_BLOCK : 0;
     return s.data[tile.batch * s.batch + head * s.head + block * s.block];
   }
   TS_DEVICE void ask_scales(int n) {

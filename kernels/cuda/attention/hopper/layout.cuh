@@ -93,7 +93,7 @@ static_assert(!cfg::kFp8 || (cfg::kTileN % 32 == 0 && cfg::kHeadDimQk % 16 == 0 
 static_assert(!cfg::kFp8 || cfg::kPackGqa == 1, "fp8: heads are not packed, for their queries' scales may differ");
 static_assert(!cfg::kFp8 || !kSharedBias, "fp8: a bias is read by elements (kBiasStages = 0)");
 static_assert(!cfg::kBlockScale || cfg::kFp8, "block scales are for fp8");
-static_assert(!cfg::kBlockScale || TS_CUDA_SCALE_BLOCK % cfg::kTileN == 0,
+static_assert(!cfg::kBlockScale || TS_SCALE_BLOCK % cfg::kTileN == 0,
               "block scales: the tile's keys divide the scales' block");
 static_assert(!cfg::kBlockScale || !cfg::kAlibi, "block scales: no alibi, for the scores' unit changes with the block");
 static_assert(kWarpgroupRows % cfg::kPackGqa == 0, "packed heads divide 64");

@@ -30,12 +30,13 @@ class AmdAttentionTest : public ::testing::TestWithParam<const char*> {
     spec_ = *std::ranges::find_if(specs, [](const HipSpec& spec) { return spec.arch.text() == GetParam(); });
   }
 
+  static int size_of_tile(const HipAttentionTile& tile) { return tile.waves * tile.tile_n / tile.column_waves; }
   /// The tile of the pipeline flash for a head dim and a side that has the fewest rows and keys; null: none.
   const HipAttentionTile* smallest_tile(int side, int head_dim) const {
     const HipAttentionTile* smallest = nullptr;
     for (const HipAttentionTile& tile : spec_.attention_tiles)
       if (tile.pipeline == Pipeline::flash && tile.fragment == side && tile.is_for(head_dim) &&
-          (smallest == nullptr || tile.waves * tile.tile_n < smallest->waves * smallest->tile_n))
+          (smallest == nullptr || size_of_tile(tile) < size_of_tile(*smallest)))
         smallest = &tile;
     return smallest;
   }

@@ -44,7 +44,8 @@ class AmdDecodeTest : public testing::EmulatedHipTest, public ::testing::WithPar
     ASSERT_FALSE(all.empty()) << testing::describe(problem);
     const std::size_t first = testing::thorough() ? 0 : seed % all.size();
     for (std::size_t i = first; i < (testing::thorough() ? all.size() : first + 1); ++i) {
-      SCOPED_TRACE(fmt::format("{} {} splits {}", recipe_name(all[i].recipe), testing::describe(problem), problem.splits));
+      SCOPED_TRACE(
+          fmt::format("{} {} splits {}", recipe_name(all[i].recipe), testing::describe(problem), problem.splits));
       const auto plan = device_->plan(problem, all[i]);
       ASSERT_TRUE(plan) << plan.error().text();
       const std::size_t launches = fake().launches.size();
@@ -84,9 +85,16 @@ TEST_P(AmdDecodeTest, CodeObjectsOfBothStepsComputeRight) {
                            {"mask drop bias lse", 3, DataType::fp16, 64, 64},
                            {"group mask lse", 5, DataType::bf16, 192, 128},
                            {"unaligned paged group mask sink lse", 3, DataType::fp16, 33, 65},
-                           {"paged mask alibi cap sink drop lse", 2, DataType::bf16, 256, 256}};
-  // Every chip has half of the rows, and every row two chips at least.
-  for (std::size_t row = static_cast<std::size_t>(GetParam()) % 2; row < std::size(kRows); row += 2) {
+                           {"paged mask alibi cap sink drop lse", 2, DataType::bf16, 256, 256},
+                           {"paged cache8 mask alibi lse", 2, DataType::fp16, 64, 64},
+                           {"paged cachei8 pagescale mask cap lse", 3, DataType::bf16, 128, 96},
+                           {"paged cache8 pagescale drop lse", 3, DataType::fp16, 64, 128},
+                           {"unaligned cachei8 group mask bias sink", 2, DataType::bf16, 40, 33},
+                           {"paged latent mask lse", 3, DataType::bf16, 576, 512},
+                           {"latent group alibi lse", 1, DataType::fp16, 576, 512},
+                           {"paged latent cache8 mask sink", 2, DataType::bf16, 320, 256}};
+  // Every chip has a third of the rows, and every row a chip at least.
+  for (std::size_t row = static_cast<std::size_t>(GetParam()) % 3; row < std::size(kRows); row += 3) {
     const Row& r = kRows[row];
     const std::uint64_t seed = 100 * static_cast<std::uint64_t>(GetParam()) + row;
     check(decode_problem(r.type, r.qk, r.v, r.words, r.splits, seed), seed);
@@ -105,8 +113,8 @@ TEST_P(AmdDecodeTest, AMissingBarrierOrWaitIsFound) {
   testing::RandomCall call(problem, 4, 16);
   // A block of several waves, which need barriers.
   const std::vector<Candidate> all = recipes(problem);
-  const auto chosen = std::ranges::find_if(
-      all, [](const Candidate& each) { return each.recipe.main().algorithm.wave[0] == 2; });
+  const auto chosen =
+      std::ranges::find_if(all, [](const Candidate& each) { return each.recipe.main().algorithm.wave[0] == 2; });
   ASSERT_NE(chosen, all.end());
   const auto plan = device_->plan(problem, *chosen);
   ASSERT_TRUE(plan) << plan.error().text();

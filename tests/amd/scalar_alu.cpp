@@ -114,6 +114,13 @@ constexpr Handler save_exec(F) {
   return save_exec<F{}>;
 }
 
+/// The bit of operand 0 that operand 1 numbers becomes kBit.
+template <bool kBit>
+void set_bit(Wave& wave, const Instruction& in) {
+  const u32 bit = u32{1} << (read<u32>(wave, in.at(1)) & 31), old = read<u32>(wave, in.at(0));
+  write(wave, in.at(0), kBit ? old | bit : old & ~bit);
+}
+
 /// Operand 0 = operand 1 * operand 2 + operand 3 or, where there is none, operand 0; rounded once.
 void fused(Wave& wave, const Instruction& in) {
   const float term = read<float>(wave, in.at(in.count > 3 ? 3 : 0));
@@ -334,6 +341,8 @@ constexpr Operation kOperations[] = {
     {"s_orn2_saveexec_b64", save_exec([](u64 s, u64 exec) { return s | ~exec; })},
     {"s_or_not1_saveexec_b64", save_exec([](u64 s, u64 exec) { return s | ~exec; })},
     {"s_or_not1_saveexec_b32", save_exec([](u64 s, u64 exec) { return s | ~exec; })},
+    {"s_bitset0_b32", set_bit<false>},
+    {"s_bitset1_b32", set_bit<true>},
     // Scalar float32 (RDNA 4 ISA, 16.1 and 16.2).
     {"s_add_f32", scalar([](Scc, float a, float b) { return a + b; })},
     {"s_sub_f32", scalar([](Scc, float a, float b) { return a - b; })},

@@ -163,7 +163,7 @@ TEST_F(AmdScalarTest, MasksOfExecAreSaved) {
   EXPECT_EQ(narrow.wave().exec(), 0x0f0f0f0fu);
 }
 
-TEST_F(AmdScalarTest, FloatsOfRdna4) {
+TEST_F(AmdScalarTest, FloatsAndBitsOfRdna4) {
   const auto bits = [](float x) { return std::uint64_t{std::bit_cast<std::uint32_t>(x)}; };
   const std::vector<Case> cases = {
       {"s_mul_f32 s0, s2, s4", bits(1.5f), bits(-2.0f), bits(-3.0f), -1},
@@ -177,6 +177,11 @@ TEST_F(AmdScalarTest, FloatsOfRdna4) {
       {"s_add_nc_u64 s[0:1], s[2:3], s[4:5]", ~0ull, 2, 1, -1},
   };
   check(bench("gfx1201", lines_of(cases)), cases);
+  Bench bits_of = bench("gfx1201", {"s_bitset0_b32 s0, 31", "s_bitset1_b32 s0, s2"});
+  bits_of.wave().set_scalar(0, 0x80000001);
+  bits_of.wave().set_scalar(2, 36);
+  bits_of.execute_all();
+  EXPECT_EQ(bits_of.wave().scalar(0), 0x11u);
   // A fused product's term is what it is written to; the product is not rounded before.
   Bench sum = bench("gfx1201", {"s_fmac_f32 s0, s2, s2"});
   sum.wave().set_scalar(0, std::bit_cast<std::uint32_t>(-0x1.002p0f));

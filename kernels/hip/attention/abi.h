@@ -12,6 +12,7 @@
 
 #include "../../contract/attention.h"
 #include "../../contract/paged_keys.h"
+#include "../../contract/scale.h"
 
 // Of a partial result: floats of a row beside its values. The first is the row's base in units of log2 (-infinity when
 // it saw nothing), the second its sum; the others keep the values of the next row aligned.
@@ -23,9 +24,10 @@ struct TsHipAttentionArgs : TsAttentionCall {
   // key / page_size is (high word of key * page_multiplier + key) >> page_shift for keys below 2^31.
   unsigned int page_multiplier;
   int page_shift;
-  int group;        // query heads of a key head
-  int row_tiles;    // tiles of rows of a head of the longest sequence
-  float* partials;  // split kernels: [item][piece][row][head_dim_v + TS_HIP_STATE_FLOATS]
-  int piece_tiles;  // blocks of keys of a piece
-  int pieces;       // of the longest item; 1: nothing is left to join
+  TsScale k_scale, v_scale;  // of keys and values of 8 bits, by their head or by pages
+  int group;                 // query heads of a key head
+  int row_tiles;             // tiles of rows of a head of the longest sequence
+  float* partials;           // split kernels: [item][piece][row][head_dim_v + TS_HIP_STATE_FLOATS]
+  int piece_tiles;           // blocks of keys of a piece
+  int pieces;                // of the longest item; 1: nothing is left to join
 };

@@ -6,15 +6,18 @@
 //   kUnaligned (bool)        reads and writes q, k, v and o by single elements: for pointers, strides and head
 //   dimensions
 //                            that are no multiples of 16 bytes
-//   kWaves                   of a block, kFragment rows each
-//   kTileN                   keys of a block of keys
-//   kQueriesInLds (bool)     queries stay in local memory instead of registers
+//   kWaves                   of a block
+//   kColumnWaves             that share kFragment rows: each computes their scores, and a part of the columns of
+//   outputs kTileN                   keys of a block of keys kSharedPlace (bool)      values take the keys' place in
+//   local memory, after another barrier kQueriesInLds (bool)     queries stay in local memory instead of registers
 //   kWavesOfSimd             waves that a SIMD has at least (bounds the registers)
 //   kMaskRight, kMaskLeft (bool)   the window is bounded on that side
 //   kGroupMode, kLse, kSink, kSoftCap, kBias, kAlibi, kDropout, kNegativeScale (bool)
 //   kPackGqa (bool)          a tile's rows are those of all query heads of a key head
 //   kSplit (bool)            blocks share out the keys of an item
 //   kPaged (bool)            keys and values lie in pages
+//   kCacheFp8, kCacheInt8 (bool)   keys and values are e4m3 or int8, one at most; times k_scale and v_scale
+//   kPageScale (bool)        of these in pages: each page, or row of a page, has a scale of its own
 //   kLanes                   of a wave; and the instruction, see common/matrix.h: TS_MATRIX_BUILTIN, kOperand,
 //                            kOperandWords, kFragment, kGroupsK, kRunOfResults, kIntegers (false)
 //
@@ -36,42 +39,59 @@ class Attention {
       : args_(args),
         item_(item),
         keys_(shared),
-        values_(shared + kKeyBytes),
-        queries_(shared + kKeyBytes + kValueBytes),
+        values_(shared + kValueOffset),
+        queries_(shared + kQueryOffset),
+        scales_(reinterpret_cast<TS_LDS float*>(shared + kScaleOffset)),
         lane_(thread_index() % kFragment),
         part_(thread_index() % cfg::kLanes / kFragment),
-        tile_row_(thread_index() / cfg::kLanes * kFragment + lane_),
+        tile_row_(thread_index() / cfg::kLanes / cfg::kColumnWaves * kFragment + lane_),
+        first_column_(thread_index() / cfg::kLanes % cfg::kColumnWaves * kColumnFragments * kFragment),
         // A row that is not there is the last one again: what it makes is not stored.
-        place_(args, item, imin(item.first_row + tile_row_, item.end_row - 1), part_, logit_unit(args, args.scale)) {}
+        place_(args, item, imin(item.first_row + tile_row_, item.end_row - 1), part_) {}
 
   TS_DEVICE void run(int piece) {
-    const KeySource k(args_, item_, args_.k, args_.k_strides), v(args_, item_, args_.v, args_.v_strides);
+    const KeySource k(args_, item_, args_.k, args_.k_strides);
+    const KeySource v(args_, item_, args_.v, args_.v_strides);
     KeyCopy keys;
     ValueCopy values;
+    ScaleCopy key_scales, value_scales;
     const int begin = item_.blocks.begin + (cfg::kSplit ? piece * args_.piece_tiles : 0);
     const int end = cfg::kSplit ? imin(begin + args_.piece_tiles, item_.blocks.end) : item_.blocks.end;
     const int first = query_of(args_, item_.first_row), last = query_of(args_, item_.end_row - 1);
     const int whole_end = key_end(args_, item_.length, first) / cfg::kTileN;
     const int whole_begin = ceil_div(key_begin(args_, item_.length, last), cfg::kTileN);
-    const float unit = logit_unit(args_, args_.scale);
+    const float unit = logit_unit(args_, place_.scale);
 
     if (item_.begin < item_.end) {
       keys.load(k, recomputed_uniform((end - 1) * cfg::kTileN));
+      key_scales.load(k, args_.k_scale, (end - 1) * cfg::kTileN);
       load_queries();
       keys.store(keys_);
+      key_scales.store(scales_);
       for (int n = end - 1; n >= begin; --n) {
         const int first_key = recomputed_uniform(n * cfg::kTileN);
         block_barrier();
         values.load(v, first_key);
+        value_scales.load(v, args_.v_scale, first_key);
         score();
+        if constexpr (kScaledRows) scale_rows(scales_, part_, scores_);
+        if constexpr (cfg::kSharedPlace) block_barrier();
         values.store(values_);
+        value_scales.store(scales_ + cfg::kTileN);
         block_barrier();
-        if (n > begin) keys.load(k, first_key - cfg::kTileN);
+        if (n > begin) {
+          keys.load(k, first_key - cfg::kTileN);
+          key_scales.load(k, args_.k_scale, first_key - cfg::kTileN);
+        }
         finish_scores(args_, place_, first_key, n >= whole_end || n < whole_begin, scores_);
         scale_outputs(update_softmax(scores_, state_, unit, part_));
         if constexpr (cfg::kDropout) drop(args_, place_, first_key, scores_);
+        if constexpr (kScaledRows) scale_rows(scales_ + cfg::kTileN, part_, scores_);
         multiply_values();
-        if (n > begin) keys.store(keys_);
+        if (n == begin) break;
+        if constexpr (cfg::kSharedPlace) block_barrier();
+        keys.store(keys_);
+        key_scales.store(scales_);
       }
     }
     if (cfg::kSplit && item_.pieces > 1)
@@ -91,11 +111,12 @@ class Attention {
         place_.query * args_.q_strides.row;
 #pragma unroll
     for (int step = 0; step < kSteps; ++step) {
+      if (cfg::kQueriesInLds && step % 4 == 0) schedule_apart();  // long rows are not held whole
 #pragma unroll
       for (int c = 0; c < kLaneChunks; ++c) {
         const int chunk = chunk_of_step(step, part_) + c;
         const Words4 words =
-            cut_chunk<cfg::kHeadDimQk>(load_chunk<cfg::kHeadDimQk>(reinterpret_cast<const u8*>(row), chunk), chunk);
+            cut_chunk<cfg::kHeadDimQk>(load_chunk<cfg::kHeadDimQk, 2>(reinterpret_cast<const u8*>(row), chunk), chunk);
         if constexpr (cfg::kQueriesInLds) {
           *reinterpret_cast<TS_LDS Words4*>(queries_ + KeyRows::offset(tile_row_, chunk)) = words;
         } else {
@@ -143,7 +164,7 @@ class Attention {
   }
 
   TS_DEVICE void multiply_values() {
-    const int column = recomputed(column_of_row(lane_)), part = recomputed(part_);
+    const int column = recomputed(first_column_ + column_of_row(lane_)), part = recomputed(part_);
     constexpr int kShareChunks = kShare / kChunk;
 #pragma unroll
     for (int first = 0; first < kKeyFragments; first += kJoin) {
@@ -165,21 +186,25 @@ class Attention {
   TS_DEVICE bool has_row() const {
     return item_.first_row + tile_row_ < item_.end_row;
   }
+  // One lane of all that have parts of the row.
+  TS_DEVICE bool is_first_of_row() const {
+    return part_ == 0 && first_column_ == 0;
+  }
   // The column of the lane's first result of a fragment.
   TS_DEVICE int column_of_results(int n) const {
-    return n * kFragment + part_ * kResults;
+    return first_column_ + n * kFragment + part_ * kResults;
   }
 
   TS_DEVICE void store() {
     const float sink = cfg::kSink && args_.sink != nullptr ? args_.sink[place_.head] : -kInfinity;
     const RowResult result = finish_row<cfg::kSink>(state_.base, sum_of_row(state_.sum, part_), sink);
     if (!has_row()) return;
-    if (cfg::kLse && args_.lse != nullptr && part_ == 0)
+    if (cfg::kLse && args_.lse != nullptr && is_first_of_row())
       rows_of(item_, args_.lse, args_.lse_strides, place_.head, item_.offset_q)[place_.query * args_.lse_strides.row] =
           result.lse;
     u16* const row = rows_of(item_, static_cast<u16*>(args_.o), args_.o_strides, place_.head, item_.offset_q) +
                      place_.query * args_.o_strides.row;
-    const float factor = result.scale * keep_scale(args_);
+    const float factor = result.scale * keep_scale(args_) * item_scale(args_, item_, args_.v_scale);
     const bool empty = result.scale == 0.0f;  // zero whatever the outputs are: 0 * NaN is not
     constexpr int kRun = imin(kResults, kChunk);
 #pragma unroll
@@ -215,7 +240,7 @@ class Attention {
       for (int r = 0; r < kResults; ++r)
         if (column_of_results(n) + r < cfg::kHeadDimV) row[column_of_results(n) + r] = outputs_[n][r];
     }
-    if (part_ > 0) return;
+    if (!is_first_of_row()) return;
     row[cfg::kHeadDimV] = state_.base;
     row[cfg::kHeadDimV + 1] = sum;
   }
@@ -225,7 +250,8 @@ class Attention {
   TS_LDS u8* const keys_;
   TS_LDS u8* const values_;
   TS_LDS u8* const queries_;
-  int lane_, part_, tile_row_;
+  TS_LDS float* const scales_;
+  int lane_, part_, tile_row_, first_column_;
   Row place_;
   RowState state_;
   u32 query_[cfg::kQueriesInLds ? 1 : kSteps][4 * kLaneChunks];

@@ -3,21 +3,25 @@
 #pragma once
 
 #include "item.h"
+#include "narrow.h"
 
 namespace ts {
 
 // A chunk of a row of kRowElements elements. What is behind them may be any of the row's own.
-template <int kRowElements>
-TS_DEVICE Words4 load_chunk(const u8* row, int chunk) {
+template <int kRowElements, int kElementBytes>
+TS_DEVICE ChunkOf<kElementBytes>::Type load_chunk(const u8* row, int chunk) {
+  using Chunk = ChunkOf<kElementBytes>::Type;
   if constexpr (cfg::kUnaligned) {
-    Words4 words = {0, 0, 0, 0};
+    using Element = BitsOf<kElementBytes>::Type;
+    constexpr int kEach = 4 / kElementBytes;
+    Chunk words = {};
 #pragma unroll
     for (int e = 0; e < kChunk; ++e)
-      words[e / 2] |= u32{reinterpret_cast<const u16*>(row)[imin(chunk * kChunk + e, kRowElements - 1)]}
-                      << 16 * (e % 2);
+      words[e / kEach] |= u32{reinterpret_cast<const Element*>(row)[imin(chunk * kChunk + e, kRowElements - 1)]}
+                          << 8 * kElementBytes * (e % kEach);
     return words;
   }
-  return *reinterpret_cast<const Words4*>(row + 16 * imin(chunk, kRowElements / kChunk - 1));
+  return *reinterpret_cast<const Chunk*>(row + kChunk * kElementBytes * imin(chunk, kRowElements / kChunk - 1));
 }
 // The chunk with zeros behind the row's elements.
 template <int kRowElements>
@@ -32,6 +36,30 @@ TS_DEVICE Words4 cut_chunk(Words4 words, int chunk) {
   return words;
 }
 
+// The scales of a block of keys or of values, one for each key.
+class ScaleCopy {
+ public:
+  TS_DEVICE void load(const KeySource& keys, const TsScale& scales, int first) {
+    if constexpr (kScaledRows) {
+#pragma unroll
+      for (int i = 0; i < kUnits; ++i) held_[i] = keys.scale_at(scales, first + unit_of(i));
+    }
+  }
+  TS_DEVICE void store(TS_LDS float* to) const {
+    if constexpr (kScaledRows) {
+#pragma unroll
+      for (int i = 0; i < kUnits; ++i) to[unit_of(i)] = held_[i];
+    }
+  }
+
+ private:
+  static constexpr int kUnits = ceil_div(cfg::kTileN, kThreads);
+  TS_DEVICE static int unit_of(int i) {
+    return (thread_index() + i * kThreads) % cfg::kTileN;
+  }
+  float held_[kUnits];
+};
+
 // A block of keys, as it lies. Of a small block several threads bring the same. Keys that no row sees are not read: in
 // their place is the nearest one that is seen.
 class KeyCopy {
@@ -42,7 +70,7 @@ class KeyCopy {
     for (int i = 0; i < kUnits; ++i) {
       const int unit = unit_of(thread, i), chunk = unit % kDepthChunks;
       const u8* const row = keys.at(first + unit / kDepthChunks);
-      held_[i] = load_chunk<cfg::kHeadDimQk>(row, chunk);
+      held_[i] = load_chunk<cfg::kHeadDimQk, kKeyElementBytes>(row, chunk);
     }
   }
   TS_DEVICE void store(TS_LDS u8* to) const {
@@ -52,7 +80,7 @@ class KeyCopy {
       const int unit = unit_of(thread, i);
       const int chunk = unit % kDepthChunks;
       *reinterpret_cast<TS_LDS Words4*>(to + KeyRows::offset(unit / kDepthChunks, chunk)) =
-          cut_chunk<cfg::kHeadDimQk>(held_[i], chunk);
+          cut_chunk<cfg::kHeadDimQk>(widen(held_[i]), chunk);
     }
   }
 
@@ -63,7 +91,7 @@ class KeyCopy {
     const int unit = thread + i * kThreads;
     return kAllUnits % kThreads == 0 ? unit : unit % kAllUnits;
   }
-  Words4 held_[kUnits];
+  KeyChunk held_[kUnits];
 };
 
 // A block of values, transposed on its way. A unit is a chunk of columns of kUnitKeys keys whose places follow one
@@ -78,8 +106,8 @@ class ValueCopy {
       const int chunk = unit / kKeyUnits;  // columns that are not there make results that are not stored
 #pragma unroll
       for (int e = 0; e < kUnitKeys; ++e)
-        held_[i][e] =
-            load_chunk<cfg::kHeadDimV>(values.at(first + key_of_place(unit % kKeyUnits * kUnitKeys + e)), chunk);
+        held_[i][e] = load_chunk<cfg::kHeadDimV, kKeyElementBytes>(
+            values.at(first + key_of_place(unit % kKeyUnits * kUnitKeys + e)), chunk);
     }
   }
   TS_DEVICE void store(TS_LDS u8* to) const {
@@ -87,13 +115,16 @@ class ValueCopy {
 #pragma unroll
     for (int i = 0; i < kUnits; ++i) {
       const int unit = unit_of(thread, i), place = unit % kKeyUnits * kUnitKeys;
+      Words4 wide[kUnitKeys];
+#pragma unroll
+      for (int e = 0; e < kUnitKeys; ++e) wide[e] = widen(held_[i][e]);
 #pragma unroll
       for (int column = 0; column < kChunk; ++column) {
         typedef u32 Keys __attribute__((vector_size(2 * kUnitKeys)));
         Keys keys;
 #pragma unroll
         for (int e = 0; e < kUnitKeys; e += 2)
-          keys[e / 2] = element(held_[i][e], column) | element(held_[i][e + 1], column) << 16;
+          keys[e / 2] = element(wide[e], column) | element(wide[e + 1], column) << 16;
         const int offset = ValueRows::offset(unit / kKeyUnits * kChunk + column, place / kChunk);
         *reinterpret_cast<TS_LDS Keys*>(to + offset + place % kChunk * 2) = keys;
       }
@@ -113,7 +144,7 @@ class ValueCopy {
     return words[e / 2] >> 16 * (e % 2) & 0xffff;
   }
 
-  Words4 held_[kUnits][kUnitKeys];
+  KeyChunk held_[kUnits][kUnitKeys];
 };
 
 }  // namespace ts

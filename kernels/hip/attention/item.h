@@ -74,6 +74,17 @@ TS_DEVICE Element* rows_of(const Item& item, Element* tensor, const TsStrides& s
   return tensor + (cfg::kGroupMode ? first * strides.row : item.batch * strides.batch) + head * strides.head;
 }
 
+TS_DEVICE int key_head_of(const TsHipAttentionArgs& args, const Item& item) {
+  return cfg::kPackGqa ? item.head : item.head / args.group;
+}
+
+// What all keys or values of an item are multiplied by.
+TS_DEVICE float item_scale(const TsHipAttentionArgs& args, const Item& item, const TsScale& scale) {
+  if constexpr (!kNarrow || kScaledRows) return 1.0f;
+  if (scale.data == nullptr) return 1.0f;
+  return scale.data[item.batch * scale.batch + key_head_of(args, item) * scale.head];
+}
+
 // Keys or values in memory: of one head of one sequence, or in pages.
 struct KeySource {
   const TsHipAttentionArgs& args;
@@ -82,19 +93,36 @@ struct KeySource {
   i64 row_bytes, page_bytes;
 
   TS_DEVICE KeySource(const TsHipAttentionArgs& a, const Item& i, const void* tensor, const TsStrides& strides)
-      : args(a), item(i), row_bytes(2 * strides.row), page_bytes(2 * strides.batch) {
-    const int head = cfg::kPackGqa ? item.head : item.head / args.group;
+      : args(a), item(i), row_bytes(kKeyElementBytes * strides.row), page_bytes(kKeyElementBytes * strides.batch) {
     const i64 first = cfg::kPaged ? 0 : cfg::kGroupMode ? item.offset_k * strides.row : item.batch * strides.batch;
-    base = static_cast<const u8*>(tensor) + 2 * (first + head * strides.head);
+    base = static_cast<const u8*>(tensor) + kKeyElementBytes * (first + key_head_of(args, item) * strides.head);
   }
 
   // The row of a key or, where no row of the item sees it, of the nearest one that some row sees. There must be one.
   TS_DEVICE const u8* at(int any_key) const {
-    const int key = imax(item.begin, imin(any_key, item.end - 1));
+    const int key = nearest(any_key);
     if constexpr (!cfg::kPaged) return base + key * row_bytes;
+    const Place place = place_of(key);
+    return base + place.page * page_bytes + place.row * row_bytes;
+  }
+  // The scale of the same.
+  TS_DEVICE float scale_at(const TsScale& scale, int any_key) const {
+    const Place place = place_of(nearest(any_key));
+    return scale.data == nullptr
+               ? 1.0f
+               : scale.data[place.page * scale.batch + key_head_of(args, item) * scale.head + place.row * scale.block];
+  }
+
+ private:
+  TS_DEVICE int nearest(int key) const { return imax(item.begin, imin(key, item.end - 1)); }
+  struct Place {
+    i64 page;
+    int row;
+  };
+  TS_DEVICE Place place_of(int key) const {
     const int page = static_cast<int>((multiply_high(key, args.page_multiplier) + key) >> args.page_shift);
     const i64 number = (item.pages[page & item.page_mask] & item.page_mask) | item.whole_page;
-    return base + number * page_bytes + (key - page * static_cast<int>(args.paged.page_size)) * row_bytes;
+    return {number, key - page * static_cast<int>(args.paged.page_size)};
   }
 };
 

@@ -55,7 +55,7 @@ TS_DEVICE void join(const TsHipAttentionArgs& args) {
     rows_of(item, args.lse, args.lse_strides, head, item.offset_q)[query * args.lse_strides.row] = result.lse;
   u16* const out =
       rows_of(item, static_cast<u16*>(args.o), args.o_strides, head, item.offset_q) + query * args.o_strides.row;
-  const float factor = result.scale * keep_scale(args);
+  const float factor = result.scale * keep_scale(args) * item_scale(args, item, args.v_scale);
 #pragma unroll
   for (int i = 0; i < kJoinedColumns; ++i) {
     const int column = lane + i * cfg::kLanes;

@@ -14,8 +14,13 @@ namespace ts {
 constexpr int kFragment = cfg::kFragment;
 constexpr int kParts = cfg::kLanes / kFragment;  // lanes that have scores of one query
 constexpr int kThreads = cfg::kLanes * cfg::kWaves;
-constexpr int kTileM = kFragment * cfg::kWaves;
+constexpr int kTileM = kFragment * (cfg::kWaves / cfg::kColumnWaves);
 constexpr int kChunk = 8;  // elements of 16 bytes
+
+// Keys and values of 8 bits are widened on their way to local memory, without rounding.
+constexpr bool kNarrow = cfg::kCacheFp8 || cfg::kCacheInt8;
+constexpr int kKeyElementBytes = kNarrow ? 1 : 2;
+constexpr bool kScaledRows = cfg::kPageScale;  // each key and value has a scale of its own
 
 // What a lane reads of a row at a time, in chunks, and how many instructions that is.
 constexpr int kLaneChunks = imax(1, cfg::kOperandWords / 4);
@@ -24,8 +29,8 @@ constexpr int kStepChunks = cfg::kGroupsK * kLaneChunks;
 
 constexpr int kDepthChunks = round_up(ceil_div(cfg::kHeadDimQk, kChunk), kStepChunks);
 constexpr int kSteps = kDepthChunks / kStepChunks;
-constexpr int kColumns = round_up(cfg::kHeadDimV, kFragment);
-constexpr int kColumnFragments = kColumns / kFragment;
+constexpr int kColumns = round_up(cfg::kHeadDimV, kFragment* cfg::kColumnWaves);
+constexpr int kColumnFragments = kColumns / kFragment / cfg::kColumnWaves;  // of a wave
 constexpr int kKeyFragments = cfg::kTileN / kFragment;
 static_assert(cfg::kTileN % kFragment == 0, "keys come in whole fragments");
 
@@ -94,6 +99,10 @@ using ValueRows = LdsRows<cfg::kTileN / kChunk>;  // transposed: a row is a colu
 constexpr int kKeyBytes = cfg::kTileN * KeyRows::kRowBytes;
 constexpr int kValueBytes = kColumns * ValueRows::kRowBytes;
 constexpr int kQueryBytes = cfg::kQueriesInLds ? kTileM * KeyRows::kRowBytes : 0;
-constexpr int kLdsBytes = kKeyBytes + kValueBytes + kQueryBytes;
+constexpr int kValueOffset = cfg::kSharedPlace ? 0 : kKeyBytes;
+constexpr int kQueryOffset = imax(kKeyBytes, kValueOffset + kValueBytes);
+// Scales of a block of keys, then of its values.
+constexpr int kScaleOffset = kQueryOffset + kQueryBytes;
+constexpr int kLdsBytes = kScaleOffset + (kScaledRows ? 8 * cfg::kTileN : 0);
 
 }  // namespace ts

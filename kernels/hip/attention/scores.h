@@ -20,15 +20,18 @@ struct Row {
   float slope;        // of ALiBi: negative, in the scores' unit
   int diagonal;       // the key at distance zero
   const float* bias;  // of the row; null: none
+  float scale;        // of the call, times that of the keys
 
-  TS_DEVICE Row(const TsHipAttentionArgs& args, const Item& item, int row, int of_part, float unit)
+  TS_DEVICE Row(const TsHipAttentionArgs& args, const Item& item, int row, int of_part)
       : batch(item.batch), head(head_of(args, item, row)), query(query_of(args, row)), part(of_part) {
+    scale = args.scale * item_scale(args, item, args.k_scale);
     begin = key_begin(args, item.length, query);
     end = key_end(args, item.length, query);
     diagonal = query + item.length.diagonal(args);
     slope = 0.0f;
     if constexpr (cfg::kAlibi)
-      if (args.alibi != nullptr) slope = args.alibi[batch * args.alibi_batch_stride + head] * (-kLog2e / unit);
+      if (args.alibi != nullptr)
+        slope = args.alibi[batch * args.alibi_batch_stride + head] * (-kLog2e / logit_unit(args, scale));
     bias = nullptr;
     if constexpr (cfg::kBias)
       if (args.bias != nullptr)
@@ -40,9 +43,9 @@ struct Row {
 // Scores times the scale of the call become what the exponential multiplies by logit_unit. What the row does not see is
 // -infinity; `cut`: some row of the block does not see some key.
 TS_DEVICE void finish_scores(const TsHipAttentionArgs& args, const Row& row, int first_key, bool cut, Scores& s) {
-  const float factor = logit_factor(args, args.scale);
+  const float factor = logit_factor(args, row.scale);
   float inner = 0.0f;
-  if constexpr (cfg::kSoftCap) inner = inner_scale(args.scale, args.soft_cap);
+  if constexpr (cfg::kSoftCap) inner = inner_scale(row.scale, args.soft_cap);
 #pragma unroll
   for (int j = 0; j < kKeyFragments; ++j) {
 #pragma unroll
@@ -84,8 +87,8 @@ struct RowState {
 };
 
 // A new base lies so far, in powers of two, below the row's maximum that fp16 has probabilities down to 2^-24 of the
-// largest as normal numbers: MFMA of gfx90a takes subnormal ones for zeros.
-constexpr float kLift = cfg::kBf16 ? 0.0f : 10.0f;
+// largest as normal numbers: MFMA of gfx90a takes subnormal ones for zeros. Scales of values up to 2^8 must fit above.
+constexpr float kLift = cfg::kBf16 ? 0.0f : kScaledRows ? 4.0f : 10.0f;
 // How far the maximum may rise before the row is brought to a new base: probabilities are as exact in 16 bits, and fp16
 // ends at 2^16. The decision is each row's own: a row's result does not depend on its neighbours'.
 constexpr float kRise = cfg::kBf16 ? 8.0f : 4.0f;
@@ -116,6 +119,15 @@ TS_DEVICE float update_softmax(Scores& s, RowState& row, float unit, int part) {
   }
   row.sum = fmaf(row.sum, factor, sum);
   return factor;
+}
+
+// Scores of keys, or probabilities, times what is stored of them.
+TS_DEVICE void scale_rows(const TS_LDS float* scales, int part, Scores& s) {
+#pragma unroll
+  for (int j = 0; j < kKeyFragments; ++j) {
+#pragma unroll
+    for (int r = 0; r < kResults; ++r) s[j][r] *= scales[j * kFragment + row_of_result(r, part)];
+  }
 }
 
 // Zeroes dropped probabilities, after the row sums. Each part of a row draws for another group of eight keys, and takes

@@ -5,6 +5,7 @@
 
 #include "choose/rounding.hpp"
 #include "instances/attention/cuda_resources.hpp"
+#include "instances/attention/gpu_signature.hpp"
 #include "vocabulary/data_type.hpp"
 
 namespace tilesmith {

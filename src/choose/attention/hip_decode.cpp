@@ -37,7 +37,7 @@ std::int64_t most_tiles(const AttentionProblem& p, std::int64_t tile_keys) {
 }  // namespace
 
 bool suits_hip_decode(const AttentionProblem& p) {
-  return p.page_size > 0 || p.seqlen_q * group_of(p) <= kMostRows;
+  return p.page_size > 0 || p.latent || p.cache != KvElements::as_queries || p.seqlen_q * group_of(p) <= kMostRows;
 }
 
 HipDecodeWork hip_decode_work(const KernelConfig& config, const HipSpec& spec, const AttentionProblem& p) {
@@ -49,6 +49,8 @@ HipDecodeWork hip_decode_work(const KernelConfig& config, const HipSpec& spec, c
   work.items = p.batch * p.heads_kv * work.row_tiles;
   const std::int64_t tiles = most_tiles(p, facts.tile_keys);
   const double rows = facts.tile_rows, keys = facts.tile_keys, columns = s.head_dim_qk + s.head_dim_v;
+  // Every column's waves compute the scores.
+  const double products = facts.column_waves * s.head_dim_qk + s.head_dim_v;
 
   const auto cut = [&](std::int64_t pieces) {
     HipDecodeWork out = work;
@@ -56,10 +58,10 @@ HipDecodeWork hip_decode_work(const KernelConfig& config, const HipSpec& spec, c
     out.pieces = ceil_div(tiles, out.piece_tiles);
     const ComputeUnitAttention each{.blocks = work.items * out.pieces,
                                     .steps = static_cast<double>(out.piece_tiles),
-                                    .flops_of_step = 2 * rows * keys * columns,
-                                    .scores_of_step = rows * keys,
-                                    .local_of_step = (config.algorithm.wave[0] + 1) * keys * 2 * columns,
-                                    .fetched_of_step = keys * 2 * columns,
+                                    .flops_of_step = 2 * rows * keys * products,
+                                    .scores_of_step = facts.column_waves * rows * keys,
+                                    .local_of_step = (facts.waves + 1) * keys * 2 * columns,
+                                    .fetched_of_step = keys * static_cast<double>(cache_bytes(p)) * columns,
                                     .memory_bytes = bytes_of(p),
                                     .blocks_per_cu = facts.blocks_per_cu,
                                     .busy_share = facts.busy_share};

@@ -27,8 +27,7 @@ double predicted_seconds(const KernelConfig& config, const HipSpec& spec, const 
       .flops_of_step = 2 * rows * keys * columns,
       .scores_of_step = rows * keys,
       // Every wave reads the block of keys and values, which is written once; and its rows, where they are there.
-      .local_of_step =
-          (config.algorithm.wave[0] + 1) * keys * bytes + (facts.queries_in_lds ? 2 * rows * s.head_dim_qk : 0),
+      .local_of_step = (facts.waves + 1) * keys * bytes + (facts.queries_in_lds ? 2 * rows * s.head_dim_qk : 0),
       // Elements that are fetched one by one take a transaction each.
       .fetched_of_step = keys * bytes * (s.unaligned ? 2 : 1),
       .memory_bytes = bytes_of(p),

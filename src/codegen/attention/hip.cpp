@@ -20,14 +20,19 @@ Result<Source> hip_attention_source(const KernelConfig& config, const HipSpec& s
   ConstantsTable table;
   add_attention_traits(table, s);
   table.add("kUnaligned", s.unaligned);
-  table.add("kWaves", a.wave[0]);
+  table.add("kWaves", resources.waves);
+  table.add("kColumnWaves", resources.column_waves);
   table.add("kTileN", resources.tile_keys);
+  table.add("kSharedPlace", resources.shared_place);
   table.add("kQueriesInLds", resources.queries_in_lds);
   table.add("kWavesOfSimd", resources.waves_per_simd);
   const bool split = a.pipeline != Pipeline::flash;
   table.add("kPackGqa", split);
   table.add("kSplit", split);
   table.add("kPaged", s.paged_kv);
+  table.add("kCacheFp8", s.cache == KvElements::fp8);
+  table.add("kCacheInt8", s.cache == KvElements::int8);
+  table.add("kPageScale", s.qscale == QuantScale::kv_blockscale);
   add_hip_fragment(table, spec, *fragment);
   return hip_source(config, table, *fragment, files,
                     a.pipeline == Pipeline::rowwise ? "hip/attention/join.h" : "hip/attention/attention_fwd.h");

@@ -46,6 +46,14 @@ Status HipDecodePlan::run(const AttentionArguments& a, const RunOptions& options
   arguments.row_tiles = static_cast<int>(work_.row_tiles);
   arguments.piece_tiles = static_cast<int>(work_.piece_tiles);
   arguments.pieces = static_cast<int>(work_.pieces);
+  const auto scale = [](const AttentionScale& s) { return TsScale{s.data, s.batch, s.head, s.block}; };
+  arguments.k_scale = scale(a.k_scale);
+  arguments.v_scale = scale(a.v_scale);
+  if (p.latent) {
+    arguments.v = arguments.k;
+    arguments.v_strides = arguments.k_strides;
+    arguments.v_scale = arguments.k_scale;
+  }
   if (p.page_size > 0) {
     arguments.paged = {a.pages.lengths, a.pages.numbers, a.pages.offsets, a.pages.stride, p.page_size};
     divide_by_page(p.page_size, arguments);

@@ -384,19 +384,7 @@ void listed_attention_signatures(const CudaSpec& spec, AttentionSignatureSink si
       signature.unaligned = kind.unaligned;
       signature.head_dim_qk = static_cast<std::uint16_t>(qk);
       signature.head_dim_v = static_cast<std::uint16_t>(v);
-      const bool more = walk_gpu_attention_traits(signature, pages, [&](const AttentionSignature& one) {
-        if (!sink(one)) return false;
-        if (!one.paged_kv || kind.scale != QuantScale::none) return true;
-        AttentionSignature narrow = one;
-        for (const KvElements cache : {KvElements::fp8, KvElements::int8})
-          for (const QuantScale scale : {QuantScale::none, QuantScale::kv_blockscale}) {
-            narrow.cache = cache;
-            narrow.qscale = scale;
-            if (!sink(narrow)) return false;
-          }
-        return true;
-      });
-      if (!more) return;
+      if (!walk_gpu_attention_traits(signature, pages, sink)) return;
     }
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "instances/attention/gpu_signature.hpp"
 #include "vocabulary/data_type.hpp"
 
 namespace tilesmith {

@@ -8,11 +8,6 @@
 
 namespace tilesmith {
 
-/// Whether keys and values have 8 bits beside wider queries.
-[[nodiscard]] constexpr bool has_narrow_cache(const AttentionSignature& signature) {
-  return signature.cache != KvElements::as_queries;
-}
-
 struct CudaAttentionResources {
   int threads = 0;        ///< of a block
   long shared_bytes = 0;  ///< dynamic shared memory of a block

@@ -1,6 +1,19 @@
 #include "instances/attention/gpu_signature.hpp"
 
 namespace tilesmith {
+namespace {
+
+bool walk_narrow_caches(AttentionSignature signature, AttentionSignatureSink sink) {
+  for (const KvElements cache : {KvElements::fp8, KvElements::int8})
+    for (const QuantScale scale : {QuantScale::none, QuantScale::kv_blockscale}) {
+      signature.cache = cache;
+      signature.qscale = scale;
+      if (!sink(signature)) return false;
+    }
+  return true;
+}
+
+}  // namespace
 
 bool walk_gpu_attention_traits(AttentionSignature signature, bool pages, AttentionSignatureSink sink) {
   for (const SequenceMode mode : {SequenceMode::batch, SequenceMode::group})
@@ -18,6 +31,8 @@ bool walk_gpu_attention_traits(AttentionSignature signature, bool pages, Attenti
           signature.paged_kv = (flags & 32) != 0;
           if (gpu_attention_signature(signature) != signature) continue;  // the same kernels again
           if (!sink(signature)) return false;
+          if (signature.paged_kv && signature.qscale == QuantScale::none && !walk_narrow_caches(signature, sink))
+            return false;
         }
   return true;
 }

@@ -13,8 +13,14 @@ namespace tilesmith {
   return signature;
 }
 
-/// Every mode, mask, bias and flag of the signature, each once; `pages`: also with keys in pages. Returns whether the
-/// sink wanted all.
+/// Whether keys and values have 8 bits beside wider queries.
+[[nodiscard]] constexpr bool has_narrow_cache(const AttentionSignature& signature) {
+  return signature.cache != KvElements::as_queries;
+}
+
+/// Every mode, mask, bias and flag of the signature, each once; `pages`: also with keys in pages, of 16 bits and of 8,
+/// these with scales of sequences and of pages, unless the signature has scales already. Returns whether the sink
+/// wanted all.
 bool walk_gpu_attention_traits(AttentionSignature signature, bool pages, AttentionSignatureSink sink);
 
 }  // namespace tilesmith

@@ -13,6 +13,8 @@ namespace {
 using Subject = HipAttentionSubject;
 
 constexpr int kMostThreads = 1024;
+/// Elements of a latent row: 512 and a part with positions, as in DeepSeek-V3.
+constexpr int kMostLatent = 576;
 
 bool is_forward(const Subject& s) {
   AttentionSignature plain = s.signature();  // what is left after the carried fields are reset must be the default
@@ -22,7 +24,11 @@ bool is_forward(const Subject& s) {
   plain.mask = MaskKind::none;
   plain.bias = BiasKind::none;
   plain.lse = plain.dropout = plain.soft_cap = plain.sink = plain.negative_scale = plain.unaligned = false;
-  if (s.is_split()) plain.paged_kv = false;
+  plain.qscale = QuantScale::none;  // asked by a rule of its own
+  if (s.is_split()) {
+    plain.paged_kv = plain.latent = false;
+    plain.cache = KvElements::as_queries;
+  }
   if (s.algorithm().pipeline == Pipeline::rowwise) {
     if (plain.family != AttentionFamily::fwd_splitkv_combine) return false;
     plain.family = AttentionFamily::fwd;
@@ -30,9 +36,17 @@ bool is_forward(const Subject& s) {
   return plain == AttentionSignature{};
 }
 
+int head_dim_max(const Subject& s) {
+  return s.signature().latent ? std::max(s.spec.head_dim_max, kMostLatent) : s.spec.head_dim_max;
+}
+
+/// Rows are whole 16 bytes, unless they are read by elements.
+int head_dim_step(const Subject& s) {
+  return s.signature().unaligned ? 1 : has_narrow_cache(s.signature()) ? 2 * kHipAttentionChunk : kHipAttentionChunk;
+}
+
 bool head_dim_fits(const Subject& s, int dim) {
-  return dim >= s.spec.head_dim_min && dim <= s.spec.head_dim_max &&
-         (s.signature().unaligned || dim % kHipAttentionChunk == 0);
+  return dim >= s.spec.head_dim_min && dim <= head_dim_max(s) && dim % head_dim_step(s) == 0;
 }
 
 bool has_instruction(const Subject& s) {
@@ -48,7 +62,7 @@ bool fields_belong(const Subject& s) {
     return std::ranges::any_of(std::span(figures).subspan(used), [](int value) { return value != 0; });
   };
   if ((rest.pipeline != Pipeline::flash && !s.is_split()) || rest.block_per_cu < 1) return false;
-  if (beyond(rest.tile, 2) || beyond(rest.wave, 1) || beyond(rest.warp, 3)) return false;
+  if (beyond(rest.tile, 2) || beyond(rest.wave, 2) || rest.wave[1] == 1 || beyond(rest.warp, 3)) return false;
   rest.tile = rest.wave = rest.warp = {};
   rest.block_per_cu = -1;
   return rest == Algorithm{.pipeline = rest.pipeline, .instruction = rest.instruction};
@@ -65,9 +79,9 @@ int keys_step(const HipFragment& fragment, int lanes) {
 bool tile_is_whole(const Subject& s) {
   const HipFragment* fragment = s.fragment();
   const Algorithm& a = s.algorithm();
-  const int waves = a.wave[0], keys = a.tile[1];
+  const int waves = a.wave[0], all_waves = waves * std::max<int>(a.wave[1], 1), keys = a.tile[1];
   if (fragment == nullptr || waves == 0 || keys == 0) return false;
-  return a.tile[0] == waves * fragment->side && waves * s.spec.lanes_per_wave <= kMostThreads && keys <= 256 &&
+  return a.tile[0] == waves * fragment->side && all_waves * s.spec.lanes_per_wave <= kMostThreads && keys <= 256 &&
          keys % keys_step(*fragment, s.spec.lanes_per_wave) == 0;
 }
 
@@ -77,8 +91,9 @@ HipAttentionResources resources_of(const Subject& s) {
 
 constexpr Rule<Subject> kRules[] = {
     {"family_is_carried",
-     "the AMD template computes attention forward on keys and values of the queries' type, without rotary embedding; "
-     "keys in pages are decode's, and partial results are joined row by row",
+     "the AMD template computes attention forward without rotary embedding; keys in pages, of 8 bits and in latent "
+     "rows "
+     "are decode's, and partial results are joined row by row",
      is_forward,
      [](const Subject& s) {
        return fmt::format("family {}, paged_kv {}, cache {}, latent {}, rope {}, qscale {}",
@@ -97,8 +112,17 @@ constexpr Rule<Subject> kRules[] = {
      },
      [](const Subject& s) {
        return fmt::format("head_dim_qk {}, head_dim_v {}; {} to {} in steps of {}", s.signature().head_dim_qk,
-                          s.signature().head_dim_v, s.spec.head_dim_min, s.spec.head_dim_max,
-                          s.signature().unaligned ? 1 : kHipAttentionChunk);
+                          s.signature().head_dim_v, s.spec.head_dim_min, head_dim_max(s), head_dim_step(s));
+     }},
+    {"scales_belong_to_narrow_pages", "keys and values of 8 bits in pages may have scales of pages; others have none",
+     [](const Subject& s) {
+       const AttentionSignature& sig = s.signature();
+       return sig.qscale == QuantScale::none ||
+              (sig.qscale == QuantScale::kv_blockscale && has_narrow_cache(sig) && sig.paged_kv);
+     },
+     [](const Subject& s) {
+       return fmt::format("cache {}, paged_kv {}, qscale {}", name_of(s.signature().cache), s.signature().paged_kv,
+                          name_of(s.signature().qscale));
      }},
     {"mask_is_a_window", "bounds and diagonal are run-time numbers: a kernel only knows which sides are bounded",
      [](const Subject& s) {
@@ -131,7 +155,8 @@ constexpr Rule<Subject> kRules[] = {
      tile_is_whole,
      [](const Subject& s) {
        const Algorithm& a = s.algorithm();
-       return fmt::format("tile {} x {}, {} waves, fragments of {}", a.tile[0], a.tile[1], a.wave[0], a.warp[0]);
+       return fmt::format("tile {} x {}, waves {} x {}, fragments of {}", a.tile[0], a.tile[1], a.wave[0],
+                          std::max<int>(a.wave[1], 1), a.warp[0]);
      }},
     {"lds_fits", "keys, values and perhaps queries of the blocks that share a compute unit fit into its local memory",
      [](const Subject& s) {
@@ -164,7 +189,7 @@ Algorithm hip_attention_algorithm(const HipSpec& spec, const AttentionSignature&
   Algorithm algorithm{.pipeline = tile.pipeline, .instruction = spec.matrix_unit};
   const auto size = [](int value) { return static_cast<std::uint16_t>(value); };
   algorithm.tile = {size(tile.waves * tile.fragment), size(tile.tile_n)};
-  algorithm.wave = {size(tile.waves)};
+  algorithm.wave = {size(tile.waves), size(tile.column_waves > 1 ? tile.column_waves : 0)};
   if (const HipFragment* fragment = spec.fragment(signature.data_type, tile.fragment); fragment != nullptr)
     algorithm.warp = {size(fragment->side), size(fragment->side), size(fragment->k)};
   algorithm.block_per_cu = static_cast<std::int16_t>(tile.blocks_per_cu);

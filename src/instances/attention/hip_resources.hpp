@@ -13,8 +13,11 @@ inline constexpr int kHipAttentionChunk = 8;
 struct HipAttentionResources {
   int threads = 0;              ///< of a block
   int tile_rows = 0;            ///< of a block; of a join those of the blocks whose results it joins
+  int waves = 0;                ///< of a block
+  int column_waves = 1;         ///< that share rows, and divide the columns of outputs
   int tile_keys = 0;            ///< of a block of keys
   bool queries_in_lds = false;  ///< else a lane keeps its part of its row in registers
+  bool shared_place = false;    ///< values take the keys' place in local memory
   long lds_bytes = 0;           ///< of a block
   int blocks_per_cu = 1;
   int waves_per_simd = 1;  ///< that blocks_per_cu asks for

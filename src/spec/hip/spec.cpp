@@ -92,12 +92,15 @@ Status read_hip_gemm(const JsonReader& reader, HipSpec& spec) {
 }
 
 Result<HipAttentionTile> read_attention_tile(const JsonReader& reader, const HipSpec& spec) {
-  TS_TRY(reader.only({"pipeline", "waves", "keys", "fragment", "blocks_per_cu", "head_dim"}));
+  TS_TRY(reader.only({"pipeline", "waves", "column_waves", "keys", "fragment", "blocks_per_cu", "head_dim"}));
   HipAttentionTile tile;
   TS_ASSIGN(tile.pipeline, reader.at("pipeline").enumerator<Pipeline>());
   if (tile.pipeline != Pipeline::flash && tile.pipeline != Pipeline::decode)
     return reader.at("pipeline").refuse("flash or decode");
   TS_ASSIGN(tile.waves, reader.at("waves").integer<int>(1, 16));
+  if (reader.has("column_waves")) {
+    TS_ASSIGN(tile.column_waves, reader.at("column_waves").integer<int>(2, 8));
+  }
   TS_ASSIGN(tile.tile_n, reader.at("keys").integer<int>(1, 256));
   TS_ASSIGN(tile.fragment, reader.at("fragment").integer<int>(1, 64));
   for (const DataType type : spec.attention_types)

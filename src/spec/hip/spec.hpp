@@ -64,9 +64,10 @@ struct HipGemmTable {
 /// A tile of the attention template.
 struct HipAttentionTile {
   Pipeline pipeline = Pipeline::flash;
-  int waves = 0;     ///< of a block, a fragment's rows each
-  int tile_n = 0;    ///< keys of a block of keys
-  int fragment = 0;  ///< the side of the instruction's
+  int waves = 0;         ///< of a block, a fragment's rows each
+  int column_waves = 1;  ///< that share these rows, and divide the columns of outputs
+  int tile_n = 0;        ///< keys of a block of keys
+  int fragment = 0;      ///< the side of the instruction's
   int blocks_per_cu = 1;
   int head_dim_low = 0, head_dim_high = 0;  ///< of the larger head dim
 

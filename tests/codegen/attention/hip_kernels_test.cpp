@@ -54,9 +54,17 @@ std::vector<KernelConfig> essential_configs(const HipSpec& spec) {
     for (const int round : {0, 1 + static_cast<int>(t % 2)}) {
       AttentionSignature s = traits(round);
       s.data_type = spec.attention_types[(t / 2 + static_cast<std::size_t>(round)) % spec.attention_types.size()];
-      const int most = std::min(tile.head_dim_high, spec.head_dim_max), less = std::max(tile.head_dim_low, 64);
+      const int most = tile.head_dim_high, less = (std::max(tile.head_dim_low, 64) + 15) / 16 * 16;
+      s.latent = tile.head_dim_low > spec.head_dim_max;
       s.head_dim_qk = static_cast<std::uint16_t>(round == 2 ? less : most);
-      s.head_dim_v = static_cast<std::uint16_t>(round == 0 && most == 192 ? 128 : s.head_dim_qk);
+      s.head_dim_v = static_cast<std::uint16_t>(round == 0 && most == 192 ? 128 : s.latent ? 512 : s.head_dim_qk);
+      if (round == 2) s.head_dim_v = s.head_dim_qk;
+      if (tile.pipeline == Pipeline::decode && round > 0) {  // keys of 8 bits take registers to be widened
+        s.cache = (t + static_cast<std::size_t>(round)) % 3 == 0   ? KvElements::as_queries
+                  : (t + static_cast<std::size_t>(round)) % 3 == 1 ? KvElements::fp8
+                                                                   : KvElements::int8;
+        if (s.cache != KvElements::as_queries && t % 2 == 0) s.qscale = QuantScale::kv_blockscale;
+      }
       KernelConfig config{.arch = spec.arch, .signature = s, .algorithm = {}};
       config.algorithm = hip_attention_algorithm(spec, s, tile);
       config.attention().paged_kv = tile.pipeline == Pipeline::decode && round > 0;
@@ -125,6 +133,11 @@ class EmulatedAttention {
   testing::EmulatedKernels kernels_;
   testing::EmulatedLibraries libraries_;
 };
+
+/// Of a lane, in a measure of its own.
+int registers_of(const HipAttentionTile& tile) {
+  return tile.waves * tile.tile_n / tile.column_waves;
+}
 
 /// The smallest tile of each instruction.
 std::vector<HipAttentionTile> smallest_tiles(const HipSpec& spec) {
@@ -218,7 +231,7 @@ TEST_P(HipAttentionKernels, EmulatedEdgesMatchTheReference) {
   const HipAttentionTile* wide = nullptr;
   for (const HipAttentionTile& tile : spec.attention_tiles)
     if (tile.pipeline == Pipeline::flash && tile.is_for(256) &&
-        (wide == nullptr || tile.waves * tile.tile_n < wide->waves * wide->tile_n))
+        (wide == nullptr || registers_of(tile) < registers_of(*wide)))
       wide = &tile;
   ASSERT_NE(wide, nullptr);
   CaseOptions longest;

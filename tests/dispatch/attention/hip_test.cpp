@@ -101,7 +101,13 @@ TEST_F(HipAttentionTest, KeysInPagesAndInPiecesAreJoined) {
                            {"paged alibi", 0, DataType::bf16, 72, 40},
                            {"mask drop bias lse", 4, DataType::fp16, 64, 64},
                            {"group mask lse", 5, DataType::bf16, 192, 128},
-                           {"unaligned paged group mask sink lse", 3, DataType::fp16, 33, 65}};
+                           {"unaligned paged group mask sink lse", 3, DataType::fp16, 33, 65},
+                           {"paged cache8 mask lse", 2, DataType::bf16, 64, 64},
+                           {"paged cachei8 pagescale mask cap lse", 3, DataType::fp16, 64, 96},
+                           {"cachei8 mask drop bias lse", 3, DataType::bf16, 48, 64},
+                           {"paged latent mask lse", 2, DataType::fp16, 576, 512},
+                           {"paged cache8 pagescale group alibi", 2, DataType::fp16, 128, 64},
+                           {"unaligned cache8 lse", 2, DataType::bf16, 33, 40}};
   for (int index = 0; index < testing::kFakeDevices; ++index) {
     SCOPED_TRACE(testing::kFakeHipDevices[index].name);
     EmulatedDevice hip(index);
@@ -177,7 +183,7 @@ TEST_F(HipAttentionTest, ErrorsSayWhatIsWrong) {
   refused(wrong, "rule type_is_carried");
   wrong = p;
   wrong.head_dim_qk = wrong.head_dim_v = 512;
-  refused(wrong, "computes this attention");
+  refused(wrong, "rule head_dims_fit");
 }
 
 TEST_F(HipAttentionTest, EmptyProblemsLaunchNothing) {

@@ -22,10 +22,12 @@ TEST(HipAttentionInstances, EveryTileMakesKernelsOfTheHeadDimsThatItIsFor) {
   for (const HipSpec& spec : specs)
     for (const DataType type : spec.attention_types)
       for (const HipAttentionTile& tile : spec.attention_tiles)
-        for (const int dim : {std::max(tile.head_dim_low, 32), std::min(tile.head_dim_high, spec.head_dim_max)}) {
+        for (const int dim : {std::max(tile.head_dim_low, 32), tile.head_dim_high}) {
           AttentionSignature s;
           s.data_type = type;
+          s.latent = tile.head_dim_low > spec.head_dim_max;
           s.head_dim_qk = s.head_dim_v = static_cast<std::uint16_t>((dim + 7) / 8 * 8);
+          if (s.latent) s.head_dim_v = static_cast<std::uint16_t>(std::min(dim, 512) / 8 * 8);
           const KernelConfig config{
               .arch = spec.arch, .signature = s, .algorithm = hip_attention_algorithm(spec, s, tile)};
           const HipAttentionSubject subject{config, spec};
@@ -72,6 +74,21 @@ TEST(HipAttentionInstances, EachRuleRefusesWhatItIsFor) {
   const Case cases[] = {
       {"family_is_carried", [](AttentionSignature& s, Algorithm&) { s.rope = RopeKind::half_rotated; }},
       {"family_is_carried", [](AttentionSignature& s, Algorithm&) { s.latent = true; }},
+      {"family_is_carried", [](AttentionSignature& s, Algorithm&) { s.cache = KvElements::fp8; }},
+      {"scales_belong_to_narrow_pages", [](AttentionSignature& s, Algorithm&) { s.qscale = QuantScale::pertensor; }},
+      {"scales_belong_to_narrow_pages",
+       [](AttentionSignature& s, Algorithm& a) {
+         a.pipeline = Pipeline::decode;
+         s.cache = KvElements::int8;
+         s.qscale = QuantScale::kv_blockscale;
+       }},
+      {"head_dims_fit",
+       [](AttentionSignature& s, Algorithm& a) {
+         a.pipeline = Pipeline::decode;
+         s.cache = KvElements::int8;
+         s.head_dim_v = 40;
+       }},
+      {"fields_belong", [](AttentionSignature&, Algorithm& a) { a.wave[1] = 1; }},
       {"type_is_carried", [](AttentionSignature& s, Algorithm&) { s.data_type = DataType::fp32; }},
       {"head_dims_fit", [](AttentionSignature& s, Algorithm&) { s.head_dim_qk = 257; }},
       {"head_dims_fit", [](AttentionSignature& s, Algorithm&) { s.head_dim_v = 36; }},

@@ -1,10 +1,13 @@
 // The CUDA kernels of attention backward: of the sizes that the host computes, and healthy when compiled, which needs
 // NVRTC and no GPU. tests/cases/attention_bwd compares their results with float64 where there is a GPU.
+#include <dlfcn.h>
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <sstream>
 #include <stdexcept>
+#include <string>
 #include <vector>
 
 #include "codegen/generate.hpp"
@@ -107,6 +110,83 @@ TEST_F(CudaBackwardKernels, AreHealthyAndOfTheHostsSizes) {
         add(head_dim, head_dim, change, false);
   }
   compile_all(sources, [](std::size_t, const ResourceReport&) {});
+}
+
+/// Instructions of a kernel's PTX that add floats in memory. The assembler makes atomics of nothing else, so the
+/// machine code has no more, and no disassembler is needed.
+struct FloatAtomics {
+  int any_order = 0;  ///< red and atom
+  int bulk = 0;       ///< bulk reductions
+};
+
+class CudaBackwardPtx : public testing::NvrtcFixture {
+ protected:
+  FloatAtomics atomics_of(const KernelConfig& config) const {
+    const Source source = generate(config, hopper()).value();
+    const NvrtcLibrary& nvrtc = toolchain_->library();
+    void* const handle = ::dlopen(nvrtc.path().c_str(), RTLD_NOW);
+    using Code = NvrtcLibrary::Code;
+    const auto ptx_size =
+        reinterpret_cast<Code (*)(NvrtcLibrary::Program, std::size_t*)>(::dlsym(handle, "nvrtcGetPTXSize"));
+    const auto ptx = reinterpret_cast<Code (*)(NvrtcLibrary::Program, char*)>(::dlsym(handle, "nvrtcGetPTX"));
+    if (ptx_size == nullptr || ptx == nullptr) throw std::runtime_error("NVRTC gives no PTX");
+    NvrtcLibrary::Program program = nullptr;
+    std::vector<const char*> options{"--gpu-architecture=compute_90a"};
+    for (const std::string& option : source.options) options.push_back(option.c_str());
+    std::string text;
+    std::size_t size = 0;
+    const bool compiled =
+        nvrtc.create_program(&program, source.text.c_str(), source.name.c_str(), 0, nullptr, nullptr) ==
+            Code::success &&
+        nvrtc.compile_program(program, static_cast<int>(options.size()), options.data()) == Code::success &&
+        ptx_size(program, &size) == Code::success;
+    if (compiled) {
+      text.resize(size);
+      ptx(program, text.data());
+    }
+    nvrtc.destroy_program(&program);
+    if (text.find(source.entry_symbol) == std::string::npos) throw std::runtime_error("no PTX of " + source.name);
+    FloatAtomics found;
+    std::istringstream words(text);
+    for (std::string word; words >> word;) {
+      const bool is_float =
+          word.find(".f32") != word.npos || word.find("f16") != word.npos || word.find(".f64") != word.npos;
+      if ((word.starts_with("red.") || word.starts_with("atom.")) && is_float) ++found.any_order;
+      if (word.starts_with("cp.reduce.async.bulk.")) ++found.bulk;
+    }
+    return found;
+  }
+};
+
+TEST_F(CudaBackwardPtx, KernelsOfAFixedOrderAddNoFloatsAtomically) {
+  const auto of = [](DataType type, MaskKind mask, BiasKind bias, bool dbias) {
+    return [=](AttentionSignature& s) {
+      s.data_type = type;
+      s.mask = mask;
+      s.bias = bias;
+      s.dbias = dbias;
+      s.deterministic = true;
+    };
+  };
+  const Change plain = of(DataType::bf16, MaskKind::none, BiasKind::none, false);
+  const Change bias = of(DataType::fp16, MaskKind::causal, BiasKind::elementwise, true);
+  const Change alibi = of(DataType::fp32, MaskKind::causal, BiasKind::alibi, true);
+  for (const auto& [head_dim, change] :
+       {std::pair{64, plain}, {128, plain}, {256, plain}, {64, bias}, {64, alibi}})
+    for (const Recipe& recipe : recipes_of(head_dim, head_dim, change))
+      for (const Step& step : recipe.steps) {
+        const FloatAtomics found = atomics_of(step.config);
+        const bool in_turn =
+            step.role == StepRole::compute && step.config.algorithm.pipeline == Pipeline::warp_specialized;
+        EXPECT_EQ(found.any_order, 0) << generate(step.config, hopper())->name;
+        // Each waits for its turn (hopper/writer.cuh).
+        EXPECT_EQ(found.bulk, in_turn ? 1 : 0) << generate(step.config, hopper())->name;
+      }
+  // The others have some, so they would be seen.
+  for (const Recipe& recipe : recipes_of(64, 64, nothing)) {
+    if (recipe.main().algorithm.pipeline != Pipeline::warp_specialized) continue;
+    EXPECT_GT(atomics_of(recipe.main()).any_order, 0);
+  }
 }
 
 TEST(CudaBackwardSources, WhatARuleRefusesIsNotGenerated) {

@@ -70,6 +70,11 @@ def gemm(form: Any, a: Any, b: Any, c: Any, bias: Any, multiply: Any, residual: 
     else:
         differentiable = a.requires_grad or b.requires_grad or (bias is not None and bias.requires_grad)
     if differentiable and grad_enabled():
+        if (c is None and multiply is None and not scaled and out is None and groups is None and zero_b is None and a2 is None and amax is None
+            and activation is None and gate is None and clamp is None and all_plain((b, bias, residual)) and forward_ad._current_level < 0):  # fmt: skip
+            check_differentiable(form, a, None, None, None, None)
+            return _differentiated(form, a, b, None, bias, None, residual, None, None, None, None, None, None, out_dtype, alpha, beta, None, None,
+                                   None, tf32, prefetch_weights, *options_here())  # fmt: skip
         return gemm_op(form, a, b, c, bias, multiply, residual, scale_a, scale_b, out, groups, zero_b, a2, b2, amax, out_dtype, alpha, beta, activation,
                        gate, clamp, tf32, prefetch_weights, options_here())  # fmt: skip
     if scaled:

@@ -75,7 +75,8 @@ void run_multiply(const void* args_pointer, long long index, void* scratch) {
         t.b = panel;
         t.start = panel + kPanel * words;
         pack_columns(stored_b(args, depth, member, block, task.column + c), matrix_b(args, depth, block).leading,
-                     columns, elements, words, panel, ScalesOfB(args, member, task.column + c, depth.start(block)));
+                     columns, elements, words, panel, ScalesOfB(args, member, task.column + c, depth.start(block)), 0,
+                     words);
         if constexpr (kOffset) sum_columns(panel, columns, words, panel + kPanel * words);
       } else {
         t.b = packed_data + packed.panel(member, block, task.column + c);

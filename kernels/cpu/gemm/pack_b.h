@@ -6,18 +6,35 @@ TS_INLINE long long pack_width(const TsGemmArgs& args) {
   return max_of(1, min_of(4, args.n / (kPanel * args.threads))) * kPanel;
 }
 
+// Words of the longest block.
+TS_INLINE long long most_words(const TsGemmArgs& args) {
+  return min_of(kTileWords, up(blocks_of(max_of(args.k, args.k2), kPack), kWordStep));
+}
+
+// Words of a block that one packing task takes: all, unless threads would be without a task. (Sums of columns are over
+// all.)
+TS_INLINE long long pack_depth(const TsGemmArgs& args) {
+  const long long words = most_words(args);
+  if (kOffset || args.threads <= 1) return max_of(1, words);
+  constexpr long long kLeast = 64;
+  const long long tasks = PackedB::members(args) * depth_of(args).blocks * blocks_of(args.n, pack_width(args));
+  return max_of(kLeast, up(words * tasks / (2 * args.threads), kLanes));
+}
+
 [[maybe_unused]] long long pack_b_tasks(const void* args_pointer) {
   const TsGemmArgs& args = arguments(args_pointer);
   if (packs_in_tasks(args, Grid(args))) return 0;
-  return PackedB::members(args) * depth_of(args).blocks * blocks_of(args.n, pack_width(args));
+  return PackedB::members(args) * depth_of(args).blocks * blocks_of(args.n, pack_width(args)) *
+         blocks_of(most_words(args), pack_depth(args));
 }
 
 // How many words ahead B's rows are prefetched, where the multiplication is so fast that packing counts.
 constexpr int kWordsAhead = 12;
 
-// `count` columns from `from` (column 0, the block's first k) into panels, of `elements` along k.
+// `count` columns from `from` (column 0, the block's first k) into panels, of `elements` along k; of the block's words
+// those from `first` (a multiple of kLanes) to `end`.
 inline void pack_columns(const StoredB* from, long long leading, int count, int elements, int words, float* to,
-                         [[maybe_unused]] const ScalesOfB& scales) {
+                         [[maybe_unused]] const ScalesOfB& scales, int first, int end) {
   const int width = round_up(count, kColumnStep);
   const auto place = [&](int w, int c, int panel_width) {
     return to + c / kPanel * kPanel * words + w * panel_width + c % kPanel;
@@ -25,7 +42,7 @@ inline void pack_columns(const StoredB* from, long long leading, int count, int 
   const auto width_at = [&](int c) { return (int)min_of(kPanel, width - c / kPanel * kPanel); };
   if constexpr (kRowB) {
     // Row by row: memory is read in few streams.
-    for (int w = 0; w < words; ++w) {
+    for (int w = first; w < end; ++w) {
       const StoredB* row = from + (long long)w * kPack * leading;
       const int rows = (int)min_of(kPack, elements - w * kPack);
       for (int c = 0; c < width; c += kPanel) {
@@ -49,7 +66,7 @@ inline void pack_columns(const StoredB* from, long long leading, int count, int 
     alignas(64) float block[kLanes * kLanes];
     for (int c = 0; c < width; c += kLanes) {
       const int panel_width = width_at(c);
-      for (int w = 0; w < words; w += kLanes) {
+      for (int w = first; w < end; w += kLanes) {
         if constexpr (kScales != Scales::none) {
           for (int i = 0; i < kLanes; ++i)
             store(block + i * kLanes, scaled_words(from + (c + i) * leading + w * kPack / kStoredElementsB,
@@ -58,12 +75,12 @@ inline void pack_columns(const StoredB* from, long long leading, int count, int 
           gather_block<true, false, kElementB>(from + c * leading + w * kPack, leading, count - c, elements - w * kPack,
                                                block, kLanes, kLanes);
         }
-        if (words - w >= kLanes) {
+        if (end - w >= kLanes) {
           transpose_block(block, kLanes, place(w, c, panel_width), panel_width);
         } else {
           alignas(64) float turned[kLanes * kLanes];
           transpose_block(block, kLanes, turned, kLanes);
-          for (int r = 0; r < words - w; ++r) store(place(w + r, c, panel_width), load(turned + r * kLanes));
+          for (int r = 0; r < end - w; ++r) store(place(w + r, c, panel_width), load(turned + r * kLanes));
         }
       }
     }
@@ -97,15 +114,17 @@ TS_INLINE const StoredB* stored_b(const TsGemmArgs& args, const Depth& depth, lo
 [[maybe_unused]] void run_pack_b(const void* args_pointer, long long task, void*) {
   const TsGemmArgs& args = arguments(args_pointer);
   const PackedB packed(args);
-  const long long groups = blocks_of(args.n, pack_width(args));
+  const long long groups = blocks_of(args.n, pack_width(args)), parts = blocks_of(most_words(args), pack_depth(args));
   const Depth& depth = packed.depth;
-  const long long group = task % groups, block = task / groups % depth.blocks, member = task / groups / depth.blocks;
+  const long long part = task % parts, group = task / parts % groups;
+  const long long block = task / parts / groups % depth.blocks, member = task / parts / groups / depth.blocks;
   const long long column = group * pack_width(args);
   const int count = (int)min_of(pack_width(args), args.n - column);
   const int elements = depth.elements(block), words = depth.words(block);
+  const int first = (int)min_of(words, part * pack_depth(args)), end = (int)min_of(words, first + pack_depth(args));
   float* to = static_cast<float*>(args.workspace) + packed.panel(member, block, column);
   pack_columns(stored_b(args, depth, member, block, column), matrix_b(args, depth, block).leading, count, elements,
-               words, to, ScalesOfB(args, member, column, depth.start(block)));
+               words, to, ScalesOfB(args, member, column, depth.start(block)), first, end);
   if constexpr (kOffset)
     sum_columns(to, count, words, static_cast<float*>(args.workspace) + packed.start(member, block, column));
 }

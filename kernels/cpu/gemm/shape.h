@@ -88,8 +88,9 @@ TS_INLINE long long packed_b_bytes(const TsGemmArgs& args) {
   return up(PackedB::members(args) * PackedB(args).batch_words * 4, 64);
 }
 
-// The grid of tasks. A single thread gets whole tiles. For more, tiles shrink until each has a few, rows first because
-// packing A is repeated for every column of tiles.
+constexpr int kLeastPanels = kTiles || kForm == Form::skinny ? 2 : 1;  // of a task
+
+// The grid of tasks. A single thread gets whole tiles. For more, tiles shrink until each thread has a few.
 struct Grid {
   long long rows, columns, row_blocks, column_blocks, splits, blocks_per_split;
 
@@ -104,16 +105,14 @@ struct Grid {
       rows = min_of(rows, 4 * kRows);
       columns = min_of(columns, 8 * kPanel);
     }
-    const long long wanted = args.threads > 1 ? 4 * args.threads : 1;
+    const long long wanted = args.threads > 1 ? (kSplitK && !kTiles ? 2 : 4) * args.threads : 1;
     while (args.batch * splits * blocks_of(args.m, rows) * blocks_of(args.n, columns) < wanted) {
-      if (rows > 8 * kRows) {
-        rows = up(rows / 2, kRows);
-      } else if (columns > 2 * kPanel) {
-        columns = up(columns / 2, kPanel);
-      } else if (rows > 2 * kRows) {
+      const bool can_rows = rows > 2 * kRows, can_columns = columns > kLeastPanels * kPanel;
+      if (!can_rows && !can_columns) break;
+      if (can_rows && (!can_columns || shrinks_rows(args))) {
         rows = up(rows / 2, kRows);
       } else {
-        break;
+        columns = up(columns / 2, kPanel);
       }
     }
     row_blocks = blocks_of(args.m, rows);
@@ -122,6 +121,12 @@ struct Grid {
     if (column_blocks > 0) columns = up(blocks_of(args.n, column_blocks), kPanel);
     row_blocks = blocks_of(args.m, rows);
     column_blocks = blocks_of(args.n, columns);
+  }
+  // Tasks of half the rows read all of B once more, those of half the columns all of A, which they also pack. Tiles
+  // multiply so fast that packing A counts most.
+  TS_INLINE bool shrinks_rows(const TsGemmArgs& args) const {
+    if (kTiles) return rows > 8 * kRows || columns <= kLeastPanels * kPanel;
+    return blocks_of(args.m, rows) * args.n <= 2 * blocks_of(args.n, columns) * args.m;
   }
   long long tasks(const TsGemmArgs& args) const { return args.batch * splits * row_blocks * column_blocks; }
 };

@@ -14,10 +14,11 @@ namespace tilesmith {
 namespace {
 
 constexpr double kGemmTaskCycles = 1000;
-constexpr double kStageCycles = 4000;  // one more round of waking and waiting
+constexpr double kStageCycles = 8000;  // one more round of waking and waiting
 constexpr double kPackACycles = 2;     // a vector of packed words; columns that become rows take twice that
 constexpr double kSumCycles = 2;       // a vector of sums loaded and stored again
 constexpr double kFinishCycles = 4;    // a vector of results
+constexpr double kSharedBytesPerCycle = 6;  // that a core reads of what others have in their caches
 // Few rows keep few products in flight for each load; dot products with columns of B are folded at their ends.
 constexpr double kSkinnyRowShare = 1 / 1.1, kSkinnyColumnShare = 1 / 1.35;
 
@@ -56,11 +57,43 @@ double steps_of(const GemmProblem& p, double step) {
   return ceil_div(static_cast<double>(p.k), step) + ceil_div(static_cast<double>(p.k2), step);
 }
 
-/// What the kernels' grid can be cut into without splitting k: tiles shrink to two micro-tiles either way.
-double most_tasks(const GemmProblem& p, const CpuGemmInstruction& facts, bool skinny) {
-  const double rows = skinny ? 1 : ceil_div(static_cast<double>(p.m), 2.0 * facts.rows);
-  return static_cast<double>(p.batch) * rows * ceil_div(static_cast<double>(p.n), 2.0 * facts.columns);
+bool is_amx(const Algorithm& algorithm) {
+  return algorithm.instruction == Instruction::amx_bf16 || algorithm.instruction == Instruction::amx_int8;
 }
+
+/// What the kernels' grid can be cut into without splitting k: tiles shrink to two micro-tiles of rows, and to a panel of
+/// columns (of AMX and of few rows two).
+double most_tasks(const GemmProblem& p, const CpuGemmInstruction& facts, const Algorithm& algorithm) {
+  const bool skinny = algorithm.pipeline == Pipeline::skinny;
+  const double rows = skinny ? 1 : ceil_div(static_cast<double>(p.m), 2.0 * facts.rows);
+  const double columns = (skinny || is_amx(algorithm) ? 2.0 : 1.0) * facts.columns;
+  return static_cast<double>(p.batch) * rows * ceil_div(static_cast<double>(p.n), columns);
+}
+
+/// The tasks of a blocked kernel on vectors that several threads share, and the bytes of A and B that each reads: they
+/// come out of other processors' caches. As Grid of kernels/cpu/gemm/shape.h.
+struct SharedTasks {
+  double count = 1, read_bytes = 0;
+
+  SharedTasks(const GemmProblem& p, const CpuGemmSubject& subject, const CpuGemmInstruction& facts, double splits,
+              int threads) {
+    const double m = static_cast<double>(p.m), n = static_cast<double>(p.n);
+    const double parts = static_cast<double>(p.batch) * splits;
+    double rows = std::min<double>(subject.tile_m(), round_up(m, facts.rows));
+    double columns = std::min<double>(2 * subject.tile_n(), round_up(n, facts.columns));
+    const auto tasks = [&] { return parts * ceil_div(m, rows) * ceil_div(n, columns); };
+    const double wanted = (splits > 1 ? 2.0 : 4.0) * threads;
+    while (tasks() < wanted && (rows > 2 * facts.rows || columns > facts.columns)) {
+      const bool by_rows = columns <= facts.columns || ceil_div(m, rows) * n <= 2 * ceil_div(n, columns) * m;
+      if (by_rows && rows > 2 * facts.rows)
+        rows = round_up(rows / 2, facts.rows);
+      else
+        columns = round_up(columns / 2, facts.columns);
+    }
+    count = std::max(1.0, tasks());
+    read_bytes = 4.0 * (std::min(rows, m) + std::min(columns, n)) * steps_of(p, facts.elements_per_word) / splits;
+  }
+};
 
 }  // namespace
 
@@ -68,9 +101,14 @@ std::int64_t splits_for(const GemmProblem& p, const KernelConfig& config, const 
   const CpuGemmSubject subject{config, spec};
   const CpuGemmInstruction* facts = subject.facts();
   if (!config.algorithm.split_k || facts == nullptr || threads <= 1) return 1;
-  const double tasks = std::max(1.0, most_tasks(p, *facts, config.algorithm.pipeline == Pipeline::skinny));
+  const bool vectors = config.algorithm.pipeline == Pipeline::blocked && !is_amx(config.algorithm);
+  // Tiles of 64 rows by four panels: smaller ones read A and B more often than they are worth.
+  const double tasks =
+      vectors ? static_cast<double>(p.batch) * ceil_div(static_cast<double>(p.m), 8.0 * facts->rows) *
+                    ceil_div(static_cast<double>(p.n), 4.0 * facts->columns)
+              : most_tasks(p, *facts, config.algorithm);
   const double blocks = std::max(1.0, steps_of(p, subject.tile_k()));
-  return static_cast<std::int64_t>(std::clamp(ceil_div(2.0 * threads, tasks), 1.0, blocks));
+  return static_cast<std::int64_t>(std::clamp(ceil_div(2.0 * threads, std::max(1.0, tasks)), 1.0, blocks));
 }
 
 double predicted_seconds(const GemmProblem& p, const KernelConfig& config, const CpuSpec& spec, int threads) {
@@ -79,8 +117,7 @@ double predicted_seconds(const GemmProblem& p, const KernelConfig& config, const
   const CpuGemmInstruction* facts = subject.facts();
   if (facts == nullptr) return std::numeric_limits<double>::infinity();
   const bool skinny = config.algorithm.pipeline == Pipeline::skinny;
-  const bool tiles =
-      config.algorithm.instruction == Instruction::amx_bf16 || config.algorithm.instruction == Instruction::amx_int8;
+  const bool tiles = is_amx(config.algorithm);
   const double lanes = spec.vector_bits / 32.0;
   const double m = static_cast<double>(p.m), n = static_cast<double>(p.n), batch = static_cast<double>(p.batch);
   const double words = steps_of(p, facts->elements_per_word);
@@ -107,9 +144,17 @@ double predicted_seconds(const GemmProblem& p, const KernelConfig& config, const
 
   const double cycles = batch * (products + packing_a + words_of_b + sums + partials + finish) +
                         bytes_of(p) / spec.memory_bytes_per_cycle;
-  const double tasks = std::max(1.0, most_tasks(p, *facts, skinny) * splits);
+  const double tasks = std::max(1.0, most_tasks(p, *facts, config.algorithm) * splits);
   const double at_once = std::min<double>(threads, tasks);
   const double stages = 1 + (config.algorithm.split_k ? 1 : 0);
+  if (threads > 1 && !skinny && !tiles) {
+    const SharedTasks shared(p, subject, *facts, splits, threads);
+    const double rounds = ceil_div(shared.count, threads);
+    const double of_tasks = rounds * ((batch * products) / shared.count + shared.read_bytes / kSharedBytesPerCycle);
+    const double adding = config.algorithm.split_k ? batch * splits * m * n * 4 / kSharedBytesPerCycle : 0;
+    return (of_tasks + (cycles - batch * products + adding) / threads + kGemmTaskCycles + stages * kStageCycles) /
+           spec.clock_hz;
+  }
   return (cycles / at_once + kGemmTaskCycles + stages * kStageCycles * (threads > 1)) / spec.clock_hz;
 }
 

@@ -3,6 +3,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <array>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
@@ -103,6 +105,23 @@ TEST(CpuSpec, ChipsOfHalfTheWidthDoHalfTheProducts) {
       halved += wide && factor < 1;
     }
   EXPECT_EQ(halved, 2);
+}
+
+// docs/log/2026-11-backward.md: on Intel's cores dpbf16 has half the rate of multiplications of floats.
+TEST(CpuSpec, AChipMayHaveProductsOfItsOwn) {
+  const auto specs = load_cpu_specs();
+  ASSERT_TRUE(specs);
+  const auto level = std::ranges::find(*specs, "x86_64_v4_bf16", [](const CpuSpec& spec) { return spec.arch.text(); });
+  ASSERT_NE(level, specs->end());
+  const auto products = [](const CpuSpec& spec) {
+    const auto of = [](const auto& all) {
+      return std::ranges::find(all, Instruction::dpbf16, [](const auto& each) { return each.instruction; })
+          ->products_per_cycle;
+    };
+    return std::array{of(spec.attention_fwd), of(spec.attention_bwd), of(spec.gemm)};
+  };
+  EXPECT_EQ(products(on_chip(*level, "GenuineIntel 6")), (std::array{9.0, 16.0, 16.0}));
+  EXPECT_EQ(products(on_chip(*level, "AuthenticAMD 26")), products(*level));
 }
 
 }  // namespace

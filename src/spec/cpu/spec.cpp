@@ -45,8 +45,19 @@ Result<CpuTiles> read_tiles(const std::string& pipeline, const JsonReader& reade
   return tiles;
 }
 
+Result<ProductsOnChips> read_products_on(const JsonReader& reader) {
+  ProductsOnChips out;
+  if (!reader.has("products_per_cycle_on")) return out;
+  TS_ASSIGN(const auto chips, reader.at("products_per_cycle_on").members());
+  for (const auto& [family, each] : chips) {
+    TS_ASSIGN(const double products, positive(each));
+    out.emplace_back(family, products);
+  }
+  return out;
+}
+
 Result<CpuAttentionInstruction> read_instruction(const std::string& name, const JsonReader& reader) {
-  TS_TRY(reader.only({"data_types", "lanes", "products_per_cycle", "pipelines"}));
+  TS_TRY(reader.only({"data_types", "lanes", "products_per_cycle", "products_per_cycle_on", "pipelines"}));
   CpuAttentionInstruction out;
   auto parsed = parse_enum<Instruction>(name);
   if (!parsed) return std::unexpected(parsed.error().in(reader.place()));
@@ -54,6 +65,7 @@ Result<CpuAttentionInstruction> read_instruction(const std::string& name, const 
   TS_ASSIGN(out.data_types, read_types(reader.at("data_types")));
   TS_ASSIGN(out.lanes, reader.at("lanes").integer<int>(1, 64));
   TS_ASSIGN(out.products_per_cycle, positive(reader.at("products_per_cycle")));
+  TS_ASSIGN(out.products_on, read_products_on(reader));
   TS_ASSIGN(const auto pipelines, reader.at("pipelines").members());
   for (const auto& [pipeline, tiles_reader] : pipelines) {
     TS_ASSIGN(CpuTiles tiles, read_tiles(pipeline, tiles_reader));
@@ -85,7 +97,8 @@ Result<CpuGemmTiles> read_gemm_tiles(const std::string& pipeline, const JsonRead
 }
 
 Result<CpuGemmInstruction> read_gemm_instruction(const std::string& name, const JsonReader& reader) {
-  TS_TRY(reader.only({"data_types", "registers", "elements_per_word", "products_per_cycle", "pipelines"}));
+  TS_TRY(reader.only({"data_types", "registers", "elements_per_word", "products_per_cycle", "products_per_cycle_on",
+                      "pipelines"}));
   CpuGemmInstruction out;
   auto parsed = parse_enum<Instruction>(name);
   if (!parsed) return std::unexpected(parsed.error().in(reader.place()));
@@ -98,6 +111,7 @@ Result<CpuGemmInstruction> read_gemm_instruction(const std::string& name, const 
   out.depth = registers[2];
   TS_ASSIGN(out.elements_per_word, reader.at("elements_per_word").integer<int>(1, 4));
   TS_ASSIGN(out.products_per_cycle, positive(reader.at("products_per_cycle")));
+  TS_ASSIGN(out.products_on, read_products_on(reader));
   TS_ASSIGN(const auto pipelines, reader.at("pipelines").members());
   for (const auto& [pipeline, tiles_reader] : pipelines) {
     TS_ASSIGN(CpuGemmTiles tiles, read_gemm_tiles(pipeline, tiles_reader));
@@ -183,11 +197,18 @@ Result<CpuSpec> parse_cpu_spec(std::string_view file, std::string_view text) {
 }
 
 CpuSpec on_chip(CpuSpec spec, std::string_view family) {
-  if (std::ranges::find(spec.half_width_units, family) == spec.half_width_units.end()) return spec;
-  spec.vector_bits_per_cycle /= 2;
-  for (CpuAttentionInstruction& instruction : spec.attention_fwd) instruction.products_per_cycle /= 2;
-  for (CpuAttentionInstruction& instruction : spec.attention_bwd) instruction.products_per_cycle /= 2;
-  for (CpuGemmInstruction& instruction : spec.gemm) instruction.products_per_cycle /= 2;
+  const bool half = std::ranges::find(spec.half_width_units, family) != spec.half_width_units.end();
+  if (half) spec.vector_bits_per_cycle /= 2;
+  const auto settle = [&](auto& instructions) {
+    for (auto& instruction : instructions) {
+      for (const auto& [chip, products] : instruction.products_on)
+        if (chip == family) instruction.products_per_cycle = products;
+      if (half) instruction.products_per_cycle /= 2;
+    }
+  };
+  settle(spec.attention_fwd);
+  settle(spec.attention_bwd);
+  settle(spec.gemm);
   return spec;
 }
 

@@ -25,12 +25,16 @@ struct CpuTiles {
   std::vector<int> tile_n;
 };
 
+/// Products a cycle by vendor and family of /proc/cpuinfo ("GenuineIntel 6").
+using ProductsOnChips = std::vector<std::pair<std::string, double>>;
+
 /// What one instruction offers attention.
 struct CpuAttentionInstruction {
   Instruction instruction = Instruction::fma_f32;
   std::vector<DataType> data_types;
   int lanes = 0;                  ///< what a vector or matrix tile holds: query rows of forward, keys of backward
   double products_per_cycle = 0;  ///< multiplications and additions a cycle that attention kernels reach
+  ProductsOnChips products_on;    ///< where they reach others
   std::vector<CpuTiles> pipelines;
 };
 
@@ -51,6 +55,7 @@ struct CpuGemmInstruction {
   int depth = 0;                     ///< elements of k
   int elements_per_word = 1;         ///< elements of k in a 32-bit word of the packed matrices
   double products_per_cycle = 0;     ///< multiplications and additions a core does at best
+  ProductsOnChips products_on;       ///< where it does others
   std::vector<CpuGemmTiles> pipelines;
 };
 
@@ -80,8 +85,8 @@ struct CpuSpec {
   std::vector<GemmEpilogue> gemm_epilogues;  ///< those that listings hold; dispatch makes any
 };
 
-/// The level on a chip of this vendor and family: where its units have half the width, half the products a cycle of
-/// attention and GEMM, and half a vector at a time.
+/// The level on a chip of this vendor and family: with the products a cycle of its own instructions; where its units have
+/// half the width, half the products a cycle of attention and GEMM, and half a vector at a time.
 [[nodiscard]] CpuSpec on_chip(CpuSpec spec, std::string_view family);
 
 /// All levels, lowest first. The first error in a spec is returned with file, path and value.

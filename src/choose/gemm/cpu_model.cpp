@@ -14,10 +14,10 @@ namespace tilesmith {
 namespace {
 
 constexpr double kGemmTaskCycles = 1000;
-constexpr double kStageCycles = 8000;  // one more round of waking and waiting
-constexpr double kPackACycles = 2;     // a vector of packed words; columns that become rows take twice that
-constexpr double kSumCycles = 2;       // a vector of sums loaded and stored again
-constexpr double kFinishCycles = 4;    // a vector of results
+constexpr double kStageCycles = 8000;       // one more round of waking and waiting
+constexpr double kPackACycles = 2;          // a vector of packed words; columns that become rows take twice that
+constexpr double kSumCycles = 2;            // a vector of sums loaded and stored again
+constexpr double kFinishCycles = 4;         // a vector of results
 constexpr double kSharedBytesPerCycle = 6;  // that a core reads of what others have in their caches
 // Few rows keep few products in flight for each load; dot products with columns of B are folded at their ends.
 constexpr double kSkinnyRowShare = 1 / 1.1, kSkinnyColumnShare = 1 / 1.35;
@@ -61,8 +61,8 @@ bool is_amx(const Algorithm& algorithm) {
   return algorithm.instruction == Instruction::amx_bf16 || algorithm.instruction == Instruction::amx_int8;
 }
 
-/// What the kernels' grid can be cut into without splitting k: tiles shrink to two micro-tiles of rows, and to a panel of
-/// columns (of AMX and of few rows two).
+/// What the kernels' grid can be cut into without splitting k: tiles shrink to two micro-tiles of rows, and to a panel
+/// of columns (of AMX and of few rows two).
 double most_tasks(const GemmProblem& p, const CpuGemmInstruction& facts, const Algorithm& algorithm) {
   const bool skinny = algorithm.pipeline == Pipeline::skinny;
   const double rows = skinny ? 1 : ceil_div(static_cast<double>(p.m), 2.0 * facts.rows);
@@ -103,10 +103,9 @@ std::int64_t splits_for(const GemmProblem& p, const KernelConfig& config, const 
   if (!config.algorithm.split_k || facts == nullptr || threads <= 1) return 1;
   const bool vectors = config.algorithm.pipeline == Pipeline::blocked && !is_amx(config.algorithm);
   // Tiles of 64 rows by four panels: smaller ones read A and B more often than they are worth.
-  const double tasks =
-      vectors ? static_cast<double>(p.batch) * ceil_div(static_cast<double>(p.m), 8.0 * facts->rows) *
-                    ceil_div(static_cast<double>(p.n), 4.0 * facts->columns)
-              : most_tasks(p, *facts, config.algorithm);
+  const double tasks = vectors ? static_cast<double>(p.batch) * ceil_div(static_cast<double>(p.m), 8.0 * facts->rows) *
+                                     ceil_div(static_cast<double>(p.n), 4.0 * facts->columns)
+                               : most_tasks(p, *facts, config.algorithm);
   const double blocks = std::max(1.0, steps_of(p, subject.tile_k()));
   return static_cast<std::int64_t>(std::clamp(ceil_div(2.0 * threads, std::max(1.0, tasks)), 1.0, blocks));
 }

@@ -97,8 +97,8 @@ Result<CpuGemmTiles> read_gemm_tiles(const std::string& pipeline, const JsonRead
 }
 
 Result<CpuGemmInstruction> read_gemm_instruction(const std::string& name, const JsonReader& reader) {
-  TS_TRY(reader.only({"data_types", "registers", "elements_per_word", "products_per_cycle", "products_per_cycle_on",
-                      "pipelines"}));
+  TS_TRY(reader.only(
+      {"data_types", "registers", "elements_per_word", "products_per_cycle", "products_per_cycle_on", "pipelines"}));
   CpuGemmInstruction out;
   auto parsed = parse_enum<Instruction>(name);
   if (!parsed) return std::unexpected(parsed.error().in(reader.place()));

@@ -85,8 +85,8 @@ struct CpuSpec {
   std::vector<GemmEpilogue> gemm_epilogues;  ///< those that listings hold; dispatch makes any
 };
 
-/// The level on a chip of this vendor and family: with the products a cycle of its own instructions; where its units have
-/// half the width, half the products a cycle of attention and GEMM, and half a vector at a time.
+/// The level on a chip of this vendor and family: with the products a cycle of its own instructions; where its units
+/// have half the width, half the products a cycle of attention and GEMM, and half a vector at a time.
 [[nodiscard]] CpuSpec on_chip(CpuSpec spec, std::string_view family);
 
 /// All levels, lowest first. The first error in a spec is returned with file, path and value.

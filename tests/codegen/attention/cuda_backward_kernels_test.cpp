@@ -171,8 +171,7 @@ TEST_F(CudaBackwardPtx, KernelsOfAFixedOrderAddNoFloatsAtomically) {
   const Change plain = of(DataType::bf16, MaskKind::none, BiasKind::none, false);
   const Change bias = of(DataType::fp16, MaskKind::causal, BiasKind::elementwise, true);
   const Change alibi = of(DataType::fp32, MaskKind::causal, BiasKind::alibi, true);
-  for (const auto& [head_dim, change] :
-       {std::pair{64, plain}, {128, plain}, {256, plain}, {64, bias}, {64, alibi}})
+  for (const auto& [head_dim, change] : {std::pair{64, plain}, {128, plain}, {256, plain}, {64, bias}, {64, alibi}})
     for (const Recipe& recipe : recipes_of(head_dim, head_dim, change))
       for (const Step& step : recipe.steps) {
         const FloatAtomics found = atomics_of(step.config);

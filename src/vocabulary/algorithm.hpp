@@ -56,6 +56,7 @@ enum class Pipeline : std::uint8_t {
   // Tilesmith's own kernels. Which kernels are whose says KernelConfig::origin, never a value's place in this list.
   flash,             ///< rows on one side of the scores stream past a block of those on the other
   decode,            ///< few query rows; the keys are split over tasks (NVIDIA: blocks) and their partials combined
+  decode_wgmma,      ///< NVIDIA Hopper: decode on latent rows, with products of 64 rows fed by a producer warpgroup
   warp_specialized,  ///< NVIDIA Hopper: producer and consumer warpgroups
   mma_sm80,          ///< NVIDIA sm_80 and newer
   blocked,           ///< CPU, GEMM: both matrices packed into blocks for the caches
@@ -99,6 +100,7 @@ struct EnumTable<Pipeline> {
   static constexpr std::string_view kWhat = "pipeline";
   static constexpr auto kNames = enum_names<Pipeline>({{Pipeline::flash, "flash"},
                                                        {Pipeline::decode, "decode"},
+                                                       {Pipeline::decode_wgmma, "decode_wgmma"},
                                                        {Pipeline::warp_specialized, "warpspec"},
                                                        {Pipeline::mma_sm80, "mma_sm80"},
                                                        {Pipeline::blocked, "blocked"},
@@ -135,6 +137,11 @@ struct EnumTable<Pipeline> {
                                                        {Pipeline::wavelet, "wavelet"},
                                                        {Pipeline::depthwise, "depthwise"}});
 };
+
+/// Whether the pipeline cuts the keys of a sequence into pieces.
+[[nodiscard]] constexpr bool is_decode(Pipeline pipeline) {
+  return pipeline == Pipeline::decode || pipeline == Pipeline::decode_wgmma;
+}
 
 enum class Scheduler : std::uint8_t { automatic, intrawave, interwave };
 template <>

@@ -40,7 +40,7 @@ bool can_copy_bias(const KernelConfig& config, const CudaAttentionShape& shape) 
 }
 
 bool has_few_queries(const KernelConfig& config, const CudaAttentionShape& shape) {
-  return config.algorithm.pipeline != Pipeline::decode || config.attention().latent || suits_decode(shape);
+  return !is_decode(config.algorithm.pipeline) || config.attention().latent || suits_decode(shape);
 }
 
 bool suits(const KernelConfig& config, const CudaAttentionShape& shape) {
@@ -139,7 +139,7 @@ std::vector<Candidate> ranked_cuda_attention(const CudaSpec& spec, const Attenti
   if (!is_fitted && least < 1) {
     const double of_choice = std::ranges::find(ranked, least, &Ranked::place)->candidate.predicted_seconds;
     for (Ranked& one : ranked)
-      if (one.place == 1 && one.candidate.recipe.main().algorithm.pipeline == Pipeline::decode &&
+      if (one.place == 1 && is_decode(one.candidate.recipe.main().algorithm.pipeline) &&
           one.candidate.predicted_seconds < of_choice)
         one.place = least - 1;
   }
@@ -155,7 +155,7 @@ std::vector<Candidate> ranked_cuda_attention(const CudaSpec& spec, const Attenti
   out.reserve(ranked.size());
   for (Ranked& r : ranked) {
     out.push_back(std::move(r.candidate));
-    if (!is_fitted && r.place < 1 && out.back().recipe.main().algorithm.pipeline != Pipeline::decode)
+    if (!is_fitted && r.place < 1 && !is_decode(out.back().recipe.main().algorithm.pipeline))
       out.back().source = ChoiceSource::table;
   }
   return out;
@@ -174,7 +174,7 @@ std::vector<std::pair<KernelConfig, CudaAttentionTerms>> model_terms(const CudaS
   std::vector<std::pair<KernelConfig, CudaAttentionTerms>> out;
   walk_cuda_attention(spec, gpu_signature_of(problem), packings_of(shape),
                       [&](const KernelConfig& config, const CudaTile& row, const auto* refused) {
-                        if (refused == nullptr && suits(config, shape) && config.algorithm.pipeline != Pipeline::decode)
+                        if (refused == nullptr && suits(config, shape) && !is_decode(config.algorithm.pipeline))
                           out.emplace_back(config, cuda_attention_terms(config, row, spec, shape));
                         return true;
                       });

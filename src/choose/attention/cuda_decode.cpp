@@ -6,6 +6,7 @@
 #include "choose/rounding.hpp"
 #include "instances/attention/cuda_resources.hpp"
 #include "instances/attention/gpu_signature.hpp"
+#include "kernels/cuda/attention/decode/abi.h"
 #include "vocabulary/data_type.hpp"
 
 namespace tilesmith {
@@ -18,19 +19,27 @@ constexpr std::int64_t kLongEnough = 16;
 /// Rows of the largest tile.
 constexpr std::int64_t kMostRows = 16 * kDecodeWarps;
 
-// Read off runs on an H200 (docs/log/2026-11-cuda-decode.md): a launch until its first keys have come, beside what the
-// chip's launches take anyway; what of that other blocks of the SM do not cover when one block follows another; how
-// long a copy is under way, which bounds what a block alone reads; what the last arriver of an item takes, and for each
-// partial that it reads; and the share that the copies reach of what one stream through memory does.
-constexpr double kStartSeconds = 5.3e-6;
-constexpr double kTurnSeconds = 0.3e-6;
-constexpr double kCopySeconds = 2.2e-6;
-constexpr double kJoinSeconds = 1.1e-6;
-constexpr double kPartSeconds = 0.12e-6;
-constexpr double kBandwidthShare = 0.93;
-
 std::int64_t group_of(const CudaAttentionShape& shape) {
   return shape.heads_kv > 0 ? shape.heads_q / shape.heads_kv : 1;
+}
+
+/// What the last arrivers take: of a group, and of the groups.
+double join_seconds(const CudaDecodeModel& model, double pieces, int head_dim_v, double part_seconds) {
+  if (pieces <= 1) return 0;
+  const double group = ts_decode_group(head_dim_v);
+  if (pieces <= group) return model.join_us * 1e-6 + pieces * part_seconds;
+  return 2 * model.join_us * 1e-6 + (group + std::ceil(pieces / group)) * part_seconds;
+}
+
+/// The share of the peak that the row of the tile table reaches which the config was made from.
+double efficiency_of(const CudaAttentionPipeline& pipeline, const KernelConfig& config) {
+  const AttentionSignature& s = config.attention();
+  const Algorithm& a = config.algorithm;
+  const auto row = std::ranges::find_if(pipeline.tiles, [&](const CudaTile& tile) {
+    return tile.tile_m == a.tile[0] && tile.tile_n == a.tile[1] && tile.late_wait == a.late_wait &&
+           tile.head_dim.holds(std::max(s.head_dim_qk, s.head_dim_v));
+  });
+  return row == pipeline.tiles.end() ? 1 : row->efficiency;
 }
 
 }  // namespace
@@ -42,6 +51,9 @@ bool suits_decode(const CudaAttentionShape& shape) {
 CudaDecodeWork cuda_decode_work(const KernelConfig& config, const CudaSpec& spec, const CudaAttentionShape& shape) {
   const CudaAttentionResources facts = cuda_attention_resources(config);
   const CudaReferenceChip& chip = spec.reference;
+  const CudaAttentionPipeline& pipeline = *spec.attention_pipeline(config.algorithm.pipeline);
+  const CudaDecodeModel& model = *pipeline.decode;
+  constexpr double kMicrosecond = 1e-6;
   CudaDecodeWork work;
   const std::int64_t rows = shape.seqlen_q * group_of(shape);
   work.row_blocks = std::max<std::int64_t>(1, ceil_div(rows, std::int64_t{facts.tile_rows}));
@@ -56,9 +68,16 @@ CudaDecodeWork cuda_decode_work(const KernelConfig& config, const CudaSpec& spec
   const AttentionSignature& s = config.attention();
   const double tile_bytes = (has_narrow_cache(s) ? 8 : bits_of(s.data_type)) / 8.0 * facts.tile_keys *
                             (s.head_dim_qk + (s.latent ? 0 : s.head_dim_v));
-  const double rate = chip.bytes_per_second * chip.reached_bandwidth * kBandwidthShare;
-  const double alone = kCopySeconds / std::max<int>(1, config.algorithm.stages);
+  const double rate = chip.bytes_per_second * chip.reached_bandwidth * model.bandwidth_share;
+  // A step takes as long as its copies or its products.
+  const double products = 2.0 * facts.tile_rows * facts.tile_keys * (s.head_dim_qk + s.head_dim_v) /
+                          (chip.tflops_of(s.data_type) * 1e12 / chip.sms * efficiency_of(pipeline, config));
+  const double alone = std::max(model.copy_us * kMicrosecond / std::max<int>(1, config.algorithm.stages), products);
   const auto slots = static_cast<double>(std::int64_t{chip.sms} * facts.blocks_per_sm);
+  const double of_full_chip = std::max(slots * tile_bytes / rate, facts.blocks_per_sm * products);
+  const auto part_rows = static_cast<double>(std::min<std::int64_t>(rows, facts.tile_rows));
+  const double part_seconds =
+      model.part_us * kMicrosecond + part_rows * s.head_dim_v * sizeof(float) / model.join_bytes_per_second;
   CudaDecodeWork best;
   const auto take = [&](std::int64_t items, std::int64_t piece_tiles) {
     CudaDecodeWork cut = work;
@@ -66,14 +85,15 @@ CudaDecodeWork cuda_decode_work(const KernelConfig& config, const CudaSpec& spec
     cut.pieces = ceil_div(tiles, piece_tiles);
     cut.blocks = items * cut.pieces;
     const auto blocks = static_cast<double>(cut.blocks), pieces = static_cast<double>(cut.pieces);
-    // Blocks share the bandwidth, so those of the last round, if few, are faster than others, up to what one alone
-    // reads.
+    // Blocks share the bandwidth, so those of the last round, if few, are faster than others, up to what one alone and
+    // what the SM with most of them reads.
     const double rounds = std::floor(blocks / slots), rest = blocks - rounds * slots;
+    const double of_busiest = std::ceil(rest / chip.sms) * tile_bytes / model.sm_bytes_per_second;
     const double steps =
-        rounds * slots * tile_bytes / rate + (rest > 0 ? std::max(rest * tile_bytes / rate, alone) : 0);
-    cut.seconds = chip.launch_us * 1e-6 + kStartSeconds + blocks / slots * kTurnSeconds +
+        rounds * of_full_chip + (rest > 0 ? std::max({rest / slots * of_full_chip, of_busiest, alone}) : 0);
+    cut.seconds = (chip.launch_us + model.start_us + blocks / slots * model.turn_us) * kMicrosecond +
                   static_cast<double>(piece_tiles) * steps +
-                  (cut.pieces > 1 ? kJoinSeconds + kPartSeconds * pieces : 0);
+                  join_seconds(model, pieces, s.head_dim_v, part_seconds);
     return cut;
   };
   const auto best_of = [&](std::int64_t items) {
@@ -91,7 +111,11 @@ CudaDecodeWork cuda_decode_work(const KernelConfig& config, const CudaSpec& spec
       best = take(work.items, std::max(for_longest, std::min(best.piece_tiles, kLongEnough)));
     }
   }
-  if (shape.uneven) best.blocks = std::min(best.blocks, static_cast<std::int64_t>(slots));
+  if (shape.uneven) {
+    best.blocks = std::min(best.blocks, static_cast<std::int64_t>(slots));
+    // Two pieces a block, so that rounding leaves little of the chip idle; partials of latent rows are too wide for that.
+    best.wanted_pieces = shape.splits > 0 ? 0 : best.blocks * (s.latent ? 1 : 2);
+  }
   return best;
 }
 

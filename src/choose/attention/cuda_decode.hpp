@@ -14,13 +14,15 @@ struct CudaDecodeWork {
   std::int64_t items = 0;        ///< of all sequences and key heads
   std::int64_t piece_tiles = 1;  ///< blocks of keys of a piece
   std::int64_t pieces = 1;       ///< of the longest item: exactly those that the kernel counts, or more
-  std::int64_t blocks = 0;       ///< of threads
+  /// Where sequences differ in length: pieces are made longer until there are about so many; 0: they are not.
+  std::int64_t wanted_pieces = 0;
+  std::int64_t blocks = 0;  ///< of threads
   double seconds = 0;            ///< that the launch should take
 };
 
 /// The pieces that should take the least time, or shape.splits of them where that is not 0. Where sequences differ in
-/// length, a piece's length follows from the longest sequence alone, unless pieces of that length were needlessly short
-/// for the batch.
+/// length, a piece's least length follows from the longest sequence alone, unless pieces of that length were needlessly
+/// short for the batch; the kernel makes them longer where the lengths that it finds allow it.
 [[nodiscard]] CudaDecodeWork cuda_decode_work(const KernelConfig& config, const CudaSpec& spec,
                                               const CudaAttentionShape& shape);
 

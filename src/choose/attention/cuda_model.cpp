@@ -38,7 +38,7 @@ double cuda_row_blocks(const KernelConfig& config, const CudaAttentionShape& sha
 double predicted_seconds(const KernelConfig& config, const CudaTile& row, const CudaSpec& spec,
                          const CudaAttentionShape& shape) {
   const AttentionSignature& s = config.attention();
-  if (config.algorithm.pipeline == Pipeline::decode) return cuda_decode_work(config, spec, shape).seconds;
+  if (is_decode(config.algorithm.pipeline)) return cuda_decode_work(config, spec, shape).seconds;
   if (is_fitted_for(spec, s))
     if (const CudaAttentionTerms* fitted = spec.attention_model->coefficients(config.algorithm.pipeline)) {
       const CudaAttentionTerms terms = cuda_attention_terms(config, row, spec, shape);

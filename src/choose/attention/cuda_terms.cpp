@@ -78,7 +78,7 @@ bool is_fitted_for(const CudaSpec& spec, const AttentionSignature& signature) {
   const CudaAttentionModel& model = *spec.attention_model;
   if (std::ranges::find(model.data_types, signature.data_type) == model.data_types.end()) return false;
   return std::ranges::all_of(spec.attention_fwd, [&](const CudaAttentionPipeline& pipeline) {
-    return pipeline.pipeline == Pipeline::decode ||  // has a model of its own
+    return is_decode(pipeline.pipeline) ||  // has a model of its own
            std::ranges::find(pipeline.data_types, signature.data_type) == pipeline.data_types.end() ||
            model.coefficients(pipeline.pipeline) != nullptr;
   });

@@ -26,15 +26,24 @@ void add_hopper(ConstantsTable& table, const Algorithm& a, const CudaAttentionRe
   table.add("kLateStore", a.late_store);
 }
 
-void add_decode(ConstantsTable& table, const Algorithm& a, const CudaAttentionResources& facts) {
-  table.add("kRowWarps", facts.row_warps);
-  if (facts.column_warps > 0)
-    table.add("kColumnWarps", facts.column_warps);
-  else
-    table.add("kKeyWarps", facts.key_warps);
+void add_decode(ConstantsTable& table, const AttentionSignature& s, const Algorithm& a,
+                const CudaAttentionResources& facts) {
+  if (a.pipeline == Pipeline::decode_wgmma) {
+    table.add("kLateWait", a.late_wait);
+  } else {
+    table.add("kRowWarps", facts.row_warps);
+    if (facts.column_warps > 0)
+      table.add("kColumnWarps", facts.column_warps);
+    else
+      table.add("kKeyWarps", facts.key_warps);
+  }
   table.add("kTileN", facts.warp_keys);
   table.add("kStages", a.stages);
   table.add("kBlocksPerSm", facts.blocks_per_sm);
+  table.add("kPaged", s.paged_kv);
+  table.add("kCacheFp8", s.cache == KvElements::fp8);
+  table.add("kCacheInt8", s.cache == KvElements::int8);
+  table.add("kPageScale", s.qscale == QuantScale::kv_blockscale);
 }
 
 void add_mma_sm80(ConstantsTable& table, const AttentionSignature& s, const CudaAttentionResources& facts) {
@@ -49,6 +58,7 @@ void add_mma_sm80(ConstantsTable& table, const AttentionSignature& s, const Cuda
 
 std::string_view template_of(Pipeline pipeline, bool latent) {
   return pipeline == Pipeline::warp_specialized   ? "cuda/attention/hopper/attention_fwd.cuh"
+         : pipeline == Pipeline::decode_wgmma     ? "cuda/attention/decode/hopper/latent_fwd.cuh"
          : pipeline == Pipeline::decode && latent ? "cuda/attention/decode/latent_fwd.cuh"
          : pipeline == Pipeline::decode           ? "cuda/attention/decode/attention_fwd.cuh"
                                                   : "cuda/attention/mma_sm80/attention_fwd.cuh";
@@ -66,12 +76,8 @@ Result<Source> cuda_attention_source(const KernelConfig& config) {
     add_hopper(table, config.algorithm, facts);
     table.add("kFp8", input_type(signature.data_type) == DataType::fp8);
     table.add("kBlockScale", signature.qscale == QuantScale::blockscale);
-  } else if (config.algorithm.pipeline == Pipeline::decode) {
-    add_decode(table, config.algorithm, facts);
-    table.add("kPaged", signature.paged_kv);
-    table.add("kCacheFp8", signature.cache == KvElements::fp8);
-    table.add("kCacheInt8", signature.cache == KvElements::int8);
-    table.add("kPageScale", signature.qscale == QuantScale::kv_blockscale);
+  } else if (is_decode(config.algorithm.pipeline)) {
+    add_decode(table, signature, config.algorithm, facts);
   } else {
     add_mma_sm80(table, signature, facts);
   }
@@ -91,9 +97,9 @@ Result<Source> cuda_attention_source(const KernelConfig& config) {
   // Of decode's widest tiles some words, where a kernel has many traits: those of a piece, beside hundreds of products.
   constexpr std::uint32_t kDecodeSpills = 32;
   source.spill_limit_bytes = is_hopper                                       ? kHopperSpills
-                             : config.algorithm.pipeline == Pipeline::decode ? kDecodeSpills
-                             : bits_of(signature.data_type) == 32            ? kFp32Spills
-                                                                             : 0;
+                             : is_decode(config.algorithm.pipeline) ? kDecodeSpills
+                             : bits_of(signature.data_type) == 32   ? kFp32Spills
+                                                                    : 0;
   source.options = {"-std=c++17", "-default-device"};
   source.text = table.text() + fmt::format("#define TS_ENTRY {}\n\n", source.entry_symbol) + text;
   return source;

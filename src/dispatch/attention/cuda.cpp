@@ -46,7 +46,7 @@ Result<std::unique_ptr<AttentionPlan>> CudaAttention::plan(const AttentionProble
               const long shared_bytes = cuda_attention_resources(step).shared_bytes;
               return registry_.find(*context, step, static_cast<std::size_t>(shared_bytes), build);
             }));
-  if (config.algorithm.pipeline == Pipeline::decode)
+  if (is_decode(config.algorithm.pipeline))
     return CudaDecodePlan::make(problem, plan_info({DeviceKind::cuda, device_index_}, chosen, std::move(reason)),
                                 config, spec_, std::move(steps), split_memory(*context));
   CudaTileCounters* tile_counters = nullptr;

@@ -39,8 +39,9 @@ Result<std::unique_ptr<AttentionPlan>> CudaDecodePlan::make(const AttentionProbl
       std::min<std::int64_t>(cuda_attention_resources(config).tile_rows, p.seqlen_q * (p.heads_q / p.heads_kv));
   if (work.pieces > 1) {
     const std::int64_t row_floats = p.head_dim_v + TS_DECODE_STATE_FLOATS;
-    size = {.part_bytes = static_cast<std::size_t>(work.items * work.pieces * part_rows * row_floats * 4),
-            .counters = static_cast<std::size_t>(work.items)};
+    const std::int64_t groups = ts_decode_groups(work.pieces, static_cast<int>(p.head_dim_v));
+    size = {.part_bytes = static_cast<std::size_t>(work.items * (work.pieces + groups) * part_rows * row_floats * 4),
+            .counters = static_cast<std::size_t>(work.items * (1 + groups))};
     // As CudaSplitMemory::place_in lays it out. Where the caller brings no workspace, the library keeps it for each
     // stream.
     constexpr std::size_t kApart = 256;
@@ -90,6 +91,7 @@ Status CudaDecodePlan::run(const AttentionArguments& a, const RunOptions& option
     auto arguments = cuda_attention_arguments<TsCudaDecodeArgs>(p, a);
     arguments.piece_tiles = static_cast<int>(work_.piece_tiles);
     arguments.pieces = static_cast<int>(work_.pieces);
+    arguments.wanted_pieces = static_cast<int>(work_.wanted_pieces);
     arguments.row_blocks = static_cast<int>(work_.row_blocks);
     arguments.part_rows = part_rows_;
     arguments.group = static_cast<int>(p.heads_q / p.heads_kv);

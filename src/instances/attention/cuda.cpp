@@ -70,13 +70,28 @@ const CudaInstruction* instruction_facts(const Subject& s) {
 /// Rules that size something are asked only of tiles that are made of whole parts.
 bool tile_m_is_whole(const Subject& s) {
   if (s.is_warp_specialized()) return s.tile_m() >= 64 && s.tile_m() <= 192 && s.tile_m() % 64 == 0;
+  if (s.is_decode_wgmma()) return s.tile_m() == 64;
   if (s.is_decode()) return s.tile_m() >= 16 && s.tile_m() % 16 == 0 && 16 * kDecodeWarps % s.tile_m() == 0;
   return s.tile_m() >= 16 && s.tile_m() <= 256 && s.tile_m() % 16 == 0;
 }
 
 int tile_n_step(const Subject& s) {
+  if (s.is_decode_wgmma()) return 64;
   if (s.is_decode()) return s.tile_m() > 0 ? 16 * kDecodeWarps * 16 / s.tile_m() : 16;
   return s.is_warp_specialized() && !s.signature().dropout && s.algorithm().bias_stages == 0 && !is_fp8(s) ? 16 : 32;
+}
+
+int tile_n_max(const Subject& s) {
+  return s.is_decode_wgmma() ? 128 : 256;
+}
+
+/// Columns of a latent row that warps or warpgroups share out, and those that the row has in shared memory.
+bool holds_values(const Subject& s) {
+  const AttentionSignature& sig = s.signature();
+  const int warps = std::max(1, cuda_attention_resources(s.config).column_warps);
+  const int of_values = s.is_decode_wgmma() ? 128 : 16 * warps, of_rows = s.is_decode_wgmma() ? 64 : 16;
+  return (sig.head_dim_v + of_values - 1) / of_values * of_values <=
+         (sig.head_dim_qk + of_rows - 1) / of_rows * of_rows;
 }
 
 long shared_bytes_limit(const Subject& s, const CudaAttentionResources& facts) {
@@ -142,17 +157,16 @@ constexpr Rule<Subject> kRules[] = {
      }},
     {"latent_rows_are_wide",
      "latent rows have more elements than decode's other rows, of the queries' type, and in them the columns of values "
-     "that its warps share out",
+     "that its warps share out; decode_wgmma takes no others",
      [](const Subject& s) {
        const AttentionSignature& sig = s.signature();
-       if (!sig.latent) return true;
-       const int columns = 16 * std::max(1, cuda_attention_resources(s.config).column_warps);
-       return sig.head_dim_qk > kMostColumns && !has_narrow_cache(sig) &&
-              (sig.head_dim_v + columns - 1) / columns * columns <= (sig.head_dim_qk + 15) / 16 * 16;
+       if (!sig.latent) return !s.is_decode_wgmma();
+       return sig.head_dim_qk > kMostColumns && !has_narrow_cache(sig) && holds_values(s);
      },
      [](const Subject& s) {
-       return fmt::format("latent {}, head_dim_qk {}, head_dim_v {}, cache {}", s.signature().latent,
-                          s.signature().head_dim_qk, s.signature().head_dim_v, name_of(s.signature().cache));
+       return fmt::format("latent {}, head_dim_qk {}, head_dim_v {}, cache {}, pipeline {}", s.signature().latent,
+                          s.signature().head_dim_qk, s.signature().head_dim_v, name_of(s.signature().cache),
+                          name_of(s.algorithm().pipeline));
      }},
     {"scales_belong_to_fp8",
      "fp8 tensors have scales, by tensor or by blocks of rows, 8-bit caches of pages by pages; others have none that a "
@@ -205,26 +219,32 @@ constexpr Rule<Subject> kRules[] = {
                           s.signature().soft_cap, name_of(s.signature().bias));
      }},
     {"tile_m_is_whole_groups",
-     "query rows come in warpgroups of 64, up to 3, or portably in warps of 16, up to 16, for decode 1, 2 or 4",
+     "query rows come in warpgroups of 64, up to 3, for decode_wgmma one, or portably in warps of 16, up to 16, for "
+     "decode 1, 2 or 4",
      tile_m_is_whole,
      [](const Subject& s) {
-       return fmt::format("tile_m {}, groups of {}", s.tile_m(), s.is_warp_specialized() ? 64 : 16);
+       return fmt::format("tile_m {}, groups of {}", s.tile_m(),
+                          s.is_warp_specialized() || s.is_decode_wgmma() ? 64 : 16);
      }},
     {"tile_n_is_whole_steps",
      "keys come in products of depth 16, for decode one for each team of warps, for dropout, a copied bias and "
-     "portably "
-     "32 at a time, up to 256",
-     [](const Subject& s) { return s.tile_n() > 0 && s.tile_n() <= 256 && s.tile_n() % tile_n_step(s) == 0; },
+     "portably 32 at a time, up to 256, for decode_wgmma 32 or 64 for each warpgroup",
+     [](const Subject& s) {
+       return s.tile_n() > 0 && s.tile_n() <= tile_n_max(s) && s.tile_n() % tile_n_step(s) == 0;
+     },
      [](const Subject& s) { return fmt::format("tile_n {}, steps of {}", s.tile_n(), tile_n_step(s)); }},
     {"fields_belong_to_pipeline",
      "the persistent pipeline has 1 to 4 stages, 1 or 2 query buffers, up to 4 stages of an elementwise bias and a "
-     "number of blocks an SM; decode has 2 to 8 stages and a number of blocks; the portable one has none of its "
-     "options",
+     "number of blocks an SM; decode has 2 to 8 stages and a number of blocks, decode_wgmma 1 to 4 and one block; the "
+     "portable one has none of its options",
      [](const Subject& s) {
        Algorithm rest = s.algorithm();
        rest.tile = {};
        if (s.is_decode()) {
-         if (rest.stages < 2 || rest.stages > 8 || rest.block_per_cu < 1) return false;
+         const bool wgmma = s.is_decode_wgmma();
+         if (rest.stages < (wgmma ? 1 : 2) || rest.stages > (wgmma ? 4 : 8)) return false;
+         if (rest.block_per_cu < 1 || (wgmma && rest.block_per_cu > 1)) return false;
+         if (wgmma) rest.late_wait = false;
          rest.stages = 0;
          rest.block_per_cu = -1;
        }

@@ -24,7 +24,8 @@ struct CudaAttentionSubject {
   [[nodiscard]] int tile_m() const { return config.algorithm.tile[0]; }
   [[nodiscard]] int tile_n() const { return config.algorithm.tile[1]; }
   [[nodiscard]] bool is_warp_specialized() const { return config.algorithm.pipeline == Pipeline::warp_specialized; }
-  [[nodiscard]] bool is_decode() const { return config.algorithm.pipeline == Pipeline::decode; }
+  [[nodiscard]] bool is_decode() const { return tilesmith::is_decode(config.algorithm.pipeline); }
+  [[nodiscard]] bool is_decode_wgmma() const { return config.algorithm.pipeline == Pipeline::decode_wgmma; }
 };
 
 [[nodiscard]] std::span<const Rule<CudaAttentionSubject>> cuda_attention_rules();

@@ -26,6 +26,8 @@ int output_columns(const AttentionSignature& s, const CudaAttentionResources& fa
 /// few registers and time to spare.
 int overhead_registers(const AttentionSignature& s, const Algorithm& a, const CudaAttentionResources& facts) {
   const bool biased = s.bias == BiasKind::elementwise;
+  // A late wait keeps sums in flight while a bias is added.
+  if (a.pipeline == Pipeline::decode_wgmma) return 36 + (biased && a.late_wait ? 28 : 0);
   if (facts.key_warps > 0 || facts.column_warps > 0)
     return 64;  // few enough that the compiler has registers to spare, and takes them
   if (!facts.persistent) {
@@ -111,10 +113,28 @@ void latent_facts(const AttentionSignature& s, const Algorithm& a, CudaAttention
   const long walk = pitch * (a.tile[0] + a.stages * a.tile[1]);
   const long results = 4L * a.tile[0] * (columns + 8) + 4L * a.tile[0] * (1 + facts.column_warps);
   facts.shared_bytes = std::max<long>(walk, (results + 15) / 16 * 16) + a.tile[0] * (2L * a.tile[1] + 16) +
-                       4L * a.tile[0] * facts.column_warps + 16 + round_up(facts.threads / 8, 16);
+                       4L * a.tile[0] * facts.column_warps + 16 + facts.threads / 4;
   if (facts.threads > 0)
     facts.launch_registers = facts.consumer_registers =
         std::min(255, 65536 / (facts.threads * facts.blocks_per_sm) / 8 * 8);
+}
+
+/// The figures of kernels/cuda/attention/decode/hopper/layout.cuh.
+void decode_wgmma_facts(const AttentionSignature& s, const Algorithm& a, CudaAttentionResources& facts) {
+  facts.warpgroups = 2;
+  facts.warps = 4 * facts.warpgroups;
+  facts.threads = 128 * (facts.warpgroups + 1);
+  facts.warp_keys = a.tile[1] / facts.warpgroups;
+  facts.blocks_per_sm = std::max<int>(a.block_per_cu, 1);
+  // Columns of 128 bytes of queries, keys and probabilities; barriers, rows' states and sums, a flag and two lists.
+  const int columns = ceil_div(s.head_dim_qk, 64);
+  const long operands = 128L * (a.tile[0] * (columns + 1) + a.stages * a.tile[1] * columns);
+  const int barriers = 2 + 2 * a.stages * facts.warpgroups * columns;
+  facts.shared_bytes = operands + 8 * barriers + 12 * facts.warpgroups * a.tile[0] + 16 + facts.threads / 4;
+  facts.launch_registers = 65536 / facts.threads / 8 * 8;
+  facts.producer_registers = 40;
+  facts.consumer_registers =
+      (facts.launch_registers * (facts.warpgroups + 1) - facts.producer_registers) / facts.warpgroups / 8 * 8;
 }
 
 void decode_facts(const AttentionSignature& s, const Algorithm& a, CudaAttentionResources& facts) {
@@ -125,7 +145,7 @@ void decode_facts(const AttentionSignature& s, const Algorithm& a, CudaAttention
   facts.threads = 32 * facts.warps;
   facts.blocks_per_sm = std::max<int>(a.block_per_cu, 1);
   // As in the portable template, but for keys and values of 8 bits and their scales; behind the ring's place, which the
-  // warps' results take later, a flag and a word for each warp.
+  // warps' results take later, a flag and a word for each warp, and scales of queries of bf16 beside narrow keys.
   const bool narrow = has_narrow_cache(s);
   const int step = narrow ? 32 : 16, bytes = narrow ? 1 : 2;
   const int depth = round_up(s.head_dim_qk, step), columns = round_up(s.head_dim_v, step);
@@ -133,7 +153,9 @@ void decode_facts(const AttentionSignature& s, const Algorithm& a, CudaAttention
   const long scales = s.qscale == QuantScale::kv_blockscale ? 8 : 0;
   const long ring = a.stages * a.tile[1] * (pitch_k + pitch_v + scales);
   const long results = long{facts.key_warps} * a.tile[0] * (4 * (columns + 8) + 8);
-  facts.shared_bytes = a.tile[0] * pitch_q + std::max(ring, results) + 16 + round_up(facts.threads / 8, 16);
+  const long row_scales = narrow && output_type(s.data_type) == DataType::bf16 ? 4L * a.tile[0] : 0;
+  facts.shared_bytes =
+      a.tile[0] * pitch_q + std::max(ring, results) + 16 + facts.threads / 4 + row_scales;
   if (facts.threads > 0)
     facts.launch_registers = facts.consumer_registers =
         std::min(255, 65536 / (facts.threads * facts.blocks_per_sm) / 8 * 8);
@@ -149,6 +171,8 @@ CudaAttentionResources cuda_attention_resources(const KernelConfig& config) {
   facts.tile_keys = a.tile[1];
   if (a.pipeline == Pipeline::warp_specialized)
     persistent_facts(s, a, facts);
+  else if (a.pipeline == Pipeline::decode_wgmma)
+    decode_wgmma_facts(s, a, facts);
   else if (a.pipeline == Pipeline::decode && s.latent)
     latent_facts(s, a, facts);
   else if (a.pipeline == Pipeline::decode)
@@ -157,13 +181,14 @@ CudaAttentionResources cuda_attention_resources(const KernelConfig& config) {
     portable_facts(s, a, facts);
   // A thread holds two rows of its warp's 16: half a register for each score, a quarter for a packed probability.
   // float32 probabilities stay where the scores were.
-  const int columns =
-      facts.column_warps > 0 ? ceil_div(s.head_dim_v, 16 * facts.column_warps) * 16 : output_columns(s, facts);
+  const int columns = a.pipeline == Pipeline::decode_wgmma ? ceil_div(s.head_dim_v, 128) * 64
+                      : facts.column_warps > 0             ? ceil_div(s.head_dim_v, 16 * facts.column_warps) * 16
+                                                           : output_columns(s, facts);
   const int bits = bits_of(s.data_type);
   const int keys = facts.warp_keys > 0 ? facts.warp_keys : a.tile[1];
   const int probabilities = bits == 32 ? 0 : keys * bits / 64;
   facts.needed_registers = keys / 2 + probabilities + columns / 2 + overhead_registers(s, a, facts);
-  facts.operand_registers = facts.persistent ? std::max<int>(a.tile[1], columns) / 2 : 4;
+  facts.operand_registers = facts.warpgroups > 0 ? std::max(keys, columns) / 2 : 4;
   return facts;
 }
 

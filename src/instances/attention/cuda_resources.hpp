@@ -1,6 +1,6 @@
 // What follows from a CUDA attention-forward config alone: threads, shared memory, registers. The formulas are those of
-// kernels/cuda/attention/hopper/layout.cuh, kernels/cuda/attention/mma_sm80/layout.cuh and
-// kernels/cuda/attention/decode/layout.cuh; a test compiles both sides against each other. Rules compare them with a
+// kernels/cuda/attention/hopper/layout.cuh, kernels/cuda/attention/mma_sm80/layout.cuh and the layouts under
+// kernels/cuda/attention/decode; a test compiles both sides against each other. Rules compare them with a
 // chip's limits, dispatch launches by them.
 #pragma once
 
@@ -13,13 +13,13 @@ struct CudaAttentionResources {
   long shared_bytes = 0;  ///< dynamic shared memory of a block
   int tile_rows = 0;      ///< rows of a block's tile: (query, packed head) pairs
   int tile_keys = 0;
-  int warpgroups = 0;     ///< that multiply, 64 rows each; 0 in the portable template
+  int warpgroups = 0;     ///< that multiply, 64 rows each, decode_wgmma the same 64; 0 in the portable template
   int warps = 0;          ///< that multiply, 16 rows each
   int chunk_qk = 0;       ///< portable: elements of head_dim_qk in shared memory at a time, a multiple of 16
   int column_blocks = 1;  ///< portable: blocks of threads that share head_dim_v out
   int row_warps = 0;      ///< decode: warps of a team, 16 rows each
   int key_warps = 0;      ///< decode: teams that share a block of keys out
-  int warp_keys = 0;      ///< decode: keys of a team's step; of latent rows those that a warp scores
+  int warp_keys = 0;      ///< decode: keys of a team's step; of latent rows those that a warp or warpgroup scores
   int column_warps = 0;   ///< decode on latent rows: warps that share keys and columns out; key_warps is 0
   int blocks_per_sm = 1;  ///< at least so many share an SM by design; the portable template leaves it to the hardware
   /// Persistent: min(work items, SMs * blocks_per_sm) blocks walk all tiles. Else one block a tile: grid (row tiles *

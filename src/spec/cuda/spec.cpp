@@ -93,8 +93,24 @@ Result<CudaTile> read_tile(const JsonReader& reader) {
   return tile;
 }
 
+Result<CudaDecodeModel> read_decode_model(const JsonReader& reader) {
+  TS_TRY(reader.only({"start_us", "turn_us", "copy_us", "join_us", "part_us", "join_bytes_per_second",
+                      "sm_bytes_per_second", "bandwidth_share"}));
+  CudaDecodeModel model;
+  TS_ASSIGN(model.start_us, positive(reader.at("start_us")));
+  TS_ASSIGN(model.turn_us, positive(reader.at("turn_us")));
+  TS_ASSIGN(model.copy_us, positive(reader.at("copy_us")));
+  TS_ASSIGN(model.join_us, positive(reader.at("join_us")));
+  TS_ASSIGN(model.part_us, positive(reader.at("part_us")));
+  TS_ASSIGN(model.join_bytes_per_second, positive(reader.at("join_bytes_per_second")));
+  TS_ASSIGN(model.sm_bytes_per_second, positive(reader.at("sm_bytes_per_second")));
+  TS_ASSIGN(model.bandwidth_share, positive(reader.at("bandwidth_share")));
+  if (model.bandwidth_share > 1) return reader.at("bandwidth_share").refuse("a share of at most 1");
+  return model;
+}
+
 Result<CudaAttentionPipeline> read_pipeline(const std::string& name, const JsonReader& reader) {
-  TS_TRY(reader.only({"instruction", "data_types", "pack_gqa", "pack_gqa_share", "tested", "tiles"}));
+  TS_TRY(reader.only({"instruction", "data_types", "pack_gqa", "pack_gqa_share", "tested", "model", "tiles"}));
   CudaAttentionPipeline out;
   auto parsed = parse_enum<Pipeline>(name);
   if (!parsed) return std::unexpected(parsed.error().in(reader.place()));
@@ -110,6 +126,11 @@ Result<CudaAttentionPipeline> read_pipeline(const std::string& name, const JsonR
   }
   if (reader.has("tested")) {
     TS_ASSIGN(out.tested, reader.at("tested").boolean());
+  }
+  if (is_decode(out.pipeline)) {
+    TS_ASSIGN(out.decode, read_decode_model(reader.at("model")));
+  } else if (reader.has("model")) {
+    return reader.at("model").refuse("none: this pipeline's figures are attention_fwd.model's");
   }
   TS_ASSIGN(const auto tiles, reader.at("tiles").elements());
   for (const JsonReader& item : tiles) {
@@ -171,7 +192,7 @@ Status read_attention(const JsonReader& attention, CudaSpec& spec) {
   // A document's members come in alphabetical order; the pipeline made for the chip comes before mma_sm80, and that
   // before the one for few queries.
   std::ranges::stable_sort(spec.attention_fwd, {}, [](const CudaAttentionPipeline& p) {
-    return p.pipeline == Pipeline::decode ? 2 : p.pipeline == Pipeline::mma_sm80 ? 1 : 0;
+    return is_decode(p.pipeline) ? 2 : p.pipeline == Pipeline::mma_sm80 ? 1 : 0;
   });
   return {};
 }

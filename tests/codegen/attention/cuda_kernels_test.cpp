@@ -104,7 +104,7 @@ class CudaAttentionKernels : public testing::NvrtcFixture {
         // Of fp32 the compiler loads operands ahead into whatever registers there are.
         const bool loads_ahead = configs[at].attention().data_type == DataType::fp32;
         // Where there are more registers than needed, decode has more loads under way.
-        if (facts.key_warps == 0 && facts.column_warps == 0) {
+        if (!is_decode(configs[at].algorithm.pipeline)) {
           EXPECT_LE(kernel->registers, loads_ahead ? 255 : facts.needed_registers) << sources[at].name;
         }
       }
@@ -163,18 +163,20 @@ TEST_F(CudaAttentionKernels, DecodeIsHealthy) {
         return true;
       });
   }
-  EXPECT_EQ(configs.size(), 44u);
+  EXPECT_EQ(configs.size(), 50u);
   AttentionSignature latent = signature_of(576, 512, DataType::bf16, MaskKind::causal);
   latent.latent = true;
   AttentionSignature paged = latent;
   paged.mask = MaskKind::generic, paged.mode = SequenceMode::group, paged.bias = BiasKind::elementwise;
   paged.soft_cap = paged.sink = paged.paged_kv = true;
-  for (const AttentionSignature& signature : {latent, paged})
+  AttentionSignature narrower = paged;
+  narrower.head_dim_qk = 320, narrower.head_dim_v = 256;
+  for (const AttentionSignature& signature : {latent, paged, narrower})
     enumerate_cuda_attention(arch("sm_90a"), signature, std::array{1}, [&](const KernelConfig& config) {
       configs.push_back(config);
       return true;
     });
-  EXPECT_EQ(configs.size(), 50u);
+  EXPECT_EQ(configs.size(), 70u);
   check_instances(testing::some(configs, 3), true);
 }
 
@@ -221,7 +223,11 @@ Source assertion_source(const KernelConfig& config) {
   same("kThreads", facts.threads);
   same("kSharedBytes", facts.shared_bytes);
   same("kTileM", facts.tile_rows);
-  same(facts.key_warps > 0 || facts.column_warps > 0 ? "kTileKeys" : "cfg::kTileN", facts.tile_keys);
+  same(is_decode(config.algorithm.pipeline) ? "kTileKeys" : "cfg::kTileN", facts.tile_keys);
+  if (config.algorithm.pipeline == Pipeline::decode_wgmma) {
+    same("kProducerRegisters", facts.producer_registers);
+    same("kConsumerRegisters", facts.consumer_registers);
+  }
   if (facts.persistent) {
     same("cfg::kBlocksPerSm", facts.blocks_per_sm);
     same("kEntryRegisters", facts.launch_registers);

@@ -32,7 +32,7 @@ class CudaDecodeTest : public ::testing::Test {
     std::vector<KernelConfig> configs;
     const Ranking ranking = backend_->find<AttentionFwd>().value()->rank(problem).value();
     for (const Candidate& one : ranking.candidates)
-      if (one.recipe.main().algorithm.pipeline == Pipeline::decode) configs.push_back(one.recipe.main());
+      if (is_decode(one.recipe.main().algorithm.pipeline)) configs.push_back(one.recipe.main());
     return configs;
   }
 

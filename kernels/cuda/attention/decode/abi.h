@@ -1,8 +1,9 @@
 // What a CUDA decode kernel is called with: attention forward, and how the keys are shared out.
 //
 // An item is a tile of rows of one key head of one sequence. Its keys are cut into pieces of `piece_tiles` blocks of
-// keys, one block of threads each. A piece that is not the item's only one leaves a partial result; the last of an
-// item's pieces to arrive joins them all, in ascending order.
+// keys, one block of threads each. A piece that is not the item's only one leaves a partial result. The last of an item's
+// pieces to arrive joins them all, in ascending order; where they are more than a group, the last of each group joins
+// that group's first, and the last of these the groups'.
 #pragma once
 
 #include "../../../contract/paged_keys.h"
@@ -12,10 +13,20 @@
 // it saw nothing), the second its sum; the others keep the values of the next row aligned.
 #define TS_DECODE_STATE_FLOATS 4
 
+// Pieces of a group: of wide values few, for one block reads them all.
+constexpr int ts_decode_group(int head_dim_v) {
+  return head_dim_v > 256 ? 8 : 16;
+}
+constexpr long long ts_decode_groups(long long pieces, int head_dim_v) {
+  return (pieces + ts_decode_group(head_dim_v) - 1) / ts_decode_group(head_dim_v);
+}
+
 struct TsCudaDecodeArgs : TsCudaAttentionArgs {
-  unsigned int* counters;  // one for each item; zero before the first launch, and every launch leaves them zero
-  float* partials;         // [item][piece][row][head_dim_v + TS_DECODE_STATE_FLOATS]
-  int piece_tiles;         // blocks of keys of a piece
+  // Of each item one, and one for each group; zero before the first launch, and every launch leaves them zero.
+  unsigned int* counters;
+  float* partials;  // [item][piece, then group][row][head_dim_v + TS_DECODE_STATE_FLOATS]
+  int piece_tiles;         // blocks of keys of a piece, from a list at least
+  int wanted_pieces;       // of a list: pieces become longer until the batch has about so many; 0: they do not
   int pieces;              // of the longest item
   int row_blocks;          // tiles of rows of a key head of the longest sequence
   int part_rows;           // of a partial: those of a tile that may have a query

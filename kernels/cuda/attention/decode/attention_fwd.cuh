@@ -39,6 +39,8 @@ struct Decode : PieceWork<Decode> {
   u32 p[kScores / 2];
   float o[kOutputColumns / 2];
   RowState rows;
+  float row_scale[2];                 // kScaledQueries
+  PagesOfStep<cfg::kTileN> pages;  // kPaged
 
   using PieceWork<Decode>::PieceWork;
 
@@ -71,13 +73,28 @@ struct Decode : PieceWork<Decode> {
       constexpr int kRowsAtOnce = kTeamThreads / kChunks, kRows = kCopies / kTeamThreads;
       constexpr int kBatch = kRows % 8 != 0 ? kRows : kOutputColumns > 192 ? 4 : 8;  // places that are held at a time
       const int row = thread / kChunks, offset = thread % kChunks * 16;
+      const u32 to = destination + row * kPitch + offset;
+      if constexpr (cfg::kPaged && kRowsAtOnce <= 32) {
+        i64 offsets[PagesOfStep<cfg::kTileN>::kShare];
 #pragma unroll
-      for (int done = 0; done < kRows; done += kBatch) {
-        const char* rows[kBatch];
-        from.places<kRowsAtOnce>(args, item, first + row + done * kRowsAtOnce, offset, rows);
-        const u32 to = destination + (row + done * kRowsAtOnce) * kPitch + offset;
+        for (int i = 0; i < PagesOfStep<cfg::kTileN>::kShare; ++i) offsets[i] = pages.offset(args, from, first, i);
 #pragma unroll
-        for (int i = 0; i < kBatch; ++i) copy_from_far(to + i * kRowsAtOnce * kPitch, rows[i]);
+        for (int i = 0; i < kRows; ++i) {
+          const int before = i * kRowsAtOnce;  // rows
+          const i64 at = __shfl_sync(0xffffffffu, offsets[before / 32], row + before % 32);
+          copy_from_far(to + before * kPitch, from.base + at + offset);
+        }
+      } else {
+#pragma unroll
+        for (int done = 0; done < kRows; done += kBatch) {
+          const char* rows[kBatch];
+#pragma unroll
+          for (int i = 0; i < kBatch; ++i)
+            rows[i] = i > 0 && !cfg::kPaged ? rows[i - 1] + kRowsAtOnce * from.row_bytes
+                                            : from.at(args, item, first + row + (done + i) * kRowsAtOnce) + offset;
+#pragma unroll
+          for (int i = 0; i < kBatch; ++i) copy_from_far(to + (done + i) * kRowsAtOnce * kPitch, rows[i]);
+        }
       }
       return;
     }
@@ -91,12 +108,15 @@ struct Decode : PieceWork<Decode> {
     }
   }
 
-  // Copies the scales of a step's keys or values.
+  // Copies the scales of a step's keys or values, which lie in pages.
   TS_DEVICE void copy_scales(u32 destination, const KeyRows& from, int step) const {
-    for (int i = threadIdx.x % kTeamThreads; i < cfg::kTileN; i += kTeamThreads) {
-      const int key = first_key(step) + i;
+#pragma unroll
+    for (int i = 0; i < PagesOfStep<cfg::kTileN>::kShare; ++i) {
+      const int of_step = 32 * i + lane(), key = first_key(step) + of_step;
+      if (i % cfg::kRowWarps != threadIdx.x / 32 % cfg::kRowWarps || of_step >= cfg::kTileN) continue;
       const bool valid = key >= piece.begin && key < piece.end;
-      copy_async_word(destination + 4 * i, valid ? from.at(args, item, key) : from.base, valid);
+      copy_async_word(destination + 4 * of_step, from.base + (valid ? pages.offset(args, from, first_key(step), i) : 0),
+                      valid);
     }
   }
 
@@ -129,10 +149,14 @@ struct Decode : PieceWork<Decode> {
           load_matrices(b, b_address + n * kPitchK + 32 * k);
 #pragma unroll
           for (int i = 0; i < 4; ++i) {
-            widen(b[i], pairs);
-            mma(s + n / 2 + i % 2 * 4, a[i / 2], pairs[0], pairs[1]);
+            widen<kScoresBf16>(b[i], pairs);
+            mma<kScoresBf16>(s + n / 2 + i % 2 * 4, a[i / 2], pairs[0], pairs[1]);
           }
         }
+      }
+      if constexpr (kScaledQueries) {
+#pragma unroll
+        for (int i = 0; i < kScores; ++i) s[i] *= row_scale[(i >> 1) & 1];
       }
       return;
     }
@@ -164,10 +188,10 @@ struct Decode : PieceWork<Decode> {
 #pragma unroll
           for (int half = 0; half < 2; ++half) {
             u32 upper[2], lower[2];
-            widen_columns(b[2 * half], upper);
-            widen_columns(b[2 * half + 1], lower);
-            mma(o + n / 2 + 8 * half, a, upper[0], lower[0]);
-            mma(o + n / 2 + 8 * half + 4, a, upper[1], lower[1]);
+            widen_columns<kValuesBf16>(b[2 * half], upper);
+            widen_columns<kValuesBf16>(b[2 * half + 1], lower);
+            mma<kValuesBf16>(o + n / 2 + 8 * half, a, upper[0], lower[0]);
+            mma<kValuesBf16>(o + n / 2 + 8 * half + 4, a, upper[1], lower[1]);
           }
         } else {
           mma(o + n / 2, a, b[0], b[1]);
@@ -186,7 +210,28 @@ struct Decode : PieceWork<Decode> {
 #pragma unroll
       for (int i = 0; i < kOutputColumns / 2; ++i) o[i] *= factor[(i >> 1) & 1];
     }
-    if constexpr (!kScaledRows) pack_probabilities(s, p);
+    if constexpr (!kScaledRows) pack_operands();
+  }
+
+  TS_DEVICE void pack_operands() {
+#pragma unroll
+    for (int i = 0; i < kScores / 2; ++i) p[i] = pack<kValuesBf16>(s[2 * i], s[2 * i + 1]);
+  }
+
+  // Queries of bf16 as fp16, and the rows' scales beside them. A warp has whole rows.
+  TS_DEVICE void copy_scaled_queries() const {
+    const int count = item.rows(args), chunk = lane();
+#pragma unroll 4
+    for (int row = threadIdx.x / 32; row < kTileM; row += kThreads / 32) {
+      const bool valid = row < count && chunk * 8 < cfg::kHeadDimQk;
+      u32 x[4];
+      load_eight(x, valid ? row_of(args.q, args.q_strides, row) + chunk * 16 : static_cast<const char*>(args.q), valid);
+      const float scale = row_to_halves(x);
+      if (chunk * 8 < kDepthQk)
+        store_in_narrow_order(shared + row * kPitchQ + chunk / 2 * 32 + chunk % 2 * 8, x);
+      if (chunk == 0)
+        asm volatile("st.shared.f32 [%0], %1;" ::"r"(shared + kRowScalesOffset + 4 * row), "f"(scale) : "memory");
+    }
   }
 
   TS_DEVICE void walk() {
@@ -203,8 +248,10 @@ struct Decode : PieceWork<Decode> {
     // waited for always has 2 * kStages - 1 younger groups.
     const auto copy_keys = [&](int step) {
       if (step < steps) {
+        if constexpr (cfg::kPaged) pages.advance();
         copy_rows<kPitchK, cfg::kHeadDimQk>(part(step), keys, step);
         if constexpr (kScaledRows) copy_scales(part(step) + kScalesOfPart, key_scales, step);
+        if constexpr (cfg::kPaged) pages.look_up(args, item, piece, first_key(step + 1));
       }
       copy_commit();
     };
@@ -216,7 +263,11 @@ struct Decode : PieceWork<Decode> {
       }
       copy_commit();
     };
-    copy_queries();
+    if constexpr (cfg::kPaged) pages.look_up(args, item, piece, first_key(0));
+    if constexpr (kScaledQueries)
+      copy_scaled_queries();
+    else
+      copy_queries();
     copy_commit();
 #pragma unroll 1
     for (int step = 0; step < cfg::kStages; ++step) {
@@ -225,6 +276,14 @@ struct Decode : PieceWork<Decode> {
     }
     copy_wait_for<2 * cfg::kStages>();
     __syncthreads();
+    if constexpr (kScaledQueries) {
+#pragma unroll
+      for (int r = 0; r < 2; ++r)
+        asm volatile("ld.shared.f32 %0, [%1];"
+                     : "=f"(row_scale[r])
+                     : "r"(shared + kRowScalesOffset + 4 * (row_of_warp() + lane() / 4 + 8 * r))
+                     : "memory");
+    }
 #pragma unroll 1
     for (int step = 0; step < steps; ++step) {
       const int first = first_key(step);
@@ -239,7 +298,7 @@ struct Decode : PieceWork<Decode> {
       sync_team();
       if constexpr (kScaledRows) {
         apply_scales(part(step) + kScalesOfPart + 4 * cfg::kTileN);
-        pack_probabilities(s, p);
+        pack_operands();
       }
       multiply_values(part(step) + kValuesOfPart);
       sync_team();
@@ -278,9 +337,9 @@ struct Decode : PieceWork<Decode> {
     __syncthreads();
   }
 
-  TS_DEVICE Joined join_warps(int row, int column) const {
+  TS_DEVICE Joined<> join_warps(int row, int column) const {
     const u32 results = shared + kRingOffset;
-    Joined joined;
+    Joined<> joined;
 #pragma unroll
     for (int t = 0; t < cfg::kKeyWarps; ++t) {
       const int place = t * kTileM + row;

@@ -15,12 +15,13 @@ struct State {
   float sum;
 };
 
-// What four columns of a row are brought to while partials are added.
+// What some columns of a row are brought to while partials are added.
+template <int kColumns = 4>
 struct Joined {
   State state{-kInfinity, 0.0f};
-  float o[4] = {};
+  float o[kColumns] = {};
 
-  TS_DEVICE void add(const State& other, const float (&values)[4]) {
+  TS_DEVICE void add(const State& other, const float (&values)[kColumns]) {
     // What saw nothing adds nothing, whatever its values are: they may be 0 * infinity. A NaN goes on.
     if (other.sum == 0.0f) return;
     const float base = max_nan(state.base, other.base);
@@ -29,7 +30,7 @@ struct Joined {
     state.base = base;
     state.sum = __fmaf_rn(state.sum, own, __fmul_rn(other.sum, weight));
 #pragma unroll
-    for (int i = 0; i < 4; ++i) o[i] = __fmaf_rn(o[i], own, __fmul_rn(values[i], weight));
+    for (int i = 0; i < kColumns; ++i) o[i] = __fmaf_rn(o[i], own, __fmul_rn(values[i], weight));
   }
 };
 
@@ -46,7 +47,7 @@ TS_DEVICE State load_state(u32 shared) {
 }
 
 // From and to memory that other blocks write and read: not through this SM's cache.
-TS_DEVICE void load_part(float (&r)[4], const float* p) {
+TS_DEVICE void load_part(float* r, const float* p) {
   asm volatile("ld.global.cg.v4.f32 {%0, %1, %2, %3}, [%4];"
                : "=f"(r[0]), "=f"(r[1]), "=f"(r[2]), "=f"(r[3])
                : "l"(p)
@@ -57,7 +58,7 @@ TS_DEVICE State load_part_state(const float* p) {
   asm volatile("ld.global.cg.v2.f32 {%0, %1}, [%2];" : "=f"(state.base), "=f"(state.sum) : "l"(p) : "memory");
   return state;
 }
-TS_DEVICE void store_part(float* p, const float (&r)[4]) {
+TS_DEVICE void store_part(float* p, const float* r) {
   asm volatile("st.global.v4.f32 [%0], {%1, %2, %3, %4};" ::"l"(p), "f"(r[0]), "f"(r[1]), "f"(r[2]), "f"(r[3])
                : "memory");
 }

@@ -200,14 +200,14 @@ struct LatentDecode : PieceWork<LatentDecode> {
     return x;
   }
 
-  TS_DEVICE Joined join_warps(int row, int column) const {
+  TS_DEVICE Joined<> join_warps(int row, int column) const {
     const u32 from = shared + kStatesOffset + row * kStatePitch;
     State state{load_float(from), 0.0f};
 #pragma unroll
     for (int i = 0; i < cfg::kColumnWarps; ++i) state.sum += load_float(from + 4 + 4 * i);
     float values[4];
     load_floats(values, shared + 4 * (row * kPitchO + column));
-    Joined joined;
+    Joined<> joined;
     joined.add(state, values);
     return joined;
   }

@@ -36,9 +36,7 @@ constexpr int kProbabilitiesOffset = kWalkBytes > kResultBytes ? kWalkBytes : kR
 constexpr int kPeaksOffset = kProbabilitiesOffset + kTileM * kPitchP;
 constexpr int kFlagOffset = kPeaksOffset + 4 * kTileM * cfg::kColumnWarps;
 constexpr int kListOffset = kFlagOffset + 16;
-constexpr int kSharedBytes = kListOffset + round_up(kThreads / 8, 16);
-
-constexpr bool kUneven = cfg::kGroupMode || cfg::kPaged;
+constexpr int kSharedBytes = kListOffset + kThreads / 4;
 
 static_assert(cfg::kTileN % 16 == 0, "a warp's keys of a step: products of depth 16");
 static_assert(cfg::kStages >= 2, "rows arrive while others are multiplied");

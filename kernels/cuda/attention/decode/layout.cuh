@@ -37,11 +37,9 @@ constexpr int kPitchO = kOutputColumns + 8;
 constexpr int kStatesOffset = 4 * cfg::kKeyWarps * kTileM * kPitchO;
 constexpr int kResultBytes = kStatesOffset + 8 * cfg::kKeyWarps * kTileM;
 constexpr int kFlagOffset = kRingOffset + (kRingBytes > kResultBytes ? kRingBytes : kResultBytes);
-constexpr int kListOffset = kFlagOffset + 16;  // a word for each warp
-constexpr int kSharedBytes = kListOffset + round_up(kThreads / 8, 16);
-
-// Sequences differ in length: blocks of threads take pieces from a list.
-constexpr bool kUneven = cfg::kGroupMode || cfg::kPaged;
+constexpr int kListOffset = kFlagOffset + 16;  // eight bytes for each warp
+constexpr int kRowScalesOffset = kListOffset + kThreads / 4;  // of queries
+constexpr int kSharedBytes = kRowScalesOffset + (kScaledQueries ? 4 * kTileM : 0);
 
 static_assert(cfg::kTileN % 16 == 0, "a warp's keys of a step: products of depth 16");
 static_assert(cfg::kStages >= 2, "keys arrive while others are multiplied");

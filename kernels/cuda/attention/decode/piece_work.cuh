@@ -4,7 +4,10 @@
 //   int row_of_warp()                 the first row of the tile that the warp computes
 //   void walk()                       the keys of the piece, from scores to unnormalised outputs
 //   void spread()                     leaves the warps' results where all threads find them
-//   Joined join_warps(row, column)    four columns of a row of these results, joined in a fixed order
+//   Joined<> join_warps(row, column)  four columns of a row of these results, joined in a fixed order
+//
+// or, where results stay in registers, a finish(item_number) of its own in place of the last two. `Team` is the threads
+// that work on it.
 #pragma once
 
 #include "../logits.cuh"
@@ -14,7 +17,7 @@
 
 namespace ts {
 
-template <class Kernel>
+template <class Kernel, class Team = WholeBlock>
 struct PieceWork {
   const TsCudaDecodeArgs& args;
   u32 shared;
@@ -41,13 +44,15 @@ struct PieceWork {
   TS_DEVICE void copy_queries() const {
     constexpr int kChunks = kDepthQk / 8;
     const int count = item.rows(args);
-    for (int i = threadIdx.x; i < kTileM * kChunks; i += kThreads) {
+    for (int i = Team::thread(); i < kTileM * kChunks; i += Team::kThreads) {
       const int row = i / kChunks, chunk = i % kChunks;
       const bool valid = row < count && chunk * 8 < cfg::kHeadDimQk;
       const char* const from = valid ? row_of(args.q, args.q_strides, row) + chunk * 16 : static_cast<const char*>(args.q);
       const u32 to = shared + row * kPitchQ;
       if constexpr (kNarrow) {
-        store_in_narrow_order(to + chunk / 2 * 32 + chunk % 2 * 8, from, valid);
+        u32 x[4];
+        load_eight(x, from, valid);
+        store_in_narrow_order(to + chunk / 2 * 32 + chunk % 2 * 8, x);
       } else {
         copy_async(to + chunk * 16, from, valid);
       }
@@ -85,92 +90,148 @@ struct PieceWork {
 
   static constexpr int kPartPitch = cfg::kHeadDimV + TS_DECODE_STATE_FLOATS;
 
-  // A row of a piece's partial: its values, and behind them its state.
-  TS_DEVICE float* part_row(i64 first_part, int of_piece, int row) const {
-    return args.partials + ((first_part + of_piece) * args.part_rows + row) * kPartPitch;
+  TS_DEVICE int groups() const { return static_cast<int>(ts_decode_groups(args.pieces, cfg::kHeadDimV)); }
+
+  // A row of one of the item's partials, of a piece or behind these of a group: its values, and behind them its state.
+  TS_DEVICE float* part_row(int item_number, int part, int row) const {
+    const i64 first = static_cast<i64>(item_number) * (args.pieces + groups());
+    return args.partials + ((first + part) * args.part_rows + row) * kPartPitch;
   }
 
-  TS_DEVICE Joined join_pieces(i64 first_part, int row, int column) const {
-    constexpr int kAtOnce = 16;  // loads under way
-    Joined joined;
-    for (int of_piece = 0; of_piece < piece.count; of_piece += kAtOnce) {
-      float values[kAtOnce][4];
-      State states[kAtOnce];
+  // Of a row's columns those that a thread joins together: sixteen loads are under way, of as many partials as is left
+  // of them.
+  static constexpr int kQuarters = cfg::kHeadDimV / 4;
+  static constexpr int kQuartersTogether = cfg::kHeadDimV <= 256 ? 1 : 8;
+  static constexpr int kPartsTogether = 16 / kQuartersTogether;
+
+  // Joins parts first, first + 1, .. of an item: calls use(row, column, state, values) for every four columns of the
+  // rows that are queries. So many threads share a row that each thread has one, if there are enough of them; neighbours
+  // have neighbouring columns.
+  template <class Use>
+  TS_DEVICE void join_parts(int item_number, int first, int count, Use use) const {
+    constexpr int kMostApart = ceil_div(kQuarters, kQuartersTogether);
+    const int rows = item.rows(args), apart = imax(1, imin(Team::kThreads / rows, kMostApart));
+    for (int i = Team::thread(); i < rows * apart; i += Team::kThreads)
+      for (int quarter = i % apart; quarter < kQuarters; quarter += apart * kQuartersTogether)
+        join_quarters(item_number, first, count, i / apart, quarter, apart, use);
+  }
+
+  // Columns 4 * quarter .. and those `apart` quarters further.
+  template <class Use>
+  TS_DEVICE void join_quarters(int item_number, int first, int count, int row, int quarter, int apart, Use use) const {
+    Joined<4 * kQuartersTogether> joined;
+    const auto column = [&](int i) { return 4 * imin(quarter + i * apart, kQuarters - 1); };
+    for (int part = 0; part < count; part += kPartsTogether) {
+      float values[kPartsTogether][4 * kQuartersTogether];
+      State states[kPartsTogether];
 #pragma unroll
-      for (int i = 0; i < kAtOnce; ++i) {
-        const float* const from = part_row(first_part, imin(of_piece + i, piece.count - 1), row);
-        load_part(values[i], from + column);
+      for (int i = 0; i < kPartsTogether; ++i) {
+        const float* const from = part_row(item_number, first + imin(part + i, count - 1), row);
         states[i] = load_part_state(from + cfg::kHeadDimV);
+#pragma unroll
+        for (int j = 0; j < kQuartersTogether; ++j) load_part(values[i] + 4 * j, from + column(j));
       }
 #pragma unroll
-      for (int i = 0; i < kAtOnce; ++i)
-        if (of_piece + i < piece.count) joined.add(states[i], values[i]);
+      for (int i = 0; i < kPartsTogether; ++i)
+        if (part + i < count) joined.add(states[i], values[i]);
     }
-    return joined;
+#pragma unroll
+    for (int j = 0; j < kQuartersTogether; ++j)
+      if (quarter + j * apart < kQuarters) use(row, column(j), joined.state, joined.o + 4 * j);
   }
 
-  TS_DEVICE void store(const Joined& joined, int row, int column) const {
-    const int head = item.head(args, row);
-    const float sink = cfg::kSink && args.sink != nullptr ? args.sink[head] : -kInfinity;
-    const RowResult result = finish_row<cfg::kSink>(joined.state.base, joined.state.sum, sink);
+  // Four columns of a row.
+  TS_DEVICE void store(int row, int column, const State& state, const float* o) const {
+    const RowResult result = result_of(state, row);
     const bool empty = result.scale == 0.0f;
-    const float by = result.scale * item_scale(args.v_scale);
-    const u32 low = pack<cfg::kBf16>(joined.o[0] * by, joined.o[1] * by);
-    const u32 high = pack<cfg::kBf16>(joined.o[2] * by, joined.o[3] * by);
+    const float by = result.scale;
+    const u32 low = pack<cfg::kBf16>(o[0] * by, o[1] * by);
+    const u32 high = pack<cfg::kBf16>(o[2] * by, o[3] * by);
     store_8_bytes(const_cast<char*>(row_of(args.o, args.o_strides, row)) + 2 * column, empty ? 0 : low,
                   empty ? 0 : high);
-    if (cfg::kLse && args.lse != nullptr && column == 0) {
-      args.lse[(cfg::kGroupMode ? 0 : item.batch * args.lse_strides.batch) + head * args.lse_strides.head +
-               (item.query(args, row) + item.offset_q) * args.lse_strides.row] = result.lse;
+    if (column == 0) store_lse(row, result.lse);
+  }
+
+  TS_DEVICE void store_lse(int row, float lse) const {
+    if (cfg::kLse && args.lse != nullptr) {
+      args.lse[(cfg::kGroupMode ? 0 : item.batch * args.lse_strides.batch) +
+               item.head(args, row) * args.lse_strides.head +
+               (item.query(args, row) + item.offset_q) * args.lse_strides.row] = lse;
     }
+  }
+
+  // What finishes a row of the item: the scale of its outputs, which are zero where it is, and its lse.
+  TS_DEVICE RowResult result_of(const State& state, int row) const {
+    const float sink = cfg::kSink && args.sink != nullptr ? args.sink[item.head(args, row)] : -kInfinity;
+    RowResult result = finish_row<cfg::kSink>(state.base, state.sum, sink);
+    result.scale *= item_scale(args.v_scale);
+    return result;
   }
 
   // Calls use(row, column) for every four columns of the rows that are queries, each in one thread.
   template <class Use>
   TS_DEVICE void each_quarter(Use use) const {
-    constexpr int kQuarters = cfg::kHeadDimV / 4;
     const int count = item.rows(args) * kQuarters;
-    for (int i = threadIdx.x; i < count; i += kThreads) use(i / kQuarters, i % kQuarters * 4);
+    for (int i = Team::thread(); i < count; i += Team::kThreads) use(i / kQuarters, i % kQuarters * 4);
   }
 
   TS_DEVICE void finish(int item_number) {
     kernel().spread();
     if (piece.count == 1) {
-      each_quarter([&](int row, int column) { store(kernel().join_warps(row, column), row, column); });
+      each_quarter([&](int row, int column) {
+        const Joined<> joined = kernel().join_warps(row, column);
+        store(row, column, joined.state, joined.o);
+      });
       return;
     }
-    const i64 first_part = static_cast<i64>(item_number) * args.pieces;
     each_quarter([&](int row, int column) {
-      const Joined joined = kernel().join_warps(row, column);
-      float* const to = part_row(first_part, number, row);
-      store_part(to + column, joined.o);
-      if (column == 0) store_part_state(to + cfg::kHeadDimV, joined.state);
+      const Joined<> joined = kernel().join_warps(row, column);
+      store_in_part(item_number, number, row, column, joined.state, joined.o);
     });
-    if (!came_last(args.counters + item_number, piece.count, threadIdx.x, shared + kFlagOffset,
-                   [] { __syncthreads(); }))
+    join_if_last(item_number);
+  }
+
+  TS_DEVICE void store_in_part(int item_number, int part, int row, int column, const State& state,
+                               const float* o) const {
+    float* const to = part_row(item_number, part, row);
+    store_part(to + column, o);
+    if (column == 0) store_part_state(to + cfg::kHeadDimV, state);
+  }
+
+  TS_DEVICE bool came_last_of(unsigned int* counter, int count) const {
+    return came_last(counter, count, Team::thread(), shared + kFlagOffset, Team::sync);
+  }
+
+  // Counts the piece's partial; the last to arrive joins.
+  TS_DEVICE void join_if_last(int item_number) const {
+    constexpr int kGroup = ts_decode_group(cfg::kHeadDimV);
+    unsigned int* const counters = args.counters + item_number * (1 + groups());
+    const auto finish = [&](int row, int column, const State& state, const float* o) {
+      store(row, column, state, o);
+    };
+    if (piece.count <= kGroup) {
+      if (came_last_of(counters, piece.count)) join_parts(item_number, 0, piece.count, finish);
       return;
-    each_quarter([&](int row, int column) { store(join_pieces(first_part, row, column), row, column); });
+    }
+    const int group = number / kGroup, first = group * kGroup, count = imin(kGroup, piece.count - first);
+    if (!came_last_of(counters + 1 + group, count)) return;
+    join_parts(item_number, first, count, [&](int row, int column, const State& state, const float* o) {
+      store_in_part(item_number, args.pieces + group, row, column, state, o);
+    });
+    const int of_item = ceil_div(piece.count, kGroup);
+    if (came_last_of(counters, of_item)) join_parts(item_number, args.pieces, of_item, finish);
   }
 
   TS_DEVICE void run() {
-    if constexpr (kUneven) {
-      WorkList list;
-      list.start(args, shared + kListOffset);
-      for (int at = blockIdx.x; at < list.total(); at += gridDim.x) {
-        const WorkList::Work work = list.find(args, at, shared + kListOffset);
-        const int row_blocks = pieces_of_sequence(args, work.batch).row_blocks;
-        const int tiles = row_blocks * static_cast<int>(args.heads_kv), tile = work.place % tiles;
-        run_piece(work.batch, tile / row_blocks, tile % row_blocks, work.place / tiles);
-      }
-    } else {
-      run_piece(blockIdx.z, blockIdx.x / args.row_blocks, blockIdx.x % args.row_blocks, blockIdx.y);
-    }
+    each_piece<Team>(args, shared, [&](int batch, int head_kv, int row_block, int piece_tiles, int piece_number) {
+      run_piece(batch, head_kv, row_block, piece_tiles, piece_number);
+    });
   }
 
-  TS_DEVICE void run_piece(int batch, int head_kv, int row_block, int piece_number) {
+  TS_DEVICE void run_piece(int batch, int head_kv, int row_block, int piece_tiles, int piece_number) {
     item = item_of(args, batch, head_kv, row_block);
     number = piece_number;
-    piece = piece_of(args, item, number);
+    piece = piece_of(args, item, piece_tiles, number);
     if (number >= piece.count) return;
     const int row = Kernel::row_of_warp() + lane() / 4, last = item.rows(args) - 1;
     // Rows without a query compute what the last one would of zeros, and are not stored.
@@ -184,7 +245,7 @@ struct PieceWork {
     unit = logit_unit(args, scale());
     if constexpr (cfg::kAlibi) alibi.start(args, place, item.length, unit);
     kernel().walk();
-    finish((batch * static_cast<int>(args.heads_kv) + head_kv) * args.row_blocks + row_block);
+    kernel().finish((batch * static_cast<int>(args.heads_kv) + head_kv) * args.row_blocks + row_block);
   }
 };
 

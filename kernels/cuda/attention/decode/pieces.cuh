@@ -8,6 +8,9 @@
 
 namespace ts {
 
+// Sequences differ in length: blocks of threads take pieces from the list.
+constexpr bool kUneven = cfg::kGroupMode || cfg::kPaged;
+
 // A tile of rows of a key head: row r is query r / group of head r % group of the group.
 struct Item {
   int batch, head_kv, first_row;
@@ -55,19 +58,29 @@ struct Piece {
 TS_DEVICE int tiles_between(int begin, int end) {
   return end > begin ? ceil_div(end, kTileKeys) - begin / kTileKeys : 0;
 }
-TS_DEVICE int pieces_between(const TsCudaDecodeArgs& args, int begin, int end) {
-  return imax(1, ceil_div(tiles_between(begin, end), args.piece_tiles));
+// From a list a sequence's pieces are of one length, near the wanted one.
+TS_DEVICE int pieces_between(int piece_tiles, int begin, int end) {
+  const int tiles = tiles_between(begin, end);
+  return imax(1, kUneven ? (tiles + piece_tiles / 2) / piece_tiles : ceil_div(tiles, piece_tiles));
 }
 
-TS_DEVICE Piece piece_of(const TsCudaDecodeArgs& args, const Item& item, int number) {
+TS_DEVICE Piece piece_of(const TsCudaDecodeArgs& args, const Item& item, int piece_tiles, int number) {
   Piece piece;
   piece.begin = key_begin(args, item.length, item.query(args, 0));
   piece.end = key_end(args, item.length, item.query(args, item.rows(args) - 1));
-  const int first = piece.begin / kTileKeys, end = first + tiles_between(piece.begin, piece.end);
-  piece.count = pieces_between(args, piece.begin, piece.end);
-  piece.first_tile = first + number * args.piece_tiles;
-  piece.end_tile = imin(piece.first_tile + args.piece_tiles, end);
+  const int tiles = tiles_between(piece.begin, piece.end), first = piece.begin / kTileKeys;
+  piece.count = pieces_between(piece_tiles, piece.begin, piece.end);
+  const int length = kUneven ? ceil_div(tiles, piece.count) : piece_tiles;
+  piece.first_tile = imin(first + number * length, first + tiles);
+  piece.end_tile = imin(piece.first_tile + length, first + tiles);
   return piece;
+}
+
+TS_DEVICE int page_of(const TsCudaDecodeArgs& args, int key) {
+  return static_cast<int>((__umulhi(key, args.page_multiplier) + key) >> args.page_shift);
+}
+TS_DEVICE int page_number(const Item& item, int page) {
+  return item.pages != nullptr ? __ldg(item.pages + page) : item.batch;
 }
 
 // Rows of keys or of values: of one head of one sequence, or in pages.
@@ -90,19 +103,40 @@ struct KeyRows {
 
   TS_DEVICE const char* at(const TsCudaDecodeArgs& args, const Item& item, int key) const {
     if constexpr (!cfg::kPaged) return base + key * row_bytes;
-    const int page = static_cast<int>((__umulhi(key, args.page_multiplier) + key) >> args.page_shift);
-    const i64 number = item.pages != nullptr ? __ldg(item.pages + page) : item.batch;
-    return base + number * page_bytes + (key - page * static_cast<int>(args.paged.page_size)) * row_bytes;
+    const int page = page_of(args, key);
+    return base + offset_in(args, page, page_number(item, page), key);
   }
 
-  // The rows of keys first, first + kStep, ..., at `offset` bytes.
-  template <int kStep, int kCount>
-  TS_DEVICE void places(const TsCudaDecodeArgs& args, const Item& item, int first, int offset,
-                        const char* (&rows)[kCount]) const {
-    rows[0] = at(args, item, first) + offset;
+  // From the base to a key's row, in bytes; `page` is the key's, and `number` that page's.
+  TS_DEVICE i64 offset_in(const TsCudaDecodeArgs& args, int page, int number, int key) const {
+    return number * page_bytes + (key - page * static_cast<int>(args.paged.page_size)) * row_bytes;
+  }
+};
+
+// The numbers of the pages that a step's keys lie in. Each lane of a warp looks its share of them up, a step before they
+// are copied: nobody waits for the table. Keys that no row sees are not looked up.
+template <int kKeys>
+struct PagesOfStep {
+  static constexpr int kShare = ceil_div(kKeys, 32);
+  int numbers[kShare], next[kShare];
+
+  TS_DEVICE void look_up(const TsCudaDecodeArgs& args, const Item& item, const Piece& piece, int first_key) {
 #pragma unroll
-    for (int i = 1; i < kCount; ++i)
-      rows[i] = cfg::kPaged ? at(args, item, first + i * kStep) + offset : rows[i - 1] + kStep * row_bytes;
+    for (int i = 0; i < kShare; ++i) {
+      const int key = first_key + 32 * i + static_cast<int>(threadIdx.x & 31);
+      const bool seen = key >= piece.begin && key < piece.end;
+      next[i] = seen ? page_number(item, page_of(args, key)) : 0;
+    }
+  }
+  TS_DEVICE void advance() {
+#pragma unroll
+    for (int i = 0; i < kShare; ++i) numbers[i] = next[i];
+  }
+
+  // Of the lane's share i of the keys from `first_key` on: where rows lie from their base on.
+  TS_DEVICE i64 offset(const TsCudaDecodeArgs& args, const KeyRows& from, int first_key, int i) const {
+    const int key = first_key + 32 * i + static_cast<int>(threadIdx.x & 31);
+    return from.offset_in(args, page_of(args, key), numbers[i], key);
   }
 };
 

@@ -1,7 +1,7 @@
 // wgmma with float32 accumulators, m64nNk16 of 16-bit elements and m64nNk32 of e4m3, for every
-// N that is a multiple of 16: `ss` takes A from shared memory and a K-major B (queries times keys), `rs` takes A from
-// registers and B N-major (probabilities times values), in e4m3 K-major, the only order it has. One specialisation per
-// N, because the number of accumulator registers is part of the instruction's text.
+// N that is a multiple of 16: `ss` takes A from shared memory and a K-major B (queries times keys), or with kNMajor an
+// N-major one, which e4m3 has not; `rs` takes A from registers and B N-major (probabilities times values), in e4m3
+// K-major. One specialisation per N, because the number of accumulator registers is part of the instruction's text.
 //
 // Accumulator layout (thread t of 128, warp w = t / 32, g = t % 32 / 4, q = t % 4): d[4j], d[4j+1] are row 16w+g,
 // columns 8j+2q, 8j+2q+1; d[4j+2], d[4j+3] the same columns of row 16w+g+8. A thread owns two rows; a row lives in four
@@ -92,13 +92,14 @@ struct Wgmma;
 #define TS_WGMMA(N, COUNT, ELEMENT, SHAPE, SS, RS, I0, I1, I2, I3, I4, I5)                               \
   template <>                                                                                            \
   struct Wgmma<N, Element::ELEMENT> {                                                                    \
+    template <bool kNMajor = false>                                                                      \
     static TS_DEVICE void ss(float (&d)[N / 2], u64 a, u64 b, int accumulate) {                          \
       asm volatile("{ .reg .pred p; setp.ne.b32 p, %" #I2                                                \
                    ", 0;\n"                                                                              \
                    "wgmma.mma_async.sync.aligned.m64n" #N SHAPE "." #ELEMENT "." #ELEMENT                \
                    " {" TS_NAMES_##COUNT "}, %" #I0 ", %" #I1 ", p, " SS "; }"                           \
                    : TS_REGS_##COUNT                                                                     \
-                   : "l"(a), "l"(b), "r"(accumulate));                                                   \
+                   : "l"(a), "l"(b), "r"(accumulate), "n"(kNMajor ? 1 : 0));                             \
     }                                                                                                    \
     static TS_DEVICE void rs(float (&d)[N / 2], u32 a0, u32 a1, u32 a2, u32 a3, u64 b, int accumulate) { \
       asm volatile("{ .reg .pred p; setp.ne.b32 p, %" #I5                                                \
@@ -111,8 +112,8 @@ struct Wgmma;
     }                                                                                                    \
   };
 #define TS_WGMMA_TYPES(N, COUNT, I0, I1, I2, I3, I4, I5)                                           \
-  TS_WGMMA(N, COUNT, bf16, "k16.f32", "1, 1, 0, 0", "1, 1, 1", I0, I1, I2, I3, I4, I5)             \
-  TS_WGMMA(N, COUNT, f16, "k16.f32", "1, 1, 0, 0", "1, 1, 1", I0, I1, I2, I3, I4, I5)              \
+  TS_WGMMA(N, COUNT, bf16, "k16.f32", "1, 1, 0, %" #I3, "1, 1, 1", I0, I1, I2, I3, I4, I5)       \
+  TS_WGMMA(N, COUNT, f16, "k16.f32", "1, 1, 0, %" #I3, "1, 1, 1", I0, I1, I2, I3, I4, I5)        \
   TS_WGMMA(N, COUNT, e4m3, "k32.f32", "1, 1", "1, 1", I0, I1, I2, I3, I4, I5)
 TS_WGMMA_TYPES(16, 1, 8, 9, 10, 11, 12, 13)
 TS_WGMMA_TYPES(32, 2, 16, 17, 18, 19, 20, 21)

@@ -6,13 +6,14 @@
 namespace ts {
 
 // d[0..3] += a (16x16, of tf32 16x8) * b (16x8, of tf32 8x8).
+template <bool kBf16 = cfg::kBf16>
 TS_DEVICE void mma(float* d, const u32 (&a)[4], u32 b0, u32 b1) {
   if constexpr (cfg::kFp32) {
     asm("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, "
         "%2, %3};"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
         : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1));
-  } else if constexpr (cfg::kBf16) {
+  } else if constexpr (kBf16) {
     asm("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, "
         "%2, %3};"
         : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])

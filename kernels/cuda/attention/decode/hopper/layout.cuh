@@ -1,0 +1,105 @@
+// Sizes and the shared-memory map of decode on latent rows for Hopper.
+//
+// Every operand lies in columns of 128 bytes, the swizzle's span (64 elements):
+// clang-format off
+//   queries        [column][64 rows][128 bytes]
+//   rows of keys   [stage][half of a step][column][kTileN rows][128 bytes]
+//   probabilities  [64 rows][128 bytes], of which a half's keys fill as much as they are
+//   barriers, of the queries and of each column of the ring; the rows' bases, factors and sums; flag and lists
+// clang-format on
+#pragma once
+
+#include "../../hopper/ring_place.cuh"
+#include "../../hopper/wgmma.cuh"
+#include "../../mma_sm80/copy.cuh"
+#include "../narrow.cuh"
+
+namespace ts {
+
+constexpr int kTileM = 64;
+constexpr int kHalves = 2;  // of a step: a warpgroup scores one each, and sums up half of the values' columns of both
+constexpr int kTileKeys = kHalves * cfg::kTileN;
+constexpr int kConsumerThreads = 128 * kHalves;
+constexpr int kProducerThreads = 128;
+constexpr int kThreads = kConsumerThreads + kProducerThreads;
+constexpr Element kElement = cfg::kBf16 ? Element::bf16 : Element::f16;
+
+constexpr int kColumnBytes = 128;  // of a row
+constexpr int kColumn = kColumnBytes / 2;
+constexpr int kColumnsQk = ceil_div(cfg::kHeadDimQk, kColumn);
+constexpr int kColumnsOfHalf = ceil_div(cfg::kHeadDimV, kHalves * kColumn);  // of values, of a warpgroup
+constexpr int kOutputColumns = kColumnsOfHalf * kColumn;                     // the same in elements
+constexpr int kColumnsV = kHalves * kColumnsOfHalf;
+
+constexpr int kQueryColumnBytes = kTileM * kColumnBytes;
+constexpr int kKeyColumnBytes = cfg::kTileN * kColumnBytes;
+constexpr int kRingOffset = kColumnsQk * kQueryColumnBytes;
+constexpr int kHalfBytes = kColumnsQk * kKeyColumnBytes;
+constexpr int kProbabilitiesOffset = kRingOffset + cfg::kStages * kHalves * kHalfBytes;
+constexpr int kBarrierOffset = kProbabilitiesOffset + kTileM * kColumnBytes;
+constexpr int kBarriers = 2 + 2 * cfg::kStages * kHalves * kColumnsQk;
+constexpr int kStatesOffset = kBarrierOffset + 8 * kBarriers;         // [half][row]: a base and a factor
+constexpr int kSumsOffset = kStatesOffset + 8 * kHalves * kTileM;     // [half][row]
+constexpr int kFlagOffset = kSumsOffset + 4 * kHalves * kTileM;
+constexpr int kListOffset = kFlagOffset + 16;
+constexpr int kProducerListOffset = kListOffset + kConsumerThreads / 4;
+constexpr int kSharedBytes = kProducerListOffset + kProducerThreads / 4;
+
+// Registers that a thread keeps of what the block is launched with.
+constexpr int kEntryRegisters = 65536 / kThreads / 8 * 8;
+constexpr int kProducerRegisters = 40;
+constexpr int kConsumerRegisters = (3 * kEntryRegisters - kProducerRegisters) / kHalves / 8 * 8;
+
+static_assert(cfg::kTileN % 32 == 0 && cfg::kTileN <= kColumn, "a half's probabilities are one column of shared memory");
+static_assert(kColumnsV <= kColumnsQk, "values are columns of the rows");
+static_assert(kOutputColumns <= 256, "values of a warpgroup: the columns of one product");
+static_assert(cfg::kBlocksPerSm == 1, "a block fills an SM");
+static_assert(!kNarrow, "rows are of the queries' type");
+
+enum NamedBarrier { kConsumersMeet = 1, kProducersMeet, kFirstIsReady, kSecondIsReady };
+
+struct Consumers {
+  static constexpr int kThreads = kConsumerThreads;
+  static constexpr int kListOffset = ts::kListOffset;
+  TS_DEVICE static int thread() { return threadIdx.x; }
+  TS_DEVICE static void sync() { named_barrier_sync(kConsumersMeet, kThreads); }
+};
+
+struct Producers {
+  static constexpr int kThreads = kProducerThreads;
+  static constexpr int kListOffset = kProducerListOffset;
+  TS_DEVICE static int thread() { return threadIdx.x - kConsumerThreads; }
+  TS_DEVICE static void sync() { named_barrier_sync(kProducersMeet, kThreads); }
+};
+
+using KeyRing = RingPlace<cfg::kStages>;
+
+// Addresses, all from the one base.
+struct SharedMap {
+  u32 base;
+
+  TS_DEVICE u32 queries() const { return base; }
+  TS_DEVICE u32 keys(u32 stage, int half) const { return base + kRingOffset + (stage * kHalves + half) * kHalfBytes; }
+  TS_DEVICE u32 probabilities() const { return base + kProbabilitiesOffset; }
+  TS_DEVICE u32 state(int half, int row) const { return base + kStatesOffset + 8 * (half * kTileM + row); }
+  TS_DEVICE u32 sum(int half, int row) const { return base + kSumsOffset + 4 * (half * kTileM + row); }
+  TS_DEVICE u32 query_full() const { return base + kBarrierOffset; }
+  TS_DEVICE u32 query_empty() const { return query_full() + 8; }
+  TS_DEVICE u32 full(u32 stage, int half, int column) const {
+    return base + kBarrierOffset + 16 + 16 * ((stage * kHalves + half) * kColumnsQk + column);
+  }
+  TS_DEVICE u32 empty(u32 stage, int half, int column) const { return full(stage, half, column) + 8; }
+
+  // What copies fill, each thread of the producer reports; what consumers have read, each of their warps that read it.
+  TS_DEVICE void init_barriers() const {
+    mbarrier_init(query_full(), kProducerThreads);
+    mbarrier_init(query_empty(), kConsumerThreads / 32);
+    for (int i = 0; i < cfg::kStages * kHalves * kColumnsQk; ++i) {
+      mbarrier_init(full(0, 0, i), kProducerThreads);
+      mbarrier_init(empty(0, 0, i), 4);
+    }
+    fence_mbarrier_init();
+  }
+};
+
+}  // namespace ts

@@ -26,8 +26,7 @@ int output_columns(const AttentionSignature& s, const CudaAttentionResources& fa
 /// few registers and time to spare.
 int overhead_registers(const AttentionSignature& s, const Algorithm& a, const CudaAttentionResources& facts) {
   const bool biased = s.bias == BiasKind::elementwise;
-  // A late wait keeps sums in flight while a bias is added.
-  if (a.pipeline == Pipeline::decode_wgmma) return 36 + (biased && a.late_wait ? 28 : 0);
+  if (a.pipeline == Pipeline::decode_wgmma) return 36 + (biased ? 28 : 0);
   if (facts.key_warps > 0 || facts.column_warps > 0)
     return 64;  // few enough that the compiler has registers to spare, and takes them
   if (!facts.persistent) {

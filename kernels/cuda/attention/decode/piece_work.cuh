@@ -99,10 +99,10 @@ struct PieceWork {
   }
 
   // Of a row's columns those that a thread joins together: sixteen loads are under way, of as many partials as is left
-  // of them.
+  // of them. Eight where the products fill the registers: with sixteen the compiler spills.
   static constexpr int kQuarters = cfg::kHeadDimV / 4;
   static constexpr int kQuartersTogether = cfg::kHeadDimV <= 256 ? 1 : 8;
-  static constexpr int kPartsTogether = 16 / kQuartersTogether;
+  static constexpr int kPartsTogether = (cfg::kHeadDimV > 192 && cfg::kHeadDimV <= 256 ? 8 : 16) / kQuartersTogether;
 
   // Joins parts first, first + 1, .. of an item: calls use(row, column, state, values) for every four columns of the
   // rows that are queries. So many threads share a row that each thread has one, if there are enough of them; neighbours

@@ -66,6 +66,10 @@ struct AttentionProblem {
   /// Pieces that the keys of the longest sequence are cut into, by kernels that share keys out among threads or blocks;
   /// 0: chosen by a model of the device. A sequence has no more pieces than blocks of keys.
   std::int64_t splits = 0;
+  /// A sequence has the same bits whatever stands beside it, however its keys are paged and on any number of threads:
+  /// one kernel takes all problems that differ in these alone, and where keys are cut follows from the sequence's own
+  /// length. `splits` is not asked then. Not with measured choices, nor on AMD GPUs.
+  bool batch_invariant = false;
   // What a CUDA kernel may expect of the memory; the CPU does not ask.
   bool unaligned = false;       ///< a pointer or row of q, k, v or o is no multiple of 16 bytes
   bool unaligned_bias = false;  ///< the same holds for the bias, or its columns are not contiguous
@@ -100,6 +104,7 @@ struct AttentionProblem {
     visit("latent", self.latent);
     visit("page_size", self.page_size);
     visit("splits", self.splits);
+    visit("batch_invariant", self.batch_invariant);
     visit("unaligned", self.unaligned);
     visit("unaligned_bias", self.unaligned_bias);
   }

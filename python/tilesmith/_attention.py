@@ -6,12 +6,12 @@ from typing import Any, Literal, Optional, TypeVar, Union, Unpack, overload
 
 from tilesmith._cache_addresses import lengths_of_pages, rows_as_pages
 from tilesmith._candidates import listed_functions
-from tilesmith._errors import Error, InvalidArgument, Unsupported, WrongType
+from tilesmith._errors import Error, InvalidArgument, WrongType
 from tilesmith._options import under
 from tilesmith._refusals import refusal
 from tilesmith._tensor_library import Servers
 from tilesmith._tree_bias import tree_bias
-from tilesmith._views import flag, shown, whole
+from tilesmith._views import shown
 from tilesmith.typing import CallOptions, KvLayout, Layout, Mask
 
 _servers = Servers("attention", "attention")
@@ -138,8 +138,9 @@ def attention(
         device. With pages and a number, a sequence's result does not depend on its batch.
     batch_invariant: True gives a sequence the same bits whatever stands beside it, however many splits are named, however its
         keys are paged, and on any number of threads: one kernel takes all calls of these types, heads, traits and numbers of
-        queries (in packed queries of any number), and keys are not cut, which long sequences pay for on many threads. On the CPU; elsewhere
-        it is refused (Unsupported).
+        queries (in packed queries of any number). Where keys are cut follows from the sequence's own length: on the CPU they are
+        not cut, which long sequences pay for on many threads; on CUDA devices into pieces of 256 keys and more. On AMD GPUs it is
+        refused (Unsupported).
     tree_mask: which of a sequence's last keys, as many as it has queries, each query sees, as in a tree of drafted tokens:
         bool, (batch, seqlen_q, seqlen_q), or with cu_seqlens_q (total_q, max_seqlen_q); or its bits, int32 or uint32,
         (batch, seqlen_q, words) or (total_q, words), bit t % 32 of word t // 32 for key seqlen_k - seqlen_q + t. Keys before
@@ -172,8 +173,6 @@ def attention(
     if options:
         serve = under("attention", options, _servers, serve)
     try:
-        if flag("batch_invariant", batch_invariant):
-            num_splits = uncut(q, num_splits)
         if last_page_len is not None:
             seqlens_k = lengths_of_pages(k, kv_layout, seqlens_k, page_indptr, last_page_len)
         if cache_batch_idx is not None:
@@ -183,22 +182,11 @@ def attention(
                              max_seqlen_q, max_seqlen_k)  # fmt: skip
         return serve(q, k, v, layout, causal, mask, window, scale, softcap, bias, alibi, sink, q_scale, k_scale, v_scale,
                      dropout_p, seed, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, return_lse, diagonal, tf32, block_table,
-                     seqlens_k, page_indices, page_indptr, num_splits, False, kv_layout, out)  # fmt: skip
+                     seqlens_k, page_indices, page_indptr, num_splits, batch_invariant, False, kv_layout, out)  # fmt: skip
     except Error:
         raise
     except Exception as error:
         raise refusal("attention", error, locals()) from error
-
-
-def uncut(q: Any, num_splits: int) -> int:
-    """The splits of a batch-invariant call: one, of which dispatch makes a sequence's bits depend on nothing beside it."""
-    kind = getattr(getattr(q, "device", None), "type", None)  # torch's; tracing knows it too
-    if kind is None and hasattr(q, "__dlpack_device__"):
-        kind = "cpu" if int(q.__dlpack_device__()[0]) in (1, 3) else "no CPU"  # memory of the host, pinned or not
-    if kind not in (None, "cpu"):
-        raise Unsupported("batch_invariant is True, and no kernel of a GPU promises it", "kernel and num_splits, which fix how keys are cut",
-                          "unsupported")  # fmt: skip
-    return 1 if whole("num_splits", num_splits) >= 0 else num_splits
 
 
 def mla_decode(
@@ -220,6 +208,7 @@ def mla_decode(
     page_indices: Any = None,
     page_indptr: Any = None,
     num_splits: int = 0,
+    batch_invariant: bool = False,
     out: Any = None,
     **options: Unpack[CallOptions],
 ) -> tuple[Any, Any]:
@@ -250,7 +239,7 @@ def mla_decode(
     try:
         return serve(q, rows, rows[..., :latent], layout, causal, "none", window, scale, softcap, None, None, None, None, k_scale,
                      None, 0.0, None, cu_seqlens_q, None, max_seqlen_q, max_seqlen_k, True, 0, False, block_table, seqlens_k,
-                     page_indices, page_indptr, num_splits, True, "nhd", out)  # fmt: skip
+                     page_indices, page_indptr, num_splits, batch_invariant, True, "nhd", out)  # fmt: skip
     except Error:
         raise
     except Exception as error:

@@ -24,7 +24,7 @@ _FP8_CODES = {"fp16": 10, "bf16": 11, "fp32": 12}
 _TF32 = 8
 _MASKS = {"none": 0, "top_left": 1, "bottom_right": 2}
 _CACHES = {"fp8": 1, "int8": 2}  #: elements of keys and values beside queries of 16 or 32 bits
-_SOFT_CAP, _SINK, _DROPOUT, _LSE, _BLOCK_SCALE, _PAGE_SCALE, _LATENT = 1, 2, 4, 8, 16, 32, 64
+_SOFT_CAP, _SINK, _DROPOUT, _LSE, _BLOCK_SCALE, _PAGE_SCALE, _LATENT, _BATCH_INVARIANT = 1, 2, 4, 8, 16, 32, 64, 128
 _ELEMENTWISE, _ALIBI = 1, 2
 # In the order of the structure: ten tensors and the stream.
 POINTERS = struct.Struct("@11P")
@@ -67,6 +67,7 @@ class Options(NamedTuple):
     diagonal: int = 0
     tf32: bool = False
     num_splits: int = 0
+    batch_invariant: bool = False
     latent: bool = False  #: v is a view of k's first elements
     kv_layout: str = "nhd"
 
@@ -103,6 +104,7 @@ class Arguments(NamedTuple):
     page_indices: Any
     page_indptr: Any
     num_splits: Any
+    batch_invariant: Any
     latent: Any
     kv_layout: Any
     out: Any
@@ -118,7 +120,7 @@ class Arguments(NamedTuple):
     def options(self) -> Options:
         return Options(self.layout, self.causal, self.mask, as_window(self.window), self.scale, self.softcap,
                        self.dropout_p, self.max_seqlen_q, self.max_seqlen_k, self.return_lse, self.diagonal, self.tf32,
-                       self.num_splits, self.latent, self.kv_layout)  # fmt: skip
+                       self.num_splits, self.batch_invariant, self.latent, self.kv_layout)  # fmt: skip
 
 
 class Call:
@@ -256,6 +258,8 @@ def fill(tensors: Tensors, options: Options) -> Filled:
     if (splits := whole("num_splits", options.num_splits)) < 0:
         raise InvalidArgument(f"num_splits is {splits}", "a number of pieces, or 0 for a model's")
     call.splits = splits
+    if flag("batch_invariant", options.batch_invariant):
+        call.traits |= _BATCH_INVARIANT
     if options.latent:
         call.traits |= _LATENT
     lse_shape: tuple[int, ...] = ()

@@ -22,7 +22,6 @@ from tilesmith._torch import (
     check_no_tangents,
     define,
     define_gradient,
-    describe,
     differentiated,
     grad_enabled,
     is_compiling,
@@ -42,71 +41,83 @@ _calls: KeptCalls[Call] = KeptCalls()
 def attention(q: Any, k: Any, v: Any, layout: Any, causal: Any, mask: Any, window: Any, scale: Any, softcap: Any, bias: Any,
               alibi: Any, sink: Any, q_scale: Any, k_scale: Any, v_scale: Any, dropout_p: Any, seed: Any, cu_seqlens_q: Any,
               cu_seqlens_k: Any, max_seqlen_q: Any, max_seqlen_k: Any, return_lse: Any, diagonal: Any, tf32: Any,
-              block_table: Any, seqlens_k: Any, page_indices: Any, page_indptr: Any, num_splits: Any, latent: Any, kv_layout: Any,
+              block_table: Any, seqlens_k: Any, page_indices: Any, page_indptr: Any, num_splits: Any, batch_invariant: Any, latent: Any, kv_layout: Any,
               out: Any) -> Any:  # fmt: skip
     """tilesmith.attention on plain torch tensors. Every call passes here, so it is written for speed."""
     if is_compiling():
         return attention_op(q, k, v, layout, causal, mask, window, scale, softcap, bias, alibi, sink, q_scale, k_scale,
                             v_scale, dropout_p, seed, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, return_lse,
-                            diagonal, tf32, block_table, seqlens_k, page_indices, page_indptr, num_splits, latent, kv_layout, out)  # fmt: skip
+                            diagonal, tf32, block_table, seqlens_k, page_indices, page_indptr, num_splits, batch_invariant, latent, kv_layout, out)  # fmt: skip
     plain = (bias is None and alibi is None and sink is None and q_scale is None and k_scale is None and v_scale is None
              and cu_seqlens_q is None and cu_seqlens_k is None and seqlens_k is None and block_table is None
              and page_indptr is None and page_indices is None and out is None)  # fmt: skip
+    grad = grad_enabled()
+    beside: tuple[Any, ...] = ()
     if not plain or type(k) is not Tensor or type(v) is not Tensor:
-        differentiable = _check_tensors((q, k, v, bias, alibi, sink, q_scale, k_scale, v_scale, cu_seqlens_q, cu_seqlens_k,
-                                         block_table, seqlens_k, page_indices, page_indptr, out))  # fmt: skip
-        max_seqlen_q, max_seqlen_k = longest(max_seqlen_q, cu_seqlens_q), longest(max_seqlen_k, cu_seqlens_k)
+        beside = (bias, alibi, sink, q_scale, k_scale, v_scale, cu_seqlens_q, cu_seqlens_k, block_table, seqlens_k, page_indices,
+                  page_indptr, out)  # fmt: skip
+        differentiable = False
+        if grad or not {Tensor}.issuperset(map(type, (k, v))) or not _PLAIN_TYPES.issuperset(map(type, beside)):
+            differentiable = _check_tensors((q, k, v, *beside))
+        if cu_seqlens_q is not None:
+            max_seqlen_q = longest(max_seqlen_q, cu_seqlens_q)
+        if cu_seqlens_k is not None:
+            max_seqlen_k = longest(max_seqlen_k, cu_seqlens_k)
         if page_indptr is not None and max_seqlen_k is None and seqlens_k is not None and seqlens_k.numel():
             fits = seqlens_k.dim() == page_indptr.dim() == 1 and seqlens_k.numel() == page_indptr.numel() - 1  # else it is refused unread
             max_seqlen_k = int(seqlens_k.max()) if fits else 0
     else:
-        differentiable = q.requires_grad or k.requires_grad or v.requires_grad
-    if differentiable and grad_enabled():
+        differentiable = grad and (q.requires_grad or k.requires_grad or v.requires_grad)
+    if differentiable and grad:
         return attention_op(q, k, v, layout, causal, mask, window, scale, softcap, bias, alibi, sink, q_scale, k_scale,
                             v_scale, dropout_p, seed, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, return_lse,
-                            diagonal, tf32, block_table, seqlens_k, page_indices, page_indptr, num_splits, latent, kv_layout, out, options=options_here())  # fmt: skip
+                            diagonal, tf32, block_table, seqlens_k, page_indices, page_indptr, num_splits, batch_invariant, latent, kv_layout, out,
+                            options=options_here())  # fmt: skip
     if type(window) is not tuple:
         window = as_window(window)
     # get_device() is the device's index, -1 for the CPU: a device object takes longer to hash. Meta tensors have -1 too, but
-    # the library refuses their null pointers.
-    key: tuple[Any, ...] = (q.dtype, q.shape, q.stride(), q.get_device(), k.dtype, k.shape, k.stride(), k.get_device(), v.dtype, v.shape,
-           v.stride(), v.get_device(), layout, causal, mask, window, scale, softcap, dropout_p, max_seqlen_q,
-           max_seqlen_k, return_lse, diagonal, tf32, num_splits, latent, kv_layout, torch_threads())  # fmt: skip
+    # the library refuses their null pointers. Dense strides follow from the shape.
+    key: tuple[Any, ...] = (q.dtype, q.shape, q.is_contiguous() or q.stride(), q.get_device(), k.dtype, k.shape, k.is_contiguous() or k.stride(),
+           k.get_device(), v.dtype, v.shape, v.is_contiguous() or v.stride(), v.get_device(), layout, causal, mask, window, scale, softcap,
+           dropout_p, max_seqlen_q, max_seqlen_k, return_lse, diagonal, tf32, num_splits, batch_invariant, latent, kv_layout,
+           torch_threads())  # fmt: skip
     if not plain:
-        key += tuple(map(describe, (bias, alibi, sink, q_scale, k_scale, v_scale, cu_seqlens_q, cu_seqlens_k, block_table,
-                                    seqlens_k, page_indices, page_indptr, out)))  # fmt: skip
+        key += tuple([None if x is None else (x.dtype, x.shape, x.is_contiguous() or x.stride(), x.get_device()) for x in beside])
     call = _calls.by_key.get(key)
     if call is None:
         x = Arguments(q, k, v, layout, causal, mask, window, scale, softcap, bias, alibi, sink, q_scale, k_scale, v_scale,
                       dropout_p, seed, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, return_lse, diagonal, tf32,
-                      block_table, seqlens_k, page_indices, page_indptr, num_splits, latent, kv_layout, out)  # fmt: skip
+                      block_table, seqlens_k, page_indices, page_indptr, num_splits, batch_invariant, latent, kv_layout, out)  # fmt: skip
         views = Tensors(*(view_of(name, tensor) for name, tensor in zip(Tensors._fields, x.tensors)))
         call = _calls.keep(key, prepare(views, x.options, torch_threads()))
     if forward_ad._current_level >= 0:
         check_no_tangents("attention", (q, k, v, bias, alibi, sink, q_scale, k_scale, v_scale, out))
     if dropout_p:
         call.seed(int(_draw_seed()) if seed is None else check_seed(seed))
-    if out is None:
-        # The sizes as arguments of their own: torch takes a microsecond longer to read a tuple of them.
-        result = q.new_empty(*call.out_shape) if call.same_type else q.new_empty(*call.out_shape, dtype=torch.bfloat16)
-    else:
+    # The sizes as arguments of their own: torch takes a microsecond longer to read a tuple of them.
+    if out is not None:
         result = out
-        call.check_apart(q.data_ptr(), k.data_ptr(), v.data_ptr(), address(bias), address(alibi), address(sink),
-                         address(q_scale), address(k_scale), address(v_scale), address(cu_seqlens_q),
-                         address(cu_seqlens_k), address(block_table), address(seqlens_k), address(page_indices),
-                         address(page_indptr), out.data_ptr())  # fmt: skip
+    else:
+        result = q.new_empty(*call.out_shape) if call.same_type else q.new_empty(*call.out_shape, dtype=torch.bfloat16)
     stream = raw_stream(call.stream_device) if call.stream_device >= 0 else 0
     if plain and not return_lse:
         call.run(q.data_ptr(), k.data_ptr(), v.data_ptr(), result.data_ptr(), 0, 0, 0, 0, 0, 0, stream)
         return result
-    if call.scaled:
-        call.scales(address(q_scale), address(k_scale), address(v_scale))
-    if call.paged:
-        call.pages(address(block_table), address(seqlens_k), address(page_indices), address(page_indptr), address(cu_seqlens_q))
     lse = q.new_empty(*call.lse_shape, dtype=torch.float32) if return_lse else None
-    call.run(q.data_ptr(), k.data_ptr(), v.data_ptr(), result.data_ptr(), address(lse), address(bias), address(alibi),
-             address(sink), address(cu_seqlens_q), address(cu_seqlens_k), stream)  # fmt: skip
+    places = [0 if x is None else x.data_ptr() for x in beside] if beside else _NO_PLACES
+    if out is not None:
+        call.check_apart(q.data_ptr(), k.data_ptr(), v.data_ptr(), *places)
+    if call.scaled:
+        call.scales(places[3], places[4], places[5])
+    if call.paged:
+        call.pages(places[8], places[9], places[10], places[11], places[6])
+    call.run(q.data_ptr(), k.data_ptr(), v.data_ptr(), result.data_ptr(), address(lse), places[0], places[1], places[2], places[6], places[7],
+             stream)  # fmt: skip
     return (result, lse) if return_lse else result
+
+
+_PLAIN_TYPES = {Tensor, type(None)}
+_NO_PLACES = [0] * 13  #: of the tensors beside q, k and v
 
 
 def _check_tensors(tensors: tuple[Any, ...]) -> bool:
@@ -136,7 +147,7 @@ _ARGUMENTS = (
     "float softcap, Tensor? bias, Tensor? alibi, Tensor? sink, Tensor? q_scale, Tensor? k_scale, Tensor? v_scale, "
     "float dropout_p, int? seed, Tensor? cu_seqlens_q, Tensor? cu_seqlens_k, SymInt? max_seqlen_q, SymInt? max_seqlen_k, "
     "bool return_lse, SymInt diagonal=0, bool tf32=False, Tensor? block_table=None, Tensor? seqlens_k=None, "
-    "Tensor? page_indices=None, Tensor? page_indptr=None, SymInt num_splits=0, bool latent=False, str kv_layout=\"nhd\", "
+    "Tensor? page_indices=None, Tensor? page_indptr=None, SymInt num_splits=0, bool batch_invariant=False, bool latent=False, str kv_layout=\"nhd\", "
     f"Tensor? drawn_seed=None, {OPTION_ARGUMENTS}"
 )
 
@@ -161,7 +172,7 @@ def attention_op(*given: Any, options: tuple[Any, ...] = ()) -> Any:
     arguments = (x.q, x.k, x.v, x.layout, bool(x.causal), x.mask, window[0], window[1], x.scale, x.softcap, x.bias, x.alibi,
                  x.sink, x.q_scale, x.k_scale, x.v_scale, x.dropout_p, seed, x.cu_seqlens_q, x.cu_seqlens_k, x.max_seqlen_q,
                  x.max_seqlen_k, bool(x.return_lse) or differentiable, x.diagonal, bool(x.tf32), x.block_table, x.seqlens_k,
-                 x.page_indices, x.page_indptr, x.num_splits, x.latent, x.kv_layout, drawn, *options)  # fmt: skip
+                 x.page_indices, x.page_indptr, x.num_splits, bool(x.batch_invariant), x.latent, x.kv_layout, drawn, *options)  # fmt: skip
     out = x.out
     if out is None:
         eager = differentiable and not is_compiling() and all_plain(x.tensors)
@@ -174,7 +185,7 @@ def attention_op(*given: Any, options: tuple[Any, ...] = ()) -> Any:
 _WINDOW = Arguments._fields.index("window")  # one argument of attention's, two of the operator's
 _RETURN_LSE = Arguments._fields.index("return_lse") + 1  # likewise, among the operator's
 # The defaults behind it: torch leaves out arguments that equal theirs.
-_TAIL = (0, False, None, None, None, None, 0, False, "nhd", None, *NO_OPTIONS)
+_TAIL = (0, False, None, None, None, None, 0, False, False, "nhd", None, *NO_OPTIONS)
 _OPTIONS = _RETURN_LSE + 1 + len(_TAIL) - len(NO_OPTIONS)
 _DRAWN_SEED = _OPTIONS - 1
 

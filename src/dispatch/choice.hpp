@@ -30,6 +30,13 @@ class RecipeSource {
 /// Has the source make a plan by the best recipe that can be had under the options. Errors: those of the best recipe.
 [[nodiscard]] Status choose(RecipeSource& source, const DispatcherOptions& options);
 
+/// Whether measurements of the problem may decide: they are of one batch, and no reason for another's kernel.
+template <class Problem>
+[[nodiscard]] constexpr bool may_be_measured(const Problem& problem) {
+  if constexpr (requires { problem.batch_invariant; }) return !problem.batch_invariant;
+  return true;
+}
+
 /// A plan of the problem by the best recipe that can be had under the options. What `measured` has for the problem goes
 /// first. Errors: those of the best recipe.
 template <class Op>
@@ -45,7 +52,8 @@ template <class Op>
     [[nodiscard]] Result<Ranking> rank() const override {
       TS_ASSIGN(Ranking ranking, backend_.rank(problem_));
       // Problems that callers do not have (packing B) are not tuned.
-      if constexpr (OperationProblem<typename Op::Problem>) measured_.apply(problem_, ranking);
+      if constexpr (OperationProblem<typename Op::Problem>)
+        if (may_be_measured(problem_)) measured_.apply(problem_, ranking);
       return ranking;
     }
     [[nodiscard]] std::vector<Candidate> fallbacks() const override { return backend_.fallbacks(problem_); }

@@ -74,6 +74,7 @@ TEST(CallFields, AnAttentionCallSaysEveryFieldOfItsProblem) {
               {"block_scale", [](Call& c) { c.data_type = TILESMITH_FP8, c.traits = TILESMITH_BLOCK_SCALE; }},
               {"page_size", [](Call& c) { c.page_size = 16; }},
               {"splits", [](Call& c) { c.splits = 4; }},
+              {"batch_invariant", [](Call& c) { c.traits = TILESMITH_BATCH_INVARIANT; }},
               {"cache", [](Call& c) { c.cache = TILESMITH_KV_INT8; }},
               {"page_scale", [](Call& c) { c.cache = TILESMITH_KV_FP8, c.traits = TILESMITH_PAGE_SCALE; }},
               {"latent", [](Call& c) { c.traits = TILESMITH_LATENT; }},

@@ -440,7 +440,7 @@ def test_torch_tensors(cache, rng):
     check((o.numpy(), lse.numpy()), q.numpy(), own)
     # The operator that torch.compile sees.
     arguments = (q, *caches, "bhsd", False, "none", -1, -1, None, 0.0, None, None, None, None, None, None, 0.0, None, None, None,
-                 None, None, True, 0, False, keys["block_table"], keys["seqlens_k"], None, None, 0, False, "hnd")  # fmt: skip
+                 None, None, True, 0, False, keys["block_table"], keys["seqlens_k"], None, None, 0, False, False, "hnd")  # fmt: skip
     again = torch.ops.tilesmith.attention_fwd(*arguments)
     assert torch.equal(again[0], o) and torch.equal(again[1], lse)
     # The table's values are read by no fake kernel, and NaN is not equal to itself: schema and shapes are what is checked.

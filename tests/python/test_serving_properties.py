@@ -132,17 +132,6 @@ def test_packed_batch_invariant_sequences_have_their_own_bits(seed):
         at += n
 
 
-def test_no_gpu_promises_batch_invariance():
-    class Elsewhere:
-        def __dlpack_device__(self):
-            return 2, 0
-
-    from tilesmith._attention import uncut
-
-    with pytest.raises(NotImplementedError, match="no kernel of a GPU promises it"):
-        uncut(Elsewhere(), 0)
-
-
 @pytest.mark.parametrize("seed", SEEDS)
 def test_appending_then_attending_equals_recomputing(seed):
     """Token by token and in chunks of any size, what decode gives is a causal prefill of the whole."""

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 
+#include "choose/attention/batch_invariant.hpp"
 #include "choose/attention/cpu_model.hpp"
 #include "choose/cpu_level.hpp"
 #include "instances/attention/cpu.hpp"
@@ -60,9 +61,8 @@ int unused_traits(const KernelConfig& config, const AttentionProblem& problem) {
          (have.sink != want.sink);
 }
 
-/// Predicts the candidates' seconds and sorts them. Where keys are not cut, the order is that of one usual sequence on
-/// one thread: the same kernel then computes a sequence whatever stands beside it, however many keys it has and however
-/// they are paged, so that its bits follow from itself.
+/// Predicts the candidates' seconds and sorts them. Of batch-invariant problems the order is that of one usual sequence on
+/// one thread.
 void predict_and_sort(std::vector<Candidate>& candidates, const CpuFacts& facts, const AttentionProblem& problem) {
   const auto predict = [&](const AttentionProblem& of, int threads) {
     for (Candidate& candidate : candidates) {
@@ -70,18 +70,12 @@ void predict_and_sort(std::vector<Candidate>& candidates, const CpuFacts& facts,
       candidate.predicted_seconds = predicted_seconds(of, config, *facts.level(config.arch), threads);
     }
   };
-  if (problem.splits != 1) {
+  if (!problem.batch_invariant) {
     predict(problem, facts.threads);
     best_first(candidates);
     return;
   }
-  constexpr std::int64_t kUsualKeys = 4096, kUsualQueries = 64, kUsualPage = 64;
-  AttentionProblem usual = problem;
-  usual.batch = 1;
-  usual.seqlen_k = kUsualKeys;
-  if (usual.mode == SequenceMode::group) usual.seqlen_q = kUsualQueries;  // else every sequence has as many
-  if (usual.page_size > 0) usual.page_size = kUsualPage;
-  predict(usual, 1);
+  predict(usual_sequence_of(problem), 1);
   best_first(candidates);
   predict(problem, facts.threads);
 }

@@ -155,7 +155,7 @@ CpuAttentionWork other_work(const AttentionProblem& p, const KernelConfig& confi
 }  // namespace
 
 std::int64_t splits_for(const AttentionProblem& p, const KernelConfig& config, int threads) {
-  if (config.algorithm.pipeline != Pipeline::decode) return 1;
+  if (config.algorithm.pipeline != Pipeline::decode || p.batch_invariant) return 1;
   // Enough pieces that the last one a thread takes is small beside its whole share, none shorter than a block.
   // Pages are of sequences whose lengths differ much: the longest is cut as if it were alone. So a sequence's splits,
   // and its result's last bits, do not depend on its batch either.

@@ -6,6 +6,7 @@
 #include <tuple>
 #include <utility>
 
+#include "choose/attention/batch_invariant.hpp"
 #include "choose/attention/cuda_decode.hpp"
 #include "choose/attention/cuda_terms.hpp"
 #include "choose/attention/gpu_signature.hpp"
@@ -161,9 +162,28 @@ std::vector<Candidate> ranked_cuda_attention(const CudaSpec& spec, const Attenti
   return out;
 }
 
+namespace {
+
+/// In dispatch's order: of batch-invariant problems that of one usual sequence, with the problem's own seconds.
+std::vector<Candidate> candidates_for(const CudaSpec& spec, const AttentionSignature& signature,
+                                      const AttentionProblem& problem) {
+  const CudaAttentionShape shape = cuda_attention_shape(problem);
+  if (!problem.batch_invariant) return ranked_cuda_attention(spec, signature, shape);
+  const CudaAttentionShape usual = cuda_attention_shape(usual_sequence_of(problem));
+  std::vector<Candidate> candidates = ranked_cuda_attention(spec, signature, usual);
+  walk_cuda_attention(spec, signature, packings_of(shape), [&](const KernelConfig& config, const CudaTile& row, const auto*) {
+    for (Candidate& one : candidates)
+      if (one.recipe.main() == config) one.predicted_seconds = predicted_seconds(config, row, spec, shape);
+    return true;
+  });
+  return candidates;
+}
+
+}  // namespace
+
 Result<Ranking> rank(const CudaSpec& spec, const AttentionProblem& problem) {
   const AttentionSignature signature = gpu_signature_of(problem);
-  std::vector<Candidate> candidates = ranked_cuda_attention(spec, signature, cuda_attention_shape(problem));
+  std::vector<Candidate> candidates = candidates_for(spec, signature, problem);
   if (candidates.empty()) return std::unexpected(why_none(spec, signature));
   return Ranking{std::move(candidates), is_fitted_for(spec, signature) ? "fitted model" : "tile table"};
 }
@@ -207,7 +227,7 @@ Status serves(const CudaSpec& spec, const KernelConfig& config, const AttentionP
 Result<std::vector<Refusal>> refusals(const CudaSpec& spec, const AttentionProblem& problem) {
   const AttentionSignature signature = gpu_signature_of(problem);
   const CudaAttentionShape shape = cuda_attention_shape(problem);
-  RefusalList list(ranked_cuda_attention(spec, signature, shape));
+  RefusalList list(candidates_for(spec, signature, problem));
   walk_cuda_attention(spec, signature, packings_of(shape),
                       [&](const KernelConfig& config, const CudaTile&, const auto* refused) {
                         if (refused != nullptr)

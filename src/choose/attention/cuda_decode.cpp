@@ -16,6 +16,11 @@ namespace {
 constexpr std::int64_t kMostPieces = 512;
 /// Blocks of keys of a piece whose start and end take little of its time.
 constexpr std::int64_t kLongEnough = 16;
+/// Of a piece of a batch-invariant call, at least. A latent row's partials are wide.
+constexpr std::int64_t kInvariantKeys = 256, kInvariantLatentKeys = 1024;
+/// Of threads, that a batch-invariant sequence is cut for: most SMs have one then, and a join takes one group in the
+/// usual case of eight key heads.
+constexpr std::int64_t kInvariantBlocks = 128;
 /// Rows of the largest tile.
 constexpr std::int64_t kMostRows = 16 * kDecodeWarps;
 
@@ -102,7 +107,19 @@ CudaDecodeWork cuda_decode_work(const KernelConfig& config, const CudaSpec& spec
       if (const CudaDecodeWork cut = take(items, ceil_div(tiles, pieces)); cut.seconds < least.seconds) least = cut;
     return least;
   };
-  if (shape.splits > 0) {
+  if (shape.batch_invariant) {
+    const std::int64_t of_one_query = ceil_div(group_of(shape), std::int64_t{facts.tile_rows});
+    const std::int64_t blocks = std::max<std::int64_t>(1, shape.heads_kv * of_one_query);
+    const std::int64_t piece_tiles = (s.latent ? kInvariantLatentKeys : kInvariantKeys) / facts.tile_keys;
+    const std::int64_t most = std::max<std::int64_t>(1, kInvariantBlocks / blocks);
+    // As the kernel counts them.
+    const std::int64_t pieces = std::clamp<std::int64_t>((tiles + piece_tiles / 2) / piece_tiles, 1, most);
+    best = take(work.items, ceil_div(tiles, pieces));
+    best.piece_tiles = piece_tiles;
+    best.pieces = pieces;
+    best.blocks = work.items * pieces;
+    best.most_pieces = most;
+  } else if (shape.splits > 0) {
     best = take(work.items, ceil_div(tiles, std::min(shape.splits, tiles)));
   } else {
     best = best_of(work.items);
@@ -114,7 +131,7 @@ CudaDecodeWork cuda_decode_work(const KernelConfig& config, const CudaSpec& spec
   if (shape.uneven) {
     best.blocks = std::min(best.blocks, static_cast<std::int64_t>(slots));
     // Two pieces a block, so that rounding leaves little of the chip idle; partials of latent rows are too wide for that.
-    best.wanted_pieces = shape.splits > 0 ? 0 : best.blocks * (s.latent ? 1 : 2);
+    best.wanted_pieces = shape.splits > 0 || shape.batch_invariant ? 0 : best.blocks * (s.latent ? 1 : 2);
   }
   return best;
 }

@@ -57,6 +57,9 @@ Error no_attention(const HipSpec& spec, const AttentionSignature& signature) {
 }  // namespace
 
 Result<Ranking> rank(const HipSpec& spec, const AttentionProblem& problem) {
+  if (problem.batch_invariant)
+    return fail(ErrorCode::unsupported, "batch_invariant is asked for, and no kernel of an AMD GPU promises it",
+                "the CPU or a CUDA device");
   const AttentionSignature signature = gpu_signature_of(problem);
   std::vector<Candidate> candidates = attention_candidates(spec, signature, problem);
   if (candidates.empty()) return std::unexpected(no_attention(spec, signature));

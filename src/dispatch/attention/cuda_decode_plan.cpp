@@ -94,6 +94,7 @@ Status CudaDecodePlan::run(const AttentionArguments& a, const RunOptions& option
     arguments.wanted_pieces = static_cast<int>(work_.wanted_pieces);
     arguments.row_blocks = static_cast<int>(work_.row_blocks);
     arguments.part_rows = part_rows_;
+    arguments.most_pieces = static_cast<int>(work_.most_pieces);
     arguments.group = static_cast<int>(p.heads_q / p.heads_kv);
     if (p.page_size > 0) {
       arguments.paged = {a.pages.lengths, a.pages.numbers, a.pages.offsets, a.pages.stride, p.page_size};

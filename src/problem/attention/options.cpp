@@ -76,6 +76,8 @@ std::vector<ProblemOption<AttentionFwd>> Line<AttentionFwd>::options() {
       .field("latent", {"--latent"}, "Values are the first head-dim-v elements of the keys, as in latent attention")
       .field("splits", {"--splits"},
              "Pieces that kernels for few queries cut the keys into (default: chosen by a model of the device)")
+      .field("batch_invariant", {"--batch-invariant"},
+             "A sequence has the same bits whatever stands beside it and however its keys are paged")
       .field("layout", {"--layout"}, "Order of the tensors' dimensions: bhsd (the default) or bshd")
       .field("mode", {"--mode"},
              "batch, or group for sequences of different lengths (default: group when offsets are given)");

@@ -47,7 +47,7 @@ TEST(CpuAttentionRank, CarryTheProblemsTraitsAndPassEveryRule) {
     }
 }
 
-TEST(CpuAttentionRank, WithOneSplitNothingBesideASequenceDecides) {
+TEST(CpuAttentionRank, OfBatchInvariantProblemsNothingBesideASequenceDecides) {
   const auto order = [](AttentionProblem problem, int threads) {
     CpuFacts facts = every_level();
     facts.threads = threads;
@@ -62,7 +62,7 @@ TEST(CpuAttentionRank, WithOneSplitNothingBesideASequenceDecides) {
         AttentionProblem alone{.mode = mode, .heads_q = 8, .heads_kv = 2, .seqlen_q = rows, .seqlen_k = 100};
         alone.mask = MaskKind::bottom_right;
         alone.page_size = page;
-        alone.splits = 1;
+        alone.batch_invariant = true;
         const std::vector<std::string> expected = order(alone, 1);
         AttentionProblem beside = alone;
         beside.batch = 300;
@@ -70,7 +70,7 @@ TEST(CpuAttentionRank, WithOneSplitNothingBesideASequenceDecides) {
         if (page > 0) beside.page_size = 1;
         if (mode == SequenceMode::group) beside.seqlen_q = 2000;
         EXPECT_EQ(order(beside, 64), expected);
-        beside.splits = 0;
+        beside.batch_invariant = false;
         if (mode == SequenceMode::group) {
           EXPECT_NE(order(beside, 64), expected) << "the model has nothing to decide: this test shows nothing";
         }

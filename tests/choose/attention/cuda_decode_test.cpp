@@ -8,6 +8,7 @@
 #include "choose/attention/cuda.hpp"
 #include "choose/random_problem.hpp"
 #include "instances/attention/cuda_resources.hpp"
+#include "vocabulary/names/native.hpp"
 
 namespace tilesmith {
 namespace {
@@ -88,6 +89,37 @@ TEST(CudaDecode, ALongSequenceIsCutWhateverStandsBesideIt) {
   AttentionProblem chat = decode_problem(128, 32, 8, 1024);
   chat.page_size = 16;
   EXPECT_EQ(work_of(chat, config).pieces, 1);
+}
+
+// The kernel and the least piece follow from types, heads and queries; the most pieces too.
+TEST(CudaDecode, OfBatchInvariantProblemsNothingBesideASequenceDecides) {
+  for (const std::int64_t page : {0, 16})
+    for (const SequenceMode mode : {SequenceMode::batch, SequenceMode::group})
+      for (const auto& [heads_q, heads_kv] : {std::pair(32, 8), std::pair(64, 1), std::pair(32, 32)}) {
+        AttentionProblem alone = decode_problem(1, heads_q, heads_kv, 300);
+        alone.mode = mode, alone.page_size = page, alone.batch_invariant = true;
+        AttentionProblem beside = alone;
+        beside.batch = 300, beside.seqlen_k = 131072, beside.splits = 7;
+        if (page > 0) beside.page_size = 1;
+        if (mode == SequenceMode::group) beside.seqlen_q = 2;
+        const auto order = [](const AttentionProblem& p) {
+          std::vector<std::string> out;
+          const Ranking ranking = rank(hopper(), p).value();
+          for (const Candidate& one : ranking.candidates) out.push_back(native_name(one.recipe.main()));
+          return out;
+        };
+        EXPECT_EQ(order(beside), order(alone));
+        for (const KernelConfig& config : decode_kernels(alone)) {
+          const CudaDecodeWork one = work_of(alone, config), many = work_of(beside, config);
+          EXPECT_EQ(many.piece_tiles, one.piece_tiles);
+          EXPECT_EQ(many.most_pieces, one.most_pieces);
+          EXPECT_GT(many.most_pieces, 0);
+          EXPECT_EQ(many.wanted_pieces, 0);
+          EXPECT_GT(many.pieces, 1);
+          EXPECT_LE(many.pieces, many.most_pieces);
+          EXPECT_GT(many.seconds, one.seconds);
+        }
+      }
 }
 
 TEST(CudaDecode, PagesAreReadByNoOtherKernel) {

@@ -27,6 +27,7 @@ struct TsCudaDecodeArgs : TsCudaAttentionArgs {
   float* partials;  // [item][piece, then group][row][head_dim_v + TS_DECODE_STATE_FLOATS]
   int piece_tiles;         // blocks of keys of a piece, from a list at least
   int wanted_pieces;       // of a list: pieces become longer until the batch has about so many; 0: they do not
+  int most_pieces;         // of an item, whose pieces then follow from itself alone; 0: they do not
   int pieces;              // of the longest item
   int row_blocks;          // tiles of rows of a key head of the longest sequence
   int part_rows;           // of a partial: those of a tile that may have a query

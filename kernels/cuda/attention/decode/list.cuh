@@ -21,7 +21,9 @@ struct SequenceWork {
     begin = key_begin(args, length, 0);
     end = key_end(args, length, length.q - 1);
   }
-  TS_DEVICE int pieces(int piece_tiles) const { return items * pieces_between(piece_tiles, begin, end); }
+  TS_DEVICE int pieces(const TsCudaDecodeArgs& args, int piece_tiles) const {
+    return items * pieces_between(args, piece_tiles, begin, end);
+  }
 };
 
 // The threads that walk the list together: all of a block, or one side of its roles.
@@ -50,7 +52,7 @@ class WorkList {
       piece_tiles_ = imax(piece_tiles_, static_cast<int>((tiles_of_batch(args, shared) + args.wanted_pieces - 1) /
                                                          args.wanted_pieces));
     count_ = 0;
-    for (int b = first_batch_; b < end_batch_; ++b) count_ += SequenceWork(args, b).pieces(piece_tiles_);
+    for (int b = first_batch_; b < end_batch_; ++b) count_ += SequenceWork(args, b).pieces(args, piece_tiles_);
     int sum = count_;
     const int lane = Team::thread() & 31, warp = Team::thread() / 32;
 #pragma unroll
@@ -80,7 +82,7 @@ class WorkList {
     if (number >= first_ && number < first_ + count_) {
       int rest = number - first_, b = first_batch_;
       for (; b < end_batch_; ++b) {
-        const int count = SequenceWork(args, b).pieces(piece_tiles_);
+        const int count = SequenceWork(args, b).pieces(args, piece_tiles_);
         if (rest < count) break;
         rest -= count;
       }

@@ -58,10 +58,14 @@ struct Piece {
 TS_DEVICE int tiles_between(int begin, int end) {
   return end > begin ? ceil_div(end, kTileKeys) - begin / kTileKeys : 0;
 }
-// From a list a sequence's pieces are of one length, near the wanted one.
-TS_DEVICE int pieces_between(int piece_tiles, int begin, int end) {
+// Whether an item's pieces are of one length, near the wanted one: from a list, and where they follow from it alone.
+TS_DEVICE bool has_even_pieces(const TsCudaDecodeArgs& args) {
+  return kUneven || args.most_pieces > 0;
+}
+TS_DEVICE int pieces_between(const TsCudaDecodeArgs& args, int piece_tiles, int begin, int end) {
   const int tiles = tiles_between(begin, end);
-  return imax(1, kUneven ? (tiles + piece_tiles / 2) / piece_tiles : ceil_div(tiles, piece_tiles));
+  const int pieces = has_even_pieces(args) ? (tiles + piece_tiles / 2) / piece_tiles : ceil_div(tiles, piece_tiles);
+  return imax(1, args.most_pieces > 0 ? imin(pieces, args.most_pieces) : pieces);
 }
 
 TS_DEVICE Piece piece_of(const TsCudaDecodeArgs& args, const Item& item, int piece_tiles, int number) {
@@ -69,8 +73,8 @@ TS_DEVICE Piece piece_of(const TsCudaDecodeArgs& args, const Item& item, int pie
   piece.begin = key_begin(args, item.length, item.query(args, 0));
   piece.end = key_end(args, item.length, item.query(args, item.rows(args) - 1));
   const int tiles = tiles_between(piece.begin, piece.end), first = piece.begin / kTileKeys;
-  piece.count = pieces_between(piece_tiles, piece.begin, piece.end);
-  const int length = kUneven ? ceil_div(tiles, piece.count) : piece_tiles;
+  piece.count = pieces_between(args, piece_tiles, piece.begin, piece.end);
+  const int length = has_even_pieces(args) ? ceil_div(tiles, piece.count) : piece_tiles;
   piece.first_tile = imin(first + number * length, first + tiles);
   piece.end_tile = imin(piece.first_tile + length, first + tiles);
   return piece;

@@ -4,6 +4,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <limits>
 
 #include "base/error.hpp"
 #include "dispatch/attention/cuda_arguments.hpp"
@@ -100,6 +101,8 @@ Status CudaDecodePlan::run(const AttentionArguments& a, const RunOptions& option
       arguments.paged = {a.pages.lengths, a.pages.numbers, a.pages.offsets, a.pages.stride, p.page_size};
       divide_by_page(p.page_size, arguments);
     }
+      arguments.num_pages = static_cast<int>(std::min<std::int64_t>(a.pages.num_pages, std::numeric_limits<int>::max()));
+      if (a.pages.num_pages == 0) arguments.seqlen_k = 0;  // then lengths are cut to it, and no page is read
     if (work_.pieces > 1) {
       TS_ASSIGN(const CudaSplitMemory::Place memory, place(options));
       arguments.counters = memory.counters;

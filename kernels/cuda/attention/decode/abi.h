@@ -33,6 +33,7 @@ struct TsCudaDecodeArgs : TsCudaAttentionArgs {
   int part_rows;           // of a partial: those of a tile that may have a query
   int group;               // query heads of a key head
   TsPagedKeys paged;       // read by kernels for pages
+  int num_pages;           // of the cache: numbers of others are not followed
   // key / page_size is (mulhi(key, page_multiplier) + key) >> page_shift for keys below 2^31.
   unsigned int page_multiplier;
   int page_shift;

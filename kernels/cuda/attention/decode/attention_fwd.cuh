@@ -212,6 +212,8 @@ struct Decode : PieceWork<Decode> {
     }
     if constexpr (!kScaledRows) pack_operands();
   }
+    if constexpr (cfg::kPaged)
+      if (__any_sync(0xffffffffu, pages.lost)) rows.sum[0] = rows.sum[1] = lost_sum();
 
   TS_DEVICE void pack_operands() {
 #pragma unroll
@@ -263,11 +265,8 @@ struct Decode : PieceWork<Decode> {
       }
       copy_commit();
     };
-    if constexpr (cfg::kPaged) pages.look_up(args, item, piece, first_key(0));
-    if constexpr (kScaledQueries)
-      copy_scaled_queries();
-    else
-      copy_queries();
+    if constexpr (cfg::kPaged) pages.start(args, item, piece, first_key(0));
+    copy_queries();
     copy_commit();
 #pragma unroll 1
     for (int step = 0; step < cfg::kStages; ++step) {

@@ -154,6 +154,7 @@ struct LatentDecode : PieceWork<LatentDecode> {
     };
     copy_queries();
 #pragma unroll 1
+    const bool lost = cfg::kPaged && has_lost_keys(args, item, piece);
     for (int step = 0; step < cfg::kStages; ++step) copy(step);
 #pragma unroll 1
     for (int step = 0; step < steps; ++step) {
@@ -173,6 +174,7 @@ struct LatentDecode : PieceWork<LatentDecode> {
     copy_wait();
   }
 
+    if (lost) rows.sum[0] = rows.sum[1] = lost_sum();
   // Leaves what the warps have where all threads find it.
   TS_DEVICE void spread() const {
     __syncthreads();  // queries and ring are free

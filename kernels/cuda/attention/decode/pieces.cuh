@@ -86,6 +86,27 @@ TS_DEVICE int page_of(const TsCudaDecodeArgs& args, int key) {
 TS_DEVICE int page_number(const Item& item, int page) {
   return item.pages != nullptr ? __ldg(item.pages + page) : item.batch;
 }
+// A number that is no page is not followed. The first page is read in its place, and the rows that are computed from it
+// become NaN: nothing can be refused here.
+TS_DEVICE bool is_page(const TsCudaDecodeArgs& args, int number) {
+  return static_cast<u32>(number) < static_cast<u32>(args.num_pages);
+}
+TS_DEVICE int page_to_read(const TsCudaDecodeArgs& args, int number) {
+  return is_page(args, number) ? number : 0;
+}
+
+// Whether some key of the piece lies in no page; all lanes of a warp ask together.
+TS_DEVICE bool has_lost_keys(const TsCudaDecodeArgs& args, const Item& item, const Piece& piece) {
+  bool lost = false;
+  const int begin = imax(piece.begin, piece.first_tile * kTileKeys), end = imin(piece.end, piece.end_tile * kTileKeys);
+  if (begin < end)
+    for (int page = page_of(args, begin) + static_cast<int>(threadIdx.x & 31); page <= page_of(args, end - 1); page += 32)
+      lost |= !is_page(args, page_number(item, page));
+  return __any_sync(0xffffffffu, lost);
+}
+TS_DEVICE float lost_sum() {
+  return __int_as_float(0x7fffffff);
+}
 
 // Rows of keys or of values: of one head of one sequence, or in pages.
 struct KeyRows {
@@ -108,7 +129,7 @@ struct KeyRows {
   TS_DEVICE const char* at(const TsCudaDecodeArgs& args, const Item& item, int key) const {
     if constexpr (!cfg::kPaged) return base + key * row_bytes;
     const int page = page_of(args, key);
-    return base + offset_in(args, page, page_number(item, page), key);
+    return base + offset_in(args, page, page_to_read(args, page_number(item, page)), key);
   }
 
   // From the base to a key's row, in bytes; `page` is the key's, and `number` that page's.
@@ -123,13 +144,21 @@ template <int kKeys>
 struct PagesOfStep {
   static constexpr int kShare = ceil_div(kKeys, 32);
   int numbers[kShare], next[kShare];
+  bool lost;  // the lane has found a number that is no page
+
+  TS_DEVICE void start(const TsCudaDecodeArgs& args, const Item& item, const Piece& piece, int first_key) {
+    lost = false;
+    look_up(args, item, piece, first_key);
+  }
 
   TS_DEVICE void look_up(const TsCudaDecodeArgs& args, const Item& item, const Piece& piece, int first_key) {
 #pragma unroll
     for (int i = 0; i < kShare; ++i) {
       const int key = first_key + 32 * i + static_cast<int>(threadIdx.x & 31);
       const bool seen = key >= piece.begin && key < piece.end;
-      next[i] = seen ? page_number(item, page_of(args, key)) : 0;
+      const int number = seen ? page_number(item, page_of(args, key)) : 0;
+      next[i] = page_to_read(args, number);
+      lost |= seen && !is_page(args, number);
     }
   }
   TS_DEVICE void advance() {

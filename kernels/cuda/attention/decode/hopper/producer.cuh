@@ -87,7 +87,7 @@ struct Producer : PieceWork<Producer, Producers> {
     copy_queries();
     const KeyRows keys(args, item, args.k, args.k_strides);
     const int half_steps = kHalves * (piece.end_tile - piece.first_tile);
-    if constexpr (cfg::kPaged) pages.look_up(args, item, piece, first_key(0));
+    if constexpr (cfg::kPaged) pages.start(args, item, piece, first_key(0));
 #pragma unroll 1
     for (int half_step = 0; half_step < half_steps; ++half_step) {
       const int half = half_step % kHalves;

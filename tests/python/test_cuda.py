@@ -355,6 +355,96 @@ def test_trees(rows, packed):
         torch.testing.assert_close(lse[b].double(), scores.logsumexp(-1), rtol=2e-5, atol=2e-5)
 
 
+class Sequences:
+    """Sequences of these lengths, whose keys can be laid into pages of any size, in any order; what nobody owns is NaN or 0."""
+
+    def __init__(self, lengths, heads_kv, dim, cache, latent=False):
+        self.lengths, self.cache, self.parts = lengths, cache, 1 if latent else 2
+        self.own = [torch.randn(self.parts, length, heads_kv, dim, device="cuda").to(cache) for length in lengths]
+
+    def attend(self, q, chosen, page, **options):
+        """(output, log-sum-exp) of the chosen sequences beside one another; q has a row for each."""
+        heads_kv, dim = self.own[0].shape[2:]
+        counts = [-(-self.lengths[b] // page) for b in chosen]
+        order = torch.randperm(sum(counts) + 3).tolist()
+        pool = torch.full((self.parts, len(order), page, heads_kv, dim), torch.nan, device="cuda").to(self.cache)
+        table = torch.full((len(chosen), max(1, *counts) + 1), 2**31 - 1, dtype=torch.int32)
+        for at, b in enumerate(chosen):
+            for first in range(0, self.lengths[b], page):
+                table[at, first // page] = number = order.pop()
+                rows = self.own[b][:, first : first + page]
+                pool[:, number, : rows.shape[1]] = rows
+        given = {"block_table": table.cuda(), "seqlens_k": torch.tensor([self.lengths[b] for b in chosen], device="cuda", dtype=torch.int32),
+                 "causal": True, "batch_invariant": True, **options}  # fmt: skip
+        if self.parts == 1:
+            return tilesmith.mla_decode(q, pool[0, :, :, 0], layout="bhsd", scale=0.05, **given)
+        return tilesmith.attention(q, *pool, return_lse=True, **given)
+
+
+@pytest.mark.parametrize("heads_q, heads_kv, dim, cache, rows, options", [
+    (8, 8, 128, torch.bfloat16, 1, {}), (32, 8, 128, torch.bfloat16, 1, {}), (16, 1, 64, torch.float16, 3, {}),
+    (8, 2, 128, torch.bfloat16, 2, {"window": (1500, 0)}), (32, 8, 128, torch.float8_e4m3fn, 1, {}), (16, 1, 576, torch.bfloat16, 1, {}),
+    (128, 1, 576, torch.bfloat16, 1, {}),
+])  # fmt: skip
+def test_a_batch_invariant_sequence_has_its_own_bits(heads_q, heads_kv, dim, cache, rows, options):
+    """Alone, beside others in any order, in pages of any size, whatever bounds the lengths and whatever splits are named."""
+    torch.manual_seed(11)
+    sequences = Sequences([1, 0, 9001, 255, 2000, 257], heads_kv, dim, cache, latent=dim == 576)
+    q = torch.randn(6, heads_q, rows, dim, device="cuda").to(torch.bfloat16 if cache == torch.float8_e4m3fn else cache)
+    together = sequences.attend(q, range(6), 16, **options)
+    assert not together[0].isnan().any() and together[0][2].abs().max() > 0
+
+    def same(got, chosen):
+        for mine, all_of in zip(got, together):
+            assert torch.equal(mine, all_of[chosen])
+
+    for b in range(6):
+        same(sequences.attend(q[b : b + 1], [b], (64, 1, 48)[b % 3], **options), [b])
+    for count in (33, 257):
+        chosen = torch.randint(6, (count,)).tolist()
+        same(sequences.attend(q[chosen], chosen, 64, num_splits=count % 5, **options), chosen)
+    # Where nothing is promised the number of pieces follows from the batch: so the promise is one.
+    alone = sequences.attend(q[2:3], [2], 16, **{**options, "batch_invariant": False, "num_splits": 3})
+    assert not all(torch.equal(mine, all_of[2:3]) for mine, all_of in zip(alone, together))
+
+
+@pytest.mark.parametrize("heads_q, heads_kv, dim, cache", [(8, 2, 128, torch.bfloat16), (8, 2, 128, torch.int8), (64, 1, 64, torch.bfloat16),
+                                                           (16, 1, 576, torch.bfloat16), (128, 1, 576, torch.bfloat16)])  # fmt: skip
+def test_numbers_of_no_page_are_not_followed(heads_q, heads_kv, dim, cache):
+    """Their sequences' results are NaN, those beside them as before; a page far away would end the process."""
+    torch.manual_seed(12)
+    latent, pages, page = dim == 576, 40, 16
+    pool = (torch.randn(2, pages, page, heads_kv, dim, device="cuda") * 9).to(cache)
+    table = torch.arange(40, device="cuda", dtype=torch.int32).reshape(4, 10)
+    lengths = torch.tensor([160, 150, 33, 81], device="cuda", dtype=torch.int32)
+    q = torch.randn(4, heads_q, 2, dim, device="cuda").bfloat16()
+
+    def attend():
+        given = {"block_table": table, "seqlens_k": lengths, "causal": True}
+        if latent:
+            return tilesmith.mla_decode(q, pool[0, :, :, 0], layout="bhsd", **given)
+        return tilesmith.attention(q, *pool, return_lse=True, **given)
+
+    whole = attend()
+    for number in (-1, pages, 2**31 - 1, -(2**31)):
+        for at in ((1, 0), (1, 9), (3, 5)):
+            before = int(table[at])
+            table[at] = number
+            lost = attend()
+            table[at] = before
+            for mine, all_of in zip(lost, whole):
+                assert mine[at[0]].isnan().all()
+                others = [b for b in range(4) if b != at[0]]
+                assert torch.equal(mine[others], all_of[others])
+    table[2, 3:] = -1  # behind the last page
+    table[0, :4] = 2**30  # before the window, of either query
+    beside = attend()
+    assert all(torch.equal(mine[2], all_of[2]) for mine, all_of in zip(beside, whole))
+    if not latent:
+        windowed = tilesmith.attention(q, *pool, block_table=table, seqlens_k=lengths, causal=True, window=(90, 0))
+        assert not windowed[[0, 2]].isnan().any()
+
+
 def test_one_graph_serves_all_lengths():
     """Lengths and tables are read on the device when the graph is replayed: short ones, none, long ones, mixed."""
     torch.manual_seed(5)

@@ -90,19 +90,20 @@ Status CudaDecodePlan::run(const AttentionArguments& a, const RunOptions& option
   if (p.batch == 0 || p.seqlen_q == 0) return {};
   return steps_.run(options.stream, [&](std::size_t, const auto& send) -> Status {
     auto arguments = cuda_attention_arguments<TsCudaDecodeArgs>(p, a);
+    if (p.latent) arguments.v_scale = arguments.k_scale;
     arguments.piece_tiles = static_cast<int>(work_.piece_tiles);
     arguments.pieces = static_cast<int>(work_.pieces);
     arguments.wanted_pieces = static_cast<int>(work_.wanted_pieces);
+    arguments.most_pieces = static_cast<int>(work_.most_pieces);
     arguments.row_blocks = static_cast<int>(work_.row_blocks);
     arguments.part_rows = part_rows_;
-    arguments.most_pieces = static_cast<int>(work_.most_pieces);
     arguments.group = static_cast<int>(p.heads_q / p.heads_kv);
     if (p.page_size > 0) {
       arguments.paged = {a.pages.lengths, a.pages.numbers, a.pages.offsets, a.pages.stride, p.page_size};
       divide_by_page(p.page_size, arguments);
-    }
       arguments.num_pages = static_cast<int>(std::min<std::int64_t>(a.pages.num_pages, std::numeric_limits<int>::max()));
       if (a.pages.num_pages == 0) arguments.seqlen_k = 0;  // then lengths are cut to it, and no page is read
+    }
     if (work_.pieces > 1) {
       TS_ASSIGN(const CudaSplitMemory::Place memory, place(options));
       arguments.counters = memory.counters;

@@ -89,7 +89,8 @@ int tile_n_max(const Subject& s) {
 bool holds_values(const Subject& s) {
   const AttentionSignature& sig = s.signature();
   const int warps = std::max(1, cuda_attention_resources(s.config).column_warps);
-  const int of_values = s.is_decode_wgmma() ? 128 : 16 * warps, of_rows = s.is_decode_wgmma() ? 64 : 16;
+  const int of_product = has_narrow_cache(sig) ? 32 : 16;
+  const int of_values = s.is_decode_wgmma() ? 128 : of_product * warps, of_rows = s.is_decode_wgmma() ? 64 : of_product;
   return (sig.head_dim_v + of_values - 1) / of_values * of_values <=
          (sig.head_dim_qk + of_rows - 1) / of_rows * of_rows;
 }
@@ -156,12 +157,13 @@ constexpr Rule<Subject> kRules[] = {
                           s.signature().head_dim_v, s.spec.head_dim_min, head_dim_max(s), head_dim_step(s));
      }},
     {"latent_rows_are_wide",
-     "latent rows have more elements than decode's other rows, of the queries' type, and in them the columns of values "
-     "that its warps share out; decode_wgmma takes no others",
+     "latent rows have more elements than decode's other rows, and in them the columns of values that its warps share "
+     "out; decode_wgmma takes no others, and of them those of the queries' type",
      [](const Subject& s) {
        const AttentionSignature& sig = s.signature();
        if (!sig.latent) return !s.is_decode_wgmma();
-       return sig.head_dim_qk > kMostColumns && !has_narrow_cache(sig) && holds_values(s);
+       if (s.is_decode_wgmma() && has_narrow_cache(sig)) return false;
+       return sig.head_dim_qk > kMostColumns && holds_values(s);
      },
      [](const Subject& s) {
        return fmt::format("latent {}, head_dim_qk {}, head_dim_v {}, cache {}, pipeline {}", s.signature().latent,

@@ -99,6 +99,21 @@ void portable_facts(const AttentionSignature& s, const Algorithm& a, CudaAttenti
     facts.launch_registers = facts.consumer_registers = std::min(255, 65536 / facts.threads / 8 * 8);
 }
 
+/// Of keys and values beside queries of 16 bits: kernels/cuda/attention/decode/narrow.cuh.
+struct NarrowRows {
+  int step;         ///< elements that a row is rounded up to
+  int bytes;        ///< of an element
+  bool scale;       ///< each key and value has one of its own
+  int query_scale;  ///< bytes beside a row of queries
+};
+NarrowRows narrow_rows(const AttentionSignature& s) {
+  const bool narrow = has_narrow_cache(s);
+  return {.step = narrow ? 32 : 16,
+          .bytes = narrow ? 1 : 2,
+          .scale = s.qscale == QuantScale::kv_blockscale,
+          .query_scale = narrow && output_type(s.data_type) == DataType::bf16 ? 4 : 0};
+}
+
 /// The figures of kernels/cuda/attention/decode/latent_layout.cuh.
 void latent_facts(const AttentionSignature& s, const Algorithm& a, CudaAttentionResources& facts) {
   facts.warp_keys = 16;
@@ -107,12 +122,14 @@ void latent_facts(const AttentionSignature& s, const Algorithm& a, CudaAttention
   facts.warps = facts.row_warps * facts.column_warps;
   facts.threads = 32 * facts.warps;
   facts.blocks_per_sm = std::max<int>(a.block_per_cu, 1);
-  const int columns = round_up(s.head_dim_v, 16 * facts.column_warps);
-  const long pitch = 2 * round_up(s.head_dim_qk, 16) + 16;
-  const long walk = pitch * (a.tile[0] + a.stages * a.tile[1]);
+  const NarrowRows rows = narrow_rows(s);
+  const int columns = round_up(s.head_dim_v, rows.step * facts.column_warps);
+  const int depth = round_up(s.head_dim_qk, rows.step);
+  const long stage = a.tile[1] * (rows.bytes * depth + 16L + (rows.scale ? 4 : 0));
+  const long walk = a.tile[0] * (2L * depth + 16) + a.stages * stage;
   const long results = 4L * a.tile[0] * (columns + 8) + 4L * a.tile[0] * (1 + facts.column_warps);
   facts.shared_bytes = std::max<long>(walk, (results + 15) / 16 * 16) + a.tile[0] * (2L * a.tile[1] + 16) +
-                       4L * a.tile[0] * facts.column_warps + 16 + facts.threads / 4;
+                       4L * a.tile[0] * facts.column_warps + 16 + facts.threads / 4 + rows.query_scale * a.tile[0];
   if (facts.threads > 0)
     facts.launch_registers = facts.consumer_registers =
         std::min(255, 65536 / (facts.threads * facts.blocks_per_sm) / 8 * 8);
@@ -145,16 +162,13 @@ void decode_facts(const AttentionSignature& s, const Algorithm& a, CudaAttention
   facts.blocks_per_sm = std::max<int>(a.block_per_cu, 1);
   // As in the portable template, but for keys and values of 8 bits and their scales; behind the ring's place, which the
   // warps' results take later, a flag and a word for each warp, and scales of queries of bf16 beside narrow keys.
-  const bool narrow = has_narrow_cache(s);
-  const int step = narrow ? 32 : 16, bytes = narrow ? 1 : 2;
-  const int depth = round_up(s.head_dim_qk, step), columns = round_up(s.head_dim_v, step);
-  const long pitch_q = 2 * depth + 16, pitch_k = bytes * depth + 16, pitch_v = bytes * columns + 16;
-  const long scales = s.qscale == QuantScale::kv_blockscale ? 8 : 0;
-  const long ring = a.stages * a.tile[1] * (pitch_k + pitch_v + scales);
+  const NarrowRows rows = narrow_rows(s);
+  const int depth = round_up(s.head_dim_qk, rows.step), columns = round_up(s.head_dim_v, rows.step);
+  const long pitch_q = 2 * depth + 16, pitch_k = rows.bytes * depth + 16, pitch_v = rows.bytes * columns + 16;
+  const long ring = a.stages * a.tile[1] * (pitch_k + pitch_v + (rows.scale ? 8 : 0));
   const long results = long{facts.key_warps} * a.tile[0] * (4 * (columns + 8) + 8);
-  const long row_scales = narrow && output_type(s.data_type) == DataType::bf16 ? 4L * a.tile[0] : 0;
   facts.shared_bytes =
-      a.tile[0] * pitch_q + std::max(ring, results) + 16 + facts.threads / 4 + row_scales;
+      a.tile[0] * (pitch_q + rows.query_scale) + std::max(ring, results) + 16 + facts.threads / 4;
   if (facts.threads > 0)
     facts.launch_registers = facts.consumer_registers =
         std::min(255, 65536 / (facts.threads * facts.blocks_per_sm) / 8 * 8);

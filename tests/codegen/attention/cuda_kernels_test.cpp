@@ -171,7 +171,11 @@ TEST_F(CudaAttentionKernels, DecodeIsHealthy) {
   paged.soft_cap = paged.sink = paged.paged_kv = true;
   AttentionSignature narrower = paged;
   narrower.head_dim_qk = 320, narrower.head_dim_v = 256;
-  for (const AttentionSignature& signature : {latent, paged, narrower})
+  AttentionSignature latent_fp8 = paged, latent_int8 = paged;
+  latent_fp8.cache = KvElements::fp8;
+  latent_int8.cache = KvElements::int8;
+  latent_int8.qscale = QuantScale::kv_blockscale;
+  for (const AttentionSignature& signature : {latent, paged, narrower, latent_fp8, latent_int8})
     enumerate_cuda_attention(arch("sm_90a"), signature, std::array{1}, [&](const KernelConfig& config) {
       configs.push_back(config);
       return true;
@@ -280,10 +284,15 @@ TEST_F(CudaAttentionKernels, LaunchFactsAreTheTemplates) {
   }
   AttentionSignature latent = signature_of(576, 512, DataType::bf16, MaskKind::causal);
   latent.latent = true;
-  enumerate_cuda_attention(arch("sm_90a"), latent, std::array{1}, [&](const KernelConfig& config) {
-    sources.push_back(assertion_source(config));
-    return true;
-  });
+  AttentionSignature latent_fp8 = latent;
+  latent_fp8.cache = KvElements::fp8;
+  latent_fp8.paged_kv = true;
+  latent_fp8.qscale = QuantScale::kv_blockscale;
+  for (const AttentionSignature& signature : {latent, latent_fp8})
+    enumerate_cuda_attention(arch("sm_90a"), signature, std::array{1}, [&](const KernelConfig& config) {
+      sources.push_back(assertion_source(config));
+      return true;
+    });
   EXPECT_GT(sources.size(), 48u);
   compile_all(testing::some(sources, 6), [](std::size_t, const ResourceReport&) {});
 }

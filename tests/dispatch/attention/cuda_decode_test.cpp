@@ -115,6 +115,10 @@ const Row kRows[] = {
     {DataType::fp16, 576, 512, "group paged latent mask sink lse"},
     {DataType::bf16, 320, 256, "latent mask lse"},
     {DataType::bf16, 576, 512, "group latent mask cap lse"},
+    {DataType::bf16, 576, 512, "paged latent cache8 mask lse"},
+    {DataType::fp16, 576, 512, "group paged latent cachei8 mask sink lse"},
+    {DataType::bf16, 576, 512, "paged latent cache8 pagescale mask lse"},
+    {DataType::bf16, 320, 256, "latent cachei8 mask lse"},
 };
 INSTANTIATE_TEST_SUITE_P(Signatures, CudaDecodeProperty, ::testing::ValuesIn(kRows),
                          [](const auto& drawn) { return fmt::format("{}", drawn.index); });

@@ -181,8 +181,10 @@ TEST(CudaAttention, EachRuleRefusesWhatItIsThereFor) {
   EXPECT_EQ(refusing_rule(paged, "sm_90a"), "");
   hopper("family_is_carried", [](K&, S& s, A&) { s.cache = KvElements::fp8; });
   decode("latent_rows_are_wide", [](K&, S& s, A&) { s.latent = true; });
-  decode("latent_rows_are_wide",
-         [](K&, S& s, A&) { s.latent = true, s.head_dim_qk = 576, s.head_dim_v = 512, s.cache = KvElements::fp8; });
+  decode("latent_rows_are_wide", [](K&, S& s, A& a) {
+    s.latent = true, s.head_dim_qk = 576, s.head_dim_v = 512, s.cache = KvElements::fp8;
+    a.pipeline = Pipeline::decode_wgmma, a.instruction = Instruction::wgmma;
+  });
   hopper("family_is_carried", [](K&, S& s, A&) { s.latent = true; });
   decode("scales_belong_to_fp8", [](K&, S& s, A&) { s.qscale = QuantScale::kv_blockscale; });
   decode("scales_belong_to_fp8",

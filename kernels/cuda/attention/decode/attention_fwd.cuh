@@ -31,6 +31,7 @@ constexpr bool kFp8 = false, kFp32 = false, kTf32x3 = false;
 #include "../../common/launch.cuh"
 #include "layout.cuh"
 #include "piece_work.cuh"
+#include "products.cuh"
 
 namespace ts {
 
@@ -120,84 +121,16 @@ struct Decode : PieceWork<Decode> {
     }
   }
 
-  // Multiplies scores or probabilities by the scales of their keys or values.
-  TS_DEVICE void apply_scales(u32 scales) {
-    const u32 from = scales + 8 * (lane() & 3);
-#pragma unroll
-    for (int i = 0; i < kScores; i += 4) {
-      float low, high;
-      asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(low), "=f"(high) : "r"(from + 8 * i) : "memory");
-      s[i] *= low, s[i + 1] *= high;
-      s[i + 2] *= low, s[i + 3] *= high;
-    }
-  }
-
   TS_DEVICE void score(u32 keys) {
-    const u32 a_address = shared + (row_of_warp() + lane() % 16) * kPitchQ + lane() / 16 * 16;
-#pragma unroll
-    for (int i = 0; i < kScores; ++i) s[i] = 0.0f;
-    if constexpr (kNarrow) {
-      const u32 b_address = keys + lane() % 16 * kPitchK + lane() / 16 * 16;
-#pragma unroll
-      for (int k = 0; k < kDepthQk / 32; ++k) {
-        u32 a[2][4];
-        load_matrices(a[0], a_address + 64 * k);
-        load_matrices(a[1], a_address + 64 * k + 32);
-#pragma unroll
-        for (int n = 0; n < cfg::kTileN; n += 16) {
-          u32 b[4], pairs[2];
-          load_matrices(b, b_address + n * kPitchK + 32 * k);
-#pragma unroll
-          for (int i = 0; i < 4; ++i) {
-            widen<kScoresBf16>(b[i], pairs);
-            mma<kScoresBf16>(s + n / 2 + i % 2 * 4, a[i / 2], pairs[0], pairs[1]);
-          }
-        }
-      }
-      if constexpr (kScaledQueries) {
-#pragma unroll
-        for (int i = 0; i < kScores; ++i) s[i] *= row_scale[(i >> 1) & 1];
-      }
-      return;
-    }
-    const u32 b_address = keys + (lane() / 16 * 8 + lane() % 8) * kPitchK + lane() / 8 % 2 * 16;
-#pragma unroll
-    for (int k = 0; k < kDepthQk / 16; ++k) {
-      u32 a[4];
-      load_matrices(a, a_address + 32 * k);
-#pragma unroll
-      for (int n = 0; n < cfg::kTileN; n += 16) {
-        u32 b[4];
-        load_matrices(b, b_address + n * kPitchK + 32 * k);
-        mma(s + n / 2, a, b[0], b[1]);
-        mma(s + n / 2 + 4, a, b[2], b[3]);
-      }
-    }
+    multiply_keys(s, shared + row_of_warp() * kPitchQ, keys);
+    if constexpr (kScaledQueries) scale_rows(s, row_scale);
   }
 
   TS_DEVICE void multiply_values(u32 values) {
-    const u32 address = values + lane() % 16 * kPitchV + lane() / 16 * 16;
 #pragma unroll
     for (int k = 0; k < cfg::kTileN / 16; ++k) {
       const u32 a[4] = {p[4 * k], p[4 * k + 1], p[4 * k + 2], p[4 * k + 3]};
-#pragma unroll
-      for (int n = 0; n < kOutputColumns; n += kProductColumns) {
-        u32 b[4];
-        load_matrices_transposed(b, address + 16 * k * kPitchV + kKeyBytes * n);
-        if constexpr (kNarrow) {
-#pragma unroll
-          for (int half = 0; half < 2; ++half) {
-            u32 upper[2], lower[2];
-            widen_columns<kValuesBf16>(b[2 * half], upper);
-            widen_columns<kValuesBf16>(b[2 * half + 1], lower);
-            mma<kValuesBf16>(o + n / 2 + 8 * half, a, upper[0], lower[0]);
-            mma<kValuesBf16>(o + n / 2 + 8 * half + 4, a, upper[1], lower[1]);
-          }
-        } else {
-          mma(o + n / 2, a, b[0], b[1]);
-          mma(o + n / 2 + 4, a, b[2], b[3]);
-        }
-      }
+      add_values<kPitchV, kOutputColumns>(o, a, values + 16 * k * kPitchV);
     }
   }
 
@@ -212,28 +145,10 @@ struct Decode : PieceWork<Decode> {
     }
     if constexpr (!kScaledRows) pack_operands();
   }
-    if constexpr (cfg::kPaged)
-      if (__any_sync(0xffffffffu, pages.lost)) rows.sum[0] = rows.sum[1] = lost_sum();
 
   TS_DEVICE void pack_operands() {
 #pragma unroll
     for (int i = 0; i < kScores / 2; ++i) p[i] = pack<kValuesBf16>(s[2 * i], s[2 * i + 1]);
-  }
-
-  // Queries of bf16 as fp16, and the rows' scales beside them. A warp has whole rows.
-  TS_DEVICE void copy_scaled_queries() const {
-    const int count = item.rows(args), chunk = lane();
-#pragma unroll 4
-    for (int row = threadIdx.x / 32; row < kTileM; row += kThreads / 32) {
-      const bool valid = row < count && chunk * 8 < cfg::kHeadDimQk;
-      u32 x[4];
-      load_eight(x, valid ? row_of(args.q, args.q_strides, row) + chunk * 16 : static_cast<const char*>(args.q), valid);
-      const float scale = row_to_halves(x);
-      if (chunk * 8 < kDepthQk)
-        store_in_narrow_order(shared + row * kPitchQ + chunk / 2 * 32 + chunk % 2 * 8, x);
-      if (chunk == 0)
-        asm volatile("st.shared.f32 [%0], %1;" ::"r"(shared + kRowScalesOffset + 4 * row), "f"(scale) : "memory");
-    }
   }
 
   TS_DEVICE void walk() {
@@ -275,28 +190,21 @@ struct Decode : PieceWork<Decode> {
     }
     copy_wait_for<2 * cfg::kStages>();
     __syncthreads();
-    if constexpr (kScaledQueries) {
-#pragma unroll
-      for (int r = 0; r < 2; ++r)
-        asm volatile("ld.shared.f32 %0, [%1];"
-                     : "=f"(row_scale[r])
-                     : "r"(shared + kRowScalesOffset + 4 * (row_of_warp() + lane() / 4 + 8 * r))
-                     : "memory");
-    }
+    if constexpr (kScaledQueries) load_row_scales(row_scale);
 #pragma unroll 1
     for (int step = 0; step < steps; ++step) {
       const int first = first_key(step);
       copy_wait_for<2 * cfg::kStages - 1>();
       sync_team();
       score(part(step));
-      if constexpr (kScaledRows) apply_scales(part(step) + kScalesOfPart);
+      if constexpr (kScaledRows) apply_scales(s, part(step) + kScalesOfPart);
       sync_team();
       copy_keys(step + cfg::kStages);
       finish_scores(first, first + cfg::kTileN > whole_end || first < whole_begin);
       copy_wait_for<2 * cfg::kStages - 1>();
       sync_team();
       if constexpr (kScaledRows) {
-        apply_scales(part(step) + kScalesOfPart + 4 * cfg::kTileN);
+        apply_scales(s, part(step) + kScalesOfPart + 4 * cfg::kTileN);
         pack_operands();
       }
       multiply_values(part(step) + kValuesOfPart);
@@ -304,6 +212,8 @@ struct Decode : PieceWork<Decode> {
       copy_values(step + cfg::kStages);
     }
     copy_wait();
+    if constexpr (cfg::kPaged)
+      if (__any_sync(0xffffffffu, pages.lost)) rows.sum[0] = rows.sum[1] = lost_sum();
   }
 
   // Leaves what the warps have where all threads find it.
@@ -313,20 +223,7 @@ struct Decode : PieceWork<Decode> {
     const u32 results = shared + kRingOffset;
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
-      if constexpr (kNarrow) {
-        const u32 to = results + 4 * ((row + 8 * r) * kPitchO + 4 * (lane() & 3));
-#pragma unroll
-        for (int i = 0; i < kOutputColumns / 2; i += 8)
-          asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(to + 8 * i), "f"(o[i + 2 * r]),
-                       "f"(o[i + 4 + 2 * r]), "f"(o[i + 2 * r + 1]), "f"(o[i + 4 + 2 * r + 1])
-                       : "memory");
-      } else {
-        const u32 to = results + 4 * ((row + 8 * r) * kPitchO + 2 * (lane() & 3));
-#pragma unroll
-        for (int i = 0; i < kOutputColumns / 2; i += 4)
-          asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(to + 8 * i), "f"(o[i + 2 * r]), "f"(o[i + 2 * r + 1])
-                       : "memory");
-      }
+      spread_row<kOutputColumns>(results + 4 * (row + 8 * r) * kPitchO, o, r);
       const float base = base_logit(rows.peak[r]), sum = quad_sum(rows.sum[r]);
       if ((lane() & 3) == 0)
         asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(results + kStatesOffset + 8 * (row + 8 * r)), "f"(base),

@@ -16,6 +16,7 @@ constexpr bool kFp8 = false, kFp32 = false, kTf32x3 = false;
 #include "../../common/launch.cuh"
 #include "latent_layout.cuh"
 #include "piece_work.cuh"
+#include "products.cuh"
 
 namespace ts {
 
@@ -23,6 +24,7 @@ struct LatentDecode : PieceWork<LatentDecode> {
   float s[kScores];
   float o[kWarpColumns / 2];
   RowState rows;
+  float row_scale[2];  // kScaledQueries
 
   using PieceWork<LatentDecode>::PieceWork;
 
@@ -44,30 +46,25 @@ struct LatentDecode : PieceWork<LatentDecode> {
       const char* const source = seen ? from.at(args, item, key) : from.base;
 #pragma unroll
       for (int chunk = lane(); chunk < kChunks; chunk += 32) {
-        const bool valid = seen && (kWhole || chunk * 8 < cfg::kHeadDimQk);
+        const bool valid = seen && (kWhole || chunk * 16 < cfg::kHeadDimQk * kKeyBytes);
         copy_async(destination + row * kPitchK + chunk * 16, valid ? source + chunk * 16 : from.base, valid);
       }
     }
   }
 
+  // The scales of a block's rows, which lie in pages.
+  TS_DEVICE void copy_scales(u32 destination, const KeyRows& from, int step) const {
+    for (int row = threadIdx.x; row < kTileKeys; row += kThreads) {
+      const int key = first_key(step) + row;
+      const bool seen = key >= piece.begin && key < piece.end;
+      copy_async_word(destination + 4 * row, seen ? from.at(args, item, key) : from.base, seen);
+    }
+  }
+
   // Scores of the warp's keys of a block.
   TS_DEVICE void score(u32 keys) {
-    const u32 a_address = shared + (row_of_warp() + lane() % 16) * kPitchQ + lane() / 16 * 16;
-    const u32 b_address = keys + (lane() / 16 * 8 + lane() % 8) * kPitchK + lane() / 8 % 2 * 16;
-#pragma unroll
-    for (int i = 0; i < kScores; ++i) s[i] = 0.0f;
-#pragma unroll 2
-    for (int k = 0; k < kDepthQk / 16; ++k) {
-      u32 a[4];
-      load_matrices(a, a_address + 32 * k);
-#pragma unroll
-      for (int n = 0; n < cfg::kTileN; n += 16) {
-        u32 b[4];
-        load_matrices(b, b_address + n * kPitchK + 32 * k);
-        mma(s + n / 2, a, b[0], b[1]);
-        mma(s + n / 2 + 4, a, b[2], b[3]);
-      }
-    }
+    multiply_keys(s, shared + row_of_warp() * kPitchQ, keys);
+    if constexpr (kScaledQueries) scale_rows(s, row_scale);
   }
 
   TS_DEVICE u32 peaks(int row) const { return shared + kPeaksOffset + 4 * cfg::kColumnWarps * row; }
@@ -84,8 +81,8 @@ struct LatentDecode : PieceWork<LatentDecode> {
   }
 
   // Scores to probabilities, by the maxima of all warps' keys: the rule of update_softmax, so that all warps of a row
-  // come to the same base. The sums are those of the warp's own keys.
-  TS_DEVICE void exponentiate() {
+  // come to the same base. The sums are those of the warp's own keys. `scales`: of these keys' values.
+  TS_DEVICE void exponentiate(u32 scales) {
     float factor[2];
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
@@ -110,10 +107,15 @@ struct LatentDecode : PieceWork<LatentDecode> {
         sum += s[i] + s[i + 1];
       }
       rows.sum[r] = fmaf(rows.sum[r], factor[r], sum);
+    }
+    if constexpr (kScaledRows) apply_scales(s, scales);
+#pragma unroll
+    for (int r = 0; r < 2; ++r) {
+      const int row = row_of_warp() + lane() / 4 + 8 * r;
       const u32 to = shared + kProbabilitiesOffset + row * kPitchP + 2 * (share() * cfg::kTileN + 2 * (lane() & 3));
 #pragma unroll
       for (int i = 2 * r; i < kScores; i += 4)
-        asm volatile("st.shared.b32 [%0], %1;" ::"r"(to + 4 * (i - 2 * r)), "r"(pack<cfg::kBf16>(s[i], s[i + 1]))
+        asm volatile("st.shared.b32 [%0], %1;" ::"r"(to + 4 * (i - 2 * r)), "r"(pack<kValuesBf16>(s[i], s[i + 1]))
                      : "memory");
     }
     if (__any_sync(0xffffffffu, factor[0] != 1.0f || factor[1] != 1.0f)) {
@@ -125,18 +127,12 @@ struct LatentDecode : PieceWork<LatentDecode> {
   // Adds the warp's columns of all keys of a block.
   TS_DEVICE void multiply_values(u32 keys) {
     const u32 a_address = shared + kProbabilitiesOffset + (row_of_warp() + lane() % 16) * kPitchP + lane() / 16 * 16;
-    const u32 b_address = keys + lane() % 16 * kPitchK + lane() / 16 * 16 + 2 * share() * kWarpColumns;
+    const u32 values = keys + kKeyBytes * share() * kWarpColumns;
 #pragma unroll
     for (int k = 0; k < kTileKeys / 16; ++k) {
       u32 a[4];
       load_matrices(a, a_address + 32 * k);
-#pragma unroll
-      for (int n = 0; n < kWarpColumns; n += 16) {
-        u32 b[4];
-        load_matrices_transposed(b, b_address + 16 * k * kPitchK + 2 * n);
-        mma(o + n / 2, a, b[0], b[1]);
-        mma(o + n / 2 + 4, a, b[2], b[3]);
-      }
+      add_values<kPitchK, kWarpColumns>(o, a, values + 16 * k * kPitchK);
     }
   }
 
@@ -144,48 +140,50 @@ struct LatentDecode : PieceWork<LatentDecode> {
 #pragma unroll
     for (int i = 0; i < kWarpColumns / 2; ++i) o[i] = 0.0f;
     rows = {{-kInfinity, -kInfinity}, {0.0f, 0.0f}};
-    const KeyRows keys(args, item, args.k, args.k_strides);
+    const KeyRows keys(args, item, args.k, args.k_strides), scales(item, args.k_scale);
     const int steps = piece.end_tile - piece.first_tile;
     const int whole_end = key_end(args, item.length, item.query(args, 0));
     const int whole_begin = key_begin(args, item.length, item.query(args, item.rows(args) - 1));
     const auto copy = [&](int step) {
-      if (step < steps) copy_rows(stage(step), keys, step);
+      if (step < steps) {
+        copy_rows(stage(step), keys, step);
+        if constexpr (kScaledRows) copy_scales(stage(step) + kScalesOfStage, scales, step);
+      }
       copy_commit();
     };
     copy_queries();
 #pragma unroll 1
-    const bool lost = cfg::kPaged && has_lost_keys(args, item, piece);
     for (int step = 0; step < cfg::kStages; ++step) copy(step);
+    const bool lost = cfg::kPaged && has_lost_keys(args, item, piece);
 #pragma unroll 1
     for (int step = 0; step < steps; ++step) {
       const int first = first_key(step) + share() * cfg::kTileN;
+      const u32 own_scales = stage(step) + kScalesOfStage + 4 * share() * cfg::kTileN;
       copy_wait_for<cfg::kStages - 1>();
       __syncthreads();
+      if (kScaledQueries && step == 0) load_row_scales(row_scale);
       score(stage(step) + share() * cfg::kTileN * kPitchK);
+      if constexpr (kScaledRows) apply_scales(s, own_scales);
       finish_logits_of(s, first, first + cfg::kTileN > whole_end || first < whole_begin);
       tell_peaks();
       __syncthreads();
-      exponentiate();
+      exponentiate(own_scales);
       __syncthreads();
       multiply_values(stage(step));
       __syncthreads();
       copy(step + cfg::kStages);
     }
     copy_wait();
+    if (lost) rows.sum[0] = rows.sum[1] = lost_sum();
   }
 
-    if (lost) rows.sum[0] = rows.sum[1] = lost_sum();
   // Leaves what the warps have where all threads find it.
   TS_DEVICE void spread() const {
     __syncthreads();  // queries and ring are free
 #pragma unroll
     for (int r = 0; r < 2; ++r) {
       const int row = row_of_warp() + lane() / 4 + 8 * r;
-      const u32 to = shared + 4 * (row * kPitchO + share() * kWarpColumns + 2 * (lane() & 3));
-#pragma unroll
-      for (int i = 0; i < kWarpColumns / 2; i += 4)
-        asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(to + 8 * i), "f"(o[i + 2 * r]), "f"(o[i + 2 * r + 1])
-                     : "memory");
+      spread_row<kWarpColumns>(shared + 4 * (row * kPitchO + share() * kWarpColumns), o, r);
       const float sum = quad_sum(rows.sum[r]);
       const u32 state = shared + kStatesOffset + row * kStatePitch;
       if ((lane() & 3) == 0) {

@@ -2,7 +2,7 @@
 // all warps read, as keys and as values. Behind it lie a block's probabilities and the maxima that warps tell one
 // another. At a piece's end queries and ring give their place to the results.
 //
-// A row of shared memory is as in layout.cuh.
+// A row of shared memory is as in layout.cuh. Behind a stage's rows come their scales, where each has its own.
 #pragma once
 
 #include "../../common/mma_sm80.h"
@@ -17,13 +17,14 @@ constexpr int kTileKeys = cfg::kTileN * cfg::kColumnWarps;
 constexpr int kWarps = cfg::kRowWarps * cfg::kColumnWarps;
 constexpr int kThreads = 32 * kWarps;
 constexpr int kDepthQk = round_up(cfg::kHeadDimQk, kProductColumns);
-constexpr int kOutputColumns = round_up(cfg::kHeadDimV, 16 * cfg::kColumnWarps);
+constexpr int kOutputColumns = round_up(cfg::kHeadDimV, kProductColumns * cfg::kColumnWarps);
 constexpr int kWarpColumns = kOutputColumns / cfg::kColumnWarps;
 constexpr int kPitchQ = 2 * kDepthQk + 16;
-constexpr int kPitchK = kPitchQ;
+constexpr int kPitchK = kKeyBytes * kDepthQk + 16;
 constexpr int kPitchP = 2 * kTileKeys + 16;
 
-constexpr int kStageBytes = kTileKeys * kPitchK;
+constexpr int kScalesOfStage = kTileKeys * kPitchK;
+constexpr int kStageBytes = kScalesOfStage + (kScaledRows ? 4 * kTileKeys : 0);
 constexpr int kRingOffset = kTileM * kPitchQ;
 constexpr int kWalkBytes = kRingOffset + cfg::kStages * kStageBytes;
 
@@ -36,11 +37,11 @@ constexpr int kProbabilitiesOffset = kWalkBytes > kResultBytes ? kWalkBytes : kR
 constexpr int kPeaksOffset = kProbabilitiesOffset + kTileM * kPitchP;
 constexpr int kFlagOffset = kPeaksOffset + 4 * kTileM * cfg::kColumnWarps;
 constexpr int kListOffset = kFlagOffset + 16;
-constexpr int kSharedBytes = kListOffset + kThreads / 4;
+constexpr int kRowScalesOffset = kListOffset + kThreads / 4;  // of queries
+constexpr int kSharedBytes = kRowScalesOffset + (kScaledQueries ? 4 * kTileM : 0);
 
 static_assert(cfg::kTileN % 16 == 0, "a warp's keys of a step: products of depth 16");
 static_assert(cfg::kStages >= 2, "rows arrive while others are multiplied");
 static_assert(kOutputColumns <= kDepthQk, "values are columns of the rows");
-static_assert(!kNarrow, "rows are of the queries' type");
 
 }  // namespace ts

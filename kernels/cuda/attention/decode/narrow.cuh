@@ -69,26 +69,32 @@ TS_DEVICE void load_eight(u32 (&x)[4], const void* source, bool valid) {
                  : "memory");
 }
 
-// Brings a row of bf16, of which each lane of a warp has eight elements, to fp16 with the largest between 2^10 and 2^11,
-// and returns what it must be multiplied by to be what it was: fp16 has more bits than bf16, and elements that it cannot
-// hold are less than 2^-24 of the largest.
-TS_DEVICE float row_to_halves(u32 (&x)[4]) {
+// Brings a row of bf16, of which each lane of a warp has some times eight elements, to fp16 with the largest between 2^10
+// and 2^11, and returns what it must be multiplied by to be what it was: fp16 has more bits than bf16, and elements that
+// it cannot hold are less than 2^-24 of the largest.
+template <int kShare>
+TS_DEVICE float row_to_halves(u32 (&x)[kShare][4]) {
   u32 largest = 0;  // magnitudes are in the order of their bits
 #pragma unroll
-  for (int i = 0; i < 4; ++i) {
-    const u32 magnitudes = x[i] & 0x7fff7fffu;
+  for (int i = 0; i < 4 * kShare; ++i) {
+    const u32 magnitudes = x[i / 4][i % 4] & 0x7fff7fffu;
     largest = max(largest, max(magnitudes >> 16, magnitudes & 0xffffu));
   }
   asm volatile("redux.sync.max.u32 %0, %0, 0xffffffff;" : "+r"(largest));
   const u32 up = min(127u + 127u + 10u - (largest >> 7), 253u);  // the exponent of the factor, as floats have it
   const float factor = __uint_as_float(up << 23);
 #pragma unroll
-  for (int i = 0; i < 4; ++i)
-    x[i] = pack<false>(__uint_as_float(x[i] << 16) * factor, __uint_as_float(x[i] & 0xffff0000u) * factor);
+  for (int i = 0; i < 4 * kShare; ++i) {
+    u32& pair = x[i / 4][i % 4];
+    pair = pack<false>(__uint_as_float(pair << 16) * factor, __uint_as_float(pair & 0xffff0000u) * factor);
+  }
   return __uint_as_float((254u - up) << 23);
 }
 
 // Eight elements of a query, of which every second pair is stored together: the others lie 16 bytes behind.
+TS_DEVICE u32 place_in_narrow_order(int chunk) {
+  return chunk / 2 * 32 + chunk % 2 * 8;
+}
 TS_DEVICE void store_in_narrow_order(u32 destination, const u32 (&x)[4]) {
   asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(destination), "r"(x[0]), "r"(x[2]) : "memory");
   asm volatile("st.shared.v2.b32 [%0], {%1, %2};" ::"r"(destination + 16), "r"(x[1]), "r"(x[3]) : "memory");

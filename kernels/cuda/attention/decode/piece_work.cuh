@@ -42,6 +42,7 @@ struct PieceWork {
   }
 
   TS_DEVICE void copy_queries() const {
+    if constexpr (kScaledQueries) return copy_scaled_queries();
     constexpr int kChunks = kDepthQk / 8;
     const int count = item.rows(args);
     for (int i = Team::thread(); i < kTileM * kChunks; i += Team::kThreads) {
@@ -52,11 +53,49 @@ struct PieceWork {
       if constexpr (kNarrow) {
         u32 x[4];
         load_eight(x, from, valid);
-        store_in_narrow_order(to + chunk / 2 * 32 + chunk % 2 * 8, x);
+        store_in_narrow_order(to + place_in_narrow_order(chunk), x);
       } else {
         copy_async(to + chunk * 16, from, valid);
       }
     }
+  }
+
+  // Queries of bf16 as fp16, and the rows' scales beside them. A warp has whole rows.
+  TS_DEVICE void copy_scaled_queries() const {
+    constexpr int kChunks = kDepthQk / 8, kShare = ceil_div(kChunks, 32);
+    const int count = item.rows(args);
+#pragma unroll(kShare == 1 ? 4 : 1)
+    for (int row = Team::thread() / 32; row < kTileM; row += Team::kThreads / 32) {
+      u32 x[kShare][4];
+#pragma unroll
+      for (int i = 0; i < kShare; ++i) {
+        const int chunk = 32 * i + lane();
+        const bool valid = row < count && chunk * 8 < cfg::kHeadDimQk;
+        load_eight(x[i], valid ? row_of(args.q, args.q_strides, row) + chunk * 16 : static_cast<const char*>(args.q), valid);
+      }
+      const float scale = row_to_halves(x);
+#pragma unroll
+      for (int i = 0; i < kShare; ++i)
+        if (32 * i + lane() < kChunks)
+          store_in_narrow_order(shared + row * kPitchQ + place_in_narrow_order(32 * i + lane()), x[i]);
+      if (lane() == 0)
+        asm volatile("st.shared.f32 [%0], %1;" ::"r"(shared + kRowScalesOffset + 4 * row), "f"(scale) : "memory");
+    }
+  }
+
+  // Of the thread's two rows.
+  TS_DEVICE void load_row_scales(float (&scales)[2]) const {
+#pragma unroll
+    for (int r = 0; r < 2; ++r)
+      asm volatile("ld.shared.f32 %0, [%1];"
+                   : "=f"(scales[r])
+                   : "r"(shared + kRowScalesOffset + 4 * (Kernel::row_of_warp() + lane() / 4 + 8 * r))
+                   : "memory");
+  }
+  template <int kCount>
+  TS_DEVICE static void scale_rows(float (&s)[kCount], const float (&scales)[2]) {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i) s[i] *= scales[(i >> 1) & 1];
   }
 
   // Of the logits. An argument takes no register.

@@ -1,0 +1,111 @@
+// The products of decode's warps by mma.sync: scores of a warp's 16 rows and kTileN keys, and sums of values over keys.
+// Needs the layout of a template: kPitchQ, kPitchK, kPitchV, kDepthQk.
+#pragma once
+
+#include "../mma_sm80/ptx.cuh"
+#include "../softmax.cuh"
+#include "narrow.cuh"
+
+namespace ts {
+
+// Steps of depth whose operands are loaded ahead of their products.
+constexpr int kDepthAhead = kDepthQk > 256 ? 2 : 16;
+
+// Scores of the keys at `keys`, by queries whose first row is at `queries`.
+TS_DEVICE void multiply_keys(float (&s)[kScores], u32 queries, u32 keys) {
+  const int lane = threadIdx.x & 31;
+  const u32 a_address = queries + lane % 16 * kPitchQ + lane / 16 * 16;
+#pragma unroll
+  for (int i = 0; i < kScores; ++i) s[i] = 0.0f;
+  if constexpr (kNarrow) {
+    const u32 b_address = keys + lane % 16 * kPitchK + lane / 16 * 16;
+#pragma unroll kDepthAhead
+    for (int k = 0; k < kDepthQk / 32; ++k) {
+      u32 a[2][4];
+      load_matrices(a[0], a_address + 64 * k);
+      load_matrices(a[1], a_address + 64 * k + 32);
+#pragma unroll
+      for (int n = 0; n < cfg::kTileN; n += 16) {
+        u32 b[4], pairs[2];
+        load_matrices(b, b_address + n * kPitchK + 32 * k);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+          widen<kScoresBf16>(b[i], pairs);
+          mma<kScoresBf16>(s + n / 2 + i % 2 * 4, a[i / 2], pairs[0], pairs[1]);
+        }
+      }
+    }
+  } else {
+    const u32 b_address = keys + (lane / 16 * 8 + lane % 8) * kPitchK + lane / 8 % 2 * 16;
+#pragma unroll kDepthAhead
+    for (int k = 0; k < kDepthQk / 16; ++k) {
+      u32 a[4];
+      load_matrices(a, a_address + 32 * k);
+#pragma unroll
+      for (int n = 0; n < cfg::kTileN; n += 16) {
+        u32 b[4];
+        load_matrices(b, b_address + n * kPitchK + 32 * k);
+        mma(s + n / 2, a, b[0], b[1]);
+        mma(s + n / 2 + 4, a, b[2], b[3]);
+      }
+    }
+  }
+}
+
+// Adds what sixteen keys' values, of kPitch bytes from key to key, contribute to kColumns columns by the probabilities
+// `a`. Of narrow values the even and the odd columns of sixteen are products of their own (column_of).
+template <int kPitch, int kColumns>
+TS_DEVICE void add_values(float (&o)[kColumns / 2], const u32 (&a)[4], u32 values) {
+  const int lane = threadIdx.x & 31;
+  const u32 address = values + lane % 16 * kPitch + lane / 16 * 16;
+#pragma unroll
+  for (int n = 0; n < kColumns; n += kProductColumns) {
+    u32 b[4];
+    load_matrices_transposed(b, address + kKeyBytes * n);
+    if constexpr (kNarrow) {
+#pragma unroll
+      for (int half = 0; half < 2; ++half) {
+        u32 upper[2], lower[2];
+        widen_columns<kValuesBf16>(b[2 * half], upper);
+        widen_columns<kValuesBf16>(b[2 * half + 1], lower);
+        mma<kValuesBf16>(o + n / 2 + 8 * half, a, upper[0], lower[0]);
+        mma<kValuesBf16>(o + n / 2 + 8 * half + 4, a, upper[1], lower[1]);
+      }
+    } else {
+      mma(o + n / 2, a, b[0], b[1]);
+      mma(o + n / 2 + 4, a, b[2], b[3]);
+    }
+  }
+}
+
+// Writes a thread's columns of one of its two rows into a row of floats in shared memory, in their order.
+template <int kColumns>
+TS_DEVICE void spread_row(u32 row, const float (&o)[kColumns / 2], int r) {
+  const int quad = threadIdx.x & 3;
+  if constexpr (kNarrow) {
+#pragma unroll
+    for (int i = 0; i < kColumns / 2; i += 8)
+      asm volatile("st.shared.v4.f32 [%0], {%1, %2, %3, %4};" ::"r"(row + 16 * quad + 8 * i), "f"(o[i + 2 * r]),
+                   "f"(o[i + 4 + 2 * r]), "f"(o[i + 2 * r + 1]), "f"(o[i + 4 + 2 * r + 1])
+                   : "memory");
+  } else {
+#pragma unroll
+    for (int i = 0; i < kColumns / 2; i += 4)
+      asm volatile("st.shared.v2.f32 [%0], {%1, %2};" ::"r"(row + 8 * quad + 8 * i), "f"(o[i + 2 * r]), "f"(o[i + 2 * r + 1])
+                   : "memory");
+  }
+}
+
+// Multiplies scores or probabilities by the scales of their keys or values.
+TS_DEVICE void apply_scales(float (&s)[kScores], u32 scales) {
+  const u32 from = scales + 8 * (threadIdx.x & 3);
+#pragma unroll
+  for (int i = 0; i < kScores; i += 4) {
+    float low, high;
+    asm volatile("ld.shared.v2.f32 {%0, %1}, [%2];" : "=f"(low), "=f"(high) : "r"(from + 8 * i) : "memory");
+    s[i] *= low, s[i + 1] *= high;
+    s[i + 2] *= low, s[i + 3] *= high;
+  }
+}
+
+}  // namespace ts

@@ -18,6 +18,7 @@ _CACHES_AS = {"nhd": "bshd", "hnd": "bhsd"}  #: the layout that has heads and ro
 # In the order of the structure: all pointers but the scales' and the stream.
 _POINTERS = struct.Struct("@14P")
 _POINTERS_AT = KvAppend.q.offset
+_CU_SEQLENS, _SEQLENS_K, _PAGE_OFFSETS = 6, 7, 9  #: of these
 
 
 class AppendTensors(NamedTuple):
@@ -43,7 +44,7 @@ class AppendTensors(NamedTuple):
 class AppendCall:
     """Belongs to the thread that made it: the structure is filled anew for each run."""
 
-    __slots__ = ("_call", "_address", "_append", "_scaled", "_on_cpu", "_keys", "_entries", "q_shape", "data_type", "index")
+    __slots__ = ("_call", "_address", "_append", "_scaled", "_on_cpu", "_keys", "_entries", "_stream", "q_shape", "data_type", "index")  # fmt: skip
 
     def __init__(self, call: KvAppend, tensors: AppendTensors, data_type: str) -> None:
         self._call = call
@@ -55,22 +56,21 @@ class AppendCall:
         by_slots = tensors.slots is not None or call.page_size == 0
         self._keys = -1 if by_slots or tensors.block_table is None else tensors.block_table.shape[1] * call.page_size
         self._entries = -1 if by_slots or tensors.page_indices is None else tensors.page_indices.shape[0]
+        self._stream = 0
         self.q_shape = () if tensors.q is None else tensors.q.shape
         self.data_type = data_type
         self.index = call.device.index if call.device.kind == CUDA else -1  #: of the device whose stream it runs on; -1: none
 
-    def run(self, q: int, k: int, v: int, q_out: int, k_cache: int, v_cache: int, cu_seqlens: int, seqlens_k: int, page_numbers: int,
-            page_offsets: int, slots: int, positions: int, rotary_cos: int, rotary_sin: int, k_scale: int, v_scale: int,
-            stream: int) -> None:  # fmt: skip
-        """On tensors at these addresses; 0 is none."""
+    def run(self, addresses: list[int], stream: int) -> None:
+        """On tensors at these addresses, in the order of the structure; 0 is none."""
         call = self._call
         if self._on_cpu:
-            self._check_data(cu_seqlens, seqlens_k, page_offsets)
-        _POINTERS.pack_into(call, _POINTERS_AT, q, k, v, q_out, k_cache, v_cache, cu_seqlens, seqlens_k, page_numbers, page_offsets,
-                            slots, positions, rotary_cos, rotary_sin)  # fmt: skip
+            self._check_data(addresses[_CU_SEQLENS], addresses[_SEQLENS_K], addresses[_PAGE_OFFSETS])
+        _POINTERS.pack_into(call, _POINTERS_AT, *addresses[:-2])
         if self._scaled:
-            call.k_scale.data, call.v_scale.data = k_scale, v_scale
-        call.stream = stream
+            call.k_scale.data, call.v_scale.data = addresses[-2:]
+        if stream != self._stream:
+            call.stream = self._stream = stream
         if status := self._append(None, self._address):
             raise_last_error(status)
 

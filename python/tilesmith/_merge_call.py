@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import struct
 from typing import Optional, Sequence
 
 from tilesmith._errors import InvalidArgument, WrongType
@@ -10,26 +11,31 @@ from tilesmith._library import CUDA, States, Strides, library, raise_last_error,
 from tilesmith._serving_dims import CODES, dims_of, strides_of
 from tilesmith._views import View, check_devices, dense_strides
 
+# In the order of the structure.
+_RESULTS = struct.Struct("@3P")
+_RESULTS_AT = States.o.offset
+
 
 class MergeCall:
     """Belongs to the thread that made it: the structure is filled anew for each run."""
 
-    __slots__ = ("_call", "_address", "_merge", "_outputs", "_lses", "shape", "lse_shape", "data_type", "index")
+    __slots__ = ("_call", "_address", "_merge", "_parts", "_pack", "shape", "lse_shape", "data_type", "index")
 
     def __init__(self, call: States, shape: tuple[int, ...], lse_shape: tuple[int, ...], data_type: str) -> None:
         self._call = call
         self._address = ctypes.addressof(call)
         self._merge = library().tilesmith_merge_states
-        pointers = ctypes.c_void_p * call.states
-        self._outputs, self._lses = pointers(), pointers()
-        call.outputs, call.lses = ctypes.addressof(self._outputs), ctypes.addressof(self._lses)
+        self._parts = (ctypes.c_void_p * (2 * call.states))()  #: addresses of the outputs, then of their lses
+        self._pack = struct.Struct(f"@{2 * call.states}P").pack_into
+        call.outputs = ctypes.addressof(self._parts)
+        call.lses = call.outputs + ctypes.sizeof(ctypes.c_void_p) * call.states
         self.shape, self.lse_shape, self.data_type = shape, lse_shape, data_type
         self.index = call.device.index if call.device.kind == CUDA else -1  #: of the device whose stream it runs on; -1: none
 
-    def run(self, outputs: list[int], lses: list[int], o: int, lse: int, stream: int) -> None:
-        call = self._call
-        self._outputs[:], self._lses[:] = outputs, lses
-        call.o, call.lse, call.stream = o, lse, stream
+    def run(self, *places: int) -> None:
+        """The addresses of outputs, lses, the output and its lse, and the stream."""
+        self._pack(self._parts, 0, *places[:-3])
+        _RESULTS.pack_into(self._call, _RESULTS_AT, *places[-3:])
         if status := self._merge(None, self._address):
             raise_last_error(status)
 

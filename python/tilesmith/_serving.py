@@ -6,11 +6,11 @@ from typing import Any, Literal, Optional, Sequence, TypeVar
 
 from tilesmith._append_call import AppendCall, AppendTensors, prepare_append
 from tilesmith._candidates import refuse_listing
-from tilesmith._errors import InvalidArgument, WrongType
+from tilesmith._errors import Error, InvalidArgument, WrongType
 from tilesmith._given_tensors import library_for
 from tilesmith._kept_calls import KeptCalls
 from tilesmith._merge_call import MergeCall, merge_names, prepare_merge
-from tilesmith._refusals import refusing
+from tilesmith._refusals import refusal
 from tilesmith._tensor_library import Traced
 from tilesmith._views import shown
 from tilesmith.typing import KvLayout, Layout
@@ -22,7 +22,6 @@ _merges: KeptCalls[MergeCall] = KeptCalls()
 _appends: KeptCalls[AppendCall] = KeptCalls()
 
 
-@refusing
 def merge_states(
     outputs: Sequence[Array], lses: Sequence[Any], *, layout: Layout = "bhsd", out: Optional[Array] = None
 ) -> tuple[Array, Array]:
@@ -42,33 +41,39 @@ def merge_states(
 
     Errors: as of attention.
     """
+    try:
+        return _merged(outputs, lses, layout, out)
+    except Error:
+        raise
+    except Exception as error:
+        raise refusal("merge_states", error, locals()) from error
+
+
+def _merged(outputs: Any, lses: Any, layout: Layout, out: Any) -> Any:
     refuse_listing("merge_states")
     for name, parts in (("outputs", outputs), ("lses", lses)):
         if not hasattr(parts, "__iter__"):
             raise WrongType(f"{name} is {shown(parts)}", "a list of tensors, one for each part")
     outputs, lses = list(outputs), list(lses)
-    if not outputs or len(outputs) != len(lses):
-        raise InvalidArgument(f"there are {len(outputs)} outputs and {len(lses)} lses", "as many, one or more")
+    parts = len(outputs)
+    if not parts or parts != len(lses):
+        raise InvalidArgument(f"there are {parts} outputs and {len(lses)} lses", "as many, one or more")
     if _traced.now():
-        merged: tuple[Array, Array] = _traced.serve("merge_states_op")(outputs, lses, layout, out)
-        return merged
-    library = library_for("outputs[0]", outputs[0])
+        return _traced.serve("merge_states_op")(outputs, lses, layout, out)
+    first = outputs[0]
+    library = library_for("outputs[0]", first)
     given = (*outputs, *lses, out)
-    key = (len(outputs), layout, *library.described(given, lambda: merge_names(len(outputs))))
+    key = (parts, layout, *library.described(given, lambda: merge_names(parts)))
     call = _merges.by_key.get(key)
     if call is None:
-        views = [library.view(name, each) for name, each in zip(merge_names(len(outputs)), given)]
+        views = [library.view(name, each) for name, each in zip(merge_names(parts), given)]
         call = _merges.keep(key, prepare_merge(views, layout))
-    first = outputs[0]
     result = library.new(first, call.shape, call.data_type) if out is None else out
     lse = library.new(first, call.lse_shape, "fp32")
-    address = library.address
-    call.run([address(each) for each in outputs], [address(each) for each in lses], address(result), address(lse),
-             library.stream(call.index))  # fmt: skip
+    call.run(*library.addresses((*outputs, *lses, result, lse)), library.stream(call.index))
     return result, lse
 
 
-@refusing
 def append_kv(
     k: Array,
     v: Array,
@@ -121,12 +126,23 @@ def append_kv(
 
     Errors: as of attention.
     """
+    try:
+        return _appended(k, v, k_cache, v_cache, layout, kv_layout, seqlens_k, block_table, page_indices, page_indptr, slots, cu_seqlens, q,
+                         rotary_cos, rotary_sin, rotary_style, positions, out_q, k_scale, v_scale)  # fmt: skip
+    except Error:
+        raise
+    except Exception as error:
+        raise refusal("append_kv", error, locals()) from error
+
+
+def _appended(k: Any, v: Any, k_cache: Any, v_cache: Any, layout: Any, kv_layout: Any, seqlens_k: Any, block_table: Any, page_indices: Any,
+              page_indptr: Any, slots: Any, cu_seqlens: Any, q: Any, rotary_cos: Any, rotary_sin: Any, rotary_style: Any, positions: Any,
+              out_q: Any, k_scale: Any, v_scale: Any) -> Any:  # fmt: skip
     refuse_listing("append_kv")
     if _traced.now():
-        traced: Optional[Array] = _traced.serve("append_kv_op")(
+        return _traced.serve("append_kv_op")(
             k, v, k_cache, v_cache, layout, kv_layout, seqlens_k, block_table, page_indices, page_indptr, slots, cu_seqlens, q,
             rotary_cos, rotary_sin, rotary_style, positions, k_scale, v_scale, out_q=out_q)  # fmt: skip
-        return traced
     library = library_for("k", k)
     given = (k, v, k_cache, v_cache, seqlens_k, block_table, page_indices, page_indptr, slots, cu_seqlens, q, rotary_cos, rotary_sin,
              positions, out_q, k_scale, v_scale)  # fmt: skip
@@ -136,8 +152,6 @@ def append_kv(
         views = AppendTensors(*(library.view(name, each) for name, each in zip(AppendTensors._fields, given)))
         call = _appends.keep(key, prepare_append(views, layout, kv_layout, rotary_style))
     turned = out_q if q is None or out_q is not None else library.new(q, call.q_shape, call.data_type)
-    address = library.address
-    call.run(address(q), address(k), address(v), address(turned), address(k_cache), address(v_cache), address(cu_seqlens), address(seqlens_k),
-             address(page_indices) if block_table is None else address(block_table), address(page_indptr), address(slots), address(positions),
-             address(rotary_cos), address(rotary_sin), address(k_scale), address(v_scale), library.stream(call.index))  # fmt: skip
+    call.run(library.addresses((q, k, v, turned, k_cache, v_cache, cu_seqlens, seqlens_k, page_indices if block_table is None else block_table,
+                                page_indptr, slots, positions, rotary_cos, rotary_sin, k_scale, v_scale)), library.stream(call.index))  # fmt: skip
     return turned

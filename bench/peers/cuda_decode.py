@@ -36,6 +36,7 @@ def backend(which):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--shapes", default=SHAPES)
+    parser.add_argument("--caches", default="", help="fp8, int8: caches of pages of these elements too, by commas, with a scale for each key head")
     parser.add_argument("--page", type=int, default=16, help="keys of a page; 0: no pages")
     parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--rest", type=float, default=0.05, help="seconds before each contender's turn")
@@ -56,18 +57,26 @@ def main():
             k, v = (torch.randn(batch, heads_kv, keys, dim, device="cuda", dtype=torch.bfloat16) for _ in range(2))
             return q, k, v, torch.empty_like(q)
 
-        def pages():
+        def pages(elements=torch.bfloat16):
             count = batch * (keys // page)
             table = torch.randperm(count, device="cuda").to(torch.int32).reshape(batch, -1)
             q = torch.randn(batch, heads_q, queries, dim, device="cuda", dtype=torch.bfloat16)
             k, v = (torch.randn(count, heads_kv, page, dim, device="cuda", dtype=torch.bfloat16) for _ in range(2))
-            return q, k, v, torch.empty_like(q), table
+            if elements == torch.int8:
+                k, v = k * 30, v * 30
+            return q, k.to(elements), v.to(elements), torch.empty_like(q), table
 
         dense, _ = timing.sets_of(tensors)
         contenders = {"tilesmith": (lambda q, k, v, out: tilesmith.attention(q, k, v, out=out), dense)}
         if page and keys % page == 0:
             contenders["pages"] = (lambda q, k, v, out, table: tilesmith.attention(q, k, v, seqlens_k=lengths, block_table=table, kv_layout="hnd", out=out),
                                    timing.sets_of(pages)[0])
+            scale = torch.full((heads_kv,), 1 / 30, device="cuda")
+            for name in filter(None, options.caches.split(",")):
+                elements = {"fp8": torch.float8_e4m3fn, "int8": torch.int8}[name]
+                contenders[name] = (lambda q, k, v, out, table: tilesmith.attention(
+                    q, k, v, seqlens_k=lengths, block_table=table, kv_layout="hnd", out=out, k_scale=scale, v_scale=scale),
+                    timing.sets_of(lambda elements=elements: pages(elements))[0])  # fmt: skip
         expected = None
         for name, which in (("cuDNN", SDPBackend.CUDNN_ATTENTION), ("flash", SDPBackend.FLASH_ATTENTION)):
             try:

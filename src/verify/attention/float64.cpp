@@ -152,10 +152,16 @@ class RowBlock {
     result_.lse[row] = std::log(sum) + maximum;
     const double kept = 1.0 / (sum * (1.0 - tensors_.drop_threshold / 65536.0));
     for (std::int64_t j = first; j < last; ++j) weights[j] *= kept;
-    smallest_normal_[r] = tensors_.q.type == ElementType::fp16 ? kept * 0x1p-14 : 0;
+    smallest_normal_[r] = has_fp16_weights() ? kept * 0x1p-14 : 0;
     if (tensors_.drop_threshold != 0)
       for (std::int64_t j = first; j < last; ++j)
         if (!keeps(tensors_, b_, h_, i, j)) weights[j] = 0;
+  }
+
+  // Values of 8 bits are exact in fp16, so that kernels take them as such beside queries of bf16 too.
+  [[nodiscard]] bool has_fp16_weights() const {
+    const bool narrow = tensors_.v.type == ElementType::fp8e4m3 || tensors_.v.type == ElementType::int8;
+    return tensors_.q.type == ElementType::fp16 || (tensors_.q.type == ElementType::bf16 && narrow);
   }
 
   // A weight that is subnormal in fp16, where a row's largest one is 1 before it is normalised, is rounded as coarsely

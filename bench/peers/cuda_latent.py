@@ -55,7 +55,7 @@ def main():
 
         def call(kernel, splits):
             return lambda q, cache, table, out: tilesmith.mla_decode(
-                q, cache, scale=SCALE, seqlens_k=lengths, block_table=table, out=out, splits=splits, kernel=kernel)
+                q, cache, scale=SCALE, seqlens_k=lengths, block_table=table, out=out, num_splits=splits, kernel=kernel)
 
         sets, _ = timing.sets_of(tensors)
         q, cache, table, out = sets[0]

@@ -416,7 +416,7 @@ def test_numbers_of_no_page_are_not_followed(heads_q, heads_kv, dim, cache):
     latent, pages, page = dim == 576, 40, 16
     pool = (torch.randn(2, pages, page, heads_kv, dim, device="cuda") * 9).to(cache)
     table = torch.arange(40, device="cuda", dtype=torch.int32).reshape(4, 10)
-    lengths = torch.tensor([160, 150, 33, 81], device="cuda", dtype=torch.int32)
+    lengths = torch.tensor([160, 150, 33, 90], device="cuda", dtype=torch.int32)
     q = torch.randn(4, heads_q, 2, dim, device="cuda").bfloat16()
 
     def attend():

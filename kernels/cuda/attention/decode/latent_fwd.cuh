@@ -154,7 +154,7 @@ struct LatentDecode : PieceWork<LatentDecode> {
     copy_queries();
 #pragma unroll 1
     for (int step = 0; step < cfg::kStages; ++step) copy(step);
-    const bool lost = cfg::kPaged && has_lost_keys(args, item, piece);
+
 #pragma unroll 1
     for (int step = 0; step < steps; ++step) {
       const int first = first_key(step) + share() * cfg::kTileN;
@@ -174,7 +174,7 @@ struct LatentDecode : PieceWork<LatentDecode> {
       copy(step + cfg::kStages);
     }
     copy_wait();
-    if (lost) rows.sum[0] = rows.sum[1] = lost_sum();
+    if (cfg::kPaged && has_lost_keys(args, item, piece)) rows.sum[0] = rows.sum[1] = lost_sum();
   }
 
   // Leaves what the warps have where all threads find it.

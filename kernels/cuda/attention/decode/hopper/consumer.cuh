@@ -169,7 +169,6 @@ struct Consumer : PieceWork<Consumer, Consumers> {
     rows = {{-kInfinity, -kInfinity}, {0.0f, 0.0f}};
     whole_end = key_end(args, item.length, item.query(args, 0));
     whole_begin = key_begin(args, item.length, item.query(args, item.rows(args) - 1));
-    const bool lost = cfg::kPaged && has_lost_keys(args, item, piece);
     mbarrier_wait(map().query_full(), query_parity);
     query_parity ^= 1;
     const int steps = piece.end_tile - piece.first_tile;
@@ -180,7 +179,7 @@ struct Consumer : PieceWork<Consumer, Consumers> {
 #pragma unroll 1
       for (int step = 0; step < steps; ++step, ring.advance()) step_of_second(step);
     }
-    if (lost) rows.sum[0] = rows.sum[1] = lost_sum();
+    if (cfg::kPaged && has_lost_keys(args, item, piece)) rows.sum[0] = rows.sum[1] = lost_sum();
     if (lane() == 0) mbarrier_arrive(map().query_empty());
   }
 

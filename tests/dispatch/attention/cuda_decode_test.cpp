@@ -150,6 +150,23 @@ TEST_F(CudaDecodeTest, RepeatsGiveTheSameBits) {
   }
 }
 
+TEST_F(CudaDecodeTest, RepeatsOfLatentRowsGiveTheSameBits) {
+  AttentionProblem problem = decode_problem();
+  problem.heads_q = 100, problem.heads_kv = 1, problem.seqlen_k = 700, problem.head_dim_qk = 576;
+  problem.head_dim_v = 512, problem.latent = true, problem.page_size = 16;
+  testing::RandomCall call(problem, 9, 8);
+  for (const KernelConfig& config : kernels(problem)) {
+    const auto made = plan(problem, config);
+    ASSERT_TRUE(call.run(*made));
+    const std::vector<float> first = call.output();
+    EXPECT_EQ(call.judge(), "") << native_name(config);
+    for (int repeat = 0; repeat < 50; ++repeat) {
+      ASSERT_TRUE(call.run(*made));
+      ASSERT_EQ(call.output(), first) << native_name(config) << ", repeat " << repeat;
+    }
+  }
+}
+
 TEST_F(CudaDecodeTest, StreamsDoNotDisturbEachOther) {
   const std::vector<KernelConfig> tiles = kernels(decode_problem());
   ASSERT_FALSE(tiles.empty());

@@ -21,6 +21,8 @@ constexpr std::int64_t kInvariantKeys = 256, kInvariantLatentKeys = 1024;
 /// Of threads, that a batch-invariant sequence is cut for: most SMs have one then, and a join takes one group in the
 /// usual case of eight key heads.
 constexpr std::int64_t kInvariantBlocks = 128;
+/// Bytes that blocks read from L2 in the time of one from memory, at least: half of what the two rates say.
+constexpr double kReadsOfL2 = 2;
 /// Rows of the largest tile.
 constexpr std::int64_t kMostRows = 16 * kDecodeWarps;
 
@@ -28,12 +30,17 @@ std::int64_t group_of(const CudaAttentionShape& shape) {
   return shape.heads_kv > 0 ? shape.heads_q / shape.heads_kv : 1;
 }
 
-/// What the last arrivers take: of a group, and of the groups.
-double join_seconds(const CudaDecodeModel& model, double pieces, int head_dim_v, double part_seconds) {
+/// What the last arrivers take: of a group, and of the groups. A thread joins four columns at a time, and waits for all
+/// pieces' once for each four of its own.
+double join_seconds(const CudaDecodeModel& model, double pieces, double rows, const KernelConfig& config) {
   if (pieces <= 1) return 0;
-  const double group = ts_decode_group(head_dim_v);
-  if (pieces <= group) return model.join_us * 1e-6 + pieces * part_seconds;
-  return 2 * model.join_us * 1e-6 + (group + std::ceil(pieces / group)) * part_seconds;
+  const int head_dim_v = config.attention().head_dim_v;
+  const double group = ts_decode_group(head_dim_v), threads = cuda_attention_resources(config).threads;
+  const double waits =
+      std::max(1.0, rows * (config.attention().latent ? head_dim_v / 32.0 : head_dim_v / 4.0) / threads);
+  const double part_seconds = model.part_us * 1e-6 + rows * head_dim_v * sizeof(float) / model.join_bytes_per_second;
+  if (pieces <= group) return model.join_us * 1e-6 * waits + pieces * part_seconds;
+  return 2 * model.join_us * 1e-6 * waits + (group + std::ceil(pieces / group)) * part_seconds;
 }
 
 /// The share of the peak that the row of the tile table reaches which the config was made from.
@@ -50,7 +57,7 @@ double efficiency_of(const CudaAttentionPipeline& pipeline, const KernelConfig& 
 }  // namespace
 
 bool suits_decode(const CudaAttentionShape& shape) {
-  return shape.paged || shape.seqlen_q * group_of(shape) <= kMostRows;
+  return shape.paged || shape.narrow || shape.seqlen_q * group_of(shape) <= kMostRows;
 }
 
 CudaDecodeWork cuda_decode_work(const KernelConfig& config, const CudaSpec& spec, const CudaAttentionShape& shape) {
@@ -79,10 +86,10 @@ CudaDecodeWork cuda_decode_work(const KernelConfig& config, const CudaSpec& spec
                           (chip.tflops_of(s.data_type) * 1e12 / chip.sms * efficiency_of(pipeline, config));
   const double alone = std::max(model.copy_us * kMicrosecond / std::max<int>(1, config.algorithm.stages), products);
   const auto slots = static_cast<double>(std::int64_t{chip.sms} * facts.blocks_per_sm);
-  const double of_full_chip = std::max(slots * tile_bytes / rate, facts.blocks_per_sm * products);
+  // Tiles of rows of one key head stand side by side: memory is read by the first, and L2 by the others.
+  const double read_again = std::min(static_cast<double>(work.row_blocks), kReadsOfL2);
+  const double of_full_chip = std::max(slots * tile_bytes / (rate * read_again), facts.blocks_per_sm * products);
   const auto part_rows = static_cast<double>(std::min<std::int64_t>(rows, facts.tile_rows));
-  const double part_seconds =
-      model.part_us * kMicrosecond + part_rows * s.head_dim_v * sizeof(float) / model.join_bytes_per_second;
   CudaDecodeWork best;
   const auto take = [&](std::int64_t items, std::int64_t piece_tiles) {
     CudaDecodeWork cut = work;
@@ -97,8 +104,7 @@ CudaDecodeWork cuda_decode_work(const KernelConfig& config, const CudaSpec& spec
     const double steps =
         rounds * of_full_chip + (rest > 0 ? std::max({rest / slots * of_full_chip, of_busiest, alone}) : 0);
     cut.seconds = (chip.launch_us + model.start_us + blocks / slots * model.turn_us) * kMicrosecond +
-                  static_cast<double>(piece_tiles) * steps +
-                  join_seconds(model, pieces, s.head_dim_v, part_seconds);
+                  static_cast<double>(piece_tiles) * steps + join_seconds(model, pieces, part_rows, config);
     return cut;
   };
   const auto best_of = [&](std::int64_t items) {

@@ -29,7 +29,7 @@ struct CudaDecodeWork {
 [[nodiscard]] CudaDecodeWork cuda_decode_work(const KernelConfig& config, const CudaSpec& spec,
                                               const CudaAttentionShape& shape);
 
-/// Whether the template is meant for the problem: its queries of a key head fit one tile, or no other reads pages.
+/// Whether the template is meant for the problem: its queries of a key head fit one tile, or no other reads its keys.
 [[nodiscard]] bool suits_decode(const CudaAttentionShape& shape);
 
 }  // namespace tilesmith

@@ -24,6 +24,7 @@ CudaAttentionShape cuda_attention_shape(const AttentionProblem& p) {
                            .visible = pairs > 0 ? visible_pairs(p) / pairs : 1};
   shape.splits = p.splits;
   shape.paged = p.page_size > 0;
+  shape.narrow = p.cache != KvElements::as_queries;
   shape.batch_invariant = p.batch_invariant;
   shape.uneven = shape.paged || p.mode == SequenceMode::group;
   if (window.left >= 0 && window.right >= 0) shape.window_keys = window.left + window.right + 1;

@@ -237,10 +237,10 @@ enum tilesmith_attention_trait {
   TILESMITH_SOFT_CAP = 1, /* s = soft_cap * tanh(s / soft_cap) */
   TILESMITH_SINK = 2,     /* one logit per query head joins the softmax's sum */
   TILESMITH_DROPOUT = 4,
-  TILESMITH_LSE = 8,          /* the call computes the log-sum-exp */
-  TILESMITH_BLOCK_SCALE = 16, /* fp8: scales differ along a sequence, by blocks of 128 rows from its beginning */
-  TILESMITH_PAGE_SCALE = 32,  /* 8-bit caches of pages: k_scale and v_scale are those of pages or their rows */
-  TILESMITH_LATENT = 64,      /* values are the first head_dim_v elements of the keys: v is not read */
+  TILESMITH_LSE = 8,              /* the call computes the log-sum-exp */
+  TILESMITH_BLOCK_SCALE = 16,     /* fp8: scales differ along a sequence, by blocks of 128 rows from its beginning */
+  TILESMITH_PAGE_SCALE = 32,      /* 8-bit caches of pages: k_scale and v_scale are those of pages or their rows */
+  TILESMITH_LATENT = 64,          /* values are the first head_dim_v elements of the keys: v is not read */
   TILESMITH_BATCH_INVARIANT = 128 /* a sequence's bits follow from itself, whatever stands beside it; not backward */
 };
 

@@ -61,8 +61,8 @@ int unused_traits(const KernelConfig& config, const AttentionProblem& problem) {
          (have.sink != want.sink);
 }
 
-/// Predicts the candidates' seconds and sorts them. Of batch-invariant problems the order is that of one usual sequence on
-/// one thread.
+/// Predicts the candidates' seconds and sorts them. Of batch-invariant problems the order is that of one usual sequence
+/// on one thread.
 void predict_and_sort(std::vector<Candidate>& candidates, const CpuFacts& facts, const AttentionProblem& problem) {
   const auto predict = [&](const AttentionProblem& of, int threads) {
     for (Candidate& candidate : candidates) {

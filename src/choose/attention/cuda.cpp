@@ -171,11 +171,13 @@ std::vector<Candidate> candidates_for(const CudaSpec& spec, const AttentionSigna
   if (!problem.batch_invariant) return ranked_cuda_attention(spec, signature, shape);
   const CudaAttentionShape usual = cuda_attention_shape(usual_sequence_of(problem));
   std::vector<Candidate> candidates = ranked_cuda_attention(spec, signature, usual);
-  walk_cuda_attention(spec, signature, packings_of(shape), [&](const KernelConfig& config, const CudaTile& row, const auto*) {
-    for (Candidate& one : candidates)
-      if (one.recipe.main() == config) one.predicted_seconds = predicted_seconds(config, row, spec, shape);
-    return true;
-  });
+  walk_cuda_attention(spec, signature, packings_of(shape),
+                      [&](const KernelConfig& config, const CudaTile& row, const auto*) {
+                        for (Candidate& one : candidates)
+                          if (one.recipe.main() == config)
+                            one.predicted_seconds = predicted_seconds(config, row, spec, shape);
+                        return true;
+                      });
   return candidates;
 }
 

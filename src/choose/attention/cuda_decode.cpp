@@ -136,7 +136,8 @@ CudaDecodeWork cuda_decode_work(const KernelConfig& config, const CudaSpec& spec
   }
   if (shape.uneven) {
     best.blocks = std::min(best.blocks, static_cast<std::int64_t>(slots));
-    // Two pieces a block, so that rounding leaves little of the chip idle; partials of latent rows are too wide for that.
+    // Two pieces a block, so that rounding leaves little of the chip idle; partials of latent rows are too wide for
+    // that.
     best.wanted_pieces = shape.splits > 0 || shape.batch_invariant ? 0 : best.blocks * (s.latent ? 1 : 2);
   }
   return best;

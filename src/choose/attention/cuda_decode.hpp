@@ -19,13 +19,14 @@ struct CudaDecodeWork {
   /// Batch-invariant: an item's pieces follow from its own keys, so many at most; 0: they do not.
   std::int64_t most_pieces = 0;
   std::int64_t blocks = 0;  ///< of threads
-  double seconds = 0;            ///< that the launch should take
+  double seconds = 0;       ///< that the launch should take
 };
 
-/// The pieces that should take the least time, or shape.splits of them where that is not 0, or those of a batch-invariant
-/// problem: of so many keys at least, a number, that an item has no more of them than a number that its heads decide. Where sequences differ in
-/// length, a piece's least length follows from the longest sequence alone, unless pieces of that length were needlessly
-/// short for the batch; the kernel makes them longer where the lengths that it finds allow it.
+/// The pieces that should take the least time, or shape.splits of them where that is not 0, or those of a
+/// batch-invariant problem: of so many keys at least, a number, that an item has no more of them than a number that its
+/// heads decide. Where sequences differ in length, a piece's least length follows from the longest sequence alone,
+/// unless pieces of that length were needlessly short for the batch; the kernel makes them longer where the lengths
+/// that it finds allow it.
 [[nodiscard]] CudaDecodeWork cuda_decode_work(const KernelConfig& config, const CudaSpec& spec,
                                               const CudaAttentionShape& shape);
 

@@ -96,7 +96,7 @@ Result<Source> cuda_attention_source(const KernelConfig& config) {
   constexpr std::uint32_t kFp32Spills = 512;
   // Of decode's widest tiles some words, where a kernel has many traits: those of a piece, beside hundreds of products.
   constexpr std::uint32_t kDecodeSpills = 32;
-  source.spill_limit_bytes = is_hopper                                       ? kHopperSpills
+  source.spill_limit_bytes = is_hopper                              ? kHopperSpills
                              : is_decode(config.algorithm.pipeline) ? kDecodeSpills
                              : bits_of(signature.data_type) == 32   ? kFp32Spills
                                                                     : 0;

@@ -101,7 +101,8 @@ Status CudaDecodePlan::run(const AttentionArguments& a, const RunOptions& option
     if (p.page_size > 0) {
       arguments.paged = {a.pages.lengths, a.pages.numbers, a.pages.offsets, a.pages.stride, p.page_size};
       divide_by_page(p.page_size, arguments);
-      arguments.num_pages = static_cast<int>(std::min<std::int64_t>(a.pages.num_pages, std::numeric_limits<int>::max()));
+      arguments.num_pages =
+          static_cast<int>(std::min<std::int64_t>(a.pages.num_pages, std::numeric_limits<int>::max()));
       if (a.pages.num_pages == 0) arguments.seqlen_k = 0;  // then lengths are cut to it, and no page is read
     }
     if (work_.pieces > 1) {

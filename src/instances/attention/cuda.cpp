@@ -231,9 +231,7 @@ constexpr Rule<Subject> kRules[] = {
     {"tile_n_is_whole_steps",
      "keys come in products of depth 16, for decode one for each team of warps, for dropout, a copied bias and "
      "portably 32 at a time, up to 256, for decode_wgmma 32 or 64 for each warpgroup",
-     [](const Subject& s) {
-       return s.tile_n() > 0 && s.tile_n() <= tile_n_max(s) && s.tile_n() % tile_n_step(s) == 0;
-     },
+     [](const Subject& s) { return s.tile_n() > 0 && s.tile_n() <= tile_n_max(s) && s.tile_n() % tile_n_step(s) == 0; },
      [](const Subject& s) { return fmt::format("tile_n {}, steps of {}", s.tile_n(), tile_n_step(s)); }},
     {"fields_belong_to_pipeline",
      "the persistent pipeline has 1 to 4 stages, 1 or 2 query buffers, up to 4 stages of an elementwise bias and a "

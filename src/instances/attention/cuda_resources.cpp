@@ -167,8 +167,7 @@ void decode_facts(const AttentionSignature& s, const Algorithm& a, CudaAttention
   const long pitch_q = 2 * depth + 16, pitch_k = rows.bytes * depth + 16, pitch_v = rows.bytes * columns + 16;
   const long ring = a.stages * a.tile[1] * (pitch_k + pitch_v + (rows.scale ? 8 : 0));
   const long results = long{facts.key_warps} * a.tile[0] * (4 * (columns + 8) + 8);
-  facts.shared_bytes =
-      a.tile[0] * (pitch_q + rows.query_scale) + std::max(ring, results) + 16 + facts.threads / 4;
+  facts.shared_bytes = a.tile[0] * (pitch_q + rows.query_scale) + std::max(ring, results) + 16 + facts.threads / 4;
   if (facts.threads > 0)
     facts.launch_registers = facts.consumer_registers =
         std::min(255, 65536 / (facts.threads * facts.blocks_per_sm) / 8 * 8);

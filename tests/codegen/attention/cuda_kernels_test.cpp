@@ -163,7 +163,7 @@ TEST_F(CudaAttentionKernels, DecodeIsHealthy) {
         return true;
       });
   }
-  EXPECT_EQ(configs.size(), 50u);
+  EXPECT_EQ(configs.size(), 48u);
   AttentionSignature latent = signature_of(576, 512, DataType::bf16, MaskKind::causal);
   latent.latent = true;
   AttentionSignature paged = latent;
@@ -180,7 +180,7 @@ TEST_F(CudaAttentionKernels, DecodeIsHealthy) {
       configs.push_back(config);
       return true;
     });
-  EXPECT_EQ(configs.size(), 70u);
+  EXPECT_EQ(configs.size(), 69u);
   check_instances(testing::some(configs, 3), true);
 }
 

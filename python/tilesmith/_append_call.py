@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import ctypes
 import struct
-from typing import Iterator, NamedTuple, Optional
+from typing import Iterator, NamedTuple, Optional, Sequence
 
 from tilesmith._errors import InvalidArgument, WrongType
 from tilesmith._library import CPU, CUDA, KvAppend, library, raise_last_error, sized
@@ -18,7 +18,6 @@ _CACHES_AS = {"nhd": "bshd", "hnd": "bhsd"}  #: the layout that has heads and ro
 # In the order of the structure: all pointers but the scales' and the stream.
 _POINTERS = struct.Struct("@14P")
 _POINTERS_AT = KvAppend.q.offset
-_CU_SEQLENS, _SEQLENS_K, _PAGE_OFFSETS = 6, 7, 9  #: of these
 
 
 class AppendTensors(NamedTuple):
@@ -61,14 +60,17 @@ class AppendCall:
         self.data_type = data_type
         self.index = call.device.index if call.device.kind == CUDA else -1  #: of the device whose stream it runs on; -1: none
 
-    def run(self, addresses: list[int], stream: int) -> None:
-        """On tensors at these addresses, in the order of the structure; 0 is none."""
+    def run(self, places: Sequence[int], turned: int, stream: int) -> None:
+        """On tensors at these addresses, in the order of AppendTensors; 0 is none."""
+        (k, v, k_cache, v_cache, seqlens_k, block_table, page_indices, page_indptr, slots, cu_seqlens, q, rotary_cos, rotary_sin, positions,
+         _, k_scale, v_scale) = places  # fmt: skip
         call = self._call
         if self._on_cpu:
-            self._check_data(addresses[_CU_SEQLENS], addresses[_SEQLENS_K], addresses[_PAGE_OFFSETS])
-        _POINTERS.pack_into(call, _POINTERS_AT, *addresses[:-2])
+            self._check_data(cu_seqlens, seqlens_k, page_indptr)
+        _POINTERS.pack_into(call, _POINTERS_AT, q, k, v, turned, k_cache, v_cache, cu_seqlens, seqlens_k, block_table or page_indices,
+                            page_indptr, slots, positions, rotary_cos, rotary_sin)  # fmt: skip
         if self._scaled:
-            call.k_scale.data, call.v_scale.data = addresses[-2:]
+            call.k_scale.data, call.v_scale.data = k_scale, v_scale
         if stream != self._stream:
             call.stream = self._stream = stream
         if status := self._append(None, self._address):

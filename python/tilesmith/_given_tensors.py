@@ -22,21 +22,18 @@ class TensorLibrary:
         self._types = {self._type, type(None)}
         self._grad_enabled: Callable[[], bool] = self._module.grad_enabled if self.kind == "torch" else bool
         self._raw_stream: Callable[[int], int] = self._module.raw_stream if self.kind == "torch" else int
-        self._address: Callable[[Any], int] = self._module.address
+        self.address: Callable[[Any], int] = self._module.address
+        self._described: Callable[[Sequence[Any]], tuple[object, Sequence[int]]] = self._module.described
 
-    def described(self, tensors: Sequence[Any], names: Callable[[], Sequence[str]]) -> list[object]:
-        """What a call is found by: the tensors' types, sizes, strides and devices. Errors: a tensor of another library, or one
-        that requires a gradient."""
+    def described(self, tensors: Sequence[Any], names: Callable[[], Sequence[str]]) -> tuple[object, Sequence[int]]:
+        """What a call is found by: the tensors' types, sizes, strides and devices; and their addresses, 0 for those there are
+        not. Errors: a tensor of another library, or one that requires a gradient."""
         grad_enabled = self._grad_enabled()
-        types = set(map(type, tensors))
-        if grad_enabled or not types <= self._types:
+        if grad_enabled or not self._types.issuperset(map(type, tensors)):
             for at, tensor in enumerate(tensors):
                 if tensor is not None and (type(tensor) is not self._type or (grad_enabled and tensor.requires_grad)):
                     self.view(names()[at], tensor)
-        if self.kind == "torch":
-            # The device's index, -1 for the CPU: a device object takes longer to hash. Dense strides follow from the shape.
-            return [None if x is None else (x.dtype, x.shape, x.is_contiguous() or x.stride(), x.get_device()) for x in tensors]
-        return list(map(self._module.describe, tensors))
+        return self._described(tensors)
 
     def view(self, name: str, tensor: Any) -> Optional[View]:
         """Errors: as of `described`, and a tensor that has no memory."""
@@ -55,12 +52,6 @@ class TensorLibrary:
             dtype = self._module.DTYPES[data_type]
             return like.new_empty(*shape) if dtype is like.dtype else like.new_empty(*shape, dtype=dtype)
         return self._module.np.empty(shape, self._module.dtype_of(data_type, like.dtype))
-
-    def addresses(self, tensors: Sequence[Any]) -> list[int]:
-        """0 for those there are not."""
-        if self.kind == "torch":
-            return [0 if x is None else x.data_ptr() for x in tensors]
-        return list(map(self._address, tensors))
 
     def stream(self, index: int) -> int:
         """The current one of that device; 0 for -1, the CPU."""

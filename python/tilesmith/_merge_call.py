@@ -32,10 +32,10 @@ class MergeCall:
         self.shape, self.lse_shape, self.data_type = shape, lse_shape, data_type
         self.index = call.device.index if call.device.kind == CUDA else -1  #: of the device whose stream it runs on; -1: none
 
-    def run(self, *places: int) -> None:
-        """The addresses of outputs, lses, the output and its lse, and the stream."""
-        self._pack(self._parts, 0, *places[:-3])
-        _RESULTS.pack_into(self._call, _RESULTS_AT, *places[-3:])
+    def run(self, parts: Sequence[int], o: int, lse: int, stream: int) -> None:
+        """On outputs and then their lses at these addresses."""
+        self._pack(self._parts, 0, *parts)
+        _RESULTS.pack_into(self._call, _RESULTS_AT, o, lse, stream)
         if status := self._merge(None, self._address):
             raise_last_error(status)
 

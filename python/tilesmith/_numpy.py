@@ -63,6 +63,11 @@ def address(array: Optional[np.ndarray]) -> int:
     return 0 if array is None else array.ctypes.data
 
 
+def described(arrays: Sequence[Optional[np.ndarray]]) -> tuple[tuple[object, ...], tuple[int, ...]]:
+    """What a kept call is found by, and the arrays' addresses, 0 for None."""
+    return tuple(map(describe, arrays)), tuple(map(address, arrays))
+
+
 def check_arrays(names: Sequence[str], arrays: Sequence[Any]) -> None:
     """All are arrays, as the first is, or None."""
     for name, array in zip(names, arrays):

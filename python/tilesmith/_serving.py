@@ -63,14 +63,14 @@ def _merged(outputs: Any, lses: Any, layout: Layout, out: Any) -> Any:
     first = outputs[0]
     library = library_for("outputs[0]", first)
     given = (*outputs, *lses, out)
-    key = (parts, layout, *library.described(given, lambda: merge_names(parts)))
-    call = _merges.by_key.get(key)
+    described, places = library.described(given, lambda: merge_names(parts))
+    call = _merges.by_key.get(key := (parts, layout, described))
     if call is None:
         views = [library.view(name, each) for name, each in zip(merge_names(parts), given)]
         call = _merges.keep(key, prepare_merge(views, layout))
     result = library.new(first, call.shape, call.data_type) if out is None else out
     lse = library.new(first, call.lse_shape, "fp32")
-    call.run(*library.addresses((*outputs, *lses, result, lse)), library.stream(call.index))
+    call.run(places[:-1], library.address(result), library.address(lse), library.stream(call.index))
     return result, lse
 
 
@@ -146,12 +146,11 @@ def _appended(k: Any, v: Any, k_cache: Any, v_cache: Any, layout: Any, kv_layout
     library = library_for("k", k)
     given = (k, v, k_cache, v_cache, seqlens_k, block_table, page_indices, page_indptr, slots, cu_seqlens, q, rotary_cos, rotary_sin,
              positions, out_q, k_scale, v_scale)  # fmt: skip
-    key = (layout, kv_layout, rotary_style, *library.described(given, lambda: AppendTensors._fields))
-    call = _appends.by_key.get(key)
+    described, places = library.described(given, lambda: AppendTensors._fields)
+    call = _appends.by_key.get(key := (layout, kv_layout, rotary_style, described))
     if call is None:
         views = AppendTensors(*(library.view(name, each) for name, each in zip(AppendTensors._fields, given)))
         call = _appends.keep(key, prepare_append(views, layout, kv_layout, rotary_style))
     turned = out_q if q is None or out_q is not None else library.new(q, call.q_shape, call.data_type)
-    call.run(library.addresses((q, k, v, turned, k_cache, v_cache, cu_seqlens, seqlens_k, page_indices if block_table is None else block_table,
-                                page_indptr, slots, positions, rotary_cos, rotary_sin, k_scale, v_scale)), library.stream(call.index))  # fmt: skip
+    call.run(places, library.address(turned), library.stream(call.index))
     return turned

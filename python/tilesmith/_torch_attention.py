@@ -22,6 +22,7 @@ from tilesmith._torch import (
     check_no_tangents,
     define,
     define_gradient,
+    described,
     differentiated,
     grad_enabled,
     is_compiling,
@@ -81,8 +82,10 @@ def attention(q: Any, k: Any, v: Any, layout: Any, causal: Any, mask: Any, windo
            k.get_device(), v.dtype, v.shape, v.is_contiguous() or v.stride(), v.get_device(), layout, causal, mask, window, scale, softcap,
            dropout_p, max_seqlen_q, max_seqlen_k, return_lse, diagonal, tf32, num_splits, batch_invariant, latent, kv_layout,
            torch_threads())  # fmt: skip
+    places = _NO_PLACES
     if not plain:
-        key += tuple([None if x is None else (x.dtype, x.shape, x.is_contiguous() or x.stride(), x.get_device()) for x in beside])
+        looks, places = described(beside)
+        key += looks
     call = _calls.by_key.get(key)
     if call is None:
         x = Arguments(q, k, v, layout, causal, mask, window, scale, softcap, bias, alibi, sink, q_scale, k_scale, v_scale,
@@ -104,7 +107,6 @@ def attention(q: Any, k: Any, v: Any, layout: Any, causal: Any, mask: Any, windo
         call.run(q.data_ptr(), k.data_ptr(), v.data_ptr(), result.data_ptr(), 0, 0, 0, 0, 0, 0, stream)
         return result
     lse = q.new_empty(*call.lse_shape, dtype=torch.float32) if return_lse else None
-    places = [0 if x is None else x.data_ptr() for x in beside] if beside else _NO_PLACES
     if out is not None:
         call.check_apart(q.data_ptr(), k.data_ptr(), v.data_ptr(), *places)
     if call.scaled:
@@ -117,7 +119,7 @@ def attention(q: Any, k: Any, v: Any, layout: Any, causal: Any, mask: Any, windo
 
 
 _PLAIN_TYPES = {Tensor, type(None)}
-_NO_PLACES = [0] * 13  #: of the tensors beside q, k and v
+_NO_PLACES = (0,) * 13  #: of the tensors beside q, k and v
 
 
 def _check_tensors(tensors: tuple[Any, ...]) -> bool:

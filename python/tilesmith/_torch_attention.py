@@ -205,13 +205,13 @@ def _attention_fwd(*given: Any, out: Any = None) -> tuple[Tensor, Tensor]:
 def _attention_here(q: Any, k: Any, v: Any, layout: Any, causal: Any, mask: Any, window_left: Any, window_right: Any, scale: Any, softcap: Any,
                     bias: Any, alibi: Any, sink: Any, q_scale: Any, k_scale: Any, v_scale: Any, dropout_p: Any, seed: Any, cu_seqlens_q: Any,
                     cu_seqlens_k: Any, max_seqlen_q: Any, max_seqlen_k: Any, return_lse: Any, diagonal: Any, tf32: Any, block_table: Any,
-                    seqlens_k: Any, page_indices: Any, page_indptr: Any, num_splits: Any, latent: Any, kv_layout: Any, drawn_seed: Any,
+                    seqlens_k: Any, page_indices: Any, page_indptr: Any, num_splits: Any, batch_invariant: Any, latent: Any, kv_layout: Any, drawn_seed: Any,
                     *options: Any) -> Any:  # fmt: skip
     """The same where the options hold already, no gradient is recorded, and the log-sum-exp is wanted."""
     seed = int(drawn_seed) if drawn_seed is not None else None if seed is None else seed % (1 << 64)
     return attention(q, k, v, layout, causal, mask, (window_left, window_right), scale, softcap, bias, alibi, sink, q_scale, k_scale, v_scale,
                      dropout_p, seed, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, return_lse, diagonal, tf32, block_table, seqlens_k,
-                     page_indices, page_indptr, num_splits, latent, kv_layout, None)  # fmt: skip
+                     page_indices, page_indptr, num_splits, batch_invariant, latent, kv_layout, None)  # fmt: skip
 
 
 def _attention_fwd_out(*given: Any, out: Tensor) -> Tensor:

@@ -24,6 +24,10 @@ amd_release=${has_amd_compiler#clang-}
 if [ -n "$amd_release" ] && ! command -v "llvm-objdump-$amd_release" >/dev/null && apt-cache show "llvm-$amd_release" >/dev/null 2>&1; then
   optional=("llvm-$amd_release")
 fi
+# A cluster of one machine, which tests of `sweep --slurm` and `tune --slurm` start and stop. Without it they are skipped.
+has_slurm=yes
+for package in slurmctld slurmd slurm-client munge; do is_installed "$package" || has_slurm=; done
+if [ -z "$has_slurm" ] && apt-cache show slurm-wlm >/dev/null 2>&1; then optional+=(slurm-wlm munge); fi
 [ ${#missing[@]} -eq 0 ] && [ ${#optional[@]} -eq 0 ] && [ -n "$has_amd_compiler" ] && exit 0
 
 as_root=()
@@ -34,8 +38,15 @@ if [ "$(id -u)" -ne 0 ]; then
   as_root=(sudo)
 fi
 "${as_root[@]}" apt-get update -qq
-[ -z "$has_amd_compiler" ] && read -ra compiler <<<"$(amd_compiler)" && optional=("${compiler[@]}")
+[ -z "$has_amd_compiler" ] && read -ra compiler <<<"$(amd_compiler)" && optional+=("${compiler[@]}")
+[ -z "$has_slurm" ] && [[ " ${optional[*]} " != *" slurm-wlm "* ]] && apt-cache show slurm-wlm >/dev/null 2>&1 && optional+=(slurm-wlm munge)
 missing+=("${optional[@]}")
 [ ${#missing[@]} -eq 0 ] && exit 0
 echo "tilesmith: installing ${missing[*]}" >&2
+# The services of the packages are not started: the tests have their own.
+if [ ! -e /usr/sbin/policy-rc.d ]; then
+  trap '"${as_root[@]}" rm -f /usr/sbin/policy-rc.d' EXIT
+  printf '#!/bin/sh\nexit 101\n' | "${as_root[@]}" tee /usr/sbin/policy-rc.d >/dev/null
+  "${as_root[@]}" chmod +x /usr/sbin/policy-rc.d
+fi
 "${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends "${missing[@]}" >&2

@@ -10,6 +10,7 @@
 #include "choose/attention/cuda_decode.hpp"
 #include "choose/attention/cuda_terms.hpp"
 #include "choose/attention/gpu_signature.hpp"
+#include "choose/gpu_serves.hpp"
 #include "instances/attention/cuda.hpp"
 #include "problem/attention/problem.hpp"
 #include "vocabulary/data_type.hpp"
@@ -204,25 +205,8 @@ std::vector<std::pair<KernelConfig, CudaAttentionTerms>> model_terms(const CudaS
 }
 
 Status serves(const CudaSpec& spec, const KernelConfig& config, const AttentionProblem& problem) {
-  if (config.arch != spec.arch)
-    return fail(
-        ErrorCode::unsupported,
-        fmt::format("kernel {} is for {}, the device is {}", native_name(config), config.arch.text(), spec.arch.text()),
-        "tilesmith arch lists what runs here");
-  if (config.operation() != Operation::attention)
-    return fail(ErrorCode::invalid_argument, fmt::format("kernel {} computes no attention", native_name(config)),
-                "a name that begins with attention");
-  const CudaAttentionSubject subject{config, spec};
-  if (const auto* rule = first_refusal(cuda_attention_rules(), subject))
-    return fail(ErrorCode::unsupported,
-                fmt::format("kernel {}: rule {}: {}", native_name(config), rule->name, rule->figures(subject)),
-                std::string(rule->about));
-  if (!has_traits(config, problem))
-    return fail(
-        ErrorCode::invalid_argument, fmt::format("kernel {} does not compute this problem", native_name(config)),
-        fmt::format(
-            "the problem's kernels are {}",
-            native_name({.arch = config.arch, .signature = gpu_signature_of(problem), .algorithm = config.algorithm})));
+  TS_TRY(is_instance(config, spec, Operation::attention, cuda_attention_rules()));
+  if (!has_traits(config, problem)) return other_signature(config, gpu_signature_of(problem));
   return {};
 }
 

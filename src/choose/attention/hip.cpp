@@ -5,6 +5,7 @@
 #include "choose/attention/gpu_signature.hpp"
 #include "choose/attention/hip_decode.hpp"
 #include "choose/attention/hip_model.hpp"
+#include "choose/gpu_serves.hpp"
 #include "instances/attention/hip.hpp"
 #include "vocabulary/names/native.hpp"
 
@@ -68,31 +69,17 @@ Result<Ranking> rank(const HipSpec& spec, const AttentionProblem& problem) {
 
 Status serves(const HipSpec& spec, const Recipe& recipe, const AttentionProblem& problem) {
   const KernelConfig& config = recipe.main();
-  const auto refuse = [&](ErrorCode code, const std::string& what, std::string hint) {
-    return fail(code, fmt::format("kernel {} {}", native_name(config), what), std::move(hint));
-  };
-  if (config.arch != spec.arch)
-    return refuse(ErrorCode::unsupported,
-                  fmt::format("is for {}, the device is {}", config.arch.text(), spec.arch.text()),
-                  "tilesmith arch lists what runs here");
-  if (config.operation() != Operation::attention)
-    return refuse(ErrorCode::invalid_argument, "computes no attention", "a name that begins with attention");
-  const HipAttentionSubject subject{config, spec};
-  if (const auto* rule = first_refusal(hip_attention_rules(), subject))
-    return refuse(ErrorCode::unsupported, fmt::format("is refused: rule {}: {}", rule->name, rule->figures(subject)),
-                  std::string(rule->about));
-  if (const AttentionSignature wanted = gpu_signature_of(problem); subject.signature() != wanted)
-    return refuse(ErrorCode::invalid_argument, "does not compute this problem",
-                  fmt::format("the problem's kernels are {}",
-                              native_name({.arch = config.arch, .signature = wanted, .algorithm = config.algorithm})));
+  TS_TRY(is_instance(config, spec, Operation::attention, hip_attention_rules()));
+  if (const AttentionSignature wanted = gpu_signature_of(problem); config.attention() != wanted)
+    return other_signature(config, wanted);
   if (recipe != recipe_of(config))
-    return refuse(ErrorCode::invalid_argument, "is no recipe as it stands",
-                  fmt::format("{}", recipe_name(recipe_of(config))));
+    return fail(ErrorCode::invalid_argument, fmt::format("kernel {} is no recipe as it stands", native_name(config)),
+                recipe_name(recipe_of(config)));
   if (const std::string_view why = attention_obstacle(config, problem); !why.empty())
-    return refuse(ErrorCode::invalid_argument,
-                  fmt::format("does not suit {} queries of {} heads of a key head: {}", problem.seqlen_q,
-                              problem.heads_q / problem.heads_kv, why),
-                  "a kernel of the pipeline flash");
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("kernel {} does not suit {} queries of {} heads of a key head: {}", native_name(config),
+                            problem.seqlen_q, problem.heads_q / problem.heads_kv, why),
+                "a kernel of the pipeline flash");
   return {};
 }
 

@@ -8,6 +8,7 @@
 #include "choose/gemm/cuda_model.hpp"
 #include "choose/gemm/cuda_work.hpp"
 #include "choose/gemm/gpu_signature.hpp"
+#include "choose/gpu_serves.hpp"
 #include "instances/gemm/cuda_rows.hpp"
 #include "instances/gemm/family.hpp"
 #include "problem/gemm/transpose.hpp"
@@ -241,30 +242,14 @@ Result<Ranking> rank(const CudaSpec& spec, const GemmProblem& any_order) {
 
 Status serves(const CudaSpec& spec, const KernelConfig& config, const GemmProblem& any_order) {
   const GemmProblem problem = with_row_d(any_order);
-  const auto refuse = [&](ErrorCode code, const std::string& what, std::string hint) {
-    return fail(code, fmt::format("kernel {} {}", native_name(config), what), std::move(hint));
-  };
-  if (config.arch != spec.arch)
-    return refuse(ErrorCode::unsupported,
-                  fmt::format("is for {}, the device is {}", config.arch.text(), spec.arch.text()),
-                  "tilesmith arch lists what runs here");
-  if (config.operation() != Operation::gemm)
-    return refuse(ErrorCode::invalid_argument, "is no GEMM", "a name that begins with gemm");
-  const CudaGemmSubject subject{config, spec};
-  if (const auto* rule = first_refusal(cuda_gemm_rules(), subject))
-    return refuse(ErrorCode::unsupported, fmt::format("is refused: rule {}: {}", rule->name, rule->figures(subject)),
-                  std::string(rule->about));
+  TS_TRY(is_instance(config, spec, Operation::gemm, cuda_gemm_rules()));
   TS_ASSIGN(const GemmSignature signature, gpu_signature_of(problem));
-  if (subject.signature() != signature)
-    return refuse(
-        ErrorCode::invalid_argument, "does not compute this problem",
-        fmt::format("the problem's kernels are {}",
-                    native_name({.arch = config.arch, .signature = signature, .algorithm = config.algorithm})));
+  if (std::get<GemmSignature>(config.signature) != signature) return other_signature(config, signature);
   if (const std::string_view obstacle = cuda_gemm_obstacle(config, cuda_gemm_shape(problem)); !obstacle.empty())
-    return refuse(
-        ErrorCode::invalid_argument,
-        fmt::format("does not suit a GEMM of {} x {} x {}: {}", problem.m, problem.n, problem.k, obstacle),
-        "fewer elements at a time (vector), or another pipeline; a prefetch kernel asks for prefetch_weights");
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("kernel {} does not suit a GEMM of {} x {} x {}: {}", native_name(config), problem.m,
+                            problem.n, problem.k, obstacle),
+                "fewer elements at a time (vector), or another pipeline; a prefetch kernel asks for prefetch_weights");
   return {};
 }
 

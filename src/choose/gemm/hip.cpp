@@ -4,6 +4,7 @@
 
 #include "choose/gemm/gpu_signature.hpp"
 #include "choose/gemm/hip_model.hpp"
+#include "choose/gpu_serves.hpp"
 #include "instances/gemm/hip.hpp"
 #include "problem/gemm/transpose.hpp"
 #include "vocabulary/names/native.hpp"
@@ -74,29 +75,14 @@ Result<Ranking> rank(const HipSpec& spec, const GemmProblem& any_order) {
 
 Status serves(const HipSpec& spec, const KernelConfig& config, const GemmProblem& any_order) {
   const GemmProblem problem = with_row_d(any_order);
-  const auto refuse = [&](ErrorCode code, const std::string& what, std::string hint) {
-    return fail(code, fmt::format("kernel {} {}", native_name(config), what), std::move(hint));
-  };
-  if (config.arch != spec.arch)
-    return refuse(ErrorCode::unsupported,
-                  fmt::format("is for {}, the device is {}", config.arch.text(), spec.arch.text()),
-                  "tilesmith arch lists what runs here");
-  if (config.operation() != Operation::gemm)
-    return refuse(ErrorCode::invalid_argument, "is no GEMM", "a name that begins with gemm");
-  const HipGemmSubject subject{config, spec};
-  if (const auto* rule = first_refusal(hip_gemm_rules(), subject))
-    return refuse(ErrorCode::unsupported, fmt::format("is refused: rule {}: {}", rule->name, rule->figures(subject)),
-                  std::string(rule->about));
+  TS_TRY(is_instance(config, spec, Operation::gemm, hip_gemm_rules()));
   TS_ASSIGN(const GemmSignature signature, gpu_signature_of(problem));
-  if (subject.signature() != signature) {
-    const KernelConfig right{.arch = config.arch, .signature = signature, .algorithm = config.algorithm};
-    return refuse(ErrorCode::invalid_argument, "does not compute this problem",
-                  fmt::format("the problem's kernels are {}", native_name(right)));
-  }
+  if (std::get<GemmSignature>(config.signature) != signature) return other_signature(config, signature);
   if (const std::string_view why = obstacle(config, problem); !why.empty())
-    return refuse(ErrorCode::invalid_argument,
-                  fmt::format("does not suit a GEMM of {} x {} x {}: {}", problem.m, problem.n, problem.k, why),
-                  "fewer elements at a time (vector)");
+    return fail(ErrorCode::invalid_argument,
+                fmt::format("kernel {} does not suit a GEMM of {} x {} x {}: {}", native_name(config), problem.m,
+                            problem.n, problem.k, why),
+                "fewer elements at a time (vector)");
   return {};
 }
 

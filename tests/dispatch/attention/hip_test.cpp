@@ -2,9 +2,12 @@
 #include <fmt/format.h>
 #include <gtest/gtest.h>
 
+#include <cstring>
+
 #include "dispatch/attention/random_problem.hpp"
 #include "dispatch/emulated_hip.hpp"
 #include "dispatch/test_store.hpp"
+#include "runtime/hip/stream.hpp"
 #include "trial/attention/case.hpp"
 #include "trial/trial.hpp"
 
@@ -184,6 +187,55 @@ TEST_F(HipAttentionTest, ErrorsSayWhatIsWrong) {
   wrong = p;
   wrong.head_dim_qk = wrong.head_dim_v = 512;
   refused(wrong, "rule head_dims_fit");
+}
+
+// A captured launch has memory for its pieces that no other has; the launches of a stream share theirs.
+TEST_F(HipAttentionTest, GraphsKeepTheMemoryOfTheirPieces) {
+  EmulatedDevice hip(0);
+  AttentionProblem p = testing::traits(DataType::bf16, 32, 32, "paged mask lse");
+  p.heads_q = 2;
+  p.seqlen_q = 2;
+  p.seqlen_k = 200;
+  p.page_size = 16;
+  p.splits = 2;
+  testing::RandomCall call(p, 7, 16);
+  const auto plan = hip.plan(p);
+  ASSERT_TRUE(plan) << plan.error().text();
+  ASSERT_TRUE(call.run(**plan));
+  ASSERT_EQ(call.judge(), "");
+  const auto device = HipDevice::open(*hip_library().value(), 0).value();
+  const HipStream stream = HipStream::create(device).value();
+  const auto run = [&] { return (*plan)->run(call.arguments(), {.stream = stream.handle()}); };
+  ASSERT_TRUE(run());
+  const std::size_t of_stream = fake().allocations.size();
+  ASSERT_TRUE(run());
+  EXPECT_EQ(fake().allocations.size(), of_stream) << "a stream's second launch allocates nothing";
+  const auto first = HipGraph::capture(device, stream.handle(), run);
+  ASSERT_TRUE(first) << first.error().text();
+  const auto second = HipGraph::capture(device, stream.handle(), run);
+  ASSERT_TRUE(second) << second.error().text();
+  EXPECT_EQ(fake().allocations.size(), of_stream + 2) << "each graph has a piece for good";
+  const auto partials = [](std::size_t from_last) {
+    const auto& launch = *(fake().launches.end() - static_cast<std::ptrdiff_t>(from_last));
+    return reinterpret_cast<const TsHipAttentionArgs*>(launch.arguments.data())->partials;
+  };
+  EXPECT_EQ(partials(1), partials(2)) << "what is joined is what was left";
+  EXPECT_NE(partials(1), partials(3));
+  EXPECT_NE(partials(3), partials(5)) << "a graph's memory is not the stream's";
+  for (const auto* graph : {&first, &second}) {
+    for (const testing::RandomCall::Memory& part : call.memory())
+      if (part.written) std::memset(const_cast<std::byte*>(part.bytes.data()), 0xff, part.bytes.size());
+    ASSERT_TRUE((*graph)->launch(stream.handle()));
+    EXPECT_EQ(call.judge(), "");
+  }
+  // Where nothing is left, a run says so, and the next one is right.
+  fake().malloc = hip::Code::out_of_memory;
+  const HipStream other = HipStream::create(device).value();
+  const Status none = (*plan)->run(call.arguments(), {.stream = other.handle()});
+  fake().malloc = hip::Code::success;
+  ASSERT_FALSE(none);
+  EXPECT_EQ(none.error().code, ErrorCode::out_of_memory) << none.error().text();
+  EXPECT_TRUE((*plan)->run(call.arguments(), {.stream = other.handle()}));
 }
 
 TEST_F(HipAttentionTest, EmptyProblemsLaunchNothing) {

@@ -14,6 +14,7 @@ void add_hip_fragment(ConstantsTable& table, const HipSpec& spec, const HipFragm
   table.add("kFragment", fragment.side);
   table.add("kGroupsK", fragment.groups_k);
   table.add("kRunOfResults", fragment.run_of_results);
+  table.add("kFnuz", fragment.fnuz);
   table.add("kIntegers", fragment.accumulator == DataType::int32);
 }
 

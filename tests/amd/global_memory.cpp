@@ -1,5 +1,7 @@
 // Vector memory: GLOBAL, FLAT (of global memory alone) and raw buffers (CDNA 3 ISA 9, 10, 12.14 and 12.15; RDNA 3 and
 // RDNA 4 ISA 10, 11 and 16.16).
+#include <algorithm>
+
 #include "amd/local_memory.hpp"
 #include "amd/memory_access.hpp"
 #include "amd/operations.hpp"
@@ -62,6 +64,21 @@ void store(Wave& wave, const Instruction& in) {
   Transfer& transfer = wave.start(Counted::store, in, perform_store<kForm>);
   place(wave, in, in.at(0), in.count > 2 ? &in.at(2) : nullptr, bytes_of(kForm), true, transfer);
   keep_data<kForm>(wave, in.at(1), transfer);
+  wave.issued(Counted::store);
+}
+
+/// A word of memory becomes the larger of itself and the data, one lane after another. Operands: address, data, scalar
+/// base or `off`.
+void atomic_max(Wave& wave, const Instruction& in) {
+  Transfer& transfer = wave.start(Counted::store, in, [](Wave&, Transfer& t) {
+    for_lanes(t.lanes, [&](int lane) {
+      const auto at = static_cast<std::size_t>(lane);
+      u32& word = *reinterpret_cast<u32*>(t.places[0][at]);
+      word = std::max(word, t.data[0][at]);
+    });
+  });
+  place(wave, in, in.at(0), in.count > 2 ? &in.at(2) : nullptr, 4, true, transfer);
+  keep_data<Form::one>(wave, in.at(1), transfer);
   wave.issued(Counted::store);
 }
 
@@ -190,6 +207,8 @@ constexpr Operation kOperations[] = {
     {"global_store_b64", store<Form::two>},
     {"global_store_b96", store<Form::three>},
     {"global_store_b128", store<Form::four>},
+    {"global_atomic_umax", atomic_max},
+    {"global_atomic_max_u32", atomic_max},
     {"global_load_lds_dword", load_to_local<Form::one>},
     {"global_load_lds_dwordx3", load_to_local<Form::three>},
     {"global_load_lds_dwordx4", load_to_local<Form::four>},

@@ -109,6 +109,12 @@ TS_DEVICE int recomputed_uniform(int value) {
   return value;
 }
 
+// *to becomes the larger of both, neither of which is negative: then floats are ordered as their bits.
+TS_DEVICE void atomic_max(float* to, float value) {
+  __scoped_atomic_fetch_max(reinterpret_cast<u32*>(to), __builtin_bit_cast(u32, value), __ATOMIC_RELAXED,
+                            __MEMORY_SCOPE_DEVICE);
+}
+
 TS_DEVICE float fmaf(float a, float b, float c) {
   return __builtin_fmaf(a, b, c);
 }

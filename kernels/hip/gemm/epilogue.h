@@ -24,6 +24,7 @@ constexpr int gates_before(int end) {
   for (int i = 0; i < end; ++i) gates += is_gate(cfg::kEpilogue[i]);
   return gates;
 }
+constexpr bool kAmax = cfg::kEpilogueLength > 0 && cfg::kEpilogue[imax(cfg::kEpilogueLength - 1, 0)] == TS_GEMM_AMAX;
 static_assert(cfg::kEpilogueLength <= TS_GEMM_EPILOGUE_MAX, "the epilogue has at most 8 operations");
 static_assert(gates_before(cfg::kEpilogueLength) <= 1, "one gate at most");
 static_assert(cfg::kTypeD != TS_GEMM_S32 || cfg::kEpilogueLength == 0, "integer sums are stored as they are");
@@ -76,14 +77,19 @@ TS_DEVICE void apply(const TsHipGemmArgs& args, const Place& place, float (&v)[k
   }
 }
 
-// The operations from I on, and the result to D.
+// The operations from I on, and the result to D; `most` becomes the largest size of these, where that is asked for.
 template <int I, int kCount>
-TS_DEVICE void finish(const TsHipGemmArgs& args, Place place, float (&v)[kCount]) {
+TS_DEVICE void finish(const TsHipGemmArgs& args, Place place, float (&v)[kCount], float& most) {
   if constexpr (I == cfg::kEpilogueLength) {
     constexpr int kBytes = bytes_of(cfg::kTypeD);
     u8* const to =
         static_cast<u8*>(args.d) + (place.batch * args.d_batch + place.row * args.d_leading + place.column) * kBytes;
     store_elements<cfg::kTypeD, kCount, cfg::kWide>(to, place.columns - place.column, v);
+  } else if constexpr (cfg::kEpilogue[I] == TS_GEMM_AMAX) {
+#pragma unroll
+    for (int i = 0; i < kCount; ++i)
+      if (place.column + i < place.columns) most = fmaxf(most, fabsf(v[i]));
+    finish<I + 1, kCount>(args, place, v, most);
   } else if constexpr (is_gate(cfg::kEpilogue[I])) {
     float joined[kCount / 2];
 #pragma unroll
@@ -91,10 +97,10 @@ TS_DEVICE void finish(const TsHipGemmArgs& args, Place place, float (&v)[kCount]
       joined[i] = activate<cfg::kEpilogue[I]>(v[2 * i], args.epilogue[I]) * v[2 * i + 1];
     place.column /= 2;
     place.columns /= 2;
-    finish<I + 1, kCount / 2>(args, place, joined);
+    finish<I + 1, kCount / 2>(args, place, joined, most);
   } else {
     apply<I, kCount>(args, place, v);
-    finish<I + 1, kCount>(args, place, v);
+    finish<I + 1, kCount>(args, place, v, most);
   }
 }
 

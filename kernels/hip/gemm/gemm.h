@@ -12,6 +12,7 @@
 //                            many: n is a multiple of kRun, pointers and strides are of a run's bytes
 //   kLanes                   of a wave; and the instruction, see common/matrix.h: TS_MATRIX_BUILTIN, kOperand,
 //                            kOperandWords, kFragment, kGroupsK, kRunOfResults, kIntegers (bool)
+//   kFnuz (bool)             the matrix unit takes fp8 in the encoding fnuz
 //   kEpilogueLength, kEpilogue[], kEpilogueTypes[]
 //
 // Launch: kThreads threads (tile.h), no dynamic local memory, a grid of batch * ceil(m / kTileM) * ceil(n / kTileN)
@@ -155,7 +156,8 @@ class Gemm {
   }
 
   TS_DEVICE void end(const Sums (&sums)[kFragmentsM][kFragmentsN]) const {
-    float factor = args_.alpha;
+    float factor = args_.alpha * kOfHalves;
+    float most = 0.0f;
     if (args_.scale_a.data != nullptr) factor *= *static_cast<const float*>(args_.scale_a.data);
     if (args_.scale_b.data != nullptr) factor *= *static_cast<const float*>(args_.scale_b.data);
 #pragma unroll
@@ -177,10 +179,12 @@ class Gemm {
             else
               v[e] = static_cast<float>(sum) * factor;
           }
-          finish<0, kRun>(args_, {row, column + r, args_.n, batch_}, v);
+          finish<0, kRun>(args_, {row, column + r, args_.n, batch_}, v, most);
         }
       }
     }
+    if constexpr (kAmax)
+      atomic_max(static_cast<float*>(const_cast<void*>(args_.epilogue[cfg::kEpilogueLength - 1].data)), most);
   }
 
   const TsHipGemmArgs& args_;

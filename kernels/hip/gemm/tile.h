@@ -77,7 +77,12 @@ class TileCopy {
     for (int i = 0; i < kUnits; ++i) {
       const int unit = unit_of(i);
       if constexpr (kAlongK) {
-        *reinterpret_cast<TS_LDS Words4*>(to + chunk_offset(unit / kRowChunks, unit % kRowChunks)) = held_[i][0];
+        Words4 words = held_[i][0];
+        if constexpr (cfg::kFnuz) {
+#pragma unroll
+          for (int w = 0; w < 4; ++w) words[w] = recode_fp8(words[w]);
+        }
+        *reinterpret_cast<TS_LDS Words4*>(to + chunk_offset(unit / kRowChunks, unit % kRowChunks)) = words;
       } else {
         const int row = unit % (kRows / kChunk) * kChunk, k = unit / (kRows / kChunk) * kPack;
 #pragma unroll
@@ -85,6 +90,7 @@ class TileCopy {
           u32 word = 0;
 #pragma unroll
           for (int p = 0; p < kPack; ++p) word |= element(held_[i][p], e) << (8 * kElementBytes * p);
+          if constexpr (cfg::kFnuz) word = recode_fp8(word);
           *reinterpret_cast<TS_LDS u32*>(to + chunk_offset(row + e, k / kChunk) + k % kChunk * kElementBytes) = word;
         }
       }

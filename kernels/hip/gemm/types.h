@@ -10,6 +10,18 @@ constexpr int bytes_of(int type) {
   return type == TS_GEMM_F32 || type == TS_GEMM_S32 ? 4 : (type == TS_GEMM_BF16 || type == TS_GEMM_F16 ? 2 : 1);
 }
 
+// Four fp8 elements (e4m3) for a matrix unit of the encoding fnuz: there the same bits mean half the number, those of
+// -0 mean NaN, and those of NaN the largest number.
+TS_DEVICE u32 recode_fp8(u32 bits) {
+  const u32 magnitudes = bits & 0x7f7f7f7f;
+  const u32 signs = bits & (magnitudes + 0x7f7f7f7f) & 0x80808080;  // of what is not zero
+  const u32 nan = (magnitudes + 0x01010101) & 0x80808080;
+  const u32 of_nan = nan | (nan - (nan >> 7));  // all bits of their bytes
+  return ((magnitudes | signs) & ~of_nan) | nan;
+}
+// What sums are multiplied by, where operands are halves.
+constexpr float kOfHalves = cfg::kFnuz ? 4.0f : 1.0f;
+
 template <int kType>
 TS_DEVICE float to_float(typename BitsOf<bytes_of(kType)>::Type bits) {
   if constexpr (kType == TS_GEMM_F32) return __builtin_bit_cast(float, bits);

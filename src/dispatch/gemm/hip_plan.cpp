@@ -97,6 +97,8 @@ TsHipGemmArgs HipGemmPlan::kernel_arguments(const GemmArguments& a) const {
       operand = {x.data, 0, 0, 0, 0};  // the batch shares it
     else if (p.epilogue[i] == EpilogueOp::clamp)
       operand = {nullptr, 0, 0, x.low, x.high};
+    else if (p.epilogue[i] == EpilogueOp::amax)
+      operand = {a.amax, 0, 0, 0, 0};
   }
   out.m = static_cast<int>(p.m);
   out.n = static_cast<int>(p.n);

@@ -29,10 +29,11 @@ bool hip_types_fit(const HipSubject& s) {
 }
 
 bool hip_epilogue_is_carried(const HipSubject& s) {
+  const GemmEpilogue& epilogue = s.signature().epilogue_ops;
   int gates = 0;
-  for (const EpilogueOp op : s.signature().epilogue_ops) {
-    if (op == EpilogueOp::amax) return false;
-    gates += is_gate(op);
+  for (std::size_t i = 0; i < epilogue.size(); ++i) {
+    if (epilogue[i] == EpilogueOp::amax && i + 1 < epilogue.size()) return false;
+    gates += is_gate(epilogue[i]);
   }
   return gates <= 1;
 }
@@ -107,7 +108,7 @@ constexpr Rule<HipSubject> kHipGemmRules[] = {
        return scales_fit(s.signature()) && !has_block_scales(s.signature()) && !has_weights(s.signature());
      },
      [](const HipSubject& s) { return fmt::format("qscale {}", name_of(s.signature().qscale)); }},
-    {"epilogue_is_carried", "the template has one gate at most, and no amax", hip_epilogue_is_carried,
+    {"epilogue_is_carried", "the template has one gate at most, and amax comes last", hip_epilogue_is_carried,
      [](const HipSubject& s) {
        std::vector<std::string_view> names;
        for (const EpilogueOp op : s.signature().epilogue_ops) names.push_back(name_of(op));

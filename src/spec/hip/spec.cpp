@@ -22,8 +22,8 @@ Result<std::vector<DataType>> read_data_types(const JsonReader& reader) {
 }
 
 Result<HipFragment> read_fragment(const JsonReader& reader, int lanes) {
-  TS_TRY(reader.only(
-      {"data_types", "accumulator", "shape", "builtin", "operand", "operand_words", "groups_k", "run_of_results"}));
+  TS_TRY(reader.only({"data_types", "accumulator", "shape", "builtin", "operand", "operand_words", "groups_k",
+                      "run_of_results", "fnuz"}));
   HipFragment fragment;
   TS_ASSIGN(fragment.data_types, read_data_types(reader.at("data_types")));
   TS_ASSIGN(fragment.accumulator, reader.at("accumulator").enumerator<DataType>());
@@ -37,6 +37,11 @@ Result<HipFragment> read_fragment(const JsonReader& reader, int lanes) {
   TS_ASSIGN(fragment.operand_words, reader.at("operand_words").integer<int>(1, 8));
   TS_ASSIGN(fragment.groups_k, reader.at("groups_k").integer<int>(1, 4));
   TS_ASSIGN(fragment.run_of_results, reader.at("run_of_results").integer<int>(1, 16));
+  if (reader.has("fnuz")) {
+    TS_ASSIGN(fragment.fnuz, reader.at("fnuz").boolean());
+    if (fragment.fnuz && fragment.data_types != std::vector{DataType::fp8})
+      return reader.at("fnuz").refuse("data_types of fp8 alone: bf8 has infinities");
+  }
   // The operands of a row hold its whole k.
   const int elements = fragment.groups_k * fragment.operand_words * 32;
   for (const DataType type : fragment.data_types)
@@ -128,9 +133,9 @@ Status read_hip_attention(const JsonReader& reader, HipSpec& spec) {
   return {};
 }
 
-Result<HipReferenceChip> read_hip_reference(const JsonReader& reader) {
+Result<ReferenceChip> read_hip_reference(const JsonReader& reader) {
   TS_TRY(reader.only({"name", "compute_units", "clock_ghz", "tflops", "memory_gb_per_second"}));
-  HipReferenceChip chip;
+  ReferenceChip chip;
   TS_ASSIGN(chip.chip, reader.at("name").string());
   TS_ASSIGN(chip.compute_units, reader.at("compute_units").integer<int>(1, 4096));
   TS_ASSIGN(const double clock, reader.at("clock_ghz").number());

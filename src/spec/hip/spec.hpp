@@ -45,6 +45,7 @@ struct HipFragment {
   int operand_words = 0;
   int groups_k = 0;
   int run_of_results = 0;
+  bool fnuz = false;  ///< of fp8: operands in the encoding without infinities and -0, whose bits mean half of fp8's
 };
 
 struct HipGemmTile {
@@ -74,9 +75,6 @@ struct HipAttentionTile {
   [[nodiscard]] bool is_for(int head_dim) const { return head_dim >= head_dim_low && head_dim <= head_dim_high; }
 };
 
-/// The chip whose figures own kernels are predicted by.
-using HipReferenceChip = ReferenceChip;
-
 struct HipSpec {
   ArchName arch;
   std::string about;
@@ -88,7 +86,7 @@ struct HipSpec {
   int registers_per_lane = 0;  ///< most vector registers, accumulation registers among them
   int registers_of_simd = 0;   ///< that the lanes of its waves share
   long lds_bytes = 0;          ///< of a block
-  HipReferenceChip reference;
+  ReferenceChip reference;     ///< whose figures own kernels are predicted by
   std::vector<HipFragment> fragments;
   std::vector<GemmEpilogue> gemm_epilogues;  ///< of listed kernels
   std::vector<HipGemmTable> gemm_tables;

@@ -154,6 +154,7 @@ void EdgedTensor::fill(int batches, int rows, int columns, std::mt19937& random)
             break;
           case DataType::fp8:
             word = (any & 0x87) | (4 + (any >> 16) % 4) << 3;
+            if (any >> 28 == 0) word = any & 0x87;  // subnormals and zeros of both signs
             break;
           case DataType::bf8:
             word = (any & 0x83) | (12 + (any >> 16) % 4) << 2;
@@ -223,6 +224,8 @@ HipGemmProblem::HipGemmProblem(const KernelConfig& config, int m, int n, int k, 
       args_.epilogue[i] = {operand->data(), operand->row, operand->batch, 0.5f, 0};
     } else if (op == EpilogueOp::clamp) {
       args_.epilogue[i] = {nullptr, 0, 0, -0.25f, 0.5f};
+    } else if (op == EpilogueOp::amax) {
+      args_.epilogue[i] = {&amax_, 0, 0, 0, 0};
     }
   }
 }
@@ -241,6 +244,7 @@ std::vector<HipGemmProblem::Buffer> HipGemmProblem::buffers() const {
   add("b", *b_, false);
   add("d", *d_, true);
   all.push_back({"scale_b", &scale_, sizeof scale_, false});
+  if (wants_amax()) all.push_back({"amax", &amax_, sizeof amax_, true});
   for (const auto& operand : operands_)
     if (operand != nullptr) add("an operand of the epilogue", *operand, false);
   return all;
@@ -274,6 +278,7 @@ double HipGemmProblem::expected(int z, int i, int j, double& bound) const {
       double& x = v[e];
       const EdgedTensor* operand = operands_[o].get();
       if (operand == nullptr) {
+        if (op == EpilogueOp::amax) continue;
         x = op == EpilogueOp::clamp ? std::min(std::max(x, -0.25), 0.5) : activation(op, x);
         continue;
       }
@@ -296,19 +301,29 @@ std::vector<std::string> HipGemmProblem::faults() const {
   const int out_n = signature_.epilogue_ops.gated() ? n_ / 2 : n_;
   const std::uint32_t unwritten = bits_of(signature_.c) == 32 ? 0xffffffffu : 0xffffu;
   std::vector<std::string> found;
+  double largest = 0, largest_bound = 0;
   for (int z = 0; z < batch_; ++z)
     for (int i = 0; i < m_; ++i) {
       if (found.size() > 2) return found;
       for (int j = 0; j < out_n; ++j) {
         double bound = 0;
         const double wanted = expected(z, i, j, bound), got = d_->at(z, i, j);
+        largest = std::max(largest, std::abs(wanted));
+        largest_bound = std::max(largest_bound, bound);
         if (!(std::abs(got - wanted) <= bound))
           found.push_back(fmt::format("D[{}][{}][{}] is {}, not {} within {}", z, i, j, got, wanted, bound));
       }
       for (std::int64_t gap = out_n; gap < d_->row && (z + 1 < batch_ || i + 1 < m_); ++gap)
         if (d_->bits(z, i, gap) != unwritten) found.push_back(fmt::format("written behind row {} of {}", i, z));
     }
+  if (wants_amax() && !(std::abs(amax_ - largest) <= largest_bound))
+    found.push_back(fmt::format("amax is {}, not {} within {}", amax_, largest, largest_bound));
   return found;
+}
+
+bool HipGemmProblem::wants_amax() const {
+  const GemmEpilogue& epilogue = signature_.epilogue_ops;
+  return !epilogue.empty() && epilogue[epilogue.size() - 1] == EpilogueOp::amax;
 }
 
 void HipGemmProblem::check() const {
@@ -318,6 +333,7 @@ void HipGemmProblem::check() const {
 
 void HipGemmProblem::clear() {
   std::memset(d_->data(), 0xff, d_->memory.bytes());
+  amax_ = 0;
 }
 
 }  // namespace tilesmith::testing

@@ -75,11 +75,13 @@ class HipGemmProblem {
   void clear();
 
  private:
+  [[nodiscard]] bool wants_amax() const;
   [[nodiscard]] double expected(int z, int i, int j, double& bound) const;
 
   GemmSignature signature_;
   int tile_m_, tile_n_, m_, n_, k_, batch_;
   float scale_ = 0.5f;
+  float amax_ = 0;
   TsHipGemmArgs args_{};
   std::unique_ptr<EdgedTensor> a_, b_, d_;
   std::vector<double> a_values_, b_values_;             ///< along k

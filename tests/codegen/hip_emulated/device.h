@@ -174,6 +174,7 @@ inline void pin(Value&) {}
 inline int recomputed(int value) { return value; }
 inline int recomputed_uniform(int value) { return value; }
 
+inline void atomic_max(float* to, float value) { *to = std::fmax(*to, value); }
 inline float fmaf(float a, float b, float c) { return std::fma(a, b, c); }
 inline float fabsf(float x) { return std::fabs(x); }
 inline float fminf(float a, float b) { return std::fmin(a, b); }

@@ -28,7 +28,8 @@ inline double value_of(u32 bits) {
   if constexpr (kType == TS_GEMM_BF16) return from_bf16(static_cast<u16>(bits));
   if constexpr (kType == TS_GEMM_F16) return from_f16(static_cast<u16>(bits));
   if constexpr (kType == TS_GEMM_S8) return static_cast<signed char>(bits);
-  constexpr int kMantissa = kType == TS_GEMM_E4M3 ? 3 : 2, kBias = kType == TS_GEMM_E4M3 ? 7 : 15;
+  constexpr int kMantissa = kType == TS_GEMM_E4M3 ? 3 : 2, kBias = (kType == TS_GEMM_E4M3 ? 7 : 15) + cfg::kFnuz;
+  if (cfg::kFnuz ? bits == 0x80 : kType == TS_GEMM_E4M3 && (bits & 0x7f) == 0x7f) return NAN;
   const int exponent = static_cast<int>(bits & 0x7f) >> kMantissa, mantissa = static_cast<int>(bits) & ((1 << kMantissa) - 1);
   const double magnitude = exponent == 0 ? std::ldexp(mantissa, 1 - kBias - kMantissa)
                                          : std::ldexp(mantissa + (1 << kMantissa), exponent - kBias - kMantissa);

@@ -63,7 +63,10 @@ TEST(HipGemmInstances, EachRuleRefusesWhatItIsFor) {
       {"types_fit", [](GemmSignature& s, Algorithm&) { s.b = DataType::fp16; }},
       {"types_fit", [](GemmSignature& s, Algorithm&) { s.c = DataType::int8; }},
       {"scales_are_of_tensors", [](GemmSignature& s, Algorithm&) { s.qscale = QuantScale::blockscale; }},
-      {"epilogue_is_carried", [](GemmSignature& s, Algorithm&) { s.epilogue_ops.push_back(EpilogueOp::amax); }},
+      {"epilogue_is_carried",
+       [](GemmSignature& s, Algorithm&) {
+         s.epilogue_ops = {EpilogueOp::amax, EpilogueOp::relu};
+       }},
       {"epilogue_is_carried",
        [](GemmSignature& s, Algorithm&) {
          s.epilogue_ops = {EpilogueOp::swiglu, EpilogueOp::geglu};

@@ -113,6 +113,13 @@ void Race::plan_round() {
 
 void Race::plan_blocks() {
   ++block_;
+  const std::size_t incumbent = options_.incumbent;
+  if (block_ == 1 && runners_[incumbent].failure.empty())  // what was not better once cannot be better twice
+    std::erase_if(left_, [&](std::size_t candidate) {
+      return candidate != incumbent &&
+             !is_better(paired_ratio(runners_[candidate].blocks[0], runners_[incumbent].blocks[0]),
+                        options_.least_gain);
+    });
   // A candidate alone has nothing to be compared with.
   if (block_ > 1 || left_.size() < 2) {
     over_ = true;

@@ -3,8 +3,9 @@
 // Successive halving: every candidate is timed once for a short while; those that are clearly slower drop out, and the
 // others are timed longer, until few are left. All that are left are timed in turns, so that a machine that grows
 // slower or faster meets each of them alike. At last the leaders and the incumbent, the candidate that is chosen today,
-// meet in two blocks of turns. The incumbent stays unless another was better in both blocks by more than the noise: two
-// measurements that agree, so that a tie changes nothing and tuning does not lose to what there was.
+// meet in a block of turns, and those that were better in it meet the incumbent in a second one. The incumbent stays
+// unless another was better in both blocks by more than the noise: two measurements that agree, so that a tie changes
+// nothing and tuning does not lose to what there was.
 //
 // A race is a state machine without a clock of its own: next() says what to time, record() takes the result. Two copies
 // that are given the same results are in the same state, which is how a race survives the worker that runs it

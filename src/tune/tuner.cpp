@@ -41,8 +41,8 @@ RaceResult unpack(const std::string& payload) {
 }
 
 /// Runs the steps of a race in a worker. A look that others are compared with is verified, since a wrong kernel may be
-/// fast, and so is whatever comes to later rounds: comparing with the reference takes longer than timing, and most
-/// candidates drop out at the first look.
+/// fast, and so is whatever comes to the blocks: comparing with the reference takes longer than timing, and most
+/// candidates drop out before.
 template <class Op>
 class Runner {
  public:
@@ -63,7 +63,7 @@ class Runner {
 
  private:
   Result<double> time(const RaceStep& step) {
-    if (step.round > 0) TS_TRY(verify(step.candidate));
+    if (step.in_block) TS_TRY(verify(step.candidate));
     TS_ASSIGN(const double seconds, runner_.time(step.candidate, window_of(step.round, step.give_up_above)));
     if (seconds < best_) {
       TS_TRY(verify(step.candidate));

@@ -7,21 +7,23 @@
 #include <limits>
 #include <utility>
 
+#include "verify/chunks.hpp"
+
 namespace tilesmith {
 
-ErrorFigures measure_errors(std::span<const double> got, std::span<const double> want) {
+namespace {
+
+/// The figures of some elements; mean_abs is their sum.
+struct ErrorSums {
   ErrorFigures figures;
-  figures.count = std::min(got.size(), want.size());
-  double squares = 0;
-  double norms = 0;
-  for (std::size_t i = 0; i < figures.count; ++i) {
-    const double x = got[i];
-    const double y = want[i];
+  double squares = 0, norms = 0;
+
+  void add(std::size_t at, double x, double y) {
     double error = x == y ? 0.0 : std::abs(x - y);
     if (std::isnan(error)) error = std::numeric_limits<double>::infinity();
     if (error > figures.max_abs) {
       figures.max_abs = error;
-      figures.worst = i;
+      figures.worst = at;
       figures.worst_got = x;
       figures.worst_want = y;
     }
@@ -31,11 +33,35 @@ ErrorFigures measure_errors(std::span<const double> got, std::span<const double>
     if (std::isfinite(x)) norms += x * x;
     if (std::isfinite(y)) norms += y * y;
   }
+
+  void add(const ErrorSums& later) {
+    ErrorFigures all = later.figures.max_abs > figures.max_abs ? later.figures : figures;
+    all.max_rel = std::max(figures.max_rel, later.figures.max_rel);
+    all.mean_abs = figures.mean_abs + later.figures.mean_abs;
+    figures = all;
+    squares += later.squares;
+    norms += later.norms;
+  }
+};
+
+}  // namespace
+
+ErrorFigures measure_errors(std::span<const double> got, std::span<const double> want, unsigned threads) {
+  const std::size_t size = std::min(got.size(), want.size());
+  const auto own_sums = [&](std::size_t begin, std::size_t end) {
+    ErrorSums own;
+    for (std::size_t i = begin; i < end; ++i) own.add(i, got[i], want[i]);
+    return own;
+  };
+  ErrorSums sums;
+  for (const ErrorSums& chunk : of_chunks(size, own_sums, threads)) sums.add(chunk);
+  ErrorFigures figures = sums.figures;
+  figures.count = size;
   if (figures.count == 0) return figures;
   const auto count = static_cast<double>(figures.count);
   figures.mean_abs /= count;
-  figures.rms = std::sqrt(squares / count);
-  figures.norm_wise = norms > 0 ? squares / norms : squares > 0 ? 1.0 : 0.0;
+  figures.rms = std::sqrt(sums.squares / count);
+  figures.norm_wise = sums.norms > 0 ? sums.squares / sums.norms : sums.squares > 0 ? 1.0 : 0.0;
   return figures;
 }
 

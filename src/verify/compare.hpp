@@ -25,7 +25,8 @@ struct ErrorFigures {
 
 /// The figures of `got` against `want`. Equal infinities are no error; the error of any other element that is not
 /// finite is infinite.
-[[nodiscard]] ErrorFigures measure_errors(std::span<const double> got, std::span<const double> want);
+[[nodiscard]] ErrorFigures measure_errors(std::span<const double> got, std::span<const double> want,
+                                          unsigned threads = 0);
 
 /// The checks that docs/verification.md explains.
 enum class Check : std::uint8_t { none, exact, bound, relative, norm_wise, guards };

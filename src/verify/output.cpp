@@ -1,7 +1,10 @@
 #include "verify/output.hpp"
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
+
+#include "base/parallel.hpp"
 
 namespace tilesmith {
 namespace {
@@ -40,36 +43,66 @@ std::size_t bytes_of(const OutputSpec& output) {
                                                          (e.row - 1) * s.row + (e.column - 1) * s.column);
 }
 
-std::vector<double> read_output(const OutputSpec& output, const void* data) {
+namespace {
+
+struct WrittenRow {
+  std::int64_t b, h, r;
+
+  [[nodiscard]] std::int64_t start(const TensorStrides& s) const { return b * s.batch + h * s.head + r * s.row; }
+};
+
+std::vector<WrittenRow> written_rows(const OutputSpec& output) {
   const TensorExtents& e = output.extents;
-  const TensorStrides& s = output.strides;
-  std::vector<double> values;
-  values.reserve(static_cast<std::size_t>(e.count()));
+  std::vector<WrittenRow> rows;
   for (std::int64_t b = 0; b < e.batch; ++b)
     for (std::int64_t h = 0; h < e.head; ++h)
-      for (std::int64_t r = 0; r < e.row; ++r) {
-        if (!output.is_written(b, r)) continue;
-        const std::int64_t start = b * s.batch + h * s.head + r * s.row;
-        for (std::int64_t c = 0; c < e.column; ++c)
-          values.push_back(load_element(output.type, data, static_cast<std::size_t>(start + c * s.column)));
-      }
+      for (std::int64_t r = 0; r < e.row; ++r)
+        if (output.is_written(b, r)) rows.push_back({b, h, r});
+  return rows;
+}
+
+/// Calls body(index) for each of so many rows, on all threads where they are many elements.
+void for_rows(std::size_t count, std::int64_t columns, FunctionRef<void(std::size_t)> body) {
+  constexpr std::size_t kElements = std::size_t{1} << 15;
+  const std::size_t together =
+      std::max<std::size_t>(1, kElements / static_cast<std::size_t>(std::max<std::int64_t>(1, columns)));
+  parallel_for((count + together - 1) / together, 0, [&](std::size_t part) {
+    for (std::size_t at = part * together; at < std::min(count, (part + 1) * together); ++at) body(at);
+  });
+}
+
+}  // namespace
+
+std::vector<double> read_output(const OutputSpec& output, const void* data) {
+  const std::int64_t columns = output.extents.column, step = output.strides.column;
+  const std::vector<WrittenRow> rows = written_rows(output);
+  std::vector<double> values(rows.size() * static_cast<std::size_t>(columns));
+  for_rows(rows.size(), columns, [&](std::size_t at) {
+    const std::int64_t start = rows[at].start(output.strides);
+    double* const to = values.data() + at * static_cast<std::size_t>(columns);
+    for (std::int64_t c = 0; c < columns; ++c)
+      to[c] = load_element(output.type, data, static_cast<std::size_t>(start + c * step));
+  });
   return values;
 }
 
 void copy_written(const OutputSpec& from, const void* source, const OutputSpec& to, void* destination) {
-  const TensorExtents& e = from.extents;
   const std::size_t width = size_of(from.type);
-  const auto place = [&](const TensorStrides& s, std::int64_t b, std::int64_t h, std::int64_t r, std::int64_t c) {
-    return static_cast<std::size_t>(b * s.batch + h * s.head + r * s.row + c * s.column) * width;
-  };
-  for (std::int64_t b = 0; b < e.batch; ++b)
-    for (std::int64_t h = 0; h < e.head; ++h)
-      for (std::int64_t r = 0; r < e.row; ++r) {
-        if (!from.is_written(b, r)) continue;
-        for (std::int64_t c = 0; c < e.column; ++c)
-          std::memcpy(static_cast<std::byte*>(destination) + place(to.strides, b, h, r, c),
-                      static_cast<const std::byte*>(source) + place(from.strides, b, h, r, c), width);
-      }
+  const std::int64_t columns = from.extents.column, from_step = from.strides.column, to_step = to.strides.column;
+  const std::vector<WrittenRow> rows = written_rows(from);
+  for_rows(rows.size(), columns, [&](std::size_t at) {
+    const auto* const read =
+        static_cast<const std::byte*>(source) + rows[at].start(from.strides) * static_cast<std::int64_t>(width);
+    auto* const write =
+        static_cast<std::byte*>(destination) + rows[at].start(to.strides) * static_cast<std::int64_t>(width);
+    if (from_step == 1 && to_step == 1) {
+      std::memcpy(write, read, static_cast<std::size_t>(columns) * width);
+      return;
+    }
+    for (std::int64_t c = 0; c < columns; ++c)
+      std::memcpy(write + c * to_step * static_cast<std::int64_t>(width),
+                  read + c * from_step * static_cast<std::int64_t>(width), width);
+  });
 }
 
 HostArray to_array(const OutputSpec& output, const void* data) {

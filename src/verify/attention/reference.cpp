@@ -6,11 +6,15 @@
 #include <cmath>
 #include <utility>
 
+#include "base/parallel.hpp"
 #include "verify/attention/naive.hpp"
+#include "verify/chunks.hpp"
 
 namespace tilesmith {
 
 namespace {
+
+constexpr std::size_t kFewElements = std::size_t{1} << 15;  // are judged on one thread
 
 std::vector<double> widened(std::span<const float> values) {
   return {values.begin(), values.end()};
@@ -54,74 +58,110 @@ bool AttentionReference::check_bounds(const OutputValues& output, Verdict& verdi
          check_norm_wise(output.values, verdict);
 }
 
-bool AttentionReference::check_guards(const OutputValues& written, Verdict& verdict) const {
-  if (written.name == "lse") return true;
-  const Values output = written.values;
+AttentionReference::Guards AttentionReference::guards_of(Values output, double largest, std::size_t begin,
+                                                         std::size_t end) const {
   const auto width = static_cast<std::size_t>(tensors_.head_dim_v);
-  std::size_t zeros = 0, wanted_zeros = 0, stray_zeros = 0;
-  double largest = 0;
-  for (const double want : float64_.o) largest = std::max(largest, std::abs(want));
-  std::size_t seeing = 0;  // elements of rows that see keys
-  for (std::size_t at = 0; at < output.size(); ++at) {
+  Guards found;
+  for (std::size_t at = begin; at < end; ++at) {
     const double want = float64_.o[at];
-    if (!std::isfinite(want)) {
-      mistrusts(verdict,
-                fmt::format("the reference{} is {}: the inputs hold values that are not finite", place(at), want));
-      return false;
-    }
-    if (!std::isfinite(output[at]))
-      return fails(verdict, Check::guards,
-                   fmt::format("o{} is {:.9g}, it should be {:.9g}{}", place(at), output[at], want,
-                               std::isnan(output[at]) ? "; an element that was never written is NaN" : ""));
     const auto spread = static_cast<double>(float64_.spread[at]);
-    if (spread == 0 && output[at] != 0)
-      return fails(verdict, Check::guards, fmt::format("o{} is {:.9g}, all its terms are zero", place(at), output[at]));
+    if (!std::isfinite(want) || !std::isfinite(output[at]) || (spread == 0 && output[at] != 0)) {
+      found.suspect = at;
+      return found;
+    }
     if (spread == 0 && keys_seen(static_cast<std::int64_t>(at / width)) == 0) continue;
-    ++seeing;
-    zeros += output[at] == 0;
-    wanted_zeros += round_to(output_type_, want) == 0;
+    ++found.seeing;
+    found.zeros += output[at] == 0;
+    found.wanted_zeros += round_to(output_type_, want) == 0;
     // Beside its own rounding an element may be off by that of the weights: below it, zero is as good as any other
     // value. So is what a row's flushed weights sum up to; that no value is larger than the largest output is near
     // enough.
     if (output[at] == 0) {
       const auto keys = static_cast<double>(keys_seen(static_cast<std::int64_t>(at / width)));
-      stray_zeros += std::abs(want) > 2 * tolerance_.weight_roundoff * spread +
-                                          tolerance_.weight_floor * keys * largest + smallest_subnormal(output_type_);
+      found.stray_zeros += std::abs(want) > 2 * tolerance_.weight_roundoff * spread +
+                                                tolerance_.weight_floor * keys * largest +
+                                                smallest_subnormal(output_type_);
     }
   }
-  const auto all = static_cast<double>(seeing);
-  if (zeros == seeing && wanted_zeros < seeing)
-    return fails(verdict, Check::guards, fmt::format("all {} elements of o are zero", seeing));
-  if (stray_zeros > 1 && static_cast<double>(stray_zeros) > kStrayZeros * all)
+  return found;
+}
+
+bool AttentionReference::refuse_suspect(double got, std::size_t at, Verdict& verdict) const {
+  const double want = float64_.o[at];
+  if (!std::isfinite(want)) {
+    mistrusts(verdict,
+              fmt::format("the reference{} is {}: the inputs hold values that are not finite", place(at), want));
+    return false;
+  }
+  if (!std::isfinite(got))
     return fails(verdict, Check::guards,
-                 fmt::format("{} of {} elements are zero and should not be; {:.0f} would pass", stray_zeros, seeing,
-                             std::floor(kStrayZeros * all)));
-  if (static_cast<double>(wanted_zeros) > kTrustedZeros * all)
+                 fmt::format("o{} is {:.9g}, it should be {:.9g}{}", place(at), got, want,
+                             std::isnan(got) ? "; an element that was never written is NaN" : ""));
+  return fails(verdict, Check::guards, fmt::format("o{} is {:.9g}, all its terms are zero", place(at), got));
+}
+
+bool AttentionReference::check_guards(const OutputValues& written, Verdict& verdict) const {
+  if (written.name == "lse") return true;
+  const Values output = written.values;
+  double largest = 0;
+  for (const double chunk : of_chunks(float64_.o.size(), [&](std::size_t begin, std::size_t end) {
+         double most = 0;
+         for (std::size_t at = begin; at < end; ++at) most = std::max(most, std::abs(float64_.o[at]));
+         return most;
+       }))
+    largest = std::max(largest, chunk);
+  Guards all;
+  for (const Guards& chunk : of_chunks(
+           output.size(), [&](std::size_t begin, std::size_t end) { return guards_of(output, largest, begin, end); })) {
+    if (chunk.suspect) return refuse_suspect(output[*chunk.suspect], *chunk.suspect, verdict);
+    all.seeing += chunk.seeing;
+    all.zeros += chunk.zeros;
+    all.wanted_zeros += chunk.wanted_zeros;
+    all.stray_zeros += chunk.stray_zeros;
+  }
+  const auto seeing = static_cast<double>(all.seeing);  // elements of rows that see keys
+  if (all.zeros == all.seeing && all.wanted_zeros < all.seeing)
+    return fails(verdict, Check::guards, fmt::format("all {} elements of o are zero", all.seeing));
+  if (all.stray_zeros > 1 && static_cast<double>(all.stray_zeros) > kStrayZeros * seeing)
+    return fails(verdict, Check::guards,
+                 fmt::format("{} of {} elements are zero and should not be; {:.0f} would pass", all.stray_zeros,
+                             all.seeing, std::floor(kStrayZeros * seeing)));
+  if (static_cast<double>(all.wanted_zeros) > kTrustedZeros * seeing)
     mistrusts(verdict, fmt::format("{:.0f} % of the reference are zeros: these inputs would hide an error",
-                                   100 * static_cast<double>(wanted_zeros) / all));
+                                   100 * static_cast<double>(all.wanted_zeros) / seeing));
   return true;
 }
 
 bool AttentionReference::check_bound(Values output, Verdict& verdict) const {
   if (!tolerance_.bounded) return true;
   const auto width = static_cast<std::size_t>(tensors_.head_dim_v);
-  double worst_share = 1;
-  for (std::size_t row = 0; row < float64_.lse.size(); ++row) {
-    ElementTerms terms{.magnitude = static_cast<double>(float64_.magnitude[row]),
-                       .keys = keys_seen(static_cast<std::int64_t>(row))};
-    for (std::size_t element = row * width; element < (row + 1) * width; ++element) {
-      terms.value = std::abs(float64_.o[element]);
-      terms.spread = static_cast<double>(float64_.spread[element]);
-      const double error = std::abs(output[element] - float64_.o[element]);
-      const double limit = attention_bound(tolerance_, output_type_, terms);
-      if (!(error > worst_share * limit)) continue;
-      worst_share = error / limit;
-      fails(verdict, Check::bound,
-            fmt::format("o{} is {:.9g}, the reference {:.9g}: off by {:.3g}, at most {:.3g}", place(element),
-                        output[element], float64_.o[element], error, limit));
-    }
-  }
-  return verdict.outcome != Outcome::fail;
+  struct Worst {
+    double share = 1, error = 0, limit = 0;
+    std::size_t element = 0;
+  };
+  const auto terms_of = [&](std::size_t row) {
+    return ElementTerms{.magnitude = static_cast<double>(float64_.magnitude[row]),
+                        .keys = keys_seen(static_cast<std::int64_t>(row))};
+  };
+  Worst worst;
+  for (const Worst& chunk : of_chunks(output.size(), [&](std::size_t begin, std::size_t end) {
+         Worst own;
+         ElementTerms terms;
+         for (std::size_t element = begin; element < end; ++element) {
+           if (element == begin || element % width == 0) terms = terms_of(element / width);
+           terms.value = std::abs(float64_.o[element]);
+           terms.spread = static_cast<double>(float64_.spread[element]);
+           const double error = std::abs(output[element] - float64_.o[element]);
+           const double limit = attention_bound(tolerance_, output_type_, terms);
+           if (error > own.share * limit) own = {error / limit, error, limit, element};
+         }
+         return own;
+       }))
+    if (chunk.share > worst.share) worst = chunk;
+  if (worst.share <= 1) return true;
+  return fails(verdict, Check::bound,
+               fmt::format("o{} is {:.9g}, the reference {:.9g}: off by {:.3g}, at most {:.3g}", place(worst.element),
+                           output[worst.element], float64_.o[worst.element], worst.error, worst.limit));
 }
 
 bool AttentionReference::check_relative(Values output, Verdict& verdict) const {
@@ -134,29 +174,38 @@ bool AttentionReference::check_relative(Values output, Verdict& verdict) const {
 bool AttentionReference::check_largest(Values output, Verdict& verdict) const {
   const double u = unit_roundoff(output_type_);
   const std::int64_t width = tensors_.head_dim_v;
+  struct Group {
+    std::int64_t b, h, first, rows;
+    std::string failure{};
+  };
+  std::vector<Group> groups;
   for (std::int64_t b = 0; b < tensors_.batch; ++b)
     for (std::int64_t h = 0; h < tensors_.heads_q; ++h)
-      for (std::int64_t i0 = 0; i0 < sequence_of(tensors_, b).seqlen_q; i0 += kGroupRows) {
-        const std::int64_t rows = std::min(kGroupRows, sequence_of(tensors_, b).seqlen_q - i0);
-        const auto start = static_cast<std::size_t>(output_row(tensors_, b, h, i0) * width);
-        const auto count = static_cast<std::size_t>(rows * width);
-        const std::span want = std::span(float64_.o).subspan(start, count);
-        const ErrorFigures mine = measure_errors(output.subspan(start, count), want);
-        const ErrorFigures naive = measure_errors(widened(std::span(naive_).subspan(start, count)), want);
-        double value = 0, spread = 0;
-        for (std::size_t at = start; at < start + count; ++at) {
-          value = std::max(value, std::abs(float64_.o[at]));
-          spread = std::max(spread, static_cast<double>(float64_.spread[at]));
-        }
-        const double lost = 2 * (u * value + tolerance_.weight_roundoff * spread) + smallest_subnormal(output_type_);
-        const double limit = tolerance_.relative_max * naive.max_abs + lost;
-        if (mine.max_abs <= limit) continue;
-        return fails(verdict, Check::relative,
-                     fmt::format("o{} is {:.9g}, the reference {:.9g}: off by {:.3g}, at most {:.3g} = {} x the naive "
-                                 "error {:.3g} of rows {} to {} + {:.3g}",
-                                 place(start + mine.worst), mine.worst_got, mine.worst_want, mine.max_abs, limit,
-                                 tolerance_.relative_max, naive.max_abs, i0, i0 + rows - 1, lost));
-      }
+      for (std::int64_t i0 = 0; i0 < sequence_of(tensors_, b).seqlen_q; i0 += kGroupRows)
+        groups.push_back({b, h, i0, std::min(kGroupRows, sequence_of(tensors_, b).seqlen_q - i0)});
+  const auto judge = [&](Group& group) {
+    const auto start = static_cast<std::size_t>(output_row(tensors_, group.b, group.h, group.first) * width);
+    const auto count = static_cast<std::size_t>(group.rows * width);
+    const std::span want = std::span(float64_.o).subspan(start, count);
+    const ErrorFigures mine = measure_errors(output.subspan(start, count), want, 1);
+    const ErrorFigures naive = measure_errors(widened(std::span(naive_).subspan(start, count)), want, 1);
+    double value = 0, spread = 0;
+    for (std::size_t at = start; at < start + count; ++at) {
+      value = std::max(value, std::abs(float64_.o[at]));
+      spread = std::max(spread, static_cast<double>(float64_.spread[at]));
+    }
+    const double lost = 2 * (u * value + tolerance_.weight_roundoff * spread) + smallest_subnormal(output_type_);
+    const double limit = tolerance_.relative_max * naive.max_abs + lost;
+    if (mine.max_abs > limit)
+      group.failure = fmt::format(
+          "o{} is {:.9g}, the reference {:.9g}: off by {:.3g}, at most {:.3g} = {} x the naive error {:.3g} of rows {} "
+          "to {} + {:.3g}",
+          place(start + mine.worst), mine.worst_got, mine.worst_want, mine.max_abs, limit, tolerance_.relative_max,
+          naive.max_abs, group.first, group.first + group.rows - 1, lost);
+  };
+  parallel_for(groups.size(), output.size() < kFewElements ? 1 : 0, [&](std::size_t at) { judge(groups[at]); });
+  for (const Group& group : groups)
+    if (!group.failure.empty()) return fails(verdict, Check::relative, group.failure);
   return true;
 }
 
@@ -165,9 +214,16 @@ bool AttentionReference::check_mean(Values output, Verdict& verdict) const {
   const ErrorFigures& naive = naive_errors_;
   if (mine.count == 0) return true;
   double values = 0, spreads = 0;
-  for (std::size_t at = 0; at < mine.count; ++at) {
-    values += std::abs(float64_.o[at]);
-    spreads += static_cast<double>(float64_.spread[at]) * static_cast<double>(float64_.spread[at]);
+  for (const auto& [value, spread] : of_chunks(mine.count, [&](std::size_t begin, std::size_t end) {
+         std::pair<double, double> own;
+         for (std::size_t at = begin; at < end; ++at) {
+           own.first += std::abs(float64_.o[at]);
+           own.second += static_cast<double>(float64_.spread[at]) * static_cast<double>(float64_.spread[at]);
+         }
+         return own;
+       })) {
+    values += value;
+    spreads += spread;
   }
   // The columns of a row share the errors of its weights: it is rows that average, not elements.
   const auto count = static_cast<double>(mine.count);
@@ -190,18 +246,27 @@ bool AttentionReference::check_norm_wise(Values output, Verdict& verdict) const 
   return norm_wise_rows(output, 0, output_rows(tensors_), "the output", verdict);
 }
 
-bool AttentionReference::norm_wise_rows(Values output, std::int64_t first, std::int64_t rows, std::string_view what,
-                                        Verdict& verdict) const {
-  double errors = 0;
-  double norms = 0;
-  const auto end = static_cast<std::size_t>((first + rows) * tensors_.head_dim_v);
-  for (auto at = static_cast<std::size_t>(first * tensors_.head_dim_v); at < end; ++at) {
-    const auto x = output[at];
-    const double y = float64_.o[at];
+std::pair<double, double> AttentionReference::squares_of(Values output, std::size_t begin, std::size_t end) const {
+  double errors = 0, norms = 0;
+  for (std::size_t at = begin; at < end; ++at) {
+    const double x = output[at], y = float64_.o[at];
     const auto spread = static_cast<double>(float64_.spread[at]);
     const double beyond = std::max(0.0, std::abs(x - y) - smallest_subnormal(output_type_));
     errors += beyond * beyond;
     norms += x * x + y * y + 2 * spread * spread;  // the spread stands in where terms cancel
+  }
+  return {errors, norms};
+}
+
+bool AttentionReference::norm_wise_rows(Values output, std::int64_t first, std::int64_t rows, std::string_view what,
+                                        Verdict& verdict) const {
+  double errors = 0, norms = 0;
+  const auto start = static_cast<std::size_t>(first * tensors_.head_dim_v);
+  for (const auto& [error, norm] :
+       of_chunks(static_cast<std::size_t>(rows * tensors_.head_dim_v),
+                 [&](std::size_t begin, std::size_t end) { return squares_of(output, start + begin, start + end); })) {
+    errors += error;
+    norms += norm;
   }
   // The limit is one for many rows: the columns of a row share the errors of its weights, and few rows scatter.
   const double limit = tolerance_.norm_wise * (1 + 6 / std::sqrt(static_cast<double>(std::max<std::int64_t>(1, rows))));

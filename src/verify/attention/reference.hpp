@@ -1,9 +1,11 @@
 // The reference of an attention-forward problem: outputs "o" and "lse".
 #pragma once
 
+#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/error.hpp"
@@ -42,11 +44,20 @@ class AttentionReference final : public Reference {
   AttentionReference(const AttentionTensors& tensors, ElementType output_type, const AttentionTolerance& tolerance)
       : tensors_(tensors), output_type_(output_type), tolerance_(tolerance) {}
 
+  /// What check G counts in some elements; the first that says enough alone.
+  struct Guards {
+    std::optional<std::size_t> suspect;
+    std::size_t seeing = 0, zeros = 0, wanted_zeros = 0, stray_zeros = 0;
+  };
+  [[nodiscard]] Guards guards_of(Values o, double largest, std::size_t begin, std::size_t end) const;
+  [[nodiscard]] bool refuse_suspect(double got, std::size_t at, Verdict& verdict) const;
   [[nodiscard]] bool check_bound(Values o, Verdict& verdict) const;
   [[nodiscard]] bool check_relative(Values o, Verdict& verdict) const;
   [[nodiscard]] bool check_largest(Values o, Verdict& verdict) const;
   [[nodiscard]] bool check_mean(Values o, Verdict& verdict) const;
   [[nodiscard]] bool check_norm_wise(Values o, Verdict& verdict) const;
+  /// Of the errors, and of what they are compared with.
+  [[nodiscard]] std::pair<double, double> squares_of(Values o, std::size_t begin, std::size_t end) const;
   [[nodiscard]] bool norm_wise_rows(Values o, std::int64_t first, std::int64_t rows, std::string_view what,
                                     Verdict& verdict) const;
   [[nodiscard]] bool check_lse(Values lse, Verdict& verdict) const;

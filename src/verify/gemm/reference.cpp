@@ -6,6 +6,8 @@
 #include <cmath>
 #include <limits>
 
+#include "base/parallel.hpp"
+#include "verify/chunks.hpp"
 #include "verify/gemm/naive.hpp"
 
 namespace tilesmith {
@@ -15,6 +17,7 @@ namespace {
 constexpr double kTrustedZerosOfRelu = 0.9;
 // Beyond the type's range one value is as right as another: int8 sums without a scale are nearly all so.
 constexpr double kTrustedSaturated = 0.9;
+constexpr std::size_t kFewElements = std::size_t{1} << 15;  // are judged on one thread
 
 bool makes_zeros(const GemmTensors& tensors) {
   return std::ranges::any_of(tensors.epilogue, [](const GemmStep& step) {
@@ -76,101 +79,149 @@ double GemmReference::limit_of(std::size_t at) const {
   return unit_roundoff(output_type_) * (std::abs(wanted(at)) + bound) + bound + smallest_subnormal(output_type_);
 }
 
+GemmReference::Guards GemmReference::guards_of(Values output, std::size_t begin, std::size_t end) const {
+  Guards found;
+  for (std::size_t at = begin; at < end; ++at) {
+    const double want = float64_.d[at];
+    const bool without_terms = float64_.magnitude[at] == 0;
+    if (!std::isfinite(want) || !std::isfinite(round_to(output_type_, want)) || !std::isfinite(output[at]) ||
+        (without_terms && output[at] != 0)) {
+      found.suspect = at;
+      return found;
+    }
+    if (without_terms) {
+      ++found.without_terms;
+      continue;
+    }
+    ++found.computed;
+    found.zeros += output[at] == 0;
+    found.wanted_zeros += want == 0;
+    found.saturated += want != wanted(at);
+    found.stray_zeros += output[at] == 0 && std::abs(want) > limit_of(at);
+  }
+  return found;
+}
+
+bool GemmReference::refuse_suspect(double got, std::size_t at, Verdict& verdict) const {
+  const double want = float64_.d[at];
+  if (!std::isfinite(want) || !std::isfinite(round_to(output_type_, want))) {
+    mistrusts(verdict, fmt::format("the reference{} is {}: the inputs hold values that are not finite, or too large "
+                                   "for the result",
+                                   place(at), want));
+    return false;
+  }
+  if (!std::isfinite(got))
+    return fails(verdict, Check::guards,
+                 fmt::format("d{} is {:.9g}, it should be {:.9g}{}", place(at), got, want,
+                             std::isnan(got) ? "; an element that was never written is NaN" : ""));
+  return fails(verdict, Check::guards, fmt::format("d{} is {:.9g}, all its terms are zero", place(at), got));
+}
+
 bool GemmReference::check_guards(const OutputValues& written, Verdict& verdict) const {
   if (written.name == "amax") return true;
   const Values output = written.values;
-  std::size_t zeros = 0, wanted_zeros = 0, stray_zeros = 0, computed = 0, without_terms = 0, saturated = 0;
-  for (std::size_t at = 0; at < output.size(); ++at) {
-    const double want = float64_.d[at];
-    if (!std::isfinite(want) || !std::isfinite(round_to(output_type_, want))) {
-      mistrusts(verdict, fmt::format("the reference{} is {}: the inputs hold values that are not finite, or too large "
-                                     "for the result",
-                                     place(at), want));
-      return false;
-    }
-    if (!std::isfinite(output[at]))
-      return fails(verdict, Check::guards,
-                   fmt::format("d{} is {:.9g}, it should be {:.9g}{}", place(at), output[at], want,
-                               std::isnan(output[at]) ? "; an element that was never written is NaN" : ""));
-    if (float64_.magnitude[at] == 0) {
-      if (output[at] != 0)
-        return fails(verdict, Check::guards,
-                     fmt::format("d{} is {:.9g}, all its terms are zero", place(at), output[at]));
-      ++without_terms;
-      continue;
-    }
-    ++computed;
-    zeros += output[at] == 0;
-    wanted_zeros += want == 0;
-    saturated += want != wanted(at);
-    stray_zeros += output[at] == 0 && std::abs(want) > limit_of(at);
+  Guards all;
+  for (const Guards& chunk :
+       of_chunks(output.size(), [&](std::size_t begin, std::size_t end) { return guards_of(output, begin, end); })) {
+    if (chunk.suspect) return refuse_suspect(output[*chunk.suspect], *chunk.suspect, verdict);
+    all.zeros += chunk.zeros;
+    all.wanted_zeros += chunk.wanted_zeros;
+    all.stray_zeros += chunk.stray_zeros;
+    all.computed += chunk.computed;
+    all.without_terms += chunk.without_terms;
+    all.saturated += chunk.saturated;
   }
-  const auto all = static_cast<double>(computed);
-  if (computed > 0 && zeros == computed && stray_zeros > 0)
-    return fails(verdict, Check::guards, fmt::format("all {} elements of d are zero", computed));
-  if (stray_zeros > 1 && static_cast<double>(stray_zeros) > kStrayZeros * all)
+  const auto computed = static_cast<double>(all.computed);
+  if (all.computed > 0 && all.zeros == all.computed && all.stray_zeros > 0)
+    return fails(verdict, Check::guards, fmt::format("all {} elements of d are zero", all.computed));
+  if (all.stray_zeros > 1 && static_cast<double>(all.stray_zeros) > kStrayZeros * computed)
     return fails(verdict, Check::guards,
-                 fmt::format("{} of {} elements are zero where the reference is not", stray_zeros, computed));
+                 fmt::format("{} of {} elements are zero where the reference is not", all.stray_zeros, all.computed));
   const double trusted = makes_zeros(tensors_) ? kTrustedZerosOfRelu : kTrustedZeros;
-  if (static_cast<double>(wanted_zeros) > trusted * all)
-    mistrusts(verdict, fmt::format("{} of {} elements of the reference are zero", wanted_zeros, computed));
-  else if (static_cast<double>(without_terms) > trusted * static_cast<double>(output.size()))
-    mistrusts(verdict, fmt::format("{} of {} elements of the reference are zero, with all their terms", without_terms,
-                                   output.size()));
-  else if (static_cast<double>(saturated) > kTrustedSaturated * all)
+  if (static_cast<double>(all.wanted_zeros) > trusted * computed)
+    mistrusts(verdict, fmt::format("{} of {} elements of the reference are zero", all.wanted_zeros, all.computed));
+  else if (static_cast<double>(all.without_terms) > trusted * static_cast<double>(output.size()))
+    mistrusts(verdict, fmt::format("{} of {} elements of the reference are zero, with all their terms",
+                                   all.without_terms, output.size()));
+  else if (static_cast<double>(all.saturated) > kTrustedSaturated * computed)
     mistrusts(verdict, fmt::format("{} of {} elements of the reference are beyond the range of the result's type: give "
                                    "scales or an alpha",
-                                   saturated, computed));
+                                   all.saturated, all.computed));
   return true;
 }
 
 bool GemmReference::check_bound(Values output, Verdict& verdict) const {
-  double worst_share = 1;
-  for (std::size_t at = 0; at < output.size(); ++at) {
-    const double error = std::abs(output[at] - wanted(at)), limit = limit_of(at);
-    if (!(error > worst_share * limit)) continue;
-    worst_share = limit > 0 ? error / limit : std::numeric_limits<double>::infinity();
-    fails(verdict, Check::bound,
-          fmt::format("d{} is {:.9g}, the reference {:.9g}: off by {:.3g}, at most {:.3g}", place(at), output[at],
-                      float64_.d[at], error, limit));
+  struct Worst {
+    double share = 1;
+    std::size_t at = 0;
+  };
+  Worst worst;
+  for (const Worst& chunk : of_chunks(output.size(), [&](std::size_t begin, std::size_t end) {
+         Worst own;
+         for (std::size_t at = begin; at < end; ++at) {
+           const double error = std::abs(output[at] - wanted(at)), limit = limit_of(at);
+           if (error > own.share * limit)
+             own = {limit > 0 ? error / limit : std::numeric_limits<double>::infinity(), at};
+         }
+         return own;
+       }))
+    if (chunk.share > worst.share) worst = chunk;
+  if (worst.share <= 1) return true;
+  return fails(verdict, Check::bound,
+               fmt::format("d{} is {:.9g}, the reference {:.9g}: off by {:.3g}, at most {:.3g}", place(worst.at),
+                           output[worst.at], float64_.d[worst.at], std::abs(output[worst.at] - wanted(worst.at)),
+                           limit_of(worst.at)));
+}
+
+std::string GemmReference::refusal_of_rows(Values output, std::int64_t b, std::int64_t first) const {
+  const double u = unit_roundoff(output_type_);
+  const std::int64_t width = tensors_.columns_of_d();
+  const GemmRows own = tensors_.rows_of(b);
+  const std::int64_t rows = std::min(kGroupRows, own.count - first);
+  const auto start = static_cast<std::size_t>((own.before + first) * width);
+  const auto count = static_cast<std::size_t>(rows * width);
+  const std::span want = std::span(float64_.d).subspan(start, count);
+  const ErrorFigures mine = measure_errors(output.subspan(start, count), want, 1);
+  const ErrorFigures naive = measure_errors(std::span(naive_).subspan(start, count), want, 1);
+  double value = 0, bound = 0;
+  for (std::size_t at = start; at < start + count; ++at) {
+    value = std::max(value, std::abs(float64_.d[at]));
+    bound = std::max(bound, float64_.bound[at]);
   }
-  return verdict.outcome != Outcome::fail;
+  // The naive result may be exact by luck, so what every computation may lose is added to its error.
+  const double lost = u * value + 2 * bound + smallest_subnormal(output_type_);
+  const double limit = tolerance_.relative_max * naive.max_abs + lost;
+  if (mine.max_abs <= limit) return {};
+  return fmt::format(
+      "d{} is {:.9g}, the reference {:.9g}: off by {:.3g}, at most {:.3g} = {} x the naive error {:.3g} of rows {} to "
+      "{} + {:.3g}",
+      place(start + mine.worst), mine.worst_got, mine.worst_want, mine.max_abs, limit, tolerance_.relative_max,
+      naive.max_abs, first, first + rows - 1, lost);
 }
 
 bool GemmReference::check_relative(Values output, Verdict& verdict) const {
   if (naive_.empty()) return true;
   const double u = unit_roundoff(output_type_);
-  const std::int64_t width = tensors_.columns_of_d();
-  for (const auto& [b, i0] : row_blocks_of(tensors_, kGroupRows)) {
-    const GemmRows own = tensors_.rows_of(b);
-    const std::int64_t rows = std::min(kGroupRows, own.count - i0);
-    const auto start = static_cast<std::size_t>((own.before + i0) * width);
-    const auto count = static_cast<std::size_t>(rows * width);
-    const std::span want = std::span(float64_.d).subspan(start, count);
-    const ErrorFigures mine = measure_errors(output.subspan(start, count), want);
-    const ErrorFigures naive = measure_errors(std::span(naive_).subspan(start, count), want);
-    double value = 0, bound = 0;
-    for (std::size_t at = start; at < start + count; ++at) {
-      value = std::max(value, std::abs(float64_.d[at]));
-      bound = std::max(bound, float64_.bound[at]);
-    }
-    // The naive result may be exact by luck, so what every computation may lose is added to its error.
-    const double lost = u * value + 2 * bound + smallest_subnormal(output_type_);
-    const double limit = tolerance_.relative_max * naive.max_abs + lost;
-    if (mine.max_abs <= limit) continue;
-    return fails(verdict, Check::relative,
-                 fmt::format("d{} is {:.9g}, the reference {:.9g}: off by {:.3g}, at most {:.3g} = {} x the naive "
-                             "error {:.3g} of rows {} to {} + {:.3g}",
-                             place(start + mine.worst), mine.worst_got, mine.worst_want, mine.max_abs, limit,
-                             tolerance_.relative_max, naive.max_abs, i0, i0 + rows - 1, lost));
-  }
+  const auto blocks = row_blocks_of(tensors_, kGroupRows);
+  std::vector<std::string> refusals(blocks.size());
+  parallel_for(blocks.size(), output.size() < kFewElements ? 1 : 0,
+               [&](std::size_t at) { refusals[at] = refusal_of_rows(output, blocks[at].member, blocks[at].row); });
+  for (const std::string& refusal : refusals)
+    if (!refusal.empty()) return fails(verdict, Check::relative, refusal);
   const ErrorFigures mine = measure_errors(output, float64_.d);
   const ErrorFigures& naive = naive_errors_;
   if (mine.count == 0) return true;
   double values = 0, bounds = 0;
-  for (std::size_t at = 0; at < mine.count; ++at) {
-    values += std::abs(float64_.d[at]);
-    bounds += float64_.bound[at];
+  for (const auto& [value, bound] : of_chunks(mine.count, [&](std::size_t begin, std::size_t end) {
+         std::pair<double, double> own;
+         for (std::size_t at = begin; at < end; ++at) {
+           own.first += std::abs(float64_.d[at]);
+           own.second += float64_.bound[at];
+         }
+         return own;
+       })) {
+    values += value;
+    bounds += bound;
   }
   const auto count = static_cast<double>(mine.count);
   const double lost = (u * values / 4 + bounds) / count + smallest_subnormal(output_type_);
@@ -181,22 +232,33 @@ bool GemmReference::check_relative(Values output, Verdict& verdict) const {
                            mine.mean_abs, limit, tolerance_.relative_mean, naive.mean_abs, lost));
 }
 
+std::pair<double, double> GemmReference::squares_of(Values output, std::size_t begin, std::size_t end) const {
+  const double depth = std::sqrt(static_cast<double>(std::max<std::int64_t>(1, tensors_.depth())));
+  double errors = 0, norms = 0;
+  for (std::size_t at = begin; at < end; ++at) {
+    const double x = output[at], y = wanted(at);
+    const double spread = static_cast<double>(float64_.magnitude[at]) / depth;
+    const double beyond = std::max(0.0, std::abs(x - y) - smallest_subnormal(output_type_));
+    errors += beyond * beyond;
+    norms += x * x + y * y + 2 * spread * spread;  // the terms' size stands in where they cancel
+  }
+  return {errors, norms};
+}
+
 bool GemmReference::check_norm_wise(Values output, Verdict& verdict) const {
   if (tolerance_.norm_wise == 0) return true;
   const std::int64_t width = tensors_.columns_of_d();
-  const double depth = std::sqrt(static_cast<double>(std::max<std::int64_t>(1, tensors_.depth())));
   double all_errors = 0, all_norms = 0;
   for (std::int64_t b = 0; b <= tensors_.batch; ++b) {
     double errors = 0, norms = 0;
     if (b < tensors_.batch) {
       const GemmRows own = tensors_.rows_of(b);
-      const auto end = static_cast<std::size_t>((own.before + own.count) * width);
-      for (auto at = static_cast<std::size_t>(own.before * width); at < end; ++at) {
-        const double x = output[at], y = wanted(at);
-        const double spread = static_cast<double>(float64_.magnitude[at]) / depth;
-        const double beyond = std::max(0.0, std::abs(x - y) - smallest_subnormal(output_type_));
-        errors += beyond * beyond;
-        norms += x * x + y * y + 2 * spread * spread;  // the terms' size stands in where they cancel
+      const auto start = static_cast<std::size_t>(own.before * width);
+      for (const auto& [error, norm] : of_chunks(
+               static_cast<std::size_t>(own.count * width),
+               [&](std::size_t begin, std::size_t end) { return squares_of(output, start + begin, start + end); })) {
+        errors += error;
+        norms += norm;
       }
       all_errors += errors;
       all_norms += norms;

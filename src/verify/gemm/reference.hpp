@@ -5,6 +5,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "base/error.hpp"
@@ -42,9 +43,20 @@ class GemmReference final : public Reference {
   GemmReference(GemmTensors tensors, ElementType output_type, const GemmTolerance& tolerance)
       : tensors_(std::move(tensors)), output_type_(output_type), tolerance_(tolerance) {}
 
+  /// What check G counts in some elements; the first that says enough alone.
+  struct Guards {
+    std::optional<std::size_t> suspect;
+    std::size_t zeros = 0, wanted_zeros = 0, stray_zeros = 0, computed = 0, without_terms = 0, saturated = 0;
+  };
+  [[nodiscard]] Guards guards_of(Values d, std::size_t begin, std::size_t end) const;
+  [[nodiscard]] bool refuse_suspect(double got, std::size_t at, Verdict& verdict) const;
   [[nodiscard]] bool check_bound(Values d, Verdict& verdict) const;
+  /// Check R of the rows that stand together from `first` on in member b: empty, or what is wrong.
+  [[nodiscard]] std::string refusal_of_rows(Values d, std::int64_t b, std::int64_t first) const;
   [[nodiscard]] bool check_relative(Values d, Verdict& verdict) const;
   [[nodiscard]] bool check_norm_wise(Values d, Verdict& verdict) const;
+  /// Of the errors, and of what they are compared with.
+  [[nodiscard]] std::pair<double, double> squares_of(Values d, std::size_t begin, std::size_t end) const;
   [[nodiscard]] bool check_amax(double amax, Verdict& verdict) const;
   /// The reference of an element, limited to the range of an integer output.
   [[nodiscard]] double wanted(std::size_t element) const;

@@ -131,9 +131,12 @@ struct Grid {
   long long tasks(const TsGemmArgs& args) const { return args.batch * splits * row_blocks * column_blocks; }
 };
 
-// Whether tasks pack the panels of B that they need themselves, into their scratch: when no other task needs the same.
+// Whether tasks pack the panels of B that they need themselves, into their scratch: when no other task needs the same,
+// or, where k is split, few do. A task then reads its part of k alone, and nothing that another core has just written.
 TS_INLINE bool packs_in_tasks(const TsGemmArgs& args, const Grid& grid) {
-  return kForm == Form::blocked && !kPackedB && grid.row_blocks <= 1 && (!batch_shares_b(args) || args.batch <= 1);
+  constexpr long long kMostRowBlocks = kSplitK && !kTiles ? 4 : 1;
+  return kForm == Form::blocked && !kPackedB && grid.row_blocks <= kMostRowBlocks &&
+         (!batch_shares_b(args) || args.batch <= 1);
 }
 
 constexpr int kFetchedByWord = kTiles ? 16 : 0;

@@ -102,6 +102,9 @@ std::int64_t splits_for(const GemmProblem& p, const KernelConfig& config, const 
   const CpuGemmInstruction* facts = subject.facts();
   if (!config.algorithm.split_k || facts == nullptr || threads <= 1) return 1;
   const bool vectors = config.algorithm.pipeline == Pipeline::blocked && !is_amx(config.algorithm);
+  // docs/log/2026-11-backward.md: of gradients of weights, whose k is long, it gains up to 1.8 times; of others it
+  // loses.
+  if (vectors && p.k + p.k2 < 2 * std::max(p.m, p.n)) return 1;
   // Tiles of 64 rows by four panels: smaller ones read A and B more often than they are worth.
   const double tasks = vectors ? static_cast<double>(p.batch) * ceil_div(static_cast<double>(p.m), 8.0 * facts->rows) *
                                      ceil_div(static_cast<double>(p.n), 4.0 * facts->columns)

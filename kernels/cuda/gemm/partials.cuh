@@ -86,6 +86,21 @@ TS_DEVICE bool join_partials(const Args& args, u32* counter, int count, int own,
   return true;
 }
 
+// The same in two rounds, where one team would read too many partials for the others' patience: neighbouring ones are
+// added in up to kGroups groups, then the groups. `counters` are 1 + kGroups.
+template <int kThreads, int kGroups, int kKept = 64, int kBlocks, int kSums, class Args, class PlaceOf, class Sync>
+TS_DEVICE bool join_in_groups(const Args& args, u32* counters, int count, int own, PlaceOf place_of, int thread,
+                              u32 wanted, u32 flag, Sync sync, Sum (&sums)[kBlocks][kSums]) {
+  const int size = ceil_div(count, kGroups), group = own / size, first = group * size;
+  const auto in_group = [&](int part) { return place_of(first + part); };
+  const auto of_groups = [&](int part) { return place_of(part * size); };
+  if (size > 1 && !join_partials<kThreads, kKept>(args, counters + 1 + group, imin(size, count - first), own - first,
+                                                  in_group, thread, wanted, flag, sync, sums))
+    return false;
+  return join_partials<kThreads, kKept>(args, counters, ceil_div(count, size), group, of_groups, thread, wanted, flag,
+                                        sync, sums);
+}
+
 // The same for args.splits partials that are added up at place `unit`, which the last team leaves zero.
 template <int kThreads, int kBlocks, int kSums, class Args, class Sync>
 TS_DEVICE bool add_partials(const Args& args, int unit, int thread, u32 wanted, u32 flag, Sync sync,

@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
 
 #include "choose/conv/cuda_pipelines.hpp"
 #include "choose/conv/cuda_window.hpp"
@@ -10,6 +12,7 @@
 #include "instances/conv/cuda.hpp"
 #include "instances/conv/cuda_window.hpp"
 #include "instances/gemm/cuda_resources.hpp"
+#include "kernels/cuda/conv/hopper/abi.h"
 #include "problem/conv/problem.hpp"
 #include "vocabulary/data_type.hpp"
 
@@ -21,16 +24,18 @@ constexpr std::int64_t kStepChannels = 64;
 /// 64-64 on 56x56 took 283 us in tiles of 128 channels and 163 in tiles of 64 (H200).
 constexpr double kCutCost = 0.7;
 
+/// Of the image that is read, and of the result's pixels; in backward weight of x and of y.
 std::int64_t read_channels(const ConvProblem& p) {
-  return p.direction == ConvDirection::forward ? p.c : p.k;
+  return p.direction == ConvDirection::backward_data ? p.k : p.c;
 }
 std::int64_t written_channels(const ConvProblem& p) {
-  return p.direction == ConvDirection::forward ? p.k : p.c;
+  return p.direction == ConvDirection::backward_data ? p.c : p.k;
 }
 
-/// Elements of the result's pixels that are written together.
+/// Elements of the result that are written together.
 std::int64_t widest_store(const ConvProblem& p) {
   const std::int64_t wide = 128 / bits_of(p.type_out), written = written_channels(p);
+  if (p.direction != ConvDirection::forward) return wide;
   return written % wide == 0 ? wide : written % 2 == 0 ? 2 : 1;
 }
 
@@ -46,6 +51,30 @@ bool window_is_needless(const KernelConfig& config, const ConvProblem& problem) 
          std::get<ConvSignature>(config.signature).spatial_dims != cuda_conv_dimensions(problem);
 }
 
+/// Of the tiles of a phase.
+std::int64_t tiles_of(const KernelConfig& config, const ConvProblem& p, const CudaConvPhase& phase) {
+  const auto& tile = config.algorithm.tile;
+  return ceil_div(phase.rows, std::int64_t{tile[0]}) * ceil_div(p.c, std::int64_t{tile[1]}) * p.groups;
+}
+
+/// Of the block that has most to do. Blocks take tiles by turns, those of the phase with most taps first.
+double phases_seconds(const KernelConfig& config, const CudaGemmTile& row, const CudaSpec& spec, const ConvProblem& p) {
+  const KernelConfig gemm = gemm_of_window(config);
+  const std::int64_t places = cuda_gemm_places(gemm, spec);
+  CudaGemmShape shape = cuda_window_shape(p);
+  double seconds = 0;
+  std::int64_t before = 0;
+  for (const CudaConvPhase& phase : cuda_conv_phases(p)) {
+    shape.m = phase.rows;
+    shape.k = phase.steps * kStepChannels;
+    const std::int64_t tiles = tiles_of(config, p, phase);
+    const std::int64_t own = ceil_div(before + tiles, places) - ceil_div(before, places);
+    seconds += static_cast<double>(own) * cuda_gemm_item_seconds(gemm, &row, spec, shape, 1);
+    before += tiles;
+  }
+  return seconds;
+}
+
 double window_seconds(const KernelConfig& config, const CudaGemmTile& row, const CudaSpec& spec,
                       const ConvProblem& problem) {
   const CudaGemmShape shape = cuda_window_shape(problem);
@@ -53,49 +82,119 @@ double window_seconds(const KernelConfig& config, const CudaGemmTile& row, const
   const KernelConfig gemm = gemm_of_window(config);
   const auto columns = static_cast<double>(ceil_div(shape.n, std::int64_t{config.algorithm.tile[1]}));
   const double cut = shape.n % config.algorithm.tile[1] == 0 ? 1 : 1 + kCutCost / columns;
-  const double item = cut * cuda_gemm_item_seconds(gemm, &row, spec, shape, work.splits);
-  const double rounds = static_cast<double>(ceil_div(work.items, cuda_gemm_places(gemm, spec)));
   const double memory = bytes_of(problem) / (spec.reference.bytes_per_second * spec.reference.reached_bandwidth);
-  return 1e-6 * spec.reference.launch_us + std::max(rounds * item, memory);
+  double seconds = 0;
+  switch (problem.direction) {
+    case ConvDirection::forward:
+      seconds = cut * static_cast<double>(ceil_div(work.items, cuda_gemm_places(gemm, spec))) *
+                cuda_gemm_item_seconds(gemm, &row, spec, shape, work.splits);
+      break;
+    case ConvDirection::backward_data:
+      seconds = cut * phases_seconds(config, row, spec, problem);
+      break;
+    case ConvDirection::backward_weight: {  // blocks have equal shares of all tiles; a part is left, those of a tile read
+      const double parts = 2 + static_cast<double>(work.blocks) / static_cast<double>(work.items);
+      seconds = static_cast<double>(work.items) / static_cast<double>(work.blocks) *
+                    cuda_gemm_item_seconds(gemm, &row, spec, shape, 1) +
+                1e-6 * spec.gemm.join_us +
+                parts * static_cast<double>(cuda_conv_resources(config).part_bytes) / spec.gemm.join_bytes_per_second;
+      break;
+    }
+  }
+  return 1e-6 * spec.reference.launch_us + std::max(seconds, memory);
+}
+
+/// Backward data, one coordinate of a phase: pixels `first` + stride * j of x. Tap t meets them from pixel
+/// (first + pad - t * dilation) / stride + j of y, where that is a whole number (kernels/cuda/conv/phases.cuh).
+void fill_in_phase(const ConvProblem& p, std::size_t d, std::int64_t first, CudaConvPhase& phase) {
+  const std::int64_t stride = p.stride()[d], dilation = p.dilation()[d], common = std::gcd(stride, dilation);
+  const std::int64_t tap_step = stride / common, pixel_step = dilation / common;
+  CudaConvWindow& w = phase.windows[d];
+  w.pixels = p.out()[d];
+  w.places = ceil_div(p.in()[d] - first, stride);
+  w.tap_step = -pixel_step;
+  std::int64_t tap = 0;
+  while (tap < std::min(p.filter()[d], tap_step) && (first + p.pad()[d] - tap * dilation) % stride != 0) ++tap;
+  w.taps = tap < std::min(p.filter()[d], tap_step) ? ceil_div(p.filter()[d] - tap, tap_step) : 0;
+  phase.first[d] = first;
+  phase.filter_tap[d] = tap;
+  phase.filter_step[d] = tap_step;
+  if (w.taps == 0) return;
+  w.offset = (w.taps - 1) * pixel_step;
+  w.lower = (first + p.pad()[d] - tap * dilation) / stride - w.offset;
 }
 
 }  // namespace
 
 std::array<CudaConvWindow, 3> cuda_conv_windows(const ConvProblem& p) {
   std::array<CudaConvWindow, 3> windows;
-  for (std::size_t d = 0; d < 3; ++d) {
-    CudaConvWindow& w = windows[d];
-    w.reach = (p.filter()[d] - 1) * p.dilation()[d];
-    if (p.direction == ConvDirection::forward) {
-      w.pixels = p.in()[d];
-      w.places = p.out()[d];
-      w.lower = -p.pad()[d];
-      w.step = p.stride()[d];
-      w.tap_step = p.dilation()[d];
-    } else {  // dx[i] is the sum of dy[i + pad - tap * dilation]
-      w.pixels = p.out()[d];
-      w.places = p.in()[d];
-      w.lower = p.pad()[d] - w.reach;
-      w.offset = w.reach;
-      w.tap_step = -p.dilation()[d];
-    }
-  }
+  for (std::size_t d = 0; d < 3; ++d)
+    windows[d] = {.pixels = p.in()[d],
+                  .places = p.out()[d],
+                  .lower = -p.pad()[d],
+                  .step = p.stride()[d],
+                  .taps = p.filter()[d],
+                  .tap_step = p.dilation()[d]};
   return windows;
 }
 
+std::vector<CudaConvPhase> cuda_conv_phases(const ConvProblem& p) {
+  std::array<std::int64_t, 3> phases{};
+  for (std::size_t d = 0; d < 3; ++d) phases[d] = std::min(p.stride()[d], p.in()[d]);
+  const std::int64_t blocks = ceil_div(p.k, kStepChannels);
+  std::vector<CudaConvPhase> out;
+  for (std::int64_t number = 0; number < phases[0] * phases[1] * phases[2]; ++number) {
+    CudaConvPhase phase;
+    fill_in_phase(p, 0, number / phases[2] / phases[1], phase);
+    fill_in_phase(p, 1, number / phases[2] % phases[1], phase);
+    fill_in_phase(p, 2, number % phases[2], phase);
+    phase.taps = 1;
+    phase.rows = p.batch;
+    for (const CudaConvWindow& w : phase.windows) {
+      phase.taps *= w.taps;
+      phase.rows *= w.places;
+    }
+    phase.steps = std::max<std::int64_t>(phase.taps * blocks, 1);
+    out.push_back(phase);
+  }
+  std::ranges::stable_sort(out, std::greater{}, &CudaConvPhase::steps);
+  return out;
+}
+
 CudaGemmShape cuda_window_shape(const ConvProblem& p) {
+  const auto whole = [](std::int64_t value) { return ceil_div(value, kStepChannels) * kStepChannels; };
   CudaGemmShape shape;
   shape.m = p.direction == ConvDirection::forward ? pixels_of_y(p) : pixels_of_x(p);
   shape.n = written_channels(p);
-  shape.k = taps_of(p) * ceil_div(read_channels(p), kStepChannels) * kStepChannels;
+  shape.k = taps_of(p) * whole(read_channels(p));
   shape.batch = p.groups;
+  if (p.direction == ConvDirection::backward_weight) {
+    shape.m = p.k;
+    shape.n = taps_of(p) * whole(p.c);
+    shape.k = whole(pixels_of_y(p));
+  }
   return shape;
 }
 
 CudaGemmWork cuda_window_work(const KernelConfig& config, const CudaSpec& spec, const ConvProblem& problem) {
-  CudaGemmWork work =
-      cuda_gemm_work(gemm_of_window(config), cuda_conv_row(config, spec), spec, cuda_window_shape(problem));
+  const KernelConfig gemm = gemm_of_window(config);
+  const CudaGemmShape shape = cuda_window_shape(problem);
+  CudaGemmWork work = cuda_gemm_work(gemm, cuda_conv_row(config, spec), spec, shape);
   work.b_first = work.late_launch_dependents = false;  // found for GEMM's copies
+  const std::int64_t places = cuda_gemm_places(gemm, spec);
+  if (problem.direction == ConvDirection::backward_data) {
+    work.items = 0;
+    for (const CudaConvPhase& phase : cuda_conv_phases(problem)) work.items += tiles_of(config, problem, phase);
+    work.blocks = std::min(work.items, places);
+  } else if (problem.direction == ConvDirection::backward_weight) {
+    // As many parts as fill the chip, since many are added in two rounds; of a few steps each.
+    constexpr std::int64_t kFewestSteps = 4;
+    const std::int64_t steps = shape.k / kStepChannels;
+    work.blocks = std::min(places, std::max(work.items * steps / kFewestSteps, std::min(work.items, places)));
+    work.places = 2 * work.blocks;
+    work.counters = std::min(2 * work.blocks, work.items) * cuda_gemm_resources(gemm).counters *
+                    (1 + TS_CONV_PART_GROUPS);
+  }
   return work;
 }
 
@@ -103,25 +202,34 @@ std::optional<std::string> cuda_window_obstacle(const ConvProblem& p, int spatia
   constexpr std::int64_t kMostSteps = 8;
   constexpr std::array<std::int64_t, 3> kMostOffset{65535, 255, 31};  // of a map of one, two and three coordinates
   constexpr std::array<std::int64_t, 3> kCorner{1 << 15, 1 << 7, 1 << 4};
+  const bool forward = p.direction == ConvDirection::forward, data = p.direction == ConvDirection::backward_data;
   const std::int64_t read = read_channels(p);
-  if (p.unaligned || read % 8 != 0 || (p.direction == ConvDirection::backward_data && p.c % 8 != 0))
+  if (p.unaligned || read % 8 != 0 || (!forward && written_channels(p) % 8 != 0))
     return fmt::format("copies are of 16 bytes; c {}, k {}, unaligned {}", p.c, p.k, p.unaligned);
-  if (p.groups > 1 && read % kStepChannels != 0)
-    return fmt::format("a step of {} channels would read the next group's; groups {} of {} channels", kStepChannels,
-                       p.groups, read);
+  // Backward weight may read the next group's channels: what becomes of them is not stored.
+  if (p.groups > 1 && ((p.direction != ConvDirection::backward_weight && read % kStepChannels != 0) ||
+                       (data && p.c % kStepChannels != 0)))
+    return fmt::format("a step of {} channels would reach the next group's; groups {}, c {}, k {}", kStepChannels,
+                       p.groups, p.c, p.k);
   if (p.batch == 0) return "no images";
-  const auto windows = cuda_conv_windows(p);
   const auto of_dims = static_cast<std::size_t>(spatial_dims - 1);
-  for (std::size_t d = 0; d < 3; ++d) {
-    const CudaConvWindow& w = windows[d];
-    if (p.direction == ConvDirection::backward_data && p.stride()[d] != 1)
-      return fmt::format("places of backward data are a pixel apart; stride {}", p.stride()[d]);
-    if (w.step > kMostSteps || w.reach >= kMostOffset[of_dims] || w.lower < -kCorner[of_dims] ||
-        w.lower >= kCorner[of_dims] || w.upper() < -kCorner[of_dims] || w.upper() >= kCorner[of_dims])
-      return fmt::format(
-          "windows of {} coordinates: steps {} of at most {}, offsets {} below {}, from {} to {} within {}",
-          spatial_dims, w.step, kMostSteps, w.reach, kMostOffset[of_dims], w.lower, w.upper(), kCorner[of_dims]);
-  }
+  const auto obstacle = [&](const std::array<CudaConvWindow, 3>& windows) -> std::optional<std::string> {
+    for (const CudaConvWindow& w : windows)
+      if (w.step > kMostSteps || w.reach() >= kMostOffset[of_dims] || w.lower < -kCorner[of_dims] ||
+          w.lower >= kCorner[of_dims] || w.upper() < -kCorner[of_dims] || w.upper() >= kCorner[of_dims])
+        return fmt::format(
+            "windows of {} coordinates: steps {} of at most {}, offsets {} below {}, from {} to {} within {}",
+            spatial_dims, w.step, kMostSteps, w.reach(), kMostOffset[of_dims], w.lower, w.upper(), kCorner[of_dims]);
+    return {};
+  };
+  if (!data) return obstacle(cuda_conv_windows(p));
+  std::int64_t phases = 1;
+  for (std::size_t d = 0; d < 3; ++d) phases *= std::min(p.stride()[d], p.in()[d]);
+  if (phases > TS_CONV_PHASES || (phases > 1 && std::ranges::any_of(p.epilogue, reads_tensor)))
+    return fmt::format("backward data has at most {} phases, and one where its epilogue reads tensors; {} phases",
+                       TS_CONV_PHASES, phases);
+  for (const CudaConvPhase& phase : cuda_conv_phases(p))
+    if (auto why = obstacle(phase.windows)) return why;
   return {};
 }
 

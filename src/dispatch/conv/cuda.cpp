@@ -38,7 +38,8 @@ Result<std::unique_ptr<ConvPlan>> CudaConv::plan(const ConvProblem& problem, con
                                     build);
             }));
   const KernelConfig& config = chosen.recipe.main();
-  CudaSplitMemory* const memory = config.algorithm.split_k ? &split_memory(*context) : nullptr;
+  const bool cuts = config.algorithm.split_k || config.algorithm.stream_k;
+  CudaSplitMemory* const memory = cuts ? &split_memory(*context) : nullptr;
   PlanInfo info = plan_info({DeviceKind::cuda, device_index_}, chosen, std::move(reason));
   const auto make = config.algorithm.pipeline == Pipeline::warp_specialized ? CudaWindowPlan::make : CudaConvPlan::make;
   return make(problem, std::move(info), config, spec_, std::move(steps), memory);

@@ -20,6 +20,7 @@ namespace {
 constexpr std::int64_t kLongestOfWindows = std::int64_t{1} << 30;  // kernels count places and tiles in 32 bits
 constexpr std::uint32_t kStepOfWindow = 64;                        // channels
 constexpr std::uint64_t kWindowElement = 2;                        // bytes
+constexpr TensorMapFormat kOperandFormat{.element = TensorMapElement::u16};
 
 GemmProblem product_of(const ConvProblem& p) {
   const CudaGemmShape shape = cuda_window_shape(p);
@@ -32,7 +33,45 @@ GemmProblem product_of(const ConvProblem& p) {
   g.k = shape.k;
   g.batch = shape.batch;
   g.epilogue = p.epilogue;
+  if (p.direction != ConvDirection::forward) g.order_b = MatrixOrder::row;
+  if (p.direction == ConvDirection::backward_weight) g.order_a = MatrixOrder::column;
   return g;
+}
+
+int number(std::int64_t value) {
+  return static_cast<int>(value);
+}
+
+TsCudaConvWindow window_of(const ConvProblem& p) {
+  TsCudaConvWindow out{};
+  const auto windows = cuda_conv_windows(p);
+  for (std::size_t d = 0; d < 3; ++d) {
+    out.places[d] = number(windows[d].places);
+    out.first[d] = number(windows[d].lower);
+    out.step[d] = number(windows[d].step);
+    out.taps[d] = number(windows[d].taps);
+    out.offset[d] = number(windows[d].offset);
+    out.tap_step[d] = number(windows[d].tap_step);
+  }
+  if (p.groups > 1) out.group_channels = number(p.c);
+  return out;
+}
+
+TsCudaConvPhase phase_of(const CudaConvPhase& phase) {
+  TsCudaConvPhase out{};
+  out.rows = number(phase.rows);
+  out.steps = number(phase.steps);
+  for (std::size_t d = 0; d < 3; ++d) {
+    const CudaConvWindow& w = phase.windows[d];
+    out.places[d] = number(w.places);
+    out.first[d] = number(w.lower);
+    out.taps[d] = number(phase.taps == 0 ? 0 : w.taps);
+    out.offset[d] = number(w.offset);
+    out.tap_step[d] = number(w.tap_step);
+    out.filter_tap[d] = number(phase.filter_tap[d]);
+    out.filter_step[d] = number(phase.filter_step[d]);
+  }
+  return out;
 }
 
 }  // namespace
@@ -46,18 +85,7 @@ CudaWindowPlan::CudaWindowPlan(const ConvProblem& problem, PlanInfo info, const 
       split_memory_(split_memory),
       product_(product_of(problem)),
       spatial_dims_(std::get<ConvSignature>(config.signature).spatial_dims) {
-  const auto windows = cuda_conv_windows(problem);
-  const auto number = [](std::int64_t value) { return static_cast<int>(value); };
-  for (std::size_t d = 0; d < 3; ++d) {
-    window_.places[d] = number(windows[d].places);
-    window_.first[d] = number(windows[d].lower);
-    window_.step[d] = number(windows[d].step);
-    window_.taps[d] = number(problem.filter()[d]);
-    window_.offset[d] = number(windows[d].offset);
-    window_.tap_step[d] = number(windows[d].tap_step);
-  }
-  if (problem.groups > 1)
-    window_.group_channels = number(problem.direction == ConvDirection::forward ? problem.c : problem.k);
+  if (problem.direction == ConvDirection::backward_data) phases_ = cuda_conv_phases(problem);
 }
 
 Result<std::unique_ptr<ConvPlan>> CudaWindowPlan::make(const ConvProblem& p, PlanInfo info, const KernelConfig& config,
@@ -65,8 +93,10 @@ Result<std::unique_ptr<ConvPlan>> CudaWindowPlan::make(const ConvProblem& p, Pla
                                                        CudaSplitMemory* split_memory) {
   const CudaGemmShape shape = cuda_window_shape(p);
   const CudaGemmWork work = cuda_window_work(config, spec, p);
-  for (const auto& [what, size] : {std::pair{"pixels of the result", shape.m}, std::pair{"taps and channels", shape.k},
-                                   std::pair{"parts of tiles", work.items}})
+  for (const auto& [what, size] :
+       {std::pair{"rows of the product", shape.m}, std::pair{"columns of the product", shape.n},
+        std::pair{"terms of a sum", shape.k}, std::pair{"parts of tiles", work.items},
+        std::pair{"steps of all tiles", config.algorithm.stream_k ? work.items * (shape.k / kStepOfWindow) : 0}})
     if (size > kLongestOfWindows)
       return fail(ErrorCode::unsupported, fmt::format("{} {} are beyond a CUDA kernel's launch", size, what),
                   fmt::format("at most {}", kLongestOfWindows));
@@ -87,16 +117,16 @@ Result<std::unique_ptr<ConvPlan>> CudaWindowPlan::make(const ConvProblem& p, Pla
   return made;
 }
 
-Status CudaWindowPlan::encode_image(const ConvArguments& a, TsCudaTensorMap& map) const {
+Status CudaWindowPlan::encode_image(const void* data, const ConvStrides& s, std::int64_t group_channels,
+                                    const std::array<CudaConvWindow, 3>& windows, const TensorMapFormat& format,
+                                    std::uint32_t channels, std::uint32_t places, TsCudaTensorMap& map) const {
   const ConvProblem& p = problem();
-  const bool forward = p.direction == ConvDirection::forward;
-  const ConvStrides& s = forward ? a.x_strides : a.y_strides;
-  const auto bytes = [](std::int64_t elements) { return static_cast<std::uint64_t>(elements) * kWindowElement; };
-  const auto windows = cuda_conv_windows(p);
-  const std::int64_t channels = p.groups * (forward ? p.c : p.k);
+  const auto size = static_cast<std::int64_t>(bytes_of(format.element));
+  const auto bytes = [&](std::int64_t elements) { return static_cast<std::uint64_t>(elements * size); };
+  const std::int64_t all_channels = p.groups * group_channels;
   std::vector<Im2colDimension> image;  // inner to outer
   // The stride of an only pixel is not the caller's: any valid one will do.
-  std::uint64_t step = bytes((channels + 7) / 8 * 8);
+  std::uint64_t step = bytes((all_channels + 7) / 8 * 8);
   for (std::size_t d = 3; d-- > static_cast<std::size_t>(3 - spatial_dims_);) {
     const CudaConvWindow& w = windows[d];
     if (w.pixels > 1) step = bytes(s.spatial[d]);
@@ -107,51 +137,127 @@ Status CudaWindowPlan::encode_image(const ConvArguments& a, TsCudaTensorMap& map
                      .step = static_cast<std::uint32_t>(w.step)});
   }
   if (p.batch > 1) step = bytes(s.batch);
-  return encode_im2col_map(steps_.context(), {.element = TensorMapElement::u16}, forward ? a.x : a.y,
-                           static_cast<std::uint64_t>(channels), image, static_cast<std::uint64_t>(p.batch), step,
-                           kStepOfWindow, std::uint32_t{algorithm_.tile[0]}, map);
+  return encode_im2col_map(steps_.context(), format, data, static_cast<std::uint64_t>(all_channels), image,
+                           static_cast<std::uint64_t>(p.batch), step, channels, places, map);
 }
 
-Status CudaWindowPlan::encode_filters(const ConvArguments& a, TsCudaTensorMap& map) const {
+Status CudaWindowPlan::encode_filters(const void* data, const ConvStrides& s, const TensorMapFormat& format,
+                                      std::uint32_t channels, std::uint32_t filters, TsCudaTensorMap& map) const {
   const ConvProblem& p = problem();
-  const bool forward = p.direction == ConvDirection::forward;
-  const ConvStrides& s = a.w_strides;
   // Taps are evenly apart; the stride of an only one is not the caller's.
   std::int64_t tap = (p.c + 7) / 8 * 8;
   for (std::size_t d = 0; d < 3; ++d)
     if (p.filter()[d] > 1) tap = s.spatial[d];
   const auto extent = [](std::int64_t value) { return static_cast<std::uint64_t>(value); };
   const auto stride = [&](std::int64_t members, std::int64_t elements) {
-    return members > 1 ? extent(elements) * kWindowElement : std::uint64_t{16};
+    return members > 1 ? extent(elements) * bytes_of(format.element) : std::uint64_t{16};
   };
-  const TensorMapDimension dimensions[] = {
-      {extent(p.c), 0, kStepOfWindow},
-      {extent(taps_of(p)), extent(tap) * kWindowElement, 1},
-      {extent(p.k), stride(p.k, s.batch), forward ? std::uint32_t{algorithm_.tile[1]} : kStepOfWindow},
-      {extent(p.groups), stride(p.groups, s.group), 1}};
-  return encode_tensor_map(steps_.context(), {.element = TensorMapElement::u16}, a.w, dimensions, map);
+  const TensorMapDimension dimensions[] = {{extent(p.c), 0, channels},
+                                           {extent(taps_of(p)), extent(tap) * bytes_of(format.element), 1},
+                                           {extent(p.k), stride(p.k, s.batch), filters},
+                                           {extent(p.groups), stride(p.groups, s.group), 1}};
+  return encode_tensor_map(steps_.context(), format, data, dimensions, map);
+}
+
+TensorMapFormat CudaWindowPlan::format_of_slab() const {
+  const bool words = bits_of(problem().type_out) == 32;
+  return {.element = words ? TensorMapElement::u32 : TensorMapElement::u16,
+          .swizzle = swizzle_of(facts_.slab_row_bytes)};
+}
+
+std::uint32_t CudaWindowPlan::channels_of_slab() const {
+  return static_cast<std::uint32_t>(facts_.slab_row_bytes * 8 / bits_of(problem().type_out));
+}
+
+Status CudaWindowPlan::encode_forward(const ConvArguments& a, const GemmArguments& results,
+                                      TsCudaGemmMaps& maps) const {
+  const ConvProblem& p = problem();
+  TS_TRY(encode_image(a.x, a.x_strides, p.c, cuda_conv_windows(p), kOperandFormat, kStepOfWindow, algorithm_.tile[0],
+                      maps.a));
+  TS_TRY(encode_filters(a.w, a.w_strides, kOperandFormat, kStepOfWindow, algorithm_.tile[1], maps.b));
+  return encode_result_maps(steps_.context(), product_, facts_, algorithm_, results, maps);
+}
+
+Status CudaWindowPlan::encode_phases(const ConvArguments& a, const GemmArguments& results,
+                                     TsCudaConvPhaseMaps& maps) const {
+  const ConvProblem& p = problem();
+  TS_TRY(encode_filters(a.w, a.w_strides, kOperandFormat, kStepOfWindow, kStepOfWindow, maps.b));
+  if (facts_.copied_tensor) TS_TRY(encode_result_maps(steps_.context(), product_, facts_, algorithm_, results, maps));
+  for (std::size_t i = 0; i < phases_.size(); ++i) {
+    const CudaConvPhase& phase = phases_[i];
+    TS_TRY(encode_image(a.y, a.y_strides, p.k, phase.windows, kOperandFormat, kStepOfWindow, algorithm_.tile[0],
+                        maps.image[i]));
+    // The phase's pixels of x, as an image of their own.
+    ConvStrides strides = a.x_strides;
+    std::array<CudaConvWindow, 3> pixels;
+    std::int64_t first = 0;
+    for (std::size_t d = 0; d < 3; ++d) {
+      first += phase.first[d] * a.x_strides.spatial[d];
+      strides.spatial[d] *= p.stride()[d];
+      pixels[d].pixels = pixels[d].places = phase.windows[d].places;
+    }
+    char* const out = static_cast<char*>(a.out) + first * bits_of(p.type_out) / 8;
+    TS_TRY(encode_image(out, strides, p.c, pixels, format_of_slab(), channels_of_slab(),
+                        static_cast<std::uint32_t>(facts_.box_rows), maps.result[i]));
+  }
+  return {};
+}
+
+Status CudaWindowPlan::encode_weight(const ConvArguments& a, TsCudaGemmMaps& maps) const {
+  const ConvProblem& p = problem();
+  const GemmOperand y = gemm_arguments(p, a).a;
+  const auto bytes = [](std::int64_t elements) { return static_cast<std::uint64_t>(elements) * kWindowElement; };
+  const TensorMapDimension channels_of_y[] = {
+      {static_cast<std::uint64_t>(p.k), 0, kStepOfWindow},
+      {static_cast<std::uint64_t>(pixels_of_y(p)), bytes(y.leading), kStepOfWindow},
+      {static_cast<std::uint64_t>(p.groups), p.groups > 1 ? bytes(y.batch) : std::uint64_t{16}, 1}};
+  TS_TRY(encode_tensor_map(steps_.context(), kOperandFormat, a.y, channels_of_y, maps.a));
+  TS_TRY(encode_image(a.x, a.x_strides, p.c, cuda_conv_windows(p), kOperandFormat, kStepOfWindow, kStepOfWindow,
+                      maps.b));
+  return encode_filters(a.out, a.w_strides, format_of_slab(), channels_of_slab(),
+                        static_cast<std::uint32_t>(facts_.box_rows), maps.d);
 }
 
 Status CudaWindowPlan::run(const ConvArguments& a, const RunOptions& options) const {
-  TS_TRY(validate(problem(), a));
-  if (is_empty(problem())) return {};
-  TS_TRY(check_conv_alignment(problem(), a));
-  const GemmArguments results = gemm_arguments(problem(), a);
+  const ConvProblem& p = problem();
+  TS_TRY(validate(p, a));
+  if (is_empty(p)) return {};
+  TS_TRY(check_conv_alignment(p, a));
+  const GemmArguments results = gemm_arguments(p, a);
   TsCudaGemmArgs arguments = cuda_gemm_arguments(product_, results);
   arguments.splits = splits_;
   for (std::size_t i = 0; i < product_.epilogue.size(); ++i)
     if (reads_vector(product_.epilogue[i])) arguments.epilogue[i].batch_stride = product_.n;  // by group
-  TsCudaGemmMaps maps{};
-  TS_TRY(encode_image(a, maps.a));
-  TS_TRY(encode_filters(a, maps.b));
-  TS_TRY(encode_result_maps(steps_.context(), product_, facts_, algorithm_, results, maps));
   return steps_.run(options.stream, [&](std::size_t, const auto& send) -> Status {
     if (split_memory_ != nullptr) {
       TS_ASSIGN(const CudaSplitMemory::Place place, split_memory_->place_for(options, split_size_));
       arguments.counters = place.counters;
       arguments.partials = place.parts;
     }
-    return send(maps, arguments, window_);
+    switch (p.direction) {
+      case ConvDirection::backward_data: {
+        TsCudaConvPhaseMaps maps{};
+        TS_TRY(encode_phases(a, results, maps));
+        TsCudaConvPhaseArgs of_phases{};
+        static_cast<TsCudaGemmArgs&>(of_phases) = arguments;
+        of_phases.phases = static_cast<int>(phases_.size());
+        of_phases.group_channels = p.groups > 1 ? number(p.k) : 0;
+        for (std::size_t d = 0; d < 3; ++d) of_phases.filter[d] = number(p.filter()[d]);
+        std::ranges::transform(phases_, of_phases.phase, phase_of);
+        return send(maps, of_phases);
+      }
+      case ConvDirection::backward_weight: {
+        TsCudaGemmMaps maps{};
+        TS_TRY(encode_weight(a, maps));
+        const int blocks = number(product_.n / taps_of(p) / kStepOfWindow);
+        return send(maps, TsCudaConvWeightArgs{arguments, window_of(p), blocks});
+      }
+      case ConvDirection::forward:
+        break;
+    }
+    TsCudaGemmMaps maps{};
+    TS_TRY(encode_forward(a, results, maps));
+    return send(maps, arguments, window_of(p));
   });
 }
 

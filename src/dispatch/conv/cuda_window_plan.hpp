@@ -1,13 +1,17 @@
-// A launch of a Hopper convolution kernel: GEMM's arguments and maps, but for the im2col map of the image and the map
-// of the filters (kernels/cuda/conv/hopper/abi.h).
+// A launch of a Hopper convolution kernel: GEMM's arguments and maps, but for those of images and filters
+// (kernels/cuda/conv/hopper/abi.h).
 #pragma once
 
+#include <array>
 #include <memory>
+#include <vector>
 
+#include "choose/conv/cuda_window.hpp"
 #include "dispatch/cuda_split_memory.hpp"
 #include "dispatch/cuda_steps.hpp"
 #include "instances/gemm/cuda_resources.hpp"
 #include "kernels/cuda/conv/hopper/abi.h"
+#include "runtime/cuda/tensor_map.hpp"
 #include "spec/cuda/spec.hpp"
 #include "tilesmith/dispatcher.hpp"
 
@@ -26,8 +30,21 @@ class CudaWindowPlan final : public ConvPlan {
   CudaWindowPlan(const ConvProblem& problem, PlanInfo info, const KernelConfig& config, CudaSteps steps,
                  CudaSplitMemory* split_memory);
 
-  [[nodiscard]] Status encode_image(const ConvArguments& arguments, TsCudaTensorMap& map) const;
-  [[nodiscard]] Status encode_filters(const ConvArguments& arguments, TsCudaTensorMap& map) const;
+  /// `places` places of the windows by `channels` channels.
+  [[nodiscard]] Status encode_image(const void* data, const ConvStrides& strides, std::int64_t group_channels,
+                                    const std::array<CudaConvWindow, 3>& windows, const TensorMapFormat& format,
+                                    std::uint32_t channels, std::uint32_t places, TsCudaTensorMap& map) const;
+  /// `channels` channels of x by `filters` channels of y.
+  [[nodiscard]] Status encode_filters(const void* data, const ConvStrides& strides, const TensorMapFormat& format,
+                                      std::uint32_t channels, std::uint32_t filters, TsCudaTensorMap& map) const;
+  [[nodiscard]] TensorMapFormat format_of_slab() const;
+  [[nodiscard]] std::uint32_t channels_of_slab() const;
+
+  [[nodiscard]] Status encode_forward(const ConvArguments& arguments, const GemmArguments& results,
+                                      TsCudaGemmMaps& maps) const;
+  [[nodiscard]] Status encode_phases(const ConvArguments& arguments, const GemmArguments& results,
+                                     TsCudaConvPhaseMaps& maps) const;
+  [[nodiscard]] Status encode_weight(const ConvArguments& arguments, TsCudaGemmMaps& maps) const;
 
   CudaSteps steps_;
   Algorithm algorithm_;
@@ -35,7 +52,7 @@ class CudaWindowPlan final : public ConvPlan {
   CudaSplitMemory* split_memory_;
   CudaSplitMemory::Size split_size_;
   GemmProblem product_;  ///< of places by channels of the result
-  TsCudaConvWindow window_{};
+  std::vector<CudaConvPhase> phases_;  ///< of backward data
   int spatial_dims_;
   int splits_ = 1;
 };

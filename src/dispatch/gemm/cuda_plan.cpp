@@ -32,11 +32,6 @@ TensorMapElement map_element(DataType type) {
   }
 }
 
-/// Of rows of 16, 32, 64 or 128 bytes: none, or that of so many.
-TensorMapSwizzle swizzle_of(int row_bytes) {
-  return static_cast<TensorMapSwizzle>(std::bit_width(static_cast<unsigned>(row_bytes)) - 5);
-}
-
 /// Bytes that the counters take, up to where what follows them begins.
 std::size_t layout_end(std::int64_t counters) {
   return CudaSplitMemory::Size{.counters = static_cast<std::size_t>(counters)}.counter_bytes();
@@ -244,6 +239,10 @@ Status CudaGemmPlan::encode_weights(const GemmArguments& a, TsCudaTensorMap& map
       {static_cast<std::uint64_t>(p.n), bytes(a.b.leading), box_outer},
       {static_cast<std::uint64_t>(p.batch), p.batch > 1 ? bytes(a.b.batch) : kUnit, 1}};
   return encode_tensor_map(steps_.context(), format, a.b.data, dimensions, map);
+}
+
+TensorMapSwizzle swizzle_of(int row_bytes) {
+  return static_cast<TensorMapSwizzle>(std::bit_width(static_cast<unsigned>(row_bytes)) - 5);
 }
 
 Status encode_result_maps(const CudaContext& context, const GemmProblem& p, const CudaGemmResources& facts,

@@ -11,6 +11,7 @@
 #include "kernels/cuda/gemm/abi.h"
 #include "runtime/cuda/kernel.hpp"
 #include "runtime/cuda/memory.hpp"
+#include "runtime/cuda/tensor_map.hpp"
 #include "tilesmith/dispatcher.hpp"
 
 namespace tilesmith {
@@ -22,6 +23,9 @@ namespace tilesmith {
 /// What a kernel reads of a problem and a call whose alpha is not 0: scales, splits and the flags of a launch are the
 /// plan's.
 [[nodiscard]] TsCudaGemmArgs cuda_gemm_arguments(const GemmProblem& problem, const GemmArguments& arguments);
+
+/// The swizzle of rows of 16, 32, 64 or 128 bytes: none, or that of so many.
+[[nodiscard]] TensorMapSwizzle swizzle_of(int row_bytes);
 
 /// The maps of D and of the tensor that comes with it, where the instance has them.
 [[nodiscard]] Status encode_result_maps(const CudaContext& context, const GemmProblem& problem,

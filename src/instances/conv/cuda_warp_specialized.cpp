@@ -1,4 +1,4 @@
-// Forward and backward data on Hopper: kernels/cuda/conv/hopper/conv.cuh.
+// Products of tensor cores on Hopper: kernels/cuda/conv/hopper.
 #include <fmt/format.h>
 
 #include <algorithm>
@@ -35,15 +35,20 @@ const CudaGemmRule* refusal_of_product(const CudaConvSubject& s) {
 
 std::vector<Algorithm> window_algorithms(const ConvSignature& s, const CudaGemmTile& row) {
   const int out_bytes = std::max(bits_of(s.type_out) / 8, 1);
+  std::vector<Algorithm> out;
+  // A row of the table is for backward weight where blocks share tiles.
+  if (row.stream_k != (s.direction == ConvDirection::backward_weight)) return out;
+  if (row.splits > 1 && s.direction != ConvDirection::forward) return out;
   Algorithm a{.pipeline = Pipeline::warp_specialized,
               .instruction = Instruction::wgmma,
               .tile = {static_cast<std::uint16_t>(row.tile_m), static_cast<std::uint16_t>(row.tile_n), 64},
               .block_per_cu = static_cast<std::int16_t>(row.blocks_per_sm),
               .split_k = row.splits > 1,
+              .stream_k = row.stream_k,
               .ping_pong = row.ping_pong};
   for (std::size_t i = 0; i < row.wave.size(); ++i) a.wave[i] = static_cast<std::uint16_t>(row.wave[i]);
-  std::vector<Algorithm> out;
   for (const int written : {16 / out_bytes, 2, 1}) {
+    if (written != 16 / out_bytes && s.direction != ConvDirection::forward) continue;
     a.vector = {8, 8, static_cast<std::uint8_t>(written)};
     // As many stages as fit.
     for (a.stages = kMostWindowStages; a.stages > 2; --a.stages) {
@@ -57,25 +62,40 @@ std::vector<Algorithm> window_algorithms(const ConvSignature& s, const CudaGemmT
 }
 
 constexpr CudaConvRule kWindowRules[] = {
-    {"window_is_carried", "forward and backward data of 16-bit tensors, with the image's dimensions fixed",
+    {"window_is_carried", "16-bit tensors, with the image's dimensions fixed",
+     [](const CudaConvSubject& s) { return bits_of(s.signature().data_type) == 16 && !s.signature().depthwise; },
      [](const CudaConvSubject& s) {
-       return s.signature().direction != ConvDirection::backward_weight && bits_of(s.signature().data_type) == 16 &&
-              !s.signature().depthwise;
-     },
-     [](const CudaConvSubject& s) {
-       return fmt::format("{} of {}, {} dimensions, depthwise {}", name_of(s.signature().direction),
-                          name_of(s.signature().data_type), s.signature().spatial_dims, s.signature().depthwise);
+       return fmt::format("{}, {} dimensions, depthwise {}", name_of(s.signature().data_type),
+                          s.signature().spatial_dims, s.signature().depthwise);
      }},
-    {"copies_are_whole", "a step is 64 channels of one tap, copied by one block for itself, and tiles lie as they are",
+    {"copies_are_whole",
+     "a step is 64 channels of one tap, or 64 pixels and blocks of 64 channels, copied by one block for itself, and "
+     "tiles lie as they are",
      [](const CudaConvSubject& s) {
        const Algorithm& a = s.algorithm();
-       return a.tile[2] == 64 && a.cluster[0] == 1 && a.cluster[1] == 1 && !a.stream_k && !a.transpose_c &&
+       const bool blocks = s.signature().direction != ConvDirection::backward_weight ||
+                           (a.tile[0] % 64 == 0 && a.tile[1] % 64 == 0);
+       return a.tile[2] == 64 && blocks && a.cluster[0] == 1 && a.cluster[1] == 1 && !a.transpose_c &&
               !a.split_k_atomic;
      },
      [](const CudaConvSubject& s) {
-       return fmt::format("depth {}, cluster {}x{}, stream_k {}, transpose_c {}", s.algorithm().tile[2],
-                          s.algorithm().cluster[0], s.algorithm().cluster[1], s.algorithm().stream_k,
-                          s.algorithm().transpose_c);
+       const Algorithm& a = s.algorithm();
+       return fmt::format("tile {}x{}x{}, cluster {}x{}, transpose_c {}", a.tile[0], a.tile[1], a.tile[2],
+                          a.cluster[0], a.cluster[1], a.transpose_c);
+     }},
+    {"gradients_leave_as_boxes",
+     "gradients are written 16 bytes at a time; blocks share the tiles of backward weight (stream_k), and a sum is split "
+     "forward alone",
+     [](const CudaConvSubject& s) {
+       const Algorithm& a = s.algorithm();
+       const ConvDirection direction = s.signature().direction;
+       if (a.stream_k != (direction == ConvDirection::backward_weight)) return false;
+       return direction == ConvDirection::forward ||
+              (!a.split_k && a.vector[2] * bits_of(s.signature().type_out) == 128);
+     },
+     [](const CudaConvSubject& s) {
+       return fmt::format("{}: {} elements, stream_k {}, split_k {}", name_of(s.signature().direction),
+                          s.algorithm().vector[2], s.algorithm().stream_k, s.algorithm().split_k);
      }},
     {"elements_leave_registers",
      "a warpgroup with a tile of its own writes pairs of elements, or more: single ones have an address and a test "
@@ -103,6 +123,7 @@ KernelConfig gemm_of_window(const KernelConfig& conv) {
   g.a = g.b = s.data_type;
   g.c = g.aux = s.type_out;
   g.bias = s.type_bias;
+  g.layout_a = s.direction == ConvDirection::backward_weight ? MatrixOrder::column : MatrixOrder::row;
   g.layout_b = s.direction == ConvDirection::forward ? MatrixOrder::column : MatrixOrder::row;
   g.epilogue_ops = s.epilogue_ops;
   return {.arch = conv.arch, .signature = g, .algorithm = conv.algorithm};

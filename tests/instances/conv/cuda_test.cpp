@@ -118,8 +118,13 @@ TEST(CudaConv, EachRuleRefusesWhatItIsThereFor) {
   expect("fields_belong_to_pipeline", gather, [](S&, A& a) { a.stages = 1; });
   expect("shared_memory_fits", gather, [](S&, A& a) { a.stages = 40; });
   expect("registers_hold_sums", gather, [](S&, A& a) { a.block_per_cu = 8; });
-  expect("window_is_carried", window, [](S& s, A&) { s.direction = ConvDirection::backward_weight; });
+  expect("window_is_carried", window, [](S& s, A&) { s.depthwise = true; });
   expect("copies_are_whole", window, [](S&, A& a) { a.cluster[0] = 2; });
+  const KernelConfig weight = listed_conv(Pipeline::warp_specialized, DataType::bf16, ConvDirection::backward_weight);
+  expect("copies_are_whole", weight, [](S&, A& a) { a.tile[1] = 96; });
+  expect("gradients_leave_as_boxes", window, [](S& s, A&) { s.direction = ConvDirection::backward_weight; });
+  expect("gradients_leave_as_boxes", weight, [](S&, A& a) { a.stream_k = false; });
+  expect("gradients_leave_as_boxes", weight, [](S&, A& a) { a.vector[2] = 2; });
   expect("elements_leave_registers", window, [](S&, A& a) {
     a.ping_pong = true;
     a.vector[2] = 1;

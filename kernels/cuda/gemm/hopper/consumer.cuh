@@ -8,6 +8,12 @@
 #include "layout.cuh"
 #include "transposed.cuh"
 
+// With stream-K: groups in which many partials of a tile are added (partials.cuh). The file that includes this one may
+// ask for some.
+#ifndef TS_PART_GROUPS
+#define TS_PART_GROUPS 1
+#endif
+
 namespace ts::gemm {
 
 struct Consumer : TransposedSlabs {
@@ -247,9 +253,14 @@ struct Consumer : TransposedSlabs {
     if constexpr (cfg::kStreamK) {
       if (t.steps == walk.all_steps) return true;
       const auto partials = walk.partials_of(t);
-      return join_partials<128, kKept>(
-          args, args.counters + unit_of(t.index - walk.whole), partials.count, partials.own,
-          [&](int part) { return unit_of(partials.place(part)); }, thread(), wanted, shared.flag(warpgroup), sync, sums);
+      const int unit = unit_of(t.index - walk.whole);
+      const auto place_of = [&](int part) { return unit_of(partials.place(part)); };
+      if constexpr (TS_PART_GROUPS > 1)
+        return join_in_groups<128, TS_PART_GROUPS, kKept>(args, args.counters + (1 + TS_PART_GROUPS) * unit,
+                                                          partials.count, partials.own, place_of, thread(), wanted,
+                                                          shared.flag(warpgroup), sync, sums);
+      return join_partials<128, kKept>(args, args.counters + unit, partials.count, partials.own, place_of, thread(),
+                                       wanted, shared.flag(warpgroup), sync, sums);
     } else {
       return join_partials<128, kKept>(args, unit_of(t.index), t.split, thread(), wanted, shared.flag(warpgroup), sync,
                                     sums);

@@ -149,8 +149,13 @@ template <int... kShape>
 struct WalkOf<true, kShape...> {
   using Type = SharedWalk<kShape...>;
 };
+// The walk may be of the file that includes this one.
+#ifdef TS_WALK
+using TileWalk = TS_WALK;
+#else
 using TileWalk =
     typename WalkOf<cfg::kStreamK, cfg::kTileM, cfg::kTileN, kTileK, cfg::kClusterM, cfg::kClusterN>::Type;
+#endif
 
 // Addresses; all are derived from the one base.
 struct Shared {

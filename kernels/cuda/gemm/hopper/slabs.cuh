@@ -3,7 +3,20 @@
 
 #include "layout.cuh"
 
+// Where a slab goes may be said by the file that includes this one.
+#ifndef TS_RESULT
+#define TS_RESULT Rows
+#endif
+
 namespace ts::gemm {
+
+struct Rows {
+  // Starts the copy of a box of a slab to d, at a row and a column of a x b.
+  static TS_DEVICE void store(const TsCudaGemmMaps& maps, const TsCudaGemmArgs&, const Tile&, u32 box, int row,
+                              int column, int batch) {
+    store_box(&maps.d, box, column, row, batch);
+  }
+};
 
 struct Slabs {
   const Shared& shared;
@@ -40,8 +53,8 @@ struct Slabs {
     if (thread() == 0) {
 #pragma unroll
       for (int box = 0; box < boxes; ++box) {
-        store_box(&maps.d, slab + box * kBoxRows * kSlabRowBytes, kGated ? column / 2 : column, row + box * kBoxRows,
-                  static_cast<int>(batch_of(t)));
+        TS_RESULT::store(maps, args, t, slab + box * kBoxRows * kSlabRowBytes, row + box * kBoxRows,
+                         kGated ? column / 2 : column, static_cast<int>(batch_of(t)));
       }
       store_commit();
     }

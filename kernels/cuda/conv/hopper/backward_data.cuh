@@ -1,0 +1,34 @@
+// Backward data for Hopper (sm_90a): GEMM's warp-specialised kernel, fed by im2col copies. It multiplies pixels of y by
+// channels of x, over the taps that meet a phase's pixels (conv/phases.cuh) and channels; all phases are one launch.
+//
+// Configuration, defined in namespace ts::cfg before this file is included: that of gemm/hopper/gemm.cuh for bf16 or
+// f16, with a row-major a and b, kCopyRows = kTileM and kStoreTmaBox, without clusters, groups, split k, stream-K,
+// transposed tiles, promotion or mm_plus_mm; and
+//   kSpatial                  coordinates of the image, 1 to 3
+//
+// Launch: that of gemm/hopper/gemm.cuh, for the tiles of all phases. Tensor maps:
+//   image   for each phase an im2col map of y, channels and pixels of it: kTileM places by 64 channels, 128-byte swizzle
+//   b       {channels of x, taps, channels of y, groups} of the filters, box {64, 1, 64, 1}
+//   c       as GEMM's; then there is one phase
+//   result  for each phase an im2col map of the phase's pixels of x, without a window: kBoxRows pixels by
+//           kSlabRowBytes / size of an element channels, swizzle of kSlabRowBytes bytes
+// With more than one group, the channels of a group are whole blocks of 64.
+#pragma once
+
+#include "phase_walk.cuh"
+
+#define TS_WALK ts::conv::PhaseWalk<cfg::kTileM, cfg::kTileN>
+#define TS_RESULT ts::conv::PhasePixels
+
+#include "../../gemm/hopper/consumer.cuh"
+#include "phase_producer.cuh"
+
+#ifndef TS_ENTRY
+#define TS_ENTRY ts_conv
+#endif
+
+extern "C" __global__ void __launch_bounds__(ts::gemm::kThreads, ts::cfg::kBlocksPerSm)
+    TS_ENTRY(const __grid_constant__ TsCudaConvPhaseMaps maps, const __grid_constant__ TsCudaConvPhaseArgs args) {
+  extern __shared__ unsigned char dynamic_shared[];
+  ts::gemm::run_roles<ts::gemm::Consumer, ts::conv::PhaseProducer>(ts::smem_address(dynamic_shared), maps, args);
+}

@@ -1,0 +1,151 @@
+// Choosing CUDA convolution kernels: the phases of backward data are the definition's, and what a ranking holds serves.
+#include "choose/conv/cuda.hpp"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "choose/conv/cuda_window.hpp"
+#include "vocabulary/names/native.hpp"
+
+namespace tilesmith {
+namespace {
+
+const CudaSpec& hopper() {
+  static const std::vector<CudaSpec> specs = load_cuda_specs().value();
+  return *std::ranges::find_if(specs, [](const CudaSpec& spec) { return spec.arch.text() == "sm_90a"; });
+}
+
+ConvProblem line(std::int64_t in, std::int64_t filter, std::int64_t stride, std::int64_t dilation, std::int64_t pad) {
+  ConvProblem p{.direction = ConvDirection::backward_data,
+                .data_type = DataType::bf16,
+                .type_out = DataType::bf16,
+                .type_bias = DataType::bf16,
+                .c = 64,
+                .k = 64,
+                .in_w = in,
+                .filter_w = filter,
+                .stride_w = stride,
+                .dilation_w = dilation,
+                .pad_w = pad};
+  p.pad_high_w = std::max<std::int64_t>(pad, dilation * (filter - 1) + 1 - in - pad);
+  return p;
+}
+
+// Of every pixel of x: the taps that meet it, and from which pixel of y; what lies outside of y is read as zero.
+TEST(CudaConvPhases, MeetWhatTheDefinitionMeets) {
+  using Meeting = std::tuple<std::int64_t, std::int64_t, std::int64_t>;  // pixel of x, tap, pixel of y
+  int problems = 0;
+  for (std::int64_t stride = 1; stride <= 4; ++stride)
+    for (std::int64_t dilation = 1; dilation <= 4; ++dilation)
+      for (std::int64_t pad = 0; pad <= 3; ++pad)
+        for (std::int64_t filter = 1; filter <= 4; ++filter)
+          for (std::int64_t in = 1; in <= 11; ++in) {
+            const ConvProblem p = line(in, filter, stride, dilation, pad);
+            const std::int64_t out = p.out()[2];
+            std::map<Meeting, int> want, have;
+            for (std::int64_t o = 0; o < out; ++o)
+              for (std::int64_t t = 0; t < filter; ++t) {
+                const std::int64_t i = o * stride + t * dilation - pad;
+                if (i >= 0 && i < in) ++want[{i, t, o}];
+              }
+            std::int64_t pixels = 0, steps = 1 << 30;
+            for (const CudaConvPhase& phase : cuda_conv_phases(p)) {
+              EXPECT_LE(phase.steps, steps) << "most taps first";
+              EXPECT_GE(phase.steps, 1) << "pixels without taps are written too";
+              steps = phase.steps;
+              pixels += phase.rows;
+              const CudaConvWindow& w = phase.windows[2];
+              EXPECT_EQ(w.lower + w.places - 1, w.pixels - 1 + w.upper()) << "the copy engine's row of places";
+              for (std::int64_t j = 0; j < w.places; ++j)
+                for (std::int64_t u = 0; u < w.taps; ++u) {
+                  const std::int64_t offset = w.offset + u * w.tap_step, o = w.lower + j + offset;
+                  EXPECT_TRUE(offset >= 0 && offset <= w.reach());
+                  if (o >= 0 && o < out)
+                    ++have[{phase.first[2] + j * stride, phase.filter_tap[2] + u * phase.filter_step[2], o}];
+                }
+            }
+            EXPECT_EQ(pixels, in);
+            ASSERT_EQ(have, want) << "in " << in << ", filter " << filter << ", stride " << stride << ", dilation "
+                                  << dilation << ", pad " << pad;
+            ++problems;
+          }
+  EXPECT_EQ(problems, 4 * 4 * 4 * 4 * 11);
+}
+
+// Candidates are in the order of their times, and each serves the problem.
+TEST(CudaConvChoice, CandidatesServe) {
+  for (const ConvDirection direction :
+       {ConvDirection::forward, ConvDirection::backward_data, ConvDirection::backward_weight})
+    for (const std::int64_t stride : {1, 2, 9}) {
+      ConvProblem p = line(40, 3, stride, 1, 1);
+      p.direction = direction;
+      const auto ranking = rank(hopper(), p);
+      ASSERT_TRUE(ranking) << ranking.error().text();
+      double before = 0;
+      for (const Candidate& candidate : ranking->candidates) {
+        EXPECT_TRUE(serves(hopper(), candidate.recipe.main(), p)) << recipe_name(candidate.recipe);
+        EXPECT_GE(candidate.predicted_seconds, before);
+        before = candidate.predicted_seconds;
+      }
+      const bool hopper_too = std::ranges::any_of(ranking->candidates, [](const Candidate& candidate) {
+        return candidate.recipe.main().algorithm.pipeline == Pipeline::warp_specialized;
+      });
+      EXPECT_EQ(hopper_too, stride <= 2) << "windows take at most 8 pixels a step, phases are at most 6";
+    }
+}
+
+// What the copy engine cannot bring is said.
+TEST(CudaConvChoice, ObstaclesAreNamed) {
+  ConvProblem p = line(40, 3, 1, 1, 1);
+  EXPECT_FALSE(cuda_window_obstacle(p, 1));
+  const auto named = [&](auto change, const char* words) {
+    ConvProblem changed = p;
+    change(changed);
+    const auto why = cuda_window_obstacle(changed, 1);
+    EXPECT_TRUE(why && why->find(words) != std::string::npos) << why.value_or("none");
+  };
+  named([](ConvProblem& q) { q.c = 60; }, "16 bytes");
+  named([](ConvProblem& q) { q.unaligned = true; }, "16 bytes");
+  named([](ConvProblem& q) { q.groups = 2, q.k = 72; }, "next group's");
+  named([](ConvProblem& q) { q.batch = 0; }, "no images");
+  named([](ConvProblem& q) { q.stride_w = 7; }, "phases");
+  named([](ConvProblem& q) { q.stride_w = 2, q.epilogue = {EpilogueOp::add}; }, "phases");
+  named([](ConvProblem& q) { q.dilation_w = 40000; q.pad_w = q.pad_high_w = 40000; }, "windows");
+}
+
+// Weights of depthwise layers whose stride makes tiles large are not left to the general template.
+TEST(CudaConvChoice, DepthwiseLayersGetDepthwiseKernels) {
+  for (const ConvDirection direction :
+       {ConvDirection::forward, ConvDirection::backward_data, ConvDirection::backward_weight})
+    for (const std::int64_t filter : {3, 5, 7})
+      for (const std::int64_t stride : {1, 2}) {
+        const ConvProblem p{.direction = direction,
+                            .data_type = DataType::bf16,
+                            .type_out = DataType::bf16,
+                            .type_bias = DataType::bf16,
+                            .batch = 64,
+                            .groups = 96,
+                            .c = 1,
+                            .k = 1,
+                            .in_h = 112,
+                            .in_w = 112,
+                            .filter_h = filter,
+                            .filter_w = filter,
+                            .stride_h = stride,
+                            .stride_w = stride,
+                            .pad_h = filter / 2,
+                            .pad_w = filter / 2,
+                            .pad_high_h = filter / 2,
+                            .pad_high_w = filter / 2};
+        const auto ranking = rank(hopper(), p);
+        ASSERT_TRUE(ranking);
+        EXPECT_EQ(ranking->candidates.front().recipe.main().algorithm.pipeline, Pipeline::depthwise)
+            << name_of(direction) << " filter " << filter << " stride " << stride;
+      }
+}
+
+}  // namespace
+}  // namespace tilesmith
